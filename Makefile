@@ -1,0 +1,211 @@
+# Sluice: the front door. `make help` lists what can be asked for.
+#
+# Everything is built below one folder: build/, or build/<sanitizer> with SAN=, or any other with O=. Objects depend on
+# a record of the compiler and its flags, so a changed CC, CFLAGS or SAN rebuilds what it must and nothing else.
+
+# make's own default is "cc", which not every machine has: take the first compiler there is, unless one was named.
+ifeq ($(origin CC),default)
+CC := $(firstword $(foreach c,gcc clang cc,$(if $(shell command -v $c 2>/dev/null),$c)) gcc)
+endif
+PYTHON   ?= /usr/bin/python3
+SAN      ?=
+WERROR   ?=
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+SECONDS  ?= 60
+VERSION  := $(shell sed -n 's/^.define SLUICE_VERSION "\(.*\)"/\1/p' include/sluice.h)
+SONAME   := libsluice.so.$(firstword $(subst ., ,$(VERSION)))
+
+# One line a step; V=1 shows the commands.
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-4s %s\n' $(1) $@)
+
+comma := ,
+B := $(or $(O),$(if $(SAN),build/$(subst $(comma),-,$(SAN)),build))
+
+CPPFLAGS_ALL := -Iinclude -Isrc -I. -D_GNU_SOURCE $(CPPFLAGS)
+CFLAGS       ?= -O2 -g
+# no-builtin-bcmp: clang turns memcmp() into bcmp(), which the core must not need.
+CFLAGS_ALL   := -std=gnu11 -fPIC -fvisibility=hidden -fno-strict-aliasing -fno-builtin-bcmp -pthread -Wall -Wextra \
+                -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(CFLAGS)
+LDFLAGS_ALL  := -pthread $(LDFLAGS)
+ifneq ($(SAN),)
+CFLAGS_ALL   += -fsanitize=$(SAN) -fno-omit-frame-pointer -DSL_DEBUG \
+                $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=undefined)
+LDFLAGS_ALL  += -fsanitize=$(SAN)
+endif
+# Set by `make fuzz`: coverage for libFuzzer in everything that a harness runs.
+CFLAGS_ALL   += $(if $(FUZZING),-fsanitize=fuzzer-no-link)
+WERROR_FLAG  := $(if $(filter-out 0,$(WERROR)),-Werror)
+
+CORE_SRC := $(wildcard src/base/*.c src/algo/*.c src/store/*.c src/check/*.c)
+LIB_SRC  := $(CORE_SRC) $(wildcard src/policy/*.c src/os/clock.c src/os/map.c hosts/library/*.c)
+APP_SRC  := $(filter-out $(LIB_SRC) hosts/cli/main.c,\
+              $(wildcard src/proto/*.c src/os/*.c hosts/server/*.c hosts/cli/*.c))
+
+# llhttp comes as C source with Debian's node-llhttp; it is compiled here, from where the package put it.
+LLHTTP_DIR     ?= /usr/share/llhttp
+LLHTTP_INCLUDE ?= /usr/share/include/llhttp
+LLHTTP_OBJ     := $(addprefix $(B)/llhttp/,api.o http.o llhttp.o)
+
+obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
+CORE_OBJ := $(call obj,$(CORE_SRC))
+LIB_OBJ  := $(call obj,$(LIB_SRC))
+APP_OBJ  := $(call obj,$(APP_SRC)) $(LLHTTP_OBJ)
+
+LIB_LIBS  := -lyaml
+APP_LIBS  := $(LIB_LIBS) -luv -ljansson -lz -llzma
+TEST_LIBS := $(APP_LIBS) -lcmocka -lsodium -lm
+
+# A test is tests/{unit,model,race}/NAME_test.c; what tests share are the other .c files of those folders.
+TEST_SRC    := $(wildcard tests/unit/*_test.c tests/model/*_test.c tests/race/*_test.c)
+TEST_SHARED := $(filter-out $(TEST_SRC),$(wildcard tests/unit/*.c tests/model/*.c tests/race/*.c))
+UNIT  := $(patsubst %.c,$(B)/%,$(wildcard tests/unit/*_test.c))
+MODEL := $(patsubst %.c,$(B)/%,$(wildcard tests/model/*_test.c))
+RACE  := $(patsubst %.c,$(B)/%,$(wildcard tests/race/*_test.c))
+BENCH := $(patsubst %.c,$(B)/%,$(wildcard bench/*.c))
+FUZZ  := $(patsubst %.c,$(B)/%,$(wildcard fuzz/*.c))
+
+.PHONY: all
+all: $(B)/sluice $(B)/libsluice.a $(B)/libsluice.so $(B)/libsluice-core.a
+
+# ---- what objects depend on besides their sources ------------------------------------------------------------------
+
+# Flags are compared when the Makefile is read. -Werror is no part of the record: it changes no object.
+FLAGS_NOW := $(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL)
+ifneq ($(filter-out clean help deps,$(or $(MAKECMDGOALS),all)),)
+$(shell mkdir -p $(B); echo '$(FLAGS_NOW)' | cmp -s - $(B)/flags || echo '$(FLAGS_NOW)' >$(B)/flags)
+endif
+
+# A missing package is named before the compiler stumbles over its header. The core needs none.
+$(B)/deps-found:
+	@tools/deps --check build && touch $@
+$(B)/test-deps-found:
+	@tools/deps --check unit && touch $@
+$(call obj,$(filter-out $(CORE_SRC),$(LIB_SRC))) $(APP_OBJ) $(call obj,hosts/cli/main.c): | $(B)/deps-found
+$(call obj,$(TEST_SRC) $(TEST_SHARED)): | $(B)/test-deps-found
+
+$(B)/obj/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) $(CPPFLAGS_ALL) -I$(LLHTTP_INCLUDE) $(CFLAGS_ALL) $(WERROR_FLAG) -MMD -MP -c $< -o $@
+
+$(LLHTTP_OBJ): $(B)/llhttp/%.o: $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) -I$(LLHTTP_INCLUDE) -O2 -g -fPIC -w $(if $(SAN),-fsanitize=$(SAN)) -c $(LLHTTP_DIR)/$*.c -o $@
+
+# ---- libraries and programs ----------------------------------------------------------------------------------------
+
+# Written beside and moved into place, so that nobody links a half-written archive.
+define archive
+$(call say,AR)
+$(Q)rm -f $@.part && ar rcs $@.part $(filter %.o,$^) && mv -f $@.part $@
+endef
+
+$(B)/libsluice-core.a: $(CORE_OBJ)
+	$(archive)
+$(B)/libsluice.a: $(LIB_OBJ)
+	$(archive)
+$(B)/libapp.a: $(LIB_OBJ) $(APP_OBJ)
+	$(archive)
+$(B)/libtests.a: $(call obj,$(TEST_SHARED))
+	$(archive)
+$(B)/libsluice.so: $(LIB_OBJ)
+	$(call say,LD)
+	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) $(if $(SAN),,-Wl,-z,defs) $(CFLAGS_ALL) $(LDFLAGS_ALL) $^ $(LIB_LIBS) -o $@
+$(B)/sluice: $(call obj,hosts/cli/main.c) $(B)/libapp.a
+	$(call say,LD)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $^ $(APP_LIBS) -o $@
+
+# ---- tests, benchmarks, fuzzers ------------------------------------------------------------------------------------
+
+$(UNIT) $(MODEL) $(RACE): $(B)/%: $(B)/obj/%.o $(B)/libtests.a $(B)/libapp.a
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$(Q)$(CC) $(CFLAGS_ALL) $< $(B)/libtests.a $(B)/libapp.a $(LDFLAGS_ALL) -Wl,--as-needed $(TEST_LIBS) -o $@
+
+$(BENCH): $(B)/%: $(B)/obj/%.o $(B)/libapp.a
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$(Q)$(CC) $(CFLAGS_ALL) $< $(B)/libapp.a $(LDFLAGS_ALL) -Wl,--as-needed $(APP_LIBS) -lm -o $@
+
+# Harnesses need the whole tree built by clang with coverage: a make of its own, below build/fuzz.
+ifneq ($(FUZZING),)
+$(FUZZ): $(B)/%: $(B)/obj/%.o $(B)/libapp.a
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$(Q)$(CC) $(CFLAGS_ALL) -fsanitize=fuzzer $< $(B)/libapp.a $(LDFLAGS_ALL) -Wl,--as-needed $(APP_LIBS) -o $@
+.PHONY: fuzzers
+fuzzers: $(FUZZ)
+endif
+.PHONY: fuzz
+fuzz: ## build the libFuzzer harnesses of fuzz/ (needs clang) into build/fuzz/fuzz/
+	$(MAKE) --no-print-directory O=build/fuzz CC=clang SAN=address,undefined CFLAGS='-O1 -g' FUZZING=1 fuzzers
+
+.PHONY: tests benches
+tests: $(UNIT) $(MODEL) $(RACE)
+benches: $(BENCH)
+
+.PHONY: test
+test: ## install what tests need, build, run everything; ends "N passed, N failed". SAN=: the C tests under it
+	tools/deps test
+	@CC='$(CC)' $(PYTHON) tests/run $(if $(SAN),--san $(SAN))
+
+.PHONY: soak
+soak: ## models, races and fuzzers with new seeds for SECONDS= (60) in all
+	tools/deps test
+	@CC='$(CC)' $(PYTHON) tests/run --soak $(SECONDS)
+
+.PHONY: bench
+bench: ## measure beside redis-server: bench/run.py
+	tools/deps bench
+	$(MAKE) --no-print-directory -j2 all benches
+	$(PYTHON) bench/run.py
+
+.PHONY: tidy
+tidy: $(B)/libsluice-core.a $(B)/libsluice.so ## floors, sizes, banned calls, undocumented prototypes, symbols
+	$(PYTHON) tools/tidy --core $(B)/libsluice-core.a --shared $(B)/libsluice.so
+
+# ---- for people ----------------------------------------------------------------------------------------------------
+
+.PHONY: run
+run: ## install what is missing, build, serve examples/sluice.yaml, print what to type next
+	tools/deps run
+	$(MAKE) --no-print-directory -j2 $(B)/sluice
+	@tools/next
+	$(B)/sluice serve -c examples/sluice.yaml
+
+.PHONY: deps
+deps: ## install what building needs
+	tools/deps run
+
+.PHONY: install
+install: all ## into DESTDIR/PREFIX (/usr/local): program, header, libraries, sluice.pc, documents
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig share/doc/sluice/examples)
+	install -m 755 $(B)/sluice $(DESTDIR)$(PREFIX)/bin/sluice
+	install -m 644 include/sluice.h $(DESTDIR)$(PREFIX)/include/sluice.h
+	install -m 644 $(B)/libsluice.a $(DESTDIR)$(PREFIX)/lib/libsluice.a
+	install -m 755 $(B)/libsluice.so $(DESTDIR)$(PREFIX)/lib/libsluice.so.$(VERSION)
+	ln -sf libsluice.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libsluice.so
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LIB_LIBS)|' sluice.pc.in \
+		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/sluice.pc
+	install -m 644 LICENSE README.md CHANGELOG.md docs/limits.md $(DESTDIR)$(PREFIX)/share/doc/sluice/
+	install -m 644 $(wildcard examples/*.c examples/*.yaml) $(DESTDIR)$(PREFIX)/share/doc/sluice/examples/
+
+.PHONY: clean
+clean: ## remove build/
+	rm -rf build
+
+.PHONY: help
+help: ## this list
+	@echo 'Sluice $(VERSION). make [target] [CC=gcc|clang] [SAN=address|undefined|thread] [O=folder] [WERROR=1] [V=1]'
+	@echo '  (none)      build/sluice, build/libsluice.a, build/libsluice.so, build/libsluice-core.a'
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
+	while IFS='|' read -r target text; do printf '  %-11s %s\n' "$$target" "$$text"; done
+
+ALL_OBJ := $(LIB_OBJ) $(APP_OBJ) $(call obj,hosts/cli/main.c $(TEST_SRC) $(TEST_SHARED)) \
+           $(patsubst $(B)/%,$(B)/obj/%.o,$(BENCH) $(FUZZ))
+.SECONDARY: $(ALL_OBJ)
+-include $(wildcard $(ALL_OBJ:.o=.d))
