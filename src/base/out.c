@@ -1,0 +1,30 @@
+#include "base/out.h"
+
+void sl_out_u64(struct sl_out *out, uint64_t value) {
+	char digits[20];
+	size_t n = sizeof digits;
+	do {
+		digits[--n] = (char)('0' + value % 10);
+		value /= 10;
+	} while (value != 0);
+	sl_out_bytes(out, digits + n, sizeof digits - n);
+}
+
+void sl_out_i64(struct sl_out *out, int64_t value) {
+	if (value < 0)
+		sl_out_char(out, '-');
+	sl_out_u64(out, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+}
+
+void sl_out_quoted(struct sl_out *out, struct sluice_bytes text, size_t max) {
+	static const char hex[] = "0123456789abcdef";
+	const unsigned char *p = text.data;
+	sl_out_char(out, '\'');
+	for (size_t i = 0; i < text.len && i < max; i++) {
+		if (p[i] >= 0x20 && p[i] < 0x7f)
+			sl_out_char(out, (char)p[i]);
+		else
+			sl_out_bytes(out, (char[]){'\\', 'x', hex[p[i] >> 4], hex[p[i] & 15]}, 4);
+	}
+	sl_out_str(out, text.len > max ? "...'" : "'");
+}
