@@ -1,0 +1,349 @@
+/* sliding-log: the exact log of admitted cost. A charge at s counts in every window (t - W, t] that holds s, and is
+ * gone at exactly s + W; a cost c is admitted when what counts, plus c, is at most Q. So no window of length W ever
+ * holds more than Q: not an estimate, the definition. Source: Redis sorted-set logs, without their member per unit of
+ * cost.
+ *
+ * One entry a charge, in a ring of entries inside the counter's block; charges at one instant share an entry. An entry
+ * is an instant and the running cost up to and including it, modulo 2^32, so the cost of any stretch is a difference,
+ * and the edge of the window and the entry whose expiry admits a denied cost are both found by binary search. While all
+ * entries cost 1 the running cost is their position, and is left out ("unit" logs): 2 bytes an event up to a window of
+ * 65 s, 4 up to 49 days, 8 beyond.
+ *
+ *   block   u32 capacity, u32 weighted | u32 sums[capacity] if weighted | instants[capacity], 2, 4 or 8 bytes each
+ *   ring    head = the entry before the oldest live one (its sum is where the live ones start), then `count` live ones
+ *   state   w[0] 63..19  instant of the last charge (base/coarse.h)
+ *           w[0] 18..0 and w[1] 63..32  count (26 bits) << 25 | head
+ *           w[1] 31..0   the host's
+ *
+ * Instants are stored in ms, rounded up (nothing expires early, nothing more than 1 ms late), as their low bits: all
+ * live ones lie within W of the last charge, so the distance to it restores them.
+ *
+ * A charge trims what has expired (galloping from the oldest: amortised O(1)) and appends. A full ring, a first charge
+ * of another cost, or a ring three quarters empty asks the host for a block a quarter larger than the need, and the
+ * live entries move there: amortised O(1), and nothing half-moved is ever seen, since the old block stays as it was.
+ *
+ * I1  head < capacity; count + 1 <= capacity <= 2^25.
+ * I2  instants and (signed distance of) sums never fall along the ring.
+ * I3  peeks and denials read only. */
+#include "algo/step.h"
+#include "base/assert.h"
+#include "base/math.h"
+
+#include <string.h>
+
+enum {
+	HEAD_BITS = 25,
+	ENTRIES_MAX = 1 << HEAD_BITS, /* of one ring, with the one before the oldest */
+	HEADER_BYTES = 8,
+	ENTRIES_MIN = 8,
+};
+
+struct header {
+	uint32_t capacity, weighted;
+};
+
+static uint32_t width_of(const struct sluice_limit *limit) {
+	uint64_t window_ms = limit->window_ns / SL_MS_NS;
+	return window_ms <= UINT16_MAX ? 2 : window_ms <= UINT32_MAX ? 4 : 8;
+}
+
+static inline uint64_t position_of(const struct sl_state *state) {
+	return (state->w[0] & (((uint64_t)1 << SL_COARSE_SHIFT) - 1)) << 32 | state->w[1] >> 32;
+}
+
+static void pack(struct sl_state *state, uint64_t last_ms, uint32_t head, uint32_t count) {
+	uint64_t position = (uint64_t)count << HEAD_BITS | head;
+	state->w[0] = (last_ms * SL_MS_NS) >> SL_COARSE_SHIFT << SL_COARSE_SHIFT | position >> 32;
+	state->w[1] = position << 32 | (uint32_t)state->w[1];
+}
+
+static inline uint64_t last_ms_of(const struct sl_state *state) {
+	return ((state->w[0] >> SL_COARSE_SHIFT << SL_COARSE_SHIFT) + (SL_MS_NS - 1)) / SL_MS_NS;
+}
+
+/* Where entry k stands in the ring: 0 is the oldest, -1 the one before it. */
+static inline uint32_t slot_of(const struct sl_log *log, uint32_t k_plus_1) {
+	uint32_t slot = log->head + k_plus_1;
+	return slot >= log->capacity ? slot - log->capacity : slot;
+}
+
+static inline uint32_t load32(const unsigned char *p) {
+	uint32_t value;
+	memcpy(&value, p, 4);
+	return value;
+}
+
+/* The sum up to and including entry k, given k + 1, so that 0 asks for the one before the oldest. */
+static inline uint32_t sum_at(const struct sl_log *log, uint32_t k_plus_1) {
+	return log->weighted ? load32(log->sums + 4 * (size_t)slot_of(log, k_plus_1)) : k_plus_1;
+}
+
+static inline uint64_t instant_at(const struct sl_log *log, uint32_t k) {
+	const unsigned char *p = log->instants + (size_t)log->width * slot_of(log, k + 1);
+	uint64_t wide;
+	uint16_t narrow;
+	if (log->width == 2) {
+		memcpy(&narrow, p, 2);
+		return log->last_ms - (uint16_t)(log->last_ms - narrow);
+	}
+	if (log->width == 4)
+		return log->last_ms - (uint32_t)((uint32_t)log->last_ms - load32(p));
+	memcpy(&wide, p, 8);
+	return wide;
+}
+
+/* The number of entries whose instant is at or before edge_ms: gallop from the oldest, then halve. */
+static uint32_t count_expired(const struct sl_log *log, uint64_t edge_ms) {
+	uint32_t low = 0, high = 1; /* entries below `low` have expired */
+	if (log->count == 0 || instant_at(log, 0) > edge_ms)
+		return 0;
+	while (high < log->count && instant_at(log, high) <= edge_ms) {
+		low = high;
+		high = 2 * high + 1;
+	}
+	high = high < log->count ? high : log->count;
+	for (low++; low < high;) {
+		uint32_t middle = low + (high - low) / 2;
+		if (instant_at(log, middle) <= edge_ms)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void find_parts(struct sl_log *log, void *block) {
+	unsigned char *p = block;
+	struct header header;
+	memcpy(&header, p, HEADER_BYTES);
+	log->capacity = header.capacity;
+	log->weighted = header.weighted;
+	log->sums = p + HEADER_BYTES;
+	log->instants = log->sums + (log->weighted ? 4 * (size_t)log->capacity : 0);
+}
+
+/* The oldest and the newest entry, where they are in a unit log whose ring has not wrapped. */
+void sl_log_prefetch(const struct sluice_limit *limit, const struct sl_counter *counter) {
+	uint64_t position = position_of(&counter->state), head = position & (ENTRIES_MAX - 1);
+	const unsigned char *instants = (const unsigned char *)counter->block + HEADER_BYTES;
+	uint32_t width = width_of(limit);
+	__builtin_prefetch(instants + (head + 1) * width, 1);
+	__builtin_prefetch(instants + (head + (position >> HEAD_BITS) + 1) * width, 1);
+}
+
+/* Finds out how the log stands at `now`, into counter->log. */
+static struct sl_log *look(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now) {
+	uint64_t position = position_of(&counter->state), now_ms = now / SL_MS_NS;
+	struct sl_log *log = &counter->log;
+	*log = (struct sl_log){.width = width_of(limit), .window_ms = limit->window_ns / SL_MS_NS, .t = now};
+	if (counter->block == NULL)
+		return log;
+	log->last_ms = last_ms_of(&counter->state);
+	log->head = position & (ENTRIES_MAX - 1);
+	log->count = (uint32_t)(position >> HEAD_BITS);
+	find_parts(log, counter->block);
+	SL_DEBUG_ASSERT(log->head < log->capacity && log->count < log->capacity);
+	/* Within the millisecond that the last charge was rounded up to, time has not gone back. */
+	if (now_ms + (now != now_ms * SL_MS_NS) < log->last_ms) {
+		now_ms = log->last_ms;
+		log->t = now_ms * SL_MS_NS;
+	}
+	log->expired = now_ms >= log->window_ms ? count_expired(log, now_ms - log->window_ms) : 0;
+	log->base = sum_at(log, log->expired);
+	log->total = sum_at(log, log->count);
+	return log;
+}
+
+/* The wait until what counts has fallen to `keep`: W after the oldest entry with which, and all before it, expired no
+ * more than that is left. */
+static sluice_ns wait_until_left(const struct sl_log *log, uint32_t keep) {
+	uint32_t low = log->expired, high = log->count - 1;
+	if (!log->weighted)
+		low = high = log->count - keep - 1; /* the sums are the positions */
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (log->total - sum_at(log, middle + 1) <= keep)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return (instant_at(log, low) + log->window_ms) * SL_MS_NS - log->t;
+}
+
+static inline uint64_t charge_ms(const struct sl_log *log) {
+	return log->t / SL_MS_NS + (log->t % SL_MS_NS != 0);
+}
+
+/* The instant of the newest entry that still counts, which a refund may have left behind the last charge. */
+static sluice_ns log_reset(const struct sl_log *log) {
+	if (log->count == log->expired)
+		return 0;
+	return (instant_at(log, log->count - 1) + log->window_ms) * SL_MS_NS - log->t;
+}
+
+void sl_log_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost,
+                 bool charge, struct sluice_decision *decision) {
+	const struct sl_log *log = look(limit, counter, now);
+	uint32_t quota = limit->quota, used = log->total - log->base, room = quota > used ? quota - used : 0;
+	sl_decide_room(decision, quota, room, cost);
+	if (!decision->allowed)
+		decision->retry_after_ns = cost > quota ? SLUICE_NEVER : wait_until_left(log, (uint32_t)(quota - cost));
+	if (charge && decision->allowed && cost != 0) {
+		decision->remaining = (uint32_t)(room - cost);
+		decision->reset_after_ns = (charge_ms(log) + log->window_ms) * SL_MS_NS - log->t;
+	} else {
+		decision->reset_after_ns = log_reset(log);
+	}
+}
+
+/* ---- charging -------------------------------------------------------------------------------------------------- */
+
+/* Whether a charge now goes into the newest entry. Unit logs note a repeated instant again, until they grow. */
+static bool merges(const struct sl_log *log, uint32_t live) {
+	return log->weighted && live != 0 && instant_at(log, log->count - 1) == charge_ms(log);
+}
+
+static uint64_t bytes_of(uint64_t entries, uint32_t width, bool weighted) {
+	return HEADER_BYTES + entries * (width + (weighted ? 4 : 0));
+}
+
+/* Distinct instants among the live entries. Only asked where all of them are about to be copied. */
+static uint32_t count_distinct(const struct sl_log *log) {
+	uint32_t distinct = 0;
+	uint64_t before = 0;
+	for (uint32_t k = log->expired; k < log->count; k++) {
+		uint64_t instant = instant_at(log, k);
+		distinct += distinct == 0 || instant != before;
+		before = instant;
+	}
+	return distinct;
+}
+
+/* How the entries are best kept in a new block, and how many there will be after the charge. */
+static bool plan(const struct sl_log *log, uint32_t cost, uint64_t *entries) {
+	uint32_t live = log->count - log->expired;
+	bool unit_costs = cost == 1 && log->total - log->base == live;
+	uint32_t distinct = unit_costs && log->weighted ? live : count_distinct(log);
+	*entries = (uint64_t)live + 1;
+	if (unit_costs && (uint64_t)distinct * (log->width + 4) >= (uint64_t)live * log->width)
+		return false;
+	*entries = (uint64_t)distinct + 1;
+	return true;
+}
+
+uint64_t sl_log_block_bytes(const struct sl_counter *counter, uint32_t cost) {
+	const struct sl_log *log = &counter->log;
+	uint32_t live = log->count - log->expired, capacity = log->capacity;
+	uint64_t entries, need = (uint64_t)live + !merges(log, live) + 1;
+	bool weighted;
+	if (capacity != 0 && need <= capacity && (log->weighted || cost == 1) &&
+	    (need > capacity / 4 || capacity <= 4 * ENTRIES_MIN))
+		return 0;
+	weighted = plan(log, cost, &entries);
+	entries += 1 + entries / 4;
+	if (entries > ENTRIES_MAX)
+		return SL_BLOCK_TOO_LARGE;
+	return bytes_of(sl_max(entries, ENTRIES_MIN), log->width, weighted);
+}
+
+/* Writes an entry of the ring of `to`, at its place there. */
+static void put(const struct sl_log *to, uint32_t slot, uint64_t instant, uint32_t sum) {
+	unsigned char *p = to->instants + (size_t)to->width * slot;
+	uint16_t narrow = (uint16_t)instant;
+	uint32_t middle = (uint32_t)instant;
+	if (to->width == 2)
+		memcpy(p, &narrow, 2);
+	else if (to->width == 4)
+		memcpy(p, &middle, 4);
+	else
+		memcpy(p, &instant, 8);
+	if (to->weighted)
+		memcpy(to->sums + 4 * (size_t)slot, &sum, 4);
+}
+
+/* Makes an empty ring of a block: head and the entry before the oldest at 0. */
+static struct sl_log format_block(void *block, uint64_t block_bytes, uint32_t width, bool weighted) {
+	struct sl_log log = {.width = width};
+	uint64_t capacity = (block_bytes - HEADER_BYTES) / (width + (weighted ? 4 : 0));
+	struct header header = {(uint32_t)sl_min(capacity, ENTRIES_MAX), weighted};
+	memcpy(block, &header, HEADER_BYTES);
+	find_parts(&log, block);
+	put(&log, 0, 0, 0);
+	return log;
+}
+
+/* Copies the live entries into a new block; in a weighted one those of one instant become one. Returns their number. */
+static uint32_t move_entries(const struct sl_log *log, const struct sl_log *to) {
+	uint32_t used = 0;
+	uint64_t before = 0;
+	for (uint32_t k = log->expired; k < log->count; k++) {
+		uint64_t instant = instant_at(log, k);
+		used += !(to->weighted && used != 0 && instant == before);
+		put(to, used, instant, sum_at(log, k + 1) - log->base);
+		before = instant;
+	}
+	return used;
+}
+
+static void write_moved(struct sl_counter *counter, uint32_t cost, void *block, uint64_t block_bytes) {
+	const struct sl_log *log = &counter->log;
+	uint64_t entries;
+	bool weighted = plan(log, cost, &entries);
+	struct sl_log to = format_block(block, block_bytes, log->width, weighted);
+	uint32_t used;
+	SL_ASSERT(entries < to.capacity);
+	used = move_entries(log, &to);
+	used += !(weighted && used != 0 && instant_at(log, log->count - 1) == charge_ms(log));
+	put(&to, used, charge_ms(log), log->total - log->base + cost);
+	counter->block = block;
+	counter->block_bytes = block_bytes;
+	pack(&counter->state, charge_ms(log), 0, used);
+}
+
+void sl_log_write(struct sl_counter *counter, uint32_t cost, void *block, uint64_t block_bytes) {
+	const struct sl_log *log = &counter->log;
+	uint32_t live = log->count - log->expired;
+	if (block != NULL) {
+		write_moved(counter, cost, block, block_bytes);
+		return;
+	}
+	SL_ASSERT(counter->block != NULL);
+	live += !merges(log, live);
+	SL_ASSERT(live < log->capacity);
+	put(log, slot_of(log, log->expired + live), charge_ms(log), log->total + cost);
+	pack(&counter->state, charge_ms(log), slot_of(log, log->expired), live);
+}
+
+/* Drops the newest entries whole while `cost` covers them and lowers the next; the last charge's instant stays. */
+bool sl_log_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost) {
+	const struct sl_log *log = look(limit, counter, now);
+	uint32_t take = (uint32_t)sl_min(cost, log->total - log->base), target = log->total - take, count = log->count;
+	if (take == 0)
+		return false;
+	while (count > log->expired && log->total - sum_at(log, count - 1) <= take)
+		count--;
+	if (log->weighted && sum_at(log, count) != target)
+		memcpy(log->sums + 4 * (size_t)slot_of(log, count), &target, 4);
+	pack(&counter->state, log->last_ms, log->head, count);
+	return true;
+}
+
+bool sl_log_is_valid(const struct sluice_limit *limit, const struct sl_counter *counter) {
+	struct sl_log log = {.width = width_of(limit)};
+	uint64_t position = position_of(&counter->state);
+	if (counter->block == NULL)
+		return sl_state_is_none(&counter->state);
+	if (counter->block_bytes < HEADER_BYTES)
+		return false;
+	find_parts(&log, counter->block);
+	log.last_ms = last_ms_of(&counter->state);
+	log.head = position & (ENTRIES_MAX - 1);
+	log.count = (uint32_t)(position >> HEAD_BITS);
+	if (log.weighted > 1 || log.capacity > ENTRIES_MAX || log.head >= log.capacity || log.count >= log.capacity ||
+	    bytes_of(log.capacity, log.width, log.weighted) > counter->block_bytes)
+		return false;
+	for (uint32_t k = 1; k < log.count; k++)
+		if (instant_at(&log, k - 1) > instant_at(&log, k))
+			return false;
+	return true;
+}

@@ -1,0 +1,126 @@
+/* Rules: the constants that the algorithms derive from a limit's numbers, and the identity of its counters.
+ *
+ * Identity (contract 4.3) is two words that go into the fingerprint ahead of the key:
+ *
+ *   kind   63..62 namespace (0 no name, 1 a policy's name, 2 CL.THROTTLE)  61..58 algorithm
+ *          57..45 W / P (0 where there is no precision)                   44..0  window in ms (< 2^39)
+ *   name   hash of the policy's name, never 0; or, without a name, the rate of a bucket; or 0: then kind alone says it
+ *
+ * Quota, burst, queue and edge are left out on purpose: changing them keeps the counter. In CHECK the rate of a bucket
+ * is in, because there it is not an operator who changes one limit but two callers who hold two.
+ *
+ * The tick of a bucket is the finest of 1 ns, 1 us, 1 ms in which the window is below the number of ticks that still
+ * leaves room for the debt in a state of 16 bytes (bucket.c): W < 2^32 ns, else W < 2^41 us, else ms. */
+#include "algo/rule.h"
+
+#include "base/assert.h"
+#include "base/out.h"
+#include "base/siphash.h"
+
+enum { NAMESPACE_NONE = 0, NAMESPACE_POLICY = 1, NAMESPACE_THROTTLE = 2 };
+
+static bool is_bucket(const struct sluice_limit *limit) {
+	return limit->algorithm == SLUICE_TOKEN_BUCKET || limit->algorithm == SLUICE_LEAKY_BUCKET;
+}
+
+static uint64_t identity_kind(const struct sluice_limit *limit, uint64_t space) {
+	return space << 62 | (uint64_t)limit->algorithm << 58 | (uint64_t)limit->bucket_count << 45 |
+	       limit->window_ns / SL_MS_NS;
+}
+
+static uint64_t capacity_of(const struct sluice_limit *limit) {
+	if (limit->quota == 0)
+		return 0;
+	if (limit->algorithm == SLUICE_TOKEN_BUCKET)
+		return limit->burst;
+	return limit->algorithm == SLUICE_LEAKY_BUCKET ? (uint64_t)limit->burst + 1 : limit->quota;
+}
+
+static uint64_t tick_of(sluice_ns window_ns) {
+	if (window_ns < (uint64_t)1 << 32)
+		return 1;
+	return window_ns / 1000 < (uint64_t)1 << 41 ? 1000 : SL_MS_NS;
+}
+
+void sl_rule_derive(struct sluice_limit *limit) {
+	memset(limit->derived, 0, sizeof limit->derived);
+	limit->derived[SL_IDENT_KIND] = identity_kind(limit, NAMESPACE_NONE);
+	limit->derived[SL_CAPACITY] = capacity_of(limit);
+	if (limit->algorithm == SLUICE_UNLIMITED) {
+		limit->derived[SL_CAPACITY] = UINT32_MAX;
+		return;
+	}
+	limit->derived[SL_WINDOW_INVERSE] = UINT64_MAX / limit->window_ns;
+	if (is_bucket(limit)) {
+		limit->derived[SL_IDENT_NAME] = limit->quota;
+		limit->derived[SL_TICK_NS] = tick_of(limit->window_ns);
+		limit->derived[SL_WINDOW_TICKS] = limit->window_ns / limit->derived[SL_TICK_NS];
+	}
+}
+
+void sl_rule_name(struct sluice_limit *limit, struct sluice_bytes name) {
+	/* A fixed key: names are the operator's, and the hash must not depend on the store that is used. */
+	static const uint64_t key[2] = {0x6c696d69742d6e61, 0x6d652d6f662d736c};
+	limit->derived[SL_IDENT_KIND] = identity_kind(limit, NAMESPACE_POLICY);
+	limit->derived[SL_IDENT_NAME] = sl_siphash(key, NULL, 0, name, 2, 4);
+	if (limit->derived[SL_IDENT_NAME] == 0)
+		limit->derived[SL_IDENT_NAME] = 1;
+}
+
+void sl_rule_throttle(struct sluice_limit *limit) {
+	SL_ASSERT(limit->algorithm == SLUICE_TOKEN_BUCKET);
+	limit->derived[SL_IDENT_KIND] = identity_kind(limit, NAMESPACE_THROTTLE);
+}
+
+static sluice_err range_error(struct sluice_error *error, const char *text) {
+	if (error != NULL) {
+		struct sl_out out = sl_out_to(error->text, sizeof error->text - 1);
+		sl_out_str(&out, text);
+		*out.at = '\0';
+		error->column = 0;
+	}
+	return SLUICE_E_RANGE;
+}
+
+sluice_err sl_rule_make_token_bucket(struct sluice_limit *limit, uint64_t quota, sluice_ns window_ns, uint64_t burst,
+                                     struct sluice_error *error) {
+	if (quota < 1 || quota > UINT32_MAX)
+		return range_error(error, "the count must be 1..4294967295");
+	if (window_ns < SL_MS_NS || window_ns > SL_WINDOW_NS_MAX || window_ns % SL_MS_NS != 0)
+		return range_error(error, "the period must be whole milliseconds from 1 ms to 3660 d");
+	if (burst < 1 || burst > UINT32_MAX)
+		return range_error(error, "the burst must be 1..4294967295");
+	*limit = (struct sluice_limit){
+		.algorithm = SLUICE_TOKEN_BUCKET, .quota = (uint32_t)quota, .burst = (uint32_t)burst, .window_ns = window_ns};
+	sl_rule_derive(limit);
+	return SLUICE_OK;
+}
+
+const char *sl_rule_word(const struct sluice_limit *limit) {
+	static const char *const words[] = {"unlimited",   "fixed-window", "sliding-window", "sliding-buckets",
+	                                    "sliding-log", "token-bucket", "leaky-bucket"};
+	SL_ASSERT(limit->algorithm < sizeof words / sizeof words[0]);
+	return words[limit->algorithm];
+}
+
+static bool window_is_valid(const struct sluice_limit *limit) {
+	return limit->window_ns >= SL_MS_NS && limit->window_ns <= SL_WINDOW_NS_MAX && limit->window_ns % SL_MS_NS == 0 &&
+	       limit->derived[SL_WINDOW_INVERSE] == UINT64_MAX / limit->window_ns;
+}
+
+static bool buckets_are_valid(const struct sluice_limit *limit) {
+	return limit->bucket_count >= 2 && limit->bucket_count <= SL_BUCKETS_MAX && limit->edge <= SLUICE_EDGE_WEIGHTED &&
+	       limit->precision_ns * limit->bucket_count == limit->window_ns && limit->precision_ns % SL_MS_NS == 0;
+}
+
+bool sl_rule_is_valid(const struct sluice_limit *limit) {
+	if (limit->algorithm == SLUICE_UNLIMITED)
+		return limit->derived[SL_CAPACITY] == UINT32_MAX;
+	if (limit->algorithm > SLUICE_LEAKY_BUCKET || !window_is_valid(limit) ||
+	    limit->derived[SL_CAPACITY] != capacity_of(limit))
+		return false;
+	if (limit->algorithm == SLUICE_SLIDING_BUCKETS)
+		return buckets_are_valid(limit);
+	return !is_bucket(limit) || (limit->derived[SL_TICK_NS] == tick_of(limit->window_ns) &&
+	                             limit->derived[SL_WINDOW_TICKS] * limit->derived[SL_TICK_NS] == limit->window_ns);
+}

@@ -1,0 +1,43 @@
+/* What an algorithm remembers of a counter: 16 bytes, and for the larger ones a block of memory beside them.
+ *
+ * A state of zeros is no state. The host (the store, or a module) keeps these bytes and the block, and never looks into
+ * them, but for two agreements:
+ *
+ *   word 0, bits 63..19   the instant of the last charge in units of 2^19 ns (base/coarse.h), whatever else an
+ *                         algorithm packs below. The store adds a lifetime to it to know, knowing nothing of limits,
+ *                         from when on the state equals no state.
+ *   word 1, bits 31..0    belong to the host where the algorithm uses a block: there it keeps where the block is. */
+#ifndef SL_STATE_H
+#define SL_STATE_H
+
+#include "algo/rule.h"
+#include "base/coarse.h"
+
+struct sl_state {
+	uint64_t w[2];
+};
+
+/* A log as it stands at one instant (log.c). */
+struct sl_log {
+	unsigned char *sums, *instants; /* parts of the block */
+	uint32_t capacity, weighted;
+	uint32_t width, head, count;
+	uint32_t expired;     /* of the `count` entries, how many no longer count */
+	uint32_t total, base; /* the sum at the newest entry, and at the newest expired one */
+	uint64_t last_ms, window_ms;
+	sluice_ns t;
+};
+
+/* A counter as a step sees it: a copy of its state, and its block in place (NULL: none). */
+struct sl_counter {
+	struct sl_state state;
+	void *block;
+	uint64_t block_bytes;
+	struct sl_log log; /* what sl_step() found of a sliding-log, for the write at the same instant that follows it */
+};
+
+static inline bool sl_state_is_none(const struct sl_state *state) {
+	return (state->w[0] | state->w[1]) == 0;
+}
+
+#endif

@@ -1,0 +1,82 @@
+/* The one switch over the closed set of algorithms, and what holds for all of them: a quota of 0. */
+#include "algo/step.h"
+
+/* A quota of 0 denies every cost above 0, for good, whatever a counter may hold from before it became 0. */
+static void closed_step(uint64_t cost, struct sluice_decision *decision) {
+	sl_decide_room(decision, 0, 0, cost);
+	decision->retry_after_ns = decision->allowed ? 0 : SLUICE_NEVER;
+}
+
+void sl_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost, bool charge,
+             struct sluice_decision *decision) {
+	if (limit->quota == 0 && limit->algorithm != SLUICE_UNLIMITED) {
+		closed_step(cost, decision);
+		return;
+	}
+	switch (limit->algorithm) {
+	case SLUICE_FIXED_WINDOW:
+		sl_fixed_step(limit, counter, now, cost, charge, decision);
+		return;
+	case SLUICE_SLIDING_WINDOW:
+		sl_window_step(limit, counter, now, cost, charge, decision);
+		return;
+	case SLUICE_SLIDING_BUCKETS:
+		sl_subs_step(limit, counter, now, cost, charge, decision);
+		return;
+	case SLUICE_SLIDING_LOG:
+		sl_log_step(limit, counter, now, cost, charge, decision);
+		return;
+	case SLUICE_TOKEN_BUCKET:
+	case SLUICE_LEAKY_BUCKET:
+		sl_bucket_step(limit, counter, now, cost, charge, decision);
+		return;
+	default:
+		sl_decide_room(decision, UINT32_MAX, UINT32_MAX, cost);
+		return;
+	}
+}
+
+void sl_step_prefetch(const struct sluice_limit *limit, const struct sl_counter *counter) {
+	__builtin_prefetch(counter->block, 1);
+	if (limit->algorithm == SLUICE_SLIDING_LOG)
+		sl_log_prefetch(limit, counter);
+}
+
+uint64_t sl_step_block_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t cost) {
+	if (limit->algorithm == SLUICE_SLIDING_LOG)
+		return sl_log_block_bytes(counter, cost);
+	return limit->algorithm == SLUICE_SLIDING_BUCKETS ? sl_subs_block_bytes(limit, counter) : 0;
+}
+
+void sl_step_write(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost,
+                   void *block, uint64_t block_bytes) {
+	if (limit->algorithm == SLUICE_SLIDING_LOG)
+		sl_log_write(counter, cost, block, block_bytes);
+	else
+		sl_subs_write(limit, counter, now, cost, block);
+}
+
+bool sl_step_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost) {
+	switch (limit->algorithm) {
+	case SLUICE_FIXED_WINDOW:
+	case SLUICE_SLIDING_WINDOW:
+		return sl_window_refund(limit, counter, now, cost);
+	case SLUICE_SLIDING_BUCKETS:
+		return sl_subs_refund(limit, counter, now, cost);
+	case SLUICE_SLIDING_LOG:
+		return sl_log_refund(limit, counter, now, cost);
+	case SLUICE_TOKEN_BUCKET:
+	case SLUICE_LEAKY_BUCKET:
+		return sl_bucket_refund(limit, counter, now, cost);
+	default:
+		return false;
+	}
+}
+
+bool sl_counter_is_valid(const struct sluice_limit *limit, const struct sl_counter *counter) {
+	if (!sl_rule_is_valid(limit))
+		return false;
+	if (limit->algorithm == SLUICE_SLIDING_LOG)
+		return sl_log_is_valid(limit, counter);
+	return limit->algorithm != SLUICE_SLIDING_BUCKETS || sl_subs_is_valid(limit, counter);
+}

@@ -1,0 +1,85 @@
+/* The step: (rule, state, now, cost) -> (decision, state). Pure functions over memory that the host hands in: no clock,
+ * no allocation, no lock. One switch over the closed set of algorithms.
+ *
+ * A host decides in two halves, so that several limits can be decided as one:
+ *   1. sl_step() on a copy of each counter, with charge = true: the decisions as they will be if all admit. The copies
+ *      of small states come back charged; blocks are not touched.
+ *   2. all admitted: for the algorithms with blocks sl_step_block_bytes() says whether a longer block is needed; the
+ *      host provides all of them, and only then sl_step_write() charges each. Nothing after that can fail.
+ *      one denied: sl_step() with charge = false for those that had admitted, and nothing is written. */
+#ifndef SL_STEP_H
+#define SL_STEP_H
+
+#include "algo/state.h"
+
+/* sl_step_block_bytes(): the log has as many entries as one may have. */
+#define SL_BLOCK_TOO_LARGE UINT64_MAX
+
+/* Whether the algorithm keeps a block. */
+static inline bool sl_rule_has_block(const struct sluice_limit *limit) {
+	return limit->algorithm == SLUICE_SLIDING_LOG || limit->algorithm == SLUICE_SLIDING_BUCKETS;
+}
+
+/* Decides a cost of 0..2^32 at `now`, all fields of the decision but index and next_after_ns. With `charge`, an
+ * admitted cost above 0 is reported as charged and, for algorithms without blocks, charged in counter->state. O(1) for
+ * windows and token/leaky buckets, O(log n) for logs, O(W / P) for sub-buckets when denied or idle. */
+void sl_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost, bool charge,
+             struct sluice_decision *decision);
+
+/* Prefetches what sl_step() will read of counter->block, by its state alone; both may be out of date. */
+void sl_step_prefetch(const struct sluice_limit *limit, const struct sl_counter *counter);
+
+/* After sl_step() at the same instant: how many bytes of block a charge of `cost` needs. 0 when the present one serves,
+ * else of a new one, which sl_step_write() is then given and the old one is free after it; SL_BLOCK_TOO_LARGE when
+ * there can be none. */
+uint64_t sl_step_block_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t cost);
+
+/* Charges an admitted cost > 0 to an algorithm with blocks, after sl_step() at the same instant. `block` is the new
+ * block (bytes as asked for or more) or NULL to go on in counter->block. Writes the block and counter->state (the
+ * host's 32 bits of it left as they are). */
+void sl_step_write(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost,
+                   void *block, uint64_t block_bytes);
+
+/* Gives back at most `cost`, newest charges that still count first, in counter->state and its block. Returns whether
+ * anything changed. */
+bool sl_step_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost);
+
+/* For how long after the charge that `decision` reports the state may differ from no state, under any edge. */
+static inline sluice_ns sl_step_life(const struct sluice_limit *limit, const struct sluice_decision *decision) {
+	sluice_ns extra = limit->algorithm == SLUICE_SLIDING_BUCKETS ? limit->precision_ns : 0;
+	return decision->reset_after_ns + extra + SL_MS_NS;
+}
+
+/* Whether a state and its block could have been written by this code: for attach checks, fuzzers and debug builds. */
+bool sl_counter_is_valid(const struct sluice_limit *limit, const struct sl_counter *counter);
+
+/* Fills the numbers of a decision that all algorithms share: allowed when `cost` fits `room`. */
+static inline void sl_decide_room(struct sluice_decision *decision, uint64_t capacity, uint64_t room, uint64_t cost) {
+	*decision = (struct sluice_decision){.allowed = cost <= room || cost == 0,
+	                                     .quota = capacity,
+	                                     .remaining = (uint32_t)(room < UINT32_MAX ? room : UINT32_MAX)};
+}
+
+/* The algorithms, one a file; sl_step() and its companions choose among them. */
+void sl_fixed_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
+                   struct sluice_decision *);
+void sl_window_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
+                    struct sluice_decision *);
+void sl_bucket_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
+                    struct sluice_decision *);
+void sl_log_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool, struct sluice_decision *);
+void sl_subs_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
+                  struct sluice_decision *);
+void sl_log_prefetch(const struct sluice_limit *, const struct sl_counter *);
+uint64_t sl_log_block_bytes(const struct sl_counter *, uint32_t);
+uint64_t sl_subs_block_bytes(const struct sluice_limit *, const struct sl_counter *);
+void sl_log_write(struct sl_counter *, uint32_t, void *, uint64_t);
+void sl_subs_write(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t, void *);
+bool sl_window_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
+bool sl_bucket_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
+bool sl_log_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
+bool sl_subs_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
+bool sl_log_is_valid(const struct sluice_limit *, const struct sl_counter *);
+bool sl_subs_is_valid(const struct sluice_limit *, const struct sl_counter *);
+
+#endif

@@ -1,0 +1,122 @@
+/* fixed-window and sliding-window: two counts on windows aligned to the Unix epoch.
+ *
+ * State: w[0] = instant of the last charge, ns; w[1] = count of the window before it << 32 | count of its window.
+ * With t the instant (never before the last charge), e = t mod W, and the counts moved on to t's window:
+ *
+ *   fixed-window    admits when  cur + c <= Q
+ *   sliding-window  admits when  prev * (W - e) + (cur + c) * W <= Q * W
+ *                   which, all being whole numbers, is  c <= Q - cur - ceil(prev * (W - e) / W)
+ *
+ * so one division serves the decision and `remaining`. The usage never grows while nothing arrives (it is continuous
+ * at the window's end, where cur becomes prev), so the first instant that admits c is found in closed form:
+ *
+ *   this window, if cur + c <= Q:   prev * (W - e') <= (Q - cur - c) * W   at  e' = W - floor((Q - cur - c) * W / prev)
+ *   else in the next, prev' = cur:  cur  * (W - e') <= (Q - c) * W         at  e' = W - floor((Q - c) * W / cur)
+ *
+ * where e' = W means the start of the window after. No division by zero: a denial in the first case has prev > 0, in
+ * the second cur > 0.
+ *
+ * Worst case in any half-open window: fixed-window 2Q (both sides of a boundary). sliding-window 2Q - 1: Q at the very
+ * end of one window and, at the end of the next, all but what the vanishing weight still holds.
+ * Source: the two-bucket estimate in common use (Cloudflare 2017), here on integers and with its inverse.
+ *
+ * I1  cur, prev <= 2^32 - 1: an admitted charge leaves cur <= Q.
+ * I2  last is the instant of a charge; peeks, denials and refunds leave it. */
+#include "algo/step.h"
+#include "base/assert.h"
+#include "base/math.h"
+
+struct window {
+	sluice_ns t, e;     /* the instant, and how far into its window it is */
+	uint64_t cur, prev; /* the counts of t's window and of the one before */
+};
+
+/* floor(t / W) * W by the stored inverse: its estimate of the quotient is at most 2 too low. */
+static inline sluice_ns into_window(const struct sluice_limit *limit, sluice_ns t) {
+	uint64_t quotient = (uint64_t)(sl_mul(t, limit->derived[SL_WINDOW_INVERSE]) >> 64);
+	sluice_ns e = t - quotient * limit->window_ns;
+	while (e >= limit->window_ns)
+		e -= limit->window_ns;
+	return e;
+}
+
+static inline struct window window_at(const struct sluice_limit *limit, const struct sl_state *state, sluice_ns now) {
+	sluice_ns last = state->w[0], t = sl_max(now, last), start;
+	struct window w = {.t = t, .e = into_window(limit, t)};
+	start = t - w.e;
+	if (last >= start) {
+		w.cur = (uint32_t)state->w[1];
+		w.prev = state->w[1] >> 32;
+	} else if (start - last <= limit->window_ns) { /* <= : the window before starts exactly W earlier */
+		w.prev = (uint32_t)state->w[1];
+	}
+	return w;
+}
+
+static inline void write_state(struct sl_counter *counter, const struct window *w, uint64_t cost) {
+	SL_DEBUG_ASSERT(w->cur + cost <= UINT32_MAX && w->prev <= UINT32_MAX);
+	counter->state.w[0] = w->t;
+	counter->state.w[1] = w->prev << 32 | (w->cur + cost);
+}
+
+void sl_fixed_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost,
+                   bool charge, struct sluice_decision *decision) {
+	struct window w = window_at(limit, &counter->state, now);
+	uint64_t quota = limit->quota, room = quota > w.cur ? quota - w.cur : 0;
+	w.prev = 0;
+	sl_decide_room(decision, quota, room, cost);
+	if (!decision->allowed)
+		decision->retry_after_ns = cost > quota ? SLUICE_NEVER : limit->window_ns - w.e;
+	if (charge && decision->allowed && cost != 0) {
+		write_state(counter, &w, cost);
+		decision->remaining = (uint32_t)(room - cost);
+		w.cur += cost;
+	}
+	decision->reset_after_ns = w.cur != 0 ? limit->window_ns - w.e : 0;
+}
+
+/* The wait until a denied cost <= Q is admitted. */
+static sluice_ns window_retry(const struct sluice_limit *limit, const struct window *w, uint64_t cost) {
+	uint64_t quota = limit->quota, window = limit->window_ns;
+	if (w->cur + cost <= quota)
+		return window - w->e - sl_div(sl_mul(quota - w->cur - cost, window), w->prev);
+	return 2 * window - w->e - sl_div(sl_mul(quota - cost, window), w->cur);
+}
+
+void sl_window_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost,
+                    bool charge, struct sluice_decision *decision) {
+	struct window w = window_at(limit, &counter->state, now);
+	uint64_t quota = limit->quota, used = w.cur, room;
+	if (w.prev != 0)
+		used += sl_div_ceil(sl_mul(w.prev, limit->window_ns - w.e), limit->window_ns);
+	room = quota > used ? quota - used : 0;
+	sl_decide_room(decision, quota, room, cost);
+	if (!decision->allowed)
+		decision->retry_after_ns = cost > quota ? SLUICE_NEVER : window_retry(limit, &w, cost);
+	if (charge && decision->allowed && cost != 0) {
+		write_state(counter, &w, cost);
+		decision->remaining = (uint32_t)(room - cost);
+		w.cur += cost;
+	}
+	/* prev counts until its weight is 0, at the end of this window; cur until the end of the next */
+	decision->reset_after_ns = (w.cur != 0 ? 2 * limit->window_ns : w.prev != 0 ? limit->window_ns : w.e) - w.e;
+}
+
+/* Takes from the count of t's window first, then from the one before, without moving the clock: the counts are changed
+ * where they stand in the state, which may be a window earlier than t's. */
+bool sl_window_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost) {
+	struct window w = window_at(limit, &counter->state, now);
+	uint64_t cur = (uint32_t)counter->state.w[1], prev = counter->state.w[1] >> 32, before = counter->state.w[1];
+	uint64_t take, counted = limit->algorithm == SLUICE_SLIDING_WINDOW ? w.cur + w.prev : w.cur;
+	bool moved_on = counter->state.w[0] < w.t - w.e;
+	take = sl_min(cost, counted);
+	if (moved_on) {
+		cur -= take; /* only the stored cur can still count, as prev */
+	} else {
+		uint64_t from_cur = sl_min(take, cur);
+		cur -= from_cur;
+		prev -= take - from_cur;
+	}
+	counter->state.w[1] = prev << 32 | cur;
+	return counter->state.w[1] != before;
+}
