@@ -1,0 +1,253 @@
+/* Sluice: rate limiting by sliding windows, exact where it says exact.
+ *
+ * The one public header. Simple calls first (open a store, parse a limit, check), then the full form (several limits
+ * and keys, all or nothing; batches), then policies.
+ *
+ * Caveats first
+ *  - A store lives in private memory of this process: it is shared by all threads, not by other processes.
+ *  - The bounds printed in docs/limits.md hold while the store is not full. A full store answers SLUICE_E_FULL for
+ *    keys that it has no room for; whether that means "allow" or "deny" is yours to say.
+ *  - Instants are Unix nanoseconds that you pass in or sluice_now() reads. A counter's clock never runs backwards: an
+ *    instant before its last charge counts as the instant of that charge.
+ *  - A log (sliding-log) keeps instants rounded up to 1 ms: nothing expires early, nothing more than 1 ms late.
+ *  - Denied is a decision, not an error: look at `allowed` only after the call returned SLUICE_OK.
+ *
+ * Every call is safe from any thread on any store, limit or policy, except that a store or a policy must not be closed
+ * while another thread uses it. No call keeps a pointer it was given, unless its comment says so.
+ */
+#ifndef SLUICE_H
+#define SLUICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SLUICE_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define SLUICE_API __attribute__((visibility("default")))
+#define SLUICE_MUST_USE __attribute__((warn_unused_result))
+#else
+#define SLUICE_API
+#define SLUICE_MUST_USE
+#endif
+
+/* All time. Instants are nanoseconds since the Unix epoch; waits are nanoseconds, saturating below SLUICE_NEVER (a wait
+ * of more than 584 years is reported as 584 years). */
+typedef uint64_t sluice_ns;
+#define SLUICE_NEVER UINT64_MAX /* a retry_after that no wait satisfies: the cost is above the quota */
+
+enum {
+	SLUICE_ITEMS_MAX = 16,       /* limits in one decision */
+	SLUICE_KEY_BYTES_MAX = 1024, /* bytes of a key, or of an attribute's value, at every door */
+	SLUICE_NAME_BYTES_MAX = 64,  /* bytes of a limit's or an attribute's name */
+	SLUICE_LIMIT_TEXT_MAX = 128, /* bytes of any canonical limit, with its NUL */
+};
+
+/* What a call says of itself. Negative is failure: nothing was charged and nothing was changed. */
+typedef enum sluice_err {
+	SLUICE_OK = 0,
+	SLUICE_E_SYNTAX = -1,  /* text that does not follow the notation or the policy format */
+	SLUICE_E_RANGE = -2,   /* a number, a length or a count outside its documented range */
+	SLUICE_E_FULL = -3,    /* the store has no room for a new counter or a longer log */
+	SLUICE_E_MEMORY = -4,  /* the system gave no memory */
+	SLUICE_E_SYSTEM = -5,  /* a file or a clock could not be read; the error's text says which and why */
+	SLUICE_E_MISUSE = -6,  /* a null pointer, an unknown operation */
+} sluice_err;
+
+/* Borrowed bytes: never NUL-ended, never kept by a call. `data` may be NULL where `len` is 0. */
+struct sluice_bytes {
+	const void *data;
+	size_t len;
+};
+
+/* Why a call failed, for a person. `column` counts bytes from 1 in the text that was parsed; 0 where none applies. */
+struct sluice_error {
+	uint32_t column;
+	char text[252]; /* NUL-ended, one line, no final period */
+};
+
+/* ---- limits ------------------------------------------------------------------------------------------------ */
+
+typedef enum sluice_algorithm {
+	SLUICE_UNLIMITED = 0,
+	SLUICE_FIXED_WINDOW = 1,
+	SLUICE_SLIDING_WINDOW = 2,
+	SLUICE_SLIDING_BUCKETS = 3,
+	SLUICE_SLIDING_LOG = 4,
+	SLUICE_TOKEN_BUCKET = 5,
+	SLUICE_LEAKY_BUCKET = 6,
+} sluice_algorithm;
+
+typedef enum sluice_edge { SLUICE_EDGE_COUNT = 0, SLUICE_EDGE_DROP = 1, SLUICE_EDGE_WEIGHTED = 2 } sluice_edge;
+
+/* A limit: an algorithm with its numbers, validated. Fill it with sluice_limit_parse() only; the fields up to
+ * `precision_ns` may be read, the rest is derived. A value: copy it freely, it owns nothing. */
+struct sluice_limit {
+	uint8_t algorithm;      /* enum sluice_algorithm */
+	uint8_t edge;           /* enum sluice_edge; sliding-buckets only */
+	uint16_t bucket_count;  /* n = W / P, 2..4096; sliding-buckets only */
+	uint32_t quota;         /* Q, in units of cost */
+	uint32_t burst;         /* B of token-bucket, N of leaky-bucket's queue; else 0 */
+	uint32_t reserved;
+	sluice_ns window_ns;    /* W, 1 ms .. 3660 d; 0 for unlimited */
+	sluice_ns precision_ns; /* P, sliding-buckets only */
+	uint64_t derived[6];    /* constants of the algorithm and the identity of its counters: src/algo/rule.h */
+};
+
+/* Parses one limit in the notation (`100/60s`, `sliding-log 400k/1m`, `token-bucket 10/1s burst 100`, `unlimited`).
+ *  limit   out; untouched on failure
+ *  error   out, may be NULL: the column, what was found and what was expected
+ * Returns SLUICE_OK, SLUICE_E_SYNTAX, or SLUICE_E_RANGE for a number out of range. About 100 ns; no allocation. */
+SLUICE_API SLUICE_MUST_USE sluice_err sluice_limit_parse(struct sluice_limit *limit, struct sluice_bytes text,
+                                                         struct sluice_error *error);
+
+/* Writes the canonical text of a limit (`sliding-window 100/1m`), NUL-ended; parsing it gives an equal limit.
+ *  text    out, at least SLUICE_LIMIT_TEXT_MAX bytes
+ * Returns its length without the NUL; never fails. */
+SLUICE_API size_t sluice_limit_print(const struct sluice_limit *limit, char text[SLUICE_LIMIT_TEXT_MAX]);
+
+/* ---- decisions ---------------------------------------------------------------------------------------------- */
+
+/* What a client should know. Waits are counted from the instant of the decision (or from the counter's last charge,
+ * where that is later). */
+struct sluice_decision {
+	bool allowed;
+	int32_t index;            /* position of the limit that decided, from 0; -1 where none applied */
+	uint32_t remaining;       /* the largest cost that would be admitted now, after this decision */
+	uint64_t quota;           /* Q; B for token-bucket; N + 1 for leaky-bucket; 4294967295 where no limit applied */
+	sluice_ns retry_after_ns; /* 0 when allowed; else the exact wait that admits the same cost; or SLUICE_NEVER */
+	sluice_ns reset_after_ns; /* the wait until the whole quota is back */
+	sluice_ns delay_ns;       /* leaky-bucket: how long to hold the request; else 0 */
+	sluice_ns next_after_ns;  /* the wait until `remaining` grows by one; 0 while the whole quota is free. Filled only
+	                           * for calls that ask for it (sluice_call.want_next), else 0 */
+};
+
+/* ---- the store ---------------------------------------------------------------------------------------------- */
+
+struct sluice_store;
+
+struct sluice_store_options {
+	uint64_t memory_bytes; /* of the whole arena; 1 MiB .. 256 GiB, 0 for 64 MiB. Taken from the system as it is used */
+	uint32_t blocks_percent; /* share of it for logs and sub-buckets, 1..90; 0 for 50. The rest holds the counters */
+};
+
+/* Opens a store in private memory. `options` may be NULL. The store is yours: close it with sluice_store_close().
+ * Returns SLUICE_OK, SLUICE_E_RANGE for a size out of range, SLUICE_E_MEMORY; `error` (may be NULL) says more. */
+SLUICE_API SLUICE_MUST_USE sluice_err sluice_store_open(struct sluice_store **store,
+                                                        const struct sluice_store_options *options,
+                                                        struct sluice_error *error);
+
+/* Closes a store and gives its memory back. NULL is allowed. */
+SLUICE_API void sluice_store_close(struct sluice_store *store);
+
+/* The running clock: Unix nanoseconds from CLOCK_BOOTTIME, anchored to wall time once a process, so that a step of the
+ * wall clock neither frees nor locks anybody. About 25 ns. */
+SLUICE_API sluice_ns sluice_now(void);
+
+/* ---- deciding: the simple call ------------------------------------------------------------------------------- */
+
+/* Decides one request of one key against one limit, now, and charges it if it is allowed.
+ *  cost    0..4294967295; 0 charges nothing and is always allowed
+ * Returns SLUICE_OK with `decision` filled, or SLUICE_E_FULL, SLUICE_E_MISUSE. Tens of ns for a key in cache, one miss
+ * of memory otherwise; no allocation from the system. */
+SLUICE_API SLUICE_MUST_USE sluice_err sluice_check(struct sluice_store *store, const struct sluice_limit *limit,
+                                                   struct sluice_bytes key, uint32_t cost,
+                                                   struct sluice_decision *decision);
+
+/* ---- deciding: the full form --------------------------------------------------------------------------------- */
+
+typedef enum sluice_operation {
+	SLUICE_CHARGE = 0, /* decide; charge every limit if all admit, none otherwise */
+	SLUICE_PEEK = 1,   /* decide with the same cost, charging and creating nothing */
+	SLUICE_REFUND = 2, /* give `cost` back, newest charges first, at most what they hold; answers as a peek of cost 0 */
+	SLUICE_RESET = 3,  /* forget the counters; `forgotten` says how many there were */
+} sluice_operation;
+
+/* One limit of a request, with the key that it counts for. */
+struct sluice_item {
+	const struct sluice_limit *limit; /* borrowed for the call */
+	struct sluice_bytes key;          /* any bytes, any length; borrowed for the call */
+	bool observed; /* decided alone, charged when the request is allowed and it admits; not part of the merged answer */
+};
+
+/* A request and its answer. */
+struct sluice_call {
+	const struct sluice_item *items; /* in: 0..SLUICE_ITEMS_MAX limits */
+	uint32_t item_count;
+	uint32_t cost;
+	sluice_operation operation;
+	bool want_next;               /* in: fill next_after_ns as well (one more search) */
+	sluice_ns now;                /* in: the instant, Unix ns */
+	struct sluice_decision *each; /* in: item_count decisions to fill, or NULL */
+	struct sluice_decision merged; /* out: index counts items; observed and unlimited ones are never named */
+	uint32_t forgotten;            /* out: SLUICE_RESET */
+	sluice_err err;                /* out: SLUICE_OK, SLUICE_E_FULL, SLUICE_E_RANGE (too many items), SLUICE_E_MISUSE */
+};
+
+/* Decides one call, all or nothing, as one step among all threads. Returns call->err. */
+SLUICE_API SLUICE_MUST_USE sluice_err sluice_decide(struct sluice_store *store, struct sluice_call *call);
+
+/* Decides `count` calls in order, each as sluice_decide() would, but hashes and prefetches ahead, so that the memory
+ * misses overlap. Look at each call's `err`. */
+SLUICE_API void sluice_decide_many(struct sluice_store *store, struct sluice_call *calls, size_t count);
+
+/* ---- policies ------------------------------------------------------------------------------------------------ */
+
+struct sluice_policy; /* immutable once loaded; shared by any number of threads */
+
+/* What is wrong with a policy file, or doubtful. Lines and columns count from 1. */
+struct sluice_problem {
+	uint32_t line, column;
+	bool warning;   /* the file loads all the same */
+	char text[248]; /* NUL-ended: what was found and what was expected */
+};
+
+/* All problems of one file, in the order of the file. Free with sluice_problems_free(). */
+struct sluice_problems {
+	struct sluice_problem *list;
+	size_t count;
+};
+
+/* Loads a policy from YAML bytes. All mistakes are reported at once; `problems` (may be NULL) also carries warnings of
+ * a policy that loads, and is the caller's to free in either case.
+ * Returns SLUICE_OK with *policy set (free it with sluice_policy_free()), SLUICE_E_SYNTAX, or SLUICE_E_MEMORY. */
+SLUICE_API SLUICE_MUST_USE sluice_err sluice_policy_load(struct sluice_policy **policy, struct sluice_bytes yaml,
+                                                         struct sluice_problems *problems);
+SLUICE_API void sluice_policy_free(struct sluice_policy *policy);
+SLUICE_API void sluice_problems_free(struct sluice_problems *problems);
+
+/* One attribute of a request, such as user=alice. */
+struct sluice_attribute {
+	struct sluice_bytes name, value; /* name 1..SLUICE_NAME_BYTES_MAX bytes, value 0..SLUICE_KEY_BYTES_MAX */
+};
+
+/* The limits of a policy that apply to one request. */
+struct sluice_match {
+	uint32_t count;
+	struct sluice_item items[SLUICE_ITEMS_MAX]; /* point into the policy and into the caller's buffer */
+	uint32_t position[SLUICE_ITEMS_MAX];        /* of each limit in the policy file, from 0 */
+};
+
+/* Finds the limits that apply to a request and encodes their keys.
+ *  buffer  holds the keys that `match` points to; SLUICE_MATCH_BYTES_MAX always suffices
+ * Returns SLUICE_OK; SLUICE_E_RANGE when more than SLUICE_ITEMS_MAX limits apply, an attribute is too long, or the
+ * buffer is too small. No allocation; one pass over the policy's limits. Where an attribute is given twice, the first
+ * one counts. */
+#define SLUICE_MATCH_BYTES_MAX ((size_t)512 * 1024)
+SLUICE_API SLUICE_MUST_USE sluice_err sluice_policy_match(const struct sluice_policy *policy,
+                                                          const struct sluice_attribute *attributes, size_t count,
+                                                          struct sluice_match *match, void *buffer,
+                                                          size_t buffer_bytes);
+
+/* The name of the limit at a position of the policy file; NULL past the last. Owned by the policy. */
+SLUICE_API const char *sluice_policy_limit_name(const struct sluice_policy *policy, uint32_t position);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
