@@ -1,0 +1,179 @@
+/* The list of limits.
+ *
+ * A mapping is gathered first, as nodes, and read afterwards: what one key means may hang on another (the counters of a
+ * rule belong to the limit's name). Mistakes are sorted by place anyway.
+ */
+#include "policy/conf.h"
+
+#include "algo/rule.h"
+#include "policy/describe.h"
+#include "policy/lint.h"
+
+/* The values of one limit's keys, NULL where it has none. */
+struct limit_nodes {
+	const struct sl_node *name, *when, *key, *limit, *overrides, *observe, *on_error;
+};
+
+struct override_nodes {
+	const struct sl_node *when, *limit;
+};
+
+/* A reader that keeps the node for later. */
+static void keep(struct sl_conf *conf, const struct sl_node *value, void *into) {
+	(void)conf;
+	*(const struct sl_node **)into = value;
+}
+
+/* ---- one limit -------------------------------------------------------------------------------------------------- */
+
+static void read_name(struct sl_conf *conf, const struct sl_node *node, const char **name) {
+	struct sluice_bytes text;
+	size_t good = 0;
+	if (!sl_conf_text(conf, node, "the name of a limit", &text))
+		return;
+	const char *p = text.data;
+	while (good < text.len && p[good] >= 0x20 && p[good] < 0x7f)
+		good++;
+	if (good < text.len)
+		sl_report_found(conf->report, sl_node_place(node, good), text, "expected a name of printable ASCII characters");
+	else if (text.len == 0 || text.len > SLUICE_NAME_BYTES_MAX)
+		sl_report_error(conf->report, node->place, "expected a name of 1 to %d bytes, found %zu", SLUICE_NAME_BYTES_MAX,
+		                text.len);
+	else
+		*name = sl_pool_text(&conf->policy->pool, text);
+}
+
+static void read_rule(struct sl_conf *conf, const struct sl_node *node, const char *name, struct sluice_limit *limit) {
+	struct sluice_error error = {0};
+	struct sluice_bytes text;
+	if (!sl_conf_text(conf, node, "a limit such as 100/1m", &text))
+		return;
+	if (sluice_limit_parse(limit, text, &error) != SLUICE_OK) {
+		struct sl_place place = error.column == 0 ? node->place : sl_node_place(node, error.column - 1);
+		sl_report_error(conf->report, place, "%s", error.text);
+		return;
+	}
+	if (name != NULL)
+		sl_rule_name(limit, sl_str(name));
+	sl_lint_rule(conf, node, limit);
+}
+
+static void read_on_error(struct sl_conf *conf, const struct sl_node *node, bool *deny) {
+	struct sluice_bytes text;
+	if (!sl_conf_text(conf, node, "allow or deny", &text))
+		return;
+	*deny = sl_bytes_equal(text, sl_str("deny"));
+	if (!*deny && !sl_bytes_equal(text, sl_str("allow")))
+		sl_report_found(conf->report, node->place, text, "expected allow or deny");
+}
+
+static void read_override(struct sl_conf *conf, const struct sl_node *node, const char *name,
+                          struct sl_override *override) {
+	static const struct sl_field fields[] = {
+		{"when", keep, offsetof(struct override_nodes, when), "conditions, such as {plan: pro}"},
+		{"limit", keep, offsetof(struct override_nodes, limit), "a limit such as 100/1m, or unlimited"},
+		{NULL, NULL, 0, NULL},
+	};
+	struct override_nodes nodes = {0};
+	sl_conf_map(conf, node, "an override", fields, &nodes);
+	if (nodes.when != NULL)
+		sl_conf_when(conf, nodes.when, &override->when);
+	if (nodes.limit != NULL)
+		read_rule(conf, nodes.limit, name, &override->limit);
+}
+
+static void read_overrides(struct sl_conf *conf, const struct limit_nodes *nodes, struct sl_ruleset_limit *limit) {
+	const struct sl_node *list = nodes->overrides;
+	if (list == NULL || !sl_conf_expect(conf, list, SL_NODE_LIST, "a list of overrides"))
+		return;
+	if (list->count > SL_POLICY_OVERRIDES_MAX) {
+		sl_report_error(conf->report, list->place, "expected at most %d overrides, found %u", SL_POLICY_OVERRIDES_MAX,
+		                list->count);
+		return;
+	}
+	struct sl_override *overrides = sl_pool_take(&conf->policy->pool, list->count, sizeof *overrides);
+	const struct sl_node **places = sl_pool_take(conf->scratch, list->count, sizeof *places);
+	if (overrides == NULL || places == NULL)
+		return;
+	limit->overrides = overrides;
+	for (const struct sl_node *node = list->first; node != NULL; node = node->next) {
+		places[limit->shown.override_count] = node;
+		read_override(conf, node, limit->shown.name, &overrides[limit->shown.override_count++]);
+	}
+	if (nodes->limit != NULL)
+		sl_lint_overrides(conf, nodes->limit, limit, places);
+}
+
+static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, struct sl_ruleset_limit *limit) {
+	if (nodes->name != NULL)
+		read_name(conf, nodes->name, &limit->shown.name);
+	if (nodes->when != NULL) {
+		sl_conf_when(conf, nodes->when, &limit->when);
+		sl_lint_when(conf, nodes->when);
+	}
+	if (nodes->key != NULL)
+		sl_conf_key(conf, nodes->key, limit);
+	if (nodes->limit != NULL)
+		read_rule(conf, nodes->limit, limit->shown.name, &limit->shown.limit);
+	read_overrides(conf, nodes, limit);
+	if (nodes->limit != NULL)
+		sl_lint_unlimited(conf, nodes->limit, limit);
+	if (nodes->observe != NULL)
+		sl_conf_bool(conf, nodes->observe, &limit->shown.observe);
+	if (nodes->on_error != NULL)
+		read_on_error(conf, nodes->on_error, &limit->shown.deny_on_error);
+	limit->shown.when_text = sl_describe_when(&conf->policy->pool, nodes->when);
+	limit->shown.key_text = sl_describe_key(conf->policy, limit);
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------ */
+
+static void check_name(struct sl_conf *conf, const struct sl_node *node, const struct sl_node *const *nodes) {
+	const struct sluice_policy *policy = conf->policy;
+	const char *name = policy->limits[policy->limit_count].shown.name;
+	for (uint32_t i = 0; name != NULL && i < policy->limit_count; i++)
+		if (policy->limits[i].shown.name != NULL && strcmp(policy->limits[i].shown.name, name) == 0) {
+			sl_report_error(conf->report, node->place, "duplicate name %s: the limit in line %u has it",
+			                sl_quote(sl_str(name)).text, nodes[i]->place.line);
+			return;
+		}
+}
+
+static void add_limit(struct sl_conf *conf, const struct sl_node *node, const struct sl_node **nodes) {
+	static const struct sl_field fields[] = {
+		{"name", keep, offsetof(struct limit_nodes, name), "a name, such as per-user"},
+		{"when", keep, offsetof(struct limit_nodes, when), NULL},
+		{"key", keep, offsetof(struct limit_nodes, key), "who is counted, such as ip; or [] for all together"},
+		{"limit", keep, offsetof(struct limit_nodes, limit), "a limit such as 100/1m"},
+		{"overrides", keep, offsetof(struct limit_nodes, overrides), NULL},
+		{"observe", keep, offsetof(struct limit_nodes, observe), NULL},
+		{"on-error", keep, offsetof(struct limit_nodes, on_error), NULL},
+		{NULL, NULL, 0, NULL},
+	};
+	struct limit_nodes values = {0};
+	struct sluice_policy *policy = conf->policy;
+	sl_conf_map(conf, node, "a limit", fields, &values);
+	read_limit(conf, &values, &policy->limits[policy->limit_count]);
+	if (values.name != NULL)
+		check_name(conf, values.name, nodes);
+	nodes[policy->limit_count++] = node;
+}
+
+void sl_conf_limits(struct sl_conf *conf, const struct sl_node *list, void *into) {
+	struct sluice_policy *policy = into;
+	if (!sl_conf_expect(conf, list, SL_NODE_LIST, "a list of limits"))
+		return;
+	if (list->count > SL_POLICY_LIMITS_MAX) {
+		sl_report_error(conf->report, list->place, "expected at most %d limits, found %u", SL_POLICY_LIMITS_MAX,
+		                list->count);
+		return;
+	}
+	policy->limits = sl_pool_take(&policy->pool, list->count, sizeof *policy->limits);
+	const struct sl_node **nodes = sl_pool_take(conf->scratch, list->count, sizeof *nodes);
+	if (policy->limits == NULL || nodes == NULL)
+		return;
+	for (const struct sl_node *node = list->first; node != NULL; node = node->next)
+		add_limit(conf, node, nodes);
+	if (conf->report->error_count == 0)
+		sl_lint_many(conf, nodes);
+}

@@ -1,0 +1,146 @@
+/* What cannot be meant.
+ *
+ * Every warning is a statement that holds for each request, proved and not guessed: a file without warnings is not
+ * thereby good, but one with a warning has something to look at. Whatever needs a search gets a budget of steps.
+ */
+#include "policy/lint.h"
+
+#include "base/out.h"
+
+static bool spend(struct sl_conf *conf, uint64_t steps) {
+	if (conf->lint_steps < steps)
+		return false;
+	conf->lint_steps -= steps;
+	return true;
+}
+
+/* ---- what a client may leave out ------------------------------------------------------------------------------- */
+
+void sl_lint_part(struct sl_conf *conf, const struct sl_node *node, const struct sl_key_part *part) {
+	const struct sl_name *names = conf->policy->names;
+	for (uint32_t i = 0; i < part->count; i++)
+		if (sl_name_is_built_in(names[part->choices[i]].text))
+			return;
+	if (part->count != 0)
+		sl_report_warning(conf->report, node->place,
+		                  "a request %s %s escapes this limit: add a fallback that every request has, such as ' | ip'",
+		                  part->count == 1 ? "without" : "with none of", sl_quote(node->text).text);
+}
+
+void sl_lint_when(struct sl_conf *conf, const struct sl_node *when) {
+	if (when->kind != SL_NODE_MAP)
+		return;
+	for (const struct sl_node *key = sl_map_first(when); key != NULL; key = sl_map_next(key))
+		if (key->kind == SL_NODE_TEXT && !sl_name_is_built_in(key->text))
+			sl_report_warning(conf->report, key->place,
+			                  "a request without %s escapes this limit: a limit for all, with overrides, is safer",
+			                  sl_quote(key->text).text);
+}
+
+void sl_lint_rule(struct sl_conf *conf, const struct sl_node *node, const struct sluice_limit *limit) {
+	if (limit->algorithm != SLUICE_UNLIMITED && limit->quota == 0)
+		sl_report_warning(conf->report, node->place, "a quota of 0 denies every request that costs anything");
+}
+
+/* ---- what is never reached -------------------------------------------------------------------------------------- */
+
+static const struct sl_condition *find_condition(const struct sl_when *when, uint32_t attribute) {
+	for (uint32_t i = 0; i < when->count; i++)
+		if (when->list[i].attribute == attribute)
+			return &when->list[i];
+	return NULL;
+}
+
+static bool has_prefix_of(const struct sl_condition *condition, struct sluice_bytes prefix) {
+	for (uint32_t i = 0; i < condition->prefix_count; i++) {
+		struct sluice_bytes shorter = condition->prefixes[i];
+		if (shorter.len <= prefix.len && (shorter.len == 0 || memcmp(shorter.data, prefix.data, shorter.len) == 0))
+			return true;
+	}
+	return false;
+}
+
+/* Does `wide` hold for every value that `narrow` holds for? */
+static bool condition_covers(struct sl_conf *conf, const struct sl_condition *wide, const struct sl_condition *narrow) {
+	uint64_t values = (uint64_t)narrow->exact_count + narrow->prefix_count;
+	if (!spend(conf, values * (wide->prefix_count + 8)))
+		return false;
+	for (uint32_t i = 0; i < narrow->exact_count; i++)
+		if (!sl_condition_holds(wide, narrow->exact[i]))
+			return false;
+	for (uint32_t i = 0; i < narrow->prefix_count; i++)
+		if (!has_prefix_of(wide, narrow->prefixes[i]))
+			return false;
+	return true;
+}
+
+static bool when_covers(struct sl_conf *conf, const struct sl_when *wide, const struct sl_when *narrow) {
+	if (!spend(conf, 1 + (uint64_t)wide->count * narrow->count))
+		return false;
+	for (uint32_t i = 0; i < wide->count; i++) {
+		const struct sl_condition *condition = find_condition(narrow, wide->list[i].attribute);
+		if (condition == NULL || !condition_covers(conf, &wide->list[i], condition))
+			return false;
+	}
+	return true;
+}
+
+void sl_lint_overrides(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit,
+                       const struct sl_node *const *nodes) {
+	uint32_t count = limit->shown.override_count;
+	for (uint32_t i = 1; i < count; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (when_covers(conf, &limit->overrides[j].when, &limit->overrides[i].when)) {
+				sl_report_warning(conf->report, nodes[i]->place,
+				                  "never reached: the override in line %u takes all of it", nodes[j]->place.line);
+				break;
+			}
+	for (uint32_t i = 0; i < count; i++)
+		if (limit->overrides[i].when.count == 0) {
+			sl_report_warning(conf->report, node->place, "never used: the override in line %u has no conditions",
+			                  nodes[i]->place.line);
+			return;
+		}
+}
+
+void sl_lint_unlimited(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit) {
+	if (limit->shown.override_count == 0 && limit->shown.limit.algorithm == SLUICE_UNLIMITED)
+		sl_report_warning(conf->report, node->place, "unlimited, without overrides: this limit never applies");
+}
+
+/* ---- more than can be decided ----------------------------------------------------------------------------------- */
+
+static bool can_apply(const struct sl_ruleset_limit *limit, const struct sluice_bytes *values) {
+	bool counts = limit->shown.limit.algorithm != SLUICE_UNLIMITED || limit->shown.override_count != 0;
+	return counts && sl_when_holds(&limit->when, values);
+}
+
+/* A request that a limit is for: of each condition the first value. */
+static void fill_values(const struct sl_when *when, struct sluice_bytes values[SL_ATTRIBUTES_MAX]) {
+	memset(values, 0, SL_ATTRIBUTES_MAX * sizeof *values);
+	for (uint32_t i = 0; i < when->count; i++) {
+		const struct sl_condition *condition = &when->list[i];
+		if (condition->exact_count + condition->prefix_count != 0)
+			values[condition->attribute] = condition->exact_count != 0 ? condition->exact[0] : condition->prefixes[0];
+	}
+}
+
+void sl_lint_many(struct sl_conf *conf, const struct sl_node *const *nodes) {
+	const struct sluice_policy *policy = conf->policy;
+	struct sluice_bytes values[SL_ATTRIBUTES_MAX];
+	for (uint32_t seed = 0; policy->limit_count > SLUICE_ITEMS_MAX && seed < policy->limit_count; seed++) {
+		uint32_t count = 0;
+		if (!spend(conf, 4 * (uint64_t)policy->limit_count))
+			return;
+		fill_values(&policy->limits[seed].when, values);
+		for (uint32_t i = 0; i < policy->limit_count; i++) {
+			count += can_apply(&policy->limits[i], values);
+			if (count > SLUICE_ITEMS_MAX) {
+				sl_report_warning(conf->report, nodes[i]->place,
+				                  "one limit more than the %d that may apply to a request: such a request is an error",
+				                  SLUICE_ITEMS_MAX);
+				return;
+			}
+		}
+	}
+}

@@ -1,0 +1,28 @@
+/* Warnings: what loads and yet cannot be meant. Few, and true. */
+#ifndef SL_LINT_H
+#define SL_LINT_H
+
+#include "policy/conf.h"
+
+/* A part of a key that a request may lack in all its forms: such a request is not limited. */
+void sl_lint_part(struct sl_conf *conf, const struct sl_node *node, const struct sl_key_part *part);
+
+/* The same of a limit's conditions; `when` is its mapping. */
+void sl_lint_when(struct sl_conf *conf, const struct sl_node *when);
+
+/* A quota of 0. */
+void sl_lint_rule(struct sl_conf *conf, const struct sl_node *node, const struct sluice_limit *limit);
+
+/* Overrides behind one that takes all they could get, and a limit that nothing is left for. `nodes` are the overrides'
+ * own, `node` is the limit's text. O(overrides^2), within conf->lint_steps. */
+void sl_lint_overrides(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit,
+                       const struct sl_node *const *nodes);
+
+/* `unlimited` without overrides. */
+void sl_lint_unlimited(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit);
+
+/* More limits that can apply to one request than can be decided in one; `nodes` are the limits' own. O(limits^2),
+ * within conf->lint_steps. */
+void sl_lint_many(struct sl_conf *conf, const struct sl_node *const *nodes);
+
+#endif

@@ -1,0 +1,198 @@
+/* From a request to the items that a check decides.
+ *
+ *   key = pair *( "," pair )      pair = encode(name) "=" encode(value)      encode: % , = become %25 %2C %3D
+ *
+ * Injective: within an encoded name or value none of the separators occurs, so a key splits into its pairs in one way
+ * only, and encode() can be undone. Two requests share a counter of a limit exactly when every part of the key found
+ * the same name with the same value. With `user | ip` the name is that of the attribute found: the user "10.0.0.1" is
+ * nobody's address.
+ *
+ * One pass: attributes into an array by number, then each limit in file order: conditions, overrides, key. Nothing is
+ * allocated; a key is written to the caller's buffer and taken back if its limit does not apply.
+ */
+#include "policy/key.h"
+#include "policy/ruleset.h"
+
+static bool is_separator(char c) {
+	return c == '%' || c == ',' || c == '=';
+}
+
+/* Has a word of eight bytes one that equals `c`? The subtraction borrows into the top bit of the lowest such byte. */
+static bool word_has(uint64_t word, char c) {
+	const uint64_t ones = UINT64_MAX / 255;
+	uint64_t zeros = word ^ ones * (unsigned char)c;
+	return ((zeros - ones) & ~zeros & ones << 7) != 0;
+}
+
+/* Copies what needs no encoding, eight bytes at a time; both ends have room for them. Returns how many. */
+static size_t copy_words(char *to, const char *from, size_t len) {
+	size_t at = 0;
+	for (; len - at >= 8; at += 8) {
+		uint64_t word;
+		memcpy(&word, from + at, 8);
+		if (word_has(word, '%') || word_has(word, ',') || word_has(word, '='))
+			break;
+		memcpy(to + at, &word, 8);
+	}
+	return at;
+}
+
+void sl_key_encode(struct sl_out *out, struct sluice_bytes text) {
+	const char *p = text.data;
+	if ((size_t)(out->end - out->at) < 3 * text.len) { /* seldom, near the end: measure what it really needs */
+		size_t need = text.len;
+		for (size_t i = 0; i < text.len; i++)
+			need += is_separator(p[i]) ? 2 : 0;
+		if ((size_t)(out->end - out->at) < need) {
+			out->overflow = true;
+			return;
+		}
+	}
+	size_t at = copy_words(out->at, p, text.len);
+	out->at += at;
+	for (; at < text.len; at++) {
+		if (!is_separator(p[at])) {
+			*out->at++ = p[at];
+			continue;
+		}
+		memcpy(out->at, p[at] == '%' ? "%25" : p[at] == ',' ? "%2C" : "%3D", 3);
+		out->at += 3;
+	}
+}
+
+/* ---- conditions ---------------------------------------------------------------------------------------------- */
+
+int sl_value_compare(const void *a, const void *b) {
+	const struct sluice_bytes *x = a, *y = b;
+	if (x->len != y->len)
+		return x->len < y->len ? -1 : 1;
+	return x->len == 0 ? 0 : memcmp(x->data, y->data, x->len);
+}
+
+static bool is_exactly(const struct sl_condition *condition, struct sluice_bytes value) {
+	uint32_t low = 0, high = condition->exact_count;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		int order = sl_value_compare(&condition->exact[middle], &value);
+		if (order == 0)
+			return true;
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return false;
+}
+
+bool sl_condition_holds(const struct sl_condition *condition, struct sluice_bytes value) {
+	if (is_exactly(condition, value))
+		return true;
+	for (uint32_t i = 0; i < condition->prefix_count; i++) {
+		struct sluice_bytes prefix = condition->prefixes[i];
+		if (prefix.len <= value.len && (prefix.len == 0 || memcmp(prefix.data, value.data, prefix.len) == 0))
+			return true;
+	}
+	return false;
+}
+
+bool sl_when_holds(const struct sl_when *when, const struct sluice_bytes *values) {
+	for (uint32_t i = 0; i < when->count; i++) {
+		struct sluice_bytes value = values[when->list[i].attribute];
+		if (value.data == NULL || !sl_condition_holds(&when->list[i], value))
+			return false;
+	}
+	return true;
+}
+
+/* ---- one limit ----------------------------------------------------------------------------------------------- */
+
+/* The limit that counts for a request: the first override that fits, else the limit itself. */
+static const struct sluice_limit *choose(const struct sl_ruleset_limit *limit, const struct sluice_bytes *values) {
+	for (uint32_t i = 0; i < limit->shown.override_count; i++)
+		if (sl_when_holds(&limit->overrides[i].when, values))
+			return &limit->overrides[i].limit;
+	return &limit->shown.limit;
+}
+
+static bool write_part(const struct sluice_policy *policy, const struct sl_key_part *part,
+                       const struct sluice_bytes *values, struct sl_out *out) {
+	for (uint32_t i = 0; i < part->count; i++) {
+		struct sluice_bytes value = values[part->choices[i]];
+		if (value.data == NULL)
+			continue;
+		struct sluice_bytes name = policy->names[part->choices[i]].encoded;
+		sl_out_bytes(out, name.data, name.len);
+		sl_key_encode(out, value);
+		return true;
+	}
+	return false;
+}
+
+/* Writes the key of a request; false, with nothing written, where a part of it is absent. */
+static bool write_key(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit,
+                      const struct sluice_bytes *values, struct sl_out *out) {
+	char *start = out->at;
+	for (uint32_t i = 0; i < limit->part_count; i++) {
+		if (i > 0)
+			sl_out_char(out, ',');
+		if (!write_part(policy, &limit->parts[i], values, out)) {
+			out->at = start;
+			out->overflow = false;
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ---- a request ----------------------------------------------------------------------------------------------- */
+
+static bool sort_attributes(const struct sluice_policy *policy, const struct sluice_attribute *attributes, size_t count,
+                            struct sluice_bytes *values) {
+	memset(values, 0, policy->name_count * sizeof *values);
+	for (size_t i = 0; i < count; i++) {
+		struct sluice_bytes name = attributes[i].name, value = attributes[i].value;
+		if (name.len == 0 || name.len > SLUICE_NAME_BYTES_MAX || value.len > SLUICE_KEY_BYTES_MAX)
+			return false;
+		uint16_t number = sl_name_find(policy, name);
+		if (number != SL_NAME_NONE && values[number].data == NULL)
+			values[number] = (struct sluice_bytes){value.len == 0 ? "" : value.data, value.len};
+	}
+	return true;
+}
+
+static sluice_err match_limits(const struct sluice_policy *policy, const struct sluice_bytes *values,
+                               struct sluice_match *match, struct sl_out *out) {
+	for (uint32_t i = 0; i < policy->limit_count; i++) {
+		const struct sl_ruleset_limit *limit = &policy->limits[i];
+		if (!sl_when_holds(&limit->when, values))
+			continue;
+		const struct sluice_limit *rule = choose(limit, values);
+		const char *key = out->at;
+		if (rule->algorithm == SLUICE_UNLIMITED)
+			continue;
+		if (!write_key(policy, limit, values, out))
+			continue;
+		if (match->count == SLUICE_ITEMS_MAX || out->overflow)
+			return SLUICE_E_RANGE;
+		match->items[match->count] =
+			(struct sluice_item){rule, sl_slice(key, (size_t)(out->at - key)), limit->shown.observe};
+		match->position[match->count++] = i;
+	}
+	return SLUICE_OK;
+}
+
+sluice_err sluice_policy_match(const struct sluice_policy *policy, const struct sluice_attribute *attributes,
+                               size_t count, struct sluice_match *match, void *buffer, size_t buffer_bytes) {
+	struct sluice_bytes values[SL_ATTRIBUTES_MAX];
+	char nothing[1];
+	if (policy == NULL || match == NULL || (attributes == NULL && count != 0) || (buffer == NULL && buffer_bytes != 0))
+		return SLUICE_E_MISUSE;
+	match->count = 0;
+	if (!sort_attributes(policy, attributes, count, values))
+		return SLUICE_E_RANGE;
+	struct sl_out out = sl_out_to(buffer == NULL ? nothing : buffer, buffer_bytes);
+	sluice_err err = match_limits(policy, values, match, &out);
+	if (err != SLUICE_OK)
+		match->count = 0;
+	return err;
+}

@@ -1,0 +1,91 @@
+/* A policy, compiled: what matching walks through. Immutable once loaded.
+ *
+ * Attribute names are interned: each name that the file uses has a number, and a request's attributes are sorted into
+ * an array by number once, before the first limit is looked at.
+ */
+#ifndef SL_RULESET_H
+#define SL_RULESET_H
+
+#include "policy/address.h"
+#include "policy/policy.h"
+#include "policy/pool.h"
+
+enum {
+	SL_ATTRIBUTES_MAX = 256, /* different names in one file */
+	SL_CONDITIONS_MAX = 16,  /* of one `when` */
+	SL_CHOICES_MAX = 8,      /* fallbacks of one part of a key */
+	SL_PROXIES_MAX = 1024,
+	SL_NAME_SLOTS = 1024,    /* of the table of names; a power of two, four times SL_ATTRIBUTES_MAX */
+	SL_NAME_NONE = UINT16_MAX,
+};
+
+/* What one attribute must be: equal to one of `exact`, or begin with one of `prefixes`. */
+struct sl_condition {
+	uint32_t attribute;
+	uint32_t exact_count, prefix_count;
+	const struct sluice_bytes *exact; /* sorted by length, then bytes */
+	const struct sluice_bytes *prefixes;
+};
+
+/* All must hold; none: always. */
+struct sl_when {
+	const struct sl_condition *list;
+	uint32_t count;
+};
+
+struct sl_override {
+	struct sl_when when;
+	struct sluice_limit limit;
+};
+
+/* The first of `choices` that a request has. */
+struct sl_key_part {
+	uint32_t count;
+	uint16_t choices[SL_CHOICES_MAX];
+};
+
+struct sl_ruleset_limit {
+	struct sl_policy_limit shown;
+	struct sl_when when;
+	const struct sl_override *overrides; /* shown.override_count of them */
+	const struct sl_key_part *parts;
+	uint32_t part_count;
+};
+
+struct sl_name {
+	struct sluice_bytes text;
+	struct sluice_bytes encoded; /* as it stands in a key, with '=' behind it */
+};
+
+/* The public struct. */
+struct sluice_policy {
+	struct sl_pool pool; /* owns all that the rest points to */
+	struct sl_settings settings;
+	struct sl_ruleset_limit *limits;
+	struct sl_network *proxies;
+	struct sl_policy_source *sources;
+	uint32_t limit_count, proxy_count, source_count;
+	uint32_t name_count;
+	struct sl_name names[SL_ATTRIBUTES_MAX];
+	uint16_t slots[SL_NAME_SLOTS]; /* numbers of names by hash, open addressing; SL_NAME_NONE is free */
+};
+
+/* The number of a name, or SL_NAME_NONE. Some ns. */
+uint16_t sl_name_find(const struct sluice_policy *policy, struct sluice_bytes name);
+
+/* The number of a name, new or known. SL_NAME_NONE where SL_ATTRIBUTES_MAX are taken or the pool failed. */
+uint16_t sl_name_intern(struct sluice_policy *policy, struct sluice_bytes name);
+
+/* Is a name one that the proxies' doors always fill in: method, host, path, ip? */
+bool sl_name_is_built_in(struct sluice_bytes name);
+
+/* Do all conditions hold? `values` by attribute number; data NULL: absent. */
+bool sl_when_holds(const struct sl_when *when, const struct sluice_bytes *values);
+
+/* Is a value one of a condition's? */
+bool sl_condition_holds(const struct sl_condition *condition, struct sluice_bytes value);
+
+/* The order of sl_condition.exact, for qsort(). */
+int sl_value_compare(const void *a, const void *b);
+
+#endif

@@ -1,0 +1,211 @@
+/* libyaml's events, folded into nodes.
+ *
+ * Why not its document: that resolves aliases, knows no bound and drops the style of a scalar, without which a column
+ * inside the text cannot be told.
+ *
+ * Invariants: open[0..depth) are the lists and mappings being read, each a child of the one before; a node is linked to
+ * its parent as soon as it is made, so that the tree is whole after any event.
+ */
+#include "policy/tree.h"
+
+#include "base/assert.h"
+#include "policy/source.h"
+
+#include <yaml.h>
+
+struct builder {
+	yaml_parser_t parser;
+	struct sl_tree *tree;
+	struct sl_report *report;
+	struct sluice_bytes yaml;
+	struct sl_node *open[SL_TREE_DEPTH_MAX];
+	struct sl_node *last[SL_TREE_DEPTH_MAX]; /* the last child of each */
+	uint32_t depth, node_count, documents;
+};
+
+enum step { STEP_ON, STEP_END };
+
+static struct sl_place place_of(yaml_mark_t mark) {
+	return (struct sl_place){(uint32_t)mark.line + 1, (uint32_t)mark.column + 1};
+}
+
+/* Makes a node and hangs it under the innermost open one; NULL where a bound or the memory ends. */
+static struct sl_node *node_add(struct builder *in, enum sl_node_kind kind, struct sl_place place) {
+	if (in->node_count == SL_TREE_NODES_MAX) {
+		sl_report_error(in->report, place, "expected at most %d values in a file", SL_TREE_NODES_MAX);
+		return NULL;
+	}
+	struct sl_node *node = sl_pool_take(&in->tree->pool, 1, sizeof *node);
+	if (node == NULL)
+		return NULL;
+	in->node_count++;
+	node->kind = (uint8_t)kind;
+	node->place = place;
+	if (in->depth == 0) {
+		in->tree->root = node;
+		return node;
+	}
+	struct sl_node **last = &in->last[in->depth - 1];
+	*(*last == NULL ? &in->open[in->depth - 1]->first : &(*last)->next) = node;
+	*last = node;
+	in->open[in->depth - 1]->count++;
+	return node;
+}
+
+static void refuse_marks(struct builder *in, struct sl_place place, const yaml_char_t *anchor, const yaml_char_t *tag) {
+	if (anchor != NULL)
+		sl_report_error(in->report, place, "expected no anchor, found %s: anchors and aliases are not read",
+		                sl_quote(sl_str((const char *)anchor)).text);
+	if (tag != NULL)
+		sl_report_error(in->report, place, "expected no tag, found %s: tags are not read",
+		                sl_quote(sl_str((const char *)tag)).text);
+}
+
+/* Does the text take as many columns as it has characters? Any escape, fold or mark before it takes more. */
+static bool is_verbatim(const yaml_event_t *event) {
+	size_t quotes = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? 0 : 2;
+	size_t characters = sl_source_characters((const char *)event->data.scalar.value, event->data.scalar.length);
+	return event->start_mark.line == event->end_mark.line &&
+	       event->end_mark.column - event->start_mark.column == characters + quotes;
+}
+
+static enum step take_text(struct builder *in, const yaml_event_t *event) {
+	struct sl_place place = place_of(event->start_mark);
+	struct sluice_bytes text = {event->data.scalar.value, event->data.scalar.length};
+	refuse_marks(in, place, event->data.scalar.anchor, event->data.scalar.tag);
+	struct sl_node *node = node_add(in, SL_NODE_TEXT, place);
+	if (node == NULL)
+		return STEP_END;
+	node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+	node->verbatim = is_verbatim(event);
+	node->text = (struct sluice_bytes){sl_pool_text(&in->tree->pool, text), text.len};
+	return node->text.data == NULL ? STEP_END : STEP_ON;
+}
+
+static enum step take_alias(struct builder *in, const yaml_event_t *event) {
+	struct sl_place place = place_of(event->start_mark);
+	sl_report_error(in->report, place, "expected a value, found the alias %s: anchors and aliases are not read",
+	                sl_quote(sl_str((const char *)event->data.alias.anchor)).text);
+	return node_add(in, SL_NODE_REFUSED, place) == NULL ? STEP_END : STEP_ON;
+}
+
+static enum step take_open(struct builder *in, enum sl_node_kind kind, yaml_mark_t mark) {
+	if (in->depth == SL_TREE_DEPTH_MAX) {
+		sl_report_error(in->report, place_of(mark), "expected at most %d lists and mappings inside one another",
+		                SL_TREE_DEPTH_MAX);
+		return STEP_END;
+	}
+	struct sl_node *node = node_add(in, kind, place_of(mark));
+	if (node == NULL)
+		return STEP_END;
+	node->cut = true;
+	in->open[in->depth] = node;
+	in->last[in->depth++] = NULL;
+	return STEP_ON;
+}
+
+static enum step take_close(struct builder *in) {
+	SL_ASSERT(in->depth > 0);
+	in->open[--in->depth]->cut = false;
+	return STEP_ON;
+}
+
+static enum step take_document(struct builder *in, yaml_mark_t mark) {
+	if (++in->documents == 1)
+		return STEP_ON;
+	sl_report_error(in->report, place_of(mark), "expected one document, found a second one");
+	return STEP_END;
+}
+
+static enum step take_event(struct builder *in, const yaml_event_t *event) {
+	switch (event->type) {
+	case YAML_DOCUMENT_START_EVENT:
+		return take_document(in, event->start_mark);
+	case YAML_SCALAR_EVENT:
+		return take_text(in, event);
+	case YAML_ALIAS_EVENT:
+		return take_alias(in, event);
+	case YAML_SEQUENCE_START_EVENT:
+		refuse_marks(in, place_of(event->start_mark), event->data.sequence_start.anchor,
+		             event->data.sequence_start.tag);
+		return take_open(in, SL_NODE_LIST, event->start_mark);
+	case YAML_MAPPING_START_EVENT:
+		refuse_marks(in, place_of(event->start_mark), event->data.mapping_start.anchor,
+		             event->data.mapping_start.tag);
+		return take_open(in, SL_NODE_MAP, event->start_mark);
+	case YAML_SEQUENCE_END_EVENT:
+	case YAML_MAPPING_END_EVENT:
+		return take_close(in);
+	case YAML_STREAM_END_EVENT:
+		return STEP_END;
+	default:
+		return STEP_ON;
+	}
+}
+
+/* libyaml's own words are kept: they are what a search engine knows. */
+static void report_yaml(struct builder *in) {
+	const yaml_parser_t *parser = &in->parser;
+	struct sl_place place = place_of(parser->problem_mark);
+	if (parser->error == YAML_MEMORY_ERROR)
+		in->tree->pool.failed = true;
+	else if (sl_source_tab_indents(in->yaml, place.line))
+		sl_report_error(in->report, place, "expected spaces, found a tab: YAML is not indented with tabs");
+	else if (parser->context != NULL)
+		sl_report_error(in->report, place, "YAML: %s, %s that begins in line %zu", parser->problem, parser->context,
+		                parser->context_mark.line + 1);
+	else
+		sl_report_error(in->report, place, "YAML: %s", parser->problem == NULL ? "cannot be read" : parser->problem);
+}
+
+static void read_events(struct builder *in) {
+	enum step step = STEP_ON;
+	while (step == STEP_ON) {
+		yaml_event_t event;
+		if (!yaml_parser_parse(&in->parser, &event)) {
+			report_yaml(in);
+			return;
+		}
+		step = take_event(in, &event);
+		yaml_event_delete(&event);
+	}
+}
+
+bool sl_tree_read(struct sl_tree *tree, struct sluice_bytes yaml, struct sl_report *report) {
+	struct builder in = {.tree = tree, .report = report, .yaml = yaml};
+	*tree = (struct sl_tree){0};
+	if (yaml.len == 0 || !sl_source_check(yaml, report))
+		return true;
+	if (!yaml_parser_initialize(&in.parser))
+		return false;
+	yaml_parser_set_encoding(&in.parser, YAML_UTF8_ENCODING);
+	/* libyaml, told the encoding, would count the mark as a column */
+	size_t mark = sl_source_mark(yaml);
+	yaml_parser_set_input_string(&in.parser, (const unsigned char *)yaml.data + mark, yaml.len - mark);
+	read_events(&in);
+	yaml_parser_delete(&in.parser);
+	return !tree->pool.failed;
+}
+
+struct sl_place sl_node_place(const struct sl_node *node, size_t offset) {
+	struct sl_place place = node->place;
+	if (node->verbatim && offset <= node->text.len)
+		place.column += (uint32_t)(sl_source_characters(node->text.data, offset) + !node->plain);
+	return place;
+}
+
+bool sl_node_is_null(const struct sl_node *node) {
+	if (node->kind != SL_NODE_TEXT || !node->plain)
+		return false;
+	return node->text.len == 0 || sl_bytes_equal(node->text, sl_str("~")) ||
+	       sl_bytes_equal_nocase(node->text, "null");
+}
+
+const struct sl_node *sl_map_first(const struct sl_node *map) {
+	return map->first != NULL && map->first->next != NULL ? map->first : NULL;
+}
+
+const struct sl_node *sl_map_next(const struct sl_node *key) {
+	const struct sl_node *next = key->next->next;
+	return next != NULL && next->next != NULL ? next : NULL;
+}
