@@ -1,0 +1,55 @@
+/* Arguments of one verb: a table of options, walked in the order in which they were given.
+ *
+ * Options may stand before, between and after the words; `--` ends them; `--name VALUE` and `--name=VALUE` are the
+ * same; a lone `-` is a word. Anything unknown is answered with the nearest thing that exists. Nothing here prints or
+ * exits, so that tests can look at every answer. */
+#ifndef SL_CLI_ARGS_H
+#define SL_CLI_ARGS_H
+
+#include "base/bytes.h"
+
+/* One option of a verb. */
+struct sl_option {
+	const char *name;  /* without the dashes: "cost" */
+	char letter;       /* short form, or 0 */
+	const char *value; /* what stands for its value in the help ("N"); NULL for a flag */
+	const char *help;  /* one line, or several separated by '\n' */
+};
+
+/* A walk over the arguments of one verb. */
+struct sl_args {
+	char **argv;
+	int argc, at;
+	const struct sl_option *options;
+	int option_count;
+	bool words_only;   /* `--` was met */
+	const char *value; /* out: an option's value, or the word */
+	char error[256];   /* out: why SL_ARG_BAD, one line */
+};
+
+/* What sl_args_next() answers when it is not the position of an option in the table. */
+enum {
+	SL_ARG_WORD = -1, /* `value` is a word that is no option */
+	SL_ARG_END = -2,
+	SL_ARG_HELP = -3, /* --help or -h, which every verb has */
+	SL_ARG_BAD = -4,  /* `error` says why */
+};
+
+/* Begins a walk over argv[0..argc), which excludes the program's and the verb's names. Borrows both arrays. */
+struct sl_args sl_args_begin(char **argv, int argc, const struct sl_option *options, int option_count);
+
+/* The next option (>= 0, its position in the table) or one of SL_ARG_*. `value` borrows from argv. */
+int sl_args_next(struct sl_args *args);
+
+/* The one of `names` that `word` was most likely meant to be; NULL when none is near (more than a third of the letters
+ * differ). Counts edits of one letter and swaps of two neighbours. Words above 32 bytes have no neighbour. */
+const char *sl_args_nearest(const char *word, const char *const *names, int count);
+
+/* Reads a whole number min..max, digits only. False when it is anything else; `*value` is then untouched. */
+bool sl_args_number(const char *text, uint64_t min, uint64_t max, uint64_t *value);
+
+/* Reads a size in bytes: a whole number, then nothing, `KiB`, `MiB` or `GiB`. False when it is anything else or does
+ * not fit in 64 bits. */
+bool sl_args_size(const char *text, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,106 @@
+/* What the verbs share: reading a file, saying what failed, printing a wait. */
+#include "hosts/cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void complain(const struct sl_verb *verb, const char *format, va_list values) {
+	fprintf(stderr, "sluice %s: ", verb->name);
+	vfprintf(stderr, format, values);
+	fputc('\n', stderr);
+}
+
+int sl_cli_fail(const struct sl_verb *verb, const char *format, ...) {
+	va_list values;
+	va_start(values, format);
+	complain(verb, format, values);
+	va_end(values);
+	return SL_EXIT_FAILED;
+}
+
+int sl_cli_misuse(const struct sl_verb *verb, const char *format, ...) {
+	va_list values;
+	va_start(values, format);
+	complain(verb, format, values);
+	va_end(values);
+	fprintf(stderr, "usage: sluice %s\nsluice %s --help says more\n", verb->usage, verb->name);
+	return SL_EXIT_FAILED;
+}
+
+int sl_cli_stop(const struct sl_verb *verb, const struct sl_args *args, int arg) {
+	return arg == SL_ARG_HELP ? sl_cli_help(verb) : sl_cli_misuse(verb, "%s", args->error);
+}
+
+bool sl_cli_flush(const struct sl_verb *verb) {
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return true;
+	sl_cli_fail(verb, "standard output: %s", strerror(errno));
+	return false;
+}
+
+/* Reads until the end or until `capacity` is full. Negative with errno set when it can't be read. */
+static ssize_t read_all(int fd, char *data, size_t capacity) {
+	size_t len = 0;
+	while (len < capacity) {
+		ssize_t n = read(fd, data + len, capacity - len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		if (n == 0)
+			break;
+		len += (size_t)n;
+	}
+	return (ssize_t)len;
+}
+
+bool sl_cli_read_file(const char *path, size_t max, char **data, size_t *len) {
+	int fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	char *memory = malloc(max + 1);
+	ssize_t got = memory != NULL ? read_all(fd, memory, max + 1) : -1;
+	int failed = got < 0 ? errno : (size_t)got > max ? EFBIG : 0;
+	close(fd);
+	if (failed != 0) {
+		free(memory);
+		errno = failed;
+		return false;
+	}
+	*data = memory;
+	*len = (size_t)got;
+	return true;
+}
+
+const char *sl_cli_wait(char text[SL_WAIT_TEXT_MAX], int64_t ms) {
+	static const struct {
+		const char *big, *small;
+		int64_t big_s, small_s;
+	} units[] = {{"m", "s", 60, 1}, {"h", "m", 3600, 60}, {"d", "h", 86400, 3600}};
+	int64_t s = ms / 1000 + (ms % 1000 != 0);
+	if (ms < 0) {
+		snprintf(text, SL_WAIT_TEXT_MAX, "never");
+	} else if (ms < 1000) {
+		snprintf(text, SL_WAIT_TEXT_MAX, "%" PRId64 " ms", ms);
+	} else if (ms < 60000) {
+		int digits = ms % 1000 == 0 ? 0 : ms % 100 == 0 ? 1 : ms % 10 == 0 ? 2 : 3;
+		int64_t fraction = digits == 1 ? ms % 1000 / 100 : digits == 2 ? ms % 1000 / 10 : ms % 1000;
+		if (digits == 0)
+			snprintf(text, SL_WAIT_TEXT_MAX, "%" PRId64 " s", ms / 1000);
+		else
+			snprintf(text, SL_WAIT_TEXT_MAX, "%" PRId64 ".%0*" PRId64 " s", ms / 1000, digits, fraction);
+	} else {
+		int unit = s < 3600 ? 0 : s <= 86400 - 60 ? 1 : 2; /* 23 h 59 m and a second is rounded up to a day */
+		int64_t parts = (s + units[unit].small_s - 1) / units[unit].small_s;
+		int64_t ratio = units[unit].big_s / units[unit].small_s, rest = parts % ratio;
+		int used = snprintf(text, SL_WAIT_TEXT_MAX, "%" PRId64 " %s", parts / ratio, units[unit].big);
+		if (rest != 0)
+			snprintf(text + used, SL_WAIT_TEXT_MAX - (size_t)used, " %" PRId64 " %s", rest, units[unit].small);
+	}
+	return text;
+}

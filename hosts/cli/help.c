@@ -1,0 +1,114 @@
+/* Finding a verb, and what the program says of itself. */
+#include "hosts/cli/cli.h"
+
+#include <stdio.h>
+
+const struct sl_verb *const sl_verbs[] = {
+	&sl_verb_serve, &sl_verb_check, &sl_verb_lint, &sl_verb_replay, &sl_verb_version, &sl_verb_help, NULL,
+};
+
+const struct sl_verb *sl_verb_find(const char *name) {
+	for (int i = 0; sl_verbs[i] != NULL; i++) {
+		if (strcmp(sl_verbs[i]->name, name) == 0)
+			return sl_verbs[i];
+	}
+	return NULL;
+}
+
+static void print_overview(FILE *to) {
+	fputs("Sluice: rate limiting by sliding windows, exact where it says exact.\n\n"
+	      "usage: sluice VERB [ARGUMENT]...\n\n",
+	      to);
+	for (int i = 0; sl_verbs[i] != NULL; i++)
+		fprintf(to, "  %-8s %s\n", sl_verbs[i]->name, sl_verbs[i]->summary);
+	fputs("\nA limit is written [algorithm] QUOTA/WINDOW [option value]...:\n"
+	      "  100/1m                                        sliding-window, 100 a minute\n"
+	      "  sliding-log 5/1m                              exact: never more than 5 in any minute\n"
+	      "  sliding-buckets 240/1h precision 1m           240 an hour, kept in minutes\n"
+	      "  token-bucket 10/1s burst 100                  10 a second, up to 100 at once\n"
+	      "  leaky-bucket 10/1s queue 50                   evened out to 10 a second, 50 may wait\n"
+	      "  fixed-window 10k/1d                           10,000 a day, by the calendar (UTC)\n\n"
+	      "Exit status: 0 allowed or fine, 1 denied or findings, 2 misuse or failure.\n"
+	      "sluice VERB --help says more about each.\n",
+	      to);
+}
+
+int sl_cli_overview(void) {
+	print_overview(stdout);
+	return sl_cli_flush(&sl_verb_help) ? SL_EXIT_FINE : SL_EXIT_FAILED;
+}
+
+/* One option: its forms in a column, its help (line by line) in the next. */
+static void print_option(const struct sl_option *option) {
+	char forms[48], letter[8] = "    ";
+	if (option->letter != 0)
+		snprintf(letter, sizeof letter, "-%c, ", option->letter);
+	snprintf(forms, sizeof forms, "%s--%s%s%s", letter, option->name, option->value != NULL ? " " : "",
+	         option->value != NULL ? option->value : "");
+	for (const char *line = option->help; *line != '\0';) {
+		int len = (int)strcspn(line, "\n");
+		printf("  %-24s %.*s\n", line == option->help ? forms : "", len, line);
+		line += len + (line[len] == '\n');
+	}
+}
+
+int sl_cli_help(const struct sl_verb *verb) {
+	printf("usage: sluice %s\n\n%s.\n", verb->usage, verb->summary);
+	if (verb->text != NULL)
+		printf("\n%s", verb->text);
+	puts("\noptions:");
+	for (int i = 0; i < verb->option_count; i++)
+		print_option(&verb->options[i]);
+	print_option(&(struct sl_option){"help", 'h', NULL, "this text"});
+	printf("\nexamples:\n%s", verb->examples);
+	return sl_cli_flush(verb) ? SL_EXIT_FINE : SL_EXIT_FAILED;
+}
+
+int sl_cli_no_verb(const char *name) {
+	const char *names[16];
+	int count = 0;
+	for (; sl_verbs[count] != NULL && count < 16; count++)
+		names[count] = sl_verbs[count]->name;
+	const char *nearest = sl_args_nearest(name, names, count);
+	fprintf(stderr, "sluice: no verb '%.64s': ", name);
+	if (nearest != NULL)
+		fprintf(stderr, "did you mean '%s'?\n", nearest);
+	else
+		fputs("sluice help lists those there are\n", stderr);
+	return SL_EXIT_FAILED;
+}
+
+int sl_cli_main(int argc, char **argv) {
+	if (argc < 2) {
+		print_overview(stderr);
+		return SL_EXIT_FAILED;
+	}
+	const char *name = argv[1];
+	if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+		name = "version";
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+		name = "help";
+	const struct sl_verb *verb = sl_verb_find(name);
+	if (verb == NULL)
+		return sl_cli_no_verb(name);
+	return verb->run(verb, argc - 2, argv + 2);
+}
+
+static int run_help(const struct sl_verb *verb, int argc, char **argv) {
+	struct sl_args args = sl_args_begin(argv, argc, NULL, 0);
+	int arg = sl_args_next(&args);
+	if (arg == SL_ARG_END)
+		return sl_cli_overview();
+	if (arg != SL_ARG_WORD)
+		return sl_cli_stop(verb, &args, arg);
+	const struct sl_verb *about = sl_verb_find(args.value);
+	return about != NULL ? sl_cli_help(about) : sl_cli_no_verb(args.value);
+}
+
+const struct sl_verb sl_verb_help = {
+	.name = "help",
+	.usage = "help [VERB]",
+	.summary = "Says what there is, or how a verb is used",
+	.examples = "  sluice help replay\n",
+	.run = run_help,
+};

@@ -1,0 +1,82 @@
+/* A door: one protocol on one connection. It turns bytes that arrived into decisions and bytes to send; it knows no
+ * socket, and the connection that carries it knows no protocol. So a door is tested without a network. */
+#ifndef SL_DOOR_H
+#define SL_DOOR_H
+
+#include "base/out.h"
+#include "policy/policy.h"
+
+/* A growing output buffer, owned by the worker and reused by every connection's turn. */
+struct sl_buffer {
+	char *data;
+	size_t len, capacity;
+};
+
+/* Makes room for `more` bytes at data + len and returns that place; NULL when the system gives no memory. */
+char *sl_buffer_reserve(struct sl_buffer *buffer, size_t more);
+/* Appends bytes; false when the system gives no memory. */
+bool sl_buffer_append(struct sl_buffer *buffer, const void *data, size_t len);
+void sl_buffer_free(struct sl_buffer *buffer);
+
+/* What a door needs to decide. One a worker thread; nothing in it is shared for writing but the store. */
+struct sl_door_context {
+	struct sluice_store *store;
+	const struct sluice_policy *policy;   /* never NULL: an empty policy where no file was given */
+	sluice_ns now;                        /* read once a turn of the loop */
+	bool draining;                        /* the server is going down: /readyz says so */
+	void *match_buffer;                   /* SLUICE_MATCH_BYTES_MAX bytes, scratch of one feed() */
+	uint64_t connection_id;               /* of the connection being fed, from 1 */
+	const char *peer;                     /* its other end, "127.0.0.1:51000" or "unix"; NULL where there is none */
+	const struct sl_figures *figures;     /* what INFO tells of the whole server; NULL in tests */
+	uint64_t commands;                    /* RESP requests answered with this context so far */
+	struct sl_resp_worker *resp;          /* the RESP door's memory, made by its first open(); sl_door_context_free() */
+};
+
+/* Frees what the doors keep in a context between connections; the context itself is the caller's. */
+void sl_door_context_free(struct sl_door_context *context);
+
+/* What a running server tells about itself. Written by its workers, each in its own line; read by any. */
+struct sl_worker_figures {
+	_Alignas(64) _Atomic uint64_t commands; /* RESP requests answered */
+	_Atomic uint64_t opened, closed;        /* connections */
+};
+
+enum { SL_WORKERS_MAX = 256 };
+
+struct sl_figures {
+	sluice_ns started;
+	uint32_t worker_count;
+	uint32_t resp_port; /* 0 where RESP listens on a unix socket only */
+	struct sl_worker_figures workers[SL_WORKERS_MAX];
+};
+
+/* The instant, Unix ns, at which a request over these limits is decided when the clock says `now`: whole milliseconds
+ * where one of them is a sliding-log, else `now`. */
+sluice_ns sl_door_instant(sluice_ns now, const struct sluice_item *items, uint32_t count);
+
+enum sl_door_verdict {
+	SL_DOOR_OPEN = 0,  /* keep the connection; call again with more bytes */
+	SL_DOOR_CLOSE = 1, /* send what is in `out`, then close */
+	SL_DOOR_MORE = 2,  /* `out` is full enough: send it, then call again with what is left over, without new bytes */
+};
+
+struct sl_door {
+	const char *name; /* "resp", "http" */
+	/* Makes the state of a new connection; NULL when there is no memory. */
+	void *(*open)(struct sl_door_context *context);
+	void (*close)(void *state);
+	/* Takes bytes and appends replies to `out`. `*consumed` (0..len) says how many are done with; the rest is given
+	 * again, with more behind it. A door that needs more than SL_DOOR_INPUT_MAX unconsumed bytes must refuse. */
+	enum sl_door_verdict (*feed)(void *state, struct sl_door_context *context, const char *data, size_t len,
+	                             size_t *consumed, struct sl_buffer *out);
+};
+
+enum {
+	SL_DOOR_INPUT_MAX = 256 * 1024,  /* unconsumed input that a connection keeps */
+	SL_DOOR_OUTPUT_TURN = 256 * 1024 /* output after which feed() should return SL_DOOR_MORE */
+};
+
+extern const struct sl_door sl_door_resp;
+extern const struct sl_door sl_door_http;
+
+#endif

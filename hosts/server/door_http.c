@@ -1,0 +1,195 @@
+/* The HTTP door: one connection's requests, in order, each answered as soon as it is whole.
+ *
+ *   bytes -> sl_http_parse() -> route -> ask -> decide -> reply -> the worker's output buffer
+ *
+ * Pipelined requests are answered in their order, many of one read into one write. A connection is kept unless the
+ * client says otherwise, the server drains, or a request could not be parsed: after that nobody knows where the next
+ * one begins, so the answer says "Connection: close" and is the last.
+ *
+ *  D1  Whatever is asked, something is answered: a refusal is a problem document with a status that fits.
+ *  D2  The answers depend on the bytes, not on how they were cut (tests/unit/door_http_test.c cuts at every byte).
+ *  D3  "100 Continue" is said only to a request that would be served: others get their refusal instead of the body. */
+#include "hosts/server/door_http.h"
+
+#include <stdlib.h>
+
+enum { PATH_BYTES_MAX = 64 }; /* longer than any path that is served */
+
+enum allowed { ALLOW_POST, ALLOW_GET };
+
+static void route_limits(struct sl_http_turn *turn) {
+	sl_http_reply_limits(turn);
+}
+
+static void route_healthz(struct sl_http_turn *turn) {
+	sl_http_reply_text(turn, 200, "ok\n");
+}
+
+/* A balancer that asks this stops sending new work before the listener goes away. */
+static void route_readyz(struct sl_http_turn *turn) {
+	if (turn->context->draining)
+		sl_http_reply_problem(turn, 503, sl_str("the server is going down: ask another"), NULL);
+	else
+		sl_http_reply_text(turn, 200, "ready\n");
+}
+
+static const struct route {
+	const char *path;
+	enum allowed allowed;
+	void (*answer)(struct sl_http_turn *turn);
+} routes[] = {
+	{"/v1/check", ALLOW_POST, sl_http_route_check},
+	{"/v1/admit", ALLOW_POST, sl_http_route_admit},
+	{"/v1/refund", ALLOW_POST, sl_http_route_refund},
+	{"/v1/reset", ALLOW_POST, sl_http_route_reset},
+	{"/v1/explain", ALLOW_GET, sl_http_route_explain},
+	{"/v1/limits", ALLOW_GET, route_limits},
+	{"/healthz", ALLOW_GET, route_healthz},
+	{"/readyz", ALLOW_GET, route_readyz},
+};
+
+/* ---- routing ------------------------------------------------------------------------------------------------- */
+
+/* The path decoded, so that /v1/%63heck is /v1/check. False for what cannot be a path of ours. */
+static bool decode_path(struct sluice_bytes path, char memory[PATH_BYTES_MAX], struct sluice_bytes *decoded) {
+	ptrdiff_t len = 0;
+	*decoded = path;
+	if (memchr(path.data, '%', path.len) == NULL)
+		return true;
+	if (path.len > 3 * PATH_BYTES_MAX)
+		return false;
+	char wide[3 * PATH_BYTES_MAX];
+	len = sl_http_decode(path, false, wide);
+	if (len < 0 || len > PATH_BYTES_MAX)
+		return false;
+	memcpy(memory, wide, (size_t)len);
+	*decoded = sl_slice(memory, (size_t)len);
+	return true;
+}
+
+static const struct route *find_route(const struct sl_http_request *request) {
+	char memory[PATH_BYTES_MAX];
+	struct sluice_bytes path;
+	if (!decode_path(request->path, memory, &path))
+		return NULL;
+	for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
+		if (sl_bytes_equal(path, sl_str(routes[i].path)))
+			return &routes[i];
+	return NULL;
+}
+
+static bool is_allowed(const struct route *route, const struct sl_http_request *request) {
+	return route->allowed == ALLOW_POST ? request->method == SL_HTTP_POST
+	                                    : request->method == SL_HTTP_GET || request->method == SL_HTTP_HEAD;
+}
+
+static void reply_unknown_path(struct sl_http_turn *turn) {
+	char memory[SL_HTTP_ERROR_BYTES];
+	struct sl_out out = sl_out_to(memory, sizeof memory);
+	sl_out_str(&out, "nothing is served at ");
+	sl_out_quoted(&out, turn->request->path, 100);
+	sl_out_str(&out, ": expected one of");
+	for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+		sl_out_str(&out, i > 0 ? ", " : " ");
+		sl_out_str(&out, routes[i].path);
+	}
+	sl_http_reply_problem(turn, 404, sl_slice(memory, sl_out_len(&out)), NULL);
+}
+
+static void reply_wrong_method(struct sl_http_turn *turn, const struct route *route) {
+	const char *allow = route->allowed == ALLOW_POST ? "POST" : "GET, HEAD";
+	char memory[SL_HTTP_ERROR_BYTES];
+	struct sl_out out = sl_out_to(memory, sizeof memory);
+	sl_out_str(&out, route->path);
+	sl_out_str(&out, " is asked by ");
+	sl_out_str(&out, allow);
+	sl_out_str(&out, ", not by ");
+	sl_out_quoted(&out, turn->request->method_name, 40);
+	sl_http_reply_problem(turn, 405, sl_slice(memory, sl_out_len(&out)), allow);
+}
+
+/* Answers a request; with only its head, where it would be refused for that. Returns whether it was answered. */
+static bool answer(struct sl_http_turn *turn, bool only_refuse) {
+	const struct route *route = find_route(turn->request);
+	if (route == NULL)
+		reply_unknown_path(turn);
+	else if (!is_allowed(route, turn->request))
+		reply_wrong_method(turn, route);
+	else if (only_refuse)
+		return false;
+	else
+		route->answer(turn);
+	return true;
+}
+
+/* ---- the connection ------------------------------------------------------------------------------------------ */
+
+/* The client waits before it sends a body: let it come, or refuse the request instead. Returns whether to go on. */
+static bool answer_expectation(struct sl_http_turn *turn) {
+	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	turn->close = true; /* a refusal leaves the body unread */
+	return !answer(turn, true) && sl_buffer_append(turn->out, go_on, sizeof go_on - 1);
+}
+
+static void answer_refusal(struct sl_http_turn *turn, const struct sl_http_refusal *refusal) {
+	turn->close = true;
+	sl_http_reply_problem(turn, refusal->status, sl_str(refusal->detail), NULL);
+}
+
+static void *door_open(struct sl_door_context *context) {
+	struct sl_http_parser *parser = malloc(sizeof *parser);
+	(void)context;
+	if (parser != NULL)
+		sl_http_parser_init(parser);
+	return parser;
+}
+
+static void door_close(void *state) {
+	struct sl_http_parser *parser = state;
+	sl_http_parser_free(parser);
+	free(parser);
+}
+
+/* Takes one step: reads a request and answers it. Returns false when no more can be done with what there is, or when
+ * turn->close says that nothing more will be. */
+static bool step(struct sl_http_parser *parser, struct sl_http_turn *turn, const char *data, size_t len,
+                 size_t *consumed) {
+	turn->request = &parser->request;
+	switch (sl_http_parse(parser, data, len, consumed)) {
+	case SL_HTTP_MORE:
+		return false;
+	case SL_HTTP_BAD:
+		answer_refusal(turn, &parser->refusal);
+		return false;
+	case SL_HTTP_CONTINUE:
+		if (!answer_expectation(turn))
+			return false;
+		turn->close = false;
+		return true;
+	default:
+		turn->close = !parser->request.keep_alive || turn->context->draining;
+		answer(turn, false);
+		return !turn->close;
+	}
+}
+
+static enum sl_door_verdict door_feed(void *state, struct sl_door_context *context, const char *data, size_t len,
+                                      size_t *consumed, struct sl_buffer *out) {
+	struct sl_http_turn turn = {.context = context, .out = out};
+	size_t out_before = out->len, used;
+	*consumed = 0;
+	for (;;) {
+		bool more = step(state, &turn, data + *consumed, len - *consumed, &used);
+		*consumed += used;
+		if (turn.close) {
+			*consumed = len;
+			return SL_DOOR_CLOSE;
+		}
+		if (!more)
+			return SL_DOOR_OPEN;
+		if (out->len - out_before >= SL_DOOR_OUTPUT_TURN && *consumed < len)
+			return SL_DOOR_MORE;
+	}
+}
+
+const struct sl_door sl_door_http = {"http", door_open, door_close, door_feed};

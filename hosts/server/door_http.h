@@ -1,0 +1,118 @@
+/* The HTTP door's own parts: what one request asks, and how it is answered. For door_http*.c only.
+ *
+ *   door_http.c           connection: parse, route, mechanics (100-continue, keep-alive, refusals)
+ *   door_http_ask.c       JSON bodies and queries -> struct sl_http_ask
+ *   door_http_decide.c    the routes that decide: check, admit, refund, reset, explain
+ *   door_http_reply.c     answers: head, problems, plain texts, the list of limits
+ *   door_http_decision.c  decisions -> headers and JSON */
+#ifndef SL_DOOR_HTTP_H
+#define SL_DOOR_HTTP_H
+
+#include "hosts/server/door.h"
+#include "hosts/server/json.h"
+#include "proto/headers.h"
+#include "proto/http.h"
+
+/* ---- one request and its answer ------------------------------------------------------------------------------ */
+
+/* A request being answered. */
+struct sl_http_turn {
+	struct sl_door_context *context;
+	const struct sl_http_request *request;
+	struct sl_buffer *out;
+	bool close; /* in: asked for by the client or by draining; out: set by what cannot go on */
+};
+
+/* An answer being written, straight into the output buffer. Between begin and body, header lines go to `w`, each with
+ * its CR LF; between body and end, the body. */
+struct sl_http_reply {
+	struct sl_http_turn *turn;
+	struct sl_out w;
+	size_t length_at, body_at; /* offsets in w */
+	unsigned status;
+};
+
+enum { SL_HTTP_REPLY_ROOM_HEAD = 512 }; /* taken by begin and body, besides `room` */
+
+/* Starts an answer: status line, Date, Content-Type, Cache-Control, Connection.
+ *  room  the most bytes that the caller's header lines and body will take
+ * Returns false when there is no memory: then nothing is written, and the turn closes. */
+SLUICE_MUST_USE bool sl_http_reply_begin(struct sl_http_reply *reply, struct sl_http_turn *turn, unsigned status,
+                                         const char *content_type, size_t room);
+void sl_http_reply_body(struct sl_http_reply *reply);
+/* Sets Content-Length and hands the answer over; without its body where HEAD was asked. */
+void sl_http_reply_end(struct sl_http_reply *reply);
+
+/* A whole answer of plain text. */
+void sl_http_reply_text(struct sl_http_turn *turn, unsigned status, const char *text);
+
+extern const char sl_http_problem_quota[];   /* type URI: a limit denied */
+extern const char sl_http_problem_reduced[]; /* type URI: the store cannot answer */
+
+/* The first members of a problem (RFC 9457), from '{' on and without the closing '}': type, title, status, detail.
+ *  type  NULL for about:blank; title  NULL for the status' own phrase */
+void sl_http_problem_members(struct sl_out *out, unsigned status, const char *type, const char *title,
+                             struct sluice_bytes detail);
+
+/* A whole problem of type about:blank. `detail` says what was wrong and what would be right; at most 512 bytes.
+ *  allow  the Allow header of a 405; else NULL */
+void sl_http_reply_problem(struct sl_http_turn *turn, unsigned status, struct sluice_bytes detail, const char *allow);
+
+/* GET /v1/limits: the policy's limits, in the order of the file. */
+void sl_http_reply_limits(struct sl_http_turn *turn);
+
+/* ---- what a request asks ------------------------------------------------------------------------------------- */
+
+enum {
+	SL_HTTP_ATTRIBUTES_MAX = 64,
+	SL_HTTP_ERROR_BYTES = 512,
+};
+
+enum sl_http_ask_kind { SL_HTTP_ASK_CHECK, SL_HTTP_ASK_REFUND, SL_HTTP_ASK_RESET, SL_HTTP_ASK_ADMIT };
+
+/* A body, understood. About 10 KiB: for the stack. Slices point into `root`, or into the decoded query. */
+struct sl_http_ask {
+	json_t *root; /* owned; NULL for a query */
+	uint32_t cost;
+	bool peek;
+	sluice_ns now;
+	uint32_t item_count;
+	struct sluice_limit limits[SLUICE_ITEMS_MAX];
+	struct sluice_item items[SLUICE_ITEMS_MAX]; /* point to limits[] */
+	uint32_t attribute_count;
+	struct sluice_attribute attributes[SL_HTTP_ATTRIBUTES_MAX];
+	char error[SL_HTTP_ERROR_BYTES]; /* NUL-ended, where reading failed */
+};
+
+/* Reads a body of one kind. Returns false with ask->error set when anything in it is not as it must be: nothing is
+ * guessed, and no member is passed over. End the ask with sl_http_ask_free() in either case. */
+bool sl_http_ask_body(struct sl_http_ask *ask, const struct sl_http_turn *turn, enum sl_http_ask_kind kind);
+
+/* Reads the attributes of a query, percent-decoded into `memory` (at least as long as the query). */
+bool sl_http_ask_query(struct sl_http_ask *ask, const struct sl_http_turn *turn, char *memory);
+void sl_http_ask_free(struct sl_http_ask *ask);
+
+/* ---- deciding and showing decisions -------------------------------------------------------------------------- */
+
+/* A decision as it is shown. Everything is borrowed. */
+struct sl_http_view {
+	const struct sluice_call *call; /* call->each may be NULL where count is 0 */
+	uint32_t count;
+	struct sl_headers_limit limits[SLUICE_ITEMS_MAX];
+	struct sluice_bytes texts[SLUICE_ITEMS_MAX]; /* canonical */
+	struct sluice_bytes keys[SLUICE_ITEMS_MAX];
+	bool always_200; /* an explanation: never a problem */
+};
+
+/* 200, or 429 as a problem, with the headers of RateLimit. */
+void sl_http_reply_decision(struct sl_http_turn *turn, const struct sl_http_view *view);
+
+/* The routes that decide: each reads the request's body or query, decides, and writes the one answer. One allocation a
+ * value of the body, by jansson; none else. */
+void sl_http_route_check(struct sl_http_turn *turn);
+void sl_http_route_refund(struct sl_http_turn *turn);
+void sl_http_route_reset(struct sl_http_turn *turn);
+void sl_http_route_admit(struct sl_http_turn *turn);
+void sl_http_route_explain(struct sl_http_turn *turn);
+
+#endif

@@ -1,0 +1,212 @@
+/* The routes that decide. Each reads what is asked, decides it as one step, and shows the decision.
+ *
+ * When the store is full and cannot answer:
+ *   /v1/check, /v1/refund   503, a problem of type temporary-reduced-capacity: the caller knows what to do without us
+ *   /v1/admit               what the policy says: if any limit that applies has on-error: deny, the same 503, which
+ *                           names those limits; else 200, allowed as where no limit applies */
+#include "base/assert.h"
+#include "hosts/server/door_http.h"
+
+/* A call over items, with its answers. */
+struct question {
+	struct sluice_call call;
+	struct sluice_decision each[SLUICE_ITEMS_MAX];
+};
+
+static sluice_err decide(struct sl_http_turn *turn, struct question *question, const struct sl_http_ask *ask,
+                         const struct sluice_item *items, uint32_t count, sluice_operation operation) {
+	question->call = (struct sluice_call){
+		.items = items,
+		.item_count = count,
+		.cost = ask->cost,
+		.operation = operation,
+		.want_next = operation != SLUICE_RESET,
+		.now = sl_door_instant(ask->now, items, count),
+		.each = question->each,
+	};
+	return sluice_decide(turn->context->store, &question->call);
+}
+
+static void reply_malformed(struct sl_http_turn *turn, const struct sl_http_ask *ask) {
+	sl_http_reply_problem(turn, 400, sl_slice(ask->error, strnlen(ask->error, sizeof ask->error)), NULL);
+}
+
+/* The store cannot answer. `names` are of the limits that deny for it. */
+static void reply_full(struct sl_http_turn *turn, const struct sluice_bytes *names, uint32_t count) {
+	struct sl_http_reply reply;
+	size_t room = 1024;
+	for (uint32_t i = 0; i < count; i++)
+		room += SL_JSON_ROOM(names[i].len) + 1;
+	if (!sl_http_reply_begin(&reply, turn, 503, "application/problem+json", room))
+		return;
+	sl_http_reply_body(&reply);
+	sl_http_problem_members(
+		&reply.w, 503, sl_http_problem_reduced, "Store full",
+		sl_str("the store has no room for a new counter: give it more memory or wait for some to end"));
+	sl_out_str(&reply.w, ",\"violated-policies\":[");
+	for (uint32_t i = 0; i < count; i++) {
+		if (i > 0)
+			sl_out_char(&reply.w, ',');
+		sl_json_string(&reply.w, names[i]);
+	}
+	sl_out_str(&reply.w, "]}");
+	sl_http_reply_end(&reply);
+}
+
+/* An error that no request should meet. */
+static void reply_broken(struct sl_http_turn *turn, sluice_err err) {
+	char memory[64];
+	struct sl_out out = sl_out_to(memory, sizeof memory);
+	sl_out_str(&out, "the decision failed with error ");
+	sl_out_i64(&out, err);
+	sl_http_reply_problem(turn, 500, sl_slice(memory, sl_out_len(&out)), NULL);
+}
+
+/* ---- limits given in notation: check, refund, reset ---------------------------------------------------------- */
+
+static void reply_items(struct sl_http_turn *turn, const struct sl_http_ask *ask, const struct question *question) {
+	char texts[SLUICE_ITEMS_MAX][SLUICE_LIMIT_TEXT_MAX];
+	struct sl_http_view view;
+	view.call = &question->call;
+	view.count = ask->item_count;
+	view.always_200 = false;
+	for (uint32_t i = 0; i < view.count; i++) {
+		view.texts[i] = sl_slice(texts[i], sluice_limit_print(&ask->limits[i], texts[i]));
+		view.keys[i] = ask->items[i].key;
+		view.limits[i] = (struct sl_headers_limit){view.texts[i], &ask->limits[i], &question->each[i], false};
+	}
+	sl_http_reply_decision(turn, &view);
+}
+
+static void decide_items(struct sl_http_turn *turn, const struct sl_http_ask *ask, sluice_operation operation) {
+	struct question question;
+	sluice_err err = decide(turn, &question, ask, ask->items, ask->item_count, operation);
+	if (err == SLUICE_OK)
+		reply_items(turn, ask, &question);
+	else if (err == SLUICE_E_FULL)
+		reply_full(turn, NULL, 0);
+	else
+		reply_broken(turn, err);
+}
+
+void sl_http_route_check(struct sl_http_turn *turn) {
+	struct sl_http_ask ask;
+	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_CHECK))
+		decide_items(turn, &ask, ask.peek ? SLUICE_PEEK : SLUICE_CHARGE);
+	else
+		reply_malformed(turn, &ask);
+	sl_http_ask_free(&ask);
+}
+
+void sl_http_route_refund(struct sl_http_turn *turn) {
+	struct sl_http_ask ask;
+	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_REFUND))
+		decide_items(turn, &ask, SLUICE_REFUND);
+	else
+		reply_malformed(turn, &ask);
+	sl_http_ask_free(&ask);
+}
+
+static void reply_forgotten(struct sl_http_turn *turn, uint32_t forgotten) {
+	struct sl_http_reply reply;
+	if (!sl_http_reply_begin(&reply, turn, 200, "application/json", 32))
+		return;
+	sl_http_reply_body(&reply);
+	sl_out_str(&reply.w, "{\"reset\":");
+	sl_out_u64(&reply.w, forgotten);
+	sl_out_char(&reply.w, '}');
+	sl_http_reply_end(&reply);
+}
+
+void sl_http_route_reset(struct sl_http_turn *turn) {
+	struct sl_http_ask ask;
+	struct question question;
+	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_RESET)) {
+		sluice_err err = decide(turn, &question, &ask, ask.items, ask.item_count, SLUICE_RESET);
+		if (err == SLUICE_OK)
+			reply_forgotten(turn, question.call.forgotten);
+		else
+			reply_broken(turn, err);
+	} else {
+		reply_malformed(turn, &ask);
+	}
+	sl_http_ask_free(&ask);
+}
+
+/* ---- limits of the policy: admit, explain -------------------------------------------------------------------- */
+
+static void reply_match(struct sl_http_turn *turn, const struct sluice_match *match, const struct question *question,
+                        bool always_200) {
+	char texts[SLUICE_ITEMS_MAX][SLUICE_LIMIT_TEXT_MAX];
+	struct sl_http_view view;
+	view.call = &question->call;
+	view.count = match->count;
+	view.always_200 = always_200;
+	for (uint32_t i = 0; i < view.count; i++) {
+		const struct sluice_item *item = &match->items[i];
+		const char *name = sluice_policy_limit_name(turn->context->policy, match->position[i]);
+		view.texts[i] = sl_slice(texts[i], sluice_limit_print(item->limit, texts[i]));
+		view.keys[i] = item->key;
+		view.limits[i] = (struct sl_headers_limit){sl_str(name), item->limit, &question->each[i], item->observed};
+	}
+	sl_http_reply_decision(turn, &view);
+}
+
+/* What a request gets while the store cannot answer. */
+static void reply_on_error(struct sl_http_turn *turn, const struct sluice_match *match) {
+	struct sluice_bytes names[SLUICE_ITEMS_MAX];
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < match->count; i++) {
+		const struct sl_policy_limit *limit = sl_policy_limit_at(turn->context->policy, match->position[i]);
+		if (limit->deny_on_error && !limit->observe)
+			names[count++] = sl_str(limit->name);
+	}
+	if (count > 0) {
+		reply_full(turn, names, count);
+		return;
+	}
+	struct question open = {
+		.call.merged = {.allowed = true, .index = -1, .remaining = UINT32_MAX, .quota = UINT32_MAX},
+	};
+	reply_match(turn, &(struct sluice_match){.count = 0}, &open, false);
+}
+
+/* Decides what the policy says of the ask's attributes. */
+static void decide_match(struct sl_http_turn *turn, const struct sl_http_ask *ask, bool explain) {
+	struct sluice_match match;
+	struct question question;
+	sluice_err err = sluice_policy_match(turn->context->policy, ask->attributes, ask->attribute_count, &match,
+	                                     turn->context->match_buffer, SLUICE_MATCH_BYTES_MAX);
+	if (err == SLUICE_E_RANGE) {
+		sl_http_reply_problem(turn, 500, sl_str("more than 16 limits of the policy apply to this request"), NULL);
+		return;
+	}
+	if (err == SLUICE_OK)
+		err = decide(turn, &question, ask, match.items, match.count, ask->peek ? SLUICE_PEEK : SLUICE_CHARGE);
+	if (err == SLUICE_OK)
+		reply_match(turn, &match, &question, explain);
+	else if (err == SLUICE_E_FULL)
+		reply_on_error(turn, &match);
+	else
+		reply_broken(turn, err);
+}
+
+void sl_http_route_admit(struct sl_http_turn *turn) {
+	struct sl_http_ask ask;
+	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_ADMIT))
+		decide_match(turn, &ask, false);
+	else
+		reply_malformed(turn, &ask);
+	sl_http_ask_free(&ask);
+}
+
+void sl_http_route_explain(struct sl_http_turn *turn) {
+	struct sl_http_ask ask;
+	char decoded[SL_HTTP_HEAD_BYTES_MAX]; /* a query is shorter than the head that it stands in */
+	SL_ASSERT(turn->request->query.len < sizeof decoded);
+	if (sl_http_ask_query(&ask, turn, decoded))
+		decide_match(turn, &ask, true);
+	else
+		reply_malformed(turn, &ask);
+	sl_http_ask_free(&ask);
+}

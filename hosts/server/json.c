@@ -1,0 +1,153 @@
+/* JSON in by jansson, out by hand.
+ *
+ *  J1  Depth is bounded before jansson sees the text: its own bound, 2048 levels of recursion, is of no use to us.
+ *  J2  A number too large for 64 bits is reported with the name of its member: it is most often a mistyped cost.
+ *  J3  What is printed is valid UTF-8, whatever bytes a key holds. */
+#include "hosts/server/json.h"
+
+/* ---- reading ------------------------------------------------------------------------------------------------- */
+
+/* The byte (from 0) of the first bracket that nests too deep; -1 when none does. Strings are passed over; what is not
+ * JSON at all is left for the parser to report. */
+static ptrdiff_t too_deep_at(struct sluice_bytes text) {
+	const char *p = text.data;
+	bool in_string = false;
+	int depth = 0;
+	for (size_t i = 0; i < text.len; i++) {
+		if (in_string) {
+			if (p[i] == '\\')
+				i++;
+			else if (p[i] == '"')
+				in_string = false;
+		} else if (p[i] == '"') {
+			in_string = true;
+		} else if (p[i] == '{' || p[i] == '[') {
+			if (++depth > SL_JSON_DEPTH_MAX)
+				return (ptrdiff_t)i;
+		} else if (p[i] == '}' || p[i] == ']') {
+			depth--;
+		}
+	}
+	return -1;
+}
+
+/* The name of the member whose value ends at `position`, found backwards: "name" : 123<position>. */
+static struct sluice_bytes member_before(struct sluice_bytes text, size_t position) {
+	const char *start = text.data, *at = start + (position < text.len ? position : text.len), *end;
+	while (at > start && at[-1] != ':' && at[-1] != '"' && at[-1] != ',')
+		at--;
+	if (at > start && at[-1] == ':')
+		at--;
+	while (at > start && (at[-1] == ' ' || at[-1] == '\t'))
+		at--;
+	if (at == start || at[-1] != '"')
+		return sl_str("");
+	end = --at;
+	while (at > start && at[-1] != '"')
+		at--;
+	return sl_slice(at, (size_t)(end - at));
+}
+
+static void explain(char error[SL_JSON_ERROR_BYTES], struct sluice_bytes text, const json_error_t *from) {
+	struct sl_out out = sl_out_to(error, SL_JSON_ERROR_BYTES - 1);
+	if (json_error_code(from) == json_error_numeric_overflow) {
+		struct sluice_bytes name = member_before(text, (size_t)from->position);
+		sl_out_str(&out, "the number of ");
+		sl_out_quoted(&out, name, 40);
+		sl_out_str(&out, " is too large: expected a whole number 0..4294967295");
+	} else {
+		sl_out_str(&out, "the body is not JSON: line ");
+		sl_out_i64(&out, from->line);
+		sl_out_str(&out, ", column ");
+		sl_out_i64(&out, from->column);
+		sl_out_str(&out, ": ");
+		sl_out_bytes(&out, from->text, strnlen(from->text, 160));
+	}
+	*out.at = '\0';
+}
+
+json_t *sl_json_read(struct sluice_bytes text, char error[SL_JSON_ERROR_BYTES]) {
+	struct sl_out out = sl_out_to(error, SL_JSON_ERROR_BYTES - 1);
+	ptrdiff_t deep = too_deep_at(text);
+	json_error_t from;
+	json_t *root = NULL;
+	if (text.len == 0)
+		sl_out_str(&out, "the body is empty: expected a JSON object");
+	else if (deep >= 0) {
+		sl_out_str(&out, "the body nests more than 8 deep at byte ");
+		sl_out_i64(&out, deep + 1);
+	} else if ((root = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &from)) == NULL) {
+		explain(error, text, &from);
+		return NULL;
+	} else if (!json_is_object(root)) {
+		sl_out_str(&out, "the body must be a JSON object");
+		json_decref(root);
+		root = NULL;
+	}
+	*out.at = '\0';
+	return root;
+}
+
+void sl_json_free(json_t *root) {
+	json_decref(root);
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------- */
+
+/* The length of the UTF-8 sequence at p, 0 where there is none: no overlong forms, no surrogates, at most U+10FFFF. */
+static size_t utf8_length(const unsigned char *p, size_t len) {
+	unsigned char lead = p[0], least = 0x80, most = 0xbf;
+	size_t need = lead >= 0xc2 && lead <= 0xdf ? 2 : (lead & 0xf0) == 0xe0 ? 3 : lead >= 0xf0 && lead <= 0xf4 ? 4 : 0;
+	if (need == 0 || need > len)
+		return 0;
+	least = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : least;
+	most = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : most;
+	if (p[1] < least || p[1] > most)
+		return 0;
+	for (size_t i = 2; i < need; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	return need;
+}
+
+static bool is_plain(unsigned char c) {
+	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+}
+
+/* Prints the one character at p that is not plain; returns how many bytes it took. */
+static size_t escape(struct sl_out *out, const unsigned char *p, size_t len) {
+	static const char hex[] = "0123456789abcdef", shorts[] = "btn.fr"; /* U+0008 .. U+000D */
+	size_t sequence;
+	if (p[0] == '"' || p[0] == '\\') {
+		sl_out_bytes(out, (char[]){'\\', (char)p[0]}, 2);
+	} else if (p[0] >= 0x08 && p[0] <= 0x0d && p[0] != 0x0b) {
+		sl_out_bytes(out, (char[]){'\\', shorts[p[0] - 0x08]}, 2);
+	} else if (p[0] < 0x20) {
+		sl_out_bytes(out, (char[]){'\\', 'u', '0', '0', hex[p[0] >> 4], hex[p[0] & 15]}, 6);
+	} else if ((sequence = utf8_length(p, len)) != 0) {
+		sl_out_bytes(out, p, sequence);
+		return sequence;
+	} else {
+		sl_out_bytes(out, "\xef\xbf\xbd", 3);
+	}
+	return 1;
+}
+
+void sl_json_string(struct sl_out *out, struct sluice_bytes text) {
+	const unsigned char *p = text.data;
+	sl_out_char(out, '"');
+	for (size_t i = 0; i < text.len;) {
+		size_t plain = i;
+		while (plain < text.len && is_plain(p[plain]))
+			plain++;
+		sl_out_bytes(out, p + i, plain - i);
+		i = plain;
+		if (i < text.len)
+			i += escape(out, p + i, text.len - i);
+	}
+	sl_out_char(out, '"');
+}
+
+void sl_json_bool(struct sl_out *out, bool value) {
+	sl_out_str(out, value ? "true" : "false");
+}

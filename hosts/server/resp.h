@@ -1,0 +1,207 @@
+/* The RESP door from inside: what its files share. From outside it is `sl_door_resp` (door.h).
+ *
+ *   resp_door.c     bytes in, requests dispatched, in order
+ *   resp_batch.c    decisions put off until the batch is full, then decided together and answered in order
+ *   resp_check.c    SLUICE.CHECK PEEK REFUND RESET            resp_throttle.c    CL.THROTTLE
+ *   resp_admit.c    SLUICE.ADMIT EXPLAIN                      resp_connection.c  HELLO AUTH PING CLIENT ...
+ *   resp_info.c     INFO CONFIG CLUSTER                       resp_command.c     the table, and COMMAND
+ *   resp_reply.c    values, as protocol 2 and 3 write them
+ */
+#ifndef SL_RESP_DOOR_H
+#define SL_RESP_DOOR_H
+
+#include "hosts/server/door.h"
+#include "proto/resp.h"
+
+enum {
+	SL_RESP_CALLS_MAX = 64,       /* decisions of one batch */
+	SL_RESP_CACHE_LINES = 1024,   /* parsed limits that a worker remembers */
+	SL_RESP_CACHE_TEXT_MAX = 59,  /* bytes of their text; a longer one is parsed each time */
+	SL_RESP_SPARES = 4 * SLUICE_ITEMS_MAX, /* limits of one batch that the cache had no line for */
+	SL_RESP_NAME_BYTES_MAX = 128, /* CLIENT SETNAME, and SETINFO's two */
+	SL_RESP_REPLY_BYTES_MAX = 512 /* one decision, or why there is none */
+};
+
+/* What a client has said of itself. One a connection. */
+struct sl_resp_session {
+	uint64_t id;
+	size_t need;               /* bytes below which the unfinished request needs no look */
+	sluice_ns opened;
+	uint8_t protocol;          /* 2 or 3 */
+	bool silent;               /* CLIENT REPLY OFF */
+	bool skip;                 /* CLIENT REPLY SKIP: the next request's answer is not wanted */
+	char name[SL_RESP_NAME_BYTES_MAX + 1];
+	char lib_name[SL_RESP_NAME_BYTES_MAX + 1], lib_version[SL_RESP_NAME_BYTES_MAX + 1];
+};
+
+/* How a decision is to be answered. */
+enum sl_resp_form {
+	SL_RESP_NUMBERS,   /* seven integers */
+	SL_RESP_FORGOTTEN, /* one: SLUICE.RESET */
+	SL_RESP_NAMED,     /* seven, and the limit's name: SLUICE.ADMIT */
+	SL_RESP_CELL,      /* redis-cell's five */
+};
+
+/* A limit whose text was parsed before. */
+struct sl_resp_cached {
+	uint32_t batch; /* the batch that last used it: its line may not be given to another text meanwhile */
+	uint8_t len;    /* of text; 0 for an empty line */
+	char text[SL_RESP_CACHE_TEXT_MAX];
+	struct sluice_limit limit;
+};
+
+/* Decisions put off. Items and limits live until the batch is decided. */
+struct sl_resp_batch {
+	uint32_t number;               /* counts batches; from 1 */
+	uint32_t call_count, item_count, spare_count;
+	size_t match_used;             /* bytes of the context's match_buffer that hold keys */
+	struct sluice_call calls[SL_RESP_CALLS_MAX];
+	uint8_t forms[SL_RESP_CALLS_MAX];
+	struct sluice_item items[SL_RESP_CALLS_MAX * SLUICE_ITEMS_MAX];
+	uint32_t positions[SL_RESP_CALLS_MAX * SLUICE_ITEMS_MAX]; /* of each item in the policy; SL_RESP_NAMED only */
+	struct sluice_limit spares[SL_RESP_SPARES];
+};
+
+/* The door's memory of one worker thread: about half a MiB, shared by all of its connections. */
+struct sl_resp_worker {
+	struct sl_resp_request request;
+	struct sl_resp_batch batch;
+	struct sluice_match match;
+	struct sluice_attribute attributes[SL_RESP_ARGS_MAX / 2];
+	struct sl_resp_cached *recent; /* the line that was used last; NULL before */
+	struct sl_resp_cached cache[SL_RESP_CACHE_LINES];
+};
+
+/* One request in hand. */
+struct sl_resp_turn {
+	struct sl_resp_session *session;
+	struct sl_door_context *context;
+	struct sl_resp_worker *worker;
+	struct sl_resp_request *request;
+	struct sl_buffer *out;
+	bool heard;  /* CLIENT REPLY ON: this answer is given although the one before silenced it */
+	bool close;  /* send what is there, then close */
+	bool failed; /* the system gave no memory: the answers in `out` are not whole */
+};
+
+/* ---- the table of commands (resp_command.c) ---- */
+
+struct sl_resp_argument {
+	const char *name, *type, *token; /* token: NULL where there is none */
+	bool optional, multiple;
+};
+
+struct sl_resp_command {
+	const char *name; /* lower case; of a subcommand, "client|id" */
+	void (*run)(struct sl_resp_turn *turn);
+	int16_t arity;    /* arguments with the name; negative: at least so many */
+	bool deferred;    /* joins the batch instead of answering at once */
+	int8_t first_key, last_key, key_step;
+	const char *flags, *categories, *group, *summary; /* flags and categories: words with one space between */
+	const struct sl_resp_argument *arguments;
+	const struct sl_resp_command *children; /* subcommands; a command that has some has no run() */
+	uint8_t argument_count, child_count;
+};
+
+/* The command of a name, in any case; NULL where there is none. A few ns. */
+const struct sl_resp_command *sl_resp_command_find(struct sluice_bytes name);
+/* The subcommand that a name stands for; NULL where there is none. */
+const struct sl_resp_command *sl_resp_command_child(const struct sl_resp_command *command, struct sluice_bytes name);
+/* Whether a count of arguments fits a command. */
+bool sl_resp_command_takes(const struct sl_resp_command *command, uint32_t count);
+
+/* ---- the batch (resp_batch.c) ---- */
+
+/* Starts a call, deciding what has gathered if there is no room for it. Fill its items with sl_resp_call_item(), then
+ * sl_resp_call_end(); a call that is not ended leaves no trace. Never NULL. */
+struct sluice_call *sl_resp_call_begin(struct sl_resp_turn *turn);
+/* Adds a limit to the call begun; the caller counts: at most SLUICE_ITEMS_MAX. */
+void sl_resp_call_item(struct sl_resp_turn *turn, struct sluice_call *call, const struct sluice_limit *limit,
+                       struct sluice_bytes key);
+/* Joins the call to the batch. */
+void sl_resp_call_end(struct sl_resp_turn *turn, const struct sluice_call *call, enum sl_resp_form form);
+/* Decides all that has gathered, together, and answers in order. Nothing to do is nothing done. */
+void sl_resp_flush(struct sl_resp_turn *turn);
+
+/* The limit that a text stands for, parsed at most once while the cache has room for it.
+ * Returns NULL with `error` filled where the text is no limit. The limit lives until the batch is decided. */
+const struct sluice_limit *sl_resp_limit(struct sl_resp_turn *turn, struct sluice_bytes text,
+                                         struct sluice_error *error);
+/* The same for limits that are not made of notation: looks only. NULL where the text is not remembered. */
+const struct sluice_limit *sl_resp_limit_recall(struct sl_resp_turn *turn, struct sluice_bytes text);
+/* Remembers a limit under a text of the caller's choice, which no notation may equal; returns where it stands until the
+ * batch is decided. */
+const struct sluice_limit *sl_resp_limit_keep(struct sl_resp_turn *turn, struct sluice_bytes text,
+                                              const struct sluice_limit *limit);
+
+/* ---- values (resp_reply.c): all append to turn->out, and set turn->failed where there is no memory ---- */
+
+/* An error: `text` begins with its code word and is one line; \r and \n become spaces. Answers what has gathered in the
+ * batch before it. */
+void sl_reply_error(struct sl_resp_turn *turn, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sl_reply_status(struct sl_resp_turn *turn, const char *text);
+void sl_reply_integer(struct sl_resp_turn *turn, int64_t value);
+void sl_reply_bulk(struct sl_resp_turn *turn, struct sluice_bytes text);
+void sl_reply_text(struct sl_resp_turn *turn, const char *text);
+/* Text for people: `=` with "txt:" in protocol 3. */
+void sl_reply_verbatim(struct sl_resp_turn *turn, struct sluice_bytes text);
+void sl_reply_null(struct sl_resp_turn *turn);
+/* Heads of aggregates; `count` elements have to follow, of a map `count` pairs. */
+void sl_reply_array(struct sl_resp_turn *turn, size_t count);
+void sl_reply_map(struct sl_resp_turn *turn, size_t pairs);
+void sl_reply_set(struct sl_resp_turn *turn, size_t count);
+/* A set (or, where `array`, an array) of the words of a text, each a status. */
+void sl_reply_words(struct sl_resp_turn *turn, const char *words, bool array);
+
+/* ---- helpers that the commands share (resp_door.c) ---- */
+
+static inline struct sluice_bytes sl_resp_arg(const struct sl_resp_turn *turn, uint32_t index) {
+	return turn->request->args[index];
+}
+
+/* A borrowed text for messages: quoted, printable, at most 128 bytes of it shown. */
+struct sl_shown {
+	char text[560];
+};
+struct sl_shown sl_resp_shown(struct sluice_bytes text);
+
+/* A cost: digits only, 0..4294967295. Answers with an error and returns false where it is none. */
+bool sl_resp_read_cost(struct sl_resp_turn *turn, struct sluice_bytes text, uint32_t *cost);
+
+/* The commands, by file. */
+void sl_resp_check(struct sl_resp_turn *turn);
+void sl_resp_peek(struct sl_resp_turn *turn);
+void sl_resp_refund(struct sl_resp_turn *turn);
+void sl_resp_reset_counters(struct sl_resp_turn *turn);
+void sl_resp_throttle(struct sl_resp_turn *turn);
+void sl_resp_admit(struct sl_resp_turn *turn);
+void sl_resp_explain(struct sl_resp_turn *turn);
+void sl_resp_hello(struct sl_resp_turn *turn);
+void sl_resp_auth(struct sl_resp_turn *turn);
+void sl_resp_ping(struct sl_resp_turn *turn);
+void sl_resp_echo(struct sl_resp_turn *turn);
+void sl_resp_quit(struct sl_resp_turn *turn);
+void sl_resp_reset(struct sl_resp_turn *turn);
+void sl_resp_select(struct sl_resp_turn *turn);
+void sl_resp_time(struct sl_resp_turn *turn);
+void sl_resp_client_id(struct sl_resp_turn *turn);
+void sl_resp_client_info(struct sl_resp_turn *turn);
+void sl_resp_client_list(struct sl_resp_turn *turn);
+void sl_resp_client_getname(struct sl_resp_turn *turn);
+void sl_resp_client_setname(struct sl_resp_turn *turn);
+void sl_resp_client_setinfo(struct sl_resp_turn *turn);
+void sl_resp_client_no_evict(struct sl_resp_turn *turn);
+void sl_resp_client_reply(struct sl_resp_turn *turn);
+void sl_resp_info(struct sl_resp_turn *turn);
+void sl_resp_config_get(struct sl_resp_turn *turn);
+void sl_resp_no_cluster(struct sl_resp_turn *turn);
+void sl_resp_drop(struct sl_resp_turn *turn);
+void sl_resp_commands(struct sl_resp_turn *turn);
+void sl_resp_command_count(struct sl_resp_turn *turn);
+void sl_resp_command_info(struct sl_resp_turn *turn);
+void sl_resp_command_docs(struct sl_resp_turn *turn);
+void sl_resp_command_list(struct sl_resp_turn *turn);
+void sl_resp_command_getkeys(struct sl_resp_turn *turn);
+void sl_resp_help(struct sl_resp_turn *turn);
+
+#endif

@@ -1,0 +1,124 @@
+/* SLUICE.ADMIT and EXPLAIN: the limits of the loaded policy.
+ *
+ *   SLUICE.ADMIT   cost name value [name value ...]   charges what the policy says of such a request
+ *   SLUICE.EXPLAIN cost name value [name value ...]   tells what it would say, limit by limit, and charges nothing
+ *
+ * Attributes are what the caller gives, any names, so there is no AT here: it would be one of them. Keys are built in
+ * the worker's match buffer, one request behind the other, until the batch is decided. */
+#include "hosts/server/resp.h"
+
+static bool attribute_fits(struct sl_resp_turn *turn, struct sluice_bytes name, struct sluice_bytes value) {
+	if (name.len == 0 || name.len > SLUICE_NAME_BYTES_MAX) {
+		sl_reply_error(turn, "ERR the attribute name %s has %zu bytes: expected 1 to %d", sl_resp_shown(name).text,
+		               name.len, SLUICE_NAME_BYTES_MAX);
+		return false;
+	}
+	if (value.len > SLUICE_KEY_BYTES_MAX) {
+		sl_reply_error(turn, "ERR the value of attribute %s has %zu bytes: at most %d are allowed",
+		               sl_resp_shown(name).text, value.len, SLUICE_KEY_BYTES_MAX);
+		return false;
+	}
+	return true;
+}
+
+/* The attributes behind the cost, into the worker's table. */
+static bool read_attributes(struct sl_resp_turn *turn, size_t *count) {
+	const struct sl_resp_request *request = turn->request;
+	size_t n = 0;
+	if (request->count % 2 != 0) {
+		sl_reply_error(turn, "ERR attribute %s has no value: expected pairs of a name and a value",
+		               sl_resp_shown(request->args[request->count - 1]).text);
+		return false;
+	}
+	for (uint32_t i = 2; i < request->count; i += 2, n++) {
+		if (!attribute_fits(turn, request->args[i], request->args[i + 1]))
+			return false;
+		turn->worker->attributes[n] = (struct sluice_attribute){request->args[i], request->args[i + 1]};
+	}
+	*count = n;
+	return true;
+}
+
+static sluice_err try_match(struct sl_resp_turn *turn, size_t count) {
+	struct sl_resp_worker *worker = turn->worker;
+	size_t used = worker->batch.match_used;
+	return sluice_policy_match(turn->context->policy, worker->attributes, count, &worker->match,
+	                           (char *)turn->context->match_buffer + used, SLUICE_MATCH_BYTES_MAX - used);
+}
+
+/* Finds the limits that apply; their keys stay in the match buffer until the batch is decided. */
+static bool match(struct sl_resp_turn *turn, size_t count) {
+	struct sl_resp_worker *worker = turn->worker;
+	char *buffer = turn->context->match_buffer;
+	sluice_err err = try_match(turn, count);
+	if (err != SLUICE_OK && worker->batch.match_used != 0) { /* perhaps the buffer is full of earlier keys */
+		sl_resp_flush(turn);
+		err = try_match(turn, count);
+	}
+	if (err != SLUICE_OK) {
+		sl_reply_error(turn, "ERR more than %d limits of the policy apply to this request", SLUICE_ITEMS_MAX);
+		return false;
+	}
+	for (uint32_t i = 0; i < worker->match.count; i++) {
+		const char *end = (const char *)worker->match.items[i].key.data + worker->match.items[i].key.len;
+		if (end > buffer + worker->batch.match_used && end <= buffer + SLUICE_MATCH_BYTES_MAX)
+			worker->batch.match_used = (size_t)(end - buffer);
+	}
+	return true;
+}
+
+void sl_resp_admit(struct sl_resp_turn *turn) {
+	struct sl_resp_batch *batch = &turn->worker->batch;
+	const struct sluice_match *found = &turn->worker->match;
+	uint32_t cost;
+	size_t count;
+	if (!sl_resp_read_cost(turn, sl_resp_arg(turn, 1), &cost) || !read_attributes(turn, &count) || !match(turn, count))
+		return;
+	/* begin() may decide the batch, and with it give up the match buffer: then the keys just built are behind its start
+	 * and stay whole, for nothing is built there before this call has joined. */
+	size_t used = batch->match_used;
+	struct sluice_call *call = sl_resp_call_begin(turn);
+	batch->match_used = used;
+	call->cost = cost;
+	call->item_count = found->count;
+	memcpy(batch->items + batch->item_count, found->items, found->count * sizeof found->items[0]);
+	memcpy(batch->positions + batch->item_count, found->position, found->count * sizeof found->position[0]);
+	sl_resp_call_end(turn, call, SL_RESP_NAMED);
+}
+
+static void explain_one(struct sl_resp_turn *turn, uint32_t index, const struct sluice_decision *decision) {
+	const struct sluice_match *found = &turn->worker->match;
+	char limit[SLUICE_LIMIT_TEXT_MAX];
+	size_t len = sluice_limit_print(found->items[index].limit, limit);
+	sl_reply_array(turn, 9);
+	sl_reply_text(turn, sluice_policy_limit_name(turn->context->policy, found->position[index]));
+	sl_reply_bulk(turn, sl_slice(limit, len));
+	sl_reply_bulk(turn, found->items[index].key);
+	sl_reply_integer(turn, decision->allowed);
+	sl_reply_integer(turn, (int64_t)decision->quota);
+	sl_reply_integer(turn, decision->remaining);
+	sl_reply_integer(turn, sl_ns_to_ms_ceil(decision->retry_after_ns));
+	sl_reply_integer(turn, sl_ns_to_ms_ceil(decision->reset_after_ns));
+	sl_reply_integer(turn, sl_ns_to_ms_ceil(decision->delay_ns));
+}
+
+void sl_resp_explain(struct sl_resp_turn *turn) {
+	const struct sluice_match *found = &turn->worker->match;
+	struct sluice_decision each[SLUICE_ITEMS_MAX];
+	struct sluice_call call = {
+		.items = found->items, .operation = SLUICE_PEEK, .now = turn->context->now, .each = each};
+	size_t count;
+	if (!sl_resp_read_cost(turn, sl_resp_arg(turn, 1), &call.cost) || !read_attributes(turn, &count) ||
+	    !match(turn, count))
+		return;
+	turn->worker->batch.match_used = 0;
+	call.item_count = found->count;
+	call.now = sl_door_instant(call.now, found->items, found->count);
+	if (sluice_decide(turn->context->store, &call) != SLUICE_OK) {
+		sl_reply_error(turn, "ERR the request could not be decided");
+		return;
+	}
+	sl_reply_array(turn, found->count);
+	for (uint32_t i = 0; i < found->count; i++)
+		explain_one(turn, i, &each[i]);
+}

@@ -1,0 +1,235 @@
+/* Decisions, put off and taken together.
+ *
+ * A pipeline of requests that asks for 64 decisions touches 64 places of a store that is far larger than any cache: one
+ * by one, each waits 100 ns and more for memory. So the door only notes them while it parses, and when the batch is
+ * full, when the bytes are used up, or when a request comes that answers at once, all are decided by one call that
+ * hashes and fetches ahead, and are answered in the order in which they came.
+ *
+ * The text of a limit hardly changes between requests: a table of the texts seen, direct-mapped, spares the parse.
+ *
+ * Invariants
+ *  1. Answers stand in `out` in the order of the requests: whoever answers at once has flushed before.
+ *  2. An item's limit lies in a cache line that bears the number of this batch, or in a spare; neither is written again
+ *     before the batch is decided.
+ *  3. Keys lie in the bytes being fed or in the match buffer; feed() flushes before it returns.
+ */
+#include "base/assert.h"
+#include "hosts/server/resp.h"
+
+/* ---- limits --------------------------------------------------------------------------------------------------- */
+
+static inline uint64_t load8(const char *p) {
+	uint64_t word;
+	memcpy(&word, p, 8);
+	return word;
+}
+
+/* All bytes of a text of less than 8, in a word: a call to memcpy() or memcmp() would cost more than the rest here. */
+static inline uint64_t load_short(const char *p, size_t len) {
+	uint32_t first, last;
+	if (len < 4)
+		return len == 0 ? 0 : (uint64_t)(uint8_t)p[0] << 16 | (uint64_t)(uint8_t)p[len / 2] << 8 | (uint8_t)p[len - 1];
+	memcpy(&first, p, 4);
+	memcpy(&last, p + len - 4, 4);
+	return (uint64_t)first << 32 | last;
+}
+
+static inline bool is_text_of(const struct sl_resp_cached *line, struct sluice_bytes text) {
+	const char *p = text.data, *q = line->text;
+	if (line->len != text.len)
+		return false;
+	if (text.len < 8)
+		return load_short(p, text.len) == load_short(q, text.len);
+	for (size_t i = 0; i + 8 < text.len; i += 8)
+		if (load8(p + i) != load8(q + i))
+			return false;
+	return load8(p + text.len - 8) == load8(q + text.len - 8);
+}
+
+/* Spreads texts over the lines. Not secret: what collides is parsed again, 100 ns, and nothing else. */
+static struct sl_resp_cached *line_of(struct sl_resp_worker *worker, struct sluice_bytes text) {
+	const char *p = text.data;
+	size_t left = text.len;
+	uint64_t hash = left;
+	for (; left >= 8; left -= 8, p += 8) {
+		hash = (hash ^ load8(p)) * 0x9e3779b97f4a7c15;
+		hash ^= hash >> 29;
+	}
+	hash = (hash ^ load_short(p, left)) * 0x9e3779b97f4a7c15;
+	return &worker->cache[hash >> 54];
+}
+
+_Static_assert(SL_RESP_CACHE_LINES == 1 << (64 - 54), "the hash's upper bits number the lines");
+
+const struct sluice_limit *sl_resp_limit_recall(struct sl_resp_turn *turn, struct sluice_bytes text) {
+	struct sl_resp_worker *worker = turn->worker;
+	if (text.len > SL_RESP_CACHE_TEXT_MAX || text.len == 0)
+		return NULL;
+	struct sl_resp_cached *line = worker->recent; /* most pipelines ask for one limit over and over */
+	if (line == NULL || !is_text_of(line, text)) {
+		line = line_of(worker, text);
+		if (!is_text_of(line, text))
+			return NULL;
+		worker->recent = line;
+	}
+	line->batch = worker->batch.number;
+	return &line->limit;
+}
+
+const struct sluice_limit *sl_resp_limit_keep(struct sl_resp_turn *turn, struct sluice_bytes text,
+                                              const struct sluice_limit *limit) {
+	struct sl_resp_batch *batch = &turn->worker->batch;
+	if (text.len <= SL_RESP_CACHE_TEXT_MAX && text.len != 0) {
+		struct sl_resp_cached *line = line_of(turn->worker, text);
+		if (line->batch != batch->number) {
+			line->batch = batch->number;
+			line->len = (uint8_t)text.len;
+			memcpy(line->text, text.data, text.len);
+			line->limit = *limit;
+			return &line->limit;
+		}
+	}
+	SL_ASSERT(batch->spare_count < SL_RESP_SPARES); /* sl_resp_call_begin() made sure of a call's worth */
+	batch->spares[batch->spare_count] = *limit;
+	return &batch->spares[batch->spare_count++];
+}
+
+const struct sluice_limit *sl_resp_limit(struct sl_resp_turn *turn, struct sluice_bytes text,
+                                         struct sluice_error *error) {
+	const struct sluice_limit *known = sl_resp_limit_recall(turn, text);
+	struct sluice_limit limit;
+	if (known != NULL)
+		return known;
+	if (sluice_limit_parse(&limit, text, error) != SLUICE_OK)
+		return NULL;
+	return sl_resp_limit_keep(turn, text, &limit);
+}
+
+/* ---- calls ---------------------------------------------------------------------------------------------------- */
+
+struct sluice_call *sl_resp_call_begin(struct sl_resp_turn *turn) {
+	struct sl_resp_batch *batch = &turn->worker->batch;
+	if (batch->call_count == SL_RESP_CALLS_MAX || batch->spare_count > SL_RESP_SPARES - SLUICE_ITEMS_MAX)
+		sl_resp_flush(turn);
+	struct sluice_call *call = &batch->calls[batch->call_count];
+	call->items = batch->items + batch->item_count;
+	call->item_count = 0;
+	call->operation = SLUICE_CHARGE;
+	call->want_next = false;
+	call->now = turn->context->now;
+	call->each = NULL;
+	return call;
+}
+
+void sl_resp_call_item(struct sl_resp_turn *turn, struct sluice_call *call, const struct sluice_limit *limit,
+                       struct sluice_bytes key) {
+	struct sl_resp_batch *batch = &turn->worker->batch;
+	SL_DEBUG_ASSERT(call->item_count < SLUICE_ITEMS_MAX);
+	batch->items[batch->item_count + call->item_count++] = (struct sluice_item){limit, key, false};
+}
+
+void sl_resp_call_end(struct sl_resp_turn *turn, const struct sluice_call *call, enum sl_resp_form form) {
+	struct sl_resp_batch *batch = &turn->worker->batch;
+	batch->calls[batch->call_count].now = sl_door_instant(call->now, call->items, call->item_count);
+	batch->item_count += call->item_count;
+	batch->forms[batch->call_count++] = (uint8_t)form;
+}
+
+/* ---- answers -------------------------------------------------------------------------------------------------- */
+
+static char *put_decision(char *at, const struct sluice_decision *decision, int64_t index) {
+	at = sl_resp_put_number(at, ':', decision->allowed);
+	at = sl_resp_put_number(at, ':', (int64_t)decision->quota);
+	at = sl_resp_put_number(at, ':', decision->remaining);
+	at = sl_resp_put_number(at, ':', sl_ns_to_ms_ceil(decision->retry_after_ns));
+	at = sl_resp_put_number(at, ':', sl_ns_to_ms_ceil(decision->reset_after_ns));
+	at = sl_resp_put_number(at, ':', sl_ns_to_ms_ceil(decision->delay_ns));
+	return sl_resp_put_number(at, ':', index);
+}
+
+/* redis-cell's five: the first is 1 when *denied*, waits are whole seconds, and there is no wait while allowed. */
+static char *put_cell(char *at, const struct sluice_decision *decision) {
+	at = sl_resp_put_number(at, '*', 5);
+	at = sl_resp_put_number(at, ':', !decision->allowed);
+	at = sl_resp_put_number(at, ':', (int64_t)decision->quota);
+	at = sl_resp_put_number(at, ':', decision->remaining);
+	at = sl_resp_put_number(at, ':', decision->allowed ? -1 : sl_ns_to_s_ceil(decision->retry_after_ns));
+	return sl_resp_put_number(at, ':', sl_ns_to_s_ceil(decision->reset_after_ns));
+}
+
+static char *put_named(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call) {
+	const struct sl_resp_batch *batch = &turn->worker->batch;
+	int64_t position = -1;
+	const char *name = "";
+	if (call->merged.index >= 0) {
+		position = batch->positions[call->items - batch->items + call->merged.index];
+		name = sluice_policy_limit_name(turn->context->policy, (uint32_t)position);
+	}
+	size_t len = strlen(name);
+	at = sl_resp_put_number(at, '*', 8);
+	at = put_decision(at, &call->merged, position);
+	at = sl_resp_put_number(at, '$', (int64_t)len);
+	memcpy(at, name, len);
+	memcpy(at + len, "\r\n", 2);
+	return at + len + 2;
+}
+
+static char *put_text(char *at, const char *text) {
+	size_t len = strlen(text);
+	memcpy(at, text, len);
+	return at + len;
+}
+
+static char *put_failure(char *at, sluice_err err) {
+	if (err == SLUICE_E_FULL)
+		return put_text(at, "-ERR the store is full: no room for another counter; give it more memory\r\n");
+	return put_text(at, "-ERR the request could not be decided\r\n");
+}
+
+/* The policy says what a request gets while the store cannot answer: allowed, as where no limit applies, or denied for
+ * a second. No limit has decided, so none is named. */
+static char *put_fallback(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call) {
+	const struct sl_resp_batch *batch = &turn->worker->batch;
+	struct sluice_match match = {.count = call->item_count};
+	const uint32_t *positions = batch->positions + (call->items - batch->items);
+	memcpy(match.items, call->items, match.count * sizeof match.items[0]);
+	memcpy(match.position, positions, match.count * sizeof match.position[0]);
+	if (sl_policy_denies_on_error(turn->context->policy, &match))
+		return put_text(at, "*8\r\n:0\r\n:0\r\n:0\r\n:1000\r\n:0\r\n:0\r\n:-1\r\n$0\r\n\r\n");
+	return put_text(at, "*8\r\n:1\r\n:4294967295\r\n:4294967295\r\n:0\r\n:0\r\n:0\r\n:-1\r\n$0\r\n\r\n");
+}
+
+static char *put_answer(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call,
+                        enum sl_resp_form form) {
+	if (call->err != SLUICE_OK)
+		return form == SL_RESP_NAMED && call->err == SLUICE_E_FULL ? put_fallback(at, turn, call)
+		                                                           : put_failure(at, call->err);
+	switch (form) {
+	case SL_RESP_FORGOTTEN:
+		return sl_resp_put_number(at, ':', call->forgotten);
+	case SL_RESP_NAMED:
+		return put_named(at, turn, call);
+	case SL_RESP_CELL:
+		return put_cell(at, &call->merged);
+	default:
+		return put_decision(sl_resp_put_number(at, '*', 7), &call->merged, call->merged.index);
+	}
+}
+
+void sl_resp_flush(struct sl_resp_turn *turn) {
+	struct sl_resp_batch *batch = &turn->worker->batch;
+	if (batch->call_count == 0)
+		return;
+	sluice_decide_many(turn->context->store, batch->calls, batch->call_count);
+	char *at = sl_buffer_reserve(turn->out, (size_t)batch->call_count * SL_RESP_REPLY_BYTES_MAX);
+	if (at != NULL) {
+		for (uint32_t i = 0; i < batch->call_count; i++)
+			at = put_answer(at, turn, &batch->calls[i], batch->forms[i]);
+		turn->out->len = (size_t)(at - turn->out->data);
+	} else {
+		turn->failed = true;
+	}
+	batch->number++;
+	batch->call_count = batch->item_count = batch->spare_count = 0;
+	batch->match_used = 0;
+}

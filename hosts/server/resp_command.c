@@ -1,0 +1,333 @@
+/* The commands we have, in one table, and COMMAND, which tells clients about it: redis-cli takes its hints from here,
+ * cluster-minded clients the places of the keys. */
+#include "hosts/server/resp.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const struct sl_resp_argument check_arguments[] = {
+	{"key", "key", NULL, false, false},
+	{"cost", "integer", NULL, false, false},
+	{"unix-ms", "integer", "AT", true, false},
+	{"limit", "string", NULL, false, true},
+	{"other-key limit", "string", "KEY", true, true},
+};
+static const struct sl_resp_argument reset_arguments[] = {
+	{"key", "key", NULL, false, false},
+	{"limit", "string", NULL, false, true},
+	{"other-key limit", "string", "KEY", true, true},
+};
+static const struct sl_resp_argument admit_arguments[] = {
+	{"cost", "integer", NULL, false, false},
+	{"name value", "string", NULL, false, true},
+};
+static const struct sl_resp_argument throttle_arguments[] = {
+	{"key", "key", NULL, false, false},          {"max_burst", "integer", NULL, false, false},
+	{"count", "integer", NULL, false, false},    {"period", "integer", NULL, false, false},
+	{"quantity", "integer", NULL, true, false},
+};
+static const struct sl_resp_argument message[] = {{"message", "string", NULL, false, false}};
+static const struct sl_resp_argument some_message[] = {{"message", "string", NULL, true, false}};
+static const struct sl_resp_argument sections[] = {{"section", "string", NULL, true, true}};
+static const struct sl_resp_argument index_argument[] = {{"index", "integer", NULL, false, false}};
+static const struct sl_resp_argument names[] = {{"command-name", "string", NULL, true, true}};
+static const struct sl_resp_argument patterns[] = {{"parameter", "string", NULL, false, true}};
+
+#define ARGUMENTS(list) .arguments = (list), .argument_count = COUNT(list)
+#define CHILDREN(list) .children = (list), .child_count = COUNT(list)
+#define LIMITER .group = "sluice", .categories = "@write @fast"
+#define SESSION .group = "connection", .categories = "@fast @connection", .flags = "noscript loading stale fast"
+#define SERVER .group = "server", .categories = "@slow @connection", .flags = "loading stale"
+
+static const struct sl_resp_command client_commands[] = {
+	{"client|getname", sl_resp_client_getname, 2, .summary = "The name of this connection", SESSION},
+	{"client|help", sl_resp_help, 2, .summary = "Lists the subcommands", SESSION},
+	{"client|id", sl_resp_client_id, 2, .summary = "The number of this connection", SESSION},
+	{"client|info", sl_resp_client_info, 2, .summary = "Describes this connection", SESSION},
+	{"client|list", sl_resp_client_list, -2, .summary = "Describes this connection, the only one known here", SESSION},
+	{"client|no-evict", sl_resp_client_no_evict, 3, .summary = "Accepted: no client is ever evicted", SESSION},
+	{"client|reply", sl_resp_client_reply, 3, .summary = "ON, OFF or SKIP: which answers are sent", SESSION},
+	{"client|setinfo", sl_resp_client_setinfo, 4, .summary = "LIB-NAME or LIB-VER of the client library", SESSION},
+	{"client|setname", sl_resp_client_setname, 3, .summary = "Names this connection", SESSION},
+};
+
+static const struct sl_resp_command command_commands[] = {
+	{"command|count", sl_resp_command_count, 2, .summary = "How many commands there are", SERVER},
+	{"command|docs", sl_resp_command_docs, -2, .summary = "Documents commands", SERVER, ARGUMENTS(names)},
+	{"command|getkeys", sl_resp_command_getkeys, -3, .summary = "The keys of a full command", SERVER},
+	{"command|help", sl_resp_help, 2, .summary = "Lists the subcommands", SERVER},
+	{"command|info", sl_resp_command_info, -2, .summary = "Describes commands", SERVER, ARGUMENTS(names)},
+	{"command|list", sl_resp_command_list, -2, .summary = "The names of all commands", SERVER},
+};
+
+static const struct sl_resp_command config_commands[] = {
+	{"config|get", sl_resp_config_get, -3, .summary = "Settings by name or pattern", SERVER, ARGUMENTS(patterns)},
+	{"config|help", sl_resp_help, 2, .summary = "Lists the subcommands", SERVER},
+};
+
+static const struct sl_resp_command commands[] = {
+	{"sluice.check", sl_resp_check, -4, true, 1, 1, 1, .flags = "write denyoom fast movablekeys", LIMITER,
+	 .summary = "Decides a request against limits, and charges it if all admit", ARGUMENTS(check_arguments)},
+	{"sluice.peek", sl_resp_peek, -4, true, 1, 1, 1, .flags = "readonly fast movablekeys", .group = "sluice",
+	 .categories = "@read @fast", .summary = "Decides a request against limits, charging nothing",
+	 ARGUMENTS(check_arguments)},
+	{"sluice.refund", sl_resp_refund, -4, true, 1, 1, 1, .flags = "write fast movablekeys", LIMITER,
+	 .summary = "Gives cost back, the newest charges first", ARGUMENTS(check_arguments)},
+	{"sluice.reset", sl_resp_reset_counters, -3, true, 1, 1, 1, .flags = "write fast movablekeys", LIMITER,
+	 .summary = "Forgets the counters of a key", ARGUMENTS(reset_arguments)},
+	{"sluice.admit", sl_resp_admit, -4, true, .flags = "write denyoom fast", LIMITER,
+	 .summary = "Decides a request, told by its attributes, as the policy says", ARGUMENTS(admit_arguments)},
+	{"sluice.explain", sl_resp_explain, -4, .flags = "readonly", .group = "sluice", .categories = "@read @slow",
+	 .summary = "What each limit of the policy says of a request, charging nothing", ARGUMENTS(admit_arguments)},
+	{"cl.throttle", sl_resp_throttle, -5, true, 1, 1, 1, .flags = "write denyoom fast", LIMITER,
+	 .summary = "A token bucket with the arguments and the answer of redis-cell", ARGUMENTS(throttle_arguments)},
+	{"auth", sl_resp_auth, -2, .summary = "Accepted for the user default; there are no passwords", SESSION},
+	{"client", NULL, -2, .summary = "About this connection", SESSION, CHILDREN(client_commands)},
+	{"cluster", sl_resp_no_cluster, -2, .summary = "Answers that this is no cluster", SERVER},
+	{"command", sl_resp_commands, -1, .summary = "Describes all commands", SERVER, CHILDREN(command_commands)},
+	{"config", NULL, -2, .summary = "Settings", SERVER, CHILDREN(config_commands)},
+	{"echo", sl_resp_echo, 2, .summary = "Answers with the message", SESSION, ARGUMENTS(message)},
+	{"hello", sl_resp_hello, -1, .summary = "Chooses the protocol, 2 or 3, and describes the server", SESSION},
+	{"host:", sl_resp_drop, -1, .summary = "Closes the connection: somebody speaks HTTP here", SESSION},
+	{"info", sl_resp_info, -1, .summary = "Figures about the server", SERVER, ARGUMENTS(sections)},
+	{"ping", sl_resp_ping, -1, .summary = "Answers PONG, or with the message", SESSION, ARGUMENTS(some_message)},
+	{"post", sl_resp_drop, -1, .summary = "Closes the connection: somebody speaks HTTP here", SESSION},
+	{"quit", sl_resp_quit, -1, .summary = "Closes the connection", SESSION},
+	{"readonly", sl_resp_no_cluster, 1, .summary = "Answers that this is no cluster", SERVER},
+	{"readwrite", sl_resp_no_cluster, 1, .summary = "Answers that this is no cluster", SERVER},
+	{"reset", sl_resp_reset, 1, .summary = "Makes the connection as if it were new", SESSION},
+	{"select", sl_resp_select, 2, .summary = "Accepts 0, the only database", SESSION, ARGUMENTS(index_argument)},
+	{"time", sl_resp_time, 1, .summary = "The server's clock: seconds and microseconds", SESSION},
+};
+
+/* ---- finding ------------------------------------------------------------------------------------------------- */
+
+enum { SLOTS = 256, NAME_BYTES_MAX = 16 };
+
+/* A name as two words, and which of its bytes are letters: OR-ing the case bit into those alone makes both cases equal
+ * and confuses no other byte. */
+static struct slot {
+	uint64_t head, tail, head_letters, tail_letters; /* the first and the last 8 bytes; they overlap in short names */
+	uint8_t len;
+	const struct sl_resp_command *command;
+} slots[SLOTS];
+static pthread_once_t slots_once = PTHREAD_ONCE_INIT;
+
+static unsigned slot_of(const unsigned char *name, size_t len) {
+	unsigned first = name[0] | 0x20u, middle = name[len / 2] | 0x20u, last = name[len - 1] | 0x20u;
+	return ((unsigned)len * 37 + first * 5 + middle * 3 + last * 11) % SLOTS;
+}
+
+static void load(const void *name, size_t len, uint64_t *head, uint64_t *tail) {
+	*head = *tail = 0;
+	if (len >= 8) {
+		memcpy(head, name, 8);
+		memcpy(tail, (const char *)name + len - 8, 8);
+	} else {
+		memcpy(head, name, len);
+	}
+}
+
+static void fill_slots(void) {
+	for (size_t i = 0; i < COUNT(commands); i++) {
+		const char *name = commands[i].name;
+		unsigned char letters[NAME_BYTES_MAX] = {0};
+		size_t len = strlen(name);
+		unsigned at = slot_of((const unsigned char *)name, len);
+		while (slots[at].command != NULL)
+			at = (at + 1) % SLOTS;
+		for (size_t j = 0; j < len; j++)
+			letters[j] = name[j] >= 'a' && name[j] <= 'z' ? 0x20 : 0;
+		load(name, len, &slots[at].head, &slots[at].tail);
+		load(letters, len, &slots[at].head_letters, &slots[at].tail_letters);
+		slots[at].len = (uint8_t)len;
+		slots[at].command = &commands[i];
+	}
+}
+
+const struct sl_resp_command *sl_resp_command_find(struct sluice_bytes name) {
+	uint64_t head, tail;
+	pthread_once(&slots_once, fill_slots);
+	if (name.len == 0 || name.len > NAME_BYTES_MAX)
+		return NULL;
+	load(name.data, name.len, &head, &tail);
+	for (unsigned at = slot_of(name.data, name.len); slots[at].command != NULL; at = (at + 1) % SLOTS)
+		if (slots[at].len == name.len && (head | slots[at].head_letters) == slots[at].head &&
+		    (tail | slots[at].tail_letters) == slots[at].tail)
+			return slots[at].command;
+	return NULL;
+}
+
+const struct sl_resp_command *sl_resp_command_child(const struct sl_resp_command *command, struct sluice_bytes name) {
+	for (uint8_t i = 0; i < command->child_count; i++)
+		if (sl_bytes_equal_nocase(name, strchr(command->children[i].name, '|') + 1))
+			return &command->children[i];
+	return NULL;
+}
+
+bool sl_resp_command_takes(const struct sl_resp_command *command, uint32_t count) {
+	return command->arity >= 0 ? count == (uint32_t)command->arity : count >= (uint32_t)-command->arity;
+}
+
+/* By "name", or by "name|child". */
+static const struct sl_resp_command *find_full(struct sluice_bytes name) {
+	const char *bar = name.len == 0 ? NULL : memchr(name.data, '|', name.len);
+	if (bar == NULL)
+		return sl_resp_command_find(name);
+	size_t before = (size_t)(bar - (const char *)name.data);
+	const struct sl_resp_command *parent = sl_resp_command_find(sl_slice(name.data, before));
+	return parent == NULL ? NULL : sl_resp_command_child(parent, sl_slice(bar + 1, name.len - before - 1));
+}
+
+/* ---- COMMAND ------------------------------------------------------------------------------------------------- */
+
+/* Ten elements, as Redis 7 tells of a command: no tips, no key specifications. */
+static void describe(struct sl_resp_turn *turn, const struct sl_resp_command *command) {
+	sl_reply_array(turn, 10);
+	sl_reply_text(turn, command->name);
+	sl_reply_integer(turn, command->arity);
+	sl_reply_words(turn, command->flags, false);
+	sl_reply_integer(turn, command->first_key);
+	sl_reply_integer(turn, command->last_key);
+	sl_reply_integer(turn, command->key_step);
+	sl_reply_words(turn, command->categories, false);
+	sl_reply_array(turn, 0);
+	sl_reply_array(turn, 0);
+	sl_reply_array(turn, command->child_count);
+	for (uint8_t i = 0; i < command->child_count; i++)
+		describe(turn, &command->children[i]);
+}
+
+void sl_resp_commands(struct sl_resp_turn *turn) {
+	sl_reply_array(turn, COUNT(commands));
+	for (size_t i = 0; i < COUNT(commands); i++)
+		describe(turn, &commands[i]);
+}
+
+void sl_resp_command_count(struct sl_resp_turn *turn) {
+	sl_reply_integer(turn, COUNT(commands));
+}
+
+void sl_resp_command_info(struct sl_resp_turn *turn) {
+	if (turn->request->count == 2) {
+		sl_resp_commands(turn);
+		return;
+	}
+	sl_reply_array(turn, turn->request->count - 2);
+	for (uint32_t i = 2; i < turn->request->count; i++) {
+		const struct sl_resp_command *command = find_full(sl_resp_arg(turn, i));
+		if (command == NULL)
+			sl_reply_null(turn);
+		else
+			describe(turn, command);
+	}
+}
+
+void sl_resp_command_list(struct sl_resp_turn *turn) {
+	if (turn->request->count != 2) {
+		sl_reply_error(turn, "ERR syntax error");
+		return;
+	}
+	sl_reply_array(turn, COUNT(commands));
+	for (size_t i = 0; i < COUNT(commands); i++)
+		sl_reply_text(turn, commands[i].name);
+}
+
+static void document_argument(struct sl_resp_turn *turn, const struct sl_resp_argument *argument) {
+	bool flags = argument->optional || argument->multiple;
+	sl_reply_map(turn, 2 + (argument->token != NULL) + flags);
+	sl_reply_text(turn, "name");
+	sl_reply_text(turn, argument->name);
+	sl_reply_text(turn, "type");
+	sl_reply_text(turn, argument->type);
+	if (argument->token != NULL) {
+		sl_reply_text(turn, "token");
+		sl_reply_text(turn, argument->token);
+	}
+	if (flags) {
+		sl_reply_text(turn, "flags");
+		sl_reply_words(turn, !argument->multiple ? "optional" : !argument->optional ? "multiple" : "optional multiple",
+		               false);
+	}
+}
+
+static void document(struct sl_resp_turn *turn, const struct sl_resp_command *command) {
+	sl_reply_text(turn, command->name);
+	sl_reply_map(turn, 3 + (command->argument_count != 0) + (command->child_count != 0));
+	sl_reply_text(turn, "summary");
+	sl_reply_text(turn, command->summary);
+	sl_reply_text(turn, "since");
+	sl_reply_text(turn, "0.1.0");
+	sl_reply_text(turn, "group");
+	sl_reply_text(turn, command->group);
+	if (command->argument_count != 0) {
+		sl_reply_text(turn, "arguments");
+		sl_reply_array(turn, command->argument_count);
+		for (uint8_t i = 0; i < command->argument_count; i++)
+			document_argument(turn, &command->arguments[i]);
+	}
+	if (command->child_count != 0) {
+		sl_reply_text(turn, "subcommands");
+		sl_reply_map(turn, command->child_count);
+		for (uint8_t i = 0; i < command->child_count; i++)
+			document(turn, &command->children[i]);
+	}
+}
+
+void sl_resp_command_docs(struct sl_resp_turn *turn) {
+	size_t found = 0;
+	if (turn->request->count == 2) {
+		sl_reply_map(turn, COUNT(commands));
+		for (size_t i = 0; i < COUNT(commands); i++)
+			document(turn, &commands[i]);
+		return;
+	}
+	for (uint32_t i = 2; i < turn->request->count; i++)
+		found += find_full(sl_resp_arg(turn, i)) != NULL;
+	sl_reply_map(turn, found);
+	for (uint32_t i = 2; i < turn->request->count; i++)
+		if (find_full(sl_resp_arg(turn, i)) != NULL)
+			document(turn, find_full(sl_resp_arg(turn, i)));
+}
+
+/* The key behind the name, and those behind the word KEY. */
+void sl_resp_command_getkeys(struct sl_resp_turn *turn) {
+	const struct sl_resp_request *request = turn->request;
+	const struct sl_resp_command *command = sl_resp_command_find(sl_resp_arg(turn, 2));
+	struct sluice_bytes keys[SL_RESP_ARGS_MAX];
+	size_t count = 0;
+	if (command == NULL) {
+		sl_reply_error(turn, "ERR Invalid command specified");
+		return;
+	}
+	if (!sl_resp_command_takes(command, request->count - 2)) {
+		sl_reply_error(turn, "ERR Invalid number of arguments specified for command");
+		return;
+	}
+	if (command->first_key == 0) {
+		sl_reply_error(turn, "ERR The command has no key arguments");
+		return;
+	}
+	keys[count++] = request->args[3];
+	for (uint32_t i = 4; strncmp(command->name, "sluice.", 7) == 0 && i + 1 < request->count; i++)
+		if (sl_bytes_equal_nocase(request->args[i], "key"))
+			keys[count++] = request->args[++i];
+	sl_reply_array(turn, count);
+	for (size_t i = 0; i < count; i++)
+		sl_reply_bulk(turn, keys[i]);
+}
+
+/* CLIENT HELP, COMMAND HELP, CONFIG HELP: from the same table. */
+void sl_resp_help(struct sl_resp_turn *turn) {
+	const struct sl_resp_command *command = sl_resp_command_find(sl_resp_arg(turn, 0));
+	char line[160];
+	sl_reply_array(turn, command->child_count + 1u);
+	snprintf(line, sizeof line, "%s <subcommand> [<arg> ...]. Subcommands are:", command->name);
+	sl_reply_status(turn, line);
+	for (uint8_t i = 0; i < command->child_count; i++) {
+		snprintf(line, sizeof line, "%s: %s", strchr(command->children[i].name, '|') + 1, command->children[i].summary);
+		sl_reply_status(turn, line);
+	}
+}

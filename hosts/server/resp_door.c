@@ -1,0 +1,178 @@
+/* The RESP door: finds the requests in the bytes that arrived, and has each answered in its order.
+ *
+ * Decisions join a batch (resp_batch.c); everything else answers at once, after the batch before it. feed() works off
+ * all complete requests it was given, or stops at SL_DOOR_OUTPUT_TURN bytes of answers, so that a client that asks much
+ * and reads little costs a bounded amount of memory.
+ *
+ * POST and Host: close the connection without a word: a browser that was tricked into talking to this port sends them,
+ * and must not get to have its request's body executed. */
+#include "hosts/server/resp.h"
+
+#include <stdlib.h>
+
+static void *resp_open(struct sl_door_context *context) {
+	if (context->resp == NULL) {
+		context->resp = calloc(1, sizeof *context->resp);
+		if (context->resp == NULL)
+			return NULL;
+		context->resp->batch.number = 1;
+	}
+	struct sl_resp_session *session = calloc(1, sizeof *session);
+	if (session == NULL)
+		return NULL;
+	session->id = context->connection_id;
+	session->opened = context->now;
+	session->protocol = 2;
+	return session;
+}
+
+static void resp_close(void *state) {
+	free(state);
+}
+
+void sl_door_context_free(struct sl_door_context *context) {
+	free(context->resp);
+	context->resp = NULL;
+}
+
+struct sl_shown sl_resp_shown(struct sluice_bytes text) {
+	struct sl_shown shown;
+	struct sl_out out = sl_out_to(shown.text, sizeof shown.text - 1);
+	sl_out_quoted(&out, text, 128);
+	*out.at = '\0';
+	return shown;
+}
+
+bool sl_resp_read_cost(struct sl_resp_turn *turn, struct sluice_bytes text, uint32_t *cost) {
+	uint64_t value;
+	if (text.len == 1 && (unsigned)*(const unsigned char *)text.data - '0' <= 9) {
+		*cost = (uint32_t)*(const unsigned char *)text.data - '0';
+		return true;
+	}
+	if (sl_bytes_to_u64(text, &value) && value <= UINT32_MAX) {
+		*cost = (uint32_t)value;
+		return true;
+	}
+	sl_reply_error(turn, "ERR cost %s: expected a whole number from 0 to %u", sl_resp_shown(text).text, UINT32_MAX);
+	return false;
+}
+
+/* Redis's words, down to the space behind the last argument; clients look for "unknown command". */
+static void refuse_unknown(struct sl_resp_turn *turn) {
+	char memory[160];
+	struct sl_out args = sl_out_to(memory, sizeof memory - 1);
+	struct sluice_bytes name = sl_resp_arg(turn, 0);
+	for (uint32_t i = 1; i < turn->request->count && sl_out_len(&args) < 128; i++) {
+		struct sluice_bytes arg = sl_resp_arg(turn, i);
+		size_t room = 128 - sl_out_len(&args);
+		sl_out_char(&args, '\'');
+		sl_out_bytes(&args, arg.data, arg.len < room ? arg.len : room);
+		sl_out_str(&args, "' ");
+	}
+	*args.at = '\0';
+	for (char *p = memory; p < args.at; p++)
+		if (*p == '\0')
+			*p = ' ';
+	sl_reply_error(turn, "ERR unknown command '%.*s', with args beginning with: %s",
+	               (int)(name.len < 128 ? name.len : 128), name.len == 0 ? "" : (const char *)name.data, memory);
+}
+
+static const struct sl_resp_command *find_child(struct sl_resp_turn *turn, const struct sl_resp_command *command) {
+	struct sluice_bytes name = sl_resp_arg(turn, 1);
+	const struct sl_resp_command *child = sl_resp_command_child(command, name);
+	char upper[32] = "";
+	if (child != NULL)
+		return child;
+	for (size_t i = 0; command->name[i] != '\0' && i < sizeof upper - 1; i++)
+		upper[i] = (char)(command->name[i] & ~0x20);
+	sl_reply_error(turn, "ERR unknown subcommand '%.*s'. Try %s HELP.", (int)(name.len < 128 ? name.len : 128),
+	               name.len == 0 ? "" : (const char *)name.data, upper);
+	return NULL;
+}
+
+/* The command to run, subcommands resolved; NULL once an error has been answered. */
+static const struct sl_resp_command *find_command(struct sl_resp_turn *turn) {
+	const struct sl_resp_command *command = sl_resp_command_find(sl_resp_arg(turn, 0));
+	if (command == NULL) {
+		refuse_unknown(turn);
+		return NULL;
+	}
+	if (command->child_count != 0 && turn->request->count > 1)
+		command = find_child(turn, command);
+	if (command == NULL)
+		return NULL;
+	if (command->run == NULL || !sl_resp_command_takes(command, turn->request->count)) {
+		sl_reply_error(turn, "ERR wrong number of arguments for '%s' command", command->name);
+		return NULL;
+	}
+	return command;
+}
+
+static void run_request(struct sl_resp_turn *turn) {
+	const struct sl_resp_command *command = find_command(turn);
+	if (command == NULL)
+		return;
+	if (!command->deferred)
+		sl_resp_flush(turn);
+	command->run(turn);
+	if (turn->request->is_inline) /* its arguments do not outlive the next parse */
+		sl_resp_flush(turn);
+}
+
+/* A request whose answer the client does not want: done all the same, then unsaid. */
+static void run_unheard(struct sl_resp_turn *turn) {
+	sl_resp_flush(turn);
+	size_t before = turn->out->len;
+	turn->session->skip = false;
+	turn->heard = false;
+	run_request(turn);
+	sl_resp_flush(turn);
+	if (!turn->heard)
+		turn->out->len = before;
+}
+
+/* Takes one request off the bytes. False where there is none left, or none is wanted any more. */
+static bool feed_one(struct sl_resp_turn *turn, const char *data, size_t len, size_t *consumed) {
+	struct sl_resp_session *session = turn->session;
+	ptrdiff_t taken = sl_resp_parse(turn->request, data + *consumed, len - *consumed);
+	if (taken < 0) {
+		if (!session->silent)
+			sl_reply_error(turn, "ERR %s", turn->request->error);
+		turn->close = true;
+		return false;
+	}
+	if (taken == 0) {
+		session->need = turn->request->need;
+		return false;
+	}
+	*consumed += (size_t)taken;
+	if (turn->request->count == 0)
+		return true;
+	turn->context->commands++;
+	if (session->silent || session->skip)
+		run_unheard(turn);
+	else
+		run_request(turn);
+	return !turn->close && !turn->failed;
+}
+
+static enum sl_door_verdict resp_feed(void *state, struct sl_door_context *context, const char *data, size_t len,
+                                      size_t *consumed, struct sl_buffer *out) {
+	struct sl_resp_session *session = state;
+	struct sl_resp_turn turn = {.session = session, .context = context, .worker = context->resp, .out = out};
+	size_t start = out->len;
+	turn.request = &turn.worker->request;
+	*consumed = 0;
+	if (len < session->need)
+		return SL_DOOR_OPEN;
+	session->need = 0;
+	while (*consumed < len && out->len - start < SL_DOOR_OUTPUT_TURN)
+		if (!feed_one(&turn, data, len, consumed))
+			break;
+	sl_resp_flush(&turn);
+	if (turn.close || turn.failed)
+		return SL_DOOR_CLOSE;
+	return out->len - start >= SL_DOOR_OUTPUT_TURN ? SL_DOOR_MORE : SL_DOOR_OPEN;
+}
+
+const struct sl_door sl_door_resp = {"resp", resp_open, resp_close, resp_feed};

@@ -1,0 +1,20 @@
+/* The server: listeners, workers and connections around the doors. */
+#ifndef SL_SERVER_H
+#define SL_SERVER_H
+
+#include "policy/policy.h"
+
+struct sl_server_options {
+	const char *policy_file; /* NULL: defaults and no limits of its own (CHECK needs none) */
+	const char *listen_resp; /* NULL: as the policy says; overrides it otherwise. Port 0 picks a free one */
+	const char *listen_http;
+	uint32_t threads;        /* 0: as the policy says */
+	bool quiet;              /* no banner */
+};
+
+/* Serves until SIGTERM or SIGINT, finishes what is in hand, and returns 0; or prints one line to standard error and
+ * returns 2 (a taken port, a missing file, a bad policy). Once it listens it prints, one a line, "sluice: resp on
+ * 127.0.0.1:7379" and "sluice: http on 127.0.0.1:7380" with the real ports, then "sluice: ready", to standard error. */
+int sl_server_run(const struct sl_server_options *options);
+
+#endif

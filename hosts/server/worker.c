@@ -1,0 +1,194 @@
+/* A worker: one thread, one loop, its connections, and the letter box through which the first worker's thread hands it
+ * new connections, a new policy, and the order to end. */
+#include "hosts/server/worker.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { SWEEP_MS = 100 };
+
+void sl_shared_policy_release(struct sl_shared_policy *shared) {
+	/* acq_rel: whoever frees it must see that all others are done with it */
+	if (atomic_fetch_sub_explicit(&shared->holders, 1, memory_order_acq_rel) != 1)
+		return;
+	sluice_policy_free(shared->policy);
+	free(shared);
+}
+
+static struct sl_shared_policy *hold(struct sl_shared_policy *shared) {
+	atomic_fetch_add_explicit(&shared->holders, 1, memory_order_relaxed);
+	return shared;
+}
+
+/* ---- the loop's callbacks -------------------------------------------------------------------------------------- */
+
+static void on_turn(uv_prepare_t *handle) {
+	struct sl_worker *worker = handle->data;
+	worker->context.now = 0; /* the first one who needs it reads the clock, once a turn */
+}
+
+static void end_loop(struct sl_worker *worker) {
+	uv_close((uv_handle_t *)&worker->wake, NULL);
+	uv_close((uv_handle_t *)&worker->turn, NULL);
+	uv_close((uv_handle_t *)&worker->sweep, NULL);
+}
+
+static void close_all(struct sl_worker *worker) {
+	for (struct sl_connection *c = worker->connections, *next; c != NULL; c = next) {
+		next = sl_connection_next(c);
+		sl_connection_close(c);
+	}
+}
+
+static void on_sweep(uv_timer_t *timer) {
+	struct sl_worker *worker = timer->data;
+	bool lingering = sl_connection_sweep(worker);
+	if (worker->drain_deadline_ms == 0) {
+		if (!lingering)
+			uv_timer_stop(timer);
+		return;
+	}
+	if (uv_now(&worker->loop) >= worker->drain_deadline_ms)
+		close_all(worker);
+	if (worker->connections == NULL)
+		end_loop(worker);
+}
+
+static void start_draining(struct sl_worker *worker) {
+	worker->context.draining = true;
+	if (worker->drain_deadline_ms != 0) { /* asked twice */
+		worker->drain_deadline_ms = 1;
+		return;
+	}
+	worker->drain_deadline_ms = uv_now(&worker->loop) + SL_DRAIN_MS;
+	for (struct sl_connection *c = worker->connections, *next; c != NULL; c = next) {
+		next = sl_connection_next(c);
+		sl_connection_drain(c);
+	}
+	if (worker->connections == NULL)
+		end_loop(worker);
+	else
+		uv_timer_again(&worker->sweep);
+}
+
+static void use_policy(struct sl_worker *worker, struct sl_shared_policy *policy) {
+	struct sl_shared_policy *old = worker->policy;
+	worker->policy = policy;
+	worker->context.policy = policy->policy;
+	sl_shared_policy_release(old);
+}
+
+static void on_wake(uv_async_t *handle) {
+	struct sl_worker *worker = handle->data;
+	pthread_mutex_lock(&worker->lock);
+	struct sl_arrival *arrivals = worker->arrivals;
+	size_t count = worker->arrival_count;
+	struct sl_shared_policy *policy = worker->next_policy;
+	bool drain = worker->drain;
+	worker->arrivals = NULL;
+	worker->arrival_count = worker->arrival_capacity = 0;
+	worker->next_policy = NULL;
+	worker->drain = false;
+	pthread_mutex_unlock(&worker->lock);
+	if (policy != NULL)
+		use_policy(worker, policy);
+	for (size_t i = 0; i < count; i++)
+		sl_connection_open(worker, &arrivals[i]);
+	free(arrivals);
+	if (drain)
+		start_draining(worker);
+}
+
+/* ---- the letter box -------------------------------------------------------------------------------------------- */
+
+static bool push(struct sl_worker *worker, const struct sl_arrival *arrival) {
+	if (worker->arrival_count == worker->arrival_capacity) {
+		size_t capacity = worker->arrival_capacity == 0 ? 16 : worker->arrival_capacity * 2;
+		struct sl_arrival *arrivals = realloc(worker->arrivals, capacity * sizeof *arrivals);
+		if (arrivals == NULL)
+			return false;
+		worker->arrivals = arrivals;
+		worker->arrival_capacity = capacity;
+	}
+	worker->arrivals[worker->arrival_count++] = *arrival;
+	return true;
+}
+
+bool sl_worker_give(struct sl_worker *worker, const struct sl_arrival *arrival) {
+	pthread_mutex_lock(&worker->lock);
+	bool pushed = push(worker, arrival);
+	pthread_mutex_unlock(&worker->lock);
+	if (pushed)
+		uv_async_send(&worker->wake);
+	return pushed;
+}
+
+void sl_worker_set_policy(struct sl_worker *worker, struct sl_shared_policy *policy) {
+	pthread_mutex_lock(&worker->lock);
+	struct sl_shared_policy *unused = worker->next_policy;
+	worker->next_policy = hold(policy);
+	pthread_mutex_unlock(&worker->lock);
+	if (unused != NULL)
+		sl_shared_policy_release(unused);
+	uv_async_send(&worker->wake);
+}
+
+void sl_worker_drain(struct sl_worker *worker) {
+	pthread_mutex_lock(&worker->lock);
+	worker->drain = true;
+	pthread_mutex_unlock(&worker->lock);
+	uv_async_send(&worker->wake);
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------------------------ */
+
+static void init_handles(struct sl_worker *worker) {
+	uv_prepare_init(&worker->loop, &worker->turn);
+	uv_timer_init(&worker->loop, &worker->sweep);
+	worker->wake.data = worker->turn.data = worker->sweep.data = worker;
+	uv_prepare_start(&worker->turn, on_turn);
+	uv_timer_start(&worker->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+}
+
+sluice_err sl_worker_init(struct sl_worker *worker, const struct sl_worker_options *options) {
+	*worker = (struct sl_worker){.figures = options->own, .next_id = options->next_id};
+	worker->input = malloc(SL_READ_BYTES);
+	worker->context.match_buffer = malloc(SLUICE_MATCH_BYTES_MAX);
+	if (worker->input == NULL || worker->context.match_buffer == NULL) {
+		free(worker->input);
+		free(worker->context.match_buffer);
+		return SLUICE_E_MEMORY;
+	}
+	if (uv_loop_init(&worker->loop) != 0 || uv_async_init(&worker->loop, &worker->wake, on_wake) != 0) {
+		free(worker->input);
+		free(worker->context.match_buffer);
+		return SLUICE_E_SYSTEM;
+	}
+	init_handles(worker);
+	pthread_mutex_init(&worker->lock, NULL);
+	worker->policy = hold(options->policy);
+	worker->context.store = options->store;
+	worker->context.policy = options->policy->policy;
+	worker->context.figures = options->figures;
+	return SLUICE_OK;
+}
+
+void sl_worker_free(struct sl_worker *worker) {
+	if (uv_loop_close(&worker->loop) != 0) { /* never ran: its handles are still open */
+		end_loop(worker);
+		uv_run(&worker->loop, UV_RUN_DEFAULT);
+		uv_loop_close(&worker->loop);
+	}
+	for (size_t i = 0; i < worker->arrival_count; i++)
+		close(worker->arrivals[i].fd);
+	free(worker->arrivals);
+	if (worker->next_policy != NULL)
+		sl_shared_policy_release(worker->next_policy);
+	sl_shared_policy_release(worker->policy);
+	sl_door_context_free(&worker->context);
+	sl_buffer_free(&worker->out);
+	free(worker->context.match_buffer);
+	free(worker->input);
+	pthread_mutex_destroy(&worker->lock);
+}

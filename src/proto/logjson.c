@@ -1,0 +1,179 @@
+/* JSON access logs: one object a line, under the names that servers and libraries give their fields.
+ *
+ * A field is looked for under each of its names in turn; the first that is there, is not null and is not empty counts.
+ * A name with points is tried as it is, then as a way into nested objects (`request.remote_ip` is Caddy's). Where
+ * several names may stand together, the one that has seen more goes first: Caddy's client_ip is what it believes after
+ * its trusted proxies, remote_ip merely the peer.
+ *
+ * jansson reads the object; its memory lives for the call. Fields are copied to the scratch memory: decoded strings are
+ * never longer than what the line holds of them (I3 of logline.h). */
+#include "proto/logline.h"
+
+#include "base/out.h"
+#include "proto/logtime.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+enum { NAMES_MAX = 16 };
+
+static const char *const time_names[NAMES_MAX] = {
+	"time", "timestamp", "ts", "@timestamp", "time_iso8601", "time_local", "msec", "date", "datetime", "start_time",
+	"StartUTC", "startTime",
+};
+static const char *const ip_names[NAMES_MAX] = {
+	"client_ip", "request.client_ip", "ip", "remote_ip", "request.remote_ip", "remote_addr", "request.remote_addr",
+	"clientip", "clientIp", "client.ip", "source.ip", "ClientHost", "httpRequest.remoteIp", "remoteAddr", "remote_host",
+	"client",
+};
+static const char *const key_names[NAMES_MAX] = {"key"};
+static const char *const request_names[NAMES_MAX] = {"request", "request_line"};
+static const char *const method_names[NAMES_MAX] = {
+	"method", "request_method", "request.method", "verb", "http.request.method", "RequestMethod", "requestMethod",
+	"httpRequest.requestMethod",
+};
+static const char *const path_names[NAMES_MAX] = {
+	"path", "uri", "request_uri", "request.uri", "request.path", "url", "request.url", "request_path", "url.path",
+	"url.original", "RequestPath", "requestUrl", "httpRequest.requestUrl",
+};
+static const char *const host_names[NAMES_MAX] = {
+	"host", "http_host", "request.host", "vhost", "server_name", "authority", "url.domain", "RequestHost",
+};
+static const char *const user_names[NAMES_MAX] = {
+	"user", "remote_user", "user_id", "username", "user.name", "user.id", "ClientUsername", "userId",
+};
+static const char *const status_names[NAMES_MAX] = {
+	"status", "status_code", "statusCode", "response.status", "response_code", "http.response.status_code",
+	"DownstreamStatus", "httpRequest.status",
+};
+
+/* Goes into nested objects along the points of a name. */
+static const json_t *walk_points(const json_t *object, const char *name) {
+	char part[32];
+	for (;;) {
+		size_t len = strcspn(name, ".");
+		if (len >= sizeof part)
+			return NULL;
+		memcpy(part, name, len);
+		part[len] = '\0';
+		object = json_object_get(object, part); /* NULL for what is no object */
+		if (object == NULL || name[len] == '\0')
+			return object;
+		name += len + 1;
+	}
+}
+
+static bool says_something(const json_t *value) {
+	if (json_is_string(value))
+		return json_string_length(value) > 0;
+	return json_is_number(value);
+}
+
+/* The first of the names that says something; NULL when none does. */
+static const json_t *find(const json_t *object, const char *const names[NAMES_MAX]) {
+	for (int i = 0; i < NAMES_MAX && names[i] != NULL; i++) {
+		const json_t *value = json_object_get(object, names[i]);
+		if (!says_something(value) && strchr(names[i], '.') != NULL)
+			value = walk_points(object, names[i]);
+		if (says_something(value))
+			return value;
+	}
+	return NULL;
+}
+
+/* A string, or a whole number as its digits. `-` says that there is none. */
+static struct sluice_bytes copy(const json_t *value, struct sl_logline_scratch *scratch) {
+	struct sl_out out = sl_out_to(scratch->bytes + scratch->used, sizeof scratch->bytes - scratch->used);
+	if (json_is_string(value))
+		sl_out_bytes(&out, json_string_value(value), json_string_length(value));
+	else if (json_is_integer(value))
+		sl_out_i64(&out, json_integer_value(value));
+	struct sluice_bytes text = sl_slice(out.start, sl_out_len(&out));
+	if (text.len == 0 || out.overflow || sl_bytes_equal(text, sl_str("-")))
+		return (struct sluice_bytes){NULL, 0};
+	scratch->used += text.len;
+	return text;
+}
+
+/* A number with a fraction: a double has 52 bits for it, which is a quarter of a microsecond at today's count of
+ * seconds, so it is rounded to the microsecond, where every double of a decimal microsecond lands on that one. */
+static bool read_real_time(double count, sluice_ns *time) {
+	if (!(count >= 0 && count < 1e17))
+		return false;
+	double us = count * (double)(sl_logtime_unit((uint64_t)count) / 1000) + 0.5;
+	if (!(us < (double)(UINT64_MAX / 1000)))
+		return false;
+	*time = (uint64_t)us * 1000;
+	return true;
+}
+
+static bool read_time(const json_t *value, sluice_ns *time) {
+	if (json_is_string(value))
+		return sl_logtime_text(sl_slice(json_string_value(value), json_string_length(value)), time);
+	if (json_is_real(value))
+		return read_real_time(json_real_value(value), time);
+	char digits[24];
+	struct sl_out out = sl_out_to(digits, sizeof digits);
+	sl_out_i64(&out, json_integer_value(value)); /* a minus is refused with everything else that is no digit */
+	return sl_logtime_count(sl_slice(digits, sl_out_len(&out)), time);
+}
+
+static bool read_cost(const json_t *object, uint32_t *cost) {
+	const json_t *value = json_object_get(object, "cost");
+	if (value == NULL || json_is_null(value))
+		return true;
+	json_int_t number = json_integer_value(value);
+	*cost = (uint32_t)number;
+	return json_is_integer(value) && number >= 0 && number <= UINT32_MAX;
+}
+
+/* The request as its own fields, else as one line. */
+static void read_request(const json_t *object, struct sl_logline_scratch *scratch, struct sl_logline *out) {
+	const json_t *method = find(object, method_names), *path = find(object, path_names);
+	const json_t *host = find(object, host_names), *request = find(object, request_names);
+	if (method == NULL && path == NULL && json_is_string(request)) {
+		sl_logline_request(copy(request, scratch), out);
+	} else {
+		out->method = copy(method, scratch);
+		if (!sl_logline_is_method(out->method))
+			out->method = (struct sluice_bytes){NULL, 0};
+		out->path = copy(path, scratch);
+	}
+	if (host != NULL)
+		out->host = copy(host, scratch);
+}
+
+static bool read_object(const json_t *object, struct sl_logline_scratch *scratch, struct sl_logline *out,
+                        struct sluice_error *error) {
+	const json_t *time = find(object, time_names);
+	if (!json_is_object(object))
+		return sl_logline_refuse(error, 1, "expected a JSON object");
+	if (time == NULL)
+		return sl_logline_refuse(error, 1, "no time: expected a field such as \"time\", \"timestamp\" or \"ts\"");
+	if (!read_time(time, &out->time))
+		return sl_logline_refuse(error, 1, "the time is none: expected ISO 8601, or a count since 1970");
+	if (!read_cost(object, &out->cost))
+		return sl_logline_refuse(error, 1, "the cost is none: expected a whole number from 0 to 4294967295");
+	out->key = copy(find(object, key_names), scratch);
+	out->ip = copy(find(object, ip_names), scratch);
+	out->user = copy(find(object, user_names), scratch);
+	out->status = copy(find(object, status_names), scratch);
+	read_request(object, scratch, out);
+	return true;
+}
+
+bool sl_logline_json(struct sluice_bytes line, struct sl_logline_scratch *scratch, struct sl_logline *out,
+                     struct sluice_error *error) {
+	json_error_t why;
+	json_t *object = json_loadb(line.data, line.len, JSON_ALLOW_NUL, &why);
+	if (object == NULL) {
+		snprintf(error->text, sizeof error->text, "not JSON: %.160s", why.text);
+		for (char *p = error->text; *p != '\0'; p++)
+			*p = *p >= ' ' && *p < 0x7f ? *p : '?'; /* jansson quotes the line's own bytes */
+		error->column = why.position > 0 ? (uint32_t)why.position : 1;
+		return false;
+	}
+	bool fine = read_object(object, scratch, out, error);
+	json_decref(object);
+	return fine;
+}

@@ -1,0 +1,319 @@
+#include "proto/logline.h"
+
+#include "base/out.h"
+#include "policy/address.h"
+#include "proto/logtime.h"
+
+static const char *const format_names[] = {"auto", "common", "combined", "json", "ops"};
+
+enum { METHOD_BYTES_MAX = 32 };
+
+int sl_logline_format(const char *name) {
+	for (int i = 0; i < 5; i++) {
+		if (strcmp(name, format_names[i]) == 0)
+			return i;
+	}
+	return -1;
+}
+
+const char *sl_logline_format_name(enum sl_log_format format) {
+	return format_names[format];
+}
+
+bool sl_logline_refuse(struct sluice_error *error, size_t column, const char *text) {
+	struct sl_out out = sl_out_to(error->text, sizeof error->text - 1);
+	error->column = (uint32_t)column;
+	sl_out_str(&out, text);
+	*out.at = '\0';
+	return false;
+}
+
+/* ---- a walk over one line ---------------------------------------------------------------------------------- */
+
+struct walk {
+	const char *start, *at, *end;
+};
+
+static size_t column_of(const struct walk *walk) {
+	return (size_t)(walk->at - walk->start) + 1;
+}
+
+static bool is_space(char c) {
+	return c == ' ' || c == '\t';
+}
+
+static void skip_spaces(struct walk *walk) {
+	while (walk->at < walk->end && is_space(*walk->at))
+		walk->at++;
+}
+
+/* The bytes up to the next space; empty at the end of the line. */
+static struct sluice_bytes take_word(struct walk *walk) {
+	const char *from = walk->at;
+	while (walk->at < walk->end && !is_space(*walk->at))
+		walk->at++;
+	return sl_slice(from, (size_t)(walk->at - from));
+}
+
+/* ---- ops --------------------------------------------------------------------------------------------------- */
+
+static bool parse_ops(struct sluice_bytes line, struct sl_logline *out, struct sluice_error *error) {
+	struct walk walk = {line.data, line.data, (const char *)line.data + line.len};
+	uint64_t ms, cost = 1;
+	skip_spaces(&walk);
+	size_t column = column_of(&walk);
+	if (!sl_bytes_to_u64(take_word(&walk), &ms) || ms > UINT64_MAX / 1000000)
+		return sl_logline_refuse(error, column, "expected a time in whole Unix milliseconds, such as 1521911720615");
+	skip_spaces(&walk);
+	column = column_of(&walk);
+	out->key = take_word(&walk);
+	if (out->key.len == 0 || out->key.len > SLUICE_KEY_BYTES_MAX)
+		return sl_logline_refuse(error, column, "expected a key of 1 to 1024 bytes behind the time");
+	skip_spaces(&walk);
+	column = column_of(&walk);
+	struct sluice_bytes word = take_word(&walk);
+	if (word.len != 0 && (!sl_bytes_to_u64(word, &cost) || cost > UINT32_MAX))
+		return sl_logline_refuse(error, column, "expected a cost, a whole number from 0 to 4294967295");
+	skip_spaces(&walk);
+	if (walk.at != walk.end)
+		return sl_logline_refuse(error, column_of(&walk), "expected the end of the line behind the cost");
+	out->format = SL_LOG_OPS;
+	out->time = ms * 1000000;
+	out->cost = (uint32_t)cost;
+	return true;
+}
+
+/* ---- common and combined ----------------------------------------------------------------------------------- */
+
+static int hex_digit(char c) {
+	static const char digits[] = "0123456789abcdef";
+	const char *at = c == '\0' ? NULL : strchr(digits, c >= 'A' && c <= 'F' ? c + 32 : c);
+	return at != NULL ? (int)(at - digits) : -1;
+}
+
+/* Decodes one escape behind a backslash, as Apache (\" \\ \n \t \xhh) and nginx (\xHH) write them. Anything else stands
+ * for itself, backslash and all. Returns how many bytes it took behind the backslash. */
+static size_t decode_escape(const char *at, size_t left, struct sl_out *out) {
+	static const char names[] = "nrtbvf", bytes[] = "\n\r\t\b\v\f";
+	if (left >= 3 && at[0] == 'x' && hex_digit(at[1]) >= 0 && hex_digit(at[2]) >= 0) {
+		sl_out_char(out, (char)(hex_digit(at[1]) << 4 | hex_digit(at[2])));
+		return 3;
+	}
+	const char *named = left > 0 && at[0] != '\0' ? strchr(names, at[0]) : NULL;
+	if (named != NULL) {
+		sl_out_char(out, bytes[named - names]);
+		return 1;
+	}
+	if (left > 0 && (at[0] == '"' || at[0] == '\\')) {
+		sl_out_char(out, at[0]);
+		return 1;
+	}
+	sl_out_char(out, '\\');
+	return 0;
+}
+
+/* Decodes what stands between quotes; text without a backslash is borrowed as it is. */
+static struct sluice_bytes decode(struct sluice_bytes text, struct sl_logline_scratch *scratch) {
+	if (text.len == 0 || memchr(text.data, '\\', text.len) == NULL)
+		return text;
+	const char *at = text.data, *end = at + text.len;
+	struct sl_out out = sl_out_to(scratch->bytes + scratch->used, sizeof scratch->bytes - scratch->used);
+	while (at < end) {
+		char c = *at++;
+		if (c == '\\')
+			at += decode_escape(at, (size_t)(end - at), &out);
+		else
+			sl_out_char(&out, c);
+	}
+	scratch->used += sl_out_len(&out);
+	return sl_slice(out.start, sl_out_len(&out));
+}
+
+/* "-", "" and nothing at all are how logs say that there is none. */
+static struct sluice_bytes said(struct sluice_bytes text) {
+	bool none = text.len == 0 || sl_bytes_equal(text, sl_str("-")) || sl_bytes_equal(text, sl_str("\"\""));
+	return none ? (struct sluice_bytes){NULL, 0} : text;
+}
+
+/* Takes the field between quotes. A backslash guards the byte behind it. */
+static bool take_quoted(struct walk *walk, struct sluice_bytes *text) {
+	if (walk->at == walk->end || *walk->at != '"')
+		return false;
+	const char *from = ++walk->at;
+	for (; walk->at < walk->end && *walk->at != '"'; walk->at++) {
+		if (*walk->at == '\\' && walk->at + 1 < walk->end)
+			walk->at++;
+	}
+	if (walk->at == walk->end)
+		return false;
+	*text = sl_slice(from, (size_t)(walk->at++ - from));
+	return true;
+}
+
+bool sl_logline_is_method(struct sluice_bytes text) {
+	const char *p = text.data;
+	if (text.len == 0 || text.len > METHOD_BYTES_MAX)
+		return false;
+	for (size_t i = 0; i < text.len; i++) {
+		bool letter = (p[i] >= 'A' && p[i] <= 'Z') || (p[i] >= 'a' && p[i] <= 'z');
+		if (!letter && p[i] != '-' && p[i] != '_')
+			return false;
+	}
+	return true;
+}
+
+/* http://host/path: the host; the path keeps the whole target, which whoever normalises it understands. */
+static void take_target_host(struct sluice_bytes target, struct sl_logline *out) {
+	const char *at = target.data, *end = at + target.len;
+	if (target.len == 0 || *at == '/')
+		return;
+	const char *scheme = memmem(at, target.len, "://", 3);
+	if (scheme == NULL || memchr(at, '?', (size_t)(scheme - at)) != NULL)
+		return;
+	const char *from = scheme + 3, *to = from;
+	while (to < end && *to != '/' && *to != '?' && *to != '#')
+		to++;
+	if (to > from)
+		out->host = sl_slice(from, (size_t)(to - from));
+}
+
+void sl_logline_request(struct sluice_bytes text, struct sl_logline *out) {
+	if (text.len == 0)
+		return;
+	struct walk walk = {text.data, text.data, (const char *)text.data + text.len};
+	struct sluice_bytes method = take_word(&walk);
+	if (walk.at == walk.end || !sl_logline_is_method(method))
+		return;
+	const char *from = ++walk.at, *to = walk.end;
+	/* the target ends at the last " HTTP/": clients do send spaces in it; HTTP/0.9 names no version */
+	for (const char *p = walk.end - 1; p >= from; p--) {
+		if (*p == ' ' && walk.end - p > 6 && memcmp(p, " HTTP/", 6) == 0) {
+			to = p;
+			break;
+		}
+	}
+	if (to == from)
+		return;
+	out->method = method;
+	out->path = sl_slice(from, (size_t)(to - from));
+	take_target_host(out->path, out);
+}
+
+/* Finds "[time]" before the request. A user's name may hold brackets, even a time in them; a quote in it is escaped,
+ * so nothing but the real one stands before ` "`. Where none does, the first one is taken, for the error. */
+static bool find_time(struct walk *walk, struct sl_logline *out, struct sluice_error *error,
+                      const char **bracket) {
+	const char *first_bracket = NULL;
+	bool found = false;
+	for (const char *at = walk->start; (at = memchr(at, '[', (size_t)(walk->end - at))) != NULL; at++) {
+		sluice_ns time;
+		size_t len = sl_logtime_clf(sl_slice(at + 1, (size_t)(walk->end - at - 1)), &time);
+		const char *behind = at + 1 + len;
+		if (first_bracket == NULL)
+			first_bracket = at;
+		if (len == 0 || behind == walk->end || *behind != ']')
+			continue;
+		bool quoted = walk->end - behind > 2 && behind[1] == ' ' && behind[2] == '"';
+		if (!found || quoted) {
+			*bracket = at;
+			walk->at = behind + 1;
+			out->time = time;
+			found = true;
+		}
+		if (quoted)
+			return true;
+	}
+	if (found)
+		return true;
+	size_t column = first_bracket != NULL ? (size_t)(first_bracket - walk->start) + 1 : 1;
+	return sl_logline_refuse(error, column, "expected a time such as [17/May/2015:10:05:03 +0000]");
+}
+
+/* `host ident user` before the time; the user's name may hold spaces. With a host in front where the next word is an
+ * address and it is not: vhost_combined. */
+static bool take_client(struct sluice_bytes text, struct sl_logline *out, struct sluice_error *error) {
+	struct walk walk = {text.data, text.data, (const char *)text.data + text.len};
+	struct sl_address address;
+	skip_spaces(&walk);
+	struct sluice_bytes first = take_word(&walk);
+	skip_spaces(&walk);
+	struct sluice_bytes second = take_word(&walk);
+	if (!sl_address_parse(first, &address, NULL) && sl_address_parse(second, &address, NULL)) {
+		out->host = said(first);
+		first = second;
+		skip_spaces(&walk);
+		second = take_word(&walk);
+	}
+	skip_spaces(&walk);
+	while (walk.end > walk.at && is_space(walk.end[-1]))
+		walk.end--;
+	if (second.len == 0 || walk.at == walk.end)
+		return sl_logline_refuse(error, 1, "expected the client's address, an identity and a user before the time");
+	out->ip = said(first);
+	out->user = said(sl_slice(walk.at, (size_t)(walk.end - walk.at)));
+	return true;
+}
+
+static bool is_digits(struct sluice_bytes text) {
+	const char *p = text.data;
+	for (size_t i = 0; i < text.len; i++) {
+		if (p[i] < '0' || p[i] > '9')
+			return false;
+	}
+	return text.len > 0;
+}
+
+static bool parse_common(struct sluice_bytes line, struct sl_logline_scratch *scratch, struct sl_logline *out,
+                         struct sluice_error *error) {
+	struct walk walk = {line.data, line.data, (const char *)line.data + line.len};
+	struct sluice_bytes request = {NULL, 0};
+	const char *bracket = line.data;
+	if (!find_time(&walk, out, error, &bracket) ||
+	    !take_client(sl_slice(walk.start, (size_t)(bracket - walk.start)), out, error))
+		return false;
+	skip_spaces(&walk);
+	size_t column = column_of(&walk);
+	if (!take_quoted(&walk, &request))
+		return sl_logline_refuse(error, column, "expected the request between quotes, such as \"GET / HTTP/1.1\"");
+	skip_spaces(&walk);
+	column = column_of(&walk);
+	struct sluice_bytes status = take_word(&walk);
+	if (!sl_bytes_equal(status, sl_str("-")) && !(status.len == 3 && is_digits(status)))
+		return sl_logline_refuse(error, column, "expected the response's status, three digits");
+	skip_spaces(&walk);
+	column = column_of(&walk);
+	struct sluice_bytes size = take_word(&walk);
+	if (!sl_bytes_equal(size, sl_str("-")) && !is_digits(size))
+		return sl_logline_refuse(error, column, "expected the response's size in bytes, or -");
+	out->status = said(status);
+	out->user = decode(out->user, scratch);
+	sl_logline_request(decode(request, scratch), out);
+	return true;
+}
+
+/* ---- any ---------------------------------------------------------------------------------------------------- */
+
+/* JSON begins with a brace; ops lines have digits alone first and, unlike an address, nothing behind them but a space;
+ * everything else can only be an access log. */
+static enum sl_log_format detect(struct sluice_bytes line) {
+	struct walk walk = {line.data, line.data, (const char *)line.data + line.len};
+	skip_spaces(&walk);
+	if (walk.at < walk.end && *walk.at == '{')
+		return SL_LOG_JSON;
+	return is_digits(take_word(&walk)) ? SL_LOG_OPS : SL_LOG_COMMON;
+}
+
+bool sl_logline_parse(enum sl_log_format format, struct sluice_bytes line, struct sl_logline_scratch *scratch,
+                      struct sl_logline *out, struct sluice_error *error) {
+	*out = (struct sl_logline){.format = format, .cost = 1};
+	scratch->used = 0;
+	if (line.len == 0)
+		return sl_logline_refuse(error, 1, "the line is empty");
+	if (line.len > SL_LOGLINE_BYTES_MAX)
+		return sl_logline_refuse(error, SL_LOGLINE_BYTES_MAX + 1, "the line has more than 65536 bytes");
+	if (format == SL_LOG_AUTO)
+		format = out->format = detect(line);
+	if (format == SL_LOG_OPS)
+		return parse_ops(line, out, error);
+	return format == SL_LOG_JSON ? sl_logline_json(line, scratch, out, error) : parse_common(line, scratch, out, error);
+}
