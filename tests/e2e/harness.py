@@ -1,0 +1,293 @@
+"""What the end-to-end tests stand on: a server started and ended by its process id, bytes over a real socket, and
+waiting that polls against a deadline. Nothing here sleeps for a fixed time and hopes.
+
+A server under test is started on free ports; it says on standard error which ones, and `sluice: ready` once it listens.
+Ending it is itself a test: SIGTERM must end it with status 0, whatever the test did to it before.
+"""
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DEADLINE_S = 20.0
+
+FIELDS = ("allowed", "quota", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms")
+
+
+def wait_until(condition, what, deadline_s=DEADLINE_S):
+    """Polls until `condition` returns something true, and returns that; fails with `what` when the time is over."""
+    end = time.monotonic() + deadline_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {deadline_s} s")
+        time.sleep(0.005)
+
+
+class Lines:
+    """Standard error of a process, read by a thread so that the process never blocks on a full pipe."""
+
+    def __init__(self, stream):
+        self.lines = []
+        self.changed = threading.Condition()
+        self.ended = False
+        self.thread = threading.Thread(target=self._read, args=(stream,), daemon=True)
+        self.thread.start()
+
+    def _read(self, stream):
+        for line in stream:
+            with self.changed:
+                self.lines.append(line.decode("utf-8", "backslashreplace").rstrip("\n"))
+                self.changed.notify_all()
+        with self.changed:
+            self.ended = True
+            self.changed.notify_all()
+
+    def wait_for(self, test, deadline_s=DEADLINE_S):
+        with self.changed:
+            done = self.changed.wait_for(lambda: self.ended or any(test(x) for x in self.lines), deadline_s)
+            if not done or not any(test(x) for x in self.lines):
+                raise AssertionError("the server said only: " + repr(self.lines))
+
+    def text(self):
+        with self.changed:
+            return "\n".join(self.lines)
+
+
+class Server:
+    """One `sluice serve` on free loopback ports."""
+
+    def __init__(self, binary, policy=None, args=(), open_files=None, wrapper=()):
+        self.asked = False
+        self.folder = tempfile.TemporaryDirectory(prefix="sluice-e2e-")
+        command = [*wrapper, binary, "serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", *args]
+        if policy is not None:
+            self.policy_file = os.path.join(self.folder.name, "policy.yaml")
+            with open(self.policy_file, "w", encoding="utf-8") as f:
+                f.write(policy)
+            command += ["-c", self.policy_file]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE, preexec_fn=limit_files(open_files))
+        self.stderr = Lines(self.process.stderr)
+        self.stderr.wait_for(lambda x: x == "sluice: ready")
+        self.resp_port = self._port("resp")
+        self.http_port = self._port("http")
+
+    def _port(self, door):
+        for line in self.stderr.lines:
+            m = re.fullmatch(rf"sluice: {door} on 127\.0\.0\.1:(\d+)", line)
+            if m:
+                return int(m.group(1))
+        raise AssertionError(f"no line 'sluice: {door} on 127.0.0.1:PORT' in {self.stderr.lines!r}")
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def resp(self, **options):
+        return Resp(self.resp_port, **options)
+
+    def http(self):
+        return Http(self.http_port)
+
+    def ask_to_end(self, number=signal.SIGTERM):
+        """Sends the signal, by its process id; stop() then waits for the end and sends no other."""
+        self.asked = True
+        self.process.send_signal(number)
+
+    def stop(self, expect=0):
+        """Asks it to end, unless that was done, and holds it to an exit status of 0."""
+        try:
+            if self.alive() and not self.asked:
+                self.ask_to_end()
+            try:
+                status = self.process.wait(DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError("SIGTERM did not end the server: " + self.stderr.text())
+            assert status == expect, f"exit status {status}, stderr:\n{self.stderr.text()}"
+        finally:
+            self.process.stderr.close() if self.stderr.ended else None
+            self.folder.cleanup()
+
+
+def limit_files(open_files):
+    """A preexec function that lowers the number of files a child may open, or None."""
+    if open_files is None:
+        return None
+
+    def lower():
+        import resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
+    return lower
+
+
+class RespError(Exception):
+    """An error reply, without its leading '-'."""
+
+
+class Closed(Exception):
+    """The other side closed the connection where a reply was due; carries the bytes that had come."""
+
+
+class Resp:
+    """A RESP 2 and 3 client on one raw socket: sends exactly the bytes it is told, parses strictly what comes back."""
+
+    def __init__(self, port, timeout=DEADLINE_S):
+        self.sock = socket.create_connection(("127.0.0.1", port), timeout)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.buffer = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.sock.close()
+
+    def send(self, data):
+        self.sock.sendall(data)
+
+    def _fill(self):
+        data = self.sock.recv(65536)
+        if not data:
+            raise Closed(self.buffer)
+        self.buffer += data
+
+    def line(self):
+        while b"\r\n" not in self.buffer:
+            self._fill()
+        line, self.buffer = self.buffer.split(b"\r\n", 1)
+        return line
+
+    def exactly(self, count):
+        while len(self.buffer) < count:
+            self._fill()
+        data, self.buffer = self.buffer[:count], self.buffer[count:]
+        return data
+
+    def read(self):
+        """One reply as Python: int, bytes, list, dict, None, bool, or a RespError returned (not raised)."""
+        line = self.line()
+        kind, rest = line[:1], line[1:]
+        if kind == b"+":
+            return rest
+        if kind == b"-":
+            return RespError(rest.decode("utf-8", "backslashreplace"))
+        if kind in (b":", b"("):
+            return int(rest)
+        if kind == b"_":
+            return None
+        if kind == b"#":
+            return {b"t": True, b"f": False}[rest]
+        if kind == b",":
+            return float(rest)
+        if kind in (b"$", b"=", b"!"):
+            if rest == b"-1":
+                return None
+            data = self.exactly(int(rest) + 2)
+            assert data[-2:] == b"\r\n", data
+            return data[4:-2] if kind == b"=" else data[:-2]
+        if kind in (b"*", b"~", b">"):
+            return None if rest == b"-1" else [self.read() for _ in range(int(rest))]
+        if kind == b"%":
+            return {freeze(self.read()): self.read() for _ in range(int(rest))}
+        raise AssertionError(f"not RESP: {line!r}")
+
+    def call(self, *words):
+        """Sends one command and returns its reply; an error reply is raised."""
+        self.send(encode(*words))
+        reply = self.read()
+        if isinstance(reply, RespError):
+            raise reply
+        return reply
+
+    def drain(self):
+        """Everything until the other side closes; fails if it does not."""
+        try:
+            while True:
+                self._fill()
+        except Closed:
+            return self.buffer
+
+
+def freeze(value):
+    return tuple(value) if isinstance(value, list) else value
+
+
+def encode(*words):
+    """A command as RESP bytes; words are bytes, str or int."""
+    raw = [w if isinstance(w, bytes) else str(w).encode() for w in words]
+    return b"*%d\r\n" % len(raw) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in raw)
+
+
+class Http:
+    """A keep-alive HTTP/1.1 client; `ask` returns status, headers (a list of pairs) and the decoded body."""
+
+    def __init__(self, port, timeout=DEADLINE_S):
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.connection.close()
+
+    def ask(self, method, path, body=None, headers=None):
+        raw = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
+        given = {"Content-Type": "application/json"} if raw is not None else {}
+        self.connection.request(method, path, raw, {**given, **(headers or {})})
+        response = self.connection.getresponse()
+        data = response.read()
+        kind = response.getheader("Content-Type") or ""
+        decoded = json.loads(data) if "json" in kind else data
+        return response.status, response.getheaders(), decoded
+
+    def post(self, path, body, headers=None):
+        return self.ask("POST", path, body, headers)
+
+
+def raw_exchange(port, data, until_close=True, timeout=DEADLINE_S):
+    """Sends bytes, half-closes, and returns all that comes back until the other side closes."""
+    with socket.create_connection(("127.0.0.1", port), timeout) as sock:
+        try:
+            sock.sendall(data)
+            if until_close:
+                sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # closed while we were still sending: what it said before is what counts
+        got = b""
+        while True:
+            try:
+                part = sock.recv(65536)
+            except ConnectionResetError:
+                return got
+            if not part:
+                return got
+            got += part
+
+
+def still_serves(server):
+    """Both doors answer a new client rightly: what every hostile test ends with."""
+    assert server.alive(), "the server died: " + server.stderr.text()
+    with server.resp() as r:
+        assert r.call("PING") == b"PONG"
+        assert r.call("SLUICE.PEEK", "still-serves", 1, "7/1h")[:3] == [1, 7, 7]
+    with server.http() as h:
+        status, _, body = h.post("/v1/check", {"key": "still-serves", "limits": ["7/1h"], "peek": True})
+        assert (status, body["remaining"]) == (200, 7)

@@ -1,0 +1,226 @@
+/* The slow, obvious twin. See twin.h for what it is; each function here is a sentence of the contract. */
+#include "tests/model/twin.h"
+
+#include <stdlib.h>
+
+void twin_reset(struct twin *twin) {
+	free(twin->events);
+	*twin = (struct twin){0};
+}
+
+static void append(struct twin *twin, struct twin_event event) {
+	if (twin->count == twin->room) {
+		twin->room = twin->room == 0 ? 16 : 2 * twin->room;
+		twin->events = realloc(twin->events, twin->room * sizeof *twin->events);
+		if (twin->events == NULL)
+			abort();
+	}
+	twin->events[twin->count++] = event;
+}
+
+static bool is_bucket(const struct twin_rule *rule) {
+	return rule->algorithm == SLUICE_TOKEN_BUCKET || rule->algorithm == SLUICE_LEAKY_BUCKET;
+}
+
+uint64_t twin_clock(const struct twin *twin, uint64_t now_ns) {
+	for (size_t i = twin->count; i-- > 0;)
+		if (!twin->events[i].refund) /* a refund moves no clock */
+			return now_ns > twin->events[i].at_ns ? now_ns : twin->events[i].at_ns;
+	return now_ns;
+}
+
+uint64_t twin_quota(const struct twin_rule *rule) {
+	switch (rule->algorithm) {
+	case SLUICE_TOKEN_BUCKET:
+		return rule->burst;
+	case SLUICE_LEAKY_BUCKET:
+		return (uint64_t)rule->burst + 1;
+	case SLUICE_UNLIMITED:
+		return UINT32_MAX;
+	default:
+		return rule->quota;
+	}
+}
+
+/* The cost of all charges in [from, to). */
+static uint64_t spent(const struct twin *twin, twin_wide from, twin_wide to) {
+	uint64_t sum = 0;
+	for (size_t i = 0; i < twin->count; i++)
+		if (twin->events[i].at_ns >= from && twin->events[i].at_ns < to)
+			sum += twin->events[i].cost;
+	return sum;
+}
+
+/* What is owed at `t`, in units of cost times W ns: every event replayed, the time between them drained at the rate of
+ * the rule that saw it, never below nothing. */
+static twin_wide debt_at(const struct twin *twin, const struct twin_rule *rule, twin_wide t) {
+	twin_wide W = rule->window_ns, debt = 0, at = 0;
+	for (size_t i = 0; i < twin->count; i++) {
+		const struct twin_event *e = &twin->events[i];
+		twin_wide held = debt - (e->at_ns - at) * e->rate, amount = W * e->cost;
+		if (held < 0)
+			held = 0;
+		if (e->refund) {
+			debt -= amount < held ? amount : held;
+		} else {
+			debt = held + amount;
+			at = e->at_ns;
+		}
+	}
+	debt -= (t - at) * rule->quota;
+	return debt > 0 ? debt : 0;
+}
+
+static bool buckets_admit(const struct twin *twin, const struct twin_rule *rule, twin_wide t, uint64_t cost) {
+	twin_wide P = rule->precision_ns, W = rule->window_ns, Q = rule->quota, c = cost;
+	twin_wide b = t - t % P, end = b + P; /* sub-bucket b starts here; b-n starts a whole window earlier */
+	uint64_t old = spent(twin, b - W, b - W + P), full = spent(twin, b - W + P, end);
+	switch (rule->edge) {
+	case SLUICE_EDGE_COUNT:
+		return old + full + c <= Q;
+	case SLUICE_EDGE_DROP:
+		return full + c <= Q;
+	default:
+		return full * P + old * (P - t % P) + c * P <= Q * P;
+	}
+}
+
+bool twin_admits(const struct twin *twin, const struct twin_rule *rule, twin_wide t, uint64_t cost) {
+	twin_wide W = rule->window_ns, Q = rule->quota, c = cost, start;
+	if (cost == 0 || rule->algorithm == SLUICE_UNLIMITED)
+		return true;
+	if (rule->quota == 0)
+		return false;
+	start = t - t % W;
+	switch (rule->algorithm) {
+	case SLUICE_FIXED_WINDOW:
+		return spent(twin, start, start + W) + c <= Q;
+	case SLUICE_SLIDING_WINDOW:
+		return spent(twin, start - W, start) * (W - t % W) + (spent(twin, start, start + W) + c) * W <= Q * W;
+	case SLUICE_SLIDING_BUCKETS:
+		return buckets_admit(twin, rule, t, cost);
+	case SLUICE_SLIDING_LOG:
+		return spent(twin, t - W + 1, t + 1) + c <= Q;
+	case SLUICE_TOKEN_BUCKET:
+		return (twin_wide)rule->burst * W - debt_at(twin, rule, t) >= c * W;
+	case SLUICE_LEAKY_BUCKET:
+		return debt_at(twin, rule, t) + c * W <= ((twin_wide)rule->burst + 1) * W;
+	default:
+		abort();
+	}
+}
+
+/* The first whole number of units after which the cost is admitted if nothing else arrives. */
+static uint64_t wait_for(const struct twin *twin, const struct twin_rule *rule, uint64_t t, uint64_t cost,
+                         uint64_t unit) {
+	twin_wide low = 0, high = 1, most = (twin_wide)((SLUICE_NEVER - 1) / unit + ((SLUICE_NEVER - 1) % unit != 0));
+	if (twin_admits(twin, rule, t, cost))
+		return 0;
+	if (cost > twin_quota(rule) || rule->quota == 0)
+		return SLUICE_NEVER;
+	while (!twin_admits(twin, rule, t + high * (twin_wide)unit, cost)) {
+		low = high;
+		high *= 2;
+	}
+	while (high - low > 1) { /* denied at low, admitted at high */
+		twin_wide middle = (low + high) / 2;
+		if (twin_admits(twin, rule, t + middle * (twin_wide)unit, cost))
+			high = middle;
+		else
+			low = middle;
+	}
+	return (uint64_t)(high < most ? high : most);
+}
+
+static uint64_t delay_of(const struct twin *twin, const struct twin_rule *rule, uint64_t t, uint32_t cost,
+                         uint64_t unit) {
+	twin_wide per_unit = (twin_wide)rule->quota * unit, wait, most = SLUICE_NEVER - 1;
+	if (rule->algorithm != SLUICE_LEAKY_BUCKET || cost == 0 || rule->quota == 0)
+		return 0;
+	wait = debt_at(twin, rule, t) + (twin_wide)(cost - 1) * rule->window_ns;
+	if (wait / rule->quota > most)
+		wait = most * rule->quota;
+	return (uint64_t)(wait / per_unit + (wait % per_unit != 0));
+}
+
+void twin_outlook(const struct twin *twin, const struct twin_rule *rule, uint64_t now_ns, uint64_t unit_ns,
+                  struct twin_answer *answer) {
+	uint64_t t = twin_clock(twin, now_ns), low = 0, high = (uint64_t)UINT32_MAX + 1, quota = twin_quota(rule);
+	while (high - low > 1) {
+		uint64_t middle = (low + high) / 2;
+		if (twin_admits(twin, rule, t, middle))
+			low = middle;
+		else
+			high = middle;
+	}
+	answer->quota = quota;
+	answer->remaining = (uint32_t)low;
+	answer->reset = rule->quota == 0 ? 0 : wait_for(twin, rule, t, quota, unit_ns);
+	answer->next_is_beyond = answer->reset != 0 && low == UINT32_MAX;
+	answer->next = answer->reset == 0 || answer->next_is_beyond ? 0 : wait_for(twin, rule, t, low + 1, unit_ns);
+}
+
+struct twin_answer twin_peek(const struct twin *twin, const struct twin_rule *rule, uint64_t now_ns, uint32_t cost,
+                             uint64_t unit_ns) {
+	uint64_t t = twin_clock(twin, now_ns);
+	struct twin_answer answer = {.allowed = twin_admits(twin, rule, t, cost)};
+	if (answer.allowed)
+		answer.delay = delay_of(twin, rule, t, cost, unit_ns);
+	else
+		answer.retry = wait_for(twin, rule, t, cost, unit_ns);
+	twin_outlook(twin, rule, now_ns, unit_ns, &answer);
+	return answer;
+}
+
+void twin_add(struct twin *twin, const struct twin_rule *rule, uint64_t now_ns, uint32_t cost) {
+	struct twin_event event = {.at_ns = twin_clock(twin, now_ns), .cost = cost, .rate = rule->quota};
+	if (cost != 0 && rule->algorithm != SLUICE_UNLIMITED)
+		append(twin, event);
+}
+
+struct twin_answer twin_charge(struct twin *twin, const struct twin_rule *rule, uint64_t now_ns, uint32_t cost,
+                               uint64_t unit_ns) {
+	uint64_t t = twin_clock(twin, now_ns);
+	struct twin_answer answer = {.allowed = true};
+	if (!twin_admits(twin, rule, t, cost))
+		return twin_peek(twin, rule, now_ns, cost, unit_ns);
+	answer.delay = delay_of(twin, rule, t, cost, unit_ns);
+	twin_add(twin, rule, now_ns, cost);
+	twin_outlook(twin, rule, now_ns, unit_ns, &answer);
+	return answer;
+}
+
+/* The oldest instant whose charges still count at `t`. */
+static twin_wide oldest_counting(const struct twin_rule *rule, twin_wide t) {
+	twin_wide W = rule->window_ns, P = rule->precision_ns;
+	switch (rule->algorithm) {
+	case SLUICE_FIXED_WINDOW:
+		return t - t % W;
+	case SLUICE_SLIDING_WINDOW:
+		return t - t % W - W;
+	case SLUICE_SLIDING_BUCKETS:
+		return t - t % P - W + (rule->edge == SLUICE_EDGE_DROP ? P : 0);
+	default:
+		return t - W + 1;
+	}
+}
+
+struct twin_answer twin_refund(struct twin *twin, const struct twin_rule *rule, uint64_t now_ns, uint32_t cost,
+                               uint64_t unit_ns) {
+	uint64_t t = twin_clock(twin, now_ns), left = cost;
+	struct twin_event back = {.at_ns = t, .cost = cost, .rate = rule->quota, .refund = true};
+	if (is_bucket(rule)) {
+		if (twin->count != 0)
+			append(twin, back);
+		return twin_peek(twin, rule, now_ns, 0, unit_ns);
+	}
+	for (size_t i = twin->count; i-- > 0 && left != 0;) {
+		struct twin_event *e = &twin->events[i];
+		uint64_t taken = e->cost < left ? e->cost : left;
+		if (e->at_ns < oldest_counting(rule, t))
+			break;
+		e->cost -= taken;
+		left -= taken;
+	}
+	return twin_peek(twin, rule, now_ns, 0, unit_ns);
+}

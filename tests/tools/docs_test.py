@@ -1,0 +1,140 @@
+"""What the documents say is what happens: the README's commands are run as printed and answered as printed, its policy
+loads, its links lead somewhere, and what `make run` says to type is what the README answers."""
+import os
+import re
+import subprocess
+import threading
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SLUICE = os.path.abspath(os.environ.get("SLUICE_BIN", os.path.join(ROOT, "build", "sluice")))
+DOCUMENTS = sorted(
+    os.path.relpath(os.path.join(folder, name), ROOT)
+    for top in (".", "docs") for folder, _, names in os.walk(os.path.join(ROOT, top)) for name in names
+    if name.endswith(".md") and (top == "docs" or folder == os.path.join(ROOT, ".")))
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def commands():
+    """[(command, expected lines)] of the README's console blocks between the "try" marks."""
+    section = re.search(r"<!-- try -->(.*)<!-- /try -->", read("README.md"), re.S).group(1)
+    found = []
+    for block in re.findall(r"```console\n(.*?)```", section, re.S):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            else:
+                found[-1][1].append(line)
+    return found
+
+
+@pytest.fixture(scope="module")
+def ports():
+    """A server as `make run` starts it, but on free ports."""
+    process = subprocess.Popen([SLUICE, "serve", "-c", "examples/sluice.yaml", "--resp", "127.0.0.1:0", "--http",
+                                "127.0.0.1:0"], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    watchdog = threading.Timer(60, process.kill)
+    watchdog.start()
+    found = {}
+    for line in process.stderr:
+        match = re.match(r"sluice: (resp|http) on 127\.0\.0\.1:(\d+)", line)
+        if match:
+            found[match[1]] = match[2]
+        if line.strip() == "sluice: ready":
+            break
+    assert set(found) == {"resp", "http"}
+    yield found
+    process.terminate()
+    status = process.wait(30)
+    watchdog.cancel()
+    process.stderr.close()
+    assert status == 0
+
+
+def numbers_agree(told, expected):
+    """Equal, but for times: milliseconds within a hundredth, whole seconds to the next."""
+    pattern = r"(?<=;t=)\d+|(?<=Retry-After: )\d+|\b\d{5,}\b"
+    if re.sub(pattern, "N", told) != re.sub(pattern, "N", expected):
+        return False
+    return all(abs(int(a) - int(b)) <= max(1, int(b) // 90)
+               for a, b in zip(re.findall(pattern, told), re.findall(pattern, expected)))
+
+
+def line_agrees(told, expected):
+    if expected.endswith("..."):
+        prefix = expected[:-3]
+        return numbers_agree(told[:len(prefix)], prefix)
+    return numbers_agree(told, expected)
+
+
+def lines_agree(told, expected):
+    """`...` alone stands for any number of lines, at the end of a line for the rest of it."""
+    if not expected:
+        return not told
+    if expected[0] == "...":
+        return any(lines_agree(told[skip:], expected[1:]) for skip in range(len(told) + 1))
+    return bool(told) and line_agrees(told[0], expected[0]) and lines_agree(told[1:], expected[1:])
+
+
+def test_the_comparison_can_fail():
+    assert lines_agree(["a 60001", "x", "z;t=59"], ["a 60000", "...", "z;t=60"])
+    assert not lines_agree(["a 1"], ["a 2"])
+    assert not lines_agree(["a 60001"], ["a 50000"])
+    assert not lines_agree(["a", "b"], ["a"])
+    assert not lines_agree(["a"], ["a", "b"])
+    assert not lines_agree(["abx"], ["ac..."])
+
+
+def test_the_readme_has_commands():
+    assert len(commands()) >= 4 and all(expected for _, expected in commands())
+
+
+@pytest.mark.parametrize("number", range(len(commands())))
+def test_the_readme_answers_as_printed(ports, number):
+    command, expected = commands()[number]
+    command = command.replace("7379", ports["resp"]).replace("7380", ports["http"])
+    command = command.replace("redis-cli ", "redis-cli --no-raw ")
+    done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20)
+    told = [line.rstrip() for line in done.stdout.decode().rstrip("\n").split("\n")]
+    assert done.returncode == 0 and lines_agree(told, expected), "\n".join(told)
+
+
+def test_make_run_says_what_the_readme_answers():
+    told = subprocess.run([os.path.join(ROOT, "tools", "next")], stdout=subprocess.PIPE, text=True, check=True).stdout
+    for command, _ in commands():
+        assert "  " + command in told.splitlines()
+
+
+def lint(path):
+    return subprocess.run([SLUICE, "lint", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def test_the_policies_shown_load(tmp_path):
+    done = lint(os.path.join(ROOT, "examples", "sluice.yaml"))
+    assert done.returncode == 0, done.stdout
+    blocks = re.findall(r"```yaml\n(.*?)```", read("README.md"), re.S)
+    assert blocks
+    for number, block in enumerate(blocks):
+        path = tmp_path / ("%d.yaml" % number)
+        path.write_text(block)
+        done = lint(str(path))
+        assert done.returncode in (0, 1) and ": error" not in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_links_lead_somewhere(path):
+    text = re.sub(r"```.*?```", "", read(path), flags=re.S)
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        if not re.match(r"[a-z]+:", target):
+            assert os.path.exists(os.path.join(ROOT, os.path.dirname(path), target)), target
+
+
+def test_every_design_decision_is_listed():
+    listed = read("docs/design/README.md")
+    for name in os.listdir(os.path.join(ROOT, "docs", "design")):
+        assert name == "README.md" or "(%s)" % name in listed, name

@@ -1,0 +1,144 @@
+/* JSON at the doors: what is printed is read back by jansson as it was meant, whatever the bytes; what is read is
+ * bounded, and refused by name. */
+#include "hosts/server/json.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+/* ---- writing ------------------------------------------------------------------------------------------------- */
+
+/* Prints bytes into memory of exactly the promised room, and reads them back. */
+static json_t *print_and_read(const void *bytes, size_t len) {
+	char *memory = malloc(SL_JSON_ROOM(len));
+	struct sl_out out = sl_out_to(memory, SL_JSON_ROOM(len));
+	json_error_t error;
+	sl_json_string(&out, sl_slice(bytes, len));
+	assert_false(out.overflow);
+	json_t *read = json_loadb(memory, sl_out_len(&out), JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+	if (read == NULL)
+		fail_msg("%s: %.*s", error.text, (int)sl_out_len(&out), memory);
+	free(memory);
+	return read;
+}
+
+static void assert_prints(const char *bytes, size_t len, const char *want, size_t want_len) {
+	json_t *read = print_and_read(bytes, len);
+	assert_int_equal(json_string_length(read), want_len);
+	assert_memory_equal(json_string_value(read), want, want_len);
+	json_decref(read);
+}
+
+#define ASSERT_KEPT(bytes) assert_prints(bytes, sizeof bytes - 1, bytes, sizeof bytes - 1)
+#define ASSERT_BECOMES(bytes, want) assert_prints(bytes, sizeof bytes - 1, want, sizeof want - 1)
+#define BAD "\xef\xbf\xbd"
+
+static void test_ascii_comes_back_as_it_was(void **state) {
+	char all[128];
+	(void)state;
+	for (unsigned i = 0; i < sizeof all; i++)
+		all[i] = (char)i;
+	assert_prints(all, sizeof all, all, sizeof all);
+	assert_prints(NULL, 0, "", 0);
+}
+
+static void test_utf8_is_kept_up_to_its_edges(void **state) {
+	(void)state;
+	ASSERT_KEPT("\xc2\x80\xdf\xbf");                             /* U+0080, U+07FF */
+	ASSERT_KEPT("\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf"); /* U+0800, U+D7FF, U+E000, U+FFFF */
+	ASSERT_KEPT("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf");             /* U+10000, U+10FFFF */
+	ASSERT_KEPT("a\xe2\x82\xac" "b");
+}
+
+static void test_what_is_not_utf8_becomes_fffd(void **state) {
+	(void)state;
+	ASSERT_BECOMES("a\x80" "b", "a" BAD "b");                /* a byte of the middle */
+	ASSERT_BECOMES("\xc0\x80", BAD BAD);                     /* overlong */
+	ASSERT_BECOMES("\xc1\xbf", BAD BAD);
+	ASSERT_BECOMES("\xe0\x9f\xbf", BAD BAD BAD);
+	ASSERT_BECOMES("\xf0\x8f\xbf\xbf", BAD BAD BAD BAD);
+	ASSERT_BECOMES("\xed\xa0\x80", BAD BAD BAD);             /* a surrogate */
+	ASSERT_BECOMES("\xf4\x90\x80\x80", BAD BAD BAD BAD);     /* above U+10FFFF */
+	ASSERT_BECOMES("\xf5\x80\x80\x80", BAD BAD BAD BAD);
+	ASSERT_BECOMES("\xff\xfe", BAD BAD);
+	ASSERT_BECOMES("\xc3", BAD);                             /* cut short */
+	ASSERT_BECOMES("\xe2\x82", BAD BAD);
+	ASSERT_BECOMES("\xf0\x9f\x98", BAD BAD BAD);
+	ASSERT_BECOMES("\xc3\"", BAD "\"");                      /* what follows is not swallowed */
+	ASSERT_BECOMES("\xe2\x82\n", BAD BAD "\n");
+}
+
+static void test_random_bytes_are_always_json(void **state) {
+	uint64_t random = (uint64_t)time(NULL) * 2654435761u | 1;
+	char bytes[64];
+	(void)state;
+	printf("seed %llu\n", (unsigned long long)random);
+	for (int round = 0; round < 200000; round++) {
+		size_t len = random % sizeof bytes;
+		for (size_t i = 0; i < len; i++) {
+			random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+			/* leads and middles more often than chance would have them */
+			bytes[i] = (char)(random >> 8 & 3 ? 0x80 | (random >> 16 & 0x7f) : random >> 16 & 0xff);
+		}
+		json_t *read = print_and_read(bytes, len);
+		assert_true(json_string_length(read) >= len);
+		assert_true(json_string_length(read) <= 3 * len);
+		json_decref(read);
+	}
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------- */
+
+static void assert_refused(const char *text, const char *error_has) {
+	char error[SL_JSON_ERROR_BYTES];
+	memset(error, 'x', sizeof error);
+	json_t *root = sl_json_read(sl_str(text), error);
+	assert_null(root);
+	assert_true(strnlen(error, sizeof error) < sizeof error);
+	if (strstr(error, error_has) == NULL)
+		fail_msg("%s: want \"%s\" in \"%s\"", text, error_has, error);
+}
+
+static void test_depth_is_bounded_to_the_level(void **state) {
+	char error[SL_JSON_ERROR_BYTES];
+	json_t *root = sl_json_read(sl_str("{\"a\":[[[[[[[]]]]]]]}"), error); /* eight */
+	(void)state;
+	assert_non_null(root);
+	sl_json_free(root);
+	assert_refused("{\"a\":[[[[[[[[]]]]]]]]}", "nests more than 8 deep at byte 13");
+	/* brackets side by side, or in strings, nest nothing */
+	root = sl_json_read(sl_str("{\"a\":[[],[],[],[],[],[],[],[],[],[]],\"[[[[[[[[[\":\"\\\"{{{{{{{{{\"}"), error);
+	assert_non_null(root);
+	sl_json_free(root);
+}
+
+static void test_errors_say_where(void **state) {
+	(void)state;
+	assert_refused("", "empty");
+	assert_refused("[1]", "must be a JSON object");
+	assert_refused("{\"a\":1,}", "line 1, column");
+	assert_refused("{\n\"a\":1,\n\"a\":2}", "line 3");
+	assert_refused("{\"a\":\"\x01\"}", "line 1");
+	assert_refused("{\"first\":1,\"second\":99999999999999999999}", "the number of 'second' is too large");
+	assert_refused("{\"a\" : -99999999999999999999}", "the number of 'a' is too large");
+	/* a number whose member is hard to tell is still refused as a number */
+	assert_refused("{\"a\":[1,99999999999999999999]}", "is too large");
+	assert_refused("{\"a\":\n99999999999999999999}", "is too large");
+	assert_refused("{\"a\":1e999}", "is too large");
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ascii_comes_back_as_it_was),
+		cmocka_unit_test(test_utf8_is_kept_up_to_its_edges),
+		cmocka_unit_test(test_what_is_not_utf8_becomes_fffd),
+		cmocka_unit_test(test_random_bytes_are_always_json),
+		cmocka_unit_test(test_depth_is_bounded_to_the_level),
+		cmocka_unit_test(test_errors_say_where),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,446 @@
+/* Lines of logs: what each format says, what is refused and why, and that no byte of a line is trusted.
+ *
+ * Instants are written as their Unix seconds, computed with date(1), not with the code under test. */
+#include "proto/logline.h"
+#include "proto/logtime.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static struct sl_logline_scratch scratch;
+
+static bool parse(enum sl_log_format format, const char *text, struct sl_logline *line) {
+	struct sluice_error error = {0};
+	bool fine = sl_logline_parse(format, sl_str(text), &scratch, line, &error);
+	if (!fine) {
+		assert_true(error.column >= 1 && error.column <= strlen(text) + 1);
+		assert_true(strlen(error.text) > 0 && strchr(error.text, '\n') == NULL);
+	}
+	return fine;
+}
+
+/* `wanted` NULL: the line does not say. */
+static void expect(struct sluice_bytes got, const char *wanted) {
+	if (wanted == NULL) {
+		assert_null(got.data);
+		return;
+	}
+	assert_int_equal(got.len, strlen(wanted));
+	assert_memory_equal(got.data, wanted, got.len);
+}
+
+static void ops_lines(void **state) {
+	static const struct {
+		const char *text, *key;
+		uint64_t ms;
+		uint32_t cost;
+	} fine[] = {
+		{"1521911720615 10.164.94.120 1", "10.164.94.120", 1521911720615, 1},
+		{"1521911720615 llm", "llm", 1521911720615, 1},
+		{"0 k 0", "k", 0, 0},
+		{"18446744073709 k 4294967295", "k", 18446744073709, 4294967295},
+		{"  7\tkey/with=any,bytes\xff  3  ", "key/with=any,bytes\xff", 7, 3},
+		{"7 7 7", "7", 7, 7},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
+		struct sl_logline line;
+		assert_true(parse(SL_LOG_OPS, fine[i].text, &line));
+		expect(line.key, fine[i].key);
+		assert_int_equal(line.time, fine[i].ms * 1000000);
+		assert_int_equal(line.cost, fine[i].cost);
+		assert_null(line.ip.data);
+	}
+}
+
+static void ops_refused(void **state) {
+	static const struct {
+		const char *text;
+		uint32_t column;
+	} bad[] = {
+		{"", 1},
+		{" ", 2},
+		{"key 1", 1},
+		{"-5 k", 1},
+		{"1.5 k", 1},
+		{"1e3 k", 1},
+		{"18446744073710 k", 1},
+		{"99999999999999999999 k", 1},
+		{"100000000000000000000000 k", 1},
+		{"5", 2},
+		{"5 ", 3},
+		{"5 k x", 5},
+		{"5 k -1", 5},
+		{"5 k 4294967296", 5},
+		{"5 k 1 1", 7},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct sl_logline line;
+		struct sluice_error error;
+		assert_false(sl_logline_parse(SL_LOG_OPS, sl_str(bad[i].text), &scratch, &line, &error));
+		assert_int_equal(error.column, bad[i].column);
+	}
+}
+
+static void ops_key_lengths(void **state) {
+	char text[SLUICE_KEY_BYTES_MAX + 8];
+	struct sl_logline line;
+	(void)state;
+	memcpy(text, "12 ", 3);
+	memset(text + 3, 'k', SLUICE_KEY_BYTES_MAX + 1);
+	text[3 + SLUICE_KEY_BYTES_MAX + 1] = '\0';
+	assert_false(parse(SL_LOG_OPS, text, &line));
+	text[3 + SLUICE_KEY_BYTES_MAX] = '\0';
+	assert_true(parse(SL_LOG_OPS, text, &line));
+	assert_int_equal(line.key.len, SLUICE_KEY_BYTES_MAX);
+}
+
+struct access {
+	const char *text;
+	uint64_t s;
+	const char *ip, *user, *method, *path, *host, *status;
+};
+
+static void expect_access(enum sl_log_format format, const struct access *wanted) {
+	struct sl_logline line;
+	if (!parse(format, wanted->text, &line))
+		fail_msg("not read: %s", wanted->text);
+	assert_int_equal(line.time, wanted->s * 1000000000);
+	assert_int_equal(line.cost, 1);
+	expect(line.ip, wanted->ip);
+	expect(line.user, wanted->user);
+	expect(line.method, wanted->method);
+	expect(line.path, wanted->path);
+	expect(line.host, wanted->host);
+	expect(line.status, wanted->status);
+	expect(line.key, NULL);
+}
+
+#define AT "[17/May/2015:10:05:03 +0000] "
+#define AT_S 1431857103
+
+static const struct access common[] = {
+	{"83.149.9.216 - - " AT "\"GET /a.png HTTP/1.1\" 200 203023", AT_S, "83.149.9.216", NULL, "GET", "/a.png", NULL,
+     "200"},
+	{"2001:db8::1 - alice " AT "\"POST /x?y=1 HTTP/2.0\" 404 -", AT_S, "2001:db8::1", "alice", "POST", "/x?y=1", NULL,
+     "404"},
+	{"h.example ident J. R. Hacker " AT "\"GET / HTTP/1.0\" - 0", AT_S, "h.example", "J. R. Hacker", "GET", "/", NULL,
+     NULL},
+	{"1.2.3.4 - [17/May] " AT "\"GET / HTTP/1.0\" 200 0", AT_S, "1.2.3.4", "[17/May]", "GET", "/", NULL, "200"},
+	/* A name that would set the clock back. */
+	{"1.2.3.4 - [01/Jan/2001:00:00:00 +0000] \\\"x " AT "\"GET / HTTP/1.0\" 200 0",
+	 AT_S, "1.2.3.4", "[01/Jan/2001:00:00:00 +0000] \"x", "GET", "/", NULL, "200"},
+	{"1.2.3.4 - \"\" " AT "\"GET / HTTP/1.0\" 200 0", AT_S, "1.2.3.4", NULL, "GET", "/", NULL, "200"},
+	/* Combined, whole and cut in the agent, as logs of full disks are. */
+	{"1.2.3.4 - - " AT "\"GET / HTTP/1.1\" 200 5 \"http://r/\" \"Mozilla/5.0 (X)\"", AT_S, "1.2.3.4", NULL, "GET", "/",
+     NULL, "200"},
+	{"1.2.3.4 - - " AT "\"GET / HTTP/1.1\" 200 5 \"-\" \"Mozil", AT_S, "1.2.3.4", NULL, "GET", "/", NULL, "200"},
+	/* Apache's vhost_combined. */
+	{"www.example:443 1.2.3.4 - bob " AT "\"GET / HTTP/1.1\" 200 5", AT_S, "1.2.3.4", "bob", "GET", "/",
+     "www.example:443", "200"},
+	/* The zone counts: the same instant, written elsewhere. */
+	{"1.2.3.4 - - [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" 200 5", AT_S, "1.2.3.4", NULL, "GET", "/", NULL,
+     "200"},
+	{"1.2.3.4 - - [17/May/2015:02:35:03 -0730] \"GET / HTTP/1.1\" 200 5", AT_S, "1.2.3.4", NULL, "GET", "/", NULL,
+     "200"},
+	/* Requests that are none still are somebody's. */
+	{"1.2.3.4 - - " AT "\"-\" 408 0", AT_S, "1.2.3.4", NULL, NULL, NULL, NULL, "408"},
+	{"1.2.3.4 - - " AT "\"\" 400 0", AT_S, "1.2.3.4", NULL, NULL, NULL, NULL, "400"},
+	{"1.2.3.4 - - " AT "\"\\x16\\x03\\x01\" 400 150", AT_S, "1.2.3.4", NULL, NULL, NULL, NULL, "400"},
+	/* Escapes, as Apache and nginx write them. */
+	{"1.2.3.4 - - " AT "\"GET /\\\"a\\\" HTTP/1.1\" 200 5", AT_S, "1.2.3.4", NULL, "GET", "/\"a\"", NULL, "200"},
+	{"1.2.3.4 - - " AT "\"GET /\\x41\\x5C\\q\\t HTTP/1.1\" 200 5", AT_S, "1.2.3.4", NULL, "GET", "/A\\\\q\t", NULL,
+     "200"},
+	/* Odd requests: HTTP/0.9, spaces in the target, a proxy's absolute target. */
+	{"1.2.3.4 - - " AT "\"GET /old\" 200 5", AT_S, "1.2.3.4", NULL, "GET", "/old", NULL, "200"},
+	{"1.2.3.4 - - " AT "\"GET /a b c HTTP/1.1\" 200 5", AT_S, "1.2.3.4", NULL, "GET", "/a b c", NULL, "200"},
+	{"1.2.3.4 - - " AT "\"GET http://H:80/a?b HTTP/1.1\" 200 5", AT_S, "1.2.3.4", NULL, "GET", "http://H:80/a?b",
+     "H:80", "200"},
+	{"1.2.3.4 - - " AT "\"OPTIONS * HTTP/1.1\" 200 5", AT_S, "1.2.3.4", NULL, "OPTIONS", "*", NULL, "200"},
+	{"1.2.3.4 - - " AT "\"GET  HTTP/1.1\" 200 5", AT_S, "1.2.3.4", NULL, NULL, NULL, NULL, "200"},
+};
+
+static void common_lines(void **state) {
+	(void)state;
+	for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
+		expect_access(SL_LOG_COMMON, &common[i]);
+		expect_access(SL_LOG_COMBINED, &common[i]);
+		expect_access(SL_LOG_AUTO, &common[i]);
+	}
+}
+
+static void common_refused(void **state) {
+	static const struct {
+		const char *text;
+		uint32_t column;
+	} bad[] = {
+		{"", 1},
+		{"no time here", 1},
+		{"1.2.3.4 - - [17/Mai/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 5", 13},
+		{"1.2.3.4 - - [29/Feb/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 5", 13},
+		{"1.2.3.4 - - [17/May/2015:24:00:00 +0000] \"GET / HTTP/1.1\" 200 5", 13},
+		{"1.2.3.4 - - [17/May/2015:10:05:03] \"GET / HTTP/1.1\" 200 5", 13},
+		{"1.2.3.4 - - [17/May/1969:10:05:03 +0000] \"GET / HTTP/1.1\" 200 5", 13},
+		{"1.2.3.4 - - [01/Jan/1970:00:59:59 +0100] \"GET / HTTP/1.1\" 200 5", 13},
+		{"1.2.3.4 - - [17/May/9999:10:05:03 +0000] \"GET / HTTP/1.1\" 200 5", 13},
+		{AT "\"GET / HTTP/1.1\" 200 5", 1},
+		{"1.2.3.4 " AT "\"GET / HTTP/1.1\" 200 5", 1},
+		{"1.2.3.4 - - " AT, 42},
+		{"1.2.3.4 - - " AT "GET / HTTP/1.1 200 5", 42},
+		{"1.2.3.4 - - " AT "\"GET / HTTP/1.1", 42},
+		{"1.2.3.4 - - " AT "\"GET / HTTP/1.1\\", 42},
+		{"1.2.3.4 - - " AT "\"GET / HTTP/1.1\"", 58},
+		{"1.2.3.4 - - " AT "\"GET / HTTP/1.1\" 20 5", 59},
+		{"1.2.3.4 - - " AT "\"GET / HTTP/1.1\" 2000 5", 59},
+		{"1.2.3.4 - - " AT "\"GET / HTTP/1.1\" 200", 62},
+		{"1.2.3.4 - - " AT "\"GET / HTTP/1.1\" 200 -5", 63},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct sl_logline line;
+		struct sluice_error error;
+		if (sl_logline_parse(SL_LOG_COMMON, sl_str(bad[i].text), &scratch, &line, &error))
+			fail_msg("read: %s", bad[i].text);
+		if (error.column != bad[i].column)
+			fail_msg("column %u, not %u, of: %s", error.column, bad[i].column, bad[i].text);
+	}
+}
+
+static const struct access json[] = {
+	/* nginx with escape=json; the request as one line */
+	{"{\"time\":\"2015-05-17T10:05:03+00:00\",\"remote_addr\":\"1.2.3.4\",\"request\":\"GET /a?b HTTP/1.1\","
+     "\"status\":200,\"remote_user\":\"\",\"http_host\":\"www.example\"}",
+     AT_S, "1.2.3.4", NULL, "GET", "/a?b", "www.example", "200"},
+	/* nginx's $msec and $time_local */
+	{"{\"msec\":1431857103.000,\"ip\":\"1.2.3.4\",\"status\":\"404\"}", AT_S, "1.2.3.4", NULL, NULL, NULL, NULL, "404"},
+	{"{\"time_local\":\"17/May/2015:12:05:03 +0200\",\"ip\":\"1.2.3.4\"}", AT_S, "1.2.3.4", NULL, NULL, NULL, NULL,
+     NULL},
+	/* Caddy: nested, and what it believes of the client before the mere peer */
+	{"{\"level\":\"info\",\"ts\":1431857103,\"logger\":\"http.log.access\",\"request\":{\"remote_ip\":\"10.0.0.1\","
+     "\"client_ip\":\"1.2.3.4\",\"method\":\"GET\",\"host\":\"h\",\"uri\":\"/u?q\"},\"user_id\":\"\",\"status\":200}",
+     AT_S, "1.2.3.4", NULL, "GET", "/u?q", "h", "200"},
+	/* Traefik */
+	{"{\"ClientHost\":\"1.2.3.4\",\"ClientUsername\":\"-\",\"RequestMethod\":\"PUT\",\"RequestPath\":\"/p\","
+     "\"RequestHost\":\"h\",\"DownstreamStatus\":201,\"time\":\"2015-05-17T10:05:03Z\"}",
+     AT_S, "1.2.3.4", NULL, "PUT", "/p", "h", "201"},
+	/* Elastic's names, nested and flat; a load balancer's nested request */
+	{"{\"@timestamp\":\"2015-05-17T10:05:03.000Z\",\"source\":{\"ip\":\"1.2.3.4\"},\"http.request.method\":\"GET\","
+     "\"url\":{\"path\":\"/e\"},\"user\":{\"name\":\"eve\"}}",
+     AT_S, "1.2.3.4", "eve", "GET", "/e", NULL, NULL},
+	{"{\"timestamp\":\"2015-05-17T10:05:03Z\",\"httpRequest\":{\"remoteIp\":\"1.2.3.4\",\"requestMethod\":\"GET\","
+     "\"requestUrl\":\"https://h/p\",\"status\":200}}",
+     AT_S, "1.2.3.4", NULL, "GET", "https://h/p", NULL, "200"},
+	{" {\"ts\":1431857103000,\"client\":\"1.2.3.4\",\"user\":42,\"path\":\"\\u002fA\"} ", AT_S, "1.2.3.4", "42", NULL,
+     "/A", NULL, NULL},
+	{"{\"ts\":1431857103000000,\"ip\":null,\"user\":true}", AT_S, NULL, NULL, NULL, NULL, NULL, NULL},
+	{"{\"ts\":1431857103000000000}", AT_S, NULL, NULL, NULL, NULL, NULL, NULL},
+};
+
+static void json_lines(void **state) {
+	(void)state;
+	for (size_t i = 0; i < sizeof json / sizeof *json; i++) {
+		expect_access(SL_LOG_JSON, &json[i]);
+		expect_access(SL_LOG_AUTO, &json[i]);
+	}
+}
+
+static void json_cost_and_key(void **state) {
+	struct sl_logline line;
+	(void)state;
+	assert_true(parse(SL_LOG_JSON, "{\"ts\":1,\"cost\":4294967295,\"key\":\"k\\u0000\"}", &line));
+	assert_int_equal(line.cost, 4294967295);
+	assert_int_equal(line.key.len, 2);
+	assert_memory_equal(line.key.data, "k\0", 2);
+	assert_true(parse(SL_LOG_JSON,
+	                  "{\"ts\":1,\"cost\":null,\"method\":\"no method\",\"request\":\"GET / HTTP/1.1\"}", &line));
+	assert_int_equal(line.cost, 1);
+	assert_null(line.method.data);
+}
+
+static void json_refused(void **state) {
+	static const char *const bad[] = {
+		"",
+		"{",
+		"[]",
+		"7",
+		"\"x\"",
+		"{}",
+		"{\"ts\":1}x",
+		"{\"ts\":1}{\"ts\":2}",
+		"{\"ts\":-1}",
+		"{\"ts\":\"soon\"}",
+		"{\"ts\":{}}",
+		"{\"ts\":1e30}",
+		"{\"ts\":-0.5}",
+		"{\"ts\":99999999999999999999}",
+		"{\"ts\":18446744073709551615}",
+		"{\"ts\":1,\"cost\":-1}",
+		"{\"ts\":1,\"cost\":4294967296}",
+		"{\"ts\":1,\"cost\":1.5}",
+		"{\"ts\":1,\"cost\":\"1\"}",
+		"{\"ts\":1,\"ip\":\"\xff\"}",
+		"{'ts':1}",
+		"{\"time\":\"2015-13-01T00:00:00Z\"}",
+		"{\"time\":\"2015-05-17\"}",
+		"{\"time\":\"2015-05-17T10:05:03.Z\"}",
+		"{\"time\":\"2015-05-17T10:05:03Zx\"}",
+		"{\"time\":\"\"}",
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct sl_logline line;
+		if (parse(SL_LOG_JSON, bad[i], &line))
+			fail_msg("read: %s", bad[i]);
+	}
+}
+
+static void json_nested_deeply(void **state) {
+	enum { DEPTH = 30000 };
+	char *text = malloc(2 * DEPTH);
+	struct sl_logline line;
+	struct sluice_error error;
+	(void)state;
+	memset(text, '[', 2 * DEPTH);
+	memcpy(text, "{\"a\":", 5);
+	assert_false(sl_logline_parse(SL_LOG_JSON, sl_slice(text, 2 * DEPTH), &scratch, &line, &error));
+	free(text);
+}
+
+/* A fraction lands on the very nanosecond where text says it, on the microsecond where a JSON number does. */
+static void fractions(void **state) {
+	static const struct {
+		const char *text;
+		uint64_t ns;
+	} times[] = {
+		{"1431857103.123456789", 123456789},
+		{"1431857103123.4567", 123456700},
+		{"2015-05-17T10:05:03.1Z", 100000000},
+		{"2015-05-17t10:05:03,123456789123z", 123456789},
+		{"2015-05-17 10:05:03.000000001 +0000", 1},
+		{"2015-05-17T10:05:03", 0},
+		{"2015-05-17T08:05:03.5-02:00", 500000000},
+		{"17/May/2015:10:05:03.250 +0000", 250000000},
+		{"1431857103.9999999999999999999999999", 999999999},
+	};
+	struct sl_logline line;
+	sluice_ns time;
+	(void)state;
+	for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+		if (!sl_logtime_text(sl_str(times[i].text), &time))
+			fail_msg("not read: %s", times[i].text);
+		assert_int_equal(time, AT_S * 1000000000ull + times[i].ns);
+	}
+	for (uint64_t us = 0; us < 1000000; us += 37) {
+		char text[64];
+		snprintf(text, sizeof text, "{\"ts\":1431857103.%06u}", (unsigned)us);
+		assert_true(parse(SL_LOG_JSON, text, &line));
+		assert_int_equal(line.time, AT_S * 1000000000ull + us * 1000);
+	}
+}
+
+static void calendar(void **state) {
+	static const struct {
+		const char *text;
+		uint64_t s;
+	} days[] = {
+		{"1970-01-01T00:00:00Z", 0},           {"1972-02-29T00:00:00Z", 68169600},
+		{"1999-12-31T23:59:59Z", 946684799},   {"2000-02-29T12:00:00Z", 951825600},
+		{"2016-12-31T23:59:60Z", 1483228800},  {"2024-03-01T00:00:00Z", 1709251200},
+		{"2100-03-01T00:00:00Z", 4107542400},  {"2400-02-29T00:00:00Z", 13574563200},
+		{"2554-07-21T23:34:32Z", 18446744072},
+	};
+	sluice_ns time;
+	(void)state;
+	for (size_t i = 0; i < sizeof days / sizeof *days; i++) {
+		assert_true(sl_logtime_text(sl_str(days[i].text), &time));
+		assert_int_equal(time, days[i].s * 1000000000);
+	}
+	assert_false(sl_logtime_text(sl_str("2554-07-21T23:34:33Z"), &time));
+	assert_false(sl_logtime_text(sl_str("2100-02-29T00:00:00Z"), &time));
+	assert_false(sl_logtime_text(sl_str("1970-01-01T00:00:00+00:01"), &time));
+	assert_false(sl_logtime_text(sl_str("1969-12-31T23:59:59-01:00"), &time));
+}
+
+static void detection(void **state) {
+	struct sl_logline line;
+	(void)state;
+	assert_true(parse(SL_LOG_AUTO, "1521911720615 10.164.94.120 1", &line));
+	assert_int_equal(line.format, SL_LOG_OPS);
+	assert_true(parse(SL_LOG_AUTO, json[0].text, &line));
+	assert_int_equal(line.format, SL_LOG_JSON);
+	assert_true(parse(SL_LOG_AUTO, common[0].text, &line));
+	assert_int_equal(line.format, SL_LOG_COMMON);
+	assert_false(parse(SL_LOG_OPS, common[0].text, &line));
+	assert_false(parse(SL_LOG_JSON, common[0].text, &line));
+	assert_false(parse(SL_LOG_COMMON, "1521911720615 10.164.94.120 1", &line));
+}
+
+static void too_long(void **state) {
+	static const char head[] = "1.2.3.4 - - " AT "\"GET /";
+	char *text = malloc(SL_LOGLINE_BYTES_MAX + 1);
+	struct sl_logline line;
+	struct sluice_error error;
+	(void)state;
+	memset(text, '\\', SL_LOGLINE_BYTES_MAX + 1); /* an escape at every byte */
+	memcpy(text, head, strlen(head));
+	memcpy(text + SL_LOGLINE_BYTES_MAX - 7, "\" 200 5", 7);
+	text[SL_LOGLINE_BYTES_MAX - 8] = 'x';
+	assert_true(sl_logline_parse(SL_LOG_AUTO, sl_slice(text, SL_LOGLINE_BYTES_MAX), &scratch, &line, &error));
+	assert_true(line.path.len > 1000 && line.path.len < SL_LOGLINE_BYTES_MAX);
+	text[SL_LOGLINE_BYTES_MAX] = '5';
+	assert_false(sl_logline_parse(SL_LOG_AUTO, sl_slice(text, SL_LOGLINE_BYTES_MAX + 1), &scratch, &line, &error));
+	free(text);
+}
+
+/* Every prefix and every one-byte change of a good line is read or refused, never anything else; each is a copy of its
+ * own exact size, so that the address sanitizer sees a read past it. */
+static void mutations(void **state) {
+	const char *const lines[] = {common[7].text, common[13].text, common[14].text, json[3].text, "1521911720615 k 12"};
+	struct sl_logline line;
+	struct sluice_error error;
+	size_t tried = 0;
+	(void)state;
+	for (size_t i = 0; i < 5; i++) {
+		size_t len = strlen(lines[i]);
+		for (size_t at = 0; at <= len; at++) {
+			for (int byte = at < len ? 0 : 255; byte < 256; byte += 5, tried++) {
+				char *copy = malloc(len);
+				memcpy(copy, lines[i], len);
+				if (at < len)
+					copy[at] = (char)byte;
+				sl_logline_parse(SL_LOG_AUTO, sl_slice(copy, len), &scratch, &line, &error);
+				char *prefix = malloc(at + 1);
+				memcpy(prefix, copy, at);
+				sl_logline_parse(SL_LOG_AUTO, sl_slice(prefix, at), &scratch, &line, &error);
+				assert_true(scratch.used <= len);
+				free(prefix);
+				free(copy);
+			}
+		}
+	}
+	assert_true(tried > 10000);
+}
+
+static void names(void **state) {
+	(void)state;
+	assert_int_equal(sl_logline_format("auto"), SL_LOG_AUTO);
+	assert_int_equal(sl_logline_format("ops"), SL_LOG_OPS);
+	assert_int_equal(sl_logline_format("OPS"), -1);
+	assert_string_equal(sl_logline_format_name(SL_LOG_COMBINED), "combined");
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ops_lines),         cmocka_unit_test(ops_refused),    cmocka_unit_test(ops_key_lengths),
+		cmocka_unit_test(common_lines),      cmocka_unit_test(common_refused), cmocka_unit_test(json_lines),
+		cmocka_unit_test(json_cost_and_key), cmocka_unit_test(json_refused),   cmocka_unit_test(json_nested_deeply),
+		cmocka_unit_test(fractions),         cmocka_unit_test(calendar),       cmocka_unit_test(detection),
+		cmocka_unit_test(too_long),          cmocka_unit_test(mutations),      cmocka_unit_test(names),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

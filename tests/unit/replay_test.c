@@ -1,0 +1,327 @@
+/* The parts of replay: keys from lines, the external sort against a stable one, the tally against a plain list. */
+#include "hosts/cli/replay_key.h"
+#include "hosts/cli/replay_sort.h"
+#include "hosts/cli/replay_tally.h"
+#include "tests/model/dice.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/* ---- keys
+ * --------------------------------------------------------------------------------------------------------- */
+
+static struct sl_replay_request request;
+
+static void make(const char *text) {
+	static struct sl_logline_scratch scratch;
+	struct sl_logline line;
+	struct sluice_error error;
+	assert_true(sl_logline_parse(SL_LOG_AUTO, sl_str(text), &scratch, &line, &error));
+	assert_true(sl_replay_request_make(&request, &line, 64, &error));
+}
+
+/* `wanted` NULL: the request has no such key. */
+static void expect_key(const char *key_text, const char *wanted) {
+	char bytes[SL_REPLAY_KEY_BYTES_MAX];
+	struct sl_out out = sl_out_to(bytes, sizeof bytes);
+	struct sl_replay_key key = sl_replay_key_default;
+	struct sluice_error error;
+	if (key_text != NULL)
+		assert_true(sl_replay_key_parse(&key, key_text, &error));
+	bool has = sl_replay_key_write(&key, &request, &out);
+	assert_int_equal(has, wanted != NULL);
+	assert_int_equal(sl_out_len(&out), has ? strlen(wanted) : 0);
+	assert_memory_equal(bytes, wanted, has ? strlen(wanted) : 0);
+}
+
+static void keys(void **state) {
+	(void)state;
+	make("::ffff:1.2.3.4 - a=b,c% [17/May/2015:10:05:03 +0000] \"GET http://WWW.Example:80/x//../%7ey?q HTTP/1.1\" 200 "
+	     "5");
+	expect_key(NULL, "1.2.3.4");
+	expect_key("ip", "1.2.3.4");
+	expect_key("path", "/~y");
+	expect_key("host", "www.example");
+	expect_key("method", "GET");
+	expect_key("status", "200");
+	expect_key("user", "a=b,c%");
+	expect_key("key", NULL);
+	expect_key("user | ip", "user=a%3Db%2Cc%25");
+	expect_key("ip|user", "ip=1.2.3.4");
+	expect_key("key | path , ip", "path=/~y,ip=1.2.3.4");
+	expect_key("ip,key", NULL);
+	make("2001:db8:1:2:3::4 - - [17/May/2015:10:05:03 +0000] \"-\" 408 0");
+	expect_key("ip", "2001:db8:1:2::/64");
+	expect_key("path", NULL);
+	expect_key("user|ip", "ip=2001:db8:1:2::/64");
+	make("client.example - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 5");
+	expect_key("ip", "client.example");
+	make("{\"ts\":1,\"remote_addr\":\"[2001:db8::1]:4711\",\"host\":\"[::1]:80\",\"method\":\"GET\"}");
+	expect_key("ip", "2001:db8::/64");
+	expect_key("host", "[::1]");
+	make("5 1.2.3.4:80 1"); /* an ops key is nobody's address */
+	expect_key(NULL, "1.2.3.4:80");
+	expect_key("key", "1.2.3.4:80");
+	expect_key("ip", NULL);
+}
+
+static void keys_refused(void **state) {
+	static const struct {
+		const char *text;
+		uint32_t column;
+		const char *says;
+	} bad[] = {
+		{"", 1, "expected ip"},
+		{"usr", 1, "did you mean user?"},
+		{"ip,", 4, "expected ip"},
+		{"ip, pth", 5, "mean path?"},
+		{"|ip", 1, "expected ip"},
+		{"ip|", 4, "expected ip"},
+		{"IP", 1, "expected ip"},
+		{"user ip", 1, "no attribute"},
+		{"ip,,path", 4, "expected ip"},
+		{"ip,ip,ip,ip,ip,ip,ip,ip", 19, "too many parts"},
+		{"ip|ip|ip|ip|ip|ip|ip|ip", 22, "too many choices"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct sl_replay_key key;
+		struct sluice_error error;
+		assert_false(sl_replay_key_parse(&key, bad[i].text, &error));
+		assert_int_equal(error.column, bad[i].column);
+		assert_non_null(strstr(error.text, bad[i].says));
+	}
+}
+
+static void values_too_long(void **state) {
+	static char value[SLUICE_KEY_BYTES_MAX + 2];
+	struct sl_logline line = {.format = SL_LOG_JSON, .time = 1, .cost = 1};
+	struct sluice_error error;
+	(void)state;
+	memset(value, 'v', sizeof value);
+	line.user = sl_slice(value, SLUICE_KEY_BYTES_MAX);
+	assert_true(sl_replay_request_make(&request, &line, 64, &error));
+	line.user.len++;
+	assert_false(sl_replay_request_make(&request, &line, 64, &error));
+	assert_non_null(strstr(error.text, "user"));
+	line.user.data = NULL, line.user.len = 0;
+	line.host = sl_slice(value, SLUICE_KEY_BYTES_MAX + 1);
+	assert_false(sl_replay_request_make(&request, &line, 64, &error));
+	line.host.data = NULL, line.host.len = 0;
+	value[0] = '/';
+	line.path = sl_slice(value, sizeof value); /* a path is cut instead: such requests share a counter */
+	assert_true(sl_replay_request_make(&request, &line, 64, &error));
+	assert_int_equal(request.values[SL_REPLAY_PATH].len, SLUICE_KEY_BYTES_MAX);
+}
+
+/* ---- the sort
+ * ----------------------------------------------------------------------------------------------------- */
+
+struct twin_line {
+	sluice_ns time;
+	uint64_t number;
+	uint32_t len;
+};
+
+static int twin_compare(const void *a, const void *b) {
+	const struct twin_line *x = a, *y = b;
+	if (x->time != y->time)
+		return x->time < y->time ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* Sorts `count` random lines with so little memory that they make many runs, or all in memory. */
+static void sort_against_twin(struct dice *dice, size_t memory, uint32_t count, uint32_t len_max, uint64_t times) {
+	static char text[SL_SORT_LINE_MAX];
+	struct twin_line *twin = calloc(count + 1, sizeof *twin);
+	struct sl_sort *sort = sl_sort_open(memory);
+	struct sl_sort_line line;
+	struct sluice_error error;
+	for (uint32_t i = 0; i < count; i++) {
+		twin[i] = (struct twin_line){dice_below(dice, times), i, (uint32_t)dice_below(dice, len_max + 1)};
+		memset(text, 'a' + (int)(i % 26), twin[i].len);
+		line = (struct sl_sort_line){twin[i].time, i, i % 7, i % 5, sl_slice(text, twin[i].len)};
+		assert_true(sl_sort_add(sort, &line, &error));
+	}
+	qsort(twin, count, sizeof *twin, twin_compare);
+	assert_true(sl_sort_finish(sort, &error));
+	for (uint32_t i = 0; i < count; i++) {
+		assert_int_equal(sl_sort_next(sort, &line, &error), 1);
+		assert_int_equal(line.time, twin[i].time);
+		assert_int_equal(line.number, twin[i].number);
+		assert_int_equal(line.file, twin[i].number % 7);
+		assert_int_equal(line.format, twin[i].number % 5);
+		assert_int_equal(line.text.len, twin[i].len);
+		memset(text, 'a' + (int)(twin[i].number % 26), twin[i].len);
+		assert_memory_equal(line.text.data, text, twin[i].len);
+	}
+	assert_int_equal(sl_sort_next(sort, &line, &error), 0);
+	assert_int_equal(sl_sort_next(sort, &line, &error), 0);
+	sl_sort_close(sort);
+	free(twin);
+}
+
+static void sorted(void **state) {
+	struct dice dice = dice_of(dice_seed(), __LINE__);
+	(void)state;
+	sort_against_twin(&dice, SL_SORT_MEMORY_MIN, 0, 10, 1);
+	sort_against_twin(&dice, SL_SORT_MEMORY_MIN, 1, 0, 1);
+	sort_against_twin(&dice, SL_SORT_MEMORY_MIN, 1000, 40, 10);  /* in memory */
+	sort_against_twin(&dice, SL_SORT_MEMORY_MIN, 12000, 40, 50); /* runs, most lines of one instant */
+	sort_against_twin(&dice, SL_SORT_MEMORY_MIN, 12000, 40, UINT64_MAX);
+	sort_against_twin(&dice, 16 * SL_SORT_MEMORY_MIN, 150, SL_SORT_LINE_MAX, 50); /* the longest lines */
+}
+
+static void too_many_runs(void **state) {
+	static char text[SL_SORT_LINE_MAX];
+	struct sl_sort *sort = sl_sort_open(SL_SORT_MEMORY_MIN);
+	struct sl_sort_line line = {.text = sl_slice(text, sizeof text)};
+	struct sluice_error error = {0};
+	int added = 0;
+	(void)state;
+	while (added < 100 && sl_sort_add(sort, &line, &error))
+		added++;
+	assert_true(added > 4 && added < 100);
+	assert_non_null(strstr(error.text, "too much to sort"));
+	sl_sort_close(sort);
+}
+
+static void no_temporary_file(void **state) {
+	static char text[SL_SORT_LINE_MAX];
+	struct sl_sort *sort = sl_sort_open(SL_SORT_MEMORY_MIN);
+	struct sl_sort_line line = {.text = sl_slice(text, sizeof text)};
+	struct sluice_error error = {0};
+	(void)state;
+	setenv("TMPDIR", "/nowhere/at/all", 1);
+	while (sl_sort_add(sort, &line, &error))
+		;
+	unsetenv("TMPDIR");
+	assert_non_null(strstr(error.text, "/nowhere/at/all"));
+	sl_sort_close(sort);
+}
+
+/* ---- the tally
+ * ---------------------------------------------------------------------------------------------------- */
+
+static struct sluice_bytes key_text(char text[16], uint32_t number) {
+	return sl_slice(text, (size_t)snprintf(text, 16, "key-%u", number));
+}
+
+static void tallied(void **state) {
+	enum { KEYS = 5000, ADDS = 200000 };
+	static struct { uint64_t requests, denied; } twin[KEYS];
+	struct dice dice = dice_of(dice_seed(), __LINE__);
+	struct sl_tally tally;
+	char text[16];
+	uint64_t limited = 0, met = 0;
+	(void)state;
+	assert_true(sl_tally_open(&tally, SL_TALLY_SLOTS_MAX, SL_TALLY_TEXT_MAX));
+	for (int i = 0; i < ADDS; i++) {
+		uint32_t key = (uint32_t)(dice_below(&dice, KEYS) * dice_below(&dice, KEYS) / KEYS);
+		bool denied = dice_below(&dice, 3) == 0 && key % 2 == 0;
+		met += twin[key].requests++ == 0;
+		limited += denied && twin[key].denied == 0;
+		twin[key].denied += denied;
+		assert_true(sl_tally_add(&tally, key_text(text, key), denied));
+	}
+	assert_int_equal(tally.keys, met);
+	assert_int_equal(tally.limited, limited);
+	assert_false(tally.keys_at_least || tally.requests_at_least);
+	struct sl_tally_slot *worst = calloc(SL_TALLY_WORST_MAX, sizeof *worst);
+	uint32_t count = sl_tally_worst(&tally, worst, SL_TALLY_WORST_MAX);
+	assert_int_equal(count, limited < SL_TALLY_WORST_MAX ? limited : SL_TALLY_WORST_MAX);
+	for (uint32_t i = 0; i < count; i++) {
+		struct sluice_bytes key = sl_tally_text(&tally, &worst[i]);
+		snprintf(text, sizeof text, "%.*s", (int)key.len, (const char *)key.data);
+		uint32_t number = (uint32_t)strtoul(text + 4, NULL, 10);
+		assert_int_equal(worst[i].denied, twin[number].denied);
+		assert_int_equal(worst[i].requests, twin[number].requests);
+		assert_true(i == 0 || worst[i - 1].denied >= worst[i].denied);
+		twin[number].denied = 0; /* each is named once */
+	}
+	for (uint32_t i = 0; i < KEYS && count == SL_TALLY_WORST_MAX; i++)
+		assert_true(twin[i].denied <= worst[count - 1].denied); /* nobody worse was left out */
+	assert_int_equal(sl_tally_worst(&tally, worst, 0), 0);
+	free(worst);
+	sl_tally_close(&tally);
+}
+
+static void tally_ties(void **state) {
+	static const char *const order[] = {"b", "a", "ab", "c"};
+	struct sl_tally tally;
+	struct sl_tally_slot worst[4];
+	(void)state;
+	assert_true(sl_tally_open(&tally, 64, 1000));
+	for (int i = 3; i >= 0; i--)
+		assert_true(sl_tally_add(&tally, sl_str(order[i]), true));
+	assert_true(sl_tally_add(&tally, sl_str("b"), false));
+	assert_int_equal(sl_tally_worst(&tally, worst, 4), 4);
+	for (int i = 0; i < 4; i++)
+		assert_true(sl_bytes_equal(sl_tally_text(&tally, &worst[i]), sl_str(order[i])));
+	sl_tally_close(&tally);
+}
+
+/* A full table gives up those never denied, keeps every limited one, and says what it no longer knows. */
+static void tally_full(void **state) {
+	struct sl_tally tally;
+	char text[16];
+	(void)state;
+	assert_true(sl_tally_open(&tally, 64, 1000));
+	for (uint32_t i = 0; i < 20; i++)
+		assert_true(sl_tally_add(&tally, key_text(text, i), true));
+	assert_false(tally.requests_at_least);
+	for (uint32_t i = 20; i < 5000; i++)
+		assert_true(sl_tally_add(&tally, key_text(text, i), false));
+	assert_true(tally.requests_at_least);
+	assert_false(tally.keys_at_least);
+	assert_int_equal(tally.limited, 20);
+	for (uint32_t i = 20; i < 100; i++)
+		assert_true(sl_tally_add(&tally, key_text(text, i), true));
+	assert_true(tally.keys_at_least);
+	assert_true(tally.limited >= 33 && tally.limited <= 48); /* more than half of 64, at most three quarters */
+	for (uint32_t i = 0; i < 20; i++)
+		assert_true(sl_tally_add(&tally, key_text(text, i), true)); /* those in it count on */
+	struct sl_tally_slot worst[20];
+	assert_int_equal(sl_tally_worst(&tally, worst, 20), 20);
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(worst[i].denied, 2);
+	assert_int_equal(tally.slot_count, 64);
+	sl_tally_close(&tally);
+}
+
+static void tally_text_full(void **state) {
+	struct sl_tally tally;
+	struct sl_tally_slot worst[4];
+	char text[16];
+	(void)state;
+	assert_true(sl_tally_open(&tally, 64, 11));
+	for (uint32_t i = 0; i < 3; i++)
+		assert_true(sl_tally_add(&tally, key_text(text, i), true));
+	assert_true(sl_tally_add(&tally, sl_str(""), true));
+	assert_int_equal(tally.limited, 4);
+	assert_int_equal(sl_tally_worst(&tally, worst, 4), 4);
+	assert_int_equal(sl_tally_text(&tally, &worst[0]).len + sl_tally_text(&tally, &worst[1]).len, 0);
+	assert_true(sl_bytes_equal(sl_tally_text(&tally, &worst[2]), sl_str("key-0")));
+	assert_true(sl_bytes_equal(sl_tally_text(&tally, &worst[3]), sl_str("key-1")));
+	sl_tally_close(&tally);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(keys),
+		cmocka_unit_test(keys_refused),
+		cmocka_unit_test(values_too_long),
+		cmocka_unit_test(sorted),
+		cmocka_unit_test(too_many_runs),
+		cmocka_unit_test(no_temporary_file),
+		cmocka_unit_test(tallied),
+		cmocka_unit_test(tally_ties),
+		cmocka_unit_test(tally_full),
+		cmocka_unit_test(tally_text_full),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
