@@ -10,7 +10,7 @@ within a round, and the median of those is what counts.
   BENCH_LOG_ROUNDS=3      rounds that include the logs    BENCH_LOG_WARMUP_MS=10000  a window, so that logs are full
   BENCH_ONLY=name,name    some rows only                  BENCH_PARTS=inprocess,memory,resp  some parts
 
-How to read it: docs/design/007-bench.md. Everything goes to build/bench/results.json as well.
+How to read it: docs/design/006-bench.md. Everything goes to build/bench/results.json as well.
 """
 import json
 import os

@@ -19,7 +19,10 @@
 #include "base/assert.h"
 #include "store/store.h"
 
-enum { BATCH_ITEMS = 64 }; /* placed and prefetched ahead by sluice_decide_many() */
+enum {
+	BATCH_ITEMS = 64, /* placed and prefetched ahead by sluice_decide_many() */
+	SWEEP_PAGES = 16, /* searched for expired blocks by a call that found none free */
+};
 
 /* One limit of a call, while it is being decided. */
 struct member {
@@ -102,7 +105,13 @@ static sluice_err reserve(struct sluice_store *store, struct member *m, const st
 	bytes = sl_step_block_bytes(m->limit, &m->counter, call->cost);
 	if (bytes == 0)
 		return SLUICE_OK;
-	m->block = bytes == SL_BLOCK_TOO_LARGE ? 0 : sl_block_take(store, bytes, &m->block_bytes);
+	if (bytes == SL_BLOCK_TOO_LARGE)
+		return SLUICE_E_FULL;
+	m->block = sl_block_take(store, bytes, &m->block_bytes);
+	if (m->block == 0) {
+		sl_store_sweep(store, SWEEP_PAGES, call->now);
+		m->block = sl_block_take(store, bytes, &m->block_bytes);
+	}
 	return m->block != 0 ? SLUICE_OK : SLUICE_E_FULL;
 }
 

@@ -113,6 +113,15 @@ static bool sweep_others(struct sluice_store *store, struct sl_bucket *page, str
 	return freed;
 }
 
+void sl_store_sweep(struct sluice_store *store, uint64_t page_count, sluice_ns now) {
+	for (uint64_t turn = 0; turn < page_count; turn++) {
+		/* relaxed: two that take the same page sweep it twice, one after the other */
+		uint64_t page = __atomic_fetch_add(&store->sweep_page, 1, __ATOMIC_RELAXED) % store->page_count;
+		for (unsigned at = 0; at < SL_PAGE_BUCKETS; at++)
+			(void)sweep_others(store, store->pages[page].buckets, &store->pages[page].buckets[at], now);
+	}
+}
+
 /* A slot in another bucket of the page, nearest first: free, or with `reuse` also swept free. */
 static struct sl_slot *claim_spilled(struct sluice_store *store, const struct sl_place *place, sluice_ns now,
                                      bool reuse) {

@@ -21,6 +21,7 @@ struct sluice_store {
 	uint64_t page_count;
 	uint64_t secret[2];
 	uint64_t arena_bytes;
+	uint64_t sweep_page;                    /* where sl_store_sweep() goes on; atomic */
 	void (*relax)(void);                    /* called by a waiter that has spun for a while; lets others run */
 	void (*release)(struct sluice_store *); /* how whoever mapped the arena unmaps it; NULL: not ours to */
 };
@@ -109,6 +110,10 @@ static inline struct sl_slot *sl_slot_find(const struct sl_place *place) {
 /* Takes a slot for a new counter whose home is locked, pinned and its state zeroed: a free one at home, an expired one
  * at home, a free one in the page, an expired one in the page. NULL: the page is full of counters in use. */
 struct sl_slot *sl_slot_claim(struct sluice_store *store, const struct sl_place *place, sluice_ns now);
+
+/* Frees what has expired in the next `page_count` pages, as far as its locks are free: for a caller that found no
+ * block. Slots that it must keep are pinned. */
+void sl_store_sweep(struct sluice_store *store, uint64_t page_count, sluice_ns now);
 
 /* Keeps a found slot from being taken for expired by a claim of the same call; the home is locked. Returns the tag to
  * give back to sl_slot_unpin(); sl_slot_publish() unpins too. */

@@ -416,7 +416,8 @@ def test_memory_is_taken_as_it_is_used(sluice_bin, tmp_path):
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0
-    assert used.ru_maxrss < 100 * 1024  # KiB; 17 MiB where it was written
+    # KiB. 17 MiB in pages of 4 KiB; in huge ones (where the kernel has some to give) a thousand keys touch at most 512.
+    assert used.ru_maxrss < 600 * 1024
 
 
 def test_a_full_disk_is_told(sluice_bin, tmp_path):
