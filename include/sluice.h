@@ -4,11 +4,27 @@
  * and keys, all or nothing; batches), then policies.
  *
  * Caveats first
- *  - A store lives in private memory of this process: it is shared by all threads, not by other processes.
- *  - The bounds printed in docs/limits.md hold while the store is not full. A full store answers SLUICE_E_FULL for
- *    keys that it has no room for; whether that means "allow" or "deny" is yours to say.
- *  - Instants are Unix nanoseconds that you pass in or sluice_now() reads. A counter's clock never runs backwards: an
- *    instant before its last charge counts as the instant of that charge.
+ *  - A store in a file or in shared memory is shared by all processes of one host that open it, also across containers
+ *    with namespaces of their own, but never by two hosts or two kernels: a network filesystem, or one shared with a
+ *    virtual machine, is not supported and would corrupt nothing but count wrongly.
+ *  - Who holds a lock is told by POSIX record locks on the file, which the kernel drops when a process closes *any*
+ *    descriptor of it: a process that has a store open must not open() and close() its file by other means (to back it
+ *    up, say: copy it from another process, best with all users stopped; see `sluice store dump`).
+ *  - After fork() the child goes on with every store that it inherited: shared ones stay shared, private ones become a
+ *    copy of its own. Processes made by a bare clone() system call must open the store themselves.
+ *  - Nobody may truncate a store's file while it is open: the kernel would end its users by SIGBUS. Its disk space is
+ *    reserved when it is created, so that a full disk can't.
+ *  - A process that dies inside a call, at whatever instruction, leaves every counter whole, with its call charged in
+ *    full, in part, or not. Others may wait for the death to be noticed, some milliseconds, once.
+ *  - After a power cut the file may be torn: the first process to open it checks all of it, drops what is torn and
+ *    counts what it dropped. That walk is O(size): about 0.3 s a GiB.
+ *  - A file belongs to the version of the format and the kind of machine that wrote it; others refuse it.
+ *  - The bounds printed in docs/limits.md hold while the store is not full. A full store evicts: first what counts no
+ *    longer, then the least used counters of its neighbourhood, whose use is remembered conservatively; a key never
+ *    starts with more than its quota. SLUICE_E_FULL remains for logs that find no room, and for a store of whose counters
+ *    all are in use by calls at this instant; whether that means "allow" or "deny" is yours to say.
+ *  - Instants are Unix nanoseconds that you pass in, or that sluice_store_now() reads. A counter's clock never runs
+ *    backwards: an instant before its last charge counts as the instant of that charge.
  *  - A log (sliding-log) keeps instants rounded up to 1 ms: nothing expires early, nothing more than 1 ms late.
  *  - Denied is a decision, not an error: look at `allowed` only after the call returned SLUICE_OK.
  *
@@ -51,12 +67,15 @@ enum {
 /* What a call says of itself. Negative is failure: nothing was charged and nothing was changed. */
 typedef enum sluice_err {
 	SLUICE_OK = 0,
-	SLUICE_E_SYNTAX = -1,  /* text that does not follow the notation or the policy format */
-	SLUICE_E_RANGE = -2,   /* a number, a length or a count outside its documented range */
-	SLUICE_E_FULL = -3,    /* the store has no room for a new counter or a longer log */
-	SLUICE_E_MEMORY = -4,  /* the system gave no memory */
-	SLUICE_E_SYSTEM = -5,  /* a file or a clock could not be read; the error's text says which and why */
-	SLUICE_E_MISUSE = -6,  /* a null pointer, an unknown operation */
+	SLUICE_E_SYNTAX = -1, /* text that does not follow the notation or the policy format */
+	SLUICE_E_RANGE = -2,  /* a number, a length or a count outside its documented range */
+	SLUICE_E_FULL = -3,   /* the store has no room for a new counter or a longer log */
+	SLUICE_E_MEMORY = -4, /* the system gave no memory */
+	SLUICE_E_SYSTEM = -5, /* a file or a clock could not be read; the error's text says which and why */
+	SLUICE_E_MISUSE = -6, /* a null pointer, an unknown operation */
+	SLUICE_E_NONE = -7,   /* there is no such store */
+	SLUICE_E_STORE = -8,  /* not a store that this version can use */
+	SLUICE_E_BUSY = -9,   /* others hold it */
 } sluice_err;
 
 /* Borrowed bytes: never NUL-ended, never kept by a call. `data` may be NULL where `len` is 0. */
@@ -88,11 +107,11 @@ typedef enum sluice_edge { SLUICE_EDGE_COUNT = 0, SLUICE_EDGE_DROP = 1, SLUICE_E
 /* A limit: an algorithm with its numbers, validated. Fill it with sluice_limit_parse() only; the fields up to
  * `precision_ns` may be read, the rest is derived. A value: copy it freely, it owns nothing. */
 struct sluice_limit {
-	uint8_t algorithm;      /* enum sluice_algorithm */
-	uint8_t edge;           /* enum sluice_edge; sliding-buckets only */
-	uint16_t bucket_count;  /* n = W / P, 2..4096; sliding-buckets only */
-	uint32_t quota;         /* Q, in units of cost */
-	uint32_t burst;         /* B of token-bucket, N of leaky-bucket's queue; else 0 */
+	uint8_t algorithm;     /* enum sluice_algorithm */
+	uint8_t edge;          /* enum sluice_edge; sliding-buckets only */
+	uint16_t bucket_count; /* n = W / P, 2..4096; sliding-buckets only */
+	uint32_t quota;        /* Q, in units of cost */
+	uint32_t burst;        /* B of token-bucket, N of leaky-bucket's queue; else 0 */
 	uint32_t reserved;
 	sluice_ns window_ns;    /* W, 1 ms .. 3660 d; 0 for unlimited */
 	sluice_ns precision_ns; /* P, sliding-buckets only */
@@ -131,23 +150,72 @@ struct sluice_decision {
 
 struct sluice_store;
 
+/* Where a store lives: in memory of this process, unless `file` or `shared` names another home (not both). */
 struct sluice_store_options {
-	uint64_t memory_bytes; /* of the whole arena; 1 MiB .. 256 GiB, 0 for 64 MiB. Taken from the system as it is used */
-	uint32_t blocks_percent; /* share of it for logs and sub-buckets, 1..90; 0 for 50. The rest holds the counters */
+	uint64_t
+		memory_bytes; /* of the whole arena, rounded down to 4 KiB; 1 MiB .. 256 GiB. 0: 64 MiB for a new one, and for
+	                        * one that exists whatever it has. Private memory is taken from the system as it is used, a
+	                        * file's and shared memory's space at once */
+	uint32_t blocks_percent; /* share of it for logs and sub-buckets, 1..90; 0 for 50. The rest holds the counters. Only
+	                          * for a new one: an existing store keeps its own */
+	const char *file;        /* path of a file on a local filesystem; created where there is none, unless `existing` */
+	const char *shared;      /* name of memory shared by the processes of this host, 1..200 of [A-Za-z0-9._-]; it stays
+	                          * until the host restarts or sluice_store_forget() */
+	uint32_t mode;           /* permissions of what is created; 0 for 0600. The umask applies */
+	bool existing;           /* do not create: SLUICE_E_NONE where there is none */
 };
 
-/* Opens a store in private memory. `options` may be NULL. The store is yours: close it with sluice_store_close().
- * Returns SLUICE_OK, SLUICE_E_RANGE for a size out of range, SLUICE_E_MEMORY; `error` (may be NULL) says more. */
+/* Opens a store. `options` may be NULL. The store is yours: close it with sluice_store_close(). A process may open the
+ * same one several times. Returns SLUICE_OK, or with `error` (may be NULL) saying more:
+ *  SLUICE_E_RANGE   a size or name out of range; a size that is not the one that the store was created with
+ *  SLUICE_E_NONE    there is none, and `existing` was said
+ *  SLUICE_E_STORE   the file is none of ours, of another version, truncated, damaged in its header, or was made on
+ *                   another kind of machine; it is left as it is
+ *  SLUICE_E_BUSY    another process has been opening it for 10 s; 255 processes have it open
+ *  SLUICE_E_MEMORY, SLUICE_E_SYSTEM   the system refused memory or the file: no permission, no space */
 SLUICE_API SLUICE_MUST_USE sluice_err sluice_store_open(struct sluice_store **store,
                                                         const struct sluice_store_options *options,
                                                         struct sluice_error *error);
 
-/* Closes a store and gives its memory back. NULL is allowed. */
+/* Closes a store. Private memory is given back; what is in a file or shared memory stays. NULL is allowed. */
 SLUICE_API void sluice_store_close(struct sluice_store *store);
 
-/* The running clock: Unix nanoseconds from CLOCK_BOOTTIME, anchored to wall time once a process, so that a step of the
- * wall clock neither frees nor locks anybody. About 25 ns. */
+/* Removes the name of shared memory; processes that have it open go on with it. SLUICE_OK, SLUICE_E_NONE, _SYSTEM. */
+SLUICE_API SLUICE_MUST_USE sluice_err sluice_store_forget(const char *shared, struct sluice_error *error);
+
+/* The store's clock: Unix nanoseconds from CLOCK_BOOTTIME, anchored to wall time once. All processes that share a store
+ * read the same clock; a step of the wall clock, a suspend and a restart of any of them change nothing. When the host
+ * has restarted the first opener anchors it anew, to wall time or, where that lies earlier, to the latest instant that
+ * the store has seen: time stands still rather than run back. About 25 ns. */
+SLUICE_API sluice_ns sluice_store_now(const struct sluice_store *store);
+
+/* The clock of a process without a store; that of private stores. */
 SLUICE_API sluice_ns sluice_now(void);
+
+/* What a store is and holds. */
+struct sluice_store_stats {
+	uint64_t memory_bytes, blocks_percent;
+	uint64_t slots, slots_used, slots_expired; /* expired ones are used ones that count no longer */
+	uint64_t slots_spilled;                    /* in another bucket than their own */
+	uint64_t slots_with_block;
+	uint64_t block_bytes, block_bytes_free;
+	uint64_t sketch_bytes;
+	uint64_t uses[8];     /* counters in use by how much of their quota was used: up to 1/32, 1/16, 1/10, 1/5, 2/5, 3/4,
+	                       * less than all, all */
+	uint64_t evicted;     /* counters in use that made room for others, since the store was created */
+	uint64_t from_sketch; /* counters that started with less than their quota for it */
+	uint64_t recoveries;  /* locks taken from processes that had died */
+	uint64_t repairs;     /* times that a first opener checked all of it */
+	uint64_t dropped;     /* counters that were dropped then, as torn */
+	uint32_t processes;   /* that have it open */
+	sluice_ns created_ns; /* wall time */
+};
+
+/* Fills `stats`, walking the whole store beside its users: O(size), about 0.3 s a GiB. */
+SLUICE_API void sluice_store_stats(struct sluice_store *store, struct sluice_store_stats *stats);
+
+/* Checks every structure and reference of a store that nobody else has open. Returns NULL or what is wrong. */
+SLUICE_API const char *sluice_store_verify(const struct sluice_store *store);
 
 /* ---- deciding: the simple call ------------------------------------------------------------------------------- */
 
@@ -181,9 +249,9 @@ struct sluice_call {
 	uint32_t item_count;
 	uint32_t cost;
 	sluice_operation operation;
-	bool want_next;               /* in: fill next_after_ns as well (one more search) */
-	sluice_ns now;                /* in: the instant, Unix ns */
-	struct sluice_decision *each; /* in: item_count decisions to fill, or NULL */
+	bool want_next;                /* in: fill next_after_ns as well (one more search) */
+	sluice_ns now;                 /* in: the instant, Unix ns */
+	struct sluice_decision *each;  /* in: item_count decisions to fill, or NULL */
 	struct sluice_decision merged; /* out: index counts items; observed and unlimited ones are never named */
 	uint32_t forgotten;            /* out: SLUICE_RESET */
 	sluice_err err;                /* out: SLUICE_OK, SLUICE_E_FULL, SLUICE_E_RANGE (too many items), SLUICE_E_MISUSE */

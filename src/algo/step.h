@@ -29,6 +29,12 @@ void sl_step(const struct sluice_limit *limit, struct sl_counter *counter, sluic
 /* Prefetches what sl_step() will read of counter->block, by its state alone; both may be out of date. */
 void sl_step_prefetch(const struct sluice_limit *limit, const struct sl_counter *counter);
 
+/* After sl_step() at the same instant and before sl_step_write() in the present block: makes counter->state one that
+ * says the same of every instant from now on, and of which the write to come destroys nothing, so that a process that
+ * dies within the write leaves a counter that is whole. Returns whether the state changed: then it is to be published
+ * first. */
+bool sl_step_prepare(const struct sluice_limit *limit, struct sl_counter *counter);
+
 /* After sl_step() at the same instant: how many bytes of block a charge of `cost` needs. 0 when the present one serves,
  * else of a new one, which sl_step_write() is then given and the old one is free after it; SL_BLOCK_TOO_LARGE when
  * there can be none. */
@@ -43,6 +49,23 @@ void sl_step_write(const struct sluice_limit *limit, struct sl_counter *counter,
 /* Gives back at most `cost`, newest charges that still count first, in counter->state and its block. Returns whether
  * anything changed. */
 bool sl_step_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost);
+
+/* What is known of a counter that is gone: at `instant` it was charged for the last time, and held at most `cost`. */
+struct sl_held {
+	sluice_ns instant;
+	uint64_t cost;
+};
+
+/* Bytes of block that sl_step_assume() needs; 0 for algorithms without blocks. At most SL_ASSUME_BYTES_MAX. */
+uint64_t sl_step_assume_bytes(const struct sluice_limit *limit);
+enum { SL_ASSUME_BYTES_MAX = (SL_BUCKETS_MAX + 1) * 4 + 64 };
+
+/* Makes counter->state and its block those of a counter that at every instant from the last of `held` on (1..8, instants
+ * rising, costs falling, none above the capacity) is at least as used as each counter that `held` may speak of. The next
+ * charge needs no longer block.
+ *  block  of sl_step_assume_bytes() or more; NULL where that is 0. Becomes counter->block */
+void sl_step_assume(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_held *held, int count,
+                    void *block, uint64_t block_bytes);
 
 /* For how long after the charge that `decision` reports the state may differ from no state, under any edge. */
 static inline sluice_ns sl_step_life(const struct sluice_limit *limit, const struct sluice_decision *decision) {

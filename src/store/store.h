@@ -1,8 +1,10 @@
-/* The store: memory in, counters found and locked. It never knows what a limit is. */
+/* The store: memory in, counters found and locked. It never knows what a limit is. See layout.h for its bytes, and
+ * docs/design/008-store.md for why they are as they are. */
 #ifndef SL_STORE_H
 #define SL_STORE_H
 
 #include "base/math.h"
+#include "base/point.h"
 #include "base/siphash.h"
 #include "store/layout.h"
 
@@ -15,52 +17,89 @@ enum {
 /* A process's handle of an arena: where it is mapped here, and nothing that another process would have to know. */
 struct sluice_store {
 	struct sl_header *header;
+	struct sl_processes *processes;
+	struct sl_blocks *blocks;
 	struct sl_page *pages;
-	uint8_t *units;
+	struct sl_cell *sketch;
 	uint8_t *map;
+	uint8_t *units;
 	uint64_t page_count;
 	uint64_t secret[2];
+	uint32_t hash_shift;
+	uint32_t owner;     /* this process's lock word; 0: it may not decide (no row was free for it after a fork) */
+	uint64_t latest_ns; /* header->latest_charge_ns as last seen; atomic */
 	uint64_t arena_bytes;
-	uint64_t sweep_page;                    /* where sl_store_sweep() goes on; atomic */
-	void (*relax)(void);                    /* called by a waiter that has spun for a while; lets others run */
-	void (*release)(struct sluice_store *); /* how whoever mapped the arena unmaps it; NULL: not ours to */
+	void (*relax)(const struct sluice_store *);                         /* lets others run; NULL: spins on */
+	bool (*owner_is_dead)(const struct sluice_store *, uint32_t owner); /* NULL: none ever is */
+	void *home;                                                         /* of whoever mapped the arena */
 };
 
-/* Formats `bytes` of zeroed memory (page-aligned) as an empty arena.
+/* ---- the arena (arena.c) --------------------------------------------------------------------------------------- */
+
+/* Formats `bytes` of zeroed memory (page-aligned, a multiple of a page) as an empty arena.
  *  blocks_percent  share for blocks, 1..90
  *  secret          16 random bytes
+ *  wall_ns         noted for people
  * Returns SLUICE_OK or SLUICE_E_RANGE for a size out of SL_ARENA_BYTES_MIN..MAX. O(1) but for the block map. */
 SLUICE_MUST_USE sluice_err sl_arena_format(void *memory, uint64_t bytes, uint32_t blocks_percent,
-                                           const uint64_t secret[2]);
+                                           const uint64_t secret[2], sluice_ns wall_ns);
 
-/* Fills a handle for a formatted arena; owns nothing. */
+/* Whether the first `bytes` of memory are the header of a finished arena of this version. NULL, or what is wrong, for a
+ * person. Reads nothing but sizeof(struct sl_header); the rest may be missing. */
+const char *sl_arena_refuse(const void *memory, uint64_t bytes);
+
+/* Fills a handle for an arena that sl_arena_refuse() has nothing against; owns nothing. `owner`, `relax`,
+ * `owner_is_dead` and `home` are the caller's to fill. */
 void sl_arena_attach(struct sluice_store *store, void *memory);
+
+/* What was found by a first opener, who has the arena for itself: nobody else is attached. */
+struct sl_repair {
+	uint64_t counters; /* kept */
+	uint64_t dropped;  /* torn: in a place where they may not be, twice, from the future, with a block not theirs */
+	uint64_t fresh;    /* claimed by an owner that died before it charged them */
+	uint64_t blocks;   /* kept */
+};
+
+/* Makes an arena whole after a crash, a power cut or damage: frees all locks, drops what is torn, builds spill bits,
+ * block map and free lists anew from the slots that are left. Never fails; any bytes may stand in the arena behind its
+ * header. O(arena). */
+void sl_arena_repair(struct sluice_store *store, struct sl_repair *found);
 
 /* The bytes of the arena, for tests that compare them. */
 const void *sl_store_arena(const struct sluice_store *store, size_t *bytes);
 
 /* Walks the whole arena: every tag in a place where it may be, every spill bit, every block referred to once, the free
- * blocks disjoint from them. Quiet stores only. Returns NULL, or what is wrong. */
+ * runs disjoint from them. Quiet stores only. Returns NULL, or what is wrong. */
 const char *sl_store_verify(const struct sluice_store *store);
 
-/* ---- finding -------------------------------------------------------------------------------------------------- */
+/* Raises header->latest_charge_ns above `now`; before any charge whose instant is at or past store->latest_ns. */
+void sl_store_raise_latest(struct sluice_store *store, sluice_ns now);
+
+/* ---- finding (slot.c) ------------------------------------------------------------------------------------------ */
 
 /* Where a counter lives, as its fingerprint says. */
 struct sl_place {
 	struct sl_bucket *home;
-	uint64_t tag; /* without a lifetime */
+	uint64_t tag; /* without use and lifetime */
 };
+
+static inline uint64_t sl_page_of_hash(const struct sluice_store *store, uint64_t hash) {
+	return (uint64_t)(sl_mul(hash << store->hash_shift, store->page_count) >> 64);
+}
+
+static inline struct sl_place sl_place_of_hash(const struct sluice_store *store, uint64_t hash, bool has_block) {
+	uint64_t home = hash & (SL_PAGE_BUCKETS - 1);
+	uint64_t print = hash >> SL_HASH_HOME_BITS << (64 - SL_HASH_PRINT_BITS) >> (64 - SL_HASH_PRINT_BITS);
+	return (struct sl_place){&store->pages[sl_page_of_hash(store, hash)].buckets[home],
+	                         (print != 0 ? print : 1) << SL_TAG_PRINT_SHIFT |
+	                             (uint64_t)has_block << SL_TAG_BLOCK_SHIFT | home << SL_TAG_HOME_SHIFT};
+}
 
 /* One or two words of identity and the key's bytes to a place. The first word must tell whether there is a second.
  * `has_block`: the counter's algorithm keeps a block. */
 static inline struct sl_place sl_place_of(const struct sluice_store *store, const uint64_t *identity, int words,
                                           struct sluice_bytes key, bool has_block) {
-	uint64_t hash = sl_siphash(store->secret, identity, words, key, 1, 3);
-	/* the page comes from the high bits, home and fingerprint are the low ones */
-	uint64_t page = (uint64_t)(sl_mul(hash, store->page_count) >> 64);
-	uint64_t home = hash & (SL_PAGE_BUCKETS - 1), print = hash << 9 >> 14;
-	return (struct sl_place){&store->pages[page].buckets[home],
-	                         (print != 0 ? print : 1) << 14 | (uint64_t)has_block << 13 | home << 8};
+	return sl_place_of_hash(store, sl_siphash(store->secret, identity, words, key, 1, 3), has_block);
 }
 
 static inline void sl_place_prefetch(const struct sl_place *place) {
@@ -68,31 +107,22 @@ static inline void sl_place_prefetch(const struct sl_place *place) {
 	__builtin_prefetch((const char *)place->home + 64, 1);
 }
 
-/* Takes and gives back the lock of a bucket. Locks of several are taken in address order. */
-void sl_bucket_lock_slow(const struct sluice_store *store, uint32_t *lock);
-
-static inline bool sl_lock_try(uint32_t *lock) {
-	uint32_t free = 0;
-	/* acquire; pairs with sl_unlock */
-	return __atomic_compare_exchange_n(lock, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
-}
-
-static inline void sl_lock(const struct sluice_store *store, uint32_t *lock) {
-	if (!sl_lock_try(lock))
-		sl_bucket_lock_slow(store, lock);
-}
-
-static inline void sl_unlock(uint32_t *lock) {
-	__atomic_store_n(lock, 0, __ATOMIC_RELEASE); /* release; pairs with sl_lock_try */
-}
-
 /* Tags of a bucket are claimed by other homes without its lock: every access is atomic. */
 static inline uint64_t sl_slot_tag(const struct sl_slot *slot) {
 	return __atomic_load_n(&slot->tag, __ATOMIC_RELAXED);
 }
 
+static inline struct sl_bucket *sl_slot_bucket(const struct sl_slot *slot) {
+	return (struct sl_bucket *)((uintptr_t)slot & ~(uintptr_t)(SL_BUCKET_BYTES - 1));
+}
+
+static inline uint64_t *sl_slot_state(const struct sl_slot *slot) {
+	struct sl_bucket *bucket = sl_slot_bucket(slot);
+	return bucket->states[slot - bucket->slots];
+}
+
 static inline bool sl_tag_matches(uint64_t slot_tag, uint64_t tag) {
-	return (slot_tag ^ tag) >> 8 == 0;
+	return (slot_tag ^ tag) >> SL_TAG_HOME_SHIFT == 0;
 }
 
 /* The rest of sl_slot_find(): the buckets that the home's spill bits name. */
@@ -107,66 +137,207 @@ static inline struct sl_slot *sl_slot_find(const struct sl_place *place) {
 	return __builtin_expect(place->home->spill != 0, 0) ? sl_slot_find_spilled(place) : NULL;
 }
 
-/* Takes a slot for a new counter whose home is locked, pinned and its state zeroed: a free one at home, an expired one
- * at home, a free one in the page, an expired one in the page. NULL: the page is full of counters in use. */
-struct sl_slot *sl_slot_claim(struct sluice_store *store, const struct sl_place *place, sluice_ns now);
-
-/* Frees what has expired in the next `page_count` pages, as far as its locks are free: for a caller that found no
- * block. Slots that it must keep are pinned. */
-void sl_store_sweep(struct sluice_store *store, uint64_t page_count, sluice_ns now);
-
-/* Keeps a found slot from being taken for expired by a claim of the same call; the home is locked. Returns the tag to
- * give back to sl_slot_unpin(); sl_slot_publish() unpins too. */
-uint64_t sl_slot_pin(struct sl_slot *slot);
-void sl_slot_unpin(struct sl_slot *slot, uint64_t tag);
-
-/* Frees a counter's slot and its block, if it has one; its home is locked. */
-void sl_slot_free(struct sluice_store *store, const struct sl_place *place, struct sl_slot *slot);
-
-/* The lifetime code of a wait: see layout.h I3. */
-uint64_t sl_life_code(sluice_ns life_ns);
-
-/* Writes a state. Its readers hold the lock, but for sl_slot_hint(): hence atomic, though nothing is ordered by it. */
-static inline void sl_slot_write(struct sl_slot *slot, const uint64_t state[2]) {
-	__atomic_store_n(&slot->state[0], state[0], __ATOMIC_RELAXED);
-	__atomic_store_n(&slot->state[1], state[1], __ATOMIC_RELAXED);
-}
-
 /* Without a lock, for prefetching: the state that a counter seems to have; false when it is not in its home bucket. */
 static inline bool sl_slot_hint(const struct sl_place *place, uint64_t state[2]) {
 	const struct sl_slot *slots = place->home->slots;
 	for (int i = 0; i < SL_BUCKET_SLOTS; i++)
 		if (sl_tag_matches(sl_slot_tag(&slots[i]), place->tag)) {
-			state[0] = __atomic_load_n(&slots[i].state[0], __ATOMIC_RELAXED);
-			state[1] = __atomic_load_n(&slots[i].state[1], __ATOMIC_RELAXED);
+			const uint64_t *found = sl_slot_state(&slots[i]);
+			state[0] = __atomic_load_n(&found[0], __ATOMIC_RELAXED);
+			state[1] = __atomic_load_n(&found[1], __ATOMIC_RELAXED);
 			return true;
 		}
 	return false;
 }
 
-/* Publishes a state and the lifetime that it has from its last charge on. The home is locked. */
-static inline void sl_slot_publish(struct sl_slot *slot, const uint64_t state[2], sluice_ns life_ns) {
-	uint64_t tag = sl_slot_tag(slot), with_life = (tag & ~(uint64_t)255) | sl_life_code(life_ns);
+/* ---- locks (lock.c) -------------------------------------------------------------------------------------------- */
+
+/* Waits for a lock, and takes it from an owner that has died. Returns true when it was taken so. */
+bool sl_lock_slow(const struct sluice_store *store, uint32_t *lock);
+
+static inline bool sl_lock_try(const struct sluice_store *store, uint32_t *lock) {
+	uint32_t free = 0;
+	/* acquire; pairs with sl_unlock */
+	return __atomic_compare_exchange_n(lock, &free, store->owner, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+static inline void sl_unlock(uint32_t *lock) {
+	__atomic_store_n(lock, 0, __ATOMIC_RELEASE); /* release; pairs with sl_lock_try */
+}
+
+/* The lock of a home bucket taken from a dead owner: what it left half done there is undone. */
+void sl_home_recover(struct sluice_store *store, struct sl_bucket *home);
+
+/* Takes the lock of a home bucket. Locks of several are taken in address order. */
+static inline void sl_home_lock(struct sluice_store *store, struct sl_bucket *home) {
+	if (__builtin_expect(!sl_lock_try(store, &home->lock), 0) && sl_lock_slow(store, &home->lock))
+		sl_home_recover(store, home);
+}
+
+static inline void sl_home_unlock(struct sl_bucket *home) {
+	sl_unlock(&home->lock);
+}
+
+/* ---- claiming, publishing, freeing (slot.c, publish.h) --------------------------------------------------------- */
+
+/* The slots that a call has found or claimed so far: no claim and no sweep of the same call may take one of them for
+ * expired or evict it. Their homes are locked by the call. */
+struct sl_hold {
+	const struct sl_slot *slots[SLUICE_ITEMS_MAX];
+	uint32_t count;
+};
+
+/* Takes a slot for a new counter whose home is locked: FRESH, its state zeroed. A free one at home, an expired one at
+ * home, a free one in the page, an expired one in the page; else the least used counter of the page is evicted into the
+ * sketch. NULL only when every counter of the page is held, or its home locked by others. */
+struct sl_slot *sl_slot_claim(struct sluice_store *store, const struct sl_place *place, sluice_ns now,
+                              const struct sl_hold *hold);
+
+/* Frees a counter's slot and its block, if it has one; its home is locked, and no change of blocks is open. */
+void sl_slot_free(struct sluice_store *store, const struct sl_place *place, struct sl_slot *slot);
+
+/* Frees counters that have expired and own blocks, in the next pages from where the last search ended; where there are
+ * none, evicts the least used owner of a block that it met. Homes locked by others are passed over. Returns whether
+ * anything was freed. For a caller to whom sl_blocks_take() has said no; no change of blocks is open. */
+bool sl_store_make_room(struct sluice_store *store, sluice_ns now, const struct sl_hold *hold);
+
+/* The lifetime code of a wait: see layout.h I3. */
+uint64_t sl_life_code(sluice_ns life_ns);
+
+/* The use of a quota of which `remaining` is left: 0..SL_USES - 1; see sl_use_cost(). */
+static inline uint64_t sl_use_of(uint64_t quota, uint64_t remaining) {
+	uint64_t used = quota > remaining ? quota - remaining : 0;
+	if (remaining == 0)
+		return 7;
+	/* sums of comparisons: quicker than a division, and exact */
+	return (uint64_t)(used * 32 > quota) + (used * 16 > quota) + (used * 10 > quota) + (used * 5 > quota) +
+	       (used * 5 > 2 * quota) + (used * 4 > 3 * quota);
+}
+
+/* The greatest cost that a counter of a quota and a use can hold. */
+uint64_t sl_use_cost(uint64_t quota, uint64_t use);
+
+/* Writes 16 aligned bytes with one instruction: a process that dies leaves the old ones or the new ones. Compilers split
+ * a 16-byte store of theirs in two. */
+static inline void sl_store16(uint64_t to[2], uint64_t low, uint64_t high) {
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+	typedef uint64_t pair __attribute__((vector_size(16)));
+	pair both = {low, high};
+	__asm__ volatile("movaps %1, %0" : "=m"(*(pair *)(void *)to) : "x"(both) : "memory");
+#else
+	__atomic_store_n(&to[0], low, __ATOMIC_RELAXED);
+	__atomic_store_n(&to[1], high, __ATOMIC_RELAXED);
+#endif
+}
+
+/* Writes a state whose lifetime stays as it is. The home is locked. */
+static inline void sl_slot_write(struct sl_slot *slot, const uint64_t state[2]) {
+	SL_POINT();
+	sl_store16(sl_slot_state(slot), state[0], state[1]);
+	SL_POINT();
+}
+
+/* Publishes a state, its use and the lifetime that it has from its last charge on, in the order of layout.h I6. The
+ * home is locked. */
+static inline void sl_slot_publish(struct sl_slot *slot, const uint64_t state[2], uint64_t use, sluice_ns life_ns) {
+	uint64_t old = sl_slot_tag(slot), life = sl_life_code(life_ns), old_life = old & SL_LIFE_FRESH;
+	uint64_t tag = old >> SL_TAG_HOME_SHIFT << SL_TAG_HOME_SHIFT | use << SL_TAG_USE_SHIFT | life;
+	if (old_life < life)
+		__atomic_store_n(&slot->tag, tag, __ATOMIC_RELAXED); /* the lock's release orders it */
 	sl_slot_write(slot, state);
-	if (tag != with_life)
-		__atomic_store_n(&slot->tag, with_life, __ATOMIC_RELAXED); /* the lock's release orders it */
+	if (old_life >= life && tag != old)
+		__atomic_store_n(&slot->tag, tag, __ATOMIC_RELAXED);
+	SL_POINT();
 }
 
-/* ---- blocks ----------------------------------------------------------------------------------------------------- */
+/* ---- the sketch (sketch.c) ------------------------------------------------------------------------------------- */
 
-/* Takes a block of at least `bytes`; returns its number (> 0) and its true size, or 0 when there is no room.
- * O(log of the arena), under one lock for all blocks; asked for only when a log grows. */
-uint32_t sl_block_take(struct sluice_store *store, uint64_t bytes, uint64_t *true_bytes);
-void sl_block_free(struct sluice_store *store, uint32_t block);
+/* What is remembered of a counter that was evicted: at `instant` it was charged for the last time, and held at most
+ * sl_use_cost(quota, use) then. */
+struct sl_past {
+	sluice_ns instant;
+	uint64_t use;
+};
+
+/* Remembers a counter by its tag and page: `instant` of its last charge. */
+void sl_sketch_note(struct sluice_store *store, uint64_t page, uint64_t tag, sluice_ns instant);
+
+/* What the sketch has of a counter that has no slot: fills at most SL_USES pasts, in the order of their instants, uses
+ * falling; nothing that a counter of `life_ns` would have forgotten by `now`. Returns how many. Two misses of memory;
+ * call it only where sl_sketch_is_used(). */
+int sl_sketch_ask(const struct sluice_store *store, const struct sl_place *place, sluice_ns now, sluice_ns life_ns,
+                  struct sl_past pasts[SL_USES]);
+
+static inline bool sl_sketch_is_used(const struct sluice_store *store) {
+	return __atomic_load_n(&store->header->sketch_latest_ns, __ATOMIC_RELAXED) != 0;
+}
+
+/* ---- blocks (blocks.c) ----------------------------------------------------------------------------------------- */
+
+/* A change of the blocks: between begin and commit, whoever has begun holds the one lock of all blocks. A change that
+ * is not committed, because its owner died or gave up, has not happened. Home locks are taken before, never within. */
+void sl_blocks_begin(struct sluice_store *store);
+void sl_blocks_commit(struct sluice_store *store);
+void sl_blocks_abort(struct sluice_store *store);
+
+/* Within a change: takes a block of at least `bytes`; returns its number (> 0) and its true size, or 0 when there is no
+ * room. O(1). */
+uint32_t sl_blocks_take(struct sluice_store *store, uint64_t bytes, uint64_t *true_bytes);
+
+/* Within a change: frees a block. O(1). */
+void sl_blocks_free(struct sluice_store *store, uint32_t block);
+
+/* Within a change: an aligned word of the arena that the caller is about to write will have its present value again if
+ * the change does not happen. */
+void sl_blocks_save(struct sluice_store *store, const void *word);
+
+/* What stands before the memory of a block that is taken. */
+struct sl_block_head {
+	uint32_t unit_count;
+	uint32_t reserved;
+};
+
 static inline void *sl_block_memory(const struct sluice_store *store, uint32_t block) {
-	return store->units + (size_t)block * SL_UNIT_BYTES;
+	return store->units + (size_t)block * SL_UNIT_BYTES + sizeof(struct sl_block_head);
 }
-uint64_t sl_block_bytes(const struct sluice_store *store, uint32_t block);
 
-/* Sets up the free lists of a formatted arena. */
-void sl_blocks_format(struct sluice_store *store);
+/* Its true size. On the line that the block begins with, so it costs no miss of its own. */
+static inline uint64_t sl_block_bytes(const struct sluice_store *store, uint32_t block) {
+	const struct sl_block_head *head = (const void *)(store->units + (size_t)block * SL_UNIT_BYTES);
+	return (uint64_t)head->unit_count * SL_UNIT_BYTES - sizeof *head;
+}
+
+/* Sets up the free lists of a formatted arena, or after a repair, from a map of which only taken units are marked. */
+void sl_blocks_rebuild(struct sluice_store *store);
 
 /* Checks the block map and free lists; NULL, or what is wrong. */
 const char *sl_blocks_verify(const struct sluice_store *store);
+
+/* ---- walking (scan.c) ------------------------------------------------------------------------------------------ */
+
+/* A counter as it stands, for tools: all that another arena needs to take it in. */
+struct sl_entry {
+	uint64_t hash; /* of 64 bits, or of the low 52 where the arena has a hash_shift */
+	uint64_t tag;  /* use and lifetime; whether it has a block */
+	uint64_t state[2];
+	const void *block; /* NULL: none */
+	uint64_t block_bytes;
+};
+
+/* What a page holds. */
+struct sl_page_figures {
+	uint32_t used, expired, with_block, spilled;
+	uint32_t uses[SL_USES];
+	uint64_t block_bytes;
+};
+
+/* Calls visit(context, entry) for each counter of a page that has not expired by `now`, its home locked; a visit that
+ * returns false ends it. `figures` (may be NULL) are added to. Safe beside other processes. */
+bool sl_store_scan(struct sluice_store *store, uint64_t page, sluice_ns now, struct sl_page_figures *figures,
+                   bool (*visit)(void *context, const struct sl_entry *entry), void *context);
+
+/* Puts a counter into an arena of the same secret (and hash_shift), as it stands. SLUICE_OK, SLUICE_E_FULL, or
+ * SLUICE_E_RANGE where the arena has such a counter or the entry is none. */
+SLUICE_MUST_USE sluice_err sl_store_put(struct sluice_store *store, const struct sl_entry *entry, sluice_ns now);
 
 #endif
