@@ -138,13 +138,24 @@ static void read_listen(struct sl_conf *conf, const struct sl_node *value, void 
 		                sl_quote(sl_str(shared)).text);
 }
 
+static void read_memory(struct sl_conf *conf, const struct sl_node *value, void *into) {
+	struct sl_settings *settings = into;
+	sl_conf_size(conf, value, &settings->memory_bytes);
+	settings->memory_given = true;
+}
+
 static void read_store(struct sl_conf *conf, const struct sl_node *value, void *into) {
 	static const struct sl_field fields[] = {
-		{"memory", sl_conf_size, offsetof(struct sl_settings, memory_bytes), NULL},
+		{"memory", read_memory, 0, NULL},
 		{"file", sl_conf_path, offsetof(struct sl_settings, store_file), NULL},
+		{"shared", sl_conf_shared, offsetof(struct sl_settings, store_shared), NULL},
+		{"blocks", sl_conf_percent, offsetof(struct sl_settings, blocks_percent), NULL},
 		{NULL, NULL, 0, NULL},
 	};
+	const struct sl_settings *settings = into;
 	sl_conf_map(conf, value, "store", fields, into);
+	if (settings->store_file != NULL && settings->store_shared != NULL)
+		sl_report_error(conf->report, value->place, "expected file or shared, found both: a store has one home");
 }
 
 /* ---- trusted-proxies, attributes ----------------------------------------------------------------------------- */

@@ -3,7 +3,11 @@
  */
 #include "policy/conf.h"
 
-enum { UNIX_PATH_BYTES_MAX = 107 }; /* of sun_path, without its NUL */
+enum {
+	UNIX_PATH_BYTES_MAX = 107, /* of sun_path, without its NUL */
+	SHARED_NAME_BYTES_MAX = 200,
+	BLOCKS_PERCENT_MAX = 90,
+};
 
 void sl_conf_bool(struct sl_conf *conf, const struct sl_node *node, void *into) {
 	bool *value = into;
@@ -62,6 +66,20 @@ void sl_conf_size(struct sl_conf *conf, const struct sl_node *node, void *into) 
 		*(uint64_t *)into = number * unit;
 }
 
+void sl_conf_percent(struct sl_conf *conf, const struct sl_node *node, void *into) {
+	struct sluice_bytes text;
+	uint64_t number;
+	if (!sl_conf_text(conf, node, "a share, such as 50%", &text))
+		return;
+	const char *p = text.data;
+	bool share = text.len > 1 && p[text.len - 1] == '%' && sl_bytes_to_u64(sl_slice(p, text.len - 1), &number);
+	if (share && number >= 1 && number <= BLOCKS_PERCENT_MAX)
+		*(uint32_t *)into = (uint32_t)number;
+	else
+		sl_report_found(conf->report, node->place, text, "expected a share of the store, 1%% to %d%%",
+		                BLOCKS_PERCENT_MAX);
+}
+
 /* ---- addresses and files -------------------------------------------------------------------------------------- */
 
 static bool is_unix(struct sluice_bytes text) {
@@ -97,6 +115,27 @@ void sl_conf_path(struct sl_conf *conf, const struct sl_node *node, void *into) 
 		return;
 	if (text.len == 0 || text.len > 4095 || memchr(text.data, '\0', text.len) != NULL)
 		sl_report_found(conf->report, node->place, text, "expected the path of a file, 1 to 4095 bytes without NUL");
+	else
+		*(const char **)into = sl_pool_text(&conf->policy->pool, text);
+}
+
+static bool is_shared_byte(char c) {
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+	       c == '-';
+}
+
+void sl_conf_shared(struct sl_conf *conf, const struct sl_node *node, void *into) {
+	struct sluice_bytes text;
+	size_t good = 0;
+	if (!sl_conf_text(conf, node, "the name of shared memory", &text))
+		return;
+	const char *p = text.data;
+	while (good < text.len && is_shared_byte(p[good]))
+		good++;
+	if (good == 0 || good < text.len || text.len > SHARED_NAME_BYTES_MAX)
+		sl_report_found(conf->report, sl_node_place(node, good < text.len ? good : 0), text,
+		                "expected the name of shared memory, 1 to %d letters, digits, dots, _ and -",
+		                SHARED_NAME_BYTES_MAX);
 	else
 		*(const char **)into = sl_pool_text(&conf->policy->pool, text);
 }

@@ -17,8 +17,11 @@ struct sl_settings {
 	const char *listen_resp;    /* "127.0.0.1:7379", "[::1]:7379" or "unix:/path"; has the default when absent */
 	const char *listen_http;    /* "127.0.0.1:7380" */
 	const char *listen_grpc;    /* NULL unless written; no door serves it yet */
-	uint64_t memory_bytes;      /* 256 MiB unless written */
-	const char *store_file;     /* NULL unless written */
+	uint64_t memory_bytes;      /* 256 MiB unless written: what a new store gets */
+	bool memory_given;          /* written: then a store that exists must have just that size */
+	const char *store_file;     /* path; NULL unless written, and then store_shared is NULL */
+	const char *store_shared;   /* name of shared memory; NULL unless written */
+	uint32_t blocks_percent;    /* share of a new store for logs and sub-buckets; 0 unless written */
 	uint32_t threads;           /* 0: one a core */
 	bool client_time;           /* may clients set the instant (AT)? */
 	uint32_t ipv6_prefix;       /* 1..128, default 64 */

@@ -85,6 +85,9 @@ static void test_empty(void **state) {
 		assert_string_equal(settings->listen_http, "127.0.0.1:7380");
 		assert_null(settings->listen_grpc);
 		assert_null(settings->store_file);
+		assert_null(settings->store_shared);
+		assert_int_equal(settings->blocks_percent, 0);
+		assert_false(settings->memory_given);
 		assert_int_equal(settings->memory_bytes, 268435456);
 		assert_int_equal(settings->threads, 0);
 		assert_false(settings->client_time);
@@ -105,7 +108,7 @@ static void test_empty(void **state) {
 static void test_settings(void **state) {
 	struct sluice_policy *policy = load("listen: {resp: \"[::1]:0\", http: 'unix:/run/sluice.sock',\n"
 	                                    "         grpc: 127.0.0.1:7381}\n"
-	                                    "store: {file: /var/lib/sluice/counters, memory: 1GiB}\n"
+	                                    "store: {file: /var/lib/sluice/counters, memory: 1GiB, blocks: 35%}\n"
 	                                    "trusted-proxies: [127.0.0.0/8, \"::1/128\", 192.0.2.1]\n"
 	                                    "attributes: {user: header X-User-ID, plan: 'header x_plan'}\n"
 	                                    "threads: 3\n"
@@ -119,6 +122,9 @@ static void test_settings(void **state) {
 	assert_string_equal(settings->listen_grpc, "127.0.0.1:7381");
 	assert_string_equal(settings->store_file, "/var/lib/sluice/counters");
 	assert_int_equal(settings->memory_bytes, 1073741824);
+	assert_true(settings->memory_given);
+	assert_int_equal(settings->blocks_percent, 35);
+	assert_null(settings->store_shared);
 	assert_int_equal(settings->threads, 3);
 	assert_true(settings->client_time);
 	assert_int_equal(settings->ipv6_prefix, 56);
@@ -133,6 +139,36 @@ static void test_settings(void **state) {
 	assert_true(sl_address_parse(sl_str("192.0.2.2"), &address, NULL));
 	assert_false(sl_policy_trusts(policy, &address));
 	sluice_policy_free(policy);
+}
+
+static void test_stores(void **state) {
+	static const struct {
+		const char *yaml, *file, *shared;
+		uint32_t percent;
+	} rows[] = {
+		{"store: {file: counters}", "counters", NULL, 0},
+		{"store: {shared: a}", NULL, "a", 0},
+		{"store: {shared: web_1.Counters-2, blocks: 1%}", NULL, "web_1.Counters-2", 1},
+		{"store: {blocks: '90%'}", NULL, NULL, 90},
+		{"store:\n  blocks: 50%\n  file: 'shared:a'\n", "shared:a", NULL, 50},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct sluice_policy *policy = load(rows[i].yaml);
+		const struct sl_settings *settings = sl_policy_settings(policy);
+		if (rows[i].file == NULL)
+			assert_null(settings->store_file);
+		else
+			assert_string_equal(settings->store_file, rows[i].file);
+		if (rows[i].shared == NULL)
+			assert_null(settings->store_shared);
+		else
+			assert_string_equal(settings->store_shared, rows[i].shared);
+		assert_int_equal(settings->blocks_percent, rows[i].percent);
+		assert_int_equal(settings->memory_bytes, 268435456);
+		assert_false(settings->memory_given);
+		sluice_policy_free(policy);
+	}
 }
 
 static void test_sizes(void **state) {
@@ -473,6 +509,16 @@ static void test_values(void **state) {
 		{"store: {memory: 99999999999999999999999}\n", {{1, 17, "expected a size from 1MiB to 256GiB"}}},
 		{"store: {file: ''}\n", {{1, 15, "expected the path of a file, 1 to 4095 bytes"}}},
 		{"store: {file: \"a\\0b\"}\n", {{1, 15, "without NUL, found 'a\\x00b'"}}},
+		{"store: {file: a, shared: b}\n", {{1, 8, "expected file or shared, found both"}}},
+		{"store: {shared: ''}\n", {{1, 17, "expected the name of shared memory, 1 to 200 letters"}}},
+		{"store: {shared: ab/c}\n", {{1, 19, "1 to 200 letters, digits, dots, _ and -, found 'ab/c'"}}},
+		{"store: {shared: [a]}\n", {{1, 17, "expected the name of shared memory, found a list"}}},
+		{"store: {blocks: 50}\n", {{1, 17, "expected a share of the store, 1% to 90%, found '50'"}}},
+		{"store: {blocks: 0%}\n", {{1, 17, "expected a share of the store"}}},
+		{"store: {blocks: 91%}\n", {{1, 17, "expected a share of the store, 1% to 90%, found '91%'"}}},
+		{"store: {blocks: 1.5%}\n", {{1, 17, "expected a share of the store"}}},
+		{"store: {blocks: '%'}\n", {{1, 17, "expected a share of the store"}}},
+		{"store: {blocks: }\n", {{1, 17, "expected a share, such as 50%, found nothing"}}},
 		{"listen: {resp: localhost:7379}\n", {{1, 16, "expected an address such as 127.0.0.1:7379"}}},
 		{"listen: {resp: 127.0.0.1}\n", {{1, 25, "expected a port, such as :7379, found '127.0.0.1'"}}},
 		{"listen: {resp: \"::1\"}\n", {{1, 20, "expected a port, such as :7379, found '::1'"}}},
@@ -592,6 +638,7 @@ int main(void) {
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_settings),
 		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_stores),
 		cmocka_unit_test(test_documented),
 		cmocka_unit_test(test_spellings),
 		cmocka_unit_test(test_maxima),
