@@ -84,14 +84,13 @@ struct sl_page {
 	struct sl_bucket buckets[SL_PAGE_BUCKETS];
 };
 
-/* How the arena's clock is anchored: instant = offset_ns + CLOCK_BOOTTIME of this boot. Two copies, written in turn;
- * the one with the right check and the higher serial counts. */
+/* How the arena's clock is anchored: instant = offset_ns + CLOCK_BOOTTIME of this boot. Two equal copies; one suffices.
+ * The rules are in hosts/library/anchor.c. */
 struct sl_anchor {
-	uint64_t serial;
-	uint64_t boot[2];   /* which boot of which kernel; 0: none yet */
+	uint64_t boot[2];   /* which boot of which kernel; 0: never anchored */
 	uint64_t offset_ns; /* modulo 2^64 */
-	uint64_t latest_ns; /* an instant that the clock had not passed when this was written, or passed soon after */
-	uint64_t check;     /* of the words before, with the arena's secret */
+	uint64_t check;     /* of the words before, keyed with the arena's secret */
+	uint64_t latest;    /* an instant that the clock has not reached: its bits 63..30, and a check of them below */
 };
 
 /* The first page. What stands before `check` is written once, when the arena is formatted. */
