@@ -1,45 +1,24 @@
 /* Deciding a request: lock the counters of all its limits, step each, publish all or none.
  *
- * The only file that knows both what a limit is (algo) and where counters live (store).
+ * This folder alone knows both what a limit is (algo) and where counters live (store).
  *
  *   place    each limit with its key is hashed to its home bucket, and prefetched
  *   lock     the homes in address order, each once: whatever order callers name their limits in, no two wait for each
  *            other in a circle
  *   step     on copies of the states, as if all will be charged
- *   reserve  if all enforced limits admit: slots for new counters, longer blocks for logs; may fail, and is then undone
- *   publish  cannot fail
+ *   charge   if all enforced limits admit (charge.c): slots for new counters and longer blocks for logs, which may fail;
+ *            then publish, which cannot
  *   unlock
  *
  * A denial and a peek stop after `step` and have written nothing but the lock words, which end as they began.
  *
  * I1  Limits that meet in one counter (same place) are each decided on its state as it was, and charge it once.
- * I2  Between reserve and publish every slot of the call is pinned: no claim of the same call can take it for expired.
- * I3  Observed limits are stepped like the others, never deny, and are charged only where they would have admitted. */
-#include "algo/step.h"
-#include "base/assert.h"
-#include "store/store.h"
+ * I2  No claim of a call takes a slot that the call has found or claimed, nor does its search for room.
+ * I3  Observed limits are stepped like the others, never deny, and are charged only where they would have admitted.
+ * I4  No state is charged at an instant past header->latest_charge_ns. */
+#include "check/member.h"
 
-enum {
-	BATCH_ITEMS = 64, /* placed and prefetched ahead by sluice_decide_many() */
-	SWEEP_PAGES = 16, /* searched for expired blocks by a call that found none free */
-};
-
-/* One limit of a call, while it is being decided. */
-struct member {
-	const struct sluice_limit *limit;
-	const struct sl_place *place;
-	struct sl_slot *slot;      /* NULL: no counter yet */
-	struct sl_counter counter; /* a copy */
-	struct sluice_decision *decision;
-	uint64_t tag;   /* of the slot before it was pinned */
-	uint32_t block; /* reserved */
-	uint64_t block_bytes;
-	bool observed;
-	bool counts;    /* not `unlimited`, which has no counter */
-	bool charged;   /* this member charges the counter that it, or a group, has */
-	bool claimed;   /* the slot was claimed by this call */
-	uint8_t leader; /* first member with the same counter */
-};
+enum { BATCH_ITEMS = 64 }; /* placed and prefetched ahead by sluice_decide_many() */
 
 static bool has_counter(const struct sluice_limit *limit) {
 	return limit->algorithm != SLUICE_UNLIMITED;
@@ -52,121 +31,31 @@ static struct sl_place place_item(const struct sluice_store *store, const struct
 	                   item->key, sl_rule_has_block(item->limit));
 }
 
-/* ---- one counter ------------------------------------------------------------------------------------------------ */
-
-/* For debug builds; a block's true size is a miss of its own, which no decision needs. */
-__attribute__((unused)) static bool is_valid(const struct sluice_store *store, struct member *m) {
-	if (m->counter.block != NULL)
-		m->counter.block_bytes = sl_block_bytes(store, (uint32_t)m->counter.state.w[1]);
-	return sl_counter_is_valid(m->limit, &m->counter);
-}
-
-/* Copies the state from the slot, or none. */
-static inline void load(const struct sluice_store *store, struct member *m) {
-	uint32_t block;
-	m->counter.block = NULL;
-	m->counter.block_bytes = 0;
-	if (m->slot == NULL) {
-		m->counter.state = (struct sl_state){{0, 0}};
-		return;
-	}
-	/* word by word: a load of all 16 bytes could not be forwarded from the two stores of the publish before */
-	m->counter.state.w[0] = __atomic_load_n(&m->slot->state[0], __ATOMIC_RELAXED);
-	m->counter.state.w[1] = __atomic_load_n(&m->slot->state[1], __ATOMIC_RELAXED);
-	block = (uint32_t)m->counter.state.w[1];
-	if (sl_rule_has_block(m->limit) && block != 0) {
-		m->counter.block = sl_block_memory(store, block);
-		sl_step_prefetch(m->limit, &m->counter);
-	}
-	SL_DEBUG_ASSERT(is_valid(store, m));
-}
-
-static inline void step(const struct sluice_store *store, struct member *m, sluice_ns now, uint64_t cost, bool charge) {
-	load(store, m);
-	sl_step(m->limit, &m->counter, now, cost, charge, m->decision);
-}
-
-/* Gets what the charge will need: a slot, and for a log perhaps a longer block. Undo with unreserve(). */
-static sluice_err reserve(struct sluice_store *store, struct member *m, const struct sluice_call *call) {
-	uint64_t bytes;
-	m->block = 0;
-	m->claimed = m->slot == NULL;
-	if (m->claimed) {
-		m->slot = sl_slot_claim(store, m->place, call->now);
-		if (m->slot == NULL) {
-			m->claimed = false;
-			return SLUICE_E_FULL;
-		}
-	} else {
-		m->tag = sl_slot_pin(m->slot);
-	}
-	if (!sl_rule_has_block(m->limit))
-		return SLUICE_OK;
-	bytes = sl_step_block_bytes(m->limit, &m->counter, call->cost);
-	if (bytes == 0)
-		return SLUICE_OK;
-	if (bytes == SL_BLOCK_TOO_LARGE)
-		return SLUICE_E_FULL;
-	m->block = sl_block_take(store, bytes, &m->block_bytes);
-	if (m->block == 0) {
-		sl_store_sweep(store, SWEEP_PAGES, call->now);
-		m->block = sl_block_take(store, bytes, &m->block_bytes);
-	}
-	return m->block != 0 ? SLUICE_OK : SLUICE_E_FULL;
-}
-
-static void unreserve(struct sluice_store *store, struct member *m) {
-	if (m->block != 0)
-		sl_block_free(store, m->block);
-	if (m->claimed) {
-		sl_slot_free(store, m->place, m->slot);
-		m->slot = NULL;
-	} else if (m->slot != NULL) {
-		sl_slot_unpin(m->slot, m->tag);
-	}
-}
-
-static void publish(struct sluice_store *store, struct member *m, const struct sluice_call *call) {
-	uint32_t old = 0;
-	if (sl_rule_has_block(m->limit)) {
-		void *block = m->block != 0 ? sl_block_memory(store, m->block) : NULL;
-		sl_step_write(m->limit, &m->counter, call->now, call->cost, block, m->block_bytes);
-		if (m->block != 0) {
-			old = (uint32_t)m->counter.state.w[1];
-			m->counter.state.w[1] = m->counter.state.w[1] >> 32 << 32 | m->block;
-		}
-	}
-	sl_slot_publish(m->slot, m->counter.state.w, sl_step_life(m->limit, m->decision));
-	if (old != 0)
-		sl_block_free(store, old);
-}
-
 /* The wait until `remaining` grows by one: when one unit more than it would be admitted. */
 static void fill_next(const struct sluice_store *store, struct member *m, sluice_ns now) {
 	struct sluice_decision next;
 	if (m->decision->remaining >= m->decision->quota)
 		return;
-	load(store, m);
-	sl_step(m->limit, &m->counter, now, (uint64_t)m->decision->remaining + 1, false, &next);
+	member_step(store, m, now, (uint64_t)m->decision->remaining + 1, false, &next);
 	m->decision->next_after_ns = next.retry_after_ns;
 }
 
-/* ---- several counters: groups and locks
- * ----------------------------------------------------------------------------- */
+/* ---- several counters: groups and locks ------------------------------------------------------------------------- */
 
-static uint32_t collect_locks(const struct member *members, uint32_t count, uint32_t **locks) {
+static uint32_t collect_homes(const struct member *members, uint32_t count, struct sl_bucket **homes) {
 	uint32_t used = 0;
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t at = used, *lock;
+		uint32_t at = used;
+		struct sl_bucket *home;
 		if (!members[i].counts)
 			continue;
-		lock = &members[i].place->home->lock;
-		while (at > 0 && locks[at - 1] > lock)
+		home = members[i].place->home;
+		while (at > 0 && homes[at - 1] > home)
 			at--;
-		if (at > 0 && locks[at - 1] == lock)
+		if (at > 0 && homes[at - 1] == home)
 			continue;
-		memmove(&locks[at + 1], &locks[at], (used - at) * sizeof locks[0]);
-		locks[at] = lock;
+		memmove(&homes[at + 1], &homes[at], (used - at) * sizeof homes[0]);
+		homes[at] = home;
 		used++;
 	}
 	return used;
@@ -205,29 +94,25 @@ static void set_up(const struct sluice_call *call, const struct sl_place *places
 static void join_charge(const struct sluice_store *store, const struct sluice_call *call, struct member *m) {
 	m->slot = sl_slot_find(m->place);
 	if (!m->decision->allowed)
-		step(store, m, call->now, call->cost, false);
+		member_step(store, m, call->now, call->cost, false, m->decision);
+}
+
+static inline void keep_latest(struct sluice_store *store, sluice_ns now) {
+	if (__builtin_expect(now >= __atomic_load_n(&store->latest_ns, __ATOMIC_RELAXED), 0))
+		sl_store_raise_latest(store, now);
 }
 
 /* Charges every group that is to be, or none. A group is charged through its first member that may. */
-static sluice_err charge_all(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
+static sluice_err charge_groups(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
 	bool group_charged[SLUICE_ITEMS_MAX] = {false};
-	sluice_err err = SLUICE_OK;
-	uint32_t reserved = 0;
-	for (uint32_t i = 0; i < call->item_count && err == SLUICE_OK; i++) {
+	sluice_err err;
+	keep_latest(store, call->now);
+	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct member *m = &members[i];
 		m->charged = m->counts && m->decision->allowed && !group_charged[m->leader];
-		if (m->charged) {
-			group_charged[m->leader] = true;
-			err = reserve(store, m, call);
-		}
-		reserved = i + 1;
+		group_charged[m->leader] = group_charged[m->leader] || m->charged;
 	}
-	for (uint32_t i = 0; i < reserved; i++) {
-		if (members[i].charged && err == SLUICE_OK)
-			publish(store, &members[i], call);
-		else if (members[i].charged)
-			unreserve(store, &members[i]);
-	}
+	err = members_charge(store, call, members, call->item_count);
 	for (uint32_t i = 0; i < call->item_count && err == SLUICE_OK; i++)
 		if (group_charged[members[i].leader] && !members[i].charged)
 			join_charge(store, call, &members[i]);
@@ -237,16 +122,16 @@ static sluice_err charge_all(struct sluice_store *store, const struct sluice_cal
 static sluice_err decide_members(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
 	bool charge = call->operation == SLUICE_CHARGE, allowed = true;
 	for (uint32_t i = 0; i < call->item_count; i++) {
-		step(store, &members[i], call->now, call->cost, charge);
+		member_step(store, &members[i], call->now, call->cost, charge, members[i].decision);
 		allowed = allowed && (members[i].decision->allowed || members[i].observed);
 	}
 	if (!charge || call->cost == 0)
 		return SLUICE_OK;
 	if (allowed)
-		return charge_all(store, call, members);
+		return charge_groups(store, call, members);
 	for (uint32_t i = 0; i < call->item_count; i++)
 		if (members[i].decision->allowed)
-			step(store, &members[i], call->now, call->cost, false);
+			member_step(store, &members[i], call->now, call->cost, false, members[i].decision);
 	return SLUICE_OK;
 }
 
@@ -255,29 +140,27 @@ static void refund_members(struct sluice_store *store, const struct sluice_call 
 		struct member *m = &members[i];
 		if (!m->counts || m->leader != i || m->slot == NULL)
 			continue;
-		load(store, m);
+		member_load(store, m);
 		if (sl_step_refund(m->limit, &m->counter, call->now, call->cost))
 			sl_slot_write(m->slot, m->counter.state.w);
 	}
 	for (uint32_t i = 0; i < call->item_count; i++)
-		step(store, &members[i], call->now, 0, false);
+		member_step(store, &members[i], call->now, 0, false, members[i].decision);
 }
 
 static void reset_members(struct sluice_store *store, struct sluice_call *call, struct member *members) {
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct member *m = &members[i];
-		if (m->counts && m->leader == i && m->slot != NULL) {
-			sl_slot_free(store, m->place, m->slot);
-			call->forgotten++;
-		}
-		m->slot = NULL;
+		if (m->counts && m->leader == i)
+			call->forgotten += member_reset(store, m, call->now);
 	}
 	for (uint32_t i = 0; i < call->item_count; i++)
-		step(store, &members[i], call->now, 0, false);
+		members[i].slot = members[i].counts ? sl_slot_find(members[i].place) : NULL;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		member_step(store, &members[i], call->now, 0, false, members[i].decision);
 }
 
-/* ---- the answer
- * --------------------------------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------------------------- */
 
 static void merge_one(struct sluice_decision *merged, const struct sluice_decision *one, int32_t index) {
 	bool decides = one->allowed ? merged->allowed && (merged->index < 0 || one->remaining < merged->remaining)
@@ -313,12 +196,13 @@ static void answer(struct sluice_call *call, const struct member *members) {
 static sluice_err decide_several(struct sluice_store *store, struct sluice_call *call, const struct sl_place *places) {
 	struct member members[SLUICE_ITEMS_MAX];
 	struct sluice_decision decisions[SLUICE_ITEMS_MAX];
-	uint32_t *locks[SLUICE_ITEMS_MAX + 1], lock_count;
+	struct sl_bucket *homes[SLUICE_ITEMS_MAX + 1];
+	uint32_t home_count;
 	sluice_err err = SLUICE_OK;
 	set_up(call, places, members, decisions);
-	lock_count = collect_locks(members, call->item_count, locks);
-	for (uint32_t i = 0; i < lock_count; i++)
-		sl_lock(store, locks[i]);
+	home_count = collect_homes(members, call->item_count, homes);
+	for (uint32_t i = 0; i < home_count; i++)
+		sl_home_lock(store, homes[i]);
 	for (uint32_t i = 0; i < call->item_count; i++)
 		members[i].slot = members[i].counts ? sl_slot_find(members[i].place) : NULL;
 	if (call->operation == SLUICE_REFUND)
@@ -330,29 +214,23 @@ static sluice_err decide_several(struct sluice_store *store, struct sluice_call 
 	for (uint32_t i = 0; call->want_next && err == SLUICE_OK && i < call->item_count; i++)
 		if (members[i].counts)
 			fill_next(store, &members[i], call->now);
-	for (uint32_t i = 0; i < lock_count; i++)
-		sl_unlock(locks[i]);
+	for (uint32_t i = 0; i < home_count; i++)
+		sl_home_unlock(homes[i]);
 	if (err == SLUICE_OK)
 		answer(call, members);
 	return err;
 }
 
-/* Nothing to reserve, for most: the counter is there, and its block, if it has one, is long enough. */
+/* Nothing to claim or take, for most: the counter is there, and its block, if it has one, is long enough. */
 static inline sluice_err charge_one(struct sluice_store *store, struct member *m, const struct sluice_call *call) {
-	sluice_err err;
-	bool has_block = sl_rule_has_block(m->limit);
-	if (m->slot != NULL && (!has_block || sl_step_block_bytes(m->limit, &m->counter, call->cost) == 0)) {
-		if (has_block)
-			sl_step_write(m->limit, &m->counter, call->now, call->cost, NULL, 0);
-		sl_slot_publish(m->slot, m->counter.state.w, sl_step_life(m->limit, m->decision));
+	keep_latest(store, call->now);
+	if (m->slot != NULL &&
+	    (!sl_rule_has_block(m->limit) || sl_step_block_bytes(m->limit, &m->counter, call->cost) == 0)) {
+		member_publish(m, call);
 		return SLUICE_OK;
 	}
-	err = reserve(store, m, call);
-	if (err == SLUICE_OK)
-		publish(store, m, call);
-	else
-		unreserve(store, m);
-	return err;
+	m->charged = true;
+	return members_charge(store, call, m, 1);
 }
 
 /* The same for the commonest call, one enforced limit charged or peeked at: no groups, no merging, one lock. */
@@ -363,14 +241,14 @@ static sluice_err decide_one(struct sluice_store *store, struct sluice_call *cal
 	m.limit = call->items[0].limit;
 	m.place = place;
 	m.decision = &call->merged;
-	sl_lock(store, &place->home->lock);
+	sl_home_lock(store, place->home);
 	m.slot = sl_slot_find(place);
-	step(store, &m, call->now, call->cost, charge);
+	member_step(store, &m, call->now, call->cost, charge, m.decision);
 	if (charge && m.decision->allowed && call->cost != 0)
 		err = charge_one(store, &m, call);
 	if (call->want_next && err == SLUICE_OK)
 		fill_next(store, &m, call->now);
-	sl_unlock(&place->home->lock);
+	sl_home_unlock(place->home);
 	if (err != SLUICE_OK)
 		return err;
 	if (call->each != NULL)
@@ -387,7 +265,9 @@ static void decide_placed(struct sluice_store *store, struct sluice_call *call, 
 		call->err = decide_several(store, call, places);
 }
 
-static sluice_err validate(const struct sluice_call *call) {
+static sluice_err validate(const struct sluice_store *store, const struct sluice_call *call) {
+	if (store->owner == 0)
+		return SLUICE_E_BUSY;
 	if (call->item_count > SLUICE_ITEMS_MAX)
 		return SLUICE_E_RANGE;
 	if (call->operation > SLUICE_RESET || (call->items == NULL && call->item_count != 0))
@@ -402,7 +282,7 @@ sluice_err sluice_decide(struct sluice_store *store, struct sluice_call *call) {
 	struct sl_place places[SLUICE_ITEMS_MAX];
 	if (call == NULL)
 		return SLUICE_E_MISUSE;
-	call->err = store == NULL ? SLUICE_E_MISUSE : validate(call);
+	call->err = store == NULL ? SLUICE_E_MISUSE : validate(store, call);
 	if (call->err != SLUICE_OK)
 		return call->err;
 	for (uint32_t i = 0; i < call->item_count; i++) {
@@ -438,7 +318,7 @@ static size_t place_ahead(const struct sluice_store *store, struct sluice_call *
 	size_t taken = 0, used = 0;
 	for (; taken < count; taken++) {
 		struct sluice_call *call = &calls[taken];
-		call->err = validate(call);
+		call->err = validate(store, call);
 		if (call->err != SLUICE_OK)
 			continue;
 		if (used + call->item_count > BATCH_ITEMS)

@@ -1,45 +1,125 @@
-/* The arena: formatting, attaching, verifying. See layout.h for its bytes.
+/* The arena: formatting, attaching, refusing. See layout.h for its bytes.
  *
  * The memory comes from outside (private, shared, a file: os/map); here are only the sums of what goes where. */
 #include "base/assert.h"
 #include "store/store.h"
 
-/* How an arena of a size is divided: blocks take their share, the map a 64th of that, pages what is left. */
+enum { PAGE_CELLS = 4 }; /* of the sketch: 3 % */
+
+/* How an arena of a size is divided: blocks take their share, the map a 64th of that, pages and sketch what is left. */
 static void divide(struct sl_header *header, uint64_t bytes, uint32_t blocks_percent) {
-	uint64_t blocks = bytes / 100 * blocks_percent;
-	header->unit_count = blocks / (SL_UNIT_BYTES + 1);
-	header->page_count = (bytes - SL_PAGE_BYTES - header->unit_count * (SL_UNIT_BYTES + 1)) / SL_PAGE_BYTES;
-	header->blocks_offset = SL_PAGE_BYTES + header->page_count * SL_PAGE_BYTES;
-	header->map_offset = header->blocks_offset + header->unit_count * SL_UNIT_BYTES;
-	SL_ASSERT(header->map_offset + header->unit_count <= bytes);
+	uint64_t room = bytes - SL_PAGES_OFFSET, page_bytes = SL_PAGE_BYTES + PAGE_CELLS * sizeof(struct sl_cell);
+	header->arena_bytes = bytes;
+	header->blocks_percent = blocks_percent;
+	/* a multiple of 64, so that the blocks begin on a line of memory */
+	header->unit_count = room / 100 * blocks_percent / (SL_UNIT_BYTES + 1) / SL_UNIT_BYTES * SL_UNIT_BYTES;
+	header->page_count = (room - header->unit_count * (SL_UNIT_BYTES + 1)) / page_bytes;
+	header->cell_count = header->page_count * PAGE_CELLS;
+	header->sketch_offset = SL_PAGES_OFFSET + header->page_count * SL_PAGE_BYTES;
+	header->map_offset = header->sketch_offset + header->cell_count * sizeof(struct sl_cell);
+	header->blocks_offset = header->map_offset + header->unit_count;
+	SL_ASSERT(header->blocks_offset + header->unit_count * SL_UNIT_BYTES <= bytes);
 }
 
-sluice_err sl_arena_format(void *memory, uint64_t bytes, uint32_t blocks_percent, const uint64_t secret[2]) {
-	struct sl_header *header = memory;
+static uint64_t check_of(const struct sl_header *header) {
+	const uint64_t key[2] = {SL_ARENA_MAGIC, SL_ARENA_VERSION};
+	return sl_siphash(key, NULL, 0, (struct sluice_bytes){header, offsetof(struct sl_header, check)}, 1, 3);
+}
+
+static void format(struct sl_header *header, uint64_t bytes, uint32_t blocks_percent) {
 	struct sluice_store store;
-	if (bytes < SL_ARENA_BYTES_MIN || bytes > SL_ARENA_BYTES_MAX || blocks_percent < 1 || blocks_percent > 90)
-		return SLUICE_E_RANGE;
 	header->version = SL_ARENA_VERSION;
 	header->header_bytes = sizeof *header;
-	header->arena_bytes = bytes;
+	divide(header, bytes, blocks_percent);
+	sl_arena_attach(&store, header);
+	sl_blocks_rebuild(&store);
+	header->magic = SL_ARENA_MAGIC;
+	header->check = check_of(header);
+	header->magic = 0;
+	/* release: last, so that an arena of which the making was cut short is none */
+	__atomic_store_n(&header->magic, SL_ARENA_MAGIC, __ATOMIC_RELEASE);
+}
+
+static bool size_is_possible(uint64_t bytes, uint32_t blocks_percent) {
+	return bytes >= SL_ARENA_BYTES_MIN && bytes <= SL_ARENA_BYTES_MAX && bytes % SL_PAGE_BYTES == 0 &&
+	       blocks_percent >= 1 && blocks_percent <= 90;
+}
+
+sluice_err sl_arena_format(void *memory, uint64_t bytes, uint32_t blocks_percent, const uint64_t secret[2],
+                           sluice_ns wall_ns) {
+	struct sl_header *header = memory;
+	if (!size_is_possible(bytes, blocks_percent))
+		return SLUICE_E_RANGE;
 	header->secret[0] = secret[0];
 	header->secret[1] = secret[1];
+	header->formatted_ns = wall_ns;
 	divide(header, bytes, blocks_percent);
-	sl_arena_attach(&store, memory);
-	sl_blocks_format(&store);
-	header->magic = SL_ARENA_MAGIC;
+	header->hash_shift = header->page_count < (uint64_t)1 << SL_HASH_SHIFT_SMALL ? SL_HASH_SHIFT_SMALL : 0;
+	format(header, bytes, blocks_percent);
 	return SLUICE_OK;
+}
+
+sluice_err sl_arena_format_like(void *memory, uint64_t bytes, uint32_t blocks_percent, const struct sl_header *like) {
+	struct sl_header *header = memory;
+	if (!size_is_possible(bytes, blocks_percent))
+		return SLUICE_E_RANGE;
+	header->secret[0] = like->secret[0];
+	header->secret[1] = like->secret[1];
+	header->formatted_ns = like->formatted_ns;
+	divide(header, bytes, blocks_percent);
+	/* counters that are known by 52 bits of their hash stay so; those known by more can be cut to them */
+	header->hash_shift = like->hash_shift;
+	if (header->page_count < (uint64_t)1 << SL_HASH_SHIFT_SMALL)
+		header->hash_shift = SL_HASH_SHIFT_SMALL;
+	memcpy(header->anchors, like->anchors, sizeof header->anchors);
+	header->latest_charge_ns = like->latest_charge_ns;
+	header->evicted = like->evicted;
+	header->sketch_starts = like->sketch_starts;
+	header->stolen_locks = like->stolen_locks;
+	header->repairs = like->repairs;
+	header->dropped = like->dropped;
+	format(header, bytes, blocks_percent);
+	return SLUICE_OK;
+}
+
+const char *sl_arena_refuse(const void *memory, uint64_t bytes) {
+	struct sl_header header, sums = {.version = 0};
+	if (bytes < sizeof header)
+		return "it is too short to be a store";
+	memcpy(&header, memory, sizeof header);
+	if (header.magic != SL_ARENA_MAGIC)
+		return "it is not a Sluice store of this kind of machine";
+	if (header.version != SL_ARENA_VERSION || header.header_bytes != sizeof header)
+		return "it was made by another version of Sluice: dump it there, load it here";
+	if (header.check != check_of(&header))
+		return "its header is damaged";
+	if (header.arena_bytes != bytes)
+		return bytes < header.arena_bytes ? "it has been truncated" : "it is longer than when it was made";
+	if (!size_is_possible(bytes, header.blocks_percent))
+		return "its header says an impossible size";
+	divide(&sums, bytes, header.blocks_percent);
+	if (sums.page_count != header.page_count || sums.cell_count != header.cell_count ||
+	    sums.unit_count != header.unit_count || sums.sketch_offset != header.sketch_offset ||
+	    sums.map_offset != header.map_offset || sums.blocks_offset != header.blocks_offset ||
+	    (header.hash_shift != 0 && header.hash_shift != SL_HASH_SHIFT_SMALL))
+		return "its header says impossible parts";
+	return NULL;
 }
 
 void sl_arena_attach(struct sluice_store *store, void *memory) {
 	struct sl_header *header = memory;
+	uint8_t *bytes = memory;
 	*store = (struct sluice_store){
 		.header = header,
-		.pages = (struct sl_page *)(void *)((uint8_t *)memory + SL_PAGE_BYTES),
-		.units = (uint8_t *)memory + header->blocks_offset,
-		.map = (uint8_t *)memory + header->map_offset,
+		.processes = (struct sl_processes *)(void *)(bytes + SL_PROCESSES_OFFSET),
+		.blocks = (struct sl_blocks *)(void *)(bytes + SL_BLOCKS_CONTROL_OFFSET),
+		.pages = (struct sl_page *)(void *)(bytes + SL_PAGES_OFFSET),
+		.sketch = (struct sl_cell *)(void *)(bytes + header->sketch_offset),
+		.map = bytes + header->map_offset,
+		.units = bytes + header->blocks_offset,
 		.page_count = header->page_count,
 		.secret = {header->secret[0], header->secret[1]},
+		.hash_shift = header->hash_shift,
 		.arena_bytes = header->arena_bytes,
 	};
 }
@@ -49,46 +129,11 @@ const void *sl_store_arena(const struct sluice_store *store, size_t *bytes) {
 	return store->header;
 }
 
-/* One slot: its home's spill bit names its bucket, its fingerprint is there once, its block is a taken one. */
-static const char *verify_slot(const struct sluice_store *store, const struct sl_page *page, unsigned at,
-                               const struct sl_slot *slot, uint64_t *blocks) {
-	unsigned home = slot->tag >> 8 & (SL_PAGE_BUCKETS - 1);
-	struct sl_place place = {(struct sl_bucket *)&page->buckets[home], slot->tag & ~(uint64_t)255};
-	uint32_t block = (uint32_t)slot->state[1];
-	if (slot->tag >> 14 == 0)
-		return "a slot in use has no fingerprint";
-	if (at != home && !(page->buckets[home].spill >> at & 1))
-		return "a spilled slot is in a bucket that its home does not name";
-	if (sl_slot_find(&place) != slot)
-		return "a counter stands in two slots";
-	if (!(slot->tag >> 13 & 1) || block == 0)
-		return NULL;
-	if (block >= store->header->unit_count || store->map[block] == 0 || store->map[block] >= 0x80)
-		return "a slot refers to a block that is not taken";
-	++*blocks;
-	return NULL;
-}
-
-static uint64_t taken_blocks(const struct sluice_store *store) {
-	uint64_t taken = 0;
-	for (uint64_t unit = 1; unit < store->header->unit_count; unit++)
-		taken += store->map[unit] != 0 && store->map[unit] < 0x80;
-	return taken;
-}
-
-const char *sl_store_verify(const struct sluice_store *store) {
-	uint64_t blocks = 0;
-	const char *wrong = sl_blocks_verify(store);
-	for (uint64_t p = 0; p < store->page_count && wrong == NULL; p++)
-		for (unsigned at = 0; at < SL_PAGE_BUCKETS && wrong == NULL; at++) {
-			const struct sl_bucket *bucket = &store->pages[p].buckets[at];
-			if (bucket->lock != 0)
-				wrong = "a bucket is locked";
-			for (int i = 0; i < SL_BUCKET_SLOTS && wrong == NULL; i++)
-				if (bucket->slots[i].tag != 0)
-					wrong = verify_slot(store, &store->pages[p], at, &bucket->slots[i], &blocks);
-		}
-	if (wrong == NULL && blocks != taken_blocks(store))
-		wrong = "a taken block is referred to by no slot, or by two";
-	return wrong;
+void sl_store_raise_latest(struct sluice_store *store, sluice_ns now) {
+	uint64_t *latest = &store->header->latest_charge_ns, seen = __atomic_load_n(latest, __ATOMIC_RELAXED), next;
+	next = now < UINT64_MAX - SL_LATEST_STEP_NS ? now + SL_LATEST_STEP_NS : UINT64_MAX;
+	while (seen < next && !__atomic_compare_exchange_n(latest, &seen, next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+	/* Some time before it is reached, since states may be rounded up. Relaxed: an older value only asks again. */
+	__atomic_store_n(&store->latest_ns, sl_max(seen, next) - SL_LATEST_STEP_NS / 4, __ATOMIC_RELAXED);
 }

@@ -1,167 +1,270 @@
 /* Blocks: memory for the states that do not fit a slot, inside the arena.
  *
- * A binary buddy system over units of 64 bytes, with one addition: a request that is no power of two gives the tail of
- * its power of two back at once, in smaller buddies. Sizes then go in steps of a quarter of an octave (1 2 3 4 5 6 7 8
- * 10 12 14 16 20 ...), so that a log that grows by a quarter wastes an eighth on average, and freeing still coalesces
- * to whole powers of two: days of growing and shrinking leave no more fragments than buddies do.
+ * Runs of units of 64 bytes, of any length, at any place: a log that grows by an eighth gets that and not the next power
+ * of two. Free runs hang in lists by size class, four classes an octave, with a bit for each list that is not empty, so
+ * taking and freeing are O(1); a freed run is merged with its free neighbours at once, so that days of growing and
+ * shrinking leave no more fragments than there are gaps between living blocks.
  *
- *   map    one byte a unit: 0 inside of something, 0x80 | order: first of a free block, 1..127: first of a taken one,
- *          of size class byte - 1
- *   lists  free blocks of each order, doubly linked by unit number in their own first 8 bytes
+ *   map    one byte a unit: 0 inside of something or unused, TAKEN or FREE for the first of a run, LAST for the last of a
+ *          free run of two or more
+ *   taken  u32 units, u32 0 | what the owner keeps there
+ *   free   u32 units, u32 next | u32 prev, u32 0 | ... | u64 units, the last 8 bytes of its last unit
  *
- * Unit 0 is never given out: its number means "none". Source: Knuth, TAOCP vol. 1, 2.5; the lists could be rebuilt from
- * the slots alone, since every taken block is referred to by exactly one.
+ * Unit 0 is never given out: its number means "none". Source: Masmano et al., TLSF (2004); Knuth, TAOCP vol. 1, 2.5, for
+ * the tags at both ends.
  *
- * I1  every unit but 0 belongs to exactly one free or taken block.
- * I2  no two free buddies of one order: they would have been merged. */
+ * Everything here is one small change of words under one lock, and may end with the death of its maker at any store. So
+ * each aligned word is saved to an undo log before it is written (address, old value, then the count); whoever takes the
+ * lock and finds the log not empty puts the old words back, newest first. A change has happened when the log is emptied.
+ * What the maker's home keeps of blocks, the state that names one, is saved the same way: so no block is ever lost, and
+ * none is named twice.
+ *
+ * I1  every unit but 0 belongs to exactly one free or taken run.
+ * I2  no two free runs are neighbours.
+ * I3  undo_count is 0 whenever the lock is free. */
 #include "base/assert.h"
 #include "store/store.h"
 
-enum {
-	MAP_FREE = 0x80,
-	CLASS_MAX = 110, /* 7 * 2^26 units: more than the largest arena has */
-	CLASS_LINEAR = 4,
+enum { INSIDE = 0, TAKEN = 1, FREE = 2, LAST = 3 };
+enum { LOOKS = 8 }; /* runs of the very class that are tried for one that is long enough */
+
+struct run {
+	uint32_t units, next;
+	uint32_t prev, zero;
 };
 
-struct link {
-	uint32_t next, prev;
-};
-
-static struct link *link_of(const struct sluice_store *store, uint32_t unit) {
-	return (struct link *)(void *)(store->units + (size_t)unit * SL_UNIT_BYTES);
+static struct run *run_of(const struct sluice_store *store, uint32_t unit) {
+	return (struct run *)(void *)(store->units + (size_t)unit * SL_UNIT_BYTES);
 }
 
-/* Units of a size class: 1 2 3 4, then 5 6 7 8 times 2^k. */
-static uint64_t class_units(unsigned class) {
-	if (class < CLASS_LINEAR)
-		return class + 1;
-	return (uint64_t)(5 + (class - CLASS_LINEAR) % 4) << (class - CLASS_LINEAR) / 4;
+/* The length of a free run, at its other end. */
+static uint64_t *end_of(const struct sluice_store *store, uint32_t unit, uint32_t units) {
+	return (uint64_t *)(void *)(store->units + ((size_t)unit + units) * SL_UNIT_BYTES) - 1;
 }
 
-static unsigned class_for(uint64_t units) {
-	unsigned class = 0;
-	while (class < CLASS_MAX && class_units(class) < units)
-		class ++;
-	return class;
+static unsigned class_of(uint32_t units) {
+	unsigned order = 31 - (unsigned)__builtin_clz(units);
+	return order * 4 + (unsigned)(((uint64_t)units << 2 >> order) & 3);
 }
 
-static unsigned order_down(uint64_t units) {
-	return 63 - (unsigned)__builtin_clzll(units);
+/* ---- changes ---------------------------------------------------------------------------------------------------- */
+
+void sl_blocks_save(struct sluice_store *store, const void *word) {
+	struct sl_blocks *blocks = store->blocks;
+	uint64_t offset = (uint64_t)((const uint8_t *)word - (const uint8_t *)store->header) & ~(uint64_t)7;
+	const uint64_t *now = (const uint64_t *)(const void *)((const uint8_t *)store->header + offset);
+	uint32_t count = blocks->undo_count;
+	SL_ASSERT(count < SL_UNDO_MAX);
+	/* atomic: a state's words are read by hints without a lock */
+	blocks->undo[count] = (struct sl_undo){offset, __atomic_load_n(now, __ATOMIC_RELAXED)};
+	SL_POINT();
+	__atomic_store_n(&blocks->undo_count, count + 1, __ATOMIC_RELEASE); /* after the entry; pairs with undo() */
+	SL_POINT();
+	__atomic_signal_fence(__ATOMIC_SEQ_CST); /* and before the write that it is for */
 }
 
-static void push(struct sluice_store *store, uint32_t unit, unsigned order) {
-	uint32_t head = store->header->free_heads[order];
-	*link_of(store, unit) = (struct link){head, 0};
+static void undo(struct sluice_store *store) {
+	struct sl_blocks *blocks = store->blocks;
+	/* relaxed: the lock was acquired. Any bytes may stand here after damage. */
+	uint32_t count = __atomic_load_n(&blocks->undo_count, __ATOMIC_RELAXED);
+	for (uint32_t i = count < SL_UNDO_MAX ? count : SL_UNDO_MAX; i-- > 0;) {
+		struct sl_undo entry = blocks->undo[i];
+		if (entry.offset % 8 == 0 && entry.offset >= SL_BLOCKS_CONTROL_OFFSET && entry.offset < store->arena_bytes)
+			__atomic_store_n((uint64_t *)(void *)((uint8_t *)store->header + entry.offset), entry.old,
+			                 __ATOMIC_RELAXED);
+		SL_POINT();
+	}
+	__atomic_store_n(&blocks->undo_count, 0, __ATOMIC_RELEASE);
+}
+
+void sl_blocks_begin(struct sluice_store *store) {
+	if (!sl_lock_try(store, &store->blocks->lock))
+		(void)sl_lock_slow(store, &store->blocks->lock);
+	SL_POINT();
+	if (store->blocks->undo_count != 0)
+		undo(store);
+}
+
+void sl_blocks_commit(struct sluice_store *store) {
+	SL_POINT();
+	__atomic_store_n(&store->blocks->undo_count, 0, __ATOMIC_RELEASE);
+	SL_POINT();
+	sl_unlock(&store->blocks->lock);
+}
+
+void sl_blocks_abort(struct sluice_store *store) {
+	undo(store);
+	sl_unlock(&store->blocks->lock);
+}
+
+/* A write that is undone with the change. */
+#define PUT(store, place, value) (sl_blocks_save(store, &(place)), (place) = (value))
+
+/* ---- runs ------------------------------------------------------------------------------------------------------- */
+
+static void mark(struct sluice_store *store, uint32_t unit, uint8_t kind) {
+	PUT(store, store->map[unit], kind);
+	SL_POINT();
+}
+
+static void mark_free(struct sluice_store *store, uint32_t unit, uint32_t units, bool free) {
+	mark(store, unit, free ? FREE : INSIDE);
+	if (units > 1)
+		mark(store, unit + units - 1, free ? LAST : INSIDE);
+}
+
+static void push(struct sluice_store *store, uint32_t unit, uint32_t units) {
+	struct sl_blocks *blocks = store->blocks;
+	unsigned class = class_of(units);
+	uint32_t head = blocks->heads[class];
+	struct run *run = run_of(store, unit);
+	sl_blocks_save(store, &run->units);
+	sl_blocks_save(store, &run->prev);
+	*run = (struct run){units, head, 0, 0};
+	PUT(store, *end_of(store, unit, units), units);
 	if (head != 0)
-		link_of(store, head)->prev = unit;
-	store->header->free_heads[order] = unit;
-	store->map[unit] = (uint8_t)(MAP_FREE | order);
-}
-
-static void take_out(struct sluice_store *store, uint32_t unit, unsigned order) {
-	struct link link = *link_of(store, unit);
-	if (link.prev != 0)
-		link_of(store, link.prev)->next = link.next;
+		PUT(store, run_of(store, head)->prev, unit);
 	else
-		store->header->free_heads[order] = link.next;
-	if (link.next != 0)
-		link_of(store, link.next)->prev = link.prev;
-	store->map[unit] = 0;
+		PUT(store, blocks->nonempty[class / 64], blocks->nonempty[class / 64] | (uint64_t)1 << class % 64);
+	PUT(store, blocks->heads[class], unit);
+	PUT(store, blocks->free_units, blocks->free_units + units);
+	mark_free(store, unit, units, true);
 }
 
-/* Frees an aligned block of 2^order units, merging it with its buddy as long as that is free. */
-static void give_back(struct sluice_store *store, uint32_t unit, unsigned order) {
-	store->map[unit] = 0;
-	while (order + 1 < SL_ORDERS) {
-		uint64_t buddy = unit ^ (uint64_t)1 << order;
-		if (buddy >= store->header->unit_count || store->map[buddy] != (MAP_FREE | order))
-			break;
-		take_out(store, (uint32_t)buddy, order);
-		unit &= ~((uint32_t)1 << order);
-		order++;
+static void take_out(struct sluice_store *store, uint32_t unit) {
+	struct sl_blocks *blocks = store->blocks;
+	struct run run = *run_of(store, unit);
+	unsigned class = class_of(run.units);
+	if (run.prev != 0)
+		PUT(store, run_of(store, run.prev)->next, run.next);
+	else
+		PUT(store, blocks->heads[class], run.next);
+	if (run.next != 0)
+		PUT(store, run_of(store, run.next)->prev, run.prev);
+	if (blocks->heads[class] == 0)
+		PUT(store, blocks->nonempty[class / 64], blocks->nonempty[class / 64] & ~((uint64_t)1 << class % 64));
+	PUT(store, blocks->free_units, blocks->free_units - run.units);
+	mark_free(store, unit, run.units, false);
+}
+
+/* A free run of at least so many units; 0 when there is none. Its own class first, where runs may be too short. */
+static uint32_t find(const struct sluice_store *store, uint32_t units) {
+	const struct sl_blocks *blocks = store->blocks;
+	unsigned class = class_of(units);
+	uint32_t unit = blocks->heads[class];
+	for (int i = 0; i < LOOKS && unit != 0; i++, unit = run_of(store, unit)->next)
+		if (run_of(store, unit)->units >= units)
+			return unit;
+	for (class ++; class < SL_RUN_CLASSES; class = (class / 64 + 1) * 64) {
+		uint64_t left = blocks->nonempty[class / 64] >> class % 64;
+		if (left != 0)
+			return blocks->heads[class + (unsigned)__builtin_ctzll(left)];
 	}
-	push(store, unit, order);
+	return 0;
 }
 
-/* Frees any run of units, cut into aligned powers of two. */
-static void give_back_run(struct sluice_store *store, uint32_t unit, uint64_t units) {
-	store->header->free_units += (uint32_t)units;
-	while (units != 0) {
-		unsigned order = order_down(units), aligned = unit == 0 ? SL_ORDERS - 1 : (unsigned)__builtin_ctz(unit);
-		order = order < aligned ? order : aligned;
-		give_back(store, unit, order);
-		unit += (uint32_t)1 << order;
-		units -= (uint64_t)1 << order;
-	}
-}
-
-void sl_blocks_format(struct sluice_store *store) {
-	if (store->header->unit_count > 1)
-		give_back_run(store, 1, store->header->unit_count - 1);
-}
-
-static uint32_t take_locked(struct sluice_store *store, unsigned class) {
-	uint64_t units = class_units(class);
-	unsigned want = order_down(units) + ((units & (units - 1)) != 0), order = want;
-	uint32_t unit;
-	while (order < SL_ORDERS && store->header->free_heads[order] == 0)
-		order++;
-	if (order >= SL_ORDERS)
+uint32_t sl_blocks_take(struct sluice_store *store, uint64_t bytes, uint64_t *true_bytes) {
+	uint64_t units = (bytes + sizeof(struct sl_block_head) + SL_UNIT_BYTES - 1) / SL_UNIT_BYTES;
+	uint32_t unit, found;
+	if (bytes == 0 || bytes > store->header->unit_count * SL_UNIT_BYTES)
 		return 0;
-	unit = store->header->free_heads[order];
-	take_out(store, unit, order);
-	store->header->free_units -= (uint32_t)1 << order;
-	give_back_run(store, unit + (uint32_t)units, ((uint64_t)1 << order) - units);
-	store->map[unit] = (uint8_t)(class + 1);
+	unit = find(store, (uint32_t)units);
+	if (unit == 0)
+		return 0;
+	found = run_of(store, unit)->units;
+	/* what its owner will overwrite without asking */
+	sl_blocks_save(store, &run_of(store, unit)->units);
+	sl_blocks_save(store, &run_of(store, unit)->prev);
+	sl_blocks_save(store, end_of(store, unit, found));
+	take_out(store, unit);
+	if (found > units)
+		push(store, unit + (uint32_t)units, found - (uint32_t)units);
+	*(struct sl_block_head *)(void *)run_of(store, unit) = (struct sl_block_head){(uint32_t)units, 0};
+	mark(store, unit, TAKEN);
+	*true_bytes = units * SL_UNIT_BYTES - sizeof(struct sl_block_head);
 	return unit;
 }
 
-uint32_t sl_block_take(struct sluice_store *store, uint64_t bytes, uint64_t *true_bytes) {
-	uint64_t units = bytes / SL_UNIT_BYTES + (bytes % SL_UNIT_BYTES != 0);
-	unsigned class = class_for(units);
-	uint32_t unit;
-	if (units == 0 || units > store->header->unit_count || class >= CLASS_MAX)
-		return 0;
-	sl_lock(store, &store->header->blocks_lock);
-	unit = take_locked(store, class);
-	sl_unlock(&store->header->blocks_lock);
-	*true_bytes = class_units(class) * SL_UNIT_BYTES;
-	return unit;
+void sl_blocks_free(struct sluice_store *store, uint32_t block) {
+	uint32_t unit = block, units;
+	uint64_t unit_count = store->header->unit_count;
+	SL_ASSERT(block != 0 && block < unit_count && store->map[block] == TAKEN);
+	units = run_of(store, block)->units;
+	mark(store, block, INSIDE);
+	if (unit + units < unit_count && store->map[unit + units] == FREE) {
+		uint32_t after = unit + units;
+		units += run_of(store, after)->units;
+		take_out(store, after);
+	}
+	if (unit > 1 && (store->map[unit - 1] == FREE || store->map[unit - 1] == LAST)) {
+		uint32_t before = (uint32_t)*end_of(store, unit - 1, 1);
+		units += before;
+		unit -= before;
+		take_out(store, unit);
+	}
+	push(store, unit, units);
 }
 
-void sl_block_free(struct sluice_store *store, uint32_t block) {
-	SL_ASSERT(block != 0 && block < store->header->unit_count);
-	sl_lock(store, &store->header->blocks_lock);
-	SL_ASSERT(store->map[block] != 0 && store->map[block] < MAP_FREE);
-	give_back_run(store, block, class_units(store->map[block] - 1u));
-	sl_unlock(&store->header->blocks_lock);
+void sl_blocks_rebuild(struct sluice_store *store) {
+	struct sl_blocks *blocks = store->blocks;
+	uint64_t count = store->header->unit_count;
+	*blocks = (struct sl_blocks){.lock = 0};
+	for (uint64_t unit = 1; unit < count;) {
+		uint64_t end = unit;
+		while (end < count && store->map[end] != TAKEN && end - unit < UINT32_MAX)
+			end++;
+		if (end > unit)
+			push(store, (uint32_t)unit, (uint32_t)(end - unit));
+		blocks->undo_count = 0; /* nobody to undo it for */
+		unit = end < count ? end + run_of(store, (uint32_t)end)->units : end;
+	}
 }
 
-uint64_t sl_block_bytes(const struct sluice_store *store, uint32_t block) {
-	/* relaxed: a taken block's byte changes only with its owner, whose lock is held */
-	return class_units(__atomic_load_n(&store->map[block], __ATOMIC_RELAXED) - 1u) * SL_UNIT_BYTES;
+/* ---- verifying -------------------------------------------------------------------------------------------------- */
+
+static const char *verify_map(const struct sluice_store *store, uint64_t *free_units) {
+	uint64_t count = store->header->unit_count;
+	bool after_free = false;
+	for (uint64_t unit = 1; unit < count;) {
+		uint8_t kind = store->map[unit];
+		uint64_t units = run_of(store, (uint32_t)unit)->units;
+		bool free = kind == FREE;
+		if ((kind != TAKEN && !free) || units == 0 || unit + units > count)
+			return "the block map has a unit that belongs to no run";
+		for (uint64_t inside = unit + 1; inside < unit + units; inside++)
+			if (store->map[inside] != (free && inside == unit + units - 1 ? LAST : INSIDE))
+				return "the block map has a run inside of a run";
+		if (free && (after_free || *end_of(store, (uint32_t)unit, (uint32_t)units) != units))
+			return "two free runs are neighbours, or the ends of one disagree";
+		*free_units += free ? units : 0;
+		after_free = free;
+		unit += units;
+	}
+	return NULL;
 }
 
 const char *sl_blocks_verify(const struct sluice_store *store) {
-	uint64_t count = store->header->unit_count, free_units = 0;
-	for (uint64_t unit = 1; unit < count;) {
-		uint8_t kind = store->map[unit];
-		uint64_t units = kind >= MAP_FREE ? (uint64_t)1 << (kind & 31) : kind != 0 ? class_units(kind - 1u) : 0;
-		if (units == 0 || unit + units > count)
-			return "the block map has a unit that belongs to no block";
-		for (uint64_t inside = unit + 1; inside < unit + units; inside++)
-			if (store->map[inside] != 0)
-				return "the block map has a block inside of a block";
-		free_units += kind >= MAP_FREE ? units : 0;
-		unit += units;
-	}
-	if (free_units != store->header->free_units)
+	const struct sl_blocks *blocks = store->blocks;
+	uint64_t free_units = 0;
+	const char *wrong = verify_map(store, &free_units);
+	if (wrong != NULL)
+		return wrong;
+	if (blocks->lock != 0 || blocks->undo_count != 0)
+		return "a change of the blocks was not ended";
+	if (free_units != blocks->free_units)
 		return "the number of free units is not that of the block map";
-	for (unsigned order = 0; order < SL_ORDERS; order++)
-		for (uint32_t unit = store->header->free_heads[order]; unit != 0; unit = link_of(store, unit)->next) {
-			if (unit >= count || store->map[unit] != (MAP_FREE | order))
-				return "a free list names a block that is not free";
-			free_units -= (uint64_t)1 << order;
+	for (unsigned class = 0; class < SL_RUN_CLASSES; class ++) {
+		uint32_t prev = 0;
+		if ((blocks->heads[class] != 0) != (blocks->nonempty[class / 64] >> class % 64 & 1))
+			return "a list of free runs is not what its bit says";
+		for (uint32_t unit = blocks->heads[class]; unit != 0; unit = run_of(store, unit)->next) {
+			const struct run *run = run_of(store, unit);
+			if (unit >= store->header->unit_count || store->map[unit] != FREE || class_of(run->units) != class ||
+			    run->prev != prev || run->units > free_units)
+				return "a list of free runs names what is none of its runs";
+			free_units -= run->units;
+			prev = unit;
 		}
-	return free_units == 0 ? NULL : "a free block is in no free list";
+	}
+	return free_units == 0 ? NULL : "a free run is in no list";
 }

@@ -112,11 +112,11 @@ struct sl_header {
 	uint64_t dropped;          /* counters dropped then, as torn */
 	uint8_t apart[64];
 	/* figures, atomic, on a cache line of their own that only a full or damaged store writes */
-	uint64_t evicted;          /* counters in use that made room for others */
-	uint64_t sketch_starts;    /* counters that started from the sketch */
-	uint64_t sketch_latest_ns; /* instant of the latest eviction; 0: never, and the sketch need not be read */
-	uint64_t stolen_locks;     /* taken from owners that had died */
-	uint64_t sweep_page;       /* where the next sweep for expired blocks begins */
+	uint64_t evicted;         /* counters in use that made room for others */
+	uint64_t sketch_starts;   /* counters that started from the sketch */
+	uint64_t sketch_until_ns; /* the instant from which nothing that the sketch remembers matters */
+	uint64_t stolen_locks;    /* taken from owners that had died */
+	uint64_t sweep_page;      /* where the next sweep for expired blocks begins */
 };
 #define SL_LATEST_STEP_NS ((uint64_t)1 << 30)
 

@@ -27,7 +27,7 @@ struct sluice_store {
 	uint64_t secret[2];
 	uint32_t hash_shift;
 	uint32_t owner;     /* this process's lock word; 0: it may not decide (no row was free for it after a fork) */
-	uint64_t latest_ns; /* header->latest_charge_ns as last seen; atomic */
+	uint64_t latest_ns; /* somewhat before header->latest_charge_ns as last seen: past it, that is raised; atomic */
 	uint64_t arena_bytes;
 	void (*relax)(const struct sluice_store *);                         /* lets others run; NULL: spins on */
 	bool (*owner_is_dead)(const struct sluice_store *, uint32_t owner); /* NULL: none ever is */
@@ -43,6 +43,10 @@ struct sluice_store {
  * Returns SLUICE_OK or SLUICE_E_RANGE for a size out of SL_ARENA_BYTES_MIN..MAX. O(1) but for the block map. */
 SLUICE_MUST_USE sluice_err sl_arena_format(void *memory, uint64_t bytes, uint32_t blocks_percent,
                                            const uint64_t secret[2], sluice_ns wall_ns);
+
+/* The same with the secret, hash_shift, clock and figures of another arena, so that its counters can be put into it. */
+SLUICE_MUST_USE sluice_err sl_arena_format_like(void *memory, uint64_t bytes, uint32_t blocks_percent,
+                                                const struct sl_header *like);
 
 /* Whether the first `bytes` of memory are the header of a finished arena of this version. NULL, or what is wrong, for a
  * person. Reads nothing but sizeof(struct sl_header); the rest may be missing. */
@@ -105,6 +109,23 @@ static inline struct sl_place sl_place_of(const struct sluice_store *store, cons
 static inline void sl_place_prefetch(const struct sl_place *place) {
 	__builtin_prefetch(place->home, 1);
 	__builtin_prefetch((const char *)place->home + 64, 1);
+}
+
+static inline uint64_t sl_tag_home(uint64_t tag) {
+	return tag >> SL_TAG_HOME_SHIFT & (SL_PAGE_BUCKETS - 1);
+}
+
+static inline uint64_t sl_tag_use(uint64_t tag) {
+	return tag >> SL_TAG_USE_SHIFT & (SL_USES - 1);
+}
+
+static inline bool sl_tag_has_block(uint64_t tag) {
+	return tag >> SL_TAG_BLOCK_SHIFT & 1;
+}
+
+/* Pages are aligned to their size in every mapping. */
+static inline struct sl_page *sl_page_of(const struct sl_bucket *bucket) {
+	return (struct sl_page *)((uintptr_t)bucket & ~(uintptr_t)(SL_PAGE_BYTES - 1));
 }
 
 /* Tags of a bucket are claimed by other homes without its lock: every access is atomic. */
@@ -194,15 +215,25 @@ struct sl_slot *sl_slot_claim(struct sluice_store *store, const struct sl_place 
                               const struct sl_hold *hold);
 
 /* Frees a counter's slot and its block, if it has one; its home is locked, and no change of blocks is open. */
-void sl_slot_free(struct sluice_store *store, const struct sl_place *place, struct sl_slot *slot);
+void sl_slot_free(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot);
+
+/* Whether the state of a slot of this tag equals no state by now. Without the home's lock: whether it seems to. */
+bool sl_slot_has_expired(const struct sl_slot *slot, uint64_t tag, sluice_ns now);
+
+/* The hash that a used slot's counter has: of 64 bits, or of the low 52 where the arena has a hash_shift. */
+uint64_t sl_slot_hash(const struct sluice_store *store, const struct sl_slot *slot);
 
 /* Frees counters that have expired and own blocks, in the next pages from where the last search ended; where there are
  * none, evicts the least used owner of a block that it met. Homes locked by others are passed over. Returns whether
  * anything was freed. For a caller to whom sl_blocks_take() has said no; no change of blocks is open. */
 bool sl_store_make_room(struct sluice_store *store, sluice_ns now, const struct sl_hold *hold);
 
-/* The lifetime code of a wait: see layout.h I3. */
+/* The lifetime code of a wait: see layout.h I3; and the units of 2^19 ns that the code of a tag (not FRESH) stands for. */
 uint64_t sl_life_code(sluice_ns life_ns);
+
+static inline uint64_t sl_life_units(uint64_t tag) {
+	return (4 + (tag & 3)) << ((tag & SL_LIFE_FRESH) >> 2);
+}
 
 /* The use of a quota of which `remaining` is left: 0..SL_USES - 1; see sl_use_cost(). */
 static inline uint64_t sl_use_of(uint64_t quota, uint64_t remaining) {
@@ -259,17 +290,16 @@ struct sl_past {
 	uint64_t use;
 };
 
-/* Remembers a counter by its tag and page: `instant` of its last charge. */
-void sl_sketch_note(struct sluice_store *store, uint64_t page, uint64_t tag, sluice_ns instant);
+/* Remembers a counter by its page and tag: `last` is the instant of its last charge, rounded up as one likes. */
+void sl_sketch_note(struct sluice_store *store, uint64_t page, uint64_t tag, sluice_ns last);
 
-/* What the sketch has of a counter that has no slot: fills at most SL_USES pasts, in the order of their instants, uses
- * falling; nothing that a counter of `life_ns` would have forgotten by `now`. Returns how many. Two misses of memory;
- * call it only where sl_sketch_is_used(). */
-int sl_sketch_ask(const struct sluice_store *store, const struct sl_place *place, sluice_ns now, sluice_ns life_ns,
+/* What the sketch has of a counter that has no slot: fills at most SL_USES pasts, their instants rising, uses falling.
+ * Returns how many. Two misses of memory; call it only where sl_sketch_is_used(). */
+int sl_sketch_ask(const struct sluice_store *store, const struct sl_place *place, sluice_ns now,
                   struct sl_past pasts[SL_USES]);
 
-static inline bool sl_sketch_is_used(const struct sluice_store *store) {
-	return __atomic_load_n(&store->header->sketch_latest_ns, __ATOMIC_RELAXED) != 0;
+static inline bool sl_sketch_is_used(const struct sluice_store *store, sluice_ns now) {
+	return now < __atomic_load_n(&store->header->sketch_until_ns, __ATOMIC_RELAXED);
 }
 
 /* ---- blocks (blocks.c) ----------------------------------------------------------------------------------------- */

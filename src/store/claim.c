@@ -1,0 +1,214 @@
+/* How a new counter gets a slot, and what has to go for it (contract 4.8).
+ *
+ *   free at home, expired at home, free in the page, expired in the page: nobody loses anything
+ *   the least used counter of the page, the oldest of those: remembered in the sketch, and gone
+ *
+ * Dead entries are swept by the traffic of the very buckets that are short of room, without a background thread, and a
+ * store that is far from full never reuses anything. "Least used" is what keeps a flood of new keys from freeing a
+ * denied one: a flood's keys have asked once, and displace each other.
+ *
+ * Slots of other homes than the caller's are freed under their home's lock, had by trying only: waiting would break the
+ * address order that keeps checks free of deadlock. */
+#include "base/assert.h"
+#include "base/coarse.h"
+#include "store/store.h"
+
+enum {
+	EVICT_TRIES = 8,   /* candidates whose locks are tried */
+	SEARCH_PAGES = 64, /* looked at for owners of blocks by one call */
+	ENOUGH_PAGES = 8,  /* after which the least used owner that was met will do */
+};
+
+static bool is_held(const struct sl_hold *hold, const struct sl_slot *slot) {
+	for (uint32_t i = 0; i < hold->count; i++)
+		if (hold->slots[i] == slot)
+			return true;
+	return false;
+}
+
+static struct sl_slot *claim_free(struct sl_bucket *bucket, uint64_t tag) {
+	for (int i = 0; i < SL_BUCKET_SLOTS; i++) {
+		uint64_t none = 0;
+		struct sl_slot *slot = &bucket->slots[i];
+		/* acquire; pairs with the release in sl_slot_free, so that the old owner's last reads come before our writes */
+		if (sl_slot_tag(slot) == 0 && __atomic_compare_exchange_n(&slot->tag, &none, tag | SL_LIFE_FRESH, false,
+		                                                          __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+			SL_POINT();
+			sl_store16(sl_slot_state(slot), 0, 0);
+			SL_POINT();
+			return slot;
+		}
+	}
+	return NULL;
+}
+
+/* Claims a free slot of any bucket of the page; where it isn't home's own, home learns where it is. */
+static struct sl_slot *claim_in(const struct sl_place *place, struct sl_bucket *bucket) {
+	struct sl_slot *slot = claim_free(bucket, place->tag);
+	if (slot != NULL && bucket != place->home) {
+		place->home->spill |= (uint32_t)1 << (bucket - sl_page_of(place->home)->buckets);
+		SL_POINT();
+	}
+	return slot;
+}
+
+/* What could make room: gathered in one walk over slots, by what they seem to be; looked at again under their locks. */
+struct survey {
+	struct sl_slot *expired;            /* the first */
+	struct sl_slot *least[EVICT_TRIES]; /* the least used first */
+	uint64_t ranks[EVICT_TRIES];
+	unsigned count;
+};
+
+/* The less used, and among those the longer unused, the lower: use 63..61, instant of the last charge 44..0. */
+static uint64_t rank_of(const struct sl_slot *slot, uint64_t tag) {
+	uint64_t last = __atomic_load_n(&sl_slot_state(slot)[0], __ATOMIC_RELAXED);
+	return sl_tag_use(tag) << 61 | last >> SL_COARSE_SHIFT;
+}
+
+static void survey_add(struct survey *survey, struct sl_slot *slot, uint64_t rank) {
+	unsigned at = survey->count < EVICT_TRIES ? survey->count++ : EVICT_TRIES;
+	if (at == EVICT_TRIES && rank >= survey->ranks[--at])
+		return;
+	for (; at > 0 && survey->ranks[at - 1] > rank; at--) {
+		survey->ranks[at] = survey->ranks[at - 1];
+		survey->least[at] = survey->least[at - 1];
+	}
+	survey->ranks[at] = rank;
+	survey->least[at] = slot;
+}
+
+static void survey_slot(struct survey *survey, struct sl_slot *slot, uint64_t tag, sluice_ns now,
+                        const struct sl_hold *hold) {
+	if ((tag & SL_LIFE_FRESH) == SL_LIFE_FRESH || is_held(hold, slot))
+		return;
+	if (!sl_slot_has_expired(slot, tag, now))
+		survey_add(survey, slot, rank_of(slot, tag));
+	else if (survey->expired == NULL)
+		survey->expired = slot;
+}
+
+static void evict_locked(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot, uint64_t tag) {
+	uint64_t page = (uint64_t)(sl_page_of(home) - store->pages);
+	sluice_ns last = sl_slot_state(slot)[0] | (((sluice_ns)1 << SL_COARSE_SHIFT) - 1);
+	sl_sketch_note(store, page, tag, last);
+	SL_POINT();
+	sl_slot_free(store, home, slot);
+	__atomic_fetch_add(&store->header->evicted, 1, __ATOMIC_RELAXED);
+}
+
+/* Frees a slot that is expired, or, with `evict`, in use; `locked` is the home that the caller has locked. False when
+ * its home is locked by others, or it is no longer what it seemed to be. */
+static bool make_free(struct sluice_store *store, struct sl_slot *slot, const struct sl_bucket *locked, bool evict,
+                      sluice_ns now) {
+	uint64_t tag = sl_slot_tag(slot);
+	struct sl_bucket *home = &sl_page_of(sl_slot_bucket(slot))->buckets[sl_tag_home(tag)];
+	bool freed = false;
+	if (tag == 0 || (home != locked && !sl_lock_try(store, &home->lock)))
+		return false;
+	if (sl_slot_tag(slot) == tag && (tag & SL_LIFE_FRESH) != SL_LIFE_FRESH) {
+		freed = true;
+		if (sl_slot_has_expired(slot, tag, now))
+			sl_slot_free(store, home, slot);
+		else if (evict)
+			evict_locked(store, home, slot, tag);
+		else
+			freed = false;
+	}
+	if (home != locked)
+		sl_home_unlock(home);
+	return freed;
+}
+
+/* The expired one, else the least used one whose lock can be had. */
+static struct sl_slot *clear_one(struct sluice_store *store, const struct survey *survey,
+                                 const struct sl_bucket *locked, sluice_ns now) {
+	if (survey->expired != NULL && make_free(store, survey->expired, locked, false, now))
+		return survey->expired;
+	for (unsigned i = 0; i < survey->count; i++)
+		if (make_free(store, survey->least[i], locked, true, now))
+			return survey->least[i];
+	return NULL;
+}
+
+/* Looks through the page from home on for a free slot, noting what else could be had. */
+static struct sl_slot *claim_or_survey(const struct sl_place *place, struct survey *survey, sluice_ns now,
+                                       const struct sl_hold *hold) {
+	struct sl_page *page = sl_page_of(place->home);
+	unsigned home = (unsigned)(place->home - page->buckets);
+	for (unsigned step = 0; step < SL_PAGE_BUCKETS; step++) {
+		struct sl_bucket *bucket = &page->buckets[(home + step) % SL_PAGE_BUCKETS];
+		for (int i = 0; i < SL_BUCKET_SLOTS; i++) {
+			uint64_t tag = sl_slot_tag(&bucket->slots[i]);
+			struct sl_slot *slot = tag == 0 ? claim_in(place, bucket) : NULL;
+			if (slot != NULL)
+				return slot;
+			if (tag != 0)
+				survey_slot(survey, &bucket->slots[i], tag, now, hold);
+		}
+	}
+	return NULL;
+}
+
+/* An expired counter at home, which is nobody's loss and no farther away. */
+static bool free_expired_at_home(struct sluice_store *store, const struct sl_place *place, sluice_ns now,
+                                 const struct sl_hold *hold) {
+	for (int i = 0; i < SL_BUCKET_SLOTS; i++) {
+		struct sl_slot *slot = &place->home->slots[i];
+		uint64_t tag = sl_slot_tag(slot);
+		if (tag != 0 && sl_slot_has_expired(slot, tag, now) && !is_held(hold, slot) &&
+		    make_free(store, slot, place->home, false, now))
+			return true;
+	}
+	return false;
+}
+
+struct sl_slot *sl_slot_claim(struct sluice_store *store, const struct sl_place *place, sluice_ns now,
+                              const struct sl_hold *hold) {
+	struct sl_slot *slot = claim_in(place, place->home);
+	if (slot == NULL && free_expired_at_home(store, place, now, hold))
+		slot = claim_in(place, place->home);
+	/* what is made free may be claimed by others before us: they do not free what we make, so it ends */
+	for (int i = 0; slot == NULL && i < EVICT_TRIES; i++) {
+		struct survey survey = {.count = 0};
+		struct sl_slot *cleared;
+		slot = claim_or_survey(place, &survey, now, hold);
+		if (slot != NULL)
+			break;
+		cleared = clear_one(store, &survey, place->home, now);
+		if (cleared != NULL)
+			slot = claim_in(place, sl_slot_bucket(cleared));
+	}
+	return slot;
+}
+
+/* ---- room for blocks -------------------------------------------------------------------------------------------- */
+
+/* Frees the expired owners of blocks in a page, and notes the others. */
+static bool clear_page(struct sluice_store *store, struct sl_page *page, struct survey *survey, sluice_ns now,
+                       const struct sl_hold *hold) {
+	bool freed = false;
+	for (unsigned at = 0; at < SL_PAGE_BUCKETS; at++)
+		for (int i = 0; i < SL_BUCKET_SLOTS; i++) {
+			struct sl_slot *slot = &page->buckets[at].slots[i];
+			uint64_t tag = sl_slot_tag(slot);
+			if (tag == 0 || !sl_tag_has_block(tag))
+				continue;
+			survey->expired = NULL;
+			survey_slot(survey, slot, tag, now, hold);
+			freed |= survey->expired != NULL && make_free(store, slot, NULL, false, now);
+		}
+	survey->expired = NULL;
+	return freed;
+}
+
+bool sl_store_make_room(struct sluice_store *store, sluice_ns now, const struct sl_hold *hold) {
+	struct survey survey = {.count = 0};
+	bool freed = false;
+	for (unsigned i = 0; i < SEARCH_PAGES && !freed && (i < ENOUGH_PAGES || survey.count == 0); i++) {
+		/* relaxed: two that take the same page search it twice, one after the other */
+		uint64_t page = __atomic_fetch_add(&store->header->sweep_page, 1, __ATOMIC_RELAXED) % store->page_count;
+		freed = clear_page(store, &store->pages[page], &survey, now, hold);
+	}
+	return freed || clear_one(store, &survey, NULL, now) != NULL;
+}

@@ -1,0 +1,126 @@
+/* Making an arena whole for its first opener, whatever bytes stand in it behind its header: after a crash of all its
+ * users, a power cut, a copy taken at a bad moment, damage.
+ *
+ * Everything but slots and the blocks that they name can be built anew from those, and is. A slot is kept when it stands
+ * where it may (its home is its bucket, or one that can reach it), is the only one of its counter, has a lifetime that
+ * can be written, was not charged later than the arena's latest charge, and its block, if it names one, is marked as the
+ * first of a run that lies in the arena, overlapping no other. Else it is dropped, and counted. What a state or a block
+ * says is not looked at: only algorithms could, and they take any bytes.
+ *
+ * Blocks are told apart by the map, in place: first all marks but TAKEN are wiped; each slot that is kept turns its
+ * block's mark into KEPT and the units inside into WITHIN; in the end those become TAKEN and inside, all else free. */
+#include "base/coarse.h"
+#include "store/store.h"
+
+enum { TAKEN = 1, KEPT = 4, WITHIN = 5 };
+
+static void wipe_marks(struct sluice_store *store) {
+	for (uint64_t unit = 0; unit < store->header->unit_count; unit++)
+		if (store->map[unit] != TAKEN)
+			store->map[unit] = 0;
+}
+
+static bool keep_block(struct sluice_store *store, uint32_t block) {
+	uint64_t count = store->header->unit_count, units;
+	if (block >= count || store->map[block] != TAKEN)
+		return false;
+	units = ((const struct sl_block_head *)(const void *)(store->units + (size_t)block * SL_UNIT_BYTES))->unit_count;
+	if (units == 0 || block + units > count)
+		return false;
+	for (uint64_t unit = block + 1; unit < block + units; unit++)
+		if (store->map[unit] != 0)
+			return false;
+	store->map[block] = KEPT;
+	memset(store->map + block + 1, WITHIN, units - 1);
+	return true;
+}
+
+/* Whether another slot of the page, before this one, has the same counter. */
+static bool is_second(const struct sl_page *page, const struct sl_slot *slot) {
+	unsigned home = (unsigned)sl_tag_home(slot->tag);
+	for (unsigned at = 0; at < SL_PAGE_BUCKETS; at++) {
+		const struct sl_bucket *bucket = &page->buckets[at];
+		/* the home's spill bits have been built from the buckets before this one */
+		if (at != home && !(page->buckets[home].spill >> at & 1))
+			continue;
+		for (int i = 0; i < SL_BUCKET_SLOTS; i++) {
+			if (&bucket->slots[i] == slot)
+				return false;
+			if (bucket->slots[i].tag != 0 && sl_tag_matches(bucket->slots[i].tag, slot->tag))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool is_whole(const struct sl_page *page, const struct sl_slot *slot, uint64_t latest) {
+	uint64_t tag = slot->tag, last = sl_slot_state(slot)[0] >> SL_COARSE_SHIFT << SL_COARSE_SHIFT;
+	return tag >> SL_TAG_PRINT_SHIFT != 0 && (tag & SL_LIFE_FRESH) <= SL_LIFE_CODE_MAX && last <= latest &&
+	       !is_second(page, slot);
+}
+
+static void repair_slot(struct sluice_store *store, struct sl_page *page, unsigned at, struct sl_slot *slot,
+                        struct sl_repair *found) {
+	unsigned home = (unsigned)sl_tag_home(slot->tag);
+	uint64_t *state = sl_slot_state(slot);
+	uint32_t block = sl_tag_has_block(slot->tag) ? (uint32_t)state[1] : 0;
+	bool fresh = (slot->tag & SL_LIFE_FRESH) == SL_LIFE_FRESH;
+	if (at != home)
+		page->buckets[home].spill |= (uint32_t)1 << at;
+	if (!fresh && is_whole(page, slot, store->header->latest_charge_ns) && (block == 0 || keep_block(store, block))) {
+		found->counters++;
+		found->blocks += block != 0;
+		return;
+	}
+	slot->tag = 0;
+	state[0] = state[1] = 0;
+	found->fresh += fresh;
+	found->dropped += !fresh;
+}
+
+/* Drops bits for buckets from which the last counter of a home was dropped. */
+static uint32_t needed_spill(const struct sl_page *page, unsigned home) {
+	uint32_t needed = 0;
+	for (uint32_t bits = page->buckets[home].spill; bits != 0; bits &= bits - 1) {
+		unsigned at = (unsigned)__builtin_ctz(bits);
+		for (int i = 0; i < SL_BUCKET_SLOTS; i++) {
+			uint64_t tag = page->buckets[at].slots[i].tag;
+			if (tag != 0 && sl_tag_home(tag) == home)
+				needed |= (uint32_t)1 << at;
+		}
+	}
+	return needed;
+}
+
+static void repair_page(struct sluice_store *store, struct sl_page *page, struct sl_repair *found) {
+	for (unsigned at = 0; at < SL_PAGE_BUCKETS; at++) {
+		page->buckets[at].lock = 0;
+		page->buckets[at].spill = 0;
+	}
+	for (unsigned at = 0; at < SL_PAGE_BUCKETS; at++)
+		for (int i = 0; i < SL_BUCKET_SLOTS; i++)
+			if (page->buckets[at].slots[i].tag != 0)
+				repair_slot(store, page, at, &page->buckets[at].slots[i], found);
+	for (unsigned home = 0; home < SL_PAGE_BUCKETS; home++)
+		page->buckets[home].spill = needed_spill(page, home);
+}
+
+/* A change that a dead owner left half made: undone here as by any that comes after it, where the log can be one. */
+static void settle(struct sluice_store *store) {
+	store->blocks->lock = 0;
+	sl_blocks_begin(store);
+	sl_blocks_commit(store);
+}
+
+void sl_arena_repair(struct sluice_store *store, struct sl_repair *found) {
+	*found = (struct sl_repair){0, 0, 0, 0};
+	settle(store);
+	wipe_marks(store);
+	for (uint64_t p = 0; p < store->page_count; p++)
+		repair_page(store, &store->pages[p], found);
+	for (uint64_t unit = 0; unit < store->header->unit_count; unit++)
+		store->map[unit] = store->map[unit] == KEPT ? TAKEN : 0;
+	sl_blocks_rebuild(store);
+	store->header->repairs++;
+	store->header->dropped += found->dropped;
+}
