@@ -305,7 +305,9 @@ static inline bool sl_sketch_is_used(const struct sluice_store *store, sluice_ns
 /* ---- blocks (blocks.c) ----------------------------------------------------------------------------------------- */
 
 /* A change of the blocks: between begin and commit, whoever has begun holds the one lock of all blocks. A change that
- * is not committed, because its owner died or gave up, has not happened. Home locks are taken before, never within. */
+ * is not committed, because its owner died or gave up, has not happened: hence all taking in a change comes before all
+ * freeing, so that nobody writes into a block that was freed and might not have been. Home locks are taken before, never
+ * within. */
 void sl_blocks_begin(struct sluice_store *store);
 void sl_blocks_commit(struct sluice_store *store);
 void sl_blocks_abort(struct sluice_store *store);
