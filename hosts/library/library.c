@@ -1,76 +1,169 @@
-/* The library as a host: a store in private memory, and the simple call with its own clock. Everything else that
- * sluice.h offers is the core's and the policy's as it stands. */
+/* The library as a host: stores in their three homes, and the simple call with the store's own clock. Everything else
+ * that sluice.h offers is the core's and the policy's as it stands. */
 #include "base/out.h"
-#include "os/map.h"
-#include "store/store.h"
+#include "hosts/library/registry.h"
+#include "os/clock.h"
 
-#include <sched.h>
-#include <stdlib.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
-#define DEFAULT_BYTES ((uint64_t)64 << 20)
+enum { SHARED_NAME_MAX = 200, BLOCKS_PERCENT_MAX = 90 };
+#define SHARED_PREFIX "/dev/shm/sluice-" /* where shm_open() puts "/sluice-NAME" */
 
-static sluice_err fail(struct sluice_error *error, sluice_err err, const char *text) {
-	if (error != NULL) {
-		struct sl_out out = sl_out_to(error->text, sizeof error->text - 1);
-		sl_out_str(&out, text);
-		*out.at = '\0';
-		error->column = 0;
-	}
-	return err;
+struct shared_path {
+	char text[sizeof SHARED_PREFIX + SHARED_NAME_MAX];
+};
+
+/* The path of shared memory; false for a name that is none. */
+static bool shared_path_of(const char *name, struct shared_path *path) {
+	size_t length = strlen(name);
+	if (length < 1 || length > SHARED_NAME_MAX)
+		return false;
+	for (size_t i = 0; i < length; i++)
+		if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-", name[i]) == NULL)
+			return false;
+	(void)snprintf(path->text, sizeof path->text, SHARED_PREFIX "%s", name);
+	return true;
 }
 
-static void let_others_run(void) {
-	(void)sched_yield();
+static void show_path(struct sl_opening *opening) {
+	struct sl_out out = sl_out_to(opening->shown, sizeof opening->shown - 1);
+	sl_out_quoted(&out, sl_str(opening->path), SL_HOME_SHOWN_MAX / 4); /* at worst each byte takes four */
+	*out.at = '\0';
 }
 
-static void unmap(struct sluice_store *store) {
-	sl_map_free(store->header, store->arena_bytes);
+static sluice_err check_options(struct sl_opening *opening, const struct sluice_store_options *options,
+                                struct shared_path *path) {
+	uint64_t bytes = options->memory_bytes;
+	if (options->file != NULL && options->shared != NULL)
+		return sl_opening_fail(opening, SLUICE_E_MISUSE, "a store is in a file or in shared memory, not in both");
+	if ((bytes != 0 && bytes < SL_ARENA_BYTES_MIN) || bytes > SL_ARENA_BYTES_MAX ||
+	    options->blocks_percent > BLOCKS_PERCENT_MAX)
+		return sl_opening_fail(opening, SLUICE_E_RANGE,
+		                       "a store takes 1 MiB to 256 GiB of memory, of which 1 to 90 %% are for blocks");
+	if (options->mode > 0777)
+		return sl_opening_fail(opening, SLUICE_E_RANGE, "the permissions of a store are 0 to 0777");
+	if (options->shared != NULL && !shared_path_of(options->shared, path))
+		return sl_opening_fail(opening, SLUICE_E_RANGE,
+		                       "a name of shared memory has 1 to 200 letters, digits, dots, underscores or hyphens");
+	if (options->file != NULL && options->file[0] == '\0')
+		return sl_opening_fail(opening, SLUICE_E_RANGE, "the path of the store's file is empty");
+	opening->path = options->shared != NULL ? path->text : options->file;
+	opening->shared = options->shared != NULL;
+	opening->existing = options->existing;
+	opening->mode = options->mode != 0 ? options->mode : 0600;
+	opening->percent = options->blocks_percent != 0 ? options->blocks_percent : SL_BLOCKS_PERCENT_DEFAULT;
+	opening->bytes = bytes - bytes % SL_PAGE_BYTES;
+	if (opening->path != NULL)
+		show_path(opening);
+	return SLUICE_OK;
 }
 
 sluice_err sluice_store_open(struct sluice_store **store, const struct sluice_store_options *options,
                              struct sluice_error *error) {
-	uint64_t bytes = options != NULL && options->memory_bytes != 0 ? options->memory_bytes : DEFAULT_BYTES;
-	uint32_t percent =
-		options != NULL && options->blocks_percent != 0 ? options->blocks_percent : SL_BLOCKS_PERCENT_DEFAULT;
-	uint64_t secret[2];
-	struct sluice_store *opened;
-	void *memory;
+	static const struct sluice_store_options defaults;
+	struct sl_opening opening = {.error = error};
+	struct shared_path path;
+	struct sl_home *home;
+	sluice_err err;
 	if (store == NULL)
 		return SLUICE_E_MISUSE;
-	if (bytes < SL_ARENA_BYTES_MIN || bytes > SL_ARENA_BYTES_MAX || percent > 90)
-		return fail(error, SLUICE_E_RANGE,
-		            "a store takes 1 MiB to 256 GiB of memory, of which 1 to 90 % are for blocks");
-	if (!sl_random_secret(secret))
-		return fail(error, SLUICE_E_SYSTEM, "the system's random numbers could not be read");
-	bytes -= bytes % SL_PAGE_BYTES;
-	opened = malloc(sizeof *opened);
-	memory = opened != NULL ? sl_map_private(bytes) : NULL;
-	if (memory == NULL || sl_arena_format(memory, bytes, percent, secret) != SLUICE_OK) {
-		free(opened);
-		return fail(error, SLUICE_E_MEMORY, "the system gave no memory for the store");
-	}
-	sl_arena_attach(opened, memory);
-	opened->relax = let_others_run;
-	opened->release = unmap;
-	*store = opened;
-	return SLUICE_OK;
+	err = check_options(&opening, options != NULL ? options : &defaults, &path);
+	if (err == SLUICE_OK)
+		err = sl_registry_open(&home, &opening);
+	if (err == SLUICE_OK)
+		*store = &home->store;
+	return err;
 }
 
 void sluice_store_close(struct sluice_store *store) {
-	if (store == NULL)
-		return;
-	if (store->release != NULL)
-		store->release(store);
-	free(store);
+	if (store != NULL && sl_home_of(store) != NULL)
+		sl_registry_close(sl_home_of(store));
+}
+
+sluice_err sluice_store_forget(const char *shared, struct sluice_error *error) {
+	struct sl_opening opening = {.error = error};
+	struct shared_path path;
+	if (shared == NULL)
+		return SLUICE_E_MISUSE;
+	if (shared_path_of(shared, &path) && unlink(path.text) == 0)
+		return SLUICE_OK;
+	if (!shared_path_of(shared, &path) || errno == ENOENT)
+		return sl_opening_fail(&opening, SLUICE_E_NONE, "there is no shared memory of that name");
+	return sl_opening_fail(&opening, SLUICE_E_SYSTEM, "%s: %s", path.text, strerror(errno));
+}
+
+sluice_ns sluice_store_now(const struct sluice_store *store) {
+	struct sl_home *home = sl_home_of(store);
+	sluice_ns now;
+	if (home == NULL)
+		return sluice_now(); /* an arena that was mapped by others */
+	now = home->offset_ns + sl_clock_boottime();
+	if (now >= __atomic_load_n(&home->latest_ns, __ATOMIC_RELAXED))
+		sl_home_raise_latest(home, now);
+	return now;
+}
+
+/* ---- figures --------------------------------------------------------------------------------------------------- */
+
+static bool pass_by(void *context, const struct sl_entry *entry) {
+	(void)context;
+	(void)entry;
+	return true;
+}
+
+static void add_page(struct sluice_store *store, uint64_t page, sluice_ns now, struct sluice_store_stats *stats) {
+	struct sl_page_figures figures = {0};
+	(void)sl_store_scan(store, page, now, &figures, pass_by, NULL);
+	stats->slots_used += figures.used;
+	stats->slots_expired += figures.expired;
+	stats->slots_spilled += figures.spilled;
+	stats->slots_with_block += figures.with_block;
+	stats->block_bytes += figures.block_bytes;
+	for (int use = 0; use < SL_USES; use++)
+		stats->uses[use] += figures.uses[use];
+}
+
+static uint64_t figure(const uint64_t *at) {
+	return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
+
+void sluice_store_stats(struct sluice_store *store, struct sluice_store_stats *stats) {
+	const struct sl_header *header = store->header;
+	sluice_ns now = sluice_store_now(store);
+	*stats = (struct sluice_store_stats){
+		.memory_bytes = store->arena_bytes,
+		.blocks_percent = header->blocks_percent,
+		.slots = store->page_count * SL_PAGE_SLOTS,
+		.block_bytes_free = figure(&store->blocks->free_units) * SL_UNIT_BYTES,
+		.sketch_bytes = header->cell_count * sizeof(struct sl_cell),
+		.evicted = figure(&header->evicted),
+		.from_sketch = figure(&header->sketch_starts),
+		.recoveries = figure(&header->stolen_locks),
+		.repairs = figure(&header->repairs),
+		.dropped = figure(&header->dropped),
+		.processes = sl_home_of(store) != NULL ? sl_home_processes(sl_home_of(store)) : 1,
+		.created_ns = header->formatted_ns,
+	};
+	/* Pages are locked to be read: who has no row of its own may not. */
+	for (uint64_t page = 0; page < store->page_count && store->owner != 0; page++)
+		add_page(store, page, now, stats);
+}
+
+const char *sluice_store_verify(const struct sluice_store *store) {
+	return sl_store_verify(store);
 }
 
 sluice_err sluice_check(struct sluice_store *store, const struct sluice_limit *limit, struct sluice_bytes key,
                         uint32_t cost, struct sluice_decision *decision) {
 	struct sluice_item item = {.limit = limit, .key = key};
-	struct sluice_call call = {.items = &item, .item_count = 1, .cost = cost, .now = sluice_now()};
+	struct sluice_call call = {.items = &item, .item_count = 1, .cost = cost};
 	sluice_err err;
-	if (decision == NULL)
+	if (store == NULL || decision == NULL)
 		return SLUICE_E_MISUSE;
+	call.now = sluice_store_now(store);
 	err = sluice_decide(store, &call);
 	if (err == SLUICE_OK)
 		*decision = call.merged;

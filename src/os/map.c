@@ -1,7 +1,12 @@
 #include "os/map.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; older ones refuse it */
+#endif
 
 void *sl_map_private(uint64_t bytes) {
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -12,8 +17,23 @@ void *sl_map_private(uint64_t bytes) {
 	return memory;
 }
 
+void *sl_map_shared(int fd, uint64_t bytes, bool fresh) {
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED)
+		return NULL;
+	(void)madvise(memory, bytes, MADV_HUGEPAGE); /* heard by tmpfs with shmem_enabled=advise, and by nobody else */
+	/* Only pages that are brought in through an advised mapping become huge ones: fallocate() takes small ones. */
+	if (fresh)
+		(void)madvise(memory, bytes, MADV_POPULATE_WRITE);
+	return memory;
+}
+
 void sl_map_free(void *memory, uint64_t bytes) {
 	(void)munmap(memory, bytes);
+}
+
+int sl_map_sync(void *memory, uint64_t bytes) {
+	return msync(memory, bytes, MS_SYNC) == 0 ? 0 : errno;
 }
 
 bool sl_random_secret(uint64_t secret[2]) {

@@ -1,4 +1,4 @@
-/* Memory from the system: zeroed, page-aligned, in huge pages where they help. */
+/* Memory from the system: zeroed, page-aligned, in huge pages where they help; private, or that of a file. */
 #ifndef SL_MAP_H
 #define SL_MAP_H
 
@@ -7,7 +7,15 @@
 /* Maps `bytes` of private memory, taken from the system as it is touched. NULL when the system refuses. Give it back
  * with sl_map_free(). */
 void *sl_map_private(uint64_t bytes);
+
+/* Maps the first `bytes` of a file for all who map it; it must have them. NULL when the system refuses, with errno.
+ *  fresh  the memory is to be brought in at once, in huge pages where the system offers them for a file: for one that
+ *         was just made. What fails of that is left to sl_file_reserve() to say */
+void *sl_map_shared(int fd, uint64_t bytes, bool fresh);
 void sl_map_free(void *memory, uint64_t bytes);
+
+/* Writes the first `bytes` of a shared mapping to its file's disk. Returns 0 or an errno. */
+int sl_map_sync(void *memory, uint64_t bytes);
 
 /* Fills 16 bytes from the kernel's generator. Returns false when it can't be read. */
 bool sl_random_secret(uint64_t secret[2]);

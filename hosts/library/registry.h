@@ -1,0 +1,14 @@
+/* All stores that this process has open. */
+#ifndef SL_REGISTRY_H
+#define SL_REGISTRY_H
+
+#include "hosts/library/home.h"
+
+/* Opens a store, or takes one more reference of the one that is open. Errors as sluice_store_open(). Waits for other
+ * openings of this process; forks wait for it. */
+SLUICE_MUST_USE sluice_err sl_registry_open(struct sl_home **home, const struct sl_opening *opening);
+
+/* Gives back one reference; the last one leaves the store. */
+void sl_registry_close(struct sl_home *home);
+
+#endif

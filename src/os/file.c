@@ -1,0 +1,124 @@
+/* A file is opened without O_CREAT first: in a sticky folder that all may write (/dev/shm, /tmp) Linux refuses O_CREAT
+ * on files of others (fs.protected_regular), and whoever made it is told from whoever found it. What a path names is
+ * looked at before it is opened, since opening a pipe or a device may have effects; O_NOFOLLOW and fstat() say it again
+ * of what was opened. */
+#include "os/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(off_t) == 8, "files above 2 GiB, and locks beyond any file");
+
+static int refuse_mode(mode_t mode) {
+	if (S_ISREG(mode))
+		return 0;
+	return S_ISLNK(mode) ? ELOOP : S_ISDIR(mode) ? EISDIR : ENXIO;
+}
+
+static int open_regular(const char *path, int flags, mode_t mode) {
+	struct stat found;
+	int fd, wrong = lstat(path, &found) == 0 ? refuse_mode(found.st_mode) : 0;
+	if (wrong != 0) {
+		errno = wrong;
+		return -1;
+	}
+	/* O_NONBLOCK: a pipe put there meanwhile must not hold us up */
+	fd = open(path, flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK, mode);
+	if (fd < 0)
+		return -1;
+	wrong = fstat(fd, &found) == 0 ? refuse_mode(found.st_mode) : errno;
+	if (wrong != 0) {
+		(void)close(fd);
+		errno = wrong;
+		return -1;
+	}
+	return fd;
+}
+
+int sl_file_open(const char *path, bool create, mode_t mode, bool *created) {
+	*created = false;
+	/* Twice round only where others make and remove the file at the same time. */
+	for (int tries = 0; tries < 100; tries++) {
+		int fd = open_regular(path, 0, 0);
+		if (fd >= 0 || errno != ENOENT || !create)
+			return fd;
+		fd = open_regular(path, O_CREAT | O_EXCL, mode);
+		*created = fd >= 0;
+		if (fd >= 0 || errno != EEXIST)
+			return fd;
+	}
+	errno = EBUSY;
+	return -1;
+}
+
+int sl_file_id_at(const char *path, struct sl_file_id *id) {
+	struct stat found;
+	if (lstat(path, &found) != 0)
+		return errno;
+	*id = (struct sl_file_id){found.st_dev, found.st_ino};
+	return 0;
+}
+
+int sl_file_id_of(int fd, struct sl_file_id *id, uint64_t *bytes) {
+	struct stat found;
+	if (fstat(fd, &found) != 0)
+		return errno;
+	*id = (struct sl_file_id){found.st_dev, found.st_ino};
+	*bytes = (uint64_t)found.st_size;
+	return 0;
+}
+
+const char *sl_file_remote_kind(uint64_t type) {
+	static const struct {
+		uint32_t type;
+		const char *name;
+	} kinds[] = {
+		{0x6969, "NFS"},        {0x517b, "SMB"},        {0xff534d42, "CIFS"}, {0xfe534d42, "SMB"},
+		{0x01021997, "9P"},     {0x5346414f, "AFS"},    {0x6b414653, "AFS"},  {0x00c36400, "Ceph"},
+		{0x73757245, "Coda"},   {0x564c, "NCP"},        {0x01161970, "GFS2"}, {0x7461636f, "OCFS2"},
+		{0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"},   {0x65735546, "FUSE"}, {0x786f4256, "a shared folder"},
+		{0xaad7aaea, "PanFS"},  {0x19830326, "BeeGFS"},
+	};
+	/* f_type is signed on some machines: CIFS then comes with its sign spread */
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+		if (kinds[i].type == (uint32_t)type)
+			return kinds[i].name;
+	return NULL;
+}
+
+const char *sl_file_remote_kind_of(int fd) {
+	struct statfs filesystem;
+	return fstatfs(fd, &filesystem) == 0 ? sl_file_remote_kind((uint64_t)filesystem.f_type) : NULL;
+}
+
+int sl_file_reserve(int fd, uint64_t bytes) {
+	int err;
+	do
+		err = posix_fallocate(fd, 0, (off_t)bytes);
+	while (err == EINTR);
+	return err;
+}
+
+int sl_file_sync(int fd, const char *path) {
+	char copy[PATH_MAX];
+	size_t length = strlen(path);
+	int folder, err = fsync(fd) == 0 ? 0 : errno;
+	if (err != 0)
+		return err;
+	if (length >= sizeof copy)
+		return ENAMETOOLONG;
+	memcpy(copy, path, length + 1);
+	folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (folder < 0)
+		return errno == EACCES ? 0 : errno; /* a folder that may be written but not read: its entry is left to time */
+	if (fsync(folder) != 0 && errno != EINVAL)
+		err = errno;
+	(void)close(folder);
+	return err;
+}

@@ -1,0 +1,49 @@
+/* Files that several processes map: opening only what may be shared so, reserving its space. */
+#ifndef SL_FILE_H
+#define SL_FILE_H
+
+#include "sluice.h"
+
+#include <sys/types.h>
+
+/* Opens a regular file for reading and writing: never a symbolic link, a folder, a pipe or a device, and never one that
+ * a program started by this one would inherit.
+ *  mode     permissions of a file that is made
+ *  create   makes a file where there is none; *created says whether it did
+ * Returns the descriptor, or -1 with errno: ELOOP for a symbolic link, EISDIR for a folder, ENXIO for what is neither
+ * that nor a file. */
+int sl_file_open(const char *path, bool create, mode_t mode, bool *created);
+
+/* What a file is known by, as long as it exists. */
+struct sl_file_id {
+	dev_t device;
+	ino_t inode;
+};
+
+/* The file that a path names, not following a last symbolic link; by path, so that nothing is opened and closed. 0 or
+ * an errno. */
+int sl_file_id_at(const char *path, struct sl_file_id *id);
+
+/* The file of a descriptor, and its size. 0 or an errno. */
+int sl_file_id_of(int fd, struct sl_file_id *id, uint64_t *bytes);
+
+static inline bool sl_file_id_equal(const struct sl_file_id *a, const struct sl_file_id *b) {
+	return a->device == b->device && a->inode == b->inode;
+}
+
+/* The kind of a filesystem, if it is one on which processes of several hosts, or none of the kernel's page cache, may
+ * stand behind a mapping; else NULL.
+ *  type  statfs.f_type */
+const char *sl_file_remote_kind(uint64_t type);
+
+/* The same for the filesystem that a file is on. */
+const char *sl_file_remote_kind_of(int fd);
+
+/* Takes space for the first `bytes` of a file, now, and makes it at least that long: no write into a mapping of it will
+ * end in SIGBUS because the disk is full. Returns 0 or an errno: ENOSPC, EFBIG, EDQUOT... O(bytes) at worst. */
+int sl_file_reserve(int fd, uint64_t bytes);
+
+/* Writes a file, and the folder's entry of its path, to disk. Returns 0 or an errno. */
+int sl_file_sync(int fd, const char *path);
+
+#endif
