@@ -24,7 +24,11 @@ struct sl_verb {
 	int (*run)(const struct sl_verb *verb, int argc, char **argv);
 };
 
-extern const struct sl_verb sl_verb_serve, sl_verb_check, sl_verb_lint, sl_verb_replay, sl_verb_version, sl_verb_help;
+extern const struct sl_verb sl_verb_serve, sl_verb_check, sl_verb_reset, sl_verb_inspect, sl_verb_store, sl_verb_lint,
+	sl_verb_replay, sl_verb_version, sl_verb_help;
+
+/* Where a server is looked for that nobody named. */
+#define SL_CLI_SERVER "127.0.0.1:7379"
 
 /* Every verb, in the order of the help; ended by NULL. */
 extern const struct sl_verb *const sl_verbs[];

@@ -199,7 +199,11 @@ static bool read_integer(struct sl_client *client, char type, int64_t *value, st
 bool sl_client_ask(struct sl_client *client, const struct sluice_bytes *words, int count, int64_t *integers, int want,
                    struct sluice_error *error) {
 	int64_t got;
-	if (!send_command(client, words, count, error) || !read_integer(client, '*', &got, error))
+	if (!send_command(client, words, count, error))
+		return false;
+	if (want == 0)
+		return read_integer(client, ':', integers, error);
+	if (!read_integer(client, '*', &got, error))
 		return false;
 	if (got != want) {
 		snprintf(error->text, sizeof error->text, "expected %d integers, the server sends %" PRId64, want, got);

@@ -283,7 +283,7 @@ static void on_ready(uv_poll_t *handle, int status, int events) {
 	struct sl_connection *c = handle->data;
 	struct sl_worker *worker = c->worker;
 	if (worker->context.now == 0)
-		worker->context.now = sluice_now();
+		worker->context.now = sluice_store_now(worker->context.store);
 	if (status < 0)
 		sl_connection_close(c);
 	else if (c->state == LINGERING)
@@ -318,7 +318,7 @@ static bool start(struct sl_connection *c, struct sl_worker *worker) {
 void sl_connection_open(struct sl_worker *worker, const struct sl_arrival *arrival) {
 	struct sl_connection *c = calloc(1, sizeof *c);
 	if (worker->context.now == 0)
-		worker->context.now = sluice_now();
+		worker->context.now = sluice_store_now(worker->context.store);
 	if (c == NULL) {
 		close(arrival->fd);
 		return;
@@ -341,7 +341,7 @@ void sl_connection_open(struct sl_worker *worker, const struct sl_arrival *arriv
 void sl_connection_drain(struct sl_connection *c) {
 	struct sl_worker *worker = c->worker;
 	if (worker->context.now == 0)
-		worker->context.now = sluice_now();
+		worker->context.now = sluice_store_now(worker->context.store);
 	for (int i = 0; i < DRAIN_READS_MAX && c->state == OPEN && c->pending_len == 0; i++)
 		if (!receive(c))
 			break;

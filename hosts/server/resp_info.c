@@ -1,6 +1,7 @@
 /* INFO and CONFIG GET: what tools ask before they trust a server. The sections and fields of Redis that clients read,
  * with true values, and a section of our own. */
 #include "hosts/server/resp.h"
+#include "store/store.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -47,9 +48,16 @@ static void put_clients(const struct sl_resp_turn *turn, struct sl_out *out) {
 	                                       sum(figures, offsetof(struct sl_worker_figures, closed)));
 }
 
+/* What the store has; a file keeps its size whatever a policy without `memory` would give a new one. */
+static uint64_t store_bytes(const struct sl_resp_turn *turn) {
+	size_t bytes;
+	sl_store_arena(turn->context->store, &bytes);
+	return bytes;
+}
+
 static void put_memory(const struct sl_resp_turn *turn, struct sl_out *out) {
-	put_line(out, "maxmemory", sl_policy_settings(turn->context->policy)->memory_bytes);
-	sl_out_str(out, "maxmemory_policy:noeviction\r\n");
+	put_line(out, "maxmemory", store_bytes(turn));
+	sl_out_str(out, "maxmemory_policy:allkeys-lfu\r\n");
 }
 
 static void put_persistence(const struct sl_resp_turn *turn, struct sl_out *out) {
@@ -148,11 +156,10 @@ static bool glob(struct sluice_bytes pattern, const char *text) {
 void sl_resp_config_get(struct sl_resp_turn *turn) {
 	char maxmemory[24], port[24];
 	const struct sl_figures *figures = turn->context->figures;
-	snprintf(maxmemory, sizeof maxmemory, "%llu",
-	         (unsigned long long)sl_policy_settings(turn->context->policy)->memory_bytes);
+	snprintf(maxmemory, sizeof maxmemory, "%llu", (unsigned long long)store_bytes(turn));
 	snprintf(port, sizeof port, "%u", figures == NULL ? 0 : figures->resp_port);
 	const char *const settings[][2] = {
-		{"appendonly", "no"}, {"databases", "1"}, {"maxmemory", maxmemory}, {"maxmemory-policy", "noeviction"},
+		{"appendonly", "no"}, {"databases", "1"}, {"maxmemory", maxmemory}, {"maxmemory-policy", "allkeys-lfu"},
 		{"port", port},       {"proto-max-bulk-len", "65536"}, {"save", ""}, {"timeout", "0"},
 	};
 	enum { SETTINGS = sizeof settings / sizeof *settings };

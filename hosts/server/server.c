@@ -11,6 +11,7 @@
 
 #include "hosts/server/listen.h"
 #include "hosts/server/policy_file.h"
+#include "hosts/server/store_home.h"
 #include "hosts/server/worker.h"
 
 #include <arpa/inet.h>
@@ -42,6 +43,7 @@ struct entrance {
 struct server {
 	const struct sl_server_options *options;
 	struct sl_shared_policy *policy;
+	struct sl_shared_policy *first; /* the policy that the store was opened by */
 	struct sluice_store *store;
 	struct sl_figures *figures;
 	struct entrance entrances[DOORS];
@@ -163,11 +165,6 @@ static struct sl_shared_policy *load_policy(const char *path) {
 
 /* What the policy asks for and this version does not have. */
 static bool settings_are_served(const struct sl_settings *settings) {
-	if (settings->store_file != NULL) {
-		fprintf(stderr, "sluice: store.file: this version keeps counters in memory only; "
-		                "say store: {memory: 256MiB}\n");
-		return false;
-	}
 	if (settings->listen_grpc != NULL) {
 		fprintf(stderr, "sluice: listen.grpc: this version serves no gRPC; take it out of the policy\n");
 		return false;
@@ -194,6 +191,8 @@ static void reload(struct server *server) {
 		sl_worker_set_policy(&server->workers[i], policy);
 	sl_shared_policy_release(server->policy);
 	server->policy = policy;
+	if (!sl_store_home_equal(sl_policy_settings(policy->policy), sl_policy_settings(server->first->policy)))
+		fprintf(stderr, "sluice: store: what %s now says of it needs a restart: the store of before goes on\n", path);
 	if (!server->options->quiet)
 		fprintf(stderr, "sluice: took over %s\n", path);
 }
@@ -241,16 +240,6 @@ static bool open_entrances(struct server *server, const struct sl_settings *sett
 	return open_entrance(server, HTTP, http != NULL ? http : settings->listen_http, "--http", &sl_door_http);
 }
 
-static bool open_store(struct server *server, const struct sl_settings *settings) {
-	struct sluice_store_options options = {.memory_bytes = settings->memory_bytes};
-	struct sluice_error error = {.text = ""};
-	if (sluice_store_open(&server->store, &options, &error) == SLUICE_OK)
-		return true;
-	fprintf(stderr, "sluice: can't open a store of %llu bytes: %s\n", (unsigned long long)settings->memory_bytes,
-	        error.text);
-	return false;
-}
-
 static uint32_t thread_count(const struct sl_server_options *options, const struct sl_settings *settings) {
 	uint32_t count = options->threads != 0 ? options->threads : settings->threads;
 	if (count == 0)
@@ -265,7 +254,7 @@ static bool make_workers(struct server *server, const struct sl_settings *settin
 	if (server->workers == NULL || server->figures == NULL)
 		return false;
 	memset(server->figures, 0, sizeof *server->figures);
-	server->figures->started = sluice_now();
+	server->figures->started = sluice_store_now(server->store);
 	server->figures->resp_port = server->entrances[RESP].listener.port;
 	server->figures->worker_count = count;
 	for (; server->worker_count < count; server->worker_count++) {
@@ -375,7 +364,12 @@ static bool set_up(struct server *server) {
 	if (server->policy == NULL)
 		return false;
 	const struct sl_settings *settings = sl_policy_settings(server->policy->policy);
-	if (!settings_are_served(settings) || !open_entrances(server, settings) || !open_store(server, settings))
+	server->first = server->policy;
+	atomic_fetch_add(&server->first->holders, 1);
+	if (!settings_are_served(settings) || !open_entrances(server, settings))
+		return false;
+	server->store = sl_store_home_open(settings, server->options->quiet);
+	if (server->store == NULL)
 		return false;
 	use_all_descriptors(server);
 	if (make_workers(server, settings))
@@ -394,6 +388,8 @@ static void clear_up(struct server *server) {
 		sl_listener_close(&server->entrances[i].listener);
 	if (server->policy != NULL)
 		sl_shared_policy_release(server->policy);
+	if (server->first != NULL)
+		sl_shared_policy_release(server->first);
 	sluice_store_close(server->store);
 	if (server->reserve >= 0)
 		close(server->reserve);

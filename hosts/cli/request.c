@@ -1,0 +1,124 @@
+#include "hosts/cli/request.h"
+
+#include "hosts/cli/client.h"
+#include "hosts/server/door.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+int sl_request_take(const struct sl_verb *verb, struct sl_request *request, const char *word) {
+	int count = request->word_count;
+	bool key = count == 0 || (count > 1 && strcmp(request->words[count - 1].data, "KEY") == 0);
+	if (count == SL_REQUEST_WORDS_MAX)
+		return sl_cli_misuse(verb, "more than %d limits", SLUICE_ITEMS_MAX);
+	if (key && strlen(word) > SLUICE_KEY_BYTES_MAX)
+		return sl_cli_misuse(verb, "the key '%.16s...' has more than %d bytes", word, SLUICE_KEY_BYTES_MAX);
+	request->words[request->word_count++] = sl_str(word);
+	return SL_GO_ON;
+}
+
+static int take_limit(const struct sl_verb *verb, struct sl_request *request, struct sluice_bytes text,
+                      struct sluice_bytes key) {
+	struct sluice_error error;
+	if (request->limit_count == SLUICE_ITEMS_MAX)
+		return sl_cli_misuse(verb, "more than %d limits", SLUICE_ITEMS_MAX);
+	struct sluice_limit *limit = &request->limits[request->limit_count];
+	if (sluice_limit_parse(limit, text, &error) != SLUICE_OK) {
+		bool part = memchr(text.data, ' ', text.len) == NULL;
+		return sl_cli_misuse(verb, "limit '%.64s', column %u: %s%s", (const char *)text.data, error.column, error.text,
+		                     part ? "; a limit of several words is one argument: quote it" : "");
+	}
+	request->items[request->limit_count++] = (struct sluice_item){.limit = limit, .key = key};
+	return SL_GO_ON;
+}
+
+int sl_request_read(const struct sl_verb *verb, struct sl_request *request) {
+	struct sluice_bytes key = request->words[0]; /* NULL without any word: no limit is read then */
+	for (int i = 1; i < request->word_count; i++) {
+		if (sl_bytes_equal(request->words[i], sl_str("KEY"))) {
+			if (i + 2 >= request->word_count)
+				return sl_cli_misuse(verb, "KEY wants a key and a limit behind it: KEY ip:9 10/1s");
+			key = request->words[++i];
+			continue;
+		}
+		int status = take_limit(verb, request, request->words[i], key);
+		if (status != SL_GO_ON)
+			return status;
+	}
+	if (request->limit_count == 0)
+		return sl_cli_misuse(verb, "expected a key and at least one limit, such as: sluice %s user:1 100/1m",
+		                     verb->name);
+	return SL_GO_ON;
+}
+
+int sl_request_ask(const struct sl_verb *verb, const struct sl_request *request, const char *server,
+                   const char *command, const char *cost, int64_t *answer, int want) {
+	struct sluice_bytes words[2 + SL_REQUEST_WORDS_MAX] = {sl_str(command), request->words[0]};
+	struct sl_client client;
+	struct sluice_error error;
+	int count = 2;
+	if (cost != NULL)
+		words[count++] = sl_str(cost);
+	for (int i = 1; i < request->word_count; i++)
+		words[count++] = request->words[i];
+	if (!sl_client_open(&client, server, &error))
+		return sl_cli_fail(verb, "no server at %.128s: %s; `sluice serve` starts one", server, error.text);
+	bool fine = sl_client_ask(&client, words, count, answer, want, &error);
+	sl_client_close(&client);
+	return fine ? SL_GO_ON : sl_cli_fail(verb, "%.128s: %s", server, error.text);
+}
+
+int sl_request_decide(const struct sl_verb *verb, const struct sl_request *request, struct sluice_store *store,
+                      const char *name, struct sluice_call *call) {
+	call->items = request->items;
+	call->item_count = (uint32_t)request->limit_count;
+	call->now = sl_door_instant(sluice_store_now(store), request->items, call->item_count);
+	sluice_err err = sluice_decide(store, call);
+	if (err == SLUICE_E_FULL)
+		return sl_cli_fail(verb, "%.128s: the store is full: no room for another counter", name);
+	return err == SLUICE_OK ? SL_GO_ON : sl_cli_fail(verb, "%.128s: the store answers with error %d", name, (int)err);
+}
+
+void sl_request_answer(const struct sluice_decision *decision, int64_t answer[SL_ANSWER_LEN]) {
+	answer[SL_ANSWER_ALLOWED] = decision->allowed;
+	answer[SL_ANSWER_QUOTA] = (int64_t)decision->quota;
+	answer[SL_ANSWER_REMAINING] = decision->remaining;
+	answer[SL_ANSWER_RETRY] = sl_ns_to_ms_ceil(decision->retry_after_ns);
+	answer[SL_ANSWER_RESET] = sl_ns_to_ms_ceil(decision->reset_after_ns);
+	answer[SL_ANSWER_DELAY] = sl_ns_to_ms_ceil(decision->delay_ns);
+	answer[SL_ANSWER_INDEX] = decision->index;
+}
+
+/* ---- printing -------------------------------------------------------------------------------------------------- */
+
+/* What is said of one key: "user:1 under sliding-window 100/1m". */
+static void print_limit(const struct sl_request *request, int64_t index, bool allowed) {
+	char text[SLUICE_LIMIT_TEXT_MAX];
+	if (index < 0 || index >= request->limit_count) {
+		printf("%-10s %s, no limit applied\n", "allowed", (const char *)request->words[0].data);
+		return;
+	}
+	sluice_limit_print(&request->limits[index], text);
+	printf("%-10s %s %s %s\n", allowed ? "allowed" : "denied", (const char *)request->items[index].key.data,
+	       allowed ? "under" : "by", text);
+}
+
+void sl_request_print_wait(const char *name, int64_t ms) {
+	char text[SL_WAIT_TEXT_MAX];
+	if (ms < 0)
+		printf("%-10s never: the cost is above the quota\n", name);
+	else if (ms == 0)
+		printf("%-10s now\n", name);
+	else
+		printf("%-10s in %s (%" PRId64 " ms)\n", name, sl_cli_wait(text, ms), ms);
+}
+
+void sl_request_print(const struct sl_request *request, int64_t index, const int64_t answer[SL_ANSWER_LEN]) {
+	print_limit(request, index, answer[SL_ANSWER_ALLOWED] != 0);
+	printf("%-10s %" PRId64 " of %" PRId64 "\n", "remaining", answer[SL_ANSWER_REMAINING], answer[SL_ANSWER_QUOTA]);
+	if (answer[SL_ANSWER_ALLOWED] == 0)
+		sl_request_print_wait("retry", answer[SL_ANSWER_RETRY]);
+	if (answer[SL_ANSWER_DELAY] != 0)
+		sl_request_print_wait("go ahead", answer[SL_ANSWER_DELAY]);
+	sl_request_print_wait("full again", answer[SL_ANSWER_RESET]);
+}

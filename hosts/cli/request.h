@@ -1,0 +1,57 @@
+/* KEY LIMIT... of a command line: read, asked of a server or decided in a store, and the answer printed. */
+#ifndef SL_CLI_REQUEST_H
+#define SL_CLI_REQUEST_H
+
+#include "hosts/cli/cli.h"
+
+/* A key, then each limit, with `KEY k` before it where the key changes. */
+enum { SL_REQUEST_WORDS_MAX = 1 + 3 * SLUICE_ITEMS_MAX };
+
+struct sl_request {
+	struct sluice_bytes words[SL_REQUEST_WORDS_MAX]; /* as they were given */
+	int word_count;
+	struct sluice_limit limits[SLUICE_ITEMS_MAX];
+	struct sluice_item items[SLUICE_ITEMS_MAX]; /* the same with the keys that they count for */
+	int limit_count;
+};
+
+/* An answer, as SLUICE.CHECK orders its integers; waits in ms, -1 for never. */
+enum {
+	SL_ANSWER_ALLOWED,
+	SL_ANSWER_QUOTA,
+	SL_ANSWER_REMAINING,
+	SL_ANSWER_RETRY,
+	SL_ANSWER_RESET,
+	SL_ANSWER_DELAY,
+	SL_ANSWER_INDEX,
+	SL_ANSWER_LEN
+};
+
+/* Takes one word of the command line, borrowed. SL_GO_ON, or what to exit with after saying what is wrong. */
+int sl_request_take(const struct sl_verb *verb, struct sl_request *request, const char *word);
+
+/* Reads the words that were taken: a mistake is told with its column, before anybody is asked. SL_GO_ON, or what to
+ * exit with. */
+int sl_request_read(const struct sl_verb *verb, struct sl_request *request);
+
+/* Sends a command over a request to a server and reads its integers: `want` of them in an array; 0: a lone one.
+ *  cost  stands behind the key; NULL where the command has none
+ * SL_GO_ON, or what to exit with. */
+int sl_request_ask(const struct sl_verb *verb, const struct sl_request *request, const char *server,
+                   const char *command, const char *cost, int64_t *answer, int want);
+
+/* Decides call->operation with call->cost over a request, in a store and by its clock. SL_GO_ON, or what to exit with.
+ *  name  the store's, for messages */
+int sl_request_decide(const struct sl_verb *verb, const struct sl_request *request, struct sluice_store *store,
+                      const char *name, struct sluice_call *call);
+
+/* A decision as a server would send it. */
+void sl_request_answer(const struct sluice_decision *decision, int64_t answer[SL_ANSWER_LEN]);
+
+/* Prints an answer for people. `index` names the limit that decided; -1 where none applied. */
+void sl_request_print(const struct sl_request *request, int64_t index, const int64_t answer[SL_ANSWER_LEN]);
+
+/* "NAME   in 3 s (3000 ms)", "now" or "never". */
+void sl_request_print_wait(const char *name, int64_t ms);
+
+#endif

@@ -1,0 +1,86 @@
+#include "hosts/server/store_home.h"
+
+#include "store/store.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Counting the counters of a larger store would hold up the start. */
+#define COUNT_BYTES_MAX ((uint64_t)4 << 30)
+
+uint64_t sl_store_home_dropped(const char *file) {
+	struct sl_header header = {0};
+	struct stat found;
+	int fd = lstat(file, &found) == 0 && S_ISREG(found.st_mode) ? open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+	if (fd < 0)
+		return 0;
+	ssize_t got = pread(fd, &header, sizeof header, 0);
+	close(fd);
+	return got == (ssize_t)sizeof header && header.magic == SL_ARENA_MAGIC ? header.dropped : 0;
+}
+
+static void tell_kept(const char *home, struct sluice_store *store, uint64_t before) {
+	struct sluice_store_stats stats;
+	sluice_store_stats(store, &stats);
+	uint64_t kept = stats.slots_used - stats.slots_expired;
+	fprintf(stderr, "sluice: store %s: kept %" PRIu64 " counter%s", home, kept, kept == 1 ? "" : "s");
+	if (stats.dropped > before)
+		fprintf(stderr, ", dropped %" PRIu64 " as torn", stats.dropped - before);
+	if (stats.processes > 1)
+		fprintf(stderr, ", shared with %u other process%s", stats.processes - 1, stats.processes > 2 ? "es" : "");
+	fprintf(stderr, "\n");
+}
+
+static void tell(const char *home, const struct sl_settings *settings, struct sluice_store *store, bool created,
+                 uint64_t before) {
+	size_t bytes;
+	(void)sl_store_arena(store, &bytes);
+	if (created)
+		fprintf(stderr, "sluice: store %s: created, %zu MiB\n", home, bytes >> 20);
+	else if (bytes <= COUNT_BYTES_MAX)
+		tell_kept(home, store, before);
+	else
+		fprintf(stderr, "sluice: store %s: kept its counters\n", home);
+	uint32_t percent = store->header->blocks_percent;
+	if (settings->blocks_percent != 0 && settings->blocks_percent != percent)
+		fprintf(stderr, "sluice: warning: store %s keeps %u%% for blocks, not %u%%: sluice store resize changes it\n",
+		        home, percent, settings->blocks_percent);
+}
+
+struct sluice_store *sl_store_home_open(const struct sl_settings *settings, bool quiet) {
+	const char *home = settings->store_file != NULL ? settings->store_file : settings->store_shared;
+	struct sluice_store_options options = {.memory_bytes = settings->memory_given ? settings->memory_bytes : 0,
+	                                       .blocks_percent = settings->blocks_percent,
+	                                       .file = settings->store_file,
+	                                       .shared = settings->store_shared,
+	                                       .existing = home != NULL};
+	struct sluice_error error = {.text = ""};
+	struct sluice_store *store = NULL;
+	uint64_t before = settings->store_file != NULL ? sl_store_home_dropped(settings->store_file) : UINT64_MAX;
+	sluice_err err = home != NULL ? sluice_store_open(&store, &options, &error) : SLUICE_E_NONE;
+	bool created = err == SLUICE_E_NONE;
+	if (created) {
+		options.memory_bytes = settings->memory_bytes;
+		options.existing = false;
+		err = sluice_store_open(&store, &options, &error);
+	}
+	if (err != SLUICE_OK) {
+		fprintf(stderr, "sluice: store: %s\n", error.text);
+		return NULL;
+	}
+	if (home != NULL && !quiet)
+		tell(home, settings, store, created, before);
+	return store;
+}
+
+static bool is_same(const char *a, const char *b) {
+	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+bool sl_store_home_equal(const struct sl_settings *a, const struct sl_settings *b) {
+	return is_same(a->store_file, b->store_file) && is_same(a->store_shared, b->store_shared) &&
+	       a->memory_bytes == b->memory_bytes && a->blocks_percent == b->blocks_percent;
+}
