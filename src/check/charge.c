@@ -102,8 +102,7 @@ static void publish_moved(struct sluice_store *store, struct member *m, const st
 	m->counter.state.w[1] = m->counter.state.w[1] >> 32 << 32 | m->block;
 	sl_blocks_save(store, &state[0]);
 	sl_blocks_save(store, &state[1]);
-	sl_slot_publish(m->slot, m->counter.state.w, sl_use_of(m->decision->quota, m->decision->remaining),
-	                sl_step_life(m->limit, m->decision));
+	member_publish_state(m);
 	if (old != 0)
 		sl_blocks_free(store, old);
 }

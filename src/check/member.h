@@ -18,8 +18,9 @@ struct member {
 	bool counts;     /* not `unlimited`, which has no counter */
 	bool charged;    /* this member charges the counter that it, or a group, has */
 	bool claimed;    /* the slot was claimed by this call */
-	bool remembered; /* it has no counter, and the sketch knows of one */
-	uint8_t leader;  /* first member with the same counter */
+	bool remembered; /* it has no counter, and the sketch knows of one, with this use */
+	uint8_t use;
+	uint8_t leader; /* first member with the same counter */
 };
 
 /* For debug builds. */
@@ -68,6 +69,13 @@ static inline void member_step(const struct sluice_store *store, struct member *
 	sl_step(m->limit, &m->counter, now, cost, charge, decision);
 }
 
+static inline void member_publish_state(struct member *m) {
+	uint64_t marks =
+		__builtin_expect(m->remembered, 0) ? sl_marks_start(true, m->use) : sl_tag_marks(sl_slot_tag(m->slot));
+	sl_slot_publish(m->slot, m->counter.state.w, sl_marks_of(marks, m->decision->quota, m->decision->remaining),
+	                sl_step_life(m->limit, m->decision));
+}
+
 /* Charges a counter that is there, and whose block, if it has one, is long enough: sl_step() has been called. */
 static inline void member_publish(struct member *m, const struct sluice_call *call) {
 	if (sl_rule_has_block(m->limit)) {
@@ -75,8 +83,7 @@ static inline void member_publish(struct member *m, const struct sluice_call *ca
 			sl_slot_write(m->slot, m->counter.state.w);
 		sl_step_write(m->limit, &m->counter, call->now, call->cost, NULL, 0);
 	}
-	sl_slot_publish(m->slot, m->counter.state.w, sl_use_of(m->decision->quota, m->decision->remaining),
-	                sl_step_life(m->limit, m->decision));
+	member_publish_state(m);
 }
 
 /* Charges all members that are marked `charged`, or none; sl_step() has been called for each, and its home is locked.

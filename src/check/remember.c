@@ -5,12 +5,13 @@
  * (sl_step_assume). All that the limit does with time follows from that. */
 #include "check/member.h"
 
-static int held_of(const struct sluice_store *store, const struct member *m, sluice_ns now,
-                   struct sl_held held[SL_USES]) {
+static int held_of(const struct sluice_store *store, struct member *m, sluice_ns now, struct sl_held held[SL_USES]) {
 	struct sl_past pasts[SL_USES];
 	int found = sl_sketch_ask(store, m->place, now, pasts), count = 0;
 	for (int i = 0; i < found; i++) {
 		uint64_t cost = sl_use_cost(m->limit->derived[SL_CAPACITY], pasts[i].use);
+		if (cost != 0 && count == 0)
+			m->use = (uint8_t)pasts[i].use; /* the greatest */
 		if (cost != 0)
 			held[count++] = (struct sl_held){pasts[i].instant, cost};
 	}

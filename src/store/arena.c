@@ -21,6 +21,11 @@ static void divide(struct sl_header *header, uint64_t bytes, uint32_t blocks_per
 	SL_ASSERT(header->blocks_offset + header->unit_count * SL_UNIT_BYTES <= bytes);
 }
 
+/* As many as the page can tell. */
+static uint32_t top_bits_for(uint64_t page_count) {
+	return (uint32_t)sl_min(63 - (unsigned)__builtin_clzll(page_count), SL_HASH_TOP_BITS_MAX);
+}
+
 static uint64_t check_of(const struct sl_header *header) {
 	const uint64_t key[2] = {SL_ARENA_MAGIC, SL_ARENA_VERSION};
 	return sl_siphash(key, NULL, 0, (struct sluice_bytes){header, offsetof(struct sl_header, check)}, 1, 3);
@@ -54,7 +59,7 @@ sluice_err sl_arena_format(void *memory, uint64_t bytes, uint32_t blocks_percent
 	header->secret[1] = secret[1];
 	header->formatted_ns = wall_ns;
 	divide(header, bytes, blocks_percent);
-	header->hash_shift = header->page_count < (uint64_t)1 << SL_HASH_SHIFT_SMALL ? SL_HASH_SHIFT_SMALL : 0;
+	header->hash_top_bits = top_bits_for(header->page_count);
 	format(header, bytes, blocks_percent);
 	return SLUICE_OK;
 }
@@ -67,10 +72,8 @@ sluice_err sl_arena_format_like(void *memory, uint64_t bytes, uint32_t blocks_pe
 	header->secret[1] = like->secret[1];
 	header->formatted_ns = like->formatted_ns;
 	divide(header, bytes, blocks_percent);
-	/* counters that are known by 52 bits of their hash stay so; those known by more can be cut to them */
-	header->hash_shift = like->hash_shift;
-	if (header->page_count < (uint64_t)1 << SL_HASH_SHIFT_SMALL)
-		header->hash_shift = SL_HASH_SHIFT_SMALL;
+	/* counters that are known by fewer bits of their hash stay so; those known by more can be cut */
+	header->hash_top_bits = (uint32_t)sl_min(like->hash_top_bits, top_bits_for(header->page_count));
 	memcpy(header->anchors, like->anchors, sizeof header->anchors);
 	header->latest_charge_ns = like->latest_charge_ns;
 	header->evicted = like->evicted;
@@ -101,7 +104,7 @@ const char *sl_arena_refuse(const void *memory, uint64_t bytes) {
 	if (sums.page_count != header.page_count || sums.cell_count != header.cell_count ||
 	    sums.unit_count != header.unit_count || sums.sketch_offset != header.sketch_offset ||
 	    sums.map_offset != header.map_offset || sums.blocks_offset != header.blocks_offset ||
-	    (header.hash_shift != 0 && header.hash_shift != SL_HASH_SHIFT_SMALL))
+	    header.hash_top_bits > top_bits_for(header.page_count))
 		return "its header says impossible parts";
 	return NULL;
 }
@@ -119,7 +122,7 @@ void sl_arena_attach(struct sluice_store *store, void *memory) {
 		.units = bytes + header->blocks_offset,
 		.page_count = header->page_count,
 		.secret = {header->secret[0], header->secret[1]},
-		.hash_shift = header->hash_shift,
+		.hash_top_bits = header->hash_top_bits,
 		.arena_bytes = header->arena_bytes,
 	};
 }

@@ -10,12 +10,13 @@
  *   +blocks_offset     unit_count units of 64 bytes, the blocks of logs and sub-buckets
  *
  *   bucket   u32 lock | u32 spill | 5 tags of 8 bytes | 5 states of 16 bytes, each aligned to 16 (algo/state.h)
- *   tag      63..17 fingerprint, never 0 | 16 has a block | 15..11 home bucket in the page | 10..8 use | 7..0 lifetime
- *            all 0: free
+ *   tag      63..20 fingerprint, never 0 | 19 has a block | 18..14 home bucket in the page | 13..11 start | 10..8 use |
+ *            7..0 lifetime; all 0: free
  *
- * A key's hash of 64 bits is used up: its low 5 bits are the home bucket, the next 47 the fingerprint, and its high bits
- * pick the page. In an arena that began with fewer than 4096 pages the page comes from the high bits of those 52
- * (hash_shift), so that a counter's slot says all that is needed to place it in an arena of another size.
+ * A key's hash of 64 bits is used up: its low 5 bits are the home bucket, the next 44 the fingerprint, and the other 15
+ * pick the page, with the low ones behind them for evenness. Of those 15 an arena uses as many as it had pages for when it
+ * was made (hash_top_bits), so that page and slot always say the whole hash: enough to place the counter in an arena of
+ * another size. Two counters are one only if all those bits agree: 3 in 10,000 for any two among 100 M keys.
  * An entry whose home is full spills into another bucket of the same page (one TLB entry, no further than 4 KiB), and
  * stays under its home's lock; `spill` has a bit for each bucket of the page that holds entries of this home.
  *
@@ -26,8 +27,8 @@
  *     rounded up to a number of the form (4 + m) * 2^e; code = 4 e + m. 255: FRESH, claimed and not yet charged: the
  *     slot is given back if its owner dies.
  * I4  a slot with the block bit has the number of its block in bits 31..0 of its second state word, 0 for none.
- * I5  use: how much of the quota the last charge left used, in eighths of a kind (sl_use_of()); for choosing whom to
- *     evict, and for what is remembered then.
+ * I5  use: how much of the quota the last charge left used, in one of eight steps (use.h); for choosing whom to evict,
+ *     and for what is remembered then. start: with which use, plus 1, the counter started from the sketch; 0: with none.
  * I6  A state is published by one aligned store of 16 bytes; where the lifetime grows with it the tag is written before,
  *     where it shrinks after: at any instant the slot lives long enough for the state that it has.
  * I7  A lock word is 0, or says who holds it: row of the process table and generation (SL_OWNER_*). */
@@ -55,12 +56,14 @@ enum {
 enum {
 	SL_TAG_LIFE_BITS = 8,
 	SL_TAG_USE_SHIFT = 8,
-	SL_TAG_HOME_SHIFT = 11,
-	SL_TAG_BLOCK_SHIFT = 16,
-	SL_TAG_PRINT_SHIFT = 17,
+	SL_TAG_START_SHIFT = 11,
+	SL_TAG_HOME_SHIFT = 14,
+	SL_TAG_BLOCK_SHIFT = 19,
+	SL_TAG_PRINT_SHIFT = 20,
 	SL_HASH_HOME_BITS = 5,
 	SL_HASH_PRINT_BITS = 64 - SL_TAG_PRINT_SHIFT,
-	SL_HASH_SHIFT_SMALL = 64 - SL_HASH_HOME_BITS - SL_HASH_PRINT_BITS, /* hash_shift of small arenas */
+	SL_HASH_LOW_BITS = SL_HASH_HOME_BITS + SL_HASH_PRINT_BITS,
+	SL_HASH_TOP_BITS_MAX = 64 - SL_HASH_LOW_BITS,
 	SL_LIFE_FRESH = 255,
 	SL_LIFE_CODE_MAX = 4 * 43 + 3, /* 7 * 2^43 units of 2^19 ns: all of 64 bits */
 };
@@ -102,7 +105,7 @@ struct sl_header {
 	uint64_t cell_count;
 	uint64_t unit_count;
 	uint64_t sketch_offset, map_offset, blocks_offset;
-	uint32_t hash_shift, blocks_percent;
+	uint32_t hash_top_bits, blocks_percent;
 	uint64_t secret[2];    /* of the fingerprints: keys that collide can't be prepared */
 	uint64_t formatted_ns; /* wall time, for people */
 	uint64_t check;        /* SipHash of all before, keyed by `secret` */

@@ -82,24 +82,3 @@ int sl_sketch_ask(const struct sluice_store *store, const struct sl_place *place
 	}
 	return count;
 }
-
-uint64_t sl_use_cost(uint64_t quota, uint64_t use) {
-	switch (use) {
-	case 0:
-		return quota / 32;
-	case 1:
-		return quota / 16;
-	case 2:
-		return quota / 10;
-	case 3:
-		return quota / 5;
-	case 4:
-		return quota * 2 / 5;
-	case 5:
-		return quota * 3 / 4;
-	case 6:
-		return quota - (quota != 0);
-	default:
-		return quota;
-	}
-}

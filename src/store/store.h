@@ -7,6 +7,7 @@
 #include "base/point.h"
 #include "base/siphash.h"
 #include "store/layout.h"
+#include "store/use.h"
 
 enum {
 	SL_ARENA_BYTES_MIN = 1024 * 1024,
@@ -25,7 +26,7 @@ struct sluice_store {
 	uint8_t *units;
 	uint64_t page_count;
 	uint64_t secret[2];
-	uint32_t hash_shift;
+	uint32_t hash_top_bits;
 	uint32_t owner;     /* this process's lock word; 0: it may not decide (no row was free for it after a fork) */
 	uint64_t latest_ns; /* somewhat before header->latest_charge_ns as last seen: past it, that is raised; atomic */
 	uint64_t arena_bytes;
@@ -44,7 +45,7 @@ struct sluice_store {
 SLUICE_MUST_USE sluice_err sl_arena_format(void *memory, uint64_t bytes, uint32_t blocks_percent,
                                            const uint64_t secret[2], sluice_ns wall_ns);
 
-/* The same with the secret, hash_shift, clock and figures of another arena, so that its counters can be put into it. */
+/* The same with the secret, hash bits, clock and figures of another arena, so that its counters can be put into it. */
 SLUICE_MUST_USE sluice_err sl_arena_format_like(void *memory, uint64_t bytes, uint32_t blocks_percent,
                                                 const struct sl_header *like);
 
@@ -88,12 +89,15 @@ struct sl_place {
 };
 
 static inline uint64_t sl_page_of_hash(const struct sluice_store *store, uint64_t hash) {
-	return (uint64_t)(sl_mul(hash << store->hash_shift, store->page_count) >> 64);
+	unsigned unused = SL_HASH_TOP_BITS_MAX - store->hash_top_bits;
+	uint64_t top = hash >> (SL_HASH_LOW_BITS + unused) << (SL_HASH_LOW_BITS + unused);
+	uint64_t low = hash << SL_HASH_TOP_BITS_MAX >> SL_HASH_TOP_BITS_MAX;
+	return (uint64_t)(sl_mul(top | low << unused, store->page_count) >> 64);
 }
 
 static inline struct sl_place sl_place_of_hash(const struct sluice_store *store, uint64_t hash, bool has_block) {
 	uint64_t home = hash & (SL_PAGE_BUCKETS - 1);
-	uint64_t print = hash >> SL_HASH_HOME_BITS << (64 - SL_HASH_PRINT_BITS) >> (64 - SL_HASH_PRINT_BITS);
+	uint64_t print = hash << SL_HASH_TOP_BITS_MAX >> (SL_HASH_TOP_BITS_MAX + SL_HASH_HOME_BITS);
 	return (struct sl_place){&store->pages[sl_page_of_hash(store, hash)].buckets[home],
 	                         (print != 0 ? print : 1) << SL_TAG_PRINT_SHIFT |
 	                             (uint64_t)has_block << SL_TAG_BLOCK_SHIFT | home << SL_TAG_HOME_SHIFT};
@@ -117,6 +121,11 @@ static inline uint64_t sl_tag_home(uint64_t tag) {
 
 static inline uint64_t sl_tag_use(uint64_t tag) {
 	return tag >> SL_TAG_USE_SHIFT & (SL_USES - 1);
+}
+
+/* Start and use. */
+static inline uint64_t sl_tag_marks(uint64_t tag) {
+	return tag >> SL_TAG_USE_SHIFT & ((1 << (SL_TAG_HOME_SHIFT - SL_TAG_USE_SHIFT)) - 1);
 }
 
 static inline bool sl_tag_has_block(uint64_t tag) {
@@ -220,7 +229,7 @@ void sl_slot_free(struct sluice_store *store, struct sl_bucket *home, struct sl_
 /* Whether the state of a slot of this tag equals no state by now. Without the home's lock: whether it seems to. */
 bool sl_slot_has_expired(const struct sl_slot *slot, uint64_t tag, sluice_ns now);
 
-/* The hash that a used slot's counter has: of 64 bits, or of the low 52 where the arena has a hash_shift. */
+/* The hash that a used slot's counter has; its bits that the arena does not use (hash_top_bits) are 0. */
 uint64_t sl_slot_hash(const struct sluice_store *store, const struct sl_slot *slot);
 
 /* Frees counters that have expired and own blocks, in the next pages from where the last search ended; where there are
@@ -234,19 +243,6 @@ uint64_t sl_life_code(sluice_ns life_ns);
 static inline uint64_t sl_life_units(uint64_t tag) {
 	return (4 + (tag & 3)) << ((tag & SL_LIFE_FRESH) >> 2);
 }
-
-/* The use of a quota of which `remaining` is left: 0..SL_USES - 1; see sl_use_cost(). */
-static inline uint64_t sl_use_of(uint64_t quota, uint64_t remaining) {
-	uint64_t used = quota > remaining ? quota - remaining : 0;
-	if (remaining == 0)
-		return 7;
-	/* sums of comparisons: quicker than a division, and exact */
-	return (uint64_t)(used * 32 > quota) + (used * 16 > quota) + (used * 10 > quota) + (used * 5 > quota) +
-	       (used * 5 > 2 * quota) + (used * 4 > 3 * quota);
-}
-
-/* The greatest cost that a counter of a quota and a use can hold. */
-uint64_t sl_use_cost(uint64_t quota, uint64_t use);
 
 /* Writes 16 aligned bytes with one instruction: a process that dies leaves the old ones or the new ones. Compilers split
  * a 16-byte store of theirs in two. */
@@ -268,11 +264,11 @@ static inline void sl_slot_write(struct sl_slot *slot, const uint64_t state[2]) 
 	SL_POINT();
 }
 
-/* Publishes a state, its use and the lifetime that it has from its last charge on, in the order of layout.h I6. The
- * home is locked. */
-static inline void sl_slot_publish(struct sl_slot *slot, const uint64_t state[2], uint64_t use, sluice_ns life_ns) {
+/* Publishes a state, its marks (use.h) and the lifetime that it has from its last charge on, in the order of layout.h I6.
+ * The home is locked. */
+static inline void sl_slot_publish(struct sl_slot *slot, const uint64_t state[2], uint64_t marks, sluice_ns life_ns) {
 	uint64_t old = sl_slot_tag(slot), life = sl_life_code(life_ns), old_life = old & SL_LIFE_FRESH;
-	uint64_t tag = old >> SL_TAG_HOME_SHIFT << SL_TAG_HOME_SHIFT | use << SL_TAG_USE_SHIFT | life;
+	uint64_t tag = old >> SL_TAG_HOME_SHIFT << SL_TAG_HOME_SHIFT | marks << SL_TAG_USE_SHIFT | life;
 	if (old_life < life)
 		__atomic_store_n(&slot->tag, tag, __ATOMIC_RELAXED); /* the lock's release orders it */
 	sl_slot_write(slot, state);
@@ -349,7 +345,7 @@ const char *sl_blocks_verify(const struct sluice_store *store);
 
 /* A counter as it stands, for tools: all that another arena needs to take it in. */
 struct sl_entry {
-	uint64_t hash; /* of 64 bits, or of the low 52 where the arena has a hash_shift */
+	uint64_t hash; /* sl_slot_hash() */
 	uint64_t tag;  /* use and lifetime; whether it has a block */
 	uint64_t state[2];
 	const void *block; /* NULL: none */
@@ -368,7 +364,7 @@ struct sl_page_figures {
 bool sl_store_scan(struct sluice_store *store, uint64_t page, sluice_ns now, struct sl_page_figures *figures,
                    bool (*visit)(void *context, const struct sl_entry *entry), void *context);
 
-/* Puts a counter into an arena of the same secret (and hash_shift), as it stands. SLUICE_OK, SLUICE_E_FULL, or
+/* Puts a counter into an arena of the same secret and at most as many hash_top_bits, as it stands. SLUICE_OK, SLUICE_E_FULL, or
  * SLUICE_E_RANGE where the arena has such a counter or the entry is none. */
 SLUICE_MUST_USE sluice_err sl_store_put(struct sluice_store *store, const struct sl_entry *entry, sluice_ns now);
 
