@@ -138,10 +138,13 @@ static sluice_err decide_members(struct sluice_store *store, const struct sluice
 static void refund_members(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct member *m = &members[i];
+		uint32_t cost = call->cost;
 		if (!m->counts || m->leader != i || m->slot == NULL)
 			continue;
 		member_load(store, m);
-		if (sl_step_refund(m->limit, &m->counter, call->now, call->cost))
+		if (sl_step_prepare_refund(m->limit, &m->counter, call->now, &cost))
+			sl_slot_write(m->slot, m->counter.state.w);
+		if (sl_step_refund(m->limit, &m->counter, call->now, cost))
 			sl_slot_write(m->slot, m->counter.state.w);
 	}
 	for (uint32_t i = 0; i < call->item_count; i++)
