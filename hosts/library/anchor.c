@@ -13,9 +13,9 @@
  *   suspend                            CLOCK_BOOTTIME goes on through it, and so does the store's clock
  *   another boot                       wall time; or `latest`, where wall time lies before it: then the clock goes on
  *                                      from there at its usual pace, at most 2^30 ns ahead of where it had been
- *   first anchored to a wrong time     stays so: a clock that began in 2036 goes on in 2036 after a restart of the host,
- *                                      since every charge is stamped with it. Counters are right all the same: only
- *                                      differences count
+ *   first anchored to a wrong time     stays so: a clock that began in 2036 goes on in 2036 after a restart of the
+ *                                      host, since every charge is stamped with it. Counters are right all the same:
+ *                                      only differences count
  *   one copy damaged                   as if it were not
  *   both damaged                       as another boot, from whichever `latest` words are whole
  *   nothing whole                      as a new store

@@ -1,11 +1,11 @@
 /* How a process comes into a store.
  *
  *   open the file, or make an empty one        registry.c
- *   take the guard                             one opener at a time, for at most 10 s; released by the kernel if it dies
+ *   take the guard                             one opener at a time, at most 10 s; the kernel releases it if we die
  *   does the path still name this file?        else begin again: whoever failed to finish a new file removed it
  *   is it new, or was never finished?          reserve its space, map, format; the magic is written last
  *   is it ours?                                the header is read and refused before anything is mapped
- *   does anybody else hold a row?              if nobody: reserve, check and repair all of it
+ *   does anybody else hold a row?              if nobody: fill its holes, and after the next step make it whole
  *   take a row, raise its generation           from now on others see that we live, and know our lock words
  *   anchor the clock, release the guard        anchor.c
  *
@@ -13,8 +13,8 @@
  * took the row after the owner had lost it), or if nobody holds the row's lock. A process that has taken a row and not
  * yet raised its generation makes the words of the one before it look alive for that moment: a waiter asks again.
  *
- * A file was never finished if it has no magic and nothing in it that formatting does not write: then its maker died, or
- * the power was cut, before anybody could use it. Anything else without a magic is not ours. */
+ * A file was never finished if it has no magic and nothing in it that formatting does not write: its maker died, or the
+ * power was cut, before anybody could use it. Anything else without a magic is not ours. */
 #include "hosts/library/home.h"
 
 #include "hosts/library/anchor.h"
@@ -52,6 +52,10 @@ static sluice_err fail_space(const struct sl_opening *opening, uint64_t bytes, i
 	                       (unsigned long long)(bytes >> 20),
 	                       opening->shared ? "give it less, or /dev/shm more (docker: --shm-size)"
 	                                       : "give it less, or make room on its disk");
+}
+
+static sluice_err fail_map(const struct sl_opening *opening) {
+	return sl_opening_fail(opening, SLUICE_E_MEMORY, "%s: %s when mapping it", opening->shown, strerror(errno));
 }
 
 /* ---- who we are ------------------------------------------------------------------------------------------------ */
@@ -225,25 +229,27 @@ static sluice_err format_file(const struct sl_home *home, const struct sl_openin
 	return wrong == 0 ? SLUICE_OK : fail_system(opening, wrong);
 }
 
-/* Makes the store in a file of `had` bytes that are worth nothing; as long again when it fails. */
-static sluice_err make(struct sl_home *home, const struct sl_opening *opening, uint64_t had) {
-	uint64_t bytes = opening->bytes != 0 ? opening->bytes : SL_HOME_BYTES_DEFAULT;
-	void *memory;
+static sluice_err map_and_format(struct sl_home *home, const struct sl_opening *opening, uint64_t bytes) {
 	sluice_err err;
+	void *memory;
 	if (ftruncate(home->fd, 0) != 0 || ftruncate(home->fd, (off_t)bytes) != 0)
 		return fail_space(opening, bytes, errno);
 	memory = sl_map_shared(home->fd, bytes, opening->shared);
-	err = memory == NULL
-	          ? sl_opening_fail(opening, SLUICE_E_MEMORY, "%s: %s when mapping it", opening->shown, strerror(errno))
-	          : format_file(home, opening, memory, bytes);
-	if (err == SLUICE_OK) {
+	if (memory == NULL)
+		return fail_map(opening);
+	err = format_file(home, opening, memory, bytes);
+	if (err == SLUICE_OK)
 		attach(home, memory);
-		return SLUICE_OK;
-	}
-	if (memory != NULL)
+	else
 		sl_map_free(memory, bytes);
-	if (ftruncate(home->fd, 0) != 0 || ftruncate(home->fd, (off_t)had) != 0)
-		return err; /* it has no magic, so it counts as never finished all the same */
+	return err;
+}
+
+/* Makes the store in a file of `had` bytes that are worth nothing; it is as long again when that fails. */
+static sluice_err make(struct sl_home *home, const struct sl_opening *opening, uint64_t had) {
+	sluice_err err = map_and_format(home, opening, opening->bytes != 0 ? opening->bytes : SL_HOME_BYTES_DEFAULT);
+	if (err != SLUICE_OK && (ftruncate(home->fd, 0) != 0 || ftruncate(home->fd, (off_t)had) != 0))
+		return err; /* of another length then, and still never finished */
 	return err;
 }
 
@@ -269,25 +275,22 @@ static sluice_err join(struct sl_home *home, const struct sl_opening *opening, c
 		return err;
 	memory = sl_map_shared(home->fd, header->arena_bytes, false);
 	if (memory == NULL)
-		return sl_opening_fail(opening, SLUICE_E_MEMORY, "%s: %s when mapping it", opening->shown, strerror(errno));
+		return fail_map(opening);
 	attach(home, memory);
 	return SLUICE_OK;
 }
 
-/* The first to open a store that exists makes it whole. A copied file may have holes: they are filled before. */
-static sluice_err make_whole(struct sl_home *home, const struct sl_opening *opening) {
-	struct sl_repair found;
+/* Before anything is written through the mapping: a file that was copied may have holes, and its disk be full. */
+static sluice_err fill_holes(const struct sl_home *home, const struct sl_opening *opening) {
 	int wrong = sl_file_reserve(home->fd, home->store.arena_bytes);
-	if (wrong != 0)
-		return fail_space(opening, home->store.arena_bytes, wrong);
-	sl_arena_repair(&home->store, &found);
-	return SLUICE_OK;
+	return wrong == 0 ? SLUICE_OK : fail_space(opening, home->store.arena_bytes, wrong);
 }
 
 /* The guard is ours. */
 static sluice_err enter_guarded(struct sl_home *home, const struct sl_opening *opening, uint64_t file_bytes) {
 	struct sl_header header = {0};
-	bool is_new, is_alone;
+	struct sl_repair found;
+	bool is_new, is_first;
 	sluice_err err;
 	if (pread(home->fd, &header, sizeof header, 0) < 0)
 		return fail_system(opening, errno);
@@ -297,10 +300,12 @@ static sluice_err enter_guarded(struct sl_home *home, const struct sl_opening *o
 	err = is_new ? make(home, opening, file_bytes) : join(home, opening, &header, file_bytes);
 	if (err != SLUICE_OK)
 		return err;
-	is_alone = !sl_any_row_is_held(home->fd);
-	err = become_process(home, opening);
-	if (err == SLUICE_OK && is_alone && !is_new)
-		err = make_whole(home, opening);
+	is_first = !is_new && !sl_any_row_is_held(home->fd);
+	err = is_first ? fill_holes(home, opening) : SLUICE_OK;
+	if (err == SLUICE_OK)
+		err = become_process(home, opening);
+	if (err == SLUICE_OK && is_first)
+		sl_arena_repair(&home->store, &found);
 	if (err == SLUICE_OK)
 		anchor_clock(home);
 	else

@@ -6,7 +6,7 @@
 #include "store/store.h"
 
 enum {
-	SL_HOME_SHOWN_MAX = 112, /* bytes of a path in a message */
+	SL_HOME_SHOWN_MAX = 104, /* bytes of a path in a message */
 	SL_HOME_SPARE_FDS = 8,
 	SL_HOME_PRIVATE_ROW = 1,
 };
@@ -22,7 +22,7 @@ struct sl_opening {
 	uint32_t percent;
 	uint64_t bytes; /* a multiple of a page; 0: as it comes */
 	struct sluice_error *error;
-	char shown[SL_HOME_SHOWN_MAX + 8]; /* the path, fit for a message */
+	char shown[SL_HOME_SHOWN_MAX + 16]; /* the path, fit for a message */
 };
 
 /* One a file and process, however often it was opened; each open of private memory has its own. */
@@ -54,8 +54,8 @@ SLUICE_MUST_USE sluice_err sl_home_make_private(struct sl_home *home, const stru
 SLUICE_MUST_USE sluice_err sl_home_enter(struct sl_home *home, const struct sl_opening *opening, bool created,
                                          bool *moved);
 
-/* Whether a store that this process has open already will do for an opening: SLUICE_OK, SLUICE_E_RANGE for another size,
- * SLUICE_E_BUSY where a fork found no row and there is none now. */
+/* Whether a store that this process has open already will do for an opening: SLUICE_OK, SLUICE_E_RANGE for another
+ * size, SLUICE_E_BUSY where a fork found no row and there is none now. */
 SLUICE_MUST_USE sluice_err sl_home_accept(struct sl_home *home, const struct sl_opening *opening);
 
 /* Gives back memory, row and descriptors. */

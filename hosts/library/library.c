@@ -30,7 +30,7 @@ static bool shared_path_of(const char *name, struct shared_path *path) {
 
 static void show_path(struct sl_opening *opening) {
 	struct sl_out out = sl_out_to(opening->shown, sizeof opening->shown - 1);
-	sl_out_quoted(&out, sl_str(opening->path), SL_HOME_SHOWN_MAX / 4); /* at worst each byte takes four */
+	sl_out_quoted(&out, sl_str(opening->path), SL_HOME_SHOWN_MAX);
 	*out.at = '\0';
 }
 

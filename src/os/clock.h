@@ -13,7 +13,7 @@ sluice_ns sl_clock_monotonic(void);
 /* Nanoseconds of CLOCK_BOOTTIME: since the host was started, suspends included. Nobody can set it. */
 sluice_ns sl_clock_boottime(void);
 
-/* What sluice_now() adds to CLOCK_BOOTTIME, modulo 2^64: Unix time at boot, as it looked at the process's first call. */
+/* What sluice_now() adds to CLOCK_BOOTTIME, modulo 2^64: Unix time at boot, as it looked when first asked for. */
 uint64_t sl_clock_anchor(void);
 
 /* Which boot of which kernel this is: 128 random bits, the same for all processes of a host, never both 0. Returns
