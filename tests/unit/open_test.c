@@ -1,5 +1,5 @@
-/* Opening a store in each of its homes: what is made, what is found again, and what is refused, untouched. Processes and
- * forks are in process_test.c. */
+/* Opening a store in each of its homes: what is made, what is found again, and what is refused, untouched. Processes
+ * and forks are in process_test.c. */
 #include "tests/unit/home.h"
 
 #include "hosts/library/anchor.h"
