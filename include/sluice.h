@@ -11,7 +11,9 @@
  *    descriptor of it: a process that has a store open must not open() and close() its file by other means (to back it
  *    up, say: copy it from another process, best with all users stopped; see `sluice store dump`).
  *  - After fork() the child goes on with every store that it inherited: shared ones stay shared, private ones become a
- *    copy of its own. Processes made by a bare clone() system call must open the store themselves.
+ *    copy of its own. 255 processes may have a store open, forked ones included: a child beyond them gets
+ *    SLUICE_E_BUSY until it opens the store again when there is room. Processes made by a bare clone() system call must
+ *    open the store themselves, and not go on with one that they inherited.
  *  - Nobody may truncate a store's file while it is open: the kernel would end its users by SIGBUS. Its disk space is
  *    reserved when it is created, so that a full disk can't.
  *  - A process that dies inside a call, at whatever instruction, leaves every counter whole, with its call charged in
@@ -21,8 +23,8 @@
  *  - A file belongs to the version of the format and the kind of machine that wrote it; others refuse it.
  *  - The bounds printed in docs/limits.md hold while the store is not full. A full store evicts: first what counts no
  *    longer, then the least used counters of its neighbourhood, whose use is remembered conservatively; a key never
- *    starts with more than its quota. SLUICE_E_FULL remains for logs that find no room, and for a store of whose counters
- *    all are in use by calls at this instant; whether that means "allow" or "deny" is yours to say.
+ *    starts with more than its quota. SLUICE_E_FULL remains for logs that find no room, and for a store of whose
+ *    counters all are in use by calls at this instant; whether that means "allow" or "deny" is yours to say.
  *  - Instants are Unix nanoseconds that you pass in, or that sluice_store_now() reads. A counter's clock never runs
  *    backwards: an instant before its last charge counts as the instant of that charge.
  *  - A log (sliding-log) keeps instants rounded up to 1 ms: nothing expires early, nothing more than 1 ms late.
@@ -152,32 +154,39 @@ struct sluice_store;
 
 /* Where a store lives: in memory of this process, unless `file` or `shared` names another home (not both). */
 struct sluice_store_options {
-	uint64_t
-		memory_bytes; /* of the whole arena, rounded down to 4 KiB; 1 MiB .. 256 GiB. 0: 64 MiB for a new one, and for
-	                        * one that exists whatever it has. Private memory is taken from the system as it is used, a
-	                        * file's and shared memory's space at once */
+	/* Of the whole arena, rounded down to 4 KiB; 1 MiB .. 256 GiB. 0: 64 MiB for a new one, and for one that exists
+	 * whatever it has. Private memory is taken from the system as it is used, that of a file or shared at once (Docker
+	 * gives /dev/shm 64 MiB in all, unless told otherwise: --shm-size). */
+	uint64_t memory_bytes;
 	uint32_t blocks_percent; /* share of it for logs and sub-buckets, 1..90; 0 for 50. The rest holds the counters. Only
 	                          * for a new one: an existing store keeps its own */
 	const char *file;        /* path of a file on a local filesystem; created where there is none, unless `existing` */
 	const char *shared;      /* name of memory shared by the processes of this host, 1..200 of [A-Za-z0-9._-]; it stays
 	                          * until the host restarts or sluice_store_forget() */
-	uint32_t mode;           /* permissions of what is created; 0 for 0600. The umask applies */
+	uint32_t mode;           /* permissions of what is created, 0..0777; 0 for 0600. The umask applies. All users of a
+	                          * store must be able to read and write it */
 	bool existing;           /* do not create: SLUICE_E_NONE where there is none */
 };
 
 /* Opens a store. `options` may be NULL. The store is yours: close it with sluice_store_close(). A process may open the
- * same one several times. Returns SLUICE_OK, or with `error` (may be NULL) saying more:
+ * same file or shared memory several times: it is given the same store each time, and closes it as often. The first
+ * process to open one that exists checks all of it, O(size); others join in well under a millisecond, or wait for one
+ * that is opening it. Forks wait for openings.
+ * Returns SLUICE_OK, or with `error` (may be NULL) saying more, in which case a file is left as it was:
  *  SLUICE_E_RANGE   a size or name out of range; a size that is not the one that the store was created with
  *  SLUICE_E_NONE    there is none, and `existing` was said
- *  SLUICE_E_STORE   the file is none of ours, of another version, truncated, damaged in its header, or was made on
- *                   another kind of machine; it is left as it is
+ *  SLUICE_E_STORE   it is none of ours, of another version, truncated, damaged in its header, or was made on another
+ *                   kind of machine; a folder, a symbolic link, a pipe, a device
  *  SLUICE_E_BUSY    another process has been opening it for 10 s; 255 processes have it open
- *  SLUICE_E_MEMORY, SLUICE_E_SYSTEM   the system refused memory or the file: no permission, no space */
+ *  SLUICE_E_MEMORY  the system gave no memory for it
+ *  SLUICE_E_SYSTEM  the system refused the file: no permission, no space; or it is on a network filesystem
+ *  SLUICE_E_MISUSE  both `file` and `shared` */
 SLUICE_API SLUICE_MUST_USE sluice_err sluice_store_open(struct sluice_store **store,
                                                         const struct sluice_store_options *options,
                                                         struct sluice_error *error);
 
-/* Closes a store. Private memory is given back; what is in a file or shared memory stays. NULL is allowed. */
+/* Closes a store, as often as it was opened. Private memory is given back; what is in a file or shared memory stays.
+ * NULL is allowed. */
 SLUICE_API void sluice_store_close(struct sluice_store *store);
 
 /* Removes the name of shared memory; processes that have it open go on with it. SLUICE_OK, SLUICE_E_NONE, _SYSTEM. */
@@ -185,8 +194,9 @@ SLUICE_API SLUICE_MUST_USE sluice_err sluice_store_forget(const char *shared, st
 
 /* The store's clock: Unix nanoseconds from CLOCK_BOOTTIME, anchored to wall time once. All processes that share a store
  * read the same clock; a step of the wall clock, a suspend and a restart of any of them change nothing. When the host
- * has restarted the first opener anchors it anew, to wall time or, where that lies earlier, to the latest instant that
- * the store has seen: time stands still rather than run back. About 25 ns. */
+ * has restarted the first opener anchors it anew: to wall time or, where that lies earlier, to the latest instant that
+ * the clock had reached, from which it goes on: it never runs back. So a store whose clock was set while the host was
+ * in 2036 by mistake stays there; its counters are right all the same. About 25 ns. */
 SLUICE_API sluice_ns sluice_store_now(const struct sluice_store *store);
 
 /* The clock of a process without a store; that of private stores. */
@@ -211,18 +221,21 @@ struct sluice_store_stats {
 	sluice_ns created_ns; /* wall time */
 };
 
-/* Fills `stats`, walking the whole store beside its users: O(size), about 0.3 s a GiB. */
+/* Fills `stats`, walking the whole store beside its users: O(size), about 0.3 s a GiB. In a child that has no room
+ * among the processes (see the caveats) the figures of slots are 0. */
 SLUICE_API void sluice_store_stats(struct sluice_store *store, struct sluice_store_stats *stats);
 
-/* Checks every structure and reference of a store that nobody else has open. Returns NULL or what is wrong. */
+/* Checks every structure and reference of a store that nobody else uses at this time. Returns NULL or what is wrong.
+ * O(size). */
 SLUICE_API const char *sluice_store_verify(const struct sluice_store *store);
 
 /* ---- deciding: the simple call ------------------------------------------------------------------------------- */
 
 /* Decides one request of one key against one limit, now, and charges it if it is allowed.
  *  cost    0..4294967295; 0 charges nothing and is always allowed
- * Returns SLUICE_OK with `decision` filled, or SLUICE_E_FULL, SLUICE_E_MISUSE. Tens of ns for a key in cache, one miss
- * of memory otherwise; no allocation from the system. */
+ * Returns SLUICE_OK with `decision` filled, or SLUICE_E_FULL, SLUICE_E_BUSY (a forked child without room, see the
+ * caveats), SLUICE_E_MISUSE. Tens of ns for a key in cache, one miss of memory otherwise; no allocation from the
+ * system. */
 SLUICE_API SLUICE_MUST_USE sluice_err sluice_check(struct sluice_store *store, const struct sluice_limit *limit,
                                                    struct sluice_bytes key, uint32_t cost,
                                                    struct sluice_decision *decision);
@@ -254,7 +267,7 @@ struct sluice_call {
 	struct sluice_decision *each;  /* in: item_count decisions to fill, or NULL */
 	struct sluice_decision merged; /* out: index counts items; observed and unlimited ones are never named */
 	uint32_t forgotten;            /* out: SLUICE_RESET */
-	sluice_err err;                /* out: SLUICE_OK, SLUICE_E_FULL, SLUICE_E_RANGE (too many items), SLUICE_E_MISUSE */
+	sluice_err err; /* out: SLUICE_OK, SLUICE_E_FULL, SLUICE_E_BUSY, SLUICE_E_RANGE (too many items), _MISUSE */
 };
 
 /* Decides one call, all or nothing, as one step among all threads. Returns call->err. */

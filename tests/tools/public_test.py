@@ -1,4 +1,4 @@
-"""What a user of the library touches: the header under other compilers, examples/embed.c against the built and the
+"""What a user of the library touches: the header under other compilers, the examples against the built and the
 installed library, and the files that `make install` puts down."""
 import os
 import re
@@ -32,19 +32,92 @@ def check_embed_output(output):
             assert 59000 <= int(match[4]) <= 60001, line
 
 
-@pytest.mark.parametrize("compiler, language", [("clang++", "c++11"), ("clang++", "c++17"), ("clang", "c99"),
-                                                ("clang", "c11"), ("gcc", "c99"), ("gcc", "c17")])
-def test_the_header_stands_alone(tmp_path, compiler, language):
-    if compiler == "gcc" and not shutil.which("gcc"):
-        pytest.skip("gcc is not installed")
+# What C and C++ both are: every kind of thing that the header declares, used.
+HEADER_USER = r"""
+#include "sluice.h"
+#include <stdio.h>
+#include <string.h>
+
+int main(int count, char **arguments) {
+	struct sluice_store_options options;
+	struct sluice_store_stats stats;
+	struct sluice_store *store = NULL;
+	struct sluice_limit limit;
+	struct sluice_error error;
+	struct sluice_decision decision, each[1];
+	struct sluice_item item;
+	struct sluice_call call;
+	struct sluice_bytes text = {"5/1h", 4}, key = {"k", 1};
+	memset(&options, 0, sizeof options);
+	memset(&item, 0, sizeof item);
+	memset(&call, 0, sizeof call);
+	options.file = count > 1 ? arguments[1] : NULL;
+	options.memory_bytes = 1 << 20;
+	if (sluice_limit_parse(&limit, text, &error) != SLUICE_OK ||
+	    sluice_store_open(&store, &options, &error) != SLUICE_OK) {
+		puts(error.text);
+		return 1;
+	}
+	if (sluice_check(store, &limit, key, 2, &decision) != SLUICE_OK || !decision.allowed)
+		return 1;
+	item.limit = &limit;
+	item.key = key;
+	call.items = &item;
+	call.item_count = 1;
+	call.cost = 1;
+	call.operation = SLUICE_PEEK;
+	call.now = sluice_store_now(store);
+	call.each = each;
+	sluice_decide_many(store, &call, 1);
+	sluice_store_stats(store, &stats);
+	if (call.err != SLUICE_OK || sluice_store_verify(store) != NULL || stats.processes != 1)
+		return 1;
+	printf("%u left in a store of %llu bytes\n", (unsigned)call.merged.remaining,
+	       (unsigned long long)stats.memory_bytes);
+	sluice_store_close(store);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler, language", [
+    ("clang++", "c++11"), ("clang++", "c++17"), ("g++", "c++17"), ("g++", "c++20"), ("clang", "c99"), ("clang", "c11"),
+    ("gcc", "c99"), ("gcc", "c11"), ("gcc", "c17")])
+def test_the_header_under(tmp_path, compiler, language):
+    if not shutil.which(compiler):
+        pytest.skip("%s is not installed" % compiler)
     source = tmp_path / ("x.cc" if "++" in language else "x.c")
-    source.write_text('#include "sluice.h"\nint main() {\n\tstruct sluice_decision d;\n\t(void)sizeof d;\n\treturn '
-                      "(int)(sluice_now() == SLUICE_NEVER);\n}\n" if "++" in language else
-                      '#include "sluice.h"\nint main(void) {\n\treturn sluice_now() == SLUICE_NEVER;\n}\n')
+    source.write_text(HEADER_USER)
     program = str(tmp_path / "x")
     run(compiler, "-std=" + language, *WARNINGS, "-I" + os.path.join(ROOT, "include"), str(source),
         os.path.join(BUILD, "libsluice.a"), "-lyaml", "-pthread", "-o", program)
-    run(program)
+    assert run(program) == "3 left in a store of 1048576 bytes\n"
+    assert run(program, str(tmp_path / "store")) == "3 left in a store of 1048576 bytes\n"
+    assert run(program, str(tmp_path / "store")) == "1 left in a store of 1048576 bytes\n"
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang++"])
+def test_the_header_alone(tmp_path, compiler):
+    """It includes whatever it needs, whatever stands before it, and may be included twice."""
+    if not shutil.which(compiler):
+        pytest.skip("%s is not installed" % compiler)
+    source = tmp_path / ("x.cc" if "++" in compiler else "x.c")
+    source.write_text('#include "sluice.h"\n#include "sluice.h"\nint main() { return sluice_now() == SLUICE_NEVER; }\n')
+    run(compiler, *WARNINGS, "-I" + os.path.join(ROOT, "include"), "-fsyntax-only", str(source))
+
+
+def test_prefork(tmp_path):
+    program, store = str(tmp_path / "prefork"), str(tmp_path / "store")
+    run(*os.environ.get("CC", "cc").split(), "-std=c11", *WARNINGS, "-I" + os.path.join(ROOT, "include"),
+        os.path.join(ROOT, "examples", "prefork.c"), os.path.join(BUILD, "libsluice.a"), "-lyaml", "-pthread",
+        "-o", program)
+    for arguments, sum_admitted in ([], 1000), ([store], 1000), ([store], 0):
+        process = subprocess.Popen([program, *arguments], stdout=subprocess.PIPE, text=True)
+        *workers, last = process.communicate(timeout=60)[0].splitlines()
+        admitted = [int(re.fullmatch(r"a worker was admitted (\d+) times", line)[1]) for line in workers]
+        assert process.returncode == 0 and len(admitted) == 4 and sum(admitted) == sum_admitted
+        assert last == "admitted %d of 4000" % sum_admitted
+        assert not os.path.exists("/dev/shm/sluice-prefork-%d" % process.pid)
 
 
 def test_embed_against_the_built_library(tmp_path):
@@ -70,7 +143,7 @@ def test_what_is_installed(installed):
     for path in ("bin/sluice", "include/sluice.h", "lib/libsluice.a", "lib/libsluice.so", "lib/libsluice.so.0",
                  "lib/libsluice.so.0.1.0", "lib/pkgconfig/sluice.pc", "share/doc/sluice/LICENSE",
                  "share/doc/sluice/README.md", "share/doc/sluice/limits.md", "share/doc/sluice/examples/embed.c",
-                 "share/doc/sluice/examples/sluice.yaml"):
+                 "share/doc/sluice/examples/prefork.c", "share/doc/sluice/examples/sluice.yaml"):
         assert path in found, found
     assert "0.1.0" in run(str(installed / "opt" / "sluice" / "bin" / "sluice"), "version")
 
