@@ -60,7 +60,8 @@ static sluice_err plan_blocks(const struct sluice_call *call, struct member *mem
 	return SLUICE_OK;
 }
 
-static bool take_all(struct sluice_store *store, struct member *members, uint32_t count) {
+/* Takes all blocks; returns 0, or the bytes of the one that was not to be had. */
+static uint64_t take_all(struct sluice_store *store, struct member *members, uint32_t count) {
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t true_bytes;
 		members[i].block = 0;
@@ -68,20 +69,22 @@ static bool take_all(struct sluice_store *store, struct member *members, uint32_
 			continue;
 		members[i].block = sl_blocks_take(store, members[i].block_bytes, &true_bytes);
 		if (members[i].block == 0)
-			return false;
+			return members[i].block_bytes;
 	}
-	return true;
+	return 0;
 }
 
 /* Opens a change of the blocks in which all are taken. */
 static sluice_err open_blocks(struct sluice_store *store, const struct sluice_call *call, struct member *members,
                               uint32_t count, const struct sl_hold *hold) {
+	uint64_t short_of;
 	for (int i = 0; i < ROOM_TRIES; i++) {
 		sl_blocks_begin(store);
-		if (take_all(store, members, count))
+		short_of = take_all(store, members, count);
+		if (short_of == 0)
 			return SLUICE_OK;
 		sl_blocks_abort(store);
-		if (!sl_store_make_room(store, call->now, hold))
+		if (!sl_store_make_room(store, short_of, call->now, hold))
 			break;
 	}
 	return SLUICE_E_FULL;
@@ -100,6 +103,7 @@ static void publish_moved(struct sluice_store *store, struct member *m, const st
 		sl_step_write(m->limit, &m->counter, call->now, call->cost, block, bytes);
 	}
 	m->counter.state.w[1] = m->counter.state.w[1] >> 32 << 32 | m->block;
+	sl_block_own(store, m->block, m->slot);
 	sl_blocks_save(store, &state[0]);
 	sl_blocks_save(store, &state[1]);
 	member_publish_state(m);

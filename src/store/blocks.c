@@ -7,7 +7,7 @@
  *
  *   map    one byte a unit: 0 inside of something or unused, TAKEN or FREE for the first of a run, LAST for the last of a
  *          free run of two or more
- *   taken  u32 units, u32 0 | what the owner keeps there
+ *   taken  u24 units, u40 whose it is (page, slot in the page) | what the owner keeps there
  *   free   u32 units, u32 next | u32 prev, u32 0 | ... | u64 units, the last 8 bytes of its last unit
  *
  * Unit 0 is never given out: its number means "none". Source: Masmano et al., TLSF (2004); Knuth, TAOCP vol. 1, 2.5, for
@@ -166,7 +166,7 @@ static uint32_t find(const struct sluice_store *store, uint32_t units) {
 uint32_t sl_blocks_take(struct sluice_store *store, uint64_t bytes, uint64_t *true_bytes) {
 	uint64_t units = (bytes + sizeof(struct sl_block_head) + SL_UNIT_BYTES - 1) / SL_UNIT_BYTES;
 	uint32_t unit, found;
-	if (bytes == 0 || bytes > store->header->unit_count * SL_UNIT_BYTES)
+	if (bytes == 0 || bytes > store->header->unit_count * SL_UNIT_BYTES || units >> SL_BLOCK_UNITS_BITS != 0)
 		return 0;
 	unit = find(store, (uint32_t)units);
 	if (unit == 0)
@@ -179,7 +179,7 @@ uint32_t sl_blocks_take(struct sluice_store *store, uint64_t bytes, uint64_t *tr
 	take_out(store, unit);
 	if (found > units)
 		push(store, unit + (uint32_t)units, found - (uint32_t)units);
-	*(struct sl_block_head *)(void *)run_of(store, unit) = (struct sl_block_head){(uint32_t)units, 0};
+	sl_block_head(store, unit)->word = units; /* of nobody, until sl_block_own() */
 	mark(store, unit, TAKEN);
 	*true_bytes = units * SL_UNIT_BYTES - sizeof(struct sl_block_head);
 	return unit;
@@ -189,7 +189,7 @@ void sl_blocks_free(struct sluice_store *store, uint32_t block) {
 	uint32_t unit = block, units;
 	uint64_t unit_count = store->header->unit_count;
 	SL_ASSERT(block != 0 && block < unit_count && store->map[block] == TAKEN);
-	units = run_of(store, block)->units;
+	units = sl_block_units(store, block);
 	mark(store, block, INSIDE);
 	if (unit + units < unit_count && store->map[unit + units] == FREE) {
 		uint32_t after = unit + units;
@@ -205,6 +205,40 @@ void sl_blocks_free(struct sluice_store *store, uint32_t block) {
 	push(store, unit, units);
 }
 
+void sl_block_own(struct sluice_store *store, uint32_t block, const struct sl_slot *slot) {
+	const struct sl_bucket *bucket = sl_slot_bucket(slot);
+	const struct sl_page *page = sl_page_of(bucket);
+	uint64_t at = (uint64_t)(bucket - page->buckets) * SL_BUCKET_SLOTS + (uint64_t)(slot - bucket->slots);
+	uint64_t owner = (uint64_t)(page - store->pages) << SL_BLOCK_OWNER_SLOT_BITS | at;
+	sl_block_head(store, block)->word = owner << SL_BLOCK_UNITS_BITS | sl_block_units(store, block);
+}
+
+struct sl_slot *sl_block_owner(const struct sluice_store *store, uint32_t block) {
+	uint64_t owner = sl_block_head(store, block)->word >> SL_BLOCK_UNITS_BITS, page = owner >> SL_BLOCK_OWNER_SLOT_BITS;
+	uint64_t at = owner & ((1 << SL_BLOCK_OWNER_SLOT_BITS) - 1);
+	if (page >= store->page_count || at >= SL_PAGE_SLOTS)
+		return NULL;
+	return &store->pages[page].buckets[at / SL_BUCKET_SLOTS].slots[at % SL_BUCKET_SLOTS];
+}
+
+bool sl_blocks_stretch(const struct sluice_store *store, uint64_t from, uint64_t units, struct sl_stretch *stretch) {
+	uint64_t count = store->header->unit_count, unit = from;
+	while (unit < count && store->map[unit] != TAKEN && store->map[unit] != FREE)
+		unit++;
+	stretch->first = (uint32_t)unit;
+	stretch->count = 0;
+	while (unit < count && unit - stretch->first < units) {
+		bool free = store->map[unit] == FREE;
+		if (!free && stretch->count == SL_STRETCH_MAX)
+			return false;
+		if (!free)
+			stretch->blocks[stretch->count++] = (uint32_t)unit;
+		unit += free ? run_of(store, (uint32_t)unit)->units : sl_block_units(store, (uint32_t)unit);
+	}
+	stretch->end = (uint32_t)unit;
+	return unit - stretch->first >= units;
+}
+
 void sl_blocks_rebuild(struct sluice_store *store) {
 	struct sl_blocks *blocks = store->blocks;
 	uint64_t count = store->header->unit_count;
@@ -216,7 +250,7 @@ void sl_blocks_rebuild(struct sluice_store *store) {
 		if (end > unit)
 			push(store, (uint32_t)unit, (uint32_t)(end - unit));
 		blocks->undo_count = 0; /* nobody to undo it for */
-		unit = end < count ? end + run_of(store, (uint32_t)end)->units : end;
+		unit = end < count ? end + sl_block_units(store, (uint32_t)end) : end;
 	}
 }
 
@@ -227,8 +261,8 @@ static const char *verify_map(const struct sluice_store *store, uint64_t *free_u
 	bool after_free = false;
 	for (uint64_t unit = 1; unit < count;) {
 		uint8_t kind = store->map[unit];
-		uint64_t units = run_of(store, (uint32_t)unit)->units;
 		bool free = kind == FREE;
+		uint64_t units = free ? run_of(store, (uint32_t)unit)->units : sl_block_units(store, (uint32_t)unit);
 		if ((kind != TAKEN && !free) || units == 0 || unit + units > count)
 			return "the block map has a unit that belongs to no run";
 		for (uint64_t inside = unit + 1; inside < unit + units; inside++)

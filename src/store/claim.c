@@ -14,17 +14,8 @@
 #include "store/store.h"
 
 enum {
-	EVICT_TRIES = 8,   /* candidates whose locks are tried */
-	SEARCH_PAGES = 64, /* looked at for owners of blocks by one call */
-	ENOUGH_PAGES = 8,  /* after which the least used owner that was met will do */
+	EVICT_TRIES = 8, /* candidates whose locks are tried */
 };
-
-static bool is_held(const struct sl_hold *hold, const struct sl_slot *slot) {
-	for (uint32_t i = 0; i < hold->count; i++)
-		if (hold->slots[i] == slot)
-			return true;
-	return false;
-}
 
 static struct sl_slot *claim_free(struct sl_bucket *bucket, uint64_t tag) {
 	for (int i = 0; i < SL_BUCKET_SLOTS; i++) {
@@ -60,10 +51,10 @@ struct survey {
 	unsigned count;
 };
 
-/* The less used, and among those the longer unused, the lower: use 63..61, instant of the last charge 44..0. */
-static uint64_t rank_of(const struct sl_slot *slot, uint64_t tag) {
+/* use 63..61, instant of the last charge, plus 1, 45..0 */
+uint64_t sl_slot_rank(const struct sl_slot *slot, uint64_t tag, sluice_ns now) {
 	uint64_t last = __atomic_load_n(&sl_slot_state(slot)[0], __ATOMIC_RELAXED);
-	return sl_tag_use(tag) << 61 | last >> SL_COARSE_SHIFT;
+	return sl_slot_has_expired(slot, tag, now) ? 0 : sl_tag_use(tag) << 61 | ((last >> SL_COARSE_SHIFT) + 1);
 }
 
 static void survey_add(struct survey *survey, struct sl_slot *slot, uint64_t rank) {
@@ -80,10 +71,12 @@ static void survey_add(struct survey *survey, struct sl_slot *slot, uint64_t ran
 
 static void survey_slot(struct survey *survey, struct sl_slot *slot, uint64_t tag, sluice_ns now,
                         const struct sl_hold *hold) {
-	if ((tag & SL_LIFE_FRESH) == SL_LIFE_FRESH || is_held(hold, slot))
+	uint64_t rank;
+	if ((tag & SL_LIFE_FRESH) == SL_LIFE_FRESH || sl_hold_has(hold, slot))
 		return;
-	if (!sl_slot_has_expired(slot, tag, now))
-		survey_add(survey, slot, rank_of(slot, tag));
+	rank = sl_slot_rank(slot, tag, now);
+	if (rank != 0)
+		survey_add(survey, slot, rank);
 	else if (survey->expired == NULL)
 		survey->expired = slot;
 }
@@ -97,12 +90,10 @@ static void evict_locked(struct sluice_store *store, struct sl_bucket *home, str
 	__atomic_fetch_add(&store->header->evicted, 1, __ATOMIC_RELAXED);
 }
 
-/* Frees a slot that is expired, or, with `evict`, in use; `locked` is the home that the caller has locked. False when
- * its home is locked by others, or it is no longer what it seemed to be. */
-static bool make_free(struct sluice_store *store, struct sl_slot *slot, const struct sl_bucket *locked, bool evict,
-                      sluice_ns now) {
+bool sl_slot_make_free(struct sluice_store *store, struct sl_slot *slot, const struct sl_bucket *locked, bool evict,
+                       sluice_ns now) {
 	uint64_t tag = sl_slot_tag(slot);
-	struct sl_bucket *home = &sl_page_of(sl_slot_bucket(slot))->buckets[sl_tag_home(tag)];
+	struct sl_bucket *home = sl_slot_home(slot, tag);
 	bool freed = false;
 	if (tag == 0 || (home != locked && !sl_lock_try(store, &home->lock)))
 		return false;
@@ -123,10 +114,10 @@ static bool make_free(struct sluice_store *store, struct sl_slot *slot, const st
 /* The expired one, else the least used one whose lock can be had. */
 static struct sl_slot *clear_one(struct sluice_store *store, const struct survey *survey,
                                  const struct sl_bucket *locked, sluice_ns now) {
-	if (survey->expired != NULL && make_free(store, survey->expired, locked, false, now))
+	if (survey->expired != NULL && sl_slot_make_free(store, survey->expired, locked, false, now))
 		return survey->expired;
 	for (unsigned i = 0; i < survey->count; i++)
-		if (make_free(store, survey->least[i], locked, true, now))
+		if (sl_slot_make_free(store, survey->least[i], locked, true, now))
 			return survey->least[i];
 	return NULL;
 }
@@ -156,8 +147,8 @@ static bool free_expired_at_home(struct sluice_store *store, const struct sl_pla
 	for (int i = 0; i < SL_BUCKET_SLOTS; i++) {
 		struct sl_slot *slot = &place->home->slots[i];
 		uint64_t tag = sl_slot_tag(slot);
-		if (tag != 0 && sl_slot_has_expired(slot, tag, now) && !is_held(hold, slot) &&
-		    make_free(store, slot, place->home, false, now))
+		if (tag != 0 && sl_slot_has_expired(slot, tag, now) && !sl_hold_has(hold, slot) &&
+		    sl_slot_make_free(store, slot, place->home, false, now))
 			return true;
 	}
 	return false;
@@ -180,35 +171,4 @@ struct sl_slot *sl_slot_claim(struct sluice_store *store, const struct sl_place 
 			slot = claim_in(place, sl_slot_bucket(cleared));
 	}
 	return slot;
-}
-
-/* ---- room for blocks -------------------------------------------------------------------------------------------- */
-
-/* Frees the expired owners of blocks in a page, and notes the others. */
-static bool clear_page(struct sluice_store *store, struct sl_page *page, struct survey *survey, sluice_ns now,
-                       const struct sl_hold *hold) {
-	bool freed = false;
-	for (unsigned at = 0; at < SL_PAGE_BUCKETS; at++)
-		for (int i = 0; i < SL_BUCKET_SLOTS; i++) {
-			struct sl_slot *slot = &page->buckets[at].slots[i];
-			uint64_t tag = sl_slot_tag(slot);
-			if (tag == 0 || !sl_tag_has_block(tag))
-				continue;
-			survey->expired = NULL;
-			survey_slot(survey, slot, tag, now, hold);
-			freed |= survey->expired != NULL && make_free(store, slot, NULL, false, now);
-		}
-	survey->expired = NULL;
-	return freed;
-}
-
-bool sl_store_make_room(struct sluice_store *store, sluice_ns now, const struct sl_hold *hold) {
-	struct survey survey = {.count = 0};
-	bool freed = false;
-	for (unsigned i = 0; i < SEARCH_PAGES && !freed && (i < ENOUGH_PAGES || survey.count == 0); i++) {
-		/* relaxed: two that take the same page search it twice, one after the other */
-		uint64_t page = __atomic_fetch_add(&store->header->sweep_page, 1, __ATOMIC_RELAXED) % store->page_count;
-		freed = clear_page(store, &store->pages[page], &survey, now, hold);
-	}
-	return freed || clear_one(store, &survey, NULL, now) != NULL;
 }

@@ -119,7 +119,7 @@ struct sl_header {
 	uint64_t sketch_starts;   /* counters that started from the sketch */
 	uint64_t sketch_until_ns; /* the instant from which nothing that the sketch remembers matters */
 	uint64_t stolen_locks;    /* taken from owners that had died */
-	uint64_t sweep_page;      /* where the next sweep for expired blocks begins */
+	uint64_t sweep_unit;      /* where the next search for room begins; under the blocks' lock */
 };
 #define SL_LATEST_STEP_NS ((uint64_t)1 << 30)
 

@@ -20,17 +20,18 @@ static void wipe_marks(struct sluice_store *store) {
 			store->map[unit] = 0;
 }
 
-static bool keep_block(struct sluice_store *store, uint32_t block) {
+static bool keep_block(struct sluice_store *store, uint32_t block, const struct sl_slot *slot) {
 	uint64_t count = store->header->unit_count, units;
 	if (block >= count || store->map[block] != TAKEN)
 		return false;
-	units = ((const struct sl_block_head *)(const void *)(store->units + (size_t)block * SL_UNIT_BYTES))->unit_count;
+	units = sl_block_units(store, block);
 	if (units == 0 || block + units > count)
 		return false;
 	for (uint64_t unit = block + 1; unit < block + units; unit++)
 		if (store->map[unit] != 0)
 			return false;
 	store->map[block] = KEPT;
+	sl_block_own(store, block, slot);
 	memset(store->map + block + 1, WITHIN, units - 1);
 	return true;
 }
@@ -67,7 +68,8 @@ static void repair_slot(struct sluice_store *store, struct sl_page *page, unsign
 	bool fresh = (slot->tag & SL_LIFE_FRESH) == SL_LIFE_FRESH;
 	if (at != home)
 		page->buckets[home].spill |= (uint32_t)1 << at;
-	if (!fresh && is_whole(page, slot, store->header->latest_charge_ns) && (block == 0 || keep_block(store, block))) {
+	if (!fresh && is_whole(page, slot, store->header->latest_charge_ns) &&
+	    (block == 0 || keep_block(store, block, slot))) {
 		found->counters++;
 		found->blocks += block != 0;
 		return;

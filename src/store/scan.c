@@ -83,6 +83,7 @@ static sluice_err fill(struct sluice_store *store, struct sl_slot *slot, const s
 		}
 		memcpy(sl_block_memory(store, block), entry->block, entry->block_bytes);
 		state[1] |= block;
+		sl_block_own(store, block, slot);
 	}
 	sl_blocks_save(store, &sl_slot_state(slot)[0]);
 	sl_blocks_save(store, &sl_slot_state(slot)[1]);

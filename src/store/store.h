@@ -151,6 +151,11 @@ static inline uint64_t *sl_slot_state(const struct sl_slot *slot) {
 	return bucket->states[slot - bucket->slots];
 }
 
+/* The home that a used slot's tag names. */
+static inline struct sl_bucket *sl_slot_home(const struct sl_slot *slot, uint64_t tag) {
+	return &sl_page_of(sl_slot_bucket(slot))->buckets[sl_tag_home(tag)];
+}
+
 static inline bool sl_tag_matches(uint64_t slot_tag, uint64_t tag) {
 	return (slot_tag ^ tag) >> SL_TAG_HOME_SHIFT == 0;
 }
@@ -232,10 +237,26 @@ bool sl_slot_has_expired(const struct sl_slot *slot, uint64_t tag, sluice_ns now
 /* The hash that a used slot's counter has; its bits that the arena does not use (hash_top_bits) are 0. */
 uint64_t sl_slot_hash(const struct sluice_store *store, const struct sl_slot *slot);
 
-/* Frees counters that have expired and own blocks, in the next pages from where the last search ended; where there are
- * none, evicts the least used owner of a block that it met. Homes locked by others are passed over. Returns whether
- * anything was freed. For a caller to whom sl_blocks_take() has said no; no change of blocks is open. */
-bool sl_store_make_room(struct sluice_store *store, sluice_ns now, const struct sl_hold *hold);
+/* Frees a slot other than the caller's: one that has expired or, with `evict`, one in use. `locked` is the home that the
+ * caller has locked (NULL: none); the lock of another is tried. False when it is not to be had, or the slot is no longer
+ * what it was. */
+bool sl_slot_make_free(struct sluice_store *store, struct sl_slot *slot, const struct sl_bucket *locked, bool evict,
+                       sluice_ns now);
+
+/* Whom to evict first: the less used, and among those the longer unused, have the lower rank; 0: has expired. */
+uint64_t sl_slot_rank(const struct sl_slot *slot, uint64_t tag, sluice_ns now);
+
+static inline bool sl_hold_has(const struct sl_hold *hold, const struct sl_slot *slot) {
+	for (uint32_t i = 0; i < hold->count; i++)
+		if (hold->slots[i] == slot)
+			return true;
+	return false;
+}
+
+/* Makes room for a block of so many bytes (room.c): frees the owners of neighbouring blocks, expired ones or else the
+ * least used that a search met. Returns whether anything was freed. For a caller to whom sl_blocks_take() has said no; no
+ * change of blocks is open. */
+bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_hold *hold);
 
 /* The lifetime code of a wait: see layout.h I3; and the units of 2^19 ns that the code of a tag (not FRESH) stands for. */
 uint64_t sl_life_code(sluice_ns life_ns);
@@ -319,21 +340,44 @@ void sl_blocks_free(struct sluice_store *store, uint32_t block);
  * the change does not happen. */
 void sl_blocks_save(struct sluice_store *store, const void *word);
 
-/* What stands before the memory of a block that is taken. */
+/* What stands before the memory of a block that is taken: units 23..0, whose it is 63..24. */
 struct sl_block_head {
-	uint32_t unit_count;
-	uint32_t reserved;
+	uint64_t word;
 };
+enum { SL_BLOCK_UNITS_BITS = 24, SL_BLOCK_OWNER_SLOT_BITS = 8 };
+
+static inline struct sl_block_head *sl_block_head(const struct sluice_store *store, uint32_t block) {
+	return (struct sl_block_head *)(void *)(store->units + (size_t)block * SL_UNIT_BYTES);
+}
+
+static inline uint32_t sl_block_units(const struct sluice_store *store, uint32_t block) {
+	return (uint32_t)(sl_block_head(store, block)->word & ((1 << SL_BLOCK_UNITS_BITS) - 1));
+}
 
 static inline void *sl_block_memory(const struct sluice_store *store, uint32_t block) {
-	return store->units + (size_t)block * SL_UNIT_BYTES + sizeof(struct sl_block_head);
+	return sl_block_head(store, block) + 1;
 }
 
 /* Its true size. On the line that the block begins with, so it costs no miss of its own. */
 static inline uint64_t sl_block_bytes(const struct sluice_store *store, uint32_t block) {
-	const struct sl_block_head *head = (const void *)(store->units + (size_t)block * SL_UNIT_BYTES);
-	return (uint64_t)head->unit_count * SL_UNIT_BYTES - sizeof *head;
+	return (uint64_t)sl_block_units(store, block) * SL_UNIT_BYTES - sizeof(struct sl_block_head);
 }
+
+/* Within the change that took it: says whose a block is. And who that is; NULL where it can't be. */
+void sl_block_own(struct sluice_store *store, uint32_t block, const struct sl_slot *slot);
+struct sl_slot *sl_block_owner(const struct sluice_store *store, uint32_t block);
+
+/* A stretch of neighbouring blocks and free runs. */
+struct sl_stretch {
+	uint32_t blocks[256]; /* those that are taken */
+	uint32_t count;
+	uint32_t first, end; /* units */
+};
+enum { SL_STRETCH_MAX = 256 };
+
+/* Within a change: the stretch of at least `units` that begins with the first run from unit `from` on. False when it would
+ * have too many blocks, or go past the end. */
+bool sl_blocks_stretch(const struct sluice_store *store, uint64_t from, uint64_t units, struct sl_stretch *stretch);
 
 /* Sets up the free lists of a formatted arena, or after a repair, from a map of which only taken units are marked. */
 void sl_blocks_rebuild(struct sluice_store *store);

@@ -19,6 +19,8 @@ static const char *verify_slot(const struct sluice_store *store, const struct sl
 		return NULL;
 	if (block >= store->header->unit_count || store->map[block] != 1)
 		return "a slot refers to a block that is not taken";
+	if (sl_block_owner(store, block) != slot)
+		return "a block says that it is another slot's";
 	++*blocks;
 	return NULL;
 }

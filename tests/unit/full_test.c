@@ -1,5 +1,5 @@
-/* A store of 1 MiB that is asked for more than it holds: who is in stays in, exactly as it was; who finds no room is
- * told so and changes nothing; and what has expired makes room again, generation after generation. */
+/* A store of 1 MiB that is asked for more than it holds: what has expired goes first, then the least used; nobody gets
+ * his quota back for it, and strangers keep nearly all of theirs. */
 #include "base/bytes.h"
 #include "store/store.h"
 
@@ -18,7 +18,6 @@ static const uint64_t second_ns = 1000000000, start_ns = (uint64_t)1767225600 * 
 struct world {
 	struct sluice_store *store;
 	struct sluice_limit limit;
-	bool in[KEYS_MAX]; /* keys that found room */
 };
 
 static struct sluice_limit limit_of(const char *text) {
@@ -55,26 +54,19 @@ static struct sluice_call ask(struct world *world, sluice_operation operation, u
 	return call;
 }
 
-/* Charges one unit to each key of a generation once; returns how many found room. */
-static uint32_t fill(struct world *world, uint32_t generation, uint32_t keys, uint64_t at_s) {
-	uint32_t count = 0;
-	for (uint32_t k = 0; k < keys; k++) {
-		struct sluice_call call = ask(world, SLUICE_CHARGE, generation, k, at_s, 1);
-		assert_true(call.err == SLUICE_OK || call.err == SLUICE_E_FULL);
-		world->in[k] = call.err == SLUICE_OK;
-		count += world->in[k];
-		if (world->in[k])
-			assert_true(call.merged.allowed);
-	}
+/* Charges one unit to each key of a generation once; returns how many counters in use had to go. */
+static uint64_t fill(struct world *world, uint32_t generation, uint32_t keys, uint64_t at_s) {
+	uint64_t evicted = world->store->header->evicted;
+	for (uint32_t k = 0; k < keys; k++)
+		assert_int_equal(ask(world, SLUICE_CHARGE, generation, k, at_s, 1).err, SLUICE_OK);
 	assert_null(sl_store_verify(world->store));
-	return count;
+	return world->store->header->evicted - evicted;
 }
 
 static void expect_all_remaining(struct world *world, uint32_t generation, uint32_t keys, uint64_t at_s,
                                  uint32_t remaining) {
 	for (uint32_t k = 0; k < keys; k++)
-		if (world->in[k])
-			assert_int_equal(ask(world, SLUICE_PEEK, generation, k, at_s, 1).merged.remaining, remaining);
+		assert_int_equal(ask(world, SLUICE_PEEK, generation, k, at_s, 1).merged.remaining, remaining);
 }
 
 static bool same_arena(const struct world *world, const void *copy) {
@@ -91,124 +83,164 @@ static void *copy_of_arena(const struct world *world) {
 	return memcpy(copy, arena, bytes);
 }
 
-static uint32_t first_out(const struct world *world) {
-	for (uint32_t k = 0; k < KEYS_MAX; k++)
-		if (!world->in[k])
-			return k;
-	fail_msg("the store holds %d keys", KEYS_MAX);
-	return 0;
-}
+/* Half of the slots of a store of 1 MiB, all of which find room. */
+enum { KEYS_FIT = 9000 };
 
 /* ---- keys ---------------------------------------------------------------------------------------------------- */
 
-static void who_is_in_stays_in(void **state) {
+static void below_capacity_every_answer_is_exact(void **state) {
 	struct world *world = *state;
 	world->limit = limit_of("fixed-window 3/1d");
-	assert_in_range(fill(world, 0, KEYS_MAX, 0), 8000, KEYS_MAX - 1);
-	expect_all_remaining(world, 0, KEYS_MAX, 0, 2);
-	for (uint32_t k = 0; k < KEYS_MAX; k++) { /* and goes on being counted, to its limit and no further */
-		if (!world->in[k])
-			continue;
+	assert_int_equal(fill(world, 0, KEYS_FIT, 0), 0);
+	expect_all_remaining(world, 0, KEYS_FIT, 0, 2);
+	for (uint32_t k = 0; k < KEYS_FIT; k++) { /* and goes on being counted, to its limit and no further */
 		assert_true(ask(world, SLUICE_CHARGE, 0, k, 1, 2).merged.allowed);
 		assert_false(ask(world, SLUICE_CHARGE, 0, k, 2, 1).merged.allowed);
 	}
-	expect_all_remaining(world, 0, KEYS_MAX, 3, 0);
-	assert_null(sl_store_verify(world->store));
+	expect_all_remaining(world, 0, KEYS_FIT, 3, 0);
+	assert_int_equal(world->store->header->evicted, 0);
 }
 
-static void who_finds_no_room_changes_nothing(void **state) {
+static void peeks_and_denials_write_nothing_in_a_full_store(void **state) {
 	struct world *world = *state;
-	uint32_t out;
 	void *before;
-	world->limit = limit_of("token-bucket 3/1d");
-	fill(world, 0, KEYS_MAX, 0);
-	out = first_out(world);
+	world->limit = limit_of("token-bucket 30/1d");
+	assert_in_range(fill(world, 0, KEYS_MAX, 0), KEYS_MAX / 4, KEYS_MAX);
 	before = copy_of_arena(world);
-	assert_int_equal(ask(world, SLUICE_CHARGE, 0, out, 5, 1).err, SLUICE_E_FULL);
-	assert_true(same_arena(world, before));
-	/* What creates nothing needs no room: it is answered. */
-	assert_int_equal(ask(world, SLUICE_PEEK, 0, out, 5, 1).merged.remaining, 3);
-	assert_true(ask(world, SLUICE_CHARGE, 0, out, 5, 0).merged.allowed);
-	assert_true(ask(world, SLUICE_CHARGE, 0, out, 5, 4).merged.retry_after_ns == SLUICE_NEVER);
-	assert_int_equal(ask(world, SLUICE_REFUND, 0, out, 5, 1).err, SLUICE_OK);
-	assert_int_equal(ask(world, SLUICE_RESET, 0, out, 5, 1).forgotten, 0);
-	assert_true(same_arena(world, before));
-	free(before);
-}
-
-/* All or nothing holds for room as well: a limit that has its counter is not charged when another finds no room. */
-static void a_request_without_room_charges_none_of_its_limits(void **state) {
-	struct world *world = *state;
-	char in[32], out[32];
-	struct sluice_item items[SLUICE_ITEMS_MAX];
-	struct sluice_limit log;
-	void *before;
-	world->limit = limit_of("leaky-bucket 3/1d");
-	log = limit_of("sliding-log 3/1d");
-	fill(world, 0, KEYS_MAX, 0);
-	before = copy_of_arena(world);
-	snprintf(out, sizeof out, "0:%" PRIu32, first_out(world));
-	for (uint32_t at = 0; at < SLUICE_ITEMS_MAX; at++) {
-		struct sluice_call call = {.items = items, .item_count = SLUICE_ITEMS_MAX, .cost = 1, .now = start_ns};
-		uint32_t k = at;
-		while (!world->in[k])
-			k++;
-		snprintf(in, sizeof in, "0:%" PRIu32, k);
-		for (uint32_t i = 0; i < SLUICE_ITEMS_MAX; i++)
-			items[i] = (struct sluice_item){&world->limit, sl_str(i == at ? out : in), false};
-		if (at % 2 == 1)
-			items[(at + 5) % SLUICE_ITEMS_MAX] = (struct sluice_item){&log, sl_str(out), false};
-		assert_int_equal(sluice_decide(world->store, &call), SLUICE_E_FULL);
-		assert_true(same_arena(world, before));
+	for (uint32_t k = 0; k < KEYS_MAX; k += 7) {
+		assert_in_range(ask(world, SLUICE_PEEK, 0, k, 5, 1).merged.remaining, 27, 29);
+		assert_true(ask(world, SLUICE_CHARGE, 0, k, 5, 0).merged.allowed);
+		assert_true(ask(world, SLUICE_CHARGE, 0, k, 5, 31).merged.retry_after_ns == SLUICE_NEVER);
+		assert_false(ask(world, SLUICE_CHARGE, 0, k, 5, 30).merged.allowed);
 	}
+	assert_true(same_arena(world, before));
 	free(before);
 }
 
-static void expired_counters_make_room_and_others_do_not(void **state) {
+static void expired_counters_make_room_and_nobody_is_evicted(void **state) {
 	struct world *world = *state;
-	uint32_t first, last;
 	world->limit = limit_of("sliding-window 3/1h");
-	first = fill(world, 0, KEYS_MAX, 0);
-	/* One second before the end of the window after theirs they still count: a flood gets nothing of it. */
-	for (uint32_t k = 0; k < 2000; k++)
-		ask(world, SLUICE_CHARGE, 1, k, 2 * HOUR_S - 1, 1);
-	expect_all_remaining(world, 0, KEYS_MAX, 2 * HOUR_S - 1, 2);
-	for (uint32_t generation = 2; generation < 12; generation++) {
-		last = fill(world, generation, KEYS_MAX, generation * 4 * HOUR_S);
-		assert_in_range(last, first - first / 20, first + first / 20);
-		expect_all_remaining(world, generation, KEYS_MAX, generation * 4 * HOUR_S, 2);
+	for (uint32_t generation = 0; generation < 12; generation++) {
+		assert_int_equal(fill(world, generation, KEYS_FIT, generation * 4 * HOUR_S), 0);
+		expect_all_remaining(world, generation, KEYS_FIT, generation * 4 * HOUR_S, 2);
 	}
 }
 
 static void forgotten_counters_make_room(void **state) {
 	struct world *world = *state;
-	uint32_t in, forgotten = 0;
+	uint32_t forgotten = 0;
 	world->limit = limit_of("sliding-window 3/1d");
-	in = fill(world, 0, KEYS_MAX, 0);
-	for (uint32_t k = 0; k < KEYS_MAX; k++)
+	assert_int_equal(fill(world, 0, KEYS_FIT, 0), 0);
+	for (uint32_t k = 0; k < KEYS_FIT; k++)
 		forgotten += ask(world, SLUICE_RESET, 0, k, 1, 0).forgotten;
-	assert_int_equal(forgotten, in);
+	assert_int_equal(forgotten, KEYS_FIT);
 	assert_null(sl_store_verify(world->store));
-	assert_in_range(fill(world, 1, KEYS_MAX, 2), in - in / 20, in + in / 20);
+	assert_int_equal(fill(world, 1, KEYS_FIT, 2), 0);
+}
+
+static const char *const algorithms[] = {"fixed-window 20/1d", "sliding-window 20/1d",
+                                         "sliding-log 20/1d",  "sliding-buckets 20/1d precision 1h",
+                                         "token-bucket 20/1d", "leaky-bucket 20/1d queue 19"};
+enum { ALGORITHMS = sizeof algorithms / sizeof *algorithms, DENIED = 999, STRANGERS = 998 };
+
+/* A key of every algorithm is denied, in turn a flood of keys of each algorithm passes: it stays denied, asking or not. */
+static void a_flood_frees_nobody(void **state) {
+	struct world *world = *state;
+	for (uint32_t i = 0; i < ALGORITHMS; i++) {
+		world->limit = limit_of(algorithms[i]);
+		for (uint32_t k = 0; k < 20; k++)
+			assert_true(ask(world, SLUICE_CHARGE, DENIED, k, 0, 20).merged.allowed);
+	}
+	for (uint32_t flood = 0; flood < ALGORITHMS; flood++) {
+		world->limit = limit_of(algorithms[flood]);
+		fill(world, flood, KEYS_MAX, 1 + flood);
+		for (uint32_t i = 0; i < ALGORITHMS; i++) {
+			world->limit = limit_of(algorithms[i]);
+			for (uint32_t k = 0; k < 20; k += 1 + flood % 2)
+				assert_false(ask(world, SLUICE_CHARGE, DENIED, k, 2 + flood, 1).merged.allowed);
+		}
+	}
+	assert_null(sl_store_verify(world->store));
+}
+
+/* Keys that all are denied are more than the store holds: still none of them gets anything back. */
+static void more_denied_keys_than_slots_stay_denied(void **state) {
+	struct world *world = *state;
+	for (uint32_t i = 0; i < ALGORITHMS; i++) {
+		uint32_t admitted = 0, keys = KEYS_MAX / 2;
+		world->limit = limit_of(algorithms[i]);
+		for (uint32_t k = 0; k < keys; k++)
+			admitted += ask(world, SLUICE_CHARGE, i, k, i * 600, 20).merged.allowed;
+		for (uint32_t k = 0; k < keys; k++)
+			assert_false(ask(world, SLUICE_CHARGE, i, k, i * 600 + 300, 20).merged.allowed);
+		print_message("%s: %u of %u strangers were taken for denied ones\n", algorithms[i], keys - admitted, keys);
+	}
+}
+
+static void strangers_keep_nine_tenths(void **state) {
+	struct world *world = *state;
+	for (uint32_t i = 0; i < ALGORITHMS; i++) {
+		world->limit = limit_of(algorithms[i]);
+		for (uint32_t round = 0; round < 3; round++) {
+			fill(world, i * 3 + round, KEYS_MAX, i * 10 + round);
+			for (uint32_t k = 0; k < 1000; k++)
+				assert_in_range(ask(world, SLUICE_PEEK, STRANGERS, i * 1000 + k, i * 10 + 5, 1).merged.remaining, 18,
+				                20);
+		}
+	}
+	assert_true(world->store->header->sketch_starts > 0);
+}
+
+/* After the window nothing of the flood is left, in slots or sketch. */
+static void a_flood_is_over_when_its_window_is(void **state) {
+	struct world *world = *state;
+	for (uint32_t i = 0; i < ALGORITHMS; i++) {
+		world->limit = limit_of(algorithms[i]);
+		fill(world, i, KEYS_MAX, i * 10 * 24 * HOUR_S);
+		expect_all_remaining(world, i, KEYS_MAX, (i * 10 + 3) * 24 * HOUR_S, 20);
+	}
+}
+
+static void reset_forgets_what_the_sketch_knows(void **state) {
+	struct world *world = *state;
+	world->limit = limit_of("sliding-window 3/1d");
+	for (uint32_t k = 0; k < KEYS_MAX; k++)
+		ask(world, SLUICE_CHARGE, 0, k, 0, 3);
+	for (uint32_t k = 0; k < 100; k++) {
+		assert_false(ask(world, SLUICE_PEEK, 0, k, 1, 1).merged.allowed);
+		assert_int_equal(ask(world, SLUICE_RESET, 0, k, 1, 0).forgotten, 1);
+		assert_int_equal(ask(world, SLUICE_PEEK, 0, k, 1, 1).merged.remaining, 3);
+		assert_true(ask(world, SLUICE_CHARGE, 0, k, 1, 3).merged.allowed);
+		assert_false(ask(world, SLUICE_CHARGE, 0, k, 1, 1).merged.allowed);
+	}
 }
 
 /* ---- logs and sub-buckets -------------------------------------------------------------------------------------- */
 
-/* One log grows until there is no room: it keeps all that it holds, and when that expires it goes on. */
+/* One log grows until there is no room: it keeps all that it holds, and when that expires it goes on. All or nothing
+ * holds for room as well: a limit that has its counter is not charged when another finds no room. */
 static void a_log_that_cannot_grow_loses_nothing(void **state) {
 	struct world *world = *state;
+	struct sluice_limit other = limit_of("fixed-window 9/1d");
 	uint32_t charges = 0;
 	void *before;
 	world->limit = limit_of("sliding-log 4294967295/1d");
 	while (ask(world, SLUICE_CHARGE, 0, 0, charges / 20, 1000).err == SLUICE_OK)
 		charges++;
-	assert_in_range(charges, 3000, 400000);
+	assert_in_range(charges, 3000, 800000);
 	for (uint64_t at_s = charges / 20 + 1; at_s < 86400; at_s += 8000) {
-		before = copy_of_arena(world);
+		struct sluice_item items[] = {{&other, sl_str("0:1"), false}, {&world->limit, sl_str("0:0"), false}};
+		struct sluice_call both = {.items = items, .item_count = 2, .cost = 1, .now = start_ns + at_s * second_ns};
 		assert_int_equal(ask(world, SLUICE_CHARGE, 0, 0, at_s, 1).err, SLUICE_E_FULL);
+		before = copy_of_arena(world);
 		assert_int_equal(ask(world, SLUICE_PEEK, 0, 0, at_s, 1).merged.remaining, UINT32_MAX - charges * 1000);
 		assert_true(same_arena(world, before));
 		free(before);
+		assert_int_equal(sluice_decide(world->store, &both), SLUICE_E_FULL);
+		both.operation = SLUICE_PEEK;
+		both.item_count = 1;
+		assert_int_equal(sluice_decide(world->store, &both), SLUICE_OK);
+		assert_int_equal(both.merged.remaining, 9);
 	}
 	assert_null(sl_store_verify(world->store));
 	/* The first twenty, of one instant, are gone after a day: one more finds room. */
@@ -217,26 +249,16 @@ static void a_log_that_cannot_grow_loses_nothing(void **state) {
 	assert_null(sl_store_verify(world->store));
 }
 
-/* A key of every algorithm among a flood of keys of all others: what it holds is what it was charged. */
-static void a_flood_of_keys_resets_nobody(void **state) {
-	static const char *const notations[] = {"fixed-window 9/1d",   "sliding-window 9/1d",
-	                                        "sliding-log 9/1d",    "sliding-buckets 9/1d precision 1h",
-	                                        "token-bucket 9/365d", "leaky-bucket 9/365d queue 8"};
+/* Expired logs that nobody visits give their blocks to those who need some, and nobody else has to go. */
+static void blocks_of_expired_counters_come_back(void **state) {
+	enum { LOGS = 900 };
 	struct world *world = *state;
-	for (uint32_t i = 0; i < 6; i++) {
-		world->limit = limit_of(notations[i]);
-		assert_true(ask(world, SLUICE_CHARGE, 999, 0, 0, 9).merged.allowed);
-	}
-	for (uint32_t i = 0; i < 6; i++) {
-		world->limit = limit_of(notations[i]);
-		for (uint32_t k = 0; k < KEYS_MAX / 3; k++)
-			ask(world, SLUICE_CHARGE, i, k, 1, 1);
-	}
-	for (uint32_t i = 0; i < 6; i++) {
-		world->limit = limit_of(notations[i]);
-		assert_int_equal(ask(world, SLUICE_CHARGE, 999, 0, 2, 1).err, SLUICE_OK);
-		assert_false(ask(world, SLUICE_CHARGE, 999, 0, 2, 1).merged.allowed);
-	}
+	world->limit = limit_of("sliding-log 1000/1h");
+	for (uint32_t generation = 0; generation < 10; generation++)
+		for (uint32_t i = 0; i < 80; i++)
+			for (uint32_t k = 0; k < LOGS; k++)
+				assert_true(ask(world, SLUICE_CHARGE, generation, k, generation * 3 * HOUR_S + i, 1).merged.allowed);
+	assert_int_equal(world->store->header->evicted, 0);
 	assert_null(sl_store_verify(world->store));
 }
 
@@ -244,13 +266,17 @@ static void a_flood_of_keys_resets_nobody(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		IN_A_WORLD(who_is_in_stays_in),
-		IN_A_WORLD(who_finds_no_room_changes_nothing),
-		IN_A_WORLD(a_request_without_room_charges_none_of_its_limits),
-		IN_A_WORLD(expired_counters_make_room_and_others_do_not),
+		IN_A_WORLD(below_capacity_every_answer_is_exact),
+		IN_A_WORLD(peeks_and_denials_write_nothing_in_a_full_store),
+		IN_A_WORLD(expired_counters_make_room_and_nobody_is_evicted),
 		IN_A_WORLD(forgotten_counters_make_room),
+		IN_A_WORLD(a_flood_frees_nobody),
+		IN_A_WORLD(more_denied_keys_than_slots_stay_denied),
+		IN_A_WORLD(strangers_keep_nine_tenths),
+		IN_A_WORLD(a_flood_is_over_when_its_window_is),
+		IN_A_WORLD(reset_forgets_what_the_sketch_knows),
 		IN_A_WORLD(a_log_that_cannot_grow_loses_nothing),
-		IN_A_WORLD(a_flood_of_keys_resets_nobody),
+		IN_A_WORLD(blocks_of_expired_counters_come_back),
 	};
 	return cmocka_run_group_tests_name("a full store", tests, NULL, NULL);
 }

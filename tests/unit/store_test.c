@@ -270,6 +270,7 @@ static void what_a_dead_owner_left_is_recovered(void **state) {
 	memset(sl_block_memory(&f->store, block), 0xff, bytes);
 	sl_blocks_save(&f->store, &sl_slot_state(slot)[0]);
 	sl_blocks_save(&f->store, &sl_slot_state(slot)[1]);
+	sl_block_own(&f->store, block, slot);
 	sl_slot_publish(slot, (const uint64_t[2]){SECOND, block}, 3, SECOND);
 	place.home->spill |= 1u << 30;
 	/* and there it dies */

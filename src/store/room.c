@@ -1,0 +1,77 @@
+/* Room for a block where there is none: who has to go for it.
+ *
+ * Logs of many sizes leave gaps that are too short, so what is freed must be neighbours. A hand goes round the blocks; at
+ * each step it looks at a few stretches of the length that is needed, and takes the one whose most used owner is the least
+ * used, expired owners counting as none: the same order as for slots (claim.c), as far as neighbourhoods allow it.
+ *
+ * Planned under the blocks' lock, done without it, since owners are freed under the locks of their homes: in between
+ * anything may have changed, and whoever asked asks again. Owners that the call itself holds, or whose home others have
+ * locked, are passed over. */
+#include "store/store.h"
+
+enum {
+	STRETCHES = 24,   /* looked at by one call */
+	CHEAP = 1,        /* a rank that is not looked beyond: all have expired */
+	STEPS_MAX = 4096, /* stretches that may be impossible, before the call gives up */
+};
+
+struct plan {
+	struct sl_slot *owners[SL_STRETCH_MAX];
+	uint32_t count;
+	uint64_t rank; /* of the most used */
+};
+
+/* The owners of a stretch; false when one of them can't go. */
+static bool plan_stretch(const struct sluice_store *store, const struct sl_stretch *stretch, sluice_ns now,
+                         const struct sl_hold *hold, struct plan *plan) {
+	plan->count = 0;
+	plan->rank = 0;
+	for (uint32_t i = 0; i < stretch->count; i++) {
+		struct sl_slot *slot = sl_block_owner(store, stretch->blocks[i]);
+		uint64_t tag = slot != NULL ? sl_slot_tag(slot) : 0, rank;
+		if (tag == 0 || (tag & SL_LIFE_FRESH) == SL_LIFE_FRESH || sl_hold_has(hold, slot) ||
+		    __atomic_load_n(&sl_slot_home(slot, tag)->lock, __ATOMIC_RELAXED) != 0)
+			return false;
+		rank = sl_slot_rank(slot, tag, now);
+		plan->rank = plan->rank > rank ? plan->rank : rank;
+		plan->owners[plan->count++] = slot;
+	}
+	return plan->count != 0;
+}
+
+/* The best of the next stretches; moves the hand behind the last. */
+static bool find_plan(struct sluice_store *store, uint64_t units, sluice_ns now, const struct sl_hold *hold,
+                      struct plan *best) {
+	uint64_t *hand = &store->header->sweep_unit, unit_count = store->header->unit_count;
+	struct sl_stretch stretch;
+	struct plan plan = {.count = 0};
+	bool found = false;
+	unsigned looked = 0;
+	best->rank = best->count = 0;
+	for (unsigned i = 0; i < STEPS_MAX && looked < STRETCHES && !(found && best->rank < CHEAP); i++) {
+		uint64_t from = *hand % unit_count;
+		bool possible = sl_blocks_stretch(store, from != 0 ? from : 1, units, &stretch);
+		*hand = stretch.end > stretch.first ? stretch.end : 1;
+		if (!possible || !plan_stretch(store, &stretch, now, hold, &plan)) {
+			*hand = stretch.count != 0 ? stretch.blocks[0] + 1 : *hand; /* the next begins one block further */
+			continue;
+		}
+		looked++;
+		if (!found || plan.rank < best->rank)
+			*best = plan;
+		found = true;
+	}
+	return found;
+}
+
+bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_hold *hold) {
+	uint64_t units = (bytes + sizeof(struct sl_block_head) + SL_UNIT_BYTES - 1) / SL_UNIT_BYTES;
+	struct plan plan;
+	bool freed = false, found;
+	sl_blocks_begin(store);
+	found = find_plan(store, units, now, hold, &plan);
+	sl_blocks_commit(store);
+	for (uint32_t i = 0; found && i < plan.count; i++)
+		freed |= sl_slot_make_free(store, plan.owners[i], NULL, true, now);
+	return freed;
+}
