@@ -22,8 +22,8 @@ bool sl_client_open(struct sl_client *client, const char *address, struct sluice
 /* Closes the connection. */
 void sl_client_close(struct sl_client *client);
 
-/* Sends one command and reads an array of exactly `want` integers; `want` 0: an integer that is no array. False with `error` filled: the server's own -ERR
- * text, or what went wrong on the way. */
+/* Sends one command and reads an array of exactly `want` integers; `want` 0: an integer that is no array. False with
+ * `error` filled: the server's own -ERR text, or what went wrong on the way. */
 bool sl_client_ask(struct sl_client *client, const struct sluice_bytes *words, int count, int64_t *integers, int want,
                    struct sluice_error *error);
 

@@ -1,7 +1,7 @@
 /* A dump: a store's counters as a stream of bytes, for a copy beside a running server, or for another machine.
  *
- * Every number is a little-endian u64. The states are numbers; what stands in blocks is in the byte order of the machine
- * that wrote it, and one of another order refuses the dump.
+ * Every number is a little-endian u64. The states are numbers; what stands in blocks is in the byte order of the
+ * machine that wrote it, and one of another order refuses the dump.
  *
  *   header   SL_DUMP_WORDS numbers: see enum. The last is a check of those before
  *   frames   bytes, count, check, then `bytes` of `count` records; bytes is a multiple of 8
@@ -29,7 +29,7 @@ enum {
 	SL_DUMP_AT_ARENA,   /* version of the arena, and so of states and blocks */
 	SL_DUMP_AT_BYTES,   /* of the arena that was dumped */
 	SL_DUMP_AT_PERCENT,
-	SL_DUMP_AT_SHIFT, /* hash_shift */
+	SL_DUMP_AT_TOP_BITS, /* hash_top_bits: how much of its hash a counter is known by */
 	SL_DUMP_AT_SECRET,
 	SL_DUMP_AT_ANCHORS = SL_DUMP_AT_SECRET + 2, /* both, word by word */
 	SL_DUMP_AT_LATEST = SL_DUMP_AT_ANCHORS + 2 * sizeof(struct sl_anchor) / 8,

@@ -1,5 +1,5 @@
-/* Reading a dump: everything in it is checked before it is believed, and what is wrong is told with the byte at which it
- * stands. Memory is taken as the bytes come, never because a number says so. */
+/* Reading a dump: everything in it is checked before it is believed, and what is wrong is told with the byte at which
+ * it stands. Memory is taken as the bytes come, never because a number says so. */
 #include "hosts/cli/dump.h"
 #include "hosts/cli/store_new.h"
 
@@ -35,8 +35,8 @@ __attribute__((format(printf, 3, 4))) static int refuse(const struct loader *loa
 	return sl_cli_fail(loader->verb, "the dump, byte %" PRIu64 ": %s", at, text);
 }
 
-/* Reads exactly `len` bytes. SL_GO_ON, or SL_EXIT_FAILED after saying why. */
-static int read_exactly(struct loader *loader, void *to, size_t len) {
+/* Reads exactly `len` bytes of what began at `start`. SL_GO_ON, or SL_EXIT_FAILED after saying why. */
+static int read_exactly(struct loader *loader, uint64_t start, void *to, size_t len) {
 	unsigned char *at = to;
 	while (len > 0) {
 		ssize_t got = read(loader->fd, at, len);
@@ -45,7 +45,8 @@ static int read_exactly(struct loader *loader, void *to, size_t len) {
 		if (got < 0)
 			return refuse(loader, loader->offset, "%s", strerror(errno));
 		if (got == 0)
-			return refuse(loader, loader->offset, "it ends here, where %zu more bytes are due: it was cut short", len);
+			return refuse(loader, start, "what begins here is cut short or damaged: the dump ends at byte %" PRIu64,
+			              loader->offset);
 		at += got;
 		len -= (size_t)got;
 		loader->offset += (uint64_t)got;
@@ -54,7 +55,7 @@ static int read_exactly(struct loader *loader, void *to, size_t len) {
 }
 
 static int read_words(struct loader *loader, uint64_t *words, size_t count) {
-	int status = read_exactly(loader, words, 8 * count);
+	int status = read_exactly(loader, loader->offset, words, 8 * count);
 	for (size_t i = 0; i < count; i++)
 		words[i] = le64toh(words[i]);
 	return status;
@@ -80,8 +81,8 @@ static int check_header(struct loader *loader, const uint64_t words[SL_DUMP_WORD
 		return refuse(loader, 8 * SL_DUMP_AT_ARENA,
 		              "counters of store version %" PRIu64 "; this program keeps version %d", words[SL_DUMP_AT_ARENA],
 		              SL_ARENA_VERSION);
-	if (words[SL_DUMP_AT_SHIFT] != 0 && words[SL_DUMP_AT_SHIFT] != SL_HASH_SHIFT_SMALL)
-		return refuse(loader, 8 * SL_DUMP_AT_SHIFT, "no store keeps its hashes so");
+	if (words[SL_DUMP_AT_TOP_BITS] > SL_HASH_TOP_BITS_MAX)
+		return refuse(loader, 8 * SL_DUMP_AT_TOP_BITS, "no store keeps its hashes so");
 	if (words[SL_DUMP_AT_BYTES] % SL_PAGE_BYTES != 0 || words[SL_DUMP_AT_BYTES] < SL_ARENA_BYTES_MIN ||
 	    words[SL_DUMP_AT_BYTES] > SL_ARENA_BYTES_MAX || words[SL_DUMP_AT_PERCENT] < 1 || words[SL_DUMP_AT_PERCENT] > 90)
 		return refuse(loader, 8 * SL_DUMP_AT_BYTES, "no store has that size");
@@ -100,7 +101,7 @@ static int begin(struct loader *loader, const char *path, const struct sl_dump_o
 		status = check_header(loader, words);
 	if (status != SL_GO_ON)
 		return status;
-	like.hash_shift = (uint32_t)words[SL_DUMP_AT_SHIFT];
+	like.hash_top_bits = (uint32_t)words[SL_DUMP_AT_TOP_BITS];
 	like.secret[0] = words[SL_DUMP_AT_SECRET];
 	like.secret[1] = words[SL_DUMP_AT_SECRET + 1];
 	memcpy(like.anchors, &words[SL_DUMP_AT_ANCHORS], sizeof like.anchors);
@@ -162,8 +163,8 @@ static int load_end(struct loader *loader, uint64_t base, uint64_t bytes) {
 	return got <= 0 ? SL_GO_ON : refuse(loader, loader->offset, "bytes behind the end of the dump");
 }
 
-/* Reads a frame's bytes, taking memory for them as they come. */
-static int read_body(struct loader *loader, uint64_t bytes) {
+/* Reads the bytes of the frame that began at `start`, taking memory for them as they come. */
+static int read_body(struct loader *loader, uint64_t start, uint64_t bytes) {
 	for (size_t len = 0; len < bytes;) {
 		size_t step = bytes - len < READ_STEP ? (size_t)(bytes - len) : READ_STEP;
 		if (loader->capacity < len + step) {
@@ -174,7 +175,7 @@ static int read_body(struct loader *loader, uint64_t bytes) {
 			loader->data = data;
 			loader->capacity = capacity;
 		}
-		int status = read_exactly(loader, loader->data + len, step);
+		int status = read_exactly(loader, start, loader->data + len, step);
 		if (status != SL_GO_ON)
 			return status;
 		len += step;
@@ -191,7 +192,7 @@ static int load_frames(struct loader *loader) {
 		if (head[0] % 8 != 0 || head[0] > SL_ARENA_BYTES_MAX || (head[1] == 0 && head[0] != SL_DUMP_END_BYTES))
 			return refuse(loader, start, "no frame of counters begins here: it is damaged");
 		uint64_t base = loader->offset;
-		status = read_body(loader, head[0]);
+		status = read_body(loader, start, head[0]);
 		if (status != SL_GO_ON)
 			return status;
 		loader->check = sl_dump_check(loader->check, head[0], head[1], sl_slice(loader->data, head[0]));

@@ -84,7 +84,7 @@ static bool write_header(struct writer *writer, const struct sluice_store *store
 		[SL_DUMP_AT_ARENA] = header->version,
 		[SL_DUMP_AT_BYTES] = header->arena_bytes,
 		[SL_DUMP_AT_PERCENT] = header->blocks_percent,
-		[SL_DUMP_AT_SHIFT] = header->hash_shift,
+		[SL_DUMP_AT_TOP_BITS] = header->hash_top_bits,
 		[SL_DUMP_AT_SECRET] = header->secret[0],
 		[SL_DUMP_AT_SECRET + 1] = header->secret[1],
 		[SL_DUMP_AT_LATEST] = __atomic_load_n(&header->latest_charge_ns, __ATOMIC_RELAXED),

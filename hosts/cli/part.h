@@ -1,4 +1,4 @@
-/* Files that appear whole or not at all: written beside their place under a name of their own, moved there when done. */
+/* Files that appear whole or not at all: written beside their place under a name of their own, then moved there. */
 #ifndef SL_CLI_PART_H
 #define SL_CLI_PART_H
 

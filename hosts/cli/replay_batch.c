@@ -2,6 +2,7 @@
  * fetches the counters of many keys at once instead of waiting for each in turn. Keys are written to one block of
  * memory, which outlives the line that they came from. */
 #include "hosts/cli/replay.h"
+#include "store/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -160,13 +161,18 @@ static bool tally(struct sl_replay *replay, const struct sluice_call *call, cons
 	return tally_keys(replay, call);
 }
 
+static int fail_full(struct sl_replay *replay, const struct origin *origin) {
+	return sl_cli_fail(replay->verb,
+	                   "%s:%" PRIu64 ": the store of %" PRIu64 " MiB is full; --memory %" PRIu64 "GiB gives it more",
+	                   sl_replay_file_name(replay, origin->file), origin->number, replay->options->memory_bytes >> 20,
+	                   (replay->options->memory_bytes >> 29) + 1);
+}
+
 /* What a decision that failed means here. */
 static int fail_call(struct sl_replay *replay, const struct sluice_call *call, const struct origin *origin) {
 	const char *file = sl_replay_file_name(replay, origin->file);
 	if (call->err == SLUICE_E_FULL)
-		return sl_cli_fail(
-			replay->verb, "%s:%" PRIu64 ": the store of %" PRIu64 " MiB is full; --memory %" PRIu64 "GiB gives it more",
-			file, origin->number, replay->options->memory_bytes >> 20, (replay->options->memory_bytes >> 29) + 1);
+		return fail_full(replay, origin);
 	return sl_cli_fail(replay->verb, "%s:%" PRIu64 ": it could not be decided (error %d)", file, origin->number,
 	                   call->err);
 }
@@ -177,6 +183,8 @@ int sl_replay_flush(struct sl_replay *replay) {
 	sluice_decide_many(replay->store, batch->calls, count);
 	batch->count = batch->item_count = 0;
 	batch->key_bytes = 0;
+	if (count != 0 && replay->store->header->evicted != 0)
+		return fail_full(replay, &batch->origins[0]); /* a server may go on from here by estimates; a replay is exact */
 	for (uint32_t i = 0; i < count; i++) {
 		const struct sluice_call *call = &batch->calls[i];
 		if (call->err != SLUICE_OK)

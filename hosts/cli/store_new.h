@@ -1,4 +1,4 @@
-/* A store made to take over another's counters: with its secret and its clock, in a file of its own until it is whole. */
+/* A store made to take over another's counters: with its secret and clock, in a file of its own until it is whole. */
 #ifndef SL_CLI_STORE_NEW_H
 #define SL_CLI_STORE_NEW_H
 
@@ -12,7 +12,8 @@ struct sl_store_new {
 	uint64_t kept, refused;  /* counters that were put, and that found no room */
 };
 
-/* Makes an empty arena of `bytes` (a multiple of a page), like another. SL_GO_ON, or SL_EXIT_FAILED after saying why. */
+/* Makes an empty arena of `bytes` (a multiple of a page), like another. SL_GO_ON, or SL_EXIT_FAILED after saying
+ * why. */
 int sl_store_new_begin(const struct sl_verb *verb, struct sl_store_new *made, const char *path, uint64_t bytes,
                        uint32_t percent, const struct sl_header *like);
 

@@ -54,8 +54,8 @@ int sl_store_create(const struct sl_verb *verb, const char *name, uint64_t bytes
 	return SL_EXIT_FINE;
 }
 
-/* Who has a store open beside this process: " (process 12, 345)", by the numbers that they have in their own namespaces;
- * the first few. */
+/* Who has a store open beside this process: " (process 12, 345)", by the numbers that they have in their own
+ * namespaces; the first few. */
 static void name_others(const struct sluice_store *store, char *text, size_t bytes) {
 	struct sl_out out = sl_out_to(text, bytes - 1);
 	int told = 0;

@@ -133,7 +133,7 @@ void sl_conf_shared(struct sl_conf *conf, const struct sl_node *node, void *into
 	while (good < text.len && is_shared_byte(p[good]))
 		good++;
 	if (good == 0 || good < text.len || text.len > SHARED_NAME_BYTES_MAX)
-		sl_report_found(conf->report, sl_node_place(node, good < text.len ? good : 0), text,
+		sl_report_found(conf->report, good < text.len ? sl_node_place(node, good) : node->place, text,
 		                "expected the name of shared memory, 1 to %d letters, digits, dots, _ and -",
 		                SHARED_NAME_BYTES_MAX);
 	else

@@ -489,7 +489,33 @@ def test_progress_only_on_a_terminal(sluice_bin, tmp_path):
     (["check", "k"], "expected a key and at least one limit"),
     (["check", "k", "token-bucket", "1/1s"], "quote it"),
     (["check", "k", "1/1s", "--cost", "-1"], "--cost '-1': expected a whole number"),
-    (["check", "k", "1/1s", "--store", "f"], "--store f: this version keeps no counters in files"),
+    (["check", "k", "1/1s", "--store", "f"], "f: there is no such store; `sluice store create` makes one"),
+    (["check", "k", "1/1s", "--store", "f", "--server", "127.0.0.1:1"], "--server or --store, not both"),
+    (["reset"], "expected a key and at least one limit, such as: sluice reset user:1 100/1m"),
+    (["reset", "k", "1/1s", "--store", "f"], "f: there is no such store"),
+    (["reset", "k", "1/1s", "--server", "127.0.0.1:1"], "no server at 127.0.0.1:1: connecting: Connection refused"),
+    (["reset", "k", "1/1s", "--cost", "1"], "no option '--cost'"),
+    (["inspect"], "which store? --store FILE"),
+    (["inspect", "--store", "f"], "f: there is no such store"),
+    (["inspect", "--store", "f", "--verify", "k", "1/1s"], "leave out --json and KEY LIMIT..."),
+    (["inspect", "--store", "f", "k"], "expected a key and at least one limit"),
+    (["store"], "expected create, resize, dump or load"),
+    (["store", "creat", "f"], "'creat': did you mean create?"),
+    (["store", "frobnicate", "f"], "'frobnicate': expected create, resize, dump or load"),
+    (["store", "create"], "create: which store?"),
+    (["store", "create", "f"], "how large? create f --memory SIZE"),
+    (["store", "create", "f", "g"], "'g' is one word too many"),
+    (["store", "create", "f", "--memory", "1023KiB"], "--memory '1023KiB': expected a size, 1MiB to 256GiB"),
+    (["store", "create", "f", "--memory", "1MiB", "--blocks", "91%"], "--blocks '91%': expected a share of the store"),
+    (["store", "create", "f", "--memory", "1MiB", "--force"], "create takes no --force"),
+    (["store", "create", "shared:", "--memory", "1MiB"], "1 to 200 letters"),
+    (["store", "resize", "f"], "to what? resize f --memory SIZE"),
+    (["store", "resize", "f", "--memory", "1MiB"], "f: there is no such store"),
+    (["store", "resize", "shared:f", "--memory", "1MiB"], "resize is for stores in files"),
+    (["store", "dump", "f"], "f: there is no such store"),
+    (["store", "dump", "f", "--blocks", "5%"], "dump takes no --blocks"),
+    (["store", "load", "shared:f"], "load is for stores in files"),
+    (["store", "load", "f"], "the dump, byte 0: what begins here is cut short"),
     (["check", "k", "1/1s", "KEY", "j"], "KEY wants a key and a limit"),
     (["check", "k", "1/1s", "--server", "nonsense"], "no server at nonsense: that is no address"),
     (["check", "k", "1/1s", "--server", "127.0.0.1:1"], "no server at 127.0.0.1:1: connecting: Connection refused"),
@@ -510,7 +536,7 @@ def test_help_of_every_verb(sluice):
     status, overview, err = sluice("help")
     assert (status, err) == (0, "") and sluice("--help") == (0, overview, "")
     verbs = re.findall(r"^  ([a-z]+) +[A-Z]", overview, re.M)
-    assert verbs == ["serve", "check", "lint", "replay", "version", "help"]
+    assert verbs == ["serve", "check", "reset", "inspect", "store", "lint", "replay", "version", "help"]
     for verb in verbs:
         status, text, err = sluice(verb, "--help")
         assert (status, err) == (0, "")
