@@ -81,9 +81,12 @@ static void hold_row(struct sl_home *home, uint32_t row) {
 	struct sl_process *process = &home->store.processes->rows[row];
 	uint32_t generation = (process->generation + 1) & SL_OWNER_GENERATION_MASK;
 	generation = generation != 0 ? generation : 1;
+	SL_POINT();
 	process->pid = (uint32_t)getpid();
 	process->since_ns = sl_clock_wall();
+	SL_POINT();
 	__atomic_store_n(&process->generation, generation, __ATOMIC_SEQ_CST); /* pairs with owner_is_dead() */
+	SL_POINT();
 	home->store.owner = row << SL_OWNER_ROW_SHIFT | generation;
 }
 
@@ -147,9 +150,11 @@ static void anchor_clock(struct sl_home *home) {
 	struct sl_boot boot = {.wall_ns = sl_clock_wall(), .boottime_ns = sl_clock_boottime() - shift};
 	(void)sl_clock_boot_id(boot.id); /* without one each first opener anchors anew */
 	(void)sl_anchor_choose(copies, home->store.secret, &boot, &chosen);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		if (memcmp(&copies[i], &chosen, offsetof(struct sl_anchor, latest)) != 0)
 			memcpy(&copies[i], &chosen, offsetof(struct sl_anchor, latest));
+		SL_POINT();
+	}
 	home->offset_ns = chosen.offset_ns - shift;
 	sl_home_raise_latest(home, sl_latest_read(chosen.latest, home->store.secret) - 1);
 }
@@ -223,6 +228,7 @@ static sluice_err format_file(const struct sl_home *home, const struct sl_openin
 		return fail_space(opening, bytes, wrong);
 	if (!sl_random_secret(secret))
 		return sl_opening_fail(opening, SLUICE_E_SYSTEM, "the system's random numbers could not be read");
+	SL_POINT();
 	if (sl_arena_format(memory, bytes, opening->percent, secret, sl_clock_wall()) != SLUICE_OK)
 		return sl_opening_fail(opening, SLUICE_E_RANGE, "%s: no store can be so large", opening->shown);
 	wrong = opening->shared ? 0 : sl_file_sync(home->fd, opening->path);
@@ -306,6 +312,7 @@ static sluice_err enter_guarded(struct sl_home *home, const struct sl_opening *o
 		err = become_process(home, opening);
 	if (err == SLUICE_OK && is_first)
 		sl_arena_repair(&home->store, &found);
+	SL_POINT();
 	if (err == SLUICE_OK)
 		anchor_clock(home);
 	else

@@ -2,14 +2,21 @@
 #include "tests/unit/home.h"
 
 #include "base/bytes.h"
+#include "os/clock.h"
 #include "os/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x80
+#endif
 
 #define LOCK_BASE ((off_t)1 << 40) /* as in os/process.c: part of the format, like any offset */
 
@@ -377,7 +384,142 @@ static void test_lock_of_a_dead_child_is_taken(void **state) {
 	sluice_store_close(store);
 }
 
-int main(void) {
+/* ---- killed while opening -------------------------------------------------------------------------------------- */
+
+/* Runs a child that opens the store, up to its n-th stop at a system call (before or after it), and kills it there.
+ * Returns false when it had opened it by then. */
+static bool die_opening(const struct sluice_store_options *options, int stops) {
+	int status;
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		struct sluice_store *store;
+		CHILD_ASSERT(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0 && raise(SIGSTOP) == 0);
+		CHILD_ASSERT(sluice_store_open(&store, options, NULL) == SLUICE_OK);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	for (int i = 0; i < stops && WIFSTOPPED(status); i++) {
+		assert_int_equal(ptrace(PTRACE_SYSCALL, child, NULL, NULL), 0);
+		assert_int_equal(waitpid(child, &status, 0), child);
+	}
+	if (!WIFSTOPPED(status)) {
+		assert_int_equal(status, 0);
+		return false;
+	}
+	kill_and_bury(child);
+	return true;
+}
+
+/* At any system call on the way into a store, new or old, in a file or in shared memory: the next one comes in, and
+ * finds all or nothing. */
+static void test_killed_while_opening(void **state) {
+	struct home_paths *paths = *state;
+	const struct sluice_store_options homes[] = {{.file = paths->file, .memory_bytes = MIB},
+	                                             {.shared = paths->shared, .memory_bytes = MIB}};
+	for (int how = 0; how < 4; how++) {
+		const struct sluice_store_options *options = &homes[how / 2];
+		bool old = how % 2;
+		int stops = 0;
+		do {
+			struct sluice_store *store;
+			if (old) {
+				store = open_or_fail(options);
+				(void)remaining_after(store, "4000/1h", "a");
+				sluice_store_close(store);
+			}
+			if (!die_opening(options, ++stops))
+				break;
+			store = open_or_fail(options);
+			assert_int_equal(remaining_after(store, "4000/1h", "a"), old ? 4000 - 2 * stops : 3999);
+			assert_null(sluice_store_verify(store));
+			sluice_store_close(store);
+			if (!old && options->file != NULL)
+				assert_int_equal(unlink(paths->file), 0);
+			else if (!old)
+				assert_int_equal(sluice_store_forget(paths->shared, NULL), SLUICE_OK);
+		} while (stops < 1000);
+		assert_true(stops > 20 && stops < 1000);
+		print_message("%s store: %d places\n", old ? "an old" : "a new", stops);
+	}
+	assert_int_equal(sluice_store_forget(paths->shared, NULL), SLUICE_OK);
+}
+
+/* ---- containers ------------------------------------------------------------------------------------------------ */
+
+/* A time namespace has moved CLOCK_BOOTTIME by a day; the store's clock has not moved. */
+static void in_a_time_namespace(struct home_paths *paths) {
+	const char *moved = "boottime 86400 500\n";
+	sluice_ns before = sluice_store_now(open_mebibyte(paths)), raw = sl_clock_boottime(), now;
+	struct sluice_store *store;
+	int fd, status;
+	pid_t child;
+	if (unshare(CLONE_NEWTIME) != 0 || (fd = open("/proc/self/timens_offsets", O_WRONLY)) < 0)
+		_exit(IN_CHILD_SKIPPED);
+	CHILD_ASSERT(write(fd, moved, strlen(moved)) == (ssize_t)strlen(moved));
+	child = fork();
+	if (child == 0) {
+		CHILD_ASSERT(sl_clock_boottime() > raw + (sluice_ns)86400 * 1000000000);
+		/* not the one that was inherited from outside, but one opened here, as a program of a container would */
+		CHILD_ASSERT(execl("/proc/self/exe", "process_test", paths->file, NULL) == 0);
+	}
+	CHILD_ASSERT(waitpid(child, &status, 0) == child && status == 0);
+	CHILD_ASSERT(sluice_store_open(&store, &(struct sluice_store_options){.file = paths->file}, NULL) == SLUICE_OK);
+	memcpy(&now, &store->processes->rows[SL_PROCESSES - 1].since_ns, sizeof now);
+	CHILD_ASSERT(now >= before && now < before + (sluice_ns)600 * 1000000000);
+}
+
+/* The program in the namespace: leaves what it reads where the other finds it, in a row that nobody holds. */
+static int tell_the_time(const char *file) {
+	struct sluice_store *store;
+	if (sluice_store_open(&store, &(struct sluice_store_options){.file = file, .existing = true}, NULL) != SLUICE_OK)
+		return 1;
+	store->processes->rows[SL_PROCESSES - 1].since_ns = sluice_store_now(store);
+	sluice_store_close(store);
+	return 0;
+}
+
+static void test_time_namespaces(void **state) {
+	in_child(in_a_time_namespace, *state);
+}
+
+/* ---- threads --------------------------------------------------------------------------------------------------- */
+
+static void *open_and_close(void *paths) {
+	for (int i = 0; i < 100; i++) {
+		struct sluice_store *store = NULL;
+		const struct home_paths *at = paths;
+		bool allowed;
+		if (sluice_store_open(&store, &(struct sluice_store_options){.file = at->file, .memory_bytes = MIB}, NULL) !=
+		        SLUICE_OK ||
+		    ask(store, "1000/1h", &allowed) != SLUICE_OK || !allowed)
+			return paths;
+		sluice_store_close(store);
+	}
+	return NULL;
+}
+
+/* Threads that open and close the same store all the time lose no count and leave nothing open. */
+static void test_threads_open_and_close(void **state) {
+	struct home_paths *paths = *state;
+	struct sluice_store *store;
+	pthread_t threads[4];
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, open_and_close, paths), 0);
+	for (int i = 0; i < 4; i++) {
+		void *failed;
+		assert_int_equal(pthread_join(threads[i], &failed), 0);
+		assert_null(failed);
+	}
+	store = open_mebibyte(paths);
+	assert_int_equal(remaining_after(store, "1000/1h", "hot"), 1000 - 401);
+	assert_int_equal(row_of(store->owner), 1);
+	sluice_store_close(store);
+}
+
+int main(int count, char **arguments) {
+	if (count == 2 && arguments[1][0] == '/')
+		return tell_the_time(arguments[1]);
 #define ENTRY(test) cmocka_unit_test_setup_teardown(test, home_setup, home_teardown)
 	const struct CMUnitTest tests[] = {
 		ENTRY(test_owner_is_dead_when_it_is),
@@ -390,6 +532,9 @@ int main(void) {
 		ENTRY(test_forks_share_a_limit),
 		ENTRY(test_private_store_after_fork),
 		ENTRY(test_lock_of_a_dead_child_is_taken),
+		ENTRY(test_killed_while_opening),
+		ENTRY(test_time_namespaces),
+		ENTRY(test_threads_open_and_close),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
