@@ -3,6 +3,8 @@
  *
  *   dependent   each line says where the next one is: one full trip to memory an access
  *   prefetched  16 lines are prefetched, then touched: trips overlap as those of a batch of checks do
+ *   buckets     16 pairs of lines are prefetched for writing, then one of each is written: what the store's buckets of
+ *               128 bytes cost before anything is decided
  *
  * The lines form one cycle through all of them (Sattolo's shuffle), so that the dependent walk meets none twice and adds
  * no arithmetic of its own. */
@@ -71,6 +73,19 @@ static inline void access_prefetched(struct access *access, uint64_t times) {
 			sum += (uintptr_t)batch[k]->next;
 	}
 	__asm__ volatile("" : : "r"(sum)); /* the touches are not to be left out */
+}
+
+static inline void access_buckets(struct access *access, uint64_t times) {
+	struct access_line *batch[ACCESS_BATCH];
+	for (uint64_t i = 0; i < times; i += ACCESS_BATCH) {
+		for (unsigned k = 0; k < ACCESS_BATCH; k++) {
+			batch[k] = &access->lines[2 * bench_below(&access->random, access->count / 2)];
+			__builtin_prefetch(&batch[k][0], 1);
+			__builtin_prefetch(&batch[k][1], 1);
+		}
+		for (unsigned k = 0; k < ACCESS_BATCH; k++)
+			*(volatile uint64_t *)batch[k][1].fill += (uintptr_t)batch[k][0].next;
+	}
 }
 
 #endif

@@ -14,7 +14,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = pathlib.Path(os.environ.get("BENCH_BUILD", ROOT / "build"))
+BUILD = pathlib.Path(os.environ.get("BENCH_BUILD", ROOT / "build")).resolve()
 BENCH = BUILD / "bench"
 CORES = sorted(os.sched_getaffinity(0))
 SERVER_CORE, CLIENT_CORE = CORES[0], CORES[-1]

@@ -29,12 +29,14 @@ def redis_layouts(two_bucket, log, three):
     counter = [["EVALSHA", two_bucket, 2, f"%k:{window + i}", f"%k:{window + i - 1}", 100, 60000, NOW_MS + 60000 * i]
                for i in range(2)]
     charge = [["EVALSHA", log, 1, "%k", 100, 10000, NOW_MS + 7 * i, "%u"] for i in range(100)]
+    thousand = [["EVALSHA", log, 1, "%k", 1000, 10000, NOW_MS + 7 * i, "%u"] for i in range(1000)]
     minutes = [["EVALSHA", three, 1, "%k", THREE_JSON, NOW_MS // 1000 + 60 * i, 1] for i in range(60)]
     return [
         ("string, no expiry (GET)", 1000000, [["SET", "%k", GET_VALUE]]),
         ("two-bucket counter, both windows", 200000, counter),
         ("sorted-set log, 10 entries", 100000, charge[:10]),
         ("sorted-set log, 100 entries", 10000, charge),
+        ("sorted-set log, 1,000 entries", 1000, thousand),
         ("three-limit hash, 1 sub-bucket", 100000, minutes[:1]),
         ("three-limit hash, 60 sub-buckets", 5000, minutes),
     ]

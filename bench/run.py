@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Sluice beside Redis: CPU time for each operation over RESP, in interleaved rounds, and memory for each key.
+"""Sluice beside Redis and beside the machine's memory: CPU time for each operation, and memory for each key.
 
 Why CPU time: machines are shared, and operations a second then measure the neighbours. The server's own CPU time for an
 operation, kernel part included, does not; 1e6 / (us an operation) is what one undisturbed core would do.
@@ -8,7 +8,11 @@ within a round, and the median of those is what counts.
 
   BENCH_ROUNDS=5          rounds                          BENCH_RUN_MS=2000          measured time of a run
   BENCH_LOG_ROUNDS=3      rounds that include the logs    BENCH_LOG_WARMUP_MS=10000  a window, so that logs are full
-  BENCH_ONLY=name,name    some rows only                  BENCH_PARTS=inprocess,memory,resp  some parts
+  BENCH_ONLY=name,name    some rows of resp only          BENCH_PARTS=scale,resp     some parts: inprocess scale share
+                                                                                     hostile memory resp
+  BENCH_REPEATS=7         rounds of the parts without     BENCH_KEYS_MAX=100000000   the most keys of one store
+                          a network
+A look in less than a minute: BENCH_PARTS=scale,share,hostile BENCH_KEYS_MAX=1000000 BENCH_REPEATS=3
 
 How to read it: docs/design/006-bench.md. Everything goes to build/bench/results.json as well.
 """
@@ -32,7 +36,10 @@ RUN_MS = int(os.environ.get("BENCH_RUN_MS", 2000))
 WARMUP_MS = 300
 LOG_WARMUP_MS = int(os.environ.get("BENCH_LOG_WARMUP_MS", 10000))
 ONLY = [name for name in os.environ.get("BENCH_ONLY", "").split(",") if name]
-PARTS = os.environ.get("BENCH_PARTS", "resp,memory,inprocess").split(",")
+PROGRAMS = ["inprocess", "scale", "share", "hostile"]  # of build/bench, without a network
+PARTS = os.environ.get("BENCH_PARTS", ",".join(PROGRAMS + ["memory", "resp"])).split(",")
+REPEATS = int(os.environ.get("BENCH_REPEATS", 7))
+KEYS_MAX = int(os.environ.get("BENCH_KEYS_MAX", 100000000))
 ALLOWED_MIN = 0.75
 BUSY_MIN = 0.7  # of a core, by server or client: below it somebody else had the cores
 CONNECTIONS = 50
@@ -146,10 +153,10 @@ def part_resp(report):
 def part_program(name, report):
     """A benchmark that needs no network: build/bench/NAME, which prints a table and writes JSON."""
     path = harness.BENCH / f"{name}.json"
-    done = subprocess.run([str(harness.BENCH / name), "--json", str(path)], stdout=subprocess.PIPE, text=True)
-    if done.returncode != 0:
+    words = [harness.BENCH / name, "--json", path, "--repeats", REPEATS, "--keys-max", KEYS_MAX]
+    print(flush=True)
+    if subprocess.run([str(word) for word in words]).returncode != 0:
         harness.die(f"{name} failed")
-    print("\n" + done.stdout, end="")
     report[name] = json.loads(path.read_text())
 
 
@@ -163,14 +170,18 @@ def machine():
 
 def main():
     harness.BENCH.mkdir(parents=True, exist_ok=True)
-    report = {"machine": machine(), "rounds": ROUNDS, "run_ms": RUN_MS}
+    report = {"machine": machine(), "rounds": ROUNDS, "run_ms": RUN_MS, "repeats": REPEATS, "keys_max": KEYS_MAX}
     print(f"{report['machine']['cpu']}, {report['machine']['cores']} cores, Linux {report['machine']['kernel']}, "
           f"redis {report['machine']['redis']}; {ROUNDS} rounds of {RUN_MS} ms; server on core {harness.SERVER_CORE}, "
           f"client on core {harness.CLIENT_CORE}")
     if harness.SERVER_CORE == harness.CLIENT_CORE:
         print("bench: one core only: server and client share it, so read no ops/s here", file=sys.stderr)
-    if "inprocess" in PARTS:
-        part_program("inprocess", report)
+    unknown = set(PARTS) - {*PROGRAMS, "memory", "resp"}
+    if unknown:
+        harness.die(f"BENCH_PARTS: no part named {', '.join(sorted(unknown))}")
+    for name in PROGRAMS:
+        if name in PARTS:
+            part_program(name, report)
     if "memory" in PARTS:
         part_program("capacity", report)
         memory.measure(report)

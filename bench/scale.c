@@ -13,11 +13,15 @@ enum { CHECKS = 1 << 20, BATCH = 16, HOT_RUNS = 4, BLOCKS_PERCENT = 1, STEP_NS =
 static const char LIMIT[] = "1000M/1h";
 static const double LOAD = 0.80;
 
-enum what { DEPENDENT, PREFETCHED, CHECK_ONE, CHECK_BATCH, ZIPF_ONE, ZIPF_BATCH, WHATS };
+enum what { DEPENDENT, PREFETCHED, BUCKETS, CHECK_ONE, CHECK_BATCH, ZIPF_ONE, ZIPF_BATCH, WHATS };
 static const char *const titles[WHATS] = {
-	"memory: dependent access", "memory: 16 prefetched, then touched",
-	"uniform, one by one",      "uniform, batches of 16",
-	"Zipf 1.0, one by one",     "Zipf 1.0, batches of 16",
+	[DEPENDENT] = "memory: dependent access",
+	[PREFETCHED] = "memory: 16 prefetched, then touched",
+	[BUCKETS] = "memory: 16 x 128 bytes prefetched, written",
+	[CHECK_ONE] = "uniform, one by one",
+	[CHECK_BATCH] = "uniform, batches of 16",
+	[ZIPF_ONE] = "Zipf 1.0, one by one",
+	[ZIPF_BATCH] = "Zipf 1.0, batches of 16",
 };
 
 static struct size {
@@ -37,6 +41,12 @@ static struct size {
 };
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
+/* One key has no distribution. */
+static const char *title_of(const struct size *size, enum what what) {
+	const char *comma = strchr(titles[what], ',');
+	return size->keys == 1 && comma != NULL ? comma + 2 : titles[what];
+}
+
 static bool is_zipf(enum what what) {
 	return what == ZIPF_ONE || what == ZIPF_BATCH;
 }
@@ -47,7 +57,7 @@ static bool is_batch(enum what what) {
 
 /* Which accesses of memory a kind of check is compared with. */
 static enum what floor_of(enum what what) {
-	return is_batch(what) ? PREFETCHED : DEPENDENT;
+	return is_batch(what) || what == BUCKETS ? PREFETCHED : DEPENDENT;
 }
 
 static bool applies(const struct size *size, enum what what) {
@@ -87,8 +97,10 @@ static double run_memory(struct access *access, enum what what) {
 	uint64_t begin = bench_thread_ns();
 	if (what == DEPENDENT)
 		access_dependent(access, CHECKS);
-	else
+	else if (what == PREFETCHED)
 		access_prefetched(access, CHECKS);
+	else
+		access_buckets(access, CHECKS);
 	return (double)(bench_thread_ns() - begin) / CHECKS;
 }
 
@@ -99,7 +111,7 @@ static void run_rounds(struct size *size, struct traffic *traffic, struct access
 		for (enum what what = 0; what < WHATS; what++) {
 			if (!applies(size, what))
 				continue;
-			double ns = what <= PREFETCHED ? run_memory(access, what) : run_checks(traffic, size, what, &random, &zipf);
+			double ns = what < CHECK_ONE ? run_memory(access, what) : run_checks(traffic, size, what, &random, &zipf);
 			size->ns[what].each[size->ns[what].count++] = ns;
 			if (size->keys > 1)
 				size->times[what].each[size->times[what].count++] = ns / size->ns[floor_of(what)].each[turn];
@@ -169,7 +181,7 @@ static void print_size(const struct size *size, unsigned repeats) {
 		double goal_ns = what == CHECK_ONE ? size->goal_ns : 0;
 		bench_optional(times, "%.2fx", what > PREFETCHED ? size->times[what].median : 0);
 		bench_optional(goal, goal_ns > 0 ? "%.0f" : "%.1fx", goal_ns > 0 ? goal_ns : goal_of(size, what));
-		printf("    %-44s %7.1f (%6.1f..%6.1f) %8s %6s  %s\n", titles[what], ns->median, ns->each[0],
+		printf("    %-44s %7.1f (%6.1f..%6.1f) %8s %6s  %s\n", title_of(size, what), ns->median, ns->each[0],
 		       ns->each[repeats - 1], times, goal,
 		       goal_ns > 0 ? bench_verdict(ns->median, goal_ns, false)
 		                   : bench_verdict(size->times[what].median, goal_of(size, what), false));
@@ -187,7 +199,7 @@ static void write_size(FILE *file, const struct size *size, bool first) {
 		if (!applies(size, what))
 			continue;
 		fprintf(file, "%s\n  {\"row\": \"%s\", \"ns\": %.2f, \"times_memory\": %.3f, \"goal\": %.2f, \"each\": [",
-		        any ? "," : "", titles[what], ns->median, size->times[what].median, goal_of(size, what));
+		        any ? "," : "", title_of(size, what), ns->median, size->times[what].median, goal_of(size, what));
 		for (unsigned i = 0; i < ns->count; i++)
 			fprintf(file, "%s%.2f", i > 0 ? ", " : "", ns->each[i]);
 		fprintf(file, "]}");
