@@ -19,6 +19,8 @@
  *   tick 1 ms   w[0] = last ns cut to 2^19, debt >> 64       w[1] = debt, low 64 bits
  * 2^9 < 1000 and 2^19 < 10^6, so rounding up to the tick gives the instant back.
  *
+ * Whatever bytes a state holds, its debt fits where it came from, and an admitted charge leaves at most C W of it.
+ *
  * Worst case in any half-open window: token-bucket below B + Q, leaky-bucket below N + 1 + Q admitted; departures of
  * unit cost are W/Q apart, so Q. Source: the virtual scheduling form of GCRA (ITU-T I.371), with the debt kept in place
  * of the theoretical arrival time, so that quota and burst can change under it. */
@@ -115,4 +117,14 @@ bool sl_bucket_refund(const struct sluice_limit *limit, struct sl_counter *count
 	store(&counter->state, stored_tick(&counter->state, tick_ns, bits), stored_debt(&counter->state, bits) - take,
 	      tick_ns);
 	return take != 0;
+}
+
+/* Debts drain alike, so the greatest at each instant stays the greatest. */
+void sl_bucket_assume(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_held *held,
+                      int count) {
+	for (int i = 0; i < count; i++) {
+		struct bucket b = bucket_at(limit, &counter->state, held[i].instant);
+		sl_u128 debt = sl_mul(sl_held_cost(limit, &held[i]), limit->derived[SL_WINDOW_TICKS]);
+		store(&counter->state, b.tick, debt > b.debt ? debt : b.debt, limit->derived[SL_TICK_NS]);
+	}
 }

@@ -22,12 +22,27 @@
  * of another cost, or a ring three quarters empty asks the host for a block a quarter larger than the need, and the
  * live entries move there: amortised O(1), and nothing half-moved is ever seen, since the old block stays as it was.
  *
+ * A process may die between any two stores, and leave the old state with a block half written:
+ *
+ *   charge   The new entry falls behind the ring of the old state, which therefore does not see it; but where the ring
+ *            is as long as the block and begins with expired entries, over those. Then the state without them, at the
+ *            instant of the charge, is published first (sl_log_prepare()): nobody counts them any more, nor charges at
+ *            an instant at which they would count. A charge merged into the newest entry raises its sum, in one store:
+ *            charged in full, since that entry is the last in the old state as in the new one, and at the same
+ *            instant. A new block is nobody's until its state is published.
+ *   refund   The state without the entries that are given back whole goes first (sl_log_prepare_refund()): refunded in
+ *            part. Then the newest of what is left is lowered, in one store. The other way round that store would move
+ *            cost from the lowered entry to newer ones, which expire later.
+ *
  * I1  head < capacity; count + 1 <= capacity <= 2^25.
  * I2  instants and (signed distance of) sums never fall along the ring.
- * I3  peeks and denials read only. */
+ * I3  peeks and denials read only.
+ * I4  whatever bytes state and block hold: a header that does not fit the block is no block, a head or count that do
+ *     not fit the header are an empty ring, and what entries say decides only answers, never an address. */
 #include "algo/step.h"
 #include "base/assert.h"
 #include "base/math.h"
+#include "base/point.h"
 
 #include <string.h>
 
@@ -112,37 +127,55 @@ static uint32_t count_expired(const struct sl_log *log, uint64_t edge_ms) {
 	return low;
 }
 
-static void find_parts(struct sl_log *log, void *block) {
+static inline uint64_t bytes_of(uint64_t entries, uint32_t width, bool weighted) {
+	return HEADER_BYTES + entries * (width + (weighted ? 4 : 0));
+}
+
+static inline __attribute__((always_inline)) void find_parts(struct sl_log *log, void *block, uint64_t block_bytes) {
 	unsigned char *p = block;
 	struct header header;
+	uint64_t sums_bytes;
 	memcpy(&header, p, HEADER_BYTES);
+	sums_bytes = header.weighted ? 4 * (uint64_t)header.capacity : 0;
+	if (header.capacity > ENTRIES_MAX ||
+	    HEADER_BYTES + sums_bytes + header.capacity * (uint64_t)log->width > block_bytes) {
+		header = (struct header){0, 0}; /* damaged: there is no block */
+		sums_bytes = 0;
+	}
 	log->capacity = header.capacity;
 	log->weighted = header.weighted;
 	log->sums = p + HEADER_BYTES;
-	log->instants = log->sums + (log->weighted ? 4 * (size_t)log->capacity : 0);
+	log->instants = log->sums + sums_bytes;
 }
 
 /* The oldest and the newest entry, where they are in a unit log whose ring has not wrapped. */
 void sl_log_prefetch(const struct sluice_limit *limit, const struct sl_counter *counter) {
 	uint64_t position = position_of(&counter->state), head = position & (ENTRIES_MAX - 1);
-	const unsigned char *instants = (const unsigned char *)counter->block + HEADER_BYTES;
+	uintptr_t instants = (uintptr_t)counter->block + HEADER_BYTES; /* no pointer: it may lead anywhere */
 	uint32_t width = width_of(limit);
-	__builtin_prefetch(instants + (head + 1) * width, 1);
-	__builtin_prefetch(instants + (head + (position >> HEAD_BITS) + 1) * width, 1);
+	__builtin_prefetch((const void *)(instants + (head + 1) * width), 1);
+	__builtin_prefetch((const void *)(instants + (head + (position >> HEAD_BITS) + 1) * width), 1);
 }
 
 /* Finds out how the log stands at `now`, into counter->log. */
 static struct sl_log *look(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now) {
 	uint64_t position = position_of(&counter->state), now_ms = now / SL_MS_NS;
 	struct sl_log *log = &counter->log;
-	*log = (struct sl_log){.width = width_of(limit), .window_ms = limit->window_ns / SL_MS_NS, .t = now};
-	if (counter->block == NULL)
+	if (counter->block == NULL) {
+		*log = (struct sl_log){.width = width_of(limit), .window_ms = limit->window_ns / SL_MS_NS, .t = now};
 		return log;
+	}
+	log->width = width_of(limit);
+	log->window_ms = limit->window_ns / SL_MS_NS;
+	log->t = now;
 	log->last_ms = last_ms_of(&counter->state);
 	log->head = position & (ENTRIES_MAX - 1);
 	log->count = (uint32_t)(position >> HEAD_BITS);
-	find_parts(log, counter->block);
-	SL_DEBUG_ASSERT(log->head < log->capacity && log->count < log->capacity);
+	find_parts(log, counter->block, counter->block_bytes);
+	if (log->head >= log->capacity || log->count >= log->capacity) { /* damaged: there are no entries */
+		log->head = log->count = 0;
+		log->weighted = log->capacity != 0 ? log->weighted : 0;
+	}
 	/* Within the millisecond that the last charge was rounded up to, time has not gone back. */
 	if (now_ms + (now != now_ms * SL_MS_NS) < log->last_ms) {
 		now_ms = log->last_ms;
@@ -152,6 +185,13 @@ static struct sl_log *look(const struct sluice_limit *limit, struct sl_counter *
 	log->base = sum_at(log, log->expired);
 	log->total = sum_at(log, log->count);
 	return log;
+}
+
+/* The wait until an entry's instant leaves the window, which it has not: 1 ns to W + 1 ms, whatever a damaged one says.
+ */
+static inline sluice_ns wait_for(const struct sl_log *log, uint64_t instant) {
+	sluice_ns wait = (instant + log->window_ms) * SL_MS_NS - log->t, most = (log->window_ms + 1) * SL_MS_NS;
+	return wait - 1 < most ? wait : most;
 }
 
 /* The wait until what counts has fallen to `keep`: W after the oldest entry with which, and all before it, expired no
@@ -167,7 +207,7 @@ static sluice_ns wait_until_left(const struct sl_log *log, uint32_t keep) {
 		else
 			low = middle + 1;
 	}
-	return (instant_at(log, low) + log->window_ms) * SL_MS_NS - log->t;
+	return wait_for(log, instant_at(log, low));
 }
 
 static inline uint64_t charge_ms(const struct sl_log *log) {
@@ -178,7 +218,7 @@ static inline uint64_t charge_ms(const struct sl_log *log) {
 static sluice_ns log_reset(const struct sl_log *log) {
 	if (log->count == log->expired)
 		return 0;
-	return (instant_at(log, log->count - 1) + log->window_ms) * SL_MS_NS - log->t;
+	return wait_for(log, instant_at(log, log->count - 1));
 }
 
 void sl_log_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost,
@@ -201,10 +241,6 @@ void sl_log_step(const struct sluice_limit *limit, struct sl_counter *counter, s
 /* Whether a charge now goes into the newest entry. Unit logs note a repeated instant again, until they grow. */
 static bool merges(const struct sl_log *log, uint32_t live) {
 	return log->weighted && live != 0 && instant_at(log, log->count - 1) == charge_ms(log);
-}
-
-static uint64_t bytes_of(uint64_t entries, uint32_t width, bool weighted) {
-	return HEADER_BYTES + entries * (width + (weighted ? 4 : 0));
 }
 
 /* Distinct instants among the live entries. Only asked where all of them are about to be copied. */
@@ -246,6 +282,11 @@ uint64_t sl_log_block_bytes(const struct sl_counter *counter, uint32_t cost) {
 	return bytes_of(sl_max(entries, ENTRIES_MIN), log->width, weighted);
 }
 
+static inline void put_sum(const struct sl_log *to, uint32_t slot, uint32_t sum) {
+	__atomic_store_n((uint32_t *)(void *)(to->sums + 4 * (size_t)slot), sum, __ATOMIC_RELAXED); /* whole */
+	SL_POINT();
+}
+
 /* Writes an entry of the ring of `to`, at its place there. */
 static void put(const struct sl_log *to, uint32_t slot, uint64_t instant, uint32_t sum) {
 	unsigned char *p = to->instants + (size_t)to->width * slot;
@@ -257,8 +298,9 @@ static void put(const struct sl_log *to, uint32_t slot, uint64_t instant, uint32
 		memcpy(p, &middle, 4);
 	else
 		memcpy(p, &instant, 8);
+	SL_POINT();
 	if (to->weighted)
-		memcpy(to->sums + 4 * (size_t)slot, &sum, 4);
+		put_sum(to, slot, sum);
 }
 
 /* Makes an empty ring of a block: head and the entry before the oldest at 0. */
@@ -267,7 +309,7 @@ static struct sl_log format_block(void *block, uint64_t block_bytes, uint32_t wi
 	uint64_t capacity = (block_bytes - HEADER_BYTES) / (width + (weighted ? 4 : 0));
 	struct header header = {(uint32_t)sl_min(capacity, ENTRIES_MAX), weighted};
 	memcpy(block, &header, HEADER_BYTES);
-	find_parts(&log, block);
+	find_parts(&log, block, block_bytes);
 	put(&log, 0, 0, 0);
 	return log;
 }
@@ -314,18 +356,68 @@ void sl_log_write(struct sl_counter *counter, uint32_t cost, void *block, uint64
 	pack(&counter->state, charge_ms(log), slot_of(log, log->expired), live);
 }
 
-/* Drops the newest entries whole while `cost` covers them and lowers the next; the last charge's instant stays. */
-bool sl_log_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost) {
-	const struct sl_log *log = look(limit, counter, now);
-	uint32_t take = (uint32_t)sl_min(cost, log->total - log->base), target = log->total - take, count = log->count;
-	if (take == 0)
+bool sl_log_prepare(struct sl_counter *counter) {
+	const struct sl_log *log = &counter->log;
+	uint32_t live = log->count - log->expired;
+	if (log->expired == 0 || merges(log, live))
 		return false;
-	while (count > log->expired && log->total - sum_at(log, count - 1) <= take)
+	pack(&counter->state, charge_ms(log), slot_of(log, log->expired), live);
+	return true;
+}
+
+/* ---- giving back ----------------------------------------------------------------------------------------------- */
+
+/* Drops the newest entries whole while `cost` covers them; the last charge's instant stays. */
+bool sl_log_prepare_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now,
+                           uint32_t *cost) {
+	const struct sl_log *log = look(limit, counter, now);
+	uint32_t take = (uint32_t)sl_min(*cost, log->total - log->base), count = log->count;
+	while (take != 0 && count > log->expired && log->total - sum_at(log, count - 1) <= take)
 		count--;
-	if (log->weighted && sum_at(log, count) != target)
-		memcpy(log->sums + 4 * (size_t)slot_of(log, count), &target, 4);
+	if (count == log->count)
+		return false;
+	*cost -= log->total - sum_at(log, count);
 	pack(&counter->state, log->last_ms, log->head, count);
 	return true;
+}
+
+/* What is left of the cost is less than the newest entry holds, if there is one, and it weighs more than 1. */
+bool sl_log_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost) {
+	bool dropped = sl_log_prepare_refund(limit, counter, now, &cost);
+	const struct sl_log *log = look(limit, counter, now);
+	uint32_t take = (uint32_t)sl_min(cost, log->total - log->base);
+	if (take == 0 || !log->weighted)
+		return dropped;
+	put_sum(log, slot_of(log, log->count), log->total - take);
+	return true;
+}
+
+/* ---- the rest -------------------------------------------------------------------------------------------------- */
+
+enum { ASSUMED_ENTRIES = 16 }; /* all that `held` may say, and room for charges; below the least that would shrink */
+
+uint64_t sl_log_assume_bytes(const struct sluice_limit *limit) {
+	return bytes_of(ASSUMED_ENTRIES, width_of(limit), true);
+}
+
+/* Each of `held` may have charged all of its cost at its instant, from where it counts longest. So that the entries
+ * from there on add up to its cost, its entry holds what it has above the next one. */
+void sl_log_assume(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_held *held, int count,
+                   void *block, uint64_t block_bytes) {
+	uint64_t last = charge_ms(&(struct sl_log){.t = held[count - 1].instant}), window_ms = limit->window_ns / SL_MS_NS;
+	struct sl_log to = format_block(block, sl_log_assume_bytes(limit), width_of(limit), true);
+	uint32_t used = 0, sum = 0;
+	for (int i = 0; i < count; i++) {
+		uint64_t instant = charge_ms(&(struct sl_log){.t = held[i].instant});
+		uint32_t above = (uint32_t)sl_held_above(limit, held, count, i);
+		if (above == 0 || last - instant > window_ms) /* at W it may count in the last's own ms */
+			continue;
+		sum += above;
+		put(&to, ++used, instant, sum);
+	}
+	counter->block = block;
+	counter->block_bytes = block_bytes;
+	pack(&counter->state, last, 0, used);
 }
 
 bool sl_log_is_valid(const struct sluice_limit *limit, const struct sl_counter *counter) {
@@ -335,12 +427,11 @@ bool sl_log_is_valid(const struct sluice_limit *limit, const struct sl_counter *
 		return sl_state_is_none(&counter->state);
 	if (counter->block_bytes < HEADER_BYTES)
 		return false;
-	find_parts(&log, counter->block);
+	find_parts(&log, counter->block, counter->block_bytes);
 	log.last_ms = last_ms_of(&counter->state);
 	log.head = position & (ENTRIES_MAX - 1);
 	log.count = (uint32_t)(position >> HEAD_BITS);
-	if (log.weighted > 1 || log.capacity > ENTRIES_MAX || log.head >= log.capacity || log.count >= log.capacity ||
-	    bytes_of(log.capacity, log.width, log.weighted) > counter->block_bytes)
+	if (log.weighted > 1 || log.head >= log.capacity || log.count >= log.capacity)
 		return false;
 	for (uint32_t k = 1; k < log.count; k++)
 		if (instant_at(&log, k - 1) > instant_at(&log, k))

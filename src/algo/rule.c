@@ -51,6 +51,10 @@ void sl_rule_derive(struct sluice_limit *limit) {
 		return;
 	}
 	limit->derived[SL_WINDOW_INVERSE] = UINT64_MAX / limit->window_ns;
+	if (limit->algorithm == SLUICE_SLIDING_BUCKETS) {
+		limit->derived[SL_PRECISION_INVERSE] = UINT64_MAX / limit->precision_ns;
+		limit->derived[SL_RING_INVERSE] = UINT64_MAX / (limit->bucket_count + 1u);
+	}
 	if (is_bucket(limit)) {
 		limit->derived[SL_IDENT_NAME] = limit->quota;
 		limit->derived[SL_TICK_NS] = tick_of(limit->window_ns);
@@ -110,7 +114,9 @@ static bool window_is_valid(const struct sluice_limit *limit) {
 
 static bool buckets_are_valid(const struct sluice_limit *limit) {
 	return limit->bucket_count >= 2 && limit->bucket_count <= SL_BUCKETS_MAX && limit->edge <= SLUICE_EDGE_WEIGHTED &&
-	       limit->precision_ns * limit->bucket_count == limit->window_ns && limit->precision_ns % SL_MS_NS == 0;
+	       limit->precision_ns * limit->bucket_count == limit->window_ns && limit->precision_ns % SL_MS_NS == 0 &&
+	       limit->derived[SL_PRECISION_INVERSE] == UINT64_MAX / limit->precision_ns &&
+	       limit->derived[SL_RING_INVERSE] == UINT64_MAX / (limit->bucket_count + 1u);
 }
 
 bool sl_rule_is_valid(const struct sluice_limit *limit) {

@@ -19,6 +19,9 @@ enum sl_derived {
 	SL_TICK_NS,        /* buckets: the unit of their time, 1 ns, 1 us or 1 ms */
 	SL_WINDOW_TICKS,   /* buckets: W in ticks, below 2^41 */
 	SL_WINDOW_INVERSE, /* windows: floor((2^64 - 1) / W), to divide an instant by W with a multiplication */
+	/* sub-buckets: the same of P and of n + 1 */
+	SL_PRECISION_INVERSE = SL_TICK_NS,
+	SL_RING_INVERSE = SL_WINDOW_TICKS,
 };
 
 /* Makes the counters of a limit belong to a name (of a limit in a policy) instead of to its notation, so that quota

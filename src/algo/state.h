@@ -28,12 +28,27 @@ struct sl_log {
 	sluice_ns t;
 };
 
-/* A counter as a step sees it: a copy of its state, and its block in place (NULL: none). */
+/* Sub-buckets as they stand at one instant (subs.c). */
+struct sl_subs {
+	uint32_t *cells;    /* the block; NULL: none, or one too short */
+	uint64_t n, slot;   /* where the cell of the last charge's sub-bucket stands */
+	uint64_t stale;     /* of the newest cells, how many read as 0 */
+	uint64_t moved;     /* sub-buckets from the last charge's to t's, at most n + 1 */
+	uint64_t b;         /* t's */
+	uint64_t full, old; /* the cost of b-n+1..b, and of b-n */
+	sluice_ns t, r;     /* the instant, and how far into b it is */
+};
+
+/* A counter as a step sees it: a copy of its state, and its block in place (NULL and 0 bytes: none). Any bytes may
+ * stand in either: answers may then be wrong, but nothing outside the block is touched and no step takes longer. */
 struct sl_counter {
 	struct sl_state state;
-	void *block;
-	uint64_t block_bytes;
-	struct sl_log log; /* what sl_step() found of a sliding-log, for the write at the same instant that follows it */
+	void *block;          /* aligned to 8 */
+	uint64_t block_bytes; /* a multiple of 8 */
+	union {               /* what sl_step() found, for the write at the same instant that follows it */
+		struct sl_log log;
+		struct sl_subs subs;
+	};
 };
 
 static inline bool sl_state_is_none(const struct sl_state *state) {

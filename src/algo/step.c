@@ -1,5 +1,6 @@
 /* The one switch over the closed set of algorithms, and what holds for all of them: a quota of 0. */
 #include "algo/step.h"
+#include "base/assert.h"
 
 /* A quota of 0 denies every cost above 0, for good, whatever a counter may hold from before it became 0. */
 static void closed_step(uint64_t cost, struct sluice_decision *decision) {
@@ -40,6 +41,8 @@ void sl_step_prefetch(const struct sluice_limit *limit, const struct sl_counter 
 	__builtin_prefetch(counter->block, 1);
 	if (limit->algorithm == SLUICE_SLIDING_LOG)
 		sl_log_prefetch(limit, counter);
+	else if (limit->algorithm == SLUICE_SLIDING_BUCKETS)
+		sl_subs_prefetch(limit, counter);
 }
 
 uint64_t sl_step_block_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t cost) {
@@ -50,10 +53,18 @@ uint64_t sl_step_block_bytes(const struct sluice_limit *limit, const struct sl_c
 
 void sl_step_write(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost,
                    void *block, uint64_t block_bytes) {
+	(void)now; /* sl_step() has raised it, and left it in the counter */
 	if (limit->algorithm == SLUICE_SLIDING_LOG)
 		sl_log_write(counter, cost, block, block_bytes);
 	else
-		sl_subs_write(limit, counter, now, cost, block);
+		sl_subs_write(limit, counter, cost, block);
+}
+
+bool sl_step_prepare_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now,
+                            uint32_t *cost) {
+	if (limit->algorithm == SLUICE_SLIDING_LOG)
+		return sl_log_prepare_refund(limit, counter, now, cost);
+	return limit->algorithm == SLUICE_SLIDING_BUCKETS && sl_subs_prepare_refund(limit, counter, now, *cost);
 }
 
 bool sl_step_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost) {
@@ -70,6 +81,36 @@ bool sl_step_refund(const struct sluice_limit *limit, struct sl_counter *counter
 		return sl_bucket_refund(limit, counter, now, cost);
 	default:
 		return false;
+	}
+}
+
+uint64_t sl_step_assume_bytes(const struct sluice_limit *limit) {
+	if (limit->algorithm == SLUICE_SLIDING_LOG)
+		return sl_log_assume_bytes(limit);
+	return limit->algorithm == SLUICE_SLIDING_BUCKETS ? sl_subs_assume_bytes(limit) : 0;
+}
+
+void sl_step_assume(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_held *held, int count,
+                    void *block, uint64_t block_bytes) {
+	SL_ASSERT(count >= 1 && count <= SL_HELD_MAX && block_bytes >= sl_step_assume_bytes(limit));
+	*counter = (struct sl_counter){.block = NULL};
+	switch (limit->algorithm) {
+	case SLUICE_FIXED_WINDOW:
+	case SLUICE_SLIDING_WINDOW:
+		sl_window_assume(limit, counter, held, count);
+		return;
+	case SLUICE_SLIDING_BUCKETS:
+		sl_subs_assume(limit, counter, held, count, block);
+		return;
+	case SLUICE_SLIDING_LOG:
+		sl_log_assume(limit, counter, held, count, block, block_bytes);
+		return;
+	case SLUICE_TOKEN_BUCKET:
+	case SLUICE_LEAKY_BUCKET:
+		sl_bucket_assume(limit, counter, held, count);
+		return;
+	default:
+		return;
 	}
 }
 

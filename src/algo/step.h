@@ -6,7 +6,18 @@
  *      of small states come back charged; blocks are not touched.
  *   2. all admitted: for the algorithms with blocks sl_step_block_bytes() says whether a longer block is needed; the
  *      host provides all of them, and only then sl_step_write() charges each. Nothing after that can fail.
- *      one denied: sl_step() with charge = false for those that had admitted, and nothing is written. */
+ *      one denied: sl_step() with charge = false for those that had admitted, and nothing is written.
+ *
+ * A host whose counters outlive it publishes states, each with one store of 16 bytes that no store before or behind it
+ * may pass, and does so in this order, so that its death between any two stores leaves every counter whole:
+ *
+ *   charge in place       if (sl_step_prepare(limit, &c)) publish(c.state);
+ *                         sl_step_write(limit, &c, now, cost, NULL, 0);            publish(c.state);
+ *   charge in a new block sl_step_write(limit, &c, now, cost, block, bytes);       publish(c.state with the new block);
+ *   refund                if (sl_step_prepare_refund(limit, &c, now, &cost)) publish(c.state);
+ *                         if (sl_step_refund(limit, &c, now, cost))                publish(c.state);
+ *
+ * Every call holds for any bytes in state and block (algo/state.h): its answers are then wrong but well-formed. */
 #ifndef SL_STEP_H
 #define SL_STEP_H
 
@@ -26,14 +37,23 @@ static inline bool sl_rule_has_block(const struct sluice_limit *limit) {
 void sl_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost, bool charge,
              struct sluice_decision *decision);
 
-/* Prefetches what sl_step() will read of counter->block, by its state alone; both may be out of date. */
+/* Prefetches what sl_step() will read of counter->block, by its state alone; both may be out of date, and counter may
+ * lack its block_bytes. */
 void sl_step_prefetch(const struct sluice_limit *limit, const struct sl_counter *counter);
+
+/* Of logs whose ring is as long as the block, and of sub-buckets: see sl_step_prepare(). */
+bool sl_log_prepare(struct sl_counter *counter);
+bool sl_subs_prepare(struct sl_counter *counter);
 
 /* After sl_step() at the same instant and before sl_step_write() in the present block: makes counter->state one that
  * says the same of every instant from now on, and of which the write to come destroys nothing, so that a process that
  * dies within the write leaves a counter that is whole. Returns whether the state changed: then it is to be published
- * first. */
-bool sl_step_prepare(const struct sluice_limit *limit, struct sl_counter *counter);
+ * first. Always for sub-buckets; for logs a few instructions, and hardly ever. */
+static inline bool sl_step_prepare(const struct sluice_limit *limit, struct sl_counter *counter) {
+	if (limit->algorithm == SLUICE_SLIDING_LOG)
+		return counter->log.count + 1 >= counter->log.capacity && sl_log_prepare(counter);
+	return limit->algorithm == SLUICE_SLIDING_BUCKETS && sl_subs_prepare(counter);
+}
 
 /* After sl_step() at the same instant: how many bytes of block a charge of `cost` needs. 0 when the present one serves,
  * else of a new one, which sl_step_write() is then given and the old one is free after it; SL_BLOCK_TOO_LARGE when
@@ -41,13 +61,20 @@ bool sl_step_prepare(const struct sluice_limit *limit, struct sl_counter *counte
 uint64_t sl_step_block_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t cost);
 
 /* Charges an admitted cost > 0 to an algorithm with blocks, after sl_step() at the same instant. `block` is the new
- * block (bytes as asked for or more) or NULL to go on in counter->block. Writes the block and counter->state (the
- * host's 32 bits of it left as they are). */
+ * block (bytes as asked for or more) or NULL to go on in counter->block, if sl_step_block_bytes() was 0.
+ * A process that dies within it leaves a charge of all of the cost or of nothing, under the prepared state. Writes the
+ * block and counter->state (the host's 32 bits of it left as they are). */
 void sl_step_write(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost,
                    void *block, uint64_t block_bytes);
 
+/* Before sl_step_refund() with the same arguments: makes counter->state one under which the refund may write the block,
+ * as sl_step_prepare() does for a charge. It may already give something back by that, whole charges; `cost` is lowered
+ * by as much. Returns whether the state changed: then it is to be published first. */
+bool sl_step_prepare_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now,
+                            uint32_t *cost);
+
 /* Gives back at most `cost`, newest charges that still count first, in counter->state and its block. Returns whether
- * anything changed. */
+ * anything changed. A process that dies within it has given back a part of it, newest first. */
 bool sl_step_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost);
 
 /* What is known of a counter that is gone: at `instant` it was charged for the last time, and held at most `cost`. */
@@ -55,15 +82,17 @@ struct sl_held {
 	sluice_ns instant;
 	uint64_t cost;
 };
+enum { SL_HELD_MAX = 8 };
 
 /* Bytes of block that sl_step_assume() needs; 0 for algorithms without blocks. At most SL_ASSUME_BYTES_MAX. */
 uint64_t sl_step_assume_bytes(const struct sluice_limit *limit);
 enum { SL_ASSUME_BYTES_MAX = (SL_BUCKETS_MAX + 1) * 4 + 64 };
 
-/* Makes counter->state and its block those of a counter that at every instant from the last of `held` on (1..8, instants
- * rising, costs falling, none above the capacity) is at least as used as each counter that `held` may speak of. The next
- * charge needs no longer block.
- *  block  of sl_step_assume_bytes() or more; NULL where that is 0. Becomes counter->block */
+/* Makes counter->state and its block those of a counter that at every instant from the last of `held` on (1..8,
+ * instants rising, costs falling; a cost above the capacity counts as that) is at least as used as each counter that
+ * `held` may speak of, whenever up to its instant those charged what they held. The next charge needs no longer block.
+ *  block  of sl_step_assume_bytes() or more; NULL where that is 0. Becomes counter->block; the host's 32 bits of the
+ *         state come out 0 */
 void sl_step_assume(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_held *held, int count,
                     void *block, uint64_t block_bytes);
 
@@ -83,6 +112,17 @@ static inline void sl_decide_room(struct sluice_decision *decision, uint64_t cap
 	                                     .remaining = (uint32_t)(room < UINT32_MAX ? room : UINT32_MAX)};
 }
 
+/* What of a cost held can have been: no more than the capacity. */
+static inline uint64_t sl_held_cost(const struct sluice_limit *limit, const struct sl_held *held) {
+	return held->cost < limit->derived[SL_CAPACITY] ? held->cost : limit->derived[SL_CAPACITY];
+}
+
+/* By how much the cost of held[i] is above that of the next, if there is a next. */
+static inline uint64_t sl_held_above(const struct sluice_limit *limit, const struct sl_held *held, int count, int i) {
+	uint64_t its = sl_held_cost(limit, &held[i]), next = i + 1 < count ? sl_held_cost(limit, &held[i + 1]) : 0;
+	return its > next ? its - next : 0;
+}
+
 /* The algorithms, one a file; sl_step() and its companions choose among them. */
 void sl_fixed_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
                    struct sluice_decision *);
@@ -94,14 +134,23 @@ void sl_log_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, ui
 void sl_subs_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
                   struct sluice_decision *);
 void sl_log_prefetch(const struct sluice_limit *, const struct sl_counter *);
+void sl_subs_prefetch(const struct sluice_limit *, const struct sl_counter *);
 uint64_t sl_log_block_bytes(const struct sl_counter *, uint32_t);
 uint64_t sl_subs_block_bytes(const struct sluice_limit *, const struct sl_counter *);
 void sl_log_write(struct sl_counter *, uint32_t, void *, uint64_t);
-void sl_subs_write(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t, void *);
+void sl_subs_write(const struct sluice_limit *, struct sl_counter *, uint32_t, void *);
+bool sl_log_prepare_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t *);
+bool sl_subs_prepare_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
 bool sl_window_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
 bool sl_bucket_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
 bool sl_log_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
 bool sl_subs_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
+uint64_t sl_log_assume_bytes(const struct sluice_limit *);
+uint64_t sl_subs_assume_bytes(const struct sluice_limit *);
+void sl_window_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int);
+void sl_bucket_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int);
+void sl_log_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int, void *, uint64_t);
+void sl_subs_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int, void *);
 bool sl_log_is_valid(const struct sluice_limit *, const struct sl_counter *);
 bool sl_subs_is_valid(const struct sluice_limit *, const struct sl_counter *);
 

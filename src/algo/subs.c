@@ -10,56 +10,105 @@
  *
  * Source: J. Carlson's sub-bucketed hash, whose window is `drop`; count is what closes its hole.
  *
- * State: w[0] = instant of the last charge, ns; w[1] = total of the n newest sub-buckets at that instant << 32 |
- * host's. Block: u32 cells[n + 1], sub-bucket j in cells[j mod (n + 1)]. The cells of sub-buckets after the last
- * charge's hold leavings until the next charge clears them; cell() reads those as 0.
+ * State: w[0] = instant of the last charge, ns; w[1] = total << 32 | host's. Block: u32 cells[n + 1], sub-bucket j in
+ * cells[j mod (n + 1)]; here a cell is named by how far it lies behind the sub-bucket of the last charge, 0..n.
  *
- * I1  total <= 2^32 - 1: under every edge an admitted charge leaves full <= Q.
- * I2  the edge is no part of the state: n + 1 cells serve all three. */
+ *   total <= TOTAL_MAX        the cost of the n newest cells (behind 0..n-1)
+ *   total  > TOTAL_MAX        unknown: it is the sum of the cells, of which the UINT32_MAX - total newest hold leavings
+ *                             of the turn of the ring before and read as 0
+ *
+ * A charge clears the cells of the sub-buckets that were skipped, raises its own, and then both must agree with the
+ * total, which no one store can do. So the total is made unknown first, at the instant of the charge, with the cells
+ * about to be cleared declared stale (sl_subs_prepare()): from there to the final state every word of the block may be
+ * written or not, and the counter means the same, but for the one store that raises the charge's own cell. A refund
+ * does likewise. Whoever finds a total unknown adds the cells up: O(n), until the next charge.
+ *
+ * I1  total <= 2^32 - 1: under every edge an admitted charge leaves full <= Q. One above TOTAL_MAX is kept as unknown.
+ * I2  the edge is no part of the state: n + 1 cells serve all three.
+ * I3  cells of sub-buckets after the last charge's hold leavings until the next charge clears them.
+ * I4  whatever bytes state and block hold, no cell outside the ring is touched and no loop is longer than it. */
 #include "algo/step.h"
 #include "base/assert.h"
 #include "base/math.h"
+#include "base/point.h"
 
-struct subs {
-	const struct sluice_limit *limit;
-	const uint32_t *cells;
-	uint64_t n, last_b, b; /* sub-buckets of the last charge and of t */
-	sluice_ns t, r;        /* the instant, and how far into b it is */
-	uint64_t full, old;
-};
+#define TOTAL_MAX (UINT32_MAX - (SL_BUCKETS_MAX + 1))
 
-/* The cost in sub-bucket j: nothing outside the n + 1 up to the last charge's. */
-static inline uint64_t cell(const struct subs *s, uint64_t j) {
-	if (s->cells == NULL || j > s->last_b || s->last_b - j > s->n)
-		return 0;
-	return s->cells[j % (s->n + 1)];
+static inline uint64_t ring_of(const struct sl_subs *s) {
+	return s->n + 1;
 }
 
-/* Whether sub-bucket b - n exists: near the epoch there may be none. */
-static inline bool has_old(const struct subs *s) {
-	return s->b >= s->n;
+/* floor(t / P) by the stored inverse: its estimate of the quotient is at most 2 too low. */
+static inline uint64_t to_sub_bucket(const struct sluice_limit *limit, sluice_ns t, sluice_ns *into) {
+	uint64_t b = (uint64_t)(sl_mul(t, limit->derived[SL_PRECISION_INVERSE]) >> 64);
+	*into = t - b * limit->precision_ns;
+	while (*into >= limit->precision_ns) {
+		*into -= limit->precision_ns;
+		b++;
+	}
+	return b;
 }
 
-static uint64_t full_at(const struct subs *s, uint64_t total) {
-	uint64_t moved = s->b - s->last_b;
-	if (moved >= s->n)
-		return 0;
-	for (uint64_t i = 0; i < moved; i++) {
-		uint64_t behind = s->n - 1 - i; /* how far behind the last charge's sub-bucket the leaving one is */
-		if (s->last_b >= behind)
-			total -= cell(s, s->last_b - behind);
+/* b mod (n + 1); b is below 2^45, so the estimate is at most 1 too low. */
+static inline uint64_t to_slot(const struct sluice_limit *limit, uint64_t b) {
+	uint64_t ring = (uint64_t)limit->bucket_count + 1;
+	uint64_t slot = b - (uint64_t)(sl_mul(b, limit->derived[SL_RING_INVERSE]) >> 64) * ring;
+	return slot >= ring ? slot - ring : slot;
+}
+
+static inline uint64_t slot_behind(const struct sl_subs *s, uint64_t slot, uint64_t behind) {
+	return slot >= behind ? slot - behind : slot + ring_of(s) - behind;
+}
+
+/* The cost `behind` 0..n sub-buckets before the last charge's. */
+static inline uint64_t cell(const struct sl_subs *s, uint64_t behind) {
+	return behind < s->stale ? 0 : s->cells[slot_behind(s, s->slot, behind)];
+}
+
+/* The cost of the sub-buckets behind 0..count-1. */
+static uint64_t sum_of_newest(const struct sl_subs *s, uint64_t count) {
+	uint64_t sum = 0;
+	for (uint64_t behind = s->stale; behind < count; behind++)
+		sum += cell(s, behind);
+	return sl_min(sum, UINT32_MAX); /* it is more only in damaged cells */
+}
+
+/* What of a known total still counts `moved` < n sub-buckets later. */
+static uint64_t what_stays(const struct sl_subs *s, uint64_t total) {
+	for (uint64_t behind = s->n; behind-- > s->n - s->moved;) {
+		uint64_t leaves = cell(s, behind);
+		total = total > leaves ? total - leaves : 0; /* less only if damaged */
 	}
 	return total;
 }
 
-static struct subs subs_at(const struct sluice_limit *limit, const struct sl_counter *counter, sluice_ns now) {
-	sluice_ns last = counter->block == NULL ? 0 : counter->state.w[0];
-	struct subs s = {.limit = limit, .cells = counter->block, .n = limit->bucket_count, .t = sl_max(now, last)};
-	s.b = s.t / limit->precision_ns;
-	s.r = s.t - s.b * limit->precision_ns;
-	s.last_b = last / limit->precision_ns;
-	s.full = counter->block == NULL ? 0 : full_at(&s, counter->state.w[1] >> 32);
-	s.old = has_old(&s) ? cell(&s, s.b - s.n) : 0;
+/* Finds out how the sub-buckets stand at `now`, into counter->subs. */
+static inline struct sl_subs *look(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now) {
+	struct sl_subs *s = &counter->subs;
+	uint64_t last = counter->state.w[0], total = counter->state.w[1] >> 32, last_b;
+	sluice_ns into;
+	s->n = limit->bucket_count;
+	s->cells = counter->block;
+	s->stale = s->full = s->old = 0;
+	if (counter->block_bytes < ring_of(s) * sizeof(uint32_t)) { /* 0 without a block */
+		s->cells = NULL;
+		s->t = now;
+		s->b = to_sub_bucket(limit, now, &s->r);
+		s->moved = ring_of(s);
+		s->slot = to_slot(limit, s->b);
+		return s;
+	}
+	s->t = sl_max(now, last);
+	s->b = to_sub_bucket(limit, s->t, &s->r);
+	last_b = last >= s->t - s->r ? s->b : to_sub_bucket(limit, last, &into);
+	s->moved = sl_min(s->b - last_b, ring_of(s));
+	s->slot = to_slot(limit, last_b);
+	if (total > TOTAL_MAX)
+		s->stale = sl_min(UINT32_MAX - total, ring_of(s));
+	if (s->moved <= s->n)
+		s->old = cell(s, s->n - s->moved);
+	if (s->moved < s->n)
+		s->full = total > TOTAL_MAX ? sum_of_newest(s, s->n - s->moved) : what_stays(s, total);
 	return s;
 }
 
@@ -70,97 +119,187 @@ static uint64_t edge_cost(const struct sluice_limit *limit, uint64_t old, sluice
 	return limit->edge == SLUICE_EDGE_COUNT ? old : 0;
 }
 
-/* The wait until a denied cost <= Q is admitted: walk the oldest sub-buckets out of the window until it fits. */
-static sluice_ns subs_retry(const struct subs *s, uint64_t cost) {
-	uint64_t room = s->limit->quota - cost, full = s->full, old = s->old, k = 0;
-	sluice_ns precision = s->limit->precision_ns;
-	bool count = s->limit->edge == SLUICE_EDGE_COUNT;
+/* The wait until a denied cost <= Q is admitted: walk the oldest sub-buckets out of the window until it fits, which is
+ * once all have left, whatever a damaged total says. */
+static sluice_ns subs_retry(const struct sluice_limit *limit, const struct sl_subs *s, uint64_t cost) {
+	uint64_t room = limit->quota - cost, full = s->full, old = s->old, k = 0;
+	sluice_ns precision = limit->precision_ns;
+	bool count = limit->edge == SLUICE_EDGE_COUNT;
 	while (full + (count ? old : 0) > room) {
 		k++;
-		old = s->b + k >= s->n ? cell(s, s->b + k - s->n) : 0;
-		full -= old;
+		old = s->moved + k <= s->n ? cell(s, s->n - s->moved - k) : 0;
+		full = s->moved + k < s->n && full > old ? full - old : 0;
 	}
-	if (s->limit->edge == SLUICE_EDGE_WEIGHTED && old != 0)
+	if (limit->edge == SLUICE_EDGE_WEIGHTED && old != 0)
 		return k * precision - s->r + precision - sl_div(sl_mul(room - full, precision), old);
 	return k * precision - s->r;
 }
 
+/* How far back a sub-bucket reaches into the window: the n newest, and with them the one that the edge cuts. */
+static inline uint64_t reach_of(const struct sluice_limit *limit) {
+	return limit->bucket_count + (uint64_t)(limit->edge != SLUICE_EDGE_DROP);
+}
+
 /* The wait until nothing counts: the newest sub-bucket that holds anything has left, with its edge. */
-static sluice_ns subs_reset(const struct subs *s) {
-	uint64_t reach = s->n + (s->limit->edge == SLUICE_EDGE_DROP ? 0 : 1), j = s->last_b;
-	if (edge_cost(s->limit, s->old, s->r) + s->full == 0)
+static sluice_ns subs_reset(const struct sluice_limit *limit, const struct sl_subs *s) {
+	uint64_t behind = s->stale, last = reach_of(limit) - s->moved - 1;
+	if (edge_cost(limit, s->old, s->r) + s->full == 0)
 		return 0;
-	while (cell(s, j) == 0)
-		j--;
-	return (j + reach - s->b) * s->limit->precision_ns - s->r;
+	while (behind < last && cell(s, behind) == 0)
+		behind++;
+	return (last + 1 - sl_min(behind, last)) * limit->precision_ns - s->r;
 }
 
 void sl_subs_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost,
                   bool charge, struct sluice_decision *decision) {
-	struct subs s = subs_at(limit, counter, now);
-	uint64_t quota = limit->quota, used = s.full + edge_cost(limit, s.old, s.r);
+	const struct sl_subs *s = look(limit, counter, now);
+	uint64_t quota = limit->quota, used = s->full + edge_cost(limit, s->old, s->r);
 	uint64_t room = quota > used ? quota - used : 0;
 	sl_decide_room(decision, quota, room, cost);
 	if (!decision->allowed)
-		decision->retry_after_ns = cost > quota ? SLUICE_NEVER : subs_retry(&s, cost);
+		decision->retry_after_ns = cost > quota ? SLUICE_NEVER : subs_retry(limit, s, cost);
 	if (charge && decision->allowed && cost != 0) {
 		decision->remaining = (uint32_t)(room - cost);
-		decision->reset_after_ns = (s.n + (limit->edge == SLUICE_EDGE_DROP ? 0 : 1)) * limit->precision_ns - s.r;
+		decision->reset_after_ns = reach_of(limit) * limit->precision_ns - s->r;
 	} else {
-		decision->reset_after_ns = subs_reset(&s);
+		decision->reset_after_ns = subs_reset(limit, s);
 	}
+}
+
+/* The first cells that the step reads: of the last charge's sub-bucket, and of the oldest one, which is the next. */
+void sl_subs_prefetch(const struct sluice_limit *limit, const struct sl_counter *counter) {
+	sluice_ns into;
+	uintptr_t cells = (uintptr_t)counter->block;
+	if (limit->bucket_count < 16) /* nearly always on the line that every block begins with */
+		return;
+	cells += sizeof(uint32_t) * to_slot(limit, to_sub_bucket(limit, counter->state.w[0], &into));
+	__builtin_prefetch((const void *)cells, 1);
+	__builtin_prefetch((const void *)(cells + sizeof(uint32_t)), 1);
+}
+
+/* ---- charging -------------------------------------------------------------------------------------------------- */
+
+static uint64_t bytes_of(const struct sluice_limit *limit) {
+	return ((uint64_t)limit->bucket_count + 1) * sizeof(uint32_t);
+}
+
+static inline void set_total(struct sl_counter *counter, uint64_t total) {
+	counter->state.w[1] = (total <= TOTAL_MAX ? total : UINT32_MAX) << 32 | (uint32_t)counter->state.w[1];
+}
+
+static inline void set_unknown(struct sl_counter *counter, uint64_t stale) {
+	counter->state.w[1] = (UINT32_MAX - stale) << 32 | (uint32_t)counter->state.w[1];
 }
 
 uint64_t sl_subs_block_bytes(const struct sluice_limit *limit, const struct sl_counter *counter) {
-	return counter->block == NULL ? ((uint64_t)limit->bucket_count + 1) * sizeof(uint32_t) : 0;
+	return counter->block_bytes < bytes_of(limit) ? bytes_of(limit) : 0;
 }
 
-void sl_subs_write(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost,
-                   void *block) {
-	struct subs s = subs_at(limit, counter, now);
-	uint64_t ring = s.n + 1, clear = s.b - s.last_b;
-	uint32_t *cells = block != NULL ? block : counter->block;
-	SL_ASSERT(cells != NULL && s.full + cost <= UINT32_MAX);
-	if (block != NULL || clear > ring)
-		clear = ring;
-	for (uint64_t i = 0; i < clear; i++)
-		cells[(s.b + ring - i) % ring] = 0;
-	cells[s.b % ring] += cost;
-	counter->block = cells;
-	counter->block_bytes = ring * sizeof(uint32_t);
-	counter->state.w[0] = s.t;
-	counter->state.w[1] = (s.full + cost) << 32 | (uint32_t)counter->state.w[1];
+bool sl_subs_prepare(struct sl_counter *counter) {
+	const struct sl_subs *s = &counter->subs;
+	struct sl_state before = counter->state;
+	counter->state.w[0] = s->t;
+	set_unknown(counter, sl_min(s->moved + s->stale, ring_of(s)));
+	return counter->state.w[0] != before.w[0] || counter->state.w[1] != before.w[1];
+}
+
+void sl_subs_write(const struct sluice_limit *limit, struct sl_counter *counter, uint32_t cost, void *block) {
+	const struct sl_subs *s = &counter->subs;
+	uint64_t clear = sl_min(s->moved + s->stale, ring_of(s)), slot = s->moved == 0 ? s->slot : to_slot(limit, s->b);
+	uint32_t *cells = s->cells;
+	if (block != NULL) {
+		cells = block;
+		clear = ring_of(s);
+		counter->block = block;
+		counter->block_bytes = bytes_of(limit);
+	}
+	SL_ASSERT(cells != NULL);
+	SL_DEBUG_ASSERT(s->full + cost <= UINT32_MAX);
+	for (uint64_t i = 0; i < clear; i++) {
+		__atomic_store_n(&cells[slot_behind(s, slot, i)], 0, __ATOMIC_RELAXED);
+		SL_POINT();
+	}
+	/* one store, whole: a process that dies has raised the cell or not */
+	__atomic_store_n(&cells[slot], cells[slot] + cost, __ATOMIC_RELAXED);
+	SL_POINT();
+	counter->state.w[0] = s->t;
+	set_total(counter, s->full + cost);
+}
+
+/* ---- giving back ----------------------------------------------------------------------------------------------- */
+
+/* The cells from which a refund may take are those behind stale..this - 1. */
+static uint64_t refund_end(const struct sluice_limit *limit, const struct sl_subs *s) {
+	uint64_t reach = reach_of(limit);
+	return s->moved < reach ? reach - s->moved : 0;
+}
+
+bool sl_subs_prepare_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now,
+                            uint32_t cost) {
+	const struct sl_subs *s = look(limit, counter, now);
+	uint64_t before = counter->state.w[1];
+	if (cost == 0 || sum_of_newest(s, refund_end(limit, s)) == 0)
+		return false;
+	set_unknown(counter, s->stale);
+	return counter->state.w[1] != before;
 }
 
 bool sl_subs_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost) {
-	struct subs s = subs_at(limit, counter, now);
-	uint64_t oldest = limit->edge == SLUICE_EDGE_DROP ? s.n - 1 : s.n, left = cost, total = counter->state.w[1] >> 32;
-	uint32_t *cells = counter->block;
-	if (cells == NULL)
-		return false;
-	for (uint64_t j = s.last_b; left != 0 && s.b - j <= oldest; j--) {
-		uint32_t take = (uint32_t)sl_min(left, cell(&s, j));
+	const struct sl_subs *s = look(limit, counter, now);
+	uint64_t end = refund_end(limit, s), left = cost;
+	for (uint64_t behind = s->stale; left != 0 && behind < end; behind++) {
+		uint32_t *at = &s->cells[slot_behind(s, s->slot, behind)], take = (uint32_t)sl_min(left, *at);
 		if (take != 0) {
-			cells[j % (s.n + 1)] -= take;
-			total -= s.last_b - j < s.n ? take : 0;
-			left -= take;
+			__atomic_store_n(at, *at - take, __ATOMIC_RELAXED); /* newest first, each whole */
+			SL_POINT();
 		}
-		if (j == 0)
-			break;
+		left -= take;
 	}
-	counter->state.w[1] = total << 32 | (uint32_t)counter->state.w[1];
-	return left != cost;
+	if (left == cost)
+		return false;
+	if (s->stale == 0)
+		set_total(counter, sum_of_newest(s, s->n));
+	return true;
+}
+
+/* ---- the rest -------------------------------------------------------------------------------------------------- */
+
+uint64_t sl_subs_assume_bytes(const struct sluice_limit *limit) {
+	return bytes_of(limit);
+}
+
+/* Each of `held` may have charged all of its cost in its last sub-bucket, from where it counts longest. So that the
+ * cells from there on add up to its cost, its cell holds what it has above the next one. */
+void sl_subs_assume(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_held *held, int count,
+                    void *block) {
+	uint64_t ring = (uint64_t)limit->bucket_count + 1, total = 0;
+	sluice_ns into;
+	uint64_t last_b = to_sub_bucket(limit, held[count - 1].instant, &into);
+	uint32_t *cells = block;
+	for (uint64_t i = 0; i < ring; i++)
+		cells[i] = 0;
+	for (int i = 0; i < count; i++) {
+		uint64_t b = to_sub_bucket(limit, held[i].instant, &into), above = sl_held_above(limit, held, count, i);
+		if (last_b - b < ring)
+			cells[to_slot(limit, b)] += (uint32_t)above;
+		total += last_b - b < ring - 1 ? above : 0;
+	}
+	counter->block = block;
+	counter->block_bytes = bytes_of(limit);
+	counter->state.w[0] = held[count - 1].instant;
+	set_total(counter, total);
 }
 
 bool sl_subs_is_valid(const struct sluice_limit *limit, const struct sl_counter *counter) {
-	struct subs s;
-	uint64_t total = 0;
+	struct sl_counter copy = *counter;
+	uint64_t total = counter->state.w[1] >> 32;
+	const struct sl_subs *s;
 	if (counter->block == NULL)
 		return sl_state_is_none(&counter->state);
-	if (counter->block_bytes < ((uint64_t)limit->bucket_count + 1) * sizeof(uint32_t))
+	if (counter->block_bytes < bytes_of(limit))
 		return false;
-	s = subs_at(limit, counter, counter->state.w[0]);
-	for (uint64_t i = 0; i < s.n && i <= s.last_b; i++)
-		total += cell(&s, s.last_b - i);
-	return total == counter->state.w[1] >> 32;
+	s = look(limit, &copy, counter->state.w[0]);
+	if (total > TOTAL_MAX)
+		return UINT32_MAX - total <= ring_of(s);
+	return sum_of_newest(s, s->n) == total;
 }

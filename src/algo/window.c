@@ -120,3 +120,19 @@ bool sl_window_refund(const struct sluice_limit *limit, struct sl_counter *count
 	counter->state.w[1] = prev << 32 | cur;
 	return counter->state.w[1] != before;
 }
+
+/* Each of `held` may have charged all of its cost in its last window, from where it counts longest. The two windows'
+ * costs may be more than a quota together, as after a quota was lowered. */
+void sl_window_assume(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_held *held,
+                      int count) {
+	struct window w = {.t = held[count - 1].instant};
+	sluice_ns start = w.t - into_window(limit, w.t);
+	for (int i = 0; i < count; i++) {
+		sluice_ns its_start = held[i].instant - into_window(limit, held[i].instant);
+		if (its_start == start)
+			w.cur = sl_max(w.cur, sl_held_cost(limit, &held[i]));
+		else if (start - its_start == limit->window_ns)
+			w.prev = sl_max(w.prev, sl_held_cost(limit, &held[i]));
+	}
+	write_state(counter, &w, 0);
+}
