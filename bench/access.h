@@ -1,13 +1,13 @@
-/* What memory allows, measured beside what uses it: one touch of a 64-byte line at random, over as many bytes as a store
- * has and in the same pages.
+/* What memory allows, measured beside what uses it: one touch of a 64-byte line at random, over as many bytes as a
+ * store has and in the same pages.
  *
  *   dependent   each line says where the next one is: one full trip to memory an access
  *   prefetched  16 lines are prefetched, then touched: trips overlap as those of a batch of checks do
  *   buckets     16 pairs of lines are prefetched for writing, then one of each is written: what the store's buckets of
  *               128 bytes cost before anything is decided
  *
- * The lines form one cycle through all of them (Sattolo's shuffle), so that the dependent walk meets none twice and adds
- * no arithmetic of its own. */
+ * The lines form one cycle through all of them (Sattolo's shuffle), so that the dependent walk meets none twice and
+ * adds no arithmetic of its own. */
 #ifndef SL_BENCH_ACCESS_H
 #define SL_BENCH_ACCESS_H
 

@@ -1,15 +1,15 @@
 /* capacity: bytes a key and bytes an event, found by filling stores until they have to evict.
  *
- * A store's memory is given beforehand, so "bytes a key" is all of that memory - header, locks, sketch, block map, empty
- * places - over the counters that it held before the first one was evicted: what an operator has to reckon with.
+ * A store's memory is given beforehand, so "bytes a key" is all of that memory - header, locks, sketch, block map,
+ * empty places - over the counters that it held before the first one was evicted: what an operator has to reckon with.
  *
  *   keys     new keys until the first eviction, and on until one key in ten thousand has been evicted
  *   filled   logs and sub-buckets, key after key, until the first eviction
  *   steady   logs that are full at every instant while their window slides, all keys taking turns, for three windows:
  *            the most keys with which nothing is ever evicted or refused. A log asks for a little more than its quota
  *
- * Events are spread over the window. For logs the share of memory that is for blocks is shown as well: with 1,000 events
- * a key the slots need 1 %, but blocks_percent ends at 90. Resident growth is as the system sees it. */
+ * Events are spread over the window. For logs the share of memory that is for blocks is shown as well: with 1,000
+ * events a key the slots need 1 %, but blocks_percent ends at 90. Resident growth is as the system sees it. */
 #include "bench/traffic.h"
 #include "store/store.h"
 

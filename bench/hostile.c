@@ -3,9 +3,9 @@
  *   a full store   new keys come without end, each evicts a counter; and clients that were there before, meanwhile
  *   collisions     keys that all have one page in common for somebody who knows the code but not the secret
  *
- * The colliding keys are found as an attacker would: with this very code and a secret of zeros, for an arena of the same
- * size. Under the arena's own secret they lie as any other keys do, and the ratio to as many random ones shows it. Were
- * the secret known, all of them would contend for the 160 slots of one page.
+ * The colliding keys are found as an attacker would: with this very code and a secret of zeros, for an arena of the
+ * same size. Under the arena's own secret they lie as any other keys do, and the ratio to as many random ones shows
+ * it. Were the secret known, all of them would contend for the 160 slots of one page.
  *
  * Rows are interleaved, figures are CPU time of one thread. How to read it: docs/design/006-bench.md. */
 #include "algo/rule.h"

@@ -1,9 +1,9 @@
 /* inprocess: what a check costs inside a process by algorithm, through include/sluice.h alone.
  *
- * Each case is a loop of checks over one store with one or more limits; its figure is ns of CPU time a check, the median
- * of several repetitions. Repetitions of all cases are interleaved, so that the machine's drift falls on all alike and
- * ratios between cases hold. Instants are passed in and advance by a fixed step a check, so that a case is in the same
- * steady state however fast it runs: logs are full but admit, because as much slides out as comes in.
+ * Each case is a loop of checks over one store with one or more limits; its figure is ns of CPU time a check, the
+ * median of several repetitions. Repetitions of all cases are interleaved, so that the machine's drift falls on all
+ * alike and ratios between cases hold. Instants are passed in and advance by a fixed step a check, so that a case is
+ * in the same steady state however fast it runs: logs are full but admit, because as much slides out as comes in.
  *
  * Every case checks that the store answered what the case is about (admitted, or denied): a fast wrong answer must not
  * become a number. By the number of keys, and beside what memory allows: scale.c. Threads and processes: share.c. */

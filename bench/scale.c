@@ -1,9 +1,9 @@
 /* scale: what a check costs by the number of keys, beside what memory allows.
  *
- * For one hot key, then 1 M, 10 M and 100 M: a store of slots for load 0.80, filled, and beside it as many bytes of bare
- * memory in the same pages. Every round measures the memory's own accesses and all kinds of checks once, so that the
- * machine's drift falls on all alike; ratios are taken within a round and their median is what counts. Figures are CPU
- * time of the one thread. A size that would take more than half of the free memory is left out, and said so.
+ * For one hot key, then 1 M, 10 M and 100 M: a store of slots for load 0.80, filled, and beside it as many bytes of
+ * bare memory in the same pages. Every round measures the memory's own accesses and all kinds of checks once, so that
+ * the machine's drift falls on all alike; ratios are taken within a round and their median is what counts. Figures are
+ * CPU time of the one thread. A size that would take more than half of the free memory is left out, and said so.
  *
  * How to read it: docs/design/006-bench.md. */
 #include "bench/access.h"

@@ -1,9 +1,10 @@
 /* share: what two threads on one store, and two processes on one store in shared memory, decide together.
  *
  * Every row is a rate, checks a second of all workers together, in wall time, since the one's waiting for the other is
- * the point. Beside it stands the ratio by the workers' CPU time, which neighbours disturb less: waiting is spinning, so
- * it is in there too, and that ratio is what is held against the goal. Workers begin at a barrier and end when the first has done its part, so that all of the time that counts is
- * time in which both were at work. Rounds are interleaved; a row's ratio to one worker is taken within a round.
+ * the point. Beside it stands the ratio by the workers' CPU time, which neighbours disturb less: waiting is spinning,
+ * so it is in there too, and that ratio is what is held against the goal. Workers begin at a barrier and end when the
+ * first has done its part, so that all of the time that counts is time in which both were at work. Rounds are
+ * interleaved; a row's ratio to one worker is taken within a round.
  *
  * Two stores are shared: one of 10 M keys at load 0.80, and a full one of 16 MiB where every key is new and evicts
  * another. A second process opens each by name, as any other program would.

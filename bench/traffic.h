@@ -1,5 +1,5 @@
-/* What the benchmarks of the library share: stores and limits opened by their texts, keys made before anything is timed,
- * and loops of checks over them.
+/* What the benchmarks of the library share: stores and limits opened by their texts, keys made before anything is
+ * timed, and loops of checks over them.
  *
  * Keys are 20 bytes, written beforehand one after another into huge pages and read in that order, which the processor
  * fetches ahead: about 1 ns of a check's figure. Instants are passed in and advance by a fixed step a check. Every loop
@@ -258,7 +258,7 @@ static inline void sample_close(struct bench_sample *sample) {
 	sample->median = sample->count > 0 ? bench_median(sample->each, sample->count) : 0;
 }
 
-/* "1.2x  PASS" or "1.2x  short", nothing where `goal` is 0. `higher`: the value has to reach the goal, not stay below. */
+/* "PASS" or "short", nothing where `goal` is 0. `higher`: the value has to reach the goal, else to stay below. */
 static inline const char *bench_verdict(double value, double goal, bool higher) {
 	return goal == 0 ? "" : (higher ? value >= goal : value <= goal) ? "PASS" : "short";
 }
