@@ -105,7 +105,7 @@ static int begin(struct loader *loader, const char *path, const struct sl_dump_o
 	like.secret[0] = words[SL_DUMP_AT_SECRET];
 	like.secret[1] = words[SL_DUMP_AT_SECRET + 1];
 	memcpy(like.anchors, &words[SL_DUMP_AT_ANCHORS], sizeof like.anchors);
-	like.latest_charge_ns = words[SL_DUMP_AT_LATEST];
+	like.latest_charge = sl_latest_write(words[SL_DUMP_AT_LATEST], like.secret);
 	like.formatted_ns = words[SL_DUMP_AT_FORMATTED];
 	loader->taken = words[SL_DUMP_AT_TAKEN];
 	return sl_store_new_begin(loader->verb, &loader->made, path,

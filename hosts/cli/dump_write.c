@@ -87,7 +87,7 @@ static bool write_header(struct writer *writer, const struct sluice_store *store
 		[SL_DUMP_AT_TOP_BITS] = header->hash_top_bits,
 		[SL_DUMP_AT_SECRET] = header->secret[0],
 		[SL_DUMP_AT_SECRET + 1] = header->secret[1],
-		[SL_DUMP_AT_LATEST] = __atomic_load_n(&header->latest_charge_ns, __ATOMIC_RELAXED),
+		[SL_DUMP_AT_LATEST] = sl_store_latest_charge(store),
 		[SL_DUMP_AT_FORMATTED] = header->formatted_ns,
 		[SL_DUMP_AT_TAKEN] = now,
 	};
@@ -101,7 +101,7 @@ static bool write_header(struct writer *writer, const struct sluice_store *store
 
 /* The instant is read behind all counters: what others charged meanwhile may be among them. */
 static bool write_end(struct writer *writer, const struct sluice_store *store) {
-	const uint64_t words[2] = {writer->total, __atomic_load_n(&store->header->latest_charge_ns, __ATOMIC_RELAXED)};
+	const uint64_t words[2] = {writer->total, sl_store_latest_charge(store)};
 	if (!reserve(writer, sizeof words))
 		return false;
 	put_words(writer->data, words, 2);

@@ -25,26 +25,8 @@
  *   the boot has no id (no /proc)      as another boot at each first opening */
 #include "hosts/library/anchor.h"
 
-#include "base/siphash.h"
-
-#define LATEST_BITS 30
-#define LATEST_CHECK (((uint64_t)1 << LATEST_BITS) - 1)
-
 static uint64_t check_of(const struct sl_anchor *anchor, const uint64_t secret[2]) {
 	return sl_siphash(secret, NULL, 0, sl_slice(anchor, offsetof(struct sl_anchor, check)), 1, 3);
-}
-
-static uint64_t latest_word(uint64_t high, const uint64_t secret[2]) {
-	return high << LATEST_BITS | (sl_siphash(secret, &high, 1, sl_slice(NULL, 0), 1, 3) & LATEST_CHECK);
-}
-
-sluice_ns sl_latest_read(uint64_t word, const uint64_t secret[2]) {
-	return latest_word(word >> LATEST_BITS, secret) == word ? word & ~LATEST_CHECK : 0;
-}
-
-uint64_t sl_latest_write(sluice_ns now, const uint64_t secret[2]) {
-	uint64_t high = now >> LATEST_BITS;
-	return latest_word(high == UINT64_MAX >> LATEST_BITS ? high : high + 1, secret);
 }
 
 static bool is_of_boot(const struct sl_anchor *anchor, const uint64_t secret[2], const struct sl_boot *boot) {

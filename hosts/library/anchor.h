@@ -2,6 +2,7 @@
 #ifndef SL_ANCHOR_H
 #define SL_ANCHOR_H
 
+#include "store/latest.h"
 #include "store/layout.h"
 
 /* What the host says when a store is opened. */
@@ -17,11 +18,5 @@ struct sl_boot {
  *  secret  the arena's */
 bool sl_anchor_choose(const struct sl_anchor copies[2], const uint64_t secret[2], const struct sl_boot *boot,
                       struct sl_anchor *chosen);
-
-/* The instant that a `latest` word says the clock has not reached, a multiple of 2^30 ns; 0 for a damaged word. */
-sluice_ns sl_latest_read(uint64_t word, const uint64_t secret[2]);
-
-/* The word that says so of the first such instant above `now`. */
-uint64_t sl_latest_write(sluice_ns now, const uint64_t secret[2]);
 
 #endif

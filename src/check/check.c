@@ -15,7 +15,7 @@
  * I1  Limits that meet in one counter (same place) are each decided on its state as it was, and charge it once.
  * I2  No claim of a call takes a slot that the call has found or claimed, nor does its search for room.
  * I3  Observed limits are stepped like the others, never deny, and are charged only where they would have admitted.
- * I4  No state is charged at an instant past header->latest_charge_ns. */
+ * I4  No state is charged at an instant past header->latest_charge. */
 #include "check/member.h"
 
 enum { BATCH_ITEMS = 64 }; /* placed and prefetched ahead by sluice_decide_many() */

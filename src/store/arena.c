@@ -75,7 +75,7 @@ sluice_err sl_arena_format_like(void *memory, uint64_t bytes, uint32_t blocks_pe
 	/* counters that are known by fewer bits of their hash stay so; those known by more can be cut */
 	header->hash_top_bits = (uint32_t)sl_min(like->hash_top_bits, top_bits_for(header->page_count));
 	memcpy(header->anchors, like->anchors, sizeof header->anchors);
-	header->latest_charge_ns = like->latest_charge_ns;
+	header->latest_charge = like->latest_charge;
 	header->evicted = like->evicted;
 	header->sketch_starts = like->sketch_starts;
 	header->stolen_locks = like->stolen_locks;
@@ -132,11 +132,21 @@ const void *sl_store_arena(const struct sluice_store *store, size_t *bytes) {
 	return store->header;
 }
 
+sluice_ns sl_store_latest_charge(const struct sluice_store *store) {
+	uint64_t word = __atomic_load_n(&store->header->latest_charge, __ATOMIC_RELAXED);
+	sluice_ns latest = sl_latest_read(word, store->secret);
+	return word == 0 ? 0 : latest != 0 ? latest : UINT64_MAX;
+}
+
 void sl_store_raise_latest(struct sluice_store *store, sluice_ns now) {
-	uint64_t *latest = &store->header->latest_charge_ns, seen = __atomic_load_n(latest, __ATOMIC_RELAXED), next;
-	next = now < UINT64_MAX - SL_LATEST_STEP_NS ? now + SL_LATEST_STEP_NS : UINT64_MAX;
-	while (seen < next && !__atomic_compare_exchange_n(latest, &seen, next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	uint64_t *word = &store->header->latest_charge, seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+	/* a step further than must be, since states may be rounded up */
+	sluice_ns ahead = now < UINT64_MAX - SL_LATEST_STEP_NS ? now + SL_LATEST_STEP_NS : now, latest;
+	uint64_t next = sl_latest_write(ahead, store->secret);
+	while (seen >> SL_LATEST_BITS < next >> SL_LATEST_BITS &&
+	       !__atomic_compare_exchange_n(word, &seen, next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
-	/* Some time before it is reached, since states may be rounded up. Relaxed: an older value only asks again. */
-	__atomic_store_n(&store->latest_ns, sl_max(seen, next) - SL_LATEST_STEP_NS / 4, __ATOMIC_RELAXED);
+	latest = sl_max(seen, next) & ~(SL_LATEST_STEP_NS - 1);
+	/* relaxed: an older value only asks again */
+	__atomic_store_n(&store->latest_ns, latest - SL_LATEST_STEP_NS, __ATOMIC_RELAXED);
 }

@@ -110,9 +110,9 @@ struct sl_header {
 	uint64_t formatted_ns; /* wall time, for people */
 	uint64_t check;        /* SipHash of all before, keyed by `secret` */
 	struct sl_anchor anchors[2];
-	uint64_t latest_charge_ns; /* no state has a later instant; ahead of the truth by up to SL_LATEST_STEP_NS */
-	uint64_t repairs;          /* times the arena was verified by a first opener */
-	uint64_t dropped;          /* counters dropped then, as torn */
+	uint64_t latest_charge; /* no state has a later instant (latest.h); ahead of the truth by up to two steps of it */
+	uint64_t repairs;       /* times the arena was verified by a first opener */
+	uint64_t dropped;       /* counters dropped then, as torn */
 	uint8_t apart[64];
 	/* figures, atomic, on a cache line of their own that only a full or damaged store writes */
 	uint64_t evicted;         /* counters in use that made room for others */
@@ -121,7 +121,6 @@ struct sl_header {
 	uint64_t stolen_locks;    /* taken from owners that had died */
 	uint64_t sweep_unit;      /* where the next search for room begins; under the blocks' lock */
 };
-#define SL_LATEST_STEP_NS ((uint64_t)1 << 30)
 
 /* A row of the process table. Its holder keeps a lock on the row for as long as it lives (os/process.h), takes a new
  * generation with it, and never writes the row again. */

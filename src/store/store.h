@@ -6,6 +6,7 @@
 #include "base/math.h"
 #include "base/point.h"
 #include "base/siphash.h"
+#include "store/latest.h"
 #include "store/layout.h"
 #include "store/use.h"
 
@@ -28,7 +29,7 @@ struct sluice_store {
 	uint64_t secret[2];
 	uint32_t hash_top_bits;
 	uint32_t owner;     /* this process's lock word; 0: it may not decide (no row was free for it after a fork) */
-	uint64_t latest_ns; /* somewhat before header->latest_charge_ns as last seen: past it, that is raised; atomic */
+	uint64_t latest_ns; /* somewhat before header->latest_charge as last seen: past it, that is raised; atomic */
 	uint64_t arena_bytes;
 	void (*relax)(const struct sluice_store *);                         /* lets others run; NULL: spins on */
 	bool (*owner_is_dead)(const struct sluice_store *, uint32_t owner); /* NULL: none ever is */
@@ -63,6 +64,7 @@ struct sl_repair {
 	uint64_t dropped;  /* torn: in a place where they may not be, twice, from the future, with a block not theirs */
 	uint64_t fresh;    /* claimed by an owner that died before it charged them */
 	uint64_t blocks;   /* kept */
+	sluice_ns last_ns; /* of the latest charge, about */
 };
 
 /* Makes an arena whole after a crash, a power cut or damage: frees all locks, drops what is torn, builds spill bits,
@@ -77,7 +79,10 @@ const void *sl_store_arena(const struct sluice_store *store, size_t *bytes);
  * runs disjoint from them. Quiet stores only. Returns NULL, or what is wrong. */
 const char *sl_store_verify(const struct sluice_store *store);
 
-/* Raises header->latest_charge_ns above `now`; before any charge whose instant is at or past store->latest_ns. */
+/* The instant that header->latest_charge says; UINT64_MAX where it is damaged. */
+sluice_ns sl_store_latest_charge(const struct sluice_store *store);
+
+/* Raises header->latest_charge above `now`; before any charge whose instant is at or past store->latest_ns. */
 void sl_store_raise_latest(struct sluice_store *store, sluice_ns now);
 
 /* ---- finding (slot.c) ------------------------------------------------------------------------------------------ */
