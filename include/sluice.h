@@ -196,7 +196,7 @@ SLUICE_API SLUICE_MUST_USE sluice_err sluice_store_forget(const char *shared, st
  * read the same clock; a step of the wall clock, a suspend and a restart of any of them change nothing. When the host
  * has restarted the first opener anchors it anew: to wall time or, where that lies earlier, to the latest instant that
  * the clock had reached, from which it goes on: it never runs back. So a store whose clock was set while the host was
- * in 2036 by mistake stays there; its counters are right all the same. About 25 ns. */
+ * in 2036 by mistake stays there; its counters are right all the same. About 30 ns. */
 SLUICE_API sluice_ns sluice_store_now(const struct sluice_store *store);
 
 /* The clock of a process without a store; that of private stores. */

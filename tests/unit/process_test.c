@@ -2,6 +2,7 @@
 #include "tests/unit/home.h"
 
 #include "base/bytes.h"
+#include "hosts/library/home.h"
 #include "os/clock.h"
 #include "os/process.h"
 
@@ -517,6 +518,79 @@ static void test_threads_open_and_close(void **state) {
 	sluice_store_close(store);
 }
 
+/* ---- a path that changes --------------------------------------------------------------------------------------- */
+
+static void point_path_at(const struct home_paths *paths, const char *target) {
+	char spare[96];
+	(void)snprintf(spare, sizeof spare, "%s/spare", paths->folder);
+	assert_int_equal(link(target, spare), 0);
+	assert_int_equal(rename(spare, paths->file), 0);
+}
+
+/* A child that has the store `other` open opens `file`, stops, and says by its exit status what it had: 0 two stores, 1
+ * one, 2 one and a descriptor more. */
+static void open_what_changes(const struct home_paths *paths) {
+	struct sluice_store *kept, *found;
+	uint32_t owner, status;
+	CHILD_ASSERT(sluice_store_open(&kept, &(struct sluice_store_options){.file = paths->other}, NULL) == SLUICE_OK);
+	owner = kept->owner;
+	CHILD_ASSERT(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0 && raise(SIGSTOP) == 0);
+	CHILD_ASSERT(sluice_store_open(&found, &(struct sluice_store_options){.file = paths->file}, NULL) == SLUICE_OK);
+	status = found != kept ? 0 : 1 + sl_home_of(kept)->spare_count;
+	sluice_store_close(found);
+	CHILD_ASSERT(raise(SIGSTOP) == 0 && kept->owner == owner);
+	_exit((int)status);
+}
+
+/* Lets a traced child run to its next stop: at a system call, or by a signal; false for the latter. */
+static bool next_call(pid_t child) {
+	int status;
+	assert_int_equal(ptrace(PTRACE_SYSCALL, child, NULL, NULL), 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSTOPPED(status));
+	return WSTOPSIG(status) == SIGTRAP;
+}
+
+/* At any system call on the way the path turns from another store into the one that the process has open: whichever it
+ * gets, it stays alive in that one. */
+static void test_a_path_that_changes(void **state) {
+	struct home_paths *paths = *state;
+	uint32_t results[3] = {0, 0, 0};
+	bool changed = true;
+	int fd, status;
+	sluice_store_close(open_or_fail(&(struct sluice_store_options){.file = paths->third, .memory_bytes = MIB}));
+	sluice_store_close(open_or_fail(&(struct sluice_store_options){.file = paths->other, .memory_bytes = MIB}));
+	fd = open(paths->other, O_RDWR);
+	for (int stops = 1; changed; stops++) {
+		pid_t child;
+		point_path_at(paths, paths->third);
+		child = fork();
+		assert_true(child >= 0);
+		if (child == 0)
+			open_what_changes(paths);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_true(WIFSTOPPED(status));
+		changed = true;
+		for (int i = 0; i < stops && changed; i++)
+			changed = next_call(child);
+		if (changed) {
+			point_path_at(paths, paths->other);
+			while (next_call(child))
+				;
+		}
+		assert_true(sl_row_is_held(fd, 1));
+		assert_int_equal(ptrace(PTRACE_CONT, child, NULL, NULL), 0);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) < 3);
+		results[WEXITSTATUS(status)]++;
+	}
+	assert_false(sl_row_is_held(fd, 1));
+	assert_int_equal(close(fd), 0);
+	print_message("another store %u times, the same %u times, %u times by surprise\n", results[0], results[1],
+	              results[2]);
+	assert_true(results[0] > 0 && results[1] > 0 && results[2] > 0);
+}
+
 int main(int count, char **arguments) {
 	if (count == 2 && arguments[1][0] == '/')
 		return tell_the_time(arguments[1]);
@@ -535,6 +609,7 @@ int main(int count, char **arguments) {
 		ENTRY(test_killed_while_opening),
 		ENTRY(test_time_namespaces),
 		ENTRY(test_threads_open_and_close),
+		ENTRY(test_a_path_that_changes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
