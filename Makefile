@@ -57,12 +57,16 @@ LIB_LIBS  := -lyaml
 APP_LIBS  := $(LIB_LIBS) -luv -ljansson -lz -llzma
 TEST_LIBS := $(APP_LIBS) -lcmocka -lsodium -lm
 
-# A test is tests/{unit,model,race}/NAME_test.c; what tests share are the other .c files of those folders.
-TEST_SRC    := $(wildcard tests/unit/*_test.c tests/model/*_test.c tests/race/*_test.c)
-TEST_SHARED := $(filter-out $(TEST_SRC),$(wildcard tests/unit/*.c tests/model/*.c tests/race/*.c))
+# A test is tests/{unit,model,race,crash}/NAME_test.c; what tests share are the other .c files of those folders. The
+# points test needs a build in which the points at which a process may die are marked (src/base/point.h): `make points`.
+POINTS_SRC  := tests/crash/points_test.c
+TEST_SRC    := $(wildcard tests/unit/*_test.c tests/model/*_test.c tests/race/*_test.c tests/crash/*_test.c)
+TEST_SHARED := $(filter-out $(TEST_SRC),$(wildcard $(patsubst %,tests/%/*.c,unit model race crash)))
 UNIT  := $(patsubst %.c,$(B)/%,$(wildcard tests/unit/*_test.c))
 MODEL := $(patsubst %.c,$(B)/%,$(wildcard tests/model/*_test.c))
 RACE  := $(patsubst %.c,$(B)/%,$(wildcard tests/race/*_test.c))
+CRASH := $(patsubst %.c,$(B)/%,$(filter-out $(POINTS_SRC),$(wildcard tests/crash/*_test.c)))
+POINTS := $(patsubst %.c,$(B)/%,$(POINTS_SRC))
 BENCH := $(patsubst %.c,$(B)/%,$(wildcard bench/*.c))
 FUZZ  := $(patsubst %.c,$(B)/%,$(wildcard fuzz/*.c))
 
@@ -120,7 +124,7 @@ $(B)/sluice: $(call obj,hosts/cli/main.c) $(B)/libapp.a
 
 # ---- tests, benchmarks, fuzzers ------------------------------------------------------------------------------------
 
-$(UNIT) $(MODEL) $(RACE): $(B)/%: $(B)/obj/%.o $(B)/libtests.a $(B)/libapp.a
+$(UNIT) $(MODEL) $(RACE) $(CRASH) $(POINTS): $(B)/%: $(B)/obj/%.o $(B)/libtests.a $(B)/libapp.a
 	@mkdir -p $(@D)
 	$(call say,LD)
 	$(Q)$(CC) $(CFLAGS_ALL) $< $(B)/libtests.a $(B)/libapp.a $(LDFLAGS_ALL) -Wl,--as-needed $(TEST_LIBS) -o $@
@@ -144,8 +148,16 @@ fuzz: ## build the libFuzzer harnesses of fuzz/ (needs clang) into build/fuzz/fu
 	$(MAKE) --no-print-directory O=build/fuzz CC=clang SAN=address,undefined CFLAGS='-O1 -g' FUZZING=1 fuzzers
 
 .PHONY: tests benches
-tests: $(UNIT) $(MODEL) $(RACE)
+tests: $(UNIT) $(MODEL) $(RACE) $(CRASH)
 benches: $(BENCH)
+
+ifneq ($(POINTED),)
+.PHONY: pointed
+pointed: $(POINTS)
+endif
+.PHONY: points
+points: ## build the test that kills at every marked point into build/points
+	$(MAKE) --no-print-directory O=build/points CPPFLAGS=-DSL_POINTS POINTED=1 pointed
 
 .PHONY: test
 test: ## install what tests need, build, run everything; ends "N passed, N failed". SAN=: the C tests under it
@@ -153,15 +165,15 @@ test: ## install what tests need, build, run everything; ends "N passed, N faile
 	@CC='$(CC)' $(PYTHON) tests/run $(if $(SAN),--san $(SAN))
 
 .PHONY: soak
-soak: ## models, races and fuzzers with new seeds for SECONDS= (60) in all
+soak: ## models, races, crashes and fuzzers with new seeds for about SECONDS= (60) in all
 	tools/deps test
 	@CC='$(CC)' $(PYTHON) tests/run --soak $(SECONDS)
 
 .PHONY: bench
-bench: ## measure beside redis-server: bench/run.py
+bench: ## measure beside what memory allows and beside redis-server: bench/run.py
 	tools/deps bench
 	$(MAKE) --no-print-directory -j2 all benches
-	$(PYTHON) bench/run.py
+	BENCH_BUILD='$(B)' $(PYTHON) bench/run.py
 
 .PHONY: tidy
 tidy: $(B)/libsluice-core.a $(B)/libsluice.so ## floors, sizes, banned calls, undocumented prototypes, symbols

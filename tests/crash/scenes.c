@@ -1,0 +1,422 @@
+/* Every kind of call; see scenes.h. */
+#include "tests/crash/scenes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+enum { ANYWHERE = -1, BYSTANDERS = 24, SPREAD = 40, COMPLAINTS_A_SCENE = 3 };
+
+#define LOG "sliding-log 60/1m"
+#define SUBS "sliding-buckets 60/1m precision 1s"
+
+static const char *const notations[] = {
+	"fixed-window 60/1m", "sliding-window 60/1m", SUBS, LOG, "token-bucket 60/1m", "leaky-bucket 60/1m",
+};
+enum { NOTATIONS = sizeof notations / sizeof *notations };
+
+/* ---- the pieces that scenes are made of ------------------------------------------------------------------------- */
+
+/* A counter that nobody has charged yet, whose key lives in this bucket of this page. */
+static struct scene_subject *subject_at(struct scene *scene, const char *notation, int64_t page, int64_t bucket) {
+	struct scene_subject *subject = &scene->subjects[scene->subject_count];
+	if (scene->subject_count == SCENE_SUBJECTS_MAX)
+		abort();
+	subject->limit = arena_limit(notation);
+	for (uint32_t i = 0;; i++) {
+		snprintf(subject->key, sizeof subject->key, "%" PRIu32 ":%" PRIu32, scene->subject_count, i);
+		struct sl_place place = arena_place(&scene->store, &subject->limit, subject->key);
+		if ((page == ANYWHERE || (uint64_t)page == arena_page(&scene->store, &place)) &&
+		    (bucket == ANYWHERE || (uint64_t)bucket == arena_bucket(&place)))
+			break;
+	}
+	scene->subject_count++;
+	return subject;
+}
+
+static struct scene_subject *subject_of(struct scene *scene, const char *notation) {
+	return subject_at(scene, notation, ANYWHERE, ANYWHERE);
+}
+
+static int64_t page_of(const struct scene *scene, const struct scene_subject *subject) {
+	struct sl_place place = arena_place(&scene->store, &subject->limit, subject->key);
+	return (int64_t)arena_page(&scene->store, &place);
+}
+
+static struct sl_slot *slot_of(const struct scene *scene, const struct scene_subject *subject) {
+	struct sl_place place = arena_place(&scene->store, &subject->limit, subject->key);
+	return sl_slot_find(&place);
+}
+
+static bool charge(struct scene *scene, struct scene_subject *subject, uint32_t cost) {
+	struct sluice_decision decision;
+	sluice_err err =
+		arena_call(&scene->store, SLUICE_CHARGE, &subject->limit, subject->key, cost, scene->now, &decision);
+	return err == SLUICE_OK && decision.allowed;
+}
+
+static void must_charge(struct scene *scene, struct scene_subject *subject, uint32_t cost) {
+	if (!charge(scene, subject, cost))
+		abort();
+}
+
+/* The call will be made with this counter. */
+static struct scene_subject *target(struct scene *scene, struct scene_subject *subject) {
+	scene->items[scene->item_count++] = (struct sluice_item){&subject->limit, sl_str(subject->key), false};
+	return subject;
+}
+
+static struct scene_subject *charged(struct scene *scene, struct scene_subject *subject) {
+	must_charge(scene, subject, 1);
+	scene->now += 3 * ARENA_MS;
+	must_charge(scene, subject, 2);
+	scene->now += 1500 * ARENA_MS;
+	must_charge(scene, subject, 3);
+	return subject;
+}
+
+/* Full with counters of this notation, all of them in use: until one had to go. */
+static void fill_page(struct scene *scene, const char *notation, int64_t page, uint32_t cost) {
+	while (scene->store.header->evicted == 0)
+		must_charge(scene, subject_at(scene, notation, page, ANYWHERE), cost);
+}
+
+/* ---- the scenes -------------------------------------------------------------------------------------------------- */
+
+static void new_counter(struct scene *scene, const char *notation) {
+	target(scene, subject_of(scene, notation));
+}
+
+static void old_counter(struct scene *scene, const char *notation) {
+	target(scene, charged(scene, subject_of(scene, notation)));
+}
+
+/* Charges all over the window. */
+static void spread_counter(struct scene *scene, const char *notation) {
+	struct scene_subject *subject = target(scene, subject_of(scene, notation));
+	for (int i = 0; i < SPREAD; i++, scene->now += ARENA_S)
+		must_charge(scene, subject, 1);
+}
+
+/* More counters of one home than it has slots. */
+static struct scene_subject *crowd(struct scene *scene, const char *notation) {
+	struct scene_subject *subject = charged(scene, subject_of(scene, notation));
+	struct sl_place place = arena_place(&scene->store, &subject->limit, subject->key);
+	int64_t page = page_of(scene, subject), bucket = (int64_t)arena_bucket(&place);
+	for (int i = 0; i < SL_BUCKET_SLOTS + 2; i++)
+		subject = charged(scene, subject_at(scene, notation, page, bucket));
+	return subject;
+}
+
+static void spilled_counter(struct scene *scene, const char *notation) {
+	target(scene, crowd(scene, notation));
+}
+
+static void spilling_counter(struct scene *scene, const char *notation) {
+	struct scene_subject *last = crowd(scene, notation);
+	struct sl_place place = arena_place(&scene->store, &last->limit, last->key);
+	target(scene, subject_at(scene, notation, page_of(scene, last), (int64_t)arena_bucket(&place)));
+}
+
+/* A page without a free slot. */
+static void full_page(struct scene *scene, const char *notation) {
+	struct scene_subject *subject = target(scene, subject_of(scene, "token-bucket 60/1m"));
+	fill_page(scene, notation, page_of(scene, subject), 5);
+}
+
+static void full_page_for_a_log(struct scene *scene, const char *notation) {
+	struct scene_subject *subject = target(scene, subject_of(scene, LOG));
+	fill_page(scene, notation, page_of(scene, subject), 5);
+}
+
+/* The next charge needs a longer block. */
+static void log_about_to_grow(struct scene *scene, const char *notation) {
+	struct scene_subject *subject = target(scene, charged(scene, subject_of(scene, notation)));
+	uint32_t block = (uint32_t)sl_slot_state(slot_of(scene, subject))[1];
+	for (;;) {
+		memcpy(scene->before, scene->memory, ARENA_BYTES);
+		scene->now += ARENA_MS;
+		must_charge(scene, subject, scene->cost);
+		if ((uint32_t)sl_slot_state(slot_of(scene, subject))[1] != block)
+			break;
+	}
+	memcpy(scene->memory, scene->before, ARENA_BYTES);
+}
+
+static void three_new(struct scene *scene, const char *notation) {
+	new_counter(scene, LOG);
+	new_counter(scene, notation);
+	new_counter(scene, SUBS);
+}
+
+static void three_old(struct scene *scene, const char *notation) {
+	old_counter(scene, LOG);
+	old_counter(scene, notation);
+	old_counter(scene, SUBS);
+}
+
+static void sixteen(struct scene *scene, const char *notation) {
+	(void)notation;
+	for (int i = 0; i < SLUICE_ITEMS_MAX; i++)
+		if (i % 3 == 0)
+			new_counter(scene, notations[i % NOTATIONS]);
+		else
+			old_counter(scene, notations[(i + i / NOTATIONS) % NOTATIONS]);
+}
+
+/* A counter that was evicted comes back. */
+static void evicted_counter(struct scene *scene, const char *notation) {
+	struct scene_subject *subject = target(scene, subject_of(scene, notation));
+	int64_t page = page_of(scene, subject);
+	must_charge(scene, subject, 2);
+	while (slot_of(scene, subject) != NULL)
+		must_charge(scene, subject_at(scene, "sliding-window 60/1m", page, ANYWHERE), 40);
+	for (uint32_t i = scene->subject_count - 3; i < scene->subject_count; i++)
+		(void)arena_call(&scene->store, SLUICE_RESET, &scene->subjects[i].limit, scene->subjects[i].key, 0, scene->now,
+		                 NULL);
+}
+
+/* All blocks are taken, first by large ones. */
+static void no_blocks(struct scene *scene, const char *notation) {
+	while (scene->store.blocks->free_units >= 300)
+		must_charge(scene, subject_of(scene, "sliding-buckets 60/4096s precision 1s"), 1);
+	while (scene->store.blocks->free_units > 0 && scene->store.header->evicted == 0)
+		must_charge(scene, subject_of(scene, "sliding-log 60/1h"), 1);
+	target(scene, subject_of(scene, notation));
+}
+
+static const struct {
+	const char *name;
+	void (*set)(struct scene *, const char *notation);
+	const char *notation;
+	sluice_operation operation;
+	uint32_t cost;
+	sluice_ns ahead_ns; /* of the last charge */
+} scenes[] = {
+	{"new fixed-window", new_counter, "fixed-window 60/1m", SLUICE_CHARGE, 1, 0},
+	{"new sliding-window", new_counter, "sliding-window 60/1m", SLUICE_CHARGE, 1, 0},
+	{"new sliding-buckets", new_counter, SUBS, SLUICE_CHARGE, 1, 0},
+	{"new sliding-log", new_counter, LOG, SLUICE_CHARGE, 1, 0},
+	{"new sliding-log of cost 7", new_counter, LOG, SLUICE_CHARGE, 7, 0},
+	{"new token-bucket", new_counter, "token-bucket 60/1m", SLUICE_CHARGE, 1, 0},
+	{"new leaky-bucket", new_counter, "leaky-bucket 60/1m", SLUICE_CHARGE, 1, 0},
+	{"fixed-window", old_counter, "fixed-window 60/1m", SLUICE_CHARGE, 2, ARENA_S},
+	{"sliding-window", old_counter, "sliding-window 60/1m", SLUICE_CHARGE, 2, ARENA_S},
+	{"sliding-window, next window", old_counter, "sliding-window 60/1m", SLUICE_CHARGE, 2, 60 * ARENA_S},
+	{"sliding-window, idle for long", old_counter, "sliding-window 60/1m", SLUICE_CHARGE, 2, 600 * ARENA_S},
+	{"sliding-buckets", old_counter, SUBS, SLUICE_CHARGE, 2, 0},
+	{"sliding-buckets, weighted", old_counter, SUBS " edge weighted", SLUICE_CHARGE, 2, 700 * ARENA_MS},
+	{"sliding-buckets, three on", spread_counter, SUBS, SLUICE_CHARGE, 2, 3 * ARENA_S},
+	{"sliding-buckets, thirty on", spread_counter, SUBS, SLUICE_CHARGE, 2, 30 * ARENA_S},
+	{"sliding-buckets, idle for long", spread_counter, SUBS, SLUICE_CHARGE, 2, 100 * ARENA_S},
+	{"sliding-log", old_counter, LOG, SLUICE_CHARGE, 1, ARENA_S},
+	{"sliding-log of 1, then 5", new_counter, LOG, SLUICE_CHARGE, 5, ARENA_S},
+	{"sliding-log, weighted", old_counter, LOG, SLUICE_CHARGE, 5, ARENA_S},
+	{"sliding-log, spread", spread_counter, LOG, SLUICE_CHARGE, 1, 0},
+	{"sliding-log, spread, then 5", spread_counter, LOG, SLUICE_CHARGE, 5, 0},
+	{"sliding-log, half expired", spread_counter, LOG, SLUICE_CHARGE, 1, 40 * ARENA_S},
+	{"sliding-log, half expired, then 5", spread_counter, LOG, SLUICE_CHARGE, 5, 40 * ARENA_S},
+	{"sliding-log, all expired", spread_counter, LOG, SLUICE_CHARGE, 1, 61 * ARENA_S},
+	{"sliding-log that grows", log_about_to_grow, "sliding-log 4000/1m", SLUICE_CHARGE, 1, ARENA_MS},
+	{"sliding-log that grows, weighted", log_about_to_grow, "sliding-log 4000/1m", SLUICE_CHARGE, 3, ARENA_MS},
+	{"sliding-log of hours that grows", log_about_to_grow, "sliding-log 4000/1h", SLUICE_CHARGE, 1, ARENA_S},
+	{"token-bucket", old_counter, "token-bucket 60/1m", SLUICE_CHARGE, 2, ARENA_S},
+	{"leaky-bucket", old_counter, "leaky-bucket 60/1m", SLUICE_CHARGE, 2, ARENA_S},
+	{"spilling", spilling_counter, "sliding-window 60/1m", SLUICE_CHARGE, 1, 0},
+	{"spilling log", spilling_counter, LOG, SLUICE_CHARGE, 1, 0},
+	{"spilled", spilled_counter, "sliding-window 60/1m", SLUICE_CHARGE, 1, 0},
+	{"spilled log", spilled_counter, LOG, SLUICE_CHARGE, 1, 0},
+	{"reset of a spilled one", spilled_counter, "token-bucket 60/1m", SLUICE_RESET, 0, 0},
+	{"reset of a spilled log", spilled_counter, LOG, SLUICE_RESET, 0, 0},
+	{"home of expired ones", spilling_counter, "sliding-window 60/1m", SLUICE_CHARGE, 1, 300 * ARENA_S},
+	{"home of expired logs", spilling_counter, LOG, SLUICE_CHARGE, 1, 300 * ARENA_S},
+	{"page of expired ones", full_page, "sliding-window 60/1m", SLUICE_CHARGE, 1, 300 * ARENA_S},
+	{"page of expired logs", full_page, LOG, SLUICE_CHARGE, 1, 300 * ARENA_S},
+	{"full page", full_page, "sliding-window 60/1m", SLUICE_CHARGE, 1, ARENA_S},
+	{"full page of logs", full_page, LOG, SLUICE_CHARGE, 1, ARENA_S},
+	{"full page of logs, log", full_page_for_a_log, LOG, SLUICE_CHARGE, 1, ARENA_S},
+	{"full page of sub-buckets, log", full_page_for_a_log, SUBS, SLUICE_CHARGE, 1, ARENA_S},
+	{"refund, fixed-window", spread_counter, "fixed-window 60/1m", SLUICE_REFUND, 5, 0},
+	{"refund, sliding-window", spread_counter, "sliding-window 60/1m", SLUICE_REFUND, 5, 30 * ARENA_S},
+	{"refund, sliding-buckets", spread_counter, SUBS, SLUICE_REFUND, 5, 0},
+	{"refund, sliding-buckets later", spread_counter, SUBS, SLUICE_REFUND, 5, 25 * ARENA_S},
+	{"refund, sliding-log", spread_counter, LOG, SLUICE_REFUND, 5, 0},
+	{"refund, weighted sliding-log", old_counter, LOG, SLUICE_REFUND, 4, 0},
+	{"refund of a whole sliding-log", spread_counter, LOG, SLUICE_REFUND, 50, 25 * ARENA_S},
+	{"refund, token-bucket", spread_counter, "token-bucket 60/1h", SLUICE_REFUND, 5, 0},
+	{"refund, leaky-bucket", spread_counter, "leaky-bucket 60/1h", SLUICE_REFUND, 5, 0},
+	{"refund of three", three_old, "token-bucket 60/1h", SLUICE_REFUND, 3, 0},
+	{"reset", old_counter, "token-bucket 60/1m", SLUICE_RESET, 0, 0},
+	{"reset of a log", spread_counter, LOG, SLUICE_RESET, 0, 0},
+	{"reset of three", three_old, "token-bucket 60/1m", SLUICE_RESET, 0, 0},
+	{"three new ones", three_new, "token-bucket 60/1m", SLUICE_CHARGE, 1, 0},
+	{"three old ones", three_old, "sliding-window 60/1m", SLUICE_CHARGE, 2, ARENA_S},
+	{"three expired ones", three_old, "sliding-window 60/1m", SLUICE_CHARGE, 2, 400 * ARENA_S},
+	{"sixteen", sixteen, NULL, SLUICE_CHARGE, 2, ARENA_S},
+	{"reset of sixteen", sixteen, NULL, SLUICE_RESET, 0, ARENA_S},
+	{"evicted sliding-window", evicted_counter, "sliding-window 60/1m", SLUICE_CHARGE, 1, ARENA_S},
+	{"evicted token-bucket", evicted_counter, "token-bucket 60/1m", SLUICE_CHARGE, 1, ARENA_S},
+	{"evicted sliding-log", evicted_counter, LOG, SLUICE_CHARGE, 1, ARENA_S},
+	{"evicted sliding-buckets", evicted_counter, SUBS, SLUICE_CHARGE, 1, ARENA_S},
+	{"no blocks, expired ones", no_blocks, LOG, SLUICE_CHARGE, 1, 20000 * ARENA_S},
+	{"no blocks", no_blocks, LOG, SLUICE_CHARGE, 1, ARENA_S},
+	{"no blocks for sub-buckets", no_blocks, SUBS, SLUICE_CHARGE, 1, ARENA_S},
+};
+
+uint32_t scene_count(void) {
+	return sizeof scenes / sizeof *scenes;
+}
+
+/* ---- setting up and looking --------------------------------------------------------------------------------------- */
+
+static struct sluice_decision peek(struct sluice_store *store, const struct scene *scene, uint32_t which) {
+	const struct scene_subject *subject = &scene->subjects[which];
+	struct sluice_decision decision;
+	if (arena_call(store, SLUICE_PEEK, &subject->limit, subject->key, 1, scene->now, &decision) != SLUICE_OK)
+		abort();
+	return decision;
+}
+
+void scene_set(struct scene *scene, uint32_t which, uint64_t seed) {
+	if (scene->memory == NULL) {
+		scene->memory = arena_map();
+		scene->before = malloc(ARENA_BYTES);
+		scene->subjects = calloc(SCENE_SUBJECTS_MAX, sizeof *scene->subjects);
+	}
+	if (scene->before == NULL || scene->subjects == NULL)
+		abort();
+	scene->subject_count = scene->item_count = 0;
+	scene->complaints_here = 0;
+	scene->name = scenes[which].name;
+	scene->cost = scenes[which].cost;
+	scene->operation = scenes[which].operation;
+	scene->now = ARENA_START_NS + 7 * ARENA_S;
+	arena_format(scene->memory, seed + which);
+	arena_attach(&scene->store, scene->memory, ARENA_VICTIM);
+	scene->units = scene->store.blocks->free_units;
+	for (int i = 0; i < BYSTANDERS; i++)
+		must_charge(scene, subject_of(scene, notations[i % NOTATIONS]), 1 + (uint32_t)i % 5);
+	scenes[which].set(scene, scenes[which].notation);
+	scene->now += scenes[which].ahead_ns;
+
+	memcpy(scene->before, scene->memory, ARENA_BYTES);
+	for (uint32_t i = 0; i < scene->subject_count; i++)
+		scene->subjects[i].before = peek(&scene->store, scene, i);
+	scene_call(scene, ARENA_VICTIM);
+	for (uint32_t i = 0; i < scene->subject_count; i++)
+		scene->subjects[i].after = peek(&scene->store, scene, i);
+	scene_rewind(scene);
+}
+
+void scene_rewind(struct scene *scene) {
+	memcpy(scene->memory, scene->before, ARENA_BYTES);
+}
+
+static sluice_err call_in(struct scene *scene, struct sluice_store *store) {
+	struct sluice_call call = {.items = scene->items,
+	                           .item_count = scene->item_count,
+	                           .cost = scene->cost,
+	                           .operation = scene->operation,
+	                           .now = scene->now};
+	return sluice_decide(store, &call);
+}
+
+void scene_call(struct scene *scene, uint32_t owner) {
+	struct sluice_store store;
+	arena_attach(&store, scene->memory, owner);
+	scene->err = call_in(scene, &store);
+}
+
+static void touch(struct scene *scene, struct sluice_store *store) {
+	struct sluice_call call = {
+		.items = scene->items, .item_count = scene->item_count, .operation = SLUICE_PEEK, .cost = 1, .now = scene->now};
+	if (sluice_decide(store, &call) != SLUICE_OK)
+		abort();
+	sl_blocks_begin(store);
+	sl_blocks_commit(store);
+}
+
+void scene_touch(struct scene *scene, void *memory, uint32_t owner) {
+	struct sluice_store store;
+	arena_attach(&store, memory, owner);
+	touch(scene, &store);
+}
+
+static bool same(const struct sluice_decision *a, const struct sluice_decision *b) {
+	return a->allowed == b->allowed && a->remaining == b->remaining && a->retry_after_ns == b->retry_after_ns &&
+	       a->reset_after_ns == b->reset_after_ns && a->delay_ns == b->delay_ns;
+}
+
+static bool within(uint64_t x, uint64_t a, uint64_t b) {
+	return x >= sl_min(a, b) && x <= sl_max(a, b);
+}
+
+/* As before or as after; a refund, which may take from several sub-buckets or entries, may have been made in part. */
+static bool is_fine(const struct scene *scene, const struct scene_subject *s, const struct sluice_decision *now) {
+	if (same(now, &s->before) || same(now, &s->after))
+		return true;
+	return scene->operation == SLUICE_REFUND && within(now->remaining, s->before.remaining, s->after.remaining) &&
+	       within(now->reset_after_ns, s->before.reset_after_ns, s->after.reset_after_ns);
+}
+
+static const char *judge_subjects(struct scene *scene, struct sluice_store *store) {
+	for (uint32_t i = 0; i < scene->subject_count; i++) {
+		const struct scene_subject *s = &scene->subjects[i];
+		struct sluice_decision now = peek(store, scene, i);
+		char text[SLUICE_LIMIT_TEXT_MAX];
+		if (is_fine(scene, s, &now))
+			continue;
+		sluice_limit_print(&s->limit, text);
+		snprintf(scene->trouble, sizeof scene->trouble,
+		         "%s of %s: remaining %" PRIu32 ", reset %" PRIu64 "; before %" PRIu32 ", %" PRIu64 ", after %" PRIu32
+		         ", %" PRIu64,
+		         text, s->key, now.remaining, now.reset_after_ns, s->before.remaining, s->before.reset_after_ns,
+		         s->after.remaining, s->after.reset_after_ns);
+		return scene->trouble;
+	}
+	return NULL;
+}
+
+/* Nobody else runs, so a survivor waits by running; what others on the machine take of the time is not its wait. */
+static uint64_t processor_ns(void) {
+	struct timespec now;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+const char *scene_judge(struct scene *scene, void *memory, uint32_t owner) {
+	struct sluice_store store;
+	const char *problem;
+	uint64_t start = processor_ns();
+	sluice_err err;
+	arena_attach(&store, memory, owner);
+	touch(scene, &store);
+	scene->longest_ns = sl_max(scene->longest_ns, processor_ns() - start);
+	problem = judge_subjects(scene, &store);
+	arena_settle(&store);
+	problem = problem != NULL ? problem : arena_problem(&store, scene->units);
+	if (problem != NULL)
+		return problem;
+	err = call_in(scene, &store);
+	if (err != SLUICE_OK && err != scene->err)
+		return "the call made again is refused";
+	return arena_problem(&store, scene->units);
+}
+
+void scene_expect(struct scene *scene, void *memory, const char *when, uint64_t n, uint64_t m) {
+	const char *problem = scene_judge(scene, memory, ARENA_SURVIVOR);
+	if (problem == NULL)
+		return;
+	scene->complaints++;
+	if (scene->complaints_here++ < COMPLAINTS_A_SCENE)
+		printf("%s, %s %" PRIu64 ".%" PRIu64 ": %s\n", scene->name, when, n, m, problem);
+}
+
+void scene_free(struct scene *scene) {
+	if (scene->memory != NULL)
+		munmap(scene->memory, ARENA_BYTES);
+	free(scene->before);
+	free(scene->subjects);
+}

@@ -1,0 +1,118 @@
+/* A caller that dies after each of its machine instructions, for every kind of call.
+ *
+ * A child makes the call under PTRACE_SINGLESTEP. Its arena is shared memory: after each instruction that changed a byte
+ * of it the parent copies the arena, which then is what that caller would leave behind if it died there, and looks at
+ * the copy as a survivor would. An instruction that changed nothing leaves what the one before has left. Nothing torn may
+ * be met: every counter as before the call or as after it, no block lost. */
+#include "tests/crash/scenes.h"
+#include "tests/model/dice.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { SECONDS_MAX = 300, ARRIVED = 43, FORBIDDEN = 44, STEPS_MAX = 20000000 };
+
+struct totals {
+	uint64_t instructions, states;
+};
+
+/* The child: is stepped between two stops. */
+static void call_between_stops(struct scene *scene) {
+	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+		_exit(FORBIDDEN);
+	raise(SIGSTOP);
+	scene_call(scene, ARENA_VICTIM);
+	raise(SIGSTOP);
+	_exit(ARRIVED);
+}
+
+/* Whether the arena differs from `seen`, which then is brought up to it. */
+static bool has_changed(const struct scene *scene, unsigned char *seen) {
+	const unsigned char *memory = scene->memory;
+	bool changed = false;
+	for (size_t page = 0; page < ARENA_BYTES; page += SL_PAGE_BYTES) {
+		if (memcmp(memory + page, seen + page, SL_PAGE_BYTES) == 0)
+			continue;
+		memcpy(seen + page, memory + page, SL_PAGE_BYTES);
+		changed = true;
+	}
+	return changed;
+}
+
+static bool is_at_stop(pid_t child, int *status) {
+	assert_int_equal(waitpid(child, status, 0), child);
+	return WIFSTOPPED(*status) && WSTOPSIG(*status) == SIGSTOP;
+}
+
+/* Steps through one scene. Returns false where the system does not allow it. */
+static bool step_through(struct scene *scene, unsigned char *seen, void *copy, struct totals *totals) {
+	int status;
+	uint64_t steps = 0;
+	pid_t child = fork();
+	if (child == 0)
+		call_between_stops(scene);
+	assert_true(child > 0);
+	if (!is_at_stop(child, &status))
+		return !(WIFEXITED(status) && WEXITSTATUS(status) == FORBIDDEN);
+	memcpy(seen, scene->memory, ARENA_BYTES);
+	for (;; steps++) {
+		assert_true(steps < STEPS_MAX);
+		assert_int_equal(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL), 0);
+		if (is_at_stop(child, &status))
+			break;
+		assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
+		if (!has_changed(scene, seen))
+			continue;
+		memcpy(copy, seen, ARENA_BYTES);
+		scene_expect(scene, copy, "died after instruction", steps, 0);
+		totals->states++;
+	}
+	totals->instructions += steps;
+	assert_int_equal(ptrace(PTRACE_CONT, child, NULL, NULL), 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == ARRIVED);
+	return true;
+}
+
+static void every_instruction_of_every_call(void **state) {
+	struct scene scene = {0};
+	struct totals totals = {0, 0};
+	unsigned char *seen = malloc(ARENA_BYTES);
+	void *copy = arena_map();
+	(void)state;
+	assert_non_null(seen);
+	alarm(SECONDS_MAX);
+	for (uint32_t which = 0; which < scene_count(); which++) {
+		uint64_t states = totals.states;
+		scene_set(&scene, which, dice_seed());
+		if (!step_through(&scene, seen, copy, &totals)) {
+			printf("SKIPPED: this system does not allow ptrace\n");
+			skip();
+		}
+		if (totals.states == states)
+			fail_msg("%s: the call changed nothing", scene.name);
+	}
+	printf("seed %" PRIu64 ": %" PRIu64 " instructions of %" PRIu32 " calls, %" PRIu64 " states of the arena\n",
+	       dice_seed(), totals.instructions, scene_count(), totals.states);
+	assert_int_equal(scene.complaints, 0);
+	scene_free(&scene);
+	free(seen);
+	munmap(copy, ARENA_BYTES);
+	alarm(0);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {cmocka_unit_test(every_instruction_of_every_call)};
+	return cmocka_run_group_tests_name("death after every instruction", tests, NULL, NULL);
+}
