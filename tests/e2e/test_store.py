@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 import pytest
@@ -410,6 +411,42 @@ def test_dump_beside_a_server_and_load(server, sluice, tmp_path):
     two = server(policy(path))
     assert sluice("store", "dump", path, "-o", path)[0] == 2
     still_serves(two)
+
+
+def test_dumps_under_traffic_are_whole(server, sluice, tmp_path):
+    """Counters come, change and grow while they are dumped; each dump loads, and holds what was denied before it."""
+    path = tmp_path / "counters"
+    one = server(policy(path))
+    over, asked = threading.Event(), []
+
+    def ask():
+        with one.resp() as client:
+            while not over.is_set():
+                n = len(asked)
+                asked.append(client.call("SLUICE.CHECK", f"key:{n % 5000}", 1, LIMITS[n % len(LIMITS)][0],
+                                         "KEY", "all", "sliding-log 1M/1d"))
+
+    with one.resp() as client:
+        use_up(client)
+        earlier = denials(client)
+    asker = threading.Thread(target=ask)
+    asker.start()
+    try:
+        for _ in range(5):
+            before = len(asked)
+            status, dump, err = sluice("store", "dump", path, raw=True)
+            assert status == 0, err
+            assert sluice("store", "load", "copy", stdin=dump)[0] == 0
+            assert sluice("inspect", "--store", "copy", "--verify") == (0, "copy: whole\n", "")
+            waits_went_on(earlier, denied_in(sluice, "copy"))
+            out = sluice("inspect", "--store", "copy", "all", "sliding-log 1M/1d", "--json")[1]
+            allowed = sum(answer[ALLOWED] for answer in asked[:before])
+            assert 1000000 - json.loads(out)[0]["remaining"] >= allowed
+            os.unlink(tmp_path / "copy")
+    finally:
+        over.set()
+        asker.join(DEADLINE_S)
+    assert len(asked) > 100
 
 
 def test_a_dump_goes_into_a_pipe_and_a_device(sluice, filled):
