@@ -2,7 +2,7 @@
  * instants that jump anywhere. Nothing outside the block may be touched (it is allocated to the byte), every call ends,
  * and its answers agree with themselves.
  *
- *   limit | block's size in units of 8 bytes, low and high | calls | state, 16 bytes | calls of 8 bytes each | the block
+ *   limit | block's size in units of 8 bytes, low and high | calls | state, 16 bytes | calls of 8 bytes | the block
  *
  * A call is: operation and cost's size, 3 of cost, instant's kind and exponent, 3 of the instant. */
 #include "algo/step.h"
