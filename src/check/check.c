@@ -259,13 +259,8 @@ static sluice_err decide_one(struct sluice_store *store, struct sluice_call *cal
 	return SLUICE_OK;
 }
 
-static void decide_placed(struct sluice_store *store, struct sluice_call *call, const struct sl_place *places) {
-	call->forgotten = 0;
-	if (call->item_count == 1 && call->operation <= SLUICE_PEEK && !call->items[0].observed &&
-	    has_counter(call->items[0].limit))
-		call->err = decide_one(store, call, places);
-	else
-		call->err = decide_several(store, call, places);
+static inline bool item_is_valid(const struct sluice_item *item) {
+	return item->limit != NULL && (item->key.data != NULL || item->key.len == 0);
 }
 
 static sluice_err validate(const struct sluice_store *store, const struct sluice_call *call) {
@@ -276,16 +271,29 @@ static sluice_err validate(const struct sluice_store *store, const struct sluice
 	if (call->operation > SLUICE_RESET || (call->items == NULL && call->item_count != 0))
 		return SLUICE_E_MISUSE;
 	for (uint32_t i = 0; i < call->item_count; i++)
-		if (call->items[i].limit == NULL || (call->items[i].key.data == NULL && call->items[i].key.len != 0))
+		if (!item_is_valid(&call->items[i]))
 			return SLUICE_E_MISUSE;
 	return SLUICE_OK;
 }
 
-sluice_err sluice_decide(struct sluice_store *store, struct sluice_call *call) {
+/* What decide_one() takes, and in most programs nearly every call is. */
+static inline bool is_simple(const struct sluice_call *call) {
+	return call->item_count == 1 && call->operation <= SLUICE_PEEK && !call->items[0].observed &&
+	       has_counter(call->items[0].limit);
+}
+
+static void decide_placed(struct sluice_store *store, struct sluice_call *call, const struct sl_place *places) {
+	call->forgotten = 0;
+	if (is_simple(call))
+		call->err = decide_one(store, call, places);
+	else
+		call->err = decide_several(store, call, places);
+}
+
+/* The rest of sluice_decide(): several limits, an operation other than charge and peek, or nothing valid. */
+static __attribute__((noinline)) sluice_err decide_any(struct sluice_store *store, struct sluice_call *call) {
 	struct sl_place places[SLUICE_ITEMS_MAX];
-	if (call == NULL)
-		return SLUICE_E_MISUSE;
-	call->err = store == NULL ? SLUICE_E_MISUSE : validate(store, call);
+	call->err = validate(store, call);
 	if (call->err != SLUICE_OK)
 		return call->err;
 	for (uint32_t i = 0; i < call->item_count; i++) {
@@ -295,6 +303,21 @@ sluice_err sluice_decide(struct sluice_store *store, struct sluice_call *call) {
 	}
 	decide_placed(store, call, places);
 	return call->err;
+}
+
+sluice_err sluice_decide(struct sluice_store *store, struct sluice_call *call) {
+	struct sl_place place;
+	if (call == NULL)
+		return SLUICE_E_MISUSE;
+	if (store == NULL)
+		return call->err = SLUICE_E_MISUSE;
+	if (store->owner == 0 || call->items == NULL || call->item_count != 1 || !item_is_valid(call->items) ||
+	    !is_simple(call))
+		return decide_any(store, call);
+	place = place_item(store, call->items);
+	sl_place_prefetch(&place);
+	call->forgotten = 0;
+	return call->err = decide_one(store, call, &place);
 }
 
 /* The second miss of a log: its block, once the slot that names it is near. */

@@ -122,7 +122,8 @@ void sl_arena_attach(struct sluice_store *store, void *memory) {
 		.units = bytes + header->blocks_offset,
 		.page_count = header->page_count,
 		.secret = {header->secret[0], header->secret[1]},
-		.hash_top_bits = header->hash_top_bits,
+		.hash_top_mask = header->hash_top_bits != 0 ? UINT64_MAX << (64 - header->hash_top_bits) : 0,
+		.hash_unused = SL_HASH_TOP_BITS_MAX - header->hash_top_bits,
 		.arena_bytes = header->arena_bytes,
 	};
 }

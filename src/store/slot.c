@@ -7,17 +7,6 @@
 #include "base/coarse.h"
 #include "store/store.h"
 
-uint64_t sl_life_code(sluice_ns life_ns) {
-	/* one unit more, since the instant that it is added to was rounded down */
-	uint64_t units = (life_ns >> SL_COARSE_SHIFT) + 2, rest;
-	unsigned e;
-	if (units <= 4)
-		return 0;
-	e = 61 - (unsigned)__builtin_clzll(units);
-	rest = units - ((uint64_t)4 << e);
-	return 4 * (uint64_t)e + ((rest + (((uint64_t)1 << e) - 1)) >> e);
-}
-
 bool sl_slot_has_expired(const struct sl_slot *slot, uint64_t tag, sluice_ns now) {
 	uint64_t last = __atomic_load_n(&sl_slot_state(slot)[0], __ATOMIC_RELAXED);
 	return (tag & SL_LIFE_FRESH) != SL_LIFE_FRESH &&
@@ -76,7 +65,7 @@ void sl_slot_free(struct sluice_store *store, struct sl_bucket *home, struct sl_
 uint64_t sl_slot_hash(const struct sluice_store *store, const struct sl_slot *slot) {
 	uint64_t tag = sl_slot_tag(slot), page = (uint64_t)(sl_page_of(sl_slot_bucket(slot)) - store->pages);
 	uint64_t low = tag >> SL_TAG_PRINT_SHIFT << SL_HASH_HOME_BITS | sl_tag_home(tag);
-	unsigned top_bits = store->hash_top_bits;
+	unsigned top_bits = store->header->hash_top_bits;
 	/* the top bits are those with which the page comes out: floor(page / page_count), or the one after */
 	uint64_t top = top_bits == 0 ? 0 : sl_div(sl_mul(page, (uint64_t)1 << top_bits), store->page_count), hash = low;
 	for (int i = 0; i < 2; i++, top++) {

@@ -3,6 +3,7 @@
 #ifndef SL_STORE_H
 #define SL_STORE_H
 
+#include "base/coarse.h"
 #include "base/math.h"
 #include "base/point.h"
 #include "base/siphash.h"
@@ -27,7 +28,8 @@ struct sluice_store {
 	uint8_t *units;
 	uint64_t page_count;
 	uint64_t secret[2];
-	uint32_t hash_top_bits;
+	uint64_t hash_top_mask; /* of header->hash_top_bits: these bits of a hash, and how many more a slot leaves */
+	uint32_t hash_unused;
 	uint32_t owner;     /* this process's lock word; 0: it may not decide (no row was free for it after a fork) */
 	uint64_t latest_ns; /* somewhat before header->latest_charge as last seen: past it, that is raised; atomic */
 	uint64_t arena_bytes;
@@ -94,10 +96,8 @@ struct sl_place {
 };
 
 static inline uint64_t sl_page_of_hash(const struct sluice_store *store, uint64_t hash) {
-	unsigned unused = SL_HASH_TOP_BITS_MAX - store->hash_top_bits;
-	uint64_t top = hash >> (SL_HASH_LOW_BITS + unused) << (SL_HASH_LOW_BITS + unused);
-	uint64_t low = hash << SL_HASH_TOP_BITS_MAX >> SL_HASH_TOP_BITS_MAX;
-	return (uint64_t)(sl_mul(top | low << unused, store->page_count) >> 64);
+	uint64_t low = hash & (((uint64_t)1 << SL_HASH_LOW_BITS) - 1);
+	return (uint64_t)(sl_mul((hash & store->hash_top_mask) | low << store->hash_unused, store->page_count) >> 64);
 }
 
 static inline struct sl_place sl_place_of_hash(const struct sluice_store *store, uint64_t hash, bool has_block) {
@@ -264,7 +264,12 @@ static inline bool sl_hold_has(const struct sl_hold *hold, const struct sl_slot 
 bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_hold *hold);
 
 /* The lifetime code of a wait: see layout.h I3; and the units of 2^19 ns that the code of a tag (not FRESH) stands for. */
-uint64_t sl_life_code(sluice_ns life_ns);
+static inline uint64_t sl_life_code(sluice_ns life_ns) {
+	/* one unit more, since the instant that it is added to was rounded down; and the 4 of the form */
+	uint64_t units = sl_max((life_ns >> SL_COARSE_SHIFT) + 2, 4), e = 61 - (uint64_t)__builtin_clzll(units);
+	/* the two bits below the highest, rounded up: past 7 they carry into the next octave, as they should */
+	return 4 * e + ((units + (((uint64_t)1 << e) - 1)) >> e) - 4;
+}
 
 static inline uint64_t sl_life_units(uint64_t tag) {
 	return (4 + (tag & 3)) << ((tag & SL_LIFE_FRESH) >> 2);

@@ -15,12 +15,13 @@
 
 enum { SL_USE_NEARLY_ALL = 6, SL_USE_ALL = 7, SL_MARKS_START_SHIFT = SL_TAG_START_SHIFT - SL_TAG_USE_SHIFT };
 
-/* The use of a quota of which `used` is used. Sums of comparisons: quicker than a division, and exact. */
+/* The use of a quota of which `used` is used. Comparisons: quicker than a division, and exact. */
 static inline uint64_t sl_use_of(uint64_t quota, uint64_t used) {
-	if (used >= quota)
-		return SL_USE_ALL;
-	return (uint64_t)(used * 32 > quota) + (used * 16 > quota) + (used * 10 > quota) + (used * 5 > quota) +
-	       (used * 5 > 2 * quota) + (used * 4 > 3 * quota);
+	if (used * 10 <= quota)
+		return used * 32 <= quota ? 0 : used * 16 <= quota ? 1 : 2;
+	if (used * 5 <= 2 * quota)
+		return used * 5 <= quota ? 3 : 4;
+	return used * 4 <= 3 * quota ? 5 : used < quota ? SL_USE_NEARLY_ALL : SL_USE_ALL;
 }
 
 /* The greatest cost that a counter of a quota and a use can hold. */

@@ -205,7 +205,7 @@ static void a_held_slot_is_not_taken(void **state) {
 }
 
 static uint64_t seen_bits(const struct sluice_store *store, uint64_t hash) {
-	unsigned unused = SL_HASH_TOP_BITS_MAX - store->hash_top_bits;
+	unsigned unused = SL_HASH_TOP_BITS_MAX - store->header->hash_top_bits;
 	return hash & ~((((uint64_t)1 << unused) - 1) << SL_HASH_LOW_BITS);
 }
 
