@@ -92,7 +92,12 @@ uint64_t sl_step_assume_bytes(const struct sluice_limit *limit) {
 
 void sl_step_assume(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_held *held, int count,
                     void *block, uint64_t block_bytes) {
-	SL_ASSERT(count >= 1 && count <= SL_HELD_MAX && block_bytes >= sl_step_assume_bytes(limit));
+	static const struct sl_held nothing = {0, 0};
+	SL_ASSERT(count >= 0 && count <= SL_HELD_MAX && block_bytes >= sl_step_assume_bytes(limit));
+	if (count == 0) {
+		held = &nothing;
+		count = 1;
+	}
 	*counter = (struct sl_counter){.block = NULL};
 	switch (limit->algorithm) {
 	case SLUICE_FIXED_WINDOW:

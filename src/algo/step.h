@@ -88,9 +88,10 @@ enum { SL_HELD_MAX = 8 };
 uint64_t sl_step_assume_bytes(const struct sluice_limit *limit);
 enum { SL_ASSUME_BYTES_MAX = (SL_BUCKETS_MAX + 1) * 4 + 64 };
 
-/* Makes counter->state and its block those of a counter that at every instant from the last of `held` on (1..8,
- * instants rising, costs falling; a cost above the capacity counts as that) is at least as used as each counter that
- * `held` may speak of, whenever up to its instant those charged what they held. The next charge needs no longer block.
+/* Makes counter->state and its block those of a counter that at every instant from the last of `held` on (at most
+ * SL_HELD_MAX, instants rising, costs falling; a cost above the capacity counts as that; none: an unused counter) is at
+ * least as used as each counter that `held` may speak of, whenever up to its instant those charged what they held. The
+ * next charge needs no longer block.
  *  block  of sl_step_assume_bytes() or more; NULL where that is 0. Becomes counter->block; the host's 32 bits of the
  *         state come out 0 */
 void sl_step_assume(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_held *held, int count,

@@ -214,7 +214,6 @@ void sl_subs_write(const struct sluice_limit *limit, struct sl_counter *counter,
 		counter->block_bytes = bytes_of(limit);
 	}
 	SL_ASSERT(cells != NULL);
-	SL_DEBUG_ASSERT(s->full + cost <= UINT32_MAX);
 	for (uint64_t i = 0; i < clear; i++) {
 		__atomic_store_n(&cells[slot_behind(s, slot, i)], 0, __ATOMIC_RELAXED);
 		SL_POINT();

@@ -499,6 +499,19 @@ static void assumed_from_several_is_as_used_as_each(void **state) {
 	}
 }
 
+static void assumed_from_nothing_is_unused(void **state) {
+	uint64_t seed = dice_seed();
+	(void)state;
+	for (uint64_t stream = 0; stream < 200; stream++) {
+		struct dice dice = dice_of(seed, stream + 4000000);
+		struct sluice_limit limit = walkable_limit(&dice, stream + 4000000, false);
+		struct kept assumed = assume(&limit, NULL, 0, &dice);
+		CHECK(used_at(&limit, &assumed, START_NS) == 0);
+		check_goes_on(&limit, &assumed, START_NS, &dice);
+		drop(&assumed);
+	}
+}
+
 /* ---- by name ----------------------------------------------------------------------------------------------------- */
 
 static struct sluice_limit limit_of(const char *text) {
@@ -573,6 +586,7 @@ int main(void) {
 		cmocka_unit_test(a_death_leaves_a_whole_counter),
 		cmocka_unit_test(assumed_from_one_is_as_used),
 		cmocka_unit_test(assumed_from_several_is_as_used_as_each),
+		cmocka_unit_test(assumed_from_nothing_is_unused),
 		cmocka_unit_test(totals_beyond_what_is_noted_are_added_up),
 		cmocka_unit_test(a_prepared_state_does_not_see_the_charge),
 		cmocka_unit_test(a_prepared_log_is_at_the_instant_of_its_charge),
