@@ -182,7 +182,7 @@ static char *put_text(char *at, const char *text) {
 
 static char *put_failure(char *at, sluice_err err) {
 	if (err == SLUICE_E_FULL)
-		return put_text(at, "-ERR the store is full: no room for another counter; give it more memory\r\n");
+		return put_text(at, "-ERR the store is full: no room for a longer log; give it more memory\r\n");
 	return put_text(at, "-ERR the request could not be decided\r\n");
 }
 

@@ -461,35 +461,42 @@ static void test_clients_set_the_time_where_allowed(void **state) {
 
 /* ---- a full store -------------------------------------------------------------------------------------------- */
 
-/* Fills the store with logs in use until a thousand new ones in a row find no room; false if they always do. */
-static bool fill_store(const char *notation) {
-	struct sluice_limit limit;
-	uint32_t refused_count = 0;
-	assert_int_equal(sluice_limit_parse(&limit, sl_str(notation), NULL), SLUICE_OK);
-	for (uint64_t i = 0; i < 1000000 && refused_count < 1000; i++) {
-		struct sluice_decision decision;
-		struct sluice_item item = {&limit, {&i, sizeof i}, false};
-		struct sluice_call call = {.items = &item, .item_count = 1, .cost = 1, .now = start_ns, .each = &decision};
-		refused_count = sluice_decide(context.store, &call) == SLUICE_E_FULL ? refused_count + 1 : 0;
-	}
-	return refused_count == 1000;
+/* Charges a log once a millisecond until it has no room to grow. */
+static void fill_log(const struct sluice_item *item) {
+	struct sluice_call call = {.items = item, .item_count = 1, .cost = 1, .now = start_ns - 3600000000000u};
+	for (uint32_t i = 0; sluice_decide(context.store, &call) == SLUICE_OK; i++, call.now += 1000000)
+		assert_in_range(i, 0, 1000000);
+	assert_int_equal(call.err, SLUICE_E_FULL);
 }
 
-static void test_a_full_store(void **state) {
+/* The same for what the policy says of an address. */
+static void fill_log_of(const char *ip) {
+	struct sluice_attribute attribute = {sl_str("ip"), sl_str(ip)};
+	struct sluice_match match;
+	assert_int_equal(
+		sluice_policy_match(context.policy, &attribute, 1, &match, context.match_buffer, SLUICE_MATCH_BYTES_MAX),
+		SLUICE_OK);
+	fill_log(&match.items[0]);
+}
+
+static void test_no_room_for_a_log(void **state) {
+	struct sluice_limit limit;
 	(void)state;
 	sluice_store_close(context.store);
 	assert_int_equal(sluice_store_open(&context.store, &(struct sluice_store_options){.memory_bytes = 1 << 20}, NULL),
 	                 SLUICE_OK);
-	assert_true(fill_store("sliding-log 5/1m"));
-	struct answer answer = post("/v1/check", "{\"key\":\"new\",\"limits\":[\"sliding-log 5/1m\"]}");
+	assert_int_equal(sluice_limit_parse(&limit, sl_str("sliding-log 4G/1d"), NULL), SLUICE_OK);
+	fill_log(&(struct sluice_item){&limit, sl_str("long"), false});
+	struct answer answer = post("/v1/check", "{\"key\":\"long\",\"limits\":[\"sliding-log 4G/1d\"]}");
 	assert_problem(&answer, 503, "no room");
 	assert_string_equal(text_of(&answer, "title"), "Store full");
 	assert_string_equal(text_of(&answer, "type"),
 	                    "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity");
 	answer_free(&answer);
-	use_policy("limits:\n  - {name: a, key: ip, limit: sliding-log 5/1m}\n");
+	use_policy("limits:\n  - {name: a, key: ip, limit: sliding-log 4G/1d}\n");
+	fill_log_of("1.2.3.4");
 	assert_free(post("/v1/admit", "{\"attributes\":{\"ip\":\"1.2.3.4\"}}"));
-	use_policy("limits:\n  - {name: a, key: ip, limit: sliding-log 5/1m}\n"
+	use_policy("limits:\n  - {name: a, key: ip, limit: sliding-log 4G/1d}\n"
 	           "  - {name: b, key: ip, limit: sliding-log 5/2m, on-error: deny}\n");
 	answer = post("/v1/admit", "{\"attributes\":{\"ip\":\"1.2.3.4\"}}");
 	assert_problem(&answer, 503, "no room");
@@ -521,7 +528,7 @@ int main(void) {
 		TEST(test_the_longest_answer_fits),
 		TEST(test_keys_are_bytes),
 		TEST(test_clients_set_the_time_where_allowed),
-		TEST(test_a_full_store),
+		TEST(test_no_room_for_a_log),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -275,36 +275,37 @@ static void test_explain(void **state) {
 	client_close(&client);
 }
 
-/* Sends CHECKs or ADMITs of new keys until the store has no room; returns that answer. */
-static const char *fill_store(struct client *client, const char *format) {
-	char sent[128];
+/* Sends a request a millisecond until its log has no room to grow; returns that answer. */
+static const char *fill_log(struct client *client, const char *request) {
 	for (int i = 0; i < 1000000; i++) {
-		snprintf(sent, sizeof sent, format, i);
-		const char *got = client_ask(client, sent);
-		if (strncmp(got, "*7\r\n:1\r\n:9\r\n", 12) != 0 && strncmp(got, "*8\r\n:1\r\n:9\r\n", 12) != 0)
+		const char *got = client_ask(client, request);
+		if (strncmp(got, "*7\r\n:1\r\n:4000000000\r\n", 21) != 0 &&
+		    strncmp(got, "*8\r\n:1\r\n:4000000000\r\n", 21) != 0)
 			return got;
+		client->context.now += 1000000;
 	}
-	fail_msg("a store of 1 MiB is never full");
+	fail_msg("a store of 1 MiB holds any log");
 	return NULL;
 }
 
-static void test_a_full_store(void **state) {
+static void test_no_room_for_a_log(void **state) {
 	(void)state;
 	struct client client;
 	char answer[160];
 	client_open(&client, no_policy);
 	client_ask(&client, "SLUICE.CHECK first 1 \"fixed-window 9/1d\"\r\n");
-	assert_string_equal(fill_store(&client, "SLUICE.CHECK key:%d 1 \"fixed-window 9/1d\"\r\n"),
-	                    "-ERR the store is full: no room for another counter; give it more memory\r\n");
+	assert_string_equal(fill_log(&client, "SLUICE.CHECK key 1 \"sliding-log 4G/1d\"\r\n"),
+	                    "-ERR the store is full: no room for a longer log; give it more memory\r\n");
+	client.context.now = NOW_NS;
 	client_expect(&client, "SLUICE.CHECK first 1 \"fixed-window 9/1d\"\r\n",
 	              seven(answer, 1, 9, 7, 0, 57600000, 0, 0)); /* those that have room go on */
 	client_close(&client);
-	client_open(&client, "limits:\n  - {name: a, key: user, limit: fixed-window 9/1d}\n");
-	assert_string_equal(fill_store(&client, "SLUICE.ADMIT 1 user %d\r\n"),
+	client_open(&client, "limits:\n  - {name: a, key: user, limit: sliding-log 4G/1d}\n");
+	assert_string_equal(fill_log(&client, "SLUICE.ADMIT 1 user 1\r\n"),
 	                    "*8\r\n:1\r\n:4294967295\r\n:4294967295\r\n:0\r\n:0\r\n:0\r\n:-1\r\n$0\r\n\r\n");
 	client_close(&client);
-	client_open(&client, "limits:\n  - {name: a, key: user, limit: fixed-window 9/1d, on-error: deny}\n");
-	assert_string_equal(fill_store(&client, "SLUICE.ADMIT 1 user %d\r\n"),
+	client_open(&client, "limits:\n  - {name: a, key: user, limit: sliding-log 4G/1d, on-error: deny}\n");
+	assert_string_equal(fill_log(&client, "SLUICE.ADMIT 1 user 1\r\n"),
 	                    "*8\r\n:0\r\n:0\r\n:0\r\n:1000\r\n:0\r\n:0\r\n:-1\r\n$0\r\n\r\n");
 	client_close(&client);
 }
@@ -400,7 +401,7 @@ int main(void) {
 		cmocka_unit_test(test_throttle_tells_numbers_apart),
 		cmocka_unit_test(test_admit),
 		cmocka_unit_test(test_explain),
-		cmocka_unit_test(test_a_full_store),
+		cmocka_unit_test(test_no_room_for_a_log),
 		cmocka_unit_test(test_long_pipelines_answer_as_single_calls),
 		cmocka_unit_test(test_limits_too_long_for_the_cache),
 	};
