@@ -7,6 +7,9 @@
  * first of a run that lies in the arena, overlapping no other. Else it is dropped, and counted. What a state or a block
  * says is not looked at: only algorithms could, and they take any bytes.
  *
+ * A change of the blocks that was cut short is not undone here: who owns which block is what the slots say, and a slot says
+ * so by one store, after the block was written and before the one that it had is let go. Nor is the undo log believed.
+ *
  * Blocks are told apart by the map, in place: first all marks but TAKEN are wiped; each slot that is kept turns its
  * block's mark into KEPT and the units inside into WITHIN; in the end those become TAKEN and inside, all else free. */
 #include "base/coarse.h"
@@ -108,16 +111,8 @@ static void repair_page(struct sluice_store *store, struct sl_page *page, struct
 		page->buckets[home].spill = needed_spill(page, home);
 }
 
-/* A change that a dead owner left half made: undone here as by any that comes after it, where the log can be one. */
-static void settle(struct sluice_store *store) {
-	store->blocks->lock = 0;
-	sl_blocks_begin(store);
-	sl_blocks_commit(store);
-}
-
 void sl_arena_repair(struct sluice_store *store, struct sl_repair *found) {
 	*found = (struct sl_repair){.counters = 0};
-	settle(store);
 	wipe_marks(store);
 	for (uint64_t p = 0; p < store->page_count; p++)
 		repair_page(store, &store->pages[p], found);
