@@ -43,42 +43,14 @@ static struct sl_slot *claim_in(const struct sl_place *place, struct sl_bucket *
 	return slot;
 }
 
-/* What could make room: gathered in one walk over slots, by what they seem to be; looked at again under their locks. */
-struct survey {
-	struct sl_slot *expired;            /* the first */
-	struct sl_slot *least[EVICT_TRIES]; /* the least used first */
-	uint64_t ranks[EVICT_TRIES];
-	unsigned count;
-};
-
 /* use 63..61, instant of the last charge, plus 1, 45..0 */
+static inline uint64_t rank_of(uint64_t tag, uint64_t last_coarse) {
+	return sl_tag_use(tag) << 61 | (last_coarse + 1);
+}
+
 uint64_t sl_slot_rank(const struct sl_slot *slot, uint64_t tag, sluice_ns now) {
 	uint64_t last = __atomic_load_n(&sl_slot_state(slot)[0], __ATOMIC_RELAXED);
-	return sl_slot_has_expired(slot, tag, now) ? 0 : sl_tag_use(tag) << 61 | ((last >> SL_COARSE_SHIFT) + 1);
-}
-
-static void survey_add(struct survey *survey, struct sl_slot *slot, uint64_t rank) {
-	unsigned at = survey->count < EVICT_TRIES ? survey->count++ : EVICT_TRIES;
-	if (at == EVICT_TRIES && rank >= survey->ranks[--at])
-		return;
-	for (; at > 0 && survey->ranks[at - 1] > rank; at--) {
-		survey->ranks[at] = survey->ranks[at - 1];
-		survey->least[at] = survey->least[at - 1];
-	}
-	survey->ranks[at] = rank;
-	survey->least[at] = slot;
-}
-
-static void survey_slot(struct survey *survey, struct sl_slot *slot, uint64_t tag, sluice_ns now,
-                        const struct sl_hold *hold) {
-	uint64_t rank;
-	if ((tag & SL_LIFE_FRESH) == SL_LIFE_FRESH || sl_hold_has(hold, slot))
-		return;
-	rank = sl_slot_rank(slot, tag, now);
-	if (rank != 0)
-		survey_add(survey, slot, rank);
-	else if (survey->expired == NULL)
-		survey->expired = slot;
+	return sl_slot_has_expired(slot, tag, now) ? 0 : rank_of(tag, last >> SL_COARSE_SHIFT);
 }
 
 static void evict_locked(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot, uint64_t tag) {
@@ -111,31 +83,43 @@ bool sl_slot_make_free(struct sluice_store *store, struct sl_slot *slot, const s
 	return freed;
 }
 
-/* The expired one, else the least used one whose lock can be had. */
-static struct sl_slot *clear_one(struct sluice_store *store, const struct survey *survey,
-                                 const struct sl_bucket *locked, sluice_ns now) {
-	if (survey->expired != NULL && sl_slot_make_free(store, survey->expired, locked, false, now))
-		return survey->expired;
-	for (unsigned i = 0; i < survey->count; i++)
-		if (sl_slot_make_free(store, survey->least[i], locked, true, now))
-			return survey->least[i];
-	return NULL;
+/* Who could go, by what the slots of a page seem to be; looked at again under their locks. */
+struct survey {
+	struct sl_slot *least; /* of the lowest rank */
+	uint64_t rank;
+	const struct sl_slot *passed_over[EVICT_TRIES]; /* whose homes were locked */
+	unsigned passed_over_count;
+};
+
+static bool may_go(const struct survey *survey, const struct sl_slot *slot, uint64_t tag, const struct sl_hold *hold) {
+	for (unsigned i = 0; i < survey->passed_over_count; i++)
+		if (survey->passed_over[i] == slot)
+			return false;
+	return (tag & SL_LIFE_FRESH) != SL_LIFE_FRESH && !sl_hold_has(hold, slot);
 }
 
-/* Looks through the page from home on for a free slot, noting what else could be had. */
+/* Looks through the page from home on for a free slot, noting who else could go: expired ones have rank 0. The inner loop
+ * is what a new key costs in a full store. */
 static struct sl_slot *claim_or_survey(const struct sl_place *place, struct survey *survey, sluice_ns now,
                                        const struct sl_hold *hold) {
 	struct sl_page *page = sl_page_of(place->home);
 	unsigned home = (unsigned)(place->home - page->buckets);
+	uint64_t now_coarse = now >> SL_COARSE_SHIFT;
+	survey->least = NULL;
+	survey->rank = UINT64_MAX;
 	for (unsigned step = 0; step < SL_PAGE_BUCKETS; step++) {
 		struct sl_bucket *bucket = &page->buckets[(home + step) % SL_PAGE_BUCKETS];
 		for (int i = 0; i < SL_BUCKET_SLOTS; i++) {
-			uint64_t tag = sl_slot_tag(&bucket->slots[i]);
+			uint64_t tag = sl_slot_tag(&bucket->slots[i]), rank, last;
 			struct sl_slot *slot = tag == 0 ? claim_in(place, bucket) : NULL;
 			if (slot != NULL)
 				return slot;
-			if (tag != 0)
-				survey_slot(survey, &bucket->slots[i], tag, now, hold);
+			last = __atomic_load_n(&bucket->states[i][0], __ATOMIC_RELAXED) >> SL_COARSE_SHIFT;
+			rank = now_coarse > last + sl_life_units(tag) ? 0 : rank_of(tag, last);
+			if (rank < survey->rank && tag != 0 && may_go(survey, &bucket->slots[i], tag, hold)) {
+				survey->least = &bucket->slots[i];
+				survey->rank = rank;
+			}
 		}
 	}
 	return NULL;
@@ -157,18 +141,17 @@ static bool free_expired_at_home(struct sluice_store *store, const struct sl_pla
 struct sl_slot *sl_slot_claim(struct sluice_store *store, const struct sl_place *place, sluice_ns now,
                               const struct sl_hold *hold) {
 	struct sl_slot *slot = claim_in(place, place->home);
+	struct survey survey;
 	if (slot == NULL && free_expired_at_home(store, place, now, hold))
 		slot = claim_in(place, place->home);
 	/* what is made free may be claimed by others before us: they do not free what we make, so it ends */
-	for (int i = 0; slot == NULL && i < EVICT_TRIES; i++) {
-		struct survey survey = {.count = 0};
-		struct sl_slot *cleared;
+	for (survey.passed_over_count = 0; slot == NULL && survey.passed_over_count < EVICT_TRIES;) {
 		slot = claim_or_survey(place, &survey, now, hold);
-		if (slot != NULL)
+		if (slot != NULL || survey.least == NULL)
 			break;
-		cleared = clear_one(store, &survey, place->home, now);
-		if (cleared != NULL)
-			slot = claim_in(place, sl_slot_bucket(cleared));
+		survey.passed_over[survey.passed_over_count++] = survey.least;
+		if (sl_slot_make_free(store, survey.least, place->home, true, now))
+			slot = claim_in(place, sl_slot_bucket(survey.least));
 	}
 	return slot;
 }
