@@ -394,10 +394,9 @@ bool sl_log_refund(const struct sluice_limit *limit, struct sl_counter *counter,
 
 /* ---- the rest -------------------------------------------------------------------------------------------------- */
 
-enum { ASSUMED_ENTRIES = 16 }; /* all that `held` may say, and room for charges; below the least that would shrink */
-
-uint64_t sl_log_assume_bytes(const struct sluice_limit *limit) {
-	return bytes_of(ASSUMED_ENTRIES, width_of(limit), true);
+/* An entry for each of `held`, the one before the oldest, and the charge that comes. */
+uint64_t sl_log_assume_bytes(const struct sluice_limit *limit, int count) {
+	return bytes_of(sl_max((uint64_t)count, 1) + 2, width_of(limit), true);
 }
 
 /* Each of `held` may have charged all of its cost at its instant, from where it counts longest. So that the entries
@@ -405,7 +404,7 @@ uint64_t sl_log_assume_bytes(const struct sluice_limit *limit) {
 void sl_log_assume(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_held *held, int count,
                    void *block, uint64_t block_bytes) {
 	uint64_t last = charge_ms(&(struct sl_log){.t = held[count - 1].instant}), window_ms = limit->window_ns / SL_MS_NS;
-	struct sl_log to = format_block(block, sl_log_assume_bytes(limit), width_of(limit), true);
+	struct sl_log to = format_block(block, sl_log_assume_bytes(limit, count), width_of(limit), true);
 	uint32_t used = 0, sum = 0;
 	for (int i = 0; i < count; i++) {
 		uint64_t instant = charge_ms(&(struct sl_log){.t = held[i].instant});

@@ -84,16 +84,16 @@ bool sl_step_refund(const struct sluice_limit *limit, struct sl_counter *counter
 	}
 }
 
-uint64_t sl_step_assume_bytes(const struct sluice_limit *limit) {
+uint64_t sl_step_assume_bytes(const struct sluice_limit *limit, int count) {
 	if (limit->algorithm == SLUICE_SLIDING_LOG)
-		return sl_log_assume_bytes(limit);
+		return sl_log_assume_bytes(limit, count);
 	return limit->algorithm == SLUICE_SLIDING_BUCKETS ? sl_subs_assume_bytes(limit) : 0;
 }
 
 void sl_step_assume(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_held *held, int count,
                     void *block, uint64_t block_bytes) {
 	static const struct sl_held nothing = {0, 0};
-	SL_ASSERT(count >= 0 && count <= SL_HELD_MAX && block_bytes >= sl_step_assume_bytes(limit));
+	SL_ASSERT(count >= 0 && count <= SL_HELD_MAX && block_bytes >= sl_step_assume_bytes(limit, count));
 	if (count == 0) {
 		held = &nothing;
 		count = 1;

@@ -84,8 +84,8 @@ struct sl_held {
 };
 enum { SL_HELD_MAX = 8 };
 
-/* Bytes of block that sl_step_assume() needs; 0 for algorithms without blocks. At most SL_ASSUME_BYTES_MAX. */
-uint64_t sl_step_assume_bytes(const struct sluice_limit *limit);
+/* Bytes of block that sl_step_assume() needs for so many; 0 for algorithms without blocks. At most SL_ASSUME_BYTES_MAX. */
+uint64_t sl_step_assume_bytes(const struct sluice_limit *limit, int count);
 enum { SL_ASSUME_BYTES_MAX = (SL_BUCKETS_MAX + 1) * 4 + 64 };
 
 /* Makes counter->state and its block those of a counter that at every instant from the last of `held` on (at most
@@ -146,7 +146,7 @@ bool sl_window_refund(const struct sluice_limit *, struct sl_counter *, sluice_n
 bool sl_bucket_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
 bool sl_log_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
 bool sl_subs_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
-uint64_t sl_log_assume_bytes(const struct sluice_limit *);
+uint64_t sl_log_assume_bytes(const struct sluice_limit *, int);
 uint64_t sl_subs_assume_bytes(const struct sluice_limit *);
 void sl_window_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int);
 void sl_bucket_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int);

@@ -51,8 +51,8 @@ static sluice_err plan_blocks(const struct sluice_call *call, struct member *mem
 		m->block_bytes = 0;
 		if (!m->charged || !sl_rule_has_block(m->limit))
 			continue;
-		m->block_bytes =
-			m->remembered ? sl_step_assume_bytes(m->limit) : sl_step_block_bytes(m->limit, &m->counter, call->cost);
+		m->block_bytes = m->remembered ? sl_step_assume_bytes(m->limit, m->held_count)
+		                               : sl_step_block_bytes(m->limit, &m->counter, call->cost);
 		if (m->block_bytes == SL_BLOCK_TOO_LARGE)
 			return SLUICE_E_FULL;
 		*any = *any || m->block_bytes != 0;
@@ -96,7 +96,7 @@ static void publish_moved(struct sluice_store *store, struct member *m, const st
 	uint32_t old = m->remembered ? 0 : (uint32_t)m->counter.state.w[1];
 	void *block = sl_block_memory(store, m->block);
 	if (m->remembered) {
-		member_assume(store, m, call->now, block, bytes);
+		member_assume(m, block, bytes);
 		sl_step(m->limit, &m->counter, call->now, call->cost, true, m->decision);
 		sl_step_write(m->limit, &m->counter, call->now, call->cost, NULL, 0);
 	} else {

@@ -18,8 +18,10 @@ struct member {
 	bool counts;     /* not `unlimited`, which has no counter */
 	bool charged;    /* this member charges the counter that it, or a group, has */
 	bool claimed;    /* the slot was claimed by this call */
-	bool remembered; /* it has no counter, and the sketch knows of one, with this use */
+	bool remembered; /* it has no counter, and the sketch knows of one: with this use, and this to be held against it */
 	uint8_t use;
+	uint8_t held_count;
+	struct sl_held held[SL_USES];
 	uint8_t leader; /* first member with the same counter */
 };
 
@@ -55,8 +57,7 @@ void member_step_remembered(const struct sluice_store *store, struct member *m, 
                             bool charge, struct sluice_decision *decision);
 
 /* Makes the counter of a remembered member anew, in its block if it keeps one; then it can be stepped and written. */
-void member_assume(const struct sluice_store *store, struct member *m, sluice_ns now, void *block,
-                   uint64_t block_bytes);
+void member_assume(struct member *m, void *block, uint64_t block_bytes);
 
 static inline void member_step(const struct sluice_store *store, struct member *m, sluice_ns now, uint64_t cost,
                                bool charge, struct sluice_decision *decision) {
