@@ -1,7 +1,7 @@
 /* Arenas in memory, without processes and files: what the tests of death and damage begin with.
  *
- * A handle has an owner word of the test's choice, and takes every other owner for dead: so a lock that is found held is
- * one that a dying call has left behind, and has to be recovered at once. */
+ * A handle has an owner word of the test's choice, and takes every other owner for dead: so a lock that is found held
+ * is one that a dying call has left behind, and has to be recovered at once. */
 #ifndef TESTS_CRASH_ARENA_H
 #define TESTS_CRASH_ARENA_H
 

@@ -6,8 +6,8 @@
  * is on the heap, so that AddressSanitizer sees every byte read beside it.
  *
  * A counter is undamaged when neither its bucket's slots nor its block, with the block's bytes of the map, were, and no
- * damaged slot or block lays claim to its block: whose it is can't be told then. All else (locks, spill bits, free lists,
- * undo log, sketch, processes, clock, figures) is no part of a counter, and damage there must cost none. */
+ * damaged slot or block lays claim to its block: whose it is can't be told then. All else (locks, spill bits, free
+ * lists, undo log, sketch, processes, clock, figures) is no part of a counter, and damage there must cost none. */
 #include "tests/crash/arena.h"
 #include "tests/crash/child.h"
 #include "tests/model/dice.h"
@@ -28,7 +28,13 @@ enum {
 	CROWDED = 170,  /* in one page: more than it has slots */
 	KINDS = 7,      /* of damage to a byte that are no single bit: 0, 255, all bits, and 4 numbers */
 	WAYS = 8 + KINDS,
-	RANDOM_MILLION = 2000000, /* bytes damaged at random, of a test that does a million operations... */
+#ifdef __SANITIZE_ADDRESS__
+	CHANGES = 1000, /* at random */
+	MIXES = 50,
+#else
+	CHANGES = 4000,
+	MIXES = 200,
+#endif
 	ALARM_S = 600,
 	COMPLAINTS_TOLD = 20,
 };
@@ -92,7 +98,7 @@ __attribute__((format(printf, 3, 4))) static void complain(struct world *world, 
 	printf("\n");
 }
 
-/* ---- the arena to be damaged --------------------------------------------------------------------------------------- */
+/* ---- the arena to be damaged ------------------------------------------------------------------------------------- */
 
 static void name_subject(struct world *world, uint32_t which) {
 	struct subject *s = &world->subjects[which];
@@ -165,7 +171,7 @@ static int close_world(void **state) {
 	return 0;
 }
 
-/* ---- what is undamaged ----------------------------------------------------------------------------------------------- */
+/* ---- what is undamaged ------------------------------------------------------------------------------------------- */
 
 static bool overlap(size_t a, size_t a_end, size_t b, size_t b_end) {
 	return a < b_end && b < a_end;
@@ -303,7 +309,7 @@ static void tell(const struct world *world, const char *what, uint64_t count) {
 	assert_int_equal(world->complaints, 0);
 }
 
-/* ---- tests --------------------------------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 static void nothing_damaged_costs_nothing(void **state) {
 	struct world *world = *state;
@@ -360,7 +366,7 @@ static size_t place_to_damage(const struct world *world, struct dice *dice) {
 static void bytes_at_random(void **state) {
 	struct world *world = *state;
 	struct dice dice = dice_of(dice_seed(), 6);
-	uint64_t count = dice_ops(RANDOM_MILLION) / 500;
+	uint64_t count = CHANGES * (1 + arena_seconds() / 4);
 	for (uint64_t i = 0; i < count; i++)
 		while (!damage_byte(world, place_to_damage(world, &dice), (uint32_t)dice_below(&dice, WAYS)))
 			continue;
@@ -368,23 +374,30 @@ static void bytes_at_random(void **state) {
 	assert_true(world->repaired > 0);
 }
 
-/* As far as the time goes, from a random place on: with enough of it all bits of all bytes. Where a byte is 0 and so are
- * its neighbours, damage differs little: one way for each is enough. */
+static bool is_empty(const struct world *world, size_t at) {
+	const unsigned char *line = world->base + (at - at % SL_UNIT_BYTES);
+	return line[0] == 0 && memcmp(line, line + 1, SL_UNIT_BYTES - 1) == 0;
+}
+
+/* As far as the time goes, from a random place on: all ways for all bytes in lines that hold something, then one for
+ * each of the others, where damage differs little. */
 static void every_bit_of_every_byte(void **state) {
 	struct world *world = *state;
 	struct dice dice = dice_of(dice_seed(), 7);
-	uint64_t start = arena_clock_ns(), seconds = arena_seconds(), count = 0, bytes = 0;
+	uint64_t end = arena_clock_ns() + sl_max(1, arena_seconds()) * ARENA_S, count = 0, bytes[2] = {0, 0};
 	size_t first = dice_below(&dice, ARENA_BYTES);
-	if (seconds == 0)
-		seconds = 1;
-	for (; bytes < ARENA_BYTES && arena_clock_ns() - start < seconds * ARENA_S; bytes++) {
-		size_t at = (first + bytes) % ARENA_BYTES, line = at - at % 64;
-		bool empty = world->base[line] == 0 && memcmp(&world->base[line], &world->base[line + 1], 63) == 0;
-		alarm(ALARM_S);
-		for (uint32_t way = empty ? (uint32_t)dice_below(&dice, 8) : 0; way < WAYS; way += empty ? WAYS : 1)
-			count += damage_byte(world, at, way);
-	}
-	printf("seed %" PRIu64 ": %" PRIu64 " of %d bytes from %zu on\n", dice_seed(), bytes, ARENA_BYTES, first);
+	for (int empty = 0; empty < 2; empty++)
+		for (size_t i = 0; i < ARENA_BYTES && arena_clock_ns() < end; i++) {
+			size_t at = (first + i) % ARENA_BYTES;
+			if (is_empty(world, at) != (empty != 0))
+				continue;
+			alarm(ALARM_S);
+			for (uint32_t way = empty ? (uint32_t)dice_below(&dice, 8) : 0; way < WAYS; way += empty ? WAYS : 1)
+				count += damage_byte(world, at, way);
+			bytes[empty]++;
+		}
+	printf("seed %" PRIu64 ": %" PRIu64 " bytes where something is, %" PRIu64 " others, of %d from %zu on\n",
+	       dice_seed(), bytes[0], bytes[1], ARENA_BYTES, first);
 	tell(world, "changes of them", count);
 	assert_true(count > 0);
 }
@@ -416,7 +429,7 @@ static void pages_of_two_instants(void **state) {
 	struct dice dice = dice_of(dice_seed(), 9);
 	struct range damage = {SL_PAGE_BYTES, ARENA_BYTES};
 	unsigned char *earlier = malloc(ARENA_BYTES);
-	uint64_t count = dice_ops(200000) / 1000;
+	uint64_t count = MIXES * (1 + arena_seconds() / 4);
 	memcpy(earlier, world->base, ARENA_BYTES);
 	for (uint64_t i = 0; i < count; i++) {
 		for (uint32_t k = 0; k < SUBJECTS; k++)
@@ -434,7 +447,7 @@ static void pages_of_two_instants(void **state) {
 	free(earlier);
 }
 
-/* ---- files --------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static void write_file(const char *path, const void *bytes, size_t count) {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

@@ -17,7 +17,7 @@ static const char *const notations[] = {
 };
 enum { NOTATIONS = sizeof notations / sizeof *notations };
 
-/* ---- the pieces that scenes are made of ------------------------------------------------------------------------- */
+/* ---- the pieces that scenes are made of -------------------------------------------------------------------------- */
 
 /* A counter that nobody has charged yet, whose key lives in this bucket of this page. */
 static struct scene_subject *subject_at(struct scene *scene, const char *notation, int64_t page, int64_t bucket) {
@@ -269,7 +269,7 @@ uint32_t scene_count(void) {
 	return sizeof scenes / sizeof *scenes;
 }
 
-/* ---- setting up and looking --------------------------------------------------------------------------------------- */
+/* ---- setting up and looking -------------------------------------------------------------------------------------- */
 
 static struct sluice_decision peek(struct sluice_store *store, const struct scene *scene, uint32_t which) {
 	const struct scene_subject *subject = &scene->subjects[which];

@@ -38,8 +38,8 @@ struct scene {
 /* How many there are. */
 uint32_t scene_count(void);
 
-/* Sets up scene `which`, 0..scene_count() - 1, the memory as before the call. `scene` is zeroed by the first caller, and
- * used again for the next scene. */
+/* Sets up scene `which`, 0..scene_count() - 1, the memory as before the call. `scene` is zeroed by the first caller,
+ * and used again for the next scene. */
 void scene_set(struct scene *scene, uint32_t which, uint64_t seed);
 
 /* Makes memory what it was before the call. */

@@ -1,9 +1,9 @@
 /* A caller that dies after each of its machine instructions, for every kind of call.
  *
- * A child makes the call under PTRACE_SINGLESTEP. Its arena is shared memory: after each instruction that changed a byte
- * of it the parent copies the arena, which then is what that caller would leave behind if it died there, and looks at
- * the copy as a survivor would. An instruction that changed nothing leaves what the one before has left. Nothing torn may
- * be met: every counter as before the call or as after it, no block lost. */
+ * A child makes the call under PTRACE_SINGLESTEP. Its arena is shared memory: after each instruction that changed a
+ * byte of it the parent copies the arena, which then is what that caller would leave behind if it died there, and
+ * looks at the copy as a survivor would. An instruction that changed nothing leaves what the one before has left.
+ * Nothing torn may be met: every counter as before the call or as after it, no block lost. */
 #include "tests/crash/scenes.h"
 #include "tests/model/dice.h"
 

@@ -85,7 +85,7 @@ static struct key key_of(const char *what, uint32_t which) {
 	return key;
 }
 
-/* ---- what every thread of every process does ---------------------------------------------------------------------- */
+/* ---- what every thread of every process does --------------------------------------------------------------------- */
 
 static void hammer_one_key(struct crew *crew, uint32_t index) {
 	for (uint32_t a = 0; a < ALGORITHMS; a++) {
@@ -154,7 +154,7 @@ static int be_a_member(void) {
 	return 0;
 }
 
-/* ---- what is to be seen --------------------------------------------------------------------------------------------- */
+/* ---- what is to be seen ------------------------------------------------------------------------------------------ */
 
 /* The same calls, made by one caller in a store of its own. */
 static void expect_rollovers(uint32_t callers) {
