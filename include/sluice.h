@@ -158,7 +158,7 @@ struct sluice_store_options {
 	 * whatever it has. Private memory is taken from the system as it is used, that of a file or shared at once (Docker
 	 * gives /dev/shm 64 MiB in all, unless told otherwise: --shm-size). */
 	uint64_t memory_bytes;
-	uint32_t blocks_percent; /* share of it for logs and sub-buckets, 1..90; 0 for 50. The rest holds the counters. Only
+	uint32_t blocks_percent; /* share of it for logs and sub-buckets, 1..98; 0 for 50. The rest holds the counters. Only
 	                          * for a new one: an existing store keeps its own */
 	const char *file;        /* path of a file on a local filesystem; created where there is none, unless `existing` */
 	const char *shared;      /* name of memory shared by the processes of this host, 1..200 of [A-Za-z0-9._-]; it stays

@@ -16,7 +16,7 @@ enum { MEMORY, BLOCKS, FORCE, OUTPUT };
 
 static const struct sl_option options[] = {
 	[MEMORY] = {"memory", 'm', "SIZE", "of the whole store, 1MiB to 256GiB"},
-	[BLOCKS] = {"blocks", 'b', "SHARE", "how much of it is for logs and sub-buckets, 1% to 90% (50%)"},
+	[BLOCKS] = {"blocks", 'b', "SHARE", "how much of it is for logs and sub-buckets, 1% to 98% (50%)"},
 	[FORCE] = {"force", 0, NULL, "resize, load: go without the counters that find no room"},
 	[OUTPUT] = {"output", 'o', "OUT", "dump: the file to write, for its owner only (standard output)"},
 };
@@ -269,7 +269,7 @@ static int take_option(struct job *job, int option, const char *value) {
 	else if (option == OUTPUT)
 		job->output = value;
 	else if (option == BLOCKS && !read_percent(value, &job->percent))
-		return sl_cli_misuse(job->verb, "--blocks '%.64s': expected a share of the store, 1%% to 90%%", value);
+		return sl_cli_misuse(job->verb, "--blocks '%.64s': expected a share of the store, 1%% to 98%%", value);
 	else if (option == MEMORY &&
 	         (!sl_args_size(value, &job->bytes) || job->bytes < SL_ARENA_BYTES_MIN || job->bytes > SL_ARENA_BYTES_MAX))
 		return sl_cli_misuse(job->verb, "--memory '%.64s': expected a size, 1MiB to 256GiB", value);

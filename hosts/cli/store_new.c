@@ -23,7 +23,7 @@ int sl_store_new_begin(const struct sl_verb *verb, struct sl_store_new *made, co
 	if (sl_arena_format_like(memory, bytes, percent, like) != SLUICE_OK) {
 		sl_map_free(memory, bytes);
 		sl_part_drop(&made->part);
-		return sl_cli_fail(verb, "%s: a store takes 1 MiB to 256 GiB, of which 1%% to 90%% are for blocks", path);
+		return sl_cli_fail(verb, "%s: a store takes 1 MiB to 256 GiB, of which 1%% to 98%% are for blocks", path);
 	}
 	sl_arena_attach(&made->store, memory);
 	made->store.owner = OWNER;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SHARED_NAME_MAX = 200, BLOCKS_PERCENT_MAX = 90 };
+enum { SHARED_NAME_MAX = 200 };
 #define SHARED_PREFIX "/dev/shm/sluice-" /* where shm_open() puts "/sluice-NAME" */
 
 struct shared_path {
@@ -40,9 +40,9 @@ static sluice_err check_options(struct sl_opening *opening, const struct sluice_
 	if (options->file != NULL && options->shared != NULL)
 		return sl_opening_fail(opening, SLUICE_E_MISUSE, "a store is in a file or in shared memory, not in both");
 	if ((bytes != 0 && bytes < SL_ARENA_BYTES_MIN) || bytes > SL_ARENA_BYTES_MAX ||
-	    options->blocks_percent > BLOCKS_PERCENT_MAX)
+	    options->blocks_percent > SL_BLOCKS_PERCENT_MAX)
 		return sl_opening_fail(opening, SLUICE_E_RANGE,
-		                       "a store takes 1 MiB to 256 GiB of memory, of which 1 to 90 %% are for blocks");
+		                       "a store takes 1 MiB to 256 GiB of memory, of which 1 to 98 %% are for blocks");
 	if (options->mode > 0777)
 		return sl_opening_fail(opening, SLUICE_E_RANGE, "the permissions of a store are 0 to 0777");
 	if (options->shared != NULL && !shared_path_of(options->shared, path))

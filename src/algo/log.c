@@ -19,7 +19,7 @@
  * live ones lie within W of the last charge, so the distance to it restores them.
  *
  * A charge trims what has expired (galloping from the oldest: amortised O(1)) and appends. A full ring, a first charge
- * of another cost, or a ring three quarters empty asks the host for a block a quarter larger than the need, and the
+ * of another cost, or a ring three quarters empty asks the host for a block an eighth larger than the need, and the
  * live entries move there: amortised O(1), and nothing half-moved is ever seen, since the old block stays as it was.
  *
  * A process may die between any two stores, and leave the old state with a block half written:
@@ -267,7 +267,8 @@ static bool plan(const struct sl_log *log, uint32_t cost, uint64_t *entries) {
 	return true;
 }
 
-uint64_t sl_log_block_bytes(const struct sl_counter *counter, uint32_t cost) {
+/* An eighth more than the need; never more than the quota can fill: that many entries, and the one before the oldest. */
+uint64_t sl_log_block_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t cost) {
 	const struct sl_log *log = &counter->log;
 	uint32_t live = log->count - log->expired, capacity = log->capacity;
 	uint64_t entries, need = (uint64_t)live + !merges(log, live) + 1;
@@ -276,7 +277,7 @@ uint64_t sl_log_block_bytes(const struct sl_counter *counter, uint32_t cost) {
 	    (need > capacity / 4 || capacity <= 4 * ENTRIES_MIN))
 		return 0;
 	weighted = plan(log, cost, &entries);
-	entries += 1 + entries / 4;
+	entries = sl_max(entries + 1, sl_min(entries + 1 + entries / 8, (uint64_t)limit->quota + 1));
 	if (entries > ENTRIES_MAX)
 		return SL_BLOCK_TOO_LARGE;
 	return bytes_of(sl_max(entries, ENTRIES_MIN), log->width, weighted);

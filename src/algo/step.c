@@ -47,7 +47,7 @@ void sl_step_prefetch(const struct sluice_limit *limit, const struct sl_counter 
 
 uint64_t sl_step_block_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t cost) {
 	if (limit->algorithm == SLUICE_SLIDING_LOG)
-		return sl_log_block_bytes(counter, cost);
+		return sl_log_block_bytes(limit, counter, cost);
 	return limit->algorithm == SLUICE_SLIDING_BUCKETS ? sl_subs_block_bytes(limit, counter) : 0;
 }
 

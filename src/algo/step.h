@@ -136,7 +136,7 @@ void sl_subs_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, u
                   struct sluice_decision *);
 void sl_log_prefetch(const struct sluice_limit *, const struct sl_counter *);
 void sl_subs_prefetch(const struct sluice_limit *, const struct sl_counter *);
-uint64_t sl_log_block_bytes(const struct sl_counter *, uint32_t);
+uint64_t sl_log_block_bytes(const struct sluice_limit *, const struct sl_counter *, uint32_t);
 uint64_t sl_subs_block_bytes(const struct sluice_limit *, const struct sl_counter *);
 void sl_log_write(struct sl_counter *, uint32_t, void *, uint64_t);
 void sl_subs_write(const struct sluice_limit *, struct sl_counter *, uint32_t, void *);

@@ -48,7 +48,7 @@ sl_reader sl_conf_listen;
 sl_reader sl_conf_path;
 /* The name of shared memory, 1..200 of [A-Za-z0-9._-], into a const char *. */
 sl_reader sl_conf_shared;
-/* `50%`, 1..90, into a uint32_t: the share of a store that is for blocks. */
+/* `50%`, 1..98, into a uint32_t: the share of a store that is for blocks. */
 sl_reader sl_conf_percent;
 
 /* `10.0.0.0/8`; false where it is none, which is reported. */

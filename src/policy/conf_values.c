@@ -6,7 +6,7 @@
 enum {
 	UNIX_PATH_BYTES_MAX = 107, /* of sun_path, without its NUL */
 	SHARED_NAME_BYTES_MAX = 200,
-	BLOCKS_PERCENT_MAX = 90,
+	BLOCKS_PERCENT_MAX = 98,
 };
 
 void sl_conf_bool(struct sl_conf *conf, const struct sl_node *node, void *into) {

@@ -47,7 +47,7 @@ static void format(struct sl_header *header, uint64_t bytes, uint32_t blocks_per
 
 static bool size_is_possible(uint64_t bytes, uint32_t blocks_percent) {
 	return bytes >= SL_ARENA_BYTES_MIN && bytes <= SL_ARENA_BYTES_MAX && bytes % SL_PAGE_BYTES == 0 &&
-	       blocks_percent >= 1 && blocks_percent <= 90;
+	       blocks_percent >= 1 && blocks_percent <= SL_BLOCKS_PERCENT_MAX;
 }
 
 sluice_err sl_arena_format(void *memory, uint64_t bytes, uint32_t blocks_percent, const uint64_t secret[2],

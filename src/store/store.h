@@ -14,6 +14,7 @@
 enum {
 	SL_ARENA_BYTES_MIN = 1024 * 1024,
 	SL_BLOCKS_PERCENT_DEFAULT = 50,
+	SL_BLOCKS_PERCENT_MAX = 98,
 };
 #define SL_ARENA_BYTES_MAX ((uint64_t)256 << 30)
 
@@ -41,7 +42,7 @@ struct sluice_store {
 /* ---- the arena (arena.c) --------------------------------------------------------------------------------------- */
 
 /* Formats `bytes` of zeroed memory (page-aligned, a multiple of a page) as an empty arena.
- *  blocks_percent  share for blocks, 1..90
+ *  blocks_percent  share for blocks, 1..98
  *  secret          16 random bytes
  *  wall_ns         noted for people
  * Returns SLUICE_OK or SLUICE_E_RANGE for a size out of SL_ARENA_BYTES_MIN..MAX. O(1) but for the block map. */

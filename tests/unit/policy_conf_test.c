@@ -149,7 +149,7 @@ static void test_stores(void **state) {
 		{"store: {file: counters}", "counters", NULL, 0},
 		{"store: {shared: a}", NULL, "a", 0},
 		{"store: {shared: web_1.Counters-2, blocks: 1%}", NULL, "web_1.Counters-2", 1},
-		{"store: {blocks: '90%'}", NULL, NULL, 90},
+		{"store: {blocks: '98%'}", NULL, NULL, 98},
 		{"store:\n  blocks: 50%\n  file: 'shared:a'\n", "shared:a", NULL, 50},
 	};
 	(void)state;
@@ -513,9 +513,9 @@ static void test_values(void **state) {
 		{"store: {shared: ''}\n", {{1, 17, "expected the name of shared memory, 1 to 200 letters"}}},
 		{"store: {shared: ab/c}\n", {{1, 19, "1 to 200 letters, digits, dots, _ and -, found 'ab/c'"}}},
 		{"store: {shared: [a]}\n", {{1, 17, "expected the name of shared memory, found a list"}}},
-		{"store: {blocks: 50}\n", {{1, 17, "expected a share of the store, 1% to 90%, found '50'"}}},
+		{"store: {blocks: 50}\n", {{1, 17, "expected a share of the store, 1% to 98%, found '50'"}}},
 		{"store: {blocks: 0%}\n", {{1, 17, "expected a share of the store"}}},
-		{"store: {blocks: 91%}\n", {{1, 17, "expected a share of the store, 1% to 90%, found '91%'"}}},
+		{"store: {blocks: 99%}\n", {{1, 17, "expected a share of the store, 1% to 98%, found '99%'"}}},
 		{"store: {blocks: 1.5%}\n", {{1, 17, "expected a share of the store"}}},
 		{"store: {blocks: '%'}\n", {{1, 17, "expected a share of the store"}}},
 		{"store: {blocks: }\n", {{1, 17, "expected a share, such as 50%, found nothing"}}},

@@ -174,6 +174,37 @@ static void test_closing_a_handle_keeps_the_row(void **state) {
 	sluice_store_close(store);
 }
 
+static void comes_second(struct home_paths *paths) {
+	struct sluice_store *store;
+	struct sluice_store_stats stats;
+	CHILD_ASSERT(sluice_store_open(&store, &(struct sluice_store_options){.file = paths->file}, NULL) == SLUICE_OK);
+	sluice_store_stats(store, &stats);
+	CHILD_ASSERT(stats.processes == 2 && stats.repairs == 1);
+	sluice_store_close(store);
+}
+
+/* Only who finds nobody makes a store whole: locks of the living are not theirs to break. */
+static void test_a_store_in_use_is_not_repaired(void **state) {
+	struct home_paths *paths = *state;
+	struct talk talk = talk_open();
+	struct sluice_store *store;
+	int status;
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) { /* before this process has it open: it is to open it as a stranger */
+		(void)hear(talk.to_child[0]);
+		comes_second(paths);
+		_exit(0);
+	}
+	sluice_store_close(open_mebibyte(paths));
+	store = open_mebibyte(paths);
+	say(talk.to_child[1], 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	talk_close(&talk);
+	sluice_store_close(store);
+}
+
 /* The first process of a namespace of its own: neither side has a number for the other. */
 static void in_a_pid_namespace(struct home_paths *paths) {
 	struct sluice_store *store;
@@ -230,6 +261,41 @@ static void test_guard_is_freed_by_death(void **state) {
 	assert_int_equal(close(fd), 0);
 	assert_int_equal(sl_guard_take(fd, 0), EBADF);
 	talk_close(&talk);
+}
+
+/* Whoever fails to make a new store removes its file again. One who waited for it begins anew: it must not end in a file
+ * that no path leads to. */
+static void test_file_removed_under_one_who_waits(void **state) {
+	struct home_paths *paths = *state;
+	struct sluice_store *store;
+	int fd, status;
+	pid_t child;
+	write_file(paths->file, "", 0);
+	fd = open(paths->file, O_RDWR);
+	assert_int_equal(sl_guard_take(fd, 0), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		CHILD_ASSERT(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0 && raise(SIGSTOP) == 0);
+		store = open_mebibyte(paths);
+		CHILD_ASSERT(remaining_after(store, "5/1h", "a") == 4);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	for (int i = 0; i < 100; i++) { /* by then it asks for the guard again and again */
+		assert_int_equal(ptrace(PTRACE_SYSCALL, child, NULL, NULL), 0);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_true(WIFSTOPPED(status));
+	}
+	assert_int_equal(unlink(paths->file), 0);
+	sl_guard_release(fd);
+	assert_int_equal(ptrace(PTRACE_CONT, child, NULL, NULL), 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	store = open_or_fail(&(struct sluice_store_options){.file = paths->file, .existing = true});
+	assert_int_equal(remaining_after(store, "5/1h", "a"), 3);
+	sluice_store_close(store);
+	assert_int_equal(close(fd), 0);
 }
 
 /* ---- rows used up ---------------------------------------------------------------------------------------------- */
@@ -448,32 +514,39 @@ static void test_killed_while_opening(void **state) {
 
 /* ---- containers ------------------------------------------------------------------------------------------------ */
 
-/* A time namespace has moved CLOCK_BOOTTIME by a day; the store's clock has not moved. */
+/* In a time namespace that has moved CLOCK_BOOTTIME by a day, runs this program on two stores: one that is open outside,
+ * and one that is made there. Neither clock has moved. */
 static void in_a_time_namespace(struct home_paths *paths) {
 	const char *moved = "boottime 86400 500\n";
-	sluice_ns before = sluice_store_now(open_mebibyte(paths)), raw = sl_clock_boottime(), now;
-	struct sluice_store *store;
+	sluice_ns before = sluice_store_now(open_mebibyte(paths)), raw = sl_clock_boottime();
 	int fd, status;
-	pid_t child;
 	if (unshare(CLONE_NEWTIME) != 0 || (fd = open("/proc/self/timens_offsets", O_WRONLY)) < 0)
 		_exit(IN_CHILD_SKIPPED);
 	CHILD_ASSERT(write(fd, moved, strlen(moved)) == (ssize_t)strlen(moved));
-	child = fork();
-	if (child == 0) {
-		CHILD_ASSERT(sl_clock_boottime() > raw + (sluice_ns)86400 * 1000000000);
-		/* not the one that was inherited from outside, but one opened here, as a program of a container would */
-		CHILD_ASSERT(execl("/proc/self/exe", "process_test", paths->file, NULL) == 0);
+	for (int i = 0; i < 2; i++) {
+		char *file = i == 0 ? paths->file : paths->other;
+		char *arguments[] = {"process_test", file, NULL};
+		struct sluice_store *store;
+		sluice_ns there, now;
+		pid_t child = fork();
+		if (child == 0) {
+			CHILD_ASSERT(sl_clock_boottime() > raw + (sluice_ns)86400 * 1000000000);
+			CHILD_ASSERT(execv("/proc/self/exe", arguments) == 0); /* as a program of a container: it inherits none */
+		}
+		CHILD_ASSERT(waitpid(child, &status, 0) == child && status == 0);
+		/* this process stays outside, but is told the offsets that its children are to have */
+		CHILD_ASSERT(setns(open("/proc/1/ns/time", O_RDONLY), CLONE_NEWTIME) == 0 || i == 0);
+		CHILD_ASSERT(sluice_store_open(&store, &(struct sluice_store_options){.file = file}, NULL) == SLUICE_OK);
+		there = store->processes->rows[SL_PROCESSES - 1].since_ns;
+		now = sluice_store_now(store);
+		CHILD_ASSERT(before <= there && there <= now && now < before + (sluice_ns)600 * 1000000000);
 	}
-	CHILD_ASSERT(waitpid(child, &status, 0) == child && status == 0);
-	CHILD_ASSERT(sluice_store_open(&store, &(struct sluice_store_options){.file = paths->file}, NULL) == SLUICE_OK);
-	memcpy(&now, &store->processes->rows[SL_PROCESSES - 1].since_ns, sizeof now);
-	CHILD_ASSERT(now >= before && now < before + (sluice_ns)600 * 1000000000);
 }
 
 /* The program in the namespace: leaves what it reads where the other finds it, in a row that nobody holds. */
 static int tell_the_time(const char *file) {
 	struct sluice_store *store;
-	if (sluice_store_open(&store, &(struct sluice_store_options){.file = file, .existing = true}, NULL) != SLUICE_OK)
+	if (sluice_store_open(&store, &(struct sluice_store_options){.file = file, .memory_bytes = MIB}, NULL) != SLUICE_OK)
 		return 1;
 	store->processes->rows[SL_PROCESSES - 1].since_ns = sluice_store_now(store);
 	sluice_store_close(store);
@@ -600,8 +673,10 @@ int main(int count, char **arguments) {
 		ENTRY(test_a_stopped_owner_lives),
 		ENTRY(test_generations_rise_and_wrap),
 		ENTRY(test_closing_a_handle_keeps_the_row),
+		ENTRY(test_a_store_in_use_is_not_repaired),
 		ENTRY(test_pid_namespaces),
 		ENTRY(test_guard_is_freed_by_death),
+		ENTRY(test_file_removed_under_one_who_waits),
 		ENTRY(test_rows_used_up),
 		ENTRY(test_forks_share_a_limit),
 		ENTRY(test_private_store_after_fork),

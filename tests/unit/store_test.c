@@ -62,7 +62,7 @@ static void sizes_out_of_range_are_refused(void **state) {
 	assert_int_equal(sl_arena_format(f->memory, SL_ARENA_BYTES_MIN + 1, 50, secret, 0), SLUICE_E_RANGE);
 	assert_int_equal(sl_arena_format(f->memory, SL_ARENA_BYTES_MAX + SL_PAGE_BYTES, 50, secret, 0), SLUICE_E_RANGE);
 	assert_int_equal(sl_arena_format(f->memory, ARENA, 0, secret, 0), SLUICE_E_RANGE);
-	assert_int_equal(sl_arena_format(f->memory, ARENA, 91, secret, 0), SLUICE_E_RANGE);
+	assert_int_equal(sl_arena_format(f->memory, ARENA, 99, secret, 0), SLUICE_E_RANGE);
 	assert_null(sl_store_verify(&f->store));
 }
 
