@@ -20,6 +20,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -36,6 +37,8 @@ enum {
 	RUNS = 5,
 	RATIO_MAX = 10, /* of the percentiles; 3 is the goal, but other load on the machine is measured with it */
 	RATIO_EVICTED_MAX = 40,
+	TIMES = 30,
+	AHEAD_MS_MAX = 100,
 	ALARM_S = 600,
 };
 #define WINDOW_NS (3600 * ARENA_S)
@@ -212,6 +215,44 @@ static void denied_keys_stay_denied(void **state) {
 	alarm(0);
 }
 
+/* ---- one key, again and again ------------------------------------------------------------------------------------ */
+
+/* Evicted and back again at one instant: what is remembered is rounded to later, and must not add up. */
+static void coming_and_going_moves_nobody_ahead(void **state) {
+	static const char *const notations[] = {"sliding-log 1000/1m", "sliding-buckets 1000/1m precision 1s"};
+	struct sluice_limit heavy = arena_limit("sliding-window 1000/1m");
+	void *memory = arena_map();
+	(void)state;
+	for (uint32_t k = 0; k < sizeof notations / sizeof *notations; k++) {
+		struct sluice_limit limit = arena_limit(notations[k]);
+		struct sluice_store store;
+		struct sluice_decision decision;
+		uint32_t times = 0;
+		arena_format(memory, dice_seed());
+		arena_attach(&store, memory, ARENA_VICTIM);
+		struct sl_place place = arena_place(&store, &limit, "one");
+		assert_int_equal(arena_call(&store, SLUICE_CHARGE, &limit, "one", 1, ARENA_START_NS, NULL), SLUICE_OK);
+		for (uint32_t i = 0; times < TIMES; i++) {
+			char key[24];
+			snprintf(key, sizeof key, "heavy:%" PRIu32, i);
+			struct sl_place other = arena_place(&store, &heavy, key);
+			if (arena_page(&store, &other) != arena_page(&store, &place))
+				continue;
+			assert_int_equal(arena_call(&store, SLUICE_CHARGE, &heavy, key, 900, ARENA_START_NS, NULL), SLUICE_OK);
+			if (sl_slot_find(&place) != NULL)
+				continue;
+			assert_int_equal(arena_call(&store, SLUICE_CHARGE, &limit, "one", 1, ARENA_START_NS, NULL), SLUICE_OK);
+			times++;
+		}
+		sluice_ns free_at = ARENA_START_NS + limit.window_ns + limit.precision_ns + AHEAD_MS_MAX * ARENA_MS;
+		assert_int_equal(arena_call(&store, SLUICE_PEEK, &limit, "one", 1, free_at, &decision), SLUICE_OK);
+		if (decision.remaining != decision.quota)
+			fail_msg("%s: after %d times %" PRIu64 " are still used a window later, for %" PRIu64 " ms", notations[k],
+			         TIMES, decision.quota - decision.remaining, decision.reset_after_ns / ARENA_MS);
+	}
+	munmap(memory, ARENA_BYTES);
+}
+
 /* ---- what others notice ------------------------------------------------------------------------------------------ */
 
 struct beside {
@@ -304,6 +345,7 @@ static void others_who_use_little_are_served(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(denied_keys_stay_denied),
+		cmocka_unit_test(coming_and_going_moves_nobody_ahead),
 		cmocka_unit_test(others_are_served),
 		cmocka_unit_test(others_who_use_little_are_served),
 	};
