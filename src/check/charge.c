@@ -7,7 +7,7 @@
  *             become true together */
 #include "check/member.h"
 
-enum { ROOM_TRIES = 16 };
+enum { ROOM_TRIES = 64 };
 
 static void hold_all(const struct member *members, uint32_t count, struct sl_hold *hold) {
 	hold->count = 0;

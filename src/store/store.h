@@ -260,7 +260,8 @@ static inline bool sl_hold_has(const struct sl_hold *hold, const struct sl_slot 
 }
 
 /* Makes room for a block of so many bytes (room.c): frees the owners of neighbouring blocks, expired ones or else the
- * least used that a search met. Returns whether anything was freed. For a caller to whom sl_blocks_take() has said no; no
+ * least used that a search met. Returns whether there was anybody who could go; others may have been quicker to take
+ * the room, or to lock those owners. For a caller to whom sl_blocks_take() has said no; no
  * change of blocks is open. */
 bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_hold *hold);
 
