@@ -211,13 +211,15 @@ static bool file_is_zero(int fd, uint64_t from, uint64_t to) {
 	return true;
 }
 
-/* See above. Formatting writes no pages, which are at least a twentieth of the arena; the first MiB must do. */
+/* See above. Formatting writes nothing between the blocks' control and their map, and the header, which says where that
+ * is, before it; the first MiB must do. */
 static bool was_never_finished(int fd, const struct sl_header *header, uint64_t file_bytes) {
+	uint64_t zero_to =
+		header->map_offset != 0 ? sl_min(header->map_offset, NEVER_FINISHED_BYTES) : NEVER_FINISHED_BYTES;
 	return header->magic == 0 && (header->version == 0 || header->version == SL_ARENA_VERSION) &&
 	       (header->header_bytes == 0 || header->header_bytes == sizeof *header) &&
 	       (header->arena_bytes == 0 || header->arena_bytes == file_bytes) &&
-	       file_is_zero(fd, sizeof *header, SL_BLOCKS_CONTROL_OFFSET) &&
-	       file_is_zero(fd, SL_PAGES_OFFSET, SL_PAGES_OFFSET + sl_min(file_bytes / 20, NEVER_FINISHED_BYTES));
+	       file_is_zero(fd, sizeof *header, SL_BLOCKS_CONTROL_OFFSET) && file_is_zero(fd, SL_PAGES_OFFSET, zero_to);
 }
 
 static sluice_err format_file(const struct sl_home *home, const struct sl_opening *opening, void *memory,
