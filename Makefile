@@ -203,7 +203,7 @@ install: all ## into DESTDIR/PREFIX (/usr/local): program, header, libraries, sl
 	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libsluice.so
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LIB_LIBS)|' sluice.pc.in \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/sluice.pc
-	install -m 644 LICENSE README.md CHANGELOG.md docs/limits.md docs/operations.md docs/format.md $(DESTDIR)$(PREFIX)/share/doc/sluice/
+	install -m 644 LICENSE README.md CHANGELOG.md $(wildcard docs/*.md) $(DESTDIR)$(PREFIX)/share/doc/sluice/
 	install -m 644 $(wildcard examples/*.c examples/*.yaml) $(DESTDIR)$(PREFIX)/share/doc/sluice/examples/
 
 .PHONY: clean

@@ -84,7 +84,8 @@ static int check_header(struct loader *loader, const uint64_t words[SL_DUMP_WORD
 	if (words[SL_DUMP_AT_TOP_BITS] > SL_HASH_TOP_BITS_MAX)
 		return refuse(loader, 8 * SL_DUMP_AT_TOP_BITS, "no store keeps its hashes so");
 	if (words[SL_DUMP_AT_BYTES] % SL_PAGE_BYTES != 0 || words[SL_DUMP_AT_BYTES] < SL_ARENA_BYTES_MIN ||
-	    words[SL_DUMP_AT_BYTES] > SL_ARENA_BYTES_MAX || words[SL_DUMP_AT_PERCENT] < 1 || words[SL_DUMP_AT_PERCENT] > SL_BLOCKS_PERCENT_MAX)
+	    words[SL_DUMP_AT_BYTES] > SL_ARENA_BYTES_MAX || words[SL_DUMP_AT_PERCENT] < 1 ||
+	    words[SL_DUMP_AT_PERCENT] > SL_BLOCKS_PERCENT_MAX)
 		return refuse(loader, 8 * SL_DUMP_AT_BYTES, "no store has that size");
 	return SL_GO_ON;
 }

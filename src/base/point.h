@@ -4,7 +4,8 @@
 #define SL_POINT_H
 
 #ifdef SL_POINTS
-void sl_point(void); /* the test's */
+/* The test's: called at each point; may not return. */
+void sl_point(void);
 #define SL_POINT() sl_point()
 #else
 #define SL_POINT() ((void)0)

@@ -92,7 +92,7 @@ static sluice_err open_blocks(struct sluice_store *store, const struct sluice_ca
 
 /* Charges into the block that was taken, and lets go of the one before; within the change. */
 static void publish_moved(struct sluice_store *store, struct member *m, const struct sluice_call *call) {
-	uint64_t *state = sl_slot_state(m->slot), bytes = sl_block_bytes(store, m->block);
+	uint64_t bytes = sl_block_bytes(store, m->block);
 	uint32_t old = m->remembered ? 0 : (uint32_t)m->counter.state.w[1];
 	void *block = sl_block_memory(store, m->block);
 	if (m->remembered) {
@@ -104,8 +104,7 @@ static void publish_moved(struct sluice_store *store, struct member *m, const st
 	}
 	m->counter.state.w[1] = m->counter.state.w[1] >> 32 << 32 | m->block;
 	sl_block_own(store, m->block, m->slot);
-	sl_blocks_save(store, &state[0]);
-	sl_blocks_save(store, &state[1]);
+	sl_blocks_save_slot(store, m->slot);
 	member_publish_state(m);
 	if (old != 0)
 		sl_blocks_free(store, old);
@@ -146,8 +145,8 @@ sluice_err members_charge(struct sluice_store *store, const struct sluice_call *
 	return SLUICE_OK;
 }
 
-/* What the sketch knows can't be taken out of it, since others may share it: a counter that has been charged nothing, and
- * lives as long as that, stands before it. */
+/* What the sketch knows can't be taken out of it, since others may share it: a counter that has been charged nothing,
+ * and lives as long as that, stands before it. */
 static void hide_from_sketch(struct sluice_store *store, struct member *m, sluice_ns now) {
 	const struct sl_hold hold = {.count = 0};
 	const uint64_t state[2] = {now >> SL_COARSE_SHIFT << SL_COARSE_SHIFT, 0};

@@ -6,8 +6,8 @@
  *   lock     the homes in address order, each once: whatever order callers name their limits in, no two wait for each
  *            other in a circle
  *   step     on copies of the states, as if all will be charged
- *   charge   if all enforced limits admit (charge.c): slots for new counters and longer blocks for logs, which may fail;
- *            then publish, which cannot
+ *   charge   if all enforced limits admit (charge.c): slots for new counters and longer blocks for logs, which may
+ *            fail; then publish, which cannot
  *   unlock
  *
  * A denial and a peek stop after `step` and have written nothing but the lock words, which end as they began.

@@ -59,6 +59,8 @@ void member_step_remembered(const struct sluice_store *store, struct member *m, 
 /* Makes the counter of a remembered member anew, in its block if it keeps one; then it can be stepped and written. */
 void member_assume(struct member *m, void *block, uint64_t block_bytes);
 
+/* Decides a member on a copy of its counter, or on what the sketch knows of one; with `charge`, the copy comes back
+ * charged where the algorithm keeps no block. */
 static inline void member_step(const struct sluice_store *store, struct member *m, sluice_ns now, uint64_t cost,
                                bool charge, struct sluice_decision *decision) {
 	m->remembered = false;
@@ -70,6 +72,7 @@ static inline void member_step(const struct sluice_store *store, struct member *
 	sl_step(m->limit, &m->counter, now, cost, charge, decision);
 }
 
+/* Publishes the state that a member's copy has now, with the use and lifetime that its decision says. */
 static inline void member_publish_state(struct member *m) {
 	uint64_t marks =
 		__builtin_expect(m->remembered, 0) ? sl_marks_start(true, m->use) : sl_tag_marks(sl_slot_tag(m->slot));

@@ -14,25 +14,25 @@ enum {
 
 /* Settings of the server; strings are NUL-ended, NULL where the file does not say. */
 struct sl_settings {
-	const char *listen_resp;    /* "127.0.0.1:7379", "[::1]:7379" or "unix:/path"; has the default when absent */
-	const char *listen_http;    /* "127.0.0.1:7380" */
-	const char *listen_grpc;    /* NULL unless written; no door serves it yet */
-	uint64_t memory_bytes;      /* 256 MiB unless written: what a new store gets */
-	bool memory_given;          /* written: then a store that exists must have just that size */
-	const char *store_file;     /* path; NULL unless written, and then store_shared is NULL */
-	const char *store_shared;   /* name of shared memory; NULL unless written */
-	uint32_t blocks_percent;    /* share of a new store for logs and sub-buckets; 0 unless written */
-	uint32_t threads;           /* 0: one a core */
-	bool client_time;           /* may clients set the instant (AT)? */
-	uint32_t ipv6_prefix;       /* 1..128, default 64 */
+	const char *listen_resp;  /* "127.0.0.1:7379", "[::1]:7379" or "unix:/path"; has the default when absent */
+	const char *listen_http;  /* "127.0.0.1:7380" */
+	const char *listen_grpc;  /* NULL unless written; no door serves it yet */
+	uint64_t memory_bytes;    /* 256 MiB unless written: what a new store gets */
+	bool memory_given;        /* written: then a store that exists must have just that size */
+	const char *store_file;   /* path; NULL unless written, and then store_shared is NULL */
+	const char *store_shared; /* name of shared memory; NULL unless written */
+	uint32_t blocks_percent;  /* share of a new store for logs and sub-buckets; 0 unless written */
+	uint32_t threads;         /* 0: one a core */
+	bool client_time;         /* may clients set the instant (AT)? */
+	uint32_t ipv6_prefix;     /* 1..128, default 64 */
 };
 
 /* One limit as the file has it. */
 struct sl_policy_limit {
 	const char *name;
-	struct sluice_limit limit;  /* the limit without overrides */
-	const char *key_text;       /* the key, such as "user | ip, path"; "" where all requests share one counter */
-	const char *when_text;      /* the conditions as one line of JSON, "{}" where there are none */
+	struct sluice_limit limit; /* the limit without overrides */
+	const char *key_text;      /* the key, such as "user | ip, path"; "" where all requests share one counter */
+	const char *when_text;     /* the conditions as one line of JSON, "{}" where there are none */
 	uint32_t override_count;
 	bool observe;
 	bool deny_on_error;

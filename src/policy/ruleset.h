@@ -15,7 +15,7 @@ enum {
 	SL_CONDITIONS_MAX = 16,  /* of one `when` */
 	SL_CHOICES_MAX = 8,      /* fallbacks of one part of a key */
 	SL_PROXIES_MAX = 1024,
-	SL_NAME_SLOTS = 1024,    /* of the table of names; a power of two, four times SL_ATTRIBUTES_MAX */
+	SL_NAME_SLOTS = 1024, /* of the table of names; a power of two, four times SL_ATTRIBUTES_MAX */
 	SL_NAME_NONE = UINT16_MAX,
 };
 

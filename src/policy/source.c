@@ -36,8 +36,8 @@ size_t sl_source_characters(const char *text, size_t bytes) {
 static bool is_printable(uint32_t code) {
 	if (code < 0x20)
 		return code == '\t' || code == '\n' || code == '\r';
-	return code != 0x7f && (code < 0x80 || code == 0x85 || (code >= 0xa0 && code < 0xfffe && code != 0xfeff) ||
-	                        code >= 0x10000);
+	return code != 0x7f &&
+	       (code < 0x80 || code == 0x85 || (code >= 0xa0 && code < 0xfffe && code != 0xfeff) || code >= 0x10000);
 }
 
 static bool is_utf16(struct sluice_bytes yaml) {

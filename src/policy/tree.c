@@ -130,8 +130,7 @@ static enum step take_event(struct builder *in, const yaml_event_t *event) {
 		             event->data.sequence_start.tag);
 		return take_open(in, SL_NODE_LIST, event->start_mark);
 	case YAML_MAPPING_START_EVENT:
-		refuse_marks(in, place_of(event->start_mark), event->data.mapping_start.anchor,
-		             event->data.mapping_start.tag);
+		refuse_marks(in, place_of(event->start_mark), event->data.mapping_start.anchor, event->data.mapping_start.tag);
 		return take_open(in, SL_NODE_MAP, event->start_mark);
 	case YAML_SEQUENCE_END_EVENT:
 	case YAML_MAPPING_END_EVENT:
@@ -197,8 +196,7 @@ struct sl_place sl_node_place(const struct sl_node *node, size_t offset) {
 bool sl_node_is_null(const struct sl_node *node) {
 	if (node->kind != SL_NODE_TEXT || !node->plain)
 		return false;
-	return node->text.len == 0 || sl_bytes_equal(node->text, sl_str("~")) ||
-	       sl_bytes_equal_nocase(node->text, "null");
+	return node->text.len == 0 || sl_bytes_equal(node->text, sl_str("~")) || sl_bytes_equal_nocase(node->text, "null");
 }
 
 const struct sl_node *sl_map_first(const struct sl_node *map) {

@@ -6,7 +6,7 @@
 #include "policy/report.h"
 
 enum {
-	SL_TREE_DEPTH_MAX = 16,        /* lists and mappings inside one another; a policy needs 7 */
+	SL_TREE_DEPTH_MAX = 16, /* lists and mappings inside one another; a policy needs 7 */
 	SL_TREE_NODES_MAX = 1024 * 1024,
 };
 
@@ -18,18 +18,18 @@ enum sl_node_kind {
 };
 
 struct sl_node {
-	uint8_t kind;        /* enum sl_node_kind */
-	bool plain;          /* text without quotes */
-	bool verbatim;       /* text that stands in the file as it is, on one line, so that columns inside it are known */
-	bool cut;            /* the file broke off inside: what is missing says nothing */
+	uint8_t kind;  /* enum sl_node_kind */
+	bool plain;    /* text without quotes */
+	bool verbatim; /* text that stands in the file as it is, on one line, so that columns inside it are known */
+	bool cut;      /* the file broke off inside: what is missing says nothing */
 	struct sl_place place;
-	uint32_t count;             /* children of a list; keys and values of a mapping */
-	struct sluice_bytes text;   /* NUL-ended */
+	uint32_t count;               /* children of a list; keys and values of a mapping */
+	struct sluice_bytes text;     /* NUL-ended */
 	struct sl_node *first, *next; /* first child; next child of the same parent. In a mapping: key, value, key, value */
 };
 
 struct sl_tree {
-	struct sl_pool pool; /* owns every node and text */
+	struct sl_pool pool;        /* owns every node and text */
 	const struct sl_node *root; /* NULL: the file holds nothing */
 };
 

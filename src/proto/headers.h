@@ -6,7 +6,7 @@
 
 /* One limit of a decision, as the headers name it. Everything is borrowed. */
 struct sl_headers_limit {
-	struct sluice_bytes name;               /* of the policy's limit; the canonical text where it has none */
+	struct sluice_bytes name; /* of the policy's limit; the canonical text where it has none */
 	const struct sluice_limit *limit;
 	const struct sluice_decision *decision; /* its own, made with want_next */
 	bool observed;                          /* told to nobody */

@@ -3,9 +3,7 @@
 #include "proto/http.h"
 
 static int hex_digit(char c) {
-	return c >= '0' && c <= '9'                   ? c - '0'
-	       : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
-	                                              : -1;
+	return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
 }
 
 ptrdiff_t sl_http_decode(struct sluice_bytes text, bool plus, char *out) {

@@ -18,23 +18,53 @@
 enum { NAMES_MAX = 16 };
 
 static const char *const time_names[NAMES_MAX] = {
-	"time", "timestamp", "ts", "@timestamp", "time_iso8601", "time_local", "msec", "date", "datetime", "start_time",
-	"StartUTC", "startTime",
+	"time", "timestamp", "ts",       "@timestamp", "time_iso8601", "time_local",
+	"msec", "date",      "datetime", "start_time", "StartUTC",     "startTime",
 };
 static const char *const ip_names[NAMES_MAX] = {
-	"client_ip", "request.client_ip", "ip", "remote_ip", "request.remote_ip", "remote_addr", "request.remote_addr",
-	"clientip", "clientIp", "client.ip", "source.ip", "ClientHost", "httpRequest.remoteIp", "remoteAddr", "remote_host",
+	"client_ip",
+	"request.client_ip",
+	"ip",
+	"remote_ip",
+	"request.remote_ip",
+	"remote_addr",
+	"request.remote_addr",
+	"clientip",
+	"clientIp",
+	"client.ip",
+	"source.ip",
+	"ClientHost",
+	"httpRequest.remoteIp",
+	"remoteAddr",
+	"remote_host",
 	"client",
 };
 static const char *const key_names[NAMES_MAX] = {"key"};
 static const char *const request_names[NAMES_MAX] = {"request", "request_line"};
 static const char *const method_names[NAMES_MAX] = {
-	"method", "request_method", "request.method", "verb", "http.request.method", "RequestMethod", "requestMethod",
+	"method",
+	"request_method",
+	"request.method",
+	"verb",
+	"http.request.method",
+	"RequestMethod",
+	"requestMethod",
 	"httpRequest.requestMethod",
 };
 static const char *const path_names[NAMES_MAX] = {
-	"path", "uri", "request_uri", "request.uri", "request.path", "url", "request.url", "request_path", "url.path",
-	"url.original", "RequestPath", "requestUrl", "httpRequest.requestUrl",
+	"path",
+	"uri",
+	"request_uri",
+	"request.uri",
+	"request.path",
+	"url",
+	"request.url",
+	"request_path",
+	"url.path",
+	"url.original",
+	"RequestPath",
+	"requestUrl",
+	"httpRequest.requestUrl",
 };
 static const char *const host_names[NAMES_MAX] = {
 	"host", "http_host", "request.host", "vhost", "server_name", "authority", "url.domain", "RequestHost",
@@ -43,7 +73,8 @@ static const char *const user_names[NAMES_MAX] = {
 	"user", "remote_user", "user_id", "username", "user.name", "user.id", "ClientUsername", "userId",
 };
 static const char *const status_names[NAMES_MAX] = {
-	"status", "status_code", "statusCode", "response.status", "response_code", "http.response.status_code",
+	"status",           "status_code",        "statusCode",
+	"response.status",  "response_code",      "http.response.status_code",
 	"DownstreamStatus", "httpRequest.status",
 };
 

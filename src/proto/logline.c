@@ -201,8 +201,7 @@ void sl_logline_request(struct sluice_bytes text, struct sl_logline *out) {
 
 /* Finds "[time]" before the request. A user's name may hold brackets, even a time in them; a quote in it is escaped,
  * so nothing but the real one stands before ` "`. Where none does, the first one is taken, for the error. */
-static bool find_time(struct walk *walk, struct sl_logline *out, struct sluice_error *error,
-                      const char **bracket) {
+static bool find_time(struct walk *walk, struct sl_logline *out, struct sluice_error *error, const char **bracket) {
 	const char *first_bracket = NULL;
 	bool found = false;
 	for (const char *at = walk->start; (at = memchr(at, '[', (size_t)(walk->end - at))) != NULL; at++) {

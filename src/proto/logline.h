@@ -34,7 +34,7 @@ enum sl_log_format {
 struct sl_logline {
 	enum sl_log_format format; /* what it was read as; never SL_LOG_AUTO */
 	sluice_ns time;
-	uint32_t cost; /* 1 where none is said */
+	uint32_t cost;              /* 1 where none is said */
 	struct sluice_bytes key;    /* ops: 1..SLUICE_KEY_BYTES_MAX bytes; JSON: its field "key", if any */
 	struct sluice_bytes ip;     /* as written: an address, with or without a port, or a name */
 	struct sluice_bytes method; /* 1..32 token characters */

@@ -18,10 +18,10 @@ enum {
 
 /* One request, as sl_resp_parse() found it. About 80 KiB: one a worker, not one a connection. */
 struct sl_resp_request {
-	uint32_t count;    /* of args; 0: an empty request (`\r\n`, `*0\r\n`), to be passed over in silence */
-	bool is_inline;    /* the arguments lie in `unquoted`, until the next parse */
-	size_t need;       /* of an unfinished request: bytes that it takes at least, more than there were */
-	char error[96];    /* of a bad one: the text after "-ERR ", NUL-ended */
+	uint32_t count; /* of args; 0: an empty request (`\r\n`, `*0\r\n`), to be passed over in silence */
+	bool is_inline; /* the arguments lie in `unquoted`, until the next parse */
+	size_t need;    /* of an unfinished request: bytes that it takes at least, more than there were */
+	char error[96]; /* of a bad one: the text after "-ERR ", NUL-ended */
 	struct sluice_bytes args[SL_RESP_ARGS_MAX];
 	char unquoted[SL_RESP_INLINE_BYTES_MAX];
 };

@@ -26,9 +26,12 @@ static uint32_t top_bits_for(uint64_t page_count) {
 	return (uint32_t)sl_min(63 - (unsigned)__builtin_clzll(page_count), SL_HASH_TOP_BITS_MAX);
 }
 
+/* Of what stands between the magic number, which is written after it, and the check itself. */
 static uint64_t check_of(const struct sl_header *header) {
 	const uint64_t key[2] = {SL_ARENA_MAGIC, SL_ARENA_VERSION};
-	return sl_siphash(key, NULL, 0, (struct sluice_bytes){header, offsetof(struct sl_header, check)}, 1, 3);
+	const size_t from = offsetof(struct sl_header, version);
+	return sl_siphash(key, NULL, 0, sl_slice((const char *)header + from, offsetof(struct sl_header, check) - from), 1,
+	                  3);
 }
 
 static void format(struct sl_header *header, uint64_t bytes, uint32_t blocks_percent) {
@@ -38,9 +41,7 @@ static void format(struct sl_header *header, uint64_t bytes, uint32_t blocks_per
 	divide(header, bytes, blocks_percent);
 	sl_arena_attach(&store, header);
 	sl_blocks_rebuild(&store);
-	header->magic = SL_ARENA_MAGIC;
 	header->check = check_of(header);
-	header->magic = 0;
 	/* release: last, so that an arena of which the making was cut short is none */
 	__atomic_store_n(&header->magic, SL_ARENA_MAGIC, __ATOMIC_RELEASE);
 }

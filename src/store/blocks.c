@@ -1,23 +1,23 @@
 /* Blocks: memory for the states that do not fit a slot, inside the arena.
  *
- * Runs of units of 64 bytes, of any length, at any place: a log that grows by an eighth gets that and not the next power
- * of two. Free runs hang in lists by size class, four classes an octave, with a bit for each list that is not empty, so
- * taking and freeing are O(1); a freed run is merged with its free neighbours at once, so that days of growing and
- * shrinking leave no more fragments than there are gaps between living blocks.
+ * Runs of units of 64 bytes, of any length, at any place: a log that grows by an eighth gets that and not the next
+ * power of two. Free runs hang in lists by size class, four classes an octave, with a bit for each list that is not
+ * empty, so taking and freeing are O(1); a freed run is merged with its free neighbours at once, so that days of
+ * growing and shrinking leave no more fragments than there are gaps between living blocks.
  *
- *   map    one byte a unit: 0 inside of something or unused, TAKEN or FREE for the first of a run, LAST for the last of a
- *          free run of two or more
+ *   map    one byte a unit: 0 inside of something or unused, TAKEN or FREE for the first of a run, LAST for the last
+ *          of a free run of two or more
  *   taken  u24 units, u40 whose it is (page, slot in the page) | what the owner keeps there
  *   free   u32 units, u32 next | u32 prev, u32 0 | ... | u64 units, the last 8 bytes of its last unit
  *
- * Unit 0 is never given out: its number means "none". Source: Masmano et al., TLSF (2004); Knuth, TAOCP vol. 1, 2.5, for
- * the tags at both ends.
+ * Unit 0 is never given out: its number means "none". Source: Masmano et al., TLSF (2004); Knuth, TAOCP vol. 1, 2.5,
+ * for the tags at both ends.
  *
  * Everything here is one small change of words under one lock, and may end with the death of its maker at any store. So
- * each aligned word is saved to an undo log before it is written (address, old value, then the count); whoever takes the
- * lock and finds the log not empty puts the old words back, newest first. A change has happened when the log is emptied.
- * What the maker's home keeps of blocks, the state that names one, is saved the same way: so no block is ever lost, and
- * none is named twice.
+ * each aligned word is saved to an undo log before it is written (address, old value, then the count); whoever takes
+ * the lock and finds the log not empty puts the old words back, newest first. A change has happened when the log is
+ * emptied. What the maker's home keeps of blocks, the state that names one, is saved the same way: so no block is ever
+ * lost, and none is named twice.
  *
  * I1  every unit but 0 belongs to exactly one free or taken run.
  * I2  no two free runs are neighbours.

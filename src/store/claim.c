@@ -98,8 +98,8 @@ static bool may_go(const struct survey *survey, const struct sl_slot *slot, uint
 	return (tag & SL_LIFE_FRESH) != SL_LIFE_FRESH && !sl_hold_has(hold, slot);
 }
 
-/* Looks through the page from home on for a free slot, noting who else could go: expired ones have rank 0. The inner loop
- * is what a new key costs in a full store. */
+/* Looks through the page from home on for a free slot, noting who else could go: expired ones have rank 0. The inner
+ * loop is what a new key costs in a full store. */
 static struct sl_slot *claim_or_survey(const struct sl_place *place, struct survey *survey, sluice_ns now,
                                        const struct sl_hold *hold) {
 	struct sl_page *page = sl_page_of(place->home);

@@ -1,5 +1,5 @@
-/* A word that says which instant has not been reached: bits 63..30 of it, and below them a check, so that it can be moved by
- * one store, without a lock, and damage to it is noticed. */
+/* A word that says which instant has not been reached: bits 63..30 of it, and below them a check, so that it can be
+ * moved by one store, without a lock, and damage to it is noticed. */
 #ifndef SL_LATEST_H
 #define SL_LATEST_H
 

@@ -14,9 +14,9 @@
  *            7..0 lifetime; all 0: free
  *
  * A key's hash of 64 bits is used up: its low 5 bits are the home bucket, the next 44 the fingerprint, and the other 15
- * pick the page, with the low ones behind them for evenness. Of those 15 an arena uses as many as it had pages for when it
- * was made (hash_top_bits), so that page and slot always say the whole hash: enough to place the counter in an arena of
- * another size. Two counters are one only if all those bits agree: 3 in 10,000 for any two among 100 M keys.
+ * pick the page, with the low ones behind them for evenness. Of those 15 an arena uses as many as it had pages for when
+ * it was made (hash_top_bits), so that page and slot always say the whole hash: enough to place the counter in an arena
+ * of another size. Two counters are one only if all those bits agree: 3 in 10,000 for any two among 100 M keys.
  * An entry whose home is full spills into another bucket of the same page (one TLB entry, no further than 4 KiB), and
  * stays under its home's lock; `spill` has a bit for each bucket of the page that holds entries of this home.
  *
@@ -28,9 +28,10 @@
  *     slot is given back if its owner dies.
  * I4  a slot with the block bit has the number of its block in bits 31..0 of its second state word, 0 for none.
  * I5  use: how much of the quota the last charge left used, in one of eight steps (use.h); for choosing whom to evict,
- *     and for what is remembered then. start: with which use, plus 1, the counter started from the sketch; 0: with none.
- * I6  A state is published by one aligned store of 16 bytes; where the lifetime grows with it the tag is written before,
- *     where it shrinks after: at any instant the slot lives long enough for the state that it has.
+ *     and for what is remembered then. start: with which use, plus 1, the counter started from the sketch; 0: with
+ *     none.
+ * I6  A state is published by one aligned store of 16 bytes; where the lifetime grows with it the tag is written
+ *     before, where it shrinks after: at any instant the slot lives long enough for the state that it has.
  * I7  A lock word is 0, or says who holds it: row of the process table and generation (SL_OWNER_*). */
 #ifndef SL_LAYOUT_H
 #define SL_LAYOUT_H
@@ -108,7 +109,7 @@ struct sl_header {
 	uint32_t hash_top_bits, blocks_percent;
 	uint64_t secret[2];    /* of the fingerprints: keys that collide can't be prepared */
 	uint64_t formatted_ns; /* wall time, for people */
-	uint64_t check;        /* SipHash of all before, keyed by `secret` */
+	uint64_t check;        /* SipHash of all between `magic` and it */
 	struct sl_anchor anchors[2];
 	uint64_t latest_charge; /* no state has a later instant (latest.h); ahead of the truth by up to two steps of it */
 	uint64_t repairs;       /* times the arena was verified by a first opener */

@@ -7,11 +7,11 @@
  * living owner's word is ever mistaken for a dead one's.
  *
  * What a dead owner may have left in a home, and what becomes of it (docs/design/009-locking.md has the whole table):
- *   a FRESH slot               freed: its call was never answered
- *   a slot that says nothing   freed: it was being freed, and its block is already; in its place the sketch must be asked
+ *   a FRESH slot               freed: its call was never answered, or it was being freed
  *   a state                    whole, since it is published by one store; a lifetime that is too long, never too short
  *   a spill bit                built anew from the page; a bit too many was harmless
- *   a change of the blocks     undone by whoever takes the blocks' lock next (blocks.c), states included: hence first */
+ *   a change of the blocks     undone by whoever takes the blocks' lock next (blocks.c), states included: hence first
+ *   */
 #include "store/store.h"
 
 enum {
@@ -62,7 +62,7 @@ void sl_home_recover(struct sluice_store *store, struct sl_bucket *home) {
 			uint64_t tag = sl_slot_tag(slot);
 			if (tag == 0 || sl_tag_home(tag) != at_home)
 				continue;
-			if ((tag & SL_LIFE_FRESH) == SL_LIFE_FRESH || (sl_slot_state(slot)[0] | sl_slot_state(slot)[1]) == 0)
+			if ((tag & SL_LIFE_FRESH) == SL_LIFE_FRESH)
 				__atomic_store_n(&slot->tag, 0, __ATOMIC_RELEASE); /* pairs with claim_free() */
 			else
 				spill |= (uint32_t)1 << at;

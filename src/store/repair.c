@@ -1,14 +1,15 @@
 /* Making an arena whole for its first opener, whatever bytes stand in it behind its header: after a crash of all its
  * users, a power cut, a copy taken at a bad moment, damage.
  *
- * Everything but slots and the blocks that they name can be built anew from those, and is. A slot is kept when it stands
- * where it may (its home is its bucket, or one that can reach it), is the only one of its counter, has a lifetime that
- * can be written, was not charged later than the arena's latest charge, and its block, if it names one, is marked as the
- * first of a run that lies in the arena, overlapping no other. Else it is dropped, and counted. What a state or a block
- * says is not looked at: only algorithms could, and they take any bytes.
+ * Everything but slots and the blocks that they name can be built anew from those, and is. A slot is kept when it
+ * stands where it may (its home is its bucket, or one that can reach it), is the only one of its counter, has a
+ * lifetime that can be written, was not charged later than the arena's latest charge, and its block, if it names one,
+ * is marked as the first of a run that lies in the arena, overlapping no other. Else it is dropped, and counted. What a
+ * state or a block says is not looked at: only algorithms could, and they take any bytes.
  *
- * A change of the blocks that was cut short is not undone here: who owns which block is what the slots say, and a slot says
- * so by one store, after the block was written and before the one that it had is let go. Nor is the undo log believed.
+ * A change of the blocks that was cut short is not undone here: who owns which block is what the slots say, and a slot
+ * says so by one store, after the block was written and before the one that it had is let go. Nor is the undo log
+ * believed.
  *
  * Blocks are told apart by the map, in place: first all marks but TAKEN are wiped; each slot that is kept turns its
  * block's mark into KEPT and the units inside into WITHIN; in the end those become TAKEN and inside, all else free. */

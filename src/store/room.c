@@ -1,8 +1,9 @@
 /* Room for a block where there is none: who has to go for it.
  *
- * Logs of many sizes leave gaps that are too short, so what is freed must be neighbours. A hand goes round the blocks; at
- * each step it looks at a few stretches of the length that is needed, and takes the one whose most used owner is the least
- * used, expired owners counting as none: the same order as for slots (claim.c), as far as neighbourhoods allow it.
+ * Logs of many sizes leave gaps that are too short, so what is freed must be neighbours. A hand goes round the blocks;
+ * at each step it looks at a few stretches of the length that is needed, and takes the one whose most used owner is the
+ * least used, expired owners counting as none: the same order as for slots (claim.c), as far as neighbourhoods allow
+ * it.
  *
  * Planned under the blocks' lock, done without it, since owners are freed under the locks of their homes: in between
  * anything may have changed, and whoever asked asks again. Owners that the call itself holds, or whose home others have

@@ -85,8 +85,7 @@ static sluice_err fill(struct sluice_store *store, struct sl_slot *slot, const s
 		state[1] |= block;
 		sl_block_own(store, block, slot);
 	}
-	sl_blocks_save(store, &sl_slot_state(slot)[0]);
-	sl_blocks_save(store, &sl_slot_state(slot)[1]);
+	sl_blocks_save_slot(store, slot);
 	sl_slot_write(slot, state);
 	tag = sl_slot_tag(slot) >> SL_TAG_HOME_SHIFT << SL_TAG_HOME_SHIFT;
 	__atomic_store_n(&slot->tag, tag | (entry->tag & (((uint64_t)1 << SL_TAG_HOME_SHIFT) - 1)), __ATOMIC_RELAXED);

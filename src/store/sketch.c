@@ -2,8 +2,8 @@
  *
  * A key that comes back must not start with its whole quota, or a flood of new keys would free whoever is denied. Which
  * limit an evicted counter had is not known here, so what is kept is what every limit can be charged with: how much of
- * its quota was used at the instant of its last charge, in one of eight uses, and that instant. The limit of whoever asks
- * then does the decaying: the counter is built anew as one that was charged so much, then (sl_step_assume).
+ * its quota was used at the instant of its last charge, in one of eight uses, and that instant. The limit of whoever
+ * asks then does the decaying: the counter is built anew as one that was charged so much, then (sl_step_assume).
  *
  *   cell      u32 latest[8]: for each use, the latest instant at which an evicted counter of that use was last charged
  *   rows      two: a counter has a cell in each half, and the earlier of the two instants holds for it

@@ -38,11 +38,13 @@ static void update_spill(struct sl_bucket *home, const struct sl_bucket *bucket)
 	home->spill &= ~((uint32_t)1 << (bucket - page->buckets));
 }
 
-/* Frees a block and lets the state forget it, as one change. */
-static void drop_block(struct sluice_store *store, uint64_t state[2], uint32_t block) {
+/* Frees a block and lets the state forget it, as one change; FRESH from then on, so that a death before the slot is
+ * free leaves no counter that was charged nothing, in place of one of which the sketch knows more. */
+static void drop_block(struct sluice_store *store, struct sl_slot *slot, uint32_t block) {
+	uint64_t *state = sl_slot_state(slot);
 	sl_blocks_begin(store);
-	sl_blocks_save(store, &state[0]);
-	sl_blocks_save(store, &state[1]);
+	sl_blocks_save_slot(store, slot);
+	__atomic_store_n(&slot->tag, slot->tag | SL_LIFE_FRESH, __ATOMIC_RELAXED);
 	SL_POINT();
 	sl_store16(state, 0, 0);
 	SL_POINT();
@@ -54,7 +56,7 @@ void sl_slot_free(struct sluice_store *store, struct sl_bucket *home, struct sl_
 	uint64_t *state = sl_slot_state(slot), tag = sl_slot_tag(slot);
 	SL_DEBUG_ASSERT(&sl_page_of(home)->buckets[sl_tag_home(tag)] == home);
 	if (sl_tag_has_block(tag) && (uint32_t)state[1] != 0)
-		drop_block(store, state, (uint32_t)state[1]);
+		drop_block(store, slot, (uint32_t)state[1]);
 	SL_POINT();
 	__atomic_store_n(&slot->tag, 0, __ATOMIC_RELEASE); /* pairs with claim_free() */
 	SL_POINT();

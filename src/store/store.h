@@ -101,6 +101,7 @@ static inline uint64_t sl_page_of_hash(const struct sluice_store *store, uint64_
 	return (uint64_t)(sl_mul((hash & store->hash_top_mask) | low << store->hash_unused, store->page_count) >> 64);
 }
 
+/* Where the counter of a hash lives. `has_block`: its algorithm keeps a block. */
 static inline struct sl_place sl_place_of_hash(const struct sluice_store *store, uint64_t hash, bool has_block) {
 	uint64_t home = hash & (SL_PAGE_BUCKETS - 1);
 	uint64_t print = hash << SL_HASH_TOP_BITS_MAX >> (SL_HASH_TOP_BITS_MAX + SL_HASH_HOME_BITS);
@@ -243,15 +244,16 @@ bool sl_slot_has_expired(const struct sl_slot *slot, uint64_t tag, sluice_ns now
 /* The hash that a used slot's counter has; its bits that the arena does not use (hash_top_bits) are 0. */
 uint64_t sl_slot_hash(const struct sluice_store *store, const struct sl_slot *slot);
 
-/* Frees a slot other than the caller's: one that has expired or, with `evict`, one in use. `locked` is the home that the
- * caller has locked (NULL: none); the lock of another is tried. False when it is not to be had, or the slot is no longer
- * what it was. */
+/* Frees a slot other than the caller's: one that has expired or, with `evict`, one in use. `locked` is the home that
+ * the caller has locked (NULL: none); the lock of another is tried. False when it is not to be had, or the slot is no
+ * longer what it was. */
 bool sl_slot_make_free(struct sluice_store *store, struct sl_slot *slot, const struct sl_bucket *locked, bool evict,
                        sluice_ns now);
 
 /* Whom to evict first: the less used, and among those the longer unused, have the lower rank; 0: has expired. */
 uint64_t sl_slot_rank(const struct sl_slot *slot, uint64_t tag, sluice_ns now);
 
+/* Whether a slot is among those that a call holds. */
 static inline bool sl_hold_has(const struct sl_hold *hold, const struct sl_slot *slot) {
 	for (uint32_t i = 0; i < hold->count; i++)
 		if (hold->slots[i] == slot)
@@ -265,7 +267,8 @@ static inline bool sl_hold_has(const struct sl_hold *hold, const struct sl_slot 
  * change of blocks is open. */
 bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_hold *hold);
 
-/* The lifetime code of a wait: see layout.h I3; and the units of 2^19 ns that the code of a tag (not FRESH) stands for. */
+/* The lifetime code of a wait: see layout.h I3; and the units of 2^19 ns that the code of a tag (not FRESH) stands for.
+ * */
 static inline uint64_t sl_life_code(sluice_ns life_ns) {
 	/* one unit more, since the instant that it is added to was rounded down; and the 4 of the form */
 	uint64_t units = sl_max((life_ns >> SL_COARSE_SHIFT) + 2, 4), e = 61 - (uint64_t)__builtin_clzll(units);
@@ -277,8 +280,8 @@ static inline uint64_t sl_life_units(uint64_t tag) {
 	return (4 + (tag & 3)) << ((tag & SL_LIFE_FRESH) >> 2);
 }
 
-/* Writes 16 aligned bytes with one instruction: a process that dies leaves the old ones or the new ones. Compilers split
- * a 16-byte store of theirs in two. */
+/* Writes 16 aligned bytes with one instruction: a process that dies leaves the old ones or the new ones. Compilers
+ * split a 16-byte store of theirs in two. */
 static inline void sl_store16(uint64_t to[2], uint64_t low, uint64_t high) {
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 	typedef uint64_t pair __attribute__((vector_size(16)));
@@ -297,8 +300,8 @@ static inline void sl_slot_write(struct sl_slot *slot, const uint64_t state[2]) 
 	SL_POINT();
 }
 
-/* Publishes a state, its marks (use.h) and the lifetime that it has from its last charge on, in the order of layout.h I6.
- * The home is locked. */
+/* Publishes a state, its marks (use.h) and the lifetime that it has from its last charge on, in the order of layout.h
+ * I6. The home is locked. */
 static inline void sl_slot_publish(struct sl_slot *slot, const uint64_t state[2], uint64_t marks, sluice_ns life_ns) {
 	uint64_t old = sl_slot_tag(slot), life = sl_life_code(life_ns), old_life = old & SL_LIFE_FRESH;
 	uint64_t tag = old >> SL_TAG_HOME_SHIFT << SL_TAG_HOME_SHIFT | marks << SL_TAG_USE_SHIFT | life;
@@ -335,8 +338,8 @@ static inline bool sl_sketch_is_used(const struct sluice_store *store, sluice_ns
 
 /* A change of the blocks: between begin and commit, whoever has begun holds the one lock of all blocks. A change that
  * is not committed, because its owner died or gave up, has not happened: hence all taking in a change comes before all
- * freeing, so that nobody writes into a block that was freed and might not have been. Home locks are taken before, never
- * within. */
+ * freeing, so that nobody writes into a block that was freed and might not have been. Home locks are taken before,
+ * never within. */
 void sl_blocks_begin(struct sluice_store *store);
 void sl_blocks_commit(struct sluice_store *store);
 void sl_blocks_abort(struct sluice_store *store);
@@ -351,6 +354,13 @@ void sl_blocks_free(struct sluice_store *store, uint32_t block);
 /* Within a change: an aligned word of the arena that the caller is about to write will have its present value again if
  * the change does not happen. */
 void sl_blocks_save(struct sluice_store *store, const void *word);
+
+/* The same for a slot, tag and state. */
+static inline void sl_blocks_save_slot(struct sluice_store *store, const struct sl_slot *slot) {
+	sl_blocks_save(store, &slot->tag);
+	sl_blocks_save(store, &sl_slot_state(slot)[0]);
+	sl_blocks_save(store, &sl_slot_state(slot)[1]);
+}
 
 /* What stands before the memory of a block that is taken: units 23..0, whose it is 63..24. */
 struct sl_block_head {
@@ -387,8 +397,8 @@ struct sl_stretch {
 };
 enum { SL_STRETCH_MAX = 256 };
 
-/* Within a change: the stretch of at least `units` that begins with the first run from unit `from` on. False when it would
- * have too many blocks, or go past the end. */
+/* Within a change: the stretch of at least `units` that begins with the first run from unit `from` on. False when it
+ * would have too many blocks, or go past the end. */
 bool sl_blocks_stretch(const struct sluice_store *store, uint64_t from, uint64_t units, struct sl_stretch *stretch);
 
 /* Sets up the free lists of a formatted arena, or after a repair, from a map of which only taken units are marked. */
@@ -420,8 +430,8 @@ struct sl_page_figures {
 bool sl_store_scan(struct sluice_store *store, uint64_t page, sluice_ns now, struct sl_page_figures *figures,
                    bool (*visit)(void *context, const struct sl_entry *entry), void *context);
 
-/* Puts a counter into an arena of the same secret and at most as many hash_top_bits, as it stands. SLUICE_OK, SLUICE_E_FULL, or
- * SLUICE_E_RANGE where the arena has such a counter or the entry is none. */
+/* Puts a counter into an arena of the same secret and at most as many hash_top_bits, as it stands. SLUICE_OK,
+ * SLUICE_E_FULL, or SLUICE_E_RANGE where the arena has such a counter or the entry is none. */
 SLUICE_MUST_USE sluice_err sl_store_put(struct sluice_store *store, const struct sl_entry *entry, sluice_ns now);
 
 #endif

@@ -4,10 +4,10 @@
  *   at most    1/32  1/16  1/10  1/5   2/5  3/4  all but one    all
  *
  * It decides who is evicted, and what is remembered of whoever was. A key that finds something in the sketch may be the
- * one that was evicted, or one that only shares its cells: it starts with that use in either case. Were that then counted
- * as its own, the next stranger would start with a step more, and so on, until a flood of keys that ask once had denied
- * everybody. So a counter keeps in mind with what it started, and is remembered by what it has used beyond; unless more
- * than three quarters of its quota are gone: whoever is denied, or nearly, is remembered as just that. */
+ * one that was evicted, or one that only shares its cells: it starts with that use in either case. Were that then
+ * counted as its own, the next stranger would start with a step more, and so on, until a flood of keys that ask once
+ * had denied everybody. So a counter keeps in mind with what it started, and is remembered by what it has used beyond;
+ * unless more than three quarters of its quota are gone: whoever is denied, or nearly, is remembered as just that. */
 #ifndef SL_USE_H
 #define SL_USE_H
 

@@ -1,4 +1,5 @@
-/* Whether an arena is one that this code could have left: for tests, fuzzers, and `inspect --verify`. Quiet stores only. */
+/* Whether an arena is one that this code could have left: for tests, fuzzers, and `inspect --verify`. Quiet stores
+ * only. */
 #include "store/store.h"
 
 /* One slot: its home's spill bit names its bucket, its fingerprint is there once, its block is a taken one. */
