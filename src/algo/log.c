@@ -267,8 +267,8 @@ static bool plan(const struct sl_log *log, uint32_t cost, uint64_t *entries) {
 	return true;
 }
 
-/* An eighth more than the need; never more than the quota can fill: that many entries, and the one before the oldest.
- * */
+/* An eighth more than the need; never more than the quota can fill: that many entries, and the one before the
+ * oldest. */
 uint64_t sl_log_block_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t cost) {
 	const struct sl_log *log = &counter->log;
 	uint32_t live = log->count - log->expired, capacity = log->capacity;

@@ -84,8 +84,8 @@ struct sl_held {
 };
 enum { SL_HELD_MAX = 8 };
 
-/* Bytes of block that sl_step_assume() needs for so many; 0 for algorithms without blocks. At most SL_ASSUME_BYTES_MAX.
- * */
+/* Bytes of block that sl_step_assume() needs for so many; 0 for algorithms without blocks. At most
+ * SL_ASSUME_BYTES_MAX. */
 uint64_t sl_step_assume_bytes(const struct sluice_limit *limit, int count);
 enum { SL_ASSUME_BYTES_MAX = (SL_BUCKETS_MAX + 1) * 4 + 64 };
 

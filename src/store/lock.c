@@ -10,8 +10,8 @@
  *   a FRESH slot               freed: its call was never answered, or it was being freed
  *   a state                    whole, since it is published by one store; a lifetime that is too long, never too short
  *   a spill bit                built anew from the page; a bit too many was harmless
- *   a change of the blocks     undone by whoever takes the blocks' lock next (blocks.c), states included: hence first
- *   */
+ *   a change of the blocks     undone by whoever takes the blocks' lock next (blocks.c), states included: so that
+ *                              comes first */
 #include "store/store.h"
 
 enum {

@@ -19,8 +19,10 @@
 
 enum { UNIT_SHIFT = 25, ROWS = 2 };
 
-/* A unit that lies further ahead of now than this is one of 4.6 years ago. */
-enum { AHEAD_UNITS_MAX = 2048 };
+enum {
+	AHEAD_UNITS_MAX = 2048, /* a unit that lies further ahead of now is one of 4.6 years ago */
+	ROUNDED_UNITS = 2,      /* as far ahead as rounding puts what is not */
+};
 
 /* The cells of a counter. Its fingerprint is keyed, so nobody can choose whose cells to share. */
 static void cells_of(const struct sluice_store *store, uint64_t page, uint64_t tag, struct sl_cell *cells[ROWS]) {
@@ -55,10 +57,12 @@ void sl_sketch_note(struct sluice_store *store, uint64_t page, uint64_t tag, slu
 	raise_until(&store->header->sketch_until_ns, (last >> SL_COARSE_SHIFT) + sl_life_units(tag) + 1);
 }
 
-/* The instant that both rows agree to for a use, 0 for none. */
+/* The instant that both rows agree to for a use, 0 for none. Where rounding up has put it ahead of now it is now: else a
+ * counter that is evicted again and again would be moved ahead of the clock, a unit each time. */
 static sluice_ns instant_of(struct sl_cell *const cells[ROWS], unsigned use, sluice_ns now) {
 	uint64_t now_unit = now >> UNIT_SHIFT;
 	int64_t least = INT64_MAX;
+	sluice_ns instant;
 	for (int row = 0; row < ROWS; row++) {
 		uint32_t unit = __atomic_load_n(&cells[row]->latest[use], __ATOMIC_RELAXED);
 		int64_t ahead = (int32_t)(unit - (uint32_t)now_unit);
@@ -66,7 +70,8 @@ static sluice_ns instant_of(struct sl_cell *const cells[ROWS], unsigned use, slu
 			return 0;
 		least = ahead < least ? ahead : least;
 	}
-	return (sluice_ns)((int64_t)now_unit + least) << UNIT_SHIFT;
+	instant = (sluice_ns)((int64_t)now_unit + least) << UNIT_SHIFT;
+	return instant > now && least <= ROUNDED_UNITS ? now : instant;
 }
 
 int sl_sketch_ask(const struct sluice_store *store, const struct sl_place *place, sluice_ns now,

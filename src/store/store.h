@@ -267,8 +267,8 @@ static inline bool sl_hold_has(const struct sl_hold *hold, const struct sl_slot 
  * change of blocks is open. */
 bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_hold *hold);
 
-/* The lifetime code of a wait: see layout.h I3; and the units of 2^19 ns that the code of a tag (not FRESH) stands for.
- * */
+/* The lifetime code of a wait: see layout.h I3; and the units of 2^19 ns that the code of a tag (not FRESH) stands
+ * for. */
 static inline uint64_t sl_life_code(sluice_ns life_ns) {
 	/* one unit more, since the instant that it is added to was rounded down; and the 4 of the form */
 	uint64_t units = sl_max((life_ns >> SL_COARSE_SHIFT) + 2, 4), e = 61 - (uint64_t)__builtin_clzll(units);

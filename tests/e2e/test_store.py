@@ -585,7 +585,7 @@ def test_a_dump_that_lies_is_refused(sluice, filled, tmp_path):
     refused(forge(dump, [], {3: 9}), "store version 9")
     refused(forge(dump, [], {4: 1 << 39}), "no store has that size")
     refused(forge(dump, [], {4: 0}), "no store has that size")
-    refused(forge(dump, [], {5: 91}), "no store has that size")
+    refused(forge(dump, [], {5: 99}), "no store has that size")
     refused(forge(dump, [], {6: 16}), "no store keeps its hashes so")
     assert sluice("store", "load", path, stdin=dump)[0] == 0
     waits_went_on(earlier, denied_in(sluice, path))

@@ -143,8 +143,8 @@ static const char *const algorithms[] = {"fixed-window 20/1d", "sliding-window 2
                                          "token-bucket 20/1d", "leaky-bucket 20/1d queue 19"};
 enum { ALGORITHMS = sizeof algorithms / sizeof *algorithms, DENIED = 999, STRANGERS = 998 };
 
-/* A key of every algorithm is denied, in turn a flood of keys of each algorithm passes: it stays denied, asking or not.
- * */
+/* A key of every algorithm is denied, in turn a flood of keys of each algorithm passes: it stays denied, asking or
+ * not. */
 static void a_flood_frees_nobody(void **state) {
 	struct world *world = *state;
 	for (uint32_t i = 0; i < ALGORITHMS; i++) {

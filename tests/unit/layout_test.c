@@ -1,5 +1,5 @@
-/* docs/format.md against layout.h: every row of its tables of fields, and nothing left out that stands in the structs.
- * */
+/* docs/format.md against layout.h: every row of its tables of fields, and nothing left out that stands in the
+ * structs. */
 #include "store/layout.h"
 
 #include <setjmp.h>
