@@ -12,7 +12,7 @@ enum {
 	ARENA_BYTES = SL_ARENA_BYTES_MIN,
 	ARENA_VICTIM = 1 << SL_OWNER_ROW_SHIFT | 1, /* owners */
 	ARENA_SECOND = 2 << SL_OWNER_ROW_SHIFT | 1,
-	ARENA_SURVIVOR = 3 << SL_OWNER_ROW_SHIFT | 1,
+	ARENA_SURVIVOR = 127 << SL_OWNER_ROW_SHIFT | SL_OWNER_GENERATION_MASK, /* no process of a test ever has it */
 };
 
 #define ARENA_MS ((sluice_ns)SL_MS_NS)

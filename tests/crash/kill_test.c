@@ -14,7 +14,9 @@
  *               lock, and verified; then a first opener must find nothing torn.
  *
  * Rounds take turns between a store in which the keys that nobody counts have soon expired, and a small one in which
- * they last, so that it must evict: there a key may be admitted less than its quota (contract 4.8), and never more. */
+ * they last, so that it must evict. The bounds hold while a store is not full (contract 3): there a key that was
+ * evicted is remembered by a step of its use, so it may be admitted less than its quota, and, evicted again and
+ * again, somewhat more; how much is printed, and must stay below twice its quota. */
 #include "tests/crash/arena.h"
 #include "tests/crash/child.h"
 #include "tests/model/dice.h"
@@ -199,6 +201,7 @@ static int be_a_writer(uint32_t index) {
 /* ---- the controller ---------------------------------------------------------------------------------------------- */
 
 struct totals {
+	uint64_t excess; /* admitted by a store that evicts, in percent of a quota */
 	uint64_t kills, rounds, exact, calls, within, stolen, evicted, uncertain, missing, full;
 	uint64_t longest_call_ns, longest_pause_ns;
 };
@@ -275,9 +278,11 @@ static void expect_counts(struct sluice_store *store, bool exact, struct totals 
 		while (arena_call(store, SLUICE_CHARGE, limit, key.text, 1, take_instant(), &decision) == SLUICE_OK &&
 		       decision.allowed)
 			admitted++;
-		if (admitted > quota || (exact && admitted + uncertain < quota))
+		uint64_t most = exact ? quota : 2 * quota;
+		if (admitted > most || (exact && admitted + uncertain < quota))
 			fail_msg("%s: %" PRIu64 " admitted, of which the killed ones had %" PRIu64 " under way",
 			         counted[which % KINDS], admitted, uncertain);
+		totals->excess = sl_max(totals->excess, admitted > quota ? (admitted - quota) * 100 / quota : 0);
 		totals->uncertain += uncertain;
 		totals->missing += exact ? quota - admitted : 0;
 	}
@@ -353,9 +358,9 @@ static void kills_at_random_instants(void **state) {
 	printf("seed %" PRIu64 ": %" PRIu64 " kills (%" PRIu64 " within a counted call) among %" PRIu64 " calls; %" PRIu64
 	       " of %" PRIu64 " rounds exact\n",
 	       dice_seed(), totals.kills, totals.within, totals.calls, totals.exact, totals.rounds);
-	printf("  of seed %" PRIu64 ": %" PRIu64 " locks stolen, %" PRIu64 " evicted, %" PRIu64 " full, %" PRIu64
-	       " cost under way, %" PRIu64 " of it charged unanswered\n",
-	       dice_seed(), totals.stolen, totals.evicted, totals.full, totals.uncertain, totals.missing);
+	printf("  of seed %" PRIu64 ": %" PRIu64 " locks stolen, %" PRIu64 " evicted, %" PRIu64 " full, at most %" PRIu64
+	       " %% above a quota; %" PRIu64 " cost under way, %" PRIu64 " of it charged unanswered\n",
+	       dice_seed(), totals.stolen, totals.evicted, totals.full, totals.excess, totals.uncertain, totals.missing);
 	printf("  of seed %" PRIu64 ": longest call %.1f ms; longest pause between calls %.1f ms\n", dice_seed(),
 	       (double)totals.longest_call_ns / 1e6, (double)totals.longest_pause_ns / 1e6);
 	assert_true(totals.exact > 0);
