@@ -165,9 +165,7 @@ struct sluice_store_options {
 	                          * until the host restarts or sluice_store_forget() */
 	uint32_t mode;           /* permissions of what is created, 0..0777; 0 for 0600. The umask applies. All users of a
 	                          * store must be able to read and write it */
-	bool one_thread; /* private memory only: you promise that no two threads are in calls with this store at once.
-	                          * A check then takes no lock that others could see, and a third less time */
-	bool existing;   /* do not create: SLUICE_E_NONE where there is none */
+	bool existing;           /* do not create: SLUICE_E_NONE where there is none */
 };
 
 /* Opens a store. `options` may be NULL. The store is yours: close it with sluice_store_close(). A process may open the

@@ -142,7 +142,7 @@ static int load_policy(struct sl_replay *replay, const char *path) {
 
 static int open_replay(struct sl_replay *replay) {
 	const struct sl_replay_options *options = replay->options;
-	struct sluice_store_options store = {.memory_bytes = options->memory_bytes, .one_thread = true};
+	struct sluice_store_options store = {.memory_bytes = options->memory_bytes};
 	struct sluice_error error = {0};
 	/* In huge pages each counter of a sparse store takes 2 MiB: 562 MiB for 1,753 clients, and the time to zero them.
 	 * In small ones it is 10 MiB, and no slower with a quarter of a million keys. Where the kernel knows no such

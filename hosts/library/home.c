@@ -184,7 +184,6 @@ sluice_err sl_home_make_private(struct sl_home *home, const struct sl_opening *o
 	if (memory == NULL)
 		return sl_opening_fail(opening, SLUICE_E_MEMORY, "the system gave no memory for the store");
 	attach(home, memory);
-	home->store.one_thread = opening->one_thread;
 	home->fd = -1;
 	hold_row(home, SL_HOME_PRIVATE_ROW);
 	home->offset_ns = sl_clock_anchor();

@@ -17,7 +17,7 @@ enum {
 struct sl_opening {
 	const char *path; /* of a file, shared memory's too; NULL for private memory */
 	bool shared;
-	bool existing, one_thread;
+	bool existing;
 	uint32_t mode;
 	uint32_t percent;
 	uint64_t bytes; /* a multiple of a page; 0: as it comes */

@@ -43,8 +43,6 @@ static sluice_err check_options(struct sl_opening *opening, const struct sluice_
 	    options->blocks_percent > SL_BLOCKS_PERCENT_MAX)
 		return sl_opening_fail(opening, SLUICE_E_RANGE,
 		                       "a store takes 1 MiB to 256 GiB of memory, of which 1 to 98 %% are for blocks");
-	if (options->one_thread && (options->file != NULL || options->shared != NULL))
-		return sl_opening_fail(opening, SLUICE_E_MISUSE, "only a store in private memory can be for one thread");
 	if (options->mode > 0777)
 		return sl_opening_fail(opening, SLUICE_E_RANGE, "the permissions of a store are 0 to 0777");
 	if (options->shared != NULL && !shared_path_of(options->shared, path))
@@ -55,7 +53,6 @@ static sluice_err check_options(struct sl_opening *opening, const struct sluice_
 	opening->path = options->shared != NULL ? path->text : options->file;
 	opening->shared = options->shared != NULL;
 	opening->existing = options->existing;
-	opening->one_thread = options->one_thread;
 	opening->mode = options->mode != 0 ? options->mode : 0600;
 	opening->percent = options->blocks_percent != 0 ? options->blocks_percent : SL_BLOCKS_PERCENT_DEFAULT;
 	opening->bytes = bytes - bytes % SL_PAGE_BYTES;

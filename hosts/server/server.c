@@ -48,10 +48,10 @@ struct server {
 	struct sl_figures *figures;
 	struct entrance entrances[DOORS];
 	uv_signal_t signals[SIGNALS];
-	uv_timer_t pause; /* accepting rests after an error that more tries would repeat */
+	uv_timer_t pause;             /* accepting rests after an error that more tries would repeat */
 	struct sl_worker *workers;
 	uint32_t worker_count, next_worker;
-	int reserve; /* a descriptor to give up when there is none left */
+	int reserve;                  /* a descriptor to give up when there is none left */
 	uint64_t complained_ms;
 	_Atomic uint64_t next_id;
 };
@@ -368,7 +368,7 @@ static bool set_up(struct server *server) {
 	atomic_fetch_add(&server->first->holders, 1);
 	if (!settings_are_served(settings) || !open_entrances(server, settings))
 		return false;
-	server->store = sl_store_home_open(settings, thread_count(server->options, settings) == 1, server->options->quiet);
+	server->store = sl_store_home_open(settings, server->options->quiet);
 	if (server->store == NULL)
 		return false;
 	use_all_descriptors(server);

@@ -50,13 +50,12 @@ static void tell(const char *home, const struct sl_settings *settings, struct sl
 		        home, percent, settings->blocks_percent);
 }
 
-struct sluice_store *sl_store_home_open(const struct sl_settings *settings, bool one_thread, bool quiet) {
+struct sluice_store *sl_store_home_open(const struct sl_settings *settings, bool quiet) {
 	const char *home = settings->store_file != NULL ? settings->store_file : settings->store_shared;
 	struct sluice_store_options options = {.memory_bytes = settings->memory_given ? settings->memory_bytes : 0,
 	                                       .blocks_percent = settings->blocks_percent,
 	                                       .file = settings->store_file,
 	                                       .shared = settings->store_shared,
-	                                       .one_thread = one_thread && home == NULL,
 	                                       .existing = home != NULL};
 	struct sluice_error error = {.text = ""};
 	struct sluice_store *store = NULL;

@@ -7,9 +7,8 @@
 /* Opens the store of a policy: private memory, a file or shared memory, made where there is none. Where a store exists
  * it must have the policy's size, if the policy says one. Unless `quiet`, says on standard error what became of the
  * counters of a file or of shared memory: "sluice: store FILE: kept 12 counters". NULL, and one line on standard error,
- * where it can't be opened. Close it with sluice_store_close(). O(size) where the store is checked, or counted.
- *  one_thread  the server has one: private memory then needs no locks */
-struct sluice_store *sl_store_home_open(const struct sl_settings *settings, bool one_thread, bool quiet);
+ * where it can't be opened. Close it with sluice_store_close(). O(size) where the store is checked, or counted. */
+struct sluice_store *sl_store_home_open(const struct sl_settings *settings, bool quiet);
 
 /* How many counters have been dropped as torn by those who opened the store in a file; 0 for what is no store. To be
  * asked before this process opens it: to close any descriptor of an open store would drop its locks. */

@@ -32,7 +32,6 @@ struct sluice_store {
 	uint64_t hash_top_mask; /* of header->hash_top_bits: these bits of a hash, and how many more a slot leaves */
 	uint32_t hash_unused;
 	uint32_t owner;     /* this process's lock word; 0: it may not decide (no row was free for it after a fork) */
-	bool one_thread;    /* nobody else uses the arena, nor another thread of ours: locks need no barrier */
 	uint64_t latest_ns; /* somewhat before header->latest_charge as last seen: past it, that is raised; atomic */
 	uint64_t arena_bytes;
 	void (*relax)(const struct sluice_store *);                         /* lets others run; NULL: spins on */
@@ -198,15 +197,8 @@ static inline bool sl_slot_hint(const struct sl_place *place, uint64_t state[2])
 /* Waits for a lock, and takes it from an owner that has died. Returns true when it was taken so. */
 bool sl_lock_slow(const struct sluice_store *store, uint32_t *lock);
 
-/* Takes a lock if it is free. */
 static inline bool sl_lock_try(const struct sluice_store *store, uint32_t *lock) {
 	uint32_t free = 0;
-	if (store->one_thread) { /* what is locked then is locked by this very call */
-		if (__atomic_load_n(lock, __ATOMIC_RELAXED) != 0)
-			return false;
-		__atomic_store_n(lock, store->owner, __ATOMIC_RELAXED);
-		return true;
-	}
 	/* acquire; pairs with sl_unlock */
 	return __atomic_compare_exchange_n(lock, &free, store->owner, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }

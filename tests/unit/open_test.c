@@ -218,7 +218,6 @@ static void test_sizes_and_names(void **state) {
 	assert_refused(&(struct sluice_store_options){.memory_bytes = MIB - 1}, SLUICE_E_RANGE, "1 MiB to 256 GiB");
 	assert_refused(&(struct sluice_store_options){.memory_bytes = ((uint64_t)256 << 30) + 1}, SLUICE_E_RANGE,
 	               "256 GiB");
-	assert_refused(&(struct sluice_store_options){.shared = "a", .one_thread = true}, SLUICE_E_MISUSE, "private");
 	assert_refused(&(struct sluice_store_options){.blocks_percent = 99}, SLUICE_E_RANGE, "98 %");
 	assert_refused(&(struct sluice_store_options){.file = paths->file, .mode = 01000}, SLUICE_E_RANGE, "0777");
 	assert_refused(&(struct sluice_store_options){.file = ""}, SLUICE_E_RANGE, "empty");
