@@ -57,8 +57,8 @@ void sl_sketch_note(struct sluice_store *store, uint64_t page, uint64_t tag, slu
 	raise_until(&store->header->sketch_until_ns, (last >> SL_COARSE_SHIFT) + sl_life_units(tag) + 1);
 }
 
-/* The instant that both rows agree to for a use, 0 for none. Where rounding up has put it ahead of now it is now: else a
- * counter that is evicted again and again would be moved ahead of the clock, a unit each time. */
+/* The instant that both rows agree to for a use, 0 for none. Where rounding up has put it ahead of now it is now: else
+ * a counter that is evicted again and again would be moved ahead of the clock, a unit each time. */
 static sluice_ns instant_of(struct sl_cell *const cells[ROWS], unsigned use, sluice_ns now) {
 	uint64_t now_unit = now >> UNIT_SHIFT;
 	int64_t least = INT64_MAX;

@@ -280,9 +280,9 @@ static inline uint64_t sl_life_units(uint64_t tag) {
 	return (4 + (tag & 3)) << ((tag & SL_LIFE_FRESH) >> 2);
 }
 
-/* Writes 16 aligned bytes with one instruction: a process that dies leaves the old ones or the new ones. In assembly, since
- * compilers split a 16-byte store of theirs in two; and joined in registers, since a 16-byte load of what was just stored
- * by halves would wait until those have left the core (15 cycles). */
+/* Writes 16 aligned bytes with one instruction: a process that dies leaves the old ones or the new ones. In assembly,
+ * since compilers split a 16-byte store of theirs in two; and joined in registers, since a 16-byte load of what was
+ * just stored by halves would wait until those have left the core (15 cycles). */
 static inline void sl_store16(uint64_t to[2], uint64_t low, uint64_t high) {
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 	typedef uint64_t pair __attribute__((vector_size(16)));
