@@ -1,7 +1,7 @@
 /* How a new counter gets a slot, and what has to go for it (contract 4.8).
  *
  *   free at home, expired at home, free in the page, expired in the page: nobody loses anything
- *   the least used counter of the page, the oldest of those: remembered in the sketch, and gone
+ *   the least used counter of the page, the oldest of those that used little: remembered in the sketch, and gone
  *
  * Dead entries are swept by the traffic of the very buckets that are short of room, without a background thread, and a
  * store that is far from full never reuses anything. "Least used" is what keeps a flood of new keys from freeing a
@@ -43,9 +43,11 @@ static struct sl_slot *claim_in(const struct sl_place *place, struct sl_bucket *
 	return slot;
 }
 
-/* use 63..61, instant of the last charge, plus 1, 45..0 */
+/* Use 63..61, instant of the last charge, plus 1, 45..0. Whoever has used little, up to a fifth, is alike in that: among
+ * those a client that comes back all the time stays, and a flood's keys go. */
 static inline uint64_t rank_of(uint64_t tag, uint64_t last_coarse) {
-	return sl_tag_use(tag) << 61 | (last_coarse + 1);
+	uint64_t use = sl_tag_use(tag);
+	return (use > SL_USE_LITTLE ? use : 0) << 61 | (last_coarse + 1);
 }
 
 uint64_t sl_slot_rank(const struct sl_slot *slot, uint64_t tag, sluice_ns now) {

@@ -13,7 +13,12 @@
 
 #include "store/layout.h"
 
-enum { SL_USE_NEARLY_ALL = 6, SL_USE_ALL = 7, SL_MARKS_START_SHIFT = SL_TAG_START_SHIFT - SL_TAG_USE_SHIFT };
+enum {
+	SL_USE_LITTLE = 3,
+	SL_USE_NEARLY_ALL = 6,
+	SL_USE_ALL = 7,
+	SL_MARKS_START_SHIFT = SL_TAG_START_SHIFT - SL_TAG_USE_SHIFT
+};
 
 /* The use of a quota of which `used` is used. Comparisons: quicker than a division, and exact. */
 static inline uint64_t sl_use_of(uint64_t quota, uint64_t used) {

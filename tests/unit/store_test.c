@@ -136,7 +136,7 @@ static void the_least_used_go_first(void **state) {
 	struct fixture *f = *state;
 	uint64_t slots = slots_of(&f->store);
 	for (uint64_t key = 0; key < slots / 2; key++)
-		assert_non_null(insert_used(&f->store, key, SECOND, 600 * (sluice_ns)SECOND, 1 + key % 7));
+		assert_non_null(insert_used(&f->store, key, SECOND, 600 * (sluice_ns)SECOND, SL_USE_LITTLE + 1 + key % 4));
 	for (uint64_t key = slots / 2; key < 4 * slots; key++)
 		assert_non_null(insert_used(&f->store, key, 2 * (sluice_ns)SECOND, 600 * (sluice_ns)SECOND, 0));
 	for (uint64_t key = 0; key < slots / 2; key++)
