@@ -43,8 +43,8 @@ static struct sl_slot *claim_in(const struct sl_place *place, struct sl_bucket *
 	return slot;
 }
 
-/* Use 63..61, instant of the last charge, plus 1, 45..0. Whoever has used little, up to a fifth, is alike in that: among
- * those a client that comes back all the time stays, and a flood's keys go. */
+/* Use 63..61, instant of the last charge, plus 1, 45..0. Whoever has used little, up to a fifth, is alike in that:
+ * among those a client that comes back all the time stays, and a flood's keys go. */
 static inline uint64_t rank_of(uint64_t tag, uint64_t last_coarse) {
 	uint64_t use = sl_tag_use(tag);
 	return (use > SL_USE_LITTLE ? use : 0) << 61 | (last_coarse + 1);
