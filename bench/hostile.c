@@ -10,7 +10,7 @@
  * Rows are interleaved, figures are CPU time of one thread. How to read it: docs/design/006-bench.md. */
 #include "algo/rule.h"
 #include "bench/traffic.h"
-#include "store/store.h"
+#include "store/slot.h"
 
 enum {
 	CHECKS = 1 << 18,

@@ -5,6 +5,7 @@
  * A change is 5 bytes: which part of the arena, 2 of where in it, how many bytes, with what. */
 #include "algo/step.h"
 #include "base/assert.h"
+#include "store/slot.h"
 #include "store/store.h"
 
 #include <stdlib.h>

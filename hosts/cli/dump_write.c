@@ -1,4 +1,5 @@
 #include "hosts/cli/dump.h"
+#include "store/scan.h"
 
 #include <errno.h>
 #include <stdlib.h>

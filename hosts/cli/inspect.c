@@ -4,6 +4,7 @@
 #include "base/coarse.h"
 #include "hosts/cli/store_open.h"
 #include "hosts/server/store_home.h"
+#include "store/scan.h"
 
 #include <inttypes.h>
 #include <stdio.h>

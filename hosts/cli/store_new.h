@@ -3,7 +3,7 @@
 #define SL_CLI_STORE_NEW_H
 
 #include "hosts/cli/part.h"
-#include "store/store.h"
+#include "store/scan.h"
 
 struct sl_store_new {
 	struct sl_part part;

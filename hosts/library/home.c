@@ -17,6 +17,8 @@
  * power was cut, before anybody could use it. Anything else without a magic is not ours. */
 #include "hosts/library/home.h"
 
+#include "base/math.h"
+#include "base/point.h"
 #include "hosts/library/anchor.h"
 #include "os/clock.h"
 #include "os/map.h"

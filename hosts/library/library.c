@@ -3,6 +3,7 @@
 #include "base/out.h"
 #include "hosts/library/registry.h"
 #include "os/clock.h"
+#include "store/scan.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,8 @@
 
 #include "algo/step.h"
 #include "base/assert.h"
-#include "store/store.h"
+#include "store/blocks.h"
+#include "store/sketch.h"
 
 struct member {
 	const struct sluice_limit *limit;

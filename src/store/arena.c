@@ -2,6 +2,7 @@
  *
  * The memory comes from outside (private, shared, a file: os/map); here are only the sums of what goes where. */
 #include "base/assert.h"
+#include "store/blocks.h"
 #include "store/store.h"
 
 enum { PAGE_CELLS = 4 }; /* of the sketch: 3 % */

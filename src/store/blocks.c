@@ -23,7 +23,7 @@
  * I2  no two free runs are neighbours.
  * I3  undo_count is 0 whenever the lock is free. */
 #include "base/assert.h"
-#include "store/store.h"
+#include "store/blocks.h"
 
 enum { INSIDE = 0, TAKEN = 1, FREE = 2, LAST = 3 };
 enum { LOOKS = 8 }; /* runs of the very class that are tried for one that is long enough */

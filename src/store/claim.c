@@ -11,7 +11,7 @@
  * address order that keeps checks free of deadlock. */
 #include "base/assert.h"
 #include "base/coarse.h"
-#include "store/store.h"
+#include "store/sketch.h"
 
 enum {
 	EVICT_TRIES = 8, /* candidates whose locks are tried */

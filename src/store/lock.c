@@ -12,7 +12,7 @@
  *   a spill bit                built anew from the page; a bit too many was harmless
  *   a change of the blocks     undone by whoever takes the blocks' lock next (blocks.c), states included: so that
  *                              comes first */
-#include "store/store.h"
+#include "store/blocks.h"
 
 enum {
 	SPINS = 64,      /* tries of a round */

@@ -14,6 +14,7 @@
  * Blocks are told apart by the map, in place: first all marks but TAKEN are wiped; each slot that is kept turns its
  * block's mark into KEPT and the units inside into WITHIN; in the end those become TAKEN and inside, all else free. */
 #include "base/coarse.h"
+#include "store/blocks.h"
 #include "store/store.h"
 
 enum { TAKEN = 1, KEPT = 4, WITHIN = 5 };

@@ -8,7 +8,7 @@
  * Planned under the blocks' lock, done without it, since owners are freed under the locks of their homes: in between
  * anything may have changed, and whoever asked asks again. Owners that the call itself holds, or whose home others have
  * locked, are passed over. */
-#include "store/store.h"
+#include "store/blocks.h"
 
 enum {
 	STRETCHES = 24,   /* looked at by one call */

@@ -1,6 +1,8 @@
 /* Walking an arena for tools: figures, dumps, and putting counters into another arena. Beside its users: each home is
  * locked while its counters are looked at, as by any check. */
 #include "base/coarse.h"
+#include "store/blocks.h"
+#include "store/scan.h"
 #include "store/store.h"
 
 struct scan {

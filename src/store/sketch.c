@@ -15,7 +15,7 @@
  * Memory: 128 bytes a page of 160 slots, 3 %. Two misses for a key that has no counter, in a store that has evicted.
  * Source: count-min sketch (Cormode and Muthukrishnan 2005), with latest instants instead of counts. */
 #include "base/coarse.h"
-#include "store/store.h"
+#include "store/sketch.h"
 
 enum { UNIT_SHIFT = 25, ROWS = 2 };
 

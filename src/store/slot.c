@@ -5,7 +5,7 @@
  * slot is in claim.c. */
 #include "base/assert.h"
 #include "base/coarse.h"
-#include "store/store.h"
+#include "store/blocks.h"
 
 bool sl_slot_has_expired(const struct sl_slot *slot, uint64_t tag, sluice_ns now) {
 	uint64_t last = __atomic_load_n(&sl_slot_state(slot)[0], __ATOMIC_RELAXED);

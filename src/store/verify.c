@@ -1,5 +1,6 @@
 /* Whether an arena is one that this code could have left: for tests, fuzzers, and `inspect --verify`. Quiet stores
  * only. */
+#include "store/blocks.h"
 #include "store/store.h"
 
 /* One slot: its home's spill bit names its bucket, its fingerprint is there once, its block is a taken one. */

@@ -1,6 +1,8 @@
 /* Arenas in memory; see arena.h. */
 #include "tests/crash/arena.h"
 
+#include "store/blocks.h"
+#include "store/slot.h"
 #include "tests/model/dice.h"
 
 #include <stdio.h>

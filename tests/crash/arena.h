@@ -6,7 +6,7 @@
 #define TESTS_CRASH_ARENA_H
 
 #include "algo/step.h"
-#include "store/store.h"
+#include "store/slot.h"
 
 enum {
 	ARENA_BYTES = SL_ARENA_BYTES_MIN,

@@ -8,6 +8,8 @@
  * A counter is undamaged when neither its bucket's slots nor its block, with the block's bytes of the map, were, and no
  * damaged slot or block lays claim to its block: whose it is can't be told then. All else (locks, spill bits, free
  * lists, undo log, sketch, processes, clock, figures) is no part of a counter, and damage there must cost none. */
+#include "store/blocks.h"
+#include "store/slot.h"
 #include "tests/crash/arena.h"
 #include "tests/crash/child.h"
 #include "tests/model/dice.h"

@@ -1,4 +1,6 @@
 /* Every kind of call; see scenes.h. */
+#include "store/blocks.h"
+#include "store/slot.h"
 #include "tests/crash/scenes.h"
 
 #include <inttypes.h>

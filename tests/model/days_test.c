@@ -1,5 +1,7 @@
 /* A week of traffic in one store whose blocks are well used: logs of many lengths grow with the day, shrink with the
  * night and are given up. If that left gaps which nobody can use, counters in use would have to go, each day more. */
+#include "store/blocks.h"
+#include "store/scan.h"
 #include "store/store.h"
 #include "tests/model/dice.h"
 

@@ -1,5 +1,7 @@
 /* The store by itself: slots claimed, spilled, expired and freed; blocks taken and given back; the arena verified after
  * every phase. */
+#include "store/blocks.h"
+#include "store/sketch.h"
 #include "store/store.h"
 
 #include <setjmp.h>

@@ -1,0 +1,43 @@
+/* The bits of a slot's tag; layout.h says what they are. */
+#ifndef SL_TAG_H
+#define SL_TAG_H
+
+#include "base/coarse.h"
+#include "base/math.h"
+#include "store/layout.h"
+
+static inline uint64_t sl_tag_home(uint64_t tag) {
+	return tag >> SL_TAG_HOME_SHIFT & (SL_PAGE_BUCKETS - 1);
+}
+
+static inline uint64_t sl_tag_use(uint64_t tag) {
+	return tag >> SL_TAG_USE_SHIFT & (SL_USES - 1);
+}
+
+/* Start and use. */
+static inline uint64_t sl_tag_marks(uint64_t tag) {
+	return tag >> SL_TAG_USE_SHIFT & ((1 << (SL_TAG_HOME_SHIFT - SL_TAG_USE_SHIFT)) - 1);
+}
+
+static inline bool sl_tag_has_block(uint64_t tag) {
+	return tag >> SL_TAG_BLOCK_SHIFT & 1;
+}
+
+static inline bool sl_tag_matches(uint64_t slot_tag, uint64_t tag) {
+	return (slot_tag ^ tag) >> SL_TAG_HOME_SHIFT == 0;
+}
+
+/* The lifetime code of a wait: see layout.h I3; and the units of 2^19 ns that the code of a tag (not FRESH) stands
+ * for. */
+static inline uint64_t sl_life_code(sluice_ns life_ns) {
+	/* one unit more, since the instant that it is added to was rounded down; and the 4 of the form */
+	uint64_t units = sl_max((life_ns >> SL_COARSE_SHIFT) + 2, 4), e = 61 - (uint64_t)__builtin_clzll(units);
+	/* the two bits below the highest, rounded up: past 7 they carry into the next octave, as they should */
+	return 4 * e + ((units + (((uint64_t)1 << e) - 1)) >> e) - 4;
+}
+
+static inline uint64_t sl_life_units(uint64_t tag) {
+	return (4 + (tag & 3)) << ((tag & SL_LIFE_FRESH) >> 2);
+}
+
+#endif
