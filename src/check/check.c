@@ -320,50 +320,69 @@ sluice_err sluice_decide(struct sluice_store *store, struct sluice_call *call) {
 	return call->err = decide_one(store, call, &place);
 }
 
-/* The second miss of a log: its block, once the slot that names it is near. */
-static void prefetch_block(const struct sluice_store *store, const struct sluice_limit *limit,
-                           const struct sl_place *place) {
+/* The second miss, once the home of a counter is near: the block of a log, or where a full home has put the counter. */
+static inline void prefetch_second(const struct sluice_store *store, const struct sluice_limit *limit,
+                                   const struct sl_place *place) {
 	struct sl_counter counter;
-	if (!sl_rule_has_block(limit) || !sl_slot_hint(place, counter.state.w) || (uint32_t)counter.state.w[1] == 0 ||
-	    (uint32_t)counter.state.w[1] >= store->header->unit_count)
+	if (place->home == NULL)
 		return;
-	counter.block = sl_block_memory(store, (uint32_t)counter.state.w[1]);
-	sl_step_prefetch(limit, &counter);
+	if (!sl_slot_hint(place, counter.state.w)) {
+		sl_place_prefetch_spilled(place);
+	} else if (sl_rule_has_block(limit) && (uint32_t)counter.state.w[1] != 0 &&
+	           (uint32_t)counter.state.w[1] < store->header->unit_count) {
+		counter.block = sl_block_memory(store, (uint32_t)counter.state.w[1]);
+		sl_step_prefetch(limit, &counter);
+	}
 }
 
-static void prefetch_blocks(const struct sluice_store *store, const struct sluice_call *calls, size_t count,
-                            const struct sl_place *places) {
+static void prefetch_seconds(const struct sluice_store *store, const struct sluice_call *calls, size_t count,
+                             const struct sl_place *places) {
 	for (size_t c = 0; c < count; c++)
 		for (uint32_t i = 0; calls[c].err == SLUICE_OK && i < calls[c].item_count; i++)
-			prefetch_block(store, calls[c].items[i].limit, places++);
+			prefetch_second(store, calls[c].items[i].limit, places++);
+}
+
+static inline void place_and_prefetch(const struct sluice_store *store, const struct sluice_item *item,
+                                      struct sl_place *place) {
+	*place = place_item(store, item);
+	if (place->home != NULL)
+		sl_place_prefetch(place);
 }
 
 /* Places and prefetches the valid calls from `first` on, as many as fit. Returns how many calls that were. */
 static size_t place_ahead(const struct sluice_store *store, struct sluice_call *calls, size_t count,
                           struct sl_place *places) {
 	size_t taken = 0, used = 0;
-	for (; taken < count; taken++) {
+	for (; taken < count && used < BATCH_ITEMS; taken++) {
 		struct sluice_call *call = &calls[taken];
+		if (call->item_count == 1 && call->items != NULL && item_is_valid(call->items) &&
+		    call->operation <= SLUICE_RESET) {
+			call->err = SLUICE_OK;
+			place_and_prefetch(store, call->items, &places[used++]);
+			continue;
+		}
 		call->err = validate(store, call);
 		if (call->err != SLUICE_OK)
 			continue;
 		if (used + call->item_count > BATCH_ITEMS)
 			break;
-		for (uint32_t i = 0; i < call->item_count; i++, used++) {
-			places[used] = place_item(store, &call->items[i]);
-			if (places[used].home != NULL)
-				sl_place_prefetch(&places[used]);
-		}
+		for (uint32_t i = 0; i < call->item_count; i++)
+			place_and_prefetch(store, &call->items[i], &places[used++]);
 	}
 	return taken;
 }
 
 void sluice_decide_many(struct sluice_store *store, struct sluice_call *calls, size_t count) {
 	struct sl_place places[BATCH_ITEMS];
+	if (store->owner == 0) {
+		for (size_t i = 0; i < count; i++)
+			calls[i].err = SLUICE_E_BUSY;
+		return;
+	}
 	while (count != 0) {
 		size_t taken = place_ahead(store, calls, count, places), used = 0;
 		SL_ASSERT(taken > 0);
-		prefetch_blocks(store, calls, taken, places);
+		prefetch_seconds(store, calls, taken, places);
 		for (size_t i = 0; i < taken; i++) {
 			if (calls[i].err != SLUICE_OK)
 				continue;

@@ -37,7 +37,7 @@ static struct sl_slot *claim_free(struct sl_bucket *bucket, uint64_t tag) {
 static struct sl_slot *claim_in(const struct sl_place *place, struct sl_bucket *bucket) {
 	struct sl_slot *slot = claim_free(bucket, place->tag);
 	if (slot != NULL && bucket != place->home) {
-		place->home->spill |= (uint32_t)1 << (bucket - sl_page_of(place->home)->buckets);
+		sl_home_spill(place->home, place->home->spill | (uint32_t)1 << (bucket - sl_page_of(place->home)->buckets));
 		SL_POINT();
 	}
 	return slot;

@@ -67,5 +67,5 @@ void sl_home_recover(struct sluice_store *store, struct sl_bucket *home) {
 			else
 				spill |= (uint32_t)1 << at;
 		}
-	home->spill = spill & ~((uint32_t)1 << at_home);
+	sl_home_spill(home, spill & ~((uint32_t)1 << at_home));
 }

@@ -35,7 +35,7 @@ static void update_spill(struct sl_bucket *home, const struct sl_bucket *bucket)
 		if (tag != 0 && sl_tag_home(tag) == at_home)
 			return;
 	}
-	home->spill &= ~((uint32_t)1 << (bucket - page->buckets));
+	sl_home_spill(home, home->spill & ~((uint32_t)1 << (bucket - page->buckets)));
 }
 
 /* Frees a block and lets the state forget it, as one change; FRESH from then on, so that a death before the slot is

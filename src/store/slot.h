@@ -64,6 +64,11 @@ static inline struct sl_bucket *sl_slot_home(const struct sl_slot *slot, uint64_
 	return &sl_page_of(sl_slot_bucket(slot))->buckets[sl_tag_home(tag)];
 }
 
+/* Writes a locked home's spill bits: atomic, since they are read without the lock for prefetching. */
+static inline void sl_home_spill(struct sl_bucket *home, uint32_t spill) {
+	__atomic_store_n(&home->spill, spill, __ATOMIC_RELAXED);
+}
+
 /* The rest of sl_slot_find(): the buckets that the home's spill bits name. */
 struct sl_slot *sl_slot_find_spilled(const struct sl_place *place);
 
@@ -87,6 +92,16 @@ static inline bool sl_slot_hint(const struct sl_place *place, uint64_t state[2])
 			return true;
 		}
 	return false;
+}
+
+/* For a counter that is not in its home: prefetches the first buckets of the page where it may be. */
+static inline void sl_place_prefetch_spilled(const struct sl_place *place) {
+	uint32_t bits = __atomic_load_n(&place->home->spill, __ATOMIC_RELAXED);
+	for (int i = 0; i < 2 && bits != 0; i++, bits &= bits - 1) {
+		const struct sl_bucket *bucket = &sl_page_of(place->home)->buckets[__builtin_ctz(bits)];
+		__builtin_prefetch(bucket, 1);
+		__builtin_prefetch((const char *)bucket + 64, 1);
+	}
 }
 
 /* ---- claiming and freeing --------------------------------------------------------------------------------------- */
