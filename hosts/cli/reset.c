@@ -73,9 +73,9 @@ const struct sl_verb sl_verb_reset = {
 	.usage = "reset KEY LIMIT... [--server ADDR | --store FILE]",
 	.summary = "Forgets a key's counters, as if it had never been seen",
 	.text = "A counter is found by its key and its limit, so say the limit that it was charged under; burst, queue\n"
-			"and edge do not matter. `KEY k` between limits: those behind it count for k. What a counter that was\n"
-			"evicted from a full store had used stays remembered until it runs out. Exit status: 0 whether there\n"
-			"was such a counter or not, 2 no answer.\n",
+			"and edge do not matter. `KEY k` between limits: those behind it count for k. What a full store remembers\n"
+			"of a counter that it evicted is forgotten as well. Exit status: 0 whether there was such a counter or\n"
+			"not, 2 no answer.\n",
 	.examples = "  sluice reset user:1 100/1m\n"
 				"  sluice reset user:1 10/1s 'sliding-log 20/1m' --store /var/lib/sluice/counters\n",
 	.options = options,
