@@ -9,25 +9,27 @@
 
 enum { ROOM_TRIES = 64 };
 
-static void hold_all(const struct member *members, uint32_t count, struct sl_hold *hold) {
+/* Nothing is claimed yet, and what was found is held. */
+static void hold_found(struct member *members, uint32_t count, struct sl_hold *hold) {
 	hold->count = 0;
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < count; i++) {
+		members[i].claimed = false;
 		if (members[i].slot != NULL)
 			hold->slots[hold->count++] = members[i].slot;
+	}
 }
 
 static sluice_err claim_all(struct sluice_store *store, const struct sluice_call *call, struct member *members,
                             uint32_t count, struct sl_hold *hold) {
-	hold_all(members, count, hold);
+	hold_found(members, count, hold);
 	for (uint32_t i = 0; i < count; i++) {
 		struct member *m = &members[i];
-		m->claimed = m->charged && m->slot == NULL;
-		if (!m->claimed)
+		if (!m->charged || m->slot != NULL)
 			continue;
 		m->slot = sl_slot_claim(store, m->place, call->now, hold);
-		m->claimed = m->slot != NULL;
-		if (!m->claimed)
+		if (m->slot == NULL)
 			return SLUICE_E_FULL;
+		m->claimed = true;
 		hold->slots[hold->count++] = m->slot;
 	}
 	return SLUICE_OK;
@@ -151,13 +153,16 @@ static void hide_from_sketch(struct sluice_store *store, struct member *m, sluic
 	const struct sl_hold hold = {.count = 0};
 	const uint64_t state[2] = {now >> SL_COARSE_SHIFT << SL_COARSE_SHIFT, 0};
 	struct sl_slot *slot = sl_slot_claim(store, m->place, now, &hold);
+	members_keep_latest(store, now);
 	if (slot != NULL)
 		sl_slot_publish(slot, state, 0, store->header->sketch_until_ns - now);
 }
 
 bool member_reset(struct sluice_store *store, struct member *m, sluice_ns now) {
 	struct sluice_decision decision;
-	bool was = m->slot != NULL;
+	bool was;
+	m->slot = sl_slot_find(m->place); /* again: to hide another member one may have had to go */
+	was = m->slot != NULL;
 	if (was)
 		sl_slot_free(store, m->place->home, m->slot);
 	m->slot = NULL;

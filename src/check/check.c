@@ -97,16 +97,11 @@ static void join_charge(const struct sluice_store *store, const struct sluice_ca
 		member_step(store, m, call->now, call->cost, false, m->decision);
 }
 
-static inline void keep_latest(struct sluice_store *store, sluice_ns now) {
-	if (__builtin_expect(now >= __atomic_load_n(&store->latest_ns, __ATOMIC_RELAXED), 0))
-		sl_store_raise_latest(store, now);
-}
-
 /* Charges every group that is to be, or none. A group is charged through its first member that may. */
 static sluice_err charge_groups(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
 	bool group_charged[SLUICE_ITEMS_MAX] = {false};
 	sluice_err err;
-	keep_latest(store, call->now);
+	members_keep_latest(store, call->now);
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct member *m = &members[i];
 		m->charged = m->counts && m->decision->allowed && !group_charged[m->leader];
@@ -226,7 +221,7 @@ static sluice_err decide_several(struct sluice_store *store, struct sluice_call 
 
 /* Nothing to claim or take, for most: the counter is there, and its block, if it has one, is long enough. */
 static inline sluice_err charge_one(struct sluice_store *store, struct member *m, const struct sluice_call *call) {
-	keep_latest(store, call->now);
+	members_keep_latest(store, call->now);
 	if (m->slot != NULL &&
 	    (!sl_rule_has_block(m->limit) || sl_step_block_bytes(m->limit, &m->counter, call->cost) == 0)) {
 		member_publish(m, call);
@@ -374,9 +369,9 @@ static size_t place_ahead(const struct sluice_store *store, struct sluice_call *
 
 void sluice_decide_many(struct sluice_store *store, struct sluice_call *calls, size_t count) {
 	struct sl_place places[BATCH_ITEMS];
-	if (store->owner == 0) {
+	if (store == NULL || store->owner == 0) {
 		for (size_t i = 0; i < count; i++)
-			calls[i].err = SLUICE_E_BUSY;
+			calls[i].err = store == NULL ? SLUICE_E_MISUSE : SLUICE_E_BUSY;
 		return;
 	}
 	while (count != 0) {

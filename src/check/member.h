@@ -26,11 +26,6 @@ struct member {
 	uint8_t leader; /* first member with the same counter */
 };
 
-/* For debug builds. */
-__attribute__((unused)) static bool member_is_valid(struct member *m) {
-	return sl_counter_is_valid(m->limit, &m->counter);
-}
-
 /* Copies the state from the slot, or none. */
 static inline void member_load(const struct sluice_store *store, struct member *m) {
 	const uint64_t *state;
@@ -89,6 +84,12 @@ static inline void member_publish(struct member *m, const struct sluice_call *ca
 		sl_step_write(m->limit, &m->counter, call->now, call->cost, NULL, 0);
 	}
 	member_publish_state(m);
+}
+
+/* Before a state is written at `now`: no state may be later than header->latest_charge. */
+static inline void members_keep_latest(struct sluice_store *store, sluice_ns now) {
+	if (__builtin_expect(now >= __atomic_load_n(&store->latest_ns, __ATOMIC_RELAXED), 0))
+		sl_store_raise_latest(store, now);
 }
 
 /* Charges all members that are marked `charged`, or none; sl_step() has been called for each, and its home is locked.

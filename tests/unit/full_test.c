@@ -1,6 +1,8 @@
 /* A store of 1 MiB that is asked for more than it holds: what has expired goes first, then the least used; nobody gets
  * his quota back for it, and strangers keep nearly all of theirs. */
+#include "algo/rule.h"
 #include "base/bytes.h"
+#include "store/sketch.h"
 #include "store/store.h"
 
 #include <inttypes.h>
@@ -216,6 +218,91 @@ static void reset_forgets_what_the_sketch_knows(void **state) {
 	}
 }
 
+/* ---- several limits in one call --------------------------------------------------------------------------------- */
+
+enum { TWO = 2 };
+
+/* One operation on two keys of the world's limit, all or nothing. */
+static struct sluice_call ask_two(struct world *world, sluice_operation operation, const char *first,
+                                  const char *second, uint64_t at_s) {
+	struct sluice_item items[TWO] = {{&world->limit, sl_str(first), false}, {&world->limit, sl_str(second), false}};
+	struct sluice_call call = {
+		.items = items, .item_count = TWO, .cost = 1, .operation = operation, .now = start_ns + at_s * second_ns};
+	(void)!sluice_decide(world->store, &call);
+	call.items = NULL;
+	return call;
+}
+
+static struct sl_place place_of(const struct world *world, const char *key) {
+	return sl_place_of(world->store, &world->limit.derived[SL_IDENT_KIND],
+	                   world->limit.derived[SL_IDENT_NAME] == 0 ? 1 : 2, sl_str(key), false);
+}
+
+/* The next key, from *k on, that lives in a page; in a home of it, or in any. */
+static void find_key(const struct world *world, const struct sl_place *page_of, bool same_home, uint32_t *k,
+                     char key[32]) {
+	struct sl_place place;
+	do {
+		snprintf(key, 32, "k%" PRIu32, ++*k);
+		place = place_of(world, key);
+	} while (sl_page_of(place.home) != sl_page_of(page_of->home) || (same_home && place.home != page_of->home));
+}
+
+/* Where a page is full of slots that others have just claimed, nothing can be had: and what the call did have, it
+ * keeps. */
+static void a_claim_that_fails_gives_back_what_it_claimed_and_no_more(void **state) {
+	struct world *world = *state;
+	struct sl_place full;
+	struct sl_page *page, *before = aligned_alloc(SL_PAGE_BYTES, sizeof *before);
+	assert_non_null(before);
+	world->limit = limit_of("fixed-window 3/1d");
+	full = place_of(world, "none");
+	page = sl_page_of(full.home);
+	assert_ptr_not_equal(sl_page_of(place_of(world, "has").home), page);
+	assert_int_equal(ask_two(world, SLUICE_CHARGE, "new", "has", 0).err, SLUICE_OK);
+	memcpy(before, page, sizeof *page);
+	for (unsigned i = 0; i < SL_PAGE_SLOTS; i++)
+		page->buckets[i / SL_BUCKET_SLOTS].slots[i % SL_BUCKET_SLOTS].tag =
+			(uint64_t)(i + 1) << SL_TAG_PRINT_SHIFT | SL_LIFE_FRESH;
+	assert_int_equal(ask_two(world, SLUICE_CHARGE, "newer", "newest", 1).err, SLUICE_OK); /* two are claimed */
+	assert_int_equal(ask_two(world, SLUICE_CHARGE, "none", "has", 1).err, SLUICE_E_FULL);
+	assert_int_equal(ask_two(world, SLUICE_CHARGE, "other", "none", 1).err, SLUICE_E_FULL);
+	memcpy(page, before, sizeof *page);
+	free(before);
+	assert_int_equal(ask_two(world, SLUICE_PEEK, "has", "has", 1).merged.remaining, 2);
+	assert_int_equal(ask_two(world, SLUICE_PEEK, "other", "none", 1).merged.remaining, 3);
+	assert_null(sl_store_verify(world->store));
+}
+
+/* To hide one key from the sketch another one's slot may have to go, of the very call that resets both. */
+static void resetting_two_keys_of_a_full_page_forgets_both(void **state) {
+	struct world *world = *state;
+	char first[32], second[32], other[32];
+	uint32_t k = 0, used = 0;
+	struct sl_place place;
+	struct sl_page *page;
+	world->limit = limit_of("fixed-window 30/1d");
+	place = place_of(world, "any");
+	page = sl_page_of(place.home);
+	find_key(world, &place, true, &k, first);
+	find_key(world, &place, true, &k, second);
+	place = place_of(world, first);
+	assert_int_equal(ask_two(world, SLUICE_CHARGE, second, second, 1).err, SLUICE_OK); /* the oldest */
+	while (used < SL_PAGE_SLOTS) {
+		find_key(world, &place, false, &k, other);
+		assert_int_equal(ask_two(world, SLUICE_CHARGE, other, other, 10).err, SLUICE_OK);
+		for (unsigned i = used = 0; i < SL_PAGE_SLOTS; i++)
+			used += page->buckets[i / SL_BUCKET_SLOTS].slots[i % SL_BUCKET_SLOTS].tag != 0;
+	}
+	assert_int_equal(world->store->header->evicted, 0);
+	sl_sketch_note(world->store, (uint64_t)(page - world->store->pages),
+	               place.tag | SL_USE_ALL << SL_TAG_USE_SHIFT | sl_life_code(86400 * second_ns), start_ns);
+	assert_false(ask_two(world, SLUICE_PEEK, first, first, 11).merged.allowed);
+	assert_int_equal(ask_two(world, SLUICE_RESET, first, second, 11).forgotten, 2);
+	assert_int_equal(ask_two(world, SLUICE_PEEK, first, first, 11).merged.remaining, 30);
+	assert_null(sl_store_verify(world->store));
+}
+
 /* ---- logs and sub-buckets -------------------------------------------------------------------------------------- */
 
 /* One log grows until there is no room: it keeps all that it holds, and when that expires it goes on. All or nothing
@@ -276,6 +363,8 @@ int main(void) {
 		IN_A_WORLD(strangers_keep_nine_tenths),
 		IN_A_WORLD(a_flood_is_over_when_its_window_is),
 		IN_A_WORLD(reset_forgets_what_the_sketch_knows),
+		IN_A_WORLD(a_claim_that_fails_gives_back_what_it_claimed_and_no_more),
+		IN_A_WORLD(resetting_two_keys_of_a_full_page_forgets_both),
 		IN_A_WORLD(a_log_that_cannot_grow_loses_nothing),
 		IN_A_WORLD(blocks_of_expired_counters_come_back),
 	};
