@@ -65,7 +65,7 @@ void sl_blocks_save(struct sluice_store *store, const void *word) {
 
 static void undo(struct sluice_store *store) {
 	struct sl_blocks *blocks = store->blocks;
-	/* relaxed: the lock was acquired. Any bytes may stand here after damage. */
+	/* relaxed: the lock was acquired */
 	uint32_t count = __atomic_load_n(&blocks->undo_count, __ATOMIC_RELAXED);
 	for (uint32_t i = count < SL_UNDO_MAX ? count : SL_UNDO_MAX; i-- > 0;) {
 		struct sl_undo entry = blocks->undo[i];
@@ -229,6 +229,7 @@ bool sl_blocks_stretch(const struct sluice_store *store, uint64_t from, uint64_t
 	stretch->count = 0;
 	while (unit < count && unit - stretch->first < units) {
 		bool free = store->map[unit] == FREE;
+		stretch->end = (uint32_t)unit;
 		if (!free && stretch->count == SL_STRETCH_MAX)
 			return false;
 		if (!free)

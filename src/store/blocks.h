@@ -58,15 +58,15 @@ void sl_block_own(struct sluice_store *store, uint32_t block, const struct sl_sl
 struct sl_slot *sl_block_owner(const struct sluice_store *store, uint32_t block);
 
 /* A stretch of neighbouring blocks and free runs. */
+enum { SL_STRETCH_MAX = 256 };
 struct sl_stretch {
-	uint32_t blocks[256]; /* those that are taken */
+	uint32_t blocks[SL_STRETCH_MAX]; /* those that are taken */
 	uint32_t count;
 	uint32_t first, end; /* units */
 };
-enum { SL_STRETCH_MAX = 256 };
 
 /* Within a change: the stretch of at least `units` that begins with the first run from unit `from` on. False when it
- * would have too many blocks, or go past the end. */
+ * would have too many blocks, or go past the end; `end` is how far it got. */
 bool sl_blocks_stretch(const struct sluice_store *store, uint64_t from, uint64_t units, struct sl_stretch *stretch);
 
 /* Sets up the free lists of a formatted arena, or after a repair, from a map of which only taken units are marked. */

@@ -70,11 +70,10 @@ static void repair_slot(struct sluice_store *store, struct sl_page *page, unsign
 	unsigned home = (unsigned)sl_tag_home(slot->tag);
 	uint64_t *state = sl_slot_state(slot);
 	uint32_t block = sl_tag_has_block(slot->tag) ? (uint32_t)state[1] : 0;
-	sluice_ns latest = sl_store_latest_charge(store);
 	bool fresh = (slot->tag & SL_LIFE_FRESH) == SL_LIFE_FRESH;
 	if (at != home)
 		page->buckets[home].spill |= (uint32_t)1 << at;
-	if (!fresh && is_whole(page, slot, latest) && (block == 0 || keep_block(store, block, slot))) {
+	if (!fresh && is_whole(page, slot, found->latest_ns) && (block == 0 || keep_block(store, block, slot))) {
 		found->counters++;
 		found->last_ns = sl_max(found->last_ns, state[0]);
 		found->blocks += block != 0;
@@ -114,14 +113,15 @@ static void repair_page(struct sluice_store *store, struct sl_page *page, struct
 }
 
 void sl_arena_repair(struct sluice_store *store, struct sl_repair *found) {
-	*found = (struct sl_repair){.counters = 0};
+	sluice_ns latest = sl_latest_read(store->header->latest_charge, store->secret); /* 0: none yet, or damaged */
+	*found = (struct sl_repair){.latest_ns = latest != 0 ? latest : UINT64_MAX};
 	wipe_marks(store);
 	for (uint64_t p = 0; p < store->page_count; p++)
 		repair_page(store, &store->pages[p], found);
 	for (uint64_t unit = 0; unit < store->header->unit_count; unit++)
 		store->map[unit] = store->map[unit] == KEPT ? TAKEN : 0;
 	sl_blocks_rebuild(store);
-	if (sl_store_latest_charge(store) == UINT64_MAX) /* damaged, so nothing was late; the next charge says anew */
+	if (latest == 0 && found->counters != 0) /* nothing could be told to be late; from here on it can */
 		store->header->latest_charge = sl_latest_write(found->last_ns, store->secret);
 	store->header->repairs++;
 	store->header->dropped += found->dropped;

@@ -11,9 +11,9 @@
 #include "store/blocks.h"
 
 enum {
-	STRETCHES = 24,   /* looked at by one call */
-	CHEAP = 1,        /* a rank that is not looked beyond: all have expired */
-	STEPS_MAX = 4096, /* stretches that may be impossible, before the call gives up */
+	STRETCHES = 24,  /* looked at by one call */
+	CHEAP = 1,       /* a rank that is not looked beyond: all have expired */
+	STEPS_MAX = 256, /* stretches that may be impossible, before the call gives up */
 };
 
 struct plan {
@@ -22,47 +22,45 @@ struct plan {
 	uint64_t rank; /* of the most used */
 };
 
-/* The owners of a stretch; false when one of them can't go. */
-static bool plan_stretch(const struct sluice_store *store, const struct sl_stretch *stretch, sluice_ns now,
-                         const struct sl_hold *hold, struct plan *plan) {
-	plan->count = 0;
+/* The owners of a stretch. Returns its length in blocks when all of them can go, else the place of the first that
+ * can't. */
+static uint32_t plan_stretch(const struct sluice_store *store, const struct sl_stretch *stretch, sluice_ns now,
+                             const struct sl_hold *hold, struct plan *plan) {
 	plan->rank = 0;
-	for (uint32_t i = 0; i < stretch->count; i++) {
-		struct sl_slot *slot = sl_block_owner(store, stretch->blocks[i]);
+	for (plan->count = 0; plan->count < stretch->count; plan->count++) {
+		struct sl_slot *slot = sl_block_owner(store, stretch->blocks[plan->count]);
 		uint64_t tag = slot != NULL ? sl_slot_tag(slot) : 0, rank;
 		if (tag == 0 || (tag & SL_LIFE_FRESH) == SL_LIFE_FRESH || sl_hold_has(hold, slot) ||
 		    __atomic_load_n(&sl_slot_home(slot, tag)->lock, __ATOMIC_RELAXED) != 0)
-			return false;
+			break;
 		rank = sl_slot_rank(slot, tag, now);
 		plan->rank = plan->rank > rank ? plan->rank : rank;
-		plan->owners[plan->count++] = slot;
+		plan->owners[plan->count] = slot;
 	}
-	return plan->count != 0;
+	return plan->count;
 }
 
-/* The best of the next stretches; moves the hand behind the last. */
+/* The best of the next stretches. The hand moves behind each, or behind what makes it impossible: so nothing is looked
+ * at twice while it goes round. */
 static bool find_plan(struct sluice_store *store, uint64_t units, sluice_ns now, const struct sl_hold *hold,
                       struct plan *best) {
 	uint64_t *hand = &store->header->sweep_unit, unit_count = store->header->unit_count;
 	struct sl_stretch stretch;
-	struct plan plan = {.count = 0};
-	bool found = false;
+	struct plan plan;
 	unsigned looked = 0;
 	best->rank = best->count = 0;
-	for (unsigned i = 0; i < STEPS_MAX && looked < STRETCHES && !(found && best->rank < CHEAP); i++) {
+	for (unsigned i = 0; i < STEPS_MAX && looked < STRETCHES && !(looked != 0 && best->rank < CHEAP); i++) {
 		uint64_t from = *hand % unit_count;
 		bool possible = sl_blocks_stretch(store, from != 0 ? from : 1, units, &stretch);
-		*hand = stretch.end > stretch.first ? stretch.end : 1;
-		if (!possible || !plan_stretch(store, &stretch, now, hold, &plan)) {
-			*hand = stretch.count != 0 ? stretch.blocks[0] + 1 : *hand; /* the next begins one block further */
+		uint32_t fine = plan_stretch(store, &stretch, now, hold, &plan);
+		*hand = fine < stretch.count ? stretch.blocks[fine] + 1 : stretch.end;
+		if (!possible || fine < stretch.count || fine == 0)
 			continue;
-		}
-		looked++;
-		if (!found || plan.rank < best->rank)
+		if (looked == 0 || plan.rank < best->rank)
 			*best = plan;
-		found = true;
+		looked++;
 	}
-	return found;
+	return looked != 0;
 }
 
 bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_hold *hold) {

@@ -57,11 +57,12 @@ void sl_arena_attach(struct sluice_store *store, void *memory);
 
 /* What was found by a first opener, who has the arena for itself: nobody else is attached. */
 struct sl_repair {
-	uint64_t counters; /* kept */
-	uint64_t dropped;  /* torn: in a place where they may not be, twice, from the future, with a block not theirs */
-	uint64_t fresh;    /* claimed by an owner that died before it charged them */
-	uint64_t blocks;   /* kept */
-	sluice_ns last_ns; /* of the latest charge, about */
+	uint64_t counters;   /* kept */
+	uint64_t dropped;    /* torn: in a place where they may not be, twice, from the future, with a block not theirs */
+	uint64_t fresh;      /* claimed by an owner that died before it charged them */
+	uint64_t blocks;     /* kept */
+	sluice_ns last_ns;   /* of the latest charge that was kept, about */
+	sluice_ns latest_ns; /* past which a charge is torn; UINT64_MAX where the arena does not say */
 };
 
 /* Makes an arena whole after a crash, a power cut or damage: frees all locks, drops what is torn, builds spill bits,
