@@ -130,8 +130,11 @@ static sluice_ns subs_retry(const struct sluice_limit *limit, const struct sl_su
 		old = s->moved + k <= s->n ? cell(s, s->n - s->moved - k) : 0;
 		full = s->moved + k < s->n && full > old ? full - old : 0;
 	}
-	if (limit->edge == SLUICE_EDGE_WEIGHTED && old != 0)
-		return k * precision - s->r + precision - sl_div(sl_mul(room - full, precision), old);
+	if (limit->edge == SLUICE_EDGE_WEIGHTED && old != 0) {
+		/* below P, unless a damaged total and its cells disagree */
+		uint64_t weightless = sl_min(sl_div(sl_mul(room - full, precision), old), precision);
+		return k * precision - s->r + precision - weightless;
+	}
 	return k * precision - s->r;
 }
 

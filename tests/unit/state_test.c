@@ -246,6 +246,30 @@ static void hostile_bytes_give_wrong_answers_at_worst(void **state) {
 	}
 }
 
+static struct sluice_limit limit_of(const char *text) {
+	struct sluice_limit limit;
+	assert_int_equal(sluice_limit_parse(&limit, sl_str(text), NULL), SLUICE_OK);
+	return limit;
+}
+
+/* A total above what its cells hold: the last of them must not be waited for from before it was charged. */
+static void a_damaged_total_gives_a_wait_all_the_same(void **state) {
+	struct sluice_limit limit = limit_of("sliding-buckets 9/7m precision 1m edge weighted");
+	struct dice dice = dice_of(1, 4);
+	struct kept kept = {.block = NULL};
+	(void)state;
+	assert_true(charge(&limit, &kept, START_NS / limit.window_ns * limit.window_ns + 1, 1, &dice));
+	for (uint32_t total = 1; total <= 20; total++)
+		for (uint32_t cost = 0; cost <= 10; cost++) {
+			struct sluice_decision d;
+			kept.state.w[1] = (uint64_t)total << 32 | (uint32_t)kept.state.w[1];
+			d = peek(&limit, &kept, START_NS / limit.window_ns * limit.window_ns + 1, cost);
+			check_answer(&limit, &d, cost);
+			assert_true(d.allowed || cost > limit.quota || d.retry_after_ns <= limit.window_ns + limit.precision_ns);
+		}
+	drop(&kept);
+}
+
 /* ---- death ------------------------------------------------------------------------------------------------------- */
 
 /* `less` is at most as used as `more`, at `now` and at instants to come. */
@@ -514,12 +538,6 @@ static void assumed_from_nothing_is_unused(void **state) {
 
 /* ---- by name ----------------------------------------------------------------------------------------------------- */
 
-static struct sluice_limit limit_of(const char *text) {
-	struct sluice_limit limit;
-	assert_int_equal(sluice_limit_parse(&limit, sl_str(text), NULL), SLUICE_OK);
-	return limit;
-}
-
 /* A sum of cells too large to be noted as a total is still counted to the unit. */
 static void totals_beyond_what_is_noted_are_added_up(void **state) {
 	struct sluice_limit limit = limit_of("sliding-buckets 4294967295/10s precision 1s edge count");
@@ -583,6 +601,7 @@ static void a_prepared_log_is_at_the_instant_of_its_charge(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hostile_bytes_give_wrong_answers_at_worst),
+		cmocka_unit_test(a_damaged_total_gives_a_wait_all_the_same),
 		cmocka_unit_test(a_death_leaves_a_whole_counter),
 		cmocka_unit_test(assumed_from_one_is_as_used),
 		cmocka_unit_test(assumed_from_several_is_as_used_as_each),
