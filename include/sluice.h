@@ -208,7 +208,7 @@ struct sluice_store_stats {
 	uint64_t slots, slots_used, slots_expired; /* expired ones are used ones that count no longer */
 	uint64_t slots_spilled;                    /* in another bucket than their own */
 	uint64_t slots_with_block;
-	uint64_t block_bytes, block_bytes_free;
+	uint64_t block_bytes, block_bytes_free; /* what counters keep in blocks; and what is free */
 	uint64_t sketch_bytes;
 	uint64_t uses[8];     /* counters in use by how much of their quota was used: up to 1/32, 1/16, 1/10, 1/5, 2/5, 3/4,
 	                       * less than all, all */
@@ -274,7 +274,7 @@ struct sluice_call {
 SLUICE_API SLUICE_MUST_USE sluice_err sluice_decide(struct sluice_store *store, struct sluice_call *call);
 
 /* Decides `count` calls in order, each as sluice_decide() would, but hashes and prefetches ahead, so that the memory
- * misses overlap. Look at each call's `err`. */
+ * misses overlap. Look at each call's `err`: SLUICE_E_MISUSE in all of them for a NULL store. */
 SLUICE_API void sluice_decide_many(struct sluice_store *store, struct sluice_call *calls, size_t count);
 
 /* ---- policies ------------------------------------------------------------------------------------------------ */

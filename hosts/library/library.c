@@ -109,15 +109,9 @@ sluice_ns sluice_store_now(const struct sluice_store *store) {
 
 /* ---- figures --------------------------------------------------------------------------------------------------- */
 
-static bool pass_by(void *context, const struct sl_entry *entry) {
-	(void)context;
-	(void)entry;
-	return true;
-}
-
 static void add_page(struct sluice_store *store, uint64_t page, sluice_ns now, struct sluice_store_stats *stats) {
 	struct sl_page_figures figures = {0};
-	(void)sl_store_scan(store, page, now, &figures, pass_by, NULL);
+	(void)sl_store_scan(store, page, now, &figures, NULL, NULL);
 	stats->slots_used += figures.used;
 	stats->slots_expired += figures.expired;
 	stats->slots_spilled += figures.spilled;

@@ -21,7 +21,7 @@ struct sl_page_figures {
 };
 
 /* Calls visit(context, entry) for each counter of a page that has not expired by `now`, its home locked; a visit that
- * returns false ends it. `figures` (may be NULL) are added to. Safe beside other processes. */
+ * returns false ends it. `figures` are added to. Either may be NULL. Safe beside other processes. */
 bool sl_store_scan(struct sluice_store *store, uint64_t page, sluice_ns now, struct sl_page_figures *figures,
                    bool (*visit)(void *context, const struct sl_entry *entry), void *context);
 
