@@ -41,7 +41,7 @@ WERROR_FLAG  := $(if $(filter-out 0,$(WERROR)),-Werror)
 CORE_SRC := $(wildcard src/base/*.c src/algo/*.c src/store/*.c src/check/*.c)
 LIB_SRC  := $(CORE_SRC) $(wildcard src/policy/*.c $(addprefix src/os/,clock.c map.c file.c process.c) hosts/library/*.c)
 APP_SRC  := $(filter-out $(LIB_SRC) hosts/cli/main.c,\
-              $(wildcard src/proto/*.c src/os/*.c hosts/server/*.c hosts/cli/*.c))
+              $(wildcard src/proto/*.c src/os/*.c hosts/server/*.c hosts/server/*/*.c hosts/cli/*.c))
 
 # llhttp comes as C source with Debian's node-llhttp; it is compiled here, from where the package put it.
 LLHTTP_DIR     ?= /usr/share/llhttp

@@ -9,10 +9,10 @@
  *   SIGPIPE          ignored: a write to a closed connection is an error of that connection only */
 #include "hosts/server/server.h"
 
-#include "hosts/server/listen.h"
+#include "hosts/server/net/listen.h"
 #include "hosts/server/policy_file.h"
 #include "hosts/server/store_home.h"
-#include "hosts/server/worker.h"
+#include "hosts/server/net/worker.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

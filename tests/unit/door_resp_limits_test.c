@@ -2,7 +2,7 @@
  * policies, batches, a full store. How it talks is in door_resp_test.c. */
 #include "tests/unit/door_resp.h"
 
-#include "hosts/server/resp.h"
+#include "hosts/server/resp/resp.h"
 
 static const char no_policy[] = "limits: []\n";
 static const char with_time[] = "client-time: true\n";

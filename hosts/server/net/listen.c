@@ -2,7 +2,7 @@
  *
  * A unix socket's file outlives a server that was killed, and then keeps the next one from binding. Whether somebody
  * still listens is asked by connecting: refused means that nobody does, and only then is the file removed. */
-#include "hosts/server/listen.h"
+#include "hosts/server/net/listen.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,15 +1,15 @@
 /* The HTTP door's own parts: what one request asks, and how it is answered. For door_http*.c only.
  *
- *   door_http.c           connection: parse, route, mechanics (100-continue, keep-alive, refusals)
- *   door_http_ask.c       JSON bodies and queries -> struct sl_http_ask
- *   door_http_decide.c    the routes that decide: check, admit, refund, reset, explain
- *   door_http_reply.c     answers: head, problems, plain texts, the list of limits
- *   door_http_decision.c  decisions -> headers and JSON */
+ *   door.c           connection: parse, route, mechanics (100-continue, keep-alive, refusals)
+ *   ask.c       JSON bodies and queries -> struct sl_http_ask
+ *   decide.c    the routes that decide: check, admit, refund, reset, explain
+ *   reply.c     answers: head, problems, plain texts, the list of limits
+ *   decision.c  decisions -> headers and JSON */
 #ifndef SL_DOOR_HTTP_H
 #define SL_DOOR_HTTP_H
 
 #include "hosts/server/door.h"
-#include "hosts/server/json.h"
+#include "hosts/server/http/json.h"
 #include "proto/headers.h"
 #include "proto/http.h"
 

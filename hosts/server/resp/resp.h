@@ -1,11 +1,11 @@
 /* The RESP door from inside: what its files share. From outside it is `sl_door_resp` (door.h).
  *
- *   resp_door.c     bytes in, requests dispatched, in order
- *   resp_batch.c    decisions put off until the batch is full, then decided together and answered in order
- *   resp_check.c    SLUICE.CHECK PEEK REFUND RESET            resp_throttle.c    CL.THROTTLE
- *   resp_admit.c    SLUICE.ADMIT EXPLAIN                      resp_connection.c  HELLO AUTH PING CLIENT ...
- *   resp_info.c     INFO CONFIG CLUSTER                       resp_command.c     the table, and COMMAND
- *   resp_reply.c    values, as protocol 2 and 3 write them
+ *   door.c     bytes in, requests dispatched, in order
+ *   batch.c    decisions put off until the batch is full, then decided together and answered in order
+ *   check.c    SLUICE.CHECK PEEK REFUND RESET            throttle.c    CL.THROTTLE
+ *   admit.c    SLUICE.ADMIT EXPLAIN                      connection.c  HELLO AUTH PING CLIENT ...
+ *   info.c     INFO CONFIG CLUSTER                       command.c     the table, and COMMAND
+ *   reply.c    values, as protocol 2 and 3 write them
  */
 #ifndef SL_RESP_DOOR_H
 #define SL_RESP_DOOR_H
@@ -84,7 +84,7 @@ struct sl_resp_turn {
 	bool failed; /* the system gave no memory: the answers in `out` are not whole */
 };
 
-/* ---- the table of commands (resp_command.c) ---- */
+/* ---- the table of commands (command.c) ---- */
 
 struct sl_resp_argument {
 	const char *name, *type, *token; /* token: NULL where there is none */
@@ -110,7 +110,7 @@ const struct sl_resp_command *sl_resp_command_child(const struct sl_resp_command
 /* Whether a count of arguments fits a command. */
 bool sl_resp_command_takes(const struct sl_resp_command *command, uint32_t count);
 
-/* ---- the batch (resp_batch.c) ---- */
+/* ---- the batch (batch.c) ---- */
 
 /* Starts a call, deciding what has gathered if there is no room for it. Fill its items with sl_resp_call_item(), then
  * sl_resp_call_end(); a call that is not ended leaves no trace. Never NULL. */
@@ -134,7 +134,7 @@ const struct sluice_limit *sl_resp_limit_recall(struct sl_resp_turn *turn, struc
 const struct sluice_limit *sl_resp_limit_keep(struct sl_resp_turn *turn, struct sluice_bytes text,
                                               const struct sluice_limit *limit);
 
-/* ---- values (resp_reply.c): all append to turn->out, and set turn->failed where there is no memory ---- */
+/* ---- values (reply.c): all append to turn->out, and set turn->failed where there is no memory ---- */
 
 /* An error: `text` begins with its code word and is one line; \r and \n become spaces. Answers what has gathered in the
  * batch before it. */
@@ -153,7 +153,7 @@ void sl_reply_set(struct sl_resp_turn *turn, size_t count);
 /* A set (or, where `array`, an array) of the words of a text, each a status. */
 void sl_reply_words(struct sl_resp_turn *turn, const char *words, bool array);
 
-/* ---- helpers that the commands share (resp_door.c) ---- */
+/* ---- helpers that the commands share (door.c) ---- */
 
 static inline struct sluice_bytes sl_resp_arg(const struct sl_resp_turn *turn, uint32_t index) {
 	return turn->request->args[index];

@@ -12,7 +12,7 @@
  *  1. input_len < SL_DOOR_INPUT_MAX whenever the socket is read; a door that asks for more is closed.
  *  2. While pending_len > 0 nothing is read: a peer that does not read costs at most the answers of one turn.
  */
-#include "hosts/server/worker.h"
+#include "hosts/server/net/worker.h"
 
 #include <errno.h>
 #include <stdatomic.h>

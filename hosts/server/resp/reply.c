@@ -1,6 +1,6 @@
 /* Values as the two protocol versions write them. What version 3 adds and we use: maps, sets, a null of its own, text
  * for people. A client of version 2 gets flat arrays and bulk strings instead. */
-#include "hosts/server/resp.h"
+#include "hosts/server/resp/resp.h"
 
 #include <stdarg.h>
 #include <stdio.h>

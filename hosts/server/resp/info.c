@@ -1,6 +1,6 @@
 /* INFO and CONFIG GET: what tools ask before they trust a server. The sections and fields of Redis that clients read,
  * with true values, and a section of our own. */
-#include "hosts/server/resp.h"
+#include "hosts/server/resp/resp.h"
 #include "store/store.h"
 
 #include <stdatomic.h>

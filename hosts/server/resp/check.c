@@ -5,7 +5,7 @@
  *
  * A key that no limit counts for is refused: nothing is guessed. No limit reads `KEY` or `AT`, so the words need no
  * escape; only keys are free bytes, and they stand at fixed places. */
-#include "hosts/server/resp.h"
+#include "hosts/server/resp/resp.h"
 
 #define AT_MS_MAX ((uint64_t)INT64_MAX / 1000000) /* the last instant that fits 63 bits of nanoseconds */
 

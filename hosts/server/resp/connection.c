@@ -1,7 +1,7 @@
 /* What clients send to get to know a server, and to keep it awake: HELLO, AUTH, PING, CLIENT and the like, answered as
  * Redis 7.0.15 answers them. There is one database and no password; the user `default` may authenticate with any, as in
  * a Redis without one. */
-#include "hosts/server/resp.h"
+#include "hosts/server/resp/resp.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  *
  * "limit" is the name of the limit that decided, "" where none did. Waits are in ms, rounded up, -1 for never. */
 #include "base/assert.h"
-#include "hosts/server/door_http.h"
+#include "hosts/server/http/door_http.h"
 
 static struct sluice_bytes name_of_decider(const struct sl_http_view *view) {
 	int32_t index = view->call->merged.index;

@@ -5,7 +5,7 @@
  *   /v1/admit               what the policy says: if any limit that applies has on-error: deny, the same 503, which
  *                           names those limits; else 200, allowed as where no limit applies */
 #include "base/assert.h"
-#include "hosts/server/door_http.h"
+#include "hosts/server/http/door_http.h"
 
 /* A call over items, with its answers. */
 struct question {

@@ -1,12 +1,12 @@
 /* The RESP door: finds the requests in the bytes that arrived, and has each answered in its order.
  *
- * Decisions join a batch (resp_batch.c); everything else answers at once, after the batch before it. feed() works off
+ * Decisions join a batch (batch.c); everything else answers at once, after the batch before it. feed() works off
  * all complete requests it was given, or stops at SL_DOOR_OUTPUT_TURN bytes of answers, so that a client that asks much
  * and reads little costs a bounded amount of memory.
  *
  * POST and Host: close the connection without a word: a browser that was tricked into talking to this port sends them,
  * and must not get to have its request's body executed. */
-#include "hosts/server/resp.h"
+#include "hosts/server/resp/resp.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* The commands we have, in one table, and COMMAND, which tells clients about it: redis-cli takes its hints from here,
  * cluster-minded clients the places of the keys. */
-#include "hosts/server/resp.h"
+#include "hosts/server/resp/resp.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
  *   cost           x      x              x    a whole number 0..4294967295, default 1
  *   peek           x      false          x    true or false
  *   at             x      x              x    Unix ms, where the operator allows it */
-#include "hosts/server/door_http.h"
+#include "hosts/server/http/door_http.h"
 #include "policy/nearest.h"
 
 enum member { KEY = 1, LIMITS = 2, ATTRIBUTES = 4, COST = 8, PEEK = 16, AT = 32, LIMIT = 64 };

@@ -1,6 +1,6 @@
 /* A worker: one thread, one loop, its connections, and the letter box through which the first worker's thread hands it
  * new connections, a new policy, and the order to end. */
-#include "hosts/server/worker.h"
+#include "hosts/server/net/worker.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

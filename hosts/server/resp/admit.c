@@ -5,7 +5,7 @@
  *
  * Attributes are what the caller gives, any names, so there is no AT here: it would be one of them. Keys are built in
  * the worker's match buffer, one request behind the other, until the batch is decided. */
-#include "hosts/server/resp.h"
+#include "hosts/server/resp/resp.h"
 
 static bool attribute_fits(struct sl_resp_turn *turn, struct sluice_bytes name, struct sluice_bytes value) {
 	if (name.len == 0 || name.len > SLUICE_NAME_BYTES_MAX) {

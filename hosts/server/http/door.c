@@ -9,7 +9,7 @@
  *  D1  Whatever is asked, something is answered: a refusal is a problem document with a status that fits.
  *  D2  The answers depend on the bytes, not on how they were cut (tests/unit/door_http_test.c cuts at every byte).
  *  D3  "100 Continue" is said only to a request that would be served: others get their refusal instead of the body. */
-#include "hosts/server/door_http.h"
+#include "hosts/server/http/door_http.h"
 
 #include <stdlib.h>
 

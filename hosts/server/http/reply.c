@@ -9,7 +9,7 @@
  *  R1  An answer is in the buffer whole or not at all.
  *  R2  Content-Length counts the body of the same request by GET, also where HEAD leaves the body out. */
 #include "base/assert.h"
-#include "hosts/server/door_http.h"
+#include "hosts/server/http/door_http.h"
 
 const char sl_http_problem_quota[] = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const char sl_http_problem_reduced[] = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";

@@ -14,7 +14,7 @@
  *  3. Keys lie in the bytes being fed or in the match buffer; feed() flushes before it returns.
  */
 #include "base/assert.h"
-#include "hosts/server/resp.h"
+#include "hosts/server/resp/resp.h"
 
 /* ---- limits --------------------------------------------------------------------------------------------------- */
 

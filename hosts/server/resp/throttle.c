@@ -7,7 +7,7 @@
  * to a wait that is too short; a negative rate or burst is refused instead of denying all; a refund of a key that is
  * not there creates nothing; a key is never a Redis value of another kind, so nothing can crash on one. */
 #include "algo/rule.h"
-#include "hosts/server/resp.h"
+#include "hosts/server/resp/resp.h"
 
 enum { PERIOD_S_MAX = 3660 * 86400 };
 
