@@ -5,7 +5,7 @@
 #define SL_FUZZ_DOOR_H
 
 #include "base/assert.h"
-#include "hosts/server/door.h"
+#include "hosts/server/door/door.h"
 
 #include <stdlib.h>
 

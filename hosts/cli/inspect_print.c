@@ -1,7 +1,7 @@
 #include "hosts/cli/inspect.h"
 
 #include "hosts/cli/store_open.h"
-#include "hosts/server/http/json.h"
+#include "proto/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>

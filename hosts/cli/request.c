@@ -1,7 +1,7 @@
 #include "hosts/cli/request.h"
 
 #include "hosts/cli/client.h"
-#include "hosts/server/door.h"
+#include "hosts/server/door/door.h"
 
 #include <inttypes.h>
 #include <stdio.h>

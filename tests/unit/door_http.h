@@ -3,7 +3,7 @@
 #ifndef SL_TESTS_DOOR_HTTP_H
 #define SL_TESTS_DOOR_HTTP_H
 
-#include "hosts/server/door.h"
+#include "hosts/server/door/door.h"
 
 #include <jansson.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 #ifndef TESTS_DOOR_RESP_H
 #define TESTS_DOOR_RESP_H
 
-#include "hosts/server/door.h"
+#include "hosts/server/door/door.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* JSON at the doors: what is printed is read back by jansson as it was meant, whatever the bytes; what is read is
  * bounded, and refused by name. */
-#include "hosts/server/http/json.h"
+#include "proto/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

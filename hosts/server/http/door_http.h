@@ -8,8 +8,8 @@
 #ifndef SL_DOOR_HTTP_H
 #define SL_DOOR_HTTP_H
 
-#include "hosts/server/door.h"
-#include "hosts/server/http/json.h"
+#include "hosts/server/door/door.h"
+#include "proto/json.h"
 #include "proto/headers.h"
 #include "proto/http.h"
 

@@ -7,7 +7,7 @@
 #ifndef SL_WORKER_H
 #define SL_WORKER_H
 
-#include "hosts/server/door.h"
+#include "hosts/server/door/door.h"
 
 #include <pthread.h>
 #include <uv.h>

@@ -10,7 +10,7 @@
 #ifndef SL_RESP_DOOR_H
 #define SL_RESP_DOOR_H
 
-#include "hosts/server/door.h"
+#include "hosts/server/door/door.h"
 #include "proto/resp.h"
 
 enum {

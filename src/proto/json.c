@@ -3,7 +3,7 @@
  *  J1  Depth is bounded before jansson sees the text: its own bound, 2048 levels of recursion, is of no use to us.
  *  J2  A number too large for 64 bits is reported with the name of its member: it is most often a mistyped cost.
  *  J3  What is printed is valid UTF-8, whatever bytes a key holds. */
-#include "hosts/server/http/json.h"
+#include "proto/json.h"
 
 /* ---- reading ------------------------------------------------------------------------------------------------- */
 

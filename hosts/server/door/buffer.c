@@ -1,6 +1,6 @@
 /* The output buffer of a worker: grows by doubling, never shrinks while it serves, and is bounded by the doors, which
  * hand over what they have once SL_DOOR_OUTPUT_TURN bytes stand in it. */
-#include "hosts/server/door.h"
+#include "hosts/server/door/door.h"
 
 #include <stdlib.h>
 #include <string.h>
