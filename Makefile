@@ -54,7 +54,7 @@ LIB_OBJ  := $(call obj,$(LIB_SRC))
 APP_OBJ  := $(call obj,$(APP_SRC)) $(LLHTTP_OBJ)
 
 LIB_LIBS  := -lyaml
-APP_LIBS  := $(LIB_LIBS) -luv -ljansson -lz -llzma
+APP_LIBS  := $(LIB_LIBS) -luv -ljansson -lssl -lcrypto -lz -llzma
 TEST_LIBS := $(APP_LIBS) -lcmocka -lsodium -lm
 
 # A test is tests/{unit,model,race,crash}/NAME_test.c; what tests share are the other .c files of those folders. The

@@ -10,6 +10,7 @@
 #include "hosts/server/server.h"
 
 #include "hosts/server/net/listen.h"
+#include "hosts/server/parts.h"
 #include "hosts/server/policy_file.h"
 #include "hosts/server/store_home.h"
 #include "hosts/server/net/worker.h"
@@ -28,7 +29,6 @@
 #include <unistd.h>
 
 enum { ACCEPTS_MAX = 64, PAUSE_MS = 100, COMPLAIN_EVERY_MS = 10000, EXIT_FAILED = 2 };
-enum { RESP, HTTP, DOORS };
 enum { TERM, INT, HUP, SIGNALS };
 
 struct server;
@@ -45,40 +45,45 @@ struct server {
 	struct sl_shared_policy *policy;
 	struct sl_shared_policy *first; /* the policy that the store was opened by */
 	struct sluice_store *store;
-	struct sl_figures *figures;
-	struct entrance entrances[DOORS];
+	struct sl_parts parts;
+	struct entrance entrances[SL_LISTENS_MAX];
+	uint32_t entrance_count;
 	uv_signal_t signals[SIGNALS];
-	uv_timer_t pause;             /* accepting rests after an error that more tries would repeat */
+	uv_timer_t pause; /* accepting rests after an error that more tries would repeat */
 	struct sl_worker *workers;
 	uint32_t worker_count, next_worker;
-	int reserve;                  /* a descriptor to give up when there is none left */
+	int reserve; /* a descriptor to give up when there is none left */
 	uint64_t complained_ms;
 	_Atomic uint64_t next_id;
 };
 
 /* ---- accepting ------------------------------------------------------------------------------------------------ */
 
-static void describe_peer(char text[SL_PEER_TEXT_MAX], const struct sockaddr_storage *address) {
+static void describe_peer(struct sl_arrival *arrival, const struct sockaddr_storage *address) {
 	char host[INET6_ADDRSTRLEN] = "";
 	if (address->ss_family == AF_INET) {
 		const struct sockaddr_in *in = (const struct sockaddr_in *)address;
 		inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
-		snprintf(text, SL_PEER_TEXT_MAX, "%s:%u", host, ntohs(in->sin_port));
+		snprintf(arrival->peer, sizeof arrival->peer, "%s:%u", host, ntohs(in->sin_port));
+		arrival->address = (struct sl_address){{[10] = 0xff, [11] = 0xff}};
+		memcpy(arrival->address.bytes + 12, &in->sin_addr, 4);
 	} else if (address->ss_family == AF_INET6) {
 		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
 		inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
-		snprintf(text, SL_PEER_TEXT_MAX, "[%s]:%u", host, ntohs(in6->sin6_port));
+		snprintf(arrival->peer, sizeof arrival->peer, "[%s]:%u", host, ntohs(in6->sin6_port));
+		memcpy(arrival->address.bytes, &in6->sin6_addr, 16);
 	} else {
-		snprintf(text, SL_PEER_TEXT_MAX, "unix");
+		snprintf(arrival->peer, sizeof arrival->peer, "unix");
+		arrival->is_unix = true;
 	}
 }
 
 static void hand_out(struct entrance *entrance, int fd, const struct sockaddr_storage *address) {
 	struct server *server = entrance->server;
-	struct sl_arrival arrival = {.fd = fd, .door = entrance->door};
+	struct sl_arrival arrival = {.fd = fd, .door = entrance->door, .listener = &entrance->listener};
 	struct sl_worker *worker = &server->workers[server->next_worker++ % server->worker_count];
 	int on = 1;
-	describe_peer(arrival.peer, address);
+	describe_peer(&arrival, address);
 	if (address->ss_family != AF_UNIX)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 	if (worker == &server->workers[0])
@@ -91,14 +96,14 @@ static void on_acceptable(uv_poll_t *handle, int status, int events);
 
 static void on_pause_over(uv_timer_t *timer) {
 	struct server *server = timer->data;
-	for (int i = 0; i < DOORS; i++)
+	for (uint32_t i = 0; i < server->entrance_count; i++)
 		if (server->entrances[i].listener.fd >= 0)
 			uv_poll_start(&server->entrances[i].poll, UV_READABLE, on_acceptable);
 }
 
 /* Without this the loop would spin: the connection that cannot be taken stays ready. */
 static void pause_accepting(struct server *server) {
-	for (int i = 0; i < DOORS; i++)
+	for (uint32_t i = 0; i < server->entrance_count; i++)
 		uv_poll_stop(&server->entrances[i].poll);
 	uv_timer_start(&server->pause, on_pause_over, PAUSE_MS, 0);
 }
@@ -156,6 +161,7 @@ static struct sl_shared_policy *load_policy(const char *path) {
 	if (shared == NULL)
 		return NULL;
 	shared->policy = sl_policy_file_load(path);
+	shared->rows = NULL;
 	shared->holders = 1;
 	if (shared->policy != NULL)
 		return shared;
@@ -165,10 +171,20 @@ static struct sl_shared_policy *load_policy(const char *path) {
 
 /* What the policy asks for and this version does not have. */
 static bool settings_are_served(const struct sl_settings *settings) {
-	if (settings->listen_grpc != NULL) {
-		fprintf(stderr, "sluice: listen.grpc: this version serves no gRPC; take it out of the policy\n");
+	for (uint32_t i = 0; i < settings->listen_count; i++)
+		if (settings->listens[i].door == SL_LISTEN_GRPC) {
+			fprintf(stderr, "sluice: listen.grpc: this version serves no gRPC; take it out of the policy\n");
+			return false;
+		}
+	return true;
+}
+
+/* Gives the limits of a policy their rows in the books. */
+static bool enter_policy(struct server *server, struct sl_shared_policy *policy) {
+	policy->rows = calloc(sl_policy_limit_count(policy->policy) + 1, sizeof *policy->rows);
+	if (policy->rows == NULL)
 		return false;
-	}
+	sl_books_enter(server->parts.shared.books, policy->policy, policy->rows);
 	return true;
 }
 
@@ -187,6 +203,11 @@ static void reload(struct server *server) {
 		fprintf(stderr, "sluice: %s was not taken over: the policy of before goes on\n", path);
 		return;
 	}
+	if (!enter_policy(server, policy)) {
+		sl_shared_policy_release(policy);
+		fprintf(stderr, "sluice: out of memory: the policy of before goes on\n");
+		return;
+	}
 	for (uint32_t i = 0; i < server->worker_count; i++)
 		sl_worker_set_policy(&server->workers[i], policy);
 	sl_shared_policy_release(server->policy);
@@ -198,7 +219,7 @@ static void reload(struct server *server) {
 }
 
 static void close_entrances(struct server *server) {
-	for (int i = 0; i < DOORS; i++) {
+	for (uint32_t i = 0; i < server->entrance_count; i++) {
 		uv_handle_t *handle = (uv_handle_t *)&server->entrances[i].poll;
 		if (!uv_is_closing(handle))
 			uv_close(handle, NULL);
@@ -221,23 +242,32 @@ static void on_signal(uv_signal_t *handle, int number) {
 
 /* ---- setting up ------------------------------------------------------------------------------------------------ */
 
-static bool open_entrance(struct server *server, int which, const char *address, const char *option,
-                          const struct sl_door *door) {
-	struct entrance *entrance = &server->entrances[which];
+static bool open_entrance(struct server *server, const char *address, const struct sl_listen *listen) {
+	static const struct sl_door *const doors[] = {[SL_LISTEN_RESP] = &sl_door_resp, [SL_LISTEN_HTTP] = &sl_door_http};
+	struct entrance *entrance = &server->entrances[server->entrance_count];
 	struct sluice_error error;
-	entrance->door = door;
+	entrance->door = doors[listen->door];
 	entrance->server = server;
-	if (sl_listen(&entrance->listener, address, option, &error) == SLUICE_OK)
+	if (sl_listen(&entrance->listener, address, listen->door == SL_LISTEN_RESP ? "--resp" : "--http", &error) ==
+	    SLUICE_OK) {
+		entrance->listener.forms = listen->forms;
+		server->entrance_count++;
 		return true;
+	}
 	fprintf(stderr, "sluice: %s\n", error.text);
 	return false;
 }
 
 static bool open_entrances(struct server *server, const struct sl_settings *settings) {
-	const char *resp = server->options->listen_resp, *http = server->options->listen_http;
-	if (!open_entrance(server, RESP, resp != NULL ? resp : settings->listen_resp, "--resp", &sl_door_resp))
-		return false;
-	return open_entrance(server, HTTP, http != NULL ? http : settings->listen_http, "--http", &sl_door_http);
+	const char *instead[] = {
+		[SL_LISTEN_RESP] = server->options->listen_resp, [SL_LISTEN_HTTP] = server->options->listen_http};
+	for (uint32_t i = 0; i < settings->listen_count; i++) {
+		const struct sl_listen *listen = &settings->listens[i];
+		const char *address = instead[listen->door] != NULL ? instead[listen->door] : listen->address;
+		if (!open_entrance(server, address, listen))
+			return false;
+	}
+	return true;
 }
 
 static uint32_t thread_count(const struct sl_server_options *options, const struct sl_settings *settings) {
@@ -250,18 +280,17 @@ static uint32_t thread_count(const struct sl_server_options *options, const stru
 static bool make_workers(struct server *server, const struct sl_settings *settings) {
 	uint32_t count = thread_count(server->options, settings);
 	server->workers = calloc(count, sizeof *server->workers);
-	server->figures = aligned_alloc(64, sizeof *server->figures);
-	if (server->workers == NULL || server->figures == NULL)
+	if (!sl_parts_make(&server->parts, count, settings) || server->workers == NULL ||
+	    !enter_policy(server, server->policy))
 		return false;
-	memset(server->figures, 0, sizeof *server->figures);
-	server->figures->started = sluice_store_now(server->store);
-	server->figures->resp_port = server->entrances[RESP].listener.port;
-	server->figures->worker_count = count;
+	server->parts.figures->started = sluice_store_now(server->store);
+	server->parts.figures->resp_port = server->entrances[0].listener.port;
 	for (; server->worker_count < count; server->worker_count++) {
 		struct sl_worker_options options = {.store = server->store,
 		                                    .policy = server->policy,
-		                                    .figures = server->figures,
-		                                    .own = &server->figures->workers[server->worker_count],
+		                                    .shared = &server->parts.shared,
+		                                    .number = server->worker_count,
+		                                    .own = &server->parts.figures->workers[server->worker_count],
 		                                    .next_id = &server->next_id};
 		if (sl_worker_init(&server->workers[server->worker_count], &options) != SLUICE_OK)
 			return false;
@@ -284,7 +313,7 @@ static void watch_entrances(struct server *server) {
 	uv_loop_t *loop = &server->workers[0].loop;
 	uv_timer_init(loop, &server->pause);
 	server->pause.data = server;
-	for (int i = 0; i < DOORS; i++) {
+	for (uint32_t i = 0; i < server->entrance_count; i++) {
 		struct entrance *entrance = &server->entrances[i];
 		entrance->poll.data = entrance;
 		if (uv_poll_init(loop, &entrance->poll, entrance->listener.fd) == 0)
@@ -312,9 +341,9 @@ static void *run_worker(void *argument) {
 static void announce(const struct server *server) {
 	if (server->options->quiet)
 		return;
-	for (int i = 0; i < DOORS; i++)
+	for (uint32_t i = 0; i < server->entrance_count; i++)
 		fprintf(stderr, "sluice: %s on %s\n", server->entrances[i].door->name, server->entrances[i].listener.name);
-	for (int i = 0; i < DOORS; i++)
+	for (uint32_t i = 0; i < server->entrance_count; i++)
 		if (!server->entrances[i].listener.loopback)
 			fprintf(stderr, "sluice: warning: %s on %s has no authentication yet: whoever reaches it can use it\n",
 			        server->entrances[i].door->name, server->entrances[i].listener.name);
@@ -383,8 +412,8 @@ static void clear_up(struct server *server) {
 	for (uint32_t i = 0; i < server->worker_count; i++)
 		sl_worker_free(&server->workers[i]);
 	free(server->workers);
-	free(server->figures);
-	for (int i = 0; i < DOORS; i++)
+	sl_parts_free(&server->parts);
+	for (uint32_t i = 0; i < server->entrance_count; i++)
 		sl_listener_close(&server->entrances[i].listener);
 	if (server->policy != NULL)
 		sl_shared_policy_release(server->policy);
@@ -397,8 +426,6 @@ static void clear_up(struct server *server) {
 
 int sl_server_run(const struct sl_server_options *options) {
 	struct server server = {.options = options, .reserve = -1};
-	for (int i = 0; i < DOORS; i++)
-		server.entrances[i].listener.fd = -1;
 	bool served = set_up(&server) && run(&server);
 	clear_up(&server);
 	return served ? 0 : EXIT_FAILED;

@@ -8,8 +8,8 @@ struct sl_server_options {
 	const char *policy_file; /* NULL: defaults and no limits of its own (CHECK needs none) */
 	const char *listen_resp; /* NULL: as the policy says; overrides it otherwise. Port 0 picks a free one */
 	const char *listen_http;
-	uint32_t threads;        /* 0: as the policy says */
-	bool quiet;              /* no banner */
+	uint32_t threads; /* 0: as the policy says */
+	bool quiet;       /* no banner */
 };
 
 /* Serves until SIGTERM or SIGINT, finishes what is in hand, and returns 0; or prints one line to standard error and

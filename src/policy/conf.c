@@ -112,30 +112,28 @@ bool sl_conf_text(struct sl_conf *conf, const struct sl_node *node, const char *
 
 /* ---- listen, store ------------------------------------------------------------------------------------------- */
 
-/* Port 0 is a different one each time. */
-static bool is_shared(const char *a, const char *b) {
-	size_t len = a == NULL ? 0 : strlen(a);
-	return len > 2 && b != NULL && strcmp(a, b) == 0 && strcmp(a + len - 2, ":0") != 0;
-}
+/* The listeners of all doors, while `listen` is read. */
+struct listen_nodes {
+	const char *address[3];
+};
 
 static void read_listen(struct sl_conf *conf, const struct sl_node *value, void *into) {
 	static const struct sl_field fields[] = {
-		{"resp", sl_conf_listen, offsetof(struct sl_settings, listen_resp), NULL},
-		{"http", sl_conf_listen, offsetof(struct sl_settings, listen_http), NULL},
-		{"grpc", sl_conf_listen, offsetof(struct sl_settings, listen_grpc), NULL},
+		{"resp", sl_conf_listen, offsetof(struct listen_nodes, address[SL_LISTEN_RESP]), NULL},
+		{"http", sl_conf_listen, offsetof(struct listen_nodes, address[SL_LISTEN_HTTP]), NULL},
+		{"grpc", sl_conf_listen, offsetof(struct listen_nodes, address[SL_LISTEN_GRPC]), NULL},
 		{NULL, NULL, 0, NULL},
 	};
-	const struct sl_settings *settings = into;
-	const char *shared = NULL;
-	sl_conf_map(conf, value, "listen", fields, into);
-	if (is_shared(settings->listen_resp, settings->listen_http) ||
-	    is_shared(settings->listen_resp, settings->listen_grpc))
-		shared = settings->listen_resp;
-	else if (is_shared(settings->listen_http, settings->listen_grpc))
-		shared = settings->listen_http;
-	if (shared != NULL)
-		sl_report_error(conf->report, value->place, "expected an address for each door, found %s for two",
-		                sl_quote(sl_str(shared)).text);
+	struct sl_settings *settings = into;
+	struct listen_nodes nodes = {{settings->listens[0].address, settings->listens[1].address, NULL}};
+	struct sl_listen *listens = sl_pool_take(&conf->policy->pool, 3, sizeof *listens);
+	sl_conf_map(conf, value, "listen", fields, &nodes);
+	settings->listen_count = 0;
+	settings->listens = listens;
+	for (uint8_t i = 0; listens != NULL && i < 3; i++)
+		if (nodes.address[i] != NULL)
+			listens[settings->listen_count++] =
+				(struct sl_listen){.address = nodes.address[i], .door = i, .mode = 0660, .forms = settings->forms};
 }
 
 static void read_memory(struct sl_conf *conf, const struct sl_node *value, void *into) {

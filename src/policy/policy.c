@@ -6,12 +6,22 @@
 
 #include <stdlib.h>
 
+static const sluice_ns SECOND_NS = 1000000000;
+
 static void policy_init(struct sluice_policy *policy) {
+	static const struct sl_listen listens[] = {
+		{.address = "127.0.0.1:7379", .door = SL_LISTEN_RESP, .mode = 0660, .forms = SL_FORM_DRAFT10},
+		{.address = "127.0.0.1:7380", .door = SL_LISTEN_HTTP, .mode = 0660, .forms = SL_FORM_DRAFT10},
+	};
 	policy->settings = (struct sl_settings){
-		.listen_resp = "127.0.0.1:7379",
-		.listen_http = "127.0.0.1:7380",
+		.listens = listens,
+		.listen_count = 2,
 		.memory_bytes = (uint64_t)256 << 20,
 		.ipv6_prefix = 64,
+		.forms = SL_FORM_DRAFT10,
+		.near_percent = 5,
+		.connections = {.idle_ns = 0, .request_ns = SECOND_NS * 10, .write_ns = SECOND_NS * 10},
+		.log = {.denials_per_key = SECOND_NS * 10, .denials_per_second = 100, .denials_bytes = (uint64_t)64 << 20},
 	};
 	for (size_t i = 0; i < SL_NAME_SLOTS; i++)
 		policy->slots[i] = SL_NAME_NONE;
@@ -72,6 +82,59 @@ bool sl_policy_denies_on_error(const struct sluice_policy *policy, const struct 
 		if (!match->items[i].observed && sl_policy_limit_at(policy, match->position[i])->deny_on_error)
 			return true;
 	return false;
+}
+
+uint32_t sl_policy_candidates(const struct sluice_policy *policy, const struct sluice_match *match,
+                              struct sluice_item *items, uint8_t *of, uint32_t room) {
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < match->count && count < room; i++) {
+		const struct sl_ruleset_limit *limit = &policy->limits[match->position[i]];
+		if (!limit->shown.has_candidate || match->items[i].limit != &limit->shown.limit)
+			continue; /* an override has its own quota: the candidate is tried where the limit itself counts */
+		of[count] = (uint8_t)i;
+		items[count++] = (struct sluice_item){&limit->shown.candidate, match->items[i].key, true};
+	}
+	return count;
+}
+
+int64_t sl_policy_limit_find(const struct sluice_policy *policy, struct sluice_bytes name) {
+	for (uint32_t i = 0; i < policy->limit_count; i++)
+		if (sl_bytes_equal(name, sl_str(policy->limits[i].shown.name)))
+			return i;
+	return -1;
+}
+
+int sl_policy_limit_named(const struct sluice_policy *policy, struct sluice_bytes text,
+                          const struct sluice_limit **limit) {
+	static const char prefix[] = "policy:";
+	const size_t len = sizeof prefix - 1;
+	if (text.len < len || memcmp(text.data, prefix, len) != 0)
+		return 0;
+	int64_t position = sl_policy_limit_find(policy, sl_slice((const char *)text.data + len, text.len - len));
+	if (position < 0)
+		return -1;
+	*limit = &policy->limits[position].shown.limit;
+	return 1;
+}
+
+/* Do two limits of one name keep the same counter for a key? */
+static bool is_same_counter(const struct sluice_limit *a, const struct sluice_limit *b) {
+	return a->algorithm == b->algorithm && a->window_ns == b->window_ns && a->precision_ns == b->precision_ns;
+}
+
+uint32_t sl_policy_limit_variants(const struct sluice_policy *policy, uint32_t position,
+                                  const struct sluice_limit **limits, uint32_t room) {
+	const struct sl_ruleset_limit *limit = &policy->limits[position];
+	uint32_t count = 0;
+	for (uint32_t i = 0; i <= limit->shown.override_count && count < room; i++) {
+		const struct sluice_limit *one = i == 0 ? &limit->shown.limit : &limit->overrides[i - 1].limit;
+		bool known = one->algorithm == SLUICE_UNLIMITED;
+		for (uint32_t j = 0; j < count && !known; j++)
+			known = is_same_counter(one, limits[j]);
+		if (!known)
+			limits[count++] = one;
+	}
+	return count;
 }
 
 uint32_t sl_policy_source_count(const struct sluice_policy *policy) {

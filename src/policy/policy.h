@@ -12,30 +12,114 @@ enum {
 	SL_POLICY_FILE_BYTES_MAX = 4 * 1024 * 1024,
 };
 
+/* What callers may do. Each role allows its own routes and commands; admin allows all. Bits. */
+enum {
+	SL_ROLE_CHECK = 1, /* decide, peek, refund, explain; the proxies' doors */
+	SL_ROLE_READ = 2,  /* peek, explain, limits, figures, metrics, top keys, the dashboard */
+	SL_ROLE_ADMIN = 4, /* reset, reload, and all of the above */
+	SL_ROLE_ALL = 7,
+};
+
+/* The forms in which an HTTP door tells of limits. Bits; 0 is none at all. Never both of one grammar clash:
+ * draft10 with draft7 or draft6, legacy-epoch with legacy-delta. */
+enum {
+	SL_FORM_DRAFT10 = 1,       /* RateLimit: "name";r=..;t=.. and RateLimit-Policy: "name";q=..;w=.. */
+	SL_FORM_DRAFT7 = 2,        /* RateLimit: limit=.., remaining=.., reset=.. and RateLimit-Policy: 100;w=60 */
+	SL_FORM_DRAFT6 = 4,        /* RateLimit-Limit, -Remaining, -Reset and RateLimit-Policy: 100;w=60 */
+	SL_FORM_LEGACY_EPOCH = 8,  /* X-RateLimit-Limit, -Remaining, -Reset: Unix seconds */
+	SL_FORM_LEGACY_DELTA = 16, /* the same, -Reset in seconds from now */
+};
+
+enum sl_listen_door { SL_LISTEN_RESP, SL_LISTEN_HTTP, SL_LISTEN_GRPC };
+
+enum {
+	SL_LISTENS_MAX = 16, /* of all doors together */
+	SL_USERS_MAX = 256,
+};
+
+/* One address that a door listens on. In the file: "127.0.0.1:7379", or a mapping {address, tls, proxy-protocol, mode,
+ * headers, unprotected}, or a list of those. */
+struct sl_listen {
+	const char *address; /* "127.0.0.1:7379", "[::1]:7379" or "unix:/path" */
+	uint8_t door;        /* enum sl_listen_door */
+	bool tls;            /* speaks TLS with the policy's certificate */
+	bool proxy_protocol; /* every connection begins with a PROXY header, from a trusted proxy only */
+	bool unprotected;    /* may be reached from other hosts without any user being configured */
+	uint32_t mode;       /* permissions of a unix socket, 0..0777; default 0660 */
+	uint32_t forms;      /* SL_FORM_ bits for this listener; the policy's unless written */
+};
+
+/* How a secret is kept. A token is 128 random bits or more, so one SHA-256 of it is enough; a password is stretched.
+ *   sha256:HEX64                              pbkdf2-sha256:ROUNDS:HEX32:HEX64 (salt, hash) */
+enum sl_secret_kind { SL_SECRET_SHA256, SL_SECRET_PBKDF2 };
+struct sl_secret {
+	uint8_t kind;
+	uint32_t rounds; /* 1,000 .. 10,000,000 */
+	uint8_t salt[16], hash[32];
+};
+
+struct sl_user {
+	struct sluice_bytes name; /* 1..64 bytes of printable ASCII but ':' and space */
+	uint32_t roles;           /* SL_ROLE_ bits, at least one */
+	bool is_token;            /* written as `token:`; a bearer is known by it without a name */
+	struct sl_secret secret;
+};
+
+/* Bounds on what connections may take. */
+struct sl_connection_limits {
+	uint32_t max;         /* open at a time; 0: as many as descriptors allow */
+	uint32_t per_address; /* of one client address (IPv6: of one network); 0: any */
+	sluice_ns idle_ns;    /* without a request in hand; 0: any time */
+	sluice_ns request_ns; /* from the first byte of a request to its last; 0: any time */
+	sluice_ns write_ns;   /* that answers may wait for a peer who does not read; 0: any time */
+};
+
+/* Logs. */
+struct sl_log_settings {
+	bool json;                   /* of standard error */
+	const char *denials;         /* file of the denial log; NULL: none */
+	sluice_ns denials_per_key;   /* at most one line for a key in this time; 10 s */
+	uint32_t denials_per_second; /* and at most so many lines in all; 100 */
+	uint64_t denials_bytes;      /* at which the file is set aside as FILE.1 and begun anew; 64 MiB */
+};
+
 /* Settings of the server; strings are NUL-ended, NULL where the file does not say. */
 struct sl_settings {
-	const char *listen_resp;  /* "127.0.0.1:7379", "[::1]:7379" or "unix:/path"; has the default when absent */
-	const char *listen_http;  /* "127.0.0.1:7380" */
-	const char *listen_grpc;  /* NULL unless written; no door serves it yet */
-	uint64_t memory_bytes;    /* 256 MiB unless written: what a new store gets */
-	bool memory_given;        /* written: then a store that exists must have just that size */
-	const char *store_file;   /* path; NULL unless written, and then store_shared is NULL */
-	const char *store_shared; /* name of shared memory; NULL unless written */
-	uint32_t blocks_percent;  /* share of a new store for logs and sub-buckets; 0 unless written */
-	uint32_t threads;         /* 0: one a core */
-	bool client_time;         /* may clients set the instant (AT)? */
-	uint32_t ipv6_prefix;     /* 1..128, default 64 */
+	const struct sl_listen *listens; /* resp first; the two defaults where the file does not say */
+	uint32_t listen_count;
+	uint64_t memory_bytes;                 /* 256 MiB unless written: what a new store gets */
+	bool memory_given;                     /* written: then a store that exists must have just that size */
+	const char *store_file;                /* path; NULL unless written, and then store_shared is NULL */
+	const char *store_shared;              /* name of shared memory; NULL unless written */
+	uint32_t blocks_percent;               /* share of a new store for logs and sub-buckets; 0 unless written */
+	uint32_t threads;                      /* 0: one a core */
+	bool client_time;                      /* may clients set the instant (AT)? */
+	uint32_t ipv6_prefix;                  /* 1..128, default 64 */
+	uint32_t forms;                        /* SL_FORM_ bits; SL_FORM_DRAFT10 unless written */
+	bool forwarded;                        /* `client-address: forwarded`: RFC 7239 instead of X-Forwarded-For */
+	uint32_t near_percent;                 /* of the quota left at which a key is near its limit, 0..100; default 5 */
+	sluice_ns drain_ns;                    /* how long /readyz is red before listening ends; 0 */
+	const char *tls_certificate, *tls_key; /* PEM files; both or none */
+	const char *tls_client_ca;             /* PEM file: clients must show a certificate that it signed; or NULL */
+	const struct sl_user *users;           /* none: everybody may do everything that the listener lets in */
+	uint32_t user_count;
+	uint32_t anonymous; /* SL_ROLE_ bits of callers without credentials, where there are users; 0 */
+	struct sl_connection_limits connections;
+	struct sl_log_settings log;
 };
 
 /* One limit as the file has it. */
 struct sl_policy_limit {
 	const char *name;
-	struct sluice_limit limit; /* the limit without overrides */
-	const char *key_text;      /* the key, such as "user | ip, path"; "" where all requests share one counter */
-	const char *when_text;     /* the conditions as one line of JSON, "{}" where there are none */
+	struct sluice_limit limit;     /* the limit without overrides */
+	struct sluice_limit candidate; /* another quota tried on the same counter; has_candidate */
+	const char *key_text;          /* the key, such as "user | ip, path"; "" where all requests share one counter */
+	const char *when_text;         /* the conditions as one line of JSON, "{}" where there are none */
 	uint32_t override_count;
 	bool observe;
 	bool deny_on_error;
+	bool has_candidate;
+	bool stagger; /* spreads retry_after over successive denied callers */
 };
 
 /* Where the HTTP doors find an attribute that is not built in. */
@@ -58,6 +142,25 @@ const struct sl_policy_limit *sl_policy_limit_at(const struct sluice_policy *pol
 /* What a request gets while the store cannot answer: does any limit of the match say `on-error: deny`? Observed limits
  * deny nobody. `match` must be of this policy. */
 bool sl_policy_denies_on_error(const struct sluice_policy *policy, const struct sluice_match *match);
+
+/* The candidates that go with a match: quotas that are tried on the live counters and deny nobody. Fills `items` with at
+ * most `room` observed items for the same keys, and `of` with the index in the match that each belongs to. Returns how
+ * many. `match` must be of this policy. */
+uint32_t sl_policy_candidates(const struct sluice_policy *policy, const struct sluice_match *match,
+                              struct sluice_item *items, uint8_t *of, uint32_t room);
+
+/* The position of the limit of a name; -1 where there is none. */
+int64_t sl_policy_limit_find(const struct sluice_policy *policy, struct sluice_bytes name);
+
+/* Reads "policy:NAME", which stands for a limit of the policy wherever notation is taken. Returns 0 where the text does
+ * not begin so; 1 with *limit set to the policy's own; -1 where the policy has no limit of that name. */
+int sl_policy_limit_named(const struct sluice_policy *policy, struct sluice_bytes text,
+                          const struct sluice_limit **limit);
+
+/* The different counters that a limit with its overrides may keep for one key: fills `limits` with at most `room` of
+ * them, the limit itself first. Returns how many. For those who reset it. */
+uint32_t sl_policy_limit_variants(const struct sluice_policy *policy, uint32_t position,
+                                  const struct sluice_limit **limits, uint32_t room);
 
 /* How many attributes have a source of their own. */
 uint32_t sl_policy_source_count(const struct sluice_policy *policy);

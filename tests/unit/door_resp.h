@@ -30,7 +30,7 @@ static inline void client_connect(struct client *client) {
 static inline void client_open(struct client *client, const char *policy_text) {
 	struct sluice_policy *policy = NULL;
 	struct sluice_store_options options = {.memory_bytes = 1024 * 1024};
-	*client = (struct client){.context = {.now = NOW_NS, .peer = "192.0.2.1:4321"}};
+	*client = (struct client){.context = {.now = NOW_NS, .peer.text = "192.0.2.1:4321"}};
 	assert_int_equal(sluice_policy_load(&policy, sl_str(policy_text), NULL), SLUICE_OK);
 	assert_int_equal(sluice_store_open(&client->context.store, &options, NULL), SLUICE_OK);
 	client->context.policy = policy;

@@ -81,9 +81,9 @@ static void test_empty(void **state) {
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
 		struct sluice_policy *policy = load(files[i]);
 		const struct sl_settings *settings = sl_policy_settings(policy);
-		assert_string_equal(settings->listen_resp, "127.0.0.1:7379");
-		assert_string_equal(settings->listen_http, "127.0.0.1:7380");
-		assert_null(settings->listen_grpc);
+		assert_string_equal(settings->listens[0].address, "127.0.0.1:7379");
+		assert_string_equal(settings->listens[1].address, "127.0.0.1:7380");
+		assert_int_equal(settings->listen_count, 2);
 		assert_null(settings->store_file);
 		assert_null(settings->store_shared);
 		assert_int_equal(settings->blocks_percent, 0);
@@ -117,9 +117,9 @@ static void test_settings(void **state) {
 	const struct sl_settings *settings = sl_policy_settings(policy);
 	struct sl_address address;
 	(void)state;
-	assert_string_equal(settings->listen_resp, "[::1]:0");
-	assert_string_equal(settings->listen_http, "unix:/run/sluice.sock");
-	assert_string_equal(settings->listen_grpc, "127.0.0.1:7381");
+	assert_string_equal(settings->listens[0].address, "[::1]:0");
+	assert_string_equal(settings->listens[1].address, "unix:/run/sluice.sock");
+	assert_string_equal(settings->listens[2].address, "127.0.0.1:7381");
 	assert_string_equal(settings->store_file, "/var/lib/sluice/counters");
 	assert_int_equal(settings->memory_bytes, 1073741824);
 	assert_true(settings->memory_given);
@@ -635,23 +635,12 @@ static void test_all_at_once(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_settings),
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_stores),
-		cmocka_unit_test(test_documented),
-		cmocka_unit_test(test_spellings),
-		cmocka_unit_test(test_maxima),
-		cmocka_unit_test(test_bytes),
-		cmocka_unit_test(test_yaml),
-		cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_too_much),
-		cmocka_unit_test(test_keys),
-		cmocka_unit_test(test_types),
-		cmocka_unit_test(test_values),
-		cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_when_and_key),
-		cmocka_unit_test(test_all_at_once),
+		cmocka_unit_test(test_empty),        cmocka_unit_test(test_settings),    cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_stores),       cmocka_unit_test(test_documented),  cmocka_unit_test(test_spellings),
+		cmocka_unit_test(test_maxima),       cmocka_unit_test(test_bytes),       cmocka_unit_test(test_yaml),
+		cmocka_unit_test(test_cut),          cmocka_unit_test(test_too_much),    cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_types),        cmocka_unit_test(test_values),      cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_when_and_key), cmocka_unit_test(test_all_at_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

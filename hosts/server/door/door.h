@@ -4,6 +4,11 @@
 #define SL_DOOR_H
 
 #include "base/out.h"
+#include "hosts/server/access/access.h"
+#include "hosts/server/watch/books.h"
+#include "hosts/server/watch/denials.h"
+#include "hosts/server/watch/top.h"
+#include "policy/address.h"
 #include "policy/policy.h"
 
 /* A growing output buffer, owned by the worker and reused by every connection's turn. */
@@ -18,18 +23,48 @@ char *sl_buffer_reserve(struct sl_buffer *buffer, size_t more);
 bool sl_buffer_append(struct sl_buffer *buffer, const void *data, size_t len);
 void sl_buffer_free(struct sl_buffer *buffer);
 
+/* Who is at the other end of the connection being fed. */
+struct sl_peer {
+	const char *text;          /* "127.0.0.1:51000" or "unix"; NULL where there is none. Behind a PROXY header: the one
+	                            * that it names */
+	struct sl_address address; /* of an inet socket */
+	bool is_unix;              /* a unix socket: no address */
+	bool is_trusted; /* one of trusted-proxies, or a unix socket: what it forwards of its client is believed */
+	bool is_tls;
+};
+
+/* What there is one of in a server, and its doors may ask for. In tests most of it is NULL: then nothing is counted,
+ * everybody may do everything, and what can't be done is refused. */
+struct sl_shared {
+	struct sl_books *books;
+	struct sl_top *const *tops; /* of all workers */
+	uint32_t top_count;
+	struct sl_denials *denials; /* NULL: no denial log */
+	struct sl_stagger *stagger;
+	struct sl_access *access;
+	const struct sl_figures *figures;
+	/* Reads the policy file again, as SIGHUP does. True when it was taken over; `report` gets what was wrong, or what
+	 * was taken over, a line each, NUL-ended. From any thread. */
+	bool (*reload)(void *server, char *report, size_t report_bytes);
+	void *server;
+};
+
 /* What a door needs to decide. One a worker thread; nothing in it is shared for writing but the store. */
 struct sl_door_context {
 	struct sluice_store *store;
-	const struct sluice_policy *policy;   /* never NULL: an empty policy where no file was given */
-	sluice_ns now;                        /* read once a turn of the loop */
-	bool draining;                        /* the server is going down: /readyz says so */
-	void *match_buffer;                   /* SLUICE_MATCH_BYTES_MAX bytes, scratch of one feed() */
-	uint64_t connection_id;               /* of the connection being fed, from 1 */
-	const char *peer;                     /* its other end, "127.0.0.1:51000" or "unix"; NULL where there is none */
-	const struct sl_figures *figures;     /* what INFO tells of the whole server; NULL in tests */
-	uint64_t commands;                    /* RESP requests answered with this context so far */
-	struct sl_resp_worker *resp;          /* the RESP door's memory, made by its first open(); sl_door_context_free() */
+	const struct sluice_policy *policy; /* never NULL: an empty policy where no file was given */
+	const uint32_t *rows;               /* the row in the books of each limit of the policy; NULL: no books */
+	sluice_ns now;                      /* read once a turn of the loop */
+	bool draining;                      /* the server is going down: /readyz says so */
+	void *match_buffer;                 /* SLUICE_MATCH_BYTES_MAX bytes, scratch of one feed() */
+	uint64_t connection_id;             /* of the connection being fed, from 1 */
+	struct sl_peer peer;                /* its other end */
+	uint32_t forms;                     /* SL_FORM_ bits of the listener that it came by */
+	uint64_t commands;                  /* requests answered with this context so far */
+	struct sl_tally *tally;             /* this worker's page of the books; NULL: nothing is counted */
+	struct sl_top *top;                 /* this worker's top keys; NULL likewise */
+	const struct sl_shared *shared;     /* NULL in tests */
+	struct sl_resp_worker *resp;        /* the RESP door's memory, made by its first open(); sl_door_context_free() */
 };
 
 /* Frees what the doors keep in a context between connections; the context itself is the caller's. */
@@ -37,8 +72,8 @@ void sl_door_context_free(struct sl_door_context *context);
 
 /* What a running server tells about itself. Written by its workers, each in its own line; read by any. */
 struct sl_worker_figures {
-	_Alignas(64) _Atomic uint64_t commands; /* RESP requests answered */
-	_Atomic uint64_t opened, closed;        /* connections */
+	_Alignas(64) _Atomic uint64_t commands;                        /* requests answered */
+	_Atomic uint64_t opened[SL_TRANSPORTS], closed[SL_TRANSPORTS]; /* connections */
 };
 
 enum { SL_WORKERS_MAX = 256 };
@@ -46,7 +81,10 @@ enum { SL_WORKERS_MAX = 256 };
 struct sl_figures {
 	sluice_ns started;
 	uint32_t worker_count;
-	uint32_t resp_port; /* 0 where RESP listens on a unix socket only */
+	uint32_t resp_port;           /* 0 where RESP listens on a unix socket only */
+	_Atomic uint64_t reloads[2];  /* of the policy: failed, taken over */
+	_Atomic uint64_t reloaded_ns; /* instant of the last one taken over, the start included */
+	_Atomic uint64_t refused;     /* connections turned away: bounds reached, no descriptor left */
 	struct sl_worker_figures workers[SL_WORKERS_MAX];
 };
 
@@ -62,6 +100,7 @@ enum sl_door_verdict {
 
 struct sl_door {
 	const char *name; /* "resp", "http" */
+	enum sl_transport transport;
 	/* Makes the state of a new connection; NULL when there is no memory. */
 	void *(*open)(struct sl_door_context *context);
 	void (*close)(void *state);
@@ -69,11 +108,16 @@ struct sl_door {
 	 * again, with more behind it. A door that needs more than SL_DOOR_INPUT_MAX unconsumed bytes must refuse. */
 	enum sl_door_verdict (*feed)(void *state, struct sl_door_context *context, const char *data, size_t len,
 	                             size_t *consumed, struct sl_buffer *out);
+	/* Writes what a connection between two requests is to another process of this program (SL_DOOR_PACK_MAX bytes at
+	 * most) and returns its length; and makes such a state anew, NULL for bytes that are none. */
+	size_t (*pack)(const void *state, char *bytes);
+	void *(*unpack)(struct sl_door_context *context, const char *bytes, size_t len);
 };
 
 enum {
-	SL_DOOR_INPUT_MAX = 256 * 1024,  /* unconsumed input that a connection keeps */
-	SL_DOOR_OUTPUT_TURN = 256 * 1024 /* output after which feed() should return SL_DOOR_MORE */
+	SL_DOOR_INPUT_MAX = 256 * 1024,   /* unconsumed input that a connection keeps */
+	SL_DOOR_OUTPUT_TURN = 256 * 1024, /* output after which feed() should return SL_DOOR_MORE */
+	SL_DOOR_PACK_MAX = 1024,
 };
 
 extern const struct sl_door sl_door_resp;

@@ -18,8 +18,8 @@ static const struct member_name {
 	const char *text;
 	unsigned bit;
 } member_names[] = {
-	{"key", KEY}, {"limits", LIMITS}, {"attributes", ATTRIBUTES}, {"cost", COST},
-	{"peek", PEEK}, {"at", AT},       {"limit", LIMIT},
+	{"key", KEY},   {"limits", LIMITS}, {"attributes", ATTRIBUTES}, {"cost", COST},
+	{"peek", PEEK}, {"at", AT},         {"limit", LIMIT},
 };
 
 enum { MEMBER_COUNT = sizeof member_names / sizeof member_names[0] };

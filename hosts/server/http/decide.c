@@ -5,11 +5,14 @@
  *   /v1/admit               what the policy says: if any limit that applies has on-error: deny, the same 503, which
  *                           names those limits; else 200, allowed as where no limit applies */
 #include "base/assert.h"
+#include "hosts/server/door/ruling.h"
 #include "hosts/server/http/door_http.h"
 
 /* A call over items, with its answers. */
 struct question {
 	struct sluice_call call;
+	struct sluice_item items[SLUICE_ITEMS_MAX]; /* of a match, with candidates behind them */
+	uint8_t candidate_of[SLUICE_ITEMS_MAX];
 	struct sluice_decision each[SLUICE_ITEMS_MAX];
 };
 
@@ -25,6 +28,18 @@ static sluice_err decide(struct sl_http_turn *turn, struct question *question, c
 		.each = question->each,
 	};
 	return sluice_decide(turn->context->store, &question->call);
+}
+
+static void settle(struct sl_http_turn *turn, struct question *question, const uint32_t *positions, uint32_t shown) {
+	struct sl_ruling ruling = {
+		.call = &question->call,
+		.positions = positions,
+		.shown = shown,
+		.candidate_of = question->candidate_of,
+		.transport = SL_TRANSPORT_HTTP,
+	};
+	if (question->call.operation == SLUICE_CHARGE)
+		sl_ruling_settle(turn->context, &ruling);
 }
 
 static void reply_malformed(struct sl_http_turn *turn, const struct sl_http_ask *ask) {
@@ -69,7 +84,7 @@ static void reply_items(struct sl_http_turn *turn, const struct sl_http_ask *ask
 	struct sl_http_view view;
 	view.call = &question->call;
 	view.count = ask->item_count;
-	view.always_200 = false;
+	view.style = (struct sl_http_style){0};
 	for (uint32_t i = 0; i < view.count; i++) {
 		view.texts[i] = sl_slice(texts[i], sluice_limit_print(&ask->limits[i], texts[i]));
 		view.keys[i] = ask->items[i].key;
@@ -81,6 +96,7 @@ static void reply_items(struct sl_http_turn *turn, const struct sl_http_ask *ask
 static void decide_items(struct sl_http_turn *turn, const struct sl_http_ask *ask, sluice_operation operation) {
 	struct question question;
 	sluice_err err = decide(turn, &question, ask, ask->items, ask->item_count, operation);
+	settle(turn, &question, NULL, ask->item_count);
 	if (err == SLUICE_OK)
 		reply_items(turn, ask, &question);
 	else if (err == SLUICE_E_FULL)
@@ -136,12 +152,12 @@ void sl_http_route_reset(struct sl_http_turn *turn) {
 /* ---- limits of the policy: admit, explain -------------------------------------------------------------------- */
 
 static void reply_match(struct sl_http_turn *turn, const struct sluice_match *match, const struct question *question,
-                        bool always_200) {
+                        struct sl_http_style style) {
 	char texts[SLUICE_ITEMS_MAX][SLUICE_LIMIT_TEXT_MAX];
 	struct sl_http_view view;
 	view.call = &question->call;
 	view.count = match->count;
-	view.always_200 = always_200;
+	view.style = style;
 	for (uint32_t i = 0; i < view.count; i++) {
 		const struct sluice_item *item = &match->items[i];
 		const char *name = sluice_policy_limit_name(turn->context->policy, match->position[i]);
@@ -153,7 +169,7 @@ static void reply_match(struct sl_http_turn *turn, const struct sluice_match *ma
 }
 
 /* What a request gets while the store cannot answer. */
-static void reply_on_error(struct sl_http_turn *turn, const struct sluice_match *match) {
+static void reply_on_error(struct sl_http_turn *turn, const struct sluice_match *match, struct sl_http_style style) {
 	struct sluice_bytes names[SLUICE_ITEMS_MAX];
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < match->count; i++) {
@@ -168,11 +184,10 @@ static void reply_on_error(struct sl_http_turn *turn, const struct sluice_match 
 	struct question open = {
 		.call.merged = {.allowed = true, .index = -1, .remaining = UINT32_MAX, .quota = UINT32_MAX},
 	};
-	reply_match(turn, &(struct sluice_match){.count = 0}, &open, false);
+	reply_match(turn, &(struct sluice_match){.count = 0}, &open, style);
 }
 
-/* Decides what the policy says of the ask's attributes. */
-static void decide_match(struct sl_http_turn *turn, const struct sl_http_ask *ask, bool explain) {
+void sl_http_decide_attributes(struct sl_http_turn *turn, const struct sl_http_ask *ask, struct sl_http_style style) {
 	struct sluice_match match;
 	struct question question;
 	sluice_err err = sluice_policy_match(turn->context->policy, ask->attributes, ask->attribute_count, &match,
@@ -181,12 +196,16 @@ static void decide_match(struct sl_http_turn *turn, const struct sl_http_ask *as
 		sl_http_reply_problem(turn, 500, sl_str("more than 16 limits of the policy apply to this request"), NULL);
 		return;
 	}
+	if (err == SLUICE_OK) {
+		memcpy(question.items, match.items, match.count * sizeof match.items[0]);
+		uint32_t count = sl_ruling_add_candidates(turn->context->policy, &match, question.items, question.candidate_of);
+		err = decide(turn, &question, ask, question.items, count, ask->peek ? SLUICE_PEEK : SLUICE_CHARGE);
+		settle(turn, &question, match.position, match.count);
+	}
 	if (err == SLUICE_OK)
-		err = decide(turn, &question, ask, match.items, match.count, ask->peek ? SLUICE_PEEK : SLUICE_CHARGE);
-	if (err == SLUICE_OK)
-		reply_match(turn, &match, &question, explain);
+		reply_match(turn, &match, &question, style);
 	else if (err == SLUICE_E_FULL)
-		reply_on_error(turn, &match);
+		reply_on_error(turn, &match, style);
 	else
 		reply_broken(turn, err);
 }
@@ -194,7 +213,7 @@ static void decide_match(struct sl_http_turn *turn, const struct sl_http_ask *as
 void sl_http_route_admit(struct sl_http_turn *turn) {
 	struct sl_http_ask ask;
 	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_ADMIT))
-		decide_match(turn, &ask, false);
+		sl_http_decide_attributes(turn, &ask, (struct sl_http_style){0});
 	else
 		reply_malformed(turn, &ask);
 	sl_http_ask_free(&ask);
@@ -205,7 +224,7 @@ void sl_http_route_explain(struct sl_http_turn *turn) {
 	char decoded[SL_HTTP_HEAD_BYTES_MAX]; /* a query is shorter than the head that it stands in */
 	SL_ASSERT(turn->request->query.len < sizeof decoded);
 	if (sl_http_ask_query(&ask, turn, decoded))
-		decide_match(turn, &ask, true);
+		sl_http_decide_attributes(turn, &ask, (struct sl_http_style){.explain = true});
 	else
 		reply_malformed(turn, &ask);
 	sl_http_ask_free(&ask);

@@ -120,10 +120,11 @@ static size_t room_for(const struct sl_http_view *view) {
 
 void sl_http_reply_decision(struct sl_http_turn *turn, const struct sl_http_view *view) {
 	const struct sluice_decision *merged = &view->call->merged;
-	bool denied = !merged->allowed && !view->always_200;
+	bool denied = !merged->allowed && !view->style.explain;
+	unsigned denied_status = view->style.denied != 0 ? view->style.denied : 429;
 	struct sl_http_reply reply;
-	if (!sl_http_reply_begin(&reply, turn, denied ? 429 : 200, denied ? "application/problem+json" : "application/json",
-	                         room_for(view)))
+	if (!sl_http_reply_begin(&reply, turn, denied ? denied_status : 200,
+	                         denied ? "application/problem+json" : "application/json", room_for(view)))
 		return;
 	if (denied)
 		sl_headers_retry_after(&reply.w, merged->retry_after_ns);
@@ -131,7 +132,7 @@ void sl_http_reply_decision(struct sl_http_turn *turn, const struct sl_http_view
 	sl_http_reply_body(&reply);
 	if (denied) {
 		put_problem(&reply.w, view);
-	} else {
+	} else if (!view->style.empty) {
 		sl_out_char(&reply.w, '{');
 		put_decision(&reply.w, view);
 		sl_out_char(&reply.w, '}');

@@ -15,7 +15,8 @@
 
 enum { PATH_BYTES_MAX = 64 }; /* longer than any path that is served */
 
-enum allowed { ALLOW_POST, ALLOW_GET };
+enum allowed { ALLOW_POST, ALLOW_GET, ALLOW_ANY };
+enum { ANY_ROLE = 0 };
 
 static void route_limits(struct sl_http_turn *turn) {
 	sl_http_reply_limits(turn);
@@ -34,18 +35,28 @@ static void route_readyz(struct sl_http_turn *turn) {
 }
 
 static const struct route {
-	const char *path;
+	const char *path; /* one that ends with '*' stands for all paths that begin so */
 	enum allowed allowed;
+	uint32_t roles; /* SL_ROLE_ bits, one of which the caller needs; ANY_ROLE: open to all */
 	void (*answer)(struct sl_http_turn *turn);
 } routes[] = {
-	{"/v1/check", ALLOW_POST, sl_http_route_check},
-	{"/v1/admit", ALLOW_POST, sl_http_route_admit},
-	{"/v1/refund", ALLOW_POST, sl_http_route_refund},
-	{"/v1/reset", ALLOW_POST, sl_http_route_reset},
-	{"/v1/explain", ALLOW_GET, sl_http_route_explain},
-	{"/v1/limits", ALLOW_GET, route_limits},
-	{"/healthz", ALLOW_GET, route_healthz},
-	{"/readyz", ALLOW_GET, route_readyz},
+	{"/v1/check", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_check},
+	{"/v1/admit", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_admit},
+	{"/v1/refund", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_refund},
+	{"/v1/reset", ALLOW_POST, SL_ROLE_ADMIN, sl_http_route_reset},
+	{"/v1/reload", ALLOW_POST, SL_ROLE_ADMIN, sl_http_route_reload},
+	{"/v1/explain", ALLOW_GET, SL_ROLE_CHECK | SL_ROLE_READ, sl_http_route_explain},
+	{"/v1/limits", ALLOW_GET, SL_ROLE_CHECK | SL_ROLE_READ, route_limits},
+	{"/v1/top", ALLOW_GET, SL_ROLE_READ, sl_http_route_top},
+	{"/v1/figures", ALLOW_GET, SL_ROLE_READ, sl_http_route_figures},
+	{"/v1/auth/forward*", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_forward},
+	{"/v1/auth/nginx*", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_nginx},
+	{"/v1/auth/envoy*", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_envoy},
+	{"/metrics", ALLOW_GET, SL_ROLE_READ, sl_http_route_metrics},
+	{"/healthz", ALLOW_GET, ANY_ROLE, route_healthz},
+	{"/readyz", ALLOW_GET, ANY_ROLE, route_readyz},
+	{"/", ALLOW_GET, ANY_ROLE, sl_http_route_page},
+	{"/dashboard/*", ALLOW_GET, ANY_ROLE, sl_http_route_page},
 };
 
 /* ---- routing ------------------------------------------------------------------------------------------------- */
@@ -67,18 +78,31 @@ static bool decode_path(struct sluice_bytes path, char memory[PATH_BYTES_MAX], s
 	return true;
 }
 
+/* "/v1/auth/forward*" is that path itself and what lies below it, not "/v1/auth/forwarding". */
+static bool is_path_of(const struct route *route, struct sluice_bytes path) {
+	struct sluice_bytes own = sl_str(route->path);
+	if (((const char *)own.data)[own.len - 1] != '*')
+		return sl_bytes_equal(path, own);
+	own.len--;
+	return path.len >= own.len && memcmp(path.data, own.data, own.len) == 0 &&
+	       (path.len == own.len || ((const char *)own.data)[own.len - 1] == '/' ||
+	        ((const char *)path.data)[own.len] == '/');
+}
+
 static const struct route *find_route(const struct sl_http_request *request) {
 	char memory[PATH_BYTES_MAX];
 	struct sluice_bytes path;
 	if (!decode_path(request->path, memory, &path))
 		return NULL;
 	for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
-		if (sl_bytes_equal(path, sl_str(routes[i].path)))
+		if (is_path_of(&routes[i], path))
 			return &routes[i];
 	return NULL;
 }
 
 static bool is_allowed(const struct route *route, const struct sl_http_request *request) {
+	if (route->allowed == ALLOW_ANY)
+		return true;
 	return route->allowed == ALLOW_POST ? request->method == SL_HTTP_POST
 	                                    : request->method == SL_HTTP_GET || request->method == SL_HTTP_HEAD;
 }
@@ -168,6 +192,7 @@ static bool step(struct sl_http_parser *parser, struct sl_http_turn *turn, const
 		return true;
 	default:
 		turn->close = !parser->request.keep_alive || turn->context->draining;
+		turn->roles = SL_ROLE_ALL;
 		answer(turn, false);
 		return !turn->close;
 	}
@@ -192,4 +217,4 @@ static enum sl_door_verdict door_feed(void *state, struct sl_door_context *conte
 	}
 }
 
-const struct sl_door sl_door_http = {"http", door_open, door_close, door_feed};
+const struct sl_door sl_door_http = {"http", SL_TRANSPORT_HTTP, door_open, door_close, door_feed, NULL, NULL};

@@ -4,7 +4,10 @@
  *   ask.c       JSON bodies and queries -> struct sl_http_ask
  *   decide.c    the routes that decide: check, admit, refund, reset, explain
  *   reply.c     answers: head, problems, plain texts, the list of limits
- *   decision.c  decisions -> headers and JSON */
+ *   decision.c  decisions -> headers and JSON
+ *   auth.c      the proxies' doors           metrics.c  /metrics and /v1/figures
+ *   top.c       /v1/top                      admin.c    /v1/reload
+ *   page.c      the dashboard */
 #ifndef SL_DOOR_HTTP_H
 #define SL_DOOR_HTTP_H
 
@@ -20,7 +23,8 @@ struct sl_http_turn {
 	struct sl_door_context *context;
 	const struct sl_http_request *request;
 	struct sl_buffer *out;
-	bool close; /* in: asked for by the client or by draining; out: set by what cannot go on */
+	uint32_t roles; /* SL_ROLE_ bits of the caller */
+	bool close;     /* in: asked for by the client or by draining; out: set by what cannot go on */
 };
 
 /* An answer being written, straight into the output buffer. Between begin and body, header lines go to `w`, each with
@@ -94,6 +98,13 @@ void sl_http_ask_free(struct sl_http_ask *ask);
 
 /* ---- deciding and showing decisions -------------------------------------------------------------------------- */
 
+/* How a decision is answered. */
+struct sl_http_style {
+	bool explain;    /* an explanation: 200 whatever it says */
+	bool empty;      /* allowed: no body (the proxies' doors) */
+	uint16_t denied; /* status of a denial; 0 for 429 */
+};
+
 /* A decision as it is shown. Everything is borrowed. */
 struct sl_http_view {
 	const struct sluice_call *call; /* call->each may be NULL where count is 0 */
@@ -101,11 +112,14 @@ struct sl_http_view {
 	struct sl_headers_limit limits[SLUICE_ITEMS_MAX];
 	struct sluice_bytes texts[SLUICE_ITEMS_MAX]; /* canonical */
 	struct sluice_bytes keys[SLUICE_ITEMS_MAX];
-	bool always_200; /* an explanation: never a problem */
+	struct sl_http_style style;
 };
 
 /* 200, or 429 as a problem, with the headers of RateLimit. */
 void sl_http_reply_decision(struct sl_http_turn *turn, const struct sl_http_view *view);
+
+/* Decides what the policy says of the ask's attributes, and answers. */
+void sl_http_decide_attributes(struct sl_http_turn *turn, const struct sl_http_ask *ask, struct sl_http_style style);
 
 /* The routes that decide: each reads the request's body or query, decides, and writes the one answer. One allocation a
  * value of the body, by jansson; none else. */
@@ -114,5 +128,23 @@ void sl_http_route_refund(struct sl_http_turn *turn);
 void sl_http_route_reset(struct sl_http_turn *turn);
 void sl_http_route_admit(struct sl_http_turn *turn);
 void sl_http_route_explain(struct sl_http_turn *turn);
+
+/* auth.c: the proxies' doors. The request's own path begins with the route's. */
+void sl_http_route_auth_forward(struct sl_http_turn *turn);
+void sl_http_route_auth_nginx(struct sl_http_turn *turn);
+void sl_http_route_auth_envoy(struct sl_http_turn *turn);
+
+/* metrics.c: GET /metrics, and GET /v1/figures: the same as JSON, with history. */
+void sl_http_route_metrics(struct sl_http_turn *turn);
+void sl_http_route_figures(struct sl_http_turn *turn);
+
+/* top.c: GET /v1/top. */
+void sl_http_route_top(struct sl_http_turn *turn);
+
+/* admin.c: POST /v1/reload. */
+void sl_http_route_reload(struct sl_http_turn *turn);
+
+/* page.c: the dashboard, at / and below /dashboard/. */
+void sl_http_route_page(struct sl_http_turn *turn);
 
 #endif

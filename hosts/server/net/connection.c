@@ -32,17 +32,20 @@ struct sl_connection {
 	struct sl_connection *next, **link; /* link: what points to this one */
 	uint64_t id;
 	int fd;
-	int events;             /* that libuv watches for us */
+	int events; /* that libuv watches for us */
 	enum state state;
-	bool more;              /* the door has more to say to the input that it was given */
-	bool ending;            /* the server goes down: close once all is said */
-	char *input;            /* the unfinished request */
+	bool more;   /* the door has more to say to the input that it was given */
+	bool ending; /* the server goes down: close once all is said */
+	char *input; /* the unfinished request */
 	size_t input_len, input_capacity;
-	char *pending;          /* answers that the peer has not taken yet */
+	char *pending; /* answers that the peer has not taken yet */
 	size_t pending_at, pending_len;
 	uint64_t linger_until_ms; /* of the loop's clock */
 	size_t lingered_bytes;
-	char peer[SL_PEER_TEXT_MAX];
+	const struct sl_listener *listener;
+	char peer_text[SL_PEER_TEXT_MAX];
+	struct sl_peer peer;
+	const struct sluice_policy *judged_by; /* the policy that said whether the peer is trusted */
 };
 
 struct sl_connection *sl_connection_next(const struct sl_connection *connection) {
@@ -66,7 +69,7 @@ void sl_connection_close(struct sl_connection *c) {
 	if (c->next != NULL)
 		c->next->link = c->link;
 	c->door->close(c->door_state);
-	atomic_fetch_add_explicit(&c->worker->figures->closed, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&c->worker->figures->closed[c->door->transport], 1, memory_order_relaxed);
 }
 
 static void on_ready(uv_poll_t *handle, int status, int events);
@@ -186,12 +189,23 @@ static bool keep(struct sl_connection *c, const char *data, size_t len) {
 	return true;
 }
 
+/* Tells the worker's context whose bytes come next. */
+static void introduce(struct sl_connection *c) {
+	struct sl_door_context *context = &c->worker->context;
+	if (c->judged_by != context->policy) {
+		c->judged_by = context->policy;
+		c->peer.is_trusted = c->peer.is_unix || sl_policy_trusts(context->policy, &c->peer.address);
+	}
+	context->connection_id = c->id;
+	context->peer = c->peer;
+	context->forms = c->listener->forms;
+}
+
 /* Gives the door bytes until it wants no more of them, sends its answers, keeps the rest. */
 static void feed(struct sl_connection *c, const char *data, size_t len) {
 	struct sl_worker *worker = c->worker;
 	enum sl_door_verdict verdict;
-	worker->context.connection_id = c->id;
-	worker->context.peer = c->peer;
+	introduce(c);
 	do {
 		size_t consumed = 0;
 		verdict = c->door->feed(c->door_state, &worker->context, data, len, &consumed, &worker->out);
@@ -311,7 +325,7 @@ static bool start(struct sl_connection *c, struct sl_worker *worker) {
 	if (c->next != NULL)
 		c->next->link = &c->next;
 	worker->connections = c;
-	atomic_fetch_add_explicit(&worker->figures->opened, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&worker->figures->opened[c->door->transport], 1, memory_order_relaxed);
 	return true;
 }
 
@@ -327,9 +341,10 @@ void sl_connection_open(struct sl_worker *worker, const struct sl_arrival *arriv
 	c->door = arrival->door;
 	c->fd = arrival->fd;
 	c->id = atomic_fetch_add_explicit(worker->next_id, 1, memory_order_relaxed) + 1;
-	memcpy(c->peer, arrival->peer, sizeof c->peer);
-	worker->context.connection_id = c->id;
-	worker->context.peer = c->peer;
+	c->listener = arrival->listener;
+	memcpy(c->peer_text, arrival->peer, sizeof c->peer_text);
+	c->peer = (struct sl_peer){.text = c->peer_text, .address = arrival->address, .is_unix = arrival->is_unix};
+	introduce(c);
 	if (!start(c, worker)) {
 		close(c->fd);
 		free(c);

@@ -111,8 +111,7 @@ static void describe_inet(struct sl_listener *listener) {
 
 /* ---- unix:/path ----------------------------------------------------------------------------------------------- */
 
-static sluice_err unix_target(struct target *target, const char *text, const char *option,
-                              struct sluice_error *error) {
+static sluice_err unix_target(struct target *target, const char *text, const char *option, struct sluice_error *error) {
 	struct sockaddr_un *address = (struct sockaddr_un *)&target->address;
 	const char *path = text + strlen("unix:");
 	if (*path == '\0' || strlen(path) >= sizeof address->sun_path)

@@ -2,18 +2,19 @@
 #ifndef SL_LISTEN_H
 #define SL_LISTEN_H
 
-#include "base/bytes.h"
+#include "policy/policy.h"
 
 #include <sys/un.h>
 
-enum { SL_ADDRESS_TEXT_MAX = sizeof(struct sockaddr_un) + 16 };
+enum { SL_LISTEN_TEXT_MAX = sizeof(struct sockaddr_un) + 16 };
 
 struct sl_listener {
 	int fd;                             /* non-blocking, close-on-exec; -1 when closed */
 	uint32_t port;                      /* the real one; 0 of a unix socket */
 	bool loopback;                      /* nobody on another host reaches it */
-	char name[SL_ADDRESS_TEXT_MAX];     /* "127.0.0.1:7379", "[::1]:7379", "unix:/path" */
-	char unix_path[SL_ADDRESS_TEXT_MAX]; /* of a unix socket, to be removed at the end; else "" */
+	uint32_t forms;                     /* SL_FORM_ bits of its answers */
+	char name[SL_LISTEN_TEXT_MAX];      /* "127.0.0.1:7379", "[::1]:7379", "unix:/path" */
+	char unix_path[SL_LISTEN_TEXT_MAX]; /* of a unix socket, to be removed at the end; else "" */
 };
 
 /* Listens on "HOST:PORT", "[IPV6]:PORT" or "unix:/path"; port 0 picks a free one. The file of a unix socket that nobody

@@ -13,6 +13,7 @@ void sl_shared_policy_release(struct sl_shared_policy *shared) {
 	if (atomic_fetch_sub_explicit(&shared->holders, 1, memory_order_acq_rel) != 1)
 		return;
 	sluice_policy_free(shared->policy);
+	free(shared->rows);
 	free(shared);
 }
 
@@ -76,6 +77,7 @@ static void use_policy(struct sl_worker *worker, struct sl_shared_policy *policy
 	struct sl_shared_policy *old = worker->policy;
 	worker->policy = policy;
 	worker->context.policy = policy->policy;
+	worker->context.rows = policy->rows;
 	sl_shared_policy_release(old);
 }
 
@@ -170,7 +172,10 @@ sluice_err sl_worker_init(struct sl_worker *worker, const struct sl_worker_optio
 	worker->policy = hold(options->policy);
 	worker->context.store = options->store;
 	worker->context.policy = options->policy->policy;
-	worker->context.figures = options->figures;
+	worker->context.rows = options->policy->rows;
+	worker->context.shared = options->shared;
+	worker->context.tally = sl_books_tally(options->shared->books, options->number);
+	worker->context.top = options->shared->tops[options->number];
 	return SLUICE_OK;
 }
 

@@ -8,21 +8,23 @@
 #define SL_WORKER_H
 
 #include "hosts/server/door/door.h"
+#include "hosts/server/net/listen.h"
 
 #include <pthread.h>
 #include <uv.h>
 
 enum {
-	SL_READ_BYTES = 64 * 1024,      /* one read of a socket */
-	SL_LINGER_MS = 1000,            /* how long a closed connection's late bytes are read away */
-	SL_LINGER_BYTES = 1024 * 1024,  /* and how many of them */
-	SL_DRAIN_MS = 5000,             /* how long the last answers may take at the end */
+	SL_READ_BYTES = 64 * 1024,     /* one read of a socket */
+	SL_LINGER_MS = 1000,           /* how long a closed connection's late bytes are read away */
+	SL_LINGER_BYTES = 1024 * 1024, /* and how many of them */
+	SL_DRAIN_MS = 5000,            /* how long the last answers may take at the end */
 	SL_PEER_TEXT_MAX = 64,
 };
 
 /* A policy that several workers use; the last to let go frees it. */
 struct sl_shared_policy {
 	struct sluice_policy *policy;
+	uint32_t *rows; /* of its limits in the books */
 	_Atomic uint32_t holders;
 };
 
@@ -33,22 +35,25 @@ void sl_shared_policy_release(struct sl_shared_policy *shared);
 struct sl_arrival {
 	int fd;
 	const struct sl_door *door;
+	const struct sl_listener *listener; /* by which it came; lives until the workers have ended */
 	char peer[SL_PEER_TEXT_MAX];
+	struct sl_address address; /* of an inet socket */
+	bool is_unix;
 };
 
 struct sl_worker {
 	uv_loop_t loop;
-	uv_async_t wake;        /* something stands in the part below that has a lock */
-	uv_prepare_t turn;      /* a new turn of the loop: the instant read in the last one is old */
-	uv_timer_t sweep;       /* runs while connections linger, or the worker drains */
+	uv_async_t wake;   /* something stands in the part below that has a lock */
+	uv_prepare_t turn; /* a new turn of the loop: the instant read in the last one is old */
+	uv_timer_t sweep;  /* runs while connections linger, or the worker drains */
 	struct sl_door_context context;
 	struct sl_buffer out;
-	char *input;            /* SL_READ_BYTES */
+	char *input;                       /* SL_READ_BYTES */
 	struct sl_connection *connections; /* list of all */
 	struct sl_worker_figures *figures;
 	struct sl_shared_policy *policy;
-	_Atomic uint64_t *next_id;         /* of connections, shared by all workers */
-	uint64_t drain_deadline_ms;        /* of the loop's clock; 0 while serving */
+	_Atomic uint64_t *next_id;  /* of connections, shared by all workers */
+	uint64_t drain_deadline_ms; /* of the loop's clock; 0 while serving */
 
 	pthread_t thread;
 	pthread_mutex_t lock; /* guards what follows: written by the first worker's thread, taken by this one */
@@ -60,9 +65,10 @@ struct sl_worker {
 
 struct sl_worker_options {
 	struct sluice_store *store;
-	struct sl_shared_policy *policy;    /* the worker takes one hold of its own */
-	const struct sl_figures *figures;
-	struct sl_worker_figures *own;      /* this worker's line of them */
+	struct sl_shared_policy *policy; /* the worker takes one hold of its own */
+	const struct sl_shared *shared;
+	uint32_t number;               /* of this worker, from 0: which page of the books and which top is its own */
+	struct sl_worker_figures *own; /* this worker's line of them */
 	_Atomic uint64_t *next_id;
 };
 

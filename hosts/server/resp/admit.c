@@ -5,6 +5,7 @@
  *
  * Attributes are what the caller gives, any names, so there is no AT here: it would be one of them. Keys are built in
  * the worker's match buffer, one request behind the other, until the batch is decided. */
+#include "hosts/server/door/ruling.h"
 #include "hosts/server/resp/resp.h"
 
 static bool attribute_fits(struct sl_resp_turn *turn, struct sluice_bytes name, struct sluice_bytes value) {
@@ -79,9 +80,13 @@ void sl_resp_admit(struct sl_resp_turn *turn) {
 	size_t used = batch->match_used;
 	struct sluice_call *call = sl_resp_call_begin(turn);
 	batch->match_used = used;
+	uint32_t index = batch->call_count;
 	call->cost = cost;
-	call->item_count = found->count;
 	memcpy(batch->items + batch->item_count, found->items, found->count * sizeof found->items[0]);
+	call->item_count = sl_ruling_add_candidates(turn->context->policy, found, batch->items + batch->item_count,
+	                                            batch->candidate_of[index]);
+	call->each = batch->each + batch->item_count;
+	batch->shown[index] = (uint8_t)found->count;
 	memcpy(batch->positions + batch->item_count, found->position, found->count * sizeof found->position[0]);
 	sl_resp_call_end(turn, call, SL_RESP_NAMED);
 }

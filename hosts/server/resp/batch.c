@@ -14,6 +14,7 @@
  *  3. Keys lie in the bytes being fed or in the match buffer; feed() flushes before it returns.
  */
 #include "base/assert.h"
+#include "hosts/server/door/ruling.h"
 #include "hosts/server/resp/resp.h"
 
 /* ---- limits --------------------------------------------------------------------------------------------------- */
@@ -190,7 +191,7 @@ static char *put_failure(char *at, sluice_err err) {
  * a second. No limit has decided, so none is named. */
 static char *put_fallback(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call) {
 	const struct sl_resp_batch *batch = &turn->worker->batch;
-	struct sluice_match match = {.count = call->item_count};
+	struct sluice_match match = {.count = batch->shown[call - batch->calls]};
 	const uint32_t *positions = batch->positions + (call->items - batch->items);
 	memcpy(match.items, call->items, match.count * sizeof match.items[0]);
 	memcpy(match.position, positions, match.count * sizeof match.position[0]);
@@ -216,11 +217,29 @@ static char *put_answer(char *at, const struct sl_resp_turn *turn, const struct 
 	}
 }
 
+static void settle(struct sl_resp_turn *turn) {
+	struct sl_resp_batch *batch = &turn->worker->batch;
+	for (uint32_t i = 0; i < batch->call_count; i++) {
+		struct sluice_call *call = &batch->calls[i];
+		bool named = batch->forms[i] == SL_RESP_NAMED;
+		struct sl_ruling ruling = {
+			.call = call,
+			.positions = named ? batch->positions + (call->items - batch->items) : NULL,
+			.shown = named ? batch->shown[i] : call->item_count,
+			.candidate_of = batch->candidate_of[i],
+			.transport = SL_TRANSPORT_RESP,
+		};
+		if (call->operation == SLUICE_CHARGE)
+			sl_ruling_settle(turn->context, &ruling);
+	}
+}
+
 void sl_resp_flush(struct sl_resp_turn *turn) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	if (batch->call_count == 0)
 		return;
 	sluice_decide_many(turn->context->store, batch->calls, batch->call_count);
+	settle(turn);
 	char *at = sl_buffer_reserve(turn->out, (size_t)batch->call_count * SL_RESP_REPLY_BYTES_MAX);
 	if (at != NULL) {
 		for (uint32_t i = 0; i < batch->call_count; i++)

@@ -24,9 +24,13 @@ static const struct sl_resp_argument admit_arguments[] = {
 	{"name value", "string", NULL, false, true},
 };
 static const struct sl_resp_argument throttle_arguments[] = {
-	{"key", "key", NULL, false, false},          {"max_burst", "integer", NULL, false, false},
-	{"count", "integer", NULL, false, false},    {"period", "integer", NULL, false, false},
+	{"key", "key", NULL, false, false},         {"max_burst", "integer", NULL, false, false},
+	{"count", "integer", NULL, false, false},   {"period", "integer", NULL, false, false},
 	{"quantity", "integer", NULL, true, false},
+};
+static const struct sl_resp_argument top_arguments[] = {
+	{"denied|near", "string", NULL, true, false},
+	{"count", "integer", "COUNT", true, false},
 };
 static const struct sl_resp_argument message[] = {{"message", "string", NULL, false, false}};
 static const struct sl_resp_argument some_message[] = {{"message", "string", NULL, true, false}};
@@ -37,9 +41,9 @@ static const struct sl_resp_argument patterns[] = {{"parameter", "string", NULL,
 
 #define ARGUMENTS(list) .arguments = (list), .argument_count = COUNT(list)
 #define CHILDREN(list) .children = (list), .child_count = COUNT(list)
-#define LIMITER .group = "sluice", .categories = "@write @fast"
+#define LIMITER .roles = SL_ROLE_CHECK, .group = "sluice", .categories = "@write @fast"
 #define SESSION .group = "connection", .categories = "@fast @connection", .flags = "noscript loading stale fast"
-#define SERVER .group = "server", .categories = "@slow @connection", .flags = "loading stale"
+#define SERVER .roles = SL_ROLE_ALL, .group = "server", .categories = "@slow @connection", .flags = "loading stale"
 
 static const struct sl_resp_command client_commands[] = {
 	{"client|getname", sl_resp_client_getname, 2, .summary = "The name of this connection", SESSION},
@@ -69,20 +73,27 @@ static const struct sl_resp_command config_commands[] = {
 
 static const struct sl_resp_command commands[] = {
 	{"sluice.check", sl_resp_check, -4, true, 1, 1, 1, .flags = "write denyoom fast movablekeys", LIMITER,
-	 .summary = "Decides a request against limits, and charges it if all admit", ARGUMENTS(check_arguments)},
+     .summary = "Decides a request against limits, and charges it if all admit", ARGUMENTS(check_arguments)},
 	{"sluice.peek", sl_resp_peek, -4, true, 1, 1, 1, .flags = "readonly fast movablekeys", .group = "sluice",
-	 .categories = "@read @fast", .summary = "Decides a request against limits, charging nothing",
-	 ARGUMENTS(check_arguments)},
+     .roles = SL_ROLE_CHECK | SL_ROLE_READ, .categories = "@read @fast",
+     .summary = "Decides a request against limits, charging nothing", ARGUMENTS(check_arguments)},
 	{"sluice.refund", sl_resp_refund, -4, true, 1, 1, 1, .flags = "write fast movablekeys", LIMITER,
-	 .summary = "Gives cost back, the newest charges first", ARGUMENTS(check_arguments)},
-	{"sluice.reset", sl_resp_reset_counters, -3, true, 1, 1, 1, .flags = "write fast movablekeys", LIMITER,
-	 .summary = "Forgets the counters of a key", ARGUMENTS(reset_arguments)},
+     .summary = "Gives cost back, the newest charges first", ARGUMENTS(check_arguments)},
+	{"sluice.reset", sl_resp_reset_counters, -3, true, 1, 1, 1, .flags = "write fast movablekeys", .group = "sluice",
+     .roles = SL_ROLE_ADMIN, .categories = "@write @fast", .summary = "Forgets the counters of a key",
+     ARGUMENTS(reset_arguments)},
+	{"sluice.top", sl_resp_top, -1, .flags = "readonly", .group = "sluice", .roles = SL_ROLE_READ,
+     .categories = "@read @slow", .summary = "The keys that are denied most, or nearest to their limits",
+     ARGUMENTS(top_arguments)},
+	{"sluice.reload", sl_resp_reload, 1, .flags = "admin", .group = "sluice", .roles = SL_ROLE_ADMIN,
+     .categories = "@admin @slow @dangerous", .summary = "Reads the policy file again"},
 	{"sluice.admit", sl_resp_admit, -4, true, .flags = "write denyoom fast", LIMITER,
-	 .summary = "Decides a request, told by its attributes, as the policy says", ARGUMENTS(admit_arguments)},
+     .summary = "Decides a request, told by its attributes, as the policy says", ARGUMENTS(admit_arguments)},
 	{"sluice.explain", sl_resp_explain, -4, .flags = "readonly", .group = "sluice", .categories = "@read @slow",
-	 .summary = "What each limit of the policy says of a request, charging nothing", ARGUMENTS(admit_arguments)},
+     .roles = SL_ROLE_CHECK | SL_ROLE_READ,
+     .summary = "What each limit of the policy says of a request, charging nothing", ARGUMENTS(admit_arguments)},
 	{"cl.throttle", sl_resp_throttle, -5, true, 1, 1, 1, .flags = "write denyoom fast", LIMITER,
-	 .summary = "A token bucket with the arguments and the answer of redis-cell", ARGUMENTS(throttle_arguments)},
+     .summary = "A token bucket with the arguments and the answer of redis-cell", ARGUMENTS(throttle_arguments)},
 	{"auth", sl_resp_auth, -2, .summary = "Accepted for the user default; there are no passwords", SESSION},
 	{"client", NULL, -2, .summary = "About this connection", SESSION, CHILDREN(client_commands)},
 	{"cluster", sl_resp_no_cluster, -2, .summary = "Answers that this is no cluster", SERVER},
@@ -248,7 +259,10 @@ static void document_argument(struct sl_resp_turn *turn, const struct sl_resp_ar
 	}
 	if (flags) {
 		sl_reply_text(turn, "flags");
-		sl_reply_words(turn, !argument->multiple ? "optional" : !argument->optional ? "multiple" : "optional multiple",
+		sl_reply_words(turn,
+		               !argument->multiple   ? "optional"
+		               : !argument->optional ? "multiple"
+		                                     : "optional multiple",
 		               false);
 	}
 }

@@ -35,8 +35,7 @@ static bool read_name(struct sl_resp_turn *turn, struct sluice_bytes text, char 
 
 static bool read_client_name(struct sl_resp_turn *turn, struct sluice_bytes text,
                              char name[SL_RESP_NAME_BYTES_MAX + 1]) {
-	return read_name(turn, text, name,
-	                 "ERR Client names cannot contain spaces, newlines or special characters.");
+	return read_name(turn, text, name, "ERR Client names cannot contain spaces, newlines or special characters.");
 }
 
 /* ---- HELLO, AUTH, RESET --------------------------------------------------------------------------------------- */
@@ -190,9 +189,9 @@ void sl_resp_client_setname(struct sl_resp_turn *turn) {
 
 void sl_resp_client_setinfo(struct sl_resp_turn *turn) {
 	struct sluice_bytes option = sl_resp_arg(turn, 2), value = sl_resp_arg(turn, 3);
-	char *to = is_word(option, "lib-name") ? turn->session->lib_name
-	         : is_word(option, "lib-ver")  ? turn->session->lib_version
-	                                       : NULL;
+	char *to = is_word(option, "lib-name")  ? turn->session->lib_name
+	           : is_word(option, "lib-ver") ? turn->session->lib_version
+	                                        : NULL;
 	if (to == NULL)
 		sl_reply_error(turn, "ERR Unrecognized option %s", sl_resp_shown(option).text);
 	else if (read_name(turn, value, to,
@@ -227,12 +226,13 @@ void sl_resp_client_reply(struct sl_resp_turn *turn) {
 static struct sluice_bytes describe_client(const struct sl_resp_turn *turn, char *line, size_t bytes) {
 	const struct sl_resp_session *session = turn->session;
 	sluice_ns now = turn->context->now, open_ns = now < session->opened ? 0 : now - session->opened;
-	int len = snprintf(line, bytes,
-	                   "id=%llu addr=%s name=%s age=%llu idle=0 flags=N db=0 sub=0 psub=0 multi=-1 cmd=client "
-	                   "user=default resp=%u lib-name=%s lib-ver=%s\n",
-	                   (unsigned long long)session->id, turn->context->peer == NULL ? "" : turn->context->peer,
-	                   session->name, (unsigned long long)(open_ns / 1000000000), session->protocol,
-	                   session->lib_name, session->lib_version);
+	int len =
+		snprintf(line, bytes,
+	             "id=%llu addr=%s name=%s age=%llu idle=0 flags=N db=0 sub=0 psub=0 multi=-1 cmd=client "
+	             "user=default resp=%u lib-name=%s lib-ver=%s\n",
+	             (unsigned long long)session->id, turn->context->peer.text == NULL ? "" : turn->context->peer.text,
+	             session->name, (unsigned long long)(open_ns / 1000000000), session->protocol, session->lib_name,
+	             session->lib_version);
 	return sl_slice(line, len < 0 ? 0 : (size_t)len);
 }
 

@@ -46,7 +46,7 @@ struct sl_shown sl_resp_shown(struct sluice_bytes text) {
 bool sl_resp_read_cost(struct sl_resp_turn *turn, struct sluice_bytes text, uint32_t *cost) {
 	uint64_t value;
 	if (text.len == 1 && (unsigned)*(const unsigned char *)text.data - '0' <= 9) {
-		*cost = (uint32_t)*(const unsigned char *)text.data - '0';
+		*cost = (uint32_t) * (const unsigned char *)text.data - '0';
 		return true;
 	}
 	if (sl_bytes_to_u64(text, &value) && value <= UINT32_MAX) {
@@ -175,4 +175,4 @@ static enum sl_door_verdict resp_feed(void *state, struct sl_door_context *conte
 	return out->len - start >= SL_DOOR_OUTPUT_TURN ? SL_DOOR_MORE : SL_DOOR_OPEN;
 }
 
-const struct sl_door sl_door_resp = {"resp", resp_open, resp_close, resp_feed};
+const struct sl_door sl_door_resp = {"resp", SL_TRANSPORT_RESP, resp_open, resp_close, resp_feed, NULL, NULL};

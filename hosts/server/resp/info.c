@@ -7,6 +7,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
+static const struct sl_figures *figures_of(const struct sl_resp_turn *turn) {
+	return turn->context->shared == NULL ? NULL : turn->context->shared->figures;
+}
+
 static uint64_t sum(const struct sl_figures *figures, size_t offset) {
 	uint64_t total = 0;
 	if (figures == NULL)
@@ -19,7 +23,7 @@ static uint64_t sum(const struct sl_figures *figures, size_t offset) {
 }
 
 static uint64_t uptime_s(const struct sl_resp_turn *turn) {
-	const struct sl_figures *figures = turn->context->figures;
+	const struct sl_figures *figures = figures_of(turn);
 	if (figures == NULL || turn->context->now < figures->started)
 		return 0;
 	return (turn->context->now - figures->started) / 1000000000;
@@ -33,7 +37,7 @@ static void put_line(struct sl_out *out, const char *name, uint64_t value) {
 }
 
 static void put_server(const struct sl_resp_turn *turn, struct sl_out *out) {
-	const struct sl_figures *figures = turn->context->figures;
+	const struct sl_figures *figures = figures_of(turn);
 	sl_out_str(out, "redis_version:7.0.15\r\nredis_mode:standalone\r\nos:Linux\r\narch_bits:64\r\n");
 	put_line(out, "process_id", (uint64_t)getpid());
 	put_line(out, "tcp_port", figures == NULL ? 0 : figures->resp_port);
@@ -43,9 +47,10 @@ static void put_server(const struct sl_resp_turn *turn, struct sl_out *out) {
 }
 
 static void put_clients(const struct sl_resp_turn *turn, struct sl_out *out) {
-	const struct sl_figures *figures = turn->context->figures;
-	put_line(out, "connected_clients", sum(figures, offsetof(struct sl_worker_figures, opened)) -
-	                                       sum(figures, offsetof(struct sl_worker_figures, closed)));
+	const struct sl_figures *figures = figures_of(turn);
+	put_line(out, "connected_clients",
+	         sum(figures, offsetof(struct sl_worker_figures, opened[SL_TRANSPORT_RESP])) -
+	             sum(figures, offsetof(struct sl_worker_figures, closed[SL_TRANSPORT_RESP])));
 }
 
 /* What the store has; a file keeps its size whatever a policy without `memory` would give a new one. */
@@ -66,8 +71,9 @@ static void put_persistence(const struct sl_resp_turn *turn, struct sl_out *out)
 }
 
 static void put_stats(const struct sl_resp_turn *turn, struct sl_out *out) {
-	const struct sl_figures *figures = turn->context->figures;
-	put_line(out, "total_connections_received", sum(figures, offsetof(struct sl_worker_figures, opened)));
+	const struct sl_figures *figures = figures_of(turn);
+	put_line(out, "total_connections_received",
+	         sum(figures, offsetof(struct sl_worker_figures, opened[SL_TRANSPORT_RESP])));
 	put_line(out, "total_commands_processed", sum(figures, offsetof(struct sl_worker_figures, commands)));
 }
 
@@ -82,7 +88,7 @@ static void put_cluster(const struct sl_resp_turn *turn, struct sl_out *out) {
 }
 
 static void put_sluice(const struct sl_resp_turn *turn, struct sl_out *out) {
-	const struct sl_figures *figures = turn->context->figures;
+	const struct sl_figures *figures = figures_of(turn);
 	sl_out_str(out, "sluice_version:" SLUICE_VERSION "\r\n");
 	put_line(out, "sluice_threads", figures == NULL ? 1 : figures->worker_count);
 	put_line(out, "sluice_limits", sl_policy_limit_count(turn->context->policy));
@@ -93,14 +99,10 @@ static const struct section {
 	const char *name, *title;
 	void (*put)(const struct sl_resp_turn *turn, struct sl_out *out);
 } sections[] = {
-	{"server", "# Server\r\n", put_server},
-	{"clients", "# Clients\r\n", put_clients},
-	{"memory", "# Memory\r\n", put_memory},
-	{"persistence", "# Persistence\r\n", put_persistence},
-	{"stats", "# Stats\r\n", put_stats},
-	{"replication", "# Replication\r\n", put_replication},
-	{"cluster", "# Cluster\r\n", put_cluster},
-	{"sluice", "# Sluice\r\n", put_sluice},
+	{"server", "# Server\r\n", put_server},    {"clients", "# Clients\r\n", put_clients},
+	{"memory", "# Memory\r\n", put_memory},    {"persistence", "# Persistence\r\n", put_persistence},
+	{"stats", "# Stats\r\n", put_stats},       {"replication", "# Replication\r\n", put_replication},
+	{"cluster", "# Cluster\r\n", put_cluster}, {"sluice", "# Sluice\r\n", put_sluice},
 };
 
 static bool wants(const struct sl_resp_turn *turn, const char *section) {
@@ -155,12 +157,18 @@ static bool glob(struct sluice_bytes pattern, const char *text) {
 
 void sl_resp_config_get(struct sl_resp_turn *turn) {
 	char maxmemory[24], port[24];
-	const struct sl_figures *figures = turn->context->figures;
+	const struct sl_figures *figures = figures_of(turn);
 	snprintf(maxmemory, sizeof maxmemory, "%llu", (unsigned long long)store_bytes(turn));
 	snprintf(port, sizeof port, "%u", figures == NULL ? 0 : figures->resp_port);
 	const char *const settings[][2] = {
-		{"appendonly", "no"}, {"databases", "1"}, {"maxmemory", maxmemory}, {"maxmemory-policy", "allkeys-lfu"},
-		{"port", port},       {"proto-max-bulk-len", "65536"}, {"save", ""}, {"timeout", "0"},
+		{"appendonly", "no"},
+		{"databases", "1"},
+		{"maxmemory", maxmemory},
+		{"maxmemory-policy", "allkeys-lfu"},
+		{"port", port},
+		{"proto-max-bulk-len", "65536"},
+		{"save", ""},
+		{"timeout", "0"},
 	};
 	enum { SETTINGS = sizeof settings / sizeof *settings };
 	bool wanted[SETTINGS] = {false};

@@ -5,6 +5,7 @@
  *   check.c    SLUICE.CHECK PEEK REFUND RESET            throttle.c    CL.THROTTLE
  *   admit.c    SLUICE.ADMIT EXPLAIN                      connection.c  HELLO AUTH PING CLIENT ...
  *   info.c     INFO CONFIG CLUSTER                       command.c     the table, and COMMAND
+ *   top.c      SLUICE.TOP                                admin.c       SLUICE.RELOAD
  *   reply.c    values, as protocol 2 and 3 write them
  */
 #ifndef SL_RESP_DOOR_H
@@ -14,22 +15,24 @@
 #include "proto/resp.h"
 
 enum {
-	SL_RESP_CALLS_MAX = 64,       /* decisions of one batch */
-	SL_RESP_CACHE_LINES = 1024,   /* parsed limits that a worker remembers */
-	SL_RESP_CACHE_TEXT_MAX = 59,  /* bytes of their text; a longer one is parsed each time */
+	SL_RESP_CALLS_MAX = 64,                /* decisions of one batch */
+	SL_RESP_CACHE_LINES = 1024,            /* parsed limits that a worker remembers */
+	SL_RESP_CACHE_TEXT_MAX = 59,           /* bytes of their text; a longer one is parsed each time */
 	SL_RESP_SPARES = 4 * SLUICE_ITEMS_MAX, /* limits of one batch that the cache had no line for */
-	SL_RESP_NAME_BYTES_MAX = 128, /* CLIENT SETNAME, and SETINFO's two */
-	SL_RESP_REPLY_BYTES_MAX = 512 /* one decision, or why there is none */
+	SL_RESP_NAME_BYTES_MAX = 128,          /* CLIENT SETNAME, and SETINFO's two */
+	SL_RESP_REPLY_BYTES_MAX = 512          /* one decision, or why there is none */
 };
 
 /* What a client has said of itself. One a connection. */
 struct sl_resp_session {
 	uint64_t id;
-	size_t need;               /* bytes below which the unfinished request needs no look */
+	size_t need; /* bytes below which the unfinished request needs no look */
 	sluice_ns opened;
-	uint8_t protocol;          /* 2 or 3 */
-	bool silent;               /* CLIENT REPLY OFF */
-	bool skip;                 /* CLIENT REPLY SKIP: the next request's answer is not wanted */
+	uint8_t protocol;                     /* 2 or 3 */
+	uint32_t roles;                       /* SL_ROLE_ bits of whom the client has logged in as; anonymous before */
+	char user[SLUICE_NAME_BYTES_MAX + 1]; /* "default" before */
+	bool silent;                          /* CLIENT REPLY OFF */
+	bool skip;                            /* CLIENT REPLY SKIP: the next request's answer is not wanted */
 	char name[SL_RESP_NAME_BYTES_MAX + 1];
 	char lib_name[SL_RESP_NAME_BYTES_MAX + 1], lib_version[SL_RESP_NAME_BYTES_MAX + 1];
 };
@@ -52,13 +55,16 @@ struct sl_resp_cached {
 
 /* Decisions put off. Items and limits live until the batch is decided. */
 struct sl_resp_batch {
-	uint32_t number;               /* counts batches; from 1 */
+	uint32_t number; /* counts batches; from 1 */
 	uint32_t call_count, item_count, spare_count;
-	size_t match_used;             /* bytes of the context's match_buffer that hold keys */
+	size_t match_used; /* bytes of the context's match_buffer that hold keys */
 	struct sluice_call calls[SL_RESP_CALLS_MAX];
 	uint8_t forms[SL_RESP_CALLS_MAX];
 	struct sluice_item items[SL_RESP_CALLS_MAX * SLUICE_ITEMS_MAX];
 	uint32_t positions[SL_RESP_CALLS_MAX * SLUICE_ITEMS_MAX]; /* of each item in the policy; SL_RESP_NAMED only */
+	struct sluice_decision each[SL_RESP_CALLS_MAX * SLUICE_ITEMS_MAX]; /* of each item; SL_RESP_NAMED only */
+	uint8_t shown[SL_RESP_CALLS_MAX]; /* items that answer; candidates stand behind them */
+	uint8_t candidate_of[SL_RESP_CALLS_MAX][SLUICE_ITEMS_MAX];
 	struct sluice_limit spares[SL_RESP_SPARES];
 };
 
@@ -94,13 +100,14 @@ struct sl_resp_argument {
 struct sl_resp_command {
 	const char *name; /* lower case; of a subcommand, "client|id" */
 	void (*run)(struct sl_resp_turn *turn);
-	int16_t arity;    /* arguments with the name; negative: at least so many */
-	bool deferred;    /* joins the batch instead of answering at once */
+	int16_t arity; /* arguments with the name; negative: at least so many */
+	bool deferred; /* joins the batch instead of answering at once */
 	int8_t first_key, last_key, key_step;
 	const char *flags, *categories, *group, *summary; /* flags and categories: words with one space between */
 	const struct sl_resp_argument *arguments;
 	const struct sl_resp_command *children; /* subcommands; a command that has some has no run() */
 	uint8_t argument_count, child_count;
+	uint8_t roles; /* SL_ROLE_ bits, one of which the caller needs; 0: anybody may */
 };
 
 /* The command of a name, in any case; NULL where there is none. A few ns. */
@@ -176,6 +183,8 @@ void sl_resp_reset_counters(struct sl_resp_turn *turn);
 void sl_resp_throttle(struct sl_resp_turn *turn);
 void sl_resp_admit(struct sl_resp_turn *turn);
 void sl_resp_explain(struct sl_resp_turn *turn);
+void sl_resp_top(struct sl_resp_turn *turn);
+void sl_resp_reload(struct sl_resp_turn *turn);
 void sl_resp_hello(struct sl_resp_turn *turn);
 void sl_resp_auth(struct sl_resp_turn *turn);
 void sl_resp_ping(struct sl_resp_turn *turn);

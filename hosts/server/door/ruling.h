@@ -1,0 +1,32 @@
+/* What follows from a decision, the same at every door: it is counted in the books; a denial is noted in the top keys and
+ * in the denial log; candidates are tried; where a limit says so, retry_after is staggered.
+ *
+ *   door: match -> sl_ruling_add_candidates() -> sluice_decide() -> sl_ruling_settle() -> answer
+ *
+ * Nothing here changes what was decided. */
+#ifndef SL_RULING_H
+#define SL_RULING_H
+
+#include "hosts/server/door/door.h"
+
+struct sl_ruling {
+	struct sluice_call *call;    /* decided (call->err says how); settling may lengthen each[i].retry_after_ns and
+	                                 * merged.retry_after_ns of a denial, where a limit staggers */
+	const uint32_t *positions;   /* of each shown item in the policy; NULL: limits in notation */
+	uint32_t shown;              /* the request's own items; those behind them are candidates */
+	const uint8_t *candidate_of; /* call->item_count - shown of them: which shown item each belongs to */
+	enum sl_transport transport;
+};
+
+/* Puts the candidates of a match behind its items, as far as SLUICE_ITEMS_MAX has room.
+ *  items  in: match->count items; out: with candidates behind them; SLUICE_ITEMS_MAX places
+ *  of     out: for each candidate the item that it belongs to
+ * Returns the count of all. */
+uint32_t sl_ruling_add_candidates(const struct sluice_policy *policy, const struct sluice_match *match,
+                                  struct sluice_item *items, uint8_t of[SLUICE_ITEMS_MAX]);
+
+/* Settles one decided call of kind SLUICE_CHARGE; others (peeks, refunds, resets) are not to be given. call->each must
+ * be filled where positions are given, else it may be NULL. About 10 ns for an allowed request in notation. */
+void sl_ruling_settle(struct sl_door_context *context, const struct sl_ruling *ruling);
+
+#endif

@@ -1,0 +1,13 @@
+#include "hosts/server/http/door_http.h"
+
+void sl_http_route_auth_forward(struct sl_http_turn *turn) {
+	sl_http_reply_problem(turn, 501, sl_str("not built yet"), NULL);
+}
+
+void sl_http_route_auth_nginx(struct sl_http_turn *turn) {
+	sl_http_reply_problem(turn, 501, sl_str("not built yet"), NULL);
+}
+
+void sl_http_route_auth_envoy(struct sl_http_turn *turn) {
+	sl_http_reply_problem(turn, 501, sl_str("not built yet"), NULL);
+}

@@ -1,0 +1,49 @@
+#include "hosts/server/parts.h"
+
+#include "hosts/server/door/stagger.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool make_tops(struct sl_parts *parts, uint32_t workers) {
+	struct sl_top **tops = calloc(workers, sizeof *tops);
+	if (tops == NULL)
+		return false;
+	parts->shared.tops = tops;
+	for (; parts->shared.top_count < workers; parts->shared.top_count++) {
+		tops[parts->shared.top_count] = sl_top_new();
+		if (tops[parts->shared.top_count] == NULL)
+			return false;
+	}
+	return true;
+}
+
+bool sl_parts_make(struct sl_parts *parts, uint32_t workers, const struct sl_settings *settings) {
+	struct sl_shared *shared = &parts->shared;
+	*parts = (struct sl_parts){.figures = aligned_alloc(64, sizeof *parts->figures)};
+	if (parts->figures == NULL)
+		return false;
+	memset(parts->figures, 0, sizeof *parts->figures);
+	parts->figures->worker_count = workers;
+	shared->figures = parts->figures;
+	shared->books = sl_books_new(workers);
+	shared->stagger = sl_stagger_new();
+	shared->access = sl_access_new();
+	if (shared->books == NULL || shared->stagger == NULL || shared->access == NULL || !make_tops(parts, workers))
+		return false;
+	if (settings->log.denials != NULL)
+		shared->denials = sl_denials_open(&settings->log);
+	return settings->log.denials == NULL || shared->denials != NULL;
+}
+
+void sl_parts_free(struct sl_parts *parts) {
+	struct sl_shared *shared = &parts->shared;
+	sl_denials_close(shared->denials);
+	for (uint32_t i = 0; i < shared->top_count; i++)
+		sl_top_free(shared->tops[i]);
+	free((void *)shared->tops);
+	sl_access_free(shared->access);
+	sl_stagger_free(shared->stagger);
+	sl_books_free(shared->books);
+	free(parts->figures);
+}

@@ -1,0 +1,17 @@
+/* What there is one of in a server besides its store and its listeners: made together, ended together. */
+#ifndef SL_PARTS_H
+#define SL_PARTS_H
+
+#include "hosts/server/door/door.h"
+
+struct sl_parts {
+	struct sl_shared shared; /* what the doors see of it */
+	struct sl_figures *figures;
+};
+
+/* Makes all parts for so many workers; false where the system gives no memory, or the denial log can't be opened (which
+ * has been said on standard error). End with sl_parts_free() in either case. */
+SLUICE_MUST_USE bool sl_parts_make(struct sl_parts *parts, uint32_t workers, const struct sl_settings *settings);
+void sl_parts_free(struct sl_parts *parts);
+
+#endif

@@ -1,0 +1,114 @@
+/* The books: what has been decided, by limit. Every door writes them through sl_ruling_settle() (door/ruling.h); the
+ * metrics, the figures and the dashboard read them.
+ *
+ * A row belongs to a limit's name and lives as long as the server: a reload that moves, changes or drops a limit does
+ * not make its counters jump. Row 0 counts limits given in notation, which have no name. Each worker has a page of its
+ * own with all rows, which it alone writes; readers add the pages up. No label and no row ever comes from a key.
+ *
+ *            row 0     row 1 "login"   row 2 "per-user" ..
+ *   worker 0 [....]    [....]          [....]                 <- written by worker 0 only, relaxed
+ *   worker 1 [....]    [....]          [....]
+ *
+ * A sampler takes the sums every SL_HISTORY_STEP_MS into a ring, so that a dashboard that is opened in the middle of an
+ * incident shows how it began. */
+#ifndef SL_BOOKS_H
+#define SL_BOOKS_H
+
+#include "policy/policy.h"
+
+#include <stdatomic.h>
+
+enum sl_transport { SL_TRANSPORT_RESP, SL_TRANSPORT_HTTP, SL_TRANSPORTS };
+enum sl_verdict { SL_VERDICT_ALLOWED, SL_VERDICT_DENIED, SL_VERDICT_SHADOW, SL_VERDICT_ERROR, SL_VERDICTS };
+
+enum {
+	SL_ROWS_MAX = 2048, /* names remembered; the rows of limits that no policy has any more are used again */
+	SL_TIMES = 24,      /* buckets of a histogram: 100 ns .. 10 s and more */
+	SL_HISTORY_STEP_MS = 2000,
+	SL_HISTORY_STEPS = 450, /* 15 minutes */
+};
+
+/* What one worker counted of one limit. Relaxed; written by that worker only. */
+struct sl_row {
+	_Atomic uint64_t decisions[SL_TRANSPORTS][SL_VERDICTS]; /* by this limit alone */
+	_Atomic uint64_t hits[2];                               /* cost of what it denied [0] and allowed [1] */
+	_Atomic uint64_t near;      /* allowed decisions that left at most near-limit of the quota */
+	_Atomic uint64_t candidate; /* decisions that its candidate would have denied */
+};
+
+/* How long something took: counts per bucket, and the sum. */
+struct sl_times {
+	_Atomic uint64_t counts[SL_TIMES];
+	_Atomic uint64_t sum_ns;
+};
+
+/* One worker's page. */
+struct sl_tally {
+	_Atomic(struct sl_row *) rows[SL_ROWS_MAX / 64];       /* chunks of 64 rows, made when first needed */
+	_Atomic uint64_t requests[SL_TRANSPORTS][SL_VERDICTS]; /* decided as a whole; never SHADOW */
+	_Atomic uint64_t errors[SL_TRANSPORTS];                /* protocol errors, refused requests */
+	struct sl_times decision, request[SL_TRANSPORTS];
+};
+
+struct sl_books;
+
+/* Makes the books for so many workers; NULL when the system gives no memory. Free with sl_books_free(). */
+struct sl_books *sl_books_new(uint32_t workers);
+void sl_books_free(struct sl_books *books);
+
+/* The page of a worker, 0..workers-1. Owned by the books. */
+struct sl_tally *sl_books_tally(struct sl_books *books, uint32_t worker);
+
+/* Gives each limit of a policy its row, by name: fills rows[0..limit count). To be called for every policy that is taken
+ * over, before it is used; from one thread at a time. Names beyond SL_ROWS_MAX share row 0. */
+void sl_books_enter(struct sl_books *books, const struct sluice_policy *policy, uint32_t *rows);
+
+/* The row of a page, for writing by its worker; NULL when the system gives no memory. Some ns. */
+struct sl_row *sl_tally_row(struct sl_tally *tally, uint32_t row);
+
+/* Adds to a counter that only this thread writes: cheaper than an atomic addition. */
+static inline void sl_count(_Atomic uint64_t *counter, uint64_t by) {
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
+}
+
+/* Notes that `count` things took `ns` each. */
+void sl_times_add(struct sl_times *times, sluice_ns ns, uint64_t count);
+/* The upper bound of a bucket in ns; the last one has none: SLUICE_NEVER. */
+sluice_ns sl_times_bound(uint32_t bucket);
+
+/* ---- reading ---- */
+
+/* The sums of all workers of one row. */
+struct sl_row_sum {
+	char name[SLUICE_NAME_BYTES_MAX + 1]; /* "" for row 0 */
+	uint64_t decisions[SL_TRANSPORTS][SL_VERDICTS];
+	uint64_t hits[2], near, candidate;
+};
+
+/* The highest row in use + 1. */
+uint32_t sl_books_row_count(const struct sl_books *books);
+/* Adds up a row; false where it is not in use. From any thread. */
+bool sl_books_row(const struct sl_books *books, uint32_t row, struct sl_row_sum *sum);
+
+struct sl_books_sum {
+	uint64_t requests[SL_TRANSPORTS][SL_VERDICTS], errors[SL_TRANSPORTS];
+	uint64_t decision[SL_TIMES], decision_ns;
+	uint64_t request[SL_TRANSPORTS][SL_TIMES], request_ns[SL_TRANSPORTS];
+};
+void sl_books_sum(const struct sl_books *books, struct sl_books_sum *sum);
+
+/* ---- history ---- */
+
+/* What was counted in one step of time. */
+struct sl_step_sum {
+	uint32_t allowed, denied, shadow, near, candidate;
+};
+
+/* Takes the sums of now into the history; called every SL_HISTORY_STEP_MS by one thread. */
+void sl_books_sample(struct sl_books *books, sluice_ns now);
+/* The last steps of a row, oldest first: at most SL_HISTORY_STEPS. Returns how many; *last is the instant of the newest.
+ * From any thread. */
+uint32_t sl_books_history(struct sl_books *books, uint32_t row, struct sl_step_sum steps[SL_HISTORY_STEPS],
+                          sluice_ns *last);
+
+#endif

@@ -1,0 +1,36 @@
+/* The denial log: one line of JSON for a denial, sampled per key and bounded in all, so that an attack cannot fill a
+ * disk. Lines are handed to a thread of its own: a slow disk delays no decision, it costs lines, which are counted.
+ *
+ *   {"time":"2026-11-21T22:00:00.123Z","limit":"login","key":"ip=192.0.2.7","cost":1,"quota":5,"retry_after_ms":3100,
+ *    "transport":"http","suppressed":41} */
+#ifndef SL_DENIALS_H
+#define SL_DENIALS_H
+
+#include "policy/policy.h"
+
+struct sl_denials;
+
+/* Opens the log that the settings name; NULL with a line on standard error where that cannot be done. */
+struct sl_denials *sl_denials_open(const struct sl_log_settings *settings);
+/* Writes what is queued, and ends. NULL is allowed. */
+void sl_denials_close(struct sl_denials *denials);
+/* Opens the file anew, for those who rotate it by other means (SIGHUP). From any thread. */
+void sl_denials_reopen(struct sl_denials *denials);
+
+struct sl_denial {
+	sluice_ns now;
+	struct sluice_bytes limit, key;
+	uint32_t cost;
+	uint64_t quota;
+	int64_t retry_after_ms; /* -1: never */
+	const char *transport;  /* "resp", "http" */
+	uint64_t suppressed;    /* denials of this key since its last line */
+};
+
+/* Queues one line; drops it, and counts that, where the queue or the second is full. From any thread; never blocks. */
+void sl_denials_write(struct sl_denials *denials, const struct sl_denial *denial);
+
+/* Lines written, and lines dropped by the bounds, so far. NULL: 0. From any thread. */
+void sl_denials_figures(const struct sl_denials *denials, uint64_t *written, uint64_t *dropped);
+
+#endif

@@ -1,0 +1,52 @@
+/* Who is denied most, and who is near a limit: a bounded sketch of heavy hitters, one a worker.
+ *
+ * Space-Saving in small sets: a key's hash names a set of SL_TOP_WAYS places; a key that has none takes the place with
+ * the least count and goes on from that count, which is its possible error. A key with more than 1/SL_TOP_WAYS of its
+ * set's denials is always there. Counts are halved every SL_TOP_HALVE_MS, so the top is about the last minutes. */
+#ifndef SL_TOP_H
+#define SL_TOP_H
+
+#include "policy/policy.h"
+
+enum sl_top_kind { SL_TOP_DENIED, SL_TOP_NEAR, SL_TOP_KINDS };
+
+enum {
+	SL_TOP_SETS = 64,
+	SL_TOP_WAYS = 8,
+	SL_TOP_HALVE_MS = 60000,
+	SL_TOP_COUNT_MAX = 100, /* that can be asked for */
+};
+
+struct sl_top;
+
+/* Makes a sketch; NULL when the system gives no memory. */
+struct sl_top *sl_top_new(void);
+void sl_top_free(struct sl_top *top);
+
+/* What the denial log needs to know of a key that was just noted. */
+struct sl_top_noted {
+	bool write;          /* it has not been logged for `per_key_ns`: log it now */
+	uint64_t suppressed; /* denials of this key since it was last logged */
+};
+
+/* Notes one event of a key at a limit. `row` is the limit's row in the books, `limit` its name or, where it has none, its
+ * notation, `key` as EXPLAIN shows it (its first SLUICE_KEY_BYTES_MAX bytes are kept). Any thread; some tens of ns. */
+struct sl_top_noted sl_top_note(struct sl_top *top, enum sl_top_kind kind, uint32_t row, struct sluice_bytes limit,
+                                struct sluice_bytes key, sluice_ns now, sluice_ns per_key_ns);
+
+/* One line of the list. */
+struct sl_top_entry {
+	char limit[SLUICE_LIMIT_TEXT_MAX];
+	uint16_t key_len;
+	char key[SLUICE_KEY_BYTES_MAX];
+	bool named;            /* limit is a name of the policy, else notation */
+	uint64_t count, error; /* events lately; at most `error` of them were others' */
+	sluice_ns last;        /* when the last one was */
+};
+
+/* The keys with the most events over all sketches, most first; equal keys of several sketches are one. Fills at most
+ * `room` (up to SL_TOP_COUNT_MAX). Returns how many. From any thread; some 100 us. */
+uint32_t sl_top_list(struct sl_top *const *tops, uint32_t top_count, enum sl_top_kind kind, sluice_ns now,
+                     struct sl_top_entry *entries, uint32_t room);
+
+#endif
