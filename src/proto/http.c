@@ -1,7 +1,8 @@
 /* HTTP/1.1 requests on llhttp, and a strict walk behind it.
  *
  * llhttp finds where a request ends: the head, a body of known length, chunks. What a limiter needs besides is little,
- * so no header is handed out; the head is walked once, when it is whole:
+ * so no list of headers is made; the head is walked once, when it is whole, and handed out as it is, for those routes
+ * that look into it (sl_http_field_next(), which may then take its form for granted):
  *
  *   data  |POST /v1/check HTTP/1.1 CR LF|Host: x CR LF|...|CR LF|body .....|next request
  *         ^request                       ^walk_fields            ^head_bytes ^parsed
@@ -131,11 +132,14 @@ static bool split_target(struct sl_http_parser *parser, struct sluice_bytes targ
 	                                                                                        : 0;
 	if (memchr(at, '#', target.len) != NULL)
 		return refuse(parser, 400, "the request target must not have a fragment: write # as %23");
-	if (scheme != 0)
-		for (at += scheme; at < end && *at != '/' && *at != '?'; at++)
-			;
-	else if (*at != '/' && !sl_bytes_equal(target, sl_str("*")))
+	if (scheme != 0) {
+		for (at += scheme; at < end && *at != '/' && *at != '?';)
+			at++;
+		request->authority =
+			sl_slice((const char *)target.data + scheme, (size_t)(at - (const char *)target.data) - scheme);
+	} else if (*at != '/' && !sl_bytes_equal(target, sl_str("*"))) {
 		return refuse(parser, 400, "the request target must be a path such as /v1/check");
+	}
 	question = memchr(at, '?', (size_t)(end - at));
 	request->path =
 		at == end || at == question ? sl_str("/") : sl_slice(at, (size_t)((question != NULL ? question : end) - at));
@@ -173,6 +177,11 @@ static bool walk_request_line(struct sl_http_parser *parser, const char *end, co
 	return split_target(parser, sl_slice(first + 1, (size_t)(second - first - 1)));
 }
 
+/* The header lines begin at `first`; behind them stands the empty one. */
+static void set_head(struct sl_http_parser *parser, const char *first) {
+	parser->request.head = sl_slice(first, parser->head_bytes - 2 - (size_t)(first - parser->data));
+}
+
 /* Judges a whole head. False: refused. */
 static bool take_head(struct sl_http_parser *parser) {
 	struct fields fields = {0};
@@ -186,6 +195,7 @@ static bool take_head(struct sl_http_parser *parser) {
 		return refuse(parser, 400, "chunks are of HTTP/1.1 only");
 	if (!chunked && parser->machine.content_length > SL_HTTP_BODY_BYTES_MAX)
 		return refuse(parser, 413, "the body may have at most 65536 bytes");
+	set_head(parser, next);
 	parser->expects_continue = fields.expects_continue;
 	parser->request.keep_alive = llhttp_should_keep_alive(&parser->machine) != 0;
 	parser->machine.upgrade = 0; /* an Upgrade is an offer, which HTTP lets a server pass over (RFC 9110 7.8) */
@@ -330,8 +340,11 @@ static enum sl_http_result want_more(struct sl_http_parser *parser) {
 static enum sl_http_result finish(struct sl_http_parser *parser) {
 	const char *body = parser->data + parser->head_bytes, *next;
 	/* The head came with an earlier call, and may have moved since: its slices are taken anew. */
-	bool slices_hold = parser->head_is_new || walk_request_line(parser, body, &next);
-	SL_ASSERT(slices_hold);
+	if (!parser->head_is_new) {
+		bool slices_hold = walk_request_line(parser, body, &next);
+		SL_ASSERT(slices_hold);
+		set_head(parser, next);
+	}
 	if (parser->framed_from != 0) {
 		if (!framing_is_strict(parser->data + parser->framed_from, parser->data + parser->parsed)) {
 			refuse(parser, 400, "chunk sizes must end in CR LF");

@@ -21,6 +21,8 @@ struct sl_http_request {
 	enum sl_http_method method;
 	struct sluice_bytes method_name;
 	struct sluice_bytes path, query; /* as sent, percent-encoded; the query without its '?' */
+	struct sluice_bytes authority;   /* "host:port" of a target in absolute form, which outranks Host; else empty */
+	struct sluice_bytes head;        /* its header lines, each valid, with its CR LF; see sl_http_field_next() */
 	struct sluice_bytes body;
 	bool http10;     /* HTTP/1.0: answers say so where the connection is kept */
 	bool keep_alive; /* the client expects more to follow on this connection */
@@ -65,6 +67,14 @@ void sl_http_parser_free(struct sl_http_parser *parser);
  * After SL_HTTP_REQUEST, parser->request is the request; after SL_HTTP_BAD, parser->refusal says why, and the parser is
  * of no more use. Reads every byte once; no allocation unless the body is chunked. */
 enum sl_http_result sl_http_parse(struct sl_http_parser *parser, const char *data, size_t len, size_t *consumed);
+
+/* Takes the first header line off `*rest` (begin with request->head): its name as sent, its value without white space
+ * around it. Returns false when none is left. O(length of the line). */
+bool sl_http_field_next(struct sluice_bytes *rest, struct sluice_bytes *name, struct sluice_bytes *value);
+
+/* The value of the first header line of a name, which must be given in lower case; header lines may have it in any.
+ * Returns false, leaving `*value` untouched, where there is none. O(head). */
+bool sl_http_field(const struct sl_http_request *request, const char *name, struct sluice_bytes *value);
 
 /* Percent-decodes `text` into `out` (at least text.len bytes; may be text.data itself). With `plus`, '+' is a space.
  * Returns the decoded length, or -1 where a '%' is not followed by two hex digits. Any byte may result, NUL too. */

@@ -1,6 +1,36 @@
-/* The texts of HTTP: percent-encoding, queries, reason phrases, dates. Pure functions. */
+/* The texts of HTTP: header lines, percent-encoding, queries, reason phrases, dates. Pure functions. */
 #include "base/assert.h"
 #include "proto/http.h"
+
+static bool is_blank(char c) {
+	return c == ' ' || c == '\t';
+}
+
+bool sl_http_field_next(struct sluice_bytes *rest, struct sluice_bytes *name, struct sluice_bytes *value) {
+	const char *at = rest->data;
+	if (rest->len == 0)
+		return false;
+	const char *cr = memchr(at, '\r', rest->len), *colon = memchr(at, ':', rest->len);
+	SL_ASSERT(cr != NULL && colon != NULL && colon < cr);
+	*rest = sl_slice(cr + 2, rest->len - (size_t)(cr + 2 - at));
+	*name = sl_slice(at, (size_t)(colon - at));
+	for (colon++; colon < cr && is_blank(*colon);)
+		colon++;
+	while (colon < cr && is_blank(cr[-1]))
+		cr--;
+	*value = sl_slice(colon, (size_t)(cr - colon));
+	return true;
+}
+
+bool sl_http_field(const struct sl_http_request *request, const char *name, struct sluice_bytes *value) {
+	struct sluice_bytes rest = request->head, found, text;
+	while (sl_http_field_next(&rest, &found, &text))
+		if (sl_bytes_equal_nocase(found, name)) {
+			*value = text;
+			return true;
+		}
+	return false;
+}
 
 static int hex_digit(char c) {
 	return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;

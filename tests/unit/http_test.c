@@ -30,7 +30,21 @@ static void tell_request(struct told *told, const struct sl_http_request *reques
 	sl_out_str(out, request->http10 ? " 1.0" : " 1.1");
 	sl_out_str(out, request->keep_alive ? " keep [" : " close [");
 	sl_out_bytes(out, request->body.data, request->body.len);
-	sl_out_str(out, "]\n");
+	sl_out_str(out, "]");
+	/* header lines named "z..." and the authority are told too: any cut must leave them as they are */
+	struct sluice_bytes rest = request->head, name, value;
+	while (sl_http_field_next(&rest, &name, &value))
+		if (*(const char *)name.data == 'z') {
+			sl_out_char(out, ' ');
+			sl_out_bytes(out, name.data, name.len);
+			sl_out_char(out, '=');
+			sl_out_bytes(out, value.data, value.len);
+		}
+	if (request->authority.len > 0) {
+		sl_out_str(out, " at ");
+		sl_out_bytes(out, request->authority.data, request->authority.len);
+	}
+	sl_out_char(out, '\n');
 }
 
 /* Gives the parser what is there, as a connection does: what it did not consume comes again. The bytes are copied to
@@ -100,6 +114,23 @@ static void assert_cuts_alike(const char *data, size_t len) {
 
 #define H "Host: x\r\n"
 
+static void test_a_field_is_found_by_name(void **state) {
+	static const char bytes[] = "GET / HTTP/1.1\r\n" H "X-User-ID: \t alice \r\nx-user-id: bob\r\nX-User: eve\r\n\r\n";
+	struct sl_http_parser parser;
+	struct sluice_bytes value = sl_str("kept");
+	size_t used;
+	(void)state;
+	sl_http_parser_init(&parser);
+	assert_int_equal(sl_http_parse(&parser, bytes, sizeof bytes - 1, &used), SL_HTTP_REQUEST);
+	assert_false(sl_http_field(&parser.request, "x-user-", &value));
+	assert_true(sl_bytes_equal(value, sl_str("kept")));
+	assert_true(sl_http_field(&parser.request, "x-user-id", &value));
+	assert_true(sl_bytes_equal(value, sl_str("alice"))); /* the first of two */
+	assert_true(sl_http_field(&parser.request, "x-user", &value));
+	assert_true(sl_bytes_equal(value, sl_str("eve")));
+	sl_http_parser_free(&parser);
+}
+
 /* ---- what is read -------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -127,10 +158,15 @@ static const struct {
 	{"GET /a HTTP/1.0\r\n\r\n", "GET /a? 1.0 close []\n"},
 	{"GET /a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", "GET /a? 1.0 keep []\n"},
 	/* RFC 9112 3.2.2: the absolute form must be taken */
-	{"GET http://x/a?b HTTP/1.1\r\n" H "\r\n", "GET /a?b 1.1 keep []\n"},
-	{"GET HTTPS://x:1/a HTTP/1.1\r\n" H "\r\n", "GET /a? 1.1 keep []\n"},
-	{"GET http://x HTTP/1.1\r\n" H "\r\n", "GET /? 1.1 keep []\n"},
-	{"GET http://x?b HTTP/1.1\r\n" H "\r\n", "GET /?b 1.1 keep []\n"},
+	{"GET http://x/a?b HTTP/1.1\r\n" H "\r\n", "GET /a?b 1.1 keep [] at x\n"},
+	{"GET HTTPS://x:1/a HTTP/1.1\r\n" H "\r\n", "GET /a? 1.1 keep [] at x:1\n"},
+	{"GET http://x HTTP/1.1\r\n" H "\r\n", "GET /? 1.1 keep [] at x\n"},
+	{"GET http://x?b HTTP/1.1\r\n" H "\r\n", "GET /?b 1.1 keep [] at x\n"},
+	/* header lines: white space around a value is no part of it, that in the middle is; an empty one is one */
+	{"GET /a HTTP/1.1\r\nza:1\r\n" H "zb: \t 2 \t3\t \r\nzc:\r\nzd: \r\nze: a: b\r\nza:4\r\n\r\n",
+     "GET /a? 1.1 keep [] za=1 zb=2 \t3 zc= zd= ze=a: b za=4\n"},
+	{"POST /a HTTP/1.1\r\nza: 1\r\n" H "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nzt: trailer\r\n\r\n",
+     "POST /a? 1.1 keep [x] za=1\n"},
 	{"OPTIONS * HTTP/1.1\r\n" H "\r\n", "OPTIONS *? 1.1 keep []\n"},
 	{"DELETE /a%20b HTTP/1.1\r\n" H "\r\n", "DELETE /a%20b? 1.1 keep []\n"},
 	/* an offer to upgrade is passed over, and what follows is still HTTP */
@@ -442,6 +478,7 @@ static void test_dates_are_those_of_the_c_library(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_field_is_found_by_name),
 		cmocka_unit_test(test_good_requests),
 		cmocka_unit_test(test_a_prefix_is_never_a_request),
 		cmocka_unit_test(test_continue_is_asked_for_once),
