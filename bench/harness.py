@@ -69,15 +69,15 @@ class Resp:
 
 
 class Server:
-    """A process on the servers' core, and the port where it answers."""
+    """A process on the servers' core (or on `cores`), and the port where it answers."""
 
-    def __init__(self, name, words, **how):
+    def __init__(self, name, words, cores=(SERVER_CORE,), **how):
         self.name = name
         self.log = BENCH / f"{name}.log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 [str(word) for word in words], stderr=log, stdin=subprocess.DEVNULL,
-                preexec_fn=lambda: os.sched_setaffinity(0, {SERVER_CORE}), **{"stdout": log, **how})
+                preexec_fn=lambda: os.sched_setaffinity(0, set(cores)), **{"stdout": log, **how})
         self.pid, self.port = self.process.pid, 0
         running.append(self)
 
@@ -91,6 +91,14 @@ class Server:
             time.sleep(0.02)
         self.stop()
         die(f"{self.name} did not start: {self.log.read_text(errors='replace')[-500:].strip() or 'it said nothing'}")
+
+    def cpu_ns(self):
+        """CPU time of all threads of the process and of its children so far, kernel part included."""
+        total = 0
+        for pid in [self.pid, *children_of(self.pid)]:
+            for path in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
+                total += int(path.read_text().split()[0])
+        return total
 
     def resident(self):
         """Resident bytes."""
@@ -109,6 +117,12 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+
+
+def children_of(pid):
+    """Process ids of the direct children."""
+    return [int(child) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children")
+            for child in path.read_text().split()]
 
 
 @atexit.register
@@ -139,17 +153,18 @@ def start_redis(name):
         die("redis-server is not installed: apt-get install redis-server")
 
 
-def start_sluice(name, memory):
-    """One thread, a store of `memory` (as in a policy file), RESP on a free port."""
+def start_sluice(name, memory, threads=1, door="resp", more=""):
+    """A store of `memory` (as in a policy file), both doors on free ports; its port is that of `door`. One thread runs on
+    the servers' core, several on all cores."""
     policy = BENCH / f"{name}.yaml"
-    policy.write_text(f'threads: 1\nstore: {{memory: {memory}}}\n'
-                      'listen: {resp: "127.0.0.1:0", http: "127.0.0.1:0"}\n')
-    server = Server(name, [BUILD / "sluice", "serve", "-c", policy])
+    policy.write_text(f'threads: {threads}\nstore: {{memory: {memory}}}\n'
+                      'listen: {resp: "127.0.0.1:0", http: "127.0.0.1:0"}\n' + more)
+    server = Server(name, [BUILD / "sluice", "serve", "-c", policy], (SERVER_CORE,) if threads == 1 else CORES)
 
     def says():
         text = server.log.read_text(errors="replace")
         for line in text.splitlines():
-            if line.startswith("sluice: resp on ") and "sluice: ready" in text:
+            if line.startswith(f"sluice: {door} on ") and "sluice: ready" in text:
                 return int(line.rsplit(":", 1)[1])
         return 0
     return server.wait_for(says)

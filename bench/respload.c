@@ -361,6 +361,7 @@ static void report(struct load *load) {
 	double ops = tally->replies > 0 ? (double)tally->replies : 1;
 	double p50 = bench_histogram_quantile(&tally->latency, 0.50) / 1e3;
 	double p99 = bench_histogram_quantile(&tally->latency, 0.99) / 1e3;
+	double p999 = bench_histogram_quantile(&tally->latency, 0.999) / 1e3;
 	if (!load->options.json) {
 		printf("%.0f ops/s, p50 %.0f us, p99 %.0f us, %llu replies (%llu begin with 0, %llu with 1), %llu errors\n",
 		       ops / seconds, p50, p99, (unsigned long long)tally->replies, (unsigned long long)tally->leading[0],
@@ -369,11 +370,11 @@ static void report(struct load *load) {
 		       100 * server / seconds, 100 * own / seconds);
 		return;
 	}
-	printf("{\"ops\": %llu, \"seconds\": %.4f, \"ops_per_s\": %.0f, \"p50_us\": %.1f, \"p99_us\": %.1f, "
+	printf("{\"ops\": %llu, \"seconds\": %.4f, \"ops_per_s\": %.0f, \"p50_us\": %.1f, \"p99_us\": %.1f, \"p999_us\": %.1f, "
 	       "\"errors\": %llu, \"first_error\": \"%s\", "
 	       "\"leading_0\": %llu, \"leading_1\": %llu, \"leading_other\": %llu, "
 	       "\"server_us_per_op\": %.5f, \"server_busy\": %.3f, \"client_busy\": %.3f}\n",
-	       (unsigned long long)tally->replies, seconds, ops / seconds, p50, p99, (unsigned long long)tally->errors,
+	       (unsigned long long)tally->replies, seconds, ops / seconds, p50, p99, p999, (unsigned long long)tally->errors,
 	       load->first_error, (unsigned long long)tally->leading[0], (unsigned long long)tally->leading[1],
 	       (unsigned long long)tally->leading[2], server / ops * 1e6, server / seconds, own / seconds);
 }

@@ -9,7 +9,7 @@ within a round, and the median of those is what counts.
   BENCH_ROUNDS=5          rounds                          BENCH_RUN_MS=2000          measured time of a run
   BENCH_LOG_ROUNDS=3      rounds that include the logs    BENCH_LOG_WARMUP_MS=10000  a window, so that logs are full
   BENCH_ONLY=name,name    some rows of resp only          BENCH_PARTS=scale,resp     some parts: inprocess scale share
-                                                                                     hostile memory resp
+                                                                                     hostile memory resp http
   BENCH_REPEATS=7         rounds of the parts without     BENCH_KEYS_MAX=100000000   the most keys of one store
                           a network
 A look in less than a minute: BENCH_PARTS=scale,share,hostile BENCH_KEYS_MAX=1000000 BENCH_REPEATS=3
@@ -27,6 +27,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import harness
+import httpbench
 import memory
 from workloads import GOALS, ROWS, start_servers
 
@@ -37,7 +38,7 @@ WARMUP_MS = 300
 LOG_WARMUP_MS = int(os.environ.get("BENCH_LOG_WARMUP_MS", 10000))
 ONLY = [name for name in os.environ.get("BENCH_ONLY", "").split(",") if name]
 PROGRAMS = ["inprocess", "scale", "share", "hostile"]  # of build/bench, without a network
-PARTS = os.environ.get("BENCH_PARTS", ",".join(PROGRAMS + ["memory", "resp"])).split(",")
+PARTS = os.environ.get("BENCH_PARTS", ",".join(PROGRAMS + ["memory", "resp", "http"])).split(",")
 REPEATS = int(os.environ.get("BENCH_REPEATS", 7))
 KEYS_MAX = int(os.environ.get("BENCH_KEYS_MAX", 100000000))
 ALLOWED_MIN = 0.75
@@ -79,16 +80,17 @@ def run_rounds(rows, servers):
 def print_rows(rows, results):
     for pipeline in (1, 64):
         print(f"\nRESP, {CONNECTIONS} connections, pipeline {pipeline}")
-        print(f"  {'':44} {'server CPU us/op':>26} {'ops/s':>10} {'p50 us':>8} {'p99 us':>8} {'allowed':>8}"
-              f" {'keys':>9}")
+        print(f"  {'':44} {'server CPU us/op':>26} {'ops/s':>10} {'p50 us':>8} {'p99 us':>8} {'p99.9':>8}"
+              f" {'allowed':>8} {'keys':>9}")
         for row in rows:
             runs = results[row.name, pipeline]
             cpu = [run["server_us_per_op"] for run in runs]
-            middle = {name: statistics.median(run[name] for run in runs) for name in ("ops_per_s", "p50_us", "p99_us")}
+            middle = {name: statistics.median(run[name] for run in runs)
+                      for name in ("ops_per_s", "p50_us", "p99_us", "p999_us")}
             allowed = "" if row.allowed is None else f"{100 * statistics.median(run['allowed'] for run in runs):.0f} %"
             print(f"  {row.title:44} {statistics.median(cpu):8.3f} ({min(cpu):6.3f}..{max(cpu):6.3f})"
-                  f" {middle['ops_per_s']:10,.0f} {middle['p50_us']:8.0f} {middle['p99_us']:8.0f} {allowed:>8}"
-                  f" {row.keys[pipeline]:9,}")
+                  f" {middle['ops_per_s']:10,.0f} {middle['p50_us']:8.0f} {middle['p99_us']:8.0f}"
+                  f" {middle['p999_us']:8.0f} {allowed:>8} {row.keys[pipeline]:9,}")
 
 
 def print_ratios(results):
@@ -176,7 +178,7 @@ def main():
           f"client on core {harness.CLIENT_CORE}")
     if harness.SERVER_CORE == harness.CLIENT_CORE:
         print("bench: one core only: server and client share it, so read no ops/s here", file=sys.stderr)
-    unknown = set(PARTS) - {*PROGRAMS, "memory", "resp"}
+    unknown = set(PARTS) - {*PROGRAMS, "memory", "resp", "http"}
     if unknown:
         harness.die(f"BENCH_PARTS: no part named {', '.join(sorted(unknown))}")
     for name in PROGRAMS:
@@ -187,6 +189,8 @@ def main():
         memory.measure(report)
     if "resp" in PARTS:
         part_resp(report)
+    if "http" in PARTS:
+        httpbench.measure(report, ROUNDS, RUN_MS)
     path = harness.BENCH / "results.json"
     path.write_text(json.dumps(report, indent=1) + "\n")
     print(f"\nall numbers: {path}")

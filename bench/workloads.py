@@ -23,7 +23,7 @@ THREE_LIMITS = ["fixed-window 10k/1s", "fixed-window 120k/1m", "sliding-buckets 
 class Row:
     name: str
     title: str
-    kind: str              # "null", "redis", "sluice"
+    kind: str              # "null", "redis", "sluice"; "sluice2": on two threads
     words: list            # a script's name stands as @name where its SHA goes
     keys: dict             # how many, by pipeline
     answer: object         # a predicate on the reply to one call
@@ -69,6 +69,8 @@ ROWS = [
     Row("get", "Redis GET", "redis", ["GET", "%k"], {1: MILLION, 64: MILLION}, lambda reply: reply == GET_VALUE, None),
     Row("counter", "Sluice 100/60s", "sluice", ["SLUICE.CHECK", "%k", "1", "100/60s"],
         {1: MILLION, 64: MILLION}, seven(100)),
+    Row("counter-2", "Sluice 100/60s, 2 threads (one beside the client)", "sluice2",
+        ["SLUICE.CHECK", "%k", "1", "100/60s"], {1: MILLION, 64: MILLION}, seven(100)),
     Row("two-bucket-script", "Redis, two-bucket counter script", "redis",
         ["EVALSHA", "@two_bucket", "2", "%k:%w", "%k:%v", "100", "60000", "%t"], {1: MILLION, 64: MILLION}, pair),
     Row("three", "Sluice, three limits", "sluice", ["SLUICE.CHECK", "%k", "1", *THREE_LIMITS],
@@ -115,8 +117,8 @@ def start_servers(rows):
     for row in rows:
         if row.kind == "null":
             servers[row.name] = harness.start_null("respnull")
-        elif row.kind == "sluice":
-            servers[row.name] = harness.start_sluice(f"sluice-{row.name}", row.memory)
+        elif row.kind.startswith("sluice"):
+            servers[row.name] = harness.start_sluice(f"sluice-{row.name}", row.memory, 2 if row.kind == "sluice2" else 1)
         else:
             server = servers[row.name] = harness.start_redis(f"redis-{row.name}")
             row.words = [load_script(server, word[1:]) if word.startswith("@") else word for word in row.words]
