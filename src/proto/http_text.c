@@ -77,6 +77,7 @@ const char *sl_http_reason(unsigned status) {
 		const char *text;
 	} reasons[] = {
 		{200, "OK"},
+		{304, "Not Modified"},
 		{400, "Bad Request"},
 		{404, "Not Found"},
 		{405, "Method Not Allowed"},
