@@ -51,7 +51,7 @@ LLHTTP_OBJ     := $(addprefix $(B)/llhttp/,api.o http.o llhttp.o)
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 CORE_OBJ := $(call obj,$(CORE_SRC))
 LIB_OBJ  := $(call obj,$(LIB_SRC))
-APP_OBJ  := $(call obj,$(APP_SRC)) $(LLHTTP_OBJ)
+APP_OBJ  := $(call obj,$(APP_SRC)) $(LLHTTP_OBJ) $(B)/page/files.o
 
 LIB_LIBS  := -lyaml
 APP_LIBS  := $(LIB_LIBS) -luv -ljansson -lssl -lcrypto -lz -llzma
@@ -98,6 +98,31 @@ $(LLHTTP_OBJ): $(B)/llhttp/%.o: $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) -I$(LLHTTP_INCLUDE) -O2 -g -fPIC -w $(if $(SAN),-fsanitize=$(SAN)) -c $(LLHTTP_DIR)/$*.c -o $@
+
+# ---- the dashboard -------------------------------------------------------------------------------------------------
+
+# Its files are written into the program. uPlot, which draws its charts, comes from npm by the lock file. Without npm, or
+# with CHARTS=0, the page is built all the same and says that it has no charts. When npm is found later, or has failed
+# the last time, the charts are tried again.
+PAGE      := hosts/server/page
+PAGE_SRC  := $(wildcard $(addprefix $(PAGE)/*.,css js svg))
+NPM       := $(if $(filter 0,$(CHARTS)),,$(shell command -v npm 2>/dev/null))
+PAGE_PAIRS = /=$(PAGE)/index.html $(foreach f,$(PAGE_SRC) $(B)/page/uplot.js $(B)/page/uplot.css,/dashboard/$(notdir $f)=$f)
+ifneq ($(filter-out clean help deps,$(or $(MAKECMDGOALS),all)),)
+$(shell mkdir -p $(B)/page; cd $(B)/page; [ -e charts-missing ] && [ '$(NPM)' ] && rm -f npm-found; \
+	echo '$(NPM)' | cmp -s - npm-found || echo '$(NPM)' >npm-found)
+endif
+
+$(B)/page/uplot.js: tools/charts $(PAGE)/package.json $(PAGE)/package-lock.json $(B)/page/npm-found
+	$(call say,NPM)
+	$(Q)tools/charts '$(NPM)' $(PAGE) $(@D)
+$(B)/page/uplot.css: $(B)/page/uplot.js ;
+$(B)/page/files.c: tools/embed $(PAGE)/index.html $(PAGE_SRC) $(B)/page/uplot.js $(B)/page/uplot.css
+	$(call say,GEN)
+	$(Q)tools/embed $@ $(PAGE_PAIRS)
+$(B)/page/files.o: $(B)/page/files.c hosts/server/http/page.h $(B)/flags
+	$(call say,CC)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(WERROR_FLAG) -c $< -o $@
 
 # ---- libraries and programs ----------------------------------------------------------------------------------------
 
