@@ -251,6 +251,8 @@ static bool open_entrance(struct server *server, const char *address, const stru
 	if (sl_listen(&entrance->listener, address, listen->door == SL_LISTEN_RESP ? "--resp" : "--http", &error) ==
 	    SLUICE_OK) {
 		entrance->listener.forms = listen->forms;
+		entrance->listener.tls = listen->tls;
+		entrance->listener.proxy_protocol = listen->proxy_protocol;
 		server->entrance_count++;
 		return true;
 	}

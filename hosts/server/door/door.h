@@ -56,6 +56,7 @@ struct sl_door_context {
 	const uint32_t *rows;               /* the row in the books of each limit of the policy; NULL: no books */
 	sluice_ns now;                      /* read once a turn of the loop */
 	bool draining;                      /* the server is going down: /readyz says so */
+	bool leaving;                       /* this connection can't stay: an answer that can say so does */
 	void *match_buffer;                 /* SLUICE_MATCH_BYTES_MAX bytes, scratch of one feed() */
 	uint64_t connection_id;             /* of the connection being fed, from 1 */
 	struct sl_peer peer;                /* its other end */

@@ -174,6 +174,18 @@ static void door_close(void *state) {
 	free(parser);
 }
 
+/* Between two requests there is nothing to tell: an unfinished one is given to the new parser from its first byte. */
+static size_t door_pack(const void *state, char *bytes) {
+	(void)state;
+	(void)bytes;
+	return 0;
+}
+
+static void *door_unpack(struct sl_door_context *context, const char *bytes, size_t len) {
+	(void)bytes;
+	return len == 0 ? door_open(context) : NULL;
+}
+
 /* Takes one step: reads a request and answers it. Returns false when no more can be done with what there is, or when
  * turn->close says that nothing more will be. */
 static bool step(struct sl_http_parser *parser, struct sl_http_turn *turn, const char *data, size_t len,
@@ -191,7 +203,8 @@ static bool step(struct sl_http_parser *parser, struct sl_http_turn *turn, const
 		turn->close = false;
 		return true;
 	default:
-		turn->close = !parser->request.keep_alive || turn->context->draining;
+		turn->context->commands++;
+		turn->close = !parser->request.keep_alive || turn->context->draining || turn->context->leaving;
 		turn->roles = SL_ROLE_ALL;
 		answer(turn, false);
 		return !turn->close;
@@ -217,4 +230,5 @@ static enum sl_door_verdict door_feed(void *state, struct sl_door_context *conte
 	}
 }
 
-const struct sl_door sl_door_http = {"http", SL_TRANSPORT_HTTP, door_open, door_close, door_feed, NULL, NULL};
+const struct sl_door sl_door_http = {"http",    SL_TRANSPORT_HTTP, door_open,  door_close,
+                                     door_feed, door_pack,         door_unpack};
