@@ -22,8 +22,10 @@ enum sl_transport { SL_TRANSPORT_RESP, SL_TRANSPORT_HTTP, SL_TRANSPORTS };
 enum sl_verdict { SL_VERDICT_ALLOWED, SL_VERDICT_DENIED, SL_VERDICT_SHADOW, SL_VERDICT_ERROR, SL_VERDICTS };
 
 enum {
-	SL_ROWS_MAX = 2048, /* names remembered; the rows of limits that no policy has any more are used again */
-	SL_TIMES = 24,      /* buckets of a histogram: 100 ns .. 10 s and more */
+	/* Names remembered, row 0 included: more than the limits of two policies, so that a new policy finds rows that
+	 * neither it nor the one before it uses. */
+	SL_ROWS_MAX = 2 * SL_POLICY_LIMITS_MAX + 64,
+	SL_TIMES = 26, /* buckets of a histogram: 1, 2, 5 of each decade from 100 ns to 10 s, and above */
 	SL_HISTORY_STEP_MS = 2000,
 	SL_HISTORY_STEPS = 450, /* 15 minutes */
 };
@@ -44,9 +46,9 @@ struct sl_times {
 
 /* One worker's page. */
 struct sl_tally {
-	_Atomic(struct sl_row *) rows[SL_ROWS_MAX / 64];       /* chunks of 64 rows, made when first needed */
-	_Atomic uint64_t requests[SL_TRANSPORTS][SL_VERDICTS]; /* decided as a whole; never SHADOW */
-	_Atomic uint64_t errors[SL_TRANSPORTS];                /* protocol errors, refused requests */
+	_Alignas(64) _Atomic(struct sl_row *) rows[SL_ROWS_MAX / 64]; /* chunks of 64 rows, made when first needed */
+	_Atomic uint64_t requests[SL_TRANSPORTS][SL_VERDICTS];        /* decided as a whole; never SHADOW */
+	_Atomic uint64_t errors[SL_TRANSPORTS];                       /* protocol errors, refused requests */
 	struct sl_times decision, request[SL_TRANSPORTS];
 };
 
@@ -60,7 +62,8 @@ void sl_books_free(struct sl_books *books);
 struct sl_tally *sl_books_tally(struct sl_books *books, uint32_t worker);
 
 /* Gives each limit of a policy its row, by name: fills rows[0..limit count). To be called for every policy that is taken
- * over, before it is used; from one thread at a time. Names beyond SL_ROWS_MAX share row 0. */
+ * over, before it is used. From any thread; O(limits x rows), some ms for the largest policies. A row that is used again
+ * is one that neither this policy nor the one entered before it has. */
 void sl_books_enter(struct sl_books *books, const struct sluice_policy *policy, uint32_t *rows);
 
 /* The row of a page, for writing by its worker; NULL when the system gives no memory. Some ns. */
