@@ -329,7 +329,7 @@ static bool start(struct sl_connection *c, struct sl_worker *worker) {
 	return true;
 }
 
-void sl_connection_open(struct sl_worker *worker, const struct sl_arrival *arrival) {
+void sl_connection_open(struct sl_worker *worker, struct sl_arrival *arrival) {
 	struct sl_connection *c = calloc(1, sizeof *c);
 	if (worker->context.now == 0)
 		worker->context.now = sluice_store_now(worker->context.store);

@@ -1,9 +1,10 @@
-/* Listening sockets, from the text of an address. */
+/* Listening sockets: made from the text of an address, or given by whoever started this process. */
 #ifndef SL_LISTEN_H
 #define SL_LISTEN_H
 
 #include "policy/policy.h"
 
+#include <sys/stat.h>
 #include <sys/un.h>
 
 enum { SL_LISTEN_TEXT_MAX = sizeof(struct sockaddr_un) + 16 };
@@ -16,16 +17,36 @@ struct sl_listener {
 	bool tls, proxy_protocol;           /* what its connections begin with: struct sl_listen */
 	char name[SL_LISTEN_TEXT_MAX];      /* "127.0.0.1:7379", "[::1]:7379", "unix:/path" */
 	char unix_path[SL_LISTEN_TEXT_MAX]; /* of a unix socket, to be removed at the end; else "" */
+	dev_t unix_device;                  /* which file that was: another of its name is not removed */
+	ino_t unix_inode;
 };
 
-/* Listens on "HOST:PORT", "[IPV6]:PORT" or "unix:/path"; port 0 picks a free one. The file of a unix socket that nobody
- * listens on any more is replaced; any other file is left alone.
- *  option  the command line's name for it, such as "--resp", for the message
- * Returns SLUICE_OK; SLUICE_E_SYNTAX for a text that is no address; SLUICE_E_SYSTEM. error->text says which and why. */
-SLUICE_MUST_USE sluice_err sl_listen(struct sl_listener *listener, const char *text, const char *option,
+/* What is asked for. */
+struct sl_listen_ask {
+	const char *text;   /* "HOST:PORT", "[IPV6]:PORT" or "unix:/path"; port 0 picks a free one */
+	const char *option; /* the command line's name for it, such as "--resp", for messages */
+	uint32_t mode;      /* permissions of a unix socket, 0..0777; it never has others, not for an instant */
+	bool local_only;    /* an address that other hosts reach is refused */
+	bool only_look;     /* everything but the socket: listener->fd stays -1 */
+};
+
+/* Listens. The file of a unix socket that nobody listens on any more is replaced; any other file is left alone. Changes
+ * the process's umask for an instant: for the start, while there is one thread.
+ * Returns SLUICE_OK; SLUICE_E_SYNTAX for a text that is no address; SLUICE_E_RANGE for a refused one; SLUICE_E_SYSTEM.
+ * error->text says which and why. */
+SLUICE_MUST_USE sluice_err sl_listen(struct sl_listener *listener, const struct sl_listen_ask *ask,
                                      struct sluice_error *error);
 
-/* Closes, and removes the file of a unix socket. */
+/* Takes over a descriptor that listens already: a stream socket, inet or unix, or it is refused (SLUICE_E_SYNTAX), and
+ * stays the caller's. It becomes non-blocking and close-on-exec.
+ *  remove  the file of a unix socket is this process's to remove at the end */
+SLUICE_MUST_USE sluice_err sl_listener_adopt(struct sl_listener *listener, int fd, bool remove,
+                                             struct sluice_error *error);
+
+/* Closes, and removes the file of a unix socket, if that is still the one. */
 void sl_listener_close(struct sl_listener *listener);
+
+/* Closes, and leaves the file: another process goes on listening. */
+void sl_listener_leave(struct sl_listener *listener);
 
 #endif

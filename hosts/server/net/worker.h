@@ -2,34 +2,49 @@
  * nothing of it needs a lock. libuv tells when a descriptor is ready; the reads and writes are ours: one of each for a
  * request, into and out of buffers that all connections of a worker share.
  *
- *   connection.c  bytes between a socket and a door          worker.c  the loop, what other threads hand to it, the end
- *   server.c      policy, store, listeners, signals */
+ *   worker.c  the loop, and what other threads hand to it      connection.c  bytes between a socket and a door
+ *   crowd.c   who may come in, and who gives way               greeting.c    PROXY headers and TLS handshakes
+ *   bounds.c  how many there are, in all and of an address     waits.c       who waits for what, and how long
+ *   parcel.c  a connection as another process takes it over    wire.c        a socket, or TLS over it
+ *   server.c  policy, store, listeners, signals */
 #ifndef SL_WORKER_H
 #define SL_WORKER_H
 
 #include "hosts/server/door/door.h"
+#include "hosts/server/net/bounds.h"
 #include "hosts/server/net/listen.h"
 
 #include <pthread.h>
 #include <uv.h>
 
 enum {
-	SL_READ_BYTES = 64 * 1024,     /* one read of a socket */
-	SL_LINGER_MS = 1000,           /* how long a closed connection's late bytes are read away */
-	SL_LINGER_BYTES = 1024 * 1024, /* and how many of them */
-	SL_DRAIN_MS = 5000,            /* how long the last answers may take at the end */
+	SL_READ_BYTES = 64 * 1024,            /* one read of a socket */
+	SL_FRONT_BYTES = 4 * 1024,            /* room ahead of it for the request that the read goes on with */
+	SL_LINGER_MS = 1000,                  /* how long a closed connection's late bytes are read away */
+	SL_LINGER_BYTES = 1024 * 1024,        /* and how many of them */
+	SL_DRAIN_MS = 5000,                   /* how long the last answers may take at the end */
+	SL_KEPT_BYTES_MAX = 64 * 1024 * 1024, /* unfinished input and untaken answers of all connections of a worker */
+	SL_GIVE_WAY_MS = 1000,                /* nobody who has waited for less gives way to a newcomer */
+	SL_SHEDDING_MAX = 4,                  /* connections that have been asked to give way and are not gone yet */
 	SL_PEER_TEXT_MAX = 64,
 };
 
 /* A policy that several workers use; the last to let go frees it. */
 struct sl_shared_policy {
 	struct sluice_policy *policy;
-	uint32_t *rows; /* of its limits in the books */
+	uint32_t *rows;     /* of its limits in the books */
+	struct sl_tls *tls; /* its certificate, ready for use; NULL where it has none */
 	_Atomic uint32_t holders;
 };
 
 /* Lets go of one hold. From any thread. */
 void sl_shared_policy_release(struct sl_shared_policy *shared);
+
+/* What a connection brings along that comes from another process: door->pack()'s bytes, then input. */
+struct sl_luggage {
+	size_t packed_len, input_len;
+	char bytes[];
+};
 
 /* A new connection on its way to its worker. */
 struct sl_arrival {
@@ -39,28 +54,56 @@ struct sl_arrival {
 	char peer[SL_PEER_TEXT_MAX];
 	struct sl_address address; /* of an inet socket */
 	bool is_unix;
+	bool is_named;              /* comes from another process, which has read its PROXY header */
+	struct sl_place place;      /* sl_worker_admit()'s: how it is counted */
+	struct sl_luggage *luggage; /* NULL of one that is new; owned, free() */
+};
+
+/* Takes over a connection: its descriptor and a parcel (parcel.h). True: taken; the worker forgets the connection and
+ * closes its own copy of the descriptor. False: not now; it is served on, and asked for again after its next request or
+ * within 100 ms. On the thread of any worker, so on several at a time. */
+typedef bool (*sl_hand_over_fn)(void *to, int fd, const char *parcel, size_t len);
+
+/* What connections wait in lists for, one list of each a worker, the longest wait first (waits.c). */
+enum sl_wait { SL_WAIT_IDLE, SL_WAIT_REQUEST, SL_WAIT_WRITE, SL_WAIT_LINGER, SL_WAITS };
+
+struct sl_wait_list {
+	struct sl_connection *first, *last;
+	_Atomic uint64_t since_ms; /* of the first, published at the end of a turn; UINT64_MAX: none */
 };
 
 struct sl_worker {
 	uv_loop_t loop;
-	uv_async_t wake;   /* something stands in the part below that has a lock */
-	uv_prepare_t turn; /* a new turn of the loop: the instant read in the last one is old */
-	uv_timer_t sweep;  /* runs while connections linger, or the worker drains */
+	uv_async_t wake;     /* something stands in the part below that has a lock */
+	uv_prepare_t turn;   /* a new turn of the loop: the instant read in the last one is old */
+	uv_check_t turn_end; /* its last answer is sent: the books, what the worker publishes */
+	uv_timer_t sweep;    /* runs while there are connections, or the worker drains */
 	struct sl_door_context context;
 	struct sl_buffer out;
-	char *input;                       /* SL_READ_BYTES */
+	char *input;                       /* SL_FRONT_BYTES + SL_READ_BYTES */
 	struct sl_connection *connections; /* list of all */
+	struct sl_wait_list waits[SL_WAITS];
+	size_t kept_bytes;                /* at most SL_KEPT_BYTES_MAX */
+	uint32_t answered[SL_TRANSPORTS]; /* requests of this turn */
 	struct sl_worker_figures *figures;
 	struct sl_shared_policy *policy;
 	_Atomic uint64_t *next_id;  /* of connections, shared by all workers */
+	struct sl_bounds *bounds;   /* shared by all workers */
 	uint64_t drain_deadline_ms; /* of the loop's clock; 0 while serving */
+	sl_hand_over_fn hand_over;  /* NULL: connections stay here */
+	void *hand_over_to;
+	char *parcel; /* SL_PARCEL_BYTES_MAX, while connections are handed over */
+	uint64_t hand_over_deadline_ms;
+	_Atomic uint32_t shedding; /* connections that it has been asked to let go and has not yet */
 
 	pthread_t thread;
 	pthread_mutex_t lock; /* guards what follows: written by the first worker's thread, taken by this one */
 	struct sl_arrival *arrivals;
 	size_t arrival_count, arrival_capacity;
 	struct sl_shared_policy *next_policy; /* NULL: none */
-	bool drain;
+	sl_hand_over_fn next_hand_over;
+	void *next_hand_over_to;
+	bool drain, change_hand_over;
 };
 
 struct sl_worker_options {
@@ -70,6 +113,7 @@ struct sl_worker_options {
 	uint32_t number;               /* of this worker, from 0: which page of the books and which top is its own */
 	struct sl_worker_figures *own; /* this worker's line of them */
 	_Atomic uint64_t *next_id;
+	struct sl_bounds *bounds; /* one for all workers of the server; outlives them */
 };
 
 /* Makes a worker that runs nothing yet. SLUICE_OK, SLUICE_E_MEMORY, SLUICE_E_SYSTEM. */
@@ -84,16 +128,40 @@ void sl_worker_set_policy(struct sl_worker *worker, struct sl_shared_policy *pol
 /* From any thread: the worker answers what has arrived, sends it, closes its connections and ends its loop, all within
  * SL_DRAIN_MS. Asked a second time, it ends at once. */
 void sl_worker_drain(struct sl_worker *worker);
+/* From any thread: the worker gives its connections to another process. Each is packed as soon as it is between two
+ * answers and has at most SL_PARCEL_INPUT_MAX bytes of input, idle ones at once; those that can't move (TLS, answers
+ * that are not read) are served on, HTTP ones told to close. When none is left, or after SL_DRAIN_MS, the worker drains
+ * as above, so that its loop ends. Accepting has to have ended before. With give == NULL the worker serves on as if it
+ * had never been asked: the other process failed. */
+void sl_worker_hand_over(struct sl_worker *worker, sl_hand_over_fn give, void *to);
+
+/* ---- crowd.c: called on the first worker's thread ---- */
+
+/* May this connection come in? Counts it, and where it is one too many (connections.max, or no descriptor to spare)
+ * asks who has waited longest, of all workers, to give way. False: it is refused and counted so; the caller closes it.
+ * What is admitted must be given to a worker, or be let go of by sl_worker_dismiss().
+ *  arrival     fd, address and listener are read; place is filled
+ *  descriptors the process may have; a descriptor near it is one too many */
+SLUICE_MUST_USE bool sl_worker_admit(struct sl_worker *workers, uint32_t worker_count, struct sl_arrival *arrival,
+                                     uint64_t descriptors);
+/* Undoes sl_worker_admit() of an arrival that no worker got; closes its descriptor. */
+void sl_worker_dismiss(struct sl_worker *worker, struct sl_arrival *arrival);
+/* Asks the connection that has waited longest of all workers' (lingering ones, then idle ones, then unfinished requests
+ * and answers that are not read) to give way. False where nobody has waited for SL_GIVE_WAY_MS. */
+bool sl_worker_shed(struct sl_worker *workers, uint32_t worker_count);
+/* Are so many asked to give way and not gone yet that a newcomer had better wait for a millisecond? */
+bool sl_worker_is_shedding(struct sl_worker *workers, uint32_t worker_count);
 
 /* ---- connection.c: called on the worker's own thread only ---- */
 
-/* Takes over a descriptor; closes it where there is no memory. */
-void sl_connection_open(struct sl_worker *worker, const struct sl_arrival *arrival);
+/* Takes over an arrival and what it brings; closes it where there is no memory. */
+void sl_connection_open(struct sl_worker *worker, struct sl_arrival *arrival);
 /* Reads and answers what has arrived already, then closes as soon as the answers are sent. */
 void sl_connection_drain(struct sl_connection *connection);
 void sl_connection_close(struct sl_connection *connection);
-/* Closes those that have lingered for long enough; true while some still linger. */
-bool sl_connection_sweep(struct sl_worker *worker);
 struct sl_connection *sl_connection_next(const struct sl_connection *connection);
+/* Sets on a listening socket what the connections accepted from it inherit: no delay, and probes that find out within
+ * about two minutes that a peer is gone without a word. Nothing for unix sockets. */
+void sl_connection_tune(int listening_fd);
 
 #endif
