@@ -1,0 +1,171 @@
+/* Counting without locks: a tag and the first word of a state are read as they stand, one atomic load each. A counter
+ * that moves meanwhile may be counted twice or not at all; so the figure is as good as a figure of a moment ago. What
+ * has expired is told by the tag and that word, as it is by those who look for a free slot (store/slot.h).
+ *
+ * Why not sluice_store_stats(): it locks each home, so it writes every page: it would make all of a private store
+ * resident and all of a file dirty, over and over. */
+#include "hosts/server/watch/census.h"
+
+#include "os/clock.h"
+#include "store/slot.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { SLICE_PAGES = 512 }; /* between two rests: 2 MiB, about 0.6 ms */
+
+struct sl_census {
+	struct sluice_store *store;
+	pthread_t thread;
+	pthread_mutex_t lock; /* guards what follows */
+	pthread_cond_t changed;
+	bool stop, wanted;
+	sluice_ns begun; /* monotonic: the last count */
+	uint64_t keys, expired;
+	sluice_ns counted; /* of the store's clock; 0: none yet */
+};
+
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
+
+static void count_page(const struct sl_page *page, sluice_ns now, uint64_t *keys, uint64_t *expired) {
+	for (int i = 0; i < SL_PAGE_BUCKETS; i++)
+		for (int j = 0; j < SL_BUCKET_SLOTS; j++) {
+			const struct sl_slot *slot = &page->buckets[i].slots[j];
+			uint64_t tag = sl_slot_tag(slot);
+			*keys += tag != 0;
+			*expired += tag != 0 && sl_slot_has_expired(slot, tag, now);
+		}
+}
+
+/* Rests, and hears whether it is to end. */
+static bool rest(struct sl_census *census, sluice_ns ns) {
+	struct timespec until;
+	sluice_ns end = sl_clock_monotonic() + ns;
+	until.tv_sec = (time_t)(end / 1000000000);
+	until.tv_nsec = (long)(end % 1000000000);
+	pthread_mutex_lock(&census->lock);
+	while (!census->stop && pthread_cond_timedwait(&census->changed, &census->lock, &until) == 0)
+		;
+	bool stop = census->stop;
+	pthread_mutex_unlock(&census->lock);
+	return !stop;
+}
+
+/* One count. False when it is to end. */
+static bool count_all(struct sl_census *census, uint64_t *keys, uint64_t *expired) {
+	const struct sluice_store *store = census->store;
+	sluice_ns now = sluice_store_now(store);
+	for (uint64_t page = 0; page < store->page_count;) {
+		sluice_ns begun = sl_clock_monotonic();
+		for (int i = 0; i < SLICE_PAGES && page < store->page_count; i++, page++)
+			count_page(&store->pages[page], now, keys, expired);
+		if (page < store->page_count && !rest(census, (sl_clock_monotonic() - begun) * SL_CENSUS_REST))
+			return false;
+	}
+	return true;
+}
+
+/* Waits until a count is wanted. False when it is to end. */
+static bool wait_for_work(struct sl_census *census) {
+	pthread_mutex_lock(&census->lock);
+	while (!census->stop && !census->wanted)
+		pthread_cond_wait(&census->changed, &census->lock);
+	bool stop = census->stop;
+	census->wanted = false;
+	census->begun = sl_clock_monotonic();
+	pthread_mutex_unlock(&census->lock);
+	return !stop;
+}
+
+static void *run(void *argument) {
+	struct sl_census *census = argument;
+	while (wait_for_work(census)) {
+		uint64_t keys = 0, expired = 0;
+		if (!count_all(census, &keys, &expired))
+			break;
+		pthread_mutex_lock(&census->lock);
+		census->keys = keys;
+		census->expired = expired;
+		census->counted = sluice_store_now(census->store);
+		pthread_mutex_unlock(&census->lock);
+	}
+	return NULL;
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------------------------- */
+
+/* The thread hears no signal: those are for the loop. */
+static bool start(struct sl_census *census) {
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	bool started = pthread_create(&census->thread, NULL, run, census) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return started;
+}
+
+struct sl_census *sl_census_new(struct sluice_store *store) {
+	struct sl_census *census = calloc(1, sizeof *census);
+	pthread_condattr_t monotonic;
+	if (census == NULL)
+		return NULL;
+	census->store = store;
+	census->wanted = true;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_mutex_init(&census->lock, NULL);
+	pthread_cond_init(&census->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	if (start(census))
+		return census;
+	pthread_cond_destroy(&census->changed);
+	pthread_mutex_destroy(&census->lock);
+	free(census);
+	return NULL;
+}
+
+void sl_census_free(struct sl_census *census) {
+	if (census == NULL)
+		return;
+	pthread_mutex_lock(&census->lock);
+	census->stop = true;
+	pthread_cond_broadcast(&census->changed);
+	pthread_mutex_unlock(&census->lock);
+	pthread_join(census->thread, NULL);
+	pthread_cond_destroy(&census->changed);
+	pthread_mutex_destroy(&census->lock);
+	free(census);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t figure(const uint64_t *at) {
+	return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
+
+void sl_census_read(struct sl_census *census, struct sl_store_figures *figures) {
+	const struct sluice_store *store = census->store;
+	const struct sl_header *header = store->header;
+	uint64_t units_free = figure(&store->blocks->free_units);
+	*figures = (struct sl_store_figures){
+		.bytes = store->arena_bytes,
+		.slots = store->page_count * SL_PAGE_SLOTS,
+		.block_bytes = (header->unit_count - 1 - units_free) * SL_UNIT_BYTES, /* unit 0 is nobody's */
+		.block_bytes_free = units_free * SL_UNIT_BYTES,
+		.evicted = figure(&header->evicted),
+		.from_sketch = figure(&header->sketch_starts),
+		.recoveries = figure(&header->stolen_locks),
+		.dropped = figure(&header->dropped),
+	};
+	pthread_mutex_lock(&census->lock);
+	figures->keys = census->keys;
+	figures->expired = census->expired;
+	figures->counted = census->counted;
+	if (!census->wanted && sl_clock_monotonic() - census->begun >= (sluice_ns)SL_CENSUS_EVERY_MS * 1000000) {
+		census->wanted = true;
+		pthread_cond_signal(&census->changed);
+	}
+	pthread_mutex_unlock(&census->lock);
+}
