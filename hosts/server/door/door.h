@@ -6,6 +6,7 @@
 #include "base/out.h"
 #include "hosts/server/access/access.h"
 #include "hosts/server/watch/books.h"
+#include "hosts/server/watch/census.h"
 #include "hosts/server/watch/denials.h"
 #include "hosts/server/watch/top.h"
 #include "policy/address.h"
@@ -37,6 +38,7 @@ struct sl_peer {
  * everybody may do everything, and what can't be done is refused. */
 struct sl_shared {
 	struct sl_books *books;
+	struct sl_census *census; /* NULL: the store's figures are not told */
 	struct sl_top *const *tops; /* of all workers */
 	uint32_t top_count;
 	struct sl_denials *denials; /* NULL: no denial log */
