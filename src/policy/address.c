@@ -19,6 +19,11 @@ bool sl_address_is_v4(const struct sl_address *address) {
 	return memcmp(address->bytes, v4_prefix, sizeof v4_prefix) == 0;
 }
 
+bool sl_address_is_loopback(const struct sl_address *address) {
+	static const uint8_t v6[16] = {[15] = 1};
+	return sl_address_is_v4(address) ? address->bytes[12] == 127 : memcmp(address->bytes, v6, sizeof v6) == 0;
+}
+
 /* ---- reading ------------------------------------------------------------------------------------------------- */
 
 static const char *find(struct sluice_bytes text, char c) {

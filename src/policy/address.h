@@ -28,6 +28,9 @@ bool sl_address_parse(struct sluice_bytes text, struct sl_address *address, uint
 /* Is it an IPv4 address, in whichever form it was written? */
 bool sl_address_is_v4(const struct sl_address *address);
 
+/* Is it 127.0.0.0/8 or ::1? */
+bool sl_address_is_loopback(const struct sl_address *address);
+
 /* Writes an address as RFC 5952 says (IPv4 as a dotted quad), NUL-ended. Returns its length. */
 size_t sl_address_print(const struct sl_address *address, char text[SL_ADDRESS_TEXT_MAX]);
 

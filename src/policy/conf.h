@@ -10,6 +10,9 @@ struct sl_conf {
 	struct sl_report *report;
 	struct sl_pool *scratch; /* given back when the file has been read */
 	uint64_t lint_steps;     /* comparisons that warnings may still cost */
+	bool hushed;             /* what is being read may hold secrets: messages repeat none of it */
+	/* sections that others ask about; NULL while or where there is none */
+	const struct sl_node *tls, *anonymous, *observe;
 };
 
 /* Reads one value into what `into` points to; reports what it cannot read and leaves `into` as it was then. */
@@ -24,7 +27,8 @@ struct sl_field {
 };
 
 /* Reads a mapping by a table that ends with a NULL name (at most 31 fields): unknown, repeated, missing keys and keys
- * that are no text are reported, the others handed to their readers in the order of the file.
+ * that are no text are reported, the others handed to their readers in the order of the table, whatever theirs in the
+ * file is: a reader may count on those before it.
  *  what    "a limit", "the policy": for messages */
 void sl_conf_map(struct sl_conf *conf, const struct sl_node *node, const char *what, const struct sl_field *fields,
                  void *into);
@@ -43,13 +47,39 @@ sl_reader sl_conf_bool;
 /* `256MiB`, KiB, MiB, GiB, TiB or bytes, into a uint64_t: what a store can be made of, 1 MiB..256 GiB. */
 sl_reader sl_conf_size;
 /* `127.0.0.1:7379`, `[::1]:7379`, `unix:/path`, into a const char *. */
-sl_reader sl_conf_listen;
+sl_reader sl_conf_address;
 /* The path of a file, into a const char *. */
 sl_reader sl_conf_path;
 /* The name of shared memory, 1..200 of [A-Za-z0-9._-], into a const char *. */
 sl_reader sl_conf_shared;
-/* `50%`, 1..98, into a uint32_t: the share of a store that is for blocks. */
-sl_reader sl_conf_percent;
+
+/* `50%`, from min to max; `what` says of what, "a share of the quota". */
+void sl_conf_percent(struct sl_conf *conf, const struct sl_node *node, uint32_t min, uint32_t max, const char *what,
+                     uint32_t *value);
+
+/* `10s`: a whole number and ms, s, m, h, d or w, from 0s to max, which `max_text` spells, in nanoseconds. */
+void sl_conf_duration(struct sl_conf *conf, const struct sl_node *node, sluice_ns max, const char *max_text,
+                      sluice_ns *value);
+
+/* A word of a table that ends with a NULL text, other spellings last. */
+struct sl_word {
+	const char *text;
+	uint32_t bits;
+	bool alias; /* another spelling: read, and not listed where the words are */
+};
+
+/* Words that can't stand in one set, and why; a table ends with a NULL reason. */
+struct sl_clash {
+	uint32_t a, b;
+	const char *why;
+};
+
+/* One word of a table; false where it is none of them, which is reported. */
+bool sl_conf_word(struct sl_conf *conf, const struct sl_node *node, const struct sl_word *words, uint32_t *bits);
+
+/* A word or a list of words, as the union of their bits. A word without bits stands alone. `clashes` may be NULL. */
+void sl_conf_set(struct sl_conf *conf, const struct sl_node *node, const struct sl_word *words,
+                 const struct sl_clash *clashes, uint32_t *bits);
 
 /* `10.0.0.0/8`; false where it is none, which is reported. */
 bool sl_conf_network(struct sl_conf *conf, const struct sl_node *node, struct sl_network *network);
@@ -65,8 +95,28 @@ uint16_t sl_conf_name(struct sl_conf *conf, const struct sl_node *node, size_t o
 void sl_conf_when(struct sl_conf *conf, const struct sl_node *node, struct sl_when *when);
 void sl_conf_key(struct sl_conf *conf, const struct sl_node *node, struct sl_ruleset_limit *limit);
 
-/* The list of limits, into the policy. */
+/* Sections, into the struct sluice_policy. */
 sl_reader sl_conf_limits;
+sl_reader sl_conf_proxies;
+sl_reader sl_conf_attributes;
+/* Sections, into the struct sl_settings. `listen` may be NULL: the defaults. */
+sl_reader sl_conf_store;
+sl_reader sl_conf_tls;
+sl_reader sl_conf_users;
+sl_reader sl_conf_listen;
+/* Into a struct of their own: sl_connection_limits, sl_log_settings. */
+sl_reader sl_conf_connections;
+sl_reader sl_conf_log;
+/* Into a uint32_t: bits of roles and of forms, a count, bits, percent. */
+sl_reader sl_conf_anonymous;
+sl_reader sl_conf_forms;
+sl_reader sl_conf_threads;
+sl_reader sl_conf_ipv6_prefix;
+sl_reader sl_conf_near;
+/* Into a bool: is it `forwarded`? */
+sl_reader sl_conf_client_address;
+/* Into a sluice_ns. */
+sl_reader sl_conf_drain;
 
 /* Reads a whole file; the policy is initialised. False without memory. */
 bool sl_conf_read(struct sluice_policy *policy, struct sluice_bytes yaml, struct sl_report *report);

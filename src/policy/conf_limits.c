@@ -6,16 +6,17 @@
 #include "policy/conf.h"
 
 #include "algo/rule.h"
+#include "base/assert.h"
 #include "policy/describe.h"
 #include "policy/lint.h"
 
 /* The values of one limit's keys, NULL where it has none. */
 struct limit_nodes {
-	const struct sl_node *name, *when, *key, *limit, *overrides, *observe, *on_error;
+	const struct sl_node *name, *when, *key, *limit, *candidate, *overrides, *observe, *on_error, *stagger;
 };
 
 struct override_nodes {
-	const struct sl_node *when, *limit;
+	const struct sl_node *when, *limit, *observe;
 };
 
 /* A reader that keeps the node for later. */
@@ -43,19 +44,60 @@ static void read_name(struct sl_conf *conf, const struct sl_node *node, const ch
 		*name = sl_pool_text(&conf->policy->pool, text);
 }
 
-static void read_rule(struct sl_conf *conf, const struct sl_node *node, const char *name, struct sluice_limit *limit) {
+/* A limit in the notation, of a name; false where it is none, which is reported. */
+static bool read_notation(struct sl_conf *conf, const struct sl_node *node, const char *name,
+                          struct sluice_limit *limit) {
 	struct sluice_error error = {0};
 	struct sluice_bytes text;
 	if (!sl_conf_text(conf, node, "a limit such as 100/1m", &text))
-		return;
+		return false;
 	if (sluice_limit_parse(limit, text, &error) != SLUICE_OK) {
 		struct sl_place place = error.column == 0 ? node->place : sl_node_place(node, error.column - 1);
 		sl_report_error(conf->report, place, "%s", error.text);
-		return;
+		return false;
 	}
 	if (name != NULL)
 		sl_rule_name(limit, sl_str(name));
-	sl_lint_rule(conf, node, limit);
+	return true;
+}
+
+static bool read_rule(struct sl_conf *conf, const struct sl_node *node, const char *name, struct sluice_limit *limit) {
+	bool good = read_notation(conf, node, name, limit);
+	if (good)
+		sl_lint_rule(conf, node, limit);
+	return good;
+}
+
+/* Why a candidate can't be tried on a limit's counters; NULL where it can. */
+static const char *find_mismatch(const struct sluice_limit *limit, const struct sluice_limit *candidate) {
+	if (limit->algorithm == SLUICE_UNLIMITED)
+		return "an unlimited limit counts nothing";
+	if (candidate->algorithm == SLUICE_UNLIMITED)
+		return "an unlimited one counts nothing; observe: true tries having no limit";
+	if (candidate->algorithm != limit->algorithm)
+		return "another algorithm would need counters of its own";
+	if (candidate->window_ns != limit->window_ns)
+		return "another window would need counters of its own";
+	return candidate->precision_ns == limit->precision_ns ? NULL : "another precision would need counters of its own";
+}
+
+/* `whole`: the limit itself was read. */
+static void read_candidate(struct sl_conf *conf, const struct sl_node *node, bool whole,
+                           struct sl_policy_limit *shown) {
+	struct sluice_limit candidate;
+	if (!read_notation(conf, node, shown->name, &candidate) || !whole)
+		return;
+	const char *why = find_mismatch(&shown->limit, &candidate);
+	if (why != NULL) {
+		char text[SLUICE_LIMIT_TEXT_MAX];
+		sluice_limit_print(&shown->limit, text);
+		sl_report_error(conf->report, node->place, "expected another quota for the counters of %s: %s", text, why);
+		return;
+	}
+	SL_ASSERT(shown->name == NULL || candidate.derived[SL_IDENT_KIND] == shown->limit.derived[SL_IDENT_KIND]);
+	shown->candidate = candidate;
+	shown->has_candidate = true;
+	sl_lint_candidate(conf, node, shown);
 }
 
 static void read_on_error(struct sl_conf *conf, const struct sl_node *node, bool *deny) {
@@ -67,11 +109,13 @@ static void read_on_error(struct sl_conf *conf, const struct sl_node *node, bool
 		sl_report_found(conf->report, node->place, text, "expected allow or deny");
 }
 
-static void read_override(struct sl_conf *conf, const struct sl_node *node, const char *name,
+/* `shown` is the limit's own. */
+static void read_override(struct sl_conf *conf, const struct sl_node *node, const struct sl_policy_limit *shown,
                           struct sl_override *override) {
 	static const struct sl_field fields[] = {
 		{"when", keep, offsetof(struct override_nodes, when), "conditions, such as {plan: pro}"},
 		{"limit", keep, offsetof(struct override_nodes, limit), "a limit such as 100/1m, or unlimited"},
+		{"observe", keep, offsetof(struct override_nodes, observe), NULL},
 		{NULL, NULL, 0, NULL},
 	};
 	struct override_nodes nodes = {0};
@@ -79,7 +123,11 @@ static void read_override(struct sl_conf *conf, const struct sl_node *node, cons
 	if (nodes.when != NULL)
 		sl_conf_when(conf, nodes.when, &override->when);
 	if (nodes.limit != NULL)
-		read_rule(conf, nodes.limit, name, &override->limit);
+		read_rule(conf, nodes.limit, shown->name, &override->limit);
+	override->observe = shown->observe;
+	if (nodes.observe != NULL)
+		sl_conf_bool(conf, nodes.observe, &override->observe);
+	override->observe |= conf->policy->observe;
 }
 
 static void read_overrides(struct sl_conf *conf, const struct limit_nodes *nodes, struct sl_ruleset_limit *limit) {
@@ -98,7 +146,7 @@ static void read_overrides(struct sl_conf *conf, const struct limit_nodes *nodes
 	limit->overrides = overrides;
 	for (const struct sl_node *node = list->first; node != NULL; node = node->next) {
 		places[limit->shown.override_count] = node;
-		read_override(conf, node, limit->shown.name, &overrides[limit->shown.override_count++]);
+		read_override(conf, node, &limit->shown, &overrides[limit->shown.override_count++]);
 	}
 	if (nodes->limit != NULL)
 		sl_lint_overrides(conf, nodes->limit, limit, places);
@@ -113,15 +161,19 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 	}
 	if (nodes->key != NULL)
 		sl_conf_key(conf, nodes->key, limit);
-	if (nodes->limit != NULL)
-		read_rule(conf, nodes->limit, limit->shown.name, &limit->shown.limit);
-	read_overrides(conf, nodes, limit);
-	if (nodes->limit != NULL)
-		sl_lint_unlimited(conf, nodes->limit, limit);
+	bool whole = nodes->limit != NULL && read_rule(conf, nodes->limit, limit->shown.name, &limit->shown.limit);
+	if (nodes->candidate != NULL)
+		read_candidate(conf, nodes->candidate, whole, &limit->shown);
 	if (nodes->observe != NULL)
 		sl_conf_bool(conf, nodes->observe, &limit->shown.observe);
+	read_overrides(conf, nodes, limit);
+	limit->shown.observe |= conf->policy->observe;
+	if (nodes->limit != NULL)
+		sl_lint_unlimited(conf, nodes->limit, limit);
 	if (nodes->on_error != NULL)
 		read_on_error(conf, nodes->on_error, &limit->shown.deny_on_error);
+	if (nodes->stagger != NULL)
+		sl_conf_bool(conf, nodes->stagger, &limit->shown.stagger);
 	limit->shown.when_text = sl_describe_when(&conf->policy->pool, nodes->when);
 	limit->shown.key_text = sl_describe_key(conf->policy, limit);
 }
@@ -145,9 +197,11 @@ static void add_limit(struct sl_conf *conf, const struct sl_node *node, const st
 		{"when", keep, offsetof(struct limit_nodes, when), NULL},
 		{"key", keep, offsetof(struct limit_nodes, key), "who is counted, such as ip; or [] for all together"},
 		{"limit", keep, offsetof(struct limit_nodes, limit), "a limit such as 100/1m"},
+		{"candidate", keep, offsetof(struct limit_nodes, candidate), NULL},
 		{"overrides", keep, offsetof(struct limit_nodes, overrides), NULL},
 		{"observe", keep, offsetof(struct limit_nodes, observe), NULL},
 		{"on-error", keep, offsetof(struct limit_nodes, on_error), NULL},
+		{"stagger", keep, offsetof(struct limit_nodes, stagger), NULL},
 		{NULL, NULL, 0, NULL},
 	};
 	struct limit_nodes values = {0};

@@ -3,10 +3,11 @@
  */
 #include "policy/conf.h"
 
+#include <stdio.h>
+
 enum {
 	UNIX_PATH_BYTES_MAX = 107, /* of sun_path, without its NUL */
 	SHARED_NAME_BYTES_MAX = 200,
-	BLOCKS_PERCENT_MAX = 98,
 };
 
 void sl_conf_bool(struct sl_conf *conf, const struct sl_node *node, void *into) {
@@ -33,6 +34,15 @@ void sl_conf_number(struct sl_conf *conf, const struct sl_node *node, uint32_t m
 		                node->plain ? "" : " without quotes");
 }
 
+/* How many decimal digits a text begins with. */
+static size_t count_digits(struct sluice_bytes text) {
+	const char *p = text.data;
+	size_t digits = 0;
+	while (digits < text.len && p[digits] >= '0' && p[digits] <= '9')
+		digits++;
+	return digits;
+}
+
 /* ---- sizes ---------------------------------------------------------------------------------------------------- */
 
 /* The factor that a unit stands for; 0 for an unknown one. */
@@ -50,12 +60,10 @@ void sl_conf_size(struct sl_conf *conf, const struct sl_node *node, void *into) 
 	const uint64_t min = (uint64_t)1 << 20, max = (uint64_t)256 << 30;
 	struct sluice_bytes text;
 	uint64_t number = 0;
-	size_t digits = 0;
 	if (!sl_conf_text(conf, node, "a size, such as 256MiB", &text))
 		return;
 	const char *p = text.data;
-	while (digits < text.len && p[digits] >= '0' && p[digits] <= '9')
-		digits++;
+	size_t digits = count_digits(text);
 	uint64_t unit = size_unit(sl_slice(p + digits, text.len - digits));
 	if (digits == 0 || unit == 0)
 		sl_report_found(conf->report, sl_node_place(node, digits), text,
@@ -66,18 +74,51 @@ void sl_conf_size(struct sl_conf *conf, const struct sl_node *node, void *into) 
 		*(uint64_t *)into = number * unit;
 }
 
-void sl_conf_percent(struct sl_conf *conf, const struct sl_node *node, void *into) {
+void sl_conf_percent(struct sl_conf *conf, const struct sl_node *node, uint32_t min, uint32_t max, const char *what,
+                     uint32_t *value) {
 	struct sluice_bytes text;
+	char expected[64];
 	uint64_t number;
-	if (!sl_conf_text(conf, node, "a share, such as 50%", &text))
+	snprintf(expected, sizeof expected, "%s, such as 50%%", what);
+	if (!sl_conf_text(conf, node, expected, &text))
 		return;
 	const char *p = text.data;
 	bool share = text.len > 1 && p[text.len - 1] == '%' && sl_bytes_to_u64(sl_slice(p, text.len - 1), &number);
-	if (share && number >= 1 && number <= BLOCKS_PERCENT_MAX)
-		*(uint32_t *)into = (uint32_t)number;
+	if (share && number >= min && number <= max)
+		*value = (uint32_t)number;
 	else
-		sl_report_found(conf->report, node->place, text, "expected a share of the store, 1%% to %d%%",
-		                BLOCKS_PERCENT_MAX);
+		sl_report_found(conf->report, node->place, text, "expected %s, %u%% to %u%%", what, min, max);
+}
+
+/* ---- durations ------------------------------------------------------------------------------------------------ */
+
+/* The nanoseconds that a unit stands for; 0 for an unknown one. */
+static sluice_ns duration_unit(struct sluice_bytes unit) {
+	static const struct {
+		const char *text;
+		sluice_ns ms;
+	} units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}, {"w", 604800000}};
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+		if (sl_bytes_equal(unit, sl_str(units[i].text)))
+			return units[i].ms * 1000000;
+	return 0;
+}
+
+void sl_conf_duration(struct sl_conf *conf, const struct sl_node *node, sluice_ns max, const char *max_text,
+                      sluice_ns *value) {
+	struct sluice_bytes text;
+	uint64_t number;
+	if (!sl_conf_text(conf, node, "a duration such as 10s", &text))
+		return;
+	size_t digits = count_digits(text);
+	sluice_ns unit = duration_unit(sl_slice((const char *)text.data + digits, text.len - digits));
+	if (digits == 0 || unit == 0)
+		sl_report_found(conf->report, sl_node_place(node, digits), text,
+		                "expected a duration such as 10s: a whole number and ms, s, m, h, d or w");
+	else if (!sl_bytes_to_u64(sl_slice(text.data, digits), &number) || number > max / unit)
+		sl_report_found(conf->report, node->place, text, "expected a duration from 0s to %s", max_text);
+	else
+		*value = number * unit;
 }
 
 /* ---- addresses and files -------------------------------------------------------------------------------------- */
@@ -90,7 +131,7 @@ static bool is_good_unix(struct sluice_bytes text) {
 	return text.len > 5 && text.len - 5 <= UNIX_PATH_BYTES_MAX && memchr(text.data, '\0', text.len) == NULL;
 }
 
-void sl_conf_listen(struct sl_conf *conf, const struct sl_node *node, void *into) {
+void sl_conf_address(struct sl_conf *conf, const struct sl_node *node, void *into) {
 	static const char expected[] = "an address such as 127.0.0.1:7379, \"[::1]:7379\" or unix:/run/sluice.sock";
 	struct sluice_bytes text;
 	struct sl_address address;

@@ -42,6 +42,14 @@ void sl_lint_rule(struct sl_conf *conf, const struct sl_node *node, const struct
 		sl_report_warning(conf->report, node->place, "a quota of 0 denies every request that costs anything");
 }
 
+void sl_lint_candidate(struct sl_conf *conf, const struct sl_node *node, const struct sl_policy_limit *limit) {
+	char enforced[SLUICE_LIMIT_TEXT_MAX], tried[SLUICE_LIMIT_TEXT_MAX];
+	sluice_limit_print(&limit->limit, enforced);
+	sluice_limit_print(&limit->candidate, tried);
+	if (strcmp(enforced, tried) == 0)
+		sl_report_warning(conf->report, node->place, "the candidate is the limit itself: it will tell nothing new");
+}
+
 /* ---- what is never reached -------------------------------------------------------------------------------------- */
 
 static const struct sl_condition *find_condition(const struct sl_when *when, uint32_t attribute) {

@@ -10,6 +10,9 @@ void sl_lint_part(struct sl_conf *conf, const struct sl_node *node, const struct
 /* The same of a limit's conditions; `when` is its mapping. */
 void sl_lint_when(struct sl_conf *conf, const struct sl_node *when);
 
+/* A candidate that is what it is tried beside. `node` is its text. */
+void sl_lint_candidate(struct sl_conf *conf, const struct sl_node *node, const struct sl_policy_limit *limit);
+
 /* A quota of 0. */
 void sl_lint_rule(struct sl_conf *conf, const struct sl_node *node, const struct sluice_limit *limit);
 
@@ -24,5 +27,12 @@ void sl_lint_unlimited(struct sl_conf *conf, const struct sl_node *node, const s
 /* More limits that can apply to one request than can be decided in one; `nodes` are the limits' own. O(limits^2),
  * within conf->lint_steps. */
 void sl_lint_many(struct sl_conf *conf, const struct sl_node *const *nodes);
+
+/* Listeners that give secrets away, that the server will not open, or whose options do nothing. `nodes` are where each
+ * stands, NULL for a default. Users and trusted-proxies must have been read. */
+void sl_lint_listens(struct sl_conf *conf, const struct sl_node *const *nodes);
+
+/* The other settings of the server, once the whole file has been read. */
+void sl_lint_settings(struct sl_conf *conf);
 
 #endif

@@ -106,11 +106,15 @@ bool sl_when_holds(const struct sl_when *when, const struct sluice_bytes *values
 
 /* ---- one limit ----------------------------------------------------------------------------------------------- */
 
-/* The limit that counts for a request: the first override that fits, else the limit itself. */
-static const struct sluice_limit *choose(const struct sl_ruleset_limit *limit, const struct sluice_bytes *values) {
+/* What counts for a request, and whether it is only observed: the first override that fits, else the limit itself. */
+static const struct sluice_limit *choose(const struct sl_ruleset_limit *limit, const struct sluice_bytes *values,
+                                         bool *observed) {
 	for (uint32_t i = 0; i < limit->shown.override_count; i++)
-		if (sl_when_holds(&limit->overrides[i].when, values))
+		if (sl_when_holds(&limit->overrides[i].when, values)) {
+			*observed = limit->overrides[i].observe;
 			return &limit->overrides[i].limit;
+		}
+	*observed = limit->shown.observe;
 	return &limit->shown.limit;
 }
 
@@ -166,7 +170,8 @@ static sluice_err match_limits(const struct sluice_policy *policy, const struct 
 		const struct sl_ruleset_limit *limit = &policy->limits[i];
 		if (!sl_when_holds(&limit->when, values))
 			continue;
-		const struct sluice_limit *rule = choose(limit, values);
+		bool observed;
+		const struct sluice_limit *rule = choose(limit, values, &observed);
 		const char *key = out->at;
 		if (rule->algorithm == SLUICE_UNLIMITED)
 			continue;
@@ -174,8 +179,7 @@ static sluice_err match_limits(const struct sluice_policy *policy, const struct 
 			continue;
 		if (match->count == SLUICE_ITEMS_MAX || out->overflow)
 			return SLUICE_E_RANGE;
-		match->items[match->count] =
-			(struct sluice_item){rule, sl_slice(key, (size_t)(out->at - key)), limit->shown.observe};
+		match->items[match->count] = (struct sluice_item){rule, sl_slice(key, (size_t)(out->at - key)), observed};
 		match->position[match->count++] = i;
 	}
 	return SLUICE_OK;

@@ -8,14 +8,14 @@
 
 static const sluice_ns SECOND_NS = 1000000000;
 
+/* Who may speak for others unless the file says: this host, from which alone the default listeners are reached. */
+static const struct sl_network loopback[] = {
+	{.address = {{[10] = 0xff, [11] = 0xff, [12] = 127}}, .prefix_bits = 104, .v4 = true},
+	{.address = {{[15] = 1}}, .prefix_bits = 128},
+};
+
 static void policy_init(struct sluice_policy *policy) {
-	static const struct sl_listen listens[] = {
-		{.address = "127.0.0.1:7379", .door = SL_LISTEN_RESP, .mode = 0660, .forms = SL_FORM_DRAFT10},
-		{.address = "127.0.0.1:7380", .door = SL_LISTEN_HTTP, .mode = 0660, .forms = SL_FORM_DRAFT10},
-	};
 	policy->settings = (struct sl_settings){
-		.listens = listens,
-		.listen_count = 2,
 		.memory_bytes = (uint64_t)256 << 20,
 		.ipv6_prefix = 64,
 		.forms = SL_FORM_DRAFT10,
@@ -23,6 +23,8 @@ static void policy_init(struct sluice_policy *policy) {
 		.connections = {.idle_ns = 0, .request_ns = SECOND_NS * 10, .write_ns = SECOND_NS * 10},
 		.log = {.denials_per_key = SECOND_NS * 10, .denials_per_second = 100, .denials_bytes = (uint64_t)64 << 20},
 	};
+	policy->proxies = loopback;
+	policy->proxy_count = sizeof loopback / sizeof *loopback;
 	for (size_t i = 0; i < SL_NAME_SLOTS; i++)
 		policy->slots[i] = SL_NAME_NONE;
 }

@@ -36,6 +36,7 @@ struct sl_when {
 struct sl_override {
 	struct sl_when when;
 	struct sluice_limit limit;
+	bool observe;
 };
 
 /* The first of `choices` that a request has. */
@@ -62,9 +63,10 @@ struct sluice_policy {
 	struct sl_pool pool; /* owns all that the rest points to */
 	struct sl_settings settings;
 	struct sl_ruleset_limit *limits;
-	struct sl_network *proxies;
+	const struct sl_network *proxies;
 	struct sl_policy_source *sources;
 	uint32_t limit_count, proxy_count, source_count;
+	bool observe; /* all limits, whatever they say themselves */
 	uint32_t name_count;
 	struct sl_name names[SL_ATTRIBUTES_MAX];
 	uint16_t slots[SL_NAME_SLOTS]; /* numbers of names by hash, open addressing; SL_NAME_NONE is free */

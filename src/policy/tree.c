@@ -52,13 +52,12 @@ static struct sl_node *node_add(struct builder *in, enum sl_node_kind kind, stru
 	return node;
 }
 
+/* What is refused is not repeated: an unquoted password may begin like this. */
 static void refuse_marks(struct builder *in, struct sl_place place, const yaml_char_t *anchor, const yaml_char_t *tag) {
 	if (anchor != NULL)
-		sl_report_error(in->report, place, "expected no anchor, found %s: anchors and aliases are not read",
-		                sl_quote(sl_str((const char *)anchor)).text);
+		sl_report_error(in->report, place, "expected no anchor: they are not read (quote a text that begins with &)");
 	if (tag != NULL)
-		sl_report_error(in->report, place, "expected no tag, found %s: tags are not read",
-		                sl_quote(sl_str((const char *)tag)).text);
+		sl_report_error(in->report, place, "expected no tag: they are not read (quote a text that begins with !)");
 }
 
 /* Does the text take as many columns as it has characters? Any escape, fold or mark before it takes more. */
@@ -84,8 +83,7 @@ static enum step take_text(struct builder *in, const yaml_event_t *event) {
 
 static enum step take_alias(struct builder *in, const yaml_event_t *event) {
 	struct sl_place place = place_of(event->start_mark);
-	sl_report_error(in->report, place, "expected a value, found the alias %s: anchors and aliases are not read",
-	                sl_quote(sl_str((const char *)event->data.alias.anchor)).text);
+	sl_report_error(in->report, place, "expected no alias: they are not read (quote a text that begins with *)");
 	return node_add(in, SL_NODE_REFUSED, place) == NULL ? STEP_END : STEP_ON;
 }
 

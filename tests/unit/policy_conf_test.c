@@ -3,7 +3,7 @@
  * A row of the tables is a file, and the problems that it must have: all of them, in order, each with line, column and
  * a part of its text. A problem too many fails as one too few does. */
 #include "policy/address.h"
-#include "policy/policy.h"
+#include "tests/unit/policy_rows.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,65 +11,6 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
-
-struct wanted {
-	uint32_t line, column;
-	const char *part; /* of the text; NULL ends the list */
-};
-
-struct row {
-	const char *yaml;
-	struct wanted wanted[8];
-};
-
-static void print_problems(const struct sluice_problems *problems) {
-	for (size_t i = 0; i < problems->count; i++)
-		print_message("  %u:%u: %s%s\n", problems->list[i].line, problems->list[i].column,
-		              problems->list[i].warning ? "warning: " : "", problems->list[i].text);
-}
-
-static void check_problem(const struct sluice_problem *problem, const struct wanted *wanted) {
-	assert_int_equal(problem->line, wanted->line);
-	assert_int_equal(problem->column, wanted->column);
-	assert_false(problem->warning);
-	if (strstr(problem->text, wanted->part) == NULL)
-		fail_msg("'%s' does not say '%s'", problem->text, wanted->part);
-}
-
-static void check_refused(struct sluice_bytes yaml, const struct wanted *wanted, size_t count) {
-	struct sluice_policy *policy = NULL;
-	struct sluice_problems problems;
-	print_message("%.*s\n", (int)(yaml.len < 400 ? yaml.len : 400), (const char *)yaml.data);
-	assert_int_equal(sluice_policy_load(&policy, yaml, &problems), SLUICE_E_SYNTAX);
-	print_problems(&problems);
-	assert_null(policy);
-	assert_int_equal(problems.count, count);
-	for (size_t i = 0; i < count; i++)
-		check_problem(&problems.list[i], &wanted[i]);
-	sluice_problems_free(&problems);
-	assert_null(problems.list);
-}
-
-static void check_rows(const struct row *rows, size_t count) {
-	for (size_t i = 0; i < count; i++) {
-		size_t wanted = 0;
-		while (rows[i].wanted[wanted].part != NULL)
-			wanted++;
-		check_refused(sl_str(rows[i].yaml), rows[i].wanted, wanted);
-	}
-}
-#define CHECK_ROWS(rows) check_rows(rows, sizeof(rows) / sizeof *(rows))
-
-/* Loads a file that has no problems at all. */
-static struct sluice_policy *load(const char *yaml) {
-	struct sluice_policy *policy = NULL;
-	struct sluice_problems problems;
-	assert_int_equal(sluice_policy_load(&policy, sl_str(yaml), &problems), SLUICE_OK);
-	print_problems(&problems);
-	assert_int_equal(problems.count, 0);
-	sluice_problems_free(&problems);
-	return policy;
-}
 
 /* ---- what loads ------------------------------------------------------------------------------------------------- */
 
@@ -79,7 +20,7 @@ static void test_empty(void **state) {
 	                                    "---\n...\n"};
 	(void)state;
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-		struct sluice_policy *policy = load(files[i]);
+		struct sluice_policy *policy = sl_policy_loads(files[i]);
 		const struct sl_settings *settings = sl_policy_settings(policy);
 		assert_string_equal(settings->listens[0].address, "127.0.0.1:7379");
 		assert_string_equal(settings->listens[1].address, "127.0.0.1:7380");
@@ -106,14 +47,15 @@ static void test_empty(void **state) {
 }
 
 static void test_settings(void **state) {
-	struct sluice_policy *policy = load("listen: {resp: \"[::1]:0\", http: 'unix:/run/sluice.sock',\n"
-	                                    "         grpc: 127.0.0.1:7381}\n"
-	                                    "store: {file: /var/lib/sluice/counters, memory: 1GiB, blocks: 35%}\n"
-	                                    "trusted-proxies: [127.0.0.0/8, \"::1/128\", 192.0.2.1]\n"
-	                                    "attributes: {user: header X-User-ID, plan: 'header x_plan'}\n"
-	                                    "threads: 3\n"
-	                                    "client-time: true\n"
-	                                    "ipv6-prefix: 56\n");
+	struct sluice_policy *policy =
+		sl_policy_loads("listen: {resp: \"[::1]:0\", http: 'unix:/run/sluice.sock',\n"
+	                    "         grpc: 127.0.0.1:7381}\n"
+	                    "store: {file: /var/lib/sluice/counters, memory: 1GiB, blocks: 35%}\n"
+	                    "trusted-proxies: [127.0.0.0/8, \"::1/128\", 192.0.2.1]\n"
+	                    "attributes: {user: header X-User-ID, plan: 'header x_plan'}\n"
+	                    "threads: 3\n"
+	                    "client-time: true\n"
+	                    "ipv6-prefix: 56\n");
 	const struct sl_settings *settings = sl_policy_settings(policy);
 	struct sl_address address;
 	(void)state;
@@ -154,7 +96,7 @@ static void test_stores(void **state) {
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		struct sluice_policy *policy = load(rows[i].yaml);
+		struct sluice_policy *policy = sl_policy_loads(rows[i].yaml);
 		const struct sl_settings *settings = sl_policy_settings(policy);
 		if (rows[i].file == NULL)
 			assert_null(settings->store_file);
@@ -184,7 +126,7 @@ static void test_sizes(void **state) {
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		struct sluice_policy *policy = load(rows[i].yaml);
+		struct sluice_policy *policy = sl_policy_loads(rows[i].yaml);
 		assert_true(sl_policy_settings(policy)->memory_bytes == rows[i].bytes);
 		sluice_policy_free(policy);
 	}
@@ -226,7 +168,7 @@ static void test_documented(void **state) {
 		{"per-user", "sliding-window 600/1m", "user | ip", "{}", 2, false},
 		{"search", "token-bucket 10/1s burst 50", "user | ip, path", "{\"path\":\"/search*\"}", 0, true},
 	};
-	struct sluice_policy *policy = load(documented);
+	struct sluice_policy *policy = sl_policy_loads(documented);
 	(void)state;
 	assert_int_equal(sl_policy_limit_count(policy), 3);
 	for (uint32_t i = 0; i < 3; i++) {
@@ -248,21 +190,22 @@ static void test_documented(void **state) {
 
 /* Every way that YAML has to write a text is one text to us. */
 static void test_spellings(void **state) {
-	struct sluice_policy *policy = load("\"limits\":\n"
-	                                    "- name: 'it''s \"quoted\"'\n"
-	                                    "  \"ke\\x79\": \"\\x69p\"\n"
-	                                    "  limit: |-\n"
-	                                    "    100/1m\n"
-	                                    "  when: {path: [\"/a\\tb\\\"\\\\\", '/caf\xc3\xa9*'], method: \"\"}\n"
-	                                    "  on-error: 'deny'\n"
-	                                    "- {name: 7, key: [], limit: 5/1s, when: {}}\r\n"
-	                                    "- name: ~name\n"
-	                                    "  key:\n"
-	                                    "  - ip   |   path\n"
-	                                    "  - host|method\n"
-	                                    "  limit: >-\n"
-	                                    "    sliding-buckets 240/1h\n"
-	                                    "    precision 1m\n");
+	struct sluice_policy *policy =
+		sl_policy_loads("\"limits\":\n"
+	                    "- name: 'it''s \"quoted\"'\n"
+	                    "  \"ke\\x79\": \"\\x69p\"\n"
+	                    "  limit: |-\n"
+	                    "    100/1m\n"
+	                    "  when: {path: [\"/a\\tb\\\"\\\\\", '/caf\xc3\xa9*'], method: \"\"}\n"
+	                    "  on-error: 'deny'\n"
+	                    "- {name: 7, key: [], limit: 5/1s, when: {}}\r\n"
+	                    "- name: ~name\n"
+	                    "  key:\n"
+	                    "  - ip   |   path\n"
+	                    "  - host|method\n"
+	                    "  limit: >-\n"
+	                    "    sliding-buckets 240/1h\n"
+	                    "    precision 1m\n");
 	(void)state;
 	assert_string_equal(sl_policy_limit_at(policy, 0)->name, "it's \"quoted\"");
 	assert_string_equal(sl_policy_limit_at(policy, 0)->key_text, "ip");
@@ -350,7 +293,7 @@ static void test_bytes(void **state) {
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		check_refused(rows[i].yaml, &rows[i].wanted, 1);
+		sl_policy_refused(rows[i].yaml, &rows[i].wanted, 1);
 }
 
 static void test_yaml(void **state) {
@@ -363,10 +306,11 @@ static void test_yaml(void **state) {
 		{"threads: 1: 2\n", {{1, 11, "YAML: mapping values are not allowed"}}},
 		{"threads: 1\n---\nthreads: 2\n", {{2, 1, "expected one document, found a second one"}}},
 		{"threads: &n 1\nipv6-prefix: *n\n",
-	     {{1, 10, "expected no anchor, found 'n'"}, {2, 14, "expected a value, found the alias 'n'"}}},
-		{"threads: !!int 3\n", {{1, 10, "expected no tag, found 'tag:yaml.org,2002:int'"}}},
-		{"threads: ! 3\n", {{1, 10, "expected no tag, found '!'"}}},
-		{"limits: &a [*a]\n", {{1, 9, "expected no anchor"}, {1, 13, "found the alias 'a'"}}},
+	     {{1, 10, "expected no anchor: they are not read (quote a text that begins with &)"},
+	      {2, 14, "expected no alias: they are not read (quote a text that begins with *)"}}},
+		{"threads: !!int 3\n", {{1, 10, "expected no tag: they are not read (quote a text that begins with !)"}}},
+		{"threads: ! 3\n", {{1, 10, "expected no tag"}}},
+		{"limits: &a [*a]\n", {{1, 9, "expected no anchor"}, {1, 13, "expected no alias"}}},
 		{"- threads\n", {{1, 1, "expected a mapping with the keys of the policy, found a list"}}},
 		{"threads\n", {{1, 1, "expected a mapping with the keys of the policy, found 'threads'"}}},
 		{"''\n", {{1, 1, "expected a mapping with the keys of the policy, found nothing"}}},
@@ -401,8 +345,8 @@ static void test_too_much(void **state) {
 	struct sluice_problems problems;
 	(void)state;
 	memset(yaml, '#', sizeof yaml);
-	check_refused(sl_slice(yaml, sizeof yaml),
-	              &(struct wanted){1, 1, "expected a file of at most 4194304 bytes, found 4194305"}, 1);
+	sl_policy_refused(sl_slice(yaml, sizeof yaml),
+	                  &(struct wanted){1, 1, "expected a file of at most 4194304 bytes, found 4194305"}, 1);
 	assert_int_equal(sluice_policy_load(&policy, sl_slice(yaml, sizeof yaml - 1), NULL), SLUICE_OK);
 	sluice_policy_free(policy);
 	/* more values than a tree holds: two million in one list */
@@ -411,7 +355,7 @@ static void test_too_much(void **state) {
 		yaml[i] = 'a';
 	yaml[0] = '[';
 	assert_int_equal(sluice_policy_load(&policy, sl_slice(yaml, sizeof yaml - 1), &problems), SLUICE_E_SYNTAX);
-	print_problems(&problems);
+	sl_policy_print(&problems);
 	assert_int_equal(problems.count, 2);
 	assert_non_null(strstr(problems.list[1].text, "expected at most 1048576 values in a file"));
 	sluice_problems_free(&problems);
@@ -435,8 +379,9 @@ static void test_keys(void **state) {
 		{"ipv6-perfix: 64\n", {{1, 1, "did you mean 'ipv6-prefix'?"}}},
 		{"colour: red\n",
 	     {{1, 1,
-	       "unknown key 'colour' in the policy: expected listen, store, trusted-proxies, attributes, limits, "
-	       "threads, client-time or ipv6-prefix"}}},
+	       "unknown key 'colour' in the policy: expected headers, tls, users, anonymous, trusted-proxies, listen, "
+	       "client-address, store, attributes, observe, limits, threads, client-time, ipv6-prefix, near-limit, "
+	       "drain, connections or log"}}},
 		{"threads: 1\nthreads: 2\n", {{2, 1, "duplicate key 'threads' in the policy: first in line 1"}}},
 		{"listen: {htpp: 127.0.0.1:80}\n", {{1, 10, "unknown key 'htpp' in listen: did you mean 'http'?"}}},
 		{"store: {memory: 1GiB, fil: x, memory: 2GiB}\n",
@@ -518,15 +463,16 @@ static void test_values(void **state) {
 		{"store: {blocks: 99%}\n", {{1, 17, "expected a share of the store, 1% to 98%, found '99%'"}}},
 		{"store: {blocks: 1.5%}\n", {{1, 17, "expected a share of the store"}}},
 		{"store: {blocks: '%'}\n", {{1, 17, "expected a share of the store"}}},
-		{"store: {blocks: }\n", {{1, 17, "expected a share, such as 50%, found nothing"}}},
+		{"store: {blocks: }\n", {{1, 17, "expected a share of the store, such as 50%, found nothing"}}},
 		{"listen: {resp: localhost:7379}\n", {{1, 16, "expected an address such as 127.0.0.1:7379"}}},
 		{"listen: {resp: 127.0.0.1}\n", {{1, 25, "expected a port, such as :7379, found '127.0.0.1'"}}},
 		{"listen: {resp: \"::1\"}\n", {{1, 20, "expected a port, such as :7379, found '::1'"}}},
 		{"listen: {resp: 127.0.0.1:99999}\n", {{1, 16, "expected an address"}}},
 		{"listen: {resp: \"unix:\"}\n", {{1, 22, "expected a path of 1 to 107 bytes behind 'unix:'"}}},
 		{"listen: {resp: 127.0.0.1:7380}\n",
-	     {{1, 9, "expected an address for each door, found '127.0.0.1:7380' for two"}}},
-		{"listen: {http: 0.0.0.0:80, grpc: 0.0.0.0:80}\n", {{1, 9, "found '0.0.0.0:80' for two"}}},
+	     {{1, 16, "duplicate address '127.0.0.1:7380': http listens there unless the file says otherwise"}}},
+		{"listen: {http: 0.0.0.0:80, grpc: 0.0.0.0:80}\n",
+	     {{1, 34, "duplicate address '0.0.0.0:80': the http listener in line 1 has it"}}},
 		{"trusted-proxies: [10.0.0.0/33, lan, 10.0.0.1:80]\n",
 	     {{1, 19, "expected a network such as 10.0.0.0/8"}, {1, 32, "found 'lan'"}, {1, 37, "found '10.0.0.1:80'"}}},
 		{"attributes: {user: x-user, plan: header, job: header x job, a: \"header x:\", b: 'header '}\n",

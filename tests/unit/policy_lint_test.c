@@ -1,5 +1,5 @@
 /* Warnings: a file that loads and has something to look at; and as important, files without that have none. */
-#include "policy/policy.h"
+#include "tests/unit/policy_rows.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,42 +8,11 @@
 
 #include <cmocka.h>
 
-struct wanted {
-	uint32_t line, column;
-	const char *part;
-};
-
-/* Loads a file whose problems are exactly these warnings. */
-static void check(const char *yaml, const struct wanted *wanted) {
-	struct sluice_policy *policy = NULL;
-	struct sluice_problems problems;
-	size_t count = 0;
-	while (wanted[count].part != NULL)
-		count++;
-	print_message("%s\n", yaml);
-	assert_int_equal(sluice_policy_load(&policy, sl_str(yaml), &problems), SLUICE_OK);
-	for (size_t i = 0; i < problems.count; i++)
-		print_message("  %u:%u: %s\n", problems.list[i].line, problems.list[i].column, problems.list[i].text);
-	assert_int_equal(problems.count, count);
-	for (size_t i = 0; i < count; i++) {
-		assert_true(problems.list[i].warning);
-		assert_int_equal(problems.list[i].line, wanted[i].line);
-		assert_int_equal(problems.list[i].column, wanted[i].column);
-		if (strstr(problems.list[i].text, wanted[i].part) == NULL)
-			fail_msg("'%s' does not say '%s'", problems.list[i].text, wanted[i].part);
-	}
-	sluice_problems_free(&problems);
-	sluice_policy_free(policy);
-}
-
 #define LIMIT(more) "limits:\n- {name: a, limit: 5/1m, " more "}\n"
 #define OVERRIDES(more) "limits:\n- name: a\n  key: ip\n  limit: 5/1m\n  overrides:\n" more
 
 static void test_table(void **state) {
-	static const struct {
-		const char *yaml;
-		struct wanted wanted[4];
-	} rows[] = {
+	static const struct row rows[] = {
 		/* what an absent attribute switches off */
 		{LIMIT("key: ip"), {{0}}},
 		{LIMIT("key: [method, host, path, ip]"), {{0}}},
@@ -83,8 +52,7 @@ static void test_table(void **state) {
 	     {{1, 31, "'10.1.2.3/16' has bits behind its prefix: read as 10.1.0.0/16"}}},
 	};
 	(void)state;
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		check(rows[i].yaml, rows[i].wanted);
+	CHECK_WARNINGS(rows);
 }
 
 /* Limits that exclude each other may be as many as they like; seventeen that meet may not. */
@@ -109,7 +77,7 @@ static void test_many(void **state) {
 		size_t len = (size_t)snprintf(yaml, sizeof yaml, "limits:\n");
 		for (unsigned j = 0; j < rows[i].count; j++)
 			len += (size_t)snprintf(yaml + len, sizeof yaml - len, rows[i].each, j, j);
-		check(yaml, rows[i].wanted);
+		sl_policy_rows_warned(&(struct row){yaml, {rows[i].wanted[0]}}, 1);
 	}
 }
 

@@ -1,0 +1,60 @@
+/* What cannot be meant, or will be regretted, of listeners, users and the policy as a whole.
+ *
+ * As in lint.c, each warning is true whatever the traffic is. A listener is public here when its address is neither
+ * loopback nor a unix socket's: a firewall may say otherwise, and a file can't know.
+ */
+#include "policy/lint.h"
+
+static bool is_public(const struct sl_listen *listen) {
+	struct sl_address address;
+	return strncmp(listen->address, "unix:", 5) != 0 && sl_address_parse(sl_str(listen->address), &address, NULL) &&
+	       !sl_address_is_loopback(&address);
+}
+
+static void lint_listen(struct sl_conf *conf, const struct sl_node *node, const struct sl_listen *listen) {
+	const struct sluice_policy *policy = conf->policy;
+	bool public = is_public(listen), users = policy->settings.user_count != 0;
+	if (public && !users && listen->unprotected)
+		sl_report_warning(conf->report, node->place,
+		                  "unprotected: whoever reaches this address may check, reset and reload");
+	else if (public && !users)
+		sl_report_warning(
+			conf->report, node->place,
+			"serve refuses to listen where others reach it without users: add users, or unprotected: true");
+	else if (listen->unprotected)
+		sl_report_warning(conf->report, node->place, "unprotected does nothing here: %s",
+		                  users ? "there are users" : "other hosts don't reach this address");
+	if (public && users && !listen->tls)
+		sl_report_warning(conf->report, node->place,
+		                  "passwords and tokens cross the network in clear here: tls: true protects them");
+	if (listen->proxy_protocol && policy->proxy_count == 0 && strncmp(listen->address, "unix:", 5) != 0)
+		sl_report_warning(
+			conf->report, node->place,
+			"no connection is taken here: proxy-protocol is believed from trusted-proxies, which are none");
+}
+
+void sl_lint_listens(struct sl_conf *conf, const struct sl_node *const *nodes) {
+	const struct sl_settings *settings = &conf->policy->settings;
+	bool tls = false;
+	for (uint32_t i = 0; i < settings->listen_count; i++) {
+		tls |= settings->listens[i].tls;
+		if (nodes[i] != NULL)
+			lint_listen(conf, nodes[i], &settings->listens[i]);
+	}
+	if (conf->tls != NULL && !tls)
+		sl_report_warning(conf->report, conf->tls->place, "no listener says tls: true: the certificate is not used");
+}
+
+void sl_lint_settings(struct sl_conf *conf) {
+	const struct sl_settings *settings = &conf->policy->settings;
+	if (conf->observe != NULL && conf->policy->observe)
+		sl_report_warning(conf->report, conf->observe->place, "all limits are only observed: nobody is denied");
+	if (conf->anonymous == NULL || settings->anonymous == 0)
+		return;
+	if (settings->user_count == 0)
+		sl_report_warning(conf->report, conf->anonymous->place,
+		                  "anonymous does nothing without users: everybody may do everything");
+	else if ((settings->anonymous & SL_ROLE_ADMIN) != 0)
+		sl_report_warning(conf->report, conf->anonymous->place,
+		                  "whoever reaches this server may reset and reload: anonymous callers are admins");
+}
