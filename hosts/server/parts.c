@@ -38,6 +38,7 @@ bool sl_parts_make(struct sl_parts *parts, uint32_t workers, const struct sl_set
 
 void sl_parts_free(struct sl_parts *parts) {
 	struct sl_shared *shared = &parts->shared;
+	sl_census_free(shared->census);
 	sl_denials_close(shared->denials);
 	for (uint32_t i = 0; i < shared->top_count; i++)
 		sl_top_free(shared->tops[i]);

@@ -49,7 +49,8 @@ struct server {
 	struct entrance entrances[SL_LISTENS_MAX];
 	uint32_t entrance_count;
 	uv_signal_t signals[SIGNALS];
-	uv_timer_t pause; /* accepting rests after an error that more tries would repeat */
+	uv_timer_t pause;  /* accepting rests after an error that more tries would repeat */
+	uv_timer_t sample; /* takes the books into their history */
 	struct sl_worker *workers;
 	uint32_t worker_count, next_worker;
 	int reserve; /* a descriptor to give up when there is none left */
@@ -286,6 +287,7 @@ static bool make_workers(struct server *server, const struct sl_settings *settin
 	    !enter_policy(server, server->policy))
 		return false;
 	server->parts.figures->started = sluice_store_now(server->store);
+	server->parts.shared.census = sl_census_new(server->store);
 	server->parts.figures->resp_port = server->entrances[0].listener.port;
 	for (; server->worker_count < count; server->worker_count++) {
 		struct sl_worker_options options = {.store = server->store,
@@ -309,6 +311,18 @@ static void watch_signals(struct server *server) {
 		uv_signal_start(&server->signals[i], on_signal, numbers[i]);
 		uv_unref((uv_handle_t *)&server->signals[i]); /* they end with the loop, not the loop with them */
 	}
+}
+
+static void on_sample(uv_timer_t *timer) {
+	struct server *server = timer->data;
+	sl_books_sample(server->parts.shared.books, sluice_store_now(server->store));
+}
+
+static void watch_books(struct server *server) {
+	uv_timer_init(&server->workers[0].loop, &server->sample);
+	server->sample.data = server;
+	uv_timer_start(&server->sample, on_sample, SL_HISTORY_STEP_MS, SL_HISTORY_STEP_MS);
+	uv_unref((uv_handle_t *)&server->sample); /* as the signals */
 }
 
 static void watch_entrances(struct server *server) {
@@ -370,6 +384,7 @@ static bool run(struct server *server) {
 			break;
 	bool all = started == server->worker_count;
 	watch_signals(server);
+	watch_books(server);
 	watch_entrances(server);
 	if (all) {
 		announce(server);
@@ -386,6 +401,7 @@ static bool run(struct server *server) {
 	hold_signals(); /* closing their handles gives them their default back, which is to kill */
 	for (int i = 0; i < SIGNALS; i++)
 		uv_close((uv_handle_t *)&server->signals[i], NULL);
+	uv_close((uv_handle_t *)&server->sample, NULL);
 	run_worker(&server->workers[0]);
 	return all;
 }
