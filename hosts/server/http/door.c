@@ -89,15 +89,19 @@ static bool is_path_of(const struct route *route, struct sluice_bytes path) {
 	        ((const char *)path.data)[own.len] == '/');
 }
 
-static const struct route *find_route(const struct sl_http_request *request) {
-	char memory[PATH_BYTES_MAX];
-	struct sluice_bytes path;
-	if (!decode_path(request->path, memory, &path))
-		return NULL;
+static const struct route *route_of(struct sluice_bytes path) {
 	for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
 		if (is_path_of(&routes[i], path))
 			return &routes[i];
 	return NULL;
+}
+
+/* As written first: what lies below /v1/auth/envoy is another server's path, encoded and as long as it likes. */
+static const struct route *find_route(const struct sl_http_request *request) {
+	char memory[PATH_BYTES_MAX];
+	struct sluice_bytes path;
+	const struct route *route = route_of(request->path);
+	return route == NULL && decode_path(request->path, memory, &path) ? route_of(path) : route;
 }
 
 static bool is_allowed(const struct route *route, const struct sl_http_request *request) {
