@@ -111,30 +111,37 @@ static size_t utf8_length(const unsigned char *p, size_t len) {
 }
 
 static bool is_plain(unsigned char c) {
-	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
+static const char hex[] = "0123456789abcdef";
+
 /* Prints the one character at p that is not plain; returns how many bytes it took. */
-static size_t escape(struct sl_out *out, const unsigned char *p, size_t len) {
-	static const char hex[] = "0123456789abcdef", shorts[] = "btn.fr"; /* U+0008 .. U+000D */
+static size_t escape(struct sl_out *out, const unsigned char *p, size_t len, bool *is_text) {
+	static const char shorts[] = "btn.fr"; /* U+0008 .. U+000D */
 	size_t sequence;
 	if (p[0] == '"' || p[0] == '\\') {
 		sl_out_bytes(out, (char[]){'\\', (char)p[0]}, 2);
 	} else if (p[0] >= 0x08 && p[0] <= 0x0d && p[0] != 0x0b) {
 		sl_out_bytes(out, (char[]){'\\', shorts[p[0] - 0x08]}, 2);
-	} else if (p[0] < 0x20) {
+	} else if (p[0] < 0x20 || p[0] == 0x7f) {
 		sl_out_bytes(out, (char[]){'\\', 'u', '0', '0', hex[p[0] >> 4], hex[p[0] & 15]}, 6);
-	} else if ((sequence = utf8_length(p, len)) != 0) {
+	} else if ((sequence = utf8_length(p, len)) == 2 && p[0] == 0xc2 && p[1] < 0xa0) { /* U+0080 .. U+009F */
+		sl_out_bytes(out, (char[]){'\\', 'u', '0', '0', hex[p[1] >> 4], hex[p[1] & 15]}, 6);
+		return sequence;
+	} else if (sequence != 0) {
 		sl_out_bytes(out, p, sequence);
 		return sequence;
 	} else {
 		sl_out_bytes(out, "\xef\xbf\xbd", 3);
+		*is_text = false;
 	}
 	return 1;
 }
 
-void sl_json_string(struct sl_out *out, struct sluice_bytes text) {
+bool sl_json_string(struct sl_out *out, struct sluice_bytes text) {
 	const unsigned char *p = text.data;
+	bool is_text = true;
 	sl_out_char(out, '"');
 	for (size_t i = 0; i < text.len;) {
 		size_t plain = i;
@@ -143,8 +150,17 @@ void sl_json_string(struct sl_out *out, struct sluice_bytes text) {
 		sl_out_bytes(out, p + i, plain - i);
 		i = plain;
 		if (i < text.len)
-			i += escape(out, p + i, text.len - i);
+			i += escape(out, p + i, text.len - i, &is_text);
 	}
+	sl_out_char(out, '"');
+	return is_text;
+}
+
+void sl_json_hex(struct sl_out *out, struct sluice_bytes bytes) {
+	const unsigned char *p = bytes.data;
+	sl_out_char(out, '"');
+	for (size_t i = 0; i < bytes.len; i++)
+		sl_out_bytes(out, (char[]){hex[p[i] >> 4], hex[p[i] & 15]}, 2);
 	sl_out_char(out, '"');
 }
 

@@ -15,10 +15,14 @@ enum { SL_JSON_ERROR_BYTES = 256 };
 json_t *sl_json_read(struct sluice_bytes text, char error[SL_JSON_ERROR_BYTES]);
 void sl_json_free(json_t *root);
 
-/* Prints a string, quoted and escaped. JSON is UTF-8: what is not becomes U+FFFD, one for each wrong byte.
+/* Prints a string, quoted and escaped, control characters too, those of Unicode included: no terminal that shows the
+ * line acts on it. JSON is UTF-8: what is not becomes U+FFFD, one for each wrong byte. Returns whether all of it was.
  * At most SL_JSON_ROOM(len) bytes. */
 #define SL_JSON_ROOM(len) ((size_t)6 * (len) + 2)
-void sl_json_string(struct sl_out *out, struct sluice_bytes text);
+bool sl_json_string(struct sl_out *out, struct sluice_bytes text);
+
+/* Prints bytes as a string of hexadecimal digits, for what is no text: 2 x len + 2 bytes. */
+void sl_json_hex(struct sl_out *out, struct sluice_bytes bytes);
 
 /* "true" or "false". */
 void sl_json_bool(struct sl_out *out, bool value);

@@ -91,6 +91,27 @@ static void test_random_bytes_are_always_json(void **state) {
 	}
 }
 
+/* What a terminal would act on is escaped: C0, DEL and C1. All of it comes back when it is read. */
+static void test_control_characters_are_escaped(void **state) {
+	char memory[256];
+	struct sl_out out = sl_out_to(memory, sizeof memory);
+	(void)state;
+	assert_true(sl_json_string(&out, sl_str("a\x1b[2J\x7f\xc2\x80\xc2\x9f\xc2\xa0")));
+	assert_int_equal(sl_out_len(&out), strlen("\"a\\u001b[2J\\u007f\\u0080\\u009f\xc2\xa0\""));
+	assert_memory_equal(memory, "\"a\\u001b[2J\\u007f\\u0080\\u009f\xc2\xa0\"", sl_out_len(&out));
+	json_decref(print_and_read("\x7f\xc2\x80", 3));
+	assert_false(sl_json_string(&out, sl_str("\xc2")));
+}
+
+static void test_bytes_as_digits(void **state) {
+	char memory[16];
+	struct sl_out out = sl_out_to(memory, sizeof memory);
+	(void)state;
+	sl_json_hex(&out, sl_slice("\x00\xff\x1a", 3));
+	assert_int_equal(sl_out_len(&out), 8);
+	assert_memory_equal(memory, "\"00ff1a\"", 8);
+}
+
 /* ---- reading ------------------------------------------------------------------------------------------------- */
 
 static void assert_refused(const char *text, const char *error_has) {
@@ -137,6 +158,8 @@ int main(void) {
 		cmocka_unit_test(test_utf8_is_kept_up_to_its_edges),
 		cmocka_unit_test(test_what_is_not_utf8_becomes_fffd),
 		cmocka_unit_test(test_random_bytes_are_always_json),
+		cmocka_unit_test(test_control_characters_are_escaped),
+		cmocka_unit_test(test_bytes_as_digits),
 		cmocka_unit_test(test_depth_is_bounded_to_the_level),
 		cmocka_unit_test(test_errors_say_where),
 	};

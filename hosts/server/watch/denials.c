@@ -1,9 +1,330 @@
+/* The denial log: lines are made by those who deny, and written by a thread of the log's own.
+ *
+ *   worker --sl_denials_write()--> [ filling ]  <swap>  [ emptying ] --write()--> FILE --full--> FILE.1
+ *
+ * Two buffers of fixed size change places: the lock is held for the copy of a line or for the swap, never for a write,
+ * so a slow disk costs lines and no time. Four bounds, each on its own, keep an attack from filling a disk:
+ *  D1  a key has one line in denials-per-key (top.c says when)
+ *  D2  all keys together have denials-per-second lines in a second of the clock that comes with them
+ *  D3  what does not fit the buffer is dropped
+ *  D4  FILE is renamed to FILE.1, over the one before, ere a line would make it longer than denials-size
+ * What D2 and D3 and a failed write cost is counted.
+ *
+ * The file is opened for appending, so that two processes (an upgrade) or a rotation by other means tear no line; the
+ * name is looked up again before each write, and where it names another file, that is taken. */
 #include "hosts/server/watch/denials.h"
+
+#include "base/math.h"
+#include "proto/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	QUEUE_BYTES = 256 * 1024,
+	LINE_BYTES_MAX = 512 + (int)SL_JSON_ROOM(SLUICE_LIMIT_TEXT_MAX) + (int)SL_JSON_ROOM(SLUICE_KEY_BYTES_MAX) +
+	                 2 * SLUICE_KEY_BYTES_MAX,
+};
+
+struct sl_denials {
+	pthread_t thread;
+	pthread_mutex_t lock; /* guards the following, up to the thread's own */
+	pthread_cond_t changed;
+	bool ending, reopen;
+	char *filling;
+	size_t filled;
+	uint64_t second;    /* the latest of the clock that lines came with */
+	uint32_t in_second; /* lines queued in it */
+	uint32_t per_second;
+
+	/* the thread's own */
+	char *path, *aside; /* FILE and FILE.1 */
+	char *emptying;
+	int fd; /* -1: it could not be opened */
+	bool complained;
+	uint64_t size_max;
+
+	_Atomic uint64_t written, dropped;
+};
+
+/* ---- one line --------------------------------------------------------------------------------------------------- */
+
+static void put_time(struct sl_out *out, sluice_ns now) {
+	char text[40];
+	time_t seconds = (time_t)(now / 1000000000);
+	struct tm tm;
+	gmtime_r(&seconds, &tm);
+	size_t len = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
+	len += (size_t)snprintf(text + len, sizeof text - len, ".%03uZ", (unsigned)(now % 1000000000 / 1000000));
+	sl_out_bytes(out, text, len);
+}
+
+static size_t put_line(char line[LINE_BYTES_MAX], const struct sl_denial *denial) {
+	struct sl_out out = sl_out_to(line, LINE_BYTES_MAX);
+	struct sluice_bytes key = sl_slice(denial->key.data, sl_min(denial->key.len, SLUICE_KEY_BYTES_MAX));
+	sl_out_str(&out, "{\"time\":\"");
+	put_time(&out, denial->now);
+	sl_out_str(&out, "\",\"limit\":");
+	sl_json_string(&out, denial->limit);
+	sl_out_str(&out, ",\"key\":");
+	if (!sl_json_string(&out, key)) {
+		sl_out_str(&out, ",\"key_hex\":");
+		sl_json_hex(&out, key);
+	}
+	sl_out_str(&out, ",\"cost\":");
+	sl_out_u64(&out, denial->cost);
+	sl_out_str(&out, ",\"quota\":");
+	sl_out_u64(&out, denial->quota);
+	sl_out_str(&out, ",\"retry_after_ms\":");
+	sl_out_i64(&out, denial->retry_after_ms);
+	sl_out_str(&out, ",\"transport\":\"");
+	sl_out_str(&out, denial->transport);
+	sl_out_str(&out, "\",\"suppressed\":");
+	sl_out_u64(&out, denial->suppressed);
+	sl_out_str(&out, "}\n");
+	return sl_out_len(&out);
+}
+
+/* ---- the queue -------------------------------------------------------------------------------------------------- */
+
+/* Takes one line of the second's; the lock is held. A clock that lags, another worker's, counts to the latest second. */
+static bool second_has_room(struct sl_denials *denials, sluice_ns now) {
+	uint64_t second = now / 1000000000;
+	if (second > denials->second) {
+		denials->second = second;
+		denials->in_second = 0;
+	}
+	if (denials->in_second >= denials->per_second)
+		return false;
+	denials->in_second++;
+	return true;
+}
+
+void sl_denials_write(struct sl_denials *denials, const struct sl_denial *denial) {
+	char line[LINE_BYTES_MAX];
+	pthread_mutex_lock(&denials->lock);
+	bool room = second_has_room(denials, denial->now);
+	pthread_mutex_unlock(&denials->lock);
+	size_t len = room ? put_line(line, denial) : 0;
+	pthread_mutex_lock(&denials->lock);
+	room = room && denials->filled + len <= QUEUE_BYTES;
+	if (room) {
+		memcpy(denials->filling + denials->filled, line, len);
+		denials->filled += len;
+		pthread_cond_signal(&denials->changed);
+	}
+	pthread_mutex_unlock(&denials->lock);
+	if (!room)
+		atomic_fetch_add_explicit(&denials->dropped, 1, memory_order_relaxed);
+}
+
+/* ---- the file --------------------------------------------------------------------------------------------------- */
+
+/* Says once what is wrong, until it works again. */
+static void complain(struct sl_denials *denials, const char *what) {
+	if (!denials->complained)
+		fprintf(stderr, "sluice: denial log %s: %s: %s\n", denials->path, what, strerror(errno));
+	denials->complained = true;
+}
+
+/* Never waits: a pipe that nobody reads is refused. */
+static bool open_file(struct sl_denials *denials) {
+	if (denials->fd >= 0)
+		close(denials->fd);
+	denials->fd = open(denials->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0640);
+	if (denials->fd < 0)
+		complain(denials, "opening it");
+	return denials->fd >= 0;
+}
+
+/* Where the name has come to mean another file, or none: takes that. Returns the size; 0 for what is no regular file. */
+static uint64_t look(struct sl_denials *denials) {
+	struct stat own, named;
+	if (denials->fd < 0 || fstat(denials->fd, &own) != 0)
+		own = (struct stat){.st_mode = 0};
+	if (denials->fd >= 0 && !S_ISREG(own.st_mode))
+		return 0;
+	if (denials->fd < 0 || stat(denials->path, &named) != 0 || named.st_ino != own.st_ino ||
+	    named.st_dev != own.st_dev) {
+		if (!open_file(denials) || fstat(denials->fd, &own) != 0)
+			return 0;
+	}
+	return S_ISREG(own.st_mode) ? (uint64_t)own.st_size : 0;
+}
+
+/* Whole lines of at most `room` bytes at the start of data. */
+static size_t lines_within(const char *data, size_t len, uint64_t room) {
+	if (len <= room)
+		return len;
+	const char *end = memrchr(data, '\n', (size_t)room);
+	return end == NULL ? 0 : (size_t)(end - data) + 1;
+}
+
+static uint64_t count_lines(const char *data, size_t len) {
+	uint64_t count = 0;
+	for (size_t i = 0; i < len; i++)
+		count += data[i] == '\n';
+	return count;
+}
+
+/* Writes all of it, or says why not. */
+static void write_lines(struct sl_denials *denials, const char *data, size_t len) {
+	size_t done = 0;
+	while (done < len && denials->fd >= 0) {
+		ssize_t n = write(denials->fd, data + done, len - done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			break;
+		done += (size_t)n;
+	}
+	if (done < len && denials->fd >= 0)
+		complain(denials, "writing");
+	else if (done == len)
+		denials->complained = false;
+	uint64_t lines = count_lines(data, done);
+	atomic_fetch_add_explicit(&denials->written, lines, memory_order_relaxed);
+	atomic_fetch_add_explicit(&denials->dropped, count_lines(data, len) - lines, memory_order_relaxed);
+}
+
+/* Sets the file aside and begins it anew. Where that fails it is cut: the bound on its size comes first. */
+static void set_aside(struct sl_denials *denials) {
+	if (rename(denials->path, denials->aside) != 0) {
+		complain(denials, "setting it aside");
+		if (ftruncate(denials->fd, 0) != 0)
+			complain(denials, "cutting it");
+		return;
+	}
+	open_file(denials);
+}
+
+static void empty(struct sl_denials *denials, size_t len) {
+	const char *data = denials->emptying;
+	while (len != 0) {
+		uint64_t size = look(denials), room = denials->size_max > size ? denials->size_max - size : 0;
+		size_t part = lines_within(data, len, room);
+		if (part == 0 && size != 0) {
+			set_aside(denials);
+			part = lines_within(data, len, denials->size_max);
+		}
+		if (part == 0) /* one line is longer than the file may be: conf allows no such size */
+			part = lines_within(data, len, LINE_BYTES_MAX);
+		write_lines(denials, data, part);
+		data += part;
+		len -= part;
+	}
+}
+
+/* ---- the thread ------------------------------------------------------------------------------------------------- */
+
+static void *run(void *data) {
+	struct sl_denials *denials = data;
+	bool ending = false;
+	while (!ending) {
+		pthread_mutex_lock(&denials->lock);
+		while (denials->filled == 0 && !denials->ending && !denials->reopen)
+			pthread_cond_wait(&denials->changed, &denials->lock);
+		char *filled = denials->filling;
+		size_t len = denials->filled;
+		bool reopen = denials->reopen;
+		denials->filling = denials->emptying;
+		denials->filled = 0;
+		denials->reopen = false;
+		ending = denials->ending;
+		pthread_mutex_unlock(&denials->lock);
+		denials->emptying = filled;
+		if (reopen)
+			open_file(denials);
+		empty(denials, len);
+	}
+	return NULL;
+}
+
+static bool start(struct sl_denials *denials) {
+	sigset_t all, before;
+	sigfillset(&all); /* signals are for the threads that expect them */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int failed = pthread_create(&denials->thread, NULL, run, denials);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (failed != 0)
+		fprintf(stderr, "sluice: denial log %s: its thread: %s\n", denials->path, strerror(failed));
+	return failed == 0;
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------------------------ */
+
+static void destroy(struct sl_denials *denials) {
+	if (denials->fd >= 0)
+		close(denials->fd);
+	pthread_cond_destroy(&denials->changed);
+	pthread_mutex_destroy(&denials->lock);
+	free(denials->path);
+	free(denials->aside);
+	free(denials->filling);
+	free(denials->emptying);
+	free(denials);
+}
+
+static bool take_memory(struct sl_denials *denials, const char *path) {
+	size_t len = strlen(path);
+	denials->path = malloc(len + 1);
+	denials->aside = malloc(len + 3);
+	denials->filling = malloc(QUEUE_BYTES);
+	denials->emptying = malloc(QUEUE_BYTES);
+	if (denials->path == NULL || denials->aside == NULL || denials->filling == NULL || denials->emptying == NULL) {
+		fprintf(stderr, "sluice: denial log %s: no memory\n", path);
+		return false;
+	}
+	memcpy(denials->path, path, len + 1);
+	memcpy(denials->aside, path, len);
+	memcpy(denials->aside + len, ".1", 3);
+	return true;
+}
+
 struct sl_denials *sl_denials_open(const struct sl_log_settings *settings) {
-	(void)settings;
+	struct sl_denials *denials = calloc(1, sizeof *denials);
+	if (denials == NULL) {
+		fputs("sluice: denial log: no memory\n", stderr);
+		return NULL;
+	}
+	denials->fd = -1;
+	denials->per_second = settings->denials_per_second;
+	denials->size_max = settings->denials_bytes;
+	pthread_mutex_init(&denials->lock, NULL);
+	pthread_cond_init(&denials->changed, NULL);
+	if (take_memory(denials, settings->denials) && open_file(denials) && start(denials))
+		return denials;
+	destroy(denials);
 	return NULL;
 }
 
 void sl_denials_close(struct sl_denials *denials) {
-	(void)denials;
+	if (denials == NULL)
+		return;
+	pthread_mutex_lock(&denials->lock);
+	denials->ending = true;
+	pthread_cond_signal(&denials->changed);
+	pthread_mutex_unlock(&denials->lock);
+	pthread_join(denials->thread, NULL);
+	destroy(denials);
+}
+
+void sl_denials_reopen(struct sl_denials *denials) {
+	pthread_mutex_lock(&denials->lock);
+	denials->reopen = true;
+	pthread_cond_signal(&denials->changed);
+	pthread_mutex_unlock(&denials->lock);
+}
+
+void sl_denials_figures(const struct sl_denials *denials, uint64_t *written, uint64_t *dropped) {
+	*written = denials == NULL ? 0 : atomic_load_explicit(&denials->written, memory_order_relaxed);
+	*dropped = denials == NULL ? 0 : atomic_load_explicit(&denials->dropped, memory_order_relaxed);
 }

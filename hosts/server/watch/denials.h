@@ -2,7 +2,11 @@
  * disk. Lines are handed to a thread of its own: a slow disk delays no decision, it costs lines, which are counted.
  *
  *   {"time":"2026-11-21T22:00:00.123Z","limit":"login","key":"ip=192.0.2.7","cost":1,"quota":5,"retry_after_ms":3100,
- *    "transport":"http","suppressed":41} */
+ *    "transport":"http","suppressed":41}
+ *
+ * A line is UTF-8 and holds no control characters, whatever the key: a key that is none has its bytes in "key_hex" as
+ * well. retry_after_ms is -1 where the cost is above the quota. The file and its FILE.1 together stay below two times
+ * the size that the settings say. */
 #ifndef SL_DENIALS_H
 #define SL_DENIALS_H
 
@@ -10,11 +14,13 @@
 
 struct sl_denials;
 
-/* Opens the log that the settings name; NULL with a line on standard error where that cannot be done. */
+/* Opens the log that the settings name, and starts its thread; NULL with a line on standard error where that cannot be
+ * done. A regular file is appended to; a pipe or a terminal (/dev/stderr) is written to and never set aside. */
 struct sl_denials *sl_denials_open(const struct sl_log_settings *settings);
 /* Writes what is queued, and ends. NULL is allowed. */
 void sl_denials_close(struct sl_denials *denials);
-/* Opens the file anew, for those who rotate it by other means (SIGHUP). From any thread. */
+/* Opens the file anew, for those who rotate it by other means (SIGHUP). A file that was renamed or removed is noticed
+ * without that too, before the next lines are written. From any thread; done a moment later by the log's own. */
 void sl_denials_reopen(struct sl_denials *denials);
 
 struct sl_denial {
@@ -23,11 +29,12 @@ struct sl_denial {
 	uint32_t cost;
 	uint64_t quota;
 	int64_t retry_after_ms; /* -1: never */
-	const char *transport;  /* "resp", "http" */
+	const char *transport;  /* "resp", "http"; a constant */
 	uint64_t suppressed;    /* denials of this key since its last line */
 };
 
-/* Queues one line; drops it, and counts that, where the queue or the second is full. From any thread; never blocks. */
+/* Queues one line; drops it, and counts that, where the queue or the second is full. At most SLUICE_KEY_BYTES_MAX bytes
+ * of a key are shown. From any thread; never waits for the disk. About a microsecond. */
 void sl_denials_write(struct sl_denials *denials, const struct sl_denial *denial);
 
 /* Lines written, and lines dropped by the bounds, so far. NULL: 0. From any thread. */

@@ -1,0 +1,302 @@
+/* The denial log: what a line says, and that no flood makes it longer than it may be. Instants are passed in; the log's
+ * own thread is waited for by ending it. */
+#include "hosts/server/watch/denials.h"
+
+#include "base/bytes.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SECOND_NS UINT64_C(1000000000)
+#define NOW_NS (UINT64_C(1800000000) * SECOND_NS) /* 2027-01-15T08:00:00Z */
+
+struct place {
+	char folder[64], path[96], aside[96];
+	struct sl_log_settings settings;
+};
+
+static int set_up(void **state) {
+	struct place *place = calloc(1, sizeof *place);
+	assert_non_null(place);
+	snprintf(place->folder, sizeof place->folder, "/tmp/sluice-denials-XXXXXX");
+	assert_non_null(mkdtemp(place->folder));
+	snprintf(place->path, sizeof place->path, "%s/denials.log", place->folder);
+	snprintf(place->aside, sizeof place->aside, "%s/denials.log.1", place->folder);
+	place->settings =
+		(struct sl_log_settings){.denials = place->path, .denials_per_second = 100, .denials_bytes = 1 << 20};
+	*state = place;
+	return 0;
+}
+
+static int tear_down(void **state) {
+	struct place *place = *state;
+	unlink(place->path);
+	unlink(place->aside);
+	rmdir(place->folder);
+	free(place);
+	return 0;
+}
+
+static struct sl_denial denial_of(struct sluice_bytes key, sluice_ns now) {
+	return (struct sl_denial){.now = now,
+	                          .limit = sl_str("login"),
+	                          .key = key,
+	                          .cost = 1,
+	                          .quota = 5,
+	                          .retry_after_ms = 3100,
+	                          .transport = "http",
+	                          .suppressed = 41};
+}
+
+/* The whole file, NUL-ended; to be freed. */
+static char *contents(const char *path, size_t *len) {
+	FILE *file = fopen(path, "r");
+	char *text = NULL;
+	*len = 0;
+	if (file == NULL)
+		return calloc(1, 1);
+	assert_int_equal(fseek(file, 0, SEEK_END), 0);
+	*len = (size_t)ftell(file);
+	rewind(file);
+	text = malloc(*len + 1);
+	assert_non_null(text);
+	assert_int_equal(fread(text, 1, *len, file), *len);
+	text[*len] = '\0';
+	fclose(file);
+	return text;
+}
+
+static uint64_t file_bytes(const char *path) {
+	struct stat st;
+	return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+/* Writes denials, ends the log and returns what stands in the file. */
+static char *logged(const struct place *place, const struct sl_denial *denials, int count) {
+	struct sl_denials *log = sl_denials_open(&place->settings);
+	size_t len;
+	assert_non_null(log);
+	for (int i = 0; i < count; i++)
+		sl_denials_write(log, &denials[i]);
+	sl_denials_close(log);
+	return contents(place->path, &len);
+}
+
+/* ---- what a line says ------------------------------------------------------------------------------------------------ */
+
+static void test_a_line_says_who_and_why(void **state) {
+	struct sl_denial denial = denial_of(sl_str("ip=192.0.2.7"), NOW_NS + 123456789);
+	char *text = logged(*state, &denial, 1);
+	assert_string_equal(text,
+	                    "{\"time\":\"2027-01-15T08:00:00.123Z\",\"limit\":\"login\",\"key\":\"ip=192.0.2.7\","
+	                    "\"cost\":1,\"quota\":5,\"retry_after_ms\":3100,\"transport\":\"http\",\"suppressed\":41}\n");
+	free(text);
+}
+
+/* Any bytes at all in a key: the line is one line, UTF-8, without a control character, and says which bytes they were. */
+static void test_a_key_of_any_bytes_makes_one_clean_line(void **state) {
+	unsigned char key[SLUICE_KEY_BYTES_MAX + 100];
+	for (size_t i = 0; i < sizeof key; i++)
+		key[i] = (unsigned char)i;
+	struct sl_denial denial = denial_of(sl_slice(key, sizeof key), NOW_NS);
+	char *text = logged(*state, &denial, 1);
+	size_t len = strlen(text);
+	assert_int_equal(text[len - 1], '\n');
+	for (size_t i = 0; i + 1 < len; i++)
+		assert_true((unsigned char)text[i] >= 0x20 && text[i] != 0x7f);
+	json_t *line = json_loads(text, JSON_ALLOW_NUL, NULL);
+	assert_non_null(line);
+	const char *digits = json_string_value(json_object_get(line, "key_hex"));
+	assert_non_null(digits);
+	assert_int_equal(strlen(digits), 2 * SLUICE_KEY_BYTES_MAX);
+	assert_memory_equal(digits, "000102", 6);
+	json_decref(line);
+	free(text);
+}
+
+static void test_text_has_no_digits(void **state) {
+	struct sl_denial denial = denial_of(sl_str("user=\xc3\xa4\x1b[31m"), NOW_NS);
+	char *text = logged(*state, &denial, 1);
+	assert_null(strstr(text, "key_hex"));
+	assert_non_null(strstr(text, "\"key\":\"user=\xc3\xa4\\u001b[31m\""));
+	free(text);
+}
+
+/* ---- bounds ------------------------------------------------------------------------------------------------------------ */
+
+/* No second has more lines than it may, whatever clocks the workers have. */
+static void test_a_second_has_its_lines_and_no_more(void **state) {
+	struct place *place = *state;
+	struct sl_denials *log = sl_denials_open(&place->settings);
+	uint64_t written, dropped;
+	assert_non_null(log);
+	for (int i = 0; i < 5000; i++) {
+		struct sl_denial denial = denial_of(sl_str("k"), NOW_NS + (i % 2 ? 0 : SECOND_NS) + (sluice_ns)i);
+		sl_denials_write(log, &denial); /* two clocks on both sides of a second */
+	}
+	struct sl_denial later = denial_of(sl_str("later"), NOW_NS + 2 * SECOND_NS);
+	sl_denials_write(log, &later);
+	sl_denials_close(log);
+	size_t len;
+	char *text = contents(place->path, &len);
+	int lines = 0;
+	for (const char *p = text; (p = strchr(p, '\n')) != NULL; p++)
+		lines++;
+	assert_in_range(lines, 101, 201);
+	assert_non_null(strstr(text, "later"));
+	free(text);
+	sl_denials_figures(NULL, &written, &dropped);
+	assert_int_equal(written + dropped, 0);
+}
+
+static void flood(struct sl_denials *log, int keys, int a_second) {
+	char key[300];
+	memset(key, 'k', sizeof key);
+	for (int i = 0; i < keys; i++) {
+		snprintf(key, 32, "ip=2001:db8::%x", (unsigned)i);
+		key[strlen(key)] = 'k';
+		struct sl_denial denial =
+			denial_of(sl_slice(key, sizeof key), NOW_NS + SECOND_NS / (sluice_ns)a_second * (sluice_ns)i);
+		sl_denials_write(log, &denial);
+	}
+}
+
+static void test_a_flood_of_a_million_keys_fills_no_disk(void **state) {
+	struct place *place = *state;
+	struct sl_denials *log = sl_denials_open(&place->settings);
+	assert_non_null(log);
+	flood(log, 1000000, 20000); /* 50 seconds of it */
+	sl_denials_reopen(log);
+	sl_denials_close(log);
+	assert_true(file_bytes(place->path) + file_bytes(place->aside) < 2u << 20);
+	size_t len;
+	char *text = contents(place->path, &len);
+	uint64_t lines = 0;
+	for (const char *p = text; (p = strchr(p, '\n')) != NULL; p++)
+		lines++;
+	free(text);
+	text = contents(place->aside, &len);
+	for (const char *p = text; (p = strchr(p, '\n')) != NULL; p++)
+		lines++;
+	free(text);
+	assert_in_range(lines, 1, 100 * 50);
+}
+
+/* With nothing to hold lines back the file goes round and round, and each part is whole lines of at most its size. */
+static void test_the_file_and_its_predecessor_keep_to_their_size(void **state) {
+	struct place *place = *state;
+	uint64_t written = 0, dropped = 0;
+	place->settings.denials_per_second = 1000000;
+	struct sl_denials *log = sl_denials_open(&place->settings);
+	assert_non_null(log);
+	for (int round = 0; round < 40; round++) {
+		flood(log, 1000, 1000);
+		while (written + dropped < (uint64_t)(round + 1) * 1000) {
+			sl_denials_figures(log, &written, &dropped);
+			usleep(100);
+		}
+		assert_true(file_bytes(place->path) <= 1u << 20);
+		assert_true(file_bytes(place->aside) <= 1u << 20);
+	}
+	assert_int_equal(written + dropped, 40000);
+	assert_true(written > 4 * (1 << 20) / 420); /* several times the size went through */
+	sl_denials_close(log);
+	size_t len;
+	char *text = contents(place->aside, &len);
+	assert_true(len > (1 << 20) - 1000);
+	assert_int_equal(text[0], '{');
+	assert_int_equal(text[len - 1], '\n');
+	free(text);
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------------- */
+
+static void wait_for_lines(struct sl_denials *log, uint64_t lines) {
+	uint64_t written = 0, dropped;
+	while (written < lines) {
+		sl_denials_figures(log, &written, &dropped);
+		usleep(100);
+	}
+}
+
+static void test_a_file_renamed_by_others_is_begun_anew(void **state) {
+	struct place *place = *state;
+	struct sl_denial first = denial_of(sl_str("first"), NOW_NS), second = denial_of(sl_str("second"), NOW_NS);
+	struct sl_denials *log = sl_denials_open(&place->settings);
+	size_t len;
+	assert_non_null(log);
+	sl_denials_write(log, &first);
+	wait_for_lines(log, 1);
+	assert_int_equal(rename(place->path, place->aside), 0);
+	sl_denials_write(log, &second);
+	sl_denials_close(log);
+	char *text = contents(place->path, &len), *before = contents(place->aside, &len);
+	assert_non_null(strstr(text, "second"));
+	assert_null(strstr(text, "first"));
+	assert_non_null(strstr(before, "first"));
+	assert_null(strstr(before, "second"));
+	free(text);
+	free(before);
+}
+
+static void test_what_stands_in_a_file_stays(void **state) {
+	struct place *place = *state;
+	struct sl_denial denial = denial_of(sl_str("a"), NOW_NS);
+	free(logged(place, &denial, 1));
+	denial.key = sl_str("b");
+	char *text = logged(place, &denial, 1);
+	assert_non_null(strstr(text, "\"key\":\"a\""));
+	assert_non_null(strstr(text, "\"key\":\"b\""));
+	free(text);
+}
+
+static void test_a_folder_that_is_not_there_is_refused(void **state) {
+	struct place *place = *state;
+	place->settings.denials = "/nonexistent/denials.log";
+	assert_null(sl_denials_open(&place->settings));
+	place->settings.denials = place->folder;
+	assert_null(sl_denials_open(&place->settings));
+	sl_denials_close(NULL);
+}
+
+/* A full disk costs lines, which are counted, and nothing else. */
+static void test_lines_that_cannot_be_written_are_counted(void **state) {
+	struct place *place = *state;
+	struct sl_denial denial = denial_of(sl_str("a"), NOW_NS);
+	uint64_t written = 0, dropped = 0;
+	place->settings.denials = "/dev/full";
+	struct sl_denials *log = sl_denials_open(&place->settings);
+	assert_non_null(log);
+	for (int i = 0; i < 10; i++)
+		sl_denials_write(log, &denial);
+	while (dropped < 10) {
+		sl_denials_figures(log, &written, &dropped);
+		usleep(100);
+	}
+	assert_int_equal(written, 0);
+	assert_int_equal(dropped, 10);
+	sl_denials_close(log);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_a_line_says_who_and_why, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_key_of_any_bytes_makes_one_clean_line, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_text_has_no_digits, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_second_has_its_lines_and_no_more, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_flood_of_a_million_keys_fills_no_disk, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_the_file_and_its_predecessor_keep_to_their_size, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_file_renamed_by_others_is_begun_anew, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_stands_in_a_file_stays, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_folder_that_is_not_there_is_refused, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_lines_that_cannot_be_written_are_counted, set_up, tear_down),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
