@@ -1,1 +1,336 @@
-1
+/* The dashboard: asks for the figures every two seconds and shows them.
+ *
+ *   api.js -> model.js -> tiles, tables.js, charts.js
+ *         \-> lookup.js (search, explain, reset)       signin.js (401)
+ *
+ * At first, and after a gap, it asks for the 15 minutes that the server keeps; from then on it appends. One request is
+ * out at a time: a slow server is asked less often, not more. */
+
+import {ask, isSignedIn, Refused, signOut} from './api.js';
+import {Chart} from './charts.js';
+import {byId, bytes, clock, make, percent, rate, say, seconds, wait, whole} from './dom.js';
+import {LookUp} from './lookup.js';
+import {Model, STEP_MS} from './model.js';
+import {SignIn} from './signin.js';
+import {SortedTable} from './tables.js';
+
+const model = new Model();
+const chosen = new Set(); // names of limits; none: all
+const NOTATION = 'limits in notation';
+const labelOf = (name) => name || NOTATION;
+const aSecond = (value) => `${rate(value)}/s`;
+
+/* ---- banners -------------------------------------------------------------------------------------------------- */
+
+/* One for each thing that is wrong. Said once when it begins: the text of a banner that stays is not touched. */
+const banners = new Map();
+
+function banner(name, text, kind = 'warn') {
+	const old = banners.get(name);
+	if (!text) {
+		old?.remove();
+		banners.delete(name);
+	} else if (old) {
+		say(old, text);
+	} else {
+		banners.set(name, make('p', {class: `banner ${kind}`}, text));
+		byId('banners').append(banners.get(name));
+	}
+}
+
+let reloadFailed = false;
+
+function showBanners(figures, before) {
+	if (before?.started_ms === figures.started_ms) {
+		if (figures.reloads.failed > before.reloads.failed)
+			reloadFailed = true;
+		else if (figures.reloads.ok > before.reloads.ok)
+			reloadFailed = false;
+	}
+	const failed = figures.reloads.last_failed ?? reloadFailed;
+	const evicted = model.server.evicted.slice(-5).some((n) => n > 0);
+	const errors = before ? ['resp', 'http'].reduce((n, door) => n + figures.requests[door].error - before.requests[door].error, 0) : 0;
+	banner('draining', figures.draining && 'The server is going down: it answers what has arrived, balancers send new work elsewhere.');
+	banner('reload', failed && `The policy file could not be taken over: the policy of ${clock(figures.reloads.last_ms)} goes on. `
+		+ 'The server’s log says what is wrong with the file.', 'bad');
+	banner('evicting', evicted && 'The store is full: counters in use make room for new ones. Give it more memory.', 'bad');
+	banner('errors', errors > 0 && 'The store can’t answer some requests: they get what the policy says under on-error.', 'bad');
+}
+
+/* ---- tables --------------------------------------------------------------------------------------------------- */
+
+function fillLimitName(cell, row) {
+	if (!cell.firstChild) {
+		const button = make('button', {type: 'button', class: 'choose', onclick: () => choose(cell.parentNode.row.name)});
+		cell.append(button, make('span', {class: 'badges'}), make('code'));
+	}
+	const [button, badges, notation] = cell.children;
+	say(button, labelOf(row.name));
+	button.setAttribute('aria-pressed', chosen.has(row.name));
+	const wanted = `${row.observe}${row.candidate}`;
+	if (badges.dataset.of !== wanted) {
+		badges.dataset.of = wanted;
+		badges.replaceChildren(...(row.observe ? [make('span', {class: 'badge shadow'}, 'observed')] : []),
+			...(row.candidate ? [make('span', {class: 'badge candidate'}, 'candidate')] : []));
+	}
+	say(notation, row.limit === null ? 'given by clients' : row.candidate ? `${row.limit} → ${row.candidate}` : row.limit);
+}
+
+function fillShare(cell, row) {
+	if (!cell.firstChild)
+		cell.append(make('span'), make('span', {class: 'bar', 'aria-hidden': 'true'}, make('span', {class: 'bad'})));
+	say(cell.children[0], percent(row.denied, row.allowed + row.denied));
+	cell.children[1].firstChild.style.width = `${100 * row.share}%`;
+}
+
+const number = (title, name) => ({title, number: true, value: (row) => row[name], text: (row) => rate(row[name])});
+const limitsTable = new SortedTable(byId('limits'), [
+	{title: 'Limit', value: (row) => labelOf(row.name), fill: fillLimitName},
+	number('Allowed/s', 'allowed'),
+	number('Denied/s', 'denied'),
+	{title: 'Denied', number: true, value: (row) => row.share, fill: fillShare},
+	number('Near/s', 'near'),
+	number('Would deny/s', 'would'),
+], (row) => row.name, {column: 2, down: true}, 'No limits: the policy is empty.');
+
+function showLimits(figures) {
+	const rows = figures.limits.map(({name, limit, observe, candidate, ...counted}) => {
+		const recent = model.recent(name), all = recent.allowed + recent.denied;
+		return {name, limit, observe, candidate, ...recent, would: recent.shadow + recent.candidate,
+			share: all > 0 ? recent.denied / all : 0, used: counted.allowed + counted.denied + counted.shadow_denied};
+	});
+	limitsTable.set(rows.filter((row) => row.name !== '' || row.used > 0));
+	lookUp.setLimits(figures.limits.map((limit) => limit.name).filter(Boolean));
+}
+
+function choose(name) {
+	if (!chosen.delete(name))
+		chosen.add(name);
+	showLimits(model.last);
+	showDecisions();
+}
+
+function topTable(id, counted, empty) {
+	return new SortedTable(byId(id), [
+		{title: 'Key', value: (row) => row.key, fill: (cell, row) => {
+			if (!cell.firstChild)
+				cell.append(make('button', {type: 'button', class: 'choose keytext', title: 'Look up',
+					onclick: () => lookUp.show(cell.parentNode.row.named ? `policy:${cell.parentNode.row.limit}` : cell.parentNode.row.limit,
+						cell.parentNode.row.key)}));
+			say(cell.firstChild, row.key === '' ? '(no key)' : row.key);
+		}},
+		{title: 'Limit', value: (row) => row.limit, text: (row) => row.limit},
+		{title: counted, number: true, value: (row) => row.count, text: (row) => whole(row.count)},
+	], (row) => JSON.stringify([row.limit, row.key]), {column: 2, down: true}, empty);
+}
+
+const tops = {
+	denied: topTable('denied', 'Denied', 'Nobody was denied lately.'),
+	near: topTable('near', 'Events', 'Nobody is near a limit.'),
+};
+
+/* ---- charts --------------------------------------------------------------------------------------------------- */
+
+const counted = (name, label, more) => ({name, label, color: name, format: aSecond, ...more});
+const charts = {
+	decisions: new Chart(byId('chart-decisions'), {what: 'Allowed and denied', axis: rate, series: [
+		counted('allowed', 'allowed', {fill: true}), counted('denied', 'denied', {fill: true}),
+		counted('shadow', 'observed would deny', {dash: [6, 4]}), counted('candidate', 'candidate would deny', {dash: [2, 3]})]}),
+	requests: new Chart(byId('chart-requests'), {what: 'Requests by door', axis: rate, series: [
+		{name: 'http', label: 'HTTP', color: 'allowed', fill: true, format: aSecond},
+		{name: 'resp', label: 'RESP', color: 'shadow', fill: true, format: aSecond}]}),
+	latency: new Chart(byId('chart-latency'), {what: 'Latency', axis: seconds, log: true, series: [
+		{name: 'p99', label: 'request p99', color: 'denied', format: seconds},
+		{name: 'p50', label: 'request p50', color: 'allowed', format: seconds},
+		{name: 'decide', label: 'decision p99', color: 'shadow', dash: [6, 4], format: seconds}]}),
+	store: new Chart(byId('chart-store'), {what: 'Store', axis: rate, series: [
+		{name: 'keys', label: 'keys', color: 'allowed', fill: true, format: (n) => whole(n)},
+		{name: 'evicted', label: 'evicted', color: 'denied', format: aSecond}]}),
+};
+
+function showDecisions() {
+	for (const name of chosen)
+		if (!model.limits.has(name))
+			chosen.delete(name);
+	const names = chosen.size > 0 ? [...chosen] : [...model.limits.keys()];
+	const label = chosen.size > 0 ? names.map(labelOf).join(' + ') : 'all limits together';
+	const total = model.total(names);
+	say(byId('chosen'), label);
+	byId('choose-all').hidden = chosen.size === 0;
+	charts.decisions.set(model.t, ['allowed', 'denied', 'shadow', 'candidate'].map((kind) => total[kind]),
+		`Allowed and denied, ${label}`);
+}
+
+function showCharts() {
+	showDecisions();
+	for (const name of ['requests', 'latency', 'store'])
+		charts[name].set(model.t, charts[name].series.map((series) => model.server[series.name]));
+}
+
+/* ---- tiles ---------------------------------------------------------------------------------------------------- */
+
+function tile(name, text, under, bad = false) {
+	say(byId(`tile-${name}`), text);
+	say(byId(`tile-${name}-under`), under);
+	byId(`tile-${name}`).parentNode.classList.toggle('alarm', bad);
+}
+
+/* Rates of the requests as a whole, since the figures before; "–" until there are two. */
+function showTiles(figures, before) {
+	const {store, connections} = figures;
+	const asked = (kind) => (before ? (figures.requests.resp[kind] + figures.requests.http[kind]
+		- before.requests.resp[kind] - before.requests.http[kind]) * 1000 / (figures.now_ms - before.now_ms) : null);
+	const denied = asked('denied'), all = before ? asked('allowed') + denied + asked('error') : null;
+	const at = (name) => model.server[name].at(-1) ?? null;
+	tile('requests', before ? aSecond(all) : '–', before ? `${rate(asked('allowed'))} allowed` : 'measuring');
+	tile('denied', before ? aSecond(denied) : '–', before ? `${percent(denied, all)} of all` : 'measuring', denied > 0);
+	tile('latency', seconds(at('p99')), `p50 ${seconds(at('p50'))}, decision p99 ${seconds(at('decide'))}`);
+	tile('keys', store.keys === null ? '–' : whole(store.keys),
+		`${store.keys === null ? 'counting' : percent(store.keys, store.slots)} of ${bytes(store.bytes)}`
+		+ (store.evicted > 0 ? `, ${whole(store.evicted)} evicted` : ''), model.server.evicted.slice(-5).some((n) => n > 0));
+	tile('connections', whole(connections.resp + connections.http), `${whole(connections.http)} HTTP, ${whole(connections.resp)} RESP`
+		+ (connections.refused > 0 ? `, ${whole(connections.refused)} refused` : ''));
+	say(byId('about'), `Sluice ${figures.version} · ${figures.threads} ${figures.threads === 1 ? 'thread' : 'threads'} · up ${wait(figures.uptime_s * 1000)}`
+		+ ` · policy of ${clock(figures.reloads.last_ms)}`);
+}
+
+/* ---- the turn of every two seconds ---------------------------------------------------------------------------- */
+
+let timer = null, paused = false, busy = false, turns = 0, lost = null;
+
+function state(name, text) {
+	byId('state').dataset.state = name;
+	say(byId('state'), text);
+	say(byId('sign'), isSignedIn() ? 'Sign out' : 'Sign in');
+}
+
+function show(figures, before) {
+	showTiles(figures, before);
+	showLimits(figures);
+	showCharts();
+	showBanners(figures, before);
+}
+
+async function takeFigures() {
+	const before = model.last;
+	let figures = await ask(before === null ? '/v1/figures?history=1' : '/v1/figures');
+	if (model.follows(figures)) {
+		model.add(figures);
+		show(figures, before);
+		return;
+	}
+	if (before !== null)
+		figures = await ask('/v1/figures?history=1');
+	model.begin(figures);
+	show(figures, null);
+}
+
+async function takeTops() {
+	for (const [kind, table] of Object.entries(tops)) {
+		const answer = await ask(`/v1/top?kind=${kind}&count=20`);
+		table.set(answer.keys);
+	}
+}
+
+async function turn() {
+	clearTimeout(timer);
+	if (busy)
+		return;
+	busy = true;
+	try {
+		await takeFigures();
+		if (turns++ % 2 === 0)
+			await takeTops();
+		await lookUp.refresh();
+		lost = null;
+		banner('lost', null);
+		banner('role', null);
+		state(paused ? 'paused' : 'live', paused ? 'paused' : 'live');
+	} catch (error) {
+		if (!(error instanceof Refused))
+			throw error;
+		refused(error);
+	} finally {
+		busy = false;
+		if (!paused && byId('state').dataset.state !== 'out')
+			timer = setTimeout(turn, STEP_MS);
+	}
+}
+
+function refused(error) {
+	if (error.status === 401) {
+		signInFirst(error, turn);
+	} else if (error.status === 0 || error.status >= 500) {
+		lost ??= Date.now();
+		state('lost', 'no answer');
+		banner('lost', `No answer from the server since ${clock(lost)}: what stands here is old. Trying again.`, 'bad');
+	} else {
+		state('lost', 'not allowed');
+		banner('role', `The server does not show this: ${error.message}`, 'bad');
+	}
+}
+
+/* ---- what people do ------------------------------------------------------------------------------------------- */
+
+let afterSigningIn = turn;
+
+const signIn = new SignIn(() => {
+	state('waiting', 'signing in');
+	banner('role', null);
+	afterSigningIn();
+});
+
+/* The server wants to know who asks. What was wanted is done once that is known. */
+function signInFirst(error, again) {
+	const tried = isSignedIn();
+	signOut();
+	state('out', 'signed out');
+	afterSigningIn = again === turn ? turn : () => Promise.resolve(again()).then(turn);
+	signIn.open(tried ? `That was not accepted: ${error.message}` : 'The server asks who you are.');
+}
+
+const lookUp = new LookUp((error, again) => {
+	if (error.status === 401)
+		signInFirst(error, again);
+});
+
+byId('sign').addEventListener('click', () => {
+	if (!isSignedIn()) {
+		afterSigningIn = turn;
+		signIn.open('');
+		return;
+	}
+	signOut();
+	location.reload(); // nothing that was shown stays
+});
+
+byId('pause').addEventListener('click', () => {
+	paused = !paused;
+	byId('pause').setAttribute('aria-pressed', paused);
+	clearTimeout(timer);
+	if (paused)
+		state('paused', 'paused');
+	else
+		turn();
+});
+
+byId('choose-all').addEventListener('click', () => {
+	chosen.clear();
+	showLimits(model.last);
+	showDecisions();
+	byId('limits').closest('.scroll').focus();
+});
+
+const showTheme = () => byId('theme').setAttribute('aria-pressed', document.documentElement.dataset.theme === 'dark');
+byId('theme').addEventListener('click', () => globalThis.toggleTheme());
+document.addEventListener('theme', showTheme);
+showTheme();
+
+document.addEventListener('visibilitychange', () => {
+	if (!document.hidden && !paused && byId('state').dataset.state !== 'out')
+		turn();
+});
+
+if (globalThis.uPlot === undefined)
+	banner('charts', `Charts are shown as numbers: the server was ${globalThis.chartsMissing ?? 'built without charts'}.`);
+turn();
