@@ -1,9 +1,230 @@
-#include "hosts/server/http/door_http.h"
+/* GET /metrics: everything that is counted, as text for Prometheus.
+ *
+ *  M1  No label comes from a request: transports, verdicts and the names of limits are all there is. So the number of
+ *      series is the same whatever clients send, and every series is there from the start, at 0.
+ *  M2  What can't be read now is left out, not told as 0.
+ *  M3  The names are those of docs/metrics.md, which users build their alerts on: none changes its meaning. */
+#include "hosts/server/http/figures.h"
+#include "hosts/server/watch/usage.h"
+#include "proto/prom.h"
 
-void sl_http_route_metrics(struct sl_http_turn *turn) {
-	sl_http_reply_problem(turn, 501, sl_str("not built yet"), NULL);
+enum {
+	ROOM = 32 * 1024,                           /* for all families, but for what each limit adds */
+	LINES = 12,                                 /* of one limit: 8 decisions, 2 hits, near, candidate */
+	ROOM_LINE = 128 + 2 * SLUICE_NAME_BYTES_MAX /* each byte of a name may need an escape */
+};
+
+static const char *const transports[] = {"resp", "http"};
+static const char *const verdicts[] = {"allowed", "denied", "shadow_denied", "error"};
+
+#define NONE ((struct sl_prom_labels){NULL, 0})
+
+/* One label, for families that have no other. */
+static void count_by(struct sl_prom *prom, const char *label, const char *value, uint64_t count) {
+	struct sl_prom_label by = {label, sl_str(value)};
+	sl_prom_count(prom, (struct sl_prom_labels){&by, 1}, count);
 }
 
-void sl_http_route_figures(struct sl_http_turn *turn) {
-	sl_http_reply_problem(turn, 501, sl_str("not built yet"), NULL);
+static void put_one(struct sl_prom *prom, const char *name, enum sl_prom_type type, const char *unit, const char *help,
+                    uint64_t count) {
+	sl_prom_family(prom, name, type, unit, help);
+	sl_prom_count(prom, NONE, count);
+}
+
+static void put_instant(struct sl_prom *prom, const char *name, const char *help, sluice_ns instant) {
+	sl_prom_family(prom, name, SL_PROM_GAUGE, "seconds", help);
+	sl_prom_time(prom, NONE, instant);
+}
+
+/* ---- what was decided ------------------------------------------------------------------------------------------- */
+
+static void put_requests(struct sl_prom *prom, const struct sl_books_sum *sum) {
+	sl_prom_family(prom, "sluice_requests", SL_PROM_COUNTER, NULL, "Requests decided as a whole.");
+	for (int transport = 0; transport < SL_TRANSPORTS; transport++)
+		for (int verdict = 0; verdict < SL_VERDICTS; verdict++) {
+			struct sl_prom_label by[] = {{"transport", sl_str(transports[transport])},
+			                             {"decision", sl_str(verdicts[verdict])}};
+			if (verdict != SL_VERDICT_SHADOW) /* a request as a whole is never in the shadow */
+				sl_prom_count(prom, (struct sl_prom_labels){by, 2}, sum->requests[transport][verdict]);
+		}
+}
+
+/* The labels of a limit: its name, which limits in notation do not have, and one or two more behind it. */
+static struct sl_prom_labels labels_of(const struct sl_row_sum *row, struct sl_prom_label by[3], uint32_t more) {
+	by[0] = (struct sl_prom_label){"policy", sl_str(row->name)};
+	return row->name[0] != '\0' ? (struct sl_prom_labels){by, more + 1} : (struct sl_prom_labels){by + 1, more};
+}
+
+static void put_row_decisions(struct sl_prom *prom, const struct sl_row_sum *row) {
+	struct sl_prom_label by[3];
+	for (int verdict = 0; verdict < SL_VERDICTS; verdict++)
+		for (int transport = 0; transport < SL_TRANSPORTS; transport++) {
+			by[1] = (struct sl_prom_label){"decision", sl_str(verdicts[verdict])};
+			by[2] = (struct sl_prom_label){"transport", sl_str(transports[transport])};
+			sl_prom_count(prom, labels_of(row, by, 2), row->decisions[transport][verdict]);
+		}
+}
+
+static void put_row_hits(struct sl_prom *prom, const struct sl_row_sum *row) {
+	struct sl_prom_label by[3];
+	for (int verdict = SL_VERDICT_ALLOWED; verdict <= SL_VERDICT_DENIED; verdict++) {
+		by[1] = (struct sl_prom_label){"decision", sl_str(verdicts[verdict])};
+		sl_prom_count(prom, labels_of(row, by, 1), row->hits[verdict == SL_VERDICT_ALLOWED]);
+	}
+}
+
+static void put_row_near(struct sl_prom *prom, const struct sl_row_sum *row) {
+	struct sl_prom_label by[3];
+	sl_prom_count(prom, labels_of(row, by, 0), row->near);
+}
+
+static void put_row_candidate(struct sl_prom *prom, const struct sl_row_sum *row) {
+	struct sl_prom_label by[3];
+	sl_prom_count(prom, labels_of(row, by, 0), row->candidate);
+}
+
+/* A family wants all its limits together: the rows are gone through once for each. */
+static void put_rows(struct sl_prom *prom, const struct sl_books *books, const char *name, const char *help,
+                     void (*put)(struct sl_prom *prom, const struct sl_row_sum *row)) {
+	struct sl_row_sum row;
+	sl_prom_family(prom, name, SL_PROM_COUNTER, NULL, help);
+	for (uint32_t i = 0, count = sl_books_row_count(books); i < count; i++)
+		if (sl_books_row(books, i, &row))
+			put(prom, &row);
+}
+
+static void put_limits(struct sl_prom *prom, const struct sl_books *books) {
+	put_rows(prom, books, "sluice_decisions", "What each limit decided.", put_row_decisions);
+	put_rows(prom, books, "sluice_hits", "Cost of what each limit allowed and denied.", put_row_hits);
+	put_rows(prom, books, "sluice_near_limit", "Allowed decisions that left little of the quota (near-limit).",
+	         put_row_near);
+	put_rows(prom, books, "sluice_candidate_denied", "Decisions that the candidate of a limit would have denied.",
+	         put_row_candidate);
+}
+
+/* ---- how long it took ------------------------------------------------------------------------------------------- */
+
+static void put_times(struct sl_prom *prom, const struct sl_books_sum *sum) {
+	sluice_ns bounds[SL_TIMES];
+	for (uint32_t i = 0; i < SL_TIMES; i++)
+		bounds[i] = sl_times_bound(i);
+	sl_prom_family(prom, "sluice_decision_duration_seconds", SL_PROM_HISTOGRAM, "seconds",
+	               "Time to find and charge the counters of a request.");
+	sl_prom_histogram(prom, NONE, bounds, sum->decision, SL_TIMES, sum->decision_ns);
+	sl_prom_family(prom, "sluice_request_duration_seconds", SL_PROM_HISTOGRAM, "seconds",
+	               "Time from reading a request to having its answer ready.");
+	for (int transport = 0; transport < SL_TRANSPORTS; transport++) {
+		struct sl_prom_label by = {"transport", sl_str(transports[transport])};
+		sl_prom_histogram(prom, (struct sl_prom_labels){&by, 1}, bounds, sum->request[transport], SL_TIMES,
+		                  sum->request_ns[transport]);
+	}
+}
+
+/* ---- the store -------------------------------------------------------------------------------------------------- */
+
+static void put_store(struct sl_prom *prom, const struct sl_store_figures *store) {
+	if (store->counted != 0) {
+		put_one(prom, "sluice_keys", SL_PROM_GAUGE, NULL, "Counters in the store.", store->keys);
+		put_one(prom, "sluice_keys_expired", SL_PROM_GAUGE, NULL, "Counters in the store that count no longer.",
+		        store->expired);
+	}
+	put_one(prom, "sluice_store_slots", SL_PROM_GAUGE, NULL, "Counters that the store has room for.", store->slots);
+	sl_prom_family(prom, "sluice_keys_evicted", SL_PROM_COUNTER, NULL, "Counters in use that made room for others.");
+	count_by(prom, "reason", "full", store->evicted);
+	put_one(prom, "sluice_sketch_starts", SL_PROM_COUNTER, NULL,
+	        "Counters that started with less than their quota, as evicted ones are remembered.", store->from_sketch);
+	put_one(prom, "sluice_store_bytes", SL_PROM_GAUGE, "bytes", "Size of the store.", store->bytes);
+	sl_prom_family(prom, "sluice_store_block_bytes", SL_PROM_GAUGE, "bytes", "Memory for logs and sub-buckets.");
+	count_by(prom, "state", "used", store->block_bytes);
+	count_by(prom, "state", "free", store->block_bytes_free);
+	put_one(prom, "sluice_store_recoveries", SL_PROM_COUNTER, NULL, "Locks taken from processes that had died.",
+	        store->recoveries);
+	put_one(prom, "sluice_store_dropped", SL_PROM_COUNTER, NULL, "Counters dropped as torn after a power cut.",
+	        store->dropped);
+}
+
+/* ---- the server ------------------------------------------------------------------------------------------------- */
+
+static void put_connections(struct sl_prom *prom, const struct sl_http_figures *figures) {
+	sl_prom_family(prom, "sluice_connections", SL_PROM_GAUGE, NULL, "Open connections.");
+	for (int i = 0; i < SL_TRANSPORTS; i++)
+		count_by(prom, "transport", transports[i], figures->open[i]);
+	sl_prom_family(prom, "sluice_connections_accepted", SL_PROM_COUNTER, NULL, "Connections taken.");
+	for (int i = 0; i < SL_TRANSPORTS; i++)
+		count_by(prom, "transport", transports[i], figures->accepted[i]);
+	put_one(prom, "sluice_connections_refused", SL_PROM_COUNTER, NULL,
+	        "Connections turned away: a bound was reached, or no descriptor was left.", figures->refused);
+	sl_prom_family(prom, "sluice_protocol_errors", SL_PROM_COUNTER, NULL, "Requests that could not be read.");
+	for (int i = 0; i < SL_TRANSPORTS; i++)
+		count_by(prom, "transport", transports[i], figures->books.errors[i]);
+}
+
+static void put_config(struct sl_prom *prom, const struct sl_http_figures *figures) {
+	sl_prom_family(prom, "sluice_config_reloads", SL_PROM_COUNTER, NULL, "Times that the policy was read again.");
+	count_by(prom, "result", "ok", figures->reloads_ok);
+	count_by(prom, "result", "failed", figures->reloads_failed);
+	put_instant(prom, "sluice_config_last_reload_success_timestamp_seconds",
+	            "When the policy in force was taken over, the start included.", figures->reloaded);
+	sl_prom_family(prom, "sluice_denial_log_lines", SL_PROM_COUNTER, NULL, "Lines of the denial log.");
+	count_by(prom, "result", "written", figures->log_written);
+	count_by(prom, "result", "dropped", figures->log_dropped);
+}
+
+static void put_server(struct sl_prom *prom, const struct sl_http_turn *turn, const struct sl_http_figures *figures) {
+	put_connections(prom, figures);
+	put_config(prom, figures);
+	put_one(prom, "sluice_draining", SL_PROM_GAUGE, NULL, "Whether the server is going down.", turn->context->draining);
+	put_one(prom, "sluice_threads", SL_PROM_GAUGE, NULL, "Worker threads.", figures->threads);
+	put_one(prom, "sluice_limits", SL_PROM_GAUGE, NULL, "Limits of the policy.",
+	        sl_policy_limit_count(turn->context->policy));
+	put_instant(prom, "sluice_start_time_seconds", "When the server began to serve, by the store's clock.",
+	            figures->started);
+	sl_prom_family(prom, "sluice_build_info", SL_PROM_GAUGE, NULL, "What runs; always 1.");
+	count_by(prom, "version", SLUICE_VERSION, 1);
+}
+
+static void put_process(struct sl_prom *prom) {
+	struct sl_usage usage;
+	sl_usage_read(&usage);
+	sl_prom_family(prom, "process_cpu_seconds", SL_PROM_COUNTER, "seconds", "User and system CPU time.");
+	sl_prom_time(prom, NONE, usage.cpu_ns);
+	if (usage.has_stat) {
+		put_one(prom, "process_resident_memory_bytes", SL_PROM_GAUGE, "bytes", "Resident memory.",
+		        usage.resident_bytes);
+		put_one(prom, "process_virtual_memory_bytes", SL_PROM_GAUGE, "bytes", "Virtual memory.", usage.virtual_bytes);
+		put_instant(prom, "process_start_time_seconds", "When the process was started.", usage.started_ns);
+	}
+	if (usage.has_fds)
+		put_one(prom, "process_open_fds", SL_PROM_GAUGE, NULL, "Open file descriptors.", usage.open_fds);
+	put_one(prom, "process_max_fds", SL_PROM_GAUGE, NULL, "Most file descriptors that may be open.", usage.max_fds);
+}
+
+/* ---- the route -------------------------------------------------------------------------------------------------- */
+
+void sl_http_route_metrics(struct sl_http_turn *turn) {
+	const struct sl_shared *shared = turn->context->shared;
+	struct sl_http_figures figures;
+	struct sl_http_reply reply;
+	struct sluice_bytes accept;
+	if (shared == NULL || shared->books == NULL) {
+		sl_http_reply_problem(turn, 503, sl_str("this server keeps no books"), NULL);
+		return;
+	}
+	sl_http_figures_read(turn, &figures);
+	struct sl_prom prom = {.open_metrics =
+	                           sl_http_field(turn->request, "accept", &accept) && sl_prom_accepts_open_metrics(accept)};
+	size_t room = ROOM + (size_t)sl_books_row_count(shared->books) * LINES * ROOM_LINE;
+	if (!sl_http_reply_begin(&reply, turn, 200, prom.open_metrics ? SL_PROM_OPEN_TYPE : SL_PROM_TEXT_TYPE, room))
+		return;
+	sl_http_reply_body(&reply);
+	prom.out = &reply.w;
+	put_requests(&prom, &figures.books);
+	put_limits(&prom, shared->books);
+	put_times(&prom, &figures.books);
+	if (shared->census != NULL)
+		put_store(&prom, &figures.store);
+	put_server(&prom, turn, &figures);
+	put_process(&prom);
+	sl_prom_end(&prom);
+	sl_http_reply_end(&reply);
 }

@@ -1,0 +1,330 @@
+/* GET /v1/figures: what /metrics tells, as one JSON object for programs and for the dashboard, and with ?history=1 what
+ * each limit decided in each of the last steps of 2 s. Its shape is in docs/metrics.md. */
+#include "hosts/server/http/figures.h"
+
+#include "proto/prom.h"
+
+enum {
+	ROOM = 8 * 1024, /* for all but the limits */
+	ROOM_LIMIT = 768 + 2 * SLUICE_LIMIT_TEXT_MAX + 6 * SLUICE_NAME_BYTES_MAX,
+	ARRAYS = 5,
+	ROOM_HISTORY = 256 + ARRAYS * SL_HISTORY_STEPS * 11, /* ten digits and a comma */
+};
+
+static uint64_t look(const _Atomic uint64_t *figure) {
+	return atomic_load_explicit(figure, memory_order_relaxed);
+}
+
+void sl_http_figures_read(const struct sl_http_turn *turn, struct sl_http_figures *figures) {
+	const struct sl_shared *shared = turn->context->shared;
+	const struct sl_figures *own = shared->figures;
+	*figures = (struct sl_http_figures){.threads = own == NULL ? 1 : own->worker_count};
+	sl_books_sum(shared->books, &figures->books);
+	sl_denials_figures(shared->denials, &figures->log_written, &figures->log_dropped);
+	if (shared->census != NULL)
+		sl_census_read(shared->census, &figures->store);
+	if (own == NULL)
+		return;
+	for (uint32_t i = 0; i < own->worker_count; i++)
+		for (int transport = 0; transport < SL_TRANSPORTS; transport++) {
+			uint64_t closed = look(&own->workers[i].closed[transport]); /* before what was opened: never below 0 */
+			uint64_t opened = look(&own->workers[i].opened[transport]);
+			figures->accepted[transport] += opened;
+			figures->open[transport] += opened > closed ? opened - closed : 0;
+		}
+	figures->refused = look(&own->refused);
+	figures->reloads_failed = look(&own->reloads[0]);
+	figures->reloads_ok = look(&own->reloads[1]);
+	figures->started = own->started;
+	figures->reloaded = look(&own->reloaded_ns);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------- */
+
+/* A member and its comma; objects are closed by close_object(), which takes the last comma back. */
+static void put_name(struct sl_out *out, const char *name) {
+	sl_out_char(out, '"');
+	sl_out_str(out, name);
+	sl_out_str(out, "\":");
+}
+
+static void put_u64(struct sl_out *out, const char *name, uint64_t value) {
+	put_name(out, name);
+	sl_out_u64(out, value);
+	sl_out_char(out, ',');
+}
+
+static void put_bool(struct sl_out *out, const char *name, bool value) {
+	put_name(out, name);
+	sl_json_bool(out, value);
+	sl_out_char(out, ',');
+}
+
+static void put_null(struct sl_out *out, const char *name) {
+	put_name(out, name);
+	sl_out_str(out, "null,");
+}
+
+static void put_ms(struct sl_out *out, const char *name, sluice_ns instant) {
+	put_u64(out, name, instant / 1000000);
+}
+
+static void open_object(struct sl_out *out, const char *name) {
+	put_name(out, name);
+	sl_out_char(out, '{');
+}
+
+static void drop_comma(struct sl_out *out) {
+	if (out->at > out->start && out->at[-1] == ',')
+		out->at--;
+}
+
+static void close_with(struct sl_out *out, const char *text) {
+	drop_comma(out);
+	sl_out_str(out, text);
+}
+
+/* ---- the server ------------------------------------------------------------------------------------------------- */
+
+static const char *const transports[] = {"resp", "http"};
+
+static void put_store(struct sl_out *out, const struct sl_store_figures *store) {
+	open_object(out, "store");
+	put_u64(out, "bytes", store->bytes);
+	put_u64(out, "slots", store->slots);
+	if (store->counted != 0) {
+		put_u64(out, "keys", store->keys);
+		put_u64(out, "keys_expired", store->expired);
+		put_ms(out, "counted_ms", store->counted);
+	} else {
+		put_null(out, "keys");
+		put_null(out, "keys_expired");
+		put_null(out, "counted_ms");
+	}
+	put_u64(out, "block_bytes", store->block_bytes);
+	put_u64(out, "block_bytes_free", store->block_bytes_free);
+	put_u64(out, "evicted", store->evicted);
+	put_u64(out, "from_sketch", store->from_sketch);
+	put_u64(out, "recoveries", store->recoveries);
+	put_u64(out, "dropped", store->dropped);
+	close_with(out, "},");
+}
+
+static void put_times(struct sl_out *out, const char *name, const uint64_t counts[SL_TIMES], sluice_ns sum) {
+	open_object(out, name);
+	put_name(out, "bounds");
+	sl_out_char(out, '[');
+	for (uint32_t i = 0; i + 1 < SL_TIMES; i++) {
+		sl_prom_bound(out, sl_times_bound(i));
+		sl_out_char(out, ',');
+	}
+	close_with(out, "],");
+	put_name(out, "counts");
+	sl_out_char(out, '[');
+	for (uint32_t i = 0; i < SL_TIMES; i++) {
+		sl_out_u64(out, counts[i]);
+		sl_out_char(out, ',');
+	}
+	close_with(out, "],");
+	put_name(out, "sum");
+	sl_prom_seconds(out, sum);
+	sl_out_str(out, "},");
+}
+
+static void put_traffic(struct sl_out *out, const struct sl_http_figures *figures) {
+	const struct sl_books_sum *books = &figures->books;
+	open_object(out, "connections");
+	for (int i = 0; i < SL_TRANSPORTS; i++)
+		put_u64(out, transports[i], figures->open[i]);
+	put_u64(out, "refused", figures->refused);
+	close_with(out, "},");
+	open_object(out, "requests");
+	for (int i = 0; i < SL_TRANSPORTS; i++) {
+		open_object(out, transports[i]);
+		put_u64(out, "allowed", books->requests[i][SL_VERDICT_ALLOWED]);
+		put_u64(out, "denied", books->requests[i][SL_VERDICT_DENIED]);
+		put_u64(out, "error", books->requests[i][SL_VERDICT_ERROR]);
+		close_with(out, "},");
+	}
+	close_with(out, "},");
+	put_times(out, "decision_seconds", books->decision, books->decision_ns);
+	open_object(out, "request_seconds");
+	for (int i = 0; i < SL_TRANSPORTS; i++)
+		put_times(out, transports[i], books->request[i], books->request_ns[i]);
+	close_with(out, "},");
+	open_object(out, "protocol_errors");
+	for (int i = 0; i < SL_TRANSPORTS; i++)
+		put_u64(out, transports[i], books->errors[i]);
+	close_with(out, "},");
+}
+
+static void put_server(struct sl_out *out, const struct sl_http_turn *turn, const struct sl_http_figures *figures) {
+	sluice_ns now = turn->context->now;
+	sl_out_str(out, "{\"version\":\"" SLUICE_VERSION "\",");
+	put_ms(out, "now_ms", now);
+	put_ms(out, "started_ms", figures->started);
+	put_u64(out, "uptime_s", now > figures->started ? (now - figures->started) / 1000000000 : 0);
+	put_u64(out, "threads", figures->threads);
+	put_bool(out, "draining", turn->context->draining);
+	put_store(out, &figures->store);
+	put_traffic(out, figures);
+	open_object(out, "reloads");
+	put_u64(out, "ok", figures->reloads_ok);
+	put_u64(out, "failed", figures->reloads_failed);
+	put_ms(out, "last_ms", figures->reloaded);
+	close_with(out, "},");
+	open_object(out, "denial_log");
+	put_u64(out, "written", figures->log_written);
+	put_u64(out, "dropped", figures->log_dropped);
+	close_with(out, "},");
+}
+
+/* ---- the limits ------------------------------------------------------------------------------------------------- */
+
+/* What a query asks for. */
+struct wish {
+	bool history, one;
+	struct sluice_bytes limit; /* where `one` */
+};
+
+enum { ALLOWED, DENIED, SHADOW, NEAR, CANDIDATE };
+
+static uint32_t of_step(const struct sl_step_sum *step, int which) {
+	const uint32_t counts[ARRAYS] = {step->allowed, step->denied, step->shadow, step->near, step->candidate};
+	return counts[which];
+}
+
+static void put_array(struct sl_out *out, const char *name, const struct sl_step_sum *steps, uint32_t count,
+                      int which) {
+	bool any = false;
+	for (uint32_t i = 0; i < count; i++)
+		any |= of_step(&steps[i], which) != 0;
+	put_name(out, name);
+	sl_out_char(out, '[');
+	for (uint32_t i = 0; any && i < count; i++) {
+		sl_out_u64(out, of_step(&steps[i], which));
+		sl_out_char(out, ',');
+	}
+	close_with(out, "],");
+}
+
+static void put_history(struct sl_out *out, struct sl_books *books, uint32_t row) {
+	static const char *const names[ARRAYS] = {"allowed", "denied", "shadow", "near", "candidate"};
+	struct sl_step_sum steps[SL_HISTORY_STEPS];
+	sluice_ns last;
+	uint32_t count = sl_books_history(books, row, steps, &last);
+	open_object(out, "history");
+	put_u64(out, "step_ms", SL_HISTORY_STEP_MS);
+	put_ms(out, "last_ms", last);
+	put_u64(out, "steps", count);
+	for (int i = ALLOWED; i <= CANDIDATE; i++)
+		put_array(out, names[i], steps, count, i);
+	close_with(out, "},");
+}
+
+static void put_notation(struct sl_out *out, const char *name, const struct sluice_limit *limit) {
+	char text[SLUICE_LIMIT_TEXT_MAX];
+	if (limit == NULL) {
+		put_null(out, name);
+		return;
+	}
+	put_name(out, name);
+	sl_json_string(out, sl_slice(text, sluice_limit_print(limit, text)));
+	sl_out_char(out, ',');
+}
+
+static uint64_t both(const struct sl_row_sum *sum, enum sl_verdict verdict) {
+	return sum->decisions[SL_TRANSPORT_RESP][verdict] + sum->decisions[SL_TRANSPORT_HTTP][verdict];
+}
+
+/* `limit` is NULL for all limits in notation, whose row is 0. */
+static void put_limit(struct sl_out *out, struct sl_books *books, uint32_t row, const struct sl_policy_limit *limit,
+                      const struct wish *wish) {
+	struct sl_row_sum sum = {.name = ""};
+	struct sluice_bytes name = limit == NULL ? sl_str("") : sl_str(limit->name);
+	if (wish->one && !sl_bytes_equal(wish->limit, name))
+		return;
+	(void)sl_books_row(books, row, &sum);
+	sl_out_char(out, '{');
+	put_name(out, "name");
+	sl_json_string(out, name);
+	sl_out_char(out, ',');
+	put_notation(out, "limit", limit == NULL ? NULL : &limit->limit);
+	put_bool(out, "observe", limit != NULL && limit->observe);
+	put_notation(out, "candidate", limit != NULL && limit->has_candidate ? &limit->candidate : NULL);
+	put_u64(out, "allowed", both(&sum, SL_VERDICT_ALLOWED));
+	put_u64(out, "denied", both(&sum, SL_VERDICT_DENIED));
+	put_u64(out, "shadow_denied", both(&sum, SL_VERDICT_SHADOW));
+	put_u64(out, "error", both(&sum, SL_VERDICT_ERROR));
+	put_u64(out, "near", sum.near);
+	put_u64(out, "candidate_denied", sum.candidate);
+	put_u64(out, "hits_allowed", sum.hits[1]);
+	put_u64(out, "hits_denied", sum.hits[0]);
+	if (wish->history)
+		put_history(out, books, row);
+	close_with(out, "},");
+}
+
+static void put_limits(struct sl_out *out, const struct sl_door_context *context, const struct wish *wish) {
+	struct sl_books *books = context->shared->books;
+	put_name(out, "limits");
+	sl_out_char(out, '[');
+	put_limit(out, books, 0, NULL, wish);
+	for (uint32_t i = 0; context->rows != NULL && i < sl_policy_limit_count(context->policy); i++)
+		put_limit(out, books, context->rows[i], sl_policy_limit_at(context->policy, i), wish);
+	close_with(out, "]");
+}
+
+/* ---- the route -------------------------------------------------------------------------------------------------- */
+
+/* Takes one name=value; false where it is none of ours. `memory` gets a decoded name. */
+static bool read_wish(struct sluice_bytes name, struct sluice_bytes value, char memory[SLUICE_NAME_BYTES_MAX * 3],
+                      struct wish *wish) {
+	if (sl_bytes_equal(name, sl_str("history"))) {
+		wish->history = sl_bytes_equal(value, sl_str("1"));
+		return wish->history || sl_bytes_equal(value, sl_str("0"));
+	}
+	if (!sl_bytes_equal(name, sl_str("limit")) || value.len > (size_t)SLUICE_NAME_BYTES_MAX * 3)
+		return false;
+	ptrdiff_t len = sl_http_decode(value, true, memory);
+	wish->one = true;
+	wish->limit = sl_slice(memory, len > 0 ? (size_t)len : 0);
+	return len >= 0;
+}
+
+static bool read_wishes(const struct sl_http_turn *turn, char memory[SLUICE_NAME_BYTES_MAX * 3], struct wish *wish) {
+	struct sluice_bytes rest = turn->request->query, name, value;
+	while (sl_http_query_next(&rest, &name, &value))
+		if (!read_wish(name, value, memory, wish))
+			return false;
+	return true;
+}
+
+static size_t room_for(const struct sl_door_context *context, const struct wish *wish) {
+	size_t limits = wish->one ? 1 : (size_t)sl_policy_limit_count(context->policy) + 1;
+	return ROOM + limits * (ROOM_LIMIT + (wish->history ? ROOM_HISTORY : 0));
+}
+
+void sl_http_route_figures(struct sl_http_turn *turn) {
+	const struct sl_shared *shared = turn->context->shared;
+	char memory[SLUICE_NAME_BYTES_MAX * 3];
+	struct wish wish = {0};
+	struct sl_http_figures figures;
+	struct sl_http_reply reply;
+	if (shared == NULL || shared->books == NULL) {
+		sl_http_reply_problem(turn, 503, sl_str("this server keeps no books"), NULL);
+		return;
+	}
+	if (!read_wishes(turn, memory, &wish)) {
+		sl_http_reply_problem(turn, 400, sl_str("expected nothing, or history=1 and limit=NAME, behind the '?'"), NULL);
+		return;
+	}
+	sl_http_figures_read(turn, &figures);
+	if (!sl_http_reply_begin(&reply, turn, 200, "application/json", room_for(turn->context, &wish)))
+		return;
+	sl_http_reply_body(&reply);
+	put_server(&reply.w, turn, &figures);
+	put_limits(&reply.w, turn->context, &wish);
+	sl_out_char(&reply.w, '}');
+	sl_http_reply_end(&reply);
+}
