@@ -30,13 +30,18 @@ struct sl_login {
 	sluice_ns retry_after_ns;   /* SL_LOGIN_LATER */
 };
 
-/* Verifies a name and its password or token. `address` is the caller's, as text, for the limit of failures.
+/* Verifies a name and its password or token. `address` is the caller's, as text ("192.0.2.1:51000", "[2001:db8::1]:80",
+ * "unix"), for the limit of failures: a port is left out, IPv6 counts by its network.
  * Some hundred ns for who was verified before, else as long as the hash takes. Any thread. */
 struct sl_login sl_access_login(struct sl_access *access, const struct sluice_policy *policy, struct sluice_bytes name,
                                 struct sluice_bytes secret, struct sluice_bytes address, sluice_ns now);
-/* Verifies a bearer's token, which names no user. */
+/* Verifies a bearer's token, which names no user. A right one is let in however often its address has failed: it costs
+ * no more to find out. About a microsecond. Any thread. */
 struct sl_login sl_access_bearer(struct sl_access *access, const struct sluice_policy *policy,
                                  struct sluice_bytes token, struct sluice_bytes address, sluice_ns now);
+
+/* How many passwords have been stretched since the server began: what logging in has cost. */
+uint64_t sl_access_stretched(const struct sl_access *access);
 
 /* The roles of a caller who has not logged in. */
 static inline uint32_t sl_access_anonymous(const struct sluice_policy *policy) {
@@ -50,13 +55,19 @@ static inline uint32_t sl_access_roles(const struct sl_user *user) {
 
 /* ---- making secrets, for `sluice password` and `sluice token` ---- */
 
-enum { SL_SECRET_TEXT_MAX = 160, SL_TOKEN_TEXT_BYTES = 43 };
+enum {
+	SL_SECRET_TEXT_MAX = 160,
+	SL_TOKEN_TEXT_BYTES = 43,
+	SL_SECRET_ROUNDS = 60000, /* of a new password: about 30 ms, during which a worker does nothing else */
+};
 
 /* Hashes a password for the policy file: "pbkdf2-sha256:..", NUL-ended. False where the system gives no random bytes. */
 bool sl_secret_of_password(struct sluice_bytes password, char text[SL_SECRET_TEXT_MAX]);
 /* Makes a new token (256 random bits, base64url, NUL-ended) and its hash "sha256:..". */
 bool sl_secret_of_token(char token[SL_TOKEN_TEXT_BYTES + 1], char text[SL_SECRET_TEXT_MAX]);
-/* Is this the secret that was hashed? Constant time in what is compared. */
+/* Is this the secret that was hashed? Constant time in what is compared; a password takes its rounds. */
 bool sl_secret_is(const struct sl_secret *kept, struct sluice_bytes secret);
+/* The hash that a token is kept as. False where the system gives no memory. */
+bool sl_secret_digest(struct sluice_bytes token, uint8_t hash[32]);
 
 #endif
