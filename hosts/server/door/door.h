@@ -87,6 +87,7 @@ struct sl_figures {
 	uint32_t resp_port;           /* 0 where RESP listens on a unix socket only */
 	_Atomic uint64_t reloads[2];  /* of the policy: failed, taken over */
 	_Atomic uint64_t reloaded_ns; /* instant of the last one taken over, the start included */
+	_Atomic bool reload_failed;   /* the last try was one that failed */
 	_Atomic uint64_t refused;     /* connections turned away: bounds reached, no descriptor left */
 	struct sl_worker_figures workers[SL_WORKERS_MAX];
 };
