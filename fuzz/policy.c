@@ -2,6 +2,7 @@
  * then any attributes find at most SLUICE_ITEMS_MAX limits, whose keys lie in the buffer and whose positions rise.
  *
  * An input is the file; what follows its first NUL is a request: name NUL value NUL ... */
+#include "algo/rule.h"
 #include "base/assert.h"
 #include "policy/policy.h"
 
@@ -32,6 +33,34 @@ static struct sluice_bytes take(const char **data, size_t *size) {
 	return word;
 }
 
+static void check_settings(const struct sl_settings *settings) {
+	SL_ASSERT(settings->listen_count >= 1 && settings->listen_count <= SL_LISTENS_MAX);
+	for (uint32_t i = 0; i < settings->listen_count; i++) {
+		const struct sl_listen *listen = &settings->listens[i];
+		SL_ASSERT(listen->address != NULL && listen->mode <= 0777);
+		SL_ASSERT(!listen->tls || (settings->tls_certificate != NULL && settings->tls_key != NULL));
+	}
+	for (uint32_t i = 0; i < settings->user_count; i++) {
+		const struct sl_user *user = &settings->users[i];
+		SL_ASSERT(user->name.len >= 1 && user->name.len <= 64 && user->roles >= 1 && user->roles <= SL_ROLE_ALL);
+		SL_ASSERT(user->is_token ? user->secret.kind == SL_SECRET_SHA256 : user->secret.rounds >= 1000);
+	}
+	SL_ASSERT(settings->anonymous <= SL_ROLE_ALL && settings->near_percent <= 100);
+}
+
+static void check_candidates(const struct sluice_policy *policy, const struct sluice_match *match) {
+	struct sluice_item items[SLUICE_ITEMS_MAX];
+	uint8_t of[SLUICE_ITEMS_MAX];
+	uint32_t count = sl_policy_candidates(policy, match, items, of, SLUICE_ITEMS_MAX);
+	SL_ASSERT(count <= match->count);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct sluice_limit *limit = match->items[of[i]].limit;
+		SL_ASSERT(of[i] < match->count && items[i].observed);
+		SL_ASSERT(items[i].limit->derived[SL_IDENT_KIND] == limit->derived[SL_IDENT_KIND]);
+		SL_ASSERT(items[i].limit->derived[SL_IDENT_NAME] == limit->derived[SL_IDENT_NAME]);
+	}
+}
+
 static void check_match(const struct sluice_policy *policy, const char *data, size_t size) {
 	struct sluice_attribute attributes[ATTRIBUTES_MAX];
 	struct sluice_match match;
@@ -51,6 +80,7 @@ static void check_match(const struct sluice_policy *policy, const char *data, si
 		SL_ASSERT(sluice_policy_limit_name(policy, match.position[i]) != NULL);
 		SL_ASSERT(i == 0 || match.position[i - 1] < match.position[i]);
 	}
+	check_candidates(policy, &match);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -63,8 +93,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	SL_ASSERT((err == SLUICE_OK) == (policy != NULL));
 	check_problems(&problems, err == SLUICE_OK);
 	sluice_problems_free(&problems);
-	if (policy != NULL)
+	if (policy != NULL) {
+		check_settings(sl_policy_settings(policy));
 		check_match(policy, rest, size);
+	}
 	sluice_policy_free(policy);
 	return 0;
 }

@@ -94,11 +94,9 @@ bool sl_conf_expect(struct sl_conf *conf, const struct sl_node *node, enum sl_no
 		return true;
 	if (node->kind == SL_NODE_REFUSED)
 		return false;
-	if (node->kind == SL_NODE_TEXT && conf->hushed)
-		found = "a text";
-	else if (node->kind == SL_NODE_TEXT && node->text.len != 0) {
+	if (node->kind == SL_NODE_TEXT && node->text.len != 0) {
 		quoted = sl_quote(node->text);
-		found = quoted.text;
+		found = conf->hushed ? "a text" : quoted.text;
 	}
 	sl_report_error(conf->report, node->place, "expected %s, found %s", expected, found);
 	return false;

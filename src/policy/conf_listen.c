@@ -1,6 +1,7 @@
 /* `listen`: the addresses of each door, and how each is spoken to.
  *
- *   listen  = { resp | http | grpc: door }     door = one | [one, ...] | []     one = ADDRESS | { address: ADDRESS, ... }
+ *   listen = { resp | http | grpc: door }     door = one | [one, ...] | []
+ *   one    = ADDRESS | { address: ADDRESS, ... }
  *
  * A door that is not written listens where it always does, one that is written as [] nowhere. This section is read
  * behind those that it leans on, tls, users and headers, wherever they stand in the file.

@@ -85,7 +85,8 @@ struct sl_log_settings {
 
 /* Settings of the server; strings are NUL-ended, NULL where the file does not say. */
 struct sl_settings {
-	const struct sl_listen *listens; /* resp first; the two defaults where the file does not say */
+	const struct sl_listen
+		*listens; /* 1..SL_LISTENS_MAX: resp, http, grpc; a door that is not written has its default */
 	uint32_t listen_count;
 	uint64_t memory_bytes;                 /* 256 MiB unless written: what a new store gets */
 	bool memory_given;                     /* written: then a store that exists must have just that size */
@@ -116,7 +117,7 @@ struct sl_policy_limit {
 	const char *key_text;          /* the key, such as "user | ip, path"; "" where all requests share one counter */
 	const char *when_text;         /* the conditions as one line of JSON, "{}" where there are none */
 	uint32_t override_count;
-	bool observe;
+	bool observe; /* the limit itself, or all of them; of an override the match says it */
 	bool deny_on_error;
 	bool has_candidate;
 	bool stagger; /* spreads retry_after over successive denied callers */
@@ -143,9 +144,11 @@ const struct sl_policy_limit *sl_policy_limit_at(const struct sluice_policy *pol
  * deny nobody. `match` must be of this policy. */
 bool sl_policy_denies_on_error(const struct sluice_policy *policy, const struct sluice_match *match);
 
-/* The candidates that go with a match: quotas that are tried on the live counters and deny nobody. Fills `items` with at
- * most `room` observed items for the same keys, and `of` with the index in the match that each belongs to. Returns how
- * many. `match` must be of this policy. */
+/* The candidates that go with a match: quotas that are tried on the live counters and deny nobody. One is tried where
+ * its limit itself counts; an override has none. Fills `items` with at most `room` observed items for the same keys, and
+ * `of` with the index in the match that each belongs to. Returns how many. `match` must be of this policy. Decided in
+ * one call, behind the items of the match, a candidate charges nothing of its own: it meets its limit in one counter,
+ * which the limit charges. Only where the limit is observed, too, and would deny, a larger candidate charges it. */
 uint32_t sl_policy_candidates(const struct sluice_policy *policy, const struct sluice_match *match,
                               struct sluice_item *items, uint8_t *of, uint32_t room);
 
@@ -168,7 +171,7 @@ uint32_t sl_policy_source_count(const struct sluice_policy *policy);
 /* One of them, in the order of the file; `position` < sl_policy_source_count(). */
 const struct sl_policy_source *sl_policy_source_at(const struct sluice_policy *policy, uint32_t position);
 
-/* Is an address one of trusted-proxies? O(networks written). */
+/* Is an address one of trusted-proxies? Where the file does not say: of 127.0.0.0/8 or ::1. O(networks written). */
 bool sl_policy_trusts(const struct sluice_policy *policy, const struct sl_address *address);
 
 #endif

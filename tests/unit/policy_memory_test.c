@@ -13,13 +13,21 @@
 
 #include <cmocka.h>
 
-static const char yaml[] = "listen: {resp: 127.0.0.1:0}\n"
+#define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static const char yaml[] = "listen: {resp: 127.0.0.1:0, http: [unix:/a, {address: unix:/b, tls: true}]}\n"
+						   "tls: {certificate: a, key: b, client-ca: c}\n"
+						   "users: [{name: a, token: 'sha256:" HASH "', role: read}]\n"
+						   "headers: [draft7, draft6]\n"
+						   "log: {denials: /d}\n"
+						   "observe: true\n"
 						   "trusted-proxies: [10.0.0.1/8]\n"
 						   "attributes: {user: header x-user}\n"
 						   "limits:\n"
 						   "- name: a\n"
 						   "  key: [user | ip, path]\n"
 						   "  limit: 5/1m\n"
+						   "  candidate: 4/1m\n"
 						   "  when: {path: [a, 'b*'], method: GET}\n"
 						   "  overrides: [{when: {plan: x}, limit: 6/1m}]\n"
 						   "- {name: b, key: user, limit: 0/1m}\n";

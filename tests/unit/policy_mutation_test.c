@@ -10,29 +10,51 @@
 
 #include <cmocka.h>
 
-enum { ROUNDS = 20000, YAML_BYTES_MAX = 4096 };
+enum { ROUNDS = 20000, YAML_BYTES_MAX = 8192 };
 
-static const char good[] = "listen: {resp: \"127.0.0.1:7379\", http: 'unix:/run/s'}\n"
-						   "store: {memory: 256MiB, file: /x}\n"
-						   "trusted-proxies: [127.0.0.0/8, \"::1/128\"]\n"
-						   "attributes:\n"
-						   "  user: header x-user-id\n"
-						   "threads: 2\n"
-						   "client-time: false\n"
-						   "limits:\n"
-						   "  - name: login\n"
-						   "    when: {method: POST, path: [/login, \"/a\\x62*\"]}\n"
-						   "    key: ip\n"
-						   "    limit: sliding-log 5/1m\n"
-						   "    on-error: deny\n"
-						   "  - name: per-user # two\n"
-						   "    key: [user | ip, path]\n"
-						   "    limit: |-\n"
-						   "      600/1m\n"
-						   "    observe: true\n"
-						   "    overrides:\n"
-						   "      - {when: {plan: pro}, limit: 6000/1m}\n"
-						   "      - {when: {user: [alice, bob]}, limit: unlimited}\n";
+#define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+/* Every key that there is. */
+static const char good[] =
+	"listen:\n"
+	"  resp: [\"127.0.0.1:7379\", {address: 'unix:/run/s', mode: 0600}]\n"
+	"  http: {address: 127.0.0.1:80, tls: true, proxy-protocol: true, headers: [draft7, draft6], unprotected: false}\n"
+	"tls: {certificate: c.pem, key: k.pem, client-ca: ca.pem}\n"
+	"users:\n"
+	"  - {name: api, password: \"pbkdf2-sha256:1000:0123456789abcdef0123456789abcdef:" HASH
+	"\", roles: [check, read]}\n"
+	"  - {name: top, token: sha256:" HASH ", role: admin}\n"
+	"anonymous: [check]\n"
+	"headers: [draft10, legacy-delta]\n"
+	"client-address: forwarded\n"
+	"near-limit: 5%\n"
+	"observe: false\n"
+	"drain: 5s\n"
+	"connections: {max: 20000, per-address: 1000, idle: 5m, request: 10s, write: 10s}\n"
+	"log: {format: json, denials: /d, denials-per-key: 10s, denials-per-second: 100, denials-size: 64MiB}\n"
+	"store: {memory: 256MiB, file: /x, blocks: 40%}\n"
+	"trusted-proxies: [127.0.0.0/8, \"::1/128\"]\n"
+	"attributes:\n"
+	"  user: header x-user-id\n"
+	"threads: 2\n"
+	"client-time: false\n"
+	"ipv6-prefix: 56\n"
+	"limits:\n"
+	"  - name: login\n"
+	"    when: {method: POST, path: [/login, \"/a\\x62*\"]}\n"
+	"    key: ip\n"
+	"    limit: sliding-log 5/1m\n"
+	"    candidate: sliding-log 4/1m\n"
+	"    on-error: deny\n"
+	"    stagger: true\n"
+	"  - name: per-user # two\n"
+	"    key: [user | ip, path]\n"
+	"    limit: |-\n"
+	"      600/1m\n"
+	"    observe: true\n"
+	"    overrides:\n"
+	"      - {when: {plan: pro}, limit: 6000/1m, observe: false}\n"
+	"      - {when: {user: [alice, bob]}, limit: unlimited}\n";
 
 static size_t below(size_t n) {
 	return (size_t)random() % n;
@@ -94,6 +116,28 @@ static uint32_t try_match(const struct sluice_policy *policy, char *keys, size_t
 	return match.count;
 }
 
+/* What holds of any settings, and that two readings agree. */
+static void check_settings(const struct sl_settings *a, const struct sl_settings *b) {
+	assert_in_range(a->listen_count, 1, SL_LISTENS_MAX);
+	assert_int_equal(a->listen_count, b->listen_count);
+	for (uint32_t i = 0; i < a->listen_count; i++) {
+		assert_string_equal(a->listens[i].address, b->listens[i].address);
+		assert_true(i == 0 || a->listens[i - 1].door <= a->listens[i].door);
+		assert_true(a->listens[i].mode <= 0777);
+		assert_true(!a->listens[i].tls || a->tls_certificate != NULL);
+		assert_int_equal(a->listens[i].forms, b->listens[i].forms);
+	}
+	assert_int_equal(a->tls_certificate == NULL, a->tls_key == NULL);
+	assert_int_equal(a->user_count, b->user_count);
+	for (uint32_t i = 0; i < a->user_count; i++) {
+		assert_in_range(a->users[i].roles, 1, SL_ROLE_ALL);
+		assert_in_range(a->users[i].name.len, 1, 64);
+		assert_int_equal(a->users[i].secret.kind, a->users[i].is_token ? SL_SECRET_SHA256 : SL_SECRET_PBKDF2);
+		assert_memory_equal(a->users[i].secret.hash, b->users[i].secret.hash, 32);
+	}
+	assert_true(a->anonymous <= SL_ROLE_ALL && a->near_percent <= 100);
+}
+
 static void try_file(struct sluice_bytes yaml, unsigned *loaded) {
 	static char keys[SLUICE_MATCH_BYTES_MAX];
 	struct sluice_policy *policy = NULL, *again = NULL;
@@ -107,11 +151,14 @@ static void try_file(struct sluice_bytes yaml, unsigned *loaded) {
 	++*loaded;
 	assert_int_equal(sluice_policy_load(&again, yaml, NULL), SLUICE_OK);
 	assert_int_equal(sl_policy_limit_count(policy), sl_policy_limit_count(again));
+	check_settings(sl_policy_settings(policy), sl_policy_settings(again));
 	for (uint32_t i = 0; i < sl_policy_limit_count(policy); i++) {
 		const struct sl_policy_limit *a = sl_policy_limit_at(policy, i), *b = sl_policy_limit_at(again, i);
 		assert_string_equal(a->name, b->name);
 		assert_string_equal(a->when_text, b->when_text);
 		assert_memory_equal(&a->limit, &b->limit, sizeof a->limit);
+		assert_int_equal(a->has_candidate, b->has_candidate);
+		assert_memory_equal(&a->candidate, &b->candidate, sizeof a->candidate);
 	}
 	assert_int_equal(try_match(policy, keys, sizeof keys), try_match(again, keys, sizeof keys));
 	sluice_policy_free(policy);
@@ -122,6 +169,8 @@ static void test_mutations(void **state) {
 	const char *chosen = getenv("SLUICE_SEED");
 	unsigned seed = chosen == NULL ? 20240504 : (unsigned)strtoul(chosen, NULL, 10), loaded = 0;
 	(void)state;
+	try_file(sl_slice(good, sizeof good - 1), &loaded);
+	assert_int_equal(loaded, 1);
 	print_message("seed %u (SLUICE_SEED sets it)\n", seed);
 	srandom(seed);
 	for (unsigned i = 0; i < ROUNDS; i++) {
