@@ -58,7 +58,7 @@ export async function ask(path, body) {
 		});
 		json = await response.json();
 	} catch (error) {
-		throw new Refused(response?.ok === false ? response.status : 0, response ? 'the answer could not be read' : String(error.message));
+		throw new Refused(response?.ok === false ? response.status : 0, error.message);
 	}
 	if (!response.ok && response.status !== 429)
 		throw new Refused(response.status, json.detail ?? json.title ?? `status ${response.status}`);

@@ -4,9 +4,11 @@
 
 import {clock, make, say} from './dom.js';
 
-const SPAN_S = 900;
+const SPAN_S = 900, SPAN_LEAST_S = 120;
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-const hourAndMinute = (s) => new Date(s * 1000).toLocaleTimeString('en-GB', {hour: '2-digit', minute: '2-digit'});
+const hourAndMinute = (s) => clock(s * 1000).slice(0, 5);
+const timeOfDay = (plot, splits) =>
+	splits.map((s) => (splits[1] - splits[0] < 60 ? clock(s * 1000) : hourAndMinute(s)));
 
 /* What is drawn of a series: {name, label, color, dash, fill, format(value)}. */
 function line(series) {
@@ -26,6 +28,15 @@ function isAlone(values) {
 	return last >= 0 && values[last] !== null && (last === 0 || values[last - 1] === null);
 }
 
+/* What is known since the page was opened is not squeezed into the last tenth of 15 minutes. */
+function range(plot, least, most) {
+	const known = plot.data.slice(1).map((values) => values.findIndex((value) => value !== null)).filter((i) => i >= 0);
+	const first = known.length > 0 ? plot.data[0][Math.min(...known)] : least;
+	return [Math.max(most - SPAN_S, Math.min(first, most - SPAN_LEAST_S)), most];
+}
+
+const isDecade = (v) => Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6;
+const onlyDecades = (plot, splits) => splits.map((v) => (isDecade(v) ? v : null));
 const fromZero = (plot, least, most) => [0, Math.max(1, (most ?? 0) * 1.12)];
 const decades = (plot, least, most) => (least > 0
 	? [10 ** Math.floor(Math.log10(least)), 10 ** Math.ceil(Math.log10(most * 1.01))] : [1e-6, 1e-3]);
@@ -38,10 +49,12 @@ export class Chart {
 		this.place = make('div', {class: 'plot', role: 'img', 'aria-label': this.what});
 		this.values = this.series.map(() => make('b'));
 		this.legend = make('ul', {class: 'legend'}, ...this.series.map((series, i) =>
-			make('li', {}, make('span', {class: `key key-${series.color}${series.dash ? ' dashed' : ''}`}), `${series.label} `, this.values[i])));
+			make('li', {}, make('span', {class: `key key-${series.color}${series.dash ? ' dashed' : ''}`}),
+				`${series.label} `, this.values[i])));
 		this.table = make('table');
 		this.details = make('details', {ontoggle: () => this.fillTable()}, make('summary', {}, 'By the minute'),
-			make('div', {class: 'scroll', role: 'region', 'aria-label': `${this.what} by the minute`, tabindex: 0}, this.table));
+			make('div', {class: 'scroll', role: 'region', 'aria-label': `${this.what} by the minute`, tabindex: 0},
+				this.table));
 		figure.append(this.legend, this.place, this.details);
 		if (globalThis.uPlot === undefined)
 			this.place.hidden = true;
@@ -77,12 +90,14 @@ export class Chart {
 			legend: {show: false},
 			cursor: {sync: {key: 'sluice'}, drag: {x: false, y: false}, y: false},
 			scales: {
-				x: {range: (plot, least, most) => [most - SPAN_S, most]},
+				x: {range},
 				y: {distr: this.log ? 3 : 1, range: this.log ? decades : fromZero},
 			},
 			axes: [
-				{...axis, space: 64, values: (plot, splits) => splits.map(hourAndMinute)},
-				{...axis, size: 56, space: 28, values: (plot, splits) => splits.map((v) => (v === null ? '' : this.axis(v)))},
+				{...axis, size: 28, space: 64, values: timeOfDay},
+				{...axis, size: 56, space: 28,
+					...this.log && {filter: onlyDecades, grid: {...axis.grid, filter: onlyDecades}},
+					values: (plot, splits) => splits.map((v) => (v === null ? '' : this.axis(v)))},
 			],
 			series: [{}, ...this.series.map(line)],
 			hooks: {setCursor: [(plot) => this.showValues(plot.cursor.idx)]},
@@ -105,15 +120,16 @@ export class Chart {
 		return value === null || value === undefined ? '–' : series.format(value);
 	}
 
-	/* "Allowed and denied, all limits. Now: allowed 120 a second, denied 4 a second. Highest denied: 40 at 12:04:10." */
+	/* "Denied, login. Now: denied 4/s. Highest denied: 40/s at 12:04:10." */
 	sentence() {
 		const [t, ...arrays] = this.data;
-		const now = this.series.map((series, i) => `${series.label} ${this.format(series, arrays[i].at(-1))}`).join(', ');
+		const now = this.series.map((series, i) => `${series.label} ${this.format(series, arrays[i].at(-1))}`);
 		const peaks = this.series.map((series, i) => {
-			const at = arrays[i].reduce((best, value, j) => (value !== null && value > (arrays[i][best] ?? 0) ? j : best), -1);
-			return at < 0 ? '' : ` Highest ${series.label}: ${this.format(series, arrays[i][at])} at ${clock(t[at] * 1000)}.`;
+			const values = arrays[i];
+			const at = values.reduce((best, value, j) => (value !== null && value > (values[best] ?? 0) ? j : best), -1);
+			return at < 0 ? '' : ` Highest ${series.label}: ${series.format(values[at])} at ${clock(t[at] * 1000)}.`;
 		});
-		return `${this.what}. Now: ${now}.${peaks.join('')}`;
+		return `${this.what}. Now: ${now.join(', ')}.${peaks.join('')}`;
 	}
 
 	/* Means of each minute, the newest first. */
@@ -121,26 +137,19 @@ export class Chart {
 		if (!this.details.open || this.data === null)
 			return;
 		const [t, ...arrays] = this.data;
-		const minutes = Map.groupBy ? Map.groupBy(t.keys(), (i) => Math.floor(t[i] / 60)) : group(t);
+		const minutes = new Map();
+		t.forEach((s, i) => minutes.set(Math.floor(s / 60), [...(minutes.get(Math.floor(s / 60)) ?? []), i]));
 		const mean = (array, steps) => {
 			const known = steps.map((i) => array[i]).filter((v) => v !== null && v !== undefined);
 			return known.length > 0 ? known.reduce((a, b) => a + b, 0) / known.length : null;
 		};
 		const rows = [...minutes].reverse().map(([minute, steps]) => make('tr', {},
 			make('th', {scope: 'row'}, hourAndMinute(minute * 60)),
-			...this.series.map((series, i) => make('td', {class: 'number'}, this.format(series, mean(arrays[i], steps))))));
+			...this.series.map((series, i) =>
+				make('td', {class: 'number'}, this.format(series, mean(arrays[i], steps))))));
 		this.table.replaceChildren(make('caption', {class: 'unseen'}, `${this.what}: means of each minute`),
 			make('thead', {}, make('tr', {}, make('th', {scope: 'col'}, 'Minute'),
 				...this.series.map((series) => make('th', {scope: 'col', class: 'number'}, series.label)))),
 			make('tbody', {}, ...rows));
 	}
-}
-
-function group(t) {
-	const minutes = new Map();
-	t.forEach((s, i) => {
-		const minute = Math.floor(s / 60);
-		minutes.set(minute, [...(minutes.get(minute) ?? []), i]);
-	});
-	return minutes;
 }

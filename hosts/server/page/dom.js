@@ -38,7 +38,8 @@ export function rate(n) {
 	return n < 0.1 ? '<0.1' : n.toFixed(1).replace(/\.0$/, '');
 }
 
-export const percent = (part, all) => (all > 0 ? `${(100 * part / all).toFixed(part > 0 && part < all / 10 ? 1 : 0)} %` : '–');
+export const percent = (part, all) =>
+	(all > 0 ? `${(100 * part / all).toFixed(part > 0 && part < all / 10 ? 1 : 0)} %` : '–');
 
 const steps = (value, units) => {
 	const [scale, unit] = units.find(([least]) => value >= least) ?? units.at(-1);
@@ -49,7 +50,7 @@ const steps = (value, units) => {
 export const seconds = (s) => (s === null || !Number.isFinite(s) ? '–'
 	: steps(s, [[1, 's'], [1e-3, 'ms'], [1e-6, 'µs'], [1e-9, 'ns']]));
 
-export const bytes = (n) => steps(n, [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB'], [1, 'B']]);
+export const bytes = (n) => steps(n, [[2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB'], [1, 'B']]);
 
 /* A wait of the API in ms, -1 for never: "never", "now", "340 ms", "12.5 s", "3 min 5 s", "2 h 4 min", "3 d 2 h". */
 export function wait(ms) {

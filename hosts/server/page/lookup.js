@@ -1,8 +1,8 @@
 /* Looking up a key: which limits apply, what is left of each, when more frees; and resetting it.
  *
  * Without a limit chosen, attributes are typed as user=alice path=/search and the policy says what applies (explain).
- * With one, its key is typed, as explain and the lists show it, and that one counter is peeked at. Neither charges. What
- * was found is asked for again with every tick, so that it can be watched. */
+ * With one, its key is typed, as explain and the lists show it, and that one counter is peeked at. Neither charges.
+ * What was found is asked for again with every turn, so that it can be watched. */
 
 import {ask, Refused} from './api.js';
 import {byId, make, say, wait, whole} from './dom.js';
@@ -16,12 +16,24 @@ export function readAttributes(text) {
 	while (one.lastIndex < text.trimEnd().length) {
 		const at = one.lastIndex, found = one.exec(text);
 		if (found === null)
-			throw new Error(`expected name=value at "${text.slice(at).trim().slice(0, 40)}"; quote values that have spaces`);
+			throw new Error(`expected name=value at "${text.slice(at).trim().slice(0, 40)}"; quote values with spaces`);
 		pairs.push([found[1], found[2] ?? found[3] ?? found[4]]);
 	}
 	if (pairs.length === 0)
 		throw new Error('type at least one attribute, such as user=alice');
 	return pairs;
+}
+
+const explain = (attributes) => ask(`/v1/explain?${new URLSearchParams(attributes)}`);
+
+/* One counter. When its next unit frees is when one more than what remains would be admitted. */
+async function peek(key, limit) {
+	const body = {key, limits: [limit], cost: 1, peek: true};
+	const answer = await ask('/v1/check', body);
+	const [one] = answer.limits;
+	if (one.remaining > 0 && one.remaining < one.quota && one.quota < UNLIMITED)
+		one.next_after_ms = (await ask('/v1/check', {...body, cost: one.remaining + 1})).retry_after_ms;
+	return answer;
 }
 
 export class LookUp {
@@ -44,19 +56,18 @@ export class LookUp {
 		const all = this.limit.value === '';
 		say(byId('search-label'), all ? 'Attributes of the request' : 'Key');
 		say(byId('search-hint'), all ? 'Such as user=alice path=/search. Looking charges nothing.'
-			: 'As the lists show it, such as user=alice. Looking charges nothing.');
+			: 'As the lists show it, such as user=alice. The limit decides without its overrides.');
 	}
 
 	/* The names that can be chosen: the policy's. A limit in notation is added when it is shown. */
 	setLimits(names) {
 		const wanted = names.map((name) => `policy:${name}`);
-		const have = [...this.limit.options].map((option) => option.value).filter((value) => value.startsWith('policy:'));
-		if (wanted.join('\n') === have.join('\n'))
+		const have = [...this.limit.options].filter((option) => option.value.startsWith('policy:'));
+		if (wanted.join('\n') === have.map((option) => option.value).join('\n'))
 			return;
 		const chosen = this.limit.value;
-		for (const option of [...this.limit.options])
-			if (option.value.startsWith('policy:'))
-				option.remove();
+		for (const option of have)
+			option.remove();
 		this.limit.append(...names.map((name) => make('option', {value: `policy:${name}`}, name)));
 		this.limit.value = [...this.limit.options].some((option) => option.value === chosen) ? chosen : '';
 		this.describe();
@@ -90,7 +101,7 @@ export class LookUp {
 		const found = await this.refresh(true);
 		if (found !== null)
 			this.tell(found.length === 0 ? 'No limit applies: such requests are admitted.'
-				: found.map((one) => `${nameOf(one)}: ${left(one)} left of ${whole(one.quota)}`).join('; '));
+				: found.map((one) => `${nameOf(one)}: ${left(one)} left`).join('; '));
 	}
 
 	forget() {
@@ -104,12 +115,10 @@ export class LookUp {
 		if (asked === null)
 			return null;
 		try {
-			const answer = asked.attributes
-				? await ask(`/v1/explain?${asked.attributes.map((pair) => pair.map(encodeURIComponent).join('=')).join('&')}`)
-				: await ask('/v1/check', {key: asked.key, limits: [asked.limit], cost: 1, peek: true});
+			const {limits} = await (asked.attributes ? explain(asked.attributes) : peek(asked.key, asked.limit));
 			if (asked !== this.asked || ticket !== this.ticket)
 				return null;
-			const found = answer.limits.map((one) => ({...one, notation: one.limit, reset: asked.limit ?? `policy:${one.name}`}));
+			const found = limits.map((one) => ({...one, reset: asked.limit ?? `policy:${one.name}`}));
 			this.render(found);
 			return found;
 		} catch (error) {
@@ -158,8 +167,14 @@ export class LookUp {
 	}
 }
 
-const nameOf = (one) => one.name || one.notation;
+const nameOf = (one) => one.name || one.limit;
 const left = (one) => (one.remaining === UNLIMITED ? 'everything' : whole(one.remaining));
+
+/* A term and its value that are there only where there is something to say. */
+function optional(value, there, text) {
+	value.hidden = value.previousElementSibling.hidden = !there;
+	say(value, there ? text(there) : '');
+}
 
 /* One counter that was found. It stays in its place while its numbers change. */
 class Counter {
@@ -174,6 +189,7 @@ class Counter {
 		this.next = make('dd');
 		this.whole = make('dd');
 		this.delay = make('dd');
+		this.candidate = make('dd');
 		this.button = make('button', {type: 'button', onclick: () => this.confirm(true)}, 'Reset…');
 		this.sure = make('button', {type: 'button', class: 'danger', onclick: () => this.reset()}, 'Reset now');
 		this.question = make('div', {class: 'row sure', role: 'group', hidden: true, onkeydown: (event) => {
@@ -184,8 +200,10 @@ class Counter {
 		this.element = make('article', {class: 'counter'},
 			make('div', {class: 'row'}, this.name, this.badge), make('p', {class: 'hint'}, this.notation), this.key,
 			this.left, make('div', {class: 'bar', 'aria-hidden': 'true'}, this.bar),
-			make('dl', {}, make('dt', {}, 'Next unit frees in'), this.next, make('dt', {}, 'Whole quota back in'), this.whole,
-				make('dt', {}, 'Delay'), this.delay),
+			make('dl', {}, make('dt', {}, 'Next unit frees in'), this.next,
+				make('dt', {}, 'Whole quota back in'), this.whole,
+				make('dt', {}, 'Delay'), this.delay,
+				make('dt', {}, 'Candidate'), this.candidate),
 			make('div', {class: 'row end'}, this.button, this.question));
 	}
 
@@ -194,7 +212,7 @@ class Counter {
 		say(this.name, nameOf(one));
 		say(this.badge, one.observed ? (one.allowed ? 'observed' : 'would deny') : one.allowed ? 'allows' : 'denies');
 		this.badge.className = `badge ${one.allowed ? 'good' : one.observed ? 'shadow' : 'bad'}`;
-		say(this.notation, one.name ? one.notation : 'a limit in notation');
+		say(this.notation, one.name === one.limit ? 'given in notation' : one.limit);
 		say(this.key, one.key === '' ? 'one counter for all' : one.key);
 		say(this.left, `${left(one)} left of ${one.quota === UNLIMITED ? 'everything' : whole(one.quota)}`);
 		this.bar.style.width = `${one.quota > 0 ? Math.min(100, 100 * one.remaining / one.quota) : 0}%`;
@@ -202,8 +220,9 @@ class Counter {
 		const next = one.next_after_ms ?? (one.remaining === 0 ? one.retry_after_ms : null);
 		say(this.next, next === null ? '–' : one.remaining >= one.quota ? 'all is free' : wait(next));
 		say(this.whole, wait(one.reset_after_ms));
-		this.delay.hidden = this.delay.previousElementSibling.hidden = one.delay_ms === 0;
-		say(this.delay, wait(one.delay_ms));
+		optional(this.delay, one.delay_ms > 0, () => wait(one.delay_ms));
+		optional(this.candidate, one.candidate, ({limit, allowed, remaining}) =>
+			`${limit} ${allowed ? 'would allow' : 'would deny'}, ${whole(remaining)} left`);
 		this.button.setAttribute('aria-label', `Reset ${nameOf(one)} for ${one.key}`);
 		this.question.setAttribute('aria-label', `Reset ${nameOf(one)} for ${one.key}?`);
 	}

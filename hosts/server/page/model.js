@@ -9,10 +9,11 @@
 
 const STEPS_MAX = 450;
 export const STEP_MS = 2000;
-const GAP_MS = 3 * STEP_MS; // after a longer one (a laptop slept, a tab was in the background) history is asked for again
+const GAP_MS = 3 * STEP_MS; // after a longer one (a laptop slept, a tab was hidden) history is asked for again
 
 const KINDS = ['allowed', 'denied', 'shadow', 'near', 'candidate'];
-const COUNTERS = {allowed: 'allowed', denied: 'denied', shadow: 'shadow_denied', near: 'near', candidate: 'candidate_denied'};
+const COUNTERS = {
+	allowed: 'allowed', denied: 'denied', shadow: 'shadow_denied', near: 'near', candidate: 'candidate_denied'};
 const SERVER = ['resp', 'http', 'p50', 'p99', 'decide', 'keys', 'evicted'];
 
 /* The value below which a share of what a histogram counted lies: linear within its bucket. null where it is empty. */

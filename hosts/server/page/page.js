@@ -39,6 +39,8 @@ function banner(name, text, kind = 'warn') {
 }
 
 let reloadFailed = false;
+const isEvicting = () => model.server.evicted.slice(-5).some((n) => n > 0);
+const asked = (figures, kind) => figures.requests.resp[kind] + figures.requests.http[kind];
 
 function showBanners(figures, before) {
 	if (before?.started_ms === figures.started_ms) {
@@ -48,21 +50,22 @@ function showBanners(figures, before) {
 			reloadFailed = false;
 	}
 	const failed = figures.reloads.last_failed ?? reloadFailed;
-	const evicted = model.server.evicted.slice(-5).some((n) => n > 0);
-	const errors = before ? ['resp', 'http'].reduce((n, door) => n + figures.requests[door].error - before.requests[door].error, 0) : 0;
-	banner('draining', figures.draining && 'The server is going down: it answers what has arrived, balancers send new work elsewhere.');
-	banner('reload', failed && `The policy file could not be taken over: the policy of ${clock(figures.reloads.last_ms)} goes on. `
-		+ 'The server’s log says what is wrong with the file.', 'bad');
-	banner('evicting', evicted && 'The store is full: counters in use make room for new ones. Give it more memory.', 'bad');
-	banner('errors', errors > 0 && 'The store can’t answer some requests: they get what the policy says under on-error.', 'bad');
+	banner('draining', figures.draining
+		&& 'The server is going down: it answers what has arrived, balancers send new work elsewhere.');
+	banner('reload', failed && 'The policy file could not be taken over: '
+		+ `the policy of ${clock(figures.reloads.last_ms)} goes on. The server’s log says what is wrong.`, 'bad');
+	banner('evicting', isEvicting()
+		&& 'The store is full: counters in use make room for new ones. Give it more memory.', 'bad');
+	banner('errors', before && asked(figures, 'error') > asked(before, 'error')
+		&& 'The store can’t answer some requests: they get what the policy says under on-error.', 'bad');
 }
 
 /* ---- tables --------------------------------------------------------------------------------------------------- */
 
 function fillLimitName(cell, row) {
 	if (!cell.firstChild) {
-		const button = make('button', {type: 'button', class: 'choose', onclick: () => choose(cell.parentNode.row.name)});
-		cell.append(button, make('span', {class: 'badges'}), make('code'));
+		cell.append(make('button', {type: 'button', class: 'choose', onclick: () => choose(cell.parentNode.row.name)}),
+			make('span', {class: 'badges'}), make('code'));
 	}
 	const [button, badges, notation] = cell.children;
 	say(button, labelOf(row.name));
@@ -73,7 +76,7 @@ function fillLimitName(cell, row) {
 		badges.replaceChildren(...(row.observe ? [make('span', {class: 'badge shadow'}, 'observed')] : []),
 			...(row.candidate ? [make('span', {class: 'badge candidate'}, 'candidate')] : []));
 	}
-	say(notation, row.limit === null ? 'given by clients' : row.candidate ? `${row.limit} → ${row.candidate}` : row.limit);
+	say(notation, (row.limit ?? 'given by clients') + (row.candidate ? ` → ${row.candidate}` : ''));
 }
 
 function fillShare(cell, row) {
@@ -88,7 +91,7 @@ const limitsTable = new SortedTable(byId('limits'), [
 	{title: 'Limit', value: (row) => labelOf(row.name), fill: fillLimitName},
 	number('Allowed/s', 'allowed'),
 	number('Denied/s', 'denied'),
-	{title: 'Denied', number: true, value: (row) => row.share, fill: fillShare},
+	{title: 'Share denied', number: true, value: (row) => row.share, fill: fillShare},
 	number('Near/s', 'near'),
 	number('Would deny/s', 'would'),
 ], (row) => row.name, {column: 2, down: true}, 'No limits: the policy is empty.');
@@ -96,7 +99,7 @@ const limitsTable = new SortedTable(byId('limits'), [
 function showLimits(figures) {
 	const rows = figures.limits.map(({name, limit, observe, candidate, ...counted}) => {
 		const recent = model.recent(name), all = recent.allowed + recent.denied;
-		return {name, limit, observe, candidate, ...recent, would: recent.shadow + recent.candidate,
+		return {...recent, name, limit, observe, candidate, would: recent.shadow + recent.candidate,
 			share: all > 0 ? recent.denied / all : 0, used: counted.allowed + counted.denied + counted.shadow_denied};
 	});
 	limitsTable.set(rows.filter((row) => row.name !== '' || row.used > 0));
@@ -113,10 +116,10 @@ function choose(name) {
 function topTable(id, counted, empty) {
 	return new SortedTable(byId(id), [
 		{title: 'Key', value: (row) => row.key, fill: (cell, row) => {
+			const lookUpRow = ({named, limit, key}) => lookUp.show(named ? `policy:${limit}` : limit, key);
 			if (!cell.firstChild)
 				cell.append(make('button', {type: 'button', class: 'choose keytext', title: 'Look up',
-					onclick: () => lookUp.show(cell.parentNode.row.named ? `policy:${cell.parentNode.row.limit}` : cell.parentNode.row.limit,
-						cell.parentNode.row.key)}));
+					onclick: () => lookUpRow(cell.parentNode.row)}));
 			say(cell.firstChild, row.key === '' ? '(no key)' : row.key);
 		}},
 		{title: 'Limit', value: (row) => row.limit, text: (row) => row.limit},
@@ -133,9 +136,12 @@ const tops = {
 
 const counted = (name, label, more) => ({name, label, color: name, format: aSecond, ...more});
 const charts = {
-	decisions: new Chart(byId('chart-decisions'), {what: 'Allowed and denied', axis: rate, series: [
-		counted('allowed', 'allowed', {fill: true}), counted('denied', 'denied', {fill: true}),
-		counted('shadow', 'observed would deny', {dash: [6, 4]}), counted('candidate', 'candidate would deny', {dash: [2, 3]})]}),
+	allowed: new Chart(byId('chart-allowed'), {what: 'Allowed', axis: rate, series: [
+		counted('allowed', 'allowed', {fill: true})]}),
+	denied: new Chart(byId('chart-denied'), {what: 'Denied', axis: rate, series: [
+		counted('denied', 'denied', {fill: true}),
+		counted('shadow', 'observed would deny', {dash: [6, 4]}),
+		counted('candidate', 'candidate would deny', {dash: [2, 3]})]}),
 	requests: new Chart(byId('chart-requests'), {what: 'Requests by door', axis: rate, series: [
 		{name: 'http', label: 'HTTP', color: 'allowed', fill: true, format: aSecond},
 		{name: 'resp', label: 'RESP', color: 'shadow', fill: true, format: aSecond}]}),
@@ -157,8 +163,8 @@ function showDecisions() {
 	const total = model.total(names);
 	say(byId('chosen'), label);
 	byId('choose-all').hidden = chosen.size === 0;
-	charts.decisions.set(model.t, ['allowed', 'denied', 'shadow', 'candidate'].map((kind) => total[kind]),
-		`Allowed and denied, ${label}`);
+	charts.allowed.set(model.t, [total.allowed], `Allowed, ${label}`);
+	charts.denied.set(model.t, [total.denied, total.shadow, total.candidate], `Denied, ${label}`);
 }
 
 function showCharts() {
@@ -178,19 +184,21 @@ function tile(name, text, under, bad = false) {
 /* Rates of the requests as a whole, since the figures before; "–" until there are two. */
 function showTiles(figures, before) {
 	const {store, connections} = figures;
-	const asked = (kind) => (before ? (figures.requests.resp[kind] + figures.requests.http[kind]
-		- before.requests.resp[kind] - before.requests.http[kind]) * 1000 / (figures.now_ms - before.now_ms) : null);
-	const denied = asked('denied'), all = before ? asked('allowed') + denied + asked('error') : null;
+	const lately = (kind) => (before
+		? (asked(figures, kind) - asked(before, kind)) * 1000 / (figures.now_ms - before.now_ms) : null);
+	const denied = lately('denied'), all = before ? lately('allowed') + denied + lately('error') : null;
 	const at = (name) => model.server[name].at(-1) ?? null;
-	tile('requests', before ? aSecond(all) : '–', before ? `${rate(asked('allowed'))} allowed` : 'measuring');
+	const refused = connections.refused > 0 ? `, ${whole(connections.refused)} refused` : '';
+	const evicted = store.evicted > 0 ? `, ${whole(store.evicted)} evicted` : '';
+	tile('requests', before ? aSecond(all) : '–', before ? `${rate(lately('allowed'))} allowed` : 'measuring');
 	tile('denied', before ? aSecond(denied) : '–', before ? `${percent(denied, all)} of all` : 'measuring', denied > 0);
 	tile('latency', seconds(at('p99')), `p50 ${seconds(at('p50'))}, decision p99 ${seconds(at('decide'))}`);
 	tile('keys', store.keys === null ? '–' : whole(store.keys),
-		`${store.keys === null ? 'counting' : percent(store.keys, store.slots)} of ${bytes(store.bytes)}`
-		+ (store.evicted > 0 ? `, ${whole(store.evicted)} evicted` : ''), model.server.evicted.slice(-5).some((n) => n > 0));
-	tile('connections', whole(connections.resp + connections.http), `${whole(connections.http)} HTTP, ${whole(connections.resp)} RESP`
-		+ (connections.refused > 0 ? `, ${whole(connections.refused)} refused` : ''));
-	say(byId('about'), `Sluice ${figures.version} · ${figures.threads} ${figures.threads === 1 ? 'thread' : 'threads'} · up ${wait(figures.uptime_s * 1000)}`
+		`${store.keys === null ? 'counting' : percent(store.keys, store.slots)} of ${bytes(store.bytes)}${evicted}`,
+		isEvicting());
+	tile('connections', whole(connections.resp + connections.http),
+		`${whole(connections.http)} HTTP, ${whole(connections.resp)} RESP${refused}`);
+	say(byId('about'), `Sluice ${figures.version} · threads: ${figures.threads} · up ${wait(figures.uptime_s * 1000)}`
 		+ ` · policy of ${clock(figures.reloads.last_ms)}`);
 }
 
@@ -332,5 +340,5 @@ document.addEventListener('visibilitychange', () => {
 });
 
 if (globalThis.uPlot === undefined)
-	banner('charts', `Charts are shown as numbers: the server was ${globalThis.chartsMissing ?? 'built without charts'}.`);
+	banner('charts', `Charts are shown as numbers: ${globalThis.chartsMissing ?? 'uplot.js was not loaded'}.`);
 turn();

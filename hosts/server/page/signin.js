@@ -4,14 +4,12 @@ import {signIn} from './api.js';
 import {byId, say} from './dom.js';
 
 export class SignIn {
-	/* onSigned() is called when somebody has typed a name and a secret; whether they are right, its requests will tell */
+	/* onSigned() is called with what was typed kept; whether that is right, its requests will tell. */
 	constructor(onSigned) {
 		this.dialog = byId('sign-in');
-		this.tried = false;
 		byId('sign-in-cancel').addEventListener('click', () => this.dialog.close());
 		byId('sign-in-form').addEventListener('submit', (event) => {
 			event.preventDefault();
-			this.tried = true;
 			signIn(byId('sign-in-user').value, byId('sign-in-secret').value);
 			byId('sign-in-secret').value = '';
 			this.dialog.close();

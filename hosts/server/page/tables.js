@@ -5,12 +5,12 @@
 import {make, say} from './dom.js';
 
 export class SortedTable {
-	/* columns: {title, value(row), text(row), number, wide, fill(cell, row)}; key(row) names a row for ever;
+	/* columns: {title, value(row), text(row), number, fill(cell, row)}; key(row) names a row for ever;
 	 * order: {column, down}; empty: what stands there without rows */
 	constructor(table, columns, key, order, empty) {
 		Object.assign(this, {table, columns, key, order, empty, rows: [], kept: new Map()});
-		this.buttons = columns.map((column, i) => make('button', {type: 'button', onclick: () => this.sortBy(i)}, column.title));
-		this.heads = columns.map((column, i) => make('th', {scope: 'col', class: column.number && 'number'}, this.buttons[i]));
+		this.heads = columns.map((column, i) => make('th', {scope: 'col', class: column.number && 'number'},
+			make('button', {type: 'button', onclick: () => this.sortBy(i)}, column.title)));
 		this.body = make('tbody');
 		table.append(make('thead', {}, make('tr', {}, ...this.heads)), this.body);
 		this.showOrder();
