@@ -13,17 +13,20 @@ static bool is_public(const struct sl_listen *listen) {
 
 static void lint_listen(struct sl_conf *conf, const struct sl_node *node, const struct sl_listen *listen) {
 	const struct sluice_policy *policy = conf->policy;
-	bool public = is_public(listen), users = policy->settings.user_count != 0;
-	if (public && !users && listen->unprotected)
+	const bool public = is_public(listen), users = policy->settings.user_count != 0;
+	const bool certified = listen->tls && policy->settings.tls_client_ca != NULL;
+	if (public && !users && !certified && listen->unprotected)
 		sl_report_warning(conf->report, node->place,
 		                  "unprotected: whoever reaches this address may check, reset and reload");
-	else if (public && !users)
+	else if (public && !users && !certified)
 		sl_report_warning(
 			conf->report, node->place,
 			"serve refuses to listen where others reach it without users: add users, or unprotected: true");
 	else if (listen->unprotected)
 		sl_report_warning(conf->report, node->place, "unprotected does nothing here: %s",
-		                  users ? "there are users" : "other hosts don't reach this address");
+		                  users       ? "there are users"
+		                  : certified ? "clients show certificates"
+		                              : "other hosts don't reach this address");
 	if (public && users && !listen->tls)
 		sl_report_warning(conf->report, node->place,
 		                  "passwords and tokens cross the network in clear here: tls: true protects them");

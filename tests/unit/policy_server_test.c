@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #define TLS "tls: {certificate: c.pem, key: k.pem}\n"
+#define CLIENT_CA "tls: {certificate: c.pem, key: k.pem, client-ca: ca.pem}\n"
 #define SECOND_NS ((sluice_ns)1000000000)
 
 static void check_listen(const struct sl_listen *listen, uint8_t door, const char *address, uint32_t mode,
@@ -376,6 +377,10 @@ static void test_warnings(void **state) {
 		{"listen: {http: {address: unix:/a, unprotected: true}}\n", {{1, 26, "other hosts don't reach"}}},
 		{"listen: {http: {address: 10.0.0.1:1, unprotected: true, tls: true}}\n" TLS USER,
 	     {{1, 26, "unprotected does nothing here: there are users"}}},
+		{"listen: {http: {address: 10.0.0.1:1, unprotected: true, tls: true}}\n" CLIENT_CA,
+	     {{1, 26, "unprotected does nothing here: clients show certificates"}}},
+		{"listen: {http: {address: 10.0.0.1:1, tls: true}}\n" CLIENT_CA, {{0}}},
+		{"listen: {http: {address: 10.0.0.1:1, tls: true}}\n" TLS, {{1, 26, "serve refuses to listen"}}},
 		{"listen: {http: 10.0.0.1:1}\n" USER, {{1, 16, "passwords and tokens cross the network in clear here: tls:"}}},
 		{"listen: {http: {address: 10.0.0.1:1, tls: true}}\n" TLS USER, {{0}}},
 		{"listen: {http: 127.0.0.1:1, resp: [unix:/a, '[::1]:4']}\n" USER, {{0}}},
