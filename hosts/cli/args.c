@@ -144,3 +144,30 @@ bool sl_args_size(const char *text, uint64_t *bytes) {
 	}
 	return false;
 }
+
+bool sl_args_duration(const char *text, sluice_ns max, sluice_ns *ns) {
+	static const struct {
+		const char *name;
+		sluice_ns ns;
+	} units[] = {
+		{"ms", 1000000},
+		{"s", 1000000000},
+		{"m", (sluice_ns)60 * 1000000000},
+		{"h", (sluice_ns)3600 * 1000000000},
+		{"d", (sluice_ns)86400 * 1000000000},
+	};
+	size_t digits = strspn(text, "0123456789");
+	uint64_t number;
+	if (!sl_bytes_to_u64(sl_slice(text, digits), &number))
+		return false;
+	if (number == 0 && text[digits] == '\0') {
+		*ns = 0;
+		return true;
+	}
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+		if (strcmp(text + digits, units[i].name) == 0 && number <= max / units[i].ns) {
+			*ns = number * units[i].ns;
+			return true;
+		}
+	return false;
+}

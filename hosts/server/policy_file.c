@@ -1,46 +1,70 @@
 #include "hosts/server/policy_file.h"
 
+#include "base/siphash.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Reads a whole file, at most SL_POLICY_FILE_BYTES_MAX of it. NULL, and a line on standard error, where it can't. */
-static char *read_file(const char *path, size_t *len) {
-	FILE *file = fopen(path, "rb");
-	if (file == NULL) {
-		fprintf(stderr, "sluice: can't read the policy %s: %s\n", path, strerror(errno));
-		return NULL;
-	}
-	char *text = malloc(SL_POLICY_FILE_BYTES_MAX + 1);
-	if (text != NULL)
-		*len = fread(text, 1, SL_POLICY_FILE_BYTES_MAX + 1, file);
-	int why = text == NULL ? ENOMEM : ferror(file) ? errno : 0;
+/* Reads a whole file into memory of SL_POLICY_FILE_BYTES_MAX + 1 bytes; 0 or an errno. */
+static int read_whole(const char *path, char *text, size_t *len) {
+	FILE *file = fopen(path, "rbe");
+	if (file == NULL)
+		return errno;
+	errno = 0;
+	*len = fread(text, 1, SL_POLICY_FILE_BYTES_MAX + 1, file);
+	int why = ferror(file) ? (errno != 0 ? errno : EIO) : 0;
 	fclose(file);
-	if (why == 0 && *len <= SL_POLICY_FILE_BYTES_MAX)
+	return why;
+}
+
+/* Nobody gains by finding two files of one digest: whoever writes the policy needs no tricks. */
+static uint64_t digest_of(const char *text, size_t len) {
+	static const uint64_t key[2] = {0x736c756963652e79, 0x616d6c2064696765};
+	return sl_siphash(key, NULL, 0, sl_slice(text, len), 1, 3);
+}
+
+uint64_t sl_policy_file_digest(const char *path) {
+	char *text = malloc(SL_POLICY_FILE_BYTES_MAX + 1);
+	size_t len = 0;
+	uint64_t digest = text != NULL && read_whole(path, text, &len) == 0 ? digest_of(text, len) : 0;
+	free(text);
+	return digest;
+}
+
+/* The text of the file, to be freed; NULL with reading->error set. */
+static char *read_text(struct sl_policy_reading *reading, const char *path, size_t *len) {
+	char *text = malloc(SL_POLICY_FILE_BYTES_MAX + 1);
+	int why = text == NULL ? ENOMEM : read_whole(path, text, len);
+	reading->digest = why == 0 ? digest_of(text, *len) : 0;
+	if (why != 0)
+		snprintf(reading->error, sizeof reading->error, "can't read the policy %.300s: %s", path, strerror(why));
+	else if (*len > SL_POLICY_FILE_BYTES_MAX)
+		snprintf(reading->error, sizeof reading->error, "the policy %.300s has more than %d bytes", path,
+		         SL_POLICY_FILE_BYTES_MAX);
+	else
 		return text;
 	free(text);
-	if (why != 0)
-		fprintf(stderr, "sluice: can't read the policy %s: %s\n", path, strerror(why));
-	else
-		fprintf(stderr, "sluice: the policy %s has more than %d bytes\n", path, SL_POLICY_FILE_BYTES_MAX);
 	return NULL;
 }
 
-struct sluice_policy *sl_policy_file_load(const char *path) {
-	struct sluice_policy *policy = NULL;
-	struct sluice_problems problems = {.list = NULL};
+void sl_policy_file_read(struct sl_policy_reading *reading, const char *path) {
 	char *text = NULL;
 	size_t len = 0;
-	if (path != NULL && (text = read_file(path, &len)) == NULL)
-		return NULL;
+	*reading = (struct sl_policy_reading){.policy = NULL};
+	if (path != NULL && (text = read_text(reading, path, &len)) == NULL)
+		return;
 	struct sluice_bytes yaml = path != NULL ? sl_slice(text, len) : sl_str("limits: []\n");
-	sluice_err err = sluice_policy_load(&policy, yaml, &problems);
-	for (size_t i = 0; i < problems.count; i++)
-		fprintf(stderr, "%s:%u:%u: %s%s\n", path == NULL ? "(none)" : path, problems.list[i].line,
-		        problems.list[i].column, problems.list[i].warning ? "warning: " : "", problems.list[i].text);
+	sluice_err err = sluice_policy_load(&reading->policy, yaml, &reading->problems);
 	if (err == SLUICE_E_MEMORY)
-		fprintf(stderr, "sluice: out of memory while loading the policy\n");
-	sluice_problems_free(&problems);
+		snprintf(reading->error, sizeof reading->error, "out of memory while loading the policy");
+	if (err != SLUICE_OK)
+		reading->policy = NULL;
 	free(text);
-	return err == SLUICE_OK ? policy : NULL;
+}
+
+void sl_policy_reading_free(struct sl_policy_reading *reading) {
+	sluice_policy_free(reading->policy);
+	sluice_problems_free(&reading->problems);
+	*reading = (struct sl_policy_reading){.policy = NULL};
 }

@@ -6,15 +6,23 @@
 
 struct sl_server_options {
 	const char *policy_file; /* NULL: defaults and no limits of its own (CHECK needs none) */
-	const char *listen_resp; /* NULL: as the policy says; overrides it otherwise. Port 0 picks a free one */
+	const char *listen_resp; /* NULL: as the policy says; else instead of it. Port 0 picks a free one */
 	const char *listen_http;
-	uint32_t threads; /* 0: as the policy says */
-	bool quiet;       /* no banner */
+	uint32_t threads;   /* 0: as the policy says */
+	bool drain_given;   /* drain_ns instead of the policy's */
+	sluice_ns drain_ns; /* how long /readyz is red before listening ends */
+	bool unprotected;   /* listens where other hosts reach it though there are no users */
+	bool quiet;         /* no banner */
 };
 
-/* Serves until SIGTERM or SIGINT, finishes what is in hand, and returns 0; or prints one line to standard error and
+/* Serves until SIGTERM or SIGINT, finishes what is in hand, and returns 0; or says why not, on standard error, and
  * returns 2 (a taken port, a missing file, a bad policy). Once it listens it prints, one a line, "sluice: resp on
- * 127.0.0.1:7379" and "sluice: http on 127.0.0.1:7380" with the real ports, then "sluice: ready", to standard error. */
+ * 127.0.0.1:7379" and "sluice: http on 127.0.0.1:7380" with the real ports, then "sluice: ready", to standard error.
+ * SIGHUP reads the policy again, SIGUSR2 starts the program anew and hands everything over to it. */
 int sl_server_run(const struct sl_server_options *options);
+
+/* Checks all that starting would check, but for whether the addresses are free: prints "FILE: fine" and returns 0, or
+ * what is wrong and returns 2. Changes nothing: a store or a log that does not exist is not made. */
+int sl_server_check(const struct sl_server_options *options);
 
 #endif

@@ -1,7 +1,9 @@
 #include "hosts/server/store_home.h"
 
+#include "hosts/server/watch/log.h"
 #include "store/store.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,12 +28,13 @@ static void tell_kept(const char *home, struct sluice_store *store, uint64_t bef
 	struct sluice_store_stats stats;
 	sluice_store_stats(store, &stats);
 	uint64_t kept = stats.slots_used - stats.slots_expired;
-	fprintf(stderr, "sluice: store %s: kept %" PRIu64 " counter%s", home, kept, kept == 1 ? "" : "s");
+	char dropped[64] = "", others[64] = "";
 	if (stats.dropped > before)
-		fprintf(stderr, ", dropped %" PRIu64 " as torn", stats.dropped - before);
+		snprintf(dropped, sizeof dropped, ", dropped %" PRIu64 " as torn", stats.dropped - before);
 	if (stats.processes > 1)
-		fprintf(stderr, ", shared with %u other process%s", stats.processes - 1, stats.processes > 2 ? "es" : "");
-	fprintf(stderr, "\n");
+		snprintf(others, sizeof others, ", shared with %u other process%s", stats.processes - 1,
+		         stats.processes > 2 ? "es" : "");
+	sl_log(SL_LOG_INFO, "store %s: kept %" PRIu64 " counter%s%s%s", home, kept, kept == 1 ? "" : "s", dropped, others);
 }
 
 static void tell(const char *home, const struct sl_settings *settings, struct sluice_store *store, bool created,
@@ -39,15 +42,15 @@ static void tell(const char *home, const struct sl_settings *settings, struct sl
 	size_t bytes;
 	(void)sl_store_arena(store, &bytes);
 	if (created)
-		fprintf(stderr, "sluice: store %s: created, %zu MiB\n", home, bytes >> 20);
+		sl_log(SL_LOG_INFO, "store %s: created, %zu MiB", home, bytes >> 20);
 	else if (bytes <= COUNT_BYTES_MAX)
 		tell_kept(home, store, before);
 	else
-		fprintf(stderr, "sluice: store %s: kept its counters\n", home);
+		sl_log(SL_LOG_INFO, "store %s: kept its counters", home);
 	uint32_t percent = store->header->blocks_percent;
 	if (settings->blocks_percent != 0 && settings->blocks_percent != percent)
-		fprintf(stderr, "sluice: warning: store %s keeps %u%% for blocks, not %u%%: sluice store resize changes it\n",
-		        home, percent, settings->blocks_percent);
+		sl_log(SL_LOG_WARNING, "store %s keeps %u%% for blocks, not %u%%: sluice store resize changes it", home,
+		       percent, settings->blocks_percent);
 }
 
 struct sluice_store *sl_store_home_open(const struct sl_settings *settings, bool quiet) {
@@ -68,12 +71,43 @@ struct sluice_store *sl_store_home_open(const struct sl_settings *settings, bool
 		err = sluice_store_open(&store, &options, &error);
 	}
 	if (err != SLUICE_OK) {
-		fprintf(stderr, "sluice: store: %s\n", error.text);
+		sl_log(SL_LOG_ERROR, "store: %s", error.text);
 		return NULL;
 	}
 	if (home != NULL && !quiet)
 		tell(home, settings, store, created, before);
 	return store;
+}
+
+/* Whether a file could be made at `path`. */
+static bool can_make(const char *path) {
+	char folder[4096];
+	const char *slash = strrchr(path, '/');
+	int len = slash == NULL ? 0 : slash == path ? 1 : (int)(slash - path);
+	snprintf(folder, sizeof folder, "%.*s", len == 0 ? 1 : len, len == 0 ? "." : path);
+	if (access(folder, W_OK | X_OK) == 0)
+		return true;
+	sl_log(SL_LOG_ERROR, "store: %s can't be made: folder %s: %s", path, folder, strerror(errno));
+	return false;
+}
+
+bool sl_store_home_check(const struct sl_settings *settings) {
+	struct sluice_store_options options = {.memory_bytes = settings->memory_given ? settings->memory_bytes : 0,
+	                                       .file = settings->store_file,
+	                                       .shared = settings->store_shared,
+	                                       .existing = true};
+	struct sluice_error error = {.text = ""};
+	struct sluice_store *store = NULL;
+	if (settings->store_file == NULL && settings->store_shared == NULL)
+		return true;
+	sluice_err err = sluice_store_open(&store, &options, &error);
+	if (err == SLUICE_OK)
+		sluice_store_close(store);
+	else if (err == SLUICE_E_NONE)
+		return settings->store_file == NULL || can_make(settings->store_file);
+	else
+		sl_log(SL_LOG_ERROR, "store: %s", error.text);
+	return err == SLUICE_OK;
 }
 
 static bool is_same(const char *a, const char *b) {

@@ -34,6 +34,16 @@ struct sl_peer {
 	bool is_tls;
 };
 
+enum { SL_RELOAD_TEXT_MAX = 2048 };
+
+/* What reading the policy again came to. Free its problems with sluice_problems_free(). */
+struct sl_reload {
+	bool taken_over;                   /* else the policy of before goes on */
+	uint32_t limit_count;              /* of the policy that is in force now */
+	struct sluice_problems problems;   /* of the file's text, by place: mistakes, or the doubts of one taken over */
+	char messages[SL_RELOAD_TEXT_MAX]; /* what has no place in the text, a line each, NUL-ended; "" for nothing */
+};
+
 /* What there is one of in a server, and its doors may ask for. In tests most of it is NULL: then nothing is counted,
  * everybody may do everything, and what can't be done is refused. */
 struct sl_shared {
@@ -45,9 +55,8 @@ struct sl_shared {
 	struct sl_stagger *stagger;
 	struct sl_access *access;
 	const struct sl_figures *figures;
-	/* Reads the policy file again, as SIGHUP does. True when it was taken over; `report` gets what was wrong, or what
-	 * was taken over, a line each, NUL-ended. From any thread. */
-	bool (*reload)(void *server, char *report, size_t report_bytes);
+	/* Reads the policy file again, as SIGHUP does, and says what it came to; the log has been told. From any thread. */
+	void (*reload)(void *server, struct sl_reload *outcome);
 	void *server;
 };
 

@@ -1,5 +1,104 @@
+/* POST /v1/reload: the policy file is read again, and the answer says what came of it.
+ *
+ *   200 {"reloaded":true,"limits":3,"messages":["took over /etc/sluice/sluice.yaml"],"warnings":[{"line",..}]}
+ *   422 a problem: the file is not a policy that can be served; "errors" has every place and what is wrong there
+ *   409 a problem: there is no file to read, or something that it names can't be used */
 #include "hosts/server/http/door_http.h"
 
+#include "base/math.h"
+
+static size_t room_for(const struct sl_reload *outcome) {
+	return 1024 + SL_JSON_ROOM(sizeof outcome->messages) +
+	       outcome->problems.count * (128 + SL_JSON_ROOM(sizeof outcome->problems.list->text));
+}
+
+static size_t count_of(const struct sl_reload *outcome, bool warning) {
+	size_t count = 0;
+	for (size_t i = 0; i < outcome->problems.count; i++)
+		count += outcome->problems.list[i].warning == warning;
+	return count;
+}
+
+static void put_messages(struct sl_out *out, const struct sl_reload *outcome) {
+	sl_out_str(out, ",\"messages\":[");
+	for (const char *line = outcome->messages; *line != '\0';) {
+		size_t len = strcspn(line, "\n");
+		if (line != outcome->messages)
+			sl_out_char(out, ',');
+		sl_json_string(out, sl_slice(line, len));
+		line += len + (line[len] == '\n');
+	}
+	sl_out_char(out, ']');
+}
+
+static void put_problems(struct sl_out *out, const struct sl_reload *outcome, bool warnings) {
+	bool first = true;
+	sl_out_str(out, warnings ? ",\"warnings\":[" : ",\"errors\":[");
+	for (size_t i = 0; i < outcome->problems.count; i++) {
+		const struct sluice_problem *problem = &outcome->problems.list[i];
+		if (problem->warning != warnings)
+			continue;
+		sl_out_str(out, first ? "{\"line\":" : ",{\"line\":");
+		sl_out_u64(out, problem->line);
+		sl_out_str(out, ",\"column\":");
+		sl_out_u64(out, problem->column);
+		sl_out_str(out, ",\"text\":");
+		sl_json_string(out, sl_str(problem->text));
+		sl_out_char(out, '}');
+		first = false;
+	}
+	sl_out_char(out, ']');
+}
+
+static void reply_taken_over(struct sl_http_turn *turn, const struct sl_reload *outcome) {
+	struct sl_http_reply reply;
+	if (!sl_http_reply_begin(&reply, turn, 200, "application/json", room_for(outcome)))
+		return;
+	sl_http_reply_body(&reply);
+	sl_out_str(&reply.w, "{\"reloaded\":true,\"limits\":");
+	sl_out_u64(&reply.w, outcome->limit_count);
+	put_messages(&reply.w, outcome);
+	put_problems(&reply.w, outcome, true);
+	sl_out_char(&reply.w, '}');
+	sl_http_reply_end(&reply);
+}
+
+static void reply_refused(struct sl_http_turn *turn, const struct sl_reload *outcome) {
+	char detail[512];
+	struct sl_out text = sl_out_to(detail, sizeof detail);
+	struct sl_http_reply reply;
+	size_t errors = count_of(outcome, false);
+	unsigned status = errors != 0 ? 422 : 409;
+	if (!sl_http_reply_begin(&reply, turn, status, "application/problem+json", room_for(outcome)))
+		return;
+	sl_http_reply_body(&reply);
+	if (errors != 0) {
+		sl_out_str(&text, "the policy has ");
+		sl_out_u64(&text, errors);
+		sl_out_str(&text, errors == 1 ? " mistake; the one of before goes on" : " mistakes; the one of before goes on");
+	} else {
+		sl_out_bytes(&text, outcome->messages, sl_min(strcspn(outcome->messages, "\n"), sizeof detail));
+	}
+	sl_http_problem_members(&reply.w, status, NULL, NULL, sl_slice(detail, sl_out_len(&text)));
+	sl_out_str(&reply.w, ",\"reloaded\":false,\"limits\":");
+	sl_out_u64(&reply.w, outcome->limit_count);
+	put_messages(&reply.w, outcome);
+	put_problems(&reply.w, outcome, false);
+	sl_out_char(&reply.w, '}');
+	sl_http_reply_end(&reply);
+}
+
 void sl_http_route_reload(struct sl_http_turn *turn) {
-	sl_http_reply_problem(turn, 501, sl_str("not built yet"), NULL);
+	const struct sl_shared *shared = turn->context->shared;
+	struct sl_reload outcome;
+	if (shared == NULL || shared->reload == NULL) {
+		sl_http_reply_problem(turn, 409, sl_str("nothing to read again: no policy file was given"), NULL);
+		return;
+	}
+	shared->reload(shared->server, &outcome);
+	if (outcome.taken_over)
+		reply_taken_over(turn, &outcome);
+	else
+		reply_refused(turn, &outcome);
+	sluice_problems_free(&outcome.problems);
 }

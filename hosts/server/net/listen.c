@@ -1,11 +1,15 @@
 /* Addresses and the sockets that listen on them.
  *
  * A unix socket's file outlives a server that was killed, and then keeps the next one from binding. Whether somebody
- * still listens is asked by connecting: refused means that nobody does, and only then is the file removed. */
+ * still listens is asked by connecting: refused means that nobody does, and only then is the file removed.
+ *
+ * Its permissions are those of the socket at the moment of bind(), less the umask: so they are set before, and the umask
+ * is 0 for that moment. To change them afterwards would leave the file open to others in between. */
 #include "hosts/server/net/listen.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -88,23 +92,26 @@ static sluice_err resolve(struct target *target, const char *text, const char *o
 	return SLUICE_OK;
 }
 
-static void describe_inet(struct sl_listener *listener) {
-	struct sockaddr_storage address;
-	socklen_t len = sizeof address;
+static bool is_loopback(const struct sockaddr_storage *address) {
+	if (address->ss_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+	if (address->ss_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+	return address->ss_family == AF_UNIX;
+}
+
+static void describe_inet(struct sl_listener *listener, const struct sockaddr_storage *address) {
 	char host[INET6_ADDRSTRLEN] = "?";
-	if (getsockname(listener->fd, (struct sockaddr *)&address, &len) != 0)
-		return;
-	if (address.ss_family == AF_INET6) {
-		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&address;
+	listener->loopback = is_loopback(address);
+	if (address->ss_family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
 		inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
 		listener->port = ntohs(in6->sin6_port);
-		listener->loopback = IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
 		snprintf(listener->name, sizeof listener->name, "[%s]:%u", host, listener->port);
 	} else {
-		const struct sockaddr_in *in = (const struct sockaddr_in *)&address;
+		const struct sockaddr_in *in = (const struct sockaddr_in *)address;
 		inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
 		listener->port = ntohs(in->sin_port);
-		listener->loopback = ntohl(in->sin_addr.s_addr) >> 24 == 127;
 		snprintf(listener->name, sizeof listener->name, "%s:%u", host, listener->port);
 	}
 }
@@ -136,52 +143,142 @@ static bool is_stale(const struct target *target) {
 	return refused;
 }
 
+/* The name of a unix socket, and which file it has. An abstract one has none: nothing is to be removed. */
+static void describe_unix(struct sl_listener *listener, const struct sockaddr_un *address, bool remove) {
+	struct stat status;
+	listener->loopback = true;
+	bool is_abstract = address->sun_path[0] == '\0';
+	snprintf(listener->name, sizeof listener->name, "unix:%s%.*s", is_abstract ? "@" : "",
+	         (int)sizeof address->sun_path - 1, address->sun_path + is_abstract);
+	if (!remove || is_abstract || lstat(address->sun_path, &status) != 0 || !S_ISSOCK(status.st_mode))
+		return;
+	snprintf(listener->unix_path, sizeof listener->unix_path, "%.*s", (int)sizeof address->sun_path, address->sun_path);
+	listener->unix_device = status.st_dev;
+	listener->unix_inode = status.st_ino;
+}
+
 /* ---- both ----------------------------------------------------------------------------------------------------- */
 
-static int bind_and_listen(const struct target *target) {
-	int on = 1;
-	int fd = socket(target->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -1;
-	if (target->address.ss_family == AF_INET6)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-	if (bind(fd, (const struct sockaddr *)&target->address, target->len) == 0 && listen(fd, BACKLOG) == 0)
-		return fd;
+static int close_failed(int fd) {
 	int why = errno;
 	close(fd);
 	errno = why;
 	return -1;
 }
 
-sluice_err sl_listen(struct sl_listener *listener, const char *text, const char *option, struct sluice_error *error) {
+static int bind_unix(int fd, const struct target *target, uint32_t mode) {
+	if (fchmod(fd, mode) != 0)
+		return -1;
+	mode_t before = umask(0);
+	int bound = bind(fd, (const struct sockaddr *)&target->address, target->len);
+	int why = errno;
+	umask(before);
+	errno = why;
+	return bound;
+}
+
+static int bind_inet(int fd, const struct target *target) {
+	int on = 1;
+	if (target->address.ss_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+	return bind(fd, (const struct sockaddr *)&target->address, target->len);
+}
+
+static int bind_and_listen(const struct target *target, uint32_t mode) {
+	bool is_unix = target->address.ss_family == AF_UNIX;
+	int fd = socket(target->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -1;
+	if ((is_unix ? bind_unix(fd, target, mode) : bind_inet(fd, target)) != 0)
+		return close_failed(fd);
+	return listen(fd, BACKLOG) == 0 ? fd : close_failed(fd);
+}
+
+/* Sets the listener's name and reach, by what the socket says of itself. */
+static bool describe(struct sl_listener *listener, int fd, bool remove) {
+	struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
+	socklen_t len = sizeof address;
+	if (getsockname(fd, (struct sockaddr *)&address, &len) != 0)
+		return false;
+	if (address.ss_family == AF_UNIX) {
+		describe_unix(listener, (const struct sockaddr_un *)&address, remove);
+		return true;
+	}
+	describe_inet(listener, &address);
+	return address.ss_family == AF_INET || address.ss_family == AF_INET6;
+}
+
+static sluice_err refuse_public(struct sluice_error *error, const char *text) {
+	snprintf(error->text, sizeof error->text,
+	         "refusing to listen on %.60s: other hosts can reach it and the policy has no users; add users, listen on "
+	         "127.0.0.1 or unix:/path, or say unprotected: true there or --unprotected here",
+	         text);
+	return SLUICE_E_RANGE;
+}
+
+sluice_err sl_listen(struct sl_listener *listener, const struct sl_listen_ask *ask, struct sluice_error *error) {
 	struct target target = {.len = 0};
+	const char *text = ask->text;
 	bool is_unix = strncmp(text, "unix:", 5) == 0;
 	*listener = (struct sl_listener){.fd = -1, .loopback = true};
-	sluice_err err = is_unix ? unix_target(&target, text, option, error) : resolve(&target, text, option, error);
+	sluice_err err =
+		is_unix ? unix_target(&target, text, ask->option, error) : resolve(&target, text, ask->option, error);
 	if (err != SLUICE_OK)
 		return err;
-	listener->fd = bind_and_listen(&target);
+	listener->loopback = is_loopback(&target.address);
+	if (ask->local_only && !listener->loopback)
+		return refuse_public(error, text);
+	if (ask->only_look)
+		return SLUICE_OK;
+	listener->fd = bind_and_listen(&target, ask->mode);
 	if (listener->fd < 0 && errno == EADDRINUSE && is_unix && is_stale(&target)) {
 		unlink(text + strlen("unix:"));
-		listener->fd = bind_and_listen(&target);
+		listener->fd = bind_and_listen(&target, ask->mode);
 	}
 	if (listener->fd < 0)
-		return fail_bind(error, text, option, errno);
-	if (is_unix) {
-		snprintf(listener->name, sizeof listener->name, "%s", text);
-		snprintf(listener->unix_path, sizeof listener->unix_path, "%s", text + strlen("unix:"));
-	} else {
-		describe_inet(listener);
-	}
+		return fail_bind(error, text, ask->option, errno);
+	(void)describe(listener, listener->fd, true);
 	return SLUICE_OK;
 }
 
+/* ---- given descriptors ---------------------------------------------------------------------------------------- */
+
+static bool option_is(int fd, int option, int expected) {
+	int value = 0;
+	socklen_t len = sizeof value;
+	return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 && value == expected;
+}
+
+sluice_err sl_listener_adopt(struct sl_listener *listener, int fd, bool remove, struct sluice_error *error) {
+	*listener = (struct sl_listener){.fd = -1};
+	const char *why = NULL;
+	if (!option_is(fd, SO_TYPE, SOCK_STREAM))
+		why = "it is no stream socket";
+	else if (!option_is(fd, SO_ACCEPTCONN, 1))
+		why = "nothing listens on it";
+	else if (!describe(listener, fd, remove))
+		why = "it is neither of IPv4, IPv6 nor unix";
+	else if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)
+		why = strerror(errno);
+	if (why == NULL) {
+		listener->fd = fd;
+		return SLUICE_OK;
+	}
+	snprintf(error->text, sizeof error->text, "descriptor %d can't be served: %s", fd, why);
+	return SLUICE_E_SYNTAX;
+}
+
 void sl_listener_close(struct sl_listener *listener) {
-	if (listener->fd < 0)
-		return;
-	if (listener->unix_path[0] != '\0')
+	struct stat status;
+	if (listener->fd >= 0 && listener->unix_path[0] != '\0' && lstat(listener->unix_path, &status) == 0 &&
+	    status.st_dev == listener->unix_device && status.st_ino == listener->unix_inode)
 		unlink(listener->unix_path);
-	close(listener->fd);
+	sl_listener_leave(listener);
+}
+
+void sl_listener_leave(struct sl_listener *listener) {
+	if (listener->fd >= 0)
+		close(listener->fd);
 	listener->fd = -1;
 }

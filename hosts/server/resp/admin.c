@@ -1,5 +1,31 @@
+/* SLUICE.RELOAD: the policy file is read again. */
 #include "hosts/server/resp/resp.h"
 
+/* The first mistake and how many there are; where none has a place, what is said without one. */
+static void reply_refused(struct sl_resp_turn *turn, const struct sl_reload *outcome) {
+	const struct sluice_problem *first = NULL;
+	size_t count = 0;
+	for (size_t i = 0; i < outcome->problems.count; i++)
+		if (!outcome->problems.list[i].warning && count++ == 0)
+			first = &outcome->problems.list[i];
+	if (first != NULL)
+		sl_reply_error(turn, "ERR the policy of before goes on: line %u, column %u: %s (%zu mistake%s)", first->line,
+		               first->column, first->text, count, count == 1 ? "" : "s");
+	else
+		sl_reply_error(turn, "ERR %.*s", (int)strcspn(outcome->messages, "\n"), outcome->messages);
+}
+
 void sl_resp_reload(struct sl_resp_turn *turn) {
-	sl_reply_error(turn, "ERR not built yet");
+	const struct sl_shared *shared = turn->context->shared;
+	struct sl_reload outcome;
+	if (shared == NULL || shared->reload == NULL) {
+		sl_reply_error(turn, "ERR nothing to read again: no policy file was given");
+		return;
+	}
+	shared->reload(shared->server, &outcome);
+	if (outcome.taken_over)
+		sl_reply_status(turn, "OK");
+	else
+		reply_refused(turn, &outcome);
+	sluice_problems_free(&outcome.problems);
 }

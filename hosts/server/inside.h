@@ -1,0 +1,188 @@
+/* The server from inside: what its files share. From outside it is server.h.
+ *
+ *   server.c     sets the table, runs the workers, clears up       signals.c  what signals ask for
+ *   entrances.c  the listening sockets: which, and may they?       stop.c     red, then no new ones, then the end
+ *   accept.c     connections taken and handed to workers           upgrade.c  another process takes over
+ *   reload.c     the policy read again                             takeover.c and this is that one
+ *   follow.c     its files watched for changes                     parts.c    what there is one of
+ *   manager.c    what systemd is told
+ *
+ * The first worker runs on the thread that started the server and does what there is one of: it accepts, hears signals,
+ * watches files. All handles here are of its loop; what other threads may call says so. */
+#ifndef SL_SERVER_INSIDE_H
+#define SL_SERVER_INSIDE_H
+
+#include "hosts/server/net/listen.h"
+#include "hosts/server/net/worker.h"
+#include "hosts/server/parts.h"
+#include "hosts/server/server.h"
+#include "hosts/server/watch/log.h"
+#include "os/notify.h"
+
+enum { SL_SIGNALS = 4, SL_FOLLOWED_MAX = 4, SL_ENTRANCE_KEY_MAX = SL_LISTEN_TEXT_MAX + 16 };
+
+struct sl_server;
+
+/* A listening socket and the door behind it. */
+struct sl_entrance {
+	uv_poll_t poll;
+	bool polled; /* `poll` is a handle of the loop */
+	struct sl_listener listener;
+	const struct sl_door *door;
+	bool may_be_public; /* without users: `unprotected` */
+	/* What it was asked for by, such as "resp 127.0.0.1:0" or "resp given 0": by this the process that takes over at
+	 * an upgrade finds the socket that it is to listen on. */
+	char key[SL_ENTRANCE_KEY_MAX];
+	struct sl_server *server;
+};
+
+/* A listening descriptor that this process was given, by systemd or by the one that it takes over from. */
+struct sl_gift {
+	int fd; /* -1: used */
+	char key[SL_ENTRANCE_KEY_MAX];
+};
+
+enum sl_phase { SL_SERVING, SL_RED, SL_CLOSING };
+
+/* What a policy was read from. */
+struct sl_followed {
+	char paths[SL_FOLLOWED_MAX][512]; /* the policy's file, and those that it names for TLS; "" for none */
+	uint64_t digest;                  /* of what stood in them when they were last read, taken over or not */
+};
+
+/* The other process of an upgrade. */
+struct sl_upgrade {
+	int channel; /* to it; -1: no upgrade is under way */
+	int pid;
+	bool handed_over; /* it serves; this process is ending */
+	uv_poll_t poll;
+	uv_timer_t limit;
+};
+
+struct sl_server {
+	const struct sl_server_options *options;
+	struct sluice_store *store;
+	struct sl_parts parts;
+	struct sl_worker *workers;
+	uint32_t worker_count, next_worker;
+	_Atomic uint64_t next_id; /* of connections */
+
+	struct sl_gift gifts[2 * SL_LISTENS_MAX];
+	uint32_t gift_count;
+	struct sl_entrance entrances[SL_LISTENS_MAX];
+	uint32_t entrance_count;
+	uv_timer_t pause; /* accepting rests after an error that more tries would repeat */
+	int reserve;      /* a descriptor to give up when there is none left */
+	struct sl_log_bound complained;
+
+	pthread_mutex_t policy_lock; /* guards the next three */
+	struct sl_shared_policy *policy;
+	struct sl_followed followed;
+	bool policy_is_fixed;           /* no reload: the workers are ending, or another process takes over */
+	struct sl_shared_policy *first; /* the policy that the process began with */
+	uint64_t seen;                  /* by follow.c: of the files' sizes and times */
+	bool unsettled;                 /* likewise: they have changed, and are read when they change no more */
+
+	uv_signal_t signals[SL_SIGNALS];
+	uv_timer_t follow, drain, sample, watchdog;
+	enum sl_phase phase;
+	struct sl_upgrade upgrade;
+	int predecessor; /* the channel to the process that this one takes over from; -1: none */
+	bool introduced; /* by that one, to systemd: this is the main process now */
+	uv_poll_t predecessor_poll;
+};
+
+/* ---- entrances.c ---- */
+
+/* Opens every address of the policy, or of the command line, taking sockets that were given first; `only_look` opens
+ * none. False after a line in the log: an address in use, or one that other hosts reach without users. */
+bool sl_entrances_open(struct sl_server *server, const struct sl_settings *settings, bool only_look);
+/* Whether the open entrances may be served by these settings: no users, and one that other hosts reach, do not go
+ * together. Else the name of the one that may not. Any thread. */
+const char *sl_entrances_forbidden(const struct sl_server *server, const struct sl_settings *settings);
+/* Has the open entrances answer in the forms that these settings say. Any thread. */
+void sl_entrances_refresh(struct sl_server *server, const struct sl_settings *settings);
+/* Says on which addresses what is served, and of whom to beware. */
+void sl_entrances_announce(const struct sl_server *server);
+/* Ends listening. `leave`: another process goes on, so the files of unix sockets stay. Twice is no harm. */
+void sl_entrances_close(struct sl_server *server, bool leave);
+/* The sockets that systemd listens on for us become gifts. False after a line in the log. */
+bool sl_entrances_take_given(struct sl_server *server);
+
+/* ---- accept.c ---- */
+
+/* Begins to accept, on the first worker's loop. */
+void sl_accept_start(struct sl_server *server);
+/* Gives an arrival to the worker whose turn it is; it is closed where there is no room for it. */
+void sl_accept_place(struct sl_server *server, struct sl_arrival *arrival);
+
+/* ---- reload.c ---- */
+
+/* Loads the policy and what belongs to it; outcome->problems and messages say what was wrong. NULL: not to be served.
+ * Any thread. */
+struct sl_shared_policy *sl_policy_prepare(const struct sl_server_options *options, struct sl_reload *outcome,
+                                           struct sl_followed *followed);
+/* Appends a line to outcome->messages; `format` as for printf. */
+void sl_reload_say(struct sl_reload *outcome, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Writes the outcome's problems and messages to the log. */
+void sl_reload_tell(const struct sl_server_options *options, const struct sl_reload *outcome);
+/* Gives a policy's limits their rows in the books; false where there is no memory. */
+bool sl_policy_enter(struct sl_server *server, struct sl_shared_policy *policy);
+/* Reads the policy again and has all workers use it. From any thread. */
+void sl_server_reload(void *server, struct sl_reload *outcome);
+/* The same for whom the log is answer enough. */
+void sl_server_reload_quietly(struct sl_server *server);
+/* From now on no reload, or again; waits for one that is under way. */
+void sl_policy_fix(struct sl_server *server, bool fixed);
+
+/* ---- follow.c ---- */
+
+/* Looks at the policy's files every second from now on. */
+void sl_follow_start(struct sl_server *server);
+/* The digest of what stands in files now, given that of the first one's text. */
+uint64_t sl_follow_digest(const struct sl_followed *followed, uint64_t text);
+
+/* ---- signals.c ---- */
+
+/* From here on a signal waits until it is heard; between the program's start and this it has its default effect. */
+void sl_signals_hold(void);
+void sl_signals_start(struct sl_server *server);
+/* From here to the end a further signal changes nothing: the process is ending, with status 0. */
+void sl_signals_end(struct sl_server *server);
+
+/* ---- stop.c ---- */
+
+/* The next step to the end: red for the drain time, then no new connections, then no connections. */
+void sl_server_stop(struct sl_server *server);
+/* Ends listening, and the workers as soon as their answers are given. */
+void sl_server_close(struct sl_server *server);
+/* Makes the timers that the end needs. */
+void sl_stop_init(struct sl_server *server);
+
+/* ---- manager.c ---- */
+
+/* Says that the server serves, begins to feed the watchdog and to sample the books. */
+void sl_manager_start(struct sl_server *server);
+
+/* ---- upgrade.c: the process that goes ---- */
+
+/* Remembers how this process was started, before anything is changed. */
+void sl_upgrade_remember(void);
+/* Starts the program anew, to take over; a line in the log where that can't be. */
+void sl_upgrade_begin(struct sl_server *server);
+/* Ends an attempt: the other process is killed and reaped. Nothing is done where there is none. */
+void sl_upgrade_abandon(struct sl_server *server);
+
+/* ---- takeover.c: the process that comes ---- */
+
+/* Receives the listening sockets, where this process was started by sl_upgrade_begin(). False after a line in the log. */
+bool sl_takeover_begin(struct sl_server *server);
+/* Tells the other process that this one serves, and takes its connections over. */
+void sl_takeover_ready(struct sl_server *server);
+
+/* ---- server.c ---- */
+
+/* Closes a handle unless it was closed, or never made. */
+void sl_handle_close(uv_handle_t *handle);
+
+#endif

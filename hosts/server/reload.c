@@ -1,0 +1,204 @@
+/* The policy: loaded at the start, and read again while the server serves.
+ *
+ * A reload prepares everything first (text, certificates, rows in the books) and only then has the workers change over,
+ * each at its next turn: what cannot be prepared leaves the policy of before untouched. Counters are found by the names
+ * and numbers of their limits, so they are kept wherever those are.
+ *
+ * It runs on the thread that asks: the first worker's for SIGHUP and for a changed file, any worker's for POST
+ * /v1/reload and SLUICE.RELOAD. One at a time. */
+#include "hosts/server/inside.h"
+
+#include "hosts/server/policy_file.h"
+#include "hosts/server/store_home.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- what it came to ------------------------------------------------------------------------------------------- */
+
+void sl_reload_say(struct sl_reload *outcome, const char *format, ...) {
+	size_t used = strlen(outcome->messages), room = sizeof outcome->messages - used;
+	va_list list;
+	if (used != 0 && room > 1) {
+		outcome->messages[used++] = '\n';
+		outcome->messages[used] = '\0';
+		room--;
+	}
+	va_start(list, format);
+	vsnprintf(outcome->messages + used, room, format, list);
+	va_end(list);
+}
+
+void sl_reload_tell(const struct sl_server_options *options, const struct sl_reload *outcome) {
+	const char *path = options->policy_file == NULL ? "(none)" : options->policy_file;
+	for (size_t i = 0; i < outcome->problems.count; i++)
+		sl_log_place(path, &outcome->problems.list[i]);
+	for (const char *line = outcome->messages; *line != '\0';) {
+		int len = (int)strcspn(line, "\n");
+		sl_log(outcome->taken_over ? SL_LOG_INFO : SL_LOG_ERROR, "%.*s", len, line);
+		line += len + (line[len] == '\n');
+	}
+}
+
+/* ---- loading --------------------------------------------------------------------------------------------------- */
+
+/* What the policy asks for and this version does not have. */
+static bool is_served(const struct sl_settings *settings, struct sl_reload *outcome) {
+	for (uint32_t i = 0; i < settings->listen_count; i++)
+		if (settings->listens[i].door == SL_LISTEN_GRPC) {
+			sl_reload_say(outcome, "listen.grpc: this version serves no gRPC; take it out of the policy");
+			return false;
+		}
+	return true;
+}
+
+static void follow(struct sl_followed *followed, const char *policy_file, const struct sl_settings *settings) {
+	const char *files[SL_FOLLOWED_MAX] = {policy_file, settings->tls_certificate, settings->tls_key,
+	                                      settings->tls_client_ca};
+	for (int i = 0; i < SL_FOLLOWED_MAX; i++)
+		snprintf(followed->paths[i], sizeof followed->paths[i], "%s", files[i] == NULL ? "" : files[i]);
+}
+
+struct sl_shared_policy *sl_policy_prepare(const struct sl_server_options *options, struct sl_reload *outcome,
+                                           struct sl_followed *followed) {
+	struct sl_policy_reading reading;
+	struct sl_shared_policy *shared = calloc(1, sizeof *shared);
+	sl_policy_file_read(&reading, options->policy_file);
+	outcome->problems = reading.problems;
+	reading.problems = (struct sluice_problems){.list = NULL};
+	if (reading.error[0] != '\0')
+		sl_reload_say(outcome, "%s", reading.error);
+	if (reading.policy != NULL)
+		follow(followed, options->policy_file, sl_policy_settings(reading.policy));
+	/* before the certificates are read: one that changes meanwhile is read again */
+	followed->digest = sl_follow_digest(followed, reading.digest);
+	if (shared == NULL)
+		sl_reload_say(outcome, "out of memory while loading the policy");
+	if (shared == NULL || reading.policy == NULL || !is_served(sl_policy_settings(reading.policy), outcome)) {
+		free(shared);
+		sl_policy_reading_free(&reading);
+		return NULL;
+	}
+	shared->policy = reading.policy;
+	shared->holders = 1;
+	reading.policy = NULL;
+	sl_policy_reading_free(&reading);
+	return shared;
+}
+
+bool sl_policy_enter(struct sl_server *server, struct sl_shared_policy *policy) {
+	policy->rows = calloc(sl_policy_limit_count(policy->policy) + 1, sizeof *policy->rows);
+	if (policy->rows == NULL)
+		return false;
+	sl_books_enter(server->parts.shared.books, policy->policy, policy->rows);
+	return true;
+}
+
+/* ---- reloading ------------------------------------------------------------------------------------------------- */
+
+static bool is_same_text(const char *a, const char *b) {
+	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+static bool listens_equal(const struct sl_settings *a, const struct sl_settings *b) {
+	bool equal = a->listen_count == b->listen_count;
+	for (uint32_t i = 0; equal && i < a->listen_count; i++) {
+		const struct sl_listen *x = &a->listens[i], *y = &b->listens[i];
+		equal = x->door == y->door && strcmp(x->address, y->address) == 0 && x->tls == y->tls && x->mode == y->mode &&
+		        x->proxy_protocol == y->proxy_protocol && x->unprotected == y->unprotected;
+	}
+	return equal;
+}
+
+static bool denials_equal(const struct sl_log_settings *a, const struct sl_log_settings *b) {
+	return is_same_text(a->denials, b->denials) && a->denials_per_key == b->denials_per_key &&
+	       a->denials_per_second == b->denials_per_second && a->denials_bytes == b->denials_bytes;
+}
+
+/* What a reload can't change: it is compared with what the process began with. */
+static void say_what_stays(const struct sl_server *server, const struct sl_settings *now, struct sl_reload *outcome) {
+	const struct sl_settings *first = sl_policy_settings(server->first->policy);
+	const char *path = server->options->policy_file;
+	if (!sl_store_home_equal(now, first))
+		sl_reload_say(outcome, "store: what %s now says of it needs a restart: the store of before goes on", path);
+	if (!listens_equal(now, first))
+		sl_reload_say(outcome, "listen: what %s now says of it needs a restart: the addresses of before go on", path);
+	if (now->threads != first->threads && server->options->threads == 0)
+		sl_reload_say(outcome, "threads: what %s now says of them needs a restart: the threads of before go on", path);
+	if (!denials_equal(&now->log, &first->log))
+		sl_reload_say(outcome, "log: what %s now says of denials needs a restart: their log of before goes on", path);
+}
+
+/* Has all use a policy that is ready for it. */
+static void adopt(struct sl_server *server, struct sl_shared_policy *policy, struct sl_reload *outcome) {
+	const struct sl_settings *settings = sl_policy_settings(policy->policy);
+	for (uint32_t i = 0; i < server->worker_count; i++)
+		sl_worker_set_policy(&server->workers[i], policy);
+	sl_shared_policy_release(server->policy);
+	server->policy = policy;
+	sl_entrances_refresh(server, settings);
+	sl_log_set_json(settings->log.json);
+	outcome->taken_over = true;
+	say_what_stays(server, settings, outcome);
+	if (!server->options->quiet)
+		sl_reload_say(outcome, "took over %s", server->options->policy_file);
+}
+
+static void read_again(struct sl_server *server, struct sl_reload *outcome) {
+	const char *path = server->options->policy_file, *open_to_all;
+	struct sl_shared_policy *policy = sl_policy_prepare(server->options, outcome, &server->followed);
+	if (policy == NULL) {
+		sl_reload_say(outcome, "%s was not taken over: the policy of before goes on", path);
+	} else if ((open_to_all = sl_entrances_forbidden(server, sl_policy_settings(policy->policy))) != NULL) {
+		sl_reload_say(outcome,
+		              "%s was not taken over: it has no users, and other hosts can reach %s: the policy of "
+		              "before goes on",
+		              path, open_to_all);
+		sl_shared_policy_release(policy);
+	} else if (!sl_policy_enter(server, policy)) {
+		sl_reload_say(outcome, "out of memory: the policy of before goes on");
+		sl_shared_policy_release(policy);
+	} else {
+		adopt(server, policy, outcome);
+	}
+}
+
+static void note(struct sl_server *server, const struct sl_reload *outcome) {
+	struct sl_figures *figures = server->parts.figures;
+	atomic_fetch_add_explicit(&figures->reloads[outcome->taken_over], 1, memory_order_relaxed);
+	atomic_store_explicit(&figures->reload_failed, !outcome->taken_over, memory_order_relaxed);
+	if (outcome->taken_over)
+		atomic_store_explicit(&figures->reloaded_ns, sluice_store_now(server->store), memory_order_relaxed);
+}
+
+void sl_server_reload(void *arg, struct sl_reload *outcome) {
+	struct sl_server *server = arg;
+	*outcome = (struct sl_reload){.taken_over = false};
+	pthread_mutex_lock(&server->policy_lock);
+	if (server->policy_is_fixed) {
+		sl_reload_say(outcome, "nothing is read again: another process takes over, or the server is going down");
+	} else if (server->options->policy_file == NULL) {
+		sl_reload_say(outcome, "nothing to read again: no policy file was given");
+	} else {
+		sl_notify_reloading();
+		read_again(server, outcome);
+		note(server, outcome);
+		sl_notify("READY=1\nSTATUS=serving %u limits", sl_policy_limit_count(server->policy->policy));
+	}
+	outcome->limit_count = sl_policy_limit_count(server->policy->policy);
+	sl_reload_tell(server->options, outcome);
+	pthread_mutex_unlock(&server->policy_lock);
+}
+
+void sl_server_reload_quietly(struct sl_server *server) {
+	struct sl_reload outcome;
+	sl_server_reload(server, &outcome);
+	sluice_problems_free(&outcome.problems);
+}
+
+void sl_policy_fix(struct sl_server *server, bool fixed) {
+	pthread_mutex_lock(&server->policy_lock);
+	server->policy_is_fixed = fixed;
+	pthread_mutex_unlock(&server->policy_lock);
+}

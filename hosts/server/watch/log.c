@@ -1,0 +1,107 @@
+#include "hosts/server/watch/log.h"
+
+#include "os/clock.h"
+#include "proto/json.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+static _Atomic bool is_json;
+
+void sl_log_set_json(bool json) {
+	atomic_store_explicit(&is_json, json, memory_order_relaxed);
+}
+
+/* ---- a line --------------------------------------------------------------------------------------------------- */
+
+/* A line that does not arrive (a full disk, a closed pipe) is lost: there is nowhere to say so. */
+static void write_line(const struct sl_out *line) {
+	const char *at = line->start;
+	size_t left = sl_out_len(line);
+	while (left > 0) {
+		ssize_t wrote = write(STDERR_FILENO, at, left);
+		if (wrote < 0 && errno == EINTR)
+			continue;
+		if (wrote <= 0)
+			return;
+		at += wrote;
+		left -= (size_t)wrote;
+	}
+}
+
+/* Names of files and the like come from outside: control characters in them become question marks. */
+static void put_text(struct sl_out *out, const char *text) {
+	for (; *text != '\0'; text++)
+		sl_out_char(out, (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
+}
+
+static void put_time(struct sl_out *out) {
+	sluice_ns now = sl_clock_wall();
+	time_t seconds = (time_t)(now / 1000000000);
+	struct tm utc;
+	char text[64];
+	gmtime_r(&seconds, &utc);
+	snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%03uZ", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
+	         utc.tm_hour, utc.tm_min, utc.tm_sec, (unsigned)(now / 1000000 % 1000));
+	sl_out_str(out, text);
+}
+
+static void put_json(struct sl_out *out, enum sl_log_level level, const char *message) {
+	static const char *const names[] = {[SL_LOG_INFO] = "info", [SL_LOG_WARNING] = "warning", [SL_LOG_ERROR] = "error"};
+	sl_out_str(out, "{\"time\":\"");
+	put_time(out);
+	sl_out_str(out, "\",\"level\":\"");
+	sl_out_str(out, names[level]);
+	sl_out_str(out, "\",\"message\":");
+	sl_json_string(out, sl_str(message));
+}
+
+void sl_log(enum sl_log_level level, const char *format, ...) {
+	char message[SL_LOG_MESSAGE_MAX], memory[SL_LOG_LINE_MAX];
+	struct sl_out line = sl_out_to(memory, sizeof memory);
+	va_list list;
+	va_start(list, format);
+	vsnprintf(message, sizeof message, format, list);
+	va_end(list);
+	if (atomic_load_explicit(&is_json, memory_order_relaxed)) {
+		put_json(&line, level, message);
+		sl_out_char(&line, '}');
+	} else {
+		sl_out_str(&line, level == SL_LOG_WARNING ? "sluice: warning: " : "sluice: ");
+		put_text(&line, message);
+	}
+	sl_out_char(&line, '\n');
+	write_line(&line);
+}
+
+void sl_log_place(const char *file, const struct sluice_problem *problem) {
+	char memory[SL_LOG_LINE_MAX], place[64];
+	struct sl_out line = sl_out_to(memory, sizeof memory);
+	if (atomic_load_explicit(&is_json, memory_order_relaxed)) {
+		put_json(&line, problem->warning ? SL_LOG_WARNING : SL_LOG_ERROR, problem->text);
+		snprintf(place, sizeof place, ",\"line\":%u,\"column\":%u}", problem->line, problem->column);
+		sl_out_str(&line, ",\"file\":");
+		sl_json_string(&line, sl_slice(file, strnlen(file, SL_LOG_MESSAGE_MAX / 2)));
+		sl_out_str(&line, place);
+	} else {
+		snprintf(place, sizeof place, ":%u:%u: %s", problem->line, problem->column,
+		         problem->warning ? "warning: " : "");
+		put_text(&line, file);
+		sl_out_str(&line, place);
+		put_text(&line, problem->text);
+	}
+	sl_out_char(&line, '\n');
+	write_line(&line);
+}
+
+bool sl_log_may(struct sl_log_bound *bound, sluice_ns every_ns) {
+	uint64_t now = sl_clock_monotonic(), last = atomic_load_explicit(&bound->last_ns, memory_order_relaxed);
+	if (last != 0 && now - last < every_ns)
+		return false;
+	/* relaxed: who loses the exchange lost to a line that has just been written */
+	return atomic_compare_exchange_strong_explicit(&bound->last_ns, &last, now, memory_order_relaxed,
+	                                               memory_order_relaxed);
+}
