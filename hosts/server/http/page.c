@@ -8,6 +8,7 @@
  *      nobody sees an old page talk to a new server. */
 #include "hosts/server/http/page.h"
 
+#include "base/assert.h"
 #include "hosts/server/http/door_http.h"
 
 static const char security[] =

@@ -126,7 +126,7 @@ export class Chart {
 		const now = this.series.map((series, i) => `${series.label} ${this.format(series, arrays[i].at(-1))}`);
 		const peaks = this.series.map((series, i) => {
 			const values = arrays[i];
-			const at = values.reduce((best, value, j) => (value !== null && value > (values[best] ?? 0) ? j : best), -1);
+			const at = values.reduce((best, value, j) => ((value ?? 0) > (values[best] ?? 0) ? j : best), -1);
 			return at < 0 ? '' : ` Highest ${series.label}: ${series.format(values[at])} at ${clock(t[at] * 1000)}.`;
 		});
 		return `${this.what}. Now: ${now.join(', ')}.${peaks.join('')}`;

@@ -191,7 +191,8 @@ function showTiles(figures, before) {
 	const refused = connections.refused > 0 ? `, ${whole(connections.refused)} refused` : '';
 	const evicted = store.evicted > 0 ? `, ${whole(store.evicted)} evicted` : '';
 	tile('requests', before ? aSecond(all) : '–', before ? `${rate(lately('allowed'))} allowed` : 'measuring');
-	tile('denied', before ? aSecond(denied) : '–', before ? `${percent(denied, all)} of all` : 'measuring', denied > 0);
+	tile('denied', before ? aSecond(denied) : '–',
+		before ? `${percent(denied, all)} of all` : 'measuring', denied > 0);
 	tile('latency', seconds(at('p99')), `p50 ${seconds(at('p50'))}, decision p99 ${seconds(at('decide'))}`);
 	tile('keys', store.keys === null ? '–' : whole(store.keys),
 		`${store.keys === null ? 'counting' : percent(store.keys, store.slots)} of ${bytes(store.bytes)}${evicted}`,
