@@ -37,6 +37,7 @@ void sl_http_figures_read(const struct sl_http_turn *turn, struct sl_http_figure
 	figures->reloads_ok = look(&own->reloads[1]);
 	figures->started = own->started;
 	figures->reloaded = look(&own->reloaded_ns);
+	figures->reload_failed = atomic_load_explicit(&own->reload_failed, memory_order_relaxed);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------- */
@@ -171,6 +172,7 @@ static void put_server(struct sl_out *out, const struct sl_http_turn *turn, cons
 	open_object(out, "reloads");
 	put_u64(out, "ok", figures->reloads_ok);
 	put_u64(out, "failed", figures->reloads_failed);
+	put_bool(out, "last_failed", figures->reload_failed);
 	put_ms(out, "last_ms", figures->reloaded);
 	close_with(out, "},");
 	open_object(out, "denial_log");

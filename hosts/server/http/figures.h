@@ -10,6 +10,7 @@ struct sl_http_figures {
 	uint64_t open[SL_TRANSPORTS], accepted[SL_TRANSPORTS]; /* connections: now, and ever */
 	uint64_t refused, reloads_ok, reloads_failed, threads;
 	sluice_ns started, reloaded;
+	bool reload_failed;
 	uint64_t log_written, log_dropped;
 };
 

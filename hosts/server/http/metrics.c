@@ -165,6 +165,8 @@ static void put_config(struct sl_prom *prom, const struct sl_http_figures *figur
 	count_by(prom, "result", "failed", figures->reloads_failed);
 	put_instant(prom, "sluice_config_last_reload_success_timestamp_seconds",
 	            "When the policy in force was taken over, the start included.", figures->reloaded);
+	put_one(prom, "sluice_config_last_reload_successful", SL_PROM_GAUGE, NULL,
+	        "Whether the last try to take over the policy succeeded.", !figures->reload_failed);
 	sl_prom_family(prom, "sluice_denial_log_lines", SL_PROM_COUNTER, NULL, "Lines of the denial log.");
 	count_by(prom, "result", "written", figures->log_written);
 	count_by(prom, "result", "dropped", figures->log_dropped);

@@ -223,7 +223,7 @@ static void add_row(const struct sl_row *row, struct sl_row_sum *sum) {
 
 /* All that was ever counted in a row, whatever its name. */
 static void sum_row(const struct sl_books *books, uint32_t row, struct sl_row_sum *sum) {
-	*sum = (struct sl_row_sum){{0}};
+	*sum = (struct sl_row_sum){.near = 0};
 	for (uint32_t i = 0; i < books->workers; i++) {
 		const struct sl_row *own = find_row(&books->tallies[i], row);
 		if (own != NULL)
