@@ -23,6 +23,16 @@ enum {
 	REDIS_BULK_BYTES_MAX = 536870912,
 };
 
+/* What a request may take. Both are constants, and the parser is compiled for each. */
+struct bounds {
+	uint32_t args, bulk_bytes, request_bytes;
+	bool guest; /* Redis has words of its own for what is too much before a login */
+};
+
+static const struct bounds members = {SL_RESP_ARGS_MAX, SL_RESP_BULK_BYTES_MAX, SL_RESP_REQUEST_BYTES_MAX, false};
+static const struct bounds guests = {SL_RESP_GUEST_ARGS_MAX, SL_RESP_GUEST_BULK_BYTES_MAX,
+                                     SL_RESP_GUEST_REQUEST_BYTES_MAX, true};
+
 enum line { LINE_BAD = -1, LINE_PARTIAL = 0 }; /* > 0: bytes of the line with its end */
 
 static ptrdiff_t refuse(struct sl_resp_request *request, const char *text) {
@@ -55,9 +65,10 @@ static ptrdiff_t refuse_byte(struct sl_resp_request *request, unsigned char got)
 	return -1;
 }
 
-static ptrdiff_t want_more(struct sl_resp_request *request, size_t need) {
-	if (need > SL_RESP_REQUEST_BYTES_MAX)
-		return refuse_above(request, "too big request", SL_RESP_REQUEST_BYTES_MAX, " bytes");
+static ptrdiff_t want_more(struct sl_resp_request *request, const struct bounds *most, size_t need) {
+	if (need > most->request_bytes)
+		return refuse_above(request, most->guest ? "too big unauthenticated request" : "too big request",
+		                    most->request_bytes, " bytes");
 	request->need = need;
 	return 0;
 }
@@ -170,13 +181,14 @@ static ptrdiff_t split_line(struct sl_resp_request *request, const char *p, cons
 	}
 }
 
-static ptrdiff_t parse_inline(struct sl_resp_request *request, const char *data, size_t len) {
+static ptrdiff_t parse_inline(struct sl_resp_request *request, const struct bounds *most, const char *data,
+                              size_t len) {
 	size_t seen = len > SL_RESP_INLINE_BYTES_MAX ? SL_RESP_INLINE_BYTES_MAX : len;
 	const char *newline = memchr(data, '\n', seen);
 	if (newline == NULL && len > SL_RESP_INLINE_BYTES_MAX)
 		return refuse(request, "too big inline request");
 	if (newline == NULL)
-		return want_more(request, len + 1);
+		return want_more(request, most, len + 1);
 	const char *end = newline > data && newline[-1] == '\r' ? newline - 1 : newline;
 	ptrdiff_t split = split_line(request, data, end);
 	return split < 0 ? split : newline + 1 - data;
@@ -186,31 +198,35 @@ static ptrdiff_t parse_inline(struct sl_resp_request *request, const char *data,
 
 /* A length line that is not all there: more of it, unless it is longer than any length. One byte more may already
  * make it a bad one, which has to be said at once. */
-static ptrdiff_t unfinished_line(struct sl_resp_request *request, size_t before, size_t len, const char *too_big) {
-	return len - before > SL_RESP_INLINE_BYTES_MAX ? refuse(request, too_big) : want_more(request, len + 1);
+static ptrdiff_t unfinished_line(struct sl_resp_request *request, const struct bounds *most, size_t before, size_t len,
+                                 const char *too_big) {
+	return len - before > SL_RESP_INLINE_BYTES_MAX ? refuse(request, too_big) : want_more(request, most, len + 1);
 }
 
-static ptrdiff_t refuse_bulk(struct sl_resp_request *request, const char *p, ptrdiff_t line, int64_t bytes) {
+static ptrdiff_t refuse_bulk(struct sl_resp_request *request, const struct bounds *most, const char *p, ptrdiff_t line,
+                             int64_t bytes) {
 	if (*p != '$')
 		return refuse_byte(request, (unsigned char)*p);
 	if (line == LINE_BAD || bytes < 0 || bytes > REDIS_BULK_BYTES_MAX)
 		return refuse(request, "invalid bulk length");
+	if (most->guest)
+		return refuse(request, "unauthenticated bulk length");
 	return refuse_above(request, "invalid bulk length", SL_RESP_BULK_BYTES_MAX, " bytes");
 }
 
-static ptrdiff_t parse_bulks(struct sl_resp_request *request, const char *data, size_t len, const char *p,
-                             uint32_t count) {
+static inline ptrdiff_t parse_bulks(struct sl_resp_request *request, const struct bounds *most, const char *data,
+                                    size_t len, const char *p, uint32_t count) {
 	const char *end = data + len;
 	for (uint32_t i = 0; i < count; i++) {
 		int64_t bytes = 0;
 		ptrdiff_t line = p == end ? LINE_PARTIAL : read_line(p, end, &bytes);
 		if (line == LINE_PARTIAL)
-			return unfinished_line(request, (size_t)(p - data), len, "too big bulk count string");
-		if (line == LINE_BAD || *p != '$' || (uint64_t)bytes > SL_RESP_BULK_BYTES_MAX)
-			return refuse_bulk(request, p, line, bytes);
+			return unfinished_line(request, most, (size_t)(p - data), len, "too big bulk count string");
+		if (line == LINE_BAD || *p != '$' || (uint64_t)bytes > most->bulk_bytes)
+			return refuse_bulk(request, most, p, line, bytes);
 		p += line;
 		if (end - p < bytes + 2)
-			return want_more(request, (size_t)(p - data) + (size_t)bytes + 2);
+			return want_more(request, most, (size_t)(p - data) + (size_t)bytes + 2);
 		request->args[i] = sl_slice(p, (size_t)bytes);
 		p += bytes + 2;
 	}
@@ -218,26 +234,37 @@ static ptrdiff_t parse_bulks(struct sl_resp_request *request, const char *data, 
 	return p - data;
 }
 
-ptrdiff_t sl_resp_parse(struct sl_resp_request *request, const char *data, size_t len) {
+static inline __attribute__((always_inline)) ptrdiff_t parse(struct sl_resp_request *request, const struct bounds *most,
+                                                             const char *data, size_t len) {
 	request->count = 0;
 	request->is_inline = false;
 	if (len == 0)
-		return want_more(request, 1);
-	if (len > SL_RESP_REQUEST_BYTES_MAX) /* bytes past the bound never help; so all cuts see the same (2) */
-		len = SL_RESP_REQUEST_BYTES_MAX;
+		return want_more(request, most, 1);
+	if (len > most->request_bytes) /* bytes past the bound never help; so all cuts see the same (2) */
+		len = most->request_bytes;
 	if (data[0] != '*')
-		return parse_inline(request, data, len);
+		return parse_inline(request, most, data, len);
 	int64_t count = 0;
 	ptrdiff_t line = read_line(data, data + len, &count);
 	if (line == LINE_PARTIAL)
-		return unfinished_line(request, 0, len, "too big mbulk count string");
+		return unfinished_line(request, most, 0, len, "too big mbulk count string");
 	if (line == LINE_BAD || count > REDIS_COUNT_MAX)
 		return refuse(request, "invalid multibulk length");
-	if (count > SL_RESP_ARGS_MAX)
-		return refuse_above(request, "invalid multibulk length", SL_RESP_ARGS_MAX, " arguments");
+	if (count > most->args && most->guest)
+		return refuse(request, "unauthenticated multibulk length");
+	if (count > most->args)
+		return refuse_above(request, "invalid multibulk length", most->args, " arguments");
 	if (count <= 0)
 		return line;
-	return parse_bulks(request, data, len, data + line, (uint32_t)count);
+	return parse_bulks(request, most, data, len, data + line, (uint32_t)count);
+}
+
+ptrdiff_t sl_resp_parse(struct sl_resp_request *request, const char *data, size_t len) {
+	return parse(request, &members, data, len);
+}
+
+ptrdiff_t sl_resp_parse_guest(struct sl_resp_request *request, const char *data, size_t len) {
+	return parse(request, &guests, data, len);
 }
 
 /* ---- replies ------------------------------------------------------------------------------------------------- */

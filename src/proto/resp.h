@@ -13,7 +13,11 @@ enum {
 	SL_RESP_BULK_BYTES_MAX = 64 * 1024,     /* one argument */
 	SL_RESP_INLINE_BYTES_MAX = 64 * 1024,   /* one line: an inline request, or a length */
 	SL_RESP_REQUEST_BYTES_MAX = 256 * 1024, /* one request, all in all */
-	SL_RESP_NUMBER_BYTES_MAX = 24,          /* what sl_resp_put_number() writes at most */
+	/* Of those who have not logged in where that is asked: */
+	SL_RESP_GUEST_ARGS_MAX = 10,
+	SL_RESP_GUEST_BULK_BYTES_MAX = 16 * 1024,
+	SL_RESP_GUEST_REQUEST_BYTES_MAX = 20 * 1024,
+	SL_RESP_NUMBER_BYTES_MAX = 24, /* what sl_resp_put_number() writes at most */
 };
 
 /* One request, as sl_resp_parse() found it. About 80 KiB: one a worker, not one a connection. */
@@ -32,6 +36,8 @@ struct sl_resp_request {
  * breaks the protocol (request->error says how; the connection has to be closed after saying so). Errors are worded as
  * Redis words them; one past a bound of ours names the bound. Reads nothing past data + len. A few ns an argument. */
 SLUICE_MUST_USE ptrdiff_t sl_resp_parse(struct sl_resp_request *request, const char *data, size_t len);
+/* The same under the bounds of guests, so that nobody fills memory without saying who he is. */
+SLUICE_MUST_USE ptrdiff_t sl_resp_parse_guest(struct sl_resp_request *request, const char *data, size_t len);
 
 /* Reads a whole number as Redis does: an optional '-', digits without leading zeros, -2^63..2^63-1. */
 bool sl_resp_to_i64(struct sluice_bytes text, int64_t *value);

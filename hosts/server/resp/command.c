@@ -32,6 +32,10 @@ static const struct sl_resp_argument top_arguments[] = {
 	{"denied|near", "string", NULL, true, false},
 	{"count", "integer", "COUNT", true, false},
 };
+static const struct sl_resp_argument auth_arguments[] = {
+	{"username", "string", NULL, true, false},
+	{"password", "string", NULL, false, false},
+};
 static const struct sl_resp_argument message[] = {{"message", "string", NULL, false, false}};
 static const struct sl_resp_argument some_message[] = {{"message", "string", NULL, true, false}};
 static const struct sl_resp_argument sections[] = {{"section", "string", NULL, true, true}};
@@ -43,6 +47,9 @@ static const struct sl_resp_argument patterns[] = {{"parameter", "string", NULL,
 #define CHILDREN(list) .children = (list), .child_count = COUNT(list)
 #define LIMITER .roles = SL_ROLE_CHECK, .group = "sluice", .categories = "@write @fast"
 #define SESSION .group = "connection", .categories = "@fast @connection", .flags = "noscript loading stale fast"
+/* These may be said before anybody has logged in. */
+#define DOORSTEP \
+	.group = "connection", .categories = "@fast @connection", .flags = "noscript loading stale fast no_auth allow_busy"
 #define SERVER .roles = SL_ROLE_ALL, .group = "server", .categories = "@slow @connection", .flags = "loading stale"
 
 static const struct sl_resp_command client_commands[] = {
@@ -94,21 +101,22 @@ static const struct sl_resp_command commands[] = {
      .summary = "What each limit of the policy says of a request, charging nothing", ARGUMENTS(admit_arguments)},
 	{"cl.throttle", sl_resp_throttle, -5, true, 1, 1, 1, .flags = "write denyoom fast", LIMITER,
      .summary = "A token bucket with the arguments and the answer of redis-cell", ARGUMENTS(throttle_arguments)},
-	{"auth", sl_resp_auth, -2, .summary = "Accepted for the user default; there are no passwords", SESSION},
+	{"auth", sl_resp_auth, -2, .summary = "Logs in, by a user's name and secret or by a token alone", DOORSTEP,
+     ARGUMENTS(auth_arguments)},
 	{"client", NULL, -2, .summary = "About this connection", SESSION, CHILDREN(client_commands)},
 	{"cluster", sl_resp_no_cluster, -2, .summary = "Answers that this is no cluster", SERVER},
 	{"command", sl_resp_commands, -1, .summary = "Describes all commands", SERVER, CHILDREN(command_commands)},
 	{"config", NULL, -2, .summary = "Settings", SERVER, CHILDREN(config_commands)},
 	{"echo", sl_resp_echo, 2, .summary = "Answers with the message", SESSION, ARGUMENTS(message)},
-	{"hello", sl_resp_hello, -1, .summary = "Chooses the protocol, 2 or 3, and describes the server", SESSION},
-	{"host:", sl_resp_drop, -1, .summary = "Closes the connection: somebody speaks HTTP here", SESSION},
+	{"hello", sl_resp_hello, -1, .summary = "Chooses the protocol, 2 or 3, and describes the server", DOORSTEP},
+	{"host:", sl_resp_drop, -1, .summary = "Closes the connection: somebody speaks HTTP here", DOORSTEP},
 	{"info", sl_resp_info, -1, .summary = "Figures about the server", SERVER, ARGUMENTS(sections)},
 	{"ping", sl_resp_ping, -1, .summary = "Answers PONG, or with the message", SESSION, ARGUMENTS(some_message)},
-	{"post", sl_resp_drop, -1, .summary = "Closes the connection: somebody speaks HTTP here", SESSION},
-	{"quit", sl_resp_quit, -1, .summary = "Closes the connection", SESSION},
+	{"post", sl_resp_drop, -1, .summary = "Closes the connection: somebody speaks HTTP here", DOORSTEP},
+	{"quit", sl_resp_quit, -1, .summary = "Closes the connection", DOORSTEP},
 	{"readonly", sl_resp_no_cluster, 1, .summary = "Answers that this is no cluster", SERVER},
 	{"readwrite", sl_resp_no_cluster, 1, .summary = "Answers that this is no cluster", SERVER},
-	{"reset", sl_resp_reset, 1, .summary = "Makes the connection as if it were new", SESSION},
+	{"reset", sl_resp_reset, 1, .summary = "Makes the connection as if it were new", DOORSTEP},
 	{"select", sl_resp_select, 2, .summary = "Accepts 0, the only database", SESSION, ARGUMENTS(index_argument)},
 	{"time", sl_resp_time, 1, .summary = "The server's clock: seconds and microseconds", SESSION},
 };

@@ -1,6 +1,7 @@
 /* What clients send to get to know a server, and to keep it awake: HELLO, AUTH, PING, CLIENT and the like, answered as
- * Redis 7.0.15 answers them. There is one database and no password; the user `default` may authenticate with any, as in
- * a Redis without one. */
+ * Redis 7.0.15 answers them. There is one database. Where no users are configured, `default` may authenticate with any
+ * password, as in a Redis without one. Where there are, AUTH with a secret alone means the user `default`, or, if none
+ * is called so, whoever has that token. */
 #include "hosts/server/resp/resp.h"
 
 #include <stdio.h>
@@ -40,10 +41,44 @@ static bool read_client_name(struct sl_resp_turn *turn, struct sluice_bytes text
 
 /* ---- HELLO, AUTH, RESET --------------------------------------------------------------------------------------- */
 
-static bool user_may(struct sl_resp_turn *turn, struct sluice_bytes user) {
-	if (sl_bytes_equal(user, sl_str("default")))
-		return true;
+static bool refuse_wrong(struct sl_resp_turn *turn) {
 	sl_reply_error(turn, "WRONGPASS invalid username-password pair or user is disabled.");
+	return false;
+}
+
+static struct sluice_bytes peer_text(const struct sl_resp_turn *turn) {
+	return sl_str(turn->context->peer.text == NULL ? "" : turn->context->peer.text);
+}
+
+static bool has_user(const struct sl_settings *settings, struct sluice_bytes name) {
+	for (uint32_t i = 0; i < settings->user_count; i++)
+		if (sl_bytes_equal(settings->users[i].name, name))
+			return true;
+	return false;
+}
+
+/* Logs in; `name` NULL: by the secret alone. Says why not. Who is logged in already stays that if it fails. */
+static bool log_in(struct sl_resp_turn *turn, const struct sluice_bytes *name, struct sluice_bytes secret) {
+	const struct sl_door_context *context = turn->context;
+	const struct sl_settings *settings = sl_policy_settings(context->policy);
+	struct sluice_bytes standard = sl_str("default");
+	struct sl_login login;
+	if (!sl_resp_is_guarded(context))
+		return sl_bytes_equal(name == NULL ? standard : *name, standard) || refuse_wrong(turn);
+	if (name == NULL && has_user(settings, standard))
+		name = &standard;
+	if (name == NULL)
+		login = sl_access_bearer(context->shared->access, context->policy, secret, peer_text(turn), context->now);
+	else
+		login = sl_access_login(context->shared->access, context->policy, *name, secret, peer_text(turn), context->now);
+	if (login.result == SL_LOGIN_OK) {
+		sl_resp_session_login(turn->session, settings, login.user);
+		return true;
+	}
+	if (login.result == SL_LOGIN_WRONG)
+		return refuse_wrong(turn);
+	sl_reply_error(turn, "ERR too many failed logins from this address: retry in %lld s",
+	               (long long)sl_ns_to_s_ceil(login.retry_after_ns));
 	return false;
 }
 
@@ -71,7 +106,8 @@ static bool read_hello(struct sl_resp_turn *turn, uint32_t index, char name[SL_R
 	while (index < count) {
 		struct sluice_bytes option = sl_resp_arg(turn, index);
 		if (is_word(option, "auth") && index + 2 < count) {
-			if (!user_may(turn, sl_resp_arg(turn, index + 1)))
+			struct sluice_bytes user = sl_resp_arg(turn, index + 1);
+			if (!log_in(turn, &user, sl_resp_arg(turn, index + 2)))
 				return false;
 			index += 3;
 		} else if (is_word(option, "setname") && index + 1 < count) {
@@ -102,6 +138,12 @@ void sl_resp_hello(struct sl_resp_turn *turn) {
 	}
 	if (!read_hello(turn, 2, name, &named))
 		return;
+	if (session->roles == 0) {
+		sl_reply_error(turn, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
+		                     "AUTH <user> <pass> option can be used to authenticate the client and select the RESP "
+		                     "protocol version at the same time");
+		return;
+	}
 	session->protocol = (uint8_t)protocol;
 	if (named)
 		memcpy(session->name, name, sizeof name);
@@ -109,12 +151,14 @@ void sl_resp_hello(struct sl_resp_turn *turn) {
 }
 
 void sl_resp_auth(struct sl_resp_turn *turn) {
+	struct sluice_bytes user = sl_resp_arg(turn, 1);
+	bool alone = turn->request->count == 2;
 	if (turn->request->count > 3)
 		sl_reply_error(turn, "ERR syntax error");
-	else if (turn->request->count == 2)
+	else if (alone && !sl_resp_is_guarded(turn->context))
 		sl_reply_error(turn, "ERR AUTH <password> called without any password configured for the default user. "
 		                     "Are you sure your configuration is correct?");
-	else if (user_may(turn, sl_resp_arg(turn, 1)))
+	else if (log_in(turn, alone ? NULL : &user, sl_resp_arg(turn, turn->request->count - 1)))
 		sl_reply_status(turn, "OK");
 }
 
@@ -122,6 +166,8 @@ void sl_resp_reset(struct sl_resp_turn *turn) {
 	turn->session->protocol = 2;
 	turn->session->silent = turn->session->skip = false;
 	turn->session->name[0] = '\0';
+	sl_resp_session_logout(turn->session);
+	sl_resp_session_judge(turn->session, turn->context);
 	sl_reply_status(turn, "RESET");
 }
 
@@ -229,10 +275,10 @@ static struct sluice_bytes describe_client(const struct sl_resp_turn *turn, char
 	int len =
 		snprintf(line, bytes,
 	             "id=%llu addr=%s name=%s age=%llu idle=0 flags=N db=0 sub=0 psub=0 multi=-1 cmd=client "
-	             "user=default resp=%u lib-name=%s lib-ver=%s\n",
+	             "user=%s resp=%u lib-name=%s lib-ver=%s\n",
 	             (unsigned long long)session->id, turn->context->peer.text == NULL ? "" : turn->context->peer.text,
-	             session->name, (unsigned long long)(open_ns / 1000000000), session->protocol, session->lib_name,
-	             session->lib_version);
+	             session->name, (unsigned long long)(open_ns / 1000000000), session->user, session->protocol,
+	             session->lib_name, session->lib_version);
 	return sl_slice(line, len < 0 ? 0 : (size_t)len);
 }
 

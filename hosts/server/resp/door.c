@@ -23,6 +23,16 @@ static void *resp_open(struct sl_door_context *context) {
 	session->id = context->connection_id;
 	session->opened = context->now;
 	session->protocol = 2;
+	sl_resp_session_logout(session);
+	return session;
+}
+
+static void *resp_unpack(struct sl_door_context *context, const char *bytes, size_t len) {
+	struct sl_resp_session *session = resp_open(context);
+	if (session != NULL && !sl_resp_session_unpack(session, bytes, len)) {
+		free(session);
+		return NULL;
+	}
 	return session;
 }
 
@@ -108,10 +118,27 @@ static const struct sl_resp_command *find_command(struct sl_resp_turn *turn) {
 	return command;
 }
 
+/* In Redis' words. Who has logged in is told what is missing, others that they have to. */
+static void refuse_caller(struct sl_resp_turn *turn, const struct sl_resp_command *command) {
+	if (turn->session->logged_in)
+		sl_reply_error(turn, "NOPERM this user has no permissions to run the '%s' command", command->name);
+	else
+		sl_reply_error(turn, "NOAUTH Authentication required.");
+}
+
+static bool may_run(const struct sl_resp_session *session, const struct sl_resp_command *command) {
+	uint32_t enough = command->roles == 0 ? SL_ROLE_ALL : command->roles;
+	return (session->roles & enough) != 0 || strstr(command->flags, "no_auth") != NULL;
+}
+
 static void run_request(struct sl_resp_turn *turn) {
 	const struct sl_resp_command *command = find_command(turn);
 	if (command == NULL)
 		return;
+	if (!may_run(turn->session, command)) {
+		refuse_caller(turn, command);
+		return;
+	}
 	if (!command->deferred)
 		sl_resp_flush(turn);
 	command->run(turn);
@@ -134,7 +161,8 @@ static void run_unheard(struct sl_resp_turn *turn) {
 /* Takes one request off the bytes. False where there is none left, or none is wanted any more. */
 static bool feed_one(struct sl_resp_turn *turn, const char *data, size_t len, size_t *consumed) {
 	struct sl_resp_session *session = turn->session;
-	ptrdiff_t taken = sl_resp_parse(turn->request, data + *consumed, len - *consumed);
+	ptrdiff_t taken = session->roles != 0 ? sl_resp_parse(turn->request, data + *consumed, len - *consumed)
+	                                      : sl_resp_parse_guest(turn->request, data + *consumed, len - *consumed);
 	if (taken < 0) {
 		if (!session->silent)
 			sl_reply_error(turn, "ERR %s", turn->request->error);
@@ -166,6 +194,7 @@ static enum sl_door_verdict resp_feed(void *state, struct sl_door_context *conte
 	if (len < session->need)
 		return SL_DOOR_OPEN;
 	session->need = 0;
+	sl_resp_session_judge(session, context);
 	while (*consumed < len && out->len - start < SL_DOOR_OUTPUT_TURN)
 		if (!feed_one(&turn, data, len, consumed))
 			break;
@@ -175,4 +204,5 @@ static enum sl_door_verdict resp_feed(void *state, struct sl_door_context *conte
 	return out->len - start >= SL_DOOR_OUTPUT_TURN ? SL_DOOR_MORE : SL_DOOR_OPEN;
 }
 
-const struct sl_door sl_door_resp = {"resp", SL_TRANSPORT_RESP, resp_open, resp_close, resp_feed, NULL, NULL};
+const struct sl_door sl_door_resp = {"resp",    SL_TRANSPORT_RESP,    resp_open,  resp_close,
+                                     resp_feed, sl_resp_session_pack, resp_unpack};

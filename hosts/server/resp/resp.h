@@ -4,6 +4,7 @@
  *   batch.c    decisions put off until the batch is full, then decided together and answered in order
  *   check.c    SLUICE.CHECK PEEK REFUND RESET            throttle.c    CL.THROTTLE
  *   admit.c    SLUICE.ADMIT EXPLAIN                      connection.c  HELLO AUTH PING CLIENT ...
+ *   session.c  who is logged in, and what of a session goes to another process
  *   info.c     INFO CONFIG CLUSTER                       command.c     the table, and COMMAND
  *   top.c      SLUICE.TOP                                admin.c       SLUICE.RELOAD
  *   reply.c    values, as protocol 2 and 3 write them
@@ -28,8 +29,11 @@ struct sl_resp_session {
 	uint64_t id;
 	size_t need; /* bytes below which the unfinished request needs no look */
 	sluice_ns opened;
-	uint8_t protocol;                     /* 2 or 3 */
-	uint32_t roles;                       /* SL_ROLE_ bits of whom the client has logged in as; anonymous before */
+	uint8_t protocol; /* 2 or 3 */
+	uint32_t roles;   /* SL_ROLE_ bits of whom the client has logged in as; anonymous before */
+	bool logged_in;
+	uint16_t user_index;                  /* where the policy had the user when last looked */
+	uint8_t user_hash[32];                /* what it keeps of his secret: another one ends the session's login */
 	char user[SLUICE_NAME_BYTES_MAX + 1]; /* "default" before */
 	bool silent;                          /* CLIENT REPLY OFF */
 	bool skip;                            /* CLIENT REPLY SKIP: the next request's answer is not wanted */
@@ -61,9 +65,10 @@ struct sl_resp_batch {
 	struct sluice_call calls[SL_RESP_CALLS_MAX];
 	uint8_t forms[SL_RESP_CALLS_MAX];
 	struct sluice_item items[SL_RESP_CALLS_MAX * SLUICE_ITEMS_MAX];
-	uint32_t positions[SL_RESP_CALLS_MAX * SLUICE_ITEMS_MAX]; /* of each item in the policy; SL_RESP_NAMED only */
-	struct sluice_decision each[SL_RESP_CALLS_MAX * SLUICE_ITEMS_MAX]; /* of each item; SL_RESP_NAMED only */
-	uint8_t shown[SL_RESP_CALLS_MAX]; /* items that answer; candidates stand behind them */
+	bool placed[SL_RESP_CALLS_MAX]; /* some of the call's limits are the policy's: the next two are filled */
+	uint32_t positions[SL_RESP_CALLS_MAX * SLUICE_ITEMS_MAX];          /* of each item in the policy */
+	struct sluice_decision each[SL_RESP_CALLS_MAX * SLUICE_ITEMS_MAX]; /* of each item */
+	uint8_t shown[SL_RESP_CALLS_MAX]; /* items that answer; candidates stand behind them; SL_RESP_NAMED only */
 	uint8_t candidate_of[SL_RESP_CALLS_MAX][SLUICE_ITEMS_MAX];
 	struct sluice_limit spares[SL_RESP_SPARES];
 };
@@ -90,6 +95,22 @@ struct sl_resp_turn {
 	bool failed; /* the system gave no memory: the answers in `out` are not whole */
 };
 
+/* ---- sessions (session.c) ---- */
+
+/* Does anybody have to log in here? */
+bool sl_resp_is_guarded(const struct sl_door_context *context);
+/* Finds out anew what the session's client may do: a policy may have come that knows him no more, by another secret, or
+ * in other roles. Some ns. */
+void sl_resp_session_judge(struct sl_resp_session *session, const struct sl_door_context *context);
+/* Notes a login, or its end. */
+void sl_resp_session_login(struct sl_resp_session *session, const struct sl_settings *settings,
+                           const struct sl_user *user);
+void sl_resp_session_logout(struct sl_resp_session *session);
+/* As door.h says of pack and unpack. */
+size_t sl_resp_session_pack(const void *state, char *bytes);
+/* False for bytes that are no session's. */
+bool sl_resp_session_unpack(struct sl_resp_session *session, const char *bytes, size_t len);
+
 /* ---- the table of commands (command.c) ---- */
 
 struct sl_resp_argument {
@@ -107,7 +128,7 @@ struct sl_resp_command {
 	const struct sl_resp_argument *arguments;
 	const struct sl_resp_command *children; /* subcommands; a command that has some has no run() */
 	uint8_t argument_count, child_count;
-	uint8_t roles; /* SL_ROLE_ bits, one of which the caller needs; 0: anybody may */
+	uint8_t roles; /* SL_ROLE_ bits, one of which the caller needs; 0: any of them. The flag no_auth: none */
 };
 
 /* The command of a name, in any case; NULL where there is none. A few ns. */
@@ -125,6 +146,9 @@ struct sluice_call *sl_resp_call_begin(struct sl_resp_turn *turn);
 /* Adds a limit to the call begun; the caller counts: at most SLUICE_ITEMS_MAX. */
 void sl_resp_call_item(struct sl_resp_turn *turn, struct sluice_call *call, const struct sluice_limit *limit,
                        struct sluice_bytes key);
+/* Says which limits of the policy the call's items are: `positions` of all of them, SL_RULING_NOTATION for one in
+ * notation, and those of candidates unread. So they are counted as such. */
+void sl_resp_call_place(struct sl_resp_turn *turn, struct sluice_call *call, const uint32_t *positions, uint32_t count);
 /* Joins the call to the batch. */
 void sl_resp_call_end(struct sl_resp_turn *turn, const struct sluice_call *call, enum sl_resp_form form);
 /* Decides all that has gathered, together, and answers in order. Nothing to do is nothing done. */
