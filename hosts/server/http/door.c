@@ -89,6 +89,10 @@ static bool is_path_of(const struct route *route, struct sluice_bytes path) {
 	        ((const char *)path.data)[own.len] == '/');
 }
 
+static bool is_prefix(const struct route *route) {
+	return route->path[strlen(route->path) - 1] == '*';
+}
+
 static const struct route *route_of(struct sluice_bytes path) {
 	for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
 		if (is_path_of(&routes[i], path))
@@ -96,12 +100,16 @@ static const struct route *route_of(struct sluice_bytes path) {
 	return NULL;
 }
 
-/* As written first: what lies below /v1/auth/envoy is another server's path, encoded and as long as it likes. */
+/* As written first: what lies below /v1/auth/envoy is another server's path, encoded and as long as it likes. The
+ * prefix itself must be written plainly: it is cut off by its length. */
 static const struct route *find_route(const struct sl_http_request *request) {
 	char memory[PATH_BYTES_MAX];
 	struct sluice_bytes path;
 	const struct route *route = route_of(request->path);
-	return route == NULL && decode_path(request->path, memory, &path) ? route_of(path) : route;
+	if (route != NULL || !decode_path(request->path, memory, &path))
+		return route;
+	route = route_of(path);
+	return route != NULL && is_prefix(route) ? NULL : route;
 }
 
 static bool is_allowed(const struct route *route, const struct sl_http_request *request) {
@@ -136,6 +144,11 @@ static void reply_wrong_method(struct sl_http_turn *turn, const struct route *ro
 	sl_http_reply_problem(turn, 405, sl_slice(memory, sl_out_len(&out)), allow);
 }
 
+/* The proxies' doors take any method, and another view of who asks. */
+static bool is_let_in(struct sl_http_turn *turn, const struct route *route) {
+	return route->allowed == ALLOW_ANY ? sl_http_guard_proxy(turn) : sl_http_guard(turn, route->path, route->roles);
+}
+
 /* Answers a request; with only its head, where it would be refused for that. Returns whether it was answered. */
 static bool answer(struct sl_http_turn *turn, bool only_refuse) {
 	const struct route *route = find_route(turn->request);
@@ -143,10 +156,11 @@ static bool answer(struct sl_http_turn *turn, bool only_refuse) {
 		reply_unknown_path(turn);
 	else if (!is_allowed(route, turn->request))
 		reply_wrong_method(turn, route);
-	else if (only_refuse)
-		return false;
-	else
+	else if (is_let_in(turn, route)) {
+		if (only_refuse)
+			return false;
 		route->answer(turn);
+	}
 	return true;
 }
 
@@ -209,7 +223,6 @@ static bool step(struct sl_http_parser *parser, struct sl_http_turn *turn, const
 	default:
 		turn->context->commands++;
 		turn->close = !parser->request.keep_alive || turn->context->draining || turn->context->leaving;
-		turn->roles = SL_ROLE_ALL;
 		answer(turn, false);
 		return !turn->close;
 	}

@@ -7,7 +7,7 @@
  *   decision.c  decisions -> headers and JSON
  *   auth.c      the proxies' doors           metrics.c  /metrics and /v1/figures
  *   top.c       /v1/top                      admin.c    /v1/reload
- *   page.c      the dashboard */
+ *   page.c      the dashboard                guard.c    roles, Authorization, pages of other sites */
 #ifndef SL_DOOR_HTTP_H
 #define SL_DOOR_HTTP_H
 
@@ -38,7 +38,7 @@ struct sl_http_reply {
 
 enum { SL_HTTP_REPLY_ROOM_HEAD = 512 }; /* taken by begin and body, besides `room` */
 
-/* Starts an answer: status line, Date, Content-Type, Cache-Control, Connection.
+/* Starts an answer: status line, Date, Content-Type (NULL: none, for an empty body), Cache-Control, Connection.
  *  room  the most bytes that the caller's header lines and body will take
  * Returns false when there is no memory: then nothing is written, and the turn closes. */
 SLUICE_MUST_USE bool sl_http_reply_begin(struct sl_http_reply *reply, struct sl_http_turn *turn, unsigned status,
@@ -65,16 +65,28 @@ void sl_http_reply_problem(struct sl_http_turn *turn, unsigned status, struct sl
 /* GET /v1/limits: the policy's limits, in the order of the file. */
 void sl_http_reply_limits(struct sl_http_turn *turn);
 
+/* ---- who asks (guard.c) -------------------------------------------------------------------------------------- */
+
+/* Finds out the caller's roles (turn->roles) and whether they let him ask a route.
+ *  path    the route's, for messages
+ *  needed  SL_ROLE_ bits, one of which it takes; 0: open to all
+ * Returns false once the request has been refused: 401, 403, 429 or 400. Some ns where no users are configured; else a
+ * walk over the head, and what sl_access_login() takes. */
+bool sl_http_guard(struct sl_http_turn *turn, const char *path, uint32_t needed);
+/* The same for the proxies' doors. */
+bool sl_http_guard_proxy(struct sl_http_turn *turn);
+
 /* ---- what a request asks ------------------------------------------------------------------------------------- */
 
 enum {
-	SL_HTTP_ATTRIBUTES_MAX = 64,
+	SL_HTTP_ATTRIBUTES_MAX = 64, /* that a caller may give */
+	SL_HTTP_SOURCES_MAX = 256,   /* that a policy may name: headers in which the proxies' doors look for attributes */
 	SL_HTTP_ERROR_BYTES = 512,
 };
 
 enum sl_http_ask_kind { SL_HTTP_ASK_CHECK, SL_HTTP_ASK_REFUND, SL_HTTP_ASK_RESET, SL_HTTP_ASK_ADMIT };
 
-/* A body, understood. About 10 KiB: for the stack. Slices point into `root`, or into the decoded query. */
+/* A body, understood. About 16 KiB: for the stack. Slices point into `root`, or into the decoded query. */
 struct sl_http_ask {
 	json_t *root; /* owned; NULL for a query */
 	uint32_t cost;
@@ -83,10 +95,14 @@ struct sl_http_ask {
 	uint32_t item_count;
 	struct sluice_limit limits[SLUICE_ITEMS_MAX];
 	struct sluice_item items[SLUICE_ITEMS_MAX]; /* point to limits[] */
+	int64_t positions[SLUICE_ITEMS_MAX];        /* of limits asked for as policy:NAME; -1 for those in notation */
 	uint32_t attribute_count;
-	struct sluice_attribute attributes[SL_HTTP_ATTRIBUTES_MAX];
+	struct sluice_attribute attributes[4 + SL_HTTP_SOURCES_MAX];
 	char error[SL_HTTP_ERROR_BYTES]; /* NUL-ended, where reading failed */
 };
+
+/* Makes an ask of cost 1 that charges, at the turn's instant, for attributes that the caller adds. Owns nothing. */
+void sl_http_ask_begin(struct sl_http_ask *ask, const struct sl_http_turn *turn);
 
 /* Reads a body of one kind. Returns false with ask->error set when anything in it is not as it must be: nothing is
  * guessed, and no member is passed over. End the ask with sl_http_ask_free() in either case. */
@@ -100,22 +116,22 @@ void sl_http_ask_free(struct sl_http_ask *ask);
 
 /* How a decision is answered. */
 struct sl_http_style {
-	bool explain;    /* an explanation: 200 whatever it says */
-	bool empty;      /* allowed: no body (the proxies' doors) */
+	bool explain;    /* an explanation: 200 whatever it says, with what next frees and with candidates */
+	bool empty;      /* allowed: no body, but a Sluice-Delay-Ms where the request is to be held (the proxies' doors) */
 	uint16_t denied; /* status of a denial; 0 for 429 */
 };
 
 /* A decision as it is shown. Everything is borrowed. */
 struct sl_http_view {
 	const struct sluice_call *call; /* call->each may be NULL where count is 0 */
-	uint32_t count;
+	uint32_t count;                 /* of the limits that are shown; those behind them in the call are candidates */
 	struct sl_headers_limit limits[SLUICE_ITEMS_MAX];
-	struct sluice_bytes texts[SLUICE_ITEMS_MAX]; /* canonical */
 	struct sluice_bytes keys[SLUICE_ITEMS_MAX];
+	const uint8_t *candidate_of; /* for each candidate the limit that it belongs to; NULL where there are none */
 	struct sl_http_style style;
 };
 
-/* 200, or 429 as a problem, with the headers of RateLimit. */
+/* 200, or 429 as a problem, with the headers of rate limits in the listener's forms. */
 void sl_http_reply_decision(struct sl_http_turn *turn, const struct sl_http_view *view);
 
 /* Decides what the policy says of the ask's attributes, and answers. */

@@ -50,9 +50,12 @@ bool sl_http_reply_begin(struct sl_http_reply *reply, struct sl_http_turn *turn,
 	reply->w = sl_out_to(at, SL_HTTP_REPLY_ROOM_HEAD + room);
 	put_status(&reply->w, status);
 	put_date(&reply->w, turn->context->now);
-	sl_out_str(&reply->w, "Content-Type: ");
-	sl_out_str(&reply->w, content_type);
-	sl_out_str(&reply->w, "\r\nCache-Control: no-store\r\n");
+	if (content_type != NULL) {
+		sl_out_str(&reply->w, "Content-Type: ");
+		sl_out_str(&reply->w, content_type);
+		sl_out_str(&reply->w, "\r\n");
+	}
+	sl_out_str(&reply->w, "Cache-Control: no-store\r\n");
 	if (turn->close)
 		sl_out_str(&reply->w, "Connection: close\r\n");
 	else if (turn->request->http10)
@@ -122,6 +125,8 @@ void sl_http_problem_members(struct sl_out *out, unsigned status, const char *ty
 
 void sl_http_reply_problem(struct sl_http_turn *turn, unsigned status, struct sluice_bytes detail, const char *allow) {
 	struct sl_http_reply reply;
+	if (turn->context->tally != NULL && status < 500)
+		sl_count(&turn->context->tally->errors[SL_TRANSPORT_HTTP], 1);
 	if (!sl_http_reply_begin(&reply, turn, status, "application/problem+json", 512 + SL_JSON_ROOM(detail.len)))
 		return;
 	if (allow != NULL) {

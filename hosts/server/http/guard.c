@@ -1,0 +1,252 @@
+/* Who asks, from where, and whether that is enough.
+ *
+ *   the proxies' doors   a trusted peer, or a role of anonymous     Authorization is the client's own: not looked at
+ *   everything else      Authorization, else anonymous              POSTs from other sites' pages are refused
+ *   /healthz /readyz /   open
+ *
+ * A page of anybody's, open in somebody's browser, can make that browser send a POST to a server on its loopback. It
+ * can't read the answer, but a reset is done. Browsers say where such a request comes from (Origin, Sec-Fetch-Site):
+ * what does not come from this very host and port goes no further. Programs send neither and are not touched.
+ *
+ * The same page may have its own name point to 127.0.0.1 once it is loaded (DNS rebinding), and then is of the same
+ * origin. Where there are users it has no credentials. Where there are none, a page must have come by a name that no
+ * stranger can have, localhost or an address, to do what asks for the role admin.
+ *
+ * A login that failed says 401 whether or not anonymous would do: it must not look as if it had been accepted. The
+ * challenge names Bearer only, so that no browser shows its own prompt over the dashboard's. */
+#include "hosts/server/http/door_http.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+
+enum {
+	BASIC_BYTES_MAX = 2048, /* decoded; more than any name and secret */
+	DETAIL_BYTES = 512,
+	HEADER_BYTES = 64,
+};
+
+/* The header lines that matter here. */
+struct fields {
+	struct sluice_bytes authorization, origin, site, host;
+	uint32_t authorization_count, origin_count;
+};
+
+static void read_fields(struct fields *fields, const struct sl_http_request *request) {
+	struct sluice_bytes rest = request->head, name, value;
+	*fields = (struct fields){0};
+	while (sl_http_field_next(&rest, &name, &value)) {
+		if (name.len == 4 && sl_bytes_equal_nocase(name, "host")) {
+			fields->host = value;
+		} else if (name.len == 6 && sl_bytes_equal_nocase(name, "origin")) {
+			fields->origin = value;
+			fields->origin_count++;
+		} else if (name.len == 13 && sl_bytes_equal_nocase(name, "authorization")) {
+			fields->authorization = value;
+			fields->authorization_count++;
+		} else if (name.len == 14 && sl_bytes_equal_nocase(name, "sec-fetch-site")) {
+			fields->site = value;
+		}
+	}
+	if (request->authority.len != 0)
+		fields->host = request->authority;
+}
+
+/* A problem with one more header line, given with its CR LF; "" for none. */
+static bool refuse(struct sl_http_turn *turn, unsigned status, struct sluice_bytes detail, const char *header) {
+	struct sl_http_reply reply;
+	size_t room = 256 + HEADER_BYTES + SL_JSON_ROOM(detail.len);
+	if (turn->context->tally != NULL)
+		sl_count(&turn->context->tally->errors[SL_TRANSPORT_HTTP], 1);
+	if (!sl_http_reply_begin(&reply, turn, status, "application/problem+json", room))
+		return false;
+	sl_out_str(&reply.w, header);
+	sl_http_reply_body(&reply);
+	sl_http_problem_members(&reply.w, status, NULL, NULL, detail);
+	sl_out_char(&reply.w, '}');
+	sl_http_reply_end(&reply);
+	return false;
+}
+
+static bool challenge(struct sl_http_turn *turn, struct sluice_bytes detail) {
+	return refuse(turn, 401, detail, "WWW-Authenticate: Bearer realm=\"sluice\"\r\n");
+}
+
+/* ---- from where ------------------------------------------------------------------------------------------------ */
+
+static unsigned char lower(unsigned char c) {
+	return c >= 'A' && c <= 'Z' ? (unsigned char)(c | 0x20) : c;
+}
+
+static bool equal_nocase(struct sluice_bytes a, struct sluice_bytes b) {
+	const unsigned char *p = a.data, *q = b.data;
+	if (a.len != b.len)
+		return false;
+	for (size_t i = 0; i < a.len; i++)
+		if (lower(p[i]) != lower(q[i]))
+			return false;
+	return true;
+}
+
+/* Is a page of this origin one that came from this host? The scheme may be another one: TLS may end before us. */
+static bool is_own_origin(struct sluice_bytes origin, struct sluice_bytes host) {
+	const char *p = origin.data, *mark = origin.len == 0 ? NULL : memmem(p, origin.len, "://", 3);
+	if (mark == NULL) /* "null": a sandboxed page, a file */
+		return false;
+	size_t scheme = (size_t)(mark + 3 - p);
+	return host.len != 0 && equal_nocase(sl_slice(p + scheme, origin.len - scheme), host);
+}
+
+/* Can no stranger have this name? localhost and what is below it (RFC 6761), and addresses, which are no names. */
+static bool is_own_name(struct sluice_bytes host) {
+	static const char local[] = "localhost", below[] = ".localhost";
+	struct sl_address address;
+	const char *p = host.data, *colon = host.len == 0 ? NULL : memchr(p, ':', host.len);
+	if (sl_address_parse(host, &address, NULL))
+		return true;
+	size_t len = colon != NULL ? (size_t)(colon - p) : host.len, tail = sizeof below - 1;
+	return sl_bytes_equal_nocase(sl_slice(p, len), local) ||
+	       (len > tail && sl_bytes_equal_nocase(sl_slice(p + len - tail, tail), below));
+}
+
+static bool refuse_foreign(struct sl_http_turn *turn, const struct fields *fields, uint32_t needed) {
+	if (fields->origin_count > 1 || sl_bytes_equal_nocase(fields->site, "cross-site") ||
+	    (fields->origin_count == 1 && !is_own_origin(fields->origin, fields->host)))
+		return !refuse(turn, 403, sl_str("a page of another site may not ask this: Origin must name the Host"), "");
+	if (fields->origin_count == 1 && needed == SL_ROLE_ADMIN && !is_own_name(fields->host) &&
+	    sl_policy_settings(turn->context->policy)->user_count == 0)
+		return !refuse(turn, 403,
+		               sl_str("while no users are configured, pages may ask this under localhost or an address only, "
+		                      "not under another name"),
+		               "");
+	return false;
+}
+
+/* ---- who ------------------------------------------------------------------------------------------------------- */
+
+static bool is_guarded(const struct sl_door_context *context) {
+	return context->shared != NULL && context->shared->access != NULL &&
+	       sl_policy_settings(context->policy)->user_count != 0;
+}
+
+static struct sluice_bytes peer_text(const struct sl_door_context *context) {
+	return sl_str(context->peer.text == NULL ? "" : context->peer.text);
+}
+
+static struct sl_login bearer(const struct sl_door_context *context, struct sluice_bytes token) {
+	return sl_access_bearer(context->shared->access, context->policy, token, peer_text(context), context->now);
+}
+
+/* RFC 7617: base64 of name:secret. Without a name the secret is a token. False where it is none of this. */
+static bool basic(const struct sl_door_context *context, struct sluice_bytes text, struct sl_login *login) {
+	unsigned char memory[BASIC_BYTES_MAX + 4];
+	const char *p = text.data;
+	if (text.len == 0 || text.len % 4 != 0 || text.len / 4 * 3 > BASIC_BYTES_MAX)
+		return false;
+	int len = EVP_DecodeBlock(memory, text.data, (int)text.len);
+	len -= (p[text.len - 1] == '=') + (p[text.len - 2] == '='); /* it counts the padding as bytes */
+	unsigned char *colon = len <= 0 ? NULL : memchr(memory, ':', (size_t)len);
+	if (colon != NULL) {
+		struct sluice_bytes name = sl_slice(memory, (size_t)(colon - memory));
+		struct sluice_bytes secret = sl_slice(colon + 1, (size_t)len - name.len - 1);
+		*login = name.len == 0 ? bearer(context, secret)
+		                       : sl_access_login(context->shared->access, context->policy, name, secret,
+		                                         peer_text(context), context->now);
+	}
+	OPENSSL_cleanse(memory, sizeof memory);
+	return colon != NULL;
+}
+
+/* Takes the scheme and the spaces behind it off a value. */
+static bool has_scheme(struct sluice_bytes *value, const char *scheme) {
+	size_t len = strlen(scheme);
+	const char *p = value->data;
+	if (value->len <= len || p[len] != ' ' || !sl_bytes_equal_nocase(sl_slice(p, len), scheme))
+		return false;
+	while (len < value->len && p[len] == ' ')
+		len++;
+	*value = sl_slice(p + len, value->len - len);
+	return true;
+}
+
+static bool refuse_later(struct sl_http_turn *turn, sluice_ns wait) {
+	char header[HEADER_BYTES];
+	struct sl_out out = sl_out_to(header, sizeof header - 1);
+	sl_out_str(&out, "Retry-After: ");
+	sl_out_i64(&out, sl_ns_to_s_ceil(wait));
+	sl_out_str(&out, "\r\n");
+	*out.at = '\0';
+	return refuse(turn, 429, sl_str("too many failed logins from this address"), header);
+}
+
+/* Finds out the caller's roles; false once it has been refused. */
+static bool identify(struct sl_http_turn *turn, const struct fields *fields, bool *logged_in) {
+	const struct sl_door_context *context = turn->context;
+	struct sluice_bytes value = fields->authorization;
+	struct sl_login login;
+	turn->roles = sl_access_anonymous(context->policy);
+	if (fields->authorization_count == 0)
+		return true;
+	if (fields->authorization_count > 1)
+		return refuse(turn, 400, sl_str("Authorization is given more than once: give it once"), "");
+	if (has_scheme(&value, "bearer"))
+		login = bearer(context, value);
+	else if (!has_scheme(&value, "basic") || !basic(context, value, &login))
+		return challenge(turn, sl_str("Authorization: expected 'Bearer TOKEN' or 'Basic', then base64 of name:secret"));
+	if (login.result == SL_LOGIN_LATER)
+		return refuse_later(turn, login.retry_after_ns);
+	if (login.result == SL_LOGIN_WRONG)
+		return challenge(turn, sl_str("Authorization: no user has this name and secret, or this token"));
+	turn->roles = sl_access_roles(login.user);
+	*logged_in = true;
+	return true;
+}
+
+/* ---- whether that is enough ------------------------------------------------------------------------------------ */
+
+static void put_roles(struct sl_out *out, uint32_t roles) {
+	static const char *const names[] = {"check", "read", "admin"};
+	const char *before = "";
+	for (uint32_t i = 0; i < 3; i++)
+		if (roles & 1u << i) {
+			sl_out_str(out, before);
+			sl_out_str(out, names[i]);
+			before = " or ";
+		}
+}
+
+static bool refuse_role(struct sl_http_turn *turn, const char *path, uint32_t needed, bool logged_in) {
+	char memory[DETAIL_BYTES];
+	struct sl_out out = sl_out_to(memory, sizeof memory);
+	sl_out_str(&out, path);
+	sl_out_str(&out, " asks for the role ");
+	put_roles(&out, needed);
+	sl_out_str(&out,
+	           logged_in ? ", which this user does not have" : ": log in with 'Authorization: Bearer TOKEN', or Basic");
+	struct sluice_bytes detail = sl_slice(memory, sl_out_len(&out));
+	return logged_in ? refuse(turn, 403, detail, "") : challenge(turn, detail);
+}
+
+bool sl_http_guard(struct sl_http_turn *turn, const char *path, uint32_t needed) {
+	struct fields fields;
+	bool logged_in = false, guarded = is_guarded(turn->context), posted = turn->request->method == SL_HTTP_POST;
+	turn->roles = SL_ROLE_ALL;
+	if (needed == 0 || (!guarded && !posted))
+		return true;
+	read_fields(&fields, turn->request);
+	if (posted && refuse_foreign(turn, &fields, needed))
+		return false;
+	if (guarded && !identify(turn, &fields, &logged_in))
+		return false;
+	return (turn->roles & needed) != 0 || refuse_role(turn, path, needed, logged_in);
+}
+
+bool sl_http_guard_proxy(struct sl_http_turn *turn) {
+	const struct sl_door_context *context = turn->context;
+	bool open = context->peer.is_trusted || !is_guarded(context);
+	turn->roles = open ? SL_ROLE_ALL : sl_access_anonymous(context->policy);
+	return (turn->roles & SL_ROLE_CHECK) != 0 ||
+	       refuse(
+			   turn, 403,
+			   sl_str("this door is for proxies: name the proxy's address in trusted-proxies, or let anonymous check"),
+			   "");
+}
