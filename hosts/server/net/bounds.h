@@ -31,6 +31,9 @@ SLUICE_MUST_USE bool sl_bounds_enter_address(struct sl_bounds *bounds, struct sl
                                              const struct sl_address *address, const struct sl_settings *settings);
 /* Counts one less, as `place` says; any thread. */
 void sl_bounds_leave(struct sl_bounds *bounds, struct sl_place *place);
+/* How many there may be in all: as many as connections.max allows and descriptors suffice for; UINT32_MAX: any number. */
+void sl_bounds_set_descriptors(struct sl_bounds *bounds, uint32_t descriptors);
+uint32_t sl_bounds_most(const struct sl_bounds *bounds, const struct sl_settings *settings);
 /* Counts a connection that was turned away. */
 void sl_bounds_refuse(struct sl_bounds *bounds);
 /* How many there are in all. */

@@ -1,52 +1,33 @@
 /* A connection: bytes from a socket to a door, and answers back.
  *
- *                +---------------------- answers not taken by the peer yet: only then is a copy made
- *                v                       and no more is read until they are gone
- *   OPEN --(door closes)--> FLUSHING --(all sent)--> LINGERING --(peer closes, or 1 s)--> gone
+ *                                       +------------------ answers not taken by the peer yet: only then is a copy made
+ *                                       v                   and no more is read until they are gone
+ *   PROXYING --> HANDSHAKING --> OPEN --(door closes)--> FLUSHING --(all sent)--> LINGERING --(peer closes, 1 s)--> gone
  *
  * Reading goes into the worker's one buffer and the door parses there, in place; only the tail of an unfinished request
- * is kept with the connection. Lingering reads away what the peer still sends after our last word: closing a socket
- * with unread bytes in it would make the kernel reset the connection, and the peer lose that word.
+ * is kept with the connection, in as many bytes as it has. A short tail is put in front of the next read, which so stays
+ * in place too; a long one is appended to, so that each byte of it is copied once. Lingering reads away what the peer
+ * still sends after our last word: closing a socket with unread bytes in it would make the kernel reset the connection,
+ * and the peer lose that word.
  *
  * Invariants
  *  1. input_len < SL_DOOR_INPUT_MAX whenever the socket is read; a door that asks for more is closed.
  *  2. While pending_len > 0 nothing is read: a peer that does not read costs at most the answers of one turn.
- */
-#include "hosts/server/net/worker.h"
+ *  3. worker->kept_bytes is the sum of all input_capacity and pending_len, and at most SL_KEPT_BYTES_MAX.
+ *  4. A connection that is not closed stands in one list of those that wait. */
+#include "hosts/server/net/connection.h"
+
+#include "base/assert.h"
+#include "hosts/server/net/parcel.h"
 
 #include <errno.h>
-#include <stdatomic.h>
-#include <stdio.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum state { OPEN, FLUSHING, LINGERING };
-enum { DRAIN_READS_MAX = 16, INPUT_ROOM_MIN = 16 * 1024 };
-
-struct sl_connection {
-	uv_poll_t poll;
-	struct sl_worker *worker;
-	const struct sl_door *door;
-	void *door_state;
-	struct sl_connection *next, **link; /* link: what points to this one */
-	uint64_t id;
-	int fd;
-	int events; /* that libuv watches for us */
-	enum state state;
-	bool more;   /* the door has more to say to the input that it was given */
-	bool ending; /* the server goes down: close once all is said */
-	char *input; /* the unfinished request */
-	size_t input_len, input_capacity;
-	char *pending; /* answers that the peer has not taken yet */
-	size_t pending_at, pending_len;
-	uint64_t linger_until_ms; /* of the loop's clock */
-	size_t lingered_bytes;
-	const struct sl_listener *listener;
-	char peer_text[SL_PEER_TEXT_MAX];
-	struct sl_peer peer;
-	const struct sluice_policy *judged_by; /* the policy that said whether the peer is trusted */
-};
+enum { DRAIN_READS_MAX = 16, INPUT_ROOM_MIN = 256 };
 
 struct sl_connection *sl_connection_next(const struct sl_connection *connection) {
 	return connection->next;
@@ -60,22 +41,34 @@ static void on_closed(uv_handle_t *handle) {
 }
 
 void sl_connection_close(struct sl_connection *c) {
+	struct sl_worker *worker = c->worker;
 	if (c->fd < 0)
 		return;
 	uv_close((uv_handle_t *)&c->poll, on_closed);
+	sl_tls_close(c->tls);
 	close(c->fd);
 	c->fd = -1;
+	c->tls = NULL;
 	*c->link = c->next;
 	if (c->next != NULL)
 		c->next->link = c->link;
+	sl_wait_leave(c);
+	worker->kept_bytes -= c->input_capacity + c->pending_len;
 	c->door->close(c->door_state);
-	atomic_fetch_add_explicit(&c->worker->figures->closed[c->door->transport], 1, memory_order_relaxed);
+	sl_bounds_leave(worker->bounds, &c->place);
+	atomic_fetch_add_explicit(&worker->figures->closed[c->door->transport], 1, memory_order_relaxed);
+}
+
+void sl_connection_count_error(struct sl_connection *c) {
+	struct sl_tally *tally = c->worker->context.tally;
+	if (tally != NULL)
+		sl_count(&tally->errors[c->door->transport], 1);
 }
 
 static void on_ready(uv_poll_t *handle, int status, int events);
 
-static void watch(struct sl_connection *c, int events) {
-	if (c->events == events)
+void sl_connection_watch(struct sl_connection *c, int events) {
+	if (c->fd < 0 || c->events == events)
 		return;
 	c->events = events;
 	if (uv_poll_start(&c->poll, events, on_ready) != 0)
@@ -84,126 +77,153 @@ static void watch(struct sl_connection *c, int events) {
 
 /* ---- sending -------------------------------------------------------------------------------------------------- */
 
-/* Sends what it can; -1 when the connection is broken. */
-static ssize_t send_some(struct sl_connection *c, const char *data, size_t len) {
-	for (;;) {
-		ssize_t sent = send(c->fd, data, len, MSG_NOSIGNAL);
-		if (sent >= 0)
-			return sent;
-		if (errno == EAGAIN || errno == EWOULDBLOCK)
-			return 0;
-		if (errno != EINTR)
-			return -1;
-	}
-}
-
 /* Sends the worker's output buffer, and keeps a copy of what does not go. False when the connection is broken. */
 static bool send_out(struct sl_connection *c) {
-	struct sl_buffer *out = &c->worker->out;
-	size_t len = out->len;
+	struct sl_worker *worker = c->worker;
+	size_t len = worker->out.len;
 	if (len == 0)
 		return true;
-	out->len = 0;
-	ssize_t sent = send_some(c, out->data, len);
+	worker->out.len = 0;
+	ssize_t sent = sl_wire_write(c, worker->out.data, len);
 	if (sent < 0)
 		return false;
-	if ((size_t)sent == len)
+	size_t left = len - (size_t)sent;
+	if (left == 0)
 		return true;
-	c->pending_len = len - (size_t)sent;
-	c->pending_at = 0;
-	c->pending = malloc(c->pending_len);
-	if (c->pending == NULL)
+	char *pending = sl_waits_make_room(worker, c, left) ? malloc(left) : NULL;
+	if (pending == NULL)
 		return false;
-	memcpy(c->pending, out->data + sent, c->pending_len);
+	memcpy(pending, worker->out.data + sent, left);
+	c->pending = pending;
+	c->pending_len = left;
+	c->pending_at = 0;
+	worker->kept_bytes += left;
+	sl_wait_for(c, SL_WAIT_WRITE, true);
 	return true;
 }
 
 /* Sends more of what is pending. False when the connection is broken. */
 static bool send_pending(struct sl_connection *c) {
-	ssize_t sent = send_some(c, c->pending + c->pending_at, c->pending_len - c->pending_at);
+	ssize_t sent = sl_wire_write(c, c->pending + c->pending_at, c->pending_len - c->pending_at);
 	if (sent < 0)
 		return false;
 	c->pending_at += (size_t)sent;
+	sl_wait_for(c, SL_WAIT_WRITE, sent > 0);
 	if (c->pending_at < c->pending_len)
 		return true;
+	c->worker->kept_bytes -= c->pending_len;
 	free(c->pending);
 	c->pending = NULL;
 	c->pending_at = c->pending_len = 0;
 	return true;
 }
 
-static void linger(struct sl_connection *c) {
-	struct sl_worker *worker = c->worker;
-	if (shutdown(c->fd, SHUT_WR) != 0) {
+void sl_connection_linger(struct sl_connection *c) {
+	if (!sl_wire_end(c)) {
 		sl_connection_close(c);
 		return;
 	}
-	c->state = LINGERING;
-	c->linger_until_ms = uv_now(&worker->loop) + SL_LINGER_MS;
-	if (!uv_is_active((uv_handle_t *)&worker->sweep))
-		uv_timer_again(&worker->sweep);
-	watch(c, UV_READABLE);
+	c->stage = SL_LINGERING;
+	sl_wait_for(c, SL_WAIT_LINGER, true);
+	sl_connection_watch(c, UV_READABLE);
 }
 
 /* The last answer is given: close once it is sent. */
 static void finish(struct sl_connection *c) {
 	if (c->pending_len != 0) {
-		c->state = FLUSHING;
-		watch(c, UV_WRITABLE);
+		c->stage = SL_FLUSHING;
+		sl_connection_watch(c, c->wants);
 	} else {
-		linger(c);
+		sl_connection_linger(c);
 	}
 }
 
 /* ---- receiving ------------------------------------------------------------------------------------------------ */
 
-static bool input_reserve(struct sl_connection *c, size_t capacity) {
-	if (capacity <= c->input_capacity)
-		return true;
+/* Gives the input a buffer of so many bytes, at least input_len. */
+static bool resize_input(struct sl_connection *c, size_t capacity) {
+	struct sl_worker *worker = c->worker;
+	SL_ASSERT(capacity >= c->input_len);
+	if (capacity > c->input_capacity && !sl_waits_make_room(worker, c, capacity - c->input_capacity))
+		return false;
 	char *input = realloc(c->input, capacity);
 	if (input == NULL)
 		return false;
+	worker->kept_bytes += capacity - c->input_capacity;
 	c->input = input;
 	c->input_capacity = capacity;
 	return true;
 }
 
-/* Keeps what the door has not consumed: the end of `data`, which may lie in the connection's own buffer. */
-static bool keep(struct sl_connection *c, const char *data, size_t len) {
-	c->input_len = len;
-	if (len == 0 && c->input == NULL)
-		return true;
+static void drop_input(struct sl_connection *c) {
+	free(c->input);
+	c->worker->kept_bytes -= c->input_capacity;
+	c->input = NULL;
+	c->input_len = c->input_capacity = 0;
+}
+
+bool sl_connection_keep(struct sl_connection *c, const char *data, size_t len) {
 	if (len == 0) {
-		free(c->input);
-		c->input = NULL;
-		c->input_capacity = 0;
+		drop_input(c);
 		return true;
 	}
-	if (c->input != NULL && data >= c->input && data < c->input + c->input_capacity) {
+	bool is_inside = c->input != NULL && data >= c->input && data < c->input + c->input_capacity;
+	if (!is_inside) {
+		c->input_len = 0;
+		if (c->input_capacity < len && !resize_input(c, len + INPUT_ROOM_MIN))
+			return false;
+		memcpy(c->input, data, len);
+	} else if (data != c->input) {
 		memmove(c->input, data, len);
-		return true;
 	}
-	if (!input_reserve(c, len + INPUT_ROOM_MIN))
+	c->input_len = len;
+	if (c->input_capacity > 4 * (len + INPUT_ROOM_MIN))
+		return resize_input(c, len + INPUT_ROOM_MIN);
+	return true;
+}
+
+static bool append(struct sl_connection *c, const char *data, size_t len) {
+	size_t need = c->input_len + len;
+	size_t more = need < 2 * c->input_capacity ? 2 * c->input_capacity : need;
+	if (need > c->input_capacity && !resize_input(c, more))
 		return false;
-	memcpy(c->input, data, len);
+	memcpy(c->input + c->input_len, data, len);
+	c->input_len = need;
 	return true;
 }
 
 /* Tells the worker's context whose bytes come next. */
 static void introduce(struct sl_connection *c) {
-	struct sl_door_context *context = &c->worker->context;
-	if (c->judged_by != context->policy) {
-		c->judged_by = context->policy;
+	struct sl_worker *worker = c->worker;
+	struct sl_door_context *context = &worker->context;
+	if (c->judged_by != worker->policy_number) {
+		c->judged_by = worker->policy_number;
 		c->peer.is_trusted = c->peer.is_unix || sl_policy_trusts(context->policy, &c->peer.address);
 	}
 	context->connection_id = c->id;
 	context->peer = c->peer;
 	context->forms = c->listener->forms;
+	context->leaving = worker->hand_over != NULL && c->tls != NULL;
+}
+
+/* Between two events: what is waited for, and for what by the loop. */
+static void settle(struct sl_connection *c, bool answered) {
+	if (c->fd < 0)
+		return;
+	if (c->pending_len != 0) {
+		sl_connection_watch(c, c->wants);
+		return;
+	}
+	sl_wait_for(c, c->input_len != 0 ? SL_WAIT_REQUEST : SL_WAIT_IDLE, answered);
+	sl_connection_watch(c, UV_READABLE);
+	if (c->fd >= 0 && c->worker->hand_over != NULL)
+		sl_connection_hand_over(c);
 }
 
 /* Gives the door bytes until it wants no more of them, sends its answers, keeps the rest. */
 static void feed(struct sl_connection *c, const char *data, size_t len) {
 	struct sl_worker *worker = c->worker;
+	uint64_t before = worker->context.commands;
 	enum sl_door_verdict verdict;
 	introduce(c);
 	do {
@@ -216,59 +236,51 @@ static void feed(struct sl_connection *c, const char *data, size_t len) {
 			return;
 		}
 	} while (verdict == SL_DOOR_MORE && c->pending_len == 0);
+	uint64_t answered = worker->context.commands - before;
+	worker->answered[c->door->transport] += answered;
 	atomic_store_explicit(&worker->figures->commands, worker->context.commands, memory_order_relaxed);
 	c->more = verdict == SL_DOOR_MORE;
 	if (verdict == SL_DOOR_CLOSE) {
 		finish(c);
 		return;
 	}
-	if (!keep(c, data, len) || (verdict == SL_DOOR_OPEN && len >= SL_DOOR_INPUT_MAX)) {
+	if (!sl_connection_keep(c, data, len) || (verdict == SL_DOOR_OPEN && len >= SL_DOOR_INPUT_MAX)) {
 		sl_connection_close(c);
 		return;
 	}
-	watch(c, c->pending_len != 0 ? UV_WRITABLE : UV_READABLE);
+	settle(c, answered != 0);
 }
 
-/* Where the next bytes go: behind the unfinished request, or else into the worker's buffer. */
-static char *input_room(struct sl_connection *c, size_t *room) {
-	if (c->input_len == 0) {
-		*room = SL_READ_BYTES;
-		return c->worker->input;
+/* Gives the door what was read into the worker's buffer, behind what the connection has kept. */
+static void feed_read(struct sl_connection *c, char *data, size_t len) {
+	size_t kept = c->input_len;
+	if (kept <= SL_FRONT_BYTES) {
+		if (kept != 0)
+			memcpy(data - kept, c->input, kept);
+		feed(c, data - kept, kept + len);
+	} else if (append(c, data, len)) {
+		feed(c, c->input, c->input_len);
+	} else {
+		sl_connection_close(c);
 	}
-	size_t capacity = c->input_capacity;
-	while (capacity < c->input_len + INPUT_ROOM_MIN)
-		capacity *= 2;
-	if (capacity > SL_DOOR_INPUT_MAX)
-		capacity = SL_DOOR_INPUT_MAX;
-	if (!input_reserve(c, capacity))
-		return NULL;
-	*room = capacity > c->input_len ? capacity - c->input_len : 0;
-	return c->input + c->input_len;
 }
 
 /* Reads once and answers. False when nothing was there, or the connection is not open any more. */
 static bool receive(struct sl_connection *c) {
-	size_t room = 0;
-	char *to = input_room(c, &room);
-	if (to == NULL || room == 0) {
-		sl_connection_close(c);
-		return false;
-	}
-	ssize_t got = read(c->fd, to, room);
+	char *to = c->worker->input + SL_FRONT_BYTES;
+	ssize_t got = sl_wire_read(c, to, SL_READ_BYTES);
 	if (got > 0) {
-		if (c->input_len != 0)
-			feed(c, c->input, c->input_len + (size_t)got);
-		else
-			feed(c, to, (size_t)got);
-		return c->fd >= 0 && c->state == OPEN && c->pending_len == 0;
+		feed_read(c, to, (size_t)got);
+		return c->fd >= 0 && c->stage == SL_OPEN && c->pending_len == 0;
 	}
-	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-		return false;
-	sl_connection_close(c);
+	if (got == SL_WIRE_LATER)
+		sl_connection_watch(c, c->wants);
+	else
+		sl_connection_close(c);
 	return false;
 }
 
-/* Reads away what comes after our last word. */
+/* Reads away what comes after our last word, whatever it is. */
 static void discard(struct sl_connection *c) {
 	ssize_t got = read(c->fd, c->worker->input, SL_READ_BYTES);
 	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
@@ -283,36 +295,79 @@ static void resume(struct sl_connection *c) {
 		sl_connection_close(c);
 		return;
 	}
-	if (c->pending_len == 0 && c->state == OPEN && c->more)
-		feed(c, c->input, c->input_len);
-	if (c->fd < 0 || c->state == LINGERING || c->pending_len != 0)
+	if (c->pending_len != 0) {
+		sl_connection_watch(c, c->wants);
 		return;
-	if (c->state == FLUSHING || c->ending)
-		linger(c);
+	}
+	if (c->stage == SL_OPEN && c->more)
+		feed(c, c->input, c->input_len);
+	if (c->fd < 0 || c->stage == SL_LINGERING || c->pending_len != 0)
+		return;
+	if (c->stage == SL_FLUSHING)
+		sl_connection_linger(c);
+	else if (c->ending)
+		sl_connection_close(c);
 	else
-		watch(c, UV_READABLE);
+		settle(c, true);
+}
+
+static void go_on(struct sl_connection *c) {
+	if (c->stage == SL_LINGERING)
+		discard(c);
+	else if (c->stage == SL_PROXYING)
+		sl_greeting_proxy(c);
+	else if (c->stage == SL_HANDSHAKING)
+		sl_greeting_handshake(c);
+	else if (c->pending_len != 0)
+		resume(c);
+	else
+		receive(c);
+}
+
+static void read_clock(struct sl_worker *worker) {
+	if (worker->context.now == 0)
+		worker->context.now = sluice_store_now(worker->context.store);
 }
 
 static void on_ready(uv_poll_t *handle, int status, int events) {
 	struct sl_connection *c = handle->data;
-	struct sl_worker *worker = c->worker;
-	if (worker->context.now == 0)
-		worker->context.now = sluice_store_now(worker->context.store);
+	(void)events; /* level-triggered: whatever it was, doing the next thing finds out */
+	read_clock(c->worker);
 	if (status < 0)
 		sl_connection_close(c);
-	else if (c->state == LINGERING)
-		discard(c);
-	else if (c->pending_len != 0)
-		resume(c);
-	else if (events & UV_READABLE)
-		receive(c);
+	else
+		go_on(c);
 }
 
 /* ---- beginning and end ---------------------------------------------------------------------------------------- */
 
+void sl_connection_tune(int listening_fd) {
+	static const struct {
+		int level, option, value;
+	} options[] = {
+		{IPPROTO_TCP, TCP_NODELAY, 1},    {SOL_SOCKET, SO_KEEPALIVE, 1}, {IPPROTO_TCP, TCP_KEEPIDLE, 60},
+		{IPPROTO_TCP, TCP_KEEPINTVL, 15}, {IPPROTO_TCP, TCP_KEEPCNT, 4}, {IPPROTO_TCP, TCP_USER_TIMEOUT, 120000},
+	};
+	struct sockaddr_storage address;
+	socklen_t len = sizeof address;
+	if (getsockname(listening_fd, (struct sockaddr *)&address, &len) != 0 || address.ss_family == AF_UNIX)
+		return;
+	for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+		setsockopt(listening_fd, options[i].level, options[i].option, &options[i].value, sizeof options[i].value);
+}
+
+/* What the door remembers of a connection that comes from another process, or a new one's nothing. */
+static void *open_door(struct sl_connection *c, const struct sl_luggage *luggage) {
+	struct sl_door_context *context = &c->worker->context;
+	if (luggage == NULL)
+		return c->door->open(context);
+	return c->door->unpack(context, luggage->bytes, luggage->packed_len);
+}
+
 /* Ties the connection to the loop and to a door; false leaves nothing behind but `c` itself. */
-static bool start(struct sl_connection *c, struct sl_worker *worker) {
-	c->door_state = c->door->open(&worker->context);
+static bool start(struct sl_connection *c, const struct sl_luggage *luggage) {
+	struct sl_worker *worker = c->worker;
+	c->door_state = open_door(c, luggage);
 	if (c->door_state == NULL)
 		return false;
 	if (uv_poll_init(&worker->loop, &c->poll, c->fd) != 0) {
@@ -326,54 +381,127 @@ static bool start(struct sl_connection *c, struct sl_worker *worker) {
 		c->next->link = &c->next;
 	worker->connections = c;
 	atomic_fetch_add_explicit(&worker->figures->opened[c->door->transport], 1, memory_order_relaxed);
+	if (!uv_is_active((uv_handle_t *)&worker->sweep))
+		uv_timer_again(&worker->sweep);
 	return true;
 }
 
-void sl_connection_open(struct sl_worker *worker, struct sl_arrival *arrival) {
+static struct sl_connection *make(struct sl_worker *worker, const struct sl_arrival *arrival) {
 	struct sl_connection *c = calloc(1, sizeof *c);
-	if (worker->context.now == 0)
-		worker->context.now = sluice_store_now(worker->context.store);
-	if (c == NULL) {
-		close(arrival->fd);
-		return;
-	}
+	if (c == NULL)
+		return NULL;
 	c->worker = worker;
 	c->door = arrival->door;
 	c->fd = arrival->fd;
 	c->id = atomic_fetch_add_explicit(worker->next_id, 1, memory_order_relaxed) + 1;
 	c->listener = arrival->listener;
+	c->place = arrival->place;
+	c->wait = SL_WAITS;
+	c->judged_by = UINT64_MAX;
+	c->is_named = arrival->is_named || !arrival->listener->proxy_protocol;
 	memcpy(c->peer_text, arrival->peer, sizeof c->peer_text);
-	c->peer = (struct sl_peer){.text = c->peer_text, .address = arrival->address, .is_unix = arrival->is_unix};
+	c->peer = (struct sl_peer){.text = c->peer_text,
+	                           .address = arrival->address,
+	                           .is_unix = arrival->is_unix,
+	                           .is_tls = arrival->listener->tls};
 	introduce(c);
-	if (!start(c, worker)) {
-		close(c->fd);
-		free(c);
+	return c;
+}
+
+/* Begins a TLS session; closes the connection where it can't. */
+static bool start_tls(struct sl_connection *c) {
+	const struct sl_tls *tls = c->worker->policy->tls;
+	c->tls = tls != NULL ? sl_tls_open(tls, c->fd, c->door->transport == SL_TRANSPORT_HTTP) : NULL;
+	if (c->tls != NULL)
+		return true;
+	sl_connection_count_error(c);
+	sl_connection_close(c);
+	return false;
+}
+
+void sl_connection_ready(struct sl_connection *c) {
+	if (c->listener->tls && c->tls == NULL) {
+		c->stage = SL_HANDSHAKING;
+		if (!start_tls(c))
+			return;
+		sl_connection_watch(c, UV_READABLE);
 		return;
 	}
-	watch(c, UV_READABLE);
+	c->stage = SL_OPEN;
+	settle(c, true);
+}
+
+/* The first thing that a connection does. */
+static void begin(struct sl_connection *c, const struct sl_luggage *luggage) {
+	sl_wait_for(c, SL_WAIT_REQUEST, true);
+	if (!c->is_named && !c->peer.is_trusted) {
+		sl_connection_count_error(c);
+		sl_connection_close(c);
+	} else if (!c->is_named) {
+		c->stage = SL_PROXYING;
+		sl_connection_watch(c, UV_READABLE);
+	} else {
+		sl_connection_ready(c);
+	}
+	if (luggage != NULL && luggage->input_len != 0 && c->fd >= 0 && c->stage == SL_OPEN)
+		feed(c, luggage->bytes + luggage->packed_len, luggage->input_len);
+}
+
+/* One that comes from another process is let in, whatever the bounds say. */
+static void count_in(struct sl_worker *worker, struct sl_arrival *arrival) {
+	const struct sluice_policy *policy = worker->context.policy;
+	struct sl_settings settings = *sl_policy_settings(policy);
+	if (arrival->place.counted)
+		return;
+	settings.connections.per_address = 0;
+	sl_bounds_enter(worker->bounds, &arrival->place);
+	if (!arrival->is_unix && (arrival->is_named || !arrival->listener->proxy_protocol) &&
+	    !sl_policy_trusts(policy, &arrival->address))
+		(void)!sl_bounds_enter_address(worker->bounds, &arrival->place, &arrival->address, &settings);
+}
+
+void sl_connection_open(struct sl_worker *worker, struct sl_arrival *arrival) {
+	read_clock(worker);
+	count_in(worker, arrival);
+	struct sl_connection *c = make(worker, arrival);
+	if (c != NULL && start(c, arrival->luggage)) {
+		begin(c, arrival->luggage);
+	} else {
+		free(c);
+		sl_worker_dismiss(worker, arrival);
+	}
+	free(arrival->luggage);
+	arrival->luggage = NULL;
+}
+
+bool sl_connection_hand_over(struct sl_connection *c) {
+	struct sl_worker *worker = c->worker;
+	bool is_between = c->stage == SL_OPEN || (c->stage == SL_PROXYING && c->input_len == 0);
+	char packed[SL_DOOR_PACK_MAX];
+	if (c->fd < 0 || !is_between || c->tls != NULL || c->listener->tls || c->pending_len != 0 || c->more || c->ending ||
+	    c->input_len > SL_PARCEL_INPUT_MAX)
+		return false;
+	struct sl_parcel parcel = {.transport = c->door->transport,
+	                           .is_unix = c->peer.is_unix,
+	                           .is_named = c->is_named && c->listener->proxy_protocol,
+	                           .address = c->peer.address,
+	                           .listener = sl_str(c->listener->name),
+	                           .peer = sl_str(c->peer_text),
+	                           .packed = sl_slice(packed, c->door->pack(c->door_state, packed)),
+	                           .input = sl_slice(c->input, c->input_len)};
+	size_t len = sl_parcel_write(&parcel, worker->parcel);
+	if (!worker->hand_over(worker->hand_over_to, c->fd, worker->parcel, len))
+		return false;
+	sl_connection_close(c); /* its descriptor here: the connection lives on by the other process's */
+	return true;
 }
 
 void sl_connection_drain(struct sl_connection *c) {
-	struct sl_worker *worker = c->worker;
-	if (worker->context.now == 0)
-		worker->context.now = sluice_store_now(worker->context.store);
-	for (int i = 0; i < DRAIN_READS_MAX && c->state == OPEN && c->pending_len == 0; i++)
+	read_clock(c->worker);
+	for (int i = 0; i < DRAIN_READS_MAX && c->fd >= 0 && c->stage == SL_OPEN && c->pending_len == 0; i++)
 		if (!receive(c))
 			break;
 	c->ending = true;
-	if (c->fd >= 0 && c->state == OPEN && c->pending_len == 0)
+	if (c->fd >= 0 && c->stage <= SL_OPEN && c->pending_len == 0)
 		sl_connection_close(c); /* nothing unread, nothing unsaid */
-}
-
-bool sl_connection_sweep(struct sl_worker *worker) {
-	uint64_t now_ms = uv_now(&worker->loop);
-	bool lingering = false;
-	for (struct sl_connection *c = worker->connections, *next; c != NULL; c = next) {
-		next = c->next;
-		if (c->state == LINGERING && now_ms >= c->linger_until_ms)
-			sl_connection_close(c);
-		else
-			lingering |= c->state == LINGERING;
-	}
-	return lingering;
 }

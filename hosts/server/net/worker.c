@@ -1,6 +1,7 @@
 /* A worker: one thread, one loop, its connections, and the letter box through which the first worker's thread hands it
  * new connections, a new policy, and the order to end. */
-#include "hosts/server/net/worker.h"
+#include "hosts/server/net/connection.h"
+#include "hosts/server/net/parcel.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@ void sl_shared_policy_release(struct sl_shared_policy *shared) {
 	if (atomic_fetch_sub_explicit(&shared->holders, 1, memory_order_acq_rel) != 1)
 		return;
 	sluice_policy_free(shared->policy);
+	sl_tls_free(shared->tls);
 	free(shared->rows);
 	free(shared);
 }
@@ -29,9 +31,29 @@ static void on_turn(uv_prepare_t *handle) {
 	worker->context.now = 0; /* the first one who needs it reads the clock, once a turn */
 }
 
+/* The books of a turn. A request's time is from when the loop woke for it until all that the turn answered was sent: its
+ * wait for its neighbours is part of what its caller sees. So the clock is read twice a turn, however much is in it. */
+static void on_turn_end(uv_check_t *handle) {
+	struct sl_worker *worker = handle->data;
+	struct sl_tally *tally = worker->context.tally;
+	sl_waits_publish(worker);
+	if (worker->answered[SL_TRANSPORT_RESP] + worker->answered[SL_TRANSPORT_HTTP] == 0)
+		return;
+	sluice_ns now = sluice_store_now(worker->context.store), since = worker->context.now;
+	for (int transport = 0; transport < SL_TRANSPORTS; transport++) {
+		if (tally != NULL && worker->answered[transport] != 0)
+			sl_times_add(&tally->request[transport], now > since ? now - since : 0, worker->answered[transport]);
+		worker->answered[transport] = 0;
+	}
+}
+
 static void end_loop(struct sl_worker *worker) {
+	free(worker->parcel);
+	worker->parcel = NULL;
+	worker->hand_over = NULL;
 	uv_close((uv_handle_t *)&worker->wake, NULL);
 	uv_close((uv_handle_t *)&worker->turn, NULL);
+	uv_close((uv_handle_t *)&worker->turn_end, NULL);
 	uv_close((uv_handle_t *)&worker->sweep, NULL);
 }
 
@@ -42,11 +64,25 @@ static void close_all(struct sl_worker *worker) {
 	}
 }
 
+static void start_draining(struct sl_worker *worker);
+
+/* Gives away what can go; when nothing is left, or the time is over, the rest is drained. */
+static void hand_over_all(struct sl_worker *worker) {
+	for (struct sl_connection *c = worker->connections, *next; c != NULL; c = next) {
+		next = sl_connection_next(c);
+		sl_connection_hand_over(c);
+	}
+	if (worker->connections == NULL || uv_now(&worker->loop) >= worker->hand_over_deadline_ms)
+		start_draining(worker);
+}
+
 static void on_sweep(uv_timer_t *timer) {
 	struct sl_worker *worker = timer->data;
-	bool lingering = sl_connection_sweep(worker);
+	sl_waits_sweep(worker);
 	if (worker->drain_deadline_ms == 0) {
-		if (!lingering)
+		if (worker->hand_over != NULL)
+			hand_over_all(worker);
+		else if (worker->connections == NULL)
 			uv_timer_stop(timer);
 		return;
 	}
@@ -63,6 +99,7 @@ static void start_draining(struct sl_worker *worker) {
 		return;
 	}
 	worker->drain_deadline_ms = uv_now(&worker->loop) + SL_DRAIN_MS;
+	worker->hand_over = NULL; /* who could not go until now stays */
 	for (struct sl_connection *c = worker->connections, *next; c != NULL; c = next) {
 		next = sl_connection_next(c);
 		sl_connection_drain(c);
@@ -78,7 +115,26 @@ static void use_policy(struct sl_worker *worker, struct sl_shared_policy *policy
 	worker->policy = policy;
 	worker->context.policy = policy->policy;
 	worker->context.rows = policy->rows;
+	worker->policy_number++;
 	sl_shared_policy_release(old);
+}
+
+static void set_hand_over(struct sl_worker *worker, sl_hand_over_fn give, void *to) {
+	if (worker->drain_deadline_ms != 0)
+		return;
+	if (worker->parcel == NULL)
+		worker->parcel = malloc(SL_PARCEL_BYTES_MAX);
+	worker->hand_over = worker->parcel != NULL ? give : NULL;
+	worker->hand_over_to = to;
+	worker->hand_over_deadline_ms = uv_now(&worker->loop) + SL_DRAIN_MS;
+	if (give == NULL)
+		return;
+	if (worker->hand_over == NULL) { /* no memory: as if nobody could go */
+		start_draining(worker);
+		return;
+	}
+	uv_timer_again(&worker->sweep);
+	hand_over_all(worker);
 }
 
 static void on_wake(uv_async_t *handle) {
@@ -87,17 +143,28 @@ static void on_wake(uv_async_t *handle) {
 	struct sl_arrival *arrivals = worker->arrivals;
 	size_t count = worker->arrival_count;
 	struct sl_shared_policy *policy = worker->next_policy;
-	bool drain = worker->drain;
+	bool drain = worker->drain, redden = worker->redden, change_hand_over = worker->change_hand_over;
+	sl_hand_over_fn give = worker->next_hand_over;
+	void *give_to = worker->next_hand_over_to;
 	worker->arrivals = NULL;
 	worker->arrival_count = worker->arrival_capacity = 0;
 	worker->next_policy = NULL;
-	worker->drain = false;
+	worker->drain = worker->redden = worker->change_hand_over = false;
 	pthread_mutex_unlock(&worker->lock);
+	if (redden)
+		worker->context.draining = true;
 	if (policy != NULL)
 		use_policy(worker, policy);
 	for (size_t i = 0; i < count; i++)
 		sl_connection_open(worker, &arrivals[i]);
 	free(arrivals);
+	if (atomic_load_explicit(&worker->shedding, memory_order_relaxed)) {
+		sl_waits_give_way(worker);
+		/* release: who sees it sees one connection less; pairs with sl_worker_shed() */
+		atomic_store_explicit(&worker->shedding, false, memory_order_release);
+	}
+	if (change_hand_over)
+		set_hand_over(worker, give, give_to);
 	if (drain)
 		start_draining(worker);
 }
@@ -136,6 +203,22 @@ void sl_worker_set_policy(struct sl_worker *worker, struct sl_shared_policy *pol
 	uv_async_send(&worker->wake);
 }
 
+void sl_worker_redden(struct sl_worker *worker) {
+	pthread_mutex_lock(&worker->lock);
+	worker->redden = true;
+	pthread_mutex_unlock(&worker->lock);
+	uv_async_send(&worker->wake);
+}
+
+void sl_worker_hand_over(struct sl_worker *worker, sl_hand_over_fn give, void *to) {
+	pthread_mutex_lock(&worker->lock);
+	worker->next_hand_over = give;
+	worker->next_hand_over_to = to;
+	worker->change_hand_over = true;
+	pthread_mutex_unlock(&worker->lock);
+	uv_async_send(&worker->wake);
+}
+
 void sl_worker_drain(struct sl_worker *worker) {
 	pthread_mutex_lock(&worker->lock);
 	worker->drain = true;
@@ -147,15 +230,19 @@ void sl_worker_drain(struct sl_worker *worker) {
 
 static void init_handles(struct sl_worker *worker) {
 	uv_prepare_init(&worker->loop, &worker->turn);
+	uv_check_init(&worker->loop, &worker->turn_end);
 	uv_timer_init(&worker->loop, &worker->sweep);
-	worker->wake.data = worker->turn.data = worker->sweep.data = worker;
+	worker->wake.data = worker->turn.data = worker->turn_end.data = worker->sweep.data = worker;
 	uv_prepare_start(&worker->turn, on_turn);
+	uv_check_start(&worker->turn_end, on_turn_end);
 	uv_timer_start(&worker->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
 }
 
 sluice_err sl_worker_init(struct sl_worker *worker, const struct sl_worker_options *options) {
-	*worker = (struct sl_worker){.figures = options->own, .next_id = options->next_id};
-	worker->input = malloc(SL_READ_BYTES);
+	*worker = (struct sl_worker){.figures = options->own, .next_id = options->next_id, .bounds = options->bounds};
+	for (int i = 0; i < SL_WAITS; i++)
+		worker->waits[i].since_ms = UINT64_MAX;
+	worker->input = malloc(SL_FRONT_BYTES + SL_READ_BYTES);
 	worker->context.match_buffer = malloc(SLUICE_MATCH_BYTES_MAX);
 	if (worker->input == NULL || worker->context.match_buffer == NULL) {
 		free(worker->input);
@@ -185,8 +272,10 @@ void sl_worker_free(struct sl_worker *worker) {
 		uv_run(&worker->loop, UV_RUN_DEFAULT);
 		uv_loop_close(&worker->loop);
 	}
-	for (size_t i = 0; i < worker->arrival_count; i++)
-		close(worker->arrivals[i].fd);
+	for (size_t i = 0; i < worker->arrival_count; i++) {
+		sl_worker_dismiss(worker, &worker->arrivals[i]);
+		free(worker->arrivals[i].luggage);
+	}
 	free(worker->arrivals);
 	if (worker->next_policy != NULL)
 		sl_shared_policy_release(worker->next_policy);

@@ -25,7 +25,6 @@ enum {
 	SL_DRAIN_MS = 5000,                   /* how long the last answers may take at the end */
 	SL_KEPT_BYTES_MAX = 64 * 1024 * 1024, /* unfinished input and untaken answers of all connections of a worker */
 	SL_GIVE_WAY_MS = 1000,                /* nobody who has waited for less gives way to a newcomer */
-	SL_SHEDDING_MAX = 4,                  /* connections that have been asked to give way and are not gone yet */
 	SL_PEER_TEXT_MAX = 64,
 };
 
@@ -84,7 +83,8 @@ struct sl_worker {
 	struct sl_connection *connections; /* list of all */
 	struct sl_wait_list waits[SL_WAITS];
 	size_t kept_bytes;                /* at most SL_KEPT_BYTES_MAX */
-	uint32_t answered[SL_TRANSPORTS]; /* requests of this turn */
+	uint64_t answered[SL_TRANSPORTS]; /* requests of this turn */
+	uint64_t policy_number;           /* counts the policies that it has had */
 	struct sl_worker_figures *figures;
 	struct sl_shared_policy *policy;
 	_Atomic uint64_t *next_id;  /* of connections, shared by all workers */
@@ -94,7 +94,7 @@ struct sl_worker {
 	void *hand_over_to;
 	char *parcel; /* SL_PARCEL_BYTES_MAX, while connections are handed over */
 	uint64_t hand_over_deadline_ms;
-	_Atomic uint32_t shedding; /* connections that it has been asked to let go and has not yet */
+	_Atomic bool shedding; /* it has been asked to let a connection go and has not done so yet */
 
 	pthread_t thread;
 	pthread_mutex_t lock; /* guards what follows: written by the first worker's thread, taken by this one */
@@ -103,7 +103,7 @@ struct sl_worker {
 	struct sl_shared_policy *next_policy; /* NULL: none */
 	sl_hand_over_fn next_hand_over;
 	void *next_hand_over_to;
-	bool drain, change_hand_over;
+	bool drain, redden, change_hand_over;
 };
 
 struct sl_worker_options {
@@ -125,6 +125,8 @@ void sl_worker_free(struct sl_worker *worker);
 bool sl_worker_give(struct sl_worker *worker, const struct sl_arrival *arrival);
 /* From any thread: lets the worker use another policy from its next turn on; it takes one hold of its own. */
 void sl_worker_set_policy(struct sl_worker *worker, struct sl_shared_policy *policy);
+/* From any thread: the worker serves on, and lets it be known that the server is going down (context.draining). */
+void sl_worker_redden(struct sl_worker *worker);
 /* From any thread: the worker answers what has arrived, sends it, closes its connections and ends its loop, all within
  * SL_DRAIN_MS. Asked a second time, it ends at once. */
 void sl_worker_drain(struct sl_worker *worker);
@@ -137,20 +139,25 @@ void sl_worker_hand_over(struct sl_worker *worker, sl_hand_over_fn give, void *t
 
 /* ---- crowd.c: called on the first worker's thread ---- */
 
-/* May this connection come in? Counts it, and where it is one too many (connections.max, or no descriptor to spare)
- * asks who has waited longest, of all workers, to give way. False: it is refused and counted so; the caller closes it.
- * What is admitted must be given to a worker, or be let go of by sl_worker_dismiss().
- *  arrival     fd, address and listener are read; place is filled
- *  descriptors the process may have; a descriptor near it is one too many */
-SLUICE_MUST_USE bool sl_worker_admit(struct sl_worker *workers, uint32_t worker_count, struct sl_arrival *arrival,
-                                     uint64_t descriptors);
-/* Undoes sl_worker_admit() of an arrival that no worker got; closes its descriptor. */
-void sl_worker_dismiss(struct sl_worker *worker, struct sl_arrival *arrival);
+enum sl_room {
+	SL_ROOM_YES,  /* it is gone */
+	SL_ROOM_SOON, /* somebody of another worker was asked to give way: ask again in a millisecond */
+	SL_ROOM_NO,   /* nobody has waited for long enough to give way */
+};
+
+/* Are there as many connections as there may be, by connections.max and by what descriptors leave? */
+bool sl_worker_is_full(const struct sl_worker *worker);
 /* Asks the connection that has waited longest of all workers' (lingering ones, then idle ones, then unfinished requests
- * and answers that are not read) to give way. False where nobody has waited for SL_GIVE_WAY_MS. */
-bool sl_worker_shed(struct sl_worker *workers, uint32_t worker_count);
-/* Are so many asked to give way and not gone yet that a newcomer had better wait for a millisecond? */
-bool sl_worker_is_shedding(struct sl_worker *workers, uint32_t worker_count);
+ * and answers that are not read) to give way to a newcomer. */
+enum sl_room sl_worker_shed(struct sl_worker *workers, uint32_t worker_count);
+/* Counts a connection in. False where its address has too many already: it is counted as refused, the caller closes it.
+ *  arrival  address and listener are read; place is filled */
+SLUICE_MUST_USE bool sl_worker_admit(struct sl_worker *worker, struct sl_arrival *arrival);
+/* Undoes sl_worker_admit() of an arrival that no worker got, and closes its descriptor. */
+void sl_worker_dismiss(struct sl_worker *worker, struct sl_arrival *arrival);
+/* Tells the bounds how many descriptors connections may have, from what is open now and what the process may open: all
+ * but a few, so that a policy can still be read when connections have taken the rest. */
+void sl_worker_count_descriptors(struct sl_worker *worker);
 
 /* ---- connection.c: called on the worker's own thread only ---- */
 
