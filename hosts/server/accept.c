@@ -10,12 +10,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ACCEPTS_MAX = 64, PAUSE_MS = 100 };
+enum { ACCEPTS_MAX = 64, PAUSE_MS = 100, SHED_PAUSE_MS = 1 };
 #define COMPLAIN_EVERY_NS ((sluice_ns)10 * 1000000000)
 
 static void describe_peer(struct sl_arrival *arrival, const struct sockaddr_storage *address) {
@@ -42,16 +41,16 @@ void sl_accept_place(struct sl_server *server, struct sl_arrival *arrival) {
 	if (worker == &server->workers[0])
 		sl_connection_open(worker, arrival);
 	else if (!sl_worker_give(worker, arrival))
-		close(arrival->fd);
+		sl_worker_dismiss(worker, arrival);
 }
 
 static void hand_out(struct sl_entrance *entrance, int fd, const struct sockaddr_storage *address) {
 	struct sl_arrival arrival = {.fd = fd, .door = entrance->door, .listener = &entrance->listener};
-	int on = 1;
 	describe_peer(&arrival, address);
-	if (address->ss_family != AF_UNIX)
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-	sl_accept_place(entrance->server, &arrival);
+	if (sl_worker_admit(&entrance->server->workers[0], &arrival))
+		sl_accept_place(entrance->server, &arrival);
+	else
+		close(fd);
 }
 
 static void on_acceptable(uv_poll_t *handle, int status, int events);
@@ -63,19 +62,18 @@ static void on_pause_over(uv_timer_t *timer) {
 			uv_poll_start(&server->entrances[i].poll, UV_READABLE, on_acceptable);
 }
 
-static void pause_accepting(struct sl_server *server) {
+static void pause_accepting(struct sl_server *server, uint64_t ms) {
 	for (uint32_t i = 0; i < server->entrance_count; i++)
 		if (server->entrances[i].polled)
 			uv_poll_stop(&server->entrances[i].poll);
-	uv_timer_start(&server->pause, on_pause_over, PAUSE_MS, 0);
+	uv_timer_start(&server->pause, on_pause_over, ms, 0);
 }
 
 /* A client can cause this as often as it likes: one line in ten seconds. */
-static void complain(struct sl_server *server, int why) {
+static void complain(struct sl_server *server, const char *why) {
 	atomic_fetch_add_explicit(&server->parts.figures->refused, 1, memory_order_relaxed);
 	if (sl_log_may(&server->complained, COMPLAIN_EVERY_NS))
-		sl_log(SL_LOG_ERROR, "connections are turned away: %s%s", strerror(why),
-		       why == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
+		sl_log(SL_LOG_ERROR, "connections are turned away: %s", why);
 }
 
 /* Gives up the reserve to take one connection and end it; false when there is none to give up. */
@@ -93,6 +91,23 @@ static bool turn_away(struct sl_entrance *entrance) {
 	return true;
 }
 
+/* The bounds are reached, and somebody is waiting to come in: somebody else gives way, or the newcomer is turned away.
+ * Who belongs to another worker gives way on that worker's thread; meanwhile the newcomer waits where it is. False when
+ * that is so. */
+static bool make_room(struct sl_entrance *entrance) {
+	struct sl_server *server = entrance->server;
+	enum sl_room room = sl_worker_shed(server->workers, server->worker_count);
+	if (room == SL_ROOM_YES)
+		return true;
+	if (room == SL_ROOM_NO) {
+		complain(server, "connections.max is reached, or what the limit of open files (ulimit -n) leaves for them");
+		if (turn_away(entrance))
+			return false;
+	}
+	pause_accepting(server, room == SL_ROOM_SOON ? SHED_PAUSE_MS : PAUSE_MS);
+	return false;
+}
+
 /* Takes one connection; false when there is none, or none can be taken now. */
 static bool take_one(struct sl_entrance *entrance) {
 	struct sockaddr_storage address = {.ss_family = AF_UNIX};
@@ -107,19 +122,27 @@ static bool take_one(struct sl_entrance *entrance) {
 		return false;
 	if (why != EMFILE && why != ENFILE && why != ENOBUFS && why != ENOMEM)
 		return true; /* that connection is gone already; the next may be fine */
-	complain(entrance->server, why);
+	if (sl_worker_shed(entrance->server->workers, entrance->server->worker_count) != SL_ROOM_NO) {
+		pause_accepting(entrance->server, SHED_PAUSE_MS);
+		return false;
+	}
+	complain(entrance->server, strerror(why));
 	if ((why == EMFILE || why == ENFILE) && turn_away(entrance))
 		return true;
-	pause_accepting(entrance->server);
+	pause_accepting(entrance->server, PAUSE_MS);
 	return false;
 }
 
 static void on_acceptable(uv_poll_t *handle, int status, int events) {
 	struct sl_entrance *entrance = handle->data;
 	(void)events;
-	for (int i = 0; status == 0 && i < ACCEPTS_MAX && entrance->listener.fd >= 0; i++)
+	for (int i = 0; status == 0 && i < ACCEPTS_MAX && entrance->listener.fd >= 0; i++) {
+		/* only the first is known to be waiting: for others nobody has to go before the loop asks again */
+		if (sl_worker_is_full(&entrance->server->workers[0]) && (i != 0 || !make_room(entrance)))
+			return;
 		if (!take_one(entrance))
 			return;
+	}
 }
 
 void sl_accept_start(struct sl_server *server) {
@@ -130,6 +153,7 @@ void sl_accept_start(struct sl_server *server) {
 	for (uint32_t i = 0; i < server->entrance_count; i++) {
 		struct sl_entrance *entrance = &server->entrances[i];
 		entrance->poll.data = entrance;
+		sl_connection_tune(entrance->listener.fd);
 		entrance->polled = uv_poll_init(loop, &entrance->poll, entrance->listener.fd) == 0;
 		if (entrance->polled)
 			uv_poll_start(&entrance->poll, UV_READABLE, on_acceptable);

@@ -1,6 +1,7 @@
 #include "hosts/server/parts.h"
 
 #include "hosts/server/door/stagger.h"
+#include "hosts/server/net/bounds.h"
 #include "hosts/server/watch/log.h"
 
 #include <errno.h>
@@ -30,10 +31,12 @@ bool sl_parts_make(struct sl_parts *parts, uint32_t workers, const struct sl_set
 	memset(parts->figures, 0, sizeof *parts->figures);
 	parts->figures->worker_count = workers;
 	shared->figures = parts->figures;
+	parts->bounds = sl_bounds_new(&parts->figures->refused);
 	shared->books = sl_books_new(workers);
 	shared->stagger = sl_stagger_new();
 	shared->access = sl_access_new();
-	if (shared->books == NULL || shared->stagger == NULL || shared->access == NULL || !make_tops(parts, workers))
+	if (parts->bounds == NULL || shared->books == NULL || shared->stagger == NULL || shared->access == NULL ||
+	    !make_tops(parts, workers))
 		return false;
 	if (settings->log.denials != NULL)
 		shared->denials = sl_denials_open(&settings->log);
@@ -50,6 +53,7 @@ void sl_parts_free(struct sl_parts *parts) {
 	sl_access_free(shared->access);
 	sl_stagger_free(shared->stagger);
 	sl_books_free(shared->books);
+	sl_bounds_free(parts->bounds);
 	free(parts->figures);
 }
 

@@ -7,6 +7,7 @@
 struct sl_parts {
 	struct sl_shared shared; /* what the doors see of it */
 	struct sl_figures *figures;
+	struct sl_bounds *bounds; /* of its connections */
 };
 
 /* Makes all parts for so many workers; false where the system gives no memory, or the denial log can't be opened (which

@@ -8,6 +8,7 @@
  * /v1/reload and SLUICE.RELOAD. One at a time. */
 #include "hosts/server/inside.h"
 
+#include "hosts/server/net/tls.h"
 #include "hosts/server/policy_file.h"
 #include "hosts/server/store_home.h"
 
@@ -84,7 +85,12 @@ struct sl_shared_policy *sl_policy_prepare(const struct sl_server_options *optio
 	shared->holders = 1;
 	reading.policy = NULL;
 	sl_policy_reading_free(&reading);
-	return shared;
+	struct sluice_error error;
+	if (sl_tls_load(sl_policy_settings(shared->policy), &shared->tls, &error) == SLUICE_OK)
+		return shared;
+	sl_reload_say(outcome, "%s", error.text);
+	sl_shared_policy_release(shared);
+	return NULL;
 }
 
 bool sl_policy_enter(struct sl_server *server, struct sl_shared_policy *policy) {
@@ -145,6 +151,13 @@ static void adopt(struct sl_server *server, struct sl_shared_policy *policy, str
 		sl_reload_say(outcome, "took over %s", server->options->policy_file);
 }
 
+static bool listens_with_tls(const struct sl_server *server) {
+	for (uint32_t i = 0; i < server->entrance_count; i++)
+		if (server->entrances[i].listener.tls)
+			return true;
+	return false;
+}
+
 static void read_again(struct sl_server *server, struct sl_reload *outcome) {
 	const char *path = server->options->policy_file, *open_to_all;
 	struct sl_shared_policy *policy = sl_policy_prepare(server->options, outcome, &server->followed);
@@ -155,6 +168,9 @@ static void read_again(struct sl_server *server, struct sl_reload *outcome) {
 		              "%s was not taken over: it has no users, and other hosts can reach %s: the policy of "
 		              "before goes on",
 		              path, open_to_all);
+		sl_shared_policy_release(policy);
+	} else if (policy->tls == NULL && server->policy->tls != NULL && listens_with_tls(server)) {
+		sl_reload_say(outcome, "%s was not taken over: it has no certificate (tls), and a listener speaks TLS", path);
 		sl_shared_policy_release(policy);
 	} else if (!sl_policy_enter(server, policy)) {
 		sl_reload_say(outcome, "out of memory: the policy of before goes on");

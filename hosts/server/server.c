@@ -63,7 +63,8 @@ static bool make_workers(struct sl_server *server, const struct sl_settings *set
 		                                    .shared = &server->parts.shared,
 		                                    .number = server->worker_count,
 		                                    .own = &server->parts.figures->workers[server->worker_count],
-		                                    .next_id = &server->next_id};
+		                                    .next_id = &server->next_id,
+		                                    .bounds = server->parts.bounds};
 		if (sl_worker_init(&server->workers[server->worker_count], &options) != SLUICE_OK)
 			return false;
 	}
@@ -151,6 +152,7 @@ static void end_duties(struct sl_server *server) {
 static bool run(struct sl_server *server) {
 	uint32_t started = start_threads(server);
 	bool all = started == server->worker_count;
+	sl_worker_count_descriptors(&server->workers[0]);
 	start_duties(server);
 	if (all) {
 		greet(server);
