@@ -13,7 +13,8 @@ static const int numbers[SL_SIGNALS] = {SIGTERM, SIGINT, SIGHUP, SIGUSR2};
 static void on_signal(uv_signal_t *handle, int number) {
 	struct sl_server *server = handle->data;
 	if (number == SIGHUP) {
-		sl_denials_reopen(server->parts.shared.denials);
+		if (server->parts.shared.denials != NULL)
+			sl_denials_reopen(server->parts.shared.denials);
 		sl_server_reload_quietly(server);
 	} else if (number == SIGUSR2) {
 		sl_upgrade_begin(server);
