@@ -1,4 +1,12 @@
+/* Settling what was decided. The common case, an allowed request, is some additions to memory that this thread alone
+ * writes; all else is out of line.
+ *
+ * A client may set the instant of a decision (AT). What is noted of it, the top keys and the log, bears the server's own;
+ * and it is not staggered: a ticket for a time that a client made up would send others away until then. */
 #include "hosts/server/door/ruling.h"
+
+#include "algo/rule.h"
+#include "hosts/server/door/stagger.h"
 
 uint32_t sl_ruling_add_candidates(const struct sluice_policy *policy, const struct sluice_match *match,
                                   struct sluice_item *items, uint8_t of[SLUICE_ITEMS_MAX]) {
@@ -6,7 +14,182 @@ uint32_t sl_ruling_add_candidates(const struct sluice_policy *policy, const stru
 	       sl_policy_candidates(policy, match, items + match->count, of, SLUICE_ITEMS_MAX - match->count);
 }
 
+/* ---- what one item is ------------------------------------------------------------------------------------------- */
+
+static uint32_t position_of(const struct sl_ruling *ruling, uint32_t i) {
+	return ruling->positions == NULL ? SL_RULING_NOTATION : ruling->positions[i];
+}
+
+/* The row of an item, made where there is none yet; NULL where nothing is counted. Row 0 is always there once used, so
+ * the call is for the first time only. */
+static inline struct sl_row *row_of(const struct sl_door_context *context, uint32_t position) {
+	uint32_t row = position == SL_RULING_NOTATION || context->rows == NULL ? 0 : context->rows[position];
+	struct sl_row *chunk;
+	if (context->tally == NULL)
+		return NULL;
+	chunk = atomic_load_explicit(&context->tally->rows[row / 64], memory_order_relaxed);
+	return chunk != NULL ? &chunk[row % 64] : sl_tally_row(context->tally, row);
+}
+
+/* ---- noting: out of line ---------------------------------------------------------------------------------------- */
+
+/* What a limit is called: its name, or its canonical text. */
+static struct sluice_bytes name_of(const struct sl_door_context *context, const struct sluice_item *item,
+                                   uint32_t position, char text[SLUICE_LIMIT_TEXT_MAX]) {
+	if (position != SL_RULING_NOTATION)
+		return sl_str(sluice_policy_limit_name(context->policy, position));
+	return sl_slice(text, sluice_limit_print(item->limit, text));
+}
+
+static void log_denial(const struct sl_door_context *context, const struct sl_ruling *ruling, struct sluice_bytes limit,
+                       const struct sluice_item *item, const struct sluice_decision *decision, uint64_t suppressed) {
+	static const char *const transports[SL_TRANSPORTS] = {"resp", "http"};
+	const struct sl_denial denial = {
+		.now = context->now,
+		.limit = limit,
+		.key = item->key,
+		.cost = ruling->call->cost,
+		.quota = decision->quota,
+		.retry_after_ms = sl_ns_to_ms_ceil(decision->retry_after_ns),
+		.transport = transports[ruling->transport],
+		.suppressed = suppressed,
+	};
+	sl_denials_write(context->shared->denials, &denial);
+}
+
+static __attribute__((noinline)) void note(const struct sl_door_context *context, const struct sl_ruling *ruling,
+                                           enum sl_top_kind kind, uint32_t i, const struct sluice_decision *decision) {
+	const struct sluice_item *item = &ruling->call->items[i];
+	uint32_t position = position_of(ruling, i);
+	char text[SLUICE_LIMIT_TEXT_MAX];
+	if (context->top == NULL)
+		return;
+	struct sluice_bytes limit = name_of(context, item, position, text);
+	struct sl_top_noted noted = sl_top_note(context->top, kind, position != SL_RULING_NOTATION, limit, item->key,
+	                                        context->now, sl_policy_settings(context->policy)->log.denials_per_key);
+	if (kind == SL_TOP_DENIED && noted.write && context->shared != NULL && context->shared->denials != NULL)
+		log_denial(context, ruling, limit, item, decision, noted.suppressed);
+}
+
+/* ---- staggering ------------------------------------------------------------------------------------------------- */
+
+/* Is the call's instant the server's own? It may have been cut to whole milliseconds. */
+static bool is_own_instant(const struct sl_door_context *context, const struct sluice_call *call) {
+	return call->now <= context->now && context->now - call->now < 1000000;
+}
+
+static bool is_staggered(const struct sl_door_context *context, const struct sl_ruling *ruling, uint32_t i) {
+	uint32_t position = position_of(ruling, i);
+	return position != SL_RULING_NOTATION && !ruling->call->items[i].observed && !ruling->call->each[i].allowed &&
+	       sl_policy_limit_at(context->policy, position)->stagger;
+}
+
+/* The longest wait of those that deny, and whose it is; the first of equals. */
+static void merge_waits(const struct sl_ruling *ruling) {
+	struct sluice_call *call = ruling->call;
+	sluice_ns longest = 0;
+	for (uint32_t i = 0; i < ruling->shown; i++) {
+		const struct sluice_decision *one = &call->each[i];
+		if (call->items[i].observed || one->allowed || one->retry_after_ns <= longest)
+			continue;
+		longest = one->retry_after_ns;
+		call->merged.index = (int32_t)i;
+		call->merged.quota = one->quota;
+		call->merged.next_after_ns = one->next_after_ns;
+	}
+	call->merged.retry_after_ns = longest;
+}
+
+static __attribute__((noinline)) void stagger(const struct sl_door_context *context, const struct sl_ruling *ruling) {
+	struct sluice_call *call = ruling->call;
+	bool any = false;
+	if (context->shared == NULL || context->shared->stagger == NULL || !is_own_instant(context, call))
+		return;
+	for (uint32_t i = 0; i < ruling->shown; i++) {
+		if (!is_staggered(context, ruling, i))
+			continue;
+		call->each[i].retry_after_ns = sl_stagger_next(context->shared->stagger, context->store, &call->items[i],
+		                                               call->cost, call->now, call->each[i].retry_after_ns);
+		any = true;
+	}
+	if (any)
+		merge_waits(ruling);
+}
+
+/* ---- counting --------------------------------------------------------------------------------------------------- */
+
+static void count_errors(struct sl_door_context *context, const struct sl_ruling *ruling) {
+	uint32_t count = ruling->positions == NULL ? 1 : ruling->shown;
+	for (uint32_t i = 0; i < count; i++) {
+		struct sl_row *row = row_of(context, position_of(ruling, i));
+		if (row != NULL)
+			sl_count(&row->decisions[ruling->transport][SL_VERDICT_ERROR], 1);
+	}
+}
+
+static inline bool is_near(const struct sl_door_context *context, const struct sluice_decision *decision) {
+	return (uint64_t)decision->remaining * 100 <= decision->quota * sl_policy_settings(context->policy)->near_percent;
+}
+
+/* One limit's own answer. */
+static inline void count_one(struct sl_door_context *context, const struct sl_ruling *ruling, uint32_t i,
+                             const struct sluice_decision *decision) {
+	const struct sluice_call *call = ruling->call;
+	bool allowed = decision->allowed, near = allowed && is_near(context, decision), observed = call->items[i].observed;
+	struct sl_row *row = row_of(context, position_of(ruling, i));
+	if (row != NULL) {
+		enum sl_verdict verdict = allowed ? SL_VERDICT_ALLOWED : observed ? SL_VERDICT_SHADOW : SL_VERDICT_DENIED;
+		sl_count(&row->decisions[ruling->transport][verdict], 1);
+		sl_count(&row->hits[allowed], call->cost);
+		if (near)
+			sl_count(&row->near, 1);
+	}
+	if (near)
+		note(context, ruling, SL_TOP_NEAR, i, decision);
+	else if (!allowed && !observed)
+		note(context, ruling, SL_TOP_DENIED, i, decision);
+}
+
+static void count_candidates(struct sl_door_context *context, const struct sl_ruling *ruling) {
+	const struct sluice_call *call = ruling->call;
+	for (uint32_t i = ruling->shown; i < call->item_count; i++) {
+		if (call->each[i].allowed)
+			continue;
+		struct sl_row *row = row_of(context, position_of(ruling, ruling->candidate_of[i - ruling->shown]));
+		if (row != NULL)
+			sl_count(&row->candidate, 1);
+	}
+}
+
+/* Limits in notation: the merged answer stands for all. Where none applies there is no limit to count. */
+static inline void settle_notation(struct sl_door_context *context, const struct sl_ruling *ruling) {
+	const struct sluice_decision *merged = &ruling->call->merged;
+	if (merged->index >= 0)
+		count_one(context, ruling, (uint32_t)merged->index, merged);
+}
+
+static void settle_each(struct sl_door_context *context, const struct sl_ruling *ruling) {
+	if (!ruling->call->merged.allowed)
+		stagger(context, ruling);
+	for (uint32_t i = 0; i < ruling->shown; i++)
+		if (ruling->call->items[i].limit->algorithm != SLUICE_UNLIMITED)
+			count_one(context, ruling, i, &ruling->call->each[i]);
+	count_candidates(context, ruling);
+}
+
 void sl_ruling_settle(struct sl_door_context *context, const struct sl_ruling *ruling) {
-	if (context->tally != NULL)
-		sl_count(&context->tally->requests[ruling->transport][SL_VERDICT_ALLOWED], 1);
+	const struct sluice_call *call = ruling->call;
+	bool failed = call->err != SLUICE_OK;
+	if (context->tally != NULL) {
+		enum sl_verdict verdict = failed                 ? SL_VERDICT_ERROR
+		                          : call->merged.allowed ? SL_VERDICT_ALLOWED
+		                                                 : SL_VERDICT_DENIED;
+		sl_count(&context->tally->requests[ruling->transport][verdict], 1);
+	}
+	if (failed)
+		count_errors(context, ruling);
+	else if (ruling->positions == NULL)
+		settle_notation(context, ruling);
+	else
+		settle_each(context, ruling);
 }

@@ -1,5 +1,114 @@
+/* GET /v1/top?kind=denied|near&count=20: the keys denied most, or nearest to their limits, over all workers.
+ *
+ *   {"kind":"denied","entries":[{"limit":"login","named":true,"key":"ip=192.0.2.7","count":41,"error":0,
+ *                                "last_ms":1800000000123}]}
+ *
+ * Keys are bytes, JSON is text: a key that is not UTF-8 has U+FFFD for each byte that is none, and all of its bytes in
+ * "key_hex" beside it. */
 #include "hosts/server/http/door_http.h"
 
+#include <stdlib.h>
+
+enum { COUNT_DEFAULT = 20, ENTRY_ROOM = 256 };
+
+struct asked {
+	enum sl_top_kind kind;
+	uint32_t count;
+};
+
+static const char *const kinds[SL_TOP_KINDS] = {"denied", "near"};
+
+/* One name=value of the query. Returns NULL, or what would be right. */
+static const char *take_pair(struct sluice_bytes pair, struct asked *asked) {
+	const char *equals = pair.len == 0 ? NULL : memchr(pair.data, '=', pair.len);
+	size_t name_len = equals == NULL ? pair.len : (size_t)(equals - (const char *)pair.data);
+	struct sluice_bytes name = sl_slice(pair.data, name_len);
+	struct sluice_bytes value = equals == NULL ? sl_str("") : sl_slice(equals + 1, pair.len - name_len - 1);
+	uint64_t number;
+	if (sl_bytes_equal(name, sl_str("kind"))) {
+		for (int kind = 0; kind < SL_TOP_KINDS; kind++)
+			if (sl_bytes_equal(value, sl_str(kinds[kind]))) {
+				asked->kind = (enum sl_top_kind)kind;
+				return NULL;
+			}
+		return "kind must be denied or near";
+	}
+	if (!sl_bytes_equal(name, sl_str("count")))
+		return "expected kind=denied|near and count=1..100 in the query";
+	if (!sl_bytes_to_u64(value, &number) || number < 1 || number > SL_TOP_COUNT_MAX)
+		return "count must be a whole number 1..100";
+	asked->count = (uint32_t)number;
+	return NULL;
+}
+
+static const char *read_query(struct sluice_bytes query, struct asked *asked) {
+	const char *p = query.data, *end = query.len == 0 ? p : p + query.len, *wrong = NULL;
+	while (p != end && wrong == NULL) {
+		const char *stop = memchr(p, '&', (size_t)(end - p));
+		stop = stop == NULL ? end : stop;
+		wrong = take_pair(sl_slice(p, (size_t)(stop - p)), asked);
+		p = stop == end ? end : stop + 1;
+	}
+	return wrong;
+}
+
+static void put_entry(struct sl_out *out, const struct sl_top_entry *entry) {
+	struct sluice_bytes key = sl_slice(entry->key, entry->key_len);
+	sl_out_str(out, "{\"limit\":");
+	sl_json_string(out, sl_slice(entry->limit, entry->limit_len));
+	sl_out_str(out, ",\"named\":");
+	sl_json_bool(out, entry->named);
+	sl_out_str(out, ",\"key\":");
+	if (!sl_json_string(out, key)) {
+		sl_out_str(out, ",\"key_hex\":");
+		sl_json_hex(out, key);
+	}
+	sl_out_str(out, ",\"count\":");
+	sl_out_u64(out, entry->count);
+	sl_out_str(out, ",\"error\":");
+	sl_out_u64(out, entry->error);
+	sl_out_str(out, ",\"last_ms\":");
+	sl_out_u64(out, entry->last / 1000000);
+	sl_out_char(out, '}');
+}
+
+static void reply(struct sl_http_turn *turn, enum sl_top_kind kind, const struct sl_top_entry *entries,
+                  uint32_t count) {
+	struct sl_http_reply reply;
+	size_t room = 64;
+	for (uint32_t i = 0; i < count; i++)
+		room += ENTRY_ROOM + SL_JSON_ROOM(entries[i].limit_len) + SL_JSON_ROOM(entries[i].key_len) +
+		        2 * (size_t)entries[i].key_len;
+	if (!sl_http_reply_begin(&reply, turn, 200, "application/json", room))
+		return;
+	sl_http_reply_body(&reply);
+	sl_out_str(&reply.w, "{\"kind\":\"");
+	sl_out_str(&reply.w, kinds[kind]);
+	sl_out_str(&reply.w, "\",\"entries\":[");
+	for (uint32_t i = 0; i < count; i++) {
+		if (i > 0)
+			sl_out_char(&reply.w, ',');
+		put_entry(&reply.w, &entries[i]);
+	}
+	sl_out_str(&reply.w, "]}");
+	sl_http_reply_end(&reply);
+}
+
 void sl_http_route_top(struct sl_http_turn *turn) {
-	sl_http_reply_problem(turn, 501, sl_str("not built yet"), NULL);
+	const struct sl_shared *shared = turn->context->shared;
+	struct asked asked = {SL_TOP_DENIED, COUNT_DEFAULT};
+	const char *wrong = read_query(turn->request->query, &asked);
+	if (wrong != NULL) {
+		sl_http_reply_problem(turn, 400, sl_str(wrong), NULL);
+		return;
+	}
+	struct sl_top_entry *entries = calloc(asked.count, sizeof *entries);
+	if (entries == NULL || shared == NULL) {
+		sl_http_reply_problem(turn, 503, sl_str("nothing is counted here, or there is no memory for the list"), NULL);
+	} else {
+		asked.count =
+			sl_top_list(shared->tops, shared->top_count, asked.kind, turn->context->now, entries, asked.count);
+		reply(turn, asked.kind, entries, asked.count);
+	}
+	free(entries);
 }

@@ -85,9 +85,8 @@ void sl_resp_admit(struct sl_resp_turn *turn) {
 	memcpy(batch->items + batch->item_count, found->items, found->count * sizeof found->items[0]);
 	call->item_count = sl_ruling_add_candidates(turn->context->policy, found, batch->items + batch->item_count,
 	                                            batch->candidate_of[index]);
-	call->each = batch->each + batch->item_count;
 	batch->shown[index] = (uint8_t)found->count;
-	memcpy(batch->positions + batch->item_count, found->position, found->count * sizeof found->position[0]);
+	sl_resp_call_place(turn, call, found->position, found->count);
 	sl_resp_call_end(turn, call, SL_RESP_NAMED);
 }
 

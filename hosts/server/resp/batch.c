@@ -16,6 +16,7 @@
 #include "base/assert.h"
 #include "hosts/server/door/ruling.h"
 #include "hosts/server/resp/resp.h"
+#include "os/clock.h"
 
 /* ---- limits --------------------------------------------------------------------------------------------------- */
 
@@ -119,6 +120,7 @@ struct sluice_call *sl_resp_call_begin(struct sl_resp_turn *turn) {
 	call->want_next = false;
 	call->now = turn->context->now;
 	call->each = NULL;
+	batch->placed[batch->call_count] = false;
 	return call;
 }
 
@@ -127,6 +129,14 @@ void sl_resp_call_item(struct sl_resp_turn *turn, struct sluice_call *call, cons
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	SL_DEBUG_ASSERT(call->item_count < SLUICE_ITEMS_MAX);
 	batch->items[batch->item_count + call->item_count++] = (struct sluice_item){limit, key, false};
+}
+
+void sl_resp_call_place(struct sl_resp_turn *turn, struct sluice_call *call, const uint32_t *positions,
+                        uint32_t count) {
+	struct sl_resp_batch *batch = &turn->worker->batch;
+	memcpy(batch->positions + batch->item_count, positions, count * sizeof positions[0]);
+	call->each = batch->each + batch->item_count;
+	batch->placed[batch->call_count] = true;
 }
 
 void sl_resp_call_end(struct sl_resp_turn *turn, const struct sluice_call *call, enum sl_resp_form form) {
@@ -221,11 +231,10 @@ static void settle(struct sl_resp_turn *turn) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	for (uint32_t i = 0; i < batch->call_count; i++) {
 		struct sluice_call *call = &batch->calls[i];
-		bool named = batch->forms[i] == SL_RESP_NAMED;
 		struct sl_ruling ruling = {
 			.call = call,
-			.positions = named ? batch->positions + (call->items - batch->items) : NULL,
-			.shown = named ? batch->shown[i] : call->item_count,
+			.positions = batch->placed[i] ? batch->positions + (call->items - batch->items) : NULL,
+			.shown = batch->forms[i] == SL_RESP_NAMED ? batch->shown[i] : call->item_count,
 			.candidate_of = batch->candidate_of[i],
 			.transport = SL_TRANSPORT_RESP,
 		};
@@ -234,11 +243,21 @@ static void settle(struct sl_resp_turn *turn) {
 	}
 }
 
+/* Decides all of the batch. How long that took is noted as so many times its share. */
+static void decide(struct sl_resp_turn *turn) {
+	struct sl_resp_batch *batch = &turn->worker->batch;
+	struct sl_tally *tally = turn->context->tally;
+	sluice_ns begun = tally != NULL ? sl_clock_monotonic() : 0;
+	sluice_decide_many(turn->context->store, batch->calls, batch->call_count);
+	if (tally != NULL)
+		sl_times_add(&tally->decision, (sl_clock_monotonic() - begun) / batch->call_count, batch->call_count);
+}
+
 void sl_resp_flush(struct sl_resp_turn *turn) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	if (batch->call_count == 0)
 		return;
-	sluice_decide_many(turn->context->store, batch->calls, batch->call_count);
+	decide(turn);
 	settle(turn);
 	char *at = sl_buffer_reserve(turn->out, (size_t)batch->call_count * SL_RESP_REPLY_BYTES_MAX);
 	if (at != NULL) {

@@ -147,7 +147,7 @@ struct sluice_call *sl_resp_call_begin(struct sl_resp_turn *turn);
 void sl_resp_call_item(struct sl_resp_turn *turn, struct sluice_call *call, const struct sluice_limit *limit,
                        struct sluice_bytes key);
 /* Says which limits of the policy the call's items are: `positions` of all of them, SL_RULING_NOTATION for one in
- * notation, and those of candidates unread. So they are counted as such. */
+ * notation, without the candidates behind them. So they are counted as such. */
 void sl_resp_call_place(struct sl_resp_turn *turn, struct sluice_call *call, const uint32_t *positions, uint32_t count);
 /* Joins the call to the batch. */
 void sl_resp_call_end(struct sl_resp_turn *turn, const struct sluice_call *call, enum sl_resp_form form);

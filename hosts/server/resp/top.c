@@ -1,5 +1,78 @@
+/* SLUICE.TOP: the keys denied most, or nearest to their limits, over all workers.
+ *
+ *   SLUICE.TOP [DENIED | NEAR] [COUNT n]  ->  [limit, key, count, error, last_ms] ...      most first
+ *
+ * `limit` is a name of the policy or notation, `count` is of the last minutes and at most `error` too high, `last_ms` is
+ * the instant of the last event in Unix milliseconds. */
 #include "hosts/server/resp/resp.h"
 
+#include <stdlib.h>
+
+enum { COUNT_DEFAULT = 20 };
+
+static bool is_word(struct sluice_bytes text, const char *word) {
+	return text.len == strlen(word) && sl_bytes_equal_nocase(text, word);
+}
+
+static bool read_count(struct sl_resp_turn *turn, uint32_t index, uint32_t *count) {
+	uint64_t number;
+	if (index == turn->request->count) {
+		sl_reply_error(turn, "ERR COUNT needs a number after it: 1 to %d", SL_TOP_COUNT_MAX);
+		return false;
+	}
+	if (!sl_bytes_to_u64(sl_resp_arg(turn, index), &number) || number < 1 || number > SL_TOP_COUNT_MAX) {
+		sl_reply_error(turn, "ERR COUNT %s: expected a whole number from 1 to %d",
+		               sl_resp_shown(sl_resp_arg(turn, index)).text, SL_TOP_COUNT_MAX);
+		return false;
+	}
+	*count = (uint32_t)number;
+	return true;
+}
+
+static bool read_arguments(struct sl_resp_turn *turn, enum sl_top_kind *kind, uint32_t *count) {
+	for (uint32_t i = 1; i < turn->request->count; i++) {
+		struct sluice_bytes word = sl_resp_arg(turn, i);
+		if (is_word(word, "denied")) {
+			*kind = SL_TOP_DENIED;
+		} else if (is_word(word, "near")) {
+			*kind = SL_TOP_NEAR;
+		} else if (is_word(word, "count")) {
+			if (!read_count(turn, ++i, count))
+				return false;
+		} else {
+			sl_reply_error(turn, "ERR %s: expected DENIED, NEAR or COUNT", sl_resp_shown(word).text);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void reply_entry(struct sl_resp_turn *turn, const struct sl_top_entry *entry) {
+	sl_reply_array(turn, 5);
+	sl_reply_bulk(turn, sl_slice(entry->limit, entry->limit_len));
+	sl_reply_bulk(turn, sl_slice(entry->key, entry->key_len));
+	sl_reply_integer(turn, (int64_t)entry->count);
+	sl_reply_integer(turn, (int64_t)entry->error);
+	sl_reply_integer(turn, (int64_t)(entry->last / 1000000));
+}
+
 void sl_resp_top(struct sl_resp_turn *turn) {
-	sl_reply_error(turn, "ERR not built yet");
+	const struct sl_shared *shared = turn->context->shared;
+	enum sl_top_kind kind = SL_TOP_DENIED;
+	uint32_t count = COUNT_DEFAULT;
+	if (!read_arguments(turn, &kind, &count))
+		return;
+	struct sl_top_entry *entries = calloc(count, sizeof *entries);
+	if (entries == NULL) {
+		sl_reply_error(turn, "ERR no memory for the list");
+		return;
+	}
+	if (shared != NULL)
+		count = sl_top_list(shared->tops, shared->top_count, kind, turn->context->now, entries, count);
+	else
+		count = 0;
+	sl_reply_array(turn, count);
+	for (uint32_t i = 0; i < count; i++)
+		reply_entry(turn, &entries[i]);
+	free(entries);
 }
