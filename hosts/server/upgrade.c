@@ -40,7 +40,6 @@ enum {
 };
 
 extern char **environ;
-extern __typeof__(sl_worker_hand_over) sl_worker_hand_over __attribute__((weak)); /* temp */
 
 /* ---- how this process was started ------------------------------------------------------------------------------ */
 
