@@ -444,18 +444,10 @@ static void test_many_names(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table),
-		cmocka_unit_test(test_on_error),
-		cmocka_unit_test(test_odd_names),
-		cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_room_taken_back),
-		cmocka_unit_test(test_sixteen),
-		cmocka_unit_test(test_longest_keys),
-		cmocka_unit_test(test_identity),
-		cmocka_unit_test(test_encode),
-		cmocka_unit_test(test_injective),
-		cmocka_unit_test(test_long_list),
-		cmocka_unit_test(test_many_names),
+		cmocka_unit_test(test_table),        cmocka_unit_test(test_on_error),        cmocka_unit_test(test_odd_names),
+		cmocka_unit_test(test_bounds),       cmocka_unit_test(test_room_taken_back), cmocka_unit_test(test_sixteen),
+		cmocka_unit_test(test_longest_keys), cmocka_unit_test(test_identity),        cmocka_unit_test(test_encode),
+		cmocka_unit_test(test_injective),    cmocka_unit_test(test_long_list),       cmocka_unit_test(test_many_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
