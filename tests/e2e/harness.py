@@ -65,12 +65,13 @@ class Lines:
 
 
 class Server:
-    """One `sluice serve` on free loopback ports."""
+    """One `sluice serve` on free loopback ports; with `listen=()` on those of its policy (port 0 there)."""
 
-    def __init__(self, binary, policy=None, args=(), open_files=None, wrapper=()):
+    def __init__(self, binary, policy=None, args=(), open_files=None, wrapper=(),
+                 listen=("--resp", "127.0.0.1:0", "--http", "127.0.0.1:0")):
         self.asked = False
         self.folder = tempfile.TemporaryDirectory(prefix="sluice-e2e-")
-        command = [*wrapper, binary, "serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", *args]
+        command = [*wrapper, binary, "serve", *listen, *args]
         if policy is not None:
             self.policy_file = os.path.join(self.folder.name, "policy.yaml")
             with open(self.policy_file, "w", encoding="utf-8") as f:
@@ -80,15 +81,14 @@ class Server:
                                         stderr=subprocess.PIPE, preexec_fn=limit_files(open_files))
         self.stderr = Lines(self.process.stderr)
         self.stderr.wait_for(lambda x: x == "sluice: ready")
-        self.resp_port = self._port("resp")
-        self.http_port = self._port("http")
+        self.resp_port = self.ports("resp")[0]
+        self.http_port = self.ports("http")[0]
 
-    def _port(self, door):
-        for line in self.stderr.lines:
-            m = re.fullmatch(rf"sluice: {door} on 127\.0\.0\.1:(\d+)", line)
-            if m:
-                return int(m.group(1))
-        raise AssertionError(f"no line 'sluice: {door} on 127.0.0.1:PORT' in {self.stderr.lines!r}")
+    def ports(self, door):
+        """Of all inet listeners of a door, in the order of the policy."""
+        found = [re.fullmatch(rf"sluice: {door} on 127\.0\.0\.1:(\d+)", line) for line in self.stderr.lines]
+        assert any(found), f"no line 'sluice: {door} on 127.0.0.1:PORT' in {self.stderr.lines!r}"
+        return [int(m.group(1)) for m in found if m]
 
     def alive(self):
         return self.process.poll() is None
