@@ -1,14 +1,22 @@
-/* RateLimit-Policy, RateLimit and Retry-After, as draft-ietf-httpapi-ratelimit-headers-10 has them.
+/* RateLimit-Policy, RateLimit and Retry-After, as draft-ietf-httpapi-ratelimit-headers-10 has them, and what came before.
  *
- *   RateLimit-Policy: "per-user";q=600;w=60, "login";q=5;w=60
- *   RateLimit: "per-user";r=41;t=3
- *   Retry-After: 3
+ *   draft-10      RateLimit-Policy: "per-user";q=600;w=60, "login";q=5;w=60
+ *                 RateLimit: "per-user";r=41;t=3
+ *   draft-7       RateLimit-Policy: 600;w=60, 5;w=60
+ *                 RateLimit: limit=600, remaining=41, reset=57
+ *   draft-6       RateLimit-Policy: 600;w=60, 5;w=60
+ *                 RateLimit-Limit: 600    RateLimit-Remaining: 41    RateLimit-Reset: 57
+ *   legacy        X-RateLimit-Limit: 600  X-RateLimit-Remaining: 41  X-RateLimit-Reset: 57, or 1767225657 (epoch)
+ *   all           Retry-After: 3
  *
- * Both are Lists of RFC 9651, written in its canonical form: Strings, Integers, no space before ';', ", " between.
- * Clients must ignore a field that does not parse, so one wrong byte would hide all of it:
+ * draft-10's are Lists of RFC 9651, written in its canonical form: Strings, Integers, no space before ';', ", " between;
+ * draft-7's RateLimit is a Dictionary, so a policy never has both. The older forms say when the whole quota is back, not
+ * when more of it is: that is what their reset means. Clients must ignore a field that does not parse, so one wrong byte
+ * would hide all of it:
  *
  *  I1  A String holds printable ASCII only, an Integer at most 15 digits.
  *  I2  w is above 0; t and Retry-After are rounded up, so that a client that waits as told is never too early.
+ *      An epoch is rounded up likewise.
  *  I3  t is the wait until `remaining` grows by one, not until the window is empty: a sliding window gives back before
  *      it ends. It is left out while there is nothing to wait for.
  *
@@ -47,6 +55,8 @@ bool sl_headers_is_told(const struct sl_headers_limit *limit) {
 	return !limit->observed && limit->limit->algorithm != SLUICE_UNLIMITED;
 }
 
+/* ---- draft-10 ------------------------------------------------------------------------------------------------ */
+
 static void policy_item(struct sl_out *out, const struct sl_headers_limit *limit) {
 	sl_headers_string(out, limit->name);
 	sl_out_bytes(out, ";q=", 3);
@@ -66,25 +76,100 @@ static void state_item(struct sl_out *out, const struct sl_headers_limit *limit)
 	sl_headers_integer(out, (uint64_t)sl_ns_to_s_ceil(next_ns));
 }
 
-void sl_headers_rate_limit(struct sl_out *out, const struct sl_headers_limit *limits, uint32_t count, bool allowed,
-                           int32_t decided) {
+/* Is this limit's state told, rather than its quota only? */
+static bool is_reported(const struct sl_headers_decision *decision, uint32_t i) {
+	const struct sl_headers_limit *limit = &decision->limits[i];
+	if (!sl_headers_is_told(limit))
+		return false;
+	return decision->allowed ? (int32_t)i == decision->decided : !limit->decision->allowed;
+}
+
+static void put_draft10(struct sl_out *out, const struct sl_headers_decision *decision) {
 	const char *before = "RateLimit-Policy: ";
-	for (uint32_t i = 0; i < count; i++)
-		if (sl_headers_is_told(&limits[i])) {
+	for (uint32_t i = 0; i < decision->count; i++)
+		if (sl_headers_is_told(&decision->limits[i])) {
 			sl_out_str(out, before);
-			policy_item(out, &limits[i]);
+			policy_item(out, &decision->limits[i]);
 			before = ", ";
 		}
 	if (*before != ',')
 		return;
 	before = "\r\nRateLimit: ";
-	for (uint32_t i = 0; i < count; i++)
-		if (sl_headers_is_told(&limits[i]) && (allowed ? (int32_t)i == decided : !limits[i].decision->allowed)) {
+	for (uint32_t i = 0; i < decision->count; i++)
+		if (is_reported(decision, i)) {
 			sl_out_str(out, before);
-			state_item(out, &limits[i]);
+			state_item(out, &decision->limits[i]);
 			before = ", ";
 		}
 	sl_out_bytes(out, "\r\n", 2);
+}
+
+/* ---- the forms that know one limit --------------------------------------------------------------------------- */
+
+static void put_field(struct sl_out *out, const char *name, uint64_t value) {
+	sl_out_str(out, name);
+	sl_headers_integer(out, value);
+	sl_out_bytes(out, "\r\n", 2);
+}
+
+/* 600;w=60, of every limit that is told */
+static void put_quotas(struct sl_out *out, const struct sl_headers_decision *decision) {
+	const char *before = "RateLimit-Policy: ";
+	for (uint32_t i = 0; i < decision->count; i++) {
+		const struct sl_headers_limit *limit = &decision->limits[i];
+		if (!sl_headers_is_told(limit))
+			continue;
+		sl_out_str(out, before);
+		sl_headers_integer(out, limit->decision->quota);
+		sl_out_bytes(out, ";w=", 3);
+		sl_headers_integer(out, sl_headers_window_s(limit->limit, limit->decision->quota));
+		before = ", ";
+	}
+	sl_out_bytes(out, "\r\n", 2);
+}
+
+static void put_draft7(struct sl_out *out, const struct sluice_decision *decider, uint64_t reset_s) {
+	sl_out_str(out, "RateLimit: limit=");
+	sl_headers_integer(out, decider->quota);
+	sl_out_str(out, ", remaining=");
+	sl_headers_integer(out, decider->remaining);
+	put_field(out, ", reset=", reset_s);
+}
+
+/* When the whole quota is back, in Unix seconds. */
+static uint64_t epoch_of(sluice_ns now, sluice_ns wait_ns) {
+	return (uint64_t)sl_ns_to_s_ceil(now > SLUICE_NEVER - 1 - wait_ns ? SLUICE_NEVER - 1 : now + wait_ns);
+}
+
+static void put_single(struct sl_out *out, uint32_t forms, const struct sl_headers_decision *decision) {
+	const struct sluice_decision *decider = decision->limits[decision->decided].decision;
+	sluice_ns reset_ns = decider->reset_after_ns != SLUICE_NEVER ? decider->reset_after_ns : 0;
+	uint64_t reset_s = (uint64_t)sl_ns_to_s_ceil(reset_ns);
+	if (forms & (SL_FORM_DRAFT7 | SL_FORM_DRAFT6))
+		put_quotas(out, decision);
+	if (forms & SL_FORM_DRAFT7)
+		put_draft7(out, decider, reset_s);
+	if (forms & SL_FORM_DRAFT6) {
+		put_field(out, "RateLimit-Limit: ", decider->quota);
+		put_field(out, "RateLimit-Remaining: ", decider->remaining);
+		put_field(out, "RateLimit-Reset: ", reset_s);
+	}
+	if (forms & (SL_FORM_LEGACY_EPOCH | SL_FORM_LEGACY_DELTA)) {
+		put_field(out, "X-RateLimit-Limit: ", decider->quota);
+		put_field(out, "X-RateLimit-Remaining: ", decider->remaining);
+		put_field(out,
+		          "X-RateLimit-Reset: ", forms & SL_FORM_LEGACY_EPOCH ? epoch_of(decision->now, reset_ns) : reset_s);
+	}
+}
+
+void sl_headers_rate_limit(struct sl_out *out, uint32_t forms, const struct sl_headers_decision *decision) {
+	const uint32_t single = SL_FORM_DRAFT7 | SL_FORM_DRAFT6 | SL_FORM_LEGACY_EPOCH | SL_FORM_LEGACY_DELTA;
+	int32_t decided = decision->decided;
+	if (forms & SL_FORM_DRAFT10)
+		put_draft10(out, decision);
+	if ((forms & single) && decided >= 0 && (uint32_t)decided < decision->count &&
+	    sl_headers_is_told(&decision->limits[decided]))
+		put_single(out, forms, decision);
 }
 
 void sl_headers_retry_after(struct sl_out *out, sluice_ns wait_ns) {

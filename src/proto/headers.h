@@ -1,8 +1,10 @@
-/* The headers that tell a client about its limits: RateLimit-Policy, RateLimit, Retry-After. */
+/* The headers that tell a client about its limits: RateLimit-Policy, RateLimit, Retry-After, in each of the forms that
+ * are in use. */
 #ifndef SL_HEADERS_H
 #define SL_HEADERS_H
 
 #include "base/out.h"
+#include "policy/policy.h"
 
 /* One limit of a decision, as the headers name it. Everything is borrowed. */
 struct sl_headers_limit {
@@ -12,10 +14,19 @@ struct sl_headers_limit {
 	bool observed;                          /* told to nobody */
 };
 
+/* A decision, as the headers tell of it. */
+struct sl_headers_decision {
+	const struct sl_headers_limit *limits;
+	uint32_t count;
+	int32_t decided; /* position in `limits` of the one that decided; -1 where none did */
+	bool allowed;
+	sluice_ns now; /* the instant of the decision: what epochs are counted from */
+};
+
 enum {
-	/* Room that one limit needs in both headers: two names whose every byte is escaped, and their numbers. */
-	SL_HEADERS_ROOM_FIXED = 128,
-	SL_HEADERS_ROOM_PER_LIMIT = 128, /* besides four bytes for each byte of its name */
+	/* Room that all forms together need, for one limit: two names whose every byte is escaped, and its numbers. */
+	SL_HEADERS_ROOM_FIXED = 512,
+	SL_HEADERS_ROOM_PER_LIMIT = 192, /* besides four bytes for each byte of its name */
 };
 
 /* A String of RFC 9651: quoted, '"' and '\' escaped. It can hold printable ASCII only: any other byte becomes '?'. */
@@ -31,11 +42,10 @@ uint64_t sl_headers_window_s(const struct sluice_limit *limit, uint64_t quota);
 /* Whether clients are told of this limit: it counts something, and is not merely observed. */
 bool sl_headers_is_told(const struct sl_headers_limit *limit);
 
-/* Both header lines, each with its CR LF; nothing where no limit is told.
- *  decided  position in `limits` of the one that decided, reported when the request is `allowed`; else -1. A denied
- *           request reports every limit that denies */
-void sl_headers_rate_limit(struct sl_out *out, const struct sl_headers_limit *limits, uint32_t count, bool allowed,
-                           int32_t decided);
+/* The header lines of each form in `forms` (SL_FORM_ bits), each with its CR LF; none where no limit is told. draft-10
+ * tells of the limit that decided on a request that is allowed, and of every limit that denies on one that is not; the
+ * other forms know one limit only: the one that decided. draft-7 and draft-6 share one RateLimit-Policy. */
+void sl_headers_rate_limit(struct sl_out *out, uint32_t forms, const struct sl_headers_decision *decision);
 
 /* "Retry-After: 7" with its CR LF: whole seconds, rounded up, at least 1. Nothing for SLUICE_NEVER. */
 void sl_headers_retry_after(struct sl_out *out, sluice_ns wait_ns);

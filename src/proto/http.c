@@ -40,7 +40,7 @@ static bool refuse(struct sl_http_parser *parser, uint16_t status, const char *d
 /* What the walk over the fields found. */
 struct fields {
 	uint32_t host_count, coding_count;
-	bool expects_continue;
+	bool expects_continue, is_encoded;
 };
 
 /* RFC 9110 5.6.2: the characters of methods and field names. */
@@ -86,7 +86,7 @@ static bool take_field(struct sl_http_parser *parser, struct fields *fields, str
 		break;
 	case 16:
 		if (sl_bytes_equal_nocase(name, "content-encoding") && !sl_bytes_equal_nocase(value, "identity"))
-			return refuse(parser, 415, "the body must not be compressed: send it without Content-Encoding");
+			fields->is_encoded = true;
 		break;
 	case 17:
 		if (!sl_bytes_equal_nocase(name, "transfer-encoding"))
@@ -195,6 +195,9 @@ static bool take_head(struct sl_http_parser *parser) {
 		return refuse(parser, 400, "chunks are of HTTP/1.1 only");
 	if (!chunked && parser->machine.content_length > SL_HTTP_BODY_BYTES_MAX)
 		return refuse(parser, 413, "the body may have at most 65536 bytes");
+	/* without a body it is harmless: a proxy that asks whether a request may pass sends its headers alone */
+	if (fields.is_encoded && (chunked || parser->machine.content_length > 0))
+		return refuse(parser, 415, "the body must not be compressed: send it without Content-Encoding");
 	set_head(parser, next);
 	parser->expects_continue = fields.expects_continue;
 	parser->request.keep_alive = llhttp_should_keep_alive(&parser->machine) != 0;

@@ -79,6 +79,8 @@ const char *sl_http_reason(unsigned status) {
 		{200, "OK"},
 		{304, "Not Modified"},
 		{400, "Bad Request"},
+		{401, "Unauthorized"},
+		{403, "Forbidden"},
 		{404, "Not Found"},
 		{405, "Method Not Allowed"},
 		{413, "Content Too Large"},

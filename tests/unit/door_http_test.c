@@ -461,24 +461,6 @@ static void test_clients_set_the_time_where_allowed(void **state) {
 
 /* ---- a full store -------------------------------------------------------------------------------------------- */
 
-/* Charges a log once a millisecond until it has no room to grow. */
-static void fill_log(const struct sluice_item *item) {
-	struct sluice_call call = {.items = item, .item_count = 1, .cost = 1, .now = start_ns - 3600000000000u};
-	for (uint32_t i = 0; sluice_decide(context.store, &call) == SLUICE_OK; i++, call.now += 1000000)
-		assert_in_range(i, 0, 1000000);
-	assert_int_equal(call.err, SLUICE_E_FULL);
-}
-
-/* The same for what the policy says of an address. */
-static void fill_log_of(const char *ip) {
-	struct sluice_attribute attribute = {sl_str("ip"), sl_str(ip)};
-	struct sluice_match match;
-	assert_int_equal(
-		sluice_policy_match(context.policy, &attribute, 1, &match, context.match_buffer, SLUICE_MATCH_BYTES_MAX),
-		SLUICE_OK);
-	fill_log(&match.items[0]);
-}
-
 static void test_no_room_for_a_log(void **state) {
 	struct sluice_limit limit;
 	(void)state;

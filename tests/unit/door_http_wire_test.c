@@ -10,7 +10,7 @@ static const struct {
 	const char *allow, *connection;
 	const char *bytes;
 } mechanics[] = {
-	{404, NULL, NULL, "GET / HTTP/1.1\r\n" H "\r\n"},
+	{404, NULL, NULL, "GET /nothing HTTP/1.1\r\n" H "\r\n"},
 	{404, NULL, NULL, "GET /v1/checks HTTP/1.1\r\n" H "\r\n"},
 	{404, NULL, NULL, "POST /v1/check/ HTTP/1.1\r\n" H "\r\n"},
 	{404, NULL, NULL, "OPTIONS * HTTP/1.1\r\n" H "\r\n"},

@@ -126,8 +126,14 @@ static void test_windows_in_seconds(void **state) {
 
 enum { SECOND = 1000000000 };
 
+static const sluice_ns start_ns = 1767225600ull * SECOND;
+
 static const struct sluice_decision
-	room = {.allowed = true, .quota = 600, .remaining = 41, .next_after_ns = 2 * (sluice_ns)SECOND + 1},
+	room = {.allowed = true,
+            .quota = 600,
+            .remaining = 41,
+            .next_after_ns = 2 * (sluice_ns)SECOND + 1,
+            .reset_after_ns = 56 * (sluice_ns)SECOND + 1},
 	full = {.allowed = true, .quota = 10, .remaining = 10},
 	none = {.allowed = false, .quota = 10, .remaining = 0, .next_after_ns = 1, .retry_after_ns = 5},
 	never = {
@@ -146,7 +152,8 @@ static int prepare(void **state) {
 static void assert_headers(const struct sl_headers_limit *limits, uint32_t count, bool allowed, int32_t decided,
                            const char *want) {
 	struct sl_out out = begin();
-	sl_headers_rate_limit(&out, limits, count, allowed, decided);
+	sl_headers_rate_limit(&out, SL_FORM_DRAFT10,
+	                      &(struct sl_headers_decision){limits, count, decided, allowed, start_ns});
 	assert_string_equal(end(&out), want);
 }
 
@@ -181,19 +188,77 @@ static void test_observed_and_unlimited_are_told_to_nobody(void **state) {
 	assert_headers(limits, 0, true, -1, "");
 }
 
+/* ---- the older forms ----------------------------------------------------------------------------------------- */
+
+static void assert_forms(uint32_t forms, const struct sl_headers_limit *limits, uint32_t count, bool allowed,
+                         int32_t decided, const char *want) {
+	struct sl_out out = begin();
+	sl_headers_rate_limit(&out, forms, &(struct sl_headers_decision){limits, count, decided, allowed, start_ns + 1});
+	assert_string_equal(end(&out), want);
+}
+
+/* The strings are those of express-rate-limit 8.7.4 with standardHeaders 'draft-6', 'draft-7' and legacyHeaders. */
+static void test_each_form(void **state) {
+	static const struct {
+		uint32_t forms;
+		const char *want;
+	} cases[] = {
+		{0, ""},
+		{SL_FORM_DRAFT7, "RateLimit-Policy: 600;w=60\r\nRateLimit: limit=600, remaining=41, reset=57\r\n"},
+		{SL_FORM_DRAFT6, "RateLimit-Policy: 600;w=60\r\nRateLimit-Limit: 600\r\nRateLimit-Remaining: 41\r\n"
+	                     "RateLimit-Reset: 57\r\n"},
+		{SL_FORM_LEGACY_DELTA, "X-RateLimit-Limit: 600\r\nX-RateLimit-Remaining: 41\r\nX-RateLimit-Reset: 57\r\n"},
+		/* two times a nanosecond is still rounded up to one second */
+		{SL_FORM_LEGACY_EPOCH,
+	     "X-RateLimit-Limit: 600\r\nX-RateLimit-Remaining: 41\r\nX-RateLimit-Reset: 1767225657\r\n"},
+		/* together: one RateLimit-Policy for both drafts, which have one grammar for it */
+		{SL_FORM_DRAFT7 | SL_FORM_DRAFT6,
+	     "RateLimit-Policy: 600;w=60\r\nRateLimit: limit=600, remaining=41, reset=57\r\nRateLimit-Limit: 600\r\n"
+	     "RateLimit-Remaining: 41\r\nRateLimit-Reset: 57\r\n"},
+		{SL_FORM_DRAFT10 | SL_FORM_LEGACY_EPOCH,
+	     "RateLimit-Policy: \"per-user\";q=600;w=60\r\nRateLimit: \"per-user\";r=41;t=3\r\nX-RateLimit-Limit: "
+	     "600\r\nX-RateLimit-Remaining: 41\r\nX-RateLimit-Reset: 1767225657\r\n"},
+	};
+	struct sl_headers_limit limit = {sl_str("per-user"), &window, &room, false};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+		assert_forms(cases[i].forms, &limit, 1, true, 0, cases[i].want);
+}
+
+static void test_single_forms_tell_of_the_one_that_decided(void **state) {
+	struct sl_headers_limit limits[] = {{sl_str("seen"), &second, &none, true},
+	                                    {sl_str("a"), &second, &none, false},
+	                                    {sl_str("free"), &unlimited, &full, false},
+	                                    {sl_str("b"), &window, &room, false}};
+	(void)state;
+	/* the denying one; quotas of all that are told, in their order */
+	assert_forms(SL_FORM_DRAFT7, limits, 4, false, 1,
+	             "RateLimit-Policy: 10;w=1, 600;w=60\r\nRateLimit: limit=10, remaining=0, reset=0\r\n");
+	assert_forms(SL_FORM_DRAFT6 | SL_FORM_LEGACY_DELTA, limits, 4, true, 3,
+	             "RateLimit-Policy: 10;w=1, 600;w=60\r\nRateLimit-Limit: 600\r\nRateLimit-Remaining: 41\r\n"
+	             "RateLimit-Reset: 57\r\nX-RateLimit-Limit: 600\r\nX-RateLimit-Remaining: 41\r\n"
+	             "X-RateLimit-Reset: 57\r\n");
+	/* no limit decided: nothing, in any form */
+	assert_forms(SL_FORM_DRAFT7 | SL_FORM_DRAFT6 | SL_FORM_LEGACY_EPOCH, limits, 4, true, -1, "");
+	assert_forms(SL_FORM_DRAFT7 | SL_FORM_DRAFT6 | SL_FORM_LEGACY_EPOCH, limits, 0, true, -1, "");
+}
+
 static void test_the_room_that_is_promised_suffices(void **state) {
 	char name[SLUICE_LIMIT_TEXT_MAX];
 	struct sluice_limit slow = parse("leaky-bucket 1/3660d queue 4294967295");
 	struct sluice_decision most = {.quota = UINT64_MAX, .remaining = UINT32_MAX, .next_after_ns = SLUICE_NEVER - 1};
 	struct sl_headers_limit limits[SLUICE_ITEMS_MAX];
 	(void)state;
+	/* more than any policy may ask for: what the pairs that exclude each other would take is left out */
+	const uint32_t all = UINT32_MAX, dropped = SL_FORM_LEGACY_DELTA;
 	memset(name, '"', sizeof name);
 	for (uint32_t i = 0; i < SLUICE_ITEMS_MAX; i++)
 		limits[i] = (struct sl_headers_limit){sl_slice(name, sizeof name), &slow, &most, false};
 	for (uint32_t count = 1; count <= SLUICE_ITEMS_MAX; count++) {
 		struct sl_out out =
 			sl_out_to(text, SL_HEADERS_ROOM_FIXED + count * (SL_HEADERS_ROOM_PER_LIMIT + 4 * sizeof name));
-		sl_headers_rate_limit(&out, limits, count, false, 0);
+		sl_headers_rate_limit(&out, all & ~dropped,
+		                      &(struct sl_headers_decision){limits, count, 0, false, SLUICE_NEVER});
 		sl_headers_retry_after(&out, SLUICE_NEVER - 1);
 		assert_false(out.overflow);
 	}
@@ -208,6 +273,8 @@ int main(void) {
 		cmocka_unit_test(test_allowed_names_the_one_that_decided),
 		cmocka_unit_test(test_denied_names_every_denying_one),
 		cmocka_unit_test(test_observed_and_unlimited_are_told_to_nobody),
+		cmocka_unit_test(test_each_form),
+		cmocka_unit_test(test_single_forms_tell_of_the_one_that_decided),
 		cmocka_unit_test(test_the_room_that_is_promised_suffices),
 	};
 	return cmocka_run_group_tests(tests, prepare, NULL);

@@ -142,6 +142,9 @@ static const struct {
 	{"GET /?? HTTP/1.1\r\n" H "\r\n", "GET /?? 1.1 keep []\n"},
 	{"POST /v1/check HTTP/1.1\r\n" H "Content-Length: 3\r\n\r\nabc", "POST /v1/check? 1.1 keep [abc]\n"},
 	{"POST /a HTTP/1.1\r\n" H "Content-Length: 0\r\n\r\n", "POST /a? 1.1 keep []\n"},
+	/* the coding of a body that is not there */
+	{"GET /a HTTP/1.1\r\n" H "Content-Encoding: gzip\r\n\r\n", "GET /a? 1.1 keep []\n"},
+	{"POST /a HTTP/1.1\r\n" H "Content-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", "POST /a? 1.1 keep []\n"},
 	{"POST /a HTTP/1.1\r\n" H "\r\n", "POST /a? 1.1 keep []\n"},
 	/* pipelined, with an empty line between, as RFC 9112 2.2 lets pass */
 	{"POST /a HTTP/1.1\r\n" H "Content-Length: 2\r\n\r\nxyGET /b HTTP/1.1\r\n" H "\r\n\r\n\r\nGET /c HTTP/1.1\r\n" H
@@ -264,6 +267,7 @@ static const struct {
 	{400, "GET / HTTP/1.1\r\n" H "A: b\r\n\tfolded\r\n\r\n"},
 	{417, "POST / HTTP/1.1\r\n" H "Expect: the-unexpected\r\n\r\n"},
 	{415, "POST / HTTP/1.1\r\n" H "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\nhi"},
+	{415, "POST / HTTP/1.1\r\n" H "Content-Encoding: br\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
 	/* where does the body end? */
 	{400, "POST / HTTP/1.1\r\n" H "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc"},
 	{400, "POST / HTTP/1.1\r\n" H "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabc"},

@@ -4,7 +4,7 @@
  *
  *   member       check  refund  reset  admit
  *   key            x      x       x           a string, 0..1024 bytes; may be absent where every limit has its own
- *   limits         x      x       x           1..16 notations, or {"key","limit"}
+ *   limits         x      x       x           1..16 notations, or {"key","limit"}; "policy:NAME" for one of the policy
  *   attributes                           x    {name: string}, at most 64
  *   cost           x      x              x    a whole number 0..4294967295, default 1
  *   peek           x      false          x    true or false
@@ -195,11 +195,46 @@ static const char *where_limit(char where[WHERE_BYTES], size_t i, const char *be
 	return where;
 }
 
-static bool take_notation(struct sl_http_ask *ask, size_t i, const json_t *value) {
+/* The index-th limit of a policy: a table for sl_nearest(). */
+static const char *limit_name(const void *policy, size_t index) {
+	return index < UINT32_MAX ? sluice_policy_limit_name(policy, (uint32_t)index) : NULL;
+}
+
+static bool fail_unnamed(struct sl_http_ask *ask, size_t i, struct sluice_bytes text,
+                         const struct sluice_policy *policy) {
+	const size_t prefix = strlen("policy:");
+	char where[WHERE_BYTES];
+	struct sluice_bytes name = sl_slice((const char *)text.data + prefix, text.len - prefix);
+	struct sl_out out = error_of(ask);
+	const char *near = sl_nearest(name, limit_name, policy);
+	sl_out_str(&out, where_limit(where, i, ""));
+	sl_out_str(&out, ": the policy has no limit named ");
+	sl_out_quoted(&out, name, 64);
+	if (near != NULL) {
+		sl_out_str(&out, ": did you mean policy:");
+		sl_out_str(&out, near);
+	} else {
+		sl_out_str(&out, ": GET /v1/limits lists them");
+	}
+	return done(&out);
+}
+
+static bool take_notation(struct sl_http_ask *ask, size_t i, const json_t *value, const struct sluice_policy *policy) {
 	char where[WHERE_BYTES];
 	struct sluice_error error;
+	const struct sluice_limit *named;
 	if (!json_is_string(value))
 		return fail_type(ask, where_limit(where, i, ""), "a limit such as \"100/1m\", or {\"key\",\"limit\"}", value);
+	int found = sl_policy_limit_named(policy, sl_json_bytes(value), &named);
+	if (found < 0)
+		return fail_unnamed(ask, i, sl_json_bytes(value), policy);
+	if (found > 0) {
+		struct sluice_bytes text = sl_json_bytes(value);
+		ask->limits[i] = *named;
+		ask->positions[i] = sl_policy_limit_find(policy, sl_slice((const char *)text.data + 7, text.len - 7));
+		return true;
+	}
+	ask->positions[i] = -1;
 	if (sluice_limit_parse(&ask->limits[i], sl_json_bytes(value), &error) == SLUICE_OK)
 		return true;
 	struct sl_out out = error_of(ask);
@@ -212,7 +247,8 @@ static bool take_notation(struct sl_http_ask *ask, size_t i, const json_t *value
 }
 
 /* One element: a notation, which counts for the body's key, or an object with a key of its own. */
-static bool take_limit(struct sl_http_ask *ask, size_t i, json_t *value, const json_t *key) {
+static bool take_limit(struct sl_http_ask *ask, size_t i, json_t *value, const json_t *key,
+                       const struct sluice_policy *policy) {
 	char where[WHERE_BYTES];
 	struct sluice_item *item = &ask->items[i];
 	const char *where_key = "key";
@@ -231,10 +267,11 @@ static bool take_limit(struct sl_http_ask *ask, size_t i, json_t *value, const j
 	if (key == NULL)
 		return fail(ask, "key is missing: expected a string such as \"user:1\"");
 	*item = (struct sluice_item){.limit = &ask->limits[i]};
-	return take_key(ask, where_key, key, &item->key) && take_notation(ask, i, value);
+	return take_key(ask, where_key, key, &item->key) && take_notation(ask, i, value, policy);
 }
 
-static bool take_limits(struct sl_http_ask *ask, const json_t *value, const json_t *key) {
+static bool take_limits(struct sl_http_ask *ask, const json_t *value, const json_t *key,
+                        const struct sluice_policy *policy) {
 	struct sluice_bytes ignored;
 	size_t count = json_array_size(value);
 	if (key != NULL && !take_key(ask, "key", key, &ignored))
@@ -250,7 +287,7 @@ static bool take_limits(struct sl_http_ask *ask, const json_t *value, const json
 		return done(&out);
 	}
 	for (size_t i = 0; i < count; i++)
-		if (!take_limit(ask, i, json_array_get(value, i), key))
+		if (!take_limit(ask, i, json_array_get(value, i), key, policy))
 			return false;
 	ask->item_count = (uint32_t)count;
 	return true;
@@ -302,6 +339,15 @@ static bool take_attributes(struct sl_http_ask *ask, json_t *value) {
 
 /* ---- the whole ----------------------------------------------------------------------------------------------- */
 
+void sl_http_ask_begin(struct sl_http_ask *ask, const struct sl_http_turn *turn) {
+	ask->root = NULL;
+	ask->item_count = ask->attribute_count = 0;
+	ask->error[0] = '\0';
+	ask->cost = 1;
+	ask->peek = false;
+	ask->now = turn->context->now;
+}
+
 bool sl_http_ask_body(struct sl_http_ask *ask, const struct sl_http_turn *turn, enum sl_http_ask_kind kind) {
 	static const unsigned allowed[] = {
 		[SL_HTTP_ASK_CHECK] = KEY | LIMITS | COST | PEEK | AT,
@@ -310,8 +356,7 @@ bool sl_http_ask_body(struct sl_http_ask *ask, const struct sl_http_turn *turn, 
 		[SL_HTTP_ASK_ADMIT] = ATTRIBUTES | COST | PEEK | AT,
 	};
 	struct members members;
-	ask->item_count = ask->attribute_count = 0;
-	ask->error[0] = '\0';
+	sl_http_ask_begin(ask, turn);
 	ask->root = sl_json_read(turn->request->body, ask->error);
 	if (ask->root == NULL || !sort_members(ask, "", ask->root, allowed[kind], &members))
 		return false;
@@ -320,17 +365,13 @@ bool sl_http_ask_body(struct sl_http_ask *ask, const struct sl_http_turn *turn, 
 		return false;
 	if (kind == SL_HTTP_ASK_ADMIT)
 		return take_attributes(ask, member(&members, ATTRIBUTES));
-	return take_limits(ask, member(&members, LIMITS), member(&members, KEY));
+	return take_limits(ask, member(&members, LIMITS), member(&members, KEY), turn->context->policy);
 }
 
 bool sl_http_ask_query(struct sl_http_ask *ask, const struct sl_http_turn *turn, char *memory) {
 	struct sluice_bytes rest = turn->request->query, name, value;
-	ask->root = NULL;
-	ask->item_count = ask->attribute_count = 0;
-	ask->error[0] = '\0';
-	ask->cost = 1;
+	sl_http_ask_begin(ask, turn);
 	ask->peek = true;
-	ask->now = turn->context->now;
 	while (sl_http_query_next(&rest, &name, &value)) {
 		ptrdiff_t name_bytes = sl_http_decode(name, true, memory);
 		ptrdiff_t value_bytes = name_bytes < 0 ? -1 : sl_http_decode(value, true, memory + name_bytes);

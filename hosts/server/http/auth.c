@@ -1,13 +1,324 @@
+/* The proxies' doors: a proxy asks, before it passes a request on, whether it may.
+ *
+ *                     method, path                               host               denied
+ *   /v1/auth/forward  X-Forwarded-Method, X-Forwarded-Uri        X-Forwarded-Host   429   Traefik, Caddy, HAProxy
+ *   /v1/auth/nginx    X-Original-Method, X-Original-URI          X-Forwarded-Host   403   auth_request
+ *   /v1/auth/envoy    its own method, what is behind the prefix  Host               429   ext_authz
+ *
+ * The first two understand each other's names, their own first; but method and path are of one family. A proxy that
+ * sets one of them passes the other family on as the client wrote it. Where nothing is forwarded, or whoever forwards
+ * is none of trusted-proxies, a request counts as what it is: its own method, its path behind the prefix, its Host.
+ * Whatever stands twice is taken from the right: what a proxy adds stands behind what it got.
+ *
+ *   ip      the client's (proto/forwarded.h), grouped by ipv6-prefix; a unix socket that forwards none has none
+ *   host    in lower case, without port and without the dot at its end
+ *   path    as policy/path.h has it
+ *   others  the header that the policy names; several lines joined by ", ", as RFC 9110 5.3 says
+ *
+ * A value longer than a key may be keeps its first 959 bytes, then has '~' and the SHA-256 of the whole in hex: long
+ * tokens must neither share a counter, as cut ones would, nor go uncounted.
+ *
+ * 200 allows, whatever the proxy (Envoy knows no other), without a body. nginx makes 500 of any denial but 401 and 403,
+ * so 403 it is there, unless the configuration asks for ?status=429 and maps it. No allocation: values point into the
+ * request, what must be changed is copied to the stack. */
+#include "base/assert.h"
 #include "hosts/server/http/door_http.h"
+#include "policy/path.h"
+#include "proto/forwarded.h"
 
-void sl_http_route_auth_forward(struct sl_http_turn *turn) {
-	sl_http_reply_problem(turn, 501, sl_str("not built yet"), NULL);
+#include <openssl/sha.h>
+
+enum auth_door { FORWARD, NGINX, ENVOY };
+
+static const char *const prefixes[] = {"/v1/auth/forward", "/v1/auth/nginx", "/v1/auth/envoy"};
+
+/* What can be said in a head is at most as long as it, once as it is and once changed. */
+enum { SCRATCH_BYTES = 2 * SL_HTTP_HEAD_BYTES_MAX + SL_ADDRESS_TEXT_MAX };
+
+/* The header lines that matter here, found in one walk. */
+struct told {
+	struct sluice_bytes host, forwarded_host;
+	struct sluice_bytes forwarded_method, forwarded_uri, original_method, original_uri;
+	uint32_t for_count;
+	struct sluice_bytes for_lines[SL_HTTP_FIELDS_MAX];
+	struct sluice_bytes sources[SL_HTTP_SOURCES_MAX]; /* data NULL: absent */
+	bool repeated;                                    /* some source is written on several lines */
+};
+
+/* Memory for what cannot be borrowed. */
+struct scratch {
+	char *at;
+	char memory[SCRATCH_BYTES];
+};
+
+/* ---- the walk over the head ---------------------------------------------------------------------------------- */
+
+/* Is this the name of a header? `header` is in lower case. */
+static bool is_named(struct sluice_bytes name, struct sluice_bytes header) {
+	const unsigned char *p = name.data, *want = header.data;
+	if (name.len != header.len)
+		return false;
+	for (size_t i = 0; i < name.len; i++)
+		if ((p[i] >= 'A' && p[i] <= 'Z' ? p[i] + 32 : p[i]) != want[i])
+			return false;
+	return true;
 }
 
-void sl_http_route_auth_nginx(struct sl_http_turn *turn) {
-	sl_http_reply_problem(turn, 501, sl_str("not built yet"), NULL);
+/* A policy's names are 256 at most. */
+static uint32_t source_count(const struct sluice_policy *policy) {
+	uint32_t count = sl_policy_source_count(policy);
+	SL_ASSERT(count <= SL_HTTP_SOURCES_MAX);
+	return count;
+}
+
+static void take_source(struct told *told, const struct sluice_policy *policy, struct sluice_bytes name,
+                        struct sluice_bytes value) {
+	uint32_t count = source_count(policy);
+	for (uint32_t i = 0; i < count; i++) {
+		if (!is_named(name, sl_policy_source_at(policy, i)->header))
+			continue;
+		told->repeated |= told->sources[i].data != NULL;
+		told->sources[i] = value;
+	}
+}
+
+/* An empty value says nothing; of several lines the last one counts. */
+static void take(struct sluice_bytes *place, struct sluice_bytes value) {
+	if (value.len > 0)
+		*place = value;
+}
+
+static void take_field(struct told *told, const char *addresses, struct sluice_bytes name, struct sluice_bytes value) {
+	switch (name.len) {
+	case 4:
+		if (sl_bytes_equal_nocase(name, "host"))
+			take(&told->host, value);
+		break;
+	case 14:
+		if (sl_bytes_equal_nocase(name, "x-original-uri"))
+			take(&told->original_uri, value);
+		break;
+	case 15:
+		if (sl_bytes_equal_nocase(name, "x-forwarded-uri"))
+			take(&told->forwarded_uri, value);
+		break;
+	case 16:
+		if (sl_bytes_equal_nocase(name, "x-forwarded-host"))
+			take(&told->forwarded_host, value);
+		break;
+	case 17:
+		if (sl_bytes_equal_nocase(name, "x-original-method"))
+			take(&told->original_method, value);
+		break;
+	case 18:
+		if (sl_bytes_equal_nocase(name, "x-forwarded-method"))
+			take(&told->forwarded_method, value);
+		break;
+	default:
+		break;
+	}
+	if (sl_bytes_equal_nocase(name, addresses) && told->for_count < SL_HTTP_FIELDS_MAX)
+		told->for_lines[told->for_count++] = value;
+}
+
+static void walk_head(struct told *told, const struct sl_http_turn *turn) {
+	const struct sluice_policy *policy = turn->context->policy;
+	const char *addresses = sl_policy_settings(policy)->forwarded ? "forwarded" : "x-forwarded-for";
+	struct sluice_bytes rest = turn->request->head, name, value;
+	told->host = told->forwarded_host = sl_slice(NULL, 0);
+	told->forwarded_method = told->forwarded_uri = told->original_method = told->original_uri = sl_slice(NULL, 0);
+	told->for_count = 0;
+	told->repeated = false;
+	memset(told->sources, 0, source_count(policy) * sizeof told->sources[0]);
+	while (sl_http_field_next(&rest, &name, &value)) {
+		take_field(told, addresses, name, value);
+		take_source(told, policy, name, value);
+	}
+}
+
+/* ---- values -------------------------------------------------------------------------------------------------- */
+
+/* A value that may be a key: long ones end in the hash of the whole. */
+static struct sluice_bytes fit(struct scratch *scratch, struct sluice_bytes value) {
+	static const char hex[] = "0123456789abcdef";
+	enum { KEPT = SLUICE_KEY_BYTES_MAX - 1 - 2 * SHA256_DIGEST_LENGTH };
+	unsigned char digest[SHA256_DIGEST_LENGTH];
+	char *start = scratch->at;
+	if (value.len <= SLUICE_KEY_BYTES_MAX)
+		return value;
+	SHA256(value.data, value.len, digest);
+	memmove(start, value.data, KEPT); /* a joined value stands in scratch itself, from here on or before it */
+	scratch->at = start + KEPT;
+	*scratch->at++ = '~';
+	for (size_t i = 0; i < sizeof digest; i++) {
+		*scratch->at++ = hex[digest[i] >> 4];
+		*scratch->at++ = hex[digest[i] & 15];
+	}
+	return sl_slice(start, SLUICE_KEY_BYTES_MAX);
+}
+
+/* All lines of a header, joined. */
+static struct sluice_bytes join(struct scratch *scratch, const struct sl_http_request *request,
+                                struct sluice_bytes header) {
+	struct sluice_bytes rest = request->head, name, value;
+	char *start = scratch->at, *at = start;
+	while (sl_http_field_next(&rest, &name, &value)) {
+		if (!is_named(name, header))
+			continue;
+		if (at != start) {
+			*at++ = ',';
+			*at++ = ' ';
+		}
+		memcpy(at, value.data, value.len);
+		at += value.len;
+	}
+	struct sluice_bytes joined = fit(scratch, sl_slice(start, (size_t)(at - start)));
+	scratch->at = start + joined.len;
+	return joined;
+}
+
+static struct sluice_bytes host_of(struct scratch *scratch, struct sluice_bytes text) {
+	const char *p = text.data, *end;
+	char *start = scratch->at, *at = start;
+	if (text.len == 0)
+		return sl_slice(NULL, 0);
+	end = memchr(p, *p == '[' ? ']' : ':', text.len);
+	end = end == NULL ? p + text.len : *p == '[' ? end + 1 : end;
+	while (p < end) {
+		char c = *p++;
+		*at++ = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+	}
+	if (at > start && at[-1] == '.')
+		at--;
+	struct sluice_bytes host = fit(scratch, sl_slice(start, (size_t)(at - start)));
+	scratch->at = start + host.len;
+	return host;
+}
+
+/* What is behind the prefix, which may be written percent-encoded. */
+static struct sluice_bytes behind(struct sluice_bytes path, const char *prefix) {
+	const char *p = path.data;
+	size_t at = 0;
+	for (size_t i = strlen(prefix); i > 0; i--)
+		at += p[at] == '%' ? 3 : 1;
+	return sl_slice(p + at, path.len - at);
+}
+
+static struct sluice_bytes path_of(struct scratch *scratch, struct sluice_bytes target) {
+	char *start = scratch->at;
+	size_t len = sl_path_normalise(target, start);
+	scratch->at += len;
+	return sl_slice(start, len);
+}
+
+/* The client's address as a key; empty where there is none. */
+static struct sluice_bytes ip_of(struct scratch *scratch, const struct sl_http_turn *turn, const struct told *told) {
+	const struct sl_door_context *context = turn->context;
+	const struct sl_settings *settings = sl_policy_settings(context->policy);
+	enum sl_forwarded_form form = settings->forwarded ? SL_FORWARDED_RFC7239 : SL_FORWARDED_FOR;
+	struct sl_address address = context->peer.address;
+	bool known = context->peer.text != NULL && !context->peer.is_unix;
+	if (context->peer.is_trusted)
+		known |= sl_forwarded_client(told->for_lines, told->for_count, form, context->policy, &address);
+	if (!known)
+		return sl_slice(NULL, 0);
+	char *start = scratch->at;
+	scratch->at += sl_address_key(&address, settings->ipv6_prefix, start);
+	return sl_slice(start, (size_t)(scratch->at - start));
+}
+
+/* ---- the request as the policy sees it ----------------------------------------------------------------------- */
+
+static void add(struct sl_http_ask *ask, const char *name, struct sluice_bytes value) {
+	if (value.data != NULL)
+		ask->attributes[ask->attribute_count++] = (struct sluice_attribute){sl_str(name), value};
+}
+
+static void add_request(struct sl_http_ask *ask, const struct sl_http_turn *turn, struct scratch *scratch,
+                        const struct told *told, enum auth_door door) {
+	const struct sl_http_request *request = turn->request;
+	bool forwards = turn->context->peer.is_trusted && door != ENVOY;
+	bool has_original = told->original_method.len + told->original_uri.len > 0;
+	bool has_forwarded = told->forwarded_method.len + told->forwarded_uri.len > 0;
+	bool original = has_original && (door == NGINX || !has_forwarded);
+	struct sluice_bytes method = original ? told->original_method : told->forwarded_method;
+	struct sluice_bytes uri = original ? told->original_uri : told->forwarded_uri;
+	struct sluice_bytes host = request->authority.len > 0 ? request->authority : told->host;
+	struct sluice_bytes forwarded_host = told->forwarded_host;
+	if (!forwards || method.len == 0)
+		method = request->method_name;
+	if (!forwards || uri.len == 0)
+		uri = behind(request->path, prefixes[door]);
+	if (forwards)
+		sl_forwarded_last(&forwarded_host, false, &host);
+	add(ask, "method", fit(scratch, method));
+	add(ask, "host", host_of(scratch, host));
+	add(ask, "path", path_of(scratch, uri));
+	add(ask, "ip", ip_of(scratch, turn, told));
+}
+
+/* What cannot be taken as it is. Sources may be of one header: then it is written once, so that memory suffices. */
+static struct sluice_bytes rewrite(struct scratch *scratch, const struct sl_http_turn *turn, struct told *told,
+                                   uint32_t i) {
+	const struct sluice_policy *policy = turn->context->policy;
+	struct sluice_bytes header = sl_policy_source_at(policy, i)->header;
+	for (uint32_t j = 0; j < i; j++)
+		if (is_named(sl_policy_source_at(policy, j)->header, header))
+			return told->sources[j];
+	return told->repeated ? join(scratch, turn->request, header) : fit(scratch, told->sources[i]);
+}
+
+static void add_sources(struct sl_http_ask *ask, const struct sl_http_turn *turn, struct scratch *scratch,
+                        struct told *told) {
+	const struct sluice_policy *policy = turn->context->policy;
+	uint32_t count = source_count(policy);
+	for (uint32_t i = 0; i < count; i++) {
+		struct sluice_bytes *value = &told->sources[i];
+		if (value->data == NULL)
+			continue;
+		if (told->repeated || value->len > SLUICE_KEY_BYTES_MAX)
+			*value = rewrite(scratch, turn, told, i);
+		ask->attributes[ask->attribute_count++] =
+			(struct sluice_attribute){sl_policy_source_at(policy, i)->name, *value};
+	}
+}
+
+static void answer(struct sl_http_turn *turn, enum auth_door door, uint16_t denied) {
+	struct told told;
+	struct scratch scratch;
+	struct sl_http_ask ask;
+	scratch.at = scratch.memory;
+	sl_http_ask_begin(&ask, turn);
+	walk_head(&told, turn);
+	add_request(&ask, turn, &scratch, &told, door);
+	add_sources(&ask, turn, &scratch, &told);
+	sl_http_decide_attributes(turn, &ask, (struct sl_http_style){.empty = true, .denied = denied});
+}
+
+/* ---- the routes ---------------------------------------------------------------------------------------------- */
+
+void sl_http_route_auth_forward(struct sl_http_turn *turn) {
+	answer(turn, FORWARD, 429);
 }
 
 void sl_http_route_auth_envoy(struct sl_http_turn *turn) {
-	sl_http_reply_problem(turn, 501, sl_str("not built yet"), NULL);
+	answer(turn, ENVOY, 429);
+}
+
+/* Other arguments are the business of whoever wrote them; a status that nginx would not understand is a mistake of the
+ * configuration, which had better be seen before the first denial. */
+void sl_http_route_auth_nginx(struct sl_http_turn *turn) {
+	struct sluice_bytes rest = turn->request->query, name, value;
+	uint16_t denied = 403;
+	while (sl_http_query_next(&rest, &name, &value)) {
+		if (!sl_bytes_equal(name, sl_str("status")))
+			continue;
+		if (sl_bytes_equal(value, sl_str("429"))) {
+			denied = 429;
+		} else if (!sl_bytes_equal(value, sl_str("403"))) {
+			sl_http_reply_problem(turn, 400, sl_str("status must be 403 or 429: what a denial is answered with"), NULL);
+			return;
+		}
+	}
+	answer(turn, NGINX, denied);
 }

@@ -2,7 +2,7 @@
  *
  * When the store is full and cannot answer:
  *   /v1/check, /v1/refund   503, a problem of type temporary-reduced-capacity: the caller knows what to do without us
- *   /v1/admit               what the policy says: if any limit that applies has on-error: deny, the same 503, which
+ *   /v1/admit, /v1/auth/..  what the policy says: if any limit that applies has on-error: deny, the same 503, which
  *                           names those limits; else 200, allowed as where no limit applies */
 #include "base/assert.h"
 #include "hosts/server/door/ruling.h"
@@ -84,11 +84,15 @@ static void reply_items(struct sl_http_turn *turn, const struct sl_http_ask *ask
 	struct sl_http_view view;
 	view.call = &question->call;
 	view.count = ask->item_count;
+	view.candidate_of = NULL;
 	view.style = (struct sl_http_style){0};
 	for (uint32_t i = 0; i < view.count; i++) {
-		view.texts[i] = sl_slice(texts[i], sluice_limit_print(&ask->limits[i], texts[i]));
+		struct sluice_bytes name =
+			ask->positions[i] >= 0
+				? sl_str(sluice_policy_limit_name(turn->context->policy, (uint32_t)ask->positions[i]))
+				: sl_slice(texts[i], sluice_limit_print(&ask->limits[i], texts[i]));
 		view.keys[i] = ask->items[i].key;
-		view.limits[i] = (struct sl_headers_limit){view.texts[i], &ask->limits[i], &question->each[i], false};
+		view.limits[i] = (struct sl_headers_limit){name, &ask->limits[i], &question->each[i], false};
 	}
 	sl_http_reply_decision(turn, &view);
 }
@@ -134,13 +138,37 @@ static void reply_forgotten(struct sl_http_turn *turn, uint32_t forgotten) {
 	sl_http_reply_end(&reply);
 }
 
+/* Forgets one item's counter; of a limit of the policy that of each override too, which may be one of its own. */
+static sluice_err reset_item(struct sl_http_turn *turn, const struct sl_http_ask *ask, uint32_t index,
+                             uint32_t *forgotten) {
+	const struct sluice_limit *limits[SL_POLICY_OVERRIDES_MAX + 1] = {ask->items[index].limit};
+	struct sluice_item items[SLUICE_ITEMS_MAX];
+	struct question question;
+	uint32_t count = 1, done = 0;
+	sluice_err err = SLUICE_OK;
+	if (ask->positions[index] >= 0)
+		count = sl_policy_limit_variants(turn->context->policy, (uint32_t)ask->positions[index], limits,
+		                                 SL_POLICY_OVERRIDES_MAX + 1);
+	while (done < count && err == SLUICE_OK) {
+		uint32_t n = count - done < SLUICE_ITEMS_MAX ? count - done : SLUICE_ITEMS_MAX;
+		for (uint32_t i = 0; i < n; i++)
+			items[i] = (struct sluice_item){.limit = limits[done + i], .key = ask->items[index].key};
+		err = decide(turn, &question, ask, items, n, SLUICE_RESET);
+		*forgotten += question.call.forgotten;
+		done += n;
+	}
+	return err;
+}
+
 void sl_http_route_reset(struct sl_http_turn *turn) {
 	struct sl_http_ask ask;
-	struct question question;
+	uint32_t forgotten = 0;
 	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_RESET)) {
-		sluice_err err = decide(turn, &question, &ask, ask.items, ask.item_count, SLUICE_RESET);
+		sluice_err err = SLUICE_OK;
+		for (uint32_t i = 0; i < ask.item_count && err == SLUICE_OK; i++)
+			err = reset_item(turn, &ask, i, &forgotten);
 		if (err == SLUICE_OK)
-			reply_forgotten(turn, question.call.forgotten);
+			reply_forgotten(turn, forgotten);
 		else
 			reply_broken(turn, err);
 	} else {
@@ -153,15 +181,14 @@ void sl_http_route_reset(struct sl_http_turn *turn) {
 
 static void reply_match(struct sl_http_turn *turn, const struct sluice_match *match, const struct question *question,
                         struct sl_http_style style) {
-	char texts[SLUICE_ITEMS_MAX][SLUICE_LIMIT_TEXT_MAX];
 	struct sl_http_view view;
 	view.call = &question->call;
 	view.count = match->count;
+	view.candidate_of = question->candidate_of;
 	view.style = style;
 	for (uint32_t i = 0; i < view.count; i++) {
 		const struct sluice_item *item = &match->items[i];
 		const char *name = sluice_policy_limit_name(turn->context->policy, match->position[i]);
-		view.texts[i] = sl_slice(texts[i], sluice_limit_print(item->limit, texts[i]));
 		view.keys[i] = item->key;
 		view.limits[i] = (struct sl_headers_limit){sl_str(name), item->limit, &question->each[i], item->observed};
 	}

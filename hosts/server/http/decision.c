@@ -4,7 +4,8 @@
  *   denied   429 application/problem+json  {"type":..,"title":..,"status":429,"detail":..,"violated-policies":[..],
  *                                           "allowed":false,...}
  *
- * "limit" is the name of the limit that decided, "" where none did. Waits are in ms, rounded up, -1 for never. */
+ * "limit" is the name of the limit that decided, "" where none did. Waits are in ms, rounded up, -1 for never. An
+ * explanation says besides, of each limit, when its next unit frees, and what its candidate would have said. */
 #include "base/assert.h"
 #include "hosts/server/http/door_http.h"
 
@@ -34,17 +35,47 @@ static void put_allowed(struct sl_out *out, bool allowed) {
 	sl_out_str(out, allowed ? "\"allowed\":true" : "\"allowed\":false");
 }
 
+static void put_notation(struct sl_out *out, const struct sluice_limit *limit) {
+	char text[SLUICE_LIMIT_TEXT_MAX];
+	sl_json_string(out, sl_slice(text, sluice_limit_print(limit, text)));
+}
+
+/* The candidate of a limit, where it has one: another quota, tried on the same counter. */
+static void put_candidate(struct sl_out *out, const struct sl_http_view *view, uint32_t i) {
+	for (uint32_t c = view->count; c < view->call->item_count; c++) {
+		if (view->candidate_of[c - view->count] != i)
+			continue;
+		const struct sluice_decision *decision = &view->call->each[c];
+		sl_out_str(out, ",\"candidate\":{\"limit\":");
+		put_notation(out, view->call->items[c].limit);
+		sl_out_char(out, ',');
+		put_allowed(out, decision->allowed);
+		sl_out_str(out, ",\"remaining\":");
+		sl_out_u64(out, decision->remaining);
+		sl_out_str(out, ",\"retry_after_ms\":");
+		put_ms(out, decision->retry_after_ns);
+		sl_out_char(out, '}');
+		return;
+	}
+}
+
 static void put_limit(struct sl_out *out, const struct sl_http_view *view, uint32_t i) {
+	const struct sl_headers_limit *limit = &view->limits[i];
 	sl_out_str(out, i > 0 ? ",{\"limit\":" : "{\"limit\":");
-	sl_json_string(out, view->texts[i]);
+	put_notation(out, limit->limit);
 	sl_out_str(out, ",\"name\":");
-	sl_json_string(out, view->limits[i].name);
+	sl_json_string(out, limit->name);
 	sl_out_str(out, ",\"key\":");
 	sl_json_string(out, view->keys[i]);
 	sl_out_char(out, ',');
-	put_allowed(out, view->limits[i].decision->allowed);
-	put_numbers(out, view->limits[i].decision);
-	sl_out_str(out, view->limits[i].observed ? ",\"observed\":true}" : ",\"observed\":false}");
+	put_allowed(out, limit->decision->allowed);
+	put_numbers(out, limit->decision);
+	if (view->style.explain) {
+		sl_out_str(out, ",\"next_after_ms\":");
+		put_ms(out, limit->decision->next_after_ns);
+		put_candidate(out, view, i);
+	}
+	sl_out_str(out, limit->observed ? ",\"observed\":true}" : ",\"observed\":false}");
 }
 
 /* The members of the decision, without the braces around them. */
@@ -66,11 +97,14 @@ static void put_detail(struct sl_out *out, const struct sl_http_view *view) {
 	struct sl_out text = sl_out_to(memory, sizeof memory);
 	uint32_t decider = (uint32_t)merged->index;
 	SL_ASSERT(decider < view->count);
+	char notation[SLUICE_LIMIT_TEXT_MAX];
+	struct sluice_bytes name = view->limits[decider].name;
+	struct sluice_bytes limit = sl_slice(notation, sluice_limit_print(view->limits[decider].limit, notation));
 	sl_out_str(&text, "limit ");
-	sl_out_bytes(&text, view->limits[decider].name.data, view->limits[decider].name.len);
-	if (!sl_bytes_equal(view->limits[decider].name, view->texts[decider])) {
+	sl_out_bytes(&text, name.data, name.len);
+	if (!sl_bytes_equal(name, limit)) {
 		sl_out_str(&text, " (");
-		sl_out_bytes(&text, view->texts[decider].data, view->texts[decider].len);
+		sl_out_bytes(&text, limit.data, limit.len);
 		sl_out_str(&text, ")");
 	}
 	sl_out_str(&text, " has ");
@@ -99,39 +133,67 @@ static void put_violated(struct sl_out *out, const struct sl_http_view *view) {
 	sl_out_str(out, "],");
 }
 
-static void put_problem(struct sl_out *out, const struct sl_http_view *view) {
+static void put_problem(struct sl_out *out, const struct sl_http_view *view, unsigned status) {
 	sl_out_str(out, "{\"type\":\"");
 	sl_out_str(out, sl_http_problem_quota);
-	sl_out_str(out, "\",\"title\":\"Quota Exceeded\",\"status\":429,\"detail\":");
+	sl_out_str(out, "\",\"title\":\"Quota Exceeded\",\"status\":");
+	sl_out_u64(out, status);
+	sl_out_str(out, ",\"detail\":");
 	put_detail(out, view);
 	put_violated(out, view);
 	put_decision(out, view);
 	sl_out_char(out, '}');
 }
 
+/* A proxy cannot hold a request for us: it is let through, and told what would have been the rate. */
+static void put_delay(struct sl_out *out, sluice_ns delay_ns) {
+	if (delay_ns == 0)
+		return;
+	sl_out_str(out, "Sluice-Delay-Ms: ");
+	put_ms(out, delay_ns);
+	sl_out_str(out, "\r\n");
+}
+
 /* Header lines and body together. A name stands in both headers, in the list, among the violated and on top. */
 static size_t room_for(const struct sl_http_view *view) {
 	size_t room = 512 + SL_JSON_ROOM(SL_HTTP_ERROR_BYTES) + SL_HEADERS_ROOM_FIXED;
+	room += (size_t)(view->call->item_count - view->count) * (128 + SLUICE_LIMIT_TEXT_MAX);
 	for (uint32_t i = 0; i < view->count; i++)
-		room += 384 + SL_HEADERS_ROOM_PER_LIMIT + SLUICE_LIMIT_TEXT_MAX + SL_JSON_ROOM(view->keys[i].len) +
+		room += 416 + SL_HEADERS_ROOM_PER_LIMIT + SLUICE_LIMIT_TEXT_MAX + SL_JSON_ROOM(view->keys[i].len) +
 		        (4 + 3 * 6) * view->limits[i].name.len;
 	return room;
 }
 
-void sl_http_reply_decision(struct sl_http_turn *turn, const struct sl_http_view *view) {
+static void put_headers(struct sl_out *out, const struct sl_http_view *view, uint32_t forms, bool denied) {
 	const struct sluice_decision *merged = &view->call->merged;
-	bool denied = !merged->allowed && !view->style.explain;
-	unsigned denied_status = view->style.denied != 0 ? view->style.denied : 429;
-	struct sl_http_reply reply;
-	if (!sl_http_reply_begin(&reply, turn, denied ? denied_status : 200,
-	                         denied ? "application/problem+json" : "application/json", room_for(view)))
-		return;
+	const struct sl_headers_decision decision = {
+		.limits = view->limits,
+		.count = view->count,
+		.decided = merged->index,
+		.allowed = merged->allowed,
+		.now = view->call->now,
+	};
 	if (denied)
-		sl_headers_retry_after(&reply.w, merged->retry_after_ns);
-	sl_headers_rate_limit(&reply.w, view->limits, view->count, merged->allowed, merged->index);
+		sl_headers_retry_after(out, merged->retry_after_ns);
+	else if (view->style.empty)
+		put_delay(out, merged->delay_ns);
+	sl_headers_rate_limit(out, forms, &decision);
+}
+
+void sl_http_reply_decision(struct sl_http_turn *turn, const struct sl_http_view *view) {
+	bool denied = !view->call->merged.allowed && !view->style.explain;
+	unsigned status = !denied ? 200 : view->style.denied != 0 ? view->style.denied : 429;
+	struct sl_http_reply reply;
+	if (!sl_http_reply_begin(&reply, turn, status,
+	                         denied              ? "application/problem+json"
+	                         : view->style.empty ? NULL
+	                                             : "application/json",
+	                         room_for(view)))
+		return;
+	put_headers(&reply.w, view, turn->context->forms, denied);
 	sl_http_reply_body(&reply);
 	if (denied) {
-		put_problem(&reply.w, view);
+		put_problem(&reply.w, view, status);
 	} else if (!view->style.empty) {
 		sl_out_char(&reply.w, '{');
 		put_decision(&reply.w, view);
