@@ -43,14 +43,18 @@ struct sl_login sl_access_bearer(struct sl_access *access, const struct sluice_p
 /* How many passwords have been stretched since the server began: what logging in has cost. */
 uint64_t sl_access_stretched(const struct sl_access *access);
 
+/* What roles come to: admin may do everything. */
+static inline uint32_t sl_access_expand(uint32_t roles) {
+	return roles & SL_ROLE_ADMIN ? SL_ROLE_ALL : roles;
+}
 /* The roles of a caller who has not logged in. */
 static inline uint32_t sl_access_anonymous(const struct sluice_policy *policy) {
 	const struct sl_settings *settings = sl_policy_settings(policy);
-	return settings->user_count == 0 ? SL_ROLE_ALL : settings->anonymous;
+	return settings->user_count == 0 ? SL_ROLE_ALL : sl_access_expand(settings->anonymous);
 }
-/* The roles of one who has: admin may do everything. */
+/* The roles of one who has. */
 static inline uint32_t sl_access_roles(const struct sl_user *user) {
-	return user->roles & SL_ROLE_ADMIN ? SL_ROLE_ALL : user->roles;
+	return sl_access_expand(user->roles);
 }
 
 /* ---- making secrets, for `sluice password` and `sluice token` ---- */
