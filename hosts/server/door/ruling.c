@@ -193,3 +193,15 @@ void sl_ruling_settle(struct sl_door_context *context, const struct sl_ruling *r
 	else
 		settle_each(context, ruling);
 }
+
+void sl_ruling_settle_plain(struct sl_door_context *context, enum sl_transport transport,
+                            const struct sl_ruling_plain *plain) {
+	struct sl_row *row = row_of(context, SL_RULING_NOTATION);
+	if (plain->count == 0 || context->tally == NULL)
+		return;
+	sl_count(&context->tally->requests[transport][SL_VERDICT_ALLOWED], plain->count);
+	if (row == NULL)
+		return;
+	sl_count(&row->decisions[transport][SL_VERDICT_ALLOWED], plain->count);
+	sl_count(&row->hits[1], plain->hits);
+}

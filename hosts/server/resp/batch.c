@@ -227,20 +227,27 @@ static char *put_answer(char *at, const struct sl_resp_turn *turn, const struct 
 	}
 }
 
+static void settle_one(struct sl_resp_turn *turn, uint32_t i) {
+	struct sl_resp_batch *batch = &turn->worker->batch;
+	struct sluice_call *call = &batch->calls[i];
+	struct sl_ruling ruling = {
+		.call = call,
+		.positions = batch->placed[i] ? batch->positions + (call->items - batch->items) : NULL,
+		.shown = batch->forms[i] == SL_RESP_NAMED ? batch->shown[i] : call->item_count,
+		.candidate_of = batch->candidate_of[i],
+		.transport = SL_TRANSPORT_RESP,
+	};
+	sl_ruling_settle(turn->context, &ruling);
+}
+
 static void settle(struct sl_resp_turn *turn) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
-	for (uint32_t i = 0; i < batch->call_count; i++) {
-		struct sluice_call *call = &batch->calls[i];
-		struct sl_ruling ruling = {
-			.call = call,
-			.positions = batch->placed[i] ? batch->positions + (call->items - batch->items) : NULL,
-			.shown = batch->forms[i] == SL_RESP_NAMED ? batch->shown[i] : call->item_count,
-			.candidate_of = batch->candidate_of[i],
-			.transport = SL_TRANSPORT_RESP,
-		};
-		if (call->operation == SLUICE_CHARGE)
-			sl_ruling_settle(turn->context, &ruling);
-	}
+	struct sl_ruling_plain plain = {.near_percent = sl_policy_settings(turn->context->policy)->near_percent};
+	for (uint32_t i = 0; i < batch->call_count; i++)
+		if (batch->calls[i].operation == SLUICE_CHARGE &&
+		    (batch->placed[i] || !sl_ruling_take(&plain, &batch->calls[i])))
+			settle_one(turn, i);
+	sl_ruling_settle_plain(turn->context, SL_TRANSPORT_RESP, &plain);
 }
 
 /* Decides all of the batch. How long that took is noted as so many times its share. */
