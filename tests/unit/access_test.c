@@ -254,10 +254,11 @@ static void test_an_attack_locks_nobody_out(void **state) {
 	end(&world);
 }
 
-/* Right logins take nothing from what failures may: a hundred users behind one address all get in. */
+/* Right logins take nothing from what failures may: as many users as there may be, behind one address, all get in, and
+ * all are remembered. */
 static void test_right_logins_are_not_counted(void **state) {
 	(void)state;
-	enum { USERS = 100 };
+	enum { USERS = SL_USERS_MAX };
 	char *policy = malloc((USERS + 1) * USERS_LINE_MAX), *at = stpcpy(policy, "users:\n");
 	for (int i = 0; i < USERS; i++) {
 		char line[USERS_LINE_MAX], name[16];

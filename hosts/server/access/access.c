@@ -8,7 +8,8 @@
  *      address: what is remembered is looked at first.
  *  A2  It is remembered under what the policy keeps of the secret as well, so a reload that changes a password forgets
  *      the old one by itself, and one that changes nothing forgets nothing.
- *  A3  Only what has been verified is remembered, so an attacker can push nothing out. 512 places for at most 256 users.
+ *  A3  Only what has been verified is remembered, so an attacker can push nothing out. 1,024 places for 256 users at
+ *      most, 32 sets of 32: that one of them gets more than its places happens to one server in 10^8.
  *  A4  The secret itself is not kept, only 128 bits of SipHash-2-4 under keys of this process. (Who can read the memory
  *      of the server can try passwords against them quickly: but he may as well read the next one that arrives.)
  *  A5  An attempt is charged before it is looked at and given back when it was right: 10 failures a minute from an
@@ -25,7 +26,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { SETS = 128, WAYS = 4 };
+enum { SETS = 32, WAYS = 32 };
 
 /* The limits of A5. A failure of ours to decide keeps the door shut for a second. */
 #define FAILURES "sliding-window 10/1m"
