@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "hosts/server/door/ruling.h"
 #include "hosts/server/http/door_http.h"
+#include "os/clock.h"
 
 /* A call over items, with its answers. */
 struct question {
@@ -27,7 +28,12 @@ static sluice_err decide(struct sl_http_turn *turn, struct question *question, c
 		.now = sl_door_instant(ask->now, items, count),
 		.each = question->each,
 	};
-	return sluice_decide(turn->context->store, &question->call);
+	struct sl_tally *tally = turn->context->tally;
+	sluice_ns begun = tally != NULL ? sl_clock_monotonic() : 0;
+	sluice_err err = sluice_decide(turn->context->store, &question->call);
+	if (tally != NULL)
+		sl_times_add(&tally->decision, sl_clock_monotonic() - begun, 1);
+	return err;
 }
 
 static void settle(struct sl_http_turn *turn, struct question *question, const uint32_t *positions, uint32_t shown) {
