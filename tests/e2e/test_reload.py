@@ -1,12 +1,16 @@
-"""What the server refuses at its start, and SIGHUP: the policy read again under traffic, a bad one left alone."""
+"""What the server refuses at its start, and reloading: asked for by a signal, over HTTP or RESP, or by a file that
+changes; under traffic, with counters kept; a bad policy left alone, and said to be so."""
 
+import os
+import re
 import signal
 import subprocess
 import threading
 
 import pytest
 
-from harness import DEADLINE_S, still_serves
+from harness import DEADLINE_S, RespError, still_serves, wait_until
+from traffic import Traffic, total
 
 FIVE = "limits:\n  - {name: a, key: user, limit: fixed-window 5/1d}\n"
 NINE = "limits:\n  - {name: a, key: user, limit: fixed-window 9/1d}\n"
@@ -42,6 +46,165 @@ def test_a_bad_policy_leaves_the_old_one(server, bad):
     rewrite(one, bad)
     one.stderr.wait_for(lambda line: line.endswith("was not taken over: the policy of before goes on"))
     assert admit(one)[1:3] == [5, 3]
+
+
+def said(one, text):
+    return sum(text in line for line in one.stderr.text().split("\n"))
+
+
+def write(one, policy):
+    with open(one.policy_file, "w", encoding="utf-8") as file:
+        file.write(policy)
+
+
+def test_reload_over_http(server):
+    one = server(FIVE)
+    assert admit(one)[1:3] == [5, 4]
+    with one.http() as http:
+        write(one, NINE)
+        status, _, body = http.post("/v1/reload", b"")
+        assert (status, body["reloaded"], body["limits"]) == (200, True, 1)
+        assert body["messages"] == ["took over " + one.policy_file]
+        assert body["warnings"][0]["line"] == 2  # 'user' may be absent
+        wait_until(lambda: admit(one)[1] == 9, "the new quota")
+        write(one, "limits:\n  - {name: a, limit: 0}\nfoo: 1\n")
+        status, headers, body = http.post("/v1/reload", b"")
+        assert status == 422 and ("Content-Type", "application/problem+json") in headers
+        assert "mistakes; the one of before goes on" in body["detail"] and body["limits"] == 1
+        assert [(e["line"], e["column"]) for e in body["errors"]][-1] == (3, 1) and "foo" in body["errors"][-1]["text"]
+        os.unlink(one.policy_file)
+        status, _, body = http.post("/v1/reload", b"")
+        assert status == 409 and "No such file" in body["detail"] and body["errors"] == []
+        assert admit(one)[1] == 9
+        assert http.ask("GET", "/v1/reload")[0] == 405
+
+
+def test_reload_over_resp(server):
+    one = server(FIVE)
+    with one.resp() as client:
+        write(one, NINE)
+        assert client.call("SLUICE.RELOAD") == b"OK"
+        wait_until(lambda: client.call("SLUICE.ADMIT", "0", "user", "a")[1] == 9, "the new quota")
+        write(one, "limits:\n  - {name: a, limit: 0}\nfoo: 1\n")
+        with pytest.raises(RespError, match=r"^ERR the policy of before goes on: line 2, .* \([2-9] mistakes\)$"):
+            client.call("SLUICE.RELOAD")
+        assert client.call("SLUICE.ADMIT", "0", "user", "a")[1] == 9
+    assert said(one, "was not taken over: the policy of before goes on") >= 1
+
+
+def test_nothing_to_reload(server):
+    one = server()
+    with one.resp() as client, one.http() as http:
+        with pytest.raises(RespError, match="no policy file was given"):
+            client.call("SLUICE.RELOAD")
+        status, _, body = http.post("/v1/reload", b"")
+        assert status == 409 and "no policy file" in body["detail"]
+
+
+def replace(one, policy):
+    """As editors do: a new file, moved over the old one."""
+    with open(one.policy_file + ".new", "w", encoding="utf-8") as file:
+        file.write(policy)
+    os.rename(one.policy_file + ".new", one.policy_file)
+
+
+def turn_link(one, policy):
+    """As Kubernetes does: the policy is a link into a folder that is a link, which is turned."""
+    folder = os.path.dirname(one.policy_file)
+    version = len(os.listdir(folder))
+    os.mkdir(f"{folder}/v{version}")
+    with open(f"{folder}/v{version}/policy.yaml", "w", encoding="utf-8") as file:
+        file.write(policy)
+    os.symlink(f"v{version}", f"{folder}/data.new")
+    os.rename(f"{folder}/data.new", f"{folder}/data")
+    if not os.path.islink(one.policy_file):
+        os.symlink("data/policy.yaml", one.policy_file + ".new")
+        os.rename(one.policy_file + ".new", one.policy_file)
+
+
+@pytest.mark.parametrize("change", [write, replace, turn_link])
+def test_a_changed_file_is_followed(server, change):
+    one = server(FIVE)
+    for policy, quota in ((NINE, 9), (FIVE, 5)):
+        change(one, policy)
+        wait_until(lambda quota=quota: admit(one)[1] == quota, "the changed policy")
+    assert said(one, "took over") == 2
+
+
+def test_a_broken_file_is_told_once_and_so_is_its_end(server):
+    one = server(FIVE)
+    write(one, "limits: [\n")
+    wait_until(lambda: said(one, "was not taken over") == 1, "the refusal")
+    os.utime(one.policy_file)  # touched, but no other bytes: neither told nor taken over again
+    os.unlink(one.policy_file)
+    wait_until(lambda: said(one, "was not taken over") == 2, "the refusal of a file that is missing")
+    write(one, NINE)
+    wait_until(lambda: said(one, "took over") == 1, "the whole file")
+    wait_until(lambda: admit(one)[1] == 9, "the new quota")
+    os.utime(one.policy_file)
+    with one.http() as http:
+        figures = http.ask("GET", "/metrics")[2].decode()
+    counts = dict(re.findall(r'sluice_config_reloads_total\{result="(\w+)"\} (\d+)', figures))
+    assert counts == {"ok": "1", "failed": "2"}
+
+
+def test_what_needs_a_restart_is_said(server):
+    one = server(FIVE)
+    write(one, FIVE + 'listen: {http: "127.0.0.1:1"}\nthreads: 7\nlog: {denials: /nowhere/x}\n'
+               "store: {shared: other}\n")
+    with one.http() as http:
+        messages = http.post("/v1/reload", b"")[2]["messages"]
+    assert [m.split(":")[0] for m in messages[:-1]] == ["store", "listen", "threads", "log"]
+    assert all("needs a restart" in m for m in messages[:-1])
+
+
+def test_users_may_not_vanish_where_others_reach(server):
+    """What could not be started can't be reached by a reload either."""
+    secret = "sha256:" + "0" * 64
+    users = f"users:\n  - {{name: a, roles: [admin], token: '{secret}'}}\nanonymous: [check, read, admin]\n"
+    listen = 'listen: {resp: ["127.0.0.1:0", "0.0.0.0:0"], http: "127.0.0.1:0"}\n'
+    one = server(listen + FIVE + users, listen=())
+    write(one, listen + FIVE)
+    with one.http() as http:
+        status, _, body = http.post("/v1/reload", b"")
+    assert status == 409 and "it has no users, and other hosts can reach 0.0.0.0:" in body["detail"]
+    assert said(one, "has no TLS") == 1
+
+
+def test_200_reloads_under_load(server):
+    """Quotas up and down, broken and missing files between, callers of every kind: no connection is dropped, every
+    answer is one policy's or the other's, and every unit is counted."""
+    quotas = (1000000, 2000000)
+    policies = [f"limits:\n  - {{name: load, key: user, limit: fixed-window {q}/7d}}\n" for q in quotas]
+    one = server(policies[0], ["--threads", "2"])
+    with Traffic(one, "bob", quotas) as traffic, one.http() as http, one.resp() as client:
+        for i in range(200):
+            kind = i % 8
+            if kind == 3:
+                write(one, "limits: [nonsense\n")
+            elif kind == 6:
+                os.unlink(one.policy_file)
+            else:
+                write(one, policies[(i // 2 + 1) % 2])
+            if kind % 2 == 0:
+                assert http.post("/v1/reload", b"")[0] == (409 if kind == 6 else 200)
+            elif kind == 3:
+                with pytest.raises(RespError, match="line"):
+                    client.call("SLUICE.RELOAD")
+            elif kind == 5:
+                before = said(one, "took over")
+                one.process.send_signal(signal.SIGHUP)
+                wait_until(lambda before=before: said(one, "took over") > before, "SIGHUP")
+            else:
+                assert client.call("SLUICE.RELOAD") == b"OK"
+        write(one, policies[0])
+        assert client.call("SLUICE.RELOAD") == b"OK"
+        results = traffic.stop()
+        wait_until(lambda: client.call("SLUICE.ADMIT", "0", "user", "bob")[1] == quotas[0], "the last policy")
+        remaining = client.call("SLUICE.ADMIT", "0", "user", "bob")[2]
+    assert [caller["failures"] for caller in results] == [[]] * 5
+    assert all(caller["reconnects"] == 0 and caller["requests"] > 0 for caller in results)
+    assert total(results, "allowed") == total(results, "requests") == quotas[0] - remaining
 
 
 def test_sighup_without_a_policy_file(server):

@@ -2,8 +2,8 @@
 
     python3 traffic.py KIND RESP_PORT HTTP_PORT USER QUOTAS
 
-A caller goes on until its standard input ends, and then prints one line of JSON: requests, allowed, failures (as text),
-reconnects. QUOTAS are the quotas that an answer may name, such as 5,9. Each request asks for USER's one limit by name
+A caller says "calling" after its first answer, goes on until its standard input ends, and then prints one line of JSON:
+requests, allowed, failures (as text), reconnects. QUOTAS are the quotas that an answer may name, such as 5,9. Each request asks for USER's one limit by name
 "load". A request fails when its answer does not come whole, or is not one that any of those quotas can give; an HTTP
 connection whose last answer said "Connection: close" is opened anew, which is no failure.
 """
@@ -98,6 +98,8 @@ class Caller:
         while not stop.poll(0):
             try:
                 self.once()
+                if self.requests == self.batch:
+                    print("calling", flush=True)
             except (OSError, ValueError, KeyError, StopIteration) as why:
                 self.failures.append(repr(why))
                 if self.sock is not None:
@@ -116,6 +118,8 @@ class Traffic:
         self.callers = [subprocess.Popen([sys.executable, os.path.abspath(__file__), kind, str(server.resp_port),
                                           str(server.http_port), user, ",".join(str(q) for q in quotas)],
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) for kind in kinds]
+        for caller in self.callers:
+            assert caller.stdout.readline() == b"calling\n"
 
     def __enter__(self):
         return self
