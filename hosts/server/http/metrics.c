@@ -112,7 +112,7 @@ static void put_times(struct sl_prom *prom, const struct sl_books_sum *sum) {
 	               "Time to find and charge the counters of a request.");
 	sl_prom_histogram(prom, NONE, bounds, sum->decision, SL_TIMES, sum->decision_ns);
 	sl_prom_family(prom, "sluice_request_duration_seconds", SL_PROM_HISTOGRAM, "seconds",
-	               "Time from reading a request to having its answer ready.");
+	               "Time from waking up for a request to having answered it.");
 	for (int transport = 0; transport < SL_TRANSPORTS; transport++) {
 		struct sl_prom_label by = {"transport", sl_str(transports[transport])};
 		sl_prom_histogram(prom, (struct sl_prom_labels){&by, 1}, bounds, sum->request[transport], SL_TIMES,
@@ -154,7 +154,7 @@ static void put_connections(struct sl_prom *prom, const struct sl_http_figures *
 		count_by(prom, "transport", transports[i], figures->accepted[i]);
 	put_one(prom, "sluice_connections_refused", SL_PROM_COUNTER, NULL,
 	        "Connections turned away: a bound was reached, or no descriptor was left.", figures->refused);
-	sl_prom_family(prom, "sluice_protocol_errors", SL_PROM_COUNTER, NULL, "Requests that could not be read.");
+	sl_prom_family(prom, "sluice_protocol_errors", SL_PROM_COUNTER, NULL, "Requests that were refused instead of decided.");
 	for (int i = 0; i < SL_TRANSPORTS; i++)
 		count_by(prom, "transport", transports[i], figures->books.errors[i]);
 }
