@@ -45,13 +45,14 @@ struct fields {
 
 /* RFC 9110 5.6.2: the characters of methods and field names. */
 static bool is_token(struct sluice_bytes text) {
+	static const bool is_token_char[256] = {
+		['!'] = true,         ['#' ... '\''] = true, ['*'] = true,         ['+'] = true, ['-'] = true, ['.'] = true,
+		['0' ... '9'] = true, ['A' ... 'Z'] = true,  ['^' ... 'z'] = true, ['|'] = true, ['~'] = true,
+	};
 	const unsigned char *p = text.data;
-	for (size_t i = 0; i < text.len; i++) {
-		unsigned char c = p[i], lower = c | 0x20;
-		if (!((lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') ||
-		      (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL)))
+	for (size_t i = 0; i < text.len; i++)
+		if (!is_token_char[p[i]])
 			return false;
-	}
 	return text.len > 0;
 }
 

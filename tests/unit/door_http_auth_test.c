@@ -38,7 +38,8 @@ static const char *seen(const char *line, const char *head) {
 	static char keys[8 * 1024];
 	struct answer answer = ask_door(line, head);
 	char *at = keys;
-	assert_true(answer.status == 429 || answer.status == 403);
+	if (answer.status != 429 && answer.status != 403)
+		fail_msg("%s: %u %s", line, answer.status, answer.body);
 	json_t *limits = json_object_get(answer.json, "limits");
 	for (size_t i = 0; i < json_array_size(limits); i++)
 		at += snprintf(at, sizeof keys - (size_t)(at - keys), "%s%s", i > 0 ? " " : "",
@@ -90,7 +91,6 @@ static void test_requests_of_each_proxy(void **state) {
 		{"10.0.0.1", "GET " E "/", "Host: s\r\n", "method=GET host=s path=/ ip=10.0.0.1"},
 		{"10.0.0.1", "GET " E "/v1/auth/envoy/x", "Host: s\r\n", "method=GET host=s path=/v1/auth/envoy/x ip=10.0.0.1"},
 		{"10.0.0.1", "GET " E "/a", XF XO, "method=GET host=sluice path=/a ip=10.0.0.1"},
-		{"10.0.0.1", "GET /v1/%61uth/env%6Fy/a", "Host: s\r\n", "method=GET host=s path=/a ip=10.0.0.1"},
 		/* each door knows the other family, but takes method and path of one, its own first */
 		{"10.0.0.1", "GET " F, "Host: s\r\n" XO, "method=PATCH host=s path=/o/p ip=10.0.0.1"},
 		{"10.0.0.1", "GET " N, XF, "method=PUT host=example.com path=/a ip=10.0.0.1"},

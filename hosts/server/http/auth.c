@@ -35,7 +35,7 @@ static const char *const prefixes[] = {"/v1/auth/forward", "/v1/auth/nginx", "/v
 /* What can be said in a head is at most as long as it, once as it is and once changed. */
 enum { SCRATCH_BYTES = 2 * SL_HTTP_HEAD_BYTES_MAX + SL_ADDRESS_TEXT_MAX };
 
-/* The header lines that matter here, found in one walk. */
+/* The header lines that matter here, found in one walk. No two that are looked for by name are of one length. */
 struct told {
 	struct sluice_bytes host, forwarded_host;
 	struct sluice_bytes forwarded_method, forwarded_uri, original_method, original_uri;
@@ -88,42 +88,28 @@ static void take(struct sluice_bytes *place, struct sluice_bytes value) {
 		*place = value;
 }
 
-static void take_field(struct told *told, const char *addresses, struct sluice_bytes name, struct sluice_bytes value) {
-	switch (name.len) {
-	case 4:
-		if (sl_bytes_equal_nocase(name, "host"))
-			take(&told->host, value);
-		break;
-	case 14:
-		if (sl_bytes_equal_nocase(name, "x-original-uri"))
-			take(&told->original_uri, value);
-		break;
-	case 15:
-		if (sl_bytes_equal_nocase(name, "x-forwarded-uri"))
-			take(&told->forwarded_uri, value);
-		break;
-	case 16:
-		if (sl_bytes_equal_nocase(name, "x-forwarded-host"))
-			take(&told->forwarded_host, value);
-		break;
-	case 17:
-		if (sl_bytes_equal_nocase(name, "x-original-method"))
-			take(&told->original_method, value);
-		break;
-	case 18:
-		if (sl_bytes_equal_nocase(name, "x-forwarded-method"))
-			take(&told->forwarded_method, value);
-		break;
-	default:
-		break;
-	}
-	if (sl_bytes_equal_nocase(name, addresses) && told->for_count < SL_HTTP_FIELDS_MAX)
+static void take_field(struct told *told, struct sluice_bytes addresses, struct sluice_bytes name,
+                       struct sluice_bytes value) {
+	static const struct {
+		struct sluice_bytes name;
+		size_t place;
+	} known[] = {
+		[4] = {{"host", 4}, offsetof(struct told, host)},
+		[14] = {{"x-original-uri", 14}, offsetof(struct told, original_uri)},
+		[15] = {{"x-forwarded-uri", 15}, offsetof(struct told, forwarded_uri)},
+		[16] = {{"x-forwarded-host", 16}, offsetof(struct told, forwarded_host)},
+		[17] = {{"x-original-method", 17}, offsetof(struct told, original_method)},
+		[18] = {{"x-forwarded-method", 18}, offsetof(struct told, forwarded_method)},
+	};
+	if (name.len < sizeof known / sizeof known[0] && is_named(name, known[name.len].name))
+		take((struct sluice_bytes *)((char *)told + known[name.len].place), value);
+	if (is_named(name, addresses) && told->for_count < SL_HTTP_FIELDS_MAX)
 		told->for_lines[told->for_count++] = value;
 }
 
 static void walk_head(struct told *told, const struct sl_http_turn *turn) {
 	const struct sluice_policy *policy = turn->context->policy;
-	const char *addresses = sl_policy_settings(policy)->forwarded ? "forwarded" : "x-forwarded-for";
+	struct sluice_bytes addresses = sl_str(sl_policy_settings(policy)->forwarded ? "forwarded" : "x-forwarded-for");
 	struct sluice_bytes rest = turn->request->head, name, value;
 	told->host = told->forwarded_host = sl_slice(NULL, 0);
 	told->forwarded_method = told->forwarded_uri = told->original_method = told->original_uri = sl_slice(NULL, 0);
@@ -195,13 +181,11 @@ static struct sluice_bytes host_of(struct scratch *scratch, struct sluice_bytes 
 	return host;
 }
 
-/* What is behind the prefix, which may be written percent-encoded. */
+/* What is behind the prefix, which the route has seen written plainly. */
 static struct sluice_bytes behind(struct sluice_bytes path, const char *prefix) {
-	const char *p = path.data;
-	size_t at = 0;
-	for (size_t i = strlen(prefix); i > 0; i--)
-		at += p[at] == '%' ? 3 : 1;
-	return sl_slice(p + at, path.len - at);
+	size_t len = strlen(prefix);
+	SL_ASSERT(path.len >= len);
+	return sl_slice((const char *)path.data + len, path.len - len);
 }
 
 static struct sluice_bytes path_of(struct scratch *scratch, struct sluice_bytes target) {
