@@ -125,7 +125,7 @@ void sl_http_problem_members(struct sl_out *out, unsigned status, const char *ty
 
 void sl_http_reply_problem(struct sl_http_turn *turn, unsigned status, struct sluice_bytes detail, const char *allow) {
 	struct sl_http_reply reply;
-	if (turn->context->tally != NULL && status < 500)
+	if (turn->context->tally != NULL && status != 500 && status != 503)
 		sl_count(&turn->context->tally->errors[SL_TRANSPORT_HTTP], 1);
 	if (!sl_http_reply_begin(&reply, turn, status, "application/problem+json", 512 + SL_JSON_ROOM(detail.len)))
 		return;
