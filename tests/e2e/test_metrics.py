@@ -1,5 +1,5 @@
-"""What a running server tells of itself: /metrics in both forms, held to their rules by a strict reader, by promtool and
-by a real Prometheus; /v1/figures, which must agree; and that the number of series never depends on what clients send.
+"""What a running server tells of itself: /metrics in both forms, held to their rules by a strict reader, by promtool
+and by a real Prometheus; /v1/figures, which must agree; and that the number of series never depends on what clients send.
 
 SLUICE_METRICS_KEYS=N (100,000) is how many random keys the last is tried with.
 """
@@ -234,6 +234,23 @@ def test_figures_say_the_same_as_the_metrics(server):
     assert f["draining"] is False
 
 
+def test_info_says_the_same_as_the_metrics(server):
+    one = server(policy=POLICY)
+    play(one)
+    with one.resp() as r:
+        info = dict(x.split(":", 1) for x in r.call("INFO").decode().splitlines() if ":" in x)
+        m = metrics(one)
+        assert int(info["connected_clients"]) == value(m, "sluice_connections", transport="resp") == 1
+    for transport in ("resp", "http"):
+        for decision in ("allowed", "denied", "error"):
+            told = value(m, "sluice_requests_total", transport=transport, decision=decision)
+            assert int(info[f"sluice_{transport}_{decision}"]) == told
+    assert int(info["total_connections_received"]) == value(m, "sluice_connections_accepted_total", transport="resp")
+    assert int(info["rejected_connections"]) == value(m, "sluice_connections_refused_total") == 0
+    assert int(info["sluice_keys_evicted"]) == value(m, "sluice_keys_evicted_total", reason="full")
+    assert int(info["sluice_threads"]) == value(m, "sluice_threads")
+
+
 def test_the_history_is_what_was_counted(server):
     one = server(policy=POLICY)
     play(one)
@@ -350,7 +367,7 @@ def test_the_number_of_series_does_not_depend_on_clients(server):
 
 @pytest.fixture
 def prometheus(tmp_path):
-    """A factory of real Prometheus servers with our rules, which scrape a port every second: returns a query function."""
+    """A factory of real Prometheus servers with our rules, which scrape a port every second: returns a query."""
     program = shutil.which("prometheus")
     assert program, "prometheus is not installed: apt-get install prometheus"
     started = []

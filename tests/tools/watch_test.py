@@ -1,5 +1,5 @@
-"""What we hand to those who watch: the alerts pass their own tests, every expression of the dashboard parses, names what
-a server tells (docs/metrics.md and the source agree on the names), and the dashboard's own references hold."""
+"""What we hand to those who watch: the alerts pass their own tests, every expression of the dashboard parses and names
+what a server tells (docs/metrics.md and the source agree on the names), and the dashboard's own references hold."""
 import json
 import os
 import re

@@ -154,7 +154,8 @@ static void put_connections(struct sl_prom *prom, const struct sl_http_figures *
 		count_by(prom, "transport", transports[i], figures->accepted[i]);
 	put_one(prom, "sluice_connections_refused", SL_PROM_COUNTER, NULL,
 	        "Connections turned away: a bound was reached, or no descriptor was left.", figures->refused);
-	sl_prom_family(prom, "sluice_protocol_errors", SL_PROM_COUNTER, NULL, "Requests that were refused instead of decided.");
+	sl_prom_family(prom, "sluice_protocol_errors", SL_PROM_COUNTER, NULL,
+	               "Requests that were refused instead of decided.");
 	for (int i = 0; i < SL_TRANSPORTS; i++)
 		count_by(prom, "transport", transports[i], figures->books.errors[i]);
 }

@@ -75,6 +75,8 @@ static void put_stats(const struct sl_resp_turn *turn, struct sl_out *out) {
 	put_line(out, "total_connections_received",
 	         sum(figures, offsetof(struct sl_worker_figures, opened[SL_TRANSPORT_RESP])));
 	put_line(out, "total_commands_processed", sum(figures, offsetof(struct sl_worker_figures, commands)));
+	put_line(out, "rejected_connections",
+	         figures == NULL ? 0 : atomic_load_explicit(&figures->refused, memory_order_relaxed));
 }
 
 static void put_replication(const struct sl_resp_turn *turn, struct sl_out *out) {
@@ -87,12 +89,36 @@ static void put_cluster(const struct sl_resp_turn *turn, struct sl_out *out) {
 	sl_out_str(out, "cluster_enabled:0\r\n");
 }
 
+/* The books' sums of both doors, and what the store's census has counted. */
+static void put_books(const struct sl_shared *shared, struct sl_out *out) {
+	struct sl_books_sum books;
+	struct sl_store_figures store;
+	if (shared == NULL || shared->books == NULL)
+		return;
+	sl_books_sum(shared->books, &books);
+	for (int i = 0; i < SL_TRANSPORTS; i++) {
+		static const char *const names[SL_TRANSPORTS][3] = {
+			{"sluice_resp_allowed", "sluice_resp_denied", "sluice_resp_error"},
+			{"sluice_http_allowed", "sluice_http_denied", "sluice_http_error"}};
+		put_line(out, names[i][0], books.requests[i][SL_VERDICT_ALLOWED]);
+		put_line(out, names[i][1], books.requests[i][SL_VERDICT_DENIED]);
+		put_line(out, names[i][2], books.requests[i][SL_VERDICT_ERROR]);
+	}
+	if (shared->census == NULL)
+		return;
+	sl_census_read(shared->census, &store);
+	if (store.counted != 0)
+		put_line(out, "sluice_keys", store.keys);
+	put_line(out, "sluice_keys_evicted", store.evicted);
+}
+
 static void put_sluice(const struct sl_resp_turn *turn, struct sl_out *out) {
 	const struct sl_figures *figures = figures_of(turn);
 	sl_out_str(out, "sluice_version:" SLUICE_VERSION "\r\n");
 	put_line(out, "sluice_threads", figures == NULL ? 1 : figures->worker_count);
 	put_line(out, "sluice_limits", sl_policy_limit_count(turn->context->policy));
 	put_line(out, "sluice_client_time", sl_policy_settings(turn->context->policy)->client_time);
+	put_books(turn->context->shared, out);
 }
 
 static const struct section {

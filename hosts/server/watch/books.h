@@ -61,9 +61,9 @@ void sl_books_free(struct sl_books *books);
 /* The page of a worker, 0..workers-1. Owned by the books. */
 struct sl_tally *sl_books_tally(struct sl_books *books, uint32_t worker);
 
-/* Gives each limit of a policy its row, by name: fills rows[0..limit count). To be called for every policy that is taken
- * over, before it is used. From any thread; O(limits x rows), some ms for the largest policies. A row that is used again
- * is one that neither this policy nor the one entered before it has. */
+/* Gives each limit of a policy its row, by name: fills rows[0..limit count). To be called for every policy that is
+ * taken over, before it is used. From any thread; O(limits x rows), some ms for the largest policies. A row that is
+ * used again is one that neither this policy nor the one entered before it has. */
 void sl_books_enter(struct sl_books *books, const struct sluice_policy *policy, uint32_t *rows);
 
 /* The row of a page, for writing by its worker; NULL when the system gives no memory. Some ns. */
@@ -98,6 +98,7 @@ struct sl_books_sum {
 	uint64_t decision[SL_TIMES], decision_ns;
 	uint64_t request[SL_TRANSPORTS][SL_TIMES], request_ns[SL_TRANSPORTS];
 };
+/* Adds up what is counted of requests as a whole. From any thread; O(workers). */
 void sl_books_sum(const struct sl_books *books, struct sl_books_sum *sum);
 
 /* ---- history ---- */
@@ -109,8 +110,8 @@ struct sl_step_sum {
 
 /* Takes the sums of now into the history; called every SL_HISTORY_STEP_MS by one thread. */
 void sl_books_sample(struct sl_books *books, sluice_ns now);
-/* The last steps of a row, oldest first: at most SL_HISTORY_STEPS. Returns how many; *last is the instant of the newest.
- * From any thread. */
+/* The last steps of a row, oldest first: at most SL_HISTORY_STEPS. Returns how many; *last is the instant of the
+ * newest. From any thread. */
 uint32_t sl_books_history(struct sl_books *books, uint32_t row, struct sl_step_sum steps[SL_HISTORY_STEPS],
                           sluice_ns *last);
 
