@@ -28,13 +28,6 @@ function isAlone(values) {
 	return last >= 0 && values[last] !== null && (last === 0 || values[last - 1] === null);
 }
 
-/* What is known since the page was opened is not squeezed into the last tenth of 15 minutes. */
-function range(plot, least, most) {
-	const known = plot.data.slice(1).map((values) => values.findIndex((value) => value !== null)).filter((i) => i >= 0);
-	const first = known.length > 0 ? plot.data[0][Math.min(...known)] : least;
-	return [Math.max(most - SPAN_S, Math.min(first, most - SPAN_LEAST_S)), most];
-}
-
 const isDecade = (v) => Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6;
 const onlyDecades = (plot, splits) => splits.map((v) => (isDecade(v) ? v : null));
 const fromZero = (plot, least, most) => [0, Math.max(1, (most ?? 0) * 1.12)];
@@ -80,7 +73,7 @@ export class Chart {
 		this.plot?.destroy();
 		this.plot = null;
 		const width = this.place.clientWidth, height = this.place.clientHeight;
-		if (globalThis.uPlot === undefined || this.data === null || width === 0)
+		if (globalThis.uPlot === undefined || !this.data?.[0].length || width === 0)
 			return;
 		const axis = {stroke: color('muted'), font: '12px system-ui, sans-serif', ticks: {show: false},
 			grid: {stroke: color('grid'), width: 1}};
@@ -90,7 +83,7 @@ export class Chart {
 			legend: {show: false},
 			cursor: {sync: {key: 'sluice'}, drag: {x: false, y: false}, y: false},
 			scales: {
-				x: {range},
+				x: {range: () => this.span()},
 				y: {distr: this.log ? 3 : 1, range: this.log ? decades : fromZero},
 			},
 			axes: [
@@ -102,6 +95,13 @@ export class Chart {
 			series: [{}, ...this.series.map(line)],
 			hooks: {setCursor: [(plot) => this.showValues(plot.cursor.idx)]},
 		}, this.data, this.place);
+	}
+
+	/* What is known only since the page was opened is not squeezed into the last tenth of 15 minutes. */
+	span() {
+		const [t, ...arrays] = this.data, most = t.at(-1);
+		const first = t.find((s, i) => arrays.some((values) => values[i] !== null)) ?? most;
+		return [Math.max(most - SPAN_S, Math.min(first, most - SPAN_LEAST_S)), most];
 	}
 
 	resize() {

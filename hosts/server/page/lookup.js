@@ -203,7 +203,7 @@ class Counter {
 			make('dl', {}, make('dt', {}, 'Next unit frees in'), this.next,
 				make('dt', {}, 'Whole quota back in'), this.whole,
 				make('dt', {}, 'Delay'), this.delay,
-				make('dt', {}, 'Candidate'), this.candidate),
+				make('dt'), this.candidate),
 			make('div', {class: 'row end'}, this.button, this.question));
 	}
 
@@ -221,8 +221,9 @@ class Counter {
 		say(this.next, next === null ? '–' : one.remaining >= one.quota ? 'all is free' : wait(next));
 		say(this.whole, wait(one.reset_after_ms));
 		optional(this.delay, one.delay_ms > 0, () => wait(one.delay_ms));
-		optional(this.candidate, one.candidate, ({limit, allowed, remaining}) =>
-			`${limit} ${allowed ? 'would allow' : 'would deny'}, ${whole(remaining)} left`);
+		optional(this.candidate, one.candidate, ({allowed, remaining}) =>
+			`${allowed ? 'would allow' : 'would deny'}, ${whole(remaining)} left`);
+		say(this.candidate.previousElementSibling, `Candidate ${one.candidate?.limit}`);
 		this.button.setAttribute('aria-label', `Reset ${nameOf(one)} for ${one.key}`);
 		this.question.setAttribute('aria-label', `Reset ${nameOf(one)} for ${one.key}?`);
 	}

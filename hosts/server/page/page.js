@@ -120,11 +120,12 @@ function topTable(id, counted, empty) {
 			if (!cell.firstChild)
 				cell.append(make('button', {type: 'button', class: 'choose keytext', title: 'Look up',
 					onclick: () => lookUpRow(cell.parentNode.row)}));
-			say(cell.firstChild, row.key === '' ? '(no key)' : row.key);
+			say(cell.firstChild, row.key_hex ? `${row.key} (hex ${row.key_hex})` : row.key || '(one for all)');
+			cell.firstChild.disabled = row.key_hex !== undefined; // no text: JSON can't ask for it
 		}},
 		{title: 'Limit', value: (row) => row.limit, text: (row) => row.limit},
 		{title: counted, number: true, value: (row) => row.count, text: (row) => whole(row.count)},
-	], (row) => JSON.stringify([row.limit, row.key]), {column: 2, down: true}, empty);
+	], (row) => JSON.stringify([row.limit, row.key_hex ?? row.key]), {column: 2, down: true}, empty);
 }
 
 const tops = {
@@ -237,7 +238,7 @@ async function takeFigures() {
 async function takeTops() {
 	for (const [kind, table] of Object.entries(tops)) {
 		const answer = await ask(`/v1/top?kind=${kind}&count=20`);
-		table.set(answer.keys);
+		table.set(answer.entries);
 	}
 }
 

@@ -1,0 +1,683 @@
+"""The dashboard in a real browser: Debian's Chromium, driven by its chromedriver, against a real server.
+
+It loads without an error or a breach of its Content-Security-Policy, shows live numbers and draws them, sorts, looks keys
+up and resets them, signs people in, works by keyboard alone, names every control, keeps contrasts of 4.5 in both themes,
+and shows hostile keys as the text they are. SLUICE_SHOTS names a folder for screenshots (else a temporary one).
+"""
+
+import base64
+import glob
+import hashlib
+import http.client
+import os
+import shutil
+import struct
+import threading
+import time
+import zlib
+
+import pytest
+
+from harness import ROOT, wait_until
+
+selenium = pytest.importorskip("selenium", reason="apt-get install python3-selenium")
+from selenium import webdriver  # noqa: E402
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+PAGE = os.path.join(ROOT, "hosts", "server", "page")
+HOSTILE = "<img src=x onerror=document.title='pwned'>"
+POLICY = """
+limits:
+  - name: login
+    when: {path: /login}
+    key: ip
+    limit: sliding-log 5/1h
+  - name: per-user
+    key: user
+    limit: 600/1h
+    candidate: 20/1h
+  - name: search
+    when: {path: /search*}
+    key: [user, path]
+    limit: token-bucket 10/1h burst 5
+    observe: true
+"""
+
+
+def token_user(name, role):
+    token = f"token-of-{name}-" + "x" * 30
+    hashed = hashlib.sha256(token.encode()).hexdigest()
+    return token, f"  - {{name: {name}, token: 'sha256:{hashed}', role: {role}}}\n"
+
+
+# ---- the browser ---------------------------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def chromium():
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or pytest.fail("apt-get install chromium")
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+                     "--lang=en-GB"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options)
+    driver.set_page_load_timeout(30)
+    driver.set_script_timeout(30)
+    yield driver
+    driver.quit()
+
+
+class Browser:
+    """One tab at the dashboard of one server."""
+
+    def __init__(self, driver, server):
+        self.driver, self.server = driver, server
+        self.base = f"http://127.0.0.1:{server.http_port}"
+        driver.get_log("browser")
+
+    def open(self, width=1440, height=1000, theme="light", live=True):
+        self.size(width, height)
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia",
+                                    {"features": [{"name": "prefers-color-scheme", "value": theme}]})
+        self.driver.get(self.base + "/")
+        self.js("sessionStorage.clear(); localStorage.clear()")
+        self.driver.get(self.base + "/")
+        if live:
+            self.wait(lambda: self.text("#state") == "live", "the page is live")
+        return self
+
+    def size(self, width, height):
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                                    {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+
+    def js(self, code, *arguments):
+        return self.driver.execute_script(code, *arguments)
+
+    def get(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def text(self, selector):
+        return self.js("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
+
+    def texts(self, selector):
+        return self.js("return [...document.querySelectorAll(arguments[0])].map((e) => e.innerText)", selector)
+
+    def wait(self, condition, what):
+        return wait_until(condition, what)
+
+    def press(self, *keys):
+        webdriver.ActionChains(self.driver).send_keys(*keys).perform()
+
+    def focused(self):
+        return self.js("const e = document.activeElement; return e.id || e.innerText || e.tagName")
+
+    def search(self, text):
+        box = self.get("#search-text")
+        box.clear()
+        box.send_keys(text, Keys.ENTER)
+
+    def errors(self):
+        """What the console had to say. A refused request (401, 403, 429) is told there by the browser itself."""
+        return [entry["message"] for entry in self.driver.get_log("browser")
+                if not any(f"status of {status}" in entry["message"] for status in (401, 403, 429))]
+
+    def shot(self, name):
+        folder = os.environ.get("SLUICE_SHOTS", os.path.join(self.server.folder.name, "shots"))
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, name + ".png")
+        self.js("document.activeElement.blur(); scrollTo(0, 0)")
+        assert self.driver.save_screenshot(path)
+        return path
+
+
+@pytest.fixture
+def browser(chromium, server):
+    """A factory: browser(policy, args...) starts a server and a tab at it; every test ends with an empty console."""
+    opened = []
+
+    def start(policy=POLICY, **options):
+        opened.append(Browser(chromium, server(policy=policy, **options)))
+        return opened[-1]
+
+    yield start
+    errors = [error for one in opened for error in one.errors()]
+    chromium.get("about:blank")
+    assert errors == []
+
+
+class Load:
+    """Requests that go on while a test looks: about a hundred a second over one connection."""
+
+    def __init__(self, server, headers=None):
+        self.server, self.headers, self.ending = server, headers, threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ending.set()
+        self.thread.join()
+
+    def run(self):
+        with self.server.http() as client:
+            n = 0
+            while not self.ending.wait(0.01):
+                n += 1
+                user = ("alice", "bob", "carol", HOSTILE)[n % 4]
+                path = "/login" if n % 3 == 0 else "/search/shoes"
+                client.post("/v1/admit", {"attributes": {"user": user, "path": path, "ip": "203.0.113.7"}}, self.headers)
+
+
+def spend(server, count, **attributes):
+    with server.http() as client:
+        for _ in range(count):
+            client.post("/v1/admit", {"attributes": attributes})
+
+
+# ---- the files ----------------------------------------------------------------------------------------------------
+
+def fetch(server, method, path, headers=None):
+    connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=10)
+    connection.putrequest(method, path, skip_accept_encoding=True)
+    for name, value in (headers or {}).items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    response = connection.getresponse()
+    body = response.read()
+    connection.close()
+    return response.status, response.headers, body
+
+
+def test_files_are_served_with_what_keeps_a_page_safe(server):
+    one = server()
+    for path, name, kind in (("/", "index.html", "text/html"), ("/dashboard/page.js", "page.js", "text/javascript"),
+                             ("/dashboard/page.css", "page.css", "text/css"),
+                             ("/dashboard/icon.svg", "icon.svg", "image/svg+xml")):
+        status, headers, body = fetch(one, "GET", path)
+        with open(os.path.join(PAGE, name), "rb") as file:
+            assert (status, body) == (200, file.read())
+        assert headers["Content-Type"].startswith(kind)
+        assert headers["Content-Security-Policy"] == (
+            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+            "base-uri 'none'; frame-ancestors 'none'; form-action 'none'")
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["Cache-Control"] == "no-cache"
+
+
+def test_copies_are_revalidated(server):
+    one = server()
+    status, headers, body = fetch(one, "GET", "/dashboard/page.js")
+    etag = headers["ETag"]
+    for held in (etag, f'"other", {etag}', f"W/{etag}", "*"):
+        status, again, empty = fetch(one, "GET", "/dashboard/page.js", {"If-None-Match": held})
+        assert (status, empty, again["ETag"]) == (304, b"", etag)
+        assert again["Content-Length"] is None
+    for other in ('"other"', etag.strip('"'), ""):
+        assert fetch(one, "GET", "/dashboard/page.js", {"If-None-Match": other})[0] == 200
+    status, head, empty = fetch(one, "HEAD", "/dashboard/page.js")
+    assert (status, empty, head["Content-Length"]) == (200, b"", str(len(body)))
+
+
+@pytest.mark.parametrize("path", ["/dashboard/", "/dashboard/package.json", "/dashboard/../page.js", "/dashboard/page.j",
+                                  "/dashboard//page.js", "/dashboard/page.js/", "/dashboard/%2e%2e/etc/passwd",
+                                  "/dashboard/page.js%00", "/index.html"])
+def test_only_the_names_of_the_table_are_served(server, path):
+    status, headers, body = fetch(server(), "GET", path)
+    assert status == 404
+    assert headers["Content-Type"].startswith("application/problem+json")
+
+
+def test_page_takes_nothing_from_elsewhere_and_has_nothing_inline():
+    with open(os.path.join(PAGE, "index.html"), encoding="utf-8") as file:
+        page = file.read()
+    assert "://" not in page and "<style" not in page and "style=" not in page and " on" not in page.split("<body>")[0]
+    assert page.count("<script") == page.count("<script src=")
+    scripts = [open(name, encoding="utf-8").read() for name in glob.glob(os.path.join(PAGE, "*.js"))]
+    for text in scripts:
+        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
+            assert word not in text
+    # Small enough to be read in an evening: what is left without indentation and comments.
+    code = sum(len(line.strip()) + 1 for text in scripts for line in text.split("\n")
+               if not line.strip().startswith(("/*", "*", "//")))
+    assert code < 40 * 1024
+
+
+# ---- live ------------------------------------------------------------------------------------------------------------
+
+# The bytes of a figure's canvas, read from a copy so that the chart's own stays where it is drawn.
+PIXELS = """(figure) => {
+    const canvas = document.querySelector(figure + ' canvas');
+    if (canvas === null || canvas.width === 0)
+        return [];
+    const copy = Object.assign(document.createElement('canvas'), {width: canvas.width, height: canvas.height})
+        .getContext('2d', {willReadFrequently: true});
+    copy.drawImage(canvas, 0, 0);
+    return copy.getImageData(0, 0, canvas.width, canvas.height).data;
+}"""
+
+
+def painted(browser, figure):
+    """How many pixels of a figure's canvas are not empty."""
+    return browser.js("""
+        const pixels = (%s)(arguments[0]);
+        let count = 0;
+        for (let i = 3; i < pixels.length; i += 4)
+            count += pixels[i] > 0;
+        return count;""" % PIXELS, figure)
+
+
+def colored(browser, figure, name):
+    """How many pixels have the colour of a series."""
+    return browser.js("""
+        const got = (%s)(arguments[0]);
+        const probe = document.createElement('canvas').getContext('2d');
+        probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue('--' + arguments[1]).trim();
+        probe.fillRect(0, 0, 1, 1);
+        const want = probe.getImageData(0, 0, 1, 1).data;
+        let count = 0;
+        for (let i = 0; i < got.length; i += 4)
+            count += got[i + 3] > 200 && [0, 1, 2].every((c) => Math.abs(got[i + c] - want[c]) < 12);
+        return count;""" % PIXELS, figure, name)
+
+
+def rate_of(text):
+    return 0.0 if text in ("–", "<0.1") else float(text.replace(",", "").replace("/s", ""))
+
+
+def test_numbers_live_under_load_and_charts_are_drawn(browser):
+    b = browser()
+    with Load(b.server):
+        b.open()
+        b.wait(lambda: rate_of(b.text("#tile-requests")) > 20, "requests are counted")
+        b.wait(lambda: rate_of(b.text("#tile-denied")) > 5, "denials are counted")
+        b.wait(lambda: b.texts("#denied tbody tr"), "denied keys are listed")
+        first = b.text("#tile-requests") + b.text("#chart-allowed b")
+        b.wait(lambda: b.text("#tile-requests") + b.text("#chart-allowed b") != first, "numbers change")
+        rows = dict(zip(b.texts("#limits tbody button"), b.texts("#limits tbody tr")))
+        assert set(rows) == {"login", "per-user", "search"}
+        assert "observed" in rows["search"] and "candidate" in rows["per-user"]
+        assert "sliding-window 600/1h → sliding-window 20/1h" in rows["per-user"]
+        would = b.js("""return Object.fromEntries([...document.querySelectorAll('#limits tbody tr')].map((row) =>
+            [row.querySelector('button').innerText, row.cells[5].innerText]))""")
+        assert rate_of(would["search"]) > 0 and rate_of(would["per-user"]) > 0 and would["login"] == "0"
+        for figure, name in (("#chart-allowed", "allowed"), ("#chart-denied", "denied"), ("#chart-latency", "denied"),
+                             ("#chart-requests", "allowed"), ("#chart-store", "allowed")):
+            b.wait(lambda: painted(b, figure) > 500 and colored(b, figure, name) > 5, f"{figure} is drawn")
+        assert "p50" in b.text("#tile-latency-under") and b.text("#tile-latency") != "–"
+        assert b.text("#tile-keys") not in ("", "–")
+        label = b.get("#chart-denied .plot").get_attribute("aria-label")
+        assert label.startswith("Denied, all limits together. Now: denied ") and "Highest denied: " in label
+
+
+def test_history_is_there_when_the_page_is_opened(browser):
+    b = browser()
+    spend(b.server, 9, path="/login", ip="198.51.100.1")
+    with b.server.http() as client:
+        def sampled():
+            limits = client.ask("GET", "/v1/figures?history=1&limit=login")[2]["limits"]
+            return any(limits[0]["history"]["denied"])
+        wait_until(sampled, "the server samples its books")
+    b.open()
+    b.get("#chart-denied summary").click()
+    rows = b.wait(lambda: b.texts("#chart-denied tbody tr"), "the table of minutes")
+    assert any(rate_of(row.split()[1]) > 0 or "<0.1" in row for row in rows)
+
+
+def test_choosing_limits_charts_them_alone(browser):
+    b = browser()
+    with Load(b.server):
+        b.open()
+        button = b.wait(lambda: [e for e in b.driver.find_elements(By.CSS_SELECTOR, "#limits tbody button")
+                                 if e.text == "login"], "the limit is listed")[0]
+        button.click()
+        assert button.get_attribute("aria-pressed") == "true"
+        assert b.text("#chosen") == "login"
+        assert b.get("#chart-denied .plot").get_attribute("aria-label").startswith("Denied, login.")
+        b.wait(lambda: rate_of(b.text("#chart-allowed b")) == 0, "login allows nothing more")
+        b.get("#choose-all").click()
+        assert b.text("#chosen") == "all limits together"
+        assert button.get_attribute("aria-pressed") == "false"
+
+
+def test_columns_sort_both_ways_and_say_so(browser):
+    b = browser().open()
+    names = lambda: b.texts("#limits tbody th button")  # noqa: E731
+    head = b.get("#limits thead th:first-child")
+    head.find_element(By.TAG_NAME, "button").click()
+    assert (names(), head.get_attribute("aria-sort")) == (["login", "per-user", "search"], "ascending")
+    head.find_element(By.TAG_NAME, "button").click()
+    assert (names(), head.get_attribute("aria-sort")) == (["search", "per-user", "login"], "descending")
+    assert b.js("return document.querySelectorAll('#limits [aria-sort]').length") == 1
+
+
+def test_pause_stops_asking(browser):
+    b = browser().open()
+    b.get("#pause").click()
+    assert b.text("#state") == "paused"
+    asked = "return performance.getEntriesByType('resource').filter((e) => e.name.includes('/v1/figures')).length"
+    time.sleep(0.3)  # what was on its way
+    count = b.js(asked)
+    time.sleep(2.5)  # longer than a turn: nothing to wait for, since nothing may happen
+    assert b.js(asked) == count
+    b.get("#pause").click()
+    b.wait(lambda: b.js(asked) > count, "it goes on")
+
+
+def test_says_when_the_server_is_gone(browser):
+    b = browser().open()
+    b.server.stop()
+    b.wait(lambda: "No answer from the server since" in b.text("#banners"), "a banner")
+    assert b.text("#state") == "no answer"
+    b.errors()  # the browser tells of refused connections, rightly
+
+
+def test_says_when_the_policy_was_not_taken_over(browser):
+    b = browser().open()
+    with open(b.server.policy_file, "w", encoding="utf-8") as file:
+        file.write("limits: nonsense\n")
+    with b.server.http() as client:
+        client.post("/v1/reload", {})
+    b.wait(lambda: "could not be taken over" in b.text("#banners"), "a banner")
+    with open(b.server.policy_file, "w", encoding="utf-8") as file:
+        file.write(POLICY)
+    with b.server.http() as client:
+        client.post("/v1/reload", {})
+    b.wait(lambda: b.text("#banners") == "", "no banner")
+
+
+# ---- looking up and resetting ----------------------------------------------------------------------------------------
+
+def test_search_shows_each_limit_and_charges_nothing(browser):
+    b = browser().open()
+    spend(b.server, 30, user="alice", path="/x")
+    b.search("user=alice path='/search/blue shoes'")
+    b.wait(lambda: len(b.texts("#found article")) == 2, "two limits apply")
+    per_user, search = b.texts("#found article")
+    assert "per-user" in per_user and "570 left of 600" in per_user and "user=alice" in per_user
+    assert "Next unit frees in" in per_user and "Candidate" in per_user and "would deny" in per_user
+    assert "search" in search and "observed" in search and "5 left of 5" in search
+    assert "user=alice,path=/search/blue shoes" in search
+    assert b.text("#search-said") == "per-user: 570 left; search: 5 left"
+    b.search("color=red")
+    b.wait(lambda: b.text("#search-said").startswith("No limit applies"), "none applies")
+    b.search("alice")
+    b.wait(lambda: 'expected name=value at "alice"' in b.text("#search-said"), "what is wrong")
+    assert b.get("#search-text").get_attribute("aria-invalid") == "true" and b.focused() == "search-text"
+    b.search("user=alice")
+    b.wait(lambda: "570 left" in b.text("#found"), "nothing was charged")
+
+
+def test_what_was_found_is_kept_up_to_date(browser):
+    b = browser().open()
+    b.search("user=alice")
+    b.wait(lambda: "600 left" in b.text("#found"), "found")
+    spend(b.server, 7, user="alice")
+    b.wait(lambda: "593 left" in b.text("#found"), "kept up to date")
+
+
+def test_a_click_in_the_list_inspects_and_reset_frees(browser):
+    b = browser()
+    spend(b.server, 12, path="/login", ip="203.0.113.9")
+    b.open()
+    button = b.wait(lambda: b.driver.find_elements(By.CSS_SELECTOR, "#denied tbody button"), "listed")[0]
+    assert button.text == "ip=203.0.113.9"
+    button.click()
+    b.wait(lambda: "0 left of 5" in b.text("#found"), "inspected")
+    assert b.get("#search-limit").get_attribute("value") == "policy:login"
+    assert "denies" in b.text("#found article")
+    b.get("#found article button").click()
+    assert b.focused() == "Reset now" and b.text("#found").count("Forget what it has spent?") == 1
+    b.press(Keys.ESCAPE)
+    assert b.focused() == "Reset…" and "0 left of 5" in b.text("#found")
+    b.get("#found article button").click()
+    b.get("#found .danger").click()
+    b.wait(lambda: b.text("#search-said") == "login was reset for ip=203.0.113.9: the whole quota is free.", "said")
+    b.wait(lambda: "5 left of 5" in b.text("#found"), "shown")
+    with b.server.http() as client:
+        assert client.post("/v1/admit", {"attributes": {"path": "/login", "ip": "203.0.113.9"}})[0] == 200
+
+
+def test_a_limit_in_notation_is_inspected_and_reset(browser):
+    b = browser()
+    with b.server.http() as client:
+        for _ in range(5):
+            client.post("/v1/check", {"key": "job:7", "limits": ["3/1h"]})
+    b.open()
+    button = b.wait(lambda: b.driver.find_elements(By.CSS_SELECTOR, "#denied tbody button"), "listed")[0]
+    button.click()
+    b.wait(lambda: "0 left of 3" in b.text("#found"), "inspected")
+    b.get("#found article button").click()
+    b.get("#found .danger").click()
+    b.wait(lambda: "3 left of 3" in b.text("#found"), "reset")
+
+
+def test_hostile_keys_are_text(browser):
+    b = browser()
+    for key in (HOSTILE, "\"'><script>document.title='pwned'</script>", "${alert(1)}", "a\u202eb"):
+        spend(b.server, 9, path="/login", ip=key)
+        spend(b.server, 9, path="/search/" + key, user=key)
+    b.open()
+    b.wait(lambda: any("<img src%3Dx onerror" in t for t in b.texts("#denied tbody th")), "listed as text")
+    for button in b.driver.find_elements(By.CSS_SELECTOR, "#denied tbody button"):
+        button.click()
+        b.wait(lambda: "0 left of 5" in b.text("#found"), "inspected by just that key")
+    b.search(f'user="{HOSTILE}"')
+    b.wait(lambda: "onerror" in b.text("#found"), "found as text")
+    assert b.js("return document.querySelectorAll('main img, main script, #banners *').length") == 0
+    assert b.driver.title == "Sluice"
+
+
+# ---- who may ---------------------------------------------------------------------------------------------------------
+
+def test_signing_in_by_token(browser):
+    token, user = token_user("ops", "read")
+    b = browser(POLICY + "users:\n" + user).open(live=False)
+    b.wait(lambda: b.js("return document.getElementById('sign-in').open"), "the form")
+    assert b.focused() == "sign-in-user" and b.text("#sign-in-why") == "The server asks who you are."
+    b.get("#sign-in-secret").send_keys("wrong" * 10, Keys.ENTER)
+    b.wait(lambda: b.text("#sign-in-why").startswith("That was not accepted"), "refused")
+    b.get("#sign-in-secret").send_keys(token, Keys.ENTER)
+    b.wait(lambda: b.text("#state") == "live", "signed in")
+    assert b.text("#sign") == "Sign out"
+    b.driver.refresh()
+    b.wait(lambda: b.text("#state") == "live", "still signed in")
+    b.search("user=alice")
+    b.wait(lambda: "600 left" in b.text("#found"), "read may look")
+    b.get("#found article button").click()
+    b.get("#found .danger").click()
+    said = b.wait(lambda: b.text("#search-said") if "not reset" in b.text("#search-said") else None, "refused")
+    assert "admin" in said
+    b.get("#sign").click()
+    b.wait(lambda: b.js("return document.getElementById('sign-in')?.open"), "signed out")
+    assert b.js("return sessionStorage.length") == 0
+
+
+def test_admin_by_name_and_password_may_reset(browser, sluice_bin):
+    salt, rounds = bytes(range(16)), 1000
+    hashed = hashlib.pbkdf2_hmac("sha256", "pass:wörd".encode(), salt, rounds).hex()
+    b = browser(POLICY + "users:\n  - {name: root, role: admin, "
+                f"password: 'pbkdf2-sha256:{rounds}:{salt.hex()}:{hashed}'}}\n").open(live=False)
+    b.wait(lambda: b.js("return document.getElementById('sign-in').open"), "the form")
+    b.get("#sign-in-user").send_keys("root")
+    b.get("#sign-in-secret").send_keys("pass:wörd", Keys.ENTER)
+    b.wait(lambda: b.text("#state") == "live", "signed in")
+    basic = "Basic " + base64.b64encode("root:pass:wörd".encode()).decode()
+    with b.server.http() as client:
+        for _ in range(3):
+            assert client.post("/v1/admit", {"attributes": {"user": "eve"}}, {"Authorization": basic})[0] == 200
+    b.search("user=eve")
+    b.wait(lambda: "597 left" in b.text("#found"), "found")
+    b.get("#found article button").click()
+    b.get("#found .danger").click()
+    b.wait(lambda: "600 left" in b.text("#found"), "reset")
+
+
+def test_a_role_that_is_missing_is_named(browser):
+    token, user = token_user("app", "check")
+    b = browser(POLICY + "users:\n" + user).open(live=False)
+    b.wait(lambda: b.js("return document.getElementById('sign-in').open"), "the form")
+    b.get("#sign-in-secret").send_keys(token, Keys.ENTER)
+    b.wait(lambda: "read" in b.text("#banners"), "the role")
+    assert b.text("#state") == "not allowed"
+
+
+# ---- for everybody ---------------------------------------------------------------------------------------------------
+
+def test_by_keyboard_alone(browser):
+    b = browser()
+    spend(b.server, 9, path="/login", ip="203.0.113.9")
+    b.open()
+    b.wait(lambda: b.texts("#denied tbody button"), "listed")
+    b.get("#pause").click()
+    b.js("document.activeElement.blur()")
+    reached, outlined = [], 0
+    for _ in range(80):
+        b.press(Keys.TAB)
+        reached.append(b.focused())
+        if reached[-1] == "BODY":
+            break
+        outlined += b.js("return parseFloat(getComputedStyle(document.activeElement).outlineWidth) >= 2")
+    stops = [name for name in reached if name != "BODY"]
+    assert outlined == len(stops), "a focus that can't be seen"
+    for name in ("Skip to the figures", "pause", "theme", "sign", "login", "Denied/s", "ip=203.0.113.9", "search-limit",
+                 "search-text", "Look up", "By the minute"):
+        assert name in stops, (name, stops)
+    b.js("document.getElementById('search-text').focus()")
+    b.press("path=/login ip=203.0.113.9", Keys.ENTER)
+    b.wait(lambda: "0 left of 5" in b.text("#found"), "found")
+    b.press(Keys.TAB, Keys.TAB, Keys.ENTER)  # past the button of the form to Reset…
+    assert b.focused() == "Reset now"
+    b.press(Keys.ENTER)
+    b.wait(lambda: "was reset" in b.text("#search-said"), "reset")
+
+
+NAMELESS = """
+    const name = (e) => {
+        const by = (e.getAttribute('aria-labelledby') ?? '').split(' ').map((id) => document.getElementById(id)?.innerText);
+        return (e.getAttribute('aria-label') ?? by.join('')).trim() || [...(e.labels ?? [])].map((l) => l.innerText).join('')
+            || (e.matches('input, select, dialog, section') ? '' : e.innerText.trim() || e.title);
+    };
+    const bad = [];
+    for (const e of document.querySelectorAll('button, a, input, select, summary, dialog, [role=img], [role=region], nav, section'))
+        if ((e.checkVisibility() || e.matches('dialog')) && !name(e))
+            bad.push(e.outerHTML.slice(0, 120));
+    for (const e of document.querySelectorAll('img:not([alt]), table:not(:has(caption)), th:not([scope]), [tabindex]:not([tabindex="0"]):not([tabindex="-1"])'))
+        if (e.checkVisibility())
+            bad.push(e.outerHTML.slice(0, 120));
+    const ids = [...document.querySelectorAll('[id]')].map((e) => e.id);
+    bad.push(...ids.filter((id, i) => ids.indexOf(id) !== i));
+    const levels = [...document.querySelectorAll('h1, h2, h3')].filter((e) => e.checkVisibility()).map((e) => +e.tagName[1]);
+    levels.forEach((level, i) => { if (level > (levels[i - 1] ?? 0) + 1) bad.push('heading ' + i); });
+    for (const landmark of ['header', 'nav', 'main', 'footer', 'h1'])
+        if (document.querySelectorAll(landmark).length !== 1)
+            bad.push(landmark);
+    if (!document.documentElement.lang)
+        bad.push('lang');
+    return bad;"""
+
+CONTRASTS = """
+    const probe = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+    const rgba = (color) => {
+        probe.clearRect(0, 0, 1, 1);
+        probe.fillStyle = color;
+        probe.fillRect(0, 0, 1, 1);
+        const [r, g, b, a] = probe.getImageData(0, 0, 1, 1).data;
+        return [r, g, b, a / 255];
+    };
+    const over = (top, below) => [0, 1, 2].map((i) => top[i] * top[3] + below[i] * (1 - top[3])).concat(1);
+    const behind = (e) => {
+        const layers = [];
+        for (; e; e = e.parentElement)
+            layers.unshift(rgba(getComputedStyle(e).backgroundColor));
+        return layers.reduce((below, top) => over(top, below), [255, 255, 255, 1]);
+    };
+    const light = (c) => [0.2126, 0.7152, 0.0722].reduce((sum, w, i) => {
+        const v = c[i] / 255;
+        return sum + w * (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    }, 0);
+    const ratio = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+    const found = [];
+    for (const e of document.querySelectorAll('body *')) {
+        const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+        if (!(own || e.matches('input, select')) || !e.checkVisibility())
+            continue;
+        const back = behind(e), style = getComputedStyle(e);
+        found.push([ratio(over(rgba(style.color), back), back), 4.5, e.tagName + '.' + e.className + ' ' + e.innerText.slice(0, 30)]);
+        if (e.matches('button:not(.link, .choose, th button), input, select'))
+            found.push([ratio(over(rgba(style.borderTopColor), back), behind(e.parentElement)), 3, 'border of ' + e.outerHTML.slice(0, 60)]);
+    }
+    const card = behind(document.querySelector('.card'));
+    for (const mark of ['allowed', 'denied', 'shadow', 'candidate'])
+        found.push([ratio(rgba(getComputedStyle(document.documentElement).getPropertyValue('--' + mark).trim()), card), 3, mark]);
+    return found;"""
+
+
+def full(browser):
+    """Everything there is on the page, shown at once."""
+    browser.wait(lambda: browser.texts("#denied tbody button"), "listed")
+    browser.search("user=alice path=/search/shoes")
+    browser.wait(lambda: len(browser.texts("#found article")) == 2, "found")
+    browser.get("#found article button").click()
+    browser.wait(lambda: rate_of(browser.text("#tile-denied")) > 0, "denials")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_every_control_has_a_name_and_every_text_a_contrast(browser, width, theme):
+    b = browser()
+    with Load(b.server):
+        b.open(width, 1000, theme)
+        assert b.js("return document.documentElement.dataset.theme") == theme
+        full(b)
+        b.js("for (const d of document.querySelectorAll('details')) d.open = true")
+        assert b.js(NAMELESS) == []
+        found = b.js(CONTRASTS)
+        assert len(found) > 60
+        assert [(round(ratio, 2), what) for ratio, least, what in found if ratio < least] == []
+        assert b.js("return document.documentElement.scrollWidth") <= width
+        assert b.js("return document.querySelectorAll('[aria-live]').length") == 2
+        least = b.js("return Math.min(...[...document.querySelectorAll('button')].filter((e) => e.checkVisibility())"
+                     ".map((e) => e.getBoundingClientRect().height))")
+        assert least >= 24, "a target too small to hit"
+
+
+def test_theme_is_chosen_by_the_system_and_by_the_button(browser):
+    b = browser().open(theme="dark")
+    background = "return getComputedStyle(document.body).backgroundColor"
+    dark = b.js(background)
+    assert b.get("#theme").get_attribute("aria-pressed") == "true"
+    b.get("#theme").click()
+    assert b.js(background) != dark and b.get("#theme").get_attribute("aria-pressed") == "false"
+    b.driver.refresh()
+    b.wait(lambda: b.text("#state") == "live", "live again")
+    assert b.js(background) != dark, "the choice is kept"
+
+
+def png_spread(path):
+    """How many different bytes a PNG's pixels have: a blank picture has few."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at, raw = 8, b""
+    while at < len(data):
+        length, kind = struct.unpack(">I4s", data[at:at + 8])
+        raw += data[at + 8:at + 8 + length] if kind == b"IDAT" else b""
+        at += length + 12
+    return len(set(zlib.decompress(raw)))
+
+
+def test_screenshots_at_two_sizes_and_in_both_themes(browser):
+    b = browser()
+    with Load(b.server):
+        for width in (1440, 390):
+            for theme in ("light", "dark"):
+                b.open(width, 900, theme)
+                full(b)
+                b.get("#found article .sure button:last-child").click()
+                b.size(width, b.js("return document.documentElement.scrollHeight"))
+                b.wait(lambda: painted(b, "#chart-denied") > 500, "drawn")
+                assert png_spread(b.shot(f"dashboard-{width}-{theme}")) > 40
