@@ -249,11 +249,17 @@ typedef enum sluice_operation {
 	SLUICE_RESET = 3,  /* forget the counters; `forgotten` says how many there were */
 } sluice_operation;
 
+/* Limits that take no part in the merged answer, and deny nobody. */
+enum {
+	SLUICE_OBSERVED = 1, /* decided alone, and charged when the request is allowed and it admits; the same as `true` */
+	SLUICE_TRIED = 2,    /* decided alone, never charged: it sees what others charge to the counter that it shares */
+};
+
 /* One limit of a request, with the key that it counts for. */
 struct sluice_item {
 	const struct sluice_limit *limit; /* borrowed for the call */
 	struct sluice_bytes key;          /* any bytes, any length; borrowed for the call */
-	bool observed; /* decided alone, charged when the request is allowed and it admits; not part of the merged answer */
+	uint8_t observed;                 /* 0: enforced; SLUICE_OBSERVED, SLUICE_TRIED */
 };
 
 /* A request and its answer. */

@@ -14,7 +14,8 @@
  *
  * I1  Limits that meet in one counter (same place) are each decided on its state as it was, and charge it once.
  * I2  No claim of a call takes a slot that the call has found or claimed, nor does its search for room.
- * I3  Observed limits are stepped like the others, never deny, and are charged only where they would have admitted.
+ * I3  Observed limits are stepped like the others, never deny, and are charged only where they would have admitted;
+ *     those that are tried are charged through others only.
  * I4  No state is charged at an instant past header->latest_charge. */
 #include "check/member.h"
 
@@ -80,7 +81,8 @@ static void set_up(const struct sluice_call *call, const struct sl_place *places
 		m->place = &places[i];
 		m->decision = &decisions[i];
 		m->slot = NULL;
-		m->observed = call->items[i].observed;
+		m->observed = call->items[i].observed != 0;
+		m->tried = call->items[i].observed == SLUICE_TRIED;
 		m->counts = has_counter(m->limit);
 		m->charged = false;
 	}
@@ -104,13 +106,15 @@ static sluice_err charge_groups(struct sluice_store *store, const struct sluice_
 	members_keep_latest(store, call->now);
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct member *m = &members[i];
-		m->charged = m->counts && m->decision->allowed && !group_charged[m->leader];
+		m->charged = m->counts && m->decision->allowed && !m->tried && !group_charged[m->leader];
 		group_charged[m->leader] = group_charged[m->leader] || m->charged;
 	}
 	err = members_charge(store, call, members, call->item_count);
 	for (uint32_t i = 0; i < call->item_count && err == SLUICE_OK; i++)
 		if (group_charged[members[i].leader] && !members[i].charged)
 			join_charge(store, call, &members[i]);
+		else if (members[i].tried && members[i].counts && !group_charged[members[i].leader])
+			member_step(store, &members[i], call->now, call->cost, false, members[i].decision);
 	return err;
 }
 

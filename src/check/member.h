@@ -16,6 +16,7 @@ struct member {
 	uint32_t block; /* taken for it */
 	uint64_t block_bytes;
 	bool observed;
+	bool tried;      /* its own answer charges nothing */
 	bool counts;     /* not `unlimited`, which has no counter */
 	bool charged;    /* this member charges the counter that it, or a group, has */
 	bool claimed;    /* the slot was claimed by this call */

@@ -10,8 +10,11 @@
 
 uint32_t sl_ruling_add_candidates(const struct sluice_policy *policy, const struct sluice_match *match,
                                   struct sluice_item *items, uint8_t of[SLUICE_ITEMS_MAX]) {
-	return match->count +
-	       sl_policy_candidates(policy, match, items + match->count, of, SLUICE_ITEMS_MAX - match->count);
+	uint32_t shown = match->count;
+	uint32_t count = shown + sl_policy_candidates(policy, match, items + shown, of, SLUICE_ITEMS_MAX - shown);
+	for (uint32_t i = shown; i < count; i++)
+		items[i].observed = SLUICE_TRIED; /* else one above an observed limit's quota would charge its counter */
+	return count;
 }
 
 /* ---- what one item is ------------------------------------------------------------------------------------------- */
@@ -135,7 +138,8 @@ static inline bool is_near(const struct sl_door_context *context, const struct s
 static inline void count_one(struct sl_door_context *context, const struct sl_ruling *ruling, uint32_t i,
                              const struct sluice_decision *decision) {
 	const struct sluice_call *call = ruling->call;
-	bool allowed = decision->allowed, near = allowed && is_near(context, decision), observed = call->items[i].observed;
+	bool allowed = decision->allowed, near = allowed && is_near(context, decision),
+		 observed = call->items[i].observed != 0;
 	struct sl_row *row = row_of(context, position_of(ruling, i));
 	if (row != NULL) {
 		enum sl_verdict verdict = allowed ? SL_VERDICT_ALLOWED : observed ? SL_VERDICT_SHADOW : SL_VERDICT_DENIED;
