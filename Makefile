@@ -101,13 +101,14 @@ $(LLHTTP_OBJ): $(B)/llhttp/%.o: $(B)/flags
 
 # ---- the dashboard -------------------------------------------------------------------------------------------------
 
-# Its files are written into the program. uPlot, which draws its charts, comes from npm by the lock file. Without npm, or
-# with CHARTS=0, the page is built all the same and says that it has no charts. When npm is found later, or has failed
-# the last time, the charts are tried again.
+# Its files are written into the program. uPlot, which draws its charts, comes from npm by the lock file. Without npm,
+# or with CHARTS=0, the page is built all the same and says that it has no charts. When npm is found later, or has
+# failed the last time, the charts are tried again.
 PAGE      := hosts/server/page
 PAGE_SRC  := $(wildcard $(addprefix $(PAGE)/*.,css js svg))
 NPM       := $(if $(filter 0,$(CHARTS)),,$(shell command -v npm 2>/dev/null))
-PAGE_PAIRS = /=$(PAGE)/index.html $(foreach f,$(PAGE_SRC) $(B)/page/uplot.js $(B)/page/uplot.css,/dashboard/$(notdir $f)=$f)
+PAGE_ALL   = $(PAGE_SRC) $(B)/page/uplot.js $(B)/page/uplot.css
+PAGE_PAIRS = /=$(PAGE)/index.html $(foreach f,$(PAGE_ALL),/dashboard/$(notdir $f)=$f)
 ifneq ($(filter-out clean help deps,$(or $(MAKECMDGOALS),all)),)
 $(shell mkdir -p $(B)/page; cd $(B)/page; [ -e charts-missing ] && [ '$(NPM)' ] && rm -f npm-found; \
 	echo '$(NPM)' | cmp -s - npm-found || echo '$(NPM)' >npm-found)
@@ -117,7 +118,7 @@ $(B)/page/uplot.js: tools/charts $(PAGE)/package.json $(PAGE)/package-lock.json 
 	$(call say,NPM)
 	$(Q)tools/charts '$(NPM)' $(PAGE) $(@D)
 $(B)/page/uplot.css: $(B)/page/uplot.js ;
-$(B)/page/files.c: tools/embed $(PAGE)/index.html $(PAGE_SRC) $(B)/page/uplot.js $(B)/page/uplot.css
+$(B)/page/files.c: tools/embed $(PAGE)/index.html $(PAGE_ALL)
 	$(call say,GEN)
 	$(Q)tools/embed $@ $(PAGE_PAIRS)
 $(B)/page/files.o: $(B)/page/files.c hosts/server/http/page.h $(B)/flags

@@ -1,8 +1,8 @@
 """The dashboard in a real browser: Debian's Chromium, driven by its chromedriver, against a real server.
 
-It loads without an error or a breach of its Content-Security-Policy, shows live numbers and draws them, sorts, looks keys
-up and resets them, signs people in, works by keyboard alone, names every control, keeps contrasts of 4.5 in both themes,
-and shows hostile keys as the text they are. SLUICE_SHOTS names a folder for screenshots (else a temporary one).
+It loads without an error or a breach of its Content-Security-Policy, shows live numbers and draws them, sorts, looks
+keys up and resets them, signs people in, works by keyboard alone, names every control, keeps contrasts of 4.5 in both
+themes, and shows hostile keys as the text they are. SLUICE_SHOTS names a folder for screenshots (else a temporary one).
 """
 
 import base64
@@ -169,7 +169,8 @@ class Load:
                 n += 1
                 user = ("alice", "bob", "carol", HOSTILE)[n % 4]
                 path = "/login" if n % 3 == 0 else "/search/shoes"
-                client.post("/v1/admit", {"attributes": {"user": user, "path": path, "ip": "203.0.113.7"}}, self.headers)
+                client.post("/v1/admit", {"attributes": {"user": user, "path": path, "ip": "203.0.113.7"}},
+                            self.headers)
 
 
 def spend(server, count, **attributes):
@@ -223,8 +224,8 @@ def test_copies_are_revalidated(server):
     assert (status, empty, head["Content-Length"]) == (200, b"", str(len(body)))
 
 
-@pytest.mark.parametrize("path", ["/dashboard/", "/dashboard/package.json", "/dashboard/../page.js", "/dashboard/page.j",
-                                  "/dashboard//page.js", "/dashboard/page.js/", "/dashboard/%2e%2e/etc/passwd",
+@pytest.mark.parametrize("path", ["/dashboard/", "/dashboard/package.json", "/dashboard/../page.js",
+                                  "/dashboard/page.j", "/dashboard//page.js", "/dashboard/page.js/", "/dashboard/%2e%2e/etc/passwd",
                                   "/dashboard/page.js%00", "/index.html"])
 def test_only_the_names_of_the_table_are_served(server, path):
     status, headers, body = fetch(server(), "GET", path)
@@ -558,20 +559,25 @@ def test_by_keyboard_alone(browser):
 
 NAMELESS = """
     const name = (e) => {
-        const by = (e.getAttribute('aria-labelledby') ?? '').split(' ').map((id) => document.getElementById(id)?.innerText);
-        return (e.getAttribute('aria-label') ?? by.join('')).trim() || [...(e.labels ?? [])].map((l) => l.innerText).join('')
+        const by = (e.getAttribute('aria-labelledby') ?? '').split(' ');
+        const given = e.getAttribute('aria-label') ?? by.map((id) => document.getElementById(id)?.innerText).join('');
+        return given.trim() || [...(e.labels ?? [])].map((label) => label.innerText).join('')
             || (e.matches('input, select, dialog, section') ? '' : e.innerText.trim() || e.title);
     };
+    const named = 'button, a, input, select, summary, dialog, [role=img], [role=region], nav, section';
+    const wrong = 'img:not([alt]), table:not(:has(caption)), th:not([scope]), '
+        + '[tabindex]:not([tabindex="0"]):not([tabindex="-1"])';
     const bad = [];
-    for (const e of document.querySelectorAll('button, a, input, select, summary, dialog, [role=img], [role=region], nav, section'))
+    for (const e of document.querySelectorAll(named))
         if ((e.checkVisibility() || e.matches('dialog')) && !name(e))
             bad.push(e.outerHTML.slice(0, 120));
-    for (const e of document.querySelectorAll('img:not([alt]), table:not(:has(caption)), th:not([scope]), [tabindex]:not([tabindex="0"]):not([tabindex="-1"])'))
+    for (const e of document.querySelectorAll(wrong))
         if (e.checkVisibility())
             bad.push(e.outerHTML.slice(0, 120));
     const ids = [...document.querySelectorAll('[id]')].map((e) => e.id);
     bad.push(...ids.filter((id, i) => ids.indexOf(id) !== i));
-    const levels = [...document.querySelectorAll('h1, h2, h3')].filter((e) => e.checkVisibility()).map((e) => +e.tagName[1]);
+    const headings = [...document.querySelectorAll('h1, h2, h3')].filter((e) => e.checkVisibility());
+    const levels = headings.map((e) => Number(e.tagName[1]));
     levels.forEach((level, i) => { if (level > (levels[i - 1] ?? 0) + 1) bad.push('heading ' + i); });
     for (const landmark of ['header', 'nav', 'main', 'footer', 'h1'])
         if (document.querySelectorAll(landmark).length !== 1)
@@ -607,13 +613,15 @@ CONTRASTS = """
         if (!(own || e.matches('input, select')) || !e.checkVisibility())
             continue;
         const back = behind(e), style = getComputedStyle(e);
-        found.push([ratio(over(rgba(style.color), back), back), 4.5, e.tagName + '.' + e.className + ' ' + e.innerText.slice(0, 30)]);
+        const what = `${e.tagName}.${e.className} ${e.innerText.slice(0, 30)}`;
+        found.push([ratio(over(rgba(style.color), back), back), 4.5, what]);
         if (e.matches('button:not(.link, .choose, th button), input, select'))
-            found.push([ratio(over(rgba(style.borderTopColor), back), behind(e.parentElement)), 3, 'border of ' + e.outerHTML.slice(0, 60)]);
+            found.push([ratio(over(rgba(style.borderTopColor), back), behind(e.parentElement)), 3, `border of ${what}`]);
     }
     const card = behind(document.querySelector('.card'));
+    const palette = getComputedStyle(document.documentElement);
     for (const mark of ['allowed', 'denied', 'shadow', 'candidate'])
-        found.push([ratio(rgba(getComputedStyle(document.documentElement).getPropertyValue('--' + mark).trim()), card), 3, mark]);
+        found.push([ratio(rgba(palette.getPropertyValue('--' + mark).trim()), card), 3, mark]);
     return found;"""
 
 
