@@ -1,0 +1,88 @@
+"""The way to the end: red first, everything served on, then no new connections; nothing that was asked is lost."""
+
+import signal
+import subprocess
+import time
+
+import pytest
+
+from harness import DEADLINE_S, encode, still_serves, wait_until
+from traffic import Traffic
+
+LIMITS = "limits:\n  - {name: load, key: user, limit: fixed-window 1000000/1d}\n"
+
+
+def is_red(one):
+    with one.http() as http:
+        return http.ask("GET", "/readyz")[0] == 503
+
+
+@pytest.mark.parametrize("policy, args", [("drain: 2s\n", []), ("drain: 9m\n", ["--drain", "2s"])])
+def test_red_first_then_the_end(server, policy, args):
+    one = server(policy + LIMITS, args)
+    with one.resp() as resp, one.http() as http:
+        assert http.ask("GET", "/readyz")[0] == 200
+        begin = time.monotonic()
+        one.ask_to_end()
+        one.stderr.wait_for(lambda line: line == "sluice: going down: not ready any more, serving for another 2 s")
+        wait_until(lambda: is_red(one), "/readyz red")
+        still_serves(one)  # over new connections too
+        assert resp.call("SLUICE.ADMIT", "1", "user", "a")[0] == 1
+        status, headers, _ = http.ask("GET", "/readyz")
+        assert status == 503 and ("Connection", "close") in headers
+        assert http.ask("GET", "/healthz")[0] == 200
+        assert one.process.wait(DEADLINE_S) == 0
+        assert 1.9 < time.monotonic() - begin < 6
+        assert resp.drain() == b""
+
+
+def test_a_second_signal_cuts_it_short(server):
+    one = server("drain: 9m\n" + LIMITS)
+    with one.resp() as resp:
+        one.ask_to_end()
+        wait_until(lambda: is_red(one), "/readyz red")
+        resp.send(encode("SLUICE.ADMIT", "1", "user", "a") * 3)
+        assert resp.read()[0] == 1
+        one.process.send_signal(signal.SIGTERM)
+        assert one.process.wait(DEADLINE_S) == 0
+        assert resp.drain().count(b"\r\n$4\r\nload") == 2  # what had been asked is answered
+
+
+def test_without_a_drain_time_it_ends_at_once(server):
+    one = server(LIMITS)
+    begin = time.monotonic()
+    one.stop()
+    assert time.monotonic() - begin < 3 and "going down" not in one.stderr.text()
+
+
+def test_kept_connections_leave_without_a_loss(server):
+    """While it is red, every HTTP answer says that the connection ends: whoever heeds that loses no request."""
+    one = server("drain: 1s\n" + LIMITS)
+    with Traffic(one, "bob", [1000000], kinds=["keepalive", "fresh-http"]) as traffic:
+        one.ask_to_end()
+        wait_until(lambda: is_red(one), "/readyz red")
+        time.sleep(0.3)  # of the second that it goes on
+        said = traffic.stop()
+    assert [caller["failures"] for caller in said] == [[], []]
+    assert said[0]["reconnects"] > 0
+    assert one.process.wait(DEADLINE_S) == 0
+
+
+def test_reload_and_red_go_together(server):
+    one = server("drain: 9m\n" + LIMITS)
+    one.ask_to_end()
+    wait_until(lambda: is_red(one), "/readyz red")
+    one.process.send_signal(signal.SIGHUP)
+    one.stderr.wait_for(lambda line: line.startswith("sluice: took over "))
+    assert is_red(one)
+    one.process.send_signal(signal.SIGUSR2)
+    one.stderr.wait_for(lambda line: line.startswith("sluice: no upgrade: "))
+    one.process.send_signal(signal.SIGTERM)
+    assert one.process.wait(DEADLINE_S) == 0
+
+
+@pytest.mark.parametrize("bad", ["1", "x", "11m", "-1s", "99999999999999999999s", ""])
+def test_a_drain_that_is_none(sluice_bin, bad):
+    done = subprocess.run([sluice_bin, "serve", "--drain", bad], capture_output=True, text=True, timeout=DEADLINE_S,
+                          check=False)
+    assert done.returncode == 2 and "expected a duration such as 30s, up to 10m" in done.stderr
