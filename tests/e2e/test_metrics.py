@@ -1,5 +1,6 @@
 """What a running server tells of itself: /metrics in both forms, held to their rules by a strict reader, by promtool
-and by a real Prometheus; /v1/figures, which must agree; and that the number of series never depends on what clients send.
+and by a real Prometheus; /v1/figures, which must agree; and that the number of series never depends on what clients
+send.
 
 SLUICE_METRICS_KEYS=N (100,000) is how many random keys the last is tried with.
 """

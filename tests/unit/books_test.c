@@ -167,6 +167,12 @@ static void test_a_row_of_the_policy_before_is_not_given_away_in_a_full_table(vo
 	uint32_t c0 = rows[0];
 	enter("d", 0, SL_POLICY_LIMITS_MAX);
 	assert_int_equal(row_named("c0"), c0);
+	uint32_t left[2] = {0};
+	for (uint32_t row = 1; row < SL_ROWS_MAX; row++)
+		for (int i = 0; i < 2; i++)
+			left[i] += sum_of(row).name[0] == "ab"[i];
+	assert_int_equal(left[0], 0); /* the oldest first */
+	assert_int_equal(left[1], SL_ROWS_MAX - 1 - SL_POLICY_LIMITS_MAX - 100);
 	for (uint32_t i = 0; i < SL_POLICY_LIMITS_MAX; i++)
 		assert_int_not_equal(rows[i], 0);
 }
@@ -239,8 +245,10 @@ static void test_steps_that_were_missed_count_nothing(void **state) {
 	const uint32_t want[] = {1, 0, 0, 0, 9};
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(steps[i].allowed, want[i]);
+	sl_books_sample(books, start_ns + 6 * step_ns - step_ns / 3); /* one was missed, the next came early */
+	assert_int_equal(history(rows[0], &last), 7);
 	sl_books_sample(books, start_ns + 4 * step_ns - 1); /* nor does a clock that stands still or steps back break it */
-	assert_int_equal(history(rows[0], &last), 6);
+	assert_int_equal(history(rows[0], &last), 8);
 	sl_books_sample(books, start_ns + 1000000 * step_ns); /* the host slept for weeks */
 	assert_int_equal(history(rows[0], &last), SL_HISTORY_STEPS);
 	for (int i = 0; i < SL_HISTORY_STEPS; i++)

@@ -157,15 +157,14 @@ static uint32_t find_name(const struct sl_books *books, const char *text, uint32
 
 static void sum_row(const struct sl_books *books, uint32_t row, struct sl_row_sum *sum);
 
-/* B2. Rows of the policy being entered have its number already, those of the one before it that number less one. */
+/* B2. Two policies of the largest size do not fill the table: what is longest unused is of neither the policy being
+ * entered nor the one before it. */
 static uint32_t longest_unused(const struct sl_books *books) {
-	uint32_t best = 0;
-	for (uint32_t row = 1; row < SL_ROWS_MAX; row++) {
-		const struct name *name = &books->names[row];
-		if (name->entered + 1 < books->policies && (best == 0 || name->entered < books->names[best].entered))
+	uint32_t best = 1;
+	for (uint32_t row = 2; row < SL_ROWS_MAX; row++)
+		if (books->names[row].entered < books->names[best].entered)
 			best = row;
-	}
-	SL_ASSERT(best != 0); /* two policies do not fill the table */
+	SL_ASSERT(books->names[best].entered + 1 < books->policies);
 	return best;
 }
 
