@@ -6,11 +6,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { COST, SERVER, PEEK, STORE };
+enum { COST, SERVER, USER, TLS, CA, PEEK, STORE };
 
 static const struct sl_option options[] = {
 	[COST] = {"cost", 0, "N", "what the request costs, 0..4294967295 (1)"},
-	[SERVER] = {"server", 's', "ADDR", "the server's RESP address (127.0.0.1:7379), or unix:/path"},
+	[SERVER] = SL_CLIENT_OPTION_SERVER,
+	[USER] = SL_CLIENT_OPTION_USER,
+	[TLS] = SL_CLIENT_OPTION_TLS,
+	[CA] = SL_CLIENT_OPTION_CA,
 	[PEEK] = {"peek", 0, NULL, "decide without charging"},
 	[STORE] = {"store", 0, "FILE",
                "decide in a store's file, or in shared:NAME, instead of asking a server;\n"
@@ -18,7 +21,8 @@ static const struct sl_option options[] = {
 };
 
 struct check {
-	const char *server, *store;
+	struct sl_client_options server;
+	const char *store;
 	bool peek;
 	uint64_t cost;
 	struct sl_request request;
@@ -27,8 +31,8 @@ struct check {
 static int ask(const struct sl_verb *verb, const struct check *check, int64_t answer[SL_ANSWER_LEN]) {
 	char cost[24];
 	snprintf(cost, sizeof cost, "%" PRIu64, check->cost);
-	return sl_request_ask(verb, &check->request, check->server != NULL ? check->server : SL_CLI_SERVER,
-	                      check->peek ? "SLUICE.PEEK" : "SLUICE.CHECK", cost, answer, SL_ANSWER_LEN);
+	return sl_request_ask(verb, &check->request, &check->server, check->peek ? "SLUICE.PEEK" : "SLUICE.CHECK", cost,
+	                      answer, SL_ANSWER_LEN);
 }
 
 static int decide(const struct sl_verb *verb, const struct check *check, int64_t answer[SL_ANSWER_LEN]) {
@@ -48,12 +52,12 @@ static int read_arguments(const struct sl_verb *verb, struct check *check, struc
 		int status = SL_GO_ON;
 		if (arg == SL_ARG_WORD)
 			status = sl_request_take(verb, &check->request, args->value);
-		else if (arg == SERVER)
-			check->server = args->value;
 		else if (arg == STORE)
 			check->store = args->value;
 		else if (arg == PEEK)
 			check->peek = true;
+		else if (arg >= 0 && sl_client_option(&check->server, options[arg].name, args->value))
+			continue;
 		else if (arg == COST && !sl_args_number(args->value, 0, UINT32_MAX, &check->cost))
 			status = sl_cli_misuse(verb, "--cost '%.64s': expected a whole number, 0 to 4294967295", args->value);
 		else if (arg < 0)
@@ -61,8 +65,7 @@ static int read_arguments(const struct sl_verb *verb, struct check *check, struc
 		if (status != SL_GO_ON)
 			return status;
 	}
-	return check->server == NULL || check->store == NULL ? SL_GO_ON
-	                                                     : sl_cli_misuse(verb, "--server or --store, not both");
+	return sl_request_place(verb, &check->server, check->store);
 }
 
 static int run_check(const struct sl_verb *verb, int argc, char **argv) {
@@ -84,7 +87,7 @@ static int run_check(const struct sl_verb *verb, int argc, char **argv) {
 
 const struct sl_verb sl_verb_check = {
 	.name = "check",
-	.usage = "check KEY LIMIT... [--cost N] [--peek] [--server ADDR | --store FILE]",
+	.usage = "check KEY LIMIT... [--cost N] [--peek] [--server ADDR [--user NAME] [--tls [--ca FILE]] | --store FILE]",
 	.summary = "Decides one request on a running server or in a store, and charges it if it is allowed",
 	.text = "Each LIMIT is one argument: quote it when it has several words. Several limits admit together or not\n"
 			"at all. `KEY k` between them: the limits behind it count for k. `--` ends the options, for a key that\n"

@@ -1,11 +1,14 @@
 #include "hosts/cli/client.h"
 
 #include "base/out.h"
+#include "hosts/cli/cli.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
+#include <openssl/crypto.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -37,8 +40,7 @@ static bool open_unix(struct sl_client *client, const char *path, struct sluice_
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	size_t len = strlen(path);
 	if (len == 0 || len >= sizeof address.sun_path) {
-		snprintf(error->text, sizeof error->text, "a socket's path has 1 to %zu bytes",
-		         sizeof address.sun_path - 1);
+		snprintf(error->text, sizeof error->text, "a socket's path has 1 to %zu bytes", sizeof address.sun_path - 1);
 		return false;
 	}
 	memcpy(address.sun_path, path, len + 1);
@@ -70,8 +72,7 @@ static bool open_network(struct sl_client *client, const char *address, struct s
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
 	char host[256], port[8];
 	if (!split_address(address, host, port)) {
-		snprintf(error->text, sizeof error->text,
-		         "that is no address: expected HOST:PORT, [HOST]:PORT or unix:/path");
+		snprintf(error->text, sizeof error->text, "that is no address: expected HOST:PORT, [HOST]:PORT or unix:/path");
 		return false;
 	}
 	int failed = getaddrinfo(host, port, &hints, &found);
@@ -86,21 +87,59 @@ static bool open_network(struct sl_client *client, const char *address, struct s
 	return client->fd >= 0 || fail_errno(error, "connecting", number);
 }
 
-bool sl_client_open(struct sl_client *client, const char *address, struct sluice_error *error) {
+static bool begin_tls(struct sl_client *client, const struct sl_client_options *options, struct sluice_error *error) {
+	char host[256], port[8];
+	if (options->server != NULL && strncmp(options->server, "unix:", 5) == 0) {
+		snprintf(error->text, sizeof error->text, "--tls is for HOST:PORT: a unix socket needs none");
+		return false;
+	}
+	return split_address(options->server != NULL ? options->server : SL_CLI_SERVER, host, port) &&
+	       sl_client_tls_begin(client, host, options->ca, error);
+}
+
+static bool log_in(struct sl_client *client, const char *user, struct sluice_error *error);
+
+bool sl_client_open(struct sl_client *client, const struct sl_client_options *options, struct sluice_error *error) {
+	const char *address = options->server != NULL ? options->server : SL_CLI_SERVER;
 	client->fd = -1;
+	client->tls = NULL;
+	client->reached = false;
 	client->at = client->len = 0;
-	return strncmp(address, "unix:", 5) == 0 ? open_unix(client, address + 5, error)
-	                                         : open_network(client, address, error);
+	bool connected = strncmp(address, "unix:", 5) == 0 ? open_unix(client, address + 5, error)
+	                                                   : open_network(client, address, error);
+	if (!connected)
+		return false;
+	client->reached = true;
+	if ((!options->tls || begin_tls(client, options, error)) && log_in(client, options->user, error))
+		return true;
+	sl_client_close(client);
+	return false;
 }
 
 void sl_client_close(struct sl_client *client) {
+	sl_client_tls_end(client);
 	close(client->fd);
 	client->fd = -1;
 }
 
+bool sl_client_option(struct sl_client_options *options, const char *name, const char *value) {
+	if (strcmp(name, "server") == 0)
+		options->server = value;
+	else if (strcmp(name, "user") == 0)
+		options->user = value;
+	else if (strcmp(name, "ca") == 0)
+		options->ca = value;
+	else if (strcmp(name, "tls") == 0)
+		options->tls = true;
+	else
+		return false;
+	return true;
+}
+
 static bool send_all(struct sl_client *client, const char *data, size_t len, struct sluice_error *error) {
 	while (len > 0) {
-		ssize_t sent = send(client->fd, data, len, MSG_NOSIGNAL);
+		ssize_t sent =
+			client->tls != NULL ? sl_client_tls_send(client, data, len) : send(client->fd, data, len, MSG_NOSIGNAL);
 		if (sent < 0 && errno == EINTR)
 			continue;
 		if (sent < 0)
@@ -134,9 +173,11 @@ static bool read_more(struct sl_client *client, struct sluice_error *error) {
 		         SL_CLIENT_LINE_MAX);
 		return false;
 	}
+	char *to = client->input + client->len;
+	size_t room = sizeof client->input - client->len;
 	ssize_t got;
 	do
-		got = recv(client->fd, client->input + client->len, sizeof client->input - client->len, 0);
+		got = client->tls != NULL ? sl_client_tls_receive(client, to, room) : recv(client->fd, to, room, 0);
 	while (got < 0 && errno == EINTR);
 	if (got < 0)
 		return fail_errno(error, "waiting for the answer", errno);
@@ -194,6 +235,26 @@ static bool read_integer(struct sl_client *client, char type, int64_t *value, st
 		return refuse(line, error);
 	*value = negative ? -(int64_t)number : (int64_t)number;
 	return true;
+}
+
+/* The secret leaves the environment here: nothing that runs later needs it. */
+static bool log_in(struct sl_client *client, const char *user, struct sluice_error *error) {
+	char *secret = getenv("SLUICE_PASSWORD");
+	struct sluice_bytes words[3] = {sl_str("AUTH")}, line;
+	int count = 1;
+	if (secret == NULL && user != NULL) {
+		snprintf(error->text, sizeof error->text, "--user wants a secret in the environment variable SLUICE_PASSWORD");
+		return false;
+	}
+	if (secret == NULL)
+		return true;
+	if (user != NULL)
+		words[count++] = sl_str(user);
+	words[count++] = sl_str(secret);
+	bool fine = send_command(client, words, count, error) && read_line(client, &line, error);
+	OPENSSL_cleanse(secret, strlen(secret));
+	unsetenv("SLUICE_PASSWORD");
+	return fine && (sl_bytes_equal(line, sl_str("+OK")) || refuse(line, error));
 }
 
 bool sl_client_ask(struct sl_client *client, const struct sluice_bytes *words, int count, int64_t *integers, int want,

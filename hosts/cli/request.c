@@ -51,21 +51,33 @@ int sl_request_read(const struct sl_verb *verb, struct sl_request *request) {
 	return SL_GO_ON;
 }
 
-int sl_request_ask(const struct sl_verb *verb, const struct sl_request *request, const char *server,
+int sl_request_ask(const struct sl_verb *verb, const struct sl_request *request, const struct sl_client_options *server,
                    const char *command, const char *cost, int64_t *answer, int want) {
 	struct sluice_bytes words[2 + SL_REQUEST_WORDS_MAX] = {sl_str(command), request->words[0]};
 	struct sl_client client;
 	struct sluice_error error;
+	const char *address = server->server != NULL ? server->server : SL_CLI_SERVER;
 	int count = 2;
 	if (cost != NULL)
 		words[count++] = sl_str(cost);
 	for (int i = 1; i < request->word_count; i++)
 		words[count++] = request->words[i];
 	if (!sl_client_open(&client, server, &error))
-		return sl_cli_fail(verb, "no server at %.128s: %s; `sluice serve` starts one", server, error.text);
+		return client.reached
+		           ? sl_cli_fail(verb, "%.128s: %s", address, error.text)
+		           : sl_cli_fail(verb, "no server at %.128s: %s; `sluice serve` starts one", address, error.text);
 	bool fine = sl_client_ask(&client, words, count, answer, want, &error);
 	sl_client_close(&client);
-	return fine ? SL_GO_ON : sl_cli_fail(verb, "%.128s: %s", server, error.text);
+	return fine ? SL_GO_ON : sl_cli_fail(verb, "%.128s: %s", address, error.text);
+}
+
+int sl_request_place(const struct sl_verb *verb, const struct sl_client_options *server, const char *store) {
+	bool asks = server->server != NULL || server->user != NULL || server->tls || server->ca != NULL;
+	if (store != NULL && asks)
+		return sl_cli_misuse(verb, "--store, or --server with its --user, --tls and --ca, not both");
+	if (server->ca != NULL && !server->tls)
+		return sl_cli_misuse(verb, "--ca says whom --tls trusts: give --tls as well");
+	return SL_GO_ON;
 }
 
 int sl_request_decide(const struct sl_verb *verb, const struct sl_request *request, struct sluice_store *store,

@@ -5,17 +5,21 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { SERVER, STORE };
+enum { SERVER, USER, TLS, CA, STORE };
 
 static const struct sl_option options[] = {
-	[SERVER] = {"server", 's', "ADDR", "the server's RESP address (127.0.0.1:7379), or unix:/path"},
+	[SERVER] = SL_CLIENT_OPTION_SERVER,
+	[USER] = SL_CLIENT_OPTION_USER,
+	[TLS] = SL_CLIENT_OPTION_TLS,
+	[CA] = SL_CLIENT_OPTION_CA,
 	[STORE] = {"store", 0, "FILE",
                "forget in a store's file, or in shared:NAME, instead of asking a server;\n"
                "beside the processes that use it"},
 };
 
 struct reset {
-	const char *server, *store;
+	struct sl_client_options server;
+	const char *store;
 	struct sl_request request;
 };
 
@@ -31,8 +35,7 @@ static int forget(const struct sl_verb *verb, const struct reset *reset, int64_t
 }
 
 static int ask(const struct sl_verb *verb, const struct reset *reset, int64_t *forgotten) {
-	return sl_request_ask(verb, &reset->request, reset->server != NULL ? reset->server : SL_CLI_SERVER, "SLUICE.RESET",
-	                      NULL, forgotten, 0);
+	return sl_request_ask(verb, &reset->request, &reset->server, "SLUICE.RESET", NULL, forgotten, 0);
 }
 
 static int read_arguments(const struct sl_verb *verb, struct reset *reset, struct sl_args *args) {
@@ -40,17 +43,14 @@ static int read_arguments(const struct sl_verb *verb, struct reset *reset, struc
 		int status = SL_GO_ON;
 		if (arg == SL_ARG_WORD)
 			status = sl_request_take(verb, &reset->request, args->value);
-		else if (arg == SERVER)
-			reset->server = args->value;
 		else if (arg == STORE)
 			reset->store = args->value;
-		else
+		else if (arg < 0 || !sl_client_option(&reset->server, options[arg].name, args->value))
 			return sl_cli_stop(verb, args, arg);
 		if (status != SL_GO_ON)
 			return status;
 	}
-	return reset->server == NULL || reset->store == NULL ? SL_GO_ON
-	                                                     : sl_cli_misuse(verb, "--server or --store, not both");
+	return sl_request_place(verb, &reset->server, reset->store);
 }
 
 static int run_reset(const struct sl_verb *verb, int argc, char **argv) {
@@ -70,7 +70,7 @@ static int run_reset(const struct sl_verb *verb, int argc, char **argv) {
 
 const struct sl_verb sl_verb_reset = {
 	.name = "reset",
-	.usage = "reset KEY LIMIT... [--server ADDR | --store FILE]",
+	.usage = "reset KEY LIMIT... [--server ADDR [--user NAME] [--tls [--ca FILE]] | --store FILE]",
 	.summary = "Forgets a key's counters, as if it had never been seen",
 	.text = "A counter is found by its key and its limit, so say the limit that it was charged under; burst, queue\n"
 			"and edge do not matter. `KEY k` between limits: those behind it count for k. What a full store remembers\n"

@@ -1,0 +1,126 @@
+/* password: hashes a password for the policy file. It is read from standard input: from a terminal unseen and twice,
+ * else one line. It is never an argument, for those can be read by everybody on the machine. */
+#include "hosts/cli/secret.h"
+#include "hosts/server/access/access.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <signal.h>
+#include <stdio.h>
+#include <termios.h>
+#include <unistd.h>
+
+enum { PASSWORD_BYTES_MAX = 1024 };
+
+static const struct sl_option options[] = {SL_SECRET_OPTION_ROLE};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number) {
+	interrupted = number;
+}
+
+/* Reads a line without its end. Negative with errno: EFBIG for one that is too long, EINTR for a signal. Byte by byte,
+ * so that nothing behind it is lost to somebody who reads on. */
+static ssize_t read_password(char password[PASSWORD_BYTES_MAX]) {
+	size_t len = 0;
+	for (;;) {
+		char byte;
+		ssize_t got = read(STDIN_FILENO, &byte, 1);
+		if (got < 0)
+			return -1;
+		if (got == 0 || byte == '\n')
+			break;
+		if (len == PASSWORD_BYTES_MAX) {
+			errno = EFBIG;
+			return -1;
+		}
+		password[len++] = byte;
+	}
+	if (len > 0 && password[len - 1] == '\r')
+		len--;
+	return (ssize_t)len;
+}
+
+/* Asks at the terminal, with nothing shown of the answer, and leaves the terminal as it was, signal or not. */
+static ssize_t ask_unseen(const char *prompt, char password[PASSWORD_BYTES_MAX]) {
+	struct termios before, unseen;
+	struct sigaction notice = {.sa_handler = on_signal}, old[3];
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	if (tcgetattr(STDIN_FILENO, &before) != 0)
+		return -1;
+	for (int i = 0; i < 3; i++)
+		sigaction(numbers[i], &notice, &old[i]);
+	unseen = before;
+	unseen.c_lflag &= ~(tcflag_t)ECHO;
+	fputs(prompt, stderr);
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &unseen);
+	ssize_t len = read_password(password);
+	int number = errno;
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+	fputc('\n', stderr);
+	for (int i = 0; i < 3; i++)
+		sigaction(numbers[i], &old[i], NULL);
+	errno = number;
+	return len;
+}
+
+static int complain(const struct sl_verb *verb) {
+	if (interrupted != 0)
+		return sl_cli_fail(verb, "interrupted: nothing was made");
+	if (errno == EFBIG)
+		return sl_cli_fail(verb, "a password has at most %d bytes", PASSWORD_BYTES_MAX);
+	return sl_cli_fail(verb, "standard input: %s", strerror(errno));
+}
+
+/* Reads it, and once more from a person. SL_GO_ON with *len, or what to exit with. */
+static int obtain(const struct sl_verb *verb, char password[PASSWORD_BYTES_MAX], size_t *len) {
+	char again[PASSWORD_BYTES_MAX];
+	bool terminal = isatty(STDIN_FILENO) == 1;
+	ssize_t got = terminal ? ask_unseen("password: ", password) : read_password(password);
+	if (got < 0)
+		return complain(verb);
+	if (got == 0)
+		return sl_cli_fail(verb, "an empty password would let everybody in: expected one on standard input");
+	if (memchr(password, '\0', (size_t)got) != NULL)
+		return sl_cli_fail(verb, "a password can't have a NUL byte");
+	*len = (size_t)got;
+	if (!terminal)
+		return SL_GO_ON;
+	got = ask_unseen("once more: ", again);
+	bool same = got == (ssize_t)*len && CRYPTO_memcmp(password, again, *len) == 0;
+	OPENSSL_cleanse(again, sizeof again);
+	if (got < 0)
+		return complain(verb);
+	return same ? SL_GO_ON : sl_cli_fail(verb, "the two are not the same: nothing was made");
+}
+
+static int run_password(const struct sl_verb *verb, int argc, char **argv) {
+	char password[PASSWORD_BYTES_MAX], text[SL_SECRET_TEXT_MAX];
+	struct sl_secret_user user = {0};
+	size_t len = 0;
+	int status = sl_secret_arguments(verb, argc, argv, &user);
+	if (status != SL_GO_ON)
+		return status;
+	status = obtain(verb, password, &len);
+	if (status == SL_GO_ON && !sl_secret_of_password(sl_slice(password, len), text))
+		status = sl_cli_fail(verb, "the system gives no random bytes");
+	OPENSSL_cleanse(password, sizeof password);
+	if (status != SL_GO_ON)
+		return status;
+	sl_secret_print(&user, "password", text);
+	return sl_cli_flush(verb) ? SL_EXIT_FINE : SL_EXIT_FAILED;
+}
+
+const struct sl_verb sl_verb_password = {
+	.name = "password",
+	.usage = "password [NAME] [--role ROLES]",
+	.summary = "Hashes a password for the policy file",
+	.text = "The password is read from standard input: at a terminal unseen and twice, else one line. What is printed\n"
+			"goes under `users:` in the policy file. Programs are better off with a token: see `sluice token`.\n",
+	.examples = "  sluice password alice --role admin\n"
+				"  pass show sluice/alice | sluice password alice --role check,read\n",
+	.options = options,
+	.option_count = sizeof options / sizeof *options,
+	.run = run_password,
+};
