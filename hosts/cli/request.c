@@ -74,7 +74,7 @@ int sl_request_ask(const struct sl_verb *verb, const struct sl_request *request,
 int sl_request_place(const struct sl_verb *verb, const struct sl_client_options *server, const char *store) {
 	bool asks = server->server != NULL || server->user != NULL || server->tls || server->ca != NULL;
 	if (store != NULL && asks)
-		return sl_cli_misuse(verb, "--store, or --server with its --user, --tls and --ca, not both");
+		return sl_cli_misuse(verb, "--server or --store, not both; --user, --tls and --ca are for a server");
 	if (server->ca != NULL && !server->tls)
 		return sl_cli_misuse(verb, "--ca says whom --tls trusts: give --tls as well");
 	return SL_GO_ON;

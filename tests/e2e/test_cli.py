@@ -536,7 +536,8 @@ def test_help_of_every_verb(sluice):
     status, overview, err = sluice("help")
     assert (status, err) == (0, "") and sluice("--help") == (0, overview, "")
     verbs = re.findall(r"^  ([a-z]+) +[A-Z]", overview, re.M)
-    assert verbs == ["serve", "check", "reset", "inspect", "store", "lint", "replay", "version", "help"]
+    assert verbs == ["serve", "check", "reset", "inspect", "store", "lint", "replay", "password",
+                     "token", "version", "help"]
     for verb in verbs:
         status, text, err = sluice(verb, "--help")
         assert (status, err) == (0, "")
