@@ -48,8 +48,8 @@ const char *sl_args_nearest(const char *word, const char *const *names, int coun
 /* Reads a whole number min..max, digits only. False when it is anything else; `*value` is then untouched. */
 bool sl_args_number(const char *text, uint64_t min, uint64_t max, uint64_t *value);
 
-/* Reads a duration: a whole number and `ms`, `s`, `m`, `h` or `d`; or 0. False when it is anything else, or above `max`;
- * `*ns` is then untouched. */
+/* Reads a duration: a whole number and `ms`, `s`, `m`, `h` or `d`; or 0. False when it is anything else, or above
+ * `max`; `*ns` is then untouched. */
 bool sl_args_duration(const char *text, sluice_ns max, sluice_ns *ns);
 
 /* Reads a size in bytes: a whole number, then nothing, `KiB`, `MiB` or `GiB`. False when it is anything else or does

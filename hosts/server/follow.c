@@ -1,9 +1,10 @@
 /* Following the policy's files: a change is taken over without being asked.
  *
- * Every second their sizes, times and inodes are looked at, by name: so editors that write beside and rename, links that
- * are turned to another folder (as Kubernetes does) and files written in place are all seen, on any filesystem. What
- * has changed is looked at again after a moment, until it is still: a file is seldom written in one piece. Then it is
- * read, and only if other bytes stand in it is the policy loaded. So a broken file is told of once, and so is its end. */
+ * Every second their sizes, times and inodes are looked at, by name: so editors that write beside and rename, links
+ * that are turned to another folder (as Kubernetes does) and files written in place are all seen, on any filesystem.
+ * What has changed is looked at again after a moment, until it is still: a file is seldom written in one piece. Then it
+ * is read, and only if other bytes stand in it is the policy loaded. So a broken file is told of once, and so is its
+ * end. */
 #include "hosts/server/inside.h"
 
 #include "base/siphash.h"

@@ -175,7 +175,7 @@ void sl_upgrade_abandon(struct sl_server *server);
 
 /* ---- takeover.c: the process that comes ---- */
 
-/* Receives the listening sockets, where this process was started by sl_upgrade_begin(). False after a line in the log. */
+/* Receives the listening sockets, where sl_upgrade_begin() started this process. False after a line in the log. */
 bool sl_takeover_begin(struct sl_server *server);
 /* Tells the other process that this one serves, and takes its connections over. */
 void sl_takeover_ready(struct sl_server *server);

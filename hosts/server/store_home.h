@@ -14,8 +14,8 @@ struct sluice_store *sl_store_home_open(const struct sl_settings *settings, bool
  * asked before this process opens it: to close any descriptor of an open store would drop its locks. */
 uint64_t sl_store_home_dropped(const char *file);
 
-/* Whether sl_store_home_open() would succeed; a store that there is is opened for a moment, one that there is not is not
- * made: then the folder has to be one that this process may write to. False after a line in the log. */
+/* Whether sl_store_home_open() would succeed; a store that there is is opened for a moment, one that there is not is
+ * not made: then the folder has to be one that this process may write to. False after a line in the log. */
 bool sl_store_home_check(const struct sl_settings *settings);
 
 /* Whether two policies ask for the same store: a reload can't change it. */

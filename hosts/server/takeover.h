@@ -1,5 +1,5 @@
-/* What the two processes of an upgrade say to each other, over a channel that keeps messages apart. Each checks what the
- * other says: it may be of another version.
+/* What the two processes of an upgrade say to each other, over a channel that keeps messages apart. Each checks what
+ * the other says: it may be of another version.
  *
  *   goes -> comes   SL_TAKEOVER_HEAD, a line for each listening socket, and the sockets
  *   comes -> goes   SL_TAKEOVER_READY

@@ -64,7 +64,7 @@ def test_the_command_line_stands_instead_of_all_of_a_door(sluice_bin, tmp_path):
         assert [d for d, _ in re.findall(r"sluice: (resp|http) on (\S+)", log.text())] == ["resp", "http"]
 
 
-# ---- unix sockets ------------------------------------------------------------------------------------------------------
+# ---- unix sockets ------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("written, mode", [("", 0o660), (", mode: 0600", 0o600), (", mode: 0666", 0o666),
                                            (", mode: 000", 0o000), (", mode: 0777", 0o777)])
@@ -126,7 +126,7 @@ def test_what_a_killed_server_left_is_replaced(sluice_bin, tmp_path):
         assert f"sluice: resp on unix:{path}" in log.lines
 
 
-# ---- who may be reached ------------------------------------------------------------------------------------------------
+# ---- who may be reached ------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0"])
 @pytest.mark.parametrize("door", ["resp", "http"])
@@ -159,7 +159,7 @@ def test_with_users_it_is_served_and_the_lack_of_tls_told(sluice_bin, tmp_path):
             assert http.post("/v1/check", {"key": "a", "limits": ["5/1m"]})[0] in (401, 403)
 
 
-# ---- checking without serving ------------------------------------------------------------------------------------------
+# ---- checking without serving ------------------------------------------------------------------------------------
 
 def check(sluice_bin, path, *args):
     done = subprocess.run([sluice_bin, "serve", "--check-config", "-c", str(path), *args], capture_output=True,
@@ -172,7 +172,8 @@ def test_check_config_of_a_fine_policy_touches_nothing(sluice_bin, tmp_path):
     taken.bind(("127.0.0.1", 0))
     taken.listen()
     path.write_text(f"store: {{file: {tmp_path}/store, memory: 4MiB}}\nlog: {{denials: {tmp_path}/denials}}\n"
-                    f'listen: {{resp: "127.0.0.1:{taken.getsockname()[1]}", http: "unix:{tmp_path}/s.sock"}}\n' + LIMITS)
+                    f'listen: {{resp: "127.0.0.1:{taken.getsockname()[1]}", http: "unix:{tmp_path}/s.sock"}}\n'
+                    + LIMITS)
     assert check(sluice_bin, path)[:2] == (0, f"{path}: fine\n")
     assert os.listdir(tmp_path) == ["policy.yaml"]
     taken.close()

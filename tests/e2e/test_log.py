@@ -74,7 +74,8 @@ def test_nobody_forges_a_line(sluice_bin, tmp_path, json_format):
     """A file's name has a newline in it, and what looks like a line of ours."""
     path = tmp_path / "a\nsluice: ready"
     path.write_text(f"log: {{format: {'json' if json_format else 'text'}}}\nlimits: 5\n")
-    done = subprocess.run([sluice_bin, "serve", "-c", str(path)], capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run([sluice_bin, "serve", "-c", str(path)], capture_output=True, text=True, timeout=20,
+                          check=False)
     assert done.returncode == 2
     assert "sluice: ready" not in done.stderr.split("\n") and "a?sluice: ready" in done.stderr
 

@@ -116,7 +116,7 @@ def test_an_upgrade_is_told_in_the_right_order(sluice_bin, tmp_path):
     manager.socket.close()
 
 
-# ---- given sockets -----------------------------------------------------------------------------------------------------
+# ---- given sockets -----------------------------------------------------------------------------------------------
 
 def listening(kind=socket.SOCK_STREAM):
     one = socket.socket(socket.AF_INET, kind)
@@ -230,7 +230,7 @@ def test_by_systemd_itself(sluice_bin):
     end(process, log)
 
 
-# ---- the units ---------------------------------------------------------------------------------------------------------
+# ---- the units ---------------------------------------------------------------------------------------------------
 
 @pytest.fixture
 def units(sluice_bin, tmp_path):
@@ -238,7 +238,8 @@ def units(sluice_bin, tmp_path):
     with open(os.path.join(ROOT, "systemd", "sluice.service.in"), encoding="utf-8") as file:
         text = file.read()
     assert "@PREFIX@/bin/sluice serve" in text
-    (tmp_path / "sluice.service").write_text(text.replace("@PREFIX@/bin/sluice", sluice_bin).replace("@PREFIX@", "/usr"))
+    text = text.replace("@PREFIX@/bin/sluice", sluice_bin).replace("@PREFIX@", "/usr")
+    (tmp_path / "sluice.service").write_text(text)
     shutil.copy(os.path.join(ROOT, "systemd", "sluice.socket"), tmp_path)
     return [str(tmp_path / "sluice.service"), str(tmp_path / "sluice.socket")]
 

@@ -3,9 +3,10 @@
     python3 traffic.py KIND RESP_PORT HTTP_PORT USER QUOTAS
 
 A caller says "calling" after its first answer, goes on until its standard input ends, and then prints one line of JSON:
-requests, allowed, failures (as text), reconnects. QUOTAS are the quotas that an answer may name, such as 5,9. Each request asks for USER's one limit by name
-"load". A request fails when its answer does not come whole, or is not one that any of those quotas can give; an HTTP
-connection whose last answer said "Connection: close" is opened anew, which is no failure.
+requests, allowed, failures (as text), reconnects. QUOTAS are the quotas that an answer may name, such as 5,9. Each
+request is about USER, whose one limit is named "load". A request fails when its answer does not come whole, or is not
+one that any of those quotas can give; an HTTP connection whose last answer said "Connection: close" is opened anew,
+which is no failure.
 """
 
 import json

@@ -3,8 +3,8 @@
  * A unix socket's file outlives a server that was killed, and then keeps the next one from binding. Whether somebody
  * still listens is asked by connecting: refused means that nobody does, and only then is the file removed.
  *
- * Its permissions are those of the socket at the moment of bind(), less the umask: so they are set before, and the umask
- * is 0 for that moment. To change them afterwards would leave the file open to others in between. */
+ * Its permissions are those of the socket at the moment of bind(), less the umask: so they are set before, and the
+ * umask is 0 for that moment. To change them afterwards would leave the file open to others in between. */
 #include "hosts/server/net/listen.h"
 
 #include <arpa/inet.h>
