@@ -21,7 +21,7 @@ enum { RULES = 8, KEYS = 4, REQUESTS_MAX = 160, STREAMS_PER_STORE = 100 };
 
 struct item {
 	size_t rule, key;
-	bool observed;
+	uint8_t observed; /* SLUICE_OBSERVED, SLUICE_TRIED */
 };
 
 struct request {
@@ -75,11 +75,12 @@ static bool all_admit(const struct request *request, const struct twin_answer *a
 	return true;
 }
 
-/* Whether the counter of item i is charged by any of the items that meet in it, enforced or observed. */
+/* Whether the counter of item i is charged by any of the items that meet in it, enforced or observed, but not tried. */
 static bool is_charged(struct world *world, const struct request *request, const struct twin_answer *answers,
                        size_t i) {
 	for (size_t k = 0; k < request->count; k++)
-		if (answers[k].allowed && twin_of(world, &request->items[k]) == twin_of(world, &request->items[i]))
+		if (answers[k].allowed && request->items[k].observed != SLUICE_TRIED &&
+		    twin_of(world, &request->items[k]) == twin_of(world, &request->items[i]))
 			return true;
 	return false;
 }
@@ -110,7 +111,7 @@ static void print_request(const struct world *world, const struct request *reque
 		char text[SLUICE_LIMIT_TEXT_MAX];
 		const struct item *item = &request->items[i];
 		rule_print(&world->rules[item->rule], text, sizeof text);
-		fprintf(stderr, "    key %zu%s  %s\n", item->key, item->observed ? " observed" : "", text);
+		fprintf(stderr, "    key %zu%s  %s\n", item->key, item->observed == SLUICE_TRIED ? " tried" : item->observed != 0 ? " observed" : "", text);
 	}
 }
 
@@ -304,7 +305,7 @@ static void draw_items(struct world *world, struct request *request) {
 		struct item *item = &request->items[i];
 		item->rule = dice_one_in(dice, 3) ? focus : (size_t)dice_below(dice, RULES);
 		item->key = (size_t)dice_below(dice, dice_one_in(dice, 2) ? 1 : KEYS);
-		item->observed = dice_one_in(dice, 6);
+		item->observed = dice_one_in(dice, 6) ? SLUICE_OBSERVED : dice_one_in(dice, 8) ? SLUICE_TRIED : 0;
 		if (request->operation == SLUICE_REFUND && met_before(world, request, i)) {
 			request->count = (uint32_t)i; /* which edge says what still counts, nobody promised */
 			break;
