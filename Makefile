@@ -219,8 +219,9 @@ deps: ## install what building needs
 	tools/deps run
 
 .PHONY: install
-install: all ## into DESTDIR/PREFIX (/usr/local): program, header, libraries, sluice.pc, documents
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig share/doc/sluice/examples)
+install: all ## into DESTDIR/PREFIX (/usr/local): program, header, libraries, documents, manual, systemd units
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig lib/systemd/system share/doc/sluice/examples \
+		share/man/man1 share/man/man5)
 	install -m 755 $(B)/sluice $(DESTDIR)$(PREFIX)/bin/sluice
 	install -m 644 include/sluice.h $(DESTDIR)$(PREFIX)/include/sluice.h
 	install -m 644 $(B)/libsluice.a $(DESTDIR)$(PREFIX)/lib/libsluice.a
@@ -231,6 +232,10 @@ install: all ## into DESTDIR/PREFIX (/usr/local): program, header, libraries, sl
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/sluice.pc
 	install -m 644 LICENSE README.md CHANGELOG.md $(wildcard docs/*.md) $(DESTDIR)$(PREFIX)/share/doc/sluice/
 	install -m 644 $(wildcard examples/*.c examples/*.yaml) $(DESTDIR)$(PREFIX)/share/doc/sluice/examples/
+	install -m 644 $(wildcard docs/man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 $(wildcard docs/man/*.5) $(DESTDIR)$(PREFIX)/share/man/man5/
+	sed 's|@PREFIX@|$(PREFIX)|' systemd/sluice.service.in >$(DESTDIR)$(PREFIX)/lib/systemd/system/sluice.service
+	install -m 644 systemd/sluice.socket $(DESTDIR)$(PREFIX)/lib/systemd/system/
 
 .PHONY: clean
 clean: ## remove build/
