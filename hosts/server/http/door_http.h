@@ -5,7 +5,7 @@
  *   decide.c    the routes that decide: check, admit, refund, reset, explain
  *   reply.c     answers: head, problems, plain texts, the list of limits
  *   decision.c  decisions -> headers and JSON
- *   auth.c      the proxies' doors           metrics.c  /metrics and /v1/figures
+ *   auth.c      the proxies' doors           metrics.c  /metrics        figures.c  /v1/figures
  *   top.c       /v1/top                      admin.c    /v1/reload
  *   page.c      the dashboard                guard.c    roles, Authorization, pages of other sites */
 #ifndef SL_DOOR_HTTP_H
@@ -150,7 +150,7 @@ void sl_http_route_auth_forward(struct sl_http_turn *turn);
 void sl_http_route_auth_nginx(struct sl_http_turn *turn);
 void sl_http_route_auth_envoy(struct sl_http_turn *turn);
 
-/* metrics.c: GET /metrics, and GET /v1/figures: the same as JSON, with history. */
+/* metrics.c: GET /metrics; figures.c: GET /v1/figures, the same as JSON, with history. */
 void sl_http_route_metrics(struct sl_http_turn *turn);
 void sl_http_route_figures(struct sl_http_turn *turn);
 
