@@ -276,3 +276,33 @@ bool sl_client_ask(struct sl_client *client, const struct sluice_bytes *words, i
 	}
 	return true;
 }
+
+/* ---- answers of other shapes ------------------------------------------------------------------------------------ */
+
+bool sl_client_send(struct sl_client *client, const struct sluice_bytes *words, int count, struct sluice_error *error) {
+	return send_command(client, words, count, error);
+}
+
+bool sl_client_integer(struct sl_client *client, char type, int64_t *value, struct sluice_error *error) {
+	return read_integer(client, type, value, error);
+}
+
+bool sl_client_string(struct sl_client *client, char *data, size_t max, size_t *len, struct sluice_error *error) {
+	struct sluice_bytes end;
+	int64_t left;
+	*len = 0;
+	if (!read_integer(client, '$', &left, error))
+		return false;
+	while (left > 0) {
+		if (client->at == client->len && !read_more(client, error))
+			return false;
+		size_t part = client->len - client->at, keep = max - *len;
+		part = part < (size_t)left ? part : (size_t)left;
+		keep = keep < part ? keep : part;
+		memcpy(data + *len, client->input + client->at, keep);
+		*len += keep;
+		client->at += part;
+		left -= (int64_t)part;
+	}
+	return read_line(client, &end, error);
+}

@@ -60,6 +60,13 @@ void sl_client_close(struct sl_client *client);
 bool sl_client_ask(struct sl_client *client, const struct sluice_bytes *words, int count, int64_t *integers, int want,
                    struct sluice_error *error);
 
+/* For answers of other shapes: sends one command, and reads its answer piece by piece. False with `error` filled. */
+bool sl_client_send(struct sl_client *client, const struct sluice_bytes *words, int count, struct sluice_error *error);
+/* Reads an integer, or the head of an aggregate: `type` is ':' or '*'. */
+bool sl_client_integer(struct sl_client *client, char type, int64_t *value, struct sluice_error *error);
+/* Reads a string; its first `max` bytes are kept, *len of them. */
+bool sl_client_string(struct sl_client *client, char *data, size_t max, size_t *len, struct sluice_error *error);
+
 /* ---- client_tls.c ---- */
 
 /* Begins TLS on the connected client->fd with a server of this name or address, and verifies its certificate. False

@@ -118,6 +118,14 @@ static void put_sluice(const struct sl_resp_turn *turn, struct sl_out *out) {
 	put_line(out, "sluice_threads", figures == NULL ? 1 : figures->worker_count);
 	put_line(out, "sluice_limits", sl_policy_limit_count(turn->context->policy));
 	put_line(out, "sluice_client_time", sl_policy_settings(turn->context->policy)->client_time);
+	if (turn->context->shared == NULL || turn->context->shared->books == NULL)
+		return;
+	struct sl_books_sum sum;
+	sl_books_sum(turn->context->shared->books, &sum);
+	put_line(out, "sluice_requests_allowed",
+	         sum.requests[SL_TRANSPORT_RESP][SL_VERDICT_ALLOWED] + sum.requests[SL_TRANSPORT_HTTP][SL_VERDICT_ALLOWED]);
+	put_line(out, "sluice_requests_denied",
+	         sum.requests[SL_TRANSPORT_RESP][SL_VERDICT_DENIED] + sum.requests[SL_TRANSPORT_HTTP][SL_VERDICT_DENIED]);
 	put_books(turn->context->shared, out);
 }
 

@@ -1,0 +1,340 @@
+/* top: the keys denied most, or nearest to their limits, of a running server: a view that is drawn anew every second, or,
+ * with --once or where standard output is no terminal, one list.
+ *
+ * Keys are an attacker's bytes: what is not printable ASCII is shown as \xNN, so that none of it reaches the terminal. */
+#include "hosts/cli/cli.h"
+#include "hosts/cli/client.h"
+#include "os/clock.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+enum { SERVER, USER, TLS, CA, NEAR, ONCE, COUNT };
+enum { COUNT_DEFAULT = 20, COUNT_MAX = 100, INFO_MAX = 4096, WIDTH_DEFAULT = 100, ROWS_TAKEN = 4 };
+
+static const struct sl_option options[] = {
+	[SERVER] = SL_CLIENT_OPTION_SERVER,
+	[USER] = SL_CLIENT_OPTION_USER,
+	[TLS] = SL_CLIENT_OPTION_TLS,
+	[CA] = SL_CLIENT_OPTION_CA,
+	[NEAR] = {"near", 0, NULL, "keys near a limit, instead of keys denied"},
+	[ONCE] = {"once", 0, NULL, "print one list, and end"},
+	[COUNT] = {"count", 'n', "N", "how many keys, 1..100 (20; in a terminal what fits)"},
+};
+
+struct entry {
+	char limit[SLUICE_LIMIT_TEXT_MAX], key[SLUICE_KEY_BYTES_MAX];
+	size_t limit_len, key_len;
+	int64_t count, error, last_ms;
+};
+
+/* What the server said. */
+struct view {
+	struct entry entries[COUNT_MAX];
+	int count;
+	uint64_t now_ms, allowed, denied; /* totals */
+	uint64_t asked_ns, before_ns;     /* when this and the one before were asked for; 0: never */
+	uint64_t allowed_before, denied_before;
+};
+
+struct top {
+	struct sl_client_options server;
+	struct sl_client client;
+	struct view view;
+	bool near, once;
+	uint64_t count; /* 0: what fits */
+};
+
+/* ---- asking ------------------------------------------------------------------------------------------------------- */
+
+static bool read_entry(struct sl_client *client, struct entry *entry, struct sluice_error *error) {
+	int64_t members;
+	if (!sl_client_integer(client, '*', &members, error))
+		return false;
+	if (members != 5) {
+		snprintf(error->text, sizeof error->text, "expected 5 members of a key, got %" PRId64, members);
+		return false;
+	}
+	return sl_client_string(client, entry->limit, sizeof entry->limit, &entry->limit_len, error) &&
+	       sl_client_string(client, entry->key, sizeof entry->key, &entry->key_len, error) &&
+	       sl_client_integer(client, ':', &entry->count, error) &&
+	       sl_client_integer(client, ':', &entry->error, error) &&
+	       sl_client_integer(client, ':', &entry->last_ms, error);
+}
+
+static bool ask_keys(struct top *top, int want, struct sluice_error *error) {
+	char number[8];
+	snprintf(number, sizeof number, "%d", want);
+	const struct sluice_bytes words[] = {sl_str("SLUICE.TOP"), sl_str(top->near ? "NEAR" : "DENIED"), sl_str("COUNT"),
+	                                     sl_str(number)};
+	int64_t count;
+	if (!sl_client_send(&top->client, words, 4, error) || !sl_client_integer(&top->client, '*', &count, error))
+		return false;
+	if (count < 0 || count > want) {
+		snprintf(error->text, sizeof error->text, "asked for %d keys, the server sends %" PRId64, want, count);
+		return false;
+	}
+	for (top->view.count = 0; top->view.count < count; top->view.count++)
+		if (!read_entry(&top->client, &top->view.entries[top->view.count], error))
+			return false;
+	return true;
+}
+
+/* A figure of INFO; 0 where it is not told. */
+static uint64_t figure(const char *info, const char *name) {
+	const char *at = strstr(info, name);
+	return at == NULL ? 0 : strtoull(at + strlen(name), NULL, 10);
+}
+
+static bool ask_figures(struct top *top, struct sluice_error *error) {
+	const struct sluice_bytes words[] = {sl_str("INFO"), sl_str("server"), sl_str("sluice")};
+	struct view *view = &top->view;
+	char info[INFO_MAX + 1];
+	size_t len;
+	if (!sl_client_send(&top->client, words, 3, error) || !sl_client_string(&top->client, info, INFO_MAX, &len, error))
+		return false;
+	info[len] = '\0';
+	view->before_ns = view->asked_ns;
+	view->allowed_before = view->allowed;
+	view->denied_before = view->denied;
+	view->asked_ns = sl_clock_monotonic();
+	view->now_ms = figure(info, "server_time_usec:") / 1000;
+	view->allowed = figure(info, "sluice_requests_allowed:");
+	view->denied = figure(info, "sluice_requests_denied:");
+	return true;
+}
+
+/* ---- drawing: lines of at most `width` columns, each ended by `end` ---------------------------------------------- */
+
+struct page {
+	char text[256 * 1024];
+	size_t len;
+	int width;
+	const char *end;
+};
+
+static void put(struct page *page, const char *text, size_t len) {
+	if (len > sizeof page->text - page->len)
+		len = sizeof page->text - page->len;
+	memcpy(page->text + page->len, text, len);
+	page->len += len;
+}
+
+static void put_line(struct page *page, const char *text) {
+	size_t len = strlen(text);
+	put(page, text, len < (size_t)page->width ? len : (size_t)page->width);
+	put(page, page->end, strlen(page->end));
+}
+
+/* Printable ASCII as it is, all else as \xNN, NUL-ended and cut to the room. */
+static void clean(char *text, size_t room, const char *data, size_t len) {
+	size_t at = 0;
+	for (size_t i = 0; i < len && at + 5 < room; i++) {
+		unsigned char c = (unsigned char)data[i];
+		if (c >= 0x20 && c < 0x7f)
+			text[at++] = (char)c;
+		else
+			at += (size_t)snprintf(text + at, room - at, "\\x%02x", c);
+	}
+	text[at] = '\0';
+}
+
+static void put_entry(struct page *page, const struct entry *entry, uint64_t now_ms) {
+	char key[4 * SLUICE_KEY_BYTES_MAX + 8], limit[4 * SLUICE_LIMIT_TEXT_MAX + 8], age[SL_WAIT_TEXT_MAX];
+	char line[sizeof key + sizeof limit + 128];
+	int64_t passed_ms = (int64_t)now_ms - entry->last_ms;
+	clean(key, sizeof key, entry->key, entry->key_len);
+	clean(limit, sizeof limit, entry->limit, entry->limit_len);
+	sl_cli_wait(age, passed_ms < 0 ? 0 : passed_ms / 1000 * 1000);
+	snprintf(line, sizeof line, "%10" PRId64 "  %7" PRId64 "  %9s  %-24s  %s", entry->count, entry->error,
+	         passed_ms < 1000 ? "now" : age, limit, key);
+	put_line(page, line);
+}
+
+static void put_head(struct page *page, const struct top *top) {
+	const struct view *view = &top->view;
+	char line[512];
+	int len = snprintf(line, sizeof line, "%s  %.200s", top->near ? "keys near their limits" : "keys denied most",
+	                   top->server.server != NULL ? top->server.server : SL_CLI_SERVER);
+	if (view->before_ns != 0 && view->asked_ns > view->before_ns) {
+		double seconds = (double)(view->asked_ns - view->before_ns) / 1e9;
+		snprintf(line + len, sizeof line - (size_t)len, "  allowed %.0f/s  denied %.0f/s",
+		         (double)(view->allowed - view->allowed_before) / seconds,
+		         (double)(view->denied - view->denied_before) / seconds);
+	}
+	put_line(page, line);
+	put_line(page, "");
+}
+
+static void put_list(struct page *page, const struct top *top) {
+	put_line(page, "     count    error       last  limit                     key");
+	for (int i = 0; i < top->view.count; i++)
+		put_entry(page, &top->view.entries[i], top->view.now_ms);
+	if (top->view.count == 0)
+		put_line(page, top->near ? "no key has been near a limit lately" : "no key has been denied lately");
+}
+
+/* ---- the terminal --------------------------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number) {
+	interrupted = interrupted || number != SIGWINCH;
+}
+
+static void take_signals(void) {
+	struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: they end a wait */
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+	sigaction(SIGWINCH, &action, NULL);
+}
+
+static bool write_all(const char *data, size_t len) {
+	while (len > 0) {
+		ssize_t n = write(STDOUT_FILENO, data, len);
+		if (n < 0 && errno != EINTR)
+			return false;
+		data += n < 0 ? 0 : n;
+		len -= n < 0 ? 0 : (size_t)n;
+	}
+	return true;
+}
+
+static bool write_text(const char *text) {
+	return write_all(text, strlen(text));
+}
+
+static void size_of_terminal(int *rows, int *columns) {
+	struct winsize size;
+	bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0;
+	*rows = known ? size.ws_row : COUNT_DEFAULT + ROWS_TAKEN;
+	*columns = known ? size.ws_col : WIDTH_DEFAULT;
+}
+
+/* Waits a second, or until a key, a signal or a new size. False when it is to end. */
+static bool wait_for_key(struct top *top) {
+	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+	char key;
+	if (poll(&in, 1, 1000) == 1) {
+		if (read(STDIN_FILENO, &key, 1) != 1 || key == 'q' || key == 3)
+			return false;
+		if (key == 'n' || key == 'd')
+			top->near = key == 'n';
+	}
+	return !interrupted;
+}
+
+static bool draw(struct top *top, struct page *page, struct sluice_error *error) {
+	int rows, columns;
+	size_of_terminal(&rows, &columns);
+	int fit = rows > ROWS_TAKEN ? rows - ROWS_TAKEN : 1;
+	int want = top->count != 0 && (int)top->count < fit ? (int)top->count : fit;
+	if (!ask_keys(top, want < COUNT_MAX ? want : COUNT_MAX, error) || !ask_figures(top, error))
+		return false;
+	page->len = 0;
+	page->width = columns;
+	page->end = "\x1b[K\r\n"; /* clears the rest of the line */
+	put(page, "\x1b[H", 3);
+	put_head(page, top);
+	put_list(page, top);
+	page->end = "\x1b[K\x1b[J"; /* and of the screen */
+	put_line(page, "q ends, d denied, n near");
+	if (write_all(page->text, page->len))
+		return true;
+	snprintf(error->text, sizeof error->text, "standard output: %s", strerror(errno));
+	return false;
+}
+
+/* Draws until it is to end. The terminal is left as it was found. */
+static int watch(const struct sl_verb *verb, struct top *top, struct page *page) {
+	struct termios before, raw;
+	struct sluice_error error;
+	bool keys = tcgetattr(STDIN_FILENO, &before) == 0, fine;
+	take_signals();
+	if (keys) {
+		raw = before;
+		raw.c_lflag &= (tcflag_t) ~(ICANON | ECHO);
+		tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+	}
+	write_text("\x1b[?1049h\x1b[?25l"); /* another screen, no cursor */
+	while ((fine = draw(top, page, &error)) && wait_for_key(top))
+		continue;
+	write_text("\x1b[?25h\x1b[?1049l");
+	if (keys)
+		tcsetattr(STDIN_FILENO, TCSANOW, &before);
+	return fine ? SL_EXIT_FINE : sl_cli_fail(verb, "%s", error.text);
+}
+
+static int print_once(const struct sl_verb *verb, struct top *top, struct page *page) {
+	struct sluice_error error;
+	if (!ask_keys(top, top->count != 0 ? (int)top->count : COUNT_DEFAULT, &error) || !ask_figures(top, &error))
+		return sl_cli_fail(verb, "%s", error.text);
+	page->width = (int)sizeof page->text;
+	page->end = "\n";
+	put_list(page, top);
+	fwrite(page->text, 1, page->len, stdout);
+	return sl_cli_flush(verb) ? SL_EXIT_FINE : SL_EXIT_FAILED;
+}
+
+/* ---- the verb ------------------------------------------------------------------------------------------------------- */
+
+static int read_arguments(const struct sl_verb *verb, struct top *top, struct sl_args *args) {
+	for (int arg; (arg = sl_args_next(args)) != SL_ARG_END;) {
+		if (arg == SL_ARG_WORD)
+			return sl_cli_misuse(verb, "'%.64s': it takes no words", args->value);
+		if (arg < 0)
+			return sl_cli_stop(verb, args, arg);
+		if (sl_client_option(&top->server, options[arg].name, args->value))
+			continue;
+		if (arg == NEAR)
+			top->near = true;
+		else if (arg == ONCE)
+			top->once = true;
+		else if (!sl_args_number(args->value, 1, COUNT_MAX, &top->count))
+			return sl_cli_misuse(verb, "--count '%.64s': expected a whole number, 1 to %d", args->value, COUNT_MAX);
+	}
+	return SL_GO_ON;
+}
+
+static int run_top(const struct sl_verb *verb, int argc, char **argv) {
+	struct sl_args args = sl_args_begin(argv, argc, options, sizeof options / sizeof *options);
+	struct top *top = calloc(1, sizeof *top);
+	struct page *page = calloc(1, sizeof *page);
+	struct sluice_error error;
+	int status = top == NULL || page == NULL ? sl_cli_fail(verb, "no memory") : read_arguments(verb, top, &args);
+	if (status == SL_GO_ON && !sl_client_open(&top->client, &top->server, &error)) {
+		status =
+			sl_cli_fail(verb, "%s: %s", top->server.server != NULL ? top->server.server : SL_CLI_SERVER, error.text);
+	} else if (status == SL_GO_ON) {
+		bool live = !top->once && isatty(STDOUT_FILENO);
+		status = live ? watch(verb, top, page) : print_once(verb, top, page);
+		sl_client_close(&top->client);
+	}
+	free(page);
+	free(top);
+	return status;
+}
+
+const struct sl_verb sl_verb_top = {
+	.name = "top",
+	.usage = "top [--near] [--once] [--count N] [--server ADDR [--user NAME] [--tls [--ca FILE]]]",
+	.summary = "Shows the keys that a running server denies most, or that are near their limits",
+	.text =
+		"Drawn anew every second: q ends, d shows keys denied, n keys near their limits. Where standard output is no\n"
+		"terminal one list is printed, as with --once. `count` is of the last minutes and at most `error` too high;\n"
+		"bytes of a key that are not printable ASCII stand as \\xNN.\n",
+	.examples = "  sluice top\n"
+				"  sluice top --near --once --count 5\n"
+				"  sluice top --server unix:/run/sluice.sock\n",
+	.options = options,
+	.option_count = sizeof options / sizeof *options,
+	.run = run_top,
+};
