@@ -231,7 +231,7 @@ install: all ## into DESTDIR/PREFIX (/usr/local): program, header, libraries, do
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LIB_LIBS)|' sluice.pc.in \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/sluice.pc
 	install -m 644 LICENSE README.md CHANGELOG.md $(wildcard docs/*.md) $(DESTDIR)$(PREFIX)/share/doc/sluice/
-	install -m 644 $(wildcard examples/*.c examples/*.yaml) $(DESTDIR)$(PREFIX)/share/doc/sluice/examples/
+	cp -r --no-preserve=all examples/. $(DESTDIR)$(PREFIX)/share/doc/sluice/examples/
 	install -m 644 $(wildcard docs/man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 $(wildcard docs/man/*.5) $(DESTDIR)$(PREFIX)/share/man/man5/
 	sed 's|@PREFIX@|$(PREFIX)|' systemd/sluice.service.in >$(DESTDIR)$(PREFIX)/lib/systemd/system/sluice.service
