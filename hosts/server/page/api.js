@@ -1,5 +1,6 @@
 /* The server's HTTP interface. Who signs in is kept as an Authorization header until the tab is closed, and sent with
- * every request. Cookies are not ("omit"): then a 401 is answered by our form, not by the browser's own. */
+ * every request. Cookies go along for a proxy in front that wants one; the server knows none. It challenges by Bearer
+ * alone, so a 401 is answered by our form, not by the browser's own. */
 
 const KEPT = 'sluice-authorization';
 let authorization = null;
@@ -52,7 +53,7 @@ export async function ask(path, body) {
 			method: body === undefined ? 'GET' : 'POST',
 			headers,
 			body: body === undefined ? undefined : JSON.stringify(body),
-			credentials: 'omit',
+			credentials: 'same-origin',
 			cache: 'no-store',
 			signal: AbortSignal.timeout(TIMEOUT_MS),
 		});
