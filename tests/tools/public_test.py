@@ -143,7 +143,9 @@ def test_what_is_installed(installed):
     for path in ("bin/sluice", "include/sluice.h", "lib/libsluice.a", "lib/libsluice.so", "lib/libsluice.so.0",
                  "lib/libsluice.so.0.1.0", "lib/pkgconfig/sluice.pc", "share/doc/sluice/LICENSE",
                  "share/doc/sluice/README.md", "share/doc/sluice/limits.md", "share/doc/sluice/examples/embed.c",
-                 "share/doc/sluice/examples/prefork.c", "share/doc/sluice/examples/sluice.yaml"):
+                 "share/doc/sluice/examples/prefork.c", "share/doc/sluice/examples/sluice.yaml",
+                 "share/man/man1/sluice.1", "share/man/man5/sluice.yaml.5", "lib/systemd/system/sluice.service",
+                 "lib/systemd/system/sluice.socket"):
         assert path in found, found
     assert "0.1.0" in run(str(installed / "opt" / "sluice" / "bin" / "sluice"), "version")
 
