@@ -27,7 +27,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { DRAIN_READS_MAX = 16, INPUT_ROOM_MIN = 256 };
+enum { DRAIN_READS_MAX = 16, INPUT_ROOM_MIN = 256, UNSENT_BYTES_MAX = 256 * 1024, USER_TIMEOUT_MS = 120000 };
 
 struct sl_connection *sl_connection_next(const struct sl_connection *connection) {
 	return connection->next;
@@ -99,6 +99,7 @@ static bool send_out(struct sl_connection *c) {
 	c->pending_at = 0;
 	worker->kept_bytes += left;
 	sl_wait_for(c, SL_WAIT_WRITE, true);
+	sl_wire_has_moved(c);
 	return true;
 }
 
@@ -109,6 +110,7 @@ static bool send_pending(struct sl_connection *c) {
 		return false;
 	c->pending_at += (size_t)sent;
 	sl_wait_for(c, SL_WAIT_WRITE, sent > 0);
+	sl_wire_has_moved(c);
 	if (c->pending_at < c->pending_len)
 		return true;
 	c->worker->kept_bytes -= c->pending_len;
@@ -345,8 +347,13 @@ void sl_connection_tune(int listening_fd) {
 	static const struct {
 		int level, option, value;
 	} options[] = {
-		{IPPROTO_TCP, TCP_NODELAY, 1},    {SOL_SOCKET, SO_KEEPALIVE, 1}, {IPPROTO_TCP, TCP_KEEPIDLE, 60},
-		{IPPROTO_TCP, TCP_KEEPINTVL, 15}, {IPPROTO_TCP, TCP_KEEPCNT, 4}, {IPPROTO_TCP, TCP_USER_TIMEOUT, 120000},
+		{IPPROTO_TCP, TCP_NODELAY, 1},
+		{SOL_SOCKET, SO_KEEPALIVE, 1},
+		{IPPROTO_TCP, TCP_KEEPIDLE, 60},
+		{IPPROTO_TCP, TCP_KEEPINTVL, 15},
+		{IPPROTO_TCP, TCP_KEEPCNT, 4},
+		{IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS},
+		{IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX},
 	};
 	struct sockaddr_storage address;
 	socklen_t len = sizeof address;
@@ -354,6 +361,14 @@ void sl_connection_tune(int listening_fd) {
 		return;
 	for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
 		setsockopt(listening_fd, options[i].level, options[i].option, &options[i].value, sizeof options[i].value);
+}
+
+/* The kernel gives up on a peer that takes nothing; not before connections.write does. */
+static void be_patient(const struct sl_connection *c) {
+	sluice_ns write_ns = sl_policy_settings(c->worker->context.policy)->connections.write_ns;
+	unsigned ms = write_ns / 1000000 < INT32_MAX ? (unsigned)(write_ns / 1000000) : INT32_MAX;
+	if (write_ns == 0 || ms > USER_TIMEOUT_MS)
+		setsockopt(c->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms); /* 0: as long as the kernel tries */
 }
 
 /* What the door remembers of a connection that comes from another process, or a new one's nothing. */
@@ -374,6 +389,8 @@ static bool start(struct sl_connection *c, const struct sl_luggage *luggage) {
 		c->door->close(c->door_state);
 		return false;
 	}
+	if (!c->peer.is_unix)
+		be_patient(c);
 	c->poll.data = c;
 	c->next = worker->connections;
 	c->link = &worker->connections;

@@ -29,6 +29,7 @@ struct sl_connection {
 	size_t input_len, input_capacity;
 	char *pending; /* answers that the peer has not taken yet */
 	size_t pending_at, pending_len;
+	int queued; /* bytes that the kernel had not got rid of when the peer last took some */
 	size_t lingered_bytes;
 	const struct sl_listener *listener;
 	char peer_text[SL_PEER_TEXT_MAX];
@@ -47,6 +48,8 @@ ssize_t sl_wire_read(struct sl_connection *c, char *to, size_t room);
 /* Sends as much as goes now: 0..len bytes, less than len with c->wants set; or SL_WIRE_BROKEN. What has not gone must be
  * given again, first of all. */
 ssize_t sl_wire_write(struct sl_connection *c, const char *data, size_t len);
+/* Has the peer taken any of what the kernel holds for it since the last call, or since `c` began to wait for that? */
+bool sl_wire_has_moved(struct sl_connection *c);
 /* Tells the peer that this was all; false where it can't be told. */
 bool sl_wire_end(struct sl_connection *c);
 

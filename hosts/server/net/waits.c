@@ -4,7 +4,7 @@
  *
  *   IDLE     nothing is asked             since its last answer     connections.idle
  *   REQUEST  a request is unfinished      since its first byte      connections.request   (and greetings, since accept)
- *   WRITE    answers are not taken        since some last were      connections.write
+ *   WRITE    answers are not taken        since some last were sent connections.write     (or taken from the kernel)
  *   LINGER   our last word is said        since then                SL_LINGER_MS
  *
  * A peer that drips bytes does not move in its list: only a request that is whole, or answers that are taken, count. */
@@ -59,7 +59,10 @@ void sl_waits_sweep(struct sl_worker *worker) {
 		uint64_t ms = limit_ms(worker, what);
 		struct sl_connection *c;
 		while (ms != 0 && (c = first_of(worker, what, ms)) != NULL)
-			sl_connection_close(c);
+			if (what == SL_WAIT_WRITE && sl_wire_has_moved(c))
+				sl_wait_for(c, what, true);
+			else
+				sl_connection_close(c);
 	}
 }
 

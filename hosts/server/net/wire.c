@@ -3,6 +3,8 @@
 #include "hosts/server/net/connection.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -49,6 +51,16 @@ ssize_t sl_wire_write(struct sl_connection *c, const char *data, size_t len) {
 		sent += (size_t)now;
 	}
 	return (ssize_t)sent;
+}
+
+/* The kernel holds megabytes for a peer, and asks for more only when a third of that is gone: what the peer takes shows
+ * here long before a write goes on. */
+bool sl_wire_has_moved(struct sl_connection *c) {
+	int queued = 0, before = c->queued;
+	if (ioctl(c->fd, SIOCOUTQ, &queued) != 0)
+		return false;
+	c->queued = queued;
+	return queued < before;
 }
 
 bool sl_wire_end(struct sl_connection *c) {
