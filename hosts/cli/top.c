@@ -241,7 +241,7 @@ static bool draw(struct top *top, struct page *page, struct sluice_error *error)
 		return false;
 	page->len = 0;
 	page->width = columns;
-	page->end = "\x1b[K\r\n"; /* clears the rest of the line */
+	page->end = "\x1b[K\n"; /* clears the rest of the line */
 	put(page, "\x1b[H", 3);
 	put_head(page, top);
 	put_list(page, top);

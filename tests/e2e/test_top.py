@@ -1,0 +1,172 @@
+"""The top keys at every door: SLUICE.TOP, GET /v1/top, sluice top, once and live in a terminal of its own."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+from harness import DEADLINE_S, RespError
+
+POLICY = """
+near-limit: 20%
+limits:
+  - {name: login, when: {path: /login}, key: user, limit: sliding-log 5/1m}
+  - {name: seen, when: {path: /seen}, key: user, limit: sliding-log 1/1m, observe: true}
+"""
+
+
+def admit(client, user, path="/login", times=1):
+    return [client.call("SLUICE.ADMIT", 1, "user", user, "path", path) for _ in range(times)]
+
+
+def test_who_is_denied_and_who_is_near(server):
+    one = server(POLICY, args=["--threads", "2"])
+    with one.resp() as a, one.resp() as b, one.http() as h:
+        for client in (a, b):  # on both threads, most likely: one list all the same
+            admit(client, "ann", times=6)
+            admit(client, b"\x1b[2J\xff", times=4)
+            admit(client, "ann", "/seen", 3)
+            client.call("SLUICE.CHECK", "k", 3, "fixed-window 4/1h")
+        before_ms = int(time.time() * 1000) - 60000
+        denied = a.call("SLUICE.TOP")
+        assert [(x[0], x[1], x[2], x[3]) for x in denied] == [
+            (b"login", b"user=ann", 7, 0), (b"login", b"user=\x1b[2J\xff", 3, 0), (b"fixed-window 4/1h", b"k", 1, 0)]
+        assert all(before_ms < x[4] < before_ms + 120000 for x in denied)
+        assert a.call("SLUICE.TOP", "denied", "COUNT", 1) == denied[:1]
+        near = {(x[0], x[1]): x[2] for x in a.call("SLUICE.TOP", "NEAR", "COUNT", 100)}
+        assert near[b"login", b"user=ann"] == 2 and near[b"seen", b"user=ann"] == 1
+
+        status, _, body = h.ask("GET", "/v1/top?kind=denied&count=2")
+        assert status == 200 and body["kind"] == "denied"
+        assert body["entries"] == [
+            {"limit": "login", "named": True, "key": "user=ann", "count": 7, "error": 0, "last_ms": denied[0][4]},
+            {"limit": "login", "named": True, "key": "user=\x1b[2J\ufffd", "key_hex": b"user=\x1b[2J\xff".hex(), "count": 3,
+             "error": 0, "last_ms": denied[1][4]}]
+        assert [x["limit"] for x in h.ask("GET", "/v1/top?kind=near")[2]["entries"]].count("seen") == 1
+        assert h.ask("GET", "/v1/top")[2]["entries"][2]["named"] is False
+
+
+@pytest.mark.parametrize("words, says", [
+    (["most"], "'most': expected DENIED, NEAR or COUNT"), (["COUNT"], "COUNT needs a number"),
+    (["COUNT", "0"], "1 to 100"), (["NEAR", "COUNT", "101"], "1 to 100"), (["COUNT", "x\r\n"], "1 to 100")])
+def test_what_is_no_question_is_refused(server, words, says):
+    with server().resp() as r:
+        with pytest.raises(RespError, match=re.escape(says)):
+            r.call("SLUICE.TOP", *words)
+        assert r.call("SLUICE.TOP") == []
+
+
+@pytest.mark.parametrize("query", ["kind=most", "count=0", "count=101", "count=", "kin=denied", "kind=denied&x=1", "count"])
+def test_a_query_that_is_none_is_refused(server, query):
+    with server().http() as h:
+        status, _, body = h.ask("GET", "/v1/top?" + query)
+        assert status == 400 and body["detail"]
+        assert h.ask("GET", "/v1/top?")[2] == {"kind": "denied", "entries": []}
+
+
+# ---- sluice top ------------------------------------------------------------------------------------------------------
+
+def run(sluice_bin, one, *args):
+    return subprocess.run([sluice_bin, "top", "--server", f"127.0.0.1:{one.resp_port}", *args], capture_output=True,
+                          text=True, timeout=DEADLINE_S)
+
+
+def test_one_list_where_there_is_no_terminal(server, sluice_bin):
+    one = server(POLICY)
+    assert "no key has been denied lately" in run(sluice_bin, one, "--once").stdout
+    with one.resp() as r:
+        admit(r, "ann", times=8)
+        admit(r, b"\x1b[2J\xff\n", times=7)
+    done = run(sluice_bin, one)
+    assert done.returncode == 0 and done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert re.fullmatch(r" +3 +0 .* login +user=ann", lines[1])
+    assert re.fullmatch(r" +2 +0 .* login +user=\\x1b\[2J\\xff\\x0a", lines[2])
+    assert len(lines) == 3
+    assert len(run(sluice_bin, one, "--count", "1").stdout.splitlines()) == 2
+    assert "user=ann" in run(sluice_bin, one, "--near").stdout
+    assert run(sluice_bin, one, "--count", "0").returncode == 2
+    assert run(sluice_bin, one, "word").returncode == 2
+    gone = subprocess.run([sluice_bin, "top", "--server", "127.0.0.1:1"], capture_output=True, text=True)
+    assert gone.returncode == 2 and "127.0.0.1:1" in gone.stderr
+
+
+class Terminal:
+    """sluice top in a terminal of its own."""
+
+    def __init__(self, sluice_bin, one, rows, columns):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execv(sluice_bin, [sluice_bin, "top", "--server", f"127.0.0.1:{one.resp_port}"])
+        self.resize(rows, columns)
+        self.seen = b""
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def until(self, pattern):
+        end = time.monotonic() + DEADLINE_S
+        while not re.search(pattern, self.seen):
+            assert time.monotonic() < end, self.seen[-2000:]
+            if select.select([self.fd], [], [], 0.1)[0]:
+                try:
+                    self.seen += os.read(self.fd, 65536)
+                except OSError:
+                    break
+        found = re.search(pattern, self.seen)
+        assert found, self.seen[-2000:]
+        self.seen = self.seen[found.end():]
+        return found
+
+    def status(self):
+        while True:
+            try:
+                self.seen += os.read(self.fd, 65536)
+            except OSError:
+                break
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_a_live_view_follows_what_happens(server, sluice_bin):
+    one = server(POLICY)
+    terminal = Terminal(sluice_bin, one, 24, 80)
+    terminal.until(rb"\x1b\[\?1049h")
+    terminal.until(rb"no key has been denied lately")
+    with one.resp() as r:
+        admit(r, "ann", times=9)
+        admit(r, "x" * 200, times=9)
+        terminal.until(rb" 4 +0 .*login +user=ann")
+        page = terminal.until(rb"\x1b\[H(?s:(.*?))\x1b\[J").group(1)
+        assert max(len(x) for x in re.sub(rb"\x1b\[\w", b"", page).split(b"\r\n")) <= 80
+        admit(r, "ann", times=50)
+        terminal.until(rb"denied [1-9]\d*/s")
+        terminal.resize(5, 40)  # one key fits
+        terminal.until(rb"\x1b\[H[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*\nq ends")
+        os.write(terminal.fd, b"n")
+        terminal.until(rb"keys near their limits")
+    os.write(terminal.fd, b"q")
+    assert terminal.status() == 0
+    assert b"\x1b[?25h\x1b[?1049l" in terminal.seen  # the cursor and the screen are given back
+
+
+def test_control_c_ends_the_view_and_gives_the_terminal_back(server, sluice_bin):
+    terminal = Terminal(sluice_bin, server(POLICY), 24, 80)
+    terminal.until(rb"q ends")
+    os.write(terminal.fd, b"\x03")
+    assert terminal.status() == 0
+    assert b"\x1b[?25h\x1b[?1049l" in terminal.seen
+
+
+def test_a_server_that_goes_ends_the_view(server, sluice_bin):
+    one = server(POLICY)
+    terminal = Terminal(sluice_bin, one, 24, 80)
+    terminal.until(rb"q ends")
+    one.stop()
+    assert terminal.status() == 2
+    assert re.search(rb"\x1b\[\?1049l.*sluice top: ", terminal.seen, re.S)
