@@ -331,6 +331,23 @@ def test_history_is_there_when_the_page_is_opened(browser):
     assert any(rate_of(row.split()[1]) > 0 or "<0.1" in row for row in rows)
 
 
+def test_built_without_charts_the_numbers_are_tables(browser):
+    b = browser()
+    spend(b.server, 9, path="/login", ip="198.51.100.1")
+    without = b.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": """
+        Object.defineProperty(globalThis, 'uPlot', {get: () => undefined, set() {}});
+        globalThis.chartsMissing = 'built without charts: npm was not found';"""})
+    try:
+        b.open()
+        assert b.text("#banners") == "Charts are shown as numbers: built without charts: npm was not found."
+        assert b.js("return document.querySelectorAll('canvas').length") == 0
+        b.wait(lambda: b.texts("#denied tbody button"), "lists are there")
+        b.get("#chart-denied summary").click()
+        b.wait(lambda: b.texts("#chart-denied tbody tr"), "and the table of minutes")
+    finally:
+        b.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", without)
+
+
 def test_choosing_limits_charts_them_alone(browser):
     b = browser()
     with Load(b.server):
