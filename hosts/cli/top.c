@@ -1,7 +1,8 @@
-/* top: the keys denied most, or nearest to their limits, of a running server: a view that is drawn anew every second, or,
- * with --once or where standard output is no terminal, one list.
+/* top: the keys denied most, or nearest to their limits, of a running server: a view that is drawn anew every second,
+ * or, with --once or where standard output is no terminal, one list.
  *
- * Keys are an attacker's bytes: what is not printable ASCII is shown as \xNN, so that none of it reaches the terminal. */
+ * Keys are an attacker's bytes: what is not printable ASCII is shown as \xNN, so that none of it reaches the
+ * terminal. */
 #include "hosts/cli/cli.h"
 #include "hosts/cli/client.h"
 #include "os/clock.h"
@@ -52,7 +53,7 @@ struct top {
 	uint64_t count; /* 0: what fits */
 };
 
-/* ---- asking ------------------------------------------------------------------------------------------------------- */
+/* ---- asking ------------------------------------------------------------------------------------------------------ */
 
 static bool read_entry(struct sl_client *client, struct entry *entry, struct sluice_error *error) {
 	int64_t members;
@@ -181,7 +182,7 @@ static void put_list(struct page *page, const struct top *top) {
 		put_line(page, top->near ? "no key has been near a limit lately" : "no key has been denied lately");
 }
 
-/* ---- the terminal --------------------------------------------------------------------------------------------------- */
+/* ---- the terminal ------------------------------------------------------------------------------------------------ */
 
 static volatile sig_atomic_t interrupted;
 
@@ -284,7 +285,7 @@ static int print_once(const struct sl_verb *verb, struct top *top, struct page *
 	return sl_cli_flush(verb) ? SL_EXIT_FINE : SL_EXIT_FAILED;
 }
 
-/* ---- the verb ------------------------------------------------------------------------------------------------------- */
+/* ---- the verb ---------------------------------------------------------------------------------------------------- */
 
 static int read_arguments(const struct sl_verb *verb, struct top *top, struct sl_args *args) {
 	for (int arg; (arg = sl_args_next(args)) != SL_ARG_END;) {

@@ -1,4 +1,4 @@
-"""Staggered retries at the doors: successive denied callers are told successive waits, in every place where a wait is."""
+"""Staggered retries at the doors: successive denied callers are told successive waits, wherever a wait is told."""
 
 import time
 

@@ -46,8 +46,8 @@ def test_who_is_denied_and_who_is_near(server):
         assert status == 200 and body["kind"] == "denied"
         assert body["entries"] == [
             {"limit": "login", "named": True, "key": "user=ann", "count": 7, "error": 0, "last_ms": denied[0][4]},
-            {"limit": "login", "named": True, "key": "user=\x1b[2J\ufffd", "key_hex": b"user=\x1b[2J\xff".hex(), "count": 3,
-             "error": 0, "last_ms": denied[1][4]}]
+            {"limit": "login", "named": True, "key": "user=\x1b[2J\ufffd", "key_hex": b"user=\x1b[2J\xff".hex(),
+             "count": 3, "error": 0, "last_ms": denied[1][4]}]
         assert [x["limit"] for x in h.ask("GET", "/v1/top?kind=near")[2]["entries"]].count("seen") == 1
         assert h.ask("GET", "/v1/top")[2]["entries"][2]["named"] is False
 
@@ -62,7 +62,8 @@ def test_what_is_no_question_is_refused(server, words, says):
         assert r.call("SLUICE.TOP") == []
 
 
-@pytest.mark.parametrize("query", ["kind=most", "count=0", "count=101", "count=", "kin=denied", "kind=denied&x=1", "count"])
+@pytest.mark.parametrize("query", ["kind=most", "count=0", "count=101", "count=", "kin=denied", "kind=denied&x=1",
+                                   "count"])
 def test_a_query_that_is_none_is_refused(server, query):
     with server().http() as h:
         status, _, body = h.ask("GET", "/v1/top?" + query)

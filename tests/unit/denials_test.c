@@ -89,7 +89,7 @@ static char *logged(const struct place *place, const struct sl_denial *denials, 
 	return contents(place->path, &len);
 }
 
-/* ---- what a line says ------------------------------------------------------------------------------------------------ */
+/* ---- what a line says -------------------------------------------------------------------------------------------- */
 
 static void test_a_line_says_who_and_why(void **state) {
 	struct sl_denial denial = denial_of(sl_str("ip=192.0.2.7"), NOW_NS + 123456789);
@@ -100,7 +100,8 @@ static void test_a_line_says_who_and_why(void **state) {
 	free(text);
 }
 
-/* Any bytes at all in a key: the line is one line, UTF-8, without a control character, and says which bytes they were. */
+/* Any bytes at all in a key: the line is one line, UTF-8, without a control character, and says which bytes they
+ * were. */
 static void test_a_key_of_any_bytes_makes_one_clean_line(void **state) {
 	unsigned char key[SLUICE_KEY_BYTES_MAX + 100];
 	for (size_t i = 0; i < sizeof key; i++)
@@ -129,7 +130,7 @@ static void test_text_has_no_digits(void **state) {
 	free(text);
 }
 
-/* ---- bounds ------------------------------------------------------------------------------------------------------------ */
+/* ---- bounds ------------------------------------------------------------------------------------------------------ */
 
 /* No second has more lines than it may, whatever clocks the workers have. */
 static void test_a_second_has_its_lines_and_no_more(void **state) {
@@ -216,7 +217,7 @@ static void test_the_file_and_its_predecessor_keep_to_their_size(void **state) {
 	free(text);
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static void wait_for_lines(struct sl_denials *log, uint64_t lines) {
 	uint64_t written = 0, dropped;

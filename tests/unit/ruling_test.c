@@ -121,7 +121,7 @@ static uint32_t top_of(struct server *server, enum sl_top_kind kind, struct sl_t
 		assert_int_equal(sum_.hits[1], cost_allowed);                                     \
 	} while (0)
 
-/* ---- what is counted ------------------------------------------------------------------------------------------------ */
+/* ---- what is counted --------------------------------------------------------------------------------------------- */
 
 static void test_each_limit_is_counted_by_its_own_answer(void **state) {
 	struct sl_top_entry entries[8];
@@ -223,7 +223,7 @@ static void test_what_cannot_be_decided_is_an_error_of_each(void **state) {
 	server_close(server);
 }
 
-/* ---- staggering ------------------------------------------------------------------------------------------------------- */
+/* ---- staggering -------------------------------------------------------------------------------------------------- */
 
 static void test_only_limits_that_say_so_are_staggered(void **state) {
 	(void)state;
@@ -270,7 +270,7 @@ static void test_the_merged_answer_follows_a_staggered_wait(void **state) {
 	server_close(server);
 }
 
-/* ---- candidates change nothing ------------------------------------------------------------------------------------------ */
+/* ---- candidates change nothing ----------------------------------------------------------------------------------- */
 
 /* All counters and their blocks; what stands before them says who has the store open. */
 static void compare_stores(const struct sluice_store *a, const struct sluice_store *b) {

@@ -172,7 +172,7 @@ static void test_a_thousand_who_come_when_told_are_not_denied_again(void **state
 		}
 }
 
-/* ---- a line of one limit, used up at START_NS ------------------------------------------------------------------------ */
+/* ---- a line of one limit, used up at START_NS -------------------------------------------------------------------- */
 
 struct desk {
 	struct sluice_limit limit;
@@ -293,7 +293,7 @@ static void test_tickets_survive_another_quota(void **state) {
 	desk_close(&desk);
 }
 
-/* ---- bounds -------------------------------------------------------------------------------------------------------------- */
+/* ---- bounds ------------------------------------------------------------------------------------------------------ */
 
 /* More instants than a key may have: told later than they could be, never earlier, and nobody is denied again. */
 static void test_a_long_line_keeps_its_promises(void **state) {

@@ -18,7 +18,7 @@
 
 enum { KEYS = 3000, LIST_MAX = SL_TOP_SETS * SL_TOP_WAYS };
 
-/* ---- a stream, counted exactly ---------------------------------------------------------------------------------- */
+/* ---- a stream, counted exactly ----------------------------------------------------------------------------------- */
 
 struct exact {
 	uint64_t counts[KEYS];
@@ -103,7 +103,7 @@ static bool is_listed(const struct sl_top_entry *entries, uint32_t count, int ke
 	return false;
 }
 
-/* ---- one sketch --------------------------------------------------------------------------------------------------- */
+/* ---- one sketch -------------------------------------------------------------------------------------------------- */
 
 /* Where a set has eight places, a key with more than an eighth of *all* events has certainly more than its set's share;
  * and all sets together keep every key that is heavy in a Zipf stream. */
@@ -189,7 +189,7 @@ static void test_counts_are_halved_and_forgotten(void **state) {
 	free(exact);
 }
 
-/* ---- several sketches ----------------------------------------------------------------------------------------------- */
+/* ---- several sketches -------------------------------------------------------------------------------------------- */
 
 static void test_several_sketches_are_one_list(void **state) {
 	(void)state;
@@ -215,7 +215,7 @@ static void test_several_sketches_are_one_list(void **state) {
 	free(exact);
 }
 
-/* ---- what tells keys apart ------------------------------------------------------------------------------------------- */
+/* ---- what tells keys apart --------------------------------------------------------------------------------------- */
 
 static void test_names_notations_kinds_and_long_keys_are_told_apart(void **state) {
 	(void)state;
@@ -245,7 +245,7 @@ static void test_names_notations_kinds_and_long_keys_are_told_apart(void **state
 	sl_top_free(top);
 }
 
-/* ---- what the denial log asks ------------------------------------------------------------------------------------------ */
+/* ---- what the denial log asks ------------------------------------------------------------------------------------ */
 
 static void test_a_key_is_logged_once_in_its_time(void **state) {
 	(void)state;
@@ -268,7 +268,7 @@ static void test_a_key_is_logged_once_in_its_time(void **state) {
 	sl_top_free(top);
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------------------------ */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 static void *write_much(void *data) {
 	struct sl_top *top = data;

@@ -1,8 +1,8 @@
 /* Settling what was decided. The common case, an allowed request, is some additions to memory that this thread alone
  * writes; all else is out of line.
  *
- * A client may set the instant of a decision (AT). What is noted of it, the top keys and the log, bears the server's own;
- * and it is not staggered: a ticket for a time that a client made up would send others away until then. */
+ * A client may set the instant of a decision (AT). What is noted of it, the top keys and the log, bears the server's
+ * own; and it is not staggered: a ticket for a time that a client made up would send others away until then. */
 #include "hosts/server/door/ruling.h"
 
 #include "algo/rule.h"
@@ -17,7 +17,7 @@ uint32_t sl_ruling_add_candidates(const struct sluice_policy *policy, const stru
 	return count;
 }
 
-/* ---- what one item is ------------------------------------------------------------------------------------------- */
+/* ---- what one item is -------------------------------------------------------------------------------------------- */
 
 static uint32_t position_of(const struct sl_ruling *ruling, uint32_t i) {
 	return ruling->positions == NULL ? SL_RULING_NOTATION : ruling->positions[i];
@@ -34,7 +34,7 @@ static inline struct sl_row *row_of(const struct sl_door_context *context, uint3
 	return chunk != NULL ? &chunk[row % 64] : sl_tally_row(context->tally, row);
 }
 
-/* ---- noting: out of line ---------------------------------------------------------------------------------------- */
+/* ---- noting: out of line ----------------------------------------------------------------------------------------- */
 
 /* What a limit is called: its name, or its canonical text. */
 static struct sluice_bytes name_of(const struct sl_door_context *context, const struct sluice_item *item,
@@ -74,7 +74,7 @@ static __attribute__((noinline)) void note(const struct sl_door_context *context
 		log_denial(context, ruling, limit, item, decision, noted.suppressed);
 }
 
-/* ---- staggering ------------------------------------------------------------------------------------------------- */
+/* ---- staggering -------------------------------------------------------------------------------------------------- */
 
 /* Is the call's instant the server's own? It may have been cut to whole milliseconds. */
 static bool is_own_instant(const struct sl_door_context *context, const struct sluice_call *call) {
@@ -119,7 +119,7 @@ static __attribute__((noinline)) void stagger(const struct sl_door_context *cont
 		merge_waits(ruling);
 }
 
-/* ---- counting --------------------------------------------------------------------------------------------------- */
+/* ---- counting ---------------------------------------------------------------------------------------------------- */
 
 static void count_errors(struct sl_door_context *context, const struct sl_ruling *ruling) {
 	uint32_t count = ruling->positions == NULL ? 1 : ruling->shown;

@@ -1,5 +1,5 @@
-/* What follows from a decision, the same at every door: it is counted in the books; a denial is noted in the top keys and
- * in the denial log; candidates are tried; where a limit says so, retry_after is staggered.
+/* What follows from a decision, the same at every door: it is counted in the books; a denial is noted in the top keys
+ * and in the denial log; candidates are tried; where a limit says so, retry_after is staggered.
  *
  *   door: match -> sl_ruling_add_candidates() -> sluice_decide() -> sl_ruling_settle() -> answer
  *
@@ -14,7 +14,8 @@
  *   candidate its candidate would have denied
  *
  * Of limits in notation only the merged answer is there: they count once, in row 0, by the name of the limit that
- * decided. Shadows and candidates are counted only: the top keys and the denial log are of those who were turned away. */
+ * decided. Shadows and candidates are counted only: the top keys and the denial log are of those who were turned
+ * away. */
 #ifndef SL_RULING_H
 #define SL_RULING_H
 
@@ -40,11 +41,11 @@ uint32_t sl_ruling_add_candidates(const struct sluice_policy *policy, const stru
                                   struct sluice_item *items, uint8_t of[SLUICE_ITEMS_MAX]);
 
 /* Settles one decided call of kind SLUICE_CHARGE; others (peeks, refunds, resets) are not to be given. call->each must
- * be filled where positions are given, else it may be NULL. Some 10 ns for an allowed request in notation, some 100 for a
- * denied one. */
+ * be filled where positions are given, else it may be NULL. Some 10 ns for an allowed request in notation, some 100 for
+ * a denied one. */
 void sl_ruling_settle(struct sl_door_context *context, const struct sl_ruling *ruling);
 
-/* ---- batches: what needs no look is counted together ---- */
+/* ---- batches: what needs no look is counted together ------------------------------------------------------------- */
 
 /* Allowed requests in notation that leave more than near-limit percent. */
 struct sl_ruling_plain {

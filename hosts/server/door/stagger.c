@@ -1,7 +1,7 @@
 /* Tickets of denied callers, and the first instant that is free behind them.
  *
- * A key's tickets are a list of instants, each with the cost of all up to it, so that the cost from any instant on is one
- * search away:
+ * A key's tickets are a list of instants, each with the cost of all up to it, so that the cost from any instant on is
+ * one search away:
  *
  *   at    10.0 s   10.4 s   11.0 s            cost of tickets at or after x  =  total - sum of the last one before x
  *   sum        1        3        4
@@ -59,7 +59,7 @@ struct sl_stagger {
 	struct set sets[SETS];
 };
 
-/* ---- beginning and end ------------------------------------------------------------------------------------------ */
+/* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
 struct sl_stagger *sl_stagger_new(void) {
 	struct sl_stagger *stagger = calloc(1, sizeof *stagger);
@@ -80,7 +80,7 @@ void sl_stagger_free(struct sl_stagger *stagger) {
 	free(stagger);
 }
 
-/* ---- a line ----------------------------------------------------------------------------------------------------- */
+/* ---- a line ------------------------------------------------------------------------------------------------------ */
 
 static sluice_ns last_of(const struct line *line) {
 	return line->first == line->end ? 0 : line->tickets[line->end - 1].at;
@@ -169,7 +169,7 @@ static void add_ticket(struct line *line, sluice_ns at, uint32_t cost) {
 	line->tickets[same ? line->end - 1 : line->end++] = (struct ticket){at, line->total};
 }
 
-/* ---- windows and logs ------------------------------------------------------------------------------------------- */
+/* ---- windows and logs -------------------------------------------------------------------------------------------- */
 
 /* The cost of tickets from `old` to `full`, of which `left` of `whole` still counts, and of all from `full` on. */
 static uint64_t weighted(const struct line *line, sluice_ns old, sluice_ns full, sluice_ns left, sluice_ns whole) {
@@ -242,7 +242,7 @@ static uint64_t search_windows(const struct search *search, uint64_t from_ms) {
 	return high;
 }
 
-/* ---- buckets ---------------------------------------------------------------------------------------------------- */
+/* ---- buckets ----------------------------------------------------------------------------------------------------- */
 
 /* E times Q, which is a whole number: the whole of what the store holds (to the ns), and of all tickets, drained. */
 static sl_u128 drained_at(const struct search *search) {
@@ -253,7 +253,8 @@ static sl_u128 drained_at(const struct search *search) {
 	sluice_ns held = sluice_decide(search->store, &call) == SLUICE_OK ? call.merged.reset_after_ns : 0;
 	sl_u128 drained = sl_mul(search->now + sl_min(held, INT64_MAX), limit->quota);
 	drained += sl_mul(line->total - line->base, limit->window_ns);
-	/* behind the last ticket it may be more: where he comes later than he could, in whole ms, a full bucket stays full */
+	/* behind the last ticket it may be more: where he comes later than he could, in whole ms, a full bucket stays
+	 * full */
 	return line->quota == limit->quota && line->drained > drained ? line->drained : drained;
 }
 
@@ -274,7 +275,7 @@ static void drain_behind(struct line *line, const struct search *search, sluice_
 	line->quota = limit->quota;
 }
 
-/* ---- the next in line ------------------------------------------------------------------------------------------- */
+/* ---- the next in line -------------------------------------------------------------------------------------------- */
 
 static bool is_bucket(const struct sluice_limit *limit) {
 	return limit->algorithm == SLUICE_TOKEN_BUCKET || limit->algorithm == SLUICE_LEAKY_BUCKET;

@@ -4,8 +4,8 @@
  *   SLUICE.RESET key      [AT unix_ms] limit [limit ...] [KEY key limit [limit ...]] ...
  *
  * A limit is notation, or `policy:NAME`: the limit of that name with its own counter, for a key as EXPLAIN shows it
- * (`ip=192.0.2.7`). Its conditions, overrides, `observe` and candidate are of requests that the policy decides; here the
- * caller has decided that it counts. RESET alone takes the overrides along: it forgets every counter of the key.
+ * (`ip=192.0.2.7`). Its conditions, overrides, `observe` and candidate are of requests that the policy decides; here
+ * the caller has decided that it counts. RESET alone takes the overrides along: it forgets every counter of the key.
  *
  * A key that no limit counts for is refused: nothing is guessed. No limit reads `KEY` or `AT`, so the words need no
  * escape; only keys are free bytes, and they stand at fixed places. */
@@ -73,7 +73,7 @@ static bool add_item(struct sl_resp_turn *turn, struct reading *reading, const s
 	return true;
 }
 
-/* ---- limits of the policy, by name ----------------------------------------------------------------------------- */
+/* ---- limits of the policy, by name ------------------------------------------------------------------------------- */
 
 static const char name_prefix[] = "policy:";
 enum { NAME_PREFIX_LEN = sizeof name_prefix - 1, NAMES_SHOWN = 8 };
@@ -145,7 +145,7 @@ static bool add_limit(struct sl_resp_turn *turn, struct reading *reading, struct
 	return add_item(turn, reading, limit, key, SL_RULING_NOTATION);
 }
 
-/* ---- the arguments ---------------------------------------------------------------------------------------------- */
+/* ---- the arguments ----------------------------------------------------------------------------------------------- */
 
 /* The limits from `index` on, with the keys between them. */
 static bool read_limits(struct sl_resp_turn *turn, struct reading *reading, uint32_t index) {

@@ -2,8 +2,8 @@
  *
  *   SLUICE.TOP [DENIED | NEAR] [COUNT n]  ->  [limit, key, count, error, last_ms] ...      most first
  *
- * `limit` is a name of the policy or notation, `count` is of the last minutes and at most `error` too high, `last_ms` is
- * the instant of the last event in Unix milliseconds. */
+ * `limit` is a name of the policy or notation, `count` is of the last minutes and at most `error` too high, `last_ms`
+ * is the instant of the last event in Unix milliseconds. */
 #include "hosts/server/resp/resp.h"
 
 #include <stdlib.h>

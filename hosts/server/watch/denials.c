@@ -55,7 +55,7 @@ struct sl_denials {
 	_Atomic uint64_t written, dropped;
 };
 
-/* ---- one line --------------------------------------------------------------------------------------------------- */
+/* ---- one line ---------------------------------------------------------------------------------------------------- */
 
 static void put_time(struct sl_out *out, sluice_ns now) {
 	char text[40];
@@ -93,9 +93,9 @@ static size_t put_line(char line[LINE_BYTES_MAX], const struct sl_denial *denial
 	return sl_out_len(&out);
 }
 
-/* ---- the queue -------------------------------------------------------------------------------------------------- */
+/* ---- the queue --------------------------------------------------------------------------------------------------- */
 
-/* Takes one line of the second's; the lock is held. A clock that lags, another worker's, counts to the latest second. */
+/* Takes one line of the second's; the lock is held. A clock that lags (another worker's) counts as the latest. */
 static bool second_has_room(struct sl_denials *denials, sluice_ns now) {
 	uint64_t second = now / 1000000000;
 	if (second > denials->second) {
@@ -126,7 +126,7 @@ void sl_denials_write(struct sl_denials *denials, const struct sl_denial *denial
 		atomic_fetch_add_explicit(&denials->dropped, 1, memory_order_relaxed);
 }
 
-/* ---- the file --------------------------------------------------------------------------------------------------- */
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 /* Says once what is wrong, until it works again. */
 static void complain(struct sl_denials *denials, const char *what) {
@@ -145,7 +145,7 @@ static bool open_file(struct sl_denials *denials) {
 	return denials->fd >= 0;
 }
 
-/* Where the name has come to mean another file, or none: takes that. Returns the size; 0 for what is no regular file. */
+/* Where the name has come to mean another file, or none: takes that. Returns the size; 0 of what is no file. */
 static uint64_t look(struct sl_denials *denials) {
 	struct stat own, named;
 	if (denials->fd < 0 || fstat(denials->fd, &own) != 0)
@@ -223,7 +223,7 @@ static void empty(struct sl_denials *denials, size_t len) {
 	}
 }
 
-/* ---- the thread ------------------------------------------------------------------------------------------------- */
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
 
 static void *run(void *data) {
 	struct sl_denials *denials = data;
@@ -259,7 +259,7 @@ static bool start(struct sl_denials *denials) {
 	return failed == 0;
 }
 
-/* ---- beginning and end ------------------------------------------------------------------------------------------ */
+/* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
 static void destroy(struct sl_denials *denials) {
 	if (denials->fd >= 0)

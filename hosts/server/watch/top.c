@@ -12,9 +12,9 @@
  * So every key above an eighth of its set's events has a place. Lists over several workers keep T1: a sketch in which a
  * key has no place adds its m to both count and error.
  *
- * Halving rounds down, which keeps both: count' = count / 2, error' = count' - (count - error) / 2. A set is halved when
- * it is next looked at, by as many steps as have passed. A place whose count has come to 0 is free but keeps its key,
- * for the denial log to know what it has written.
+ * Halving rounds down, which keeps both: count' = count / 2, error' = count' - (count - error) / 2. A set is halved
+ * when it is next looked at, by as many steps as have passed. A place whose count has come to 0 is free but keeps its
+ * key, for the denial log to know what it has written.
  *
  * One mutex a set, held for some tens of ns by a worker and for the copy of one key by a reader, so that a reader who
  * lists 512 keys never holds a worker up for longer. The hash is 64 bits under a secret of the process: it stands for
@@ -61,7 +61,7 @@ struct sl_top {
 	struct text texts[SL_TOP_KINDS][SL_TOP_SETS][SL_TOP_WAYS];
 };
 
-/* ---- the secret: one for all sketches, so that their keys can be told to be equal ------------------------------- */
+/* ---- the secret: one for all sketches, so that their keys can be told to be equal -------------------------------- */
 
 static uint64_t secret[2];
 static pthread_once_t secret_once = PTHREAD_ONCE_INIT;
@@ -76,7 +76,7 @@ static uint64_t hash_of(bool named, struct sluice_bytes limit, struct sluice_byt
 	return hash != 0 ? hash : 1;
 }
 
-/* ---- beginning and end ------------------------------------------------------------------------------------------ */
+/* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
 struct sl_top *sl_top_new(void) {
 	struct sl_top *top = calloc(1, sizeof *top);
@@ -94,7 +94,7 @@ void sl_top_free(struct sl_top *top) {
 	free(top);
 }
 
-/* ---- one set, locked -------------------------------------------------------------------------------------------- */
+/* ---- one set, locked --------------------------------------------------------------------------------------------- */
 
 static void halve(struct set *set, sluice_ns now) {
 	uint64_t steps = now / HALVE_NS, by = steps - set->halvings;
@@ -147,7 +147,7 @@ static void write_text(struct text *text, bool named, struct sluice_bytes limit,
 		memcpy(text->key, key.data, text->key_len);
 }
 
-/* ---- noting ----------------------------------------------------------------------------------------------------- */
+/* ---- noting ------------------------------------------------------------------------------------------------------ */
 
 /* Counts one more event of a place, and says whether it is to be logged. */
 static struct sl_top_noted note_place(struct place *place, sluice_ns now, sluice_ns per_key_ns) {
@@ -183,7 +183,7 @@ struct sl_top_noted sl_top_note(struct sl_top *top, enum sl_top_kind kind, bool 
 	return noted;
 }
 
-/* ---- listing ---------------------------------------------------------------------------------------------------- */
+/* ---- listing ----------------------------------------------------------------------------------------------------- */
 
 /* A key of the list. */
 struct candidate {

@@ -50,10 +50,10 @@ struct sl_top_entry {
 	sluice_ns last;        /* when the last one was */
 };
 
-/* The keys with the most events over all sketches, most first; equal keys of several sketches are one, and what a sketch
- * may have forgotten of a key is in its `count` and its `error`. Fills at most `room` (up to SL_TOP_COUNT_MAX). Returns
- * how many; 0 also where the system gives no memory. From any thread, which waits for nobody for more than some 100 ns;
- * about 20 us for each sketch. */
+/* The keys with the most events over all sketches, most first; equal keys of several sketches are one, and what a
+ * sketch may have forgotten of a key is in its `count` and its `error`. Fills at most `room` (up to SL_TOP_COUNT_MAX).
+ * Returns how many; 0 also where the system gives no memory. From any thread, which waits for nobody for more than some
+ * 100 ns; about 20 us for each sketch. */
 uint32_t sl_top_list(struct sl_top *const *tops, uint32_t top_count, enum sl_top_kind kind, sluice_ns now,
                      struct sl_top_entry *entries, uint32_t room);
 
