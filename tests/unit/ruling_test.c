@@ -216,6 +216,7 @@ static void test_what_cannot_be_decided_is_an_error_of_each(void **state) {
 	assert_int_equal(sum.requests[SL_TRANSPORT_RESP][SL_VERDICT_ERROR], 1);
 	/* with nothing to count in, nothing is counted, and nothing breaks */
 	server->context.tally = NULL;
+	sl_top_free(server->context.top);
 	server->context.top = NULL;
 	sl_ruling_settle(&server->context, &ruling);
 	server->call.err = SLUICE_OK;
