@@ -54,6 +54,24 @@ static struct sl_followed followed_of(struct sl_server *server, bool *fixed) {
 	return followed;
 }
 
+static bool is_empty(const char *path) {
+	struct stat status;
+	return stat(path, &status) == 0 && status.st_size == 0;
+}
+
+/* Has the policy loaded if other bytes stand in its files. An empty file is one that somebody is about to write: as a
+ * policy it would be one without limits, so it is taken over only by who asks for it. For the same reason what is loaded
+ * has to be what stood there before and after the last look. True: somebody writes, look again. */
+static bool take_over(struct sl_server *server, const struct sl_followed *followed) {
+	if (is_empty(followed->paths[0]))
+		return true;
+	uint64_t text = sl_policy_file_digest(followed->paths[0]);
+	uint64_t digest = sl_follow_digest(followed, text);
+	if (look(followed) != server->seen)
+		return true;
+	return digest != followed->digest && !sl_server_reload_followed(server, text);
+}
+
 static void on_look(uv_timer_t *timer) {
 	struct sl_server *server = timer->data;
 	bool fixed;
@@ -65,9 +83,8 @@ static void on_look(uv_timer_t *timer) {
 		server->unsettled = true;
 		again_ms = SETTLE_MS;
 	} else if (server->unsettled && !fixed) {
-		server->unsettled = false;
-		if (sl_follow_digest(&followed, sl_policy_file_digest(followed.paths[0])) != followed.digest)
-			sl_server_reload_quietly(server);
+		server->unsettled = take_over(server, &followed);
+		again_ms = server->unsettled ? SETTLE_MS : LOOK_MS;
 	}
 	uv_timer_start(timer, on_look, again_ms, 0);
 }

@@ -15,6 +15,7 @@
 #include "hosts/server/net/listen.h"
 #include "hosts/server/net/worker.h"
 #include "hosts/server/parts.h"
+#include "hosts/server/policy_file.h"
 #include "hosts/server/server.h"
 #include "hosts/server/watch/log.h"
 #include "os/notify.h"
@@ -118,10 +119,10 @@ void sl_accept_place(struct sl_server *server, struct sl_arrival *arrival);
 
 /* ---- reload.c ---- */
 
-/* Loads the policy and what belongs to it; outcome->problems and messages say what was wrong. NULL: not to be served.
- * Any thread. */
-struct sl_shared_policy *sl_policy_prepare(const struct sl_server_options *options, struct sl_reload *outcome,
-                                           struct sl_followed *followed);
+/* Makes of a reading of the policy's file, which is freed, what workers use; outcome->problems and messages say what was
+ * wrong. NULL: not to be served. Any thread. */
+struct sl_shared_policy *sl_policy_prepare(const struct sl_server_options *options, struct sl_policy_reading *reading,
+                                           struct sl_reload *outcome, struct sl_followed *followed);
 /* Appends a line to outcome->messages; `format` as for printf. */
 void sl_reload_say(struct sl_reload *outcome, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Writes the outcome's problems and messages to the log. */
@@ -132,6 +133,8 @@ bool sl_policy_enter(struct sl_server *server, struct sl_shared_policy *policy);
 void sl_server_reload(void *server, struct sl_reload *outcome);
 /* The same for whom the log is answer enough. */
 void sl_server_reload_quietly(struct sl_server *server);
+/* The same, if the file's text has this digest (sl_policy_file_digest()); else nothing is done, and false returned. */
+bool sl_server_reload_followed(struct sl_server *server, uint64_t text);
 /* From now on no reload, or again; waits for one that is under way. */
 void sl_policy_fix(struct sl_server *server, bool fixed);
 

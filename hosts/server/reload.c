@@ -9,7 +9,6 @@
 #include "hosts/server/inside.h"
 
 #include "hosts/server/net/tls.h"
-#include "hosts/server/policy_file.h"
 #include "hosts/server/store_home.h"
 
 #include <stdarg.h>
@@ -61,30 +60,35 @@ static void follow(struct sl_followed *followed, const char *policy_file, const 
 		snprintf(followed->paths[i], sizeof followed->paths[i], "%s", files[i] == NULL ? "" : files[i]);
 }
 
-struct sl_shared_policy *sl_policy_prepare(const struct sl_server_options *options, struct sl_reload *outcome,
-                                           struct sl_followed *followed) {
-	struct sl_policy_reading reading;
+/* Takes the policy out of a reading; NULL where there is none, or no memory. */
+static struct sl_shared_policy *take_policy(struct sl_policy_reading *reading, struct sl_reload *outcome) {
 	struct sl_shared_policy *shared = calloc(1, sizeof *shared);
-	sl_policy_file_read(&reading, options->policy_file);
-	outcome->problems = reading.problems;
-	reading.problems = (struct sluice_problems){.list = NULL};
-	if (reading.error[0] != '\0')
-		sl_reload_say(outcome, "%s", reading.error);
-	if (reading.policy != NULL)
-		follow(followed, options->policy_file, sl_policy_settings(reading.policy));
-	/* before the certificates are read: one that changes meanwhile is read again */
-	followed->digest = sl_follow_digest(followed, reading.digest);
+	outcome->problems = reading->problems;
+	reading->problems = (struct sluice_problems){.list = NULL};
+	if (reading->error[0] != '\0')
+		sl_reload_say(outcome, "%s", reading->error);
 	if (shared == NULL)
 		sl_reload_say(outcome, "out of memory while loading the policy");
-	if (shared == NULL || reading.policy == NULL || !is_served(sl_policy_settings(reading.policy), outcome)) {
+	if (shared == NULL || reading->policy == NULL || !is_served(sl_policy_settings(reading->policy), outcome)) {
 		free(shared);
-		sl_policy_reading_free(&reading);
 		return NULL;
 	}
-	shared->policy = reading.policy;
+	shared->policy = reading->policy;
 	shared->holders = 1;
-	reading.policy = NULL;
-	sl_policy_reading_free(&reading);
+	reading->policy = NULL;
+	return shared;
+}
+
+struct sl_shared_policy *sl_policy_prepare(const struct sl_server_options *options, struct sl_policy_reading *reading,
+                                           struct sl_reload *outcome, struct sl_followed *followed) {
+	if (reading->policy != NULL)
+		follow(followed, options->policy_file, sl_policy_settings(reading->policy));
+	/* before the certificates are read: one that changes meanwhile is read again */
+	followed->digest = sl_follow_digest(followed, reading->digest);
+	struct sl_shared_policy *shared = take_policy(reading, outcome);
+	sl_policy_reading_free(reading);
+	if (shared == NULL)
+		return NULL;
 	struct sluice_error error;
 	if (sl_tls_load(sl_policy_settings(shared->policy), &shared->tls, &error) == SLUICE_OK)
 		return shared;
@@ -158,9 +162,9 @@ static bool listens_with_tls(const struct sl_server *server) {
 	return false;
 }
 
-static void read_again(struct sl_server *server, struct sl_reload *outcome) {
+static void use_reading(struct sl_server *server, struct sl_policy_reading *reading, struct sl_reload *outcome) {
 	const char *path = server->options->policy_file, *open_to_all;
-	struct sl_shared_policy *policy = sl_policy_prepare(server->options, outcome, &server->followed);
+	struct sl_shared_policy *policy = sl_policy_prepare(server->options, reading, outcome, &server->followed);
 	if (policy == NULL) {
 		sl_reload_say(outcome, "%s was not taken over: the policy of before goes on", path);
 	} else if ((open_to_all = sl_entrances_forbidden(server, sl_policy_settings(policy->policy))) != NULL) {
@@ -188,6 +192,14 @@ static void note(struct sl_server *server, const struct sl_reload *outcome) {
 		atomic_store_explicit(&figures->reloaded_ns, sluice_store_now(server->store), memory_order_relaxed);
 }
 
+/* What a reading comes to, told to systemd and counted; the lock is held. */
+static void change_over(struct sl_server *server, struct sl_policy_reading *reading, struct sl_reload *outcome) {
+	sl_notify_reloading();
+	use_reading(server, reading, outcome);
+	note(server, outcome);
+	sl_notify("READY=1\nSTATUS=serving %u limits", sl_policy_limit_count(server->policy->policy));
+}
+
 void sl_server_reload(void *arg, struct sl_reload *outcome) {
 	struct sl_server *server = arg;
 	*outcome = (struct sl_reload){.taken_over = false};
@@ -197,14 +209,29 @@ void sl_server_reload(void *arg, struct sl_reload *outcome) {
 	} else if (server->options->policy_file == NULL) {
 		sl_reload_say(outcome, "nothing to read again: no policy file was given");
 	} else {
-		sl_notify_reloading();
-		read_again(server, outcome);
-		note(server, outcome);
-		sl_notify("READY=1\nSTATUS=serving %u limits", sl_policy_limit_count(server->policy->policy));
+		struct sl_policy_reading reading;
+		sl_policy_file_read(&reading, server->options->policy_file);
+		change_over(server, &reading, outcome);
 	}
 	outcome->limit_count = sl_policy_limit_count(server->policy->policy);
 	sl_reload_tell(server->options, outcome);
 	pthread_mutex_unlock(&server->policy_lock);
+}
+
+bool sl_server_reload_followed(struct sl_server *server, uint64_t text) {
+	struct sl_policy_reading reading;
+	struct sl_reload outcome = {.taken_over = false};
+	pthread_mutex_lock(&server->policy_lock);
+	sl_policy_file_read(&reading, server->options->policy_file);
+	bool is_that = reading.digest == text;
+	if (is_that && !server->policy_is_fixed)
+		change_over(server, &reading, &outcome);
+	else
+		sl_policy_reading_free(&reading);
+	sl_reload_tell(server->options, &outcome);
+	pthread_mutex_unlock(&server->policy_lock);
+	sluice_problems_free(&outcome.problems);
+	return is_that;
 }
 
 void sl_server_reload_quietly(struct sl_server *server) {

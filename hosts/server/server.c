@@ -19,7 +19,9 @@ enum { EXIT_FAILED = 2 };
 
 static bool load_policy(struct sl_server *server) {
 	struct sl_reload outcome = {.taken_over = false};
-	server->policy = sl_policy_prepare(server->options, &outcome, &server->followed);
+	struct sl_policy_reading reading;
+	sl_policy_file_read(&reading, server->options->policy_file);
+	server->policy = sl_policy_prepare(server->options, &reading, &outcome, &server->followed);
 	if (server->policy != NULL) {
 		sl_log_set_json(sl_policy_settings(server->policy->policy)->log.json);
 		server->first = server->policy;

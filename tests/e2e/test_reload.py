@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -146,6 +147,20 @@ def test_a_broken_file_is_told_once_and_so_is_its_end(server):
         figures = http.ask("GET", "/metrics")[2].decode()
     counts = dict(re.findall(r'sluice_config_reloads_total\{result="(\w+)"\} (\d+)', figures))
     assert counts == {"ok": "1", "failed": "2"}
+
+
+def test_a_file_being_written_is_left_alone(server):
+    """It is emptied first, and an empty file is a policy without limits: nobody may ever be let through by that."""
+    one = server(FIVE)
+    with one.resp() as client:
+        for policy in (NINE, FIVE):
+            open(one.policy_file, "w", encoding="utf-8").close()
+            end = time.monotonic() + 1.7  # it is looked at every second, and again after 0.2 s
+            while time.monotonic() < end:
+                assert client.call("SLUICE.ADMIT", "0", "user", "a")[1] in (5, 9)
+            write(one, policy)
+            wait_until(lambda quota=9 if policy == NINE else 5: admit(one)[1] == quota, "the whole policy")
+    assert said(one, "took over") == 2 and said(one, "was not taken over") == 0
 
 
 def test_what_needs_a_restart_is_said(server):
