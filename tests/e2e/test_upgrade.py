@@ -72,8 +72,8 @@ def upgraded(server, reaper, tmp_path):
     """A factory of servers with a store in a file; each is ended by its last process."""
     started = []
 
-    def start(policy=LIMITS, args=(), store="file: " + str(tmp_path / "store")):
-        started.append(Upgraded(server("store: {%s, memory: 8MiB}\n" % store + policy, args)))
+    def start(policy=LIMITS, args=(), **options):
+        started.append(Upgraded(server(f"store: {{file: {tmp_path}/store, memory: 8MiB}}\n" + policy, args, **options)))
         return started[-1]
 
     yield start
