@@ -80,13 +80,14 @@ class Server:
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, preexec_fn=limit_files(open_files))
         self.stderr = Lines(self.process.stderr)
-        self.stderr.wait_for(lambda x: x == "sluice: ready")
+        self.stderr.wait_for(lambda x: x == "sluice: ready" or '"message":"ready"' in x)  # a log of text, or of JSON
         self.resp_port = self.ports("resp")[0]
         self.http_port = self.ports("http")[0]
 
     def ports(self, door):
         """Of all inet listeners of a door, in the order of the policy."""
-        found = [re.fullmatch(rf"sluice: {door} on 127\.0\.0\.1:(\d+)", line) for line in self.stderr.lines]
+        found = [re.search(rf'(?:^sluice: |"message":"){door} on 127\.0\.0\.1:(\d+)(?:$|")', line)
+                 for line in self.stderr.lines]
         assert any(found), f"no line 'sluice: {door} on 127.0.0.1:PORT' in {self.stderr.lines!r}"
         return [int(m.group(1)) for m in found if m]
 

@@ -2,16 +2,24 @@
 //
 // CLIENT is a name in package.json, with ":2" or ":3" behind it where the protocol is chosen. Every client does the
 // same: it connects as it connects by default, decides, errs, pipelines, and runs fifty calls side by side.
+// It logs in where SLUICE_USER and SLUICE_SECRET are set, and speaks TLS where SLUICE_CA names a certificate to trust.
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
 const require = createRequire(import.meta.url);
 const [name, port] = [process.argv[2], Number(process.argv[3])];
 const [packageName, protocol] = name.split(":");
 
+const { SLUICE_USER: username, SLUICE_SECRET: password, SLUICE_CA: caFile } = process.env;
+const login = password ? { username, password } : {};
+const ca = caFile ? readFileSync(caFile) : null;
+
 // A client, reduced to: call(words) -> promise of a reply, pipeline(list of words) -> promise of replies, close().
 async function openIoredis(module) {
   const Redis = module.default ?? module;
-  const client = new Redis({ port, host: "127.0.0.1", ...(protocol ? { protocol: Number(protocol) } : {}) });
+  const client = new Redis({
+    port, host: "127.0.0.1", ...login, ...(ca ? { tls: { ca } } : {}), ...(protocol ? { protocol: Number(protocol) } : {}),
+  });
   await new Promise((resolve, reject) => client.once("ready", resolve).once("error", reject));
   return {
     call: (words) => client.call(...words),
@@ -22,7 +30,8 @@ async function openIoredis(module) {
 
 async function openNodeRedis(module) {
   const client = module.createClient({
-    socket: { port, host: "127.0.0.1" },
+    socket: { port, host: "127.0.0.1", ...(ca ? { tls: true, ca } : {}) },
+    ...login,
     ...(protocol ? { RESP: Number(protocol) } : {}),
   });
   client.on("error", (error) => { throw error; });
