@@ -60,8 +60,8 @@ static bool is_empty(const char *path) {
 }
 
 /* Has the policy loaded if other bytes stand in its files. An empty file is one that somebody is about to write: as a
- * policy it would be one without limits, so it is taken over only by who asks for it. For the same reason what is loaded
- * has to be what stood there before and after the last look. True: somebody writes, look again. */
+ * policy it would be one without limits, so it is taken over only by who asks for it. For the same reason what is
+ * loaded has to be what stood there before and after the last look. True: somebody writes, look again. */
 static bool take_over(struct sl_server *server, const struct sl_followed *followed) {
 	if (is_empty(followed->paths[0]))
 		return true;

@@ -119,8 +119,8 @@ void sl_accept_place(struct sl_server *server, struct sl_arrival *arrival);
 
 /* ---- reload.c ---- */
 
-/* Makes of a reading of the policy's file, which is freed, what workers use; outcome->problems and messages say what was
- * wrong. NULL: not to be served. Any thread. */
+/* Makes of a reading of the policy's file, which is freed, what workers use; outcome->problems and messages say what
+ * was wrong. NULL: not to be served. Any thread. */
 struct sl_shared_policy *sl_policy_prepare(const struct sl_server_options *options, struct sl_policy_reading *reading,
                                            struct sl_reload *outcome, struct sl_followed *followed);
 /* Appends a line to outcome->messages; `format` as for printf. */

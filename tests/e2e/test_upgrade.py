@@ -6,6 +6,7 @@ SLUICE_UPGRADE_REQUESTS= says how many requests the one under load makes (30,000
 import ctypes
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -13,7 +14,7 @@ import time
 
 import pytest
 
-from harness import DEADLINE_S, Lines, encode, still_serves, wait_until
+from harness import DEADLINE_S, Lines, Server, encode, still_serves, wait_until
 from traffic import Traffic, total
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -188,17 +189,81 @@ def test_a_process_that_dies_changes_nothing(upgraded):
         assert admit(client) == [1, 20000, 19997]
 
 
+@pytest.fixture
+def replaceable(sluice_bin, tmp_path):
+    """The program, in a place where it can be replaced."""
+    path = tmp_path / "sluice"
+    shutil.copy(sluice_bin, path)
+    one = Server(str(path), f"store: {{file: {tmp_path}/store, memory: 4MiB}}\n" + LIMITS)
+    yield one, path
+    if one.process.returncode is None:
+        one.stop()
+
+
+def put_script(path, script):
+    new = path.with_suffix(".new")
+    new.write_text("#!/bin/sh\n" + script)
+    new.chmod(0o755)
+    os.replace(new, path)
+
+
+@pytest.mark.parametrize("script, words", [
+    ("exit 7", "the new process ended before it was ready (it ended with status 7)"),
+    ("kill -9 $$", "the new process ended before it was ready (it was ended by signal 9)"),
+    ("exec /usr/bin/python3 -c 'import os, time; os.write(int(os.environ[\"SLUICE_UPGRADE_CHANNEL\"]), b\"nonsense\"); "
+     "time.sleep(60)'",
+     "the new process speaks another language (it was ended by signal 9)"),
+])
+def test_a_broken_program_changes_nothing(replaceable, script, words):
+    one, path = replaceable
+    with one.resp() as client:
+        assert admit(client) == [1, 20000, 19999]
+        put_script(path, script)
+        one.process.send_signal(signal.SIGUSR2)
+        one.stderr.wait_for(lambda line: line == f"sluice: the upgrade failed: {words}; this process, "
+                            f"{one.process.pid}, goes on")
+        assert admit(client) == [1, 20000, 19998]
+        still_serves(one)
+
+
+def test_a_program_that_is_gone_changes_nothing(replaceable):
+    one, path = replaceable
+    path.unlink()
+    one.process.send_signal(signal.SIGUSR2)
+    one.stderr.wait_for(lambda line: line == f"sluice: no upgrade: can't start {path}: No such file or directory")
+    still_serves(one)
+
+
+def test_a_program_that_hangs_is_ended_with_the_server(replaceable):
+    """While one attempt is under way another is refused; SIGTERM ends both processes."""
+    one, path = replaceable
+    put_script(path, "exec sleep 60")
+    one.process.send_signal(signal.SIGUSR2)
+    one.stderr.wait_for(lambda line: line.endswith("was started to take over"))
+    one.process.send_signal(signal.SIGUSR2)
+    one.stderr.wait_for(lambda line: line == "sluice: no upgrade: one is under way")
+    still_serves(one)
+    other = int(re.search(r"upgrade: process (\d+) was started", one.stderr.text())[1])
+    one.stop()
+    assert not os.path.exists(f"/proc/{other}")
+    assert "the upgrade failed: the server is going down" in one.stderr.text()
+
+
 def test_nothing_else_is_inherited(upgraded):
     """The new process has no more descriptors than one that was started by hand."""
     one = upgraded()
 
     def open_files():
-        return sorted(re.sub(r"\d+", "N", os.readlink(f"/proc/{one.pid}/fd/{fd}"))
-                      for fd in os.listdir(f"/proc/{one.pid}/fd"))
+        return os.listdir(f"/proc/{one.pid}/fd")
 
     first = open_files()
     for _ in range(2):
+        clients = [one.one.resp() for _ in range(20)]
+        assert all(admit(client)[0] == 1 for client in clients)
         one.upgrade()
+        assert all(admit(client)[0] == 1 for client in clients)
+        for client in clients:
+            client.close()
         wait_until(lambda: len(open_files()) <= len(first), "descriptors left over: " + repr(open_files()))
     environment = open(f"/proc/{one.pid}/environ", "rb").read()
     assert environment.count(b"SLUICE_UPGRADE_CHANNEL=") == 1  # of the process' start: it has been taken out since
