@@ -15,6 +15,7 @@
 #include "hosts/server/watch/denials.h"
 
 #include "base/math.h"
+#include "hosts/server/watch/log.h"
 #include "proto/json.h"
 
 #include <errno.h>
@@ -131,7 +132,7 @@ void sl_denials_write(struct sl_denials *denials, const struct sl_denial *denial
 /* Says once what is wrong, until it works again. */
 static void complain(struct sl_denials *denials, const char *what) {
 	if (!denials->complained)
-		fprintf(stderr, "sluice: denial log %s: %s: %s\n", denials->path, what, strerror(errno));
+		sl_log(SL_LOG_ERROR, "denial log %s: %s: %s", denials->path, what, strerror(errno));
 	denials->complained = true;
 }
 
@@ -255,7 +256,7 @@ static bool start(struct sl_denials *denials) {
 	int failed = pthread_create(&denials->thread, NULL, run, denials);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (failed != 0)
-		fprintf(stderr, "sluice: denial log %s: its thread: %s\n", denials->path, strerror(failed));
+		sl_log(SL_LOG_ERROR, "denial log %s: its thread: %s", denials->path, strerror(failed));
 	return failed == 0;
 }
 
@@ -280,7 +281,7 @@ static bool take_memory(struct sl_denials *denials, const char *path) {
 	denials->filling = malloc(QUEUE_BYTES);
 	denials->emptying = malloc(QUEUE_BYTES);
 	if (denials->path == NULL || denials->aside == NULL || denials->filling == NULL || denials->emptying == NULL) {
-		fprintf(stderr, "sluice: denial log %s: no memory\n", path);
+		sl_log(SL_LOG_ERROR, "denial log %s: no memory", path);
 		return false;
 	}
 	memcpy(denials->path, path, len + 1);
