@@ -22,7 +22,7 @@ static int say(redisContext *context, redisReply *reply) {
 }
 
 int main(int argc, char **argv) {
-	redisContext *context = redisConnect("127.0.0.1", atoi(argv[1]));
+	redisContext *context = redisConnect("127.0.0.1", (int)strtol(argv[1], NULL, 10));
 	if (context == NULL || context->err)
 		return 2;
 	if (argc == 4 && say(context, redisCommand(context, "AUTH %s %s", argv[2], argv[3])) != 0)

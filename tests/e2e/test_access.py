@@ -312,7 +312,8 @@ def test_guessing_ends_and_locks_nobody_out(server, users):
     for thread in guessers:
         thread.join()
     wrong = [text for text in said if text == "WRONGPASS invalid username-password pair or user is disabled."]
-    late = [text for text in said if re.fullmatch(r"ERR too many failed logins from this address: retry in \d+ s", text)]
+    too_many = re.compile(r"ERR too many failed logins from this address: retry in \d+ s")
+    late = [text for text in said if too_many.fullmatch(text)]
     assert len(wrong) + len(late) == 50 and 1 <= len(wrong) <= 12
     with one.http() as client:
         basic = base64.b64encode(f"{name}:{WRONG}".encode()).decode()
@@ -452,7 +453,7 @@ def test_lint_says_no_secret(sluice_bin, users, tmp_path):
 # ---- sluice password at a terminal -----------------------------------------------------------------------------------
 
 def typed(binary, *answers):
-    """Runs `sluice password` at a terminal; types each answer when it is asked. Returns its status and all it showed."""
+    """Runs `sluice password` at a terminal; types each answer when asked. Returns its status and all it showed."""
     pid, fd = pty.fork()
     if pid == 0:
         os.execv(binary, [binary, "password", "someone"])
@@ -481,8 +482,8 @@ def typed(binary, *answers):
 def test_a_password_at_a_terminal_is_not_shown(sluice_bin):
     status, seen = typed(sluice_bin, b"hunter2\n", b"hunter2\n")
     assert status == 0 and "hunter2" not in seen
-    assert re.search(r'- \{name: "someone", password: "pbkdf2-sha256:\d+:[0-9a-f]{32}:[0-9a-f]{64}", roles: \[check\]\}',
-                     seen)
+    assert re.search(r'- \{name: "someone", password: "pbkdf2-sha256:\d+:[0-9a-f]{32}:[0-9a-f]{64}", '
+                     r'roles: \[check\]\}', seen)
     status, seen = typed(sluice_bin, b"hunter2\n", b"hunter3\n")
     assert status == 2 and "not the same" in seen and "hunter" not in seen
     status, seen = typed(sluice_bin, b"hunt\x03")

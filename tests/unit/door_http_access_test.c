@@ -114,7 +114,7 @@ static void test_too_many_failures(void **state) {
 	assert_problem(&answer, 429, "too many failed logins");
 	const char *wait = header(&answer, "Retry-After");
 	assert_non_null(wait);
-	assert_in_range(atoi(wait), 1, 60);
+	assert_in_range(strtol(wait, NULL, 10), 1, 60);
 	answer_free(&answer);
 	expect("GET", "/v1/limits", basic("checker:pw-checker"), 200);
 	expect("GET", "/v1/limits", "Authorization: Bearer token-robot\r\n", 200);

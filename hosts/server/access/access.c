@@ -182,7 +182,7 @@ static const struct sl_user *find_user(const struct sl_settings *settings, struc
 	return NULL;
 }
 
-/* What is stretched for a name that has no password: with the rounds of a user who has one, always the same for the same
+/* What is stretched for a name that has no password: with the rounds of a user who has one, always the same for one
  * name. False where nobody has one: then nothing is ever stretched. */
 static bool make_decoy(const struct sl_access *access, const struct sl_settings *settings, struct sluice_bytes name,
                        struct sl_secret *decoy) {

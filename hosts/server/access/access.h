@@ -4,8 +4,8 @@
  * With users, a caller has the roles of whoever it logs in as, or those of `anonymous`.
  *
  * Secrets are kept hashed and compared in constant time. A password is stretched, which costs milliseconds: who has
- * been verified is remembered (by a keyed hash), and wrong passwords of one address are limited, so that nobody can keep
- * the server busy with guessing. Nothing of a secret is ever logged or printed. */
+ * been verified is remembered (by a keyed hash), and wrong passwords of one address are limited, so that nobody can
+ * keep the server busy with guessing. Nothing of a secret is ever logged or printed. */
 #ifndef SL_ACCESS_H
 #define SL_ACCESS_H
 
@@ -65,7 +65,8 @@ enum {
 	SL_SECRET_ROUNDS = 60000, /* of a new password: about 30 ms, during which a worker does nothing else */
 };
 
-/* Hashes a password for the policy file: "pbkdf2-sha256:..", NUL-ended. False where the system gives no random bytes. */
+/* Hashes a password for the policy file: "pbkdf2-sha256:..", NUL-ended. False where the system gives no random bytes.
+ * Takes SL_SECRET_ROUNDS. */
 bool sl_secret_of_password(struct sluice_bytes password, char text[SL_SECRET_TEXT_MAX]);
 /* Makes a new token (256 random bits, base64url, NUL-ended) and its hash "sha256:..". */
 bool sl_secret_of_token(char token[SL_TOKEN_TEXT_BYTES + 1], char text[SL_SECRET_TEXT_MAX]);

@@ -1,9 +1,9 @@
 /* Who a connection belongs to, and how it moves.
  *
- * The policy may change under a session at any time, so nothing of it is pointed to: the session remembers a name, where
- * the name stood, and what the policy kept of the secret, and looks again before each batch of requests. A user who has
- * gone, or whose secret is another one now, is logged out: whoever takes away a stolen password wants its connections
- * to lose it too. One who has other roles has those from the next request on.
+ * The policy may change under a session at any time, so nothing of it is pointed to: the session remembers a name,
+ * where the name stood, and what the policy kept of the secret, and looks again before each batch of requests. A user
+ * who has gone, or whose secret is another one now, is logged out: whoever takes away a stolen password wants its
+ * connections to lose it too. One who has other roles has those from the next request on.
  *
  * A session that goes to another process of the program (an upgrade without a pause) is written as
  *

@@ -18,7 +18,8 @@ const ca = caFile ? readFileSync(caFile) : null;
 async function openIoredis(module) {
   const Redis = module.default ?? module;
   const client = new Redis({
-    port, host: "127.0.0.1", ...login, ...(ca ? { tls: { ca } } : {}), ...(protocol ? { protocol: Number(protocol) } : {}),
+    port, host: "127.0.0.1", ...login,
+    ...(ca ? { tls: { ca } } : {}), ...(protocol ? { protocol: Number(protocol) } : {}),
   });
   await new Promise((resolve, reject) => client.once("ready", resolve).once("error", reject));
   return {
