@@ -138,7 +138,7 @@ static enum sl_proxy_result read_fields(struct sl_proxy *proxy, const char *data
 	return SL_PROXY_DONE;
 }
 
-/* The addresses of a connection that is proxied. *bytes gets how many they take of `room`; false where they do not fit. */
+/* The addresses of a proxied connection. *bytes gets how many they take of `room`; false where they do not fit. */
 static bool read_addresses(struct sl_proxy *proxy, unsigned family, bool stream, const char *at, size_t room,
                            size_t *bytes) {
 	static const size_t sizes[] = {

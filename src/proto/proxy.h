@@ -1,4 +1,5 @@
-/* The PROXY protocol, versions 1 and 2: who the client of a proxy is, said before its first byte. Pure: bytes to a struct.
+/* The PROXY protocol, versions 1 and 2: who the client of a proxy is, said before its first byte. Pure: bytes to a
+ * struct.
  *
  * Read strictly, because whoever can make a receiver misread the header chooses the address that it is limited by. */
 #ifndef SL_PROXY_H

@@ -1,11 +1,11 @@
 /* A connection: bytes from a socket to a door, and answers back.
  *
- *                                       +------------------ answers not taken by the peer yet: only then is a copy made
- *                                       v                   and no more is read until they are gone
- *   PROXYING --> HANDSHAKING --> OPEN --(door closes)--> FLUSHING --(all sent)--> LINGERING --(peer closes, 1 s)--> gone
+ *                                  +-- answers not taken by the peer yet: only then is a copy made, and no more is read
+ *                                  v   until they are gone
+ *   PROXYING -> HANDSHAKING -> OPEN -(door closes)-> FLUSHING -(all sent)-> LINGERING -(peer closes, 1 s)-> gone
  *
  * Reading goes into the worker's one buffer and the door parses there, in place; only the tail of an unfinished request
- * is kept with the connection, in as many bytes as it has. A short tail is put in front of the next read, which so stays
+ * is kept with the connection, in as many bytes as it has. A short tail is put in front of the next read, which stays
  * in place too; a long one is appended to, so that each byte of it is copied once. Lingering reads away what the peer
  * still sends after our last word: closing a socket with unread bytes in it would make the kernel reset the connection,
  * and the peer lose that word.

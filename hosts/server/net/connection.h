@@ -42,11 +42,11 @@ struct sl_connection {
 
 enum { SL_WIRE_LATER = -1, SL_WIRE_BROKEN = -2 };
 
-/* Reads once. Bytes; 0 at the end; SL_WIRE_LATER, and c->wants says which event to wait for; SL_WIRE_BROKEN. `room` is at
- * least SL_TLS_RECORD_BYTES. */
+/* Reads once. Bytes; 0 at the end; SL_WIRE_LATER, and c->wants says which event to wait for; SL_WIRE_BROKEN. `room` is
+ * at least SL_TLS_RECORD_BYTES. */
 ssize_t sl_wire_read(struct sl_connection *c, char *to, size_t room);
-/* Sends as much as goes now: 0..len bytes, less than len with c->wants set; or SL_WIRE_BROKEN. What has not gone must be
- * given again, first of all. */
+/* Sends as much as goes now: 0..len bytes, less than len with c->wants set; or SL_WIRE_BROKEN. What has not gone must
+ * be given again, first of all. */
 ssize_t sl_wire_write(struct sl_connection *c, const char *data, size_t len);
 /* Has the peer taken any of what the kernel holds for it since the last call, or since `c` began to wait for that? */
 bool sl_wire_has_moved(struct sl_connection *c);
@@ -55,7 +55,7 @@ bool sl_wire_end(struct sl_connection *c);
 
 /* ---- waits.c ---- */
 
-/* Notes what the connection waits for: from now on, or since when it already does where it did and nothing has `moved`. */
+/* Notes what the connection waits for: from now on, or, where it did before and nothing has `moved`, as before. */
 void sl_wait_for(struct sl_connection *c, enum sl_wait what, bool moved);
 /* Takes it out of its list. */
 void sl_wait_leave(struct sl_connection *c);

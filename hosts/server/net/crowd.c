@@ -1,9 +1,9 @@
 /* Who may come in when it is full, and who has to go for it.
  *
- * Connections are cheap to open and to keep idle, so a bound on them alone is a way to shut others out: whoever takes all
- * places has won. Here places are taken back: the connection that has waited longest goes, and those that ask and are
- * answered never have waited long. Nobody goes before SL_GIVE_WAY_MS: a crowd of newcomers does not throw out one another,
- * the last ones are refused.
+ * Connections are cheap to open and to keep idle, so a bound on them alone is a way to shut others out: whoever takes
+ * all places has won. Here places are taken back: the connection that has waited longest goes, and those that ask and
+ * are answered never have waited long. Nobody goes before SL_GIVE_WAY_MS: a crowd of newcomers does not throw out one
+ * another, the last ones are refused.
  *
  * The first worker's thread accepts and chooses, by what the workers publish at the end of each turn; who belongs to
  * another worker is closed by that worker, and until then the newcomer waits in the listening socket's queue. */

@@ -1,8 +1,8 @@
 /* What comes before a door's first byte: a PROXY header where the listener says so, then a TLS handshake where it does.
  *
- * The header is looked at in the socket before it is taken from it, so that not a byte behind it is: that byte is TLS's,
- * or the door's. A header that goes on is kept with the connection and its bytes are taken, or the socket would stay
- * readable and the loop spin. */
+ * The header is looked at in the socket before it is taken from it, so that not a byte behind it is: that byte is
+ * TLS's, or the door's. A header that goes on is kept with the connection and its bytes are taken, or the socket would
+ * stay readable and the loop spin. */
 #include "hosts/server/net/connection.h"
 
 #include "base/assert.h"

@@ -103,7 +103,7 @@ bool sl_parcel_arrive(const struct sl_parcel *parcel, int fd, const struct sl_do
 	return true;
 }
 
-/* ---- with its descriptor, over a socket ---------------------------------------------------------------------------- */
+/* ---- with its descriptor, over a socket ------------------------------------------------------------------------ */
 
 union control {
 	struct cmsghdr header;

@@ -1,5 +1,5 @@
 /* TLS: certificates, and sessions on sockets. Version 1.2 and up, OpenSSL's defaults for everything that ages; no
- * renegotiation, no compression; tickets, but no sessions kept here. HTTP is agreed on by ALPN where the client asks. */
+ * renegotiation, no compression; tickets, but no sessions kept here. ALPN agrees on HTTP where the client asks. */
 #ifndef SL_TLS_H
 #define SL_TLS_H
 
@@ -10,8 +10,8 @@
 struct sl_tls;         /* a certificate, its key, and whose clients are let in: immutable, used by all workers */
 struct sl_tls_session; /* of one connection */
 
-/* Reads what settings->tls_* name. Returns SLUICE_OK with *tls, NULL where they name nothing; SLUICE_E_SYSTEM where a file
- * can't be read or is none, or the key is not the certificate's; SLUICE_E_NONE where a listener speaks TLS and no
+/* Reads what settings->tls_* name. Returns SLUICE_OK with *tls, NULL where they name nothing; SLUICE_E_SYSTEM where a
+ * file can't be read or is none, or the key is not the certificate's; SLUICE_E_NONE where a listener speaks TLS and no
  * certificate is named; SLUICE_E_MEMORY. error->text says which file and why. Blocks on files: some ms. */
 SLUICE_MUST_USE sluice_err sl_tls_load(const struct sl_settings *settings, struct sl_tls **tls,
                                        struct sluice_error *error);

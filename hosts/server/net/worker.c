@@ -31,8 +31,9 @@ static void on_turn(uv_prepare_t *handle) {
 	worker->context.now = 0; /* the first one who needs it reads the clock, once a turn */
 }
 
-/* The books of a turn. A request's time is from when the loop woke for it until all that the turn answered was sent: its
- * wait for its neighbours is part of what its caller sees. So the clock is read twice a turn, however much is in it. */
+/* The books of a turn. A request's time is from when the loop woke for it until all that the turn answered was sent:
+ * its wait for its neighbours is part of what its caller sees. So the clock is read twice a turn, however much is in
+ * it. */
 static void on_turn_end(uv_check_t *handle) {
 	struct sl_worker *worker = handle->data;
 	struct sl_tally *tally = worker->context.tally;

@@ -168,8 +168,8 @@ void sl_connection_drain(struct sl_connection *connection);
 void sl_connection_close(struct sl_connection *connection);
 struct sl_connection *sl_connection_next(const struct sl_connection *connection);
 /* Sets on a listening socket what the connections accepted from it inherit: no delay, and probes that find out within
- * about two minutes that a peer is gone without a word, and that the kernel keeps 256 KiB at most of what a peer's window
- * has no room for. Nothing for unix sockets. */
+ * about two minutes that a peer is gone without a word, and that the kernel keeps 256 KiB at most of what a peer's
+ * window has no room for. Nothing for unix sockets. */
 void sl_connection_tune(int listening_fd);
 
 #endif
