@@ -420,6 +420,25 @@ def test_memory_is_flat_after_waves(server):
     still_serves(one)
 
 
+def test_every_request_is_timed(server):
+    one = server("threads: 2\n")
+    with one.resp() as client:
+        client.send(PING * 500 + encode("SLUICE.CHECK", "k", 1, "5/1h"))
+        for _ in range(501):
+            client.read()
+    for _ in range(20):
+        with one.http() as client:
+            assert client.ask("GET", "/healthz")[0] == 200
+
+    def counts():
+        seconds = figures(one)["request_seconds"]
+        return {door: (sum(times["counts"]), times["sum"]) for door, times in seconds.items()}
+    first = counts()
+    assert first["resp"][0] == 501 and 0 < first["resp"][1] < 501 * 5
+    assert first["http"][0] >= 20 and first["http"][1] > 0
+    wait_until(lambda: counts()["http"][0] > first["http"][0], "asking is not counted itself")
+
+
 def test_half_open_connections_are_probed(server):
     """A peer that is gone without a word: the kernel asks after it, and gives up on unacknowledged answers."""
     one = server()
