@@ -469,7 +469,7 @@ def test_progress_only_on_a_terminal(sluice_bin, tmp_path):
     ([], "usage: sluice VERB"),
     (["reply"], "no verb 'reply': did you mean 'replay'?"),
     (["frobnicate"], "no verb 'frobnicate': sluice help lists those there are"),
-    (["top"], "no verb 'top'"),
+    (["watch"], "no verb 'watch'"),
     (["replay"], "which logs?"),
     (["replay", "-"], "which limits?"),
     (["replay", "-", "--limt", "1/1s"], "no option '--limt': did you mean --limit?"),
@@ -536,7 +536,7 @@ def test_help_of_every_verb(sluice):
     status, overview, err = sluice("help")
     assert (status, err) == (0, "") and sluice("--help") == (0, overview, "")
     verbs = re.findall(r"^  ([a-z]+) +[A-Z]", overview, re.M)
-    assert verbs == ["serve", "check", "reset", "inspect", "store", "lint", "replay", "password",
+    assert verbs == ["serve", "check", "reset", "inspect", "store", "lint", "replay", "top", "password",
                      "token", "version", "help"]
     for verb in verbs:
         status, text, err = sluice(verb, "--help")
