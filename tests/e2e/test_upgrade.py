@@ -111,6 +111,19 @@ def test_everything_is_taken_over(upgraded, threads):
     assert one.log().count("sluice: ready") == 4
 
 
+def test_many_connections_move(upgraded):
+    """More than the channel holds at a time."""
+    one = upgraded(args=["--threads", "2"])
+    clients = [one.one.resp() if i % 2 else one.one.http() for i in range(600)]
+    assert all(client.call("PING") == b"PONG" for client in clients[1::2])
+    assert all(client.ask("GET", "/healthz")[0] == 200 for client in clients[::2])
+    one.upgrade()  # waits for the end of the old process: all have moved
+    assert all(client.call("PING") == b"PONG" for client in clients[1::2])
+    assert all(client.ask("GET", "/healthz")[0] == 200 for client in clients[::2])
+    for client in clients:
+        client.close()
+
+
 def test_under_load_no_request_fails(upgraded):
     """Callers of every kind at full speed, new connections all the time; one counter, exact to the last unit."""
     quota = REQUESTS // 2
