@@ -151,6 +151,34 @@ static void sizes(void **state) {
 	assert_true(sl_args_size("17179869183GiB", &bytes));
 }
 
+static void durations(void **state) {
+	const sluice_ns second = 1000000000, max = 600 * second;
+	sluice_ns ns = 7;
+	(void)state;
+	assert_true(sl_args_duration("0", max, &ns) && ns == 0);
+	assert_true(sl_args_duration("1ms", max, &ns) && ns == 1000000);
+	assert_true(sl_args_duration("30s", max, &ns) && ns == 30 * second);
+	assert_true(sl_args_duration("10m", max, &ns) && ns == max);
+	assert_true(sl_args_duration("2h", UINT64_MAX, &ns) && ns == 7200 * second);
+	assert_true(sl_args_duration("1d", UINT64_MAX, &ns) && ns == 86400 * second);
+	static const char *const bad[] = {"",
+	                                  "1",
+	                                  "s",
+	                                  "-1s",
+	                                  "1 s",
+	                                  "1S",
+	                                  "11m",
+	                                  "600001ms",
+	                                  "1.5s",
+	                                  "1sx",
+	                                  "18446744073709551615d",
+	                                  "99999999999999999999s"};
+	ns = 7;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert_false(sl_args_duration(bad[i], max, &ns));
+	assert_int_equal(ns, 7);
+}
+
 static void waits(void **state) {
 	static const struct {
 		int64_t ms;
@@ -194,9 +222,9 @@ static void verbs(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(forms),      cmocka_unit_test(help),    cmocka_unit_test(refused),
-		cmocka_unit_test(long_words), cmocka_unit_test(nearest), cmocka_unit_test(numbers),
-		cmocka_unit_test(sizes),      cmocka_unit_test(waits),   cmocka_unit_test(verbs),
+		cmocka_unit_test(forms),   cmocka_unit_test(help),    cmocka_unit_test(refused), cmocka_unit_test(long_words),
+		cmocka_unit_test(nearest), cmocka_unit_test(numbers), cmocka_unit_test(sizes),   cmocka_unit_test(durations),
+		cmocka_unit_test(waits),   cmocka_unit_test(verbs),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
