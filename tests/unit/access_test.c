@@ -306,6 +306,17 @@ static void test_bearers(void **state) {
 	end(&world);
 }
 
+/* What stands in the file as a password's hash is no token's, even if somebody knew what has that SHA-256. */
+static void test_a_passwords_hash_is_no_tokens(void **state) {
+	(void)state;
+	struct world world = begin("users: [{name: a, role: admin, password: \"pbkdf2-sha256:1000:"
+	                           "00000000000000000000000000000000:"
+	                           "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"}]\n");
+	assert_int_equal(bearer(&world, "abc", HERE).result, SL_LOGIN_WRONG);
+	expect_login(&world, "a", "abc", HERE, SL_LOGIN_WRONG);
+	end(&world);
+}
+
 /* ---- threads --------------------------------------------------------------------------------------------------- */
 
 static void *log_in_often(void *argument) {
@@ -349,6 +360,7 @@ int main(void) {
 		cmocka_unit_test(test_an_attack_locks_nobody_out),
 		cmocka_unit_test(test_right_logins_are_not_counted),
 		cmocka_unit_test(test_bearers),
+		cmocka_unit_test(test_a_passwords_hash_is_no_tokens),
 		cmocka_unit_test(test_threads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

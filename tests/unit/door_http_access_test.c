@@ -307,6 +307,10 @@ static void test_other_sites(void **state) {
 			expect_post(targets[j], cases[i].host, cases[i].lines, cases[i].allowed);
 			unguard();
 		}
+	/* What only reads is the browser's to keep from the page. */
+	assert_int_equal(guard(users_policy("", "")), 0);
+	expect("GET", "/v1/limits", "Origin: https://evil.example\r\nAuthorization: Bearer token-robot\r\n", 200);
+	unguard();
 	/* With users, right credentials change nothing of that. */
 	char lines[600];
 	assert_int_equal(guard(users_policy("", "")), 0);
