@@ -1,6 +1,8 @@
 /* A worker: one thread, one loop, its connections, and the letter box through which the first worker's thread hands it
  * new connections, a new policy, and the order to end. */
 #include "hosts/server/net/connection.h"
+
+#include "base/assert.h"
 #include "hosts/server/net/parcel.h"
 
 #include <stdatomic.h>
@@ -273,6 +275,7 @@ void sl_worker_free(struct sl_worker *worker) {
 		uv_run(&worker->loop, UV_RUN_DEFAULT);
 		uv_loop_close(&worker->loop);
 	}
+	SL_ASSERT(worker->connections == NULL && worker->kept_bytes == 0);
 	for (size_t i = 0; i < worker->arrival_count; i++) {
 		sl_worker_dismiss(worker, &worker->arrivals[i]);
 		free(worker->arrivals[i].luggage);
