@@ -56,6 +56,19 @@ static bool is_token(struct sluice_bytes text) {
 	return text.len > 0;
 }
 
+/* RFC 3986 3.2.2 and 3.2.3: a host and a port, as far as their characters tell; none at all is one too. No user. */
+static bool is_host(struct sluice_bytes text) {
+	static const bool is_host_char[256] = {
+		['!'] = true, ['$'] = true, ['%'] = true, ['&' ... '.'] = true, ['0' ... ';'] = true, ['A' ... '['] = true,
+		[']'] = true, ['='] = true, ['_'] = true, ['a' ... 'z'] = true, ['~'] = true,
+	};
+	const unsigned char *p = text.data;
+	for (size_t i = 0; i < text.len; i++)
+		if (!is_host_char[p[i]])
+			return false;
+	return true;
+}
+
 static struct sluice_bytes trim(const char *from, const char *to) {
 	while (from < to && (*from == ' ' || *from == '\t'))
 		from++;
@@ -76,7 +89,11 @@ static bool take_field(struct sl_http_parser *parser, struct fields *fields, str
                        struct sluice_bytes value) {
 	switch (name.len) {
 	case 4:
-		fields->host_count += sl_bytes_equal_nocase(name, "host");
+		if (!sl_bytes_equal_nocase(name, "host"))
+			break;
+		if (!is_host(value))
+			return refuse(parser, 400, "the Host header must be a host, such as example.com:8080");
+		fields->host_count++;
 		break;
 	case 6:
 		if (!sl_bytes_equal_nocase(name, "expect"))
@@ -131,13 +148,17 @@ static bool split_target(struct sl_http_parser *parser, struct sluice_bytes targ
 	size_t scheme = target.len >= 7 && sl_bytes_equal_nocase(sl_slice(at, 7), "http://")    ? 7
 	                : target.len >= 8 && sl_bytes_equal_nocase(sl_slice(at, 8), "https://") ? 8
 	                                                                                        : 0;
-	if (memchr(at, '#', target.len) != NULL)
-		return refuse(parser, 400, "the request target must not have a fragment: write # as %23");
+	for (size_t i = 0; i < target.len; i++)
+		if ((unsigned char)at[i] <= ' ' || at[i] == '#' || at[i] == 0x7f)
+			return refuse(parser, 400,
+			              "the request target must not have a fragment or control characters: write # as %23");
 	if (scheme != 0) {
 		for (at += scheme; at < end && *at != '/' && *at != '?';)
 			at++;
 		request->authority =
 			sl_slice((const char *)target.data + scheme, (size_t)(at - (const char *)target.data) - scheme);
+		if (request->authority.len == 0 || !is_host(request->authority))
+			return refuse(parser, 400, "the request target must name a host behind its scheme, and no user");
 	} else if (*at != '/' && !sl_bytes_equal(target, sl_str("*"))) {
 		return refuse(parser, 400, "the request target must be a path such as /v1/check");
 	}
@@ -214,6 +235,21 @@ static bool framing_is_strict(const char *at, const char *end) {
 		const char *cr = line_end(at, end);
 		if (cr == NULL)
 			return false;
+		at = cr + 2;
+	}
+	return true;
+}
+
+/* What stands behind the last byte of the body: the end of its chunk, if there was one, the chunk of size 0, and header
+ * lines that are passed over, but must be some. Ends in an empty line, and every line in CR LF. */
+static bool trailers_are_strict(const char *at, const char *end) {
+	bool is_size = true;
+	while (at < end) {
+		const char *cr = line_end(at, end), *colon = memchr(at, ':', (size_t)(end - at));
+		SL_ASSERT(cr != NULL);
+		if (cr != at && !is_size && (colon == NULL || colon > cr || !is_token(sl_slice(at, (size_t)(colon - at)))))
+			return false;
+		is_size = is_size && cr == at;
 		at = cr + 2;
 	}
 	return true;
@@ -350,8 +386,9 @@ static enum sl_http_result finish(struct sl_http_parser *parser) {
 		set_head(parser, next);
 	}
 	if (parser->framed_from != 0) {
-		if (!framing_is_strict(parser->data + parser->framed_from, parser->data + parser->parsed)) {
-			refuse(parser, 400, "chunk sizes must end in CR LF");
+		const char *framing = parser->data + parser->framed_from, *end = parser->data + parser->parsed;
+		if (!framing_is_strict(framing, end) || !trailers_are_strict(framing, end)) {
+			refuse(parser, 400, "chunk sizes must end in CR LF, and only header lines may follow the last chunk");
 			return SL_HTTP_BAD;
 		}
 		parser->request.body = sl_slice(parser->chunks, parser->chunks_bytes);
