@@ -1,9 +1,9 @@
 """HTTP keep-alive: Sluice's doors beside nginx and HAProxy, whole requests by wrk from the other core.
 
 The yardstick is nginx answering an empty 200: what a request costs in the best HTTP server there is, without any limit.
-nginx's limit_req and HAProxy's stick tables are limits in place, without a hop to another server; a limiter that is asked
-by a proxy costs a request of its own, which is what the rows of Sluice show. Every limit here mostly admits, over as many
-keys, except that wrk's prepared requests (20,000) repeat.
+nginx's limit_req and HAProxy's stick tables are limits in place, without a hop to another server; a limiter that is
+asked by a proxy costs a request of its own, which is what the rows of Sluice show. Every limit here mostly admits, over
+as many keys, except that wrk's prepared requests (20,000) repeat.
 """
 import os
 import pathlib

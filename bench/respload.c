@@ -69,8 +69,8 @@ struct command {
 
 struct connection {
 	int fd;
-	bool wants_write;      /* registered for EPOLLOUT: the socket was full */
-	unsigned waiting;      /* replies still to come for the batch that was sent */
+	bool wants_write; /* registered for EPOLLOUT: the socket was full */
+	unsigned waiting; /* replies still to come for the batch that was sent */
 	uint64_t sent_ns;
 	char *in, *out;
 	size_t in_len, out_len, out_done;
@@ -175,8 +175,7 @@ static void compile(struct load *load, char **arguments, int count) {
 static char *build(struct load *load, char *to, uint64_t now_ms) {
 	const struct command *command = &load->command;
 	const struct options *options = &load->options;
-	uint64_t user = options->sequential ? load->key_next++ % options->keys
-	                                    : bench_below(&load->random, options->keys);
+	uint64_t user = options->sequential ? load->key_next++ % options->keys : bench_below(&load->random, options->keys);
 	memcpy(to, command->bytes, command->len);
 	for (unsigned i = 0; i < command->hole_count; i++) {
 		const struct hole *hole = &command->holes[i];
@@ -205,8 +204,7 @@ static char *build(struct load *load, char *to, uint64_t now_ms) {
 /* ---- a connection ------------------------------------------------------------------------------------------- */
 
 static void watch(struct load *load, struct connection *connection, int how) {
-	struct epoll_event event = {.events = EPOLLIN | (connection->wants_write ? EPOLLOUT : 0u),
-	                            .data.ptr = connection};
+	struct epoll_event event = {.events = EPOLLIN | (connection->wants_write ? EPOLLOUT : 0u), .data.ptr = connection};
 	if (epoll_ctl(load->epoll, how, connection->fd, &event) != 0)
 		bench_die("epoll_ctl");
 }
@@ -301,8 +299,8 @@ static unsigned take_replies(struct load *load, struct connection *connection) {
 }
 
 static void receive(struct load *load, struct connection *connection) {
-	ssize_t n = recv(connection->fd, connection->in + connection->in_len, INPUT_BYTES - connection->in_len,
-	                 MSG_DONTWAIT);
+	ssize_t n =
+		recv(connection->fd, connection->in + connection->in_len, INPUT_BYTES - connection->in_len, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
@@ -370,13 +368,14 @@ static void report(struct load *load) {
 		       100 * server / seconds, 100 * own / seconds);
 		return;
 	}
-	printf("{\"ops\": %llu, \"seconds\": %.4f, \"ops_per_s\": %.0f, \"p50_us\": %.1f, \"p99_us\": %.1f, \"p999_us\": %.1f, "
-	       "\"errors\": %llu, \"first_error\": \"%s\", "
+	printf("{\"ops\": %llu, \"seconds\": %.4f, \"ops_per_s\": %.0f, \"p50_us\": %.1f, \"p99_us\": %.1f, "
+	       "\"p999_us\": %.1f, \"errors\": %llu, \"first_error\": \"%s\", "
 	       "\"leading_0\": %llu, \"leading_1\": %llu, \"leading_other\": %llu, "
 	       "\"server_us_per_op\": %.5f, \"server_busy\": %.3f, \"client_busy\": %.3f}\n",
-	       (unsigned long long)tally->replies, seconds, ops / seconds, p50, p99, p999, (unsigned long long)tally->errors,
-	       load->first_error, (unsigned long long)tally->leading[0], (unsigned long long)tally->leading[1],
-	       (unsigned long long)tally->leading[2], server / ops * 1e6, server / seconds, own / seconds);
+	       (unsigned long long)tally->replies, seconds, ops / seconds, p50, p99, p999,
+	       (unsigned long long)tally->errors, load->first_error, (unsigned long long)tally->leading[0],
+	       (unsigned long long)tally->leading[1], (unsigned long long)tally->leading[2], server / ops * 1e6,
+	       server / seconds, own / seconds);
 }
 
 static int run(struct load *load) {
@@ -470,8 +469,15 @@ int main(int argc, char **argv) {
 	struct load *load = calloc(1, sizeof *load);
 	if (load == NULL)
 		bench_die("calloc");
-	load->options = (struct options){.host = "127.0.0.1", .connections = 50, .pipeline = 1, .keys = 1000000,
-	                                 .run_ms = 2000, .warmup_ms = 300, .window_ms = 60000, .seed = 1, .core = -1};
+	load->options = (struct options){.host = "127.0.0.1",
+	                                 .connections = 50,
+	                                 .pipeline = 1,
+	                                 .keys = 1000000,
+	                                 .run_ms = 2000,
+	                                 .warmup_ms = 300,
+	                                 .window_ms = 60000,
+	                                 .seed = 1,
+	                                 .core = -1};
 	int first = read_options(&load->options, argc, argv);
 	if (load->options.core >= 0)
 		bench_pin((unsigned)load->options.core);

@@ -118,7 +118,8 @@ def start_servers(rows):
         if row.kind == "null":
             servers[row.name] = harness.start_null("respnull")
         elif row.kind.startswith("sluice"):
-            servers[row.name] = harness.start_sluice(f"sluice-{row.name}", row.memory, 2 if row.kind == "sluice2" else 1)
+            threads = 2 if row.kind == "sluice2" else 1
+            servers[row.name] = harness.start_sluice(f"sluice-{row.name}", row.memory, threads)
         else:
             server = servers[row.name] = harness.start_redis(f"redis-{row.name}")
             row.words = [load_script(server, word[1:]) if word.startswith("@") else word for word in row.words]

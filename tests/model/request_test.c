@@ -111,7 +111,8 @@ static void print_request(const struct world *world, const struct request *reque
 		char text[SLUICE_LIMIT_TEXT_MAX];
 		const struct item *item = &request->items[i];
 		rule_print(&world->rules[item->rule], text, sizeof text);
-		fprintf(stderr, "    key %zu%s  %s\n", item->key, item->observed == SLUICE_TRIED ? " tried" : item->observed != 0 ? " observed" : "", text);
+		const char *how = item->observed == SLUICE_TRIED ? " tried" : item->observed != 0 ? " observed" : "";
+		fprintf(stderr, "    key %zu%s  %s\n", item->key, how, text);
 	}
 }
 

@@ -8,8 +8,8 @@
  * asked with every request. Neither hash is of use to log in with.
  *
  * 60,000 rounds take about 30 ms of the machines of 2024. That is less than what is advised for sites whose users
- * choose the passwords (OWASP 2023: 600,000): a worker that verifies one does nothing else meanwhile. The rounds stand in the
- * file, so an operator with few, long-lived logins may have more of them. */
+ * choose the passwords (OWASP 2023: 600,000): a worker that verifies one does nothing else meanwhile. The rounds stand
+ * in the file, so an operator with few, long-lived logins may have more of them. */
 #include "base/out.h"
 #include "hosts/server/access/access.h"
 

@@ -8,9 +8,9 @@
  *  - The instant is the first, in whole milliseconds, at which his cost is admitted if all who hold tickets come at
  *    theirs and nobody else comes. So if that is what happens, nobody is denied twice, and the quota is used as soon as
  *    it frees. The shares of `sliding-window` and of sub-buckets at a weighted edge are rounded up to whole cost.
- *  - A ticket is forgotten when its instant has passed, whether its holder came or not. Who comes late takes nothing from
- *    those behind him, but under a bucket without room for more than his cost (burst 1): what it would have won back
- *    meanwhile is lost, and the next one is that much too early.
+ *  - A ticket is forgotten when its instant has passed, whether its holder came or not. Who comes late takes nothing
+ *    from those behind him, but under a bucket without room for more than his cost (burst 1): what it would have won
+ *    back meanwhile is lost, and the next one is that much too early.
  *  - Tickets reach SL_STAGGER_WINDOWS windows ahead. Who would be told more begins a new round: he is told the truth
  *    again, and those before him are forgotten. So a caller who hammers can't send the others of his key away for days.
  *  - Several limits of a request are staggered each for itself; the caller is told the longest wait.
