@@ -25,7 +25,7 @@ struct sl_verb {
 };
 
 extern const struct sl_verb sl_verb_serve, sl_verb_check, sl_verb_reset, sl_verb_inspect, sl_verb_store, sl_verb_lint,
-	sl_verb_replay, sl_verb_top, sl_verb_password, sl_verb_token, sl_verb_version, sl_verb_help;
+	sl_verb_replay, sl_verb_top, sl_verb_password, sl_verb_token, sl_verb_bench, sl_verb_version, sl_verb_help;
 
 /* Where a server is looked for that nobody named. */
 #define SL_CLI_SERVER "127.0.0.1:7379"

@@ -523,6 +523,10 @@ def test_progress_only_on_a_terminal(sluice_bin, tmp_path):
     (["check", "x" * 1025, "1/1s"], "more than 1024 bytes"),
     (["serve", "x.yaml"], "named by -c FILE"),
     (["serve", "--threads", "0"], "--threads '0': expected a whole number, 1 to 256"),
+    (["bench", "100/1m"], "given by --limit"),
+    (["bench", "--limit", "100/1x"], "column 6"),
+    (["bench", "--keys", "0"], "expected a whole number, 1 to 100000000"),
+    (["bench", "--rounds", "101"], "expected a whole number, 1 to 100"),
     (["version", "2"], "one word too many"),
     (["help", "replya"], "did you mean 'replay'?"),
 ])
@@ -532,12 +536,21 @@ def test_misuse(sluice, args, says):
     assert says in err
 
 
+def test_bench_measures_what_it_is_given(sluice):
+    status, out, err = sluice("bench", "--limit", "1M/1m", "--limit", "sliding-log 5/1d", "--keys", "1000", "--rounds", "1")
+    assert (status, err) == (0, "")
+    rows = re.findall(r"^(sliding-.*?) +(\d+) +(\d+) +(\d+) +(\d+) %$", out, re.M)
+    assert [row[0] for row in rows] == ["sliding-window 1000000/1m", "sliding-log 5/1d"]
+    assert all(int(ns) < 1000000 for row in rows for ns in row[1:4])
+    assert rows[0][4] == "100" and int(rows[1][4]) < 5, "what is measured is decided, and told"
+
+
 def test_help_of_every_verb(sluice):
     status, overview, err = sluice("help")
     assert (status, err) == (0, "") and sluice("--help") == (0, overview, "")
     verbs = re.findall(r"^  ([a-z]+) +[A-Z]", overview, re.M)
     assert verbs == ["serve", "check", "reset", "inspect", "store", "lint", "replay", "top", "password",
-                     "token", "version", "help"]
+                     "token", "bench", "version", "help"]
     for verb in verbs:
         status, text, err = sluice(verb, "--help")
         assert (status, err) == (0, "")

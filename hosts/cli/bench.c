@@ -1,0 +1,229 @@
+/* sluice bench: what a decision costs on this machine, linked into a program: no network, no server.
+ *
+ *   hot       one key, over and over: computing, and nothing else
+ *   by one    a key at random of --keys, one call each: one miss of memory a decision
+ *   batches   the same in calls of 16, whose misses overlap
+ *
+ * Figures are the median of rounds, every limit in every round, so that a machine's drift falls on all alike. Instants
+ * go on by a microsecond a decision, as if traffic came at a million a second. What a server answers over a network is
+ * bound by the network: measure that with the client that will use it. */
+#include "hosts/cli/cli.h"
+#include "os/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LIMIT, KEYS, ROUNDS };
+enum {
+	LIMITS_MAX = 16,
+	BATCH = 16,
+	DECISIONS = 100000, /* timed at a time */
+	ROUNDS_DEFAULT = 5,
+	ROUNDS_MAX = 100,
+	KEY_BYTES = 20,
+	STEP_NS = 1000,
+};
+enum { HOT, BY_ONE, BATCHES, WAYS };
+
+static const uint64_t keys_default = 1000000, keys_max = 100000000;
+
+static const struct sl_option options[] = {
+	[LIMIT] = {"limit", 'l', "LIMIT", "what to measure; may be given several times; one of each algorithm otherwise"},
+	[KEYS] = {"keys", 0, "N", "how many keys there are, 1 to 100000000 (1000000)"},
+	[ROUNDS] = {"rounds", 0, "N", "rounds of which the median is told, 1 to 100 (5)"},
+};
+
+static const char *const defaults[] = {
+	"fixed-window 1M/1m", "sliding-window 1M/1m", "sliding-buckets 1M/1m precision 1s",
+	"sliding-log 10/10s", "token-bucket 1M/1m",   "leaky-bucket 1M/1m",
+};
+
+struct bench {
+	struct sluice_store *store;
+	struct sluice_limit limits[LIMITS_MAX];
+	uint32_t limit_count;
+	uint64_t keys, rounds, random;
+	sluice_ns now;
+	double ns[LIMITS_MAX][WAYS][ROUNDS_MAX];
+	uint64_t allowed[LIMITS_MAX], decided[LIMITS_MAX];
+};
+
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
+
+/* xorshift64*: which key comes next. */
+static uint64_t draw(struct bench *bench) {
+	bench->random ^= bench->random >> 12;
+	bench->random ^= bench->random << 25;
+	bench->random ^= bench->random >> 27;
+	return bench->random * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+/* A key such as "bench:00000000000042": twenty bytes, the length of many a user's id. */
+static struct sluice_bytes put_key(char text[KEY_BYTES], uint64_t number) {
+	memcpy(text, "bench:", 6);
+	for (int i = KEY_BYTES - 1; i >= 6; i--, number /= 10)
+		text[i] = (char)('0' + number % 10);
+	return sl_slice(text, KEY_BYTES);
+}
+
+/* Decides one batch of calls, whose keys are already there. */
+static void decide(struct bench *bench, struct sluice_call *calls, uint32_t count, uint32_t limit) {
+	if (count == 1)
+		(void)!sluice_decide(bench->store, calls); /* call->err says the same */
+	else
+		sluice_decide_many(bench->store, calls, count);
+	for (uint32_t i = 0; i < count; i++)
+		bench->allowed[limit] += calls[i].err == SLUICE_OK && calls[i].merged.allowed;
+	bench->decided[limit] += count;
+}
+
+/* ns of a decision. Making the keys is timed too, and taken off again by timing it alone. */
+static double measure(struct bench *bench, uint32_t limit, int way, bool decides) {
+	char text[BATCH][KEY_BYTES];
+	struct sluice_item items[BATCH];
+	struct sluice_call calls[BATCH];
+	uint32_t count = way == BATCHES ? BATCH : 1;
+	volatile char sink = 0;
+	sluice_ns start = sl_clock_monotonic();
+	for (uint32_t done = 0; done < DECISIONS; done += count) {
+		for (uint32_t i = 0; i < count; i++) {
+			struct sluice_bytes key = put_key(text[i], way == HOT ? 0 : draw(bench) % bench->keys);
+			items[i] = (struct sluice_item){.limit = &bench->limits[limit], .key = key};
+			calls[i] = (struct sluice_call){.items = &items[i], .item_count = 1, .cost = 1};
+			calls[i].now = bench->now += STEP_NS;
+		}
+		if (decides)
+			decide(bench, calls, count, limit);
+		else
+			sink = text[0][KEY_BYTES - 1];
+	}
+	(void)sink;
+	return (double)(sl_clock_monotonic() - start) / DECISIONS;
+}
+
+static int by_value(const void *a, const void *b) {
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static double median(double *values, uint64_t count) {
+	qsort(values, count, sizeof *values, by_value);
+	return values[count / 2];
+}
+
+/* Every key once, so that none is new when it is timed. */
+static void fill(struct bench *bench, uint32_t limit) {
+	char text[BATCH][KEY_BYTES];
+	struct sluice_item items[BATCH];
+	struct sluice_call calls[BATCH];
+	for (uint64_t key = 0; key < bench->keys; key += BATCH) {
+		for (uint32_t i = 0; i < BATCH; i++) {
+			items[i] = (struct sluice_item){.limit = &bench->limits[limit], .key = put_key(text[i], key + i)};
+			calls[i] = (struct sluice_call){.items = &items[i], .item_count = 1, .cost = 1, .now = bench->now};
+		}
+		sluice_decide_many(bench->store, calls, BATCH);
+	}
+}
+
+static void run_rounds(struct bench *bench) {
+	for (uint32_t limit = 0; limit < bench->limit_count; limit++)
+		fill(bench, limit);
+	for (uint64_t round = 0; round < bench->rounds; round++)
+		for (uint32_t limit = 0; limit < bench->limit_count; limit++)
+			for (int way = 0; way < WAYS; way++) {
+				double keys = measure(bench, limit, way, false);
+				double all = measure(bench, limit, way, true);
+				bench->ns[limit][way][round] = all > keys ? all - keys : 0;
+			}
+}
+
+/* ---- the verb ---------------------------------------------------------------------------------------------------- */
+
+static void print_table(struct bench *bench) {
+	printf("%-54s %8s %10s %10s %8s\n", "ns a decision", "hot key", "by one", "batches", "allowed");
+	for (uint32_t limit = 0; limit < bench->limit_count; limit++) {
+		char text[SLUICE_LIMIT_TEXT_MAX];
+		sluice_limit_print(&bench->limits[limit], text);
+		printf("%-54s", text);
+		for (int way = 0; way < WAYS; way++)
+			printf(" %*.0f", way == HOT ? 8 : 10, median(bench->ns[limit][way], bench->rounds));
+		printf(" %6.0f %%\n", 100.0 * (double)bench->allowed[limit] / (double)bench->decided[limit]);
+	}
+	printf("\n%llu keys of %d bytes, batches of %d; medians of %llu rounds of %d decisions\n",
+	       (unsigned long long)bench->keys, KEY_BYTES, BATCH, (unsigned long long)bench->rounds, DECISIONS);
+}
+
+/* Room for every limit's keys at a fill where the store performs, and for what logs and sub-buckets keep. */
+static sluice_err open_store(struct bench *bench, struct sluice_error *error) {
+	struct sluice_store_options store = {.blocks_percent = 50};
+	store.memory_bytes = ((uint64_t)64 << 20) + bench->keys * bench->limit_count * 128;
+	return sluice_store_open(&bench->store, &store, error);
+}
+
+static bool add_limit(struct bench *bench, const char *text, struct sluice_error *error) {
+	return sluice_limit_parse(&bench->limits[bench->limit_count], sl_str(text), error) == SLUICE_OK &&
+	       ++bench->limit_count != 0;
+}
+
+static int run(const struct sl_verb *verb, struct bench *bench) {
+	struct sluice_error error;
+	bool given = bench->limit_count != 0;
+	for (size_t i = 0; !given && i < sizeof defaults / sizeof *defaults; i++)
+		if (!add_limit(bench, defaults[i], &error))
+			return sl_cli_fail(verb, "%s", error.text);
+	if (open_store(bench, &error) != SLUICE_OK)
+		return sl_cli_fail(verb, "%s", error.text);
+	bench->now = sluice_store_now(bench->store);
+	run_rounds(bench);
+	sluice_store_close(bench->store);
+	print_table(bench);
+	return sl_cli_flush(verb) ? SL_EXIT_FINE : SL_EXIT_FAILED;
+}
+
+/* Reads the options into `bench`. Returns SL_GO_ON, or what to exit with. */
+static int read_options(const struct sl_verb *verb, struct bench *bench, struct sl_args *args) {
+	struct sluice_error error;
+	for (int arg; (arg = sl_args_next(args)) != SL_ARG_END;) {
+		if (arg == SL_ARG_WORD)
+			return sl_cli_misuse(verb, "'%.64s' is one word too many; a limit is given by --limit", args->value);
+		if (arg < 0)
+			return sl_cli_stop(verb, args, arg);
+		if (arg == LIMIT && bench->limit_count == LIMITS_MAX)
+			return sl_cli_misuse(verb, "at most %d limits are measured at a time", LIMITS_MAX);
+		if (arg == LIMIT && !add_limit(bench, args->value, &error))
+			return sl_cli_misuse(verb, "--limit '%.64s', column %u: %s", args->value, error.column, error.text);
+		if (arg == KEYS && !sl_args_number(args->value, 1, keys_max, &bench->keys))
+			return sl_cli_misuse(verb, "--keys '%.64s': expected a whole number, 1 to 100000000", args->value);
+		if (arg == ROUNDS && !sl_args_number(args->value, 1, ROUNDS_MAX, &bench->rounds))
+			return sl_cli_misuse(verb, "--rounds '%.64s': expected a whole number, 1 to %d", args->value, ROUNDS_MAX);
+	}
+	return SL_GO_ON;
+}
+
+static int run_bench(const struct sl_verb *verb, int argc, char **argv) {
+	struct sl_args args = sl_args_begin(argv, argc, options, sizeof options / sizeof *options);
+	struct bench *bench = calloc(1, sizeof *bench);
+	if (bench == NULL)
+		return sl_cli_fail(verb, "out of memory");
+	bench->keys = keys_default;
+	bench->rounds = ROUNDS_DEFAULT;
+	bench->random = UINT64_C(0x9e3779b97f4a7c15);
+	int status = read_options(verb, bench, &args);
+	if (status == SL_GO_ON)
+		status = run(verb, bench);
+	free(bench);
+	return status;
+}
+
+const struct sl_verb sl_verb_bench = {
+	.name = "bench",
+	.usage = "bench [--limit LIMIT]... [--keys N] [--rounds N]",
+	.summary = "Measures what a decision costs on this machine",
+	.text = "In the program's own memory, without a network: one hot key; keys at random, one by one; the same in\n"
+			"batches of 16. Takes some seconds, and 128 bytes of memory for each key and limit.\n",
+	.examples = "  sluice bench\n"
+				"  sluice bench --limit 'sliding-log 100/1m' --limit 100/1m --keys 10000\n",
+	.options = options,
+	.option_count = sizeof options / sizeof *options,
+	.run = run_bench,
+};
