@@ -154,8 +154,8 @@ def start_redis(name):
 
 
 def start_sluice(name, memory, threads=1, door="resp", more=""):
-    """A store of `memory` (as in a policy file), both doors on free ports; its port is that of `door`. One thread runs on
-    the servers' core, several on all cores."""
+    """A store of `memory` (as in a policy file), both doors on free ports; its port is that of `door`. One thread runs
+    on the servers' core, several on all cores."""
     policy = BENCH / f"{name}.yaml"
     policy.write_text(f'threads: {threads}\nstore: {{memory: {memory}}}\n'
                       'listen: {resp: "127.0.0.1:0", http: "127.0.0.1:0"}\n' + more)

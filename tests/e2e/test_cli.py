@@ -537,7 +537,8 @@ def test_misuse(sluice, args, says):
 
 
 def test_bench_measures_what_it_is_given(sluice):
-    status, out, err = sluice("bench", "--limit", "1M/1m", "--limit", "sliding-log 5/1d", "--keys", "1000", "--rounds", "1")
+    limits = ["--limit", "1M/1m", "--limit", "sliding-log 5/1d"]
+    status, out, err = sluice("bench", *limits, "--keys", "1000", "--rounds", "1")
     assert (status, err) == (0, "")
     rows = re.findall(r"^(sliding-.*?) +(\d+) +(\d+) +(\d+) +(\d+) %$", out, re.M)
     assert [row[0] for row in rows] == ["sliding-window 1000000/1m", "sliding-log 5/1d"]
