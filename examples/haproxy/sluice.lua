@@ -1,0 +1,52 @@
+-- Asks sluice about a request, and leaves what it says in variables of the transaction:
+--   sluice_denied  true: answer 429        sluice_down  true: it could not be asked
+--   sluice_retry, sluice_limit, sluice_policy, sluice_body: what the client should know
+-- Attributes that the policy finds in headers (attributes: user: header x-user-id) must be named here too: sluice is
+-- sent nothing that the client wrote but these.
+local forwarded = { "x-user-id", "x-plan" }
+local timeout_ms = 500
+
+core.register_action("sluice", { "http-req" }, function(txn)
+	local headers = txn.http:req_get_headers()
+	local host = headers["host"] and headers["host"][0] or ""
+	local ask = {
+		["x-forwarded-method"] = { txn.f:method() },
+		["x-forwarded-uri"] = { txn.f:pathq() },
+		["x-forwarded-host"] = { host },
+		["x-forwarded-for"] = { txn.f:src() },
+	}
+	for _, name in ipairs(forwarded) do
+		if headers[name] then
+			local values = {}
+			for i = 0, #headers[name] do
+				values[#values + 1] = headers[name][i]
+			end
+			ask[name] = { table.concat(values, ", ") }
+		end
+	end
+
+	local address = txn:get_var("txn.sluice_address")
+	local answer = core.httpclient():get({
+		url = "http://" .. address .. "/v1/auth/forward",
+		headers = ask,
+		timeout = timeout_ms,
+	})
+	local status = answer and answer.status or 0
+	if status ~= 200 and status ~= 429 then
+		txn:set_var("txn.sluice_down", true)
+		return
+	end
+	local function keep(variable, name)
+		local values = answer.headers and answer.headers[name]
+		if values and values[0] then
+			txn:set_var("txn." .. variable, values[0])
+		end
+	end
+	keep("sluice_limit", "ratelimit")
+	keep("sluice_policy", "ratelimit-policy")
+	if status == 429 then
+		keep("sluice_retry", "retry-after")
+		txn:set_var("txn.sluice_body", answer.body)
+		txn:set_var("txn.sluice_denied", true)
+	end
+end, 0)

@@ -1,0 +1,165 @@
+"""The forms in which a client is told of its limits, on the wire: each beside express-rate-limit,
+which most clients have
+seen, and through the npm parser of structured fields; and that no answer ever mixes two grammars of one name.
+"""
+
+import email.utils
+import json
+import os
+import re
+import subprocess
+import time
+
+import pytest
+
+from harness import Http
+
+POLICY = """
+headers: [{forms}]
+limits:
+  - {{name: main, key: ip, limit: sliding-log 3/1m}}
+"""
+NAMES = re.compile(r"(x-)?ratelimit.*|retry-after", re.IGNORECASE)
+# ours, what express-rate-limit calls it
+TWINS = {"draft6": {"standardHeaders": "draft-6", "legacyHeaders": False},
+         "draft7": {"standardHeaders": "draft-7", "legacyHeaders": False},
+         "legacy-epoch": {"standardHeaders": False, "legacyHeaders": True},
+         "draft7, legacy-epoch": {"standardHeaders": "draft-7", "legacyHeaders": True}}
+
+
+def node(node_clients, script, value):
+    folder, program = node_clients
+    done = subprocess.run([program, os.path.join(folder, script)], input=json.dumps(value), capture_output=True,
+                          text=True,
+                          timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def told(lines):
+    return sorted((name.lower(), value) for name, value in lines if NAMES.fullmatch(name))
+
+
+def ours(server, forms):
+    """Four requests to a limit of three, at a proxies' door: status and lines of each."""
+    with server(policy=POLICY.format(forms=forms)).http() as h:
+        return [h.ask("GET", "/v1/auth/forward")[:2] for _ in range(4)]
+
+
+def shape(lines, now):
+    """Times as differences that are rounded to the minute that they must be: the rest must be the same to the byte."""
+    def minute(m):
+        seconds = int(m.group(2))
+        seconds -= now if seconds > 1e9 else 0
+        assert 55 <= seconds <= 61, lines
+        return m.group(1) + "MINUTE"
+    return [(name, re.sub(r"(reset=|^)(\d+)$", minute, value) if re.search("reset|retry|^ratelimit$", name) else value)
+            for name, value in lines]
+
+
+@pytest.fixture(scope="module")
+def express(node_clients):
+    return dict(zip(TWINS, node(node_clients, "express.mjs", list(TWINS.values()))))
+
+
+@pytest.mark.parametrize("forms", TWINS)
+def test_the_strings_are_those_of_express_rate_limit(server, express, forms):
+    now = time.time()
+    mine = ours(server, forms)
+    assert [status for status, _ in mine] == [status for status, _ in express[forms]] == [200, 200, 200, 429]
+    for (_, lines), (_, theirs) in zip(mine, express[forms]):
+        assert len(told(lines)) >= 2
+        assert shape(told(lines), now) == shape(told(theirs), now)
+
+
+def test_draft10_beside_their_draft8(server, node_clients):
+    """theirs has a partition key, and says in t when the quota resets; names and numbers are the same kinds."""
+    theirs = node(node_clients, "express.mjs", [{"standardHeaders": "draft-8", "legacyHeaders": False,
+                                                 "identifier": "main"}])[0]
+    mine = ours(server, "draft10")
+    for (_, lines), (_, other) in zip(mine, theirs):
+        lines, other = dict(told(lines)), dict(told(other))
+        assert lines.keys() == other.keys()
+        fields = [("list", d[name]) for d in (lines, other) for name in ("ratelimit-policy", "ratelimit")]
+        policy, state, their_policy, their_state = node(node_clients, "fields.mjs", fields)
+        assert [policy[0][0], policy[0][1]["q"], policy[0][1]["w"]] == ["main", 3, 60]
+        assert [their_policy[0][0], their_policy[0][1]["q"], their_policy[0][1]["w"]] == ["main", 3, 60]
+        assert state[0][0] == their_state[0][0] and state[0][1]["r"] == their_state[0][1]["r"]
+        assert 1 <= state[0][1]["t"] <= 60
+
+
+def test_every_form_parses(server, node_clients):
+    answers = {forms: dict(ours(server, forms)[0][1]) for forms in ("draft10", "draft7", "draft6", "draft7, draft6")}
+    fields = [("list", answers["draft10"]["RateLimit"]), ("dictionary", answers["draft10"]["RateLimit"]),
+              ("dictionary", answers["draft7"]["RateLimit"]), ("list", answers["draft7"]["RateLimit-Policy"]),
+              ("item", answers["draft6"]["RateLimit-Limit"]), ("list", answers["draft6"]["RateLimit-Policy"]),
+              ("item", answers["draft6"]["RateLimit-Remaining"]), ("item", answers["draft6"]["RateLimit-Reset"])]
+    new, as_dictionary, old, policy, limit, policy6, remaining, reset = node(node_clients, "fields.mjs", fields)
+    assert new == [["main", {"r": 2, "t": 60}]] and as_dictionary is None
+    assert old == {"limit": [3, {}], "remaining": [2, {}], "reset": [60, {}]}
+    assert policy == policy6 == [[3, {"w": 60}]]
+    assert [limit, remaining, reset] == [[3, {}], [2, {}], [60, {}]]
+    both = answers["draft7, draft6"]
+    assert both["RateLimit-Policy"] == "3;w=60" and both["RateLimit"] == answers["draft7"]["RateLimit"]
+
+
+@pytest.mark.parametrize("forms, names", [
+    ("draft10", {"ratelimit", "ratelimit-policy"}),
+    ("draft7", {"ratelimit", "ratelimit-policy"}),
+    ("draft6", {"ratelimit-policy", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"}),
+    ("legacy-epoch", {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}),
+    ("legacy-delta", {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}),
+    ("draft10, legacy-delta", {"ratelimit", "ratelimit-policy", "x-ratelimit-limit", "x-ratelimit-remaining",
+                               "x-ratelimit-reset"}),
+    ("none", set()),
+])
+def test_each_name_stands_once(server, forms, names):
+    for i, (status, lines) in enumerate(ours(server, forms)):
+        found = [name for name, _ in told(lines)]
+        assert len(found) == len(set(found))
+        assert set(found) == names | ({"retry-after"} if i == 3 else set())
+        assert status == (429 if i == 3 else 200)
+
+
+def test_an_epoch_agrees_with_the_date_beside_it(server):
+    _, lines = ours(server, "legacy-epoch")[0]
+    lines = {name.lower(): value for name, value in lines}
+    date = email.utils.parsedate_to_datetime(lines["date"]).timestamp()
+    assert date + 60 <= int(lines["x-ratelimit-reset"]) <= date + 62
+
+
+def test_each_listener_has_its_own_forms(server):
+    one = server(listen=(), policy="""
+listen:
+  resp: "127.0.0.1:0"
+  http: ["127.0.0.1:0", {address: "127.0.0.1:0", headers: [draft6]}, {address: "127.0.0.1:0", headers: none}]
+headers: [legacy-delta]
+""")
+    found = []
+    for port in one.ports("http"):
+        with Http(port) as h:
+            _, lines, _ = h.post("/v1/check", {"key": "k", "limits": ["3/1m"]})
+        found.append([name for name, _ in told(lines)])
+    assert found == [["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"],
+                     ["ratelimit-limit", "ratelimit-policy", "ratelimit-remaining", "ratelimit-reset"], []]
+
+
+def test_several_limits(server, node_clients):
+    policy = """
+headers: [{}]
+limits:
+  - {{name: second, key: ip, limit: sliding-log 5/1s}}
+  - {{name: 'a "quoted" one', key: ip, limit: sliding-log 2/1h}}
+  - {{name: watched, key: ip, limit: sliding-log 1/1h, observe: true}}
+"""
+    with server(policy=policy.format("draft10")).http() as h:
+        lines = [dict(h.ask("GET", "/v1/auth/forward")[1]) for _ in range(3)]
+    fields = [("list", line[name]) for line in lines for name in ("RateLimit-Policy", "RateLimit")]
+    parsed = node(node_clients, "fields.mjs", fields)
+    assert parsed[0] == [["second", {"q": 5, "w": 1}], ['a "quoted" one', {"q": 2, "w": 3600}]] == parsed[4]
+    assert parsed[1][0][0] == 'a "quoted" one' and parsed[1][0][1]["r"] == 1
+    assert [item for item, _ in parsed[5]] == ['a "quoted" one']  # the one that denies
+    with server(policy=policy.format("draft7")).http() as h:
+        lines = [dict(h.ask("GET", "/v1/auth/forward")[1]) for _ in range(3)]
+    assert lines[0]["RateLimit-Policy"] == "5;w=1, 2;w=3600"
+    assert lines[2]["RateLimit"].startswith("limit=2, remaining=0, reset=")

@@ -1,0 +1,421 @@
+"""Real nginx, Caddy and HAProxy with the files of examples/, in front of a small app: what reaches the client, what a
+client can forge, and what happens when sluice is down. Traefik and Envoy, which Debian does not have, are held to the
+shape of their files, and the requests that they send are sent here by hand.
+
+The files are used as they are but for their ports, and for the one change that each of them names for itself.
+"""
+
+import http.client
+import http.server
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import threading
+
+import pytest
+import yaml
+
+from harness import ROOT, wait_until
+
+EXAMPLES = os.path.join(ROOT, "examples")
+POLICY = """
+trusted-proxies: [127.0.0.1/32, "::1/128"]
+attributes: {user: header x-user-id}
+limits:
+  - {name: per-ip, when: {path: /api/*}, key: ip, limit: sliding-log 3/1h}
+  - {name: login, when: {method: POST, path: /login, host: shop.example}, key: user | ip, limit: sliding-log 1/1h}
+  - {name: never, when: {path: /never}, key: [], limit: 0/1h}
+"""
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class App:
+    """Says what reached it; /forbidden is its own 403."""
+
+    def __init__(self):
+        app = self
+        self.seen = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                app.seen.append((self.command, self.path, body))
+                text = json.dumps({"method": self.command, "path": self.path, "body": body.decode()}).encode()
+                self.send_response(403 if self.path == "/forbidden" else 200)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            do_GET = do_POST = do_PUT = answer
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_port
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Proxy:
+    """A real proxy with an example's files, in a folder of its own, on a free port."""
+
+    def __init__(self, name, folder, sluice_port, app_port, change=lambda text: text):
+        self.log = os.path.join(folder, "log")
+        for attempt in range(5):  # another process may take the port first
+            self.start(name, folder, sluice_port, app_port, change)
+            try:
+                wait_until(self.listens, name + " does not listen")
+                return
+            except AssertionError as e:
+                if attempt == 4 or "in use" not in str(e):
+                    raise
+
+    def start(self, name, folder, sluice_port, app_port, change):
+        self.port = free_port()
+        ports = {"7380": sluice_port, "8080": app_port, "8000": self.port}
+        for file in os.listdir(os.path.join(EXAMPLES, name)):
+            with open(os.path.join(EXAMPLES, name, file), encoding="utf-8") as f:
+                text = re.sub(r"(?<=:)(7380|8080|8000)\b", lambda m: str(ports[m.group(1)]), change(f.read()))
+            with open(os.path.join(folder, file), "w", encoding="utf-8") as f:
+                f.write(text)
+        command = getattr(self, "command_of_" + name)(folder)
+        assert shutil.which(command[0]), f"{command[0]} is not installed: apt-get install {name}"
+        with open(self.log, "wb") as log:
+            environment = {**os.environ, "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+            self.process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=environment)
+
+    @staticmethod
+    def command_of_nginx(folder):
+        with open(os.path.join(folder, "nginx.conf"), "w", encoding="utf-8") as f:
+            f.write(("user root;\n" if os.geteuid() == 0 else "") + f"""daemon off; pid {folder}/pid; error_log stderr;
+                events {{ worker_connections 64; }}
+                http {{ access_log off; client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+                        fastcgi_temp_path {folder}/fcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+                        include {folder}/sluice.conf; }}""")
+        return ["nginx", "-p", str(folder), "-c", os.path.join(folder, "nginx.conf")]
+
+    @staticmethod
+    def command_of_caddy(folder):
+        file = os.path.join(folder, "Caddyfile")
+        with open(file, encoding="utf-8") as f:
+            text = f.read()
+        with open(file, "w", encoding="utf-8") as f:
+            f.write("{\n\tadmin off\n\tauto_https off\n}\n" + text)
+        return ["caddy", "run", "--config", file, "--adapter", "caddyfile"]
+
+    @staticmethod
+    def command_of_haproxy(folder):
+        return ["haproxy", "-db", "-f", os.path.join(folder, "haproxy.cfg")]
+
+    def listens(self):
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            assert self.process.poll() is None, log.read()
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
+            return True
+        except OSError:
+            return False
+
+    def ask(self, path, source="127.0.0.2", method="GET", headers=(), body=None, host="shop.example", to="127.0.0.1"):
+        """One request from an address of ours (all of 127.0.0.0/8 is). Header lines are sent as they are given."""
+        connection = http.client.HTTPConnection(to, self.port, timeout=20, source_address=source and (source, 0))
+        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        connection.putheader("Host", host)
+        for name, value in headers:
+            connection.putheader(name, value)
+        if body is not None:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
+        response = connection.getresponse()
+        data = response.read()
+        connection.close()
+        return response.status, dict((k.lower(), v) for k, v in response.getheaders()), data
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+
+@pytest.fixture
+def app():
+    one = App()
+    yield one
+    one.stop()
+
+
+@pytest.fixture
+def chain(server, app, tmp_path):
+    """chain(name, change) gives (proxy, sluice, app)."""
+    started = []
+
+    def start(name, change=lambda text: text, policy=POLICY):
+        sluice = server(policy=policy)
+        started.append(Proxy(name, tmp_path, sluice.http_port, app.port, change))
+        return started[-1], sluice, app
+
+    yield start
+    for one in started:
+        one.stop()
+
+
+PROXIES = pytest.mark.parametrize("name", ["nginx", "caddy", "haproxy"])
+
+
+def assert_denied(answer, retry=True):
+    status, headers, body = answer
+    assert status == 429, answer
+    assert headers["content-type"] == "application/problem+json"
+    assert headers["cache-control"] == "no-store"
+    problem = json.loads(body)
+    assert problem["type"] == "https://iana.org/assignments/http-problem-types#quota-exceeded"
+    assert problem["status"] == 429
+    if retry:
+        assert 1 <= int(headers["retry-after"]) <= 3600
+    else:
+        assert "retry-after" not in headers, headers
+
+
+@PROXIES
+def test_what_reaches_the_client(chain, name):
+    proxy, _, app = chain(name)
+    for left in (2, 1, 0):
+        status, headers, body = proxy.ask("/api/items?page=2")
+        assert (status, json.loads(body)["path"]) == (200, "/api/items?page=2")
+        assert re.fullmatch(rf'"per-ip";r={left};t=\d+', headers["ratelimit"]), headers
+        assert headers["ratelimit-policy"] == '"per-ip";q=3;w=3600'
+        assert "retry-after" not in headers
+    before = len(app.seen)
+    for _ in range(3):
+        answer = proxy.ask("/api/items")
+        assert_denied(answer)
+        assert re.fullmatch(r'"per-ip";r=0;t=\d+', answer[1]["ratelimit"])
+        assert answer[1]["ratelimit-policy"] == '"per-ip";q=3;w=3600'
+    assert len(app.seen) == before, "a denied request reached the app"
+    # another client, and a path without limits: no headers, not even empty ones
+    assert proxy.ask("/api/items", source="127.0.0.3")[0] == 200
+    status, headers, _ = proxy.ask("/free")
+    assert status == 200 and "ratelimit" not in headers and "ratelimit-policy" not in headers, headers
+    # the app's own 403 is the app's
+    status, headers, body = proxy.ask("/forbidden")
+    assert (status, json.loads(body)["path"]) == (403, "/forbidden")
+    # what can never pass has no time to come back at
+    assert_denied(proxy.ask("/never"), retry=False)
+
+
+@PROXIES
+def test_method_host_and_body(chain, name):
+    proxy, _, app = chain(name)
+    body = b"x" * 5000
+    assert proxy.ask("/login", method="POST", body=body, host="other.example")[0] == 200
+    assert proxy.ask("/login", method="GET")[0] == 200
+    status, _, answer = proxy.ask("/login", method="POST", body=body)
+    assert (status, json.loads(answer)["body"]) == (200, body.decode())
+    assert_denied(proxy.ask("/login", method="POST", body=body))
+    # host in other spellings, and a body that says it is compressed
+    for host in ("SHOP.example", "shop.example:80", "shop.example."):
+        assert_denied(proxy.ask("/login", method="POST", body=body, host=host))
+    assert_denied(proxy.ask("/login", method="POST", body=body, headers=[("Content-Encoding", "gzip")]))
+    # an attribute from a header
+    assert proxy.ask("/login", method="POST", body=body, headers=[("X-User-Id", "alice")])[0] == 200
+    assert_denied(proxy.ask("/login", method="POST", body=body, headers=[("X-User-Id", "alice")]))
+    assert proxy.ask("/login", method="POST", body=body, headers=[("X-User-Id", "bob")])[0] == 200
+    assert len(app.seen) == 5
+
+
+SPOOFS = [
+    [("X-Forwarded-For", "6.6.6.6")],
+    [("X-Forwarded-For", "6.6.6.6, 7.7.7.7")],
+    [("X-Forwarded-For", "127.0.0.1")],
+    [("X-Forwarded-For", "::1")],
+    [("X-Forwarded-For", "::ffff:127.0.0.1")],
+    [("X-Forwarded-For", "[::1]:80")],
+    [("X-Forwarded-For", "6.6.6.6, 127.0.0.1")],
+    [("X-Forwarded-For", "unknown")],
+    [("X-Forwarded-For", ",")],
+    [("X-Forwarded-For", "6.6.6.6,")],
+    [("X-Forwarded-For", "6.6.6.6"), ("X-Forwarded-For", "127.0.0.1")],
+    [("x-forwarded-for", "6.6.6.6:1234")],
+    [("Forwarded", "for=6.6.6.6")],
+    [("Forwarded", 'for="6.6.6.6')],
+    [("X-Real-IP", "6.6.6.6"), ("True-Client-IP", "6.6.6.6"), ("CF-Connecting-IP", "6.6.6.6")],
+    [("X-Client-IP", "6.6.6.6"), ("X-Cluster-Client-IP", "6.6.6.6"), ("X-Forwarded", "6.6.6.6")],
+    # not the address, but what else a proxy forwards
+    [("X-Forwarded-Uri", "/free"), ("X-Original-URI", "/free"), ("X-Original-URL", "/free"),
+     ("X-Rewrite-URL", "/free")],
+    [("X-Forwarded-Method", "HEAD"), ("X-Original-Method", "HEAD"), ("X-HTTP-Method-Override", "HEAD")],
+    [("X-Forwarded-Host", "other.example")],
+    [("X-Forwarded-Prefix", "/free"), ("X-Forwarded-Path", "/free")],
+]
+SPELLINGS = ["/api/x", "/%61pi/x", "//api/x", "/./api/x", "/free/../api/x", "/api/x?y=/free", "/%2e/api/x", "/api//x"]
+
+
+@PROXIES
+def test_what_clients_forge_buys_nothing(chain, name):
+    proxy, _, _ = chain(name)
+    for _ in range(3):
+        assert proxy.ask("/api/x")[0] == 200
+    assert len(SPOOFS) >= 12
+    for headers in SPOOFS:
+        answer = proxy.ask("/api/x", headers=headers)
+        assert answer[0] == 429, (headers, answer)
+    for path in SPELLINGS:
+        answer = proxy.ask(path)
+        assert answer[0] == 429, (path, answer)
+    assert proxy.ask("/api/x", source="127.0.0.3")[0] == 200
+
+
+def test_nginx_behind_another_proxy(chain):
+    """The variant that the file names: each proxy appends, sluice walks from the right, and IPv6 counts by network."""
+    proxy, _, _ = chain("nginx", lambda text: re.sub(r"\$remote_addr;.*", "$proxy_add_x_forwarded_for;", text))
+    for headers in SPOOFS[:12]:  # a client on the outside: what it writes stands to the left of its address
+        proxy.ask("/api/x", headers=headers)
+    for headers in SPOOFS[:12]:
+        assert proxy.ask("/api/x", headers=headers)[0] == 429, headers
+    outer = "127.0.0.1"  # is trusted, and says who came to it
+    for i in range(3):
+        assert proxy.ask("/api/x", outer, headers=[("X-Forwarded-For", f"2001:db8:1:2::{i:x}")])[0] == 200
+    for other in ("2001:db8:1:2:ffff::9", "[2001:DB8:1:2::7]:443", "6.6.6.6, 2001:db8:1:2:3::"):
+        assert_denied(proxy.ask("/api/x", outer, headers=[("X-Forwarded-For", other)]))
+    assert proxy.ask("/api/x", outer, headers=[("X-Forwarded-For", "2001:db8:1:3::1")])[0] == 200
+
+
+@pytest.mark.parametrize("name", ["nginx", "haproxy"])
+def test_clients_by_ipv6(chain, name):
+    proxy, _, _ = chain(name)
+    for _ in range(3):
+        assert proxy.ask("/api/x", None, to="::1")[0] == 200
+    assert_denied(proxy.ask("/api/x", None, to="::1"))
+    assert proxy.ask("/api/x")[0] == 200
+
+
+@PROXIES
+def test_fail_open(chain, name):
+    proxy, sluice, app = chain(name)
+    assert proxy.ask("/api/x")[0] == 200
+    sluice.stop()
+    for _ in range(5):
+        status, headers, body = proxy.ask("/api/x", method="POST", body=b"still here")
+        assert (status, json.loads(body)["body"]) == (200, "still here")
+        assert "ratelimit" not in headers
+    assert proxy.ask("/forbidden")[0] == 403
+    assert len(app.seen) == 7
+
+
+def close_nginx(text):
+    return re.sub(r"\n *error_page 502 504[^\n]*", "", text)
+
+
+def close_caddy(text):
+    return re.sub(r"\thandle_errors \{.*?\n\t\}\n", "", text, flags=re.DOTALL)
+
+
+def close_haproxy(text):
+    return re.sub(r"# (http-request return status 503)", r"\1", text)
+
+
+@pytest.mark.parametrize("name, close, status", [("nginx", close_nginx, 500), ("caddy", close_caddy, 502),
+                                                 ("haproxy", close_haproxy, 503)])
+def test_fail_closed(chain, name, close, status):
+    proxy, sluice, app = chain(name, close)
+    assert proxy.ask("/api/x")[0] == 200
+    sluice.stop()
+    for _ in range(3):
+        assert proxy.ask("/api/x")[0] == status
+    assert len(app.seen) == 1
+
+
+def test_nginx_maps_a_429_within_the_question(chain):
+    """The other recipe: one door of sluice's for every proxy, ?status=429, and nginx makes 403 of it for itself."""
+    def change(text):
+        text = text.replace("/v1/auth/nginx;", """/v1/auth/nginx?status=429;
+                            proxy_intercept_errors on;
+                            error_page 429 =403 @deny;""")
+        return text.replace("location @let_in", "location @deny { internal; return 403; }\n location @let_in")
+    proxy, _, _ = chain("nginx", change)
+    for _ in range(3):
+        assert proxy.ask("/api/x")[0] == 200
+    answer = proxy.ask("/api/x")
+    assert_denied(answer)
+    assert re.fullmatch(r'"per-ip";r=0;t=\d+', answer[1]["ratelimit"])
+
+
+# ---- Traefik and Envoy, by the contract ------------------------------------------------------------------------------
+
+
+def load(*path):
+    with open(os.path.join(EXAMPLES, *path), encoding="utf-8") as f:
+        return yaml.safe_load(f)
+
+
+def test_traefik_sends_what_is_understood(server):
+    auth = load("traefik", "dynamic.yaml")["http"]["middlewares"]["sluice"]["forwardAuth"]
+    assert auth["address"] == "http://127.0.0.1:7380/v1/auth/forward"
+    assert auth["trustForwardHeader"] is False
+    assert load("traefik", "traefik.yaml")["providers"]["file"]["filename"] == "dynamic.yaml"
+    sluice = server(policy=POLICY)
+
+    def ask(h, uri, client="192.0.2.7", method="GET", host="shop.example"):
+        # forward.go, writeHeader(): the question is a GET, with the client's headers and these
+        return h.ask("GET", "/v1/auth/forward", headers={
+            "X-Forwarded-For": client, "X-Forwarded-Method": method, "X-Forwarded-Proto": "http",
+            "X-Forwarded-Host": host, "X-Forwarded-Uri": uri, "User-Agent": "curl/8", "Accept-Encoding": "gzip"})
+
+    with sluice.http() as h:
+        for _ in range(3):
+            status, headers, body = ask(h, "/api/x?y")
+            assert (status, body) == (200, b"")
+            assert {"RateLimit", "RateLimit-Policy"} <= dict(headers).keys()
+        status, headers, body = ask(h, "/api/x")
+        assert status == 429 and int(dict(headers)["Retry-After"]) >= 1
+        assert body["violated-policies"] == ["per-ip"] and body["limits"][0]["key"] == "ip=192.0.2.7"
+        assert ask(h, "/api/x", client="192.0.2.8")[0] == 200
+        assert ask(h, "/login", method="POST")[0] == 200
+        assert ask(h, "/login", method="POST")[0] == 429
+
+
+def test_envoy_sends_what_is_understood(server):
+    file = load("envoy", "envoy.yaml")
+    manager = file["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
+    auth = manager["http_filters"][0]["typed_config"]["http_service"]
+    assert auth["path_prefix"] == "/v1/auth/envoy" and manager["use_remote_address"] is True
+    assert {c["name"] for c in file["static_resources"]["clusters"]} == {"app", auth["server_uri"]["cluster"]}
+    allowed = {p["exact"] for p in auth["authorization_request"]["allowed_headers"]["patterns"]}
+    assert {"x-forwarded-for", "x-user-id"} <= allowed
+    sluice = server(policy=POLICY)
+
+    def ask(h, path, client="192.0.2.7", method="GET"):
+        # ext_authz_http_impl.cc: the request's own method and host, the prefix before its path and query, no body
+        return h.ask(method, auth["path_prefix"] + path,
+                     headers={"Host": "shop.example", "Content-Length": "0", "x-forwarded-for": client})
+
+    with sluice.http() as h:
+        for path in ("/api/x?y", "/%61pi/x", "/api/y"):
+            status, headers, body = ask(h, path)
+            assert (status, body) == (200, b""), path
+            assert {"RateLimit", "RateLimit-Policy"} <= dict(headers).keys()
+        status, headers, body = ask(h, "/api/x")
+        assert status == 429 and int(dict(headers)["Retry-After"]) >= 1
+        assert body["limits"][0]["key"] == "ip=192.0.2.7"
+        assert ask(h, "/login", method="POST")[0] == 200
+        assert ask(h, "/login", method="POST")[0] == 429
+        assert ask(h, "/login", method="PUT")[0] == 200
+        assert ask(h, "/api/" + "%41" * 3000, client="192.0.2.9")[0] == 200
