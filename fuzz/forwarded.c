@@ -1,6 +1,6 @@
 /* Any bytes as X-Forwarded-For and as Forwarded. What a client writes in front of what proxies of ours appended must
- * change nothing: where the walk over the right part ends at a client, it ends there whatever stands to the left, on the
- * same line or on one of its own. */
+ * change nothing: where the walk over the right part ends at a client, it ends there whatever stands to the left, on
+ * the same line or on one of its own. */
 #include "base/assert.h"
 #include "proto/forwarded.h"
 

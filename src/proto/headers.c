@@ -1,4 +1,5 @@
-/* RateLimit-Policy, RateLimit and Retry-After, as draft-ietf-httpapi-ratelimit-headers-10 has them, and what came before.
+/* RateLimit-Policy, RateLimit and Retry-After, as draft-ietf-httpapi-ratelimit-headers-10 has them, and the forms that
+ * came before.
  *
  *   draft-10      RateLimit-Policy: "per-user";q=600;w=60, "login";q=5;w=60
  *                 RateLimit: "per-user";r=41;t=3
@@ -9,10 +10,10 @@
  *   legacy        X-RateLimit-Limit: 600  X-RateLimit-Remaining: 41  X-RateLimit-Reset: 57, or 1767225657 (epoch)
  *   all           Retry-After: 3
  *
- * draft-10's are Lists of RFC 9651, written in its canonical form: Strings, Integers, no space before ';', ", " between;
- * draft-7's RateLimit is a Dictionary, so a policy never has both. The older forms say when the whole quota is back, not
- * when more of it is: that is what their reset means. Clients must ignore a field that does not parse, so one wrong byte
- * would hide all of it:
+ * draft-10's are Lists of RFC 9651, written in its canonical form: Strings, Integers, no space before ';', ", "
+ * between; draft-7's RateLimit is a Dictionary, so a policy never has both. The older forms say when the whole quota is
+ * back, not when more of it is: that is what their reset means. Clients must ignore a field that does not parse, so one
+ * wrong byte would hide all of it:
  *
  *  I1  A String holds printable ASCII only, an Integer at most 15 digits.
  *  I2  w is above 0; t and Retry-After are rounded up, so that a client that waits as told is never too early.
