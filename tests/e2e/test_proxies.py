@@ -395,6 +395,7 @@ def test_traefik_sends_what_is_understood(server):
 def test_envoy_sends_what_is_understood(server):
     file = load("envoy", "envoy.yaml")
     manager = file["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
+    assert manager["@type"].endswith(".http_connection_manager.v3.HttpConnectionManager")
     auth = manager["http_filters"][0]["typed_config"]["http_service"]
     assert auth["path_prefix"] == "/v1/auth/envoy" and manager["use_remote_address"] is True
     assert {c["name"] for c in file["static_resources"]["clusters"]} == {"app", auth["server_uri"]["cluster"]}
