@@ -53,8 +53,8 @@ static ssize_t ask_unseen(const char *prompt, char password[PASSWORD_BYTES_MAX])
 		sigaction(numbers[i], &notice, &old[i]);
 	unseen = before;
 	unseen.c_lflag &= ~(tcflag_t)ECHO;
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &unseen); /* before it asks: what is typed earlier is thrown away */
 	fputs(prompt, stderr);
-	tcsetattr(STDIN_FILENO, TCSAFLUSH, &unseen);
 	ssize_t len = read_password(password);
 	int number = errno;
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
