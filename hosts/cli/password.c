@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <openssl/crypto.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <termios.h>
@@ -21,11 +22,16 @@ static void on_signal(int number) {
 }
 
 /* Reads a line without its end. Negative with errno: EFBIG for one that is too long, EINTR for a signal. Byte by byte,
- * so that nothing behind it is lost to somebody who reads on. */
-static ssize_t read_password(char password[PASSWORD_BYTES_MAX]) {
+ * so that nothing behind it is lost to somebody who reads on.
+ *  awake  NULL, or the signals to let through while it waits, and only then: one that comes between two looks at
+ *         `interrupted` must not be slept over */
+static ssize_t read_password(char password[PASSWORD_BYTES_MAX], const sigset_t *awake) {
 	size_t len = 0;
 	for (;;) {
+		struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
 		char byte;
+		if (awake != NULL && ppoll(&input, 1, NULL, awake) < 0)
+			return -1;
 		ssize_t got = read(STDIN_FILENO, &byte, 1);
 		if (got < 0)
 			return -1;
@@ -47,18 +53,24 @@ static ssize_t ask_unseen(const char *prompt, char password[PASSWORD_BYTES_MAX])
 	struct termios before, unseen;
 	struct sigaction notice = {.sa_handler = on_signal}, old[3];
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	sigset_t held, awake;
 	if (tcgetattr(STDIN_FILENO, &before) != 0)
 		return -1;
-	for (int i = 0; i < 3; i++)
+	sigemptyset(&held);
+	for (int i = 0; i < 3; i++) {
+		sigaddset(&held, numbers[i]);
 		sigaction(numbers[i], &notice, &old[i]);
+	}
+	sigprocmask(SIG_BLOCK, &held, &awake);
 	unseen = before;
 	unseen.c_lflag &= ~(tcflag_t)ECHO;
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &unseen); /* before it asks: what is typed earlier is thrown away */
 	fputs(prompt, stderr);
-	ssize_t len = read_password(password);
+	ssize_t len = read_password(password, &awake);
 	int number = errno;
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
 	fputc('\n', stderr);
+	sigprocmask(SIG_SETMASK, &awake, NULL);
 	for (int i = 0; i < 3; i++)
 		sigaction(numbers[i], &old[i], NULL);
 	errno = number;
@@ -77,7 +89,7 @@ static int complain(const struct sl_verb *verb) {
 static int obtain(const struct sl_verb *verb, char password[PASSWORD_BYTES_MAX], size_t *len) {
 	char again[PASSWORD_BYTES_MAX];
 	bool terminal = isatty(STDIN_FILENO) == 1;
-	ssize_t got = terminal ? ask_unseen("password: ", password) : read_password(password);
+	ssize_t got = terminal ? ask_unseen("password: ", password) : read_password(password, NULL);
 	if (got < 0)
 		return complain(verb);
 	if (got == 0)
