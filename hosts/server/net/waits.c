@@ -29,8 +29,8 @@ void sl_wait_leave(struct sl_connection *c) {
 
 void sl_wait_for(struct sl_connection *c, enum sl_wait what, bool moved) {
 	struct sl_wait_list *list = &c->worker->waits[what];
-	if (c->wait == what && !moved)
-		return;
+	if (c->wait == what && (!moved || c->since_ms == now_of(c->worker)))
+		return; /* a busy connection moves once a millisecond: the order is by milliseconds */
 	sl_wait_leave(c);
 	c->wait = what;
 	c->since_ms = now_of(c->worker);
