@@ -178,9 +178,8 @@ def test_hiredis(place, hiredis_client):
 
 
 def test_redis_benchmark(place):
-    if place.cert:
-        pytest.skip("the plain ones say it all; a TLS redis-benchmark needs 20 handshakes of its own")
     words = ["--user", place.user, "-a", place.secret] if place.user else []
+    words += ["--tls", "--cacert", place.cert] if place.cert else []
     status, out, err = run(program("redis-benchmark"), "-p", str(place.port), "-q", "-n", "2000", "-c", "20", *words,
                            "SLUICE.CHECK", "key:__rand_int__", "1", "100/60s")
     assert status == 0 and "requests per second" in out, (out, err)

@@ -17,14 +17,12 @@ import time
 import zlib
 
 import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 from harness import ROOT, raw_exchange, wait_until
-
-selenium = pytest.importorskip("selenium", reason="apt-get install python3-selenium")
-from selenium import webdriver  # noqa: E402
-from selenium.webdriver.chrome.service import Service  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 PAGE = os.path.join(ROOT, "hosts", "server", "page")
 HOSTILE = "<img src=x onerror=document.title='pwned'>"
