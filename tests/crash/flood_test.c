@@ -37,6 +37,7 @@ enum {
 	RUNS = 5,
 	RATIO_MAX = 10, /* of the percentiles; 3 is the goal, but other load on the machine is measured with it */
 	TIMES = 30,
+	OTHERS_MAX = 10 * SL_PAGE_SLOTS, /* in one page: whoever is evicted at all is evicted by then */
 	AHEAD_MS_MAX = 100,
 	ALARM_S = 600,
 };
@@ -216,7 +217,9 @@ static void denied_keys_stay_denied(void **state) {
 
 /* ---- one key, again and again ------------------------------------------------------------------------------------ */
 
-/* Evicted and back again at one instant: what is remembered is rounded to later, and must not add up. */
+/* Evicted and back again at one instant: what is remembered is rounded to later, and must not add up. Under some secrets
+ * the key shares its cells with one that is nearly denied, and comes back as that: then it is nobody who would be
+ * evicted, and has come and gone for the last time. */
 static void coming_and_going_moves_nobody_ahead(void **state) {
 	static const char *const notations[] = {"sliding-log 1000/1m", "sliding-buckets 1000/1m precision 1s"};
 	struct sluice_limit heavy = arena_limit("sliding-window 1000/1m");
@@ -226,23 +229,26 @@ static void coming_and_going_moves_nobody_ahead(void **state) {
 		struct sluice_limit limit = arena_limit(notations[k]);
 		struct sluice_store store;
 		struct sluice_decision decision;
-		uint32_t times = 0;
+		uint32_t times = 0, others = 0;
 		arena_format(memory, dice_seed());
 		arena_attach(&store, memory, ARENA_VICTIM);
 		struct sl_place place = arena_place(&store, &limit, "one");
 		assert_int_equal(arena_call(&store, SLUICE_CHARGE, &limit, "one", 1, ARENA_START_NS, NULL), SLUICE_OK);
-		for (uint32_t i = 0; times < TIMES; i++) {
+		for (uint32_t i = 0; times < TIMES && others < OTHERS_MAX; i++) {
 			char key[24];
 			snprintf(key, sizeof key, "heavy:%" PRIu32, i);
 			struct sl_place other = arena_place(&store, &heavy, key);
 			if (arena_page(&store, &other) != arena_page(&store, &place))
 				continue;
 			assert_int_equal(arena_call(&store, SLUICE_CHARGE, &heavy, key, 900, ARENA_START_NS, NULL), SLUICE_OK);
+			others++;
 			if (sl_slot_find(&place) != NULL)
 				continue;
 			assert_int_equal(arena_call(&store, SLUICE_CHARGE, &limit, "one", 1, ARENA_START_NS, NULL), SLUICE_OK);
 			times++;
+			others = 0;
 		}
+		assert_true(times > 0);
 		sluice_ns free_at = ARENA_START_NS + limit.window_ns + limit.precision_ns + AHEAD_MS_MAX * ARENA_MS;
 		assert_int_equal(arena_call(&store, SLUICE_PEEK, &limit, "one", 1, free_at, &decision), SLUICE_OK);
 		if (decision.remaining != decision.quota)
