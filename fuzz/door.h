@@ -19,7 +19,8 @@ enum { FUZZ_TURNS_MAX = 1 << 20 }; /* of one input: more is a door that does not
 static const char fuzz_policy_text[] = "client-time: true\n"
 									   "attributes: {user: header x-user}\n"
 									   "limits:\n"
-									   "  - {name: user, key: user | ip, limit: sliding-log 3/1m}\n"
+									   "  - {name: user, key: user | ip, limit: sliding-log 3/1m,\n"
+									   "     candidate: sliding-log 2/1m, stagger: true}\n"
 									   "  - {name: path, when: {method: [GET, POST], path: /a*}, key: [host, path],\n"
 									   "     limit: token-bucket 2/1s burst 5}\n"
 									   "  - {name: seen, key: user, limit: leaky-bucket 1/1s queue 2, observe: true}\n";
@@ -43,7 +44,8 @@ static inline void fuzz_feed(const struct sl_door *door, struct fuzz_run *run, c
 	run->context.now = UINT64_C(1800000000123456789);
 	run->context.match_buffer = match_buffer;
 	run->context.connection_id = 1;
-	run->context.peer.text = "192.0.2.1:4321";
+	run->context.peer = (struct sl_peer){.text = "192.0.2.1:4321", .is_trusted = true};
+	run->context.forms = SL_FORM_DRAFT10 | SL_FORM_LEGACY_EPOCH;
 	run->context.commands = 0;
 	run->out.len = 0;
 	SL_ASSERT(sluice_store_open(&run->context.store, &options, NULL) == SLUICE_OK);

@@ -203,6 +203,18 @@ def test_what_was_decided_is_what_is_told(server):
     assert value(m, "sluice_limits") == 3
 
 
+def test_limits_by_name_count_under_their_name_at_both_doors(server):
+    one = server(POLICY)
+    with one.resp() as r, one.http() as h:
+        assert r.call("SLUICE.CHECK", "user=alice", 1, "policy:per-user", "7/1h")[0] == 1
+        assert h.post("/v1/check", {"key": "user=alice", "limits": ["policy:per-user", "7/1h"]})[0] == 200
+    samples = metrics(one)
+    for transport in ("resp", "http"):
+        labels = {"decision": "allowed", "transport": transport}
+        assert value(samples, "sluice_decisions_total", policy="per-user", **labels) == 1
+        assert value(samples, "sluice_decisions_total", **labels) == 1, "the one in notation"
+
+
 def test_figures_say_the_same_as_the_metrics(server):
     one = server(policy=POLICY)
     play(one)

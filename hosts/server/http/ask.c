@@ -231,10 +231,12 @@ static bool take_notation(struct sl_http_ask *ask, size_t i, const json_t *value
 	if (found > 0) {
 		struct sluice_bytes text = sl_json_bytes(value);
 		ask->limits[i] = *named;
-		ask->positions[i] = sl_policy_limit_find(policy, sl_slice((const char *)text.data + 7, text.len - 7));
+		text = sl_slice((const char *)text.data + 7, text.len - 7);
+		ask->positions[i] = (uint32_t)sl_policy_limit_find(policy, text);
+		ask->names = true;
 		return true;
 	}
-	ask->positions[i] = -1;
+	ask->positions[i] = SL_RULING_NOTATION;
 	if (sluice_limit_parse(&ask->limits[i], sl_json_bytes(value), &error) == SLUICE_OK)
 		return true;
 	struct sl_out out = error_of(ask);
@@ -344,7 +346,7 @@ void sl_http_ask_begin(struct sl_http_ask *ask, const struct sl_http_turn *turn)
 	ask->item_count = ask->attribute_count = 0;
 	ask->error[0] = '\0';
 	ask->cost = 1;
-	ask->peek = false;
+	ask->peek = ask->names = false;
 	ask->now = turn->context->now;
 }
 

@@ -93,10 +93,9 @@ static void reply_items(struct sl_http_turn *turn, const struct sl_http_ask *ask
 	view.candidate_of = NULL;
 	view.style = (struct sl_http_style){0};
 	for (uint32_t i = 0; i < view.count; i++) {
-		struct sluice_bytes name =
-			ask->positions[i] >= 0
-				? sl_str(sluice_policy_limit_name(turn->context->policy, (uint32_t)ask->positions[i]))
-				: sl_slice(texts[i], sluice_limit_print(&ask->limits[i], texts[i]));
+		struct sluice_bytes name = ask->positions[i] != SL_RULING_NOTATION
+		                               ? sl_str(sluice_policy_limit_name(turn->context->policy, ask->positions[i]))
+		                               : sl_slice(texts[i], sluice_limit_print(&ask->limits[i], texts[i]));
 		view.keys[i] = ask->items[i].key;
 		view.limits[i] = (struct sl_headers_limit){name, &ask->limits[i], &question->each[i], false};
 	}
@@ -106,7 +105,7 @@ static void reply_items(struct sl_http_turn *turn, const struct sl_http_ask *ask
 static void decide_items(struct sl_http_turn *turn, const struct sl_http_ask *ask, sluice_operation operation) {
 	struct question question;
 	sluice_err err = decide(turn, &question, ask, ask->items, ask->item_count, operation);
-	settle(turn, &question, NULL, ask->item_count);
+	settle(turn, &question, ask->names ? ask->positions : NULL, ask->item_count);
 	if (err == SLUICE_OK)
 		reply_items(turn, ask, &question);
 	else if (err == SLUICE_E_FULL)
@@ -152,9 +151,9 @@ static sluice_err reset_item(struct sl_http_turn *turn, const struct sl_http_ask
 	struct question question;
 	uint32_t count = 1, done = 0;
 	sluice_err err = SLUICE_OK;
-	if (ask->positions[index] >= 0)
-		count = sl_policy_limit_variants(turn->context->policy, (uint32_t)ask->positions[index], limits,
-		                                 SL_POLICY_OVERRIDES_MAX + 1);
+	if (ask->positions[index] != SL_RULING_NOTATION)
+		count =
+			sl_policy_limit_variants(turn->context->policy, ask->positions[index], limits, SL_POLICY_OVERRIDES_MAX + 1);
 	while (done < count && err == SLUICE_OK) {
 		uint32_t n = count - done < SLUICE_ITEMS_MAX ? count - done : SLUICE_ITEMS_MAX;
 		for (uint32_t i = 0; i < n; i++)

@@ -11,7 +11,7 @@
 #ifndef SL_DOOR_HTTP_H
 #define SL_DOOR_HTTP_H
 
-#include "hosts/server/door/door.h"
+#include "hosts/server/door/ruling.h"
 #include "proto/json.h"
 #include "proto/headers.h"
 #include "proto/http.h"
@@ -95,7 +95,8 @@ struct sl_http_ask {
 	uint32_t item_count;
 	struct sluice_limit limits[SLUICE_ITEMS_MAX];
 	struct sluice_item items[SLUICE_ITEMS_MAX]; /* point to limits[] */
-	int64_t positions[SLUICE_ITEMS_MAX];        /* of limits asked for as policy:NAME; -1 for those in notation */
+	bool names;                                 /* some limit is asked for as policy:NAME */
+	uint32_t positions[SLUICE_ITEMS_MAX];       /* of such limits in the policy; SL_RULING_NOTATION for the others */
 	uint32_t attribute_count;
 	struct sluice_attribute attributes[4 + SL_HTTP_SOURCES_MAX];
 	char error[SL_HTTP_ERROR_BYTES]; /* NUL-ended, where reading failed */
