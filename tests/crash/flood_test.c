@@ -217,9 +217,9 @@ static void denied_keys_stay_denied(void **state) {
 
 /* ---- one key, again and again ------------------------------------------------------------------------------------ */
 
-/* Evicted and back again at one instant: what is remembered is rounded to later, and must not add up. Under some secrets
- * the key shares its cells with one that is nearly denied, and comes back as that: then it is nobody who would be
- * evicted, and has come and gone for the last time. */
+/* Evicted and back again at one instant: what is remembered is rounded to later, and must not add up. Under some
+ * secrets the key shares its cells with one that is nearly denied, and comes back as that: then it is nobody who would
+ * be evicted, and has come and gone for the last time. */
 static void coming_and_going_moves_nobody_ahead(void **state) {
 	static const char *const notations[] = {"sliding-log 1000/1m", "sliding-buckets 1000/1m precision 1s"};
 	struct sluice_limit heavy = arena_limit("sliding-window 1000/1m");
