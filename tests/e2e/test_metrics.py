@@ -346,14 +346,21 @@ def test_bytes_that_are_no_requests_are_counted(server):
 
 # ---- cardinality ----------------------------------------------------------------------------------------------------
 
-def test_the_number_of_series_does_not_depend_on_clients(server):
-    """Random keys and attributes at every door over 24 simulated hours: the same series before and after."""
+def resident_kib(server):
+    with open(f"/proc/{server.process.pid}/status", encoding="ascii") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:"))
+
+
+def test_a_day_of_random_keys_adds_no_series_and_no_memory(server):
+    """Random keys and attributes at every door over 24 simulated hours: the same series before and after, and from its
+    first quarter on, when the store has been touched all over, no memory to speak of."""
     count = int(os.environ.get("SLUICE_METRICS_KEYS", "100000"))
     seed = int(os.environ.get("SLUICE_SEED", str(random.randrange(1 << 32))))
     rng = random.Random(seed)
     print(f"SLUICE_SEED={seed}")
-    one = server(policy=POLICY)
+    one = server(policy=POLICY + "store: {memory: 8MiB}\n")
     wait_until(lambda: ("sluice_keys", frozenset()) in metrics(one), "a first count")
+    resident = {}
     before = set(metrics(one))
     start_ms, batch = 1767225600000, 1000
     with one.resp() as r:
@@ -367,12 +374,17 @@ def test_the_number_of_series_does_not_depend_on_clients(server):
             r.send(b"".join(commands))
             for _ in commands:
                 assert isinstance(r.read(), list)
+            if (at + batch) * 4 // count != at * 4 // count:
+                resident[(at + batch) * 4 // count] = resident_kib(one)
     with one.http() as h:
         for i in range(100):
             h.ask("GET", "/" + rng.randbytes(8).hex())
             h.post("/v1/admit", {"attributes": {rng.choice(["user", "ip", "a" + str(i)]): str(rng.random())}})
     after = metrics(one)
+    print(f"{count} keys over 24 simulated hours: {len(after)} series as before; resident KiB by quarter: "
+          + ", ".join(str(resident[quarter]) for quarter in sorted(resident)))
     assert set(after) == before
+    assert resident[4] - resident[1] <= 1024
     assert sum(v for (name, _), v in after.items() if name == "sluice_requests_total") == count + 100
 
 
