@@ -22,7 +22,7 @@
 #error "points are marked in a build with -DSL_POINTS only"
 #endif
 
-enum { DIED = 42, ARRIVED = 43, ALARM_S = 900, ANSWER_MS_MAX = 100 };
+enum { DIED = 42, ARRIVED = 43, ALARM_S = 900, ANSWER_MS_MAX = 1000 };
 
 void sl_point(void);
 
