@@ -16,6 +16,8 @@ from harness import DEADLINE_S, Closed, RespError, encode, raw_exchange, still_s
 
 PING = encode("PING")
 SECONDS = float(os.environ.get("SLUICE_SECONDS", "0"))
+# What neighbours on the machine may add to a p99 of some hundredths of a ms; a soak has the machine for itself.
+NOISE_MS = 0.3 if SECONDS else 5
 FRAGMENT = b"*3\r\n$12\r\nSLUICE.CHECK\r\n"
 FRAGMENTS = {"resp": FRAGMENT[:9], "http": b"GET /healthz HTTP/1.1\r\nHo"}
 
@@ -85,7 +87,7 @@ def p99_ms(sock, count=2000):
 
 @pytest.mark.parametrize("door", ["resp", "http"])
 def test_idle_connections_are_closed_and_busy_ones_are_not(server, door):
-    one = server("connections: {idle: 400ms}\n")
+    one = server("connections: {idle: 1500ms}\n")
     port = one.resp_port if door == "resp" else one.http_port
     ask = PING if door == "resp" else b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     with dial(port) as silent, dial(port) as once, dial(port) as busy:
@@ -93,11 +95,11 @@ def test_idle_connections_are_closed_and_busy_ones_are_not(server, door):
         assert once.recv(1000)
         start = time.monotonic()
         while not (is_closed(silent) and is_closed(once)):
-            assert time.monotonic() - start < 5
+            assert time.monotonic() - start < 15
             busy.sendall(ask)
             assert busy.recv(1000)
             time.sleep(0.02)
-        assert time.monotonic() - start > 0.3
+        assert time.monotonic() - start > 1.3
         busy.sendall(ask)
         assert busy.recv(1000)
     still_serves(one)
@@ -106,21 +108,21 @@ def test_idle_connections_are_closed_and_busy_ones_are_not(server, door):
 @pytest.mark.parametrize("door", ["resp", "http"])
 def test_a_request_that_drips_has_its_time(server, door):
     """Each byte comes in time, the request does not; and the time of the next one begins anew."""
-    one = server("connections: {request: 600ms, idle: 60s}\n")
+    one = server("connections: {request: 2s, idle: 60s}\n")
     port = one.resp_port if door == "resp" else one.http_port
     whole = PING if door == "resp" else b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     with dial(port) as slow, dial(port) as fine, dial(port) as idle:
         start = time.monotonic()
-        for i in range(200):  # more bytes than whole has: an endless header, an endless number
+        for i in range(400):  # more bytes than whole has: an endless header, an endless number
             try:
-                slow.sendall((b"GET / HTTP/1.1\r\nA: " + b"x" * 200)[i:i + 1] if door == "http" else b"x")
+                slow.sendall((b"GET / HTTP/1.1\r\nA: " + b"x" * 400)[i:i + 1] if door == "http" else b"x")
             except OSError:
                 break
             fine.sendall(whole[i % len(whole):i % len(whole) + 1])
             if is_closed(slow):
                 break
             time.sleep(0.01)
-        assert 0.5 < time.monotonic() - start < 3 and is_closed(slow)
+        assert 1.9 < time.monotonic() - start < 15 and is_closed(slow)
         assert not is_closed(fine) and not is_closed(idle)
     still_serves(one)
 
@@ -297,7 +299,7 @@ def test_64_files_and_500_clients(server):
         return lambda: None
 
     quiet, under = quiet_and_under(one, trouble)
-    assert under < max(3 * quiet, quiet + 0.3), (quiet, under)
+    assert under < max(3 * quiet, quiet + NOISE_MS), (quiet, under)
     time.sleep(1.1)  # now the crowd has been idle for long enough to make room
     served = 0
     for _ in range(100):
@@ -329,7 +331,7 @@ def test_10000_idle_connections(server):
     each = (resident(one) - before) / len(idle)
     print(f"{len(idle)} idle connections: {each:.0f} bytes each")
     assert each < 4096
-    assert under < max(3 * quiet, quiet + 0.3), (quiet, under)
+    assert under < max(3 * quiet, quiet + NOISE_MS), (quiet, under)
     assert is_served(idle[5001])
     close_all(idle)
     wait_until(lambda: open_files(one) < 60, "files were kept")
@@ -366,7 +368,7 @@ def test_2000_slow_connections(server):
     grown = resident(one) - before
     print(f"2,000 slow connections: {grown >> 20} MiB")
     assert grown < 200 << 20
-    assert under < max(3 * quiet, quiet + 0.3), (quiet, under)
+    assert under < max(3 * quiet, quiet + NOISE_MS), (quiet, under)
     still_serves(one)
     close_all(slow)
     wait_until(lambda: open_files(one) < 60, "files were kept")

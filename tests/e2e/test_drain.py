@@ -32,7 +32,7 @@ def test_red_first_then_the_end(server, policy, args):
         assert status == 503 and ("Connection", "close") in headers
         assert http.ask("GET", "/healthz")[0] == 200
         assert one.process.wait(DEADLINE_S) == 0
-        assert 1.9 < time.monotonic() - begin < 6
+        assert 1.9 < time.monotonic() - begin < 15
         assert resp.drain() == b""
 
 

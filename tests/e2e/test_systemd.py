@@ -92,7 +92,7 @@ def test_the_watchdog_is_fed_in_half_its_time(sluice_bin, tmp_path, pid, fed):
     if fed:
         for _ in range(3):
             assert manager.next()[0] == ["WATCHDOG=1"]
-        assert 0.25 < time.monotonic() - begin < 2
+        assert 0.25 < time.monotonic() - begin < 10
     end(process, log)
     assert manager.next()[0][0] == ("STOPPING=1") or fed
     manager.socket.close()
