@@ -259,7 +259,7 @@ def test_a_program_that_hangs_is_ended_with_the_server(replaceable):
     other = int(re.search(r"upgrade: process (\d+) was started", one.stderr.text())[1])
     one.stop()
     assert not os.path.exists(f"/proc/{other}")
-    assert "the upgrade failed: the server is going down" in one.stderr.text()
+    one.stderr.wait_for(lambda line: "the upgrade failed: the server is going down" in line)
 
 
 def test_nothing_else_is_inherited(upgraded):
