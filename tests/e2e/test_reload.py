@@ -72,10 +72,12 @@ def test_reload_over_http(server):
         status, headers, body = http.post("/v1/reload", b"")
         assert status == 422 and ("Content-Type", "application/problem+json") in headers
         assert "mistakes; the one of before goes on" in body["detail"] and body["limits"] == 1
+        assert body["title"] == "Unprocessable Content"
         assert [(e["line"], e["column"]) for e in body["errors"]][-1] == (3, 1) and "foo" in body["errors"][-1]["text"]
         os.unlink(one.policy_file)
         status, _, body = http.post("/v1/reload", b"")
         assert status == 409 and "No such file" in body["detail"] and body["errors"] == []
+        assert body["title"] == "Conflict"
         assert admit(one)[1] == 9
         assert http.ask("GET", "/v1/reload")[0] == 405
 
