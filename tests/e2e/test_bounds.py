@@ -339,7 +339,7 @@ def test_10000_idle_connections(server):
 
 
 def test_2000_slow_connections(server):
-    """A thousand that drip a byte at a time, a thousand that ask much and read nothing."""
+    """1,500 whose requests do not go on, 500 that ask much and read nothing; then each of the former sends a byte."""
     one = server("threads: 2\nconnections: {request: 20s, write: 20s}\n", open_files=4000)
     still_serves(one)
     before = resident(one)
