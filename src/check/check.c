@@ -17,6 +17,7 @@
  * I3  Observed limits are stepped like the others, never deny, and are charged only where they would have admitted;
  *     those that are tried are charged through others only.
  * I4  No state is charged at an instant past header->latest_charge. */
+#include "algo/merge.h"
 #include "check/member.h"
 
 enum { BATCH_ITEMS = 64 }; /* placed and prefetched ahead by sluice_decide_many() */
@@ -164,30 +165,11 @@ static void reset_members(struct sluice_store *store, struct sluice_call *call, 
 
 /* ---- the answer ------------------------------------------------------------------------------------------------- */
 
-static void merge_one(struct sluice_decision *merged, const struct sluice_decision *one, int32_t index) {
-	bool decides = one->allowed ? merged->allowed && (merged->index < 0 || one->remaining < merged->remaining)
-	                            : one->retry_after_ns > merged->retry_after_ns;
-	if (decides) {
-		merged->index = index;
-		merged->quota = one->quota;
-		merged->next_after_ns = one->next_after_ns;
-	}
-	merged->allowed = merged->allowed && one->allowed;
-	merged->remaining = one->remaining < merged->remaining ? one->remaining : merged->remaining;
-	merged->retry_after_ns = sl_max(merged->retry_after_ns, one->retry_after_ns);
-	merged->reset_after_ns = sl_max(merged->reset_after_ns, one->reset_after_ns);
-	merged->delay_ns = sl_max(merged->delay_ns, one->delay_ns);
-}
-
-static struct sluice_decision nothing_applies(void) {
-	return (struct sluice_decision){.allowed = true, .index = -1, .remaining = UINT32_MAX, .quota = UINT32_MAX};
-}
-
 static void answer(struct sluice_call *call, const struct member *members) {
-	call->merged = nothing_applies();
+	call->merged = sl_merge_nothing();
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		if (members[i].counts && !members[i].observed)
-			merge_one(&call->merged, members[i].decision, (int32_t)i);
+			sl_merge_add(&call->merged, members[i].decision, (int32_t)i);
 		if (call->each != NULL) {
 			call->each[i] = *members[i].decision;
 			call->each[i].index = (int32_t)i;

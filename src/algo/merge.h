@@ -1,0 +1,30 @@
+/* Merging the answers of several limits into one (contract 4.4). */
+#ifndef SL_MERGE_H
+#define SL_MERGE_H
+
+#include "base/bytes.h"
+#include "base/math.h"
+
+/* What a request gets to which no limit applies: allowed, no limit named. */
+static inline struct sluice_decision sl_merge_nothing(void) {
+	return (struct sluice_decision){.allowed = true, .index = -1, .remaining = UINT32_MAX, .quota = UINT32_MAX};
+}
+
+/* Adds the answer of the enforced limit at `index` to `merged`, which began as sl_merge_nothing(). Limits are to be
+ * added in their order: of equals the first decides. A few ns. */
+static inline void sl_merge_add(struct sluice_decision *merged, const struct sluice_decision *one, int32_t index) {
+	bool decides = one->allowed ? merged->allowed && (merged->index < 0 || one->remaining < merged->remaining)
+	                            : one->retry_after_ns > merged->retry_after_ns;
+	if (decides) {
+		merged->index = index;
+		merged->quota = one->quota;
+		merged->next_after_ns = one->next_after_ns;
+	}
+	merged->allowed = merged->allowed && one->allowed;
+	merged->remaining = one->remaining < merged->remaining ? one->remaining : merged->remaining;
+	merged->retry_after_ns = sl_max(merged->retry_after_ns, one->retry_after_ns);
+	merged->reset_after_ns = sl_max(merged->reset_after_ns, one->reset_after_ns);
+	merged->delay_ns = sl_max(merged->delay_ns, one->delay_ns);
+}
+
+#endif
