@@ -100,13 +100,16 @@ static void read_candidate(struct sl_conf *conf, const struct sl_node *node, boo
 	sl_lint_candidate(conf, node, shown);
 }
 
-static void read_on_error(struct sl_conf *conf, const struct sl_node *node, bool *deny) {
-	struct sluice_bytes text;
-	if (!sl_conf_text(conf, node, "allow or deny", &text))
-		return;
-	*deny = sl_bytes_equal(text, sl_str("deny"));
-	if (!*deny && !sl_bytes_equal(text, sl_str("allow")))
-		sl_report_found(conf->report, node->place, text, "expected allow or deny");
+static void read_on_error(struct sl_conf *conf, const struct sl_node *node, uint8_t *on_error) {
+	static const struct sl_word words[] = {
+		{"allow", SL_ON_ERROR_ALLOW, false},
+		{"deny", SL_ON_ERROR_DENY, false},
+		{"local", SL_ON_ERROR_LOCAL, false},
+		{NULL, 0, false},
+	};
+	uint32_t bits;
+	if (sl_conf_word(conf, node, words, &bits))
+		*on_error = (uint8_t)bits;
 }
 
 /* `shown` is the limit's own. */
@@ -171,7 +174,7 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 	if (nodes->limit != NULL)
 		sl_lint_unlimited(conf, nodes->limit, limit);
 	if (nodes->on_error != NULL)
-		read_on_error(conf, nodes->on_error, &limit->shown.deny_on_error);
+		read_on_error(conf, nodes->on_error, &limit->shown.on_error);
 	if (nodes->stagger != NULL)
 		sl_conf_bool(conf, nodes->stagger, &limit->shown.stagger);
 	limit->shown.when_text = sl_describe_when(&conf->policy->pool, nodes->when);

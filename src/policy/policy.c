@@ -81,7 +81,7 @@ const struct sl_policy_limit *sl_policy_limit_at(const struct sluice_policy *pol
 
 bool sl_policy_denies_on_error(const struct sluice_policy *policy, const struct sluice_match *match) {
 	for (uint32_t i = 0; i < match->count; i++)
-		if (!match->items[i].observed && sl_policy_limit_at(policy, match->position[i])->deny_on_error)
+		if (!match->items[i].observed && sl_policy_limit_at(policy, match->position[i])->on_error == SL_ON_ERROR_DENY)
 			return true;
 	return false;
 }

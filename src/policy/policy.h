@@ -83,6 +83,29 @@ struct sl_log_settings {
 	uint64_t denials_bytes;      /* at which the file is set aside as FILE.1 and begun anew; 64 MiB */
 };
 
+enum { SL_REDIS_ADDRESSES_MAX = 64 };
+
+/* How decisions are made in Redis. */
+enum sl_redis_via { SL_VIA_AUTO, SL_VIA_MODULE, SL_VIA_SCRIPT };
+
+/* A store that is not on this host: nodes of Redis or Valkey. In the file: `store: {redis: [...], prefix, via, budget,
+ * leases, lease, user, password-file, tls}`; the store's other keys are of the counters that this process keeps itself
+ * (on-error: local). */
+struct sl_redis_settings {
+	const char *const *addresses; /* "10.0.0.1:6379", "[::1]:6379", "unix:/path": some of the nodes */
+	uint32_t address_count;       /* 0: the store is on this host */
+	const char *prefix;           /* put before every key; "sluice:" unless written, "" for none */
+	uint8_t via;                  /* enum sl_redis_via: find out, or insist */
+	sluice_ns budget_ns;          /* how long a request may take there, 1 ms..10 s; 20 ms */
+	bool leases;                  /* may slices of hot keys' quotas be taken? true unless written */
+	sluice_ns lease_ns;           /* how long a slice is kept at most, 10 ms..10 s; 500 ms */
+	const char *user;             /* AUTH; NULL: the user default */
+	const char *password_file;    /* a file whose first line is the password; NULL: none */
+	bool tls;                     /* `tls: true`, or a mapping {ca, certificate, key} */
+	const char *tls_ca;           /* PEM file of who may have signed the nodes' certificates; NULL: the system's */
+	const char *tls_certificate, *tls_key; /* ours, where the nodes ask for one; both or none */
+};
+
 /* Settings of the server; strings are NUL-ended, NULL where the file does not say. */
 struct sl_settings {
 	const struct sl_listen
@@ -107,6 +130,14 @@ struct sl_settings {
 	uint32_t anonymous; /* SL_ROLE_ bits of callers without credentials, where there are users; 0 */
 	struct sl_connection_limits connections;
 	struct sl_log_settings log;
+	struct sl_redis_settings redis;
+};
+
+/* What a request gets while the store can't answer. */
+enum sl_on_error {
+	SL_ON_ERROR_ALLOW, /* the limit counts as not applying */
+	SL_ON_ERROR_DENY,
+	SL_ON_ERROR_LOCAL, /* it is decided by counters of this process alone: of a store that is elsewhere */
 };
 
 /* One limit as the file has it. */
@@ -117,8 +148,9 @@ struct sl_policy_limit {
 	const char *key_text;          /* the key, such as "user | ip, path"; "" where all requests share one counter */
 	const char *when_text;         /* the conditions as one line of JSON, "{}" where there are none */
 	uint32_t override_count;
-	bool observe; /* the limit itself, or all of them; of an override the match says it */
-	bool deny_on_error;
+	bool observe;     /* the limit itself, or all of them; of an override the match says it */
+	uint8_t on_error; /* enum sl_on_error */
+	bool strict;      /* no leases: each request is decided where the counter is */
 	bool has_candidate;
 	bool stagger; /* spreads retry_after over successive denied callers */
 };

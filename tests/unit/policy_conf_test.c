@@ -182,7 +182,7 @@ static void test_documented(void **state) {
 		assert_string_equal(limit->when_text, rows[i].when);
 		assert_int_equal(limit->override_count, rows[i].overrides);
 		assert_int_equal(limit->observe, rows[i].observe);
-		assert_false(limit->deny_on_error);
+		assert_false(limit->on_error == SL_ON_ERROR_DENY);
 	}
 	assert_null(sluice_policy_limit_name(policy, 3));
 	sluice_policy_free(policy);
@@ -211,7 +211,7 @@ static void test_spellings(void **state) {
 	assert_string_equal(sl_policy_limit_at(policy, 0)->key_text, "ip");
 	assert_string_equal(sl_policy_limit_at(policy, 0)->when_text,
 	                    "{\"path\":[\"/a\\u0009b\\\"\\\\\",\"/caf\xc3\xa9*\"],\"method\":\"\"}");
-	assert_true(sl_policy_limit_at(policy, 0)->deny_on_error);
+	assert_true(sl_policy_limit_at(policy, 0)->on_error == SL_ON_ERROR_DENY);
 	assert_string_equal(sl_policy_limit_at(policy, 1)->name, "7");
 	assert_string_equal(sl_policy_limit_at(policy, 1)->key_text, "");
 	assert_string_equal(sl_policy_limit_at(policy, 1)->when_text, "{}");

@@ -206,7 +206,7 @@ static void reply_on_error(struct sl_http_turn *turn, const struct sluice_match 
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < match->count; i++) {
 		const struct sl_policy_limit *limit = sl_policy_limit_at(turn->context->policy, match->position[i]);
-		if (limit->deny_on_error && !limit->observe)
+		if (limit->on_error == SL_ON_ERROR_DENY && !limit->observe)
 			names[count++] = sl_str(limit->name);
 	}
 	if (count > 0) {
