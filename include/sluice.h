@@ -78,6 +78,8 @@ typedef enum sluice_err {
 	SLUICE_E_NONE = -7,   /* there is no such store */
 	SLUICE_E_STORE = -8,  /* not a store that this version can use */
 	SLUICE_E_BUSY = -9,   /* others hold it */
+	SLUICE_E_AWAY = -10,  /* the store is on another host and did not answer in time. The library itself has no such
+	                       * stores: of servers in front of Redis */
 } sluice_err;
 
 /* Borrowed bytes: never NUL-ended, never kept by a call. `data` may be NULL where `len` is 0. */

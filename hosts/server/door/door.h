@@ -44,17 +44,23 @@ struct sl_reload {
 	char messages[SL_RELOAD_TEXT_MAX]; /* what has no place in the text, a line each, NUL-ended; "" for nothing */
 };
 
+struct sl_fleet_figures; /* hosts/server/fleet/figures.h */
+struct sl_flight;        /* flight.h */
+struct sl_remote;
+
 /* What there is one of in a server, and its doors may ask for. In tests most of it is NULL: then nothing is counted,
  * everybody may do everything, and what can't be done is refused. */
 struct sl_shared {
 	struct sl_books *books;
-	struct sl_census *census; /* NULL: the store's figures are not told */
+	struct sl_census *census;   /* NULL: the store's figures are not told */
 	struct sl_top *const *tops; /* of all workers */
 	uint32_t top_count;
 	struct sl_denials *denials; /* NULL: no denial log */
 	struct sl_stagger *stagger;
 	struct sl_access *access;
 	const struct sl_figures *figures;
+	const struct sl_fleet_figures
+		*fleet; /* of all workers, figures->worker_count of them; NULL: a store of this host */
 	/* Reads the policy file again, as SIGHUP does, and says what it came to; the log has been told. From any thread. */
 	void (*reload)(void *server, struct sl_reload *outcome);
 	void *server;
@@ -76,6 +82,9 @@ struct sl_door_context {
 	struct sl_tally *tally;             /* this worker's page of the books; NULL: nothing is counted */
 	struct sl_top *top;                 /* this worker's top keys; NULL likewise */
 	const struct sl_shared *shared;     /* NULL in tests */
+	struct sl_remote *remote;           /* where decisions are made instead of the store (flight.h); NULL: in it */
+	struct sl_flight *landed;           /* of the connection being fed: what it asked for before, in order */
+	struct sl_flight *launched;         /* what it asks for now, where feed() returned SL_DOOR_WAIT */
 	struct sl_resp_worker *resp;        /* the RESP door's memory, made by its first open(); sl_door_context_free() */
 };
 
@@ -109,6 +118,9 @@ enum sl_door_verdict {
 	SL_DOOR_OPEN = 0,  /* keep the connection; call again with more bytes */
 	SL_DOOR_CLOSE = 1, /* send what is in `out`, then close */
 	SL_DOOR_MORE = 2,  /* `out` is full enough: send it, then call again with what is left over, without new bytes */
+	SL_DOOR_WAIT =
+		3, /* decisions are under way (context->launched): when they have landed, call again with what is left
+	                    * over, without new bytes, and with them in context->landed */
 };
 
 struct sl_door {

@@ -1,0 +1,63 @@
+/* A flight: decisions on their way to where the counters are, when those are not on this host.
+ *
+ * A door asks for decisions in the middle of a request, and must not wait. So it gives up its turn instead, consuming
+ * nothing of what made it ask (SL_DOOR_WAIT), and is fed the same bytes again when the flight has landed: it parses the
+ * same request, asks for the same decisions, and this time they are there. A door is deterministic, so nothing else has
+ * to be kept, and no code of a door knows of connections that wait. What one request asks for in turn, it gets in turn:
+ * `context->landed` lists the flights that it has flown so far.
+ *
+ *   door -> sl_flight_decide() -> context->remote->launch()         -> false -> SL_DOOR_WAIT
+ *   fleet: flight->landed() -> connection feeds again, context->landed set -> sl_flight_decide() -> true
+ *
+ * A flight owns copies of all that it carries: keys, limits, names. */
+#ifndef SL_FLIGHT_H
+#define SL_FLIGHT_H
+
+#include "hosts/server/door/ruling.h"
+
+/* What a limit's policy says of an item. */
+struct sl_flight_item {
+	const char *name; /* of the limit in the policy, whose counter it is (of a candidate: the limit's that it belongs
+	                   * to); NULL: given in notation */
+	uint8_t on_error; /* enum sl_on_error; of one in notation SL_ON_ERROR_DENY: a failure is told as one */
+	bool strict;
+};
+
+struct sl_flight_call {
+	/* items and each (always there) lie in the flight. Landing fills err, merged, each and forgotten: SLUICE_OK where
+	 * it was decided, there or, under on-error: local, here; SLUICE_E_AWAY where it was not, and what the limits say
+	 * to that is the door's to do. Others as sluice_decide() has them. */
+	struct sluice_call call;
+	const struct sl_flight_item *facts; /* of each item */
+	bool dated;                         /* the client has set the instant call.now; else the store's clock decides */
+};
+
+struct sl_flight {
+	struct sl_flight *next; /* whoever holds it, in lists of his own */
+	/* Called once, on the worker's thread, for a flight that launch() did not land at once; from then on the flight is
+	 * the callee's again. `to` is NULL for one that nobody waits for any more: then the fleet frees it instead. */
+	void (*landed)(struct sl_flight *flight, void *to);
+	void *to;
+	void *fleet_own;    /* the fleet's, while it flies */
+	sluice_ns launched; /* sl_clock_monotonic() */
+	uint32_t call_count;
+	struct sl_flight_call calls[];
+};
+
+/* Where decisions are made that this process can't make. One a worker. */
+struct sl_remote {
+	/* Takes a flight. True: it has landed already (landed() is not called). Never blocks. */
+	bool (*launch)(struct sl_remote *remote, struct sl_flight *flight);
+};
+
+/* Decides the calls of rulings (ruling->call, positions, shown and candidate_of are read) at context->remote, which
+ * must be there. True: all are decided, call->err says how; where call->each is not NULL it is filled. False: they are
+ * under way, or there is no memory for it (context->launched is NULL then, and the door closes): the caller leaves no
+ * trace and returns SL_DOOR_WAIT. */
+SLUICE_MUST_USE bool sl_flight_decide(struct sl_door_context *context, const struct sl_ruling *rulings, size_t count);
+
+void sl_flight_free(struct sl_flight *flight);
+/* Frees a list by `next`. */
+void sl_flights_free(struct sl_flight *first);
+
+#endif

@@ -1,0 +1,39 @@
+/* The fleet: how a front decides over nodes of Redis or Valkey. One a worker thread, on its loop; no locks.
+ *
+ *   fleet.c   flights in, answers out; what a call gets when nobody answers       plan.c   a call -> asks, by slot;
+ *   lease.c   slices of hot keys' quotas, and denials that are known                       hold, confirm, cancel
+ *   nodes.h   the nodes: connections, slots, scripts, who is up                   figures.h  what is counted
+ *
+ * See docs/design/011-redis.md for the commands and why, docs/fleet.md for what users are told. */
+#ifndef SL_FLEET_H
+#define SL_FLEET_H
+
+#include "hosts/server/door/flight.h"
+#include "hosts/server/fleet/figures.h"
+
+#include <uv.h>
+
+struct sl_fleet;
+
+struct sl_fleet_options {
+	const struct sl_redis_settings *settings; /* copied: may go after the call */
+	uv_loop_t *loop;
+	struct sluice_store *store;       /* of this process: on-error: local */
+	struct sl_fleet_figures *figures; /* this worker's */
+	const char *password;             /* NULL: none; copied */
+	void (*say)(const char *line);    /* the log: nodes that come and go, at most some lines a second; may be NULL */
+};
+
+/* Makes a fleet and begins to connect; it can be asked at once. SLUICE_OK, SLUICE_E_MEMORY, or SLUICE_E_SYSTEM and
+ * SLUICE_E_RANGE with `error` filled: a certificate that can't be read, an address that is none. */
+SLUICE_MUST_USE sluice_err sl_fleet_open(struct sl_fleet **fleet, const struct sl_fleet_options *options,
+                                         struct sluice_error *error);
+
+/* What doors ask (context->remote); lives as long as the fleet. */
+struct sl_remote *sl_fleet_remote(struct sl_fleet *fleet);
+
+/* Ends it: returns leases, lands what still flies as SLUICE_E_AWAY, closes connections. `closed` is called when nothing
+ * of it is left on the loop, within a second. */
+void sl_fleet_close(struct sl_fleet *fleet, void (*closed)(void *to), void *to);
+
+#endif

@@ -1,0 +1,88 @@
+/* The nodes of Redis or Valkey that a front asks: found, connected, asked, and given up in time.
+ *
+ * Finds out by itself whether it faces a cluster (CLUSTER SLOTS, kept up to date by MOVED, ASK and failures) or a single
+ * server with replicas (ROLE; after a failover the one that has become primary), and at each node whether the module is
+ * there or scripts have to do (COMMAND INFO; the script is loaded by us, and again after SCRIPT FLUSH, a restart or a
+ * failover). One connection a node and worker; commands of all requests are pipelined on it.
+ *
+ * A node that fails or is late several times in a row has its circuit opened: it is not asked any more, so no request
+ * waits for it, and is probed (PING) after 100 ms, then in growing intervals with jitter up to 2 s, until it answers.
+ * Reconnecting follows the same intervals: a node that returns is not met by a storm. */
+#ifndef SL_NODES_H
+#define SL_NODES_H
+
+#include "hosts/server/fleet/figures.h"
+#include "policy/policy.h"
+
+#include <uv.h>
+
+enum {
+	SL_ANSWER_NUMBERS_MAX = 8 * SLUICE_ITEMS_MAX, /* integers of an answer, nested arrays laid flat */
+	SL_ASK_KEYS_MAX = SLUICE_ITEMS_MAX,
+};
+
+enum sl_answer_kind {
+	SL_ANSWER_NUMBERS, /* an integer, or arrays of integers, in order */
+	SL_ANSWER_ERROR,   /* the node refused the command; `error` is its text */
+	SL_ANSWER_LATE,    /* the deadline has passed; the node may have done it, or do it yet */
+	SL_ANSWER_LOST,    /* the connection broke after it was sent: likewise */
+	SL_ANSWER_AWAY,    /* it was not sent: nobody to send it to */
+};
+
+struct sl_answer {
+	enum sl_answer_kind kind;
+	uint32_t count;
+	const int64_t *numbers;
+	struct sluice_bytes error;
+};
+
+/* One command: `SLUICE.<verb> keys[0] words...`, or the script's function of that verb with all keys in KEYS. The
+ * caller's memory, and what it points to, until `answered` was called (once, on the loop, never from within
+ * sl_nodes_ask()). */
+struct sl_ask {
+	const char *verb;                /* "CHECK", a constant */
+	const struct sluice_bytes *keys; /* 1..SL_ASK_KEYS_MAX, all of one group (sl_nodes_group()) */
+	uint32_t key_count;
+	const struct sluice_bytes *words; /* behind the first key; `KEY k` for the others are among them */
+	uint32_t word_count;
+	sluice_ns deadline; /* sl_clock_monotonic() */
+	void (*answered)(struct sl_ask *ask, const struct sl_answer *answer);
+	void *owner; /* the caller's */
+	/* the nodes' own */
+	struct sl_ask *next, *prev;
+	void *at;
+	uint8_t state, tries;
+};
+
+struct sl_nodes;
+
+struct sl_nodes_options {
+	const struct sl_redis_settings *settings; /* copied */
+	const char *password;                     /* NULL: none; copied */
+	uv_loop_t *loop;
+	struct sl_fleet_figures *figures;
+	void (*say)(const char *line); /* may be NULL */
+};
+
+/* Begins to connect. SLUICE_OK, SLUICE_E_MEMORY; SLUICE_E_SYSTEM, SLUICE_E_RANGE with `error` filled. */
+SLUICE_MUST_USE sluice_err sl_nodes_open(struct sl_nodes **nodes, const struct sl_nodes_options *options,
+                                         struct sluice_error *error);
+
+/* Which keys can go into one command: those of one group. The slot in a cluster; 0 for all keys of a single server. */
+uint16_t sl_nodes_group(const struct sl_nodes *nodes, struct sluice_bytes key);
+
+/* Sends a command to whom its keys belong; redirections and nodes that are loading are tried again until the deadline.
+ * What may have been executed is not sent twice. False: nobody to ask (no connection, an open circuit): `answered` will
+ * not be called. Copies the command's bytes; about a microsecond. */
+SLUICE_MUST_USE bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_ask *ask);
+
+/* Whether the group's node could be asked now. */
+bool sl_nodes_is_up(const struct sl_nodes *nodes, uint16_t group);
+
+/* Answers what is under way as LOST, closes; `closed` is called when nothing is left on the loop. */
+void sl_nodes_close(struct sl_nodes *nodes, void (*closed)(void *to), void *to);
+
+/* The slot of a key in a cluster, 0..16383: CRC16 of its hash tag, or of all of it. */
+uint16_t sl_slot_of(struct sluice_bytes key);
+
+#endif

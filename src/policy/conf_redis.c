@@ -1,0 +1,191 @@
+/* `store: {redis: ...}`: counters that are kept by nodes of Redis or Valkey, and how those are asked.
+ *
+ *   redis = ADDRESS | [ADDRESS, ...]        some of the nodes; a cluster's others are found out
+ *   tls   = true | false | {ca, certificate, key}
+ *
+ * A password stands in a file of its own, never here: policies are reviewed, copied and printed. Whoever writes one all
+ * the same (`password: x`, or an address such as redis://:x@host) is told where it belongs, and no message repeats it.
+ */
+#include "policy/conf_redis.h"
+
+#include "policy/lint.h"
+
+enum {
+	PREFIX_BYTES_MAX = 64,
+	REDIS_USER_BYTES_MAX = 128,
+};
+
+static const sluice_ns MS_NS = 1000000;
+
+static void keep(struct sl_conf *conf, const struct sl_node *value, void *into) {
+	(void)conf;
+	*(const struct sl_node **)into = value;
+}
+
+/* ---- addresses -------------------------------------------------------------------------------------------------- */
+
+/* redis://:password@host:6379 is what other programs take: the found text may hold a secret. */
+static bool is_url(struct sluice_bytes text) {
+	const char *p = text.data;
+	if (memchr(p, '@', text.len) != NULL)
+		return true;
+	for (size_t i = 0; i + 2 < text.len; i++)
+		if (memcmp(p + i, "://", 3) == 0)
+			return true;
+	return false;
+}
+
+static bool is_same(const char *a, const char *b) {
+	struct sl_address x, y;
+	uint32_t port_x, port_y;
+	if (strncmp(a, "unix:", 5) == 0 || strncmp(b, "unix:", 5) == 0)
+		return strcmp(a, b) == 0;
+	return sl_address_parse(sl_str(a), &x, &port_x) && sl_address_parse(sl_str(b), &y, &port_y) && port_x == port_y &&
+	       memcmp(&x, &y, sizeof x) == 0;
+}
+
+static bool has_port_0(const char *address) {
+	struct sl_address parsed;
+	uint32_t port;
+	return strncmp(address, "unix:", 5) != 0 && sl_address_parse(sl_str(address), &parsed, &port) && port == 0;
+}
+
+/* Adds the address that a node names to `list` of `*count`. */
+static void add_address(struct sl_conf *conf, const struct sl_node *node, const char **list, uint32_t *count) {
+	const char *address = NULL;
+	if (node->kind == SL_NODE_TEXT && is_url(node->text)) {
+		sl_report_error(conf->report, node->place,
+		                "expected an address such as 10.0.0.1:6379, found a URL: user, password-file and tls say the rest");
+		return;
+	}
+	sl_conf_address(conf, node, &address);
+	if (address == NULL)
+		return;
+	if (has_port_0(address)) {
+		sl_report_error(conf->report, node->place, "expected a port from 1 to 65535, such as :6379");
+		return;
+	}
+	for (uint32_t i = 0; i < *count; i++)
+		if (is_same(list[i], address)) {
+			sl_report_found(conf->report, node->place, node->text, "expected each node once");
+			return;
+		}
+	list[(*count)++] = address;
+}
+
+static void read_addresses(struct sl_conf *conf, const struct sl_node *node, struct sl_redis_settings *redis) {
+	const bool is_list = node->kind == SL_NODE_LIST;
+	const uint32_t written = is_list ? node->count : 1;
+	if (is_list && node->first == NULL && node->cut) { /* [::1]:6379 is a list that breaks off, for YAML */
+		sl_conf_expect(conf, node, SL_NODE_TEXT, "an address such as 10.0.0.1:6379, or \"[::1]:6379\" in quotes");
+		return;
+	}
+	if (written == 0 || written > SL_REDIS_ADDRESSES_MAX) {
+		sl_report_error(conf->report, node->place, "expected 1 to %d addresses of nodes, found %u",
+		                SL_REDIS_ADDRESSES_MAX, written);
+		return;
+	}
+	const char **list = sl_pool_take(&conf->policy->pool, written, sizeof *list);
+	if (list == NULL)
+		return;
+	for (const struct sl_node *one = is_list ? node->first : node; one != NULL; one = is_list ? one->next : NULL)
+		add_address(conf, one, list, &redis->address_count);
+	redis->addresses = list;
+}
+
+/* ---- single values ---------------------------------------------------------------------------------------------- */
+
+/* Does a prefix hold a whole hash tag, {x}? `*broken`: it opens one that it does not close, or an empty one; then what
+ * a key is would decide. */
+static bool has_tag(struct sluice_bytes prefix, bool *broken) {
+	const char *p = prefix.data, *open = prefix.len == 0 ? NULL : memchr(p, '{', prefix.len);
+	*broken = false;
+	if (open == NULL)
+		return false;
+	const char *close = memchr(open, '}', prefix.len - (size_t)(open - p));
+	*broken = close == NULL || close == open + 1;
+	return !*broken;
+}
+
+static void read_prefix(struct sl_conf *conf, const struct sl_node *node, const char **prefix) {
+	struct sluice_bytes text;
+	size_t good = 0;
+	bool broken;
+	if (!sl_conf_text(conf, node, "what stands before every key, such as sluice:", &text))
+		return;
+	const char *p = text.data;
+	while (good < text.len && p[good] > ' ' && p[good] < 0x7f)
+		good++;
+	if (good < text.len || text.len > PREFIX_BYTES_MAX)
+		sl_report_found(conf->report, good < text.len ? sl_node_place(node, good) : node->place, text,
+		                "expected a prefix of at most %d printable ASCII characters without spaces", PREFIX_BYTES_MAX);
+	else if (has_tag(text, &broken))
+		sl_report_warning(conf->report, node->place,
+		                  "the hash tag in this prefix puts all keys into one slot: one node of a cluster has them all");
+	else if (broken)
+		sl_report_found(conf->report, node->place, text,
+		                "expected a prefix without '{', or with a whole hash tag: a key would end what it begins");
+	if (good == text.len && !broken)
+		*prefix = sl_pool_text(&conf->policy->pool, text);
+}
+
+static void read_via(struct sl_conf *conf, const struct sl_node *node, uint8_t *via) {
+	static const struct sl_word words[] = {
+		{"auto", SL_VIA_AUTO, false},
+		{"module", SL_VIA_MODULE, false},
+		{"script", SL_VIA_SCRIPT, false},
+		{NULL, 0, false},
+	};
+	uint32_t bits;
+	if (sl_conf_word(conf, node, words, &bits))
+		*via = (uint8_t)bits;
+}
+
+static void read_user(struct sl_conf *conf, const struct sl_node *node, const char **user) {
+	struct sluice_bytes text;
+	size_t good = 0;
+	if (!sl_conf_text(conf, node, "the name of a user of the nodes", &text))
+		return;
+	const char *p = text.data;
+	while (good < text.len && p[good] > ' ' && p[good] < 0x7f)
+		good++;
+	if (text.len == 0 || good < text.len || text.len > REDIS_USER_BYTES_MAX)
+		sl_report_error(conf->report, good < text.len ? sl_node_place(node, good) : node->place,
+		                "expected a name of 1 to %d printable ASCII characters without spaces", REDIS_USER_BYTES_MAX);
+	else
+		*user = sl_pool_text(&conf->policy->pool, text);
+}
+
+static void read_tls(struct sl_conf *conf, const struct sl_node *node, struct sl_redis_settings *redis) {
+	static const struct sl_field fields[] = {
+		{"ca", sl_conf_path, offsetof(struct sl_redis_settings, tls_ca), NULL},
+		{"certificate", sl_conf_path, offsetof(struct sl_redis_settings, tls_certificate), NULL},
+		{"key", sl_conf_path, offsetof(struct sl_redis_settings, tls_key), NULL},
+		{NULL, NULL, 0, NULL},
+	};
+	size_t errors = conf->report->error_count;
+	if (node->kind == SL_NODE_TEXT) {
+		sl_conf_bool(conf, node, &redis->tls);
+		return;
+	}
+	if (node->kind == SL_NODE_LIST) {
+		sl_conf_expect(conf, node, SL_NODE_TEXT, "true, false, or a mapping such as {ca: /etc/ssl/redis-ca.pem}");
+		return;
+	}
+	redis->tls = true;
+	sl_conf_map(conf, node, "the nodes' tls", fields, redis);
+	if ((redis->tls_certificate == NULL) != (redis->tls_key == NULL) && errors == conf->report->error_count)
+		sl_report_error(conf->report, node->place, "expected certificate and key together, found only %s",
+		                redis->tls_key == NULL ? "certificate" : "key");
+}
+
+/* ---- all of it -------------------------------------------------------------------------------------------------- */
+
+const struct sl_field *sl_conf_redis_fields(void) {
+	static const struct sl_field fields[] = {
+		{"redis", keep, offsetof(struct sl_redis_nodes, redis), NULL},
+		{"prefix", keep, offsetof(struct sl_redis_nodes, prefix), NULL},
+		{NULL, NULL, 0, NULL},
+	};
+	return fields;
+}
