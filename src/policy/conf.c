@@ -134,7 +134,7 @@ bool sl_conf_read(struct sluice_policy *policy, struct sluice_bytes yaml, struct
 		{"store", sl_conf_store, SETTING(), NULL},
 		{"attributes", sl_conf_attributes, 0, NULL},
 		{"observe", read_observe, offsetof(struct sluice_policy, observe), NULL},
-		{"limits", sl_conf_limits, 0, NULL}, /* behind observe */
+		{"limits", sl_conf_limits, 0, NULL}, /* behind store and observe */
 		{"threads", sl_conf_threads, SETTING(.threads), NULL},
 		{"client-time", sl_conf_bool, SETTING(.client_time), NULL},
 		{"ipv6-prefix", sl_conf_ipv6_prefix, SETTING(.ipv6_prefix), NULL},

@@ -60,6 +60,9 @@ void sl_conf_percent(struct sl_conf *conf, const struct sl_node *node, uint32_t 
 /* `10s`: a whole number and ms, s, m, h, d or w, from 0s to max, which `max_text` spells, in nanoseconds. */
 void sl_conf_duration(struct sl_conf *conf, const struct sl_node *node, sluice_ns max, const char *max_text,
                       sluice_ns *value);
+/* The same, from min, which `min_text` spells. */
+void sl_conf_wait(struct sl_conf *conf, const struct sl_node *node, sluice_ns min, const char *min_text, sluice_ns max,
+                  const char *max_text, sluice_ns *value);
 
 /* A word of a table that ends with a NULL text, other spellings last. */
 struct sl_word {

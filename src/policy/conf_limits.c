@@ -12,7 +12,7 @@
 
 /* The values of one limit's keys, NULL where it has none. */
 struct limit_nodes {
-	const struct sl_node *name, *when, *key, *limit, *candidate, *overrides, *observe, *on_error, *stagger;
+	const struct sl_node *name, *when, *key, *limit, *candidate, *overrides, *observe, *on_error, *strict, *stagger;
 };
 
 struct override_nodes {
@@ -175,8 +175,11 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 		sl_lint_unlimited(conf, nodes->limit, limit);
 	if (nodes->on_error != NULL)
 		read_on_error(conf, nodes->on_error, &limit->shown.on_error);
+	if (nodes->strict != NULL)
+		sl_conf_bool(conf, nodes->strict, &limit->shown.strict);
 	if (nodes->stagger != NULL)
 		sl_conf_bool(conf, nodes->stagger, &limit->shown.stagger);
+	sl_lint_elsewhere(conf, nodes->on_error, nodes->strict, nodes->stagger, &limit->shown);
 	limit->shown.when_text = sl_describe_when(&conf->policy->pool, nodes->when);
 	limit->shown.key_text = sl_describe_key(conf->policy, limit);
 }
@@ -204,6 +207,7 @@ static void add_limit(struct sl_conf *conf, const struct sl_node *node, const st
 		{"overrides", keep, offsetof(struct limit_nodes, overrides), NULL},
 		{"observe", keep, offsetof(struct limit_nodes, observe), NULL},
 		{"on-error", keep, offsetof(struct limit_nodes, on_error), NULL},
+		{"strict", keep, offsetof(struct limit_nodes, strict), NULL},
 		{"stagger", keep, offsetof(struct limit_nodes, stagger), NULL},
 		{NULL, NULL, 0, NULL},
 	};

@@ -17,11 +17,6 @@ enum {
 
 static const sluice_ns MS_NS = 1000000;
 
-static void keep(struct sl_conf *conf, const struct sl_node *value, void *into) {
-	(void)conf;
-	*(const struct sl_node **)into = value;
-}
-
 /* ---- addresses -------------------------------------------------------------------------------------------------- */
 
 /* redis://:password@host:6379 is what other programs take: the found text may hold a secret. */
@@ -54,8 +49,9 @@ static bool has_port_0(const char *address) {
 static void add_address(struct sl_conf *conf, const struct sl_node *node, const char **list, uint32_t *count) {
 	const char *address = NULL;
 	if (node->kind == SL_NODE_TEXT && is_url(node->text)) {
-		sl_report_error(conf->report, node->place,
-		                "expected an address such as 10.0.0.1:6379, found a URL: user, password-file and tls say the rest");
+		sl_report_error(
+			conf->report, node->place,
+			"expected an address such as 10.0.0.1:6379, found a URL: user, password-file and tls say the rest");
 		return;
 	}
 	sl_conf_address(conf, node, &address);
@@ -120,8 +116,9 @@ static void read_prefix(struct sl_conf *conf, const struct sl_node *node, const 
 		sl_report_found(conf->report, good < text.len ? sl_node_place(node, good) : node->place, text,
 		                "expected a prefix of at most %d printable ASCII characters without spaces", PREFIX_BYTES_MAX);
 	else if (has_tag(text, &broken))
-		sl_report_warning(conf->report, node->place,
-		                  "the hash tag in this prefix puts all keys into one slot: one node of a cluster has them all");
+		sl_report_warning(
+			conf->report, node->place,
+			"the hash tag in this prefix puts all keys into one slot: one node of a cluster has them all");
 	else if (broken)
 		sl_report_found(conf->report, node->place, text,
 		                "expected a prefix without '{', or with a whole hash tag: a key would end what it begins");
@@ -181,11 +178,54 @@ static void read_tls(struct sl_conf *conf, const struct sl_node *node, struct sl
 
 /* ---- all of it -------------------------------------------------------------------------------------------------- */
 
-const struct sl_field *sl_conf_redis_fields(void) {
-	static const struct sl_field fields[] = {
-		{"redis", keep, offsetof(struct sl_redis_nodes, redis), NULL},
-		{"prefix", keep, offsetof(struct sl_redis_nodes, prefix), NULL},
-		{NULL, NULL, 0, NULL},
+/* What is said of nodes where there are none. */
+static void refuse_all(struct sl_conf *conf, const struct sl_redis_nodes *nodes) {
+	const struct {
+		const struct sl_node *node;
+		const char *name;
+	} keys[] = {
+		{nodes->prefix, "prefix"}, {nodes->via, "via"},
+		{nodes->budget, "budget"}, {nodes->leases, "leases"},
+		{nodes->lease, "lease"},   {nodes->user, "user"},
+		{nodes->tls, "tls"},       {nodes->password_file, "password-file"},
 	};
-	return fields;
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (keys[i].node != NULL)
+			sl_report_error(conf->report, keys[i].node->place,
+			                "expected redis: ADDRESS beside it: %s says how nodes of Redis are asked", keys[i].name);
+}
+
+static void read_values(struct sl_conf *conf, const struct sl_redis_nodes *nodes, struct sl_redis_settings *redis) {
+	read_addresses(conf, nodes->redis, redis);
+	if (nodes->prefix != NULL)
+		read_prefix(conf, nodes->prefix, &redis->prefix);
+	if (nodes->via != NULL)
+		read_via(conf, nodes->via, &redis->via);
+	if (nodes->budget != NULL)
+		sl_conf_wait(conf, nodes->budget, MS_NS, "1ms", 10000 * MS_NS, "10s", &redis->budget_ns);
+	if (nodes->leases != NULL)
+		sl_conf_bool(conf, nodes->leases, &redis->leases);
+	if (nodes->lease != NULL)
+		sl_conf_wait(conf, nodes->lease, 10 * MS_NS, "10ms", 10000 * MS_NS, "10s", &redis->lease_ns);
+	if (nodes->user != NULL)
+		read_user(conf, nodes->user, &redis->user);
+	if (nodes->password_file != NULL)
+		sl_conf_path(conf, nodes->password_file, &redis->password_file);
+	if (nodes->tls != NULL)
+		read_tls(conf, nodes->tls, redis);
+	if (nodes->user != NULL && nodes->password_file == NULL && nodes->password == NULL)
+		sl_report_error(conf->report, nodes->user->place,
+		                "expected password-file beside user: AUTH takes a name and a password");
+}
+
+void sl_conf_redis(struct sl_conf *conf, const struct sl_redis_nodes *nodes, struct sl_redis_settings *redis) {
+	if (nodes->password != NULL)
+		sl_report_error(conf->report, nodes->password->place,
+		                "expected no password in this file: password-file: PATH names a file whose first line it is");
+	if (nodes->redis == NULL) {
+		refuse_all(conf, nodes);
+		return;
+	}
+	read_values(conf, nodes, redis);
+	sl_lint_redis(conf, nodes, redis);
 }

@@ -1,36 +1,8 @@
-/* The sections of the server itself: its store, its certificate, what connections may take, its logs.
+/* The sections of the server itself: its certificate, what connections may take, its logs.
  */
 #include "policy/conf.h"
 
 #include "algo/rule.h"
-
-enum { BLOCKS_PERCENT_MAX = 98 };
-
-/* ---- store ---------------------------------------------------------------------------------------------------- */
-
-static void read_memory(struct sl_conf *conf, const struct sl_node *value, void *into) {
-	struct sl_settings *settings = into;
-	sl_conf_size(conf, value, &settings->memory_bytes);
-	settings->memory_given = true;
-}
-
-static void read_blocks(struct sl_conf *conf, const struct sl_node *value, void *into) {
-	sl_conf_percent(conf, value, 1, BLOCKS_PERCENT_MAX, "a share of the store", into);
-}
-
-void sl_conf_store(struct sl_conf *conf, const struct sl_node *value, void *into) {
-	static const struct sl_field fields[] = {
-		{"memory", read_memory, 0, NULL},
-		{"file", sl_conf_path, offsetof(struct sl_settings, store_file), NULL},
-		{"shared", sl_conf_shared, offsetof(struct sl_settings, store_shared), NULL},
-		{"blocks", read_blocks, offsetof(struct sl_settings, blocks_percent), NULL},
-		{NULL, NULL, 0, NULL},
-	};
-	const struct sl_settings *settings = into;
-	sl_conf_map(conf, value, "store", fields, into);
-	if (settings->store_file != NULL && settings->store_shared != NULL)
-		sl_report_error(conf->report, value->place, "expected file or shared, found both: a store has one home");
-}
 
 /* ---- tls ------------------------------------------------------------------------------------------------------ */
 

@@ -104,8 +104,8 @@ static sluice_ns duration_unit(struct sluice_bytes unit) {
 	return 0;
 }
 
-void sl_conf_duration(struct sl_conf *conf, const struct sl_node *node, sluice_ns max, const char *max_text,
-                      sluice_ns *value) {
+void sl_conf_wait(struct sl_conf *conf, const struct sl_node *node, sluice_ns min, const char *min_text, sluice_ns max,
+                  const char *max_text, sluice_ns *value) {
 	struct sluice_bytes text;
 	uint64_t number;
 	if (!sl_conf_text(conf, node, "a duration such as 10s", &text))
@@ -115,10 +115,15 @@ void sl_conf_duration(struct sl_conf *conf, const struct sl_node *node, sluice_n
 	if (digits == 0 || unit == 0)
 		sl_report_found(conf->report, sl_node_place(node, digits), text,
 		                "expected a duration such as 10s: a whole number and ms, s, m, h, d or w");
-	else if (!sl_bytes_to_u64(sl_slice(text.data, digits), &number) || number > max / unit)
-		sl_report_found(conf->report, node->place, text, "expected a duration from 0s to %s", max_text);
+	else if (!sl_bytes_to_u64(sl_slice(text.data, digits), &number) || number > max / unit || number * unit < min)
+		sl_report_found(conf->report, node->place, text, "expected a duration from %s to %s", min_text, max_text);
 	else
 		*value = number * unit;
+}
+
+void sl_conf_duration(struct sl_conf *conf, const struct sl_node *node, sluice_ns max, const char *max_text,
+                      sluice_ns *value) {
+	sl_conf_wait(conf, node, 0, "0s", max, max_text, value);
 }
 
 /* ---- addresses and files -------------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 #ifndef SL_LINT_H
 #define SL_LINT_H
 
-#include "policy/conf.h"
+#include "policy/conf_redis.h"
 
 /* A part of a key that a request may lack in all its forms: such a request is not limited. */
 void sl_lint_part(struct sl_conf *conf, const struct sl_node *node, const struct sl_key_part *part);
@@ -27,6 +27,14 @@ void sl_lint_unlimited(struct sl_conf *conf, const struct sl_node *node, const s
 /* More limits that can apply to one request than can be decided in one; `nodes` are the limits' own. O(limits^2),
  * within conf->lint_steps. */
 void sl_lint_many(struct sl_conf *conf, const struct sl_node *const *nodes);
+
+/* What a limit says of a store that is elsewhere, where it is here, and of one that is here, where it is elsewhere. Nodes
+ * are the values of its keys, NULL where it has none. The store must have been read. */
+void sl_lint_elsewhere(struct sl_conf *conf, const struct sl_node *on_error, const struct sl_node *strict,
+                       const struct sl_node *stagger, const struct sl_policy_limit *limit);
+
+/* Nodes of Redis that are asked in a way that will be regretted; what was read of them is in `redis`. */
+void sl_lint_redis(struct sl_conf *conf, const struct sl_redis_nodes *nodes, const struct sl_redis_settings *redis);
 
 /* Listeners that give secrets away, that the server will not open, or whose options do nothing. `nodes` are where each
  * stands, NULL for a default. Users and trusted-proxies must have been read. */

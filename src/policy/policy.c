@@ -21,6 +21,7 @@ static void policy_init(struct sluice_policy *policy) {
 		.forms = SL_FORM_DRAFT10,
 		.near_percent = 5,
 		.connections = {.idle_ns = 0, .request_ns = SECOND_NS * 10, .write_ns = SECOND_NS * 10},
+		.redis = {.prefix = "sluice:", .budget_ns = SECOND_NS / 50, .leases = true, .lease_ns = SECOND_NS / 2},
 		.log = {.denials_per_key = SECOND_NS * 10, .denials_per_second = 100, .denials_bytes = (uint64_t)64 << 20},
 	};
 	policy->proxies = loopback;
@@ -79,9 +80,20 @@ const struct sl_policy_limit *sl_policy_limit_at(const struct sluice_policy *pol
 	return &policy->limits[position].shown;
 }
 
+enum sl_on_error sl_policy_on_error(const struct sluice_policy *policy, const struct sluice_match *match, uint32_t i) {
+	SL_ASSERT(i < match->count);
+	enum sl_on_error said = sl_policy_limit_at(policy, match->position[i])->on_error;
+	return match->items[i].observed && said == SL_ON_ERROR_DENY ? SL_ON_ERROR_ALLOW : said;
+}
+
+bool sl_policy_is_strict(const struct sluice_policy *policy, const struct sluice_match *match, uint32_t i) {
+	SL_ASSERT(i < match->count);
+	return sl_policy_limit_at(policy, match->position[i])->strict;
+}
+
 bool sl_policy_denies_on_error(const struct sluice_policy *policy, const struct sluice_match *match) {
 	for (uint32_t i = 0; i < match->count; i++)
-		if (!match->items[i].observed && sl_policy_limit_at(policy, match->position[i])->on_error == SL_ON_ERROR_DENY)
+		if (sl_policy_on_error(policy, match, i) == SL_ON_ERROR_DENY)
 			return true;
 	return false;
 }

@@ -172,6 +172,14 @@ uint32_t sl_policy_limit_count(const struct sluice_policy *policy);
 /* One limit, in the order of the file; `position` < sl_policy_limit_count(). */
 const struct sl_policy_limit *sl_policy_limit_at(const struct sluice_policy *policy, uint32_t position);
 
+/* What item `i` < match->count of a match gets while the store cannot answer it. Observed, it denies nobody: never
+ * SL_ON_ERROR_DENY. SL_ON_ERROR_LOCAL where the store is on this host means SL_ON_ERROR_ALLOW: there is no other. */
+enum sl_on_error sl_policy_on_error(const struct sluice_policy *policy, const struct sluice_match *match, uint32_t i);
+
+/* Must item `i` < match->count of a match be decided where its counter is, each time: no leases? Of an override, what
+ * its limit says. */
+bool sl_policy_is_strict(const struct sluice_policy *policy, const struct sluice_match *match, uint32_t i);
+
 /* What a request gets while the store cannot answer: does any limit of the match say `on-error: deny`? Observed limits
  * deny nobody. `match` must be of this policy. */
 bool sl_policy_denies_on_error(const struct sluice_policy *policy, const struct sluice_match *match);

@@ -1,0 +1,66 @@
+/* `store`: where the counters are. On this host, in memory, in a file or in shared memory; or kept by nodes of Redis or
+ * Valkey, and then memory and blocks size what this process counts by itself (on-error: local).
+ */
+#include "policy/conf_redis.h"
+
+enum { BLOCKS_PERCENT_MAX = 98 };
+
+struct store_nodes {
+	const struct sl_node *memory, *file, *shared, *blocks;
+	struct sl_redis_nodes redis;
+};
+
+static void keep(struct sl_conf *conf, const struct sl_node *value, void *into) {
+	(void)conf;
+	*(const struct sl_node **)into = value;
+}
+
+static void read_home(struct sl_conf *conf, const struct store_nodes *nodes, struct sl_settings *settings) {
+	if (nodes->memory != NULL) {
+		sl_conf_size(conf, nodes->memory, &settings->memory_bytes);
+		settings->memory_given = true;
+	}
+	if (nodes->file != NULL)
+		sl_conf_path(conf, nodes->file, &settings->store_file);
+	if (nodes->shared != NULL)
+		sl_conf_shared(conf, nodes->shared, &settings->store_shared);
+	if (nodes->blocks != NULL)
+		sl_conf_percent(conf, nodes->blocks, 1, BLOCKS_PERCENT_MAX, "a share of the store", &settings->blocks_percent);
+}
+
+static void check_home(struct sl_conf *conf, const struct sl_node *store, const struct store_nodes *nodes,
+                       const struct sl_settings *settings) {
+	if (nodes->redis.redis != NULL && (nodes->file != NULL || nodes->shared != NULL))
+		sl_report_error(conf->report, store->place, "expected redis or %s, found both: a store has one home",
+		                nodes->file != NULL ? "file" : "shared");
+	if (settings->store_file != NULL && settings->store_shared != NULL)
+		sl_report_error(conf->report, store->place, "expected file or shared, found both: a store has one home");
+}
+
+void sl_conf_store(struct sl_conf *conf, const struct sl_node *value, void *into) {
+	static const struct sl_field fields[] = {
+		{"memory", keep, offsetof(struct store_nodes, memory), NULL},
+		{"file", keep, offsetof(struct store_nodes, file), NULL},
+		{"shared", keep, offsetof(struct store_nodes, shared), NULL},
+		{"blocks", keep, offsetof(struct store_nodes, blocks), NULL},
+		{"redis", keep, offsetof(struct store_nodes, redis.redis), NULL},
+		{"prefix", keep, offsetof(struct store_nodes, redis.prefix), NULL},
+		{"via", keep, offsetof(struct store_nodes, redis.via), NULL},
+		{"budget", keep, offsetof(struct store_nodes, redis.budget), NULL},
+		{"leases", keep, offsetof(struct store_nodes, redis.leases), NULL},
+		{"lease", keep, offsetof(struct store_nodes, redis.lease), NULL},
+		{"tls", keep, offsetof(struct store_nodes, redis.tls), NULL},
+		{"user", keep, offsetof(struct store_nodes, redis.user), NULL},
+		{"password", keep, offsetof(struct store_nodes, redis.password), NULL}, /* to say where it belongs */
+		{"password-file", keep, offsetof(struct store_nodes, redis.password_file), NULL},
+		{NULL, NULL, 0, NULL},
+	};
+	struct sl_settings *settings = into;
+	struct store_nodes nodes = {0};
+	conf->hushed = value->kind == SL_NODE_MAP; /* `password:hunter2`, without the space, is a key */
+	sl_conf_map(conf, value, "store", fields, &nodes);
+	conf->hushed = false;
+	read_home(conf, &nodes, settings);
+	sl_conf_redis(conf, &nodes.redis, &settings->redis);
+	check_home(conf, value, &nodes, settings);
+}

@@ -1,0 +1,44 @@
+/* What cannot be meant, or will be regretted, of a store in Redis, and of limits that think they have one.
+ *
+ * As in lint.c, each warning is true whatever the traffic is. A node on loopback or a unix socket is this host's: nobody
+ * listens in between.
+ */
+#include "policy/lint.h"
+
+static const sluice_ns SECOND_NS = 1000000000;
+
+static bool crosses_network(const struct sl_redis_settings *redis) {
+	for (uint32_t i = 0; i < redis->address_count; i++) {
+		struct sl_address address;
+		if (strncmp(redis->addresses[i], "unix:", 5) != 0 &&
+		    sl_address_parse(sl_str(redis->addresses[i]), &address, NULL) && !sl_address_is_loopback(&address))
+			return true;
+	}
+	return false;
+}
+
+void sl_lint_redis(struct sl_conf *conf, const struct sl_redis_nodes *nodes, const struct sl_redis_settings *redis) {
+	if (nodes->budget != NULL && redis->budget_ns > SECOND_NS)
+		sl_report_warning(conf->report, nodes->budget->place,
+		                  "while nodes are silent every request waits as long: a budget above 1s stalls callers");
+	if (nodes->lease != NULL && !redis->leases)
+		sl_report_warning(conf->report, nodes->lease->place, "lease does nothing: leases is false");
+	if (nodes->password_file != NULL && !redis->tls && crosses_network(redis))
+		sl_report_warning(conf->report, nodes->password_file->place,
+		                  "the password crosses the network in clear: tls protects it");
+}
+
+void sl_lint_elsewhere(struct sl_conf *conf, const struct sl_node *on_error, const struct sl_node *strict,
+                       const struct sl_node *stagger, const struct sl_policy_limit *limit) {
+	const bool elsewhere = conf->policy->settings.redis.address_count != 0;
+	if (on_error != NULL && !elsewhere && limit->on_error == SL_ON_ERROR_LOCAL)
+		sl_report_warning(conf->report, on_error->place,
+		                  "local means nothing here, as allow: the store is on this host already, not in Redis");
+	if (strict != NULL && !elsewhere && limit->strict)
+		sl_report_warning(conf->report, strict->place,
+		                  "strict means nothing here: only a store in Redis has leases, which it would forbid");
+	if (stagger != NULL && elsewhere && limit->stagger)
+		sl_report_warning(conf->report, stagger->place,
+		                  "stagger means nothing here: its waits are found by peeking at a store on this host, and "
+		                  "this one is in Redis");
+}
