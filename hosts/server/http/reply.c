@@ -162,7 +162,12 @@ static void put_limit(struct sl_out *out, const struct sl_policy_limit *limit) {
 	sl_out_str(out, ",\"observe\":");
 	sl_json_bool(out, limit->observe);
 	sl_out_str(out, ",\"on_error\":");
-	sl_out_str(out, limit->on_error == SL_ON_ERROR_DENY ? "\"deny\"}" : "\"allow\"}");
+	sl_out_str(out, limit->on_error == SL_ON_ERROR_DENY    ? "\"deny\""
+	                : limit->on_error == SL_ON_ERROR_LOCAL ? "\"local\""
+	                                                       : "\"allow\"");
+	sl_out_str(out, ",\"strict\":");
+	sl_json_bool(out, limit->strict);
+	sl_out_char(out, '}');
 }
 
 void sl_http_reply_limits(struct sl_http_turn *turn) {
