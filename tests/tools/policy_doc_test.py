@@ -35,8 +35,8 @@ def keys():
     return found
 
 
-def example():
-    return re.findall(r"```yaml\n(.*?)```", read(GUIDE), re.S)[0]
+def examples():
+    return re.findall(r"```yaml\n(.*?)```", read(GUIDE), re.S)
 
 
 def names_in(value):
@@ -46,20 +46,29 @@ def names_in(value):
 
 
 def test_the_keys_are_found():
-    assert {"limits", "candidate", "listen", "proxy-protocol", "client-ca", "denials-size", "roles"} <= keys()
+    assert {"limits", "candidate", "listen", "proxy-protocol", "client-ca", "denials-size", "roles", "redis", "budget", "ca"} <= keys()
 
 
-def test_the_example_is_fine(tmp_path):
+@pytest.mark.parametrize("which", range(len(examples())))
+def test_the_examples_are_fine(tmp_path, which):
     path = tmp_path / "all.yaml"
-    path.write_text(example())
+    path.write_text(examples()[which])
     done = lint(path)
     assert done.returncode == 0, done.stdout
 
 
-def test_the_example_has_every_key():
-    # those that exclude what it has, mean the same, or belong to a later version
-    assert keys() - names_in(yaml.safe_load(example())) == {
+def test_the_examples_have_every_key():
+    # those that exclude what is there, mean the same, or belong to a later version
+    assert len(examples()) == 2
+    assert keys() - set().union(*(names_in(yaml.safe_load(text)) for text in examples())) == {
         "grpc", "file", "shared", "blocks", "client-ca", "unprotected"}
+
+
+@pytest.mark.parametrize("name", sorted(name for name in os.listdir(os.path.join(ROOT, "examples"))
+                                        if name.endswith(".yaml")))
+def test_the_policies_to_start_from_have_no_mistake(name):
+    done = lint(os.path.join(ROOT, "examples", name))
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("key", sorted(keys()))
@@ -87,8 +96,13 @@ drain: 0s
 connections: {max: 0, per-address: 0, idle: 0s, request: 10s, write: 10s}
 log: {format: text, denials-per-key: 10s, denials-per-second: 100, denials-size: 64MiB}
 limits:
-  - {name: a, key: ip, limit: 1/1s, when: {}, overrides: [], observe: false, on-error: allow, stagger: false}
+  - {name: a, key: ip, limit: 1/1s, when: {}, overrides: [], observe: false, on-error: allow, strict: false,
+     stagger: false}
 """)
+    done = lint(path)
+    assert done.returncode == 0, done.stdout
+    path.write_text("store: {redis: 127.0.0.1:6379, prefix: 'sluice:', via: auto, budget: 20ms, leases: true, "
+                    "lease: 500ms, tls: false}\n")
     done = lint(path)
     assert done.returncode == 0, done.stdout
 

@@ -274,6 +274,7 @@ static void test_limits_are_listed(void **state) {
 	assert_string_equal(json_string_value(json_object_get(login, "on_error")), "deny");
 	assert_int_equal(number_of(user, "overrides"), 2);
 	assert_string_equal(json_string_value(json_object_get(user, "on_error")), "allow");
+	assert_true(json_is_false(json_object_get(user, "strict")));
 	assert_true(json_is_true(json_object_get(search, "observe")));
 	answer_free(&answer);
 }

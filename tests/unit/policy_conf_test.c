@@ -415,7 +415,7 @@ static void test_types(void **state) {
 	      {1, 57, "expected conditions, such as {method: POST, path: /a*}, found 'path'"},
 	      {1, 74, "expected a list of overrides, found '5/1m'"},
 	      {1, 89, "expected true or false, found '1'"},
-	      {1, 102, "expected allow or deny, found a mapping"}}},
+	      {1, 102, "expected allow, deny or local, found a mapping"}}},
 		{"limits: [{name: , key: ~, limit: null, when: {path: }}]\n",
 	     {{1, 17, "expected the name of a limit, found nothing"},
 	      {1, 24, "found nothing (null; quote it to mean the word)"},
@@ -517,7 +517,7 @@ static void test_limits(void **state) {
 		{"limits:\n- {name: a, key: ip, limit: distinct 20/1h}\n", {{2, 29, "distinct"}}},
 		{"limits:\n- {name: a, key: ip, limit: ''}\n", {{2, 30, "expected a limit"}}},
 		{"limits:\n- {name: a, key: ip, limit: 1/1s, on-error: open}\n",
-	     {{2, 45, "expected allow or deny, found 'open'"}}},
+	     {{2, 45, "expected allow, deny or local, found 'open'"}}},
 		{"limits:\n- name: a\n  key: ip\n  limit: 1/1s\n  overrides:\n  - {when: {plan: [pro, p*o]}, limit: 100/1y}\n",
 	     {{6, 26, "expected * at the end only, found 'p*o'"}, {6, 44, "expected a unit of time"}}},
 	};

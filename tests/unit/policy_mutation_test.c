@@ -32,7 +32,9 @@ static const char good[] =
 	"drain: 5s\n"
 	"connections: {max: 20000, per-address: 1000, idle: 5m, request: 10s, write: 10s}\n"
 	"log: {format: json, denials: /d, denials-per-key: 10s, denials-per-second: 100, denials-size: 64MiB}\n"
-	"store: {memory: 256MiB, file: /x, blocks: 40%}\n"
+	"store: {memory: 256MiB, blocks: 40%, redis: [\"10.0.0.1:6379\", unix:/r], prefix: 'x:', via: module, budget: "
+    "20ms,\n"
+	"  leases: true, lease: 1s, user: me, password-file: /p, tls: {ca: c.pem, certificate: /a, key: /b}}\n"
 	"trusted-proxies: [127.0.0.0/8, \"::1/128\"]\n"
 	"attributes:\n"
 	"  user: header x-user-id\n"
@@ -47,6 +49,7 @@ static const char good[] =
 	"    candidate: sliding-log 4/1m\n"
 	"    on-error: deny\n"
 	"    stagger: true\n"
+	"    strict: true\n"
 	"  - name: per-user # two\n"
 	"    key: [user | ip, path]\n"
 	"    limit: |-\n"
@@ -138,6 +141,22 @@ static void check_settings(const struct sl_settings *a, const struct sl_settings
 	assert_true(a->anonymous <= SL_ROLE_ALL && a->near_percent <= 100);
 }
 
+static void check_redis(const struct sl_settings *settings, const struct sl_redis_settings *b) {
+	const struct sl_redis_settings *a = &settings->redis;
+	assert_true(a->address_count <= SL_REDIS_ADDRESSES_MAX);
+	assert_int_equal(a->address_count, b->address_count);
+	for (uint32_t i = 0; i < a->address_count; i++)
+		assert_string_equal(a->addresses[i], b->addresses[i]);
+	assert_string_equal(a->prefix, b->prefix);
+	assert_true(strlen(a->prefix) <= 64 && a->via <= SL_VIA_SCRIPT);
+	assert_in_range(a->budget_ns, 1000000, 10000000000);
+	assert_in_range(a->lease_ns, 10000000, 10000000000);
+	assert_int_equal(a->tls_certificate == NULL, a->tls_key == NULL);
+	assert_true(a->tls || (a->tls_ca == NULL && a->tls_key == NULL));
+	assert_true(a->user == NULL || a->password_file != NULL);
+	assert_true(a->address_count == 0 || (settings->store_file == NULL && settings->store_shared == NULL));
+}
+
 static void try_file(struct sluice_bytes yaml, unsigned *loaded) {
 	static char keys[SLUICE_MATCH_BYTES_MAX];
 	struct sluice_policy *policy = NULL, *again = NULL;
@@ -152,6 +171,7 @@ static void try_file(struct sluice_bytes yaml, unsigned *loaded) {
 	assert_int_equal(sluice_policy_load(&again, yaml, NULL), SLUICE_OK);
 	assert_int_equal(sl_policy_limit_count(policy), sl_policy_limit_count(again));
 	check_settings(sl_policy_settings(policy), sl_policy_settings(again));
+	check_redis(sl_policy_settings(policy), &sl_policy_settings(again)->redis);
 	for (uint32_t i = 0; i < sl_policy_limit_count(policy); i++) {
 		const struct sl_policy_limit *a = sl_policy_limit_at(policy, i), *b = sl_policy_limit_at(again, i);
 		assert_string_equal(a->name, b->name);
@@ -177,7 +197,7 @@ static void test_mutations(void **state) {
 		char text[YAML_BYTES_MAX];
 		size_t len = sizeof good - 1;
 		memcpy(text, good, len);
-		for (size_t count = 1 + below(4); count > 0; count--)
+		for (size_t count = 1 + below(4); count > 0 && len > 0; count--)
 			len = mutate(text, len);
 		char *exact = malloc(len); /* so that a sanitizer sees one byte too many */
 		assert_non_null(exact);
