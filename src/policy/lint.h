@@ -28,8 +28,8 @@ void sl_lint_unlimited(struct sl_conf *conf, const struct sl_node *node, const s
  * within conf->lint_steps. */
 void sl_lint_many(struct sl_conf *conf, const struct sl_node *const *nodes);
 
-/* What a limit says of a store that is elsewhere, where it is here, and of one that is here, where it is elsewhere. Nodes
- * are the values of its keys, NULL where it has none. The store must have been read. */
+/* What a limit says of a store that is elsewhere, where it is here, and of one that is here, where it is elsewhere.
+ * Nodes are the values of its keys, NULL where it has none. The store must have been read. */
 void sl_lint_elsewhere(struct sl_conf *conf, const struct sl_node *on_error, const struct sl_node *strict,
                        const struct sl_node *stagger, const struct sl_policy_limit *limit);
 

@@ -1,7 +1,7 @@
 /* What cannot be meant, or will be regretted, of a store in Redis, and of limits that think they have one.
  *
- * As in lint.c, each warning is true whatever the traffic is. A node on loopback or a unix socket is this host's: nobody
- * listens in between.
+ * As in lint.c, each warning is true whatever the traffic is. A node on loopback or a unix socket is this host's:
+ * nobody listens in between.
  */
 #include "policy/lint.h"
 

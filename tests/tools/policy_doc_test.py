@@ -46,7 +46,8 @@ def names_in(value):
 
 
 def test_the_keys_are_found():
-    assert {"limits", "candidate", "listen", "proxy-protocol", "client-ca", "denials-size", "roles", "redis", "budget", "ca"} <= keys()
+    assert {"limits", "candidate", "listen", "proxy-protocol", "client-ca", "denials-size", "roles",
+            "redis", "budget", "ca"} <= keys()
 
 
 @pytest.mark.parametrize("which", range(len(examples())))
