@@ -55,7 +55,7 @@ APP_OBJ  := $(call obj,$(APP_SRC)) $(LLHTTP_OBJ) $(B)/page/files.o
 
 LIB_LIBS  := -lyaml
 APP_LIBS  := $(LIB_LIBS) -luv -ljansson -lssl -lcrypto -lz -llzma
-TEST_LIBS := $(APP_LIBS) -lcmocka -lsodium -lm
+TEST_LIBS := $(APP_LIBS) -lcmocka -lsodium -lhiredis -lm
 
 # A test is tests/{unit,model,race,crash}/NAME_test.c; what tests share are the other .c files of those folders. The
 # points test needs a build in which the points at which a process may die are marked (src/base/point.h): `make points`.
