@@ -5,7 +5,7 @@
  *   accept.c     connections taken and handed to workers           upgrade.c  another process takes over
  *   reload.c     the policy read again                             takeover.c and this is that one
  *   follow.c     its files watched for changes                     parts.c    what there is one of
- *   manager.c    what systemd is told
+ *   manager.c    what systemd is told                          join.c     workers and the nodes that they ask
  *
  * The first worker runs on the thread that started the server and does what there is one of: it accepts, hears signals,
  * watches files. All handles here are of its loop; what other threads may call says so. */
@@ -109,6 +109,14 @@ void sl_entrances_announce(const struct sl_server *server);
 void sl_entrances_close(struct sl_server *server, bool leave);
 /* The sockets that systemd listens on for us become gifts. False after a line in the log. */
 bool sl_entrances_take_given(struct sl_server *server);
+
+/* ---- join.c ---- */
+
+/* Where the policy's store is in Redis: gives each worker a fleet on its loop. Before they run. False after a line in
+ * the log: a password file or certificate that can't be read, an address that is none. */
+bool sl_fleets_join(struct sl_server *server, const struct sl_settings *settings);
+/* Whether they could be given one, as far as that can be told without connecting. False after a line in the log. */
+bool sl_fleets_check(const struct sl_settings *settings);
 
 /* ---- accept.c ---- */
 

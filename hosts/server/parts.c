@@ -1,6 +1,7 @@
 #include "hosts/server/parts.h"
 
 #include "hosts/server/door/stagger.h"
+#include "hosts/server/fleet/figures.h"
 #include "hosts/server/net/bounds.h"
 #include "hosts/server/watch/log.h"
 
@@ -23,6 +24,15 @@ static bool make_tops(struct sl_parts *parts, uint32_t workers) {
 	return true;
 }
 
+static bool make_fleet_figures(struct sl_parts *parts, uint32_t workers) {
+	parts->fleet = aligned_alloc(64, workers * sizeof *parts->fleet);
+	if (parts->fleet == NULL)
+		return false;
+	memset(parts->fleet, 0, workers * sizeof *parts->fleet);
+	parts->shared.fleet = parts->fleet;
+	return true;
+}
+
 bool sl_parts_make(struct sl_parts *parts, uint32_t workers, const struct sl_settings *settings) {
 	struct sl_shared *shared = &parts->shared;
 	*parts = (struct sl_parts){.figures = aligned_alloc(64, sizeof *parts->figures)};
@@ -37,6 +47,8 @@ bool sl_parts_make(struct sl_parts *parts, uint32_t workers, const struct sl_set
 	shared->access = sl_access_new();
 	if (parts->bounds == NULL || shared->books == NULL || shared->stagger == NULL || shared->access == NULL ||
 	    !make_tops(parts, workers))
+		return false;
+	if (settings->redis.address_count != 0 && !make_fleet_figures(parts, workers))
 		return false;
 	if (settings->log.denials != NULL)
 		shared->denials = sl_denials_open(&settings->log);
@@ -54,6 +66,7 @@ void sl_parts_free(struct sl_parts *parts) {
 	sl_stagger_free(shared->stagger);
 	sl_books_free(shared->books);
 	sl_bounds_free(parts->bounds);
+	free(parts->fleet);
 	free(parts->figures);
 }
 

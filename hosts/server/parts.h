@@ -7,7 +7,8 @@
 struct sl_parts {
 	struct sl_shared shared; /* what the doors see of it */
 	struct sl_figures *figures;
-	struct sl_bounds *bounds; /* of its connections */
+	struct sl_bounds *bounds;       /* of its connections */
+	struct sl_fleet_figures *fleet; /* of each worker; NULL: counters of this host */
 };
 
 /* Makes all parts for so many workers; false where the system gives no memory, or the denial log can't be opened (which

@@ -93,7 +93,7 @@ static bool set_up(struct sl_server *server) {
 		return false;
 	use_all_descriptors(server);
 	if (make_workers(server, settings))
-		return true;
+		return sl_fleets_join(server, settings);
 	sl_log(SL_LOG_ERROR, "out of memory or descriptors while starting %u threads",
 	       thread_count(server->options, settings));
 	return false;
@@ -216,6 +216,7 @@ int sl_server_check(const struct sl_server_options *options) {
 		fine = sl_entrances_open(&server, settings, true);
 		fine = sl_store_home_check(settings) && fine;
 		fine = sl_parts_check(settings) && fine;
+		fine = sl_fleets_check(settings) && fine;
 	}
 	clear_up(&server);
 	if (fine)

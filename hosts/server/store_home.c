@@ -114,7 +114,20 @@ static bool is_same(const char *a, const char *b) {
 	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
+static bool is_same_redis(const struct sl_redis_settings *a, const struct sl_redis_settings *b) {
+	if (a->address_count != b->address_count)
+		return false;
+	for (uint32_t i = 0; i < a->address_count; i++)
+		if (strcmp(a->addresses[i], b->addresses[i]) != 0)
+			return false;
+	return is_same(a->prefix, b->prefix) && a->via == b->via && a->budget_ns == b->budget_ns &&
+	       a->leases == b->leases && a->lease_ns == b->lease_ns && is_same(a->user, b->user) &&
+	       is_same(a->password_file, b->password_file) && a->tls == b->tls && is_same(a->tls_ca, b->tls_ca) &&
+	       is_same(a->tls_certificate, b->tls_certificate) && is_same(a->tls_key, b->tls_key);
+}
+
 bool sl_store_home_equal(const struct sl_settings *a, const struct sl_settings *b) {
-	return is_same(a->store_file, b->store_file) && is_same(a->store_shared, b->store_shared) &&
-	       a->memory_bytes == b->memory_bytes && a->blocks_percent == b->blocks_percent;
+	return is_same_redis(&a->redis, &b->redis) && is_same(a->store_file, b->store_file) &&
+	       is_same(a->store_shared, b->store_shared) && a->memory_bytes == b->memory_bytes &&
+	       a->blocks_percent == b->blocks_percent;
 }

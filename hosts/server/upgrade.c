@@ -228,7 +228,7 @@ void sl_upgrade_abandon(struct sl_server *server) {
 /* Why there can be no upgrade now; NULL where there can. */
 static const char *refusal(const struct sl_server *server) {
 	const struct sl_settings *settings = sl_policy_settings(server->first->policy);
-	if (settings->store_file == NULL && settings->store_shared == NULL)
+	if (settings->store_file == NULL && settings->store_shared == NULL && settings->redis.address_count == 0)
 		return "the counters are in private memory and would be lost: use store: {file: ...} or {shared: ...}";
 	if (server->phase != SL_SERVING)
 		return "the server is going down";

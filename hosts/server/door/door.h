@@ -84,6 +84,8 @@ struct sl_door_context {
 	const struct sl_shared *shared;     /* NULL in tests */
 	struct sl_remote *remote;           /* where decisions are made instead of the store (flight.h); NULL: in it */
 	struct sl_flight *landed;           /* of the connection being fed: what it asked for before, in order */
+	uint32_t landed_settled;            /* of its calls, how many have been answered */
+	uint32_t landed_taken;              /* and how many behind them the door has taken and not answered yet */
 	struct sl_flight *launched;         /* what it asks for now, where feed() returned SL_DOOR_WAIT */
 	struct sl_resp_worker *resp;        /* the RESP door's memory, made by its first open(); sl_door_context_free() */
 };

@@ -46,7 +46,8 @@ struct sl_flight {
 
 /* Where decisions are made that this process can't make. One a worker. */
 struct sl_remote {
-	/* Takes a flight. True: it has landed already (landed() is not called). Never blocks. */
+	/* Takes a flight. True: it has landed already (landed() is not called). Never blocks, and calls no landed() of any
+	 * flight before it returns; landed() itself may launch others. */
 	bool (*launch)(struct sl_remote *remote, struct sl_flight *flight);
 };
 
@@ -55,6 +56,9 @@ struct sl_remote {
  * under way, or there is no memory for it (context->launched is NULL then, and the door closes): the caller leaves no
  * trace and returns SL_DOOR_WAIT. */
 SLUICE_MUST_USE bool sl_flight_decide(struct sl_door_context *context, const struct sl_ruling *rulings, size_t count);
+
+/* What was decided since the last call has been answered: the landed flights that it came from are done with. */
+void sl_flights_settle(struct sl_door_context *context);
 
 void sl_flight_free(struct sl_flight *flight);
 /* Frees a list by `next`. */

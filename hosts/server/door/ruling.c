@@ -106,7 +106,8 @@ static void merge_waits(const struct sl_ruling *ruling) {
 static __attribute__((noinline)) void stagger(const struct sl_door_context *context, const struct sl_ruling *ruling) {
 	struct sluice_call *call = ruling->call;
 	bool any = false;
-	if (context->shared == NULL || context->shared->stagger == NULL || !is_own_instant(context, call))
+	if (context->shared == NULL || context->shared->stagger == NULL || !is_own_instant(context, call) ||
+	    context->remote != NULL) /* tickets are spaced by peeking at a store that is at hand */
 		return;
 	for (uint32_t i = 0; i < ruling->shown; i++) {
 		if (!is_staggered(context, ruling, i))

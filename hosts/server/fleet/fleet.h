@@ -33,7 +33,7 @@ SLUICE_MUST_USE sluice_err sl_fleet_open(struct sl_fleet **fleet, const struct s
 struct sl_remote *sl_fleet_remote(struct sl_fleet *fleet);
 
 /* Ends it: returns leases, lands what still flies as SLUICE_E_AWAY, closes connections. `closed` is called when nothing
- * of it is left on the loop, within a second. */
+ * of it is left on the loop, within a second; it may be NULL. */
 void sl_fleet_close(struct sl_fleet *fleet, void (*closed)(void *to), void *to);
 
 #endif

@@ -9,6 +9,7 @@
  *  D1  Whatever is asked, something is answered: a refusal is a problem document with a status that fits.
  *  D2  The answers depend on the bytes, not on how they were cut (tests/unit/door_http_test.c cuts at every byte).
  *  D3  "100 Continue" is said only to a request that would be served: others get their refusal instead of the body. */
+#include "hosts/server/door/flight.h"
 #include "hosts/server/http/door_http.h"
 
 #include <stdlib.h>
@@ -178,18 +179,24 @@ static void answer_refusal(struct sl_http_turn *turn, const struct sl_http_refus
 	sl_http_reply_problem(turn, refusal->status, sl_str(refusal->detail), NULL);
 }
 
+/* One connection. */
+struct session {
+	struct sl_http_parser parser;
+	bool continued; /* the client of the request in hand was told to go on sending */
+};
+
 static void *door_open(struct sl_door_context *context) {
-	struct sl_http_parser *parser = malloc(sizeof *parser);
+	struct session *session = calloc(1, sizeof *session);
 	(void)context;
-	if (parser != NULL)
-		sl_http_parser_init(parser);
-	return parser;
+	if (session != NULL)
+		sl_http_parser_init(&session->parser);
+	return session;
 }
 
 static void door_close(void *state) {
-	struct sl_http_parser *parser = state;
-	sl_http_parser_free(parser);
-	free(parser);
+	struct session *session = state;
+	sl_http_parser_free(&session->parser);
+	free(session);
 }
 
 /* Between two requests there is nothing to tell: an unfinished one is given to the new parser from its first byte. */
@@ -204,27 +211,54 @@ static void *door_unpack(struct sl_door_context *context, const char *bytes, siz
 	return len == 0 ? door_open(context) : NULL;
 }
 
+/* The client waits before it sends a body. Told already, it is not told again. Returns whether to go on. */
+static bool go_on(struct session *session, struct sl_http_turn *turn) {
+	if (!session->continued && !answer_expectation(turn))
+		return false;
+	session->continued = true;
+	turn->close = false;
+	return true;
+}
+
+/* Decisions are under way: the parser forgets the request, which will be given again from its first byte. */
+static bool wait(struct session *session, struct sl_http_turn *turn, size_t said) {
+	turn->out->len = said;
+	turn->context->commands--;
+	turn->close = turn->context->launched == NULL; /* no memory for them */
+	sl_http_parser_free(&session->parser);
+	sl_http_parser_init(&session->parser);
+	return false;
+}
+
+/* Answers a request of `*consumed` bytes; none of them are, where it waits. */
+static bool answer_request(struct session *session, struct sl_http_turn *turn, size_t *consumed) {
+	size_t said = turn->out->len;
+	turn->context->commands++;
+	turn->close = !session->parser.request.keep_alive || turn->context->draining || turn->context->leaving;
+	answer(turn, false);
+	if (turn->waits) {
+		*consumed = 0;
+		return wait(session, turn, said);
+	}
+	sl_flights_settle(turn->context);
+	session->continued = false;
+	return !turn->close;
+}
+
 /* Takes one step: reads a request and answers it. Returns false when no more can be done with what there is, or when
  * turn->close says that nothing more will be. */
-static bool step(struct sl_http_parser *parser, struct sl_http_turn *turn, const char *data, size_t len,
-                 size_t *consumed) {
-	turn->request = &parser->request;
-	switch (sl_http_parse(parser, data, len, consumed)) {
+static bool step(struct session *session, struct sl_http_turn *turn, const char *data, size_t len, size_t *consumed) {
+	turn->request = &session->parser.request;
+	switch (sl_http_parse(&session->parser, data, len, consumed)) {
 	case SL_HTTP_MORE:
 		return false;
 	case SL_HTTP_BAD:
-		answer_refusal(turn, &parser->refusal);
+		answer_refusal(turn, &session->parser.refusal);
 		return false;
 	case SL_HTTP_CONTINUE:
-		if (!answer_expectation(turn))
-			return false;
-		turn->close = false;
-		return true;
+		return go_on(session, turn);
 	default:
-		turn->context->commands++;
-		turn->close = !parser->request.keep_alive || turn->context->draining || turn->context->leaving;
-		answer(turn, false);
-		return !turn->close;
+		return answer_request(session, turn, consumed);
 	}
 }
 
@@ -240,6 +274,8 @@ static enum sl_door_verdict door_feed(void *state, struct sl_door_context *conte
 			*consumed = len;
 			return SL_DOOR_CLOSE;
 		}
+		if (turn.waits)
+			return SL_DOOR_WAIT;
 		if (!more)
 			return SL_DOOR_OPEN;
 		if (out->len - out_before >= SL_DOOR_OUTPUT_TURN && *consumed < len)

@@ -25,6 +25,7 @@ struct sl_http_turn {
 	struct sl_buffer *out;
 	uint32_t roles; /* SL_ROLE_ bits of the caller */
 	bool close;     /* in: asked for by the client or by draining; out: set by what cannot go on */
+	bool waits;     /* decisions are under way: nothing is said, and the request will be read again */
 };
 
 /* An answer being written, straight into the output buffer. Between begin and body, header lines go to `w`, each with

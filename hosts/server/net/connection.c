@@ -19,6 +19,7 @@
 
 #include "base/assert.h"
 #include "hosts/server/net/parcel.h"
+#include "os/clock.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -54,6 +55,7 @@ void sl_connection_close(struct sl_connection *c) {
 		c->next->link = c->link;
 	sl_wait_leave(c);
 	worker->kept_bytes -= c->input_capacity + c->pending_len;
+	sl_connection_ground(c);
 	c->door->close(c->door_state);
 	sl_bounds_leave(worker->bounds, &c->place);
 	atomic_fetch_add_explicit(&worker->figures->closed[c->door->transport], 1, memory_order_relaxed);
@@ -208,6 +210,27 @@ static void introduce(struct sl_connection *c) {
 	context->leaving = worker->hand_over != NULL && c->tls != NULL;
 }
 
+/* Lends the context what the connection has waited for, and the policy under which it did; and takes back what is left.
+ */
+static void lend(struct sl_connection *c) {
+	struct sl_worker *worker = c->worker;
+	struct sl_shared_policy *policy = c->policy != NULL ? c->policy : worker->policy;
+	worker->context.policy = policy->policy;
+	worker->context.rows = policy->rows;
+	worker->context.landed = c->landed;
+	worker->context.landed_settled = c->landed_settled;
+	worker->context.landed_taken = 0;
+}
+
+static void take_back(struct sl_connection *c) {
+	struct sl_worker *worker = c->worker;
+	c->landed = worker->context.landed;
+	c->landed_settled = worker->context.landed_settled;
+	worker->context.landed = NULL;
+	worker->context.policy = worker->policy->policy;
+	worker->context.rows = worker->policy->rows;
+}
+
 /* Between two events: what is waited for, and for what by the loop. */
 static void settle(struct sl_connection *c, bool answered) {
 	if (c->fd < 0)
@@ -216,31 +239,59 @@ static void settle(struct sl_connection *c, bool answered) {
 		sl_connection_watch(c, c->wants);
 		return;
 	}
+	if (c->flying != NULL) {
+		sl_wait_for(c, SL_WAIT_REQUEST, true);
+		sl_connection_watch(c, 0);
+		return;
+	}
 	sl_wait_for(c, c->input_len != 0 ? SL_WAIT_REQUEST : SL_WAIT_IDLE, answered);
 	sl_connection_watch(c, UV_READABLE);
 	if (c->fd >= 0 && c->worker->hand_over != NULL)
 		sl_connection_hand_over(c);
 }
 
+/* One call of the door, and its answers sent; `*data` and `*len` move on. False when the connection is broken. */
+static bool feed_once(struct sl_connection *c, const char **data, size_t *len, enum sl_door_verdict *verdict) {
+	struct sl_worker *worker = c->worker;
+	size_t consumed = 0;
+	lend(c);
+	*verdict = c->door->feed(c->door_state, &worker->context, *data, *len, &consumed, &worker->out);
+	take_back(c);
+	if (*verdict == SL_DOOR_WAIT)
+		sl_connection_fly(c);
+	else if (*verdict != SL_DOOR_MORE)
+		sl_connection_ground(c);
+	*data += consumed;
+	*len -= consumed;
+	return send_out(c);
+}
+
+/* Books what was answered. A request that has waited took from its launch on; the others are booked by their turn. */
+static void count_answered(struct sl_connection *c, uint64_t answered, sluice_ns launched) {
+	struct sl_worker *worker = c->worker;
+	struct sl_tally *tally = worker->context.tally;
+	if (launched == 0)
+		worker->answered[c->door->transport] += answered;
+	else if (tally != NULL && answered != 0)
+		sl_times_add(&tally->request[c->door->transport], sl_clock_monotonic() - launched, answered);
+	atomic_store_explicit(&worker->figures->commands, worker->context.commands, memory_order_relaxed);
+}
+
 /* Gives the door bytes until it wants no more of them, sends its answers, keeps the rest. */
 static void feed(struct sl_connection *c, const char *data, size_t len) {
 	struct sl_worker *worker = c->worker;
 	uint64_t before = worker->context.commands;
+	sluice_ns launched = c->landed != NULL ? c->landed->launched : 0;
 	enum sl_door_verdict verdict;
 	introduce(c);
 	do {
-		size_t consumed = 0;
-		verdict = c->door->feed(c->door_state, &worker->context, data, len, &consumed, &worker->out);
-		data += consumed;
-		len -= consumed;
-		if (!send_out(c)) {
+		if (!feed_once(c, &data, &len, &verdict)) {
 			sl_connection_close(c);
 			return;
 		}
 	} while (verdict == SL_DOOR_MORE && c->pending_len == 0);
 	uint64_t answered = worker->context.commands - before;
-	worker->answered[c->door->transport] += answered;
-	atomic_store_explicit(&worker->figures->commands, worker->context.commands, memory_order_relaxed);
+	count_answered(c, answered, launched);
 	c->more = verdict == SL_DOOR_MORE;
 	if (verdict == SL_DOOR_CLOSE) {
 		finish(c);
@@ -267,13 +318,17 @@ static void feed_read(struct sl_connection *c, char *data, size_t len) {
 	}
 }
 
+static bool can_receive(const struct sl_connection *c) {
+	return c->fd >= 0 && c->stage == SL_OPEN && c->pending_len == 0 && c->flying == NULL;
+}
+
 /* Reads once and answers. False when nothing was there, or the connection is not open any more. */
 static bool receive(struct sl_connection *c) {
 	char *to = c->worker->input + SL_FRONT_BYTES;
 	ssize_t got = sl_wire_read(c, to, SL_READ_BYTES);
 	if (got > 0) {
 		feed_read(c, to, (size_t)got);
-		return c->fd >= 0 && c->stage == SL_OPEN && c->pending_len == 0;
+		return can_receive(c);
 	}
 	if (got == SL_WIRE_LATER)
 		sl_connection_watch(c, c->wants);
@@ -292,6 +347,23 @@ static void discard(struct sl_connection *c) {
 		sl_connection_close(c);
 }
 
+static void read_clock(struct sl_worker *worker) {
+	if (worker->context.now == 0)
+		worker->context.now = sluice_store_now(worker->context.store);
+}
+
+/* After answers that were not sent at once, or came later: what the connection does next. */
+static void rest(struct sl_connection *c) {
+	if (c->fd < 0 || c->stage == SL_LINGERING || c->pending_len != 0)
+		return;
+	if (c->stage == SL_FLUSHING)
+		sl_connection_linger(c);
+	else if (c->ending && c->flying == NULL)
+		sl_connection_close(c);
+	else
+		settle(c, true);
+}
+
 static void resume(struct sl_connection *c) {
 	if (!send_pending(c)) {
 		sl_connection_close(c);
@@ -303,14 +375,18 @@ static void resume(struct sl_connection *c) {
 	}
 	if (c->stage == SL_OPEN && c->more)
 		feed(c, c->input, c->input_len);
-	if (c->fd < 0 || c->stage == SL_LINGERING || c->pending_len != 0)
+	rest(c);
+}
+
+void sl_connection_resume(struct sl_connection *c) {
+	read_clock(c->worker);
+	if (c->pending_len != 0) { /* the answers before this one are not sent yet */
+		c->more = true;
 		return;
-	if (c->stage == SL_FLUSHING)
-		sl_connection_linger(c);
-	else if (c->ending)
-		sl_connection_close(c);
-	else
-		settle(c, true);
+	}
+	feed(c, c->input, c->input_len);
+	if (c->stage != SL_FLUSHING)
+		rest(c);
 }
 
 static void go_on(struct sl_connection *c) {
@@ -324,11 +400,6 @@ static void go_on(struct sl_connection *c) {
 		resume(c);
 	else
 		receive(c);
-}
-
-static void read_clock(struct sl_worker *worker) {
-	if (worker->context.now == 0)
-		worker->context.now = sluice_store_now(worker->context.store);
 }
 
 static void on_ready(uv_poll_t *handle, int status, int events) {
@@ -496,7 +567,7 @@ bool sl_connection_hand_over(struct sl_connection *c) {
 	bool is_between = c->stage == SL_OPEN || (c->stage == SL_PROXYING && c->input_len == 0);
 	char packed[SL_DOOR_PACK_MAX];
 	if (c->fd < 0 || !is_between || c->tls != NULL || c->listener->tls || c->pending_len != 0 || c->more || c->ending ||
-	    c->input_len > SL_PARCEL_INPUT_MAX)
+	    c->flying != NULL || c->input_len > SL_PARCEL_INPUT_MAX)
 		return false;
 	struct sl_parcel parcel = {.transport = c->door->transport,
 	                           .is_unix = c->peer.is_unix,
@@ -515,10 +586,10 @@ bool sl_connection_hand_over(struct sl_connection *c) {
 
 void sl_connection_drain(struct sl_connection *c) {
 	read_clock(c->worker);
-	for (int i = 0; i < DRAIN_READS_MAX && c->fd >= 0 && c->stage == SL_OPEN && c->pending_len == 0; i++)
+	for (int i = 0; i < DRAIN_READS_MAX && can_receive(c); i++)
 		if (!receive(c))
 			break;
 	c->ending = true;
-	if (c->fd >= 0 && c->stage <= SL_OPEN && c->pending_len == 0)
+	if (c->fd >= 0 && c->stage <= SL_OPEN && c->pending_len == 0 && c->flying == NULL)
 		sl_connection_close(c); /* nothing unread, nothing unsaid */
 }

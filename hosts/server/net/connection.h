@@ -2,6 +2,7 @@
 #ifndef SL_CONNECTION_H
 #define SL_CONNECTION_H
 
+#include "hosts/server/door/flight.h"
 #include "hosts/server/net/tls.h"
 #include "hosts/server/net/worker.h"
 
@@ -35,6 +36,10 @@ struct sl_connection {
 	char peer_text[SL_PEER_TEXT_MAX];
 	struct sl_peer peer;
 	struct sl_place place;
+	struct sl_flight *flying;        /* decisions under way that it waits for: nothing is read meanwhile; or NULL */
+	struct sl_flight *landed;        /* those that are there and not answered yet, in order */
+	uint32_t landed_settled;         /* of their calls, how many have been answered */
+	struct sl_shared_policy *policy; /* under which the request in hand was read, while `flying` or `landed` */
 	uint64_t judged_by; /* the number of the policy that said whether the peer is trusted; UINT64_MAX: none yet */
 };
 
@@ -87,6 +92,12 @@ void sl_connection_ready(struct sl_connection *c);
 void sl_connection_linger(struct sl_connection *c);
 /* Counts a connection that was none of ours: a greeting that failed. */
 void sl_connection_count_error(struct sl_connection *c);
+/* Leaves the door's answer to another turn: its decisions fly. */
+void sl_connection_fly(struct sl_connection *c);
+/* Forgets what flies for it, and what has landed; its policy too. */
+void sl_connection_ground(struct sl_connection *c);
+/* The door's next turn, over the bytes that are kept: what flew has landed. */
+void sl_connection_resume(struct sl_connection *c);
 /* Gives it to the other process, if it can go now. True: it is gone. */
 bool sl_connection_hand_over(struct sl_connection *c);
 

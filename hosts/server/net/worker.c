@@ -21,7 +21,7 @@ void sl_shared_policy_release(struct sl_shared_policy *shared) {
 	free(shared);
 }
 
-static struct sl_shared_policy *hold(struct sl_shared_policy *shared) {
+struct sl_shared_policy *sl_shared_policy_hold(struct sl_shared_policy *shared) {
 	atomic_fetch_add_explicit(&shared->holders, 1, memory_order_relaxed);
 	return shared;
 }
@@ -54,6 +54,8 @@ static void end_loop(struct sl_worker *worker) {
 	free(worker->parcel);
 	worker->parcel = NULL;
 	worker->hand_over = NULL;
+	if (worker->ending != NULL)
+		worker->ending(worker->ending_to);
 	uv_close((uv_handle_t *)&worker->wake, NULL);
 	uv_close((uv_handle_t *)&worker->turn, NULL);
 	uv_close((uv_handle_t *)&worker->turn_end, NULL);
@@ -199,7 +201,7 @@ bool sl_worker_give(struct sl_worker *worker, const struct sl_arrival *arrival) 
 void sl_worker_set_policy(struct sl_worker *worker, struct sl_shared_policy *policy) {
 	pthread_mutex_lock(&worker->lock);
 	struct sl_shared_policy *unused = worker->next_policy;
-	worker->next_policy = hold(policy);
+	worker->next_policy = sl_shared_policy_hold(policy);
 	pthread_mutex_unlock(&worker->lock);
 	if (unused != NULL)
 		sl_shared_policy_release(unused);
@@ -259,7 +261,7 @@ sluice_err sl_worker_init(struct sl_worker *worker, const struct sl_worker_optio
 	}
 	init_handles(worker);
 	pthread_mutex_init(&worker->lock, NULL);
-	worker->policy = hold(options->policy);
+	worker->policy = sl_shared_policy_hold(options->policy);
 	worker->context.store = options->store;
 	worker->context.policy = options->policy->policy;
 	worker->context.rows = options->policy->rows;

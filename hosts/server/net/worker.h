@@ -36,6 +36,8 @@ struct sl_shared_policy {
 	_Atomic uint32_t holders;
 };
 
+/* Takes one more hold, and returns what it holds. From any thread. */
+struct sl_shared_policy *sl_shared_policy_hold(struct sl_shared_policy *shared);
 /* Lets go of one hold. From any thread. */
 void sl_shared_policy_release(struct sl_shared_policy *shared);
 
@@ -89,6 +91,8 @@ struct sl_worker {
 	struct sl_shared_policy *policy;
 	_Atomic uint64_t *next_id;  /* of connections, shared by all workers */
 	struct sl_bounds *bounds;   /* shared by all workers */
+	void (*ending)(void *to);   /* asked to take off the loop what others have put on it, after the last connection; */
+	void *ending_to;            /* NULL: nothing is */
 	uint64_t drain_deadline_ms; /* of the loop's clock; 0 while serving */
 	sl_hand_over_fn hand_over;  /* NULL: connections stay here */
 	void *hand_over_to;

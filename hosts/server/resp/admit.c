@@ -5,7 +5,7 @@
  *
  * Attributes are what the caller gives, any names, so there is no AT here: it would be one of them. Keys are built in
  * the worker's match buffer, one request behind the other, until the batch is decided. */
-#include "hosts/server/door/ruling.h"
+#include "hosts/server/door/flight.h"
 #include "hosts/server/resp/resp.h"
 
 static bool attribute_fits(struct sl_resp_turn *turn, struct sluice_bytes name, struct sluice_bytes value) {
@@ -106,6 +106,26 @@ static void explain_one(struct sl_resp_turn *turn, uint32_t index, const struct 
 	sl_reply_integer(turn, sl_ns_to_ms_ceil(decision->delay_ns));
 }
 
+/* Peeks at what was found. False where it waits, or has answered with an error. */
+static bool peek(struct sl_resp_turn *turn, struct sluice_call *call) {
+	struct sl_door_context *context = turn->context;
+	const struct sluice_match *found = &turn->worker->match;
+	struct sl_ruling ruling = {.call = call, .positions = found->position, .shown = found->count};
+	if (context->remote == NULL)
+		call->err = sluice_decide(context->store, call);
+	else if (!sl_flight_decide(context, &ruling, 1)) {
+		turn->waits = true;
+		turn->said = turn->out->len;
+		return false;
+	}
+	sl_flights_settle(context);
+	if (call->err == SLUICE_OK)
+		return true;
+	sl_reply_error(turn, call->err == SLUICE_E_AWAY ? "ERR the store did not answer in time: nothing can be told"
+	                                                : "ERR the request could not be decided");
+	return false;
+}
+
 void sl_resp_explain(struct sl_resp_turn *turn) {
 	const struct sluice_match *found = &turn->worker->match;
 	struct sluice_decision each[SLUICE_ITEMS_MAX];
@@ -118,10 +138,8 @@ void sl_resp_explain(struct sl_resp_turn *turn) {
 	turn->worker->batch.match_used = 0;
 	call.item_count = found->count;
 	call.now = sl_door_instant(call.now, found->items, found->count);
-	if (sluice_decide(turn->context->store, &call) != SLUICE_OK) {
-		sl_reply_error(turn, "ERR the request could not be decided");
+	if (!peek(turn, &call))
 		return;
-	}
 	sl_reply_array(turn, found->count);
 	for (uint32_t i = 0; i < found->count; i++)
 		explain_one(turn, i, &each[i]);

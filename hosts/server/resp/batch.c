@@ -14,7 +14,7 @@
  *  3. Keys lie in the bytes being fed or in the match buffer; feed() flushes before it returns.
  */
 #include "base/assert.h"
-#include "hosts/server/door/ruling.h"
+#include "hosts/server/door/flight.h"
 #include "hosts/server/resp/resp.h"
 #include "os/clock.h"
 
@@ -194,6 +194,8 @@ static char *put_text(char *at, const char *text) {
 static char *put_failure(char *at, sluice_err err) {
 	if (err == SLUICE_E_FULL)
 		return put_text(at, "-ERR the store is full: no room for a longer log; give it more memory\r\n");
+	if (err == SLUICE_E_AWAY)
+		return put_text(at, "-ERR the store did not answer in time: the request was not decided\r\n");
 	return put_text(at, "-ERR the request could not be decided\r\n");
 }
 
@@ -213,8 +215,9 @@ static char *put_fallback(char *at, const struct sl_resp_turn *turn, const struc
 static char *put_answer(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call,
                         enum sl_resp_form form) {
 	if (call->err != SLUICE_OK)
-		return form == SL_RESP_NAMED && call->err == SLUICE_E_FULL ? put_fallback(at, turn, call)
-		                                                           : put_failure(at, call->err);
+		return form == SL_RESP_NAMED && (call->err == SLUICE_E_FULL || call->err == SLUICE_E_AWAY)
+		           ? put_fallback(at, turn, call)
+		           : put_failure(at, call->err);
 	switch (form) {
 	case SL_RESP_FORGOTTEN:
 		return sl_resp_put_number(at, ':', call->forgotten);
@@ -227,16 +230,19 @@ static char *put_answer(char *at, const struct sl_resp_turn *turn, const struct 
 	}
 }
 
-static void settle_one(struct sl_resp_turn *turn, uint32_t i) {
-	struct sl_resp_batch *batch = &turn->worker->batch;
-	struct sluice_call *call = &batch->calls[i];
-	struct sl_ruling ruling = {
-		.call = call,
+static struct sl_ruling ruling_of(const struct sl_resp_batch *batch, uint32_t i) {
+	const struct sluice_call *call = &batch->calls[i];
+	return (struct sl_ruling){
+		.call = (struct sluice_call *)call,
 		.positions = batch->placed[i] ? batch->positions + (call->items - batch->items) : NULL,
 		.shown = batch->forms[i] == SL_RESP_NAMED ? batch->shown[i] : call->item_count,
 		.candidate_of = batch->candidate_of[i],
 		.transport = SL_TRANSPORT_RESP,
 	};
+}
+
+static void settle_one(struct sl_resp_turn *turn, uint32_t i) {
+	struct sl_ruling ruling = ruling_of(&turn->worker->batch, i);
 	sl_ruling_settle(turn->context, &ruling);
 }
 
@@ -251,7 +257,7 @@ static void settle(struct sl_resp_turn *turn) {
 }
 
 /* Decides all of the batch. How long that took is noted as so many times its share. */
-static void decide(struct sl_resp_turn *turn) {
+static void decide_here(struct sl_resp_turn *turn) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	struct sl_tally *tally = turn->context->tally;
 	sluice_ns begun = tally != NULL ? sl_clock_monotonic() : 0;
@@ -260,21 +266,54 @@ static void decide(struct sl_resp_turn *turn) {
 		sl_times_add(&tally->decision, (sl_clock_monotonic() - begun) / batch->call_count, batch->call_count);
 }
 
+/* The same where the counters are elsewhere; false: later. */
+static bool decide_there(struct sl_resp_turn *turn) {
+	struct sl_resp_batch *batch = &turn->worker->batch;
+	struct sl_ruling rulings[SL_RESP_CALLS_MAX];
+	for (uint32_t i = 0; i < batch->call_count; i++)
+		rulings[i] = ruling_of(batch, i);
+	if (sl_flight_decide(turn->context, rulings, batch->call_count))
+		return true;
+	turn->waits = true;
+	turn->said = turn->out->len;
+	return false;
+}
+
+static void begin_anew(struct sl_resp_batch *batch) {
+	batch->number++;
+	batch->call_count = batch->item_count = batch->spare_count = 0;
+	batch->match_used = 0;
+}
+
+static void answer(struct sl_resp_turn *turn) {
+	struct sl_resp_batch *batch = &turn->worker->batch;
+	settle(turn);
+	char *at = sl_buffer_reserve(turn->out, (size_t)batch->call_count * SL_RESP_REPLY_BYTES_MAX);
+	if (at == NULL) {
+		turn->failed = true;
+		return;
+	}
+	for (uint32_t i = 0; i < batch->call_count; i++)
+		at = put_answer(at, turn, &batch->calls[i], batch->forms[i]);
+	turn->out->len = (size_t)(at - turn->out->data);
+}
+
 void sl_resp_flush(struct sl_resp_turn *turn) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	if (batch->call_count == 0)
 		return;
-	decide(turn);
-	settle(turn);
-	char *at = sl_buffer_reserve(turn->out, (size_t)batch->call_count * SL_RESP_REPLY_BYTES_MAX);
-	if (at != NULL) {
-		for (uint32_t i = 0; i < batch->call_count; i++)
-			at = put_answer(at, turn, &batch->calls[i], batch->forms[i]);
-		turn->out->len = (size_t)(at - turn->out->data);
-	} else {
-		turn->failed = true;
+	if (turn->waits) { /* gathered by what goes on to the end of a request that will be read again */
+		begin_anew(batch);
+		return;
 	}
-	batch->number++;
-	batch->call_count = batch->item_count = batch->spare_count = 0;
-	batch->match_used = 0;
+	if (turn->context->remote != NULL && !decide_there(turn)) {
+		begin_anew(batch);
+		return;
+	}
+	if (turn->context->remote == NULL)
+		decide_here(turn);
+	answer(turn);
+	sl_flights_settle(turn->context);
+	turn->begun = turn->at;
+	begin_anew(batch);
 }

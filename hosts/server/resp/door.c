@@ -141,6 +141,8 @@ static void run_request(struct sl_resp_turn *turn) {
 	}
 	if (!command->deferred)
 		sl_resp_flush(turn);
+	if (turn->waits)
+		return;
 	command->run(turn);
 	if (turn->request->is_inline) /* its arguments do not outlive the next parse */
 		sl_resp_flush(turn);
@@ -150,17 +152,25 @@ static void run_request(struct sl_resp_turn *turn) {
 static void run_unheard(struct sl_resp_turn *turn) {
 	sl_resp_flush(turn);
 	size_t before = turn->out->len;
+	bool skip = turn->session->skip;
+	if (turn->waits)
+		return;
 	turn->session->skip = false;
 	turn->heard = false;
 	run_request(turn);
 	sl_resp_flush(turn);
-	if (!turn->heard)
+	if (turn->waits)
+		turn->session->skip = skip;
+	else if (!turn->heard)
 		turn->out->len = before;
 }
 
 /* Takes one request off the bytes. False where there is none left, or none is wanted any more. */
 static bool feed_one(struct sl_resp_turn *turn, const char *data, size_t len, size_t *consumed) {
 	struct sl_resp_session *session = turn->session;
+	turn->at = (struct sl_resp_mark){*consumed, turn->context->commands};
+	if (turn->worker->batch.call_count == 0)
+		turn->begun = turn->at;
 	ptrdiff_t taken = session->roles != 0 ? sl_resp_parse(turn->request, data + *consumed, len - *consumed)
 	                                      : sl_resp_parse_guest(turn->request, data + *consumed, len - *consumed);
 	if (taken < 0) {
@@ -181,7 +191,18 @@ static bool feed_one(struct sl_resp_turn *turn, const char *data, size_t len, si
 		run_unheard(turn);
 	else
 		run_request(turn);
-	return !turn->close && !turn->failed;
+	return !turn->close && !turn->failed && !turn->waits;
+}
+
+/* The turn ends without what it asked for: all that came with and behind that has not happened. */
+static enum sl_door_verdict wait(struct sl_resp_turn *turn, size_t *consumed) {
+	if (turn->context->launched == NULL) /* no memory for it */
+		return SL_DOOR_CLOSE;
+	turn->out->len = turn->said;
+	turn->context->commands = turn->begun.commands;
+	turn->session->need = 0;
+	*consumed = turn->begun.bytes;
+	return SL_DOOR_WAIT;
 }
 
 static enum sl_door_verdict resp_feed(void *state, struct sl_door_context *context, const char *data, size_t len,
@@ -199,6 +220,8 @@ static enum sl_door_verdict resp_feed(void *state, struct sl_door_context *conte
 		if (!feed_one(&turn, data, len, consumed))
 			break;
 	sl_resp_flush(&turn);
+	if (turn.waits)
+		return wait(&turn, consumed);
 	if (turn.close || turn.failed)
 		return SL_DOOR_CLOSE;
 	return out->len - start >= SL_DOOR_OUTPUT_TURN ? SL_DOOR_MORE : SL_DOOR_OPEN;

@@ -83,6 +83,12 @@ struct sl_resp_worker {
 	struct sl_resp_cached cache[SL_RESP_CACHE_LINES];
 };
 
+/* Where a request begins. */
+struct sl_resp_mark {
+	size_t bytes;      /* of the turn's before it */
+	uint64_t commands; /* context->commands */
+};
+
 /* One request in hand. */
 struct sl_resp_turn {
 	struct sl_resp_session *session;
@@ -93,6 +99,10 @@ struct sl_resp_turn {
 	bool heard;  /* CLIENT REPLY ON: this answer is given although the one before silenced it */
 	bool close;  /* send what is there, then close */
 	bool failed; /* the system gave no memory: the answers in `out` are not whole */
+	/* Decisions are under way: nothing from `begun` on has happened, and nothing behind `said` is said. */
+	bool waits;
+	struct sl_resp_mark at, begun; /* the request in hand; the first one that is not answered yet */
+	size_t said;                   /* out->len when the turn began to wait */
 };
 
 /* ---- sessions (session.c) ---- */
@@ -151,7 +161,8 @@ void sl_resp_call_item(struct sl_resp_turn *turn, struct sluice_call *call, cons
 void sl_resp_call_place(struct sl_resp_turn *turn, struct sluice_call *call, const uint32_t *positions, uint32_t count);
 /* Joins the call to the batch. */
 void sl_resp_call_end(struct sl_resp_turn *turn, const struct sluice_call *call, enum sl_resp_form form);
-/* Decides all that has gathered, together, and answers in order. Nothing to do is nothing done. */
+/* Decides all that has gathered, together, and answers in order. Nothing to do is nothing done. Afterwards turn->waits
+ * may be set: whoever goes on to do more than gather has to look. */
 void sl_resp_flush(struct sl_resp_turn *turn);
 
 /* The limit that a text stands for, parsed at most once while the cache has room for it.

@@ -1,0 +1,78 @@
+/* Workers join the fleet: where the store is in Redis, each worker gets connections of its own to the nodes, on its
+ * loop. The server's own store stays: it has the clock, and the counters of on-error: local. */
+#include "hosts/server/inside.h"
+
+#include "hosts/server/fleet/fleet.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PASSWORD_BYTES_MAX = 512 };
+
+static void say(const char *line) {
+	sl_log(SL_LOG_WARNING, "%s", line);
+}
+
+/* The first line of a file. */
+static bool read_password(const char *path, char password[PASSWORD_BYTES_MAX + 2]) {
+	FILE *file = fopen(path, "re");
+	bool good = file != NULL && fgets(password, PASSWORD_BYTES_MAX + 2, file) != NULL;
+	if (!good && (file == NULL || ferror(file)))
+		sl_log(SL_LOG_ERROR, "store.password-file: %s: %s", path, strerror(errno));
+	else if (!good || password[0] == '\n')
+		sl_log(SL_LOG_ERROR, "store.password-file: %s: expected the password in its first line, found nothing", path);
+	if (file != NULL)
+		fclose(file);
+	if (!good || password[0] == '\n')
+		return false;
+	password[strcspn(password, "\r\n")] = '\0';
+	if (strlen(password) <= PASSWORD_BYTES_MAX)
+		return true;
+	sl_log(SL_LOG_ERROR, "store.password-file: %s: the first line has more than %d bytes", path, PASSWORD_BYTES_MAX);
+	return false;
+}
+
+static void leave(void *to) {
+	sl_fleet_close(to, NULL, NULL);
+}
+
+static bool join(struct sl_server *server, struct sl_worker *worker, const struct sl_fleet_options *options) {
+	struct sluice_error error = {.text = ""};
+	struct sl_fleet *fleet = NULL;
+	struct sl_fleet_options own = *options;
+	own.loop = &worker->loop;
+	own.store = server->store;
+	own.figures = &server->parts.fleet[worker - server->workers];
+	if (sl_fleet_open(&fleet, &own, &error) != SLUICE_OK) {
+		sl_log(SL_LOG_ERROR, "store.redis: %s", error.text[0] == '\0' ? "out of memory" : error.text);
+		return false;
+	}
+	worker->context.remote = sl_fleet_remote(fleet);
+	worker->ending = leave;
+	worker->ending_to = fleet;
+	return true;
+}
+
+bool sl_fleets_join(struct sl_server *server, const struct sl_settings *settings) {
+	char password[PASSWORD_BYTES_MAX + 2];
+	struct sl_fleet_options options = {.settings = &settings->redis, .say = say};
+	bool good = true;
+	if (settings->redis.address_count == 0)
+		return true;
+	if (settings->redis.password_file != NULL) {
+		good = read_password(settings->redis.password_file, password);
+		options.password = password;
+	}
+	for (uint32_t i = 0; good && i < server->worker_count; i++)
+		good = join(server, &server->workers[i], &options);
+	explicit_bzero(password, sizeof password);
+	return good;
+}
+
+bool sl_fleets_check(const struct sl_settings *settings) {
+	char password[PASSWORD_BYTES_MAX + 2];
+	bool good = settings->redis.password_file == NULL || read_password(settings->redis.password_file, password);
+	explicit_bzero(password, sizeof password);
+	return good;
+}
