@@ -41,7 +41,8 @@ WERROR_FLAG  := $(if $(filter-out 0,$(WERROR)),-Werror)
 CORE_SRC := $(wildcard src/base/*.c src/algo/*.c src/store/*.c src/check/*.c)
 LIB_SRC  := $(CORE_SRC) $(wildcard src/policy/*.c $(addprefix src/os/,clock.c map.c file.c process.c) hosts/library/*.c)
 APP_SRC  := $(filter-out $(LIB_SRC) hosts/cli/main.c,\
-              $(wildcard src/proto/*.c src/os/*.c hosts/server/*.c hosts/server/*/*.c hosts/cli/*.c))
+              $(wildcard src/proto/*.c src/os/*.c hosts/server/*.c hosts/server/*/*.c hosts/cli/*.c \
+              hosts/redis/script/*.c))
 
 # llhttp comes as C source with Debian's node-llhttp; it is compiled here, from where the package put it.
 LLHTTP_DIR     ?= /usr/share/llhttp
@@ -51,7 +52,7 @@ LLHTTP_OBJ     := $(addprefix $(B)/llhttp/,api.o http.o llhttp.o)
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 CORE_OBJ := $(call obj,$(CORE_SRC))
 LIB_OBJ  := $(call obj,$(LIB_SRC))
-APP_OBJ  := $(call obj,$(APP_SRC)) $(LLHTTP_OBJ) $(B)/page/files.o
+APP_OBJ  := $(call obj,$(APP_SRC)) $(LLHTTP_OBJ) $(B)/page/files.o $(B)/script/files.o
 
 LIB_LIBS  := -lyaml
 APP_LIBS  := $(LIB_LIBS) -luv -ljansson -lssl -lcrypto -lz -llzma
@@ -122,6 +123,26 @@ $(B)/page/files.c: tools/embed $(PAGE)/index.html $(PAGE_ALL)
 	$(call say,GEN)
 	$(Q)tools/embed $@ $(PAGE_PAIRS)
 $(B)/page/files.o: $(B)/page/files.c hosts/server/http/page.h $(B)/flags
+	$(call say,CC)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(WERROR_FLAG) -c $< -o $@
+
+# ---- the script for Redis --------------------------------------------------------------------------------------------
+
+# Lua, joined: a Functions library and a text for EVALSHA, each also with AT allowed; the first two are in the program.
+SCRIPT_SRC := tools/script $(wildcard hosts/redis/script/*.lua)
+SCRIPTS    := $(addprefix $(B)/,sluice.lua sluice-eval.lua sluice-client-time.lua sluice-eval-client-time.lua)
+all: $(SCRIPTS)
+
+$(SCRIPTS): $(B)/%.lua: $(SCRIPT_SRC) include/sluice.h
+	@mkdir -p $(@D)
+	$(call say,GEN)
+	$(Q)tools/script $(if $(findstring eval,$*),eval,library) $(VERSION) \
+		$(if $(findstring client-time,$*),--client-time) >$@.part && mv -f $@.part $@
+$(B)/script/files.c: tools/script $(B)/sluice.lua $(B)/sluice-eval.lua
+	@mkdir -p $(@D)
+	$(call say,GEN)
+	$(Q)tools/script embed $@ $(B)/sluice.lua $(B)/sluice-eval.lua
+$(B)/script/files.o: $(B)/script/files.c hosts/redis/script/script.h $(B)/flags
 	$(call say,CC)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(WERROR_FLAG) -c $< -o $@
 

@@ -1,0 +1,99 @@
+-- token-bucket and leaky-bucket: one debt that drains at the exact rational rate Q / W (src/algo/bucket.c).
+--
+-- Time is in ticks, 1 us or 1 ms, and debt in 1/W_ticks of a unit of cost: in one tick exactly Q of those drain, so
+-- nothing is ever rounded and refill has no granularity. A limit is counted in us if a full bucket's debt stays below
+-- 2^53 then (notation.derive), else in ms. With capacity C = B or N + 1:
+--
+--   remaining   C - ceil(d / W)             admits c when c <= that
+--   retry       ceil((d + c W - C W) / Q)   ticks; reset: ceil(d / Q)
+--   delay       ceil((d + (c - 1) W) / Q)   leaky-bucket: the request leaves when its last unit may
+--
+-- State: the instant of the last charge (ms and us), which of the two ticks its debt is in, the debt, and the quota that
+-- it drained by, which says when it is gone. The burst is no part of a counter, so one may be met by a limit of the
+-- other tick: from ms to us the debt is exact, and stays in ms where it would pass 2^53; from us to ms both are rounded
+-- up, so that nothing is admitted early. Traffic in whole milliseconds never rounds. Kept as 23 bytes.
+local numbers = need('numbers')
+local bucket = {}
+
+function bucket.fresh()
+	return {last = 0, us = 0, fine = false, debt = 0, quota = 1}
+end
+
+function bucket.decode(raw)
+	if #raw ~= 23 then
+		return nil
+	end
+	local last, us, fine, debt, quota = struct.unpack('<dI2BdI4', raw)
+	return {last = last, us = us, fine = fine == 1, debt = debt, quota = quota}
+end
+
+function bucket.encode(s)
+	return struct.pack('<dI2BdI4', s.last, s.us, s.fine and 1 or 0, s.debt, s.quota)
+end
+
+function bucket.clone(s)
+	return {last = s.last, us = s.us, fine = s.fine, debt = s.debt, quota = s.quota}
+end
+
+-- The state's instant, debt and tick as the limit counts.
+local function stored(limit, s)
+	if s.fine == limit.fine then
+		return s.last, s.us, s.debt, s.fine
+	elseif s.fine then
+		return s.us > 0 and s.last + 1 or s.last, 0, math.ceil(s.debt / 1000), false
+	elseif s.debt * 1000 < numbers.most then
+		return s.last, 0, s.debt * 1000, true
+	end
+	return s.last, 0, s.debt, false
+end
+
+-- A wait of so many ticks in ms, rounded up.
+local function to_ms(ticks, fine)
+	return fine and math.ceil(ticks / 1000) or ticks
+end
+
+function bucket.view(limit, s, now, us)
+	local last, last_us, debt, fine = stored(limit, s)
+	local v = {t = now, us = fine and us or 0, fine = fine, width = fine and limit.window * 1000 or limit.window}
+	local elapsed = fine and (now - last) * 1000 + us - last_us or now - last
+	if elapsed <= 0 then
+		v.t, v.us = last, last_us
+	elseif debt > 0 and limit.quota > 0 then
+		debt = elapsed < math.ceil(debt / limit.quota) and debt - limit.quota * elapsed or 0
+	end
+	v.debt = debt
+	local used = debt > 0 and math.ceil(debt / v.width) or 0
+	v.room = used < limit.capacity and limit.capacity - used or 0
+	return v
+end
+
+function bucket.retry(limit, v, cost)
+	return to_ms(math.ceil((v.debt - (limit.capacity - cost) * v.width) / limit.quota), v.fine)
+end
+
+function bucket.reset(limit, v)
+	return to_ms(math.ceil(v.debt / limit.quota), v.fine)
+end
+
+function bucket.delay(limit, v, cost)
+	return math.ceil((v.debt + (cost - 1) * v.width) / (v.fine and limit.quota * 1000 or limit.quota))
+end
+
+function bucket.charge(limit, s, v, cost)
+	s.last, s.us, s.fine, s.quota = v.t, v.us, v.fine, limit.quota
+	s.debt = math.min(v.debt + cost * v.width, numbers.most - 1)
+end
+
+-- Towards empty of debt, at most the debt of now; what drained since the last charge stays drained.
+function bucket.refund(limit, s, v, cost)
+	local take = math.min(cost * v.width, v.debt)
+	s.last, s.us, s.debt, s.fine = stored(limit, s)
+	s.debt = s.debt - take
+	return take > 0
+end
+
+function bucket.ends(_, s)
+	return s.last + (s.us > 0 and 1 or 0) + to_ms(math.ceil(s.debt / math.max(s.quota, 1)), s.fine)
+end
+
+return bucket

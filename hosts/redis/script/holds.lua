@@ -1,0 +1,56 @@
+-- What is held of a counter: cost that no one else gets, until it is charged, dropped or its time has passed. A hold
+-- that ends is forgotten; a lease, which a front spends from, is charged in full at its end, for what was spent of it is
+-- not known. Kept beside the counter, in the field "!" and its name, ordered by end: 29 bytes each.
+local errors = need('errors')
+local holds = {most = 1024}
+local BYTES = 29
+
+function holds.decode(raw)
+	if #raw % BYTES ~= 0 then
+		return nil
+	end
+	local list = {}
+	for at = 1, #raw, BYTES do
+		local ends, cost, lease, id = struct.unpack('<dI4Bc16', raw, at)
+		list[#list + 1] = {ends = ends, cost = cost, lease = lease == 1, id = id}
+	end
+	return list
+end
+
+function holds.encode(list)
+	local parts = {}
+	for i, one in ipairs(list) do
+		parts[i] = struct.pack('<dI4Bc16', one.ends, one.cost, one.lease and 1 or 0, one.id)
+	end
+	return table.concat(parts)
+end
+
+-- Removes the one of an id and returns it, or nil.
+function holds.remove(list, id)
+	for i, one in ipairs(list) do
+		if one.id == id then
+			return table.remove(list, i)
+		end
+	end
+end
+
+function holds.insert(list, one)
+	if #list >= holds.most then
+		errors.raise('ERR too many holds on one counter: at most ' .. holds.most)
+	end
+	local at = #list + 1
+	while at > 1 and list[at - 1].ends > one.ends do
+		at = at - 1
+	end
+	table.insert(list, at, one)
+end
+
+function holds.sum(list)
+	local sum = 0
+	for _, one in ipairs(list) do
+		sum = sum + one.cost
+	end
+	return sum
+end
+
+return holds

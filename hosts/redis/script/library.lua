@@ -1,0 +1,20 @@
+-- The end of the Functions library: registers the commands as sluice_check and so on, readers as such. While a library
+-- is loaded there is nothing but `redis` to call: no ipairs, no string.
+local WRITERS = {'check', 'refund', 'reset', 'throttle', 'hold', 'confirm', 'cancel', 'lease'}
+local READERS = {'peek', 'inspect', 'version'}
+
+local function register(words, flags)
+	for i = 1, #words do
+		local word = words[i]
+		redis.register_function({
+			function_name = 'sluice_' .. word,
+			callback = function(keys, args)
+				return need('commands').run(word, keys, args)
+			end,
+			flags = flags,
+		})
+	end
+end
+
+register(WRITERS, {})
+register(READERS, {'no-writes'})
