@@ -2,6 +2,9 @@
  * the exit status. */
 #include "hosts/cli/request.h"
 #include "hosts/cli/store_open.h"
+#include "hosts/cli/url.h"
+
+#include "base/assert.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,15 +18,17 @@ static const struct sl_option options[] = {
 	[TLS] = SL_CLIENT_OPTION_TLS,
 	[CA] = SL_CLIENT_OPTION_CA,
 	[PEEK] = {"peek", 0, NULL, "decide without charging"},
-	[STORE] = {"store", 0, "FILE",
-               "decide in a store's file, or in shared:NAME, instead of asking a server;\n"
-               "beside the processes that use it"},
+	[STORE] = {"store", 0, "STORE",
+               "decide in a store's file, or in shared:NAME, instead of asking a server, beside the\n"
+               "processes that use it; or in a Redis with Sluice's module: redis://[USER@]HOST[:PORT]\n"
+               "[/PREFIX], rediss:// over TLS, or unix://[USER@]/PATH"},
 };
 
 struct check {
 	struct sl_client_options server;
 	const char *store;
-	bool peek;
+	struct sl_redis_url url; /* of it, where it is a Redis */
+	bool in_redis, peek;
 	uint64_t cost;
 	struct sl_request request;
 };
@@ -33,6 +38,23 @@ static int ask(const struct sl_verb *verb, const struct check *check, int64_t an
 	snprintf(cost, sizeof cost, "%" PRIu64, check->cost);
 	return sl_request_ask(verb, &check->request, &check->server, check->peek ? "SLUICE.PEEK" : "SLUICE.CHECK", cost,
 	                      answer, SL_ANSWER_LEN);
+}
+
+/* In a Redis: its module takes what a server takes. A prefix goes before every key, into memory of argv's life. */
+static int ask_redis(const struct sl_verb *verb, struct check *check, int64_t answer[SL_ANSWER_LEN]) {
+	static char keys[SLUICE_ITEMS_MAX][SL_URL_PREFIX_BYTES_MAX + SLUICE_KEY_BYTES_MAX + 1];
+	struct sl_request *request = &check->request;
+	int key_count = 0;
+	for (int i = 0; i < request->word_count && check->url.prefix[0] != '\0'; i++) {
+		if (i > 0 && !sl_bytes_equal(request->words[i - 1], sl_str("KEY")))
+			continue;
+		SL_ASSERT(key_count < SLUICE_ITEMS_MAX); /* each has a limit behind it */
+		snprintf(keys[key_count], sizeof keys[0], "%s%s", check->url.prefix, (const char *)request->words[i].data);
+		request->words[i] = sl_str(keys[key_count++]);
+	}
+	const char *ca = check->server.ca;
+	check->server = sl_redis_url_options(&check->url, ca);
+	return ask(verb, check, answer);
 }
 
 static int decide(const struct sl_verb *verb, const struct check *check, int64_t answer[SL_ANSWER_LEN]) {
@@ -45,6 +67,22 @@ static int decide(const struct sl_verb *verb, const struct check *check, int64_t
 	if (status == SL_GO_ON)
 		sl_request_answer(&call.merged, answer);
 	return status;
+}
+
+/* What does not go together; where to ask. */
+static int check_arguments(const struct sl_verb *verb, struct check *check) {
+	struct sluice_error error;
+	if (check->store == NULL || !sl_redis_url_is(check->store))
+		return sl_request_place(verb, &check->server, check->store);
+	check->in_redis = true;
+	if (!sl_redis_url_parse(check->store, &check->url, &error))
+		return sl_cli_misuse(verb, "--store: %s", error.text);
+	if (check->server.server != NULL || check->server.user != NULL || check->server.tls)
+		return sl_cli_misuse(verb, "--server or --store, not both; a store's URL says whom to log in as, and rediss:// "
+		                           "speaks TLS");
+	if (check->server.ca != NULL && !check->url.tls)
+		return sl_cli_misuse(verb, "--ca says whom TLS trusts: rediss:// speaks it");
+	return SL_GO_ON;
 }
 
 static int read_arguments(const struct sl_verb *verb, struct check *check, struct sl_args *args) {
@@ -65,7 +103,7 @@ static int read_arguments(const struct sl_verb *verb, struct check *check, struc
 		if (status != SL_GO_ON)
 			return status;
 	}
-	return sl_request_place(verb, &check->server, check->store);
+	return check_arguments(verb, check);
 }
 
 static int run_check(const struct sl_verb *verb, int argc, char **argv) {
@@ -75,7 +113,9 @@ static int run_check(const struct sl_verb *verb, int argc, char **argv) {
 	int status = read_arguments(verb, &check, &args);
 	if (status == SL_GO_ON)
 		status = sl_request_read(verb, &check.request);
-	if (status == SL_GO_ON)
+	if (status == SL_GO_ON && check.in_redis)
+		status = ask_redis(verb, &check, answer);
+	else if (status == SL_GO_ON)
 		status = check.store != NULL ? decide(verb, &check, answer) : ask(verb, &check, answer);
 	if (status != SL_GO_ON)
 		return status;
@@ -87,7 +127,7 @@ static int run_check(const struct sl_verb *verb, int argc, char **argv) {
 
 const struct sl_verb sl_verb_check = {
 	.name = "check",
-	.usage = "check KEY LIMIT... [--cost N] [--peek] [--server ADDR [--user NAME] [--tls [--ca FILE]] | --store FILE]",
+	.usage = "check KEY LIMIT... [--cost N] [--peek] [--server ADDR [--user NAME] [--tls [--ca FILE]] | --store STORE]",
 	.summary = "Decides one request on a running server or in a store, and charges it if it is allowed",
 	.text = "Each LIMIT is one argument: quote it when it has several words. Several limits admit together or not\n"
 			"at all. `KEY k` between them: the limits behind it count for k. `--` ends the options, for a key that\n"
@@ -95,7 +135,8 @@ const struct sl_verb sl_verb_check = {
 	.examples = "  sluice check user:1 100/1m\n"
 				"  sluice check user:1 10/1s 'token-bucket 600/1h burst 50' KEY ip:9 'sliding-log 20/1m' --cost 5\n"
 				"  sluice check user:1 100/1m --peek --server unix:/run/sluice.sock && echo there is room\n"
-				"  sluice check user:1 100/1m --store /var/lib/sluice/counters\n",
+				"  sluice check user:1 100/1m --store /var/lib/sluice/counters\n"
+				"  sluice check user:1 100/1m --store redis://10.0.0.7/rl:\n",
 	.options = options,
 	.option_count = sizeof options / sizeof *options,
 	.run = run_check,

@@ -283,6 +283,10 @@ bool sl_client_send(struct sl_client *client, const struct sluice_bytes *words, 
 	return send_command(client, words, count, error);
 }
 
+bool sl_client_send_bytes(struct sl_client *client, struct sluice_bytes bytes, struct sluice_error *error) {
+	return send_all(client, bytes.data, bytes.len, error);
+}
+
 bool sl_client_integer(struct sl_client *client, char type, int64_t *value, struct sluice_error *error) {
 	return read_integer(client, type, value, error);
 }

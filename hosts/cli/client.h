@@ -21,6 +21,7 @@ struct sl_client_options {
 	const char *user;   /* whose secret is in SLUICE_PASSWORD; NULL: a token, or the user default */
 	const char *ca;     /* PEM file of who may have signed the server's certificate; NULL: the system's */
 	bool tls;
+	bool redis; /* it is a Redis or Valkey, not `sluice serve`: for what messages advise */
 };
 
 /* The rows of a verb's table of options for these. */
@@ -62,6 +63,8 @@ bool sl_client_ask(struct sl_client *client, const struct sluice_bytes *words, i
 
 /* For answers of other shapes: sends one command, and reads its answer piece by piece. False with `error` filled. */
 bool sl_client_send(struct sl_client *client, const struct sluice_bytes *words, int count, struct sluice_error *error);
+/* Sends commands that are written already, one or many. */
+bool sl_client_send_bytes(struct sl_client *client, struct sluice_bytes bytes, struct sluice_error *error);
 /* Reads an integer, or the head of an aggregate: `type` is ':' or '*'. */
 bool sl_client_integer(struct sl_client *client, char type, int64_t *value, struct sluice_error *error);
 /* Reads a string; its first `max` bytes are kept, *len of them. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-enum { FORMAT, LIMIT, KEY, CONFIG, DECISIONS, SORT, TOP, MEMORY };
+enum { FORMAT, LIMIT, KEY, CONFIG, DECISIONS, SORT, TOP, MEMORY, STORE, CA };
 
 enum { TOP_DEFAULT = 10, STDOUT_BYTES = 256 * 1024 };
 
@@ -15,15 +15,22 @@ static const uint64_t memory_default = (uint64_t)1 << 30;
 static const struct sl_option options_table[] = {
 	[FORMAT] = {"format", 0, "NAME", "auto, common, combined, json or ops (auto: a file's first readable line tells)"},
 	[LIMIT] = {"limit", 0, "LIMIT", "a limit, such as 100/1m or 'sliding-log 20/1m'; up to 16, which admit together"},
-	[KEY] = {"key", 0, "KEY", "what they count by: ip (default), user, method, path, host, status, key;\n"
-	                          "'user | ip' is the first that is there, 'ip,path' both together;\n"
-	                          "ops lines have only a key, which is their default"},
+	[KEY] = {"key", 0, "KEY",
+             "what they count by: ip (default), user, method, path, host, status, key;\n"
+             "'user | ip' is the first that is there, 'ip,path' both together;\n"
+             "ops lines have only a key, which is their default"},
 	[CONFIG] = {"config", 'c', "FILE", "a policy instead of --limit"},
-	[DECISIONS] = {"decisions", 0, NULL, "print one line a request instead, and nothing else on standard output:\n"
-	                                     "ALLOWED REMAINING RETRY_AFTER_MS RESET_AFTER_MS, such as 1 99 0 60000"},
+	[DECISIONS] = {"decisions", 0, NULL,
+                   "print one line a request instead, and nothing else on standard output:\n"
+                   "ALLOWED REMAINING RETRY_AFTER_MS RESET_AFTER_MS, such as 1 99 0 60000"},
 	[SORT] = {"sort", 0, NULL, "sort lines by time first; lines of one instant keep their order"},
 	[TOP] = {"top", 0, "N", "how many of the worst keys to print, 0..1000 (10)"},
 	[MEMORY] = {"memory", 0, "SIZE", "what the counters may take, such as 512MiB (1GiB); taken as it is used"},
+	[STORE] = {"store", 0, "URL",
+               "decide in a Redis or Valkey instead, to compare: redis://[USER@]HOST[:PORT][/PREFIX],\n"
+               "rediss:// over TLS, or unix://[USER@]/PATH; USER's password is in SLUICE_PASSWORD.\n"
+               "The module there has to be loaded with `client-time yes`"},
+	[CA] = {"ca", 0, "FILE", "trust who is in this PEM file instead of the system's list (rediss://)"},
 };
 
 static int take_limit(const struct sl_verb *verb, struct sl_replay_options *options, const char *text) {
@@ -69,6 +76,16 @@ static int take_number(const struct sl_verb *verb, struct sl_replay_options *opt
 	return SL_GO_ON;
 }
 
+static int take_store(const struct sl_verb *verb, struct sl_replay_options *options, const char *text) {
+	struct sluice_error error;
+	if (!sl_redis_url_is(text))
+		return sl_cli_misuse(verb, "--store: expected the URL of a Redis, such as redis://127.0.0.1:6379");
+	if (!sl_redis_url_parse(text, &options->url, &error))
+		return sl_cli_misuse(verb, "--store: %s", error.text);
+	options->store = text;
+	return SL_GO_ON;
+}
+
 static int take_option(const struct sl_verb *verb, struct sl_replay_options *options, int arg, const char *value) {
 	switch (arg) {
 	case FORMAT:
@@ -86,6 +103,11 @@ static int take_option(const struct sl_verb *verb, struct sl_replay_options *opt
 	case SORT:
 		options->sort = true;
 		return SL_GO_ON;
+	case STORE:
+		return take_store(verb, options, value);
+	case CA:
+		options->ca = value;
+		return SL_GO_ON;
 	default:
 		return take_number(verb, options, arg, value);
 	}
@@ -101,6 +123,8 @@ static int check_options(const struct sl_verb *verb, const struct sl_replay_opti
 		return sl_cli_misuse(verb, "-c FILE brings its own limits and keys: leave out --limit and --key");
 	if (options->format == SL_LOG_OPS && options->key_text != NULL && !sl_replay_key_has(&options->key, SL_REPLAY_KEY))
 		return sl_cli_misuse(verb, "--key '%.64s': ops lines have nothing but a key; leave it out", options->key_text);
+	if (options->ca != NULL && (options->store == NULL || !options->url.tls))
+		return sl_cli_misuse(verb, "--ca says whom TLS trusts: give --store rediss://HOST as well");
 	return SL_GO_ON;
 }
 
@@ -140,20 +164,32 @@ static int load_policy(struct sl_replay *replay, const char *path) {
 	return SL_GO_ON;
 }
 
-static int open_replay(struct sl_replay *replay) {
+/* Where it is decided: in memory of its own, or in a Redis. */
+static int open_store(struct sl_replay *replay) {
 	const struct sl_replay_options *options = replay->options;
 	struct sluice_store_options store = {.memory_bytes = options->memory_bytes};
 	struct sluice_error error = {0};
+	if (options->store != NULL) {
+		replay->redis = sl_replay_redis_open(&options->url, options->ca, options->memory_bytes, &error);
+		return replay->redis != NULL ? SL_GO_ON : sl_cli_fail(replay->verb, "%.128s: %s", options->store, error.text);
+	}
 	/* In huge pages each counter of a sparse store takes 2 MiB: 562 MiB for 1,753 clients, and the time to zero them.
 	 * In small ones it is 10 MiB, and no slower with a quarter of a million keys. Where the kernel knows no such
 	 * switch, replay merely takes more. */
 	(void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+	if (sluice_store_open(&replay->store, &store, &error) != SLUICE_OK)
+		return sl_cli_fail(replay->verb, "--memory: %s", error.text);
+	return SL_GO_ON;
+}
+
+static int open_replay(struct sl_replay *replay) {
+	const struct sl_replay_options *options = replay->options;
 	replay->ipv6_prefix = 64;
 	replay->limit_count = options->limit_count;
 	if (options->policy_file != NULL && load_policy(replay, options->policy_file) != SL_GO_ON)
 		return SL_EXIT_FAILED;
-	if (sluice_store_open(&replay->store, &store, &error) != SLUICE_OK)
-		return sl_cli_fail(replay->verb, "--memory: %s", error.text);
+	if (open_store(replay) != SL_GO_ON)
+		return SL_EXIT_FAILED;
 	replay->limits = calloc(replay->limit_count + 1, sizeof *replay->limits);
 	replay->batch = sl_replay_batch_open();
 	if (replay->limits == NULL || replay->batch == NULL ||
@@ -162,13 +198,20 @@ static int open_replay(struct sl_replay *replay) {
 	return SL_GO_ON;
 }
 
-static void close_replay(struct sl_replay *replay) {
+/* SL_GO_ON, or SL_EXIT_FAILED after saying what may be left behind. */
+static int close_replay(struct sl_replay *replay) {
+	struct sluice_error error;
+	int status = SL_GO_ON;
+	if (!sl_replay_redis_close(replay->redis, &error))
+		status = sl_cli_fail(replay->verb, "%.128s: keys of this replay may be left there until they expire: %s",
+		                     replay->options->store, error.text);
 	sl_tally_close(&replay->tally);
 	sl_replay_batch_close(replay->batch);
 	free(replay->limits);
 	sluice_store_close(replay->store);
 	sluice_policy_free(replay->policy);
 	free(replay);
+	return status;
 }
 
 static int run_options(const struct sl_verb *verb, const struct sl_replay_options *options) {
@@ -187,8 +230,7 @@ static int run_options(const struct sl_verb *verb, const struct sl_replay_option
 		if (!sl_cli_flush(verb))
 			status = SL_EXIT_FAILED;
 	}
-	close_replay(replay);
-	return status;
+	return close_replay(replay) == SL_GO_ON ? status : SL_EXIT_FAILED;
 }
 
 static int run_replay(const struct sl_verb *verb, int argc, char **argv) {
@@ -211,17 +253,19 @@ static int run_replay(const struct sl_verb *verb, int argc, char **argv) {
 
 const struct sl_verb sl_verb_replay = {
 	.name = "replay",
-	.usage = "replay LOG... (--limit LIMIT... [--key KEY] | -c FILE) [OPTION]...",
+	.usage = "replay LOG... (--limit LIMIT... [--key KEY] | -c FILE) [--store URL] [OPTION]...",
 	.summary = "Runs recorded traffic through limits, in the log's own time, and says who would have been limited",
 	.text = "LOG is an access log (common, combined or JSON lines) or a file of ops lines, `time_ms key [cost]`;\n"
-	        "plain, .gz or .xz; `-` is standard input. Lines are decided in the order of the files: an instant\n"
-	        "earlier than a counter's last charge counts as that one. Lines that can't be read are counted and told.\n"
-	        "Exit status: 0 when the input was read, whatever was denied; 2 when it could not be.\n",
+			"plain, .gz or .xz; `-` is standard input. Lines are decided in the order of the files: an instant\n"
+			"earlier than a counter's last charge counts as that one. Lines that can't be read are counted and told.\n"
+			"With --store a Redis decides, by keys of this replay alone, which are taken away again at its end.\n"
+			"Exit status: 0 when the input was read, whatever was denied; 2 when it could not be.\n",
 	.examples = "  sluice replay access.log --limit 'sliding-log 20/1m'\n"
-	            "  sluice replay access.log.1.gz access.log --limit 10/1s --limit 300/1m --key 'user | ip'\n"
-	            "  sluice replay access.log -c examples/sluice.yaml --top 50\n"
-	            "  xz -dc trace.ops.xz | sluice replay --format ops --limit 'token-bucket 100/10s burst 200' -\n"
-	            "  sluice replay access.log --limit 100/1m --decisions | grep -c ^0\n",
+				"  sluice replay access.log.1.gz access.log --limit 10/1s --limit 300/1m --key 'user | ip'\n"
+				"  sluice replay access.log -c examples/sluice.yaml --top 50\n"
+				"  xz -dc trace.ops.xz | sluice replay --format ops --limit 'token-bucket 100/10s burst 200' -\n"
+				"  sluice replay access.log --limit 100/1m --decisions | grep -c ^0\n"
+				"  sluice replay access.log -c policy.yaml --store redis://10.0.0.7\n",
 	.options = options_table,
 	.option_count = sizeof options_table / sizeof *options_table,
 	.run = run_replay,

@@ -8,6 +8,7 @@
 
 #include "hosts/cli/cli.h"
 #include "hosts/cli/replay_key.h"
+#include "hosts/cli/replay_redis.h"
 #include "hosts/cli/replay_tally.h"
 #include "policy/policy.h"
 
@@ -29,6 +30,9 @@ struct sl_replay_options {
 	bool sort, decisions;
 	uint32_t top;
 	uint64_t memory_bytes;
+	const char *store; /* the URL of a Redis that decides, or NULL: decided here */
+	struct sl_redis_url url;
+	const char *ca;
 };
 
 /* How one limit fared. */
@@ -49,7 +53,8 @@ struct sl_replay_batch;
 struct sl_replay {
 	const struct sl_verb *verb;
 	const struct sl_replay_options *options;
-	struct sluice_store *store;
+	struct sluice_store *store; /* or: */
+	struct sl_replay_redis *redis;
 	struct sluice_policy *policy; /* NULL: the options' limits */
 	uint32_t ipv6_prefix;
 	struct sl_replay_batch *batch;

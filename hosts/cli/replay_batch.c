@@ -29,6 +29,7 @@ struct sl_replay_batch {
 	struct sluice_item items[ITEMS];    /* of all calls, one behind the other */
 	struct sluice_decision each[ITEMS]; /* likewise */
 	uint32_t positions[ITEMS];          /* of each item's limit */
+	const char *names[ITEMS];           /* of each item's limit in the policy, for a Redis */
 	struct sluice_match match;
 	char keys[KEY_BYTES];
 };
@@ -177,14 +178,35 @@ static int fail_call(struct sl_replay *replay, const struct sluice_call *call, c
 	                   call->err);
 }
 
+static int decide_in_redis(struct sl_replay *replay) {
+	struct sl_replay_batch *batch = replay->batch;
+	const char *const *names = replay->policy != NULL ? batch->names : NULL;
+	struct sluice_error error;
+	for (uint32_t i = 0; names != NULL && i < batch->item_count; i++)
+		batch->names[i] = sluice_policy_limit_name(replay->policy, batch->positions[i]);
+	if (sl_replay_redis_decide(replay->redis, batch->calls, batch->count, names, &error))
+		return SL_GO_ON;
+	return sl_cli_fail(replay->verb, "%.128s: %s", replay->options->store, error.text);
+}
+
+static int decide(struct sl_replay *replay) {
+	struct sl_replay_batch *batch = replay->batch;
+	if (replay->redis != NULL)
+		return decide_in_redis(replay);
+	sluice_decide_many(replay->store, batch->calls, batch->count);
+	if (batch->count != 0 && replay->store->header->evicted != 0)
+		return fail_full(replay, &batch->origins[0]); /* a server may go on from here by estimates; a replay is exact */
+	return SL_GO_ON;
+}
+
 int sl_replay_flush(struct sl_replay *replay) {
 	struct sl_replay_batch *batch = replay->batch;
 	uint32_t count = batch->count;
-	sluice_decide_many(replay->store, batch->calls, count);
+	int status = decide(replay);
 	batch->count = batch->item_count = 0;
 	batch->key_bytes = 0;
-	if (count != 0 && replay->store->header->evicted != 0)
-		return fail_full(replay, &batch->origins[0]); /* a server may go on from here by estimates; a replay is exact */
+	if (status != SL_GO_ON)
+		return status;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct sluice_call *call = &batch->calls[i];
 		if (call->err != SLUICE_OK)

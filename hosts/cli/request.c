@@ -63,12 +63,15 @@ int sl_request_ask(const struct sl_verb *verb, const struct sl_request *request,
 	for (int i = 1; i < request->word_count; i++)
 		words[count++] = request->words[i];
 	if (!sl_client_open(&client, server, &error))
-		return client.reached
-		           ? sl_cli_fail(verb, "%.128s: %s", address, error.text)
-		           : sl_cli_fail(verb, "no server at %.128s: %s; `sluice serve` starts one", address, error.text);
+		return client.reached ? sl_cli_fail(verb, "%.128s: %s", address, error.text)
+		                      : sl_cli_fail(verb, "no server at %.128s: %s%s", address, error.text,
+		                                    server->redis ? "" : "; `sluice serve` starts one");
 	bool fine = sl_client_ask(&client, words, count, answer, want, &error);
 	sl_client_close(&client);
-	return fine ? SL_GO_ON : sl_cli_fail(verb, "%.128s: %s", address, error.text);
+	bool unloaded = !fine && server->redis && strstr(error.text, "unknown command") != NULL;
+	return fine       ? SL_GO_ON
+	       : unloaded ? sl_cli_fail(verb, "%.128s: Sluice's module is not loaded there", address)
+	                  : sl_cli_fail(verb, "%.128s: %s", address, error.text);
 }
 
 int sl_request_place(const struct sl_verb *verb, const struct sl_client_options *server, const char *store) {

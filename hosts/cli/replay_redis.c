@@ -1,0 +1,425 @@
+#include "hosts/cli/replay_redis.h"
+
+#include "algo/merge.h"
+#include "base/assert.h"
+#include "base/out.h"
+#include "os/map.h"
+
+#include <inttypes.h>
+#include <openssl/crypto.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+	/* the longest command: 16 keys as a policy may make them, twice where they are KEYS as well */
+	COMMAND_BYTES_MAX = 3 * SLUICE_MATCH_BYTES_MAX,
+	SEND_BYTES = 64 * 1024, /* written commands go off when there are so many bytes of them */
+	UNLINK_KEYS = 256,      /* in one command */
+	FIELDS = 7,             /* of a limit's answer: allowed, quota, remaining, retry, reset, delay, next */
+};
+
+/* How the nodes decide. */
+enum form { MODULE, FUNCTION };
+
+struct sl_replay_redis {
+	struct sl_client client;
+	struct sl_redis_url url;
+	const char *ca;
+	char *secret; /* for every connection, SLUICE_PASSWORD lasts for one; NULL: none */
+	enum form form;
+	bool lost; /* the connection is gone, or out of step */
+	char prefix[SL_URL_PREFIX_BYTES_MAX + 48];
+	struct sl_replay_keys keys;
+	struct sl_out out;
+	char buffer[SEND_BYTES + COMMAND_BYTES_MAX];
+};
+
+static volatile sig_atomic_t stopped;
+
+static void on_signal(int number) {
+	stopped = number;
+}
+
+/* ---- connecting -------------------------------------------------------------------------------------------------- */
+
+static bool connect_to(struct sl_replay_redis *redis, struct sluice_error *error) {
+	struct sl_client_options options = sl_redis_url_options(&redis->url, redis->ca);
+	if (redis->secret != NULL)
+		setenv("SLUICE_PASSWORD", redis->secret, 1);
+	redis->lost = !sl_client_open(&redis->client, &options, error);
+	return !redis->lost;
+}
+
+/* "... MOVED 5798 10.0.0.7:6379": goes there. False where the error is another one, or nobody is there. */
+static bool follow(struct sl_replay_redis *redis, struct sluice_error *error) {
+	const char *moved = strstr(error->text, "MOVED "), *to = moved == NULL ? NULL : strchr(moved + 6, ' ');
+	if (to == NULL || strlen(to + 1) >= sizeof redis->url.server)
+		return false;
+	memcpy(redis->url.server, to + 1, strlen(to));
+	sl_client_close(&redis->client);
+	return connect_to(redis, error);
+}
+
+/* ---- commands ---------------------------------------------------------------------------------------------------- */
+
+static void put_head(struct sl_out *out, char type, uint64_t number) {
+	sl_out_char(out, type);
+	sl_out_u64(out, number);
+	sl_out_str(out, "\r\n");
+}
+
+static void put_bulk(struct sl_out *out, struct sluice_bytes text) {
+	put_head(out, '$', text.len);
+	sl_out_bytes(out, text.data, text.len);
+	sl_out_str(out, "\r\n");
+}
+
+static void put_word(struct sl_out *out, const char *text) {
+	put_bulk(out, sl_str(text));
+}
+
+static void put_number(struct sl_out *out, uint64_t number) {
+	char digits[24];
+	struct sl_out text = sl_out_to(digits, sizeof digits);
+	sl_out_u64(&text, number);
+	put_bulk(out, sl_slice(digits, sl_out_len(&text)));
+}
+
+static void put_key(struct sl_replay_redis *redis, struct sluice_bytes key) {
+	size_t prefix = strlen(redis->prefix);
+	put_head(&redis->out, '$', prefix + key.len);
+	sl_out_bytes(&redis->out, redis->prefix, prefix);
+	sl_out_bytes(&redis->out, key.data, key.len);
+	sl_out_str(&redis->out, "\r\n");
+}
+
+/* Does an item count for another key than the one before it? */
+static bool turns(const struct sluice_call *call, uint32_t i) {
+	return i > 0 && !sl_bytes_equal(call->items[i].key, call->items[i - 1].key);
+}
+
+static uint32_t count_turns(const struct sluice_call *call) {
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		count += turns(call, i);
+	return count;
+}
+
+static void put_items(struct sl_replay_redis *redis, const struct sluice_call *call, const char *const *names) {
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		char text[SLUICE_LIMIT_TEXT_MAX];
+		size_t len = sluice_limit_print(call->items[i].limit, text);
+		if (turns(call, i)) {
+			put_word(&redis->out, "KEY");
+			put_key(redis, call->items[i].key);
+		}
+		if (names != NULL) {
+			put_word(&redis->out, "NAME");
+			put_word(&redis->out, names[i]);
+		}
+		if (call->items[i].observed)
+			put_word(&redis->out, "OBSERVED");
+		put_bulk(&redis->out, sl_slice(text, len));
+	}
+}
+
+static uint32_t count_words(const struct sluice_call *call, const char *const *names) {
+	uint32_t words = 4 + 2 * count_turns(call); /* cost AT ms EACH */
+	for (uint32_t i = 0; i < call->item_count; i++)
+		words += 1 + (names != NULL ? 2 : 0) + call->items[i].observed;
+	return words;
+}
+
+/* The command's name and its keys, as each form has them. */
+static void put_opening(struct sl_replay_redis *redis, const struct sluice_call *call, uint32_t words) {
+	const bool peek = call->operation == SLUICE_PEEK;
+	if (redis->form == MODULE) {
+		put_head(&redis->out, '*', 2 + words);
+		put_word(&redis->out, peek ? "SLUICE.PEEK" : "SLUICE.CHECK");
+		put_key(redis, call->items[0].key);
+		return;
+	}
+	uint32_t keys = 1 + count_turns(call);
+	put_head(&redis->out, '*', 3 + keys + words);
+	put_word(&redis->out, "FCALL");
+	put_word(&redis->out, peek ? "sluice_peek" : "sluice_check");
+	put_number(&redis->out, keys);
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if (i == 0 || turns(call, i))
+			put_key(redis, call->items[i].key);
+}
+
+/* Writes a call of at least one item; `timed`: with its instant. */
+static void put_call(struct sl_replay_redis *redis, const struct sluice_call *call, const char *const *names,
+                     bool timed) {
+	put_opening(redis, call, count_words(call, names) - (timed ? 0 : 2));
+	put_number(&redis->out, call->cost);
+	if (timed) {
+		put_word(&redis->out, "AT");
+		put_number(&redis->out, call->now / 1000000);
+	}
+	put_word(&redis->out, "EACH");
+	put_items(redis, call, names);
+}
+
+static bool send_written(struct sl_replay_redis *redis, struct sluice_error *error) {
+	SL_ASSERT(!redis->out.overflow);
+	bool sent = sl_client_send_bytes(&redis->client, sl_slice(redis->out.start, sl_out_len(&redis->out)), error);
+	redis->out = sl_out_to(redis->buffer, sizeof redis->buffer);
+	return sent;
+}
+
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
+
+static bool refuse_shape(struct sluice_error *error) {
+	snprintf(error->text, sizeof error->text, "that is no answer of Sluice: expected 7 integers for each limit");
+	return false;
+}
+
+static sluice_ns wait_of(int64_t ms) {
+	return ms < 0                                         ? SLUICE_NEVER
+	       : (sluice_ns)ms > (SLUICE_NEVER - 1) / 1000000 ? SLUICE_NEVER - 1
+	                                                      : (sluice_ns)ms * 1000000;
+}
+
+static bool read_decision(struct sl_client *client, struct sluice_decision *one, struct sluice_error *error) {
+	int64_t fields[FIELDS], got;
+	if (!sl_client_integer(client, '*', &got, error))
+		return false;
+	if (got != FIELDS)
+		return refuse_shape(error);
+	for (int i = 0; i < FIELDS; i++)
+		if (!sl_client_integer(client, ':', &fields[i], error))
+			return false;
+	if (fields[0] < 0 || fields[0] > 1 || fields[1] < 0 || fields[1] > (int64_t)UINT32_MAX + 1 || fields[2] < 0 ||
+	    fields[2] > UINT32_MAX)
+		return refuse_shape(error);
+	*one = (struct sluice_decision){
+		.allowed = fields[0] == 1,
+		.quota = (uint64_t)fields[1],
+		.remaining = (uint32_t)fields[2],
+		.retry_after_ns = wait_of(fields[3]),
+		.reset_after_ns = wait_of(fields[4]),
+		.delay_ns = wait_of(fields[5]),
+		.next_after_ns = wait_of(fields[6]),
+	};
+	return true;
+}
+
+static bool read_answer(struct sl_client *client, struct sluice_call *call, struct sluice_error *error) {
+	int64_t count;
+	if (!sl_client_integer(client, '*', &count, error))
+		return false;
+	if (count != call->item_count)
+		return refuse_shape(error);
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		if (!read_decision(client, &call->each[i], error))
+			return false;
+		if (!call->items[i].observed)
+			sl_merge_add(&call->merged, &call->each[i], (int32_t)i);
+	}
+	return true;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+/* Asks as a request would, charging nothing. */
+static bool probe(struct sl_replay_redis *redis, bool timed, struct sluice_error *error) {
+	struct sluice_limit limit;
+	struct sluice_decision each;
+	struct sluice_item item = {.limit = &limit, .key = sl_str("probe")};
+	struct sluice_call call = {
+		.operation = SLUICE_PEEK, .items = &item, .item_count = 1, .now = 1000000000, .each = &each};
+	sluice_err err = sluice_limit_parse(&limit, sl_str("1/1s"), error);
+	SL_ASSERT(err == SLUICE_OK);
+	put_call(redis, &call, NULL, timed);
+	return send_written(redis, error) && read_answer(&redis->client, &call, error);
+}
+
+/* Says what is missing there. `error` holds what was said of a probe with an instant. */
+static bool explain(struct sl_replay_redis *redis, struct sluice_error *error) {
+	struct sluice_error other;
+	if (!probe(redis, false, &other))
+		return false;
+	snprintf(error->text, sizeof error->text, "%s",
+	         redis->form == MODULE
+	             ? "a replay decides in the log's own time, and the module there does not let callers set it: load it "
+	               "with `loadmodule /path/to/sluice-module.so client-time yes`"
+	             : "a replay decides in the log's own time, and the functions there do not let callers set it: load "
+	               "those of sluice-client-time.lua");
+	return false;
+}
+
+static bool find_form(struct sl_replay_redis *redis, struct sluice_error *error) {
+	redis->form = MODULE;
+	if (probe(redis, true, error) || (follow(redis, error) && probe(redis, true, error)))
+		return true;
+	if (redis->lost)
+		return false;
+	if (strstr(error->text, "unknown command") == NULL)
+		return explain(redis, error);
+	redis->form = FUNCTION;
+	if (probe(redis, true, error) || (follow(redis, error) && probe(redis, true, error)))
+		return true;
+	if (strstr(error->text, "unction not found") == NULL && strstr(error->text, "unknown command") == NULL)
+		return redis->lost ? false : explain(redis, error);
+	snprintf(error->text, sizeof error->text,
+	         "neither Sluice's module nor its functions are there: `loadmodule /path/to/sluice-module.so client-time "
+	         "yes` in its configuration loads the module");
+	return false;
+}
+
+/* Whether keys may be taken away again is found out before the first is made. */
+static bool may_unlink(struct sl_replay_redis *redis, struct sluice_error *error) {
+	struct sluice_error why;
+	int64_t gone;
+	put_head(&redis->out, '*', 2);
+	put_word(&redis->out, "UNLINK");
+	put_key(redis, sl_str("probe"));
+	if (send_written(redis, &why) && sl_client_integer(&redis->client, ':', &gone, &why))
+		return true;
+	snprintf(error->text, sizeof error->text, "a replay takes its keys away again, by UNLINK: %.160s", why.text);
+	return false;
+}
+
+static bool prepare(struct sl_replay_redis *redis, const struct sl_redis_url *url, size_t bytes_max,
+                    struct sluice_error *error) {
+	const char *secret = getenv("SLUICE_PASSWORD");
+	uint64_t random[2];
+	if (!sl_replay_keys_open(&redis->keys, bytes_max) || !sl_random_secret(random)) {
+		snprintf(error->text, sizeof error->text, "no memory, or no random bytes");
+		return false;
+	}
+	redis->url = *url;
+	redis->secret = secret == NULL ? NULL : strdup(secret);
+	redis->out = sl_out_to(redis->buffer, sizeof redis->buffer);
+	snprintf(redis->prefix, sizeof redis->prefix, "%s{sluice:replay:%016" PRIx64 "}:", url->prefix, random[0]);
+	return true;
+}
+
+static void take_signals(void) {
+	/* the second one of a kind ends the process as ever */
+	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+static void free_redis(struct sl_replay_redis *redis) {
+	if (redis->secret != NULL)
+		OPENSSL_cleanse(redis->secret, strlen(redis->secret));
+	free(redis->secret);
+	sl_replay_keys_close(&redis->keys);
+	free(redis);
+}
+
+struct sl_replay_redis *sl_replay_redis_open(const struct sl_redis_url *url, const char *ca, size_t bytes_max,
+                                             struct sluice_error *error) {
+	struct sl_replay_redis *redis = calloc(1, sizeof *redis);
+	*error = (struct sluice_error){0};
+	if (redis == NULL) {
+		snprintf(error->text, sizeof error->text, "no memory");
+		return NULL;
+	}
+	redis->ca = ca;
+	redis->lost = true;
+	if (prepare(redis, url, bytes_max, error) && connect_to(redis, error) && find_form(redis, error) &&
+	    may_unlink(redis, error)) {
+		take_signals();
+		return redis;
+	}
+	if (!redis->lost)
+		sl_client_close(&redis->client);
+	free_redis(redis);
+	return NULL;
+}
+
+/* ---- deciding ---------------------------------------------------------------------------------------------------- */
+
+static bool note_keys(struct sl_replay_redis *redis, const struct sluice_call *call, struct sluice_error *error) {
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if ((i == 0 || turns(call, i)) && !sl_replay_keys_add(&redis->keys, call->items[i].key)) {
+			snprintf(error->text, sizeof error->text,
+			         "no memory for the list of keys to take away again: --memory gives it more");
+			return false;
+		}
+	return true;
+}
+
+static bool send_calls(struct sl_replay_redis *redis, struct sluice_call *calls, uint32_t count,
+                       const char *const *names, struct sluice_error *error) {
+	for (uint32_t i = 0; i < count; i++) {
+		calls[i].merged = sl_merge_nothing();
+		if (calls[i].item_count == 0)
+			continue;
+		if (!note_keys(redis, &calls[i], error))
+			return false;
+		put_call(redis, &calls[i], names, true);
+		names = names == NULL ? NULL : names + calls[i].item_count;
+		if (sl_out_len(&redis->out) >= SEND_BYTES && !send_written(redis, error))
+			return false;
+	}
+	return send_written(redis, error);
+}
+
+bool sl_replay_redis_decide(struct sl_replay_redis *redis, struct sluice_call *calls, uint32_t count,
+                            const char *const *names, struct sluice_error *error) {
+	if (stopped != 0) {
+		snprintf(error->text, sizeof error->text, "interrupted");
+		return false;
+	}
+	bool fine = send_calls(redis, calls, count, names, error);
+	for (uint32_t i = 0; i < count && fine; i++)
+		fine = calls[i].item_count == 0 || read_answer(&redis->client, &calls[i], error);
+	redis->lost |= !fine; /* answers that nobody has read are still on their way */
+	return fine;
+}
+
+/* ---- closing ----------------------------------------------------------------------------------------------------- */
+
+/* One UNLINK of up to UNLINK_KEYS. */
+static bool unlink_some(struct sl_replay_redis *redis, const struct sluice_bytes *keys, uint32_t count,
+                        struct sluice_error *error) {
+	int64_t gone;
+	put_head(&redis->out, '*', 1 + count);
+	put_word(&redis->out, "UNLINK");
+	for (uint32_t i = 0; i < count; i++) {
+		put_key(redis, keys[i]);
+		if (sl_out_len(&redis->out) >= SEND_BYTES && !send_written(redis, error))
+			return false;
+	}
+	return send_written(redis, error) && sl_client_integer(&redis->client, ':', &gone, error);
+}
+
+static bool unlink_all(struct sl_replay_redis *redis, struct sluice_error *error) {
+	struct sluice_bytes keys[UNLINK_KEYS];
+	uint32_t count = 0;
+	bool fine = true;
+	for (size_t at = 0; fine;) {
+		bool more = sl_replay_keys_next(&redis->keys, &at, &keys[count]);
+		count += more;
+		if (count == UNLINK_KEYS || (!more && count > 0)) {
+			fine = unlink_some(redis, keys, count, error);
+			count = 0;
+		}
+		if (!more)
+			break;
+	}
+	return fine;
+}
+
+bool sl_replay_redis_close(struct sl_replay_redis *redis, struct sluice_error *error) {
+	if (redis == NULL)
+		return true;
+	bool fine = true;
+	redis->out = sl_out_to(redis->buffer, sizeof redis->buffer);
+	if (redis->lost) {
+		sl_client_close(&redis->client);
+		fine = connect_to(redis, error);
+	}
+	fine = fine && unlink_all(redis, error);
+	if (!redis->lost)
+		sl_client_close(&redis->client);
+	free_redis(redis);
+	return fine;
+}
