@@ -25,6 +25,9 @@ void sl_http_figures_read(const struct sl_http_turn *turn, struct sl_http_figure
 		sl_census_read(shared->census, &figures->store);
 	if (own == NULL)
 		return;
+	figures->has_fleet = shared->fleet != NULL;
+	if (figures->has_fleet)
+		sl_fleet_sum(shared->fleet, own->worker_count, &figures->fleet);
 	for (uint32_t i = 0; i < own->worker_count; i++)
 		for (int transport = 0; transport < SL_TRANSPORTS; transport++) {
 			uint64_t closed = look(&own->workers[i].closed[transport]); /* before what was opened: never below 0 */
@@ -159,6 +162,38 @@ static void put_traffic(struct sl_out *out, const struct sl_http_figures *figure
 	close_with(out, "},");
 }
 
+const char *const sl_http_fleet_ways[SL_WAYS] = {"asked", "held", "leased", "known", "local", "failed"};
+
+/* null where the store is not in Redis. */
+static void put_fleet(struct sl_out *out, const struct sl_http_figures *figures) {
+	const struct sl_fleet_sum *fleet = &figures->fleet;
+	if (!figures->has_fleet) {
+		put_null(out, "fleet");
+		return;
+	}
+	open_object(out, "fleet");
+	open_object(out, "decided");
+	for (int way = 0; way < SL_WAYS; way++)
+		put_u64(out, sl_http_fleet_ways[way], fleet->decided[way]);
+	close_with(out, "},");
+	put_u64(out, "late", fleet->late);
+	put_u64(out, "refused", fleet->refused);
+	put_u64(out, "lost_confirms", fleet->lost_confirms);
+	put_u64(out, "commands", fleet->commands);
+	put_u64(out, "redirected", fleet->redirected);
+	put_u64(out, "connects", fleet->connects);
+	put_u64(out, "disconnects", fleet->disconnects);
+	put_u64(out, "breaks", fleet->breaks);
+	put_u64(out, "leases", fleet->leases);
+	put_u64(out, "leased", fleet->leased);
+	put_u64(out, "returned", fleet->returned);
+	put_u64(out, "nodes", fleet->nodes);
+	put_u64(out, "nodes_up", fleet->nodes_up);
+	put_u64(out, "nodes_open", fleet->nodes_open);
+	put_times(out, "command_seconds", fleet->asked, fleet->asked_ns);
+	close_with(out, "},");
+}
+
 static void put_server(struct sl_out *out, const struct sl_http_turn *turn, const struct sl_http_figures *figures) {
 	sluice_ns now = turn->context->now;
 	sl_out_str(out, "{\"version\":\"" SLUICE_VERSION "\",");
@@ -169,6 +204,7 @@ static void put_server(struct sl_out *out, const struct sl_http_turn *turn, cons
 	put_bool(out, "draining", turn->context->draining);
 	put_store(out, &figures->store);
 	put_traffic(out, figures);
+	put_fleet(out, figures);
 	open_object(out, "reloads");
 	put_u64(out, "ok", figures->reloads_ok);
 	put_u64(out, "failed", figures->reloads_failed);

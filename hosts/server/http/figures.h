@@ -3,6 +3,7 @@
 #define SL_HTTP_FIGURES_H
 
 #include "hosts/server/http/door_http.h"
+#include "hosts/server/watch/fleet_figures.h"
 
 struct sl_http_figures {
 	struct sl_books_sum books;
@@ -12,7 +13,12 @@ struct sl_http_figures {
 	sluice_ns started, reloaded;
 	bool reload_failed;
 	uint64_t log_written, log_dropped;
+	bool has_fleet; /* the store is in Redis: */
+	struct sl_fleet_sum fleet;
 };
+
+/* The words for the ways in which a fleet decides, in the order of enum sl_fleet_way. */
+extern const char *const sl_http_fleet_ways[SL_WAYS];
 
 /* Reads them; turn->context->shared must have books. O(workers); any thread. */
 void sl_http_figures_read(const struct sl_http_turn *turn, struct sl_http_figures *figures);

@@ -143,6 +143,47 @@ static void put_store(struct sl_prom *prom, const struct sl_store_figures *store
 	        store->dropped);
 }
 
+/* ---- the fleet, where the store is in Redis ---------------------------------------------------------------------- */
+
+static void put_fleet_decisions(struct sl_prom *prom, const struct sl_fleet_sum *fleet) {
+	sl_prom_family(prom, "sluice_fleet_decisions", SL_PROM_COUNTER, NULL, "Requests by how the fleet decided them.");
+	for (int way = 0; way < SL_WAYS; way++)
+		count_by(prom, "way", sl_http_fleet_ways[way], fleet->decided[way]);
+	put_one(prom, "sluice_fleet_late", SL_PROM_COUNTER, NULL,
+	        "Requests whose budget was over before the nodes had answered.", fleet->late);
+	put_one(prom, "sluice_fleet_lost_confirms", SL_PROM_COUNTER, NULL, "Holds that could not be confirmed in time.",
+	        fleet->lost_confirms);
+	sl_prom_family(prom, "sluice_fleet_lease_units", SL_PROM_COUNTER, NULL,
+	               "Cost taken in slices of hot keys' quotas, and given back unspent.");
+	count_by(prom, "kind", "taken", fleet->leased);
+	count_by(prom, "kind", "returned", fleet->returned);
+	put_one(prom, "sluice_fleet_leases", SL_PROM_GAUGE, NULL, "Slices held now.", fleet->leases);
+}
+
+static void put_fleet_nodes(struct sl_prom *prom, const struct sl_fleet_sum *fleet) {
+	sluice_ns bounds[SL_TIMES];
+	for (uint32_t i = 0; i < SL_TIMES; i++)
+		bounds[i] = sl_times_bound(i);
+	sl_prom_family(prom, "sluice_fleet_nodes", SL_PROM_GAUGE, NULL,
+	               "Nodes known, nodes that answer, and nodes not asked since they failed (open).");
+	count_by(prom, "state", "known", fleet->nodes);
+	count_by(prom, "state", "up", fleet->nodes_up);
+	count_by(prom, "state", "open", fleet->nodes_open);
+	put_one(prom, "sluice_fleet_commands", SL_PROM_COUNTER, NULL, "Commands sent to nodes.", fleet->commands);
+	put_one(prom, "sluice_fleet_commands_refused", SL_PROM_COUNTER, NULL, "Commands that nodes answered with an error.",
+	        fleet->refused);
+	put_one(prom, "sluice_fleet_redirections", SL_PROM_COUNTER, NULL, "Commands that a node sent to another.",
+	        fleet->redirected);
+	sl_prom_family(prom, "sluice_fleet_connections", SL_PROM_COUNTER, NULL, "Connections to nodes.");
+	count_by(prom, "event", "made", fleet->connects);
+	count_by(prom, "event", "lost", fleet->disconnects);
+	put_one(prom, "sluice_fleet_circuit_opens", SL_PROM_COUNTER, NULL,
+	        "Times that a node was given up until it answers a probe.", fleet->breaks);
+	sl_prom_family(prom, "sluice_fleet_command_duration_seconds", SL_PROM_HISTOGRAM, "seconds",
+	               "Time from a command's sending to its answer.");
+	sl_prom_histogram(prom, NONE, bounds, fleet->asked, SL_TIMES, fleet->asked_ns);
+}
+
 /* ---- the server ------------------------------------------------------------------------------------------------- */
 
 static void put_connections(struct sl_prom *prom, const struct sl_http_figures *figures) {
@@ -226,6 +267,10 @@ void sl_http_route_metrics(struct sl_http_turn *turn) {
 	put_times(&prom, &figures.books);
 	if (shared->census != NULL)
 		put_store(&prom, &figures.store);
+	if (figures.has_fleet) {
+		put_fleet_decisions(&prom, &figures.fleet);
+		put_fleet_nodes(&prom, &figures.fleet);
+	}
 	put_server(&prom, turn, &figures);
 	put_process(&prom);
 	sl_prom_end(&prom);

@@ -270,7 +270,7 @@ bool sl_books_row(const struct sl_books *books, uint32_t row, struct sl_row_sum 
 	return used;
 }
 
-static void add_times(const struct sl_times *times, uint64_t counts[SL_TIMES], uint64_t *sum_ns) {
+void sl_times_sum(const struct sl_times *times, uint64_t counts[SL_TIMES], sluice_ns *sum_ns) {
 	for (int i = 0; i < SL_TIMES; i++)
 		counts[i] += look(&times->counts[i]);
 	*sum_ns += look(&times->sum_ns);
@@ -280,9 +280,9 @@ void sl_books_sum(const struct sl_books *books, struct sl_books_sum *sum) {
 	*sum = (struct sl_books_sum){0};
 	for (uint32_t i = 0; i < books->workers; i++) {
 		const struct sl_tally *tally = &books->tallies[i];
-		add_times(&tally->decision, sum->decision, &sum->decision_ns);
+		sl_times_sum(&tally->decision, sum->decision, &sum->decision_ns);
 		for (int transport = 0; transport < SL_TRANSPORTS; transport++) {
-			add_times(&tally->request[transport], sum->request[transport], &sum->request_ns[transport]);
+			sl_times_sum(&tally->request[transport], sum->request[transport], &sum->request_ns[transport]);
 			sum->errors[transport] += look(&tally->errors[transport]);
 			for (int verdict = 0; verdict < SL_VERDICTS; verdict++)
 				sum->requests[transport][verdict] += look(&tally->requests[transport][verdict]);

@@ -76,6 +76,8 @@ static inline void sl_count(_Atomic uint64_t *counter, uint64_t by) {
 
 /* Notes that `count` things took `ns` each. */
 void sl_times_add(struct sl_times *times, sluice_ns ns, uint64_t count);
+/* Adds what was noted to counts and to a sum. Any thread. */
+void sl_times_sum(const struct sl_times *times, uint64_t counts[SL_TIMES], sluice_ns *sum_ns);
 /* The upper bound of a bucket in ns; the last one has none: SLUICE_NEVER. */
 sluice_ns sl_times_bound(uint32_t bucket);
 
