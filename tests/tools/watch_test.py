@@ -59,7 +59,7 @@ def expressions(dashboard):
 
 
 def test_alerts_are_rules_and_do_what_their_tests_say():
-    assert "10 rules found" in promtool("check", "rules", "alerts.yml")
+    assert "12 rules found" in promtool("check", "rules", "alerts.yml")
     assert "SUCCESS" in promtool("test", "rules", "alerts_test.yml")
     promtool("check", "config", "scrape.yml")
 
@@ -123,4 +123,4 @@ def test_no_panel_lies_on_another(dashboard):
         assert at["x"] + at["w"] <= 24 and not cells & taken, panel["title"]
         taken |= cells
     assert [p["title"] for p in dashboard["panels"] if p["type"] == "row"] == [
-        "Now", "Traffic", "Denials", "Latency", "Keys and memory", "Errors"]
+        "Now", "Traffic", "Denials", "Latency", "Keys and memory", "Errors", "Fleet"]
