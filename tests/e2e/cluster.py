@@ -1,7 +1,7 @@
 """A real Redis Cluster for tests: three primaries and three replicas of redis-server, and what can befall them.
 
     with Cluster() as cluster:                      all on 127.0.0.1
-    with Cluster(islands=1) as cluster:             the first primary lives in a network namespace of its own (needs root)
+    with Cluster(islands=1) as cluster:             the first primary lives in a network namespace (needs root)
 
 A node can be killed (SIGKILL), paused (SIGSTOP), started again; slots can be moved while clients are at work; a node on
 an island can be cut off from all others by taking its link down, which breaks no connection: bytes just come no more.
@@ -105,9 +105,11 @@ class Island:
         return ["nsenter", "--net=/run/netns/" + self.name]
 
     def cut_off(self):
+        self.is_down = True
         ip("-n", self.name, "link", "set", self.inside, "down")
 
     def join(self):
+        self.is_down = False
         ip("-n", self.name, "link", "set", self.inside, "up")
 
     def close(self):
@@ -139,6 +141,7 @@ class Node:
         self.folder, self.host, (self.port, self.bus) = folder, host, ports
         self.arguments, self.enter = arguments, list(enter)
         self.process = self.link = None
+        self.paused = False
         os.mkdir(folder)
         self.start()
 
@@ -212,9 +215,11 @@ class Node:
                 self.process.wait()
 
     def pause(self):
+        self.paused = True
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self):
+        self.paused = False
         self.process.send_signal(signal.SIGCONT)
 
 
@@ -279,7 +284,9 @@ class Cluster:
     # what is so now
 
     def living(self):
-        return [node for node in self.nodes if node.alive()]
+        """Who can be asked: not killed, not paused, not cut off."""
+        return [node for node in self.nodes if node.alive() and not node.paused and
+                not (node.enter and self.island.is_down)]
 
     def node_at(self, host, port):
         return next(node for node in self.nodes if node.address == (host, int(port)))
@@ -358,7 +365,7 @@ class Cluster:
                           f"nobody took over from {primary}")
 
     def heal(self):
-        """All nodes run and are reached again, and the cluster is whole."""
+        """All nodes run and are reached again, the cluster is whole, and its first three nodes are the primaries."""
         if self.island is not None:
             self.island.join()
         for node in self.nodes:
@@ -368,6 +375,11 @@ class Cluster:
             node.resume()
             wait_until(node.answers, f"{node} did not answer")
         self.wait_whole()
+        for node in self.nodes[:PRIMARIES]:
+            if not node.is_primary():
+                node.call("CLUSTER", "FAILOVER")
+                wait_until(node.is_primary, f"{node} did not become a primary again")
+                self.wait_whole()
 
 
 # ---- a client that knows clusters -----------------------------------------------------------------------------------
@@ -376,11 +388,14 @@ class Client:
     """Follows MOVED, ASK and TRYAGAIN, and waits for a primary while there is none, until `deadline_s` is over.
 
     A command whose connection broke after it was sent may have been executed: that is told (Closed), and not repeated.
-    `redirects` counts what it was told, by the first word."""
+    Who did not answer is not asked for SHUN_S, whatever others say. `redirects` counts what it was told, by the first
+    word."""
+
+    SHUN_S = 0.5
 
     def __init__(self, cluster, deadline_s=15.0, timeout=DEADLINE_S):
         self.cluster, self.deadline_s, self.timeout = cluster, deadline_s, timeout
-        self.links, self.owners, self.redirects = {}, {}, {}
+        self.links, self.owners, self.redirects, self.shunned = {}, {}, {}, {}
         for first, last, primary, *_ in cluster.living()[-1].call("CLUSTER", "SLOTS"):
             self.owners.update(dict.fromkeys(range(first, last + 1), (primary[0].decode(), primary[1])))
 
@@ -391,45 +406,49 @@ class Client:
         for link in self.links.values():
             link.close()
 
-    def link(self, address):
-        if address not in self.links:
-            self.links[address] = Link(address, self.timeout)
-        return self.links[address]
+    def shun(self, address):
+        if address in self.links:
+            self.links.pop(address).close()
+        self.shunned[address] = time.monotonic() + self.SHUN_S
 
     def exchange(self, address, *commands):
-        """Sends the commands at once, returns the last one's reply."""
-        link = self.link(address)
+        """Sends the commands at once, returns the last one's reply; an error where nobody could be reached."""
+        if self.shunned.get(address, 0) > time.monotonic():
+            return RespError("AWAY")
         try:
-            link.send(b"".join(encode(*words) for words in commands))
-            return [link.read() for _ in commands][-1]
+            if address not in self.links:
+                self.links[address] = Link(address, self.timeout)
+        except OSError:
+            self.shun(address)
+            return RespError("AWAY")
+        try:
+            self.links[address].send(b"".join(encode(*words) for words in commands))
+            return [self.links[address].read() for _ in commands][-1]
         except (OSError, Closed) as why:
-            self.links.pop(address).close()
+            self.shun(address)
             raise Closed(repr(why)) from why
 
     def call(self, *words, key=None):
         """The key is the second word unless it is said."""
         slot = slot_of(words[1] if key is None else key)
-        end, asking = time.monotonic() + self.deadline_s, None
+        end, asking = time.monotonic() + self.deadline_s, []
+        address = self.owners.get(slot)
         while True:
-            address = asking or self.owners.get(slot) or random.choice(self.cluster.living()).address
-            try:
-                reply = self.exchange(address, *([("ASKING",)] if asking else []), words)
-            except ConnectionRefusedError:
-                reply = RespError("CLUSTERDOWN refused")
-            asking = None
-            kind = str(reply).split(" ")[0] if isinstance(reply, RespError) else None
-            if kind is None:
+            address = address or random.choice(self.cluster.nodes).address
+            reply = self.exchange(address, *asking, words)
+            if not isinstance(reply, RespError):
                 return reply
+            kind, *rest = str(reply).split(" ")
             self.redirects[kind] = self.redirects.get(kind, 0) + 1
+            asking = [("ASKING",)] if kind == "ASK" else []
             if kind in ("MOVED", "ASK"):
-                host, port = str(reply).split(" ")[2].rsplit(":", 1)
-                if kind == "ASK":
-                    asking = (host, int(port))
-                else:
-                    self.owners[slot] = (host, int(port))
-            elif kind in ("TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN"):
+                host, port = rest[1].rsplit(":", 1)
+                address = (host, int(port))
+                if kind == "MOVED":
+                    self.owners[slot] = address
+            elif kind in ("TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "AWAY"):
                 time.sleep(0.005)
-                self.owners.pop(slot, None)
+                address = None  # whoever is asked then knows more
             else:
                 raise reply
             if time.monotonic() > end:
