@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-enum { FORMAT, LIMIT, KEY, CONFIG, DECISIONS, SORT, TOP, MEMORY, STORE, CA };
+enum { FORMAT, LIMIT, KEY, CONFIG, DECISIONS, SORT, TOP, MEMORY, STORE, VIA, CA };
 
 enum { TOP_DEFAULT = 10, STDOUT_BYTES = 256 * 1024 };
 
@@ -28,8 +28,10 @@ static const struct sl_option options_table[] = {
 	[MEMORY] = {"memory", 0, "SIZE", "what the counters may take, such as 512MiB (1GiB); taken as it is used"},
 	[STORE] = {"store", 0, "URL",
                "decide in a Redis or Valkey instead, to compare: redis://[USER@]HOST[:PORT][/PREFIX],\n"
-               "rediss:// over TLS, or unix://[USER@]/PATH; USER's password is in SLUICE_PASSWORD.\n"
-               "The module there has to be loaded with `client-time yes`"},
+               "rediss:// over TLS, or unix://[USER@]/PATH; USER's password is in SLUICE_PASSWORD"},
+	[VIA] = {"via", 0, "NAME",
+             "how it decides: module, which has to be loaded with `client-time yes`; script, which\n"
+             "this program sends; auto, the module where it is loaded (auto)"},
 	[CA] = {"ca", 0, "FILE", "trust who is in this PEM file instead of the system's list (rediss://)"},
 };
 
@@ -86,6 +88,19 @@ static int take_store(const struct sl_verb *verb, struct sl_replay_options *opti
 	return SL_GO_ON;
 }
 
+static int take_via(const struct sl_verb *verb, struct sl_replay_options *options, const char *name) {
+	static const char *const names[] = {"auto", "module", "script"};
+	static const enum sl_redis_via ways[] = {SL_VIA_AUTO, SL_VIA_MODULE, SL_VIA_SCRIPT};
+	for (int i = 0; i < 3; i++)
+		if (strcmp(name, names[i]) == 0) {
+			options->via = ways[i];
+			return SL_GO_ON;
+		}
+	const char *nearest = sl_args_nearest(name, names, 3);
+	return sl_cli_misuse(verb, "--via '%.32s': expected auto, module or script%s%s%s", name,
+	                     nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+}
+
 static int take_option(const struct sl_verb *verb, struct sl_replay_options *options, int arg, const char *value) {
 	switch (arg) {
 	case FORMAT:
@@ -105,6 +120,8 @@ static int take_option(const struct sl_verb *verb, struct sl_replay_options *opt
 		return SL_GO_ON;
 	case STORE:
 		return take_store(verb, options, value);
+	case VIA:
+		return take_via(verb, options, value);
 	case CA:
 		options->ca = value;
 		return SL_GO_ON;
@@ -123,6 +140,8 @@ static int check_options(const struct sl_verb *verb, const struct sl_replay_opti
 		return sl_cli_misuse(verb, "-c FILE brings its own limits and keys: leave out --limit and --key");
 	if (options->format == SL_LOG_OPS && options->key_text != NULL && !sl_replay_key_has(&options->key, SL_REPLAY_KEY))
 		return sl_cli_misuse(verb, "--key '%.64s': ops lines have nothing but a key; leave it out", options->key_text);
+	if (options->via != SL_VIA_AUTO && options->store == NULL)
+		return sl_cli_misuse(verb, "--via says how a Redis decides: give --store redis://HOST as well");
 	if (options->ca != NULL && (options->store == NULL || !options->url.tls))
 		return sl_cli_misuse(verb, "--ca says whom TLS trusts: give --store rediss://HOST as well");
 	return SL_GO_ON;
@@ -170,7 +189,7 @@ static int open_store(struct sl_replay *replay) {
 	struct sluice_store_options store = {.memory_bytes = options->memory_bytes};
 	struct sluice_error error = {0};
 	if (options->store != NULL) {
-		replay->redis = sl_replay_redis_open(&options->url, options->ca, options->memory_bytes, &error);
+		replay->redis = sl_replay_redis_open(&options->url, options->ca, options->via, options->memory_bytes, &error);
 		return replay->redis != NULL ? SL_GO_ON : sl_cli_fail(replay->verb, "%.128s: %s", options->store, error.text);
 	}
 	/* In huge pages each counter of a sparse store takes 2 MiB: 562 MiB for 1,753 clients, and the time to zero them.

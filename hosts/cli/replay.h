@@ -33,6 +33,7 @@ struct sl_replay_options {
 	const char *store; /* the URL of a Redis that decides, or NULL: decided here */
 	struct sl_redis_url url;
 	const char *ca;
+	enum sl_redis_via via;
 };
 
 /* How one limit fared. */

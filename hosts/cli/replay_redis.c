@@ -3,10 +3,12 @@
 #include "algo/merge.h"
 #include "base/assert.h"
 #include "base/out.h"
+#include "hosts/redis/script/script.h"
 #include "os/map.h"
 
 #include <inttypes.h>
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,15 +21,14 @@ enum {
 	FIELDS = 7,             /* of a limit's answer: allowed, quota, remaining, retry, reset, delay, next */
 };
 
-/* How the nodes decide. */
-enum form { MODULE, FUNCTION };
-
 struct sl_replay_redis {
 	struct sl_client client;
 	struct sl_redis_url url;
 	const char *ca;
-	char *secret; /* for every connection, SLUICE_PASSWORD lasts for one; NULL: none */
-	enum form form;
+	char *secret;          /* for every connection, SLUICE_PASSWORD lasts for one; NULL: none */
+	enum sl_redis_via via; /* SL_VIA_MODULE or SL_VIA_SCRIPT */
+	char *script;          /* what is sent for the latter, and its name */
+	char sha1[41];
 	bool lost; /* the connection is gone, or out of step */
 	char prefix[SL_URL_PREFIX_BYTES_MAX + 48];
 	struct sl_replay_keys keys;
@@ -134,20 +135,21 @@ static uint32_t count_words(const struct sluice_call *call, const char *const *n
 /* The command's name and its keys, as each form has them. */
 static void put_opening(struct sl_replay_redis *redis, const struct sluice_call *call, uint32_t words) {
 	const bool peek = call->operation == SLUICE_PEEK;
-	if (redis->form == MODULE) {
+	if (redis->via == SL_VIA_MODULE) {
 		put_head(&redis->out, '*', 2 + words);
 		put_word(&redis->out, peek ? "SLUICE.PEEK" : "SLUICE.CHECK");
 		put_key(redis, call->items[0].key);
 		return;
 	}
 	uint32_t keys = 1 + count_turns(call);
-	put_head(&redis->out, '*', 3 + keys + words);
-	put_word(&redis->out, "FCALL");
-	put_word(&redis->out, peek ? "sluice_peek" : "sluice_check");
+	put_head(&redis->out, '*', 4 + keys + words);
+	put_word(&redis->out, "EVALSHA");
+	put_word(&redis->out, redis->sha1);
 	put_number(&redis->out, keys);
 	for (uint32_t i = 0; i < call->item_count; i++)
 		if (i == 0 || turns(call, i))
 			put_key(redis, call->items[i].key);
+	put_word(&redis->out, peek ? "PEEK" : "CHECK");
 }
 
 /* Writes a call of at least one item; `timed`: with its instant. */
@@ -168,6 +170,15 @@ static bool send_written(struct sl_replay_redis *redis, struct sluice_error *err
 	bool sent = sl_client_send_bytes(&redis->client, sl_slice(redis->out.start, sl_out_len(&redis->out)), error);
 	redis->out = sl_out_to(redis->buffer, sizeof redis->buffer);
 	return sent;
+}
+
+/* One command of plain words. */
+static bool send_words(struct sl_replay_redis *redis, const char *const *words, uint32_t count,
+                       struct sluice_error *error) {
+	put_head(&redis->out, '*', count);
+	for (uint32_t i = 0; i < count; i++)
+		put_word(&redis->out, words[i]);
+	return send_written(redis, error);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
@@ -237,37 +248,70 @@ static bool probe(struct sl_replay_redis *redis, bool timed, struct sluice_error
 	return send_written(redis, error) && read_answer(&redis->client, &call, error);
 }
 
+/* The script of this program, but one that lets callers set the instant; and its name. */
+static bool make_script(struct sl_replay_redis *redis, struct sluice_error *error) {
+	unsigned char hash[EVP_MAX_MD_SIZE];
+	unsigned int bytes = 0;
+	redis->script = malloc(sl_script_eval_bytes + 1);
+	if (redis->script == NULL || EVP_Digest(NULL, 0, hash, &bytes, EVP_sha1(), NULL) != 1 || bytes != 20) {
+		snprintf(error->text, sizeof error->text, "no memory, or no SHA1, for the script");
+		return false;
+	}
+	memcpy(redis->script, sl_script_eval, sl_script_eval_bytes + 1);
+	char *head = strstr(redis->script, "CLIENT_TIME = "), *off = head != NULL ? strstr(head, ", false\n") : NULL;
+	SL_ASSERT(off != NULL); /* tools/script writes it */
+	memcpy(off, ",  true", 7);
+	(void)EVP_Digest(redis->script, sl_script_eval_bytes, hash, &bytes, EVP_sha1(), NULL);
+	for (unsigned i = 0; i < 20; i++)
+		snprintf(redis->sha1 + 2 * i, 3, "%02x", hash[i]);
+	return true;
+}
+
+/* Sends it, to be called by name from then on. */
+static bool load_script(struct sl_replay_redis *redis, struct sluice_error *error) {
+	char name[64];
+	size_t len;
+	if (!send_words(redis, (const char *[]){"SCRIPT", "LOAD", redis->script}, 3, error))
+		return false;
+	return sl_client_string(&redis->client, name, sizeof name, &len, error);
+}
+
+static bool probe_anywhere(struct sl_replay_redis *redis, struct sluice_error *error) {
+	return probe(redis, true, error) || (follow(redis, error) && probe(redis, true, error));
+}
+
 /* Says what is missing there. `error` holds what was said of a probe with an instant. */
 static bool explain(struct sl_replay_redis *redis, struct sluice_error *error) {
 	struct sluice_error other;
-	if (!probe(redis, false, &other))
-		return false;
-	snprintf(error->text, sizeof error->text, "%s",
-	         redis->form == MODULE
-	             ? "a replay decides in the log's own time, and the module there does not let callers set it: load it "
-	               "with `loadmodule /path/to/sluice-module.so client-time yes`"
-	             : "a replay decides in the log's own time, and the functions there do not let callers set it: load "
-	               "those of sluice-client-time.lua");
+	if (strstr(error->text, "unknown command") != NULL)
+		snprintf(error->text, sizeof error->text,
+		         "Sluice's module is not loaded there: `loadmodule /path/to/sluice-module.so client-time yes` in its "
+		         "configuration does; --via script needs none");
+	else if (!redis->lost && probe(redis, false, &other))
+		snprintf(error->text, sizeof error->text,
+		         "a replay decides in the log's own time, and the module there does not let callers set it: load it "
+		         "with `loadmodule /path/to/sluice-module.so client-time yes`; --via script needs none");
 	return false;
 }
 
-static bool find_form(struct sl_replay_redis *redis, struct sluice_error *error) {
-	redis->form = MODULE;
-	if (probe(redis, true, error) || (follow(redis, error) && probe(redis, true, error)))
-		return true;
-	if (redis->lost)
+static bool use_script(struct sl_replay_redis *redis, struct sluice_error *error) {
+	redis->via = SL_VIA_SCRIPT;
+	if (!make_script(redis, error) || !load_script(redis, error))
 		return false;
-	if (strstr(error->text, "unknown command") == NULL)
-		return explain(redis, error);
-	redis->form = FUNCTION;
-	if (probe(redis, true, error) || (follow(redis, error) && probe(redis, true, error)))
+	if (probe(redis, true, error))
 		return true;
-	if (strstr(error->text, "unction not found") == NULL && strstr(error->text, "unknown command") == NULL)
-		return redis->lost ? false : explain(redis, error);
-	snprintf(error->text, sizeof error->text,
-	         "neither Sluice's module nor its functions are there: `loadmodule /path/to/sluice-module.so client-time "
-	         "yes` in its configuration loads the module");
-	return false;
+	return follow(redis, error) && load_script(redis, error) && probe(redis, true, error);
+}
+
+static bool find_way(struct sl_replay_redis *redis, enum sl_redis_via via, struct sluice_error *error) {
+	redis->via = SL_VIA_MODULE;
+	if (via == SL_VIA_SCRIPT)
+		return use_script(redis, error);
+	if (probe_anywhere(redis, error))
+		return true;
+	if (via == SL_VIA_AUTO && !redis->lost && strstr(error->text, "unknown command") != NULL)
+		return use_script(redis, error);
+	return explain(redis, error);
 }
 
 /* Whether keys may be taken away again is found out before the first is made. */
@@ -309,12 +353,13 @@ static void free_redis(struct sl_replay_redis *redis) {
 	if (redis->secret != NULL)
 		OPENSSL_cleanse(redis->secret, strlen(redis->secret));
 	free(redis->secret);
+	free(redis->script);
 	sl_replay_keys_close(&redis->keys);
 	free(redis);
 }
 
-struct sl_replay_redis *sl_replay_redis_open(const struct sl_redis_url *url, const char *ca, size_t bytes_max,
-                                             struct sluice_error *error) {
+struct sl_replay_redis *sl_replay_redis_open(const struct sl_redis_url *url, const char *ca, enum sl_redis_via via,
+                                             size_t bytes_max, struct sluice_error *error) {
 	struct sl_replay_redis *redis = calloc(1, sizeof *redis);
 	*error = (struct sluice_error){0};
 	if (redis == NULL) {
@@ -323,7 +368,7 @@ struct sl_replay_redis *sl_replay_redis_open(const struct sl_redis_url *url, con
 	}
 	redis->ca = ca;
 	redis->lost = true;
-	if (prepare(redis, url, bytes_max, error) && connect_to(redis, error) && find_form(redis, error) &&
+	if (prepare(redis, url, bytes_max, error) && connect_to(redis, error) && find_way(redis, via, error) &&
 	    may_unlink(redis, error)) {
 		take_signals();
 		return redis;

@@ -40,7 +40,9 @@ static void print_span(const struct sl_replay *replay) {
 static void print_unreadable(const struct sl_replay *replay, FILE *to) {
 	uint64_t count = replay->unreadable_count;
 	fprintf(to, "unreadable    %" PRIu64 " line%s%s\n", count, count == 1 ? "" : "s",
-	        count > SL_REPLAY_UNREADABLE_MAX ? ", the first:" : count > 0 ? ":" : "");
+	        count > SL_REPLAY_UNREADABLE_MAX ? ", the first:"
+	        : count > 0                      ? ":"
+	                                         : "");
 	for (uint64_t i = 0; i < count && i < SL_REPLAY_UNREADABLE_MAX; i++) {
 		const struct sl_replay_unreadable *one = &replay->unreadable[i];
 		fprintf(to, "  %s:%" PRIu64 ": ", sl_replay_file_name(replay, one->file), one->number);
@@ -53,7 +55,10 @@ static void print_unreadable(const struct sl_replay *replay, FILE *to) {
 static void print_keys(const struct sl_replay *replay) {
 	const struct sl_tally *tally = &replay->tally;
 	printf("keys limited  %s%" PRIu64 ", of %s%" PRIu64 "\n", tally->keys_at_least ? "at least " : "", tally->limited,
-	       tally->keys_at_least ? "more than " : tally->requests_at_least ? "about " : "", tally->keys);
+	       tally->keys_at_least       ? "more than "
+	       : tally->requests_at_least ? "about "
+	                                  : "",
+	       tally->keys);
 }
 
 static void print_limits(const struct sl_replay *replay) {

@@ -40,7 +40,7 @@ struct sl_sort {
 	int fd;
 	uint64_t written;
 	uint32_t run_count, heap_count, runs_max;
-	size_t next; /* of the pairs, when all fits in memory */
+	size_t next;             /* of the pairs, when all fits in memory */
 	uint32_t heap[RUNS_MAX]; /* numbers of runs, the one with the earliest line on top */
 	struct run runs[RUNS_MAX];
 };

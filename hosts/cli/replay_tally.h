@@ -33,9 +33,9 @@ struct sl_tally {
 	char *text;
 	uint32_t text_len, text_capacity, text_max;
 	uint64_t secret[2];
-	uint64_t keys, limited;  /* different keys met; of them, those denied at least once */
-	bool requests_at_least;  /* some keys' `requests`, and `keys`, may be too small or too great: see above */
-	bool keys_at_least;      /* `keys` and `limited` are too small */
+	uint64_t keys, limited; /* different keys met; of them, those denied at least once */
+	bool requests_at_least; /* some keys' `requests`, and `keys`, may be too small or too great: see above */
+	bool keys_at_least;     /* `keys` and `limited` are too small */
 };
 
 /* Begins an empty tally. False when the system gives no memory or no random bytes. */
