@@ -1,0 +1,496 @@
+/* See lease.h for what and why. A lease is made for a counter that is hot, and freed when it has cooled down. */
+#include "hosts/server/fleet/lease.h"
+
+#include "algo/rule.h"
+#include "base/assert.h"
+#include "base/math.h"
+#include "hosts/server/fleet/beat.h"
+#include "hosts/server/fleet/known.h"
+
+#include <stdlib.h>
+
+enum {
+	WAYS = 4,
+	CREDIT = 1000,                               /* a command */
+	CREDIT_EACH = CREDIT / SL_LEASE_PER_COMMAND, /* what a request brings */
+	CREDIT_FIRST = 4 * CREDIT,
+	WORTH = 3,    /* requests that a slice must serve to be worth its command */
+	AHEAD_OF = 8, /* a slice so large is asked for anew before it ends */
+};
+#define SECOND_NS ((sluice_ns)1000000000)
+#define INTERVAL_NS_MIN ((sluice_ns)20000000)
+#define INTERVAL_NS_MAX ((sluice_ns)100000000)
+#define TICK_NS_MIN ((sluice_ns)1000000)
+#define BARRED_NS (SECOND_NS / 10)        /* behind a command whose end is not known */
+#define BARRED_REFUSED_NS (5 * SECOND_NS) /* behind one that was refused */
+#define COLD_NS SECOND_NS
+
+struct sl_leases {
+	struct sl_leases_options options;
+	struct sl_lease *first;
+	uint32_t count;
+	uint64_t random; /* splitmix64 (Steele, Lea, Flood 2014) */
+	bool ended;
+	struct sl_beat beats[SL_LEASE_BEATS];
+};
+
+/* ---- making and freeing ------------------------------------------------------------------------------------------ */
+
+struct sl_leases *sl_leases_new(const struct sl_leases_options *options) {
+	struct sl_leases *leases = calloc(1, sizeof *leases);
+	if (leases != NULL) {
+		leases->options = *options;
+		leases->random = options->seed;
+	}
+	return leases;
+}
+
+static void count_leases(const struct sl_leases *leases) {
+	atomic_store_explicit(&leases->options.figures->leases, leases->count, memory_order_relaxed);
+}
+
+static void lease_free(struct sl_lease *l) {
+	struct sl_leases *leases = l->leases;
+	SL_ASSERT(!l->asking && l->first == NULL && l->users == 0);
+	*(l->prev == NULL ? &leases->first : &l->prev->next) = l->next;
+	if (l->next != NULL)
+		l->next->prev = l->prev;
+	l->beat->lease = NULL;
+	leases->count--;
+	count_leases(leases);
+	free(l->command);
+	free(l);
+}
+
+void sl_leases_free(struct sl_leases *leases) {
+	while (leases != NULL && leases->first != NULL)
+		lease_free(leases->first);
+	free(leases);
+}
+
+static uint64_t next_id(struct sl_leases *leases) {
+	uint64_t z = leases->random += 0x9e3779b97f4a7c15;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+static struct sl_lease *lease_new(struct sl_leases *leases, const struct sl_plan_item *item, struct sl_beat *beat) {
+	struct sl_lease *l = calloc(1, sizeof *l);
+	if (l == NULL)
+		return NULL;
+	l->command = sl_group_new(item, 1, leases->options.prefix);
+	if (l->command == NULL) {
+		free(l);
+		return NULL;
+	}
+	l->command->owner = l;
+	l->leases = leases;
+	l->tag = beat->tag;
+	l->id = next_id(leases);
+	l->window_ns = item->item->limit->window_ns;
+	l->quota = item->item->limit->derived[SL_CAPACITY];
+	l->credit = CREDIT_FIRST;
+	l->last = &l->first;
+	l->beat = beat;
+	beat->lease = l;
+	l->next = leases->first;
+	if (l->next != NULL)
+		l->next->prev = l;
+	leases->first = l;
+	leases->count++;
+	count_leases(leases);
+	return l;
+}
+
+bool sl_lease_suits(const struct sluice_limit *limit) {
+	return limit->algorithm != SLUICE_UNLIMITED && limit->algorithm != SLUICE_LEAKY_BUCKET && limit->quota != 0;
+}
+
+/* ---- how much, how long ------------------------------------------------------------------------------------------ */
+
+static sluice_ns interval_of(const struct sl_leases *leases, uint32_t rate, sluice_ns window_ns) {
+	sluice_ns interval = SL_LEASE_PER_COMMAND * SECOND_NS / sl_max(rate, 1);
+	interval = sl_min(sl_max(interval, INTERVAL_NS_MIN), INTERVAL_NS_MAX);
+	interval = sl_min(interval, sl_min(window_ns / 16, leases->options.lease_ns / 4));
+	return sl_max(interval, TICK_NS_MIN);
+}
+
+static bool is_worth_it(const struct sl_leases *leases, uint32_t rate, sluice_ns window_ns) {
+	return rate >= SL_LEASE_HOT && rate * interval_of(leases, rate, window_ns) >= WORTH * SECOND_NS;
+}
+
+static uint64_t spent_in(const struct sl_lease *l, sluice_ns ns) {
+	return sl_div(sl_mul(l->beat->unit_rate, ns), SECOND_NS) + 1;
+}
+
+/* What to ask for while nobody waits for more. */
+static uint64_t usual_want(const struct sl_lease *l) {
+	uint64_t most = spent_in(l, SL_LEASE_SHORT_NS);
+	if (l->told && !l->exhausted)
+		most = sl_max(most, l->remaining / 8);
+	return sl_min(spent_in(l, interval_of(l->leases, l->beat->rate, l->window_ns)), most);
+}
+
+/* When to ask again after the last was taken. */
+static void pace(struct sl_lease *l, sluice_ns now) {
+	uint32_t need = 2 * CREDIT, lack = l->credit < need ? need - l->credit : 0; /* to ask, and to settle */
+	sluice_ns by_credit = now + lack * SECOND_NS / (CREDIT_EACH * sl_max(l->beat->rate, 1));
+	sluice_ns probe = l->asked_at + sl_min(l->window_ns / 16, SL_LEASE_PROBE_NS);
+	sluice_ns room = l->retry == SLUICE_NEVER ? SLUICE_NEVER : l->told_at + l->retry;
+	l->ask_after = sl_max(sl_min(room, sl_max(probe, by_credit)), sl_min(by_credit, probe));
+}
+
+/* ---- the slice --------------------------------------------------------------------------------------------------- */
+
+/* The node will charge what it holds under this id: all of it. */
+static void give_up(struct sl_lease *l) {
+	l->id = next_id(l->leases);
+	l->turn++;
+	l->left = l->spent = l->held = 0;
+}
+
+static bool has(const struct sl_lease *l, uint32_t cost, sluice_ns now) {
+	return l->left >= cost && now < l->ends;
+}
+
+static void spend(struct sl_lease *l, struct sl_lease_wait *wait) {
+	SL_DEBUG_ASSERT(l->left >= wait->cost);
+	l->left -= wait->cost;
+	l->spent += wait->cost;
+	l->users++;
+	wait->lease = l;
+	wait->turn = l->turn;
+}
+
+static bool order(struct sl_lease *l, uint64_t want, sluice_ns now) {
+	struct sl_head head = {.id = l->id,
+	                       .ttl_ms = (uint32_t)(l->leases->options.lease_ns / SL_MS_NS),
+	                       .spent = l->spent,
+	                       .want = (uint32_t)sl_min(want, UINT32_MAX)};
+	SL_DEBUG_ASSERT(!l->asking);
+	sl_group_say(l->command, SL_LEASE, &head);
+	if (l->leases->ended || !l->leases->options.send(l->leases->options.to, l))
+		return false;
+	if (l->left > head.want) { /* I2 */
+		sl_count(&l->leases->options.figures->returned, l->left - head.want);
+		l->left = head.want;
+	}
+	l->carried = l->left;
+	l->asking = true;
+	l->turn++;
+	l->wanted = head.want;
+	l->spent = 0;
+	l->sent_at = now;
+	l->credit -= (uint32_t)sl_min(l->credit, CREDIT);
+	if (head.want != 0)
+		l->asked_at = now;
+	return true;
+}
+
+static bool ask(struct sl_lease *l, sluice_ns now) {
+	return order(l, sl_max(l->waiting + l->left, usual_want(l)), now);
+}
+
+/* After something was spent: what is to be sent at once. If it can't be, the tick tries again. */
+static void follow(struct sl_lease *l, sluice_ns now) {
+	if (l->asking)
+		return;
+	if (l->exhausted && l->left == 0 && l->spent != 0 && l->credit >= CREDIT)
+		(void)order(l, 0, now);
+	else if (!l->exhausted && l->held >= AHEAD_OF && l->left <= l->held / 4)
+		(void)ask(l, now);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
+
+static struct sluice_decision decision_here(const struct sl_lease *l, bool allowed, sluice_ns now) {
+	sluice_ns passed = now - l->told_at;
+	struct sluice_decision d = {
+		.allowed = allowed,
+		.quota = l->quota,
+		.reset_after_ns = sl_known_left(l->reset, passed),
+		.next_after_ns = sl_known_left(l->following, passed),
+	};
+	if (allowed) {
+		d.remaining = (uint32_t)sl_min(sl_min(l->quota, (uint64_t)l->remaining + l->left), UINT32_MAX);
+		if (d.reset_after_ns == 0)
+			d.reset_after_ns = l->window_ns;
+		return d;
+	}
+	d.retry_after_ns = sl_known_left(l->retry, passed);
+	d.retry_after_ns = sl_max(d.retry_after_ns, l->ask_after > now ? l->ask_after - now : 1);
+	d.next_after_ns = sl_max(d.next_after_ns, d.retry_after_ns);
+	if (d.retry_after_ns != SLUICE_NEVER)
+		d.reset_after_ns = sl_max(d.reset_after_ns, d.retry_after_ns);
+	return d;
+}
+
+/* The wait of a denial is told for a cost of 1: others ask for theirs. */
+static enum sl_lease_result denied_as(uint32_t cost) {
+	return cost == 1 ? SL_LEASE_DENIED : SL_LEASE_NONE;
+}
+
+static void add_wait(struct sl_lease *l, struct sl_lease_wait *wait) {
+	wait->next = NULL;
+	wait->lease = l;
+	*l->last = wait;
+	l->last = &wait->next;
+	l->waiting += wait->cost;
+}
+
+static struct sl_lease_wait *remove_waits(struct sl_lease *l) {
+	struct sl_lease_wait *first = l->first;
+	l->first = NULL;
+	l->last = &l->first;
+	l->waiting = 0;
+	return first;
+}
+
+/* Tells those who waited. They may come again at once with what they do next: the lease is as it shall be. */
+static void tell(struct sl_lease *l, struct sl_lease_wait *first, sluice_ns now) {
+	while (first != NULL) {
+		struct sl_lease_wait *wait = first;
+		enum sl_lease_result result = wait->result;
+		struct sluice_decision decision = decision_here(l, result == SL_LEASE_TAKEN, now);
+		first = wait->next;
+		wait->decided(wait, result, &decision);
+	}
+}
+
+static void tell_all(struct sl_lease *l, enum sl_lease_result result, sluice_ns now) {
+	struct sl_lease_wait *first = remove_waits(l);
+	for (struct sl_lease_wait *wait = first; wait != NULL; wait = wait->next)
+		wait->result = (uint8_t)result;
+	tell(l, first, now);
+}
+
+/* Serves those who wait, first come first; who can't be served is denied, or asks again with all others. */
+static void serve(struct sl_lease *l, sluice_ns now) {
+	struct sl_lease_wait *waits = remove_waits(l), *served = NULL, **last = &served;
+	while (waits != NULL) {
+		struct sl_lease_wait *wait = waits;
+		waits = wait->next;
+		if (has(l, wait->cost, now) && (l->exhausted || l->first == NULL)) {
+			spend(l, wait);
+			wait->result = SL_LEASE_TAKEN;
+		} else if (l->exhausted) {
+			wait->result = (uint8_t)denied_as(wait->cost);
+		} else {
+			add_wait(l, wait);
+			continue;
+		}
+		wait->next = NULL;
+		*last = wait;
+		last = &wait->next;
+	}
+	if (l->first != NULL && !ask(l, now)) {
+		*last = remove_waits(l);
+		for (struct sl_lease_wait *wait = *last; wait != NULL; wait = wait->next)
+			wait->result = SL_LEASE_NONE;
+	}
+	tell(l, served, now);
+}
+
+static void lose(struct sl_lease *l, const struct sl_answer *answer, sluice_ns now) {
+	give_up(l);
+	l->barred_until = now + (answer->kind == SL_ANSWER_ERROR ? BARRED_REFUSED_NS : BARRED_NS);
+	tell_all(l, SL_LEASE_NONE, now);
+}
+
+static void take_in(struct sl_lease *l, const int64_t *numbers, sluice_ns now) {
+	struct sluice_decision peek = sl_plan_decision(numbers + 1, 0, true);
+	uint32_t granted = (uint32_t)sl_min((uint64_t)numbers[0], l->wanted);
+	if (granted > l->carried)
+		sl_count(&l->leases->options.figures->leased, granted - l->carried);
+	l->spent = (uint32_t)sl_min(l->spent, granted);
+	l->held = granted;
+	l->left = granted - l->spent;
+	l->ends = l->sent_at + l->leases->options.lease_ns;
+	l->quota = peek.quota;
+	l->remaining = peek.remaining;
+	l->retry = peek.retry_after_ns;
+	l->reset = peek.reset_after_ns;
+	l->following = peek.next_after_ns;
+	l->told_at = now;
+	l->told = true;
+	if (l->wanted != 0)
+		l->exhausted = granted < l->wanted;
+	if (now >= l->ends)
+		give_up(l);
+	if (l->exhausted)
+		pace(l, now);
+}
+
+void sl_lease_answered(struct sl_lease *l, const struct sl_answer *answer, sluice_ns now) {
+	SL_ASSERT(l->asking);
+	l->asking = false;
+	sl_beat_roll(l->beat, now);
+	if (l->stale) {
+		l->stale = false;
+		give_up(l);
+		tell_all(l, SL_LEASE_NONE, now);
+	} else if (!sl_plan_is_answer(SL_LEASE, answer, 1)) {
+		lose(l, answer, now);
+	} else {
+		take_in(l, answer->numbers, now);
+		serve(l, now);
+		follow(l, now);
+	}
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+/* The node has ended it. While a command is under way that is the answer's to find out. */
+static void check_end(struct sl_lease *l, sluice_ns now) {
+	if (!l->asking && l->held != 0 && now >= l->ends)
+		give_up(l);
+}
+
+static enum sl_lease_result take_of(struct sl_lease *l, sluice_ns now, struct sl_lease_wait *wait,
+                                    struct sluice_decision *decision) {
+	check_end(l, now);
+	if (l->first == NULL && has(l, wait->cost, now)) {
+		spend(l, wait);
+		*decision = decision_here(l, true, now);
+		follow(l, now);
+		return SL_LEASE_TAKEN;
+	}
+	if (wait->cost > 1 && wait->cost > usual_want(l) / 4)
+		return SL_LEASE_NONE;
+	if (l->exhausted && now < l->ask_after) {
+		*decision = decision_here(l, false, now);
+		return denied_as(wait->cost);
+	}
+	add_wait(l, wait);
+	if (l->asking || ask(l, now))
+		return SL_LEASE_WAIT;
+	remove_waits(l); /* this one alone: who waits, waits for a command */
+	return SL_LEASE_NONE;
+}
+
+static struct sl_beat *beat_of(struct sl_leases *leases, uint64_t tag, sluice_ns now) {
+	return sl_beat_in(&leases->beats[tag % (SL_LEASE_BEATS / WAYS) * WAYS], WAYS, tag, now);
+}
+
+enum sl_lease_result sl_lease_take(struct sl_leases *leases, const struct sl_plan_item *item, uint64_t tag,
+                                   sluice_ns now, struct sl_lease_wait *wait, struct sluice_decision *decision) {
+	struct sl_beat *beat = beat_of(leases, tag, now);
+	struct sl_lease *l;
+	if (beat == NULL || leases->ended || wait->cost == 0)
+		return SL_LEASE_NONE;
+	beat->requests++;
+	beat->units += wait->cost;
+	l = beat->lease;
+	if (l == NULL && leases->count < SL_LEASES_MAX && is_worth_it(leases, beat->rate, item->item->limit->window_ns))
+		l = lease_new(leases, item, beat);
+	if (l == NULL)
+		return SL_LEASE_NONE;
+	l->used_at = now;
+	l->credit = (uint32_t)sl_min((uint64_t)l->credit + CREDIT_EACH, SL_LEASE_CREDIT_MAX * CREDIT);
+	if (now < l->barred_until)
+		return SL_LEASE_NONE;
+	return take_of(l, now, wait, decision);
+}
+
+static struct sl_lease *find(struct sl_leases *leases, uint64_t tag) {
+	struct sl_beat *set = &leases->beats[tag % (SL_LEASE_BEATS / WAYS) * WAYS];
+	for (int i = 0; i < WAYS; i++)
+		if (set[i].tag == tag)
+			return set[i].lease;
+	return NULL;
+}
+
+enum sl_lease_result sl_lease_peek(struct sl_leases *leases, uint64_t tag, uint32_t cost, sluice_ns now,
+                                   struct sluice_decision *decision) {
+	struct sl_lease *l = find(leases, tag);
+	if (l == NULL || cost == 0)
+		return SL_LEASE_NONE;
+	check_end(l, now);
+	if (has(l, cost, now)) {
+		*decision = decision_here(l, true, now);
+		return SL_LEASE_TAKEN;
+	}
+	if (!l->exhausted || now >= l->ask_after)
+		return SL_LEASE_NONE;
+	*decision = decision_here(l, false, now);
+	return denied_as(cost);
+}
+
+void sl_lease_done(const struct sl_lease_wait *taken, bool back) {
+	struct sl_lease *l = taken->lease;
+	SL_ASSERT(l->users > 0);
+	l->users--;
+	if (back && l->turn == taken->turn) {
+		SL_DEBUG_ASSERT(l->spent >= taken->cost);
+		l->spent -= taken->cost;
+		l->left += taken->cost;
+	}
+}
+
+void sl_lease_settle(struct sl_leases *leases, uint64_t tag, sluice_ns now) {
+	struct sl_lease *l = find(leases, tag);
+	if (l == NULL)
+		return;
+	l->exhausted = false;
+	if (!l->asking && l->spent != 0)
+		(void)order(l, 0, now);
+}
+
+void sl_lease_forget(struct sl_leases *leases, uint64_t tag) {
+	struct sl_lease *l = find(leases, tag);
+	if (l == NULL)
+		return;
+	l->exhausted = l->told = false;
+	if (l->asking)
+		l->stale = true;
+	give_up(l);
+}
+
+/* ---- time -------------------------------------------------------------------------------------------------------- */
+
+static bool is_cold(const struct sl_lease *l, sluice_ns now) {
+	return !l->asking && l->first == NULL && l->users == 0 && l->held == 0 && l->spent == 0 &&
+	       l->beat->rate < SL_LEASE_HOT / 2 && now - l->used_at > COLD_NS;
+}
+
+/* Returns when the lease is due again. */
+static sluice_ns tick_one(struct sl_lease *l, sluice_ns now) {
+	sluice_ns due;
+	sl_beat_roll(l->beat, now);
+	check_end(l, now);
+	if (l->asking || (l->held == 0 && l->spent == 0))
+		return now + COLD_NS;
+	due = l->sent_at + interval_of(l->leases, l->beat->rate, l->window_ns);
+	if (l->exhausted && l->left == 0 && l->spent != 0) {
+		(void)order(l, 0, now);
+	} else if (now >= due) {
+		bool busy = l->spent != 0 && !l->exhausted;
+		(void)(busy ? ask(l, now) : order(l, 0, now));
+	}
+	return l->asking ? now + COLD_NS : due;
+}
+
+sluice_ns sl_leases_tick(struct sl_leases *leases, sluice_ns now) {
+	sluice_ns due = SLUICE_NEVER;
+	for (struct sl_lease *l = leases->first, *next; l != NULL; l = next) {
+		next = l->next;
+		if (is_cold(l, now))
+			lease_free(l);
+		else
+			due = sl_min(due, tick_one(l, now));
+	}
+	return due == SLUICE_NEVER ? due : sl_max(due, now + TICK_NS_MIN);
+}
+
+uint32_t sl_leases_end(struct sl_leases *leases, sluice_ns now) {
+	uint32_t under_way = 0;
+	for (struct sl_lease *l = leases->first; l != NULL; l = l->next) {
+		check_end(l, now);
+		if (!l->asking && l->held != 0)
+			(void)order(l, 0, now);
+		under_way += l->asking;
+	}
+	leases->ended = true;
+	return under_way;
+}

@@ -1,0 +1,75 @@
+/* From items to commands: which go together, how they are written, and what the answers say. Pure: no clock, no
+ * connection.
+ *
+ * A group is the items of one call whose keys go into one command. It owns copies of all that its commands say, so that
+ * a hold can still be cancelled when the request that asked for it is gone. Its commands go out one after the other,
+ * never two at a time: each is a head of few words before the same tail.
+ *
+ *   words   [ .. head .. | tail: KEY k, NAME n, OBSERVED, limits ]
+ *                ^ ask.words, as many as the verb's head has */
+#ifndef SL_PLAN_H
+#define SL_PLAN_H
+
+#include "hosts/server/door/flight.h"
+#include "hosts/server/fleet/nodes.h"
+
+enum sl_verb { SL_CHECK, SL_PEEK, SL_REFUND, SL_RESET, SL_HOLD, SL_CONFIRM, SL_CANCEL, SL_LEASE, SL_VERBS };
+
+enum {
+	SL_HEAD_WORDS_MAX = 8,
+	SL_HEAD_TEXT_MAX = 120, /* bytes of a head's numbers */
+	SL_EACH_NUMBERS = 7,    /* of one limit's answer */
+	SL_LEASE_NUMBERS = 1 + SL_EACH_NUMBERS,
+};
+
+/* What stands in the head of a command; a verb takes what its grammar has (011). */
+struct sl_head {
+	uint32_t cost, spent, want, ttl_ms;
+	uint64_t id; /* of a hold or lease, 16 hex digits */
+	bool dated;
+	sluice_ns now; /* AT, where dated; cut to ms */
+};
+
+/* What the tail says of one item. */
+struct sl_plan_item {
+	const struct sluice_item *item;
+	const char *name; /* of the limit in a policy, or NULL */
+	uint8_t position; /* in the call */
+};
+
+struct sl_group {
+	struct sl_ask ask;
+	struct sl_group *next; /* of its call */
+	void *owner;           /* whose it is; NULL: nobody waits for it any more */
+	uint64_t id;           /* of its hold */
+	uint16_t number;       /* sl_nodes_group() */
+	uint8_t phase, result; /* its owner's */
+	bool dated;
+	sluice_ns now; /* the client's, where dated */
+	uint32_t cost;
+	uint8_t item_count, positions[SLUICE_ITEMS_MAX];
+	char head_text[SL_HEAD_TEXT_MAX];
+	struct sluice_bytes *tail; /* the words behind those of the head */
+	uint32_t tail_count;
+	struct sluice_bytes keys[SL_ASK_KEYS_MAX]; /* with prefix, each once */
+	struct sluice_bytes words[];
+};
+
+/* Makes a group of 1..SLUICE_ITEMS_MAX items; NULL when the system gives no memory. Free with free(). One allocation,
+ * copies everything. */
+struct sl_group *sl_group_new(const struct sl_plan_item *items, uint32_t count, const char *prefix);
+
+/* Puts a command's head before the tail and fills the ask's verb, keys and words. */
+void sl_group_say(struct sl_group *group, enum sl_verb verb, const struct sl_head *head);
+
+/* Whether the verb's answer is as long as it must be for so many items, and what stands in it is possible: nodes may
+ * answer anything. */
+bool sl_plan_is_answer(enum sl_verb verb, const struct sl_answer *answer, uint32_t item_count);
+
+/* The decision that seven numbers of an answer say; next_after_ns only where it is wanted. */
+struct sluice_decision sl_plan_decision(const int64_t numbers[SL_EACH_NUMBERS], uint8_t position, bool want_next);
+
+/* What a limit says that stands aside: one that is unlimited, or whose counter nobody could ask. */
+struct sluice_decision sl_plan_full(const struct sluice_limit *limit, uint8_t position);
+
+#endif
