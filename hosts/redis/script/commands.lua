@@ -5,8 +5,8 @@ local MOST = 4294967295
 local TTL_MOST = 60000
 
 local function decision(op, id, ttl)
-	return function(keys, args)
-		local reader, call = {args = args, at = 1}, {}
+	return function(keys, reader)
+		local call = {}
 		call.cost = words.number(reader, 'cost', 0, MOST)
 		call.id = id and words.id(reader)
 		call.ttl = ttl and words.number(reader, 'ttl_ms', 1, TTL_MOST)
@@ -23,23 +23,23 @@ commands.refund = decision(decide.refund)
 commands.hold = decision(decide.hold, true, true)
 commands.confirm = decision(decide.confirm, true)
 
-function commands.reset(keys, args)
-	local reader, call = {args = args, at = 1}, {}
+function commands.reset(keys, reader)
+	local call = {}
 	call.clock = words.clock(reader)
 	call.items = words.items(reader, keys)
 	return decide.reset(call)
 end
 
-function commands.cancel(keys, args)
-	local reader, call = {args = args, at = 1}, {}
+function commands.cancel(keys, reader)
+	local call = {}
 	call.id = words.id(reader)
 	call.clock = words.clock(reader)
 	call.items = words.items(reader, keys)
 	return decide.cancel(call)
 end
 
-function commands.lease(keys, args)
-	local reader, call = {args = args, at = 1}, {}
+function commands.lease(keys, reader)
+	local call = {}
 	call.id = words.id(reader)
 	call.ttl = words.number(reader, 'ttl_ms', 1, TTL_MOST)
 	call.spent = words.number(reader, 'spent', 0, MOST)
@@ -52,25 +52,25 @@ function commands.lease(keys, args)
 	return decide.lease(call)
 end
 
-function commands.throttle(keys, args)
-	return need('throttle')(keys, args)
+function commands.throttle(keys, reader)
+	return need('throttle')(keys, reader)
 end
 
-function commands.inspect(keys, args)
-	return need('inspect')(keys, args)
+function commands.inspect(keys, reader)
+	return need('inspect')(keys, reader)
 end
 
 function commands.version()
 	return VERSION
 end
 
--- Runs a command by its word; `keys` and `args` as Redis hands them over.
-function commands.run(word, keys, args)
+-- Runs a command by its word; `keys` and `args` as Redis hands them over, `at` where the command's arguments begin.
+function commands.run(word, keys, args, at)
 	local ok, reply = pcall(function()
 		if #keys == 0 and word ~= 'version' then
 			need('errors').raise('ERR no key: expected the keys of the limits, and their number in front of them')
 		end
-		return commands[word](keys, args)
+		return commands[word](keys, {args = args, at = at})
 	end)
 	if ok then
 		return reply

@@ -119,8 +119,8 @@ end
 function counter.settle(c, now)
 	local t = math.max(now, c.s.last)
 	while c.holds[1] and c.holds[1].ends <= t do
+		c.charged = c.charged or c.holds[1].lease
 		let_end(c.limit, c.way, c.s, c.holds)
-		c.settled = true
 	end
 	c.held = holds.sum(c.holds)
 end
@@ -212,10 +212,10 @@ local function keep_until(key, ends, clock)
 	end
 end
 
--- Writes a counter that was changed (state or holds), and keeps its key until it matters no more.
+-- Writes what was changed of a counter, and keeps its key until it matters no more.
 function counter.save(c, clock)
 	local fields, gone = {}, {}
-	if c.charged or c.settled or c.raw then
+	if c.charged then
 		fields[1], fields[2] = c.field, c.way.encode(c.s)
 		if c.way.changes then
 			c.way.changes(c.s, fields, gone)
@@ -237,11 +237,12 @@ function counter.save(c, clock)
 	end
 end
 
--- Forgets a counter; whether there was one.
+-- Forgets a counter; whether there was one: a state, or something held that has not ended.
 function counter.forget(c)
 	if not c.raw and not c.raw_holds then
 		return false
 	end
+	local was = c.raw or c.charged or c.holds and c.holds[1]
 	local gone = {c.field, '!' .. c.field}
 	if c.way.changes and c.s and not c.damaged then
 		for n = c.s.first, c.s.tail - 1 do
@@ -249,7 +250,7 @@ function counter.forget(c)
 		end
 	end
 	in_pieces('HDEL', c.key, gone)
-	return true
+	return was and true or false
 end
 
 return counter

@@ -7,6 +7,8 @@
 local counter, notation = need('counter'), need('notation')
 local decide = {}
 local MOST = notation.most
+-- The longest wait that any door tells: 2^64 - 2 ns, 584 years.
+local WAIT_MOST = 18446744073710
 
 local function view(item, clock)
 	local c = item.counter
@@ -54,6 +56,8 @@ local function answer(item, cost, clock, each)
 	if each and a.remaining < limit.capacity then
 		a.next = counter.retry(c, limit, v, a.remaining + 1, clock.us)
 	end
+	a.retry, a.reset = math.min(a.retry, WAIT_MOST), math.min(a.reset, WAIT_MOST)
+	a.delay, a.next = math.min(a.delay, WAIT_MOST), math.min(a.next, WAIT_MOST)
 	return a
 end
 
@@ -116,7 +120,7 @@ end
 
 local function save_changed(call, counters)
 	for _, c in ipairs(counters) do
-		if c.charged or c.changed then
+		if c.changed then
 			counter.save(c, call.clock)
 		end
 	end
@@ -126,7 +130,8 @@ end
 local function charge_all(call, charge)
 	for _, item in ipairs(call.items) do
 		local c = item.counter
-		if c and item.admits and not item.tried and not c.charged and not c.changed then
+		if c and item.admits and not item.tried and not c.taken then
+			c.limit, c.changed, c.taken = item.limit, true, true
 			charge(c, item)
 		end
 	end
@@ -144,7 +149,7 @@ end
 local function charge(call)
 	return function(c, item)
 		c.way.charge(item.limit, c.s, view(item, call.clock), call.cost)
-		c.limit, c.charged = item.limit, true
+		c.charged = true
 	end
 end
 
@@ -167,9 +172,11 @@ function decide.refund(call)
 	local counters, seen = load(call), {}
 	for _, item in ipairs(call.items) do
 		local c = item.counter
-		if c and c.raw and not seen[c] then
+		if c and (c.raw or c.charged) and not seen[c] then
 			seen[c] = true
-			c.changed = c.way.refund(item.limit, c.s, view(item, call.clock), call.cost)
+			if c.way.refund(item.limit, c.s, view(item, call.clock), call.cost) then
+				c.charged, c.changed = true, true
+			end
 		end
 	end
 	save_changed(call, counters)
@@ -189,10 +196,10 @@ end
 -- ---- holds ---------------------------------------------------------------------------------------------------------
 
 -- Takes the call's own holds out of its counters; what was taken, to be put back.
-local function without_own(counters, id)
+local function without_own(counters, id, lease)
 	local holds, own = need('holds'), {}
 	for _, c in ipairs(counters) do
-		local one = c.holds and holds.remove(c.holds, id)
+		local one = c.holds and holds.remove(c.holds, id, lease)
 		if one then
 			own[c] = one
 			c.held = c.held - one.cost
@@ -215,15 +222,14 @@ end
 
 function decide.hold(call)
 	local counters = load(call)
-	local own = without_own(counters, call.id)
+	local own = without_own(counters, call.id, false)
 	if not decided(call) or call.cost == 0 then
 		put_back(own)
 		return reply(call)
 	end
-	charge_all(call, function(c, item)
+	charge_all(call, function(c)
 		local t = math.max(call.clock.now, c.s.last)
 		put(c, {ends = t + call.ttl, cost = call.cost, lease = false, id = call.id})
-		c.limit, c.changed = item.limit, true
 	end)
 	save_changed(call, counters)
 	return reply(call)
@@ -231,7 +237,7 @@ end
 
 function decide.confirm(call)
 	local counters = load(call)
-	local own = without_own(counters, call.id)
+	local own = without_own(counters, call.id, false)
 	if not decided(call) then
 		put_back(own)
 		return reply(call)
@@ -240,13 +246,7 @@ function decide.confirm(call)
 		c.changed = true
 	end
 	if call.cost > 0 then
-		for c in pairs(own) do
-			c.changed = nil
-		end
 		charge_all(call, charge(call))
-		for c in pairs(own) do
-			c.changed = true
-		end
 	end
 	save_changed(call, counters)
 	return reply(call)
@@ -254,7 +254,7 @@ end
 
 function decide.cancel(call)
 	local counters, dropped = load(call), 0
-	for c in pairs(without_own(counters, call.id)) do
+	for c in pairs(without_own(counters, call.id, false)) do
 		c.changed = true
 		dropped = dropped + 1
 	end
@@ -268,7 +268,7 @@ function decide.lease(call)
 	local item = call.items[1]
 	local c, granted = item.counter, call.want
 	if c then
-		local own = without_own(counters, call.id)[c]
+		local own = without_own(counters, call.id, true)[c]
 		local spent = own and math.min(call.spent, own.cost) or 0
 		c.changed = own ~= nil
 		if spent > 0 then

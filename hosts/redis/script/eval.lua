@@ -6,4 +6,4 @@ if not WORDS[word] then
 	return {err = 'ERR expected a command as the first argument: CHECK, PEEK, REFUND, RESET, HOLD, CONFIRM, CANCEL, ' ..
 		'LEASE, THROTTLE, INSPECT or VERSION'}
 end
-return need('commands').run(string.lower(word), KEYS, {unpack(ARGV, 2)})
+return need('commands').run(string.lower(word), KEYS, ARGV, 2)

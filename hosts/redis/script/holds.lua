@@ -1,8 +1,9 @@
 -- What is held of a counter: cost that no one else gets, until it is charged, dropped or its time has passed. A hold
 -- that ends is forgotten; a lease, which a front spends from, is charged in full at its end, for what was spent of it is
--- not known. Kept beside the counter, in the field "!" and its name, ordered by end: 29 bytes each.
+-- not known. The ids of the two are apart. Kept beside the counter, in the field "!" and its name, ordered by end (then
+-- by id, so that the order is the same wherever it is made): 29 bytes each.
 local errors = need('errors')
-local holds = {most = 1024}
+local holds = {most = 256}
 local BYTES = 29
 
 function holds.decode(raw)
@@ -25,13 +26,20 @@ function holds.encode(list)
 	return table.concat(parts)
 end
 
--- Removes the one of an id and returns it, or nil.
-function holds.remove(list, id)
+-- Removes the hold (or lease) of an id and returns it, or nil.
+function holds.remove(list, id, lease)
 	for i, one in ipairs(list) do
-		if one.id == id then
+		if one.id == id and one.lease == lease then
 			return table.remove(list, i)
 		end
 	end
+end
+
+local function before(a, b)
+	if a.ends ~= b.ends then
+		return a.ends < b.ends
+	end
+	return a.id < b.id or a.id == b.id and b.lease and not a.lease
 end
 
 function holds.insert(list, one)
@@ -39,7 +47,7 @@ function holds.insert(list, one)
 		errors.raise('ERR too many holds on one counter: at most ' .. holds.most)
 	end
 	local at = #list + 1
-	while at > 1 and list[at - 1].ends > one.ends do
+	while at > 1 and before(one, list[at - 1]) do
 		at = at - 1
 	end
 	table.insert(list, at, one)

@@ -34,8 +34,11 @@ local function used_of(limit, c, clock)
 	return v.cur + (limit.kind == 'W' and v.prev > 0 and numbers.share_up(v.prev, limit.window - v.e, limit.window) or 0)
 end
 
-return function(keys)
-	local clock = need('words').clock({args = {}, at = 1})
+return function(keys, reader)
+	local clock = need('words').clock(reader)
+	if #keys ~= 1 or reader.args[reader.at] then
+		need('errors').raise('ERR expected one key, and nothing after it')
+	end
 	local key, counters = keys[1], {}
 	local fields = counter.ask('HGETALL', key)
 	local values, names = {}, {}

@@ -9,7 +9,7 @@ local function register(words, flags)
 		redis.register_function({
 			function_name = 'sluice_' .. word,
 			callback = function(keys, args)
-				return need('commands').run(word, keys, args)
+				return need('commands').run(word, keys, args, 1)
 			end,
 			flags = flags,
 		})

@@ -24,9 +24,8 @@ local function seconds(ms)
 	return math.ceil(ms / 1000)
 end
 
-return function(keys, args)
-	local reader = {args = args, at = 1}
-	if #keys ~= 1 or #args > 4 then
+return function(keys, reader)
+	if #keys ~= 1 or #reader.args - reader.at > 3 then
 		errors.raise('ERR expected one key, and max_burst count period [quantity]')
 	end
 	local limit = {algorithm = 'token-bucket'}
