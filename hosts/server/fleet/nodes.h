@@ -48,10 +48,6 @@ struct sl_ask {
 	sluice_ns deadline; /* sl_clock_monotonic() */
 	void (*answered)(struct sl_ask *ask, const struct sl_answer *answer);
 	void *owner; /* the caller's */
-	/* the nodes' own */
-	struct sl_ask *next, *prev;
-	void *at;
-	uint8_t state, tries;
 };
 
 struct sl_nodes;

@@ -1,0 +1,64 @@
+/* Commands as nodes read them: arrays of bulk strings. */
+#include "hosts/server/fleet/node.h"
+
+#include "hosts/redis/script/script.h"
+#include "proto/resp.h"
+
+#include <stdio.h>
+
+enum { LENGTH_BYTES = SL_RESP_NUMBER_BYTES_MAX + 2 }; /* what a string takes beside its bytes */
+
+static char *put(char *at, struct sluice_bytes text) {
+	at = sl_resp_put_number(at, '$', (int64_t)text.len);
+	if (text.len != 0)
+		memcpy(at, text.data, text.len);
+	memcpy(at + text.len, "\r\n", 2);
+	return at + text.len + 2;
+}
+
+size_t sl_command_bytes(uint32_t count, const struct sluice_bytes *args) {
+	size_t bytes = LENGTH_BYTES;
+	for (uint32_t i = 0; i < count; i++)
+		bytes += args[i].len + LENGTH_BYTES;
+	return bytes;
+}
+
+char *sl_command_write(char *at, uint32_t count, const struct sluice_bytes *args) {
+	at = sl_resp_put_number(at, '*', count);
+	for (uint32_t i = 0; i < count; i++)
+		at = put(at, args[i]);
+	return at;
+}
+
+size_t sl_command_ask_bytes(const struct sl_ask *ask) {
+	return 128 + strlen(ask->verb) + 5 * (size_t)LENGTH_BYTES + sl_command_bytes(ask->key_count, ask->keys) +
+	       sl_command_bytes(ask->word_count, ask->words);
+}
+
+char *sl_command_write_ask(char *at, const struct sl_ask *ask, const char *sha) {
+	if (sha != NULL) {
+		char number[16];
+		snprintf(number, sizeof number, "%u", ask->key_count);
+		at = sl_resp_put_number(at, '*', 4 + (int64_t)ask->key_count + ask->word_count);
+		at = put(put(put(at, sl_str("EVALSHA")), sl_str(sha)), sl_str(number));
+		for (uint32_t i = 0; i < ask->key_count; i++)
+			at = put(at, ask->keys[i]);
+		at = put(at, sl_str(ask->verb));
+	} else {
+		const size_t len = strlen(ask->verb);
+		at = sl_resp_put_number(at, '*', 2 + (int64_t)ask->word_count);
+		at = sl_resp_put_number(at, '$', (int64_t)len + 7);
+		memcpy(at, "SLUICE.", 7);
+		memcpy(at + 7, ask->verb, len);
+		memcpy(at + 7 + len, "\r\n", 2);
+		at = put(at + len + 9, ask->keys[0]);
+	}
+	for (uint32_t i = 0; i < ask->word_count; i++)
+		at = put(at, ask->words[i]);
+	return at;
+}
+
+struct sluice_bytes sl_command_script(char sha[41]) {
+	sl_script_sha1(sha);
+	return sl_slice(sl_script_eval, sl_script_eval_bytes);
+}
