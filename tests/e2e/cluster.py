@@ -455,6 +455,63 @@ class Client:
                 raise reply
 
 
+# ---- what is asked ---------------------------------------------------------------------------------------------------
+
+class Module:
+    """How a verb is called: SLUICE.VERB key words."""
+
+    @staticmethod
+    def load(cluster):
+        pass
+
+    @staticmethod
+    def words(verb, key, *words):
+        return ["SLUICE." + verb, key, *words]
+
+    @staticmethod
+    def call(client, verb, key, *words):
+        return client.call("SLUICE." + verb, key, *words)
+
+
+class Script:
+    """EVALSHA: keys behind KEY are in KEYS too."""
+
+    def __init__(self, folder):
+        with open(os.path.join(folder, "sluice-eval.lua"), "rb") as f:
+            self.source = f.read()
+        self.sha = None
+
+    def load(self, cluster):
+        for node in cluster.living():
+            self.sha = node.call("SCRIPT", "LOAD", self.source)
+
+    def words(self, verb, key, *words):
+        keys = [key] + [words[i + 1] for i, word in enumerate(words[:-1])
+                        if str(word).upper() == "KEY" and str(words[i - 1]).upper() not in ("KEY", "NAME")]
+        return ["EVALSHA", self.sha, len(keys), *keys, verb, *words]
+
+    def call(self, client, verb, key, *words):
+        try:
+            return client.call(*self.words(verb, key, *words), key=key)
+        except RespError as why:
+            if not str(why).startswith("NOSCRIPT"):
+                raise
+            self.load(client.cluster)  # a node that was started again has none
+            return client.call(*self.words(verb, key, *words), key=key)
+
+
+def key_in(slot, prefix=""):
+    """A key of that slot."""
+    return next(key for key in (f"{prefix}{i}" for i in range(1 << 24)) if slot_of(key) == slot)
+
+
+def keys_at(cluster, node, count, prefix):
+    """Keys whose slots a primary has."""
+    ranges = [(a, b) for a, b, p, *_ in node.call("CLUSTER", "SLOTS") if cluster.node_at(p[0].decode(), p[1]) is node]
+    found = (f"{prefix}{i}" for i in range(1 << 24))
+    return [next(key for key in found if any(a <= slot_of(key) <= b for a, b in ranges)) for _ in range(count)]
+
+
 class Worker(threading.Thread):
     """Runs `work(self)` in a thread until leave() is called, which tells what went wrong there."""
 

@@ -17,8 +17,8 @@ import pytest
 from redis.cluster import RedisCluster
 from redis.exceptions import RedisError, ResponseError
 
-from cluster import (NODE_TIMEOUT_MS, SLOTS, Client, Cluster, Link, Worker, module_beside, needs_island, slot_of,
-                     why_no_islands)
+from cluster import (NODE_TIMEOUT_MS, SLOTS, Client, Cluster, Link, Module, Script, Worker, key_in, keys_at,
+                     module_beside, needs_island, slot_of, why_no_islands)
 from harness import Closed, RespError, encode, wait_until
 
 LIMIT = "fixed-window 3/3660d"
@@ -44,66 +44,11 @@ def breakable(cluster):
     cluster.heal()
 
 
-class Module:
-    """How a verb is called: SLUICE.VERB key words."""
-
-    @staticmethod
-    def load(cluster):
-        pass
-
-    @staticmethod
-    def words(verb, key, *words):
-        return ["SLUICE." + verb, key, *words]
-
-    @staticmethod
-    def call(client, verb, key, *words):
-        return client.call("SLUICE." + verb, key, *words)
-
-
-class Script:
-    """EVALSHA: keys behind KEY are in KEYS too."""
-
-    def __init__(self, folder):
-        with open(os.path.join(folder, "sluice-eval.lua"), "rb") as f:
-            self.source = f.read()
-        self.sha = None
-
-    def load(self, cluster):
-        for node in cluster.living():
-            self.sha = node.call("SCRIPT", "LOAD", self.source)
-
-    def words(self, verb, key, *words):
-        keys = [key] + [words[i + 1] for i, word in enumerate(words[:-1])
-                        if str(word).upper() == "KEY" and str(words[i - 1]).upper() not in ("KEY", "NAME")]
-        return ["EVALSHA", self.sha, len(keys), *keys, verb, *words]
-
-    def call(self, client, verb, key, *words):
-        try:
-            return client.call(*self.words(verb, key, *words), key=key)
-        except RespError as why:
-            if not str(why).startswith("NOSCRIPT"):
-                raise
-            self.load(client.cluster)  # a node that was started again has none
-            return client.call(*self.words(verb, key, *words), key=key)
-
-
 @pytest.fixture(params=["module", "script"])
 def via(request, sluice_bin, cluster):
     one = Module() if request.param == "module" else Script(os.path.dirname(sluice_bin))
     one.load(cluster)
     return one
-
-
-def key_in(slot, prefix=""):
-    """A key of that slot."""
-    return next(key for key in (f"{prefix}{i}" for i in range(1 << 24)) if slot_of(key) == slot)
-
-
-def keys_at(cluster, node, count, prefix):
-    """Keys whose slots a primary has."""
-    ranges = [(a, b) for a, b, p, *_ in node.call("CLUSTER", "SLOTS") if cluster.node_at(p[0].decode(), p[1]) is node]
-    found = (f"{prefix}{i}" for i in range(1 << 24))
-    return [next(key for key in found if any(a <= slot_of(key) <= b for a, b in ranges)) for _ in range(count)]
 
 
 def error_of(link, *words):
