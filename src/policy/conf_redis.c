@@ -1,6 +1,6 @@
 /* `store: {redis: ...}`: counters that are kept by nodes of Redis or Valkey, and how those are asked.
  *
- *   redis = ADDRESS | [ADDRESS, ...]        some of the nodes; a cluster's others are found out
+ *   redis = ADDRESS | [ADDRESS, ...]        some of the nodes, by address or name; a cluster's others are found out
  *   tls   = true | false | {ca, certificate, key}
  *
  * A password stands in a file of its own, never here: policies are reviewed, copied and printed. Whoever writes one all
@@ -13,6 +13,7 @@
 enum {
 	PREFIX_BYTES_MAX = 64,
 	REDIS_USER_BYTES_MAX = 128,
+	HOST_BYTES_MAX = 253, /* of a name: RFC 1035 */
 };
 
 static const sluice_ns MS_NS = 1000000;
@@ -30,11 +31,36 @@ static bool is_url(struct sluice_bytes text) {
 	return false;
 }
 
+static bool is_letter(char c) {
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Does it begin as a name does, not as an address? */
+static bool is_named(struct sluice_bytes text) {
+	const char *p = text.data;
+	for (size_t i = 0; i < text.len && p[i] != ':' && p[i] != '['; i++)
+		if (is_letter(p[i]))
+			return text.len < 5 || memcmp(p, "unix:", 5) != 0;
+	return false;
+}
+
+/* cache.example:6379 */
+static bool is_good_name(struct sluice_bytes text) {
+	const char *p = text.data;
+	uint64_t port;
+	size_t len = 0;
+	while (len < text.len &&
+	       (is_letter(p[len]) || (p[len] >= '0' && p[len] <= '9') || p[len] == '.' || p[len] == '-' || p[len] == '_'))
+		len++;
+	return len <= HOST_BYTES_MAX && len < text.len && p[len] == ':' &&
+	       sl_bytes_to_u64(sl_slice(p + len + 1, text.len - len - 1), &port) && port >= 1 && port <= UINT16_MAX;
+}
+
 static bool is_same(const char *a, const char *b) {
 	struct sl_address x, y;
 	uint32_t port_x, port_y;
-	if (strncmp(a, "unix:", 5) == 0 || strncmp(b, "unix:", 5) == 0)
-		return strcmp(a, b) == 0;
+	if (strcmp(a, b) == 0)
+		return true;
 	return sl_address_parse(sl_str(a), &x, &port_x) && sl_address_parse(sl_str(b), &y, &port_y) && port_x == port_y &&
 	       memcmp(&x, &y, sizeof x) == 0;
 }
@@ -54,7 +80,15 @@ static void add_address(struct sl_conf *conf, const struct sl_node *node, const 
 			"expected an address such as 10.0.0.1:6379, found a URL: user, password-file and tls say the rest");
 		return;
 	}
-	sl_conf_address(conf, node, &address);
+	if (node->kind == SL_NODE_TEXT && !sl_node_is_null(node) && is_named(node->text)) {
+		if (is_good_name(node->text))
+			address = sl_pool_text(&conf->policy->pool, node->text);
+		else
+			sl_report_found(conf->report, node->place, node->text,
+			                "expected a host and a port, such as cache.example:6379");
+	} else {
+		sl_conf_address(conf, node, &address);
+	}
 	if (address == NULL)
 		return;
 	if (has_port_0(address)) {

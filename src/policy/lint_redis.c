@@ -9,9 +9,11 @@ static const sluice_ns SECOND_NS = 1000000000;
 
 static bool crosses_network(const struct sl_redis_settings *redis) {
 	for (uint32_t i = 0; i < redis->address_count; i++) {
+		const char *text = redis->addresses[i];
 		struct sl_address address;
-		if (strncmp(redis->addresses[i], "unix:", 5) != 0 &&
-		    sl_address_parse(sl_str(redis->addresses[i]), &address, NULL) && !sl_address_is_loopback(&address))
+		bool local = strncmp(text, "unix:", 5) == 0 || strncmp(text, "localhost:", 10) == 0 ||
+		             (sl_address_parse(sl_str(text), &address, NULL) && sl_address_is_loopback(&address));
+		if (!local)
 			return true;
 	}
 	return false;

@@ -92,7 +92,7 @@ enum sl_redis_via { SL_VIA_AUTO, SL_VIA_MODULE, SL_VIA_SCRIPT };
  * leases, lease, user, password-file, tls}`; the store's other keys are of the counters that this process keeps itself
  * (on-error: local). */
 struct sl_redis_settings {
-	const char *const *addresses; /* "10.0.0.1:6379", "[::1]:6379", "unix:/path": some of the nodes */
+	const char *const *addresses; /* "10.0.0.1:6379", "[::1]:6379", "name:6379", "unix:/path": some of them */
 	uint32_t address_count;       /* 0: the store is on this host */
 	const char *prefix;           /* put before every key; "sluice:" unless written, "" for none */
 	uint8_t via;                  /* enum sl_redis_via: find out, or insist */

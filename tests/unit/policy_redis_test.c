@@ -43,6 +43,7 @@ static void test_all_written(void **state) {
 	                                               "    - 10.0.0.1:6379\n"
 	                                               "    - \"[fd00::1]:65535\"\n"
 	                                               "    - unix:/run/redis.sock\n"
+	                                               "    - redis-1.cache_a.example:6379\n"
 	                                               "  prefix: \"limits:v2:\"\n"
 	                                               "  via: script\n"
 	                                               "  budget: 1s\n"
@@ -55,10 +56,11 @@ static void test_all_written(void **state) {
 	                                               "  blocks: 30%\n");
 	struct sl_redis_settings redis = redis_of(policy);
 	(void)state;
-	assert_int_equal(redis.address_count, 3);
+	assert_int_equal(redis.address_count, 4);
 	assert_string_equal(redis.addresses[0], "10.0.0.1:6379");
 	assert_string_equal(redis.addresses[1], "[fd00::1]:65535");
 	assert_string_equal(redis.addresses[2], "unix:/run/redis.sock");
+	assert_string_equal(redis.addresses[3], "redis-1.cache_a.example:6379");
 	assert_string_equal(redis.prefix, "limits:v2:");
 	assert_int_equal(redis.via, SL_VIA_SCRIPT);
 	assert_int_equal(redis.budget_ns, 1000 * MS);
@@ -123,6 +125,13 @@ static void test_addresses_refused(void **state) {
 		{"store: {redis: }\n", {{1, 16, "expected an address such as 127.0.0.1:7379"}}},
 		{"store: {redis: []}\n", {{1, 16, "expected 1 to 64 addresses of nodes, found 0"}}},
 		{"store: {redis: {a: b}}\n", {{1, 16, "expected an address such as"}}},
+		{"store: {redis: cache.example}\n", {{1, 16, "expected a host and a port, such as cache.example:6379, found"}}},
+		{"store: {redis: 'cache.example:'}\n", {{1, 16, "expected a host and a port"}}},
+		{"store: {redis: 'cache.example:0'}\n", {{1, 16, "expected a host and a port"}}},
+		{"store: {redis: 'cache.example:65536'}\n", {{1, 16, "expected a host and a port"}}},
+		{"store: {redis: 'cache example:1'}\n", {{1, 16, "expected a host and a port"}}},
+		{"store: {redis: null}\n", {{1, 16, "expected"}}},
+		{"store: {redis: ['a.b:1', 'a.b:1']}\n", {{1, 26, "expected each node once, found 'a.b:1'"}}},
 		{"store: {redis: 10.0.0.1}\n", {{1, 24, "expected a port"}}},
 		{"store: {redis: 10.0.0.1:0}\n", {{1, 16, "expected a port from 1 to 65535, such as :6379"}}},
 		{"store: {redis: 10.0.0.1:65536}\n", {{1, 16, "expected an address"}}},
@@ -199,6 +208,8 @@ static void test_doubted(void **state) {
 		{"store: {redis: 127.0.0.1:1, prefix: 'x{a}'}\n", {{1, 37, "puts all keys into one slot"}}},
 		{"store: {redis: 10.0.0.1:1, password-file: x}\n", {{1, 43, "the password crosses the network in clear"}}},
 		{"store: {redis: 10.0.0.1:1, password-file: x, tls: true}\n", {{0}}},
+		{"store: {redis: cache.example:1, password-file: x}\n", {{1, 48, "the password crosses the network in clear"}}},
+		{"store: {redis: localhost:1, password-file: x}\n", {{0}}},
 		{"store: {redis: ['[::1]:1', 'unix:/a', 127.9.9.9:1], password-file: x}\n", {{0}}},
 	};
 	(void)state;
