@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,6 +65,10 @@ static char *read_file(const char *path, size_t *bytes) {
 static pid_t start(char *const argv[]) {
 	pid_t process = fork();
 	if (process == 0) {
+		int nowhere = open("/dev/null", O_RDWR);
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* of a test that aborts nothing stays */
+		dup2(nowhere, STDIN_FILENO);
+		dup2(nowhere, STDOUT_FILENO);
 		execvp(argv[0], argv);
 		_exit(127);
 	}
