@@ -2,8 +2,8 @@
  *
  *   redis://[USER@]HOST[:PORT][/PREFIX]     rediss:// the same over TLS     unix://[USER@]/PATH
  *
- * PORT is 6379 unless said. PREFIX stands before every key; a number would be a database elsewhere and is refused. So is
- * a password: everybody on the host may read a command line. */
+ * PORT is 6379 unless said. PREFIX stands before every key; a number would be a database elsewhere and is refused. So
+ * is a password: everybody on the host may read a command line. */
 #ifndef SL_CLI_URL_H
 #define SL_CLI_URL_H
 
