@@ -2,10 +2,10 @@
  * here. Each request becomes one command with AT, the instant of the log; a batch is sent at once, then read.
  *
  *   SLUICE.CHECK key cost AT ms EACH [KEY k] [NAME n] [OBSERVED] limit ...
- *   EVALSHA sha1 keys key k ... CHECK cost AT ms EACH ...     the script of this program, where the module is not loaded
+ *   EVALSHA sha1 keys key k ... CHECK cost AT ms EACH ...      without the module: the script of this program
  *
- * A replay's keys begin with {sluice:replay:RANDOM}: and are taken away at its end. The hash tag puts them into one slot
- * of a cluster, so that one node has them and limits with different keys decide together. */
+ * A replay's keys begin with {sluice:replay:RANDOM}: and are taken away at its end. The hash tag puts them into one
+ * slot of a cluster, so that one node has them and limits with different keys decide together. */
 #ifndef SL_CLI_REPLAY_REDIS_H
 #define SL_CLI_REPLAY_REDIS_H
 
