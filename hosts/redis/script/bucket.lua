@@ -79,9 +79,15 @@ function bucket.delay(limit, v, cost)
 	return math.ceil((v.debt + (cost - 1) * v.width) / (v.fine and limit.quota * 1000 or limit.quota))
 end
 
+-- A lease that ends may be of more than this limit ever admits: then its debt is kept in ms.
 function bucket.charge(limit, s, v, cost)
 	s.last, s.us, s.fine, s.quota = v.t, v.us, v.fine, limit.quota
-	s.debt = math.min(v.debt + cost * v.width, numbers.most - 1)
+	s.debt = v.debt + cost * v.width
+	if s.debt >= numbers.most and v.fine then
+		s.last, s.us, s.fine = v.us > 0 and v.t + 1 or v.t, 0, false
+		s.debt = math.ceil(v.debt / 1000) + cost * limit.window
+	end
+	s.debt = math.min(s.debt, numbers.most - 1)
 end
 
 -- Towards empty of debt, at most the debt of now; what drained since the last charge stays drained.
