@@ -43,6 +43,9 @@ LIB_SRC  := $(CORE_SRC) $(wildcard src/policy/*.c $(addprefix src/os/,clock.c ma
 APP_SRC  := $(filter-out $(LIB_SRC) hosts/cli/main.c,\
               $(wildcard src/proto/*.c src/os/*.c hosts/server/*.c hosts/server/*/*.c hosts/cli/*.c \
               hosts/redis/script/*.c))
+# The module for Redis and Valkey. What of it knows no Redis is tested and fuzzed without one.
+MODULE_SRC  := $(wildcard hosts/redis/*.c)
+MODULE_FREE := $(patsubst %,hosts/redis/%.c,behind codec commit decide force hold note shape value)
 
 # llhttp comes as C source with Debian's node-llhttp; it is compiled here, from where the package put it.
 LLHTTP_DIR     ?= /usr/share/llhttp
@@ -52,7 +55,8 @@ LLHTTP_OBJ     := $(addprefix $(B)/llhttp/,api.o http.o llhttp.o)
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 CORE_OBJ := $(call obj,$(CORE_SRC))
 LIB_OBJ  := $(call obj,$(LIB_SRC))
-APP_OBJ  := $(call obj,$(APP_SRC)) $(LLHTTP_OBJ) $(B)/page/files.o $(B)/script/files.o
+APP_OBJ  := $(call obj,$(APP_SRC) $(MODULE_FREE)) $(LLHTTP_OBJ) $(B)/page/files.o $(B)/script/files.o
+MODULE_OBJ := $(call obj,$(MODULE_SRC) $(wildcard src/base/*.c src/algo/*.c))
 
 LIB_LIBS  := -lyaml
 APP_LIBS  := $(LIB_LIBS) -luv -ljansson -lssl -lcrypto -lz -llzma
@@ -72,7 +76,7 @@ BENCH := $(patsubst %.c,$(B)/%,$(wildcard bench/*.c))
 FUZZ  := $(patsubst %.c,$(B)/%,$(wildcard fuzz/*.c))
 
 .PHONY: all
-all: $(B)/sluice $(B)/libsluice.a $(B)/libsluice.so $(B)/libsluice-core.a
+all: $(B)/sluice $(B)/libsluice.a $(B)/libsluice.so $(B)/libsluice-core.a $(B)/sluice-module.so
 
 # ---- what objects depend on besides their sources ------------------------------------------------------------------
 
@@ -165,6 +169,11 @@ $(B)/libtests.a: $(call obj,$(TEST_SHARED))
 $(B)/libsluice.so: $(LIB_OBJ)
 	$(call say,LD)
 	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) $(if $(SAN),,-Wl,-z,defs) $(CFLAGS_ALL) $(LDFLAGS_ALL) $^ $(LIB_LIBS) -o $@
+# A sanitizer's runtime would have to be in the server that loads it.
+$(B)/sluice-module.so: $(MODULE_OBJ) hosts/redis/exports.map
+	$(call say,LD)
+	$(Q)$(CC) -shared -Wl,--version-script=hosts/redis/exports.map $(if $(SAN),,-Wl$(comma)-z$(comma)defs) \
+		$(CFLAGS_ALL) $(LDFLAGS_ALL) $(MODULE_OBJ) -o $@
 $(B)/sluice: $(call obj,hosts/cli/main.c) $(B)/libapp.a
 	$(call say,LD)
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $^ $(APP_LIBS) -o $@
@@ -241,7 +250,7 @@ deps: ## install what building needs
 
 .PHONY: install
 install: all ## into DESTDIR/PREFIX (/usr/local): program, header, libraries, documents, manual, systemd units
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig lib/systemd/system share/doc/sluice/examples \
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig lib/sluice lib/systemd/system share/doc/sluice/examples \
 		share/man/man1 share/man/man5)
 	install -m 755 $(B)/sluice $(DESTDIR)$(PREFIX)/bin/sluice
 	install -m 644 include/sluice.h $(DESTDIR)$(PREFIX)/include/sluice.h
@@ -249,6 +258,7 @@ install: all ## into DESTDIR/PREFIX (/usr/local): program, header, libraries, do
 	install -m 755 $(B)/libsluice.so $(DESTDIR)$(PREFIX)/lib/libsluice.so.$(VERSION)
 	ln -sf libsluice.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libsluice.so
+	install -m 755 $(B)/sluice-module.so $(DESTDIR)$(PREFIX)/lib/sluice/sluice-module.so
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LIB_LIBS)|' sluice.pc.in \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/sluice.pc
 	install -m 644 LICENSE README.md CHANGELOG.md $(wildcard docs/*.md) $(DESTDIR)$(PREFIX)/share/doc/sluice/
@@ -265,11 +275,11 @@ clean: ## remove build/
 .PHONY: help
 help: ## this list
 	@echo 'Sluice $(VERSION). make [target] [CC=gcc|clang] [SAN=address|undefined|thread] [O=folder] [WERROR=1] [V=1]'
-	@echo '  (none)      build/sluice, build/libsluice.a, build/libsluice.so, build/libsluice-core.a'
+	@echo '  (none)      build/sluice, build/libsluice.a, build/libsluice.so, build/libsluice-core.a, build/sluice-module.so'
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
 	while IFS='|' read -r target text; do printf '  %-11s %s\n' "$$target" "$$text"; done
 
-ALL_OBJ := $(LIB_OBJ) $(APP_OBJ) $(call obj,hosts/cli/main.c $(TEST_SRC) $(TEST_SHARED)) \
+ALL_OBJ := $(LIB_OBJ) $(APP_OBJ) $(MODULE_OBJ) $(call obj,hosts/cli/main.c $(TEST_SRC) $(TEST_SHARED)) \
            $(patsubst $(B)/%,$(B)/obj/%.o,$(BENCH) $(FUZZ))
 .SECONDARY: $(ALL_OBJ)
 -include $(wildcard $(ALL_OBJ:.o=.d))

@@ -1,0 +1,271 @@
+/* Deciding behind holds.
+ *
+ * Where H is held, deciding a cost c is deciding c + H: room is never promised twice. What is used of a counter never
+ * grows while nothing is charged, and what a lease is charged when it ends is no more than what was held for it. So
+ *
+ *   retry   the least, over now and the ends e of holds, of max(e, the first instant at which c + what is held behind e
+ *           fits), leases charged at their ends. A fit found for one e that lies behind the next is still a fit.
+ *   reset   when the last hold has ended and what is charged by then is back
+ *
+ * Looking ahead charges leases that have not ended: that is done to an image of the counter, which for a log means a
+ * copy of its block. Only counters with leases on them pay for it. */
+#include "base/math.h"
+#include "hosts/redis/memory.h"
+#include "hosts/redis/member.h"
+
+/* ---- images ------------------------------------------------------------------------------------------------------ */
+
+static void own_block(struct slr_image *image) {
+	struct sl_counter *counter = &image->counter;
+	if (counter->block == NULL || image->own != NULL)
+		return;
+	image->own = slr_block_take(counter->block_bytes);
+	memcpy(image->own, counter->block, counter->block_bytes);
+	counter->block = image->own;
+}
+
+static bool charge_image(const struct sluice_limit *wide, struct slr_image *image, sluice_ns instant, uint32_t cost) {
+	void *fresh;
+	own_block(image);
+	if (!slr_force(wide, &image->counter, instant, cost, &fresh))
+		return false;
+	if (fresh != NULL) {
+		slr_block_give(image->own);
+		image->own = fresh;
+	}
+	return true;
+}
+
+static struct slr_image image_of(const struct slr_member *m) {
+	struct slr_image image = {.own = NULL};
+	image.counter.state = m->state;
+	image.counter.block = m->image.counter.block;
+	image.counter.block_bytes = m->image.counter.block_bytes;
+	return image;
+}
+
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
+
+/* The instant at which a counter decides what is asked at `now` (contract 4.6): the algorithms raise it so. */
+static sluice_ns clock_of(const struct sluice_limit *limit, const struct sl_state *state, sluice_ns now) {
+	uint64_t tick = 1, last = state->w[0];
+	unsigned bits = 0;
+	if (sl_state_is_none(state))
+		return now;
+	if (limit->algorithm == SLUICE_SLIDING_LOG)
+		tick = SL_MS_NS;
+	else if (limit->algorithm == SLUICE_TOKEN_BUCKET || limit->algorithm == SLUICE_LEAKY_BUCKET)
+		tick = limit->derived[SL_TICK_NS];
+	if (tick != 1) {
+		bits = tick == SL_MS_NS ? SL_COARSE_SHIFT : 9; /* what bucket.c and log.c pack below an instant */
+		last = ((last >> bits << bits) + (tick - 1)) / tick * tick;
+	}
+	/* a log's last charge was rounded up: within that ms time has not gone back */
+	if (limit->algorithm == SLUICE_SLIDING_LOG && last > now && last - now < SL_MS_NS)
+		return now;
+	return sl_max(now, last);
+}
+
+static bool charge_ended(struct slr_member *m) {
+	struct sluice_limit wide;
+	bool any = false;
+	for (uint32_t i = 0; i < m->ended; i++) {
+		const struct slr_hold *hold = &m->holds->list[i];
+		if (hold->lease == 0)
+			continue;
+		if (!any)
+			wide = slr_widened(m->limit);
+		any = true;
+		if (!charge_image(&wide, &m->image, hold->end, hold->cost))
+			return false;
+	}
+	m->state = m->image.counter.state;
+	return true;
+}
+
+static bool load_holds(const struct slr_call *call, struct slr_member *m, bool skip_own) {
+	m->ended = slr_holds_ended(m->holds, m->clock);
+	if (skip_own)
+		m->own = slr_holds_find(m->holds, call->id, call->operation == SLR_LEASE);
+	if (m->own >= 0 && (uint32_t)m->own < m->ended)
+		m->own = -1;
+	for (uint32_t i = m->ended; i < m->holds->count; i++)
+		m->held += (int32_t)i == m->own ? 0 : m->holds->list[i].cost;
+	return charge_ended(m);
+}
+
+bool slr_member_load(const struct slr_call *call, struct slr_member *m, bool skip_own) {
+	struct slr_counter scratch;
+	const struct slr_counter *counter = m->counts ? slr_value_find(m->key->value, m->identity, &scratch) : NULL;
+	m->there = counter != NULL;
+	m->packed = counter == &scratch;
+	m->image.own = NULL;
+	m->holds = NULL;
+	m->ended = 0;
+	m->own = -1;
+	m->held = 0;
+	m->clock = call->now;
+	if (counter == NULL) {
+		m->state = m->image.counter.state = (struct sl_state){{0, 0}};
+		m->image.counter.block = NULL;
+		m->image.counter.block_bytes = 0;
+		return true;
+	}
+	slr_counter_load(counter, &m->image.counter);
+	m->state = m->image.counter.state;
+	m->clock = clock_of(m->limit, &m->state, call->now);
+	m->holds = slr_counter_holds(counter);
+	return m->holds == NULL || load_holds(call, m, skip_own);
+}
+
+void slr_member_drop(struct slr_member *m) {
+	slr_block_give(m->image.own);
+	m->image.own = NULL;
+}
+
+/* ---- deciding ---------------------------------------------------------------------------------------------------- */
+
+static void step(struct slr_member *m, sluice_ns now, uint64_t cost, bool charge, struct sluice_decision *decision) {
+	m->image.counter.state = m->state;
+	sl_step(m->limit, &m->image.counter, now, cost, charge, decision);
+}
+
+/* A cost behind what is held; above every capacity, one is as good as another. */
+static uint64_t behind(const struct slr_member *m, uint64_t cost, uint64_t held) {
+	return cost == 0 ? 0 : sl_min(cost + held, m->limit->derived[SL_CAPACITY] + 1);
+}
+
+/* What a member's counter looks like from the end of one hold to that of the next. */
+struct future {
+	struct slr_image image;
+	struct sluice_limit wide;
+	uint64_t held;
+	uint32_t next; /* hold to end */
+	sluice_ns end; /* that the last one had */
+};
+
+static struct future future_of(const struct slr_member *m) {
+	struct future future = {.image = image_of(m), .held = m->held, .next = m->ended, .end = m->clock};
+	future.wide = slr_widened(m->limit);
+	return future;
+}
+
+/* Lets the next hold end, and all that end with it. False: there is none. */
+static bool advance(const struct slr_member *m, struct future *future) {
+	bool any = false;
+	for (; future->next < m->holds->count; future->next++) {
+		const struct slr_hold *hold = &m->holds->list[future->next];
+		if ((int32_t)future->next == m->own)
+			continue;
+		if (any && hold->end != future->end)
+			break;
+		any = true;
+		future->end = hold->end;
+		future->held -= hold->cost;
+		/* a log too long to be charged is found too long by the next charge: here it only looks less used */
+		if (hold->lease != 0 && !charge_image(&future->wide, &future->image, hold->end, hold->cost))
+			continue;
+	}
+	return any;
+}
+
+static void future_step(const struct slr_member *m, const struct future *future, uint64_t cost,
+                        struct sluice_decision *decision) {
+	struct sl_counter counter;
+	counter.state = future->image.counter.state;
+	counter.block = future->image.counter.block;
+	counter.block_bytes = future->image.counter.block_bytes;
+	sl_step(m->limit, &counter, future->end, cost, false, decision);
+}
+
+static sluice_ns retry_behind(const struct slr_member *m, uint64_t cost, sluice_ns now_retry) {
+	struct future future = future_of(m);
+	sluice_ns least = now_retry;
+	struct sluice_decision then = {.allowed = false};
+	while (!then.allowed && advance(m, &future)) {
+		future_step(m, &future, behind(m, cost, future.held), &then);
+		if (then.retry_after_ns != SLUICE_NEVER)
+			least = sl_min(least, future.end - m->clock + then.retry_after_ns);
+	}
+	slr_block_give(future.image.own);
+	return least;
+}
+
+static bool has_live_lease(const struct slr_member *m) {
+	for (uint32_t i = m->ended; m->holds != NULL && i < m->holds->count; i++)
+		if ((int32_t)i != m->own && m->holds->list[i].lease != 0)
+			return true;
+	return false;
+}
+
+static sluice_ns last_end(const struct slr_member *m) {
+	for (uint32_t i = m->holds != NULL ? m->holds->count : 0; i > m->ended; i--)
+		if ((int32_t)i - 1 != m->own)
+			return m->holds->list[i - 1].end;
+	return m->clock;
+}
+
+/* The wait until the whole quota is back.
+ *  charge  what was charged just now: reset_ns is the wait without holds, after that
+ *  until   the end of a hold that was placed just now, or 0 */
+static sluice_ns reset_behind(const struct slr_call *call, const struct slr_member *m, uint32_t charge,
+                              sluice_ns reset_ns, sluice_ns until) {
+	sluice_ns end = sl_max(last_end(m), until);
+	struct sluice_decision then;
+	struct future future;
+	if (!has_live_lease(m))
+		return sl_max(reset_ns, end - m->clock);
+	future = future_of(m);
+	if (charge != 0 && !charge_image(&future.wide, &future.image, call->now, charge))
+		charge = 0; /* planning the charge will say so */
+	while (advance(m, &future))
+		;
+	future.end = sl_max(future.end, end);
+	future_step(m, &future, 0, &then);
+	slr_block_give(future.image.own);
+	return future.end - m->clock + then.reset_after_ns;
+}
+
+/* The largest cost that fits now if nothing is held: what sl_step() says, which stops at 2^32 - 1. */
+static uint64_t room_of(struct slr_member *m, sluice_ns now, uint64_t remaining) {
+	struct sluice_decision whole;
+	uint64_t capacity = m->limit->derived[SL_CAPACITY];
+	if (remaining < UINT32_MAX || capacity <= UINT32_MAX)
+		return remaining;
+	step(m, now, capacity, false, &whole);
+	return whole.allowed ? capacity : remaining;
+}
+
+static void decide_behind(const struct slr_call *call, struct slr_member *m, uint64_t cost, bool charge,
+                          struct sluice_decision *decision) {
+	bool hold = call->operation == SLR_HOLD;
+	struct sluice_decision plain;
+	uint64_t room;
+	step(m, call->now, behind(m, cost, m->held), false, decision);
+	room = room_of(m, call->now, decision->remaining);
+	room = room > m->held ? room - m->held : 0;
+	charge = charge && decision->allowed && cost != 0;
+	if (!decision->allowed && m->held != 0)
+		decision->retry_after_ns = retry_behind(m, cost, decision->retry_after_ns);
+	decision->remaining = (uint32_t)sl_min(charge ? room - cost : room, UINT32_MAX);
+	step(m, call->now, charge && !hold ? cost : 0, charge && !hold, &plain);
+	decision->reset_after_ns = reset_behind(call, m, charge && !hold ? (uint32_t)cost : 0, plain.reset_after_ns,
+	                                        charge && hold ? m->clock + call->ttl_ns : 0);
+}
+
+void slr_member_decide(const struct slr_call *call, struct slr_member *m, uint64_t cost, bool charge,
+                       struct sluice_decision *decision) {
+	if (m->counts && (m->held != 0 || (charge && call->operation == SLR_HOLD)))
+		decide_behind(call, m, cost, charge, decision);
+	else
+		step(m, call->now, cost, charge, decision);
+}
+
+void slr_member_next(const struct slr_call *call, struct slr_member *m) {
+	struct sluice_decision next;
+	m->decision->next_after_ns = 0;
+	if (!m->counts || m->decision->remaining >= m->decision->quota)
+		return;
+	slr_member_decide(call, m, (uint64_t)m->decision->remaining + 1, false, &next);
+	m->decision->next_after_ns = next.retry_after_ns;
+}

@@ -1,0 +1,214 @@
+/* See codec.h. Bytes come from files and from other servers: lengths are compared with what is left before anything is
+ * taken for them, and a counter is put into the value only when all of it has been read and found right. */
+#include "hosts/redis/codec.h"
+
+#include "hosts/redis/memory.h"
+
+enum { ROOM_MIN = 64, HOLD_BYTES = 24 };
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+void slr_bytes_add(struct slr_bytes *bytes, const void *data, size_t len) {
+	if (bytes->room - bytes->len < len) {
+		size_t room = bytes->room < ROOM_MIN ? ROOM_MIN : bytes->room * 2;
+		unsigned char *longer;
+		while (room < bytes->len + len)
+			room *= 2;
+		longer = slr_take(room);
+		if (bytes->len != 0)
+			memcpy(longer, bytes->data, bytes->len);
+		slr_give(bytes->data);
+		bytes->data = longer;
+		bytes->room = room;
+	}
+	if (len != 0)
+		memcpy(bytes->data + bytes->len, data, len);
+	bytes->len += len;
+}
+
+static void add_number(struct slr_bytes *bytes, uint64_t value, size_t len) {
+	unsigned char number[8];
+	for (size_t i = 0; i < len; i++)
+		number[i] = (unsigned char)(value >> (8 * i));
+	slr_bytes_add(bytes, number, len);
+}
+
+void slr_bytes_u32(struct slr_bytes *bytes, uint32_t value) {
+	add_number(bytes, value, 4);
+}
+
+void slr_bytes_u64(struct slr_bytes *bytes, uint64_t value) {
+	add_number(bytes, value, 8);
+}
+
+void slr_bytes_free(struct slr_bytes *bytes) {
+	slr_give(bytes->data);
+	*bytes = (struct slr_bytes){.data = NULL};
+}
+
+void slr_write_holds(struct slr_bytes *bytes, const struct slr_holds *holds) {
+	uint32_t count = holds != NULL ? holds->count : 0;
+	slr_bytes_u32(bytes, count);
+	for (uint32_t i = 0; i < count; i++) {
+		slr_bytes_u64(bytes, holds->list[i].id);
+		slr_bytes_u64(bytes, holds->list[i].end);
+		slr_bytes_u32(bytes, holds->list[i].cost);
+		slr_bytes_u32(bytes, holds->list[i].lease);
+	}
+}
+
+void slr_write_counter(struct slr_bytes *bytes, const struct slr_counter *counter, int64_t until_ms) {
+	uint64_t block_bytes = slr_counter_block_bytes(counter), w1 = counter->state.w[1];
+	slr_bytes_u64(bytes, counter->identity.kind);
+	slr_bytes_u64(bytes, counter->identity.name);
+	slr_bytes_u64(bytes, counter->state.w[0]);
+	slr_bytes_u64(bytes, slr_has_block(counter->identity) ? w1 >> 32 << 32 : w1);
+	slr_bytes_u64(bytes, (uint64_t)until_ms);
+	slr_bytes_u32(bytes, (uint32_t)block_bytes);
+	if (block_bytes != 0)
+		slr_bytes_add(bytes, slr_counter_block(counter)->bytes, block_bytes);
+	slr_write_holds(bytes, slr_counter_holds(counter));
+}
+
+void slr_write_value(struct slr_bytes *bytes, slr_value value) {
+	uint32_t count = slr_value_count(value);
+	struct slr_counter scratch;
+	add_number(bytes, SLR_CODEC_VERSION, 1);
+	slr_bytes_u32(bytes, count);
+	for (uint32_t i = 0; i < count; i++)
+		slr_write_counter(bytes, slr_value_at(value, i, &scratch), slr_value_until(value, i));
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+const void *slr_read(struct slr_reader *reader, size_t len) {
+	const unsigned char *at = reader->at;
+	if (reader->failed || (size_t)(reader->end - at) < len) {
+		reader->failed = true;
+		return NULL;
+	}
+	reader->at += len;
+	return at;
+}
+
+static uint64_t read_number(struct slr_reader *reader, size_t len) {
+	const unsigned char *at = slr_read(reader, len);
+	uint64_t value = 0;
+	for (size_t i = 0; at != NULL && i < len; i++)
+		value |= (uint64_t)at[i] << (8 * i);
+	return value;
+}
+
+uint32_t slr_read_u32(struct slr_reader *reader) {
+	return (uint32_t)read_number(reader, 4);
+}
+
+uint64_t slr_read_u64(struct slr_reader *reader) {
+	return read_number(reader, 8);
+}
+
+/* Whether a hold may join those that have been read: they are in order, and none stands twice. */
+static bool is_next(const struct slr_holds *holds, const struct slr_hold *hold) {
+	if (hold->cost < SLR_HOLD_COST_MIN || hold->lease > 1 || slr_holds_find(holds, hold->id, hold->lease) >= 0)
+		return false;
+	return holds == NULL || holds->list[holds->count - 1].end <= hold->end;
+}
+
+bool slr_read_holds(struct slr_reader *reader, struct slr_holds **holds) {
+	uint32_t count = slr_read_u32(reader);
+	*holds = NULL;
+	reader->failed = reader->failed || count > SLR_HOLDS_MAX || (size_t)(reader->end - reader->at) / HOLD_BYTES < count;
+	for (uint32_t i = 0; i < count && !reader->failed; i++) {
+		struct slr_hold hold = {.id = slr_read_u64(reader)};
+		hold.end = slr_read_u64(reader);
+		hold.cost = slr_read_u32(reader);
+		hold.lease = slr_read_u32(reader);
+		if (is_next(*holds, &hold))
+			*holds = slr_holds_add(*holds, &hold);
+		else
+			reader->failed = true;
+	}
+	if (reader->failed) {
+		slr_give(*holds);
+		*holds = NULL;
+	}
+	return !reader->failed;
+}
+
+/* The block of a counter, copied to where it is aligned; NULL for none. */
+static bool read_block(struct slr_reader *reader, struct slr_identity identity, void **block, uint32_t *bytes) {
+	const void *from;
+	*block = NULL;
+	*bytes = slr_read_u32(reader);
+	from = slr_read(reader, *bytes);
+	if (from == NULL || *bytes % 8 != 0 || (*bytes != 0 && !slr_has_block(identity)))
+		return false;
+	if (*bytes == 0)
+		return true;
+	*block = slr_block_take(*bytes);
+	memcpy(*block, from, *bytes);
+	return true;
+}
+
+/* Whether state and block are ones that a limit of this identity can have led to. */
+static bool is_counter(struct slr_identity identity, const struct sl_counter *counter) {
+	struct sluice_limit limit;
+	if (!slr_widest_limit(identity, &limit))
+		return false;
+	if (slr_has_block(identity) && (uint32_t)counter->state.w[1] != 0)
+		return false;
+	return sl_counter_is_valid(&limit, counter);
+}
+
+static void put_counter(slr_value *value, struct slr_identity identity, int64_t until_ms, const struct sl_counter *step,
+                        struct slr_holds *holds) {
+	struct slr_counter *counter;
+	if (step->block == NULL && holds == NULL) {
+		slr_value_write(value, identity, &step->state, until_ms);
+		return;
+	}
+	counter = slr_value_open(value, identity, until_ms);
+	counter->state = step->state;
+	if (step->block != NULL)
+		slr_counter_set_block(counter, step->block, step->block_bytes);
+	slr_counter_set_holds(counter, holds);
+}
+
+bool slr_read_counter(struct slr_reader *reader, slr_value *value) {
+	struct slr_identity identity = {.kind = slr_read_u64(reader)};
+	struct slr_holds *holds = NULL;
+	struct sl_counter step;
+	struct slr_counter scratch;
+	uint32_t block_bytes;
+	int64_t until_ms;
+	identity.name = slr_read_u64(reader);
+	step.state.w[0] = slr_read_u64(reader);
+	step.state.w[1] = slr_read_u64(reader);
+	until_ms = (int64_t)slr_read_u64(reader);
+	if (!read_block(reader, identity, &step.block, &block_bytes))
+		return false;
+	step.block_bytes = block_bytes;
+	if (slr_read_holds(reader, &holds) && is_counter(identity, &step) &&
+	    (holds != NULL || !sl_state_is_none(&step.state)) && slr_value_count(*value) < SLR_COUNTERS_MAX &&
+	    slr_value_find(*value, identity, &scratch) == NULL) {
+		put_counter(value, identity, until_ms, &step, holds);
+		return true;
+	}
+	slr_block_give(step.block);
+	slr_give(holds);
+	return false;
+}
+
+slr_value slr_read_value(struct sluice_bytes bytes) {
+	struct slr_reader reader = {.at = bytes.data, .end = (const unsigned char *)bytes.data + bytes.len};
+	uint64_t version = read_number(&reader, 1);
+	uint32_t count = slr_read_u32(&reader);
+	slr_value value = 0;
+	bool right = version == SLR_CODEC_VERSION && count >= 1 && count <= SLR_COUNTERS_MAX;
+	for (uint32_t i = 0; right && i < count; i++)
+		right = slr_read_counter(&reader, &value);
+	if (right && !reader.failed && reader.at == reader.end)
+		return value;
+	slr_value_free(value);
+	return 0;
+}

@@ -1,0 +1,223 @@
+/* Changing a value: plan, which may find no room, then commit, which can't fail.
+ *
+ * With every change a counter is also brought up to its clock: holds that have ended go, leases among them charged, as
+ * loading has worked out already. What changed is noted for replicas where somebody listens.
+ *
+ * How long the key is to be kept is told in wall time, since Redis expires by it; the instants of a counter are those
+ * of a clock that nobody sets. */
+#include "base/math.h"
+#include "hosts/redis/memory.h"
+#include "hosts/redis/member.h"
+
+/* The wall time at which a counter equals none that is charged as `decision` says. */
+static int64_t until_of(const struct slr_call *call, const struct slr_member *m) {
+	sluice_ns ahead = m->clock - call->now, life = sl_step_life(m->limit, m->decision);
+	uint64_t ms = (uint64_t)sl_ns_to_ms_ceil(ahead) + (uint64_t)sl_ns_to_ms_ceil(life);
+	/* a damaged state may say anything: 584 years are enough */
+	return call->wall_ms + (int64_t)sl_min(ms, (uint64_t)1 << 44);
+}
+
+/* Whether the expiry that a key has is that of its one window still: the charge before fell into the same window. */
+static bool keeps_expiry(const struct slr_member *m) {
+	uint32_t windows = m->limit->algorithm == SLUICE_SLIDING_WINDOW ? 2 : 1;
+	sluice_ns whole = windows * m->limit->window_ns;
+	return m->packed && slr_value_is_packed(m->key->value) &&
+	       m->clock + m->decision->reset_after_ns <= m->state.w[0] + whole;
+}
+
+static void changed(struct slr_member *m, int64_t until_ms) {
+	m->key->changed = true;
+	if (until_ms > m->key->expire_ms)
+		m->key->expire_ms = until_ms;
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+enum slr_failure slr_member_plan(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
+	struct sluice_decision decision;
+	uint32_t live = m->holds != NULL ? m->holds->count - m->ended - (uint32_t)(m->own >= 0) : 0;
+	if (change->place != NULL && live >= SLR_HOLDS_MAX)
+		return SLR_TOO_MANY_HOLDS;
+	if (change->charge == 0 || !sl_rule_has_block(m->limit))
+		return SLR_FINE;
+	m->image.counter.state = m->state;
+	sl_step(m->limit, &m->image.counter, call->now, change->charge, true, &decision);
+	return sl_step_block_bytes(m->limit, &m->image.counter, change->charge) == SL_BLOCK_TOO_LARGE ? SLR_LOG_TOO_LONG
+	                                                                                              : SLR_FINE;
+}
+
+/* ---- committing -------------------------------------------------------------------------------------------------- */
+
+/* Charges the image; its block, if it is still the value's, in place. *fresh: a block that takes the other's place. */
+static void charge(const struct slr_call *call, struct slr_member *m, const struct slr_change *change, void **fresh) {
+	struct sl_counter *counter = &m->image.counter;
+	struct sluice_limit limit;
+	bool charged;
+	counter->state = m->state;
+	*fresh = NULL;
+	if (change->charge == 0)
+		return;
+	limit = change->forced ? slr_widened(m->limit) : *m->limit;
+	charged = slr_force(&limit, counter, call->now, change->charge, fresh);
+	SL_ASSERT(charged || change->forced);
+}
+
+static void note_charges(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
+	for (uint32_t i = 0; i < m->ended; i++)
+		if (m->holds->list[i].lease != 0)
+			slr_note_charge(&m->key->notes, m->identity, m->holds->list[i].end, m->holds->list[i].cost);
+	if (change->charge != 0)
+		slr_note_charge(&m->key->notes, m->identity, call->now, change->charge);
+}
+
+/* Writes the holds of a counter as they are to be. Returns whether that changed anything. */
+static bool put_holds(struct slr_member *m, struct slr_counter *counter, const struct slr_change *change) {
+	struct slr_holds *holds = slr_counter_holds(counter);
+	bool drop = change->drop_own && m->own >= 0;
+	if (m->ended == 0 && !drop && change->place == NULL)
+		return false;
+	if (drop)
+		holds = slr_holds_remove(holds, (uint32_t)m->own, 1);
+	if (m->ended != 0)
+		holds = slr_holds_remove(holds, 0, m->ended);
+	if (change->place != NULL)
+		holds = slr_holds_add(holds, change->place);
+	slr_counter_set_holds(counter, holds);
+	return true;
+}
+
+static void note_counter(struct slr_member *m, const struct slr_counter *counter, bool holds_changed) {
+	if (!sl_rule_has_block(m->limit) && !sl_state_is_none(&counter->state))
+		slr_note_state(&m->key->notes, m->identity, &counter->state);
+	if (holds_changed)
+		slr_note_holds(&m->key->notes, counter);
+}
+
+/* The counter that is left when nothing is charged and no hold is there is none. */
+static void forget(const struct slr_call *call, struct slr_member *m) {
+	slr_value_remove(&m->key->value, m->identity);
+	if (call->noted)
+		slr_note_gone(&m->key->notes, m->identity);
+}
+
+static void commit_in_place(const struct slr_call *call, struct slr_member *m, const struct slr_change *change,
+                            int64_t until_ms) {
+	struct slr_counter *counter;
+	void *fresh;
+	bool holds_changed;
+	charge(call, m, change, &fresh);
+	if (call->noted && sl_rule_has_block(m->limit))
+		note_charges(call, m, change);
+	counter = slr_value_open(&m->key->value, m->identity, until_ms);
+	if (sl_rule_has_block(m->limit)) {
+		if (fresh != NULL || m->image.own != NULL) {
+			if (fresh != NULL)
+				slr_block_give(m->image.own);
+			slr_counter_set_block(counter, m->image.counter.block, m->image.counter.block_bytes);
+			m->image.own = NULL;
+		}
+		counter->state.w[0] = m->image.counter.state.w[0];
+		counter->state.w[1] = m->image.counter.state.w[1] >> 32 << 32 | (uint32_t)counter->state.w[1];
+	} else {
+		counter->state = m->image.counter.state;
+	}
+	holds_changed = put_holds(m, counter, change);
+	if (slr_counter_is_none(counter))
+		forget(call, m);
+	else if (call->noted)
+		note_counter(m, counter, holds_changed);
+}
+
+void slr_member_commit(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
+	int64_t until_ms = until_of(call, m);
+	if (sl_rule_has_block(m->limit) || m->holds != NULL || change->place != NULL || change->forced) {
+		commit_in_place(call, m, change, until_ms);
+		changed(m, until_ms);
+		return;
+	}
+	/* the commonest: the image has been charged by deciding it */
+	SL_DEBUG_ASSERT(change->charge != 0);
+	slr_value_write(&m->key->value, m->identity, &m->image.counter.state, until_ms);
+	if (call->noted)
+		slr_note_state(&m->key->notes, m->identity, &m->image.counter.state);
+	changed(m, keeps_expiry(m) ? 0 : until_ms);
+}
+
+void slr_member_keep(const struct slr_call *call, struct slr_member *m) {
+	int64_t until_ms = until_of(call, m);
+	slr_value_keep(m->key->value, m->identity, until_ms);
+	changed(m, until_ms);
+}
+
+/* ---- giving back, forgetting ------------------------------------------------------------------------------------- */
+
+void slr_member_refund(const struct slr_call *call, struct slr_member *m, uint32_t cost) {
+	static const struct slr_change nothing = {.charge = 0};
+	struct sl_counter *step = &m->image.counter;
+	struct slr_counter *counter;
+	bool any, holds_changed;
+	if (!m->there)
+		return;
+	step->state = m->state;
+	any = sl_step_prepare_refund(m->limit, step, call->now, &cost);
+	any = sl_step_refund(m->limit, step, call->now, cost) || any;
+	if (!any)
+		return;
+	changed(m, 0);
+	if (m->holds == NULL && sl_state_is_none(&step->state)) {
+		forget(call, m); /* a charge at the instant 0 */
+		return;
+	}
+	if (!sl_rule_has_block(m->limit) && m->holds == NULL) {
+		slr_value_write(&m->key->value, m->identity, &step->state, SLR_UNTIL_UNKNOWN);
+		if (call->noted)
+			slr_note_state(&m->key->notes, m->identity, &step->state);
+		return;
+	}
+	counter = slr_value_open(&m->key->value, m->identity, SLR_UNTIL_UNKNOWN);
+	if (m->image.own != NULL)
+		slr_counter_set_block(counter, m->image.own, step->block_bytes);
+	m->image.own = NULL;
+	counter->state.w[0] = step->state.w[0];
+	counter->state.w[1] =
+		sl_rule_has_block(m->limit) ? (step->state.w[1] >> 32 << 32 | (uint32_t)counter->state.w[1]) : step->state.w[1];
+	holds_changed = put_holds(m, counter, &nothing);
+	if (!call->noted)
+		return;
+	if (sl_rule_has_block(m->limit))
+		slr_note_whole(&m->key->notes, counter);
+	else
+		note_counter(m, counter, holds_changed);
+}
+
+bool slr_member_reset(const struct slr_call *call, struct slr_member *m) {
+	if (!m->there || !slr_value_remove(&m->key->value, m->identity))
+		return false;
+	changed(m, 0);
+	if (call->noted)
+		slr_note_gone(&m->key->notes, m->identity);
+	return true;
+}
+
+/* ---- the key ----------------------------------------------------------------------------------------------------- */
+
+static void remove_expired(const struct slr_call *call, struct slr_key *key) {
+	for (uint32_t i = slr_value_count(key->value); i-- > 0;) {
+		struct slr_counter scratch;
+		struct slr_identity identity = slr_value_at(key->value, i, &scratch)->identity;
+		if (slr_value_until(key->value, i) > call->wall_ms)
+			continue;
+		slr_value_remove(&key->value, identity);
+		if (call->noted)
+			slr_note_gone(&key->notes, identity);
+	}
+}
+
+void slr_key_settle(const struct slr_call *call, struct slr_key *key, uint32_t count_before) {
+	if (!key->changed)
+		return;
+	if (slr_value_count(key->value) > count_before && count_before > 0)
+		remove_expired(call, key);
+	if (!slr_value_is_packed(key->value))
+		slr_value_slim(&key->value);
+}

@@ -1,0 +1,4 @@
+#include "hosts/redis/turn.h"
+void slr_describe(struct RedisModuleCtx *context) {
+	(void)context;
+}

@@ -1,0 +1,66 @@
+/* SLUICE.INSPECT key: what a key holds, a map for each counter. It is for people; programs PEEK. */
+#include "hosts/redis/turn.h"
+
+#include "base/out.h"
+
+static const char *const spaces[] = {"limit", "policy", "cl.throttle"};
+
+static void pair_text(struct slr_turn *turn, const char *name, const char *text) {
+	slr_ReplyWithCString(turn->context, name);
+	slr_ReplyWithCString(turn->context, text);
+}
+
+static void pair_number(struct slr_turn *turn, const char *name, uint64_t number) {
+	slr_ReplyWithCString(turn->context, name);
+	slr_ReplyWithLongLong(turn->context, number <= (uint64_t)INT64_MAX ? (long long)number : INT64_MAX);
+}
+
+static uint64_t held_by(const struct slr_holds *holds) {
+	uint64_t held = 0;
+	for (uint32_t i = 0; holds != NULL && i < holds->count; i++)
+		held += holds->list[i].cost;
+	return held;
+}
+
+static void hex_of(uint64_t number, char text[17]) {
+	for (int i = 0; i < 16; i++)
+		text[i] = "0123456789abcdef"[number >> (60 - 4 * i) & 15];
+	text[16] = '\0';
+}
+
+static void reply_counter(struct slr_turn *turn, const struct slr_counter *counter) {
+	const struct slr_holds *holds = slr_counter_holds(counter);
+	uint64_t kind = counter->identity.kind;
+	struct sluice_limit limit;
+	char name[17];
+	bool known = slr_widest_limit(counter->identity, &limit);
+	hex_of(counter->identity.name, name);
+	slr_ReplyWithMap(turn->context, 9);
+	pair_text(turn, "algorithm", known ? sl_rule_word(&limit) : "unknown");
+	pair_number(turn, "window_ms", limit.window_ns / SL_MS_NS);
+	pair_number(turn, "precision_ms", limit.precision_ns / SL_MS_NS);
+	pair_text(turn, "belongs_to", kind >> 62 < 3 ? spaces[kind >> 62] : "unknown");
+	pair_text(turn, "name", name);
+	pair_number(turn, "last_ms", (counter->state.w[0] >> SL_COARSE_SHIFT << SL_COARSE_SHIFT) / SL_MS_NS);
+	pair_number(turn, "block_bytes", slr_counter_block_bytes(counter));
+	pair_number(turn, "holds", holds != NULL ? holds->count : 0);
+	pair_number(turn, "held", held_by(holds));
+}
+
+int slr_inspect(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
+	struct slr_turn turn;
+	struct slr_counter scratch;
+	slr_value value;
+	if (count != 2)
+		return slr_WrongArity(context);
+	slr_turn_begin(&turn, context, args, count);
+	(void)slr_read_key(&turn, 1);
+	if (!slr_keys_open(&turn, false))
+		return SLR_REDIS_OK;
+	value = turn.call->keys[0].value;
+	slr_ReplyWithArray(context, slr_value_count(value));
+	for (uint32_t i = 0; i < slr_value_count(value); i++)
+		reply_counter(&turn, slr_value_at(value, i, &scratch));
+	slr_keys_close(&turn);
+	return SLR_REDIS_OK;
+}

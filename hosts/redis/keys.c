@@ -1,0 +1,101 @@
+/* The keys of a call: out of the server's hands and back into them.
+ *
+ * While a call is decided a value is ours alone: what the server holds of it may be gone. It is told of the new one
+ * before anything else is asked of it. A key is reported as modified only when it was: a denial does not end a
+ * transaction that WATCHes the key, nor a client's cache of it. */
+#include "hosts/redis/turn.h"
+
+static bool open_one(struct slr_turn *turn, uint32_t k, bool to_write) {
+	struct slr_key *key = &turn->call->keys[k];
+	struct RedisModuleKey *opened =
+		slr_OpenKey(turn->context, turn->names[k], to_write ? SLR_KEY_READ | SLR_KEY_WRITE : SLR_KEY_READ);
+	turn->keys[k] = opened;
+	key->value = 0;
+	if (opened == NULL || slr_KeyType(opened) == SLR_KEYTYPE_EMPTY)
+		return true;
+	if (slr_ModuleTypeGetType(opened) != slr_type) {
+		slr_ReplyWithError(turn->context, SLR_WRONGTYPE);
+		return false;
+	}
+	key->value = (slr_value)slr_ModuleTypeGetValue(opened);
+	return true;
+}
+
+static void close_first(struct slr_turn *turn, uint32_t count) {
+	for (uint32_t k = 0; k < count; k++)
+		if (turn->keys[k] != NULL)
+			slr_CloseKey(turn->keys[k]);
+}
+
+bool slr_keys_open(struct slr_turn *turn, bool to_write) {
+	for (uint32_t k = 0; k < turn->call->key_count; k++) {
+		if (!open_one(turn, k, to_write)) {
+			close_first(turn, k + 1);
+			return false;
+		}
+	}
+	return true;
+}
+
+void slr_keys_close(struct slr_turn *turn) {
+	close_first(turn, turn->call->key_count);
+}
+
+/* Hands a value over; 0 is no key. */
+static void put_value(struct RedisModuleKey *opened, slr_value value) {
+	if (slr_KeyType(opened) == SLR_KEYTYPE_EMPTY) {
+		if (value != 0)
+			slr_ModuleTypeSetValue(opened, slr_type, (void *)value);
+		return;
+	}
+	slr_ModuleTypeReplaceValue(opened, slr_type, (void *)value, NULL);
+	if (value == 0)
+		slr_DeleteKey(opened);
+}
+
+static void put_expiry(struct RedisModuleKey *opened, int64_t expire_ms) {
+	if (expire_ms > slr_GetAbsExpire(opened)) /* SLR_NO_EXPIRE, of a key just made, is less */
+		slr_SetAbsExpire(opened, expire_ms);
+}
+
+static void tell(struct slr_turn *turn, uint32_t k, bool gone) {
+	const struct slr_bytes *notes = &turn->call->keys[k].notes.bytes;
+	long long expire_ms = gone ? SLR_NO_EXPIRE : slr_GetAbsExpire(turn->keys[k]);
+	if (notes->len != 0)
+		slr_Replicate(turn->context, "SLUICE.EFFECT", "slb", turn->names[k], expire_ms, (const char *)notes->data,
+		              notes->len);
+}
+
+void slr_keys_keep(struct slr_turn *turn) {
+	for (uint32_t k = 0; k < turn->call->key_count; k++) {
+		struct slr_key *key = &turn->call->keys[k];
+		if (!key->changed)
+			continue;
+		put_value(turn->keys[k], key->value);
+		if (key->value != 0 && key->expire_ms != 0)
+			put_expiry(turn->keys[k], key->expire_ms);
+		slr_SignalModifiedKey(turn->context, turn->names[k]);
+		if (turn->call->noted)
+			tell(turn, k, key->value == 0);
+	}
+}
+
+bool slr_turn_decide(struct slr_turn *turn) {
+	enum slr_failure failure;
+	turn->call->noted = slr_is_heard();
+	failure = slr_decide(turn->call);
+	if (failure == SLR_TOO_MANY_HOLDS)
+		slr_fail(turn, "too many holds: a counter has at most %d", SLR_HOLDS_MAX);
+	else if (failure == SLR_TOO_MANY_COUNTERS)
+		slr_fail(turn, "too many limits count for one key: at most %d", SLR_COUNTERS_MAX);
+	else if (failure != SLR_FINE)
+		slr_fail(turn, "the log is too long: at most 33554431 entries; count it in sliding-buckets");
+	return failure == SLR_FINE;
+}
+
+bool slr_is_heard(void) {
+	return true;
+}
+void slr_listen(struct RedisModuleCtx *context) {
+	(void)context;
+}

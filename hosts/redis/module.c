@@ -1,0 +1,103 @@
+/* The module as the server sees it: its commands, its type, its arguments.
+ *
+ *   MODULE LOAD /usr/local/lib/sluice/sluice-module.so [client-time yes|no]
+ *
+ * client-time  whether callers may set the instant with AT (no) */
+#include "base/out.h"
+#include "hosts/redis/memory.h"
+#include "hosts/redis/turn.h"
+
+enum { MODULE_VERSION = 1 };
+
+struct slr_settings slr_settings;
+
+static struct sluice_bytes text_of(struct RedisModuleString *string) {
+	struct sluice_bytes text;
+	text.data = slr_StringPtrLen(string, &text.len);
+	return text;
+}
+
+static bool fail_setting(struct sluice_error *error, struct sluice_bytes found, const char *what,
+                         const char *expected) {
+	struct sl_out out = sl_out_to(error->text, sizeof error->text - 1);
+	sl_out_str(&out, what);
+	sl_out_quoted(&out, found, 64);
+	sl_out_str(&out, expected);
+	*out.at = '\0';
+	return false;
+}
+
+bool slr_settings_read(struct slr_settings *settings, struct RedisModuleString **args, int count,
+                       struct sluice_error *error) {
+	for (int i = 0; i < count; i += 2) {
+		struct sluice_bytes name = text_of(args[i]), value;
+		if (!slr_is_word(name, "client-time"))
+			return fail_setting(error, name, "unknown argument ", ": expected client-time yes|no");
+		if (i + 1 == count)
+			return fail_setting(error, name, "argument ", " has no value: expected client-time yes|no");
+		value = text_of(args[i + 1]);
+		settings->client_time = slr_is_word(value, "yes");
+		if (!settings->client_time && !slr_is_word(value, "no"))
+			return fail_setting(error, value, "client-time ", ": expected yes or no");
+	}
+	return true;
+}
+
+struct row {
+	const char *name;
+	slr_command run;
+	const char *flags;
+};
+
+static const struct row commands[] = {
+	{"sluice.check", slr_check, "write deny-oom fast getkeys-api"},
+	{"sluice.peek", slr_peek, "readonly fast getkeys-api"},
+	{"sluice.refund", slr_refund, "write deny-oom fast getkeys-api"},
+	{"sluice.reset", slr_reset, "write fast getkeys-api"},
+	{"sluice.hold", slr_hold, "write deny-oom fast getkeys-api"},
+	{"sluice.confirm", slr_confirm, "write deny-oom fast getkeys-api"},
+	{"sluice.cancel", slr_cancel, "write fast getkeys-api"},
+	{"sluice.lease", slr_lease, "write deny-oom fast getkeys-api"},
+	{"sluice.inspect", slr_inspect, "readonly"},
+	{"sluice.effect", slr_effect, "write admin"},
+	{"cl.throttle", slr_throttle, "write deny-oom fast"},
+};
+
+static bool create_commands(struct RedisModuleCtx *context) {
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		if (slr_CreateCommand(context, commands[i].name, commands[i].run, commands[i].flags, 1, 1, 1) != SLR_REDIS_OK) {
+			slr_Log(context, "warning", "the command %s could not be made: is another module here that has it?",
+			        commands[i].name);
+			return false;
+		}
+	return true;
+}
+
+__attribute__((visibility("default"))) int RedisModule_OnLoad(struct RedisModuleCtx *context,
+                                                              struct RedisModuleString **args, int count);
+__attribute__((visibility("default"), alias("RedisModule_OnLoad"))) int
+ValkeyModule_OnLoad(struct RedisModuleCtx *context, struct RedisModuleString **args, int count);
+
+int RedisModule_OnLoad(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
+	struct sluice_error error;
+	const char *missing = slr_api_load(context, "sluice", MODULE_VERSION);
+	if (missing != NULL) {
+		if (slr_Log != NULL)
+			slr_Log(context, "warning", "this server has no %s: Redis 7.0 or Valkey 7.2 is needed", missing);
+		return SLR_REDIS_ERR;
+	}
+	if (!slr_settings_read(&slr_settings, args, count, &error)) {
+		slr_Log(context, "warning", "%s", error.text);
+		return SLR_REDIS_ERR;
+	}
+	slr_memory_take = slr_Alloc;
+	slr_memory_give = slr_Free;
+	slr_clock_anchor();
+	slr_SetModuleOptions(context,
+	                     SLR_OPTION_HANDLE_IO_ERRORS | SLR_OPTION_NO_IMPLICIT_SIGNAL | SLR_OPTION_HANDLE_ASYNC_LOAD);
+	if (!slr_type_create(context) || !create_commands(context))
+		return SLR_REDIS_ERR;
+	slr_describe(context);
+	slr_listen(context);
+	return SLR_REDIS_OK;
+}

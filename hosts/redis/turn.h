@@ -1,0 +1,133 @@
+/* One command in its turn: what the server has handed us, the call that is read out of it, and the keys it is about.
+ *
+ * Redis runs one command at a time, so there is one turn, and its memory is used again by the next. */
+#ifndef SLR_TURN_H
+#define SLR_TURN_H
+
+#include "hosts/redis/api.h"
+#include "hosts/redis/decide.h"
+
+#include <stdarg.h>
+
+struct slr_turn {
+	struct RedisModuleCtx *context;
+	struct RedisModuleString **args;
+	uint32_t count;
+	bool each; /* the reply tells of each limit */
+	struct slr_call *call;
+	struct RedisModuleString *names[SLUICE_ITEMS_MAX]; /* of call->keys */
+	struct RedisModuleKey *keys[SLUICE_ITEMS_MAX];     /* opened; NULL: not there, and opened for reading */
+};
+
+/* What a command has between its key and its limits. */
+enum slr_field { SLR_FIELD_COST = 1, SLR_FIELD_ID, SLR_FIELD_TTL, SLR_FIELD_SPENT, SLR_FIELD_WANT };
+enum { SLR_FIELDS_MAX = 4 };
+
+struct slr_form {
+	enum slr_operation operation;
+	uint8_t fields[SLR_FIELDS_MAX]; /* enum slr_field, in order; 0: no more */
+	bool has_each;                  /* EACH may stand before the limits */
+};
+
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
+
+struct slr_settings {
+	bool client_time; /* AT is allowed */
+};
+extern struct slr_settings slr_settings;
+
+/* Reads the arguments that the module was loaded with. False: `error` says which is wrong and what would be right. */
+bool slr_settings_read(struct slr_settings *settings, struct RedisModuleString **args, int count,
+                       struct sluice_error *error);
+
+/* ---- clock ------------------------------------------------------------------------------------------------------- */
+
+/* Anchors the clock to wall time; once, when the module is loaded. */
+void slr_clock_anchor(void);
+
+/* Unix ns of a clock that nobody sets: CLOCK_BOOTTIME, moved by what it was anchored to. */
+sluice_ns slr_clock_now(void);
+
+/* Unix ms of the wall clock, which Redis expires keys by. */
+int64_t slr_clock_wall_ms(void);
+
+/* ---- reading (read.c, limits.c) ---------------------------------------------------------------------------------- */
+
+/* An argument of the command; `index` is below turn->count. */
+struct sluice_bytes slr_arg(const struct slr_turn *turn, uint32_t index);
+
+/* Whether a text is a word, in either case. */
+bool slr_is_word(struct sluice_bytes text, const char *word);
+
+/* Replies with an error: one line, without the ERR that goes before it. */
+__attribute__((format(printf, 2, 3))) void slr_fail(const struct slr_turn *turn, const char *format, ...);
+
+struct slr_shown {
+	char text[600];
+};
+
+/* A text as messages show it. */
+struct slr_shown slr_shown(struct sluice_bytes text);
+
+/* Begins a turn, with an empty call at this instant. */
+void slr_turn_begin(struct slr_turn *turn, struct RedisModuleCtx *context, struct RedisModuleString **args, int count);
+
+/* Reads the arguments of a command of this form into turn->call. False: the reply has been given. */
+SLUICE_MUST_USE bool slr_read_call(struct slr_turn *turn, const struct slr_form *form);
+
+/* The key's place in the call, for `arg`; the first time it is added. */
+uint8_t slr_read_key(struct slr_turn *turn, uint32_t index);
+
+/* Whether a key is short enough. False: the reply has been given. */
+SLUICE_MUST_USE bool slr_key_fits(struct slr_turn *turn, struct sluice_bytes key);
+
+/* Tells the server, which asks for that, where the keys of a command of this form are. */
+void slr_read_positions(const struct slr_turn *turn, const struct slr_form *form);
+
+/* Reads a limit in the notation; one that was read lately costs 10 ns. False: `error` says why. */
+SLUICE_MUST_USE bool slr_limit_read(struct sluice_limit *limit, struct sluice_bytes text, struct sluice_error *error);
+
+/* ---- keys (keys.c) ----------------------------------------------------------------------------------------------- */
+
+/* Opens the call's keys. False: one holds a value of another kind, and the reply has been given. */
+SLUICE_MUST_USE bool slr_keys_open(struct slr_turn *turn, bool to_write);
+
+/* Hands values that the call has changed to the server, with their expiry, and tells replicas. */
+void slr_keys_keep(struct slr_turn *turn);
+
+void slr_keys_close(struct slr_turn *turn);
+
+/* Decides the call that has been read, and replies with an error where that fails: false. */
+SLUICE_MUST_USE bool slr_turn_decide(struct slr_turn *turn);
+
+/* Whether anybody is told of changes: an append-only file, a replica, or one that may come back (listen.c). */
+bool slr_is_heard(void);
+
+/* Has the server tell us when that may change. */
+void slr_listen(struct RedisModuleCtx *context);
+
+/* ---- commands ---------------------------------------------------------------------------------------------------- */
+
+int slr_check(struct RedisModuleCtx *, struct RedisModuleString **, int);
+int slr_peek(struct RedisModuleCtx *, struct RedisModuleString **, int);
+int slr_refund(struct RedisModuleCtx *, struct RedisModuleString **, int);
+int slr_reset(struct RedisModuleCtx *, struct RedisModuleString **, int);
+int slr_hold(struct RedisModuleCtx *, struct RedisModuleString **, int);
+int slr_confirm(struct RedisModuleCtx *, struct RedisModuleString **, int);
+int slr_cancel(struct RedisModuleCtx *, struct RedisModuleString **, int);
+int slr_lease(struct RedisModuleCtx *, struct RedisModuleString **, int);
+int slr_inspect(struct RedisModuleCtx *, struct RedisModuleString **, int);
+int slr_throttle(struct RedisModuleCtx *, struct RedisModuleString **, int);
+int slr_effect(struct RedisModuleCtx *, struct RedisModuleString **, int);
+
+/* ---- the data type (type.c) -------------------------------------------------------------------------------------- */
+
+extern struct RedisModuleType *slr_type;
+
+/* Makes the type known to the server. False: it refused. */
+SLUICE_MUST_USE bool slr_type_create(struct RedisModuleCtx *context);
+
+/* Documents commands to the server, where it can be told (describe.c). */
+void slr_describe(struct RedisModuleCtx *context);
+
+#endif

@@ -1,0 +1,395 @@
+/* The forms of a value, and the ways between them.
+ *
+ * A key that is limited by one window, which most are, costs what an empty key costs: its counter is packed into the
+ * pointer that Redis keeps for a value of ours, and takes no memory of its own.
+ *
+ *   bit  0        1
+ *   bits 9..1     number of its shape (shape.h): identity, and bits 63..32 of its instant in ms
+ *   bits 20..10   count of its window
+ *   bits 31..21   count of the window before
+ *   bits 63..32   bits 31..0 of its instant in ms
+ *
+ * Nothing is lost: an instant that is no whole number of ms, a count above 2047 or a shape for which there is no room
+ * make it a counter in memory, and it is packed again when it fits.
+ *
+ * I1  A packed value is a user of its shape; whoever copies or forgets one says so there.
+ * I2  Identities of one value differ. A table has no row that is none (no state and no holds) but while it is changed.
+ * I3  A counter of an algorithm with blocks has a block exactly if the host's bits of its state say how long it is. */
+#include "hosts/redis/value.h"
+
+#include "hosts/redis/memory.h"
+#include "hosts/redis/shape.h"
+
+_Static_assert(sizeof(slr_value) == 8, "a packed counter takes 64 bits");
+_Static_assert(sizeof(struct slr_counter) == 40 && sizeof(struct slr_row) == 48, "sizes that value.h promises");
+
+void *(*slr_memory_take)(size_t bytes) = malloc;
+void (*slr_memory_give)(void *memory) = free;
+
+enum { TAG_PACKED = 1, TAG_ONE = 2, TAGS = 3, COUNT_BITS = 11, COUNT_MAX = (1 << COUNT_BITS) - 1, ROOM_MIN = 2 };
+
+/* ---- identities ------------------------------------------------------------------------------------------------ */
+
+static void widen(struct sluice_limit *limit, uint64_t rate) {
+	limit->quota = UINT32_MAX;
+	if (limit->algorithm != SLUICE_TOKEN_BUCKET && limit->algorithm != SLUICE_LEAKY_BUCKET)
+		return;
+	limit->quota = rate >= 1 && rate <= UINT32_MAX ? (uint32_t)rate : 1;
+	limit->burst = UINT32_MAX;
+}
+
+bool slr_widest_limit(struct slr_identity identity, struct sluice_limit *limit) {
+	uint64_t space = identity.kind >> 62, window_ms = identity.kind & (((uint64_t)1 << 45) - 1);
+	*limit = (struct sluice_limit){
+		.algorithm = (uint8_t)slr_algorithm_of(identity),
+		.bucket_count = (uint16_t)(identity.kind >> 45 & 0x1fff),
+		.window_ns = window_ms <= SL_WINDOW_NS_MAX / SL_MS_NS ? window_ms * SL_MS_NS : 0,
+	};
+	if (space > 2 || limit->algorithm == SLUICE_UNLIMITED || limit->algorithm > SLUICE_LEAKY_BUCKET ||
+	    limit->window_ns == 0)
+		return false;
+	if ((limit->algorithm == SLUICE_SLIDING_BUCKETS) != (limit->bucket_count != 0))
+		return false;
+	if (limit->bucket_count != 0)
+		limit->precision_ns = limit->window_ns / limit->bucket_count;
+	widen(limit, space == 1 ? 1 : identity.name);
+	sl_rule_derive(limit);
+	limit->derived[SL_IDENT_KIND] = identity.kind;
+	limit->derived[SL_IDENT_NAME] = identity.name;
+	return sl_rule_is_valid(limit);
+}
+
+/* ---- packing --------------------------------------------------------------------------------------------------- */
+
+static inline uint32_t shape_number(slr_value value) {
+	return value >> 1 & (SLR_SHAPES - 1);
+}
+
+static inline void unpack(slr_value value, struct slr_counter *counter) {
+	const struct slr_shape *shape = slr_shape_at(shape_number(value));
+	uint64_t ms = (uint64_t)shape->era << SLR_SHAPE_ERA_SHIFT | value >> 32;
+	counter->identity = (struct slr_identity){shape->kind, shape->name};
+	counter->state.w[0] = ms * SL_MS_NS;
+	counter->state.w[1] = (uint64_t)(value >> 21 & COUNT_MAX) << 32 | (value >> 10 & COUNT_MAX);
+	counter->more = NULL;
+}
+
+/* Whether a state can be packed, and how, but for its shape; and of which era it is. */
+static inline bool pack(struct slr_identity identity, const struct sl_state *state, slr_value *packed, uint32_t *era) {
+	uint32_t algorithm = slr_algorithm_of(identity);
+	uint64_t cur = (uint32_t)state->w[1], prev = state->w[1] >> 32, ms = state->w[0] / SL_MS_NS;
+	if (algorithm != SLUICE_SLIDING_WINDOW && algorithm != SLUICE_FIXED_WINDOW)
+		return false;
+	if (cur > COUNT_MAX || prev > COUNT_MAX || ms * SL_MS_NS != state->w[0])
+		return false;
+	*era = (uint32_t)(ms >> SLR_SHAPE_ERA_SHIFT);
+	*packed = ms << 32 | prev << 21 | cur << 10 | TAG_PACKED;
+	return true;
+}
+
+/* Packs a state into an empty value, or anew into the packed one that has this identity. */
+static inline bool write_packed(slr_value *value, struct slr_identity identity, const struct sl_state *state) {
+	slr_value packed;
+	uint32_t era;
+	int32_t number;
+	if (!pack(identity, state, &packed, &era))
+		return false;
+	if (*value != 0 && slr_shape_at(shape_number(*value))->era == era) {
+		*value = packed | (slr_value)shape_number(*value) << 1;
+		return true;
+	}
+	number = slr_shape_use(identity.kind, identity.name, era);
+	if (number < 0)
+		return false;
+	if (*value != 0)
+		slr_shape_leave(shape_number(*value));
+	*value = packed | (slr_value)(uint32_t)number << 1;
+	return true;
+}
+
+/* ---- the forms ------------------------------------------------------------------------------------------------- */
+
+static inline struct slr_counter *one_of(slr_value value) {
+	return (value & TAGS) == TAG_ONE ? (struct slr_counter *)(value - TAG_ONE) : NULL;
+}
+
+static inline struct slr_table *table_of(slr_value value) {
+	return (value & TAGS) == 0 ? (struct slr_table *)value : NULL;
+}
+
+uint32_t slr_value_count(slr_value value) {
+	if ((value & TAGS) != 0)
+		return 1;
+	return value == 0 ? 0 : table_of(value)->count;
+}
+
+struct slr_counter *slr_value_at(slr_value value, uint32_t index, struct slr_counter *scratch) {
+	if (slr_value_is_packed(value)) {
+		unpack(value, scratch);
+		return scratch;
+	}
+	SL_DEBUG_ASSERT(index < slr_value_count(value));
+	return one_of(value) != NULL ? one_of(value) : &table_of(value)->rows[index].counter;
+}
+
+int64_t slr_value_until(slr_value value, uint32_t index) {
+	struct slr_table *table = table_of(value);
+	return table != NULL ? table->rows[index].until_ms : SLR_UNTIL_UNKNOWN;
+}
+
+void slr_value_keep(slr_value value, struct slr_identity identity, int64_t until_ms) {
+	struct slr_counter scratch, *counter = slr_value_find(value, identity, &scratch);
+	if (counter != NULL && table_of(value) != NULL)
+		((struct slr_row *)counter)->until_ms = until_ms;
+}
+
+struct slr_counter *slr_value_find(slr_value value, struct slr_identity identity, struct slr_counter *scratch) {
+	uint32_t count = slr_value_count(value);
+	for (uint32_t i = 0; i < count; i++) {
+		struct slr_counter *counter = slr_value_at(value, i, scratch);
+		if (slr_identity_equal(counter->identity, identity))
+			return counter;
+	}
+	return NULL;
+}
+
+static struct slr_row *add_row(slr_value *value, const struct slr_counter *counter, int64_t until_ms) {
+	struct slr_table *table = table_of(*value);
+	if (table == NULL || table->count == table->room) {
+		uint32_t count = table == NULL ? 0 : table->count, room = count < ROOM_MIN ? ROOM_MIN : count + count / 2;
+		struct slr_table *longer = slr_take(sizeof *longer + room * sizeof longer->rows[0]);
+		longer->count = count;
+		longer->room = room;
+		if (count != 0)
+			memcpy(longer->rows, table->rows, count * sizeof table->rows[0]);
+		slr_give(table);
+		*value = (slr_value)longer;
+		table = longer;
+	}
+	SL_ASSERT(table->count < table->room);
+	table->rows[table->count] = (struct slr_row){*counter, until_ms};
+	return &table->rows[table->count++];
+}
+
+/* The one counter of a value becomes the first row of a table. */
+static void make_table(slr_value *value) {
+	struct slr_counter scratch, *counter = slr_value_at(*value, 0, &scratch);
+	slr_value table = 0;
+	add_row(&table, counter, SLR_UNTIL_UNKNOWN);
+	if (slr_value_is_packed(*value))
+		slr_shape_leave(shape_number(*value));
+	else
+		slr_give(counter);
+	*value = table;
+}
+
+static void make_one(slr_value *value, const struct slr_counter *counter) {
+	struct slr_counter *one = slr_take(sizeof *one);
+	*one = *counter;
+	SL_ASSERT(((slr_value)one & TAGS) == 0);
+	*value = (slr_value)one + TAG_ONE;
+}
+
+struct slr_counter *slr_value_open(slr_value *value, struct slr_identity identity, int64_t until_ms) {
+	struct slr_counter scratch = {.identity = identity}, *counter = slr_value_find(*value, identity, &scratch);
+	if (counter == NULL && *value != 0) {
+		struct slr_counter fresh = {.identity = identity};
+		if ((*value & TAGS) != 0)
+			make_table(value);
+		return &add_row(value, &fresh, until_ms)->counter;
+	}
+	if (counter == NULL || counter == &scratch) {
+		if (counter != NULL)
+			slr_shape_leave(shape_number(*value));
+		make_one(value, &scratch);
+		return one_of(*value);
+	}
+	if (table_of(*value) != NULL && until_ms != SLR_UNTIL_UNKNOWN)
+		((struct slr_row *)counter)->until_ms = until_ms;
+	return counter;
+}
+
+void slr_value_write(slr_value *value, struct slr_identity identity, const struct sl_state *state, int64_t until_ms) {
+	if (*value == 0) {
+		if (write_packed(value, identity, state))
+			return;
+	} else if (slr_value_is_packed(*value)) {
+		const struct slr_shape *shape = slr_shape_at(shape_number(*value));
+		if (slr_identity_equal((struct slr_identity){shape->kind, shape->name}, identity) &&
+		    write_packed(value, identity, state))
+			return;
+	}
+	slr_value_open(value, identity, until_ms)->state = *state;
+}
+
+static void free_more(struct slr_counter *counter) {
+	if (counter->more != NULL && slr_has_block(counter->identity))
+		slr_give(((struct slr_block *)counter->more)->holds);
+	slr_give(counter->more);
+	counter->more = NULL;
+}
+
+void slr_value_free(slr_value value) {
+	struct slr_table *table = table_of(value);
+	if (slr_value_is_packed(value)) {
+		slr_shape_leave(shape_number(value));
+	} else if (one_of(value) != NULL) {
+		free_more(one_of(value));
+		slr_give(one_of(value));
+	} else if (table != NULL) {
+		for (uint32_t i = 0; i < table->count; i++)
+			free_more(&table->rows[i].counter);
+		slr_give(table);
+	}
+}
+
+bool slr_value_remove(slr_value *value, struct slr_identity identity) {
+	struct slr_counter scratch, *counter = slr_value_find(*value, identity, &scratch);
+	struct slr_table *table = table_of(*value);
+	if (counter == NULL)
+		return false;
+	if (table == NULL || table->count == 1) {
+		slr_value_free(*value);
+		*value = 0;
+		return true;
+	}
+	free_more(counter);
+	*(struct slr_row *)counter = table->rows[--table->count];
+	return true;
+}
+
+void slr_value_slim(slr_value *value) {
+	struct slr_table *table = table_of(*value);
+	struct slr_counter *one;
+	slr_value packed = 0;
+	if (table != NULL && table->count == 1) {
+		make_one(value, &table->rows[0].counter);
+		slr_give(table);
+	}
+	one = one_of(*value);
+	if (one == NULL || one->more != NULL || !write_packed(&packed, one->identity, &one->state))
+		return;
+	slr_give(one);
+	*value = packed;
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
+
+static struct slr_block *block_of_bytes(void *bytes) {
+	return (struct slr_block *)(void *)((unsigned char *)bytes - offsetof(struct slr_block, bytes));
+}
+
+void *slr_block_take(uint64_t bytes) {
+	struct slr_block *block = slr_take(sizeof *block + bytes);
+	SL_DEBUG_ASSERT(bytes % 8 == 0);
+	block->holds = NULL;
+	return block->bytes;
+}
+
+void slr_block_give(void *bytes) {
+	if (bytes != NULL)
+		slr_give(block_of_bytes(bytes));
+}
+
+void slr_counter_set_block(struct slr_counter *counter, void *block, uint64_t bytes) {
+	struct slr_block *before = counter->more, *now = block_of_bytes(block);
+	SL_ASSERT(slr_has_block(counter->identity) && bytes / 8 <= UINT32_MAX);
+	if (before != now) {
+		now->holds = before != NULL ? before->holds : NULL;
+		slr_give(before);
+		counter->more = now;
+	}
+	counter->state.w[1] = counter->state.w[1] >> 32 << 32 | bytes / 8;
+}
+
+void slr_counter_set_holds(struct slr_counter *counter, struct slr_holds *holds) {
+	if (!slr_has_block(counter->identity)) {
+		counter->more = holds;
+		return;
+	}
+	if (counter->more == NULL && holds != NULL)
+		counter->more = block_of_bytes(slr_block_take(0));
+	if (counter->more == NULL)
+		return;
+	((struct slr_block *)counter->more)->holds = holds;
+	if (holds == NULL && (uint32_t)counter->state.w[1] == 0) {
+		slr_give(counter->more);
+		counter->more = NULL;
+	}
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static struct slr_counter copy_counter(const struct slr_counter *from) {
+	struct slr_counter to = *from;
+	uint64_t bytes = slr_counter_block_bytes(from);
+	to.more = NULL;
+	if (bytes != 0) {
+		to.more = block_of_bytes(slr_block_take(bytes));
+		memcpy(slr_counter_block(&to)->bytes, slr_counter_block(from)->bytes, bytes);
+	}
+	slr_counter_set_holds(&to, slr_holds_copy(slr_counter_holds(from)));
+	return to;
+}
+
+slr_value slr_value_copy(slr_value value) {
+	slr_value copy = 0;
+	struct slr_counter counter;
+	if (slr_value_is_packed(value)) {
+		slr_shape_use_again(shape_number(value));
+		return value;
+	}
+	if (one_of(value) != NULL) {
+		counter = copy_counter(one_of(value));
+		make_one(&copy, &counter);
+		return copy;
+	}
+	for (uint32_t i = 0; i < slr_value_count(value); i++) {
+		counter = copy_counter(&table_of(value)->rows[i].counter);
+		add_row(&copy, &counter, table_of(value)->rows[i].until_ms);
+	}
+	return copy;
+}
+
+static size_t more_bytes(const struct slr_counter *counter) {
+	size_t bytes = slr_holds_bytes(slr_counter_holds(counter));
+	if (slr_counter_block(counter) != NULL)
+		bytes += sizeof(struct slr_block) + slr_counter_block_bytes(counter);
+	return bytes;
+}
+
+size_t slr_value_bytes(slr_value value) {
+	struct slr_table *table = table_of(value);
+	size_t bytes;
+	if (one_of(value) != NULL)
+		return sizeof(struct slr_counter) + more_bytes(one_of(value));
+	if (table == NULL)
+		return 0;
+	bytes = sizeof *table + table->room * sizeof table->rows[0];
+	for (uint32_t i = 0; i < table->count; i++)
+		bytes += more_bytes(&table->rows[i].counter);
+	return bytes;
+}
+
+static bool counter_is_valid(const struct slr_counter *counter) {
+	struct sluice_limit limit;
+	struct sl_counter step;
+	if (!slr_widest_limit(counter->identity, &limit) || !slr_holds_are_valid(slr_counter_holds(counter)) ||
+	    slr_counter_is_none(counter))
+		return false;
+	slr_counter_load(counter, &step);
+	return sl_counter_is_valid(&limit, &step);
+}
+
+bool slr_value_is_valid(slr_value value) {
+	struct slr_counter scratch, other;
+	for (uint32_t i = 0; i < slr_value_count(value); i++) {
+		const struct slr_counter *counter = slr_value_at(value, i, &scratch);
+		if (!counter_is_valid(counter))
+			return false;
+		for (uint32_t k = 0; k < i; k++)
+			if (slr_identity_equal(slr_value_at(value, k, &other)->identity, counter->identity))
+				return false;
+	}
+	return slr_value_count(value) <= SLR_COUNTERS_MAX;
+}

@@ -1,0 +1,155 @@
+/* The value of one Redis key: the counters of all limits that count for it.
+ *
+ * Redis keeps one pointer for it, and the pointer is the value:
+ *
+ *   0                                                no counter
+ *   bit 0 set        a window counter, packed        nothing else in memory (its layout: value.c)
+ *   bits 1..0 = 10   struct slr_counter *, one       40 bytes
+ *   bits 1..0 = 00   struct slr_table *              8 + 48 a counter
+ *
+ * A counter has its identity (algo/rule.h: kind and name), its state, its holds, and for logs and sub-buckets a block. A
+ * value goes from one form to another as it must (slr_value_open) and as it may (slr_value_slim). */
+#ifndef SLR_VALUE_H
+#define SLR_VALUE_H
+
+#include "algo/step.h"
+#include "hosts/redis/hold.h"
+
+typedef uintptr_t slr_value;
+
+enum { SLR_COUNTERS_MAX = 256 /* of one key */ };
+#define SLR_UNTIL_UNKNOWN INT64_MAX
+
+struct slr_identity {
+	uint64_t kind, name;
+};
+
+struct slr_counter {
+	struct slr_identity identity;
+	struct sl_state state; /* with a block, the host's 32 bits are its bytes / 8 */
+	void *more;            /* its holds; or, for algorithms with blocks, a struct slr_block; or NULL */
+};
+
+struct slr_block {
+	struct slr_holds *holds;
+	unsigned char bytes[];
+};
+
+struct slr_row {
+	struct slr_counter counter;
+	int64_t until_ms; /* wall time from which on it equals no counter, as far as is known */
+};
+
+struct slr_table {
+	uint32_t count, room;
+	struct slr_row rows[];
+};
+
+static inline struct slr_identity slr_identity_of(const struct sluice_limit *limit) {
+	return (struct slr_identity){limit->derived[SL_IDENT_KIND], limit->derived[SL_IDENT_NAME]};
+}
+
+static inline bool slr_identity_equal(struct slr_identity a, struct slr_identity b) {
+	return a.kind == b.kind && a.name == b.name;
+}
+
+/* enum sluice_algorithm, by the identity alone. */
+static inline uint32_t slr_algorithm_of(struct slr_identity identity) {
+	return identity.kind >> 58 & 15;
+}
+
+static inline bool slr_has_block(struct slr_identity identity) {
+	uint32_t algorithm = slr_algorithm_of(identity);
+	return algorithm == SLUICE_SLIDING_LOG || algorithm == SLUICE_SLIDING_BUCKETS;
+}
+
+/* A limit of this identity that admits as much as any can: for what is done to a counter whoever asks for it, such as
+ * charging what has been admitted elsewhere. Its rate, where the identity does not say it, is 1. False where there is
+ * no limit of this identity. */
+bool slr_widest_limit(struct slr_identity identity, struct sluice_limit *limit);
+
+/* ---- counters ---------------------------------------------------------------------------------------------------- */
+
+static inline bool slr_value_is_packed(slr_value value) {
+	return (value & 1) != 0;
+}
+
+uint32_t slr_value_count(slr_value value);
+
+/* The counter at an index below the count, unpacked into `scratch` where it is packed. Points into the value: valid
+ * until that is changed. */
+struct slr_counter *slr_value_at(slr_value value, uint32_t index, struct slr_counter *scratch);
+
+/* The counter of an identity, as slr_value_at() gives it; NULL: there is none. */
+struct slr_counter *slr_value_find(slr_value value, struct slr_identity identity, struct slr_counter *scratch);
+
+/* Writes the state of a counter that has neither block nor holds, which is made if there is none: packed where it can
+ * be. `until_ms` is noted where there is room for it. */
+void slr_value_write(slr_value *value, struct slr_identity identity, const struct sl_state *state, int64_t until_ms);
+
+/* The counter of an identity, to be changed in place: unpacked, made if there is none. Valid until another one is
+ * made. */
+struct slr_counter *slr_value_open(slr_value *value, struct slr_identity identity, int64_t until_ms);
+
+/* Forgets a counter with its block and holds. False: there was none. */
+bool slr_value_remove(slr_value *value, struct slr_identity identity);
+
+/* Brings a value into its smallest form, after what was changed in it. */
+void slr_value_slim(slr_value *value);
+
+/* When the counter at an index equals none, wall ms; SLR_UNTIL_UNKNOWN: not known. */
+int64_t slr_value_until(slr_value value, uint32_t index);
+
+/* Notes when a counter equals none, where there is room for it. */
+void slr_value_keep(slr_value value, struct slr_identity identity, int64_t until_ms);
+
+/* Gives back all memory of a value. From any thread. */
+void slr_value_free(slr_value value);
+
+slr_value slr_value_copy(slr_value value);
+
+/* Bytes of memory that a value takes besides the pointer. */
+size_t slr_value_bytes(slr_value value);
+
+/* Whether a value could have been made by this code: for loads, fuzzers, debug builds. */
+bool slr_value_is_valid(slr_value value);
+
+/* ---- the parts of a counter -------------------------------------------------------------------------------------- */
+
+static inline struct slr_block *slr_counter_block(const struct slr_counter *counter) {
+	return slr_has_block(counter->identity) ? counter->more : NULL;
+}
+
+static inline struct slr_holds *slr_counter_holds(const struct slr_counter *counter) {
+	if (!slr_has_block(counter->identity))
+		return counter->more;
+	return counter->more != NULL ? ((struct slr_block *)counter->more)->holds : NULL;
+}
+
+static inline uint64_t slr_counter_block_bytes(const struct slr_counter *counter) {
+	return slr_has_block(counter->identity) ? (uint64_t)(uint32_t)counter->state.w[1] * 8 : 0;
+}
+
+/* The counter as a step wants it: its state copied, its block in place. */
+static inline void slr_counter_load(const struct slr_counter *counter, struct sl_counter *step) {
+	step->state = counter->state;
+	step->block_bytes = slr_counter_block_bytes(counter);
+	step->block = step->block_bytes != 0 ? ((struct slr_block *)counter->more)->bytes : NULL;
+}
+
+/* Hands a list of holds to a counter; NULL: none. */
+void slr_counter_set_holds(struct slr_counter *counter, struct slr_holds *holds);
+
+/* A block of so many bytes, a multiple of 8, for slr_counter_set_block(). */
+void *slr_block_take(uint64_t bytes);
+void slr_block_give(void *bytes);
+
+/* Hands a block to a counter, in place of the one it had, which is given back if it is another. */
+void slr_counter_set_block(struct slr_counter *counter, void *block, uint64_t bytes);
+
+/* Whether a counter says nothing that none would not: no state, no holds. */
+static inline bool slr_counter_is_none(const struct slr_counter *counter) {
+	return sl_state_is_none(&counter->state) && slr_counter_holds(counter) == NULL;
+}
+
+#endif
