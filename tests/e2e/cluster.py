@@ -337,6 +337,10 @@ class Cluster:
                     found[name[8:]] = found.get(name[8:], 0) + int(re.match(r"calls=(\d+)", figures)[1])
         return found
 
+    def flush(self):
+        for node in self.primaries():
+            node.call("FLUSHALL")
+
     # what can befall it
 
     def move_slot(self, slot, target, between=lambda: None, keys_a_time=10):
