@@ -54,9 +54,313 @@ static void test_one_server(void **state) {
 	redis_end(&server, SIGTERM);
 }
 
+/* No module: the script is loaded at the greeting, and again when the server has forgotten it. */
+static void test_the_script(void **state) {
+	struct redis_server server = {.pid = 0};
+	struct nodes_loop world;
+	struct asked asked;
+	(void)state;
+	redis_start(&server, true, NULL);
+	const char *addresses[] = {server.address};
+	const struct sl_redis_settings settings = settings_of(addresses, 1);
+	nodes_loop_open(&world, &settings, NULL);
+	asked_now(&world, &asked, "CHECK", "alice", "1 10/60s", 1000);
+	assert_int_equal(asked.kind, SL_ANSWER_NUMBERS);
+	assert_int_equal(asked.count, 7);
+	assert_int_equal(asked.numbers[2], 9);
+	assert_true(nodes_said("asked by the script"));
+	redis_await(&server, "SCRIPT FLUSH", "+OK", 1000);
+	struct asked again[5];
+	for (int i = 0; i < 5; i++) { /* all in one turn: one SCRIPT LOAD serves them */
+		asked_fill(&again[i], "CHECK", "alice", "1 10/60s", 1000);
+		assert_true(sl_nodes_ask(world.nodes, &again[i].ask));
+	}
+	for (int i = 0; i < 5; i++) {
+		assert_true(nodes_loop_until(&world, &again[i].answered, 1000));
+		assert_int_equal(again[i].kind, SL_ANSWER_NUMBERS);
+		assert_int_equal(again[i].numbers[2], 8 - i);
+	}
+	assert_non_null(strstr(redis_say(&server, "INFO commandstats"), "cmdstat_script|load:calls=2,"));
+	nodes_loop_close(&world);
+	redis_end(&server, SIGTERM);
+}
+
+static void test_what_settings_insist_on(void **state) {
+	struct redis_server server = {.pid = 0};
+	struct nodes_loop world;
+	struct asked asked;
+	(void)state;
+	redis_start(&server, true, NULL);
+	const char *addresses[] = {server.address};
+	struct sl_redis_settings settings = settings_of(addresses, 1);
+	settings.via = SL_VIA_MODULE;
+	nodes_loop_open(&world, &settings, NULL);
+	assert_false(nodes_loop_until_up(&world, "alice", 100));
+	assert_true(nodes_said("it has not loaded the module, which via: module insists on"));
+	asked_fill(&asked, "CHECK", "alice", "1 10/60s", 1000);
+	assert_false(sl_nodes_ask(world.nodes, &asked.ask));
+	nodes_loop_close(&world);
+	redis_end(&server, SIGTERM);
+	server = (struct redis_server){.pid = 0};
+	redis_start(&server, false, NULL); /* with the module, as far as one can see */
+	settings.via = SL_VIA_SCRIPT;
+	nodes_loop_open(&world, &settings, NULL);
+	assert_true(nodes_loop_until_up(&world, "alice", 1000));
+	assert_true(nodes_said("asked by the script"));
+	nodes_loop_close(&world);
+	redis_end(&server, SIGTERM);
+}
+
+/* ---- users, sockets, TLS ----------------------------------------------------------------------------------------- */
+
+static void test_a_user_with_few_rights_on_a_unix_socket(void **state) {
+	struct redis_server server = {.pid = 0};
+	struct nodes_loop world;
+	char path[96];
+	(void)state;
+	redis_start(&server, false, NULL);
+	redis_end(&server, SIGKILL);
+	(void)snprintf(path, sizeof path, "%s/socket", server.folder);
+	const char *args[] = {"--unixsocket", path,      "--user", "front",   "on",  ">secret", "~*",
+	                      "-@all",        "+incrby", "--user", "default", "off", NULL};
+	redis_start(&server, false, args);
+	char address[128];
+	(void)snprintf(address, sizeof address, "unix:%s", path);
+	const char *addresses[] = {address};
+	struct sl_redis_settings settings = settings_of(addresses, 1);
+	settings.user = "front";
+	nodes_loop_open(&world, &settings, "secret");
+	assert_counts(&world, "alice", 1);
+	nodes_loop_close(&world);
+	nodes_loop_open(&world, &settings, "wrong");
+	assert_false(nodes_loop_until_up(&world, "alice", 100));
+	assert_true(nodes_said("WRONGPASS"));
+	nodes_loop_close(&world);
+	settings.user = NULL;
+	nodes_loop_open(&world, &settings, NULL);
+	assert_false(nodes_loop_until_up(&world, "alice", 100));
+	assert_true(nodes_said("NOAUTH"));
+	nodes_loop_close(&world);
+	redis_end(&server, SIGTERM);
+}
+
+static void make_certificates(const char *folder) {
+	char line[1024];
+	(void)snprintf(
+		line, sizeof line,
+		"cd %s && { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout ca.key "
+		"-out ca.pem -days 2 -subj /CN=ours && openssl req -newkey ec -pkeyopt "
+		"ec_paramgen_curve:prime256v1 -nodes -keyout node.key -out node.csr -subj /CN=node -addext "
+		"subjectAltName=IP:127.0.0.1 && openssl x509 -req -in node.csr -CA ca.pem -CAkey ca.key "
+		"-CAcreateserial -copy_extensions copy -days 2 -out node.pem && rm -f node.csr ca.srl; } "
+		">/dev/null 2>&1",
+		folder);
+	assert_int_equal(system(line), 0);
+}
+
+static void test_tls(void **state) {
+	struct redis_server server = {.pid = 0};
+	struct nodes_loop world;
+	char ca[96], pem[96], key[96], port[8];
+	(void)state;
+	redis_start(&server, false, NULL);
+	redis_end(&server, SIGKILL);
+	make_certificates(server.folder);
+	(void)snprintf(ca, sizeof ca, "%s/ca.pem", server.folder);
+	(void)snprintf(pem, sizeof pem, "%s/node.pem", server.folder);
+	(void)snprintf(key, sizeof key, "%s/node.key", server.folder);
+	(void)snprintf(port, sizeof port, "%u", server.port);
+	const char *args[] = {"--port",         "0", "--tls-port", port, "--tls-ca-cert-file", ca, "--tls-cert-file", pem,
+	                      "--tls-key-file", key, NULL};
+	redis_start(&server, false, args);
+	const char *addresses[] = {server.address};
+	struct sl_redis_settings settings = settings_of(addresses, 1);
+	settings.tls = true;
+	settings.tls_ca = ca;
+	settings.tls_certificate = pem;
+	settings.tls_key = key;
+	nodes_loop_open(&world, &settings, NULL);
+	for (int i = 1; i <= 50; i++)
+		assert_counts(&world, "alice", i);
+	nodes_loop_close(&world);
+
+	settings.tls_ca = NULL; /* the system knows no such authority */
+	nodes_loop_open(&world, &settings, NULL);
+	assert_false(nodes_loop_until_up(&world, "alice", 100));
+	assert_true(nodes_said("TLS: "));
+	assert_true(nodes_said("certificate"));
+	nodes_loop_close(&world);
+
+	char named[64]; /* a name that the certificate has not */
+	(void)snprintf(named, sizeof named, "localhost:%u", server.port);
+	addresses[0] = named;
+	settings.tls_ca = ca;
+	nodes_loop_open(&world, &settings, NULL);
+	assert_false(nodes_loop_until_up(&world, "alice", 200));
+	assert_true(nodes_said("TLS: hostname mismatch"));
+	nodes_loop_close(&world);
+
+	struct sluice_error error;
+	struct sl_nodes *nodes;
+	struct sl_fleet_figures figures;
+	uv_loop_t loop;
+	assert_int_equal(uv_loop_init(&loop), 0);
+	settings.tls_ca = "/nowhere/ca.pem";
+	const struct sl_nodes_options options = {&settings, NULL, &loop, &figures, NULL};
+	assert_int_equal(sl_nodes_open(&nodes, &options, &error), SLUICE_E_SYSTEM);
+	assert_non_null(strstr(error.text, "store.tls.ca: /nowhere/ca.pem: No such file"));
+	assert_int_equal(uv_loop_close(&loop), 0);
+	redis_end(&server, SIGTERM);
+}
+
+/* ---- a primary and its replica ----------------------------------------------------------------------------------- */
+
+static void test_a_failover_is_followed(void **state) {
+	struct redis_server first = {.pid = 0}, second = {.pid = 0};
+	struct nodes_loop world;
+	char port[8], line[64];
+	(void)state;
+	redis_start(&first, false, NULL);
+	(void)snprintf(port, sizeof port, "%u", first.port);
+	const char *args[] = {"--replicaof", "127.0.0.1", port, NULL};
+	redis_start(&second, false, args);
+
+	const char *addresses[] = {second.address}; /* its primary is found through it */
+	const struct sl_redis_settings settings = settings_of(addresses, 1);
+	nodes_loop_open(&world, &settings, NULL);
+	assert_true(nodes_loop_until_up(&world, "alice", 2000));
+	assert_counts(&world, "alice", 1);
+	redis_await(&second, "GET alice", "$1\r\n1", 3000);
+
+	redis_await(&second, "REPLICAOF NO ONE", "+OK", 1000);
+	(void)snprintf(line, sizeof line, "REPLICAOF 127.0.0.1 %u", second.port);
+	redis_await(&first, line, "+OK", 1000); /* the old one stays, and answers READONLY */
+	struct asked asked;
+	asked_now(&world, &asked, "CHECK", "alice", "1", 1000);
+	assert_int_equal(asked.kind, SL_ANSWER_NUMBERS);
+	assert_int_equal(asked.numbers[0], 2);
+	assert_true(nodes_said("the primary now"));
+
+	redis_end(&second, SIGKILL);
+	nodes_loop_run(&world, 20);
+	asked_fill(&asked, "CHECK", "alice", "1", 1000);
+	assert_false(sl_nodes_ask(world.nodes, &asked.ask));
+	redis_await(&first, "REPLICAOF NO ONE", "+OK", 1000);
+	assert_true(nodes_loop_until_up(&world, "alice", 3000));
+	assert_counts(&world, "alice", 3);
+	nodes_loop_close(&world);
+	redis_end(&first, SIGTERM);
+	redis_end(&second, SIGTERM);
+}
+
+/* ---- a cluster --------------------------------------------------------------------------------------------------- */
+
+enum { NODES = 3 };
+
+static void start_cluster(struct redis_server servers[NODES]) {
+	static const char *const ranges[NODES] = {"0 5460", "5461 10922", "10923 16383"};
+	static const char *const args[] = {
+		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "1000", NULL};
+	char line[128];
+	for (int i = 0; i < NODES; i++) {
+		redis_start(&servers[i], false, args);
+		(void)snprintf(line, sizeof line, "CLUSTER ADDSLOTSRANGE %s", ranges[i]);
+		redis_await(&servers[i], line, "+OK", 1000);
+		(void)snprintf(line, sizeof line, "CLUSTER SET-CONFIG-EPOCH %d", i + 1);
+		redis_await(&servers[i], line, "+OK", 1000);
+	}
+	for (int i = 1; i < NODES; i++) {
+		(void)snprintf(line, sizeof line, "CLUSTER MEET 127.0.0.1 %u", servers[i].port);
+		redis_await(&servers[0], line, "+OK", 1000);
+	}
+	for (int i = 0; i < NODES; i++) {
+		redis_await(&servers[i], "CLUSTER INFO", "cluster_state:ok", 10000);
+		redis_await(&servers[i], "CLUSTER INFO", "cluster_known_nodes:3", 10000);
+	}
+}
+
+static const char *id_of(const struct redis_server *server) {
+	static char ids[4][41];
+	static unsigned turn;
+	char *id = ids[turn++ % 4];
+	assert_int_equal(sscanf(redis_say(server, "CLUSTER MYID"), "$40\r\n%40s", id), 1);
+	return id;
+}
+
+static void set_slot(const struct redis_server *at, unsigned slot, const char *what, const struct redis_server *node) {
+	char line[128];
+	(void)snprintf(line, sizeof line, "CLUSTER SETSLOT %u %s %s", slot, what, id_of(node));
+	redis_await(at, line, "+OK", 1000);
+}
+
+static void migrate(struct redis_server servers[NODES], struct nodes_loop *world) {
+	const unsigned slot = sl_slot_of(sl_str("alice")); /* 749: the first one's */
+	char line[128];
+	assert_in_range(slot, 0, 5460);
+	set_slot(&servers[2], slot, "IMPORTING", &servers[0]);
+	set_slot(&servers[0], slot, "MIGRATING", &servers[2]);
+	assert_counts(world, "alice", 2);     /* still there */
+	assert_counts(world, "{alice}:b", 1); /* not there: ASK */
+	assert_counts(world, "{alice}:b", 2);
+	(void)snprintf(line, sizeof line, "MIGRATE 127.0.0.1 %u alice 0 1000", servers[2].port);
+	redis_await(&servers[0], line, "+OK", 1000);
+	assert_counts(world, "alice", 3);
+	assert_true(world->figures.redirected >= 3);
+	set_slot(&servers[2], slot, "NODE", &servers[2]);
+	set_slot(&servers[0], slot, "NODE", &servers[2]);
+	assert_counts(world, "alice", 4); /* MOVED */
+	const uint64_t redirected = world->figures.redirected;
+	assert_counts(world, "alice", 5);
+	assert_int_equal(world->figures.redirected, redirected);
+}
+
+static void test_a_cluster(void **state) {
+	struct redis_server servers[NODES] = {{.pid = 0}};
+	struct nodes_loop world;
+	char key[16];
+	(void)state;
+	start_cluster(servers);
+	const char *addresses[] = {servers[1].address};
+	const struct sl_redis_settings settings = settings_of(addresses, 1);
+	nodes_loop_open(&world, &settings, NULL);
+	assert_counts(&world, "alice", 1);
+	assert_int_equal(sl_nodes_group(world.nodes, sl_str("alice")), sl_slot_of(sl_str("alice")));
+	for (int i = 0; i < 100; i++) {
+		(void)snprintf(key, sizeof key, "key:%d", i);
+		assert_counts(&world, key, 1);
+	}
+	assert_int_equal(world.figures.redirected, 0);
+	assert_int_equal(world.figures.nodes, 3);
+	assert_int_equal(world.figures.nodes_up, 3);
+	migrate(servers, &world);
+	for (int i = 0; i < 1000; i++) { /* our slots are theirs */
+		char line[64], expected[16], text[24];
+		(void)snprintf(text, sizeof text, "%d{%d}%s", i, i * 7919, i % 3 ? "" : "}");
+		(void)snprintf(line, sizeof line, "CLUSTER KEYSLOT %s", text);
+		(void)snprintf(expected, sizeof expected, ":%u\r\n", sl_slot_of(sl_str(text)));
+		if (i % 50 == 0)
+			assert_memory_equal(redis_say(&servers[0], line), expected, strlen(expected));
+	}
+	redis_end(&servers[1], SIGKILL);
+	nodes_loop_run(&world, 50);
+	const char *lost = "foo{bar}"; /* 5061: the first one's */
+	assert_true(sl_nodes_is_up(world.nodes, sl_nodes_group(world.nodes, sl_str(lost))));
+	assert_false(sl_nodes_is_up(world.nodes, 6000));
+	assert_counts(&world, lost, 1);
+	nodes_loop_close(&world);
+	for (int i = 0; i < NODES; i++)
+		redis_end(&servers[i], SIGTERM);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_server),
+		cmocka_unit_test(test_the_script),
+		cmocka_unit_test(test_what_settings_insist_on),
+		cmocka_unit_test(test_a_user_with_few_rights_on_a_unix_socket),
+		cmocka_unit_test(test_tls),
+		cmocka_unit_test(test_a_failover_is_followed),
+		cmocka_unit_test(test_a_cluster),
 	};
 	if (!redis_is_there()) {
 		(void)fprintf(stderr, "SKIPPED: there is no redis-server here\n");

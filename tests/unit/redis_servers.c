@@ -1,6 +1,7 @@
 #include "tests/unit/redis_servers.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -124,21 +125,28 @@ void redis_start(struct redis_server *server, bool plain, const char *const *arg
 	assert_true(has_said_it_is_ready(server));
 }
 
-void redis_end(struct redis_server *server, int number) {
-	static const char *const files[] = {"log",    "nodes.conf", "dump.rdb", "socket",
-	                                    "ca.pem", "ca.key",     "node.pem", "node.key"};
-	char path[96];
-	int status;
-	if (server->pid <= 0)
-		return;
-	kill(server->pid, number);
-	assert_int_equal(waitpid(server->pid, &status, 0), server->pid);
-	server->pid = 0;
-	for (size_t i = 0; number == SIGTERM && i < sizeof files / sizeof *files; i++) {
-		(void)snprintf(path, sizeof path, "%s/%s", server->folder, files[i]);
+/* The folder, and what the server left in it. */
+static void clear(const char *folder) {
+	char path[512];
+	DIR *dir = opendir(folder);
+	for (const struct dirent *one; dir != NULL && (one = readdir(dir)) != NULL;) {
+		(void)snprintf(path, sizeof path, "%s/%s", folder, one->d_name);
 		(void)unlink(path);
 	}
-	(void)rmdir(server->folder);
+	if (dir != NULL)
+		closedir(dir);
+	(void)rmdir(folder);
+}
+
+void redis_end(struct redis_server *server, int number) {
+	int status;
+	if (server->pid > 0) {
+		kill(server->pid, number);
+		assert_int_equal(waitpid(server->pid, &status, 0), server->pid);
+	}
+	server->pid = 0;
+	if (number == SIGTERM)
+		clear(server->folder);
 }
 
 const char *redis_say(const struct redis_server *server, const char *line) {

@@ -26,7 +26,7 @@ uint16_t redis_free_port(void);
 /* Starts one on a free port (server->port != 0: on that one) with further arguments, NULL-ended, and waits until it
  * listens. `plain`: without the commands above. Fails the test where that takes more than 5 s. */
 void redis_start(struct redis_server *server, bool plain, const char *const *args);
-/* Ends it by a signal and waits for that. */
+/* Ends it by a signal and waits for that; SIGTERM removes its folder, too, also of one that has ended before. */
 void redis_end(struct redis_server *server, int signal);
 /* Sends a command (words separated by spaces) and returns the first bytes of the answer; static memory. */
 const char *redis_say(const struct redis_server *server, const char *line);

@@ -209,8 +209,8 @@ static void say_why(struct sl_node *node, const char *why, sluice_ns wait, sluic
 	snprintf(node->said, sizeof node->said, "%s", why);
 	node->said_at = now;
 	const uint64_t ms = wait / SL_MS_NS;
-	sl_nodes_say(node->nodes, "redis %s: %s; tried again in %u.%u s", node->name, why, (unsigned)(ms / 1000),
-	             (unsigned)(ms % 1000 / 100));
+	sl_nodes_say(node->nodes, "redis %s: %s; tried again in %u.%02u s", node->name, why, (unsigned)(ms / 1000),
+	             (unsigned)(ms % 1000 / 10));
 }
 
 void sl_node_failed(struct sl_node *node, uint32_t asks, const char *why) {

@@ -89,6 +89,7 @@ struct sl_nodes {
 	uint64_t random;
 
 	uint8_t mode;
+	bool had_primary;
 	struct sl_node *primary;    /* SINGLE: who is asked, or NULL */
 	struct sl_node *slots_from; /* who has been asked for the slots, or NULL */
 	struct sl_slots_reader slots_reader;

@@ -85,8 +85,9 @@ static void choose_primary(struct sl_nodes *nodes) {
 	/* One that is down may come back sooner than another takes over: it stays who would be asked. */
 	if (best == nodes->primary || (best == NULL && nodes->primary->role != SL_ROLE_REPLICA))
 		return;
-	if (best != NULL && nodes->primary != NULL)
-		sl_nodes_say(nodes, "redis %s: the primary now, in place of %s", best->name, nodes->primary->name);
+	if (best != NULL && nodes->had_primary)
+		sl_nodes_say(nodes, "redis %s: the primary now", best->name);
+	nodes->had_primary = nodes->had_primary || best != NULL;
 	nodes->primary = best;
 	sl_nodes_hurry(nodes);
 }
