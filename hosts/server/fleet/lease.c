@@ -483,14 +483,23 @@ sluice_ns sl_leases_tick(struct sl_leases *leases, sluice_ns now) {
 	return due == SLUICE_NEVER ? due : sl_max(due, now + TICK_NS_MIN);
 }
 
-uint32_t sl_leases_end(struct sl_leases *leases, sluice_ns now) {
+uint32_t sl_leases_count(const struct sl_leases *leases) {
+	return leases->count;
+}
+
+uint32_t sl_leases_under_way(const struct sl_leases *leases) {
 	uint32_t under_way = 0;
+	for (const struct sl_lease *l = leases->first; l != NULL; l = l->next)
+		under_way += l->asking;
+	return under_way;
+}
+
+uint32_t sl_leases_end(struct sl_leases *leases, sluice_ns now) {
 	for (struct sl_lease *l = leases->first; l != NULL; l = l->next) {
 		check_end(l, now);
 		if (!l->asking && l->held != 0)
 			(void)order(l, 0, now);
-		under_way += l->asking;
 	}
 	leases->ended = true;
-	return under_way;
+	return sl_leases_under_way(leases);
 }

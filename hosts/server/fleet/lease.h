@@ -135,6 +135,10 @@ void sl_lease_forget(struct sl_leases *leases, uint64_t tag);
  * SLUICE_NEVER: after the next sl_lease_take(). O(leases). */
 sluice_ns sl_leases_tick(struct sl_leases *leases, sluice_ns now);
 
+/* How many there are; how many of their commands are under way, O(leases). */
+uint32_t sl_leases_count(const struct sl_leases *leases);
+uint32_t sl_leases_under_way(const struct sl_leases *leases);
+
 /* Gives everything back; from then on everything is NONE. Returns how many commands are under way. */
 uint32_t sl_leases_end(struct sl_leases *leases, sluice_ns now);
 
