@@ -169,6 +169,12 @@ static bool advance(const struct slr_member *m, struct future *future) {
 	return any;
 }
 
+/* A wait that begins with the end that the future has reached; saturates just below SLUICE_NEVER. */
+static sluice_ns behind_end(const struct slr_member *m, const struct future *future, sluice_ns wait_ns) {
+	sluice_ns ahead = future->end - m->clock;
+	return wait_ns >= SLUICE_NEVER - ahead ? SLUICE_NEVER - 1 : ahead + wait_ns;
+}
+
 static void future_step(const struct slr_member *m, const struct future *future, uint64_t cost,
                         struct sluice_decision *decision) {
 	struct sl_counter counter;
@@ -185,7 +191,7 @@ static sluice_ns retry_behind(const struct slr_member *m, uint64_t cost, sluice_
 	while (!then.allowed && advance(m, &future)) {
 		future_step(m, &future, behind(m, cost, future.held), &then);
 		if (then.retry_after_ns != SLUICE_NEVER)
-			least = sl_min(least, future.end - m->clock + then.retry_after_ns);
+			least = sl_min(least, behind_end(m, &future, then.retry_after_ns));
 	}
 	slr_block_give(future.image.own);
 	return least;
@@ -213,6 +219,8 @@ static sluice_ns reset_behind(const struct slr_call *call, const struct slr_memb
 	sluice_ns end = sl_max(last_end(m), until);
 	struct sluice_decision then;
 	struct future future;
+	if (m->limit->quota == 0)
+		return 0; /* there is no quota to be back */
 	if (!has_live_lease(m))
 		return sl_max(reset_ns, end - m->clock);
 	future = future_of(m);
@@ -223,7 +231,7 @@ static sluice_ns reset_behind(const struct slr_call *call, const struct slr_memb
 	future.end = sl_max(future.end, end);
 	future_step(m, &future, 0, &then);
 	slr_block_give(future.image.own);
-	return future.end - m->clock + then.reset_after_ns;
+	return behind_end(m, &future, then.reset_after_ns);
 }
 
 /* The largest cost that fits now if nothing is held: what sl_step() says, which stops at 2^32 - 1. */
