@@ -187,7 +187,7 @@ def test_a_module_without_clients_time(sluice_bin, redises):  # noqa: F811
     url = f"redis://127.0.0.1:{redis.port}"
     done = ask(sluice_bin, url, status=2)
     assert "`loadmodule /path/to/sluice-module.so client-time yes`" in done.stderr and "--via script" in done.stderr
-    assert ask(sluice_bin, url, "--via", "script").stdout == "1 0 0 1999\n0 0 1000 1998\n"
+    assert ask(sluice_bin, url, "--via", "script").stdout == "1 0 0 2000\n0 0 1999 1999\n"
 
 
 def test_no_module(sluice_bin, redises):  # noqa: F811
@@ -207,7 +207,7 @@ def test_users_passwords_and_prefixes(sluice_bin, redises):  # noqa: F811
         r.call("ACL", "SETUSER", "replayer", "on", ">p w", "~rl:*", "+sluice.check", "+sluice.peek", "+unlink")
         r.call("ACL", "SETUSER", "looker", "on", ">x", "~*", "+sluice.check", "+sluice.peek")
     url = f"redis://replayer@127.0.0.1:{redis.port}"
-    good = "1 0 0 1999\n0 0 1000 1998\n"
+    good = "1 0 0 2000\n0 0 1999 1999\n"
     assert ask(sluice_bin, url + "/rl:", password="p w").stdout == good
     assert "NOPERM" in ask(sluice_bin, url, password="p w", status=2).stderr
     assert "WRONGPASS" in ask(sluice_bin, url + "/rl:", password="p", status=2).stderr
@@ -237,7 +237,7 @@ def test_over_tls(sluice_bin, redises, certs):  # noqa: F811
         "--tls-ca-cert-file", f"{certs}/ca.pem", "--tls-auth-clients", "no"])
     assert redis.alive()
     url = f"rediss://localhost:{port}"
-    assert ask(sluice_bin, url, "--ca", f"{certs}/ca.pem").stdout == "1 0 0 1999\n0 0 1000 1998\n"
+    assert ask(sluice_bin, url, "--ca", f"{certs}/ca.pem").stdout == "1 0 0 2000\n0 0 1999 1999\n"
     assert "verif" in ask(sluice_bin, url, "--ca", f"{certs}/other-ca.pem", status=2).stderr
 
 
@@ -262,6 +262,6 @@ def test_a_cluster_sends_it_where_its_slot_is(sluice_bin, redises):  # noqa: F81
     for node in nodes:
         for way in ("module", "script"):
             done = ask(sluice_bin, f"redis://127.0.0.1:{node.port}", "--via", way)
-            assert done.stdout == "1 0 0 1999\n0 0 1000 1998\n"
+            assert done.stdout == "1 0 0 2000\n0 0 1999 1999\n"
             with node.resp() as r:
                 assert r.call("DBSIZE") == 0

@@ -1,0 +1,266 @@
+"""docs/moving.md and docs/redis.md: what they show is what happens, in a real redis-server with the module. The scripts
+of the first page and their replacements decide the same streams, with the differences that the page states."""
+
+import os
+import random
+import re
+import shlex
+
+import pytest
+
+from harness import ROOT, RespError
+from redis_world import FIXED, Clock, Redis, redises  # noqa: F401 - a fixture
+
+START = 1_700_006_400_000  # the beginning of a day, and so of a minute and an hour
+MINUTE = 60_000
+
+
+def page(name):
+    with open(os.path.join(ROOT, "docs", name), encoding="utf-8") as f:
+        return f.read()
+
+
+def shown(reply):
+    """A reply on one line, as the pages have it."""
+    if isinstance(reply, list):
+        return " ".join(map(shown, reply))
+    return reply.decode() if isinstance(reply, bytes) else str(reply)
+
+
+def exchanges(text):
+    """[(words, the answer)] of a page's console blocks."""
+    found = []
+    for block in re.findall(r"```console\n(.*?)```", text, re.S):
+        lines = block.splitlines()
+        assert len(lines) % 2 == 0 and all(line.startswith("redis> ") for line in lines[::2]), block
+        found += [(shlex.split(ask[len("redis> "):]), answer) for ask, answer in zip(lines[::2], lines[1::2])]
+    return found
+
+
+def dated(words):
+    """The same, asked at START, so that waits are what is shown however slow the machine is."""
+    verb = words[0].partition("SLUICE.")[2]
+    at = 2 + FIXED.get(verb, 0)
+    return [*words[:at], "AT", START, *words[at:]] if verb in FIXED else words
+
+
+@pytest.fixture(scope="module")
+def standing():
+    """A server whose clock stands until the test moves it."""
+    clock = Clock(START)
+    redis = Redis(clock=clock)
+    yield redis, clock
+    redis.stop()
+    clock.close()
+
+
+@pytest.fixture
+def r(standing):
+    redis, clock = standing
+    clock.stand(START)
+    with redis.resp() as client:
+        client.call("FLUSHALL")
+        yield client
+
+
+@pytest.mark.parametrize("name", ["moving.md", "redis.md"])
+def test_what_is_shown_is_what_is_answered(r, name):
+    asked = exchanges(page(name))
+    assert len(asked) >= 7
+    for words, answer in asked:
+        try:
+            got = shown(r.call(*dated(words)))
+        except RespError as error:
+            got = str(error)
+        assert got == answer, words
+
+
+def scripts():
+    found = dict(re.findall(r"```lua\n-- ([a-z-]+)\n(.*?)```", page("moving.md"), re.S))
+    assert set(found) == {"two-bucket", "sorted-set"}
+    return found
+
+
+def ours(name):
+    with open(os.path.join(ROOT, "bench", "scripts", name), encoding="utf-8") as f:
+        return f.read()
+
+
+class Old:
+    """The page's scripts, and those of bench/scripts, by key and instant."""
+
+    def __init__(self, r):
+        self.r, self.serial = r, 0
+
+    def two_bucket(self, key, now, limit, window=MINUTE):
+        keys = [f"{key}:{now // window}", f"{key}:{now // window - 1}"]
+        return self.r.call("EVAL", scripts()["two-bucket"], 2, *keys, limit, window, now) == 1
+
+    def two_bucket_strict(self, key, now, limit, window=MINUTE):
+        keys = [f"{key}:{now // window}", f"{key}:{now // window - 1}"]
+        return self.r.call("EVAL", ours("two_bucket.lua"), 2, *keys, limit, window, now)[0] == 1
+
+    def sorted_set(self, key, now, limit, window=MINUTE, member=None):
+        self.serial += 1
+        return self.r.call("EVAL", scripts()["sorted-set"], 1, key, limit, window, now,
+                           f"{now}-{self.serial}" if member is None else member) == 1
+
+    def log(self, key, now, limit, window=MINUTE):
+        self.serial += 1
+        return self.r.call("EVAL", ours("log.lua"), 1, key, limit, window, now, self.serial)[0] == 1
+
+    def hash(self, key, now, limits, cost=1):
+        return self.r.call("EVAL", ours("three_limit.lua"), 1, key, limits, now // 1000, cost) == 0
+
+
+def new(r, key, now, *limits, cost=1):
+    return r.call("SLUICE.CHECK", "new:" + key, cost, "AT", now, *limits)[0] == 1
+
+
+def stream(seed, count=1500, step=900):
+    dice, now = random.Random(seed), START
+    for _ in range(count):
+        now += dice.choice((0, 1, 20, step, step)) + (dice.randrange(2 * MINUTE) if dice.random() < 0.02 else 0)
+        yield now
+
+
+# ---- two buckets -------------------------------------------------------------------------------------------------
+
+def test_two_buckets_that_compare_before_they_add_admit_one_more(r):
+    old = Old(r)
+    before, half = START + 59_900, START + 90_300
+    assert sum(old.two_bucket("a", before, 100) for _ in range(150)) == 100
+    assert sum(new(r, "a", before, "100/1m") for _ in range(150)) == 100
+    assert sum(old.two_bucket("a", half, 100) for _ in range(150)) == 51
+    assert sum(new(r, "a", half, "100/1m") for _ in range(150)) == 50
+
+
+def test_two_buckets_that_compare_strictly_decide_as_ours(r):
+    decided = [(Old(r).two_bucket_strict("b", now, 20), new(r, "b", now, "20/1m")) for now in stream(1)]
+    assert all(a == b for a, b in decided) and 100 < sum(a for a, _ in decided) < 1400
+
+
+def test_the_window_before_is_gone_too_early(standing, r):
+    """All at the beginning of a minute; 75 s later three quarters of them still count, and the string is gone."""
+    _, clock = standing
+    old, later = Old(r), START + 75_000
+    assert sum(old.two_bucket("c", START, 100) for _ in range(100)) == 100
+    assert sum(new(r, "c", START, "100/1m") for _ in range(100)) == 100
+    clock.stand(later)
+    assert sum(old.two_bucket("c", later, 100) for _ in range(150)) == 100
+    assert sum(new(r, "c", later, "100/1m") for _ in range(150)) == 25
+
+
+def test_a_clients_clock_frees_what_others_spent(r):
+    old = Old(r)
+    assert [old.two_bucket("d", START, 2) for _ in range(3)] == [True, True, False]
+    assert old.two_bucket("d", START + 2 * MINUTE, 2)  # nobody has waited
+    assert [r.call("SLUICE.CHECK", "new:d", 1, "2/1m")[0] for _ in range(3)] == [1, 1, 0]
+
+
+# ---- sorted sets --------------------------------------------------------------------------------------------------
+
+def test_a_sorted_set_that_counts_denials_locks_out_who_retries(r):
+    """Ten a minute, asked for every second, for ten minutes."""
+    old, instants = Old(r), range(START, START + 10 * MINUTE, 1000)
+    assert sum(old.sorted_set("a", now, 10) for now in instants) == 10
+    assert r.call("ZCARD", "a") == 60
+    assert sum(new(r, "a", now, "sliding-log 10/1m") for now in instants) == 100
+
+
+def test_times_as_members_collide(r):
+    old = Old(r)
+    assert sum(old.sorted_set("b", START, 10, member=START) for _ in range(50)) == 50
+    assert sum(new(r, "b", START, "sliding-log 10/1m") for _ in range(50)) == 10
+
+
+def test_one_client_that_is_ahead_trims_for_all(r):
+    old = Old(r)
+    assert sum(old.sorted_set("c", START, 10) for _ in range(10)) == 10
+    assert old.sorted_set("c", START + MINUTE, 10)      # its clock is a minute ahead
+    assert old.sorted_set("c", START + 1, 10)           # and now there is room for everybody
+    assert sum(new(r, "c", START, "sliding-log 10/1m") for _ in range(10)) == 10
+    assert not new(r, "c", START + 1, "sliding-log 10/1m")
+
+
+def test_a_sorted_set_that_counts_first_decides_as_ours(r):
+    decided = [(Old(r).log("d", now, 20), new(r, "d", now, "sliding-log 20/1m")) for now in unique(stream(2))]
+    assert all(a == b for a, b in decided) and 100 < sum(a for a, _ in decided) < 1400
+
+
+def unique(instants):
+    """That script's members are made of the time and a number, which the test gives anew each time."""
+    yield from sorted(set(instants))
+
+
+# ---- hashes of sub-buckets -------------------------------------------------------------------------------------------
+
+LIMITS = "[[1,10],[60,120],[3600,240,60]]"
+SAME = ["fixed-window 10/1s", "fixed-window 120/1m", "sliding-buckets 240/1h precision 1m edge drop"]
+
+
+def test_the_hash_decides_as_its_replacement(r):
+    dice, decided = random.Random(3), []
+    for now in stream(3, count=3000, step=3000):
+        now, cost = now // 1000 * 1000, dice.choice((1, 1, 1, 2, 5))
+        decided.append((Old(r).hash("a", now, LIMITS, cost), new(r, "a", now, *SAME, cost=cost)))
+    assert all(a == b for a, b in decided) and 200 < sum(a for a, _ in decided) < 2900
+
+
+def test_a_dropped_edge_admits_twice_as_much(r):
+    """240 at the end of one minute, and 240 an hour later but for a minute's rest: 480 in less than an hour."""
+    first, second = START + 59_000, START + 3_600_000
+    old = Old(r)
+    for name, ask, wanted in (
+            ("hash", lambda now: old.hash("b", now, "[[3600,240,60]]"), 480),
+            ("drop", lambda now: new(r, "drop", now, "sliding-buckets 240/1h precision 1m edge drop"), 480),
+            ("count", lambda now: new(r, "count", now, "sliding-buckets 240/1h precision 1m edge count"), 240)):
+        assert sum(ask(first) for _ in range(300)) + sum(ask(second) for _ in range(300)) == wanted, name
+    assert second - first < 3_600_000
+
+
+# ---- what the page says of others -------------------------------------------------------------------------------------
+
+def test_every_notation_of_the_page_is_one(r):
+    text = page("moving.md")
+    found = set(re.findall(r"`((?:[a-z-]+ )?[0-9]+[kM]?/[0-9]+[smhd](?: [a-z]+ [0-9a-z]+)*)`", text))
+    assert len(found) >= 9
+    for limit in sorted(found):
+        assert r.call("SLUICE.PEEK", "k", 1, limit)[0] == 1, limit
+    assert r.call("SLUICE.PEEK", "k", 21, "leaky-bucket 10/1s queue 20")[0] == 1   # as nginx' burst=20
+    assert r.call("SLUICE.PEEK", "k", 21, "token-bucket 10/1s burst 21")[0] == 1
+    assert r.call("SLUICE.PEEK", "k", 22, "leaky-bucket 10/1s queue 20")[0] == 0
+
+
+def test_the_acl_lines_let_in_what_they_should(standing, r):
+    """Each line of redis.md is taken; the app decides, and may neither reset nor leave its keys."""
+    redis, _ = standing
+    lines = re.findall(r"^ACL SETUSER .*$", page("redis.md"), re.M)
+    assert len(lines) == 4
+    for line in lines:
+        assert r.call(*line.split()) == b"OK"
+    with redis.resp() as app:
+        app.call("AUTH", "app", "secret")
+        assert app.call("SLUICE.CHECK", "rl:a", 1, "10/1s")[0] == 1
+        for words in (["SLUICE.RESET", "rl:a", "10/1s"], ["SLUICE.CHECK", "a", 1, "10/1s"],
+                      ["SLUICE.CHECK", "rl:a", 1, "10/1s", "KEY", "b", "10/1s"], ["SLUICE.EFFECT", "rl:a", -1, "x"]):
+            with pytest.raises(RespError, match="NOPERM"):
+                app.call(*words)
+    with redis.resp() as cell:
+        cell.call("AUTH", "from-redis-cell", "secret")
+        assert cell.call("CL.THROTTLE", "a", 1, 1, 1)[0] == 0
+    for user in ("app", "admin-of-limits", "front", "from-redis-cell"):
+        r.call("ACL", "DELUSER", user)
+
+
+def test_full_memory(redises):  # noqa: F811
+    """What redis.md says of maxmemory: charges are refused, looking and forgetting go on."""
+    redis = redises(module=())
+    with redis.resp() as client:
+        assert client.call("SLUICE.CHECK", "a", 1, "1/1h")[0] == 1
+        client.call("CONFIG", "SET", "maxmemory", 1)
+        for limit in ("1/1h", "10/1h"):
+            with pytest.raises(RespError, match="OOM command not allowed when used memory > 'maxmemory'."):
+                client.call("SLUICE.CHECK", "a", 1, limit)
+        assert client.call("SLUICE.PEEK", "a", 1, "1/1h")[0] == 0
+        assert client.call("SLUICE.RESET", "a", "1/1h") == 1
