@@ -191,12 +191,12 @@ void slr_member_refund(const struct slr_call *call, struct slr_member *m, uint32
 }
 
 bool slr_member_reset(const struct slr_call *call, struct slr_member *m) {
-	if (!m->there || !slr_value_remove(&m->key->value, m->identity))
+	bool says = !sl_state_is_none(&m->state) || (m->holds != NULL && m->holds->count > m->ended);
+	if (!m->there)
 		return false;
+	forget(call, m);
 	changed(m, 0);
-	if (call->noted)
-		slr_note_gone(&m->key->notes, m->identity);
-	return true;
+	return says; /* of holds that have ended nothing is left */
 }
 
 /* ---- the key ----------------------------------------------------------------------------------------------------- */

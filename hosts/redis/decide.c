@@ -11,7 +11,8 @@
  * I2  Observed limits are decided like the others, never deny, and are charged only where they would have admitted;
  *     those that are tried are charged through others only.
  * I3  Before the first commit nothing has been changed, and after it nothing fails.
- * I4  The hold with a call's id is left out of account in deciding that call, and goes when it is allowed. */
+ * I4  The hold with a call's id is left out of account in deciding that call, and goes when it is allowed; but a hold of
+ *     nothing holds nothing, and leaves it. */
 #include "hosts/redis/decide.h"
 
 #include "algo/merge.h"
@@ -107,7 +108,7 @@ static void drop_holds(struct deciding *d, const bool chosen[SLUICE_ITEMS_MAX]) 
 	bool dropped[SLUICE_ITEMS_MAX] = {false};
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
-		if (m->own < 0 || m->tried || chosen[m->leader] || dropped[m->leader])
+		if (m->own < 0 || chosen[m->leader] || dropped[m->leader])
 			continue;
 		slr_member_commit(d->call, m, &drop);
 		dropped[m->leader] = true;
@@ -157,6 +158,20 @@ static enum slr_failure take(struct deciding *d) {
 	return SLR_FINE;
 }
 
+/* The figures of a call that has changed nothing, so that its own hold is where it was: whether it is allowed was decided
+ * without that, the rest is what anybody finds. */
+static void look_unchanged(const struct slr_call *call, struct slr_member *m) {
+	struct sluice_decision before = *m->decision;
+	if (m->own < 0) {
+		if (before.allowed)
+			slr_member_decide(call, m, call->cost, false, m->decision);
+		return;
+	}
+	reload(call, m);
+	slr_member_decide(call, m, before.allowed ? 0 : call->cost, false, m->decision);
+	m->decision->delay_ns = before.delay_ns;
+}
+
 static enum slr_failure decide_members(struct deciding *d) {
 	const struct slr_call *call = d->call;
 	bool charge = call->operation != SLR_PEEK, allowed = true;
@@ -167,11 +182,10 @@ static enum slr_failure decide_members(struct deciding *d) {
 	}
 	if (!charge || (call->cost == 0 && call->operation == SLR_CHECK))
 		return SLR_FINE;
-	if (allowed)
+	if (allowed && (call->cost != 0 || call->operation != SLR_HOLD))
 		return take(d);
 	for (uint32_t i = 0; i < call->item_count; i++)
-		if (d->members[i].decision->allowed)
-			slr_member_decide(call, &d->members[i], call->cost, false, d->members[i].decision);
+		look_unchanged(call, &d->members[i]);
 	return SLR_FINE;
 }
 
