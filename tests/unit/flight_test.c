@@ -147,7 +147,7 @@ static void line_send(struct line *line, const char *bytes, size_t len) {
 	line->kept_len -= done;
 }
 
-/* ---- random requests ---------------------------------------------------------------------------------------------- */
+/* ---- random requests --------------------------------------------------------------------------------------------- */
 
 static size_t resp_request(struct dice *dice, char *text, size_t room) {
 	static const char *const forms[] = {
@@ -164,10 +164,10 @@ static size_t resp_request(struct dice *dice, char *text, size_t room) {
 		"*2\r\n$4\r\nECHO\r\n$1\r\n%c\r\n",
 		"SLUICE.CHECK %c 1 5/1h\r\n",
 		"*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$4\r\nSKIP\r\n*4\r\n$12\r\nSLUICE.CHECK\r\n$1\r\n%c\r\n$1\r\n1\r\n$"
-	    "4\r\n3/1m\r\n",
+		"4\r\n3/1m\r\n",
 		"*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\n%c\r\n*2\r\n$6\r\nCLIENT\r\n$7\r\nGETNAME\r\n",
 		"*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$3\r\nOFF\r\n*4\r\n$12\r\nSLUICE.CHECK\r\n$1\r\n%c\r\n$1\r\n1\r\n$4\r\n3/"
-	    "1m\r\n"
+		"1m\r\n"
 		"*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$2\r\nON\r\n",
 	};
 	const char *form = forms[dice_below(dice, sizeof forms / sizeof forms[0])];
@@ -200,7 +200,7 @@ static size_t http_request(struct dice *dice, char *text, size_t room) {
 	                        bodies[which][0], expect, len, body);
 }
 
-/* ---- the tests ------------------------------------------------------------------------------------------------------ */
+/* ---- the tests --------------------------------------------------------------------------------------------------- */
 
 typedef size_t request_fn(struct dice *dice, char *text, size_t room);
 
