@@ -1,15 +1,13 @@
 /* See beat.h. */
 #include "hosts/server/fleet/beat.h"
 
-enum { SLOTS_A_SECOND = 20 };
-
 void sl_beat_roll(struct sl_beat *beat, sluice_ns now) {
 	uint64_t slots;
 	if (now < beat->slot + SL_BEAT_SLOT_NS)
 		return;
 	slots = (now - beat->slot) / SL_BEAT_SLOT_NS;
-	beat->rate = (uint32_t)((3 * (uint64_t)beat->rate + (uint64_t)beat->requests * SLOTS_A_SECOND) / 4);
-	beat->unit_rate = (3 * beat->unit_rate + beat->units * SLOTS_A_SECOND) / 4;
+	beat->rate = (uint32_t)((3 * (uint64_t)beat->rate + (uint64_t)beat->requests * SL_BEAT_SLOTS) / 4);
+	beat->unit_rate = (3 * beat->unit_rate + beat->units * SL_BEAT_SLOTS) / 4;
 	beat->requests = 0;
 	beat->units = 0;
 	beat->slot += slots * SL_BEAT_SLOT_NS;

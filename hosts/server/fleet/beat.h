@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 
+enum { SL_BEAT_SLOTS = 20 }; /* a second */
 #define SL_BEAT_SLOT_NS ((sluice_ns)50000000)
 
 struct sl_beat {
@@ -18,6 +19,16 @@ struct sl_beat {
 	uint64_t units, unit_rate; /* the same of cost */
 	struct sl_lease *lease;    /* or NULL */
 };
+
+/* The rates; those of a burst before its slot has ended, as if nothing more came in it. */
+static inline uint32_t sl_beat_rate(const struct sl_beat *beat) {
+	uint64_t soon = (3 * (uint64_t)beat->rate + (uint64_t)beat->requests * SL_BEAT_SLOTS) / 4;
+	return soon > beat->rate ? (uint32_t)soon : beat->rate;
+}
+static inline uint64_t sl_beat_unit_rate(const struct sl_beat *beat) {
+	uint64_t soon = (3 * beat->unit_rate + beat->units * SL_BEAT_SLOTS) / 4;
+	return soon > beat->unit_rate ? soon : beat->unit_rate;
+}
 
 /* Brings a rate up to `now`. */
 void sl_beat_roll(struct sl_beat *beat, sluice_ns now);

@@ -21,8 +21,7 @@ enum {
 #define INTERVAL_NS_MIN ((sluice_ns)20000000)
 #define INTERVAL_NS_MAX ((sluice_ns)100000000)
 #define TICK_NS_MIN ((sluice_ns)1000000)
-#define BARRED_NS (SECOND_NS / 10)        /* behind a command whose end is not known */
-#define BARRED_REFUSED_NS (5 * SECOND_NS) /* behind one that was refused */
+#define BARRED_NS (5 * SECOND_NS) /* behind a command that was refused */
 #define COLD_NS SECOND_NS
 
 struct sl_leases {
@@ -121,7 +120,7 @@ static bool is_worth_it(const struct sl_leases *leases, uint32_t rate, sluice_ns
 }
 
 static uint64_t spent_in(const struct sl_lease *l, sluice_ns ns) {
-	return sl_div(sl_mul(l->beat->unit_rate, ns), SECOND_NS) + 1;
+	return sl_div(sl_mul(sl_beat_unit_rate(l->beat), ns), SECOND_NS) + 1;
 }
 
 /* What to ask for while nobody waits for more. */
@@ -129,13 +128,13 @@ static uint64_t usual_want(const struct sl_lease *l) {
 	uint64_t most = spent_in(l, SL_LEASE_SHORT_NS);
 	if (l->told && !l->exhausted)
 		most = sl_max(most, l->remaining / 8);
-	return sl_min(spent_in(l, interval_of(l->leases, l->beat->rate, l->window_ns)), most);
+	return sl_min(spent_in(l, interval_of(l->leases, sl_beat_rate(l->beat), l->window_ns)), most);
 }
 
 /* When to ask again after the last was taken. */
 static void pace(struct sl_lease *l, sluice_ns now) {
 	uint32_t need = 2 * CREDIT, lack = l->credit < need ? need - l->credit : 0; /* to ask, and to settle */
-	sluice_ns by_credit = now + lack * SECOND_NS / (CREDIT_EACH * sl_max(l->beat->rate, 1));
+	sluice_ns by_credit = now + lack * SECOND_NS / (CREDIT_EACH * sl_max(sl_beat_rate(l->beat), 1));
 	sluice_ns probe = l->asked_at + sl_min(l->window_ns / 16, SL_LEASE_PROBE_NS);
 	sluice_ns room = l->retry == SLUICE_NEVER ? SLUICE_NEVER : l->told_at + l->retry;
 	l->ask_after = sl_max(sl_min(room, sl_max(probe, by_credit)), sl_min(by_credit, probe));
@@ -294,7 +293,8 @@ static void serve(struct sl_lease *l, sluice_ns now) {
 
 static void lose(struct sl_lease *l, const struct sl_answer *answer, sluice_ns now) {
 	give_up(l);
-	l->barred_until = now + (answer->kind == SL_ANSWER_ERROR ? BARRED_REFUSED_NS : BARRED_NS);
+	if (answer->kind == SL_ANSWER_ERROR)
+		l->barred_until = now + BARRED_NS;
 	tell_all(l, SL_LEASE_NONE, now);
 }
 
@@ -382,7 +382,8 @@ enum sl_lease_result sl_lease_take(struct sl_leases *leases, const struct sl_pla
 	beat->requests++;
 	beat->units += wait->cost;
 	l = beat->lease;
-	if (l == NULL && leases->count < SL_LEASES_MAX && is_worth_it(leases, beat->rate, item->item->limit->window_ns))
+	if (l == NULL && leases->count < SL_LEASES_MAX &&
+	    is_worth_it(leases, sl_beat_rate(beat), item->item->limit->window_ns))
 		l = lease_new(leases, item, beat);
 	if (l == NULL)
 		return SL_LEASE_NONE;
@@ -461,7 +462,7 @@ static sluice_ns tick_one(struct sl_lease *l, sluice_ns now) {
 	check_end(l, now);
 	if (l->asking || (l->held == 0 && l->spent == 0))
 		return now + COLD_NS;
-	due = l->sent_at + interval_of(l->leases, l->beat->rate, l->window_ns);
+	due = l->sent_at + interval_of(l->leases, sl_beat_rate(l->beat), l->window_ns);
 	if (l->exhausted && l->left == 0 && l->spent != 0) {
 		(void)order(l, 0, now);
 	} else if (now >= due) {
