@@ -1,0 +1,189 @@
+/* Commands of a front, word by word, and what it takes for an answer. */
+#include "hosts/server/fleet/plan.h"
+
+#include "algo/rule.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+struct row {
+	const char *limit, *key, *name;
+	uint8_t observed;
+};
+
+struct commands {
+	struct row rows[4];
+	enum sl_verb verb;
+	bool dated;
+	const char *expected; /* keys, then `:`, then verb and words */
+};
+
+static const struct commands table[] = {
+	{{{"10/1s", "a", NULL, 0}}, SL_CHECK, false, "p:a : CHECK 7 EACH sliding-window 10/1s"},
+	{{{"10/1s", "a", NULL, 0}}, SL_PEEK, true, "p:a : PEEK 7 AT 1234 EACH sliding-window 10/1s"},
+	{{{"10/1s", "a", "n", 0}}, SL_REFUND, false, "p:a : REFUND 7 EACH NAME n sliding-window 10/1s"},
+	{{{"10/1s", "a", "n", 0}}, SL_RESET, false, "p:a : RESET NAME n sliding-window 10/1s"},
+	{{{"10/1s", "", NULL, 0}}, SL_RESET, true, "p: : RESET AT 1234 sliding-window 10/1s"},
+	{{{"10/1s", "a", NULL, 0},
+      {"sliding-log 5/1m", "b", "n", SLUICE_OBSERVED},
+      {"5/1m", "b", "n", SLUICE_TRIED},
+      {"5/2m", "a", NULL, 0}},
+     SL_HOLD,
+     true,
+     "p:a p:b : HOLD 7 00000000000000ff 3000 AT 1234 EACH sliding-window 10/1s KEY p:b NAME n OBSERVED sliding-log "
+     "5/1m "
+     "NAME n TRIED sliding-window 5/1m KEY p:a sliding-window 5/2m"},
+	{{{"10/1s", "a", NULL, 0}}, SL_CONFIRM, false, "p:a : CONFIRM 7 00000000000000ff EACH sliding-window 10/1s"},
+	{{{"10/1s", "a", NULL, 0}}, SL_CANCEL, true, "p:a : CANCEL 00000000000000ff AT 1234 sliding-window 10/1s"},
+	{{{"10/1s", "a", "n", 0}}, SL_LEASE, false, "p:a : LEASE 00000000000000ff 3000 40 50 NAME n sliding-window 10/1s"},
+};
+
+static size_t print_words(char *text, size_t at, const struct sluice_bytes *words, uint32_t count) {
+	for (uint32_t i = 0; i < count; i++) {
+		memcpy(text + at, words[i].data, words[i].len);
+		at += words[i].len;
+		text[at++] = ' ';
+	}
+	return at;
+}
+
+static void check_row(const struct commands *row) {
+	struct sluice_limit limits[4];
+	struct sluice_item items[4];
+	struct sl_plan_item plan[4];
+	struct sl_head head = {
+		.cost = 7, .spent = 40, .want = 50, .ttl_ms = 3000, .id = 255, .dated = row->dated, .now = 1234999999};
+	char text[1024];
+	uint32_t count = 0;
+	size_t at;
+	for (; count < 4 && row->rows[count].limit != NULL; count++) {
+		const struct row *r = &row->rows[count];
+		assert_int_equal(sluice_limit_parse(&limits[count], sl_str(r->limit), NULL), SLUICE_OK);
+		items[count] = (struct sluice_item){&limits[count], sl_str(r->key), r->observed};
+		plan[count] = (struct sl_plan_item){&items[count], r->name, (uint8_t)count};
+	}
+	struct sl_group *group = sl_group_new(plan, count, "p:");
+	assert_non_null(group);
+	sl_group_say(group, SL_HOLD, &head); /* the one before leaves no trace */
+	sl_group_say(group, row->verb, &head);
+	at = print_words(text, 0, group->ask.keys, group->ask.key_count);
+	at += (size_t)snprintf(text + at, sizeof text - at, ": %s ", group->ask.verb);
+	at = print_words(text, at, group->ask.words, group->ask.word_count);
+	text[at - 1] = '\0';
+	assert_string_equal(text, row->expected);
+	assert_int_equal(group->item_count, count);
+	free(group);
+}
+
+static void test_commands_word_by_word(void **state) {
+	(void)state;
+	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+		check_row(&table[i]);
+}
+
+static void test_the_counter_of_throttle_has_a_name_of_its_own(void **state) {
+	struct sluice_limit limit;
+	struct sluice_item item = {.limit = &limit, .key = sl_str("k")};
+	struct sl_plan_item plan = {.item = &item};
+	struct sl_head head = {.cost = 1};
+	(void)state;
+	assert_int_equal(sluice_limit_parse(&limit, sl_str("token-bucket 30/1m burst 16"), NULL), SLUICE_OK);
+	sl_rule_throttle(&limit);
+	struct sl_group *group = sl_group_new(&plan, 1, "");
+	assert_non_null(group);
+	sl_group_say(group, SL_CHECK, &head);
+	assert_int_equal(group->ask.word_count, 5);
+	assert_true(sl_bytes_equal(group->ask.words[2], sl_str("NAME")));
+	assert_true(sl_bytes_equal(group->ask.words[3], sl_str("CL.THROTTLE 30")));
+	free(group);
+}
+
+static void test_keys_may_be_any_bytes_of_any_length(void **state) {
+	static char key[100000];
+	struct sluice_limit limit;
+	struct sluice_item items[SLUICE_ITEMS_MAX];
+	struct sl_plan_item plan[SLUICE_ITEMS_MAX];
+	(void)state;
+	assert_int_equal(
+		sluice_limit_parse(&limit, sl_str("sliding-buckets 4294967295/3660d precision 1098d edge weighted"), NULL),
+		SLUICE_E_RANGE);
+	assert_int_equal(
+		sluice_limit_parse(&limit, sl_str("sliding-buckets 4294967295/3660d precision 1830d edge weighted"), NULL),
+		SLUICE_OK);
+	for (uint32_t i = 0; i < SLUICE_ITEMS_MAX; i++) {
+		items[i] = (struct sluice_item){.limit = &limit, .key = sl_slice(key, sizeof key - i)};
+		plan[i] = (struct sl_plan_item){&items[i], "a-name", (uint8_t)i};
+	}
+	struct sl_group *group = sl_group_new(plan, SLUICE_ITEMS_MAX, "prefix");
+	assert_non_null(group);
+	assert_int_equal(group->ask.key_count, SLUICE_ITEMS_MAX);
+	assert_int_equal(group->keys[3].len, sizeof key - 3 + 6);
+	free(group);
+}
+
+static const int64_t fine[] = {1, 10, 9, 0, 1000, 0, 100};
+
+static bool takes(enum sl_verb verb, uint32_t items, uint32_t count, size_t at, int64_t value) {
+	int64_t numbers[2 * SL_EACH_NUMBERS + 1] = {5};
+	struct sl_answer answer = {.kind = SL_ANSWER_NUMBERS, .count = count, .numbers = numbers};
+	bool lease = verb == SL_LEASE;
+	memcpy(numbers + lease, fine, sizeof fine);
+	memcpy(numbers + lease + SL_EACH_NUMBERS, fine, (SL_EACH_NUMBERS - (size_t)lease) * sizeof fine[0]);
+	if (at < sizeof numbers / sizeof numbers[0])
+		numbers[at] = value;
+	return sl_plan_is_answer(verb, &answer, items);
+}
+
+static void test_answers_that_can_not_be(void **state) {
+	struct sl_answer error = {.kind = SL_ANSWER_ERROR};
+	(void)state;
+	assert_true(takes(SL_CHECK, 1, 7, 99, 0));
+	assert_true(takes(SL_CHECK, 2, 14, 99, 0));
+	assert_true(takes(SL_LEASE, 1, 8, 99, 0));
+	assert_true(takes(SL_RESET, 2, 1, 0, 2));
+	assert_false(takes(SL_CHECK, 1, 14, 99, 0));
+	assert_false(takes(SL_CHECK, 2, 7, 99, 0));
+	assert_false(takes(SL_LEASE, 1, 7, 99, 0));
+	assert_false(takes(SL_RESET, 1, 2, 99, 0));
+	assert_false(takes(SL_RESET, 1, 1, 0, -1));
+	assert_false(takes(SL_CANCEL, 1, 1, 0, (int64_t)UINT32_MAX + 1));
+	assert_false(takes(SL_CHECK, 1, 7, 0, 2));
+	assert_false(takes(SL_CHECK, 1, 7, 1, -1));
+	assert_false(takes(SL_CHECK, 1, 7, 1, (int64_t)UINT32_MAX + 2));
+	assert_true(takes(SL_CHECK, 1, 7, 1, (int64_t)UINT32_MAX + 1)); /* leaky-bucket */
+	assert_false(takes(SL_CHECK, 1, 7, 2, (int64_t)UINT32_MAX + 1));
+	assert_false(takes(SL_CHECK, 1, 7, 3, -2));
+	assert_false(takes(SL_CHECK, 2, 14, 13, -2));
+	assert_false(takes(SL_LEASE, 1, 8, 0, -1));
+	assert_false(sl_plan_is_answer(SL_CHECK, &error, 1));
+}
+
+static void test_waits_become_ns(void **state) {
+	int64_t numbers[] = {0, 10, 3, -1, INT64_MAX, 25, 7};
+	struct sluice_decision d = sl_plan_decision(numbers, 4, true);
+	(void)state;
+	assert_false(d.allowed);
+	assert_int_equal(d.index, 4);
+	assert_int_equal(d.quota, 10);
+	assert_int_equal(d.remaining, 3);
+	assert_int_equal(d.retry_after_ns, SLUICE_NEVER);
+	assert_int_equal(d.reset_after_ns, SLUICE_NEVER - 1);
+	assert_int_equal(d.delay_ns, 25000000);
+	assert_int_equal(d.next_after_ns, 7000000);
+	assert_int_equal(sl_plan_decision(numbers, 4, false).next_after_ns, 0);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_commands_word_by_word),
+		cmocka_unit_test(test_the_counter_of_throttle_has_a_name_of_its_own),
+		cmocka_unit_test(test_keys_may_be_any_bytes_of_any_length),
+		cmocka_unit_test(test_answers_that_can_not_be),
+		cmocka_unit_test(test_waits_become_ns),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
