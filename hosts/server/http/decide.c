@@ -232,9 +232,8 @@ static void reply_on_error(struct sl_http_turn *turn, sluice_err err, const stru
 	struct sluice_bytes names[SLUICE_ITEMS_MAX];
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < match->count; i++) {
-		const struct sl_policy_limit *limit = sl_policy_limit_at(turn->context->policy, match->position[i]);
-		if (limit->on_error == SL_ON_ERROR_DENY && !limit->observe)
-			names[count++] = sl_str(limit->name);
+		if (sl_policy_on_error(turn->context->policy, match, i) == SL_ON_ERROR_DENY)
+			names[count++] = sl_str(sluice_policy_limit_name(turn->context->policy, match->position[i]));
 	}
 	if (count > 0) {
 		reply_unable(turn, err, names, count);
