@@ -137,7 +137,16 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def start_redis(name):
+def module(*options):
+    """The words with which redis-server loads our module."""
+    path = BUILD / "sluice-module.so"
+    if not path.exists():
+        die(f"{path} is not there: make all builds it")
+    return ["--loadmodule", path, *options]
+
+
+def start_redis(name, more=()):
+    """redis-server with one thread and no persistence; `more` are further words of its command line."""
     port = free_port()
 
     def answers():
@@ -146,7 +155,7 @@ def start_redis(name):
         except OSError:
             return 0
     words = ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-             "--io-threads", 1, "--daemonize", "no", "--loglevel", "warning"]
+             "--io-threads", 1, "--daemonize", "no", "--loglevel", "warning", *more]
     try:
         return Server(name, words).wait_for(answers)
     except FileNotFoundError:
@@ -154,10 +163,11 @@ def start_redis(name):
 
 
 def start_sluice(name, memory, threads=1, door="resp", more=""):
-    """A store of `memory` (as in a policy file), both doors on free ports; its port is that of `door`. One thread runs
-    on the servers' core, several on all cores."""
+    """A store of `memory` (a size, or a whole map as in a policy file), both doors on free ports; its port is that of
+    `door`. One thread runs on the servers' core, several on all cores."""
     policy = BENCH / f"{name}.yaml"
-    policy.write_text(f'threads: {threads}\nstore: {{memory: {memory}}}\n'
+    store = memory if memory.startswith("{") else f"{{memory: {memory}}}"
+    policy.write_text(f'threads: {threads}\nstore: {store}\n'
                       'listen: {resp: "127.0.0.1:0", http: "127.0.0.1:0"}\n' + more)
     server = Server(name, [BUILD / "sluice", "serve", "-c", policy], (SERVER_CORE,) if threads == 1 else CORES)
 

@@ -49,8 +49,8 @@ struct options {
 	unsigned port, connections, pipeline;
 	uint64_t keys, requests; /* requests 0: by time */
 	uint64_t run_ms, warmup_ms, window_ms, seed;
-	long server_pid; /* 0: not measured */
-	int core;        /* -1: not pinned */
+	long server_pid, behind_pid; /* 0: not measured */
+	int core;                    /* -1: not pinned */
 	bool sequential, json;
 };
 
@@ -79,7 +79,7 @@ struct connection {
 struct tally {
 	uint64_t replies, errors;
 	uint64_t leading[3]; /* replies that begin with 0, with 1, with anything else */
-	uint64_t start_ns, server_cpu_ns, own_cpu_ns;
+	uint64_t start_ns, server_cpu_ns, behind_cpu_ns, own_cpu_ns;
 	struct bench_histogram latency;
 };
 
@@ -329,6 +329,7 @@ static void tally_start(struct load *load) {
 	memset(&load->tally, 0, sizeof load->tally);
 	load->tally.start_ns = bench_clock_ns();
 	load->tally.server_cpu_ns = bench_cpu_ns(load->options.server_pid);
+	load->tally.behind_cpu_ns = bench_cpu_ns(load->options.behind_pid);
 	load->tally.own_cpu_ns = own_cpu_ns();
 }
 
@@ -355,6 +356,7 @@ static void report(struct load *load) {
 	const struct tally *tally = &load->tally;
 	double seconds = (double)(bench_clock_ns() - tally->start_ns) / 1e9;
 	double server = (double)(bench_cpu_ns(load->options.server_pid) - tally->server_cpu_ns) / 1e9;
+	double behind = (double)(bench_cpu_ns(load->options.behind_pid) - tally->behind_cpu_ns) / 1e9;
 	double own = (double)(own_cpu_ns() - tally->own_cpu_ns) / 1e9;
 	double ops = tally->replies > 0 ? (double)tally->replies : 1;
 	double p50 = bench_histogram_quantile(&tally->latency, 0.50) / 1e3;
@@ -371,11 +373,11 @@ static void report(struct load *load) {
 	printf("{\"ops\": %llu, \"seconds\": %.4f, \"ops_per_s\": %.0f, \"p50_us\": %.1f, \"p99_us\": %.1f, "
 	       "\"p999_us\": %.1f, \"errors\": %llu, \"first_error\": \"%s\", "
 	       "\"leading_0\": %llu, \"leading_1\": %llu, \"leading_other\": %llu, "
-	       "\"server_us_per_op\": %.5f, \"server_busy\": %.3f, \"client_busy\": %.3f}\n",
+	       "\"server_us_per_op\": %.5f, \"behind_us_per_op\": %.5f, \"server_busy\": %.3f, \"client_busy\": %.3f}\n",
 	       (unsigned long long)tally->replies, seconds, ops / seconds, p50, p99, p999,
 	       (unsigned long long)tally->errors, load->first_error, (unsigned long long)tally->leading[0],
 	       (unsigned long long)tally->leading[1], (unsigned long long)tally->leading[2], server / ops * 1e6,
-	       server / seconds, own / seconds);
+	       behind / ops * 1e6, server / seconds, own / seconds);
 }
 
 static int run(struct load *load) {
@@ -408,6 +410,7 @@ static const char usage[] =
 	"  --keys K        1000000          --sequential     keys in order, not at random\n"
 	"  --run-ms MS     2000             --warmup-ms MS   300       --requests N  a number, not a time\n"
 	"  --server-pid N  measure its CPU  --cpu N          pin       --seed N      1\n"
+	"  --behind-pid N  the same for a server behind it\n"
 	"  --window-ms MS  60000, for %w and %v              --json    one line of JSON\n"
 	"in arguments: %k key  %t ms  %s seconds  %w window  %v the one before  %u unique  %% percent\n";
 
@@ -433,6 +436,8 @@ static bool number_option(struct options *options, const char *name, const char 
 		options->seed = bench_number(name, text, 0, UINT64_MAX);
 	else if (strcmp(name, "--server-pid") == 0)
 		options->server_pid = (long)bench_number(name, text, 1, 1u << 30);
+	else if (strcmp(name, "--behind-pid") == 0)
+		options->behind_pid = (long)bench_number(name, text, 1, 1u << 30);
 	else if (strcmp(name, "--cpu") == 0)
 		options->core = (int)bench_number(name, text, 0, CPU_SETSIZE - 1);
 	else

@@ -9,6 +9,7 @@ rows have quotas a thousand times the article's for the same reason.
 import dataclasses
 import json
 import pathlib
+import time
 
 import harness
 
@@ -34,11 +35,13 @@ class Row:
 
     def concrete(self, key):
         """The command as one call would send it."""
-        holes = {"%k": key, "%t": "1795263362875", "%s": "1795263362", "%w": "29921056", "%v": "29921055", "%u": "1"}
+        now_ms = int(time.time() * 1000)
+        window = now_ms // 60000
+        holes = {"%k": key, "%t": now_ms, "%s": now_ms // 1000, "%w": window, "%v": window - 1, "%u": "1"}
         words = []
         for word in self.words:
             for hole, value in holes.items():
-                word = str(word).replace(hole, value)
+                word = str(word).replace(hole, str(value))
             words.append(word)
         return words
 
@@ -104,9 +107,10 @@ GOALS = [
 
 
 def load_script(server, name):
-    """Loads one of bench/scripts into a Redis; returns its SHA."""
+    """Loads one of bench/scripts, or our own script that was built, into a Redis; returns its SHA."""
+    folder = harness.BUILD if name.startswith("sluice") else SCRIPTS
     connection = harness.Resp(server.port)
-    sha = connection.call("SCRIPT", "LOAD", (SCRIPTS / f"{name}.lua").read_bytes())
+    sha = connection.call("SCRIPT", "LOAD", (folder / f"{name}.lua").read_bytes())
     connection.close()
     return sha
 

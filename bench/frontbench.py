@@ -1,0 +1,88 @@
+"""A front before Redis: what a decision costs the front and the Redis behind it, beside asking the module directly.
+
+Front and Redis share the servers' core, the client has the other one, so requests a second are what one core does for
+both; CPU times are each one's own. A front saves Redis work where it can decide by itself: a hot key whose quota it holds
+a slice of, and a denial that is known. `strict: true` asks every time, which is what a front costs at worst. Each limit's
+on-error is the opposite of what its row expects, so answers that Redis had no part in would show under "as meant".
+"""
+import statistics
+import sys
+import time
+
+import harness
+from rounds import CONNECTIONS, LOG_ROUNDS, RUN_MS, WARMUP_MS
+
+MILLION = 1000000
+POLICY = """limits:
+  - {name: each, when: {way: each}, key: user, limit: 100/60s, on-error: deny}
+  - {name: strict, when: {way: strict}, key: user, limit: 100/60s, strict: true, on-error: deny}
+  - {name: hot, when: {way: hot}, key: user, limit: 100M/1s, on-error: deny}
+  - {name: hot-strict, when: {way: hot-strict}, key: user, limit: 100M/1s, strict: true, on-error: deny}
+  - {name: denied, when: {way: denied}, key: user, limit: 10/1h, on-error: allow}
+  - {name: denied-strict, when: {way: denied-strict}, key: user, limit: 10/1h, strict: true, on-error: allow}
+"""
+
+
+def admit(way):
+    return ["SLUICE.ADMIT", "1", "way", way, "user", "%k"]
+
+
+# name, title, asked through the front?, the command, keys, what most answers begin with
+ROWS = [
+    ("direct", "module asked directly, 100/60s", False, ["SLUICE.CHECK", "%k", "1", "100/60s"], MILLION, 1),
+    ("strict", "front, strict", True, admit("strict"), MILLION, 1),
+    ("each", "front, leases for keys that are hot", True, admit("each"), MILLION, 1),
+    ("hot-direct", "module, one hot key", False, ["SLUICE.CHECK", "%k", "1", "100M/1s"], 1, 1),
+    ("hot-strict", "front, one hot key, strict", True, admit("hot-strict"), 1, 1),
+    ("hot", "front, one hot key, leases", True, admit("hot"), 1, 1),
+    ("denied-direct", "module, 1,000 keys denied", False, ["SLUICE.CHECK", "%k", "1", "10/1h"], 1000, 0),
+    ("denied-strict", "front, 1,000 keys denied, strict", True, admit("denied-strict"), 1000, 0),
+    ("denied", "front, 1,000 keys denied, remembered", True, admit("denied"), 1000, 0),
+]
+
+
+def one_run(row, redis, front, pipeline):
+    name, _, by_front, words, keys, leading = row
+    words = [word.replace("%k", name + ":%k") for word in words]
+    how = {"behind_pid": redis.pid} if by_front else {}
+    run = harness.load(front if by_front else redis, words, connections=CONNECTIONS, pipeline=pipeline, keys=keys,
+                       run_ms=RUN_MS, warmup_ms=WARMUP_MS, seed=time.monotonic_ns() % 2**62, **how)
+    if run["errors"]:
+        harness.die(f"{name}: {run['errors']} errors, the first one: {run['first_error']}")
+    run["front_us_per_op"] = run["server_us_per_op"] if by_front else 0
+    run["redis_us_per_op"] = run["behind_us_per_op"] if by_front else run["server_us_per_op"]
+    run["expected"] = run[f"leading_{leading}"] / run["ops"]
+    return run
+
+
+def middle(runs, name):
+    return statistics.median(run[name] for run in runs)
+
+
+def print_rows(results):
+    for pipeline in (1, 64):
+        print(f"\nThrough a front, {CONNECTIONS} connections, pipeline {pipeline}; front and Redis on one core")
+        print(f"  {'':44} {'front CPU us/op':>15} {'Redis CPU us/op':>16} {'ops/s':>10} {'p50 us':>8} {'p99 us':>8}"
+              f" {'as meant':>8}")
+        for name, title, by_front, _, _, _ in ROWS:
+            runs = results[name, pipeline]
+            front = f"{middle(runs, 'front_us_per_op'):.3f}" if by_front else ""
+            print(f"  {title:44} {front:>15} {middle(runs, 'redis_us_per_op'):16.4f} {middle(runs, 'ops_per_s'):10,.0f}"
+                  f" {middle(runs, 'p50_us'):8.0f} {middle(runs, 'p99_us'):8.0f} {100 * middle(runs, 'expected'):6.1f} %")
+
+
+def measure(report):
+    """Prints the tables and keeps them in the report."""
+    redis = harness.start_redis("redis-behind", harness.module())
+    front = harness.start_sluice("sluice-front", f'{{redis: ["127.0.0.1:{redis.port}"], budget: 1s}}', more=POLICY)
+    results = {(row[0], pipeline): [] for row in ROWS for pipeline in (1, 64)}
+    for turn in range(LOG_ROUNDS):
+        for row in ROWS:
+            for pipeline in (1, 64):
+                results[row[0], pipeline].append(one_run(row, redis, front, pipeline))
+        print(f"bench: front: round {turn + 1} of {LOG_ROUNDS} done", file=sys.stderr, flush=True)
+    print_rows(results)
+    report["front_rows"] = [{"name": name, "pipeline": pipeline, "runs": runs}
+                            for (name, pipeline), runs in results.items()]
+    front.stop()
+    redis.stop()
