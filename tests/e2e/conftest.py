@@ -9,6 +9,7 @@ import tempfile
 import pytest
 
 from harness import ROOT, Server, wait_until
+from redis_world import redises, world  # noqa: F401 - fixtures
 
 CLIENTS = os.path.join(ROOT, "tests", "e2e", "clients")
 

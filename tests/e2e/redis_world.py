@@ -233,7 +233,7 @@ class EvalDoor(Door):
 DOORS = {door.name: door for door in (ModuleDoor, FunctionDoor, EvalDoor)}
 
 
-# ---- fixtures: import them into a test file by name --------------------------------------------------------------
+# ---- fixtures: conftest.py hands them on -----------------------------------------------------------------------------
 
 @pytest.fixture(scope="module")
 def world():
@@ -267,13 +267,6 @@ def redises():
     yield start
     for one in started:
         one.stop()
-
-
-@pytest.fixture
-def clock():
-    one = Clock()
-    yield one
-    one.close()
 
 
 def replicate(master, replica, deadline_s=DEADLINE_S):

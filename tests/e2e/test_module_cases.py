@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from harness import FIELDS, ROOT, RespError
-from redis_world import DOORS, world  # noqa: F401 - a fixture
+from redis_world import DOORS
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "cases"))
 import twin  # noqa: E402
@@ -70,7 +70,7 @@ def named(cases):
 @pytest.mark.parametrize("each", [False, True], ids=["merged", "each"])
 @pytest.mark.parametrize("door", list(DOORS))
 @named(CASES)
-def test_case(world, door, each, name, case):  # noqa: F811
+def test_case(world, door, each, name, case):
     for number, step in enumerate(case["steps"]):
         spoken_each = each and step["op"] != "reset"
         for _ in range(step.get("times", 1)):

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from redis_world import SOAK, world  # noqa: F401 - a fixture
+from redis_world import SOAK
 from test_script import LARGE, LIMITS, Dice
 
 SEED = int(os.environ.get("SLUICE_SEED", random.randrange(1, 1 << 32)))
@@ -53,7 +53,7 @@ def play(one, seed, pool, calls):
 
 
 @pytest.mark.parametrize("pool", [LIMITS, LARGE], ids=["usual", "large"])
-def test_holds_and_leases_among_all_else(world, pool):  # noqa: F811
+def test_holds_and_leases_among_all_else(world, pool):
     print(f"SLUICE_SEED={SEED}")
     end, n, calls = time.monotonic() + SOAK / 4, 0, 0
     while n < WORLDS or time.monotonic() < end:
