@@ -1,0 +1,344 @@
+"""A front over real nodes: the same answers as one server, and what happens when nodes are slow, gone, full or foreign.
+
+What befalls a cluster and fronts that are killed stands in test_cluster_fleet.py; here is what one front decides:
+which commands it sends (by the node's own count), which it spares, and what requests get when nobody answers.
+"""
+
+import os
+import random
+import signal
+import statistics
+import time
+
+import pytest
+
+from cluster import Cluster
+from harness import RespError, encode, wait_until
+from redis_world import SOAK, module_path, redises  # noqa: F401
+
+POLICY = """
+client-time: true
+threads: 1
+store: {{redis: ["{address}"], budget: {budget}ms{more}}}
+limits:
+{limits}
+"""
+HOUR = "  - {{name: {name}, key: {key}, limit: {limit}, on-error: {on_error}{more}}}\n"
+
+
+def limit(name="per-user", key="user", limit="sliding-log 5/1h", on_error="deny", more=""):
+    return HOUR.format(name=name, key=key, limit=f'"{limit}"', on_error=on_error, more=more)
+
+
+def policy(redis, *limits, budget=500, more=""):
+    return POLICY.format(address=f"127.0.0.1:{redis.port}", budget=budget, more=more,
+                         limits="".join(limits or [limit()]))
+
+
+def tell(r, *words):
+    """The reply; an error is returned."""
+    r.send(encode(*words))
+    return r.read()
+
+
+def decides(one):
+    with one.resp() as r:
+        return not isinstance(tell(r, "SLUICE.CHECK", "warm", 1, "1M/1h"), RespError)
+
+
+@pytest.fixture
+def front(server):
+    """A factory of fronts, waited for until they reach their node."""
+    def start(text, **options):
+        one = server(policy=text, **options)
+        wait_until(lambda: decides(one), "no node answers")
+        return one
+    return start
+
+
+def calls(redis, verb=None):
+    """How many commands of ours a node has executed, by its own count."""
+    with redis.resp() as r:
+        text = r.call("INFO", "commandstats").decode()
+    found = {line.split(":")[0].partition("sluice.")[2]: int(line.split("calls=")[1].split(",")[0])
+             for line in text.split("\r\n") if "sluice." in line}
+    return found.get(verb, 0) if verb else sum(found.values())
+
+
+def metric(front, name, **labels):
+    text = front.http().ask("GET", "/metrics")[2].decode()
+    want = name + ("{" + ",".join(f'{k}="{v}"' for k, v in labels.items()) + "}" if labels else "") + " "
+    return next(float(line[len(want):]) for line in text.splitlines() if line.startswith(want))
+
+
+# ---- the same answers ------------------------------------------------------------------------------------------------
+
+LIMITS = ("10/1s", "fixed-window 20/1m", "sliding-log 7/10s", "sliding-buckets 30/1m precision 10s edge weighted",
+          "token-bucket 5/1s burst 12", "leaky-bucket 10/1s queue 4", "unlimited", "0/1s", "sliding-log 40/1h")
+
+
+def random_commands(dice, count, keys):
+    now = time.time_ns() // 1000000  # and then ahead of the nodes' clocks: no key expires meanwhile
+    for _ in range(count):
+        now += dice.choice((0, 1, 7, 100, 1000, 5000))
+        verb = dice.choices(("CHECK", "PEEK", "REFUND", "RESET"), (20, 4, 3, 1))[0]
+        words = [f"SLUICE.{verb}", dice.choice(keys)]
+        words += [] if verb == "RESET" else [dice.choice((0, 1, 1, 1, 2, 5, 11))]
+        words += ["AT", now]
+        for i in range(dice.choice((1, 1, 2, 3))):
+            words += ["KEY", dice.choice(keys)] if i > 0 and dice.random() < 0.6 else []
+            words += [dice.choice(LIMITS)]
+        yield tuple(words)
+
+
+def answers(server, commands, each=1):
+    with server.resp() as r:
+        for at in range(0, len(commands), each):
+            r.send(b"".join(encode(*words) for words in commands[at:at + each]))
+            yield from [r.read() for _ in commands[at:at + each]]
+
+
+def same_answers(front, server, seed, each=1):
+    commands = list(random_commands(random.Random(seed), 20000 if SOAK else 2000, [f"k{i}" for i in range(12)]))
+    for words, here, there in zip(commands, answers(server, commands, 100), answers(front, commands, each)):
+        assert str(here) == str(there), f"seed {seed}: {words}"
+
+
+def test_one_node_answers_as_one_server_does(front, shared_server, redises):  # noqa: F811
+    same_answers(front(policy(redises())), shared_server, 5, 100)
+
+
+def test_several_slots_answer_as_one_server_does(server, sluice_bin):
+    with Cluster(module=[module_path(), "client-time", "yes"]) as cluster:
+        address = f"{cluster.nodes[0].host}:{cluster.nodes[0].port}"
+        one = server(policy=POLICY.format(address=address, budget=5000, more="", limits=limit()))
+        wait_until(lambda: metric(one, "sluice_fleet_nodes", state="up") >= 3, "not all primaries are up")
+        same_answers(one, server(policy="client-time: true\n"), 6)
+        assert metric(one, "sluice_fleet_decisions_total", way="held") > 100
+        assert metric(one, "sluice_fleet_lost_confirms_total") == 0
+
+
+def test_scripts_answer_where_there_is_no_module(front, redises):  # noqa: F811
+    redis = redises(module=None)
+    one = front(policy(redis, limit(limit="sliding-log 3/1h")))
+    with one.resp() as r:
+        assert [r.call("SLUICE.ADMIT", 1, "user", "a")[0:3] for _ in range(4)] == [
+            [1, 3, 2], [1, 3, 1], [1, 3, 0], [0, 3, 0]]
+        assert r.call("SLUICE.CHECK", "b", 2, "5/1h", "KEY", "c", "4/1h")[0:3] == [1, 4, 2]
+        assert r.call("SLUICE.RESET", "b", "5/1h", "KEY", "c", "4/1h") == 2
+
+
+def test_observed_limits_and_candidates_ride_along(front, redises):  # noqa: F811
+    one = front(policy(redises(), limit(limit="100/1h"), limit("watched", limit="2/1h", more=", observe: true"),
+                       limit("tried", "ip", "50/1h", more=", candidate: 1/1h")))
+    with one.resp() as r:
+        for _ in range(4):
+            assert r.call("SLUICE.ADMIT", 1, "user", "a", "ip", "b")[0] == 1
+        explained = {row[0]: row[3:6] for row in r.call("SLUICE.EXPLAIN", 1, "user", "a", "ip", "b")}
+    assert explained[b"watched"] == [0, 2, 0]
+    assert explained[b"per-user"] == [1, 100, 96]
+
+
+# ---- what is not asked -----------------------------------------------------------------------------------------------
+
+def test_denials_are_remembered(front, redises):  # noqa: F811
+    redis = redises()
+    one = front(policy(redis, limit(limit="sliding-log 2/1h")))
+    with one.resp() as r:
+        for _ in range(3):
+            last = r.call("SLUICE.ADMIT", 1, "user", "a")
+        assert last[0] == 0
+        told, before = last[3], calls(redis)
+        replies = [r.call("SLUICE.ADMIT", 1, "user", "a") for _ in range(30)]
+        assert all(reply[0] == 0 and reply[1:3] == [2, 0] for reply in replies)
+        assert all(told - 1500 < reply[3] <= told for reply in replies)
+        assert calls(redis) <= before + 2  # a second may have gone by
+        before = calls(redis, "check")
+        assert r.call("SLUICE.ADMIT", 2, "user", "a")[0] == 0
+        assert calls(redis, "check") == before + 1  # another cost is asked for
+        assert metric(one, "sluice_fleet_decisions_total", way="known") >= 28
+
+
+@pytest.mark.parametrize("verb", ["REFUND", "RESET"])
+def test_what_is_given_back_is_known_at_once(front, redises, verb):  # noqa: F811
+    one = front(policy(redises()))
+    with one.resp() as r:
+        assert [r.call("SLUICE.CHECK", "k", 1, "sliding-log 1/1h")[0] for _ in range(3)] == [1, 0, 0]
+        r.call(f"SLUICE.{verb}", "k", *([1] if verb == "REFUND" else []), "sliding-log 1/1h")
+        assert [r.call("SLUICE.CHECK", "k", 1, "sliding-log 1/1h")[0] for _ in range(2)] == [1, 0]
+
+
+def hammer(one, words, count, each=20):
+    """Sends `count` requests in pipelines; returns the replies."""
+    replies = []
+    with one.resp() as r:
+        for _ in range(count // each):
+            r.send(encode(*words) * each)
+            replies += [r.read() for _ in range(each)]
+    return replies
+
+
+def charged(redis, key, name, notation):
+    with redis.resp() as r:
+        reply = r.call("SLUICE.PEEK", key, 0, "NAME", name, notation)
+        return reply[1] - reply[2]
+
+
+def test_hot_counters_are_leased_and_settled(front, redises):  # noqa: F811
+    redis = redises()
+    one = front(policy(redis, limit(limit="sliding-log 100k/1h")))
+    replies = hammer(one, ("SLUICE.ADMIT", 1, "user", "a"), 6000)
+    assert all(reply[0] == 1 and reply[1] == 100000 and 94000 <= reply[2] < 100000 for reply in replies)
+    assert calls(redis) < 1000
+    assert metric(one, "sluice_fleet_decisions_total", way="leased") > 5000
+    wait_until(lambda: charged(redis, "sluice:user=a", "per-user", "sliding-log 100k/1h") == 6000,
+               "idle slices are not settled")
+    wait_until(lambda: metric(one, "sluice_fleet_leases") == 0, "leases of counters that are cold stay")
+    assert charged(redis, "sluice:user=a", "per-user", "sliding-log 100k/1h") == 6000
+
+
+def test_exhausted_counters_are_not_exceeded_by_leases(front, redises):  # noqa: F811
+    redis = redises()
+    fronts = [front(policy(redis, limit(limit="sliding-log 700/1h"))) for _ in range(2)]
+    admitted = 0
+    for _ in range(10):
+        for one in fronts:
+            admitted += sum(reply[0] for reply in hammer(one, ("SLUICE.ADMIT", 1, "user", "a"), 200))
+    assert 690 <= admitted <= 700
+
+    def rest():
+        return sum(reply[0] for one in fronts for reply in hammer(one, ("SLUICE.ADMIT", 1, "user", "a"), 20))
+    got = []
+    wait_until(lambda: got.append(rest()) or admitted + sum(got) == 700, "what slices held does not come back")
+    assert rest() == 0
+    wait_until(lambda: charged(redis, "sluice:user=a", "per-user", "sliding-log 700/1h") == 700, "not all is settled")
+
+
+def test_closing_gives_slices_back(front, redises):  # noqa: F811
+    redis = redises()
+    one = front(policy(redis, limit(limit="sliding-log 100k/1h"), more=", lease: 10s"))
+    hammer(one, ("SLUICE.ADMIT", 1, "user", "a"), 2000)
+    one.stop()
+    assert charged(redis, "sluice:user=a", "per-user", "sliding-log 100k/1h") == 2000
+
+
+@pytest.mark.parametrize("how", ["strict", "off"])
+def test_no_leases_where_they_are_not_wanted(front, redises, how):  # noqa: F811
+    redis = redises()
+    one = front(policy(redis, limit(limit="sliding-log 100k/1h", more=", strict: true" if how == "strict" else ""),
+                       more=", leases: false" if how == "off" else ""))
+    hammer(one, ("SLUICE.ADMIT", 1, "user", "a"), 1000)
+    assert calls(redis, "check") >= 1000
+    assert metric(one, "sluice_fleet_lease_units_total", kind="taken") == 0
+
+
+def test_strict_limits_remember_no_denials(front, redises):  # noqa: F811
+    redis = redises()
+    one = front(policy(redis, limit(limit="sliding-log 2/1h", more=", strict: true")))
+    replies = hammer(one, ("SLUICE.ADMIT", 1, "user", "a"), 100)
+    assert [reply[0] for reply in replies] == [1, 1] + 98 * [0]
+    assert calls(redis, "check") >= 100
+
+
+# ---- nobody answers --------------------------------------------------------------------------------------------------
+
+MIXED = (limit("open", "a", on_error="allow"), limit("shut", "b", on_error="deny"),
+         limit("own", "c", "sliding-log 3/1h", on_error="local"))
+
+
+def asks(one, *attribute):
+    began = time.monotonic()
+    with one.resp() as r:
+        reply = r.call("SLUICE.ADMIT", 1, *attribute)
+    return reply, time.monotonic() - began
+
+
+def gets_what_limits_say(one):
+    with one.resp() as r:
+        for _ in range(3):
+            assert r.call("SLUICE.ADMIT", 1, "a", "x")[0] == 1
+        assert r.call("SLUICE.ADMIT", 1, "b", "x")[0] == 0
+        assert [r.call("SLUICE.ADMIT", 1, "c", "x")[0:3] for _ in range(4)] == [
+            [1, 3, 2], [1, 3, 1], [1, 3, 0], [0, 3, 0]]
+        both = r.call("SLUICE.ADMIT", 1, "a", "y", "c", "y")
+        assert both[0:3] == [1, 3, 2]
+        assert "did not answer" in str(tell(r, "SLUICE.CHECK", "k", 1, "5/1h"))
+
+
+@pytest.mark.parametrize("how", ["ended", "stopped"])
+def test_limits_say_what_requests_get(front, redises, how):  # noqa: F811
+    redis = redises()
+    one = front(policy(redis, *MIXED, budget=100))
+    with one.resp() as r:
+        assert r.call("SLUICE.ADMIT", 1, "c", "x")[0:3] == [1, 3, 2]
+    redis.kill() if how == "ended" else redis.process.send_signal(signal.SIGSTOP)
+    try:
+        gets_what_limits_say(one)
+        assert metric(one, "sluice_fleet_decisions_total", way="local") == 5
+        assert metric(one, "sluice_fleet_decisions_total", way="failed") >= 5
+    finally:
+        redis.start() if how == "ended" else redis.process.send_signal(signal.SIGCONT)
+    with one.resp() as r:
+        wait_until(lambda: decides(one), "no recovery")
+        assert r.call("SLUICE.ADMIT", 1, "a", "z")[1:3] == [5, 4]
+
+
+def test_a_stopped_node_costs_at_most_the_budget(front, redises):  # noqa: F811
+    redis = redises()
+    one = front(policy(redis, *MIXED, budget=50))
+    connections = int(redis.info("stats", "total_connections_received"))
+    redis.process.send_signal(signal.SIGSTOP)
+    try:
+        waits = [asks(one, "a", f"x{i}")[1] for i in range(200)]
+    finally:
+        redis.process.send_signal(signal.SIGCONT)
+    assert statistics.quantiles(waits, n=100)[98] < 0.050 + 0.030
+    assert statistics.median(waits) < 0.010  # the circuit is open
+    assert metric(one, "sluice_fleet_late_total") >= 1
+    with one.resp() as r:
+        wait_until(lambda: r.call("SLUICE.ADMIT", 1, "a", "y")[1] == 5, "no recovery")
+    assert int(redis.info("stats", "total_connections_received")) <= connections + 6  # ours are some of them
+
+
+def test_a_denial_that_is_known_needs_no_node(front, redises):  # noqa: F811
+    redis = redises()
+    one = front(policy(redis, limit(limit="sliding-log 1/1h", on_error="allow"), budget=50))
+    with one.resp() as r:
+        assert [r.call("SLUICE.ADMIT", 1, "user", "a")[0] for _ in range(2)] == [1, 0]
+        redis.kill()
+        assert r.call("SLUICE.ADMIT", 1, "user", "a")[0] == 0
+        assert r.call("SLUICE.ADMIT", 1, "user", "b")[0] == 1
+
+
+# ---- nodes that refuse -----------------------------------------------------------------------------------------------
+
+def refuse_foreign(redis):
+    with redis.resp() as r:
+        r.call("SET", "sluice:user=a", "mine")
+
+
+def refuse_full(redis):
+    with redis.resp() as r:
+        r.call("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        r.call("CONFIG", "SET", "maxmemory", 1)
+
+
+def refuse_rights(redis):
+    with redis.resp() as r:
+        r.call("ACL", "SETUSER", "default", "-sluice.check", "-sluice.hold", "-sluice.lease")
+
+
+@pytest.mark.parametrize("refuse, advice", [(refuse_foreign, "WRONGTYPE"), (refuse_full, "OOM"),
+                                            (refuse_rights, "NOPERM")])
+def test_refused_commands_are_told_with_what_to_do(front, redises, refuse, advice):  # noqa: F811
+    redis = redises()
+    one = front(policy(redis, limit(on_error="allow"), limit("own", "c", on_error="local")))
+    refuse(redis)
+    replies = hammer(one, ("SLUICE.ADMIT", 1, "user", "a"), 200)
+    assert all(reply[0] == 1 for reply in replies)
+    told = [line for line in one.stderr.text().splitlines() if "a command was refused" in line]
+    assert 1 <= len(told) <= 3 and advice in told[0] and "; " in told[0]
+    assert metric(one, "sluice_fleet_commands_refused_total") >= 100
+    if refuse is refuse_foreign:
+        with redis.resp() as r:
+            assert r.call("GET", "sluice:user=a") == b"mine"
