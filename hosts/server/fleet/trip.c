@@ -137,6 +137,7 @@ static void take_each(struct sl_trip *trip, struct sl_group *group, const int64_
 	for (uint32_t k = 0; k < group->item_count; k++) {
 		uint8_t i = group->positions[k];
 		call->each[i] = sl_plan_decision(numbers + (size_t)SL_EACH_NUMBERS * k, i, call->want_next);
+		trip->items[i].held = false;
 		trip->items[i].state = SL_ITEM_ANSWERED;
 		note_denial(trip, i, now);
 	}
@@ -155,7 +156,7 @@ static void take_reset(struct sl_trip *trip, const struct sl_group *group, const
 
 static void fail_group(struct sl_trip *trip, struct sl_group *group, uint8_t result) {
 	group->result = result;
-	for (uint32_t k = 0; k < group->item_count; k++)
+	for (uint32_t k = 0; k < group->item_count && !trip->denied; k++)
 		trip->items[group->positions[k]].state = SL_ITEM_FAILED;
 }
 
@@ -185,11 +186,11 @@ static void take_answer(struct sl_trip *trip, struct sl_group *group, const stru
 		}
 		return;
 	}
-	if (trip->verb == SL_RESET) {
+	if (trip->verb == SL_RESET)
 		take_reset(trip, group, answer->numbers);
-		group->result = GROUP_DONE;
+	group->result = GROUP_DONE;
+	if (trip->verb == SL_RESET || trip->verb == SL_CANCEL)
 		return;
-	}
 	take_each(trip, group, answer->numbers);
 	group->result = admits(trip, group) ? GROUP_DONE : GROUP_FAILED;
 	if (trip->verb == SL_HOLD && group->result == GROUP_DONE)
@@ -349,18 +350,14 @@ static void drop_failed(struct sl_trip *trip) {
 static void end_held(struct sl_trip *trip) {
 	sluice_err err = sl_aside(trip);
 	bool allowed = err == SLUICE_OK && !is_denied(trip);
-	if (!allowed) {
-		dismiss_all(trip, false);
+	drop_failed(trip);
+	if (err != SLUICE_OK || trip->groups == NULL || sl_clock_monotonic() >= trip->journey->deadline) {
+		dismiss_all(trip, allowed); /* they fit, and there is no time to hear of it */
 		end(trip, err);
 		return;
 	}
-	drop_failed(trip);
-	if (trip->groups == NULL || sl_clock_monotonic() >= trip->journey->deadline) {
-		dismiss_all(trip, true); /* they fit, and there is no time to hear of it */
-		end(trip, SLUICE_OK);
-		return;
-	}
-	trip->verb = SL_CONFIRM;
+	trip->denied = !allowed;
+	trip->verb = allowed ? SL_CONFIRM : SL_CANCEL;
 	send_groups(trip);
 }
 
@@ -371,6 +368,9 @@ static void go_on(struct sl_trip *trip) {
 		end_held(trip);
 	} else if (trip->verb == SL_CONFIRM) {
 		end_confirmed(trip);
+	} else if (trip->verb == SL_CANCEL) {
+		trip->verb = SL_PEEK;
+		send_groups(trip);
 	} else {
 		sluice_err err = sl_aside(trip);
 		dismiss_all(trip, false);
@@ -380,7 +380,7 @@ static void go_on(struct sl_trip *trip) {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-/* A hold was reported as if it were charged; it is not. */
+/* A hold was reported as if it were charged; it is not, and there was no time to look. */
 static void take_back_holds(struct sl_trip *trip) {
 	struct sluice_call *call = &trip->call->call;
 	for (uint32_t i = 0; i < call->item_count; i++) {

@@ -4,7 +4,8 @@
  *   ask     the others, by one command a group: CHECK where it is one, HOLD where there are several, all at once;
  *           PEEK where the request is denied already, or costs nothing
  *   confirm all groups hold and all enforced limits admit: the holds become charges
- *   end     merged, counted; holds that are not needed are cancelled, units of slices put back
+ *   cancel  else: the holds go at once, and a PEEK finds out how the limits that admitted stand without them
+ *   end     merged, counted; units of slices that are not needed are put back
  *
  * Each step begins when all of the one before have been answered, or were found late: the nodes see to that by the
  * deadline, so no trip has a clock of its own.
@@ -45,6 +46,7 @@ struct sl_trip {
 	uint32_t pending; /* answers or slices waited for */
 	uint8_t verb;     /* enum sl_verb, of the commands under way or behind */
 	bool late, asked, was_held;
+	bool denied; /* after holds: what follows only tidies up, and looks what the counters say without them */
 };
 
 /* A flight on its way. */
