@@ -1,0 +1,383 @@
+"""Fronts over a real Redis Cluster: several `sluice serve` with one policy, and what can befall nodes and fronts.
+
+fleet_load.c asks all fronts at a steady rate and writes down each answer; what was charged is then asked of the nodes.
+With a = told "allowed", f = told that nobody could answer, u = unanswered because a front was killed:
+
+    a - lost <= charged <= a + f + u    of each counter; `lost` is what asynchronous replication lost with a primary
+    a <= limit + lost
+
+f and u may have been charged, since nobody can know whether a command that was not answered was executed.
+
+The limits on load and time grow with SLUICE_SOAK_SECONDS: 60 s of a hot key, 500 fronts killed.
+"""
+
+import bisect
+import collections
+import os
+import random
+import re
+import struct
+import subprocess
+import time
+
+import pytest
+
+from cluster import Client, Cluster, free_ports, module_beside, needs_island, slot_of, why_no_islands
+from harness import ROOT, Server, wait_until
+
+SOAK_S = float(os.environ.get("SLUICE_SOAK_SECONDS", "0"))
+RECORD = struct.Struct("<QQIIHHBB2x")
+DENIED, ALLOWED, REFUSED, UNANSWERED = range(4)
+
+POLICY = """
+threads: 1
+store: {{redis: [{nodes}], budget: {budget_ms}ms, leases: {leases}, lease: {lease_ms}ms}}
+limits:
+{limits}
+"""
+TWO_LIMITS = """
+  - {{name: per-user, key: user, limit: {user}, on-error: deny}}
+  - {{name: per-address, key: ip, limit: {ip}, on-error: deny}}
+"""
+ASK_TWO = ("SLUICE.ADMIT", "1", "user", "u%", "ip", "i#")
+
+
+@pytest.fixture(scope="module")
+def cluster(sluice_bin):
+    islands = 1 if why_no_islands() is None else 0
+    with Cluster(module=[module_beside(sluice_bin)], islands=islands) as one:
+        yield one
+
+
+@pytest.fixture
+def breakable(cluster):
+    """The cluster, empty, for tests that break it: as it was afterwards."""
+    cluster.flush()
+    yield cluster
+    cluster.heal()
+
+
+@pytest.fixture(scope="session")
+def load_program(tmp_path_factory):
+    program = str(tmp_path_factory.mktemp("load") / "fleet_load")
+    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O2", "-o", program,
+                    os.path.join(ROOT, "tests", "e2e", "fleet_load.c")], check=True, timeout=120)
+    return program
+
+
+def policy_of(cluster, limits, leases=False, budget_ms=100, lease_ms=500):
+    """All nodes but the island's are named: it is found out."""
+    nodes = ", ".join(f'"{node!r}"' for node in cluster.nodes[1:])
+    return POLICY.format(nodes=nodes, limits=limits, leases="true" if leases else "false", budget_ms=budget_ms,
+                         lease_ms=lease_ms)
+
+
+class Front:
+    """One `sluice serve`, at a port that stays its own when it is killed and started again."""
+
+    def __init__(self, binary, policy):
+        self.binary, self.policy, self.port = binary, policy, free_ports(1)[0]
+        self.start()
+
+    def start(self):
+        self.server = Server(self.binary, self.policy,
+                             listen=("--resp", f"127.0.0.1:{self.port}", "--http", "127.0.0.1:0"))
+
+    def kill(self):
+        self.server.process.kill()
+        self.server.process.wait()
+        self.server.stop(expect=-9)
+
+    def decides(self):
+        with self.server.resp() as r:
+            return r.call("SLUICE.ADMIT", 1, "user", "warm", "ip", "warm")[1] > 0
+
+
+@pytest.fixture
+def fronts(sluice_bin):
+    started = []
+
+    def start(policy, count=3):
+        for _ in range(count):
+            started.append(Front(sluice_bin, policy))
+        for front in started:
+            wait_until(front.decides, "a front does not reach the nodes")
+        return started
+
+    yield start
+    for front in started:
+        if front.server.process.returncode is None:
+            front.server.stop()
+
+
+class Answer(collections.namedtuple("Answer", "sent answered quota remaining a b front outcome")):
+    """What one request got, times in s. A policy that answers for nodes that did not has no quota (on-error: deny)."""
+
+    __slots__ = ()
+
+    @property
+    def is_admitted(self):
+        return self.outcome == ALLOWED
+
+    @property
+    def is_unknown(self):
+        return self.outcome == UNANSWERED or (self.outcome == DENIED and self.quota == 0)
+
+
+class Load:
+    """fleet_load under way; stop() ends it and returns the answers in their order."""
+
+    def __init__(self, program, folder, fronts, rate, keys, words, seconds=600, connections=2, flying=4096):
+        self.file = os.path.join(folder, "answers")
+        self.process = subprocess.Popen(
+            [program, self.file, str(rate), str(seconds), str(connections), str(flying), str(keys),
+             ",".join(str(front.port) for front in fronts), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.process.stdout.readline() == b"loading\n"
+        self.began = time.monotonic()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.returncode is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self.process.stdin.close()
+
+    def stop(self, by_itself=False):
+        if not by_itself:
+            self.process.stdin.close()
+        assert self.process.wait(600) == 0
+        with open(self.file, "rb") as f:
+            answers = [Answer(one[0] / 1e9, one[1] / 1e9, *one[2:]) for one in RECORD.iter_unpack(f.read())]
+        assert answers and not any(one.outcome == REFUSED for one in answers)
+        return answers
+
+
+def used_of(client, name, key, limit):
+    """What the nodes have charged, or hold, for a limit of the policy."""
+    reply = client.call("SLUICE.PEEK", "sluice:" + key, 0, "NAME", name, limit)
+    return reply[1] - reply[2]
+
+
+def charged_of(client, answers, limits):
+    """Of each counter: (admitted, unknown, charged), when no hold is left: a front's own are over after seconds."""
+    found = {}
+    for name, attribute, field, limit in limits:
+        admitted, unknown = collections.Counter(), collections.Counter()
+        for one in answers:
+            admitted[getattr(one, field)] += one.is_admitted
+            unknown[getattr(one, field)] += one.is_unknown
+        for number in admitted:
+            key = f"{attribute}={attribute[0]}{number}"
+            found[key] = admitted[number], unknown[number], used_of(client, name, key, limit)
+    return found
+
+
+def percentile(values, share):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(len(values) * share))]
+
+
+# ---- nodes that are lost ---------------------------------------------------------------------------------------------
+
+USER, ADDRESS = "sliding-log 30/3660d", "fixed-window 1M/3660d"
+COUNTERS = (("per-user", "user", "a", USER), ("per-address", "ip", "b", ADDRESS))
+BUDGET_MS = 100
+
+
+def move_slots(cluster, keys, seconds):
+    end, turn = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        slot = slot_of("sluice:" + keys[turn % len(keys)])
+        others = [node for node in cluster.primaries() if node is not cluster.owner(slot)]
+        cluster.move_slot(slot, others[turn % 2], lambda: time.sleep(0.005), keys_a_time=1)
+        turn += 1
+    return turn
+
+
+def befall(cluster, fate):
+    """Returns who took over."""
+    victim = cluster.nodes[0]
+    if fate == "killed":
+        victim.kill()
+    elif fate == "paused":
+        victim.pause()
+    else:
+        cluster.island.cut_off()
+    return cluster.wait_taken_over(victim)
+
+
+@pytest.mark.parametrize("fate", ["slots move", "killed", "paused", pytest.param("cut off", marks=needs_island())])
+def test_answers_come_within_the_budget_and_limits_hold(breakable, fronts, load_program, tmp_path, fate):
+    cluster = breakable
+    three = fronts(policy_of(cluster, TWO_LIMITS.format(user=USER, ip=ADDRESS), budget_ms=BUDGET_MS))
+    # One request at a time on a connection: behind one that waits another waits, and has its own budget then.
+    with Load(load_program, tmp_path, three, 1500, 300, ASK_TWO, connections=70, flying=1) as load:
+        time.sleep(1)
+        fate_at = time.monotonic()
+        if fate == "slots move":
+            moved = move_slots(cluster, [f"user=u{i}" for i in range(300)], 4)
+            assert moved > 20
+        else:
+            befall(cluster, fate)
+        over_at = time.monotonic()
+        time.sleep(2.5)  # for probing to find the new primary, and then some
+        end_at = time.monotonic()
+        answers = load.stop()
+    with Client(cluster) as client:
+        counters = charged_of(client, answers, COUNTERS)
+    lost = sum(max(0, a - charged) for a, _, charged in counters.values())
+    over = sum(max(0, a - 30) for key, (a, _, _) in counters.items() if key.startswith("user="))
+    recent = sum(one.is_admitted for one in answers if fate_at - 0.5 < one.answered < fate_at + 0.2)
+    waits = [one.answered - one.sent for one in answers]
+    failed = sum(one.is_unknown for one in answers)
+    print(f"{fate}: {len(answers)} answers, p99 {percentile(waits, 0.99) * 1000:.1f} ms, longest "
+          f"{max(waits) * 1000:.1f} ms, {failed} by on-error, over after {over_at - fate_at:.1f} s, "
+          f"{lost} charges lost, {over} over")
+    assert all(charged <= a + unknown for a, unknown, charged in counters.values())
+    assert not any(one.outcome == UNANSWERED for one in answers)
+    assert lost <= (0 if fate == "slots move" else 2 * recent) and over <= lost
+    assert percentile(waits, 0.99) < (BUDGET_MS + 30) / 1000 and max(waits) < (BUDGET_MS + 400) / 1000
+    assert not any(one.is_unknown for one in answers if end_at - 1 < one.sent), "no recovery by itself"
+    assert sum(one.is_admitted for one in answers if end_at - 1 < one.sent) > 0
+    while_away = [one for one in answers if fate_at < one.sent < over_at]
+    served = sum(not one.is_unknown for one in while_away) / len(while_away)
+    assert served > (0.99 if fate == "slots move" else 0.25)  # 4 of 9 have both their keys elsewhere
+
+
+# ---- fronts that are lost --------------------------------------------------------------------------------------------
+
+def test_fronts_killed_at_random_leave_nothing_charged(breakable, fronts, load_program, tmp_path):
+    """Two limits in different slots: held, then confirmed. A front dies between the two, and the holds end."""
+    cluster, kills = breakable, 500 if SOAK_S else 20
+    dice = random.Random(11)
+    three = fronts(policy_of(cluster, TWO_LIMITS.format(user="sliding-log 40/3660d", ip=ADDRESS)))
+    counters = (("per-user", "user", "a", "sliding-log 40/3660d"), COUNTERS[1])
+    with Load(load_program, tmp_path, three, 3000, 60000 if SOAK_S else 1000, ASK_TWO, connections=3) as load:
+        for _ in range(kills):
+            time.sleep(dice.uniform(0.05, 0.25))
+            front = dice.choice(three)
+            front.kill()
+            front.start()
+            wait_until(front.decides, "a front that was started again does not reach the nodes")
+        answers = load.stop()
+    unanswered = sum(one.outcome == UNANSWERED for one in answers)
+    assert unanswered > 0
+
+    def settled():
+        with Client(cluster) as client:
+            found = charged_of(client, answers, counters)
+        beyond = sum(max(0, charged - a) for a, _, charged in found.values())
+        return all(charged <= a + unknown for a, unknown, charged in found.values()) and (found, beyond)
+
+    found, beyond = wait_until(settled, "something stays charged that nobody was told of", 15)
+    assert all(a <= charged for a, _, charged in found.values())  # nothing is lost: no node was
+    assert all(a <= 40 for key, (a, _, _) in found.items() if key.startswith("user="))
+    assert beyond <= 2 * sum(one.is_unknown for one in answers)
+    print(f"{kills} fronts killed under {len(answers)} requests: {unanswered} unanswered, "
+          f"{beyond} charges of those; none else")
+
+
+@pytest.mark.parametrize("turn", range(25 if SOAK_S else 3))
+def test_a_front_killed_between_hold_and_confirm(breakable, fronts, load_program, tmp_path, turn):
+    """The second node is paused, so that no request gets beyond its first hold: what the dead front held is free again
+    when its reservation ends, and nothing at all is charged."""
+    cluster = breakable
+    there, elsewhere = cluster.nodes[1], cluster.nodes[2]
+    limit = "sliding-log 50/3660d"
+    front, = fronts(policy_of(cluster, TWO_LIMITS.format(user=limit, ip=limit), budget_ms=2000), 1)
+    numbers = {node: next(i for i in range(turn * 100, 100000) if
+                          cluster.owner_of(f"sluice:{'user=u' if node is there else 'ip=i'}{i}") is node)
+               for node in (there, elsewhere)}
+    user, address = f"user=u{numbers[there]}", f"ip=i{numbers[elsewhere]}"
+    with Client(cluster) as client:
+        with front.server.resp() as r:
+            assert r.call("SLUICE.ADMIT", 1, "user", user[5:], "ip", address[3:])[:3] == [1, 50, 49]
+            elsewhere.pause()
+            try:
+                for _ in range(7):
+                    r.send(b"".join([b"*6\r\n$12\r\nSLUICE.ADMIT\r\n$1\r\n1\r\n$4\r\nuser\r\n",
+                                     b"$%d\r\n%s\r\n" % (len(user[5:]), user[5:].encode()), b"$2\r\nip\r\n",
+                                     b"$%d\r\n%s\r\n" % (len(address[3:]), address[3:].encode())]))
+                wait_until(lambda: used_of(client, "per-user", user, limit) > 1, "nothing is held", 1)
+                front.kill()
+            finally:
+                elsewhere.resume()
+        held = used_of(client, "per-user", user, limit)
+        assert 2 <= held <= 8
+        began = time.monotonic()
+        wait_until(lambda: used_of(client, "per-user", user, limit) == used_of(client, "per-address", address, limit)
+                   == 1, "a dead front's holds stay")
+        print(f"{held - 1} holds of a dead front were over after {time.monotonic() - began:.1f} s")
+
+
+# ---- one hot key -----------------------------------------------------------------------------------------------------
+
+def most_in_windows(answers, window_s, limit):
+    """The most that was admitted for sure within any half-open window of that length: sent after its begin, answered
+    before its end. A log is exact to its stamps, which are whole milliseconds (docs/limits.md): of two requests W apart
+    by their stamps, one may have come W - 1 ms after the other."""
+    admitted = [one for one in answers if one.is_admitted]
+    window_s -= 0.001 if limit.startswith("sliding-log") else 0
+    assert max(one.answered - one.sent for one in admitted) < window_s
+    sent, ends = sorted(one.sent for one in admitted), sorted(one.answered for one in admitted)
+    return max(bisect.bisect_left(ends, begin + window_s) - i for i, begin in enumerate(sent))
+
+
+HOT = "  - {{name: hot, key: user, limit: {limit}, on-error: deny}}"
+ASK_ONE = ("SLUICE.ADMIT", "1", "user", "u%")
+HOT_SECONDS = 60 if SOAK_S else 10
+
+
+@pytest.mark.parametrize("limit, burst", [("sliding-log 1000/1s", 0), ("token-bucket 1000/1s burst 200", 200),
+                                          ("sliding-log 3000/3s", 0)])
+def test_a_hot_key_costs_few_commands(breakable, fronts, load_program, tmp_path, limit, burst):
+    """Ten times the limit at three fronts. In every window at most what the limit admits, and nearly all of that."""
+    cluster = breakable
+    quota, window_s = (int(x) for x in re.search(r" (\d+)/(\d)s", limit).groups())
+    seconds = HOT_SECONDS if "1000" in limit and not burst or SOAK_S else 6
+    three = fronts(policy_of(cluster, HOT.format(limit=limit), leases=True))
+    before = collections.Counter(cluster.calls("sluice."))
+    with Load(load_program, tmp_path, three, 10 * quota / window_s, 1, ASK_ONE, seconds=seconds) as load:
+        answers = load.stop(by_itself=True)
+    calls = collections.Counter(cluster.calls("sluice.")) - before
+    calls.pop("sluice.effect", None)  # what replicas are sent
+    commands = calls.total()
+    admitted = sum(one.is_admitted for one in answers)
+    share = admitted / (quota * seconds / window_s)
+    most = {w: most_in_windows(answers, w, limit) for w in (window_s, window_s * 2, window_s / 4)}
+    print(f"{limit}: {len(answers)} requests, {admitted} admitted ({share:.1%}), at most {most} in windows, "
+          f"{commands} commands ({commands / len(answers):.2%}): {dict(calls)}")
+    assert not any(one.is_unknown for one in answers)
+    if burst:
+        assert all(many <= burst + quota * w / window_s for w, many in most.items())
+    else:
+        assert most[window_s] <= quota and most[2 * window_s] <= 2 * quota
+    assert share >= 0.97
+    assert commands < 0.02 * len(answers)
+
+
+@pytest.mark.parametrize("limit", ["token-bucket 1000/1s burst 100", "sliding-log 1000/1s"])
+def test_a_front_killed_with_leases_out(breakable, fronts, load_program, tmp_path, limit):
+    """Its slices are charged in full when they end; then the others have the full rate."""
+    cluster, quota, lease_s, window_s = breakable, 1000, 0.5, 1
+    three = fronts(policy_of(cluster, HOT.format(limit=limit), leases=True, lease_ms=int(lease_s * 1000)))
+    with Load(load_program, tmp_path, three, 10 * quota, 1, ASK_ONE) as load:
+        time.sleep(2.5)
+        three[0].kill()
+        killed_at = time.monotonic()
+        time.sleep(7)
+        answers = load.stop()
+    # A bucket is drawn from evenly. A log's quota is admitted at once, as soon as it is free again: of such bursts, a
+    # window apart and a little, any five windows have four whole ones.
+    is_log = limit.startswith("sliding-log")
+    full_from = killed_at + lease_s + (window_s if is_log else 0)
+    seconds, least = (5, 4 * 0.97 * quota) if is_log else (4, 4 * 0.97 * quota)
+    times = [one.answered for one in answers if one.is_admitted and full_from < one.answered <= full_from + seconds]
+    print(f"{limit}, a front killed with leases out: {len(times) / seconds:.0f} a second from "
+          f"{full_from - killed_at:.1f} s on")
+    assert most_in_windows(answers, window_s, limit) <= quota + (0 if is_log else 100)
+    assert len(times) >= least
+    assert not any(one.is_unknown for one in answers if one.outcome != UNANSWERED)
