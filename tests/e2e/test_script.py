@@ -56,6 +56,20 @@ def client_of(host):
     return redis.Redis(host="127.0.0.1", port=host.port)
 
 
+class Guest:
+    """A redis-server of its own, without the module."""
+
+    def __init__(self, **options):
+        self.options = options
+
+    def __enter__(self):
+        self.redis = Redis(module=None, **self.options)
+        return self.redis
+
+    def __exit__(self, *_):
+        self.redis.stop()
+
+
 @pytest.fixture(scope="session")
 def scripts_folder(sluice_bin):
     return os.path.dirname(sluice_bin)
@@ -171,10 +185,18 @@ class Model:
     """The twin with holds. An operation is answered as EACH shows it, and merged."""
 
     def __init__(self):
-        self.counters = {}
+        self.counters, self.seen = {}, {}
+
+    def begin(self, items, now):
+        """The counters of a call as they stand: what has ended by now is let pass under the first limit of each."""
+        self.seen = {}
+        for item in items:
+            if item.counter in self.counters and item.counter not in self.seen:
+                held = self.seen[item.counter] = self.counters[item.counter].copy()
+                held.pass_to(max(now, held.state.last), item.limit)
 
     def counter(self, item):
-        return self.counters.get(item.counter) or Held()
+        return self.seen.get(item.counter) or Held()
 
     def at(self, item, now):
         return max(now, self.counter(item).state.last)
@@ -207,37 +229,37 @@ class Model:
         backlog = there.state.debt_at(self.at(item, now), limit) + there.held()
         return ((backlog + cost - 1) * limit.window / limit.quota).__ceil__()
 
-    def change(self, item, now):
-        """The counter, with what has ended by now settled, for an operation that changes it."""
-        held = self.counters.setdefault(item.counter, Held())
-        return held.pass_to(max(now, held.state.last), item.limit)
+    def change(self, item):
+        """The counter, for an operation that changes it."""
+        held = self.counters[item.counter] = self.seen.setdefault(item.counter, Held())
+        return held
 
     def decide(self, word, items, cost, now, name=None, ttl=0):
         real = [i for i in items if i.limit.algorithm != "unlimited"]
+        self.begin(real, now)
         if word == "REFUND":
             for item in {i.counter: i for i in reversed(real) if i.counter in self.counters}.values():
-                held = self.change(item, now)
+                held = self.change(item)
                 held.state.refund(max(now, held.state.last), cost, item.limit)
             cost = 0
         own = {}
         if word in ("HOLD", "CONFIRM"):
             for item in real:
-                if item.counter in self.counters:
-                    at = self.at(item, now)
-                    found = self.counters[item.counter].holds.get((name, 0))
-                    if found and found[0] > at:
-                        own[item.counter] = self.counters[item.counter].holds.pop((name, 0))
+                if (name, 0) in self.counter(item).holds:
+                    own[item.counter] = self.counter(item).holds.pop((name, 0))
         admits = [self.admits(i, now, cost) for i in items]
         delays = [self.delay(i, now, cost) for i in items]
         allowed = all(a or i.observed for a, i in zip(admits, items))
         if word == "PEEK" or not allowed or word == "HOLD" and cost == 0:
             for counter, hold in own.items():
-                self.counters[counter].holds[name, 0] = hold
-        elif cost > 0 and word != "REFUND":
+                self.seen[counter].holds[name, 0] = hold
+        elif word == "CONFIRM":
+            self.counters.update({c: self.seen[c] for c in own})
+        if allowed and cost > 0 and word not in ("PEEK", "REFUND"):
             charged = {i.counter: i for a, i in reversed(list(zip(admits, items)))
                        if a and not i.tried and i.limit.algorithm != "unlimited"}
             for item in charged.values():
-                held = self.change(item, now)
+                held = self.change(item)
                 t = max(now, held.state.last)
                 if word == "HOLD":
                     held.holds[name, 0] = (t + ttl, cost)
@@ -248,23 +270,25 @@ class Model:
 
     def reset(self, items, now):
         forgotten = 0
+        self.begin(items, now)
         for item in {i.counter: i for i in items if i.counter in self.counters}.values():
-            held = self.change(item, now)
+            held = self.change(item)
             forgotten += bool(held.state.charges or held.holds)
             del self.counters[item.counter]
         return forgotten
 
     def cancel(self, items, now, name):
         dropped = 0
+        self.begin(items, now)
         for item in {i.counter: i for i in items if i.counter in self.counters}.values():
-            found = self.counters[item.counter].holds.get((name, 0))
-            if found and found[0] > self.at(item, now):
-                del self.counters[item.counter].holds[name, 0]
+            if (name, 0) in self.seen[item.counter].holds:
+                del self.change(item).holds[name, 0]
                 dropped += 1
         return dropped
 
     def lease(self, item, now, name, ttl, spent, want):
-        held = self.change(item, now)
+        self.begin([item], now)
+        held = self.change(item)
         t = max(now, held.state.last)
         _, cost = held.holds.pop((name, 1), (0, 0))
         if min(spent, cost) > 0:
@@ -289,7 +313,8 @@ LARGE = [
     "4294967295/3660d", "4294967294/3d", "sliding-buckets 4294967295/3660d precision 1d edge weighted",
     "sliding-buckets 4000000000/4096d precision 1d edge weighted".replace("4096d", "3660d"),
     "sliding-log 4294967295/3660d", "fixed-window 4294967295/3660d", "token-bucket 4294967295/1s burst 4294967295",
-    "leaky-bucket 4294967295/1s queue 4294967294", "token-bucket 1/3660d burst 28482", "leaky-bucket 1/3660d queue 28481",
+    "leaky-bucket 4294967295/1s queue 4294967294", "token-bucket 1/3660d burst 28482",
+    "leaky-bucket 1/3660d queue 28481",
     "token-bucket 9/1h burst 2501999791", "token-bucket 5/1h burst 2501998", "token-bucket 5/1h burst 2501999",
 ]
 
@@ -386,3 +411,511 @@ def test_random_operations_for_long(forms, form):
     while time.monotonic() < end:
         play(forms[form], start + n, LARGE if n % 4 == 0 else LIMITS, 60)
         n += 1
+
+
+# ---- numbers that leave 53 bits --------------------------------------------------------------------------------------
+
+def most_capacity(window_ms):
+    """The largest capacity whose debt, and one charge more, stays below 2^53 when counted in ms."""
+    return (2**53 - 1) // window_ms - 1
+
+
+@pytest.mark.parametrize("window,window_ms", [("3660d", 316224000000), ("30d", 2592000000), ("1h", 3600000),
+                                              ("2098s", 2098000), ("2097152ms", 2097152)])
+def test_the_exact_edge_of_53_bits(forms, window, window_ms):
+    script, most = forms["function"], most_capacity(window_ms)
+    for algorithm, option, extra in (("token-bucket", "burst", 0), ("leaky-bucket", "queue", 1)):
+        largest = min(most - extra, 4294967295)
+        key = f"edge {algorithm} {window}"
+        limit = f"{algorithm} 3/{window} {option} {largest}"
+        assert script.ask("CHECK", [key], min(largest, 4294967295), "AT", NOW, limit)[0] == 1
+        item = twin.Item(twin.Limit(limit), key)
+        model = twin.Twin()
+        model.decide("check", [item], largest, NOW * twin.MS)
+        merged, _ = model.decide("check", [item], largest, (NOW + 12345) * twin.MS)
+        assert script.ask("CHECK", [key], largest, "AT", NOW + 12345, limit) == [
+            twin.shown(merged)[f] for f in FIELDS + ("index",)]
+        if largest < 4294967295:
+            with pytest.raises(redis.ResponseError, match=f"leave the 53 bits .* {option} is at most {largest};"):
+                script.ask("CHECK", [key], 1, "AT", NOW, f"{algorithm} 3/{window} {option} {largest + 1}")
+
+
+def test_the_edge_of_throttle(forms):
+    most = most_capacity(316224000000) - 1
+    assert forms["function"].ask("THROTTLE", ["edge"], most, 3, 316224000)[:2] == [0, most + 1]
+    with pytest.raises(redis.ResponseError, match=f"leave the 53 bits .* max_burst is at most {most};"):
+        forms["function"].ask("THROTTLE", ["edge"], most + 1, 3, 316224000)
+
+
+# ---- bad calls -------------------------------------------------------------------------------------------------------
+
+BAD = [
+    ("CHECK", ["k"], [], "cost is missing"),
+    ("CHECK", ["k"], ["x", "1/1s"], "cost 'x': expected a whole number from 0 to 4294967295"),
+    ("CHECK", ["k"], ["4294967296", "1/1s"], "cost '4294967296'"),
+    ("CHECK", ["k"], ["-1", "1/1s"], "cost '-1'"),
+    ("CHECK", ["k"], ["1e3", "1/1s"], "cost '1e3'"),
+    ("CHECK", ["k"], ["0x10", "1/1s"], "cost '0x10'"),
+    ("CHECK", ["k"], ["nan", "1/1s"], "cost 'nan'"),
+    ("CHECK", ["k"], ["1" * 400, "1/1s"], "cost '111"),
+    ("CHECK", ["k"], [1], "no limit for key 'k': expected at least one after it, such as 100/60s"),
+    ("CHECK", ["k"], [1, "EACH"], "no limit for key 'k'"),
+    ("CHECK", ["k"], [1, "AT"], "AT is missing"),
+    ("CHECK", ["k"], [1, "AT", "yesterday", "1/1s"], "AT 'yesterday': expected a whole number"),
+    ("CHECK", ["k"], [1, "AT", 9223372036855, "1/1s"], "AT '9223372036855'"),
+    ("CHECK", ["k"], [1, "10"], "limit 1, column 3: expected '/' and a window such as 1m (multipliers: k, M, G), "
+                                "found the end"),
+    ("CHECK", ["k"], [1, "1/1s", "token-bucket 1/1s burst 0"], "limit 2, column 25: expected a burst of at least 1, "
+                                                               "found '0'"),
+    ("CHECK", ["k"], [1, "concurrency 5 lease 1s"], "'concurrency' comes with a later version"),
+    ("CHECK", ["k"], [1, "\x00\xff/1s"], "found '\\x00"),
+    ("CHECK", ["k"], [1] + ["1/1s"] * 17, "too many limits: at most 16"),
+    ("CHECK", ["k"], [1, "1/1s", "KEY"], "KEY needs a key"),
+    ("CHECK", ["k"], [1, "1/1s", "KEY", "other", "1/1s"], "KEY 'other': expected one of the keys"),
+    ("CHECK", ["k", "other"], [1, "1/1s"], "no limit for key 'other'"),
+    ("CHECK", ["k", "o"], [1, "KEY", "o", "1/1s"], "no limit for key 'k'"),
+    ("CHECK", ["k", "o"], [1, "1/1s", "KEY", "o"], "no limit for key 'o'"),
+    ("CHECK", ["k"], [1, "NAME"], "NAME needs"),
+    ("CHECK", ["k"], [1, "NAME", "", "1/1s"], "NAME ''"),
+    ("CHECK", ["k"], [1, "NAME", "n" * 65, "1/1s"], "expected 1 to 64 bytes"),
+    ("CHECK", ["k"], [1, "NAME", "n"], "need a limit after them"),
+    ("CHECK", ["k"], [1, "OBSERVED"], "need a limit after them"),
+    ("CHECK", ["k"], [1, "1/1s", "TRIED", "KEY", "k", "1/1s"], "KEY behind"),
+    ("CHECK", ["k" * 1025], [1, "1/1s"], "has 1025 bytes: at most 1024"),
+    ("CHECK", [], [1, "1/1s"], "no key"),
+    ("HOLD", ["k"], [1, "xyz", 5, "1/1s"], "id 'xyz': expected 1 to 16 hex digits"),
+    ("HOLD", ["k"], [1, "0" * 17, 5, "1/1s"], "expected 1 to 16 hex digits"),
+    ("HOLD", ["k"], [1, "1", 0, "1/1s"], "ttl_ms '0': expected a whole number from 1 to 60000"),
+    ("HOLD", ["k"], [1, "1", 60001, "1/1s"], "ttl_ms '60001'"),
+    ("HOLD", ["k"], [1], "id is missing"),
+    ("LEASE", ["k"], ["1", 5, 0, 1, "1/1s", "2/1s"], "a lease is of one limit"),
+    ("LEASE", ["k"], ["1", 5, 0, 1, "OBSERVED", "1/1s"], "a lease is of one limit"),
+    ("LEASE", ["k"], ["1", 5, 0], "want is missing"),
+    ("CANCEL", ["k"], ["1"], "no limit for key 'k'"),
+    ("RESET", ["k"], [], "no limit for key 'k'"),
+    ("INSPECT", ["k"], ["x"], "expected one key, and nothing after it"),
+    ("INSPECT", ["k", "l"], [], "expected one key, and nothing after it"),
+    ("THROTTLE", ["k"], [1, 2], "period is missing"),
+    ("THROTTLE", ["k"], [-1, 1, 1], "max_burst '-1'"),
+    ("THROTTLE", ["k"], [1, 0, 1], "count '0'"),
+    ("THROTTLE", ["k"], [1, 1, 0], "period '0'"),
+    ("THROTTLE", ["k"], [1, 1, 1, "x"], "quantity 'x'"),
+    ("THROTTLE", ["k"], [1, 1, 1, "--1"], "quantity '--1'"),
+    ("THROTTLE", ["k"], [1, 1, 1, 1, 1], "expected one key, and max_burst count period [quantity]"),
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_bad_calls_say_what_was_wrong_and_change_nothing(forms, host, form):
+    before = digest(host)
+    for word, keys, args, says in BAD:
+        with pytest.raises(redis.ResponseError) as error:
+            forms[form].ask(word, keys, *args)
+        assert says in str(error.value), (word, keys, args)
+    assert digest(host) == before
+
+
+def digest(host):
+    return client_of(host).execute_command("DEBUG", "DIGEST")
+
+
+def test_what_eval_says_of_a_word_that_is_none(forms):
+    for word in ("", "check me", "\xff"):
+        with pytest.raises(redis.ResponseError, match="expected a command as the first argument: CHECK"):
+            forms["evalsha"].ask(word, ["k"], 1, "1/1s")
+    assert forms["evalsha"].ask("cHeCk", ["cases"], 0, "1/1s")[0] == 1
+    with pytest.raises(redis.ResponseError, match="expected a command"):
+        forms["evalsha"].client.execute_command("EVALSHA", forms["evalsha"].sha, 0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_very_many_arguments(forms, form):
+    with pytest.raises(redis.ResponseError, match="too many limits"):
+        forms[form].ask("CHECK", ["many"], 1, *["1/1s"] * 20000)
+    with pytest.raises(redis.ResponseError, match="no limit for key"):
+        forms[form].ask("CHECK", [f"many{i}" for i in range(20000)], 1, "1/1s")
+    assert forms[form].client.exists("many") == 0
+
+
+def test_without_client_time_at_is_refused_and_time_is_the_server_s(host, scripts_folder):
+    with Guest() as plain:
+        for form in FORMS:
+            script = Script(client_of(plain), scripts_folder, form, client_time=False)
+            with pytest.raises(redis.ResponseError, match="AT is not allowed here: load the script that was"):
+                script.ask("CHECK", ["k"], 1, "AT", NOW, "1/1s")
+            assert script.ask("CHECK", [form], 1, "sliding-log 1/1d") == [1, 1, 0, 0, 86400000, 0, 0]
+            denied = script.ask("CHECK", [form], 1, "sliding-log 1/1d")
+            assert denied[:3] == [0, 1, 0] and 86400000 - 60000 < denied[3] <= 86400000
+            assert 86400000 - 60000 < script.client.pttl(form) <= 86400000
+            version = script.ask("VERSION", [])
+            assert re.fullmatch(rb"\d+\.\d+\.\d+", version)
+
+
+# ---- being a guest of Redis ------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_key_of_another_type_is_refused(forms, form):
+    client = forms[form].client
+    client.set(f"string {form}", "x")
+    client.rpush(f"list {form}", "x")
+    for key in (f"string {form}", f"list {form}"):
+        for word, args in (("CHECK", [1, "1/1s"]), ("PEEK", [1, "1/1s"]), ("REFUND", [1, "1/1s"]), ("RESET", ["1/1s"]),
+                           ("HOLD", [1, "1", 5, "1/1s"]), ("CANCEL", ["1", "1/1s"]), ("INSPECT", []),
+                           ("LEASE", ["1", 5, 0, 1, "1/1s"]), ("THROTTLE", [1, 1, 1])):
+            with pytest.raises(redis.ResponseError, match="^WRONGTYPE Operation against a key"):
+                forms[form].ask(word, [key], *args)
+    first = f"fine {form}"
+    with pytest.raises(redis.ResponseError, match="^WRONGTYPE"):
+        forms[form].ask("CHECK", [first, f"list {form}"], 1, "1/1s", "KEY", f"list {form}", "1/1s")
+    assert client.exists(first) == 0 and client.llen(f"list {form}") == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_fields_that_nobody_here_wrote(forms, form):
+    """A hash that somebody changed is refused by name, or answered; it never ends the server, and RESET frees it."""
+    client, script = forms[form].client, forms[form]
+    limits = ["5/1s", "fixed-window 5/1s", "sliding-log 5/1s", "sliding-buckets 5/1s precision 100ms",
+              "token-bucket 5/1s", "leaky-bucket 5/1s"]
+    r = random.Random(5)
+    for limit in limits:
+        key = f"damaged {form}"
+        for length in [0, 1, 15, 16, 17, 23, 27, 28, 35, 36, 44, 60, 500]:
+            for _ in range(6):
+                client.delete(key)
+                script.ask("CHECK", [key], 1, "AT", NOW, limit)
+                fields = client.hkeys(key)
+                assert len(fields) == 1
+                client.hset(key, fields[0], bytes(r.randrange(256) for _ in range(length)))
+                if r.random() < 0.3:
+                    client.hset(key, b"!" + fields[0], bytes(r.randrange(256) for _ in range(r.choice([28, 29, 58]))))
+                for word, args in (("CHECK", [1, "AT", NOW, limit]), ("REFUND", [3, "AT", NOW, limit]),
+                                   ("INSPECT", [])):
+                    try:
+                        script.ask(word, [key], *args)
+                    except redis.ResponseError:
+                        pass
+                script.ask("RESET", [key], "AT", NOW, limit)
+                assert script.ask("CHECK", [key], 5, "AT", NOW, limit)[0] == 1
+
+
+def test_denials_peeks_and_costs_of_nothing_are_not_replicated(scripts_folder):
+    with Guest() as host:
+        script = Script(client_of(host), scripts_folder, "function")
+        limits = ["2/1h", "sliding-log 2/1h", "token-bucket 2/1h", "sliding-buckets 2/1h precision 1m"]
+        script.ask("CHECK", ["k"], 2, *limits)
+        before, changes = digest(host), host.info("persistence", "rdb_changes_since_last_save")
+        for word, cost in (("CHECK", 1), ("PEEK", 1), ("CHECK", 0), ("PEEK", 0), ("CHECK", 4294967295), ("REFUND", 0)):
+            script.ask(word, ["k"], cost, *limits)
+            script.ask(word, ["other"], cost if cost != 1 else 3, *limits)
+        script.ask("RESET", ["other"], *limits)
+        script.ask("HOLD", ["k"], 1, "1", 500, *limits)
+        script.ask("CANCEL", ["k"], "1", *limits)
+        script.ask("INSPECT", ["k"])
+        assert digest(host) == before
+        assert host.info("persistence", "rdb_changes_since_last_save") == changes
+        assert script.client.exists("other") == 0
+
+
+def test_readers_are_callable_as_such(forms):
+    client = forms["function"].client
+    forms["function"].ask("CHECK", ["readers"], 1, "AT", NOW, "5/1s")
+    assert client.execute_command("FCALL_RO", "sluice_peek", 1, "readers", 1, "AT", NOW, "5/1s")[:3] == [1, 5, 4]
+    assert client.execute_command("FCALL_RO", "sluice_inspect", 1, "readers")
+    words = ["EVALSHA_RO", forms["evalsha"].sha, 1, "readers", "PEEK", 1, "AT", NOW, "5/1s"]
+    assert client.execute_command(*words)[:3] == [1, 5, 4]
+    with pytest.raises(redis.ResponseError, match="Can not execute a script with write flag"):
+        client.execute_command("FCALL_RO", "sluice_check", 1, "readers", 1, "5/1s")
+
+
+def test_texts_that_were_flushed_are_told_so(scripts_folder):
+    with Guest() as host:
+        scripts = {form: Script(client_of(host), scripts_folder, form) for form in FORMS}
+        for script in scripts.values():
+            script.ask("CHECK", ["k"], 1, "AT", NOW, "9/1s")
+        scripts["function"].client.script_flush()
+        scripts["function"].client.execute_command("FUNCTION", "FLUSH")
+        with pytest.raises(redis.exceptions.NoScriptError):
+            scripts["evalsha"].ask("CHECK", ["k"], 1, "AT", NOW, "9/1s")
+        with pytest.raises(redis.ResponseError, match="Function not found"):
+            scripts["function"].ask("CHECK", ["k"], 1, "AT", NOW, "9/1s")
+        for n, script in enumerate(scripts.values()):
+            script.load()
+            assert script.ask("CHECK", ["k"], 1, "AT", NOW, "9/1s")[2] == 6 - n
+
+
+def test_keys_of_a_cluster(scripts_folder):
+    with Guest(options=["--cluster-enabled", "yes"]) as host:
+        client = client_of(host)
+        client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        wait_until(lambda: "cluster_state:ok" in str(client.execute_command("CLUSTER", "INFO")), "a cluster of one")
+        for form in FORMS:
+            script = Script(client, scripts_folder, form)
+            tag = "{" + form + "}"
+            assert script.ask("CHECK", ["a" + tag, "b" + tag], 1, "5/1s", "KEY", "b" + tag, "2/1s")[:2] == [1, 2]
+            with pytest.raises(redis.ResponseError, match="CROSSSLOT|[Kk]eys in request don't hash to the same slot"):
+                script.ask("CHECK", ["a", "b"], 1, "5/1s", "KEY", "b", "2/1s")
+            with pytest.raises(redis.ResponseError, match="expected one of the keys"):
+                script.ask("CHECK", ["a"], 1, "5/1s", "KEY", "b", "2/1s")
+
+
+MIXED = [i for i in LIMITS if not i.startswith(("0", "token-bucket 0"))]
+
+
+def fill(script, keys):
+    r = random.Random(9)
+    for n in range(400):
+        script.ask("CHECK", [r.choice(keys)], 1, "AT", NOW + n, r.choice(MIXED))
+    for key in keys:
+        for n in range(300):
+            script.ask("CHECK", [key], 1, "AT", NOW + 400 + n, "sliding-log 100k/1h")
+        script.ask("HOLD", [key], 2, "a1", 60000, "AT", NOW + 700, "NAME", "n", "sliding-log 10/1h")
+        script.ask("LEASE", [key], "a1", 60000, 0, 3, "AT", NOW + 700, "NAME", "n", "sliding-log 10/1h")
+
+
+def answers(client, keys):
+    """What every counter says, by the readers alone, now and after the holds have ended."""
+    return [client.execute_command("FCALL_RO", "sluice_peek", 1, key, 3, "AT", NOW + later, "EACH", *half)
+            for key in keys for later in (700, 2000, 70000)
+            for half in (MIXED[:12], [*MIXED[12:], "sliding-log 100k/1h", "NAME", "n", "sliding-log 10/1h"])]
+
+
+def test_a_replica_answers_the_same_and_goes_on_when_promoted(scripts_folder):
+    with Guest() as primary, Guest(options=["--replicaof", "127.0.0.1", primary.port]) as replica:
+        script, keys = Script(client_of(primary), scripts_folder, "function"), ["a", "b", "c"]
+        fill(script, keys)
+        follower = client_of(replica)
+        client_of(primary).wait(1, 5000)
+        wait_until(lambda: digest(replica) == digest(primary), "the replica has all")
+        assert answers(follower, keys) == answers(script.client, keys)
+        with pytest.raises(redis.ReadOnlyError):
+            follower.execute_command("FCALL", "sluice_check", 1, "a", 1, "AT", NOW, "5/1s")
+        follower.execute_command("REPLICAOF", "NO", "ONE")
+        promoted = Script(follower, scripts_folder, "function")
+        for word in ("CHECK", "REFUND"):
+            assert [promoted.ask(word, [k], 1, "AT", NOW + 800, *MIXED[:12]) for k in keys] == \
+                [script.ask(word, [k], 1, "AT", NOW + 800, *MIXED[:12]) for k in keys]
+
+
+@pytest.mark.parametrize("options", [["--appendonly", "yes", "--appendfsync", "always"],
+                                     ["--appendonly", "yes", "--aof-use-rdb-preamble", "no"], []],
+                         ids=["aof", "aof-rewritten", "rdb"])
+def test_after_a_restart_all_is_as_before(scripts_folder, options):
+    with Guest(options=options) as host:
+        script, keys = Script(client_of(host), scripts_folder, "function"), ["a", "b"]
+        fill(script, keys)
+        before = answers(script.client, keys)
+        lives = [script.client.execute_command("PEXPIRETIME", key) for key in keys]
+        assert min(lives) > 0
+        if "no" in options:
+            script.client.bgrewriteaof()
+            wait_until(lambda: host.info("persistence", "aof_rewrite_in_progress") == "0"
+                       and host.info("persistence", "aof_rewrite_scheduled") == "0", "the AOF is rewritten")
+        if not options:
+            script.client.save()
+        host.restart()
+        assert answers(client_of(host), keys) == before
+        assert [client_of(host).execute_command("PEXPIRETIME", key) for key in keys] == lives
+
+
+# ---- what is kept, how long, and what it costs -----------------------------------------------------------------------
+
+def test_a_key_goes_when_its_last_counter_matters_no_more(scripts_folder):
+    with Guest() as host:
+        script = Script(client_of(host), scripts_folder, "function", client_time=False)
+
+        def ends(key):
+            return script.client.execute_command("PEXPIRETIME", key)
+
+        def now():
+            seconds, us = script.client.time()
+            return seconds * 1000 + us // 1000
+
+        for limit, least, most in (("fixed-window 5/1h", 0, 3600000), ("5/1h", 3600000, 7200000),
+                                   ("sliding-log 5/1h", 3600000, 3600000), ("token-bucket 5/1h", 720000, 720000),
+                                   ("leaky-bucket 5/1h", 720000, 720000),
+                                   ("sliding-buckets 6/1h precision 1m", 3600000, 3660000)):
+            before = now()
+            script.ask("CHECK", [limit], 1, limit)
+            assert before + least <= ends(limit) <= now() + most + 1, limit
+        script.ask("CHECK", ["two"], 1, "sliding-log 5/1h")
+        longer = ends("two")
+        script.ask("CHECK", ["two"], 1, "sliding-log 5/1s")
+        assert ends("two") == longer
+        script.ask("HOLD", ["held"], 1, "1", 30000, "5/1s")
+        assert 0 < ends("held") - now() <= 30000
+        script.ask("LEASE", ["leased"], "1", 30000, 0, 1, "sliding-log 5/1m")
+        assert 80000 < ends("leased") - now() <= 90000
+        script.ask("CHECK", ["short"], 1, "sliding-log 5/20ms")
+        wait_until(lambda: script.client.exists("short") == 0, "a counter of 20 ms is gone")
+        for key, words in (("two", ["sliding-log 5/1h", "sliding-log 5/1s"]), ("leased", ["sliding-log 5/1m"])):
+            script.ask("RESET", [key], *words)
+            assert script.client.exists(key) == 0
+        script.ask("CANCEL", ["held"], "1", "5/1s")
+        assert script.client.exists("held") == 0
+
+
+def commands_of(client, call):
+    """How many commands of Redis a call makes within the script."""
+    client.config_resetstat()
+    call()
+    stats = client.info("commandstats")
+    return sum(v["calls"] for k, v in stats.items() if k not in ("cmdstat_fcall", "cmdstat_config|resetstat",
+                                                                 "cmdstat_info"))
+
+
+def test_a_long_log_costs_what_a_short_one_does(scripts_folder):
+    """A charge and a usual denial read and write one field and the chunk before the edge; a search reads as many chunks
+    as their number has binary digits, twice at most."""
+    count = 70000 if SOAK_S else 10000
+    with Guest() as host:
+        script, limit = Script(client_of(host), scripts_folder, "function"), f"sliding-log {count}/1d"
+        pipe = script.client.pipeline(transaction=False)
+        for n in range(count):
+            pipe.execute_command(*script.words("CHECK", ["k"], 1, "AT", NOW + n, limit))
+        assert [reply[2] for reply in pipe.execute()] == list(range(count - 1, -1, -1))
+        last, day, half = NOW + count, 86400000, count // 2
+        search = 4 * (count // 128).bit_length() + 6
+        assert script.ask("CHECK", ["k"], 1, "AT", last, limit) == [0, count, 0, day - count, day - 1, 0, 0]
+        assert script.ask("PEEK", ["k"], half, "AT", last, limit)[3] == day - count + half - 1
+        assert commands_of(script.client, lambda: script.ask("CHECK", ["k"], 1, "AT", last, limit)) <= 4
+        assert commands_of(script.client, lambda: script.ask("PEEK", ["k"], half, "AT", last, limit)) <= search
+        later = last + day - half
+        assert commands_of(script.client, lambda: script.ask("CHECK", ["k"], 1, "AT", later, limit)) <= search
+        assert script.ask("PEEK", ["k"], 1, "AT", last + day - half, limit)[2] == half
+        script.ask("REFUND", ["k"], half // 2, "AT", last + day - half, limit)
+        assert script.ask("PEEK", ["k"], 1, "AT", last + day - half, limit)[2] == half + half // 2
+        assert script.client.memory_usage("k") < count * 12
+        for n in range(20):  # what has expired goes with the charges that come
+            script.ask("CHECK", ["k"], 1, "AT", last + 3 * day + n, limit)
+        assert script.client.hlen("k") == 1
+        assert script.ask("RESET", ["k"], "AT", last + 3 * day, limit) == 1 and script.client.exists("k") == 0
+
+
+def test_a_reset_leaves_no_chunk(forms):
+    script, limit = forms["function"], "sliding-log 1k/1h"
+    for n in range(400):
+        script.ask("CHECK", ["chunks"], 1, "AT", NOW + n, limit)
+    assert script.client.hlen("chunks") == 4
+    assert script.ask("RESET", ["chunks"], "AT", NOW + 400, limit) == 1
+    assert script.client.exists("chunks") == 0
+
+
+def test_a_chunk_that_is_missing_is_named(forms):
+    script, limit = forms["function"], "sliding-log 1k/1h"
+    for n in range(400):
+        script.ask("CHECK", ["missing"], 1, "AT", NOW + n, limit)
+    script.client.hdel("missing", "#0#L3600000")
+    with pytest.raises(redis.ResponseError, match="its field '#0#L3600000' is missing or was changed"):
+        script.ask("CHECK", ["missing"], 1, "AT", NOW + 400, limit)
+    assert script.ask("RESET", ["missing"], "AT", NOW + 400, limit) == 1
+
+
+# ---- the rest of the commands ----------------------------------------------------------------------------------------
+
+# INTEROP's golden vectors, each group back to back on fresh keys (bit-equal where 1e9 * period / count is whole).
+THROTTLE = [
+    ("a", [15, 30, 60], [0, 16, 15, -1, 2]), ("a", [15, 30, 60], [0, 16, 14, -1, 4]),
+    ("z", [15, 30, 60, 0], [0, 16, 16, -1, 0]), ("a", [15, 30, 60, 0], [0, 16, 14, -1, 4]),
+    ("o", [4, 5, 5, 6], [1, 5, 5, -1, 0]), ("o", [4, 5, 5, 5], [0, 5, 0, -1, 5]),
+    ("o", [4, 5, 5, 1], [1, 5, 0, 1, 5]), ("o", [4, 5, 5, 6], [1, 5, 0, -1, 5]), ("o", [4, 5, 5, 0], [0, 5, 0, -1, 5]),
+    ("b", [0, 1, 2], [0, 1, 0, -1, 2]), ("b", [0, 1, 2], [1, 1, 0, 2, 2]),
+    ("g", [4, 5, 5, 3], [0, 5, 2, -1, 3]), ("g", [4, 5, 5, -1], [0, 5, 3, -1, 2]),
+    ("g", [4, 5, 5, 0], [0, 5, 3, -1, 2]),
+    ("h", [4, 5, 5, -2], [0, 5, 5, -1, 0]), ("s", [0, 10, 1], [0, 1, 0, -1, 1]), ("s", [0, 10, 1], [1, 1, 0, 1, 1]),
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_throttle_answers_as_redis_cell(forms, form):
+    client = forms[form].client
+    for attempt in range(50):  # the vectors take it that no time passes between calls: play until that was so
+        start = time.monotonic()
+        got = [forms[form].ask("THROTTLE", [f"{key} {attempt} {form}"], *args) for key, args, _ in THROTTLE]
+        if time.monotonic() - start < 0.1:
+            break
+    assert got == [want for _, _, want in THROTTLE]
+    assert client.exists(f"z {attempt} {form}", f"h {attempt} {form}") == 0
+    assert forms[form].ask("PEEK", [f"o {attempt} {form}"], 1, "token-bucket 5/5s")[2] == 5  # a counter of its own
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_inspect_tells_what_a_key_holds(forms, form):
+    script, key = forms[form], f"inspect {form}"
+    assert script.ask("INSPECT", [key]) == []
+    script.ask("CHECK", [key], 3, "AT", NOW, "100/1d", "NAME", "login", "sliding-log 9/1d", "token-bucket 20/1d")
+    script.ask("HOLD", [key], 2, "ab", 60000, "AT", NOW, "sliding-buckets 9/1d precision 1h")
+    found = {}
+    for one in script.ask("INSPECT", [key]):
+        flat = [text(x) for x in one]
+        shown = dict(zip(flat[::2], flat[1::2]))
+        found[shown["algorithm"]] = shown
+    assert set(found) == {"sliding-window", "sliding-log", "token-bucket", "sliding-buckets"}
+    assert found["sliding-log"]["name"] == "login" and found["sliding-log"]["window_ms"] == 86400000
+    assert found["token-bucket"]["rate"] == 20 and found["token-bucket"]["last_ms"] == NOW
+    assert found["sliding-buckets"]["precision_ms"] == 3600000
+
+
+def text(value):
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def test_holds_have_a_limit(forms):
+    script = forms["function"]
+    for n in range(256):
+        assert script.ask("HOLD", ["crowd"], 1, f"{n:x}", 60000, "AT", NOW, "1000/1m")[0] == 1
+    with pytest.raises(redis.ResponseError, match="too many holds on one counter: at most 256"):
+        script.ask("HOLD", ["crowd"], 1, "fff", 60000, "AT", NOW, "1000/1m")
+    assert script.ask("HOLD", ["crowd"], 1, "0", 60000, "AT", NOW, "1000/1m")[2] == 744  # replaces its own
+    assert script.ask("CANCEL", ["crowd"], "FF", "AT", NOW, "1000/1m") == 1  # ids are numbers: of any case
+    assert script.ask("CANCEL", ["crowd"], "00", "AT", NOW, "1000/1m") == 1
+
+
+# ---- the text --------------------------------------------------------------------------------------------------------
+
+# What a script of Lua 5.1 has in Redis, Valkey and those who look like them; no table.maxn, no os, no bit.
+KNOWN = set("""redis struct string table math tonumber type pairs ipairs unpack pcall error KEYS ARGV
+    and break do else elseif end false for function if in local nil not or repeat return then true until
+    while""".split())
+KNOWN_MEMBERS = {"redis": {"call", "pcall", "register_function"}, "struct": {"pack", "unpack"},
+                 "string": {"format", "upper", "lower"}, "table": {"concat", "insert", "remove", "sort"},
+                 "math": {"floor", "ceil", "min", "max", "abs"}}
+
+
+def names_in(source):
+    """Every name that the text uses bare, once strings are taken out, that it declares nowhere."""
+    bare = re.sub(r"'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"", "''", re.sub(r"^(--|#!).*", "", source, flags=re.M))
+    declared = set()
+    for group in re.findall(r"\blocal ([\w, ]+?)(?: =|\n|$)", bare) + re.findall(r"\bfor ([\w, ]+) (?:in|=)", bare):
+        declared |= set(group.replace(",", " ").split()) - {"function"}
+    declared |= set(re.findall(r"\blocal function (\w+)", bare))
+    for group in re.findall(r"\bfunction *[\w.]*\(([^)]*)\)", bare):
+        declared |= set(group.replace(",", " ").split())
+    fields = re.findall(r"[{,(]\s*(\w+) =(?!=)", bare)  # of tables
+    used = set(re.findall(r"(?<![.:\w])([A-Za-z_]\w*)", bare))
+    return used - declared - set(fields) - {"function"}, bare
+
+
+@pytest.mark.parametrize("name", ["sluice", "sluice-eval", "sluice-client-time", "sluice-eval-client-time"])
+def test_the_text_is_plain_lua_and_makes_no_globals(scripts_folder, name):
+    with open(os.path.join(scripts_folder, name + ".lua"), encoding="ascii") as f:
+        source = f.read()
+    used, bare = names_in(source)
+    assert used - KNOWN == set()
+    for library, members in KNOWN_MEMBERS.items():
+        assert set(re.findall(rf"(?<![.\w]){library}\.(\w+)", bare)) <= members, library
+    assert source.count("--") < 4 and "\n\n" not in source
+    assert "//" not in bare and "goto " not in bare and not re.search(r"[&|~]{2}|<<|>>", bare)
+    assert re.search(r"^-- sluice (library|eval) \d+\.\d+\.\d+, made by tools/script", source, re.M)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_is_left_between_calls(forms, form):
+    """Redis protects globals, so that a script which made one would fail: every command is called once more, and a name
+    that a caller chose is nobody else's."""
+    script = forms[form]
+    for word, args in (("CHECK", [1, "1/1s"]), ("PEEK", [1, "1/1s"]), ("REFUND", [1, "1/1s"]), ("RESET", ["1/1s"]),
+                       ("HOLD", [1, "1", 5, "1/1s"]), ("CONFIRM", [1, "1", "1/1s"]), ("CANCEL", ["1", "1/1s"]),
+                       ("LEASE", ["1", 5, 0, 1, "1/1s"]), ("THROTTLE", [1, 1, 1]), ("INSPECT", [])):
+        script.ask(word, [f"globals {form}"], *args)
+    for n in range(3000):  # more limits than the library remembers
+        assert script.ask("PEEK", [f"globals {form}"], 1, f"{n + 1}/1h")[1] == n + 1

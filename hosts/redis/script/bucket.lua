@@ -8,10 +8,10 @@
 --   retry       ceil((d + c W - C W) / Q)   ticks; reset: ceil(d / Q)
 --   delay       ceil((d + (c - 1) W) / Q)   leaky-bucket: the request leaves when its last unit may
 --
--- State: the instant of the last charge (ms and us), which of the two ticks its debt is in, the debt, and the quota that
--- it drained by, which says when it is gone. The burst is no part of a counter, so one may be met by a limit of the
--- other tick: from ms to us the debt is exact, and stays in ms where it would pass 2^53; from us to ms both are rounded
--- up, so that nothing is admitted early. Traffic in whole milliseconds never rounds. Kept as 23 bytes.
+-- State: the instant of the last charge (ms and us), which of the two ticks its debt is in, the debt, and the quota
+-- that it drained by, which says when it is gone. The burst is no part of a counter, so one may be met by a limit of
+-- the other tick: from ms to us the debt is exact, and stays in ms where it would pass 2^53; from us to ms both are
+-- rounded up, so that nothing is admitted early. Traffic in whole milliseconds never rounds. Kept as 23 bytes.
 local numbers = need('numbers')
 local bucket = {}
 
@@ -24,6 +24,9 @@ function bucket.decode(raw)
 		return nil
 	end
 	local last, us, fine, debt, quota = struct.unpack('<dI2BdI4', raw)
+	if not numbers.sound(last) or not numbers.sound(debt) or us > 999 then
+		return nil
+	end
 	return {last = last, us = us, fine = fine == 1, debt = debt, quota = quota}
 end
 

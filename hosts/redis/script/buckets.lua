@@ -6,7 +6,8 @@
 --   drop      full + c <= Q
 --   weighted  full P + old (P - t mod P) + c P <= Q P
 --
--- Kept as a series of sub-buckets, those without cost left out: at most n + 1 entries. The edge is no part of a counter.
+-- Kept as a series of sub-buckets, those without cost left out: at most n + 1 entries. The edge is no part of a
+-- counter.
 local numbers, series = need('numbers'), need('series')
 local buckets = {fresh = series.fresh, decode = series.decode, encode = series.encode, clone = series.clone,
 	changes = series.changes, chunk_field = series.chunk_field}

@@ -1,13 +1,13 @@
--- A counter of a call: its state, what is held of it, and where both are kept. A limiter key is a hash; a counter is the
--- field that says whose it is:
+-- A counter of a call: its state, what is held of it, and where both are kept. A limiter key is a hash; a counter is
+-- the field that says whose it is:
 --
 --   kind window [/ W/P] [* rate] [@ name]     W60000   S3600000/60   T1000*10   L60000@login   C60000*30 (CL.THROTTLE)
 --
 -- with its holds in "!" and that name, and the chunks of a series in "#n#" and that name. Names stand last, so no two
 -- counters have one field, and no counter's field begins like the other two.
 --
--- Reading comes first, for all counters of a call; then deciding, in memory; then writing, for those that changed. What
--- time alone has done (leases that ended) is done again by every reader, and written with the next change.
+-- Reading comes first, for all counters of a call; then deciding, in memory; then writing, for those that changed.
+-- What time alone has done (leases that ended) is done again by every reader, and written with the next change.
 local numbers, errors, holds = need('numbers'), need('errors'), need('holds')
 local counter = {}
 

@@ -1,8 +1,8 @@
 -- What is held of a counter: cost that no one else gets, until it is charged, dropped or its time has passed. A hold
--- that ends is forgotten; a lease, which a front spends from, is charged in full at its end, for what was spent of it is
--- not known. The ids of the two are apart. Kept beside the counter, in the field "!" and its name, ordered by end (then
--- by id, so that the order is the same wherever it is made): 29 bytes each.
-local errors = need('errors')
+-- that ends is forgotten; a lease, which a front spends from, is charged in full at its end, for what was spent of it
+-- is not known. The ids of the two are apart. Kept beside the counter, in the field "!" and its name, ordered by end
+-- (then by id, so that the order is the same wherever it is made): 29 bytes each.
+local numbers, errors = need('numbers'), need('errors')
 local holds = {most = 256}
 local BYTES = 29
 
@@ -13,6 +13,9 @@ function holds.decode(raw)
 	local list = {}
 	for at = 1, #raw, BYTES do
 		local ends, cost, lease, id = struct.unpack('<dI4Bc16', raw, at)
+		if not numbers.sound(ends) then
+			return nil
+		end
 		list[#list + 1] = {ends = ends, cost = cost, lease = lease == 1, id = id}
 	end
 	return list

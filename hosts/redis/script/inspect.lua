@@ -31,7 +31,7 @@ local function used_of(limit, c, clock)
 	elseif v.used then
 		return v.used
 	end
-	return v.cur + (limit.kind == 'W' and v.prev > 0 and numbers.share_up(v.prev, limit.window - v.e, limit.window) or 0)
+	return v.cur + (v.prev > 0 and numbers.share_up(v.prev, limit.window - v.e, limit.window) or 0)
 end
 
 return function(keys, reader)

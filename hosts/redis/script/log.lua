@@ -1,6 +1,6 @@
--- sliding-log: the exact log of admitted cost. A charge at s counts in every window (t - W, t] that holds s, and is gone
--- at exactly s + W; a cost c is admitted when what counts, plus c, is at most Q (src/algo/log.c). Kept as a series of
--- instants; charges of one millisecond share an entry.
+-- sliding-log: the exact log of admitted cost. A charge at s counts in every window (t - W, t] that holds s, and is
+-- gone at exactly s + W; a cost c is admitted when what counts, plus c, is at most Q (src/algo/log.c). Kept as a
+-- series of instants; charges of one millisecond share an entry.
 local series = need('series')
 local log = {fresh = series.fresh, decode = series.decode, encode = series.encode, clone = series.clone,
 	changes = series.changes, chunk_field = series.chunk_field}

@@ -185,9 +185,9 @@ local function read_options(reader, limit)
 	end
 end
 
--- Derives what decisions need of a limit's numbers. A debt is counted in 1/W of a unit of cost (bucket.lua), so that of
--- a full bucket, and one charge more, must stay below 2^53: in microseconds if it does, else in milliseconds. Returns
--- nil, or the most that the capacity may be where it does not.
+-- Derives what decisions need of a limit's numbers. A debt is counted in 1/W of a unit of cost (bucket.lua), so that
+-- of a full bucket, and one charge more, must stay below 2^53: in microseconds if it does, else in milliseconds.
+-- Returns nil, or the most that the capacity may be where it does not.
 function notation.derive(limit)
 	limit.kind = notation.kinds[limit.algorithm]
 	limit.capacity = limit.quota
@@ -222,8 +222,8 @@ function notation.parse(text, number)
 	if most then
 		local leaky = limit.algorithm == 'leaky-bucket'
 		errors.raise('ERR limit ' .. number .. ', ' .. errors.shown(text) ..
-			': its numbers leave the 53 bits that a script counts in: with a window of ' .. duration_text(limit.window) ..
-			' the ' .. (leaky and 'queue' or 'burst') .. ' is at most ' .. numbers.text(leaky and most - 1 or most) ..
+			': its numbers leave the 53 bits that a script counts in: with a window of ' ..
+			duration_text(limit.window) .. ' the ' .. (leaky and 'queue' or 'burst') .. ' is at most ' .. numbers.text(leaky and most - 1 or most) ..
 			'; use a shorter window, or the module')
 	end
 	return limit

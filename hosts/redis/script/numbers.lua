@@ -44,4 +44,9 @@ function numbers.read(text, least, most)
 	return n >= least and n <= most and n or nil
 end
 
+-- Whether a number that was read back could be an instant or a debt: whole, 0..2^53 - 1.
+function numbers.sound(n)
+	return n >= 0 and n < numbers.most and n % 1 == 0
+end
+
 return numbers

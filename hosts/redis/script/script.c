@@ -11,7 +11,7 @@ void sl_script_sha1(char hex[41]) {
 	memset(hex, '0', 40);
 	hex[40] = '\0';
 	if (EVP_Digest(sl_script_eval, sl_script_eval_bytes, hash, &bytes, EVP_sha1(), NULL) != 1 || bytes != 20)
-		return; /* no SHA1 in this libcrypto: a name of no script, so Redis says NOSCRIPT and the front sends the text */
+		return; /* no SHA1 in this libcrypto: the name of no script, so Redis says NOSCRIPT */
 	for (int i = 0; i < 20; i++) {
 		hex[2 * i] = digits[hash[i] >> 4];
 		hex[2 * i + 1] = digits[hash[i] & 15];

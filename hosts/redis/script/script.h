@@ -1,12 +1,12 @@
-/* The Lua form of Sluice as text, for a front that loads it by itself: hosts/redis/script/ (*.lua), joined by tools/script
- * when the program is built. */
+/* The Lua form of Sluice as text, for a front that loads it by itself: the .lua files of hosts/redis/script, joined by
+ * tools/script when the program is built. */
 #ifndef SL_REDIS_SCRIPT_H
 #define SL_REDIS_SCRIPT_H
 
 #include <stddef.h>
 
-/* A Functions library `sluice`, for FUNCTION LOAD REPLACE; the functions are sluice_check, sluice_peek and so on. Bytes,
- * and how many; a NUL follows, which is not counted. */
+/* A Functions library `sluice`, for FUNCTION LOAD REPLACE; the functions are sluice_check, sluice_peek and so on.
+ * Bytes, and how many; a NUL follows, which is not counted. */
 extern const char sl_script_library[];
 extern const size_t sl_script_library_bytes;
 

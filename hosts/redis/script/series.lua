@@ -1,21 +1,24 @@
 -- A series: positions that never fall, each with a cost, of which the oldest are forgotten and the newest taken back.
 -- sliding-log keeps one of instants, sliding-buckets one of sub-buckets.
 --
--- An entry is a position and the running cost up to and including it, modulo 2^32, so that the cost of any stretch is a
--- difference, and both the edge of a window and the entry whose end admits a denied cost are found by halving. Entries
--- lie in chunks of at most 128. The newest chunk, the tail, is part of the counter's own field; full ones have a field
--- each, written once. So a charge costs one field of at most 1 KB whatever the quota is, and a search reads as many
--- chunks as the series has binary digits of them: O(1) and O(log n), never O(quota).
+-- An entry is a position and the running cost up to and including it, modulo 2^32, so that the cost of any stretch is
+-- a difference, and both the edge of a window and the entry whose end admits a denied cost are found by halving.
+-- Entries lie in chunks of at most 128. The newest chunk, the tail, is part of the counter's own field; full ones have
+-- a field each, written once. So a charge costs one field of at most 1 KB whatever the quota is, and a search reads as
+-- many chunks as the series has binary digits of them: O(1) and O(log n), never O(quota).
 --
 --   the counter's field   d last | I4 first | I4 tail | chunk        last: instant of the last charge
 --   "#n#" and its name    chunk n, for first <= n < tail
 --   a chunk               I4 cost before it | d base | entries of I4 position - base, I4 running cost
 --
+-- I0  At most 262,144 chunks: 33.5 million entries, as in an arena.
 -- I1  An empty tail has no chunk before it: first == tail.
 -- I2  Expired chunks go when a charge comes, at most 32 at a time; the search begins at `first` all the same.
+local numbers, errors = need('numbers'), need('errors')
 local series = {}
 local CHUNK_MOST = 128
 local DROP_MOST = 32
+local CHUNKS_MOST = 262144
 local HEAD, ENTRY = 12, 8
 local TURN = 4294967296
 
@@ -25,15 +28,25 @@ function series.fresh()
 	return {last = 0, first = 0, tail = 0, chunk = EMPTY, written = {}, dropped = {}, read = {}}
 end
 
+-- Whether bytes that were read back could be a chunk.
+local function sound(chunk)
+	if #chunk < HEAD or (#chunk - HEAD) % ENTRY ~= 0 then
+		return false
+	end
+	local _, base = struct.unpack('<I4d', chunk)
+	return numbers.sound(base)
+end
+
 function series.decode(raw, key, field)
-	if #raw < 16 + HEAD or (#raw - 16 - HEAD) % ENTRY ~= 0 then
+	local chunk = raw:sub(17)
+	if not sound(chunk) then
 		return nil
 	end
 	local last, first, tail = struct.unpack('<dI4I4', raw)
-	if first > tail then
+	if not numbers.sound(last) or first > tail or tail - first > CHUNKS_MOST or #chunk == HEAD and first < tail then
 		return nil
 	end
-	return {last = last, first = first, tail = tail, chunk = raw:sub(17), written = {}, dropped = {}, read = {},
+	return {last = last, first = first, tail = tail, chunk = chunk, written = {}, dropped = {}, read = {},
 		key = key, field = field}
 end
 
@@ -63,9 +76,9 @@ local function chunk_at(s, n)
 	local chunk = s.written[n] or s.read[n]
 	if not chunk then
 		chunk = redis.call('HGET', s.key, chunk_field(s, n))
-		if not chunk or #chunk < HEAD + ENTRY or (#chunk - HEAD) % ENTRY ~= 0 then
-			need('errors').raise('ERR the key holds a damaged counter: its field ' ..
-				need('errors').shown(chunk_field(s, n)) .. ' is missing or was changed; SLUICE.RESET forgets it')
+		if not chunk or #chunk == HEAD or not sound(chunk) then
+			errors.raise('ERR the key holds a damaged counter: its field ' ..
+				errors.shown(chunk_field(s, n)) .. ' is missing or was changed; SLUICE.RESET forgets it')
 		end
 		s.read[n] = chunk
 	end
@@ -102,8 +115,8 @@ function series.between(from, to)
 end
 
 -- The oldest entry for which `test(position, sum)` holds, given that it then holds for all newer ones: chunk, index
--- there, and the running cost before it; index count + 1 in the tail if it holds for none. Gallops over the chunks from
--- the oldest, then halves.
+-- there, and the running cost before it; index count + 1 in the tail if it holds for none. Gallops over the chunks
+-- from the oldest, then halves.
 function series.find(s, test)
 	local function holds_at_end(n)
 		local chunk = chunk_at(s, n)
@@ -178,6 +191,9 @@ function series.add(s, position, cost, n, i)
 	elseif count == 0 then
 		s.chunk = struct.pack('<I4dI4I4', total, position, 0, sum)
 	elseif count >= CHUNK_MOST or position - base >= TURN then
+		if s.tail - s.first >= CHUNKS_MOST then
+			errors.raise('ERR a counter has as many entries as one may have: ' .. CHUNKS_MOST * CHUNK_MOST)
+		end
 		s.written[s.tail] = s.chunk
 		s.tail = s.tail + 1
 		s.chunk = struct.pack('<I4dI4I4', total, position, 0, sum)

@@ -1,6 +1,6 @@
 -- CL.THROTTLE, redis-cell's command: key max_burst count period [quantity]. A token-bucket of count/period s and burst
--- max_burst + 1, with a counter that no CHECK meets; waits in seconds, rounded up. A quantity of 0 peeks, a negative one
--- refunds.
+-- max_burst + 1, with a counter that no CHECK meets; waits in seconds, rounded up. A quantity of 0 peeks, a negative
+-- one refunds.
 local numbers, errors, words, decide = need('numbers'), need('errors'), need('words'), need('decide')
 local notation, counter = need('notation'), need('counter')
 local PERIOD_MOST = 3660 * 86400

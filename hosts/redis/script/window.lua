@@ -21,7 +21,7 @@ function window.decode(raw)
 		return nil
 	end
 	local last, cur, prev = struct.unpack('<dI4I4', raw)
-	return {last = last, cur = cur, prev = prev}
+	return numbers.sound(last) and {last = last, cur = cur, prev = prev} or nil
 end
 
 function window.encode(s)

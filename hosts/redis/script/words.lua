@@ -111,7 +111,7 @@ local function read_item(reader, state, number)
 			break
 		elseif word == 'KEY' then
 			if name or item.observed then
-				errors.raise('ERR KEY behind NAME, OBSERVED or TRIED: expected a limit, and KEY in front of those words')
+				errors.raise('ERR KEY behind NAME, OBSERVED or TRIED: expected a limit, and KEY in front of them')
 			elseif not state.used[state.key] then
 				no_limit(state.key)
 			end
