@@ -24,12 +24,18 @@ bool nodes_said(const char *text) {
 	return false;
 }
 
-void nodes_loop_open(struct nodes_loop *world, const struct sl_redis_settings *settings, const char *password) {
-	struct sluice_error error = {.text = ""};
+void nodes_loop_init(struct nodes_loop *world) {
 	signal(SIGPIPE, SIG_IGN);
 	memset(world, 0, sizeof *world);
-	nodes_line_count = 0;
 	assert_int_equal(uv_loop_init(&world->loop), 0);
+	world->begun = true;
+}
+
+void nodes_loop_open(struct nodes_loop *world, const struct sl_redis_settings *settings, const char *password) {
+	struct sluice_error error = {.text = ""};
+	if (!world->begun)
+		nodes_loop_init(world);
+	nodes_line_count = 0;
 	const struct sl_nodes_options options = {settings, password, &world->loop, &world->figures, say};
 	if (sl_nodes_open(&world->nodes, &options, &error) != SLUICE_OK)
 		fail_msg("%s", error.text);
@@ -44,6 +50,8 @@ void nodes_loop_close(struct nodes_loop *world) {
 	assert_true(nodes_loop_until(world, &world->closed, 5000));
 	assert_int_equal(uv_run(&world->loop, UV_RUN_DEFAULT), 0);
 	assert_int_equal(uv_loop_close(&world->loop), 0);
+	world->begun = world->closed = false;
+	memset(&world->figures, 0, sizeof world->figures);
 }
 
 static void on_tick(uv_timer_t *timer) {

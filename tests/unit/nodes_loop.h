@@ -17,7 +17,7 @@ struct nodes_loop {
 	uv_loop_t loop;
 	struct sl_nodes *nodes;
 	struct sl_fleet_figures figures;
-	bool closed;
+	bool closed, begun;
 };
 
 /* One ask, and what came of it. */
@@ -32,6 +32,8 @@ struct asked {
 	sluice_ns asked_at, answered_at;
 };
 
+/* Makes the loop alone, for peers that are to listen before nodes_loop_open(), which makes it where it is not. */
+void nodes_loop_init(struct nodes_loop *world);
 /* Opens nodes of `settings`, or fails. */
 void nodes_loop_open(struct nodes_loop *world, const struct sl_redis_settings *settings, const char *password);
 /* Closes them and the loop; both must end clean. */

@@ -31,7 +31,7 @@ static void assert_counts(struct nodes_loop *world, const char *key, int64_t exp
 
 static void test_one_server(void **state) {
 	struct redis_server server = {.pid = 0};
-	struct nodes_loop world;
+	struct nodes_loop world = {.begun = false};
 	struct asked asked;
 	(void)state;
 	redis_start(&server, false, NULL);
@@ -57,7 +57,7 @@ static void test_one_server(void **state) {
 /* No module: the script is loaded at the greeting, and again when the server has forgotten it. */
 static void test_the_script(void **state) {
 	struct redis_server server = {.pid = 0};
-	struct nodes_loop world;
+	struct nodes_loop world = {.begun = false};
 	struct asked asked;
 	(void)state;
 	redis_start(&server, true, NULL);
@@ -87,7 +87,7 @@ static void test_the_script(void **state) {
 
 static void test_what_settings_insist_on(void **state) {
 	struct redis_server server = {.pid = 0};
-	struct nodes_loop world;
+	struct nodes_loop world = {.begun = false};
 	struct asked asked;
 	(void)state;
 	redis_start(&server, true, NULL);
@@ -115,7 +115,7 @@ static void test_what_settings_insist_on(void **state) {
 
 static void test_a_user_with_few_rights_on_a_unix_socket(void **state) {
 	struct redis_server server = {.pid = 0};
-	struct nodes_loop world;
+	struct nodes_loop world = {.begun = false};
 	char path[96];
 	(void)state;
 	redis_start(&server, false, NULL);
@@ -160,7 +160,7 @@ static void make_certificates(const char *folder) {
 
 static void test_tls(void **state) {
 	struct redis_server server = {.pid = 0};
-	struct nodes_loop world;
+	struct nodes_loop world = {.begun = false};
 	char ca[96], pem[96], key[96], port[8];
 	(void)state;
 	redis_start(&server, false, NULL);
@@ -217,7 +217,7 @@ static void test_tls(void **state) {
 
 static void test_a_failover_is_followed(void **state) {
 	struct redis_server first = {.pid = 0}, second = {.pid = 0};
-	struct nodes_loop world;
+	struct nodes_loop world = {.begun = false};
 	char port[8], line[64];
 	(void)state;
 	redis_start(&first, false, NULL);
@@ -316,7 +316,7 @@ static void migrate(struct redis_server servers[NODES], struct nodes_loop *world
 
 static void test_a_cluster(void **state) {
 	struct redis_server servers[NODES] = {{.pid = 0}};
-	struct nodes_loop world;
+	struct nodes_loop world = {.begun = false};
 	char key[16];
 	(void)state;
 	start_cluster(servers);

@@ -90,6 +90,8 @@ struct sl_nodes {
 
 	uint8_t mode;
 	bool had_primary;
+	bool doubted;               /* what is known of slots turned out to be wrong */
+	bool recounts;              /* figures are to be counted at the end of this turn */
 	struct sl_node *primary;    /* SINGLE: who is asked, or NULL */
 	struct sl_node *slots_from; /* who has been asked for the slots, or NULL */
 	struct sl_slots_reader slots_reader;
@@ -113,7 +115,7 @@ void sl_nodes_arm(struct sl_nodes *nodes, sluice_ns due);
 void sl_nodes_touch(struct sl_node *node);
 /* A line for the log, at most ten a second. */
 void sl_nodes_say(struct sl_nodes *nodes, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Counts who is known, up, open. */
+/* Has it counted who is known, up, open, at the end of this turn. */
 void sl_nodes_count(struct sl_nodes *nodes);
 /* Half to all of an interval, at random. */
 sluice_ns sl_nodes_jitter(struct sl_nodes *nodes, sluice_ns interval_ns);

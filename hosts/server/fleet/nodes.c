@@ -13,7 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LINE_BYTES = 512, LINES_A_SECOND = 10 };
+enum {
+	LINE_BYTES = 512,
+	LINES_A_SECOND = 10,
+	TICKS_A_TURN = 64, /* of nodes: connecting many must not hold up those that are asked */
+};
 
 /* ---- the log, the figures, chance -------------------------------------------------------------------------------- */
 
@@ -45,7 +49,7 @@ void sl_nodes_say(struct sl_nodes *nodes, const char *format, ...) {
 	nodes->say(line);
 }
 
-void sl_nodes_count(struct sl_nodes *nodes) {
+static void count(struct sl_nodes *nodes) {
 	uint32_t known = 0, up = 0, open = 0;
 	for (uint32_t i = 0; i < nodes->count; i++) {
 		if (nodes->list[i] == NULL)
@@ -195,6 +199,9 @@ bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_ask *ask) {
 static void on_prepare(uv_prepare_t *prepare) {
 	struct sl_nodes *nodes = prepare->data;
 	uv_prepare_stop(prepare);
+	if (nodes->recounts)
+		count(nodes);
+	nodes->recounts = false;
 	while (nodes->dirty != NULL) {
 		struct sl_node *node = nodes->dirty;
 		nodes->dirty = node->next_dirty;
@@ -211,8 +218,14 @@ void sl_nodes_touch(struct sl_node *node) {
 	node->dirty = true;
 	node->next_dirty = nodes->dirty;
 	nodes->dirty = node;
-	if (node->next_dirty == NULL)
+	if (node->next_dirty == NULL && !nodes->closing)
 		uv_prepare_start(&nodes->prepare, on_prepare);
+}
+
+void sl_nodes_count(struct sl_nodes *nodes) {
+	if (!nodes->recounts && !nodes->closing && nodes->handles != 0)
+		uv_prepare_start(&nodes->prepare, on_prepare);
+	nodes->recounts = true;
 }
 
 /* The time of an errand is over, or its pause. */
@@ -253,9 +266,11 @@ static void on_timer(uv_timer_t *timer) {
 	nodes->armed = 0; /* whoever arms meanwhile is seen below */
 	while (!nodes->closing && (first = sl_errands_first(&nodes->errands)) != NULL && first->due <= now)
 		on_due(nodes, sl_errands_first(&nodes->errands));
-	for (uint32_t i = 0; i < nodes->count && !nodes->closing; i++)
-		if (nodes->list[i] != NULL && nodes->list[i]->due <= now)
+	for (uint32_t i = 0, ticks = 0; i < nodes->count && !nodes->closing && ticks < TICKS_A_TURN; i++)
+		if (nodes->list[i] != NULL && nodes->list[i]->due <= now) {
 			sl_node_tick(nodes->list[i], now);
+			ticks++;
+		}
 	if (nodes->closing)
 		return;
 	next = sl_topology_tick(nodes, now);
@@ -365,6 +380,7 @@ sluice_err sl_nodes_open(struct sl_nodes **out, const struct sl_nodes_options *o
 	nodes->timer.data = nodes->prepare.data = nodes;
 	nodes->handles = 2;
 	set_timer(nodes, 0);
+	uv_prepare_start(&nodes->prepare, on_prepare);
 	*out = nodes;
 	return SLUICE_OK;
 }

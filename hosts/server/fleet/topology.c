@@ -205,6 +205,7 @@ static void set_refresh(struct sl_nodes *nodes, sluice_ns due) {
 }
 
 void sl_topology_doubt(struct sl_nodes *nodes) {
+	nodes->doubted = true;
 	nodes->refresh_interval_ns = REFRESH_MIN_NS;
 	set_refresh(nodes, nodes->refreshed + REFRESH_MIN_NS);
 }
@@ -214,10 +215,8 @@ void sl_topology_changed(struct sl_nodes *nodes) {
 		return;
 	if (nodes->mode == SL_MODE_SINGLE)
 		choose_primary(nodes);
-	if (is_amiss(nodes)) {
-		nodes->refresh_interval_ns = REFRESH_MIN_NS;
-		set_refresh(nodes, nodes->refreshed + REFRESH_MIN_NS);
-	}
+	nodes->refresh_interval_ns = REFRESH_MIN_NS;
+	set_refresh(nodes, nodes->refreshed + REFRESH_MIN_NS);
 }
 
 static struct sl_node *next_to_ask(struct sl_nodes *nodes) {
@@ -257,18 +256,20 @@ static void forget_strangers(struct sl_nodes *nodes) {
 sluice_ns sl_topology_tick(struct sl_nodes *nodes, sluice_ns now) {
 	if (now < nodes->refresh_due)
 		return nodes->refresh_due;
-	const bool amiss = is_amiss(nodes);
+	const bool amiss = is_amiss(nodes),
+			   asks = amiss || nodes->doubted || now - nodes->refreshed >= REFRESH_QUIET_NS / 2;
 	if (nodes->slots_from == NULL)
 		forget_strangers(nodes);
 	if (nodes->mode == SL_MODE_SINGLE) {
 		if (amiss)
 			ask_roles(nodes);
-	} else {
+	} else if (asks) {
 		struct sl_node *node = next_to_ask(nodes);
 		if (node != NULL)
 			ask_slots(node);
 	}
-	nodes->refreshed = now;
+	nodes->refreshed = asks ? now : nodes->refreshed;
+	nodes->doubted = false;
 	sluice_ns wait = REFRESH_QUIET_NS;
 	if (amiss) {
 		wait = nodes->refresh_interval_ns;
