@@ -14,7 +14,7 @@ static int64_t until_of(const struct slr_call *call, const struct slr_member *m)
 	sluice_ns ahead = m->clock - call->now, life = sl_step_life(m->limit, m->decision);
 	uint64_t ms = (uint64_t)sl_ns_to_ms_ceil(ahead) + (uint64_t)sl_ns_to_ms_ceil(life);
 	/* a damaged state may say anything: 584 years are enough */
-	return call->wall_ms + (int64_t)sl_min(ms, (uint64_t)1 << 44);
+	return call->wall_ms() + call->slack_ms + (int64_t)sl_min(ms, (uint64_t)1 << 44);
 }
 
 /* Whether the expiry that a key has is that of its one window still: the charge before fell into the same window. */
@@ -129,7 +129,7 @@ static void commit_in_place(const struct slr_call *call, struct slr_member *m, c
 }
 
 void slr_member_commit(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
-	int64_t until_ms = until_of(call, m);
+	int64_t until_ms;
 	if (sl_rule_has_block(m->limit) || m->holds != NULL || change->place != NULL || change->forced) {
 		commit_in_place(call, m, change, until_ms);
 		changed(m, until_ms);
@@ -202,10 +202,11 @@ bool slr_member_reset(const struct slr_call *call, struct slr_member *m) {
 /* ---- the key ----------------------------------------------------------------------------------------------------- */
 
 static void remove_expired(const struct slr_call *call, struct slr_key *key) {
+	int64_t wall_ms = call->wall_ms();
 	for (uint32_t i = slr_value_count(key->value); i-- > 0;) {
 		struct slr_counter scratch;
 		struct slr_identity identity = slr_value_at(key->value, i, &scratch)->identity;
-		if (slr_value_until(key->value, i) > call->wall_ms)
+		if (slr_value_until(key->value, i) > wall_ms)
 			continue;
 		slr_value_remove(&key->value, identity);
 		if (call->noted)

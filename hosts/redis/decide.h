@@ -4,7 +4,7 @@
  *  - A call that is denied, that fails, or that only looks (SLR_PEEK) changes no value.
  *  - `now` is the caller's: Unix ns. A counter's own clock is never behind its last charge, and its holds end by that
  *    clock.
- *  - Expiry is told in wall time, which Redis expires by: `wall_ms` is the caller's too. */
+ *  - Expiry is told in wall time, which Redis expires by: `wall_ms` is the caller's clock, asked where it is needed. */
 #ifndef SLR_DECIDE_H
 #define SLR_DECIDE_H
 
@@ -41,9 +41,10 @@ struct slr_call {
 	uint64_t id;          /* SLR_HOLD, _CONFIRM, _CANCEL, _LEASE */
 	sluice_ns ttl_ns;     /* SLR_HOLD, _LEASE */
 	sluice_ns now;
-	int64_t wall_ms;
-	bool want_next; /* fill next_after_ns */
-	bool noted;     /* somebody listens */
+	int64_t (*wall_ms)(void); /* Unix ms */
+	int64_t slack_ms; /* how much longer keys live: instants that a caller sets need not pass as the wall clock does */
+	bool want_next;   /* fill next_after_ns */
+	bool noted;       /* somebody listens */
 	struct slr_item items[SLUICE_ITEMS_MAX];
 	struct slr_key keys[SLUICE_ITEMS_MAX];
 

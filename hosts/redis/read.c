@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #define AT_MS_MAX ((uint64_t)INT64_MAX / 1000000) /* the last instant that fits 63 bits of nanoseconds */
+#define CLIENT_TIME_SLACK_MS ((int64_t)3600000)   /* an hour, as the script has it */
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
@@ -51,6 +52,7 @@ void slr_turn_begin(struct slr_turn *turn, struct RedisModuleCtx *context, struc
 	call.item_count = call.key_count = call.cost = 0;
 	call.want_next = false;
 	call.now = 0;
+	call.slack_ms = 0;
 }
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
@@ -125,6 +127,7 @@ static bool read_instant(struct slr_turn *turn, uint32_t index) {
 		return false;
 	}
 	turn->call->now = ms * SL_MS_NS;
+	turn->call->slack_ms = CLIENT_TIME_SLACK_MS;
 	return true;
 }
 
