@@ -1,5 +1,5 @@
-/* Nodes that misbehave: half replies, wrong ones, none, too late, redirections in a circle, resets. Peers are on the wire
- * and on the same loop (wire_peer.h); what Redis itself decides is in nodes_redis_test.c. */
+/* Nodes that misbehave: half replies, wrong ones, none, too late, redirections in a circle, resets. Peers are on the
+ * wire and on the same loop (wire_peer.h); what Redis itself decides is in nodes_redis_test.c. */
 #include "tests/unit/wire_peer.h"
 
 #include "base/bytes.h"
@@ -61,7 +61,7 @@ static unsigned ms_of(const struct asked *asked) {
 	return (unsigned)((asked->answered_at - asked->asked_at) / 1000000);
 }
 
-/* ---- replies ------------------------------------------------------------------------------------------------------ */
+/* ---- replies ----------------------------------------------------------------------------------------------------- */
 
 static void test_replies_byte_by_byte(void **state) {
 	(void)state;
@@ -117,7 +117,7 @@ static void test_garbage_ends_the_connection(void **state) {
 	assert_true(nodes_loop_until_up(&world, "a", 1000));
 }
 
-/* ---- time --------------------------------------------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------------------------------------------------- */
 
 static void test_a_late_answer_is_dropped(void **state) {
 	struct asked late, next;
@@ -206,7 +206,7 @@ static void test_a_silent_node_is_given_up(void **state) {
 	assert_true(nodes_loop_until_up(&world, "a", 2500)); /* it may just have been greeted in vain again */
 }
 
-/* ---- again, or never again ---------------------------------------------------------------------------------------- */
+/* ---- again, or never again --------------------------------------------------------------------------------------- */
 
 static void test_what_was_sent_is_lost_and_not_sent_again(void **state) {
 	(void)state;
@@ -340,7 +340,7 @@ static void test_a_cluster_of_nonsense(void **state) {
 	assert_int_equal(asked.kind, SL_ANSWER_NUMBERS);
 }
 
-/* ---- bounds, and the end ------------------------------------------------------------------------------------------ */
+/* ---- bounds, and the end ----------------------------------------------------------------------------------------- */
 
 static unsigned landed[8];
 
@@ -470,7 +470,7 @@ static void test_the_log_is_bounded(void **state) {
 	assert_true(nodes_said(": Connection refused; tried again in 0."));
 }
 
-/* ---- errands ------------------------------------------------------------------------------------------------------ */
+/* ---- errands ----------------------------------------------------------------------------------------------------- */
 
 static void test_who_is_due_first(void **state) {
 	enum { COUNT = 2000 };

@@ -1,8 +1,8 @@
 /* Real redis-servers for tests: started in a folder of their own, waited for, ended by their id.
  *
- * A server has no module here: some of Redis' own commands answer to the module's names, which serves transport as well:
- * SLUICE.CHECK is INCRBY, SLUICE.PEEK is BITFIELD (an array), SLUICE.REFUND is OBJECT.. (an error), and SLUICE.LEASE is
- * DECRBY, so that nodes take the module for loaded. */
+ * A server has no module here: some of Redis' own commands answer to the module's names, which serves transport as
+ * well: SLUICE.CHECK is INCRBY, SLUICE.PEEK is BITFIELD (an array), and SLUICE.LEASE is DECRBY, so that nodes take the
+ * module for loaded. */
 #ifndef REDIS_SERVERS_H
 #define REDIS_SERVERS_H
 

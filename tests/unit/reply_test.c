@@ -14,7 +14,7 @@
 #define BYTES(text) \
 	{ (text), sizeof(text) - 1 }
 
-/* Tokens as text: depth, kind (a number, 'text', -error, nil, [elements]), ~ before what is aside, ! behind the last. */
+/* Tokens as text: depth, kind (:number, 'text', -error, nil, [elements]), ~ before what is aside, ! behind the last. */
 static size_t print_token(const struct sl_reply_token *token, char *at, size_t room) {
 	int len = snprintf(at, room, "%s%u", token->aside ? "~" : "", token->depth);
 	switch (token->kind) {

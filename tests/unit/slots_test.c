@@ -88,7 +88,7 @@ static void test_places(void **state) {
 	assert_false(sl_node_place_read(sl_str(longest), &place));
 }
 
-/* ---- CLUSTER SLOTS ------------------------------------------------------------------------------------------------ */
+/* ---- CLUSTER SLOTS ----------------------------------------------------------------------------------------------- */
 
 /* Reads a reply and writes the ranges as text: "0-5460 10.0.0.1:7000;". */
 static void read_ranges(const char *reply, char *text, size_t room, struct sl_slots_reader *reader) {

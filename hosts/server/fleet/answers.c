@@ -1,8 +1,8 @@
 /* From a node's bytes to answers.
  *
- * Replies belong to the errands in the node's line, in order. Nothing of a reply is kept but what its errand needs: up to
- * SL_ANSWER_NUMBERS_MAX integers, the first bytes of an error, two strings. A reply to somebody who was told that it is
- * late is read all the same, and dropped.
+ * Replies belong to the errands in the node's line, in order. Nothing of a reply is kept but what its errand needs: up
+ * to SL_ANSWER_NUMBERS_MAX integers, the first bytes of an error, two strings. A reply to somebody who was told that it
+ * is late is read all the same, and dropped.
  *
  * Errors that say that nothing was done, and that it may be done in a moment or elsewhere, are not told to callers:
  *

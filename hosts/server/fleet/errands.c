@@ -53,7 +53,7 @@ void sl_errands_give(struct sl_errands *errands, struct sl_errand *errand) {
 	errands->taken--;
 }
 
-/* ---- the heap: places are counted from 1 -------------------------------------------------------------------------- */
+/* ---- the heap: places are counted from 1 ------------------------------------------------------------------------- */
 
 static void put(struct sl_errands *errands, uint32_t place, struct sl_due due) {
 	errands->heap[place - 1] = due;

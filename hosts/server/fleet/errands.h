@@ -47,6 +47,7 @@ struct sl_errands {
 	struct sl_errands_chunk *chunks;
 };
 
+/* Gives all memory back; errands that are in use go with it. All zero afterwards, as before the first. */
 void sl_errands_free(struct sl_errands *errands);
 
 /* An errand, all zero; NULL: no memory, or `most` are in use. Some ns. */

@@ -198,7 +198,7 @@ sluice_ns sl_topology_tick(struct sl_nodes *nodes, sluice_ns now);
 size_t sl_command_bytes(uint32_t count, const struct sluice_bytes *args);
 /* Writes it; returns its end. */
 char *sl_command_write(char *at, uint32_t count, const struct sluice_bytes *args);
-/* Those of an ask, by the module or by the script `sha`. */
+/* Those of an ask, by the module or, where `sha` is not NULL, by the script. */
 size_t sl_command_ask_bytes(const struct sl_ask *ask);
 char *sl_command_write_ask(char *at, const struct sl_ask *ask, const char *sha);
 /* The script for EVALSHA, and its SHA-1 in hex. About 100 us. */

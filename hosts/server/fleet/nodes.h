@@ -1,9 +1,9 @@
 /* The nodes of Redis or Valkey that a front asks: found, connected, asked, and given up in time.
  *
- * Finds out by itself whether it faces a cluster (CLUSTER SLOTS, kept up to date by MOVED, ASK and failures) or a single
- * server with replicas (ROLE; after a failover the one that has become primary), and at each node whether the module is
- * there or scripts have to do (COMMAND INFO; the script is loaded by us, and again after SCRIPT FLUSH, a restart or a
- * failover). One connection a node and worker; commands of all requests are pipelined on it.
+ * Finds out by itself whether it faces a cluster (CLUSTER SLOTS, kept up to date by MOVED, ASK and failures) or a
+ * single server with replicas (ROLE; after a failover the one that has become primary), and at each node whether the
+ * module is there or scripts have to do (SLUICE.LEASE without arguments, which every user may try; the script is loaded
+ * by us, and again after SCRIPT FLUSH, a restart or a failover). One connection a node and worker; commands of all requests are pipelined on it.
  *
  * A node that fails or is late several times in a row has its circuit opened: it is not asked any more, so no request
  * waits for it, and is probed (PING) after 100 ms, then in growing intervals with jitter up to 2 s, until it answers.
@@ -26,7 +26,7 @@ enum sl_answer_kind {
 	SL_ANSWER_ERROR,   /* the node refused the command; `error` is its text */
 	SL_ANSWER_LATE,    /* the deadline has passed; the node may have done it, or do it yet */
 	SL_ANSWER_LOST,    /* the connection broke after it was sent: likewise */
-	SL_ANSWER_AWAY,    /* it was not sent: nobody to send it to */
+	SL_ANSWER_AWAY,    /* nothing was done: nobody to send it to, or whoever got it refused it until the deadline */
 };
 
 struct sl_answer {
@@ -56,8 +56,8 @@ struct sl_nodes_options {
 	const struct sl_redis_settings *settings; /* copied */
 	const char *password;                     /* NULL: none; copied */
 	uv_loop_t *loop;
-	struct sl_fleet_figures *figures;
-	void (*say)(const char *line); /* may be NULL */
+	struct sl_fleet_figures *figures; /* commands, redirected, connects, disconnects, breaks, refused, nodes*, asked */
+	void (*say)(const char *line);    /* at most ten lines a second; may be NULL */
 };
 
 /* Begins to connect. SLUICE_OK, SLUICE_E_MEMORY; SLUICE_E_SYSTEM, SLUICE_E_RANGE with `error` filled. */
@@ -68,14 +68,16 @@ SLUICE_MUST_USE sluice_err sl_nodes_open(struct sl_nodes **nodes, const struct s
 uint16_t sl_nodes_group(const struct sl_nodes *nodes, struct sluice_bytes key);
 
 /* Sends a command to whom its keys belong; redirections and nodes that are loading are tried again until the deadline.
- * What may have been executed is not sent twice. False: nobody to ask (no connection, an open circuit): `answered` will
- * not be called. Copies the command's bytes; about a microsecond. */
+ * What may have been executed is not sent twice. False: nobody to ask (no connection, an open circuit), or too much is
+ * under way: 65,536 commands, 16 MiB at the node. Then `answered` will not be called. A node that is being connected for
+ * the first time is waited for, until the deadline. About 500 ns, reading the answer included. */
 SLUICE_MUST_USE bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_ask *ask);
 
 /* Whether the group's node could be asked now. */
 bool sl_nodes_is_up(const struct sl_nodes *nodes, uint16_t group);
 
-/* Answers what is under way as LOST, closes; `closed` is called when nothing is left on the loop. */
+/* Answers what is under way as LOST (AWAY, what was not sent), closes; `closed` (may be NULL) is called when nothing is
+ * left on the loop, at once but for a name that is being resolved. May be called from within `answered`. */
 void sl_nodes_close(struct sl_nodes *nodes, void (*closed)(void *to), void *to);
 
 /* The slot of a key in a cluster, 0..16383: CRC16 of its hash tag, or of all of it. */

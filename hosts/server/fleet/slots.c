@@ -1,5 +1,5 @@
-/* Slots. A key's slot is the CRC16 (XMODEM: polynomial 0x1021, from 0) of what stands between its first '{' and the next
- * '}', if anything does, else of all of it, modulo 16,384: the cluster specification of Redis.
+/* Slots. A key's slot is the CRC16 (XMODEM: polynomial 0x1021, from 0) of what stands between its first '{' and the
+ * next '}', if anything does, else of all of it, modulo 16,384: the cluster specification of Redis.
  *
  * CLUSTER SLOTS answers [[first, last, [host, port, id, ..], [replica..]..]..]. Of each range the first node is the
  * primary; a nil or empty host is the one that was asked, "?" one that the node does not know. */
@@ -49,7 +49,7 @@ uint16_t sl_slot_of(struct sluice_bytes key) {
 	return sum & (SL_SLOTS - 1);
 }
 
-/* ---- places ------------------------------------------------------------------------------------------------------- */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
 static const char *last_of(struct sluice_bytes text, char c) {
 	const char *p = text.data;
@@ -118,7 +118,7 @@ bool sl_node_place_equal(const struct sl_node_place *a, const struct sl_node_pla
 	return a->port == b->port && a->is_unix == b->is_unix && strcmp(a->host, b->host) == 0;
 }
 
-/* ---- CLUSTER SLOTS ------------------------------------------------------------------------------------------------ */
+/* ---- CLUSTER SLOTS ----------------------------------------------------------------------------------------------- */
 
 enum { FIELD_FIRST = 0, FIELD_LAST = 1, FIELD_PRIMARY = 2, FIELD_HOST, FIELD_PORT, FIELD_REST, FIELD_BROKEN };
 
