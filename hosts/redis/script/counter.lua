@@ -44,6 +44,14 @@ counter.ask = ask
 -- The counters of `items` (each with key, field and limit), one for all that meet, read from Redis; each item gets its
 -- `counter`.
 function counter.load(items, now, us)
+	local only = items[1]
+	if not items[2] and only.limit.kind ~= 'U' then
+		local c = {key = only.key, field = only.field, limit = only.limit, way = way_of(only.limit.kind)}
+		local raw = ask('HMGET', c.key, c.field, '!' .. c.field)
+		only.counter = c
+		counter.open(c, raw[1], raw[2], now, us)
+		return {c}
+	end
 	local counters, by_key, keys = {}, {}, {}
 	for _, item in ipairs(items) do
 		local limit = item.limit
@@ -214,6 +222,14 @@ end
 
 -- Writes what was changed of a counter, and keeps its key until it matters no more.
 function counter.save(c, clock)
+	if c.charged and not c.raw_holds and not c.holds and not c.way.changes then
+		redis.call('HSET', c.key, c.field, c.way.encode(c.s))
+		local ends = c.way.ends(c.limit, c.s)
+		if ends ~= c.ends then
+			keep_until(c.key, ends, clock)
+		end
+		return
+	end
 	local fields, gone = {}, {}
 	if c.charged then
 		fields[1], fields[2] = c.field, c.way.encode(c.s)

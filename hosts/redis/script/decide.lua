@@ -27,6 +27,7 @@ local function try(item, cost, clock)
 		return
 	end
 	local v = view(item, clock)
+	item.v = v
 	local want = cost + item.counter.held
 	item.admits = want <= v.room
 	if item.admits and limit.kind == 'K' then
@@ -56,7 +57,12 @@ local function answer(item, cost, clock, each)
 	if each and a.remaining < limit.capacity then
 		a.next = counter.retry(c, limit, v, a.remaining + 1, clock.us)
 	end
-	a.retry, a.reset = math.min(a.retry, WAIT_MOST), math.min(a.reset, WAIT_MOST)
+	if a.reset > WAIT_MOST then
+		a.reset = WAIT_MOST
+	end
+	if a.retry > WAIT_MOST then
+		a.retry = WAIT_MOST
+	end
 	a.delay, a.next = math.min(a.delay, WAIT_MOST), math.min(a.next, WAIT_MOST)
 	return a
 end
@@ -96,6 +102,11 @@ end
 decide.each_of = each_of
 
 local function reply(call)
+	local only = call.items[1]
+	if not call.each and not call.items[2] and not only.observed and only.limit.kind ~= 'U' then
+		local a = answer(only, call.cost, call.clock)
+		return {a.allowed, a.quota, a.remaining, a.retry, a.reset, a.delay, 0}, a
+	end
 	local answers = {}
 	for i, item in ipairs(call.items) do
 		answers[i] = answer(item, call.cost, call.clock, call.each)
@@ -148,7 +159,7 @@ end
 
 local function charge(call)
 	return function(c, item)
-		c.way.charge(item.limit, c.s, view(item, call.clock), call.cost)
+		c.way.charge(item.limit, c.s, item.v, call.cost)
 		c.charged = true
 	end
 end

@@ -223,7 +223,8 @@ function notation.parse(text, number)
 		local leaky = limit.algorithm == 'leaky-bucket'
 		errors.raise('ERR limit ' .. number .. ', ' .. errors.shown(text) ..
 			': its numbers leave the 53 bits that a script counts in: with a window of ' ..
-			duration_text(limit.window) .. ' the ' .. (leaky and 'queue' or 'burst') .. ' is at most ' .. numbers.text(leaky and most - 1 or most) ..
+			duration_text(limit.window) .. ' the ' .. (leaky and 'queue' or 'burst') .. ' is at most ' ..
+			numbers.text(leaky and most - 1 or most) ..
 			'; use a shorter window, or the module')
 	end
 	return limit

@@ -149,14 +149,17 @@ local function read_item(reader, state, number)
 	return item
 end
 
--- The items from here to the end.
+-- The items from here to the end; most calls have one limit, and no word in front of it.
 function words.items(reader, keys)
-	local state = {key = keys[1], used = {}, named = {}, keys = {}}
+	check_key(keys[1])
+	if #keys == 1 and reader.at == #reader.args and not word_at(reader) then
+		local limit = limit_of(reader.args[reader.at], 1)
+		return {{key = keys[1], limit = limit, field = limit.field}}
+	end
+	local state, items = {key = keys[1], used = {}, named = {}, keys = {}}, {}
 	for _, key in ipairs(keys) do
 		state.keys[key] = true
 	end
-	check_key(state.key)
-	local items = {}
 	repeat
 		items[#items + 1] = read_item(reader, state, #items + 1)
 	until not reader.args[reader.at]
