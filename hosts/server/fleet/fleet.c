@@ -1,7 +1,7 @@
 /* The fleet of one worker: opened and closed here; what a flight goes through is in trip.c.
  *
- * Closing: leases are settled first, which takes a round trip, at most RETURN_MS; then the nodes are closed, which lands
- * all that still flies; then memory goes. */
+ * Closing: leases are settled first, which takes a round trip, at most RETURN_MS; then the nodes are closed, which
+ * lands all that still flies; then memory goes. */
 #include "hosts/server/fleet/fleet.h"
 
 #include "algo/rule.h"
