@@ -1,15 +1,17 @@
-"""docs/moving.md and docs/redis.md: what they show is what happens, in a real redis-server with the module. The scripts
-of the first page and their replacements decide the same streams, with the differences that the page states."""
+"""docs/moving.md, docs/redis.md and docs/fleet.md: what they show is what happens, in a real redis-server with the module.
+The scripts of the first page and their replacements decide the same streams, with the differences that the page
+states."""
 
 import os
 import random
 import re
 import shlex
+import subprocess
 
 import pytest
 
-from harness import ROOT, RespError
-from redis_world import FIXED, Clock, Redis, redises  # noqa: F401 - a fixture
+from harness import ROOT, RespError, wait_until
+from redis_world import FIXED, Clock, Redis
 
 START = 1_700_006_400_000  # the beginning of a day, and so of a minute and an hour
 MINUTE = 60_000
@@ -219,7 +221,7 @@ def test_a_dropped_edge_admits_twice_as_much(r):
     assert second - first < 3_600_000
 
 
-# ---- what the page says of others -------------------------------------------------------------------------------------
+# ---- what the pages say of others ------------------------------------------------------------------------------------
 
 def test_every_notation_of_the_page_is_one(r):
     text = page("moving.md")
@@ -253,7 +255,7 @@ def test_the_acl_lines_let_in_what_they_should(standing, r):
         r.call("ACL", "DELUSER", user)
 
 
-def test_full_memory(redises):  # noqa: F811
+def test_full_memory(redises):
     """What redis.md says of maxmemory: charges are refused, looking and forgetting go on."""
     redis = redises(module=())
     with redis.resp() as client:
@@ -264,3 +266,53 @@ def test_full_memory(redises):  # noqa: F811
                 client.call("SLUICE.CHECK", "a", 1, limit)
         assert client.call("SLUICE.PEEK", "a", 1, "1/1h")[0] == 0
         assert client.call("SLUICE.RESET", "a", "1/1h") == 1
+
+
+# ---- fleet.md ----------------------------------------------------------------------------------------------------------
+
+def test_the_fleets_policy_is_one(sluice_bin, tmp_path):
+    blocks = re.findall(r"```yaml\n(.*?)```", page("fleet.md"), re.S)
+    assert len(blocks) == 1
+    path = tmp_path / "fleet.yaml"
+    path.write_text(blocks[0])
+    done = subprocess.run([sluice_bin, "lint", str(path)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and "warning" not in done.stdout, done.stdout
+
+
+def test_the_fleets_metrics_are_there():
+    named = set(re.findall(r"sluice_fleet_[a-z_]*[a-z]", page("fleet.md")))
+    assert named and all(f"`{name}`" in page("metrics.md") for name in named)
+
+
+def rules(name, start):
+    """What an ACL line of a page grants, without user and password; its parts may stand in quotes, on several lines."""
+    text = page(name).replace("\\\n", " ").replace("\\|", "|")
+    line = next(line for line in text.splitlines() if start in line)
+    return [word for word in re.sub(r"['\"]", "", line.split(start)[1]).split() if word[0] in "~+"]
+
+
+@pytest.mark.parametrize("name,start,module", [
+    ("redis.md", "ACL SETUSER front ", True), ("fleet.md", "ACL SETUSER front ", True),
+    ("fleet.md", "ACL SETUSER front-by-script ", False)])
+def test_a_front_needs_no_more_than_its_line(redises, server, tmp_path, name, start, module):
+    redis = redises(module=() if module else None)
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    with redis.resp() as client:
+        assert client.call("ACL", "SETUSER", "front", "on", ">secret", *rules(name, start)) == b"OK"
+    front = server(policy=f"""
+store: {{redis: "127.0.0.1:{redis.port}", budget: 5s, user: front, password-file: "{password}"}}
+limits:
+  - {{name: hot, key: ip, limit: 1000/1m, on-error: deny}}
+  - {{name: strict, key: user, limit: sliding-log 1000/1m, strict: true, on-error: deny}}
+""")
+    with front.resp() as client:
+        wait_until(lambda: client.call("SLUICE.ADMIT", 1, "ip", "a")[0] == 1, "the front does not decide")
+        before = client.call("SLUICE.ADMIT", 1, "ip", "b", "user", "c")
+        assert before[0] == 1
+        for _ in range(400):  # hot enough for a slice
+            assert client.call("SLUICE.ADMIT", 1, "ip", "b", "user", "c")[0] == 1
+        assert client.call("SLUICE.EXPLAIN", 1, "user", "c")[0][3:6] == [1, 1000, 599]
+        assert client.call("SLUICE.RESET", "c", "policy:strict") in (0, 1)
+    with redis.resp() as client:
+        assert client.call("ACL", "LOG") == []
