@@ -1,6 +1,6 @@
-"""docs/moving.md, docs/redis.md and docs/fleet.md: what they show is what happens, in a real redis-server with the module.
-The scripts of the first page and their replacements decide the same streams, with the differences that the page
-states."""
+"""docs/moving.md, docs/redis.md and docs/fleet.md: what they show is what happens, in a real redis-server with the
+module. The scripts of the first page and their replacements decide the same streams, with the differences that the
+page states."""
 
 import os
 import random
@@ -268,7 +268,7 @@ def test_full_memory(redises):
         assert client.call("SLUICE.RESET", "a", "1/1h") == 1
 
 
-# ---- fleet.md ----------------------------------------------------------------------------------------------------------
+# ---- fleet.md --------------------------------------------------------------------------------------------------------
 
 def test_the_fleets_policy_is_one(sluice_bin, tmp_path):
     blocks = re.findall(r"```yaml\n(.*?)```", page("fleet.md"), re.S)
