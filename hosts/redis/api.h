@@ -30,6 +30,7 @@ enum {
 	SLR_KEYTYPE_EMPTY = 0,
 	SLR_NO_EXPIRE = -1,
 	SLR_TYPE_METHODS_VERSION = 4,
+	SLR_CONTEXT_CLUSTER = 1 << 5,
 	SLR_CONTEXT_AOF = 1 << 6,
 	SLR_OPTION_HANDLE_IO_ERRORS = 1 << 0,
 	SLR_OPTION_NO_IMPLICIT_SIGNAL = 1 << 1,
@@ -172,6 +173,7 @@ typedef void (*slr_event_callback)(struct RedisModuleCtx *, struct slr_event, ui
 	X(SignalModifiedKey, int, (struct RedisModuleCtx *, struct RedisModuleString *))                         \
 	X(StringPtrLen, const char *, (const struct RedisModuleString *, size_t *))                              \
 	X(Replicate, int, (struct RedisModuleCtx *, const char *, const char *, ...))                            \
+	X(ReplicateVerbatim, int, (struct RedisModuleCtx *))                                                     \
 	X(IsKeysPositionRequest, int, (struct RedisModuleCtx *))                                                 \
 	X(KeyAtPos, void, (struct RedisModuleCtx *, int))                                                        \
 	X(GetContextFlags, int, (struct RedisModuleCtx *))                                                       \
@@ -194,7 +196,6 @@ typedef void (*slr_event_callback)(struct RedisModuleCtx *, struct slr_event, ui
 	X(KeyAtPosWithFlags, void, (struct RedisModuleCtx *, int, int))                                 \
 	X(DefragAlloc, void *, (struct RedisModuleDefragCtx *, void *))                                 \
 	X(MallocSize, size_t, (void *))                                                                 \
-	X(ReplicateVerbatim, int, (struct RedisModuleCtx *))                                            \
 	X(SubscribeToServerEvent, int, (struct RedisModuleCtx *, struct slr_event, slr_event_callback)) \
 	X(GetServerInfo, struct RedisModuleServerInfoData *, (struct RedisModuleCtx *, const char *))   \
 	X(FreeServerInfo, void, (struct RedisModuleCtx *, struct RedisModuleServerInfoData *))          \

@@ -113,14 +113,12 @@ static void apply(struct slr_turn *turn, int64_t expire_ms) {
 	key->changed = right || key->value != before;
 	key->expire_ms = 0;
 	key->notes.bytes.len = 0;
-	turn->call->noted = false;
+	turn->call->noted = false; /* so it is handed on as it came, to our own file and replicas */
 	slr_keys_keep(turn);
 	if (!right)
 		return;
 	if (key->value != 0 && expire_ms != SLR_NO_EXPIRE)
 		slr_SetAbsExpire(turn->keys[0], expire_ms);
-	slr_Replicate(turn->context, "SLUICE.EFFECT", "slb", turn->args[1], (long long)expire_ms,
-	              (const char *)slr_arg(turn, 3).data, slr_arg(turn, 3).len);
 	slr_ReplyWithSimpleString(turn->context, "OK");
 }
 

@@ -17,7 +17,8 @@ static int64_t until_of(const struct slr_call *call, const struct slr_member *m)
 	return call->wall_ms() + call->slack_ms + (int64_t)sl_min(ms, (uint64_t)1 << 44);
 }
 
-/* Whether the expiry that a key has is that of its one window still: the charge before fell into the same window. */
+/* Whether the expiry that a key has is that of its one window still: the charge before fell into the same window. What
+ * a packed counter may become meanwhile has no expiry of its own that would have to be known. */
 static bool keeps_expiry(const struct slr_member *m) {
 	uint32_t windows = m->limit->algorithm == SLUICE_SLIDING_WINDOW ? 2 : 1;
 	sluice_ns whole = windows * m->limit->window_ns;
@@ -129,18 +130,17 @@ static void commit_in_place(const struct slr_call *call, struct slr_member *m, c
 }
 
 void slr_member_commit(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
-	int64_t until_ms;
+	int64_t until_ms = keeps_expiry(m) ? 0 : until_of(call, m);
 	if (sl_rule_has_block(m->limit) || m->holds != NULL || change->place != NULL || change->forced) {
 		commit_in_place(call, m, change, until_ms);
-		changed(m, until_ms);
-		return;
+	} else {
+		/* the commonest: the image has been charged by deciding it */
+		SL_DEBUG_ASSERT(change->charge != 0);
+		slr_value_write(&m->key->value, m->identity, &m->image.counter.state, until_ms);
+		if (call->noted)
+			slr_note_state(&m->key->notes, m->identity, &m->image.counter.state);
 	}
-	/* the commonest: the image has been charged by deciding it */
-	SL_DEBUG_ASSERT(change->charge != 0);
-	slr_value_write(&m->key->value, m->identity, &m->image.counter.state, until_ms);
-	if (call->noted)
-		slr_note_state(&m->key->notes, m->identity, &m->image.counter.state);
-	changed(m, keeps_expiry(m) ? 0 : until_ms);
+	changed(m, until_ms);
 }
 
 void slr_member_keep(const struct slr_call *call, struct slr_member *m) {

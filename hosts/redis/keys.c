@@ -58,9 +58,17 @@ static void put_expiry(struct RedisModuleKey *opened, int64_t expire_ms) {
 		slr_SetAbsExpire(opened, expire_ms);
 }
 
-static void tell(struct slr_turn *turn, uint32_t k, bool gone) {
-	const struct slr_bytes *notes = &turn->call->keys[k].notes.bytes;
-	long long expire_ms = gone ? SLR_NO_EXPIRE : slr_GetAbsExpire(turn->keys[k]);
+/* Tells replicas and the append-only file what became of a key; or only counts the change, for the server's points at
+ * which it saves by itself. */
+static void tell(struct slr_turn *turn, uint32_t k) {
+	const struct slr_key *key = &turn->call->keys[k];
+	const struct slr_bytes *notes = &key->notes.bytes;
+	long long expire_ms;
+	if (!turn->call->noted) {
+		slr_ReplicateVerbatim(turn->context); /* reaches nobody: nobody listens (listen.c) */
+		return;
+	}
+	expire_ms = key->value == 0 ? SLR_NO_EXPIRE : slr_GetAbsExpire(turn->keys[k]);
 	if (notes->len != 0)
 		slr_Replicate(turn->context, "SLUICE.EFFECT", "slb", turn->names[k], expire_ms, (const char *)notes->data,
 		              notes->len);
@@ -75,8 +83,7 @@ void slr_keys_keep(struct slr_turn *turn) {
 		if (key->value != 0 && key->expire_ms != 0)
 			put_expiry(turn->keys[k], key->expire_ms);
 		slr_SignalModifiedKey(turn->context, turn->names[k]);
-		if (turn->call->noted)
-			tell(turn, k, key->value == 0);
+		tell(turn, k);
 	}
 }
 
@@ -91,11 +98,4 @@ bool slr_turn_decide(struct slr_turn *turn) {
 	else if (failure != SLR_FINE)
 		slr_fail(turn, "the log is too long: at most 33554431 entries; count it in sliding-buckets");
 	return failure == SLR_FINE;
-}
-
-bool slr_is_heard(void) {
-	return true;
-}
-void slr_listen(struct RedisModuleCtx *context) {
-	(void)context;
 }

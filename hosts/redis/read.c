@@ -52,6 +52,7 @@ void slr_turn_begin(struct slr_turn *turn, struct RedisModuleCtx *context, struc
 	call.item_count = call.key_count = call.cost = 0;
 	call.want_next = false;
 	call.now = 0;
+	call.wall_ms = slr_clock_wall_ms;
 	call.slack_ms = 0;
 }
 
@@ -283,7 +284,6 @@ bool slr_read_call(struct slr_turn *turn, const struct slr_form *form) {
 		return false;
 	if (!at)
 		set_instant(call);
-	call->wall_ms = slr_clock_wall_ms();
 	return true;
 }
 

@@ -73,7 +73,6 @@ static bool read_call(struct slr_turn *turn) {
 	call->items[0].key = slr_read_key(turn, 1);
 	call->item_count = 1;
 	call->now = slr_clock_now();
-	call->wall_ms = slr_clock_wall_ms();
 	return true;
 }
 
