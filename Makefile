@@ -261,6 +261,8 @@ install: all ## into DESTDIR/PREFIX (/usr/local): program, header, libraries, do
 	install -m 755 $(B)/sluice-module.so $(DESTDIR)$(PREFIX)/lib/sluice/sluice-module.so
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LIB_LIBS)|' sluice.pc.in \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/sluice.pc
+	install -d $(DESTDIR)$(PREFIX)/share/sluice
+	install -m 644 $(SCRIPTS) $(DESTDIR)$(PREFIX)/share/sluice/
 	install -m 644 LICENSE README.md CHANGELOG.md $(wildcard docs/*.md) $(DESTDIR)$(PREFIX)/share/doc/sluice/
 	cp -r --no-preserve=all examples/. $(DESTDIR)$(PREFIX)/share/doc/sluice/examples/
 	install -m 644 $(wildcard docs/man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1/
