@@ -139,6 +139,19 @@ static void test_a_late_answer_is_dropped(void **state) {
 	assert_int_equal(peers[0].checks, 2);
 }
 
+/* The answer lies in the socket when the loop goes on, long behind the deadline: that is not the node's fault. */
+static void test_a_stall_of_ours(void **state) {
+	struct asked asked;
+	(void)state;
+	open_up();
+	peers[0].stalls_ms = 2 * BUDGET_MS;
+	asked_now(&world, &asked, "CHECK", "a", "1 1/1s", BUDGET_MS);
+	assert_int_equal(asked.kind, SL_ANSWER_NUMBERS);
+	peers[0].check = NULL; /* of a node that is late as well, it is */
+	asked_now(&world, &asked, "CHECK", "a", "1 1/1s", BUDGET_MS);
+	assert_int_equal(asked.kind, SL_ANSWER_LATE);
+}
+
 static void test_the_circuit(void **state) {
 	struct asked asked[5], refused;
 	(void)state;
@@ -516,6 +529,7 @@ int main(void) {
 		ON_PEERS(test_answers_of_another_shape),
 		ON_PEERS(test_garbage_ends_the_connection),
 		ON_PEERS(test_a_late_answer_is_dropped),
+		ON_PEERS(test_a_stall_of_ours),
 		ON_PEERS(test_the_circuit),
 		ON_PEERS(test_intervals_grow),
 		ON_PEERS(test_a_silent_node_is_given_up),

@@ -1,6 +1,7 @@
 #include "tests/unit/wire_peer.h"
 
 #include "base/bytes.h"
+#include "os/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,9 @@ static void on_check(struct peer_link *link) {
 	else
 		send_text(link, peer->check);
 	link->asking = false;
+	const sluice_ns end = sl_clock_monotonic() + (sluice_ns)peer->stalls_ms * 1000000;
+	while (sl_clock_monotonic() < end)
+		;
 }
 
 static void on_request(struct peer_link *link) {

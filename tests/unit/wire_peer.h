@@ -32,6 +32,7 @@ struct wire_peer {
 	bool resets;                                      /* hangs up when asked */
 	bool refuses;                                     /* hangs up when connected */
 	bool deaf;                                        /* does not read */
+	unsigned stalls_ms; /* keeps the whole loop so long, once it has answered SLUICE.CHECK */
 	/* What it has seen. */
 	unsigned connects, checks, pings, slots_asked, askings, scripts;
 	char last_key[64];

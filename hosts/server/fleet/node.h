@@ -85,7 +85,8 @@ struct sl_nodes {
 	struct sl_errand *paused; /* a ring's first, by next and prev */
 	uv_timer_t timer;
 	uv_prepare_t prepare;
-	sluice_ns armed; /* what the timer is set to; SLUICE_NEVER */
+	sluice_ns armed, expected; /* what the timer is set to; when it will come, if we are not late */
+	bool stalled;              /* we were: what was due is seen to when sockets have been read */
 	uint64_t random;
 
 	uint8_t mode;

@@ -19,6 +19,8 @@ enum {
 	TICKS_A_TURN = 64, /* of nodes: connecting many must not hold up those that are asked */
 };
 
+static const sluice_ns STALL_NS = 3 * SL_MS_NS;
+
 /* ---- the log, the figures, chance -------------------------------------------------------------------------------- */
 
 void sl_nodes_say(struct sl_nodes *nodes, const char *format, ...) {
@@ -246,16 +248,27 @@ static void on_due(struct sl_nodes *nodes, struct sl_errand *errand) {
 
 static void on_timer(uv_timer_t *timer);
 
-static void set_timer(struct sl_nodes *nodes, sluice_ns due) {
+/* `ms_min`: 1 from within the timer, whom libuv would else call again before anything is read. */
+static void set_timer(struct sl_nodes *nodes, sluice_ns due, uint64_t ms_min) {
 	const sluice_ns now = sl_clock_monotonic();
+	const uint64_t ms = due <= now ? 0 : (due - now + SL_MS_NS - 1) / SL_MS_NS;
 	nodes->armed = due;
+	nodes->expected = due > now ? due : now;
 	uv_update_time(nodes->world.loop);
-	uv_timer_start(&nodes->timer, on_timer, due <= now ? 0 : (due - now + SL_MS_NS - 1) / SL_MS_NS, 0);
+	uv_timer_start(&nodes->timer, on_timer, ms > ms_min ? ms : ms_min, 0);
 }
 
 void sl_nodes_arm(struct sl_nodes *nodes, sluice_ns due) {
 	if (due < nodes->armed && !nodes->closing)
-		set_timer(nodes, due);
+		set_timer(nodes, due, 0);
+}
+
+/* Is it this worker that was late? Timers come before sockets: the answers may lie there, and are read first. */
+static bool has_stalled(struct sl_nodes *nodes, sluice_ns now) {
+	nodes->stalled = !nodes->stalled && now > nodes->expected + STALL_NS;
+	if (nodes->stalled)
+		set_timer(nodes, now, 1);
+	return nodes->stalled;
 }
 
 static void on_timer(uv_timer_t *timer) {
@@ -263,6 +276,8 @@ static void on_timer(uv_timer_t *timer) {
 	const sluice_ns now = sl_clock_monotonic();
 	const struct sl_errand *first;
 	sluice_ns next;
+	if (has_stalled(nodes, now))
+		return;
 	nodes->armed = 0; /* whoever arms meanwhile is seen below */
 	while (!nodes->closing && (first = sl_errands_first(&nodes->errands)) != NULL && first->due <= now)
 		on_due(nodes, sl_errands_first(&nodes->errands));
@@ -281,7 +296,7 @@ static void on_timer(uv_timer_t *timer) {
 	if (first != NULL && first->due < next)
 		next = first->due;
 	if (!nodes->closing)
-		set_timer(nodes, next);
+		set_timer(nodes, next, 1);
 }
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
@@ -379,7 +394,7 @@ sluice_err sl_nodes_open(struct sl_nodes **out, const struct sl_nodes_options *o
 	(void)uv_prepare_init(options->loop, &nodes->prepare);
 	nodes->timer.data = nodes->prepare.data = nodes;
 	nodes->handles = 2;
-	set_timer(nodes, 0);
+	set_timer(nodes, 0, 0);
 	uv_prepare_start(&nodes->prepare, on_prepare);
 	*out = nodes;
 	return SLUICE_OK;

@@ -3,7 +3,8 @@
  * Finds out by itself whether it faces a cluster (CLUSTER SLOTS, kept up to date by MOVED, ASK and failures) or a
  * single server with replicas (ROLE; after a failover the one that has become primary), and at each node whether the
  * module is there or scripts have to do (SLUICE.LEASE without arguments, which every user may try; the script is loaded
- * by us, and again after SCRIPT FLUSH, a restart or a failover). One connection a node and worker; commands of all requests are pipelined on it.
+ * by us, and again after SCRIPT FLUSH, a restart or a failover). One connection a node and worker; commands of all
+ * requests are pipelined on it.
  *
  * A node that fails or is late several times in a row has its circuit opened: it is not asked any more, so no request
  * waits for it, and is probed (PING) after 100 ms, then in growing intervals with jitter up to 2 s, until it answers.
@@ -69,8 +70,8 @@ uint16_t sl_nodes_group(const struct sl_nodes *nodes, struct sluice_bytes key);
 
 /* Sends a command to whom its keys belong; redirections and nodes that are loading are tried again until the deadline.
  * What may have been executed is not sent twice. False: nobody to ask (no connection, an open circuit), or too much is
- * under way: 65,536 commands, 16 MiB at the node. Then `answered` will not be called. A node that is being connected for
- * the first time is waited for, until the deadline. About 500 ns, reading the answer included. */
+ * under way: 65,536 commands, 16 MiB at the node. Then `answered` will not be called. A node that is being connected
+ * for the first time is waited for, until the deadline. About 500 ns, reading the answer included. */
 SLUICE_MUST_USE bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_ask *ask);
 
 /* Whether the group's node could be asked now. */
