@@ -255,6 +255,20 @@ def test_the_acl_lines_let_in_what_they_should(standing, r):
         r.call("ACL", "DELUSER", user)
 
 
+def test_memory(r):
+    """What moving.md says of memory, within a tenth: it is Redis that adds to it."""
+    for i in range(1000):
+        assert new(r, "spread", START + 50 * i, "sliding-log 1000/1m")
+        assert new(r, "dense", START + i // 20, "sliding-log 1000/1m")
+        assert Old(r).log("set", START + 50 * i, 1000)
+    new(r, "w", START, "100/1m")
+    Old(r).two_bucket("s", START, 100)
+    used = {key: r.call("MEMORY", "USAGE", key, "SAMPLES", 0)
+            for key in ("new:spread", "new:dense", "set", "new:w", f"s:{START // MINUTE}")}
+    assert used["new:spread"] <= 2100 * 1.1 and used["new:dense"] <= 424 * 1.1 and used["new:w"] <= 32 * 1.3
+    assert used["set"] >= 100_000 and used[f"s:{START // MINUTE}"] >= 56
+
+
 def test_full_memory(redises):
     """What redis.md says of maxmemory: charges are refused, looking and forgetting go on."""
     redis = redises(module=())
