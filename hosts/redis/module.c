@@ -80,7 +80,13 @@ ValkeyModule_OnLoad(struct RedisModuleCtx *context, struct RedisModuleString **a
 
 int RedisModule_OnLoad(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
 	struct sluice_error error;
-	const char *missing = slr_api_load(context, "sluice", MODULE_VERSION);
+	const char *missing;
+	if (slr_type != NULL) {
+		/* the same file once more: what runs already, its type and its clock, is left alone */
+		slr_Log(context, "warning", "the module is loaded already");
+		return SLR_REDIS_ERR;
+	}
+	missing = slr_api_load(context, "sluice", MODULE_VERSION);
 	if (missing != NULL) {
 		if (slr_Log != NULL)
 			slr_Log(context, "warning", "this server has no %s: Redis 7.0 or Valkey 7.2 is needed", missing);
