@@ -49,9 +49,9 @@ class Clock:
         self.folder = tempfile.TemporaryDirectory(prefix="sluice-clock-")
         self.file = os.path.join(self.folder.name, "clock")
         with open(self.file, "wb") as f:
-            f.write(bytes(16))
+            f.write(bytes(24))
         with open(self.file, "r+b") as f:
-            self.memory = mmap.mmap(f.fileno(), 16)
+            self.memory = mmap.mmap(f.fileno(), 24)
         if at_ms is not None:
             self.stand(at_ms)
 
@@ -65,10 +65,16 @@ class Clock:
         return os.path.join(cls._library.name, "clock.so")
 
     def stand(self, at_ms):
+        """The wall clock stands; the time since the host started goes on."""
         self.memory[:8] = struct.pack("q", round(at_ms * 1000))
 
+    def stand_all(self, at_ms):
+        """Both stand, and go on together: no step of the wall clock."""
+        self.memory[16:] = struct.pack("q", round(at_ms * 1000))
+        self.stand(at_ms)
+
     def run(self, off_ms=0):
-        self.memory[:] = struct.pack("qq", 0, round(off_ms * 1000))
+        self.memory[:16] = struct.pack("qq", 0, round(off_ms * 1000))
 
     def environment(self):
         return {**os.environ, "LD_PRELOAD": self.library(), "STEERED_CLOCK": self.file}

@@ -3,9 +3,9 @@
  *
  *   LD_PRELOAD=clock.so STEERED_CLOCK=FILE program
  *
- * FILE holds two 64-bit numbers of microseconds, which may be written at any time: an instant at which the wall clock
- * stands still (0: it runs), and by how much it is off. CLOCK_BOOTTIME and CLOCK_MONOTONIC are left alone, as a step of
- * a real wall clock leaves them alone. */
+ * FILE holds three 64-bit numbers of microseconds, which may be written at any time: an instant at which the wall clock
+ * stands still (0: it runs), by how much it is off, and one at which CLOCK_BOOTTIME stands still (0: it runs).
+ * CLOCK_MONOTONIC is left alone, and so is CLOCK_BOOTTIME by a step of the wall clock, as with a real one. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -27,7 +27,7 @@ static const volatile int64_t *steering(void) {
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		abort();
-	found = mmap(NULL, 2 * sizeof(int64_t), PROT_READ, MAP_SHARED, fd, 0);
+	found = mmap(NULL, 3 * sizeof(int64_t), PROT_READ, MAP_SHARED, fd, 0);
 	if (found == MAP_FAILED)
 		abort();
 	close(fd);
@@ -47,7 +47,13 @@ static int64_t wall_us(int64_t *nanoseconds) {
 }
 
 int clock_gettime(clockid_t clock, struct timespec *at) {
+	const volatile int64_t *steer = steering();
 	int64_t us, ns;
+	if (clock == CLOCK_BOOTTIME && steer != NULL && steer[2] != 0) {
+		at->tv_sec = steer[2] / US;
+		at->tv_nsec = steer[2] % US * 1000;
+		return 0;
+	}
 	if (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE)
 		return (int)syscall(SYS_clock_gettime, clock, at);
 	us = wall_us(&ns);

@@ -84,7 +84,7 @@ static void run(char *const argv[]) {
 }
 
 static void build_clock(const struct redis_door *door, char library[PATH_BYTES], char file[PATH_BYTES]) {
-	const int64_t steering[2] = {STANDS_US, 0};
+	const int64_t steering[3] = {STANDS_US, 0, 0};
 	snprintf(library, PATH_BYTES, "%s/clock.so", door->folder);
 	snprintf(file, PATH_BYTES, "%s/clock", door->folder);
 	run((char *[]){"gcc", "-shared", "-fPIC", "-O1", "tests/e2e/steered_clock.c", "-o", library, NULL});
