@@ -2,7 +2,7 @@
 #include "hosts/redis/memory.h"
 #include "hosts/redis/turn.h"
 
-enum { ENCODING_VERSION = 1 };
+enum { ENCODING_VERSION = 1 }; /* of the string that is saved; what it holds says its own (codec.h) */
 
 struct RedisModuleType *slr_type;
 
@@ -66,6 +66,63 @@ static void *copy(struct RedisModuleString *from, struct RedisModuleString *to, 
 	return (void *)slr_value_copy((slr_value)value);
 }
 
+static void *defrag_piece(void *context, void *memory) {
+	return slr_DefragAlloc(context, memory);
+}
+
+static int defrag(struct RedisModuleDefragCtx *context, struct RedisModuleString *key, void **value) {
+	slr_value moved = (slr_value)*value;
+	(void)key;
+	if (slr_DefragAlloc != NULL)
+		slr_value_move(&moved, defrag_piece, context);
+	*value = (void *)moved;
+	return 0;
+}
+
+/* ---- digest ------------------------------------------------------------------------------------------------------ */
+
+/* A block may differ between a primary and its replica, by where its ring begins and how long it is, and yet say the
+ * same: so what it says is told, cost by cost as each leaves the window. */
+static void digest_block(struct RedisModuleDigest *digest, const struct slr_counter *counter) {
+	struct sluice_limit limit;
+	struct sluice_decision decision;
+	struct sl_counter step;
+	sluice_ns now = counter->state.w[0] >> SL_COARSE_SHIFT << SL_COARSE_SHIFT;
+	if (!slr_widest_limit(counter->identity, &limit))
+		return;
+	slr_counter_load(counter, &step);
+	do {
+		sl_step(&limit, &step, now, 0, false, &decision);
+		slr_DigestAddLongLong(digest, (long long)now);
+		slr_DigestAddLongLong(digest, decision.remaining);
+		sl_step(&limit, &step, now, (uint64_t)decision.remaining + 1, false, &decision);
+		now += decision.retry_after_ns;
+	} while (!decision.allowed && decision.retry_after_ns != SLUICE_NEVER);
+}
+
+static void digest_counter(struct RedisModuleDigest *digest, const struct slr_counter *counter) {
+	const struct slr_holds *holds = slr_counter_holds(counter);
+	slr_DigestAddLongLong(digest, (long long)counter->identity.kind);
+	slr_DigestAddLongLong(digest, (long long)counter->identity.name);
+	if (slr_has_block(counter->identity)) {
+		digest_block(digest, counter);
+	} else {
+		slr_DigestAddLongLong(digest, (long long)counter->state.w[0]);
+		slr_DigestAddLongLong(digest, (long long)counter->state.w[1]);
+	}
+	for (uint32_t i = 0; holds != NULL && i < holds->count; i++)
+		slr_DigestAddStringBuffer(digest, (const char *)&holds->list[i], sizeof holds->list[i]);
+}
+
+/* A sequence for each counter: in which order they stand does not matter. */
+static void digest_value(struct RedisModuleDigest *digest, void *value) {
+	struct slr_counter scratch;
+	for (uint32_t i = 0; i < slr_value_count((slr_value)value); i++) {
+		digest_counter(digest, slr_value_at((slr_value)value, i, &scratch));
+		slr_DigestEndSequence(digest);
+	}
+}
+
 bool slr_type_create(struct RedisModuleCtx *context) {
 	static struct slr_type_methods methods = {
 		.version = SLR_TYPE_METHODS_VERSION,
@@ -73,9 +130,11 @@ bool slr_type_create(struct RedisModuleCtx *context) {
 		.rdb_save = rdb_save,
 		.aof_rewrite = aof_rewrite,
 		.mem_usage = mem_usage,
+		.digest = digest_value,
 		.free = free_value,
 		.free_effort = free_effort,
 		.copy = copy,
+		.defrag = defrag,
 	};
 	slr_type = slr_CreateDataType(context, "sluice-01", ENCODING_VERSION, &methods);
 	return slr_type != NULL;

@@ -351,6 +351,32 @@ slr_value slr_value_copy(slr_value value) {
 	return copy;
 }
 
+static void *moved(void *memory, void *(*move)(void *context, void *memory), void *context) {
+	void *to = memory != NULL ? move(context, memory) : NULL;
+	return to != NULL ? to : memory;
+}
+
+static void move_more(struct slr_counter *counter, void *(*move)(void *context, void *memory), void *context) {
+	struct slr_block *block;
+	counter->more = moved(counter->more, move, context);
+	block = slr_counter_block(counter);
+	if (block != NULL)
+		block->holds = moved(block->holds, move, context);
+}
+
+void slr_value_move(slr_value *value, void *(*move)(void *context, void *memory), void *context) {
+	struct slr_table *table = table_of(*value);
+	if (one_of(*value) != NULL) {
+		*value = (slr_value)moved(one_of(*value), move, context) + TAG_ONE;
+		move_more(one_of(*value), move, context);
+	} else if (table != NULL) {
+		table = moved(table, move, context);
+		*value = (slr_value)table;
+		for (uint32_t i = 0; i < table->count; i++)
+			move_more(&table->rows[i].counter, move, context);
+	}
+}
+
 static size_t more_bytes(const struct slr_counter *counter) {
 	size_t bytes = slr_holds_bytes(slr_counter_holds(counter));
 	if (slr_counter_block(counter) != NULL)

@@ -7,8 +7,8 @@
  *   bits 1..0 = 10   struct slr_counter *, one       40 bytes
  *   bits 1..0 = 00   struct slr_table *              8 + 48 a counter
  *
- * A counter has its identity (algo/rule.h: kind and name), its state, its holds, and for logs and sub-buckets a block. A
- * value goes from one form to another as it must (slr_value_open) and as it may (slr_value_slim). */
+ * A counter has its identity (algo/rule.h: kind and name), its state, its holds, and for logs and sub-buckets a block.
+ * A value goes from one form to another as it must (slr_value_open) and as it may (slr_value_slim). */
 #ifndef SLR_VALUE_H
 #define SLR_VALUE_H
 
@@ -74,6 +74,7 @@ static inline bool slr_value_is_packed(slr_value value) {
 	return (value & 1) != 0;
 }
 
+/* How many counters a value has. */
 uint32_t slr_value_count(slr_value value);
 
 /* The counter at an index below the count, unpacked into `scratch` where it is packed. Points into the value: valid
@@ -106,7 +107,11 @@ void slr_value_keep(slr_value value, struct slr_identity identity, int64_t until
 /* Gives back all memory of a value. From any thread. */
 void slr_value_free(slr_value value);
 
+/* A value that equals this one, and shares no memory with it. */
 slr_value slr_value_copy(slr_value value);
+
+/* Offers each piece of a value's memory to `move`, which returns where it has moved it to, or NULL: it stays. */
+void slr_value_move(slr_value *value, void *(*move)(void *context, void *memory), void *context);
 
 /* Bytes of memory that a value takes besides the pointer. */
 size_t slr_value_bytes(slr_value value);
