@@ -216,6 +216,20 @@ def test_exhausted_counters_are_not_exceeded_by_leases(front, redises):  # noqa:
     wait_until(lambda: charged(redis, "sluice:user=a", "per-user", "sliding-log 700/1h") == 700, "not all is settled")
 
 
+def test_leased_and_asked_limits_in_one_request(front, redises):  # noqa: F811
+    """All share one counter, which is hot; each user has one that is asked. What a user is denied, all get back."""
+    redis = redises()
+    one = front(policy(redis, limit("all", "[]", "sliding-log 100k/1h"), limit(limit="sliding-log 3/1h")))
+    admitted = 0
+    for user in range(100):
+        replies = hammer(one, ("SLUICE.ADMIT", 1, "user", f"u{user}"), 20)
+        assert sum(reply[0] for reply in replies) == 3, [reply for reply in replies]
+        assert {reply[7] for reply in replies if not reply[0]} == {b"per-user"}
+        admitted += 3
+    assert metric(one, "sluice_fleet_lease_units_total", kind="taken") > 0
+    wait_until(lambda: charged(redis, "sluice:", "all", "sliding-log 100k/1h") == admitted, "not what was admitted")
+
+
 def test_closing_gives_slices_back(front, redises):  # noqa: F811
     redis = redises()
     one = front(policy(redis, limit(limit="sliding-log 100k/1h"), more=", lease: 10s"))

@@ -213,7 +213,7 @@ static void decided(struct sl_lease_wait *wait, enum sl_lease_result result, con
 	if (result == SL_LEASE_TAKEN) {
 		assert_true(decision->allowed && decision->remaining <= decision->quota);
 		admit(f->world, f->world->now);
-		sl_lease_done(wait, false);
+		sl_lease_done(wait, false, f->world->now);
 	} else if (result == SL_LEASE_NONE) {
 		ask_plainly(f);
 	} else {

@@ -27,6 +27,7 @@ static struct bed {
 	struct sl_lease_wait waits[WAITS];
 	uint32_t used, taken, denied, none;
 	struct sl_lease_wait *last; /* that was decided */
+	sluice_ns now;
 	struct sluice_decision decision;
 } bed;
 
@@ -57,7 +58,7 @@ static void decided(struct sl_lease_wait *wait, enum sl_lease_result result, con
 	bed.decision = *decision;
 	bed.last = wait;
 	if (result == SL_LEASE_TAKEN)
-		sl_lease_done(wait, false);
+		sl_lease_done(wait, false, bed.now);
 }
 
 static struct sl_lease_wait *fresh_wait(uint32_t cost) {
@@ -76,7 +77,7 @@ static enum sl_lease_result take(uint32_t cost, sluice_ns now) {
 static enum sl_lease_result take_and_keep(uint32_t cost, sluice_ns now) {
 	enum sl_lease_result result = take(cost, now);
 	if (result == SL_LEASE_TAKEN)
-		sl_lease_done(bed.last, false);
+		sl_lease_done(bed.last, false, now);
 	return result;
 }
 
@@ -85,6 +86,7 @@ static void answer(int64_t granted, int64_t remaining, int64_t retry_ms, sluice_
 	const struct sl_answer answer = {.kind = SL_ANSWER_NUMBERS, .count = SL_LEASE_NUMBERS, .numbers = numbers};
 	struct sl_lease *lease = bed.sent;
 	assert_non_null(lease);
+	bed.now = now;
 	bed.sent = NULL;
 	sl_lease_answered(lease, &answer, now);
 }
@@ -93,6 +95,7 @@ static void break_off(enum sl_answer_kind kind, sluice_ns now) {
 	const struct sl_answer answer = {.kind = kind, .error = sl_str("ERR no")};
 	struct sl_lease *lease = bed.sent;
 	assert_non_null(lease);
+	bed.now = now;
 	bed.sent = NULL;
 	sl_lease_answered(lease, &answer, now);
 }
@@ -324,20 +327,36 @@ static void test_other_costs_ask_for_themselves_when_exhausted(void **state) {
 static void test_what_is_put_back_is_there_again(void **state) {
 	sluice_ns now = warm_up();
 	struct sl_lease_wait *first;
+	uint32_t want = bed.want;
+	(void)state;
+	answer(want, 900, 0, now);
+	assert_int_equal(take(1, now), SL_LEASE_TAKEN);
+	first = bed.last;
+	assert_int_equal(take_and_keep(1, now), SL_LEASE_TAKEN);
+	sl_lease_settle(bed.leases, TAG, now); /* what is lent is not settled, and held on */
+	assert_int_equal(bed.spent, 2);
+	assert_int_equal(bed.want, 1);
+	answer(1, 900, 0, now);
+	sl_lease_done(first, true, now);
+	assert_int_equal(take(1, now), SL_LEASE_TAKEN);
+	sl_lease_done(bed.last, false, now);
+	assert_int_equal(take(1, now), SL_LEASE_WAIT);
+	assert_int_equal(bed.spent, 1);
+}
+
+static void test_what_is_put_back_of_a_slice_that_is_gone_is_gone(void **state) {
+	sluice_ns now = warm_up();
+	struct sl_lease_wait *first;
 	(void)state;
 	answer(bed.want, 900, 0, now);
 	assert_int_equal(take(1, now), SL_LEASE_TAKEN);
 	first = bed.last;
-	assert_int_equal(take_and_keep(1, now), SL_LEASE_TAKEN);
-	sl_lease_done(first, true);
-	assert_int_equal(take(1, now), SL_LEASE_TAKEN);
-	first = bed.last;
-	sl_lease_settle(bed.leases, TAG, now);
-	assert_int_equal(bed.spent, 3);
-	sl_lease_done(first, true); /* too late: it is charged */
-	answer(0, 900, 0, now);
-	assert_int_equal(take(1, now), SL_LEASE_WAIT);
+	assert_int_equal(take(1, now += 600 * MS), SL_LEASE_WAIT);
+	sl_lease_done(first, true, now);
 	assert_int_equal(bed.spent, 0);
+	answer(bed.want, 900, 0, now);
+	for (uint32_t i = 1; i < bed.want; i++)
+		assert_int_equal(take_and_keep(1, now), SL_LEASE_TAKEN);
 }
 
 static void test_a_reset_takes_the_slice_with_it(void **state) {
@@ -417,6 +436,7 @@ int main(void) {
 		CASE(test_exhaustion_denies_until_it_is_worth_asking),
 		CASE(test_other_costs_ask_for_themselves_when_exhausted),
 		CASE(test_what_is_put_back_is_there_again),
+		CASE(test_what_is_put_back_of_a_slice_that_is_gone_is_gone),
 		CASE(test_a_reset_takes_the_slice_with_it),
 		CASE(test_peeks_see_the_slice_and_take_nothing),
 		CASE(test_idle_slices_are_given_back_and_cold_leases_freed),

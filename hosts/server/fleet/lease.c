@@ -146,17 +146,17 @@ static void pace(struct sl_lease *l, sluice_ns now) {
 static void give_up(struct sl_lease *l) {
 	l->id = next_id(l->leases);
 	l->turn++;
-	l->left = l->spent = l->held = 0;
+	l->left = l->lent = l->spent = l->held = 0;
 }
 
 static bool has(const struct sl_lease *l, uint32_t cost, sluice_ns now) {
 	return l->left >= cost && now < l->ends;
 }
 
-static void spend(struct sl_lease *l, struct sl_lease_wait *wait) {
+static void lend(struct sl_lease *l, struct sl_lease_wait *wait) {
 	SL_DEBUG_ASSERT(l->left >= wait->cost);
 	l->left -= wait->cost;
-	l->spent += wait->cost;
+	l->lent += wait->cost;
 	l->users++;
 	wait->lease = l;
 	wait->turn = l->turn;
@@ -166,18 +166,17 @@ static bool order(struct sl_lease *l, uint64_t want, sluice_ns now) {
 	struct sl_head head = {.id = l->id,
 	                       .ttl_ms = (uint32_t)(l->leases->options.lease_ns / SL_MS_NS),
 	                       .spent = l->spent,
-	                       .want = (uint32_t)sl_min(want, UINT32_MAX)};
+	                       .want = (uint32_t)sl_min(sl_max(want, l->lent), UINT32_MAX)};
 	SL_DEBUG_ASSERT(!l->asking);
 	sl_group_say(l->command, SL_LEASE, &head);
 	if (l->leases->ended || !l->leases->options.send(l->leases->options.to, l))
 		return false;
-	if (l->left > head.want) { /* I2 */
-		sl_count(&l->leases->options.figures->returned, l->left - head.want);
-		l->left = head.want;
+	if (l->left > head.want - l->lent) { /* I2 */
+		sl_count(&l->leases->options.figures->returned, l->left - (head.want - l->lent));
+		l->left = head.want - l->lent;
 	}
-	l->carried = l->left;
+	l->carried = l->left + l->lent;
 	l->asking = true;
-	l->turn++;
 	l->wanted = head.want;
 	l->spent = 0;
 	l->sent_at = now;
@@ -188,7 +187,7 @@ static bool order(struct sl_lease *l, uint64_t want, sluice_ns now) {
 }
 
 static bool ask(struct sl_lease *l, sluice_ns now) {
-	return order(l, sl_max(l->waiting + l->left, usual_want(l)), now);
+	return order(l, sl_max(l->waiting + l->left + l->lent, usual_want(l)), now);
 }
 
 /* After something was spent: what is to be sent at once. If it can't be, the tick tries again. */
@@ -271,7 +270,7 @@ static void serve(struct sl_lease *l, sluice_ns now) {
 		struct sl_lease_wait *wait = waits;
 		waits = wait->next;
 		if (has(l, wait->cost, now) && (l->exhausted || l->first == NULL)) {
-			spend(l, wait);
+			lend(l, wait);
 			wait->result = SL_LEASE_TAKEN;
 		} else if (l->exhausted) {
 			wait->result = (uint8_t)denied_as(wait->cost);
@@ -301,11 +300,12 @@ static void lose(struct sl_lease *l, const struct sl_answer *answer, sluice_ns n
 static void take_in(struct sl_lease *l, const int64_t *numbers, sluice_ns now) {
 	struct sluice_decision peek = sl_plan_decision(numbers + 1, 0, true);
 	uint32_t granted = (uint32_t)sl_min((uint64_t)numbers[0], l->wanted);
-	if (granted > l->carried)
-		sl_count(&l->leases->options.figures->leased, granted - l->carried);
-	l->spent = (uint32_t)sl_min(l->spent, granted);
+	uint32_t more = granted > l->carried ? granted - l->carried : 0,
+			 less = granted < l->carried ? l->carried - granted : 0;
+	sl_count(&l->leases->options.figures->leased, more);
 	l->held = granted;
-	l->left = granted - l->spent;
+	l->left += more;
+	l->left -= (uint32_t)sl_min(l->left, less); /* a node that let go of what it held: a failover, a reset */
 	l->ends = l->sent_at + l->leases->options.lease_ns;
 	l->quota = peek.quota;
 	l->remaining = peek.remaining;
@@ -351,9 +351,8 @@ static enum sl_lease_result take_of(struct sl_lease *l, sluice_ns now, struct sl
                                     struct sluice_decision *decision) {
 	check_end(l, now);
 	if (l->first == NULL && has(l, wait->cost, now)) {
-		spend(l, wait);
+		lend(l, wait);
 		*decision = decision_here(l, true, now);
-		follow(l, now);
 		return SL_LEASE_TAKEN;
 	}
 	if (wait->cost > 1 && wait->cost > usual_want(l) / 4)
@@ -418,15 +417,16 @@ enum sl_lease_result sl_lease_peek(struct sl_leases *leases, uint64_t tag, uint3
 	return denied_as(cost);
 }
 
-void sl_lease_done(const struct sl_lease_wait *taken, bool back) {
+void sl_lease_done(const struct sl_lease_wait *taken, bool back, sluice_ns now) {
 	struct sl_lease *l = taken->lease;
 	SL_ASSERT(l->users > 0);
 	l->users--;
-	if (back && l->turn == taken->turn) {
-		SL_DEBUG_ASSERT(l->spent >= taken->cost);
-		l->spent -= taken->cost;
-		l->left += taken->cost;
-	}
+	if (l->turn != taken->turn)
+		return; /* that slice is gone: the node charges it */
+	SL_ASSERT(l->lent >= taken->cost);
+	l->lent -= taken->cost;
+	*(back ? &l->left : &l->spent) += taken->cost;
+	follow(l, now);
 }
 
 void sl_lease_settle(struct sl_leases *leases, uint64_t tag, sluice_ns now) {

@@ -27,7 +27,8 @@
  *
  * I1  What is spent is at most what was granted, and is spent before the hold at the node can end: `ends` is counted
  *     from when the command was sent.
- * I2  While a command is under way no more is spent than it wants anew: it fits, since it was held.
+ * I2  While a command is under way no more is spent than it wants anew: it fits, since it was held. What is lent, taken
+ *     by requests that are not over, is always among it: it is told as spent when it is.
  * I3  A command whose end is not known ends the slice: its id is given up, the node charges it in full at its end.
  * I4  One command a counter at a time. */
 #ifndef SL_LEASE_H
@@ -53,7 +54,7 @@ struct sl_lease_wait {
 	struct sl_lease_wait *next;
 	struct sl_lease *lease; /* whose slice it waits for, or has taken of */
 	uint32_t cost;
-	uint32_t turn; /* the lease's own, as the next: when it was taken */
+	uint32_t turn; /* how many slices were given up */
 	uint8_t result;
 	/* From within sl_lease_answered(); never SL_LEASE_WAIT. `decision` is there unless the result is NONE. */
 	void (*decided)(struct sl_lease_wait *wait, enum sl_lease_result result, const struct sluice_decision *decision);
@@ -68,16 +69,16 @@ struct sl_lease {
 	uint64_t tag, id;
 	uint64_t quota; /* as last told */
 	sluice_ns window_ns;
-	uint32_t users;       /* requests that have taken of it and may put back */
-	uint32_t left, spent; /* of the slice: to be spent; spent, and not told yet */
-	uint32_t held;        /* what the node holds for us, as far as is known */
-	uint32_t wanted;      /* by the command that is under way, or was last */
-	uint32_t carried;     /* what was left when it was sent, and is in what it wants */
-	uint32_t turn;        /* grows with every command and every slice that is given up */
-	uint32_t credit;      /* thousandths of a command */
-	bool asking, stale;   /* a command is under way; and its answer means nothing any more */
-	bool told, exhausted; /* an answer is here; the last ask got less than it wanted */
-	uint32_t remaining;   /* as last told, beside all slices */
+	uint32_t users;             /* requests that have taken of it and may put back */
+	uint32_t left, lent, spent; /* of the slice: to be had; taken by requests that are not over; spent, not told yet */
+	uint32_t held;              /* what the node holds for us, as far as is known */
+	uint32_t wanted;            /* by the command that is under way, or was last */
+	uint32_t carried;           /* what was left and lent when it was sent, and is in what it wants */
+	uint32_t turn;              /* how many slices were given up */
+	uint32_t credit;            /* thousandths of a command */
+	bool asking, stale;         /* a command is under way; and its answer means nothing any more */
+	bool told, exhausted;       /* an answer is here; the last ask got less than it wanted */
+	uint32_t remaining;         /* as last told, beside all slices */
 	sluice_ns retry, reset, following, told_at;
 	sluice_ns ends;         /* of the slice */
 	sluice_ns sent_at;      /* of the last command */
@@ -120,8 +121,8 @@ enum sl_lease_result sl_lease_take(struct sl_leases *leases, const struct sl_pla
 enum sl_lease_result sl_lease_peek(struct sl_leases *leases, uint64_t tag, uint32_t cost, sluice_ns now,
                                    struct sluice_decision *decision);
 
-/* A request that has taken is over: it was charged; or `back`: its units are put back, if they are not settled yet. */
-void sl_lease_done(const struct sl_lease_wait *taken, bool back);
+/* A request that has taken is over: it was charged, or, `back`, denied elsewhere: then its units are to be had again. */
+void sl_lease_done(const struct sl_lease_wait *taken, bool back, sluice_ns now);
 
 /* What became of a command. */
 void sl_lease_answered(struct sl_lease *lease, const struct sl_answer *answer, sluice_ns now);

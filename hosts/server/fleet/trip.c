@@ -432,7 +432,7 @@ static void end(struct sl_trip *trip, sluice_err err) {
 	passes = err == SLUICE_OK ? call->merged.allowed : sl_aside_passes(trip);
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		if (trip->items[i].state == SL_ITEM_TAKEN && trip->items[i].wait.lease != NULL) /* a peek takes nothing */
-			sl_lease_done(&trip->items[i].wait, !passes);
+			sl_lease_done(&trip->items[i].wait, !passes, sl_clock_monotonic());
 		if (!call->want_next)
 			call->each[i].next_after_ns = 0;
 	}
