@@ -206,7 +206,8 @@ SLR_API_NEEDED(SLR_API_DECLARE)
 SLR_API_OPTIONAL(SLR_API_DECLARE)
 #undef SLR_API_DECLARE
 
-/* Looks all functions up and tells the server who we are. NULL, or the name of a function that is needed and missing. */
+/* Looks all functions up and tells the server who we are. NULL, or the name of a function that is needed and not
+ * there. */
 const char *slr_api_load(struct RedisModuleCtx *context, const char *name, int version);
 
 #endif

@@ -20,9 +20,12 @@ struct slr_bytes {
 	size_t len, room;
 };
 
+/* Appends bytes; and numbers, little-endian. Amortised O(len). */
 void slr_bytes_add(struct slr_bytes *bytes, const void *data, size_t len);
 void slr_bytes_u32(struct slr_bytes *bytes, uint32_t value);
 void slr_bytes_u64(struct slr_bytes *bytes, uint64_t value);
+
+/* Gives the memory back; empty again. */
 void slr_bytes_free(struct slr_bytes *bytes);
 
 /* Bytes being read: `failed` once more was asked for than there is, and everything after that reads as 0. */
@@ -31,6 +34,7 @@ struct slr_reader {
 	bool failed;
 };
 
+/* The next `len` bytes, NULL once there are not as many; and the next numbers, 0 then. */
 const void *slr_read(struct slr_reader *reader, size_t len);
 uint32_t slr_read_u32(struct slr_reader *reader);
 uint64_t slr_read_u64(struct slr_reader *reader);

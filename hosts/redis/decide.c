@@ -11,8 +11,8 @@
  * I2  Observed limits are decided like the others, never deny, and are charged only where they would have admitted;
  *     those that are tried are charged through others only.
  * I3  Before the first commit nothing has been changed, and after it nothing fails.
- * I4  The hold with a call's id is left out of account in deciding that call, and goes when it is allowed; but a hold of
- *     nothing holds nothing, and leaves it. */
+ * I4  The hold with a call's id is left out of account in deciding that call, and goes when it is allowed; but a hold
+ *     of nothing holds nothing, and leaves it. */
 #include "hosts/redis/decide.h"
 
 #include "algo/merge.h"
@@ -158,8 +158,8 @@ static enum slr_failure take(struct deciding *d) {
 	return SLR_FINE;
 }
 
-/* The figures of a call that has changed nothing, so that its own hold is where it was: whether it is allowed was decided
- * without that, the rest is what anybody finds. */
+/* The figures of a call that has changed nothing, so that its own hold is where it was: whether it is allowed was
+ * decided without that, the rest is what anybody finds. */
 static void look_unchanged(const struct slr_call *call, struct slr_member *m) {
 	struct sluice_decision before = *m->decision;
 	if (m->own < 0) {

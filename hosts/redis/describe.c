@@ -1,4 +1,4 @@
-/* What the server is told about our commands, for COMMAND DOCS, for clients that look for keys, and for access lists. */
+/* What the server is told about our commands: for COMMAND DOCS, for clients that look for keys, for access lists. */
 #include "hosts/redis/turn.h"
 
 #define END \

@@ -22,14 +22,19 @@ struct slr_notes {
 	struct slr_bytes bytes;
 };
 
+/* Appends a note: the state as it now is, of a counter without block. */
 void slr_note_state(struct slr_notes *notes, struct slr_identity identity, const struct sl_state *state);
+
+/* Appends a note: what a counter with a block was charged, cost >= 1. */
 void slr_note_charge(struct slr_notes *notes, struct slr_identity identity, sluice_ns instant, uint32_t cost);
+
+/* Append a note of a counter as it now is; of its holds; and that it is forgotten. */
 void slr_note_whole(struct slr_notes *notes, const struct slr_counter *counter);
 void slr_note_holds(struct slr_notes *notes, const struct slr_counter *counter);
 void slr_note_gone(struct slr_notes *notes, struct slr_identity identity);
 
-/* Does to a value what notes say. Any bytes may come: false where they are no notes, and then the value is as it was; or
- * where they were written for another value, which has no room for them: then it is well-formed. */
+/* Does to a value what notes say. Any bytes may come: false where they are no notes, and then the value is as it was;
+ * or where they were written for another value, which has no room for them: then it is well-formed. */
 SLUICE_MUST_USE bool slr_notes_apply(slr_value *value, struct sluice_bytes notes);
 
 #endif

@@ -29,6 +29,8 @@ struct slr_form {
 	bool has_each;                  /* EACH may stand before the limits */
 };
 
+typedef int slr_command_function(struct RedisModuleCtx *, struct RedisModuleString **, int);
+
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 struct slr_settings {
@@ -95,6 +97,7 @@ SLUICE_MUST_USE bool slr_keys_open(struct slr_turn *turn, bool to_write);
 /* Hands values that the call has changed to the server, with their expiry, and tells replicas. */
 void slr_keys_keep(struct slr_turn *turn);
 
+/* Closes what slr_keys_open() has opened. */
 void slr_keys_close(struct slr_turn *turn);
 
 /* Decides the call that has been read, and replies with an error where that fails: false. */
@@ -108,17 +111,19 @@ void slr_listen(struct RedisModuleCtx *context);
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
 
-int slr_check(struct RedisModuleCtx *, struct RedisModuleString **, int);
-int slr_peek(struct RedisModuleCtx *, struct RedisModuleString **, int);
-int slr_refund(struct RedisModuleCtx *, struct RedisModuleString **, int);
-int slr_reset(struct RedisModuleCtx *, struct RedisModuleString **, int);
-int slr_hold(struct RedisModuleCtx *, struct RedisModuleString **, int);
-int slr_confirm(struct RedisModuleCtx *, struct RedisModuleString **, int);
-int slr_cancel(struct RedisModuleCtx *, struct RedisModuleString **, int);
-int slr_lease(struct RedisModuleCtx *, struct RedisModuleString **, int);
-int slr_inspect(struct RedisModuleCtx *, struct RedisModuleString **, int);
-int slr_throttle(struct RedisModuleCtx *, struct RedisModuleString **, int);
-int slr_effect(struct RedisModuleCtx *, struct RedisModuleString **, int);
+/* One function for each command (docs/design/011-redis.md): each reads its arguments, replies once, and returns
+ * SLR_REDIS_OK. A malformed call gets an error and changes nothing. */
+slr_command_function slr_check;
+slr_command_function slr_peek;
+slr_command_function slr_refund;
+slr_command_function slr_reset;
+slr_command_function slr_hold;
+slr_command_function slr_confirm;
+slr_command_function slr_cancel;
+slr_command_function slr_lease;
+slr_command_function slr_inspect;
+slr_command_function slr_throttle;
+slr_command_function slr_effect;
 
 /* ---- the data type (type.c) -------------------------------------------------------------------------------------- */
 
