@@ -126,7 +126,7 @@ static void test_a_late_answer_is_dropped(void **state) {
 	peers[0].check = NULL;
 	asked_now(&world, &late, "CHECK", "a", "1 1/1s", BUDGET_MS);
 	assert_int_equal(late.kind, SL_ANSWER_LATE);
-	assert_in_range(ms_of(&late), BUDGET_MS, BUDGET_MS + 30);
+	assert_in_range(ms_of(&late), BUDGET_MS, BUDGET_MS + 150);
 	asked_fill(&next, "CHECK", "b", "1 1/1s", 1000);
 	assert_true(sl_nodes_ask(world.nodes, &next.ask));
 	nodes_loop_run(&world, 5);
@@ -201,8 +201,8 @@ static void test_intervals_grow(void **state) {
 	peers[0].refuses = true;
 	open_nodes();
 	nodes_loop_run(&world, 1000);
-	/* at 0, then after 50..100, 100..200, 200..400, 400..800 ms: 2 more to 4 more */
-	assert_in_range(peers[0].connects, 4, 6);
+	/* at 0, then after 50..100, 100..200, 200..400, 400..800 ms; a host that is busy makes them fewer */
+	assert_in_range(peers[0].connects, 3, 6);
 	assert_false(sl_nodes_is_up(world.nodes, 0));
 	peers[0].refuses = false;
 	assert_true(nodes_loop_until_up(&world, "a", 2500));
@@ -246,7 +246,7 @@ static void test_errors_that_pass(void **state) {
 		const struct asked asked = ask("a"); /* nothing was done: until its time is over, or the circuit opens */
 		/* late, where it had just been sent once more */
 		assert_true(asked.kind == SL_ANSWER_AWAY || asked.kind == SL_ANSWER_LATE);
-		assert_in_range(ms_of(&asked), i < 2 ? BUDGET_MS : 1, BUDGET_MS + 30);
+		assert_in_range(ms_of(&asked), i < 2 ? BUDGET_MS : 1, BUDGET_MS + 150);
 		assert_int_equal(world.figures.breaks, i < 2 ? 0 : i - 1);
 		peers[0].check = ":1\r\n";
 		assert_true(nodes_loop_until_up(&world, "a", 1000));
@@ -306,7 +306,7 @@ static void test_moved_in_a_circle(void **state) {
 	peers[1].check = say_to(back, sizeof back, "MOVED", &peers[0]);
 	const struct asked asked = ask("alice");
 	assert_true(asked.kind == SL_ANSWER_AWAY || asked.kind == SL_ANSWER_LATE);
-	assert_in_range(ms_of(&asked), BUDGET_MS, BUDGET_MS + 30);
+	assert_in_range(ms_of(&asked), BUDGET_MS, BUDGET_MS + 150);
 	assert_in_range(peers[0].checks + peers[1].checks, 5, 5 + BUDGET_MS / 4);
 	assert_in_range(peers[0].slots_asked + peers[1].slots_asked, 0, 3);
 }

@@ -76,6 +76,17 @@ static void test_places(void **state) {
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		if (sl_node_place_read(sl_str(bad[i]), &place))
 			fail_msg("'%s' was taken", bad[i]);
+	const struct sl_node_place asked = {.host = "h", .port = 1}, local = {.host = "/run/redis.sock", .is_unix = true};
+	assert_true(sl_node_place_read(sl_str(":6379"), &place));
+	sl_node_place_complete(&place, &asked);
+	assert_string_equal(place.host, "h");
+	assert_int_equal(place.port, 6379);
+	sl_node_place_complete(&place, &local); /* complete already */
+	assert_string_equal(place.host, "h");
+	assert_true(sl_node_place_read(sl_str(":6379"), &place));
+	sl_node_place_complete(&place, &local);
+	assert_string_equal(place.host, "127.0.0.1");
+	assert_false(place.is_unix);
 	memset(longest, 'a', sizeof longest);
 	(void)snprintf(longest + 255, sizeof longest - 255, ":1");
 	assert_true(sl_node_place_read(sl_str(longest), &place));

@@ -80,8 +80,7 @@ static struct sl_node *redirected(struct sl_node *node, uint16_t *slot) {
 	if (second == NULL || !sl_bytes_to_u64(sl_slice(first + 1, (size_t)(second - first - 1)), &number) ||
 	    number >= SL_SLOTS || !sl_node_place_read(sl_slice(second + 1, (size_t)(end - second - 1)), &place))
 		return NULL;
-	if (place.host[0] == '\0')
-		memcpy(place.host, node->place.host, sizeof place.host);
+	sl_node_place_complete(&place, &node->place);
 	*slot = (uint16_t)number;
 	return sl_node_at(node->nodes, &place);
 }

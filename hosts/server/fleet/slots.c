@@ -114,6 +114,11 @@ void sl_node_place_print(const struct sl_node_place *place, char text[SL_PLACE_T
 	*out.at = '\0';
 }
 
+void sl_node_place_complete(struct sl_node_place *place, const struct sl_node_place *asked) {
+	if (place->host[0] == '\0')
+		set_host(place, sl_str(asked->is_unix ? "127.0.0.1" : asked->host), place->port, false);
+}
+
 bool sl_node_place_equal(const struct sl_node_place *a, const struct sl_node_place *b) {
 	return a->port == b->port && a->is_unix == b->is_unix && strcmp(a->host, b->host) == 0;
 }

@@ -25,6 +25,10 @@ enum { SL_PLACE_TEXT_MAX = SL_HOST_BYTES_MAX + 16 };
 /* Writes it as it is read, NUL-ended; an IPv6 address in brackets. */
 void sl_node_place_print(const struct sl_node_place *place, char text[SL_PLACE_TEXT_MAX]);
 
+/* Fills in what a node leaves out when it names one: no host is the host that was asked, or the loopback behind a
+ * socket. */
+void sl_node_place_complete(struct sl_node_place *place, const struct sl_node_place *asked);
+
 /* The same text? A name and its address are two places: nobody asks a name server to find that out. */
 bool sl_node_place_equal(const struct sl_node_place *a, const struct sl_node_place *b);
 

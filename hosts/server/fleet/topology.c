@@ -132,8 +132,7 @@ void sl_topology_on_slot(struct sl_node *node, const struct sl_reply_token *toke
 	if (nodes->slots_from != node || !sl_slots_read(&nodes->slots_reader, token))
 		return;
 	struct sl_slots_range range = nodes->slots_reader.range;
-	if (range.primary.host[0] == '\0')
-		memcpy(range.primary.host, node->place.host, sizeof range.primary.host);
+	sl_node_place_complete(&range.primary, &node->place);
 	const struct sl_node *owner = sl_node_at(nodes, &range.primary);
 	for (uint32_t slot = range.first; owner != NULL && slot <= range.last; slot++)
 		nodes->next_owner[slot] = owner->index;
