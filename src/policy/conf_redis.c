@@ -146,17 +146,19 @@ static void read_prefix(struct sl_conf *conf, const struct sl_node *node, const 
 	const char *p = text.data;
 	while (good < text.len && p[good] > ' ' && p[good] < 0x7f)
 		good++;
-	if (good < text.len || text.len > PREFIX_BYTES_MAX)
+	if (good < text.len || text.len > PREFIX_BYTES_MAX) {
 		sl_report_found(conf->report, good < text.len ? sl_node_place(node, good) : node->place, text,
 		                "expected a prefix of at most %d printable ASCII characters without spaces", PREFIX_BYTES_MAX);
-	else if (has_tag(text, &broken))
+		return;
+	}
+	if (has_tag(text, &broken))
 		sl_report_warning(
 			conf->report, node->place,
 			"the hash tag in this prefix puts all keys into one slot: one node of a cluster has them all");
-	else if (broken)
+	if (broken)
 		sl_report_found(conf->report, node->place, text,
 		                "expected a prefix without '{', or with a whole hash tag: a key would end what it begins");
-	if (good == text.len && !broken)
+	else
 		*prefix = sl_pool_text(&conf->policy->pool, text);
 }
 
