@@ -57,6 +57,6 @@ def test_holds_and_leases_among_all_else(world, pool):
     print(f"SLUICE_SEED={SEED}")
     end, n, calls = time.monotonic() + SOAK / 4, 0, 0
     while n < WORLDS or time.monotonic() < end:
-        calls += play(world, f"{SEED}-{n}", pool, CALLS)
+        calls += play(world, f"{len(pool)}-{SEED}-{n}", pool, CALLS)
         n += 1
     print(f"kept: {calls} calls with holds and leases alike in module, function, EVALSHA and twin")
