@@ -1,6 +1,6 @@
-"""CL.THROTTLE: redis-cell's golden vectors (0.5.0, as it answered them in redis 7.0.15), through the module, the function
-and EVALSHA of the script, and our server. Sane rows bit by bit, the others as docs/redis.md says: an error, never an
-abort, and nothing changed.
+"""CL.THROTTLE: redis-cell's golden vectors (0.5.0, as it answered them in redis 7.0.15), through the module, the
+function and EVALSHA of the script, and our server. Sane rows bit by bit, the others as docs/redis.md says: an error,
+never an abort, and nothing changed.
 """
 
 import pytest
@@ -23,8 +23,8 @@ SANE = {
 }
 # redis-cell answers these otherwise, or dies of them.
 INSANE = ["-1 1 2", "-5 1 2", "4 0 5", "4 5 0", "4 5 -5", "4 -5 5", "9223372036854775807 2 3", "4294967295 2 3",
-          "4 5 316224001", "a 5 5", "4 b 5", "4 5 c", "4 5 5 d", "4.5 5 5", "4 5 5 4294967296", "4 5 5 -4294967296", " 4 5 5",
-          "4 5", "4 5 5 1 1"]
+          "4 5 316224001", "a 5 5", "4 b 5", "4 5 c", "4 5 5 d", "4.5 5 5", "4 5 5 4294967296", "4 5 5 -4294967296",
+          " 4 5 5", "4 5", "4 5 5 1 1"]
 
 
 class Cell:
@@ -90,7 +90,8 @@ def test_insane_rows(cell, door, call):
 
 
 @pytest.mark.parametrize("door", ["module", "function", "eval"])
-@pytest.mark.parametrize("make", [["SET", "foo"], ["SET", "123"], ["RPUSH", "x"], ["SADD", "x"], ["XADD", "*", "a", "b"]],
+@pytest.mark.parametrize("make", [["SET", "foo"], ["SET", "123"], ["RPUSH", "x"], ["SADD", "x"],
+                                  ["XADD", "*", "a", "b"]],
                          ids=["text", "number", "list", "set", "stream"])
 def test_a_key_of_another_kind(cell, door, make):
     key, client = f"{door} {make}", cell.clients[door]

@@ -1,8 +1,8 @@
 """Steps of the wall clock on the Redis host (steered_clock.c): what they change of decisions, and what they do not.
 
-The module decides by CLOCK_BOOTTIME, anchored to wall time when it is loaded, so a step neither frees nor locks anybody.
-Redis expires keys by the wall clock, though: a leap beyond the expiry of a key takes the key with it. That is Redis', and
-it is held to here: it is all that a step can do, and it forgets, it never locks.
+The module decides by CLOCK_BOOTTIME, anchored to wall time when it is loaded, so a step neither frees nor locks
+anybody. Redis expires keys by the wall clock, though: a leap beyond the expiry of a key takes the key with it. That is
+Redis', and it is held to here: it is all that a step can do, and it forgets, it never locks.
 """
 
 import pytest
@@ -11,8 +11,8 @@ from harness import RespError
 from redis_world import MANY_YEARS_MS, Clock, replicate, synced
 
 HOUR = 3_600_000
-LIMITS = ["fixed-window 5/1d", "5/1h", "sliding-log 5/1h", "sliding-buckets 5/1h precision 1m", "token-bucket 5/1h burst 5",
-          "leaky-bucket 5/1h queue 4"]
+LIMITS = ["fixed-window 5/1d", "5/1h", "sliding-log 5/1h", "sliding-buckets 5/1h precision 1m",
+          "token-bucket 5/1h burst 5", "leaky-bucket 5/1h queue 4"]
 
 
 class Host:
@@ -107,7 +107,7 @@ def test_a_leap_beyond_the_expiry_forgets(host, limit):
 
 
 def test_a_step_ahead_shortens_a_life_by_as_much(host):
-    """Redis' own, too: a key that had an hour to live, and the wall ten minutes ahead, is forgotten ten minutes early."""
+    """Redis' own, too: a key that had an hour to live, the wall ten minutes ahead, is forgotten ten minutes early."""
     assert host.ask("CHECK", "k", 5, "sliding-log 5/1h")[:3] == [1, 5, 0]
     host.step_ms(600_000)
     host.pass_ms(HOUR - 600_000)
@@ -135,8 +135,8 @@ def test_holds_and_leases_go_by_the_same_clock(host):
 
 
 def test_a_restart_takes_the_clock_anew(host):
-    """The anchor is taken when the module is loaded: a wall clock that was set meanwhile is the new time. A counter's own
-    clock never runs back."""
+    """The anchor is taken when the module is loaded: a wall clock that was set meanwhile is the new time. A counter's
+    own clock never runs back."""
     host.client.call("CONFIG", "SET", "save", "3600 1")
     assert host.ask("CHECK", "k", 5, "sliding-log 5/1h")[:3] == [1, 5, 0]
     host.client.call("SAVE")

@@ -15,8 +15,8 @@ from redis_world import MANY_YEARS_MS, Clock, Redis, free_port, module_path
 
 NOW = 1_728_000_000_000
 # verb -> what stands between key and limits
-VERBS = {"CHECK": ["1"], "PEEK": ["1"], "REFUND": ["1"], "RESET": [], "HOLD": ["1", "a1", "1000"], "CONFIRM": ["1", "a1"],
-         "CANCEL": ["a1"], "LEASE": ["a1", "1000", "0", "1"]}
+VERBS = {"CHECK": ["1"], "PEEK": ["1"], "REFUND": ["1"], "RESET": [], "HOLD": ["1", "a1", "1000"],
+         "CONFIRM": ["1", "a1"], "CANCEL": ["a1"], "LEASE": ["a1", "1000", "0", "1"]}
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +55,14 @@ def test_every_verb_with_too_little(client, verb):
 
 
 def bad_words():
-    yield "cost", [[x, "10/1s"] for x in ("", "-1", "+1", "1.5", "01x", "4294967296", "18446744073709551617", "one", " 1")]
-    yield "limit", [["1", x] for x in ("", "10", "10/1x", "x/1s", "4294967296/1s", "nonsense", "10/1s ", "10/1s burst 3",
+    yield "cost", [[x, "10/1s"] for x in ("", "-1", "+1", "1.5", "01x", "4294967296", "18446744073709551617", "one",
+                                          " 1")]
+    yield "limit", [["1", x] for x in ("", "10", "10/1x", "x/1s", "4294967296/1s", "nonsense", "10/1s ",
+                                       "10/1s burst 3",
                                        "token-bucket 10/1s burst 0", "sliding-buckets 1/1s precision 7ms", "10/0s",
                                        "concurrency 3", "10/1s\0", "x" * 5000)]
-    yield "AT", [["1", "AT", x, "10/1s"] for x in ("", "-1", "x", "1.5", "99999999999999999999", "18446744073709551616")]
+    yield "AT", [["1", "AT", x, "10/1s"] for x in ("", "-1", "x", "1.5", "99999999999999999999",
+                                                   "18446744073709551616")]
     yield "AT and nothing", [["1", "AT"], ["1", "AT", str(NOW)], ["1", "EACH"], ["1", "AT", str(NOW), "EACH"]]
     yield "KEY", [["1", "KEY"], ["1", "KEY", "b"], ["1", "10/1s", "KEY"], ["1", "10/1s", "KEY", "b"],
                   ["1", "KEY", "b", "10/1s"], ["1", "10/1s", "KEY", "b", "KEY", "c", "10/1s"],
@@ -97,7 +100,8 @@ def test_errors_say_what_and_where(client):
 
 
 def test_words_are_matched_without_case(client):
-    reply = client.call("sluice.check", "a", 1, "at", NOW, "each", "name", "n", "observed", "10/1h", "key", "b", "tried", "9/1h")
+    reply = client.call("sluice.check", "a", 1, "at", NOW, "each", "name", "n", "observed", "10/1h", "key", "b",
+                        "tried", "9/1h")
     assert [one[:3] for one in reply] == [[1, 10, 9], [1, 9, 9]]
     assert client.call("KEYS", "*") == [b"a"]
 
@@ -110,7 +114,8 @@ def test_a_key_of_another_kind(client, make):
     for verb, middle in VERBS.items():
         assert refusal(client, "SLUICE." + verb, "k", *middle, "10/1s").startswith("WRONGTYPE ")
         if verb != "LEASE":  # of several keys one is wrong: none is charged
-            assert refusal(client, "SLUICE." + verb, "fine", *middle, "10/1s", "KEY", "k", "10/1s").startswith("WRONGTYPE ")
+            words = ["SLUICE." + verb, "fine", *middle, "10/1s", "KEY", "k", "10/1s"]
+            assert refusal(client, *words).startswith("WRONGTYPE ")
     assert refusal(client, "SLUICE.INSPECT", "k").startswith("WRONGTYPE ")
     assert client.call("DUMP", "k") == before and client.call("DBSIZE") == 1
 
@@ -150,7 +155,8 @@ def test_wrong_load_arguments(redises, arguments):
         assert client.call("MODULE", "LIST") == [] and "client-time" in one.log()
         assert client.call("MODULE", "LOAD", module_path(), "client-time", "no") == b"OK"
         assert "not allowed" in refusal(client, "SLUICE.CHECK", "k", 1, "AT", NOW, "1/1s")
-    program = subprocess.run([shutil.which("redis-server"), "--port", str(free_port()), "--bind", "127.0.0.1", "--save", "",
+    program = subprocess.run([shutil.which("redis-server"), "--port", str(free_port()), "--bind", "127.0.0.1",
+                              "--save", "",
                               "--dir", one.folder.name, "--loadmodule", module_path(), *arguments],
                              capture_output=True, timeout=20, check=False)
     assert program.returncode != 0 and (arguments == [""] or b"client-time" in program.stdout)
@@ -195,7 +201,8 @@ def test_users(host, client):
         assert app.call("SLUICE.CHECK", "rl:1", 1, "10/1h")[:3] == [1, 10, 9]
         assert refusal(app, "SLUICE.CHECK", "other", 1, "10/1h").startswith("NOPERM ")
         assert refusal(app, "SLUICE.CHECK", "rl:1", 1, "10/1h", "KEY", "other", "10/1h").startswith("NOPERM ")
-        assert refusal(app, "SLUICE.CHECK", "rl:1", 1, "NAME", "key", "10/1h", "key", "other", "10/1h").startswith("NOPERM ")
+        words = ["SLUICE.CHECK", "rl:1", 1, "NAME", "key", "10/1h", "key", "other", "10/1h"]
+        assert refusal(app, *words).startswith("NOPERM ")
         assert refusal(app, "SLUICE.RESET", "rl:1", "10/1h").startswith("NOPERM ")
         assert refusal(app, "SLUICE.EFFECT", "rl:1", -1, "x").startswith("NOPERM ")
         app.call("AUTH", "writer", "p")
@@ -208,11 +215,13 @@ def test_users(host, client):
 
 
 def test_commands_describe_themselves(client):
-    keys = client.call("COMMAND", "GETKEYS", "SLUICE.CHECK", "a", 1, "AT", 5, "EACH", "10/1s", "KEY", "b", "NAME", "KEY",
+    keys = client.call("COMMAND", "GETKEYS", "SLUICE.CHECK", "a", 1, "AT", 5, "EACH", "10/1s", "KEY", "b", "NAME",
+                       "KEY",
                        "1/1s", "OBSERVED", "2/1s", "key", "c", "3/1s")
     assert keys == [b"a", b"b", b"c"]
     for verb, middle in VERBS.items():
-        assert client.call("COMMAND", "GETKEYS", "SLUICE." + verb, "a", *middle, "10/1s", "KEY", "b", "10/1s") == [b"a", b"b"]
+        words = ["SLUICE." + verb, "a", *middle, "10/1s", "KEY", "b", "10/1s"]
+        assert client.call("COMMAND", "GETKEYS", *words) == [b"a", b"b"]
     assert client.call("COMMAND", "GETKEYS", "CL.THROTTLE", "a", 1, 2, 3) == [b"a"]
     assert client.call("COMMAND", "GETKEYS", "SLUICE.INSPECT", "a") == [b"a"]
     assert client.call("COMMAND", "GETKEYS", "SLUICE.EFFECT", "a", 1, "x") == [b"a"]
@@ -271,7 +280,8 @@ def test_from_lua(client):
     script = "return redis.call('SLUICE.CHECK', KEYS[1], ARGV[1], 'AT', ARGV[2], '3/1h')"
     assert [client.call("EVAL", script, 1, "k", 2, NOW)[:3] for _ in range(2)] == [[1, 3, 1], [0, 3, 1]]
     assert client.call("EVAL", "return redis.pcall('SLUICE.CHECK', KEYS[1], 1, 'x').err", 1, "k").startswith(b"ERR ")
-    assert client.call("EVAL_RO", "return redis.call('SLUICE.PEEK', KEYS[1], 1, 'AT', ARGV[1], '3/1h')", 1, "k", NOW)[2] == 1
+    peek = "return redis.call('SLUICE.PEEK', KEYS[1], 1, 'AT', ARGV[1], '3/1h')"
+    assert client.call("EVAL_RO", peek, 1, "k", NOW)[2] == 1
     assert "Write commands are not allowed" in refusal(client, "EVAL_RO", script, 1, "k", 1, NOW)
 
 
@@ -384,7 +394,8 @@ def run(*command, stdin=b""):
 
 def test_redis_cli(host, client):
     for protocol in ([], ["-3"]):
-        status, out, _ = run("redis-cli", *protocol, "-p", str(host.port), "SLUICE.CHECK", f"cli{protocol}", "1", "2/3660d")
+        status, out, _ = run("redis-cli", *protocol, "-p", str(host.port), "SLUICE.CHECK", f"cli{protocol}", "1",
+                             "2/3660d")
         assert status == 0 and out.split()[:3] == ["1", "2", "1"] and len(out.split()) == 7
     status, out, _ = run("redis-cli", "-p", str(host.port), "SLUICE.CHECK", "k", "1", "2/3660x")
     assert out.startswith("ERR ")

@@ -1,8 +1,8 @@
 /* A redis-server of a test's own, with the module and the scripts in it, on a Unix socket and under a wall clock that
  * stands still in the year 2001: no key of the test expires while it is asked about.
  *
- * The module is $SLUICE_MODULE, else sluice-module.so of the build that the test is of (of build/, when the test is
- * built with a sanitizer, which redis-server is not); the scripts stand beside it. The working folder is the source's. */
+ * The module is $SLUICE_MODULE, else sluice-module.so of the test's own build (of build/, when that is one with
+ * a sanitizer, which redis-server is not); the scripts stand beside it. The working folder is the source's. */
 #ifndef TESTS_MODEL_REDIS_DOOR_H
 #define TESTS_MODEL_REDIS_DOOR_H
 
