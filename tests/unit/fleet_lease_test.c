@@ -241,6 +241,26 @@ static void test_a_slice_ends_before_the_nodes_hold_does(void **state) {
 	assert_int_equal(bed.spent, 0); /* the node charges it in full */
 }
 
+static void test_nothing_is_spent_of_what_a_command_gives_back(void **state) {
+	sluice_ns now = warm_up();
+	(void)state;
+	answer(bed.want, 900, 0, now);
+	assert_int_equal(take_and_keep(1, now), SL_LEASE_TAKEN);
+	sl_lease_settle(bed.leases, TAG, now);
+	assert_int_equal(bed.want, 0);
+	assert_int_equal(take(1, now), SL_LEASE_WAIT);
+}
+
+static void test_a_slice_ends_in_time_while_a_command_is_late(void **state) {
+	sluice_ns now = warm_up(), sent = now;
+	(void)state;
+	answer(bed.want, 900, 0, now += MS);
+	while (bed.sent == NULL) /* asks for another ahead of its end */
+		assert_int_equal(take_and_keep(1, now), SL_LEASE_TAKEN);
+	assert_int_equal(take_and_keep(1, sent + 500 * MS - 1), SL_LEASE_TAKEN);
+	assert_int_equal(take(1, sent + 500 * MS), SL_LEASE_WAIT);
+}
+
 static void test_a_command_whose_end_is_unknown_ends_the_slice(void **state) {
 	static const enum sl_answer_kind kinds[] = {SL_ANSWER_LATE, SL_ANSWER_LOST, SL_ANSWER_AWAY};
 	sluice_ns now = warm_up();
@@ -430,6 +450,8 @@ int main(void) {
 		CASE(test_wants_at_most_an_eighth_of_what_is_left),
 		CASE(test_spends_on_while_a_command_is_under_way),
 		CASE(test_a_slice_ends_before_the_nodes_hold_does),
+		CASE(test_nothing_is_spent_of_what_a_command_gives_back),
+		CASE(test_a_slice_ends_in_time_while_a_command_is_late),
 		CASE(test_a_command_whose_end_is_unknown_ends_the_slice),
 		CASE(test_refused_commands_are_not_sent_again_at_once),
 		CASE(test_answers_that_can_not_be_are_no_slices),
