@@ -14,51 +14,19 @@
  *  3. Keys lie in the bytes being fed or in the match buffer; feed() flushes before it returns.
  */
 #include "base/assert.h"
+#include "base/recall.h"
 #include "hosts/server/door/flight.h"
 #include "hosts/server/resp/resp.h"
 #include "os/clock.h"
 
 /* ---- limits --------------------------------------------------------------------------------------------------- */
 
-static inline uint64_t load8(const char *p) {
-	uint64_t word;
-	memcpy(&word, p, 8);
-	return word;
-}
-
-/* All bytes of a text of less than 8, in a word: a call to memcpy() or memcmp() would cost more than the rest here. */
-static inline uint64_t load_short(const char *p, size_t len) {
-	uint32_t first, last;
-	if (len < 4)
-		return len == 0 ? 0 : (uint64_t)(uint8_t)p[0] << 16 | (uint64_t)(uint8_t)p[len / 2] << 8 | (uint8_t)p[len - 1];
-	memcpy(&first, p, 4);
-	memcpy(&last, p + len - 4, 4);
-	return (uint64_t)first << 32 | last;
-}
-
 static inline bool is_text_of(const struct sl_resp_cached *line, struct sluice_bytes text) {
-	const char *p = text.data, *q = line->text;
-	if (line->len != text.len)
-		return false;
-	if (text.len < 8)
-		return load_short(p, text.len) == load_short(q, text.len);
-	for (size_t i = 0; i + 8 < text.len; i += 8)
-		if (load8(p + i) != load8(q + i))
-			return false;
-	return load8(p + text.len - 8) == load8(q + text.len - 8);
+	return sl_recall_is(line->text, line->len, text);
 }
 
-/* Spreads texts over the lines. Not secret: what collides is parsed again, 100 ns, and nothing else. */
 static struct sl_resp_cached *line_of(struct sl_resp_worker *worker, struct sluice_bytes text) {
-	const char *p = text.data;
-	size_t left = text.len;
-	uint64_t hash = left;
-	for (; left >= 8; left -= 8, p += 8) {
-		hash = (hash ^ load8(p)) * 0x9e3779b97f4a7c15;
-		hash ^= hash >> 29;
-	}
-	hash = (hash ^ load_short(p, left)) * 0x9e3779b97f4a7c15;
-	return &worker->cache[hash >> 54];
+	return &worker->cache[sl_recall_hash(text) >> 54];
 }
 
 _Static_assert(SL_RESP_CACHE_LINES == 1 << (64 - 54), "the hash's upper bits number the lines");
