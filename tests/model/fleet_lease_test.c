@@ -397,25 +397,32 @@ static void test_ten_times_the_limit(void **state) {
 }
 
 static void test_other_loads(void **state) {
+	static const struct {
+		struct setting setting;
+		struct expected expected;
+	} rows[] = {
+		{{"sliding-log 1000/1s", 3, 20, 0, 700, 500, 500}, {1000, 120}}, /* nobody is denied */
+		{{"sliding-log 1000/1s", 3, 20, 0, 900, 500, 500}, {1000, 200}},
+		{{"sliding-log 1000/1s", 3, 20, 0, 1000, 500, 500}, {960, 350}}, /* all of it: slices are in the way */
+		{{"sliding-log 1000/1s", 3, 20, 0, 1200, 500, 500}, {960, 250}},
+		{{"sliding-log 1000/1s", 3, 20, 0, 2000, 500, 500}, {980, 120}},
+		{{"sliding-log 1000/1s", 3, 20, 0, 4000, 500, 500}, {980, 60}},
+		{{"sliding-log 100/1s", 3, 20, 0, 3000, 500, 500}, {980, 40}},
+		{{"sliding-log 10000/10s", 3, 30, 0, 10000, 500, 500}, {980, 20}},
+		{{"sliding-log 1000/1s", 8, 20, 0, 10000, 500, 500}, {980, 40}},
+		{{"sliding-log 1000/1s", 1, 20, 0, 10000, 500, 500}, {980, 20}},
+		{{"sliding-log 1000/1s", 3, 20, 0, 10000, 8000, 500}, {970, 20}}, /* nodes that are far */
+	};
 	(void)state;
-	hold_to(&(struct setting){"sliding-log 1000/1s", 3, 20, 0, 700, 500, 500}, (struct expected){1000, 200});
-	hold_to(&(struct setting){"sliding-log 1000/1s", 3, 20, 0, 900, 500, 500}, (struct expected){950, 400});
-	hold_to(&(struct setting){"sliding-log 1000/1s", 3, 20, 0, 1000, 500, 500}, (struct expected){900, 400});
-	hold_to(&(struct setting){"sliding-log 1000/1s", 3, 20, 0, 1200, 500, 500}, (struct expected){900, 400});
-	hold_to(&(struct setting){"sliding-log 1000/1s", 3, 20, 0, 2000, 500, 500}, (struct expected){900, 200});
-	hold_to(&(struct setting){"sliding-log 1000/1s", 3, 20, 0, 4000, 500, 500}, (struct expected){900, 200});
-	hold_to(&(struct setting){"sliding-log 100/1s", 3, 20, 0, 3000, 500, 500}, (struct expected){900, 200});
-	hold_to(&(struct setting){"sliding-log 10000/10s", 3, 30, 0, 10000, 500, 500}, (struct expected){900, 200});
-	hold_to(&(struct setting){"sliding-log 1000/1s", 8, 20, 0, 10000, 500, 500}, (struct expected){900, 200});
-	hold_to(&(struct setting){"sliding-log 1000/1s", 1, 20, 0, 10000, 500, 500}, (struct expected){900, 200});
-	hold_to(&(struct setting){"sliding-log 1000/1s", 3, 20, 0, 10000, 8000, 500}, (struct expected){800, 200});
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+		hold_to(&rows[i].setting, rows[i].expected);
 }
 
 static void test_fronts_that_die(void **state) {
 	(void)state;
-	hold_to(&(struct setting){"sliding-log 1000/1s", 3, 60, 60, 10000, 2000, 500}, (struct expected){900, 50});
-	hold_to(&(struct setting){"token-bucket 1000/1s", 3, 60, 60, 3000, 2000, 100}, (struct expected){900, 100});
-	hold_to(&(struct setting){"sliding-window 500/100ms", 3, 20, 60, 20000, 5000, 50}, (struct expected){500, 100});
+	hold_to(&(struct setting){"sliding-log 1000/1s", 3, 60, 60, 10000, 2000, 500}, (struct expected){960, 40});
+	hold_to(&(struct setting){"token-bucket 1000/1s", 3, 60, 60, 3000, 2000, 100}, (struct expected){970, 120});
+	hold_to(&(struct setting){"sliding-window 500/100ms", 3, 20, 60, 20000, 5000, 50}, (struct expected){850, 80});
 }
 
 int main(void) {

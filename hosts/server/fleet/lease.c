@@ -135,8 +135,12 @@ static uint64_t usual_want(const struct sl_lease *l) {
 static void pace(struct sl_lease *l, sluice_ns now) {
 	uint32_t need = 2 * CREDIT, lack = l->credit < need ? need - l->credit : 0; /* to ask, and to settle */
 	sluice_ns by_credit = now + lack * SECOND_NS / (CREDIT_EACH * sl_max(sl_beat_rate(l->beat), 1));
-	sluice_ns probe = l->asked_at + sl_min(l->window_ns / 16, SL_LEASE_PROBE_NS);
+	/* who denies few, by what others hold for a moment, looks again sooner than who denies most */
+	uint64_t of = l->recent_taken + l->recent_denied + 1;
+	sluice_ns probe = l->asked_at + sl_min(l->window_ns / 16, SL_LEASE_PROBE_NS) / of * (l->recent_denied + 1);
 	sluice_ns room = l->retry == SLUICE_NEVER ? SLUICE_NEVER : l->told_at + l->retry;
+	l->recent_taken /= 2;
+	l->recent_denied /= 2;
 	l->ask_after = sl_max(sl_min(room, sl_max(probe, by_credit)), sl_min(by_credit, probe));
 }
 
@@ -157,6 +161,7 @@ static void lend(struct sl_lease *l, struct sl_lease_wait *wait) {
 	SL_DEBUG_ASSERT(l->left >= wait->cost);
 	l->left -= wait->cost;
 	l->lent += wait->cost;
+	l->recent_taken++;
 	l->users++;
 	wait->lease = l;
 	wait->turn = l->turn;
@@ -274,6 +279,7 @@ static void serve(struct sl_lease *l, sluice_ns now) {
 			wait->result = SL_LEASE_TAKEN;
 		} else if (l->exhausted) {
 			wait->result = (uint8_t)denied_as(wait->cost);
+			l->recent_denied++;
 		} else {
 			add_wait(l, wait);
 			continue;
@@ -359,6 +365,7 @@ static enum sl_lease_result take_of(struct sl_lease *l, sluice_ns now, struct sl
 		return SL_LEASE_NONE;
 	if (l->exhausted && now < l->ask_after) {
 		*decision = decision_here(l, false, now);
+		l->recent_denied++;
 		return denied_as(wait->cost);
 	}
 	add_wait(l, wait);

@@ -22,7 +22,7 @@
  *
  * Exhausted. An ask that got less than it wanted has taken the last. Then nothing is asked until the wait that came
  * with it is over, and commands are no more than one in SL_LEASE_PER_COMMAND requests, but for one at least every
- * min(W / 16, 250 ms). In between all is denied here, with the wait until then. A slice that is spent is settled at
+ * min(W / 16, 250 ms), times the share of requests that are denied. In between all is denied here, with the wait until then. A slice that is spent is settled at
  * once, so that its charges are over as early as they may.
  *
  * I1  What is spent is at most what was granted, and is spent before the hold at the node can end: `ends` is counted
@@ -73,12 +73,13 @@ struct sl_lease {
 	uint32_t left, lent, spent; /* of the slice: to be had; taken by requests that are not over; spent, not told yet */
 	uint32_t held;              /* what the node holds for us, as far as is known */
 	uint32_t wanted;            /* by the command that is under way, or was last */
-	uint32_t carried;           /* what was left and lent when it was sent, and is in what it wants */
-	uint32_t turn;              /* how many slices were given up */
-	uint32_t credit;            /* thousandths of a command */
-	bool asking, stale;         /* a command is under way; and its answer means nothing any more */
-	bool told, exhausted;       /* an answer is here; the last ask got less than it wanted */
-	uint32_t remaining;         /* as last told, beside all slices */
+	uint64_t recent_taken, recent_denied; /* requests, halved with every pause */
+	uint32_t carried;                     /* what was left and lent when it was sent, and is in what it wants */
+	uint32_t turn;                        /* how many slices were given up */
+	uint32_t credit;                      /* thousandths of a command */
+	bool asking, stale;                   /* a command is under way; and its answer means nothing any more */
+	bool told, exhausted;                 /* an answer is here; the last ask got less than it wanted */
+	uint32_t remaining;                   /* as last told, beside all slices */
 	sluice_ns retry, reset, following, told_at;
 	sluice_ns ends;         /* of the slice */
 	sluice_ns sent_at;      /* of the last command */
