@@ -29,12 +29,15 @@ enum {
 	LINKS_MAX = 512,
 	FLYING_MAX = 1 << 13, /* requests of one connection without answer; a power of two */
 	BUFFER_BYTES = 1 << 18,
-	REQUEST_BYTES_MAX = 1024,
-	WORDS_MAX = 40,
+	WORDS_MAX = 24,
+	WORD_BYTES_MAX = 64,
+	REQUEST_BYTES_MAX = 2048, /* WORDS_MAX words, and what stands around them */
 	TICK_NS = 500000,
 	RETRY_NS = 10000000,
 	LINGER_NS = 2000000000,
 };
+
+#define CONNECT_NS ((uint64_t)10000000000)
 
 enum outcome { DENIED, ALLOWED, REFUSED, UNANSWERED };
 
@@ -130,15 +133,16 @@ static void flush(struct link *link) {
 
 /* ---- requests --------------------------------------------------------------------------------------------------- */
 
-static size_t put_word(char *to, const char *word, uint32_t a, uint32_t b) {
-	char text[128];
+/* A word of the command at `to`, which has room for it: bytes. */
+static size_t put_word(char *to, size_t room, const char *word, uint32_t a, uint32_t b) {
+	char text[WORD_BYTES_MAX];
 	size_t len = 0;
 	for (; *word != '\0' && len < sizeof text - 12; word++)
 		if (*word == '%' || *word == '#')
-			len += (size_t)sprintf(text + len, "%u", *word == '%' ? a : b);
+			len += (size_t)snprintf(text + len, 12, "%u", *word == '%' ? a : b);
 		else
 			text[len++] = *word;
-	return (size_t)sprintf(to, "$%zu\r\n%.*s\r\n", len, (int)len, text);
+	return (size_t)snprintf(to, room, "$%zu\r\n%.*s\r\n", len, (int)len, text);
 }
 
 static bool request(struct link *link) {
@@ -146,9 +150,11 @@ static bool request(struct link *link) {
 	    link->out_len + REQUEST_BYTES_MAX > BUFFER_BYTES)
 		return false;
 	uint32_t a = draw(key_count), b = draw(key_count);
-	link->out_len += (size_t)sprintf(link->out + link->out_len, "*%d\r\n", word_count);
+	char *at = link->out + link->out_len, *end = link->out + BUFFER_BYTES;
+	at += snprintf(at, (size_t)(end - at), "*%d\r\n", word_count);
 	for (int i = 0; i < word_count; i++)
-		link->out_len += put_word(link->out + link->out_len, words[i], a, b);
+		at += put_word(at, (size_t)(end - at), words[i], a, b);
+	link->out_len = (size_t)(at - link->out);
 	link->flying[link->end++ % FLYING_MAX] =
 		(struct record){.sent_ns = now_ns(), .a = (uint16_t)a, .b = (uint16_t)b, .front = link->front};
 	return true;
@@ -293,7 +299,12 @@ static void make_links(uint32_t connections) {
 		if (links[i].flying == NULL || links[i].in == NULL || links[i].out == NULL)
 			exit(2);
 	}
+	const uint64_t late = now_ns() + CONNECT_NS;
 	while (!all_connected()) {
+		if (now_ns() > late) {
+			fprintf(stderr, "fleet_load: not every port takes connections\n");
+			exit(2);
+		}
 		redial();
 		listen_until(now_ns() + TICK_NS);
 	}
@@ -304,8 +315,8 @@ int main(int argc, char **argv) {
 		fprintf(stderr, "usage: fleet_load OUT RATE SECONDS CONNECTIONS FLYING KEYS PORT,PORT... WORD...\n");
 		return 2;
 	}
-	for (char *p = strtok(argv[7], ","); p != NULL && front_count < FRONTS_MAX; p = strtok(NULL, ","))
-		ports[front_count++] = (uint16_t)strtol(p, NULL, 10);
+	for (char *p = argv[7]; *p != '\0' && front_count < FRONTS_MAX; p += *p == ',')
+		ports[front_count++] = (uint16_t)strtol(p, &p, 10);
 	const long connections = strtol(argv[4], NULL, 10);
 	flying_most = (uint32_t)strtol(argv[5], NULL, 10);
 	key_count = (uint32_t)strtol(argv[6], NULL, 10);

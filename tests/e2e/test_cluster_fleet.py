@@ -13,6 +13,7 @@ The limits on load and time grow with SLUICE_SOAK_SECONDS: 60 s of a hot key, 50
 
 import bisect
 import collections
+import contextlib
 import os
 import random
 import re
@@ -22,8 +23,9 @@ import time
 
 import pytest
 
-from cluster import Client, Cluster, free_ports, module_beside, needs_island, slot_of, why_no_islands
-from harness import ROOT, Server, wait_until
+from cluster import (Client, Cluster, Module, Script, free_ports, module_beside, needs_island, slot_of,
+                     why_no_islands)
+from harness import ROOT, Server, encode, wait_until
 
 SOAK_S = float(os.environ.get("SLUICE_SOAK_SECONDS", "0"))
 RECORD = struct.Struct("<QQIIHHBB2x")
@@ -31,7 +33,7 @@ DENIED, ALLOWED, REFUSED, UNANSWERED = range(4)
 
 POLICY = """
 threads: 1
-store: {{redis: [{nodes}], budget: {budget_ms}ms, leases: {leases}, lease: {lease_ms}ms}}
+store: {{redis: [{nodes}], budget: {budget_ms}ms, via: {via}, {leases}}}
 limits:
 {limits}
 """
@@ -65,11 +67,11 @@ def load_program(tmp_path_factory):
     return program
 
 
-def policy_of(cluster, limits, leases=False, budget_ms=100, lease_ms=500):
+def policy_of(cluster, limits, leases=False, budget_ms=100, lease_ms=500, via="auto"):
     """All nodes but the island's are named: it is found out."""
     nodes = ", ".join(f'"{node!r}"' for node in cluster.nodes[1:])
-    return POLICY.format(nodes=nodes, limits=limits, leases="true" if leases else "false", budget_ms=budget_ms,
-                         lease_ms=lease_ms)
+    return POLICY.format(nodes=nodes, limits=limits, budget_ms=budget_ms, via=via,
+                         leases=f"lease: {lease_ms}ms" if leases else "leases: false")
 
 
 class Front:
@@ -155,13 +157,13 @@ class Load:
         return answers
 
 
-def used_of(client, name, key, limit):
+def used_of(client, name, key, limit, via=Module):
     """What the nodes have charged, or hold, for a limit of the policy."""
-    reply = client.call("SLUICE.PEEK", "sluice:" + key, 0, "NAME", name, limit)
+    reply = via.call(client, "PEEK", "sluice:" + key, 0, "NAME", name, limit)
     return reply[1] - reply[2]
 
 
-def charged_of(client, answers, limits):
+def charged_of(client, answers, limits, via=Module):
     """Of each counter: (admitted, unknown, charged), when no hold is left: a front's own are over after seconds."""
     found = {}
     for name, attribute, field, limit in limits:
@@ -171,7 +173,7 @@ def charged_of(client, answers, limits):
             unknown[getattr(one, field)] += one.is_unknown
         for number in admitted:
             key = f"{attribute}={attribute[0]}{number}"
-            found[key] = admitted[number], unknown[number], used_of(client, name, key, limit)
+            found[key] = admitted[number], unknown[number], used_of(client, name, key, limit, via)
     return found
 
 
@@ -209,42 +211,47 @@ def befall(cluster, fate):
     return cluster.wait_taken_over(victim)
 
 
-@pytest.mark.parametrize("fate", ["slots move", "killed", "paused", pytest.param("cut off", marks=needs_island())])
-def test_answers_come_within_the_budget_and_limits_hold(breakable, fronts, load_program, tmp_path, fate):
+@pytest.mark.parametrize("how, fate", [
+    ("module", "slots move"), ("module", "killed"), ("module", "paused"),
+    pytest.param("module", "cut off", marks=needs_island()), ("script", "slots move"), ("script", "killed")])
+def test_answers_come_within_the_budget_and_limits_hold(breakable, fronts, load_program, tmp_path, sluice_bin, how,
+                                                        fate):
     cluster = breakable
-    three = fronts(policy_of(cluster, TWO_LIMITS.format(user=USER, ip=ADDRESS), budget_ms=BUDGET_MS))
+    via, rate = (Module(), 1500) if how == "module" else (Script(os.path.dirname(sluice_bin)), 500)
+    three = fronts(policy_of(cluster, TWO_LIMITS.format(user=USER, ip=ADDRESS), budget_ms=BUDGET_MS, via=how))
     # One request at a time on a connection: behind one that waits another waits, and has its own budget then.
-    with Load(load_program, tmp_path, three, 1500, 300, ASK_TWO, connections=70, flying=1) as load:
+    with Load(load_program, tmp_path, three, rate, 300, ASK_TWO, connections=70, flying=1) as load:
         time.sleep(1)
         fate_at = time.monotonic()
         if fate == "slots move":
             moved = move_slots(cluster, [f"user=u{i}" for i in range(300)], 4)
-            assert moved > 20
+            assert moved > 8
         else:
             befall(cluster, fate)
         over_at = time.monotonic()
         time.sleep(2.5)  # for probing to find the new primary, and then some
         end_at = time.monotonic()
         answers = load.stop()
+    via.load(cluster)
     with Client(cluster) as client:
-        counters = charged_of(client, answers, COUNTERS)
+        counters = charged_of(client, answers, COUNTERS, via)
     lost = sum(max(0, a - charged) for a, _, charged in counters.values())
     over = sum(max(0, a - 30) for key, (a, _, _) in counters.items() if key.startswith("user="))
     recent = sum(one.is_admitted for one in answers if fate_at - 0.5 < one.answered < fate_at + 0.2)
     waits = [one.answered - one.sent for one in answers]
     failed = sum(one.is_unknown for one in answers)
-    print(f"{fate}: {len(answers)} answers, p99 {percentile(waits, 0.99) * 1000:.1f} ms, longest "
-          f"{max(waits) * 1000:.1f} ms, {failed} by on-error, over after {over_at - fate_at:.1f} s, "
-          f"{lost} charges lost, {over} over")
+    while_away = [one for one in answers if fate_at < one.sent < over_at]
+    served = sum(not one.is_unknown for one in while_away) / len(while_away)
+    print(f"{how}, {fate}: {len(answers)} answers, p99 {percentile(waits, 0.99) * 1000:.1f} ms, longest "
+          f"{max(waits) * 1000:.1f} ms; over after {over_at - fate_at:.1f} s, meanwhile {served:.0%} decided; "
+          f"{failed} by on-error, {lost} charges lost, {over} over")
     assert all(charged <= a + unknown for a, unknown, charged in counters.values())
     assert not any(one.outcome == UNANSWERED for one in answers)
     assert lost <= (0 if fate == "slots move" else 2 * recent) and over <= lost
     assert percentile(waits, 0.99) < (BUDGET_MS + 30) / 1000 and max(waits) < (BUDGET_MS + 400) / 1000
-    assert not any(one.is_unknown for one in answers if end_at - 1 < one.sent), "no recovery by itself"
-    assert sum(one.is_admitted for one in answers if end_at - 1 < one.sent) > 0
-    while_away = [one for one in answers if fate_at < one.sent < over_at]
-    served = sum(not one.is_unknown for one in while_away) / len(while_away)
-    assert served > (0.99 if fate == "slots move" else 0.25)  # 4 of 9 have both their keys elsewhere
+    last = [one.is_unknown for one in answers if end_at - 1 < one.sent]
+    assert last and sum(last) <= 0.02 * len(last), "no recovery by itself"
+    assert served > (0.9 if fate == "slots move" else 0.2)  # 4 of 9 have both their keys elsewhere
 
 
 # ---- fronts that are lost --------------------------------------------------------------------------------------------
@@ -280,37 +287,69 @@ def test_fronts_killed_at_random_leave_nothing_charged(breakable, fronts, load_p
           f"{beyond} charges of those; none else")
 
 
-@pytest.mark.parametrize("turn", range(25 if SOAK_S else 3))
-def test_a_front_killed_between_hold_and_confirm(breakable, fronts, load_program, tmp_path, turn):
-    """The second node is paused, so that no request gets beyond its first hold: what the dead front held is free again
-    when its reservation ends, and nothing at all is charged."""
-    cluster = breakable
+@pytest.mark.parametrize("turn", range(25 if SOAK_S else 2))
+def test_fronts_killed_between_hold_and_confirm(breakable, fronts, turn):
+    """One node is paused, so that no request gets beyond its first hold: what the dead fronts held is free again when
+    their reservations end, and nothing at all is charged."""
+    cluster, count, each = breakable, 20 if SOAK_S else 5, 7
     there, elsewhere = cluster.nodes[1], cluster.nodes[2]
-    limit = "sliding-log 50/3660d"
-    front, = fronts(policy_of(cluster, TWO_LIMITS.format(user=limit, ip=limit), budget_ms=2000), 1)
-    numbers = {node: next(i for i in range(turn * 100, 100000) if
-                          cluster.owner_of(f"sluice:{'user=u' if node is there else 'ip=i'}{i}") is node)
-               for node in (there, elsewhere)}
-    user, address = f"user=u{numbers[there]}", f"ip=i{numbers[elsewhere]}"
-    with Client(cluster) as client:
-        with front.server.resp() as r:
-            assert r.call("SLUICE.ADMIT", 1, "user", user[5:], "ip", address[3:])[:3] == [1, 50, 49]
-            elsewhere.pause()
-            try:
-                for _ in range(7):
-                    r.send(b"".join([b"*6\r\n$12\r\nSLUICE.ADMIT\r\n$1\r\n1\r\n$4\r\nuser\r\n",
-                                     b"$%d\r\n%s\r\n" % (len(user[5:]), user[5:].encode()), b"$2\r\nip\r\n",
-                                     b"$%d\r\n%s\r\n" % (len(address[3:]), address[3:].encode())]))
-                wait_until(lambda: used_of(client, "per-user", user, limit) > 1, "nothing is held", 1)
+    limit, hold_s = "sliding-log 1000/3660d", 2.0  # four times the budget
+    doomed = fronts(policy_of(cluster, TWO_LIMITS.format(user=limit, ip=limit), budget_ms=500), count)
+    user, address = (next(f"{kind}{i}" for i in range(turn * 100, 100000)
+                          if cluster.owner_of(f"sluice:{name}={kind}{i}") is node)
+                     for name, kind, node in (("user", "u", there), ("ip", "i", elsewhere)))
+    request = encode("SLUICE.ADMIT", 1, "user", user, "ip", address)
+
+    def used():
+        return [used_of(client, "per-user", "user=" + user, limit),
+                used_of(client, "per-address", "ip=" + address, limit)]
+
+    with Client(cluster) as client, contextlib.ExitStack() as stack:
+        links = [stack.enter_context(front.server.resp()) for front in doomed]
+        for link in links:
+            assert link.call("SLUICE.ADMIT", 1, "user", user, "ip", address)[0] == 1
+        assert used() == [count, count]
+        elsewhere.pause()
+        try:
+            for link in links:
+                link.send(request * each)
+            began = time.monotonic()
+            wait_until(lambda: used_of(client, "per-user", "user=" + user, limit) == count * (1 + each),
+                       "not everything is held", 0.4)
+            for front in doomed:
+                front.server.process.kill()
+            assert time.monotonic() - began < 0.5, "the machine is too busy: the budget was over before"
+            for front in doomed:
                 front.kill()
-            finally:
-                elsewhere.resume()
-        held = used_of(client, "per-user", user, limit)
-        assert 2 <= held <= 8
-        began = time.monotonic()
-        wait_until(lambda: used_of(client, "per-user", user, limit) == used_of(client, "per-address", address, limit)
-                   == 1, "a dead front's holds stay")
-        print(f"{held - 1} holds of a dead front were over after {time.monotonic() - began:.1f} s")
+        finally:
+            elsewhere.resume()
+        assert used()[0] == count * (1 + each)
+        wait_until(lambda: used() == [count, count], "a dead front's holds stay", hold_s + 2)
+        print(f"{count} fronts killed between hold and confirm: {count * each} holds were over after "
+              f"{time.monotonic() - began:.1f} s")
+
+
+def test_a_hot_key_whose_node_is_lost(breakable, fronts, load_program, tmp_path):
+    """Slices go on and come back, and the sum of all that was ever admitted is the limit and what was lost."""
+    cluster, limit = breakable, "fixed-window 6000/3660d"
+    number = next(i for i in range(10000) if cluster.owner_of(f"sluice:user=u{i}") is cluster.nodes[0])
+    three = fronts(policy_of(cluster, HOT.format(limit=limit), leases=True))
+    with Load(load_program, tmp_path, three, 1500, 1, ("SLUICE.ADMIT", "1", "user", f"u{number}")) as load:
+        time.sleep(1.5)
+        killed_at = time.monotonic()
+        befall(cluster, "killed")
+        time.sleep(4)
+        answers = load.stop()
+    admitted = [one for one in answers if one.is_admitted]
+    with Client(cluster) as client:
+        charged = wait_until(lambda: used_of(client, "hot", f"user=u{number}", limit) == 6000 and 6000,
+                             "what was left is not handed out")
+    lost = max(0, len(admitted) - charged)
+    recent = sum(killed_at - 0.5 < one.answered < killed_at + 0.2 for one in admitted)
+    print(f"a hot key's node killed: {len(admitted)} of 6000 admitted, at most {lost} lost of {recent} recent ones")
+    assert lost <= recent
+    assert 0.9 * 6000 <= len(admitted)
+    assert sum(one.is_admitted for one in answers if one.sent > killed_at + 2.5) > 500, "no recovery by itself"
 
 
 # ---- one hot key -----------------------------------------------------------------------------------------------------
