@@ -1,5 +1,6 @@
-/* Leases step by step: what is sent, what is spent, and what becomes of a slice when a command is lost, refused, late or
- * overtaken by a reset. The share of a limit that they admit, and the windows, are tests/model/fleet_lease_test.c's. */
+/* Leases step by step: what is sent, what is spent, and what becomes of a slice when a command is lost, refused, late
+ * or overtaken by a reset. The share of a limit that they admit, and the windows, are tests/model/fleet_lease_test.c's.
+ */
 #include "base/math.h"
 #include "hosts/server/fleet/lease.h"
 
@@ -118,8 +119,8 @@ static int tear_down(void **state) {
 	return 0;
 }
 
-/* Makes the counter hot: 2,000 requests a second, all slices spent or settled. Returns when; a command is under way that
- * wants some tens of units, for one request that waits. */
+/* Makes the counter hot: 2,000 requests a second, all slices spent or settled. Returns when; a command is under way
+ * that wants some tens of units, for one request that waits. */
 static sluice_ns warm_up(void) {
 	sluice_ns now = NOW;
 	for (int i = 0; i < 1000; i++) {

@@ -22,8 +22,8 @@
  *
  * Exhausted. An ask that got less than it wanted has taken the last. Then nothing is asked until the wait that came
  * with it is over, and commands are no more than one in SL_LEASE_PER_COMMAND requests, but for one at least every
- * min(W / 16, 250 ms), times the share of requests that are denied. In between all is denied here, with the wait until then. A slice that is spent is settled at
- * once, so that its charges are over as early as they may.
+ * min(W / 16, 250 ms), times the share of requests that are denied. In between all is denied here, with the wait until
+ * then. A slice that is spent is settled at once, so that its charges are over as early as they may.
  *
  * I1  What is spent is at most what was granted, and is spent before the hold at the node can end: `ends` is counted
  *     from when the command was sent.
@@ -122,7 +122,7 @@ enum sl_lease_result sl_lease_take(struct sl_leases *leases, const struct sl_pla
 enum sl_lease_result sl_lease_peek(struct sl_leases *leases, uint64_t tag, uint32_t cost, sluice_ns now,
                                    struct sluice_decision *decision);
 
-/* A request that has taken is over: it was charged, or, `back`, denied elsewhere: then its units are to be had again. */
+/* A request that has taken is over: it was charged, or, `back`, denied elsewhere: then its units are there again. */
 void sl_lease_done(const struct sl_lease_wait *taken, bool back, sluice_ns now);
 
 /* What became of a command. */
