@@ -1,8 +1,10 @@
 /* The fleet: how a front decides over nodes of Redis or Valkey. One a worker thread, on its loop; no locks.
  *
- *   fleet.c   flights in, answers out; what a call gets when nobody answers       plan.c   a call -> asks, by slot;
- *   lease.c   slices of hot keys' quotas, and denials that are known                       hold, confirm, cancel
- *   nodes.h   the nodes: connections, slots, scripts, who is up                   figures.h  what is counted
+ *   fleet.c   opened, closed, launched    trip.c    one call: decided here, asked, held and confirmed
+ *   plan.c    items -> commands, by slot   aside.c   what a call gets when nobody answers
+ *   lease.c   slices of hot counters (beat.c: which are hot)
+ *   known.c   denials that still hold
+ *   nodes.h   the nodes: connections, slots, scripts, who is up                figures.h  what is counted
  *
  * See docs/design/011-redis.md for the commands and why, docs/fleet.md for what users are told. */
 #ifndef SL_FLEET_H
