@@ -88,16 +88,18 @@ static void digest_block(struct RedisModuleDigest *digest, const struct slr_coun
 	struct sluice_decision decision;
 	struct sl_counter step;
 	sluice_ns now = counter->state.w[0] >> SL_COARSE_SHIFT << SL_COARSE_SHIFT;
+	uint64_t most; /* a damaged block may make waits of nothing, again and again */
 	if (!slr_widest_limit(counter->identity, &limit))
 		return;
 	slr_counter_load(counter, &step);
+	most = step.block_bytes + 1;
 	do {
 		sl_step(&limit, &step, now, 0, false, &decision);
 		slr_DigestAddLongLong(digest, (long long)now);
 		slr_DigestAddLongLong(digest, decision.remaining);
 		sl_step(&limit, &step, now, (uint64_t)decision.remaining + 1, false, &decision);
 		now += decision.retry_after_ns;
-	} while (!decision.allowed && decision.retry_after_ns != SLUICE_NEVER);
+	} while (!decision.allowed && decision.retry_after_ns != SLUICE_NEVER && most-- != 0);
 }
 
 static void digest_counter(struct RedisModuleDigest *digest, const struct slr_counter *counter) {
