@@ -1,7 +1,7 @@
 #include "hosts/server/parts.h"
 
 #include "hosts/server/door/stagger.h"
-#include "hosts/server/fleet/figures.h"
+#include "hosts/server/watch/fleet_figures.h"
 #include "hosts/server/net/bounds.h"
 #include "hosts/server/watch/log.h"
 

@@ -44,7 +44,7 @@ struct sl_reload {
 	char messages[SL_RELOAD_TEXT_MAX]; /* what has no place in the text, a line each, NUL-ended; "" for nothing */
 };
 
-struct sl_fleet_figures; /* hosts/server/fleet/figures.h */
+struct sl_fleet_figures; /* hosts/server/watch/fleet_figures.h */
 struct sl_flight;        /* flight.h */
 struct sl_remote;
 

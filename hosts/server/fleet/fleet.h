@@ -4,14 +4,14 @@
  *   plan.c    items -> commands, by slot   aside.c   what a call gets when nobody answers
  *   lease.c   slices of hot counters (beat.c: which are hot)
  *   known.c   denials that still hold
- *   nodes.h   the nodes: connections, slots, scripts, who is up                figures.h  what is counted
+ *   nodes.h   the nodes: connections, slots, scripts, who is up                (what is counted: watch/fleet_figures.h)
  *
  * See docs/design/011-redis.md for the commands and why, docs/fleet.md for what users are told. */
 #ifndef SL_FLEET_H
 #define SL_FLEET_H
 
 #include "hosts/server/door/flight.h"
-#include "hosts/server/fleet/figures.h"
+#include "hosts/server/watch/fleet_figures.h"
 
 #include <uv.h>
 

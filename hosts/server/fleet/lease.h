@@ -34,7 +34,7 @@
 #ifndef SL_LEASE_H
 #define SL_LEASE_H
 
-#include "hosts/server/fleet/figures.h"
+#include "hosts/server/watch/fleet_figures.h"
 #include "hosts/server/fleet/plan.h"
 
 enum {

@@ -12,7 +12,7 @@
 #ifndef SL_NODES_H
 #define SL_NODES_H
 
-#include "hosts/server/fleet/figures.h"
+#include "hosts/server/watch/fleet_figures.h"
 #include "policy/policy.h"
 
 #include <uv.h>
