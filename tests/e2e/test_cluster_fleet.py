@@ -23,7 +23,7 @@ import time
 
 import pytest
 
-from cluster import (Client, Cluster, Module, Script, free_ports, module_beside, needs_island, slot_of,
+from cluster import (NODE_TIMEOUT_MS, Client, Cluster, Module, Script, free_ports, module_beside, needs_island, slot_of,
                      why_no_islands)
 from harness import ROOT, Server, encode, wait_until
 
@@ -77,12 +77,12 @@ def policy_of(cluster, limits, leases=False, budget_ms=100, lease_ms=500, via="a
 class Front:
     """One `sluice serve`, at a port that stays its own when it is killed and started again."""
 
-    def __init__(self, binary, policy):
-        self.binary, self.policy, self.port = binary, policy, free_ports(1)[0]
+    def __init__(self, binary, policy, wrapper=()):
+        self.binary, self.policy, self.wrapper, self.port = binary, policy, wrapper, free_ports(1)[0]
         self.start()
 
     def start(self):
-        self.server = Server(self.binary, self.policy,
+        self.server = Server(self.binary, self.policy, wrapper=self.wrapper,
                              listen=("--resp", f"127.0.0.1:{self.port}", "--http", "127.0.0.1:0"))
 
     def kill(self):
@@ -99,12 +99,12 @@ class Front:
 def fronts(sluice_bin):
     started = []
 
-    def start(policy, count=3):
-        for _ in range(count):
-            started.append(Front(sluice_bin, policy))
-        for front in started:
+    def start(policy, count=3, wrapper=()):
+        new = [Front(sluice_bin, policy, wrapper) for _ in range(count)]
+        started.extend(new)
+        for front in new if not wrapper else ():  # to an island's no connection can be made from here
             wait_until(front.decides, "a front does not reach the nodes")
-        return started
+        return new
 
     yield start
     for front in started:
@@ -129,10 +129,11 @@ class Answer(collections.namedtuple("Answer", "sent answered quota remaining a b
 class Load:
     """fleet_load under way; stop() ends it and returns the answers in their order."""
 
-    def __init__(self, program, folder, fronts, rate, keys, words, seconds=600, connections=2, flying=4096):
-        self.file = os.path.join(folder, "answers")
+    def __init__(self, program, folder, fronts, rate, keys, words, seconds=600, connections=2, flying=4096,
+                 wrapper=()):
+        self.file = os.path.join(folder, f"answers-{len(os.listdir(folder))}")
         self.process = subprocess.Popen(
-            [program, self.file, str(rate), str(seconds), str(connections), str(flying), str(keys),
+            [*wrapper, program, self.file, str(rate), str(seconds), str(connections), str(flying), str(keys),
              ",".join(str(front.port) for front in fronts), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self.process.stdout.readline() == b"loading\n"
         self.began = time.monotonic()
@@ -254,6 +255,41 @@ def test_answers_come_within_the_budget_and_limits_hold(breakable, fronts, load_
     assert served > (0.9 if fate == "slots move" else 0.2)  # 4 of 9 have both their keys elsewhere
 
 
+@needs_island()
+def test_a_front_cut_off_with_a_primary(breakable, fronts, load_program, tmp_path):
+    """It goes on with the primary on its island until that sees that it is alone, which is what is lost; then on-error
+    answers, within the budget, until the link is back."""
+    cluster, limit = breakable, "fixed-window 1M/3660d"
+    enter, policy = cluster.island.enter(), policy_of(cluster, HOT.format(limit=limit), budget_ms=BUDGET_MS)
+    number = next(i for i in range(10000) if cluster.owner_of(f"sluice:user=u{i}") is cluster.nodes[0])
+    words, shape = ("SLUICE.ADMIT", "1", "user", f"u{number}"), {"connections": 60, "flying": 1}
+    there, elsewhere = fronts(policy, 1, enter), fronts(policy, 1)
+    with Load(load_program, tmp_path, there, 300, 1, words, wrapper=enter, **shape) as inside, \
+            Load(load_program, tmp_path, elsewhere, 300, 1, words, **shape) as outside:
+        time.sleep(1)
+        cut_at = time.monotonic()
+        cluster.island.cut_off()
+        cluster.wait_taken_over(cluster.nodes[0])
+        time.sleep(1)
+        cluster.island.join()
+        time.sleep(3.5)
+        end_at = time.monotonic()
+        inner, outer = inside.stop(), outside.stop()
+    with Client(cluster) as client:
+        charged = used_of(client, "hot", f"user=u{number}", limit)
+    admitted = sum(one.is_admitted for one in inner + outer)
+    lonely = [one.answered - cut_at for one in inner if one.is_admitted and cut_at < one.answered and
+              one.sent < end_at - 3.5]
+    waits = [one.answered - one.sent for one in inner + outer]
+    print(f"cut off with a primary: {admitted - charged} of {admitted} lost, {len(lonely)} admitted alone within "
+          f"{percentile(lonely, 0.99):.1f} s, longest {max(waits) * 1000:.0f} ms")
+    assert admitted - charged <= len(lonely) + 5 and len(lonely) < 300 * 2 * NODE_TIMEOUT_MS / 1000
+    assert max(waits) < (BUDGET_MS + 400) / 1000
+    for answers in inner, outer:
+        last = [one.is_unknown for one in answers if end_at - 1 < one.sent]
+        assert last and sum(last) <= 0.02 * len(last), "no recovery by itself"
+
+
 # ---- fronts that are lost --------------------------------------------------------------------------------------------
 
 def test_fronts_killed_at_random_leave_nothing_charged(breakable, fronts, load_program, tmp_path):
@@ -262,7 +298,7 @@ def test_fronts_killed_at_random_leave_nothing_charged(breakable, fronts, load_p
     dice = random.Random(11)
     three = fronts(policy_of(cluster, TWO_LIMITS.format(user="sliding-log 40/3660d", ip=ADDRESS)))
     counters = (("per-user", "user", "a", "sliding-log 40/3660d"), COUNTERS[1])
-    with Load(load_program, tmp_path, three, 3000, 60000 if SOAK_S else 1000, ASK_TWO, connections=3) as load:
+    with Load(load_program, tmp_path, three, 3000, 4000 if SOAK_S else 150, ASK_TWO, connections=3) as load:
         for _ in range(kills):
             time.sleep(dice.uniform(0.05, 0.25))
             front = dice.choice(three)
