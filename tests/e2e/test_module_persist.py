@@ -407,6 +407,27 @@ def test_damaged_dumps(filled):
     assert refused > 100
 
 
+@pytest.mark.parametrize("limit", ["log", "share", "token", "window"])
+def test_every_byte_of_a_dump(redises, still, limit):
+    one = redises(clock=still)
+    with one.resp() as client:
+        for at in (0, 50, 50, 7000):
+            client.call("SLUICE.CHECK", "k", 2, "AT", NOW + at, LIMITS[limit])
+        client.call("SLUICE.LEASE", "k", "b2", 30_000, 0, 2, "AT", NOW + 7000, LIMITS[limit])
+        payload = client.call("DUMP", "k")
+        for at in range(10, len(payload) - 10):  # behind the type and its version
+            for change in [*range(8), b"\0", b"\xff", *(fill * n for n in range(2, 9) for fill in (b"\0", b"\xff"))]:
+                value = bytearray(payload[:-8])
+                if isinstance(change, int):
+                    value[at] ^= 1 << change
+                else:
+                    value[at:at + len(change)] = change[:len(value) - 2 - at]
+                client.send(encode("RESTORE", "damaged", 60_000, bytes(value) + crc64(bytes(value))))
+                if client.read() == b"OK":
+                    poke(client, "damaged")
+        assert client.call("DBSIZE") == 1 and client.call("DUMP", "k") == payload
+
+
 def test_a_damaged_dump_of_another_version(filled):
     with filled.resp() as client:
         payload = client.call("DUMP", "one:0")
