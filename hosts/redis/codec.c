@@ -109,7 +109,8 @@ uint64_t slr_read_u64(struct slr_reader *reader) {
 
 /* Whether a hold may join those that have been read: they are in order, and none stands twice. */
 static bool is_next(const struct slr_holds *holds, const struct slr_hold *hold) {
-	if (hold->cost < SLR_HOLD_COST_MIN || hold->lease > 1 || slr_holds_find(holds, hold->id, hold->lease) >= 0)
+	if (hold->cost < SLR_HOLD_COST_MIN || hold->lease > 1 || hold->end > SLR_INSTANT_MAX ||
+	    slr_holds_find(holds, hold->id, hold->lease) >= 0)
 		return false;
 	return holds == NULL || holds->list[holds->count - 1].end <= hold->end;
 }
@@ -155,7 +156,7 @@ static bool is_counter(struct slr_identity identity, const struct sl_counter *co
 	struct sluice_limit limit;
 	if (!slr_widest_limit(identity, &limit))
 		return false;
-	if (slr_has_block(identity) && (uint32_t)counter->state.w[1] != 0)
+	if (counter->state.w[0] > SLR_INSTANT_MAX || (slr_has_block(identity) && (uint32_t)counter->state.w[1] != 0))
 		return false;
 	return sl_counter_is_valid(&limit, counter);
 }
@@ -203,8 +204,8 @@ slr_value slr_read_value(struct sluice_bytes bytes) {
 	struct slr_reader reader = {.at = bytes.data, .end = (const unsigned char *)bytes.data + bytes.len};
 	uint64_t version = read_number(&reader, 1);
 	uint32_t count = slr_read_u32(&reader);
-	slr_value value = 0;
 	bool right = version == SLR_CODEC_VERSION && count >= 1 && count <= SLR_COUNTERS_MAX;
+	slr_value value = right ? slr_value_for(count) : 0;
 	for (uint32_t i = 0; right && i < count; i++)
 		right = slr_read_counter(&reader, &value);
 	if (right && !reader.failed && reader.at == reader.end)

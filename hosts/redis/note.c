@@ -54,7 +54,7 @@ static bool apply_state(slr_value *value, struct slr_identity identity, struct s
 	struct sl_counter step = {.state.w = {slr_read_u64(reader), 0}};
 	step.state.w[1] = slr_read_u64(reader);
 	if (reader->failed || slr_has_block(identity) || !slr_widest_limit(identity, &limit) ||
-	    sl_state_is_none(&step.state) || !sl_counter_is_valid(&limit, &step))
+	    step.state.w[0] > SLR_INSTANT_MAX || sl_state_is_none(&step.state) || !sl_counter_is_valid(&limit, &step))
 		return false;
 	if (value == NULL)
 		return true;
@@ -73,7 +73,8 @@ static bool apply_charge(slr_value *value, struct slr_identity identity, struct 
 	uint32_t cost = slr_read_u32(reader);
 	struct slr_counter *counter;
 	struct sluice_limit limit;
-	if (reader->failed || !slr_has_block(identity) || !slr_widest_limit(identity, &limit) || cost == 0)
+	if (reader->failed || !slr_has_block(identity) || !slr_widest_limit(identity, &limit) || cost == 0 ||
+	    instant > SLR_INSTANT_MAX)
 		return false;
 	if (value == NULL)
 		return true;

@@ -171,6 +171,16 @@ static struct slr_row *add_row(slr_value *value, const struct slr_counter *count
 	return &table->rows[table->count++];
 }
 
+slr_value slr_value_for(uint32_t count) {
+	struct slr_table *table;
+	if (count < 2)
+		return 0;
+	table = slr_take(sizeof *table + count * sizeof table->rows[0]);
+	table->count = 0;
+	table->room = count;
+	return (slr_value)table;
+}
+
 /* The one counter of a value becomes the first row of a table. */
 static void make_table(slr_value *value) {
 	struct slr_counter scratch, *counter = slr_value_at(*value, 0, &scratch);

@@ -437,5 +437,5 @@ bool sl_log_is_valid(const struct sluice_limit *limit, const struct sl_counter *
 	for (uint32_t k = 1; k < log.count; k++)
 		if (instant_at(&log, k - 1) > instant_at(&log, k))
 			return false;
-	return true;
+	return log.count == 0 || instant_at(&log, log.count - 1) <= log.last_ms;
 }

@@ -1,0 +1,209 @@
+/* Values and notes as bytes: what was written is read, and whatever else comes is refused, or is a value on which
+ * decisions end and stay within their memory (which the address sanitizer sees). SLUICE_SEED repeats the random part. */
+#include "tests/unit/redis_world.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hosts/redis/memory.h"
+
+enum { CALLS = 40, MUTATIONS = 60 };
+
+static uint64_t stream_now; /* for the message of a failure */
+
+#define CHECK(condition)                                                                                     \
+	do {                                                                                                     \
+		if (!(condition))                                                                                    \
+			fail_msg("SLUICE_SEED=%" PRIu64 " stream %" PRIu64 ": %s", dice_seed(), stream_now, #condition); \
+	} while (0)
+
+static struct sluice_bytes slice_of(const struct slr_bytes *bytes) {
+	return sl_slice(bytes->data, bytes->len);
+}
+
+/* A world in which something of everything has happened. */
+static void stir(struct redis_world *world, uint64_t stream) {
+	redis_world_begin(world, stream);
+	for (int i = 0; i < CALLS; i++) {
+		redis_world_draw(world);
+		world->call.operation = (enum slr_operation)dice_below(&world->dice, SLR_LEASE + 1);
+		world->call.id = dice_below(&world->dice, 3);
+		world->call.ttl_ns = UINT64_C(60000) * SL_MS_NS;
+		world->call.spent = 1;
+		world->call.want = 5;
+		if (world->call.operation == SLR_LEASE) {
+			world->call.item_count = world->call.key_count = 1;
+			world->call.items[0].watched = world->call.items[0].key = 0;
+		}
+		CHECK(redis_world_decide(world) == SLR_FINE);
+	}
+}
+
+static slr_value first_value(const struct redis_world *world) {
+	for (size_t k = 0; k < WORLD_KEYS; k++)
+		if (world->values[k] != 0)
+			return world->values[k];
+	return 0;
+}
+
+/* Every limit of the world on a value that came from anywhere. */
+static void use(struct redis_world *world, slr_value *value) {
+	CHECK(slr_value_is_valid(*value));
+	for (size_t i = 0; i < WORLD_RULES; i++) {
+		enum slr_operation operation = (enum slr_operation)dice_below(&world->dice, SLR_LEASE + 1);
+		struct slr_call call = redis_call(operation, *value, &world->limits[i], world->now_ms * SL_MS_NS, 1);
+		call.ttl_ns = 1;
+		call.want = 1;
+		call.noted = true;
+		CHECK(slr_decide(&call) != SLR_TOO_MANY_COUNTERS);
+		*value = call.keys[0].value;
+		slr_bytes_free(&call.keys[0].notes.bytes);
+		CHECK(slr_value_count(*value) <= SLR_COUNTERS_MAX);
+	}
+}
+
+static void mutate(struct dice *dice, struct slr_bytes *bytes) {
+	uint64_t times = 1 + dice_below(dice, 3);
+	for (uint64_t i = 0; i < times; i++) {
+		size_t at = dice_below(dice, bytes->len);
+		bytes->data[at] = dice_one_in(dice, 3) ? (unsigned char)(bytes->data[at] ^ 1 << dice_below(dice, 8))
+		                                       : (unsigned char)dice_bits(dice);
+	}
+}
+
+static void test_a_value_is_read_as_it_was_written(void **state) {
+	uint64_t streams = dice_ops(DICE_MILLION) / 10000 + 1;
+	(void)state;
+	for (stream_now = 0; stream_now < streams; stream_now++) {
+		static struct redis_world world;
+		stir(&world, stream_now);
+		for (size_t k = 0; k < WORLD_KEYS; k++) {
+			struct slr_bytes bytes = redis_bytes(world.values[k]), again;
+			slr_value read = slr_read_value(slice_of(&bytes));
+			CHECK((read == 0) == (world.values[k] == 0));
+			again = redis_bytes(read);
+			CHECK(bytes.len == again.len && (read == 0 || memcmp(bytes.data, again.data, bytes.len) == 0));
+			slr_value_free(read);
+			slr_bytes_free(&bytes);
+			slr_bytes_free(&again);
+		}
+		redis_world_end(&world);
+	}
+}
+
+static void test_no_part_of_a_value_is_one(void **state) {
+	static struct redis_world world;
+	struct slr_bytes bytes;
+	(void)state;
+	for (stream_now = 0; stream_now < 20; stream_now++) {
+		stir(&world, stream_now);
+		bytes = redis_bytes(first_value(&world));
+		for (size_t len = 0; len < bytes.len; len++)
+			CHECK(slr_read_value(sl_slice(bytes.data, len)) == 0);
+		slr_bytes_add(&bytes, "", 1);
+		CHECK(slr_read_value(slice_of(&bytes)) == 0);
+		slr_bytes_free(&bytes);
+		redis_world_end(&world);
+	}
+}
+
+static void test_damaged_values_are_refused_or_harmless(void **state) {
+	uint64_t streams = dice_ops(DICE_MILLION) / 10000 + 1;
+	(void)state;
+	for (stream_now = 0; stream_now < streams; stream_now++) {
+		static struct redis_world world;
+		stir(&world, stream_now);
+		for (int i = 0; i < MUTATIONS; i++) {
+			struct slr_bytes bytes = redis_bytes(world.values[dice_below(&world.dice, WORLD_KEYS)]);
+			slr_value value;
+			mutate(&world.dice, &bytes);
+			value = slr_read_value(slice_of(&bytes));
+			if (value != 0)
+				use(&world, &value);
+			slr_value_free(value);
+			slr_bytes_free(&bytes);
+		}
+		redis_world_end(&world);
+	}
+}
+
+static void test_damaged_notes_are_refused_or_harmless(void **state) {
+	uint64_t streams = dice_ops(DICE_MILLION) / 10000 + 1;
+	(void)state;
+	for (stream_now = 0; stream_now < streams; stream_now++) {
+		static struct redis_world world;
+		stir(&world, stream_now);
+		for (int i = 0; i < MUTATIONS; i++) {
+			slr_value *value = &world.replicas[dice_below(&world.dice, WORLD_KEYS)];
+			struct slr_notes notes = {.bytes.data = NULL};
+			struct slr_counter scratch;
+			struct slr_bytes before = redis_bytes(*value), after;
+			bool applied;
+			if (*value != 0)
+				slr_note_whole(&notes, slr_value_at(*value, slr_value_count(*value) - 1, &scratch));
+			slr_note_charge(&notes, slr_identity_of(&world.limits[dice_below(&world.dice, WORLD_RULES)]),
+			                world.now_ms * SL_MS_NS, 1 + (uint32_t)dice_below(&world.dice, 9));
+			mutate(&world.dice, &notes.bytes);
+			applied = slr_notes_apply(value, slice_of(&notes.bytes));
+			after = redis_bytes(*value);
+			CHECK(applied || (before.len == after.len && memcmp(before.data, after.data, after.len) == 0));
+			use(&world, value);
+			slr_bytes_free(&before);
+			slr_bytes_free(&after);
+			slr_bytes_free(&notes.bytes);
+		}
+		redis_world_end(&world);
+	}
+}
+
+static struct sluice_limit limit_of(const char *text) {
+	struct sluice_limit limit;
+	assert_int_equal(sluice_limit_parse(&limit, sl_str(text), NULL), SLUICE_OK);
+	return limit;
+}
+
+static void test_holds_that_could_not_have_been_are_refused(void **state) {
+	static const struct slr_hold wrong[][2] = {
+		{{1, 10, 0, 0}, {2, 11, 1, 0}}, /* holds nothing */
+		{{1, 10, 1, 2}, {2, 11, 1, 0}}, /* neither hold nor lease */
+		{{1, 10, 1, 0}, {1, 11, 1, 0}}, /* twice */
+		{{1, 10, 1, 0}, {2, 9, 1, 0}},  /* in no order */
+	};
+	struct sluice_limit limit = limit_of("10/1m");
+	(void)state;
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		struct {
+			struct slr_holds holds;
+			struct slr_hold list[2];
+		} holds = {.holds = {2, 2}};
+		struct slr_counter counter = {.identity = slr_identity_of(&limit), .more = &holds};
+		struct slr_bytes bytes = {.data = NULL};
+		slr_value value = 0;
+		memcpy(holds.list, wrong[i], sizeof wrong[i]);
+		struct slr_notes notes = {.bytes.data = NULL};
+		slr_note_holds(&notes, &counter);
+		assert_false(slr_notes_apply(&value, slice_of(&notes.bytes)));
+		slr_write_counter(&bytes, &counter, SLR_UNTIL_UNKNOWN);
+		struct slr_reader reader = {.at = bytes.data, .end = bytes.data + bytes.len};
+		assert_false(slr_read_counter(&reader, &value));
+		assert_int_equal(value, 0);
+		slr_bytes_free(&bytes);
+		slr_bytes_free(&notes.bytes);
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_value_is_read_as_it_was_written),
+		cmocka_unit_test(test_no_part_of_a_value_is_one),
+		cmocka_unit_test(test_damaged_values_are_refused_or_harmless),
+		cmocka_unit_test(test_damaged_notes_are_refused_or_harmless),
+		cmocka_unit_test(test_holds_that_could_not_have_been_are_refused),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

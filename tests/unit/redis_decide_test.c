@@ -1,0 +1,422 @@
+/* The module's decisions without a Redis: against the embedded store where that knows what is asked, and against time
+ * itself where it does not, which is with holds and leases.
+ *
+ *  same      random calls of several limits and keys: every figure as the store's; and a replica that is sent the notes,
+ *            and a value that was saved and loaded, answer like the value itself
+ *  waits     with holds and leases among the calls: what a peek at a later instant says is what a decision promised for
+ *            it, to the millisecond; a denied call changes no byte
+ *  edges     by name: what a hold, a lease and a packed counter do at their limits
+ *
+ * The definition of holds, as a twin that counts them from scratch, meets the module in tests/e2e/test_module_random.py.
+ */
+#include "tests/unit/redis_world.h"
+
+#include "base/math.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { CALLS = 60, HOLDING_CALLS = 40, STREAMS_PER_STORE = 500 };
+
+static const sluice_ns NOW = UINT64_C(1800000000) * 1000000000;
+static uint64_t stream_now; /* for the message of a failure */
+
+#define CHECK(condition)                                                                                     \
+	do {                                                                                                     \
+		if (!(condition))                                                                                    \
+			fail_msg("SLUICE_SEED=%" PRIu64 " stream %" PRIu64 ": %s", dice_seed(), stream_now, #condition); \
+	} while (0)
+
+static struct sluice_limit limit_of(const char *text) {
+	struct sluice_limit limit;
+	assert_int_equal(sluice_limit_parse(&limit, sl_str(text), NULL), SLUICE_OK);
+	return limit;
+}
+
+/* ---- the same as the store ----------------------------------------------------------------------------------------- */
+
+static bool same_decision(const struct sluice_decision *a, const struct sluice_decision *b) {
+	return a->allowed == b->allowed && a->index == b->index && a->remaining == b->remaining && a->quota == b->quota &&
+	       a->retry_after_ns == b->retry_after_ns && a->reset_after_ns == b->reset_after_ns &&
+	       a->delay_ns == b->delay_ns && a->next_after_ns == b->next_after_ns;
+}
+
+/* Asks the store what the module was asked. */
+static void ask_store(struct sluice_store *store, const struct redis_world *world, uint64_t stream,
+                      struct sluice_call *asked, struct sluice_decision *each) {
+	static struct sluice_item items[SLUICE_ITEMS_MAX];
+	static char keys[WORLD_KEYS][32];
+	const struct slr_call *call = &world->call;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		uint8_t key = world->keys_of_call[call->items[i].key];
+		int len = snprintf(keys[key], sizeof keys[key], "%" PRIu64 ":%d", stream, key);
+		items[i] =
+			(struct sluice_item){&call->items[i].limit, sl_slice(keys[key], (size_t)len), call->items[i].watched};
+	}
+	*asked = (struct sluice_call){.items = items, .item_count = call->item_count, .cost = call->cost};
+	asked->operation = (sluice_operation)call->operation;
+	asked->want_next = call->want_next;
+	asked->now = call->now;
+	asked->each = each;
+	CHECK(sluice_decide(store, asked) == SLUICE_OK);
+}
+
+/* A value that was saved and loaded, or made by notes, answers a peek as the value does. */
+static void check_twin_value(const struct redis_world *world, slr_value value, slr_value twin) {
+	for (size_t i = 0; i < WORLD_RULES; i++) {
+		struct slr_call a = redis_call(SLR_PEEK, value, &world->limits[i], world->now_ms * SL_MS_NS, 1);
+		struct slr_call b = redis_call(SLR_PEEK, twin, &world->limits[i], world->now_ms * SL_MS_NS, 1);
+		CHECK(slr_decide(&a) == SLR_FINE && slr_decide(&b) == SLR_FINE);
+		CHECK(same_decision(&a.merged, &b.merged));
+	}
+}
+
+static void check_copies(const struct redis_world *world) {
+	for (size_t k = 0; k < WORLD_KEYS; k++) {
+		struct slr_bytes bytes = redis_bytes(world->values[k]);
+		slr_value loaded = slr_read_value(sl_slice(bytes.data, bytes.len)), copy = slr_value_copy(world->values[k]);
+		CHECK((loaded == 0) == (world->values[k] == 0));
+		CHECK(slr_value_is_valid(loaded) && slr_value_is_valid(copy));
+		check_twin_value(world, world->values[k], loaded);
+		check_twin_value(world, world->values[k], copy);
+		check_twin_value(world, world->values[k], world->replicas[k]);
+		slr_value_free(loaded);
+		slr_value_free(copy);
+		slr_bytes_free(&bytes);
+	}
+}
+
+static void draw_operation(struct redis_world *world) {
+	static const enum slr_operation operations[] = {SLR_CHECK, SLR_CHECK,  SLR_CHECK, SLR_CHECK,
+	                                                SLR_PEEK,  SLR_REFUND, SLR_RESET};
+	redis_world_draw(world);
+	world->call.operation = operations[dice_below(&world->dice, sizeof operations / sizeof *operations)];
+	if (world->call.operation == SLR_RESET && !dice_one_in(&world->dice, 3))
+		world->call.operation = SLR_CHECK;
+}
+
+static void test_same_as_the_store(void **state) {
+	struct sluice_store *store;
+	uint64_t streams = dice_ops(DICE_MILLION) / 2000 + 1;
+	(void)state;
+	assert_int_equal(sluice_store_open(&store, NULL, NULL), SLUICE_OK);
+	for (stream_now = 0; stream_now < streams; stream_now++) {
+		static struct redis_world world;
+		if (stream_now % STREAMS_PER_STORE == STREAMS_PER_STORE - 1) { /* one that is full would evict */
+			sluice_store_close(store);
+			assert_int_equal(sluice_store_open(&store, NULL, NULL), SLUICE_OK);
+		}
+		redis_world_begin(&world, stream_now);
+		for (int i = 0; i < CALLS; i++) {
+			struct sluice_decision each[SLUICE_ITEMS_MAX];
+			struct sluice_call asked;
+			draw_operation(&world);
+			CHECK(redis_world_decide(&world) == SLR_FINE);
+			ask_store(store, &world, stream_now, &asked, each);
+			if (world.call.operation == SLR_RESET) {
+				CHECK(asked.forgotten == world.call.forgotten);
+				continue;
+			}
+			CHECK(same_decision(&asked.merged, &world.call.merged));
+			for (uint32_t k = 0; k < world.call.item_count; k++)
+				CHECK(same_decision(&each[k], &world.call.each[k]));
+		}
+		check_copies(&world);
+		redis_world_end(&world);
+	}
+	sluice_store_close(store);
+}
+
+/* ---- what is promised comes true ----------------------------------------------------------------------------------- */
+
+static struct sluice_decision peek(slr_value value, const struct sluice_limit *limit, sluice_ns now, uint32_t cost) {
+	struct slr_call call = redis_call(SLR_PEEK, value, limit, now, cost);
+	CHECK(slr_decide(&call) == SLR_FINE);
+	CHECK(!call.keys[0].changed && call.keys[0].value == value);
+	return call.each[0];
+}
+
+/* Whether an instant and the wait from it are such that what happens there can be looked at. */
+static bool in_reach(sluice_ns wait) {
+	return wait != SLUICE_NEVER && wait < SL_WINDOW_NS_MAX * 3;
+}
+
+/* Waits end at the first whole ms at which what they wait for is there, and not one ms sooner. */
+static void check_waits(slr_value value, const struct sluice_limit *limit, sluice_ns now, uint32_t cost) {
+	struct sluice_decision d = peek(value, limit, now, cost), then;
+	uint64_t retry = (uint64_t)sl_ns_to_ms_ceil(d.retry_after_ns) * SL_MS_NS;
+	uint64_t reset = (uint64_t)sl_ns_to_ms_ceil(d.reset_after_ns) * SL_MS_NS;
+	if (!d.allowed && in_reach(d.retry_after_ns)) {
+		CHECK(peek(value, limit, now + retry, cost).allowed);
+		CHECK(!peek(value, limit, now + retry - SL_MS_NS, cost).allowed);
+	}
+	if (in_reach(d.reset_after_ns)) {
+		then = peek(value, limit, now + reset, 0);
+		CHECK(limit->quota == 0 || (then.reset_after_ns == 0 && then.remaining == sl_min(then.quota, UINT32_MAX)));
+	}
+	if (d.remaining < d.quota && d.remaining != UINT32_MAX && in_reach(d.next_after_ns)) {
+		uint64_t next = (uint64_t)sl_ns_to_ms_ceil(d.next_after_ns) * SL_MS_NS;
+		CHECK(peek(value, limit, now + next, 0).remaining > d.remaining);
+		CHECK(peek(value, limit, now + next - SL_MS_NS, 0).remaining <= d.remaining);
+	}
+}
+
+/* No counter is ever charged or held beyond its limit, but by one that was lowered: so all of one world are one limit. */
+static void draw_holding(struct redis_world *world) {
+	struct slr_call *call = &world->call;
+	redis_world_draw(world);
+	call->operation = (enum slr_operation)dice_below(&world->dice, SLR_LEASE + 1);
+	if (call->operation == SLR_RESET && !dice_one_in(&world->dice, 4))
+		call->operation = SLR_LEASE;
+	call->id = dice_below(&world->dice, 3);
+	call->ttl_ns = (1 + dice_below(&world->dice, dice_one_in(&world->dice, 2) ? 50 : SLR_HOLD_MS_MAX)) * SL_MS_NS;
+	call->spent = dice_cost(&world->dice, world->rules[0].quota);
+	call->want = dice_cost(&world->dice, world->rules[0].quota);
+	if (call->operation == SLR_LEASE) {
+		call->item_count = call->key_count = 1;
+		call->items[0].watched = call->items[0].key = 0;
+	}
+}
+
+static bool changes_nothing(const struct slr_call *call) {
+	return call->operation == SLR_PEEK ||
+	       (!call->merged.allowed &&
+	        (call->operation == SLR_CHECK || call->operation == SLR_HOLD || call->operation == SLR_CONFIRM));
+}
+
+static void decide_holding(struct redis_world *world) {
+	struct slr_bytes before[WORLD_KEYS], after;
+	for (size_t k = 0; k < WORLD_KEYS; k++)
+		before[k] = redis_bytes(world->values[k]);
+	draw_holding(world);
+	CHECK(redis_world_decide(world) == SLR_FINE);
+	for (size_t k = 0; k < WORLD_KEYS; k++) {
+		after = redis_bytes(world->values[k]);
+		if (changes_nothing(&world->call))
+			CHECK(after.len == before[k].len && memcmp(after.data, before[k].data, after.len) == 0);
+		slr_bytes_free(&after);
+		slr_bytes_free(&before[k]);
+	}
+}
+
+static void test_waits_behind_holds_come_true(void **state) {
+	uint64_t streams = dice_ops(DICE_MILLION) / 2500 + 1;
+	(void)state;
+	for (stream_now = 0; stream_now < streams; stream_now++) {
+		static struct redis_world world;
+		redis_world_begin(&world, stream_now + (UINT64_C(1) << 32));
+		for (int i = 0; i < HOLDING_CALLS; i++) {
+			size_t rule = dice_below(&world.dice, WORLD_RULES), key = dice_below(&world.dice, WORLD_KEYS);
+			decide_holding(&world);
+			if (world.rules[rule].quota != 0)
+				check_waits(world.values[key], &world.limits[rule], world.latest_ms * SL_MS_NS,
+				            dice_cost(&world.dice, world.rules[rule].quota));
+		}
+		check_copies(&world);
+		redis_world_end(&world);
+	}
+}
+
+/* ---- edges, by name ------------------------------------------------------------------------------------------------ */
+
+static struct slr_call do_one(enum slr_operation operation, slr_value *value, const struct sluice_limit *limit,
+                              uint64_t ms, uint32_t cost, uint64_t id) {
+	struct slr_call call = redis_call(operation, *value, limit, NOW + ms * SL_MS_NS, cost);
+	call.id = id;
+	call.ttl_ns = UINT64_C(1000) * SL_MS_NS;
+	call.want = cost;
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	*value = call.keys[0].value;
+	assert_true(slr_value_is_valid(*value));
+	return call;
+}
+
+static void test_a_lease_that_ends_by_itself_is_charged_at_its_end(void **state) {
+	struct sluice_limit limit = limit_of("sliding-log 10/1m");
+	slr_value value = 0;
+	(void)state;
+	assert_int_equal(do_one(SLR_LEASE, &value, &limit, 0, 4, 1).granted, 4);
+	assert_int_equal(do_one(SLR_PEEK, &value, &limit, 999, 1, 0).merged.remaining, 6);
+	assert_int_equal(do_one(SLR_CHECK, &value, &limit, 30000, 6, 0).merged.remaining, 0);
+	assert_int_equal(do_one(SLR_PEEK, &value, &limit, 60999, 1, 0).merged.remaining, 0); /* 1000 + 60000 */
+	assert_int_equal(do_one(SLR_PEEK, &value, &limit, 61000, 1, 0).merged.remaining, 4);
+	slr_value_free(value);
+}
+
+static void test_a_lease_is_charged_what_was_spent_of_it(void **state) {
+	struct sluice_limit limit = limit_of("sliding-log 10/1m");
+	slr_value value = 0;
+	struct slr_call call;
+	(void)state;
+	do_one(SLR_LEASE, &value, &limit, 0, 4, 1);
+	call = redis_call(SLR_LEASE, value, &limit, NOW + 500 * (sluice_ns)SL_MS_NS, 0);
+	call.id = 1;
+	call.spent = 9; /* more than it holds: 4 are charged */
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	value = call.keys[0].value;
+	assert_int_equal(call.merged.remaining, 6);
+	call = do_one(SLR_PEEK, &value, &limit, 60499, 1, 0);
+	assert_int_equal(call.merged.remaining, 6);
+	assert_int_equal(do_one(SLR_PEEK, &value, &limit, 60500, 1, 0).merged.remaining, 10);
+	slr_value_free(value);
+}
+
+static void test_a_hold_fits_when_it_is_confirmed(void **state) {
+	struct sluice_limit limit = limit_of("fixed-window 10/1m");
+	slr_value value = 0;
+	(void)state;
+	assert_true(do_one(SLR_HOLD, &value, &limit, 0, 7, 9).merged.allowed);
+	assert_false(do_one(SLR_CHECK, &value, &limit, 1, 4, 0).merged.allowed);
+	assert_int_equal(do_one(SLR_CHECK, &value, &limit, 1, 4, 0).merged.retry_after_ns, 999 * SL_MS_NS);
+	assert_true(do_one(SLR_CHECK, &value, &limit, 2, 3, 0).merged.allowed);
+	assert_true(do_one(SLR_CONFIRM, &value, &limit, 999, 7, 9).merged.allowed);
+	assert_false(do_one(SLR_CONFIRM, &value, &limit, 999, 7, 9).merged.allowed); /* it is gone: decided as CHECK */
+	assert_int_equal(do_one(SLR_RESET, &value, &limit, 999, 0, 0).forgotten, 1);
+	assert_int_equal(value, 0);
+}
+
+static void test_a_hold_leaves_nothing_behind(void **state) {
+	struct sluice_limit limit = limit_of("sliding-buckets 10/1m precision 1s");
+	slr_value value = 0;
+	(void)state;
+	do_one(SLR_HOLD, &value, &limit, 0, 7, 9);
+	assert_int_equal(do_one(SLR_CANCEL, &value, &limit, 1000, 0, 9).forgotten, 0); /* it has ended */
+	assert_int_equal(do_one(SLR_HOLD, &value, &limit, 1000, 7, 9).merged.remaining, 3);
+	assert_int_equal(do_one(SLR_CANCEL, &value, &limit, 1001, 0, 9).forgotten, 1);
+	assert_int_equal(value, 0);
+}
+
+static void test_holds_of_one_counter_are_bounded(void **state) {
+	struct sluice_limit limit = limit_of("1000/1m");
+	struct slr_bytes before, after;
+	slr_value value = 0;
+	struct slr_call call;
+	(void)state;
+	for (uint64_t id = 0; id < SLR_HOLDS_MAX; id++)
+		assert_true(do_one(SLR_HOLD, &value, &limit, id, 1, id).merged.allowed);
+	before = redis_bytes(value);
+	call = redis_call(SLR_HOLD, value, &limit, NOW, 1);
+	call.id = SLR_HOLDS_MAX;
+	call.ttl_ns = 1;
+	assert_int_equal(slr_decide(&call), SLR_TOO_MANY_HOLDS);
+	after = redis_bytes(value);
+	assert_int_equal(before.len, after.len);
+	assert_memory_equal(before.data, after.data, after.len);
+	assert_true(do_one(SLR_HOLD, &value, &limit, 256, 1, 7).merged.allowed); /* its own is replaced */
+	assert_int_equal(do_one(SLR_PEEK, &value, &limit, 256, 1, 0).merged.remaining, 744);
+	slr_bytes_free(&before);
+	slr_bytes_free(&after);
+	slr_value_free(value);
+}
+
+static void test_counters_of_one_key_are_bounded(void **state) {
+	struct sluice_limit limit;
+	struct slr_call call;
+	slr_value value = 0;
+	char text[32];
+	(void)state;
+	for (int i = 0; i < SLR_COUNTERS_MAX; i++) {
+		snprintf(text, sizeof text, "5/%ds", i + 1);
+		limit = limit_of(text);
+		do_one(SLR_CHECK, &value, &limit, 0, 1, 0);
+	}
+	limit = limit_of("5/1h");
+	call = redis_call(SLR_CHECK, value, &limit, NOW, 1);
+	assert_int_equal(slr_decide(&call), SLR_TOO_MANY_COUNTERS);
+	assert_int_equal(slr_value_count(value), SLR_COUNTERS_MAX);
+	call = redis_call(SLR_PEEK, value, &limit, NOW, 1);
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	slr_value_free(value);
+}
+
+/* 2047 fit, 2048 do not; an instant of whole ms fits in any era, one between them does not. */
+static void test_what_is_packed_and_what_is_not(void **state) {
+	struct sluice_limit limit = limit_of("4095/60s");
+	slr_value value = 0;
+	(void)state;
+	do_one(SLR_CHECK, &value, &limit, 0, 2047, 0);
+	assert_true(slr_value_is_packed(value));
+	assert_int_equal(slr_value_bytes(value), 0);
+	assert_int_equal(do_one(SLR_CHECK, &value, &limit, 0, 1, 0).merged.remaining, 2047);
+	assert_false(slr_value_is_packed(value));
+	assert_int_equal(slr_value_bytes(value), 40);
+	assert_int_equal(do_one(SLR_REFUND, &value, &limit, 0, 1, 0).merged.remaining, 2048);
+	assert_true(slr_value_is_packed(value));
+	do_one(SLR_CHECK, &value, &limit, UINT64_C(1) << 33, 1, 0); /* two eras on: a window of its own */
+	assert_true(slr_value_is_packed(value));
+	assert_int_equal(do_one(SLR_PEEK, &value, &limit, UINT64_C(1) << 33, 1, 0).merged.remaining, 4094);
+	do_one(SLR_HOLD, &value, &limit, UINT64_C(1) << 33, 5, 1);
+	assert_false(slr_value_is_packed(value));
+	assert_int_equal(do_one(SLR_CANCEL, &value, &limit, UINT64_C(1) << 33, 0, 1).forgotten, 1);
+	assert_true(slr_value_is_packed(value));
+	struct slr_call call = redis_call(SLR_CHECK, value, &limit, NOW + (SL_MS_NS * (UINT64_C(1) << 33)) + 1, 1);
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	value = call.keys[0].value;
+	assert_false(slr_value_is_packed(value));
+	slr_value_free(value);
+}
+
+static void test_more_shapes_than_there_is_room_for(void **state) {
+	enum { MANY = 700 };
+	static slr_value values[MANY];
+	struct sluice_limit limit;
+	char text[32];
+	int packed = 0;
+	(void)state;
+	for (int i = 0; i < MANY; i++) {
+		snprintf(text, sizeof text, "5/%dms", 1000 + i);
+		limit = limit_of(text);
+		do_one(SLR_CHECK, &values[i], &limit, 0, 2, 0);
+		packed += slr_value_is_packed(values[i]);
+	}
+	assert_true(packed > 256 && packed <= 512);
+	for (int i = 0; i < MANY; i++) {
+		snprintf(text, sizeof text, "5/%dms", 1000 + i);
+		limit = limit_of(text);
+		assert_int_equal(do_one(SLR_PEEK, &values[i], &limit, 0, 1, 0).merged.remaining, 3);
+		slr_value_free(values[i]);
+	}
+	limit = limit_of("5/9s");
+	slr_value value = 0;
+	do_one(SLR_CHECK, &value, &limit, 0, 2, 0);
+	assert_true(slr_value_is_packed(value)); /* what was given up is free again */
+	slr_value_free(value);
+}
+
+static void test_expiry_is_told_in_wall_time(void **state) {
+	struct sluice_limit limit = limit_of("fixed-window 10/1m");
+	slr_value value = 0;
+	struct slr_call call;
+	(void)state;
+	call = do_one(SLR_CHECK, &value, &limit, 1500, 1, 0);
+	assert_int_equal(call.keys[0].expire_ms, redis_wall_ms() + 60000 - 1500 + 1);
+	call = do_one(SLR_CHECK, &value, &limit, 2500, 1, 0);
+	assert_true(call.keys[0].changed && call.keys[0].expire_ms == 0); /* that of its window, which it has */
+	call = do_one(SLR_CHECK, &value, &limit, 2500, 100, 0);
+	assert_false(call.keys[0].changed);
+	call = do_one(SLR_CHECK, &value, &limit, 61000, 1, 0);
+	assert_int_equal(call.keys[0].expire_ms, redis_wall_ms() + 59000 + 1);
+	slr_value_free(value);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_same_as_the_store),
+		cmocka_unit_test(test_waits_behind_holds_come_true),
+		cmocka_unit_test(test_a_lease_that_ends_by_itself_is_charged_at_its_end),
+		cmocka_unit_test(test_a_lease_is_charged_what_was_spent_of_it),
+		cmocka_unit_test(test_a_hold_fits_when_it_is_confirmed),
+		cmocka_unit_test(test_a_hold_leaves_nothing_behind),
+		cmocka_unit_test(test_holds_of_one_counter_are_bounded),
+		cmocka_unit_test(test_counters_of_one_key_are_bounded),
+		cmocka_unit_test(test_what_is_packed_and_what_is_not),
+		cmocka_unit_test(test_more_shapes_than_there_is_room_for),
+		cmocka_unit_test(test_expiry_is_told_in_wall_time),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

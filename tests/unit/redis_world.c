@@ -1,0 +1,123 @@
+#include "tests/unit/redis_world.h"
+
+#include "base/assert.h"
+
+static int64_t wall_ms;
+
+int64_t redis_wall_ms(void) {
+	return wall_ms;
+}
+
+static struct twin_rule any_rule(struct dice *dice) {
+	return dice_rule(dice, (sluice_algorithm)(1 + dice_below(dice, SLUICE_LEAKY_BUCKET)),
+	                 (sluice_edge)dice_below(dice, 3));
+}
+
+/* Another quota, burst, queue or edge: the same counter. */
+static struct twin_rule sibling_of(struct dice *dice, struct twin_rule rule) {
+	if (rule.algorithm == SLUICE_TOKEN_BUCKET || rule.algorithm == SLUICE_LEAKY_BUCKET)
+		rule.burst = 1 + (uint32_t)dice_below(dice, 2 * (uint64_t)rule.burst + 1);
+	else
+		rule.quota = 1 + (uint32_t)dice_below(dice, 2 * (uint64_t)rule.quota + 1);
+	rule.edge = rule.algorithm == SLUICE_SLIDING_BUCKETS ? (sluice_edge)dice_below(dice, 3) : rule.edge;
+	return rule;
+}
+
+void redis_world_begin(struct redis_world *world, uint64_t stream) {
+	*world = (struct redis_world){.dice = dice_of(dice_seed(), stream), .now_ms = UINT64_C(1800000000000)};
+	for (size_t i = 0; i < WORLD_RULES; i++) {
+		bool sibling = i > 0 && dice_one_in(&world->dice, 3);
+		world->rules[i] = sibling ? sibling_of(&world->dice, world->rules[i - 1]) : any_rule(&world->dice);
+		world->limits[i] = rule_limit(&world->rules[i]);
+		if (dice_one_in(&world->dice, 4))
+			sl_rule_name(&world->limits[i], sl_str("login"));
+	}
+}
+
+void redis_world_end(struct redis_world *world) {
+	for (size_t k = 0; k < WORLD_KEYS; k++) {
+		slr_value_free(world->values[k]);
+		slr_value_free(world->replicas[k]);
+	}
+	for (size_t k = 0; k < SLUICE_ITEMS_MAX; k++)
+		slr_bytes_free(&world->notes[k].bytes);
+}
+
+static void step_time(struct redis_world *world) {
+	uint64_t window_ms = world->rules[dice_below(&world->dice, WORLD_RULES)].window_ns / TWIN_MS;
+	if (dice_one_in(&world->dice, 3))
+		return;
+	if (dice_one_in(&world->dice, 20))
+		world->now_ms -= dice_below(&world->dice, 5000);
+	else if (dice_one_in(&world->dice, 8))
+		world->now_ms += dice_below(&world->dice, window_ms + 2);
+	else
+		world->now_ms += dice_below(&world->dice, window_ms / 16 + 2);
+}
+
+static uint8_t key_of_call(struct redis_world *world, uint8_t key) {
+	struct slr_call *call = &world->call;
+	uint8_t k = 0;
+	while (k < call->key_count && world->keys_of_call[k] != key)
+		k++;
+	world->keys_of_call[k] = key;
+	call->key_count = call->key_count > k ? call->key_count : (uint32_t)k + 1;
+	return k;
+}
+
+void redis_world_draw(struct redis_world *world) {
+	struct slr_call *call = &world->call;
+	uint64_t rule = 0;
+	*call = (struct slr_call){.operation = SLR_CHECK, .noted = true, .wall_ms = redis_wall_ms};
+	step_time(world);
+	if (world->now_ms > world->latest_ms)
+		world->latest_ms = world->now_ms;
+	call->now = world->now_ms * SL_MS_NS;
+	call->want_next = dice_one_in(&world->dice, 2);
+	call->item_count = dice_one_in(&world->dice, 2) ? 1 : 1 + (uint32_t)dice_below(&world->dice, 4);
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		rule = dice_below(&world->dice, WORLD_RULES);
+		call->items[i].limit = world->limits[rule];
+		call->items[i].watched = dice_one_in(&world->dice, 6) ? (uint8_t)(1 + dice_below(&world->dice, 2)) : 0;
+		call->items[i].key = key_of_call(world, (uint8_t)dice_below(&world->dice, WORLD_KEYS));
+	}
+	call->cost = dice_cost(&world->dice, world->rules[rule].quota);
+}
+
+enum slr_failure redis_world_decide(struct redis_world *world) {
+	struct slr_call *call = &world->call;
+	enum slr_failure failure;
+	for (uint32_t k = 0; k < call->key_count; k++) {
+		call->keys[k].value = world->values[world->keys_of_call[k]];
+		call->keys[k].notes = world->notes[k];
+	}
+	failure = slr_decide(call);
+	for (uint32_t k = 0; k < call->key_count; k++) {
+		struct slr_key *key = &call->keys[k];
+		slr_value *replica = &world->replicas[world->keys_of_call[k]];
+		world->values[world->keys_of_call[k]] = key->value;
+		world->notes[k] = key->notes;
+		SL_ASSERT(slr_value_is_valid(key->value));
+		SL_ASSERT(key->changed || key->notes.bytes.len == 0);
+		if (key->notes.bytes.len != 0)
+			SL_ASSERT(slr_notes_apply(replica, sl_slice(key->notes.bytes.data, key->notes.bytes.len)));
+		SL_ASSERT(slr_value_is_valid(*replica));
+	}
+	return failure;
+}
+
+struct slr_call redis_call(enum slr_operation operation, slr_value value, const struct sluice_limit *limit,
+                           sluice_ns now, uint32_t cost) {
+	struct slr_call call = {.operation = operation, .item_count = 1, .key_count = 1, .cost = cost, .now = now};
+	call.want_next = true;
+	call.wall_ms = redis_wall_ms;
+	call.items[0].limit = *limit;
+	call.keys[0].value = value;
+	return call;
+}
+
+struct slr_bytes redis_bytes(slr_value value) {
+	struct slr_bytes bytes = {.data = NULL};
+	slr_write_value(&bytes, value);
+	return bytes;
+}
