@@ -34,17 +34,24 @@ static void changed(struct slr_member *m, int64_t until_ms) {
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
+/* The limit under which a change charges. */
+static struct sluice_limit charging_limit(const struct slr_member *m, const struct slr_change *change) {
+	return change->forced ? slr_widened(m->limit) : *m->limit;
+}
+
 enum slr_failure slr_member_plan(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
 	struct sluice_decision decision;
+	struct sluice_limit limit;
 	uint32_t live = m->holds != NULL ? m->holds->count - m->ended - (uint32_t)(m->own >= 0) : 0;
 	if (change->place != NULL && live >= SLR_HOLDS_MAX)
 		return SLR_TOO_MANY_HOLDS;
 	if (change->charge == 0 || !sl_rule_has_block(m->limit))
 		return SLR_FINE;
+	limit = charging_limit(m, change);
 	m->image.counter.state = m->state;
-	sl_step(m->limit, &m->image.counter, call->now, change->charge, true, &decision);
-	return sl_step_block_bytes(m->limit, &m->image.counter, change->charge) == SL_BLOCK_TOO_LARGE ? SLR_LOG_TOO_LONG
-	                                                                                              : SLR_FINE;
+	sl_step(&limit, &m->image.counter, call->now, change->charge, true, &decision);
+	return sl_step_block_bytes(&limit, &m->image.counter, change->charge) == SL_BLOCK_TOO_LARGE ? SLR_LOG_TOO_LONG
+	                                                                                            : SLR_FINE;
 }
 
 /* ---- committing -------------------------------------------------------------------------------------------------- */
@@ -58,7 +65,7 @@ static void charge(const struct slr_call *call, struct slr_member *m, const stru
 	*fresh = NULL;
 	if (change->charge == 0)
 		return;
-	limit = change->forced ? slr_widened(m->limit) : *m->limit;
+	limit = charging_limit(m, change);
 	charged = slr_force(&limit, counter, call->now, change->charge, fresh);
 	SL_ASSERT(charged || change->forced);
 }
