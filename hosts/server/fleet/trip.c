@@ -351,8 +351,13 @@ static void end_held(struct sl_trip *trip) {
 	sluice_err err = sl_aside(trip);
 	bool allowed = err == SLUICE_OK && !is_denied(trip);
 	drop_failed(trip);
-	if (err != SLUICE_OK || trip->groups == NULL || sl_clock_monotonic() >= trip->journey->deadline) {
-		dismiss_all(trip, allowed); /* they fit, and there is no time to hear of it */
+	bool late = sl_clock_monotonic() >= trip->journey->deadline;
+	if (late && allowed && trip->groups != NULL && !sl_aside_passes(trip)) {
+		err = SLUICE_E_AWAY; /* they fit, but who can't be asked in time may not hear of it, and the holds end */
+		allowed = false;
+	}
+	if (err != SLUICE_OK || trip->groups == NULL || late) {
+		dismiss_all(trip, allowed);
 		end(trip, err);
 		return;
 	}
