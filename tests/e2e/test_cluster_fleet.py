@@ -218,7 +218,7 @@ def befall(cluster, fate):
 def test_answers_come_within_the_budget_and_limits_hold(breakable, fronts, load_program, tmp_path, sluice_bin, how,
                                                         fate):
     cluster = breakable
-    via, rate = (Module(), 1500) if how == "module" else (Script(os.path.dirname(sluice_bin)), 500)
+    via, rate = (Module(), 1500) if how == "module" else (Script(os.path.dirname(sluice_bin)), 300)
     three = fronts(policy_of(cluster, TWO_LIMITS.format(user=USER, ip=ADDRESS), budget_ms=BUDGET_MS, via=how))
     # One request at a time on a connection: behind one that waits another waits, and has its own budget then.
     with Load(load_program, tmp_path, three, rate, 300, ASK_TWO, connections=70, flying=1) as load:
@@ -252,7 +252,7 @@ def test_answers_come_within_the_budget_and_limits_hold(breakable, fronts, load_
     assert percentile(waits, 0.99) < (BUDGET_MS + 30) / 1000 and max(waits) < (BUDGET_MS + 400) / 1000
     last = [one.is_unknown for one in answers if end_at - 1 < one.sent]
     assert last and sum(last) <= 0.02 * len(last), "no recovery by itself"
-    assert served > (0.9 if fate == "slots move" else 0.2)  # 4 of 9 have both their keys elsewhere
+    assert served > (0.7 if fate == "slots move" else 0.2)  # 4 of 9 have both their keys elsewhere
 
 
 @needs_island()
