@@ -1,0 +1,101 @@
+/* Bytes that a dump file, a DUMP payload or a primary of the module hands in: read as a value, or applied as notes to
+ * one. What is not refused is a value that this code could have made, survives being written and read, and every
+ * decision on it ends within its memory and leaves such a value.
+ *
+ *   what it is, 1 | limit, 1 | calls, 1 | calls of 8 bytes | the payload
+ *
+ * A call is: operation, id, 2 of cost, 4 of ms that pass before it. */
+#include "hosts/redis/decide.h"
+
+#include "base/assert.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { HEAD_BYTES = 3, CALL_BYTES = 8, CALLS_MAX = 32 };
+
+static const sluice_ns START_NS = UINT64_C(1800000000) * 1000000000;
+
+static const char *const notations[] = {
+	"100/60s",           "fixed-window 10/1s",   "sliding-log 20/1m",
+	"sliding-log 5/50d", "token-bucket 10/1s",   "sliding-buckets 50/1m precision 5s edge count",
+	"sliding-log 0/1m",  "leaky-bucket 10/1h",   "sliding-buckets 9/1s precision 10ms edge weighted",
+	"unlimited",         "token-bucket 1/3660d", "sliding-window 4294967295/3660d",
+};
+enum { LIMITS = sizeof notations / sizeof *notations };
+
+static int64_t wall_ms(void) {
+	return 1000;
+}
+
+static struct sluice_limit limit_of(uint8_t choice) {
+	struct sluice_limit limit;
+	SL_ASSERT(sluice_limit_parse(&limit, sl_str(notations[choice % LIMITS]), NULL) == SLUICE_OK);
+	if (choice >= 128 && limit.algorithm != SLUICE_UNLIMITED)
+		sl_rule_name(&limit, sl_str("n"));
+	return limit;
+}
+
+/* Written and read, it is the same value; a counter that holds have kept alive and no more is none is not. */
+static void check_value(slr_value value) {
+	struct slr_bytes bytes = {.data = NULL}, again = {.data = NULL};
+	slr_value read;
+	SL_ASSERT(slr_value_is_valid(value));
+	slr_write_value(&bytes, value);
+	read = slr_read_value(sl_slice(bytes.data, bytes.len));
+	SL_ASSERT((read == 0) == (value == 0));
+	slr_write_value(&again, read);
+	SL_ASSERT(bytes.len == again.len && memcmp(bytes.data, again.data, bytes.len) == 0);
+	slr_bytes_free(&bytes);
+	slr_bytes_free(&again);
+	slr_value_free(read);
+}
+
+static void call_on(slr_value *value, slr_value *replica, const struct sluice_limit *limit, const uint8_t *bytes,
+                    sluice_ns now) {
+	struct slr_call call = {.operation = (enum slr_operation)(bytes[0] % (SLR_LEASE + 1)), .item_count = 1};
+	struct slr_notes *notes = &call.keys[0].notes;
+	call.key_count = 1;
+	call.now = now;
+	call.id = bytes[1];
+	call.cost = call.want = call.spent = (uint32_t)(bytes[2] << 8 | bytes[3]);
+	call.ttl_ns = (1 + (sluice_ns)bytes[1] * 200) * SL_MS_NS;
+	call.wall_ms = wall_ms;
+	call.want_next = call.noted = true;
+	call.items[0].limit = *limit;
+	call.keys[0].value = *value;
+	(void)!slr_decide(&call);
+	*value = call.keys[0].value;
+	check_value(*value);
+	if (notes->bytes.len != 0)
+		SL_ASSERT(slr_notes_apply(replica, sl_slice(notes->bytes.data, notes->bytes.len)));
+	check_value(*replica);
+	slr_bytes_free(&notes->bytes);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+	struct sluice_limit limit;
+	slr_value value = 0, replica;
+	sluice_ns now = START_NS;
+	size_t count;
+	if (size < HEAD_BYTES)
+		return 0;
+	limit = limit_of(data[1]);
+	count = data[2] % (CALLS_MAX + 1);
+	if (size - HEAD_BYTES < count * CALL_BYTES)
+		count = (size - HEAD_BYTES) / CALL_BYTES;
+	const uint8_t *calls = data + HEAD_BYTES, *payload = calls + count * CALL_BYTES;
+	struct sluice_bytes bytes = sl_slice(payload, (size_t)(data + size - payload));
+	if (data[0] % 2 == 0)
+		value = slr_read_value(bytes);
+	else
+		(void)!slr_notes_apply(&value, bytes);
+	check_value(value);
+	replica = slr_value_copy(value);
+	for (size_t i = 0; i < count; i++, calls += CALL_BYTES) {
+		now += (sluice_ns)(calls[4] << 16 | calls[5] << 8 | calls[6]) * SL_MS_NS + calls[7];
+		call_on(&value, &replica, &limit, calls, now);
+	}
+	slr_value_free(value);
+	slr_value_free(replica);
+	return 0;
+}
