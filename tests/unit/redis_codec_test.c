@@ -1,5 +1,6 @@
 /* Values and notes as bytes: what was written is read, and whatever else comes is refused, or is a value on which
- * decisions end and stay within their memory (which the address sanitizer sees). SLUICE_SEED repeats the random part. */
+ * decisions end and stay within their memory (which the address sanitizer sees). SLUICE_SEED repeats the random part.
+ */
 #include "tests/unit/redis_world.h"
 
 #include <inttypes.h>

@@ -1,14 +1,14 @@
 /* The module's decisions without a Redis: against the embedded store where that knows what is asked, and against time
  * itself where it does not, which is with holds and leases.
  *
- *  same      random calls of several limits and keys: every figure as the store's; and a replica that is sent the notes,
- *            and a value that was saved and loaded, answer like the value itself
+ *  same      random calls of several limits and keys: every figure as the store's; and a replica that is sent the
+ *            notes, and a value that was saved and loaded, answer like the value itself
  *  waits     with holds and leases among the calls: what a peek at a later instant says is what a decision promised for
  *            it, to the millisecond; a denied call changes no byte
  *  edges     by name: what a hold, a lease and a packed counter do at their limits
  *
- * The definition of holds, as a twin that counts them from scratch, meets the module in tests/e2e/test_module_random.py.
- */
+ * The definition of holds, as a twin that counts them from scratch, meets the module in
+ * tests/e2e/test_module_random.py. */
 #include "tests/unit/redis_world.h"
 
 #include "base/math.h"
@@ -38,7 +38,7 @@ static struct sluice_limit limit_of(const char *text) {
 	return limit;
 }
 
-/* ---- the same as the store ----------------------------------------------------------------------------------------- */
+/* ---- the same as the store -------------------------------------------------------------------------------------- */
 
 static bool same_decision(const struct sluice_decision *a, const struct sluice_decision *b) {
 	return a->allowed == b->allowed && a->index == b->index && a->remaining == b->remaining && a->quota == b->quota &&
@@ -132,7 +132,7 @@ static void test_same_as_the_store(void **state) {
 	sluice_store_close(store);
 }
 
-/* ---- what is promised comes true ----------------------------------------------------------------------------------- */
+/* ---- what is promised comes true -------------------------------------------------------------------------------- */
 
 static struct sluice_decision peek(slr_value value, const struct sluice_limit *limit, sluice_ns now, uint32_t cost) {
 	struct slr_call call = redis_call(SLR_PEEK, value, limit, now, cost);
@@ -166,7 +166,7 @@ static void check_waits(slr_value value, const struct sluice_limit *limit, sluic
 	}
 }
 
-/* No counter is ever charged or held beyond its limit, but by one that was lowered: so all of one world are one limit. */
+/* A call of any operation. */
 static void draw_holding(struct redis_world *world) {
 	struct slr_call *call = &world->call;
 	redis_world_draw(world);
@@ -222,7 +222,7 @@ static void test_waits_behind_holds_come_true(void **state) {
 	}
 }
 
-/* ---- edges, by name ------------------------------------------------------------------------------------------------ */
+/* ---- edges, by name --------------------------------------------------------------------------------------------- */
 
 static struct slr_call do_one(enum slr_operation operation, slr_value *value, const struct sluice_limit *limit,
                               uint64_t ms, uint32_t cost, uint64_t id) {
