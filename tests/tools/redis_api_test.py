@@ -29,13 +29,15 @@ NUMBERS = {
     "SLR_SUBEVENT_FORK_CHILD_BORN": "REDISMODULE_SUBEVENT_FORK_CHILD_BORN",
     "SLR_SPEC_KEY_RO": "REDISMODULE_CMD_KEY_RO", "SLR_SPEC_KEY_RW": "REDISMODULE_CMD_KEY_RW",
     "SLR_SPEC_ACCESS": "REDISMODULE_CMD_KEY_ACCESS", "SLR_SPEC_UPDATE": "REDISMODULE_CMD_KEY_UPDATE",
-    "SLR_SPEC_INCOMPLETE": "REDISMODULE_CMD_KEY_INCOMPLETE", "SLR_SPEC_BEGIN_INDEX": "REDISMODULE_KSPEC_BS_INDEX",
+    "SLR_SPEC_INCOMPLETE": "REDISMODULE_CMD_KEY_INCOMPLETE",
+    "SLR_SPEC_BEGIN_INDEX": "REDISMODULE_KSPEC_BS_INDEX",
     "SLR_SPEC_BEGIN_KEYWORD": "REDISMODULE_KSPEC_BS_KEYWORD", "SLR_SPEC_FIND_RANGE": "REDISMODULE_KSPEC_FK_RANGE",
     "SLR_ARG_STRING": "REDISMODULE_ARG_TYPE_STRING", "SLR_ARG_INTEGER": "REDISMODULE_ARG_TYPE_INTEGER",
     "SLR_ARG_KEY": "REDISMODULE_ARG_TYPE_KEY", "SLR_ARG_UNIX_TIME": "REDISMODULE_ARG_TYPE_UNIX_TIME",
     "SLR_ARG_PURE_TOKEN": "REDISMODULE_ARG_TYPE_PURE_TOKEN", "SLR_ARG_ONEOF": "REDISMODULE_ARG_TYPE_ONEOF",
     "SLR_ARG_BLOCK": "REDISMODULE_ARG_TYPE_BLOCK", "SLR_ARG_IS_OPTIONAL": "REDISMODULE_CMD_ARG_OPTIONAL",
-    "SLR_ARG_IS_MULTIPLE": "REDISMODULE_CMD_ARG_MULTIPLE", "SLR_TYPE_METHODS_VERSION": "REDISMODULE_TYPE_METHOD_VERSION",
+    "SLR_ARG_IS_MULTIPLE": "REDISMODULE_CMD_ARG_MULTIPLE",
+    "SLR_TYPE_METHODS_VERSION": "REDISMODULE_TYPE_METHOD_VERSION",
 }
 # (our struct, theirs, [(our field, theirs)]); fields of which only one name is given are called alike
 STRUCTS = [
@@ -78,7 +80,8 @@ def real_header(tmp_path_factory):
                "-o", "Acquire::Retries=0", "-o", "Acquire::http::Timeout=10"]
     for words in (["update"], ["source", "--download-only", "redis"]):
         try:
-            done = subprocess.run(["apt-get", *options, *words], cwd=folder, capture_output=True, text=True, timeout=120)
+            done = subprocess.run(["apt-get", *options, *words], cwd=folder, capture_output=True, text=True,
+                                  timeout=120)
         except subprocess.TimeoutExpired:
             pytest.skip("apt-get took more than two minutes for the source of Redis")
         if done.returncode != 0:
@@ -129,7 +132,7 @@ def test_every_number_is_listed_here():
 
 def test_numbers(tmp_path, real_header):
     lines = [f'_Static_assert((long long)({a}) == (long long)({b}), "{a}");' for a, b in NUMBERS.items()]
-    lines.append(f'_Static_assert(sizeof SLR_WRONGTYPE == sizeof REDISMODULE_ERRORMSG_WRONGTYPE, "words");')
+    lines.append('_Static_assert(sizeof SLR_WRONGTYPE == sizeof REDISMODULE_ERRORMSG_WRONGTYPE, "words");')
     done = compile_checks(tmp_path, real_header, lines)
     assert done.returncode == 0, done.stderr
     wrong = compile_checks(tmp_path, real_header, ['_Static_assert(SLR_KEY_WRITE == REDISMODULE_READ, "planted");'])
