@@ -844,15 +844,45 @@ def test_inspect_tells_what_a_key_holds(forms, form):
     assert script.ask("INSPECT", [key]) == []
     script.ask("CHECK", [key], 3, "AT", NOW, "100/1d", "NAME", "login", "sliding-log 9/1d", "token-bucket 20/1d")
     script.ask("HOLD", [key], 2, "ab", 60000, "AT", NOW, "sliding-buckets 9/1d precision 1h")
-    found = {}
-    for one in script.ask("INSPECT", [key]):
-        flat = [text(x) for x in one]
-        shown = dict(zip(flat[::2], flat[1::2]))
-        found[shown["algorithm"]] = shown
+    found = {one["algorithm"]: one for one in shown_of(script.ask("INSPECT", [key], "AT", NOW))}
     assert set(found) == {"sliding-window", "sliding-log", "token-bucket", "sliding-buckets"}
     assert found["sliding-log"]["name"] == "login" and found["sliding-log"]["window_ms"] == 86400000
-    assert found["token-bucket"]["rate"] == 20 and found["token-bucket"]["last_ms"] == NOW
+    assert found["token-bucket"]["name"] == f"{20:016x}" and found["token-bucket"]["last_ms"] == NOW
     assert found["sliding-buckets"]["precision_ms"] == 3600000
+    assert found["sliding-buckets"]["held"] == 2 and found["sliding-buckets"]["holds"] == 1
+    assert {one["belongs_to"] for one in found.values()} == {"limit", "policy"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_inspect_answers_with_the_words_of_the_module(forms, form):
+    words = (1, "AT", NOW, "100/1d", "fixed-window 9/1d", "token-bucket 20/1d", "sliding-buckets 9/1d precision 1h")
+    script, key = forms[form], f"words {form}"
+    script.ask("CHECK", [key], *words)
+    script.ask("THROTTLE", [key], 5, 10, 86400)
+    host = Redis()
+    try:
+        module = client_of(host)
+        module.execute_command("SLUICE.CHECK", key, *words)
+        module.execute_command("CL.THROTTLE", key, 5, 10, 86400)
+        theirs = shown_of(module.execute_command("SLUICE.INSPECT", key))
+    finally:
+        host.stop()
+    ours = shown_of(script.ask("INSPECT", [key]))
+    assert len(theirs) == 5 and [list(one) for one in ours] == [list(one) for one in theirs]
+    for one in ours + theirs:
+        del one["block_bytes"]
+        if one["belongs_to"] == "cl.throttle":
+            del one["last_ms"]  # by the clocks of two servers
+    assert ours == theirs
+
+
+def shown_of(counters):
+    """What INSPECT says, in an order that both have: a map for each counter."""
+    maps = []
+    for one in counters:
+        flat = [text(x) for x in one]
+        maps.append(dict(zip(flat[::2], flat[1::2])))
+    return sorted(maps, key=lambda one: (one["algorithm"], one["belongs_to"]))
 
 
 def text(value):

@@ -13,13 +13,12 @@
 -- the other tick: from ms to us the debt is exact, and stays in ms where it would pass 2^53; from us to ms both are
 -- rounded up, so that nothing is admitted early. Traffic in whole milliseconds never rounds. Kept as 23 bytes.
 local numbers = need('numbers')
-local bucket = {}
 
-function bucket.fresh()
+local function fresh()
 	return {last = 0, us = 0, fine = false, debt = 0, quota = 1}
 end
 
-function bucket.decode(raw)
+local function decode(raw)
 	if #raw ~= 23 then
 		return nil
 	end
@@ -30,11 +29,11 @@ function bucket.decode(raw)
 	return {last = last, us = us, fine = fine == 1, debt = debt, quota = quota}
 end
 
-function bucket.encode(s)
+local function encode(s)
 	return struct.pack('<dI2BdI4', s.last, s.us, s.fine and 1 or 0, s.debt, s.quota)
 end
 
-function bucket.clone(s)
+local function clone(s)
 	return {last = s.last, us = s.us, fine = s.fine, debt = s.debt, quota = s.quota}
 end
 
@@ -55,9 +54,12 @@ local function to_ms(ticks, fine)
 	return fine and math.ceil(ticks / 1000) or ticks
 end
 
-function bucket.view(limit, s, now, us)
+local function view(limit, s, now, us)
 	local last, last_us, debt, fine = stored(limit, s)
-	local v = {t = now, us = fine and us or 0, fine = fine, width = fine and limit.window * 1000 or limit.window}
+	local v = {t = now, us = fine and us or 0, fine = fine, width = limit.window, debt = 0, room = 0}
+	if fine then
+		v.width = limit.window * 1000
+	end
 	local elapsed = fine and (now - last) * 1000 + us - last_us or now - last
 	if elapsed <= 0 then
 		v.t, v.us = last, last_us
@@ -70,20 +72,30 @@ function bucket.view(limit, s, now, us)
 	return v
 end
 
-function bucket.retry(limit, v, cost)
+local function retry(limit, v, cost)
 	return to_ms(math.ceil((v.debt - (limit.capacity - cost) * v.width) / limit.quota), v.fine)
 end
 
-function bucket.reset(limit, v)
+-- By how many nanoseconds that is rounded up: to whole ticks, then to milliseconds.
+local function rounded_up(limit, v, cost)
+	local debt = v.debt - (limit.capacity - cost) * v.width
+	local ticks, rest = math.ceil(debt / limit.quota), -debt % limit.quota
+	if v.fine then
+		return (numbers.share(rest, 1000, limit.quota)) + -ticks % 1000 * 1000
+	end
+	return (numbers.share(rest, 1000000, limit.quota))
+end
+
+local function reset(limit, v)
 	return to_ms(math.ceil(v.debt / limit.quota), v.fine)
 end
 
-function bucket.delay(limit, v, cost)
+local function delay(limit, v, cost)
 	return math.ceil((v.debt + (cost - 1) * v.width) / (v.fine and limit.quota * 1000 or limit.quota))
 end
 
 -- A lease that ends may be of more than this limit ever admits: then its debt is kept in ms.
-function bucket.charge(limit, s, v, cost)
+local function charge(limit, s, v, cost)
 	s.last, s.us, s.fine, s.quota = v.t, v.us, v.fine, limit.quota
 	s.debt = v.debt + cost * v.width
 	if s.debt >= numbers.most and v.fine then
@@ -91,18 +103,20 @@ function bucket.charge(limit, s, v, cost)
 		s.debt = math.ceil(v.debt / 1000) + cost * limit.window
 	end
 	s.debt = math.min(s.debt, numbers.most - 1)
+	v.debt, v.room = s.debt, v.room - cost
 end
 
 -- Towards empty of debt, at most the debt of now; what drained since the last charge stays drained.
-function bucket.refund(limit, s, v, cost)
+local function refund(limit, s, v, cost)
 	local take = math.min(cost * v.width, v.debt)
 	s.last, s.us, s.debt, s.fine = stored(limit, s)
 	s.debt = s.debt - take
 	return take > 0
 end
 
-function bucket.ends(_, s)
+local function ends(_, s)
 	return s.last + (s.us > 0 and 1 or 0) + to_ms(math.ceil(s.debt / math.max(s.quota, 1)), s.fine)
 end
 
-return bucket
+return {fresh = fresh, decode = decode, encode = encode, clone = clone, view = view, retry = retry,
+	rounded_up = rounded_up, reset = reset, delay = delay, charge = charge, refund = refund, ends = ends}

@@ -1,12 +1,13 @@
 -- What is held of a counter: cost that no one else gets, until it is charged, dropped or its time has passed. A hold
 -- that ends is forgotten; a lease, which a front spends from, is charged in full at its end, for what was spent of it
 -- is not known. The ids of the two are apart. Kept beside the counter, in the field "!" and its name, ordered by end
--- (then by id, so that the order is the same wherever it is made): 29 bytes each.
+-- (then by id, so that the order is the same wherever it is made): 29 bytes each. A counter of which nothing is held
+-- never comes here.
 local numbers, errors = need('numbers'), need('errors')
 local holds = {most = 256}
 local BYTES = 29
 
-function holds.decode(raw)
+local function decode(raw)
 	if #raw % BYTES ~= 0 then
 		return nil
 	end
@@ -21,7 +22,7 @@ function holds.decode(raw)
 	return list
 end
 
-function holds.encode(list)
+local function encode(list)
 	local parts = {}
 	for i, one in ipairs(list) do
 		parts[i] = struct.pack('<dI4Bc16', one.ends, one.cost, one.lease and 1 or 0, one.id)
@@ -56,12 +57,103 @@ function holds.insert(list, one)
 	table.insert(list, at, one)
 end
 
-function holds.sum(list)
-	local sum = 0
+-- ---- what is held of a counter of a call ---------------------------------------------------------------------------
+
+-- Lets the oldest hold of a list end: a lease is charged.
+local function let_end(limit, way, s, list)
+	local one = table.remove(list, 1)
+	if one.lease then
+		way.charge(limit, s, way.view(limit, s, one.ends, 0), one.cost)
+	end
+	return one.cost
+end
+
+-- Gives a counter what is held of it, and ends what has ended by now.
+function holds.open(c, raw, now)
+	local list = decode(raw)
+	c.raw_holds = raw
+	if not list then
+		c.damaged = true
+		return
+	end
+	local t, sum = math.max(now, c.s.last), 0
+	while list[1] and list[1].ends <= t do
+		c.charged = c.charged or list[1].lease
+		let_end(c.limit, c.limit.way, c.s, list)
+	end
 	for _, one in ipairs(list) do
 		sum = sum + one.cost
 	end
-	return sum
+	c.holds, c.held = list, sum
+end
+
+-- The instants at which something held ends, one after the other: calls `try(state, held, from, until)` with the state
+-- that stands from the one to the other (nil: for good), until it returns something.
+local function walk(c, limit, from, try)
+	local s, list, held = c.limit.way.clone(c.s), {}, c.held
+	for i, one in ipairs(c.holds or {}) do
+		list[i] = one
+	end
+	while true do
+		local upto = list[1] and list[1].ends
+		local found, more = try(s, held, from, upto)
+		if found or not upto then
+			return found, more
+		end
+		held = held - let_end(limit, c.limit.way, s, list)
+		from = math.max(from, upto)
+	end
+end
+
+-- The wait until a denied cost is admitted if nothing else arrives and what is held ends by itself; -1: never. And by
+-- how many nanoseconds it was rounded up to whole milliseconds, if `finely` is set.
+function holds.retry(c, limit, v, cost, us, finely)
+	local way = limit.way
+	if cost > limit.capacity then
+		return -1, 0
+	end
+	return walk(c, limit, v.t, function(s, held, from, upto)
+		local want = cost + held
+		if want <= limit.capacity then
+			local there = way.view(limit, s, from, from == v.t and us or 0)
+			local fits = want <= there.room
+			local wait = fits and 0 or way.retry(limit, there, want)
+			if not upto or from + wait <= upto then
+				local over = finely and not fits and way.rounded_up and way.rounded_up(limit, there, want) or 0
+				return from + wait - v.t, over
+			end
+		end
+	end)
+end
+
+-- The wait until the whole quota is there.
+function holds.reset(c, limit, v)
+	return (walk(c, limit, v.t, function(s, _, from, upto)
+		if not upto then
+			return from - v.t + c.limit.way.reset(limit, c.limit.way.view(limit, s, from, 0))
+		end
+	end))
+end
+
+-- The instant from which on nothing of a counter matters.
+local function ends_of(c)
+	if not c.holds or not c.holds[1] then
+		return c.limit.way.ends(c.limit, c.s)
+	end
+	return (walk(c, c.limit, c.s.last, function(s, _, from, upto)
+		return not upto and math.max(from, c.limit.way.ends(c.limit, s)) or nil
+	end))
+end
+
+-- Puts what is held of a counter into the fields to write, or to delete; the instant from which on nothing matters.
+function holds.save(c, fields, gone)
+	if c.holds and c.holds[1] then
+		fields[#fields + 1] = '!' .. c.field
+		fields[#fields + 1] = encode(c.holds)
+	elseif c.raw_holds then
+		gone[#gone + 1] = '!' .. c.field
+	end
+	return ends_of(c)
 end
 
 return holds

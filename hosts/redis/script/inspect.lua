@@ -1,46 +1,48 @@
--- What a key holds: for each counter a flat list of names and values, as maps come in version 2 of the protocol.
-local numbers, holds, counter = need('numbers'), need('holds'), need('counter')
+-- What a key holds: for each counter a flat list of names and values, as maps come in version 2 of the protocol. The
+-- words are the module's, in its order (hosts/redis/inspect.c); a name is given itself, of which the module keeps a
+-- hash; the counter of an unnamed bucket goes by its rate, in hex.
+local counter, notation, errors = need('counter'), need('notation'), need('errors')
 local ALGORITHMS = {F = 'fixed-window', W = 'sliding-window', S = 'sliding-buckets', L = 'sliding-log',
 	T = 'token-bucket', K = 'leaky-bucket', C = 'token-bucket'}
 
--- The numbers that a field's name tells of its counter's limit, or nil where it is no counter's.
+-- The numbers that a field's name tells of its counter's limit, and its name; or nil where it is no counter's.
 local function limit_of(field)
 	local kind, window, rest = field:match('^([FWSLTKC])(%d+)(.*)$')
 	if not kind then
 		return nil
 	end
-	local limit = {kind = kind, window = tonumber(window), quota = 0, capacity = 0, fine = true, edge = 'count'}
-	local before, name = rest:match('^([^@]*)@(.*)$')
-	local options = before or rest
-	limit.parts = tonumber(options:match('^/(%d+)$'))
-	limit.rate = tonumber(options:match('^%*(%d+)$'))
+	local limit = {kind = kind, way = notation.way_of(kind), window = tonumber(window), quota = 0,
+		capacity = 0, fine = true, edge = 'count'}
+	local options, name = rest:match('^([^@]*)@(.*)$')
+	limit.parts = tonumber((options or rest):match('^/(%d+)$'))
 	limit.precision = limit.parts and limit.window / limit.parts
+	limit.rate = tonumber((options or rest):match('^%*(%d+)$')) or 0
 	return limit, name
 end
 
--- What of a counter is used at the instant: cost that counts, or debt in whole units, rounded up.
-local function used_of(limit, c, clock)
-	if c.s.quota then
-		limit.quota = c.s.quota
+local function described(c, name, bytes)
+	local kind = c.limit.kind
+	local one = {'algorithm', ALGORITHMS[kind], 'window_ms', c.limit.window, 'precision_ms', c.limit.precision or 0,
+		'belongs_to', name and 'policy' or kind == 'C' and 'cl.throttle' or 'limit', 'name',
+		name or string.format('%016x', c.limit.rate),
+		'last_ms', c.s and c.s.last or 0, 'block_bytes', bytes, 'holds', c.holds and #c.holds or 0, 'held', c.held}
+	if c.damaged then
+		one[#one + 1] = 'damaged'
+		one[#one + 1] = 1
 	end
-	local v = c.way.view(limit, c.s, clock.now, clock.us)
-	if v.debt then
-		return math.ceil(v.debt / v.width)
-	elseif v.full then
-		return v.full + v.old
-	elseif v.used then
-		return v.used
-	end
-	return v.cur + (v.prev > 0 and numbers.share_up(v.prev, limit.window - v.e, limit.window) or 0)
+	return one
 end
 
-return function(keys, reader)
-	local clock = need('words').clock(reader)
-	if #keys ~= 1 or reader.args[reader.at] then
-		need('errors').raise('ERR expected one key, and nothing after it')
+return function(keys, call)
+	need('words').clock(call)
+	if #keys ~= 1 or call.args[call.at] then
+		errors.raise('ERR expected one key, and nothing after it')
 	end
 	local key, counters = keys[1], {}
-	local fields = counter.ask('HGETALL', key)
+	local fields = redis.pcall('HGETALL', key)
+	if fields.err then
+		error({sluice = fields.err}, 0)
+	end
 	local values, names = {}, {}
 	for i = 1, #fields, 2 do
 		values[fields[i]] = fields[i + 1]
@@ -50,30 +52,10 @@ return function(keys, reader)
 	for i, field in ipairs(names) do
 		local limit, name = limit_of(field)
 		if limit and field ~= names[i - 1] then
-			local c = {key = key, field = field, limit = limit, way = counter.way_of(limit.kind)}
-			counter.open(c, values[field] or false, values['!' .. field] or false, clock.now, clock.us)
-			local one = {'algorithm', ALGORITHMS[limit.kind], 'window_ms', limit.window}
-			local function add(what, value)
-				one[#one + 1] = what
-				one[#one + 1] = value
-			end
-			if limit.precision then
-				add('precision_ms', limit.precision)
-			end
-			if limit.rate then
-				add('rate', limit.rate)
-			end
-			add('name', name or (limit.kind == 'C' and 'CL.THROTTLE' or ''))
-			if c.damaged then
-				add('damaged', 1)
-			else
-				add('last_ms', c.s.last)
-				add('used', used_of(limit, c, clock))
-				add('held', c.held)
-				add('holds', c.holds and #c.holds or 0)
-			end
-			add('bytes', #(values[field] or '') + #(values['!' .. field] or ''))
-			counters[#counters + 1] = one
+			local c = counter.new(key, field, limit)
+			local state, held = values[field] or false, values['!' .. field] or false
+			counter.open(c, state, held, call.now)
+			counters[#counters + 1] = described(c, name, #(state or '') + #(held or ''))
 		end
 	end
 	return counters

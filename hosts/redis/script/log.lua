@@ -2,38 +2,31 @@
 -- gone at exactly s + W; a cost c is admitted when what counts, plus c, is at most Q (src/algo/log.c). Kept as a
 -- series of instants; charges of one millisecond share an entry.
 local series = need('series')
-local log = {fresh = series.fresh, decode = series.decode, encode = series.encode, clone = series.clone,
-	changes = series.changes, chunk_field = series.chunk_field}
 
-function log.view(limit, s, now)
+local function view(limit, s, now)
 	local t = now > s.last and now or s.last
-	local edge = t - limit.window
-	local n, i, before = series.find(s, function(position)
-		return position > edge
-	end)
-	local used = series.between(before, series.total(s))
+	local n, i, before = series.find(s, false, t - limit.window + 1)
+	local used = series.between(before, s.total)
 	return {t = t, s = s, n = n, i = i, used = used, room = used < limit.quota and limit.quota - used or 0}
 end
 
 -- W after the oldest entry with which, and all before it, gone no more than that is left.
-function log.retry(limit, v, cost)
-	local keep, total = limit.quota - cost, series.total(v.s)
-	local n, i = series.find(v.s, function(_, sum)
-		return series.between(sum, total) <= keep
-	end)
-	return (series.at(v.s, n, i)) + limit.window - v.t
+local function retry(limit, v, cost)
+	local _, _, _, position = series.find(v.s, true, limit.quota - cost)
+	return position + limit.window - v.t
 end
 
-function log.reset(limit, v)
-	return v.used > 0 and series.newest(v.s) + limit.window - v.t or 0
+local function reset(limit, v)
+	return v.used > 0 and v.s.newest + limit.window - v.t or 0
 end
 
-function log.charge(_, s, v, cost)
+local function charge(_, s, v, cost)
 	series.add(s, v.t, cost, v.n, v.i)
 	s.last = v.t
+	v.used, v.room = v.used + cost, v.room - cost
 end
 
-function log.refund(_, s, v, cost)
+local function refund(_, s, v, cost)
 	local take = math.min(cost, v.used)
 	if take > 0 then
 		series.take(s, take)
@@ -41,9 +34,10 @@ function log.refund(_, s, v, cost)
 	return take > 0
 end
 
-function log.ends(limit, s)
-	local newest = series.newest(s)
-	return newest and newest + limit.window or s.last
+local function ends(limit, s)
+	return s.newest and s.newest + limit.window or s.last
 end
 
-return log
+return {fresh = series.fresh, decode = series.decode, encode = series.encode, clone = series.clone,
+	changes = series.changes, chunk_field = series.chunk_field, view = view, retry = retry, reset = reset,
+	charge = charge, refund = refund, ends = ends}

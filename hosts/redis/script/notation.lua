@@ -1,248 +1,132 @@
--- The one notation for limits, both ways, as src/algo/notation.c reads and prints it:
+-- Limits in the notation, the way that nearly all are written: [algorithm] Q/W, then the options in their usual order.
+-- What is written otherwise, or is a mistake, is left to grammar.lua, which reads the notation by its grammar.
 --
---   limit    = "unlimited" | [algorithm " "] quota "/" duration *( " " option " " value )
---   quota    = digits [ k | M | G ]              0..4294967295 after the multiplier
---   duration = digits ( ms | s | m | h | d | w ) 1 ms..3660 d
---
--- A limit read is a table: algorithm, quota, window (ms), and, where it has them, burst (or queue), precision (ms),
--- parts (W / P), edge; capacity (what `quota` of a decision says) and fine (a bucket that is counted in microseconds).
--- A mistake is raised with its column.
-local numbers, errors = need('numbers'), need('errors')
-local notation = {most = 4294967295, kinds = {
-	['fixed-window'] = 'F', ['sliding-window'] = 'W', ['sliding-buckets'] = 'S', ['sliding-log'] = 'L',
-	['token-bucket'] = 'T', ['leaky-bucket'] = 'K', unlimited = 'U',
-}}
-
-local UNITS = {w = 604800000, d = 86400000, h = 3600000, m = 60000, s = 1000, ms = 1}
-local LARGEST_FIRST = {'w', 'd', 'h', 'm', 's', 'ms'}
-local FACTORS = {k = 1000, M = 1000000, G = 1000000000}
+-- A limit read is a table: kind (the letter of its algorithm), way (what decides by it), quota, window (ms), capacity
+-- (what `quota` of a decision says), field (whose counter it is: counter.lua), and, where it has them, burst (or queue),
+-- fine (a bucket that is counted in microseconds), precision (ms), parts (W / P), edge.
+local QUOTA_MOST = 4294967295
 local WINDOW_MOST = 3660 * 86400000
 local PARTS_MOST = 4096
+local CACHE_MOST = 1024
 
--- A reader is {text, at, number}: number of the limit in its call.
-local function fail(reader, at, expected)
-	local word = reader.text:match('^[^ ]+', at) or reader.text:sub(at, at)
-	local found = at > #reader.text and 'the end' or errors.shown(word, 40)
-	errors.raise('ERR limit ' .. reader.number .. ', column ' .. at .. ': ' .. expected .. ', found ' .. found)
+-- What decides by a kind. Chains of comparisons here and below: a table would be built anew at every EVALSHA.
+local function way_of(kind)
+	return need((kind == 'W' or kind == 'F') and 'window' or kind == 'S' and 'buckets' or kind == 'L' and 'log' or
+		'bucket')
 end
 
-local function digits(reader, expected)
-	local text = reader.text:match('^%d+', reader.at)
-	if not text then
-		fail(reader, reader.at, expected)
-	end
-	reader.at = reader.at + #text
-	return tonumber(text)
+local function kind_of(word)
+	return (word == '' or word == 'sliding-window') and 'W' or word == 'token-bucket' and 'T' or
+		word == 'sliding-buckets' and 'S' or word == 'sliding-log' and 'L' or word == 'fixed-window' and 'F' or
+		word == 'leaky-bucket' and 'K' or nil
 end
 
-local function read_quota(reader, expected)
-	local start = reader.at
-	local n = digits(reader, expected)
-	local factor = FACTORS[reader.text:sub(reader.at, reader.at)]
-	if factor then
-		reader.at = reader.at + 1
-	end
-	n = n * (factor or 1)
-	if n > notation.most then
-		fail(reader, start, 'expected at most 4294967295')
-	end
-	return n
+local function ms_of(unit)
+	return unit == 's' and 1000 or unit == 'm' and 60000 or unit == 'h' and 3600000 or unit == 'd' and 86400000 or
+		unit == 'ms' and 1 or unit == 'w' and 604800000 or nil
 end
 
-local function read_duration(reader, expected)
-	local start = reader.at
-	local n = digits(reader, expected)
-	local unit = reader.text:sub(reader.at, reader.at + 1)
-	if unit ~= 'ms' then
-		unit = unit:sub(1, 1)
+-- The name of the field of a limit's counter. Windows have 12 digits at most, which .. writes out in full.
+local function field(limit, name)
+	local field = limit.kind .. limit.window
+	if limit.parts then
+		field = field .. '/' .. limit.parts
 	end
-	if not UNITS[unit] then
-		fail(reader, reader.at, 'expected a unit of time: ms, s, m, h, d or w')
+	if name then
+		return field .. '@' .. name
 	end
-	reader.at = reader.at + #unit
-	n = n * UNITS[unit]
-	if n < 1 or n > WINDOW_MOST then
-		fail(reader, start, 'expected a duration from 1ms to 3660d')
-	end
-	return n
+	return limit.burst and field .. '*' .. limit.quota or field
 end
 
-local function read_algorithm(reader, limit)
-	local word = reader.text:match('^[^ ]*')
-	limit.algorithm = 'sliding-window'
-	if word:find('^%d') then
-		return
-	end
-	if word == 'concurrency' or word == 'distinct' then
-		fail(reader, 1, "'" .. word .. "' comes with a later version of Sluice; expected another algorithm")
-	end
-	if not notation.kinds[word] then
-		fail(reader, 1, 'expected a limit such as 100/1m, or an algorithm: fixed-window, sliding-window, ' ..
-			'sliding-buckets, sliding-log, token-bucket, leaky-bucket or unlimited')
-	end
-	limit.algorithm = word
-	reader.at = #word + 1
-	if word == 'unlimited' then
-		if reader.at <= #reader.text then
-			fail(reader, reader.at, "expected nothing after 'unlimited'")
-		end
-		return
-	end
-	if reader.text:sub(reader.at, reader.at) ~= ' ' then
-		fail(reader, reader.at, 'expected a space and a quota such as 100/1m')
-	end
-	reader.at = reader.at + 1
-end
-
-local function read_rate(reader, limit)
-	limit.quota = read_quota(reader, 'expected a quota such as 100 or 5k')
-	if reader.text:sub(reader.at, reader.at) ~= '/' then
-		fail(reader, reader.at, "expected '/' and a window such as 1m (multipliers: k, M, G)")
-	end
-	reader.at = reader.at + 1
-	limit.window = read_duration(reader, 'expected a window such as 10s or 1m')
-end
-
--- Each option: whose it is, and how its value is read.
-local options = {}
-
-options.burst = {'token-bucket', function(reader, limit)
-	local start = reader.at
-	limit.burst = read_quota(reader, 'expected a burst such as 100 or 5k')
-	if limit.burst == 0 then
-		fail(reader, start, 'expected a burst of at least 1')
-	end
-end}
-
-options.queue = {'leaky-bucket', function(reader, limit)
-	limit.burst = read_quota(reader, 'expected a queue such as 50 or 5k')
-end}
-
-options.precision = {'sliding-buckets', function(reader, limit)
-	local start = reader.at
-	limit.precision = read_duration(reader, 'expected a precision such as 1s')
-	if limit.window % limit.precision ~= 0 then
-		fail(reader, start, 'expected a precision that divides the window')
-	end
-	limit.parts = limit.window / limit.precision
-	if limit.parts < 2 or limit.parts > PARTS_MOST then
-		fail(reader, start, 'expected a precision that divides the window into 2 to 4096 parts')
-	end
-end}
-
-options.edge = {'sliding-buckets', function(reader, limit)
-	local word = reader.text:match('^[^ ]*', reader.at)
-	if word ~= 'count' and word ~= 'drop' and word ~= 'weighted' then
-		fail(reader, reader.at, 'expected an edge: count, drop or weighted')
-	end
-	limit.edge = word
-	reader.at = reader.at + #word
-end}
-
-local EXPECTED = {
-	['token-bucket'] = "expected the option 'burst', once",
-	['leaky-bucket'] = "expected the option 'queue', once",
-	['sliding-buckets'] = "expected the options 'precision' and 'edge', once each",
-}
-
-local function read_option(reader, limit, seen)
-	if reader.text:sub(reader.at, reader.at) ~= ' ' then
-		fail(reader, reader.at, 'expected a space or the end')
-	end
-	if reader.at == #reader.text then
-		fail(reader, reader.at, 'expected the end')
-	end
-	reader.at = reader.at + 1
-	local word = reader.text:match('^[^ ]*', reader.at)
-	local option = options[word]
-	if not option or option[1] ~= limit.algorithm or seen[word] then
-		fail(reader, reader.at, EXPECTED[limit.algorithm] or 'expected the end: this algorithm has no options')
-	end
-	if limit.quota == 0 and limit.algorithm ~= 'sliding-buckets' then
-		fail(reader, reader.at, 'expected no option: a quota of 0 denies all and has none')
-	end
-	seen[word] = true
-	reader.at = reader.at + #word
-	if reader.text:sub(reader.at, reader.at) ~= ' ' then
-		fail(reader, reader.at, "expected a space and the option's value")
-	end
-	reader.at = reader.at + 1
-	option[2](reader, limit)
-end
-
-local function read_options(reader, limit)
-	local seen = {}
-	while reader.at <= #reader.text do
-		read_option(reader, limit, seen)
-	end
-	if limit.algorithm == 'sliding-buckets' then
-		if not limit.precision then
-			fail(reader, reader.at, "expected the option 'precision', such as precision 1s")
-		end
-		limit.edge = limit.edge or 'count'
-	elseif EXPECTED[limit.algorithm] then
-		limit.burst = limit.burst or limit.quota
-	end
-end
-
--- Derives what decisions need of a limit's numbers. A debt is counted in 1/W of a unit of cost (bucket.lua), so that
+-- Derives what decisions need of a bucket's numbers. A debt is counted in 1/W of a unit of cost (bucket.lua), so that
 -- of a full bucket, and one charge more, must stay below 2^53: in microseconds if it does, else in milliseconds.
 -- Returns nil, or the most that the capacity may be where it does not.
-function notation.derive(limit)
-	limit.kind = notation.kinds[limit.algorithm]
-	limit.capacity = limit.quota
-	if limit.burst then
-		limit.capacity = limit.quota == 0 and 0 or limit.algorithm == 'leaky-bucket' and limit.burst + 1 or limit.burst
-		limit.fine = limit.capacity + 1 <= math.floor((numbers.most - 1) / (limit.window * 1000))
-		local most = math.floor((numbers.most - 1) / limit.window) - 1
-		return limit.capacity > most and most or nil
-	end
+local function derive(limit)
+	local exact = 9007199254740991
+	limit.capacity = limit.quota == 0 and 0 or limit.kind == 'K' and limit.burst + 1 or limit.burst
+	limit.fine = limit.capacity + 1 <= math.floor(exact / (limit.window * 1000))
+	local most = math.floor(exact / limit.window) - 1
+	return limit.capacity > most and most or nil
 end
 
-local function duration_text(ms)
-	for _, unit in ipairs(LARGEST_FIRST) do
-		if ms % UNITS[unit] == 0 then
-			return numbers.text(ms / UNITS[unit]) .. unit
+-- The options of a bucket; whether they are as expected.
+local function bucket(limit, text)
+	local burst = limit.quota
+	if text ~= '' then
+		burst = tonumber(text:match(limit.kind == 'T' and '^ burst (%d+)$' or '^ queue (%d+)$'))
+		if not burst or burst > QUOTA_MOST or burst == 0 and limit.kind == 'T' then
+			return false
 		end
 	end
+	limit.burst = burst
+	return not derive(limit)
 end
-notation.duration_text = duration_text
 
--- Reads the limit that is the `number`-th of its call.
-function notation.parse(text, number)
-	local reader, limit = {text = text, at = 1, number = number}, {}
-	read_algorithm(reader, limit)
-	if limit.algorithm == 'unlimited' then
-		limit.quota = notation.most
-	else
-		read_rate(reader, limit)
-		read_options(reader, limit)
+-- The options of sub-buckets; whether they are as expected.
+local function sub_buckets(limit, text)
+	local n, unit, rest = text:match('^ precision (%d+)(%l+)(.*)$')
+	local factor = ms_of(unit)
+	if not factor or rest ~= '' and rest ~= ' edge count' and rest ~= ' edge drop' and rest ~= ' edge weighted' then
+		return false
 	end
-	local most = notation.derive(limit)
-	if most then
-		local leaky = limit.algorithm == 'leaky-bucket'
-		errors.raise('ERR limit ' .. number .. ', ' .. errors.shown(text) ..
-			': its numbers leave the 53 bits that a script counts in: with a window of ' ..
-			duration_text(limit.window) .. ' the ' .. (leaky and 'queue' or 'burst') .. ' is at most ' ..
-			numbers.text(leaky and most - 1 or most) ..
-			'; use a shorter window, or the module')
+	local precision = n * factor
+	if limit.window % precision ~= 0 then
+		return false
 	end
+	local parts = limit.window / precision
+	if parts < 2 or parts > PARTS_MOST then
+		return false
+	end
+	limit.precision, limit.parts, limit.edge = precision, parts, rest == '' and 'count' or rest:sub(7)
+	return true
+end
+
+local function read(text)
+	local word, space, quota, window, unit, options = text:match('^([%l-]*)( ?)(%d+)/(%d+)(%l+)(.*)$')
+	local kind, factor = kind_of(word), ms_of(unit)
+	if not kind or not factor or (word == '') ~= (space == '') then
+		return nil
+	end
+	quota, window = tonumber(quota), window * factor
+	if quota > QUOTA_MOST or quota == 0 or window < 1 or window > WINDOW_MOST then
+		return nil
+	end
+	local limit = {kind = kind, way = way_of(kind), quota = quota, window = window, capacity = quota, field = false}
+	if kind == 'S' then
+		if not sub_buckets(limit, options) then
+			return nil
+		end
+	elseif kind == 'T' or kind == 'K' then
+		if not bucket(limit, options) then
+			return nil
+		end
+	elseif options ~= '' then
+		return nil
+	end
+	limit.field = field(limit)
 	return limit
 end
 
--- The canonical text.
-function notation.print(limit)
-	if limit.algorithm == 'unlimited' then
-		return 'unlimited'
+-- Limits read before, where the library stays between calls: by their text, nothing that a call changes.
+local cache, cached = {}, 0
+
+-- Keeps a limit that was read, and returns it.
+local function keep(text, limit)
+	if cached >= CACHE_MOST then
+		cache, cached = {}, 0
 	end
-	local text = limit.algorithm .. ' ' .. numbers.text(limit.quota) .. '/' .. duration_text(limit.window)
-	if limit.precision then
-		return text .. ' precision ' .. duration_text(limit.precision) .. ' edge ' .. limit.edge
-	end
-	if limit.burst and limit.quota ~= 0 then
-		text = text .. (limit.algorithm == 'leaky-bucket' and ' queue ' or ' burst ') .. numbers.text(limit.burst)
-	end
-	return text
+	cache[text], cached = limit, cached + 1
+	return limit
 end
 
-return notation
+-- The limit that a text says, or nil where the grammar must tell.
+local function limit(text)
+	local limit = cache[text]
+	if limit then
+		return limit
+	end
+	limit = read(text)
+	return limit and keep(text, limit)
+end
+
+return {way_of = way_of, most = QUOTA_MOST, field = field, derive = derive, keep = keep, limit = limit}

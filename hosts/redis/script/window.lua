@@ -10,13 +10,12 @@
 -- window, if cur + c <= Q, at e' = W - floor((Q - cur - c) * W / prev); else in the next, where cur is what prev was.
 -- Kept as 16 bytes.
 local numbers = need('numbers')
-local window = {}
 
-function window.fresh()
+local function fresh()
 	return {last = 0, cur = 0, prev = 0}
 end
 
-function window.decode(raw)
+local function decode(raw)
 	if #raw ~= 16 then
 		return nil
 	end
@@ -24,16 +23,16 @@ function window.decode(raw)
 	return numbers.sound(last) and {last = last, cur = cur, prev = prev} or nil
 end
 
-function window.encode(s)
+local function encode(s)
 	return struct.pack('<dI4I4', s.last, s.cur, s.prev)
 end
 
-function window.clone(s)
+local function clone(s)
 	return {last = s.last, cur = s.cur, prev = s.prev}
 end
 
 -- How the counter stands at `now`.
-function window.view(limit, s, now)
+local function view(limit, s, now)
 	local width = limit.window
 	local t = now > s.last and now or s.last
 	local e = t % width
@@ -55,7 +54,7 @@ function window.view(limit, s, now)
 end
 
 -- The wait until a denied cost <= Q is admitted.
-function window.retry(limit, v, cost)
+local function retry(limit, v, cost)
 	local width, quota = limit.window, limit.quota
 	if limit.kind == 'F' then
 		return width - v.e
@@ -66,21 +65,35 @@ function window.retry(limit, v, cost)
 	return 2 * width - v.e - numbers.share(quota - cost, width, v.cur)
 end
 
+-- By how many nanoseconds that is rounded up: what is shared out is divided on.
+local function rounded_up(limit, v, cost)
+	if limit.kind == 'F' then
+		return 0
+	end
+	local spare, count = limit.quota - v.cur - cost, v.prev
+	if spare < 0 then
+		spare, count = limit.quota - cost, v.cur
+	end
+	local _, rest = numbers.share(spare, limit.window, count)
+	return (numbers.share(rest, 1000000, count))
+end
+
 -- The wait until nothing counts: prev until its weight is 0 at the end of this window, cur until the end of the next.
-function window.reset(limit, v)
+local function reset(limit, v)
 	if v.cur ~= 0 then
 		return (limit.kind == 'F' and 1 or 2) * limit.window - v.e
 	end
 	return v.prev ~= 0 and limit.window - v.e or 0
 end
 
-function window.charge(_, s, v, cost)
-	s.last, s.cur, s.prev = v.t, v.cur + cost, v.prev
+local function charge(_, s, v, cost)
+	v.cur, v.room = v.cur + cost, v.room - cost
+	s.last, s.cur, s.prev = v.t, v.cur, v.prev
 end
 
 -- From the count of t's window first, then from the one before, where they stand in the state, which may be a window
 -- earlier than t's; the clock stays.
-function window.refund(_, s, v, cost)
+local function refund(_, s, v, cost)
 	local take = math.min(cost, v.cur + v.prev)
 	if s.last < v.t - v.e then
 		s.cur = s.cur - take
@@ -92,7 +105,7 @@ function window.refund(_, s, v, cost)
 end
 
 -- The instant from which on the state says what none says.
-function window.ends(limit, s)
+local function ends(limit, s)
 	local start = s.last - s.last % limit.window
 	if s.cur ~= 0 then
 		return start + (limit.kind == 'F' and 1 or 2) * limit.window
@@ -100,4 +113,5 @@ function window.ends(limit, s)
 	return s.prev ~= 0 and start + limit.window or s.last
 end
 
-return window
+return {fresh = fresh, decode = decode, encode = encode, clone = clone, view = view, retry = retry,
+	rounded_up = rounded_up, reset = reset, charge = charge, refund = refund, ends = ends}
