@@ -1,9 +1,9 @@
 """A front before Redis: what a decision costs the front and the Redis behind it, beside asking the module directly.
 
 Front and Redis share the servers' core, the client has the other one, so requests a second are what one core does for
-both; CPU times are each one's own. A front saves Redis work where it can decide by itself: a hot key whose quota it holds
-a slice of, and a denial that is known. `strict: true` asks every time, which is what a front costs at worst. Each limit's
-on-error is the opposite of what its row expects, so answers that Redis had no part in would show under "as meant".
+both; CPU times are each one's own. A front saves Redis work where it can decide by itself: a hot key of whose quota it
+holds a slice, and a denial that is known. `strict: true` asks every time, which is what a front costs at worst. Each
+limit's on-error is the opposite of what its row expects: an answer that Redis had no part in is not "as meant".
 """
 import statistics
 import sys
@@ -67,8 +67,9 @@ def print_rows(results):
         for name, title, by_front, _, _, _ in ROWS:
             runs = results[name, pipeline]
             front = f"{middle(runs, 'front_us_per_op'):.3f}" if by_front else ""
-            print(f"  {title:44} {front:>15} {middle(runs, 'redis_us_per_op'):16.4f} {middle(runs, 'ops_per_s'):10,.0f}"
-                  f" {middle(runs, 'p50_us'):8.0f} {middle(runs, 'p99_us'):8.0f} {100 * middle(runs, 'expected'):6.1f} %")
+            print(f"  {title:44} {front:>15} {middle(runs, 'redis_us_per_op'):16.4f}"
+                  f" {middle(runs, 'ops_per_s'):10,.0f} {middle(runs, 'p50_us'):8.0f} {middle(runs, 'p99_us'):8.0f}"
+                  f" {100 * middle(runs, 'expected'):6.1f} %")
 
 
 def measure(report):

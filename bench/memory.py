@@ -11,6 +11,7 @@ import harness
 from workloads import GET_VALUE, THREE_JSON, THREE_LIMITS, load_script
 
 NOW_MS = 1795263360000  # a literal instant: scripts take the time as an argument
+FEW, TEN, HUNDRED, THOUSAND = 60000, 30000, 3000, 300  # keys; a little less than a power of two, as a million is
 THREE_SLIDING = ["10k/1s", "120k/1m", "sliding-buckets 240k/1h precision 1m edge drop"]
 
 
@@ -41,11 +42,11 @@ def script_layouts(server):
         "get": ("string, no expiry (GET)", 1000000, [["SET", "%k", GET_VALUE]]),
         "gcra": ("string of the GCRA script", 1000000, [["EVALSHA", gcra, 1, "%k", 100, 100, 86400000, NOW_MS, 1]]),
         "pair": ("two-bucket counter, both windows", 1000000, counter),
-        "log-10": ("sorted-set log, 10 entries", 100000, charge[:10]),
-        "log-100": ("sorted-set log, 100 entries", 10000, charge),
-        "log-1000": ("sorted-set log, 1,000 entries", 1000, [thousand] * 1000),
-        "hash-1": ("three-limit hash, 1 sub-bucket", 100000, minutes[:1]),
-        "hash-60": ("three-limit hash, 60 sub-buckets", 5000, minutes),
+        "log-10": ("sorted-set log, 10 entries", TEN, charge[:10]),
+        "log-100": ("sorted-set log, 100 entries", HUNDRED, charge),
+        "log-1000": ("sorted-set log, 1,000 entries", THOUSAND, [thousand] * 1000),
+        "hash-1": ("three-limit hash, 1 sub-bucket", FEW, minutes[:1]),
+        "hash-60": ("three-limit hash, 60 sub-buckets", HUNDRED, minutes),
     }
 
 
@@ -54,10 +55,10 @@ def our_layouts(check, keys):
     return {
         "window": ("100/60s", keys, [check(["100/60s"], -60000), check(["100/60s"], 0)]),
         "bucket": ("token-bucket 100/1d", keys, [check(["token-bucket 100/1d"], 0)]),
-        "log-10": ("sliding-log 10/1h, full", 100000, [check(["sliding-log 10/1h"])] * 10),
-        "log-100": ("sliding-log 100/1h, full", 10000, [check(["sliding-log 100/1h"])] * 100),
-        "log-1000": ("sliding-log 1k/1h, full", 1000, [check(["sliding-log 1k/1h"])] * 1000),
-        "three-1": ("three limits, 1 sub-bucket", 100000, [check(THREE_SLIDING, 0)]),
+        "log-10": ("sliding-log 10/1h, full", TEN, [check(["sliding-log 10/1h"])] * 10),
+        "log-100": ("sliding-log 100/1h, full", HUNDRED, [check(["sliding-log 100/1h"])] * 100),
+        "log-1000": ("sliding-log 1k/1h, full", THOUSAND, [check(["sliding-log 1k/1h"])] * 1000),
+        "three-1": ("three limits, 1 sub-bucket", FEW, [check(THREE_SLIDING, 0)]),
     }
 
 
@@ -72,15 +73,15 @@ def module_layouts():
     return {
         **our_layouts(check, 1000000),
         "throttle": ("CL.THROTTLE 99 100 86400", 1000000, [["CL.THROTTLE", "%k", 99, 100, 86400]]),
-        "log-10-short": ("sliding-log 10/30s, full", 20000, [["SLUICE.CHECK", "%k", 1, "sliding-log 10/30s"]] * 10),
-        "three-60": ("three limits, 60 sub-buckets", 5000,
+        "log-10-short": ("sliding-log 10/30s, full", TEN, [["SLUICE.CHECK", "%k", 1, "sliding-log 10/30s"]] * 10),
+        "three-60": ("three limits, 60 sub-buckets", HUNDRED,
                      [check(THREE_SLIDING, 60000 * (i - 59)) for i in range(60)]),
     }
 
 
 def eval_layouts(server):
     sha = load_script(server, "sluice-eval")
-    return our_layouts(lambda limits, _=0: ["EVALSHA", sha, 1, "%k", "CHECK", 1, *limits], 100000)
+    return our_layouts(lambda limits, _=0: ["EVALSHA", sha, 1, "%k", "CHECK", 1, *limits], FEW)
 
 
 def measure_layouts(server, layouts):
@@ -147,7 +148,8 @@ def measure_module(report):
     server = harness.start_redis("redis-memory-eval")
     script = measure_layouts(server, eval_layouts(server))
     server.stop()
-    print(f"\nBytes a key in Redis, used_memory{'':14} {'keys':>9} {'bytes':>9}  {'beside':34} {'bytes':>9} {'part':>7} goal")
+    print(f"\nBytes a key in Redis, used_memory{'':14} {'keys':>9} {'bytes':>9}  {'beside':34} {'bytes':>9}"
+          f" {'part':>7} goal")
     report["redis_memory"] = {
         "scripts": theirs, "module": module, "eval": script,
         "parts": print_parts("module", module, theirs, MODULE_GOALS)

@@ -35,8 +35,8 @@ def chosen(rows):
 
 def one_run(row, server, pipeline):
     result = harness.load(server, row.words, connections=CONNECTIONS, pipeline=pipeline, keys=row.keys[pipeline],
-                          run_ms=RUN_MS, warmup_ms=LOG_WARMUP_MS if row.is_log else WARMUP_MS,
-                          seed=time.monotonic_ns() % 2**62)
+                          window_ms=row.window_ms, run_ms=RUN_MS,
+                          warmup_ms=LOG_WARMUP_MS if row.is_log else WARMUP_MS, seed=time.monotonic_ns() % 2**62)
     if result["errors"]:
         harness.die(f"{row.name}: {result['errors']} errors, the first one: {result['first_error']}")
     result["allowed"] = result[f"leading_{row.allowed}"] / result["ops"] if row.allowed is not None else None

@@ -32,11 +32,12 @@ class Row:
     is_log: bool = False   # needs a whole window of warm-up to be full
     memory: str = "128MiB"
     mostly_denies: bool = False
+    window_ms: int = 60000  # of %w and %v
 
     def concrete(self, key):
         """The command as one call would send it."""
         now_ms = int(time.time() * 1000)
-        window = now_ms // 60000
+        window = now_ms // self.window_ms
         holes = {"%k": key, "%t": now_ms, "%s": now_ms // 1000, "%w": window, "%v": window - 1, "%u": "1"}
         words = []
         for word in self.words:
