@@ -43,8 +43,8 @@ NUMBERS = {
 # (our struct, theirs, [(our field, theirs)]); fields of which only one name is given are called alike
 STRUCTS = [
     ("struct slr_type_methods", "RedisModuleTypeMethods",
-     "version rdb_load rdb_save aof_rewrite mem_usage digest free aux_load aux_save aux_save_triggers free_effort unlink"
-     " copy defrag mem_usage2 free_effort2 unlink2 copy2"),
+     "version rdb_load rdb_save aof_rewrite mem_usage digest free aux_load aux_save aux_save_triggers free_effort"
+     " unlink copy defrag mem_usage2 free_effort2 unlink2 copy2"),
     ("struct slr_command_arg", "RedisModuleCommandArg",
      "name type key_spec_index token summary since flags deprecated_since subargs"),
     ("struct slr_key_spec", "RedisModuleCommandKeySpec",
