@@ -885,6 +885,17 @@ def shown_of(counters):
     return sorted(maps, key=lambda one: (one["algorithm"], one["belongs_to"]))
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_of_waits_that_tie_within_a_millisecond_the_longer_is_named(forms, form):
+    script, key = forms[form], f"ties {form}"
+    for cost, limit in ((20, "20/1ms"), (2, "2/1ms")):
+        assert script.ask("CHECK", [key], cost, "AT", NOW, "NAME", limit, limit)[0] == 1
+    # At the next millisecond all of both still counts: a cost of 1 is let in once a twentieth, or half of it, has gone.
+    slow, fast = ("NAME", "2/1ms", "2/1ms"), ("NAME", "20/1ms", "20/1ms")
+    for limits, index in (((*slow, *fast), 0), ((*fast, *slow), 1)):
+        assert script.ask("PEEK", [key], 1, "AT", NOW + 1, *limits) == [0, 2, 0, 1, 1, 0, index]
+
+
 def text(value):
     return value.decode() if isinstance(value, bytes) else value
 

@@ -89,34 +89,6 @@ local function answer(item, call, each)
 	return allowed, room, retry, reset, delay, next
 end
 
--- Rule 4.4: the answer of all items that are not observed. Of those that deny the one that takes longest is named.
-local function merged(call)
-	local items, answer = call.items, answer
-	local all_allowed, quota, least, longest, all_reset, all_delay, index = 1, MOST, MOST, 0, 0, 0, -1
-	for i = 1, #items do
-		local item = items[i]
-		if not item.observed and item.limit.kind ~= 'U' then
-			local allowed, remaining, retry, reset, delay = answer(item, call, false)
-			local decides
-			if allowed == 1 then
-				decides = all_allowed == 1 and (index < 0 or remaining < least)
-			else
-				decides = all_allowed == 1 or longest ~= -1 and (retry == -1 or retry > longest or
-					retry == longest and need('ties')(items[index + 1], item, call, WAIT_MOST))
-				all_allowed = 0
-				longest = decides and retry or longest
-			end
-			if decides then
-				index, quota = i - 1, item.limit.capacity
-			end
-			least = remaining < least and remaining or least
-			all_reset = reset > all_reset and reset or all_reset
-			all_delay = delay > all_delay and delay or all_delay
-		end
-	end
-	return {all_allowed, quota, least, longest, all_reset, all_delay, index}
-end
-
 -- The reply of a call that was decided.
 local function reply(call)
 	local items, answer = call.items, answer
@@ -130,7 +102,7 @@ local function reply(call)
 	end
 	local only = items[1]
 	if items[2] or only.observed or only.limit.kind == 'U' then
-		return merged(call)
+		return need('merge')(call)
 	end
 	local allowed, remaining, retry, reset, delay = answer(only, call, false)
 	return {allowed, only.limit.capacity, remaining, retry, reset, delay, 0}
@@ -160,4 +132,5 @@ local function check(call, writes)
 	return reply(call)
 end
 
-return {try = try, try_all = try_all, answer = answer, reply = reply, charge = charge, check = check}
+return {wait_most = WAIT_MOST, try = try, try_all = try_all, answer = answer, reply = reply, charge = charge,
+	check = check}

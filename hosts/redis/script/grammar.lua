@@ -199,7 +199,7 @@ local function derive(limit)
 	limit.kind = KINDS[limit.algorithm]
 	limit.way = limit.kind ~= 'U' and notation.way_of(limit.kind)
 	limit.capacity = limit.quota
-	return limit.burst and notation.derive(limit)
+	return limit.burst and need('options').derive(limit)
 end
 
 -- Reads the limit that is the `number`-th of its call.
@@ -221,7 +221,10 @@ function grammar.limit(text, number)
 			numbers.text(leaky and most - 1 or most) ..
 			'; use a shorter window, or the module')
 	end
-	limit.field = limit.kind ~= 'U' and notation.field(limit) or nil
+	if limit.kind ~= 'U' then
+		limit.field = notation.field_of(limit)
+		limit.holds_field = '!' .. limit.field
+	end
 	return notation.keep(text, limit)
 end
 

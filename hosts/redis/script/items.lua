@@ -87,12 +87,14 @@ local function read_item(call, state, number)
 		errors.raise('ERR too many limits: at most ' .. ITEMS_MOST .. ' in one request')
 	end
 	local key, text = state.key, call.args[call.at]
-	local limit = notation.limit(text) or need('grammar').limit(text, number)
+	local limit = notation.usual(text) or need('grammar').limit(text, number)
 	call.at = call.at + 1
 	state.used[key], state.named[key] = true, true
-	local item = {key = key, limit = limit, field = limit.field, counter = false, admits = false, v = false, delay = 0}
+	local item = {key = key, limit = limit, field = limit.field, holds_field = limit.holds_field, counter = false,
+		admits = false, v = false, delay = 0}
 	if name and limit.kind ~= 'U' then
-		item.field = notation.field(limit, name)
+		item.field = notation.field_of(limit, name)
+		item.holds_field = '!' .. item.field
 	end
 	if part then
 		item.observed, item.tried = true, part == 'TRIED'

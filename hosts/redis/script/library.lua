@@ -1,7 +1,7 @@
 -- The end of the Functions library: registers the commands as sluice_check and so on, readers as such. While a library
 -- is loaded there is nothing but `redis` to call: no ipairs, no string.
-local WRITERS = {'check', 'refund', 'reset', 'throttle', 'hold', 'confirm', 'cancel', 'lease'}
-local READERS = {'peek', 'inspect', 'version'}
+local WRITERS = {'refund', 'reset', 'throttle', 'hold', 'confirm', 'cancel', 'lease'}
+local READERS = {'inspect', 'version'}
 
 local function register(words, flags)
 	for i = 1, #words do
@@ -16,5 +16,17 @@ local function register(words, flags)
 	end
 end
 
+local function register_check(word, writes, flags)
+	redis.register_function({
+		function_name = 'sluice_' .. word,
+		callback = function(keys, args)
+			return need('direct')(keys, args, 1, writes) or need('commands').run(word, keys, args, 1)
+		end,
+		flags = flags,
+	})
+end
+
+register_check('check', true, {})
+register_check('peek', false, {'no-writes'})
 register(WRITERS, {})
 register(READERS, {'no-writes'})

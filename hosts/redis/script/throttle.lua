@@ -32,7 +32,7 @@ return function(keys, call)
 	limit.burst = words.number(call, 'max_burst', 0, MOST - 1) + 1
 	limit.quota = words.number(call, 'count', 1, MOST)
 	limit.window = words.number(call, 'period', 1, PERIOD_MOST) * 1000
-	local most = notation.derive(limit)
+	local most = need('options').derive(limit)
 	if most then
 		errors.raise('ERR these numbers leave the 53 bits that a script counts in: with a period of ' ..
 			numbers.text(limit.window / 1000) .. ' s max_burst is at most ' .. numbers.text(most - 1) ..
@@ -40,7 +40,8 @@ return function(keys, call)
 	end
 	local quantity = read_quantity(call)
 	call.cost = math.abs(quantity)
-	call.items = {{key = keys[1], limit = limit, field = notation.field(limit)}}
+	local field = notation.field_of(limit)
+	call.items = {{key = keys[1], limit = limit, field = field, holds_field = '!' .. field}}
 	words.server_clock(call)
 	local reply = quantity < 0 and need('undo').refunded(call) or decide.check(call, quantity > 0)
 	local allowed, retry = reply[1], reply[4]

@@ -40,7 +40,7 @@ local function forget(c)
 			gone[#gone + 1] = way.chunk_field(c.s, n)
 		end
 	end
-	counter.in_pieces('HDEL', c.key, gone)
+	need('several').in_pieces('HDEL', c.key, gone)
 	return was and true or false
 end
 

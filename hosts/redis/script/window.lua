@@ -1,15 +1,5 @@
--- fixed-window and sliding-window: two counts on windows aligned to the Unix epoch (src/algo/window.c).
---
--- State: last = instant of the last charge (ms), cur = count of its window, prev = count of the one before. With t the
--- instant (never before the last charge), e = t mod W, and the counts moved on to t's window:
---
---   fixed-window    admits when  cur + c <= Q
---   sliding-window  admits when  c <= Q - cur - ceil(prev * (W - e) / W)
---
--- The usage never grows while nothing arrives, so the first instant that admits c is found in closed form: in this
--- window, if cur + c <= Q, at e' = W - floor((Q - cur - c) * W / prev); else in the next, where cur is what prev was.
--- Kept as 16 bytes.
-local numbers = need('numbers')
+-- fixed-window and sliding-window: the arithmetic of aligned.lua on a state of a counter, which is kept as 16 bytes.
+local numbers, aligned = need('numbers'), need('aligned')
 
 local function fresh()
 	return {last = 0, cur = 0, prev = 0}
@@ -33,39 +23,15 @@ end
 
 -- How the counter stands at `now`.
 local function view(limit, s, now)
-	local width = limit.window
-	local t = now > s.last and now or s.last
-	local e = t % width
-	local start = t - e
-	local v = {t = t, e = e, cur = 0, prev = 0}
-	if s.last >= start then
-		v.cur, v.prev = s.cur, s.prev
-	elseif start - s.last <= width then
-		v.prev = s.cur
-	end
-	local used = v.cur
-	if limit.kind == 'F' then
-		v.prev = 0
-	elseif v.prev ~= 0 then
-		used = used + numbers.share_up(v.prev, width - e, width)
-	end
-	v.room = used < limit.quota and limit.quota - used or 0
-	return v
+	local t, e, cur, prev, room = aligned.stand(limit.kind, limit.quota, limit.window, now, s.last, s.cur, s.prev)
+	return {t = t, e = e, cur = cur, prev = prev, room = room}
 end
 
--- The wait until a denied cost <= Q is admitted.
 local function retry(limit, v, cost)
-	local width, quota = limit.window, limit.quota
-	if limit.kind == 'F' then
-		return width - v.e
-	end
-	if v.cur + cost <= quota then
-		return width - v.e - numbers.share(quota - v.cur - cost, width, v.prev)
-	end
-	return 2 * width - v.e - numbers.share(quota - cost, width, v.cur)
+	return aligned.retry(limit.kind, limit.quota, limit.window, v.e, v.cur, v.prev, cost)
 end
 
--- By how many nanoseconds that is rounded up: what is shared out is divided on.
+-- By how many nanoseconds a wait is rounded up: what is shared out is divided on.
 local function rounded_up(limit, v, cost)
 	if limit.kind == 'F' then
 		return 0
@@ -78,12 +44,8 @@ local function rounded_up(limit, v, cost)
 	return (numbers.share(rest, 1000000, count))
 end
 
--- The wait until nothing counts: prev until its weight is 0 at the end of this window, cur until the end of the next.
 local function reset(limit, v)
-	if v.cur ~= 0 then
-		return (limit.kind == 'F' and 1 or 2) * limit.window - v.e
-	end
-	return v.prev ~= 0 and limit.window - v.e or 0
+	return aligned.reset(limit.kind, limit.window, v.e, v.cur, v.prev)
 end
 
 local function charge(_, s, v, cost)

@@ -54,10 +54,10 @@ local function rest(call, keys)
 	end
 	local key = keys[1]
 	if text and not args[call.at + 1] and not keys[2] and #key <= 1024 then
-		local limit = notation.limit(text)
+		local limit = notation.usual(text)
 		if limit then
-			call.items = {{key = key, limit = limit, field = limit.field, counter = false, admits = false, v = false,
-				delay = 0}}
+			call.items = {{key = key, limit = limit, field = limit.field, holds_field = limit.holds_field,
+				counter = false, admits = false, v = false, delay = 0}}
 			return
 		end
 	end
