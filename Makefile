@@ -277,7 +277,7 @@ clean: ## remove build/
 .PHONY: help
 help: ## this list
 	@echo 'Sluice $(VERSION). make [target] [CC=gcc|clang] [SAN=address|undefined|thread] [O=folder] [WERROR=1] [V=1]'
-	@echo '  (none)      build/sluice, build/libsluice.a, build/libsluice.so, build/libsluice-core.a, build/sluice-module.so'
+	@echo '  (none)      build/sluice, build/libsluice{.a,.so,-core.a}, build/sluice-module.so, build/sluice{,-eval}.lua'
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
 	while IFS='|' read -r target text; do printf '  %-11s %s\n' "$$target" "$$text"; done
 

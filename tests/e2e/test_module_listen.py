@@ -37,7 +37,7 @@ def test_a_replica_that_comes_late(redises, diskless):
         for i in range(200):  # before, while and after it gets its snapshot
             charge(client, i, 20)
         with replica.resp() as other:
-            wait_until(lambda: b"master_link_status:up" in other.call("INFO", "replication"), "the replica did not come")
+            wait_until(lambda: b"master_link_status:up" in other.call("INFO", "replication"), "no replica came")
             until_it_is_quiet(client)  # a replica listens: it is asked again and again
             charge(client, 0, 300)
             wait_until(lambda: picture(other) == picture(client), "primary and replica differ")
@@ -50,7 +50,7 @@ def test_an_append_only_file_that_is_switched_on(redises):
         charge(client, 0, 100)
         client.call("CONFIG", "SET", "appendonly", "yes")
         charge(client, 7, 500)
-        wait_until(lambda: b"aof_rewrite_in_progress:0" in client.call("INFO", "persistence"), "the rewrite did not end")
+        wait_until(lambda: b"aof_rewrite_in_progress:0" in client.call("INFO", "persistence"), "no end of it")
         until_it_is_quiet(client)
         charge(client, 3, 500)
         before = picture(client)

@@ -2,8 +2,8 @@
  *
  *   one malloc: flight | calls | items | facts | limits | each | names and keys
  *
- * The answers of landed flights are a queue of calls. A door takes from its front what it asks for; when it has answered
- * what it took, the taken part is dropped (sl_flights_settle()); when it has to wait again, taking begins anew at the
+ * The answers of landed flights are a queue of calls. A door takes from its front what it asks for; when it has
+ * answered what it took, the taken part is dropped (sl_flights_settle()); when it has to wait again, taking begins anew at the
  * next feed. So what a request has asked for is there each time that the request is read again, and no longer. */
 #include "hosts/server/door/flight.h"
 
@@ -129,7 +129,7 @@ void sl_flights_free(struct sl_flight *first) {
 	}
 }
 
-/* ---- taking what has landed --------------------------------------------------------------------------------------- */
+/* ---- taking what has landed -------------------------------------------------------------------------------------- */
 
 /* The call that is `at` calls behind the first that was not settled yet; NULL behind the last. */
 static const struct sl_flight_call *landed_at(const struct sl_door_context *context, uint32_t at) {
@@ -185,7 +185,7 @@ void sl_flights_settle(struct sl_door_context *context) {
 	}
 }
 
-/* ---- deciding ------------------------------------------------------------------------------------------------------ */
+/* ---- deciding ---------------------------------------------------------------------------------------------------- */
 
 static void append(struct sl_door_context *context, struct sl_flight *flight) {
 	struct sl_flight **end = &context->landed;

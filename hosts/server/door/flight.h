@@ -60,8 +60,9 @@ SLUICE_MUST_USE bool sl_flight_decide(struct sl_door_context *context, const str
 /* What was decided since the last call has been answered: the landed flights that it came from are done with. */
 void sl_flights_settle(struct sl_door_context *context);
 
+/* Frees a flight that is on the ground; NULL is allowed. */
 void sl_flight_free(struct sl_flight *flight);
-/* Frees a list by `next`. */
+/* Frees a list of them, linked by `next`. */
 void sl_flights_free(struct sl_flight *first);
 
 #endif
