@@ -58,6 +58,8 @@ ADMITTING = [
     row("incr", "INCR", "redis", ["INCR", "%k"], lambda reply: isinstance(reply, int), allowed=None),
     row("window", "module 100/1h", "module", module("100/1h"), seven(100)),
     row("window-eval", "our script 100/1h", "redis", script("100/1h"), seven(100), FEW),
+    row("window-fcall", "our library 100/1h", "library", ["FCALL", "sluice_check", "1", "%k", "1", "100/1h"],
+        seven(100), FEW),
     row("two-bucket", "two-bucket counter script", "redis",
         ["EVALSHA", "@two_bucket", "2", "%k:%w", "%k:%v", "100", HOUR_MS, "%t"], pair, window_ms=3600000),
     row("three", "module, three limits", "module", module(*THREE_LIMITS), decided),
@@ -120,6 +122,7 @@ GOALS = [
     ("bucket", "gcra", 1, None),
     ("throttle", "gcra", 1, None),
     ("window-eval", "two-bucket", 64, None),
+    ("window-fcall", "two-bucket", 64, None),
     ("log-eval", "log-set", 64, None),
     ("three-eval", "three-hash", 64, None),
     ("bucket-eval", "gcra", 64, None),
@@ -142,6 +145,12 @@ def fill(server, words, keys):
         harness.die(f"filling {server.name}: {result['first_error']}")
 
 
+def load_library(server):
+    connection = harness.Resp(server.port)
+    connection.call("FUNCTION", "LOAD", (harness.BUILD / "sluice.lua").read_bytes())
+    connection.close()
+
+
 def start(rows):
     """A server a row, one for all rows that deny; scripts are loaded, keys are there."""
     servers, shared = {}, None
@@ -151,6 +160,8 @@ def start(rows):
             server = shared
         else:
             server = harness.start_redis(f"redis-{each.name}", harness.module() if each.kind == "module" else [])
+            if each.kind == "library":
+                load_library(server)
         servers[each.name] = server
         each.words = [load_script(server, str(word)[1:]) if str(word).startswith("@") else word for word in each.words]
         keys = max(each.keys.values())
