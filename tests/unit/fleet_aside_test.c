@@ -57,7 +57,7 @@ struct bed {
 	struct sluice_decision each[4];
 	struct sl_trip_item states[4];
 	struct sl_fleet fleet;
-	struct sl_journey journey;
+	struct sl_journey *journey;
 	struct sl_flight_call call;
 	struct sl_trip trip;
 };
@@ -65,7 +65,7 @@ struct bed {
 static void put_item(struct bed *bed, uint32_t i, uint8_t what) {
 	bool failed = what >= ALLOW;
 	bed->items[i].limit = what == FREE ? &bed->unlimited : &bed->limit;
-	bed->items[i].key = sl_slice("abcd" + i, 1);
+	bed->items[i].key = sl_slice(&"abcd"[i], 1);
 	bed->items[i].observed = what == WATCHED_DENIES || what == WATCHED_DENY ? SLUICE_OBSERVED : 0;
 	bed->facts[i].on_error = what == DENY || what == WATCHED_DENY ? SL_ON_ERROR_DENY
 	                         : what == LOCAL                      ? SL_ON_ERROR_LOCAL
@@ -84,7 +84,9 @@ static struct bed *make_bed(const struct row *row) {
 	assert_int_equal(sluice_store_open(&bed->fleet.store, NULL, NULL), SLUICE_OK);
 	for (; count < 4 && row->items[count] != NONE_MORE; count++)
 		put_item(bed, count, row->items[count]);
-	bed->journey.fleet = &bed->fleet;
+	bed->journey = calloc(1, sizeof *bed->journey);
+	assert_non_null(bed->journey);
+	bed->journey->fleet = &bed->fleet;
 	bed->call = (struct sl_flight_call){.facts = bed->facts,
 	                                    .call = {.items = bed->items,
 	                                             .item_count = count,
@@ -92,7 +94,7 @@ static struct bed *make_bed(const struct row *row) {
 	                                             .operation = row->operation,
 	                                             .now = sluice_now(),
 	                                             .each = bed->each}};
-	bed->trip = (struct sl_trip){.journey = &bed->journey, .call = &bed->call, .items = bed->states};
+	bed->trip = (struct sl_trip){.journey = bed->journey, .call = &bed->call, .items = bed->states};
 	return bed;
 }
 
@@ -105,6 +107,7 @@ static bool all_allow(const struct bed *bed) {
 
 static void free_bed(struct bed *bed) {
 	sluice_store_close(bed->fleet.store);
+	free(bed->journey);
 	free(bed);
 }
 

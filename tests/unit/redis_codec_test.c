@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -178,14 +179,13 @@ static void test_holds_that_could_not_have_been_are_refused(void **state) {
 	struct sluice_limit limit = limit_of("10/1m");
 	(void)state;
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-		struct {
-			struct slr_holds holds;
-			struct slr_hold list[2];
-		} holds = {.holds = {2, 2}};
-		struct slr_counter counter = {.identity = slr_identity_of(&limit), .more = &holds};
+		struct slr_holds *holds = malloc(sizeof *holds + sizeof wrong[i]);
+		assert_non_null(holds);
+		*holds = (struct slr_holds){2, 2};
+		struct slr_counter counter = {.identity = slr_identity_of(&limit), .more = holds};
 		struct slr_bytes bytes = {.data = NULL};
 		slr_value value = 0;
-		memcpy(holds.list, wrong[i], sizeof wrong[i]);
+		memcpy((char *)holds + sizeof *holds, wrong[i], sizeof wrong[i]);
 		struct slr_notes notes = {.bytes.data = NULL};
 		slr_note_holds(&notes, &counter);
 		assert_false(slr_notes_apply(&value, slice_of(&notes.bytes)));
@@ -195,6 +195,7 @@ static void test_holds_that_could_not_have_been_are_refused(void **state) {
 		assert_int_equal(value, 0);
 		slr_bytes_free(&bytes);
 		slr_bytes_free(&notes.bytes);
+		free(holds);
 	}
 }
 
