@@ -896,6 +896,19 @@ def test_of_waits_that_tie_within_a_millisecond_the_longer_is_named(forms, form)
         assert script.ask("PEEK", [key], 1, "AT", NOW + 1, *limits) == [0, 2, 0, 1, 1, 0, index]
 
 
+@pytest.mark.parametrize("limit", ["9/1h", "fixed-window 9/1h", "token-bucket 9/1h", "sliding-log 9/1h",
+                                   "sliding-buckets 9/1h precision 30m"])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_key_lives_as_long_as_its_last_charge_matters(forms, form, limit):
+    script, key, hour = forms[form], f"lives {form} {limit}", 3600000
+    end = NOW - NOW % hour + hour  # of a window: just before it, and at it, which is the start of the next
+    script.ask("CHECK", [key], 1, "AT", end - 1, limit)
+    first = script.client.pttl(key)
+    script.client.pexpire(key, first // 4)
+    script.ask("CHECK", [key], 1, "AT", end, limit)
+    assert script.client.pttl(key) > first - 60000
+
+
 def text(value):
     return value.decode() if isinstance(value, bytes) else value
 
