@@ -886,6 +886,16 @@ def shown_of(counters):
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("limit", ["0/1m", "fixed-window 0/1m"])
+def test_a_quota_of_none_says_the_same_of_a_counter_that_another_charged(forms, form, limit):
+    script, key = forms[form], f"none {form} {limit}"
+    for _ in range(2):  # the second time the library knows the limit
+        script.ask("CHECK", [key], 1, "AT", NOW, limit.replace("0/", "9/"))
+        assert script.ask("CHECK", [key], 0, "AT", NOW, limit) == [1, 0, 0, 0, 0, 0, 0]
+        assert script.ask("CHECK", [key], 1, "AT", NOW, limit) == [0, 0, 0, -1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_of_waits_that_tie_within_a_millisecond_the_longer_is_named(forms, form):
     script, key = forms[form], f"ties {form}"
     for cost, limit in ((20, "20/1ms"), (2, "2/1ms")):

@@ -10,7 +10,7 @@ local aligned = need('aligned')
 local function plain(text)
 	if KEPT then
 		local limit = need('notation').usual(text)
-		if limit and (limit.kind == 'W' or limit.kind == 'F') then
+		if limit and limit.quota ~= 0 and (limit.kind == 'W' or limit.kind == 'F') then
 			return limit.kind, limit.quota, limit.window, limit.field, limit.holds_field
 		end
 		return nil

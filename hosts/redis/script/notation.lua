@@ -2,8 +2,8 @@
 -- What is written otherwise, or is a mistake, is left to grammar.lua, which reads the notation by its grammar.
 --
 -- A limit read is a table: kind (the letter of its algorithm), way (what decides by it), quota, window (ms), capacity
--- (what `quota` of a decision says), field (whose counter it is: counter.lua) and holds_field, and, where it has them, burst (or queue),
--- fine (a bucket that is counted in microseconds), precision (ms), parts (W / P), edge.
+-- (what `quota` of a decision says), field (whose counter it is: counter.lua) and holds_field, and, where it has
+-- them, burst (or queue), fine (a bucket that is counted in microseconds), precision (ms), parts (W / P), edge.
 local QUOTA_MOST = 4294967295
 local WINDOW_MOST = 3660 * 86400000
 local CACHE_MOST = 1024

@@ -45,8 +45,8 @@ local function decode(raw, key, field)
 		newest = base + newest
 	end
 	return {last = last, first = first, tail = tail, chunk = raw:sub(17), before = before, base = base,
-		count = (bytes - 16 - HEAD) / ENTRY, newest = newest, total = total, written = false, dropped = false, read = false,
-		key = key, field = field}
+		count = (bytes - 16 - HEAD) / ENTRY, newest = newest, total = total, written = false, dropped = false,
+		read = false, key = key, field = field}
 end
 
 local function encode(s)
