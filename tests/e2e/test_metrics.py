@@ -156,8 +156,10 @@ def test_both_forms_keep_their_rules_and_say_the_same(server):
     assert all(f.startswith(("sluice_", "process_")) for f in families)
 
 
-def test_promtool_has_nothing_to_say(server):
-    one = server(policy=POLICY)
+@pytest.mark.parametrize("fleet", (False, True))
+def test_promtool_has_nothing_to_say(server, redises, fleet):
+    store = 'store: {redis: "127.0.0.1:%d", budget: 5s}\n' % redises().port if fleet else ""
+    one = server(policy=POLICY + store)
     play(one)
     for accept in (None, OPEN_METRICS):
         text = scrape(one, accept)[1]
@@ -439,8 +441,9 @@ def expressions():
             .replace("$policy", ".*") for e in found]
 
 
-def test_a_real_prometheus_scrapes_it_and_the_dashboard_finds_its_series(server, prometheus):
-    one = server(policy=POLICY)
+def test_a_real_prometheus_scrapes_it_and_the_dashboard_finds_its_series(server, prometheus, redises):
+    node = redises()  # so that the panels of a fleet have something to show
+    one = server(policy=POLICY + 'store: {redis: "127.0.0.1:%d", budget: 5s}\n' % node.port)
     play(one)
     ask = prometheus(one.http_port)
 
@@ -461,4 +464,4 @@ def test_a_real_prometheus_scrapes_it_and_the_dashboard_finds_its_series(server,
         if "on (policy)" not in expression and query(expression) == []:
             raise AssertionError(f"no data for {expression}")
     rules = [r for g in ask("rules")["groups"] for r in g["rules"]]
-    assert len(rules) == 10 and all(r["health"] in ("ok", "unknown") for r in rules)
+    assert len(rules) == 12 and all(r["health"] in ("ok", "unknown") for r in rules)
