@@ -208,8 +208,10 @@ slr_value slr_read_value(struct sluice_bytes bytes) {
 	slr_value value = right ? slr_value_for(count) : 0;
 	for (uint32_t i = 0; right && i < count; i++)
 		right = slr_read_counter(&reader, &value);
-	if (right && !reader.failed && reader.at == reader.end)
+	if (right && !reader.failed && reader.at == reader.end) {
+		slr_value_slim(&value);
 		return value;
+	}
 	slr_value_free(value);
 	return 0;
 }

@@ -94,12 +94,13 @@ static bool apply_whole(slr_value *value, struct slr_identity identity, struct s
 	slr_value beside = 0;
 	if (!slr_read_counter(reader, &beside))
 		return false;
-	read = slr_value_at(beside, 0, &scratch);
-	if (!slr_identity_equal(read->identity, identity) || (value != NULL && !has_room(*value, identity))) {
+	if (!slr_identity_equal(slr_value_at(beside, 0, &scratch)->identity, identity) ||
+	    (value != NULL && !has_room(*value, identity))) {
 		slr_value_free(beside);
 		return false;
 	}
 	if (value != NULL) {
+		read = slr_value_open(&beside, identity, SLR_UNTIL_UNKNOWN);
 		slr_value_remove(value, identity);
 		counter = slr_value_open(value, identity, SLR_UNTIL_UNKNOWN);
 		counter->state = read->state;

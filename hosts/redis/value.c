@@ -26,7 +26,23 @@ _Static_assert(sizeof(struct slr_counter) == 40 && sizeof(struct slr_row) == 48,
 void *(*slr_memory_take)(size_t bytes) = malloc;
 void (*slr_memory_give)(void *memory) = free;
 
-enum { TAG_PACKED = 1, TAG_ONE = 2, TAGS = 3, COUNT_BITS = 11, COUNT_MAX = (1 << COUNT_BITS) - 1, ROOM_MIN = 2 };
+/* A counter of an identity that has no name (most logs), alone in its value. */
+struct brief {
+	uint64_t kind;
+	struct sl_state state;
+	void *more;
+};
+_Static_assert(sizeof(struct brief) == 32, "a size that value.h promises");
+
+enum {
+	TAG_PACKED = 1,
+	TAG_ONE = 2,
+	TAG_BRIEF = 4,
+	TAGS = 7,
+	COUNT_BITS = 11,
+	COUNT_MAX = (1 << COUNT_BITS) - 1,
+	ROOM_MIN = 2
+};
 
 /* ---- identities ------------------------------------------------------------------------------------------------ */
 
@@ -113,12 +129,21 @@ static inline struct slr_counter *one_of(slr_value value) {
 	return (value & TAGS) == TAG_ONE ? (struct slr_counter *)(value - TAG_ONE) : NULL;
 }
 
+static inline struct brief *brief_of(slr_value value) {
+	return (value & TAGS) == TAG_BRIEF ? (struct brief *)(value - TAG_BRIEF) : NULL;
+}
+
 static inline struct slr_table *table_of(slr_value value) {
 	return (value & TAGS) == 0 ? (struct slr_table *)value : NULL;
 }
 
+static struct slr_counter *view_brief(const struct brief *brief, struct slr_counter *scratch) {
+	*scratch = (struct slr_counter){{brief->kind, 0}, brief->state, brief->more};
+	return scratch;
+}
+
 uint32_t slr_value_count(slr_value value) {
-	if ((value & TAGS) != 0)
+	if (value & TAGS)
 		return 1;
 	return value == 0 ? 0 : table_of(value)->count;
 }
@@ -128,6 +153,8 @@ struct slr_counter *slr_value_at(slr_value value, uint32_t index, struct slr_cou
 		unpack(value, scratch);
 		return scratch;
 	}
+	if (brief_of(value) != NULL)
+		return view_brief(brief_of(value), scratch);
 	SL_DEBUG_ASSERT(index < slr_value_count(value));
 	return one_of(value) != NULL ? one_of(value) : &table_of(value)->rows[index].counter;
 }
@@ -181,15 +208,22 @@ slr_value slr_value_for(uint32_t count) {
 	return (slr_value)table;
 }
 
+/* Gives up the form of a value of one counter, whose holds and block stay. */
+static void leave_form(slr_value value) {
+	if (slr_value_is_packed(value))
+		slr_shape_leave(shape_number(value));
+	else if (brief_of(value) != NULL)
+		slr_give(brief_of(value));
+	else
+		slr_give(one_of(value));
+}
+
 /* The one counter of a value becomes the first row of a table. */
 static void make_table(slr_value *value) {
 	struct slr_counter scratch, *counter = slr_value_at(*value, 0, &scratch);
 	slr_value table = 0;
 	add_row(&table, counter, SLR_UNTIL_UNKNOWN);
-	if (slr_value_is_packed(*value))
-		slr_shape_leave(shape_number(*value));
-	else
-		slr_give(counter);
+	leave_form(*value);
 	*value = table;
 }
 
@@ -210,7 +244,7 @@ struct slr_counter *slr_value_open(slr_value *value, struct slr_identity identit
 	}
 	if (counter == NULL || counter == &scratch) {
 		if (counter != NULL)
-			slr_shape_leave(shape_number(*value));
+			leave_form(*value);
 		make_one(value, &scratch);
 		return one_of(*value);
 	}
@@ -241,11 +275,10 @@ static void free_more(struct slr_counter *counter) {
 
 void slr_value_free(slr_value value) {
 	struct slr_table *table = table_of(value);
-	if (slr_value_is_packed(value)) {
-		slr_shape_leave(shape_number(value));
-	} else if (one_of(value) != NULL) {
-		free_more(one_of(value));
-		slr_give(one_of(value));
+	struct slr_counter scratch;
+	if ((value & TAGS) != 0) {
+		free_more(slr_value_at(value, 0, &scratch));
+		leave_form(value);
 	} else if (table != NULL) {
 		for (uint32_t i = 0; i < table->count; i++)
 			free_more(&table->rows[i].counter);
@@ -268,6 +301,15 @@ bool slr_value_remove(slr_value *value, struct slr_identity identity) {
 	return true;
 }
 
+static void make_brief(slr_value *value) {
+	struct slr_counter *one = one_of(*value);
+	struct brief *brief = slr_take(sizeof *brief);
+	*brief = (struct brief){one->identity.kind, one->state, one->more};
+	SL_ASSERT(((slr_value)brief & TAGS) == 0);
+	slr_give(one);
+	*value = (slr_value)brief + TAG_BRIEF;
+}
+
 void slr_value_slim(slr_value *value) {
 	struct slr_table *table = table_of(*value);
 	struct slr_counter *one;
@@ -277,10 +319,14 @@ void slr_value_slim(slr_value *value) {
 		slr_give(table);
 	}
 	one = one_of(*value);
-	if (one == NULL || one->more != NULL || !write_packed(&packed, one->identity, &one->state))
+	if (one == NULL)
 		return;
-	slr_give(one);
-	*value = packed;
+	if (one->more == NULL && write_packed(&packed, one->identity, &one->state)) {
+		slr_give(one);
+		*value = packed;
+	} else if (one->identity.name == 0) {
+		make_brief(value);
+	}
 }
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
@@ -344,14 +390,15 @@ static struct slr_counter copy_counter(const struct slr_counter *from) {
 
 slr_value slr_value_copy(slr_value value) {
 	slr_value copy = 0;
-	struct slr_counter counter;
+	struct slr_counter counter, scratch;
 	if (slr_value_is_packed(value)) {
 		slr_shape_use_again(shape_number(value));
 		return value;
 	}
-	if (one_of(value) != NULL) {
-		counter = copy_counter(one_of(value));
+	if ((value & TAGS) != 0) {
+		counter = copy_counter(slr_value_at(value, 0, &scratch));
 		make_one(&copy, &counter);
+		slr_value_slim(&copy);
 		return copy;
 	}
 	for (uint32_t i = 0; i < slr_value_count(value); i++) {
@@ -376,7 +423,13 @@ static void move_more(struct slr_counter *counter, void *(*move)(void *context, 
 
 void slr_value_move(slr_value *value, void *(*move)(void *context, void *memory), void *context) {
 	struct slr_table *table = table_of(*value);
-	if (one_of(*value) != NULL) {
+	if (brief_of(*value) != NULL) {
+		struct brief *brief = moved(brief_of(*value), move, context);
+		struct slr_counter scratch;
+		move_more(view_brief(brief, &scratch), move, context);
+		brief->more = scratch.more;
+		*value = (slr_value)brief + TAG_BRIEF;
+	} else if (one_of(*value) != NULL) {
 		*value = (slr_value)moved(one_of(*value), move, context) + TAG_ONE;
 		move_more(one_of(*value), move, context);
 	} else if (table != NULL) {
@@ -396,9 +449,13 @@ static size_t more_bytes(const struct slr_counter *counter) {
 
 size_t slr_value_bytes(slr_value value) {
 	struct slr_table *table = table_of(value);
+	struct slr_counter scratch;
 	size_t bytes;
-	if (one_of(value) != NULL)
-		return sizeof(struct slr_counter) + more_bytes(one_of(value));
+	if (slr_value_is_packed(value))
+		return 0;
+	if ((value & TAGS) != 0)
+		return (brief_of(value) != NULL ? sizeof(struct brief) : sizeof(struct slr_counter)) +
+		       more_bytes(slr_value_at(value, 0, &scratch));
 	if (table == NULL)
 		return 0;
 	bytes = sizeof *table + table->room * sizeof table->rows[0];

@@ -4,8 +4,9 @@
  *
  *   0                                                no counter
  *   bit 0 set        a window counter, packed        nothing else in memory (its layout: value.c)
- *   bits 1..0 = 10   struct slr_counter *, one       40 bytes
- *   bits 1..0 = 00   struct slr_table *              8 + 48 a counter
+ *   bits 2..0 = 100  one counter without a name      32 bytes
+ *   bits 2..0 = 010  struct slr_counter *, one       40 bytes
+ *   bits 2..0 = 000  struct slr_table *              8 + 48 a counter
  *
  * A counter has its identity (algo/rule.h: kind and name), its state, its holds, and for logs and sub-buckets a block.
  * A value goes from one form to another as it must (slr_value_open) and as it may (slr_value_slim). */
@@ -80,7 +81,7 @@ static inline bool slr_value_is_packed(slr_value value) {
 /* How many counters a value has. */
 uint32_t slr_value_count(slr_value value);
 
-/* The counter at an index below the count, unpacked into `scratch` where it is packed. Points into the value: valid
+/* The counter at an index below the count, brought into `scratch` where it is kept otherwise. Points into the value: valid
  * until that is changed. */
 struct slr_counter *slr_value_at(slr_value value, uint32_t index, struct slr_counter *scratch);
 
