@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from harness import FIELDS, ROOT, wait_until
-from redis_world import Redis
+from redis_world import Redis, free_port
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "cases"))
 import twin  # noqa: E402
@@ -644,7 +644,7 @@ def test_texts_that_were_flushed_are_told_so(scripts_folder):
 
 
 def test_keys_of_a_cluster(scripts_folder):
-    with Guest(options=["--cluster-enabled", "yes"]) as host:
+    with Guest(options=["--cluster-enabled", "yes", "--cluster-port", free_port()]) as host:
         client = client_of(host)
         client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
         wait_until(lambda: "cluster_state:ok" in str(client.execute_command("CLUSTER", "INFO")), "a cluster of one")
