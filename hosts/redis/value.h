@@ -81,8 +81,8 @@ static inline bool slr_value_is_packed(slr_value value) {
 /* How many counters a value has. */
 uint32_t slr_value_count(slr_value value);
 
-/* The counter at an index below the count, brought into `scratch` where it is kept otherwise. Points into the value: valid
- * until that is changed. */
+/* The counter at an index below the count, brought into `scratch` where it is kept otherwise. Points into the value:
+ * valid until that is changed. */
 struct slr_counter *slr_value_at(slr_value value, uint32_t index, struct slr_counter *scratch);
 
 /* The counter of an identity, as slr_value_at() gives it; NULL: there is none. */
