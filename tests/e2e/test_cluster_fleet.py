@@ -188,6 +188,7 @@ def percentile(values, share):
 USER, ADDRESS = "sliding-log 30/3660d", "fixed-window 1M/3660d"
 COUNTERS = (("per-user", "user", "a", USER), ("per-address", "ip", "b", ADDRESS))
 BUDGET_MS = 100
+SLACK_MS = 30 if SOAK_S else 400  # of clients and fronts that wait for a core: tests run beside this one
 
 
 def move_slots(cluster, keys, seconds):
@@ -249,7 +250,8 @@ def test_answers_come_within_the_budget_and_limits_hold(breakable, fronts, load_
     assert all(charged <= a + unknown for a, unknown, charged in counters.values())
     assert not any(one.outcome == UNANSWERED for one in answers)
     assert lost <= (0 if fate == "slots move" else 2 * recent) and over <= lost
-    assert percentile(waits, 0.99) < (BUDGET_MS + 30) / 1000 and max(waits) < (BUDGET_MS + 400) / 1000
+    assert percentile(waits, 0.99) < (BUDGET_MS + SLACK_MS) / 1000
+    assert max(waits) < (BUDGET_MS + 2 * SLACK_MS + 400) / 1000
     last = [one.is_unknown for one in answers if end_at - 1 < one.sent]
     assert last and sum(last) <= 0.02 * len(last), "no recovery by itself"
     assert served > (0.7 if fate == "slots move" else 0.2)  # 4 of 9 have both their keys elsewhere
@@ -284,7 +286,7 @@ def test_a_front_cut_off_with_a_primary(breakable, fronts, load_program, tmp_pat
     print(f"cut off with a primary: {admitted - charged} of {admitted} lost, {len(lonely)} admitted alone within "
           f"{percentile(lonely, 0.99):.1f} s, longest {max(waits) * 1000:.0f} ms")
     assert admitted - charged <= len(lonely) + 5 and len(lonely) < 300 * 2 * NODE_TIMEOUT_MS / 1000
-    assert max(waits) < (BUDGET_MS + 400) / 1000
+    assert max(waits) < (BUDGET_MS + 2 * SLACK_MS + 400) / 1000
     for answers in inner, outer:
         last = [one.is_unknown for one in answers if end_at - 1 < one.sent]
         assert last and sum(last) <= 0.02 * len(last), "no recovery by itself"
