@@ -59,6 +59,7 @@ bool slr_widest_limit(struct slr_identity identity, struct sluice_limit *limit) 
 	*limit = (struct sluice_limit){
 		.algorithm = (uint8_t)slr_algorithm_of(identity),
 		.bucket_count = (uint16_t)(identity.kind >> 45 & 0x1fff),
+		.edge = SLUICE_EDGE_DROP, /* whichever it had: no other admits more */
 		.window_ns = window_ms <= SL_WINDOW_NS_MAX / SL_MS_NS ? window_ms * SL_MS_NS : 0,
 	};
 	if (space > 2 || limit->algorithm == SLUICE_UNLIMITED || limit->algorithm > SLUICE_LEAKY_BUCKET ||
