@@ -9,12 +9,18 @@
 #include "hosts/redis/memory.h"
 #include "hosts/redis/member.h"
 
+static int64_t wall_of(const struct slr_call *call, struct slr_key *key) {
+	if (key->wall_ms == 0)
+		key->wall_ms = call->wall_ms();
+	return key->wall_ms;
+}
+
 /* The wall time at which a counter equals none that is charged as `decision` says. */
 static int64_t until_of(const struct slr_call *call, const struct slr_member *m) {
 	sluice_ns ahead = m->clock - call->now, life = sl_step_life(m->limit, m->decision);
 	uint64_t ms = (uint64_t)sl_ns_to_ms_ceil(ahead) + (uint64_t)sl_ns_to_ms_ceil(life);
 	/* a damaged state may say anything: 584 years are enough */
-	return call->wall_ms() + call->slack_ms + (int64_t)sl_min(ms, (uint64_t)1 << 44);
+	return wall_of(call, m->key) + call->slack_ms + (int64_t)sl_min(ms, (uint64_t)1 << 44);
 }
 
 /* Whether the expiry that a key has is that of its one window still: the charge before fell into the same window. What
@@ -26,6 +32,18 @@ static bool keeps_expiry(const struct slr_member *m) {
 	       m->clock + m->decision->reset_after_ns <= m->state.w[0] + whole;
 }
 
+/* Until when the key is kept anyhow, for another of its counters, as far as is known. */
+static int64_t kept_until(const struct slr_key *key) {
+	int64_t latest = 0;
+	uint32_t count = slr_value_is_packed(key->value) ? 0 : slr_value_count(key->value);
+	for (uint32_t i = 0; i < count; i++) {
+		int64_t until_ms = slr_value_until(key->value, i);
+		if (until_ms > latest && until_ms != SLR_UNTIL_UNKNOWN)
+			latest = until_ms;
+	}
+	return latest;
+}
+
 static void changed(struct slr_member *m, int64_t until_ms) {
 	m->key->changed = true;
 	if (until_ms > m->key->expire_ms)
@@ -34,9 +52,18 @@ static void changed(struct slr_member *m, int64_t until_ms) {
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
+/* Whether the image has been charged by deciding it, at this instant and with nothing held against it. */
+static bool is_stepped(const struct slr_member *m, const struct slr_change *change) {
+	return !change->forced && m->held == 0;
+}
+
 /* The limit under which a change charges. */
 static struct sluice_limit charging_limit(const struct slr_member *m, const struct slr_change *change) {
 	return change->forced ? slr_widened(m->limit) : *m->limit;
+}
+
+static enum slr_failure fits(const struct sluice_limit *limit, const struct slr_member *m, uint32_t cost) {
+	return sl_step_block_bytes(limit, &m->image.counter, cost) == SL_BLOCK_TOO_LARGE ? SLR_LOG_TOO_LONG : SLR_FINE;
 }
 
 enum slr_failure slr_member_plan(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
@@ -47,11 +74,12 @@ enum slr_failure slr_member_plan(const struct slr_call *call, struct slr_member 
 		return SLR_TOO_MANY_HOLDS;
 	if (change->charge == 0 || !sl_rule_has_block(m->limit))
 		return SLR_FINE;
+	if (is_stepped(m, change))
+		return fits(m->limit, m, change->charge);
 	limit = charging_limit(m, change);
 	m->image.counter.state = m->state;
 	sl_step(&limit, &m->image.counter, call->now, change->charge, true, &decision);
-	return sl_step_block_bytes(&limit, &m->image.counter, change->charge) == SL_BLOCK_TOO_LARGE ? SLR_LOG_TOO_LONG
-	                                                                                            : SLR_FINE;
+	return fits(&limit, m, change->charge);
 }
 
 /* ---- committing -------------------------------------------------------------------------------------------------- */
@@ -61,8 +89,13 @@ static void charge(const struct slr_call *call, struct slr_member *m, const stru
 	struct sl_counter *counter = &m->image.counter;
 	struct sluice_limit limit;
 	bool charged;
-	counter->state = m->state;
 	*fresh = NULL;
+	if (change->charge != 0 && is_stepped(m, change)) {
+		charged = slr_force_stepped(m->limit, counter, call->now, change->charge, fresh);
+		SL_ASSERT(charged);
+		return;
+	}
+	counter->state = m->state;
 	if (change->charge == 0)
 		return;
 	limit = charging_limit(m, change);
@@ -137,7 +170,7 @@ static void commit_in_place(const struct slr_call *call, struct slr_member *m, c
 }
 
 void slr_member_commit(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
-	int64_t until_ms = keeps_expiry(m) ? 0 : until_of(call, m);
+	int64_t kept_ms = kept_until(m->key), until_ms = keeps_expiry(m) ? 0 : until_of(call, m);
 	if (sl_rule_has_block(m->limit) || m->holds != NULL || change->place != NULL || change->forced) {
 		commit_in_place(call, m, change, until_ms);
 	} else {
@@ -147,7 +180,7 @@ void slr_member_commit(const struct slr_call *call, struct slr_member *m, const 
 		if (call->noted)
 			slr_note_state(&m->key->notes, m->identity, &m->image.counter.state);
 	}
-	changed(m, until_ms);
+	changed(m, until_ms > kept_ms ? until_ms : 0);
 }
 
 void slr_member_keep(const struct slr_call *call, struct slr_member *m) {
@@ -209,7 +242,7 @@ bool slr_member_reset(const struct slr_call *call, struct slr_member *m) {
 /* ---- the key ----------------------------------------------------------------------------------------------------- */
 
 static void remove_expired(const struct slr_call *call, struct slr_key *key) {
-	int64_t wall_ms = call->wall_ms();
+	int64_t wall_ms = wall_of(call, key);
 	for (uint32_t i = slr_value_count(key->value); i-- > 0;) {
 		struct slr_counter scratch;
 		struct slr_identity identity = slr_value_at(key->value, i, &scratch)->identity;

@@ -312,7 +312,7 @@ enum slr_failure slr_decide(struct slr_call *call) {
 	SL_DEBUG_ASSERT(call->item_count <= SLUICE_ITEMS_MAX && call->key_count <= SLUICE_ITEMS_MAX);
 	for (uint32_t k = 0; k < call->key_count; k++) {
 		call->keys[k].changed = false;
-		call->keys[k].expire_ms = 0;
+		call->keys[k].expire_ms = call->keys[k].wall_ms = 0;
 		call->keys[k].notes.bytes.len = 0;
 		d.counts_before[k] = slr_value_count(call->keys[k].value);
 	}

@@ -30,6 +30,7 @@ struct slr_key {
 	slr_value value;        /* in and out */
 	bool changed;           /* out: it is to be kept, its expiry set, its notes sent */
 	int64_t expire_ms;      /* out, where changed: wall time until which it is to be kept at least, or 0: as it is */
+	int64_t wall_ms;        /* the call's clock, read at the first need; 0: not yet */
 	struct slr_notes notes; /* out: what changed, for replicas; written where call->noted */
 };
 

@@ -19,31 +19,38 @@ struct sluice_limit slr_widened(const struct sluice_limit *limit) {
 	return wide;
 }
 
-bool slr_force(const struct sluice_limit *wide, struct sl_counter *step, sluice_ns instant, uint32_t cost,
-               void **fresh) {
-	struct sl_counter before = *step;
-	struct sluice_decision decision;
+bool slr_force_stepped(const struct sluice_limit *limit, struct sl_counter *step, sluice_ns instant, uint32_t cost,
+                       void **fresh) {
 	uint64_t bytes;
 	*fresh = NULL;
-	sl_step(wide, step, instant, 0, false, &decision);
-	cost = (uint32_t)sl_min(cost, decision.remaining);
-	sl_step(wide, step, instant, cost, true, &decision);
-	if (!sl_rule_has_block(wide) || cost == 0)
+	if (!sl_rule_has_block(limit))
 		return true;
-	bytes = sl_step_block_bytes(wide, step, cost);
-	if (bytes == SL_BLOCK_TOO_LARGE) {
-		*step = before;
+	bytes = sl_step_block_bytes(limit, step, cost);
+	if (bytes == SL_BLOCK_TOO_LARGE)
 		return false;
-	}
 	bytes = (bytes + 7) / 8 * 8;
 	if (bytes != 0)
 		*fresh = slr_block_take(bytes);
 	else
-		(void)sl_step_prepare(wide, step);
-	sl_step_write(wide, step, instant, cost, *fresh, bytes);
+		(void)sl_step_prepare(limit, step);
+	sl_step_write(limit, step, instant, cost, *fresh, bytes);
 	if (*fresh != NULL)
 		step->block_bytes = bytes;
 	return true;
+}
+
+bool slr_force(const struct sluice_limit *wide, struct sl_counter *step, sluice_ns instant, uint32_t cost,
+               void **fresh) {
+	struct sl_counter before = *step;
+	struct sluice_decision decision;
+	*fresh = NULL;
+	sl_step(wide, step, instant, 0, false, &decision);
+	cost = (uint32_t)sl_min(cost, decision.remaining);
+	sl_step(wide, step, instant, cost, true, &decision);
+	if (cost == 0 || slr_force_stepped(wide, step, instant, cost, fresh))
+		return true;
+	*step = before;
+	return false;
 }
 
 bool slr_force_counter(const struct sluice_limit *wide, struct slr_counter *counter, sluice_ns instant, uint32_t cost) {

@@ -15,6 +15,10 @@ struct sluice_limit slr_widened(const struct sluice_limit *limit);
 SLUICE_MUST_USE bool slr_force(const struct sluice_limit *wide, struct sl_counter *step, sluice_ns instant,
                                uint32_t cost, void **fresh);
 
+/* The half of slr_force() behind the step, for a counter that sl_step() has charged with `cost` > 0 at this instant. */
+SLUICE_MUST_USE bool slr_force_stepped(const struct sluice_limit *limit, struct sl_counter *step, sluice_ns instant,
+                                       uint32_t cost, void **fresh);
+
 /* Charges a counter in its place. False as slr_force(). */
 SLUICE_MUST_USE bool slr_force_counter(const struct sluice_limit *wide, struct slr_counter *counter, sluice_ns instant,
                                        uint32_t cost);

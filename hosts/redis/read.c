@@ -195,8 +195,8 @@ static bool read_name(struct slr_turn *turn, uint32_t index, struct sluice_bytes
 	return false;
 }
 
-/* One limit, with its name and how it is watched, from `*index` on. */
-static bool read_limit(struct slr_turn *turn, uint32_t *index, uint32_t key_index) {
+/* One limit, with its name and how it is watched, from `*index` on, where `text` stands. */
+static bool read_limit(struct slr_turn *turn, uint32_t *index, struct sluice_bytes text) {
 	struct slr_call *call = turn->call;
 	struct slr_item *item = &call->items[call->item_count];
 	struct sluice_bytes name = {NULL, 0};
@@ -205,24 +205,24 @@ static bool read_limit(struct slr_turn *turn, uint32_t *index, uint32_t key_inde
 		slr_fail(turn, "too many limits: at most %d in one request", SLUICE_ITEMS_MAX);
 		return false;
 	}
-	if (slr_is_word(slr_arg(turn, *index), "name")) {
+	if (slr_is_word(text, "name")) {
 		if (!read_name(turn, *index + 1, &name))
 			return false;
 		*index += 2;
+		text = slr_arg(turn, *index);
 	}
-	item->watched = slr_is_word(slr_arg(turn, *index), "observed") ? SLUICE_OBSERVED
-	                : slr_is_word(slr_arg(turn, *index), "tried")  ? SLUICE_TRIED
-	                                                               : 0;
-	if (item->watched != 0 &&
-	    !needs_more(turn, ++*index, item->watched == SLUICE_TRIED ? "TRIED" : "OBSERVED", "a limit"))
-		return false;
-	if (!slr_limit_read(&item->limit, slr_arg(turn, *index), &error)) {
+	item->watched = slr_is_word(text, "observed") ? SLUICE_OBSERVED : slr_is_word(text, "tried") ? SLUICE_TRIED : 0;
+	if (item->watched != 0) {
+		if (!needs_more(turn, ++*index, item->watched == SLUICE_TRIED ? "TRIED" : "OBSERVED", "a limit"))
+			return false;
+		text = slr_arg(turn, *index);
+	}
+	if (!slr_limit_read(&item->limit, text, &error)) {
 		slr_fail(turn, "limit %u, column %u: %s", call->item_count + 1, error.column, error.text);
 		return false;
 	}
 	if (name.len != 0 && item->limit.algorithm != SLUICE_UNLIMITED)
 		sl_rule_name(&item->limit, name);
-	item->key = slr_read_key(turn, key_index);
 	call->item_count++;
 	++*index;
 	return true;
@@ -233,9 +233,13 @@ static bool read_items(struct slr_turn *turn, uint32_t index) {
 	if (!slr_key_fits(turn, slr_arg(turn, 1)))
 		return false;
 	while (index < turn->count) {
-		if (!slr_is_word(slr_arg(turn, index), "key")) {
-			if (!read_limit(turn, &index, key_index))
+		struct sluice_bytes text = slr_arg(turn, index);
+		if (!slr_is_word(text, "key")) {
+			uint32_t item = turn->call->item_count;
+			if (!read_limit(turn, &index, text))
 				return false;
+			turn->call->items[item].key =
+				item == before ? slr_read_key(turn, key_index) : turn->call->items[item - 1].key;
 			continue;
 		}
 		if (!key_has_limits(turn, key_index, turn->call->item_count - before) ||
