@@ -46,8 +46,11 @@ static void built_path(const char *name, char path[PATH_BYTES]) {
 		*slash = '\0';
 	}
 	snprintf(path + strlen(path), PATH_BYTES - strlen(path), "/%s", name);
-	if (access(path, R_OK) != 0)
+	char *whole = realpath(path, NULL); /* the server leaves this folder before it opens it */
+	if (whole == NULL || strlen(whole) >= PATH_BYTES || access(whole, R_OK) != 0)
 		give_up(path, "is not there: run make first, or set SLUICE_MODULE");
+	memcpy(path, whole, strlen(whole) + 1);
+	free(whole);
 }
 
 static char *read_file(const char *path, size_t *bytes) {
