@@ -250,8 +250,8 @@ deps: ## install what building needs
 
 .PHONY: install
 install: all ## into DESTDIR/PREFIX (/usr/local): program, header, libraries, documents, manual, systemd units
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig lib/sluice lib/systemd/system share/doc/sluice/examples \
-		share/man/man1 share/man/man5)
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig lib/sluice lib/systemd/system \
+		share/doc/sluice/examples share/man/man1 share/man/man5)
 	install -m 755 $(B)/sluice $(DESTDIR)$(PREFIX)/bin/sluice
 	install -m 644 include/sluice.h $(DESTDIR)$(PREFIX)/include/sluice.h
 	install -m 644 $(B)/libsluice.a $(DESTDIR)$(PREFIX)/lib/libsluice.a
@@ -277,7 +277,7 @@ clean: ## remove build/
 .PHONY: help
 help: ## this list
 	@echo 'Sluice $(VERSION). make [target] [CC=gcc|clang] [SAN=address|undefined|thread] [O=folder] [WERROR=1] [V=1]'
-	@echo '  (none)      build/sluice, build/libsluice{.a,.so,-core.a}, build/sluice-module.so, build/sluice{,-eval}.lua'
+	@echo '  (none)      build/: sluice, libsluice.a, .so, libsluice-core.a, sluice-module.so, sluice.lua, sluice-eval.lua'
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
 	while IFS='|' read -r target text; do printf '  %-11s %s\n' "$$target" "$$text"; done
 

@@ -3,8 +3,8 @@
  *   one malloc: flight | calls | items | facts | limits | each | names and keys
  *
  * The answers of landed flights are a queue of calls. A door takes from its front what it asks for; when it has
- * answered what it took, the taken part is dropped (sl_flights_settle()); when it has to wait again, taking begins anew at the
- * next feed. So what a request has asked for is there each time that the request is read again, and no longer. */
+ * answered what it took, the taken part is dropped (sl_flights_settle()); when it has to wait again, taking begins anew
+ * at the next feed. So what a request has asked for is there each time that it is read again, and no longer. */
 #include "hosts/server/door/flight.h"
 
 #include "algo/rule.h"
