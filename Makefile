@@ -277,7 +277,7 @@ clean: ## remove build/
 .PHONY: help
 help: ## this list
 	@echo 'Sluice $(VERSION). make [target] [CC=gcc|clang] [SAN=address|undefined|thread] [O=folder] [WERROR=1] [V=1]'
-	@echo '  (none)      build/: sluice, libsluice.a, .so, libsluice-core.a, sluice-module.so, sluice.lua, sluice-eval.lua'
+	@echo '  (none)      build/: sluice, libsluice.a, .so, sluice-module.so, sluice.lua, sluice-eval.lua'
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
 	while IFS='|' read -r target text; do printf '  %-11s %s\n' "$$target" "$$text"; done
 
