@@ -3,6 +3,7 @@
 #include "hosts/server/inside.h"
 
 #include "hosts/server/fleet/fleet.h"
+#include "hosts/server/fleet/trust.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -70,9 +71,20 @@ bool sl_fleets_join(struct sl_server *server, const struct sl_settings *settings
 	return good;
 }
 
+static bool has_trust(const struct sl_redis_settings *settings) {
+	struct sluice_error error = {.text = ""};
+	struct sl_trust *trust = NULL;
+	if (sl_trust_load(settings, &trust, &error) != SLUICE_OK) {
+		sl_log(SL_LOG_ERROR, "store.redis: %s", error.text);
+		return false;
+	}
+	sl_trust_free(trust);
+	return true;
+}
+
 bool sl_fleets_check(const struct sl_settings *settings) {
 	char password[PASSWORD_BYTES_MAX + 2];
 	bool good = settings->redis.password_file == NULL || read_password(settings->redis.password_file, password);
 	explicit_bzero(password, sizeof password);
-	return good;
+	return has_trust(&settings->redis) && good;
 }
