@@ -51,7 +51,7 @@ def shape(lines, now):
     def minute(m):
         seconds = int(m.group(2))
         seconds -= now if seconds > 1e9 else 0
-        assert 55 <= seconds <= 61, lines
+        assert 55 <= seconds <= 65, lines
         return m.group(1) + "MINUTE"
     return [(name, re.sub(r"(reset=|^)(\d+)$", minute, value) if re.search("reset|retry|^ratelimit$", name) else value)
             for name, value in lines]
