@@ -258,9 +258,9 @@ static bool make_script(struct sl_replay_redis *redis, struct sluice_error *erro
 		return false;
 	}
 	memcpy(redis->script, sl_script_eval, sl_script_eval_bytes + 1);
-	char *head = strstr(redis->script, "CLIENT_TIME = "), *off = head != NULL ? strstr(head, ", false\n") : NULL;
-	SL_ASSERT(off != NULL); /* tools/script writes it */
-	memcpy(off, ",  true", 7);
+	char *head = strstr(redis->script, SL_SCRIPT_SETTINGS), *off = head != NULL ? strstr(head, ", false, ") : NULL;
+	SL_ASSERT(off != NULL); /* tests/unit/script_test.c holds tools/script to it */
+	memcpy(off, ",  true, ", 9);
 	(void)EVP_Digest(redis->script, sl_script_eval_bytes, hash, &bytes, EVP_sha1(), NULL);
 	for (unsigned i = 0; i < 20; i++)
 		snprintf(redis->sha1 + 2 * i, 3, "%02x", hash[i]);

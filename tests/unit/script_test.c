@@ -20,6 +20,19 @@ static void texts_are_whole(void **state) {
 	assert_null(strstr(sl_script_library, "--client-time\nlocal"));
 }
 
+/* What `sluice replay` goes by when it makes a script that takes instants of this one. */
+static void settings_stand_where_they_are_looked_for(void **state) {
+	const char *texts[] = {sl_script_library, sl_script_eval};
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const char *head = strstr(texts[i], SL_SCRIPT_SETTINGS);
+		assert_non_null(head);
+		assert_null(strstr(head + 1, SL_SCRIPT_SETTINGS));
+		const char *off = strstr(head, ", false, "), *end = strchr(head, '\n');
+		assert_true(off != NULL && off < end);
+	}
+}
+
 /* Against the program that everybody has. */
 static void sha1_is_what_sha1sum_says(void **state) {
 	char hex[41], said[41] = "", path[] = "/tmp/sluice-script-XXXXXX", command[64];
@@ -39,6 +52,10 @@ static void sha1_is_what_sha1sum_says(void **state) {
 }
 
 int main(void) {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(texts_are_whole), cmocka_unit_test(sha1_is_what_sha1sum_says)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(texts_are_whole),
+		cmocka_unit_test(settings_stand_where_they_are_looked_for),
+		cmocka_unit_test(sha1_is_what_sha1sum_says),
+	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
