@@ -14,8 +14,8 @@ extern const size_t sl_script_library_bytes;
 extern const char sl_script_eval[];
 extern const size_t sl_script_eval_bytes;
 
-/* How both begin to say what they were made for, once; behind it stand the version, ", false, " where callers may not set
- * the instant (AT), and more. */
+/* How both begin to say what they were made for, once; behind it stand the version, ", false, " where callers may not
+ * set the instant (AT), and more. */
 #define SL_SCRIPT_SETTINGS "local VERSION, CLIENT_TIME, KEPT = '"
 
 /* The SHA1 of sl_script_eval in lower-case hex digits, by which EVALSHA calls it. Computes it, some 100 us: keep it. */
