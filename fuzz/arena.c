@@ -34,7 +34,7 @@ static void attach(struct sluice_store *store, void *memory) {
 
 static void charge_all(struct sluice_store *store, sluice_operation operation, sluice_ns now) {
 	for (uint32_t k = 0; k < KEYS; k++) {
-		struct sluice_item item = {&limits[k % LIMITS], sl_slice(&k, sizeof k), false};
+		struct sluice_item item = {.limit = &limits[k % LIMITS], .key = sl_slice(&k, sizeof k)};
 		struct sluice_call call = {
 			.items = &item, .item_count = 1, .cost = 1 + k % 3, .operation = operation, .now = now + k};
 		sluice_err err = sluice_decide(store, &call);

@@ -63,7 +63,9 @@ enum {
 	SLUICE_ITEMS_MAX = 16,       /* limits in one decision */
 	SLUICE_KEY_BYTES_MAX = 1024, /* bytes of a key, or of an attribute's value, at every door */
 	SLUICE_NAME_BYTES_MAX = 64,  /* bytes of a limit's or an attribute's name */
+	SLUICE_ID_BYTES_MAX = 64,    /* bytes of the id of a lease, a reservation or a retried request */
 	SLUICE_LIMIT_TEXT_MAX = 128, /* bytes of any canonical limit, with its NUL */
+	SLUICE_PENALTIES_MAX = 8,    /* steps of one escalation */
 };
 
 /* What a call says of itself. Negative is failure: nothing was charged and nothing was changed. */
@@ -104,20 +106,40 @@ typedef enum sluice_algorithm {
 	SLUICE_SLIDING_LOG = 4,
 	SLUICE_TOKEN_BUCKET = 5,
 	SLUICE_LEAKY_BUCKET = 6,
+	SLUICE_CONCURRENCY = 7,
+	SLUICE_DISTINCT = 8,
 } sluice_algorithm;
 
-typedef enum sluice_edge { SLUICE_EDGE_COUNT = 0, SLUICE_EDGE_DROP = 1, SLUICE_EDGE_WEIGHTED = 2 } sluice_edge;
+typedef enum sluice_edge {
+	SLUICE_EDGE_COUNT = 0, /* sliding-buckets */
+	SLUICE_EDGE_DROP = 1,
+	SLUICE_EDGE_WEIGHTED = 2,
+	SLUICE_EDGE_DENY = 3, /* distinct above 1,024: whom an estimate does not know is denied once it is full, */
+	SLUICE_EDGE_ALLOW = 4 /* or admitted, where he would not raise it */
+} sluice_edge;
+
+/* A window of the calendar: fixed windows that start with the hour, day, Monday, month or year of a time zone. */
+typedef enum sluice_calendar {
+	SLUICE_CALENDAR_NONE = 0,
+	SLUICE_CALENDAR_HOUR = 1,
+	SLUICE_CALENDAR_DAY = 2,
+	SLUICE_CALENDAR_WEEK = 3,
+	SLUICE_CALENDAR_MONTH = 4,
+	SLUICE_CALENDAR_YEAR = 5,
+} sluice_calendar;
 
 /* A limit: an algorithm with its numbers, validated. Fill it with sluice_limit_parse() only; the fields up to
  * `precision_ns` may be read, the rest is derived. A value: copy it freely, it owns nothing. */
 struct sluice_limit {
-	uint8_t algorithm;     /* enum sluice_algorithm */
-	uint8_t edge;          /* enum sluice_edge; sliding-buckets only */
-	uint16_t bucket_count; /* n = W / P, 2..4096; sliding-buckets only */
-	uint32_t quota;        /* Q, in units of cost */
-	uint32_t burst;        /* B of token-bucket, N of leaky-bucket's queue; else 0 */
-	uint32_t reserved;
-	sluice_ns window_ns;    /* W, 1 ms .. 3660 d; 0 for unlimited */
+	uint8_t algorithm;      /* enum sluice_algorithm */
+	uint8_t edge;           /* enum sluice_edge; sliding-buckets, and distinct above a quota of 1,024 */
+	uint16_t bucket_count;  /* n = W / P, 2..4096; sliding-buckets only */
+	uint32_t quota;         /* Q, in units of cost; N of concurrency */
+	uint32_t burst;         /* B of token-bucket, N of leaky-bucket's queue; else 0 */
+	uint16_t calendar;      /* enum sluice_calendar; fixed-window only */
+	uint16_t zone;          /* which time zone of this process's: src/algo/calendar.h */
+	sluice_ns window_ns;    /* W, 1 ms .. 3660 d; 0 for unlimited; T of concurrency; of a calendar the longest that it
+	                         * can be */
 	sluice_ns precision_ns; /* P, sliding-buckets only */
 	uint64_t derived[6];    /* constants of the algorithm and the identity of its counters: src/algo/rule.h */
 };
@@ -249,6 +271,18 @@ typedef enum sluice_operation {
 	SLUICE_PEEK = 1,   /* decide with the same cost, charging and creating nothing */
 	SLUICE_REFUND = 2, /* give `cost` back, newest charges first, at most what they hold; answers as a peek of cost 0 */
 	SLUICE_RESET = 3,  /* forget the counters; `forgotten` says how many there were */
+	/* Leases: calls with limits of concurrency, and any others beside them, all or nothing. `id` names the lease. */
+	SLUICE_ACQUIRE =
+		4, /* CHARGE, and a lease of `cost` at each limit of concurrency. Where all of those hold a lease of
+	                     * this id already, nothing is charged anew: `repeated` */
+	SLUICE_RELEASE = 5, /* end the lease; `found` says of how many counters: 0 where it had ended, or never was */
+	SLUICE_RENEW = 6,   /* let it end T from now; `found` likewise. Other limits take no part in either */
+	/* Reservations: a cost that is known only afterwards. Not for concurrency or distinct. `id` names it. */
+	SLUICE_RESERVE = 7, /* CHARGE, and what was charged goes back `ttl_ns` later unless it is committed. With the id of
+	                     * an open reservation nothing is charged anew: `repeated` */
+	SLUICE_COMMIT = 8, /* the true cost is `cost`: corrects what was charged, at the instant at which it was, also above
+	                     * the quota; `found` says of how many counters: 0 where it was committed before or has ended,
+	                     * and nothing changed. Answers as a peek of cost 0 */
 } sluice_operation;
 
 /* Limits that take no part in the merged answer, and deny nobody. */
@@ -257,11 +291,28 @@ enum {
 	SLUICE_TRIED = 2,    /* decided alone, never charged: it sees what others charge to the counter that it shares */
 };
 
-/* One limit of a request, with the key that it counts for. */
+/* What else may be said of a limit. Part of a policy's limit, never of the identity of its counters. */
+struct sluice_terms {
+	/* Every request that the limit judges is charged to it, allowed or not; counts saturate, a log keeps the newest Q
+	 * units, a bucket is emptied at most. Not for concurrency and distinct. */
+	bool count_denied;
+	/* Escalation: who is denied `after` times within `within_ns` is shut out for penalties_ns[0]; the next time for
+	 * penalties_ns[1], and so on; the last one repeats. What is asked during it counts as no denial and prolongs
+	 * nothing. Forgiven, back to the first, when nothing was denied for `forgive_ns` since. */
+	uint8_t penalty_count; /* 0: none; at most SLUICE_PENALTIES_MAX */
+	uint16_t after;        /* 1..64 */
+	sluice_ns within_ns, forgive_ns;
+	sluice_ns penalties_ns[SLUICE_PENALTIES_MAX]; /* rising */
+};
+
+/* One limit of a request, with the key that it counts for. Zeroed fields are left out. */
 struct sluice_item {
 	const struct sluice_limit *limit; /* borrowed for the call */
 	struct sluice_bytes key;          /* any bytes, any length; borrowed for the call */
 	uint8_t observed;                 /* 0: enforced; SLUICE_OBSERVED, SLUICE_TRIED */
+	struct sluice_bytes member; /* distinct: who is counted; any bytes, data not NULL. Without one a PEEK decides for
+	                                   * a stranger, and a CHARGE is a misuse */
+	const struct sluice_terms *terms; /* borrowed for the call; NULL: none */
 };
 
 /* A request and its answer. */
@@ -270,16 +321,54 @@ struct sluice_call {
 	uint32_t item_count;
 	uint32_t cost;
 	sluice_operation operation;
-	bool want_next;                /* in: fill next_after_ns as well (one more search) */
-	sluice_ns now;                 /* in: the instant, Unix ns */
+	bool want_next;         /* in: fill next_after_ns as well (one more search) */
+	bool upto;              /* in: CHARGE and PEEK grant the largest admissible part of `cost`, and deny only where
+	                                * that is nothing */
+	sluice_ns now;          /* in: the instant, Unix ns */
+	struct sluice_bytes id; /* in: 1..SLUICE_ID_BYTES_MAX bytes: of the lease or the reservation. For CHARGE and
+	                                * RESERVE may be absent (len 0); given to CHARGE, the same id for the same counters
+	                                * within the longest window is charged once, and answered alike: `repeated` */
+	sluice_ns ttl_ns;       /* in: RESERVE, 1 ms .. 3660 d */
 	struct sluice_decision *each;  /* in: item_count decisions to fill, or NULL */
 	struct sluice_decision merged; /* out: index counts items; observed and unlimited ones are never named */
 	uint32_t forgotten;            /* out: SLUICE_RESET */
-	sluice_err err; /* out: SLUICE_OK, SLUICE_E_FULL, SLUICE_E_BUSY, SLUICE_E_RANGE (too many items), _MISUSE */
+	uint32_t found;                /* out: SLUICE_RELEASE, _RENEW, _COMMIT */
+	uint32_t granted;              /* out: what of `cost` was granted: all or nothing, but for `upto` */
+	bool repeated;                 /* out: nothing was charged, since that had been done before under this id */
+	sluice_err err; /* out: SLUICE_OK, SLUICE_E_FULL, SLUICE_E_BUSY, SLUICE_E_RANGE (too many items, an id or ttl out of
+	                 * range), _MISUSE (CHARGE of concurrency, distinct without a member, RESERVE of either) */
 };
 
 /* Decides one call, all or nothing, as one step among all threads. Returns call->err. */
 SLUICE_API SLUICE_MUST_USE sluice_err sluice_decide(struct sluice_store *store, struct sluice_call *call);
+
+/* Makes an id for a lease or a reservation, that nobody else has: 16 hex digits, NUL-ended. Any text of yours may serve
+ * as well: one of 16 hex digits in lower case is that number, others are hashed to one. About 1 us. */
+SLUICE_API void sluice_make_id(char text[17]);
+
+/* Who holds a lease. */
+struct sluice_holder {
+	uint64_t id; /* the number of its id; printed as 16 hex digits it is an id of this lease */
+	uint32_t cost;
+	sluice_ns ends_after_ns; /* if nobody renews or releases it */
+};
+
+/* Lists who holds leases of a limit of concurrency, those that end first first: fills at most `room` of `list`.
+ * Returns how many there are in all; 0 for other algorithms. O(n log n). */
+SLUICE_API uint32_t sluice_holders(struct sluice_store *store, const struct sluice_limit *limit,
+                                   struct sluice_bytes key, sluice_ns now, struct sluice_holder *list, uint32_t room);
+
+/* How a key stands with the penalties of a limit (struct sluice_terms). */
+struct sluice_standing {
+	uint32_t level;          /* penalties imposed so far, 0..; forgiven ones not */
+	uint32_t denials;        /* that count towards the next */
+	sluice_ns ends_after_ns; /* the wait until a shut-out ends; 0: none */
+	sluice_ns forgiven_after_ns;
+};
+
+/* Looks how a key stands; nothing is changed. The limit's own counter is not looked at. */
+SLUICE_API struct sluice_standing sluice_standing(struct sluice_store *store, const struct sluice_item *item,
+                                                  sluice_ns now);
 
 /* Decides `count` calls in order, each as sluice_decide() would, but hashes and prefetches ahead, so that the memory
  * misses overlap. Look at each call's `err`: SLUICE_E_MISUSE in all of them for a NULL store. */

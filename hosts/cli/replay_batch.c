@@ -57,7 +57,7 @@ static uint32_t add_limits(struct sl_replay *replay, const struct sl_replay_requ
 	batch->key_bytes += sl_out_len(&out);
 	for (uint32_t i = 0; i < options->limit_count; i++) {
 		batch->items[batch->item_count + i] =
-			(struct sluice_item){&options->limits[i], sl_slice(out.start, sl_out_len(&out)), false};
+			(struct sluice_item){.limit = &options->limits[i], .key = sl_slice(out.start, sl_out_len(&out))};
 		batch->positions[batch->item_count + i] = i;
 	}
 	return options->limit_count;

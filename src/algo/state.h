@@ -45,6 +45,9 @@ struct sl_counter {
 	struct sl_state state;
 	void *block;          /* aligned to 8 */
 	uint64_t block_bytes; /* a multiple of 8 */
+	uint64_t who;         /* in: concurrency: the number of the lease; distinct: the fingerprint of the member; 0:
+	                       * nobody's. Others do not look at it */
+	bool known;           /* out, of sl_step(): that lease is held, that member counted: nothing more is charged */
 	union {               /* what sl_step() found, for the write at the same instant that follows it */
 		struct sl_log log;
 		struct sl_subs subs;

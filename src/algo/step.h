@@ -28,7 +28,8 @@
 
 /* Whether the algorithm keeps a block. */
 static inline bool sl_rule_has_block(const struct sluice_limit *limit) {
-	return limit->algorithm == SLUICE_SLIDING_LOG || limit->algorithm == SLUICE_SLIDING_BUCKETS;
+	return limit->algorithm == SLUICE_SLIDING_LOG || limit->algorithm == SLUICE_SLIDING_BUCKETS ||
+	       limit->algorithm == SLUICE_CONCURRENCY || limit->algorithm == SLUICE_DISTINCT;
 }
 
 /* Decides a cost of 0..2^32 at `now`, all fields of the decision but index and next_after_ns. With `charge`, an
@@ -76,6 +77,20 @@ bool sl_step_prepare_refund(const struct sluice_limit *limit, struct sl_counter 
 /* Gives back at most `cost`, newest charges that still count first, in counter->state and its block. Returns whether
  * anything changed. A process that dies within it has given back a part of it, newest first. */
 bool sl_step_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost);
+
+/* ---- leases (lease.c): counters of concurrency, counter->who says which one ------------------------------------- */
+
+/* Ends a lease that is held at `now`, or lets it end T later; in one store of the block, without prepare or write.
+ * Returns whether it is held: if not, nothing changed. A renewed counter's state is to be published after it, with the
+ * lifetime that a step at the same instant says. */
+bool sl_lease_release(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now);
+bool sl_lease_renew(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now);
+
+/* Who holds leases at `now`, in no order: fills at most `room`; returns how many there are. */
+uint32_t sl_lease_list(const struct sl_counter *counter, sluice_ns now, struct sluice_holder *list, uint32_t room);
+
+/* The number of an id: 16 hex digits in lower case are that number, any other text is hashed to one. Never 0. */
+uint64_t sl_id_number(struct sluice_bytes id);
 
 /* What is known of a counter that is gone: at `instant` it was charged for the last time, and held at most `cost`. */
 struct sl_held {

@@ -179,7 +179,8 @@ static sluice_err match_limits(const struct sluice_policy *policy, const struct 
 			continue;
 		if (match->count == SLUICE_ITEMS_MAX || out->overflow)
 			return SLUICE_E_RANGE;
-		match->items[match->count] = (struct sluice_item){rule, sl_slice(key, (size_t)(out->at - key)), observed};
+		match->items[match->count] =
+			(struct sluice_item){.limit = rule, .key = sl_slice(key, (size_t)(out->at - key)), .observed = observed};
 		match->position[match->count++] = i;
 	}
 	return SLUICE_OK;

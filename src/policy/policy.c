@@ -106,7 +106,8 @@ uint32_t sl_policy_candidates(const struct sluice_policy *policy, const struct s
 		if (!limit->shown.has_candidate || match->items[i].limit != &limit->shown.limit)
 			continue; /* an override has its own quota: the candidate is tried where the limit itself counts */
 		of[count] = (uint8_t)i;
-		items[count++] = (struct sluice_item){&limit->shown.candidate, match->items[i].key, true};
+		items[count++] =
+			(struct sluice_item){.limit = &limit->shown.candidate, .key = match->items[i].key, .observed = true};
 	}
 	return count;
 }

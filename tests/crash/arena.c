@@ -49,7 +49,7 @@ struct sluice_limit arena_limit(const char *notation) {
 
 sluice_err arena_call(struct sluice_store *store, sluice_operation operation, const struct sluice_limit *limit,
                       const char *key, uint32_t cost, sluice_ns now, struct sluice_decision *decision) {
-	struct sluice_item item = {limit, sl_str(key), false};
+	struct sluice_item item = {.limit = limit, .key = sl_str(key)};
 	struct sluice_call call = {.items = &item, .item_count = 1, .cost = cost, .operation = operation, .now = now};
 	sluice_err err = sluice_decide(store, &call);
 	if (decision != NULL)

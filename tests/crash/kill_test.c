@@ -130,7 +130,7 @@ static void charge_counted(struct sluice_store *store, struct writer *me, struct
 	for (uint32_t i = 0; i < intent.count; i++) {
 		uint32_t which = intent.keys[i] = (first + i * 5) % KEYS;
 		keys[i] = counted_key(which);
-		items[i] = (struct sluice_item){&counted_limits[which % KINDS], sl_str(keys[i].text), false};
+		items[i] = (struct sluice_item){.limit = &counted_limits[which % KINDS], .key = sl_str(keys[i].text)};
 	}
 	me->intent.cost = intent.cost;
 	memcpy(me->intent.keys, intent.keys, sizeof intent.keys);
@@ -157,7 +157,7 @@ static void call_uncounted(struct sluice_store *store, struct writer *me, struct
 	for (uint32_t i = 0; i < call.item_count; i++) {
 		uint64_t number = stays ? dice_below(dice, 20) : dice_bits(dice) % 1000000000;
 		snprintf(keys[i].text, sizeof keys[i].text, "%s:%" PRIu64, stays ? "stays" : "new", number);
-		items[i] = (struct sluice_item){&passing_limits[(kind + i) % KINDS], sl_str(keys[i].text), false};
+		items[i] = (struct sluice_item){.limit = &passing_limits[(kind + i) % KINDS], .key = sl_str(keys[i].text)};
 	}
 	decide(store, me, &call, last_ns);
 }

@@ -66,7 +66,7 @@ static void must_charge(struct scene *scene, struct scene_subject *subject, uint
 
 /* The call will be made with this counter. */
 static struct scene_subject *target(struct scene *scene, struct scene_subject *subject) {
-	scene->items[scene->item_count++] = (struct sluice_item){&subject->limit, sl_str(subject->key), false};
+	scene->items[scene->item_count++] = (struct sluice_item){.limit = &subject->limit, .key = sl_str(subject->key)};
 	return subject;
 }
 

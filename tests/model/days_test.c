@@ -30,7 +30,7 @@ struct week {
 static void ask(struct week *week, uint64_t now_ns) {
 	uint64_t client = dice_below(&week->dice, CLIENTS);
 	char key[32];
-	struct sluice_item item = {&week->limits[client % LIMITS], {key, 0}, false};
+	struct sluice_item item = {.limit = &week->limits[client % LIMITS], .key = {key, 0}};
 	struct sluice_call call = {.items = &item, .item_count = 1, .now = now_ns};
 	client = client * dice_below(&week->dice, CLIENTS) / CLIENTS;
 	item.limit = &week->limits[client % LIMITS];

@@ -258,7 +258,7 @@ static void a_denied_request_changes_nothing(void **state) {
 			limits[i] = rule_limit(&rule);
 		}
 		for (size_t i = 0; i < SLUICE_ITEMS_MAX; i++)
-			items[i] = (struct sluice_item){&limits[i % KINDS], sl_slice(&"0123456789abcdef"[i], 1), false};
+			items[i] = (struct sluice_item){.limit = &limits[i % KINDS], .key = sl_slice(&"0123456789abcdef"[i], 1)};
 		for (int round = 0; round < 2; round++) { /* on an empty store, then on counters that are there */
 			struct sluice_call call = {.items = items, .item_count = SLUICE_ITEMS_MAX, .cost = 1, .now = START_NS};
 			items[denier].limit = &closed;

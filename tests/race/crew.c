@@ -59,7 +59,7 @@ void crew_wait(struct crew *crew) {
 }
 
 bool crew_charge(struct crew *crew, const struct sluice_limit *limit, const char *key, uint64_t now_ns, uint32_t cost) {
-	struct sluice_item item = {limit, sl_str(key), false};
+	struct sluice_item item = {.limit = limit, .key = sl_str(key)};
 	struct sluice_call call = {.items = &item, .item_count = 1, .cost = cost, .now = now_ns};
 	if (sluice_decide(crew->store, &call) != SLUICE_OK) {
 		crew_add(&crew->errors, 1);
@@ -71,7 +71,7 @@ bool crew_charge(struct crew *crew, const struct sluice_limit *limit, const char
 }
 
 uint32_t crew_remaining(struct crew *crew, const struct sluice_limit *limit, const char *key, uint64_t now_ns) {
-	struct sluice_item item = {limit, sl_str(key), false};
+	struct sluice_item item = {.limit = limit, .key = sl_str(key)};
 	struct sluice_call call = {.items = &item, .item_count = 1, .operation = SLUICE_PEEK, .now = now_ns};
 	if (sluice_decide(crew->store, &call) != SLUICE_OK)
 		abort();

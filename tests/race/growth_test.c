@@ -45,7 +45,7 @@ static void grow_many_logs(struct crew *crew, uint32_t index) {
 	for (uint64_t i = 0; i < crew->attempts; i++) {
 		char key[32];
 		uint64_t k = (i * 7 + index) % LOGS;
-		struct sluice_item item = {crew->limits, {key, 0}, false};
+		struct sluice_item item = {.limit = crew->limits, .key = {key, 0}};
 		struct sluice_call call = {.items = &item, .item_count = 1, .operation = SLUICE_RESET, .now = crew->now_ns};
 		if (i % 50 == 49) { /* keys of this thread alone, that come and go */
 			item.key.len = (size_t)snprintf(key, sizeof key, "mine:%" PRIu32, index);
@@ -101,7 +101,7 @@ static void churn_keys(struct crew *crew, uint32_t index) {
 			uint32_t keys[] = {chunk * CHUNK_KEYS + i, (chunk - back) * CHUNK_KEYS + (i * 17 + index) % CHUNK_KEYS};
 			for (uint32_t n = 0; n < 2; n++) {
 				char key[32];
-				struct sluice_item item = {&crew->limits[keys[n] % crew->limit_count], {key, 0}, false};
+				struct sluice_item item = {.limit = &crew->limits[keys[n] % crew->limit_count], .key = {key, 0}};
 				struct sluice_call call = {.items = &item, .item_count = 1, .cost = 1, .now = now_ns};
 				item.key.len = (size_t)snprintf(key, sizeof key, "churn:%" PRIu32, keys[n]);
 				if (sluice_decide(crew->store, &call) != SLUICE_OK)

@@ -37,8 +37,8 @@ static uint32_t draw_items(struct crew *crew, struct dice *dice, char names[KEYS
 	uint32_t count = 1 + (uint32_t)dice_below(dice, SLUICE_ITEMS_MAX);
 	for (uint32_t i = 0; i < count; i++) {
 		counters[i] = (uint32_t)dice_below(dice, COUNTERS);
-		items[i] =
-			(struct sluice_item){&crew->limits[counters[i] % LIMITS], sl_str(names[counters[i] / LIMITS]), false};
+		items[i] = (struct sluice_item){.limit = &crew->limits[counters[i] % LIMITS],
+		                                .key = sl_str(names[counters[i] / LIMITS])};
 	}
 	return count;
 }
@@ -143,7 +143,7 @@ static void charge_and_give_back(struct crew *crew, uint32_t index) {
 	uint32_t held[LIMITS] = {0};
 	for (uint64_t n = 0; n < crew->attempts; n++) {
 		uint32_t l = (uint32_t)dice_below(&dice, LIMITS), cost = 1 + (uint32_t)dice_below(&dice, 3);
-		struct sluice_item item = {&crew->limits[l], sl_str("key0"), false};
+		struct sluice_item item = {.limit = &crew->limits[l], .key = sl_str("key0")};
 		struct sluice_call call = {.items = &item, .item_count = 1, .cost = cost, .now = crew->now_ns};
 		if (held[l] >= cost && dice_one_in(&dice, 2))
 			call.operation = SLUICE_REFUND;
@@ -178,7 +178,7 @@ static void what_is_given_back_is_not_lost(void **state) {
 static void charge_and_forget(struct crew *crew, uint32_t index) {
 	for (uint64_t n = 0; n < crew->attempts; n++) {
 		const struct sluice_limit *limit = &crew->limits[n / 64 % crew->limit_count];
-		struct sluice_item item = {limit, sl_str("forgotten"), false};
+		struct sluice_item item = {.limit = limit, .key = sl_str("forgotten")};
 		struct sluice_call call = {.items = &item, .item_count = 1, .operation = SLUICE_RESET, .now = crew->now_ns};
 		if (n % 64 != 8 * (uint64_t)index)
 			crew_charge(crew, limit, "forgotten", crew->now_ns, 1);

@@ -46,7 +46,8 @@ static struct answer ask(struct sluice_store *store, sluice_operation operation,
 	                           .each = answer.each};
 	for (uint32_t i = 0; i < count; i++) {
 		limits[i] = limit_of(lines[i].limit);
-		items[i] = (struct sluice_item){&limits[i], sl_str(lines[i].key), lines[i].observed};
+		items[i] =
+			(struct sluice_item){.limit = &limits[i], .key = sl_str(lines[i].key), .observed = lines[i].observed};
 	}
 	answer.err = sluice_decide(store, &call);
 	assert_int_equal(answer.err, call.err);
@@ -347,7 +348,7 @@ static void keys_are_told_apart_by_every_byte(void **state) {
 	struct sluice_limit limit = limit_of("sliding-log 1/1m");
 	for (int round = 0; round < 2; round++) {
 		for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-			struct sluice_item item = {&limit, sl_slice(keys[i].data, keys[i].len), false};
+			struct sluice_item item = {.limit = &limit, .key = sl_slice(keys[i].data, keys[i].len)};
 			struct sluice_call call = {.items = &item, .item_count = 1, .cost = 1, .now = START_MS * MS};
 			assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
 			assert_int_equal(call.merged.allowed, round == 0);
@@ -437,7 +438,7 @@ static void more_than_sixteen_limits_are_refused(void **state) {
 	struct sluice_item items[SLUICE_ITEMS_MAX + 1];
 	struct sluice_call call = {.items = items, .item_count = SLUICE_ITEMS_MAX + 1, .cost = 1, .now = START_MS * MS};
 	for (uint32_t i = 0; i <= SLUICE_ITEMS_MAX; i++)
-		items[i] = (struct sluice_item){&limit, sl_str("k"), false};
+		items[i] = (struct sluice_item){.limit = &limit, .key = sl_str("k")};
 	assert_int_equal(sluice_decide(*state, &call), SLUICE_E_RANGE);
 	assert_int_equal(call.err, SLUICE_E_RANGE);
 	assert_int_equal(peek(*state, 0, "sliding-log 10/1m").remaining, 10);
@@ -447,7 +448,7 @@ static void more_than_sixteen_limits_are_refused(void **state) {
 
 static void null_pointers_and_unknown_operations_are_refused(void **state) {
 	struct sluice_limit limit = limit_of("sliding-log 10/1m");
-	struct sluice_item item = {&limit, sl_str("k"), false};
+	struct sluice_item item = {.limit = &limit, .key = sl_str("k")};
 	struct sluice_call call = {.items = &item, .item_count = 1, .cost = 1, .now = START_MS * MS};
 	struct sluice_decision d;
 	assert_int_equal(sluice_decide(NULL, &call), SLUICE_E_MISUSE);
@@ -470,7 +471,7 @@ static void null_pointers_and_unknown_operations_are_refused(void **state) {
 /* One call that fails leaves the others of its batch alone. */
 static void a_batch_decides_each_call_by_itself(void **state) {
 	struct sluice_limit limit = limit_of("sliding-log 3/1m");
-	struct sluice_item item = {&limit, sl_str("k"), false};
+	struct sluice_item item = {.limit = &limit, .key = sl_str("k")};
 	struct sluice_call calls[7];
 	for (uint32_t i = 0; i < 7; i++)
 		calls[i] = (struct sluice_call){.items = &item, .item_count = 1, .cost = 1, .now = START_MS * MS};

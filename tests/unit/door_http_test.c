@@ -469,7 +469,7 @@ static void test_no_room_for_a_log(void **state) {
 	assert_int_equal(sluice_store_open(&context.store, &(struct sluice_store_options){.memory_bytes = 1 << 20}, NULL),
 	                 SLUICE_OK);
 	assert_int_equal(sluice_limit_parse(&limit, sl_str("sliding-log 4G/1d"), NULL), SLUICE_OK);
-	fill_log(&(struct sluice_item){&limit, sl_str("long"), false});
+	fill_log(&(struct sluice_item){.limit = &limit, .key = sl_str("long")});
 	struct answer answer = post("/v1/check", "{\"key\":\"long\",\"limits\":[\"sliding-log 4G/1d\"]}");
 	assert_problem(&answer, 503, "no room");
 	assert_string_equal(text_of(&answer, "title"), "Store full");

@@ -63,7 +63,7 @@ static void check_row(const struct commands *row) {
 	for (; count < 4 && row->rows[count].limit != NULL; count++) {
 		const struct row *r = &row->rows[count];
 		assert_int_equal(sluice_limit_parse(&limits[count], sl_str(r->limit), NULL), SLUICE_OK);
-		items[count] = (struct sluice_item){&limits[count], sl_str(r->key), r->observed};
+		items[count] = (struct sluice_item){.limit = &limits[count], .key = sl_str(r->key), .observed = r->observed};
 		plan[count] = (struct sl_plan_item){&items[count], r->name, (uint8_t)count};
 	}
 	struct sl_group *group = sl_group_new(plan, count, "p:");

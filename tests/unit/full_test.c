@@ -46,7 +46,7 @@ static int close_world(void **state) {
 static struct sluice_call ask(struct world *world, sluice_operation operation, uint32_t generation, uint32_t key,
                               uint64_t at_s, uint32_t cost) {
 	char name[32];
-	struct sluice_item item = {&world->limit, {name, 0}, false};
+	struct sluice_item item = {.limit = &world->limit, .key = {name, 0}};
 	struct sluice_call call = {
 		.items = &item, .item_count = 1, .cost = cost, .operation = operation, .now = start_ns + at_s * second_ns};
 	item.key.len = (size_t)snprintf(name, sizeof name, "%" PRIu32 ":%" PRIu32, generation, key);

@@ -55,8 +55,9 @@ static void ask_store(struct sluice_store *store, const struct redis_world *worl
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		uint8_t key = world->keys_of_call[call->items[i].key];
 		int len = snprintf(keys[key], sizeof keys[key], "%" PRIu64 ":%d", stream, key);
-		items[i] =
-			(struct sluice_item){&call->items[i].limit, sl_slice(keys[key], (size_t)len), call->items[i].watched};
+		items[i] = (struct sluice_item){.limit = &call->items[i].limit,
+		                                .key = sl_slice(keys[key], (size_t)len),
+		                                .observed = call->items[i].watched};
 	}
 	*asked = (struct sluice_call){.items = items, .item_count = call->item_count, .cost = call->cost};
 	asked->operation = (sluice_operation)call->operation;

@@ -98,7 +98,7 @@ struct outcome {
 static struct outcome stampede(const char *notation, uint32_t cost_max, sluice_ns step) {
 	int count = cost_max == 1 ? CALLERS : CALLERS / 3; /* within the windows that tickets reach ahead */
 	struct sluice_limit limit = limit_of(notation);
-	struct sluice_item item = {&limit, sl_str("k"), false};
+	struct sluice_item item = {.limit = &limit, .key = sl_str("k")};
 	struct sluice_store *stores[2] = {open_store(), open_store()};
 	struct sl_stagger *stagger = sl_stagger_new();
 	struct caller *callers = calloc(CALLERS, sizeof *callers);
@@ -183,7 +183,7 @@ struct desk {
 
 static void desk_open(struct desk *desk, const char *notation) {
 	desk->limit = limit_of(notation);
-	desk->item = (struct sluice_item){&desk->limit, sl_str("k"), false};
+	desk->item = (struct sluice_item){.limit = &desk->limit, .key = sl_str("k")};
 	desk->store = open_store();
 	desk->stagger = sl_stagger_new();
 	assert_non_null(desk->stagger);
@@ -198,7 +198,7 @@ static void desk_close(struct desk *desk) {
 /* The wait that a caller denied `at_ms` after the start is told, in ms; `truth_ms` out, may be NULL. */
 static uint64_t told(struct desk *desk, const char *key, uint64_t at_ms, uint64_t *truth_ms) {
 	sluice_ns now = START_NS + at_ms * MS;
-	struct sluice_item item = {&desk->limit, sl_str(key), false};
+	struct sluice_item item = {.limit = &desk->limit, .key = sl_str(key)};
 	struct sluice_decision decision = decide(desk->store, &item, 1, now, SLUICE_PEEK);
 	assert_false(decision.allowed);
 	if (truth_ms != NULL)
@@ -329,7 +329,8 @@ static void test_more_keys_than_places_are_told_the_truth(void **state) {
 			uint64_t truth;
 			snprintf(key, sizeof key, "%d", i);
 			if (round == 0)
-				decide(desk.store, &(struct sluice_item){&desk.limit, sl_str(key), false}, 1, START_NS, SLUICE_CHARGE);
+				decide(desk.store, &(struct sluice_item){.limit = &desk.limit, .key = sl_str(key)}, 1, START_NS,
+				       SLUICE_CHARGE);
 			uint64_t wait = told(&desk, key, 1, &truth);
 			assert_true(wait == truth || wait == truth + 60000);
 			spread += wait != truth;

@@ -214,7 +214,7 @@ static bool admits_after(const struct search *search, uint64_t wait_ms) {
 	uint64_t cost = search->cost + tickets_at(search->line, search->item->limit, t);
 	if (cost > search->item->limit->quota)
 		return false;
-	struct sluice_item item = {search->item->limit, search->item->key, false};
+	struct sluice_item item = {.limit = search->item->limit, .key = search->item->key};
 	struct sluice_call call = {
 		.items = &item, .item_count = 1, .cost = (uint32_t)cost, .operation = SLUICE_PEEK, .now = t};
 	return sluice_decide(search->store, &call) != SLUICE_OK || call.merged.allowed;
@@ -248,7 +248,7 @@ static uint64_t search_windows(const struct search *search, uint64_t from_ms) {
 static sl_u128 drained_at(const struct search *search) {
 	const struct sluice_limit *limit = search->item->limit;
 	const struct line *line = search->line;
-	struct sluice_item item = {limit, search->item->key, false};
+	struct sluice_item item = {.limit = limit, .key = search->item->key};
 	struct sluice_call call = {.items = &item, .item_count = 1, .operation = SLUICE_PEEK, .now = search->now};
 	sluice_ns held = sluice_decide(search->store, &call) == SLUICE_OK ? call.merged.reset_after_ns : 0;
 	sl_u128 drained = sl_mul(search->now + sl_min(held, INT64_MAX), limit->quota);

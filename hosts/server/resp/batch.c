@@ -96,7 +96,7 @@ void sl_resp_call_item(struct sl_resp_turn *turn, struct sluice_call *call, cons
                        struct sluice_bytes key) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	SL_DEBUG_ASSERT(call->item_count < SLUICE_ITEMS_MAX);
-	batch->items[batch->item_count + call->item_count++] = (struct sluice_item){limit, key, false};
+	batch->items[batch->item_count + call->item_count++] = (struct sluice_item){.limit = limit, .key = key};
 }
 
 void sl_resp_call_place(struct sl_resp_turn *turn, struct sluice_call *call, const uint32_t *positions,
