@@ -156,6 +156,8 @@ static void read_overrides(struct sl_conf *conf, const struct limit_nodes *nodes
 }
 
 static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, struct sl_ruleset_limit *limit) {
+	limit->of = SL_NAME_NONE;
+	limit->shown.terms_text = "";
 	if (nodes->name != NULL)
 		read_name(conf, nodes->name, &limit->shown.name);
 	if (nodes->when != NULL) {

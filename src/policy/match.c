@@ -148,6 +148,26 @@ static bool write_key(const struct sluice_policy *policy, const struct sl_rulese
 	return true;
 }
 
+/* Fills the item of a limit that applies; false, with nothing written, where what it counts by is absent. */
+static bool fill_item(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit,
+                      const struct sluice_limit *rule, const struct sluice_bytes *values, struct sluice_item *item,
+                      struct sl_out *out) {
+	char *key = out->at;
+	bool members = rule->algorithm == SLUICE_DISTINCT;
+	if (members && values[limit->of].data == NULL)
+		return false;
+	if (!write_key(policy, limit, values, out))
+		return false;
+	*item = (struct sluice_item){.limit = rule, .key = sl_slice(key, (size_t)(out->at - key))};
+	if (limit->shown.has_terms)
+		item->terms = &limit->shown.terms;
+	if (members) {
+		item->member = sl_slice(out->at, values[limit->of].len);
+		sl_out_bytes(out, values[limit->of].data, values[limit->of].len);
+	}
+	return true;
+}
+
 /* ---- a request ----------------------------------------------------------------------------------------------- */
 
 static bool sort_attributes(const struct sluice_policy *policy, const struct sluice_attribute *attributes, size_t count,
@@ -172,15 +192,13 @@ static sluice_err match_limits(const struct sluice_policy *policy, const struct 
 			continue;
 		bool observed;
 		const struct sluice_limit *rule = choose(limit, values, &observed);
-		const char *key = out->at;
-		if (rule->algorithm == SLUICE_UNLIMITED)
-			continue;
-		if (!write_key(policy, limit, values, out))
+		struct sluice_item item;
+		if (rule->algorithm == SLUICE_UNLIMITED || !fill_item(policy, limit, rule, values, &item, out))
 			continue;
 		if (match->count == SLUICE_ITEMS_MAX || out->overflow)
 			return SLUICE_E_RANGE;
-		match->items[match->count] =
-			(struct sluice_item){.limit = rule, .key = sl_slice(key, (size_t)(out->at - key)), .observed = observed};
+		item.observed = observed;
+		match->items[match->count] = item;
 		match->position[match->count++] = i;
 	}
 	return SLUICE_OK;

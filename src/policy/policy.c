@@ -91,6 +91,16 @@ bool sl_policy_is_strict(const struct sluice_policy *policy, const struct sluice
 	return sl_policy_limit_at(policy, match->position[i])->strict;
 }
 
+const struct sl_policy_reserve *sl_policy_reserves(const struct sluice_policy *policy,
+                                                   const struct sluice_match *match) {
+	for (uint32_t i = 0; i < match->count; i++) {
+		const struct sl_policy_reserve *reserve = &sl_policy_limit_at(policy, match->position[i])->reserve;
+		if (reserve->on)
+			return reserve;
+	}
+	return NULL;
+}
+
 bool sl_policy_denies_on_error(const struct sluice_policy *policy, const struct sluice_match *match) {
 	for (uint32_t i = 0; i < match->count; i++)
 		if (sl_policy_on_error(policy, match, i) == SL_ON_ERROR_DENY)
@@ -107,7 +117,10 @@ uint32_t sl_policy_candidates(const struct sluice_policy *policy, const struct s
 			continue; /* an override has its own quota: the candidate is tried where the limit itself counts */
 		of[count] = (uint8_t)i;
 		items[count++] =
-			(struct sluice_item){.limit = &limit->shown.candidate, .key = match->items[i].key, .observed = true};
+			(struct sluice_item){.limit = &limit->shown.candidate,
+		                         .key = match->items[i].key,
+		                         .observed = true,
+		                         .member = match->items[i].member}; /* without terms: strikes are the limit's own */
 	}
 	return count;
 }

@@ -140,6 +140,16 @@ enum sl_on_error {
 	SL_ON_ERROR_LOCAL, /* it is decided by counters of this process alone: of a store that is elsewhere */
 };
 
+/* Requests that are charged before their cost is known: `reserve: true`, or {ttl, actual, estimate}. */
+struct sl_policy_reserve {
+	bool on;
+	sluice_ns ttl_ns; /* when what nobody commits goes back, 1 ms..3660 d; 60 s */
+	const char
+		*actual_header; /* of the response, in lower case, that says the true cost; NULL: a second call says it */
+	uint32_t estimate;  /* what a request costs until then, where the caller does not say it; 1 */
+	const char *estimate_header; /* of the request, in lower case, that says it, before `estimate`; NULL: none does */
+};
+
 /* One limit as the file has it. */
 struct sl_policy_limit {
 	const char *name;
@@ -152,7 +162,12 @@ struct sl_policy_limit {
 	uint8_t on_error; /* enum sl_on_error */
 	bool strict;      /* no leases: each request is decided where the counter is */
 	bool has_candidate;
-	bool stagger; /* spreads retry_after over successive denied callers */
+	bool stagger;              /* spreads retry_after over successive denied callers */
+	const char *of;            /* distinct: the attribute whose values are counted; NULL for all others */
+	bool has_terms;            /* `terms` say something: penalties, or that denials count; of its overrides, too */
+	struct sluice_terms terms; /* what a match's items point to */
+	const char *terms_text;    /* in the words of src/algo/terms.h; "" where there are none */
+	struct sl_policy_reserve reserve;
 };
 
 /* Where the HTTP doors find an attribute that is not built in. */
@@ -179,6 +194,11 @@ enum sl_on_error sl_policy_on_error(const struct sluice_policy *policy, const st
 /* Must item `i` < match->count of a match be decided where its counter is, each time: no leases? Of an override, what
  * its limit says. */
 bool sl_policy_is_strict(const struct sluice_policy *policy, const struct sluice_match *match, uint32_t i);
+
+/* How a request is charged whose limits are in `match`: as the first of them says that has `reserve`; NULL where none
+ * has. The cost is the request's, not a limit's: what is reserved, and committed, is reserved at all of the match. */
+const struct sl_policy_reserve *sl_policy_reserves(const struct sluice_policy *policy,
+                                                   const struct sluice_match *match);
 
 /* What a request gets while the store cannot answer: does any limit of the match say `on-error: deny`? Observed limits
  * deny nobody. `match` must be of this policy. */

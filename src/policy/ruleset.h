@@ -51,6 +51,7 @@ struct sl_ruleset_limit {
 	const struct sl_override *overrides; /* shown.override_count of them */
 	const struct sl_key_part *parts;
 	uint32_t part_count;
+	uint32_t of; /* number of the attribute that `distinct` counts; SL_NAME_NONE: none */
 };
 
 struct sl_name {
