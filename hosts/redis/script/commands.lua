@@ -7,16 +7,25 @@ local function serve(word, keys, args, at)
 	if not keys[1] and word ~= 'version' then
 		need('errors').raise('ERR no key: expected the keys of the limits, and their number in front of them')
 	end
-	local call = {args = args, at = at, cost = 0, now = 0, us = 0, set = false, each = false, items = false}
+	local call = {word = word:upper(), args = args, at = at, cost = 0, now = 0, us = 0, set = false, each = false,
+		items = false}
 	if word == 'check' or word == 'peek' then
 		call.cost = words.number(call, 'cost', 0, 4294967295)
+		call.takes = word == 'check' and {MEMBER = 1, UPTO = 1, ID = 1} or {MEMBER = 1, UPTO = 1}
 		words.rest(call, keys)
+		if call.upto or call.id then
+			return need('asked')(call, word == 'check')
+		end
 		return decide.check(call, word == 'check')
 	elseif word == 'version' then
 		return VERSION
 	elseif word == 'throttle' or word == 'inspect' then
 		return need(word)(keys, call)
+	elseif word == 'acquire' or word == 'release' or word == 'renew' or word == 'holders' then
+		call.takes = word == 'acquire' and {MEMBER = 1, ID = 1}
+		return need('leasing')[word](keys, call)
 	elseif word == 'refund' or word == 'reset' then
+		call.takes = word == 'refund' and {MEMBER = 1}
 		return need('undo')[word](keys, call)
 	end
 	return need('holding')[word](keys, call)

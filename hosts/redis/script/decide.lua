@@ -23,6 +23,9 @@ local function try(item, call)
 	local c = item.counter
 	local v = limit.way.view(limit, c.s, call.now, call.us)
 	item.v = v
+	if limit.way.knows then
+		return need('whose').try(item, call, v)
+	end
 	cost = cost + c.held
 	item.admits = cost <= v.room
 	if item.admits and limit.kind == 'K' then
@@ -55,7 +58,7 @@ local function answer(item, call, each)
 		v = way.view(limit, c.s, call.now, call.us)
 		item.v = v
 	end
-	local held, cost = c.held, call.cost
+	local held, cost = c.held, limit.kind == 'D' and 1 or call.cost
 	local room = v.room - held
 	if room < 0 then
 		room = 0

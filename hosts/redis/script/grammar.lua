@@ -1,6 +1,7 @@
 -- The one notation for limits, as src/algo/notation.c reads it:
 --
 --   limit    = "unlimited" | [algorithm " "] quota "/" duration *( " " option " " value )
+--            | "concurrency " quota " lease " duration
 --   quota    = digits [ k | M | G ]              0..4294967295 after the multiplier
 --   duration = digits ( ms | s | m | h | d | w ) 1 ms..3660 d
 --
@@ -11,7 +12,7 @@ local grammar = {}
 
 local KINDS = {
 	['fixed-window'] = 'F', ['sliding-window'] = 'W', ['sliding-buckets'] = 'S', ['sliding-log'] = 'L',
-	['token-bucket'] = 'T', ['leaky-bucket'] = 'K', unlimited = 'U',
+	['token-bucket'] = 'T', ['leaky-bucket'] = 'K', concurrency = 'N', distinct = 'D', unlimited = 'U',
 }
 
 local UNITS = {w = 604800000, d = 86400000, h = 3600000, m = 60000, s = 1000, ms = 1}
@@ -74,12 +75,9 @@ local function read_algorithm(reader, limit)
 	if word:find('^%d') then
 		return
 	end
-	if word == 'concurrency' or word == 'distinct' then
-		fail(reader, 1, "'" .. word .. "' comes with a later version of Sluice; expected another algorithm")
-	end
 	if not KINDS[word] then
 		fail(reader, 1, 'expected a limit such as 100/1m, or an algorithm: fixed-window, sliding-window, ' ..
-			'sliding-buckets, sliding-log, token-bucket, leaky-bucket or unlimited')
+			'sliding-buckets, sliding-log, token-bucket, leaky-bucket, concurrency, distinct or unlimited')
 	end
 	limit.algorithm = word
 	reader.at = #word + 1
@@ -101,7 +99,34 @@ local function read_rate(reader, limit)
 		fail(reader, reader.at, "expected '/' and a window such as 1m (multipliers: k, M, G)")
 	end
 	reader.at = reader.at + 1
+	local unit = reader.text:match('^%l+', reader.at)
+	if unit == 'hour' or unit == 'day' or unit == 'week' or unit == 'month' or unit == 'year' then
+		fail(reader, reader.at, 'expected a window such as 10s or 1m: those of the calendar need the module, or a ' ..
+			'server, since a script has no time zones')
+	end
 	limit.window = read_duration(reader, 'expected a window such as 10s or 1m')
+end
+
+-- concurrency N lease T
+local function read_leases(reader, limit)
+	limit.quota = read_quota(reader, 'expected how many may be in flight, such as 20')
+	if reader.text:sub(reader.at, reader.at + 6) ~= ' lease ' then
+		fail(reader, reader.at, "expected the option 'lease' and its duration, such as lease 30s")
+	end
+	reader.at = reader.at + 7
+	limit.window = read_duration(reader, 'expected how long a lease lasts, such as 30s')
+	if reader.at <= #reader.text then
+		fail(reader, reader.at, 'expected the end')
+	end
+end
+
+-- A list of members in a hash is exact; what would serve for more is not kept by a script.
+local MEMBERS_MOST = 1024
+
+local function check_members(reader, limit)
+	if limit.quota > MEMBERS_MOST then
+		fail(reader, 10, 'expected at most 1024 members in a script: more need the module, or a server')
+	end
 end
 
 -- Each option: whose it is, and how its value is read.
@@ -208,9 +233,14 @@ function grammar.limit(text, number)
 	read_algorithm(reader, limit)
 	if limit.algorithm == 'unlimited' then
 		limit.quota = notation.most
+	elseif limit.algorithm == 'concurrency' then
+		read_leases(reader, limit)
 	else
 		read_rate(reader, limit)
 		read_options(reader, limit)
+	end
+	if limit.algorithm == 'distinct' then
+		check_members(reader, limit)
 	end
 	local most = derive(limit)
 	if most then

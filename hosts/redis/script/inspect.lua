@@ -3,11 +3,11 @@
 -- hash; the counter of an unnamed bucket goes by its rate, in hex.
 local counter, notation, errors = need('counter'), need('notation'), need('errors')
 local ALGORITHMS = {F = 'fixed-window', W = 'sliding-window', S = 'sliding-buckets', L = 'sliding-log',
-	T = 'token-bucket', K = 'leaky-bucket', C = 'token-bucket'}
+	T = 'token-bucket', K = 'leaky-bucket', C = 'token-bucket', N = 'concurrency', D = 'distinct'}
 
 -- The numbers that a field's name tells of its counter's limit, and its name; or nil where it is no counter's.
 local function limit_of(field)
-	local kind, window, rest = field:match('^([FWSLTKC])(%d+)(.*)$')
+	local kind, window, rest = field:match('^([FWSLTKCND])(%d+)(.*)$')
 	if not kind then
 		return nil
 	end

@@ -3,6 +3,8 @@
 --   items := item item ...                 at most 16
 --   item  := [KEY k] [NAME n] [OBSERVED | TRIED] limit
 --
+-- and among them the words of asides.lua.
+--
 -- All keys stand in KEYS, the first of them the one that limits count for until a KEY names another.
 local errors, notation = need('errors'), need('notation')
 
@@ -21,13 +23,14 @@ local function no_limit(key)
 	errors.raise('ERR no limit for key ' .. errors.shown(key) .. ': expected at least one after it, such as 100/60s')
 end
 
--- The word that a text is, if it is one that may stand in front of a limit: KEY, NAME, OBSERVED or TRIED.
+-- The word that a text is, if it is one that may stand in front of a limit: KEY, NAME, OBSERVED, TRIED or an aside.
 local function word_of(text)
-	if #text < 3 or #text > 8 or text:find('%A') then
+	if #text < 2 or #text > 8 or text:find('%A') then
 		return nil
 	end
 	local word = text:upper()
-	return (word == 'KEY' or word == 'NAME' or word == 'OBSERVED' or word == 'TRIED') and word or nil
+	return (word == 'KEY' or word == 'NAME' or word == 'OBSERVED' or word == 'TRIED' or word == 'MEMBER' or
+		word == 'UPTO' or word == 'ID' or word == 'TERMS') and word or nil
 end
 
 local function argument(call, word, what)
@@ -65,12 +68,16 @@ local function read_words(call, state)
 			if #name < 1 or #name > NAME_MOST then
 				errors.raise('ERR NAME ' .. errors.shown(name) .. ': expected 1 to ' .. NAME_MOST .. ' bytes')
 			end
-		else
+		elseif word == 'OBSERVED' or word == 'TRIED' then
 			call.at = call.at + 1
 			part = word
+		else
+			need('asides').read(call, state)
 		end
 		local text = call.args[call.at]
-		if not text then
+		if not text and not name and not part and state.used[state.key] then
+			return
+		elseif not text then
 			if name or part then
 				errors.raise('ERR NAME, OBSERVED and TRIED need a limit after them')
 			end
@@ -87,11 +94,15 @@ local function read_item(call, state, number)
 		errors.raise('ERR too many limits: at most ' .. ITEMS_MOST .. ' in one request')
 	end
 	local key, text = state.key, call.args[call.at]
+	if not text then
+		return
+	end
 	local limit = notation.usual(text) or need('grammar').limit(text, number)
 	call.at = call.at + 1
 	state.used[key], state.named[key] = true, true
+	state.asks = state.asks or limit.kind == 'N' or limit.kind == 'D'
 	local item = {key = key, limit = limit, field = limit.field, holds_field = limit.holds_field, counter = false,
-		admits = false, v = false, delay = 0}
+		admits = false, v = false, delay = 0, member = state.member}
 	if name and limit.kind ~= 'U' then
 		item.field = notation.field_of(limit, name)
 		item.holds_field = '!' .. item.field
@@ -119,6 +130,13 @@ return function(call, keys)
 	for i = 1, #keys do
 		if not state.named[keys[i]] then
 			no_limit(keys[i])
+		end
+	end
+	if state.asks then
+		local whose = need('whose')
+		for i = 1, #items do
+			items[i].member = items[i].member or state.first_member
+			whose.check(call.word, items[i], i)
 		end
 	end
 	call.items = items

@@ -11,7 +11,7 @@ local CACHE_MOST = 1024
 -- What decides by a kind. Chains of comparisons here and below: a table would be built anew at every EVALSHA.
 local function way_of(kind)
 	return need((kind == 'W' or kind == 'F') and 'window' or kind == 'S' and 'buckets' or kind == 'L' and 'log' or
-		'bucket')
+		kind == 'N' and 'concurrency' or kind == 'D' and 'distinct' or 'bucket')
 end
 
 local function kind_of(word)

@@ -16,7 +16,9 @@ function undo.refunded(call)
 		if c and (c.ends or c.charged) and not seen[c] then
 			seen[c] = true
 			local way = item.limit.way
-			if way.refund(item.limit, c.s, way.view(item.limit, c.s, call.now, call.us), call.cost) then
+			local v = way.view(item.limit, c.s, call.now, call.us)
+			v.who = item.member
+			if call.cost > 0 and way.refund(item.limit, c.s, v, call.cost) then
 				c.charged, c.changed = true, true
 			end
 		end

@@ -55,7 +55,7 @@ local function rest(call, keys)
 	local key = keys[1]
 	if text and not args[call.at + 1] and not keys[2] and #key <= 1024 then
 		local limit = notation.usual(text)
-		if limit then
+		if limit and limit.kind ~= 'N' and limit.kind ~= 'D' then
 			call.items = {{key = key, limit = limit, field = limit.field, holds_field = limit.holds_field,
 				counter = false, admits = false, v = false, delay = 0}}
 			return

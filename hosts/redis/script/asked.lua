@@ -1,0 +1,64 @@
+-- CHECK and PEEK with UPTO, ID or MEMBER: what decide.check does, and what those words add.
+local counter, decide = need('counter'), need('decide')
+local MOST = 4294967295
+
+-- The largest part of the cost that all enforced items admit.
+local function largest(call)
+	local most = call.cost
+	for _, item in ipairs(call.items) do
+		if not item.observed and item.limit.kind ~= 'U' then
+			local room = 0
+			if item.limit.kind == 'D' then
+				room = item.admits and MOST or 0
+			elseif item.v and item.limit.quota ~= 0 then
+				room = item.v.room - item.counter.held
+			end
+			most = math.min(most, math.max(0, room))
+		end
+	end
+	return most
+end
+
+local function repeated(call, was)
+	call.cost = 0
+	counter.load(call)
+	decide.try_all(call)
+	local reply = decide.reply(call)
+	if not call.each then
+		reply[6] = math.max(0, was.leaves - call.now)
+	end
+	if call.upto then
+		reply[#reply + 1] = was.granted
+	end
+	return reply
+end
+
+return function(call, writes)
+	local was = call.id and call.cost > 0 and need('tokens').find(call)
+	if was then
+		return repeated(call, was)
+	end
+	local counters, asked = counter.load(call), call.cost
+	local allowed = decide.try_all(call)
+	if call.upto and asked > 0 then
+		call.cost = math.max(1, largest(call))
+		allowed = decide.try_all(call)
+	end
+	local charges = allowed and writes and call.cost > 0
+	if charges then
+		decide.charge(call)
+		counter.save(counters, call)
+	end
+	local reply = decide.reply(call)
+	if charges and call.id then
+		local delay = 0
+		for _, item in ipairs(call.items) do
+			delay = item.observed and delay or math.max(delay, item.delay)
+		end
+		need('tokens').note(call, call.cost, delay)
+	end
+	if call.upto then
+		reply[#reply + 1] = allowed and asked > 0 and call.cost or 0
+	end
+	return reply
+end
