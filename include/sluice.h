@@ -278,8 +278,9 @@ typedef enum sluice_operation {
 	SLUICE_RELEASE = 5, /* end the lease; `found` says of how many counters: 0 where it had ended, or never was */
 	SLUICE_RENEW = 6,   /* let it end T from now; `found` likewise. Other limits take no part in either */
 	/* Reservations: a cost that is known only afterwards. Not for concurrency or distinct. `id` names it. */
-	SLUICE_RESERVE = 7, /* CHARGE, and what was charged goes back `ttl_ns` later unless it is committed. With the id of
-	                     * an open reservation nothing is charged anew: `repeated` */
+	SLUICE_RESERVE = 7, /* CHARGE, and what was charged goes back `ttl_ns` later unless it is committed; where that is
+	                     * 0, at those limits only whose item says a ttl. With the id of an open reservation nothing
+	                     * is charged anew: `repeated` */
 	SLUICE_COMMIT = 8, /* the true cost is `cost`: corrects what was charged, at the instant at which it was, also above
 	                     * the quota; `found` says of how many counters: 0 where it was committed before or has ended,
 	                     * and nothing changed. Answers as a peek of cost 0 */
@@ -310,9 +311,13 @@ struct sluice_item {
 	const struct sluice_limit *limit; /* borrowed for the call */
 	struct sluice_bytes key;          /* any bytes, any length; borrowed for the call */
 	uint8_t observed;                 /* 0: enforced; SLUICE_OBSERVED, SLUICE_TRIED */
+	uint32_t cost;                    /* what this limit is charged, where it is not the call's cost: 0 is the call's.
+	                                   * 0 in calls with `upto` */
 	struct sluice_bytes member; /* distinct: who is counted; any bytes, data not NULL. Without one a PEEK decides for
 	                                   * a stranger, and a CHARGE is a misuse */
 	const struct sluice_terms *terms; /* borrowed for the call; NULL: none */
+	sluice_ns ttl_ns;                 /* ACQUIRE, RESERVE: what this limit is charged is a reservation for so long, of
+	                                   * the call's id; 0: what RESERVE says of all, in ACQUIRE none */
 };
 
 /* A request and its answer. */
