@@ -17,6 +17,8 @@ enum {
 	SL_TICKET_ID_DIGITS = 16,
 	/* of a ticket of SLUICE_ITEMS_MAX items with the longest keys, names and limits, with its NUL */
 	SL_TICKET_BYTES_MAX = 26 * 1024,
+	SL_TICKET_KEYS_BYTES_MAX =
+		SLUICE_ITEMS_MAX * SLUICE_KEY_BYTES_MAX, /* of all its keys; a policy may make longer ones */
 };
 
 /* What a ticket says. Points into the memory that it was read into. */
@@ -25,12 +27,17 @@ struct sl_ticket {
 	uint32_t count;
 	struct sluice_limit limits[SLUICE_ITEMS_MAX]; /* named where they were */
 	struct sluice_item items[SLUICE_ITEMS_MAX];
+	struct sluice_bytes names[SLUICE_ITEMS_MAX]; /* len 0: given in notation */
 };
 
-/* Writes a ticket, NUL-ended. `key` is the one that will be said with it; names[i] is NULL for a limit in notation.
- * Limits that count nothing are left out. Returns its length. */
+/* Writes a ticket, NUL-ended. `key` is the one that will be said with it, data NULL where none will, and all keys are
+ * written; names[i] is NULL for a limit in notation, `names` where all are. What can't be released or committed is left
+ * out: unlimited, distinct, what is only tried. Returns its length. Some 100 ns an item. */
 size_t sl_ticket_write(char text[SL_TICKET_BYTES_MAX], uint64_t id, struct sluice_bytes key,
                        const struct sluice_item *items, const char *const *names, uint32_t count);
+
+/* Do the keys of these items fit into a ticket (SL_TICKET_KEYS_BYTES_MAX)? Ask before anything is charged. */
+bool sl_ticket_fits(struct sluice_bytes key, const struct sluice_item *items, uint32_t count);
 
 /* Is a text a ticket, by its form: 16 hex digits and a dot? */
 bool sl_ticket_is(struct sluice_bytes text);
