@@ -158,7 +158,8 @@ static bool fill_item(const struct sluice_policy *policy, const struct sl_rulese
 		return false;
 	if (!write_key(policy, limit, values, out))
 		return false;
-	*item = (struct sluice_item){.limit = rule, .key = sl_slice(key, (size_t)(out->at - key))};
+	*item = (struct sluice_item){
+		.limit = rule, .key = sl_slice(key, (size_t)(out->at - key)), .ttl_ns = limit->shown.reserve.ttl_ns};
 	if (limit->shown.has_terms)
 		item->terms = &limit->shown.terms;
 	if (members) {

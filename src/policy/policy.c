@@ -91,14 +91,11 @@ bool sl_policy_is_strict(const struct sluice_policy *policy, const struct sluice
 	return sl_policy_limit_at(policy, match->position[i])->strict;
 }
 
-const struct sl_policy_reserve *sl_policy_reserves(const struct sluice_policy *policy,
-                                                   const struct sluice_match *match) {
-	for (uint32_t i = 0; i < match->count; i++) {
-		const struct sl_policy_reserve *reserve = &sl_policy_limit_at(policy, match->position[i])->reserve;
-		if (reserve->on)
-			return reserve;
-	}
-	return NULL;
+const struct sl_policy_reserve *sl_policy_reserve(const struct sluice_policy *policy, const struct sluice_match *match,
+                                                  uint32_t i) {
+	SL_ASSERT(i < match->count);
+	const struct sl_policy_reserve *reserve = &sl_policy_limit_at(policy, match->position[i])->reserve;
+	return reserve->on ? reserve : NULL;
 }
 
 bool sl_policy_denies_on_error(const struct sluice_policy *policy, const struct sluice_match *match) {

@@ -140,14 +140,13 @@ enum sl_on_error {
 	SL_ON_ERROR_LOCAL, /* it is decided by counters of this process alone: of a store that is elsewhere */
 };
 
-/* Requests that are charged before their cost is known: `reserve: true`, or {ttl, actual, estimate}. */
+/* A limit that is charged before the cost is known: `reserve: true`, or {ttl, actual, estimate}. */
 struct sl_policy_reserve {
 	bool on;
-	sluice_ns ttl_ns; /* when what nobody commits goes back, 1 ms..3660 d; 60 s */
-	const char
-		*actual_header; /* of the response, in lower case, that says the true cost; NULL: a second call says it */
-	uint32_t estimate;  /* what a request costs until then, where the caller does not say it; 1 */
-	const char *estimate_header; /* of the request, in lower case, that says it, before `estimate`; NULL: none does */
+	sluice_ns ttl_ns;          /* when what nobody commits goes back, 1 ms..3660 d; 60 s */
+	const char *actual_header; /* of the response, in lower case, that says the true cost; NULL: a second call does */
+	uint32_t estimate;         /* what it is charged until then, where the caller says no cost; 0: the request's cost */
+	const char *estimate_header; /* of the request, in lower case, that says it, and goes before `estimate`; NULL */
 };
 
 /* One limit as the file has it. */
@@ -195,10 +194,10 @@ enum sl_on_error sl_policy_on_error(const struct sluice_policy *policy, const st
  * its limit says. */
 bool sl_policy_is_strict(const struct sluice_policy *policy, const struct sluice_match *match, uint32_t i);
 
-/* How a request is charged whose limits are in `match`: as the first of them says that has `reserve`; NULL where none
- * has. The cost is the request's, not a limit's: what is reserved, and committed, is reserved at all of the match. */
-const struct sl_policy_reserve *sl_policy_reserves(const struct sluice_policy *policy,
-                                                   const struct sluice_match *match);
+/* How item `i` < match->count of a match is reserved; NULL where its limit says no `reserve`. Its ttl is in the item
+ * already; its estimate is for those doors whose callers say no cost. */
+const struct sl_policy_reserve *sl_policy_reserve(const struct sluice_policy *policy, const struct sluice_match *match,
+                                                  uint32_t i);
 
 /* What a request gets while the store cannot answer: does any limit of the match say `on-error: deny`? Observed limits
  * deny nobody. `match` must be of this policy. */

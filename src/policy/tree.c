@@ -9,6 +9,7 @@
 #include "policy/tree.h"
 
 #include "base/assert.h"
+#include "policy/brackets.h"
 #include "policy/source.h"
 
 #include <yaml.h>
@@ -61,22 +62,23 @@ static void refuse_marks(struct builder *in, struct sl_place place, const yaml_c
 }
 
 /* Does the text take as many columns as it has characters? Any escape, fold or mark before it takes more. */
-static bool is_verbatim(const yaml_event_t *event) {
+static bool is_verbatim(const yaml_event_t *event, struct sluice_bytes text) {
 	size_t quotes = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE ? 0 : 2;
-	size_t characters = sl_source_characters((const char *)event->data.scalar.value, event->data.scalar.length);
+	size_t characters = sl_source_characters(text.data, text.len);
 	return event->start_mark.line == event->end_mark.line &&
 	       event->end_mark.column - event->start_mark.column == characters + quotes;
 }
 
 static enum step take_text(struct builder *in, const yaml_event_t *event) {
 	struct sl_place place = place_of(event->start_mark);
-	struct sluice_bytes text = {event->data.scalar.value, event->data.scalar.length};
+	char *bytes = (char *)event->data.scalar.value;
+	struct sluice_bytes text = {bytes, sl_brackets_show(bytes, event->data.scalar.length)};
 	refuse_marks(in, place, event->data.scalar.anchor, event->data.scalar.tag);
 	struct sl_node *node = node_add(in, SL_NODE_TEXT, place);
 	if (node == NULL)
 		return STEP_END;
 	node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-	node->verbatim = is_verbatim(event);
+	node->verbatim = is_verbatim(event, text);
 	node->text = (struct sluice_bytes){sl_pool_text(&in->tree->pool, text), text.len};
 	return node->text.data == NULL ? STEP_END : STEP_ON;
 }
@@ -173,12 +175,14 @@ bool sl_tree_read(struct sl_tree *tree, struct sluice_bytes yaml, struct sl_repo
 	*tree = (struct sl_tree){0};
 	if (yaml.len == 0 || !sl_source_check(yaml, report))
 		return true;
-	if (!yaml_parser_initialize(&in.parser))
-		return false;
-	yaml_parser_set_encoding(&in.parser, YAML_UTF8_ENCODING);
 	/* libyaml, told the encoding, would count the mark as a column */
 	size_t mark = sl_source_mark(yaml);
-	yaml_parser_set_input_string(&in.parser, (const unsigned char *)yaml.data + mark, yaml.len - mark);
+	struct sluice_bytes plain =
+		sl_brackets_hide(&tree->pool, sl_slice((const char *)yaml.data + mark, yaml.len - mark));
+	if (plain.data == NULL || !yaml_parser_initialize(&in.parser))
+		return false;
+	yaml_parser_set_encoding(&in.parser, YAML_UTF8_ENCODING);
+	yaml_parser_set_input_string(&in.parser, plain.data, plain.len);
 	read_events(&in);
 	yaml_parser_delete(&in.parser);
 	return !tree->pool.failed;
