@@ -82,6 +82,7 @@ typedef enum sluice_err {
 	SLUICE_E_BUSY = -9,   /* others hold it */
 	SLUICE_E_AWAY = -10,  /* the store is on another host and did not answer in time. The library itself has no such
 	                       * stores: of servers in front of Redis */
+	SLUICE_E_APART = -11, /* counters that have to change in one step lie on several nodes: likewise */
 } sluice_err;
 
 /* Borrowed bytes: never NUL-ended, never kept by a call. `data` may be NULL where `len` is 0. */

@@ -85,6 +85,57 @@ static void test_commands_word_by_word(void **state) {
 		check_row(&table[i]);
 }
 
+/* What a whole call says of itself and of its items. */
+static void test_a_whole_call_is_one_command(void **state) {
+	static const struct {
+		enum sl_verb verb;
+		bool upto;
+		const char *id, *expected;
+	} rows[] = {
+		{SL_CHECK, true, "t", "p:a : CHECK 7 EACH UPTO ID t "},
+		{SL_CHECK, false, "", "p:a : CHECK 7 EACH "},
+		{SL_PEEK, true, "", "p:a : PEEK 7 EACH UPTO "},
+		{SL_ACQUIRE, false, "job 1", "p:a : ACQUIRE 7 EACH ID job 1 "},
+		{SL_RESERVE, false, "job", "p:a : RESERVE 7 3000 EACH ID job "},
+		{SL_RELEASE, false, "job", "p:a : RELEASE job "},
+		{SL_RENEW, false, "job", "p:a : RENEW job "},
+	};
+	static const char tail[] =
+		"TERMS count-denied; penalty [1m, 2m] after 3 denials in 1m forgive 2m COST 500 TTL 60000 "
+		"MEMBER m concurrency 20 lease 30s";
+	struct sluice_terms terms = {.count_denied = true,
+	                             .penalty_count = 2,
+	                             .after = 3,
+	                             .within_ns = 60000000000,
+	                             .forgive_ns = 120000000000,
+	                             .penalties_ns = {60000000000, 120000000000}};
+	struct sluice_limit limit;
+	struct sluice_item item = {.limit = &limit,
+	                           .key = sl_str("a"),
+	                           .member = sl_str("m"),
+	                           .terms = &terms,
+	                           .cost = 500,
+	                           .ttl_ns = 60000000000};
+	struct sl_plan_item plan = {.item = &item};
+	(void)state;
+	assert_int_equal(sluice_limit_parse(&limit, sl_str("concurrency 20 lease 30s"), NULL), SLUICE_OK);
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct sl_head head = {.cost = 7, .ttl_ms = 3000, .of = sl_str(rows[i].id), .upto = rows[i].upto};
+		struct sl_group *group = sl_group_new(&plan, 1, "p:");
+		char text[1024], expected[1024];
+		size_t at;
+		assert_non_null(group);
+		sl_group_say(group, rows[i].verb, &head);
+		at = print_words(text, 0, group->ask.keys, group->ask.key_count);
+		at += (size_t)snprintf(text + at, sizeof text - at, ": %s ", group->ask.verb);
+		at = print_words(text, at, group->ask.words, group->ask.word_count);
+		text[at - 1] = '\0';
+		snprintf(expected, sizeof expected, "%s%s", rows[i].expected, tail);
+		assert_string_equal(text, expected);
+		free(group);
+	}
+}
+
 static void test_the_counter_of_throttle_has_a_name_of_its_own(void **state) {
 	struct sluice_limit limit;
 	struct sluice_item item = {.limit = &limit, .key = sl_str("k")};
@@ -180,6 +231,7 @@ static void test_waits_become_ns(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_commands_word_by_word),
+		cmocka_unit_test(test_a_whole_call_is_one_command),
 		cmocka_unit_test(test_the_counter_of_throttle_has_a_name_of_its_own),
 		cmocka_unit_test(test_keys_may_be_any_bytes_of_any_length),
 		cmocka_unit_test(test_answers_that_can_not_be),

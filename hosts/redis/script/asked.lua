@@ -1,4 +1,5 @@
--- CHECK and PEEK with UPTO, ID or MEMBER: what decide.check does, and what those words add.
+-- CHECK and PEEK with UPTO or ID: what decide.check does, and what those words add. With EACH the row behind those of
+-- the limits says what was granted, and whether it had been before.
 local counter, decide = need('counter'), need('decide')
 local MOST = 4294967295
 
@@ -24,11 +25,13 @@ local function repeated(call, was)
 	counter.load(call)
 	decide.try_all(call)
 	local reply = decide.reply(call)
-	if not call.each then
-		reply[6] = math.max(0, was.leaves - call.now)
+	if call.each then
+		reply[#reply + 1] = {was.granted, 1, 0}
+		return reply
 	end
+	reply[6] = math.max(0, was.leaves - call.now)
 	if call.upto then
-		reply[#reply + 1] = was.granted
+		reply[8] = was.granted
 	end
 	return reply
 end
@@ -57,8 +60,11 @@ return function(call, writes)
 		end
 		need('tokens').note(call, call.cost, delay)
 	end
-	if call.upto then
-		reply[#reply + 1] = allowed and asked > 0 and call.cost or 0
+	local granted = allowed and asked > 0 and call.cost or 0
+	if call.each then
+		reply[#reply + 1] = {granted, 0, 0}
+	elseif call.upto then
+		reply[8] = granted
 	end
 	return reply
 end

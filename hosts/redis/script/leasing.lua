@@ -33,7 +33,7 @@ function leasing.acquire(keys, call)
 	end
 	local counters = counter.load(call)
 	call.lease = whose.id(call.id or made(call))
-	local allowed = decide.try_all(call)
+	local allowed, asked = decide.try_all(call), call.cost
 	local _, repeated = look(call)
 	if repeated and call.cost > 0 then
 		call.cost, allowed = 0, true
@@ -42,8 +42,12 @@ function leasing.acquire(keys, call)
 		decide.charge(call)
 		counter.save(counters, call)
 	end
-	local reply = decide.reply(call)
-	reply[#reply + 1] = allowed and (repeated or call.cost > 0) and (call.id or call.lease)
+	local reply, granted = decide.reply(call), allowed and (repeated or call.cost > 0)
+	if call.each then
+		reply[#reply + 1] = {granted and asked or 0, repeated and 1 or 0, 0}
+	else
+		reply[8] = granted and (call.id or call.lease)
+	end
 	return reply
 end
 

@@ -1,6 +1,6 @@
 /* Flights: copies of calls that outlive the bytes they were read from, and their answers.
  *
- *   one malloc: flight | calls | items | facts | limits | each | names and keys
+ *   one malloc: flight | calls | items | facts | limits | each | terms | names, keys, members, ids
  *
  * The answers of landed flights are a queue of calls. A door takes from its front what it asks for; when it has
  * answered what it took, the taken part is dropped (sl_flights_settle()); when it has to wait again, taking begins anew
@@ -15,7 +15,7 @@
 
 /* What a flight of some calls takes. */
 struct load {
-	size_t items, bytes;
+	size_t items, terms, bytes;
 };
 
 /* ---- what one item is ------------------------------------------------------------------------------------------- */
@@ -36,13 +36,16 @@ static const struct sl_policy_limit *limit_of(const struct sl_door_context *cont
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
 static struct load weigh(const struct sl_door_context *context, const struct sl_ruling *rulings, size_t count) {
-	struct load load = {0, 0};
+	struct load load = {0, 0, 0};
 	for (size_t c = 0; c < count; c++) {
 		const struct sluice_call *call = rulings[c].call;
 		for (uint32_t i = 0; i < call->item_count; i++) {
 			const struct sl_policy_limit *limit = limit_of(context, &rulings[c], i);
-			load.bytes += call->items[i].key.len + (limit != NULL ? strlen(limit->name) + 1 : 0);
+			load.bytes += call->items[i].key.len + call->items[i].member.len;
+			load.bytes += limit != NULL ? strlen(limit->name) + 1 : 0;
+			load.terms += call->items[i].terms != NULL;
 		}
+		load.bytes += call->id.len;
 		load.items += call->item_count;
 	}
 	return load;
@@ -54,6 +57,7 @@ struct hold {
 	struct sl_flight_item *facts;
 	struct sluice_limit *limits;
 	struct sluice_decision *each;
+	struct sluice_terms *terms;
 	char *bytes;
 };
 
@@ -70,8 +74,15 @@ static void pack_item(struct hold *hold, const struct sl_door_context *context, 
 	const struct sluice_item *item = &ruling->call->items[i];
 	const struct sl_policy_limit *limit = limit_of(context, ruling, i);
 	*hold->limits = *item->limit;
-	*hold->items = (struct sluice_item){.limit = hold->limits, .observed = item->observed};
+	*hold->items = *item;
+	hold->items->limit = hold->limits;
 	hold->items->key = sl_slice(stow(hold, item->key.data, item->key.len), item->key.len);
+	if (item->member.data != NULL)
+		hold->items->member = sl_slice(stow(hold, item->member.data, item->member.len), item->member.len);
+	if (item->terms != NULL) {
+		*hold->terms = *item->terms;
+		hold->items->terms = hold->terms++;
+	}
 	*hold->facts = (struct sl_flight_item){.on_error = SL_ON_ERROR_DENY};
 	if (limit != NULL)
 		*hold->facts = (struct sl_flight_item){.name = stow(hold, limit->name, strlen(limit->name) + 1),
@@ -94,6 +105,7 @@ static void pack_call(struct hold *hold, const struct sl_door_context *context, 
 		(struct sl_flight_call){.call = *ruling->call, .facts = hold->facts, .dated = is_dated(context, ruling->call)};
 	to->call.items = hold->items;
 	to->call.each = hold->each;
+	to->call.id = sl_slice(stow(hold, to->call.id.data, to->call.id.len), to->call.id.len);
 	hold->each += ruling->call->item_count;
 	for (uint32_t i = 0; i < ruling->call->item_count; i++)
 		pack_item(hold, context, ruling, i);
@@ -104,7 +116,7 @@ static struct sl_flight *pack(const struct sl_door_context *context, const struc
 	struct sl_flight *flight = malloc(sizeof *flight + count * sizeof flight->calls[0] +
 	                                  load.items * (sizeof(struct sluice_item) + sizeof(struct sl_flight_item) +
 	                                                sizeof(struct sluice_limit) + sizeof(struct sluice_decision)) +
-	                                  load.bytes);
+	                                  load.terms * sizeof(struct sluice_terms) + load.bytes);
 	if (flight == NULL)
 		return NULL;
 	*flight = (struct sl_flight){.launched = sl_clock_monotonic(), .call_count = (uint32_t)count};
@@ -112,7 +124,8 @@ static struct sl_flight *pack(const struct sl_door_context *context, const struc
 	hold.facts = (struct sl_flight_item *)&hold.items[load.items];
 	hold.limits = (struct sluice_limit *)&hold.facts[load.items];
 	hold.each = (struct sluice_decision *)&hold.limits[load.items];
-	hold.bytes = (char *)&hold.each[load.items];
+	hold.terms = (struct sluice_terms *)&hold.each[load.items];
+	hold.bytes = (char *)&hold.terms[load.terms];
 	for (size_t c = 0; c < count; c++)
 		pack_call(&hold, context, &rulings[c], &flight->calls[c]);
 	return flight;
@@ -144,7 +157,7 @@ static const struct sl_flight_call *landed_at(const struct sl_door_context *cont
 
 /* Does an answer belong to a call? The same bytes were read under the same policy, so it does. */
 static bool is_same(const struct sluice_call *a, const struct sluice_call *b) {
-	if (a->operation != b->operation || a->cost != b->cost || a->item_count != b->item_count)
+	if (a->operation != b->operation || a->cost != b->cost || a->item_count != b->item_count || a->upto != b->upto)
 		return false;
 	for (uint32_t i = 0; i < a->item_count; i++)
 		if (!sl_bytes_equal(a->items[i].key, b->items[i].key) ||
@@ -158,6 +171,10 @@ static void take(struct sluice_call *call, const struct sluice_call *landed) {
 	call->err = landed->err;
 	call->merged = landed->merged;
 	call->forgotten = landed->forgotten;
+	call->found = landed->found;
+	call->granted = landed->granted;
+	call->repeated = landed->repeated;
+	call->id = landed->id; /* one that a door makes is another each time that it is fed */
 	if (call->each != NULL)
 		memcpy(call->each, landed->each, call->item_count * sizeof call->each[0]);
 }

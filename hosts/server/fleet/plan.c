@@ -6,20 +6,25 @@
 
 #include "algo/rule.h"
 #include "base/assert.h"
+#include "algo/terms.h"
 #include "base/out.h"
+#include "proto/ticket.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { THROTTLE_SPACE = 2, NAME_TEXT_MAX = 32 };
+enum { THROTTLE_SPACE = 2, NAME_TEXT_MAX = 32, NUMBERS_MAX = 40, WORDS_EACH = 14 };
 
-/* c cost, i id, t ttl_ms, s spent, w want, A the instant where the client has set it, E EACH */
+/* c cost, i id, t ttl_ms, s spent, w want, A the instant where the client has set it, E EACH, U UPTO and I ID where the
+ * call says them, n that id alone. T the group's ticket. */
 static const struct {
 	const char *verb, *head;
 } grammar[SL_VERBS] = {
-	[SL_CHECK] = {"CHECK", "cAE"},  [SL_PEEK] = {"PEEK", "cAE"},     [SL_REFUND] = {"REFUND", "cAE"},
-	[SL_RESET] = {"RESET", "A"},    [SL_HOLD] = {"HOLD", "citAE"},   [SL_CONFIRM] = {"CONFIRM", "ciAE"},
-	[SL_CANCEL] = {"CANCEL", "iA"}, [SL_LEASE] = {"LEASE", "itswA"},
+	[SL_CHECK] = {"CHECK", "cAEUI"},  [SL_PEEK] = {"PEEK", "cAEU"},    [SL_REFUND] = {"REFUND", "cAE"},
+	[SL_RESET] = {"RESET", "A"},      [SL_HOLD] = {"HOLD", "citAE"},   [SL_CONFIRM] = {"CONFIRM", "ciAE"},
+	[SL_CANCEL] = {"CANCEL", "iA"},   [SL_LEASE] = {"LEASE", "itswA"}, [SL_ACQUIRE] = {"ACQUIRE", "cAEI"},
+	[SL_RELEASE] = {"RELEASE", "nA"}, [SL_RENEW] = {"RENEW", "nA"},    [SL_RESERVE] = {"RESERVE", "ctAEI"},
+	[SL_COMMIT] = {"COMMIT", "TcAE"},
 };
 
 /* ---- the tail ---------------------------------------------------------------------------------------------------- */
@@ -68,43 +73,117 @@ static void add_name(struct writer *w, const struct sl_plan_item *item) {
 	}
 }
 
+static void add_number(struct writer *w, const char *word, uint64_t value) {
+	struct sluice_bytes text = {w->text.at, 0};
+	if (value == 0)
+		return;
+	sl_out_u64(&w->text, value);
+	text.len = (size_t)(w->text.at - (const char *)text.data);
+	add(w, sl_str(word));
+	add(w, text);
+}
+
+/* What an item says beside its limit. */
+static void add_asides(struct writer *w, const struct sluice_item *item) {
+	char terms[SL_TERMS_TEXT_MAX];
+	if (item->observed != 0)
+		add(w, sl_str(item->observed == SLUICE_TRIED ? "TRIED" : "OBSERVED"));
+	if (item->terms != NULL && (item->terms->count_denied || item->terms->penalty_count != 0)) {
+		add(w, sl_str("TERMS"));
+		add(w, keep(w, sl_slice(terms, sl_terms_print(item->terms, terms))));
+	}
+	add_number(w, "COST", item->cost);
+	add_number(w, "TTL", item->ttl_ns / SL_MS_NS);
+	if (item->member.data != NULL) {
+		add(w, sl_str("MEMBER"));
+		add(w, keep(w, item->member));
+	}
+}
+
 static size_t text_bytes(const struct sl_plan_item *items, uint32_t count, const char *prefix) {
 	size_t bytes = 0, prefix_len = strlen(prefix);
 	for (uint32_t i = 0; i < count; i++)
-		bytes += prefix_len + items[i].item->key.len + SLUICE_LIMIT_TEXT_MAX + NAME_TEXT_MAX +
-		         (items[i].name == NULL ? 0 : strlen(items[i].name));
+		bytes += prefix_len + items[i].item->key.len + SLUICE_LIMIT_TEXT_MAX + NAME_TEXT_MAX + NUMBERS_MAX +
+		         (items[i].name == NULL ? 0 : strlen(items[i].name)) + items[i].item->member.len +
+		         (items[i].item->terms == NULL ? 0 : SL_TERMS_TEXT_MAX);
 	return bytes;
 }
 
-struct sl_group *sl_group_new(const struct sl_plan_item *items, uint32_t count, const char *prefix) {
-	/* of each item at most: KEY k NAME n OBSERVED limit */
-	size_t words = SL_HEAD_WORDS_MAX + 6 * (size_t)count, text = text_bytes(items, count, prefix);
-	struct sl_group *group = malloc(sizeof *group + words * sizeof group->words[0] + text);
-	struct writer w = {.group = group};
+/* The words of all items; which of the keys each counts for. */
+static void write_tail(struct writer *w, const struct sl_plan_item *items, uint32_t count, const char *prefix,
+                       uint32_t key_of[SLUICE_ITEMS_MAX]) {
+	struct sl_group *group = w->group;
 	uint32_t counts_for = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		char limit[SLUICE_LIMIT_TEXT_MAX];
+		key_of[i] = intern_key(w, prefix, items[i].item->key);
+		if (key_of[i] != counts_for) {
+			add(w, sl_str("KEY"));
+			add(w, group->keys[key_of[i]]);
+			counts_for = key_of[i];
+		}
+		add_name(w, &items[i]);
+		add_asides(w, items[i].item);
+		add(w, keep(w, sl_slice(limit, sluice_limit_print(items[i].item->limit, limit))));
+		group->positions[i] = items[i].position;
+	}
+}
+
+/* `more` bytes of text beside what the items take. */
+static struct sl_group *new_group(struct writer *w, const struct sl_plan_item *items, uint32_t count,
+                                  const char *prefix, size_t more) {
+	/* of each item at most: KEY k NAME n OBSERVED TERMS t COST c TTL ms MEMBER m limit */
+	size_t words = SL_HEAD_WORDS_MAX + WORDS_EACH * (size_t)count, text = text_bytes(items, count, prefix) + more;
+	struct sl_group *group = malloc(sizeof *group + words * sizeof group->words[0] + text);
 	SL_ASSERT(count >= 1 && count <= SLUICE_ITEMS_MAX);
 	if (group == NULL)
 		return NULL;
 	memset(group, 0, sizeof *group);
-	w.text = sl_out_to(&group->words[words], text);
+	*w = (struct writer){group, sl_out_to(&group->words[words], text)};
 	group->tail = group->words + SL_HEAD_WORDS_MAX;
 	group->item_count = (uint8_t)count;
+	return group;
+}
+
+struct sl_group *sl_group_new(const struct sl_plan_item *items, uint32_t count, const char *prefix) {
+	uint32_t key_of[SLUICE_ITEMS_MAX];
+	struct writer w;
+	if (new_group(&w, items, count, prefix, 0) == NULL)
+		return NULL;
+	write_tail(&w, items, count, prefix, key_of);
+	SL_ASSERT(!w.text.overflow);
+	return w.group;
+}
+
+struct sl_group *sl_group_new_ticket(const struct sl_plan_item *items, uint32_t count, const char *prefix,
+                                     uint64_t id) {
+	uint32_t key_of[SLUICE_ITEMS_MAX];
+	struct sluice_item keyed[SLUICE_ITEMS_MAX];
+	const char *names[SLUICE_ITEMS_MAX];
+	struct writer w;
+	struct sl_group *group = new_group(&w, items, count, prefix, SL_TICKET_BYTES_MAX);
+	if (group == NULL)
+		return NULL;
+	write_tail(&w, items, count, prefix, key_of);
 	for (uint32_t i = 0; i < count; i++) {
-		char limit[SLUICE_LIMIT_TEXT_MAX];
-		uint32_t key = intern_key(&w, prefix, items[i].item->key);
-		if (key != counts_for) {
-			add(&w, sl_str("KEY"));
-			add(&w, group->keys[key]);
-			counts_for = key;
-		}
-		add_name(&w, &items[i]);
-		if (items[i].item->observed != 0)
-			add(&w, sl_str(items[i].item->observed == SLUICE_TRIED ? "TRIED" : "OBSERVED"));
-		add(&w, keep(&w, sl_slice(limit, sluice_limit_print(items[i].item->limit, limit))));
-		group->positions[i] = items[i].position;
+		keyed[i] = (struct sluice_item){.limit = items[i].item->limit, .key = group->keys[key_of[i]]};
+		names[i] = items[i].name;
 	}
+	group->ticket = sl_slice(w.text.at, sl_ticket_write(w.text.at, id, group->keys[0], keyed, names, count));
+	group->tail_count = 0;
 	SL_ASSERT(!w.text.overflow);
 	return group;
+}
+
+bool sl_plan_is_whole(const struct sluice_call *call) {
+	if (call->operation >= SLUICE_ACQUIRE || call->upto || call->id.len != 0)
+		return true;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		const struct sluice_item *item = &call->items[i];
+		if (item->limit->algorithm >= SLUICE_CONCURRENCY || item->terms != NULL || item->member.data != NULL)
+			return true;
+	}
+	return false;
 }
 
 /* ---- the head ---------------------------------------------------------------------------------------------------- */
@@ -123,8 +202,34 @@ static struct sluice_bytes identity(struct sl_out *out, uint64_t id) {
 	return text;
 }
 
+static struct sluice_bytes text_of(struct sl_out *out, struct sluice_bytes of) {
+	struct sluice_bytes text = {out->at, of.len};
+	sl_out_bytes(out, of.data, of.len);
+	return text;
+}
+
+/* What a whole call alone says. */
+static uint32_t add_whole(struct sluice_bytes *words, struct sl_out *out, char what, const struct sl_head *head) {
+	if (what == 'U' && head->upto) {
+		words[0] = sl_str("UPTO");
+		return 1;
+	}
+	if (what == 'I' && head->of.len != 0) {
+		words[0] = sl_str("ID");
+		words[1] = text_of(out, head->of);
+		return 2;
+	}
+	return 0;
+}
+
 static uint32_t add_head(struct sluice_bytes *words, struct sl_out *out, char what, const struct sl_head *head) {
 	switch (what) {
+	case 'U':
+	case 'I':
+		return add_whole(words, out, what, head);
+	case 'n':
+		words[0] = text_of(out, head->of);
+		return 1;
 	case 'c':
 		words[0] = number(out, head->cost);
 		return 1;
@@ -157,7 +262,10 @@ void sl_group_say(struct sl_group *group, enum sl_verb verb, const struct sl_hea
 	struct sl_out out = sl_out_to(group->head_text, sizeof group->head_text);
 	uint32_t count = 0;
 	for (const char *what = grammar[verb].head; *what != '\0'; what++)
-		count += add_head(words + count, &out, *what, head);
+		if (*what == 'T')
+			words[count++] = group->ticket;
+		else
+			count += add_head(words + count, &out, *what, head);
 	SL_ASSERT(count <= SL_HEAD_WORDS_MAX && !out.overflow);
 	memcpy(group->tail - count, words, count * sizeof words[0]);
 	group->ask.verb = grammar[verb].verb;
@@ -178,7 +286,7 @@ static bool is_each(const int64_t *n) {
 bool sl_plan_is_answer(enum sl_verb verb, const struct sl_answer *answer, uint32_t item_count) {
 	if (answer->kind != SL_ANSWER_NUMBERS)
 		return false;
-	if (verb == SL_RESET || verb == SL_CANCEL)
+	if (verb == SL_RESET || verb == SL_CANCEL || verb == SL_RELEASE || verb == SL_RENEW)
 		return answer->count == 1 && answer->numbers[0] >= 0 && answer->numbers[0] <= UINT32_MAX;
 	if (verb == SL_LEASE)
 		return answer->count == SL_LEASE_NUMBERS && answer->numbers[0] >= 0 && answer->numbers[0] <= UINT32_MAX &&
@@ -189,6 +297,16 @@ bool sl_plan_is_answer(enum sl_verb verb, const struct sl_answer *answer, uint32
 		if (!is_each(answer->numbers + (size_t)SL_EACH_NUMBERS * i))
 			return false;
 	return true;
+}
+
+bool sl_plan_is_outcome(const struct sl_answer *answer, uint32_t item_count) {
+	struct sl_answer each = *answer;
+	const int64_t *outcome = answer->numbers + (size_t)SL_EACH_NUMBERS * item_count;
+	if (answer->kind != SL_ANSWER_NUMBERS || answer->count != item_count * SL_EACH_NUMBERS + SL_OUTCOME_NUMBERS)
+		return false;
+	each.count -= SL_OUTCOME_NUMBERS;
+	return sl_plan_is_answer(SL_PEEK, &each, item_count) && outcome[0] >= 0 && outcome[0] <= UINT32_MAX &&
+	       (outcome[1] == 0 || outcome[1] == 1) && outcome[2] >= 0 && outcome[2] <= item_count;
 }
 
 static sluice_ns wait_of(int64_t ms) {

@@ -13,13 +13,29 @@
 #include "hosts/server/door/flight.h"
 #include "hosts/server/fleet/nodes.h"
 
-enum sl_verb { SL_CHECK, SL_PEEK, SL_REFUND, SL_RESET, SL_HOLD, SL_CONFIRM, SL_CANCEL, SL_LEASE, SL_VERBS };
+enum sl_verb {
+	SL_CHECK,
+	SL_PEEK,
+	SL_REFUND,
+	SL_RESET,
+	SL_HOLD,
+	SL_CONFIRM,
+	SL_CANCEL,
+	SL_LEASE,
+	SL_ACQUIRE,
+	SL_RELEASE,
+	SL_RENEW,
+	SL_RESERVE,
+	SL_COMMIT,
+	SL_VERBS
+};
 
 enum {
 	SL_HEAD_WORDS_MAX = 8,
-	SL_HEAD_TEXT_MAX = 120, /* bytes of a head's numbers */
+	SL_HEAD_TEXT_MAX = 160, /* bytes of a head's numbers, and an id */
 	SL_EACH_NUMBERS = 7,    /* of one limit's answer */
 	SL_LEASE_NUMBERS = 1 + SL_EACH_NUMBERS,
+	SL_OUTCOME_NUMBERS = 3, /* behind the limits' answers of a whole call: granted, repeated, found */
 };
 
 /* What stands in the head of a command; a verb takes what its grammar has (011). */
@@ -27,7 +43,9 @@ struct sl_head {
 	uint32_t cost, spent, want, ttl_ms;
 	uint64_t id; /* of a hold or lease, 16 hex digits */
 	bool dated;
-	sluice_ns now; /* AT, where dated; cut to ms */
+	sluice_ns now;          /* AT, where dated; cut to ms */
+	struct sluice_bytes of; /* what a whole call says of itself: ID, where len is not 0 */
+	bool upto;
 };
 
 /* What the tail says of one item. */
@@ -49,7 +67,8 @@ struct sl_group {
 	uint32_t cost;
 	uint8_t item_count, positions[SLUICE_ITEMS_MAX];
 	char head_text[SL_HEAD_TEXT_MAX];
-	struct sluice_bytes *tail; /* the words behind those of the head */
+	struct sluice_bytes ticket; /* of SL_COMMIT */
+	struct sluice_bytes *tail;  /* the words behind those of the head */
 	uint32_t tail_count;
 	struct sluice_bytes keys[SL_ASK_KEYS_MAX]; /* with prefix, each once */
 	struct sluice_bytes words[];
@@ -59,12 +78,27 @@ struct sl_group {
  * copies everything. */
 struct sl_group *sl_group_new(const struct sl_plan_item *items, uint32_t count, const char *prefix);
 
+/* The same for SL_COMMIT, whose tail is a ticket of these items and a number. */
+struct sl_group *sl_group_new_ticket(const struct sl_plan_item *items, uint32_t count, const char *prefix, uint64_t id);
+
+/* Is a call one command or none? Leases, members, reservations, parts of a cost and retries are decided where the
+ * counters are, all of them in one place: no hold could stand for them. */
+bool sl_plan_is_whole(const struct sluice_call *call);
+
+/* Whether the answer to a whole call's command has numbers of its outcome behind the limits'. */
+static inline bool sl_plan_has_outcome(enum sl_verb verb, const struct sl_head *head) {
+	return verb == SL_ACQUIRE || verb == SL_RESERVE || verb == SL_COMMIT || head->upto || head->of.len != 0;
+}
+
 /* Puts a command's head before the tail and fills the ask's verb, keys and words. */
 void sl_group_say(struct sl_group *group, enum sl_verb verb, const struct sl_head *head);
 
 /* Whether the verb's answer is as long as it must be for so many items, and what stands in it is possible: nodes may
  * answer anything. */
 bool sl_plan_is_answer(enum sl_verb verb, const struct sl_answer *answer, uint32_t item_count);
+
+/* The same of an answer with SL_OUTCOME_NUMBERS behind the limits'. */
+bool sl_plan_is_outcome(const struct sl_answer *answer, uint32_t item_count);
 
 /* The decision that seven numbers of an answer say; next_after_ns only where it is wanted. */
 struct sluice_decision sl_plan_decision(const int64_t numbers[SL_EACH_NUMBERS], uint8_t position, bool want_next);

@@ -12,7 +12,7 @@
 #include "hosts/server/fleet/trip.h"
 
 #include "algo/merge.h"
-#include "algo/rule.h"
+#include "algo/step.h"
 #include "base/assert.h"
 #include "os/clock.h"
 
@@ -81,6 +81,16 @@ static struct sl_head head_of(const struct sl_fleet *fleet, const struct sl_grou
 	uint64_t ttl_ms = sl_min(sl_max(4 * fleet->budget_ns / SL_MS_NS, HOLD_MS_MIN), HOLD_MS_MAX);
 	return (struct sl_head){
 		.cost = group->cost, .ttl_ms = (uint32_t)ttl_ms, .id = group->id, .dated = group->dated, .now = group->now};
+}
+
+/* The same of a whole call. */
+static struct sl_head whole_head(const struct sl_trip *trip, const struct sl_group *group) {
+	const struct sluice_call *call = &trip->call->call;
+	struct sl_head head = head_of(fleet_of(trip), group);
+	head.of = trip->verb == SL_PEEK ? sl_slice(NULL, 0) : call->id;
+	head.upto = call->upto;
+	head.ttl_ms = (uint32_t)sl_min(call->ttl_ns / SL_MS_NS, UINT32_MAX);
+	return head;
 }
 
 /* Sends a last command, best effort, and frees the group. */
@@ -174,16 +184,68 @@ static void mark_held(struct sl_trip *trip, const struct sl_group *group) {
 		trip->items[group->positions[k]].held = trip->call->call.each[group->positions[k]].allowed;
 }
 
-static void take_answer(struct sl_trip *trip, struct sl_group *group, const struct sl_answer *answer) {
+/* What answers nothing. */
+static void refuse(struct sl_trip *trip, struct sl_group *group, const struct sl_answer *answer) {
 	struct sl_fleet *fleet = fleet_of(trip);
 	bool unknown = answer->kind == SL_ANSWER_LATE || answer->kind == SL_ANSWER_LOST;
+	fail_group(trip, group, unknown ? GROUP_UNKNOWN : GROUP_FAILED);
+	trip->late = trip->late || answer->kind == SL_ANSWER_LATE;
+	if (!unknown && answer->kind != SL_ANSWER_AWAY) {
+		sl_count(&fleet->figures->refused, 1);
+		sl_fleet_refused(fleet, answer->kind == SL_ANSWER_ERROR ? answer->error : sl_str("unreadable answer"));
+	}
+}
+
+static bool says_not_found(const struct sl_answer *answer) {
+	return answer->kind == SL_ANSWER_ERROR && answer->error.len >= 9 && memcmp(answer->error.data, "NOTFOUND ", 9) == 0;
+}
+
+/* What a whole call has come to beside its limits' answers: what was granted, whether it had been before, and of how
+ * many counters a lease or reservation was. False: it is no answer to it. */
+static bool take_outcome(struct sl_trip *trip, struct sl_group *group, const struct sl_answer *answer) {
+	struct sluice_call *call = &trip->call->call;
+	struct sl_head head = whole_head(trip, group);
+	const int64_t *outcome = answer->numbers + (size_t)SL_EACH_NUMBERS * group->item_count;
+	if (trip->verb == SL_COMMIT && says_not_found(answer))
+		return true; /* found stays 0; nobody asks for the limits' answers then */
+	if (trip->verb == SL_RELEASE || trip->verb == SL_RENEW) {
+		if (!sl_plan_is_answer(trip->verb, answer, group->item_count))
+			return false;
+		call->found = (uint32_t)answer->numbers[0];
+		return true;
+	}
+	if (!sl_plan_has_outcome(trip->verb, &head)) {
+		if (!sl_plan_is_answer(trip->verb, answer, group->item_count))
+			return false;
+		take_each(trip, group, answer->numbers);
+		return true;
+	}
+	if (!sl_plan_is_outcome(answer, group->item_count))
+		return false;
+	take_each(trip, group, answer->numbers);
+	call->granted = (uint32_t)outcome[0];
+	call->repeated = outcome[1] == 1;
+	call->found = (uint32_t)outcome[2];
+	return true;
+}
+
+static void take_whole(struct sl_trip *trip, struct sl_group *group, const struct sl_answer *answer) {
+	if (!take_outcome(trip, group, answer)) {
+		refuse(trip, group, answer);
+		return;
+	}
+	group->result = GROUP_DONE;
+	for (uint32_t k = 0; k < group->item_count; k++)
+		trip->items[group->positions[k]].state = SL_ITEM_ANSWERED;
+}
+
+static void take_answer(struct sl_trip *trip, struct sl_group *group, const struct sl_answer *answer) {
+	if (trip->whole) {
+		take_whole(trip, group, answer);
+		return;
+	}
 	if (!sl_plan_is_answer(trip->verb, answer, group->item_count)) {
-		fail_group(trip, group, unknown ? GROUP_UNKNOWN : GROUP_FAILED);
-		trip->late = trip->late || answer->kind == SL_ANSWER_LATE;
-		if (!unknown && answer->kind != SL_ANSWER_AWAY) {
-			sl_count(&fleet->figures->refused, 1);
-			sl_fleet_refused(fleet, answer->kind == SL_ANSWER_ERROR ? answer->error : sl_str("unreadable answer"));
-		}
+		refuse(trip, group, answer);
 		return;
 	}
 	if (trip->verb == SL_RESET)
@@ -209,7 +271,7 @@ static void answered(struct sl_ask *ask, const struct sl_answer *answer) {
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
 static void send_group(struct sl_trip *trip, struct sl_group *group) {
-	struct sl_head head = head_of(fleet_of(trip), group);
+	struct sl_head head = trip->whole ? whole_head(trip, group) : head_of(fleet_of(trip), group);
 	sl_group_say(group, trip->verb, &head);
 	group->ask.deadline = trip->journey->deadline;
 	group->ask.answered = answered;
@@ -253,7 +315,8 @@ static void make_group(struct sl_trip *trip, const uint16_t *numbers, uint32_t f
 			items[count++] = (struct sl_plan_item){&call->items[i], trip->call->facts[i].name, (uint8_t)i};
 		}
 	SL_ASSERT(count != 0);
-	group = sl_group_new(items, count, fleet->prefix);
+	group = call->operation == SLUICE_COMMIT ? sl_group_new_ticket(items, count, fleet->prefix, sl_id_number(call->id))
+	                                         : sl_group_new(items, count, fleet->prefix);
 	if (group == NULL) {
 		for (uint32_t k = 0; k < count; k++)
 			trip->items[items[k].position].state = SL_ITEM_FAILED;
@@ -293,7 +356,9 @@ static bool is_denied(const struct sl_trip *trip) {
 
 static enum sl_verb verb_of(const struct sl_trip *trip, uint32_t groups) {
 	static const enum sl_verb verbs[] = {
-		[SLUICE_CHARGE] = SL_CHECK, [SLUICE_PEEK] = SL_PEEK, [SLUICE_REFUND] = SL_REFUND, [SLUICE_RESET] = SL_RESET};
+		[SLUICE_CHARGE] = SL_CHECK, [SLUICE_PEEK] = SL_PEEK,       [SLUICE_REFUND] = SL_REFUND,
+		[SLUICE_RESET] = SL_RESET,  [SLUICE_ACQUIRE] = SL_ACQUIRE, [SLUICE_RELEASE] = SL_RELEASE,
+		[SLUICE_RENEW] = SL_RENEW,  [SLUICE_RESERVE] = SL_RESERVE, [SLUICE_COMMIT] = SL_COMMIT};
 	sluice_operation operation = trip->call->call.operation;
 	if (operation != SLUICE_CHARGE)
 		return verbs[operation];
@@ -317,6 +382,11 @@ static void ask(struct sl_trip *trip) {
 	uint32_t groups = make_groups(trip);
 	trip->verb = (uint8_t)verb_of(trip, groups);
 	trip->asked = trip->asked || groups != 0;
+	if (trip->whole && groups > 1) { /* counters of several slots, in one step: that can't be */
+		dismiss_all(trip, false);
+		end(trip, SLUICE_E_APART);
+		return;
+	}
 	trip->was_held = trip->verb == SL_HOLD;
 	send_groups(trip);
 }
@@ -434,6 +504,8 @@ static void end(struct sl_trip *trip, sluice_err err) {
 	bool passes;
 	merge(trip);
 	call->err = err;
+	if (!sl_plan_has_outcome((enum sl_verb)trip->verb, &(struct sl_head){.of = call->id, .upto = call->upto}))
+		call->granted = call->merged.allowed ? call->cost : 0;
 	passes = err == SLUICE_OK ? call->merged.allowed : sl_aside_passes(trip);
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		if (trip->items[i].state == SL_ITEM_TAKEN && trip->items[i].wait.lease != NULL) /* a peek takes nothing */
@@ -528,7 +600,10 @@ static void begin(struct sl_trip *trip) {
 	struct sluice_call *call = &of->call;
 	sluice_ns now = trip->journey->flight->launched;
 	bool lease = may_lease(trip);
-	call->forgotten = 0;
+	call->forgotten = call->found = 0;
+	call->repeated = false;
+	call->granted = 0;
+	trip->whole = sl_plan_is_whole(call);
 	trip->verb = SL_VERBS;
 	trip->pending = 1; /* this one itself */
 	for (uint32_t i = 0; i < call->item_count; i++) {
@@ -537,7 +612,7 @@ static void begin(struct sl_trip *trip) {
 		if (call->items[i].limit->algorithm == SLUICE_UNLIMITED)
 			continue;
 		item->state = SL_ITEM_TO_ASK;
-		if (of->dated || of->facts[i].strict)
+		if (of->dated || of->facts[i].strict || trip->whole)
 			continue;
 		item->tag = sl_known_tag(fleet_of(trip)->secret, call->items[i].limit, call->items[i].key);
 		if (call->operation > SLUICE_PEEK)

@@ -46,6 +46,7 @@ struct sl_trip {
 	uint32_t pending; /* answers or slices waited for */
 	uint8_t verb;     /* enum sl_verb, of the commands under way or behind */
 	bool late, asked, was_held;
+	bool whole;  /* one command, or none: sl_plan_is_whole() */
 	bool denied; /* after holds: what follows only tidies up, and looks what the counters say without them */
 };
 
