@@ -5,6 +5,7 @@
 
 #include "algo/step.h"
 #include "base/assert.h"
+#include "hosts/server/door/ids.h"
 
 /* The estimate of one limit; 0 where the request's own cost is it. */
 static bool estimate_of(struct sl_admission *admission, const struct sl_policy_reserve *reserve, uint32_t *cost) {
@@ -61,7 +62,7 @@ bool sl_admission_prepare(struct sl_admission *admission, const struct sluice_po
 	call->id = admission->id;
 	call->upto = admission->upto;
 	if (sl_admission_holds(call) && call->id.len == 0) {
-		sluice_make_id(admission->made);
+		sl_make_id(admission->made);
 		call->id = sl_slice(admission->made, SL_TICKET_ID_DIGITS);
 	}
 	return true;

@@ -24,9 +24,10 @@ struct sl_flight_item {
 };
 
 struct sl_flight_call {
-	/* items and each (always there) lie in the flight. Landing fills err, merged, each and forgotten: SLUICE_OK where
-	 * it was decided, there or, under on-error: local, here; SLUICE_E_AWAY where it was not, and what the limits say
-	 * to that is the door's to do. Others as sluice_decide() has them. */
+	/* items, their terms, id and each (always there) lie in the flight. Landing fills err, merged, each, forgotten,
+	 * found, granted and repeated: SLUICE_OK where it was decided, there or, under on-error: local, here; SLUICE_E_AWAY
+	 * where it was not, and what the limits say to that is the door's to do; SLUICE_E_MISUSE for what can't be asked
+	 * there. Others as sluice_decide() has them. */
 	struct sluice_call call;
 	const struct sl_flight_item *facts; /* of each item */
 	bool dated;                         /* the client has set the instant call.now; else the store's clock decides */
@@ -52,9 +53,9 @@ struct sl_remote {
 };
 
 /* Decides the calls of rulings (ruling->call, positions, shown and candidate_of are read) at context->remote, which
- * must be there. True: all are decided, call->err says how; where call->each is not NULL it is filled. False: they are
- * under way, or there is no memory for it (context->launched is NULL then, and the door closes): the caller leaves no
- * trace and returns SL_DOOR_WAIT. */
+ * must be there. True: all are decided, call->err says how; where call->each is not NULL it is filled; call->id is the
+ * one under which it was decided, and lives until sl_flights_settle(). False: they are under way, or there is no memory
+ * for it (context->launched is NULL then, and the door closes): the caller leaves no trace and returns SL_DOOR_WAIT. */
 SLUICE_MUST_USE bool sl_flight_decide(struct sl_door_context *context, const struct sl_ruling *rulings, size_t count);
 
 /* What was decided since the last call has been answered: the landed flights that it came from are done with. */
