@@ -77,7 +77,7 @@ static int check_header(struct loader *loader, const uint64_t words[SL_DUMP_WORD
 		return refuse(loader, 0, "the header is damaged");
 	if (words[SL_DUMP_AT_ORDER] != SL_DUMP_ORDER)
 		return refuse(loader, 8 * SL_DUMP_AT_ORDER, "it was written by a machine of another byte order");
-	if (words[SL_DUMP_AT_ARENA] != SL_ARENA_VERSION)
+	if (words[SL_DUMP_AT_ARENA] < SL_ARENA_VERSION_ALIKE || words[SL_DUMP_AT_ARENA] > SL_ARENA_VERSION)
 		return refuse(loader, 8 * SL_DUMP_AT_ARENA,
 		              "counters of store version %" PRIu64 "; this program keeps version %d", words[SL_DUMP_AT_ARENA],
 		              SL_ARENA_VERSION);

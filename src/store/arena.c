@@ -141,6 +141,12 @@ sluice_ns sl_store_latest_charge(const struct sluice_store *store) {
 	return word == 0 ? 0 : latest != 0 ? latest : UINT64_MAX;
 }
 
+void sl_store_raise_ledgers(struct sluice_store *store, sluice_ns until) {
+	uint64_t *word = &store->header->ledgers_until_ns, seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+	while (seen < until && !__atomic_compare_exchange_n(word, &seen, until, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
 void sl_store_raise_latest(struct sluice_store *store, sluice_ns now) {
 	uint64_t *word = &store->header->latest_charge, seen = __atomic_load_n(word, __ATOMIC_RELAXED);
 	/* a step further than must be, since states may be rounded up */

@@ -58,8 +58,10 @@ uint64_t sl_slot_rank(const struct sl_slot *slot, uint64_t tag, sluice_ns now) {
 static void evict_locked(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot, uint64_t tag) {
 	uint64_t page = (uint64_t)(sl_page_of(home) - store->pages);
 	sluice_ns last = sl_slot_state(slot)[0] | (((sluice_ns)1 << SL_COARSE_SHIFT) - 1);
-	sl_sketch_note(store, page, tag, last);
-	SL_POINT();
+	if (!sl_marks_are_beside(sl_tag_marks(tag))) {
+		sl_sketch_note(store, page, tag, last);
+		SL_POINT();
+	}
 	sl_slot_free(store, home, slot);
 	__atomic_fetch_add(&store->header->evicted, 1, __ATOMIC_RELAXED);
 }

@@ -3,8 +3,8 @@
  *
  *   +0                 header, one page: what the arena is, its clock, its figures
  *   +4096              processes, one page: who may own a lock
- *   +8192              blocks' control, four pages: their lock, free lists and undo log
- *   +24576             page_count pages of 32 buckets; a bucket is 128 bytes, two cache lines that are fetched together
+ *   +8192              blocks' control, ten pages: their lock, free lists and undo log
+ *   +49152             page_count pages of 32 buckets; a bucket is 128 bytes, two cache lines that are fetched together
  *   +sketch_offset     cell_count cells of 32 bytes: what is remembered of evicted counters (sketch.c)
  *   +map_offset        unit_count bytes, what each unit is (blocks.c)
  *   +blocks_offset     unit_count units of 64 bytes, the blocks of logs and sub-buckets
@@ -30,16 +30,21 @@
  * I5  use: how much of the quota the last charge left used, in one of eight steps (use.h); for choosing whom to evict,
  *     and for what is remembered then. start: with which use, plus 1, the counter started from the sketch; 0: with
  *     none.
+ *     Start 7 goes with use 0, 6 or 7 only, since who starts with all of a quota has nothing left beyond; with 1..5 it
+ *     marks a slot that is no counter but stands beside some (I8), which the sketch never hears of.
  * I6  A state is published by one aligned store of 16 bytes; where the lifetime grows with it the tag is written
  *     before, where it shrinks after: at any instant the slot lives long enough for the state that it has.
- * I7  A lock word is 0, or says who holds it: row of the process table and generation (SL_OWNER_*). */
+ * I7  A lock word is 0, or says who holds it: row of the process table and generation (SL_OWNER_*).
+ * I8  What is kept beside a counter (its open reservations, its strikes) is a slot of the same home, whose fingerprint
+ *     is the counter's with one bit changed, and which has a block. A request that may be retried has one of its own. */
 #ifndef SL_LAYOUT_H
 #define SL_LAYOUT_H
 
 #include "sluice.h"
 
 enum {
-	SL_ARENA_VERSION = 2,
+	SL_ARENA_VERSION = 3,
+	SL_ARENA_VERSION_ALIKE = 2, /* since which counters have been kept as they are: dumps of those are read */
 	SL_PAGE_BYTES = 4096,
 	SL_BUCKET_BYTES = 128,
 	SL_PAGE_BUCKETS = SL_PAGE_BYTES / SL_BUCKET_BYTES,
@@ -47,7 +52,8 @@ enum {
 	SL_PAGE_SLOTS = SL_PAGE_BUCKETS * SL_BUCKET_SLOTS,
 	SL_UNIT_BYTES = 64,
 	SL_PROCESSES = 256, /* rows of the process table; row 0 is never used */
-	SL_UNDO_MAX = 960,  /* words that one change of the blocks may write: 16 limits, each a block taken and one freed */
+	SL_UNDO_MAX = 2496, /* words that one change of the blocks may write: 16 limits, each the block of its counter, of
+	                     * its reservations and one to compute in, taken and freed: 130 at most for a limit */
 	SL_RUN_CLASSES = 32 * 4,
 	SL_USES = 8,
 };
@@ -121,6 +127,8 @@ struct sl_header {
 	uint64_t sketch_until_ns; /* the instant from which nothing that the sketch remembers matters */
 	uint64_t stolen_locks;    /* taken from owners that had died */
 	uint64_t sweep_unit;      /* where the next search for room begins; under the blocks' lock */
+	/* and one that hardly anybody writes, and everybody reads */
+	uint64_t ledgers_until_ns; /* the instant from which no open reservation matters */
 };
 
 /* A row of the process table. Its holder keeps a lock on the row for as long as it lives (os/process.h), takes a new
@@ -167,8 +175,8 @@ _Static_assert(SL_LIFE_CODE_MAX < SL_LIFE_FRESH, "FRESH is no lifetime");
 enum {
 	SL_PROCESSES_OFFSET = SL_PAGE_BYTES,
 	SL_BLOCKS_CONTROL_OFFSET = 2 * SL_PAGE_BYTES,
-	SL_PAGES_OFFSET = 6 * SL_PAGE_BYTES,
+	SL_PAGES_OFFSET = 12 * SL_PAGE_BYTES,
 };
-_Static_assert(sizeof(struct sl_blocks) == SL_PAGES_OFFSET - SL_BLOCKS_CONTROL_OFFSET, "four pages of control");
+_Static_assert(sizeof(struct sl_blocks) == SL_PAGES_OFFSET - SL_BLOCKS_CONTROL_OFFSET, "ten pages of control");
 
 #endif

@@ -77,6 +77,8 @@ static void repair_slot(struct sluice_store *store, struct sl_page *page, unsign
 		found->counters++;
 		found->last_ns = sl_max(found->last_ns, state[0]);
 		found->blocks += block != 0;
+		if (block != 0 && sl_marks_are_beside(sl_tag_marks(slot->tag)))
+			found->until_ns = sl_max(found->until_ns, sl_slot_end(state[0], slot->tag));
 		return;
 	}
 	slot->tag = 0;
@@ -123,6 +125,7 @@ void sl_arena_repair(struct sluice_store *store, struct sl_repair *found) {
 	sl_blocks_rebuild(store);
 	if (latest == 0 && found->counters != 0) /* nothing could be told to be late; from here on it can */
 		store->header->latest_charge = sl_latest_write(found->last_ns, store->secret);
+	store->header->ledgers_until_ns = found->until_ns;
 	store->header->repairs++;
 	store->header->dropped += found->dropped;
 }

@@ -21,7 +21,7 @@ static void add_figures(const struct scan *scan, const struct sl_bucket *home, c
 	figures->with_block += entry->block != NULL;
 	figures->block_bytes += entry->block_bytes;
 	figures->spilled += sl_slot_bucket(slot) != home;
-	if (!expired)
+	if (!expired && !sl_marks_are_beside(sl_tag_marks(entry->tag)))
 		figures->uses[sl_tag_use(entry->tag)]++;
 }
 
@@ -119,6 +119,8 @@ sluice_err sl_store_put(struct sluice_store *store, const struct sl_entry *entry
 		return SLUICE_E_RANGE;
 	if (entry->state[0] >= __atomic_load_n(&store->latest_ns, __ATOMIC_RELAXED))
 		sl_store_raise_latest(store, entry->state[0]);
+	if (sl_marks_are_beside(sl_tag_marks(entry->tag)) && has_block)
+		sl_store_raise_ledgers(store, sl_slot_end(entry->state[0], entry->tag));
 	sl_home_lock(store, place.home);
 	err = put_locked(store, &place, entry, now);
 	sl_home_unlock(place.home);

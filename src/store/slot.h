@@ -35,6 +35,16 @@ static inline struct sl_place sl_place_of(const struct sluice_store *store, cons
 	return sl_place_of_hash(store, sl_siphash(store->secret, identity, words, key, 1, 3), has_block);
 }
 
+/* What is kept beside the counter of a place, always with a block (layout.h I8). The bits are the lowest of the
+ * fingerprint, which hardly ever pick the page: so in an arena of another size they come to the same one. */
+enum { SL_BESIDE_LEDGER = 1, SL_BESIDE_STRIKES = 2 };
+
+static inline struct sl_place sl_place_beside(const struct sl_place *place, uint64_t which) {
+	uint64_t tag = (place->tag ^ which << SL_TAG_PRINT_SHIFT) | (uint64_t)1 << SL_TAG_BLOCK_SHIFT;
+	return (struct sl_place){place->home,
+	                         tag >> SL_TAG_PRINT_SHIFT != 0 ? tag : tag | (uint64_t)4 << SL_TAG_PRINT_SHIFT};
+}
+
 static inline void sl_place_prefetch(const struct sl_place *place) {
 	__builtin_prefetch(place->home, 1);
 	__builtin_prefetch((const char *)place->home + 64, 1);
@@ -108,8 +118,10 @@ static inline void sl_place_prefetch_spilled(const struct sl_place *place) {
 
 /* The slots that a call has found or claimed so far: no claim and no sweep of the same call may take one of them for
  * expired or evict it. Their homes are locked by the call. */
+enum { SL_HOLD_MAX = 3 * SLUICE_ITEMS_MAX + 1 /* counter, reservations and strikes of each limit; the retried request */
+};
 struct sl_hold {
-	const struct sl_slot *slots[SLUICE_ITEMS_MAX];
+	const struct sl_slot *slots[SL_HOLD_MAX];
 	uint32_t count;
 };
 

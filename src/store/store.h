@@ -61,6 +61,7 @@ struct sl_repair {
 	uint64_t dropped;    /* torn: in a place where they may not be, twice, from the future, with a block not theirs */
 	uint64_t fresh;      /* claimed by an owner that died before it charged them */
 	uint64_t blocks;     /* kept */
+	sluice_ns until_ns;  /* of what is kept beside counters, the last end */
 	sluice_ns last_ns;   /* of the latest charge that was kept, about */
 	sluice_ns latest_ns; /* past which a charge is torn; UINT64_MAX where the arena does not say */
 };
@@ -82,5 +83,12 @@ sluice_ns sl_store_latest_charge(const struct sluice_store *store);
 
 /* Raises header->latest_charge above `now`; before any charge whose instant is at or past store->latest_ns. */
 void sl_store_raise_latest(struct sluice_store *store, sluice_ns now);
+
+/* Whether any counter of the arena may have open reservations that matter at `now`; and, before one is given some,
+ * until when they do. */
+static inline bool sl_store_has_ledgers(const struct sluice_store *store, sluice_ns now) {
+	return now < __atomic_load_n(&store->header->ledgers_until_ns, __ATOMIC_RELAXED);
+}
+void sl_store_raise_ledgers(struct sluice_store *store, sluice_ns until);
 
 #endif

@@ -40,4 +40,10 @@ static inline uint64_t sl_life_units(uint64_t tag) {
 	return (4 + (tag & 3)) << ((tag & SL_LIFE_FRESH) >> 2);
 }
 
+/* The instant at which a slot of this tag, with this first word of its state, has expired; saturates. */
+static inline sluice_ns sl_slot_end(uint64_t word, uint64_t tag) {
+	uint64_t coarse = (word >> SL_COARSE_SHIFT) + sl_life_units(tag) + 1;
+	return coarse < UINT64_MAX >> SL_COARSE_SHIFT ? coarse << SL_COARSE_SHIFT : UINT64_MAX;
+}
+
 #endif

@@ -17,8 +17,15 @@ enum {
 	SL_USE_LITTLE = 3,
 	SL_USE_NEARLY_ALL = 6,
 	SL_USE_ALL = 7,
-	SL_MARKS_START_SHIFT = SL_TAG_START_SHIFT - SL_TAG_USE_SHIFT
+	SL_MARKS_START_SHIFT = SL_TAG_START_SHIFT - SL_TAG_USE_SHIFT,
+	/* What is no counter (layout.h I5): evicted as early as one that was hardly used, or as late as one that was. */
+	SL_MARKS_BESIDE_LITTLE = SL_USE_ALL << SL_MARKS_START_SHIFT | 1,
+	SL_MARKS_BESIDE_MUCH = SL_USE_ALL << SL_MARKS_START_SHIFT | 5,
 };
+
+static inline bool sl_marks_are_beside(uint64_t marks) {
+	return marks >= SL_MARKS_BESIDE_LITTLE && marks <= SL_MARKS_BESIDE_MUCH;
+}
 
 /* The use of a quota of which `used` is used. Comparisons: quicker than a division, and exact. */
 static inline uint64_t sl_use_of(uint64_t quota, uint64_t used) {

@@ -28,6 +28,7 @@ static const struct field header_fields[] = {
 	FIELD(sl_header, anchors),         FIELD(sl_header, latest_charge), FIELD(sl_header, repairs),
 	FIELD(sl_header, dropped),         FIELD(sl_header, evicted),       FIELD(sl_header, sketch_starts),
 	FIELD(sl_header, sketch_until_ns), FIELD(sl_header, stolen_locks),  FIELD(sl_header, sweep_unit),
+	FIELD(sl_header, ledgers_until_ns),
 };
 
 static const struct field bucket_fields[] = {
