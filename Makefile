@@ -39,7 +39,7 @@ CFLAGS_ALL   += $(if $(FUZZING),-fsanitize=fuzzer-no-link)
 WERROR_FLAG  := $(if $(filter-out 0,$(WERROR)),-Werror)
 
 CORE_SRC := $(wildcard src/base/*.c src/algo/*.c src/store/*.c src/check/*.c)
-LIB_SRC  := $(CORE_SRC) $(wildcard src/policy/*.c $(addprefix src/os/,clock.c map.c file.c process.c) hosts/library/*.c)
+LIB_SRC  := $(CORE_SRC) $(wildcard src/policy/*.c $(addprefix src/os/,clock.c map.c file.c process.c zone.c) hosts/library/*.c)
 APP_SRC  := $(filter-out $(LIB_SRC) hosts/cli/main.c,\
               $(wildcard src/proto/*.c src/os/*.c hosts/server/*.c hosts/server/*/*.c hosts/cli/*.c \
               hosts/redis/script/*.c))
@@ -56,7 +56,7 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 CORE_OBJ := $(call obj,$(CORE_SRC))
 LIB_OBJ  := $(call obj,$(LIB_SRC))
 APP_OBJ  := $(call obj,$(APP_SRC) $(MODULE_FREE)) $(LLHTTP_OBJ) $(B)/page/files.o $(B)/script/files.o
-MODULE_OBJ := $(call obj,$(MODULE_SRC) $(wildcard src/base/*.c src/algo/*.c))
+MODULE_OBJ := $(call obj,$(MODULE_SRC) $(wildcard src/base/*.c src/algo/*.c) src/os/zone.c)
 
 LIB_LIBS  := -lyaml
 APP_LIBS  := $(LIB_LIBS) -luv -ljansson -lssl -lcrypto -lz -llzma

@@ -3,6 +3,7 @@
 #include "base/out.h"
 #include "hosts/library/registry.h"
 #include "os/clock.h"
+#include "os/zone.h"
 #include "store/scan.h"
 
 #include <errno.h>
@@ -16,6 +17,11 @@ enum { SHARED_NAME_MAX = 200 };
 struct shared_path {
 	char text[sizeof SHARED_PREFIX + SHARED_NAME_MAX];
 };
+
+/* Limits may be parsed before a store is opened. */
+static __attribute__((constructor)) void find_zones(void) {
+	sl_zone_use_host();
+}
 
 /* The path of shared memory; false for a name that is none. */
 static bool shared_path_of(const char *name, struct shared_path *path) {

@@ -6,6 +6,7 @@
 #include "base/out.h"
 #include "hosts/redis/memory.h"
 #include "hosts/redis/turn.h"
+#include "os/zone.h"
 
 enum { MODULE_VERSION = 1 };
 
@@ -99,6 +100,7 @@ int RedisModule_OnLoad(struct RedisModuleCtx *context, struct RedisModuleString 
 	slr_memory_take = slr_Alloc;
 	slr_memory_give = slr_Free;
 	slr_clock_anchor();
+	sl_zone_use_host();
 	slr_SetModuleOptions(context,
 	                     SLR_OPTION_HANDLE_IO_ERRORS | SLR_OPTION_NO_IMPLICIT_SIGNAL | SLR_OPTION_HANDLE_ASYNC_LOAD);
 	if (!slr_type_create(context) || !create_commands(context))
