@@ -5,6 +5,7 @@
  *
  * How long the key is to be kept is told in wall time, since Redis expires by it; the instants of a counter are those
  * of a clock that nobody sets. */
+#include "algo/calendar.h"
 #include "base/math.h"
 #include "hosts/redis/memory.h"
 #include "hosts/redis/member.h"
@@ -26,6 +27,9 @@ static int64_t until_of(const struct slr_call *call, const struct slr_member *m)
 /* Whether the expiry that a key has is that of its one window still: the charge before fell into the same window. What
  * a packed counter may become meanwhile has no expiry of its own that would have to be known. */
 static bool keeps_expiry(const struct slr_member *m) {
+	if (m->limit->calendar != SLUICE_CALENDAR_NONE)
+		return m->packed && slr_value_is_packed(m->key->value) &&
+		       m->state.w[0] >= sl_calendar_span(m->limit, m->clock).start;
 	uint32_t windows = m->limit->algorithm == SLUICE_SLIDING_WINDOW ? 2 : 1;
 	sluice_ns whole = windows * m->limit->window_ns;
 	return m->packed && slr_value_is_packed(m->key->value) &&

@@ -21,10 +21,12 @@
  *  I3  t is the wait until `remaining` grows by one, not until the window is empty: a sliding window gives back before
  *      it ends. It is left out while there is nothing to wait for.
  *
- * w is "the time in which q is won back". A window's is its length; buckets win back at Q/W, so that
+ * w is "the time in which q is won back". A window's is its length, of one of the calendar that of the present one;
+ * buckets win back at Q/W, so that
  *   token-bucket Q/W burst B:  q = B,      w = ceil(B * W / Q)
  *   leaky-bucket Q/W queue N:  q = N + 1,  w = ceil((N + 1) * W / Q) */
 #include "proto/headers.h"
+#include "algo/calendar.h"
 #include "base/math.h"
 
 static const uint64_t integer_max = 999999999999999, second_ns = 1000000000;
@@ -44,12 +46,17 @@ void sl_headers_integer(struct sl_out *out, uint64_t value) {
 	sl_out_u64(out, value < integer_max ? value : integer_max);
 }
 
-uint64_t sl_headers_window_s(const struct sluice_limit *limit, uint64_t quota) {
+uint64_t sl_headers_window_s(const struct sluice_limit *limit, uint64_t quota, sluice_ns now) {
 	bool bucket = limit->algorithm == SLUICE_TOKEN_BUCKET || limit->algorithm == SLUICE_LEAKY_BUCKET;
 	/* quota 0 is won back at once: its window is as good a number as any */
 	if (bucket && limit->quota != 0 && quota != 0)
 		return sl_max(1, sl_div_ceil(sl_mul(quota, limit->window_ns), limit->quota * second_ns));
-	return sl_max(1, limit->window_ns / second_ns + (limit->window_ns % second_ns != 0));
+	sluice_ns window_ns = limit->window_ns;
+	if (limit->calendar != SLUICE_CALENDAR_NONE) {
+		struct sl_span span = sl_calendar_span(limit, now);
+		window_ns = span.end - span.start;
+	}
+	return sl_max(1, window_ns / second_ns + (window_ns % second_ns != 0));
 }
 
 bool sl_headers_is_told(const struct sl_headers_limit *limit) {
@@ -58,12 +65,12 @@ bool sl_headers_is_told(const struct sl_headers_limit *limit) {
 
 /* ---- draft-10 ------------------------------------------------------------------------------------------------ */
 
-static void policy_item(struct sl_out *out, const struct sl_headers_limit *limit) {
+static void policy_item(struct sl_out *out, const struct sl_headers_limit *limit, sluice_ns now) {
 	sl_headers_string(out, limit->name);
 	sl_out_bytes(out, ";q=", 3);
 	sl_headers_integer(out, limit->decision->quota);
 	sl_out_bytes(out, ";w=", 3);
-	sl_headers_integer(out, sl_headers_window_s(limit->limit, limit->decision->quota));
+	sl_headers_integer(out, sl_headers_window_s(limit->limit, limit->decision->quota, now));
 }
 
 static void state_item(struct sl_out *out, const struct sl_headers_limit *limit) {
@@ -90,7 +97,7 @@ static void put_draft10(struct sl_out *out, const struct sl_headers_decision *de
 	for (uint32_t i = 0; i < decision->count; i++)
 		if (sl_headers_is_told(&decision->limits[i])) {
 			sl_out_str(out, before);
-			policy_item(out, &decision->limits[i]);
+			policy_item(out, &decision->limits[i], decision->now);
 			before = ", ";
 		}
 	if (*before != ',')
@@ -123,7 +130,7 @@ static void put_quotas(struct sl_out *out, const struct sl_headers_decision *dec
 		sl_out_str(out, before);
 		sl_headers_integer(out, limit->decision->quota);
 		sl_out_bytes(out, ";w=", 3);
-		sl_headers_integer(out, sl_headers_window_s(limit->limit, limit->decision->quota));
+		sl_headers_integer(out, sl_headers_window_s(limit->limit, limit->decision->quota, decision->now));
 		before = ", ";
 	}
 	sl_out_bytes(out, "\r\n", 2);

@@ -35,9 +35,10 @@ void sl_headers_string(struct sl_out *out, struct sluice_bytes text);
 /* An Integer of RFC 9651: at most 15 digits, what is more is clamped to 999999999999999. */
 void sl_headers_integer(struct sl_out *out, uint64_t value);
 
-/* The `w` of a limit whose quota is `quota` (as decisions have it): whole seconds, rounded up, at least 1. The window;
- * for token-bucket and leaky-bucket the time in which the whole quota is won back. */
-uint64_t sl_headers_window_s(const struct sluice_limit *limit, uint64_t quota);
+/* The `w` of a limit whose quota is `quota` (as decisions have it): whole seconds, rounded up, at least 1. The window,
+ * one of the calendar as it is at the instant `now`; for token-bucket and leaky-bucket the time in which the whole quota
+ * is won back. */
+uint64_t sl_headers_window_s(const struct sluice_limit *limit, uint64_t quota, sluice_ns now);
 
 /* Whether clients are told of this limit: it counts something, and is not merely observed. */
 bool sl_headers_is_told(const struct sl_headers_limit *limit);

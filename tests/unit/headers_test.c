@@ -116,7 +116,7 @@ static void test_windows_in_seconds(void **state) {
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct sluice_limit limit = parse(cases[i].notation);
-		uint64_t got = sl_headers_window_s(&limit, cases[i].quota);
+		uint64_t got = sl_headers_window_s(&limit, cases[i].quota, 0);
 		if (got != cases[i].window_s)
 			fail_msg("%s: %llu", cases[i].notation, (unsigned long long)got);
 	}

@@ -18,6 +18,7 @@
  *  G3  One lock a set; the store's locks are taken inside it, never the other way round. */
 #include "hosts/server/door/stagger.h"
 
+#include "algo/calendar.h"
 #include "algo/rule.h"
 #include "base/assert.h"
 #include "base/math.h"
@@ -182,6 +183,8 @@ static uint64_t tickets_at(const struct line *line, const struct sluice_limit *l
 	sluice_ns window = limit->window_ns, precision = limit->precision_ns, start;
 	switch (limit->algorithm) {
 	case SLUICE_FIXED_WINDOW:
+		if (limit->calendar != SLUICE_CALENDAR_NONE)
+			return cost_from(line, sl_calendar_span(limit, t).start);
 		return cost_from(line, t - t % window);
 	case SLUICE_SLIDING_WINDOW:
 		start = t - t % window;
