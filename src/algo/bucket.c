@@ -19,12 +19,13 @@
  *   tick 1 ms   w[0] = last ns cut to 2^19, debt >> 64       w[1] = debt, low 64 bits
  * 2^9 < 1000 and 2^19 < 10^6, so rounding up to the tick gives the instant back.
  *
- * Whatever bytes a state holds, its debt fits where it came from, and an admitted charge leaves at most C W of it.
+ * Whatever bytes a state holds, its debt fits where it came from, and an admitted charge leaves at most C W of it. More
+ * than that is debt by a correction (ledger.h), up to what a state can hold: at least 2^32 units of cost.
  *
  * Worst case in any half-open window: token-bucket below B + Q, leaky-bucket below N + 1 + Q admitted; departures of
  * unit cost are W/Q apart, so Q. Source: the virtual scheduling form of GCRA (ITU-T I.371), with the debt kept in place
  * of the theoretical arrival time, so that quota and burst can change under it. */
-#include "algo/step.h"
+#include "algo/ledger.h"
 #include "base/assert.h"
 #include "base/math.h"
 
@@ -117,6 +118,49 @@ bool sl_bucket_refund(const struct sluice_limit *limit, struct sl_counter *count
 	store(&counter->state, stored_tick(&counter->state, tick_ns, bits), stored_debt(&counter->state, bits) - take,
 	      tick_ns);
 	return take != 0;
+}
+
+sluice_ns sl_bucket_instant(const struct sluice_limit *limit, const struct sl_counter *counter, sluice_ns now) {
+	uint64_t tick_ns = limit->derived[SL_TICK_NS], last = stored_tick(&counter->state, tick_ns, debt_bits(tick_ns));
+	return to_ticks(now, tick_ns) >= last ? now : last * tick_ns;
+}
+
+/* Down to empty, and no further; but debt that goes further already stays. */
+uint32_t sl_bucket_count(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost) {
+	struct bucket b = bucket_at(limit, &counter->state, now);
+	uint64_t window = limit->derived[SL_WINDOW_TICKS];
+	sl_u128 empty = sl_mul(limit->derived[SL_CAPACITY], window), debt = b.debt + sl_mul(cost, window);
+	debt = debt < empty ? debt : empty;
+	if (debt <= b.debt)
+		return 0;
+	store(&counter->state, b.tick, debt, limit->derived[SL_TICK_NS]);
+	return cost;
+}
+
+/* What was too much goes back as a refund does, but only what of it has not drained: the debt behind the charge, less
+ * what drained since. What was too little is debt from when it is known. */
+bool sl_bucket_correct(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_correction *at) {
+	uint64_t tick_ns = limit->derived[SL_TICK_NS], window = limit->derived[SL_WINDOW_TICKS];
+	unsigned bits = debt_bits(tick_ns);
+	struct bucket b = bucket_at(limit, &counter->state, at->known);
+	struct sl_state before = counter->state;
+	if (at->actual > at->charged) {
+		sl_u128 most = ((sl_u128)1 << bits << 64) - 1, debt = b.debt + sl_mul(at->actual - at->charged, window);
+		store(&counter->state, b.tick, debt < most ? debt : most, tick_ns);
+	} else {
+		uint64_t since = b.tick - sl_min(b.tick, to_ticks(at->instant, tick_ns));
+		sl_u128 behind = sl_mul(at->debt, window), drained = sl_mul(limit->quota, since);
+		sl_u128 take = sl_mul(at->charged - at->actual, window), left = behind > drained ? behind - drained : 0;
+		take = take < left ? take : left;
+		take = take < b.debt ? take : b.debt;
+		store(&counter->state, stored_tick(&before, tick_ns, bits), stored_debt(&before, bits) - take, tick_ns);
+	}
+	return counter->state.w[0] != before.w[0] || counter->state.w[1] != before.w[1];
+}
+
+uint32_t sl_bucket_debt(const struct sluice_limit *limit, const struct sl_counter *counter, sluice_ns now) {
+	struct bucket b = bucket_at(limit, &counter->state, now);
+	return (uint32_t)sl_min(sl_div(b.debt, limit->derived[SL_WINDOW_TICKS]), UINT32_MAX);
 }
 
 /* Debts drain alike, so the greatest at each instant stays the greatest. */

@@ -5,9 +5,14 @@
  * instant: a window that has rolled on keeps nothing of it. Pure functions, as in step.h; a ledger is a list that the
  * host keeps in whatever memory it has.
  *
+ *   reserve   charge; then note {id, sl_step_instant() behind the charge, instant + ttl, cost, sl_ledger_debt()}
+ *   charge    sl_ledger_step() decides. Admitted: the first sl_ledger_ended() are corrected to 0 as of their ends and
+ *             taken out, then it is charged as any other
+ *   commit    sl_ledger_find(); those that have ended are corrected first, then this one as of now, and taken out
+ *
  * I1  A ledger is sorted by `end`; the first ones have ended, and count as returned whether or not the counter has been
  *     corrected yet. So peeks and denials need not write.
- * I2  Whoever charges a counter takes the ended ones out of its ledger and corrects it first.
+ * I2  Whoever charges or refunds a counter takes the ended ones out of its ledger and corrects it first.
  * I3  A ledger that is lost takes nothing with it but the way back: the estimates stay charged. */
 #ifndef SL_LEDGER_H
 #define SL_LEDGER_H
@@ -32,12 +37,22 @@ struct sl_ledger {
 
 /* A charge that was made at `instant` of `charged`, and is to have been of `actual` as is known at `known`. */
 struct sl_correction {
-	sluice_ns instant, known;
+	sluice_ns instant; /* above the counter's last charge it counts as that */
+	sluice_ns known;   /* buckets: when it goes back, or becomes debt; others don't look at it. Of one that has ended
+	                    * its end, else the counter's sl_step_instant() */
 	uint32_t charged, actual;
 	uint32_t debt; /* as in struct sl_reservation */
 };
 
-/* How many of a ledger have ended at `now`. O(log n). */
+/* The correction that returns a reservation at its end. */
+static inline struct sl_correction sl_ledger_return(const struct sl_reservation *reservation) {
+	return (struct sl_correction){.instant = reservation->instant,
+	                              .known = reservation->end,
+	                              .charged = reservation->cost,
+	                              .debt = reservation->debt};
+}
+
+/* How many of a ledger have ended at `now`, which is to be a counter's sl_step_instant(). O(log n). */
 uint32_t sl_ledger_ended(const struct sl_ledger *ledger, sluice_ns now);
 
 /* Where an id stands among those that are open at `now`, or -1. O(n). */
@@ -50,23 +65,50 @@ enum { SL_LEDGER_SCRATCH_BYTES = (SL_BUCKETS_MAX + 1) * 4 + 64 };
  * the waits know that those still open will be. counter is as it stands in the host, nothing corrected. For the five
  * counting algorithms and the buckets; others, and an empty ledger, decide as sl_step().
  *  scratch  SL_LEDGER_SCRATCH_BYTES, aligned to 8
- * O(ended + log n steps) for an admitted cost; a denial and the reset cost O(log open) times that. */
+ * The same answers as sl_step() gives once the ended ones are corrected; but where a refund took away a part of a log's
+ * charges of one millisecond that are reserved until several instants, those that have ended may seem to have held more
+ * of them. O(ended) and a step, some log(open) times; a log, about 40 times O(ended log n). */
 void sl_ledger_step(const struct sluice_limit *limit, const struct sl_counter *counter, const struct sl_ledger *ledger,
                     sluice_ns now, uint64_t cost, void *scratch, struct sluice_decision *decision);
 
 /* The debt to be noted in a reservation, from the counter behind its charge. */
 uint32_t sl_ledger_debt(const struct sluice_limit *limit, const struct sl_counter *counter, sluice_ns now);
 
-/* Bytes of the new block that sl_correct() needs for a counter with a block; 0 for others. SL_BLOCK_TOO_LARGE as in
- * sl_step_block_bytes(). */
-uint64_t sl_correct_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t count);
+/* Bytes of the new block that sl_correct() needs for a counter with a block; 0 for others, and for one without.
+ * SL_BLOCK_TOO_LARGE as in sl_step_block_bytes().
+ *  above  how many of the corrections, at most, are above what was charged */
+uint64_t sl_correct_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t above);
 
 /* Makes counter->state and its new block those of a counter whose charges had the actual costs: below what was charged,
- * it gives back what of it still counts; above, it charges more in the same place, saturating, whatever the quota. The
- * last charge's instant stays; the old block is not written; the next charge of any cost needs no longer block.
- * Returns whether anything changed; if not, the new block was not written and the counter keeps its old one.
- *  block  sl_correct_bytes() or more; NULL where that is 0. Becomes counter->block */
+ * it gives back what of it still counts; above, it charges more in the same place, saturating (what counts of a log or
+ * sub-buckets, and a window's count, at 2^32 - 1; a bucket's debt at what its state can hold), whatever the quota.
+ * Corrections are made in the order of the list: for buckets that of `known`. The last charge's instant stays, but that
+ * debt of a bucket begins when it is known. The old block is not written, and the new one has room for the next charge,
+ * of any cost, even if sl_step_block_bytes() would rather have a shorter one.
+ * Returns whether anything changed; if not, the counter is as it was, and the new block again the host's.
+ *  block  sl_correct_bytes() or more; NULL where that is 0. Becomes counter->block
+ * O(count) for small states; for sub-buckets + O(W / P); for logs O(n + count log n), and O(n) for each charge above
+ * that a refund had removed. */
 bool sl_correct(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_correction *list,
                 uint32_t count, void *block, uint64_t block_bytes);
+
+/* What was held in a place, corrected: down at most to nothing, up at most by `room`. */
+static inline uint64_t sl_corrected(const struct sl_correction *at, uint64_t held, uint64_t room) {
+	uint64_t up = at->actual > at->charged ? at->actual - at->charged : 0;
+	uint64_t down = at->actual < at->charged ? at->charged - at->actual : 0;
+	return held - (down < held ? down : held) + (up < room ? up : room);
+}
+
+/* The algorithms, one a file; sl_correct() and sl_ledger_step() choose among them. What of a log counts at an instant
+ * is known behind sl_log_used(); then sl_log_held() says how much of it was charged in the millisecond of `instant`. */
+bool sl_window_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *);
+bool sl_bucket_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *);
+bool sl_log_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *, uint32_t, void *,
+                    uint64_t);
+bool sl_subs_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *, uint32_t, void *);
+uint64_t sl_log_correct_bytes(const struct sluice_limit *, const struct sl_counter *, uint32_t above);
+uint64_t sl_log_used(const struct sluice_limit *, struct sl_counter *, sluice_ns now);
+uint32_t sl_log_held(const struct sl_counter *, sluice_ns instant);
+uint32_t sl_bucket_debt(const struct sluice_limit *, const struct sl_counter *, sluice_ns now);
 
 #endif

@@ -39,7 +39,7 @@
  * I3  peeks and denials read only.
  * I4  whatever bytes state and block hold: a header that does not fit the block is no block, a head or count that do
  *     not fit the header are an empty ring, and what entries say decides only answers, never an address. */
-#include "algo/step.h"
+#include "algo/ledger.h"
 #include "base/assert.h"
 #include "base/math.h"
 #include "base/point.h"
@@ -391,6 +391,159 @@ bool sl_log_refund(const struct sluice_limit *limit, struct sl_counter *counter,
 	if (take == 0 || !log->weighted)
 		return dropped;
 	put_sum(log, slot_of(log, log->count), log->total - take);
+	return true;
+}
+
+/* ---- charges whatever the quota ---------------------------------------------------------------------------------- */
+
+uint32_t sl_log_count(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost) {
+	const struct sl_log *log = look(limit, counter, now);
+	uint32_t used = log->total - log->base;
+	counter->keep = (uint32_t)sl_max(limit->quota, used);
+	return (uint32_t)sl_min(sl_min(cost, limit->quota), UINT32_MAX - used);
+}
+
+/* The number of entries, the expired ones among them, that go whole for `keep` to be left. */
+static uint32_t too_old(const struct sl_log *log, uint32_t keep) {
+	uint32_t low = log->expired, high = log->count; /* `low` of them may go, `high` + 1 may not */
+	while (low < high) {
+		uint32_t middle = high - (high - low) / 2;
+		if (log->total - sum_at(log, middle) >= keep)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+/* Whole entries first, by the state. Then the oldest that is left is lowered, in one store: by raising the sum that it
+ * begins at, which nobody else reads any more. */
+bool sl_log_trim(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now) {
+	const struct sl_log *log = look(limit, counter, now);
+	uint32_t used = log->total - log->base, gone;
+	if (used <= counter->keep)
+		return false;
+	gone = too_old(log, counter->keep);
+	if (gone != log->expired) {
+		pack(&counter->state, log->last_ms, slot_of(log, gone), log->count - gone);
+		return true;
+	}
+	if (log->weighted) /* else an entry is a unit, and nothing is left over */
+		put_sum(log, slot_of(log, gone), log->total - counter->keep);
+	return false;
+}
+
+/* ---- corrections ------------------------------------------------------------------------------------------------- */
+
+sluice_ns sl_log_instant(const struct sluice_limit *limit, const struct sl_counter *counter, sluice_ns now) {
+	uint64_t last_ms = counter->block != NULL ? last_ms_of(&counter->state) : 0;
+	(void)limit;
+	return now / SL_MS_NS + (now % SL_MS_NS != 0) < last_ms ? last_ms * SL_MS_NS : now;
+}
+
+/* The first entry from `low` on whose instant is `ms` or later. */
+static uint32_t find_entry(const struct sl_log *log, uint32_t low, uint64_t ms) {
+	uint32_t high = log->count;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (instant_at(log, middle) < ms)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+uint64_t sl_log_used(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now) {
+	const struct sl_log *log = look(limit, counter, now);
+	return log->total - log->base;
+}
+
+uint32_t sl_log_held(const struct sl_counter *counter, sluice_ns instant) {
+	const struct sl_log *log = &counter->log;
+	uint64_t ms = charge_ms(&(struct sl_log){.t = instant});
+	uint32_t first = find_entry(log, log->expired, ms);
+	if (first == log->count || instant_at(log, first) != ms)
+		return 0;
+	return sum_at(log, find_entry(log, first, ms + 1)) - (first == log->expired ? log->base : sum_at(log, first));
+}
+
+uint64_t sl_log_correct_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t count) {
+	struct sl_counter copy = *counter;
+	const struct sl_log *log = look(limit, &copy, 0);
+	uint64_t entries = (uint64_t)log->count - log->expired + count + 2; /* the one before, and the next charge */
+	entries = sl_max(entries + sl_min(entries / 8, limit->quota), ENTRIES_MIN);
+	return entries > ENTRIES_MAX ? SL_BLOCK_TOO_LARGE : bytes_of(entries, log->width, true);
+}
+
+/* While they are corrected the entries of the new block hold costs instead of sums; entry k stands at k + 1. */
+static inline uint32_t cost_at(const struct sl_log *to, uint32_t k) {
+	return load32(to->sums + 4 * ((size_t)k + 1));
+}
+
+/* Makes room for entry k. */
+static void insert(struct sl_log *to, uint32_t k, uint64_t ms) {
+	size_t behind = to->count - k, at = (size_t)k + 1;
+	SL_ASSERT(to->count + 1 < to->capacity);
+	memmove(to->sums + 4 * (at + 1), to->sums + 4 * at, 4 * behind);
+	memmove(to->instants + to->width * (at + 1), to->instants + to->width * at, to->width * behind);
+	put(to, k + 1, ms, 0);
+	to->count++;
+}
+
+/* Corrects one charge among the costs, that add up to *total. */
+static bool correct_entry(struct sl_log *to, const struct sl_correction *at, uint64_t *total) {
+	uint64_t ms = sl_min(charge_ms(&(struct sl_log){.t = at->instant}), to->last_ms), held, corrected;
+	uint32_t k;
+	if (to->last_ms - ms >= to->window_ms)
+		return false;
+	k = find_entry(to, 0, ms);
+	held = k < to->count && instant_at(to, k) == ms ? cost_at(to, k) : 0;
+	corrected = sl_corrected(at, held, UINT32_MAX - *total);
+	if (corrected == held)
+		return false;
+	if (k == to->count || instant_at(to, k) != ms)
+		insert(to, k, ms);
+	put_sum(to, k + 1, (uint32_t)corrected);
+	*total = *total + corrected - held;
+	return true;
+}
+
+/* Turns costs into sums, leaving out entries of none. */
+static void sum_up(struct sl_log *to) {
+	uint32_t kept = 0, sum = 0;
+	for (uint32_t k = 0; k < to->count; k++) {
+		uint32_t cost = cost_at(to, k);
+		if (cost != 0)
+			put(to, ++kept, instant_at(to, k), sum += cost);
+	}
+	to->count = kept;
+}
+
+/* The entries as of the last charge: nobody asks of an earlier instant. */
+bool sl_log_correct(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_correction *list,
+                    uint32_t count, void *block, uint64_t block_bytes) {
+	const struct sl_log *log = look(limit, counter, 0);
+	uint64_t total = log->total - log->base;
+	struct sl_log to;
+	bool changed = false;
+	if (counter->block == NULL)
+		return false;
+	to = format_block(block, block_bytes, log->width, true);
+	SL_ASSERT(log->count - log->expired < to.capacity);
+	to.count = move_entries(log, &to);
+	to.last_ms = log->last_ms;
+	to.window_ms = log->window_ms;
+	for (uint32_t k = to.count; k-- > 1;)
+		put_sum(&to, k + 1, cost_at(&to, k) - cost_at(&to, k - 1));
+	for (uint32_t i = 0; i < count; i++)
+		changed |= correct_entry(&to, &list[i], &total);
+	if (!changed)
+		return false;
+	sum_up(&to);
+	counter->block = block;
+	counter->block_bytes = block_bytes;
+	pack(&counter->state, to.last_ms, 0, to.count);
 	return true;
 }
 

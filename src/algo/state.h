@@ -39,6 +39,20 @@ struct sl_subs {
 	sluice_ns t, r;     /* the instant, and how far into b it is */
 };
 
+enum { SL_NO_PLACE = UINT32_MAX };
+
+/* Leases, or members, as they stand at one instant (places.c). */
+struct sl_places {
+	uint64_t *ends, *ids; /* parts of the block */
+	uint32_t *costs;      /* the same; NULL: 1 each */
+	uint32_t capacity, flags;
+	uint32_t live, mine, spare; /* how many count; where who asks stands; a dead place. SL_NO_PLACE: none */
+	uint64_t held;              /* what they cost */
+	sluice_ns last_end;         /* when the last of them ends; 0: none */
+	sluice_ns t, last;          /* the instant; that of the last charge */
+	struct sl_sketch *sketch;   /* distinct above 1,024: part of the block (hyperlog.h); NULL: none */
+};
+
 /* A counter as a step sees it: a copy of its state, and its block in place (NULL and 0 bytes: none). Any bytes may
  * stand in either: answers may then be wrong, but nothing outside the block is touched and no step takes longer. */
 struct sl_counter {
@@ -47,10 +61,12 @@ struct sl_counter {
 	uint64_t block_bytes; /* a multiple of 8 */
 	uint64_t who;         /* in: concurrency: the number of the lease; distinct: the fingerprint of the member; 0:
 	                       * nobody's. Others do not look at it */
+	uint32_t keep;        /* out, of sl_step_count(): what sl_step_trim() leaves of a log */
 	bool known;           /* out, of sl_step(): that lease is held, that member counted: nothing more is charged */
 	union {               /* what sl_step() found, for the write at the same instant that follows it */
 		struct sl_log log;
 		struct sl_subs subs;
+		struct sl_places places;
 	};
 };
 

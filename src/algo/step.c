@@ -84,6 +84,54 @@ bool sl_step_refund(const struct sluice_limit *limit, struct sl_counter *counter
 	}
 }
 
+sluice_ns sl_step_instant(const struct sluice_limit *limit, const struct sl_counter *counter, sluice_ns now) {
+	switch (limit->algorithm) {
+	case SLUICE_SLIDING_LOG:
+		return sl_log_instant(limit, counter, now);
+	case SLUICE_TOKEN_BUCKET:
+	case SLUICE_LEAKY_BUCKET:
+		return sl_bucket_instant(limit, counter, now);
+	case SLUICE_FIXED_WINDOW:
+	case SLUICE_SLIDING_WINDOW:
+	case SLUICE_SLIDING_BUCKETS:
+		return now > counter->state.w[0] ? now : counter->state.w[0];
+	default:
+		return now;
+	}
+}
+
+uint32_t sl_step_count(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost) {
+	if (limit->quota == 0 || cost == 0)
+		return 0;
+	switch (limit->algorithm) {
+	case SLUICE_FIXED_WINDOW:
+	case SLUICE_SLIDING_WINDOW:
+		return sl_window_count(limit, counter, now, cost);
+	case SLUICE_SLIDING_BUCKETS:
+		return sl_subs_count(limit, counter, now, cost);
+	case SLUICE_SLIDING_LOG:
+		return sl_log_count(limit, counter, now, cost);
+	case SLUICE_TOKEN_BUCKET:
+	case SLUICE_LEAKY_BUCKET:
+		return sl_bucket_count(limit, counter, now, cost);
+	default:
+		return 0;
+	}
+}
+
+bool sl_step_trim(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now) {
+	return limit->algorithm == SLUICE_SLIDING_LOG && sl_log_trim(limit, counter, now);
+}
+
+void sl_step_counted(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost,
+                     struct sluice_decision *decision) {
+	struct sluice_decision before = *decision;
+	sl_step(limit, counter, now, before.allowed ? 0 : cost, false, decision);
+	decision->allowed = before.allowed;
+	decision->delay_ns = before.delay_ns;
+	decision->index = before.index;
+}
+
 uint64_t sl_step_assume_bytes(const struct sluice_limit *limit, int count) {
 	if (limit->algorithm == SLUICE_SLIDING_LOG)
 		return sl_log_assume_bytes(limit, count);

@@ -78,6 +78,37 @@ bool sl_step_prepare_refund(const struct sluice_limit *limit, struct sl_counter 
  * anything changed. A process that dies within it has given back a part of it, newest first. */
 bool sl_step_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost);
 
+/* The instant that a step at `now` decides at: now or, where that is later, the counter's last charge. A log has its
+ * last charge at the end of its millisecond, but time within that has not gone back. */
+sluice_ns sl_step_instant(const struct sluice_limit *limit, const struct sl_counter *counter, sluice_ns now);
+
+/* ---- charges whatever the quota (`count-denied`) ------------------------------------------------------------------
+ *
+ *   small states   if (sl_step_count(limit, &c, now, cost) != 0)                     publish(c.state);
+ *   with a block   charge = sl_step_count(limit, &c, now, cost);
+ *                  if (charge != 0) write it as any charge: sl_step_block_bytes(), _prepare(), _write(), publish;
+ *                  while (sl_step_trim(limit, &c, now))                              publish(c.state);
+ *   the answer     sl_step_counted(limit, &c, now, cost, &decision)
+ *
+ * A process that dies on the way leaves the charge made in full, in part or not, and never less than was there. */
+
+/* Charges a cost above 0 of a request that was allowed or denied. Counts saturate: those of windows, and what counts of
+ * sub-buckets and logs, at 2^32 - 1; of a log no more than Q is charged; a bucket is emptied at most. Debt that was
+ * above that (corrections, a lowered quota) stays. Algorithms without blocks are charged in counter->state; others come
+ * back as after sl_step() at the same instant. Returns what was charged, or is to be by sl_step_write(): 0: nothing,
+ * and nothing changed; as always for a quota of 0, and for unlimited, concurrency and distinct. Costs as sl_step(). */
+uint32_t sl_step_count(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost);
+
+/* After that charge was written, as often as it returns true: drops from a log what is too much, oldest units first, so
+ * that it keeps the newest Q. Returns whether the state changed and is to be published before the next call; for other
+ * algorithms false. O(log n). */
+bool sl_step_trim(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now);
+
+/* Turns the decision by which such a charge was made into that of the new state: allowed, and the delay, stay as
+ * decided. */
+void sl_step_counted(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost,
+                     struct sluice_decision *decision);
+
 /* ---- leases (lease.c): counters of concurrency, counter->who says which one ------------------------------------- */
 
 /* Ends a lease that is held at `now`, or lets it end T later; in one store of the block, without prepare or write.
@@ -168,6 +199,13 @@ void sl_window_assume(const struct sluice_limit *, struct sl_counter *, const st
 void sl_bucket_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int);
 void sl_log_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int, void *, uint64_t);
 void sl_subs_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int, void *);
+uint32_t sl_window_count(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
+uint32_t sl_bucket_count(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
+uint32_t sl_log_count(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
+uint32_t sl_subs_count(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
+bool sl_log_trim(const struct sluice_limit *, struct sl_counter *, sluice_ns);
+sluice_ns sl_log_instant(const struct sluice_limit *, const struct sl_counter *, sluice_ns);
+sluice_ns sl_bucket_instant(const struct sluice_limit *, const struct sl_counter *, sluice_ns);
 bool sl_log_is_valid(const struct sluice_limit *, const struct sl_counter *);
 bool sl_subs_is_valid(const struct sluice_limit *, const struct sl_counter *);
 

@@ -23,11 +23,12 @@
  * written or not, and the counter means the same, but for the one store that raises the charge's own cell. A refund
  * does likewise. Whoever finds a total unknown adds the cells up: O(n), until the next charge.
  *
- * I1  total <= 2^32 - 1: under every edge an admitted charge leaves full <= Q. One above TOTAL_MAX is kept as unknown.
+ * I1  total <= 2^32 - 1: under every edge an admitted charge leaves full <= Q; a charge whatever the quota, and a
+ *     correction (ledger.h), saturate there. One above TOTAL_MAX is kept as unknown.
  * I2  the edge is no part of the state: n + 1 cells serve all three.
  * I3  cells of sub-buckets after the last charge's hold leavings until the next charge clears them.
  * I4  whatever bytes state and block hold, no cell outside the ring is touched and no loop is longer than it. */
-#include "algo/step.h"
+#include "algo/ledger.h"
 #include "base/assert.h"
 #include "base/math.h"
 #include "base/point.h"
@@ -261,6 +262,53 @@ bool sl_subs_refund(const struct sluice_limit *limit, struct sl_counter *counter
 		return false;
 	if (s->stale == 0)
 		set_total(counter, sum_of_newest(s, s->n));
+	return true;
+}
+
+/* ---- charges whatever the quota, and corrections ----------------------------------------------------------------- */
+
+uint32_t sl_subs_count(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost) {
+	const struct sl_subs *s = look(limit, counter, now);
+	return (uint32_t)sl_min(cost, UINT32_MAX - s->full);
+}
+
+/* In a copy of the cells, as of the last charge. The n newest together stay below 2^32. */
+static bool correct_cell(const struct sluice_limit *limit, struct sl_subs *s, const struct sl_correction *at) {
+	sluice_ns into;
+	uint64_t behind = s->b - sl_min(s->b, to_sub_bucket(limit, at->instant, &into)), corrected;
+	uint32_t *cell_at;
+	bool newest = behind < s->n;
+	if (behind > s->n)
+		return false;
+	cell_at = &s->cells[slot_behind(s, s->slot, behind)];
+	corrected = sl_corrected(at, *cell_at, UINT32_MAX - (newest ? s->full : *cell_at));
+	if (corrected == *cell_at)
+		return false;
+	s->full = newest ? s->full + corrected - *cell_at : s->full;
+	*cell_at = (uint32_t)corrected;
+	return true;
+}
+
+bool sl_subs_correct(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_correction *list,
+                     uint32_t count, void *block) {
+	struct sl_subs s = *look(limit, counter, 0);
+	uint32_t *cells = block;
+	bool changed = false;
+	if (s.cells == NULL)
+		return false;
+	for (uint64_t behind = 0; behind <= s.n; behind++) {
+		uint64_t slot = slot_behind(&s, s.slot, behind);
+		cells[slot] = (uint32_t)cell(&s, behind);
+	}
+	s.cells = cells;
+	s.stale = 0;
+	for (uint32_t i = 0; i < count; i++)
+		changed |= correct_cell(limit, &s, &list[i]);
+	if (!changed)
+		return false;
+	counter->block = block;
+	counter->block_bytes = bytes_of(limit);
+	set_total(counter, s.full);
 	return true;
 }
 

@@ -18,7 +18,7 @@ enum { SL_TERMS_TEXT_MAX = 256 /* bytes of any canonical text, with its NUL */, 
 SLUICE_MUST_USE sluice_err sl_penalty_parse(struct sluice_terms *terms, struct sluice_bytes text,
                                             struct sluice_error *error);
 
-/* Reads all terms. The same. */
+/* Reads all terms, in any order, each at most once; what the text does not name is cleared. The same. */
 SLUICE_MUST_USE sluice_err sl_terms_parse(struct sluice_terms *terms, struct sluice_bytes text,
                                           struct sluice_error *error);
 
@@ -44,18 +44,19 @@ static inline size_t sl_strikes_bytes(const struct sl_strikes *strikes) {
 	                             sizeof strikes->denials[0];
 }
 
-/* How a key stands at `now`: forgiven levels and denials that count no longer are left out. An instant before the last
- * denial counts as that. */
+/* How a key stands at `now`: forgiven levels and denials that count no longer are left out. A denial at s counts until
+ * just before s + within. An instant before the last denial counts as that. No shut-out lasts longer than the longest
+ * penalty of these terms, also one that was imposed under others. Without penalties: all 0. */
 struct sluice_standing sl_strikes_stand(const struct sluice_terms *terms, const struct sl_strikes *strikes,
                                         sluice_ns now);
 
-/* What the penalties make of the limit's own decision of a cost above 0: shut out, it is denied, with nothing remaining
- * and waits that last at least as long. */
+/* What the penalties make of the limit's own decision: shut out, a cost above 0 is denied, nothing remains, and the
+ * waits (but next_after_ns, which is its host's) last at least as long. */
 void sl_strikes_judge(const struct sluice_terms *terms, const struct sl_strikes *strikes, sluice_ns now, uint64_t cost,
                       struct sluice_decision *decision);
 
-/* Notes a denial by the limit itself of somebody who is not shut out, and imposes the next penalty where it is the one
- * too many. The decision is then to be judged again. */
+/* Notes a denial by the limit itself of a cost above 0, and imposes the next penalty where it is the one too many; the
+ * count then begins anew. The decision is then to be judged again. Of somebody who is shut out nothing is noted. */
 void sl_strikes_add(const struct sluice_terms *terms, struct sl_strikes *strikes, sluice_ns now);
 
 /* For how long after `now` strikes differ from none. */

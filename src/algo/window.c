@@ -1,4 +1,5 @@
-/* fixed-window and sliding-window: two counts on windows aligned to the Unix epoch.
+/* fixed-window and sliding-window: two counts on windows aligned to the Unix epoch; fixed-window also on those of the
+ * calendar.
  *
  * State: w[0] = instant of the last charge, ns; w[1] = count of the window before it << 32 | count of its window.
  * With t the instant (never before the last charge), e = t mod W, and the counts moved on to t's window:
@@ -18,11 +19,16 @@
  *
  * Worst case in any half-open window: fixed-window 2Q (both sides of a boundary). sliding-window 2Q - 1: Q at the very
  * end of one window and, at the end of the next, all but what the vanishing weight still holds.
+ * A window of the calendar (calendar.h) is a fixed window whose bounds are looked up: the state is the same, and the
+ * count in it counts while its last charge was in the window that now is. All of that stands apart and out of line.
+ *
  * Source: the two-bucket estimate in common use (Cloudflare 2017), here on integers and with its inverse.
  *
- * I1  cur, prev <= 2^32 - 1: an admitted charge leaves cur <= Q.
- * I2  last is the instant of a charge; peeks, denials and refunds leave it. */
-#include "algo/step.h"
+ * I1  cur, prev <= 2^32 - 1: an admitted charge leaves cur <= Q. They may be above Q, once charged whatever the quota
+ *     or corrected above it (ledger.h), or when Q was lowered; the formulas hold for any.
+ * I2  last is the instant of a charge; peeks, denials, refunds and corrections leave it. */
+#include "algo/calendar.h"
+#include "algo/ledger.h"
 #include "base/assert.h"
 #include "base/math.h"
 
@@ -59,8 +65,64 @@ static inline void write_state(struct sl_counter *counter, const struct window *
 	counter->state.w[1] = w->prev << 32 | (w->cur + cost);
 }
 
+/* ---- windows of the calendar ------------------------------------------------------------------------------------- */
+
+struct dated {
+	sluice_ns t, left; /* the instant, and how long its window lasts from there */
+	uint64_t cur;
+};
+
+static struct dated dated_at(const struct sluice_limit *limit, const struct sl_state *state, sluice_ns now) {
+	sluice_ns last = state->w[0], t = sl_max(now, last);
+	struct sl_span span = sl_calendar_span(limit, t);
+	/* at the last instant that there is, the window lasts a ns more */
+	return (struct dated){t, sl_max(span.end - t, 1), last >= span.start ? (uint32_t)state->w[1] : 0};
+}
+
+static __attribute__((noinline)) void calendar_step(const struct sluice_limit *limit, struct sl_counter *counter,
+                                                    sluice_ns now, uint64_t cost, bool charge,
+                                                    struct sluice_decision *decision) {
+	struct dated d = dated_at(limit, &counter->state, now);
+	uint64_t quota = limit->quota, room = quota > d.cur ? quota - d.cur : 0;
+	sl_decide_room(decision, quota, room, cost);
+	if (!decision->allowed)
+		decision->retry_after_ns = cost > quota ? SLUICE_NEVER : d.left;
+	if (charge && decision->allowed && cost != 0) {
+		d.cur += cost;
+		counter->state.w[0] = d.t;
+		counter->state.w[1] = d.cur;
+		decision->remaining = (uint32_t)(room - cost);
+	}
+	decision->reset_after_ns = d.cur != 0 ? d.left : 0;
+}
+
+static __attribute__((noinline)) bool calendar_refund(const struct sluice_limit *limit, struct sl_counter *counter,
+                                                      sluice_ns now, uint32_t cost) {
+	uint64_t take = sl_min(cost, dated_at(limit, &counter->state, now).cur);
+	counter->state.w[1] -= take;
+	return take != 0;
+}
+
+/* As sl_window_assume(): those that were charged last in the window of the newest. */
+static __attribute__((noinline)) void calendar_assume(const struct sluice_limit *limit, struct sl_counter *counter,
+                                                      const struct sl_held *held, int count) {
+	sluice_ns t = held[count - 1].instant, start = sl_calendar_span(limit, t).start;
+	uint64_t cur = 0;
+	for (int i = 0; i < count; i++)
+		if (held[i].instant >= start)
+			cur = sl_max(cur, sl_held_cost(limit, &held[i]));
+	counter->state.w[0] = t;
+	counter->state.w[1] = cur;
+}
+
+/* ---- the steps --------------------------------------------------------------------------------------------------- */
+
 void sl_fixed_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost,
                    bool charge, struct sluice_decision *decision) {
+	if (__builtin_expect(limit->calendar != SLUICE_CALENDAR_NONE, 0)) {
+		calendar_step(limit, counter, now, cost, charge, decision);
+		return;
+	}
 	struct window w = window_at(limit, &counter->state, now);
 	uint64_t quota = limit->quota, room = quota > w.cur ? quota - w.cur : 0;
 	w.prev = 0;
@@ -105,6 +167,8 @@ void sl_window_step(const struct sluice_limit *limit, struct sl_counter *counter
 /* Takes from the count of t's window first, then from the one before, without moving the clock: the counts are changed
  * where they stand in the state, which may be a window earlier than t's. */
 bool sl_window_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost) {
+	if (limit->calendar != SLUICE_CALENDAR_NONE)
+		return calendar_refund(limit, counter, now, cost);
 	struct window w = window_at(limit, &counter->state, now);
 	uint64_t cur = (uint32_t)counter->state.w[1], prev = counter->state.w[1] >> 32, before = counter->state.w[1];
 	uint64_t take, counted = limit->algorithm == SLUICE_SLIDING_WINDOW ? w.cur + w.prev : w.cur;
@@ -121,10 +185,44 @@ bool sl_window_refund(const struct sluice_limit *limit, struct sl_counter *count
 	return counter->state.w[1] != before;
 }
 
+uint32_t sl_window_count(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost) {
+	struct window w;
+	if (limit->calendar != SLUICE_CALENDAR_NONE) {
+		struct dated d = dated_at(limit, &counter->state, now);
+		w = (struct window){.t = d.t, .cur = d.cur};
+	} else {
+		w = window_at(limit, &counter->state, now);
+	}
+	if (limit->algorithm == SLUICE_FIXED_WINDOW)
+		w.prev = 0;
+	cost = (uint32_t)sl_min(cost, UINT32_MAX - w.cur);
+	if (cost != 0)
+		write_state(counter, &w, cost);
+	return cost;
+}
+
+/* In the count of the window in which it was charged, where the state stands; moving on leaves the rest as it is. */
+bool sl_window_correct(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_correction *at) {
+	bool dated = limit->calendar != SLUICE_CALENDAR_NONE;
+	sluice_ns last = counter->state.w[0];
+	sluice_ns start = dated ? sl_calendar_span(limit, last).start : last - into_window(limit, last);
+	uint64_t before = counter->state.w[1], cur = (uint32_t)before, prev = before >> 32;
+	if (at->instant >= start)
+		cur = sl_corrected(at, cur, UINT32_MAX - cur);
+	else if (limit->algorithm == SLUICE_SLIDING_WINDOW && start - at->instant <= limit->window_ns)
+		prev = sl_corrected(at, prev, UINT32_MAX - prev);
+	counter->state.w[1] = prev << 32 | cur;
+	return counter->state.w[1] != before;
+}
+
 /* Each of `held` may have charged all of its cost in its last window, from where it counts longest. The two windows'
  * costs may be more than a quota together, as after a quota was lowered. */
 void sl_window_assume(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_held *held,
                       int count) {
+	if (limit->calendar != SLUICE_CALENDAR_NONE) {
+		calendar_assume(limit, counter, held, count);
+		return;
+	}
 	struct window w = {.t = held[count - 1].instant};
 	sluice_ns start = w.t - into_window(limit, w.t);
 	for (int i = 0; i < count; i++) {

@@ -1,0 +1,206 @@
+/* Deciding with reservations that end: see ledger.h.
+ *
+ * While nothing is charged, what is used of a counter never grows, and what is returned only lessens it. So "cost c
+ * fits at t" once true stays true, and both waits of a decision are the first instant at which a cost fits: the
+ * request's, and the whole capacity. Between two ends of reservations the counter is one that a step decides in closed
+ * form; which two, is found by halving:
+ *
+ *         t          e1       e2            e3        sorted ends of those still open
+ *         |----------|--------|-------------|-----
+ *         fits at e1? no      fits at e3? yes, at e2? no: so at the step's wait from e2, or at e3 if that is sooner
+ *
+ * The counter up to an end is a corrected copy: of 16 bytes, or of sub-buckets in the scratch memory. A log is not
+ * copied: what it uses at t is what it uses with nothing returned, less what those that have ended by then still weigh,
+ * and the instant is found by halving time itself, down to the nanosecond. */
+#include "algo/ledger.h"
+#include "base/assert.h"
+#include "base/math.h"
+
+#include <string.h>
+
+enum { BATCH = 64 /* corrections made at a time */ };
+
+struct view {
+	const struct sluice_limit *limit;
+	const struct sl_counter *counter;
+	const struct sl_ledger *ledger;
+	void *scratch;
+	sluice_ns t; /* the instant of the decision */
+};
+
+uint32_t sl_ledger_ended(const struct sl_ledger *ledger, sluice_ns now) {
+	uint32_t low = 0, high = ledger->count;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (ledger->list[middle].end <= now)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+int64_t sl_ledger_find(const struct sl_ledger *ledger, uint64_t id, sluice_ns now) {
+	for (uint32_t i = sl_ledger_ended(ledger, now); i < ledger->count; i++)
+		if (ledger->list[i].id == id)
+			return i;
+	return -1;
+}
+
+uint32_t sl_ledger_debt(const struct sluice_limit *limit, const struct sl_counter *counter, sluice_ns now) {
+	bool bucket = limit->algorithm == SLUICE_TOKEN_BUCKET || limit->algorithm == SLUICE_LEAKY_BUCKET;
+	return bucket && limit->quota != 0 ? sl_bucket_debt(limit, counter, now) : 0;
+}
+
+uint64_t sl_correct_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t above) {
+	if (counter->block == NULL)
+		return 0;
+	if (limit->algorithm == SLUICE_SLIDING_LOG)
+		return sl_log_correct_bytes(limit, counter, above);
+	return limit->algorithm == SLUICE_SLIDING_BUCKETS ? sl_step_assume_bytes(limit, 0) : 0;
+}
+
+bool sl_correct(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_correction *list,
+                uint32_t count, void *block, uint64_t block_bytes) {
+	bool changed = false;
+	switch (limit->algorithm) {
+	case SLUICE_FIXED_WINDOW:
+	case SLUICE_SLIDING_WINDOW:
+		for (uint32_t i = 0; i < count; i++)
+			changed |= sl_window_correct(limit, counter, &list[i]);
+		return changed;
+	case SLUICE_TOKEN_BUCKET:
+	case SLUICE_LEAKY_BUCKET:
+		for (uint32_t i = 0; i < count && limit->quota != 0; i++)
+			changed |= sl_bucket_correct(limit, counter, &list[i]);
+		return changed;
+	case SLUICE_SLIDING_LOG:
+		return sl_log_correct(limit, counter, list, count, block, block_bytes);
+	case SLUICE_SLIDING_BUCKETS:
+		SL_ASSERT(counter->block == NULL || block_bytes >= sl_step_assume_bytes(limit, 0));
+		return sl_subs_correct(limit, counter, list, count, block);
+	default:
+		return false;
+	}
+}
+
+/* ---- windows, sub-buckets and buckets: corrected copies ---------------------------------------------------------- */
+
+/* The counter with the first `ended` returned. Not the order of the batches but that of the list matters. */
+static struct sl_counter returned(const struct view *v, uint32_t ended) {
+	struct sl_counter copy = *v->counter;
+	struct sl_correction batch[BATCH];
+	uint32_t filled = 0;
+	for (uint32_t i = 0; i < ended; i++) {
+		batch[filled++] = sl_ledger_return(&v->ledger->list[i]);
+		if (filled == BATCH || i + 1 == ended) {
+			(void)sl_correct(v->limit, &copy, batch, filled, v->scratch, SL_LEDGER_SCRATCH_BYTES);
+			filled = 0;
+		}
+	}
+	return copy;
+}
+
+/* Decides `cost` at `at` with the first `ended` returned. */
+static struct sluice_decision decide(const struct view *v, uint32_t ended, sluice_ns at, uint64_t cost) {
+	struct sl_counter copy = returned(v, ended);
+	struct sluice_decision decision;
+	sl_step(v->limit, &copy, at, cost, false, &decision);
+	return decision;
+}
+
+/* Whether `cost` fits once the k-th and all that end with it have ended. */
+static bool fits_at_end(const struct view *v, uint32_t k, uint64_t cost) {
+	sluice_ns end = v->ledger->list[k].end;
+	return decide(v, sl_ledger_ended(v->ledger, end), end, cost).allowed;
+}
+
+/* The wait until `cost`, at most the capacity, fits; of those open, the first is at `low`. */
+static sluice_ns wait_for(const struct view *v, uint32_t low, uint64_t cost) {
+	uint32_t high = v->ledger->count;
+	sluice_ns from, wait;
+	struct sluice_decision decision;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (fits_at_end(v, middle, cost))
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	from = low != 0 ? sl_max(v->ledger->list[low - 1].end, v->t) : v->t;
+	decision = decide(v, low, from, cost);
+	wait = decision.allowed ? 0 : decision.retry_after_ns;
+	if (low < v->ledger->count)
+		wait = sl_min(wait, v->ledger->list[low].end - from);
+	return wait < SLUICE_NEVER - 1 - (from - v->t) ? wait + (from - v->t) : SLUICE_NEVER - 1;
+}
+
+static void step_by_copies(const struct view *v, uint64_t cost, struct sluice_decision *decision) {
+	uint64_t capacity = v->limit->derived[SL_CAPACITY];
+	uint32_t open = sl_ledger_ended(v->ledger, v->t);
+	*decision = decide(v, open, v->t, cost);
+	if (!decision->allowed && decision->retry_after_ns != SLUICE_NEVER)
+		decision->retry_after_ns = wait_for(v, open, cost);
+	if (decision->reset_after_ns != 0)
+		decision->reset_after_ns = wait_for(v, open, capacity);
+}
+
+/* ---- logs -------------------------------------------------------------------------------------------------------- */
+
+/* What counts at `at`, with those that have ended by then returned: of each millisecond at most what was charged in it.
+ * Those of one millisecond and one ttl stand together. */
+static uint64_t log_used(const struct view *v, sluice_ns at) {
+	struct sl_counter copy = *v->counter;
+	uint64_t used = sl_log_used(v->limit, &copy, at), run_ms = 0, run = 0, held = 0, back = 0;
+	uint32_t ended = sl_ledger_ended(v->ledger, at);
+	for (uint32_t i = 0; i < ended; i++) {
+		const struct sl_reservation *it = &v->ledger->list[i];
+		uint64_t ms = it->instant / SL_MS_NS + (it->instant % SL_MS_NS != 0);
+		if (i == 0 || ms != run_ms) {
+			back += sl_min(run, held);
+			held = sl_log_held(&copy, it->instant);
+			run_ms = ms;
+			run = 0;
+		}
+		run += it->cost;
+	}
+	back += sl_min(run, held);
+	return used - sl_min(used, back);
+}
+
+/* The wait until at most `keep` counts, which is so once all has left the window. */
+static sluice_ns log_wait(const struct view *v, uint64_t keep) {
+	sluice_ns low = 0, high = v->limit->window_ns + 2 * (sluice_ns)SL_MS_NS; /* denied at `low`, fits at `high` */
+	if (log_used(v, v->t) <= keep)
+		return 0;
+	high = sl_min(high, UINT64_MAX - v->t);
+	while (high - low > 1) {
+		sluice_ns middle = low + (high - low) / 2;
+		if (log_used(v, v->t + middle) <= keep)
+			high = middle;
+		else
+			low = middle;
+	}
+	return high;
+}
+
+static void step_log(const struct view *v, uint64_t cost, struct sluice_decision *decision) {
+	uint64_t quota = v->limit->quota, used = log_used(v, v->t);
+	sl_decide_room(decision, quota, quota > used ? quota - used : 0, cost);
+	if (!decision->allowed)
+		decision->retry_after_ns = cost > quota ? SLUICE_NEVER : log_wait(v, quota - cost);
+	decision->reset_after_ns = log_wait(v, 0);
+}
+
+void sl_ledger_step(const struct sluice_limit *limit, const struct sl_counter *counter, const struct sl_ledger *ledger,
+                    sluice_ns now, uint64_t cost, void *scratch, struct sluice_decision *decision) {
+	struct view v = {limit, counter, ledger, scratch, sl_step_instant(limit, counter, now)};
+	struct sl_counter copy = *counter;
+	if (ledger->count == 0 || limit->quota == 0 ||
+	    !(limit->algorithm >= SLUICE_FIXED_WINDOW && limit->algorithm <= SLUICE_LEAKY_BUCKET))
+		sl_step(limit, &copy, now, cost, false, decision);
+	else if (limit->algorithm == SLUICE_SLIDING_LOG)
+		step_log(&v, cost, decision);
+	else
+		step_by_copies(&v, cost, decision);
+}
