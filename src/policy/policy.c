@@ -30,6 +30,18 @@ static void policy_init(struct sluice_policy *policy) {
 		policy->slots[i] = SL_NAME_NONE;
 }
 
+static bool leases(const struct sl_ruleset_limit *limit) {
+	bool any = limit->shown.limit.algorithm == SLUICE_CONCURRENCY;
+	for (uint32_t i = 0; i < limit->shown.override_count; i++)
+		any = any || limit->overrides[i].limit.algorithm == SLUICE_CONCURRENCY;
+	return any;
+}
+
+static void note_what_holds(struct sluice_policy *policy) {
+	for (uint32_t i = 0; i < policy->limit_count; i++)
+		policy->holds = policy->holds || policy->limits[i].shown.reserve.on || leases(&policy->limits[i]);
+}
+
 sluice_err sluice_policy_load(struct sluice_policy **policy, struct sluice_bytes yaml,
                               struct sluice_problems *problems) {
 	struct sl_report report = {0};
@@ -46,10 +58,12 @@ sluice_err sluice_policy_load(struct sluice_policy **policy, struct sluice_bytes
 		err = SLUICE_E_SYNTAX;
 		sl_report_drop_warnings(&report);
 	}
-	if (err == SLUICE_OK)
+	if (err == SLUICE_OK) {
+		note_what_holds(loaded);
 		*policy = loaded;
-	else
+	} else {
 		sluice_policy_free(loaded);
+	}
 	if (problems != NULL && err != SLUICE_E_MEMORY)
 		sl_report_move(&report, problems);
 	sl_report_free(&report);
@@ -98,6 +112,10 @@ const struct sl_policy_reserve *sl_policy_reserve(const struct sluice_policy *po
 	return reserve->on ? reserve : NULL;
 }
 
+bool sl_policy_holds(const struct sluice_policy *policy) {
+	return policy->holds;
+}
+
 bool sl_policy_denies_on_error(const struct sluice_policy *policy, const struct sluice_match *match) {
 	for (uint32_t i = 0; i < match->count; i++)
 		if (sl_policy_on_error(policy, match, i) == SL_ON_ERROR_DENY)
@@ -144,7 +162,8 @@ int sl_policy_limit_named(const struct sluice_policy *policy, struct sluice_byte
 
 /* Do two limits of one name keep the same counter for a key? */
 static bool is_same_counter(const struct sluice_limit *a, const struct sluice_limit *b) {
-	return a->algorithm == b->algorithm && a->window_ns == b->window_ns && a->precision_ns == b->precision_ns;
+	return a->algorithm == b->algorithm && a->window_ns == b->window_ns && a->precision_ns == b->precision_ns &&
+	       a->calendar == b->calendar && a->zone == b->zone;
 }
 
 uint32_t sl_policy_limit_variants(const struct sluice_policy *policy, uint32_t position,

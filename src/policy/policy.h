@@ -199,6 +199,9 @@ bool sl_policy_is_strict(const struct sluice_policy *policy, const struct sluice
 const struct sl_policy_reserve *sl_policy_reserve(const struct sluice_policy *policy, const struct sluice_match *match,
                                                   uint32_t i);
 
+/* Does any limit of the policy, or an override, lease (concurrency) or reserve? Then SLUICE.ADMIT answers tickets. */
+bool sl_policy_holds(const struct sluice_policy *policy);
+
 /* What a request gets while the store cannot answer: does any limit of the match say `on-error: deny`? Observed limits
  * deny nobody. `match` must be of this policy. */
 bool sl_policy_denies_on_error(const struct sluice_policy *policy, const struct sluice_match *match);

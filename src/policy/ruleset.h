@@ -68,6 +68,7 @@ struct sluice_policy {
 	struct sl_policy_source *sources;
 	uint32_t limit_count, proxy_count, source_count;
 	bool observe; /* all limits, whatever they say themselves */
+	bool holds;   /* some limit leases or reserves */
 	uint32_t name_count;
 	struct sl_name names[SL_ATTRIBUTES_MAX];
 	uint16_t slots[SL_NAME_SLOTS]; /* numbers of names by hash, open addressing; SL_NAME_NONE is free */
