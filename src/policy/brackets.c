@@ -6,8 +6,8 @@
  *
  * become U+FEFF, a character that libyaml takes for a letter and that sl_source_check() refuses anywhere in a file: one
  * for one, so that every column stays, and so that whatever text comes out of libyaml with one in it had a bracket or a
- * comma there. Which of them, its neighbours tell: behind '[' and ',' stands a digit, behind ']' the word "after"; and
- * before '[' stands the colon of the key.
+ * comma there. Which of them, its neighbours tell: behind ']' stands the word "after", behind the others no 'a'; and
+ * before '[' stands nothing, or the colon of the key.
  *
  * Where it stands in a comment nobody looks at it; in a quoted text it is put back like anywhere. It is hidden in
  * nothing that YAML would have read otherwise.
@@ -46,19 +46,22 @@ static const char *find_open(const char *at, const char *end) {
 	return at < end && *at == '[' ? at : NULL;
 }
 
-/* Where the list ends that opens here: durations alone, and "after" behind it; NULL where it is another. */
+static bool is_word(char c) {
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.';
+}
+
+/* Where the list ends that opens here: words alone, and "after" behind it; NULL where it is another. Words that are no
+ * penalties are told by who reads them, but for those in 'a', which nobody could tell from "after" any more. */
 static const char *find_close(const char *open, const char *end) {
-	bool first = true;
 	const char *at = open;
-	while (at < end && (*at == ',' || first)) {
-		first = false;
+	do {
 		at = skip_spaces(at + 1, end);
-		if (at == end || *at < '0' || *at > '9')
+		if (at < end && *at == 'a')
 			return NULL;
-		while (at < end && ((*at >= '0' && *at <= '9') || (*at >= 'a' && *at <= 'z')))
+		while (at < end && is_word(*at))
 			at++;
 		at = skip_spaces(at, end);
-	}
+	} while (at < end && *at == ',');
 	return at < end && *at == ']' && begins(skip_spaces(at + 1, end), end, "after") ? at : NULL;
 }
 

@@ -3,7 +3,7 @@
  * A mapping is gathered first, as nodes, and read afterwards: what one key means may hang on another (the counters of a
  * rule belong to the limit's name). Mistakes are sorted by place anyway.
  */
-#include "policy/conf.h"
+#include "policy/conf_terms.h"
 
 #include "algo/rule.h"
 #include "base/assert.h"
@@ -13,6 +13,7 @@
 /* The values of one limit's keys, NULL where it has none. */
 struct limit_nodes {
 	const struct sl_node *name, *when, *key, *limit, *candidate, *overrides, *observe, *on_error, *strict, *stagger;
+	const struct sl_node *of, *penalty, *count_denied, *reserve;
 };
 
 struct override_nodes {
@@ -76,8 +77,11 @@ static const char *find_mismatch(const struct sluice_limit *limit, const struct 
 		return "an unlimited one counts nothing; observe: true tries having no limit";
 	if (candidate->algorithm != limit->algorithm)
 		return "another algorithm would need counters of its own";
-	if (candidate->window_ns != limit->window_ns)
-		return "another window would need counters of its own";
+	if (candidate->calendar == limit->calendar && candidate->zone != limit->zone)
+		return "another time zone would need counters of its own";
+	if (candidate->window_ns != limit->window_ns || candidate->calendar != limit->calendar)
+		return limit->algorithm == SLUICE_CONCURRENCY ? "another lease would need counters of its own"
+		                                              : "another window would need counters of its own";
 	return candidate->precision_ns == limit->precision_ns ? NULL : "another precision would need counters of its own";
 }
 
@@ -166,12 +170,15 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 	}
 	if (nodes->key != NULL)
 		sl_conf_key(conf, nodes->key, limit);
+	size_t mistakes = conf->report->error_count;
 	bool whole = nodes->limit != NULL && read_rule(conf, nodes->limit, limit->shown.name, &limit->shown.limit);
 	if (nodes->candidate != NULL)
 		read_candidate(conf, nodes->candidate, whole, &limit->shown);
 	if (nodes->observe != NULL)
 		sl_conf_bool(conf, nodes->observe, &limit->shown.observe);
 	read_overrides(conf, nodes, limit);
+	struct sl_term_nodes terms = {nodes->limit, nodes->of, nodes->penalty, nodes->count_denied, nodes->reserve};
+	sl_conf_terms(conf, &terms, whole && conf->report->error_count == mistakes, limit);
 	limit->shown.observe |= conf->policy->observe;
 	if (nodes->limit != NULL)
 		sl_lint_unlimited(conf, nodes->limit, limit);
@@ -211,6 +218,10 @@ static void add_limit(struct sl_conf *conf, const struct sl_node *node, const st
 		{"on-error", keep, offsetof(struct limit_nodes, on_error), NULL},
 		{"strict", keep, offsetof(struct limit_nodes, strict), NULL},
 		{"stagger", keep, offsetof(struct limit_nodes, stagger), NULL},
+		{"of", keep, offsetof(struct limit_nodes, of), NULL},
+		{"penalty", keep, offsetof(struct limit_nodes, penalty), NULL},
+		{"count-denied", keep, offsetof(struct limit_nodes, count_denied), NULL},
+		{"reserve", keep, offsetof(struct limit_nodes, reserve), NULL},
 		{NULL, NULL, 0, NULL},
 	};
 	struct limit_nodes values = {0};
@@ -237,6 +248,8 @@ void sl_conf_limits(struct sl_conf *conf, const struct sl_node *list, void *into
 		return;
 	for (const struct sl_node *node = list->first; node != NULL; node = node->next)
 		add_limit(conf, node, nodes);
-	if (conf->report->error_count == 0)
-		sl_lint_many(conf, nodes);
+	if (conf->report->error_count != 0)
+		return;
+	sl_lint_many(conf, nodes);
+	sl_lint_calendars(conf, nodes);
 }

@@ -3,6 +3,7 @@
 #define SL_LINT_H
 
 #include "policy/conf_redis.h"
+#include "policy/conf_terms.h"
 
 /* A part of a key that a request may lack in all its forms: such a request is not limited. */
 void sl_lint_part(struct sl_conf *conf, const struct sl_node *node, const struct sl_key_part *part);
@@ -32,6 +33,19 @@ void sl_lint_many(struct sl_conf *conf, const struct sl_node *const *nodes);
  * Nodes are the values of its keys, NULL where it has none. The store must have been read. */
 void sl_lint_elsewhere(struct sl_conf *conf, const struct sl_node *on_error, const struct sl_node *strict,
                        const struct sl_node *stagger, const struct sl_policy_limit *limit);
+
+/* Members that a request may lack, or that the key is of already. `node` is the value of `of`; the key has been read. */
+void sl_lint_of(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit);
+
+/* A header of responses that no door will see. `node` says which. The listeners must have been read. */
+void sl_lint_actual(struct sl_conf *conf, const struct sl_node *node);
+
+/* What will surprise of leases, of members that are estimated, of penalties. The limit has no mistakes. */
+void sl_lint_terms(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit);
+
+/* Windows of the calendar that alone bound a key: twice the quota passes around the end of one. `nodes` are the limits'
+ * own. O(limits^2), within conf->lint_steps. */
+void sl_lint_calendars(struct sl_conf *conf, const struct sl_node *const *nodes);
 
 /* Nodes of Redis that are asked in a way that will be regretted; what was read of them is in `redis`. */
 void sl_lint_redis(struct sl_conf *conf, const struct sl_redis_nodes *nodes, const struct sl_redis_settings *redis);

@@ -33,7 +33,7 @@ static const char good[] =
 	"connections: {max: 20000, per-address: 1000, idle: 5m, request: 10s, write: 10s}\n"
 	"log: {format: json, denials: /d, denials-per-key: 10s, denials-per-second: 100, denials-size: 64MiB}\n"
 	"store: {memory: 256MiB, blocks: 40%, redis: [\"10.0.0.1:6379\", unix:/r], prefix: 'x:', via: module, budget: "
-    "20ms,\n"
+	"20ms,\n"
 	"  leases: true, lease: 1s, user: me, password-file: /p, tls: {ca: c.pem, certificate: /a, key: /b}}\n"
 	"trusted-proxies: [127.0.0.0/8, \"::1/128\"]\n"
 	"attributes:\n"
@@ -50,6 +50,13 @@ static const char good[] =
 	"    on-error: deny\n"
 	"    stagger: true\n"
 	"    strict: true\n"
+	"    penalty: [1m, 10m, 1h] after 3 denials in 1m forgive 1d\n"
+	"    count-denied: true\n"
+	"  - {name: tokens, key: ip, limit: 400k/day at UTC, penalty: {steps: [1d, 2d], after: 3, in: 1m, forgive: 1d},\n"
+	"     reserve: {ttl: 60s, actual: header x-used, estimate: [header x-max, 500]}}\n"
+	"  - {name: devices, key: ip, limit: distinct 5/1d, of: path, penalty: [1s,1d] after 1 denial in 1s, reserve: "
+    "false}\n"
+	"  - {name: busy, key: ip, limit: concurrency 5 lease 30s}\n"
 	"  - name: per-user # two\n"
 	"    key: [user | ip, path]\n"
 	"    limit: |-\n"
@@ -114,8 +121,10 @@ static uint32_t try_match(const struct sluice_policy *policy, char *keys, size_t
 	};
 	struct sluice_match match;
 	assert_int_equal(sluice_policy_match(policy, attributes, 5, &match, keys, bytes), SLUICE_OK);
-	for (uint32_t i = 0; i < match.count; i++)
+	for (uint32_t i = 0; i < match.count; i++) {
 		assert_non_null(sluice_policy_limit_name(policy, match.position[i]));
+		assert_int_equal(match.items[i].member.data != NULL, match.items[i].limit->algorithm == SLUICE_DISTINCT);
+	}
 	return match.count;
 }
 
@@ -179,6 +188,8 @@ static void try_file(struct sluice_bytes yaml, unsigned *loaded) {
 		assert_memory_equal(&a->limit, &b->limit, sizeof a->limit);
 		assert_int_equal(a->has_candidate, b->has_candidate);
 		assert_memory_equal(&a->candidate, &b->candidate, sizeof a->candidate);
+		assert_string_equal(a->terms_text, b->terms_text);
+		assert_int_equal(a->of == NULL, b->of == NULL);
 	}
 	assert_int_equal(try_match(policy, keys, sizeof keys), try_match(again, keys, sizeof keys));
 	sluice_policy_free(policy);

@@ -1,0 +1,271 @@
+/* Members, penalties, denials that count, reservations: each belongs to some algorithms, and says why not to others.
+ *
+ *   of            an attribute: whose values are the members of `distinct`
+ *   penalty       "[1m, 10m] after 3 denials in 1m forgive 1d", with quotes or without (brackets.c)
+ *                 | {steps: [1m, 10m], after: 3, in: 1m, forgive: 1d}
+ *   count-denied  true | false
+ *   reserve       true | false | {ttl: 60s, actual: header NAME, estimate: N | header NAME | [header NAME, N]}
+ *
+ * A limit may have overrides of other algorithms. What is said here holds for all of them, so it must be possible with
+ * each; `unlimited` among them takes no part.
+ */
+#include "policy/conf_terms.h"
+
+#include "algo/terms.h"
+#include "policy/lint.h"
+
+#include <stdio.h>
+
+static const char duration_max[] = "3660d";
+
+enum { RESERVE_TTL_S = 60, DISTINCT_EXACT_MAX = 1024 };
+
+/* ---- what goes with what ---------------------------------------------------------------------------------------- */
+
+/* A bit for each algorithm that a limit or one of its overrides has. */
+static uint32_t find_kinds(const struct sl_ruleset_limit *limit) {
+	uint32_t kinds = 1u << limit->shown.limit.algorithm;
+	for (uint32_t i = 0; i < limit->shown.override_count; i++)
+		kinds |= 1u << limit->overrides[i].limit.algorithm;
+	return kinds;
+}
+
+static bool has(uint32_t kinds, enum sluice_algorithm algorithm) {
+	return (kinds >> algorithm & 1) != 0;
+}
+
+/* Refuses a key that some of a limit's algorithms can't have; true where all can. `why` of concurrency, of distinct:
+ * NULL where they can. */
+static bool goes_with(struct sl_conf *conf, const struct sl_node *node, const char *key, uint32_t kinds,
+                      const char *why_concurrency, const char *why_distinct) {
+	const char *why = NULL, *what = "unlimited";
+	if (has(kinds, SLUICE_CONCURRENCY) && why_concurrency != NULL)
+		what = "concurrency", why = why_concurrency;
+	else if (has(kinds, SLUICE_DISTINCT) && why_distinct != NULL)
+		what = "distinct", why = why_distinct;
+	else if (kinds == 1u << SLUICE_UNLIMITED)
+		why = "nothing is counted there";
+	if (why != NULL)
+		sl_report_error(conf->report, node->place, "%s can't be said of %s: %s", key, what, why);
+	return why == NULL;
+}
+
+/* What only Sluice's module can do where the counters are in Redis. */
+static void needs_module(struct sl_conf *conf, const struct sl_node *node, const char *what) {
+	const struct sl_redis_settings *redis = &conf->policy->settings.redis;
+	if (redis->address_count == 0 || redis->via == SL_VIA_MODULE)
+		return;
+	if (redis->via == SL_VIA_SCRIPT)
+		sl_report_error(conf->report, node->place, "%s needs Sluice's module on the nodes: via: script can't do it",
+		                what);
+	else
+		sl_report_warning(conf->report, node->place,
+		                  "%s needs Sluice's module on the nodes: via: module makes sure of it", what);
+}
+
+static void check_store(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit) {
+	bool calendar = false, many = false;
+	for (uint32_t i = 0; i <= limit->shown.override_count; i++) {
+		const struct sluice_limit *one = i == 0 ? &limit->shown.limit : &limit->overrides[i - 1].limit;
+		calendar |= one->calendar != SLUICE_CALENDAR_NONE;
+		many |= one->algorithm == SLUICE_DISTINCT && one->quota > DISTINCT_EXACT_MAX;
+	}
+	if (calendar)
+		needs_module(conf, nodes->limit, "a window of the calendar");
+	if (many)
+		needs_module(conf, nodes->limit, "distinct above 1,024");
+	if (limit->shown.terms.penalty_count != 0)
+		needs_module(conf, nodes->penalty, "penalty");
+	if (limit->shown.terms.count_denied)
+		needs_module(conf, nodes->count_denied, "count-denied");
+	if (limit->shown.reserve.on)
+		needs_module(conf, nodes->reserve, "reserve");
+}
+
+/* ---- members ---------------------------------------------------------------------------------------------------- */
+
+static void read_of(struct sl_conf *conf, const struct sl_node *node, struct sl_ruleset_limit *limit) {
+	struct sluice_bytes text;
+	if (!sl_conf_text(conf, node, "the attribute whose values are counted, such as ip", &text))
+		return;
+	uint16_t number = sl_conf_name(conf, node, 0, text);
+	if (number == SL_NAME_NONE)
+		return;
+	limit->of = number;
+	limit->shown.of = conf->policy->names[number].text.data;
+	sl_lint_of(conf, node, limit);
+}
+
+/* ---- penalties -------------------------------------------------------------------------------------------------- */
+
+struct penalty_nodes {
+	const struct sl_node *steps, *after, *in, *forgive;
+};
+
+static void keep(struct sl_conf *conf, const struct sl_node *value, void *into) {
+	(void)conf;
+	*(const struct sl_node **)into = value;
+}
+
+static void read_duration(struct sl_conf *conf, const struct sl_node *node, sluice_ns *ns) {
+	sl_conf_wait(conf, node, SL_MS_NS, "1ms", SL_WINDOW_NS_MAX, duration_max, ns);
+}
+
+static void read_steps(struct sl_conf *conf, const struct sl_node *node, struct sluice_terms *terms) {
+	bool list = node->kind == SL_NODE_LIST;
+	if (list && (node->count < 1 || node->count > SLUICE_PENALTIES_MAX)) {
+		sl_report_error(conf->report, node->place, "expected 1 to %d penalties, found %u", SLUICE_PENALTIES_MAX,
+		                node->count);
+		return;
+	}
+	for (const struct sl_node *one = list ? node->first : node; one != NULL; one = list ? one->next : NULL) {
+		sluice_ns step = 0, before = terms->penalty_count == 0 ? 0 : terms->penalties_ns[terms->penalty_count - 1];
+		read_duration(conf, one, &step);
+		if (step == 0)
+			continue;
+		if (step <= before)
+			sl_report_found(conf->report, one->place, one->text,
+			                "expected a penalty that is longer than the one before");
+		terms->penalties_ns[terms->penalty_count++] = step;
+	}
+}
+
+static void read_penalty_map(struct sl_conf *conf, const struct sl_node *node, struct sluice_terms *terms) {
+	static const struct sl_field fields[] = {
+		{"steps", keep, offsetof(struct penalty_nodes, steps), "the penalties, such as [1m, 10m, 1h]"},
+		{"after", keep, offsetof(struct penalty_nodes, after), "after how many denials, such as 3"},
+		{"in", keep, offsetof(struct penalty_nodes, in), "in what time, such as 1m"},
+		{"forgive", keep, offsetof(struct penalty_nodes, forgive), NULL},
+		{NULL, NULL, 0, NULL},
+	};
+	struct penalty_nodes nodes = {0};
+	uint32_t after = 0;
+	sl_conf_map(conf, node, "a penalty", fields, &nodes);
+	if (nodes.steps != NULL)
+		read_steps(conf, nodes.steps, terms);
+	if (nodes.after != NULL)
+		sl_conf_number(conf, nodes.after, 1, SL_AFTER_MAX, &after);
+	if (nodes.in != NULL)
+		read_duration(conf, nodes.in, &terms->within_ns);
+	terms->after = (uint16_t)after;
+	terms->forgive_ns = terms->penalty_count == 0 ? 0 : terms->penalties_ns[terms->penalty_count - 1];
+	if (nodes.forgive != NULL)
+		read_duration(conf, nodes.forgive, &terms->forgive_ns);
+}
+
+static void read_penalty(struct sl_conf *conf, const struct sl_node *node, struct sluice_terms *terms) {
+	struct sluice_error error = {0};
+	struct sluice_bytes text;
+	if (node->kind == SL_NODE_MAP) {
+		read_penalty_map(conf, node, terms);
+	} else if (sl_conf_text(conf, node, "penalties such as [1m, 10m, 1h] after 3 denials in 1m", &text) &&
+	           sl_penalty_parse(terms, text, &error) != SLUICE_OK) {
+		struct sl_place place = error.column == 0 ? node->place : sl_node_place(node, error.column - 1);
+		sl_report_error(conf->report, place, "%s", error.text);
+	}
+}
+
+/* ---- reservations ----------------------------------------------------------------------------------------------- */
+
+struct reserve_nodes {
+	const struct sl_node *ttl, *actual, *estimate;
+};
+
+static bool is_header(const struct sl_node *node) {
+	return node->kind == SL_NODE_TEXT && node->text.len >= 6 && memcmp(node->text.data, "header", 6) == 0;
+}
+
+static const char *read_header(struct sl_conf *conf, const struct sl_node *node) {
+	struct sluice_bytes header;
+	return sl_conf_source(conf, node, &header) ? header.data : NULL;
+}
+
+/* 500, `header x-estimate`, or [header x-estimate, 500]. */
+static void read_estimate(struct sl_conf *conf, const struct sl_node *node, struct sl_policy_reserve *reserve) {
+	bool list = node->kind == SL_NODE_LIST;
+	const struct sl_node *header = list ? node->first : is_header(node) ? node : NULL;
+	const struct sl_node *number = list && header != NULL ? header->next : list || header != NULL ? NULL : node;
+	if (list && (node->count != 2 || number == NULL)) {
+		sl_report_error(conf->report, node->place,
+		                "expected a cost such as 500, header NAME, or both as a list: [header x-estimate, 500]");
+		return;
+	}
+	if (header != NULL)
+		reserve->estimate_header = read_header(conf, header);
+	if (number != NULL)
+		sl_conf_number(conf, number, 1, UINT32_MAX, &reserve->estimate);
+}
+
+static void read_reserve(struct sl_conf *conf, const struct sl_node *node, struct sl_policy_reserve *reserve) {
+	static const struct sl_field fields[] = {
+		{"ttl", keep, offsetof(struct reserve_nodes, ttl), NULL},
+		{"actual", keep, offsetof(struct reserve_nodes, actual), NULL},
+		{"estimate", keep, offsetof(struct reserve_nodes, estimate), NULL},
+		{NULL, NULL, 0, NULL},
+	};
+	struct reserve_nodes nodes = {0};
+	if (node->kind == SL_NODE_MAP) {
+		reserve->on = true;
+		sl_conf_map(conf, node, "reserve", fields, &nodes);
+	} else {
+		sl_conf_bool(conf, node, &reserve->on);
+	}
+	if (!reserve->on)
+		return;
+	reserve->ttl_ns = (sluice_ns)RESERVE_TTL_S * 1000 * SL_MS_NS;
+	if (nodes.ttl != NULL)
+		read_duration(conf, nodes.ttl, &reserve->ttl_ns);
+	if (nodes.actual != NULL)
+		reserve->actual_header = read_header(conf, nodes.actual);
+	if (nodes.estimate != NULL)
+		read_estimate(conf, nodes.estimate, reserve);
+	if (reserve->actual_header != NULL)
+		sl_lint_actual(conf, nodes.actual);
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------ */
+
+/* Do the keys go with the limit and its overrides? */
+static void check_kinds(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit) {
+	const struct sl_policy_limit *shown = &limit->shown;
+	uint32_t kinds = find_kinds(limit);
+	bool distinct = has(kinds, SLUICE_DISTINCT);
+	if (distinct && nodes->of == NULL)
+		sl_report_error(conf->report, nodes->limit->place,
+		                "missing key 'of' in a limit of distinct: expected the attribute whose values are counted, "
+		                "such as ip");
+	if (!distinct && nodes->of != NULL)
+		sl_report_error(conf->report, nodes->of->place,
+		                "of is for distinct alone, such as distinct 5/1d: all other limits count requests");
+	if (shown->terms.count_denied)
+		goes_with(conf, nodes->count_denied, "count-denied", kinds, "who is denied holds no lease",
+		          "who is denied is no member");
+	if (shown->terms.penalty_count != 0)
+		goes_with(conf, nodes->penalty, "penalty", kinds, NULL, NULL);
+	if (shown->reserve.on)
+		goes_with(conf, nodes->reserve, "reserve", kinds, "a lease goes back when it is released, or ends",
+		          "a member counts as one, whatever it costs");
+	check_store(conf, nodes, limit);
+}
+
+void sl_conf_terms(struct sl_conf *conf, const struct sl_term_nodes *nodes, bool whole,
+                   struct sl_ruleset_limit *limit) {
+	struct sl_policy_limit *shown = &limit->shown;
+	char text[SL_TERMS_TEXT_MAX];
+	if (nodes->of != NULL)
+		read_of(conf, nodes->of, limit);
+	if (nodes->penalty != NULL)
+		read_penalty(conf, nodes->penalty, &shown->terms);
+	if (nodes->count_denied != NULL)
+		sl_conf_bool(conf, nodes->count_denied, &shown->terms.count_denied);
+	if (nodes->reserve != NULL)
+		read_reserve(conf, nodes->reserve, &shown->reserve);
+	shown->has_terms = shown->terms.count_denied || shown->terms.penalty_count != 0;
+	if (!whole)
+		return;
+	check_kinds(conf, nodes, limit);
+	if (conf->report->error_count == 0)
+		sl_lint_terms(conf, nodes, limit);
+	if (shown->has_terms && conf->report->error_count == 0)
+		shown->terms_text = sl_pool_text(&conf->policy->pool, sl_slice(text, sl_terms_print(&shown->terms, text)));
+}

@@ -1,0 +1,16 @@
+/* What a limit says beyond how much, and of whom: members, penalties, denials that count, reservations. */
+#ifndef SL_CONF_TERMS_H
+#define SL_CONF_TERMS_H
+
+#include "policy/conf.h"
+
+/* The values of those keys, NULL where a limit has none; and that of `limit`, for what is missing. */
+struct sl_term_nodes {
+	const struct sl_node *limit, *of, *penalty, *count_denied, *reserve;
+};
+
+/* Reads them into a limit whose own notation and overrides have been read; where `whole` is false one of those could
+ * not be, and nothing is said of what does not go with them. The store must have been read. */
+void sl_conf_terms(struct sl_conf *conf, const struct sl_term_nodes *nodes, bool whole, struct sl_ruleset_limit *limit);
+
+#endif

@@ -1,0 +1,113 @@
+/* What will surprise of members, leases, penalties, reservations and windows of the calendar.
+ *
+ * As in lint.c, each warning is true whatever the traffic is, and there is a way to write the limit without it.
+ */
+#include "policy/lint.h"
+
+#include "algo/terms.h"
+
+enum {
+	DISTINCT_EXACT_MAX = 1024, /* members that are counted one by one */
+	LEASE_LONG_H = 24,
+};
+
+static const sluice_ns HOUR_NS = (sluice_ns)3600 * 1000 * SL_MS_NS;
+
+/* ---- members, leases -------------------------------------------------------------------------------------------- */
+
+void sl_lint_of(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit) {
+	if (!sl_name_is_built_in(sl_str(limit->shown.of)))
+		sl_report_warning(conf->report, node->place,
+		                  "a request without %s escapes this limit: it is no member, and not counted",
+		                  sl_quote(sl_str(limit->shown.of)).text);
+	for (uint32_t i = 0; i < limit->part_count; i++)
+		if (limit->parts[i].count == 1 && limit->parts[i].choices[0] == limit->of)
+			sl_report_warning(conf->report, node->place, "the key is of %s as well: each counter counts one member",
+			                  sl_quote(sl_str(limit->shown.of)).text);
+}
+
+/* The limit itself, then its overrides. */
+static const struct sluice_limit *variant(const struct sl_ruleset_limit *limit, uint32_t i) {
+	return i == 0 ? &limit->shown.limit : &limit->overrides[i - 1].limit;
+}
+
+static void lint_estimate(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit) {
+	for (uint32_t i = 0; i <= limit->shown.override_count; i++)
+		if (variant(limit, i)->algorithm == SLUICE_DISTINCT && variant(limit, i)->quota > DISTINCT_EXACT_MAX) {
+			sl_report_warning(conf->report, node->place,
+			                  "more than 1,024 members are estimated: standard error 1.63 %%, up to 200 KiB a key");
+			return;
+		}
+}
+
+static void lint_lease(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit) {
+	for (uint32_t i = 0; i <= limit->shown.override_count; i++)
+		if (variant(limit, i)->algorithm == SLUICE_CONCURRENCY &&
+		    variant(limit, i)->window_ns > LEASE_LONG_H * HOUR_NS) {
+			sl_report_warning(conf->report, node->place,
+			                  "a holder that dies keeps its place for as long as the lease: shorter ones can be "
+			                  "renewed");
+			return;
+		}
+}
+
+/* ---- penalties, reservations ------------------------------------------------------------------------------------ */
+
+/* The longest that a request of cost 1 can be told to wait by the limit itself, or less. */
+static sluice_ns longest_wait(const struct sluice_limit *limit) {
+	bool bucket = limit->algorithm == SLUICE_TOKEN_BUCKET || limit->algorithm == SLUICE_LEAKY_BUCKET;
+	return bucket && limit->quota != 0 ? limit->window_ns / limit->quota : limit->window_ns;
+}
+
+static void lint_penalty(struct sl_conf *conf, const struct sl_node *node, const struct sl_policy_limit *shown) {
+	const struct sluice_terms *terms = &shown->terms;
+	if (shown->limit.algorithm == SLUICE_UNLIMITED || terms->penalty_count == 0)
+		return;
+	if (terms->penalties_ns[terms->penalty_count - 1] < longest_wait(&shown->limit))
+		sl_report_warning(conf->report, node->place,
+		                  "the limit itself may make a client wait longer than the longest penalty");
+}
+
+void sl_lint_actual(struct sl_conf *conf, const struct sl_node *node) {
+	const struct sl_settings *settings = &conf->policy->settings;
+	bool http = settings->listens == NULL; /* the defaults have one */
+	for (uint32_t i = 0; i < settings->listen_count; i++)
+		http |= settings->listens[i].door == SL_LISTEN_HTTP;
+	if (!http)
+		sl_report_warning(conf->report, node->place,
+		                  "never read: headers of responses reach the HTTP doors, and no listener is one");
+}
+
+void sl_lint_terms(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit) {
+	lint_estimate(conf, nodes->limit, limit);
+	lint_lease(conf, nodes->limit, limit);
+	if (nodes->penalty != NULL)
+		lint_penalty(conf, nodes->penalty, &limit->shown);
+}
+
+/* ---- windows of the calendar ------------------------------------------------------------------------------------- */
+
+/* Does it bound bursts, whatever the calendar? */
+static bool rolls(const struct sluice_limit *limit) {
+	return limit->algorithm != SLUICE_UNLIMITED && limit->algorithm != SLUICE_DISTINCT &&
+	       limit->calendar == SLUICE_CALENDAR_NONE;
+}
+
+void sl_lint_calendars(struct sl_conf *conf, const struct sl_node *const *nodes) {
+	const struct sluice_policy *policy = conf->policy;
+	for (uint32_t i = 0; i < policy->limit_count; i++) {
+		const struct sl_policy_limit *shown = &policy->limits[i].shown;
+		bool bounded = shown->limit.calendar == SLUICE_CALENDAR_NONE;
+		for (uint32_t j = 0; j < policy->limit_count && !bounded; j++) {
+			if (conf->lint_steps == 0)
+				return;
+			conf->lint_steps--;
+			const struct sl_policy_limit *other = &policy->limits[j].shown;
+			bounded = rolls(&other->limit) && strcmp(other->key_text, shown->key_text) == 0;
+		}
+		if (!bounded)
+			sl_report_warning(conf->report, nodes[i]->place,
+			                  "up to twice the quota passes around the end of a window of the calendar: a second limit "
+			                  "of the same key, such as 100/1m, bounds that");
+	}
+}
