@@ -135,6 +135,15 @@ static inline bool is_near(const struct sl_door_context *context, const struct s
 	return (uint64_t)decision->remaining * 100 <= decision->quota * sl_policy_settings(context->policy)->near_percent;
 }
 
+/* What the request is to this limit, or what of it was charged. */
+static inline uint32_t hits_of(const struct sluice_call *call, uint32_t i, bool allowed) {
+	if (call->repeated)
+		return 0;
+	if (call->upto && allowed)
+		return call->granted;
+	return call->items[i].cost != 0 ? call->items[i].cost : call->cost;
+}
+
 /* One limit's own answer. */
 static inline void count_one(struct sl_door_context *context, const struct sl_ruling *ruling, uint32_t i,
                              const struct sluice_decision *decision) {
@@ -145,7 +154,7 @@ static inline void count_one(struct sl_door_context *context, const struct sl_ru
 	if (row != NULL) {
 		enum sl_verdict verdict = allowed ? SL_VERDICT_ALLOWED : observed ? SL_VERDICT_SHADOW : SL_VERDICT_DENIED;
 		sl_count(&row->decisions[ruling->transport][verdict], 1);
-		sl_count(&row->hits[allowed], call->cost);
+		sl_count(&row->hits[allowed], hits_of(call, i, allowed));
 		if (near)
 			sl_count(&row->near, 1);
 	}
@@ -173,6 +182,14 @@ static inline void settle_notation(struct sl_door_context *context, const struct
 		count_one(context, ruling, (uint32_t)merged->index, merged);
 }
 
+static __attribute__((noinline)) void count_penalties(struct sl_door_context *context, const struct sl_ruling *ruling) {
+	for (uint32_t i = 0; i < ruling->shown; i++) {
+		struct sl_row *row = (ruling->call->penalized >> i & 1) != 0 ? row_of(context, position_of(ruling, i)) : NULL;
+		if (row != NULL)
+			sl_count(&row->penalties, 1);
+	}
+}
+
 static void settle_each(struct sl_door_context *context, const struct sl_ruling *ruling) {
 	if (!ruling->call->merged.allowed)
 		stagger(context, ruling);
@@ -180,11 +197,67 @@ static void settle_each(struct sl_door_context *context, const struct sl_ruling 
 		if (ruling->call->items[i].limit->algorithm != SLUICE_UNLIMITED)
 			count_one(context, ruling, i, &ruling->call->each[i]);
 	count_candidates(context, ruling);
+	if (ruling->call->penalized != 0)
+		count_penalties(context, ruling);
+}
+
+/* ---- what became of leases, reservations and retries ------------------------------------------------------------- */
+
+static void count_event(struct sl_door_context *context, const struct sl_ruling *ruling, enum sl_event event) {
+	if (context->tally != NULL)
+		sl_count(&context->tally->events[ruling->transport][event], 1);
+}
+
+static bool reserves(const struct sl_ruling *ruling) {
+	const struct sluice_call *call = ruling->call;
+	bool any = call->operation == SLUICE_RESERVE && call->ttl_ns != 0;
+	for (uint32_t i = 0; i < ruling->shown; i++)
+		any = any || call->items[i].ttl_ns != 0;
+	return any;
+}
+
+/* Of a call that was allowed. */
+static void count_made(struct sl_door_context *context, const struct sl_ruling *ruling) {
+	const struct sluice_call *call = ruling->call;
+	if (call->repeated) {
+		count_event(context, ruling, SL_EVENT_REPEATED);
+		return;
+	}
+	if (call->upto && call->granted < call->cost && call->granted != 0)
+		count_event(context, ruling, SL_EVENT_PARTLY);
+	if (call->cost == 0)
+		return;
+	if (call->operation == SLUICE_ACQUIRE)
+		count_event(context, ruling, SL_EVENT_LEASE_ACQUIRED);
+	if (call->operation >= SLUICE_ACQUIRE && reserves(ruling))
+		count_event(context, ruling, SL_EVENT_RESERVATION_MADE);
+}
+
+static void count_ended(struct sl_door_context *context, const struct sl_ruling *ruling) {
+	sluice_operation operation = ruling->call->operation;
+	bool found = ruling->call->found != 0;
+	if (operation == SLUICE_COMMIT)
+		count_event(context, ruling, found ? SL_EVENT_RESERVATION_COMMITTED : SL_EVENT_RESERVATION_UNKNOWN);
+	else
+		count_event(context, ruling,
+		            !found                        ? SL_EVENT_LEASE_UNKNOWN
+		            : operation == SLUICE_RELEASE ? SL_EVENT_LEASE_RELEASED
+		                                          : SL_EVENT_LEASE_RENEWED);
+}
+
+static bool is_end(const struct sluice_call *call) {
+	return call->operation == SLUICE_RELEASE || call->operation == SLUICE_RENEW || call->operation == SLUICE_COMMIT;
 }
 
 void sl_ruling_settle(struct sl_door_context *context, const struct sl_ruling *ruling) {
 	const struct sluice_call *call = ruling->call;
 	bool failed = call->err != SLUICE_OK;
+	if (!failed && is_end(call)) {
+		count_ended(context, ruling);
+		return;
+	}
+	if (!failed && call->merged.allowed && (call->operation >= SLUICE_ACQUIRE || call->upto || call->id.len != 0))
+		count_made(context, ruling);
 	if (context->tally != NULL) {
 		enum sl_verdict verdict = failed                 ? SL_VERDICT_ERROR
 		                          : call->merged.allowed ? SL_VERDICT_ALLOWED

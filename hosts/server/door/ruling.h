@@ -9,9 +9,11 @@
  *   denied    it denies, and the request with it
  *   shadow    it is observed, and would have denied
  *   error     the store could not answer, whatever on-error then said
- *   hits      the cost of the request, by what it answers: allowed, or not
+ *   hits      the cost of the request, by what it answers: allowed, or not; of UPTO what was granted; nothing for a
+ *             retried request that had been charged before
  *   near      it admits, and at most near-limit percent of its quota are left
  *   candidate its candidate would have denied
+ *   penalties a shut-out began, of an observed limit, too
  *
  * Of limits in notation only the merged answer is there: they count once, in row 0, by the name of the limit that
  * decided. Shadows and candidates are counted only: the top keys and the denial log are of those who were turned
@@ -40,9 +42,10 @@ struct sl_ruling {
 uint32_t sl_ruling_add_candidates(const struct sluice_policy *policy, const struct sluice_match *match,
                                   struct sluice_item *items, uint8_t of[SLUICE_ITEMS_MAX]);
 
-/* Settles one decided call of kind SLUICE_CHARGE; others (peeks, refunds, resets) are not to be given. call->each must
- * be filled where positions are given, else it may be NULL. Some 10 ns for an allowed request in notation, some 100 for
- * a denied one. */
+/* Settles one decided call: SLUICE_CHARGE, ACQUIRE and RESERVE as decisions; these, RELEASE, RENEW and COMMIT as what
+ * became of leases and reservations (enum sl_event). Others (peeks, refunds, resets) are not to be given. call->each
+ * must be filled where positions are given, else it may be NULL. Some 10 ns for an allowed request in notation, some
+ * 100 for a denied one. */
 void sl_ruling_settle(struct sl_door_context *context, const struct sl_ruling *ruling);
 
 /* ---- batches: what needs no look is counted together ------------------------------------------------------------- */
@@ -57,7 +60,7 @@ struct sl_ruling_plain {
  * else returns false, and it is to be settled by itself. About a ns. */
 static inline bool sl_ruling_take(struct sl_ruling_plain *plain, const struct sluice_call *call) {
 	const struct sluice_decision *merged = &call->merged;
-	if (call->err != SLUICE_OK || !merged->allowed || merged->index < 0 ||
+	if (call->err != SLUICE_OK || !merged->allowed || merged->index < 0 || call->upto || call->id.len != 0 ||
 	    (uint64_t)merged->remaining * 100 <= merged->quota * plain->near_percent)
 		return false;
 	plain->count++;

@@ -218,6 +218,7 @@ static void add_row(const struct sl_row *row, struct sl_row_sum *sum) {
 	sum->hits[1] += look(&row->hits[1]);
 	sum->near += look(&row->near);
 	sum->candidate += look(&row->candidate);
+	sum->penalties += look(&row->penalties);
 }
 
 /* All that was ever counted in a row, whatever its name. */
@@ -243,6 +244,7 @@ static void sum_name(const struct sl_books *books, uint32_t row, struct sl_row_s
 	sum->hits[1] -= before->hits[1];
 	sum->near -= before->near;
 	sum->candidate -= before->candidate;
+	sum->penalties -= before->penalties;
 }
 
 /* Readers see const books; the lock is no part of what they see. */
@@ -284,6 +286,8 @@ void sl_books_sum(const struct sl_books *books, struct sl_books_sum *sum) {
 		for (int transport = 0; transport < SL_TRANSPORTS; transport++) {
 			sl_times_sum(&tally->request[transport], sum->request[transport], &sum->request_ns[transport]);
 			sum->errors[transport] += look(&tally->errors[transport]);
+			for (int event = 0; event < SL_EVENTS; event++)
+				sum->events[transport][event] += look(&tally->events[transport][event]);
 			for (int verdict = 0; verdict < SL_VERDICTS; verdict++)
 				sum->requests[transport][verdict] += look(&tally->requests[transport][verdict]);
 		}

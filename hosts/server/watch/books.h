@@ -21,6 +21,20 @@
 enum sl_transport { SL_TRANSPORT_RESP, SL_TRANSPORT_HTTP, SL_TRANSPORTS };
 enum sl_verdict { SL_VERDICT_ALLOWED, SL_VERDICT_DENIED, SL_VERDICT_SHADOW, SL_VERDICT_ERROR, SL_VERDICTS };
 
+/* What became of leases, reservations and retries: calls, not limits. */
+enum sl_event {
+	SL_EVENT_LEASE_ACQUIRED,
+	SL_EVENT_LEASE_RELEASED,
+	SL_EVENT_LEASE_RENEWED,
+	SL_EVENT_LEASE_UNKNOWN, /* released or renewed, but it had ended, or never was */
+	SL_EVENT_RESERVATION_MADE,
+	SL_EVENT_RESERVATION_COMMITTED,
+	SL_EVENT_RESERVATION_UNKNOWN, /* committed, but it had been before, or had returned at its end */
+	SL_EVENT_REPEATED,            /* allowed without a charge: it had been charged before under its id */
+	SL_EVENT_PARTLY,              /* UPTO: less was granted than was asked for, but some */
+	SL_EVENTS
+};
+
 enum {
 	/* Names remembered, row 0 included: more than the limits of two policies, so that a new policy finds rows that
 	 * neither it nor the one before it uses. */
@@ -36,6 +50,7 @@ struct sl_row {
 	_Atomic uint64_t hits[2];                               /* cost of what it denied [0] and allowed [1] */
 	_Atomic uint64_t near;      /* allowed decisions that left at most near-limit of the quota */
 	_Atomic uint64_t candidate; /* decisions that its candidate would have denied */
+	_Atomic uint64_t penalties; /* shut-outs that began */
 };
 
 /* How long something took: counts per bucket, and the sum. */
@@ -49,6 +64,7 @@ struct sl_tally {
 	_Alignas(64) _Atomic(struct sl_row *) rows[SL_ROWS_MAX / 64]; /* chunks of 64 rows, made when first needed */
 	_Atomic uint64_t requests[SL_TRANSPORTS][SL_VERDICTS];        /* decided as a whole; never SHADOW */
 	_Atomic uint64_t errors[SL_TRANSPORTS];                       /* protocol errors, refused requests */
+	_Atomic uint64_t events[SL_TRANSPORTS][SL_EVENTS];
 	struct sl_times decision, request[SL_TRANSPORTS];
 };
 
@@ -87,7 +103,7 @@ sluice_ns sl_times_bound(uint32_t bucket);
 struct sl_row_sum {
 	char name[SLUICE_NAME_BYTES_MAX + 1]; /* "" for row 0 */
 	uint64_t decisions[SL_TRANSPORTS][SL_VERDICTS];
-	uint64_t hits[2], near, candidate;
+	uint64_t hits[2], near, candidate, penalties;
 };
 
 /* The highest row in use + 1. */
@@ -96,7 +112,7 @@ uint32_t sl_books_row_count(const struct sl_books *books);
 bool sl_books_row(const struct sl_books *books, uint32_t row, struct sl_row_sum *sum);
 
 struct sl_books_sum {
-	uint64_t requests[SL_TRANSPORTS][SL_VERDICTS], errors[SL_TRANSPORTS];
+	uint64_t requests[SL_TRANSPORTS][SL_VERDICTS], errors[SL_TRANSPORTS], events[SL_TRANSPORTS][SL_EVENTS];
 	uint64_t decision[SL_TIMES], decision_ns;
 	uint64_t request[SL_TRANSPORTS][SL_TIMES], request_ns[SL_TRANSPORTS];
 };
