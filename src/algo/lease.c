@@ -1,17 +1,68 @@
-/* concurrency: at most N in flight. */
-#include "algo/step.h"
+/* concurrency: at most N in flight. A lease is held from its acquisition until it is released, or until it ends, T
+ * later, whichever comes first; a cost c is admitted when held + c <= N. What a crashed holder leaves behind is back at
+ * its T, to the nanosecond, and no sooner.
+ *
+ * A lease is a place (places.c). Whoever acquires one that he holds already, by its id, holds it and nothing more: he is
+ * admitted, nothing is charged or prolonged. N is no part of the counter: lowered, leases stay as they are, and nobody
+ * is admitted until enough have gone. */
+#include "algo/places.h"
 #include "base/siphash.h"
 
+void sl_lease_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost,
+                   bool charge, struct sluice_decision *decision) {
+	struct sl_places *p = sl_places_look(counter, now);
+	uint64_t room = limit->quota > p->held ? limit->quota - p->held : 0;
+	sluice_ns last_end = p->last_end;
+	counter->known = p->mine != SL_NO_PLACE;
+	sl_decide_room(decision, limit->quota, room, counter->known ? 0 : cost);
+	if (!decision->allowed)
+		decision->retry_after_ns = cost > limit->quota ? SLUICE_NEVER : sl_places_wait(p, limit->quota - cost);
+	if (charge && decision->allowed && !counter->known && cost != 0) {
+		sl_places_find_spare(p);
+		decision->remaining = (uint32_t)(room - cost);
+		last_end = sl_max(last_end, sl_places_end(limit, p->t));
+	}
+	decision->reset_after_ns = sl_places_wait_for(p, last_end);
+}
+
+uint64_t sl_lease_block_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t cost) {
+	return counter->known ? 0 : sl_places_block_bytes(&counter->places, limit->quota, cost);
+}
+
+void sl_lease_write(const struct sluice_limit *limit, struct sl_counter *counter, uint32_t cost, void *block,
+                    uint64_t block_bytes) {
+	if (!counter->known)
+		sl_places_write(limit, counter, cost, block, block_bytes);
+}
+
 bool sl_lease_release(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now) {
-	return (void)limit, (void)counter, (void)now, false;
+	const struct sl_places *p = sl_places_look(counter, now);
+	(void)limit;
+	if (p->mine == SL_NO_PLACE)
+		return false;
+	sl_places_set_end(p, p->mine, 0);
+	return true;
 }
 
 bool sl_lease_renew(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now) {
-	return (void)limit, (void)counter, (void)now, false;
+	const struct sl_places *p = sl_places_look(counter, now);
+	if (p->mine == SL_NO_PLACE)
+		return false;
+	sl_places_set_end(p, p->mine, sl_places_end(limit, p->t));
+	sl_places_stamp(counter, p->t);
+	return true;
 }
 
 uint32_t sl_lease_list(const struct sl_counter *counter, sluice_ns now, struct sluice_holder *list, uint32_t room) {
-	return (void)counter, (void)now, (void)list, (void)room, 0;
+	struct sl_counter copy = *counter;
+	const struct sl_places *p = sl_places_look(&copy, now);
+	uint32_t used = 0;
+	for (uint32_t i = 0; i < p->capacity && used < room; i++)
+		if (p->ends[i] > p->t)
+			list[used++] = (struct sluice_holder){.id = p->ids[i],
+			                                      .cost = p->costs != NULL ? p->costs[i] : 1,
+			                                      .ends_after_ns = sl_places_wait_for(p, p->ends[i])};
+	return p->live;
 }
 
 static bool read_hex(struct sluice_bytes text, uint64_t *number) {

@@ -1,5 +1,6 @@
 /* The one switch over the closed set of algorithms, and what holds for all of them: a quota of 0. */
 #include "algo/step.h"
+#include "algo/places.h"
 #include "base/assert.h"
 
 /* A quota of 0 denies every cost above 0, for good, whatever a counter may hold from before it became 0. */
@@ -12,6 +13,7 @@ void sl_step(const struct sluice_limit *limit, struct sl_counter *counter, sluic
              struct sluice_decision *decision) {
 	if (limit->quota == 0 && limit->algorithm != SLUICE_UNLIMITED) {
 		closed_step(cost, decision);
+		counter->known = false;
 		return;
 	}
 	switch (limit->algorithm) {
@@ -31,6 +33,12 @@ void sl_step(const struct sluice_limit *limit, struct sl_counter *counter, sluic
 	case SLUICE_LEAKY_BUCKET:
 		sl_bucket_step(limit, counter, now, cost, charge, decision);
 		return;
+	case SLUICE_CONCURRENCY:
+		sl_lease_step(limit, counter, now, cost, charge, decision);
+		return;
+	case SLUICE_DISTINCT:
+		sl_distinct_step(limit, counter, now, cost, charge, decision);
+		return;
 	default:
 		sl_decide_room(decision, UINT32_MAX, UINT32_MAX, cost);
 		return;
@@ -46,9 +54,18 @@ void sl_step_prefetch(const struct sluice_limit *limit, const struct sl_counter 
 }
 
 uint64_t sl_step_block_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t cost) {
-	if (limit->algorithm == SLUICE_SLIDING_LOG)
+	switch (limit->algorithm) {
+	case SLUICE_SLIDING_LOG:
 		return sl_log_block_bytes(limit, counter, cost);
-	return limit->algorithm == SLUICE_SLIDING_BUCKETS ? sl_subs_block_bytes(limit, counter) : 0;
+	case SLUICE_SLIDING_BUCKETS:
+		return sl_subs_block_bytes(limit, counter);
+	case SLUICE_CONCURRENCY:
+		return sl_lease_block_bytes(limit, counter, cost);
+	case SLUICE_DISTINCT:
+		return sl_distinct_block_bytes(limit, counter);
+	default:
+		return 0;
+	}
 }
 
 void sl_step_write(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost,
@@ -56,8 +73,12 @@ void sl_step_write(const struct sluice_limit *limit, struct sl_counter *counter,
 	(void)now; /* sl_step() has raised it, and left it in the counter */
 	if (limit->algorithm == SLUICE_SLIDING_LOG)
 		sl_log_write(counter, cost, block, block_bytes);
-	else
+	else if (limit->algorithm == SLUICE_SLIDING_BUCKETS)
 		sl_subs_write(limit, counter, cost, block);
+	else if (limit->algorithm == SLUICE_CONCURRENCY)
+		sl_lease_write(limit, counter, cost, block, block_bytes);
+	else
+		sl_distinct_write(limit, counter, block, block_bytes);
 }
 
 bool sl_step_prepare_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now,
@@ -79,6 +100,8 @@ bool sl_step_refund(const struct sluice_limit *limit, struct sl_counter *counter
 	case SLUICE_TOKEN_BUCKET:
 	case SLUICE_LEAKY_BUCKET:
 		return sl_bucket_refund(limit, counter, now, cost);
+	case SLUICE_DISTINCT:
+		return sl_distinct_refund(counter, now, cost);
 	default:
 		return false;
 	}
@@ -135,6 +158,8 @@ void sl_step_counted(const struct sluice_limit *limit, struct sl_counter *counte
 uint64_t sl_step_assume_bytes(const struct sluice_limit *limit, int count) {
 	if (limit->algorithm == SLUICE_SLIDING_LOG)
 		return sl_log_assume_bytes(limit, count);
+	if (limit->algorithm == SLUICE_CONCURRENCY || limit->algorithm == SLUICE_DISTINCT)
+		return sl_places_assume_bytes(count);
 	return limit->algorithm == SLUICE_SLIDING_BUCKETS ? sl_subs_assume_bytes(limit) : 0;
 }
 
@@ -162,6 +187,10 @@ void sl_step_assume(const struct sluice_limit *limit, struct sl_counter *counter
 	case SLUICE_LEAKY_BUCKET:
 		sl_bucket_assume(limit, counter, held, count);
 		return;
+	case SLUICE_CONCURRENCY:
+	case SLUICE_DISTINCT:
+		sl_places_assume(limit, counter, held, count, block, block_bytes);
+		return;
 	default:
 		return;
 	}
@@ -172,5 +201,7 @@ bool sl_counter_is_valid(const struct sluice_limit *limit, const struct sl_count
 		return false;
 	if (limit->algorithm == SLUICE_SLIDING_LOG)
 		return sl_log_is_valid(limit, counter);
+	if (limit->algorithm == SLUICE_CONCURRENCY || limit->algorithm == SLUICE_DISTINCT)
+		return sl_places_are_valid(limit, counter);
 	return limit->algorithm != SLUICE_SLIDING_BUCKETS || sl_subs_is_valid(limit, counter);
 }

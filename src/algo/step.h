@@ -42,18 +42,23 @@ void sl_step(const struct sluice_limit *limit, struct sl_counter *counter, sluic
  * lack its block_bytes. */
 void sl_step_prefetch(const struct sluice_limit *limit, const struct sl_counter *counter);
 
-/* Of logs whose ring is as long as the block, and of sub-buckets: see sl_step_prepare(). */
+/* Of logs whose ring is as long as the block, of sub-buckets, of leases and members: see sl_step_prepare(). */
 bool sl_log_prepare(struct sl_counter *counter);
 bool sl_subs_prepare(struct sl_counter *counter);
+bool sl_members_prepare(const struct sluice_limit *limit, struct sl_counter *counter);
 
 /* After sl_step() at the same instant and before sl_step_write() in the present block: makes counter->state one that
  * says the same of every instant from now on, and of which the write to come destroys nothing, so that a process that
  * dies within the write leaves a counter that is whole. Returns whether the state changed: then it is to be published
- * first. Always for sub-buckets; for logs a few instructions, and hardly ever. */
+ * first. Always for sub-buckets; for logs a few instructions, and hardly ever; for leases and members where one takes
+ * the place of another that has ended. */
 static inline bool sl_step_prepare(const struct sluice_limit *limit, struct sl_counter *counter) {
 	if (limit->algorithm == SLUICE_SLIDING_LOG)
 		return counter->log.count + 1 >= counter->log.capacity && sl_log_prepare(counter);
-	return limit->algorithm == SLUICE_SLIDING_BUCKETS && sl_subs_prepare(counter);
+	if (limit->algorithm == SLUICE_SLIDING_BUCKETS)
+		return sl_subs_prepare(counter);
+	return (limit->algorithm == SLUICE_CONCURRENCY || limit->algorithm == SLUICE_DISTINCT) &&
+	       sl_members_prepare(limit, counter);
 }
 
 /* After sl_step() at the same instant: how many bytes of block a charge of `cost` needs. 0 when the present one serves,
@@ -74,8 +79,8 @@ void sl_step_write(const struct sluice_limit *limit, struct sl_counter *counter,
 bool sl_step_prepare_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now,
                             uint32_t *cost);
 
-/* Gives back at most `cost`, newest charges that still count first, in counter->state and its block. Returns whether
- * anything changed. A process that dies within it has given back a part of it, newest first. */
+/* Gives back at most `cost`, newest charges that still count first, in counter->state and its block; of `distinct`
+ * forgets the member counter->who, of `concurrency` nothing (sl_lease_release()). Returns whether anything changed. A process that dies within it has given back a part of it, newest first. */
 bool sl_step_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost);
 
 /* The instant that a step at `now` decides at: now or, where that is later, the counter's last charge. A log has its
@@ -181,17 +186,26 @@ void sl_bucket_step(const struct sluice_limit *, struct sl_counter *, sluice_ns,
 void sl_log_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool, struct sluice_decision *);
 void sl_subs_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
                   struct sluice_decision *);
+void sl_lease_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
+                   struct sluice_decision *);
+void sl_distinct_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
+                      struct sluice_decision *);
 void sl_log_prefetch(const struct sluice_limit *, const struct sl_counter *);
 void sl_subs_prefetch(const struct sluice_limit *, const struct sl_counter *);
 uint64_t sl_log_block_bytes(const struct sluice_limit *, const struct sl_counter *, uint32_t);
 uint64_t sl_subs_block_bytes(const struct sluice_limit *, const struct sl_counter *);
 void sl_log_write(struct sl_counter *, uint32_t, void *, uint64_t);
 void sl_subs_write(const struct sluice_limit *, struct sl_counter *, uint32_t, void *);
+uint64_t sl_lease_block_bytes(const struct sluice_limit *, const struct sl_counter *, uint32_t);
+uint64_t sl_distinct_block_bytes(const struct sluice_limit *, const struct sl_counter *);
+void sl_lease_write(const struct sluice_limit *, struct sl_counter *, uint32_t, void *, uint64_t);
+void sl_distinct_write(const struct sluice_limit *, struct sl_counter *, void *, uint64_t);
 bool sl_log_prepare_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t *);
 bool sl_subs_prepare_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
 bool sl_window_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
 bool sl_bucket_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
 bool sl_log_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
+bool sl_distinct_refund(struct sl_counter *, sluice_ns, uint32_t);
 bool sl_subs_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
 uint64_t sl_log_assume_bytes(const struct sluice_limit *, int);
 uint64_t sl_subs_assume_bytes(const struct sluice_limit *);

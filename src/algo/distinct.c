@@ -1,0 +1,249 @@
+/* distinct: at most Q different members in any window (t - W, t]. A member counted within it is always admitted, and
+ * charging him counts him anew; a stranger is admitted while fewer than Q are counted. So who is inside stays inside,
+ * whatever strangers try.
+ *
+ * Up to 1,024 members each has a place (places.c): a fingerprint and the instant at which he is gone, W after his last
+ * charge, to the nanosecond. That is exact, for any Q up to 1,024 and as long as no more are counted for one above.
+ *
+ * The 1,025th converts: a sliding HyperLogLog (hyperlog.c) takes all fingerprints, and the places go on with the newest
+ * 1,024 members. Whether a single one is counted a HyperLogLog cannot say, since a stranger's register is nearly always
+ * as high already. So those 1,024 stay known exactly, and of the others the operator chooses, once Q are counted:
+ *
+ *   edge deny    who is not among the newest 1,024 is denied, though he may be counted
+ *   edge allow   whoever would not raise the estimate is admitted, though he may not be counted
+ *
+ *   beyond   the end of the last member who lost his place to a newer one. As long as it lies ahead, others than those
+ *            with places count, and the count is max(estimate, 1,025); behind it every one that counts has a place
+ *            again, and the count is exact. (Who loses his place ends before all who keep theirs.)
+ *   ghosts   members of an evicted counter, whose number is known but not their names: added to either count
+ *
+ * Exact again with less than 256 members, the counter moves to a block of places alone. So it does after a window
+ * without any charge: the sketch's times need not be swept for longer.
+ *
+ * A refund forgets a member's place. The sketch can't forget him: until his window is over it counts him.
+ *
+ * A process that dies in the middle leaves a stranger's registers raised in part (hyperlog.c), or raised and not yet in
+ * a place, or `beyond` set by one who has kept his place: in each case the next decision is as good an estimate. */
+#include "algo/hyperlog.h"
+#include "base/assert.h"
+#include "base/point.h"
+
+enum { EXACT_AGAIN = SL_EXACT_MEMBERS / 4, ESTIMATE_MIN = SL_EXACT_MEMBERS + 1 };
+
+static bool is_estimated(const struct sl_places *p) {
+	return p->sketch != NULL && p->sketch->beyond > p->t;
+}
+
+static uint64_t ghosts_of(const struct sl_places *p) {
+	return p->sketch != NULL && p->sketch->ghosts_end > p->t ? p->sketch->ghosts : 0;
+}
+
+/* Whether the next stranger makes a sketch of the counter. */
+static bool converts(const struct sl_places *p) {
+	return p->sketch == NULL && p->live >= SL_EXACT_MEMBERS;
+}
+
+/* ---- deciding --------------------------------------------------------------------------------------------------- */
+
+/* Without ghosts. */
+static uint64_t count_now(const struct sluice_limit *limit, const struct sl_places *p) {
+	return is_estimated(p) ? sl_max(sl_sketch_estimate(limit, p, 0), ESTIMATE_MIN) : p->held;
+}
+
+/* The nameless ones among those that have places. */
+static uint32_t count_nameless(const struct sl_places *p, uint64_t *cost, sluice_ns *last_end) {
+	uint32_t count = 0;
+	*cost = *last_end = 0;
+	for (uint32_t i = 0; i < p->capacity; i++) {
+		if (p->ends[i] <= p->t || p->ids[i] != 0)
+			continue;
+		count++;
+		*cost += p->costs != NULL ? p->costs[i] : 1;
+		*last_end = sl_max(*last_end, p->ends[i]);
+	}
+	return count;
+}
+
+/* The count once a stranger is in it too, as the next decision will have it. */
+static uint64_t count_with(const struct sluice_limit *limit, const struct sl_places *p, uint64_t count, uint64_t who) {
+	sluice_ns last_end;
+	uint64_t nameless;
+	if (p->sketch != NULL && (is_estimated(p) || p->live >= p->capacity))
+		return sl_max(sl_sketch_estimate(limit, p, who), ESTIMATE_MIN) + ghosts_of(p);
+	if (!converts(p) || p->live - count_nameless(p, &nameless, &last_end) < SL_EXACT_MEMBERS)
+		return count + 1;
+	return sl_max(sl_sketch_estimate_of(p, who), ESTIMATE_MIN) + nameless;
+}
+
+/* The first instant at which the count, `count` at t and without ghosts, is below `quota`. */
+static sluice_ns first_below(const struct sluice_limit *limit, const struct sl_places *p, uint64_t count,
+                             uint64_t quota) {
+	sluice_ns places;
+	if (count < quota)
+		return p->t;
+	if (is_estimated(p) && quota > ESTIMATE_MIN)
+		return sl_sketch_below(limit, p, quota);
+	places = p->held >= quota ? p->t + sl_places_wait(p, quota - 1) : p->t;
+	return is_estimated(p) ? sl_max(places, p->sketch->beyond) : places;
+}
+
+static sluice_ns retry_after(const struct sluice_limit *limit, const struct sl_places *p, uint64_t count) {
+	uint64_t ghosts = ghosts_of(p), quota = limit->quota;
+	if (ghosts != 0 && quota > ghosts) {
+		sluice_ns first = first_below(limit, p, count, quota - ghosts);
+		if (first < p->sketch->ghosts_end)
+			return sl_places_wait_for(p, first);
+	}
+	if (ghosts != 0)
+		return sl_places_wait_for(p, sl_max(first_below(limit, p, count, quota), p->sketch->ghosts_end));
+	return sl_places_wait_for(p, first_below(limit, p, count, quota));
+}
+
+/* Whether a stranger gets in although Q are counted. */
+static bool gets_in(const struct sluice_limit *limit, const struct sl_counter *counter) {
+	const struct sl_places *p = &counter->places;
+	return limit->edge == SLUICE_EDGE_ALLOW && counter->who != 0 && is_estimated(p) &&
+	       sl_sketch_covers(limit, p, counter->who);
+}
+
+static sluice_ns last_end_of(const struct sl_places *p) {
+	if (p->sketch == NULL)
+		return p->last_end;
+	return sl_max(p->last_end, sl_max(p->sketch->beyond, p->sketch->ghosts_end));
+}
+
+void sl_distinct_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost,
+                      bool charge, struct sluice_decision *decision) {
+	struct sl_places *p = sl_places_look(counter, now);
+	uint64_t quota = limit->quota, found = count_now(limit, p), count = found + ghosts_of(p);
+	counter->known = p->mine != SL_NO_PLACE;
+	sl_decide_room(decision, quota, quota > count ? quota - count : 0, cost != 0 && !counter->known);
+	if (!decision->allowed && gets_in(limit, counter))
+		decision->allowed = true;
+	if (!decision->allowed)
+		decision->retry_after_ns = retry_after(limit, p, found);
+	if (!charge || !decision->allowed || cost == 0) {
+		decision->reset_after_ns = sl_places_wait_for(p, last_end_of(p));
+		return;
+	}
+	decision->reset_after_ns = sl_places_wait_for(p, sl_max(last_end_of(p), sl_places_end(limit, p->t)));
+	if (counter->known)
+		return;
+	sl_places_find_spare(p);
+	count = count_with(limit, p, count, counter->who);
+	decision->remaining = (uint32_t)(quota > count ? quota - count : 0);
+}
+
+/* ---- charging --------------------------------------------------------------------------------------------------- */
+
+uint64_t sl_distinct_block_bytes(const struct sluice_limit *limit, const struct sl_counter *counter) {
+	const struct sl_places *p = &counter->places;
+	uint64_t need = (uint64_t)p->live + 2;
+	if (counter->known)
+		return 0;
+	if (converts(p))
+		return sl_places_bytes(SL_EXACT_MEMBERS, SL_PLACES_SKETCH);
+	if (p->sketch == NULL)
+		return sl_places_block_bytes(p, sl_min(limit->quota, SL_EXACT_MEMBERS), 1);
+	if (is_estimated(p) || need > EXACT_AGAIN)
+		return 0;
+	return sl_places_bytes(need + need / 8, ghosts_of(p) != 0 ? SL_PLACES_WEIGHTED : 0);
+}
+
+bool sl_members_prepare(const struct sluice_limit *limit, struct sl_counter *counter) {
+	const struct sl_places *p = &counter->places;
+	if (limit->algorithm == SLUICE_DISTINCT && p->sketch != NULL && sl_sketch_sweep(limit, p)) {
+		sl_places_stamp(counter, p->t);
+		return true;
+	}
+	return sl_places_prepare(counter);
+}
+
+/* Of places that all count, the one that ends first. */
+static uint32_t find_oldest(const struct sl_places *p) {
+	uint32_t oldest = 0;
+	for (uint32_t i = 1; i < p->capacity; i++)
+		if (p->ends[i] < p->ends[oldest])
+			oldest = i;
+	return oldest;
+}
+
+/* Counts somebody new in a sketch, and gives him a place: a spare one, or that of who has been away longest. */
+static void count_in_sketch(const struct sluice_limit *limit, const struct sl_places *p, uint64_t who, sluice_ns t) {
+	uint32_t place = p->spare;
+	if (who != 0)
+		sl_sketch_add(limit, p, who, t);
+	if (place == SL_NO_PLACE) {
+		place = find_oldest(p);
+		__atomic_store_n(&p->sketch->beyond, sl_max(p->sketch->beyond, p->ends[place]), __ATOMIC_RELEASE);
+		SL_POINT();
+	}
+	sl_places_fill(p, place, who, 1, sl_places_end(limit, t));
+}
+
+/* Of a counter of places alone, and a stranger, makes one with a sketch. */
+static void write_sketch(const struct sluice_limit *limit, const struct sl_places *p, uint64_t who, void *block,
+                         uint64_t block_bytes) {
+	struct sl_places to = sl_places_format(block, block_bytes, SL_PLACES_SKETCH);
+	to.t = to.last = p->t;
+	sl_sketch_format(limit, &to);
+	count_nameless(p, &to.sketch->ghosts, &to.sketch->ghosts_end);
+	for (uint32_t i = 0; i < p->capacity; i++) {
+		if (p->ends[i] <= p->t || p->ids[i] == 0)
+			continue;
+		sl_places_find_spare(&to);
+		count_in_sketch(limit, &to, p->ids[i], p->ends[i] - limit->window_ns);
+	}
+	sl_places_find_spare(&to);
+	count_in_sketch(limit, &to, who, p->t);
+}
+
+/* Of a counter with a sketch, and a stranger, makes one of places alone. */
+static void write_exact(const struct sluice_limit *limit, const struct sl_places *p, uint64_t who, void *block,
+                        uint64_t block_bytes) {
+	uint64_t ghosts = ghosts_of(p);
+	struct sl_places to = sl_places_format(block, block_bytes, ghosts != 0 ? SL_PLACES_WEIGHTED : 0);
+	uint32_t used;
+	SL_ASSERT((uint64_t)p->live + 2 <= to.capacity);
+	used = sl_places_move(p, &to);
+	if (ghosts != 0)
+		sl_places_fill(&to, used++, 0, (uint32_t)sl_min(ghosts, UINT32_MAX), p->sketch->ghosts_end);
+	sl_places_fill(&to, used, who, 1, sl_places_end(limit, p->t));
+}
+
+static void refresh(const struct sluice_limit *limit, const struct sl_counter *counter) {
+	const struct sl_places *p = &counter->places;
+	if (p->sketch != NULL)
+		sl_sketch_add(limit, p, counter->who, p->t);
+	sl_places_set_end(p, p->mine, sl_places_end(limit, p->t));
+}
+
+void sl_distinct_write(const struct sluice_limit *limit, struct sl_counter *counter, void *block,
+                       uint64_t block_bytes) {
+	const struct sl_places *p = &counter->places;
+	if (!counter->known && p->sketch == NULL && !converts(p)) {
+		sl_places_write(limit, counter, 1, block, block_bytes);
+		return;
+	}
+	if (counter->known)
+		refresh(limit, counter);
+	else if (block == NULL)
+		count_in_sketch(limit, p, counter->who, p->t);
+	else if (p->sketch == NULL)
+		write_sketch(limit, p, counter->who, block, block_bytes);
+	else
+		write_exact(limit, p, counter->who, block, block_bytes);
+	if (block != NULL) {
+		counter->block = block;
+		counter->block_bytes = block_bytes;
+	}
+	sl_places_stamp(counter, p->t);
+}
+
+bool sl_distinct_refund(struct sl_counter *counter, sluice_ns now, uint32_t cost) {
+	const struct sl_places *p = sl_places_look(counter, now);
+	if (cost == 0 || p->mine == SL_NO_PLACE)
+		return false;
+	sl_places_set_end(p, p->mine, 0);
+	return true;
+}

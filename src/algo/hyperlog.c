@@ -1,0 +1,241 @@
+/* A sliding HyperLogLog: the number of different members in (t - W, t], about, in 200 KB however many they are.
+ *
+ * A fingerprint of 64 random bits names a register by its lower 12 and has a rank by the rest: 1 + the zeros before the
+ * first one, so that rank k comes once in 2^k. The highest rank that each register has seen within the window says how
+ * many different ones there were (Flajolet, Fusy, Gandouet, Meunier 2007): the standard error is 1.04 / sqrt(4096) =
+ * 1.63 %. To slide, a register must know what its highest rank will be when the newest member of the highest has gone
+ * (Chabchoub and Hebrail 2010, who keep lists): here, for each rank, the time when one of at least that rank came last.
+ * These fall with the rank, so the highest live rank of a register is the number of its live times; and all that the
+ * estimate asks is how many registers are live at each rank: one comparison of 16-bit numbers a cell, which the
+ * compiler does by the eight.
+ *
+ *   estimate = A m^2 / (m sigma(C0 / m) + sum of C_k 2^-k), A = 1 / (2 ln 2), C_k registers at rank k, m of them
+ *   sigma(x) = x + sum over k >= 1 of 2^(k-1) x^(2^k)
+ *
+ * (Ertl, "New cardinality estimation algorithms for HyperLogLog sketches", 2017, the improved raw estimator: without
+ * bias for any number, no tables, no thresholds). Of his tau, for registers at the highest rank, the first term serves:
+ * 2/3 of their weight; with 25 ranks they are 6 % of all at 2^32 members. All in fixed point: weights in 2^-36.
+ *
+ * Time is in units of W / 16,384. A member charged at s is noted at the unit that ends at or after s, and gone 16,384
+ * units later: nobody goes early, nobody more than a unit late (0.006 % of W). Times are the lower 16 bits of a unit,
+ * read by their age at the unit of the counter's last charge, the base, which the state knows to the nanosecond:
+ *
+ *   0 .. 16384   may count          16385 .. 65535   does not
+ *
+ * A time that nobody overwrites would come round again after 65,536 units. So with every charge that moves the base on,
+ * a 1024th of the cells for every 16 units is looked through, and what no longer counts is made 20,000 units old: a
+ * cell is visited once in 16,384 units, and none grows older than 16,384 + 3 x 16,384. Who comes a window later finds
+ * nothing that counts, and starts anew (distinct.c).
+ *
+ * A process that dies in the middle of raising a register leaves it at a rank in between, which is an estimate less by
+ * a part of that member: rows are raised from the first rank on, so that they fall with the rank at every instant. */
+#include "algo/hyperlog.h"
+#include "base/point.h"
+
+enum {
+	WEIGHT_BITS = 36,
+	OLD = 20000,      /* units: what does not count any more, whatever the rounding */
+	SWEEP_UNITS = 16, /* for which a chunk is swept */
+	CHUNKS = SL_SKETCH_UNITS / SWEEP_UNITS,
+	CHUNK_CELLS = SL_SKETCH_RANKS * SL_SKETCH_REGISTERS / CHUNKS,
+};
+_Static_assert(CHUNK_CELLS *CHUNKS == SL_SKETCH_RANKS * SL_SKETCH_REGISTERS, "every cell is swept");
+
+/* A m^2 in 2^-36: 2^60 / (2 ln 2). */
+#define SCALE UINT64_C(831657068615270156)
+
+/* Registers that are live at each rank and above, from rank 1; the one before them and behind them are all, and 0. */
+struct rows {
+	uint32_t live[SL_SKETCH_RANKS + 2];
+};
+
+static uint64_t unit_of(const struct sluice_limit *limit, sluice_ns t) {
+	return sl_div(sl_mul(t, SL_SKETCH_UNITS), limit->window_ns);
+}
+
+/* The unit that an instant is noted at. */
+static uint64_t unit_of_charge(const struct sluice_limit *limit, sluice_ns t) {
+	return sl_div_ceil(sl_mul(t, SL_SKETCH_UNITS), limit->window_ns);
+}
+
+static sluice_ns start_of(const struct sluice_limit *limit, uint64_t unit) {
+	return sl_div_ceil(sl_mul(unit, limit->window_ns), SL_SKETCH_UNITS);
+}
+
+static inline uint32_t register_of(uint64_t who) {
+	return who & (SL_SKETCH_REGISTERS - 1);
+}
+
+static inline uint32_t rank_of(uint64_t who) {
+	return (uint32_t)sl_min(1 + (uint32_t)__builtin_ctzll(who >> SL_SKETCH_BITS | (uint64_t)1 << 63), SL_SKETCH_RANKS);
+}
+
+/* Below which age, at the base, a time counts in a unit. */
+static uint32_t ages_in(uint64_t base, uint64_t unit) {
+	uint64_t ages = base + SL_SKETCH_UNITS;
+	return ages > unit ? (uint32_t)sl_min(ages - unit, SL_SKETCH_UNITS + 1) : 0;
+}
+
+/* ---- the estimate ----------------------------------------------------------------------------------------------- */
+
+static uint32_t count_row(const uint16_t *times, uint16_t base, uint16_t ages) {
+	uint16_t live = 0;
+	for (int i = 0; i < SL_SKETCH_REGISTERS; i++)
+		live = (uint16_t)(live + ((uint16_t)(base - times[i]) < ages));
+	return live;
+}
+
+static struct rows count_rows(const struct sl_sketch *sketch, uint64_t base, uint64_t unit) {
+	struct rows rows = {.live = {SL_SKETCH_REGISTERS}};
+	uint32_t ages = ages_in(base, unit);
+	for (int rank = 1; rank <= SL_SKETCH_RANKS && rows.live[rank - 1] != 0; rank++) {
+		rows.live[rank] = count_row(sketch->times[rank - 1], (uint16_t)base, (uint16_t)ages);
+		if (rows.live[rank] > rows.live[rank - 1]) /* damaged */
+			rows.live[rank] = rows.live[rank - 1];
+	}
+	return rows;
+}
+
+/* m sigma(C0 / m). Squares in 2^-32: below 1, since C0 < m. */
+static uint64_t weight_of_empty(uint64_t empty) {
+	uint64_t x = empty << (32 - SL_SKETCH_BITS), sum = x, square = x;
+	for (int k = 0; square != 0; k++) {
+		square = square * square >> 32;
+		sum += square << k;
+	}
+	return sum << (SL_SKETCH_BITS + WEIGHT_BITS - 32);
+}
+
+static uint64_t estimate(const struct rows *rows) {
+	uint64_t weight, empty = SL_SKETCH_REGISTERS - rows->live[1];
+	if (empty == SL_SKETCH_REGISTERS)
+		return 0;
+	weight = weight_of_empty(empty);
+	for (int k = 1; k < SL_SKETCH_RANKS; k++)
+		weight += (uint64_t)(rows->live[k] - rows->live[k + 1]) << (WEIGHT_BITS - k);
+	weight += ((uint64_t)rows->live[SL_SKETCH_RANKS] << (WEIGHT_BITS + 1 - SL_SKETCH_RANKS)) / 3;
+	return (SCALE + weight / 2) / weight;
+}
+
+/* The ranks that a register has seen and that count. */
+static uint32_t rank_in(const struct sl_sketch *sketch, uint32_t at, uint64_t base, uint64_t unit) {
+	uint32_t rank = 0, ages = ages_in(base, unit);
+	while (rank < SL_SKETCH_RANKS && (uint16_t)(base - sketch->times[rank][at]) < ages)
+		rank++;
+	return rank;
+}
+
+uint64_t sl_sketch_estimate(const struct sluice_limit *limit, const struct sl_places *p, uint64_t who) {
+	uint64_t base = unit_of_charge(limit, p->last), unit = unit_of(limit, p->t);
+	struct rows rows = count_rows(p->sketch, base, unit);
+	if (who != 0)
+		for (uint32_t rank = rank_in(p->sketch, register_of(who), base, unit); rank < rank_of(who); rank++)
+			rows.live[rank + 1]++;
+	return estimate(&rows);
+}
+
+bool sl_sketch_covers(const struct sluice_limit *limit, const struct sl_places *p, uint64_t who) {
+	uint64_t base = unit_of_charge(limit, p->last), unit = unit_of(limit, p->t);
+	return rank_in(p->sketch, register_of(who), base, unit) >= rank_of(who);
+}
+
+static void raise(uint8_t ranks[SL_SKETCH_REGISTERS], uint64_t who) {
+	uint8_t rank = (uint8_t)rank_of(who);
+	if (ranks[register_of(who)] < rank)
+		ranks[register_of(who)] = rank;
+}
+
+uint64_t sl_sketch_estimate_of(const struct sl_places *p, uint64_t another) {
+	uint8_t ranks[SL_SKETCH_REGISTERS] = {0};
+	struct rows rows = {.live = {0}};
+	raise(ranks, another);
+	for (uint32_t i = 0; i < p->capacity; i++)
+		if (p->ends[i] > p->t && p->ids[i] != 0)
+			raise(ranks, p->ids[i]);
+	for (int i = 0; i < SL_SKETCH_REGISTERS; i++)
+		rows.live[ranks[i]]++;
+	for (int rank = SL_SKETCH_RANKS; rank-- > 0;)
+		rows.live[rank] += rows.live[rank + 1];
+	return estimate(&rows);
+}
+
+/* ---- when it falls ---------------------------------------------------------------------------------------------- */
+
+static bool is_below(const struct sl_places *p, uint64_t base, uint64_t unit, uint64_t quota) {
+	struct rows rows = count_rows(p->sketch, base, unit);
+	return estimate(&rows) < quota;
+}
+
+/* Looks ahead by 1, 2, 4... units, since mostly somebody goes soon, and then halves. */
+sluice_ns sl_sketch_below(const struct sluice_limit *limit, const struct sl_places *p, uint64_t quota) {
+	uint64_t base = unit_of_charge(limit, p->last), low = unit_of(limit, p->t), step = 1;
+	uint64_t end = base + SL_SKETCH_UNITS, high = low + 1;
+	while (high < end && start_of(limit, high) < p->sketch->beyond && !is_below(p, base, high, quota)) {
+		low = high;
+		step *= 2;
+		high = sl_min(high + step, end);
+	}
+	while (high - low > 1) {
+		uint64_t middle = low + (high - low) / 2;
+		if (is_below(p, base, middle, quota))
+			high = middle;
+		else
+			low = middle;
+	}
+	return sl_min(start_of(limit, high), p->sketch->beyond);
+}
+
+/* ---- counting --------------------------------------------------------------------------------------------------- */
+
+void sl_sketch_format(const struct sluice_limit *limit, const struct sl_places *p) {
+	uint16_t old = (uint16_t)(unit_of_charge(limit, p->t) - OLD);
+	p->sketch->beyond = p->sketch->ghosts_end = p->sketch->ghosts = 0;
+	for (int rank = 0; rank < SL_SKETCH_RANKS; rank++)
+		for (int i = 0; i < SL_SKETCH_REGISTERS; i++)
+			p->sketch->times[rank][i] = old;
+}
+
+void sl_sketch_add(const struct sluice_limit *limit, const struct sl_places *p, uint64_t who, sluice_ns instant) {
+	uint64_t base = unit_of_charge(limit, p->t), unit = unit_of_charge(limit, instant);
+	uint32_t at = register_of(who), ranks = rank_of(who);
+	for (uint32_t rank = 0; rank < ranks; rank++) {
+		uint16_t *time = &p->sketch->times[rank][at];
+		if ((uint16_t)(base - *time) > base - unit) {
+			*time = (uint16_t)unit;
+			SL_POINT();
+		}
+	}
+}
+
+static void sweep_chunk(uint16_t *times, uint16_t base) {
+	for (int i = 0; i < CHUNK_CELLS; i++)
+		if ((uint16_t)(base - times[i]) > SL_SKETCH_UNITS)
+			times[i] = (uint16_t)(base - OLD);
+}
+
+bool sl_sketch_sweep(const struct sluice_limit *limit, const struct sl_places *p) {
+	uint64_t base = unit_of_charge(limit, p->last), next = unit_of_charge(limit, p->t);
+	uint64_t chunk = base / SWEEP_UNITS, end = next / SWEEP_UNITS;
+	for (end = sl_min(end, chunk + CHUNKS); chunk < end; chunk++)
+		sweep_chunk(&p->sketch->times[0][0] + chunk % CHUNKS * CHUNK_CELLS, (uint16_t)base);
+	return next != base;
+}
+
+/* Whatever counts at a rank counts at those below. */
+bool sl_sketch_is_valid(const struct sluice_limit *limit, const struct sl_places *p) {
+	uint16_t base = (uint16_t)unit_of_charge(limit, p->last);
+	sluice_ns most = sl_places_end(limit, p->last);
+	if (p->sketch->beyond > most || p->sketch->ghosts_end > most || p->sketch->ghosts > UINT32_MAX)
+		return false;
+	for (int rank = 1; rank < SL_SKETCH_RANKS; rank++)
+		for (int i = 0; i < SL_SKETCH_REGISTERS; i++) {
+			uint16_t age = (uint16_t)(base - p->sketch->times[rank][i]);
+			if (age <= SL_SKETCH_UNITS && (uint16_t)(base - p->sketch->times[rank - 1][i]) > age)
+				return false;
+		}
+	return true;
+}
+
+uint32_t sl_distinct_error(const struct sluice_limit *limit) {
+	return limit->algorithm == SLUICE_DISTINCT && limit->quota > SL_EXACT_MEMBERS ? SL_SKETCH_ERROR_BP : 0;
+}

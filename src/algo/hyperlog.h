@@ -1,0 +1,50 @@
+/* A sliding HyperLogLog: how many different members were counted within the window, about (hyperlog.c). */
+#ifndef SL_HYPERLOG_H
+#define SL_HYPERLOG_H
+
+#include "algo/places.h"
+
+enum {
+	SL_SKETCH_BITS = 12,
+	SL_SKETCH_REGISTERS = 1 << SL_SKETCH_BITS,
+	SL_SKETCH_RANKS = 25,     /* a higher one counts as this: above 2^32 members they matter no more */
+	SL_SKETCH_UNITS = 16384,  /* of time, a window */
+	SL_SKETCH_ERROR_BP = 163, /* the standard error, 1.04 / sqrt(4096), in parts per 10,000, rounded up */
+};
+
+/* Stands in a block between its header and its places. Times are numbers of units, their lower 16 bits. */
+struct sl_sketch {
+	sluice_ns beyond;     /* the end of the last member that counts, maybe, and has no place: until then we estimate */
+	sluice_ns ghosts_end; /* until when so many that nobody knows by name count as well */
+	uint64_t ghosts;
+	uint16_t times[SL_SKETCH_RANKS][SL_SKETCH_REGISTERS]; /* of each register, when one of at least this rank came */
+};
+
+/* Empties a sketch; its clock is that of a state stamped with places->t. */
+void sl_sketch_format(const struct sluice_limit *limit, const struct sl_places *places);
+
+/* Counts a member, last charged at an instant at or before places->last, or t if that is stamped. Times never fall. */
+void sl_sketch_add(const struct sluice_limit *limit, const struct sl_places *places, uint64_t who, sluice_ns instant);
+
+/* The estimate at places->t. With `who` not 0: as it will be when that one was counted as well. About 3 us. */
+uint64_t sl_sketch_estimate(const struct sluice_limit *limit, const struct sl_places *places, uint64_t who);
+
+/* The estimate, without a sketch, of those in places that count and have a name, and another. About 5 us. */
+uint64_t sl_sketch_estimate_of(const struct sl_places *places, uint64_t another);
+
+/* Whether counting `who` at places->t would leave the estimate as it is. */
+bool sl_sketch_covers(const struct sluice_limit *limit, const struct sl_places *places, uint64_t who);
+
+/* The first instant behind t at which the estimate is below `quota`, if that comes before `beyond`; else that. */
+sluice_ns sl_sketch_below(const struct sluice_limit *limit, const struct sl_places *places, uint64_t quota);
+
+/* Before the clock is moved from places->last to t: makes times so old that they would soon read as new ones old again.
+ * Nobody sees a difference. Returns whether the units of the two differ. */
+bool sl_sketch_sweep(const struct sluice_limit *limit, const struct sl_places *places);
+
+bool sl_sketch_is_valid(const struct sluice_limit *limit, const struct sl_places *places);
+
+/* The error to be expected of a limit's count: one standard deviation, in parts per 10,000; 0 where it is exact. */
+uint32_t sl_distinct_error(const struct sluice_limit *limit);
+
+#endif
