@@ -1,6 +1,6 @@
 /* A policy's admission. At most doors a request has one cost, which all its limits are charged; a proxy can say none,
- * and a request costs 1 there. What it reserves is of another kind (a request, and the tokens that it will take), so the
- * policy's estimate is the cost of those limits alone, unless the caller says what the request costs. */
+ * and a request costs 1 there. What it reserves is of another kind (a request, and the tokens that it will take): so
+ * the policy's estimate is the cost of those limits alone, unless the caller says what the request costs. */
 #include "hosts/server/door/admission.h"
 
 #include "algo/step.h"

@@ -1,21 +1,16 @@
-/* The routes that decide. Each reads what is asked, decides it as one step, and shows the decision.
+/* Deciding: what is asked becomes one call, decided as one step, and its answer; and the routes of limits that the
+ * caller brings along: check, refund, reset. Those of the policy are in admit.c, leases in hold.c, reservations in
+ * commit.c.
  *
  * When the store is full, or away, and cannot answer:
  *   /v1/check, /v1/refund   503, a problem of type temporary-reduced-capacity: the caller knows what to do without us
  *   /v1/admit, /v1/auth/..  what the policy says: if any limit that applies has on-error: deny, the same 503, which
  *                           names those limits; else 200, allowed as where no limit applies */
+#include "hosts/server/http/decide.h"
+
 #include "base/assert.h"
 #include "hosts/server/door/flight.h"
-#include "hosts/server/http/door_http.h"
 #include "os/clock.h"
-
-/* A call over items, with its answers. */
-struct question {
-	struct sluice_call call;
-	struct sluice_item items[SLUICE_ITEMS_MAX]; /* of a match, with candidates behind them */
-	uint8_t candidate_of[SLUICE_ITEMS_MAX];
-	struct sluice_decision each[SLUICE_ITEMS_MAX];
-};
 
 static void decide_here(struct sl_http_turn *turn, struct sluice_call *call) {
 	struct sl_tally *tally = turn->context->tally;
@@ -25,45 +20,47 @@ static void decide_here(struct sl_http_turn *turn, struct sluice_call *call) {
 		sl_times_add(&tally->decision, sl_clock_monotonic() - begun, 1);
 }
 
-/* Decides the items of `ruling`, whose call is made here. False: later, and nothing is to be said. Else
- * question->call.err says how. */
-static bool decide(struct sl_http_turn *turn, struct question *question, const struct sl_http_ask *ask,
-                   const struct sluice_item *items, uint32_t count, sluice_operation operation,
-                   struct sl_ruling *ruling) {
-	question->call = (struct sluice_call){
-		.items = items,
-		.item_count = count,
-		.cost = ask->cost,
-		.operation = operation,
-		.want_next = operation != SLUICE_RESET,
-		.now = sl_door_instant(ask->now, items, count),
-		.each = question->each,
-	};
-	ruling->call = &question->call;
+bool sl_http_decide(struct sl_http_turn *turn, struct sl_http_question *question, const struct sl_http_ask *ask,
+                    struct sl_ruling *ruling) {
+	struct sluice_call *call = &question->call;
+	bool decides = call->operation <= SLUICE_REFUND || call->operation == SLUICE_ACQUIRE ||
+	               call->operation == SLUICE_RESERVE || call->operation == SLUICE_COMMIT;
+	call->want_next = decides;
+	call->now = sl_door_instant(ask->now, call->items, call->item_count);
+	call->each = question->each;
+	ruling->call = call;
 	ruling->candidate_of = question->candidate_of;
 	ruling->transport = SL_TRANSPORT_HTTP;
 	if (turn->context->remote == NULL)
-		decide_here(turn, &question->call);
-	else
-		turn->waits = !sl_flight_decide(turn->context, ruling, 1);
-	return !turn->waits;
-}
-
-static void settle(struct sl_http_turn *turn, const struct sl_ruling *ruling) {
-	if (ruling->call->operation == SLUICE_CHARGE)
+		decide_here(turn, call);
+	else if (turn->waits = !sl_flight_decide(turn->context, ruling, 1), turn->waits)
+		return false;
+	if (call->operation == SLUICE_CHARGE || call->operation == SLUICE_ACQUIRE || call->operation == SLUICE_RESERVE)
 		sl_ruling_settle(turn->context, ruling);
+	return true;
 }
 
-static void reply_malformed(struct sl_http_turn *turn, const struct sl_http_ask *ask) {
+struct sluice_call sl_http_call_of(const struct sl_http_ask *ask, sluice_operation operation) {
+	return (struct sluice_call){
+		.items = ask->items,
+		.item_count = ask->item_count,
+		.cost = ask->cost,
+		.operation = operation,
+		.upto = ask->upto,
+		.id = ask->id,
+		.ttl_ns = ask->ttl_ns,
+	};
+}
+
+void sl_http_reply_malformed(struct sl_http_turn *turn, const struct sl_http_ask *ask) {
 	sl_http_reply_problem(turn, 400, sl_slice(ask->error, strnlen(ask->error, sizeof ask->error)), NULL);
 }
 
-static bool is_unable(sluice_err err) {
+bool sl_http_is_unable(sluice_err err) {
 	return err == SLUICE_E_FULL || err == SLUICE_E_AWAY;
 }
 
-/* The store cannot answer. `names` are of the limits that deny for it. */
-static void reply_unable(struct sl_http_turn *turn, sluice_err err, const struct sluice_bytes *names, uint32_t count) {
+void sl_http_reply_unable(struct sl_http_turn *turn, sluice_err err, const struct sluice_bytes *names, uint32_t count) {
 	struct sl_http_reply reply;
 	bool away = err == SLUICE_E_AWAY;
 	size_t room = 1024;
@@ -95,54 +92,70 @@ static void reply_broken(struct sl_http_turn *turn, sluice_err err) {
 	sl_http_reply_problem(turn, 500, sl_slice(memory, sl_out_len(&out)), NULL);
 }
 
+void sl_http_reply_failed(struct sl_http_turn *turn, sluice_err err) {
+	if (sl_http_is_unable(err))
+		sl_http_reply_unable(turn, err, NULL, 0);
+	else if (err == SLUICE_E_MISUSE && turn->context->remote != NULL)
+		sl_http_reply_problem(turn, 503, sl_str("the store is in Redis, where this cannot be asked"), NULL);
+	else
+		reply_broken(turn, err);
+}
+
 /* ---- limits given in notation: check, refund, reset ---------------------------------------------------------- */
 
-static void reply_items(struct sl_http_turn *turn, const struct sl_http_ask *ask, const struct question *question) {
+/* The name of a limit: the policy's, or its canonical text. */
+static struct sluice_bytes name_of(const struct sl_http_turn *turn, const struct sl_http_ask *ask, uint32_t i,
+                                   const struct sluice_limit *limit, char text[SLUICE_LIMIT_TEXT_MAX]) {
+	if (ask->positions[i] != SL_RULING_NOTATION)
+		return sl_str(sluice_policy_limit_name(turn->context->policy, ask->positions[i]));
+	return sl_slice(text, sluice_limit_print(limit, text));
+}
+
+void sl_http_reply_items(struct sl_http_turn *turn, const struct sl_http_ask *ask,
+                         const struct sl_http_question *question, struct sluice_bytes id) {
 	char texts[SLUICE_ITEMS_MAX][SLUICE_LIMIT_TEXT_MAX];
 	struct sl_http_view view;
 	view.call = &question->call;
-	view.count = ask->item_count;
+	view.count = question->call.item_count;
 	view.candidate_of = NULL;
+	view.store = NULL;
+	view.id = id;
 	view.style = (struct sl_http_style){0};
 	for (uint32_t i = 0; i < view.count; i++) {
-		struct sluice_bytes name = ask->positions[i] != SL_RULING_NOTATION
-		                               ? sl_str(sluice_policy_limit_name(turn->context->policy, ask->positions[i]))
-		                               : sl_slice(texts[i], sluice_limit_print(&ask->limits[i], texts[i]));
-		view.keys[i] = ask->items[i].key;
-		view.limits[i] = (struct sl_headers_limit){name, &ask->limits[i], &question->each[i], false};
+		const struct sluice_item *item = &question->call.items[i];
+		view.keys[i] = item->key;
+		view.limits[i] = (struct sl_headers_limit){name_of(turn, ask, i, item->limit, texts[i]), item->limit,
+		                                           &question->each[i], false};
 	}
 	sl_http_reply_decision(turn, &view);
 }
 
 static void decide_items(struct sl_http_turn *turn, const struct sl_http_ask *ask, sluice_operation operation) {
-	struct question question;
+	struct sl_http_question question = {.call = sl_http_call_of(ask, operation)};
 	struct sl_ruling ruling = {.positions = ask->names ? ask->positions : NULL, .shown = ask->item_count};
-	if (!decide(turn, &question, ask, ask->items, ask->item_count, operation, &ruling))
+	if (!sl_http_decide(turn, &question, ask, &ruling))
 		return;
-	settle(turn, &ruling);
 	if (question.call.err == SLUICE_OK)
-		reply_items(turn, ask, &question);
-	else if (is_unable(question.call.err))
-		reply_unable(turn, question.call.err, NULL, 0);
+		sl_http_reply_items(turn, ask, &question, sl_slice(NULL, 0));
 	else
-		reply_broken(turn, question.call.err);
+		sl_http_reply_failed(turn, question.call.err);
 }
 
 void sl_http_route_check(struct sl_http_turn *turn) {
 	struct sl_http_ask ask;
-	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_CHECK))
+	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_CHECK, NULL))
 		decide_items(turn, &ask, ask.peek ? SLUICE_PEEK : SLUICE_CHARGE);
 	else
-		reply_malformed(turn, &ask);
+		sl_http_reply_malformed(turn, &ask);
 	sl_http_ask_free(&ask);
 }
 
 void sl_http_route_refund(struct sl_http_turn *turn) {
 	struct sl_http_ask ask;
-	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_REFUND))
+	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_REFUND, NULL))
 		decide_items(turn, &ask, SLUICE_REFUND);
 	else
-		reply_malformed(turn, &ask);
+		sl_http_reply_malformed(turn, &ask);
 	sl_http_ask_free(&ask);
 }
 
@@ -164,7 +177,7 @@ static bool reset_item(struct sl_http_turn *turn, const struct sl_http_ask *ask,
 	const struct sluice_limit *limits[SL_POLICY_OVERRIDES_MAX + 1] = {ask->items[index].limit};
 	struct sluice_item items[SLUICE_ITEMS_MAX];
 	uint32_t positions[SLUICE_ITEMS_MAX];
-	struct question question;
+	struct sl_http_question question;
 	uint32_t count = 1, done = 0;
 	if (ask->positions[index] != SL_RULING_NOTATION)
 		count =
@@ -173,11 +186,13 @@ static bool reset_item(struct sl_http_turn *turn, const struct sl_http_ask *ask,
 		struct sl_ruling ruling = {.positions = positions};
 		n = count - done < SLUICE_ITEMS_MAX ? count - done : SLUICE_ITEMS_MAX;
 		for (uint32_t i = 0; i < n; i++) {
-			items[i] = (struct sluice_item){.limit = limits[done + i], .key = ask->items[index].key};
+			items[i] = (struct sluice_item){
+				.limit = limits[done + i], .key = ask->items[index].key, .terms = ask->items[index].terms};
 			positions[i] = ask->positions[index];
 		}
 		ruling.shown = n;
-		if (!decide(turn, &question, ask, items, n, SLUICE_RESET, &ruling))
+		question.call = (struct sluice_call){.items = items, .item_count = n, .operation = SLUICE_RESET};
+		if (!sl_http_decide(turn, &question, ask, &ruling))
 			return false;
 		*err = question.call.err;
 		*forgotten += question.call.forgotten;
@@ -193,101 +208,15 @@ static void reset_items(struct sl_http_turn *turn, const struct sl_http_ask *ask
 			return;
 	if (err == SLUICE_OK)
 		reply_forgotten(turn, forgotten);
-	else if (is_unable(err))
-		reply_unable(turn, err, NULL, 0);
 	else
-		reply_broken(turn, err);
+		sl_http_reply_failed(turn, err);
 }
 
 void sl_http_route_reset(struct sl_http_turn *turn) {
 	struct sl_http_ask ask;
-	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_RESET))
+	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_RESET, NULL))
 		reset_items(turn, &ask);
 	else
-		reply_malformed(turn, &ask);
-	sl_http_ask_free(&ask);
-}
-
-/* ---- limits of the policy: admit, explain -------------------------------------------------------------------- */
-
-static void reply_match(struct sl_http_turn *turn, const struct sluice_match *match, const struct question *question,
-                        struct sl_http_style style) {
-	struct sl_http_view view;
-	view.call = &question->call;
-	view.count = match->count;
-	view.candidate_of = question->candidate_of;
-	view.style = style;
-	for (uint32_t i = 0; i < view.count; i++) {
-		const struct sluice_item *item = &match->items[i];
-		const char *name = sluice_policy_limit_name(turn->context->policy, match->position[i]);
-		view.keys[i] = item->key;
-		view.limits[i] = (struct sl_headers_limit){sl_str(name), item->limit, &question->each[i], item->observed};
-	}
-	sl_http_reply_decision(turn, &view);
-}
-
-/* What a request gets while the store cannot answer. */
-static void reply_on_error(struct sl_http_turn *turn, sluice_err err, const struct sluice_match *match,
-                           struct sl_http_style style) {
-	struct sluice_bytes names[SLUICE_ITEMS_MAX];
-	uint32_t count = 0;
-	for (uint32_t i = 0; i < match->count; i++) {
-		if (sl_policy_on_error(turn->context->policy, match, i) == SL_ON_ERROR_DENY)
-			names[count++] = sl_str(sluice_policy_limit_name(turn->context->policy, match->position[i]));
-	}
-	if (count > 0) {
-		reply_unable(turn, err, names, count);
-		return;
-	}
-	struct question open = {
-		.call.merged = {.allowed = true, .index = -1, .remaining = UINT32_MAX, .quota = UINT32_MAX},
-	};
-	reply_match(turn, &(struct sluice_match){.count = 0}, &open, style);
-}
-
-void sl_http_decide_attributes(struct sl_http_turn *turn, const struct sl_http_ask *ask, struct sl_http_style style) {
-	struct sluice_match match;
-	struct question question;
-	sluice_err err = sluice_policy_match(turn->context->policy, ask->attributes, ask->attribute_count, &match,
-	                                     turn->context->match_buffer, SLUICE_MATCH_BYTES_MAX);
-	if (err == SLUICE_E_RANGE) {
-		sl_http_reply_problem(turn, 500, sl_str("more than 16 limits of the policy apply to this request"), NULL);
-		return;
-	}
-	if (err != SLUICE_OK) {
-		reply_broken(turn, err);
-		return;
-	}
-	memcpy(question.items, match.items, match.count * sizeof match.items[0]);
-	uint32_t count = sl_ruling_add_candidates(turn->context->policy, &match, question.items, question.candidate_of);
-	struct sl_ruling ruling = {.positions = match.position, .shown = match.count};
-	if (!decide(turn, &question, ask, question.items, count, ask->peek ? SLUICE_PEEK : SLUICE_CHARGE, &ruling))
-		return;
-	settle(turn, &ruling);
-	if (question.call.err == SLUICE_OK)
-		reply_match(turn, &match, &question, style);
-	else if (is_unable(question.call.err))
-		reply_on_error(turn, question.call.err, &match, style);
-	else
-		reply_broken(turn, question.call.err);
-}
-
-void sl_http_route_admit(struct sl_http_turn *turn) {
-	struct sl_http_ask ask;
-	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_ADMIT))
-		sl_http_decide_attributes(turn, &ask, (struct sl_http_style){0});
-	else
-		reply_malformed(turn, &ask);
-	sl_http_ask_free(&ask);
-}
-
-void sl_http_route_explain(struct sl_http_turn *turn) {
-	struct sl_http_ask ask;
-	char decoded[SL_HTTP_HEAD_BYTES_MAX]; /* a query is shorter than the head that it stands in */
-	SL_ASSERT(turn->request->query.len < sizeof decoded);
-	if (sl_http_ask_query(&ask, turn, decoded))
-		sl_http_decide_attributes(turn, &ask, (struct sl_http_style){.explain = true});
-	else
-		reply_malformed(turn, &ask);
+		sl_http_reply_malformed(turn, &ask);
 	sl_http_ask_free(&ask);
 }

@@ -84,10 +84,26 @@ static void put_decision(struct sl_out *out, const struct sl_http_view *view) {
 	sl_out_str(out, ",\"limit\":");
 	sl_json_string(out, name_of_decider(view));
 	put_numbers(out, &view->call->merged);
+	if (view->call->upto) {
+		sl_out_str(out, ",\"granted\":");
+		sl_out_u64(out, view->call->granted);
+	}
+	if (view->id.len != 0) {
+		sl_out_str(out, ",\"id\":");
+		sl_json_string(out, view->id);
+	}
+	if (view->call->repeated)
+		sl_out_str(out, ",\"repeated\":true");
 	sl_out_str(out, ",\"limits\":[");
 	for (uint32_t i = 0; i < view->count; i++)
 		put_limit(out, view, i);
 	sl_out_char(out, ']');
+}
+
+/* What a limit was asked for. */
+static uint32_t cost_of(const struct sl_http_view *view, uint32_t i) {
+	const struct sluice_item *item = &view->call->items[i];
+	return item->cost != 0 ? item->cost : item->limit->algorithm == SLUICE_DISTINCT ? 1 : view->call->cost;
 }
 
 /* What a person should know about a denial: which limit, how much is left of it, and how long to wait. */
@@ -110,7 +126,7 @@ static void put_detail(struct sl_out *out, const struct sl_http_view *view) {
 	sl_out_str(&text, " has ");
 	sl_out_u64(&text, view->limits[decider].decision->remaining);
 	sl_out_str(&text, " left, the request costs ");
-	sl_out_u64(&text, view->call->cost);
+	sl_out_u64(&text, cost_of(view, decider));
 	if (merged->retry_after_ns == SLUICE_NEVER) {
 		sl_out_str(&text, ": it can never be admitted, the quota is ");
 		sl_out_u64(&text, merged->quota);
@@ -154,12 +170,21 @@ static void put_delay(struct sl_out *out, sluice_ns delay_ns) {
 	sl_out_str(out, "\r\n");
 }
 
+/* What a proxy keeps to commit the request with. */
+static void put_ticket(struct sl_out *out, struct sluice_bytes id) {
+	if (id.len == 0)
+		return;
+	sl_out_str(out, "Sluice-Ticket: ");
+	sl_out_bytes(out, id.data, id.len);
+	sl_out_str(out, "\r\n");
+}
+
 /* Header lines and body together. A name stands in both headers, in the list, among the violated and on top. */
 static size_t room_for(const struct sl_http_view *view) {
-	size_t room = 512 + SL_JSON_ROOM(SL_HTTP_ERROR_BYTES) + SL_HEADERS_ROOM_FIXED;
+	size_t room = 512 + SL_JSON_ROOM(SL_HTTP_ERROR_BYTES) + SL_HEADERS_ROOM_FIXED + SL_JSON_ROOM(view->id.len);
 	room += (size_t)(view->call->item_count - view->count) * (128 + SLUICE_LIMIT_TEXT_MAX);
 	for (uint32_t i = 0; i < view->count; i++)
-		room += 416 + SL_HEADERS_ROOM_PER_LIMIT + SLUICE_LIMIT_TEXT_MAX + SL_JSON_ROOM(view->keys[i].len) +
+		room += 576 + SL_HEADERS_ROOM_PER_LIMIT + SLUICE_LIMIT_TEXT_MAX + SL_JSON_ROOM(view->keys[i].len) +
 		        (4 + 3 * 6) * view->limits[i].name.len;
 	return room;
 }
@@ -175,8 +200,10 @@ static void put_headers(struct sl_out *out, const struct sl_http_view *view, uin
 	};
 	if (denied)
 		sl_headers_retry_after(out, merged->retry_after_ns);
-	else if (view->style.empty)
+	else if (view->style.empty) {
 		put_delay(out, merged->delay_ns);
+		put_ticket(out, view->id);
+	}
 	sl_headers_rate_limit(out, forms, &decision);
 }
 

@@ -44,6 +44,11 @@ static const struct route {
 	{"/v1/check", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_check},
 	{"/v1/admit", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_admit},
 	{"/v1/refund", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_refund},
+	{"/v1/acquire", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_acquire},
+	{"/v1/release", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_release},
+	{"/v1/renew", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_renew},
+	{"/v1/reserve", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_reserve},
+	{"/v1/commit", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_commit},
 	{"/v1/reset", ALLOW_POST, SL_ROLE_ADMIN, sl_http_route_reset},
 	{"/v1/reload", ALLOW_POST, SL_ROLE_ADMIN, sl_http_route_reload},
 	{"/v1/explain", ALLOW_GET, SL_ROLE_CHECK | SL_ROLE_READ, sl_http_route_explain},
@@ -53,6 +58,7 @@ static const struct route {
 	{"/v1/auth/forward*", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_forward},
 	{"/v1/auth/nginx*", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_nginx},
 	{"/v1/auth/envoy*", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_envoy},
+	{"/v1/auth/commit", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_commit},
 	{"/metrics", ALLOW_GET, SL_ROLE_READ, sl_http_route_metrics},
 	{"/healthz", ALLOW_GET, ANY_ROLE, route_healthz},
 	{"/readyz", ALLOW_GET, ANY_ROLE, route_readyz},
@@ -121,7 +127,7 @@ static bool is_allowed(const struct route *route, const struct sl_http_request *
 }
 
 static void reply_unknown_path(struct sl_http_turn *turn) {
-	char memory[SL_HTTP_ERROR_BYTES];
+	char memory[2 * SL_HTTP_ERROR_BYTES];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
 	sl_out_str(&out, "nothing is served at ");
 	sl_out_quoted(&out, turn->request->path, 100);

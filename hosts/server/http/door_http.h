@@ -2,7 +2,9 @@
  *
  *   door.c           connection: parse, route, mechanics (100-continue, keep-alive, refusals)
  *   ask.c       JSON bodies and queries -> struct sl_http_ask
- *   decide.c    the routes that decide: check, admit, refund, reset, explain
+ *   ask_limits.c  the limits of a body
+ *   decide.c    one call, its answer; check, refund, reset      admit.c  admit, explain
+ *   hold.c      acquire, release, renew (holders.c)             commit.c reserve, commit, what the proxies commit
  *   reply.c     answers: head, problems, plain texts, the list of limits
  *   decision.c  decisions -> headers and JSON
  *   auth.c      the proxies' doors           metrics.c  /metrics        figures.c  /v1/figures
@@ -11,7 +13,7 @@
 #ifndef SL_DOOR_HTTP_H
 #define SL_DOOR_HTTP_H
 
-#include "hosts/server/door/ruling.h"
+#include "hosts/server/door/admission.h"
 #include "proto/json.h"
 #include "proto/headers.h"
 #include "proto/http.h"
@@ -85,14 +87,35 @@ enum {
 	SL_HTTP_ERROR_BYTES = 512,
 };
 
-enum sl_http_ask_kind { SL_HTTP_ASK_CHECK, SL_HTTP_ASK_REFUND, SL_HTTP_ASK_RESET, SL_HTTP_ASK_ADMIT };
+enum sl_http_ask_kind {
+	SL_HTTP_ASK_CHECK,
+	SL_HTTP_ASK_REFUND,
+	SL_HTTP_ASK_RESET,
+	SL_HTTP_ASK_ADMIT,
+	SL_HTTP_ASK_ACQUIRE,
+	SL_HTTP_ASK_RELEASE,
+	SL_HTTP_ASK_RENEW,
+	SL_HTTP_ASK_HOLDERS,
+	SL_HTTP_ASK_RESERVE,
+	SL_HTTP_ASK_COMMIT,
+};
+
+/* A ticket that was given, and the memory that it points to. */
+struct sl_http_ticket {
+	struct sl_ticket ticket;
+	char memory[SL_TICKET_BYTES_MAX];
+};
 
 /* A body, understood. About 16 KiB: for the stack. Slices point into `root`, or into the decoded query. */
 struct sl_http_ask {
-	json_t *root; /* owned; NULL for a query */
-	uint32_t cost;
-	bool peek;
+	json_t *root;  /* owned; NULL for a query */
+	uint32_t cost; /* of a commit the actual one */
+	bool cost_said, peek, upto;
 	sluice_ns now;
+	sluice_ns ttl_ns;              /* of a reservation */
+	struct sluice_bytes id;        /* len 0: none; of a ticket its digits */
+	struct sluice_bytes member;    /* data NULL: none */
+	struct sl_http_ticket *ticket; /* the caller's memory, for kinds that take tickets */
 	uint32_t item_count;
 	struct sluice_limit limits[SLUICE_ITEMS_MAX];
 	struct sluice_item items[SLUICE_ITEMS_MAX]; /* point to limits[] */
@@ -107,12 +130,18 @@ struct sl_http_ask {
 void sl_http_ask_begin(struct sl_http_ask *ask, const struct sl_http_turn *turn);
 
 /* Reads a body of one kind. Returns false with ask->error set when anything in it is not as it must be: nothing is
- * guessed, and no member is passed over. End the ask with sl_http_ask_free() in either case. */
-bool sl_http_ask_body(struct sl_http_ask *ask, const struct sl_http_turn *turn, enum sl_http_ask_kind kind);
+ * guessed, and no member is passed over. End the ask with sl_http_ask_free() in either case.
+ *  ticket  memory for one that is given to release, renew or commit; NULL for other kinds */
+bool sl_http_ask_body(struct sl_http_ask *ask, const struct sl_http_turn *turn, enum sl_http_ask_kind kind,
+                      struct sl_http_ticket *ticket);
 
 /* Reads the attributes of a query, percent-decoded into `memory` (at least as long as the query). */
 bool sl_http_ask_query(struct sl_http_ask *ask, const struct sl_http_turn *turn, char *memory);
 void sl_http_ask_free(struct sl_http_ask *ask);
+
+/* The position in the policy of a ticket's limit, by its name; SL_RULING_NOTATION for one in notation (len 0), and for
+ * one that the policy has no more. */
+uint32_t sl_http_position(const struct sluice_policy *policy, struct sluice_bytes name);
 
 /* ---- deciding and showing decisions -------------------------------------------------------------------------- */
 
@@ -130,6 +159,8 @@ struct sl_http_view {
 	struct sl_headers_limit limits[SLUICE_ITEMS_MAX];
 	struct sluice_bytes keys[SLUICE_ITEMS_MAX];
 	const uint8_t *candidate_of; /* for each candidate the limit that it belongs to; NULL where there are none */
+	struct sluice_store *store;  /* of an explanation: where standings are looked up; NULL: it is not at hand */
+	struct sluice_bytes id;      /* of what the caller holds now, or its ticket; len 0: nothing */
 	struct sl_http_style style;
 };
 
@@ -146,6 +177,15 @@ void sl_http_route_refund(struct sl_http_turn *turn);
 void sl_http_route_reset(struct sl_http_turn *turn);
 void sl_http_route_admit(struct sl_http_turn *turn);
 void sl_http_route_explain(struct sl_http_turn *turn);
+void sl_http_route_acquire(struct sl_http_turn *turn);
+void sl_http_route_release(struct sl_http_turn *turn);
+void sl_http_route_renew(struct sl_http_turn *turn);
+void sl_http_route_holders(struct sl_http_turn *turn);
+void sl_http_route_reserve(struct sl_http_turn *turn);
+void sl_http_route_commit(struct sl_http_turn *turn);
+
+/* commit.c: a proxy's second call, when the answer of the app is there. */
+void sl_http_route_auth_commit(struct sl_http_turn *turn);
 
 /* auth.c: the proxies' doors. The request's own path begins with the route's. */
 void sl_http_route_auth_forward(struct sl_http_turn *turn);

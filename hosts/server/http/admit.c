@@ -1,0 +1,172 @@
+/* The policy's decisions: admit, explain, and what the proxies' doors ask.
+ *
+ * What is held after a request was allowed, leases and reservations, is ended by its ticket (proto/ticket.h): "id" in
+ * the answer, or, at the proxies' doors, the header Sluice-Ticket. There it must fit into the 4 KiB that a proxy keeps
+ * for an answer's head unless told otherwise; a request whose keys are so long that it does not is refused before it is
+ * decided. nginx would take the whole answer for a failure, and fail open. */
+#include "hosts/server/http/decide.h"
+
+#include "base/assert.h"
+
+enum { PROXY_TICKET_BYTES_MAX = 3 * 1024 };
+
+/* A request of the policy's, from its match to its answer. */
+struct admitting {
+	struct sl_http_turn *turn;
+	const struct sl_http_ask *ask;
+	struct sl_http_style style;
+	struct sluice_match match;
+	struct sl_http_question question;
+	struct sl_admission admission;
+	struct sluice_bytes id; /* the ticket */
+	char ticket[SL_TICKET_BYTES_MAX];
+};
+
+static void reply_match(struct admitting *a, const struct sluice_match *match) {
+	struct sl_http_view view;
+	view.call = &a->question.call;
+	view.count = match->count;
+	view.candidate_of = a->question.candidate_of;
+	view.store = a->turn->context->remote == NULL ? a->turn->context->store : NULL;
+	view.id = a->id;
+	view.style = a->style;
+	for (uint32_t i = 0; i < view.count; i++) {
+		const struct sluice_item *item = &match->items[i];
+		const char *name = sluice_policy_limit_name(a->turn->context->policy, match->position[i]);
+		view.keys[i] = item->key;
+		view.limits[i] = (struct sl_headers_limit){sl_str(name), item->limit, &a->question.each[i], item->observed};
+	}
+	sl_http_reply_decision(a->turn, &view);
+}
+
+/* What a request gets while the store cannot answer. */
+static void reply_on_error(struct admitting *a, sluice_err err) {
+	const struct sluice_policy *policy = a->turn->context->policy;
+	struct sluice_bytes names[SLUICE_ITEMS_MAX];
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < a->match.count; i++)
+		if (sl_policy_on_error(policy, &a->match, i) == SL_ON_ERROR_DENY)
+			names[count++] = sl_str(sluice_policy_limit_name(policy, a->match.position[i]));
+	if (count > 0) {
+		sl_http_reply_unable(a->turn, err, names, count);
+		return;
+	}
+	a->question.call = (struct sluice_call){
+		.merged = {.allowed = true, .index = -1, .remaining = UINT32_MAX, .quota = UINT32_MAX},
+	};
+	reply_match(a, &(struct sluice_match){.count = 0});
+}
+
+/* ---- before it is decided ------------------------------------------------------------------------------------ */
+
+static struct sluice_bytes header_of(void *data, const char *name) {
+	struct sluice_bytes value = {NULL, 0};
+	sl_http_field(data, name, &value);
+	return value;
+}
+
+static void reply_no_estimate(struct sl_http_turn *turn, const char *header) {
+	char memory[SL_HTTP_ERROR_BYTES];
+	struct sl_out out = sl_out_to(memory, sizeof memory);
+	sl_out_str(&out, header);
+	sl_out_str(&out, " must be a whole number 0..4294967295: what the request is expected to cost");
+	sl_http_reply_problem(turn, 400, sl_slice(memory, sl_out_len(&out)), NULL);
+}
+
+/* Finds the limits and makes the call; false where the request was refused. */
+static bool prepare(struct admitting *a) {
+	struct sl_http_turn *turn = a->turn;
+	const struct sluice_policy *policy = turn->context->policy;
+	struct sl_http_question *question = &a->question;
+	sluice_err err = sluice_policy_match(policy, a->ask->attributes, a->ask->attribute_count, &a->match,
+	                                     turn->context->match_buffer, SLUICE_MATCH_BYTES_MAX);
+	if (err == SLUICE_E_RANGE)
+		sl_http_reply_problem(turn, 500, sl_str("more than 16 limits of the policy apply to this request"), NULL);
+	else if (err != SLUICE_OK)
+		sl_http_reply_failed(turn, err);
+	if (err != SLUICE_OK)
+		return false;
+	memcpy(question->items, a->match.items, a->match.count * sizeof a->match.items[0]);
+	question->call = sl_http_call_of(a->ask, SLUICE_CHARGE);
+	question->call.items = question->items;
+	question->call.item_count = sl_ruling_add_candidates(policy, &a->match, question->items, question->candidate_of);
+	a->admission = (struct sl_admission){
+		.peek = a->ask->peek,
+		.upto = a->ask->upto,
+		.cost_said = a->ask->cost_said,
+		.id = a->ask->id,
+		.member = a->ask->member,
+		.header = a->style.empty ? header_of : NULL,
+		.data = (void *)turn->request,
+	};
+	if (sl_admission_prepare(&a->admission, policy, &a->match, question->candidate_of, question->items,
+	                         &question->call))
+		return true;
+	reply_no_estimate(turn, a->admission.wrong);
+	return false;
+}
+
+static void write_ticket(struct admitting *a) {
+	const struct sl_http_turn *turn = a->turn;
+	a->id = sl_slice(a->ticket, sl_admission_ticket(turn->context->policy, &a->match, &a->question.call, a->ticket));
+}
+
+/* Can the caller be told what he would hold? All tickets of a call are of one length, whatever their id. */
+static bool can_tell(struct admitting *a) {
+	const struct sluice_call *call = &a->question.call;
+	bool fits = !sl_admission_holds(call) || sl_admission_fits(call, &a->match);
+	if (fits && a->style.empty && sl_admission_holds(call)) {
+		write_ticket(a);
+		fits = a->id.len <= PROXY_TICKET_BYTES_MAX;
+		a->id = sl_slice(NULL, 0);
+	}
+	if (!fits)
+		sl_http_reply_problem(a->turn, a->style.empty ? 431 : 400,
+		                      sl_str("the keys of the limits that this request would hold are too long for a ticket"),
+		                      NULL);
+	return fits;
+}
+
+/* ---- the decision -------------------------------------------------------------------------------------------- */
+
+void sl_http_decide_attributes(struct sl_http_turn *turn, const struct sl_http_ask *ask, struct sl_http_style style) {
+	struct admitting a;
+	struct sluice_call *call = &a.question.call;
+	a.turn = turn;
+	a.ask = ask;
+	a.style = style;
+	a.id = sl_slice(NULL, 0);
+	if (!prepare(&a) || !can_tell(&a))
+		return;
+	struct sl_ruling ruling = {.positions = a.match.position, .shown = a.match.count};
+	if (!sl_http_decide(turn, &a.question, ask, &ruling))
+		return;
+	if (call->err == SLUICE_OK && call->merged.allowed && call->cost != 0 && sl_admission_holds(call))
+		write_ticket(&a);
+	if (call->err == SLUICE_OK)
+		reply_match(&a, &a.match);
+	else if (sl_http_is_unable(call->err))
+		reply_on_error(&a, call->err);
+	else
+		sl_http_reply_failed(turn, call->err);
+}
+
+void sl_http_route_admit(struct sl_http_turn *turn) {
+	struct sl_http_ask ask;
+	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_ADMIT, NULL))
+		sl_http_decide_attributes(turn, &ask, (struct sl_http_style){0});
+	else
+		sl_http_reply_malformed(turn, &ask);
+	sl_http_ask_free(&ask);
+}
+
+void sl_http_route_explain(struct sl_http_turn *turn) {
+	struct sl_http_ask ask;
+	char decoded[SL_HTTP_HEAD_BYTES_MAX]; /* a query is shorter than the head that it stands in */
+	SL_ASSERT(turn->request->query.len < sizeof decoded);
+	if (sl_http_ask_query(&ask, turn, decoded))
+		sl_http_decide_attributes(turn, &ask, (struct sl_http_style){.explain = true});
+	else
+		sl_http_reply_malformed(turn, &ask);
+	sl_http_ask_free(&ask);
+}

@@ -1,0 +1,52 @@
+/* Reading bodies: what ask.c and ask_limits.c share. For these two only. */
+#ifndef SL_HTTP_ASK_H
+#define SL_HTTP_ASK_H
+
+#include "hosts/server/http/door_http.h"
+
+/* The members that objects may have. Bits; which kind of body takes which is a table in ask.c. */
+enum {
+	SL_ASK_KEY = 1,
+	SL_ASK_LIMITS = 2,
+	SL_ASK_ATTRIBUTES = 4,
+	SL_ASK_COST = 8,
+	SL_ASK_PEEK = 16,
+	SL_ASK_AT = 32,
+	SL_ASK_LIMIT = 64,
+	SL_ASK_ID = 128,
+	SL_ASK_UPTO = 256,
+	SL_ASK_MEMBER = 512,
+	SL_ASK_TTL = 1024,
+	SL_ASK_ACTUAL = 2048,
+	SL_ASK_MEMBER_COUNT = 12,
+};
+
+/* The members of one object, sorted out; NULL where absent. */
+struct sl_ask_members {
+	json_t *value[SL_ASK_MEMBER_COUNT];
+};
+
+/* The beginning of an error; the caller goes on, and ends with sl_ask_done(), which returns false. */
+struct sl_out sl_ask_error(struct sl_http_ask *ask);
+bool sl_ask_done(struct sl_out *out);
+/* A whole error; false. */
+bool sl_ask_fail(struct sl_http_ask *ask, const char *text);
+/* "<where> must be <what>, found a string"; false. */
+bool sl_ask_fail_type(struct sl_http_ask *ask, const char *where, const char *what, const json_t *value);
+
+/* Sorts the members of an object; false for one that is not among `allowed` (SL_ASK_ bits). `where` stands before the
+ * error. */
+bool sl_ask_sort(struct sl_http_ask *ask, const char *where, json_t *object, unsigned allowed,
+                 struct sl_ask_members *members);
+/* One of them, by its bit; NULL where it is absent. */
+json_t *sl_ask_member(const struct sl_ask_members *members, unsigned bit);
+
+/* A string that may be a key or a member, 0..1024 bytes. `where` is "key" or "limits[3].key". */
+bool sl_ask_key(struct sl_http_ask *ask, const char *where, const json_t *value, struct sluice_bytes *key);
+
+/* Reads limits with the keys and members that they count for, and sees whether this kind of request may have them
+ * (ask_limits.c). */
+bool sl_ask_limits(struct sl_http_ask *ask, const struct sl_ask_members *members, enum sl_http_ask_kind kind,
+                   const struct sluice_policy *policy);
+
+#endif
