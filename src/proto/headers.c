@@ -24,7 +24,8 @@
  * w is "the time in which q is won back". A window's is its length, of one of the calendar that of the present one;
  * buckets win back at Q/W, so that
  *   token-bucket Q/W burst B:  q = B,      w = ceil(B * W / Q)
- *   leaky-bucket Q/W queue N:  q = N + 1,  w = ceil((N + 1) * W / Q) */
+ *   leaky-bucket Q/W queue N:  q = N + 1,  w = ceil((N + 1) * W / Q)
+ *   concurrency N lease T:     q = N,      no w: draft-10 has qu="concurrent-requests" */
 #include "proto/headers.h"
 #include "algo/calendar.h"
 #include "base/math.h"
@@ -65,12 +66,21 @@ bool sl_headers_is_told(const struct sl_headers_limit *limit) {
 
 /* ---- draft-10 ------------------------------------------------------------------------------------------------ */
 
+/* What is in flight is counted in no window: its unit is told instead (section 3.2 of the draft). */
+static void put_window(struct sl_out *out, const struct sl_headers_limit *limit, sluice_ns now) {
+	if (limit->limit->algorithm == SLUICE_CONCURRENCY) {
+		sl_out_str(out, ";qu=\"concurrent-requests\"");
+		return;
+	}
+	sl_out_bytes(out, ";w=", 3);
+	sl_headers_integer(out, sl_headers_window_s(limit->limit, limit->decision->quota, now));
+}
+
 static void policy_item(struct sl_out *out, const struct sl_headers_limit *limit, sluice_ns now) {
 	sl_headers_string(out, limit->name);
 	sl_out_bytes(out, ";q=", 3);
 	sl_headers_integer(out, limit->decision->quota);
-	sl_out_bytes(out, ";w=", 3);
-	sl_headers_integer(out, sl_headers_window_s(limit->limit, limit->decision->quota, now));
+	put_window(out, limit, now);
 }
 
 static void state_item(struct sl_out *out, const struct sl_headers_limit *limit) {
@@ -129,8 +139,8 @@ static void put_quotas(struct sl_out *out, const struct sl_headers_decision *dec
 			continue;
 		sl_out_str(out, before);
 		sl_headers_integer(out, limit->decision->quota);
-		sl_out_bytes(out, ";w=", 3);
-		sl_headers_integer(out, sl_headers_window_s(limit->limit, limit->decision->quota, decision->now));
+		if (limit->limit->algorithm != SLUICE_CONCURRENCY)
+			put_window(out, limit, decision->now);
 		before = ", ";
 	}
 	sl_out_bytes(out, "\r\n", 2);

@@ -188,6 +188,20 @@ static void test_observed_and_unlimited_are_told_to_nobody(void **state) {
 	assert_headers(limits, 0, true, -1, "");
 }
 
+/* No window has what is in flight: its unit is said instead, and the older forms, which know no units, say nothing. */
+static void test_concurrency_has_no_window(void **state) {
+	static const struct sluice_limit flight = {.algorithm = SLUICE_CONCURRENCY, .quota = 600, .window_ns = SECOND};
+	struct sl_headers_limit limits[] = {{sl_str("a"), &flight, &room, false}, {sl_str("b"), &second, &full, false}};
+	struct sl_out out = begin();
+	(void)state;
+	assert_headers(limits, 2, true, 0,
+	               "RateLimit-Policy: \"a\";q=600;qu=\"concurrent-requests\", \"b\";q=10;w=1\r\n"
+	               "RateLimit: \"a\";r=41;t=3\r\n");
+	sl_headers_rate_limit(&out, SL_FORM_DRAFT7, &(struct sl_headers_decision){limits, 2, 0, true, start_ns});
+	assert_string_equal(end(&out),
+	                    "RateLimit-Policy: 600, 10;w=1\r\nRateLimit: limit=600, remaining=41, reset=57\r\n");
+}
+
 /* ---- the older forms ----------------------------------------------------------------------------------------- */
 
 static void assert_forms(uint32_t forms, const struct sl_headers_limit *limits, uint32_t count, bool allowed,
@@ -273,6 +287,7 @@ int main(void) {
 		cmocka_unit_test(test_allowed_names_the_one_that_decided),
 		cmocka_unit_test(test_denied_names_every_denying_one),
 		cmocka_unit_test(test_observed_and_unlimited_are_told_to_nobody),
+		cmocka_unit_test(test_concurrency_has_no_window),
 		cmocka_unit_test(test_each_form),
 		cmocka_unit_test(test_single_forms_tell_of_the_one_that_decided),
 		cmocka_unit_test(test_the_room_that_is_promised_suffices),
