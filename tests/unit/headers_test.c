@@ -198,8 +198,7 @@ static void test_concurrency_has_no_window(void **state) {
 	               "RateLimit-Policy: \"a\";q=600;qu=\"concurrent-requests\", \"b\";q=10;w=1\r\n"
 	               "RateLimit: \"a\";r=41;t=3\r\n");
 	sl_headers_rate_limit(&out, SL_FORM_DRAFT7, &(struct sl_headers_decision){limits, 2, 0, true, start_ns});
-	assert_string_equal(end(&out),
-	                    "RateLimit-Policy: 600, 10;w=1\r\nRateLimit: limit=600, remaining=41, reset=57\r\n");
+	assert_string_equal(end(&out), "RateLimit-Policy: 600, 10;w=1\r\nRateLimit: limit=600, remaining=41, reset=57\r\n");
 }
 
 /* ---- the older forms ----------------------------------------------------------------------------------------- */
