@@ -1,12 +1,15 @@
 /* The one notation for limits, both ways:
  *
- *   limit    = "unlimited" | [algorithm " "] quota "/" duration *( " " option " " value )
+ *   limit    = "unlimited" | [algorithm " "] quota "/" window *( " " option " " value )
+ *            | "concurrency " quota " lease " duration
  *   quota    = digits [ k | M | G ]              0..4294967295 after the multiplier
+ *   window   = duration | hour | day | week | month | year
  *   duration = digits ( ms | s | m | h | d | w ) 1 ms..3660 d
  *
  * One pass, no allocation. A mistake is reported with the column of the first byte that is wrong and with what would
  * be right there; nothing is guessed. Printing gives the canonical text: quotas in digits, durations in the largest
  * unit that divides them, every option written out. parse(print(x)) == x for every valid limit. */
+#include "algo/calendar.h"
 #include "algo/rule.h"
 #include "base/out.h"
 
@@ -15,8 +18,6 @@ struct word {
 	uint8_t algorithm;
 };
 
-enum { CONCURRENCY = 100, DISTINCT = 101 };
-
 static const struct word algorithms[] = {
 	{"fixed-window", SLUICE_FIXED_WINDOW},
 	{"sliding-window", SLUICE_SLIDING_WINDOW},
@@ -24,8 +25,8 @@ static const struct word algorithms[] = {
 	{"sliding-log", SLUICE_SLIDING_LOG},
 	{"token-bucket", SLUICE_TOKEN_BUCKET},
 	{"leaky-bucket", SLUICE_LEAKY_BUCKET},
-	{"concurrency", CONCURRENCY},
-	{"distinct", DISTINCT},
+	{"concurrency", SLUICE_CONCURRENCY},
+	{"distinct", SLUICE_DISTINCT},
 	{"unlimited", SLUICE_UNLIMITED},
 };
 
@@ -141,12 +142,7 @@ static sluice_err read_algorithm(struct reader *in, struct sluice_limit *limit) 
 	if (found == NULL)
 		return fail(in, SLUICE_E_SYNTAX, in->at,
 		            "expected a limit such as 100/1m, or an algorithm: fixed-window, sliding-window, sliding-buckets, "
-		            "sliding-log, token-bucket, leaky-bucket or unlimited");
-	if (found->algorithm == CONCURRENCY || found->algorithm == DISTINCT)
-		return fail(in, SLUICE_E_SYNTAX, in->at,
-		            found->algorithm == DISTINCT
-		                ? "'distinct' comes with a later version of Sluice; expected another algorithm"
-		                : "'concurrency' comes with a later version of Sluice; expected another algorithm");
+		            "sliding-log, token-bucket, leaky-bucket, concurrency, distinct or unlimited");
 	limit->algorithm = found->algorithm;
 	in->at += word.len;
 	if (limit->algorithm == SLUICE_UNLIMITED)
@@ -157,6 +153,23 @@ static sluice_err read_algorithm(struct reader *in, struct sluice_limit *limit) 
 	return SLUICE_OK;
 }
 
+/* A window of the calendar, if one stands here: of fixed-window alone, which is also meant where no algorithm is named.
+ * Its zone is an option. */
+static sluice_err read_calendar(struct reader *in, struct sluice_limit *limit) {
+	struct sluice_bytes word = peek_word(in);
+	bool named = !is_digit(*in->start);
+	limit->calendar = (uint16_t)sl_calendar_of(word);
+	if (limit->calendar == SLUICE_CALENDAR_NONE)
+		return fail(in, SLUICE_E_SYNTAX, in->at, "expected a window such as 10s or 1m");
+	if (named && limit->algorithm != SLUICE_FIXED_WINDOW)
+		return fail(in, SLUICE_E_SYNTAX, in->at,
+		            "expected a window such as 10s or 1m: those of the calendar are fixed-window's alone");
+	limit->algorithm = SLUICE_FIXED_WINDOW;
+	limit->window_ns = sl_calendar_longest(limit->calendar, limit->zone);
+	in->at += word.len;
+	return SLUICE_OK;
+}
+
 static sluice_err read_rate(struct reader *in, struct sluice_limit *limit) {
 	sluice_err err = read_quota(in, &limit->quota, "expected a quota such as 100 or 5k");
 	if (err != SLUICE_OK)
@@ -164,7 +177,25 @@ static sluice_err read_rate(struct reader *in, struct sluice_limit *limit) {
 	if (in->at == in->end || *in->at != '/')
 		return fail(in, SLUICE_E_SYNTAX, in->at, "expected '/' and a window such as 1m (multipliers: k, M, G)");
 	in->at++;
-	return read_duration(in, &limit->window_ns, "expected a window such as 10s or 1m");
+	if (in->at == in->end || is_digit(*in->at))
+		return read_duration(in, &limit->window_ns, "expected a window such as 10s or 1m");
+	return read_calendar(in, limit);
+}
+
+/* concurrency N lease T: how many, and for how long each at most; it is no option whether leases end. */
+static sluice_err read_leases(struct reader *in, struct sluice_limit *limit) {
+	static const char lease[] = " lease ";
+	size_t len = sizeof lease - 1;
+	sluice_err err = read_quota(in, &limit->quota, "expected how many may be in flight, such as 20");
+	if (err != SLUICE_OK)
+		return err;
+	if ((size_t)(in->end - in->at) < len || memcmp(in->at, lease, len) != 0)
+		return fail(in, SLUICE_E_SYNTAX, in->at, "expected the option 'lease' and its duration, such as lease 30s");
+	in->at += len;
+	err = read_duration(in, &limit->window_ns, "expected how long a lease lasts, such as 30s");
+	if (err == SLUICE_OK && in->at != in->end)
+		return fail(in, SLUICE_E_SYNTAX, in->at, "expected the end");
+	return err;
 }
 
 /* ---- options: each word, whom it belongs to, and how its value is read --------------------------------------- */
@@ -200,37 +231,93 @@ static sluice_err read_precision(struct reader *in, struct sluice_limit *limit) 
 	return SLUICE_OK;
 }
 
-static const char *const edges[] = {"count", "drop", "weighted"};
+static const char *const edges[] = {"count", "drop", "weighted", "deny", "allow"};
 
-static sluice_err read_edge(struct reader *in, struct sluice_limit *limit) {
+/* One of the edges from..to; false where none of them stands here. */
+static bool read_edge_of(struct reader *in, struct sluice_limit *limit, uint8_t from, uint8_t to) {
 	struct sluice_bytes word = peek_word(in);
-	for (uint8_t i = 0; i < 3; i++)
+	for (uint8_t i = from; i <= to; i++)
 		if (sl_bytes_equal(word, sl_str(edges[i]))) {
 			limit->edge = i;
 			in->at += word.len;
-			return SLUICE_OK;
+			return true;
 		}
+	return false;
+}
+
+static sluice_err read_edge(struct reader *in, struct sluice_limit *limit) {
+	if (read_edge_of(in, limit, SLUICE_EDGE_COUNT, SLUICE_EDGE_WEIGHTED))
+		return SLUICE_OK;
 	return fail(in, SLUICE_E_SYNTAX, in->at, "expected an edge: count, drop or weighted");
 }
 
+static sluice_err read_side(struct reader *in, struct sluice_limit *limit) {
+	if (read_edge_of(in, limit, SLUICE_EDGE_DENY, SLUICE_EDGE_ALLOW))
+		return SLUICE_OK;
+	return fail(in, SLUICE_E_SYNTAX, in->at, "expected an edge: deny or allow");
+}
+
+/* `Europe/Berlin` -> `expected the name of a time zone such as 'Europe/Berlin'`, with the one that was meant. */
+static sluice_err fail_zone(struct reader *in, struct sluice_bytes word) {
+	char text[160];
+	struct sl_out out = sl_out_to(text, sizeof text - 1);
+	const char *near = sl_zone_near != NULL ? sl_zone_near(word) : NULL;
+	sl_out_str(&out, "expected the name of a time zone ");
+	sl_out_str(&out, near != NULL ? "(did you mean " : "such as Europe/Berlin");
+	sl_out_str(&out, near != NULL ? near : "");
+	sl_out_str(&out, near != NULL ? "?)" : "");
+	if (sl_zone_load == NULL)
+		sl_out_str(&out, " (only UTC is known here)");
+	*out.at = '\0';
+	return fail(in, SLUICE_E_SYNTAX, in->at, text);
+}
+
+static sluice_err read_zone(struct reader *in, struct sluice_limit *limit) {
+	struct sluice_bytes word = peek_word(in);
+	int32_t zone = -1;
+	if (word.len >= 1 && word.len < SL_ZONE_NAME_MAX)
+		zone = sl_zone_find(word);
+	if (zone < 0 && word.len >= 1 && word.len < SL_ZONE_NAME_MAX && sl_zone_load != NULL)
+		zone = sl_zone_load(word);
+	if (zone < 0)
+		return fail_zone(in, word);
+	limit->zone = (uint16_t)zone;
+	limit->window_ns = sl_calendar_longest(limit->calendar, limit->zone);
+	in->at += word.len;
+	return SLUICE_OK;
+}
+
 static const struct option options[] = {
+	{"at", SLUICE_FIXED_WINDOW, read_zone},
 	{"burst", SLUICE_TOKEN_BUCKET, read_burst},
 	{"queue", SLUICE_LEAKY_BUCKET, read_queue},
 	{"precision", SLUICE_SLIDING_BUCKETS, read_precision},
 	{"edge", SLUICE_SLIDING_BUCKETS, read_edge},
+	{"edge", SLUICE_DISTINCT, read_side},
 };
 enum { OPTION_COUNT = sizeof options / sizeof options[0] };
 
+static bool is_estimated(const struct sluice_limit *limit) {
+	return limit->algorithm == SLUICE_DISTINCT && limit->quota > SL_EXACT_MEMBERS;
+}
+
 static const char *expected_option(const struct sluice_limit *limit) {
+	static const char no_options[] = "expected the end: this algorithm has no options";
 	switch (limit->algorithm) {
+	case SLUICE_FIXED_WINDOW:
+		return limit->calendar != SLUICE_CALENDAR_NONE ? "expected the option 'at', once" : no_options;
 	case SLUICE_TOKEN_BUCKET:
 		return "expected the option 'burst', once";
 	case SLUICE_LEAKY_BUCKET:
 		return "expected the option 'queue', once";
 	case SLUICE_SLIDING_BUCKETS:
 		return "expected the options 'precision' and 'edge', once each";
+	case SLUICE_DISTINCT:
+		return is_estimated(limit)
+		           ? "expected the option 'edge', once"
+		           : "expected the end: 'edge' belongs to quotas above 1024, up to there members are counted exactly";
 	default:
-		return "expected the end: this algorithm has no options";
+		return no_options;
 	}
 }
 
@@ -244,11 +331,13 @@ static sluice_err read_option(struct reader *in, struct sluice_limit *limit, uns
 		return fail(in, SLUICE_E_SYNTAX, in->at, "expected the end");
 	in->at++;
 	word = peek_word(in);
-	while (i < OPTION_COUNT && !sl_bytes_equal(word, sl_str(options[i].word)))
+	while (i < OPTION_COUNT &&
+	       !(sl_bytes_equal(word, sl_str(options[i].word)) && options[i].algorithm == limit->algorithm))
 		i++;
-	if (i == OPTION_COUNT || options[i].algorithm != limit->algorithm || (*seen & 1u << i))
+	if (i == OPTION_COUNT || (*seen & 1u << i) || (limit->algorithm == SLUICE_DISTINCT && !is_estimated(limit)) ||
+	    (limit->algorithm == SLUICE_FIXED_WINDOW && limit->calendar == SLUICE_CALENDAR_NONE))
 		return fail(in, SLUICE_E_SYNTAX, in->at, expected_option(limit));
-	if (limit->quota == 0 && limit->algorithm != SLUICE_SLIDING_BUCKETS)
+	if (limit->quota == 0 && limit->algorithm != SLUICE_SLIDING_BUCKETS && limit->calendar == SLUICE_CALENDAR_NONE)
 		return fail(in, SLUICE_E_SYNTAX, in->at, "expected no option: a quota of 0 denies all and has none");
 	*seen |= 1u << i;
 	in->at += word.len;
@@ -263,6 +352,8 @@ static sluice_err read_options(struct reader *in, struct sluice_limit *limit) {
 	bool bucket = limit->algorithm == SLUICE_TOKEN_BUCKET || limit->algorithm == SLUICE_LEAKY_BUCKET;
 	if (bucket)
 		limit->burst = limit->quota;
+	if (is_estimated(limit))
+		limit->edge = SLUICE_EDGE_DENY;
 	while (in->at < in->end) {
 		sluice_err err = read_option(in, limit, &seen);
 		if (err != SLUICE_OK)
@@ -284,7 +375,7 @@ sluice_err sluice_limit_parse(struct sluice_limit *limit, struct sluice_bytes te
 	in.end = in.at + text.len;
 	err = read_algorithm(&in, &parsed);
 	if (err == SLUICE_OK && parsed.algorithm != SLUICE_UNLIMITED)
-		err = read_rate(&in, &parsed);
+		err = parsed.algorithm == SLUICE_CONCURRENCY ? read_leases(&in, &parsed) : read_rate(&in, &parsed);
 	if (err == SLUICE_OK && parsed.algorithm != SLUICE_UNLIMITED)
 		err = read_options(&in, &parsed);
 	if (err != SLUICE_OK)
@@ -305,10 +396,23 @@ static void print_duration(struct sl_out *out, sluice_ns ns) {
 	sl_out_str(out, unit->text);
 }
 
+static void print_window(struct sl_out *out, const struct sluice_limit *limit) {
+	if (limit->calendar == SLUICE_CALENDAR_NONE) {
+		print_duration(out, limit->window_ns);
+		return;
+	}
+	sl_out_str(out, sl_calendar_word(limit->calendar));
+	sl_out_str(out, " at ");
+	sl_out_str(out, sl_zone_at(limit->zone)->name);
+}
+
 static void print_options(struct sl_out *out, const struct sluice_limit *limit) {
 	if (limit->algorithm == SLUICE_SLIDING_BUCKETS) {
 		sl_out_str(out, " precision ");
 		print_duration(out, limit->precision_ns);
+		sl_out_str(out, " edge ");
+		sl_out_str(out, edges[limit->edge]);
+	} else if (is_estimated(limit)) {
 		sl_out_str(out, " edge ");
 		sl_out_str(out, edges[limit->edge]);
 	} else if (limit->quota != 0 &&
@@ -324,8 +428,8 @@ size_t sluice_limit_print(const struct sluice_limit *limit, char text[SLUICE_LIM
 	if (limit->algorithm != SLUICE_UNLIMITED) {
 		sl_out_char(&out, ' ');
 		sl_out_u64(&out, limit->quota);
-		sl_out_char(&out, '/');
-		print_duration(&out, limit->window_ns);
+		sl_out_str(&out, limit->algorithm == SLUICE_CONCURRENCY ? " lease " : "/");
+		print_window(&out, limit);
 		print_options(&out, limit);
 	}
 	*out.at = '\0';

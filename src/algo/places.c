@@ -24,8 +24,8 @@
  * I1  a place counts if and only if its end lies behind t. No end lies more than T behind the last charge.
  * I2  nobody stands in two places that count. Id 0 is nobody's: what is known of an evicted counter.
  * I3  peeks and denials read only.
- * I4  whatever bytes state and block hold: a header that does not fit the block is no block, and what places say decides
- *     only answers, never an address or how often a loop runs (sl_places_wait(): 128 rounds). */
+ * I4  whatever bytes state and block hold: a header that does not fit the block is no block, and what places say
+ *     decides only answers, never an address or how often a loop runs (sl_places_wait(): 128 rounds). */
 #include "algo/places.h"
 
 #include "algo/hyperlog.h"
@@ -143,8 +143,9 @@ static uint64_t first_end(const struct sl_places *p) {
 	return first;
 }
 
-/* Halves between low, behind which too little ends, and high, the end of one behind which enough has: by the one that
- * stands in the middle (ends mostly rise along the block), and in turns by the middle value, which bounds the rounds. */
+/* Halves between low, up to which too little ends, and high, the end of one up to which enough does: by the one that
+ * stands in the middle (ends mostly rise along the block), and in turns by the middle value, which bounds the rounds.
+ */
 sluice_ns sl_places_wait(const struct sl_places *p, uint64_t keep) {
 	uint64_t need = p->held - keep, low = p->t, high = p->last_end, first = first_end(p), pivot;
 	uint32_t left = p->live;

@@ -4,6 +4,7 @@
  *
  *   kind   63..62 namespace (0 no name, 1 a policy's name, 2 CL.THROTTLE)  61..58 algorithm
  *          57..45 W / P (0 where there is no precision)                   44..0  window in ms (< 2^39)
+ *          of a fixed-window by the calendar: 4096 + unit                        hash of the zone's name (45 bits)
  *   name   hash of the policy's name, never 0; or, without a name, the rate of a bucket; or 0: then kind alone says it
  *
  * Quota, burst, queue and edge are left out on purpose: changing them keeps the counter. In CHECK the rate of a bucket
@@ -13,6 +14,7 @@
  * leaves room for the debt in a state of 16 bytes (bucket.c): W < 2^32 ns, else W < 2^41 us, else ms. */
 #include "algo/rule.h"
 
+#include "algo/calendar.h"
 #include "base/assert.h"
 #include "base/out.h"
 #include "base/siphash.h"
@@ -24,6 +26,9 @@ static bool is_bucket(const struct sluice_limit *limit) {
 }
 
 static uint64_t identity_kind(const struct sluice_limit *limit, uint64_t space) {
+	if (limit->calendar != SLUICE_CALENDAR_NONE)
+		return space << 62 | (uint64_t)limit->algorithm << 58 | (uint64_t)(SL_CALENDAR_BIT | limit->calendar) << 45 |
+		       sl_zone_at(limit->zone)->hash;
 	return space << 62 | (uint64_t)limit->algorithm << 58 | (uint64_t)limit->bucket_count << 45 |
 	       limit->window_ns / SL_MS_NS;
 }
@@ -101,8 +106,9 @@ sluice_err sl_rule_make_token_bucket(struct sluice_limit *limit, uint64_t quota,
 }
 
 const char *sl_rule_word(const struct sluice_limit *limit) {
-	static const char *const words[] = {"unlimited",   "fixed-window", "sliding-window", "sliding-buckets",
-	                                    "sliding-log", "token-bucket", "leaky-bucket"};
+	static const char *const words[] = {"unlimited",       "fixed-window", "sliding-window",
+	                                    "sliding-buckets", "sliding-log",  "token-bucket",
+	                                    "leaky-bucket",    "concurrency",  "distinct"};
 	SL_ASSERT(limit->algorithm < sizeof words / sizeof words[0]);
 	return words[limit->algorithm];
 }
@@ -119,14 +125,34 @@ static bool buckets_are_valid(const struct sluice_limit *limit) {
 	       limit->derived[SL_RING_INVERSE] == UINT64_MAX / (limit->bucket_count + 1u);
 }
 
+/* Of concurrency and distinct. */
+static bool members_are_valid(const struct sluice_limit *limit) {
+	bool estimated = limit->algorithm == SLUICE_DISTINCT && limit->quota > SL_EXACT_MEMBERS;
+	if (limit->burst != 0 || limit->bucket_count != 0 || limit->precision_ns != 0)
+		return false;
+	return estimated ? limit->edge == SLUICE_EDGE_DENY || limit->edge == SLUICE_EDGE_ALLOW
+	                 : limit->edge == SLUICE_EDGE_COUNT;
+}
+
+static bool calendar_is_valid(const struct sluice_limit *limit) {
+	if (limit->calendar == SLUICE_CALENDAR_NONE)
+		return limit->zone == 0;
+	return limit->algorithm == SLUICE_FIXED_WINDOW && limit->calendar <= SLUICE_CALENDAR_YEAR &&
+	       sl_zone_is_known(limit->zone) && limit->window_ns == sl_calendar_longest(limit->calendar, limit->zone);
+}
+
 bool sl_rule_is_valid(const struct sluice_limit *limit) {
+	if (!calendar_is_valid(limit))
+		return false;
 	if (limit->algorithm == SLUICE_UNLIMITED)
 		return limit->derived[SL_CAPACITY] == UINT32_MAX;
-	if (limit->algorithm > SLUICE_LEAKY_BUCKET || !window_is_valid(limit) ||
+	if (limit->algorithm > SLUICE_DISTINCT || !window_is_valid(limit) ||
 	    limit->derived[SL_CAPACITY] != capacity_of(limit))
 		return false;
 	if (limit->algorithm == SLUICE_SLIDING_BUCKETS)
 		return buckets_are_valid(limit);
+	if (limit->algorithm == SLUICE_CONCURRENCY || limit->algorithm == SLUICE_DISTINCT)
+		return members_are_valid(limit);
 	return !is_bucket(limit) || (limit->derived[SL_TICK_NS] == tick_of(limit->window_ns) &&
 	                             limit->derived[SL_WINDOW_TICKS] * limit->derived[SL_TICK_NS] == limit->window_ns);
 }

@@ -7,7 +7,11 @@
 
 enum {
 	SL_MS_NS = 1000000,
-	SL_BUCKETS_MAX = 4096, /* W / P of sliding-buckets */
+	SL_BUCKETS_MAX = 4096,   /* W / P of sliding-buckets */
+	SL_EXACT_MEMBERS = 1024, /* distinct: up to this quota members are counted exactly, above it estimated */
+	/* in the place of W / P of an identity: a window of the calendar, whose unit stands in the bits below, and its
+	 * zone's hash in the place of the window */
+	SL_CALENDAR_BIT = 4096,
 };
 #define SL_WINDOW_NS_MAX ((sluice_ns)3660 * 86400 * 1000000000) /* 3660 d */
 
@@ -15,7 +19,7 @@ enum {
 enum sl_derived {
 	SL_IDENT_KIND,     /* whose counters: namespace, algorithm, W / P, window; injective */
 	SL_IDENT_NAME,     /* hash of the name in a policy; without a name the rate of a bucket, else 0 */
-	SL_CAPACITY,       /* what `quota` of a decision says: Q, B or N + 1 */
+	SL_CAPACITY,       /* what `quota` of a decision says: Q, B or N + 1; N of concurrency */
 	SL_TICK_NS,        /* buckets: the unit of their time, 1 ns, 1 us or 1 ms */
 	SL_WINDOW_TICKS,   /* buckets: W in ticks, below 2^41 */
 	SL_WINDOW_INVERSE, /* windows: floor((2^64 - 1) / W), to divide an instant by W with a multiplication */

@@ -80,7 +80,8 @@ bool sl_step_prepare_refund(const struct sluice_limit *limit, struct sl_counter 
                             uint32_t *cost);
 
 /* Gives back at most `cost`, newest charges that still count first, in counter->state and its block; of `distinct`
- * forgets the member counter->who, of `concurrency` nothing (sl_lease_release()). Returns whether anything changed. A process that dies within it has given back a part of it, newest first. */
+ * forgets the member counter->who, of `concurrency` nothing (sl_lease_release()). Returns whether anything changed.
+ * A process that dies within it has given back a part of it, newest first. */
 bool sl_step_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost);
 
 /* The instant that a step at `now` decides at: now or, where that is later, the counter's last charge. A log has its

@@ -3,7 +3,7 @@
  * Contract section 2. Columns point at the first byte of what is wrong. */
 #include "tests/model/dice.h"
 
-#include "base/bytes.h"
+#include "algo/rule.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -70,6 +70,17 @@ static const struct {
 	{"sliding-buckets 1/3660d precision 1830d", "sliding-buckets 1/3660d precision 1830d edge count"},
 	{"sliding-buckets 1/3660d precision 1d", "sliding-buckets 1/3660d precision 1d edge count"},
 	{"sliding-buckets 4G/1w precision 1d edge count", "sliding-buckets 4000000000/1w precision 1d edge count"},
+	/* Leases and members. */
+	{"concurrency 20 lease 30s", "concurrency 20 lease 30s"},
+	{"concurrency 2k lease 120s", "concurrency 2000 lease 2m"},
+	{"concurrency 0 lease 1ms", "concurrency 0 lease 1ms"},
+	{"concurrency 4294967295 lease 3660d", "concurrency 4294967295 lease 3660d"},
+	{"distinct 50/1h", "distinct 50/1h"},
+	{"distinct 0/60s", "distinct 0/1m"},
+	{"distinct 1024/1h", "distinct 1024/1h"},
+	{"distinct 1025/1h", "distinct 1025/1h edge deny"},
+	{"distinct 1M/1d edge deny", "distinct 1000000/1d edge deny"},
+	{"distinct 4294967295/3660d edge allow", "distinct 4294967295/3660d edge allow"},
 };
 
 static const struct refusal {
@@ -101,9 +112,31 @@ static const struct refusal {
 	{"100/60s 200/60s", SLUICE_E_SYNTAX, 9, "200/60s"},
 	{"token-bucket 10/1s Burst 5", SLUICE_E_SYNTAX, 20, "burst"},
 	{"sliding-buckets 10/1s precision 100ms edge sharp", SLUICE_E_SYNTAX, 44, "count, drop or weighted"},
-	/* Later versions: refused by name. */
-	{"concurrency 20 lease 30s", SLUICE_E_SYNTAX, 1, "concurrency"},
-	{"distinct 50/1h", SLUICE_E_SYNTAX, 1, "distinct"},
+	/* concurrency has a lease and no window; distinct is exact up to 1,024, and has no edge there. */
+	{"concurrency", SLUICE_E_SYNTAX, 12, "expected"},
+	{"concurrency ", SLUICE_E_SYNTAX, 13, "in flight"},
+	{"concurrency 20", SLUICE_E_SYNTAX, 15, "lease 30s"},
+	{"concurrency 20/30s", SLUICE_E_SYNTAX, 15, "'lease'"},
+	{"concurrency 20 lease", SLUICE_E_SYNTAX, 15, "lease 30s"},
+	{"concurrency 20 lease ", SLUICE_E_SYNTAX, 22, "how long"},
+	{"concurrency 20 lease 30", SLUICE_E_SYNTAX, 24, "ms, s, m, h, d or w"},
+	{"concurrency 20 lease 0s", SLUICE_E_RANGE, 22, "1ms"},
+	{"concurrency 20 lease 3661d", SLUICE_E_RANGE, 22, "3660d"},
+	{"concurrency 20 Lease 30s", SLUICE_E_SYNTAX, 15, "'lease'"},
+	{"concurrency 20  lease 30s", SLUICE_E_SYNTAX, 15, "'lease'"},
+	{"concurrency 20 lease 30s ", SLUICE_E_SYNTAX, 25, "the end"},
+	{"concurrency 20 lease 30s lease 30s", SLUICE_E_SYNTAX, 25, "the end"},
+	{"concurrency 5G lease 30s", SLUICE_E_RANGE, 13, "4294967295"},
+	{"concurrency 1k5 lease 30s", SLUICE_E_SYNTAX, 15, "'lease'"},
+	{"distinct 50", SLUICE_E_SYNTAX, 12, "'/'"},
+	{"distinct 50/1h edge deny", SLUICE_E_SYNTAX, 16, "above 1024"},
+	{"distinct 1024/1h edge allow", SLUICE_E_SYNTAX, 18, "above 1024"},
+	{"distinct 0/1h edge allow", SLUICE_E_SYNTAX, 15, "above 1024"},
+	{"distinct 1025/1h edge count", SLUICE_E_SYNTAX, 23, "deny or allow"},
+	{"distinct 1025/1h edge", SLUICE_E_SYNTAX, 22, "value"},
+	{"distinct 1025/1h edge deny edge deny", SLUICE_E_SYNTAX, 28, "'edge', once"},
+	{"distinct 1025/1h burst 5", SLUICE_E_SYNTAX, 18, "'edge', once"},
+	{"sliding-buckets 10/1s precision 100ms edge deny", SLUICE_E_SYNTAX, 44, "count, drop or weighted"},
 	/* Numbers. */
 	{"-1/1s", SLUICE_E_SYNTAX, 1, "expected"},
 	{"+1/1s", SLUICE_E_SYNTAX, 1, "expected"},
@@ -237,16 +270,25 @@ static void bad_limits_are_refused_where_they_are_bad(void **state) {
 		expect_refusal(&refused[i]);
 }
 
-static void algorithms_of_later_versions_are_named(void **state) {
-	static const char *const texts[] = {"concurrency 20 lease 30s", "distinct 50/1h", "concurrency", "distinct"};
-	struct sluice_limit limit;
+/* A counter of leases or members belongs to T or W; N, Q and edge may change under it. */
+static void identity_of_leases_and_members(void **state) {
+	static const char *const texts[] = {
+		"concurrency 20 lease 30s", "concurrency 5 lease 30s",    "concurrency 20 lease 31s", "distinct 20/30s",
+		"distinct 5M/30s",          "distinct 5M/30s edge allow", "distinct 20/31s",          "sliding-log 20/30s"};
+	static const int same[] = {0, 0, 2, 3, 3, 3, 6, 7};
+	struct sluice_limit limits[8];
 	struct sluice_error error;
 	(void)state;
-	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-		assert_int_equal(parse(sl_str(texts[i]), &limit, &error), SLUICE_E_SYNTAX);
-		assert_non_null(strstr(error.text, i % 2 == 0 ? "concurrency" : "distinct"));
-		assert_non_null(strstr(error.text, "later version"));
+	for (int i = 0; i < 8; i++) {
+		assert_int_equal(parse(sl_str(texts[i]), &limits[i], &error), SLUICE_OK);
+		assert_true(sl_rule_is_valid(&limits[i]));
+		assert_int_equal(limits[i].derived[SL_CAPACITY], limits[i].quota);
+		for (int j = 0; j < i; j++)
+			assert_int_equal(limits[i].derived[SL_IDENT_KIND] == limits[j].derived[SL_IDENT_KIND], same[i] == same[j]);
 	}
+	limits[0].edge = SLUICE_EDGE_DENY;
+	limits[4].edge = SLUICE_EDGE_COUNT;
+	assert_false(sl_rule_is_valid(&limits[0]) || sl_rule_is_valid(&limits[4]));
 }
 
 /* Bytes that C strings hide: NUL inside and at the end, and what is not ASCII. */
@@ -390,7 +432,7 @@ int main(void) {
 		cmocka_unit_test(written_limits_print_canonically),
 		cmocka_unit_test(the_fields_say_what_was_written),
 		cmocka_unit_test(bad_limits_are_refused_where_they_are_bad),
-		cmocka_unit_test(algorithms_of_later_versions_are_named),
+		cmocka_unit_test(identity_of_leases_and_members),
 		cmocka_unit_test(bytes_that_are_no_text_are_refused),
 		cmocka_unit_test(a_long_text_is_refused_and_quoted_shortly),
 		cmocka_unit_test(random_limits_go_round),
