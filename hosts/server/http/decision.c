@@ -6,6 +6,7 @@
  *
  * "limit" is the name of the limit that decided, "" where none did. Waits are in ms, rounded up, -1 for never. An
  * explanation says besides, of each limit, when its next unit frees, and what its candidate would have said. */
+#include "algo/hyperlog.h"
 #include "base/assert.h"
 #include "hosts/server/http/door_http.h"
 
@@ -59,6 +60,16 @@ static void put_candidate(struct sl_out *out, const struct sl_http_view *view, u
 	}
 }
 
+/* The standard error of a count that is an estimate, in parts of 1; nothing where it is exact. */
+static void put_error(struct sl_out *out, const struct sluice_limit *limit) {
+	uint32_t error_bp = limit->algorithm == SLUICE_DISTINCT ? sl_distinct_error(limit) : 0;
+	if (error_bp == 0)
+		return;
+	sl_out_str(out, ",\"error\":0.");
+	for (uint32_t digit = 1000; digit != 0; digit /= 10)
+		sl_out_char(out, (char)('0' + error_bp / digit % 10));
+}
+
 static void put_limit(struct sl_out *out, const struct sl_http_view *view, uint32_t i) {
 	const struct sl_headers_limit *limit = &view->limits[i];
 	sl_out_str(out, i > 0 ? ",{\"limit\":" : "{\"limit\":");
@@ -74,6 +85,7 @@ static void put_limit(struct sl_out *out, const struct sl_http_view *view, uint3
 		sl_out_str(out, ",\"next_after_ms\":");
 		put_ms(out, limit->decision->next_after_ns);
 		put_candidate(out, view, i);
+		put_error(out, limit->limit);
 	}
 	sl_out_str(out, limit->observed ? ",\"observed\":true}" : ",\"observed\":false}");
 }

@@ -8,6 +8,7 @@
  *
  *  R1  An answer is in the buffer whole or not at all.
  *  R2  Content-Length counts the body of the same request by GET, also where HEAD leaves the body out. */
+#include "algo/terms.h"
 #include "base/assert.h"
 #include "hosts/server/http/door_http.h"
 
@@ -143,8 +144,51 @@ void sl_http_reply_problem(struct sl_http_turn *turn, unsigned status, struct sl
 /* ---- the list of limits -------------------------------------------------------------------------------------- */
 
 static size_t limit_room(const struct sl_policy_limit *limit) {
-	return 256 + SLUICE_LIMIT_TEXT_MAX + SL_JSON_ROOM(strlen(limit->name)) + SL_JSON_ROOM(strlen(limit->key_text)) +
-	       strlen(limit->when_text);
+	const struct sl_policy_reserve *reserve = &limit->reserve;
+	size_t more = limit->of != NULL ? SL_JSON_ROOM(strlen(limit->of)) : 0;
+	if (reserve->actual_header != NULL)
+		more += SL_JSON_ROOM(strlen(reserve->actual_header));
+	if (reserve->estimate_header != NULL)
+		more += SL_JSON_ROOM(strlen(reserve->estimate_header));
+	return 512 + SLUICE_LIMIT_TEXT_MAX + SL_TERMS_TEXT_MAX + more + SL_JSON_ROOM(strlen(limit->name)) +
+	       SL_JSON_ROOM(strlen(limit->key_text)) + strlen(limit->when_text);
+}
+
+static void put_text_or_null(struct sl_out *out, const char *member, const char *text) {
+	sl_out_str(out, member);
+	if (text != NULL)
+		sl_json_string(out, sl_str(text));
+	else
+		sl_out_str(out, "null");
+}
+
+/* {"ttl_ms":60000,"actual":"x-actual-cost","estimate":1,"estimate_header":null}, or null */
+static void put_reserve(struct sl_out *out, const struct sl_policy_reserve *reserve) {
+	sl_out_str(out, ",\"reserve\":");
+	if (!reserve->on) {
+		sl_out_str(out, "null");
+		return;
+	}
+	sl_out_str(out, "{\"ttl_ms\":");
+	sl_out_i64(out, sl_ns_to_ms_ceil(reserve->ttl_ns));
+	put_text_or_null(out, ",\"actual\":", reserve->actual_header);
+	sl_out_str(out, ",\"estimate\":");
+	sl_out_u64(out, reserve->estimate);
+	put_text_or_null(out, ",\"estimate_header\":", reserve->estimate_header);
+	sl_out_char(out, '}');
+}
+
+/* What is said of a limit besides its notation: null and false where it is not. */
+static void put_terms(struct sl_out *out, const struct sl_policy_limit *limit) {
+	char penalty[SL_TERMS_TEXT_MAX];
+	bool has_penalty = limit->has_terms && limit->terms.penalty_count != 0;
+	if (has_penalty)
+		sl_penalty_print(&limit->terms, penalty);
+	put_text_or_null(out, ",\"of\":", limit->of);
+	put_text_or_null(out, ",\"penalty\":", has_penalty ? penalty : NULL);
+	sl_out_str(out, ",\"count_denied\":");
+	sl_json_bool(out, limit->has_terms && limit->terms.count_denied);
+	put_reserve(out, &limit->reserve);
 }
 
 static void put_limit(struct sl_out *out, const struct sl_policy_limit *limit) {
@@ -167,6 +211,7 @@ static void put_limit(struct sl_out *out, const struct sl_policy_limit *limit) {
 	                                                       : "\"allow\"");
 	sl_out_str(out, ",\"strict\":");
 	sl_json_bool(out, limit->strict);
+	put_terms(out, limit);
 	sl_out_char(out, '}');
 }
 
