@@ -468,9 +468,16 @@ uint32_t sl_log_held(const struct sl_counter *counter, sluice_ns instant) {
 	return sum_at(log, find_entry(log, first, ms + 1)) - (first == log->expired ? log->base : sum_at(log, first));
 }
 
+/* The log as it stood when it was charged last, which may have been at the beginning of the millisecond that is kept: an
+ * entry of exactly W before that may still count. */
+static const struct sl_log *look_back(const struct sluice_limit *limit, struct sl_counter *counter) {
+	uint64_t last_ms = last_ms_of(&counter->state);
+	return look(limit, counter, last_ms == 0 ? 0 : (last_ms - 1) * SL_MS_NS + 1);
+}
+
 uint64_t sl_log_correct_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t count) {
 	struct sl_counter copy = *counter;
-	const struct sl_log *log = look(limit, &copy, 0);
+	const struct sl_log *log = look_back(limit, &copy);
 	uint64_t entries = (uint64_t)log->count - log->expired + count + 2; /* the one before, and the next charge */
 	entries = sl_max(entries + sl_min(entries / 8, limit->quota), ENTRIES_MIN);
 	return entries > ENTRIES_MAX ? SL_BLOCK_TOO_LARGE : bytes_of(entries, log->width, true);
@@ -495,7 +502,7 @@ static void insert(struct sl_log *to, uint32_t k, uint64_t ms) {
 static bool correct_entry(struct sl_log *to, const struct sl_correction *at, uint64_t *total) {
 	uint64_t ms = sl_min(charge_ms(&(struct sl_log){.t = at->instant}), to->last_ms), held, corrected;
 	uint32_t k;
-	if (to->last_ms - ms >= to->window_ms)
+	if (to->last_ms - ms > to->window_ms)
 		return false;
 	k = find_entry(to, 0, ms);
 	held = k < to->count && instant_at(to, k) == ms ? cost_at(to, k) : 0;
@@ -520,10 +527,9 @@ static void sum_up(struct sl_log *to) {
 	to->count = kept;
 }
 
-/* The entries as of the last charge: nobody asks of an earlier instant. */
 bool sl_log_correct(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_correction *list,
                     uint32_t count, void *block, uint64_t block_bytes) {
-	const struct sl_log *log = look(limit, counter, 0);
+	const struct sl_log *log = look_back(limit, counter);
 	uint64_t total = log->total - log->base;
 	struct sl_log to;
 	bool changed = false;
