@@ -20,7 +20,7 @@
 
 static const int64_t day_s = 86400;
 /* What holds on the last of these days may matter to windows of 1970; rules are followed to the end of sluice_ns. */
-static const int64_t oldest_s = -4 * 86400;
+static const int64_t oldest_s = -4 * 86400, latest_s = UINT64_MAX / 1000000000;
 enum { FIRST_YEAR = 1969, LAST_YEAR = 2555, HEADER = 44, TYPES_MAX = 256 };
 
 struct reader {
@@ -188,7 +188,7 @@ static void follow_rule(struct list *list, const struct rule *rule) {
 		for (int i = 0; i < 2; i++) {
 			bool is_start = (i == 0) == start_first;
 			int64_t from_s = is_start ? start_s : end_s;
-			if (from_s > list->times_end_s)
+			if (from_s > list->times_end_s && from_s <= latest_s)
 				add_shift(list, from_s, is_start ? rule->dst_s : rule->standard_s);
 		}
 	}
