@@ -45,7 +45,7 @@ APP_SRC  := $(filter-out $(LIB_SRC) hosts/cli/main.c,\
               hosts/redis/script/*.c))
 # The module for Redis and Valkey. What of it knows no Redis is tested and fuzzed without one.
 MODULE_SRC  := $(wildcard hosts/redis/*.c)
-MODULE_FREE := $(patsubst %,hosts/redis/%.c,behind codec commit decide force hold note shape value)
+MODULE_FREE := $(patsubst %,hosts/redis/%.c,behind codec commit decide force hold lend note shape side value)
 
 # llhttp comes as C source with Debian's node-llhttp; it is compiled here, from where the package put it.
 LLHTTP_DIR     ?= /usr/share/llhttp
@@ -56,7 +56,7 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 CORE_OBJ := $(call obj,$(CORE_SRC))
 LIB_OBJ  := $(call obj,$(LIB_SRC))
 APP_OBJ  := $(call obj,$(APP_SRC) $(MODULE_FREE)) $(LLHTTP_OBJ) $(B)/page/files.o $(B)/script/files.o
-MODULE_OBJ := $(call obj,$(MODULE_SRC) $(wildcard src/base/*.c src/algo/*.c) src/os/zone.c)
+MODULE_OBJ := $(call obj,$(MODULE_SRC) $(wildcard src/base/*.c src/algo/*.c) src/os/zone.c src/proto/ticket.c)
 
 LIB_LIBS  := -lyaml
 APP_LIBS  := $(LIB_LIBS) -luv -ljansson -lssl -lcrypto -lz -llzma

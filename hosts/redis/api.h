@@ -158,6 +158,7 @@ typedef void (*slr_event_callback)(struct RedisModuleCtx *, struct slr_event, ui
 	X(ReplyWithSimpleString, int, (struct RedisModuleCtx *, const char *))                                   \
 	X(ReplyWithStringBuffer, int, (struct RedisModuleCtx *, const char *, size_t))                           \
 	X(ReplyWithCString, int, (struct RedisModuleCtx *, const char *))                                        \
+	X(ReplyWithNull, int, (struct RedisModuleCtx *))                                                         \
 	X(ReplyWithArray, int, (struct RedisModuleCtx *, long))                                                  \
 	X(ReplyWithMap, int, (struct RedisModuleCtx *, long))                                                    \
 	X(OpenKey, struct RedisModuleKey *, (struct RedisModuleCtx *, struct RedisModuleString *, int))          \
@@ -172,6 +173,9 @@ typedef void (*slr_event_callback)(struct RedisModuleCtx *, struct slr_event, ui
 	X(ModuleTypeReplaceValue, int, (struct RedisModuleKey *, struct RedisModuleType *, void *, void **))     \
 	X(SignalModifiedKey, int, (struct RedisModuleCtx *, struct RedisModuleString *))                         \
 	X(StringPtrLen, const char *, (const struct RedisModuleString *, size_t *))                              \
+	X(CreateString, struct RedisModuleString *, (struct RedisModuleCtx *, const char *, size_t))             \
+	X(FreeString, void, (struct RedisModuleCtx *, struct RedisModuleString *))                               \
+	X(GetRandomHexChars, void, (char *, size_t))                                                             \
 	X(Replicate, int, (struct RedisModuleCtx *, const char *, const char *, ...))                            \
 	X(ReplicateVerbatim, int, (struct RedisModuleCtx *))                                                     \
 	X(IsKeysPositionRequest, int, (struct RedisModuleCtx *))                                                 \

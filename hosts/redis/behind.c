@@ -8,7 +8,11 @@
  *   reset   when the last hold has ended and what is charged by then is back
  *
  * Looking ahead charges leases that have not ended: that is done to an image of the counter, which for a log means a
- * copy of its block. Only counters with leases on them pay for it. */
+ * copy of its block. Only counters with leases on them pay for it.
+ *
+ * Reservations (algo/ledger.h) are charges that go back when they end. Those that have ended are returned in the image
+ * as it is loaded; those that are open are looked at by sl_ledger_step(), which knows when they end. Where a counter has
+ * both leases and reservations, all that ends does so in its order. */
 #include "base/math.h"
 #include "hosts/redis/memory.h"
 #include "hosts/redis/member.h"
@@ -33,6 +37,41 @@ static bool charge_image(const struct sluice_limit *wide, struct slr_image *imag
 		slr_block_give(image->own);
 		image->own = fresh;
 	}
+	return true;
+}
+
+static bool correct_image(const struct sluice_limit *limit, struct slr_image *image, const struct sl_correction *list,
+                          uint32_t count) {
+	void *fresh;
+	if (!slr_correct(limit, &image->counter, list, count, &fresh))
+		return false;
+	if (fresh != NULL) {
+		slr_block_give(image->own);
+		image->own = fresh;
+	}
+	return true;
+}
+
+/* Returns the reservations from index `from` on that have ended at an instant. Returns how many have in all. */
+static uint32_t return_image(const struct slr_member *m, struct slr_image *image, uint32_t from, sluice_ns instant) {
+	uint32_t ended = sl_ledger_ended(&m->ledger, instant);
+	struct sl_correction *list;
+	if (ended <= from)
+		return from;
+	list = slr_take((ended - from) * sizeof *list);
+	for (uint32_t i = from; i < ended; i++)
+		list[i - from] = sl_ledger_return(&m->ledger.list[i]);
+	if (!correct_image(m->limit, image, list, ended - from))
+		ended = from; /* a damaged log; they stay charged */
+	slr_give(list);
+	return ended;
+}
+
+bool slr_member_correct(struct slr_member *m, const struct sl_correction *list, uint32_t count) {
+	m->image.counter.state = m->state;
+	if (!correct_image(m->limit, &m->image, list, count))
+		return false;
+	m->state = m->image.counter.state;
 	return true;
 }
 
@@ -76,10 +115,10 @@ static bool charge_ended(struct slr_member *m) {
 		if (!any)
 			wide = slr_widened(m->limit);
 		any = true;
+		m->returned = return_image(m, &m->image, m->returned, hold->end);
 		if (!charge_image(&wide, &m->image, hold->end, hold->cost))
 			return false;
 	}
-	m->state = m->image.counter.state;
 	return true;
 }
 
@@ -91,30 +130,61 @@ static bool load_holds(const struct slr_call *call, struct slr_member *m, bool s
 		m->own = -1;
 	for (uint32_t i = m->ended; i < m->holds->count; i++)
 		m->held += (int32_t)i == m->own ? 0 : m->holds->list[i].cost;
-	return charge_ended(m);
+	if (!charge_ended(m))
+		return false;
+	m->state = m->image.counter.state;
+	return true;
+}
+
+/* What stands beside the counter, or would if there were one. */
+static void load_sides(struct slr_member *m) {
+	m->ledger = slr_ledger_of(m->key->value, m->identity);
+	if (m->strikes != NULL)
+		slr_strikes_of(m->key->value, m->identity, m->strikes);
+}
+
+static bool load_sided(const struct slr_call *call, struct slr_member *m, bool skip_own) {
+	load_sides(m);
+	if (m->holds != NULL && !load_holds(call, m, skip_own))
+		return false;
+	m->returned = return_image(m, &m->image, m->returned, m->clock);
+	m->state = m->image.counter.state;
+	return true;
+}
+
+static void load_nothing(struct slr_member *m) {
+	m->state = m->image.counter.state = (struct sl_state){{0, 0}};
+	m->image.counter.block = NULL;
+	m->image.counter.block_bytes = 0;
 }
 
 bool slr_member_load(const struct slr_call *call, struct slr_member *m, bool skip_own) {
 	struct slr_counter scratch;
 	const struct slr_counter *counter = m->counts ? slr_value_find(m->key->value, m->identity, &scratch) : NULL;
+	bool sides = !slr_value_is_packed(m->key->value) && m->counts && slr_value_has_sides(m->key->value);
 	m->there = counter != NULL;
 	m->packed = counter == &scratch;
 	m->image.own = NULL;
+	m->image.counter.who = m->who;
+	m->image.counter.known = false;
 	m->holds = NULL;
 	m->ended = 0;
 	m->own = -1;
 	m->held = 0;
+	m->ledger.count = m->returned = 0;
 	m->clock = call->now;
+	if (m->strikes != NULL)
+		memset(m->strikes, 0, sizeof *m->strikes);
 	if (counter == NULL) {
-		m->state = m->image.counter.state = (struct sl_state){{0, 0}};
-		m->image.counter.block = NULL;
-		m->image.counter.block_bytes = 0;
-		return true;
+		load_nothing(m);
+	} else {
+		slr_counter_load(counter, &m->image.counter);
+		m->state = m->image.counter.state;
+		m->clock = clock_of(m->limit, &m->state, call->now);
+		m->holds = slr_counter_holds(counter);
 	}
-	slr_counter_load(counter, &m->image.counter);
-	m->state = m->image.counter.state;
-	m->clock = clock_of(m->limit, &m->state, call->now);
-	m->holds = slr_counter_holds(counter);
+	if (sides)
+		return load_sided(call, m, skip_own);
 	return m->holds == NULL || load_holds(call, m, skip_own);
 }
 
@@ -125,9 +195,23 @@ void slr_member_drop(struct slr_member *m) {
 
 /* ---- deciding ---------------------------------------------------------------------------------------------------- */
 
+/* Commands are decided one at a time. */
+static _Alignas(8) unsigned char scratch[SL_LEDGER_SCRATCH_BYTES];
+
 static void step(struct slr_member *m, sluice_ns now, uint64_t cost, bool charge, struct sluice_decision *decision) {
 	m->image.counter.state = m->state;
 	sl_step(m->limit, &m->image.counter, now, cost, charge, decision);
+}
+
+/* The same, charging nothing, with what reservations that are open will give back. */
+static void look(struct slr_member *m, sluice_ns now, uint64_t cost, struct sluice_decision *decision) {
+	struct sl_ledger open = slr_member_open(m);
+	if (open.count == 0) {
+		step(m, now, cost, false, decision);
+		return;
+	}
+	m->image.counter.state = m->state;
+	sl_ledger_step(m->limit, &m->image.counter, &open, now, cost, scratch, decision);
 }
 
 /* A cost behind what is held; above every capacity, one is as good as another. */
@@ -140,12 +224,14 @@ struct future {
 	struct slr_image image;
 	struct sluice_limit wide;
 	uint64_t held;
-	uint32_t next; /* hold to end */
-	sluice_ns end; /* that the last one had */
+	uint32_t next;     /* hold to end */
+	uint32_t returned; /* reservations that the image is corrected by */
+	sluice_ns end;     /* that the last one had */
 };
 
 static struct future future_of(const struct slr_member *m) {
-	struct future future = {.image = image_of(m), .held = m->held, .next = m->ended, .end = m->clock};
+	struct future future = {
+		.image = image_of(m), .held = m->held, .next = m->ended, .returned = m->returned, .end = m->clock};
 	future.wide = slr_widened(m->limit);
 	return future;
 }
@@ -162,6 +248,8 @@ static bool advance(const struct slr_member *m, struct future *future) {
 		any = true;
 		future->end = hold->end;
 		future->held -= hold->cost;
+		if (hold->lease != 0)
+			future->returned = return_image(m, &future->image, future->returned, hold->end);
 		/* a log too long to be charged is found too long by the next charge: here it only looks less used */
 		if (hold->lease != 0 && !charge_image(&future->wide, &future->image, hold->end, hold->cost))
 			continue;
@@ -177,11 +265,16 @@ static sluice_ns behind_end(const struct slr_member *m, const struct future *fut
 
 static void future_step(const struct slr_member *m, const struct future *future, uint64_t cost,
                         struct sluice_decision *decision) {
+	struct sl_ledger open = {m->ledger.list + future->returned, m->ledger.count - future->returned};
 	struct sl_counter counter;
 	counter.state = future->image.counter.state;
 	counter.block = future->image.counter.block;
 	counter.block_bytes = future->image.counter.block_bytes;
-	sl_step(m->limit, &counter, future->end, cost, false, decision);
+	counter.who = 0;
+	if (open.count != 0)
+		sl_ledger_step(m->limit, &counter, &open, future->end, cost, scratch, decision);
+	else
+		sl_step(m->limit, &counter, future->end, cost, false, decision);
 }
 
 static sluice_ns retry_behind(const struct slr_member *m, uint64_t cost, sluice_ns now_retry) {
@@ -240,7 +333,7 @@ static uint64_t room_of(struct slr_member *m, sluice_ns now, uint64_t remaining)
 	uint64_t capacity = m->limit->derived[SL_CAPACITY];
 	if (remaining < UINT32_MAX || capacity <= UINT32_MAX)
 		return remaining;
-	step(m, now, capacity, false, &whole);
+	look(m, now, capacity, &whole);
 	return whole.allowed ? capacity : remaining;
 }
 
@@ -249,24 +342,47 @@ static void decide_behind(const struct slr_call *call, struct slr_member *m, uin
 	bool hold = call->operation == SLR_HOLD;
 	struct sluice_decision plain;
 	uint64_t room;
-	step(m, call->now, behind(m, cost, m->held), false, decision);
+	look(m, call->now, behind(m, cost, m->held), decision);
 	room = room_of(m, call->now, decision->remaining);
 	room = room > m->held ? room - m->held : 0;
 	charge = charge && decision->allowed && cost != 0;
 	if (!decision->allowed && m->held != 0)
 		decision->retry_after_ns = retry_behind(m, cost, decision->retry_after_ns);
 	decision->remaining = (uint32_t)sl_min(charge ? room - cost : room, UINT32_MAX);
-	step(m, call->now, charge && !hold ? cost : 0, charge && !hold, &plain);
+	if (charge && !hold)
+		step(m, call->now, cost, true, &plain);
+	else
+		look(m, call->now, 0, &plain);
 	decision->reset_after_ns = reset_behind(call, m, charge && !hold ? (uint32_t)cost : 0, plain.reset_after_ns,
 	                                        charge && hold ? m->clock + call->ttl_ns : 0);
 }
 
+/* Decides by the counter alone, without the penalties of who is shut out. */
+static void decide_plain(const struct slr_call *call, struct slr_member *m, uint64_t cost, bool charge,
+                         struct sluice_decision *decision) {
+	if (m->counts && (m->held != 0 || (charge && call->operation == SLR_HOLD))) {
+		decide_behind(call, m, cost, charge, decision);
+		return;
+	}
+	if (m->ledger.count == m->returned) {
+		step(m, call->now, cost, charge, decision);
+		return;
+	}
+	look(m, call->now, cost, decision);
+	if (charge && decision->allowed && cost != 0)
+		step(m, call->now, cost, true, decision); /* what is open is looked at again behind the charge */
+}
+
 void slr_member_decide(const struct slr_call *call, struct slr_member *m, uint64_t cost, bool charge,
                        struct sluice_decision *decision) {
-	if (m->counts && (m->held != 0 || (charge && call->operation == SLR_HOLD)))
-		decide_behind(call, m, cost, charge, decision);
-	else
-		step(m, call->now, cost, charge, decision);
+	if (m->strikes == NULL) {
+		decide_plain(call, m, cost, charge, decision);
+		return;
+	}
+	m->shut = sl_strikes_stand(m->terms, m->strikes, call->now).ends_after_ns != 0;
+	decide_plain(call, m, cost, charge && !m->shut, decision);
+	m->denied = !decision->allowed;
+	sl_strikes_judge(m->terms, m->strikes, call->now, cost, decision);
 }
 
 void slr_member_next(const struct slr_call *call, struct slr_member *m) {

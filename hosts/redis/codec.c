@@ -3,6 +3,7 @@
 #include "hosts/redis/codec.h"
 
 #include "hosts/redis/memory.h"
+#include "hosts/redis/side.h"
 
 enum { ROOM_MIN = 64, HOLD_BYTES = 24 };
 
@@ -59,6 +60,8 @@ void slr_write_holds(struct slr_bytes *bytes, const struct slr_holds *holds) {
 
 void slr_write_counter(struct slr_bytes *bytes, const struct slr_counter *counter, int64_t until_ms) {
 	uint64_t block_bytes = slr_counter_block_bytes(counter), w1 = counter->state.w[1];
+	if (slr_is_side(counter->identity))
+		block_bytes = slr_side_bytes(counter->identity, &counter->state);
 	slr_bytes_u64(bytes, counter->identity.kind);
 	slr_bytes_u64(bytes, counter->identity.name);
 	slr_bytes_u64(bytes, counter->state.w[0]);
@@ -70,10 +73,24 @@ void slr_write_counter(struct slr_bytes *bytes, const struct slr_counter *counte
 	slr_write_holds(bytes, slr_counter_holds(counter));
 }
 
+static bool is_new(struct slr_identity identity) {
+	struct sluice_limit limit;
+	return slr_is_side(identity) || slr_algorithm_of(identity) >= SLUICE_CONCURRENCY ||
+	       (slr_widest_limit(identity, &limit) && limit.calendar != SLUICE_CALENDAR_NONE);
+}
+
+static uint64_t version_of(slr_value value) {
+	struct slr_counter scratch;
+	for (uint32_t i = 0; i < slr_value_count(value); i++)
+		if (is_new(slr_value_at(value, i, &scratch)->identity))
+			return SLR_CODEC_VERSION;
+	return SLR_CODEC_VERSION_OLD;
+}
+
 void slr_write_value(struct slr_bytes *bytes, slr_value value) {
 	uint32_t count = slr_value_count(value);
 	struct slr_counter scratch;
-	add_number(bytes, SLR_CODEC_VERSION, 1);
+	add_number(bytes, version_of(value), 1);
 	slr_bytes_u32(bytes, count);
 	for (uint32_t i = 0; i < count; i++)
 		slr_write_counter(bytes, slr_value_at(value, i, &scratch), slr_value_until(value, i));
@@ -154,6 +171,11 @@ static bool read_block(struct slr_reader *reader, struct slr_identity identity, 
 /* Whether state and block are ones that a limit of this identity can have led to. */
 static bool is_counter(struct slr_identity identity, const struct sl_counter *counter) {
 	struct sluice_limit limit;
+	if (slr_is_side(identity)) {
+		struct sl_state state = counter->state;
+		state.w[1] |= counter->block_bytes / 8;
+		return (uint32_t)counter->state.w[1] == 0 && slr_side_is_valid(identity, &state, counter->block);
+	}
 	if (!slr_widest_limit(identity, &limit))
 		return false;
 	if (counter->state.w[0] > SLR_INSTANT_MAX || (slr_has_block(identity) && (uint32_t)counter->state.w[1] != 0))
@@ -190,8 +212,8 @@ bool slr_read_counter(struct slr_reader *reader, slr_value *value) {
 		return false;
 	step.block_bytes = block_bytes;
 	if (slr_read_holds(reader, &holds) && is_counter(identity, &step) &&
-	    (holds != NULL || !sl_state_is_none(&step.state)) && slr_value_count(*value) < SLR_COUNTERS_MAX &&
-	    slr_value_find(*value, identity, &scratch) == NULL) {
+	    (slr_is_side(identity) ? holds == NULL : holds != NULL || !sl_state_is_none(&step.state)) &&
+	    slr_value_count(*value) < SLR_COUNTERS_MAX && slr_value_find(*value, identity, &scratch) == NULL) {
 		put_counter(value, identity, until_ms, &step, holds);
 		return true;
 	}
@@ -204,7 +226,8 @@ slr_value slr_read_value(struct sluice_bytes bytes) {
 	struct slr_reader reader = {.at = bytes.data, .end = (const unsigned char *)bytes.data + bytes.len};
 	uint64_t version = read_number(&reader, 1);
 	uint32_t count = slr_read_u32(&reader);
-	bool right = version == SLR_CODEC_VERSION && count >= 1 && count <= SLR_COUNTERS_MAX;
+	bool right =
+		version >= SLR_CODEC_VERSION_OLD && version <= SLR_CODEC_VERSION && count >= 1 && count <= SLR_COUNTERS_MAX;
 	slr_value value = right ? slr_value_for(count) : 0;
 	for (uint32_t i = 0; right && i < count; i++)
 		right = slr_read_counter(&reader, &value);

@@ -1,9 +1,12 @@
 /* A value as bytes, for RDB files, DUMP and the append-only file; and the reader and writer that notes share.
  *
- *   value   := version u8 (1) | count u32 | count counters
+ *   value   := version u8 (1, 2) | count u32 | count counters
  *   counter := kind u64 | name u64 | w0 u64 | w1 u64 | until i64, wall ms | block bytes u32 | block
  *              | holds u32 | holds
  *   hold    := id u64 | end u64, ns | cost u32 | lease u32
+ *
+ * Version 2 has what 1 had not: leases, members, windows of the calendar, and what stands beside counters (side.h). A
+ * value without them is written as 1, so that nodes of both versions understand each other while one is replaced.
  *
  * Numbers are little-endian. The host's 32 bits of w1 are 0. Whatever is read is checked before it is believed: the
  * identity is one that a limit can have, the block is what its algorithm could have written, holds are in order. */
@@ -12,7 +15,7 @@
 
 #include "hosts/redis/value.h"
 
-enum { SLR_CODEC_VERSION = 1 };
+enum { SLR_CODEC_VERSION_OLD = 1, SLR_CODEC_VERSION = 2 };
 
 /* Bytes that grow as they are written. Zeroed it is empty. */
 struct slr_bytes {

@@ -1,4 +1,5 @@
 /* The commands that decide, and SLUICE.EFFECT, by which replicas and append-only files are told what came of it. */
+#include "hosts/redis/memory.h"
 #include "hosts/redis/turn.h"
 
 /* ---- replies ----------------------------------------------------------------------------------------------------- */
@@ -14,18 +15,54 @@ static void reply_numbers(struct slr_turn *turn, const struct sluice_decision *d
 	slr_ReplyWithLongLong(context, last);
 }
 
-static void reply_decision(struct slr_turn *turn) {
+/* Whether a call comes to more than its limits' figures. */
+static bool has_outcome(const struct slr_turn *turn) {
+	enum slr_operation operation = turn->call->operation;
+	return operation == SLR_ACQUIRE || operation == SLR_RESERVE || operation == SLR_COMMIT || turn->call->upto ||
+	       turn->call->token != 0;
+}
+
+static void reply_each(struct slr_turn *turn) {
 	const struct slr_call *call = turn->call;
-	if (!turn->each) {
-		slr_ReplyWithArray(turn->context, 7);
-		reply_numbers(turn, &call->merged, call->merged.index);
-		return;
-	}
-	slr_ReplyWithArray(turn->context, call->item_count);
+	bool outcome = has_outcome(turn);
+	slr_ReplyWithArray(turn->context, call->item_count + outcome);
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		slr_ReplyWithArray(turn->context, 7);
 		reply_numbers(turn, &call->each[i], sl_ns_to_ms_ceil(call->each[i].next_after_ns));
 	}
+	if (!outcome)
+		return;
+	slr_ReplyWithArray(turn->context, 3);
+	slr_ReplyWithLongLong(turn->context, call->granted);
+	slr_ReplyWithLongLong(turn->context, call->repeated);
+	slr_ReplyWithLongLong(turn->context, call->found);
+}
+
+/* The id of what there is now under it: a lease, or a reservation. */
+static void reply_id(struct slr_turn *turn) {
+	const struct slr_call *call = turn->call;
+	bool held = call->merged.allowed && (call->cost != 0 || call->repeated);
+	if (!held || call->merged.index < 0) /* a reservation of what counts nothing is none */
+		slr_ReplyWithNull(turn->context);
+	else if (call->operation == SLR_ACQUIRE)
+		slr_ReplyWithStringBuffer(turn->context, turn->id.data, turn->id.len);
+	else
+		slr_reply_ticket(turn);
+}
+
+static void reply_decision(struct slr_turn *turn) {
+	const struct slr_call *call = turn->call;
+	bool has_id = call->operation == SLR_ACQUIRE || call->operation == SLR_RESERVE;
+	if (turn->each) {
+		reply_each(turn);
+		return;
+	}
+	slr_ReplyWithArray(turn->context, 7 + (has_id || call->upto));
+	reply_numbers(turn, &call->merged, call->merged.index);
+	if (has_id)
+		reply_id(turn);
+	else if (call->upto)
+		slr_ReplyWithLongLong(turn->context, call->granted);
 }
 
 static void reply_lease(struct slr_turn *turn) {
@@ -41,6 +78,11 @@ static void reply(struct slr_turn *turn) {
 		slr_ReplyWithLongLong(turn->context, turn->call->forgotten);
 	else if (operation == SLR_LEASE)
 		reply_lease(turn);
+	else if (operation == SLR_RELEASE || operation == SLR_RENEW)
+		slr_ReplyWithLongLong(turn->context, turn->call->found);
+	else if (operation == SLR_COMMIT && turn->call->found == 0)
+		slr_ReplyWithError(turn->context, "NOTFOUND no such reservation is open: it was committed before, or has "
+		                                  "returned at the end of its ttl, or was of another key");
 	else
 		reply_decision(turn);
 }
@@ -55,6 +97,27 @@ static bool is_lease_right(struct slr_turn *turn) {
 	return false;
 }
 
+/* Decides a call that has been read, and replies. */
+static int decide(struct slr_turn *turn) {
+	char made[17] = "";
+	struct slr_call *call = turn->call;
+	if ((call->operation == SLR_ACQUIRE || call->operation == SLR_RESERVE) && turn->id.len == 0) {
+		slr_GetRandomHexChars(made, 16);
+		turn->id = sl_slice(made, 16);
+		call->id = sl_id_number(turn->id);
+	} else if (call->operation == SLR_CHECK && turn->id.len != 0) {
+		call->token = slr_token_of(turn);
+	}
+	if (!slr_keys_open(turn, call->operation != SLR_PEEK))
+		return SLR_REDIS_OK;
+	if (slr_turn_decide(turn)) {
+		slr_keys_keep(turn);
+		reply(turn);
+	}
+	slr_keys_close(turn);
+	return SLR_REDIS_OK;
+}
+
 static int run(struct RedisModuleCtx *context, struct RedisModuleString **args, int count,
                const struct slr_form *form) {
 	struct slr_turn turn;
@@ -63,32 +126,139 @@ static int run(struct RedisModuleCtx *context, struct RedisModuleString **args, 
 		slr_read_positions(&turn, form);
 		return SLR_REDIS_OK;
 	}
-	if (!slr_read_call(&turn, form) || !is_lease_right(&turn) || !slr_keys_open(&turn, form->operation != SLR_PEEK))
+	if (!slr_read_call(&turn, form) || !is_lease_right(&turn))
 		return SLR_REDIS_OK;
 	if (form->operation == SLR_LEASE)
 		turn.call->want_next = true;
-	if (slr_turn_decide(&turn)) {
-		slr_keys_keep(&turn);
-		reply(&turn);
+	return decide(&turn);
+}
+
+enum {
+	OF_FRONTS = SLR_WORD_EACH,
+	OF_CHARGES = SLR_WORD_EACH | SLR_WORD_MEMBER | SLR_WORD_TERMS | SLR_WORD_COST,
+};
+
+#define COMMAND(command, operation, text, words, ...)                                               \
+	int slr_##command(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) { \
+		static const struct slr_form form = {operation, {__VA_ARGS__}, (words), text};              \
+		return run(context, args, count, &form);                                                    \
 	}
-	slr_keys_close(&turn);
+
+COMMAND(check, SLR_CHECK, "CHECK", OF_CHARGES | SLR_WORD_UPTO | SLR_WORD_ID, SLR_FIELD_COST)
+COMMAND(peek, SLR_PEEK, "PEEK", OF_CHARGES | SLR_WORD_UPTO, SLR_FIELD_COST)
+COMMAND(refund, SLR_REFUND, "REFUND", OF_CHARGES, SLR_FIELD_COST)
+COMMAND(reset, SLR_RESET, "RESET", SLR_WORD_TERMS, 0)
+COMMAND(hold, SLR_HOLD, "HOLD", OF_FRONTS, SLR_FIELD_COST, SLR_FIELD_ID, SLR_FIELD_TTL)
+COMMAND(confirm, SLR_CONFIRM, "CONFIRM", OF_FRONTS, SLR_FIELD_COST, SLR_FIELD_ID)
+COMMAND(cancel, SLR_CANCEL, "CANCEL", 0, SLR_FIELD_ID)
+COMMAND(lease, SLR_LEASE, "LEASE", 0, SLR_FIELD_ID, SLR_FIELD_TTL, SLR_FIELD_SPENT, SLR_FIELD_WANT)
+COMMAND(acquire, SLR_ACQUIRE, "ACQUIRE", OF_CHARGES | SLR_WORD_ID, SLR_FIELD_COST)
+COMMAND(reserve, SLR_RESERVE, "RESERVE", (OF_CHARGES & ~SLR_WORD_MEMBER) | SLR_WORD_ID, SLR_FIELD_COST,
+        SLR_FIELD_TTL_LONG)
+
+/* ---- leases and tickets ------------------------------------------------------------------------------------------ */
+
+/* Are there limits behind the id? */
+static bool has_limits(const struct slr_turn *turn) {
+	return turn->count > 3 && !(turn->count == 5 && slr_is_word(slr_arg(turn, 3), "at"));
+}
+
+/* A ticket where it can be read as one. What only looks like one is an id, if there are limits with it. */
+static int end_leases(struct RedisModuleCtx *context, struct RedisModuleString **args, int count,
+                      const struct slr_form *form) {
+	struct slr_turn turn;
+	bool is_ticket;
+	int result = SLR_REDIS_OK;
+	if (count < 3)
+		return slr_WrongArity(context);
+	slr_turn_begin(&turn, context, args, count);
+	if (slr_IsKeysPositionRequest(context)) {
+		slr_read_positions(&turn, form);
+		return SLR_REDIS_OK;
+	}
+	if (slr_read_ticket(&turn, form, 1, true, &is_ticket)) {
+		result = decide(&turn);
+		slr_turn_end(&turn);
+		return result;
+	}
+	if (is_ticket)
+		return SLR_REDIS_OK;
+	if (!has_limits(&turn) && slr_arg(&turn, 2).len > 16 && ((const char *)slr_arg(&turn, 2).data)[16] == '.') {
+		slr_fail(&turn, "no ticket: %s: expected it as SLUICE.ADMIT gave it", slr_shown(slr_arg(&turn, 2)).text);
+		return SLR_REDIS_OK;
+	}
+	return slr_read_call(&turn, form) ? decide(&turn) : SLR_REDIS_OK;
+}
+
+int slr_release(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
+	static const struct slr_form form = {
+		SLR_RELEASE, {SLR_FIELD_NAME}, SLR_WORD_TERMS | SLR_WORD_COST | SLR_WORD_MEMBER, "RELEASE"};
+	return end_leases(context, args, count, &form);
+}
+
+int slr_renew(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
+	static const struct slr_form form = {
+		SLR_RENEW, {SLR_FIELD_NAME}, SLR_WORD_TERMS | SLR_WORD_COST | SLR_WORD_MEMBER, "RENEW"};
+	return end_leases(context, args, count, &form);
+}
+
+int slr_commit(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
+	static const struct slr_form form = {SLR_COMMIT, {SLR_FIELD_NAME, SLR_FIELD_COST}, SLR_WORD_EACH, "COMMIT"};
+	struct slr_turn turn;
+	bool is_ticket;
+	if (count < 4)
+		return slr_WrongArity(context);
+	slr_turn_begin(&turn, context, args, count);
+	if (slr_IsKeysPositionRequest(context)) {
+		slr_KeyAtPos(context, 1);
+		return SLR_REDIS_OK;
+	}
+	if (slr_read_ticket(&turn, &form, 2, false, &is_ticket)) {
+		(void)decide(&turn);
+		slr_turn_end(&turn);
+	} else if (!is_ticket) {
+		slr_fail(&turn, "no ticket: %s: expected it as SLUICE.RESERVE or SLUICE.ADMIT gave it",
+		         slr_shown(slr_arg(&turn, 2)).text);
+	}
 	return SLR_REDIS_OK;
 }
 
-#define COMMAND(name, operation, has_each, ...)                                                  \
-	int slr_##name(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) { \
-		static const struct slr_form form = {operation, {__VA_ARGS__}, has_each};                \
-		return run(context, args, count, &form);                                                 \
+static void reply_holders(struct slr_turn *turn) {
+	uint32_t count = slr_holders_of(turn->call, NULL, 0);
+	struct sluice_holder *list = slr_take((count + 1) * sizeof *list);
+	count = slr_holders_of(turn->call, list, count);
+	slr_ReplyWithArray(turn->context, count);
+	for (uint32_t i = 0; i < count; i++) {
+		char id[17];
+		slr_hex_of(list[i].id, id);
+		slr_ReplyWithArray(turn->context, 3);
+		slr_ReplyWithStringBuffer(turn->context, id, 16);
+		slr_ReplyWithLongLong(turn->context, list[i].cost);
+		slr_ReplyWithLongLong(turn->context, sl_ns_to_ms_ceil(list[i].ends_after_ns));
 	}
+	slr_give(list);
+}
 
-COMMAND(check, SLR_CHECK, true, SLR_FIELD_COST)
-COMMAND(peek, SLR_PEEK, true, SLR_FIELD_COST)
-COMMAND(refund, SLR_REFUND, true, SLR_FIELD_COST)
-COMMAND(reset, SLR_RESET, false, 0)
-COMMAND(hold, SLR_HOLD, true, SLR_FIELD_COST, SLR_FIELD_ID, SLR_FIELD_TTL)
-COMMAND(confirm, SLR_CONFIRM, true, SLR_FIELD_COST, SLR_FIELD_ID)
-COMMAND(cancel, SLR_CANCEL, false, SLR_FIELD_ID)
-COMMAND(lease, SLR_LEASE, false, SLR_FIELD_ID, SLR_FIELD_TTL, SLR_FIELD_SPENT, SLR_FIELD_WANT)
+int slr_holders(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
+	static const struct slr_form form = {SLR_HOLDERS, {0}, 0, "HOLDERS"};
+	struct slr_turn turn;
+	slr_turn_begin(&turn, context, args, count);
+	if (slr_IsKeysPositionRequest(context)) {
+		slr_read_positions(&turn, &form);
+		return SLR_REDIS_OK;
+	}
+	if (!slr_read_call(&turn, &form))
+		return SLR_REDIS_OK;
+	if (turn.call->item_count != 1 || turn.call->items[0].limit.algorithm != SLUICE_CONCURRENCY) {
+		slr_fail(&turn, "expected one limit of concurrency: others have no holders");
+		return SLR_REDIS_OK;
+	}
+	if (!slr_keys_open(&turn, false))
+		return SLR_REDIS_OK;
+	reply_holders(&turn);
+	slr_keys_close(&turn);
+	return SLR_REDIS_OK;
+}
 
 /* ---- effects ----------------------------------------------------------------------------------------------------- */
 

@@ -16,12 +16,20 @@ static int64_t wall_of(const struct slr_call *call, struct slr_key *key) {
 	return key->wall_ms;
 }
 
+/* The wall time of an instant that is so far ahead of the call's. */
+static int64_t wall_in(const struct slr_call *call, struct slr_key *key, sluice_ns ahead, sluice_ns more) {
+	uint64_t ms = (uint64_t)sl_ns_to_ms_ceil(ahead) + (uint64_t)sl_ns_to_ms_ceil(more);
+	/* a damaged state may say anything: 584 years are enough */
+	return wall_of(call, key) + call->slack_ms + (int64_t)sl_min(ms, (uint64_t)1 << 44);
+}
+
+int64_t slr_wall_in(const struct slr_call *call, struct slr_key *key, sluice_ns ahead) {
+	return wall_in(call, key, ahead, SL_MS_NS);
+}
+
 /* The wall time at which a counter equals none that is charged as `decision` says. */
 static int64_t until_of(const struct slr_call *call, const struct slr_member *m) {
-	sluice_ns ahead = m->clock - call->now, life = sl_step_life(m->limit, m->decision);
-	uint64_t ms = (uint64_t)sl_ns_to_ms_ceil(ahead) + (uint64_t)sl_ns_to_ms_ceil(life);
-	/* a damaged state may say anything: 584 years are enough */
-	return wall_of(call, m->key) + call->slack_ms + (int64_t)sl_min(ms, (uint64_t)1 << 44);
+	return wall_in(call, m->key, m->clock - call->now, sl_step_life(m->limit, m->decision));
 }
 
 /* Whether the expiry that a key has is that of its one window still: the charge before fell into the same window. What
@@ -48,17 +56,21 @@ static int64_t kept_until(const struct slr_key *key) {
 	return latest;
 }
 
+void slr_key_changed(struct slr_key *key, int64_t until_ms) {
+	key->changed = true;
+	if (until_ms > key->expire_ms)
+		key->expire_ms = until_ms;
+}
+
 static void changed(struct slr_member *m, int64_t until_ms) {
-	m->key->changed = true;
-	if (until_ms > m->key->expire_ms)
-		m->key->expire_ms = until_ms;
+	slr_key_changed(m->key, until_ms);
 }
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 /* Whether the image has been charged by deciding it, at this instant and with nothing held against it. */
 static bool is_stepped(const struct slr_member *m, const struct slr_change *change) {
-	return !change->forced && m->held == 0;
+	return !change->forced && !change->counted && m->held == 0;
 }
 
 /* The limit under which a change charges. */
@@ -76,6 +88,8 @@ enum slr_failure slr_member_plan(const struct slr_call *call, struct slr_member 
 	uint32_t live = m->holds != NULL ? m->holds->count - m->ended - (uint32_t)(m->own >= 0) : 0;
 	if (change->place != NULL && live >= SLR_HOLDS_MAX)
 		return SLR_TOO_MANY_HOLDS;
+	if (m->ttl_ns != 0 && m->ledger.count - m->returned >= SL_LEDGER_MAX)
+		return SLR_TOO_MANY_OPEN;
 	if (change->charge == 0 || !sl_rule_has_block(m->limit))
 		return SLR_FINE;
 	if (is_stepped(m, change))
@@ -102,17 +116,61 @@ static void charge(const struct slr_call *call, struct slr_member *m, const stru
 	counter->state = m->state;
 	if (change->charge == 0)
 		return;
+	if (change->counted) {
+		charged = slr_count(m->limit, counter, call->now, change->charge, fresh);
+		SL_ASSERT(charged || *fresh == NULL); /* a log as long as may be is not made longer by denials */
+		return;
+	}
 	limit = charging_limit(m, change);
 	charged = slr_force(&limit, counter, call->now, change->charge, fresh);
 	SL_ASSERT(charged || change->forced);
 }
 
+/* What was returned from index `from` on until an instant. Returns how many were in all. */
+static uint32_t note_returned(struct slr_member *m, uint32_t from, sluice_ns instant) {
+	uint32_t ended = (uint32_t)sl_min(sl_ledger_ended(&m->ledger, instant), m->returned);
+	struct sl_correction *list;
+	if (ended <= from)
+		return from;
+	list = slr_take((ended - from) * sizeof *list);
+	for (uint32_t i = from; i < ended; i++)
+		list[i - from] = sl_ledger_return(&m->ledger.list[i]);
+	slr_note_correct(&m->key->notes, m->identity, list, ended - from);
+	slr_give(list);
+	return ended;
+}
+
+/* All that has happened to a counter with a block, in the order in which loading has worked it out. */
 static void note_charges(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
-	for (uint32_t i = 0; i < m->ended; i++)
-		if (m->holds->list[i].lease != 0)
-			slr_note_charge(&m->key->notes, m->identity, m->holds->list[i].end, m->holds->list[i].cost);
-	if (change->charge != 0)
+	uint32_t returned = 0;
+	for (uint32_t i = 0; i < m->ended; i++) {
+		const struct slr_hold *hold = &m->holds->list[i];
+		if (hold->lease == 0)
+			continue;
+		returned = note_returned(m, returned, hold->end);
+		slr_note_charge(&m->key->notes, m->identity, hold->end, hold->cost);
+	}
+	note_returned(m, returned, m->clock);
+	if (change->correction != NULL)
+		slr_note_correct(&m->key->notes, m->identity, change->correction, 1);
+	if (change->charge == 0)
+		return;
+	if (change->counted)
+		slr_note_count(&m->key->notes, m->identity, call->now, change->charge, m->limit->quota);
+	else if (m->limit->algorithm >= SLUICE_CONCURRENCY)
+		slr_note_lend(&m->key->notes, m->identity, call->now, change->charge, m->who);
+	else
 		slr_note_charge(&m->key->notes, m->identity, call->now, change->charge);
+}
+
+/* Reservations that have ended leave the ledger, with whatever the counter is changed by. */
+static void drop_returned(const struct slr_call *call, struct slr_member *m) {
+	if (m->returned == 0)
+		return;
+	slr_ledger_remove(&m->key->value, m->identity, 0, m->returned);
+	m->returned = m->ledger.count = 0; /* it is read again where it is looked at again */
+	if (call->noted)
+		slr_note_return(&m->key->notes, m->identity, m->clock);
 }
 
 /* Writes the holds of a counter as they are to be. Returns whether that changed anything. */
@@ -175,7 +233,8 @@ static void commit_in_place(const struct slr_call *call, struct slr_member *m, c
 
 void slr_member_commit(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
 	int64_t kept_ms = kept_until(m->key), until_ms = keeps_expiry(m) ? 0 : until_of(call, m);
-	if (sl_rule_has_block(m->limit) || m->holds != NULL || change->place != NULL || change->forced) {
+	if (sl_rule_has_block(m->limit) || m->holds != NULL || change->place != NULL || change->charge == 0 ||
+	    change->forced || change->counted) {
 		commit_in_place(call, m, change, until_ms);
 	} else {
 		/* the commonest: the image has been charged by deciding it */
@@ -184,6 +243,7 @@ void slr_member_commit(const struct slr_call *call, struct slr_member *m, const 
 		if (call->noted)
 			slr_note_state(&m->key->notes, m->identity, &m->image.counter.state);
 	}
+	drop_returned(call, m);
 	changed(m, until_ms > kept_ms ? until_ms : 0);
 }
 
@@ -216,6 +276,7 @@ void slr_member_refund(const struct slr_call *call, struct slr_member *m, uint32
 		slr_value_write(&m->key->value, m->identity, &step->state, SLR_UNTIL_UNKNOWN);
 		if (call->noted)
 			slr_note_state(&m->key->notes, m->identity, &step->state);
+		drop_returned(call, m);
 		return;
 	}
 	counter = slr_value_open(&m->key->value, m->identity, SLR_UNTIL_UNKNOWN);
@@ -226,21 +287,93 @@ void slr_member_refund(const struct slr_call *call, struct slr_member *m, uint32
 	counter->state.w[1] =
 		sl_rule_has_block(m->limit) ? (step->state.w[1] >> 32 << 32 | (uint32_t)counter->state.w[1]) : step->state.w[1];
 	holds_changed = put_holds(m, counter, &nothing);
-	if (!call->noted)
-		return;
-	if (sl_rule_has_block(m->limit))
-		slr_note_whole(&m->key->notes, counter);
-	else
-		note_counter(m, counter, holds_changed);
+	if (call->noted) {
+		if (m->limit->algorithm == SLUICE_DISTINCT)
+			slr_note_who(&m->key->notes, SLR_NOTE_FORGET, m->identity, call->now, m->who);
+		else if (sl_rule_has_block(m->limit))
+			slr_note_whole(&m->key->notes, counter);
+		else
+			note_counter(m, counter, holds_changed);
+	}
+	drop_returned(call, m);
+}
+
+static bool drop_side(const struct slr_call *call, struct slr_member *m, enum slr_side side) {
+	struct slr_identity identity = slr_side_of(side, m->identity);
+	if (slr_value_is_packed(m->key->value) || !slr_value_remove(&m->key->value, identity))
+		return false;
+	if (call->noted)
+		slr_note_gone(&m->key->notes, identity);
+	return true;
 }
 
 bool slr_member_reset(const struct slr_call *call, struct slr_member *m) {
-	bool says = !sl_state_is_none(&m->state) || (m->holds != NULL && m->holds->count > m->ended);
-	if (!m->there)
+	bool says = m->there && (!sl_state_is_none(&m->state) || (m->holds != NULL && m->holds->count > m->ended));
+	bool sides = drop_side(call, m, SLR_SIDE_LEDGER);
+	sides = drop_side(call, m, SLR_SIDE_STRIKES) || sides;
+	if (!m->there && !sides)
 		return false;
-	forget(call, m);
+	if (m->there)
+		forget(call, m);
 	changed(m, 0);
 	return says; /* of holds that have ended nothing is left */
+}
+
+/* ---- leases, reservations, strikes ------------------------------------------------------------------------------- */
+
+static bool end_lease(const struct slr_call *call, struct slr_member *m, bool renew) {
+	struct slr_counter *counter;
+	if (!m->there || m->limit->algorithm != SLUICE_CONCURRENCY)
+		return false;
+	counter = slr_value_open(&m->key->value, m->identity, SLR_UNTIL_UNKNOWN);
+	if (!slr_end_counter(m->limit, counter, renew ? SLR_END_RENEW : SLR_END_RELEASE, call->now, m->who))
+		return false;
+	if (call->noted)
+		slr_note_who(&m->key->notes, renew ? SLR_NOTE_RENEW : SLR_NOTE_RELEASE, m->identity, call->now, m->who);
+	changed(m, 0);
+	return true;
+}
+
+bool slr_member_release(const struct slr_call *call, struct slr_member *m) {
+	return end_lease(call, m, false);
+}
+
+bool slr_member_renew(const struct slr_call *call, struct slr_member *m) {
+	return end_lease(call, m, true);
+}
+
+void slr_member_reserve(const struct slr_call *call, struct slr_member *m) {
+	sluice_ns instant = sl_step_instant(m->limit, &m->image.counter, call->now);
+	struct sl_reservation reservation = {.id = call->id, .instant = instant, .end = instant + m->ttl_ns};
+	int64_t until_ms = wall_in(call, m->key, instant - call->now, m->ttl_ns + SL_MS_NS);
+	bool added;
+	reservation.cost = m->cost;
+	reservation.debt = sl_ledger_debt(m->limit, &m->image.counter, call->now);
+	added = slr_ledger_add(&m->key->value, m->identity, &reservation, until_ms);
+	SL_ASSERT(added);
+	if (call->noted)
+		slr_note_open(&m->key->notes, m->identity, &reservation);
+	changed(m, until_ms);
+}
+
+void slr_member_close(const struct slr_call *call, struct slr_member *m, uint32_t open) {
+	uint32_t at = m->returned + open;
+	if (call->noted)
+		slr_note_close(&m->key->notes, m->identity, &m->ledger.list[at]);
+	slr_ledger_remove(&m->key->value, m->identity, at, 1);
+	m->ledger = slr_ledger_of(m->key->value, m->identity);
+	changed(m, 0);
+}
+
+void slr_member_strike(const struct slr_call *call, struct slr_member *m) {
+	sluice_ns life = sl_strikes_life(m->terms, m->strikes, call->now);
+	int64_t until_ms = wall_in(call, m->key, 0, sl_min(life, SLUICE_NEVER - SL_MS_NS) + SL_MS_NS);
+	struct slr_counter scratch;
+	slr_strikes_put(&m->key->value, m->identity, m->strikes, until_ms);
+	if (call->noted)
+		slr_note_whole(&m->key->notes,
+		               slr_value_find(m->key->value, slr_side_of(SLR_SIDE_STRIKES, m->identity), &scratch));
+	changed(m, until_ms);
 }
 
 /* ---- the key ----------------------------------------------------------------------------------------------------- */

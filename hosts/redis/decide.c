@@ -20,12 +20,6 @@
 #include "hosts/redis/memory.h"
 #include "hosts/redis/member.h"
 
-struct deciding {
-	struct slr_call *call;
-	struct slr_member members[SLUICE_ITEMS_MAX];
-	uint32_t counts_before[SLUICE_ITEMS_MAX]; /* of each key */
-};
-
 /* ---- members ----------------------------------------------------------------------------------------------------- */
 
 static uint8_t leader_of(const struct slr_member *members, uint32_t i) {
@@ -36,7 +30,35 @@ static uint8_t leader_of(const struct slr_member *members, uint32_t i) {
 	return (uint8_t)first;
 }
 
-static void set_up(struct deciding *d) {
+/* Whose lease, or which member, an item asks for. */
+static uint64_t who_of(const struct slr_call *call, const struct slr_item *item) {
+	if (item->limit.algorithm == SLUICE_DISTINCT)
+		return item->member;
+	if (item->limit.algorithm != SLUICE_CONCURRENCY)
+		return 0;
+	return call->operation == SLR_ACQUIRE || call->operation == SLR_RELEASE || call->operation == SLR_RENEW ? call->id
+	                                                                                                        : 0;
+}
+
+static sluice_ns ttl_of(const struct slr_call *call, const struct slr_item *item) {
+	if (item->watched == SLUICE_TRIED || item->limit.algorithm >= SLUICE_CONCURRENCY)
+		return 0;
+	if (call->operation == SLR_RESERVE)
+		return item->ttl_ns != 0 ? item->ttl_ns : call->ttl_ns;
+	return call->operation == SLR_ACQUIRE ? item->ttl_ns : 0;
+}
+
+/* Strikes are looked at only where there are penalties. */
+static void set_up_terms(struct slr_deciding *d, uint32_t i) {
+	struct slr_member *m = &d->members[i];
+	static struct sl_strikes strikes[SLUICE_ITEMS_MAX];
+	m->terms = &d->call->items[i].terms;
+	d->has_terms = true;
+	if (m->terms->penalty_count != 0 && m->counts)
+		m->strikes = &strikes[i];
+}
+
+static void set_up(struct slr_deciding *d) {
 	struct slr_call *call = d->call;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
@@ -50,29 +72,36 @@ static void set_up(struct deciding *d) {
 		m->tried = item->watched == SLUICE_TRIED;
 		m->charged = false;
 		m->image.own = NULL;
+		m->cost = item->cost != 0 ? item->cost : call->cost;
+		m->who = m->limit->algorithm >= SLUICE_CONCURRENCY ? who_of(call, item) : 0;
+		m->reserves = false;
+		m->ttl_ns = call->operation >= SLR_ACQUIRE ? ttl_of(call, item) : 0;
+		m->terms = NULL;
+		m->strikes = NULL;
+		if (item->has_terms)
+			set_up_terms(d, i);
 		m->leader = leader_of(d->members, i);
 	}
 }
 
-static bool load_all(struct deciding *d) {
-	bool skip_own = d->call->operation >= SLR_HOLD, whole = true;
+static bool load_all(struct slr_deciding *d) {
+	bool skip_own = slr_holds_by(d->call->operation), whole = true;
 	for (uint32_t i = 0; i < d->call->item_count; i++)
 		whole = slr_member_load(d->call, &d->members[i], skip_own) && whole;
 	return whole;
 }
 
-/* The member as it is after the commits of a call. That its leases are charged already is sure. */
-static void reload(const struct slr_call *call, struct slr_member *m) {
+void slr_member_reload(const struct slr_call *call, struct slr_member *m) {
 	bool whole;
 	slr_member_drop(m);
 	whole = slr_member_load(call, m, false);
 	SL_ASSERT(whole);
 }
 
-/* ---- check, peek, hold, confirm ---------------------------------------------------------------------------------- */
+/* ---- check, peek, hold, confirm, acquire, reserve ---------------------------------------------------------------------------------- */
 
 /* Marks the members that charge a counter, one for each: the first of those that share it which may. */
-static void choose_chargers(struct deciding *d, bool chosen[SLUICE_ITEMS_MAX]) {
+static void choose_chargers(struct slr_deciding *d, bool chosen[SLUICE_ITEMS_MAX]) {
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
 		m->charged = m->counts && m->decision->allowed && !m->tried && !chosen[m->leader];
@@ -81,29 +110,35 @@ static void choose_chargers(struct deciding *d, bool chosen[SLUICE_ITEMS_MAX]) {
 }
 
 /* Counters that a call would make must find room in their values. */
-static enum slr_failure plan_counters(const struct deciding *d) {
+static enum slr_failure plan_counters(const struct slr_deciding *d) {
 	uint32_t more[SLUICE_ITEMS_MAX] = {0};
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		const struct slr_member *m = &d->members[i];
 		if (m->charged && !m->there)
 			more[m->key - d->call->keys]++;
+		if (m->charged && m->ttl_ns != 0 && m->ledger.count == 0)
+			more[m->key - d->call->keys]++;
 	}
+	if (d->call->token != 0)
+		more[0]++;
 	for (uint32_t k = 0; k < d->call->key_count; k++)
 		if (more[k] != 0 && slr_value_count(d->call->keys[k].value) + more[k] > SLR_COUNTERS_MAX)
 			return SLR_TOO_MANY_COUNTERS;
 	return SLR_FINE;
 }
 
-static enum slr_failure plan_all(struct deciding *d, const struct slr_change *change) {
+static enum slr_failure plan_all(struct slr_deciding *d, struct slr_change *change) {
 	enum slr_failure failure = plan_counters(d);
-	for (uint32_t i = 0; i < d->call->item_count && failure == SLR_FINE; i++)
+	for (uint32_t i = 0; i < d->call->item_count && failure == SLR_FINE; i++) {
+		change->charge = d->call->operation == SLR_HOLD ? 0 : d->members[i].cost;
 		if (d->members[i].charged)
 			failure = slr_member_plan(d->call, &d->members[i], change);
+	}
 	return failure;
 }
 
 /* A call that is allowed lets go of its hold also where it charges nothing. */
-static void drop_holds(struct deciding *d, const bool chosen[SLUICE_ITEMS_MAX]) {
+static void drop_holds(struct slr_deciding *d, const bool chosen[SLUICE_ITEMS_MAX]) {
 	static const struct slr_change drop = {.drop_own = true};
 	bool dropped[SLUICE_ITEMS_MAX] = {false};
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
@@ -115,46 +150,66 @@ static void drop_holds(struct deciding *d, const bool chosen[SLUICE_ITEMS_MAX]) 
 	}
 }
 
+/* The figures behind a charge, which what is reserved will still change. */
+static void look_behind(const struct slr_call *call, struct slr_member *m) {
+	struct sluice_decision before = *m->decision;
+	slr_member_decide(call, m, 0, false, m->decision);
+	m->decision->allowed = before.allowed;
+	m->decision->delay_ns = before.delay_ns;
+}
+
 /* Members whose counter has changed under their figures: another one has charged it, or none has though one was tried.
- * Those that were allowed have the figures of after the charge already. */
-static void look_again(struct deciding *d, const bool chosen[SLUICE_ITEMS_MAX]) {
+ * Those that were allowed have the figures of after the charge already, but where there are reservations. */
+static void look_again(struct slr_deciding *d, const bool chosen[SLUICE_ITEMS_MAX]) {
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
 		bool others = chosen[m->leader] && !m->charged && !m->decision->allowed;
 		bool tried = m->tried && m->counts && !chosen[m->leader];
-		if (!others && !tried)
+		if (!others && !tried && !m->reserves)
 			continue;
 		if (m->key->changed)
-			reload(d->call, m);
-		slr_member_decide(d->call, m, d->call->cost, false, m->decision);
+			slr_member_reload(d->call, m);
+		if (m->reserves && !others && !tried)
+			look_behind(d->call, m);
+		else
+			slr_member_decide(d->call, m, m->cost, false, m->decision);
 	}
 }
 
-static enum slr_failure take(struct deciding *d) {
+/* Charges a member, or places its hold. */
+static void take_one(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
+	slr_member_commit(call, m, change);
+	if (m->ttl_ns != 0)
+		slr_member_reserve(call, m);
+}
+
+static enum slr_failure take(struct slr_deciding *d) {
 	const struct slr_call *call = d->call;
 	struct slr_hold hold = {.id = call->id, .cost = call->cost};
-	struct slr_change change = {.charge = call->cost, .drop_own = call->operation >= SLR_HOLD};
+	struct slr_change change = {.drop_own = slr_holds_by(call->operation)};
 	bool chosen[SLUICE_ITEMS_MAX] = {false};
 	enum slr_failure failure;
 	if (call->cost != 0)
 		choose_chargers(d, chosen);
-	if (call->operation == SLR_HOLD) {
-		change.charge = 0;
+	if (call->operation == SLR_HOLD)
 		change.place = &hold;
-	}
 	failure = plan_all(d, &change);
 	if (failure != SLR_FINE)
 		return failure;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
 		hold.end = m->clock + call->ttl_ns;
+		change.charge = call->operation == SLR_HOLD ? 0 : m->cost;
+		m->reserves = m->ttl_ns != 0 || m->ledger.count != m->returned;
 		if (m->charged)
-			slr_member_commit(call, m, &change);
+			take_one(call, m, &change);
 	}
-	if (call->operation != SLR_CHECK)
+	if (slr_holds_by(call->operation))
 		drop_holds(d, chosen);
 	if (call->cost != 0)
 		look_again(d, chosen);
+	if (call->token != 0)
+		slr_remember(d);
 	return SLR_FINE;
 }
 
@@ -164,50 +219,93 @@ static void look_unchanged(const struct slr_call *call, struct slr_member *m) {
 	struct sluice_decision before = *m->decision;
 	if (m->own < 0) {
 		if (before.allowed)
-			slr_member_decide(call, m, call->cost, false, m->decision);
+			slr_member_decide(call, m, m->cost, false, m->decision);
 		return;
 	}
-	reload(call, m);
-	slr_member_decide(call, m, before.allowed ? 0 : call->cost, false, m->decision);
+	slr_member_reload(call, m);
+	slr_member_decide(call, m, before.allowed ? 0 : m->cost, false, m->decision);
 	m->decision->delay_ns = before.delay_ns;
 }
 
-static enum slr_failure decide_members(struct deciding *d) {
-	const struct slr_call *call = d->call;
-	bool charge = call->operation != SLR_PEEK, allowed = true;
-	for (uint32_t i = 0; i < call->item_count; i++) {
+static bool decide_all(struct slr_deciding *d, bool charge) {
+	bool allowed = true;
+	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
-		slr_member_decide(call, m, call->cost, charge, m->decision);
+		slr_member_decide(d->call, m, m->cost, charge, m->decision);
 		allowed = allowed && (m->decision->allowed || m->observed);
 	}
-	if (!charge || (call->cost == 0 && call->operation == SLR_CHECK))
+	return allowed;
+}
+
+/* The largest part of the cost that all enforced limits admit becomes what is asked of them; 1 where that is none. */
+static uint32_t take_part(struct slr_deciding *d) {
+	uint32_t part = d->call->cost;
+	(void)decide_all(d, false);
+	for (uint32_t i = 0; i < d->call->item_count; i++) {
+		const struct slr_member *m = &d->members[i];
+		if (!m->observed && m->counts && !m->decision->allowed)
+			part = (uint32_t)sl_min(part, m->decision->remaining);
+	}
+	part = (uint32_t)sl_max(part, 1);
+	for (uint32_t i = 0; i < d->call->item_count; i++)
+		d->members[i].cost = part;
+	return part;
+}
+
+static enum slr_failure decide_members(struct slr_deciding *d) {
+	struct slr_call *call = d->call;
+	bool charge = call->operation != SLR_PEEK, allowed;
+	enum slr_failure failure = SLR_FINE;
+	uint32_t part = call->upto && call->cost != 0 ? take_part(d) : call->cost;
+	allowed = decide_all(d, charge);
+	if (call->operation >= SLR_ACQUIRE && call->cost != 0 && slr_is_held(d)) {
+		slr_answer_again(d);
 		return SLR_FINE;
-	if (allowed && (call->cost != 0 || call->operation != SLR_HOLD))
-		return take(d);
-	for (uint32_t i = 0; i < call->item_count; i++)
-		look_unchanged(call, &d->members[i]);
+	}
+	call->granted = allowed ? part : 0;
+	if (!charge || (call->cost == 0 && !slr_holds_by(call->operation)))
+		return SLR_FINE;
+	if (allowed && (call->cost != 0 || call->operation != SLR_HOLD)) {
+		failure = take(d);
+	} else {
+		for (uint32_t i = 0; i < call->item_count; i++)
+			look_unchanged(call, &d->members[i]);
+	}
+	if (failure == SLR_FINE && d->has_terms)
+		slr_note_denials(d, allowed);
+	return failure;
+}
+
+/* A request that was charged before is answered from what is remembered. */
+static enum slr_failure decide_named(struct slr_deciding *d) {
+	const struct slr_token *token = slr_retry_of(d);
+	if (token == NULL)
+		return decide_members(d);
+	d->delay_ns = token->delay > d->call->now ? token->delay - d->call->now : 0;
+	slr_answer_again(d);
+	d->call->granted = token->granted;
 	return SLR_FINE;
 }
 
 /* ---- refund, reset, cancel --------------------------------------------------------------------------------------- */
 
-static void refund_members(struct deciding *d) {
+static void refund_members(struct slr_deciding *d) {
 	for (uint32_t i = 0; i < d->call->item_count; i++)
 		if (d->members[i].counts && d->members[i].leader == i)
 			slr_member_refund(d->call, &d->members[i], d->call->cost);
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
-		reload(d->call, &d->members[i]);
+		slr_member_reload(d->call, &d->members[i]);
 		slr_member_decide(d->call, &d->members[i], 0, false, d->members[i].decision);
 	}
 }
 
-static void reset_members(struct deciding *d) {
+static void reset_members(struct slr_deciding *d) {
 	for (uint32_t i = 0; i < d->call->item_count; i++)
 		if (d->members[i].counts && d->members[i].leader == i)
 			d->call->forgotten += slr_member_reset(d->call, &d->members[i]);
 }
 
-static void cancel_members(struct deciding *d) {
+static void cancel_members(struct slr_deciding *d) {
 	static const struct slr_change drop = {.drop_own = true};
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
@@ -222,7 +320,7 @@ static void cancel_members(struct deciding *d) {
 /* ---- leases ------------------------------------------------------------------------------------------------------ */
 
 /* Charges what was spent of the old lease, and holds anew what there is room for. */
-static enum slr_failure lease(struct deciding *d) {
+static enum slr_failure lease(struct slr_deciding *d) {
 	struct slr_call *call = d->call;
 	struct slr_member *m = &d->members[0];
 	uint32_t held = m->own >= 0 ? m->holds->list[m->own].cost : 0;
@@ -251,13 +349,13 @@ static enum slr_failure lease(struct deciding *d) {
 	return SLR_FINE;
 }
 
-static enum slr_failure decide_lease(struct deciding *d) {
+static enum slr_failure decide_lease(struct slr_deciding *d) {
 	struct slr_call *call = d->call;
 	struct slr_member *m = &d->members[0];
 	enum slr_failure failure = lease(d);
 	if (failure != SLR_FINE)
 		return failure;
-	reload(call, m);
+	slr_member_reload(call, m);
 	slr_member_decide(call, m, 1, false, m->decision);
 	if (m->key->changed)
 		slr_member_keep(call, m);
@@ -266,7 +364,7 @@ static enum slr_failure decide_lease(struct deciding *d) {
 
 /* ---- the call ---------------------------------------------------------------------------------------------------- */
 
-static enum slr_failure run(struct deciding *d) {
+static enum slr_failure run(struct slr_deciding *d) {
 	switch (d->call->operation) {
 	case SLR_REFUND:
 		refund_members(d);
@@ -279,12 +377,18 @@ static enum slr_failure run(struct deciding *d) {
 		return SLR_FINE;
 	case SLR_LEASE:
 		return decide_lease(d);
+	case SLR_RELEASE:
+	case SLR_RENEW:
+		slr_end_leases(d);
+		return SLR_FINE;
+	case SLR_COMMIT:
+		return slr_commit_members(d);
 	default:
-		return decide_members(d);
+		return d->call->token != 0 ? decide_named(d) : decide_members(d);
 	}
 }
 
-static void answer(struct deciding *d) {
+static void answer(struct slr_deciding *d) {
 	struct slr_call *call = d->call;
 	call->merged = sl_merge_nothing();
 	for (uint32_t i = 0; i < call->item_count; i++) {
@@ -292,23 +396,28 @@ static void answer(struct deciding *d) {
 		if (d->members[i].counts && !d->members[i].observed)
 			sl_merge_add(&call->merged, &call->each[i], (int32_t)i);
 	}
+	if (d->delay_ns != 0)
+		call->merged.delay_ns = d->delay_ns;
 }
 
 /* The waits until each limit's remaining grows, of counters as the call has left them. */
-static void fill_next(struct deciding *d) {
+static void fill_next(struct slr_deciding *d) {
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
 		if (m->key->changed)
-			reload(d->call, m);
+			slr_member_reload(d->call, m);
 		slr_member_next(d->call, m);
 	}
 }
 
 enum slr_failure slr_decide(struct slr_call *call) {
-	struct deciding d;
+	struct slr_deciding d;
 	enum slr_failure failure = SLR_LOG_TOO_LONG;
 	d.call = call;
-	call->forgotten = call->granted = 0;
+	d.has_terms = false;
+	d.delay_ns = 0;
+	call->forgotten = call->granted = call->found = 0;
+	call->repeated = false;
 	SL_DEBUG_ASSERT(call->item_count <= SLUICE_ITEMS_MAX && call->key_count <= SLUICE_ITEMS_MAX);
 	for (uint32_t k = 0; k < call->key_count; k++) {
 		call->keys[k].changed = false;

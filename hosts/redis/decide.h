@@ -10,7 +10,30 @@
 
 #include "hosts/redis/note.h"
 
-enum slr_operation { SLR_CHECK, SLR_PEEK, SLR_REFUND, SLR_RESET, SLR_HOLD, SLR_CONFIRM, SLR_CANCEL, SLR_LEASE };
+enum slr_operation {
+	SLR_CHECK,
+	SLR_PEEK,
+	SLR_REFUND,
+	SLR_RESET,
+	/* of fronts */
+	SLR_HOLD,
+	SLR_CONFIRM,
+	SLR_CANCEL,
+	SLR_LEASE,
+	/* docs/design/012-leases.md */
+	SLR_ACQUIRE,
+	SLR_RELEASE,
+	SLR_RENEW,
+	SLR_HOLDERS, /* decides nothing: slr_call_holders() */
+	SLR_RESERVE,
+	SLR_COMMIT,
+	SLR_OPERATIONS /* how many there are */
+};
+
+/* Whether an operation is a front's, which holds. */
+static inline bool slr_holds_by(enum slr_operation operation) {
+	return operation >= SLR_HOLD && operation <= SLR_LEASE;
+}
 
 /* Why a call was not decided. */
 enum slr_failure {
@@ -18,12 +41,18 @@ enum slr_failure {
 	SLR_LOG_TOO_LONG,      /* a log of 2^25 entries */
 	SLR_TOO_MANY_HOLDS,    /* SLR_HOLDS_MAX on one counter */
 	SLR_TOO_MANY_COUNTERS, /* SLR_COUNTERS_MAX at one key */
+	SLR_TOO_MANY_OPEN,     /* SL_LEDGER_MAX reservations of one counter */
 };
 
 struct slr_item {
 	struct sluice_limit limit;
 	uint8_t key;     /* index into slr_call.keys */
 	uint8_t watched; /* 0: enforced; SLUICE_OBSERVED, SLUICE_TRIED */
+	bool has_terms;
+	uint32_t cost;             /* its own; 0: the call's */
+	uint64_t member;           /* distinct: the fingerprint of who is counted; 0: nobody's */
+	sluice_ns ttl_ns;          /* SLR_ACQUIRE, _RESERVE: what it is charged is reserved for so long; 0: the call's */
+	struct sluice_terms terms; /* where it has any */
 };
 
 struct slr_key {
@@ -39,20 +68,28 @@ struct slr_call {
 	uint32_t item_count, key_count; /* at most SLUICE_ITEMS_MAX each; SLR_LEASE: one item */
 	uint32_t cost;
 	uint32_t spent, want; /* SLR_LEASE */
-	uint64_t id;          /* SLR_HOLD, _CONFIRM, _CANCEL, _LEASE */
-	sluice_ns ttl_ns;     /* SLR_HOLD, _LEASE */
+	uint64_t id;          /* of holds, leases and reservations */
+	uint64_t token;       /* SLR_CHECK: of the request's ID and all its counters; 0: it has none */
+	sluice_ns ttl_ns;     /* SLR_HOLD, _LEASE, _RESERVE */
 	sluice_ns now;
 	int64_t (*wall_ms)(void); /* Unix ms */
 	int64_t slack_ms; /* how much longer keys live: instants that a caller sets need not pass as the wall clock does */
 	bool want_next;   /* fill next_after_ns */
+	bool upto;        /* SLR_CHECK, _PEEK: grant the largest part of the cost that is admitted */
 	bool noted;       /* somebody listens */
 	struct slr_item items[SLUICE_ITEMS_MAX];
 	struct slr_key keys[SLUICE_ITEMS_MAX];
 
 	struct sluice_decision merged, each[SLUICE_ITEMS_MAX]; /* out */
 	uint32_t forgotten;                                    /* out: counters reset, or holds cancelled */
-	uint32_t granted;                                      /* out: SLR_LEASE */
+	uint32_t granted;                                      /* out: what was leased, or of the cost granted */
+	uint32_t found;                                        /* out: SLR_RELEASE, _RENEW, _COMMIT: of how many counters */
+	bool repeated; /* out: nothing was charged, since that had been done under this id */
 };
+
+/* Who holds leases of a call's one limit, of concurrency, those that end first first: fills at most `room` of `list`.
+ * Returns how many there are in all. O(n log n). */
+uint32_t slr_holders_of(const struct slr_call *call, struct sluice_holder *list, uint32_t room);
 
 /* Decides one call, all or nothing. Well below 1 us for a few small counters; a log with leases on it is copied. */
 SLUICE_MUST_USE enum slr_failure slr_decide(struct slr_call *call);

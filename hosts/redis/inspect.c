@@ -22,7 +22,7 @@ static uint64_t held_by(const struct slr_holds *holds) {
 	return held;
 }
 
-static void hex_of(uint64_t number, char text[17]) {
+void slr_hex_of(uint64_t number, char text[17]) {
 	for (int i = 0; i < 16; i++)
 		text[i] = "0123456789abcdef"[number >> (60 - 4 * i) & 15];
 	text[16] = '\0';
@@ -34,7 +34,7 @@ static void reply_counter(struct slr_turn *turn, const struct slr_counter *count
 	struct sluice_limit limit;
 	char name[17];
 	bool known = slr_widest_limit(counter->identity, &limit);
-	hex_of(counter->identity.name, name);
+	slr_hex_of(counter->identity.name, name);
 	slr_ReplyWithMap(turn->context, 9);
 	pair_text(turn, "algorithm", known ? sl_rule_word(&limit) : "unknown");
 	pair_number(turn, "window_ms", limit.window_ns / SL_MS_NS);

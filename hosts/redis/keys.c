@@ -14,6 +14,8 @@ static bool open_one(struct slr_turn *turn, uint32_t k, bool to_write) {
 	if (opened == NULL || slr_KeyType(opened) == SLR_KEYTYPE_EMPTY)
 		return true;
 	if (slr_ModuleTypeGetType(opened) != slr_type) {
+		if (turn->ticketed && turn->names[k] != turn->args[1])
+			return true; /* nobody learns from a forged ticket what a key holds */
 		slr_ReplyWithError(turn->context, SLR_WRONGTYPE);
 		return false;
 	}
@@ -95,6 +97,8 @@ bool slr_turn_decide(struct slr_turn *turn) {
 		slr_fail(turn, "too many holds on one counter: at most %d", SLR_HOLDS_MAX);
 	else if (failure == SLR_TOO_MANY_COUNTERS)
 		slr_fail(turn, "too many limits count for one key: at most %d", SLR_COUNTERS_MAX);
+	else if (failure == SLR_TOO_MANY_OPEN)
+		slr_fail(turn, "too many reservations of one counter are open: at most %d", SL_LEDGER_MAX);
 	else if (failure != SLR_FINE)
 		slr_fail(turn, "the log is too long: at most 33554431 entries; count it in sliding-buckets");
 	return failure == SLR_FINE;

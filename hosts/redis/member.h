@@ -4,6 +4,7 @@
 
 #include "hosts/redis/decide.h"
 #include "hosts/redis/force.h"
+#include "hosts/redis/side.h"
 
 /* A counter as it is or would be, beside the value. It reads the value's block until it is charged. */
 struct slr_image {
@@ -22,16 +23,36 @@ struct slr_member {
 	bool tried;     /* and charges nothing */
 	bool charged;   /* this member charges the counter that it, or a group, has */
 	uint8_t leader; /* first member with the same counter */
+	uint32_t cost;  /* that is asked of it */
+	uint64_t who;   /* whose lease or which member is asked for; 0: nobody's */
+
+	/* docs/design/012-leases.md */
+	sluice_ns ttl_ns;                 /* what it is charged is a reservation for so long; 0: it is none */
+	const struct sluice_terms *terms; /* NULL: none */
+	struct sl_strikes *strikes;       /* of the counter, where its terms have penalties; else NULL */
+	bool denied, shut;                /* as decided: by the limit itself; by a penalty that runs */
+	bool reserves;                    /* its figures depend on what is reserved */
 
 	/* as slr_member_load() found it */
 	bool there, packed;
-	struct slr_image image;        /* the counter, with leases charged that have ended */
+	struct slr_image image;        /* the counter, with leases charged and reservations returned that have ended */
 	struct sl_state state;         /* of it: a step may change the one in the image */
 	const struct slr_holds *holds; /* in the value; NULL: none */
 	uint32_t ended;                /* the first so many of them have */
 	int32_t own;                   /* the one with the call's id, left out of account; -1: none */
 	uint64_t held;                 /* by all others */
+	struct sl_ledger ledger;       /* in the value */
+	uint32_t returned;             /* the first so many of its reservations have ended */
 	sluice_ns clock;               /* the counter's: `now`, or its last charge where that is later */
+};
+
+/* A call while it is decided. */
+struct slr_deciding {
+	struct slr_call *call;
+	struct slr_member members[SLUICE_ITEMS_MAX];
+	uint32_t counts_before[SLUICE_ITEMS_MAX]; /* of each key */
+	bool has_terms;                           /* some limit has */
+	sluice_ns delay_ns;                       /* what is left of that of a request that was charged before; 0: none */
 };
 
 /* Reads a member's counter out of its value.
@@ -54,8 +75,10 @@ void slr_member_next(const struct slr_call *call, struct slr_member *m);
 struct slr_change {
 	uint32_t charge; /* at `now`, if not 0; forced: without asking the limit */
 	bool forced;
-	bool drop_own;                /* the hold with the call's id goes */
-	const struct slr_hold *place; /* a hold to be added, or NULL */
+	bool counted;                           /* as count-denied charges: whatever the quota */
+	bool drop_own;                          /* the hold with the call's id goes */
+	const struct slr_hold *place;           /* a hold to be added, or NULL */
+	const struct sl_correction *correction; /* that the image has been corrected by, or NULL */
 };
 
 /* Whether a change finds room: SLR_FINE, or why not. Nothing is changed. */
@@ -69,11 +92,65 @@ void slr_member_commit(const struct slr_call *call, struct slr_member *m, const 
 /* Keeps the key of a counter that was changed as long as m->decision, made behind the change, says. */
 void slr_member_keep(const struct slr_call *call, struct slr_member *m);
 
+/* The reservations that are open at the member's clock. */
+static inline struct sl_ledger slr_member_open(const struct slr_member *m) {
+	return (struct sl_ledger){m->ledger.list + m->returned, m->ledger.count - m->returned};
+}
+
+/* Corrects the image, and with it what is decided on it. False: a log is too long for it, and nothing was changed. */
+SLUICE_MUST_USE bool slr_member_correct(struct slr_member *m, const struct sl_correction *list, uint32_t count);
+
+/* Notes that what a member was charged by the commit before is a reservation of the call's id. */
+void slr_member_reserve(const struct slr_call *call, struct slr_member *m);
+
+/* The reservation of an index of the open ones is over: it leaves the ledger. Before the commit. */
+void slr_member_close(const struct slr_call *call, struct slr_member *m, uint32_t open);
+
+/* Writes the strikes of a member's counter. */
+void slr_member_strike(const struct slr_call *call, struct slr_member *m);
+
+/* Ends the lease of the call's id, or renews it. False: there is none, and nothing changed. */
+bool slr_member_release(const struct slr_call *call, struct slr_member *m);
+bool slr_member_renew(const struct slr_call *call, struct slr_member *m);
+
 /* Gives back at most `cost`; a counter that is not there stays so. */
 void slr_member_refund(const struct slr_call *call, struct slr_member *m, uint32_t cost);
 
 /* Forgets the counter. False: there was none. */
 bool slr_member_reset(const struct slr_call *call, struct slr_member *m);
+
+/* Reads a member again, as it is after the commits of a call: that its leases are charged already is sure. */
+void slr_member_reload(const struct slr_call *call, struct slr_member *m);
+
+/* ---- what a call is beside a charge (lend.c) ----------------------------------------------------------------------- */
+
+/* Ends or renews the leases of the call's id. */
+void slr_end_leases(struct slr_deciding *d);
+
+/* Corrects the reservations of the call's id to the call's cost. */
+SLUICE_MUST_USE enum slr_failure slr_commit_members(struct slr_deciding *d);
+
+/* After all have been decided: whether the leases, or else the reservations, that the call asks for are held already,
+ * under its id, all of them. */
+bool slr_is_held(const struct slr_deciding *d);
+
+/* Answers a call that has been decided before: nothing is charged, and it is allowed. */
+void slr_answer_again(struct slr_deciding *d);
+
+/* The token of a request that is remembered, which has been charged; NULL: it has not. */
+const struct slr_token *slr_retry_of(const struct slr_deciding *d);
+
+/* Remembers a request that has been charged. */
+void slr_remember(struct slr_deciding *d);
+
+/* What a decided call leaves with limits that have terms: who was denied is noted, and who is counted though denied is
+ * charged. Where there is no room for it a denial stands as it is. */
+void slr_note_denials(struct slr_deciding *d, bool allowed);
+
+/* Says that a key's value has changed, and is to be kept until a wall time (0: as long as it is kept anyhow); and the
+ * wall time of an instant that is so far ahead. */
+void slr_key_changed(struct slr_key *key, int64_t until_ms);
+int64_t slr_wall_in(const struct slr_call *call, struct slr_key *key, sluice_ns ahead);
 
 /* After the last change of a call: rows whose time is over go, and the value takes its smallest form. */
 void slr_key_settle(const struct slr_call *call, struct slr_key *key, uint32_t count_before);

@@ -1,17 +1,22 @@
 /* Reading commands. All that decide have one form:
  *
  *   NAME key [cost] [id] [ttl_ms] [spent] [want] [AT unix_ms] [EACH] item [item ...]
- *   item  := [KEY key] [NAME name] [OBSERVED | TRIED] limit
+ *   item  := [KEY key] [NAME name] [OBSERVED | TRIED] [TERMS text] [COST cost] [TTL ms] limit
  *
- * No limit in the notation reads as one of these words, and free bytes stand only where a word has announced them. */
+ * and MEMBER m, UPTO, ID id anywhere from AT on. No limit in the notation reads as one of these words, and free bytes
+ * stand only where a word has announced them. */
 #include "hosts/redis/turn.h"
 
+#include "algo/calendar.h"
+#include "algo/terms.h"
 #include "base/out.h"
+#include "base/siphash.h"
 
 #include <stdio.h>
 
 #define AT_MS_MAX ((uint64_t)INT64_MAX / 1000000) /* the last instant that fits 63 bits of nanoseconds */
 #define CLIENT_TIME_SLACK_MS ((int64_t)3600000)   /* an hour, as the script has it */
+enum { WORD_BYTES_MAX = 8 };
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
@@ -47,10 +52,12 @@ void slr_turn_begin(struct slr_turn *turn, struct RedisModuleCtx *context, struc
 	turn->context = context;
 	turn->args = args;
 	turn->count = (uint32_t)count;
-	turn->each = false;
+	turn->each = turn->ticketed = false;
+	turn->id = (struct sluice_bytes){NULL, 0};
 	turn->call = &call;
 	call.item_count = call.key_count = call.cost = 0;
-	call.want_next = false;
+	call.want_next = call.upto = false;
+	call.token = 0;
 	call.now = 0;
 	call.wall_ms = slr_clock_wall_ms;
 	call.slack_ms = 0;
@@ -90,10 +97,39 @@ static bool read_id(struct slr_turn *turn, struct sluice_bytes text, uint64_t *i
 	return right;
 }
 
-static bool read_field(struct slr_turn *turn, uint8_t field, struct sluice_bytes text) {
+/* A client's own name of a lease, a reservation or a request. */
+static bool read_text_id(struct slr_turn *turn, const char *what, struct sluice_bytes text) {
+	turn->id = text;
+	if (text.len != 0)
+		turn->call->id = sl_id_number(text);
+	if (text.len >= 1 && text.len <= SLUICE_ID_BYTES_MAX)
+		return true;
+	slr_fail(turn, "the %s %s has %zu bytes: expected 1 to %d", what,
+	         slr_shown(sl_slice(text.data, text.len < 32 ? text.len : 32)).text, text.len, SLUICE_ID_BYTES_MAX);
+	return false;
+}
+
+/* As long as a window may be. */
+static bool read_long_ttl(struct slr_turn *turn, const char *what, struct sluice_bytes text, uint64_t least,
+                          sluice_ns *ttl_ns) {
+	uint64_t ms;
+	if (sl_bytes_to_u64(text, &ms) && ms >= least && ms <= SL_WINDOW_NS_MAX / SL_MS_NS) {
+		*ttl_ns = ms * SL_MS_NS;
+		return true;
+	}
+	slr_fail(turn, "%s %s: expected a whole number from %llu to %llu", what, slr_shown(text).text,
+	         (unsigned long long)least, (unsigned long long)(SL_WINDOW_NS_MAX / SL_MS_NS));
+	return false;
+}
+
+bool slr_read_field(struct slr_turn *turn, uint8_t field, struct sluice_bytes text) {
 	struct slr_call *call = turn->call;
 	uint32_t ms;
 	switch (field) {
+	case SLR_FIELD_NAME:
+		return read_text_id(turn, "id", text);
+	case SLR_FIELD_TTL_LONG:
+		return read_long_ttl(turn, "ttl_ms", text, 0, &call->ttl_ns);
 	case SLR_FIELD_COST:
 		return read_u32(turn, "cost", text, 0, UINT32_MAX, &call->cost);
 	case SLR_FIELD_ID:
@@ -132,9 +168,17 @@ static bool read_instant(struct slr_turn *turn, uint32_t index) {
 	return true;
 }
 
+bool slr_read_at(struct slr_turn *turn, uint32_t *index, bool *at) {
+	*at = *index < turn->count && slr_is_word(slr_arg(turn, *index), "at");
+	if (!*at)
+		return true;
+	*index += 2;
+	return read_instant(turn, *index - 1);
+}
+
 /* The instant of a call that names none, as at the server's doors: whole milliseconds, so that a counter is small and a
  * log exact to its stamps; but for a bucket, of which 3,000 a second may be asked, the nanosecond. */
-static void set_instant(struct slr_call *call) {
+void slr_set_instant(struct slr_call *call) {
 	bool bucket = false, log = false;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		uint8_t algorithm = call->items[i].limit.algorithm;
@@ -172,8 +216,10 @@ uint8_t slr_read_key(struct slr_turn *turn, uint32_t index) {
 static bool key_has_limits(struct slr_turn *turn, uint32_t key_index, uint32_t limits) {
 	if (limits != 0)
 		return true;
-	slr_fail(turn, "no limit for key %s: expected at least one after it, such as 100/60s",
-	         slr_shown(slr_arg(turn, key_index)).text);
+	slr_fail(turn, "no limit for key %s: expected at least one after it, such as %s",
+	         slr_shown(slr_arg(turn, key_index)).text,
+	         turn->call->operation < SLR_ACQUIRE || turn->call->operation > SLR_RENEW ? "100/60s"
+	                                                                                  : "'concurrency 20 lease 30s'");
 	return false;
 }
 
@@ -195,25 +241,150 @@ static bool read_name(struct slr_turn *turn, uint32_t index, struct sluice_bytes
 	return false;
 }
 
-/* One limit, with its name and how it is watched, from `*index` on, where `text` stands. */
-static bool read_limit(struct slr_turn *turn, uint32_t *index, struct sluice_bytes text) {
+/* ---- words among the limits -------------------------------------------------------------------------------------- */
+
+uint64_t slr_member_number(struct sluice_bytes member) {
+	/* A fixed key: a value is read by other nodes than the one that wrote it. */
+	static const uint64_t key[2] = {0x6d656d6265722d6f, 0x662d736c75696365};
+	uint64_t number = sl_siphash(key, NULL, 0, member, 2, 4);
+	return number != 0 ? number : 1;
+}
+
+/* Who is counted from here on. */
+struct whose {
+	uint64_t latest, first; /* 0: nobody named yet */
+};
+
+static bool takes(struct slr_turn *turn, const struct slr_form *form, uint32_t word, const char *name, bool again) {
+	if ((form->words & word) == 0)
+		slr_fail(turn, "%s is no word of SLUICE.%s", name, form->name);
+	else if (again)
+		slr_fail(turn, "%s twice: expected it once", name);
+	return (form->words & word) != 0 && !again;
+}
+
+static bool read_member(struct slr_turn *turn, uint32_t index, struct whose *whose) {
+	struct sluice_bytes member;
+	if (index >= turn->count) {
+		slr_fail(turn, "MEMBER needs a member after it: who is counted by distinct");
+		return false;
+	}
+	member = slr_arg(turn, index);
+	if (member.len > SLUICE_KEY_BYTES_MAX) {
+		slr_fail(turn, "the member that begins %s has %zu bytes: at most %d are allowed",
+		         slr_shown(sl_slice(member.data, 32)).text, member.len, SLUICE_KEY_BYTES_MAX);
+		return false;
+	}
+	whose->latest = slr_member_number(member);
+	whose->first = whose->first != 0 ? whose->first : whose->latest;
+	return true;
+}
+
+/* MEMBER m, UPTO, ID id at `*index`; *found: one of them was there, and *index is behind it. */
+static bool read_word(struct slr_turn *turn, uint32_t *index, const struct slr_form *form, struct whose *whose,
+                      bool *found) {
+	struct sluice_bytes text = slr_arg(turn, *index);
+	*found = true;
+	if (slr_is_word(text, "member")) {
+		if (!takes(turn, form, SLR_WORD_MEMBER, "MEMBER", false) || !read_member(turn, *index + 1, whose))
+			return false;
+		*index += 2;
+	} else if (slr_is_word(text, "upto")) {
+		if (!takes(turn, form, SLR_WORD_UPTO, "UPTO", turn->call->upto))
+			return false;
+		turn->call->upto = true;
+		*index += 1;
+	} else if (slr_is_word(text, "id")) {
+		if (!takes(turn, form, SLR_WORD_ID, "ID", turn->id.len != 0) ||
+		    !needs_more(turn, *index + 1, "ID", "a token") || !read_text_id(turn, "ID", slr_arg(turn, *index + 1)))
+			return false;
+		*index += 2;
+	} else {
+		*found = false;
+	}
+	return true;
+}
+
+/* ---- one limit --------------------------------------------------------------------------------------------------- */
+
+/* Whether an argument can be one of the words: letters alone, and few. No limit is so short without a digit. */
+static bool may_be_word(struct sluice_bytes text) {
+	const unsigned char *p = text.data;
+	return text.len >= 2 && text.len <= WORD_BYTES_MAX && (unsigned)((p[0] | 32) - 'a') < 26;
+}
+
+/* What stands in front of one limit. */
+struct ahead {
+	struct sluice_bytes name;
+	bool any;
+};
+
+static bool read_terms(struct slr_turn *turn, struct slr_item *item, struct sluice_bytes text) {
+	struct sluice_error error;
+	memset(&item->terms, 0, sizeof item->terms);
+	item->has_terms = true;
+	if (sl_terms_parse(&item->terms, text, &error) == SLUICE_OK)
+		return true;
+	slr_fail(turn, "limit %u, TERMS, column %u: %s", turn->call->item_count + 1, error.column, error.text);
+	return false;
+}
+
+/* One word in front of a limit, at `*index`, and what belongs to it; *index is then behind it. *found: there was one. */
+static bool read_ahead(struct slr_turn *turn, uint32_t *index, const struct slr_form *form, struct ahead *ahead,
+                       bool *found) {
+	struct sluice_bytes text = slr_arg(turn, *index), none = {NULL, 0};
+	struct slr_item *item = &turn->call->items[turn->call->item_count];
+	struct sluice_bytes value = *index + 1 < turn->count ? slr_arg(turn, *index + 1) : none;
+	uint32_t words = 2;
+	*found = true;
+	if (slr_is_word(text, "name")) {
+		if (!read_name(turn, *index + 1, &ahead->name))
+			return false;
+	} else if (slr_is_word(text, "observed") || slr_is_word(text, "tried")) {
+		item->watched = slr_is_word(text, "tried") ? SLUICE_TRIED : SLUICE_OBSERVED;
+		words = 1;
+		if (!needs_more(turn, *index + 1, item->watched == SLUICE_TRIED ? "TRIED" : "OBSERVED", "a limit"))
+			return false;
+	} else if ((form->words & SLR_WORD_TERMS) != 0 && slr_is_word(text, "terms")) {
+		if (!needs_more(turn, *index + 2, "TERMS", "the terms and a limit") || !read_terms(turn, item, value))
+			return false;
+	} else if ((form->words & SLR_WORD_COST) != 0 && slr_is_word(text, "cost")) {
+		if (!needs_more(turn, *index + 2, "COST", "a cost and a limit") ||
+		    !read_u32(turn, "COST", value, 1, UINT32_MAX, &item->cost))
+			return false;
+	} else if ((form->words & SLR_WORD_COST) != 0 && slr_is_word(text, "ttl")) {
+		if (!needs_more(turn, *index + 2, "TTL", "milliseconds and a limit") ||
+		    !read_long_ttl(turn, "TTL", value, 1, &item->ttl_ns))
+			return false;
+	} else {
+		*found = false;
+		return true;
+	}
+	ahead->any = true;
+	*index += words;
+	return true;
+}
+
+/* One limit, with what is said in front of it, from `*index` on, where `text` stands. */
+static bool read_limit(struct slr_turn *turn, uint32_t *index, struct sluice_bytes text, const struct slr_form *form,
+                       struct whose *whose) {
 	struct slr_call *call = turn->call;
 	struct slr_item *item = &call->items[call->item_count];
-	struct sluice_bytes name = {NULL, 0};
+	struct ahead ahead = {.any = false};
 	struct sluice_error error;
+	bool more = may_be_word(text);
 	if (call->item_count == SLUICE_ITEMS_MAX) {
 		slr_fail(turn, "too many limits: at most %d in one request", SLUICE_ITEMS_MAX);
 		return false;
 	}
-	if (slr_is_word(text, "name")) {
-		if (!read_name(turn, *index + 1, &name))
-			return false;
-		*index += 2;
-		text = slr_arg(turn, *index);
-	}
-	item->watched = slr_is_word(text, "observed") ? SLUICE_OBSERVED : slr_is_word(text, "tried") ? SLUICE_TRIED : 0;
-	if (item->watched != 0) {
-		if (!needs_more(turn, ++*index, item->watched == SLUICE_TRIED ? "TRIED" : "OBSERVED", "a limit"))
+	turn->limit_names[call->item_count].len = 0;
+	item->watched = 0;
+	item->has_terms = false;
+	item->cost = 0;
+	item->member = item->ttl_ns = 0;
+	while (more) {
+		if (!read_ahead(turn, index, form, &ahead, &more) || (!more && !read_word(turn, index, form, whose, &more)) ||
+		    (more && !needs_more(turn, *index, "what stands at the end", "a limit")))
 			return false;
 		text = slr_arg(turn, *index);
 	}
@@ -221,36 +392,111 @@ static bool read_limit(struct slr_turn *turn, uint32_t *index, struct sluice_byt
 		slr_fail(turn, "limit %u, column %u: %s", call->item_count + 1, error.column, error.text);
 		return false;
 	}
-	if (name.len != 0 && item->limit.algorithm != SLUICE_UNLIMITED)
-		sl_rule_name(&item->limit, name);
+	if (ahead.name.len != 0 && item->limit.algorithm != SLUICE_UNLIMITED) {
+		sl_rule_name(&item->limit, ahead.name);
+		turn->limit_names[call->item_count] = ahead.name;
+	}
 	call->item_count++;
 	++*index;
 	return true;
 }
 
-static bool read_items(struct slr_turn *turn, uint32_t index) {
+/* ---- all limits -------------------------------------------------------------------------------------------------- */
+
+static bool read_key(struct slr_turn *turn, uint32_t index) {
+	return needs_more(turn, index, "KEY", "a key and at least one limit") && slr_key_fits(turn, slr_arg(turn, index));
+}
+
+static bool read_items(struct slr_turn *turn, uint32_t index, const struct slr_form *form) {
+	struct slr_call *call = turn->call;
 	uint32_t key_index = 1, before = 0; /* limits of the keys before this one */
+	struct whose whose = {0, 0};
 	if (!slr_key_fits(turn, slr_arg(turn, 1)))
 		return false;
 	while (index < turn->count) {
 		struct sluice_bytes text = slr_arg(turn, index);
-		if (!slr_is_word(text, "key")) {
-			uint32_t item = turn->call->item_count;
-			if (!read_limit(turn, &index, text))
+		uint32_t item = call->item_count;
+		if (may_be_word(text)) {
+			bool found;
+			if (!read_word(turn, &index, form, &whose, &found))
 				return false;
-			turn->call->items[item].key =
-				item == before ? slr_read_key(turn, key_index) : turn->call->items[item - 1].key;
+			if (found)
+				continue;
+		}
+		if (!slr_is_word(text, "key")) {
+			if (!read_limit(turn, &index, text, form, &whose))
+				return false;
+			call->items[item].member = whose.latest;
+			call->items[item].key = item == before ? slr_read_key(turn, key_index) : call->items[item - 1].key;
 			continue;
 		}
-		if (!key_has_limits(turn, key_index, turn->call->item_count - before) ||
-		    !needs_more(turn, index + 1, "KEY", "a key and at least one limit") ||
-		    !slr_key_fits(turn, slr_arg(turn, index + 1)))
+		if (!key_has_limits(turn, key_index, item - before) || !read_key(turn, index + 1))
 			return false;
 		key_index = index + 1;
-		before = turn->call->item_count;
+		before = item;
 		index += 2;
 	}
-	return key_has_limits(turn, key_index, turn->call->item_count - before);
+	for (uint32_t i = 0; whose.first != 0 && i < call->item_count && call->items[i].member == 0; i++)
+		call->items[i].member = whose.first;
+	return key_has_limits(turn, key_index, call->item_count - before);
+}
+
+/* ---- what an operation can't do ---------------------------------------------------------------------------------- */
+
+static bool fits_concurrency(struct slr_turn *turn, uint32_t number) {
+	enum slr_operation operation = turn->call->operation;
+	if (operation == SLR_PEEK || operation == SLR_RESET || (operation >= SLR_ACQUIRE && operation <= SLR_HOLDERS) ||
+	    operation == SLR_COMMIT)
+		return true;
+	slr_fail(turn, "limit %u: concurrency is acquired and released: SLUICE.ACQUIRE", number);
+	return false;
+}
+
+static bool fits_distinct(struct slr_turn *turn, const struct slr_item *item, uint32_t number) {
+	enum slr_operation operation = turn->call->operation;
+	if (slr_holds_by(operation) || operation == SLR_RESERVE) {
+		slr_fail(turn, "limit %u: distinct is not %s: SLUICE.CHECK with MEMBER decides it at once", number,
+		         operation == SLR_RESERVE ? "reserved" : "held");
+		return false;
+	}
+	if (item->member != 0 || (operation != SLR_CHECK && operation != SLR_ACQUIRE && operation != SLR_REFUND))
+		return true;
+	slr_fail(turn,
+	         "limit %u: distinct counts members: expected MEMBER and who it is, as in "
+	         "SLUICE.%s key 1 MEMBER 192.0.2.1 \"distinct 50/1h\"",
+	         number, turn->form->name);
+	return false;
+}
+
+/* A reservation ends sometime: the call says when, or each of its limits. */
+static bool fits_reserve(struct slr_turn *turn) {
+	bool ends = turn->call->ttl_ns != 0;
+	for (uint32_t i = 0; i < turn->call->item_count; i++)
+		ends = ends || turn->call->items[i].ttl_ns != 0;
+	if (!ends)
+		slr_fail(turn, "ttl_ms 0: expected a whole number from 1 to %llu",
+		         (unsigned long long)(SL_WINDOW_NS_MAX / SL_MS_NS));
+	return ends;
+}
+
+bool slr_fits_operation(struct slr_turn *turn) {
+	const struct slr_call *call = turn->call;
+	bool leases = false;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		const struct slr_item *item = &call->items[i];
+		if (item->limit.algorithm < SLUICE_CONCURRENCY)
+			continue;
+		leases = leases || item->limit.algorithm == SLUICE_CONCURRENCY;
+		if (item->limit.algorithm == SLUICE_CONCURRENCY ? !fits_concurrency(turn, i + 1)
+		                                                : !fits_distinct(turn, item, i + 1))
+			return false;
+	}
+	if (call->operation == SLR_RESERVE && !fits_reserve(turn))
+		return false;
+	if (call->operation != SLR_ACQUIRE || leases)
+		return true;
+	slr_fail(turn, "no limit of concurrency among the limits: expected one, or SLUICE.CHECK");
+	return false;
 }
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
@@ -267,28 +513,34 @@ bool slr_read_call(struct slr_turn *turn, const struct slr_form *form) {
 	uint32_t fields = field_count(form), index = 2 + fields;
 	bool at;
 	call->operation = form->operation;
+	turn->form = form;
 	if (turn->count <= index) {
 		slr_WrongArity(turn->context);
 		return false;
 	}
 	for (uint32_t i = 0; i < fields; i++)
-		if (!read_field(turn, form->fields[i], slr_arg(turn, 2 + i)))
+		if (!slr_read_field(turn, form->fields[i], slr_arg(turn, 2 + i)))
 			return false;
-	at = slr_is_word(slr_arg(turn, index), "at");
-	if (at) {
-		if (!read_instant(turn, index + 1))
-			return false;
-		index += 2;
-	}
-	if (form->has_each && index < turn->count && slr_is_word(slr_arg(turn, index), "each")) {
+	if (!slr_read_at(turn, &index, &at))
+		return false;
+	if ((form->words & SLR_WORD_EACH) != 0 && index < turn->count && slr_is_word(slr_arg(turn, index), "each")) {
 		turn->each = call->want_next = true;
 		index++;
 	}
-	if (!read_items(turn, index))
+	if (!read_items(turn, index, form))
 		return false;
 	if (!at)
-		set_instant(call);
-	return true;
+		slr_set_instant(call);
+	return slr_fits_operation(turn);
+}
+
+/* Whether a word is followed by one argument of its own. */
+static bool announces(struct sluice_bytes text) {
+	static const char *const words[] = {"key", "name", "member", "id", "terms", "cost", "ttl"};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (slr_is_word(text, words[i]))
+			return true;
+	return false;
 }
 
 void slr_read_positions(const struct slr_turn *turn, const struct slr_form *form) {
@@ -299,9 +551,9 @@ void slr_read_positions(const struct slr_turn *turn, const struct slr_form *form
 	if (index < turn->count && slr_is_word(slr_arg(turn, index), "at"))
 		index += 2;
 	while (index < turn->count) {
-		bool key = slr_is_word(slr_arg(turn, index), "key");
-		if (key && index + 1 < turn->count)
+		struct sluice_bytes text = slr_arg(turn, index);
+		if (slr_is_word(text, "key") && index + 1 < turn->count)
 			slr_KeyAtPos(turn->context, (int)index + 1);
-		index += key || slr_is_word(slr_arg(turn, index), "name") ? 2 : 1;
+		index += announces(text) ? 2 : 1;
 	}
 }

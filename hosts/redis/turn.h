@@ -9,24 +9,49 @@
 
 #include <stdarg.h>
 
+struct slr_form;
+
 struct slr_turn {
 	struct RedisModuleCtx *context;
 	struct RedisModuleString **args;
 	uint32_t count;
-	bool each; /* the reply tells of each limit */
+	bool each;              /* the reply tells of each limit */
+	struct sluice_bytes id; /* that the call says, len 0: none */
+	const struct slr_form *form;
+	bool ticketed; /* keys come from a ticket */
 	struct slr_call *call;
 	struct RedisModuleString *names[SLUICE_ITEMS_MAX]; /* of call->keys */
+	struct sluice_bytes limit_names[SLUICE_ITEMS_MAX]; /* of call->items; len 0: none */
 	struct RedisModuleKey *keys[SLUICE_ITEMS_MAX];     /* opened; NULL: not there, and opened for reading */
 };
 
 /* What a command has between its key and its limits. */
-enum slr_field { SLR_FIELD_COST = 1, SLR_FIELD_ID, SLR_FIELD_TTL, SLR_FIELD_SPENT, SLR_FIELD_WANT };
+enum slr_field {
+	SLR_FIELD_COST = 1,
+	SLR_FIELD_ID,
+	SLR_FIELD_TTL,
+	SLR_FIELD_SPENT,
+	SLR_FIELD_WANT,
+	SLR_FIELD_NAME,    /* of a lease, any text */
+	SLR_FIELD_TTL_LONG /* of a reservation */
+};
 enum { SLR_FIELDS_MAX = 4 };
 
 struct slr_form {
 	enum slr_operation operation;
 	uint8_t fields[SLR_FIELDS_MAX]; /* enum slr_field, in order; 0: no more */
-	bool has_each;                  /* EACH may stand before the limits */
+	uint8_t words;                  /* SLR_WORD_*: which may stand among the limits */
+	const char *name;               /* for messages: "CHECK" */
+};
+
+/* Words that not every command takes. */
+enum {
+	SLR_WORD_EACH = 1 << 0,
+	SLR_WORD_MEMBER = 1 << 1,
+	SLR_WORD_UPTO = 1 << 2,
+	SLR_WORD_ID = 1 << 3,
+	SLR_WORD_TERMS = 1 << 4,
+	SLR_WORD_COST = 1 << 5, /* and TTL */
 };
 
 typedef int slr_command_function(struct RedisModuleCtx *, struct RedisModuleString **, int);
@@ -64,6 +89,9 @@ bool slr_is_word(struct sluice_bytes text, const char *word);
 /* Replies with an error: one line, without the ERR that goes before it. */
 __attribute__((format(printf, 2, 3))) void slr_fail(const struct slr_turn *turn, const char *format, ...);
 
+/* A number as 16 hex digits, NUL-ended. */
+void slr_hex_of(uint64_t number, char text[17]);
+
 struct slr_shown {
 	char text[600];
 };
@@ -77,11 +105,42 @@ void slr_turn_begin(struct slr_turn *turn, struct RedisModuleCtx *context, struc
 /* Reads the arguments of a command of this form into turn->call. False: the reply has been given. */
 SLUICE_MUST_USE bool slr_read_call(struct slr_turn *turn, const struct slr_form *form);
 
+/* The fingerprint of a member of `distinct`, the same on every node; never 0. */
+uint64_t slr_member_number(struct sluice_bytes member);
+
 /* The key's place in the call, for `arg`; the first time it is added. */
 uint8_t slr_read_key(struct slr_turn *turn, uint32_t index);
 
 /* Whether a key is short enough. False: the reply has been given. */
 SLUICE_MUST_USE bool slr_key_fits(struct slr_turn *turn, struct sluice_bytes key);
+
+/* Reads a command that says a ticket at index 2 and perhaps a cost behind it (`fields` of them in all), in place of its
+ * limits: those of it that are leases, or that are not. Keys that no argument says are made; slr_turn_end() frees them.
+ *  *is_ticket  false, and nothing was replied: there is no ticket
+ * False: there is none, or the reply has been given. */
+SLUICE_MUST_USE bool slr_read_ticket(struct slr_turn *turn, const struct slr_form *form, uint32_t fields, bool leases,
+                                     bool *is_ticket);
+
+/* Frees the names that a ticket's keys were given. */
+void slr_turn_end(struct slr_turn *turn);
+
+/* Reads `AT unix_ms` at *index, if it stands there, into call->now; *index is then behind it. */
+SLUICE_MUST_USE bool slr_read_at(struct slr_turn *turn, uint32_t *index, bool *at);
+
+/* Reads the field `which` of a form. */
+SLUICE_MUST_USE bool slr_read_field(struct slr_turn *turn, uint8_t field, struct sluice_bytes text);
+
+/* Sets the instant of a call that names none. */
+void slr_set_instant(struct slr_call *call);
+
+/* Whether an operation can do what the limits of its call ask for. False: the reply has been given. */
+SLUICE_MUST_USE bool slr_fits_operation(struct slr_turn *turn);
+
+/* The hash of a request's id and of all counters that it names, whatever their order. */
+uint64_t slr_token_of(const struct slr_turn *turn);
+
+/* Replies with what a reservation is committed by. */
+void slr_reply_ticket(struct slr_turn *turn);
 
 /* Tells the server, which asks for that, where the keys of a command of this form are. */
 void slr_read_positions(const struct slr_turn *turn, const struct slr_form *form);
@@ -121,6 +180,12 @@ slr_command_function slr_hold;
 slr_command_function slr_confirm;
 slr_command_function slr_cancel;
 slr_command_function slr_lease;
+slr_command_function slr_acquire;
+slr_command_function slr_release;
+slr_command_function slr_renew;
+slr_command_function slr_holders;
+slr_command_function slr_reserve;
+slr_command_function slr_commit;
 slr_command_function slr_inspect;
 slr_command_function slr_throttle;
 slr_command_function slr_effect;

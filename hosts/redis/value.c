@@ -17,8 +17,10 @@
  * I3  A counter of an algorithm with blocks has a block exactly if the host's bits of its state say how long it is. */
 #include "hosts/redis/value.h"
 
+#include "algo/calendar.h"
 #include "hosts/redis/memory.h"
 #include "hosts/redis/shape.h"
+#include "hosts/redis/side.h"
 
 _Static_assert(sizeof(slr_value) == 8, "a packed counter takes 64 bits");
 _Static_assert(sizeof(struct slr_counter) == 40 && sizeof(struct slr_row) == 48, "sizes that value.h promises");
@@ -54,21 +56,43 @@ static void widen(struct sluice_limit *limit, uint64_t rate) {
 	limit->burst = UINT32_MAX;
 }
 
+/* A window of the calendar, by the hash of its zone. On a host that does not know it, UTC's are the nearest there is. */
+static void read_calendar(struct sluice_limit *limit, uint64_t zone_hash) {
+	uint32_t unit = limit->bucket_count - SL_CALENDAR_BIT;
+	int32_t zone = sl_zone_find_hash(zone_hash);
+	if (unit > SLUICE_CALENDAR_YEAR)
+		return; /* no fixed window has a precision: it is refused */
+	if (zone < 0 && sl_zone_load_hash != NULL)
+		zone = sl_zone_load_hash(zone_hash);
+	limit->calendar = (uint16_t)unit;
+	limit->zone = (uint16_t)(zone >= 0 ? zone : 0);
+	limit->bucket_count = 0;
+	limit->window_ns = sl_calendar_longest(limit->calendar, limit->zone);
+}
+
+static bool has_numbers(const struct sluice_limit *limit) {
+	if (limit->algorithm == SLUICE_UNLIMITED || limit->algorithm > SLUICE_DISTINCT || limit->window_ns == 0)
+		return false;
+	return (limit->algorithm == SLUICE_SLIDING_BUCKETS) == (limit->bucket_count != 0);
+}
+
 bool slr_widest_limit(struct slr_identity identity, struct sluice_limit *limit) {
 	uint64_t space = identity.kind >> 62, window_ms = identity.kind & (((uint64_t)1 << 45) - 1);
 	*limit = (struct sluice_limit){
 		.algorithm = (uint8_t)slr_algorithm_of(identity),
 		.bucket_count = (uint16_t)(identity.kind >> 45 & 0x1fff),
-		.edge = SLUICE_EDGE_DROP, /* whichever it had: no other admits more */
 		.window_ns = window_ms <= SL_WINDOW_NS_MAX / SL_MS_NS ? window_ms * SL_MS_NS : 0,
 	};
-	if (space > 2 || limit->algorithm == SLUICE_UNLIMITED || limit->algorithm > SLUICE_LEAKY_BUCKET ||
-	    limit->window_ns == 0)
+	if (limit->bucket_count > SL_CALENDAR_BIT)
+		read_calendar(limit, window_ms);
+	if (space > 2 || !has_numbers(limit))
 		return false;
-	if ((limit->algorithm == SLUICE_SLIDING_BUCKETS) != (limit->bucket_count != 0))
-		return false;
-	if (limit->bucket_count != 0)
+	if (limit->bucket_count != 0) {
 		limit->precision_ns = limit->window_ns / limit->bucket_count;
+		limit->edge = SLUICE_EDGE_DROP; /* whichever it had: no other admits more */
+	}
+	if (limit->algorithm == SLUICE_DISTINCT)
+		limit->edge = SLUICE_EDGE_ALLOW;
 	widen(limit, space == 1 ? 1 : identity.name);
 	sl_rule_derive(limit);
 	limit->derived[SL_IDENT_KIND] = identity.kind;
@@ -94,6 +118,7 @@ static inline void unpack(slr_value value, struct slr_counter *counter) {
 /* Whether a state can be packed, and how, but for its shape; and of which era it is. */
 static inline bool pack(struct slr_identity identity, const struct sl_state *state, slr_value *packed, uint32_t *era) {
 	uint32_t algorithm = slr_algorithm_of(identity);
+	SL_DEBUG_ASSERT(!slr_is_side(identity));
 	uint64_t cur = (uint32_t)state->w[1], prev = state->w[1] >> 32, ms = state->w[0] / SL_MS_NS;
 	if (algorithm != SLUICE_SLIDING_WINDOW && algorithm != SLUICE_FIXED_WINDOW)
 		return false;
@@ -149,6 +174,13 @@ uint32_t slr_value_count(slr_value value) {
 	return value == 0 ? 0 : table_of(value)->count;
 }
 
+bool slr_value_has_sides(slr_value value) {
+	if (table_of(value) != NULL)
+		return table_of(value)->sides != 0;
+	return brief_of(value) != NULL ? brief_of(value)->kind >> 62 == 3
+	                               : one_of(value) != NULL && slr_is_side(one_of(value)->identity);
+}
+
 struct slr_counter *slr_value_at(slr_value value, uint32_t index, struct slr_counter *scratch) {
 	if (slr_value_is_packed(value)) {
 		unpack(value, scratch);
@@ -186,8 +218,9 @@ static struct slr_row *add_row(slr_value *value, const struct slr_counter *count
 	if (table == NULL || table->count == table->room) {
 		uint32_t count = table == NULL ? 0 : table->count, room = count < ROOM_MIN ? ROOM_MIN : count + count / 2;
 		struct slr_table *longer = slr_take(sizeof *longer + room * sizeof longer->rows[0]);
-		longer->count = count;
-		longer->room = room;
+		longer->count = (uint16_t)count;
+		longer->room = (uint16_t)room;
+		longer->sides = table == NULL ? 0 : table->sides;
 		if (count != 0)
 			memcpy(longer->rows, table->rows, count * sizeof table->rows[0]);
 		slr_give(table);
@@ -196,6 +229,7 @@ static struct slr_row *add_row(slr_value *value, const struct slr_counter *count
 	}
 	SL_ASSERT(table->count < table->room);
 	table->rows[table->count] = (struct slr_row){*counter, until_ms};
+	table->sides += slr_is_side(counter->identity);
 	return &table->rows[table->count++];
 }
 
@@ -205,7 +239,8 @@ slr_value slr_value_for(uint32_t count) {
 		return 0;
 	table = slr_take(sizeof *table + count * sizeof table->rows[0]);
 	table->count = 0;
-	table->room = count;
+	table->room = (uint16_t)count;
+	table->sides = 0;
 	return (slr_value)table;
 }
 
@@ -298,6 +333,7 @@ bool slr_value_remove(slr_value *value, struct slr_identity identity) {
 		return true;
 	}
 	free_more(counter);
+	table->sides -= slr_is_side(identity);
 	*(struct slr_row *)counter = table->rows[--table->count];
 	return true;
 }
@@ -468,6 +504,9 @@ size_t slr_value_bytes(slr_value value) {
 static bool counter_is_valid(const struct slr_counter *counter) {
 	struct sluice_limit limit;
 	struct sl_counter step;
+	if (slr_is_side(counter->identity))
+		return counter->more != NULL && slr_counter_holds(counter) == NULL &&
+		       slr_side_is_valid(counter->identity, &counter->state, slr_counter_block(counter)->bytes);
 	if (!slr_widest_limit(counter->identity, &limit) || !slr_holds_are_valid(slr_counter_holds(counter)) ||
 	    slr_counter_is_none(counter))
 		return false;

@@ -1,4 +1,4 @@
-/* The value of one Redis key: the counters of all limits that count for it.
+/* The value of one Redis key: the counters of all limits that count for it, and what stands beside them.
  *
  * Redis keeps one pointer for it, and the pointer is the value:
  *
@@ -8,8 +8,10 @@
  *   bits 2..0 = 010  struct slr_counter *, one       40 bytes
  *   bits 2..0 = 000  struct slr_table *              8 + 48 a counter
  *
- * A counter has its identity (algo/rule.h: kind and name), its state, its holds, and for logs and sub-buckets a block.
- * A value goes from one form to another as it must (slr_value_open) and as it may (slr_value_slim). */
+ * A counter has its identity (algo/rule.h: kind and name), its state, its holds, and for logs, sub-buckets, leases and
+ * members a block. What stands beside a counter (side.h: its reservations, its strikes) is kept as one more counter of an
+ * identity that no limit has, all of it in its block. A value goes from one form to another as it must
+ * (slr_value_open) and as it may (slr_value_slim). */
 #ifndef SLR_VALUE_H
 #define SLR_VALUE_H
 
@@ -45,7 +47,8 @@ struct slr_row {
 };
 
 struct slr_table {
-	uint32_t count, room;
+	uint16_t count, room;
+	uint32_t sides; /* how many of them stand beside counters */
 	struct slr_row rows[];
 };
 
@@ -62,9 +65,15 @@ static inline uint32_t slr_algorithm_of(struct slr_identity identity) {
 	return identity.kind >> 58 & 15;
 }
 
+/* Not a counter of a limit, but what stands beside one: side.h. */
+static inline bool slr_is_side(struct slr_identity identity) {
+	return identity.kind >> 62 == 3;
+}
+
 static inline bool slr_has_block(struct slr_identity identity) {
-	uint32_t algorithm = slr_algorithm_of(identity);
-	return algorithm == SLUICE_SLIDING_LOG || algorithm == SLUICE_SLIDING_BUCKETS;
+	static const uint32_t algorithms =
+		1u << SLUICE_SLIDING_LOG | 1u << SLUICE_SLIDING_BUCKETS | 1u << SLUICE_CONCURRENCY | 1u << SLUICE_DISTINCT;
+	return slr_is_side(identity) || (algorithms >> slr_algorithm_of(identity) & 1) != 0;
 }
 
 /* A limit of this identity that admits as much as any can: for what is done to a counter whoever asks for it, such as
@@ -78,8 +87,11 @@ static inline bool slr_value_is_packed(slr_value value) {
 	return (value & 1) != 0;
 }
 
-/* How many counters a value has. */
+/* How many counters a value has, with what stands beside them. */
 uint32_t slr_value_count(slr_value value);
+
+/* Whether anything stands beside a counter, in a value that is not packed. */
+bool slr_value_has_sides(slr_value value);
 
 /* The counter at an index below the count, brought into `scratch` where it is kept otherwise. Points into the value:
  * valid until that is changed. */
@@ -147,6 +159,8 @@ static inline void slr_counter_load(const struct slr_counter *counter, struct sl
 	step->state = counter->state;
 	step->block_bytes = slr_counter_block_bytes(counter);
 	step->block = step->block_bytes != 0 ? ((struct slr_block *)counter->more)->bytes : NULL;
+	step->who = 0;
+	step->known = false;
 }
 
 /* Hands a list of holds to a counter; NULL: none. */

@@ -1,0 +1,219 @@
+/* What a call is beside a charge: leases that end or are renewed, reservations that are committed, requests that come
+ * again, and denials that are counted (docs/design/012-leases.md). */
+#include "base/math.h"
+#include "hosts/redis/member.h"
+
+#include <stdlib.h>
+
+static bool is_lease(const struct slr_member *m) {
+	return m->counts && !m->tried && m->limit->algorithm == SLUICE_CONCURRENCY;
+}
+
+/* ---- leases ------------------------------------------------------------------------------------------------------ */
+
+/* Keeps a renewed counter for as long as it says now. */
+static void keep(const struct slr_call *call, struct slr_member *m) {
+	slr_member_reload(call, m);
+	slr_member_decide(call, m, 0, false, m->decision);
+	slr_member_keep(call, m);
+}
+
+void slr_end_leases(struct slr_deciding *d) {
+	struct slr_call *call = d->call;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct slr_member *m = &d->members[i];
+		if (!is_lease(m) || m->leader != i)
+			continue;
+		if (call->operation == SLR_RELEASE) {
+			call->found += slr_member_release(call, m);
+		} else if (slr_member_renew(call, m)) {
+			call->found++;
+			keep(call, m);
+		}
+	}
+}
+
+/* ---- retries ----------------------------------------------------------------------------------------------------- */
+
+bool slr_is_held(const struct slr_deciding *d) {
+	uint32_t leases = 0, leased = 0, reserves = 0, reserved = 0;
+	for (uint32_t i = 0; i < d->call->item_count; i++) {
+		const struct slr_member *m = &d->members[i];
+		if (is_lease(m)) {
+			leases++;
+			leased += m->image.counter.known;
+		} else if (m->counts && m->ttl_ns != 0) {
+			reserves++;
+			reserved += sl_ledger_find(&m->ledger, d->call->id, m->clock) >= 0;
+		}
+	}
+	return leases != 0 ? leased == leases : reserves != 0 && reserved == reserves;
+}
+
+void slr_answer_again(struct slr_deciding *d) {
+	struct slr_call *call = d->call;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		slr_member_decide(call, &d->members[i], 0, false, d->members[i].decision);
+	call->granted = call->cost;
+	call->repeated = true;
+}
+
+const struct slr_token *slr_retry_of(const struct slr_deciding *d) {
+	return d->call->cost == 0 ? NULL : slr_token_find(d->call->keys[0].value, d->call->token, d->call->now);
+}
+
+void slr_remember(struct slr_deciding *d) {
+	const struct slr_call *call = d->call;
+	struct slr_key *key = &d->call->keys[0];
+	struct slr_token token = {.hash = call->token, .granted = call->granted};
+	sluice_ns life = 0, delay = 0;
+	int64_t until_ms;
+	if (call->cost == 0)
+		return;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		const struct slr_member *m = &d->members[i];
+		life = sl_max(life, m->limit->window_ns);
+		delay = sl_max(delay, m->observed ? 0 : m->decision->delay_ns);
+	}
+	if (life == 0)
+		return; /* nothing was counted */
+	token.end = call->now + life;
+	token.delay = call->now + delay;
+	until_ms = slr_wall_in(call, key, life);
+	slr_token_add(&key->value, &token, call->now, until_ms);
+	if (call->noted)
+		slr_note_token(&key->notes, &token, call->now);
+	slr_key_changed(key, until_ms);
+}
+
+/* ---- reservations ------------------------------------------------------------------------------------------------ */
+
+/* Where the call's reservation stands among those that are open; -1: there is none. */
+static int64_t open_of(const struct slr_deciding *d, const struct slr_member *m, uint32_t i) {
+	int64_t at;
+	if (!m->counts || m->leader != i)
+		return -1;
+	at = sl_ledger_find(&m->ledger, d->call->id, m->clock);
+	return at < (int64_t)m->returned ? -1 : at - m->returned;
+}
+
+static struct sl_correction correction_of(const struct slr_deciding *d, const struct slr_member *m, int64_t open) {
+	struct sl_correction correction = sl_ledger_return(&m->ledger.list[m->returned + (uint32_t)open]);
+	correction.known = m->clock;
+	correction.actual = d->call->cost;
+	return correction;
+}
+
+static void commit_one(const struct slr_call *call, struct slr_member *m, uint32_t open,
+                       const struct sl_correction *correction) {
+	struct slr_change change = {.correction = correction};
+	slr_member_close(call, m, open);
+	if (m->there) {
+		m->ledger = (struct sl_ledger){m->ledger.list, m->returned}; /* how long it lives if no other is returned */
+		slr_member_decide(call, m, 0, false, m->decision);
+		m->ledger = slr_ledger_of(m->key->value, m->identity);
+		slr_member_commit(call, m, &change);
+	}
+}
+
+enum slr_failure slr_commit_members(struct slr_deciding *d) {
+	struct slr_call *call = d->call;
+	struct sl_correction corrections[SLUICE_ITEMS_MAX];
+	int64_t open[SLUICE_ITEMS_MAX];
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct slr_member *m = &d->members[i];
+		open[i] = open_of(d, m, i);
+		if (open[i] < 0)
+			continue;
+		corrections[i] = correction_of(d, m, open[i]);
+		if (m->there && !slr_member_correct(m, &corrections[i], 1))
+			return SLR_LOG_TOO_LONG;
+	}
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		if (open[i] < 0)
+			continue;
+		call->found++;
+		commit_one(call, &d->members[i], (uint32_t)open[i], &corrections[i]);
+	}
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		if (d->members[i].key->changed)
+			slr_member_reload(call, &d->members[i]);
+		slr_member_decide(call, &d->members[i], 0, false, d->members[i].decision);
+	}
+	return SLR_FINE;
+}
+
+/* ---- denials ----------------------------------------------------------------------------------------------------- */
+
+static bool has_room(const struct slr_member *m, struct slr_identity identity) {
+	struct slr_counter scratch;
+	return slr_value_count(m->key->value) < SLR_COUNTERS_MAX ||
+	       slr_value_find(m->key->value, identity, &scratch) != NULL;
+}
+
+static void count_denied(const struct slr_call *call, struct slr_member *m) {
+	struct slr_change change = {.charge = m->cost, .counted = true};
+	if (!has_room(m, m->identity))
+		return;
+	slr_member_reload(call, m);
+	slr_member_commit(call, m, &change);
+}
+
+/* The figures of a member whose counter or strikes have changed under them. */
+static void look_counted(const struct slr_call *call, struct slr_member *m, bool charged) {
+	struct sluice_decision before = *m->decision;
+	slr_member_reload(call, m);
+	slr_member_decide(call, m, before.allowed ? 0 : m->cost, false, m->decision);
+	if (charged)
+		slr_member_keep(call, m);
+	m->decision->allowed = before.allowed;
+	m->decision->delay_ns = before.delay_ns;
+}
+
+void slr_note_denials(struct slr_deciding *d, bool allowed) {
+	const struct slr_call *call = d->call;
+	bool counted[SLUICE_ITEMS_MAX] = {false}, struck[SLUICE_ITEMS_MAX] = {false};
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct slr_member *m = &d->members[i];
+		if (m->terms == NULL || !m->counts || m->tried || m->cost == 0)
+			continue;
+		if (m->strikes != NULL && m->denied && !struck[m->leader] &&
+		    has_room(m, slr_side_of(SLR_SIDE_STRIKES, m->identity))) {
+			sl_strikes_add(m->terms, m->strikes, call->now);
+			slr_member_strike(call, m);
+			struck[m->leader] = true;
+		}
+		if (m->terms->count_denied && !counted[m->leader] && (!allowed || !m->decision->allowed)) {
+			count_denied(call, m);
+			counted[m->leader] = true;
+		}
+	}
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if (counted[d->members[i].leader] || struck[d->members[i].leader])
+			look_counted(call, &d->members[i], counted[d->members[i].leader]);
+}
+
+/* ---- who holds leases -------------------------------------------------------------------------------------------- */
+
+static int ends_before(const void *one, const void *other) {
+	const struct sluice_holder *a = one, *b = other;
+	if (a->ends_after_ns != b->ends_after_ns)
+		return a->ends_after_ns < b->ends_after_ns ? -1 : 1;
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+uint32_t slr_holders_of(const struct slr_call *call, struct sluice_holder *list, uint32_t room) {
+	const struct slr_item *item = &call->items[0];
+	struct slr_counter scratch;
+	const struct slr_counter *counter =
+		slr_value_find(call->keys[item->key].value, slr_identity_of(&item->limit), &scratch);
+	struct sl_counter step;
+	uint32_t count;
+	if (counter == NULL || item->limit.algorithm != SLUICE_CONCURRENCY)
+		return 0;
+	slr_counter_load(counter, &step);
+	count = sl_lease_list(&step, call->now, list, room);
+	if (room > 1)
+		qsort(list, count < room ? count : room, sizeof *list, ends_before);
+	return count;
+}

@@ -1,0 +1,230 @@
+/* See side.h. */
+#include "hosts/redis/side.h"
+
+#include "base/math.h"
+#include "hosts/redis/memory.h"
+
+enum { ROOM_MIN = 4, TOKENS_ROOM_MIN = 8 };
+
+static uint32_t used_of(const struct sl_state *state) {
+	return (uint32_t)(state->w[1] >> 32);
+}
+
+static uint64_t bytes_of(const struct sl_state *state) {
+	return (uint64_t)(uint32_t)state->w[1] * 8;
+}
+
+static void set_used(struct slr_counter *side, uint64_t used) {
+	side->state.w[1] = used << 32 | (uint32_t)side->state.w[1];
+}
+
+static struct slr_counter *find(slr_value value, enum slr_side side, struct slr_identity counter,
+                                struct slr_counter *scratch) {
+	if (slr_value_is_packed(value) || !slr_value_has_sides(value))
+		return NULL;
+	return slr_value_find(value, slr_side_of(side, counter), scratch);
+}
+
+/* ---- reservations ------------------------------------------------------------------------------------------------ */
+
+struct sl_ledger slr_ledger_of(slr_value value, struct slr_identity counter) {
+	struct slr_counter scratch, *side = find(value, SLR_SIDE_LEDGER, counter, &scratch);
+	if (side == NULL)
+		return (struct sl_ledger){NULL, 0};
+	return (struct sl_ledger){(const void *)slr_counter_block(side)->bytes, used_of(&side->state)};
+}
+
+static struct sl_reservation *with_room(struct slr_counter *side, uint32_t count) {
+	struct sl_reservation *list = NULL;
+	uint32_t room = (uint32_t)(bytes_of(&side->state) / sizeof *list);
+	if (side->more != NULL)
+		list = (void *)slr_counter_block(side)->bytes;
+	if (count < room)
+		return list;
+	room = room < ROOM_MIN ? ROOM_MIN : room * 2;
+	list = slr_block_take(room * sizeof *list);
+	if (count != 0)
+		memcpy(list, slr_counter_block(side)->bytes, count * sizeof *list);
+	slr_counter_set_block(side, list, room * sizeof *list);
+	return list;
+}
+
+bool slr_ledger_add(slr_value *value, struct slr_identity counter, const struct sl_reservation *reservation,
+                    int64_t until_ms) {
+	struct sl_ledger ledger = slr_ledger_of(*value, counter);
+	struct sl_reservation *list;
+	struct slr_counter *side;
+	uint32_t at = ledger.count;
+	if (ledger.count >= SL_LEDGER_MAX)
+		return false;
+	side = slr_value_open(value, slr_side_of(SLR_SIDE_LEDGER, counter), until_ms);
+	list = with_room(side, ledger.count);
+	while (at > 0 && list[at - 1].end > reservation->end)
+		at--;
+	memmove(&list[at + 1], &list[at], (ledger.count - at) * sizeof *list);
+	list[at] = *reservation;
+	set_used(side, ledger.count + 1u);
+	return true;
+}
+
+void slr_ledger_remove(slr_value *value, struct slr_identity counter, uint32_t at, uint32_t count) {
+	struct sl_ledger ledger = slr_ledger_of(*value, counter);
+	struct slr_identity identity = slr_side_of(SLR_SIDE_LEDGER, counter);
+	struct sl_reservation *list;
+	struct slr_counter *side;
+	if (count == 0)
+		return;
+	SL_ASSERT(at + count <= ledger.count);
+	if (count == ledger.count) {
+		slr_value_remove(value, identity);
+		return;
+	}
+	side = slr_value_open(value, identity, SLR_UNTIL_UNKNOWN);
+	list = (void *)slr_counter_block(side)->bytes;
+	memmove(&list[at], &list[at + count], (ledger.count - at - count) * sizeof *list);
+	set_used(side, ledger.count - count);
+}
+
+static bool ledger_is_valid(const struct sl_reservation *list, uint64_t bytes, uint32_t count) {
+	if (count == 0 || count > SL_LEDGER_MAX || bytes / sizeof *list < count)
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		if (list[i].cost == 0 || list[i].instant >= list[i].end || list[i].end > SLR_INSTANT_MAX ||
+		    (i > 0 && list[i - 1].end > list[i].end))
+			return false;
+	return true;
+}
+
+/* ---- strikes ----------------------------------------------------------------------------------------------------- */
+
+bool slr_strikes_of(slr_value value, struct slr_identity counter, struct sl_strikes *strikes) {
+	struct slr_counter scratch, *side = find(value, SLR_SIDE_STRIKES, counter, &scratch);
+	memset(strikes, 0, sizeof *strikes);
+	if (side != NULL)
+		memcpy(strikes, slr_counter_block(side)->bytes, sl_min(bytes_of(&side->state), sizeof *strikes));
+	return side != NULL;
+}
+
+void slr_strikes_put(slr_value *value, struct slr_identity counter, const struct sl_strikes *strikes,
+                     int64_t until_ms) {
+	size_t bytes = sl_strikes_bytes(strikes);
+	struct slr_counter *side = slr_value_open(value, slr_side_of(SLR_SIDE_STRIKES, counter), until_ms);
+	void *block;
+	if (side->more != NULL && bytes_of(&side->state) == bytes) {
+		block = slr_counter_block(side)->bytes;
+	} else {
+		block = slr_block_take(bytes);
+		slr_counter_set_block(side, block, bytes);
+	}
+	memcpy(block, strikes, bytes);
+}
+
+static bool strikes_are_valid(const struct sl_strikes *strikes, uint64_t bytes, uint32_t used) {
+	uint64_t head = offsetof(struct sl_strikes, denials);
+	return used == 0 && bytes >= head && strikes->count < SL_AFTER_MAX && strikes->until <= SLR_INSTANT_MAX &&
+	       strikes->last <= SLR_INSTANT_MAX && bytes == head + strikes->count * sizeof strikes->denials[0];
+}
+
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
+
+static uint32_t room_of(const struct sl_state *state) {
+	return (uint32_t)(bytes_of(state) / sizeof(struct slr_token));
+}
+
+/* Where a hash stands, or the free place where it would. There is one: tables are at most half full. */
+static uint32_t place_of(const struct slr_token *table, uint32_t room, uint64_t hash) {
+	uint32_t at = (uint32_t)hash & (room - 1);
+	while (table[at].hash != 0 && table[at].hash != hash)
+		at = (at + 1) & (room - 1);
+	return at;
+}
+
+const struct slr_token *slr_token_find(slr_value value, uint64_t hash, sluice_ns now) {
+	struct slr_counter scratch, *side = find(value, SLR_SIDE_TOKENS, (struct slr_identity){0, 0}, &scratch);
+	const struct slr_token *table, *token;
+	if (side == NULL)
+		return NULL;
+	table = (const void *)slr_counter_block(side)->bytes;
+	token = &table[place_of(table, room_of(&side->state), hash)];
+	return token->hash != 0 && token->end > now ? token : NULL;
+}
+
+/* Makes the table anew with those that are still remembered; of SLR_TOKENS_MAX only those in every second place, so
+ * that this is not done again for each. */
+static void remake(struct slr_counter *side, sluice_ns now) {
+	const struct slr_token *old = side->more != NULL ? (const void *)slr_counter_block(side)->bytes : NULL;
+	uint32_t old_room = room_of(&side->state), live = 0, room = TOKENS_ROOM_MIN, used = 0;
+	struct slr_token *table;
+	for (uint32_t i = 0; i < old_room; i++)
+		live += old[i].hash != 0 && old[i].end > now;
+	while (room < 2 * SLR_TOKENS_MAX && room / 4 < live)
+		room *= 2;
+	table = slr_block_take(room * sizeof *table);
+	memset(table, 0, room * sizeof *table);
+	for (uint32_t i = 0; i < old_room; i++) {
+		if (old[i].hash == 0 || old[i].end <= now || (live >= SLR_TOKENS_MAX && i % 2 != 0))
+			continue;
+		table[place_of(table, room, old[i].hash)] = old[i];
+		used++;
+	}
+	slr_counter_set_block(side, table, room * sizeof *table);
+	set_used(side, used);
+}
+
+void slr_token_add(slr_value *value, const struct slr_token *token, sluice_ns now, int64_t until_ms) {
+	struct slr_identity identity = slr_side_of(SLR_SIDE_TOKENS, (struct slr_identity){0, 0});
+	struct slr_counter *side = slr_value_open(value, identity, until_ms);
+	struct slr_token *table;
+	uint32_t at;
+	if (used_of(&side->state) * 2 >= room_of(&side->state))
+		remake(side, now);
+	table = (void *)slr_counter_block(side)->bytes;
+	at = place_of(table, room_of(&side->state), token->hash);
+	if (table[at].hash == 0)
+		set_used(side, used_of(&side->state) + 1u);
+	table[at] = *token;
+	side->state.w[0] = sl_max(side->state.w[0], now);
+}
+
+static bool tokens_are_valid(const struct slr_token *table, uint64_t bytes, uint32_t used) {
+	uint64_t room = bytes / sizeof *table, count = 0;
+	if (room < TOKENS_ROOM_MIN || room > 2 * SLR_TOKENS_MAX || (room & (room - 1)) != 0 ||
+	    bytes != room * sizeof *table || used > room / 2)
+		return false;
+	for (uint32_t i = 0; i < room; i++)
+		count += table[i].hash != 0;
+	if (count != used || count == 0)
+		return false;
+	for (uint32_t i = 0; i < room; i++)
+		if (table[i].hash != 0 && (table[i].end > SLR_INSTANT_MAX || table[i].zero != 0 ||
+		                           place_of(table, (uint32_t)room, table[i].hash) != i))
+			return false;
+	return true;
+}
+
+/* ---- all --------------------------------------------------------------------------------------------------------- */
+
+uint64_t slr_side_bytes(struct slr_identity identity, const struct sl_state *state) {
+	if ((identity.kind >> 58 & 15) == SLR_SIDE_LEDGER)
+		return used_of(state) * sizeof(struct sl_reservation);
+	return bytes_of(state);
+}
+
+bool slr_side_is_valid(struct slr_identity identity, const struct sl_state *state, const void *block) {
+	uint64_t bytes = bytes_of(state);
+	struct slr_identity tokens = slr_side_of(SLR_SIDE_TOKENS, (struct slr_identity){0, 0});
+	if (!slr_is_side(identity) || block == NULL)
+		return false;
+	if (slr_identity_equal(identity, tokens))
+		return state->w[0] <= SLR_INSTANT_MAX && tokens_are_valid(block, bytes, used_of(state));
+	if (state->w[0] != 0 || identity.name == 0 || identity.name >> 62 == 3)
+		return false;
+	switch (identity.kind >> 58 & 15) {
+	case SLR_SIDE_LEDGER:
+		return ledger_is_valid(block, bytes, used_of(state));
+	case SLR_SIDE_STRIKES:
+		return strikes_are_valid(block, bytes, used_of(state));
+	default:
+		return false;
+	}
+}
