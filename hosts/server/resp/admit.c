@@ -1,10 +1,14 @@
 /* SLUICE.ADMIT and EXPLAIN: the limits of the loaded policy.
  *
- *   SLUICE.ADMIT   cost name value [name value ...]   charges what the policy says of such a request
+ *   SLUICE.ADMIT   cost [UPTO] [ID token] [MEMBER m] name value [name value ...]
+ *                                                     charges what the policy says of such a request
  *   SLUICE.EXPLAIN cost name value [name value ...]   tells what it would say, limit by limit, and charges nothing
  *
- * Attributes are what the caller gives, any names, so there is no AT here: it would be one of them. Keys are built in
- * the worker's match buffer, one request behind the other, until the batch is decided. */
+ * Attributes are what the caller gives, any names. So there is no AT here: it would be one of them; and the three words
+ * are read only in capitals and only directly behind the cost: an attribute of such a name goes behind another one.
+ * Keys are built in the worker's match buffer, one request behind the other, until the batch is decided. */
+#include "base/assert.h"
+#include "hosts/server/door/admission.h"
 #include "hosts/server/door/flight.h"
 #include "hosts/server/resp/resp.h"
 
@@ -22,16 +26,63 @@ static bool attribute_fits(struct sl_resp_turn *turn, struct sluice_bytes name, 
 	return true;
 }
 
-/* The attributes behind the cost, into the worker's table. */
-static bool read_attributes(struct sl_resp_turn *turn, size_t *count) {
+static bool is_word(struct sluice_bytes text, const char *word) {
+	return sl_bytes_equal(text, sl_str(word));
+}
+
+static bool is_new(struct sl_resp_turn *turn, const char *word, bool given) {
+	if (given)
+		sl_reply_error(turn, "ERR %s twice: expected it once; an attribute of that name goes behind another one", word);
+	return !given;
+}
+
+static bool read_member(struct sl_resp_turn *turn, struct sluice_bytes member, struct sluice_bytes *to) {
+	if (member.len > SLUICE_KEY_BYTES_MAX) {
+		sl_reply_error(turn, "ERR the member that begins %s has %zu bytes: at most %d are allowed",
+		               sl_resp_shown(sl_slice(member.data, 32)).text, member.len, SLUICE_KEY_BYTES_MAX);
+		return false;
+	}
+	*to = member.len != 0 ? member : sl_slice("", 0);
+	return true;
+}
+
+/* The words behind the cost; *index goes on to the first attribute. */
+static bool read_words(struct sl_resp_turn *turn, uint32_t *index, struct sl_admission *admission) {
+	for (; *index + 1 < turn->request->count; *index += 2) {
+		struct sluice_bytes word = sl_resp_arg(turn, *index);
+		if (is_word(word, "UPTO")) {
+			if (!is_new(turn, "UPTO", admission->upto))
+				return false;
+			admission->upto = true;
+			--*index; /* it stands alone */
+		} else if (is_word(word, "ID")) {
+			if (!is_new(turn, "ID", admission->id.len != 0) || !sl_resp_read_id(turn, *index + 1, "ID", &admission->id))
+				return false;
+		} else if (is_word(word, "MEMBER")) {
+			if (!is_new(turn, "MEMBER", admission->member.data != NULL) ||
+			    !read_member(turn, sl_resp_arg(turn, *index + 1), &admission->member))
+				return false;
+		} else {
+			break;
+		}
+	}
+	return true;
+}
+
+/* The attributes from `index` on, into the worker's table. */
+static bool read_attributes(struct sl_resp_turn *turn, uint32_t index, size_t *count) {
 	const struct sl_resp_request *request = turn->request;
 	size_t n = 0;
-	if (request->count % 2 != 0) {
+	if (index == request->count) {
+		sl_reply_error(turn, "ERR no attribute: expected at least one, a name and a value");
+		return false;
+	}
+	if ((request->count - index) % 2 != 0) {
 		sl_reply_error(turn, "ERR attribute %s has no value: expected pairs of a name and a value",
 		               sl_resp_shown(request->args[request->count - 1]).text);
 		return false;
 	}
-	for (uint32_t i = 2; i < request->count; i += 2, n++) {
+	for (uint32_t i = index; i < request->count; i += 2, n++) {
 		if (!attribute_fits(turn, request->args[i], request->args[i + 1]))
 			return false;
 		turn->worker->attributes[n] = (struct sluice_attribute){request->args[i], request->args[i + 1]};
@@ -68,15 +119,11 @@ static bool match(struct sl_resp_turn *turn, size_t count) {
 	return true;
 }
 
-void sl_resp_admit(struct sl_resp_turn *turn) {
+/* Makes a call of what was found. begin() may decide the batch, and with it give up the match buffer: then the keys just
+ * built are behind its start and stay whole, for nothing is built there before this call has joined. */
+static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, uint32_t cost) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	const struct sluice_match *found = &turn->worker->match;
-	uint32_t cost;
-	size_t count;
-	if (!sl_resp_read_cost(turn, sl_resp_arg(turn, 1), &cost) || !read_attributes(turn, &count) || !match(turn, count))
-		return;
-	/* begin() may decide the batch, and with it give up the match buffer: then the keys just built are behind its start
-	 * and stay whole, for nothing is built there before this call has joined. */
 	size_t used = batch->match_used;
 	struct sluice_call *call = sl_resp_call_begin(turn);
 	batch->match_used = used;
@@ -86,8 +133,29 @@ void sl_resp_admit(struct sl_resp_turn *turn) {
 	call->item_count = sl_ruling_add_candidates(turn->context->policy, found, batch->items + batch->item_count,
 	                                            batch->candidate_of[index]);
 	batch->shown[index] = (uint8_t)found->count;
+	bool prepared = sl_admission_prepare(admission, turn->context->policy, found, batch->candidate_of[index],
+	                                     batch->items + batch->item_count, call);
+	SL_ASSERT(prepared); /* only an estimate of a header may be wrong, and there are none here */
+	if (call->id.data == admission->made) {
+		memcpy(batch->made[index], admission->made, sizeof batch->made[index]);
+		call->id.data = batch->made[index];
+	}
+	if (!sl_admission_fits(call, found)) {
+		sl_reply_error(turn, "ERR the keys of this request are too long for a ticket: at most %d bytes in all",
+		               SL_TICKET_KEYS_BYTES_MAX);
+		return;
+	}
 	sl_resp_call_place(turn, call, found->position, found->count);
 	sl_resp_call_end(turn, call, SL_RESP_NAMED);
+}
+
+void sl_resp_admit(struct sl_resp_turn *turn) {
+	struct sl_admission admission = {.cost_said = true};
+	uint32_t cost, index = 2;
+	size_t count;
+	if (sl_resp_read_cost(turn, sl_resp_arg(turn, 1), &cost) && read_words(turn, &index, &admission) &&
+	    read_attributes(turn, index, &count) && match(turn, count))
+		decide(turn, &admission, cost);
 }
 
 static void explain_one(struct sl_resp_turn *turn, uint32_t index, const struct sluice_decision *decision) {
@@ -132,7 +200,7 @@ void sl_resp_explain(struct sl_resp_turn *turn) {
 	struct sluice_call call = {
 		.items = found->items, .operation = SLUICE_PEEK, .now = turn->context->now, .each = each};
 	size_t count;
-	if (!sl_resp_read_cost(turn, sl_resp_arg(turn, 1), &call.cost) || !read_attributes(turn, &count) ||
+	if (!sl_resp_read_cost(turn, sl_resp_arg(turn, 1), &call.cost) || !read_attributes(turn, 2, &count) ||
 	    !match(turn, count))
 		return;
 	turn->worker->batch.match_used = 0;

@@ -85,8 +85,10 @@ struct sluice_call *sl_resp_call_begin(struct sl_resp_turn *turn) {
 	call->items = batch->items + batch->item_count;
 	call->item_count = 0;
 	call->operation = SLUICE_CHARGE;
-	call->want_next = false;
+	call->want_next = call->upto = false;
 	call->now = turn->context->now;
+	call->id.len = 0;
+	call->ttl_ns = 0;
 	call->each = NULL;
 	batch->placed[batch->call_count] = false;
 	return call;
@@ -107,6 +109,12 @@ void sl_resp_call_place(struct sl_resp_turn *turn, struct sluice_call *call, con
 	batch->placed[batch->call_count] = true;
 }
 
+void sl_resp_call_make_id(struct sl_resp_turn *turn, struct sluice_call *call) {
+	char *made = turn->worker->batch.made[turn->worker->batch.call_count];
+	sl_make_id(made);
+	call->id = sl_slice(made, SL_ID_DIGITS);
+}
+
 void sl_resp_call_end(struct sl_resp_turn *turn, const struct sluice_call *call, enum sl_resp_form form) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	batch->calls[batch->call_count].now = sl_door_instant(call->now, call->items, call->item_count);
@@ -114,89 +122,7 @@ void sl_resp_call_end(struct sl_resp_turn *turn, const struct sluice_call *call,
 	batch->forms[batch->call_count++] = (uint8_t)form;
 }
 
-/* ---- answers -------------------------------------------------------------------------------------------------- */
-
-static char *put_decision(char *at, const struct sluice_decision *decision, int64_t index) {
-	at = sl_resp_put_number(at, ':', decision->allowed);
-	at = sl_resp_put_number(at, ':', (int64_t)decision->quota);
-	at = sl_resp_put_number(at, ':', decision->remaining);
-	at = sl_resp_put_number(at, ':', sl_ns_to_ms_ceil(decision->retry_after_ns));
-	at = sl_resp_put_number(at, ':', sl_ns_to_ms_ceil(decision->reset_after_ns));
-	at = sl_resp_put_number(at, ':', sl_ns_to_ms_ceil(decision->delay_ns));
-	return sl_resp_put_number(at, ':', index);
-}
-
-/* redis-cell's five: the first is 1 when *denied*, waits are whole seconds, and there is no wait while allowed. */
-static char *put_cell(char *at, const struct sluice_decision *decision) {
-	at = sl_resp_put_number(at, '*', 5);
-	at = sl_resp_put_number(at, ':', !decision->allowed);
-	at = sl_resp_put_number(at, ':', (int64_t)decision->quota);
-	at = sl_resp_put_number(at, ':', decision->remaining);
-	at = sl_resp_put_number(at, ':', decision->allowed ? -1 : sl_ns_to_s_ceil(decision->retry_after_ns));
-	return sl_resp_put_number(at, ':', sl_ns_to_s_ceil(decision->reset_after_ns));
-}
-
-static char *put_named(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call) {
-	const struct sl_resp_batch *batch = &turn->worker->batch;
-	int64_t position = -1;
-	const char *name = "";
-	if (call->merged.index >= 0) {
-		position = batch->positions[call->items - batch->items + call->merged.index];
-		name = sluice_policy_limit_name(turn->context->policy, (uint32_t)position);
-	}
-	size_t len = strlen(name);
-	at = sl_resp_put_number(at, '*', 8);
-	at = put_decision(at, &call->merged, position);
-	at = sl_resp_put_number(at, '$', (int64_t)len);
-	memcpy(at, name, len);
-	memcpy(at + len, "\r\n", 2);
-	return at + len + 2;
-}
-
-static char *put_text(char *at, const char *text) {
-	size_t len = strlen(text);
-	memcpy(at, text, len);
-	return at + len;
-}
-
-static char *put_failure(char *at, sluice_err err) {
-	if (err == SLUICE_E_FULL)
-		return put_text(at, "-ERR the store is full: no room for a longer log; give it more memory\r\n");
-	if (err == SLUICE_E_AWAY)
-		return put_text(at, "-ERR the store did not answer in time: the request was not decided\r\n");
-	return put_text(at, "-ERR the request could not be decided\r\n");
-}
-
-/* The policy says what a request gets while the store cannot answer: allowed, as where no limit applies, or denied for
- * a second. No limit has decided, so none is named. */
-static char *put_fallback(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call) {
-	const struct sl_resp_batch *batch = &turn->worker->batch;
-	struct sluice_match match = {.count = batch->shown[call - batch->calls]};
-	const uint32_t *positions = batch->positions + (call->items - batch->items);
-	memcpy(match.items, call->items, match.count * sizeof match.items[0]);
-	memcpy(match.position, positions, match.count * sizeof match.position[0]);
-	if (sl_policy_denies_on_error(turn->context->policy, &match))
-		return put_text(at, "*8\r\n:0\r\n:0\r\n:0\r\n:1000\r\n:0\r\n:0\r\n:-1\r\n$0\r\n\r\n");
-	return put_text(at, "*8\r\n:1\r\n:4294967295\r\n:4294967295\r\n:0\r\n:0\r\n:0\r\n:-1\r\n$0\r\n\r\n");
-}
-
-static char *put_answer(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call,
-                        enum sl_resp_form form) {
-	if (call->err != SLUICE_OK)
-		return form == SL_RESP_NAMED && (call->err == SLUICE_E_FULL || call->err == SLUICE_E_AWAY)
-		           ? put_fallback(at, turn, call)
-		           : put_failure(at, call->err);
-	switch (form) {
-	case SL_RESP_FORGOTTEN:
-		return sl_resp_put_number(at, ':', call->forgotten);
-	case SL_RESP_NAMED:
-		return put_named(at, turn, call);
-	case SL_RESP_CELL:
-		return put_cell(at, &call->merged);
-	default:
-		return put_decision(sl_resp_put_number(at, '*', 7), &call->merged, call->merged.index);
-	}
-}
+/* ---- deciding -------------------------------------------------------------------------------------------------- */
 
 static struct sl_ruling ruling_of(const struct sl_resp_batch *batch, uint32_t i) {
 	const struct sluice_call *call = &batch->calls[i];
@@ -218,8 +144,8 @@ static void settle(struct sl_resp_turn *turn) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	struct sl_ruling_plain plain = {.near_percent = sl_policy_settings(turn->context->policy)->near_percent};
 	for (uint32_t i = 0; i < batch->call_count; i++)
-		if (batch->calls[i].operation == SLUICE_CHARGE &&
-		    (batch->placed[i] || !sl_ruling_take(&plain, &batch->calls[i])))
+		if (batch->calls[i].operation == SLUICE_CHARGE ? batch->placed[i] || !sl_ruling_take(&plain, &batch->calls[i])
+		                                               : batch->calls[i].operation >= SLUICE_ACQUIRE)
 			settle_one(turn, i);
 	sl_ruling_settle_plain(turn->context, SL_TRANSPORT_RESP, &plain);
 }
@@ -257,12 +183,18 @@ static void answer(struct sl_resp_turn *turn) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	settle(turn);
 	char *at = sl_buffer_reserve(turn->out, (size_t)batch->call_count * SL_RESP_REPLY_BYTES_MAX);
-	if (at == NULL) {
-		turn->failed = true;
-		return;
+	for (uint32_t i = 0; i < batch->call_count; i++) {
+		if (sl_resp_form_is_long(batch->forms[i])) {
+			turn->out->len = (size_t)(at - turn->out->data);
+			at = sl_buffer_reserve(turn->out,
+			                       SL_TICKET_BYTES_MAX + (size_t)(batch->call_count - i) * SL_RESP_REPLY_BYTES_MAX);
+		}
+		if (at == NULL) {
+			turn->failed = true;
+			return;
+		}
+		at = sl_resp_put_answer(at, turn, &batch->calls[i], batch->forms[i]);
 	}
-	for (uint32_t i = 0; i < batch->call_count; i++)
-		at = put_answer(at, turn, &batch->calls[i], batch->forms[i]);
 	turn->out->len = (size_t)(at - turn->out->data);
 }
 

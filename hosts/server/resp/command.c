@@ -7,20 +7,63 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-static const struct sl_resp_argument check_arguments[] = {
+#define KEY_ARGUMENT \
+	{ "key", "key", NULL, false, false }
+#define COST_ARGUMENT \
+	{ "cost", "integer", NULL, false, false }
+#define AT_ARGUMENT \
+	{ "unix-ms", "integer", "AT", true, false }
+#define UPTO_ARGUMENT \
+	{ "upto", "pure-token", "UPTO", true, false }
+#define MEMBER_ARGUMENT \
+	{ "member", "string", "MEMBER", true, true }
+#define ID_ARGUMENT \
+	{ "token", "string", "ID", true, false }
+#define LIMITS_ARGUMENTS                               \
+	{"limit", "string", NULL, false, true}, {          \
+		"other-key limit", "string", "KEY", true, true \
+	}
+static const struct sl_resp_argument check_arguments[] = {KEY_ARGUMENT, COST_ARGUMENT,   AT_ARGUMENT,     UPTO_ARGUMENT,
+                                                          ID_ARGUMENT,  MEMBER_ARGUMENT, LIMITS_ARGUMENTS};
+static const struct sl_resp_argument peek_arguments[] = {KEY_ARGUMENT,  COST_ARGUMENT,   AT_ARGUMENT,
+                                                         UPTO_ARGUMENT, MEMBER_ARGUMENT, LIMITS_ARGUMENTS};
+static const struct sl_resp_argument refund_arguments[] = {KEY_ARGUMENT, COST_ARGUMENT, AT_ARGUMENT, MEMBER_ARGUMENT,
+                                                           LIMITS_ARGUMENTS};
+static const struct sl_resp_argument acquire_arguments[] = {KEY_ARGUMENT, COST_ARGUMENT,   AT_ARGUMENT,
+                                                            ID_ARGUMENT,  MEMBER_ARGUMENT, LIMITS_ARGUMENTS};
+static const struct sl_resp_argument lease_arguments[] = {
+	KEY_ARGUMENT,
+	{"id|ticket", "string", NULL, false, false},
+	AT_ARGUMENT,
+	{"limit", "string", NULL, true, true},
+	{"other-key limit", "string", "KEY", true, true},
+};
+static const struct sl_resp_argument holders_arguments[] = {
+	KEY_ARGUMENT, AT_ARGUMENT, {"limit", "string", NULL, false, false}};
+static const struct sl_resp_argument reserve_arguments[] = {
+	KEY_ARGUMENT, COST_ARGUMENT, {"ttl-ms", "integer", NULL, false, false}, AT_ARGUMENT, ID_ARGUMENT, LIMITS_ARGUMENTS,
+};
+static const struct sl_resp_argument commit_arguments[] = {
+	KEY_ARGUMENT,
+	{"ticket", "string", NULL, false, false},
+	{"actual", "integer", NULL, false, false},
+	AT_ARGUMENT,
+};
+static const struct sl_resp_argument reset_arguments[] = {
 	{"key", "key", NULL, false, false},
-	{"cost", "integer", NULL, false, false},
 	{"unix-ms", "integer", "AT", true, false},
 	{"limit", "string", NULL, false, true},
 	{"other-key limit", "string", "KEY", true, true},
 };
-static const struct sl_resp_argument reset_arguments[] = {
-	{"key", "key", NULL, false, false},
-	{"limit", "string", NULL, false, true},
-	{"other-key limit", "string", "KEY", true, true},
-};
 static const struct sl_resp_argument admit_arguments[] = {
-	{"cost", "integer", NULL, false, false},
+	COST_ARGUMENT,
+	UPTO_ARGUMENT,
+	ID_ARGUMENT,
+	{"member", "string", "MEMBER", true, false},
+	{"name value", "string", NULL, false, true},
+};
+static const struct sl_resp_argument explain_arguments[] = {
+	COST_ARGUMENT,
 	{"name value", "string", NULL, false, true},
 };
 static const struct sl_resp_argument throttle_arguments[] = {
@@ -83,12 +126,25 @@ static const struct sl_resp_command commands[] = {
      .summary = "Decides a request against limits, and charges it if all admit", ARGUMENTS(check_arguments)},
 	{"sluice.peek", sl_resp_peek, -4, true, 1, 1, 1, .flags = "readonly fast movablekeys", .group = "sluice",
      .roles = SL_ROLE_CHECK | SL_ROLE_READ, .categories = "@read @fast",
-     .summary = "Decides a request against limits, charging nothing", ARGUMENTS(check_arguments)},
+     .summary = "Decides a request against limits, charging nothing", ARGUMENTS(peek_arguments)},
 	{"sluice.refund", sl_resp_refund, -4, true, 1, 1, 1, .flags = "write fast movablekeys", LIMITER,
-     .summary = "Gives cost back, the newest charges first", ARGUMENTS(check_arguments)},
+     .summary = "Gives cost back, the newest charges first", ARGUMENTS(refund_arguments)},
 	{"sluice.reset", sl_resp_reset_counters, -3, true, 1, 1, 1, .flags = "write fast movablekeys", .group = "sluice",
      .roles = SL_ROLE_ADMIN, .categories = "@write @fast", .summary = "Forgets the counters of a key",
      ARGUMENTS(reset_arguments)},
+	{"sluice.acquire", sl_resp_acquire, -4, true, 1, 1, 1, .flags = "write denyoom fast movablekeys", LIMITER,
+     .summary = "Takes a lease where all limits admit, and tells its id", ARGUMENTS(acquire_arguments)},
+	{"sluice.release", sl_resp_release, -3, true, 1, 1, 1, .flags = "write fast movablekeys", LIMITER,
+     .summary = "Ends a lease", ARGUMENTS(lease_arguments)},
+	{"sluice.renew", sl_resp_renew, -3, true, 1, 1, 1, .flags = "write fast movablekeys", LIMITER,
+     .summary = "Lets a lease last from now on as long as when it was taken", ARGUMENTS(lease_arguments)},
+	{"sluice.holders", sl_resp_holders, -3, .first_key = 1, .last_key = 1, .key_step = 1, .flags = "readonly",
+     .group = "sluice", .roles = SL_ROLE_READ, .categories = "@read @slow",
+     .summary = "Who holds leases, those that end first first", ARGUMENTS(holders_arguments)},
+	{"sluice.reserve", sl_resp_reserve, -5, true, 1, 1, 1, .flags = "write denyoom fast movablekeys", LIMITER,
+     .summary = "Charges an estimate until the true cost is known, and tells its ticket", ARGUMENTS(reserve_arguments)},
+	{"sluice.commit", sl_resp_commit, -4, true, 1, 1, 1, .flags = "write fast", LIMITER,
+     .summary = "Corrects a reservation to the true cost", ARGUMENTS(commit_arguments)},
 	{"sluice.top", sl_resp_top, -1, .flags = "readonly", .group = "sluice", .roles = SL_ROLE_READ,
      .categories = "@read @slow", .summary = "The keys that are denied most, or nearest to their limits",
      ARGUMENTS(top_arguments)},
@@ -98,7 +154,7 @@ static const struct sl_resp_command commands[] = {
      .summary = "Decides a request, told by its attributes, as the policy says", ARGUMENTS(admit_arguments)},
 	{"sluice.explain", sl_resp_explain, -4, .flags = "readonly", .group = "sluice", .categories = "@read @slow",
      .roles = SL_ROLE_CHECK | SL_ROLE_READ,
-     .summary = "What each limit of the policy says of a request, charging nothing", ARGUMENTS(admit_arguments)},
+     .summary = "What each limit of the policy says of a request, charging nothing", ARGUMENTS(explain_arguments)},
 	{"cl.throttle", sl_resp_throttle, -5, true, 1, 1, 1, .flags = "write denyoom fast", LIMITER,
      .summary = "A token bucket with the arguments and the answer of redis-cell", ARGUMENTS(throttle_arguments)},
 	{"auth", sl_resp_auth, -2, .summary = "Logs in, by a user's name and secret or by a token alone", DOORSTEP,
@@ -314,12 +370,22 @@ void sl_resp_command_docs(struct sl_resp_turn *turn) {
 			document(turn, find_full(sl_resp_arg(turn, i)));
 }
 
+/* Where the word KEY may stand first; the words whose next argument is no word are passed over with it. */
+static uint32_t add_keys(const struct sl_resp_request *request, struct sluice_bytes *keys, uint32_t count) {
+	for (uint32_t i = 5; i + 1 < request->count; i++) /* behind a cost, an id or a first limit */
+		if (sl_bytes_equal_nocase(request->args[i], "key"))
+			keys[count++] = request->args[++i];
+		else if (sl_bytes_equal_nocase(request->args[i], "member") || sl_bytes_equal_nocase(request->args[i], "id"))
+			i++;
+	return count;
+}
+
 /* The key behind the name, and those behind the word KEY. */
 void sl_resp_command_getkeys(struct sl_resp_turn *turn) {
 	const struct sl_resp_request *request = turn->request;
 	const struct sl_resp_command *command = sl_resp_command_find(sl_resp_arg(turn, 2));
 	struct sluice_bytes keys[SL_RESP_ARGS_MAX];
-	size_t count = 0;
+	uint32_t count = 0;
 	if (command == NULL) {
 		sl_reply_error(turn, "ERR Invalid command specified");
 		return;
@@ -333,11 +399,10 @@ void sl_resp_command_getkeys(struct sl_resp_turn *turn) {
 		return;
 	}
 	keys[count++] = request->args[3];
-	for (uint32_t i = 4; strncmp(command->name, "sluice.", 7) == 0 && i + 1 < request->count; i++)
-		if (sl_bytes_equal_nocase(request->args[i], "key"))
-			keys[count++] = request->args[++i];
+	if (strncmp(command->name, "sluice.", 7) == 0)
+		count = add_keys(request, keys, count);
 	sl_reply_array(turn, count);
-	for (size_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < count; i++)
 		sl_reply_bulk(turn, keys[i]);
 }
 

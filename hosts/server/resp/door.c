@@ -67,6 +67,16 @@ bool sl_resp_read_cost(struct sl_resp_turn *turn, struct sluice_bytes text, uint
 	return false;
 }
 
+bool sl_resp_read_number(struct sl_resp_turn *turn, uint32_t index, const char *what, uint64_t least, uint64_t most,
+                         uint64_t *value) {
+	struct sluice_bytes text = sl_resp_arg(turn, index);
+	if (sl_bytes_to_u64(text, value) && *value >= least && *value <= most)
+		return true;
+	sl_reply_error(turn, "ERR %s %s: expected a whole number from %llu to %llu", what, sl_resp_shown(text).text,
+	               (unsigned long long)least, (unsigned long long)most);
+	return false;
+}
+
 /* Redis's words, down to the space behind the last argument; clients look for "unknown command". */
 static void refuse_unknown(struct sl_resp_turn *turn) {
 	char memory[160];

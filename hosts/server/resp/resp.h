@@ -1,8 +1,10 @@
 /* The RESP door from inside: what its files share. From outside it is `sl_door_resp` (door.h).
  *
  *   door.c     bytes in, requests dispatched, in order
- *   batch.c    decisions put off until the batch is full, then decided together and answered in order
+ *   batch.c    decisions put off until the batch is full, then decided together and answered in order (answer.c)
+ *   read.c     limits, keys, AT, and the words among them
  *   check.c    SLUICE.CHECK PEEK REFUND RESET            throttle.c    CL.THROTTLE
+ *   lease.c    SLUICE.ACQUIRE RELEASE RENEW HOLDERS      reserve.c     SLUICE.RESERVE COMMIT
  *   admit.c    SLUICE.ADMIT EXPLAIN                      connection.c  HELLO AUTH PING CLIENT ...
  *   session.c  who is logged in, and what of a session goes to another process
  *   info.c     INFO CONFIG CLUSTER                       command.c     the table, and COMMAND
@@ -13,7 +15,9 @@
 #define SL_RESP_DOOR_H
 
 #include "hosts/server/door/door.h"
+#include "hosts/server/door/ids.h"
 #include "proto/resp.h"
+#include "proto/ticket.h"
 
 enum {
 	SL_RESP_CALLS_MAX = 64,                /* decisions of one batch */
@@ -21,7 +25,7 @@ enum {
 	SL_RESP_CACHE_TEXT_MAX = 59,           /* bytes of their text; a longer one is parsed each time */
 	SL_RESP_SPARES = 4 * SLUICE_ITEMS_MAX, /* limits of one batch that the cache had no line for */
 	SL_RESP_NAME_BYTES_MAX = 128,          /* CLIENT SETNAME, and SETINFO's two */
-	SL_RESP_REPLY_BYTES_MAX = 512          /* one decision, or why there is none */
+	SL_RESP_REPLY_BYTES_MAX = 512          /* one decision, or why there is none; a ticket comes on top */
 };
 
 /* What a client has said of itself. One a connection. */
@@ -45,8 +49,13 @@ struct sl_resp_session {
 enum sl_resp_form {
 	SL_RESP_NUMBERS,   /* seven integers */
 	SL_RESP_FORGOTTEN, /* one: SLUICE.RESET */
-	SL_RESP_NAMED,     /* seven, and the limit's name: SLUICE.ADMIT */
-	SL_RESP_CELL,      /* redis-cell's five */
+	SL_RESP_NAMED, /* seven, the limit's name, granted with UPTO, the ticket where the policy has such: SLUICE.ADMIT */
+	SL_RESP_CELL,  /* redis-cell's five */
+	SL_RESP_GRANTED,   /* seven, and what was granted: UPTO */
+	SL_RESP_LEASED,    /* seven, and the lease's id: SLUICE.ACQUIRE */
+	SL_RESP_RESERVED,  /* seven, and the reservation's ticket: SLUICE.RESERVE */
+	SL_RESP_FOUND,     /* one: SLUICE.RELEASE, RENEW */
+	SL_RESP_COMMITTED, /* seven, or that there is no such reservation: SLUICE.COMMIT */
 };
 
 /* A limit whose text was parsed before. */
@@ -71,6 +80,7 @@ struct sl_resp_batch {
 	uint8_t shown[SL_RESP_CALLS_MAX]; /* items that answer; candidates stand behind them; SL_RESP_NAMED only */
 	uint8_t candidate_of[SL_RESP_CALLS_MAX][SLUICE_ITEMS_MAX];
 	struct sluice_limit spares[SL_RESP_SPARES];
+	char made[SL_RESP_CALLS_MAX][SL_ID_DIGITS + 1]; /* ids that the door gives */
 };
 
 /* The door's memory of one worker thread: about half a MiB, shared by all of its connections. */
@@ -79,6 +89,7 @@ struct sl_resp_worker {
 	struct sl_resp_batch batch;
 	struct sluice_match match;
 	struct sluice_attribute attributes[SL_RESP_ARGS_MAX / 2];
+	struct sl_ticket ticket;
 	struct sl_resp_cached *recent; /* the line that was used last; NULL before */
 	struct sl_resp_cached cache[SL_RESP_CACHE_LINES];
 };
@@ -161,9 +172,19 @@ void sl_resp_call_item(struct sl_resp_turn *turn, struct sluice_call *call, cons
 void sl_resp_call_place(struct sl_resp_turn *turn, struct sluice_call *call, const uint32_t *positions, uint32_t count);
 /* Joins the call to the batch. */
 void sl_resp_call_end(struct sl_resp_turn *turn, const struct sluice_call *call, enum sl_resp_form form);
+/* Gives the call begun an id of the door's own making. */
+void sl_resp_call_make_id(struct sl_resp_turn *turn, struct sluice_call *call);
 /* Decides all that has gathered, together, and answers in order. Nothing to do is nothing done. Afterwards turn->waits
  * may be set: whoever goes on to do more than gather has to look. */
 void sl_resp_flush(struct sl_resp_turn *turn);
+
+/* Writes a call's answer behind `at` and returns its end; SL_RESP_REPLY_BYTES_MAX bytes are there, and
+ * SL_TICKET_BYTES_MAX more for a form that may have a ticket (answer.c). */
+char *sl_resp_put_answer(char *at, struct sl_resp_turn *turn, const struct sluice_call *call, enum sl_resp_form form);
+/* May an answer of this form bear a ticket? */
+static inline bool sl_resp_form_is_long(enum sl_resp_form form) {
+	return form == SL_RESP_NAMED || form == SL_RESP_RESERVED;
+}
 
 /* The limit that a text stands for, parsed at most once while the cache has room for it.
  * Returns NULL with `error` filled where the text is no limit. The limit lives until the batch is decided. */
@@ -175,6 +196,43 @@ const struct sluice_limit *sl_resp_limit_recall(struct sl_resp_turn *turn, struc
  * batch is decided. */
 const struct sluice_limit *sl_resp_limit_keep(struct sl_resp_turn *turn, struct sluice_bytes text,
                                               const struct sluice_limit *limit);
+
+/* ---- limits and the words among them (read.c) ---- */
+
+enum { SL_WORD_MEMBER = 1, SL_WORD_UPTO = 2, SL_WORD_ID = 4 };
+
+/* A call being read. */
+struct sl_resp_reading {
+	struct sluice_call *call;
+	const char *command;        /* in capitals, for messages: "CHECK" */
+	uint32_t takes;             /* SL_WORD_ bits of the words that may stand among the limits */
+	uint32_t given;             /* and of those that stood there */
+	bool placed;                /* some limits are the policy's: positions are filled */
+	bool asks;                  /* some are of concurrency or distinct */
+	struct sluice_bytes key;    /* for which the limits now count */
+	uint32_t before;            /* limits of the keys before it */
+	struct sluice_bytes member; /* whom distinct now counts; data NULL: nobody yet */
+	uint32_t positions[SLUICE_ITEMS_MAX];
+};
+
+/* Begins a call of an operation, whose cost is 0 so far; `reading` is filled. */
+void sl_resp_read_begin(struct sl_resp_turn *turn, struct sl_resp_reading *reading, sluice_operation operation,
+                        const char *command, uint32_t takes);
+/* Reads `AT unix_ms`, where it stands at *index, which goes on behind it. False once an error has been answered, here
+ * and below. */
+bool sl_resp_read_at(struct sl_resp_turn *turn, uint32_t *index, sluice_ns *now);
+/* Reads AT, then the limits for argument 1 and other keys, and the words among them, to the end of the request; and
+ * refuses what the operation can't do with them. */
+bool sl_resp_read_limits(struct sl_resp_turn *turn, struct sl_resp_reading *reading, uint32_t index);
+/* Joins what was read to the batch. */
+void sl_resp_read_end(struct sl_resp_turn *turn, const struct sl_resp_reading *reading, enum sl_resp_form form);
+/* Reads argument `index` as an id: 1..SLUICE_ID_BYTES_MAX bytes; `what` names it in the message. */
+bool sl_resp_read_id(struct sl_resp_turn *turn, uint32_t index, const char *what, struct sluice_bytes *id);
+/* Reads argument `index` as a ticket, whose limits become the call's as far as they are of concurrency (`leases`) or of
+ * others. Nothing but AT may stand behind argument `last`. False where it is no ticket: then *is_ticket is false and
+ * nothing was answered; or once an error has been answered. */
+bool sl_resp_read_ticket(struct sl_resp_turn *turn, struct sl_resp_reading *reading, uint32_t index, uint32_t last,
+                         bool leases, bool *is_ticket);
 
 /* ---- values (reply.c): all append to turn->out, and set turn->failed where there is no memory ---- */
 
@@ -209,12 +267,21 @@ struct sl_shown sl_resp_shown(struct sluice_bytes text);
 
 /* A cost: digits only, 0..4294967295. Answers with an error and returns false where it is none. */
 bool sl_resp_read_cost(struct sl_resp_turn *turn, struct sluice_bytes text, uint32_t *cost);
+/* Argument `index` as a whole number; the same. `what` names it. */
+bool sl_resp_read_number(struct sl_resp_turn *turn, uint32_t index, const char *what, uint64_t least, uint64_t most,
+                         uint64_t *value);
 
 /* The commands, by file. */
 void sl_resp_check(struct sl_resp_turn *turn);
 void sl_resp_peek(struct sl_resp_turn *turn);
 void sl_resp_refund(struct sl_resp_turn *turn);
 void sl_resp_reset_counters(struct sl_resp_turn *turn);
+void sl_resp_acquire(struct sl_resp_turn *turn);
+void sl_resp_release(struct sl_resp_turn *turn);
+void sl_resp_renew(struct sl_resp_turn *turn);
+void sl_resp_holders(struct sl_resp_turn *turn);
+void sl_resp_reserve(struct sl_resp_turn *turn);
+void sl_resp_commit(struct sl_resp_turn *turn);
 void sl_resp_throttle(struct sl_resp_turn *turn);
 void sl_resp_admit(struct sl_resp_turn *turn);
 void sl_resp_explain(struct sl_resp_turn *turn);
