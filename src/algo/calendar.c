@@ -13,14 +13,14 @@
  *   put back over it (St. John's, 00:01 to 23:01)               at the first: what comes again belongs to the new day
  *   no such day   (Apia, 2011-12-30)                            start(D) = start(D + 1): there is no window
  *
- * Weeks (from Monday), months and years begin with their first day, and so they never overlap and leave nothing out. A
- * day begins in the first stretch of equal offset, [from, next), with max(from, D - off) < next; offsets are within a
- * day, so the search starts at the one that holds a day before D would begin in UTC.
+ * Weeks (from Monday), months and years begin with their first day, and so they never overlap and leave nothing out.
+ * A day begins in the first stretch of equal offset, [from, next), with max(from, D - off) < next; offsets are within
+ * a day, so the search starts at the one that holds a day before D would begin in UTC.
  *
- * Hours are an hour each of elapsed time, as who writes 5/hour expects it: they begin when the local clock shows a full
- * one, and the hour that clocks put back bring again is a window of its own. Where an offset changes by other than whole
- * hours (Lord Howe: 30 minutes) the window in which it does is cut off there, and a shorter one leads to the next full
- * hour; never is one longer than an hour. */
+ * Hours are an hour each of elapsed time, as who writes 5/hour expects it: they begin when the local clock shows a
+ * full one, and the hour that clocks put back bring again is a window of its own. Where an offset changes by other than
+ * whole hours (Lord Howe: 30 minutes) the window in which it does is cut off there, and a shorter one leads to the next
+ * full hour; never is one longer than an hour. */
 #include "algo/calendar.h"
 
 #include "base/assert.h"

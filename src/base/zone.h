@@ -1,7 +1,7 @@
 /* Time zones: tables of instants from which on a local time holds.
  *
- * The tables are this process's: whoever reads time zones (os/zone.c) adds them once and for good, and a limit names one
- * by its number. The core itself reads no file, and who looks up a zone takes no lock. */
+ * The tables are this process's: whoever reads time zones (os/zone.c) adds them once and for good, and a limit names
+ * one by its number. The core itself reads no file, and who looks up a zone takes no lock. */
 #ifndef SL_ZONE_H
 #define SL_ZONE_H
 

@@ -1,10 +1,10 @@
 /* Time zones from files, by name. What is in a file is read by base/tzif.c.
  *
- * A name comes from whoever may name a limit, over the network too: it is one or more parts of letters, digits, `_`, `+`
- * and `-`, separated by single slashes, the first beginning with a capital letter, as all of tzdata's do. So there is no
- * way out of the folder, nor into its copies (posix/, right/) or its other files (localtime, zone.tab); and only a
- * regular file of at most FILE_BYTES_MAX is read, once for each zone. There are some 600 names: no stranger can fill the
- * table. */
+ * A name comes from whoever may name a limit, over the network too: it is one or more parts of letters, digits, `_`,
+ * `+` and `-`, separated by single slashes, the first beginning with a capital letter, as all of tzdata's do. So there
+ * is no way out of the folder, nor into its copies (posix/, right/) or its other files (localtime, zone.tab); and only
+ * a regular file of at most FILE_BYTES_MAX is read, once for each zone. There are some 600 names, of some 20 KB each at
+ * most: no stranger can fill the table. */
 #include "os/zone.h"
 
 #include "base/tzif.h"

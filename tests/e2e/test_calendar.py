@@ -1,8 +1,8 @@
 """Windows of the calendar beside Python's zoneinfo: where each hour, day, week, month and year of a time zone ends, for
 dates chosen by name, for the changes of every zone's clocks, and at random instants from 1970 to 2554.
 
-What Python says is worked out another way: from the offset at single instants only, whose changes are found by halving.
-Each window is asked for by traffic of its own in `sluice replay`: a charge, a denial, the last millisecond at which it is
+What Python says is worked out another way: from the offset at single instants, whose changes are found by halving. Each
+window is asked for by traffic of its own in `sluice replay`: a charge, a denial, the last millisecond at which it is
 denied still, and the first at which it is admitted again."""
 
 import datetime
@@ -100,9 +100,9 @@ def rows(name, unit, t_ms, key):
 
 def compare(sluice_bin, name, unit, instants_ms):
     asked = [row for i, t_ms in enumerate(instants_ms) for row in rows(name, unit, t_ms, f"k{i}")]
-    done = subprocess.run([sluice_bin, "replay", "--limit", f"1/{unit} at {name}", "--format", "ops", "--decisions", "-"],
-                          input="".join(line + "\n" for line, _ in asked), capture_output=True, text=True, timeout=60,
-                          check=False)
+    done = subprocess.run([sluice_bin, "replay", "--limit", f"1/{unit} at {name}", "--format", "ops", "--decisions",
+                           "-"], input="".join(line + "\n" for line, _ in asked), capture_output=True, text=True,
+                          timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     got = done.stdout.splitlines()
     assert len(got) == len(asked)
