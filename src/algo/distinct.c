@@ -45,9 +45,14 @@ static bool converts(const struct sl_places *p) {
 
 /* ---- deciding --------------------------------------------------------------------------------------------------- */
 
-/* Without ghosts. */
-static uint64_t count_now(const struct sluice_limit *limit, const struct sl_places *p) {
-	return is_estimated(p) ? sl_max(sl_sketch_estimate(limit, p, 0), ESTIMATE_MIN) : p->held;
+/* How many are counted, ghosts aside. Where that is estimated, `with` is what it will be with the stranger as well. */
+static uint64_t count_now(const struct sluice_limit *limit, const struct sl_places *p, uint64_t who, uint64_t *with) {
+	uint64_t count = p->held;
+	if (is_estimated(p)) {
+		count = sl_max(sl_sketch_estimate(limit, p, who, with), ESTIMATE_MIN);
+		*with = sl_max(*with, ESTIMATE_MIN);
+	}
+	return count;
 }
 
 /* The nameless ones among those that have places. */
@@ -64,12 +69,14 @@ static uint32_t count_nameless(const struct sl_places *p, uint64_t *cost, sluice
 	return count;
 }
 
-/* The count once a stranger is in it too, as the next decision will have it. */
+/* The count of `count` that is not estimated, ghosts and all, once a stranger is in it too. */
 static uint64_t count_with(const struct sluice_limit *limit, const struct sl_places *p, uint64_t count, uint64_t who) {
 	sluice_ns last_end;
-	uint64_t nameless;
-	if (p->sketch != NULL && (is_estimated(p) || p->live >= p->capacity))
-		return sl_max(sl_sketch_estimate(limit, p, who), ESTIMATE_MIN) + ghosts_of(p);
+	uint64_t nameless, with;
+	if (p->sketch != NULL && p->live >= p->capacity) {
+		sl_sketch_estimate(limit, p, who, &with);
+		return sl_max(with, ESTIMATE_MIN) + ghosts_of(p);
+	}
 	if (!converts(p) || p->live - count_nameless(p, &nameless, &last_end) < SL_EXACT_MEMBERS)
 		return count + 1;
 	return sl_max(sl_sketch_estimate_of(p, who), ESTIMATE_MIN) + nameless;
@@ -115,7 +122,8 @@ static sluice_ns last_end_of(const struct sl_places *p) {
 void sl_distinct_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost,
                       bool charge, struct sluice_decision *decision) {
 	struct sl_places *p = sl_places_look(counter, now);
-	uint64_t quota = limit->quota, found = count_now(limit, p), count = found + ghosts_of(p);
+	uint64_t quota = limit->quota, with = 0, found = count_now(limit, p, counter->who, &with);
+	uint64_t ghosts = ghosts_of(p), count = found + ghosts;
 	counter->known = p->mine != SL_NO_PLACE;
 	sl_decide_room(decision, quota, quota > count ? quota - count : 0, cost != 0 && !counter->known);
 	if (!decision->allowed && gets_in(limit, counter))
@@ -130,7 +138,7 @@ void sl_distinct_step(const struct sluice_limit *limit, struct sl_counter *count
 	if (counter->known)
 		return;
 	sl_places_find_spare(p);
-	count = count_with(limit, p, count, counter->who);
+	count = is_estimated(p) ? with + ghosts : count_with(limit, p, count, counter->who);
 	decision->remaining = (uint32_t)(quota > count ? quota - count : 0);
 }
 

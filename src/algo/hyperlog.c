@@ -78,10 +78,12 @@ static uint32_t ages_in(uint64_t base, uint64_t unit) {
 
 /* ---- the estimate ----------------------------------------------------------------------------------------------- */
 
+/* Ages are compared as signed numbers, half their range lower: that is one instruction by the eight. */
 static uint32_t count_row(const uint16_t *times, uint16_t base, uint16_t ages) {
-	uint16_t live = 0;
+	int16_t below = (int16_t)(ages ^ 0x8000);
+	uint16_t live = 0, lower = (uint16_t)(base ^ 0x8000);
 	for (int i = 0; i < SL_SKETCH_REGISTERS; i++)
-		live = (uint16_t)(live + ((uint16_t)(base - times[i]) < ages));
+		live = (uint16_t)(live + ((int16_t)(uint16_t)(lower - times[i]) < below));
 	return live;
 }
 
@@ -125,13 +127,17 @@ static uint32_t rank_in(const struct sl_sketch *sketch, uint32_t at, uint64_t ba
 	return rank;
 }
 
-uint64_t sl_sketch_estimate(const struct sluice_limit *limit, const struct sl_places *p, uint64_t who) {
-	uint64_t base = unit_of_charge(limit, p->last), unit = unit_of(limit, p->t);
+uint64_t sl_sketch_estimate(const struct sluice_limit *limit, const struct sl_places *p, uint64_t who,
+                            uint64_t *with_who) {
+	uint64_t base = unit_of_charge(limit, p->last), unit = unit_of(limit, p->t), count;
 	struct rows rows = count_rows(p->sketch, base, unit);
-	if (who != 0)
-		for (uint32_t rank = rank_in(p->sketch, register_of(who), base, unit); rank < rank_of(who); rank++)
-			rows.live[rank + 1]++;
-	return estimate(&rows);
+	count = *with_who = estimate(&rows);
+	if (who == 0 || rank_in(p->sketch, register_of(who), base, unit) >= rank_of(who))
+		return count;
+	for (uint32_t rank = rank_in(p->sketch, register_of(who), base, unit); rank < rank_of(who); rank++)
+		rows.live[rank + 1]++;
+	*with_who = estimate(&rows);
+	return count;
 }
 
 bool sl_sketch_covers(const struct sluice_limit *limit, const struct sl_places *p, uint64_t who) {

@@ -26,8 +26,9 @@ void sl_sketch_format(const struct sluice_limit *limit, const struct sl_places *
 /* Counts a member, last charged at an instant at or before places->last, or t if that is stamped. Times never fall. */
 void sl_sketch_add(const struct sluice_limit *limit, const struct sl_places *places, uint64_t who, sluice_ns instant);
 
-/* The estimate at places->t. With `who` not 0: as it will be when that one was counted as well. About 3 us. */
-uint64_t sl_sketch_estimate(const struct sluice_limit *limit, const struct sl_places *places, uint64_t who);
+/* The estimate at places->t, and as it will be once `who` (0: nobody) is counted as well. A few us. */
+uint64_t sl_sketch_estimate(const struct sluice_limit *limit, const struct sl_places *places, uint64_t who,
+                            uint64_t *with_who);
 
 /* The estimate, without a sketch, of those in places that count and have a name, and another. About 5 us. */
 uint64_t sl_sketch_estimate_of(const struct sl_places *places, uint64_t another);

@@ -3,8 +3,8 @@
  * its T, to the nanosecond, and no sooner.
  *
  * A lease is a place (places.c). Whoever acquires one that he holds already, by its id, holds it and nothing more: he
- * is admitted, nothing is charged or prolonged. N is no part of the counter: lowered, leases stay as they are, and nobody
- * is admitted until enough have gone. */
+ * is admitted, nothing is charged or prolonged. N is no part of the counter: lowered, leases stay as they are, and
+ * nobody is admitted until enough have gone. */
 #include "algo/places.h"
 #include "base/siphash.h"
 
