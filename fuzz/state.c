@@ -5,7 +5,7 @@
  *   limit | block's size in units of 8 bytes, low and high | calls | state, 16 bytes | calls of 8 bytes | the block
  *
  * A call is: operation and cost's size, 3 of cost, instant's kind and exponent, 3 of the instant. */
-#include "algo/step.h"
+#include "algo/ledger.h"
 #include "base/assert.h"
 
 #define LAST_NS (UINT64_MAX - 1000000)
@@ -116,23 +116,6 @@ static void refund(const struct sluice_limit *limit, struct kept *kept, sluice_n
 		kept->state = counter.state;
 }
 
-/* Starts anew from what is remembered of the counter: its instant, and as much as it may hold. */
-static void assume(const struct sluice_limit *limit, struct kept *kept, sluice_ns now, uint32_t cost) {
-	struct sl_held held[SL_HELD_MAX] = {{kept->state.w[0], UINT64_MAX}, {now, cost}};
-	int first = held[0].instant <= now ? 0 : 1;
-	uint64_t bytes = (sl_step_assume_bytes(limit, SL_HELD_MAX) + 7) / 8 * 8;
-	struct sl_counter counter;
-	free(kept->block);
-	kept->block = NULL;
-	kept->block_bytes = bytes;
-	if (bytes != 0)
-		SL_ASSERT((kept->block = calloc(1, bytes)) != NULL);
-	sl_step_assume(limit, &counter, held + first, 2 - first, kept->block, bytes);
-	kept->state = counter.state;
-	/* in the last millisecond of time (2554) a log's instants, rounded up, begin anew */
-	SL_ASSERT(held[1].instant > LAST_NS || held[0].instant > LAST_NS || sl_counter_is_valid(limit, &counter));
-}
-
 static sluice_ns instant_of(const uint8_t *bytes, const struct kept *kept, sluice_ns now) {
 	sluice_ns step = (sluice_ns)(bytes[1] << 16 | bytes[2] << 8 | bytes[3]) << bytes[0] % 41;
 	switch (bytes[0] / 41) {
@@ -151,6 +134,92 @@ static sluice_ns instant_of(const uint8_t *bytes, const struct kept *kept, sluic
 	}
 }
 
+/* Charges whatever the quota. */
+static void count(const struct sluice_limit *limit, struct kept *kept, sluice_ns now, uint32_t cost) {
+	struct sl_counter counter = load(kept);
+	struct sluice_decision d;
+	uint32_t charged = sl_step_count(limit, &counter, now, cost);
+	uint64_t need;
+	void *block = NULL;
+	SL_ASSERT(charged <= cost);
+	if (charged != 0 && sl_rule_has_block(limit)) {
+		need = (sl_step_block_bytes(limit, &counter, charged) + 7) / 8 * 8;
+		if (need > BLOCK_BYTES_MAX)
+			return;
+		if (need != 0)
+			SL_ASSERT((block = calloc(1, need)) != NULL);
+		else
+			(void)sl_step_prepare(limit, &counter);
+		sl_step_write(limit, &counter, now, charged, block, need);
+		if (need != 0) {
+			free(kept->block);
+			counter.block = kept->block = block;
+			counter.block_bytes = kept->block_bytes = need;
+		}
+		for (int i = 0; sl_step_trim(limit, &counter, now); i++)
+			SL_ASSERT(i < 2);
+	}
+	kept->state = counter.state;
+	d.allowed = false;
+	sl_step_counted(limit, &counter, now, cost, &d);
+	SL_ASSERT(!d.allowed && d.remaining <= d.quota);
+}
+
+/* What a ledger of any bytes says of the counter; then all of it is corrected. */
+static void correct(const struct sluice_limit *limit, struct kept *kept, const uint8_t *bytes, sluice_ns now) {
+	static uint64_t scratch[SL_LEDGER_SCRATCH_BYTES / 8 + 1];
+	struct sl_reservation list[8];
+	struct sl_correction corrections[8];
+	struct sl_ledger ledger = {list, bytes[1] % 8};
+	struct sl_counter counter = load(kept);
+	struct sluice_decision d;
+	void *block = NULL;
+	uint64_t need;
+	for (uint32_t i = 0; i < 8; i++) {
+		list[i] = (struct sl_reservation){.id = i, .cost = (uint32_t)bytes[i] << bytes[7 - i] % 25, .debt = bytes[2]};
+		list[i].instant = instant_of(bytes + i % 4, kept, now);
+		list[i].end = instant_of(bytes + (i + 1) % 5, kept, now);
+		corrections[i] = sl_ledger_return(&list[i]);
+		corrections[i].actual = i % 2 == 0 ? 0 : (uint32_t)bytes[3] << bytes[i] % 25;
+	}
+	sl_ledger_step(limit, &counter, &ledger, now, bytes[2], scratch, &d);
+	SL_ASSERT(d.remaining <= d.quota && d.allowed == (bytes[2] <= d.remaining || bytes[2] == 0));
+	(void)sl_ledger_find(&ledger, bytes[3], now);
+	(void)sl_ledger_debt(limit, &counter, now);
+	need = (sl_correct_bytes(limit, &counter, 8) + 7) / 8 * 8;
+	if (need > BLOCK_BYTES_MAX)
+		return;
+	if (need != 0)
+		SL_ASSERT((block = calloc(1, need)) != NULL);
+	if (!sl_correct(limit, &counter, corrections, 8, block, need)) {
+		free(block);
+		return;
+	}
+	if (need != 0) {
+		free(kept->block);
+		kept->block = block;
+		kept->block_bytes = need;
+	}
+	kept->state = counter.state;
+}
+
+/* Starts anew from what is remembered of the counter: its instant, and as much as it may hold. */
+static void assume(const struct sluice_limit *limit, struct kept *kept, sluice_ns now, uint32_t cost) {
+	struct sl_held held[SL_HELD_MAX] = {{kept->state.w[0], UINT64_MAX}, {now, cost}};
+	int first = held[0].instant <= now ? 0 : 1;
+	uint64_t bytes = (sl_step_assume_bytes(limit, SL_HELD_MAX) + 7) / 8 * 8;
+	struct sl_counter counter;
+	free(kept->block);
+	kept->block = NULL;
+	kept->block_bytes = bytes;
+	if (bytes != 0)
+		SL_ASSERT((kept->block = calloc(1, bytes)) != NULL);
+	sl_step_assume(limit, &counter, held + first, 2 - first, kept->block, bytes);
+	kept->state = counter.state;
+	/* in the last millisecond of time (2554) a log's instants, rounded up, begin anew */
+	SL_ASSERT(held[1].instant > LAST_NS || held[0].instant > LAST_NS || sl_counter_is_valid(limit, &counter));
+}
+
 static void call(const struct sluice_limit *limit, struct kept *kept, const uint8_t *bytes, sluice_ns now) {
 	uint32_t cost = (uint32_t)(bytes[1] << 16 | bytes[2] << 8 | bytes[3]) >> bytes[0] / 16;
 	struct sl_counter counter = load(kept);
@@ -159,6 +228,10 @@ static void call(const struct sluice_limit *limit, struct kept *kept, const uint
 	sl_counter_is_valid(limit, &counter);
 	if (bytes[0] % 16 == 15)
 		assume(limit, kept, now, cost);
+	else if (bytes[0] % 16 == 14)
+		count(limit, kept, now, cost);
+	else if (bytes[0] % 16 == 13)
+		correct(limit, kept, bytes, now);
 	else if (bytes[0] % 4 == 3)
 		refund(limit, kept, now, cost);
 	else
