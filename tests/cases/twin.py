@@ -16,6 +16,9 @@ import json
 import os
 import re
 import sys
+import zoneinfo
+
+import zones
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MS = 1_000_000
@@ -57,8 +60,11 @@ class Limit:
     """One limit, parsed from the notation."""
 
     def __init__(self, text):
-        self.edge, self.precision, self.burst = "count", 0, 0
+        self.edge, self.precision, self.burst, self.unit, self.zone = "count", 0, 0, None, None
         words = text.split(" ")
+        if words[0] in ("concurrency", "distinct"):
+            self._held(words, text)
+            return
         if text == "unlimited":
             self.algorithm, self.quota, self.window = "unlimited", NONE, 0
             return
@@ -68,8 +74,40 @@ class Limit:
         quota, slash, window = words.pop(0).partition("/")
         if not slash:
             raise Refused(f"no window: {text!r}")
-        self.quota, self.window = number(quota), duration(window)
+        self.quota = number(quota)
+        if window in zones.UNITS and (self.algorithm == "fixed-window" or "/" in text.split(" ")[0]):
+            self._calendar(window, words, text)
+            return
+        self.window = duration(window)
         self._options(words, text)
+
+    def _calendar(self, unit, words, text):
+        """QUOTA/unit [at ZONE]."""
+        if words and (len(words) != 2 or words[0] != "at" or words[1] not in zoneinfo.available_timezones()):
+            raise Refused(f"bad zone: {text!r}")
+        self.algorithm, self.unit, self.zone = "fixed-window", unit, words[1] if words else "UTC"
+        self.window = zones.LONGEST[unit] * UNITS["s"]
+
+    def _together(self, s, t):
+        """Are two instants in one window of a fixed-window?"""
+        if self.unit is None:
+            return s // self.window == t // self.window
+        return zones.window_start(self.zone, self.unit, s // UNITS["s"]) == zones.window_start(
+            self.zone, self.unit, t // UNITS["s"])
+
+    def _held(self, words, text):
+        """concurrency N lease T; distinct Q/W [edge deny|allow], the edge above 1,024 only."""
+        self.algorithm = words[0]
+        if words[0] == "concurrency" and len(words) == 4 and words[2] == "lease":
+            self.quota, self.window = number(words[1]), duration(words[3])
+            return
+        quota, slash, window = (words[1] if words[0] == "distinct" and len(words) in (2, 4) else "").partition("/")
+        if not slash:
+            raise Refused(f"bad limit: {text!r}")
+        self.quota, self.window, self.edge = number(quota), duration(window), "deny"
+        if len(words) == 4 and (self.quota <= 1024 or words[2] != "edge" or words[3] not in ("deny", "allow")):
+            raise Refused(f"bad edge: {text!r}")
+        self.edge = words[3] if len(words) == 4 else "deny"
 
     def _options(self, words, text):
         given = dict(zip(words[::2], words[1::2]))
@@ -92,7 +130,13 @@ class Limit:
     def text(self):
         if self.algorithm == "unlimited":
             return "unlimited"
+        if self.algorithm == "concurrency":
+            return f"concurrency {self.quota} lease {duration_text(self.window)}"
+        if self.unit is not None:
+            return f"fixed-window {self.quota}/{self.unit} at {self.zone}"
         out = f"{self.algorithm} {self.quota}/{duration_text(self.window)}"
+        if self.algorithm == "distinct" and self.quota > 1024:
+            return f"{out} edge {self.edge}"
         if self.algorithm == "sliding-buckets":
             return f"{out} precision {duration_text(self.precision)} edge {self.edge}"
         if self.algorithm in OPTIONS and self.quota > 0:
@@ -108,24 +152,41 @@ class Limit:
     def counter(self, name, key):
         """Whose counter it is: rule 4.3."""
         rate = self.quota if name is None and self.algorithm in ("token-bucket", "leaky-bucket") else None
-        return (name, key, self.algorithm, self.window, self.precision, rate)
+        return (name, key, self.algorithm, self.window, self.precision, rate, self.unit, self.zone)
+
+    def is_bucket(self):
+        return self.algorithm in ("token-bucket", "leaky-bucket")
+
+    def holds(self, state, t, who):
+        """Is the lease held, the member counted?"""
+        if self.algorithm == "concurrency":
+            return who in state.leases and t < state.leases[who][1]
+        return self.algorithm == "distinct" and t - self.window < state.members.get(who, -10**30) <= t
 
     def unused(self, state, t):
         """How much cost would be admitted at t, as a fraction; may be negative after a quota was lowered."""
         w, p = self.window, self.precision
-        if self.algorithm in ("token-bucket", "leaky-bucket"):
+
+        def total(counts):
+            return state.total(counts, t)
+
+        if self.algorithm == "concurrency":
+            return self.quota - sum(cost for cost, end in state.leases.values() if t < end)
+        if self.algorithm == "distinct":
+            return self.quota - sum(t - w < s <= t for s in state.members.values())
+        if self.is_bucket():
             return self.most() - state.debt_at(t, self)
         if self.algorithm == "sliding-log":
-            return self.quota - state.total(lambda s: t - w < s <= t)
+            return self.quota - total(lambda s: t - w < s <= t)
         if self.algorithm == "fixed-window":
-            return self.quota - state.total(lambda s: s // w == t // w)
+            return self.quota - total(lambda s: self._together(s, t))
         if self.algorithm == "sliding-window":
-            previous = state.total(lambda s: s // w == t // w - 1)
-            return self.quota - state.total(lambda s: s // w == t // w) - fractions.Fraction(
+            previous = total(lambda s: s // w == t // w - 1)
+            return self.quota - total(lambda s: s // w == t // w) - fractions.Fraction(
                 previous * (w - t % w), w)
         b, n = t // p, w // p
-        full = state.total(lambda s: b - n + 1 <= s // p <= b)
-        old = state.total(lambda s: s // p == b - n)
+        full = total(lambda s: b - n + 1 <= s // p <= b)
+        old = total(lambda s: s // p == b - n)
         if self.edge == "weighted":
             return self.quota - full - fractions.Fraction(old * (p - t % p), p)
         return self.quota - full - (old if self.edge == "count" else 0)
@@ -136,49 +197,89 @@ class Limit:
         if self.algorithm == "sliding-log":
             return t - w < s
         if self.algorithm == "fixed-window":
-            return s // w == t // w
+            return self._together(s, t)
         if self.algorithm == "sliding-window":
             return s // w >= t // w - 1
         return s // p >= t // p - w // p + (1 if self.edge == "drop" else 0)
 
 
+class Charge:
+    """A charge; one that is reserved counts until its end, unless it is committed."""
+
+    def __init__(self, s, cost, name=None, end=None, debt=0):
+        self.s, self.cost, self.name, self.end, self.debt = s, cost, name, end, debt
+
+    def counts(self, t):
+        return self.end is None or t < self.end
+
+
 class State:
-    """A counter: all its charges that were not taken back, or the debt of a bucket; and its clock."""
+    """A counter: all its charges that were not taken back, or the debt of a bucket; leases, members; and its clock."""
 
     def __init__(self):
         self.charges, self.debt, self.last = [], fractions.Fraction(0), 0
+        self.leases, self.members = {}, {}  # id: (cost, end); member: when last charged
 
-    def total(self, counts):
-        return sum(cost for s, cost in self.charges if counts(s))
+    def total(self, counts, t):
+        return sum(c.cost for c in self.charges if c.counts(t) and counts(c.s))
 
     def debt_at(self, t, limit):
-        if limit.quota == 0:
-            return self.debt
-        return max(fractions.Fraction(0), self.debt - fractions.Fraction((t - self.last) * limit.quota, limit.window))
+        """Drained since the last charge; what was reserved goes back on the way, as far as it has not drained."""
+        debt, last = self.debt, self.last
+        for c in sorted((c for c in self.charges if not c.counts(t)), key=lambda c: c.end):
+            debt, last = drained(debt, c.end - last, limit), c.end
+            debt -= min(self.returned(c, c.end, 0, limit), debt)
+        return drained(debt, t - last, limit)
 
-    def charge(self, t, cost, limit):
-        if limit.algorithm in ("token-bucket", "leaky-bucket"):
+    @staticmethod
+    def returned(charge, t, actual, limit):
+        return min(fractions.Fraction(charge.cost - actual), drained(charge.debt, t - charge.s, limit))
+
+    def charge(self, t, cost, limit, name=None, ttl=0):
+        if limit.is_bucket():
             self.debt = self.debt_at(t, limit) + cost
-        self.charges.append((t, cost))
+        self.charges = [c for c in self.charges if c.counts(t)]
+        self.charges.append(Charge(t, cost, name, t + ttl if ttl else None, self.debt.__floor__()))
         self.last = t
 
+    def reserved(self, name, t):
+        return next((c for c in self.charges if c.name == name and c.end is not None and t < c.end), None)
+
+    def commit(self, name, t, actual, limit):
+        charge = self.reserved(name, t)
+        if charge is None:
+            return False
+        if limit.is_bucket():
+            debt = self.debt_at(t, limit)
+            debt += actual - charge.cost if actual > charge.cost else -min(debt, self.returned(charge, t, actual, limit))
+            self.debt, self.last = debt, t
+            self.charges = [c for c in self.charges if c.counts(t)]
+        charge.cost, charge.end = actual, None
+        return True
+
     def refund(self, t, cost, limit):
-        if limit.algorithm in ("token-bucket", "leaky-bucket"):
+        if limit.is_bucket():
             self.debt -= min(fractions.Fraction(cost), self.debt_at(t, limit))
             return
-        for i in reversed(range(len(self.charges))):
-            s, held = self.charges[i]
-            if limit.still_counts(s, t):
-                taken = min(cost, held)
-                self.charges[i] = (s, held - taken)
+        for charge in reversed(self.charges):
+            if limit.still_counts(charge.s, t) and charge.counts(t):
+                taken = min(cost, charge.cost)
+                charge.cost -= taken
                 cost -= taken
+
+
+def drained(debt, ns, limit):
+    if limit.quota == 0:
+        return debt
+    return max(fractions.Fraction(0), debt - fractions.Fraction(ns * limit.quota, limit.window))
 
 
 class Item:
     """A limit of one request, with the key it counts for."""
 
-    def __init__(self, limit, key, name=None, observed=False, position=None):
+    def __init__(self, limit, key, name=None, observed=False, position=None, member=None, ttl=0):
         self.limit, self.observed, self.name, self.position = limit, observed, name, position
+        self.member, self.ttl = member, ttl
         self.counter = limit.counter(name, key)
 
 
@@ -204,15 +305,22 @@ def ms(ns):
 
 class Twin:
     def __init__(self):
-        self.counters = {}
+        self.counters, self.tokens = {}, {}
 
     def _state(self, item):
         return self.counters.get(item.counter, State())
 
-    def admits(self, item, now, cost):
+    def known(self, item, now, lease):
+        """Is the lease that is asked for held already, the member counted?"""
         state = self._state(item)
-        return cost == 0 or item.limit.algorithm == "unlimited" or (
-            cost <= item.limit.unused(state, max(now, state.last)))
+        who = item.member if item.limit.algorithm == "distinct" else lease
+        return who is not None and item.limit.holds(state, max(now, state.last), who)
+
+    def admits(self, item, now, cost, lease=None):
+        state = self._state(item)
+        if cost == 0 or item.limit.algorithm == "unlimited" or self.known(item, now, lease):
+            return True
+        return weight(item, cost) <= item.limit.unused(state, max(now, state.last))
 
     def answer(self, item, now, cost, admitted, delay):
         """The item's own answer, from the state as it is now, for a request that it admitted or not."""
@@ -222,6 +330,7 @@ class Twin:
         t, most = max(now, state.last), limit.most()
         retry = 0
         if not admitted:
+            cost = weight(item, cost)
             retry = None if cost > most else first(lambda x: limit.unused(state, x) >= cost, t, limit)
         reset = 0 if limit.quota == 0 else first(lambda x: limit.unused(state, x) >= most, t, limit)
         remaining = max(0, limit.unused(state, t).__floor__())
@@ -235,33 +344,124 @@ class Twin:
         backlog = state.debt_at(max(now, state.last), limit)
         return ((backlog + cost - 1) * limit.window / limit.quota).__ceil__()
 
-    def decide(self, operation, items, cost, now):
+    def decide(self, operation, items, cost, now, name=None, ttl=0, upto=False):
+        """Returns the merged answer, each item's, and what else is told: granted, repeated."""
         if len(items) > 16:
             raise Refused("more than 16 limits")
         if operation == "refund":
             self._refund(items, cost, now)
             cost = 0
-        admits = [self.admits(i, now, cost) for i in items]
+        was = self._was(operation, items, now, name)
+        if was:
+            merged, each = self._decided(items, 0, now, [True] * len(items), [0] * len(items))
+            merged["delay_ns"] = max(0, was[1] - now)
+            return merged, each, dict(granted=was[0], repeated=True)
+        lease = name if operation == "acquire" else None
+        asked = cost
+        if upto and cost > 0:
+            cost = max(1, self._largest(items, cost, now))
+        admits = [self.admits(i, now, cost, lease) for i in items]
         delays = [self.delay(i, now, cost) for i in items]
         allowed = all(a for a, i in zip(admits, items) if not i.observed)
-        if operation in ("check", "admit") and allowed and cost > 0:
-            self._charge([i for a, i in zip(admits, items) if a], cost, now)
+        if operation not in ("peek", "explain", "refund") and allowed and cost > 0:
+            self._charge([i for a, i in zip(admits, items) if a], cost, now, operation, name, ttl)
+            if name is not None and operation == "check":
+                delay = max((d for d, i in zip(delays, items) if not i.observed), default=0)
+                self._note(items, now, name, cost, now + delay)
+        merged, each = self._decided(items, cost, now, admits, delays)
+        return merged, each, dict(granted=cost if allowed and asked else 0, repeated=False)
+
+    def _decided(self, items, cost, now, admits, delays):
         each = [self.answer(i, now, cost, a, d) for i, a, d in zip(items, admits, delays)]
         return merge(items, each), each
 
-    def _charge(self, items, cost, now):
+    def _largest(self, items, cost, now):
+        """The largest part of a cost that all admit: by trying, from the cost down and by halves."""
+        def fits(part):
+            return all(self.admits(i, now, part) for i in items if not i.observed)
+        low, high = 0, cost + 1  # low fits, high does not
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle)
+        return low
+
+    def _was(self, operation, items, now, name):
+        """What was granted before under this id, and when it leaves; or None."""
+        if name is None:
+            return None
+        counters = frozenset(i.counter for i in items if i.limit.algorithm != "unlimited")
+        if operation == "check":
+            granted, leaves, end = self.tokens.get((name, counters), (0, 0, 0))
+            return (granted, leaves) if now < end else None
+        asked = [i for i in items if i.limit.algorithm == "concurrency"]
+        if operation == "acquire" and asked and all(self.known(i, now, name) for i in asked):
+            return 0, 0
+        states = [self._state(i) for i in items if i.limit.algorithm != "unlimited"]
+        if operation == "reserve" and states and all(s.reserved(name, max(now, s.last)) for s in states):
+            return 0, 0
+        return None
+
+    def _note(self, items, now, name, granted, leaves):
+        counted = [i for i in items if i.limit.algorithm != "unlimited"]
+        longest = max((i.limit.window for i in counted), default=0)
+        self.tokens[name, frozenset(i.counter for i in counted)] = (granted, leaves, now + longest)
+
+    def _charge(self, items, cost, now, operation, name, ttl):
         for counter, item in {i.counter: i for i in reversed(items) if i.limit.algorithm != "unlimited"}.items():
             state = self.counters.setdefault(counter, State())
-            state.charge(max(now, state.last), cost, item.limit)
+            t = max(now, state.last)
+            if item.limit.algorithm == "concurrency":
+                state.leases[name], state.last = (cost, t + item.limit.window), t
+            elif item.limit.algorithm == "distinct":
+                state.members[item.member], state.last = t, t
+            elif operation == "reserve":
+                state.charge(t, cost, item.limit, name, ttl or item.ttl)
+            else:
+                state.charge(t, cost, item.limit, name, item.ttl)
 
     def _refund(self, items, cost, now):
         for counter, item in {i.counter: i for i in reversed(items)}.items():
-            if counter in self.counters:
-                state = self.counters[counter]
+            if counter not in self.counters:
+                continue
+            state = self.counters[counter]
+            if item.limit.algorithm == "distinct":
+                state.members.pop(item.member if cost else None, None)
+            else:
                 state.refund(max(now, state.last), cost, item.limit)
 
     def reset(self, items):
         return sum(self.counters.pop(c, None) is not None for c in {i.counter for i in items})
+
+    def end(self, items, now, name, renews):
+        """RELEASE, RENEW: of how many counters the lease was."""
+        found = 0
+        for item in {i.counter: i for i in items if i.limit.algorithm == "concurrency"}.values():
+            if self.known(item, now, name):
+                state = self._state(item)
+                cost, _ = state.leases.pop(name)
+                if renews:
+                    state.leases[name] = (cost, max(now, state.last) + item.limit.window)
+                found += 1
+        return found
+
+    def commit(self, items, now, name, actual):
+        counters = {i.counter: i for i in items if i.limit.algorithm not in ("unlimited", "concurrency", "distinct")}
+        found = 0
+        for item in counters.values():
+            state = self._state(item)
+            found += state.commit(name, max(now, state.last), actual, item.limit)
+        return found
+
+    def holders(self, item, now):
+        state = self._state(item)
+        t = max(now, state.last)
+        held = [[name, cost, ms(end - t)] for name, (cost, end) in state.leases.items() if t < end]
+        return sorted(held, key=lambda x: x[2])
+
+
+def weight(item, cost):
+    """A member counts as one, whatever the cost."""
+    return min(cost, 1) if item.limit.algorithm == "distinct" else cost
 
 
 def merge(items, each):
@@ -320,17 +520,26 @@ class Policy:
             key.append((name, attributes[name]))
         return tuple(key)
 
-    def items(self, attributes):
-        out = []
+    def items(self, step):
+        out, attributes = [], step["attributes"]
         for position, one in enumerate(self.limits):
             key = self.key(one["key"], attributes)
             if key is None or not self.matches(one.get("when"), attributes):
                 continue
+            if one.get("of", "") and one["of"] not in attributes:
+                continue
             rule = next((o["limit"] for o in one.get("overrides", []) if self.matches(o["when"], attributes)),
                         one["limit"])
             if rule != "unlimited":
-                out.append(Item(Limit(rule), key, one["name"], one.get("observe", False), position))
+                out.append(Item(Limit(rule), key, one["name"], one.get("observe", False), position,
+                                step.get("member", attributes.get(one.get("of"))), reserved_ns(one)))
         return out
+
+
+def reserved_ns(one):
+    """For how long a limit of a policy reserves: `reserve: true` or {ttl}."""
+    reserve = one.get("reserve", False)
+    return 0 if not reserve else duration(reserve.get("ttl", "60s") if isinstance(reserve, dict) else "60s")
 
 
 def encoded(text):
@@ -344,28 +553,72 @@ def key_text(item):
 # ---- the case list -----------------------------------------------------------------------------------------------
 
 def items_of(step):
-    """The items of a check, peek, refund or reset step: an element is a notation or {"key", "limit"}."""
-    return [Item(Limit(x), step["key"]) if isinstance(x, str) else Item(Limit(x["limit"]), x["key"])
+    """The items of a step: an element is a notation or {"key", "limit", "member"}."""
+    return [Item(Limit(x), step["key"], member=step.get("member")) if isinstance(x, str)
+            else Item(Limit(x["limit"]), x.get("key", step["key"]), member=x.get("member", step.get("member")))
             for x in step["limits"]]
+
+
+def refuse(operation, items):
+    """What an operation can't do."""
+    kinds = [i.limit.algorithm for i in items]
+    if operation in ("check", "reserve", "refund") and "concurrency" in kinds:
+        raise Refused("concurrency is acquired")
+    if operation == "reserve" and "distinct" in kinds:
+        raise Refused("distinct is not reserved")
+    if operation in ("check", "acquire", "refund") and any(
+            i.limit.algorithm == "distinct" and i.member is None for i in items):
+        raise Refused("distinct without a member")
+    if operation == "acquire" and "concurrency" not in kinds:
+        raise Refused("nothing to acquire")
+
+
+def operation_of(step, items):
+    """What an ADMIT comes to."""
+    if step["op"] != "admit":
+        return step["op"]
+    if any(i.limit.algorithm == "concurrency" for i in items):
+        return "acquire"
+    return "reserve" if any(i.ttl for i in items) else "check"
 
 
 def answer_of(twin, policy, step):
     """What a step is answered with."""
-    operation, cost, now = step["op"], step.get("cost", 1), step["at"] * MS
+    cost, now = step.get("cost", 1), step["at"] * MS
     if not 0 <= cost <= 4294967295:
         raise Refused("cost")
+    items = policy.items(step) if "attributes" in step else items_of(step)
+    operation = operation_of(step, items)
+    refuse(operation, items)
+    if len(step.get("id", "x").encode()) not in range(1, 65) or not 0 <= step.get("ttl_ms", 1) * MS <= MOST_NS:
+        raise Refused("an id, a ttl")
     if operation == "reset":
-        return {"forgotten": twin.reset(items_of(step))}
-    items = policy.items(step["attributes"]) if operation in ("admit", "explain") else items_of(step)
-    merged, each = twin.decide(operation, items, cost, now)
-    if operation == "explain":
+        return {"forgotten": twin.reset(items)}
+    if operation in ("release", "renew"):
+        return {"found": twin.end(items, now, step["id"], operation == "renew")}
+    if operation == "holders":
+        return {"holders": twin.holders(items[0], now)}
+    if operation == "commit":
+        found = twin.commit(items, now, step["id"], step["actual"])
+        if not found:
+            return {"found": 0}
+        cost, operation = 0, "peek"
+    merged, each, told = twin.decide(operation, items, cost, now, step.get("id"), step.get("ttl_ms", 0) * MS,
+                                     step.get("upto", False))
+    if step["op"] == "explain":
         return {"limits": [{"name": i.name, "limit": i.limit.text(), "key": key_text(i), **shown(e)}
                            for i, e in zip(items, each)]}
     out = shown(merged)
-    if operation == "admit":
+    if step["op"] == "admit":
         decided = items[merged["index"]] if merged["index"] >= 0 else None
         out["index"] = decided.position if decided else -1
         out["name"] = decided.name if decided else ""
+    if "upto" in step:
+        out["granted"] = told["granted"]
+    if "id" in step and step["op"] != "commit":
+        out["repeated"] = told["repeated"]
+    if operation in ("acquire", "reserve"):
+        out["held"] = bool(merged["allowed"] and (cost or told["repeated"]))
     if len(items) > 1:
         out["each"] = [shown(e) for e in each]
     return out

@@ -17,7 +17,7 @@
 #include <glob.h>
 #include <jansson.h>
 
-enum { ITEMS_MAX = SLUICE_ITEMS_MAX + 4, ATTRIBUTES_MAX = 16, CASES_MAX = 4096 };
+enum { ITEMS_MAX = SLUICE_ITEMS_MAX + 4, ATTRIBUTES_MAX = 16, CASES_MAX = 4096, HOLDERS_MAX = 8 };
 
 /* What one step asks, and the memory that the question lives in. */
 struct question {
@@ -27,6 +27,8 @@ struct question {
 	struct sluice_match match;
 	struct sluice_call call;
 	bool refused; /* the notation, the cost or the number of limits was */
+	struct sluice_holder holders[HOLDERS_MAX];
+	uint32_t holder_count;
 };
 
 /* Where a case stands while it runs. */
@@ -57,8 +59,10 @@ static struct sluice_bytes bytes_of(json_t *value) {
 static const struct operation {
 	const char *name;
 	sluice_operation operation;
-} operations[] = {{"check", SLUICE_CHARGE}, {"admit", SLUICE_CHARGE},  {"peek", SLUICE_PEEK},
-                  {"explain", SLUICE_PEEK}, {"refund", SLUICE_REFUND}, {"reset", SLUICE_RESET}};
+} operations[] = {{"check", SLUICE_CHARGE},    {"admit", SLUICE_CHARGE},    {"peek", SLUICE_PEEK},
+                  {"explain", SLUICE_PEEK},    {"refund", SLUICE_REFUND},   {"reset", SLUICE_RESET},
+                  {"acquire", SLUICE_ACQUIRE}, {"release", SLUICE_RELEASE}, {"renew", SLUICE_RENEW},
+                  {"holders", SLUICE_PEEK},    {"reserve", SLUICE_RESERVE}, {"commit", SLUICE_COMMIT}};
 
 static sluice_operation operation_of(json_t *step) {
 	for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++)
@@ -75,10 +79,15 @@ static void read_limits(struct question *q, json_t *step) {
 	json_array_foreach(json_object_get(step, "limits"), i, element) {
 		json_t *text = json_is_string(element) ? element : json_object_get(element, "limit");
 		json_t *key = json_object_get(json_is_string(element) ? step : element, "key");
+		json_t *member = json_is_string(element) ? NULL : json_object_get(element, "member");
+		member = member != NULL ? member : json_object_get(step, "member");
 		assert_true(i < ITEMS_MAX);
 		if (sluice_limit_parse(&q->limits[i], bytes_of(text), NULL) != SLUICE_OK)
 			q->refused = true;
-		q->items[i] = (struct sluice_item){.limit = &q->limits[i], .key = bytes_of(key)};
+		q->items[i] = (struct sluice_item){.limit = &q->limits[i],
+		                                   .key = bytes_of(key != NULL ? key : json_object_get(step, "key"))};
+		if (member != NULL)
+			q->items[i].member = bytes_of(member);
 	}
 	q->call.items = q->items;
 	q->call.item_count = (uint32_t)json_array_size(json_object_get(step, "limits"));
@@ -99,8 +108,31 @@ static void match_policy(struct question *q, const struct run *run) {
 	q->call.item_count = q->match.count;
 }
 
+/* What an admission comes to: a lease, a reservation, or a charge. */
+static sluice_operation admission_of(struct question *q, json_t *step) {
+	json_t *member = json_object_get(step, "member");
+	sluice_operation operation = SLUICE_CHARGE;
+	for (uint32_t i = 0; i < q->match.count; i++) {
+		struct sluice_item *item = &q->match.items[i];
+		if (item->limit->algorithm == SLUICE_DISTINCT && member != NULL)
+			item->member = bytes_of(member);
+		if (item->limit->algorithm == SLUICE_CONCURRENCY)
+			operation = SLUICE_ACQUIRE;
+		else if (item->ttl_ns != 0 && operation == SLUICE_CHARGE)
+			operation = SLUICE_RESERVE;
+	}
+	return operation;
+}
+
+/* Lists who holds leases, where that is asked. */
+static void list_holders(struct question *q, const struct run *run) {
+	q->holder_count =
+		sluice_holders(run->store, q->items[0].limit, q->items[0].key, q->call.now, q->holders, HOLDERS_MAX);
+}
+
 static void ask(struct question *q, const struct run *run) {
-	json_t *cost = json_object_get(run->step, "cost");
+	json_t *cost = json_object_get(run->step, json_object_get(run->step, "actual") != NULL ? "actual" : "cost");
+	json_t *id = json_object_get(run->step, "id"), *ttl_ms = json_object_get(run->step, "ttl_ms");
 	json_int_t units = cost != NULL ? json_integer_value(cost) : 1;
 	memset(q, 0, sizeof *q);
 	q->refused = units < 0 || units > UINT32_MAX;
@@ -111,10 +143,18 @@ static void ask(struct question *q, const struct run *run) {
 	if (q->refused)
 		return;
 	q->call.cost = (uint32_t)units;
-	q->call.operation = operation_of(run->step);
+	q->call.operation =
+		strcmp(text_of(run->step, "op"), "admit") == 0 ? admission_of(q, run->step) : operation_of(run->step);
+	q->call.upto = json_is_true(json_object_get(run->step, "upto"));
+	q->call.ttl_ns = ttl_ms != NULL ? (sluice_ns)json_integer_value(ttl_ms) * 1000000 : 0;
+	if (id != NULL)
+		q->call.id = bytes_of(id);
 	q->call.now = (sluice_ns)json_integer_value(json_object_get(run->step, "at")) * 1000000;
 	q->call.each = q->each;
-	q->refused = sluice_decide(run->store, &q->call) != SLUICE_OK;
+	if (strcmp(text_of(run->step, "op"), "holders") == 0)
+		list_holders(q, run);
+	else
+		q->refused = sluice_decide(run->store, &q->call) != SLUICE_OK;
 }
 
 /* ---- comparing ---- */
@@ -166,6 +206,30 @@ static void expect_explanation(const struct run *run, json_t *list, const struct
 	}
 }
 
+/* Each an array of id, cost and ms. */
+static void expect_holders(const struct run *run, json_t *list, const struct question *q) {
+	json_t *expected;
+	size_t i;
+	if (json_array_size(list) != q->holder_count)
+		fail_msg("step %zu: %u leases are held", run->step_number, q->holder_count);
+	json_array_foreach(list, i, expected) {
+		char id[17];
+		snprintf(id, sizeof id, "%016llx", (unsigned long long)q->holders[i].id);
+		assert_string_equal(id, json_string_value(json_array_get(expected, 0)));
+		assert_int_equal(q->holders[i].cost, json_integer_value(json_array_get(expected, 1)));
+		assert_int_equal(sl_ns_to_ms_ceil(q->holders[i].ends_after_ns),
+		                 json_integer_value(json_array_get(expected, 2)));
+	}
+}
+
+static void expect_told(const struct run *run, json_t *expected, const struct question *q) {
+	json_t *repeated = json_object_get(expected, "repeated");
+	if (repeated != NULL && json_is_true(repeated) != q->call.repeated)
+		fail_msg("step %zu: repeated is %d", run->step_number, q->call.repeated);
+	if (json_object_get(expected, "granted") != NULL)
+		expect_number(run, expected, "granted", q->call.granted);
+}
+
 static void expect_merged(const struct run *run, json_t *expected, const struct question *q) {
 	int32_t index = q->call.merged.index;
 	expect_decision(run, expected, &q->call.merged);
@@ -176,6 +240,7 @@ static void expect_merged(const struct run *run, json_t *expected, const struct 
 	}
 	expect_number(run, expected, "index", index);
 	expect_each(run, json_object_get(expected, "each"), q);
+	expect_told(run, expected, q);
 }
 
 static void expect_answer(const struct run *run, const struct question *q) {
@@ -189,6 +254,10 @@ static void expect_answer(const struct run *run, const struct question *q) {
 		fail_msg("step %zu was refused", run->step_number);
 	if (json_object_get(expected, "forgotten") != NULL)
 		expect_number(run, expected, "forgotten", q->call.forgotten);
+	else if (json_object_get(expected, "found") != NULL)
+		expect_number(run, expected, "found", q->call.found);
+	else if (json_object_get(expected, "holders") != NULL)
+		expect_holders(run, json_object_get(expected, "holders"), q);
 	else if (json_object_get(expected, "limits") != NULL)
 		expect_explanation(run, json_object_get(expected, "limits"), q);
 	else

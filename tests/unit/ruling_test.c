@@ -164,7 +164,8 @@ static void test_notation_is_counted_once_by_who_decided(void **state) {
 	struct server *server = server_open("");
 	assert_int_equal(sluice_limit_parse(&limits[0], sl_str("100/1m"), NULL), SLUICE_OK);
 	assert_int_equal(sluice_limit_parse(&limits[1], sl_str("fixed-window 2/60s"), NULL), SLUICE_OK);
-	const struct sluice_item items[] = {{&limits[0], sl_str("k"), false}, {&limits[1], sl_str("\xff"), false}};
+	const struct sluice_item items[] = {{.limit = &limits[0], .key = sl_str("k")},
+	                                     {.limit = &limits[1], .key = sl_str("\xff")}};
 	struct sluice_call call = {.items = items, .item_count = 2, .cost = 1, .now = NOW_NS};
 	const struct sl_ruling ruling = {.call = &call, .shown = 2, .transport = SL_TRANSPORT_HTTP};
 	for (int i = 0; i < 3; i++) {
