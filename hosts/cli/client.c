@@ -257,26 +257,6 @@ static bool log_in(struct sl_client *client, const char *user, struct sluice_err
 	return fine && (sl_bytes_equal(line, sl_str("+OK")) || refuse(line, error));
 }
 
-bool sl_client_ask(struct sl_client *client, const struct sluice_bytes *words, int count, int64_t *integers, int want,
-                   struct sluice_error *error) {
-	int64_t got;
-	if (!send_command(client, words, count, error))
-		return false;
-	if (want == 0)
-		return read_integer(client, ':', integers, error);
-	if (!read_integer(client, '*', &got, error))
-		return false;
-	if (got != want) {
-		snprintf(error->text, sizeof error->text, "expected %d integers, the server sends %" PRId64, want, got);
-		return false;
-	}
-	for (int i = 0; i < want; i++) {
-		if (!read_integer(client, ':', &integers[i], error))
-			return false;
-	}
-	return true;
-}
-
 /* ---- answers of other shapes ------------------------------------------------------------------------------------ */
 
 bool sl_client_send(struct sl_client *client, const struct sluice_bytes *words, int count, struct sluice_error *error) {
@@ -297,6 +277,8 @@ bool sl_client_string(struct sl_client *client, char *data, size_t max, size_t *
 	*len = 0;
 	if (!read_integer(client, '$', &left, error))
 		return false;
+	if (left < 0) /* nil */
+		return true;
 	while (left > 0) {
 		if (client->at == client->len && !read_more(client, error))
 			return false;

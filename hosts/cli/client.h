@@ -1,4 +1,4 @@
-/* A small blocking client of the RESP door: one command, one answer of integers. For the command line only.
+/* A small blocking client of the RESP door. For the command line only.
  *
  * Who it logs in as stands on the command line; the secret does not, for anybody may read that: it is taken from the
  * environment variable SLUICE_PASSWORD. */
@@ -56,18 +56,13 @@ bool sl_client_open(struct sl_client *client, const struct sl_client_options *op
 /* Closes the connection. */
 void sl_client_close(struct sl_client *client);
 
-/* Sends one command and reads an array of exactly `want` integers; `want` 0: an integer that is no array. False with
- * `error` filled: the server's own -ERR text, or what went wrong on the way. */
-bool sl_client_ask(struct sl_client *client, const struct sluice_bytes *words, int count, int64_t *integers, int want,
-                   struct sluice_error *error);
-
-/* For answers of other shapes: sends one command, and reads its answer piece by piece. False with `error` filled. */
+/* Sends one command, whose answer is then read piece by piece. False with `error` filled. */
 bool sl_client_send(struct sl_client *client, const struct sluice_bytes *words, int count, struct sluice_error *error);
 /* Sends commands that are written already, one or many. */
 bool sl_client_send_bytes(struct sl_client *client, struct sluice_bytes bytes, struct sluice_error *error);
 /* Reads an integer, or the head of an aggregate: `type` is ':' or '*'. */
 bool sl_client_integer(struct sl_client *client, char type, int64_t *value, struct sluice_error *error);
-/* Reads a string; its first `max` bytes are kept, *len of them. */
+/* Reads a string; its first `max` bytes are kept, *len of them; none of nil. */
 bool sl_client_string(struct sl_client *client, char *data, size_t max, size_t *len, struct sluice_error *error);
 
 /* ---- client_tls.c ---- */

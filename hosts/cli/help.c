@@ -4,9 +4,10 @@
 #include <stdio.h>
 
 const struct sl_verb *const sl_verbs[] = {
-	&sl_verb_serve,  &sl_verb_check, &sl_verb_reset,    &sl_verb_inspect, &sl_verb_store, &sl_verb_lint,
-	&sl_verb_replay, &sl_verb_top,   &sl_verb_password, &sl_verb_token,   &sl_verb_bench, &sl_verb_version,
-	&sl_verb_help,   NULL,
+	&sl_verb_serve,   &sl_verb_check,   &sl_verb_acquire, &sl_verb_release, &sl_verb_renew,
+	&sl_verb_holders, &sl_verb_reserve, &sl_verb_commit,  &sl_verb_reset,   &sl_verb_inspect,
+	&sl_verb_store,   &sl_verb_lint,    &sl_verb_replay,  &sl_verb_top,     &sl_verb_password,
+	&sl_verb_token,   &sl_verb_bench,   &sl_verb_version, &sl_verb_help,    NULL,
 };
 
 const struct sl_verb *sl_verb_find(const char *name) {
@@ -29,7 +30,10 @@ static void print_overview(FILE *to) {
 	      "  sliding-buckets 240/1h precision 1m           240 an hour, kept in minutes\n"
 	      "  token-bucket 10/1s burst 100                  10 a second, up to 100 at once\n"
 	      "  leaky-bucket 10/1s queue 50                   evened out to 10 a second, 50 may wait\n"
-	      "  fixed-window 10k/1d                           10,000 a day, by the calendar (UTC)\n\n"
+	      "  fixed-window 10k/1d                           10,000 a day, by the calendar (UTC)\n"
+	      "  1M/month at Europe/Berlin                     a million a month, as bills are\n"
+	      "  concurrency 5 lease 30s                       5 at a time; who dies gives way after 30 s\n"
+	      "  distinct 3/1d                                 3 different members, such as addresses of a user\n\n"
 	      "Exit status: 0 allowed or fine, 1 denied or findings, 2 misuse or failure.\n"
 	      "sluice VERB --help says more about each.\n",
 	      to);

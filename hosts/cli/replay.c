@@ -6,7 +6,24 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-enum { FORMAT, LIMIT, KEY, CONFIG, DECISIONS, SORT, TOP, MEMORY, STORE, VIA, CA };
+enum {
+	FORMAT,
+	LIMIT,
+	KEY,
+	MEMBER,
+	CONFIG,
+	UPTO,
+	HOLD,
+	ESTIMATE,
+	COMMIT_AFTER,
+	DECISIONS,
+	SORT,
+	TOP,
+	MEMORY,
+	STORE,
+	VIA,
+	CA
+};
 
 enum { TOP_DEFAULT = 10, STDOUT_BYTES = 256 * 1024 };
 
@@ -19,7 +36,15 @@ static const struct sl_option options_table[] = {
              "what they count by: ip (default), user, method, path, host, status, key;\n"
              "'user | ip' is the first that is there, 'ip,path' both together;\n"
              "ops lines have only a key, which is their default"},
+	[MEMBER] = {"member", 0, "ATTRIBUTE", "whom limits of `distinct` count: ip, user, method, path, host, status, key"},
 	[CONFIG] = {"config", 'c', "FILE", "a policy instead of --limit"},
+	[UPTO] = {"upto", 0, NULL, "grant the part of a cost that there is room for, instead of all or nothing"},
+	[HOLD] = {"hold", 0, "TIME", "how long a request holds its lease (`concurrency`) where its line does not say it"},
+	[ESTIMATE] = {"estimate", 0, "N",
+                  "charge N first, as a reservation, and correct it to the line's cost when that is\n"
+                  "committed; of a policy, at the limits that say `reserve` without an estimate"},
+	[COMMIT_AFTER] = {"commit-after", 0, "TIME",
+                      "how long behind its request a cost is committed (the request's own duration, or 0s)"},
 	[DECISIONS] = {"decisions", 0, NULL,
                    "print one line a request instead, and nothing else on standard output:\n"
                    "ALLOWED REMAINING RETRY_AFTER_MS RESET_AFTER_MS, such as 1 99 0 60000"},
@@ -65,8 +90,35 @@ static int take_key(const struct sl_verb *verb, struct sl_replay_options *option
 	return SL_GO_ON;
 }
 
+static int take_member(const struct sl_verb *verb, struct sl_replay_options *options, const char *name) {
+	int attribute = sl_replay_attribute(sl_str(name));
+	if (attribute < 0) {
+		const char *nearest = sl_args_nearest(name, sl_replay_attribute_names, SL_REPLAY_ATTRIBUTES);
+		return sl_cli_misuse(verb, "--member '%.32s': expected ip, user, method, path, host, status or key%s%s%s", name,
+		                     nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+	}
+	options->member_text = name;
+	options->member = (uint8_t)attribute;
+	return SL_GO_ON;
+}
+
+static int take_time(const struct sl_verb *verb, const char *option, const char *text, bool *given, sluice_ns *ns) {
+	const sluice_ns longest = (sluice_ns)3660 * 86400 * 1000000000;
+	if (!sl_args_duration(text, longest, ns))
+		return sl_cli_misuse(verb, "--%s '%.32s': expected a duration such as 2s, up to 3660d", option, text);
+	*given = true;
+	return SL_GO_ON;
+}
+
 static int take_number(const struct sl_verb *verb, struct sl_replay_options *options, int arg, const char *text) {
 	uint64_t number;
+	if (arg == ESTIMATE) {
+		if (!sl_args_number(text, 1, UINT32_MAX, &number))
+			return sl_cli_misuse(verb, "--estimate '%.32s': expected a whole number, 1 to 4294967295", text);
+		options->estimate = (uint32_t)number;
+		options->reserves = true;
+		return SL_GO_ON;
+	}
 	if (arg == TOP) {
 		if (!sl_args_number(text, 0, SL_TALLY_WORST_MAX, &number))
 			return sl_cli_misuse(verb, "--top '%.32s': expected a whole number, 0 to %d", text, SL_TALLY_WORST_MAX);
@@ -112,6 +164,15 @@ static int take_option(const struct sl_verb *verb, struct sl_replay_options *opt
 	case CONFIG:
 		options->policy_file = value;
 		return SL_GO_ON;
+	case MEMBER:
+		return take_member(verb, options, value);
+	case UPTO:
+		options->upto = true;
+		return SL_GO_ON;
+	case HOLD:
+		return take_time(verb, "hold", value, &options->has_hold, &options->hold_ns);
+	case COMMIT_AFTER:
+		return take_time(verb, "commit-after", value, &options->has_commit, &options->commit_ns);
 	case DECISIONS:
 		options->decisions = true;
 		return SL_GO_ON;
@@ -130,6 +191,34 @@ static int take_option(const struct sl_verb *verb, struct sl_replay_options *opt
 	}
 }
 
+/* What leases, members and reservations need, and what they don't go with. */
+static int check_kinds(const struct sl_verb *verb, const struct sl_replay_options *options) {
+	uint32_t kinds = 0;
+	for (uint32_t i = 0; i < options->limit_count; i++)
+		kinds |= 1u << options->limits[i].algorithm;
+	bool members = (kinds >> SLUICE_DISTINCT & 1) != 0, leases = (kinds >> SLUICE_CONCURRENCY & 1) != 0;
+	if (options->policy_file != NULL && options->member_text != NULL)
+		return sl_cli_misuse(verb, "--member is for --limit: a policy says `of: %s`", options->member_text);
+	if (members && options->member_text == NULL)
+		return sl_cli_misuse(verb, "distinct counts members: which attribute? --member ip");
+	if (!members && options->member_text != NULL)
+		return sl_cli_misuse(verb, "--member is for limits of distinct, and there is none");
+	if (leases && !options->has_hold && options->format != SL_LOG_AUTO && options->format != SL_LOG_JSON)
+		return sl_cli_misuse(verb,
+		                     "how long is a lease held? these lines do not say how long a request took: --hold TIME");
+	if (options->upto && (leases || options->reserves))
+		return sl_cli_misuse(verb, "--upto does not go with leases or reservations: their cost is taken whole");
+	if (options->store == NULL)
+		return SL_GO_ON;
+	if (leases || members || options->reserves || options->upto)
+		return sl_cli_misuse(verb, "--store decides plain limits alone: leave out %s",
+		                     leases              ? "concurrency"
+		                     : members           ? "distinct"
+		                     : options->reserves ? "--estimate"
+		                                         : "--upto");
+	return SL_GO_ON;
+}
+
 /* What does not go together. */
 static int check_options(const struct sl_verb *verb, const struct sl_replay_options *options) {
 	if (options->file_count == 0)
@@ -144,7 +233,7 @@ static int check_options(const struct sl_verb *verb, const struct sl_replay_opti
 		return sl_cli_misuse(verb, "--via says how a Redis decides: give --store redis://HOST as well");
 	if (options->ca != NULL && (options->store == NULL || !options->url.tls))
 		return sl_cli_misuse(verb, "--ca says whom TLS trusts: give --store rediss://HOST as well");
-	return SL_GO_ON;
+	return check_kinds(verb, options);
 }
 
 static int read_options(const struct sl_verb *verb, struct sl_replay_options *options, struct sl_args *args) {
@@ -183,6 +272,43 @@ static int load_policy(struct sl_replay *replay, const char *path) {
 	return SL_GO_ON;
 }
 
+/* Does any limit of a policy, or override, have an algorithm? */
+static bool policy_has(const struct sl_replay *replay, uint32_t position, uint8_t algorithm) {
+	const struct sluice_limit *variants[SL_POLICY_OVERRIDES_MAX + 1];
+	uint32_t count = sl_policy_limit_variants(replay->policy, position, variants, SL_POLICY_OVERRIDES_MAX + 1);
+	for (uint32_t i = 0; i < count; i++)
+		if (variants[i]->algorithm == algorithm)
+			return true;
+	return false;
+}
+
+/* What a policy says that options don't go with. */
+static int check_policy(struct sl_replay *replay) {
+	const struct sl_replay_options *options = replay->options;
+	bool reserves = false;
+	for (uint32_t i = 0; i < replay->limit_count; i++) {
+		const struct sl_policy_limit *limit = sl_policy_limit_at(replay->policy, i);
+		bool leases = policy_has(replay, i, SLUICE_CONCURRENCY);
+		reserves |= limit->reserve.on;
+		if (options->upto && (leases || limit->reserve.on))
+			return sl_cli_fail(replay->verb, "--upto does not go with %s of %s: its cost is taken whole", limit->name,
+			                   options->policy_file);
+		if (options->store != NULL &&
+		    (leases || limit->reserve.on || limit->has_terms || policy_has(replay, i, SLUICE_DISTINCT)))
+			return sl_cli_fail(replay->verb, "--store decides plain limits alone: %s of %s has %s", limit->name,
+			                   options->policy_file,
+			                   leases              ? "leases"
+			                   : limit->reserve.on ? "reserve"
+			                   : limit->has_terms  ? limit->terms_text
+			                                       : "members");
+	}
+	if (options->reserves && !reserves)
+		return sl_cli_fail(replay->verb, "--estimate is for limits that say reserve: true, and %s has none",
+		                   options->policy_file);
+	replay->tells_cost |= reserves;
+	return SL_GO_ON;
+}
+
 /* Where it is decided: in memory of its own, or in a Redis. */
 static int open_store(struct sl_replay *replay) {
 	const struct sl_replay_options *options = replay->options;
@@ -205,7 +331,9 @@ static int open_replay(struct sl_replay *replay) {
 	const struct sl_replay_options *options = replay->options;
 	replay->ipv6_prefix = 64;
 	replay->limit_count = options->limit_count;
-	if (options->policy_file != NULL && load_policy(replay, options->policy_file) != SL_GO_ON)
+	replay->tells_cost = options->reserves || options->upto;
+	if (options->policy_file != NULL &&
+	    (load_policy(replay, options->policy_file) != SL_GO_ON || check_policy(replay) != SL_GO_ON))
 		return SL_EXIT_FAILED;
 	if (open_store(replay) != SL_GO_ON)
 		return SL_EXIT_FAILED;
@@ -225,6 +353,7 @@ static int close_replay(struct sl_replay *replay) {
 		status = sl_cli_fail(replay->verb, "%.128s: keys of this replay may be left there until they expire: %s",
 		                     replay->options->store, error.text);
 	sl_tally_close(&replay->tally);
+	sl_pendings_close(&replay->pendings);
 	sl_replay_batch_close(replay->batch);
 	free(replay->limits);
 	sluice_store_close(replay->store);
@@ -284,6 +413,9 @@ const struct sl_verb sl_verb_replay = {
 				"  sluice replay access.log -c examples/sluice.yaml --top 50\n"
 				"  xz -dc trace.ops.xz | sluice replay --format ops --limit 'token-bucket 100/10s burst 200' -\n"
 				"  sluice replay access.log --limit 100/1m --decisions | grep -c ^0\n"
+				"  sluice replay access.json --limit 'concurrency 5 lease 30s' --key user\n"
+				"  sluice replay access.log --limit 'distinct 3/1d' --key user --member ip\n"
+				"  sluice replay tokens.ops --limit 'sliding-log 400k/1m' --estimate 500 --commit-after 2s\n"
 				"  sluice replay access.log -c policy.yaml --store redis://10.0.0.7\n",
 	.options = options_table,
 	.option_count = sizeof options_table / sizeof *options_table,

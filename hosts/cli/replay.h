@@ -8,6 +8,7 @@
 
 #include "hosts/cli/cli.h"
 #include "hosts/cli/replay_key.h"
+#include "hosts/cli/replay_pending.h"
 #include "hosts/cli/replay_redis.h"
 #include "hosts/cli/replay_tally.h"
 #include "policy/policy.h"
@@ -27,7 +28,15 @@ struct sl_replay_options {
 	uint32_t limit_count;
 	const char *key_text; /* NULL: the default */
 	struct sl_replay_key key;
-	bool sort, decisions;
+	const char *member_text; /* NULL: none */
+	uint8_t member;          /* enum sl_replay_attribute: who `distinct` of --limit counts */
+	bool sort, decisions, upto;
+	bool has_hold; /* a request holds its lease for hold_ns, where its line does not say how long it took */
+	sluice_ns hold_ns;
+	bool reserves; /* each request is reserved with `estimate` first, its cost committed commit_ns later */
+	uint32_t estimate;
+	bool has_commit;
+	sluice_ns commit_ns;
 	uint32_t top;
 	uint64_t memory_bytes;
 	const char *store; /* the URL of a Redis that decides, or NULL: decided here */
@@ -48,6 +57,13 @@ struct sl_replay_unreadable {
 	struct sluice_error error;
 };
 
+/* What leases and reservations came to. */
+struct sl_replay_later {
+	uint64_t leases, released;
+	uint64_t reservations, committed, debts; /* debts: commits above their reservation */
+	uint64_t reserved_cost, committed_cost, debt_cost;
+};
+
 struct sl_replay_batch;
 
 /* A replay under way. */
@@ -62,6 +78,10 @@ struct sl_replay {
 	struct sl_tally tally;
 	struct sl_replay_limit *limits; /* by position in the policy, or among the options' */
 	uint32_t limit_count;
+	struct sl_pendings pendings;
+	struct sl_replay_later later;
+	bool tells_cost;                     /* what was admitted is told in units of cost as well */
+	uint64_t cost, admitted_cost, parts; /* parts: requests that were granted less than they asked for */
 	uint64_t requests, allowed, denied;
 	uint64_t unlimited; /* requests that no limit applied to */
 	sluice_ns first, last;
@@ -82,8 +102,9 @@ void sl_replay_batch_close(struct sl_replay_batch *batch);
  * SL_GO_ON, or SL_EXIT_FAILED after saying why. */
 int sl_replay_add(struct sl_replay *replay, const struct sl_replay_request *request, uint32_t file, uint64_t number);
 
-/* Decides what has gathered, and tallies or prints it. As sl_replay_add(). */
-int sl_replay_flush(struct sl_replay *replay);
+/* Decides what has gathered, and tallies or prints it; then what is left to be released and committed comes to its end.
+ * As sl_replay_add(). */
+int sl_replay_end(struct sl_replay *replay);
 
 /* ---- replay_read.c ----------------------------------------------------------------------------------------- */
 

@@ -1,6 +1,11 @@
 /* Requests gather here until there are SL_REPLAY_BATCH of them, and are decided in order but together: the store then
  * fetches the counters of many keys at once instead of waiting for each in turn. Keys are written to one block of
- * memory, which outlives the line that they came from. */
+ * memory, which outlives the line that they came from.
+ *
+ * What becomes of a request later, its release or commit, is known when it was decided, and has its place among the
+ * requests by its instant, ahead of those of the same one: a lease is not held at the instant at which it ends. So a
+ * batch is decided before the first request at or behind the earliest instant at which one of it may end. */
+#include "base/math.h"
 #include "hosts/cli/replay.h"
 #include "store/store.h"
 
@@ -16,9 +21,15 @@ enum {
 	DECISION_BYTES_MAX = 3 + 11 + 21 + 21, /* "1 " remaining retry reset */
 };
 
+/* How long behind its commit a reservation of --estimate would still be open. */
+static const sluice_ns RESERVE_SPARE_NS = (sluice_ns)60 * 1000000000;
+
+/* Where a request came from, and what becomes of it. */
 struct origin {
 	uint32_t file;
 	uint64_t number;
+	uint32_t cost, reserved;
+	sluice_ns release, commit; /* when; looked at where it has leases, reservations */
 };
 
 struct sl_replay_batch {
@@ -26,6 +37,9 @@ struct sl_replay_batch {
 	size_t key_bytes;
 	struct sluice_call calls[SL_REPLAY_BATCH];
 	struct origin origins[SL_REPLAY_BATCH];
+	char ids[SL_REPLAY_BATCH][SL_PENDING_ID_BYTES];
+	uint64_t order; /* of the last request that was added, from 1 */
+	sluice_ns due;  /* the earliest instant at which something of the batch may end; SLUICE_NEVER: nothing will */
 	struct sluice_item items[ITEMS];    /* of all calls, one behind the other */
 	struct sluice_decision each[ITEMS]; /* likewise */
 	uint32_t positions[ITEMS];          /* of each item's limit */
@@ -37,7 +51,7 @@ struct sl_replay_batch {
 struct sl_replay_batch *sl_replay_batch_open(void) {
 	struct sl_replay_batch *batch = malloc(sizeof *batch);
 	if (batch != NULL)
-		batch->count = batch->item_count = 0, batch->key_bytes = 0;
+		batch->count = batch->item_count = 0, batch->key_bytes = 0, batch->order = 0, batch->due = SLUICE_NEVER;
 	return batch;
 }
 
@@ -47,27 +61,49 @@ void sl_replay_batch_close(struct sl_replay_batch *batch) {
 
 /* ---- adding ------------------------------------------------------------------------------------------------------ */
 
-/* The options' limits, which share one key. */
+/* The item of one of the options' limits; false where the request has not what it counts. */
+static bool fill_item(const struct sl_replay_options *options, const struct sl_replay_request *request,
+                      const struct sluice_limit *limit, struct sluice_bytes key, struct sluice_item *item) {
+	*item = (struct sluice_item){.limit = limit, .key = key};
+	if (limit->algorithm == SLUICE_DISTINCT)
+		item->member = request->values[options->member];
+	else if (limit->algorithm == SLUICE_CONCURRENCY)
+		item->cost = options->reserves ? 1 : 0; /* tokens are no places */
+	else if (limit->algorithm != SLUICE_UNLIMITED && options->reserves)
+		item->cost = options->estimate, item->ttl_ns = options->commit_ns + RESERVE_SPARE_NS;
+	return limit->algorithm != SLUICE_DISTINCT || item->member.data != NULL;
+}
+
+/* The options' limits, which share one key. Members are copied behind it. */
 static uint32_t add_limits(struct sl_replay *replay, const struct sl_replay_request *request) {
 	const struct sl_replay_options *options = replay->options;
 	struct sl_replay_batch *batch = replay->batch;
 	struct sl_out out = sl_out_to(batch->keys + batch->key_bytes, KEY_BYTES - batch->key_bytes);
+	uint32_t count = 0;
 	if (!sl_replay_key_write(&options->key, request, &out))
 		return 0;
-	batch->key_bytes += sl_out_len(&out);
+	struct sluice_bytes key = sl_slice(out.start, sl_out_len(&out));
 	for (uint32_t i = 0; i < options->limit_count; i++) {
-		batch->items[batch->item_count + i] =
-			(struct sluice_item){.limit = &options->limits[i], .key = sl_slice(out.start, sl_out_len(&out))};
-		batch->positions[batch->item_count + i] = i;
+		struct sluice_item *item = &batch->items[batch->item_count + count];
+		if (!fill_item(options, request, &options->limits[i], key, item))
+			continue;
+		if (item->member.data != NULL) {
+			const char *copy = out.at;
+			sl_out_bytes(&out, item->member.data, item->member.len);
+			item->member = sl_slice(copy, item->member.len);
+		}
+		batch->positions[batch->item_count + count++] = i;
 	}
-	return options->limit_count;
+	batch->key_bytes += sl_out_len(&out);
+	return count;
 }
 
 /* How much of the buffer a match's keys take. */
 static size_t end_of_keys(const struct sl_replay_batch *batch, const struct sluice_match *match) {
 	size_t end = batch->key_bytes;
 	for (uint32_t i = 0; i < match->count; i++) {
-		size_t to = (size_t)((const char *)match->items[i].key.data - batch->keys) + match->items[i].key.len;
+		struct sluice_bytes last = match->items[i].member.data != NULL ? match->items[i].member : match->items[i].key;
+		size_t to = (size_t)((const char *)last.data - batch->keys) + last.len;
 		end = to > end ? to : end;
 	}
 	return end;
@@ -93,25 +129,98 @@ static bool add_matches(struct sl_replay *replay, const struct sl_replay_request
 	return true;
 }
 
+static sluice_ns later(sluice_ns time, sluice_ns wait) {
+	return wait < SLUICE_NEVER - time ? time + wait : SLUICE_NEVER;
+}
+
+static bool is_lease(const struct sluice_item *item) {
+	return item->limit->algorithm == SLUICE_CONCURRENCY;
+}
+
+static bool is_reserved(const struct sluice_item *item) {
+	return item->ttl_ns != 0;
+}
+
+/* What a reservation is charged first: as the policy estimates, else as the options do, else the cost itself. */
+static uint32_t estimate_of(const struct sl_replay *replay, uint32_t position) {
+	uint32_t estimate = 0;
+	if (replay->policy != NULL)
+		estimate = sl_policy_limit_at(replay->policy, position)->reserve.estimate;
+	return estimate != 0 ? estimate : replay->options->estimate;
+}
+
+/* Makes the call of a request with leases or reservations one that takes them, and notes when they end. SL_GO_ON, or
+ * SL_EXIT_FAILED after saying why. */
+static int take_on(struct sl_replay *replay, const struct sl_replay_request *request, struct sluice_item *items,
+                   const uint32_t *positions, struct sluice_call *call, struct origin *origin) {
+	const struct sl_replay_options *options = replay->options;
+	struct sl_replay_batch *batch = replay->batch;
+	bool leases = false, reserves = false;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		leases |= is_lease(&items[i]);
+		if (!is_reserved(&items[i]))
+			continue;
+		items[i].cost = estimate_of(replay, positions[i]);
+		origin->reserved = reserves ? origin->reserved : items[i].cost != 0 ? items[i].cost : request->cost;
+		reserves = true;
+	}
+	if (!leases && !reserves)
+		return SL_GO_ON;
+	if (leases && !request->has_duration && !options->has_hold)
+		return sl_cli_fail(replay->verb, "%s:%" PRIu64 ": the line does not say how long the request took: --hold TIME",
+		                   sl_replay_file_name(replay, origin->file), origin->number);
+	sluice_ns hold = request->has_duration ? request->duration : options->hold_ns;
+	sluice_ns wait = options->has_commit ? options->commit_ns : request->has_duration ? request->duration : 0;
+	char *id = batch->ids[batch->count];
+	sl_pending_id(batch->order, id);
+	origin->release = leases ? later(request->time, hold) : SLUICE_NEVER;
+	origin->commit = reserves ? later(request->time, wait) : SLUICE_NEVER;
+	batch->due = sl_min(batch->due, sl_min(origin->release, origin->commit));
+	call->operation = leases ? SLUICE_ACQUIRE : SLUICE_RESERVE;
+	call->id = sl_str(id);
+	return SL_GO_ON;
+}
+
+static int flush(struct sl_replay *replay);
+static int end_until(struct sl_replay *replay, sluice_ns time);
+
+/* Decides what has to be decided before a request of this instant. */
+static int make_way(struct sl_replay *replay, sluice_ns time) {
+	struct sl_replay_batch *batch = replay->batch;
+	const struct sl_pending *first = sl_pending_first(&replay->pendings);
+	bool full = batch->count == SL_REPLAY_BATCH || batch->key_bytes > KEY_BYTES - KEY_BYTES_SPARE;
+	bool due = batch->due <= time || (first != NULL && first->time <= time);
+	if ((full || due) && flush(replay) != SL_GO_ON)
+		return SL_EXIT_FAILED;
+	return due ? end_until(replay, time) : SL_GO_ON;
+}
+
 int sl_replay_add(struct sl_replay *replay, const struct sl_replay_request *request, uint32_t file, uint64_t number) {
 	struct sl_replay_batch *batch = replay->batch;
 	uint32_t count = 0;
-	bool full = batch->count == SL_REPLAY_BATCH || batch->key_bytes > KEY_BYTES - KEY_BYTES_SPARE;
-	if (full && sl_replay_flush(replay) != SL_GO_ON)
+	if (make_way(replay, request->time) != SL_GO_ON)
 		return SL_EXIT_FAILED;
 	if (replay->policy == NULL)
 		count = add_limits(replay, request);
 	else if (!add_matches(replay, request, &count))
 		return sl_cli_fail(replay->verb, "%s:%" PRIu64 ": more than %d limits of %s apply to it",
 		                   sl_replay_file_name(replay, file), number, SLUICE_ITEMS_MAX, replay->options->policy_file);
-	batch->origins[batch->count] = (struct origin){file, number};
-	batch->calls[batch->count++] = (struct sluice_call){
-		.items = batch->items + batch->item_count,
+	struct origin *origin = &batch->origins[batch->count];
+	struct sluice_call *call = &batch->calls[batch->count];
+	struct sluice_item *items = batch->items + batch->item_count;
+	*origin = (struct origin){.file = file, .number = number, .cost = request->cost};
+	*call = (struct sluice_call){
+		.items = items,
 		.item_count = count,
 		.cost = request->cost,
 		.now = request->time,
+		.upto = replay->options->upto,
 		.each = batch->each + batch->item_count,
 	};
+	batch->order++;
+	if (take_on(replay, request, items, batch->positions + batch->item_count, call, origin) != SL_GO_ON)
+		return SL_EXIT_FAILED;
+	batch->count++;
 	batch->item_count += count;
 	return SL_GO_ON;
 }
@@ -148,13 +257,17 @@ static bool tally_keys(struct sl_replay *replay, const struct sluice_call *call)
 	return true;
 }
 
-static bool tally(struct sl_replay *replay, const struct sluice_call *call, const uint32_t *positions) {
+static bool tally(struct sl_replay *replay, const struct sluice_call *call, const struct origin *origin,
+                  const uint32_t *positions) {
 	replay->first = replay->requests == 0 || call->now < replay->first ? call->now : replay->first;
 	replay->last = call->now > replay->last ? call->now : replay->last;
 	replay->requests++;
 	replay->allowed += call->merged.allowed;
 	replay->denied += !call->merged.allowed;
 	replay->unlimited += call->item_count == 0;
+	replay->cost += origin->cost;
+	replay->admitted_cost += call->upto ? call->granted : call->merged.allowed ? origin->cost : 0;
+	replay->parts += call->upto && call->merged.allowed && call->granted < origin->cost;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		replay->limits[positions[i]].requests++;
 		replay->limits[positions[i]].denied += !call->each[i].allowed;
@@ -199,24 +312,94 @@ static int decide(struct sl_replay *replay) {
 	return SL_GO_ON;
 }
 
-int sl_replay_flush(struct sl_replay *replay) {
+/* Notes what becomes of a request that was admitted with leases or reservations. False without memory. */
+static bool note_later(struct sl_replay *replay, const struct sluice_call *call, const struct origin *origin,
+                       uint64_t order) {
+	struct sl_pending pending = {.order = order,
+	                             .file = origin->file,
+	                             .number = origin->number,
+	                             .reserved = origin->reserved,
+	                             .item_count = call->item_count,
+	                             .items = (struct sluice_item *)call->items};
+	struct sl_pending release = pending, commit = pending;
+	bool leases = false, reserves = false;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		leases |= is_lease(&call->items[i]);
+		reserves |= is_reserved(&call->items[i]);
+	}
+	replay->later.leases += leases;
+	replay->later.reservations += reserves;
+	replay->later.reserved_cost += reserves ? origin->reserved : 0;
+	release.operation = SLUICE_RELEASE;
+	release.time = origin->release;
+	commit.operation = SLUICE_COMMIT;
+	commit.time = origin->commit;
+	commit.cost = origin->cost;
+	return sl_pending_add(&replay->pendings, &release, is_lease) &&
+	       sl_pending_add(&replay->pendings, &commit, is_reserved);
+}
+
+/* Counts what a release or a commit found. */
+static void count_later(struct sl_replay_later *all, const struct sl_pending *pending, bool found) {
+	if (pending->operation == SLUICE_RELEASE) {
+		all->released += found;
+	} else if (found) {
+		all->committed++;
+		all->committed_cost += pending->cost;
+		all->debts += pending->cost > pending->reserved;
+		all->debt_cost += pending->cost > pending->reserved ? pending->cost - pending->reserved : 0;
+	}
+}
+
+/* Releases and commits what is due at an instant. As sl_replay_add(). */
+static int end_until(struct sl_replay *replay, sluice_ns time) {
+	const struct sl_pending *first;
+	while ((first = sl_pending_first(&replay->pendings)) != NULL && first->time <= time) {
+		char id[SL_PENDING_ID_BYTES];
+		struct sluice_call call = {.items = first->items,
+		                           .item_count = first->item_count,
+		                           .operation = first->operation,
+		                           .cost = first->cost,
+		                           .now = first->time};
+		sl_pending_id(first->order, id);
+		call.id = sl_str(id);
+		if (sluice_decide(replay->store, &call) != SLUICE_OK)
+			return fail_call(replay, &call, &(struct origin){.file = first->file, .number = first->number});
+		count_later(&replay->later, first, call.found != 0);
+		sl_pending_drop(&replay->pendings);
+	}
+	return SL_GO_ON;
+}
+
+/* Decides what has gathered, and tallies or prints it. As sl_replay_add(). */
+static int flush(struct sl_replay *replay) {
 	struct sl_replay_batch *batch = replay->batch;
 	uint32_t count = batch->count;
 	int status = decide(replay);
 	batch->count = batch->item_count = 0;
 	batch->key_bytes = 0;
+	batch->due = SLUICE_NEVER;
 	if (status != SL_GO_ON)
 		return status;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct sluice_call *call = &batch->calls[i];
+		const struct origin *origin = &batch->origins[i];
 		if (call->err != SLUICE_OK)
-			return fail_call(replay, call, &batch->origins[i]);
+			return fail_call(replay, call, origin);
 		if (replay->options->decisions)
 			print_decision(&call->merged);
-		if (!tally(replay, call, batch->positions + (call->items - batch->items)))
+		if (!tally(replay, call, origin, batch->positions + (call->items - batch->items)))
 			return sl_cli_fail(replay->verb, "no memory to count keys");
+		if (call->operation != SLUICE_CHARGE && call->merged.allowed &&
+		    !note_later(replay, call, origin, batch->order - count + 1 + i))
+			return sl_cli_fail(replay->verb, "no memory for leases and reservations that are open");
 	}
 	if (ferror(stdout))
 		return sl_cli_fail(replay->verb, "standard output: %m");
 	return SL_GO_ON;
+}
+
+int sl_replay_end(struct sl_replay *replay) {
+	int status = flush(replay);
+	return status == SL_GO_ON ? end_until(replay, SLUICE_NEVER) : status;
 }

@@ -55,6 +55,8 @@ bool sl_replay_request_make(struct sl_replay_request *request, const struct sl_l
 	struct sluice_bytes *values = request->values;
 	request->time = line->time;
 	request->cost = line->cost;
+	request->has_duration = line->has_duration;
+	request->duration = line->duration;
 	values[SL_REPLAY_IP] = count_address(request, line->ip, ipv6_prefix);
 	values[SL_REPLAY_METHOD] = line->method;
 	values[SL_REPLAY_PATH] = line->path;
@@ -97,7 +99,7 @@ static bool refuse(struct sluice_error *error, size_t column, const char *what, 
 	return false;
 }
 
-static int find_attribute(struct sluice_bytes name) {
+int sl_replay_attribute(struct sluice_bytes name) {
 	for (int i = 0; i < SL_REPLAY_ATTRIBUTES; i++) {
 		if (sl_bytes_equal(name, sl_str(sl_replay_attribute_names[i])))
 			return i;
@@ -122,7 +124,7 @@ bool sl_replay_key_parse(struct sl_replay_key *key, const char *text, struct slu
 	for (;;) {
 		size_t column = (size_t)(at - text) + strspn(at, " ") + 1;
 		struct sluice_bytes name = take_name(&at);
-		int attribute = find_attribute(name);
+		int attribute = sl_replay_attribute(name);
 		if (attribute < 0)
 			return refuse(error, column, "no attribute", name);
 		if (key->parts[key->part_count - 1].count == SL_REPLAY_ATTRIBUTES)

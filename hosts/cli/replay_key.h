@@ -24,6 +24,8 @@ extern const char *const sl_replay_attribute_names[SL_REPLAY_ATTRIBUTES];
 struct sl_replay_request {
 	sluice_ns time;
 	uint32_t cost;
+	bool has_duration; /* the line says how long it took */
+	sluice_ns duration;
 	struct sluice_bytes values[SL_REPLAY_ATTRIBUTES]; /* data NULL: the line does not say */
 	char ip[SL_ADDRESS_TEXT_MAX];
 	char path[SL_LOGLINE_BYTES_MAX + 1];
@@ -52,6 +54,9 @@ bool sl_replay_key_parse(struct sl_replay_key *key, const char *text, struct slu
 
 /* The key where --key is not given: an access log's ip, an ops line's key. */
 extern const struct sl_replay_key sl_replay_key_default;
+
+/* The attribute of a name, or -1. */
+int sl_replay_attribute(struct sluice_bytes name);
 
 /* Does any part of the key name this attribute? */
 bool sl_replay_key_has(const struct sl_replay_key *key, enum sl_replay_attribute attribute);

@@ -155,7 +155,7 @@ static int read_all(struct reader *reader) {
 		return status;
 	if (reader->sort != NULL && decide_sorted(reader) != SL_GO_ON)
 		return SL_EXIT_FAILED;
-	if (sl_replay_flush(reader->replay) != SL_GO_ON)
+	if (sl_replay_end(reader->replay) != SL_GO_ON)
 		return SL_EXIT_FAILED;
 	return status == SL_GO_ON ? SL_EXIT_FINE : status;
 }

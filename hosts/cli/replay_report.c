@@ -52,6 +52,25 @@ static void print_unreadable(const struct sl_replay *replay, FILE *to) {
 	}
 }
 
+/* What of the cost was admitted; what leases and reservations came to. */
+static void print_later(const struct sl_replay *replay) {
+	const struct sl_replay_later *all = &replay->later;
+	if (replay->tells_cost)
+		printf("admitted cost %" PRIu64 ", of %" PRIu64 "\n", replay->admitted_cost, replay->cost);
+	if (replay->options->upto)
+		printf("in part       %" PRIu64 " of the allowed\n", replay->parts);
+	if (all->reservations > 0) {
+		printf("reserved      %" PRIu64 " times, %" PRIu64 " in all\n", all->reservations, all->reserved_cost);
+		printf("committed     %" PRIu64 " times, %" PRIu64 " in all; %" PRIu64 " had gone back before\n",
+		       all->committed, all->committed_cost, all->reservations - all->committed);
+		printf("debts         %" PRIu64 " times, %" PRIu64 " in all, above what was reserved\n", all->debts,
+		       all->debt_cost);
+	}
+	if (all->leases > 0)
+		printf("leases        %" PRIu64 ", %" PRIu64 " of them released, %" PRIu64 " at their end\n", all->leases,
+		       all->released, all->leases - all->released);
+}
+
 static void print_keys(const struct sl_replay *replay) {
 	const struct sl_tally *tally = &replay->tally;
 	printf("keys limited  %s%" PRIu64 ", of %s%" PRIu64 "\n", tally->keys_at_least ? "at least " : "", tally->limited,
@@ -137,6 +156,7 @@ void sl_replay_report(const struct sl_replay *replay) {
 		print_percent(replay->allowed, replay->requests);
 		printf("denied        %" PRIu64, replay->denied);
 		print_percent(replay->denied, replay->requests);
+		print_later(replay);
 		print_keys(replay);
 		print_span(replay);
 		print_unreadable(replay, to);

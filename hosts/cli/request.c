@@ -1,6 +1,5 @@
 #include "hosts/cli/request.h"
 
-#include "hosts/cli/client.h"
 #include "hosts/server/door/door.h"
 
 #include <inttypes.h>
@@ -48,38 +47,6 @@ int sl_request_read(const struct sl_verb *verb, struct sl_request *request) {
 	if (request->limit_count == 0)
 		return sl_cli_misuse(verb, "expected a key and at least one limit, such as: sluice %s user:1 100/1m",
 		                     verb->name);
-	return SL_GO_ON;
-}
-
-int sl_request_ask(const struct sl_verb *verb, const struct sl_request *request, const struct sl_client_options *server,
-                   const char *command, const char *cost, int64_t *answer, int want) {
-	struct sluice_bytes words[2 + SL_REQUEST_WORDS_MAX] = {sl_str(command), request->words[0]};
-	struct sl_client client;
-	struct sluice_error error;
-	const char *address = server->server != NULL ? server->server : SL_CLI_SERVER;
-	int count = 2;
-	if (cost != NULL)
-		words[count++] = sl_str(cost);
-	for (int i = 1; i < request->word_count; i++)
-		words[count++] = request->words[i];
-	if (!sl_client_open(&client, server, &error))
-		return client.reached ? sl_cli_fail(verb, "%.128s: %s", address, error.text)
-		                      : sl_cli_fail(verb, "no server at %.128s: %s%s", address, error.text,
-		                                    server->redis ? "" : "; `sluice serve` starts one");
-	bool fine = sl_client_ask(&client, words, count, answer, want, &error);
-	sl_client_close(&client);
-	bool unloaded = !fine && server->redis && strstr(error.text, "unknown command") != NULL;
-	return fine       ? SL_GO_ON
-	       : unloaded ? sl_cli_fail(verb, "%.128s: Sluice's module is not loaded there", address)
-	                  : sl_cli_fail(verb, "%.128s: %s", address, error.text);
-}
-
-int sl_request_place(const struct sl_verb *verb, const struct sl_client_options *server, const char *store) {
-	bool asks = server->server != NULL || server->user != NULL || server->tls || server->ca != NULL;
-	if (store != NULL && asks)
-		return sl_cli_misuse(verb, "--server or --store, not both; --user, --tls and --ca are for a server");
-	if (server->ca != NULL && !server->tls)
-		return sl_cli_misuse(verb, "--ca says whom --tls trusts: give --tls as well");
 	return SL_GO_ON;
 }
 

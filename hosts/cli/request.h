@@ -3,7 +3,6 @@
 #define SL_CLI_REQUEST_H
 
 #include "hosts/cli/cli.h"
-#include "hosts/cli/client.h"
 
 /* A key, then each limit, with `KEY k` before it where the key changes. */
 enum { SL_REQUEST_WORDS_MAX = 1 + 3 * SLUICE_ITEMS_MAX };
@@ -34,14 +33,6 @@ int sl_request_take(const struct sl_verb *verb, struct sl_request *request, cons
 /* Reads the words that were taken: a mistake is told with its column, before anybody is asked. SL_GO_ON, or what to
  * exit with. */
 int sl_request_read(const struct sl_verb *verb, struct sl_request *request);
-
-/* Sends a command over a request to a server and reads its integers: `want` of them in an array; 0: a lone one.
- *  cost  stands behind the key; NULL where the command has none
- * SL_GO_ON, or what to exit with. */
-int sl_request_ask(const struct sl_verb *verb, const struct sl_request *request, const struct sl_client_options *server,
-                   const char *command, const char *cost, int64_t *answer, int want);
-/* A store or a server, not both. SL_GO_ON, or what to exit with. */
-int sl_request_place(const struct sl_verb *verb, const struct sl_client_options *server, const char *store);
 
 /* Decides call->operation with call->cost over a request, in a store and by its clock. SL_GO_ON, or what to exit with.
  *  name  the store's, for messages */

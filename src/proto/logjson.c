@@ -14,6 +14,7 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { NAMES_MAX = 16 };
 
@@ -76,6 +77,32 @@ static const char *const status_names[NAMES_MAX] = {
 	"status",           "status_code",        "statusCode",
 	"response.status",  "response_code",      "http.response.status_code",
 	"DownstreamStatus", "httpRequest.status",
+};
+
+/* How long the request took, each name with the unit that those who use it count in. Under a name of two habits (Caddy's
+ * seconds, Envoy's milliseconds) a number with a fraction is in seconds, a whole one in milliseconds. */
+enum { UNIT_GUESS = 0, NS = 1, US = 1000, MS = 1000000, SECOND = 1000000000 };
+static const struct {
+	const char *name;
+	uint32_t unit_ns;
+} duration_names[] = {
+	{"request_time", SECOND},
+	{"duration", UNIT_GUESS},
+	{"latency", UNIT_GUESS},
+	{"duration_s", SECOND},
+	{"duration_seconds", SECOND},
+	{"duration_ms", MS},
+	{"latency_ms", MS},
+	{"elapsed_ms", MS},
+	{"took_ms", MS},
+	{"request_time_ms", MS},
+	{"response_time_ms", MS},
+	{"responseTime", MS},
+	{"duration_us", US},
+	{"duration_ns", NS},
+	{"Duration", NS},
+	{"event.duration", NS},
+	{"httpRequest.latency", SECOND},
 };
 
 /* Goes into nested objects along the points of a name. */
@@ -158,6 +185,49 @@ static bool read_cost(const json_t *object, uint32_t *cost) {
 	return json_is_integer(value) && number >= 0 && number <= UINT32_MAX;
 }
 
+/* The nanoseconds of "ms", "s" and so on at the end of a number; 0 for another. */
+static double unit_of(const char *text) {
+	static const struct {
+		const char *text;
+		double ns;
+	} units[] = {{"ns", NS}, {"us", US}, {"µs", US}, {"ms", MS}, {"s", SECOND}, {"m", 60.0 * SECOND}};
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+		if (strcmp(text, units[i].text) == 0)
+			return units[i].ns;
+	return 0;
+}
+
+/* A number, or one as text, with or without a unit behind it. */
+static bool read_duration(const json_t *value, uint32_t unit_ns, sluice_ns *duration) {
+	const double longest_ns = 3660.0 * 86400 * SECOND;
+	double number = json_number_value(value), unit = unit_ns;
+	bool whole = json_is_integer(value);
+	if (json_is_string(value)) {
+		const char *text = json_string_value(value);
+		char *end;
+		number = strtod(text, &end);
+		whole = strpbrk(text, ".eE") == NULL;
+		if (end == text || (*end != '\0' && (unit = unit_of(end)) == 0))
+			return false;
+	}
+	if (unit == UNIT_GUESS)
+		unit = whole ? MS : SECOND;
+	if (!(number >= 0 && number * unit <= longest_ns))
+		return false;
+	*duration = (sluice_ns)(number * unit + 0.5);
+	return true;
+}
+
+/* The first of the names that says one. */
+static void find_duration(const json_t *object, struct sl_logline *out) {
+	for (size_t i = 0; i < sizeof duration_names / sizeof *duration_names && !out->has_duration; i++) {
+		const json_t *value = json_object_get(object, duration_names[i].name);
+		if (!says_something(value) && strchr(duration_names[i].name, '.') != NULL)
+			value = walk_points(object, duration_names[i].name);
+		out->has_duration = says_something(value) && read_duration(value, duration_names[i].unit_ns, &out->duration);
+	}
+}
+
 /* The request as its own fields, else as one line. */
 static void read_request(const json_t *object, struct sl_logline_scratch *scratch, struct sl_logline *out) {
 	const json_t *method = find(object, method_names), *path = find(object, path_names);
@@ -189,6 +259,7 @@ static bool read_object(const json_t *object, struct sl_logline_scratch *scratch
 	out->ip = copy(find(object, ip_names), scratch);
 	out->user = copy(find(object, user_names), scratch);
 	out->status = copy(find(object, status_names), scratch);
+	find_duration(object, out);
 	read_request(object, scratch, out);
 	return true;
 }

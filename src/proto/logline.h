@@ -40,6 +40,8 @@ struct sl_logline {
 	struct sluice_bytes method; /* 1..32 token characters */
 	struct sluice_bytes path;   /* the request target as written, query and all */
 	struct sluice_bytes host, user, status;
+	bool has_duration; /* the line says how long the request took: JSON */
+	sluice_ns duration;
 };
 
 /* Memory for what had to be decoded. Reused for every line. */

@@ -475,7 +475,7 @@ def test_progress_only_on_a_terminal(sluice_bin, tmp_path):
     (["replay", "-", "--limt", "1/1s"], "no option '--limt': did you mean --limit?"),
     (["replay", "-", "--limit"], "--limit wants a value"),
     (["replay", "-", "--limit", "1/1"], "--limit '1/1', column 4: "),
-    (["replay", "-", "--limit", "concurrency 20 lease 30s"], "column 1: "),
+    (["replay", "-", "--limit", "concurrency 20 per 30s"], "column 15: "),
     (["replay", "-", "--limit", "1/1s", "--format", "jsno"], "did you mean json?"),
     (["replay", "-", "--limit", "1/1s", "--key", "usre"], "did you mean user?"),
     (["replay", "-", "--limit", "1/1s", "--top", "-1"], "--top '-1': expected a whole number"),
@@ -550,7 +550,8 @@ def test_help_of_every_verb(sluice):
     status, overview, err = sluice("help")
     assert (status, err) == (0, "") and sluice("--help") == (0, overview, "")
     verbs = re.findall(r"^  ([a-z]+) +[A-Z]", overview, re.M)
-    assert verbs == ["serve", "check", "reset", "inspect", "store", "lint", "replay", "top", "password",
+    assert verbs == ["serve", "check", "acquire", "release", "renew", "holders", "reserve", "commit", "reset",
+                     "inspect", "store", "lint", "replay", "top", "password",
                      "token", "bench", "version", "help"]
     for verb in verbs:
         status, text, err = sluice(verb, "--help")
