@@ -156,6 +156,8 @@ static void load_nothing(struct slr_member *m) {
 	m->state = m->image.counter.state = (struct sl_state){{0, 0}};
 	m->image.counter.block = NULL;
 	m->image.counter.block_bytes = 0;
+	m->image.counter.who = m->who;
+	m->image.counter.known = false;
 }
 
 bool slr_member_load(const struct slr_call *call, struct slr_member *m, bool skip_own) {
@@ -165,8 +167,6 @@ bool slr_member_load(const struct slr_call *call, struct slr_member *m, bool ski
 	m->there = counter != NULL;
 	m->packed = counter == &scratch;
 	m->image.own = NULL;
-	m->image.counter.who = m->who;
-	m->image.counter.known = false;
 	m->holds = NULL;
 	m->ended = 0;
 	m->own = -1;
@@ -179,6 +179,7 @@ bool slr_member_load(const struct slr_call *call, struct slr_member *m, bool ski
 		load_nothing(m);
 	} else {
 		slr_counter_load(counter, &m->image.counter);
+		m->image.counter.who = m->who;
 		m->state = m->image.counter.state;
 		m->clock = clock_of(m->limit, &m->state, call->now);
 		m->holds = slr_counter_holds(counter);
@@ -385,11 +386,30 @@ void slr_member_decide(const struct slr_call *call, struct slr_member *m, uint64
 	sl_strikes_judge(m->terms, m->strikes, call->now, cost, decision);
 }
 
+/* The same of a stranger to a limit that asks who. What is counted of `distinct` counts once, whatever it costs: so as
+ * if there were no more places than are taken. */
+static void next_of_places(const struct slr_call *call, struct slr_member *m, struct sluice_decision *next) {
+	const struct sluice_limit *limit = m->limit;
+	struct sluice_limit full = *limit;
+	m->image.counter.who = 0;
+	if (limit->algorithm == SLUICE_DISTINCT && limit->quota <= SL_EXACT_MEMBERS) {
+		full.quota -= m->decision->remaining;
+		full.derived[SL_CAPACITY] = full.quota;
+		m->limit = &full;
+	}
+	slr_member_decide(call, m, (uint64_t)m->decision->remaining + 1, false, next);
+	m->limit = limit;
+	m->image.counter.who = m->who;
+}
+
 void slr_member_next(const struct slr_call *call, struct slr_member *m) {
 	struct sluice_decision next;
 	m->decision->next_after_ns = 0;
 	if (!m->counts || m->decision->remaining >= m->decision->quota)
 		return;
-	slr_member_decide(call, m, (uint64_t)m->decision->remaining + 1, false, &next);
+	if (m->limit->algorithm >= SLUICE_CONCURRENCY)
+		next_of_places(call, m, &next);
+	else
+		slr_member_decide(call, m, (uint64_t)m->decision->remaining + 1, false, &next);
 	m->decision->next_after_ns = next.retry_after_ns;
 }

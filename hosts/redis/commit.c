@@ -316,7 +316,7 @@ bool slr_member_reset(const struct slr_call *call, struct slr_member *m) {
 	if (m->there)
 		forget(call, m);
 	changed(m, 0);
-	return says; /* of holds that have ended nothing is left */
+	return says || sides; /* of holds that have ended nothing is left */
 }
 
 /* ---- leases, reservations, strikes ------------------------------------------------------------------------------- */
@@ -378,12 +378,25 @@ void slr_member_strike(const struct slr_call *call, struct slr_member *m) {
 
 /* ---- the key ----------------------------------------------------------------------------------------------------- */
 
+/* A ledger, as long as its counter is there: what has ended is charged there still. */
+static bool is_needed(slr_value value, struct slr_identity identity) {
+	struct slr_counter scratch;
+	if (!slr_is_side(identity) || (identity.kind >> 58 & 15) != SLR_SIDE_LEDGER)
+		return false;
+	for (uint32_t i = 0; i < slr_value_count(value); i++) {
+		struct slr_identity other = slr_value_at(value, i, &scratch)->identity;
+		if (!slr_is_side(other) && slr_identity_equal(slr_side_of(SLR_SIDE_LEDGER, other), identity))
+			return true;
+	}
+	return false;
+}
+
 static void remove_expired(const struct slr_call *call, struct slr_key *key) {
 	int64_t wall_ms = wall_of(call, key);
 	for (uint32_t i = slr_value_count(key->value); i-- > 0;) {
 		struct slr_counter scratch;
 		struct slr_identity identity = slr_value_at(key->value, i, &scratch)->identity;
-		if (slr_value_until(key->value, i) > wall_ms)
+		if (slr_value_until(key->value, i) > wall_ms || is_needed(key->value, identity))
 			continue;
 		slr_value_remove(&key->value, identity);
 		if (call->noted)

@@ -74,7 +74,7 @@ static void set_up(struct slr_deciding *d) {
 		m->image.own = NULL;
 		m->cost = item->cost != 0 ? item->cost : call->cost;
 		m->who = m->limit->algorithm >= SLUICE_CONCURRENCY ? who_of(call, item) : 0;
-		m->reserves = false;
+		m->reserves = m->kept = false;
 		m->ttl_ns = call->operation >= SLR_ACQUIRE ? ttl_of(call, item) : 0;
 		m->terms = NULL;
 		m->strikes = NULL;
@@ -104,7 +104,7 @@ void slr_member_reload(const struct slr_call *call, struct slr_member *m) {
 static void choose_chargers(struct slr_deciding *d, bool chosen[SLUICE_ITEMS_MAX]) {
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
-		m->charged = m->counts && m->decision->allowed && !m->tried && !chosen[m->leader];
+		m->charged = m->counts && m->decision->allowed && !m->tried && m->cost != 0 && !chosen[m->leader];
 		chosen[m->leader] = chosen[m->leader] || m->charged;
 	}
 }
@@ -189,8 +189,7 @@ static enum slr_failure take(struct slr_deciding *d) {
 	struct slr_change change = {.drop_own = slr_holds_by(call->operation)};
 	bool chosen[SLUICE_ITEMS_MAX] = {false};
 	enum slr_failure failure;
-	if (call->cost != 0)
-		choose_chargers(d, chosen);
+	choose_chargers(d, chosen);
 	if (call->operation == SLR_HOLD)
 		change.place = &hold;
 	failure = plan_all(d, &change);
@@ -248,22 +247,42 @@ static uint32_t take_part(struct slr_deciding *d) {
 	}
 	part = (uint32_t)sl_max(part, 1);
 	for (uint32_t i = 0; i < d->call->item_count; i++)
-		d->members[i].cost = part;
+		if (d->members[i].cost != 0)
+			d->members[i].cost = part;
 	return part;
+}
+
+/* What is held already is not charged again. */
+static void spare_kept(struct slr_deciding *d) {
+	for (uint32_t i = 0; i < d->call->item_count; i++)
+		if (d->members[i].kept)
+			d->members[i].cost = 0;
+}
+
+static bool costs_something(const struct slr_deciding *d) {
+	bool costs = false;
+	for (uint32_t i = 0; i < d->call->item_count; i++)
+		costs = costs || (d->members[i].counts && d->members[i].cost != 0);
+	return costs;
 }
 
 static enum slr_failure decide_members(struct slr_deciding *d) {
 	struct slr_call *call = d->call;
 	bool charge = call->operation != SLR_PEEK, allowed;
 	enum slr_failure failure = SLR_FINE;
-	uint32_t part = call->upto && call->cost != 0 ? take_part(d) : call->cost;
-	allowed = decide_all(d, charge);
-	if (call->operation >= SLR_ACQUIRE && call->cost != 0 && slr_is_held(d)) {
-		slr_answer_again(d);
-		return SLR_FINE;
+	uint32_t part = call->cost;
+	if (call->operation >= SLR_ACQUIRE) {
+		if (slr_is_held(d)) {
+			slr_answer_again(d, 0);
+			return SLR_FINE;
+		}
+		spare_kept(d);
 	}
+	if (call->upto && call->cost != 0)
+		part = take_part(d);
+	allowed = decide_all(d, charge);
 	call->granted = allowed ? part : 0;
-	if (!charge || (call->cost == 0 && !slr_holds_by(call->operation)))
+	if (!charge || (!slr_holds_by(call->operation) && !costs_something(d)))
 		return SLR_FINE;
 	if (allowed && (call->cost != 0 || call->operation != SLR_HOLD)) {
 		failure = take(d);
@@ -279,10 +298,11 @@ static enum slr_failure decide_members(struct slr_deciding *d) {
 /* A request that was charged before is answered from what is remembered. */
 static enum slr_failure decide_named(struct slr_deciding *d) {
 	const struct slr_token *token = slr_retry_of(d);
+	sluice_ns passed;
 	if (token == NULL)
 		return decide_members(d);
-	d->delay_ns = token->delay > d->call->now ? token->delay - d->call->now : 0;
-	slr_answer_again(d);
+	passed = d->call->now > token->at ? d->call->now - token->at : 0;
+	slr_answer_again(d, token->delay - sl_min(token->delay, passed));
 	d->call->granted = token->granted;
 	return SLR_FINE;
 }
@@ -396,8 +416,6 @@ static void answer(struct slr_deciding *d) {
 		if (d->members[i].counts && !d->members[i].observed)
 			sl_merge_add(&call->merged, &call->each[i], (int32_t)i);
 	}
-	if (d->delay_ns != 0)
-		call->merged.delay_ns = d->delay_ns;
 }
 
 /* The waits until each limit's remaining grows, of counters as the call has left them. */
@@ -415,7 +433,6 @@ enum slr_failure slr_decide(struct slr_call *call) {
 	enum slr_failure failure = SLR_LOG_TOO_LONG;
 	d.call = call;
 	d.has_terms = false;
-	d.delay_ns = 0;
 	call->forgotten = call->granted = call->found = 0;
 	call->repeated = false;
 	SL_DEBUG_ASSERT(call->item_count <= SLUICE_ITEMS_MAX && call->key_count <= SLUICE_ITEMS_MAX);

@@ -35,31 +35,48 @@ void slr_end_leases(struct slr_deciding *d) {
 
 /* ---- retries ----------------------------------------------------------------------------------------------------- */
 
-bool slr_is_held(const struct slr_deciding *d) {
-	uint32_t leases = 0, leased = 0, reserves = 0, reserved = 0;
-	for (uint32_t i = 0; i < d->call->item_count; i++) {
-		const struct slr_member *m = &d->members[i];
-		if (is_lease(m)) {
-			leases++;
-			leased += m->image.counter.known;
-		} else if (m->counts && m->ttl_ns != 0) {
-			reserves++;
-			reserved += sl_ledger_find(&m->ledger, d->call->id, m->clock) >= 0;
-		}
+bool slr_is_held(struct slr_deciding *d) {
+	const struct slr_call *call = d->call;
+	uint32_t asked = 0, held = 0, observed = 0;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct slr_member *m = &d->members[i];
+		if (!m->counts || m->tried)
+			continue;
+		slr_member_decide(call, m, m->cost, false, m->decision);
+		m->kept = is_lease(m) ? m->image.counter.known
+		                      : m->ttl_ns != 0 && sl_ledger_find(&m->ledger, call->id, m->clock) >= 0;
+		if (call->operation == SLR_ACQUIRE ? !is_lease(m) : m->ttl_ns == 0)
+			continue;
+		asked += !m->observed;
+		held += m->kept && !m->observed;
+		observed += m->kept && m->observed;
 	}
-	return leases != 0 ? leased == leases : reserves != 0 && reserved == reserves;
+	return held == asked && held + observed != 0;
 }
 
-void slr_answer_again(struct slr_deciding *d) {
+void slr_answer_again(struct slr_deciding *d, sluice_ns delay_ns) {
 	struct slr_call *call = d->call;
-	for (uint32_t i = 0; i < call->item_count; i++)
-		slr_member_decide(call, &d->members[i], 0, false, d->members[i].decision);
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct slr_member *m = &d->members[i];
+		m->cost = 0;
+		slr_member_decide(call, m, 0, false, m->decision);
+		if (m->limit->algorithm == SLUICE_LEAKY_BUCKET)
+			m->decision->delay_ns = delay_ns;
+	}
 	call->granted = call->cost;
 	call->repeated = true;
 }
 
 const struct slr_token *slr_retry_of(const struct slr_deciding *d) {
-	return d->call->cost == 0 ? NULL : slr_token_find(d->call->keys[0].value, d->call->token, d->call->now);
+	return slr_token_find(d->call->keys[0].value, d->call->token, d->call->now);
+}
+
+/* As the store of one host keeps it, so that both answer alike: 27 bits, to 1 in 10^8. */
+static sluice_ns rounded(sluice_ns delay_ns) {
+	unsigned e = 0;
+	while (delay_ns >> e >> 27 != 0 && e < 31)
+		e++;
+	return delay_ns >> e << e;
 }
 
 void slr_remember(struct slr_deciding *d) {
@@ -68,21 +85,22 @@ void slr_remember(struct slr_deciding *d) {
 	struct slr_token token = {.hash = call->token, .granted = call->granted};
 	sluice_ns life = 0, delay = 0;
 	int64_t until_ms;
-	if (call->cost == 0)
-		return;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		const struct slr_member *m = &d->members[i];
+		if (!m->counts || m->tried)
+			continue;
 		life = sl_max(life, m->limit->window_ns);
 		delay = sl_max(delay, m->observed ? 0 : m->decision->delay_ns);
 	}
 	if (life == 0)
 		return; /* nothing was counted */
+	token.at = call->now;
 	token.end = call->now + life;
-	token.delay = call->now + delay;
+	token.delay = rounded(delay);
 	until_ms = slr_wall_in(call, key, life);
-	slr_token_add(&key->value, &token, call->now, until_ms);
+	slr_token_add(&key->value, &token, until_ms);
 	if (call->noted)
-		slr_note_token(&key->notes, &token, call->now);
+		slr_note_token(&key->notes, &token);
 	slr_key_changed(key, until_ms);
 }
 
@@ -151,46 +169,72 @@ static bool has_room(const struct slr_member *m, struct slr_identity identity) {
 	       slr_value_find(m->key->value, identity, &scratch) != NULL;
 }
 
-static void count_denied(const struct slr_call *call, struct slr_member *m) {
+static bool count_denied(const struct slr_call *call, struct slr_member *m) {
 	struct slr_change change = {.charge = m->cost, .counted = true};
 	if (!has_room(m, m->identity))
-		return;
+		return false;
 	slr_member_reload(call, m);
 	slr_member_commit(call, m, &change);
+	return true;
 }
 
-/* The figures of a member whose counter or strikes have changed under them. */
-static void look_counted(const struct slr_call *call, struct slr_member *m, bool charged) {
+/* The figures of a member whose counter has been charged under them. */
+static void look_counted(const struct slr_call *call, struct slr_member *m) {
 	struct sluice_decision before = *m->decision;
 	slr_member_reload(call, m);
 	slr_member_decide(call, m, before.allowed ? 0 : m->cost, false, m->decision);
-	if (charged)
-		slr_member_keep(call, m);
+	slr_member_keep(call, m);
 	m->decision->allowed = before.allowed;
 	m->decision->delay_ns = before.delay_ns;
 }
 
-void slr_note_denials(struct slr_deciding *d, bool allowed) {
-	const struct slr_call *call = d->call;
-	bool counted[SLUICE_ITEMS_MAX] = {false}, struck[SLUICE_ITEMS_MAX] = {false};
-	for (uint32_t i = 0; i < call->item_count; i++) {
+static void count_all(struct slr_deciding *d, bool allowed) {
+	bool done[SLUICE_ITEMS_MAX] = {false};
+	for (uint32_t i = 0; i < d->call->item_count; i++)
+		done[d->members[i].leader] = done[d->members[i].leader] || (allowed && d->members[i].charged);
+	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
-		if (m->terms == NULL || !m->counts || m->tried || m->cost == 0)
+		if (m->terms == NULL || !m->terms->count_denied || !m->counts || m->tried || m->cost == 0 ||
+		    m->limit->algorithm >= SLUICE_CONCURRENCY || (allowed && m->decision->allowed) || done[m->leader])
 			continue;
-		if (m->strikes != NULL && m->denied && !struck[m->leader] &&
-		    has_room(m, slr_side_of(SLR_SIDE_STRIKES, m->identity))) {
-			sl_strikes_add(m->terms, m->strikes, call->now);
-			slr_member_strike(call, m);
-			struck[m->leader] = true;
-		}
-		if (m->terms->count_denied && !counted[m->leader] && (!allowed || !m->decision->allowed)) {
-			count_denied(call, m);
-			counted[m->leader] = true;
-		}
+		done[m->leader] = true;
+		if (!count_denied(d->call, m))
+			continue;
+		for (uint32_t k = 0; k < d->call->item_count; k++)
+			if (d->members[k].counts && d->members[k].leader == m->leader)
+				look_counted(d->call, &d->members[k]);
 	}
-	for (uint32_t i = 0; i < call->item_count; i++)
-		if (counted[d->members[i].leader] || struck[d->members[i].leader])
-			look_counted(call, &d->members[i], counted[d->members[i].leader]);
+}
+
+static void strike(struct slr_deciding *d, struct slr_member *m) {
+	const struct slr_call *call = d->call;
+	if (!has_room(m, slr_side_of(SLR_SIDE_STRIKES, m->identity)))
+		return;
+	sl_strikes_add(m->terms, m->strikes, call->now);
+	slr_member_strike(call, m);
+	for (uint32_t k = 0; k < call->item_count; k++) {
+		struct slr_member *other = &d->members[k];
+		if (other->leader != m->leader || other->strikes == NULL)
+			continue;
+		*other->strikes = *m->strikes;
+		sl_strikes_judge(other->terms, other->strikes, call->now, other->cost, other->decision);
+	}
+}
+
+void slr_note_denials(struct slr_deciding *d, bool allowed) {
+	bool denied[SLUICE_ITEMS_MAX], struck[SLUICE_ITEMS_MAX] = {false};
+	for (uint32_t i = 0; i < d->call->item_count; i++) {
+		const struct slr_member *m = &d->members[i];
+		denied[i] = m->strikes != NULL && !m->tried && m->denied && !m->shut;
+	}
+	count_all(d, allowed);
+	for (uint32_t i = 0; i < d->call->item_count; i++) {
+		struct slr_member *m = &d->members[i];
+		if (!denied[i] || struck[m->leader])
+			continue;
+		struck[m->leader] = true;
+		strike(d, m);
+	}
 }
 
 /* ---- who holds leases -------------------------------------------------------------------------------------------- */

@@ -31,6 +31,7 @@ struct slr_member {
 	const struct sluice_terms *terms; /* NULL: none */
 	struct sl_strikes *strikes;       /* of the counter, where its terms have penalties; else NULL */
 	bool denied, shut;                /* as decided: by the limit itself; by a penalty that runs */
+	bool kept;                        /* it holds what the call asks for already: its lease, its reservation */
 	bool reserves;                    /* its figures depend on what is reserved */
 
 	/* as slr_member_load() found it */
@@ -52,7 +53,6 @@ struct slr_deciding {
 	struct slr_member members[SLUICE_ITEMS_MAX];
 	uint32_t counts_before[SLUICE_ITEMS_MAX]; /* of each key */
 	bool has_terms;                           /* some limit has */
-	sluice_ns delay_ns;                       /* what is left of that of a request that was charged before; 0: none */
 };
 
 /* Reads a member's counter out of its value.
@@ -130,12 +130,13 @@ void slr_end_leases(struct slr_deciding *d);
 /* Corrects the reservations of the call's id to the call's cost. */
 SLUICE_MUST_USE enum slr_failure slr_commit_members(struct slr_deciding *d);
 
-/* After all have been decided: whether the leases, or else the reservations, that the call asks for are held already,
- * under its id, all of them. */
-bool slr_is_held(const struct slr_deciding *d);
+/* Whether the leases, or else the reservations, that the call asks for are held already, under its id, all of them;
+ * marks the members that hold theirs. */
+bool slr_is_held(struct slr_deciding *d);
 
-/* Answers a call that has been decided before: nothing is charged, and it is allowed. */
-void slr_answer_again(struct slr_deciding *d);
+/* Answers a call that has been decided before: nothing is charged, and it is allowed, what is left of its delay being
+ * `delay_ns`. */
+void slr_answer_again(struct slr_deciding *d, sluice_ns delay_ns);
 
 /* The token of a request that is remembered, which has been charged; NULL: it has not. */
 const struct slr_token *slr_retry_of(const struct slr_deciding *d);

@@ -96,13 +96,13 @@ void slr_note_return(struct slr_notes *notes, struct slr_identity identity, slui
 	slr_bytes_u64(&notes->bytes, instant);
 }
 
-void slr_note_token(struct slr_notes *notes, const struct slr_token *token, sluice_ns now) {
+void slr_note_token(struct slr_notes *notes, const struct slr_token *token) {
 	begin(notes, SLR_NOTE_TOKEN, (struct slr_identity){0, 0});
 	slr_bytes_u64(&notes->bytes, token->hash);
 	slr_bytes_u64(&notes->bytes, token->end);
+	slr_bytes_u64(&notes->bytes, token->at);
 	slr_bytes_u64(&notes->bytes, token->delay);
 	slr_bytes_u32(&notes->bytes, token->granted);
-	slr_bytes_u64(&notes->bytes, now);
 }
 
 /* ---- applying ---------------------------------------------------------------------------------------------------- */
@@ -288,19 +288,18 @@ static bool apply_return(slr_value *value, struct slr_identity identity, struct 
 
 static bool apply_token(slr_value *value, struct slr_identity identity, struct slr_reader *reader) {
 	struct slr_token token = {.hash = slr_read_u64(reader)};
-	sluice_ns now;
 	token.end = slr_read_u64(reader);
+	token.at = slr_read_u64(reader);
 	token.delay = slr_read_u64(reader);
 	token.granted = slr_read_u32(reader);
-	now = slr_read_u64(reader);
 	if (reader->failed || identity.kind != 0 || identity.name != 0 || token.hash == 0 || token.end > SLR_INSTANT_MAX ||
-	    now > SLR_INSTANT_MAX)
+	    token.at > SLR_INSTANT_MAX)
 		return false;
 	if (value == NULL)
 		return true;
 	if (!has_room(*value, slr_side_of(SLR_SIDE_TOKENS, identity)))
 		return false;
-	slr_token_add(value, &token, now, SLR_UNTIL_UNKNOWN);
+	slr_token_add(value, &token, SLR_UNTIL_UNKNOWN);
 	return true;
 }
 

@@ -18,8 +18,8 @@
  *              | debt u32
  *   CLOSE   := end u64 | id u64                               that one is committed
  *   RETURN  := instant u64                                    all that had ended by then have left the ledger
- *   TOKEN   := hash u64 | end u64 | delay u64 | granted u32   a request that was charged; name and kind are 0
- *              | now u64
+ *   TOKEN   := hash u64 | end u64 | at u64 | delay u64        a request that was charged; name and kind are 0
+ *              | granted u32
  *
  * A log of 70,000 entries is not sent again for each charge: so CHARGE and what is like it, which are not idempotent. It
  * is charged whatever its limit says, since it has been admitted. Strikes are sent WHOLE. */
@@ -80,8 +80,8 @@ void slr_note_open(struct slr_notes *notes, struct slr_identity identity, const 
 void slr_note_close(struct slr_notes *notes, struct slr_identity identity, const struct sl_reservation *reservation);
 void slr_note_return(struct slr_notes *notes, struct slr_identity identity, sluice_ns instant);
 
-/* Appends a note of a request that was charged at `now`. */
-void slr_note_token(struct slr_notes *notes, const struct slr_token *token, sluice_ns now);
+/* Appends a note of a request that was charged. */
+void slr_note_token(struct slr_notes *notes, const struct slr_token *token);
 
 /* Does to a value what notes say. Any bytes may come: false where they are no notes, and then the value is as it was;
  * or where they were written for another value, which has no room for them: then it is well-formed. */

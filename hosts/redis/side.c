@@ -171,19 +171,19 @@ static void remake(struct slr_counter *side, sluice_ns now) {
 	set_used(side, used);
 }
 
-void slr_token_add(slr_value *value, const struct slr_token *token, sluice_ns now, int64_t until_ms) {
+void slr_token_add(slr_value *value, const struct slr_token *token, int64_t until_ms) {
 	struct slr_identity identity = slr_side_of(SLR_SIDE_TOKENS, (struct slr_identity){0, 0});
 	struct slr_counter *side = slr_value_open(value, identity, until_ms);
 	struct slr_token *table;
 	uint32_t at;
 	if (used_of(&side->state) * 2 >= room_of(&side->state))
-		remake(side, now);
+		remake(side, token->at);
 	table = (void *)slr_counter_block(side)->bytes;
 	at = place_of(table, room_of(&side->state), token->hash);
 	if (table[at].hash == 0)
 		set_used(side, used_of(&side->state) + 1u);
 	table[at] = *token;
-	side->state.w[0] = sl_max(side->state.w[0], now);
+	side->state.w[0] = sl_max(side->state.w[0], token->at);
 }
 
 static bool tokens_are_valid(const struct slr_token *table, uint64_t bytes, uint32_t used) {
@@ -196,8 +196,8 @@ static bool tokens_are_valid(const struct slr_token *table, uint64_t bytes, uint
 	if (count != used || count == 0)
 		return false;
 	for (uint32_t i = 0; i < room; i++)
-		if (table[i].hash != 0 && (table[i].end > SLR_INSTANT_MAX || table[i].zero != 0 ||
-		                           place_of(table, (uint32_t)room, table[i].hash) != i))
+		if (table[i].hash != 0 && (table[i].end > SLR_INSTANT_MAX || table[i].at > SLR_INSTANT_MAX ||
+		                           table[i].zero != 0 || place_of(table, (uint32_t)room, table[i].hash) != i))
 			return false;
 	return true;
 }

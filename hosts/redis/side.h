@@ -27,7 +27,8 @@ enum { SLR_TOKENS_MAX = 65536 /* remembered at one key */ };
 struct slr_token {
 	uint64_t hash;   /* of the id and all counters of the call; never 0 */
 	sluice_ns end;   /* from which on it is forgotten */
-	sluice_ns delay; /* the instant until which the request was to wait */
+	sluice_ns at;    /* when it was charged */
+	sluice_ns delay; /* that it was given */
 	uint32_t granted;
 	uint32_t zero;
 };
@@ -70,8 +71,8 @@ void slr_strikes_put(slr_value *value, struct slr_identity counter, const struct
 /* The token of a hash that is remembered at `now`; NULL: there is none. Points into the value. */
 const struct slr_token *slr_token_find(slr_value value, uint64_t hash, sluice_ns now);
 
-/* Remembers one, in place of one of the same hash. Where SLR_TOKENS_MAX are remembered already, one of the others is
+/* Remembers one, in place of one of the same hash. Where SLR_TOKENS_MAX are remembered already, half of the others are
  * forgotten. */
-void slr_token_add(slr_value *value, const struct slr_token *token, sluice_ns now, int64_t until_ms);
+void slr_token_add(slr_value *value, const struct slr_token *token, int64_t until_ms);
 
 #endif
