@@ -50,33 +50,77 @@ def own_key(prefix, key):
     return (prefix + key)[:KEY_BYTES_MAX]
 
 
-def resp_words(step, prefix):
-    """A step as the words of a command."""
-    if step["op"] in ("admit", "explain"):
-        return ["SLUICE." + step["op"].upper(), step.get("cost", 1), *sum(map(list, step["attributes"].items()), [])]
-    key = own_key(prefix, step["key"])
-    words = ["SLUICE." + step["op"].upper(), key]
-    if step["op"] != "reset":
-        words.append(step.get("cost", 1))
-    words += ["AT", step["at"]]
+def member_of(step, element):
+    return step.get("member") if isinstance(element, str) else element.get("member", step.get("member"))
+
+
+def limit_words(step, prefix):
+    """The limits, with KEY and MEMBER where they change."""
+    words, key, member = [], own_key(prefix, step["key"]), None
     for element in step["limits"]:
         wanted, limit = (step["key"], element) if isinstance(element, str) else (element["key"], element["limit"])
         if own_key(prefix, wanted) != key:
             key = own_key(prefix, wanted)
             words += ["KEY", key]
+        if member_of(step, element) != member:
+            member = member_of(step, element)
+            words += ["MEMBER", member]
         words.append(limit)
     return words
 
 
+def resp_words(step, prefix, tickets):
+    """A step as the words of a command."""
+    operation, asides = step["op"], ["UPTO"] * step.get("upto", False)
+    name = ["SLUICE." + operation.upper()]
+    if operation in ("admit", "explain"):
+        asides += ["ID", step.get("id")] * ("id" in step) + ["MEMBER", step.get("member")] * ("member" in step)
+        return name + [step.get("cost", 1), *asides, *sum(map(list, step["attributes"].items()), [])]
+    name.append(own_key(prefix, step["key"]))
+    at = ["AT", step["at"]]
+    if operation == "commit":
+        return name + [tickets[step["id"]], step["actual"], *at]
+    if operation in ("release", "renew"):
+        return name + [step["id"], *at, *limit_words(step, prefix)]
+    if operation not in ("reset", "holders"):
+        name.append(step.get("cost", 1))
+    if operation == "reserve":
+        name.append(step["ttl_ms"])
+    asides += ["ID", step.get("id")] * ("id" in step)
+    return name + at + asides + limit_words(step, prefix)
+
+
 def from_resp(step, reply):
     """A reply in the list's words."""
-    if step["op"] == "reset":
-        return {"forgotten": reply}
-    if step["op"] == "explain":
+    operation = step["op"]
+    if operation in ("reset", "release", "renew"):
+        return {"forgotten" if operation == "reset" else "found": reply}
+    if operation == "holders":
+        return {"holders": [[text(x) for x in one] for one in reply]}
+    if operation == "explain":
         return {"limits": [dict(zip(("name", "limit", "key") + FIELDS, [text(x) for x in one])) for one in reply]}
-    names = FIELDS + (("index", "name") if step["op"] == "admit" else ("index",))
+    names = FIELDS + (("index", "name") if operation == "admit" else ("index",)) + ("granted",) * step.get("upto", False)
+    if operation in ("acquire", "reserve") or "held" in step["expect"] or len(reply) > len(names):
+        names += ("held",)
     assert len(reply) == len(names), reply
     return dict(zip(names, [text(x) for x in reply]))
+
+
+def held(step, answer, tickets):
+    """An answer's id or ticket is looked at here, and remembered; what the list says of it is whether there is one."""
+    if "held" not in answer:
+        return answer
+    if answer["held"] is not None:
+        if step["op"] == "acquire":
+            assert answer["held"] == step["id"]
+        else:
+            assert re.fullmatch(r"[0-9a-f]{16}\.[A-Za-z0-9_-]+", answer["held"])
+            assert len(step["id"]) != 16 or answer["held"].startswith(step["id"])
+        tickets[step["id"]] = answer["held"]
+    answer["held"] = answer["held"] is not None
+    if "held" not in step["expect"] and not answer["held"]:
+        del answer["held"]
+    return answer
 
 
 def text(value):
@@ -85,30 +129,38 @@ def text(value):
 
 class RawDoor:
     def __init__(self, server, protocol):
-        self.client = server.resp()
+        self.client, self.tickets = server.resp(), {}
         if protocol == 3:
             self.client.call("HELLO", "3")
 
     def ask(self, step, prefix):
         try:
-            return from_resp(step, self.client.call(*resp_words(step, prefix)))
+            answer = from_resp(step, self.client.call(*resp_words(step, prefix, self.tickets)))
         except RespError as error:
-            assert str(error).startswith("ERR "), error
-            return {"error": True}
+            return refused(step, str(error))
+        return held(step, answer, self.tickets)
 
     def close(self):
         self.client.close()
 
 
+def refused(step, error):
+    if step["op"] == "commit" and error.startswith("NOTFOUND "):
+        return {"found": 0}
+    assert error.startswith("ERR "), error
+    return {"error": True}
+
+
 class RedisPyDoor:
     def __init__(self, server):
-        self.client = redis.Redis(host="127.0.0.1", port=server.resp_port)
+        self.client, self.tickets = redis.Redis(host="127.0.0.1", port=server.resp_port), {}
 
     def ask(self, step, prefix):
         try:
-            return from_resp(step, self.client.execute_command(*resp_words(step, prefix)))
-        except redis.ResponseError:
-            return {"error": True}
+            answer = from_resp(step, self.client.execute_command(*resp_words(step, prefix, self.tickets)))
+        except redis.ResponseError as error:
+            return refused(step, str(error) if str(error).startswith("NOTFOUND") else f"ERR {error}")
+        return held(step, answer, self.tickets)
 
     def close(self):
         self.client.close()
@@ -117,34 +169,53 @@ class RedisPyDoor:
 class HttpDoor:
     """POST /v1/check, /v1/refund, /v1/reset and /v1/admit; an explanation is what a peek's `limits` say."""
 
+    COUNTED = {"reset": "forgotten", "release": "found", "renew": "found"}
+    ANSWERED = {"reset": "reset", "release": "released", "renew": "renewed"}
+
     def __init__(self, server):
-        self.client = server.http()
+        self.client, self.tickets = server.http(), {}
 
     def ask(self, step, prefix):
+        operation = step["op"]
         path, body = self.request(step, prefix)
         status, _, answer = self.client.post(path, body)
         if status == 400:
             assert answer["status"] == 400 and answer["detail"]
             return {"error": True}
-        if step["op"] == "reset":
+        if status == 404 and operation == "commit":
+            return {"found": 0}
+        if operation in self.COUNTED:
             assert status == 200
-            return {"forgotten": answer["reset"]}
+            return {self.COUNTED[operation]: answer[self.ANSWERED[operation]]}
+        if operation == "holders":
+            return {"holders": [[x["id"], x["cost"], x["ends_after_ms"]] for x in answer["holders"]]}
         assert status == (200 if answer["allowed"] else 429), (status, answer)
-        return self.explanation(answer) if step["op"] == "explain" else self.decision(step, answer)
+        return self.explanation(answer) if operation == "explain" else self.decision(step, answer)
+
+    def request(self, step, prefix):
+        path, body = self.body_of(step, prefix)
+        for name in ("id", "member", "upto", "ttl_ms"):
+            if name in step:
+                body[name] = step[name]
+        if step["op"] == "commit":
+            body = {"at": step["at"], "key": body["key"], "id": self.tickets[step["id"]], "actual": step["actual"]}
+        if step["op"] in ("release", "renew", "holders"):
+            del body["cost"]
+        return path, body
 
     @staticmethod
-    def request(step, prefix):
+    def body_of(step, prefix):
         body = {"at": step["at"], "cost": step.get("cost", 1)}
         if step["op"] in ("peek", "explain"):
             body["peek"] = True
         if "attributes" in step:
             return "/v1/admit", {**body, "attributes": step["attributes"]}
         body["key"] = own_key(prefix, step["key"])
-        body["limits"] = [x if isinstance(x, str) else {"key": own_key(prefix, x["key"]), "limit": x["limit"]}
+        body["limits"] = [x if isinstance(x, str) else {**x, "key": own_key(prefix, x["key"])}
                           for x in step["limits"]]
         if step["op"] == "reset":
             return "/v1/reset", {"key": body["key"], "limits": body["limits"]}
-        return ("/v1/refund" if step["op"] == "refund" else "/v1/check"), body
+        return ("/v1/check" if step["op"] == "peek" else "/v1/" + step["op"]), body
 
     @staticmethod
     def numbers(answer):
@@ -158,6 +229,11 @@ class HttpDoor:
     def decision(self, step, answer):
         """The list's `index` is not in the answer; `limit`, the name of the limit that decided, stands for it."""
         out = self.numbers(answer)
+        for name in ("granted", "repeated"):
+            if name in step["expect"]:
+                out[name] = answer.get(name, False)
+        if "id" in answer or "held" in step["expect"]:
+            out = held(step, {**out, "held": answer.get("id")}, self.tickets)
         if len(answer["limits"]) > 1:
             out["each"] = [self.numbers(x) for x in answer["limits"]]
         expected = step["expect"]
@@ -182,7 +258,7 @@ def run_case(door, case, prefix):
     for number, step in enumerate(case["steps"]):
         for _ in range(step.get("times", 1)):
             got = door.ask(step, prefix)
-        want = {k: v for k, v in step["expect"].items() if k != "each" or "each" in got}
+        want = {k: v for k, v in step["expect"].items() if k not in ("each", "repeated") or k in got}
         assert got == want, f"step {number}: {step}"
 
 
@@ -228,7 +304,8 @@ def without_waits(answer):
     """An answer without what a few milliseconds change: only whether a wait is 0, positive or never stays."""
     if "limits" in answer:
         return {"limits": [without_waits(x) for x in answer["limits"]]}
-    return {k: v if not k.endswith("_ms") else (v > 0) - (v < 0) for k, v in answer.items() if k != "each"}
+    return {k: v if not k.endswith("_ms") else (v > 0) - (v < 0) for k, v in answer.items()
+            if k not in ("each", "repeated")}
 
 
 @each_of([(n, c) for n, c in POLICY if at_once(c)])
@@ -251,10 +328,10 @@ def test_policy_case_over_resp(sluice_bin, name, case):
 # ---- replay ----------------------------------------------------------------------------------------------------------
 
 def replayable(case):
-    """Checks alone, all of the same limits for the key of the line, none refused."""
+    """Plain checks alone, all of the same limits for the key of the line, none refused."""
     steps = case["steps"]
     return "policy" not in case and all(
-        s["op"] == "check" and s["limits"] == steps[0]["limits"] and "error" not in s["expect"]
+        s["op"] == "check" and not s.keys() & {"id", "member", "upto"} and s["limits"] == steps[0]["limits"] and "error" not in s["expect"]
         and re.fullmatch(r"[\w:-]+", s["key"], re.ASCII) and all(isinstance(x, str) for x in s["limits"])
         for s in steps)
 
