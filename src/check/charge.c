@@ -1,5 +1,6 @@
 /* Charging the counters of one call: slots and blocks first, which may fail, then writing, which can't.
  *
+ *   plan      how long a block each counter needs, and its ledger (reserve.c)
  *   claim     a slot for each new counter, FRESH until it is published: a death gives it back
  *   take      the blocks that longer logs need, all within one change of the blocks (store/blocks.c): a death, or one
  *             that is not to be had, undoes all of it
@@ -7,78 +8,165 @@
  *             become true together */
 #include "check/member.h"
 
-enum { ROOM_TRIES = 64 };
+static inline bool changes(const struct member *m) {
+	return m->charged || m->corrects;
+}
 
-/* Nothing is claimed yet, and what was found is held. */
-static void hold_found(struct member *members, uint32_t count, struct sl_hold *hold) {
-	hold->count = 0;
+/* ---- slots ------------------------------------------------------------------------------------------------------ */
+
+static void hold(struct sl_hold *hold, const struct sl_slot *slot) {
+	if (slot != NULL)
+		hold->slots[hold->count++] = slot;
+}
+
+void members_hold_found(const struct member *members, uint32_t count, struct sl_hold *found) {
+	found->count = 0;
 	for (uint32_t i = 0; i < count; i++) {
-		members[i].claimed = false;
-		if (members[i].slot != NULL)
-			hold->slots[hold->count++] = members[i].slot;
+		hold(found, members[i].slot);
+		if (members[i].plain)
+			continue;
+		hold(found, members[i].ledger.slot);
+		hold(found, members[i].strikes.slot);
 	}
+}
+
+static bool claim(struct sluice_store *store, const struct sl_place *place, sluice_ns now, struct sl_hold *held,
+                  struct sl_slot **slot) {
+	*slot = sl_slot_claim(store, place, now, held);
+	hold(held, *slot);
+	return *slot != NULL;
 }
 
 static sluice_err claim_all(struct sluice_store *store, const struct sluice_call *call, struct member *members,
-                            uint32_t count, struct sl_hold *hold) {
-	hold_found(members, count, hold);
+                            uint32_t count, struct token *token, struct sl_hold *held) {
 	for (uint32_t i = 0; i < count; i++) {
 		struct member *m = &members[i];
-		if (!m->charged || m->slot != NULL)
+		if (!m->charged)
 			continue;
-		m->slot = sl_slot_claim(store, m->place, call->now, hold);
-		if (m->slot == NULL)
+		if (m->slot == NULL && !(m->claimed = claim(store, m->place, call->now, held, &m->slot)))
 			return SLUICE_E_FULL;
-		m->claimed = true;
-		hold->slots[hold->count++] = m->slot;
+		if (!m->plain && m->ledger.adds && m->ledger.slot == NULL &&
+		    !(m->ledger.claimed = claim(store, &m->ledger.place, call->now, held, &m->ledger.slot)))
+			return SLUICE_E_FULL;
+	}
+	if (token != NULL && token->slot == NULL &&
+	    !(token->claimed = claim(store, &token->place, call->now, held, &token->slot)))
+		return SLUICE_E_FULL;
+	return SLUICE_OK;
+}
+
+static void give_back(struct sluice_store *store, const struct sl_place *place, struct sl_slot **slot, bool *claimed) {
+	if (*claimed) {
+		sl_slot_free(store, place->home, *slot);
+		*slot = NULL;
+	}
+	*claimed = false;
+}
+
+static void give_back_claims(struct sluice_store *store, struct member *members, uint32_t count, struct token *token) {
+	for (uint32_t i = 0; i < count; i++) {
+		give_back(store, members[i].place, &members[i].slot, &members[i].claimed);
+		if (!members[i].plain)
+			give_back(store, &members[i].ledger.place, &members[i].ledger.slot, &members[i].ledger.claimed);
+	}
+	if (token != NULL)
+		give_back(store, &token->place, &token->slot, &token->claimed);
+}
+
+static void claim_nothing(struct member *members, uint32_t count, struct token *token) {
+	for (uint32_t i = 0; i < count; i++) {
+		members[i].claimed = false;
+		if (!members[i].plain)
+			members[i].ledger.claimed = false;
+	}
+	if (token != NULL)
+		token->claimed = false;
+}
+
+/* ---- blocks ----------------------------------------------------------------------------------------------------- */
+
+/* A member that is not plain was judged as it stands; now it is stepped as one that is charged. Its reservations
+ * apart: where those are written, the counter is planned with them. */
+static sluice_err plan_beside(struct sluice_store *store, const struct sluice_call *call, struct member *m) {
+	struct sluice_decision left;
+	sluice_err err = ledger_plan(m);
+	if (err != SLUICE_OK)
+		return err;
+	m->block_bytes = 0;
+	m->amount = m->cost;
+	if (m->ledger.writes && m->slot == NULL && !m->charged) {
+		m->remembered = false; /* there is nothing but the ledger */
+		member_load(store, m);
+	} else if (m->ledger.writes) {
+		member_step(store, m, call->now, 0, false, &left);
+		m->block_bytes = m->remembered ? sl_step_assume_bytes(m->limit, m->held_count)
+		                               : ledger_counter_bytes(m, call->now);
+	} else if (m->forced) {
+		member_step(store, m, call->now, 0, false, &left);
+		m->amount = sl_step_count(m->limit, &m->counter, call->now, m->cost);
+		m->charged = m->amount != 0;
+	} else {
+		member_step(store, m, call->now, m->cost, true, m->decision);
 	}
 	return SLUICE_OK;
 }
 
-static void give_back_claims(struct sluice_store *store, struct member *members, uint32_t count) {
-	for (uint32_t i = 0; i < count; i++) {
-		if (!members[i].claimed)
-			continue;
-		sl_slot_free(store, members[i].place->home, members[i].slot);
-		members[i].slot = NULL;
-		members[i].claimed = false;
-	}
-}
-
-/* How long a block each member needs; whether any needs one. */
-static sluice_err plan_blocks(const struct sluice_call *call, struct member *members, uint32_t count, bool *any) {
+/* How long a block each member needs; whether any change of the blocks is needed. */
+static sluice_err plan_blocks(struct sluice_store *store, const struct sluice_call *call, struct member *members,
+                              uint32_t count, bool *any) {
 	*any = false;
 	for (uint32_t i = 0; i < count; i++) {
 		struct member *m = &members[i];
+		sluice_err err = SLUICE_OK;
 		m->block_bytes = 0;
-		if (!m->charged || !sl_rule_has_block(m->limit))
+		if (!changes(m))
 			continue;
-		m->block_bytes = m->remembered ? sl_step_assume_bytes(m->limit, m->held_count)
-		                               : sl_step_block_bytes(m->limit, &m->counter, call->cost);
+		m->amount = m->cost;
+		if (!m->plain)
+			err = plan_beside(store, call, m);
+		if (err != SLUICE_OK)
+			return err;
+		if (!changes(m))
+			continue;
+		if (sl_rule_has_block(m->limit) && !(!m->plain && m->ledger.writes))
+			m->block_bytes = m->remembered ? sl_step_assume_bytes(m->limit, m->held_count)
+			                               : sl_step_block_bytes(m->limit, &m->counter, m->amount);
 		if (m->block_bytes == SL_BLOCK_TOO_LARGE)
 			return SLUICE_E_FULL;
-		*any = *any || m->block_bytes != 0;
+		*any = *any || m->block_bytes != 0 || (!m->plain && m->ledger.writes);
 	}
 	return SLUICE_OK;
+}
+
+/* Takes a block, if one is needed; returns 0, or its bytes where it is not to be had. */
+static uint64_t take(struct sluice_store *store, uint64_t bytes, uint32_t *block) {
+	uint64_t true_bytes;
+	*block = bytes != 0 ? sl_blocks_take(store, bytes, &true_bytes) : 0;
+	return *block != 0 ? 0 : bytes;
 }
 
 /* Takes all blocks; returns 0, or the bytes of the one that was not to be had. */
 static uint64_t take_all(struct sluice_store *store, struct member *members, uint32_t count) {
-	for (uint32_t i = 0; i < count; i++) {
-		uint64_t true_bytes;
-		members[i].block = 0;
-		if (!members[i].charged || members[i].block_bytes == 0)
+	uint64_t short_of = 0;
+	for (uint32_t i = 0; i < count && short_of == 0; i++) {
+		struct member *m = &members[i];
+		m->block = 0;
+		if (!changes(m))
 			continue;
-		members[i].block = sl_blocks_take(store, members[i].block_bytes, &true_bytes);
-		if (members[i].block == 0)
-			return members[i].block_bytes;
+		short_of = take(store, m->block_bytes, &m->block);
+		if (m->plain || !m->ledger.writes)
+			continue;
+		if (short_of == 0)
+			short_of = take(store, ledger_bytes(m), &m->ledger.block);
+		if (short_of == 0)
+			short_of = take(store, ledger_scratch_bytes(m), &m->ledger.scratch);
 	}
-	return 0;
+	return short_of;
 }
 
 /* Opens a change of the blocks in which all are taken. */
 static sluice_err open_blocks(struct sluice_store *store, const struct sluice_call *call, struct member *members,
-                              uint32_t count, const struct sl_hold *hold) {
+                              uint32_t count, const struct sl_hold *held) {
 	uint64_t short_of;
 	for (int i = 0; i < ROOM_TRIES; i++) {
 		sl_blocks_begin(store);
@@ -86,64 +174,113 @@ static sluice_err open_blocks(struct sluice_store *store, const struct sluice_ca
 		if (short_of == 0)
 			return SLUICE_OK;
 		sl_blocks_abort(store);
-		if (!sl_store_make_room(store, short_of, call->now, hold))
+		if (!sl_store_make_room(store, short_of, call->now, held))
 			break;
 	}
 	return SLUICE_E_FULL;
 }
 
+/* ---- publishing ------------------------------------------------------------------------------------------------- */
+
+/* What a forced charge leaves: the marks and the lifetime are of that, not of the denial. */
+static struct sluice_decision left_by(struct member *m, sluice_ns now) {
+	struct sluice_decision left;
+	sl_step(m->limit, &m->counter, now, 0, false, &left);
+	return left;
+}
+
 /* Charges into the block that was taken, and lets go of the one before; within the change. */
-static void publish_moved(struct sluice_store *store, struct member *m, const struct sluice_call *call) {
+static void publish_moved(struct sluice_store *store, struct member *m, sluice_ns now) {
 	uint64_t bytes = sl_block_bytes(store, m->block);
 	uint32_t old = m->remembered ? 0 : (uint32_t)m->counter.state.w[1];
 	void *block = sl_block_memory(store, m->block);
+	struct sluice_decision left;
 	if (m->remembered) {
 		member_assume(m, block, bytes);
-		sl_step(m->limit, &m->counter, call->now, call->cost, true, m->decision);
-		sl_step_write(m->limit, &m->counter, call->now, call->cost, NULL, 0);
-	} else {
-		sl_step_write(m->limit, &m->counter, call->now, call->cost, block, bytes);
+		if (m->forced)
+			m->amount = sl_step_count(m->limit, &m->counter, now, m->cost);
+		else
+			sl_step(m->limit, &m->counter, now, m->amount, true, m->decision);
+		block = NULL;
 	}
+	sl_step_write(m->limit, &m->counter, now, m->amount, block, bytes);
+	while (m->forced && sl_step_trim(m->limit, &m->counter, now))
+		;
+	left = m->forced ? left_by(m, now) : *m->decision;
 	m->counter.state.w[1] = m->counter.state.w[1] >> 32 << 32 | m->block;
 	sl_block_own(store, m->block, m->slot);
 	sl_blocks_save_slot(store, m->slot);
-	member_publish_state(m);
+	member_publish_state(m, &left);
 	if (old != 0)
 		sl_blocks_free(store, old);
+}
+
+/* Forces a charge in place. */
+static void publish_forced(struct member *m, sluice_ns now) {
+	struct sluice_decision left;
+	if (sl_rule_has_block(m->limit)) {
+		if (sl_step_prepare(m->limit, &m->counter))
+			sl_slot_write(m->slot, m->counter.state.w);
+		sl_step_write(m->limit, &m->counter, now, m->amount, NULL, 0);
+	}
+	left = left_by(m, now);
+	member_publish_state(m, &left);
+	while (sl_step_trim(m->limit, &m->counter, now))
+		sl_slot_write(m->slot, m->counter.state.w);
+}
+
+static void publish_one(struct sluice_store *store, const struct sluice_call *call, struct member *m) {
+	if (!m->plain && m->ledger.writes) {
+		ledger_publish(store, call, m);
+		return;
+	}
+	if (!m->plain)
+		ledger_outlive(store, m, call->now);
+	if (m->block_bytes != 0)
+		publish_moved(store, m, call->now);
+	else if (m->forced)
+		publish_forced(m, call->now);
+	else
+		member_publish(m, call->now, m->amount);
 }
 
 static void publish_all(struct sluice_store *store, const struct sluice_call *call, struct member *members,
                         uint32_t count) {
 	for (uint32_t i = 0; i < count; i++) {
 		struct member *m = &members[i];
-		if (!m->charged)
+		if (!changes(m))
 			continue;
-		if (m->block_bytes != 0)
-			publish_moved(store, m, call);
-		else
-			member_publish(m, call);
-		if (m->remembered)
+		publish_one(store, call, m);
+		if (m->remembered && m->charged)
 			__atomic_fetch_add(&store->header->sketch_starts, 1, __ATOMIC_RELAXED);
 	}
 }
 
 sluice_err members_charge(struct sluice_store *store, const struct sluice_call *call, struct member *members,
-                          uint32_t count) {
-	struct sl_hold hold;
+                          uint32_t count, struct token *token) {
+	struct sl_hold held;
 	bool change;
-	sluice_err err = plan_blocks(call, members, count, &change);
+	sluice_err err;
+	claim_nothing(members, count, token);
+	err = plan_blocks(store, call, members, count, &change);
 	if (err != SLUICE_OK)
 		return err;
-	err = claim_all(store, call, members, count, &hold);
+	members_hold_found(members, count, &held);
+	if (token != NULL)
+		hold(&held, token->slot);
+	err = claim_all(store, call, members, count, token, &held);
 	if (err == SLUICE_OK && change)
-		err = open_blocks(store, call, members, count, &hold);
+		err = open_blocks(store, call, members, count, &held);
 	if (err != SLUICE_OK) {
-		give_back_claims(store, members, count);
+		give_back_claims(store, members, count, token);
 		return err;
 	}
 	publish_all(store, call, members, count);
 	if (change)
 		sl_blocks_commit(store);
+	for (uint32_t i = 0; i < count; i++)
+		if (!members[i].plain && changes(&members[i]) && members[i].ledger.writes)
+			ledger_close(store, &members[i]);
 	return SLUICE_OK;
 }
 
@@ -158,12 +295,28 @@ static void hide_from_sketch(struct sluice_store *store, struct member *m, sluic
 		sl_slot_publish(slot, state, 0, store->header->sketch_until_ns - now);
 }
 
+/* What stands beside a counter goes first: a counter without it is charged as it says. */
+static bool reset_beside(struct sluice_store *store, struct member *m) {
+	bool was = false;
+	for (uint64_t which = SL_BESIDE_LEDGER; which <= SL_BESIDE_STRIKES; which++) {
+		struct sl_place place = sl_place_beside(m->place, which);
+		struct sl_slot *slot = sl_slot_find(&place);
+		if (slot == NULL || !sl_marks_are_beside(sl_tag_marks(sl_slot_tag(slot))))
+			continue;
+		sl_slot_free(store, place.home, slot);
+		was = true;
+	}
+	m->ledger.slot = m->strikes.slot = NULL;
+	m->ledger.count = m->ledger.ended = 0;
+	return was;
+}
+
 bool member_reset(struct sluice_store *store, struct member *m, sluice_ns now) {
 	struct sluice_decision decision;
-	bool was;
+	bool was = reset_beside(store, m);
 	m->slot = sl_slot_find(m->place); /* again: to hide another member one may have had to go */
-	was = m->slot != NULL;
-	if (was)
+	was = was || m->slot != NULL;
+	if (m->slot != NULL)
 		sl_slot_free(store, m->place->home, m->slot);
 	m->slot = NULL;
 	if (sl_sketch_is_used(store, now)) {

@@ -12,28 +12,26 @@
  *
  * A denial and a peek stop after `step` and have written nothing but the lock words, which end as they began.
  *
+ * Here is the way of the commonest call, one limit charged or peeked at, and of batches; all other calls go the same way
+ * in several.c, with what stands beside a counter: its open reservations (reserve.c), its strikes (strike.c), the record
+ * of a request that may be retried (token.c). Leases and members are counters like others (lease.c for what else can be
+ * done with leases).
+ *
  * I1  Limits that meet in one counter (same place) are each decided on its state as it was, and charge it once.
  * I2  No claim of a call takes a slot that the call has found or claimed, nor does its search for room.
  * I3  Observed limits are stepped like the others, never deny, and are charged only where they would have admitted;
  *     those that are tried are charged through others only.
  * I4  No state is charged at an instant past header->latest_charge. */
-#include "algo/merge.h"
 #include "check/member.h"
 
 enum { BATCH_ITEMS = 64 }; /* placed and prefetched ahead by sluice_decide_many() */
 
-static bool has_counter(const struct sluice_limit *limit) {
-	return limit->algorithm != SLUICE_UNLIMITED;
-}
-
 static struct sl_place place_item(const struct sluice_store *store, const struct sluice_item *item) {
-	if (!has_counter(item->limit))
-		return (struct sl_place){NULL, 0};
-	return sl_place_of(store, &item->limit->derived[SL_IDENT_KIND], item->limit->derived[SL_IDENT_NAME] == 0 ? 1 : 2,
-	                   item->key, sl_rule_has_block(item->limit));
+	return has_counter(item->limit) ? member_place(store, item) : (struct sl_place){NULL, 0};
 }
 
-/* The wait until `remaining` grows by one: when one unit more than it would be admitted. */
+/* ---- the commonest call ------------------------------------------------------------------------------------------ */
+
 static void fill_next(const struct sluice_store *store, struct member *m, sluice_ns now) {
 	struct sluice_decision next;
 	if (m->decision->remaining >= m->decision->quota)
@@ -42,182 +40,27 @@ static void fill_next(const struct sluice_store *store, struct member *m, sluice
 	m->decision->next_after_ns = next.retry_after_ns;
 }
 
-/* ---- several counters: groups and locks ------------------------------------------------------------------------- */
-
-static uint32_t collect_homes(const struct member *members, uint32_t count, struct sl_bucket **homes) {
-	uint32_t used = 0;
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t at = used;
-		struct sl_bucket *home;
-		if (!members[i].counts)
-			continue;
-		home = members[i].place->home;
-		while (at > 0 && homes[at - 1] > home)
-			at--;
-		if (at > 0 && homes[at - 1] == home)
-			continue;
-		memmove(&homes[at + 1], &homes[at], (used - at) * sizeof homes[0]);
-		homes[at] = home;
-		used++;
-	}
-	return used;
-}
-
-static void find_leaders(struct member *members, uint32_t count) {
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t first = 0;
-		while (first < i &&
-		       !(members[first].counts && members[i].counts && members[first].place->home == members[i].place->home &&
-		         members[first].place->tag == members[i].place->tag))
-			first++;
-		members[i].leader = (uint8_t)first;
-	}
-}
-
-static void set_up(const struct sluice_call *call, const struct sl_place *places, struct member *members,
-                   struct sluice_decision *decisions) {
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		struct member *m = &members[i];
-		m->limit = call->items[i].limit;
-		m->place = &places[i];
-		m->decision = &decisions[i];
-		m->slot = NULL;
-		m->observed = call->items[i].observed != 0;
-		m->tried = call->items[i].observed == SLUICE_TRIED;
-		m->counts = has_counter(m->limit);
-		m->charged = false;
-	}
-	find_leaders(members, call->item_count);
-}
-
-/* ---- the operations --------------------------------------------------------------------------------------------- */
-
-/* A member whose counter another one has charged: it may have had no slot before, and where it is an observed limit
- * that denies, its figures are to be those after the charge, as everybody else's are. */
-static void join_charge(const struct sluice_store *store, const struct sluice_call *call, struct member *m) {
-	m->slot = sl_slot_find(m->place);
-	if (!m->decision->allowed)
-		member_step(store, m, call->now, call->cost, false, m->decision);
-}
-
-/* Charges every group that is to be, or none. A group is charged through its first member that may. */
-static sluice_err charge_groups(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
-	bool group_charged[SLUICE_ITEMS_MAX] = {false};
-	sluice_err err;
-	members_keep_latest(store, call->now);
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		struct member *m = &members[i];
-		m->charged = m->counts && m->decision->allowed && !m->tried && !group_charged[m->leader];
-		group_charged[m->leader] = group_charged[m->leader] || m->charged;
-	}
-	err = members_charge(store, call, members, call->item_count);
-	for (uint32_t i = 0; i < call->item_count && err == SLUICE_OK; i++)
-		if (group_charged[members[i].leader] && !members[i].charged)
-			join_charge(store, call, &members[i]);
-		else if (members[i].tried && members[i].counts && !group_charged[members[i].leader])
-			member_step(store, &members[i], call->now, call->cost, false, members[i].decision);
-	return err;
-}
-
-static sluice_err decide_members(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
-	bool charge = call->operation == SLUICE_CHARGE, allowed = true;
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		member_step(store, &members[i], call->now, call->cost, charge, members[i].decision);
-		allowed = allowed && (members[i].decision->allowed || members[i].observed);
-	}
-	if (!charge || call->cost == 0)
-		return SLUICE_OK;
-	if (allowed)
-		return charge_groups(store, call, members);
-	for (uint32_t i = 0; i < call->item_count; i++)
-		if (members[i].decision->allowed)
-			member_step(store, &members[i], call->now, call->cost, false, members[i].decision);
-	return SLUICE_OK;
-}
-
-static void refund_members(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		struct member *m = &members[i];
-		uint32_t cost = call->cost;
-		if (!m->counts || m->leader != i || m->slot == NULL)
-			continue;
-		member_load(store, m);
-		if (sl_step_prepare_refund(m->limit, &m->counter, call->now, &cost))
-			sl_slot_write(m->slot, m->counter.state.w);
-		if (sl_step_refund(m->limit, &m->counter, call->now, cost))
-			sl_slot_write(m->slot, m->counter.state.w);
-	}
-	for (uint32_t i = 0; i < call->item_count; i++)
-		member_step(store, &members[i], call->now, 0, false, members[i].decision);
-}
-
-static void reset_members(struct sluice_store *store, struct sluice_call *call, struct member *members) {
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		struct member *m = &members[i];
-		if (m->counts && m->leader == i)
-			call->forgotten += member_reset(store, m, call->now);
-	}
-	for (uint32_t i = 0; i < call->item_count; i++)
-		members[i].slot = members[i].counts ? sl_slot_find(members[i].place) : NULL;
-	for (uint32_t i = 0; i < call->item_count; i++)
-		member_step(store, &members[i], call->now, 0, false, members[i].decision);
-}
-
-/* ---- the answer ------------------------------------------------------------------------------------------------- */
-
-static void answer(struct sluice_call *call, const struct member *members) {
-	call->merged = sl_merge_nothing();
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		if (members[i].counts && !members[i].observed)
-			sl_merge_add(&call->merged, members[i].decision, (int32_t)i);
-		if (call->each != NULL) {
-			call->each[i] = *members[i].decision;
-			call->each[i].index = (int32_t)i;
-		}
-	}
-}
-
-static sluice_err decide_several(struct sluice_store *store, struct sluice_call *call, const struct sl_place *places) {
-	struct member members[SLUICE_ITEMS_MAX];
-	struct sluice_decision decisions[SLUICE_ITEMS_MAX];
-	struct sl_bucket *homes[SLUICE_ITEMS_MAX + 1];
-	uint32_t home_count;
-	sluice_err err = SLUICE_OK;
-	set_up(call, places, members, decisions);
-	home_count = collect_homes(members, call->item_count, homes);
-	for (uint32_t i = 0; i < home_count; i++)
-		sl_home_lock(store, homes[i]);
-	for (uint32_t i = 0; i < call->item_count; i++)
-		members[i].slot = members[i].counts ? sl_slot_find(members[i].place) : NULL;
-	if (call->operation == SLUICE_REFUND)
-		refund_members(store, call, members);
-	else if (call->operation == SLUICE_RESET)
-		reset_members(store, call, members);
-	else
-		err = decide_members(store, call, members);
-	for (uint32_t i = 0; call->want_next && err == SLUICE_OK && i < call->item_count; i++)
-		if (members[i].counts)
-			fill_next(store, &members[i], call->now);
-	for (uint32_t i = 0; i < home_count; i++)
-		sl_home_unlock(homes[i]);
-	if (err == SLUICE_OK)
-		answer(call, members);
-	return err;
-}
-
 /* Nothing to claim or take, for most: the counter is there, and its block, if it has one, is long enough. */
 static inline sluice_err charge_one(struct sluice_store *store, struct member *m, const struct sluice_call *call) {
 	members_keep_latest(store, call->now);
 	if (m->slot != NULL &&
 	    (!sl_rule_has_block(m->limit) || sl_step_block_bytes(m->limit, &m->counter, call->cost) == 0)) {
-		member_publish(m, call);
+		member_publish(m, call->now, call->cost);
 		return SLUICE_OK;
 	}
-	m->charged = true;
-	return members_charge(store, call, m, 1);
+	m->cost = call->cost;
+	m->plain = m->charged = true;
+	m->forced = m->corrects = false;
+	return members_charge(store, call, m, 1, NULL);
 }
 
-/* The same for the commonest call, one enforced limit charged or peeked at: no groups, no merging, one lock. */
+/* Whether open reservations stand beside a counter, in a store that has some; its home is locked. */
+static __attribute__((noinline)) bool has_ledger(const struct sl_place *place) {
+	struct sl_place beside = sl_place_beside(place, SL_BESIDE_LEDGER);
+	return sl_slot_find(&beside) != NULL;
+}
+
+/* No groups, no merging, one lock. */
 static sluice_err decide_one(struct sluice_store *store, struct sluice_call *call, const struct sl_place *place) {
 	struct member m; /* filled as it is needed: zeroing it would be a tenth of the call */
 	bool charge = call->operation == SLUICE_CHARGE;
@@ -226,6 +69,10 @@ static sluice_err decide_one(struct sluice_store *store, struct sluice_call *cal
 	m.place = place;
 	m.decision = &call->merged;
 	sl_home_lock(store, place->home);
+	if (__builtin_expect(sl_store_has_ledgers(store, call->now), 0) && has_ledger(place)) {
+		sl_home_unlock(place->home);
+		return decide_several(store, call, place);
+	}
 	m.slot = sl_slot_find(place);
 	member_step(store, &m, call->now, call->cost, charge, m.decision);
 	if (charge && m.decision->allowed && call->cost != 0)
@@ -235,46 +82,32 @@ static sluice_err decide_one(struct sluice_store *store, struct sluice_call *cal
 	sl_home_unlock(place->home);
 	if (err != SLUICE_OK)
 		return err;
+	call->granted = m.decision->allowed ? call->cost : 0;
 	if (call->each != NULL)
 		call->each[0] = call->merged;
 	return SLUICE_OK;
 }
 
-static inline bool item_is_valid(const struct sluice_item *item) {
-	return item->limit != NULL && (item->key.data != NULL || item->key.len == 0);
-}
-
-static sluice_err validate(const struct sluice_store *store, const struct sluice_call *call) {
-	if (store->owner == 0)
-		return SLUICE_E_BUSY;
-	if (call->item_count > SLUICE_ITEMS_MAX)
-		return SLUICE_E_RANGE;
-	if (call->operation > SLUICE_RESET || (call->items == NULL && call->item_count != 0))
-		return SLUICE_E_MISUSE;
-	for (uint32_t i = 0; i < call->item_count; i++)
-		if (!item_is_valid(&call->items[i]))
-			return SLUICE_E_MISUSE;
-	return SLUICE_OK;
-}
-
-/* What decide_one() takes, and in most programs nearly every call is. */
+/* What decide_one() takes, and in most programs nearly every call is: one enforced limit of an algorithm that is charged
+ * and peeked at without further ado, and nothing asked for but that. */
 static inline bool is_simple(const struct sluice_call *call) {
-	return call->item_count == 1 && call->operation <= SLUICE_PEEK && !call->items[0].observed &&
-	       has_counter(call->items[0].limit);
+	const struct sluice_item *item = call->items;
+	return call->item_count == 1 && call->operation <= SLUICE_PEEK && item->limit != NULL &&
+	       item->limit->algorithm - 1u < SLUICE_LEAKY_BUCKET && (item->key.data != NULL || item->key.len == 0) &&
+	       ((uint32_t)call->upto | item->observed | item->cost) == 0 &&
+	       (call->id.len | (uintptr_t)item->terms) == 0;
 }
 
-static void decide_placed(struct sluice_store *store, struct sluice_call *call, const struct sl_place *places) {
-	call->forgotten = 0;
-	if (is_simple(call))
-		call->err = decide_one(store, call, places);
-	else
-		call->err = decide_several(store, call, places);
+static inline void clear_answer(struct sluice_call *call) {
+	call->forgotten = call->found = call->granted = 0;
+	call->penalized = 0;
+	call->repeated = false;
 }
 
 /* The rest of sluice_decide(): several limits, an operation other than charge and peek, or nothing valid. */
 static __attribute__((noinline)) sluice_err decide_any(struct sluice_store *store, struct sluice_call *call) {
 	struct sl_place places[SLUICE_ITEMS_MAX];
-	call->err = validate(store, call);
+	call->err = call_validate(store, call);
 	if (call->err != SLUICE_OK)
 		return call->err;
 	for (uint32_t i = 0; i < call->item_count; i++) {
@@ -282,8 +115,8 @@ static __attribute__((noinline)) sluice_err decide_any(struct sluice_store *stor
 		if (places[i].home != NULL)
 			sl_place_prefetch(&places[i]);
 	}
-	decide_placed(store, call, places);
-	return call->err;
+	clear_answer(call);
+	return call->err = decide_several(store, call, places);
 }
 
 sluice_err sluice_decide(struct sluice_store *store, struct sluice_call *call) {
@@ -292,12 +125,11 @@ sluice_err sluice_decide(struct sluice_store *store, struct sluice_call *call) {
 		return SLUICE_E_MISUSE;
 	if (store == NULL)
 		return call->err = SLUICE_E_MISUSE;
-	if (store->owner == 0 || call->items == NULL || call->item_count != 1 || !item_is_valid(call->items) ||
-	    !is_simple(call))
+	if (store->owner == 0 || call->items == NULL || !is_simple(call))
 		return decide_any(store, call);
-	place = place_item(store, call->items);
+	place = member_place(store, call->items);
 	sl_place_prefetch(&place);
-	call->forgotten = 0;
+	clear_answer(call);
 	return call->err = decide_one(store, call, &place);
 }
 
@@ -336,13 +168,12 @@ static size_t place_ahead(const struct sluice_store *store, struct sluice_call *
 	size_t taken = 0, used = 0;
 	for (; taken < count && used < BATCH_ITEMS; taken++) {
 		struct sluice_call *call = &calls[taken];
-		if (call->item_count == 1 && call->items != NULL && item_is_valid(call->items) &&
-		    call->operation <= SLUICE_RESET) {
+		if (call->items != NULL && is_simple(call)) {
 			call->err = SLUICE_OK;
 			place_and_prefetch(store, call->items, &places[used++]);
 			continue;
 		}
-		call->err = validate(store, call);
+		call->err = call_validate(store, call);
 		if (call->err != SLUICE_OK)
 			continue;
 		if (used + call->item_count > BATCH_ITEMS)
@@ -367,7 +198,9 @@ void sluice_decide_many(struct sluice_store *store, struct sluice_call *calls, s
 		for (size_t i = 0; i < taken; i++) {
 			if (calls[i].err != SLUICE_OK)
 				continue;
-			decide_placed(store, &calls[i], places + used);
+			clear_answer(&calls[i]);
+			calls[i].err = is_simple(&calls[i]) ? decide_one(store, &calls[i], places + used)
+			                                    : decide_several(store, &calls[i], places + used);
 			used += calls[i].item_count;
 		}
 		calls += taken;

@@ -1,31 +1,78 @@
-/* One limit of a call while it is being decided: what check.c, charge.c and remember.c share. */
+/* One limit of a call while it is being decided: what the files of this folder share. */
 #ifndef SL_MEMBER_H
 #define SL_MEMBER_H
 
-#include "algo/step.h"
+#include "algo/ledger.h"
+#include "algo/terms.h"
 #include "base/assert.h"
 #include "store/blocks.h"
 #include "store/sketch.h"
 
+/* The open reservations beside a counter (reserve.c). */
+struct ledger {
+	struct sl_place place;
+	struct sl_slot *slot; /* NULL: it has none */
+	const struct sl_reservation *list;
+	uint32_t count, skipped; /* in the list; before it, in the block */
+	uint32_t ended;          /* of the list, at the call's instant */
+	uint32_t corrected;      /* of the list, by the call: those that have ended, and what it commits */
+	int64_t commits;         /* which of the list is committed; -1: none */
+	bool dead;               /* its counter went before it: what it names is charged nowhere */
+	bool adds;               /* the charge is to be noted in it */
+	bool writes;             /* it and the counter are changed together, anew */
+	bool claimed;
+	uint32_t block, scratch; /* taken for it, and to compute in */
+};
+
+/* The strikes beside a counter (strike.c). */
+struct strikes {
+	struct sl_place place;
+	struct sl_slot *slot; /* NULL: it has none */
+	bool looked;          /* the limit has penalties */
+	bool denied;          /* the limit itself denied, of somebody who was not shut out */
+};
+
+enum { ROOM_TRIES = 64 /* times that room for a block is made before there is none */ };
+
 struct member {
 	const struct sluice_limit *limit;
+	const struct sluice_item *item;
 	const struct sl_place *place;
 	struct sl_slot *slot;      /* NULL: no counter yet */
 	struct sl_counter counter; /* a copy */
 	struct sluice_decision *decision;
-	uint32_t block; /* taken for it */
+	uint64_t who;
+	uint32_t cost;
+	uint32_t amount; /* that is charged: the cost; or, forced, what may be charged */
+	uint32_t block;  /* taken for it */
 	uint64_t block_bytes;
 	bool observed;
 	bool tried;      /* its own answer charges nothing */
 	bool counts;     /* not `unlimited`, which has no counter */
+	bool plain;      /* neither open reservations nor penalties stand beside it */
 	bool charged;    /* this member charges the counter that it, or a group, has */
+	bool forced;     /* whatever the quota */
+	bool corrects;   /* its counter is not charged, but corrected by its ledger */
+	bool kept;       /* it holds what the call asks for already: its lease, its reservation */
 	bool claimed;    /* the slot was claimed by this call */
 	bool remembered; /* it has no counter, and the sketch knows of one: with this use, and this to be held against it */
 	uint8_t use;
 	uint8_t held_count;
 	struct sl_held held[SL_USES];
 	uint8_t leader; /* first member with the same counter */
+	struct ledger ledger;
+	struct strikes strikes;
 };
+
+/* The request that may be retried (token.c). */
+struct token {
+	struct sl_place place; /* home NULL: none */
+	struct sl_slot *slot;
+	bool claimed;
+	sluice_ns life_ns;
+};
+
+/* ---- a member's counter ------------------------------------------------------------------------------------------ */
 
 /* Copies the state from the slot, or none. */
 static inline void member_load(const struct sluice_store *store, struct member *m) {
@@ -45,8 +92,20 @@ static inline void member_load(const struct sluice_store *store, struct member *
 	if (sl_rule_has_block(m->limit) && block != 0) {
 		m->counter.block = sl_block_memory(store, block);
 		m->counter.block_bytes = sl_block_bytes(store, block);
+		m->counter.who = m->who;
 		sl_step_prefetch(m->limit, &m->counter);
 	}
+}
+
+/* `unlimited` counts nothing. */
+static inline bool has_counter(const struct sluice_limit *limit) {
+	return limit->algorithm != SLUICE_UNLIMITED;
+}
+
+/* Where the counter of a limit with one lives. */
+static inline struct sl_place member_place(const struct sluice_store *store, const struct sluice_item *item) {
+	return sl_place_of(store, &item->limit->derived[SL_IDENT_KIND], item->limit->derived[SL_IDENT_NAME] == 0 ? 1 : 2,
+	                   item->key, sl_rule_has_block(item->limit));
 }
 
 /* Decides a member that has no counter in a store that has evicted some: from what the sketch knows, if it does. */
@@ -69,22 +128,22 @@ static inline void member_step(const struct sluice_store *store, struct member *
 	sl_step(m->limit, &m->counter, now, cost, charge, decision);
 }
 
-/* Publishes the state that a member's copy has now, with the use and lifetime that its decision says. */
-static inline void member_publish_state(struct member *m) {
+/* Publishes the state that a member's copy has now, with the use and lifetime that a decision of it says. */
+static inline void member_publish_state(struct member *m, const struct sluice_decision *decision) {
 	uint64_t marks =
 		__builtin_expect(m->remembered, 0) ? sl_marks_start(true, m->use) : sl_tag_marks(sl_slot_tag(m->slot));
-	sl_slot_publish(m->slot, m->counter.state.w, sl_marks_of(marks, m->decision->quota, m->decision->remaining),
-	                sl_step_life(m->limit, m->decision));
+	sl_slot_publish(m->slot, m->counter.state.w, sl_marks_of(marks, decision->quota, decision->remaining),
+	                sl_step_life(m->limit, decision));
 }
 
 /* Charges a counter that is there, and whose block, if it has one, is long enough: sl_step() has been called. */
-static inline void member_publish(struct member *m, const struct sluice_call *call) {
+static inline void member_publish(struct member *m, sluice_ns now, uint32_t cost) {
 	if (sl_rule_has_block(m->limit)) {
 		if (sl_step_prepare(m->limit, &m->counter))
 			sl_slot_write(m->slot, m->counter.state.w);
-		sl_step_write(m->limit, &m->counter, call->now, call->cost, NULL, 0);
+		sl_step_write(m->limit, &m->counter, now, cost, NULL, 0);
 	}
-	member_publish_state(m);
+	member_publish_state(m, m->decision);
 }
 
 /* Before a state is written at `now`: no state may be later than header->latest_charge. */
@@ -93,13 +152,108 @@ static inline void members_keep_latest(struct sluice_store *store, sluice_ns now
 		sl_store_raise_latest(store, now);
 }
 
-/* Charges all members that are marked `charged`, or none; sl_step() has been called for each, and its home is locked.
- * Finds slots for new counters and blocks for longer logs, evicting where there is no other way. SLUICE_OK or
- * SLUICE_E_FULL, and then nothing was changed but who else had to go. */
+/* Charges all members that are marked `charged`, and corrects those that are marked so, or none; all homes are locked.
+ * Plain ones have been stepped. Finds slots for new counters, for ledgers and for the token (NULL: none), and blocks,
+ * evicting where there is no other way. SLUICE_OK or SLUICE_E_FULL, and then nothing was changed but who else had to go. */
 SLUICE_MUST_USE sluice_err members_charge(struct sluice_store *store, const struct sluice_call *call,
-                                          struct member *members, uint32_t count);
+                                          struct member *members, uint32_t count, struct token *token);
 
-/* Forgets a counter, and what the sketch knows of it. Returns whether there was one. */
+/* All slots that were found: no claim of the call may take one of them. */
+void members_hold_found(const struct member *members, uint32_t count, struct sl_hold *found);
+
+/* Forgets a counter, what stands beside it, and what the sketch knows of it. Returns whether there was any of it. */
 bool member_reset(struct sluice_store *store, struct member *m, sluice_ns now);
+
+/* ---- what stands beside it ---------------------------------------------------------------------------------------- */
+
+/* Decides a member as it stands, with its open reservations and penalties; charges nothing. */
+void member_judge(const struct sluice_store *store, struct member *m, sluice_ns now, uint64_t cost,
+                  struct sluice_decision *decision);
+
+/* Finds the ledger of a member (slot: as found), in a store that may have some. */
+void ledger_find(const struct sluice_store *store, struct member *m, sluice_ns now);
+
+/* Plans what a charge, or a commit, does to a ledger: fills `writes` and `corrected`. SLUICE_OK, or SLUICE_E_FULL where
+ * it would be too long. */
+SLUICE_MUST_USE sluice_err ledger_plan(struct member *m);
+
+/* Bytes of the block that a planned change of a member needs for its ledger, and to compute in; 0: none. */
+uint64_t ledger_bytes(const struct member *m);
+uint64_t ledger_scratch_bytes(const struct member *m);
+
+/* Bytes of the new block of a counter that is to be changed together with its ledger. */
+uint64_t ledger_counter_bytes(struct member *m, sluice_ns now);
+
+/* Within a change for which all was taken: writes counter and ledger anew. */
+void ledger_publish(struct sluice_store *store, const struct sluice_call *call, struct member *m);
+
+/* Behind that change, and with no change open: a ledger in which nothing is left gives back its slot. */
+void ledger_close(struct sluice_store *store, struct member *m);
+
+/* Before a charge in place of a counter whose ledger stays as it is: lets that live as long as the counter will. */
+void ledger_outlive(struct sluice_store *store, struct member *m, sluice_ns now);
+
+/* Corrects what has ended of members that are about to be refunded. SLUICE_OK or SLUICE_E_FULL. */
+SLUICE_MUST_USE sluice_err ledger_settle(struct sluice_store *store, const struct sluice_call *call,
+                                         struct member *members);
+
+/* How long a slot has to live from `word`, the first of its state, to `end`. */
+static inline sluice_ns life_until(uint64_t word, sluice_ns end) {
+	uint64_t from = word >> SL_COARSE_SHIFT << SL_COARSE_SHIFT;
+	return end > from ? end - from : 0;
+}
+
+static inline sluice_ns ns_add(sluice_ns a, sluice_ns b) {
+	return a < SLUICE_NEVER - 1 - b ? a + b : SLUICE_NEVER - 1;
+}
+
+/* Nothing stands beside a member, as far as was looked. */
+static inline void member_beside_none(struct member *m) {
+	m->ledger.slot = NULL;
+	m->ledger.count = m->ledger.skipped = m->ledger.ended = m->ledger.corrected = 0;
+	m->ledger.commits = -1;
+	m->ledger.dead = m->ledger.adds = m->ledger.writes = m->ledger.claimed = false;
+	m->ledger.block = m->ledger.scratch = 0;
+	m->strikes.slot = NULL;
+	m->strikes.looked = m->strikes.denied = false;
+}
+
+/* Brings the figures of a decision up to its counter as it is now; what was decided, and the delay, stay. */
+void member_refresh(const struct sluice_store *store, struct member *m, sluice_ns now);
+
+/* Finds the strikes of a member (penalties only); and what they say of its decision. Returns whether it is shut out. */
+void strikes_find(struct member *m);
+bool strikes_judge(const struct sluice_store *store, const struct member *m, sluice_ns now, uint64_t cost,
+                   struct sluice_decision *decision);
+
+/* What a decided call leaves with limits that have terms: denials are counted (the counter's charge, the strikes).
+ * Where there is no room for it a denial stands as it is. */
+void members_note_denials(struct sluice_store *store, struct sluice_call *call, struct member *members, bool allowed);
+
+/* ---- the operations ----------------------------------------------------------------------------------------------- */
+
+/* Whether a retried call holds all that it asks for; marks the members that do, and says what was granted. (lease.c) */
+bool members_hold(const struct sluice_store *store, struct sluice_call *call, struct member *members);
+
+/* SLUICE_RELEASE and SLUICE_RENEW. (lease.c) */
+void members_end_leases(struct sluice_store *store, struct sluice_call *call, struct member *members);
+
+/* SLUICE_COMMIT. SLUICE_OK or SLUICE_E_FULL, and then nothing was changed. (reserve.c) */
+SLUICE_MUST_USE sluice_err members_commit(struct sluice_store *store, struct sluice_call *call, struct member *members);
+
+/* Where the record of a retried call is (home NULL: it charges nothing); its answer, where it is found; and the record
+ * of one that was charged. (token.c) */
+void token_place(const struct sluice_store *store, const struct sluice_call *call, const struct member *members,
+                 struct token *token);
+bool token_recall(const struct token *token, struct sluice_call *call, sluice_ns *delay_ns);
+void token_publish(const struct sluice_call *call, struct token *token, sluice_ns delay_ns);
+
+/* Decides a call of any kind that is valid, its limits placed; fills all of it but `err`, which it returns.
+ * (several.c) */
+SLUICE_MUST_USE sluice_err decide_several(struct sluice_store *store, struct sluice_call *call,
+                                          const struct sl_place *places);
+
+/* SLUICE_OK, or what is wrong with a call. (valid.c) */
+SLUICE_MUST_USE sluice_err call_validate(const struct sluice_store *store, const struct sluice_call *call);
 
 #endif

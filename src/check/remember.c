@@ -22,6 +22,8 @@ static void look_up(const struct sluice_store *store, struct member *m, sluice_n
 
 void member_assume(struct member *m, void *block, uint64_t block_bytes) {
 	sl_step_assume(m->limit, &m->counter, m->held, m->held_count, block, block_bytes);
+	if (m->limit->algorithm >= SLUICE_CONCURRENCY)
+		m->counter.who = m->who;
 }
 
 void member_step_remembered(const struct sluice_store *store, struct member *m, sluice_ns now, uint64_t cost,

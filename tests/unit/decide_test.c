@@ -461,7 +461,7 @@ static void null_pointers_and_unknown_operations_are_refused(void **state) {
 	item.limit = NULL;
 	assert_int_equal(sluice_decide(*state, &call), SLUICE_E_MISUSE);
 	item.limit = &limit;
-	call.operation = (sluice_operation)4;
+	call.operation = (sluice_operation)(SLUICE_COMMIT + 1);
 	assert_int_equal(sluice_decide(*state, &call), SLUICE_E_MISUSE);
 	assert_int_equal(peek(*state, 0, "sliding-log 10/1m").remaining, 10);
 }

@@ -225,7 +225,8 @@ enum { TWO = 2 };
 /* One operation on two keys of the world's limit, all or nothing. */
 static struct sluice_call ask_two(struct world *world, sluice_operation operation, const char *first,
                                   const char *second, uint64_t at_s) {
-	struct sluice_item items[TWO] = {{&world->limit, sl_str(first), false}, {&world->limit, sl_str(second), false}};
+	struct sluice_item items[TWO] = {{.limit = &world->limit, .key = sl_str(first)},
+	                                 {.limit = &world->limit, .key = sl_str(second)}};
 	struct sluice_call call = {
 		.items = items, .item_count = TWO, .cost = 1, .operation = operation, .now = start_ns + at_s * second_ns};
 	(void)!sluice_decide(world->store, &call);
@@ -317,7 +318,8 @@ static void a_log_that_cannot_grow_loses_nothing(void **state) {
 		charges++;
 	assert_in_range(charges, 3000, 800000);
 	for (uint64_t at_s = charges / 20 + 1; at_s < 86400; at_s += 8000) {
-		struct sluice_item items[] = {{&other, sl_str("0:1"), false}, {&world->limit, sl_str("0:0"), false}};
+		struct sluice_item items[] = {{.limit = &other, .key = sl_str("0:1")},
+		                              {.limit = &world->limit, .key = sl_str("0:0")}};
 		struct sluice_call both = {.items = items, .item_count = 2, .cost = 1, .now = start_ns + at_s * second_ns};
 		assert_int_equal(ask(world, SLUICE_CHARGE, 0, 0, at_s, 1).err, SLUICE_E_FULL);
 		before = copy_of_arena(world);

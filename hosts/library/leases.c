@@ -1,0 +1,63 @@
+/* Leases for users of the library: ids that nobody else has, and who holds them. */
+#include "check/lease.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/assert.h"
+#include "base/bytes.h"
+
+void sluice_make_id(char text[17]) {
+	static const char digits[] = "0123456789abcdef";
+	uint64_t number = 0;
+	while (number == 0) {
+		ssize_t got = getrandom(&number, sizeof number, 0);
+		SL_ASSERT(got == (ssize_t)sizeof number || (got < 0 && errno == EINTR));
+		number = got < 0 ? 0 : number;
+	}
+	for (int i = 0; i < 16; i++)
+		text[i] = digits[number >> (60 - 4 * i) & 15];
+	text[16] = '\0';
+}
+
+static int by_end(const void *a, const void *b) {
+	const struct sluice_holder *x = a, *y = b;
+	if (x->ends_after_ns != y->ends_after_ns)
+		return x->ends_after_ns < y->ends_after_ns ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* More hold leases than there is room for: those that end first are among all of them. */
+static uint32_t list_first(struct sluice_store *store, const struct sluice_limit *limit, struct sluice_bytes key,
+                           sluice_ns now, struct sluice_holder *list, uint32_t room, uint32_t count) {
+	struct sluice_holder *all = NULL;
+	uint32_t had = 0;
+	while (had < count) { /* others may come meanwhile */
+		struct sluice_holder *more = realloc(all, count * sizeof *all);
+		if (more == NULL)
+			break; /* then it is any of them */
+		all = more;
+		had = count;
+		count = sl_store_leases(store, limit, key, now, all, had);
+	}
+	if (count <= had && count != 0) {
+		qsort(all, count, sizeof *all, by_end);
+		memcpy(list, all, (count < room ? count : room) * sizeof *all);
+	}
+	free(all);
+	return count;
+}
+
+uint32_t sluice_holders(struct sluice_store *store, const struct sluice_limit *limit, struct sluice_bytes key,
+                        sluice_ns now, struct sluice_holder *list, uint32_t room) {
+	uint32_t count;
+	if (store == NULL || store->owner == 0 || limit == NULL || limit->algorithm != SLUICE_CONCURRENCY)
+		return 0;
+	count = sl_store_leases(store, limit, key, now, list, room);
+	if (count > room && room != 0)
+		return list_first(store, limit, key, now, list, room, count);
+	if (count > 1 && room != 0)
+		qsort(list, count, sizeof *list, by_end);
+	return count;
+}

@@ -1,0 +1,363 @@
+/* Reservations: what stands beside a counter, and is changed together with it.
+ *
+ * A charge that may be corrected is noted in the counter's ledger (algo/ledger.h): a slot of the same home, so of the
+ * same lock, whose block is the list of what is open, by end. What has ended counts as returned at once, for whoever
+ * looks; it is corrected by the next who charges. Nothing of this is looked for in a store that never had any
+ * (header->ledgers_until_ns).
+ *
+ *   slot   word 0: 63..19 an instant, 18..0 how many at the beginning of the list are gone
+ *          word 1: 63..32 how many the list has, 31..0 its block
+ *
+ * Counter and ledger change as one: both are written anew, into blocks that nobody refers to yet, within one change of
+ * the blocks (store/blocks.c), whose undo log has both slots. Whoever takes the locks of a caller that died finds both
+ * as before or both as after. The first opener of a store whose users all died believes no undo log; so within the
+ * change the order is one in which every beginning errs to one side, that an estimate stays charged:
+ *
+ *   1  the ledger without what is corrected    2  the counter, corrected and charged    3  the ledger with what is new
+ *
+ * I1  A ledger lives at least as long as the last of it, and as its counter may differ from none uncorrected.
+ * I2  Where the counter went before (evicted, or its room was needed when it counted no longer), what the ledger names
+ *     is charged nowhere: it may be committed, but corrects nothing. A new counter that comes to stand beside it must
+ *     not be corrected by it either: before it is published all instants in the list become 0, whose windows have long
+ *     gone.
+ * I3  A counter that is charged and whose ledger stays as it is (nothing has ended) is charged in place, like any. */
+#include "check/member.h"
+
+enum { BATCH = 64 /* corrections that fit the stack */ };
+#define SKIPPED_MASK (((uint64_t)1 << SL_COARSE_SHIFT) - 1)
+
+void ledger_find(const struct sluice_store *store, struct member *m, sluice_ns now) {
+	struct ledger *l = &m->ledger;
+	uint32_t block;
+	sluice_ns t = now;
+	l->place = sl_place_beside(m->place, SL_BESIDE_LEDGER);
+	l->slot = sl_slot_find(&l->place);
+	l->count = l->skipped = l->ended = 0;
+	l->dead = m->slot == NULL;
+	if (l->slot == NULL || (block = (uint32_t)sl_slot_state(l->slot)[1]) == 0)
+		return;
+	m->plain = false;
+	l->count = (uint32_t)sl_min(sl_slot_state(l->slot)[1] >> 32,
+	                            sl_block_bytes(store, block) / sizeof(struct sl_reservation));
+	l->skipped = (uint32_t)sl_min(sl_slot_state(l->slot)[0] & SKIPPED_MASK, l->count);
+	l->count -= l->skipped;
+	l->list = (const struct sl_reservation *)sl_block_memory(store, block) + l->skipped;
+	if (!l->dead) {
+		member_load(store, m);
+		t = sl_step_instant(m->limit, &m->counter, now);
+	}
+	l->ended = sl_ledger_ended(&(struct sl_ledger){l->list, l->count}, t);
+}
+
+/* ---- deciding --------------------------------------------------------------------------------------------------- */
+
+static __attribute__((noinline)) void judge_with_ledger(const struct sluice_store *store, struct member *m,
+                                                        sluice_ns now, uint64_t cost,
+                                                        struct sluice_decision *decision) {
+	uint64_t scratch[SL_LEDGER_SCRATCH_BYTES / sizeof(uint64_t) + 1];
+	m->remembered = false;
+	member_load(store, m);
+	sl_ledger_step(m->limit, &m->counter, &(struct sl_ledger){m->ledger.list, m->ledger.count}, now, cost, scratch,
+	               decision);
+}
+
+void member_judge(const struct sluice_store *store, struct member *m, sluice_ns now, uint64_t cost,
+                  struct sluice_decision *decision) {
+	if (!m->plain && m->ledger.count != 0 && !m->ledger.dead)
+		judge_with_ledger(store, m, now, cost, decision);
+	else
+		member_step(store, m, now, cost, false, decision);
+	if (!m->plain && m->strikes.slot != NULL)
+		strikes_judge(store, m, now, cost, decision);
+}
+
+/* ---- planning --------------------------------------------------------------------------------------------------- */
+
+static uint32_t left_of(const struct ledger *l) {
+	return l->count - l->corrected + l->adds;
+}
+
+sluice_err ledger_plan(struct member *m) {
+	struct ledger *l = &m->ledger;
+	l->corrected = l->ended + (l->commits >= 0);
+	l->writes = l->adds || (l->corrected != 0 && !(l->dead && l->commits < 0));
+	return l->writes && left_of(l) > SL_LEDGER_MAX ? SLUICE_E_FULL : SLUICE_OK;
+}
+
+/* What has only ended is skipped where it stands. */
+static bool needs_list(const struct ledger *l) {
+	return l->adds || (l->commits >= 0 && left_of(l) != 0);
+}
+
+uint64_t ledger_bytes(const struct member *m) {
+	return needs_list(&m->ledger) ? left_of(&m->ledger) * sizeof(struct sl_reservation) : 0;
+}
+
+uint64_t ledger_scratch_bytes(const struct member *m) {
+	return m->ledger.corrected > BATCH ? m->ledger.corrected * sizeof(struct sl_correction) : 0;
+}
+
+uint64_t ledger_counter_bytes(struct member *m, sluice_ns now) {
+	struct sluice_decision ignored;
+	uint64_t bytes;
+	if (!sl_rule_has_block(m->limit) || (m->slot == NULL && !m->charged))
+		return 0;
+	bytes = sl_correct_bytes(m->limit, &m->counter, m->ledger.commits >= 0);
+	if (m->ledger.commits >= 0)
+		return bytes;
+	sl_step(m->limit, &m->counter, now, m->cost, false, &ignored);
+	return sl_max(bytes, sl_step_block_bytes(m->limit, &m->counter, m->cost));
+}
+
+/* ---- publishing ------------------------------------------------------------------------------------------------- */
+
+static void publish_list(struct ledger *l, sluice_ns instant, uint32_t skipped, uint32_t count, uint32_t block,
+                         sluice_ns end) {
+	const uint64_t state[2] = {(instant & ~SKIPPED_MASK) | skipped, (uint64_t)count << 32 | block};
+	sl_slot_publish(l->slot, state, SL_MARKS_BESIDE_MUCH, life_until(state[0], end));
+}
+
+/* Lets a ledger live until `end` at least. */
+static void extend(struct sluice_store *store, struct ledger *l, sluice_ns end) {
+	const uint64_t *state = sl_slot_state(l->slot);
+	if (end <= sl_slot_end(state[0], sl_slot_tag(l->slot)))
+		return;
+	sl_store_raise_ledgers(store, ns_add(end, (sluice_ns)2 << SL_COARSE_SHIFT));
+	publish_list(l, state[0], (uint32_t)(state[0] & SKIPPED_MASK), (uint32_t)(state[1] >> 32), (uint32_t)state[1], end);
+}
+
+/* A new counter is none that the list speaks of. In place: half of it done is as good. */
+static void forget_instants(struct ledger *l) {
+	for (uint32_t i = 0; i < l->count; i++) {
+		__atomic_store_n((uint64_t *)(uintptr_t)&l->list[i].instant, 0, __ATOMIC_RELAXED);
+		SL_POINT();
+	}
+}
+
+void ledger_outlive(struct sluice_store *store, struct member *m, sluice_ns now) {
+	struct sl_counter copy = m->counter;
+	if (m->ledger.dead)
+		forget_instants(&m->ledger);
+	else if (m->ledger.slot != NULL)
+		extend(store, &m->ledger, ns_add(sl_step_instant(m->limit, &copy, now), sl_step_life(m->limit, m->decision)));
+}
+
+/* All that is to be corrected, in the order in which it is known. */
+static uint32_t list_corrections(const struct member *m, sluice_ns t, struct sl_correction *list) {
+	const struct ledger *l = &m->ledger;
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < l->ended && !l->dead; i++)
+		if (l->list[i].instant != 0)
+			list[count++] = sl_ledger_return(&l->list[i]);
+	if (l->commits >= 0 && !l->dead && l->list[l->commits].instant != 0) {
+		const struct sl_reservation *it = &l->list[l->commits];
+		list[count++] = (struct sl_correction){it->instant, t, it->cost, m->cost, it->debt};
+	}
+	return count;
+}
+
+/* Writes the list as it will be, but for what is added. Returns how many are in it. */
+static uint32_t write_left(const struct ledger *l, struct sl_reservation *list) {
+	uint32_t count = 0;
+	for (uint32_t i = l->ended; i < l->count; i++)
+		if (i != l->commits)
+			list[count++] = l->list[i];
+	return count;
+}
+
+/* The ledger without what is corrected. */
+static void publish_drop(struct sluice_store *store, struct ledger *l) {
+	const uint64_t state[2] = {sl_slot_state(l->slot)[0], sl_slot_state(l->slot)[1]};
+	sluice_ns end = sl_slot_end(state[0], sl_slot_tag(l->slot));
+	uint32_t old = (uint32_t)state[1];
+	sl_blocks_save_slot(store, l->slot);
+	if (left_of(l) == 0) {
+		/* as when a counter goes (store/slot.c): FRESH, so that a death before it is free leaves nothing */
+		__atomic_store_n(&l->slot->tag, l->slot->tag | SL_LIFE_FRESH, __ATOMIC_RELAXED);
+		SL_POINT();
+		sl_store16(sl_slot_state(l->slot), 0, 0);
+		SL_POINT();
+		sl_blocks_free(store, old);
+	} else if (l->commits >= 0) {
+		uint32_t count = write_left(l, sl_block_memory(store, l->block));
+		sl_block_own(store, l->block, l->slot);
+		publish_list(l, state[0], 0, count, l->block, end);
+		sl_blocks_free(store, old);
+	} else {
+		publish_list(l, state[0], l->skipped + l->ended, l->skipped + l->count, old, end);
+	}
+}
+
+/* The ledger with what is new in it. */
+static void publish_add(struct sluice_store *store, struct ledger *l, const struct sl_reservation *added,
+                        sluice_ns end) {
+	struct sl_reservation *list = sl_block_memory(store, l->block);
+	uint32_t old = l->claimed ? 0 : (uint32_t)sl_slot_state(l->slot)[1], count = write_left(l, list), at = count;
+	for (; at > 0 && list[at - 1].end > added->end; at--)
+		list[at] = list[at - 1];
+	list[at] = *added;
+	end = sl_max(end, list[count].end);
+	sl_store_raise_ledgers(store, ns_add(end, (sluice_ns)2 << SL_COARSE_SHIFT));
+	sl_block_own(store, l->block, l->slot);
+	sl_blocks_save_slot(store, l->slot);
+	publish_list(l, added->instant, 0, count + 1, l->block, end);
+	if (old != 0)
+		sl_blocks_free(store, old);
+}
+
+/* Sub-buckets go on in a copy; a log is moved by the write itself. */
+static void *copy_cells(struct member *m, void *block, uint64_t bytes) {
+	if (m->limit->algorithm != SLUICE_SLIDING_BUCKETS || m->counter.block == NULL)
+		return block;
+	memcpy(block, m->counter.block, sl_min(bytes, m->counter.block_bytes));
+	m->counter.block = block;
+	m->counter.block_bytes = bytes;
+	return NULL;
+}
+
+/* Charges the copy. `block`: to write it to; NULL: it is in a block of its own already, or needs none. What ended was
+ * counted as returned when the charge was admitted; should damage have made that untrue, it is charged all the same.
+ * Returns whether anything was written. */
+static bool charge_copy(struct member *m, sluice_ns now, void *block, uint64_t bytes) {
+	struct sluice_decision decision;
+	uint32_t cost = m->cost;
+	bool counts;
+	sl_step(m->limit, &m->counter, now, cost, true, &decision);
+	counts = m->forced || !decision.allowed;
+	if (counts)
+		cost = sl_step_count(m->limit, &m->counter, now, cost);
+	else
+		*m->decision = decision;
+	if (sl_rule_has_block(m->limit) && cost != 0)
+		sl_step_write(m->limit, &m->counter, now, cost, block, bytes);
+	while (counts && cost != 0 && sl_step_trim(m->limit, &m->counter, now))
+		;
+	return cost != 0;
+}
+
+/* Corrects and charges the copy of the counter, in its new block if it keeps one. Returns whether that is in use. */
+static bool write_counter(struct sluice_store *store, struct member *m, sluice_ns now,
+                          const struct sl_correction *list, uint32_t count) {
+	bool has_block = m->block != 0;
+	void *block = has_block ? sl_block_memory(store, m->block) : NULL;
+	uint64_t bytes = has_block ? sl_block_bytes(store, m->block) : 0;
+	bool moved = m->remembered;
+	if (m->remembered)
+		member_assume(m, block, bytes);
+	else if (count != 0)
+		moved = sl_correct(m->limit, &m->counter, list, count, block, bytes);
+	if (!m->charged)
+		return moved;
+	block = has_block && !moved ? copy_cells(m, block, bytes) : NULL;
+	moved = block == NULL;
+	return charge_copy(m, now, block, bytes) || moved;
+}
+
+/* The counter, corrected and charged. Returns the instant at which it will count no longer. */
+static sluice_ns publish_counter(struct sluice_store *store, struct member *m, sluice_ns now,
+                                 const struct sl_correction *list, uint32_t count) {
+	bool keeps_block = sl_rule_has_block(m->limit);
+	uint32_t old = keeps_block && !m->remembered ? (uint32_t)m->counter.state.w[1] : 0;
+	struct sluice_decision left;
+	struct sl_counter copy;
+	sluice_ns end;
+	bool uses = write_counter(store, m, now, list, count);
+	uint64_t marks = m->remembered ? sl_marks_start(true, m->use) : sl_tag_marks(sl_slot_tag(m->slot));
+	if (keeps_block)
+		m->counter.state.w[1] = m->counter.state.w[1] >> 32 << 32 | (uses ? m->block : old);
+	copy = m->counter;
+	sl_step(m->limit, &copy, now, 0, false, &left);
+	end = ns_add(sl_step_instant(m->limit, &copy, now), sl_step_life(m->limit, &left));
+	if (keeps_block && uses)
+		sl_block_own(store, m->block, m->slot);
+	sl_blocks_save_slot(store, m->slot);
+	sl_slot_publish(m->slot, m->counter.state.w, sl_marks_of(marks, left.quota, left.remaining),
+	                life_until(m->counter.state.w[0], end));
+	if (m->block != 0 && (!uses || old != 0))
+		sl_blocks_free(store, uses ? old : m->block);
+	return end;
+}
+
+static sluice_ns ttl_of(const struct sluice_call *call, const struct member *m) {
+	return m->item->ttl_ns != 0 ? m->item->ttl_ns : call->ttl_ns;
+}
+
+void ledger_publish(struct sluice_store *store, const struct sluice_call *call, struct member *m) {
+	struct ledger *l = &m->ledger;
+	struct sl_correction few[BATCH], *list = l->scratch != 0 ? sl_block_memory(store, l->scratch) : few;
+	sluice_ns t = sl_step_instant(m->limit, &m->counter, call->now), end = 0;
+	uint32_t count = list_corrections(m, t, list);
+	if (l->dead && m->charged)
+		forget_instants(l);
+	if (l->corrected != 0 && l->slot != NULL)
+		publish_drop(store, l);
+	if (m->slot != NULL)
+		end = publish_counter(store, m, call->now, list, count);
+	if (l->adds) {
+		t = sl_step_instant(m->limit, &m->counter, call->now);
+		publish_add(store, l,
+		            &(struct sl_reservation){.id = call->id.len != 0 ? sl_id_number(call->id) : 0,
+		                                     .instant = t,
+		                                     .end = ns_add(t, ttl_of(call, m)),
+		                                     .cost = m->cost,
+		                                     .debt = sl_ledger_debt(m->limit, &m->counter, t)},
+		            end);
+	} else if (left_of(l) != 0 && end != 0) {
+		extend(store, l, end);
+	}
+	if (l->scratch != 0)
+		sl_blocks_free(store, l->scratch);
+}
+
+void ledger_close(struct sluice_store *store, struct member *m) {
+	struct ledger *l = &m->ledger;
+	if (l->slot == NULL || (sl_slot_tag(l->slot) & SL_LIFE_FRESH) != SL_LIFE_FRESH)
+		return;
+	sl_slot_free(store, m->place->home, l->slot);
+	l->slot = NULL;
+	l->count = l->ended = 0;
+}
+
+/* ---- the operations ---------------------------------------------------------------------------------------------- */
+
+/* Changes counters and ledgers of all members whose ledger is to be written, charging nothing: as one. */
+static sluice_err correct_members(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
+	sluice_err err;
+	members_keep_latest(store, call->now);
+	err = members_charge(store, call, members, call->item_count, NULL);
+	for (uint32_t i = 0; i < call->item_count && err == SLUICE_OK; i++)
+		if (members[i].counts && !members[i].plain)
+			ledger_find(store, &members[i], call->now);
+	return err;
+}
+
+sluice_err ledger_settle(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
+	bool any = false;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct member *m = &members[i];
+		m->corrects = m->counts && !m->plain && m->leader == i && m->slot != NULL && m->ledger.ended != 0;
+		any = any || m->corrects;
+	}
+	return any ? correct_members(store, call, members) : SLUICE_OK;
+}
+
+sluice_err members_commit(struct sluice_store *store, struct sluice_call *call, struct member *members) {
+	uint64_t id = sl_id_number(call->id);
+	uint32_t found = 0;
+	sluice_err err;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct member *m = &members[i];
+		struct ledger *l = &m->ledger;
+		if (!m->counts || m->plain || m->leader != i || l->count == 0)
+			continue;
+		for (uint32_t k = l->ended; k < l->count && l->commits < 0; k++)
+			l->commits = l->list[k].id == id ? (int64_t)k : -1;
+		m->corrects = l->commits >= 0;
+		found += m->corrects;
+	}
+	if (found == 0)
+		return SLUICE_OK;
+	err = correct_members(store, call, members);
+	call->found = err == SLUICE_OK ? found : 0;
+	return err;
+}

@@ -1,0 +1,421 @@
+/* Calls of any kind: several limits, every operation, what stands beside a counter, retries.
+ *
+ *   set up, lock all homes, find slots and what stands beside them
+ *   recall   what the call asks for was done before under its id: it is answered as that was, charging nothing
+ *   grant    how much of the cost fits, where a part will do (`upto`)
+ *   judge    each limit as it stands, as if all will be charged
+ *   charge   if all enforced limits admit: all or nothing (charge.c)
+ *   note     denials that have consequences (strike.c)
+ *   unlock, answer
+ *
+ * I1..I4 of check.c hold here. */
+#include "algo/merge.h"
+#include "check/member.h"
+
+/* ---- setting up: groups and locks -------------------------------------------------------------------------------- */
+
+static uint32_t add_home(struct sl_bucket **homes, uint32_t used, struct sl_bucket *home) {
+	uint32_t at = used;
+	while (at > 0 && homes[at - 1] > home)
+		at--;
+	if (at > 0 && homes[at - 1] == home)
+		return used;
+	memmove(&homes[at + 1], &homes[at], (used - at) * sizeof homes[0]);
+	homes[at] = home;
+	return used + 1;
+}
+
+static uint32_t collect_homes(const struct member *members, uint32_t count, const struct token *token,
+                              struct sl_bucket **homes) {
+	uint32_t used = 0;
+	for (uint32_t i = 0; i < count; i++)
+		if (members[i].counts)
+			used = add_home(homes, used, members[i].place->home);
+	return token->place.home != NULL ? add_home(homes, used, token->place.home) : used;
+}
+
+static void find_leaders(struct member *members, uint32_t count) {
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t first = 0;
+		while (first < i &&
+		       !(members[first].counts && members[i].counts && members[first].place->home == members[i].place->home &&
+		         members[first].place->tag == members[i].place->tag))
+			first++;
+		members[i].leader = (uint8_t)first;
+	}
+}
+
+/* A lease's number, or a member's fingerprint: keyed, so that nobody can prepare two that collide. */
+static uint64_t who_of(const struct sluice_store *store, const struct sluice_call *call,
+                       const struct sluice_item *item) {
+	uint64_t who;
+	if (item->limit->algorithm == SLUICE_CONCURRENCY)
+		return call->operation >= SLUICE_ACQUIRE && call->id.len != 0 ? sl_id_number(call->id) : 0;
+	if (item->member.data == NULL)
+		return 0;
+	who = sl_siphash(store->secret, NULL, 0, item->member, 1, 3);
+	return who != 0 ? who : 1;
+}
+
+static void set_up(const struct sluice_store *store, const struct sluice_call *call, const struct sl_place *places,
+                   struct member *members, struct sluice_decision *decisions) {
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct member *m = &members[i];
+		m->item = &call->items[i];
+		m->limit = m->item->limit;
+		m->cost = m->item->cost != 0 ? m->item->cost : call->cost;
+		m->place = &places[i];
+		m->decision = &decisions[i];
+		m->slot = NULL;
+		m->observed = m->item->observed != 0;
+		m->tried = m->item->observed == SLUICE_TRIED;
+		m->counts = has_counter(m->limit);
+		m->plain = true;
+		m->charged = m->forced = m->corrects = m->kept = false;
+		m->who = m->limit->algorithm >= SLUICE_CONCURRENCY ? who_of(store, call, m->item) : 0;
+		m->counter.who = m->who;
+	}
+	find_leaders(members, call->item_count);
+}
+
+/* ---- what stands beside counters --------------------------------------------------------------------------------- */
+
+static bool is_reserved(const struct sluice_call *call, const struct member *m) {
+	if (m->tried || m->limit->algorithm > SLUICE_LEAKY_BUCKET)
+		return false;
+	return (call->operation == SLUICE_RESERVE && (call->ttl_ns != 0 || m->item->ttl_ns != 0)) ||
+	       (call->operation == SLUICE_ACQUIRE && m->item->ttl_ns != 0);
+}
+
+static void find_beside(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
+	bool ledgers = sl_store_has_ledgers(store, call->now);
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct member *m = &members[i];
+		bool reserved, penalties;
+		if (!m->counts)
+			continue;
+		reserved = is_reserved(call, m);
+		penalties = m->item->terms != NULL && m->item->terms->penalty_count != 0;
+		if (!ledgers && !reserved && !penalties)
+			continue;
+		member_beside_none(m);
+		if ((ledgers || reserved) && m->limit->algorithm <= SLUICE_LEAKY_BUCKET)
+			ledger_find(store, m, call->now);
+		m->ledger.adds = reserved;
+		if (penalties)
+			strikes_find(m);
+		m->plain = m->plain && !reserved;
+	}
+}
+
+void member_refresh(const struct sluice_store *store, struct member *m, sluice_ns now) {
+	struct sluice_decision left;
+	member_judge(store, m, now, m->decision->allowed ? 0 : m->cost, &left);
+	m->decision->quota = left.quota;
+	m->decision->remaining = left.remaining;
+	m->decision->reset_after_ns = left.reset_after_ns;
+	if (!m->decision->allowed)
+		m->decision->retry_after_ns = left.retry_after_ns;
+}
+
+/* ---- charging ---------------------------------------------------------------------------------------------------- */
+
+/* A member whose counter another one has charged: it may have had no slot before, and where it is an observed limit
+ * that denies, its figures are to be those after the charge, as everybody else's are. */
+static void join_charge(const struct sluice_store *store, const struct sluice_call *call, struct member *m) {
+	m->slot = sl_slot_find(m->place);
+	if (!m->decision->allowed && m->plain)
+		member_step(store, m, call->now, m->cost, false, m->decision);
+}
+
+/* Those with something beside them were stepped as they stood, or as if that were not there. */
+static void refresh_beside(const struct sluice_store *store, const struct sluice_call *call, struct member *members) {
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct member *m = &members[i];
+		if (!m->counts || m->plain)
+			continue;
+		m->slot = sl_slot_find(m->place);
+		if (m->limit->algorithm <= SLUICE_LEAKY_BUCKET)
+			ledger_find(store, m, call->now);
+		member_refresh(store, m, call->now);
+	}
+}
+
+/* Charges every group that is to be, or none. A group is charged through its first member that may. */
+static sluice_err charge_groups(struct sluice_store *store, const struct sluice_call *call, struct member *members,
+                                struct token *token) {
+	bool group_charged[SLUICE_ITEMS_MAX] = {false};
+	sluice_err err;
+	members_keep_latest(store, call->now);
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct member *m = &members[i];
+		m->charged = m->counts && m->decision->allowed && !m->tried && m->cost != 0 && !group_charged[m->leader];
+		group_charged[m->leader] = group_charged[m->leader] || m->charged;
+	}
+	err = members_charge(store, call, members, call->item_count, token->place.home != NULL ? token : NULL);
+	if (err != SLUICE_OK)
+		return err;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if (group_charged[members[i].leader] && !members[i].charged)
+			join_charge(store, call, &members[i]);
+		else if (members[i].tried && members[i].counts && !group_charged[members[i].leader])
+			member_step(store, &members[i], call->now, members[i].cost, false, members[i].decision);
+	refresh_beside(store, call, members);
+	return SLUICE_OK;
+}
+
+/* ---- deciding ---------------------------------------------------------------------------------------------------- */
+
+/* The largest part of the cost that all enforced limits admit. A member counts once, whatever the cost; so does what
+ * is held already. */
+static uint32_t find_part(const struct sluice_store *store, const struct sluice_call *call, struct member *members) {
+	uint32_t part = call->cost;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct member *m = &members[i];
+		struct sluice_decision d;
+		if (!m->counts || m->observed || m->cost == 0)
+			continue;
+		member_judge(store, m, call->now, 1, &d);
+		if (m->limit->algorithm != SLUICE_DISTINCT || !d.allowed)
+			part = (uint32_t)sl_min(part, d.remaining);
+	}
+	return part;
+}
+
+/* Lowers all costs to the part that is granted; where that is nothing, what is asked is 1, and denied. */
+static void grant(const struct sluice_store *store, struct sluice_call *call, struct member *members) {
+	call->granted = find_part(store, call, members);
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if (members[i].cost != 0)
+			members[i].cost = call->granted != 0 ? call->granted : 1;
+}
+
+/* Steps a member as if it will be charged; one with something beside it as it stands. */
+static void judge(const struct sluice_store *store, struct member *m, sluice_ns now, bool charge) {
+	bool shut_out = false;
+	if (m->plain) {
+		member_step(store, m, now, m->cost, charge, m->decision);
+		return;
+	}
+	member_judge(store, m, now, m->cost, m->decision);
+	if (m->strikes.looked && m->strikes.slot != NULL)
+		shut_out = strikes_judge(store, m, now, 0, &(struct sluice_decision){.allowed = true});
+	m->strikes.denied = charge && m->strikes.looked && !m->tried && !m->decision->allowed && !shut_out;
+}
+
+static bool judge_all(struct sluice_store *store, const struct sluice_call *call, struct member *members,
+                      bool charge) {
+	bool allowed = true;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		judge(store, &members[i], call->now, charge);
+		allowed = allowed && (members[i].decision->allowed || members[i].observed);
+	}
+	return allowed;
+}
+
+/* Nothing was charged, and the figures are those of what stands. */
+static void unstep(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if (members[i].decision->allowed && members[i].plain)
+			member_step(store, &members[i], call->now, members[i].cost, false, members[i].decision);
+}
+
+static bool has_terms(const struct sluice_call *call) {
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if (call->items[i].terms != NULL)
+			return true;
+	return false;
+}
+
+/* The answer to a call of which nothing is charged, since that was done before. */
+static void answer_again(struct sluice_store *store, struct sluice_call *call, struct member *members,
+                         sluice_ns delay_ns) {
+	call->repeated = true;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		members[i].cost = 0;
+		member_judge(store, &members[i], call->now, 0, members[i].decision);
+		if (members[i].limit->algorithm == SLUICE_LEAKY_BUCKET)
+			members[i].decision->delay_ns = delay_ns;
+	}
+}
+
+static bool was_done(struct sluice_store *store, struct sluice_call *call, struct member *members,
+                     const struct token *token) {
+	sluice_ns delay_ns = 0;
+	if (call->id.len == 0)
+		return false;
+	if (call->operation == SLUICE_CHARGE ? !token_recall(token, call, &delay_ns)
+	                                     : !members_hold(store, call, members))
+		return false;
+	answer_again(store, call, members, delay_ns);
+	return true;
+}
+
+static sluice_ns longest_delay(const struct sluice_call *call, const struct member *members) {
+	sluice_ns delay_ns = 0;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if (members[i].counts && !members[i].observed)
+			delay_ns = sl_max(delay_ns, members[i].decision->delay_ns);
+	return delay_ns;
+}
+
+static bool costs_something(const struct sluice_call *call, const struct member *members) {
+	bool costs = false;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		costs = costs || (members[i].counts && members[i].cost != 0);
+	return costs;
+}
+
+static sluice_err decide_members(struct sluice_store *store, struct sluice_call *call, struct member *members,
+                                 struct token *token) {
+	bool charge = call->operation != SLUICE_PEEK, allowed;
+	sluice_err err = SLUICE_OK;
+	call->granted = call->cost;
+	if (charge && was_done(store, call, members, token))
+		return SLUICE_OK;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if (members[i].kept)
+			members[i].cost = 0;
+	if (call->upto)
+		grant(store, call, members);
+	allowed = judge_all(store, call, members, charge);
+	if (!allowed)
+		call->granted = 0;
+	if (!charge || !costs_something(call, members))
+		return SLUICE_OK;
+	if (allowed) {
+		err = charge_groups(store, call, members, token);
+		if (err == SLUICE_OK && token->place.home != NULL)
+			token_publish(call, token, longest_delay(call, members));
+	} else {
+		unstep(store, call, members);
+	}
+	if (err == SLUICE_OK && has_terms(call))
+		members_note_denials(store, call, members, allowed);
+	return err;
+}
+
+/* Answers as a peek of cost 0 does, of what stands there now. */
+static void peek_all(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct member *m = &members[i];
+		m->slot = m->counts ? sl_slot_find(m->place) : NULL;
+		if (!m->plain && m->limit->algorithm <= SLUICE_LEAKY_BUCKET)
+			ledger_find(store, m, call->now);
+		member_judge(store, m, call->now, 0, m->decision);
+	}
+}
+
+static void refund_one(const struct sluice_store *store, const struct sluice_call *call, struct member *m) {
+	uint32_t cost = m->cost;
+	member_load(store, m);
+	if (sl_step_prepare_refund(m->limit, &m->counter, call->now, &cost))
+		sl_slot_write(m->slot, m->counter.state.w);
+	if (sl_step_refund(m->limit, &m->counter, call->now, cost))
+		sl_slot_write(m->slot, m->counter.state.w);
+}
+
+static sluice_err refund_members(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
+	sluice_err err = ledger_settle(store, call, members);
+	for (uint32_t i = 0; i < call->item_count && err == SLUICE_OK; i++)
+		if (members[i].counts && members[i].leader == i && members[i].slot != NULL)
+			refund_one(store, call, &members[i]);
+	if (err == SLUICE_OK)
+		peek_all(store, call, members);
+	return err;
+}
+
+static void reset_members(struct sluice_store *store, struct sluice_call *call, struct member *members) {
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct member *m = &members[i];
+		if (m->counts && m->leader == i)
+			call->forgotten += member_reset(store, m, call->now);
+		m->plain = true;
+	}
+	peek_all(store, call, members);
+}
+
+static sluice_err operate(struct sluice_store *store, struct sluice_call *call, struct member *members,
+                          struct token *token) {
+	sluice_err err = SLUICE_OK;
+	switch (call->operation) {
+	case SLUICE_REFUND:
+		return refund_members(store, call, members);
+	case SLUICE_RESET:
+		reset_members(store, call, members);
+		return SLUICE_OK;
+	case SLUICE_RELEASE:
+	case SLUICE_RENEW:
+		members_end_leases(store, call, members);
+		return SLUICE_OK;
+	case SLUICE_COMMIT:
+		err = members_commit(store, call, members);
+		if (err == SLUICE_OK)
+			peek_all(store, call, members);
+		return err;
+	default:
+		return decide_members(store, call, members, token);
+	}
+}
+
+/* ---- the answer ------------------------------------------------------------------------------------------------- */
+
+/* The wait until `remaining` grows by one: when one unit more than it would be admitted. */
+static void fill_next(const struct sluice_store *store, struct member *m, sluice_ns now) {
+	const struct sluice_limit *limit = m->limit;
+	struct sluice_limit full = *limit;
+	struct sluice_decision next;
+	if (m->decision->remaining >= m->decision->quota)
+		return;
+	m->counter.who = 0; /* for a stranger */
+	if (limit->algorithm == SLUICE_DISTINCT && limit->quota <= SL_EXACT_MEMBERS) {
+		/* whatever its cost, who is counted takes one place: as if there were no more than are taken */
+		full.quota -= m->decision->remaining;
+		full.derived[SL_CAPACITY] = full.quota;
+		m->limit = &full;
+	}
+	member_judge(store, m, now, (uint64_t)m->decision->remaining + 1, &next);
+	m->decision->next_after_ns = next.retry_after_ns;
+	m->limit = limit;
+	m->counter.who = m->who;
+}
+
+static void answer(struct sluice_call *call, const struct member *members) {
+	call->merged = sl_merge_nothing();
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		if (members[i].counts && !members[i].observed)
+			sl_merge_add(&call->merged, members[i].decision, (int32_t)i);
+		if (call->each != NULL) {
+			call->each[i] = *members[i].decision;
+			call->each[i].index = (int32_t)i;
+		}
+	}
+}
+
+sluice_err decide_several(struct sluice_store *store, struct sluice_call *call, const struct sl_place *places) {
+	struct member members[SLUICE_ITEMS_MAX];
+	struct sluice_decision decisions[SLUICE_ITEMS_MAX];
+	struct sl_bucket *homes[SLUICE_ITEMS_MAX + 2];
+	struct token token = {.place = {NULL, 0}, .slot = NULL};
+	uint32_t home_count;
+	sluice_err err;
+	set_up(store, call, places, members, decisions);
+	if (call->operation == SLUICE_CHARGE && call->id.len != 0)
+		token_place(store, call, members, &token);
+	home_count = collect_homes(members, call->item_count, &token, homes);
+	for (uint32_t i = 0; i < home_count; i++)
+		sl_home_lock(store, homes[i]);
+	for (uint32_t i = 0; i < call->item_count; i++)
+		members[i].slot = members[i].counts ? sl_slot_find(members[i].place) : NULL;
+	token.slot = token.place.home != NULL ? sl_slot_find(&token.place) : NULL;
+	find_beside(store, call, members);
+	err = operate(store, call, members, &token);
+	for (uint32_t i = 0; call->want_next && err == SLUICE_OK && i < call->item_count; i++)
+		if (members[i].counts)
+			fill_next(store, &members[i], call->now);
+	for (uint32_t i = 0; i < home_count; i++)
+		sl_home_unlock(homes[i]);
+	if (err == SLUICE_OK)
+		answer(call, members);
+	return err;
+}

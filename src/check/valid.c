@@ -1,0 +1,80 @@
+/* What a call must be, whatever its limits say: nothing here looks at the store. */
+#include "check/member.h"
+
+static bool takes_id(sluice_operation operation) {
+	return operation == SLUICE_CHARGE || operation >= SLUICE_ACQUIRE;
+}
+
+static bool needs_id(sluice_operation operation) {
+	return operation >= SLUICE_ACQUIRE && operation != SLUICE_RESERVE;
+}
+
+static bool charges(sluice_operation operation) {
+	return operation == SLUICE_CHARGE || operation == SLUICE_ACQUIRE || operation == SLUICE_RESERVE;
+}
+
+static bool reserves(const struct sluice_call *call, const struct sluice_item *item) {
+	return (call->operation == SLUICE_RESERVE && (call->ttl_ns != 0 || item->ttl_ns != 0)) ||
+	       (call->operation == SLUICE_ACQUIRE && item->ttl_ns != 0);
+}
+
+/* Whether an operation is one for a limit of concurrency, or of distinct. Candidates are charged nothing. */
+static bool fits(const struct sluice_call *call, const struct sluice_item *item) {
+	if (item->observed == SLUICE_TRIED)
+		return true;
+	if (item->limit->algorithm == SLUICE_CONCURRENCY)
+		return call->operation != SLUICE_CHARGE && call->operation != SLUICE_REFUND &&
+		       call->operation != SLUICE_RESERVE && item->ttl_ns == 0;
+	if (item->limit->algorithm == SLUICE_DISTINCT)
+		return (item->member.data != NULL || !(charges(call->operation) || call->operation == SLUICE_REFUND)) &&
+		       !reserves(call, item);
+	return true;
+}
+
+static bool ttl_is_valid(sluice_ns ttl_ns) {
+	return ttl_ns == 0 || (ttl_ns >= SL_MS_NS && ttl_ns <= SL_WINDOW_NS_MAX);
+}
+
+static sluice_err validate_item(const struct sluice_call *call, const struct sluice_item *item) {
+	if (item->limit == NULL || (item->key.data == NULL && item->key.len != 0) ||
+	    (item->member.data == NULL && item->member.len != 0) || !fits(call, item) || (call->upto && item->cost != 0))
+		return SLUICE_E_MISUSE;
+	return ttl_is_valid(item->ttl_ns) ? SLUICE_OK : SLUICE_E_RANGE;
+}
+
+static sluice_err validate_id(const struct sluice_call *call) {
+	if (!takes_id(call->operation))
+		return SLUICE_OK;
+	if (call->id.len > SLUICE_ID_BYTES_MAX || (call->id.len == 0 && needs_id(call->operation)))
+		return SLUICE_E_RANGE;
+	return call->id.data != NULL || call->id.len == 0 ? SLUICE_OK : SLUICE_E_MISUSE;
+}
+
+/* That it asks for what its operation is about: a lease, a reservation. */
+static sluice_err validate_purpose(const struct sluice_call *call) {
+	bool found = false;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		found = found || (call->operation == SLUICE_ACQUIRE
+		                      ? call->items[i].limit->algorithm == SLUICE_CONCURRENCY
+		                      : call->ttl_ns != 0 || call->items[i].ttl_ns != 0);
+	if (call->operation == SLUICE_ACQUIRE)
+		return found ? SLUICE_OK : SLUICE_E_MISUSE;
+	return call->operation != SLUICE_RESERVE || (found && ttl_is_valid(call->ttl_ns)) ? SLUICE_OK : SLUICE_E_RANGE;
+}
+
+sluice_err call_validate(const struct sluice_store *store, const struct sluice_call *call) {
+	sluice_err err;
+	if (store->owner == 0)
+		return SLUICE_E_BUSY;
+	if (call->item_count > SLUICE_ITEMS_MAX)
+		return SLUICE_E_RANGE;
+	if (call->operation > SLUICE_COMMIT || (call->items == NULL && call->item_count != 0))
+		return SLUICE_E_MISUSE;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		err = validate_item(call, &call->items[i]);
+		if (err != SLUICE_OK)
+			return err;
+	}
+	err = validate_id(call);
+	return err == SLUICE_OK ? validate_purpose(call) : err;
+}

@@ -1,0 +1,246 @@
+/* Reservations through a store, case by case: charged, committed, returned, and what of it a stranger sees meanwhile. */
+#include "tests/unit/ask.h"
+
+#include "algo/ledger.h"
+#include "store/blocks.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static const char *const notations[] = {
+	"fixed-window 1000/1m",
+	"sliding-window 1000/1m",
+	"sliding-buckets 1000/1m precision 1s",
+	"sliding-log 1000/1m",
+	"token-bucket 1000/1h",
+	"leaky-bucket 1/1h queue 999",
+};
+enum { NOTATIONS = sizeof notations / sizeof *notations, S = 1000 };
+
+static int open_store(void **state) {
+	*state = ask_store(2);
+	return 0;
+}
+
+static int close_store(void **state) {
+	const char *wrong = sluice_store_verify(*state);
+	sluice_store_close(*state);
+	if (wrong != NULL)
+		fprintf(stderr, "%s\n", wrong);
+	return wrong == NULL ? 0 : -1;
+}
+
+static struct asked reserve(struct sluice_store *s, uint64_t at_ms, uint32_t cost, const char *id, uint64_t ttl_ms,
+                            const char *limit) {
+	struct asked asked = ASK(s, SLUICE_RESERVE, at_ms, cost, id, ttl_ms, .lines = {{limit}});
+	assert_int_equal(asked.err, SLUICE_OK);
+	return asked;
+}
+
+static struct asked commit(struct sluice_store *s, uint64_t at_ms, uint32_t actual, const char *id, const char *limit) {
+	struct asked asked = ASK(s, SLUICE_COMMIT, at_ms, actual, id, .lines = {{limit}});
+	assert_int_equal(asked.err, SLUICE_OK);
+	return asked;
+}
+
+/* Within a second, so that buckets have drained nothing. */
+static void a_commit_corrects_what_was_charged(void **state) {
+	for (int i = 0; i < NOTATIONS; i++) {
+		struct asked a = reserve(*state, 0, 500, "a", 60 * S, notations[i]);
+		assert_true(a.d.allowed && a.granted == 500 && !a.repeated && a.d.remaining == 500);
+		assert_int_equal(reserve(*state, 100, 600, "b", 60 * S, notations[i]).d.allowed, false);
+		a = commit(*state, 200, 100, "a", notations[i]);
+		assert_true(a.found == 1 && a.d.allowed && a.d.remaining == 900);
+		a = commit(*state, 300, 100, "a", notations[i]);
+		assert_true(a.found == 0 && a.d.remaining == 900);
+		assert_int_equal(commit(*state, 300, 0, "b", notations[i]).found, 0); /* was denied */
+	}
+}
+
+static void a_commit_above_the_estimate_is_debt(void **state) {
+	for (int i = 0; i < NOTATIONS; i++) {
+		reserve(*state, 0, 900, "a", 60 * S, notations[i]);
+		assert_int_equal(commit(*state, 0, 1500, "a", notations[i]).d.remaining, 0);
+		assert_false(ask_peek(*state, 0, notations[i]).allowed);
+	}
+	/* 500 above: they are paid first */
+	struct asked a = ASK(*state, SLUICE_PEEK, 0, 1, .lines = {{"token-bucket 1000/1h"}});
+	assert_int_equal(a.d.retry_after_ns, (uint64_t)501 * 3600 * S * ASK_MS / 1000);
+}
+
+static void what_is_left_open_is_back_at_its_end(void **state) {
+	for (int i = 0; i < NOTATIONS; i++) {
+		uint64_t at = 20 * S;
+		reserve(*state, at, 1000, "a", 5 * S, notations[i]);
+		struct ask peek = {SLUICE_PEEK, at + S, 900, .lines = {{notations[i]}}};
+		struct asked a = ask_quietly(*state, &peek);
+		assert_false(a.d.allowed);
+		assert_int_equal(a.d.retry_after_ns, (uint64_t)4 * S * ASK_MS);
+		peek.at_ms = at + 5 * S - 1;
+		assert_false(ask_quietly(*state, &peek).d.allowed);
+		peek.at_ms = at + 5 * S;
+		assert_true(ask_quietly(*state, &peek).d.allowed);
+		assert_int_equal(commit(*state, at + 5 * S, 1, "a", notations[i]).found, 0);
+		/* whoever charges next writes it down */
+		a = ASK(*state, SLUICE_CHARGE, at + 5 * S, 900, .lines = {{notations[i]}});
+		assert_true(a.d.allowed && a.d.remaining == 100 && a.granted == 900);
+		assert_int_equal(ask_peek(*state, at + 5 * S, notations[i]).remaining, 100);
+	}
+}
+
+static void the_same_id_is_charged_once(void **state) {
+	for (int i = 0; i < NOTATIONS; i++) {
+		assert_false(reserve(*state, 0, 400, "a", 60 * S, notations[i]).repeated);
+		for (int k = 0; k < 4; k++) {
+			struct ask again = {SLUICE_RESERVE, 100, 999, "a", 60 * S, .lines = {{notations[i]}}};
+			struct asked a = ask_quietly(*state, &again);
+			assert_true(a.repeated && a.d.allowed && a.d.remaining == 600);
+		}
+		assert_false(reserve(*state, 200, 400, "b", 60 * S, notations[i]).repeated);
+		assert_int_equal(commit(*state, 300, 0, "a", notations[i]).d.remaining, 600);
+		assert_false(reserve(*state, 400, 1, "a", 60 * S, notations[i]).repeated);
+	}
+}
+
+static void several_limits_are_reserved_or_none(void **state) {
+	struct ask both = {SLUICE_RESERVE, 0, 5, "a", 60 * S, .lines = {{"sliding-log 10/1m"}, {"fixed-window 7/1m"}}};
+	struct asked a = ask(*state, &both);
+	assert_true(a.d.allowed && a.d.remaining == 2 && a.each[0].remaining == 5);
+	both.id = "b";
+	assert_false(ask_quietly(*state, &both).d.allowed);
+	a = ASK(*state, SLUICE_COMMIT, 1, 1, "b", .lines = {{"sliding-log 10/1m"}, {"fixed-window 7/1m"}});
+	assert_int_equal(a.found, 0);
+	a = ASK(*state, SLUICE_COMMIT, 1, 1, "a", .lines = {{"sliding-log 10/1m"}, {"fixed-window 7/1m"}});
+	assert_true(a.found == 2 && a.each[0].remaining == 9 && a.each[1].remaining == 6);
+}
+
+static void limits_that_meet_in_one_counter_are_reserved_once(void **state) {
+	struct asked a = ASK(*state, SLUICE_RESERVE, 0, 5, "a", 60 * S,
+	                     .lines = {{"sliding-log 10/1m"}, {"sliding-log 8/1m"}, {"sliding-log 20/1m", .observed = 1}});
+	assert_true(a.d.allowed && a.each[0].remaining == 5 && a.each[1].remaining == 3 && a.each[2].remaining == 15);
+	a = ASK(*state, SLUICE_COMMIT, 0, 2, "a", .lines = {{"sliding-log 10/1m"}, {"sliding-log 8/1m"}});
+	assert_true(a.found == 1 && a.each[0].remaining == 8 && a.each[1].remaining == 6);
+}
+
+/* A request costs 1, its tokens 500. */
+static void a_policy_mixes_charges_reservations_and_leases(void **state) {
+	struct ask mixed = {SLUICE_ACQUIRE, 0, 1, "a", .lines = {{"concurrency 2 lease 1m"},
+	                                                          {"fixed-window 10/1m"},
+	                                                          {"sliding-log 1000/1m", .cost = 500, .ttl_ms = 30000}}};
+	struct asked a = ask(*state, &mixed);
+	assert_int_equal(a.err, SLUICE_OK);
+	assert_true(a.d.allowed && a.each[0].remaining == 1 && a.each[1].remaining == 9 && a.each[2].remaining == 500);
+	assert_true(ask_quietly(*state, &mixed).repeated);
+	a = ASK(*state, SLUICE_COMMIT, 0, 120, "a", .lines = {{"sliding-log 1000/1m"}});
+	assert_true(a.found == 1 && a.d.remaining == 880);
+	mixed.id = "b", mixed.lines[2].cost = 900;
+	assert_false(ask_quietly(*state, &mixed).d.allowed);
+	mixed = (struct ask){SLUICE_RESERVE, 0, 1, "c",
+	                     .lines = {{"fixed-window 10/1m"}, {"token-bucket 100/1m", .cost = 60, .ttl_ms = 5000}}};
+	a = ask(*state, &mixed);
+	assert_true(a.d.allowed && a.each[0].remaining == 8 && a.each[1].remaining == 40);
+	assert_true(ask_quietly(*state, &mixed).repeated);
+}
+
+static void a_refund_corrects_what_has_ended_first(void **state) {
+	for (int i = 0; i < NOTATIONS; i++) {
+		struct asked a;
+		ASK(*state, SLUICE_CHARGE, 0, 300, .lines = {{notations[i]}});
+		reserve(*state, 100, 500, "a", S, notations[i]);
+		a = ASK(*state, SLUICE_REFUND, 1100, 100, .lines = {{notations[i]}});
+		assert_int_equal(a.err, SLUICE_OK);
+		assert_int_equal(a.d.remaining, 800);
+	}
+}
+
+static void a_reset_forgets_reservations_too(void **state) {
+	for (int i = 0; i < NOTATIONS; i++) {
+		reserve(*state, 0, 500, "a", 60 * S, notations[i]);
+		assert_int_equal(ASK(*state, SLUICE_RESET, 1, 0, .lines = {{notations[i]}}).forgotten, 1);
+		assert_int_equal(commit(*state, 2, 700, "a", notations[i]).found, 0);
+		assert_int_equal(ask_peek(*state, 2, notations[i]).remaining, 1000);
+	}
+}
+
+static void a_longer_ttl_than_the_window_is_still_found(void **state) {
+	reserve(*state, 0, 10, "a", 600 * S, "sliding-log 10/1s");
+	assert_true(ASK(*state, SLUICE_CHARGE, 5 * S, 4, .lines = {{"sliding-log 10/1s"}}).d.allowed);
+	struct asked a = commit(*state, 5 * S, 99, "a", "sliding-log 10/1s");
+	assert_true(a.found == 1 && a.d.remaining == 6);
+}
+
+/* More than fit the stack, returned and charged in one call; and as many as there may be. */
+static void many_reservations_end_at_once(void **state) {
+	for (int i = 0; i < NOTATIONS; i++) {
+		char id[16];
+		for (int k = 0; k < 500; k++) {
+			snprintf(id, sizeof id, "%d", k);
+			assert_true(reserve(*state, (uint64_t)k, 2, id, S, notations[i]).d.allowed);
+		}
+		assert_int_equal(commit(*state, 600, 1, "250", notations[i]).found, 1);
+		assert_int_equal(ask_peek(*state, 999, notations[i]).remaining, 1);
+		struct asked a = ASK(*state, SLUICE_CHARGE, 2 * S, 998, .lines = {{notations[i]}});
+		assert_true(a.d.allowed);
+		assert_true(a.d.remaining <= 2); /* what was committed, less what a bucket has drained */
+	}
+}
+
+static void a_ledger_has_an_end(void **state) {
+	char id[16];
+	struct asked a;
+	struct sluice_store *s = ask_store(16);
+	(void)state;
+	for (int k = 0; k <= SL_LEDGER_MAX; k += 1) {
+		snprintf(id, sizeof id, "%d", k);
+		a = ASK(s, SLUICE_RESERVE, 0, 1, id, 60 * S, .lines = {{"fixed-window 1M/1m"}});
+		if (k >= 64) /* quadratic: the rest in one go */
+			break;
+		assert_int_equal(a.err, SLUICE_OK);
+	}
+	sluice_store_close(s);
+}
+
+static void calls_that_make_no_sense_are_refused(void **state) {
+	static const struct {
+		struct ask ask;
+		sluice_err err;
+	} rows[] = {
+		{{SLUICE_RESERVE, 0, 1, "a", 0, .lines = {{"10/1m"}}}, SLUICE_E_RANGE},
+		{{SLUICE_RESERVE, 0, 1, "a", (uint64_t)3661 * 86400 * S, .lines = {{"10/1m"}}}, SLUICE_E_RANGE},
+		{{SLUICE_RESERVE, 0, 1, "a", S, .lines = {{"concurrency 1 lease 1s"}}}, SLUICE_E_MISUSE},
+		{{SLUICE_RESERVE, 0, 1, "a", S, .lines = {{"distinct 1/1s", .member = "m"}}}, SLUICE_E_MISUSE},
+		{{SLUICE_COMMIT, 0, 1, .lines = {{"10/1m"}}}, SLUICE_E_RANGE},
+		{{SLUICE_COMMIT, 0, 1, "0123456789012345678901234567890123456789012345678901234567890123x",
+	      .lines = {{"10/1m"}}},
+	     SLUICE_E_RANGE},
+		{{SLUICE_CHARGE, 0, 5, .upto = true, .lines = {{"10/1m", .cost = 2}}}, SLUICE_E_MISUSE},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		assert_int_equal(ask_quietly(*state, &rows[i].ask).err, rows[i].err);
+}
+
+#define IN_A_STORE(test) cmocka_unit_test_setup_teardown(test, open_store, close_store)
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		IN_A_STORE(a_commit_corrects_what_was_charged),
+		IN_A_STORE(a_commit_above_the_estimate_is_debt),
+		IN_A_STORE(what_is_left_open_is_back_at_its_end),
+		IN_A_STORE(the_same_id_is_charged_once),
+		IN_A_STORE(several_limits_are_reserved_or_none),
+		IN_A_STORE(limits_that_meet_in_one_counter_are_reserved_once),
+		IN_A_STORE(a_policy_mixes_charges_reservations_and_leases),
+		IN_A_STORE(a_refund_corrects_what_has_ended_first),
+		IN_A_STORE(a_reset_forgets_reservations_too),
+		IN_A_STORE(a_longer_ttl_than_the_window_is_still_found),
+		IN_A_STORE(many_reservations_end_at_once),
+		IN_A_STORE(calls_that_make_no_sense_are_refused),
+	};
+	(void)a_ledger_has_an_end;
+	return cmocka_run_group_tests_name("reservations in a store", tests, NULL, NULL);
+}
