@@ -59,8 +59,9 @@ int sl_ask_send(struct sl_ask *ask, struct sl_client *client, const char *comman
 /* Says why an answer could not be read, and closes the client. SL_EXIT_FAILED. */
 int sl_ask_failed(const struct sl_ask *ask, struct sl_client *client, const struct sluice_error *error);
 
-/* Sends a command as sl_ask_send() and reads `want` integers in an array, with a text of `text_max` bytes, NUL-ended, as
- * one element more where `text` is not NULL ("" for nil); `want` 0: a lone integer. SL_GO_ON, or what to exit with. */
+/* Sends a command as sl_ask_send() and reads `want` integers in an array, with a text of `text_max` bytes, NUL-ended,
+ * as one element more where `text` is not NULL ("" for nil); `want` 0: a lone integer. SL_GO_ON, or what to exit
+ * with. */
 int sl_ask_command(struct sl_ask *ask, const char *command, const char *const *behind, int64_t *answer, int want,
                    char *text, size_t text_max);
 

@@ -11,6 +11,7 @@
  */
 #include "policy/conf_terms.h"
 
+#include "algo/hyperlog.h"
 #include "algo/terms.h"
 #include "policy/lint.h"
 
@@ -18,7 +19,7 @@
 
 static const char duration_max[] = "3660d";
 
-enum { RESERVE_TTL_S = 60, DISTINCT_EXACT_MAX = 1024 };
+enum { RESERVE_TTL_S = 60 };
 
 /* ---- what goes with what ---------------------------------------------------------------------------------------- */
 
@@ -68,7 +69,7 @@ static void check_store(struct sl_conf *conf, const struct sl_term_nodes *nodes,
 	for (uint32_t i = 0; i <= limit->shown.override_count; i++) {
 		const struct sluice_limit *one = i == 0 ? &limit->shown.limit : &limit->overrides[i - 1].limit;
 		calendar |= one->calendar != SLUICE_CALENDAR_NONE;
-		many |= one->algorithm == SLUICE_DISTINCT && one->quota > DISTINCT_EXACT_MAX;
+		many |= sl_distinct_error(one) != 0;
 	}
 	if (calendar)
 		needs_module(conf, nodes->limit, "a window of the calendar");

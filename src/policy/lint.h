@@ -34,7 +34,7 @@ void sl_lint_many(struct sl_conf *conf, const struct sl_node *const *nodes);
 void sl_lint_elsewhere(struct sl_conf *conf, const struct sl_node *on_error, const struct sl_node *strict,
                        const struct sl_node *stagger, const struct sl_policy_limit *limit);
 
-/* Members that a request may lack, or that the key is of already. `node` is the value of `of`; the key has been read. */
+/* Members that a request may lack, or that the key is of already. `node` is the value of `of`; the key was read. */
 void sl_lint_of(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit);
 
 /* A header of responses that no door will see. `node` says which. The listeners must have been read. */

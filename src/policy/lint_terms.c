@@ -4,12 +4,10 @@
  */
 #include "policy/lint.h"
 
+#include "algo/hyperlog.h"
 #include "algo/terms.h"
 
-enum {
-	DISTINCT_EXACT_MAX = 1024, /* members that are counted one by one */
-	LEASE_LONG_H = 24,
-};
+enum { LEASE_LONG_H = 24 };
 
 static const sluice_ns HOUR_NS = (sluice_ns)3600 * 1000 * SL_MS_NS;
 
@@ -32,12 +30,16 @@ static const struct sluice_limit *variant(const struct sl_ruleset_limit *limit, 
 }
 
 static void lint_estimate(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit) {
-	for (uint32_t i = 0; i <= limit->shown.override_count; i++)
-		if (variant(limit, i)->algorithm == SLUICE_DISTINCT && variant(limit, i)->quota > DISTINCT_EXACT_MAX) {
-			sl_report_warning(conf->report, node->place,
-			                  "more than 1,024 members are estimated: standard error 1.63 %%, up to 200 KiB a key");
-			return;
-		}
+	for (uint32_t i = 0; i <= limit->shown.override_count; i++) {
+		uint32_t error_bp = sl_distinct_error(variant(limit, i));
+		if (error_bp == 0)
+			continue;
+		sl_report_warning(conf->report, node->place,
+		                  "more than 1,024 members are estimated: standard error %u.%02u %%, some 200 KiB a key that "
+		                  "has so many",
+		                  error_bp / 100, error_bp % 100);
+		return;
+	}
 }
 
 static void lint_lease(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit) {

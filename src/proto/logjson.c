@@ -79,8 +79,8 @@ static const char *const status_names[NAMES_MAX] = {
 	"DownstreamStatus", "httpRequest.status",
 };
 
-/* How long the request took, each name with the unit that those who use it count in. Under a name of two habits (Caddy's
- * seconds, Envoy's milliseconds) a number with a fraction is in seconds, a whole one in milliseconds. */
+/* How long the request took, each name with the unit that those who use it count in. Under a name of two habits
+ * (Caddy's seconds, Envoy's milliseconds) a number with a fraction is in seconds, a whole one in milliseconds. */
 enum { UNIT_GUESS = 0, NS = 1, US = 1000, MS = 1000000, SECOND = 1000000000 };
 static const struct {
 	const char *name;
