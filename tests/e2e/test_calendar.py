@@ -1,89 +1,28 @@
 """Windows of the calendar beside Python's zoneinfo: where each hour, day, week, month and year of a time zone ends, for
 dates chosen by name, for the changes of every zone's clocks, and at random instants from 1970 to 2554.
 
-What Python says is worked out another way: from the offset at single instants, whose changes are found by halving. Each
-window is asked for by traffic of its own in `sluice replay`: a charge, a denial, the last millisecond at which it is
+What Python says is worked out another way (tests/cases/zones.py). Each window is asked for by traffic of its own in `sluice replay`: a charge, a denial, the last millisecond at which it is
 denied still, and the first at which it is admitted again."""
 
 import datetime
-import functools
 import os
 import random
 import subprocess
+import sys
 import zoneinfo
 
 import pytest
 
+from harness import ROOT
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "cases"))
+from zones import DAY, EPOCH, UNITS, changes, window_end  # noqa: E402
+
 UTC = datetime.timezone.utc
-EPOCH = datetime.date(1970, 1, 1).toordinal()
-DAY, LAST_S = 86400, 18446744073 - 400 * 86400
-UNITS = ("hour", "day", "week", "month", "year")
+LAST_S = 18446744073 - 400 * DAY
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 ZONES = sorted(name for name in zoneinfo.available_timezones()
                if name[0].isupper() and not name.startswith(("SystemV/", "Factory")))
-
-
-@functools.lru_cache(maxsize=None)
-def offset(name, t):
-    return int(datetime.datetime.fromtimestamp(t, zoneinfo.ZoneInfo(name)).utcoffset().total_seconds())
-
-
-@functools.lru_cache(maxsize=None)
-def changes(name, start, end, step=3600):
-    """The instants in (start, end] at which the offset changes."""
-    found = []
-    for t in range(start, end, step):
-        low, high = t, min(t + step, end)
-        if offset(name, low) == offset(name, high):
-            continue
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if offset(name, middle) == offset(name, low) else (low, middle)
-        found.append(high)
-    return found
-
-
-@functools.lru_cache(maxsize=None)
-def day_start(name, day):
-    """The first instant whose local date is this day (counted from 1970) or later."""
-    first, last = day * DAY - DAY, day * DAY + DAY
-    edges = [first, *changes(name, first, last), last]
-    for start, end in zip(edges, edges[1:]):
-        t = max(start, day * DAY - offset(name, start))
-        if t < end:
-            return t
-    raise AssertionError(f"{name}: day {day} does not begin")
-
-
-def next_unit(day, unit):
-    """The first day of the unit behind that of a day."""
-    date = datetime.date.fromordinal(day + EPOCH)
-    if unit == "day":
-        return day + 1
-    if unit == "week":
-        return day + 7 - date.weekday()
-    if unit == "month":
-        date = datetime.date(date.year + date.month // 12, date.month % 12 + 1, 1)
-    else:
-        date = datetime.date(date.year + 1, 1, 1)
-    return date.toordinal() - EPOCH
-
-
-def hour_end(name, t):
-    full = t + 3600 - (t + offset(name, t)) % 3600
-    for change in changes(name, t, full, 600):
-        if change < full and (offset(name, change) - offset(name, change - 1)) % 3600 != 0:
-            return change
-    return full
-
-
-def window_end(name, unit, t):
-    if unit == "hour":
-        return hour_end(name, t)
-    day = (t + offset(name, t)) // DAY
-    while day_start(name, day + 1) <= t:
-        day += 1
-    return day_start(name, next_unit(day, unit))
 
 
 def rows(name, unit, t_ms, key):

@@ -44,6 +44,8 @@ def answer_of(step, reply, each):
     """A reply in the list's words."""
     if isinstance(reply, RespError):
         assert str(reply).startswith("ERR "), reply
+        if "a script has no time zones" in str(reply):
+            return {"needs time zones": True}
         return {"leaves 53 bits": True} if "53 bits" in str(reply) else {"error": True}
     if step["op"] == "reset":
         return {"forgotten": reply}
@@ -76,6 +78,9 @@ def test_case(world, door, each, name, case):
         for _ in range(step.get("times", 1)):
             reply = getattr(world, door).ask(*words_of(step, f"{door} {each} {name}: ", spoken_each))
         got = answer_of(step, reply, spoken_each)
+        if "needs time zones" in got:
+            assert door != "module" and name.startswith("calendar-")
+            return
         if "leaves 53 bits" in got:
             assert door != "module" and name in SCRIPT_REFUSES
             return
