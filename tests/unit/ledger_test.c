@@ -1,0 +1,315 @@
+/* Reservations, corrections and charges whatever the quota, edge by edge. What random streams show is in tests/model. */
+#include "algo/ledger.h"
+#include "base/bytes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define MS ((sluice_ns)1000000)
+#define S (1000 * MS)
+#define T0 (1767225600 * S) /* a whole minute */
+
+static struct sluice_limit limit_of(const char *text) {
+	struct sluice_limit limit;
+	assert_int_equal(sluice_limit_parse(&limit, sl_str(text), NULL), SLUICE_OK);
+	return limit;
+}
+
+struct host {
+	struct sluice_limit limit;
+	struct sl_counter counter;
+	struct sl_reservation list[8];
+	struct sl_ledger ledger;
+	uint64_t scratch[SL_LEDGER_SCRATCH_BYTES / 8 + 1];
+};
+
+static struct host *host_of(const char *text) {
+	static struct host host;
+	free(host.counter.block);
+	host = (struct host){.limit = limit_of(text)};
+	host.ledger.list = host.list;
+	return &host;
+}
+
+static void set_block(struct host *h, void *block, uint64_t bytes) {
+	if (block == NULL)
+		return;
+	if (h->counter.block != block)
+		free(h->counter.block);
+	h->counter.block = block;
+	h->counter.block_bytes = bytes;
+}
+
+static void write_charge(struct host *h, sluice_ns now, uint32_t cost) {
+	struct sl_counter counter = h->counter;
+	uint64_t bytes = (sl_step_block_bytes(&h->limit, &counter, cost) + 7) / 8 * 8;
+	void *block = bytes != 0 ? malloc(bytes) : NULL, *old = h->counter.block;
+	sl_step_write(&h->limit, &counter, now, cost, block, bytes);
+	h->counter = counter;
+	h->counter.block = old;
+	set_block(h, block, bytes);
+}
+
+static struct sluice_decision charge(struct host *h, sluice_ns now, uint32_t cost) {
+	struct sluice_decision decision;
+	sl_step(&h->limit, &h->counter, now, cost, true, &decision);
+	if (decision.allowed && sl_rule_has_block(&h->limit))
+		write_charge(h, now, cost);
+	return decision;
+}
+
+static void reserve(struct host *h, sluice_ns now, uint32_t cost, sluice_ns ttl) {
+	struct sl_reservation *its = &h->list[h->ledger.count++];
+	assert_true(charge(h, now, cost).allowed);
+	*its = (struct sl_reservation){.id = h->ledger.count, .instant = now, .end = now + ttl, .cost = cost};
+	its->debt = sl_ledger_debt(&h->limit, &h->counter, now);
+}
+
+static void correct(struct host *h, const struct sl_correction *list, uint32_t count, bool changes) {
+	struct sl_counter counter = h->counter;
+	uint64_t bytes = (sl_correct_bytes(&h->limit, &counter, count) + 7) / 8 * 8;
+	void *block = bytes != 0 ? malloc(bytes) : NULL, *old = h->counter.block;
+	assert_int_equal(sl_correct(&h->limit, &counter, list, count, block, bytes), changes);
+	if (!changes) {
+		assert_memory_equal(&counter.state, &h->counter.state, sizeof counter.state);
+		free(block);
+		return;
+	}
+	h->counter = counter;
+	h->counter.block = old;
+	set_block(h, block, bytes);
+	assert_true(sl_counter_is_valid(&h->limit, &h->counter));
+}
+
+static struct sluice_decision ask(struct host *h, sluice_ns now, uint64_t cost) {
+	struct sluice_decision decision;
+	sl_ledger_step(&h->limit, &h->counter, &h->ledger, now, cost, h->scratch, &decision);
+	return decision;
+}
+
+static const char *const ten_a_minute[] = {
+	"fixed-window 10/1m", "sliding-window 10/1m",        "sliding-buckets 10/1m precision 5s",
+	"sliding-log 10/1m",  "token-bucket 10/1m burst 10", "leaky-bucket 10/1m queue 9",
+};
+enum { ALGORITHMS = sizeof ten_a_minute / sizeof *ten_a_minute };
+
+/* A wait that ends with a reservation, not with the window; and nothing is written for it. */
+static void a_denial_knows_that_reservations_end(void **state) {
+	(void)state;
+	for (int i = 0; i < ALGORITHMS; i++) {
+		struct host *h = host_of(ten_a_minute[i]);
+		struct sl_state before;
+		reserve(h, T0, 10, 3 * S);
+		before = h->counter.state;
+		assert_int_equal(ask(h, T0, 10).retry_after_ns, 3 * S);
+		assert_int_equal(ask(h, T0, 10).reset_after_ns, 3 * S);
+		assert_false(ask(h, T0 + 3 * S - 1, 10).allowed);
+		assert_int_equal(ask(h, T0 + 3 * S - 1, 10).retry_after_ns, 1);
+		assert_memory_equal(&before, &h->counter.state, sizeof before);
+		assert_int_equal(ask(h, T0 + 3 * S, 10).remaining, 10);
+		assert_int_equal(ask(h, T0 + 3 * S, 10).reset_after_ns, 0);
+	}
+}
+
+/* Two that end at one instant go together, and the wait is for the last that is needed. */
+static void ends_are_waited_for_in_turn(void **state) {
+	struct host *h = host_of("sliding-log 10/1m");
+	(void)state;
+	reserve(h, T0, 3, 2 * S);
+	reserve(h, T0, 4, 5 * S);
+	reserve(h, T0 + S, 3, 4 * S);
+	assert_int_equal(ask(h, T0 + S, 3).retry_after_ns, 1 * S);
+	assert_int_equal(ask(h, T0 + S, 4).retry_after_ns, 4 * S);
+	assert_int_equal(ask(h, T0 + S, 10).retry_after_ns, 4 * S);
+	assert_int_equal(ask(h, T0 + S, 11).retry_after_ns, SLUICE_NEVER);
+	assert_int_equal(sl_ledger_ended(&h->ledger, T0 + 5 * S), 3);
+	assert_int_equal(sl_ledger_find(&h->ledger, 1, T0 + 2 * S - 1), 0);
+	assert_int_equal(sl_ledger_find(&h->ledger, 1, T0 + 2 * S), -1);
+	assert_int_equal(sl_ledger_find(&h->ledger, 9, T0), -1);
+}
+
+/* 400 reserved, 1,000 used: 600 above the quota are waited for, to the ms. */
+static void debt_is_paid_before_the_next_admission(void **state) {
+	struct host *h = host_of("sliding-log 400/1m");
+	struct sl_correction above = {.instant = T0, .known = T0 + 2 * S, .charged = 400, .actual = 1000};
+	(void)state;
+	assert_true(charge(h, T0, 400).allowed);
+	correct(h, &above, 1, true);
+	assert_int_equal(ask(h, T0 + 2 * S, 1).remaining, 0);
+	assert_int_equal(ask(h, T0 + 2 * S, 1).retry_after_ns, 58 * S);
+	assert_true(ask(h, T0 + 60 * S, 400).allowed);
+
+	h = host_of("token-bucket 10/1s burst 10");
+	above = (struct sl_correction){.instant = T0, .known = T0 + S, .charged = 10, .actual = 35, .debt = 10};
+	assert_true(charge(h, T0, 10).allowed);
+	correct(h, &above, 1, true); /* the first 10 have drained by then; 25 are owed */
+	assert_int_equal(ask(h, T0 + S, 10).retry_after_ns, 2500 * MS);
+	assert_int_equal(ask(h, T0 + S, 1).retry_after_ns, 1600 * MS);
+	assert_false(ask(h, T0 + 2600 * MS - 1, 1).allowed);
+	assert_true(ask(h, T0 + 2600 * MS, 1).allowed);
+
+	h = host_of("sliding-window 10/1m");
+	above = (struct sl_correction){.instant = T0, .charged = 10, .actual = 40};
+	assert_true(charge(h, T0, 10).allowed);
+	correct(h, &above, 1, true); /* 40 weigh 10 at three quarters of the next minute, and 9 at 46.5 s */
+	assert_int_equal(ask(h, T0, 1).retry_after_ns, 60 * S + 46500 * MS);
+	assert_int_equal(ask(h, T0, 10).retry_after_ns, 120 * S);
+}
+
+/* Corrected in the window in which it was charged, when that has become the one before. */
+static void a_window_that_has_rolled_is_corrected(void **state) {
+	struct host *h = host_of("sliding-window 10/1m");
+	struct sl_correction down = {.instant = T0 + 59 * S, .charged = 6, .actual = 2};
+	(void)state;
+	assert_true(charge(h, T0 + 59 * S, 6).allowed);
+	assert_true(charge(h, T0 + 61 * S, 1).allowed);
+	correct(h, &down, 1, true);
+	assert_int_equal(h->counter.state.w[1], (uint64_t)2 << 32 | 1);
+	assert_true(charge(h, T0 + 121 * S, 1).allowed);
+	correct(h, &down, 1, false); /* gone */
+
+	h = host_of("fixed-window 10/1m");
+	assert_true(charge(h, T0 + 59 * S, 6).allowed);
+	correct(h, &down, 1, true);
+	assert_int_equal(ask(h, T0 + 59 * S, 1).remaining, 8);
+	assert_true(charge(h, T0 + 61 * S, 1).allowed);
+	correct(h, &down, 1, false);
+	assert_int_equal(ask(h, T0 + 61 * S, 1).remaining, 9);
+}
+
+/* What was too much goes back, but not what has drained since. */
+static void a_bucket_gives_back_what_has_not_drained(void **state) {
+	struct host *h = host_of("token-bucket 10/1s burst 100");
+	struct sl_correction down = {.instant = T0, .known = T0 + 6 * S, .charged = 80, .actual = 0, .debt = 90};
+	(void)state;
+	assert_true(charge(h, T0, 10).allowed);
+	assert_true(charge(h, T0, 80).allowed);
+	assert_int_equal(sl_ledger_debt(&h->limit, &h->counter, T0), 90);
+	assert_true(charge(h, T0 + 6 * S, 50).allowed); /* 30 of the 90 are left, and 50 more */
+	correct(h, &down, 1, true);
+	assert_int_equal(ask(h, T0 + 6 * S, 1).remaining, 50);
+	down.known = T0 + 9 * S;
+	correct(h, &down, 1, false);
+}
+
+/* A unit log becomes weighted, an entry that is left with nothing goes, and one that a refund took comes again. */
+static void a_log_is_corrected_entry_by_entry(void **state) {
+	struct host *h = host_of("sliding-log 10/1m");
+	struct sl_correction list[] = {{.instant = T0, .charged = 1, .actual = 3},
+	                               {.instant = T0 + S, .charged = 1, .actual = 0},
+	                               {.instant = T0 + 2 * S + 1, .charged = 1, .actual = 2}};
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		assert_true(charge(h, T0 + (sluice_ns)i * S + (i == 2), 1).allowed);
+	correct(h, list, 3, true);
+	assert_int_equal(ask(h, T0 + 3 * S, 1).remaining, 5);
+	assert_int_equal(ask(h, T0 + 60 * S, 1).remaining, 8); /* the first 3 gone */
+	assert_int_equal(ask(h, T0 + 61 * S, 1).remaining, 8); /* there was nothing */
+	assert_int_equal(ask(h, T0 + 62 * S + MS, 1).remaining, 10);
+	assert_true(sl_step_refund(&h->limit, &h->counter, T0 + 3 * S, 10));
+	list[0] = (struct sl_correction){.instant = T0 + S, .charged = 1, .actual = 5};
+	correct(h, list, 1, true);
+	assert_int_equal(ask(h, T0 + 61 * S - 1, 1).remaining, 6);
+	assert_int_equal(ask(h, T0 + 61 * S, 1).remaining, 10);
+}
+
+static void nothing_is_corrected_of_nothing(void **state) {
+	(void)state;
+	for (int i = 0; i < ALGORITHMS; i++) {
+		struct host *h = host_of(ten_a_minute[i]);
+		struct sl_correction same = {.instant = T0, .known = T0, .charged = 4, .actual = 4, .debt = 4};
+		struct sl_correction down = {.instant = T0 - 600 * S, .known = T0, .charged = 4, .debt = 4};
+		assert_true(charge(h, T0, 4).allowed);
+		correct(h, &same, 1, false);
+		correct(h, &down, 1, false);
+		assert_int_equal(ask(h, T0, 1).remaining, 6);
+	}
+}
+
+/* ---- charges whatever the quota ----------------------------------------------------------------------------------- */
+
+static struct sluice_decision count(struct host *h, sluice_ns now, uint32_t cost) {
+	struct sluice_decision decision;
+	uint32_t charged;
+	sl_step(&h->limit, &h->counter, now, cost, false, &decision);
+	charged = sl_step_count(&h->limit, &h->counter, now, cost);
+	if (charged != 0 && sl_rule_has_block(&h->limit)) {
+		write_charge(h, now, charged);
+		while (sl_step_trim(&h->limit, &h->counter, now))
+			continue;
+	}
+	sl_step_counted(&h->limit, &h->counter, now, cost, &decision);
+	assert_true(sl_counter_is_valid(&h->limit, &h->counter));
+	return decision;
+}
+
+/* Who keeps asking stays out; each algorithm as far as its words go. */
+static void what_is_denied_is_charged(void **state) {
+	/* Of a sliding window 20 weigh 9 at 33 s of the next minute; sub-buckets leave whole, those of 0 s at 65 s. */
+	static const sluice_ns waits[ALGORITHMS] = {59 * S, 92 * S, 64 * S, 60 * S, 6 * S, 6 * S};
+	(void)state;
+	for (int i = 0; i < ALGORITHMS; i++) {
+		struct host *h = host_of(ten_a_minute[i]);
+		struct sluice_decision decision;
+		for (int k = 0; k < 10; k++)
+			assert_true(count(h, T0, 1).allowed);
+		assert_int_equal(ask(h, T0, 1).remaining, 0);
+		for (int k = 0; k < 10; k++) {
+			decision = count(h, T0 + S, 1);
+			assert_false(decision.allowed);
+			assert_int_equal(decision.remaining, 0);
+		}
+		assert_int_equal(decision.retry_after_ns, waits[i]);
+	}
+}
+
+static void a_log_keeps_its_newest_units(void **state) {
+	struct host *h = host_of("sliding-log 10/1m");
+	(void)state;
+	assert_true(charge(h, T0, 4).allowed);
+	assert_true(charge(h, T0 + S, 4).allowed);
+	assert_false(count(h, T0 + 2 * S, 5).allowed); /* 1 of the first is left */
+	assert_int_equal(ask(h, T0 + 2 * S, 1).remaining, 0);
+	assert_int_equal(ask(h, T0 + 60 * S, 1).remaining, 1);
+	assert_int_equal(ask(h, T0 + 61 * S, 1).remaining, 5);
+	assert_int_equal(count(h, T0 + 3 * S, 99).retry_after_ns, SLUICE_NEVER);
+	assert_int_equal(ask(h, T0 + 3 * S, 1).retry_after_ns, 60 * S);
+	assert_int_equal(ask(h, T0 + 3 * S, 10).reset_after_ns, 60 * S);
+}
+
+static void counts_saturate(void **state) {
+	struct host *h = host_of("fixed-window 10/1m");
+	(void)state;
+	(void)count(h, T0, UINT32_MAX - 1);
+	assert_int_equal(sl_step_count(&h->limit, &h->counter, T0, 5), 1);
+	assert_int_equal(sl_step_count(&h->limit, &h->counter, T0, 5), 0);
+	h = host_of("sliding-buckets 10/1m precision 5s");
+	(void)count(h, T0, UINT32_MAX - 1);
+	assert_int_equal(sl_step_count(&h->limit, &h->counter, T0 + 5 * S, 5), 1);
+	h = host_of("token-bucket 10/1s burst 5");
+	(void)count(h, T0, UINT32_MAX);
+	assert_int_equal(ask(h, T0, 5).reset_after_ns, 500 * MS);
+	assert_int_equal(sl_step_count(&h->limit, &h->counter, T0, 5), 0);
+	h = host_of("fixed-window 0/1m");
+	assert_int_equal(sl_step_count(&h->limit, &h->counter, T0, 5), 0);
+	assert_true(sl_state_is_none(&h->counter.state));
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_denial_knows_that_reservations_end),
+		cmocka_unit_test(ends_are_waited_for_in_turn),
+		cmocka_unit_test(debt_is_paid_before_the_next_admission),
+		cmocka_unit_test(a_window_that_has_rolled_is_corrected),
+		cmocka_unit_test(a_bucket_gives_back_what_has_not_drained),
+		cmocka_unit_test(a_log_is_corrected_entry_by_entry),
+		cmocka_unit_test(nothing_is_corrected_of_nothing),
+		cmocka_unit_test(what_is_denied_is_charged),
+		cmocka_unit_test(a_log_keeps_its_newest_units),
+		cmocka_unit_test(counts_saturate),
+	};
+	return cmocka_run_group_tests_name("reservations, corrections, charges whatever the quota", tests, NULL, NULL);
+}
