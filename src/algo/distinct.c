@@ -46,7 +46,7 @@ static bool converts(const struct sl_places *p) {
 /* ---- deciding --------------------------------------------------------------------------------------------------- */
 
 /* How many are counted, ghosts aside. Where that is estimated, `with` is what it will be with the stranger as well. */
-static uint64_t count_now(const struct sluice_limit *limit, const struct sl_places *p, uint64_t who, uint64_t *with) {
+static uint64_t count_now(const struct sluice_limit *limit, struct sl_places *p, uint64_t who, uint64_t *with) {
 	uint64_t count = p->held;
 	if (is_estimated(p)) {
 		count = sl_max(sl_sketch_estimate(limit, p, who, with), ESTIMATE_MIN);
@@ -70,7 +70,7 @@ static uint32_t count_nameless(const struct sl_places *p, uint64_t *cost, sluice
 }
 
 /* The count of `count` that is not estimated, ghosts and all, once a stranger is in it too. */
-static uint64_t count_with(const struct sluice_limit *limit, const struct sl_places *p, uint64_t count, uint64_t who) {
+static uint64_t count_with(const struct sluice_limit *limit, struct sl_places *p, uint64_t count, uint64_t who) {
 	sluice_ns last_end;
 	uint64_t nameless, with;
 	if (p->sketch != NULL && p->live >= p->capacity) {

@@ -27,10 +27,15 @@
  * cell is visited once in 16,384 units, and none grows older than 16,384 + 3 x 16,384. Who comes a window later finds
  * nothing that counts, and starts anew (distinct.c).
  *
+ * How many registers are live at each rank is noted with every charge, for its unit: until the next unit begins no cell
+ * needs to be looked at for an estimate.
+ *
  * A process that dies in the middle of raising a register leaves it at a rank in between, which is an estimate less by
  * a part of that member: rows are raised from the first rank on, so that they fall with the rank at every instant. */
 #include "algo/hyperlog.h"
 #include "base/point.h"
+
+#include <stddef.h>
 
 enum {
 	WEIGHT_BITS = 36,
@@ -44,10 +49,11 @@ _Static_assert(CHUNK_CELLS *CHUNKS == SL_SKETCH_RANKS * SL_SKETCH_REGISTERS, "ev
 /* A m^2 in 2^-36: 2^60 / (2 ln 2). */
 #define SCALE UINT64_C(831657068615270156)
 
-/* Registers that are live at each rank and above, from rank 1; the one before them and behind them are all, and 0. */
+/* Registers that are live at each rank and above; [0] are all, and behind the last rank there are none. */
 struct rows {
-	uint32_t live[SL_SKETCH_RANKS + 2];
+	uint16_t live[28];
 };
+_Static_assert(sizeof(struct rows) == sizeof((struct sl_sketch *)0)->rows && SL_SKETCH_RANKS + 2 <= 28, "rows");
 
 static uint64_t unit_of(const struct sluice_limit *limit, sluice_ns t) {
 	return sl_div(sl_mul(t, SL_SKETCH_UNITS), limit->window_ns);
@@ -90,10 +96,10 @@ static uint32_t count_row(const uint16_t *times, uint16_t base, uint16_t ages) {
 static struct rows count_rows(const struct sl_sketch *sketch, uint64_t base, uint64_t unit) {
 	struct rows rows = {.live = {SL_SKETCH_REGISTERS}};
 	uint32_t ages = ages_in(base, unit);
+	bool known = sketch->counted == unit + 1;
 	for (int rank = 1; rank <= SL_SKETCH_RANKS && rows.live[rank - 1] != 0; rank++) {
-		rows.live[rank] = count_row(sketch->times[rank - 1], (uint16_t)base, (uint16_t)ages);
-		if (rows.live[rank] > rows.live[rank - 1]) /* damaged */
-			rows.live[rank] = rows.live[rank - 1];
+		uint32_t live = known ? sketch->rows[rank] : count_row(sketch->times[rank - 1], (uint16_t)base, (uint16_t)ages);
+		rows.live[rank] = (uint16_t)sl_min(live, rows.live[rank - 1]); /* more only if damaged */
 	}
 	return rows;
 }
@@ -127,10 +133,10 @@ static uint32_t rank_in(const struct sl_sketch *sketch, uint32_t at, uint64_t ba
 	return rank;
 }
 
-uint64_t sl_sketch_estimate(const struct sluice_limit *limit, const struct sl_places *p, uint64_t who,
-                            uint64_t *with_who) {
+uint64_t sl_sketch_estimate(const struct sluice_limit *limit, struct sl_places *p, uint64_t who, uint64_t *with_who) {
 	uint64_t base = unit_of_charge(limit, p->last), unit = unit_of(limit, p->t), count;
 	struct rows rows = count_rows(p->sketch, base, unit);
+	memcpy(p->rows, rows.live, sizeof p->rows);
 	count = *with_who = estimate(&rows);
 	if (who == 0 || rank_in(p->sketch, register_of(who), base, unit) >= rank_of(who))
 		return count;
@@ -167,50 +173,96 @@ uint64_t sl_sketch_estimate_of(const struct sl_places *p, uint64_t another) {
 
 /* ---- when it falls ---------------------------------------------------------------------------------------------- */
 
-static bool is_below(const struct sl_places *p, uint64_t base, uint64_t unit, uint64_t quota) {
-	struct rows rows = count_rows(p->sketch, base, unit);
-	return estimate(&rows) < quota;
+/* For how many more units the first to go of a row counts; of those that do not count it is more than a window. As in
+ * count_row() the numbers are compared as signed ones. */
+static uint32_t first_to_go(const uint16_t *times, uint16_t base, uint16_t ages) {
+	uint16_t oldest = (uint16_t)(base - ages + 1) ^ 0x8000;
+	int16_t left = INT16_MAX;
+	for (int i = 0; i < SL_SKETCH_REGISTERS; i++) {
+		int16_t its = (int16_t)(uint16_t)(times[i] - oldest);
+		left = its < left ? its : left;
+	}
+	return (uint16_t)left ^ 0x8000;
 }
 
-/* Looks ahead by 1, 2, 4... units, since mostly somebody goes soon, and then halves. */
+/* The first unit behind this one in which a register falls. */
+static uint64_t next_fall(const struct sl_sketch *sketch, uint64_t base, uint64_t unit) {
+	uint32_t ages = ages_in(base, unit), left = SL_SKETCH_UNITS;
+	for (int rank = 0; rank < SL_SKETCH_RANKS; rank++)
+		left = (uint32_t)sl_min(left, first_to_go(sketch->times[rank], (uint16_t)base, (uint16_t)ages));
+	return unit + left + 1;
+}
+
+/* Looks ahead by 1, 2, 4... units, since mostly somebody goes soon, leaps to where somebody does, and then halves. */
 sluice_ns sl_sketch_below(const struct sluice_limit *limit, const struct sl_places *p, uint64_t quota) {
-	uint64_t base = unit_of_charge(limit, p->last), low = unit_of(limit, p->t), step = 1;
-	uint64_t end = base + SL_SKETCH_UNITS, high = low + 1;
-	while (high < end && start_of(limit, high) < p->sketch->beyond && !is_below(p, base, high, quota)) {
-		low = high;
-		step *= 2;
-		high = sl_min(high + step, end);
+	const struct sl_sketch *sketch = p->sketch;
+	uint64_t base = unit_of_charge(limit, p->last), low = unit_of(limit, p->t), high = low + 1, step = 1;
+	struct rows before = count_rows(sketch, base, low), rows;
+	while (high < base + SL_SKETCH_UNITS && start_of(limit, high) < sketch->beyond) {
+		rows = count_rows(sketch, base, high);
+		if (estimate(&rows) < quota)
+			break;
+		if (memcmp(&rows, &before, sizeof rows) != 0) {
+			low = high;
+			step *= 2;
+		} else {
+			low = next_fall(sketch, base, high) - 1;
+			step = 1;
+		}
+		high = sl_min(low + step, base + SL_SKETCH_UNITS);
+		before = rows;
 	}
-	while (high - low > 1) {
+	while (high > low + 1) {
 		uint64_t middle = low + (high - low) / 2;
-		if (is_below(p, base, middle, quota))
+		rows = count_rows(sketch, base, middle);
+		if (estimate(&rows) < quota)
 			high = middle;
 		else
 			low = middle;
 	}
-	return sl_min(start_of(limit, high), p->sketch->beyond);
+	return sl_min(start_of(limit, high), sketch->beyond);
 }
 
 /* ---- counting --------------------------------------------------------------------------------------------------- */
 
 void sl_sketch_format(const struct sluice_limit *limit, const struct sl_places *p) {
 	uint16_t old = (uint16_t)(unit_of_charge(limit, p->t) - OLD);
-	p->sketch->beyond = p->sketch->ghosts_end = p->sketch->ghosts = 0;
+	memset(p->sketch, 0, offsetof(struct sl_sketch, times));
 	for (int rank = 0; rank < SL_SKETCH_RANKS; rank++)
 		for (int i = 0; i < SL_SKETCH_REGISTERS; i++)
 			p->sketch->times[rank][i] = old;
 }
 
-void sl_sketch_add(const struct sluice_limit *limit, const struct sl_places *p, uint64_t who, sluice_ns instant) {
-	uint64_t base = unit_of_charge(limit, p->t), unit = unit_of_charge(limit, instant);
-	uint32_t at = register_of(who), ranks = rank_of(who);
+static void set_counted(struct sl_sketch *sketch, uint64_t counted) {
+	if (sketch->counted != counted)
+		__atomic_store_n(&sketch->counted, counted, __ATOMIC_SEQ_CST); /* before, or behind, all that it speaks of */
+	SL_POINT();
+}
+
+/* Raises the times of a register, up to so many ranks, to a unit. */
+static void raise_times(struct sl_sketch *sketch, uint32_t at, uint32_t ranks, uint64_t base, uint64_t unit) {
 	for (uint32_t rank = 0; rank < ranks; rank++) {
-		uint16_t *time = &p->sketch->times[rank][at];
+		uint16_t *time = &sketch->times[rank][at];
 		if ((uint16_t)(base - *time) > base - unit) {
 			*time = (uint16_t)unit;
 			SL_POINT();
 		}
 	}
+}
+
+/* The rows go with the times: what they say is taken back first, and said again once both agree. */
+void sl_sketch_add(const struct sluice_limit *limit, const struct sl_places *p, uint64_t who, sluice_ns instant) {
+	uint64_t base = unit_of_charge(limit, p->t), now = unit_of(limit, p->t);
+	uint32_t at = register_of(who), ranks = rank_of(who), rank = rank_in(p->sketch, at, base, now);
+	if (rank < ranks || p->sketch->counted != now + 1)
+		set_counted(p->sketch, 0);
+	raise_times(p->sketch, at, ranks, base, unit_of_charge(limit, instant));
+	if (p->sketch->counted != 0 || p->rows[0] == 0)
+		return;
+	memcpy(p->sketch->rows, p->rows, sizeof p->rows);
+	for (; rank < ranks; rank++)
+		p->sketch->rows[rank + 1]++;
+	set_counted(p->sketch, now + 1);
 }
 
 static void sweep_chunk(uint16_t *times, uint16_t base) {
@@ -227,11 +279,22 @@ bool sl_sketch_sweep(const struct sluice_limit *limit, const struct sl_places *p
 	return next != base;
 }
 
+static bool rows_are_right(const struct sluice_limit *limit, const struct sl_places *p) {
+	uint16_t base = (uint16_t)unit_of_charge(limit, p->last);
+	uint32_t ages = ages_in(unit_of_charge(limit, p->last), unit_of(limit, p->last));
+	uint32_t wrong = 0;
+	for (int rank = 1; rank <= SL_SKETCH_RANKS; rank++)
+		wrong += count_row(p->sketch->times[rank - 1], base, (uint16_t)ages) != p->sketch->rows[rank];
+	return wrong == 0;
+}
+
 /* Whatever counts at a rank counts at those below. */
 bool sl_sketch_is_valid(const struct sluice_limit *limit, const struct sl_places *p) {
 	uint16_t base = (uint16_t)unit_of_charge(limit, p->last);
 	sluice_ns most = sl_places_end(limit, p->last);
 	if (p->sketch->beyond > most || p->sketch->ghosts_end > most || p->sketch->ghosts > UINT32_MAX)
+		return false;
+	if (p->sketch->counted == unit_of(limit, p->last) + 1 && !rows_are_right(limit, p))
 		return false;
 	for (int rank = 1; rank < SL_SKETCH_RANKS; rank++)
 		for (int i = 0; i < SL_SKETCH_REGISTERS; i++) {

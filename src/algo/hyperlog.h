@@ -17,6 +17,8 @@ struct sl_sketch {
 	sluice_ns beyond;     /* the end of the last member that counts, maybe, and has no place: until then we estimate */
 	sluice_ns ghosts_end; /* until when so many that nobody knows by name count as well */
 	uint64_t ghosts;
+	uint64_t counted;  /* 1 + the unit for which `rows` say how many registers are live; 0: none */
+	uint16_t rows[28]; /* [0] all, [1..25] live at this rank or above */
 	uint16_t times[SL_SKETCH_RANKS][SL_SKETCH_REGISTERS]; /* of each register, when one of at least this rank came */
 };
 
@@ -26,8 +28,9 @@ void sl_sketch_format(const struct sluice_limit *limit, const struct sl_places *
 /* Counts a member, last charged at an instant at or before places->last, or t if that is stamped. Times never fall. */
 void sl_sketch_add(const struct sluice_limit *limit, const struct sl_places *places, uint64_t who, sluice_ns instant);
 
-/* The estimate at places->t, and as it will be once `who` (0: nobody) is counted as well. A few us. */
-uint64_t sl_sketch_estimate(const struct sluice_limit *limit, const struct sl_places *places, uint64_t who,
+/* The estimate at places->t, and as it will be once `who` (0: nobody) is counted as well; notes places->rows. Some 50 ns
+ * in the unit of the last charge, else up to 5 us. */
+uint64_t sl_sketch_estimate(const struct sluice_limit *limit, struct sl_places *places, uint64_t who,
                             uint64_t *with_who);
 
 /* The estimate, without a sketch, of those in places that count and have a name, and another. About 5 us. */

@@ -98,6 +98,7 @@ struct sl_places *sl_places_look(struct sl_counter *counter, sluice_ns now) {
 	p->last = counter->block != NULL ? counter->state.w[0] : now;
 	p->t = sl_max(now, p->last);
 	p->spare = SL_NO_PLACE;
+	p->rows[0] = 0;
 	p->mine = find_who(p, counter->who);
 	count_live(p);
 	return p;

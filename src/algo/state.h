@@ -51,6 +51,7 @@ struct sl_places {
 	sluice_ns last_end;         /* when the last of them ends; 0: none */
 	sluice_ns t, last;          /* the instant; that of the last charge */
 	struct sl_sketch *sketch;   /* distinct above 1,024: part of the block (hyperlog.h); NULL: none */
+	uint16_t rows[28];          /* of the sketch at t, if they were counted: then rows[0] is not 0 */
 };
 
 /* A counter as a step sees it: a copy of its state, and its block in place (NULL and 0 bytes: none). Any bytes may
