@@ -148,7 +148,8 @@ struct sluice_limit {
 /* Parses one limit in the notation (`100/60s`, `sliding-log 400k/1m`, `token-bucket 10/1s burst 100`, `unlimited`).
  *  limit   out; untouched on failure
  *  error   out, may be NULL: the column, what was found and what was expected
- * Returns SLUICE_OK, SLUICE_E_SYNTAX, or SLUICE_E_RANGE for a number out of range. About 100 ns; no allocation. */
+ * Returns SLUICE_OK, SLUICE_E_SYNTAX, or SLUICE_E_RANGE for a number out of range. About 100 ns; no allocation. The
+ * first limit of a time zone reads it from the host's tzdata, once, some 100 us. */
 SLUICE_API SLUICE_MUST_USE sluice_err sluice_limit_parse(struct sluice_limit *limit, struct sluice_bytes text,
                                                          struct sluice_error *error);
 
