@@ -34,7 +34,8 @@ def told():
     return found
 
 
-ROWS = {"sluice_decisions", "sluice_hits", "sluice_near_limit", "sluice_candidate_denied"}  # put_rows(): all counters
+# put_rows(): all counters
+ROWS = {"sluice_decisions", "sluice_hits", "sluice_near_limit", "sluice_candidate_denied", "sluice_penalties"}
 
 
 @pytest.fixture(scope="module")
@@ -123,4 +124,4 @@ def test_no_panel_lies_on_another(dashboard):
         assert at["x"] + at["w"] <= 24 and not cells & taken, panel["title"]
         taken |= cells
     assert [p["title"] for p in dashboard["panels"] if p["type"] == "row"] == [
-        "Now", "Traffic", "Denials", "Latency", "Keys and memory", "Errors", "Fleet"]
+        "Now", "Traffic", "Denials", "Latency", "Keys and memory", "Errors", "Fleet", "Leases, reservations, penalties"]

@@ -172,19 +172,9 @@ static const char *wrong_with_members(const struct sl_http_ask *ask, enum sl_htt
 
 /* What all limits together lack; NULL: nothing. */
 static const char *lacking(enum sl_http_ask_kind kind, bool leases) {
-	if (leases)
-		return NULL;
-	switch (kind) {
-	case SL_HTTP_ASK_ACQUIRE:
+	if (kind == SL_HTTP_ASK_ACQUIRE && !leases)
 		return "limits has none of concurrency: POST /v1/check";
-	case SL_HTTP_ASK_RELEASE:
-	case SL_HTTP_ASK_RENEW:
-		return "limits has none of concurrency: nothing else has leases";
-	case SL_HTTP_ASK_HOLDERS:
-		return "limits[0] must be concurrency: nothing else is held";
-	default:
-		return NULL;
-	}
+	return kind == SL_HTTP_ASK_HOLDERS && !leases ? "limits[0] must be concurrency: nothing else is held" : NULL;
 }
 
 /* May this kind of request have these limits? */

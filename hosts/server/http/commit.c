@@ -41,7 +41,7 @@ static void reserve(struct sl_http_turn *turn, struct sl_http_ask *ask) {
 		sl_http_reply_failed(turn, call->err);
 		return;
 	}
-	if (call->merged.allowed && call->cost != 0)
+	if (call->merged.allowed && call->cost != 0 && call->merged.index >= 0) /* else it counts nothing */
 		id = sl_slice(ticket, write_ticket(turn, ask, call, ticket));
 	sl_http_reply_items(turn, ask, &question, id);
 }

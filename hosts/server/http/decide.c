@@ -35,7 +35,7 @@ bool sl_http_decide(struct sl_http_turn *turn, struct sl_http_question *question
 		decide_here(turn, call);
 	else if (turn->waits = !sl_flight_decide(turn->context, ruling, 1), turn->waits)
 		return false;
-	if (call->operation == SLUICE_CHARGE || call->operation == SLUICE_ACQUIRE || call->operation == SLUICE_RESERVE)
+	if (call->operation == SLUICE_CHARGE || call->operation >= SLUICE_ACQUIRE)
 		sl_ruling_settle(turn->context, ruling);
 	return true;
 }

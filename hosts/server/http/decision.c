@@ -60,6 +60,23 @@ static void put_candidate(struct sl_out *out, const struct sl_http_view *view, u
 	}
 }
 
+/* How the key stands with the penalties of the limit, where it has any. */
+static void put_standing(struct sl_out *out, const struct sl_http_view *view, uint32_t i) {
+	const struct sluice_item *item = &view->call->items[i];
+	if (view->store == NULL || item->terms == NULL || item->terms->penalty_count == 0)
+		return;
+	struct sluice_standing standing = sluice_standing(view->store, item, view->call->now);
+	sl_out_str(out, ",\"penalty\":{\"level\":");
+	sl_out_u64(out, standing.level);
+	sl_out_str(out, ",\"denials\":");
+	sl_out_u64(out, standing.denials);
+	sl_out_str(out, ",\"ends_after_ms\":");
+	put_ms(out, standing.ends_after_ns);
+	sl_out_str(out, ",\"forgiven_after_ms\":");
+	put_ms(out, standing.forgiven_after_ns);
+	sl_out_char(out, '}');
+}
+
 /* The standard error of a count that is an estimate, in parts of 1; nothing where it is exact. */
 static void put_error(struct sl_out *out, const struct sluice_limit *limit) {
 	uint32_t error_bp = limit->algorithm == SLUICE_DISTINCT ? sl_distinct_error(limit) : 0;
@@ -85,6 +102,7 @@ static void put_limit(struct sl_out *out, const struct sl_http_view *view, uint3
 		sl_out_str(out, ",\"next_after_ms\":");
 		put_ms(out, limit->decision->next_after_ns);
 		put_candidate(out, view, i);
+		put_standing(out, view, i);
 		put_error(out, limit->limit);
 	}
 	sl_out_str(out, limit->observed ? ",\"observed\":true}" : ",\"observed\":false}");

@@ -47,6 +47,7 @@ static const struct route {
 	{"/v1/acquire", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_acquire},
 	{"/v1/release", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_release},
 	{"/v1/renew", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_renew},
+	{"/v1/holders", ALLOW_POST, SL_ROLE_READ, sl_http_route_holders},
 	{"/v1/reserve", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_reserve},
 	{"/v1/commit", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_commit},
 	{"/v1/reset", ALLOW_POST, SL_ROLE_ADMIN, sl_http_route_reset},

@@ -9,8 +9,8 @@
 #include "proto/prom.h"
 
 enum {
-	ROOM = 32 * 1024,                           /* for all families, but for what each limit adds */
-	LINES = 12,                                 /* of one limit: 8 decisions, 2 hits, near, candidate */
+	ROOM = 36 * 1024,                           /* for all families, but for what each limit adds */
+	LINES = 13,                                 /* of one limit: 8 decisions, 2 hits, near, candidate, penalties */
 	ROOM_LINE = 128 + 2 * SLUICE_NAME_BYTES_MAX /* each byte of a name may need an escape */
 };
 
@@ -83,6 +83,11 @@ static void put_row_candidate(struct sl_prom *prom, const struct sl_row_sum *row
 	sl_prom_count(prom, labels_of(row, by, 0), row->candidate);
 }
 
+static void put_row_penalties(struct sl_prom *prom, const struct sl_row_sum *row) {
+	struct sl_prom_label by[3];
+	sl_prom_count(prom, labels_of(row, by, 0), row->penalties);
+}
+
 /* A family wants all its limits together: the rows are gone through once for each. */
 static void put_rows(struct sl_prom *prom, const struct sl_books *books, const char *name, const char *help,
                      void (*put)(struct sl_prom *prom, const struct sl_row_sum *row)) {
@@ -100,6 +105,37 @@ static void put_limits(struct sl_prom *prom, const struct sl_books *books) {
 	         put_row_near);
 	put_rows(prom, books, "sluice_candidate_denied", "Decisions that the candidate of a limit would have denied.",
 	         put_row_candidate);
+	put_rows(prom, books, "sluice_penalties", "Shut-outs that began by the penalty of a limit.", put_row_penalties);
+}
+
+/* ---- what is held ----------------------------------------------------------------------------------------------- */
+
+/* Events of one kind, by transport. `names` are theirs, NULL for one that needs no label. */
+static void put_events(struct sl_prom *prom, const struct sl_books_sum *sum, enum sl_event first,
+                       const char *const *names, uint32_t count) {
+	for (int transport = 0; transport < SL_TRANSPORTS; transport++)
+		for (uint32_t i = 0; i < count; i++) {
+			struct sl_prom_label by[] = {{"transport", sl_str(transports[transport])},
+			                             {"event", sl_str(names != NULL ? names[i] : "")}};
+			sl_prom_count(prom, (struct sl_prom_labels){by, names != NULL ? 2 : 1}, sum->events[transport][first + i]);
+		}
+}
+
+static void put_held(struct sl_prom *prom, const struct sl_books_sum *sum) {
+	static const char *const leases[] = {"acquired", "released", "renewed", "unknown"};
+	static const char *const reservations[] = {"made", "committed", "unknown"};
+	sl_prom_family(prom, "sluice_leases", SL_PROM_COUNTER, NULL,
+	               "Leases acquired, released, renewed, and such as had ended or never were (unknown).");
+	put_events(prom, sum, SL_EVENT_LEASE_ACQUIRED, leases, 4);
+	sl_prom_family(prom, "sluice_reservations", SL_PROM_COUNTER, NULL,
+	               "Reservations made, committed, and commits of such as were open no more (unknown).");
+	put_events(prom, sum, SL_EVENT_RESERVATION_MADE, reservations, 3);
+	sl_prom_family(prom, "sluice_repeated", SL_PROM_COUNTER, NULL,
+	               "Requests that were charged nothing, since that had been done before under their id.");
+	put_events(prom, sum, SL_EVENT_REPEATED, NULL, 1);
+	sl_prom_family(prom, "sluice_partly_granted", SL_PROM_COUNTER, NULL,
+	               "Requests that were granted a part of what they asked for (upto).");
+	put_events(prom, sum, SL_EVENT_PARTLY, NULL, 1);
 }
 
 /* ---- how long it took ------------------------------------------------------------------------------------------- */
@@ -264,6 +300,7 @@ void sl_http_route_metrics(struct sl_http_turn *turn) {
 	prom.out = &reply.w;
 	put_requests(&prom, &figures.books);
 	put_limits(&prom, shared->books);
+	put_held(&prom, &figures.books);
 	put_times(&prom, &figures.books);
 	if (shared->census != NULL)
 		put_store(&prom, &figures.store);

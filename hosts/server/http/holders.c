@@ -1,0 +1,67 @@
+/* POST /v1/holders: who holds leases of a limit of concurrency, those that end
+ * first first.
+ *
+ *   {"holders":[{"id":"0f3a..","cost":1,"ends_after_ms":29000}],"count":1}
+ *
+ * At most 10,000 are listed; "count" is how many there are. An id that the
+ * client made up itself is shown as the number that it stands for: release and
+ * renew take either. */
+#include "hosts/server/http/decide.h"
+
+#include <stdlib.h>
+
+enum { HOLDERS_MAX = 10000, HOLDER_ROOM = 96 };
+
+static void put_holder(struct sl_out *out, const struct sluice_holder *holder) {
+	sl_out_str(out, "{\"id\":\"");
+	for (int shift = 60; shift >= 0; shift -= 4)
+		sl_out_char(out, "0123456789abcdef"[holder->id >> shift & 15]);
+	sl_out_str(out, "\",\"cost\":");
+	sl_out_u64(out, holder->cost);
+	sl_out_str(out, ",\"ends_after_ms\":");
+	sl_out_i64(out, sl_ns_to_ms_ceil(holder->ends_after_ns));
+	sl_out_char(out, '}');
+}
+
+static void reply_holders(struct sl_http_turn *turn, const struct sluice_holder *list, uint32_t count, uint32_t all) {
+	struct sl_http_reply reply;
+	if (!sl_http_reply_begin(&reply, turn, 200, "application/json", 64 + (size_t)count * HOLDER_ROOM))
+		return;
+	sl_http_reply_body(&reply);
+	sl_out_str(&reply.w, "{\"holders\":[");
+	for (uint32_t i = 0; i < count; i++) {
+		if (i > 0)
+			sl_out_char(&reply.w, ',');
+		put_holder(&reply.w, &list[i]);
+	}
+	sl_out_str(&reply.w, "],\"count\":");
+	sl_out_u64(&reply.w, all);
+	sl_out_char(&reply.w, '}');
+	sl_http_reply_end(&reply);
+}
+
+static void list_holders(struct sl_http_turn *turn, const struct sl_http_ask *ask) {
+	struct sluice_holder *list;
+	if (turn->context->remote != NULL) {
+		sl_http_reply_failed(turn, SLUICE_E_MISUSE);
+		return;
+	}
+	list = malloc(HOLDERS_MAX * sizeof list[0]);
+	if (list == NULL) {
+		sl_http_reply_problem(turn, 503, sl_str("there is no memory for the list"), NULL);
+		return;
+	}
+	uint32_t all =
+		sluice_holders(turn->context->store, ask->items[0].limit, ask->items[0].key, ask->now, list, HOLDERS_MAX);
+	reply_holders(turn, list, all < HOLDERS_MAX ? all : HOLDERS_MAX, all);
+	free(list);
+}
+
+void sl_http_route_holders(struct sl_http_turn *turn) {
+	struct sl_http_ask ask;
+	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_HOLDERS, NULL))
+		list_holders(turn, &ask);
+	else
+		sl_http_reply_malformed(turn, &ask);
+	sl_http_ask_free(&ask);
+}
