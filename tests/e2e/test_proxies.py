@@ -38,11 +38,13 @@ def free_port():
 
 
 class App:
-    """Says what reached it; /forbidden is its own 403."""
+    """Says what reached it; /forbidden is its own 403, /cost/7 has cost 7, /hold is answered when the gate is open."""
 
     def __init__(self):
         app = self
         self.seen = []
+        self.tickets = []  # Sluice-Ticket of each request
+        self.gate = threading.Event()
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -50,8 +52,13 @@ class App:
             def answer(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 app.seen.append((self.command, self.path, body))
+                app.tickets.append(self.headers.get("Sluice-Ticket"))
+                if self.path == "/hold":
+                    app.gate.wait(20)
                 text = json.dumps({"method": self.command, "path": self.path, "body": body.decode()}).encode()
                 self.send_response(403 if self.path == "/forbidden" else 200)
+                if self.path.startswith("/cost/"):
+                    self.send_header("X-Actual-Cost", self.path[len("/cost/"):])
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()
                 self.wfile.write(text)
@@ -67,6 +74,7 @@ class App:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def stop(self):
+        self.gate.set()
         self.server.shutdown()
         self.server.server_close()
 
@@ -74,7 +82,8 @@ class App:
 class Proxy:
     """A real proxy with an example's files, in a folder of its own, on a free port."""
 
-    def __init__(self, name, folder, sluice_port, app_port, change=lambda text: text):
+    def __init__(self, name, folder, sluice_port, app_port, change=lambda text: text, conf="sluice.conf"):
+        self.conf = conf  # nginx's
         self.log = os.path.join(folder, "log")
         for attempt in range(5):  # another process may take the port first
             self.start(name, folder, sluice_port, app_port, change)
@@ -99,14 +108,13 @@ class Proxy:
             environment = {**os.environ, "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
             self.process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=environment)
 
-    @staticmethod
-    def command_of_nginx(folder):
+    def command_of_nginx(self, folder):
         with open(os.path.join(folder, "nginx.conf"), "w", encoding="utf-8") as f:
             f.write(("user root;\n" if os.geteuid() == 0 else "") + f"""daemon off; pid {folder}/pid; error_log stderr;
                 events {{ worker_connections 64; }}
                 http {{ access_log off; client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
                         fastcgi_temp_path {folder}/fcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-                        include {folder}/sluice.conf; }}""")
+                        include {folder}/{self.conf}; }}""")
         return ["nginx", "-p", str(folder), "-c", os.path.join(folder, "nginx.conf")]
 
     @staticmethod
@@ -165,12 +173,12 @@ def app():
 
 @pytest.fixture
 def chain(server, app, tmp_path):
-    """chain(name, change) gives (proxy, sluice, app)."""
+    """chain(name, change, policy, conf) gives (proxy, sluice, app)."""
     started = []
 
-    def start(name, change=lambda text: text, policy=POLICY):
+    def start(name, change=lambda text: text, policy=POLICY, **options):
         sluice = server(policy=policy)
-        started.append(Proxy(name, tmp_path, sluice.http_port, app.port, change))
+        started.append(Proxy(name, tmp_path, sluice.http_port, app.port, change, **options))
         return started[-1], sluice, app
 
     yield start
@@ -357,6 +365,93 @@ def test_nginx_maps_a_429_within_the_question(chain):
     answer = proxy.ask("/api/x")
     assert_denied(answer)
     assert re.fullmatch(r'"per-ip";r=0;t=\d+', answer[1]["ratelimit"])
+
+
+# ---- what is held until the app has answered -------------------------------------------------------------------------
+
+HELD = """
+trusted-proxies: [127.0.0.1/32, "::1/128"]
+attributes: {user: header x-user-id}
+limits:
+  - {name: requests, key: user | ip, limit: sliding-log 100/1h}
+  - {name: in-flight, key: user | ip, limit: concurrency 2 lease 1h}
+  - {name: tokens, key: user | ip, limit: sliding-log 10k/1h, reserve: {ttl: 1h, estimate: 500}}
+"""
+ALICE = [("X-User-Id", "alice")]
+
+
+def left(sluice):
+    """What alice has left of each limit."""
+    with sluice.http() as h:
+        status, _, body = h.ask("GET", "/v1/explain?user=alice")
+        assert status == 200
+        return tuple(one["remaining"] for one in body["limits"])
+
+
+def test_nginx_commits_what_it_cost(chain):
+    proxy, sluice, app = chain("nginx", policy=HELD, conf="reserve.conf")
+    assert proxy.ask("/cost/731", headers=ALICE)[0] == 200
+    wait_until(lambda: left(sluice) == (99, 2, 9269), "not committed")
+    # above the estimate, below it, nothing; a body that is none of sluice's business; an answer that says no cost
+    spent = 731
+    for i, (cost, body) in enumerate([("4000", None), ("1", b"x" * 5000), ("0", None), ("", None), ("-5", None)]):
+        assert proxy.ask("/cost/" + cost, method="POST" if body else "GET", body=body, headers=ALICE)[0] == 200
+        if cost == "-5":  # the app's mistake: the second call is refused, and all stays held until its end
+            wait_until(lambda: left(sluice) == (94, 1, 10000 - spent - 500), "what is no cost changed something")
+        else:
+            spent += int(cost or 0)
+            wait_until(lambda: left(sluice) == (98 - i, 2, 10000 - spent), f"cost {cost!r}")
+    # an app that fails has used nothing
+    assert proxy.ask("/forbidden", headers=ALICE)[0] == 403
+    wait_until(lambda: left(sluice) == (93, 1, 10000 - spent - 500), "a failure cost something")
+
+
+def test_nginx_releases_whatever_happens(chain):
+    proxy, sluice, app = chain("nginx", policy=HELD, conf="reserve.conf")
+    clients = [socket.create_connection(("127.0.0.1", proxy.port), 20) for _ in range(2)]
+    for client in clients:
+        client.sendall(b"GET /hold HTTP/1.1\r\nHost: shop.example\r\nX-User-Id: alice\r\n\r\n")
+    wait_until(lambda: left(sluice) == (98, 0, 9000), "two requests are in flight")
+    answer = proxy.ask("/hold", headers=ALICE)
+    assert_denied(answer)
+    assert re.match(r'"in-flight";r=0;t=\d+', answer[1]["ratelimit"]), answer
+    assert '"in-flight";q=2;qu="concurrent-requests"' in answer[1]["ratelimit-policy"]
+    # one client goes away, the other is answered
+    clients[0].close()
+    wait_until(lambda: left(sluice) == (98, 1, 9500), "a client that went away still holds")
+    app.gate.set()
+    assert clients[1].recv(65536).startswith(b"HTTP/1.1 200 ")
+    wait_until(lambda: left(sluice) == (98, 2, 10000), "an answer that says no cost still holds")
+    clients[1].close()
+    assert len(app.seen) == 2
+    # an app that is gone: nginx answers itself
+    app.stop()
+    assert proxy.ask("/cost/1", headers=ALICE)[0] == 502
+    wait_until(lambda: left(sluice) == (97, 2, 10000), "a request that reached nobody still holds")
+
+
+def test_nginx_keeps_tickets_to_itself(chain):
+    def change(text):
+        return text.replace("post_action ", "# ").replace('Sluice-Ticket   "";', "Sluice-Ticket   $sluice_ticket;")
+    proxy, sluice, app = chain("nginx", policy=HELD, conf="reserve.conf")
+    answer = proxy.ask("/cost/5", headers=ALICE + [("Sluice-Ticket", "0123456789abcdef.AQ"), ("X-Actual-Cost", "9")])
+    assert answer[0] == 200 and "sluice-ticket" not in answer[1]
+    assert app.tickets == [None]
+    wait_until(lambda: left(sluice) == (99, 2, 9995), "a client's own headers were believed")
+    proxy.stop()
+    # the variant that the file names: the app is given the ticket, and commits by itself
+    other = Proxy("nginx", os.path.dirname(proxy.log), sluice.http_port, app.port, change, "reserve.conf")
+    try:
+        assert other.ask("/x", headers=ALICE + [("Sluice-Ticket", "0123456789abcdef.AQ")])[0] == 200
+        assert left(sluice) == (98, 1, 9495)
+        with sluice.http() as h:
+            assert re.fullmatch(r"[0-9a-f]{16}\.[\w-]+", app.tickets[1])
+            given = {"Sluice-Ticket": app.tickets[1], "X-Actual-Cost": "77"}
+            assert h.ask("POST", "/v1/auth/commit", headers=given)[2] == {"released": 1, "committed": 1}
+            assert h.ask("POST", "/v1/auth/commit", headers=given)[0] == 404
+        assert left(sluice) == (98, 2, 9918)
+    finally:
+        other.stop()
 
 
 # ---- Traefik and Envoy, by the contract ------------------------------------------------------------------------------
