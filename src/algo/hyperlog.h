@@ -28,8 +28,8 @@ void sl_sketch_format(const struct sluice_limit *limit, const struct sl_places *
 /* Counts a member, last charged at an instant at or before places->last, or t if that is stamped. Times never fall. */
 void sl_sketch_add(const struct sluice_limit *limit, const struct sl_places *places, uint64_t who, sluice_ns instant);
 
-/* The estimate at places->t, and as it will be once `who` (0: nobody) is counted as well; notes places->rows. Some 50 ns
- * in the unit of the last charge, else up to 5 us. */
+/* The estimate at places->t, and as it will be once `who` (0: nobody) is counted as well; notes places->rows. Some
+ * 50 ns in the unit of the last charge, else up to 5 us. */
 uint64_t sl_sketch_estimate(const struct sluice_limit *limit, struct sl_places *places, uint64_t who,
                             uint64_t *with_who);
 
