@@ -27,8 +27,10 @@ static bool holds(const struct sluice_store *store, struct member *m, uint64_t i
 	if (!is_lease(m))
 		return has_reservation(m, id, now);
 	member_step(store, m, now, m->cost, false, &ignored);
-	m->amount = m->cost;
-	return !m->remembered && m->slot != NULL && m->counter.known;
+	if (m->remembered || m->slot == NULL || !m->counter.known)
+		return false;
+	m->amount = m->counter.places.costs != NULL ? m->counter.places.costs[m->counter.places.mine] : 1;
+	return true;
 }
 
 bool members_hold(const struct sluice_store *store, struct sluice_call *call, struct member *members) {

@@ -92,7 +92,6 @@ static inline void member_load(const struct sluice_store *store, struct member *
 	if (sl_rule_has_block(m->limit) && block != 0) {
 		m->counter.block = sl_block_memory(store, block);
 		m->counter.block_bytes = sl_block_bytes(store, block);
-		m->counter.who = m->who;
 		sl_step_prefetch(m->limit, &m->counter);
 	}
 }

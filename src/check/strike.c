@@ -86,6 +86,7 @@ static void strike(struct sluice_store *store, struct sluice_call *call, struct 
 	m->strikes.slot = sl_slot_find(&m->strikes.place); /* another limit of the call may have brought it */
 	load(store, m->strikes.slot, &strikes);
 	until = strikes.until;
+	members_keep_latest(store, call->now);
 	sl_strikes_add(m->item->terms, &strikes, call->now);
 	if (!write(store, call, members, m, &strikes))
 		return;
@@ -103,6 +104,7 @@ static bool force(struct sluice_store *store, const struct sluice_call *call, st
 	m->slot = sl_slot_find(m->place);
 	m->ledger.adds = false;
 	m->charged = m->forced = true;
+	members_keep_latest(store, call->now);
 	return members_charge(store, call, members, call->item_count, NULL) == SLUICE_OK;
 }
 
@@ -121,7 +123,6 @@ static bool counts_denied(const struct member *m, bool allowed) {
 
 void members_note_denials(struct sluice_store *store, struct sluice_call *call, struct member *members, bool allowed) {
 	bool done[SLUICE_ITEMS_MAX] = {false}, struck[SLUICE_ITEMS_MAX] = {false};
-	members_keep_latest(store, call->now);
 	for (uint32_t i = 0; i < call->item_count; i++)
 		done[members[i].leader] = done[members[i].leader] || (allowed && members[i].charged);
 	for (uint32_t i = 0; i < call->item_count; i++) {
