@@ -67,10 +67,8 @@ static bool fill_item(const struct sl_replay_options *options, const struct sl_r
 	*item = (struct sluice_item){.limit = limit, .key = key};
 	if (limit->algorithm == SLUICE_DISTINCT)
 		item->member = request->values[options->member];
-	else if (limit->algorithm == SLUICE_CONCURRENCY)
-		item->cost = options->reserves ? 1 : 0; /* tokens are no places */
-	else if (limit->algorithm != SLUICE_UNLIMITED && options->reserves)
-		item->cost = options->estimate, item->ttl_ns = options->commit_ns + RESERVE_SPARE_NS;
+	else if (limit->algorithm != SLUICE_UNLIMITED && limit->algorithm != SLUICE_CONCURRENCY && options->reserves)
+		item->ttl_ns = options->commit_ns + RESERVE_SPARE_NS;
 	return limit->algorithm != SLUICE_DISTINCT || item->member.data != NULL;
 }
 
@@ -164,6 +162,9 @@ static int take_on(struct sl_replay *replay, const struct sl_replay_request *req
 		origin->reserved = reserves ? origin->reserved : items[i].cost != 0 ? items[i].cost : request->cost;
 		reserves = true;
 	}
+	for (uint32_t i = 0; i < call->item_count && reserves; i++)
+		if (!is_reserved(&items[i]))
+			items[i].cost = 1; /* the line's cost is of what is reserved: tokens are no requests, and no places */
 	if (!leases && !reserves)
 		return SL_GO_ON;
 	if (leases && !request->has_duration && !options->has_hold)

@@ -7,6 +7,7 @@ import os
 import random
 import re
 import subprocess
+import urllib.request
 
 import pytest
 
@@ -135,6 +136,24 @@ def test_an_estimate_is_corrected(ask):
     ticket = field(ask("reserve", "k", limit, "--cost", "80")[1], "ticket")
     assert field(ask("commit", "k", ticket, "2000")[1], "remaining") == "0 of 1000", "debt"
     assert ask("check", "k", limit)[0] == 1
+
+
+def test_the_ticket_of_a_policy(server, sluice):
+    """examples/leases.yaml, as it says of itself: admitted over HTTP, committed and released from a shell."""
+    with open(os.path.join(ROOT, "examples", "leases.yaml"), encoding="utf-8") as f:
+        one = server(policy=f.read())
+    place = ["--server", f"127.0.0.1:{one.resp_port}"]
+    body = json.dumps({"attributes": {"path": "/v1/chat", "user": "alice", "ip": "203.0.113.7"}}).encode()
+    with urllib.request.urlopen(f"http://127.0.0.1:{one.http_port}/v1/admit", body, timeout=20) as answer:
+        told = json.load(answer)
+    left = {limit["name"]: limit["remaining"] for limit in told["limits"]}
+    assert left == {"tokens": 399500, "at-a-time": 4, "addresses": 2, "plan": 999999, "requests": 599}
+    status, out, err = sluice("commit", "*", told["id"], "1234", *place)
+    assert (status, err, field(out, "remaining")) == (0, "", "398766 of 400000")
+    assert sluice("commit", "*", told["id"], "1234", *place)[0] == 1
+    assert sluice("renew", "*", told["id"], *place) == (0, "renewed 1 lease\n", "")
+    assert sluice("release", "*", told["id"], *place) == (0, "released 1 lease\n", "")
+    assert sluice("release", "*", told["id"], *place)[0] == 1
 
 
 # ---- misuse ----------------------------------------------------------------------------------------------------------
@@ -295,7 +314,7 @@ def test_replayed_reservations_equal_the_twin(sluice, tmp_path):
     text = ops(*(f"{ms} k {cost}" for ms, cost in lines))
     (tmp_path / "p.yaml").write_text(
         "limits:\n- {name: tokens, key: key, limit: sliding-log 500/10s, reserve: {estimate: 60, ttl: 5m}}\n"
-        "- {name: cost, key: key, limit: sliding-log 1M/1s}\n")
+        "- {name: calls, key: key, limit: sliding-log 1k/1ms}\n")  # a call each, whatever it costs
     for wait, given in ((0, "0s"), (2000, "2s"), (9999, "9999ms"), (30000, "30s")):
         twin = ReservingTwin(500, 10000, 60, wait)
         want = "".join(twin.decide(*line) for line in lines)

@@ -47,7 +47,7 @@ def names_in(value):
 
 def test_the_keys_are_found():
     assert {"limits", "candidate", "listen", "proxy-protocol", "client-ca", "denials-size", "roles",
-            "redis", "budget", "ca"} <= keys()
+            "redis", "budget", "ca", "of", "penalty", "steps", "ttl"} <= keys()
 
 
 @pytest.mark.parametrize("which", range(len(examples())))
@@ -60,7 +60,7 @@ def test_the_examples_are_fine(tmp_path, which):
 
 def test_the_examples_have_every_key():
     # those that exclude what is there, mean the same, or belong to a later version
-    assert len(examples()) == 2
+    assert len(examples()) == 3
     assert keys() - set().union(*(names_in(yaml.safe_load(text)) for text in examples())) == {
         "grpc", "file", "shared", "blocks", "client-ca", "unprotected"}
 

@@ -133,8 +133,8 @@ static const struct access common[] = {
      NULL},
 	{"1.2.3.4 - [17/May] " AT "\"GET / HTTP/1.0\" 200 0", AT_S, "1.2.3.4", "[17/May]", "GET", "/", NULL, "200"},
 	/* A name that would set the clock back. */
-	{"1.2.3.4 - [01/Jan/2001:00:00:00 +0000] \\\"x " AT "\"GET / HTTP/1.0\" 200 0",
-	 AT_S, "1.2.3.4", "[01/Jan/2001:00:00:00 +0000] \"x", "GET", "/", NULL, "200"},
+	{"1.2.3.4 - [01/Jan/2001:00:00:00 +0000] \\\"x " AT "\"GET / HTTP/1.0\" 200 0", AT_S, "1.2.3.4",
+     "[01/Jan/2001:00:00:00 +0000] \"x", "GET", "/", NULL, "200"},
 	{"1.2.3.4 - \"\" " AT "\"GET / HTTP/1.0\" 200 0", AT_S, "1.2.3.4", NULL, "GET", "/", NULL, "200"},
 	/* Combined, whole and cut in the agent, as logs of full disks are. */
 	{"1.2.3.4 - - " AT "\"GET / HTTP/1.1\" 200 5 \"http://r/\" \"Mozilla/5.0 (X)\"", AT_S, "1.2.3.4", NULL, "GET", "/",
@@ -256,10 +256,63 @@ static void json_cost_and_key(void **state) {
 	assert_int_equal(line.cost, 4294967295);
 	assert_int_equal(line.key.len, 2);
 	assert_memory_equal(line.key.data, "k\0", 2);
-	assert_true(parse(SL_LOG_JSON,
-	                  "{\"ts\":1,\"cost\":null,\"method\":\"no method\",\"request\":\"GET / HTTP/1.1\"}", &line));
+	assert_true(
+		parse(SL_LOG_JSON, "{\"ts\":1,\"cost\":null,\"method\":\"no method\",\"request\":\"GET / HTTP/1.1\"}", &line));
 	assert_int_equal(line.cost, 1);
 	assert_null(line.method.data);
+}
+
+static void json_durations(void **state) {
+	static const struct {
+		const char *text;
+		int64_t us; /* -1: the line says none */
+	} rows[] = {
+		{"\"request_time\":\"0.250\"", 250000},
+		{"\"request_time\":3", 3000000},
+		{"\"duration\":0.0005", 500},
+		{"\"duration\":5", 5000},
+		{"\"duration\":\"5\"", 5000},
+		{"\"duration\":\"5.0\"", 5000000},
+		{"\"latency\":\"1.5s\"", 1500000},
+		{"\"latency\":\"350\xc2\xb5s\"", 350},
+		{"\"latency\":\"2m\"", 120000000},
+		{"\"duration_ms\":1.5", 1500},
+		{"\"Duration\":1500000", 1500},
+		{"\"event\":{\"duration\":1000}", 1},
+		{"\"httpRequest\":{\"latency\":\"0.1s\"}", 100000},
+		{"\"duration\":-1,\"duration_ms\":2", 2000}, /* the first that can be read */
+		{"\"duration\":0", 0},
+		{"\"duration_s\":316224000", 316224000000000}, /* 3660 d, and no more */
+		{"\"duration_s\":316224001", -1},
+		{"\"duration\":1e999", -1},
+		{"\"duration\":\"1e999\"", -1},
+		{"\"duration\":\"nan\"", -1},
+		{"\"duration\":\"-0.5s\"", -1},
+		{"\"duration\":\"5 parsecs\"", -1},
+		{"\"duration\":\"\"", -1},
+		{"\"duration\":null", -1},
+		{"\"duration\":[5]", -1},
+		{"\"event\":{\"duration\":{}}", -1},
+		{"\"took\":5", -1},
+	};
+	struct sl_logline line;
+	char text[128];
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		snprintf(text, sizeof text, "{\"ts\":1,%s}", rows[i].text);
+		bool read = parse(SL_LOG_JSON, text, &line);
+		print_message("%s\n", text);
+		if (strstr(text, ":1e999") != NULL) { /* which is no number of JSON's */
+			assert_false(read);
+			continue;
+		}
+		assert_true(read);
+		assert_int_equal(line.has_duration, rows[i].us >= 0);
+		if (rows[i].us >= 0)
+			assert_int_equal(line.duration, (uint64_t)rows[i].us * 1000);
+	}
+	assert_true(parse(SL_LOG_OPS, "5 k 1", &line));
+	assert_false(line.has_duration);
 }
 
 static void json_refused(void **state) {
@@ -436,11 +489,14 @@ static void names(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ops_lines),         cmocka_unit_test(ops_refused),    cmocka_unit_test(ops_key_lengths),
-		cmocka_unit_test(common_lines),      cmocka_unit_test(common_refused), cmocka_unit_test(json_lines),
-		cmocka_unit_test(json_cost_and_key), cmocka_unit_test(json_refused),   cmocka_unit_test(json_nested_deeply),
-		cmocka_unit_test(fractions),         cmocka_unit_test(calendar),       cmocka_unit_test(detection),
-		cmocka_unit_test(too_long),          cmocka_unit_test(mutations),      cmocka_unit_test(names),
+		cmocka_unit_test(ops_lines),       cmocka_unit_test(ops_refused),
+		cmocka_unit_test(ops_key_lengths), cmocka_unit_test(common_lines),
+		cmocka_unit_test(common_refused),  cmocka_unit_test(json_lines),
+		cmocka_unit_test(json_durations),  cmocka_unit_test(json_cost_and_key),
+		cmocka_unit_test(json_refused),    cmocka_unit_test(json_nested_deeply),
+		cmocka_unit_test(fractions),       cmocka_unit_test(calendar),
+		cmocka_unit_test(detection),       cmocka_unit_test(too_long),
+		cmocka_unit_test(mutations),       cmocka_unit_test(names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The parts of replay: keys from lines, the external sort against a stable one, the tally against a plain list. */
 #include "hosts/cli/replay_key.h"
+#include "hosts/cli/replay_pending.h"
 #include "hosts/cli/replay_sort.h"
 #include "hosts/cli/replay_tally.h"
 #include "tests/model/dice.h"
@@ -310,6 +311,60 @@ static void tally_text_full(void **state) {
 	sl_tally_close(&tally);
 }
 
+/* ---- what becomes of requests later -------------------------------------------------------------------------------- */
+
+static bool is_counted(const struct sluice_item *item) {
+	return item->limit->algorithm == SLUICE_SLIDING_LOG;
+}
+
+/* The heap gives its events by time, then by request, whatever came when; and its keys are its own. */
+static void pendings(void **state) {
+	struct dice dice = dice_of(dice_seed(), __LINE__);
+	struct sl_pendings heap = {0};
+	struct sluice_limit log, lease;
+	(void)state;
+	assert_int_equal(sluice_limit_parse(&log, sl_str("sliding-log 5/1m"), NULL), SLUICE_OK);
+	assert_int_equal(sluice_limit_parse(&lease, sl_str("concurrency 5 lease 1m"), NULL), SLUICE_OK);
+	assert_null(sl_pending_first(&heap));
+	uint64_t order = 0, taken = 0;
+	sluice_ns last = 0; /* what was taken last, unless something earlier was added since */
+	uint64_t last_order = 0;
+	for (int round = 0; round < 20000 || heap.count != 0; round++) {
+		if (round < 20000 && dice_below(&dice, 5) < 3) {
+			char key[32];
+			int len = snprintf(key, sizeof key, "%llu", (unsigned long long)++order);
+			struct sluice_item items[] = {{.limit = &lease, .key = sl_str("not this one")},
+			                              {.limit = &log, .key = sl_slice(key, (size_t)len)}};
+			struct sl_pending event = {
+				.time = dice_below(&dice, 1000), .order = order, .item_count = 2, .items = items};
+			assert_true(sl_pending_add(&heap, &event, is_counted));
+			memset(key, 'x', sizeof key);
+			last = 0, last_order = 0;
+			continue;
+		}
+		const struct sl_pending *first = sl_pending_first(&heap);
+		if (first == NULL)
+			continue;
+		assert_true(first->time > last || (first->time == last && first->order > last_order));
+		for (size_t i = 0; i < heap.count; i++)
+			assert_true(heap.heap[i]->time >= first->time);
+		char text[32];
+		int len = snprintf(text, sizeof text, "%llu", (unsigned long long)first->order);
+		assert_int_equal(first->item_count, 1);
+		assert_ptr_equal(first->items[0].limit, &log);
+		assert_true(sl_bytes_equal(first->items[0].key, sl_slice(text, (size_t)len)));
+		last = first->time, last_order = first->order;
+		sl_pending_drop(&heap);
+		taken++;
+	}
+	assert_int_equal(taken, order);
+	struct sluice_item other = {.limit = &lease, .key = sl_str("k")};
+	struct sl_pending nothing = {.item_count = 1, .items = &other};
+	assert_true(sl_pending_add(&heap, &nothing, is_counted));
+	assert_null(sl_pending_first(&heap)); /* nothing of it was wanted */
+	sl_pendings_close(&heap);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keys),
@@ -322,6 +377,7 @@ int main(void) {
 		cmocka_unit_test(tally_ties),
 		cmocka_unit_test(tally_full),
 		cmocka_unit_test(tally_text_full),
+		cmocka_unit_test(pendings),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
