@@ -95,8 +95,9 @@ static uint32_t find_who(const struct sl_places *p, uint64_t who) {
 struct sl_places *sl_places_look(struct sl_counter *counter, sluice_ns now) {
 	struct sl_places *p = &counter->places;
 	find_parts(p, counter->block, counter->block != NULL ? counter->block_bytes : 0);
-	p->last = counter->block != NULL ? counter->state.w[0] : now;
-	p->t = sl_max(now, p->last);
+	p->last =
+		sl_min(counter->block != NULL ? counter->state.w[0] : now, UINT64_MAX - 1); /* time has an end behind it */
+	p->t = sl_min(sl_max(now, p->last), UINT64_MAX - 1);
 	p->spare = SL_NO_PLACE;
 	p->rows[0] = 0;
 	p->mine = find_who(p, counter->who);
