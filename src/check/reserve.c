@@ -222,7 +222,7 @@ static bool charge_copy(struct member *m, sluice_ns now, void *block, uint64_t b
 	struct sluice_decision decision;
 	uint32_t cost = m->cost;
 	bool counts;
-	sl_step(m->limit, &m->counter, now, cost, true, &decision);
+	sl_step(m->limit, &m->counter, now, cost, !m->forced, &decision);
 	counts = m->forced || !decision.allowed;
 	if (counts)
 		cost = sl_step_count(m->limit, &m->counter, now, cost);

@@ -365,9 +365,10 @@ static void fill_next(const struct sluice_store *store, struct member *m, sluice
 	const struct sluice_limit *limit = m->limit;
 	struct sluice_limit full = *limit;
 	struct sluice_decision next;
+	uint64_t who = m->who;
 	if (m->decision->remaining >= m->decision->quota)
 		return;
-	m->counter.who = 0; /* for a stranger */
+	m->who = 0; /* for a stranger */
 	if (limit->algorithm == SLUICE_DISTINCT && limit->quota <= SL_EXACT_MEMBERS) {
 		/* whatever its cost, who is counted takes one place: as if there were no more than are taken */
 		full.quota -= m->decision->remaining;
@@ -377,7 +378,7 @@ static void fill_next(const struct sluice_store *store, struct member *m, sluice
 	member_judge(store, m, now, (uint64_t)m->decision->remaining + 1, &next);
 	m->decision->next_after_ns = next.retry_after_ns;
 	m->limit = limit;
-	m->counter.who = m->who;
+	m->who = who;
 }
 
 static void answer(struct sluice_call *call, const struct member *members) {
