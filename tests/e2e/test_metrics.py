@@ -217,6 +217,41 @@ def test_limits_by_name_count_under_their_name_at_both_doors(server):
         assert value(samples, "sluice_decisions_total", **labels) == 1, "the one in notation"
 
 
+def test_what_is_held_is_counted(server):
+    one = server(policy="client-time: true\nlimits:\n"
+                        "  - {name: knock, key: user, limit: 1/1h, penalty: \"[1m, 1h] after 2 denials in 1m\"}\n")
+    flight, window = ["concurrency 2 lease 1h"], ["fixed-window 10/1h"]
+    at = 1767225600000
+    with one.http() as h, one.resp() as r:
+        def post(route, **members):
+            return h.post("/v1/" + route, {"at": at, **members})[2]
+
+        ids = [post("acquire", key="k", limits=flight, id=name)["id"] for name in ("a", "a", "b")]
+        assert ids == ["a", "a", "b"] and post("acquire", key="k", limits=flight)["allowed"] is False
+        assert post("renew", key="k", limits=flight, id="a") == {"renewed": 1}
+        assert [post("release", key="k", limits=flight, id="a")["released"] for _ in range(2)] == [1, 0]
+        ticket = post("reserve", key="k", cost=5, ttl_ms=1000, limits=window)["id"]
+        assert post("commit", id=ticket, actual=7)["remaining"] == 3
+        assert post("commit", id=ticket, actual=7)["status"] == 404
+        assert post("check", key="k", cost=9, upto=True, limits=window)["granted"] == 3
+        assert [post("check", key="r", id="once", limits=window).get("repeated") for _ in range(3)] == [None, True, True]
+        for _ in range(5):  # the second denial begins a shut-out; what is asked during it begins none
+            post("admit", attributes={"user": "u"})
+        assert r.call("SLUICE.RELEASE", "k", "b", "AT", at, *flight) == 1
+    m, f = metrics(one), figures(one)
+    want = {"leases": {"acquired": 2, "released": 1, "renewed": 1, "unknown": 1},
+            "reservations": {"made": 1, "committed": 1, "unknown": 1}}
+    for family, events in want.items():
+        for event, count in events.items():
+            assert value(m, f"sluice_{family}_total", transport="http", event=event) == count, (family, event)
+            also = 1 if (family, event) == ("leases", "released") else 0
+            assert value(m, f"sluice_{family}_total", transport="resp", event=event) == also
+            assert f[family][event] == count + also
+    assert value(m, "sluice_repeated_total", transport="http") == f["repeated"] == 3
+    assert value(m, "sluice_partly_granted_total", transport="http") == f["partly_granted"] == 1
+    assert value(m, "sluice_penalties_total", policy="knock") == f["limits"][1]["penalties"] == 1
+
+
 def test_figures_say_the_same_as_the_metrics(server):
     one = server(policy=POLICY)
     play(one)

@@ -162,6 +162,27 @@ static void put_traffic(struct sl_out *out, const struct sl_http_figures *figure
 	close_with(out, "},");
 }
 
+/* Both transports together. */
+static void put_event(struct sl_out *out, const char *name, const struct sl_books_sum *books, enum sl_event event) {
+	put_u64(out, name, books->events[SL_TRANSPORT_RESP][event] + books->events[SL_TRANSPORT_HTTP][event]);
+}
+
+static void put_held(struct sl_out *out, const struct sl_books_sum *books) {
+	open_object(out, "leases");
+	put_event(out, "acquired", books, SL_EVENT_LEASE_ACQUIRED);
+	put_event(out, "released", books, SL_EVENT_LEASE_RELEASED);
+	put_event(out, "renewed", books, SL_EVENT_LEASE_RENEWED);
+	put_event(out, "unknown", books, SL_EVENT_LEASE_UNKNOWN);
+	close_with(out, "},");
+	open_object(out, "reservations");
+	put_event(out, "made", books, SL_EVENT_RESERVATION_MADE);
+	put_event(out, "committed", books, SL_EVENT_RESERVATION_COMMITTED);
+	put_event(out, "unknown", books, SL_EVENT_RESERVATION_UNKNOWN);
+	close_with(out, "},");
+	put_event(out, "repeated", books, SL_EVENT_REPEATED);
+	put_event(out, "partly_granted", books, SL_EVENT_PARTLY);
+}
+
 const char *const sl_http_fleet_ways[SL_WAYS] = {"asked", "held", "leased", "known", "local", "failed"};
 
 /* null where the store is not in Redis. */
@@ -204,6 +225,7 @@ static void put_server(struct sl_out *out, const struct sl_http_turn *turn, cons
 	put_bool(out, "draining", turn->context->draining);
 	put_store(out, &figures->store);
 	put_traffic(out, figures);
+	put_held(out, &figures->books);
 	put_fleet(out, figures);
 	open_object(out, "reloads");
 	put_u64(out, "ok", figures->reloads_ok);
@@ -298,6 +320,7 @@ static void put_limit(struct sl_out *out, struct sl_books *books, uint32_t row, 
 	put_u64(out, "candidate_denied", sum.candidate);
 	put_u64(out, "hits_allowed", sum.hits[1]);
 	put_u64(out, "hits_denied", sum.hits[0]);
+	put_u64(out, "penalties", sum.penalties);
 	if (wish->history)
 		put_history(out, books, row);
 	close_with(out, "},");
