@@ -145,7 +145,7 @@ class Twin:
         """CHECK, PEEK, ACQUIRE and RESERVE: the seven numbers, then granted and repeated."""
         token = call.get("token")
         mark = (token, key, frozenset(limits))
-        if token and cost and mark in self.tokens and self.tokens[mark][0] > t:
+        if token and mark in self.tokens and self.tokens[mark][0] > t:
             return self.merged(self.look(key, limits, t, 0, call)), self.tokens[mark][1], True
         name = call.get("id")
         counters = [self.counter(key, limit) for limit in limits]

@@ -37,7 +37,7 @@ local function repeated(call, was)
 end
 
 return function(call, writes)
-	local was = call.id and call.cost > 0 and need('tokens').find(call)
+	local was = call.id and need('tokens').find(call)
 	if was then
 		return repeated(call, was)
 	end
