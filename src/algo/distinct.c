@@ -10,7 +10,8 @@
  * as high already. So those 1,024 stay known exactly, and of the others the operator chooses, once Q are counted:
  *
  *   edge deny    who is not among the newest 1,024 is denied, though he may be counted
- *   edge allow   whoever would not raise the estimate is admitted, though he may not be counted
+ *   edge allow   whoever would not raise the estimate is admitted, though he may not be counted: of strangers all but
+ *                one in Q / (0.72 x 4096), so that this side bounds nothing against somebody who tries
  *
  *   beyond   the end of the last member who lost his place to a newer one. As long as it lies ahead, others than those
  *            with places count, and the count is max(estimate, 1,025); behind it every one that counts has a place
