@@ -122,10 +122,19 @@ void member_refresh(const struct sluice_store *store, struct member *m, sluice_n
 
 /* A member whose counter another one has charged: it may have had no slot before, and where it is an observed limit
  * that denies, its figures are to be those after the charge, as everybody else's are. */
-static void join_charge(const struct sluice_store *store, const struct sluice_call *call, struct member *m) {
+static void join_charge(const struct sluice_store *store, const struct sluice_call *call, struct member *m,
+                        const struct member *charged) {
 	m->slot = sl_slot_find(m->place);
-	if (!m->decision->allowed && m->plain)
+	if (m->plain && !charged->plain) {
+		member_beside_none(m); /* what is reserved by this call is found by refresh_beside() */
+		m->plain = false;
+	}
+	if (!m->plain)
+		return;
+	if (!m->decision->allowed)
 		member_step(store, m, call->now, m->cost, false, m->decision);
+	else if (m->cost != charged->cost)
+		member_refresh(store, m, call->now);
 }
 
 /* Those with something beside them were stepped as they stood, or as if that were not there. */
@@ -145,19 +154,22 @@ static void refresh_beside(const struct sluice_store *store, const struct sluice
 static sluice_err charge_groups(struct sluice_store *store, const struct sluice_call *call, struct member *members,
                                 struct token *token) {
 	bool group_charged[SLUICE_ITEMS_MAX] = {false};
+	const struct member *group_charger[SLUICE_ITEMS_MAX];
 	sluice_err err;
 	members_keep_latest(store, call->now);
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct member *m = &members[i];
 		m->charged = m->counts && m->decision->allowed && !m->tried && m->cost != 0 && !group_charged[m->leader];
 		group_charged[m->leader] = group_charged[m->leader] || m->charged;
+		if (m->charged)
+			group_charger[m->leader] = m;
 	}
 	err = members_charge(store, call, members, call->item_count, token->place.home != NULL ? token : NULL);
 	if (err != SLUICE_OK)
 		return err;
 	for (uint32_t i = 0; i < call->item_count; i++)
 		if (group_charged[members[i].leader] && !members[i].charged)
-			join_charge(store, call, &members[i]);
+			join_charge(store, call, &members[i], group_charger[members[i].leader]);
 		else if (members[i].tried && members[i].counts && !group_charged[members[i].leader])
 			member_step(store, &members[i], call->now, members[i].cost, false, members[i].decision);
 	refresh_beside(store, call, members);
