@@ -24,11 +24,13 @@ def sluice(sluice_bin, tmp_path):
     return run
 
 
-@pytest.fixture(params=["server", "store"])
-def place(request, sluice, shared_server):
-    """Where it is decided, as options: a server; a store's file."""
+@pytest.fixture(params=["server", "store", "redis"])
+def place(request, sluice):
+    """Where it is decided, as options: a server; a store's file; a Redis with the module."""
     if request.param == "server":
-        return ["--server", f"127.0.0.1:{shared_server.resp_port}"]
+        return ["--server", f"127.0.0.1:{request.getfixturevalue('shared_server').resp_port}"]
+    if request.param == "redis":
+        return ["--store", f"redis://127.0.0.1:{request.getfixturevalue('world').redis.port}/cli:"]
     assert sluice("store", "create", "counters", "--memory", "4MiB")[0] == 0
     return ["--store", "counters"]
 

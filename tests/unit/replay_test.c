@@ -311,7 +311,7 @@ static void tally_text_full(void **state) {
 	sl_tally_close(&tally);
 }
 
-/* ---- what becomes of requests later -------------------------------------------------------------------------------- */
+/* ---- what becomes of requests later ------------------------------------------------------------------------------ */
 
 static bool is_counted(const struct sluice_item *item) {
 	return item->limit->algorithm == SLUICE_SLIDING_LOG;
