@@ -1,6 +1,7 @@
 -- Asks sluice about a request, and leaves what it says in variables of the transaction:
 --   sluice_denied  true: answer 429        sluice_down  true: it could not be asked
 --   sluice_retry, sluice_limit, sluice_policy, sluice_body: what the client should know
+--   sluice_ticket: what the request holds until sluice_commit
 -- Attributes that the policy finds in headers (attributes: user: header x-user-id) must be named here too: sluice is
 -- sent nothing that the client wrote but these.
 local forwarded = { "x-user-id", "x-plan" }
@@ -44,9 +45,25 @@ core.register_action("sluice", { "http-req" }, function(txn)
 	end
 	keep("sluice_limit", "ratelimit")
 	keep("sluice_policy", "ratelimit-policy")
+	keep("sluice_ticket", "sluice-ticket")
 	if status == 429 then
 		keep("sluice_retry", "retry-after")
 		txn:set_var("txn.sluice_body", answer.body)
 		txn:set_var("txn.sluice_denied", true)
 	end
+end, 0)
+
+-- Says what the request has cost, when the app has answered: its header x-actual-cost, or 0. What the request held
+-- is released, what it reserved is committed.
+core.register_action("sluice_commit", { "http-res" }, function(txn)
+	local said = txn.http:res_get_headers()["x-actual-cost"]
+	local actual = said and said[0] or ""
+	core.httpclient():get({
+		url = "http://" .. txn:get_var("txn.sluice_address") .. "/v1/auth/commit",
+		headers = {
+			["sluice-ticket"] = { txn:get_var("txn.sluice_ticket") },
+			["x-actual-cost"] = { actual ~= "" and actual or "0" },
+		},
+		timeout = timeout_ms,
+	})
 end, 0)

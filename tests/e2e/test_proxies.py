@@ -406,6 +406,31 @@ def test_nginx_commits_what_it_cost(chain):
     wait_until(lambda: left(sluice) == (93, 1, 10000 - spent - 500), "a failure cost something")
 
 
+def test_haproxy_commits_what_it_cost(chain):
+    proxy, sluice, app = chain("haproxy", policy=HELD)
+    spent = 0
+    for i, cost in enumerate(["731", "4000", "1", "0", ""]):
+        forged = [("Sluice-Ticket", "0123456789abcdef.AQ"), ("X-Actual-Cost", "9")]
+        assert proxy.ask("/cost/" + cost, headers=ALICE + forged)[0] == 200
+        spent += int(cost or 0)
+        assert left(sluice) == (99 - i, 2, 10000 - spent), cost
+    assert app.tickets == [None] * 5
+    assert proxy.ask("/forbidden", headers=ALICE)[0] == 403
+    assert left(sluice) == (94, 2, 10000 - spent)
+    # a cost that is none is refused, and all stays held until its end
+    assert proxy.ask("/cost/-5", headers=ALICE)[0] == 200
+    assert left(sluice) == (93, 1, 10000 - spent - 500)
+    # sluice goes away in between: the client gets its answer all the same
+    holding = socket.create_connection(("127.0.0.1", proxy.port), 20)
+    holding.sendall(b"GET /hold HTTP/1.1\r\nHost: shop.example\r\nX-User-Id: alice\r\n\r\n")
+    wait_until(lambda: left(sluice)[1] == 0, "a request is in flight")
+    assert_denied(proxy.ask("/hold", headers=ALICE))
+    sluice.stop()
+    app.gate.set()
+    assert holding.recv(65536).startswith(b"HTTP/1.1 200 ")
+    holding.close()
+
+
 def test_nginx_releases_whatever_happens(chain):
     proxy, sluice, app = chain("nginx", policy=HELD, conf="reserve.conf")
     clients = [socket.create_connection(("127.0.0.1", proxy.port), 20) for _ in range(2)]
