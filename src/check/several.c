@@ -170,7 +170,7 @@ static sluice_err charge_groups(struct sluice_store *store, const struct sluice_
 	for (uint32_t i = 0; i < call->item_count; i++)
 		if (group_charged[members[i].leader] && !members[i].charged)
 			join_charge(store, call, &members[i], group_charger[members[i].leader]);
-		else if (members[i].tried && members[i].counts && !group_charged[members[i].leader])
+		else if (members[i].tried && members[i].counts && members[i].plain && !group_charged[members[i].leader])
 			member_step(store, &members[i], call->now, members[i].cost, false, members[i].decision);
 	refresh_beside(store, call, members);
 	return SLUICE_OK;
