@@ -479,6 +479,22 @@ def test_nginx_keeps_tickets_to_itself(chain):
         other.stop()
 
 
+def test_caddy_gives_the_app_its_ticket(chain):
+    def change(text):  # as docs/proxies.md says
+        return text.replace("uri /v1/auth/forward?", "uri /v1/auth/forward?\n\t\t\tcopy_headers Sluice-Ticket") \
+                   .replace("\troute {", "\troute {\n\t\trequest_header -Sluice-Ticket")
+    proxy, sluice, app = chain("caddy", change, policy=HELD)
+    forged = [("Sluice-Ticket", "0123456789abcdef.AQ")]
+    assert proxy.ask("/x", headers=ALICE + forged)[0] == 200
+    assert left(sluice) == (99, 1, 9500)
+    assert re.fullmatch(r"[0-9a-f]{16}\.[\w-]+", app.tickets[0])
+    with sluice.http() as h:
+        ticket = {"id": app.tickets[0]}
+        assert h.post("/v1/commit", {**ticket, "actual": 731})[0] == 200
+        assert h.post("/v1/release", ticket)[2] == {"released": 1}
+    assert left(sluice) == (99, 2, 9269)
+
+
 # ---- Traefik and Envoy, by the contract ------------------------------------------------------------------------------
 
 
