@@ -295,7 +295,7 @@ static void hide_from_sketch(struct sluice_store *store, struct member *m, sluic
 		sl_slot_publish(slot, state, 0, store->header->sketch_until_ns - now);
 }
 
-/* What stands beside a counter goes first: a counter without it is charged as it says. */
+/* What stands beside a counter goes behind it: reservations whose counter has gone are charged nowhere. */
 static bool reset_beside(struct sluice_store *store, struct member *m) {
 	bool was = false;
 	for (uint64_t which = SL_BESIDE_LEDGER; which <= SL_BESIDE_STRIKES; which++) {
@@ -313,12 +313,13 @@ static bool reset_beside(struct sluice_store *store, struct member *m) {
 
 bool member_reset(struct sluice_store *store, struct member *m, sluice_ns now) {
 	struct sluice_decision decision;
-	bool was = reset_beside(store, m);
+	bool was;
 	m->slot = sl_slot_find(m->place); /* again: to hide another member one may have had to go */
-	was = was || m->slot != NULL;
-	if (m->slot != NULL)
+	was = m->slot != NULL;
+	if (was)
 		sl_slot_free(store, m->place->home, m->slot);
 	m->slot = NULL;
+	was = reset_beside(store, m) || was;
 	if (sl_sketch_is_used(store, now)) {
 		member_step(store, m, now, 0, false, &decision);
 		if (m->remembered)

@@ -131,9 +131,7 @@ static void join_charge(const struct sluice_store *store, const struct sluice_ca
 	}
 	if (!m->plain)
 		return;
-	if (!m->decision->allowed)
-		member_step(store, m, call->now, m->cost, false, m->decision);
-	else if (m->cost != charged->cost)
+	if (!m->decision->allowed || m->cost != charged->cost)
 		member_refresh(store, m, call->now);
 }
 

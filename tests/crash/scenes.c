@@ -10,6 +10,7 @@
 #include <time.h>
 
 enum { ANYWHERE = -1, BYSTANDERS = 24, SPREAD = 40, COMPLAINTS_A_SCENE = 3 };
+#define TTL (25 * ARENA_S)
 
 #define LOG "sliding-log 60/1m"
 #define SUBS "sliding-buckets 60/1m precision 1s"
@@ -26,7 +27,7 @@ static struct scene_subject *subject_at(struct scene *scene, const char *notatio
 	struct scene_subject *subject = &scene->subjects[scene->subject_count];
 	if (scene->subject_count == SCENE_SUBJECTS_MAX)
 		abort();
-	subject->limit = arena_limit(notation);
+	*subject = (struct scene_subject){.limit = arena_limit(notation)};
 	for (uint32_t i = 0;; i++) {
 		snprintf(subject->key, sizeof subject->key, "%" PRIu32 ":%" PRIu32, scene->subject_count, i);
 		struct sl_place place = arena_place(&scene->store, &subject->limit, subject->key);
@@ -64,10 +65,32 @@ static void must_charge(struct scene *scene, struct scene_subject *subject, uint
 		abort();
 }
 
+static struct sluice_item item_of(const struct scene_subject *subject) {
+	return (struct sluice_item){.limit = &subject->limit,
+	                            .key = sl_str(subject->key),
+	                            .member = subject->member != NULL ? sl_str(subject->member) : sl_slice(NULL, 0),
+	                            .terms = subject->terms};
+}
+
 /* The call will be made with this counter. */
 static struct scene_subject *target(struct scene *scene, struct scene_subject *subject) {
-	scene->items[scene->item_count++] = (struct sluice_item){.limit = &subject->limit, .key = sl_str(subject->key)};
+	scene->items[scene->item_count++] = item_of(subject);
 	return subject;
+}
+
+/* Any call with one counter, while the scene is set up. */
+static void must_call(struct scene *scene, const struct scene_subject *subject, sluice_operation operation,
+                      uint32_t cost, const char *id, sluice_ns ttl_ns) {
+	struct sluice_item item = item_of(subject);
+	struct sluice_call call = {.items = &item,
+	                           .item_count = 1,
+	                           .cost = cost,
+	                           .operation = operation,
+	                           .now = scene->now,
+	                           .id = id != NULL ? sl_str(id) : sl_slice(NULL, 0),
+	                           .ttl_ns = ttl_ns};
+	if (sluice_decide(&scene->store, &call) != SLUICE_OK)
+		abort();
 }
 
 static struct scene_subject *charged(struct scene *scene, struct scene_subject *subject) {
@@ -189,6 +212,95 @@ static void no_blocks(struct scene *scene, const char *notation) {
 	target(scene, subject_of(scene, notation));
 }
 
+/* A charge, and reservations: two that end in a second, two that stay open for longer. */
+static void reserved_counter(struct scene *scene, const char *notation) {
+	struct scene_subject *subject = target(scene, charged(scene, subject_of(scene, notation)));
+	must_call(scene, subject, SLUICE_RESERVE, 9, "short", ARENA_S);
+	scene->now += 100 * ARENA_MS;
+	must_call(scene, subject, SLUICE_RESERVE, 7, "open", 20 * ARENA_S);
+	must_call(scene, subject, SLUICE_RESERVE, 5, "shorter", ARENA_S / 2);
+	scene->now += 100 * ARENA_MS;
+	must_call(scene, subject, SLUICE_RESERVE, 3, "other", 15 * ARENA_S);
+}
+
+static void once_reserved(struct scene *scene, const char *notation) {
+	struct scene_subject *subject = target(scene, subject_of(scene, notation));
+	must_call(scene, subject, SLUICE_RESERVE, 9, "open", 20 * ARENA_S);
+}
+
+static void three_reserved(struct scene *scene, const char *notation) {
+	reserved_counter(scene, LOG);
+	reserved_counter(scene, notation);
+	reserved_counter(scene, SUBS);
+}
+
+/* Sixteen, each with what stands beside a counter. */
+static void sixteen_reserved(struct scene *scene, const char *notation) {
+	(void)notation;
+	for (int i = 0; i < SLUICE_ITEMS_MAX; i++)
+		if (i % 3 == 0)
+			new_counter(scene, notations[i % NOTATIONS]);
+		else
+			once_reserved(scene, notations[i % NOTATIONS]);
+}
+
+static void held_lease(struct scene *scene, const char *notation) {
+	struct scene_subject *subject = target(scene, subject_of(scene, notation));
+	must_call(scene, subject, SLUICE_ACQUIRE, 1, "a", 0);
+	scene->now += ARENA_S;
+	must_call(scene, subject, SLUICE_ACQUIRE, 2, "b", 0);
+	scene->now += ARENA_S;
+	must_call(scene, subject, SLUICE_ACQUIRE, 1, "open", 0);
+}
+
+static void lease_and_others(struct scene *scene, const char *notation) {
+	held_lease(scene, "concurrency 9 lease 1m");
+	old_counter(scene, notation);
+	reserved_counter(scene, LOG);
+	scene->items[2].ttl_ns = TTL;
+}
+
+static void new_member(struct scene *scene, const char *notation) {
+	struct scene_subject *subject = subject_of(scene, notation);
+	subject->member = "ann";
+	target(scene, subject);
+}
+
+static void old_member(struct scene *scene, const char *notation) {
+	struct scene_subject *subject = subject_of(scene, notation);
+	static const char *const others[] = {"ann", "ben", "eve"};
+	for (int i = 0; i < 3; i++, scene->now += ARENA_S) {
+		subject->member = others[i];
+		must_call(scene, subject, SLUICE_CHARGE, 1, NULL, 0);
+	}
+	subject->member = "ann";
+	target(scene, subject);
+}
+
+/* Full, and every denial is charged. */
+static void counts_denied(struct scene *scene, const char *notation) {
+	static const struct sluice_terms terms = {.count_denied = true};
+	struct scene_subject *subject = charged(scene, subject_of(scene, notation));
+	subject->terms = &terms;
+	target(scene, subject);
+	must_charge(scene, subject, 54);
+}
+
+/* Denied twice, and the third is one too many. */
+static void penalized(struct scene *scene, const char *notation) {
+	static const struct sluice_terms terms = {.penalty_count = 1,
+	                                          .after = 3,
+	                                          .within_ns = 60 * ARENA_S,
+	                                          .forgive_ns = 600 * ARENA_S,
+	                                          .penalties_ns = {300 * ARENA_S}};
+	struct scene_subject *subject = subject_of(scene, notation);
+	subject->terms = &terms;
+	target(scene, subject);
+	must_charge(scene, subject, 60);
+	must_call(scene, subject, SLUICE_CHARGE, 1, NULL, 0);
+	must_call(scene, subject, SLUICE_CHARGE, 1, NULL, 0);
+}
+
 static const struct {
 	const char *name;
 	void (*set)(struct scene *, const char *notation);
@@ -196,75 +308,145 @@ static const struct {
 	sluice_operation operation;
 	uint32_t cost;
 	sluice_ns ahead_ns; /* of the last charge */
+	const char *id;
+	sluice_ns ttl_ns;
 } scenes[] = {
-	{"new fixed-window", new_counter, "fixed-window 60/1m", SLUICE_CHARGE, 1, 0},
-	{"new sliding-window", new_counter, "sliding-window 60/1m", SLUICE_CHARGE, 1, 0},
-	{"new sliding-buckets", new_counter, SUBS, SLUICE_CHARGE, 1, 0},
-	{"new sliding-log", new_counter, LOG, SLUICE_CHARGE, 1, 0},
-	{"new sliding-log of cost 7", new_counter, LOG, SLUICE_CHARGE, 7, 0},
-	{"new token-bucket", new_counter, "token-bucket 60/1m", SLUICE_CHARGE, 1, 0},
-	{"new leaky-bucket", new_counter, "leaky-bucket 60/1m", SLUICE_CHARGE, 1, 0},
-	{"fixed-window", old_counter, "fixed-window 60/1m", SLUICE_CHARGE, 2, ARENA_S},
-	{"sliding-window", old_counter, "sliding-window 60/1m", SLUICE_CHARGE, 2, ARENA_S},
-	{"sliding-window, next window", old_counter, "sliding-window 60/1m", SLUICE_CHARGE, 2, 60 * ARENA_S},
-	{"sliding-window, idle for long", old_counter, "sliding-window 60/1m", SLUICE_CHARGE, 2, 600 * ARENA_S},
-	{"sliding-buckets", old_counter, SUBS, SLUICE_CHARGE, 2, 0},
-	{"sliding-buckets, weighted", old_counter, SUBS " edge weighted", SLUICE_CHARGE, 2, 700 * ARENA_MS},
-	{"sliding-buckets, three on", spread_counter, SUBS, SLUICE_CHARGE, 2, 3 * ARENA_S},
-	{"sliding-buckets, thirty on", spread_counter, SUBS, SLUICE_CHARGE, 2, 30 * ARENA_S},
-	{"sliding-buckets, idle for long", spread_counter, SUBS, SLUICE_CHARGE, 2, 100 * ARENA_S},
-	{"sliding-log", old_counter, LOG, SLUICE_CHARGE, 1, ARENA_S},
-	{"sliding-log of 1, then 5", new_counter, LOG, SLUICE_CHARGE, 5, ARENA_S},
-	{"sliding-log, weighted", old_counter, LOG, SLUICE_CHARGE, 5, ARENA_S},
-	{"sliding-log, spread", spread_counter, LOG, SLUICE_CHARGE, 1, 0},
-	{"sliding-log, spread, then 5", spread_counter, LOG, SLUICE_CHARGE, 5, 0},
-	{"sliding-log, half expired", spread_counter, LOG, SLUICE_CHARGE, 1, 40 * ARENA_S},
-	{"sliding-log, half expired, then 5", spread_counter, LOG, SLUICE_CHARGE, 5, 40 * ARENA_S},
-	{"sliding-log, all expired", spread_counter, LOG, SLUICE_CHARGE, 1, 61 * ARENA_S},
-	{"sliding-log that grows", log_about_to_grow, "sliding-log 4000/1m", SLUICE_CHARGE, 1, ARENA_MS},
-	{"sliding-log that grows, weighted", log_about_to_grow, "sliding-log 4000/1m", SLUICE_CHARGE, 3, ARENA_MS},
-	{"sliding-log of hours that grows", log_about_to_grow, "sliding-log 4000/1h", SLUICE_CHARGE, 1, ARENA_S},
-	{"token-bucket", old_counter, "token-bucket 60/1m", SLUICE_CHARGE, 2, ARENA_S},
-	{"leaky-bucket", old_counter, "leaky-bucket 60/1m", SLUICE_CHARGE, 2, ARENA_S},
-	{"spilling", spilling_counter, "sliding-window 60/1m", SLUICE_CHARGE, 1, 0},
-	{"spilling log", spilling_counter, LOG, SLUICE_CHARGE, 1, 0},
-	{"spilled", spilled_counter, "sliding-window 60/1m", SLUICE_CHARGE, 1, 0},
-	{"spilled log", spilled_counter, LOG, SLUICE_CHARGE, 1, 0},
-	{"reset of a spilled one", spilled_counter, "token-bucket 60/1m", SLUICE_RESET, 0, 0},
-	{"reset of a spilled log", spilled_counter, LOG, SLUICE_RESET, 0, 0},
-	{"home of expired ones", spilling_counter, "sliding-window 60/1m", SLUICE_CHARGE, 1, 300 * ARENA_S},
-	{"home of expired logs", spilling_counter, LOG, SLUICE_CHARGE, 1, 300 * ARENA_S},
-	{"page of expired ones", full_page, "sliding-window 60/1m", SLUICE_CHARGE, 1, 300 * ARENA_S},
-	{"page of expired logs", full_page, LOG, SLUICE_CHARGE, 1, 300 * ARENA_S},
-	{"full page", full_page, "sliding-window 60/1m", SLUICE_CHARGE, 1, ARENA_S},
-	{"full page of logs", full_page, LOG, SLUICE_CHARGE, 1, ARENA_S},
-	{"full page of logs, log", full_page_for_a_log, LOG, SLUICE_CHARGE, 1, ARENA_S},
-	{"full page of sub-buckets, log", full_page_for_a_log, SUBS, SLUICE_CHARGE, 1, ARENA_S},
-	{"refund, fixed-window", spread_counter, "fixed-window 60/1m", SLUICE_REFUND, 5, 0},
-	{"refund, sliding-window", spread_counter, "sliding-window 60/1m", SLUICE_REFUND, 5, 30 * ARENA_S},
-	{"refund, sliding-buckets", spread_counter, SUBS, SLUICE_REFUND, 5, 0},
-	{"refund, sliding-buckets later", spread_counter, SUBS, SLUICE_REFUND, 5, 25 * ARENA_S},
-	{"refund, sliding-log", spread_counter, LOG, SLUICE_REFUND, 5, 0},
-	{"refund, weighted sliding-log", old_counter, LOG, SLUICE_REFUND, 4, 0},
-	{"refund of a whole sliding-log", spread_counter, LOG, SLUICE_REFUND, 50, 25 * ARENA_S},
-	{"refund, token-bucket", spread_counter, "token-bucket 60/1h", SLUICE_REFUND, 5, 0},
-	{"refund, leaky-bucket", spread_counter, "leaky-bucket 60/1h", SLUICE_REFUND, 5, 0},
-	{"refund of three", three_old, "token-bucket 60/1h", SLUICE_REFUND, 3, 0},
-	{"reset", old_counter, "token-bucket 60/1m", SLUICE_RESET, 0, 0},
-	{"reset of a log", spread_counter, LOG, SLUICE_RESET, 0, 0},
-	{"reset of three", three_old, "token-bucket 60/1m", SLUICE_RESET, 0, 0},
-	{"three new ones", three_new, "token-bucket 60/1m", SLUICE_CHARGE, 1, 0},
-	{"three old ones", three_old, "sliding-window 60/1m", SLUICE_CHARGE, 2, ARENA_S},
-	{"three expired ones", three_old, "sliding-window 60/1m", SLUICE_CHARGE, 2, 400 * ARENA_S},
-	{"sixteen", sixteen, NULL, SLUICE_CHARGE, 2, ARENA_S},
-	{"reset of sixteen", sixteen, NULL, SLUICE_RESET, 0, ARENA_S},
-	{"evicted sliding-window", evicted_counter, "sliding-window 60/1m", SLUICE_CHARGE, 1, ARENA_S},
-	{"evicted token-bucket", evicted_counter, "token-bucket 60/1m", SLUICE_CHARGE, 1, ARENA_S},
-	{"evicted sliding-log", evicted_counter, LOG, SLUICE_CHARGE, 1, ARENA_S},
-	{"evicted sliding-buckets", evicted_counter, SUBS, SLUICE_CHARGE, 1, ARENA_S},
-	{"no blocks, expired ones", no_blocks, LOG, SLUICE_CHARGE, 1, 20000 * ARENA_S},
-	{"no blocks", no_blocks, LOG, SLUICE_CHARGE, 1, ARENA_S},
-	{"no blocks for sub-buckets", no_blocks, SUBS, SLUICE_CHARGE, 1, ARENA_S},
+	{"new fixed-window", new_counter, "fixed-window 60/1m", SLUICE_CHARGE, 1, 0, NULL, 0},
+	{"new sliding-window", new_counter, "sliding-window 60/1m", SLUICE_CHARGE, 1, 0, NULL, 0},
+	{"new sliding-buckets", new_counter, SUBS, SLUICE_CHARGE, 1, 0, NULL, 0},
+	{"new sliding-log", new_counter, LOG, SLUICE_CHARGE, 1, 0, NULL, 0},
+	{"new sliding-log of cost 7", new_counter, LOG, SLUICE_CHARGE, 7, 0, NULL, 0},
+	{"new token-bucket", new_counter, "token-bucket 60/1m", SLUICE_CHARGE, 1, 0, NULL, 0},
+	{"new leaky-bucket", new_counter, "leaky-bucket 60/1m", SLUICE_CHARGE, 1, 0, NULL, 0},
+	{"fixed-window", old_counter, "fixed-window 60/1m", SLUICE_CHARGE, 2, ARENA_S, NULL, 0},
+	{"sliding-window", old_counter, "sliding-window 60/1m", SLUICE_CHARGE, 2, ARENA_S, NULL, 0},
+	{"sliding-window, next window", old_counter, "sliding-window 60/1m", SLUICE_CHARGE, 2, 60 * ARENA_S, NULL, 0},
+	{"sliding-window, idle for long", old_counter, "sliding-window 60/1m", SLUICE_CHARGE, 2, 600 * ARENA_S, NULL, 0},
+	{"sliding-buckets", old_counter, SUBS, SLUICE_CHARGE, 2, 0, NULL, 0},
+	{"sliding-buckets, weighted", old_counter, SUBS " edge weighted", SLUICE_CHARGE, 2, 700 * ARENA_MS, NULL, 0},
+	{"sliding-buckets, three on", spread_counter, SUBS, SLUICE_CHARGE, 2, 3 * ARENA_S, NULL, 0},
+	{"sliding-buckets, thirty on", spread_counter, SUBS, SLUICE_CHARGE, 2, 30 * ARENA_S, NULL, 0},
+	{"sliding-buckets, idle for long", spread_counter, SUBS, SLUICE_CHARGE, 2, 100 * ARENA_S, NULL, 0},
+	{"sliding-log", old_counter, LOG, SLUICE_CHARGE, 1, ARENA_S, NULL, 0},
+	{"sliding-log of 1, then 5", new_counter, LOG, SLUICE_CHARGE, 5, ARENA_S, NULL, 0},
+	{"sliding-log, weighted", old_counter, LOG, SLUICE_CHARGE, 5, ARENA_S, NULL, 0},
+	{"sliding-log, spread", spread_counter, LOG, SLUICE_CHARGE, 1, 0, NULL, 0},
+	{"sliding-log, spread, then 5", spread_counter, LOG, SLUICE_CHARGE, 5, 0, NULL, 0},
+	{"sliding-log, half expired", spread_counter, LOG, SLUICE_CHARGE, 1, 40 * ARENA_S, NULL, 0},
+	{"sliding-log, half expired, then 5", spread_counter, LOG, SLUICE_CHARGE, 5, 40 * ARENA_S, NULL, 0},
+	{"sliding-log, all expired", spread_counter, LOG, SLUICE_CHARGE, 1, 61 * ARENA_S, NULL, 0},
+	{"sliding-log that grows", log_about_to_grow, "sliding-log 4000/1m", SLUICE_CHARGE, 1, ARENA_MS, NULL, 0},
+	{"sliding-log that grows, weighted", log_about_to_grow, "sliding-log 4000/1m", SLUICE_CHARGE, 3, ARENA_MS, NULL, 0},
+	{"sliding-log of hours that grows", log_about_to_grow, "sliding-log 4000/1h", SLUICE_CHARGE, 1, ARENA_S, NULL, 0},
+	{"token-bucket", old_counter, "token-bucket 60/1m", SLUICE_CHARGE, 2, ARENA_S, NULL, 0},
+	{"leaky-bucket", old_counter, "leaky-bucket 60/1m", SLUICE_CHARGE, 2, ARENA_S, NULL, 0},
+	{"spilling", spilling_counter, "sliding-window 60/1m", SLUICE_CHARGE, 1, 0, NULL, 0},
+	{"spilling log", spilling_counter, LOG, SLUICE_CHARGE, 1, 0, NULL, 0},
+	{"spilled", spilled_counter, "sliding-window 60/1m", SLUICE_CHARGE, 1, 0, NULL, 0},
+	{"spilled log", spilled_counter, LOG, SLUICE_CHARGE, 1, 0, NULL, 0},
+	{"reset of a spilled one", spilled_counter, "token-bucket 60/1m", SLUICE_RESET, 0, 0, NULL, 0},
+	{"reset of a spilled log", spilled_counter, LOG, SLUICE_RESET, 0, 0, NULL, 0},
+	{"home of expired ones", spilling_counter, "sliding-window 60/1m", SLUICE_CHARGE, 1, 300 * ARENA_S, NULL, 0},
+	{"home of expired logs", spilling_counter, LOG, SLUICE_CHARGE, 1, 300 * ARENA_S, NULL, 0},
+	{"page of expired ones", full_page, "sliding-window 60/1m", SLUICE_CHARGE, 1, 300 * ARENA_S, NULL, 0},
+	{"page of expired logs", full_page, LOG, SLUICE_CHARGE, 1, 300 * ARENA_S, NULL, 0},
+	{"full page", full_page, "sliding-window 60/1m", SLUICE_CHARGE, 1, ARENA_S, NULL, 0},
+	{"full page of logs", full_page, LOG, SLUICE_CHARGE, 1, ARENA_S, NULL, 0},
+	{"full page of logs, log", full_page_for_a_log, LOG, SLUICE_CHARGE, 1, ARENA_S, NULL, 0},
+	{"full page of sub-buckets, log", full_page_for_a_log, SUBS, SLUICE_CHARGE, 1, ARENA_S, NULL, 0},
+	{"refund, fixed-window", spread_counter, "fixed-window 60/1m", SLUICE_REFUND, 5, 0, NULL, 0},
+	{"refund, sliding-window", spread_counter, "sliding-window 60/1m", SLUICE_REFUND, 5, 30 * ARENA_S, NULL, 0},
+	{"refund, sliding-buckets", spread_counter, SUBS, SLUICE_REFUND, 5, 0, NULL, 0},
+	{"refund, sliding-buckets later", spread_counter, SUBS, SLUICE_REFUND, 5, 25 * ARENA_S, NULL, 0},
+	{"refund, sliding-log", spread_counter, LOG, SLUICE_REFUND, 5, 0, NULL, 0},
+	{"refund, weighted sliding-log", old_counter, LOG, SLUICE_REFUND, 4, 0, NULL, 0},
+	{"refund of a whole sliding-log", spread_counter, LOG, SLUICE_REFUND, 50, 25 * ARENA_S, NULL, 0},
+	{"refund, token-bucket", spread_counter, "token-bucket 60/1h", SLUICE_REFUND, 5, 0, NULL, 0},
+	{"refund, leaky-bucket", spread_counter, "leaky-bucket 60/1h", SLUICE_REFUND, 5, 0, NULL, 0},
+	{"refund of three", three_old, "token-bucket 60/1h", SLUICE_REFUND, 3, 0, NULL, 0},
+	{"reset", old_counter, "token-bucket 60/1m", SLUICE_RESET, 0, 0, NULL, 0},
+	{"reset of a log", spread_counter, LOG, SLUICE_RESET, 0, 0, NULL, 0},
+	{"reset of three", three_old, "token-bucket 60/1m", SLUICE_RESET, 0, 0, NULL, 0},
+	{"three new ones", three_new, "token-bucket 60/1m", SLUICE_CHARGE, 1, 0, NULL, 0},
+	{"three old ones", three_old, "sliding-window 60/1m", SLUICE_CHARGE, 2, ARENA_S, NULL, 0},
+	{"three expired ones", three_old, "sliding-window 60/1m", SLUICE_CHARGE, 2, 400 * ARENA_S, NULL, 0},
+	{"sixteen", sixteen, NULL, SLUICE_CHARGE, 2, ARENA_S, NULL, 0},
+	{"reset of sixteen", sixteen, NULL, SLUICE_RESET, 0, ARENA_S, NULL, 0},
+	{"evicted sliding-window", evicted_counter, "sliding-window 60/1m", SLUICE_CHARGE, 1, ARENA_S, NULL, 0},
+	{"evicted token-bucket", evicted_counter, "token-bucket 60/1m", SLUICE_CHARGE, 1, ARENA_S, NULL, 0},
+	{"evicted sliding-log", evicted_counter, LOG, SLUICE_CHARGE, 1, ARENA_S, NULL, 0},
+	{"evicted sliding-buckets", evicted_counter, SUBS, SLUICE_CHARGE, 1, ARENA_S, NULL, 0},
+	{"no blocks, expired ones", no_blocks, LOG, SLUICE_CHARGE, 1, 20000 * ARENA_S, NULL, 0},
+	{"no blocks", no_blocks, LOG, SLUICE_CHARGE, 1, ARENA_S, NULL, 0},
+	{"no blocks for sub-buckets", no_blocks, SUBS, SLUICE_CHARGE, 1, ARENA_S, NULL, 0},
+	{"reserve, new fixed-window", new_counter, "fixed-window 60/1m", SLUICE_RESERVE, 5, 0, "new", TTL},
+	{"reserve, fixed-window, some ended", reserved_counter, "fixed-window 60/1m", SLUICE_RESERVE, 5, 2 * ARENA_S, "new", TTL},
+	{"charge, fixed-window, some ended", reserved_counter, "fixed-window 60/1m", SLUICE_CHARGE, 5, 2 * ARENA_S, NULL, 0},
+	{"charge, fixed-window, all ended", reserved_counter, "fixed-window 60/1m", SLUICE_CHARGE, 5, 21 * ARENA_S, NULL, 0},
+	{"commit, fixed-window", reserved_counter, "fixed-window 60/1m", SLUICE_COMMIT, 2, 2 * ARENA_S, "open", 0},
+	{"commit above, fixed-window", once_reserved, "fixed-window 60/1m", SLUICE_COMMIT, 30, 2 * ARENA_S, "open", 0},
+	{"reserve, new sliding-window", new_counter, "sliding-window 60/1m", SLUICE_RESERVE, 5, 0, "new", TTL},
+	{"reserve, sliding-window, some ended", reserved_counter, "sliding-window 60/1m", SLUICE_RESERVE, 5, 2 * ARENA_S, "new", TTL},
+	{"charge, sliding-window, some ended", reserved_counter, "sliding-window 60/1m", SLUICE_CHARGE, 5, 2 * ARENA_S, NULL, 0},
+	{"charge, sliding-window, all ended", reserved_counter, "sliding-window 60/1m", SLUICE_CHARGE, 5, 21 * ARENA_S, NULL, 0},
+	{"commit, sliding-window", reserved_counter, "sliding-window 60/1m", SLUICE_COMMIT, 2, 2 * ARENA_S, "open", 0},
+	{"commit above, sliding-window", once_reserved, "sliding-window 60/1m", SLUICE_COMMIT, 30, 2 * ARENA_S, "open", 0},
+	{"reserve, new sliding-buckets", new_counter, SUBS, SLUICE_RESERVE, 5, 0, "new", TTL},
+	{"reserve, sliding-buckets, some ended", reserved_counter, SUBS, SLUICE_RESERVE, 5, 2 * ARENA_S, "new", TTL},
+	{"charge, sliding-buckets, some ended", reserved_counter, SUBS, SLUICE_CHARGE, 5, 2 * ARENA_S, NULL, 0},
+	{"charge, sliding-buckets, all ended", reserved_counter, SUBS, SLUICE_CHARGE, 5, 21 * ARENA_S, NULL, 0},
+	{"commit, sliding-buckets", reserved_counter, SUBS, SLUICE_COMMIT, 2, 2 * ARENA_S, "open", 0},
+	{"commit above, sliding-buckets", once_reserved, SUBS, SLUICE_COMMIT, 30, 2 * ARENA_S, "open", 0},
+	{"reserve, new sliding-log", new_counter, LOG, SLUICE_RESERVE, 5, 0, "new", TTL},
+	{"reserve, sliding-log, some ended", reserved_counter, LOG, SLUICE_RESERVE, 5, 2 * ARENA_S, "new", TTL},
+	{"charge, sliding-log, some ended", reserved_counter, LOG, SLUICE_CHARGE, 5, 2 * ARENA_S, NULL, 0},
+	{"charge, sliding-log, all ended", reserved_counter, LOG, SLUICE_CHARGE, 5, 21 * ARENA_S, NULL, 0},
+	{"commit, sliding-log", reserved_counter, LOG, SLUICE_COMMIT, 2, 2 * ARENA_S, "open", 0},
+	{"commit above, sliding-log", once_reserved, LOG, SLUICE_COMMIT, 30, 2 * ARENA_S, "open", 0},
+	{"reserve, new token-bucket", new_counter, "token-bucket 60/1h", SLUICE_RESERVE, 5, 0, "new", TTL},
+	{"reserve, token-bucket, some ended", reserved_counter, "token-bucket 60/1h", SLUICE_RESERVE, 5, 2 * ARENA_S, "new", TTL},
+	{"charge, token-bucket, some ended", reserved_counter, "token-bucket 60/1h", SLUICE_CHARGE, 5, 2 * ARENA_S, NULL, 0},
+	{"charge, token-bucket, all ended", reserved_counter, "token-bucket 60/1h", SLUICE_CHARGE, 5, 21 * ARENA_S, NULL, 0},
+	{"commit, token-bucket", reserved_counter, "token-bucket 60/1h", SLUICE_COMMIT, 2, 2 * ARENA_S, "open", 0},
+	{"commit above, token-bucket", once_reserved, "token-bucket 60/1h", SLUICE_COMMIT, 30, 2 * ARENA_S, "open", 0},
+	{"reserve, new leaky-bucket", new_counter, "leaky-bucket 60/1h", SLUICE_RESERVE, 5, 0, "new", TTL},
+	{"reserve, leaky-bucket, some ended", reserved_counter, "leaky-bucket 60/1h", SLUICE_RESERVE, 5, 2 * ARENA_S, "new", TTL},
+	{"charge, leaky-bucket, some ended", reserved_counter, "leaky-bucket 60/1h", SLUICE_CHARGE, 5, 2 * ARENA_S, NULL, 0},
+	{"charge, leaky-bucket, all ended", reserved_counter, "leaky-bucket 60/1h", SLUICE_CHARGE, 5, 21 * ARENA_S, NULL, 0},
+	{"commit, leaky-bucket", reserved_counter, "leaky-bucket 60/1h", SLUICE_COMMIT, 2, 2 * ARENA_S, "open", 0},
+	{"commit above, leaky-bucket", once_reserved, "leaky-bucket 60/1h", SLUICE_COMMIT, 30, 2 * ARENA_S, "open", 0},
+	{"reserve, sliding-log, none ended", once_reserved, LOG, SLUICE_RESERVE, 5, ARENA_S, "new", TTL},
+	{"reserve, sliding-buckets, none ended", once_reserved, SUBS, SLUICE_RESERVE, 5, ARENA_S, "new", TTL},
+	{"reserve, token-bucket, none ended", once_reserved, "token-bucket 60/1h", SLUICE_RESERVE, 5, ARENA_S, "new", TTL},
+	{"charge, sliding-log, none ended", once_reserved, LOG, SLUICE_CHARGE, 5, ARENA_S, NULL, 0},
+	{"charge, sliding-buckets, none ended", once_reserved, SUBS, SLUICE_CHARGE, 5, ARENA_S, NULL, 0},
+	{"charge, token-bucket, none ended", once_reserved, "token-bucket 60/1h", SLUICE_CHARGE, 5, ARENA_S, NULL, 0},
+	{"refund where some ended", reserved_counter, "fixed-window 60/1m", SLUICE_REFUND, 2, 2 * ARENA_S, NULL, 0},
+	{"refund of a log where some ended", reserved_counter, LOG, SLUICE_REFUND, 2, 2 * ARENA_S, NULL, 0},
+	{"reset of reservations", reserved_counter, LOG, SLUICE_RESET, 0, 2 * ARENA_S, NULL, 0},
+	{"reserve at three", three_reserved, "token-bucket 60/1h", SLUICE_RESERVE, 2, 0, "new", TTL},
+	{"commit at three", three_reserved, "token-bucket 60/1h", SLUICE_COMMIT, 1, 2 * ARENA_S, "open", 0},
+	{"reserve at sixteen", sixteen_reserved, NULL, SLUICE_RESERVE, 2, ARENA_S, "new", TTL},
+	{"commit at sixteen", sixteen_reserved, NULL, SLUICE_COMMIT, 1, ARENA_S, "open", 0},
+	{"first lease", new_counter, "concurrency 9 lease 1m", SLUICE_ACQUIRE, 1, 0, "new", 0},
+	{"first lease of cost 3", new_counter, "concurrency 9 lease 1m", SLUICE_ACQUIRE, 3, 0, "new", 0},
+	{"acquire", held_lease, "concurrency 9 lease 1m", SLUICE_ACQUIRE, 2, ARENA_S, "new", 0},
+	{"acquire where some ended", held_lease, "concurrency 9 lease 10s", SLUICE_ACQUIRE, 2, 9 * ARENA_S, "new", 0},
+	{"release", held_lease, "concurrency 9 lease 1m", SLUICE_RELEASE, 0, ARENA_S, "b", 0},
+	{"renew", held_lease, "concurrency 9 lease 1m", SLUICE_RENEW, 0, 30 * ARENA_S, "a", 0},
+	{"lease, charge and reservation", lease_and_others, "sliding-window 60/1m", SLUICE_ACQUIRE, 2, ARENA_S, "new", 0},
+	{"first member", new_member, "distinct 3/1m", SLUICE_CHARGE, 1, 0, NULL, 0},
+	{"new member", new_member, "distinct 9/1m", SLUICE_CHARGE, 1, ARENA_S, NULL, 0},
+	{"member, known", old_member, "distinct 3/1m", SLUICE_CHARGE, 1, 30 * ARENA_S, NULL, 0},
+	{"member, place of another", old_member, "distinct 3/1m", SLUICE_CHARGE, 1, 60 * ARENA_S, NULL, 0},
+	{"member, forgotten", old_member, "distinct 3/1m", SLUICE_REFUND, 1, ARENA_S, NULL, 0},
+	{"charge that may be retried", old_counter, "leaky-bucket 60/1h", SLUICE_CHARGE, 2, ARENA_S, "r", 0},
+	{"three that may be retried", three_new, "token-bucket 60/1m", SLUICE_CHARGE, 1, 0, "r", 0},
+	{"denial that counts", counts_denied, "sliding-window 60/1m", SLUICE_CHARGE, 3, ARENA_S, NULL, 0},
+	{"denial that counts in a log", counts_denied, LOG, SLUICE_CHARGE, 3, ARENA_S, NULL, 0},
+	{"denial that counts in sub-buckets", counts_denied, SUBS, SLUICE_CHARGE, 3, ARENA_S, NULL, 0},
+	{"strike that shuts out", penalized, "sliding-window 60/1m", SLUICE_CHARGE, 1, ARENA_S, NULL, 0},
+	{"reset of strikes", penalized, "sliding-window 60/1m", SLUICE_RESET, 0, ARENA_S, NULL, 0},
 };
 
 uint32_t scene_count(void) {
@@ -273,12 +455,21 @@ uint32_t scene_count(void) {
 
 /* ---- setting up and looking -------------------------------------------------------------------------------------- */
 
-static struct sluice_decision peek(struct sluice_store *store, const struct scene *scene, uint32_t which) {
-	const struct scene_subject *subject = &scene->subjects[which];
-	struct sluice_decision decision;
-	if (arena_call(store, SLUICE_PEEK, &subject->limit, subject->key, 1, scene->now, &decision) != SLUICE_OK)
+static struct sluice_decision peek(struct sluice_store *store, const struct scene *scene, uint32_t which,
+                                   sluice_ns ahead_ns) {
+	struct sluice_item item = item_of(&scene->subjects[which]);
+	struct sluice_call call = {
+		.items = &item, .item_count = 1, .cost = 1, .operation = SLUICE_PEEK, .now = scene->now + ahead_ns};
+	item.member = sl_slice(NULL, 0); /* a stranger */
+	if (sluice_decide(store, &call) != SLUICE_OK)
 		abort();
-	return decision;
+	return call.merged;
+}
+
+static void peek_both(struct sluice_store *store, const struct scene *scene, uint32_t which,
+                      struct sluice_decision both[2]) {
+	both[0] = peek(store, scene, which, 0);
+	both[1] = peek(store, scene, which, TTL);
 }
 
 void scene_set(struct scene *scene, uint32_t which, uint64_t seed) {
@@ -294,6 +485,8 @@ void scene_set(struct scene *scene, uint32_t which, uint64_t seed) {
 	scene->name = scenes[which].name;
 	scene->cost = scenes[which].cost;
 	scene->operation = scenes[which].operation;
+	scene->id = scenes[which].id;
+	scene->ttl_ns = scenes[which].ttl_ns;
 	scene->now = ARENA_START_NS + 7 * ARENA_S;
 	arena_format(scene->memory, seed + which);
 	arena_attach(&scene->store, scene->memory, ARENA_VICTIM);
@@ -305,10 +498,10 @@ void scene_set(struct scene *scene, uint32_t which, uint64_t seed) {
 
 	memcpy(scene->before, scene->memory, ARENA_BYTES);
 	for (uint32_t i = 0; i < scene->subject_count; i++)
-		scene->subjects[i].before = peek(&scene->store, scene, i);
+		peek_both(&scene->store, scene, i, scene->subjects[i].before);
 	scene_call(scene, ARENA_VICTIM);
 	for (uint32_t i = 0; i < scene->subject_count; i++)
-		scene->subjects[i].after = peek(&scene->store, scene, i);
+		peek_both(&scene->store, scene, i, scene->subjects[i].after);
 	scene_rewind(scene);
 }
 
@@ -321,7 +514,9 @@ static sluice_err call_in(struct scene *scene, struct sluice_store *store) {
 	                           .item_count = scene->item_count,
 	                           .cost = scene->cost,
 	                           .operation = scene->operation,
-	                           .now = scene->now};
+	                           .now = scene->now,
+	                           .id = scene->id != NULL ? sl_str(scene->id) : sl_slice(NULL, 0),
+	                           .ttl_ns = scene->ttl_ns};
 	return sluice_decide(store, &call);
 }
 
@@ -355,27 +550,34 @@ static bool within(uint64_t x, uint64_t a, uint64_t b) {
 	return x >= sl_min(a, b) && x <= sl_max(a, b);
 }
 
-/* As before or as after; a refund, which may take from several sub-buckets or entries, may have been made in part. */
-static bool is_fine(const struct scene *scene, const struct scene_subject *s, const struct sluice_decision *now) {
-	if (same(now, &s->before) || same(now, &s->after))
+/* As before or as after, at both instants: a counter and its reservations are one. A refund, which may take from several
+ * sub-buckets or entries, may have been made in part; so may a reset of strikes and counter. */
+static bool is_fine(const struct scene *scene, const struct scene_subject *s, const struct sluice_decision now[2]) {
+	if ((same(&now[0], &s->before[0]) && same(&now[1], &s->before[1])) ||
+	    (same(&now[0], &s->after[0]) && same(&now[1], &s->after[1])))
 		return true;
-	return scene->operation == SLUICE_REFUND && within(now->remaining, s->before.remaining, s->after.remaining) &&
-	       within(now->reset_after_ns, s->before.reset_after_ns, s->after.reset_after_ns);
+	if (scene->operation == SLUICE_RESET && s->terms != NULL)
+		return true;
+	return scene->operation == SLUICE_REFUND &&
+	       within(now[0].remaining, s->before[0].remaining, s->after[0].remaining) &&
+	       within(now[0].reset_after_ns, s->before[0].reset_after_ns, s->after[0].reset_after_ns);
 }
 
 static const char *judge_subjects(struct scene *scene, struct sluice_store *store) {
 	for (uint32_t i = 0; i < scene->subject_count; i++) {
 		const struct scene_subject *s = &scene->subjects[i];
-		struct sluice_decision now = peek(store, scene, i);
+		struct sluice_decision now[2];
 		char text[SLUICE_LIMIT_TEXT_MAX];
-		if (is_fine(scene, s, &now))
+		peek_both(store, scene, i, now);
+		if (is_fine(scene, s, now))
 			continue;
 		sluice_limit_print(&s->limit, text);
 		snprintf(scene->trouble, sizeof scene->trouble,
-		         "%s of %s: remaining %" PRIu32 ", reset %" PRIu64 "; before %" PRIu32 ", %" PRIu64 ", after %" PRIu32
-		         ", %" PRIu64,
-		         text, s->key, now.remaining, now.reset_after_ns, s->before.remaining, s->before.reset_after_ns,
-		         s->after.remaining, s->after.reset_after_ns);
+		         "%s of %s: remaining %" PRIu32 " (later %" PRIu32 "), reset %" PRIu64 "; before %" PRIu32 " (%" PRIu32
+		         "), %" PRIu64 ", after %" PRIu32 " (%" PRIu32 "), %" PRIu64,
+		         text, s->key, now[0].remaining, now[1].remaining, now[0].reset_after_ns, s->before[0].remaining,
+		         s->before[1].remaining, s->before[0].reset_after_ns, s->after[0].remaining, s->after[1].remaining,
+		         s->after[0].reset_after_ns);
 		return scene->trouble;
 	}
 	return NULL;

@@ -14,7 +14,9 @@ enum { SCENE_SUBJECTS_MAX = 1024 };
 struct scene_subject {
 	struct sluice_limit limit;
 	char key[24];
-	struct sluice_decision before, after; /* peeks of cost 1 */
+	const char *member;
+	const struct sluice_terms *terms;
+	struct sluice_decision before[2], after[2]; /* peeks of cost 1: at the call, and when its reservations have ended */
 };
 
 struct scene {
@@ -29,6 +31,8 @@ struct scene {
 	struct sluice_item items[SLUICE_ITEMS_MAX];
 	uint32_t item_count, cost;
 	sluice_operation operation;
+	const char *id;
+	sluice_ns ttl_ns;
 	sluice_err err;      /* what the call says when nobody dies */
 	uint64_t longest_ns; /* that a survivor has waited for an answer */
 	char trouble[256];
