@@ -137,6 +137,9 @@ static char *put_fallback(char *at, const struct sl_resp_turn *turn, const struc
 static char *put_failure(char *at, const struct sl_resp_turn *turn, sluice_err err) {
 	if (err == SLUICE_E_FULL)
 		return put_text(at, "-ERR the store is full: no room for a longer log; give it more memory\r\n");
+	if (err == SLUICE_E_APART)
+		return put_text(at, "-ERR these limits have to change in one step, and their keys lie in several slots of the "
+		                    "cluster: give them one hash tag, such as {user:1}\r\n");
 	if (err == SLUICE_E_AWAY)
 		return put_text(at, "-ERR the store did not answer in time: the request was not decided\r\n");
 	if (err == SLUICE_E_MISUSE && turn->context->remote != NULL)
