@@ -14,9 +14,10 @@ import zoneinfo
 import pytest
 
 from harness import ROOT
+from redis_world import Redis
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "cases"))
-from zones import DAY, EPOCH, UNITS, changes, window_end  # noqa: E402
+from zones import DAY, EPOCH, UNITS, changes, window_end, window_start  # noqa: E402
 
 UTC = datetime.timezone.utc
 LAST_S = 18446744073 - 400 * DAY
@@ -175,3 +176,37 @@ def leaping(good):
     behind = second + 44 + times * 9 + types * 6 + letters
     one = (78796800).to_bytes(8, "big") + (1).to_bytes(4, "big")
     return good[:second + 28] + (1).to_bytes(4, "big") + good[second + 32:behind] + one + good[behind:]
+
+
+def test_in_the_module(sluice_bin):
+    """A counter lives to the end of its window, also where the next is longer; it is saved and read with its zone."""
+    limit, day = "2/month at Europe/Berlin", DAY * 1000
+    redis = Redis()
+    try:
+        with redis.resp() as r:
+            january = ms("2024-01-31T11:00")  # noon there, twelve hours before February
+            assert r.call("SLUICE.CHECK", "k", 1, "AT", january, limit)[:5] == [1, 2, 1, 0, day // 2]
+            assert r.call("PTTL", "k") < day
+            february = january + day // 2
+            assert r.call("SLUICE.CHECK", "k", 1, "AT", february, limit)[:5] == [1, 2, 1, 0, 29 * day]
+            assert r.call("PTTL", "k") > 28 * day
+            r.call("DEBUG", "RELOAD")
+            assert r.call("SLUICE.CHECK", "k", 1, "AT", february + 1, limit)[:5] == [1, 2, 0, 0, 29 * day - 1]
+            assert r.call("SLUICE.CHECK", "k", 1, "AT", february + 29 * day - 1, limit)[:5] == [0, 2, 0, 1, 1]
+            assert r.call("SLUICE.CHECK", "k", 1, "AT", february + 29 * day, limit)[0] == 1
+    finally:
+        redis.stop()
+
+
+def test_in_headers(server):
+    """w is the length of the present window; the policy's limit is printed in full."""
+    one = server(policy="limits:\n  - {name: bill, key: user, limit: 1M/month at Europe/Berlin}\n")
+    with one.http() as http:
+        before = int(datetime.datetime.now(UTC).timestamp())
+        status, headers, body = http.post("/v1/admit", {"attributes": {"user": "a"}})
+    lengths = {window_end("Europe/Berlin", "month", t) - window_start("Europe/Berlin", "month", t)
+               for t in (before - 60, before + 60)}
+    assert status == 200
+    fields = {name.lower(): value for name, value in headers}
+    assert fields["ratelimit-policy"] in {f'"bill";q=1000000;w={length}' for length in lengths}
+    assert body["limits"][0]["limit"] == "fixed-window 1000000/month at Europe/Berlin"

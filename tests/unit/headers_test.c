@@ -122,6 +122,27 @@ static void test_windows_in_seconds(void **state) {
 	}
 }
 
+static void test_a_window_of_the_calendar_is_as_long_as_the_present_one(void **state) {
+	static const struct {
+		const char *notation;
+		uint64_t now_s, window_s;
+	} cases[] = {
+		{"10/hour", 1709164800, 3600},        {"10/day", 1709164800, 86400},
+		{"10/week", 1709164800, 604800},      {"10/month", 1709164800, 29 * 86400}, /* 2024-02-29 */
+		{"10/month", 1709251200, 31 * 86400}, {"10/year", 1709164800, 366 * 86400},
+		{"10/year", 1735689600, 365 * 86400}, {"0/month", 1709164800, 29 * 86400},
+		{"10/month", 4107456000, 28 * 86400}, /* 2100-02-28 */
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct sluice_limit limit = parse(cases[i].notation);
+		uint64_t got = sl_headers_window_s(&limit, 10, cases[i].now_s * 1000000000);
+		if (got != cases[i].window_s)
+			fail_msg("%s at %llu: %llu", cases[i].notation, (unsigned long long)cases[i].now_s,
+			         (unsigned long long)got);
+	}
+}
+
 /* ---- both headers -------------------------------------------------------------------------------------------- */
 
 enum { SECOND = 1000000000 };
@@ -283,6 +304,7 @@ int main(void) {
 		cmocka_unit_test(test_integers_have_at_most_fifteen_digits),
 		cmocka_unit_test(test_retry_after_is_rounded_up_and_never_zero),
 		cmocka_unit_test(test_windows_in_seconds),
+		cmocka_unit_test(test_a_window_of_the_calendar_is_as_long_as_the_present_one),
 		cmocka_unit_test(test_allowed_names_the_one_that_decided),
 		cmocka_unit_test(test_denied_names_every_denying_one),
 		cmocka_unit_test(test_observed_and_unlimited_are_told_to_nobody),

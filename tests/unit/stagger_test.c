@@ -158,6 +158,7 @@ static const struct {
 	{"token-bucket 100/365d burst 100", 1}, /* ticks of a millisecond */
 	{"leaky-bucket 100/1m queue 30", 1},
 	{"leaky-bucket 10000/1s queue 3", 1},
+	{"100/hour at Australia/Lord_Howe", 1},
 };
 
 static void test_a_thousand_who_come_when_told_are_not_denied_again(void **state) {
