@@ -213,8 +213,7 @@ static void judge(const struct sluice_store *store, struct member *m, sluice_ns 
 	m->strikes.denied = charge && m->strikes.looked && !m->tried && !m->decision->allowed && !shut_out;
 }
 
-static bool judge_all(struct sluice_store *store, const struct sluice_call *call, struct member *members,
-                      bool charge) {
+static bool judge_all(struct sluice_store *store, const struct sluice_call *call, struct member *members, bool charge) {
 	bool allowed = true;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		judge(store, &members[i], call->now, charge);
@@ -254,8 +253,7 @@ static bool was_done(struct sluice_store *store, struct sluice_call *call, struc
 	sluice_ns delay_ns = 0;
 	if (call->id.len == 0)
 		return false;
-	if (call->operation == SLUICE_CHARGE ? !token_recall(token, call, &delay_ns)
-	                                     : !members_hold(store, call, members))
+	if (call->operation == SLUICE_CHARGE ? !token_recall(token, call, &delay_ns) : !members_hold(store, call, members))
 		return false;
 	answer_again(store, call, members, delay_ns);
 	return true;
@@ -375,10 +373,9 @@ static void fill_next(const struct sluice_store *store, struct member *m, sluice
 	const struct sluice_limit *limit = m->limit;
 	struct sluice_limit full = *limit;
 	struct sluice_decision next;
-	uint64_t who = m->who;
 	if (m->decision->remaining >= m->decision->quota)
 		return;
-	m->who = 0; /* for a stranger */
+	m->counter.who = 0; /* for a stranger */
 	if (limit->algorithm == SLUICE_DISTINCT && limit->quota <= SL_EXACT_MEMBERS) {
 		/* whatever its cost, who is counted takes one place: as if there were no more than are taken */
 		full.quota -= m->decision->remaining;
@@ -388,7 +385,7 @@ static void fill_next(const struct sluice_store *store, struct member *m, sluice
 	member_judge(store, m, now, (uint64_t)m->decision->remaining + 1, &next);
 	m->decision->next_after_ns = next.retry_after_ns;
 	m->limit = limit;
-	m->who = who;
+	m->counter.who = m->who;
 }
 
 static void answer(struct sluice_call *call, const struct member *members) {
