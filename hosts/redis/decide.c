@@ -119,8 +119,8 @@ static enum slr_failure plan_counters(const struct slr_deciding *d) {
 		if (m->charged && m->ttl_ns != 0 && m->ledger.count == 0)
 			more[m->key - d->call->keys]++;
 	}
-	if (d->call->token != 0)
-		more[0]++;
+	if (d->call->token != 0 && slr_token_key(d) != NULL)
+		more[slr_token_key(d) - d->call->keys]++;
 	for (uint32_t k = 0; k < d->call->key_count; k++)
 		if (more[k] != 0 && slr_value_count(d->call->keys[k].value) + more[k] > SLR_COUNTERS_MAX)
 			return SLR_TOO_MANY_COUNTERS;
@@ -153,26 +153,37 @@ static void drop_holds(struct slr_deciding *d, const bool chosen[SLUICE_ITEMS_MA
 /* The figures behind a charge, which what is reserved will still change. */
 static void look_behind(const struct slr_call *call, struct slr_member *m) {
 	struct sluice_decision before = *m->decision;
-	slr_member_decide(call, m, 0, false, m->decision);
+	slr_member_decide(call, m, before.allowed ? 0 : m->cost, false, m->decision);
 	m->decision->allowed = before.allowed;
 	m->decision->delay_ns = before.delay_ns;
 }
 
+/* Whether a member that was allowed has other figures than those behind the charge of its group: that was of another
+ * cost, or is reserved. */
+static bool was_charged_otherwise(const struct slr_deciding *d, const struct slr_member *m) {
+	uint32_t i = m->leader;
+	while (!d->members[i].charged || d->members[i].leader != m->leader)
+		i++;
+	return d->members[i].cost != m->cost || d->members[i].reserves;
+}
+
 /* Members whose counter has changed under their figures: another one has charged it, or none has though one was tried.
- * Those that were allowed have the figures of after the charge already, but where there are reservations. */
+ * Those that were allowed have the figures of after the charge already, but where that was of another cost, or there
+ * are reservations. */
 static void look_again(struct slr_deciding *d, const bool chosen[SLUICE_ITEMS_MAX]) {
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
 		bool others = chosen[m->leader] && !m->charged && !m->decision->allowed;
 		bool tried = m->tried && m->counts && !chosen[m->leader];
-		if (!others && !tried && !m->reserves)
+		bool less = chosen[m->leader] && !m->charged && was_charged_otherwise(d, m);
+		if (!others && !tried && !less && !m->reserves)
 			continue;
 		if (m->key->changed)
 			slr_member_reload(d->call, m);
-		if (m->reserves && !others && !tried)
-			look_behind(d->call, m);
-		else
+		if (tried)
 			slr_member_decide(d->call, m, m->cost, false, m->decision);
+		else
+			look_behind(d->call, m);
 	}
 }
 
@@ -199,14 +210,13 @@ static enum slr_failure take(struct slr_deciding *d) {
 		struct slr_member *m = &d->members[i];
 		hold.end = m->clock + call->ttl_ns;
 		change.charge = call->operation == SLR_HOLD ? 0 : m->cost;
-		m->reserves = m->ttl_ns != 0 || m->ledger.count != m->returned;
+		m->reserves = m->ttl_ns != 0 || m->ledger.count != 0 || m->strikes != NULL;
 		if (m->charged)
 			take_one(call, m, &change);
 	}
 	if (slr_holds_by(call->operation))
 		drop_holds(d, chosen);
-	if (call->cost != 0)
-		look_again(d, chosen);
+	look_again(d, chosen);
 	if (call->token != 0)
 		slr_remember(d);
 	return SLR_FINE;

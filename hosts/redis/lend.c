@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 static bool is_lease(const struct slr_member *m) {
-	return m->counts && !m->tried && m->limit->algorithm == SLUICE_CONCURRENCY;
+	return m->counts && m->limit->algorithm == SLUICE_CONCURRENCY;
 }
 
 /* ---- leases ------------------------------------------------------------------------------------------------------ */
@@ -67,8 +67,16 @@ void slr_answer_again(struct slr_deciding *d, sluice_ns delay_ns) {
 	call->repeated = true;
 }
 
+struct slr_key *slr_token_key(const struct slr_deciding *d) {
+	for (uint32_t i = 0; i < d->call->item_count; i++)
+		if (d->members[i].counts && !d->members[i].tried)
+			return d->members[i].key;
+	return NULL;
+}
+
 const struct slr_token *slr_retry_of(const struct slr_deciding *d) {
-	return slr_token_find(d->call->keys[0].value, d->call->token, d->call->now);
+	struct slr_key *key = slr_token_key(d);
+	return key == NULL ? NULL : slr_token_find(key->value, d->call->token, d->call->now);
 }
 
 /* As the store of one host keeps it, so that both answer alike: 27 bits, to 1 in 10^8. */
@@ -81,7 +89,7 @@ static sluice_ns rounded(sluice_ns delay_ns) {
 
 void slr_remember(struct slr_deciding *d) {
 	const struct slr_call *call = d->call;
-	struct slr_key *key = &d->call->keys[0];
+	struct slr_key *key = slr_token_key(d);
 	struct slr_token token = {.hash = call->token, .granted = call->granted};
 	sluice_ns life = 0, delay = 0;
 	int64_t until_ms;
@@ -92,8 +100,8 @@ void slr_remember(struct slr_deciding *d) {
 		life = sl_max(life, m->limit->window_ns);
 		delay = sl_max(delay, m->observed ? 0 : m->decision->delay_ns);
 	}
-	if (life == 0)
-		return; /* nothing was counted */
+	if (key == NULL)
+		return;
 	token.at = call->now;
 	token.end = call->now + life;
 	token.delay = rounded(delay);

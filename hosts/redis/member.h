@@ -138,6 +138,9 @@ bool slr_is_held(struct slr_deciding *d);
  * `delay_ns`. */
 void slr_answer_again(struct slr_deciding *d, sluice_ns delay_ns);
 
+/* The key beside whose counters a call's token is kept: of the first limit that it can charge; NULL: it charges none. */
+struct slr_key *slr_token_key(const struct slr_deciding *d);
+
 /* The token of a request that is remembered, which has been charged; NULL: it has not. */
 const struct slr_token *slr_retry_of(const struct slr_deciding *d);
 

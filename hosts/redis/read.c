@@ -484,7 +484,7 @@ bool slr_fits_operation(struct slr_turn *turn) {
 	bool leases = false;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		const struct slr_item *item = &call->items[i];
-		if (item->limit.algorithm < SLUICE_CONCURRENCY)
+		if (item->limit.algorithm < SLUICE_CONCURRENCY || item->watched == SLUICE_TRIED)
 			continue;
 		leases = leases || item->limit.algorithm == SLUICE_CONCURRENCY;
 		if (item->limit.algorithm == SLUICE_CONCURRENCY ? !fits_concurrency(turn, i + 1)

@@ -126,7 +126,8 @@ uint64_t slr_token_of(const struct slr_turn *turn) {
 	static const uint64_t key[2] = {0x746f6b656e2d6f66, 0x2d726571756573};
 	uint64_t sum = 0, hash;
 	for (uint32_t i = 0; i < turn->call->item_count; i++)
-		if (turn->call->items[i].limit.algorithm != SLUICE_UNLIMITED && !stands_before(turn->call, i))
+		if (turn->call->items[i].limit.algorithm != SLUICE_UNLIMITED && turn->call->items[i].watched != SLUICE_TRIED &&
+		    !stands_before(turn->call, i))
 			sum += counter_hash(turn, &turn->call->items[i]);
 	hash = sl_siphash(key, &sum, 1, turn->id, 2, 4);
 	return hash != 0 ? hash : 1;
