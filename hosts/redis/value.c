@@ -56,7 +56,7 @@ static void widen(struct sluice_limit *limit, uint64_t rate) {
 	limit->burst = UINT32_MAX;
 }
 
-/* A window of the calendar, by the hash of its zone. On a host that does not know it, UTC's are the nearest there is. */
+/* A window of the calendar, by the hash of its zone. On a host that does not know it, UTC's are the nearest. */
 static void read_calendar(struct sluice_limit *limit, uint64_t zone_hash) {
 	uint32_t unit = limit->bucket_count - SL_CALENDAR_BIT;
 	int32_t zone = sl_zone_find_hash(zone_hash);

@@ -1,8 +1,8 @@
 /* Civil dates and days since 1970-01-01, in the proleptic Gregorian calendar, on integers.
  *
  * The year is shifted to begin in March, so that a leap day is its last; 400 years are 146,097 days, and the days
- * before the m-th month from March are floor((153 m + 2) / 5). Source: Howard Hinnant, "chrono-compatible low-level date
- * algorithms", 2013. All functions hold for the years -32,000 to 32,000. */
+ * before the m-th month from March are floor((153 m + 2) / 5). Source: Howard Hinnant, "chrono-compatible low-level
+ * date algorithms", 2013. All functions hold for the years -32,000 to 32,000. */
 #ifndef SL_CIVIL_H
 #define SL_CIVIL_H
 

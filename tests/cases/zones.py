@@ -1,6 +1,6 @@
-"""Windows of the calendar, worked out from Python's zoneinfo: from the offset at single instants, whose changes are found
-by halving, and civil dates. It shares nothing with the program but the meaning: a day begins at the first instant whose
-local date is that day or later; hours are whole ones of the local clock, cut where it is set by a part of an hour."""
+"""Windows of the calendar, worked out from Python's zoneinfo: from the offset at single instants, whose changes are
+found by halving, and civil dates. It shares nothing with the program but the meaning: a day begins at the first instant
+whose local date is that day or later; hours are whole ones of the local clock, cut where it is set by a part of one."""
 
 import datetime
 import functools

@@ -1,8 +1,9 @@
 """Windows of the calendar beside Python's zoneinfo: where each hour, day, week, month and year of a time zone ends, for
 dates chosen by name, for the changes of every zone's clocks, and at random instants from 1970 to 2554.
 
-What Python says is worked out another way (tests/cases/zones.py). Each window is asked for by traffic of its own in `sluice replay`: a charge, a denial, the last millisecond at which it is
-denied still, and the first at which it is admitted again."""
+What Python says is worked out another way (tests/cases/zones.py). Each window is asked for by traffic of its own in
+`sluice replay`: a charge, a denial, the last millisecond at which it is denied still, and the first at which it is
+admitted again."""
 
 import datetime
 import os
