@@ -99,8 +99,8 @@ static sluice_err plan_beside(struct sluice_store *store, const struct sluice_ca
 		member_load(store, m);
 	} else if (m->ledger.writes) {
 		member_step(store, m, call->now, 0, false, &left);
-		m->block_bytes = m->remembered ? sl_step_assume_bytes(m->limit, m->held_count)
-		                               : ledger_counter_bytes(m, call->now);
+		m->block_bytes =
+			m->remembered ? sl_step_assume_bytes(m->limit, m->held_count) : ledger_counter_bytes(m, call->now);
 	} else if (m->forced) {
 		member_step(store, m, call->now, 0, false, &left);
 		m->amount = sl_step_count(m->limit, &m->counter, call->now, m->cost);

@@ -94,8 +94,7 @@ static inline bool is_simple(const struct sluice_call *call) {
 	const struct sluice_item *item = call->items;
 	return call->item_count == 1 && call->operation <= SLUICE_PEEK && item->limit != NULL &&
 	       item->limit->algorithm - 1u < SLUICE_LEAKY_BUCKET && (item->key.data != NULL || item->key.len == 0) &&
-	       ((uint32_t)call->upto | item->observed | item->cost) == 0 &&
-	       (call->id.len | (uintptr_t)item->terms) == 0;
+	       ((uint32_t)call->upto | item->observed | item->cost) == 0 && (call->id.len | (uintptr_t)item->terms) == 0;
 }
 
 static inline void clear_answer(struct sluice_call *call) {

@@ -62,9 +62,10 @@ static bool renew(struct sluice_store *store, struct member *m, sluice_ns now) {
 		return false;
 	members_keep_latest(store, now);
 	/* T from now, or from the counter's clock, whichever is later: before the lease is that long */
-	sl_slot_publish(m->slot, before, sl_tag_marks(sl_slot_tag(m->slot)),
-	                life_until(before[0], ns_add(ns_add(sl_step_instant(m->limit, &m->counter, now), m->limit->window_ns),
-	                                             sl_step_life(m->limit, &decision))));
+	sl_slot_publish(
+		m->slot, before, sl_tag_marks(sl_slot_tag(m->slot)),
+		life_until(before[0], ns_add(ns_add(sl_step_instant(m->limit, &m->counter, now), m->limit->window_ns),
+	                                 sl_step_life(m->limit, &decision))));
 	if (!sl_lease_renew(m->limit, &m->counter, now))
 		return false;
 	sl_step(m->limit, &m->counter, now, 0, false, &decision);

@@ -37,8 +37,8 @@ void ledger_find(const struct sluice_store *store, struct member *m, sluice_ns n
 	if (l->slot == NULL || (block = (uint32_t)sl_slot_state(l->slot)[1]) == 0)
 		return;
 	m->plain = false;
-	l->count = (uint32_t)sl_min(sl_slot_state(l->slot)[1] >> 32,
-	                            sl_block_bytes(store, block) / sizeof(struct sl_reservation));
+	l->count =
+		(uint32_t)sl_min(sl_slot_state(l->slot)[1] >> 32, sl_block_bytes(store, block) / sizeof(struct sl_reservation));
 	l->skipped = (uint32_t)sl_min(sl_slot_state(l->slot)[0] & SKIPPED_MASK, l->count);
 	l->count -= l->skipped;
 	l->list = (const struct sl_reservation *)sl_block_memory(store, block) + l->skipped;
@@ -236,8 +236,8 @@ static bool charge_copy(struct member *m, sluice_ns now, void *block, uint64_t b
 }
 
 /* Corrects and charges the copy of the counter, in its new block if it keeps one. Returns whether that is in use. */
-static bool write_counter(struct sluice_store *store, struct member *m, sluice_ns now,
-                          const struct sl_correction *list, uint32_t count) {
+static bool write_counter(struct sluice_store *store, struct member *m, sluice_ns now, const struct sl_correction *list,
+                          uint32_t count) {
 	bool has_block = m->block != 0;
 	void *block = has_block ? sl_block_memory(store, m->block) : NULL;
 	uint64_t bytes = has_block ? sl_block_bytes(store, m->block) : 0;

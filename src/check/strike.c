@@ -95,7 +95,8 @@ static void strike(struct sluice_store *store, struct sluice_call *call, struct 
 }
 
 /* Charges a denied cost to one counter. Returns whether it was. */
-static bool force(struct sluice_store *store, const struct sluice_call *call, struct member *members, struct member *m) {
+static bool force(struct sluice_store *store, const struct sluice_call *call, struct member *members,
+                  struct member *m) {
 	for (uint32_t i = 0; i < call->item_count; i++)
 		members[i].charged = members[i].corrects = false;
 	if (m->plain)

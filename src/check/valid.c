@@ -54,9 +54,8 @@ static sluice_err validate_id(const struct sluice_call *call) {
 static sluice_err validate_purpose(const struct sluice_call *call) {
 	bool found = false;
 	for (uint32_t i = 0; i < call->item_count; i++)
-		found = found || (call->operation == SLUICE_ACQUIRE
-		                      ? call->items[i].limit->algorithm == SLUICE_CONCURRENCY
-		                      : call->ttl_ns != 0 || call->items[i].ttl_ns != 0);
+		found = found || (call->operation == SLUICE_ACQUIRE ? call->items[i].limit->algorithm == SLUICE_CONCURRENCY
+		                                                    : call->ttl_ns != 0 || call->items[i].ttl_ns != 0);
 	if (call->operation == SLUICE_ACQUIRE)
 		return found ? SLUICE_OK : SLUICE_E_MISUSE;
 	return call->operation != SLUICE_RESERVE || (found && ttl_is_valid(call->ttl_ns)) ? SLUICE_OK : SLUICE_E_RANGE;

@@ -104,7 +104,7 @@ static void every_point_of_every_call(void **state) {
 static void every_point_of_every_recovery(void **state) {
 	struct scene scene = {0};
 	struct dice dice = dice_of(dice_seed(), 3);
-	uint64_t one_in = sl_max(1, 300 / (arena_seconds() + 15)); /* all would take some minutes */
+	uint64_t one_in = sl_max(1, 900 / (arena_seconds() + 15)); /* all would take half an hour */
 	uint32_t covered = 0, all = 0;
 	void *dead = malloc(ARENA_BYTES);
 	(void)state;

@@ -13,12 +13,8 @@
 #include <cmocka.h>
 
 static const char *const notations[] = {
-	"fixed-window 1000/1m",
-	"sliding-window 1000/1m",
-	"sliding-buckets 1000/1m precision 1s",
-	"sliding-log 1000/1m",
-	"token-bucket 1000/1h",
-	"leaky-bucket 1/1h queue 999",
+	"fixed-window 1000/1m", "sliding-window 1000/1m", "sliding-buckets 1000/1m precision 1s",
+	"sliding-log 1000/1m",  "token-bucket 1000/1h",   "leaky-bucket 1/1h queue 999",
 };
 enum { NOTATIONS = sizeof notations / sizeof *notations, S = 1000 };
 
@@ -129,9 +125,10 @@ static void limits_that_meet_in_one_counter_are_reserved_once(void **state) {
 
 /* A request costs 1, its tokens 500. */
 static void a_policy_mixes_charges_reservations_and_leases(void **state) {
-	struct ask mixed = {SLUICE_ACQUIRE, 0, 1, "a", .lines = {{"concurrency 2 lease 1m"},
-	                                                          {"fixed-window 10/1m"},
-	                                                          {"sliding-log 1000/1m", .cost = 500, .ttl_ms = 30000}}};
+	struct ask mixed = {SLUICE_ACQUIRE, 0, 1, "a",
+	                    .lines = {{"concurrency 2 lease 1m"},
+	                              {"fixed-window 10/1m"},
+	                              {"sliding-log 1000/1m", .cost = 500, .ttl_ms = 30000}}};
 	struct asked a = ask(*state, &mixed);
 	assert_int_equal(a.err, SLUICE_OK);
 	assert_true(a.d.allowed && a.each[0].remaining == 1 && a.each[1].remaining == 9 && a.each[2].remaining == 500);

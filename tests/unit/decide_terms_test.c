@@ -250,8 +250,9 @@ static void a_limit_counts_what_others_deny(void **state) {
 	assert_true(!a.d.allowed && a.each[0].allowed && a.each[0].remaining == 3);
 	assert_int_equal(ask_peek(*state, 0, "fixed-window 5/1m").remaining, 3);
 	/* observed: its own denial counts though the request is allowed; tried: never */
-	both = (struct ask){SLUICE_CHARGE, 0, 1, .lines = {{"fixed-window 1/1m", "o", .observed = 1, .terms = &counts},
-	                                                   {"fixed-window 9/1h", "t", .observed = 2, .terms = &counts}}};
+	both = (struct ask){SLUICE_CHARGE, 0, 1,
+	                    .lines = {{"fixed-window 1/1m", "o", .observed = 1, .terms = &counts},
+	                              {"fixed-window 9/1h", "t", .observed = 2, .terms = &counts}}};
 	for (int i = 0; i < 3; i++)
 		assert_true(ask(*state, &both).d.allowed);
 	a = ASK(*state, SLUICE_PEEK, 0, 1, .lines = {{"fixed-window 9/1m", "o"}, {"fixed-window 9/1h", "t"}});
@@ -264,7 +265,7 @@ static const struct sluice_terms penalty = {.penalty_count = 2,
                                             .after = 3,
                                             .within_ns = (sluice_ns)60 * S * ASK_MS,
                                             .forgive_ns = (sluice_ns)3600 * S * ASK_MS,
-                                            .penalties_ns = {(sluice_ns)60 * S * ASK_MS, (sluice_ns)600 * S * ASK_MS}};
+                                            .penalties_ns = {(sluice_ns)60 * S * ASK_MS, (sluice_ns)600 * S *ASK_MS}};
 
 static struct asked knock(struct sluice_store *s, uint64_t at_ms) {
 	return ASK(s, SLUICE_CHARGE, at_ms, 1, .lines = {{"fixed-window 1/10s", .terms = &penalty}});
@@ -307,7 +308,8 @@ static void only_a_limits_own_denials_strike(void **state) {
 		assert_true(ask(*state, &both).penalized == 0);
 	assert_int_equal(ask_peek(*state, 0, "9/1h").remaining, 8);
 	/* observed: shut out alone */
-	both = (struct ask){SLUICE_CHARGE, 0, 1, .lines = {{"1/1h", "o", .observed = 1, .terms = &penalty}, {"99/1h", "y"}}};
+	both =
+		(struct ask){SLUICE_CHARGE, 0, 1, .lines = {{"1/1h", "o", .observed = 1, .terms = &penalty}, {"99/1h", "y"}}};
 	for (int i = 0; i < 4; i++) {
 		struct asked a = ask(*state, &both);
 		assert_true(a.d.allowed && a.penalized == (i == 3));
