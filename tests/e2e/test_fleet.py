@@ -358,3 +358,68 @@ def test_refused_commands_are_told_with_what_to_do(front, redises, refuse, advic
     if refuse is refuse_foreign:
         with redis.resp() as r:
             assert r.call("GET", "sluice:user=a") == b"mine"
+
+
+# ---- what can't be divided (test_module_leases.py plays it at random) -------------------------------------------------
+
+JOBS = "concurrency 2 lease 60s"
+
+
+def lease_and_give_back(one):
+    """By the words, without instants: the script's clock is the node's."""
+    with one.resp() as r:
+        first = r.call("SLUICE.ACQUIRE", "jobs", 1, "ID", "a", JOBS, "100/1m")
+        assert first[:3] == [1, 2, 1] and first[7] == b"a"
+        assert r.call("SLUICE.ACQUIRE", "jobs", 1, "ID", "a", JOBS, "100/1m")[2] == 1  # retried: one place
+        assert r.call("SLUICE.ACQUIRE", "jobs", 1, JOBS)[:3] == [1, 2, 0]
+        assert r.call("SLUICE.ACQUIRE", "jobs", 1, JOBS)[:3] == [0, 2, 0]
+        assert [r.call("SLUICE.RELEASE", "jobs", "a", JOBS) for _ in range(2)] == [1, 0]
+        assert r.call("SLUICE.RENEW", "jobs", "a", JOBS) == 0
+        for member, allowed in (("x", 1), ("y", 1), ("z", 0), ("x", 1)):
+            assert r.call("SLUICE.CHECK", "who", 1, "MEMBER", member, "distinct 2/1h")[0] == allowed
+        assert [r.call("SLUICE.CHECK", "part", 7, "UPTO", "10/1h")[7] for _ in range(3)] == [7, 3, 0]
+        assert [r.call("SLUICE.CHECK", "again", 7, "ID", "t", "10/1h")[2] for _ in range(3)] == [3, 3, 3]
+        told = tell(r, "SLUICE.HOLDERS", "jobs", JOBS)
+        assert isinstance(told, RespError) and "of the module or the script" in str(told)
+
+
+def test_leases_members_and_retries_by_module_and_script(front, redises):  # noqa: F811
+    lease_and_give_back(front(policy(redises())))
+    lease_and_give_back(front(policy(redises(module=None), more=", via: script")))
+
+
+def test_a_policy_with_all_of_them_over_redis(front, redises):  # noqa: F811
+    one = front(policy(redises(), limit("jobs", "user", "concurrency 1 lease 60s"),
+                       limit("devices", "user", "distinct 2/1h", more=", of: device"),
+                       limit("tokens", "user", "sliding-log 1000/1h", more=", reserve: {ttl: 60s, estimate: 500}"),
+                       limit("knocks", "user", "sliding-log 1/1h", more=", when: {path: /login}, penalty: "
+                             "'[2h, 3h] after 2 denials in 1m', count-denied: true")))
+    with one.http() as h:
+        def ask(**attributes):
+            return h.post("/v1/admit", {"attributes": {"user": "ann", **attributes}})
+        status, _, first = ask(device="d1")
+        assert status == 200 and first["id"], first
+        status, _, second = ask(device="d1")
+        assert (status, second["limit"]) == (429, "jobs")
+        assert h.post("/v1/commit", {"id": first["id"], "actual": 700})[0] == 200
+        assert h.post("/v1/release", {"id": first["id"]})[2]["released"] == 1
+        status, _, third = ask(device="d2")
+        assert (status, third["limit"]) == (429, "tokens")  # 700 are used, 500 are asked for
+        assert [ask(user="bob", path="/login")[0] for _ in range(3)] == [200, 429, 429]
+        status, _, shut = ask(user="bob", path="/login")
+        assert status == 429 and shut["limit"] == "knocks" and 7190000 < shut["retry_after_ms"] <= 7200000
+
+
+def test_what_lies_in_several_slots_is_refused_with_the_way_out(server, sluice_bin):
+    with Cluster() as cluster:
+        one = server(policy=POLICY.format(address=f"127.0.0.1:{cluster.nodes[0].port}", budget=2000, more="",
+                                          limits=limit()))
+        wait_until(lambda: decides(one), "no node answers")
+        with one.resp() as r:
+            told = tell(r, "SLUICE.ACQUIRE", "a", 1, JOBS, "KEY", "b", "100/1m")
+            assert isinstance(told, RespError) and "hash tag" in str(told)
+            assert r.call("SLUICE.ACQUIRE", "{t}a", 1, JOBS, "KEY", "{t}b", "100/1m")[0] == 1
+        with one.http() as h:
+            body = {"key": "a", "limits": [JOBS, {"key": "b", "limit": "100/1m"}]}
+            status, _, problem = h.post("/v1/acquire", body)
+            assert status == 400 and "hash tag" in problem["detail"]

@@ -11,6 +11,7 @@ import random
 import pytest
 import redis
 
+from harness import wait_until
 from redis_world import Redis
 
 SOAK_S = float(os.environ.get("SLUICE_SOAK_SECONDS", "0"))
@@ -174,6 +175,7 @@ class Twin:
 
 class Direct:
     """The server, or the module in Redis."""
+    takes_holders = True
 
     def __init__(self, client):
         self.client = client
@@ -184,7 +186,7 @@ class Direct:
 
 
 class Function:
-    takes_reservations = False
+    takes_reservations, takes_holders = False, True
 
     def __init__(self, client, folder):
         self.client = client
@@ -196,7 +198,7 @@ class Function:
 
 
 class Eval:
-    takes_reservations = False
+    takes_reservations, takes_holders = False, True
 
     def __init__(self, client, folder):
         self.client = client
@@ -207,12 +209,32 @@ class Eval:
         return self.client.execute_command("EVALSHA", self.sha, 1, key, word, *args)
 
 
-@pytest.fixture(params=["server", "module", "function", "evalsha"])
+class Front(Direct):
+    """A server whose store is Redis: it asks the module there. Who holds leases only the node tells."""
+    takes_holders = False
+
+    def __init__(self, one):
+        super().__init__(redis.Redis(host="127.0.0.1", port=one.resp_port))
+        wait_until(self.decides, "no node answers")
+
+    def decides(self):
+        try:
+            return self.ask("PEEK", "warm", 1, LOG)
+        except redis.ResponseError:
+            return None
+
+
+@pytest.fixture(params=["server", "module", "function", "evalsha", "front"])
 def door(request, sluice_bin, server):
     folder = os.path.dirname(os.path.abspath(sluice_bin))
     if request.param == "server":
         one = server(policy="client-time: true\n")
         yield Direct(redis.Redis(host="127.0.0.1", port=one.resp_port))
+        return
+    if request.param == "front":
+        host = Redis()
+        yield Front(server(policy=f"client-time: true\nstore: {{redis: ['127.0.0.1:{host.port}'], budget: 2s}}\n"))
+        host.stop()
         return
     host = Redis() if request.param == "module" else Redis(module=None)
     client = redis.Redis(host="127.0.0.1", port=host.port)
@@ -329,10 +351,13 @@ class Play:
             self.acquire(key)
         elif pick < 0.75:
             self.change(key, self.dice.choice(["RELEASE", "RENEW"]))
-        elif pick < 0.8:
+        elif pick < 0.8 and self.door.takes_holders:
             self.holders(key)
         elif self.door.takes_reservations:
-            self.reserve(key) if pick < 0.9 else self.commit()
+            if pick < 0.9:
+                self.reserve(key)
+            else:
+                self.commit()
 
 
 def test_random_operations_are_decided_as_the_twin_does(door):

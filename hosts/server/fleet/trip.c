@@ -365,7 +365,7 @@ static enum sl_verb verb_of(const struct sl_trip *trip, uint32_t groups) {
 	for (uint32_t i = 0; i < trip->call->call.item_count; i++)
 		if (trip->items[i].state == SL_ITEM_KNOWN)
 			return SL_PEEK;
-	if (trip->call->call.cost == 0)
+	if (trip->call->call.cost == 0 && trip->call->call.id.len == 0)
 		return SL_PEEK;
 	return groups == 1 ? SL_CHECK : SL_HOLD;
 }
