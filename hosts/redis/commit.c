@@ -265,7 +265,7 @@ void slr_member_refund(const struct slr_call *call, struct slr_member *m, uint32
 	step->state = m->state;
 	any = sl_step_prepare_refund(m->limit, step, call->now, &cost);
 	any = sl_step_refund(m->limit, step, call->now, cost) || any;
-	if (!any)
+	if (!any && m->returned == 0)
 		return;
 	changed(m, 0);
 	if (m->holds == NULL && sl_state_is_none(&step->state)) {
