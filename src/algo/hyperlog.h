@@ -46,6 +46,7 @@ sluice_ns sl_sketch_below(const struct sluice_limit *limit, const struct sl_plac
  * Nobody sees a difference. Returns whether the units of the two differ. */
 bool sl_sketch_sweep(const struct sluice_limit *limit, const struct sl_places *places);
 
+/* Whether a sketch could have been written by this code, under the state whose instant is places->last. 100 us. */
 bool sl_sketch_is_valid(const struct sluice_limit *limit, const struct sl_places *places);
 
 /* The error to be expected of a limit's count: one standard deviation, in parts per 10,000; 0 where it is exact. */

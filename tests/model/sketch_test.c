@@ -321,6 +321,47 @@ static void it_is_exact_again_when_few_are_left(void **state) {
 	forget(&host);
 }
 
+static void expect_exact_wait(const struct host *host, uint64_t now, uint64_t least, uint64_t most) {
+	bool known;
+	struct sluice_decision d = peek(host, now, 0, &known);
+	assert_true(!d.allowed && d.retry_after_ns >= least && d.retry_after_ns <= most);
+	assert_true(peek(host, now + d.retry_after_ns, 0, &known).allowed);
+	assert_false(peek(host, now + d.retry_after_ns - 1, 0, &known).allowed);
+}
+
+/* Whoever waits for the first of two bursts to go waits until the unit of its time has, and no longer. */
+static void bursts_go_with_their_unit(void **state) {
+	struct host host = {.block = NULL};
+	uint64_t hour = UINT64_C(3600) * 1000000000, unit = hour / 16384 + 1, now = START_NS + 12345, count;
+	bool known;
+	(void)state;
+	parse(&host, "distinct 4k/1h");
+	for (uint64_t i = 0; i < 1500; i++)
+		assert_true(charge(&host, now, name_of(7, i), &known).allowed);
+	count = fill(&host, 8, now + hour / 2, 1);
+	assert_true(count > 2200);
+	expect_exact_wait(&host, now + hour / 2 + count, hour / 2 - count, hour / 2 - count + unit);
+	forget(&host);
+}
+
+/* Q lowered to where counting is exact: full until all who have no place have gone, and then by the places alone. */
+static void a_quota_lowered_below_the_places_waits_for_them(void **state) {
+	struct host host = {.block = NULL};
+	uint64_t hour = UINT64_C(3600) * 1000000000, count, now;
+	(void)state;
+	parse(&host, "distinct 3k/1h");
+	count = fill(&host, 9, START_NS, 1000000);
+	now = START_NS + count * 1000000;
+	for (uint32_t quota = 1026; quota > 400; quota = quota > 1023 ? quota - 1 : quota / 2) {
+		uint64_t left = quota < 1025 ? quota - 1 : 1024; /* so many of the newest may be left */
+		host.limit.quota = quota;
+		host.limit.edge = quota > 1024 ? SLUICE_EDGE_DENY : SLUICE_EDGE_COUNT;
+		host.limit.derived[SL_CAPACITY] = quota;
+		expect_exact_wait(&host, now, quota > 1025 ? 0 : hour - (left + 1) * 1000000, hour - (left + 1) * 1000000);
+	}
+	forget(&host);
+}
+
 /* ---- the error -------------------------------------------------------------------------------------------------- */
 
 static void the_error_is_the_one_that_is_printed(void **state) {
@@ -356,6 +397,8 @@ int main(void) {
 		cmocka_unit_test(the_newest_stay_inside_whatever_strangers_try),
 		cmocka_unit_test(the_edge_decides_on_which_side_it_errs),
 		cmocka_unit_test(it_is_exact_again_when_few_are_left),
+		cmocka_unit_test(bursts_go_with_their_unit),
+		cmocka_unit_test(a_quota_lowered_below_the_places_waits_for_them),
 		cmocka_unit_test(the_error_is_the_one_that_is_printed),
 	};
 	printf("SLUICE_SEED=%" PRIu64 "\n", dice_seed());
