@@ -74,7 +74,7 @@ static char *put_reserved(char *at, const struct sl_resp_turn *turn, const struc
 		return put_null(at, turn);
 	for (uint32_t i = 0; i < call->item_count; i++)
 		names[i] = positions == NULL ? NULL : sluice_policy_limit_name(turn->context->policy, positions[i]);
-	/* the first limit counts for the key that the command names: read.c */
+	/* the first limit counts for the key that the command names: check.c */
 	size_t len =
 		sl_ticket_write(text, sl_id_number(call->id), call->items[0].key, call->items, names, call->item_count);
 	return put_bulk(at, text, len);
@@ -148,7 +148,8 @@ static char *put_failure(char *at, const struct sl_resp_turn *turn, sluice_err e
 	return put_text(at, "-ERR the request could not be decided\r\n");
 }
 
-char *sl_resp_put_answer(char *at, struct sl_resp_turn *turn, const struct sluice_call *call, enum sl_resp_form form) {
+static char *put_answer(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call,
+                        enum sl_resp_form form) {
 	if (call->err != SLUICE_OK)
 		return form == SL_RESP_NAMED && (call->err == SLUICE_E_FULL || call->err == SLUICE_E_AWAY)
 		           ? put_fallback(at, turn, call)
@@ -178,4 +179,27 @@ char *sl_resp_put_answer(char *at, struct sl_resp_turn *turn, const struct sluic
 		break;
 	}
 	return put_decision(sl_resp_put_number(at, '*', 7), &call->merged, call->merged.index);
+}
+
+/* May an answer of this form bear a ticket? */
+static bool is_long(enum sl_resp_form form) {
+	return form == SL_RESP_NAMED || form == SL_RESP_RESERVED;
+}
+
+void sl_resp_answer(struct sl_resp_turn *turn) {
+	const struct sl_resp_batch *batch = &turn->worker->batch;
+	char *at = sl_buffer_reserve(turn->out, (size_t)batch->call_count * SL_RESP_REPLY_BYTES_MAX);
+	for (uint32_t i = 0; i < batch->call_count && at != NULL; i++) {
+		if (is_long(batch->forms[i])) {
+			turn->out->len = (size_t)(at - turn->out->data);
+			at = sl_buffer_reserve(turn->out,
+			                       SL_TICKET_BYTES_MAX + (size_t)(batch->call_count - i) * SL_RESP_REPLY_BYTES_MAX);
+		}
+		if (at != NULL)
+			at = put_answer(at, turn, &batch->calls[i], batch->forms[i]);
+	}
+	if (at != NULL)
+		turn->out->len = (size_t)(at - turn->out->data);
+	else
+		turn->failed = true;
 }

@@ -179,25 +179,6 @@ static void begin_anew(struct sl_resp_batch *batch) {
 	batch->match_used = 0;
 }
 
-static void answer(struct sl_resp_turn *turn) {
-	struct sl_resp_batch *batch = &turn->worker->batch;
-	settle(turn);
-	char *at = sl_buffer_reserve(turn->out, (size_t)batch->call_count * SL_RESP_REPLY_BYTES_MAX);
-	for (uint32_t i = 0; i < batch->call_count; i++) {
-		if (sl_resp_form_is_long(batch->forms[i])) {
-			turn->out->len = (size_t)(at - turn->out->data);
-			at = sl_buffer_reserve(turn->out,
-			                       SL_TICKET_BYTES_MAX + (size_t)(batch->call_count - i) * SL_RESP_REPLY_BYTES_MAX);
-		}
-		if (at == NULL) {
-			turn->failed = true;
-			return;
-		}
-		at = sl_resp_put_answer(at, turn, &batch->calls[i], batch->forms[i]);
-	}
-	turn->out->len = (size_t)(at - turn->out->data);
-}
-
 void sl_resp_flush(struct sl_resp_turn *turn) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	if (batch->call_count == 0)
@@ -212,7 +193,8 @@ void sl_resp_flush(struct sl_resp_turn *turn) {
 	}
 	if (turn->context->remote == NULL)
 		decide_here(turn);
-	answer(turn);
+	settle(turn);
+	sl_resp_answer(turn);
 	sl_flights_settle(turn->context);
 	turn->begun = turn->at;
 	begin_anew(batch);

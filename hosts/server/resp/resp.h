@@ -2,8 +2,8 @@
  *
  *   door.c     bytes in, requests dispatched, in order
  *   batch.c    decisions put off until the batch is full, then decided together and answered in order (answer.c)
- *   read.c     limits, keys, AT, and the words among them
- *   check.c    SLUICE.CHECK PEEK REFUND RESET            throttle.c    CL.THROTTLE
+ *   check.c    SLUICE.CHECK PEEK REFUND RESET, and how limits and the words among them are read
+ *   throttle.c CL.THROTTLE
  *   lease.c    SLUICE.ACQUIRE RELEASE RENEW HOLDERS      reserve.c     SLUICE.RESERVE COMMIT
  *   admit.c    SLUICE.ADMIT EXPLAIN                      connection.c  HELLO AUTH PING CLIENT ...
  *   session.c  who is logged in, and what of a session goes to another process
@@ -178,13 +178,8 @@ void sl_resp_call_make_id(struct sl_resp_turn *turn, struct sluice_call *call);
  * may be set: whoever goes on to do more than gather has to look. */
 void sl_resp_flush(struct sl_resp_turn *turn);
 
-/* Writes a call's answer behind `at` and returns its end; SL_RESP_REPLY_BYTES_MAX bytes are there, and
- * SL_TICKET_BYTES_MAX more for a form that may have a ticket (answer.c). */
-char *sl_resp_put_answer(char *at, struct sl_resp_turn *turn, const struct sluice_call *call, enum sl_resp_form form);
-/* May an answer of this form bear a ticket? */
-static inline bool sl_resp_form_is_long(enum sl_resp_form form) {
-	return form == SL_RESP_NAMED || form == SL_RESP_RESERVED;
-}
+/* Answers the decided calls of the batch, in order (answer.c). Sets turn->failed where there is no memory. */
+void sl_resp_answer(struct sl_resp_turn *turn);
 
 /* The limit that a text stands for, parsed at most once while the cache has room for it.
  * Returns NULL with `error` filled where the text is no limit. The limit lives until the batch is decided. */
@@ -197,7 +192,7 @@ const struct sluice_limit *sl_resp_limit_recall(struct sl_resp_turn *turn, struc
 const struct sluice_limit *sl_resp_limit_keep(struct sl_resp_turn *turn, struct sluice_bytes text,
                                               const struct sluice_limit *limit);
 
-/* ---- limits and the words among them (read.c) ---- */
+/* ---- limits and the words among them (check.c) ---- */
 
 enum { SL_WORD_MEMBER = 1, SL_WORD_UPTO = 2, SL_WORD_ID = 4 };
 
