@@ -134,12 +134,25 @@ static void forget_instants(struct ledger *l) {
 	}
 }
 
+/* How long a counter may differ from none behind a charge: as its decision says, but a charge that was forced on it was
+ * denied before. */
+static sluice_ns life_behind(const struct member *m, sluice_ns now) {
+	struct sl_counter copy = m->counter;
+	struct sluice_decision left;
+	if (!m->forced)
+		return sl_step_life(m->limit, m->decision);
+	if (sl_rule_has_block(m->limit))
+		return ns_add(m->limit->window_ns, m->limit->precision_ns + 2 * (sluice_ns)SL_MS_NS);
+	sl_step(m->limit, &copy, now, 0, false, &left); /* the copy has been charged */
+	return sl_step_life(m->limit, &left);
+}
+
 void ledger_outlive(struct sluice_store *store, struct member *m, sluice_ns now) {
 	struct sl_counter copy = m->counter;
 	if (m->ledger.dead)
 		forget_instants(&m->ledger);
 	else if (m->ledger.slot != NULL)
-		extend(store, &m->ledger, ns_add(sl_step_instant(m->limit, &copy, now), sl_step_life(m->limit, m->decision)));
+		extend(store, &m->ledger, ns_add(sl_step_instant(m->limit, &copy, now), life_behind(m, now)));
 }
 
 /* All that is to be corrected, in the order in which it is known. */
