@@ -241,6 +241,7 @@ static bool decide_all(struct slr_deciding *d, bool charge) {
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
 		slr_member_decide(d->call, m, m->cost, charge, m->decision);
+		m->strikes_out = m->strikes != NULL && !m->tried && m->denied && !m->shut;
 		allowed = allowed && (m->decision->allowed || m->observed);
 	}
 	return allowed;

@@ -230,15 +230,11 @@ static void strike(struct slr_deciding *d, struct slr_member *m) {
 }
 
 void slr_note_denials(struct slr_deciding *d, bool allowed) {
-	bool denied[SLUICE_ITEMS_MAX], struck[SLUICE_ITEMS_MAX] = {false};
-	for (uint32_t i = 0; i < d->call->item_count; i++) {
-		const struct slr_member *m = &d->members[i];
-		denied[i] = m->strikes != NULL && !m->tried && m->denied && !m->shut;
-	}
+	bool struck[SLUICE_ITEMS_MAX] = {false};
 	count_all(d, allowed);
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
-		if (!denied[i] || struck[m->leader])
+		if (!m->strikes_out || struck[m->leader])
 			continue;
 		struck[m->leader] = true;
 		strike(d, m);

@@ -30,6 +30,7 @@ struct slr_member {
 	sluice_ns ttl_ns;                 /* what it is charged is a reservation for so long; 0: it is none */
 	const struct sluice_terms *terms; /* NULL: none */
 	struct sl_strikes *strikes;       /* of the counter, where its terms have penalties; else NULL */
+	bool strikes_out;                 /* the call's denial of it counts */
 	bool denied, shut;                /* as decided: by the limit itself; by a penalty that runs */
 	bool kept;                        /* it holds what the call asks for already: its lease, its reservation */
 	bool reserves;                    /* its figures depend on what is reserved */

@@ -22,6 +22,7 @@
 #include "algo/step.h"
 #include "algo/terms.h"
 #include "base/assert.h"
+#include "base/siphash.h"
 #include "hosts/redis/decide.h"
 
 enum { RULES = 6, KEYS = 3, WHO = 5, TERMS = 4, CALLS = 400, WORLDS = 250, HOLDERS_MAX = 64 };
@@ -176,6 +177,7 @@ static void draw(struct world *world) {
 
 static uint64_t token_of(const struct world *world) {
 	const struct sluice_call *call = &world->call;
+	static const uint64_t key[2] = {1, 2};
 	uint64_t sum = 0;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		const uint64_t *identity = world->items[i].limit->derived;
@@ -185,7 +187,7 @@ static uint64_t token_of(const struct world *world) {
 			                    memcmp(world->items[k].limit->derived, identity, 16) == 0);
 		if (before || world->items[i].limit->algorithm == SLUICE_UNLIMITED || world->items[i].observed == SLUICE_TRIED)
 			continue;
-		sum += (identity[0] * 31 + identity[1] * 7 + world->key_of[i] + 1) * UINT64_C(0x9e3779b97f4a7c15);
+		sum += sl_siphash(key, identity, 2, sl_str(key_names[world->key_of[i]]), 2, 4);
 	}
 	return sum == 0 ? 0 : (sum ^ sl_id_number(call->id)) | 1;
 }
