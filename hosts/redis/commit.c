@@ -325,6 +325,9 @@ static bool end_lease(const struct slr_call *call, struct slr_member *m, bool re
 	struct slr_counter *counter;
 	if (!m->there || m->limit->algorithm != SLUICE_CONCURRENCY)
 		return false;
+	slr_member_decide(call, m, 0, false, m->decision);
+	if (!m->image.counter.known) /* before the value is opened: that may move it, and nobody would be told */
+		return false;
 	counter = slr_value_open(&m->key->value, m->identity, SLR_UNTIL_UNKNOWN);
 	if (!slr_end_counter(m->limit, counter, renew ? SLR_END_RENEW : SLR_END_RELEASE, call->now, m->who))
 		return false;
