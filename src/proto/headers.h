@@ -36,8 +36,8 @@ void sl_headers_string(struct sl_out *out, struct sluice_bytes text);
 void sl_headers_integer(struct sl_out *out, uint64_t value);
 
 /* The `w` of a limit whose quota is `quota` (as decisions have it): whole seconds, rounded up, at least 1. The window,
- * one of the calendar as it is at the instant `now`; for token-bucket and leaky-bucket the time in which the whole quota
- * is won back. */
+ * one of the calendar as it is at the instant `now`; for token-bucket and leaky-bucket the time in which the whole
+ * quota is won back. */
 uint64_t sl_headers_window_s(const struct sluice_limit *limit, uint64_t quota, sluice_ns now);
 
 /* Whether clients are told of this limit: it counts something, and is not merely observed. */

@@ -109,7 +109,8 @@ def test_members_parts_and_retries(curl):
 def test_a_policy(curl):
     def left(at):
         attributes = {"user": "alice", "device": "d1"}
-        return tuple(one["remaining"] for one in curl("/v1/admit", at=at, attributes=attributes, peek=True)[1]["limits"])
+        limits = curl("/v1/admit", at=at, attributes=attributes, peek=True)[1]["limits"]
+        return tuple(one["remaining"] for one in limits)
 
     status, one = curl("/v1/admit", at=0, attributes={"user": "alice", "device": "d1"})
     assert status == 200 and left(0)[:3] == (9, 1500, 1)

@@ -1,5 +1,5 @@
-/* What is held after the answer: leases, reservations, members, parts, retries, tickets; and how all of it is asked for,
- * rightly and wrongly. */
+/* What is held after the answer: leases, reservations, members, parts, retries, tickets; and how all of it is asked
+ * for, rightly and wrongly. */
 #include "tests/unit/door_http.h"
 
 static const char held_policy[] = "client-time: true\n"
@@ -23,93 +23,93 @@ static int setup_held(void **state) {
 #define C "\"concurrency 2 lease 20s\""
 #define D "\"distinct 2/1h\""
 
+static const struct {
+	const char *route, *body, *detail;
+} refused[] = {
+	/* the right route is named */
+	{"check", "{\"key\":\"k\",\"limits\":[\"1/1s\"," C "]}",
+     "limits[1]: concurrency is acquired and released: POST /v1/acquire"},
+	{"refund", "{\"key\":\"k\",\"limits\":[" C "]}", "limits[0]: a lease is given back by its id: POST /v1/release"},
+	{"reserve", "{\"key\":\"k\",\"ttl_ms\":1,\"limits\":[" C "]}",
+     "limits[0]: concurrency is acquired and released: POST /v1/acquire"},
+	{"reserve", "{\"key\":\"k\",\"ttl_ms\":1,\"limits\":[" D "]}",
+     "limits[0]: members are not reserved: POST /v1/check with \"member\""},
+	{"check", "{\"key\":\"k\",\"limits\":[" D "]}",
+     "limits[0]: distinct counts members: POST /v1/check with \"member\""},
+	{"refund", "{\"key\":\"k\",\"limits\":[" D "]}",
+     "limits[0]: a refund of distinct forgets a member: POST /v1/refund with \"member\""},
+	{"acquire", "{\"key\":\"k\",\"limits\":[" C "," D "]}",
+     "limits[1]: distinct counts members: POST /v1/acquire with \"member\""},
+	{"acquire", "{\"key\":\"k\",\"limits\":[\"1/1s\"]}", "limits has none of concurrency: POST /v1/check"},
+	/* ids */
+	{"check", "{\"key\":\"k\",\"limits\":[\"1/1s\"],\"id\":7}", "id must be a string, found 7"},
+	{"check", "{\"key\":\"k\",\"limits\":[\"1/1s\"],\"id\":\"\"}", "id must have 1 to 64 bytes, found 0"},
+	{"acquire",
+     "{\"key\":\"k\",\"limits\":[" C "],"
+     "\"id\":\"12345678901234567890123456789012345678901234567890123456789012345\"}",
+     "id must have 1 to 64 bytes, found 65"},
+	{"check", "{\"key\":\"k\",\"limits\":[\"1/1s\"],\"peek\":true,\"id\":\"a\"}", "id must be absent with peek"},
+	{"release", "{\"key\":\"k\",\"limits\":[" C "]}", "id is missing"},
+	{"renew", "{\"key\":\"k\",\"limits\":[" C "]}", "id is missing"},
+	{"commit", "{\"actual\":1}", "id is missing"},
+	{"commit", "{\"id\":\"mine\",\"actual\":1}", "id must be a ticket"},
+	{"commit", "{\"id\":\"0123456789abcdef\",\"actual\":1}", "id must be a ticket"},
+	{"commit", "{\"id\":\"0123456789abcdef.AQ\",\"actual\":1}", "id looks like a ticket and is none"},
+	{"commit", "{\"id\":\"0123456789abcdef.\",\"actual\":1}", "id looks like a ticket and is none"},
+	{"release", "{\"id\":\"0123456789abcdef.!!!!\"}", "id looks like a ticket and is none"},
+	{"release", "{\"id\":\"0123456789abcdef.AQAA\",\"limits\":[" C "]}",
+     "limits must be absent: id is a ticket, which says what it is of"},
+	{"release", "{\"id\":\"0123456789abcdef.AQAA\",\"key\":1}", "key must be a string"},
+	/* a ticket of the other kind: of "1/1s", and of concurrency 1 lease 1s */
+	{"release", "{\"id\":\"0123456789abcdef.AQATc2xpZGluZy13aW5kb3cgMS8xcw\"}",
+     "id is a ticket without leases: POST /v1/commit"},
+	{"commit", "{\"id\":\"0123456789abcdef.AQAWY29uY3VycmVuY3kgMSBsZWFzZSAxcw\",\"actual\":1}",
+     "id is a ticket without reservations: POST /v1/release"},
+	/* numbers */
+	{"reserve", "{\"key\":\"k\",\"limits\":[\"1/1s\"]}", "ttl_ms is missing"},
+	{"reserve", "{\"key\":\"k\",\"ttl_ms\":0,\"limits\":[\"1/1s\"]}",
+     "ttl_ms must be a whole number of milliseconds, 1..316224000000, found 0"},
+	{"reserve", "{\"key\":\"k\",\"ttl_ms\":316224000001,\"limits\":[\"1/1s\"]}", "found 316224000001"},
+	{"reserve", "{\"key\":\"k\",\"ttl_ms\":\"1s\",\"limits\":[\"1/1s\"]}", "found a string"},
+	{"commit", "{\"id\":\"0123456789abcdef.AQAQc2xpZGluZy1sb2cgNS8xbQ\"}", "actual is missing"},
+	{"commit", "{\"id\":\"0123456789abcdef.AQAQc2xpZGluZy1sb2cgNS8xbQ\",\"actual\":-1}",
+     "actual must be a whole number 0..4294967295, found -1"},
+	{"commit", "{\"id\":\"0123456789abcdef.AQAQc2xpZGluZy1sb2cgNS8xbQ\",\"actual\":4294967296}",
+     "actual must be a whole number 0..4294967295, found 4294967296"},
+	{"commit", "{\"id\":\"0123456789abcdef.AQAQc2xpZGluZy1sb2cgNS8xbQ\",\"actual\":1.5}", "found a number with"},
+	{"check", "{\"key\":\"k\",\"limits\":[\"1/1s\"],\"upto\":1}", "upto must be true or false, found 1"},
+	/* members */
+	{"check", "{\"key\":\"k\",\"limits\":[" D "],\"member\":1}", "member must be a string, found 1"},
+	{"check", "{\"key\":\"k\",\"limits\":[\"1/1s\"],\"member\":\"m\"}", "member must be absent: none of the limits"},
+	{"check", "{\"key\":\"k\",\"limits\":[{\"limit\":\"1/1s\",\"member\":\"m\"}]}",
+     "limits[0]: only distinct counts members: leave member away"},
+	{"check", "{\"key\":\"k\",\"limits\":[{\"limit\":" D ",\"member\":null}]}",
+     "limits[0].member must be a string, found null"},
+	{"release", "{\"key\":\"k\",\"id\":\"a\",\"limits\":[{\"limit\":" C ",\"member\":\"m\"}]}",
+     "limits[0]: unknown member 'member'"},
+	/* what a route does not know */
+	{"check", "{\"key\":\"k\",\"limits\":[\"1/1s\"],\"ttl_ms\":1}", "unknown member 'ttl_ms'"},
+	{"acquire", "{\"key\":\"k\",\"limits\":[" C "],\"peek\":true}", "unknown member 'peek'"},
+	{"acquire", "{\"key\":\"k\",\"limits\":[" C "],\"upto\":true}", "unknown member 'upto'"},
+	{"release", "{\"key\":\"k\",\"id\":\"a\",\"limits\":[" C "],\"cost\":1}", "unknown member 'cost'"},
+	{"commit", "{\"id\":\"a\",\"cost\":1,\"actual\":1}", "unknown member 'cost'"},
+	{"reserve", "{\"key\":\"k\",\"ttl_ms\":1,\"limits\":[\"1/1s\"],\"member\":\"m\"}", "unknown member 'member'"},
+	{"admit", "{\"attributes\":{},\"limits\":[]}", "unknown member 'limits'"},
+	{"acquire", "[]", "the body must be a JSON object"},
+	{"acquire", "{\"limits\":[" C "]}", "key is missing"},
+	{"release", "{\"id\":\"a\",\"limits\":[" C "]}", "key is missing"},
+};
+
 static void test_what_is_refused(void **state) {
-	static const struct {
-		const char *route, *body, *detail;
-	} rows[] = {
-		/* the right route is named */
-		{"check", "{\"key\":\"k\",\"limits\":[\"1/1s\"," C "]}",
-	     "limits[1]: concurrency is acquired and released: POST /v1/acquire"},
-		{"refund", "{\"key\":\"k\",\"limits\":[" C "]}",
-	     "limits[0]: a lease is given back by its id: POST /v1/release"},
-		{"reserve", "{\"key\":\"k\",\"ttl_ms\":1,\"limits\":[" C "]}",
-	     "limits[0]: concurrency is acquired and released: POST /v1/acquire"},
-		{"reserve", "{\"key\":\"k\",\"ttl_ms\":1,\"limits\":[" D "]}",
-	     "limits[0]: members are not reserved: POST /v1/check with \"member\""},
-		{"check", "{\"key\":\"k\",\"limits\":[" D "]}",
-	     "limits[0]: distinct counts members: POST /v1/check with \"member\""},
-		{"refund", "{\"key\":\"k\",\"limits\":[" D "]}",
-	     "limits[0]: a refund of distinct forgets a member: POST /v1/refund with \"member\""},
-		{"acquire", "{\"key\":\"k\",\"limits\":[" C "," D "]}",
-	     "limits[1]: distinct counts members: POST /v1/acquire with \"member\""},
-		{"acquire", "{\"key\":\"k\",\"limits\":[\"1/1s\"]}", "limits has none of concurrency: POST /v1/check"},
-		/* ids */
-		{"check", "{\"key\":\"k\",\"limits\":[\"1/1s\"],\"id\":7}", "id must be a string, found 7"},
-		{"check", "{\"key\":\"k\",\"limits\":[\"1/1s\"],\"id\":\"\"}", "id must have 1 to 64 bytes, found 0"},
-		{"acquire",
-	     "{\"key\":\"k\",\"limits\":[" C "],"
-	     "\"id\":\"12345678901234567890123456789012345678901234567890123456789012345\"}",
-	     "id must have 1 to 64 bytes, found 65"},
-		{"check", "{\"key\":\"k\",\"limits\":[\"1/1s\"],\"peek\":true,\"id\":\"a\"}", "id must be absent with peek"},
-		{"release", "{\"key\":\"k\",\"limits\":[" C "]}", "id is missing"},
-		{"renew", "{\"key\":\"k\",\"limits\":[" C "]}", "id is missing"},
-		{"commit", "{\"actual\":1}", "id is missing"},
-		{"commit", "{\"id\":\"mine\",\"actual\":1}", "id must be a ticket"},
-		{"commit", "{\"id\":\"0123456789abcdef\",\"actual\":1}", "id must be a ticket"},
-		{"commit", "{\"id\":\"0123456789abcdef.AQ\",\"actual\":1}", "id looks like a ticket and is none"},
-		{"commit", "{\"id\":\"0123456789abcdef.\",\"actual\":1}", "id looks like a ticket and is none"},
-		{"release", "{\"id\":\"0123456789abcdef.!!!!\"}", "id looks like a ticket and is none"},
-		{"release", "{\"id\":\"0123456789abcdef.AQAA\",\"limits\":[" C "]}",
-	     "limits must be absent: id is a ticket, which says what it is of"},
-		{"release", "{\"id\":\"0123456789abcdef.AQAA\",\"key\":1}", "key must be a string"},
-		/* a ticket of the other kind: of "1/1s", and of concurrency 1 lease 1s */
-		{"release", "{\"id\":\"0123456789abcdef.AQATc2xpZGluZy13aW5kb3cgMS8xcw\"}",
-	     "id is a ticket without leases: POST /v1/commit"},
-		{"commit", "{\"id\":\"0123456789abcdef.AQAWY29uY3VycmVuY3kgMSBsZWFzZSAxcw\",\"actual\":1}",
-	     "id is a ticket without reservations: POST /v1/release"},
-		/* numbers */
-		{"reserve", "{\"key\":\"k\",\"limits\":[\"1/1s\"]}", "ttl_ms is missing"},
-		{"reserve", "{\"key\":\"k\",\"ttl_ms\":0,\"limits\":[\"1/1s\"]}",
-	     "ttl_ms must be a whole number of milliseconds, 1..316224000000, found 0"},
-		{"reserve", "{\"key\":\"k\",\"ttl_ms\":316224000001,\"limits\":[\"1/1s\"]}", "found 316224000001"},
-		{"reserve", "{\"key\":\"k\",\"ttl_ms\":\"1s\",\"limits\":[\"1/1s\"]}", "found a string"},
-		{"commit", "{\"id\":\"0123456789abcdef.AQAQc2xpZGluZy1sb2cgNS8xbQ\"}", "actual is missing"},
-		{"commit", "{\"id\":\"0123456789abcdef.AQAQc2xpZGluZy1sb2cgNS8xbQ\",\"actual\":-1}",
-	     "actual must be a whole number 0..4294967295, found -1"},
-		{"commit", "{\"id\":\"0123456789abcdef.AQAQc2xpZGluZy1sb2cgNS8xbQ\",\"actual\":4294967296}",
-	     "actual must be a whole number 0..4294967295, found 4294967296"},
-		{"commit", "{\"id\":\"0123456789abcdef.AQAQc2xpZGluZy1sb2cgNS8xbQ\",\"actual\":1.5}", "found a number with"},
-		{"check", "{\"key\":\"k\",\"limits\":[\"1/1s\"],\"upto\":1}", "upto must be true or false, found 1"},
-		/* members */
-		{"check", "{\"key\":\"k\",\"limits\":[" D "],\"member\":1}", "member must be a string, found 1"},
-		{"check", "{\"key\":\"k\",\"limits\":[\"1/1s\"],\"member\":\"m\"}",
-	     "member must be absent: none of the limits"},
-		{"check", "{\"key\":\"k\",\"limits\":[{\"limit\":\"1/1s\",\"member\":\"m\"}]}",
-	     "limits[0]: only distinct counts members: leave member away"},
-		{"check", "{\"key\":\"k\",\"limits\":[{\"limit\":" D ",\"member\":null}]}",
-	     "limits[0].member must be a string, found null"},
-		{"release", "{\"key\":\"k\",\"id\":\"a\",\"limits\":[{\"limit\":" C ",\"member\":\"m\"}]}",
-	     "limits[0]: unknown member 'member'"},
-		/* what a route does not know */
-		{"check", "{\"key\":\"k\",\"limits\":[\"1/1s\"],\"ttl_ms\":1}", "unknown member 'ttl_ms'"},
-		{"acquire", "{\"key\":\"k\",\"limits\":[" C "],\"peek\":true}", "unknown member 'peek'"},
-		{"acquire", "{\"key\":\"k\",\"limits\":[" C "],\"upto\":true}", "unknown member 'upto'"},
-		{"release", "{\"key\":\"k\",\"id\":\"a\",\"limits\":[" C "],\"cost\":1}", "unknown member 'cost'"},
-		{"commit", "{\"id\":\"a\",\"cost\":1,\"actual\":1}", "unknown member 'cost'"},
-		{"reserve", "{\"key\":\"k\",\"ttl_ms\":1,\"limits\":[\"1/1s\"],\"member\":\"m\"}", "unknown member 'member'"},
-		{"admit", "{\"attributes\":{},\"limits\":[]}", "unknown member 'limits'"},
-		{"acquire", "[]", "the body must be a JSON object"},
-		{"acquire", "{\"limits\":[" C "]}", "key is missing"},
-		{"release", "{\"id\":\"a\",\"limits\":[" C "]}", "key is missing"},
-	};
 	char route[32];
 	(void)state;
-	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-		snprintf(route, sizeof route, "/v1/%s", rows[i].route);
-		struct answer answer = post(route, rows[i].body);
-		if (answer.status != 400 || strstr(text_of(&answer, "detail"), rows[i].detail) == NULL)
-			fail_msg("%s %s\nwant %s\ngot  %u %s", route, rows[i].body, rows[i].detail, answer.status, answer.body);
-		assert_problem(&answer, 400, rows[i].detail);
+	for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+		snprintf(route, sizeof route, "/v1/%s", refused[i].route);
+		struct answer answer = post(route, refused[i].body);
+		if (answer.status != 400 || strstr(text_of(&answer, "detail"), refused[i].detail) == NULL)
+			fail_msg("%s %s\nwant %s\ngot  %u %s", route, refused[i].body, refused[i].detail, answer.status,
+			         answer.body);
+		assert_problem(&answer, 400, refused[i].detail);
 		answer_free(&answer);
 	}
 }
