@@ -73,6 +73,14 @@ static void give_back_claims(struct sluice_store *store, struct member *members,
 		give_back(store, &token->place, &token->slot, &token->claimed);
 }
 
+/* Whether nothing is to be claimed, as in most calls. */
+static bool all_have_slots(const struct member *members, uint32_t count) {
+	for (uint32_t i = 0; i < count; i++)
+		if (members[i].charged && members[i].slot == NULL)
+			return false;
+	return true;
+}
+
 static void claim_nothing(struct member *members, uint32_t count, struct token *token) {
 	for (uint32_t i = 0; i < count; i++) {
 		members[i].claimed = false;
@@ -261,10 +269,14 @@ sluice_err members_charge(struct sluice_store *store, const struct sluice_call *
 	struct sl_hold held;
 	bool change;
 	sluice_err err;
-	claim_nothing(members, count, token);
 	err = plan_blocks(store, call, members, count, &change);
 	if (err != SLUICE_OK)
 		return err;
+	if (!change && token == NULL && all_have_slots(members, count)) {
+		publish_all(store, call, members, count);
+		return SLUICE_OK;
+	}
+	claim_nothing(members, count, token);
 	members_hold_found(members, count, &held);
 	if (token != NULL)
 		hold(&held, token->slot);

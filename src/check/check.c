@@ -98,9 +98,9 @@ static inline bool is_simple(const struct sluice_call *call) {
 }
 
 static inline void clear_answer(struct sluice_call *call) {
-	call->forgotten = call->found = call->granted = 0;
-	call->penalized = 0;
-	call->repeated = false;
+	/* with one store: they stand side by side */
+	memset(&call->forgotten, 0,
+	       offsetof(struct sluice_call, penalized) + sizeof call->penalized - offsetof(struct sluice_call, forgotten));
 }
 
 /* The rest of sluice_decide(): several limits, an operation other than charge and peek, or nothing valid. */

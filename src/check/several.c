@@ -12,9 +12,17 @@
 #include "algo/merge.h"
 #include "check/member.h"
 
+/* What is known of a call before it is decided: most have no more than limits. */
+struct turn {
+	struct token token;
+	bool costs;  /* a limit that counts is asked for more than 0 */
+	bool beside; /* something may stand beside a counter, or will */
+	bool terms;
+};
+
 /* ---- setting up: groups and locks -------------------------------------------------------------------------------- */
 
-static uint32_t add_home(struct sl_bucket **homes, uint32_t used, struct sl_bucket *home) {
+static inline uint32_t add_home(struct sl_bucket **homes, uint32_t used, struct sl_bucket *home) {
 	uint32_t at = used;
 	while (at > 0 && homes[at - 1] > home)
 		at--;
@@ -58,7 +66,9 @@ static uint64_t who_of(const struct sluice_store *store, const struct sluice_cal
 }
 
 static void set_up(const struct sluice_store *store, const struct sluice_call *call, const struct sl_place *places,
-                   struct member *members, struct sluice_decision *decisions) {
+                   struct member *members, struct sluice_decision *decisions, struct turn *turn) {
+	turn->costs = turn->terms = false;
+	turn->beside = sl_store_has_ledgers(store, call->now) || call->ttl_ns != 0;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct member *m = &members[i];
 		m->item = &call->items[i];
@@ -74,6 +84,9 @@ static void set_up(const struct sluice_store *store, const struct sluice_call *c
 		m->charged = m->forced = m->corrects = m->kept = false;
 		m->who = m->limit->algorithm >= SLUICE_CONCURRENCY ? who_of(store, call, m->item) : 0;
 		m->counter.who = m->who;
+		turn->costs = turn->costs || (m->counts && m->cost != 0);
+		turn->terms = turn->terms || m->item->terms != NULL;
+		turn->beside = turn->beside || m->item->terms != NULL || m->item->ttl_ns != 0;
 	}
 	find_leaders(members, call->item_count);
 }
@@ -150,7 +163,7 @@ static void refresh_beside(const struct sluice_store *store, const struct sluice
 
 /* Charges every group that is to be, or none. A group is charged through its first member that may. */
 static sluice_err charge_groups(struct sluice_store *store, const struct sluice_call *call, struct member *members,
-                                struct token *token) {
+                                struct turn *turn) {
 	bool group_charged[SLUICE_ITEMS_MAX] = {false};
 	const struct member *group_charger[SLUICE_ITEMS_MAX];
 	sluice_err err;
@@ -162,7 +175,7 @@ static sluice_err charge_groups(struct sluice_store *store, const struct sluice_
 		if (m->charged)
 			group_charger[m->leader] = m;
 	}
-	err = members_charge(store, call, members, call->item_count, token->place.home != NULL ? token : NULL);
+	err = members_charge(store, call, members, call->item_count, turn->token.place.home != NULL ? &turn->token : NULL);
 	if (err != SLUICE_OK)
 		return err;
 	for (uint32_t i = 0; i < call->item_count; i++)
@@ -170,7 +183,8 @@ static sluice_err charge_groups(struct sluice_store *store, const struct sluice_
 			join_charge(store, call, &members[i], group_charger[members[i].leader]);
 		else if (members[i].tried && members[i].counts && members[i].plain && !group_charged[members[i].leader])
 			member_step(store, &members[i], call->now, members[i].cost, false, members[i].decision);
-	refresh_beside(store, call, members);
+	if (turn->beside)
+		refresh_beside(store, call, members);
 	return SLUICE_OK;
 }
 
@@ -229,13 +243,6 @@ static void unstep(struct sluice_store *store, const struct sluice_call *call, s
 			member_step(store, &members[i], call->now, members[i].cost, false, members[i].decision);
 }
 
-static bool has_terms(const struct sluice_call *call) {
-	for (uint32_t i = 0; i < call->item_count; i++)
-		if (call->items[i].terms != NULL)
-			return true;
-	return false;
-}
-
 /* The answer to a call of which nothing is charged, since that was done before. */
 static void answer_again(struct sluice_store *store, struct sluice_call *call, struct member *members,
                          sluice_ns delay_ns) {
@@ -253,8 +260,13 @@ static bool was_done(struct sluice_store *store, struct sluice_call *call, struc
 	sluice_ns delay_ns = 0;
 	if (call->id.len == 0)
 		return false;
-	if (call->operation == SLUICE_CHARGE ? !token_recall(token, call, &delay_ns) : !members_hold(store, call, members))
+	if (call->operation == SLUICE_CHARGE ? !token_recall(token, call, &delay_ns)
+	                                     : !members_hold(store, call, members)) {
+		for (uint32_t i = 0; i < call->item_count; i++)
+			if (members[i].kept)
+				members[i].cost = 0;
 		return false;
+	}
 	answer_again(store, call, members, delay_ns);
 	return true;
 }
@@ -267,38 +279,28 @@ static sluice_ns longest_delay(const struct sluice_call *call, const struct memb
 	return delay_ns;
 }
 
-static bool costs_something(const struct sluice_call *call, const struct member *members) {
-	bool costs = false;
-	for (uint32_t i = 0; i < call->item_count; i++)
-		costs = costs || (members[i].counts && members[i].cost != 0);
-	return costs;
-}
-
 static sluice_err decide_members(struct sluice_store *store, struct sluice_call *call, struct member *members,
-                                 struct token *token) {
+                                 struct turn *turn) {
 	bool charge = call->operation != SLUICE_PEEK, allowed;
 	sluice_err err = SLUICE_OK;
 	call->granted = call->cost;
-	if (charge && was_done(store, call, members, token))
+	if (charge && was_done(store, call, members, &turn->token))
 		return SLUICE_OK;
-	for (uint32_t i = 0; i < call->item_count; i++)
-		if (members[i].kept)
-			members[i].cost = 0;
 	if (call->upto)
 		grant(store, call, members);
 	allowed = judge_all(store, call, members, charge);
 	if (!allowed)
 		call->granted = 0;
-	if (!charge || !costs_something(call, members))
+	if (!charge || !turn->costs)
 		return SLUICE_OK;
 	if (allowed) {
-		err = charge_groups(store, call, members, token);
-		if (err == SLUICE_OK && token->place.home != NULL)
-			token_publish(call, token, longest_delay(call, members));
+		err = charge_groups(store, call, members, turn);
+		if (err == SLUICE_OK && turn->token.place.home != NULL)
+			token_publish(call, &turn->token, longest_delay(call, members));
 	} else {
 		unstep(store, call, members);
 	}
-	if (err == SLUICE_OK && has_terms(call))
+	if (err == SLUICE_OK && turn->terms)
 		members_note_denials(store, call, members, allowed);
 	return err;
 }
@@ -344,7 +346,7 @@ static void reset_members(struct sluice_store *store, struct sluice_call *call, 
 }
 
 static sluice_err operate(struct sluice_store *store, struct sluice_call *call, struct member *members,
-                          struct token *token) {
+                          struct turn *turn) {
 	sluice_err err = SLUICE_OK;
 	switch (call->operation) {
 	case SLUICE_REFUND:
@@ -362,7 +364,7 @@ static sluice_err operate(struct sluice_store *store, struct sluice_call *call, 
 			peek_all(store, call, members);
 		return err;
 	default:
-		return decide_members(store, call, members, token);
+		return decide_members(store, call, members, turn);
 	}
 }
 
@@ -404,20 +406,24 @@ sluice_err decide_several(struct sluice_store *store, struct sluice_call *call, 
 	struct member members[SLUICE_ITEMS_MAX];
 	struct sluice_decision decisions[SLUICE_ITEMS_MAX];
 	struct sl_bucket *homes[SLUICE_ITEMS_MAX + 2];
-	struct token token = {.place = {NULL, 0}, .slot = NULL};
+	struct turn turn;
 	uint32_t home_count;
 	sluice_err err;
-	set_up(store, call, places, members, decisions);
+	set_up(store, call, places, members, decisions, &turn);
+	turn.token.place.home = NULL;
+	turn.token.slot = NULL;
 	if (call->operation == SLUICE_CHARGE && call->id.len != 0)
-		token_place(store, call, members, &token);
-	home_count = collect_homes(members, call->item_count, &token, homes);
+		token_place(store, call, members, &turn.token);
+	home_count = collect_homes(members, call->item_count, &turn.token, homes);
 	for (uint32_t i = 0; i < home_count; i++)
 		sl_home_lock(store, homes[i]);
 	for (uint32_t i = 0; i < call->item_count; i++)
 		members[i].slot = members[i].counts ? sl_slot_find(members[i].place) : NULL;
-	token.slot = token.place.home != NULL ? sl_slot_find(&token.place) : NULL;
-	find_beside(store, call, members);
-	err = operate(store, call, members, &token);
+	if (turn.token.place.home != NULL)
+		turn.token.slot = sl_slot_find(&turn.token.place);
+	if (turn.beside || call->operation == SLUICE_COMMIT)
+		find_beside(store, call, members);
+	err = operate(store, call, members, &turn);
 	for (uint32_t i = 0; call->want_next && err == SLUICE_OK && i < call->item_count; i++)
 		if (members[i].counts)
 			fill_next(store, &members[i], call->now);

@@ -19,23 +19,21 @@ static bool reserves(const struct sluice_call *call, const struct sluice_item *i
 }
 
 /* Whether an operation is one for a limit of concurrency, or of distinct. Candidates are charged nothing. */
-static bool fits(const struct sluice_call *call, const struct sluice_item *item) {
-	if (item->observed == SLUICE_TRIED)
+static inline bool fits(const struct sluice_call *call, const struct sluice_item *item) {
+	if (item->limit->algorithm < SLUICE_CONCURRENCY || item->observed == SLUICE_TRIED)
 		return true;
 	if (item->limit->algorithm == SLUICE_CONCURRENCY)
 		return call->operation != SLUICE_CHARGE && call->operation != SLUICE_REFUND &&
 		       call->operation != SLUICE_RESERVE && item->ttl_ns == 0;
-	if (item->limit->algorithm == SLUICE_DISTINCT)
-		return (item->member.data != NULL || !(charges(call->operation) || call->operation == SLUICE_REFUND)) &&
-		       !reserves(call, item);
-	return true;
+	return (item->member.data != NULL || !(charges(call->operation) || call->operation == SLUICE_REFUND)) &&
+	       !reserves(call, item);
 }
 
 static bool ttl_is_valid(sluice_ns ttl_ns) {
 	return ttl_ns == 0 || (ttl_ns >= SL_MS_NS && ttl_ns <= SL_WINDOW_NS_MAX);
 }
 
-static sluice_err validate_item(const struct sluice_call *call, const struct sluice_item *item) {
+static inline sluice_err validate_item(const struct sluice_call *call, const struct sluice_item *item) {
 	if (item->limit == NULL || (item->key.data == NULL && item->key.len != 0) ||
 	    (item->member.data == NULL && item->member.len != 0) || !fits(call, item) || (call->upto && item->cost != 0))
 		return SLUICE_E_MISUSE;
@@ -52,13 +50,15 @@ static sluice_err validate_id(const struct sluice_call *call) {
 
 /* That it asks for what its operation is about: a lease, a reservation. */
 static sluice_err validate_purpose(const struct sluice_call *call) {
-	bool found = false;
+	bool acquires = call->operation == SLUICE_ACQUIRE, found = false;
+	if (!acquires && call->operation != SLUICE_RESERVE)
+		return SLUICE_OK;
 	for (uint32_t i = 0; i < call->item_count; i++)
-		found = found || (call->operation == SLUICE_ACQUIRE ? call->items[i].limit->algorithm == SLUICE_CONCURRENCY
-		                                                    : call->ttl_ns != 0 || call->items[i].ttl_ns != 0);
-	if (call->operation == SLUICE_ACQUIRE)
+		found = found || (acquires ? call->items[i].limit->algorithm == SLUICE_CONCURRENCY
+		                           : call->ttl_ns != 0 || call->items[i].ttl_ns != 0);
+	if (acquires)
 		return found ? SLUICE_OK : SLUICE_E_MISUSE;
-	return call->operation != SLUICE_RESERVE || (found && ttl_is_valid(call->ttl_ns)) ? SLUICE_OK : SLUICE_E_RANGE;
+	return found && ttl_is_valid(call->ttl_ns) ? SLUICE_OK : SLUICE_E_RANGE;
 }
 
 sluice_err call_validate(const struct sluice_store *store, const struct sluice_call *call) {
