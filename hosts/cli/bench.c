@@ -28,7 +28,8 @@ enum { HOT, BY_ONE, BATCHES, WAYS };
 static const uint64_t keys_default = 1000000, keys_max = 100000000;
 
 static const struct sl_option options[] = {
-	[LIMIT] = {"limit", 'l', "LIMIT", "what to measure; may be given several times; one of each algorithm otherwise"},
+	[LIMIT] = {"limit", 'l', "LIMIT",
+               "what to measure; may be given several times; one of each algorithm of requests otherwise"},
 	[KEYS] = {"keys", 0, "N", "how many keys there are, 1 to 100000000 (1000000)"},
 	[ROUNDS] = {"rounds", 0, "N", "rounds of which the median is told, 1 to 100 (5)"},
 };
@@ -42,7 +43,7 @@ struct bench {
 	struct sluice_store *store;
 	struct sluice_limit limits[LIMITS_MAX];
 	uint32_t limit_count;
-	uint64_t keys, rounds, random;
+	uint64_t keys, rounds, random, leases;
 	sluice_ns now;
 	double ns[LIMITS_MAX][WAYS][ROUNDS_MAX];
 	uint64_t allowed[LIMITS_MAX], decided[LIMITS_MAX];
@@ -66,6 +67,20 @@ static struct sluice_bytes put_key(char text[KEY_BYTES], uint64_t number) {
 	return sl_slice(text, KEY_BYTES);
 }
 
+/* A request of a key: whom `distinct` counts is drawn from an eighth more than there is room for; a lease is a new one.
+ *  text  memory for a member or an id */
+static void put_call(struct bench *bench, const struct sluice_limit *limit, struct sluice_bytes key, char *text,
+                     struct sluice_item *item, struct sluice_call *call) {
+	*item = (struct sluice_item){.limit = limit, .key = key};
+	*call = (struct sluice_call){.items = item, .item_count = 1, .cost = 1, .now = bench->now};
+	if (limit->algorithm == SLUICE_DISTINCT) {
+		item->member = put_key(text, draw(bench) % ((uint64_t)limit->quota + limit->quota / 8 + 1));
+	} else if (limit->algorithm == SLUICE_CONCURRENCY) {
+		call->operation = SLUICE_ACQUIRE;
+		call->id = put_key(text, ++bench->leases);
+	}
+}
+
 /* Decides one batch of calls, whose keys are already there. */
 static void decide(struct bench *bench, struct sluice_call *calls, uint32_t count, uint32_t limit) {
 	if (count == 1)
@@ -79,7 +94,7 @@ static void decide(struct bench *bench, struct sluice_call *calls, uint32_t coun
 
 /* ns of a decision. Making the keys is timed too, and taken off again by timing it alone. */
 static double measure(struct bench *bench, uint32_t limit, int way, bool decides) {
-	char text[BATCH][KEY_BYTES];
+	char text[BATCH][KEY_BYTES], names[BATCH][KEY_BYTES];
 	struct sluice_item items[BATCH];
 	struct sluice_call calls[BATCH];
 	uint32_t count = way == BATCHES ? BATCH : 1;
@@ -88,9 +103,8 @@ static double measure(struct bench *bench, uint32_t limit, int way, bool decides
 	for (uint32_t done = 0; done < DECISIONS; done += count) {
 		for (uint32_t i = 0; i < count; i++) {
 			struct sluice_bytes key = put_key(text[i], way == HOT ? 0 : draw(bench) % bench->keys);
-			items[i] = (struct sluice_item){.limit = &bench->limits[limit], .key = key};
-			calls[i] = (struct sluice_call){.items = &items[i], .item_count = 1, .cost = 1};
-			calls[i].now = bench->now += STEP_NS;
+			bench->now += STEP_NS;
+			put_call(bench, &bench->limits[limit], key, names[i], &items[i], &calls[i]);
 		}
 		if (decides)
 			decide(bench, calls, count, limit);
@@ -113,13 +127,13 @@ static double median(double *values, uint64_t count) {
 
 /* Every key once, so that none is new when it is timed. */
 static void fill(struct bench *bench, uint32_t limit) {
-	char text[BATCH][KEY_BYTES];
+	char text[BATCH][KEY_BYTES], names[BATCH][KEY_BYTES];
 	struct sluice_item items[BATCH];
 	struct sluice_call calls[BATCH];
 	for (uint64_t key = 0; key < bench->keys; key += BATCH) {
 		for (uint32_t i = 0; i < BATCH; i++) {
-			items[i] = (struct sluice_item){.limit = &bench->limits[limit], .key = put_key(text[i], key + i)};
-			calls[i] = (struct sluice_call){.items = &items[i], .item_count = 1, .cost = 1, .now = bench->now};
+			struct sluice_bytes name = put_key(text[i], key + i);
+			put_call(bench, &bench->limits[limit], name, names[i], &items[i], &calls[i]);
 		}
 		sluice_decide_many(bench->store, calls, BATCH);
 	}

@@ -172,8 +172,9 @@ static void print_holder(struct sluice_bytes id, uint64_t cost, int64_t ends_ms)
 	char wait[SL_WAIT_TEXT_MAX], text[4 * SLUICE_ID_BYTES_MAX + 8];
 	struct sl_out out = sl_out_to(text, sizeof text - 1);
 	sl_out_quoted(&out, id, SLUICE_ID_BYTES_MAX);
-	*out.at = '\0';
-	printf("%10" PRIu64 "  %-14s %s\n", cost, sl_cli_wait(wait, ends_ms), text);
+	bool plain = sl_out_len(&out) == id.len + 2; /* quotes only around what was escaped */
+	printf("%10" PRIu64 "  %-14s %.*s\n", cost, sl_cli_wait(wait, ends_ms), (int)sl_out_len(&out) - (plain ? 2 : 0),
+	       plain ? text + 1 : text);
 }
 
 static void print_count(uint64_t count) {

@@ -43,7 +43,7 @@ static void print_memory(const struct sluice_store_stats *stats) {
 	       stats->slots - stats->slots_used);
 	print_number("  expired", stats->slots_expired, " of those in use: the next that needs one takes it");
 	print_number("  spilled", stats->slots_spilled, " in another bucket than their own");
-	print_number("  with a block", stats->slots_with_block, " logs and sub-buckets");
+	print_number("  with a block", stats->slots_with_block, " logs, sub-buckets, leases, members, reservations");
 	printf("%-16s %s in use, %s free\n", "blocks", sl_cli_bytes(a, stats->block_bytes),
 	       sl_cli_bytes(b, stats->block_bytes_free));
 	printf("%-16s %s, for what is remembered of evicted counters\n", "sketch", sl_cli_bytes(a, stats->sketch_bytes));

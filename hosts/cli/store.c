@@ -16,7 +16,7 @@ enum { MEMORY, BLOCKS, FORCE, OUTPUT };
 
 static const struct sl_option options[] = {
 	[MEMORY] = {"memory", 'm', "SIZE", "of the whole store, 1MiB to 256GiB"},
-	[BLOCKS] = {"blocks", 'b', "SHARE", "how much of it is for logs and sub-buckets, 1% to 98% (50%)"},
+	[BLOCKS] = {"blocks", 'b', "SHARE", "how much of it is for logs, sub-buckets, leases and members, 1% to 98% (50%)"},
 	[FORCE] = {"force", 0, NULL, "resize, load: go without the counters that find no room"},
 	[OUTPUT] = {"output", 'o', "OUT", "dump: the file to write, for its owner only (standard output)"},
 };

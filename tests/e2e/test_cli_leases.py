@@ -158,6 +158,29 @@ def test_the_ticket_of_a_policy(server, sluice):
     assert sluice("release", "*", told["id"], *place)[0] == 1
 
 
+def test_what_is_held_moves_with_a_store(sluice, tmp_path):
+    def here(verb, *words, store="a"):
+        status, out, err = sluice(verb, "k", *words, "--store", store)
+        assert err == "" and status in (0, 1)
+        return status, out
+    assert sluice("store", "create", "a", "--memory", "4MiB")[0] == 0
+    assert here("acquire", LEASE, "--id", "mine")[0] == 0
+    assert here("check", "distinct 1/1h", "--member", "a")[0] == 0
+    assert here("check", "fixed-window 9/1w", "--cost", "3", "--id", "retried")[0] == 0
+    ticket = field(here("reserve", "sliding-log 1000/1h", "--cost", "500", "--ttl", "1h")[1], "ticket")
+    assert sluice("store", "dump", "a", "-o", "dump")[0] == 0
+    assert sluice("store", "resize", "a", "--memory", "2MiB")[0] == 0
+    assert sluice("store", "load", "c", "--memory", "8MiB", stdin=(tmp_path / "dump").read_bytes())[0] == 0
+    for store in ("a", "c"):
+        assert here("holders", LEASE, store=store)[1].startswith("1 holder:\n")
+        assert here("check", "distinct 1/1h", "--member", "b", store=store)[0] == 1
+        assert here("check", "distinct 1/1h", "--member", "a", store=store)[0] == 0
+        out = here("check", "fixed-window 9/1w", "--cost", "3", "--id", "retried", store=store)[1]
+        assert field(out, "remaining") == "6 of 9"
+        assert field(here("commit", ticket, "100", store=store)[1], "remaining") == "900 of 1000"
+        assert here("release", "mine", LEASE, store=store)[0] == 0
+
+
 # ---- misuse ----------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("args, says", [
@@ -387,3 +410,12 @@ def test_replayed_penalties(sluice, tmp_path):
     (tmp_path / "d.yaml").write_text("limits: [{name: a, key: key, limit: sliding-log 1/1s, count-denied: true}]\n")
     lines = ops("0 k", "900 k", "1800 k", "2700 k", "3700 k")
     assert allowed(sluice("replay", "-", "-c", "d.yaml", "--decisions", stdin=lines)[1]) == "10001"
+
+
+def test_bench_acquires_and_counts_members(sluice):
+    status, out, err = sluice("bench", "--limit", "concurrency 5 lease 1m", "--limit", "distinct 1000/1m", "--keys",
+                              "100", "--rounds", "1")
+    assert (status, err) == (0, "")
+    rows = dict(re.findall(r"^(\S+) .* (\d+) %$", out, re.M))
+    # 100 keys of 5 leases each, of which nobody releases one; members find room nearly always
+    assert int(rows["concurrency"]) <= 1 and int(rows["distinct"]) > 80, out
