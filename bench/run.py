@@ -33,7 +33,7 @@ from rounds import (ROUNDS, RUN_MS, check_names, chosen, print_ratios, print_row
                     warn_of_neighbours)
 from workloads import GOALS, ROWS, start_servers
 
-PROGRAMS = ["inprocess", "scale", "share", "hostile"]  # of build/bench, without a network
+PROGRAMS = ["inprocess", "named", "scale", "share", "hostile"]  # of build/bench, without a network
 PARTS = os.environ.get("BENCH_PARTS", ",".join(PROGRAMS + ["memory", "resp", "redis", "front", "http"])).split(",")
 REPEATS = int(os.environ.get("BENCH_REPEATS", 7))
 KEYS_MAX = int(os.environ.get("BENCH_KEYS_MAX", 100000000))

@@ -250,7 +250,7 @@ void sl_distinct_write(const struct sluice_limit *limit, struct sl_counter *coun
 }
 
 bool sl_distinct_refund(struct sl_counter *counter, sluice_ns now, uint32_t cost) {
-	const struct sl_places *p = sl_places_look(counter, now);
+	const struct sl_places *p = sl_places_find(counter, now);
 	if (cost == 0 || p->mine == SL_NO_PLACE)
 		return false;
 	sl_places_set_end(p, p->mine, 0);

@@ -36,7 +36,7 @@ void sl_lease_write(const struct sluice_limit *limit, struct sl_counter *counter
 }
 
 bool sl_lease_release(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now) {
-	const struct sl_places *p = sl_places_look(counter, now);
+	const struct sl_places *p = sl_places_find(counter, now);
 	(void)limit;
 	if (p->mine == SL_NO_PLACE)
 		return false;
@@ -45,7 +45,7 @@ bool sl_lease_release(const struct sluice_limit *limit, struct sl_counter *count
 }
 
 bool sl_lease_renew(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now) {
-	const struct sl_places *p = sl_places_look(counter, now);
+	const struct sl_places *p = sl_places_find(counter, now);
 	if (p->mine == SL_NO_PLACE)
 		return false;
 	sl_places_set_end(p, p->mine, sl_places_end(limit, p->t));

@@ -92,7 +92,7 @@ static uint32_t find_who(const struct sl_places *p, uint64_t who) {
 	return SL_NO_PLACE;
 }
 
-struct sl_places *sl_places_look(struct sl_counter *counter, sluice_ns now) {
+struct sl_places *sl_places_find(struct sl_counter *counter, sluice_ns now) {
 	struct sl_places *p = &counter->places;
 	find_parts(p, counter->block, counter->block != NULL ? counter->block_bytes : 0);
 	p->last =
@@ -101,8 +101,12 @@ struct sl_places *sl_places_look(struct sl_counter *counter, sluice_ns now) {
 	p->spare = SL_NO_PLACE;
 	p->rows[0] = 0;
 	p->mine = find_who(p, counter->who);
-	count_live(p);
 	return p;
+}
+
+struct sl_places *sl_places_look(struct sl_counter *counter, sluice_ns now) {
+	count_live(sl_places_find(counter, now));
+	return &counter->places;
 }
 
 /* ---- when a cost fits ------------------------------------------------------------------------------------------- */
