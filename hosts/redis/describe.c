@@ -14,6 +14,14 @@
 #define TTL ARG("ttl-ms", SLR_ARG_INTEGER)
 #define AT OPTION("unix-ms", SLR_ARG_UNIX_TIME, "AT")
 #define EACH OPTION("each", SLR_ARG_PURE_TOKEN, "EACH")
+#define UPTO OPTION("upto", SLR_ARG_PURE_TOKEN, "UPTO")
+#define TOKEN OPTION("own-id", SLR_ARG_STRING, "ID")
+#define MEMBER OPTION("member", SLR_ARG_STRING, "MEMBER")
+#define SOME_ITEMS                                                          \
+	{                                                                       \
+		.name = "item", .type = SLR_ARG_BLOCK, .key_spec_index = -1,        \
+		.flags = SLR_ARG_IS_MULTIPLE | SLR_ARG_IS_OPTIONAL, .subargs = item \
+	}
 #define ITEMS \
 	{ .name = "item", .type = SLR_ARG_BLOCK, .key_spec_index = -1, .flags = SLR_ARG_IS_MULTIPLE, .subargs = item }
 
@@ -26,10 +34,21 @@ static struct slr_command_arg item[] = {
 	{.name = "other-key", .type = SLR_ARG_KEY, .key_spec_index = 1, .token = "KEY", .flags = SLR_ARG_IS_OPTIONAL},
 	OPTION("name", SLR_ARG_STRING, "NAME"),
 	{.name = "watched", .type = SLR_ARG_ONEOF, .key_spec_index = -1, .flags = SLR_ARG_IS_OPTIONAL, .subargs = watched},
+	OPTION("terms", SLR_ARG_STRING, "TERMS"),
+	OPTION("own-cost", SLR_ARG_INTEGER, "COST"),
+	OPTION("own-ttl-ms", SLR_ARG_INTEGER, "TTL"),
 	ARG("limit", SLR_ARG_STRING),
 	END,
 };
-static struct slr_command_arg check_args[] = {KEY_ARG, COST, AT, EACH, ITEMS, END};
+static struct slr_command_arg check_args[] = {KEY_ARG, COST, AT, EACH, UPTO, TOKEN, MEMBER, ITEMS, END};
+static struct slr_command_arg peek_args[] = {KEY_ARG, COST, AT, EACH, UPTO, MEMBER, ITEMS, END};
+static struct slr_command_arg refund_args[] = {KEY_ARG, COST, AT, EACH, MEMBER, ITEMS, END};
+static struct slr_command_arg acquire_args[] = {KEY_ARG, COST, AT, EACH, TOKEN, MEMBER, ITEMS, END};
+static struct slr_command_arg reserve_args[] = {KEY_ARG, COST, TTL, AT, EACH, TOKEN, ITEMS, END};
+static struct slr_command_arg release_args[] = {KEY_ARG, ID, AT, SOME_ITEMS, END};
+static struct slr_command_arg holders_args[] = {KEY_ARG, AT, ARG("limit", SLR_ARG_STRING), END};
+static struct slr_command_arg commit_args[] = {
+	KEY_ARG, ARG("ticket", SLR_ARG_STRING), ARG("actual", SLR_ARG_INTEGER), AT, EACH, END};
 static struct slr_command_arg reset_args[] = {KEY_ARG, AT, ITEMS, END};
 static struct slr_command_arg hold_args[] = {KEY_ARG, COST, ID, TTL, AT, EACH, ITEMS, END};
 static struct slr_command_arg confirm_args[] = {KEY_ARG, COST, ID, AT, EACH, ITEMS, END};
@@ -100,8 +119,8 @@ static const struct row {
 } rows[] = {
 	{"sluice.check", "Decides a request against limits and charges them if all admit it", -4, keys_changed, check_args,
      "write fast"},
-	{"sluice.peek", "Decides a request without charging it", -4, keys_read, check_args, "read fast"},
-	{"sluice.refund", "Gives cost back, newest charges first", -4, keys_changed, check_args, "write fast"},
+	{"sluice.peek", "Decides a request without charging it", -4, keys_read, peek_args, "read fast"},
+	{"sluice.refund", "Gives cost back, newest charges first", -4, keys_changed, refund_args, "write fast"},
 	{"sluice.reset", "Forgets counters", -3, keys_changed, reset_args, "write fast"},
 	{"sluice.hold", "Decides a request and holds its cost until it is confirmed, cancelled or its time is over", -6,
      keys_changed, hold_args, "write fast"},
@@ -109,6 +128,14 @@ static const struct row {
 	{"sluice.cancel", "Drops a hold", -4, keys_changed, cancel_args, "write fast"},
 	{"sluice.lease", "Settles a front's slice of a counter and takes the next", -7, keys_changed, lease_args,
      "write fast"},
+	{"sluice.acquire", "Decides a request and gives it a lease of each limit of concurrency", -4, keys_changed,
+     acquire_args, "write fast"},
+	{"sluice.release", "Ends a lease", -3, keys_changed, release_args, "write fast"},
+	{"sluice.renew", "Lets a lease end later", -3, keys_changed, release_args, "write fast"},
+	{"sluice.holders", "Tells who holds leases", -3, keys_read, holders_args, "read slow"},
+	{"sluice.reserve", "Decides a request by an estimate that is corrected later", -5, keys_changed, reserve_args,
+     "write fast"},
+	{"sluice.commit", "Corrects an estimate to what it has cost", -4, key_changed, commit_args, "write fast"},
 	{"sluice.inspect", "Tells what a key holds", 2, key_read, inspect_args, "read slow"},
 	{"sluice.effect", "Applies what a primary tells of its changes", 4, key_changed, effect_args,
      "write admin dangerous"},

@@ -1,4 +1,6 @@
-/* SLUICE.INSPECT key: what a key holds, a map for each counter. It is for people; programs PEEK. */
+/* SLUICE.INSPECT key: what a key holds, a map for each counter, and one for what stands beside it. It is for people;
+ * programs PEEK. */
+#include "hosts/redis/side.h"
 #include "hosts/redis/turn.h"
 
 #include "base/out.h"
@@ -28,14 +30,43 @@ void slr_hex_of(uint64_t number, char text[17]) {
 	text[16] = '\0';
 }
 
-static void reply_counter(struct slr_turn *turn, const struct slr_counter *counter) {
+/* Who counts at this instant: leases that are held, members that are counted. */
+static uint32_t places_of(const struct slr_counter *counter, sluice_ns now) {
+	struct sl_counter step;
+	if (slr_algorithm_of(counter->identity) < SLUICE_CONCURRENCY)
+		return 0;
+	slr_counter_load(counter, &step);
+	return sl_lease_list(&step, now, NULL, 0);
+}
+
+static uint64_t reserved_by(const struct sl_ledger *ledger, uint32_t from) {
+	uint64_t cost = 0;
+	for (uint32_t i = from; i < ledger->count; i++)
+		cost += ledger->list[i].cost;
+	return cost;
+}
+
+static void reply_beside(struct slr_turn *turn, struct slr_identity identity, sluice_ns now) {
+	slr_value value = turn->call->keys[0].value;
+	struct sl_ledger ledger = slr_ledger_of(value, identity);
+	struct sl_strikes strikes;
+	uint32_t ended = sl_ledger_ended(&ledger, now);
+	(void)slr_strikes_of(value, identity, &strikes);
+	pair_number(turn, "reservations", ledger.count - ended);
+	pair_number(turn, "reserved", reserved_by(&ledger, ended));
+	pair_number(turn, "penalties", strikes.level);
+	pair_number(turn, "denials", strikes.count);
+	pair_number(turn, "shut_out_until_ms", strikes.until / SL_MS_NS);
+}
+
+static void reply_counter(struct slr_turn *turn, const struct slr_counter *counter, sluice_ns now) {
 	const struct slr_holds *holds = slr_counter_holds(counter);
 	uint64_t kind = counter->identity.kind;
 	struct sluice_limit limit;
 	char name[17];
 	bool known = slr_widest_limit(counter->identity, &limit);
 	slr_hex_of(counter->identity.name, name);
-	slr_ReplyWithMap(turn->context, 9);
+	slr_ReplyWithMap(turn->context, 15);
 	pair_text(turn, "algorithm", known ? sl_rule_word(&limit) : "unknown");
 	pair_number(turn, "window_ms", limit.window_ns / SL_MS_NS);
 	pair_number(turn, "precision_ms", limit.precision_ns / SL_MS_NS);
@@ -45,11 +76,31 @@ static void reply_counter(struct slr_turn *turn, const struct slr_counter *count
 	pair_number(turn, "block_bytes", slr_counter_block_bytes(counter));
 	pair_number(turn, "holds", holds != NULL ? holds->count : 0);
 	pair_number(turn, "held", held_by(holds));
+	pair_number(turn, slr_algorithm_of(counter->identity) == SLUICE_DISTINCT ? "members" : "leases",
+	            places_of(counter, now));
+	reply_beside(turn, counter->identity, now);
+}
+
+/* What stands beside a counter that is none any more: strikes outlive it. */
+static void reply_side(struct slr_turn *turn, const struct slr_counter *side) {
+	static const char *const words[] = {"unknown", "reservations", "penalties", "requests that may be retried"};
+	uint32_t type = side->identity.kind >> 58 & 15;
+	slr_ReplyWithMap(turn->context, 2);
+	pair_text(turn, "beside", words[type <= SLR_SIDE_TOKENS ? type : 0]);
+	pair_number(turn, "bytes", slr_counter_block_bytes(side));
+}
+
+static void reply_one(struct slr_turn *turn, const struct slr_counter *counter, sluice_ns now) {
+	if (slr_is_side(counter->identity))
+		reply_side(turn, counter);
+	else
+		reply_counter(turn, counter, now);
 }
 
 int slr_inspect(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
 	struct slr_turn turn;
 	struct slr_counter scratch;
+	sluice_ns now = slr_clock_now();
 	slr_value value;
 	if (count != 2)
 		return slr_WrongArity(context);
@@ -60,7 +111,7 @@ int slr_inspect(struct RedisModuleCtx *context, struct RedisModuleString **args,
 	value = turn.call->keys[0].value;
 	slr_ReplyWithArray(context, slr_value_count(value));
 	for (uint32_t i = 0; i < slr_value_count(value); i++)
-		reply_counter(&turn, slr_value_at(value, i, &scratch));
+		reply_one(&turn, slr_value_at(value, i, &scratch), now);
 	slr_keys_close(&turn);
 	return SLR_REDIS_OK;
 }

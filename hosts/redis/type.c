@@ -1,5 +1,6 @@
 /* The data type: how the server saves, loads, copies, measures, moves and frees our values. */
 #include "hosts/redis/memory.h"
+#include "hosts/redis/side.h"
 #include "hosts/redis/turn.h"
 
 enum { ENCODING_VERSION = 1 }; /* of the string that is saved; what it holds says its own (codec.h) */
@@ -102,11 +103,50 @@ static void digest_block(struct RedisModuleDigest *digest, const struct slr_coun
 	} while (!decision.allowed && decision.retry_after_ns != SLUICE_NEVER && most-- != 0);
 }
 
+/* Who counts until when, in whatever order they stand. */
+static void digest_places(struct RedisModuleDigest *digest, const struct slr_counter *counter) {
+	struct sl_counter step;
+	struct sluice_holder *list;
+	uint64_t sum = 0;
+	uint32_t count;
+	slr_counter_load(counter, &step);
+	count = sl_lease_list(&step, 0, NULL, 0);
+	list = slr_take((count + 1) * sizeof *list);
+	count = sl_lease_list(&step, 0, list, count);
+	for (uint32_t i = 0; i < count; i++)
+		sum += (list[i].id ^ list[i].ends_after_ns << 20 ^ list[i].cost) * UINT64_C(0x9e3779b97f4a7c15);
+	slr_give(list);
+	slr_DigestAddLongLong(digest, (long long)counter->state.w[0]);
+	slr_DigestAddLongLong(digest, (long long)sum);
+}
+
+/* Tokens stand where their table's size puts them, and those that have ended may be there still or not. */
+static void digest_tokens(struct RedisModuleDigest *digest, const struct slr_counter *side) {
+	const struct slr_token *table = (const void *)slr_counter_block(side)->bytes;
+	uint64_t count = slr_counter_block_bytes(side) / sizeof *table, sum = 0;
+	for (uint64_t i = 0; i < count; i++)
+		if (table[i].hash != 0 && table[i].end > side->state.w[0])
+			sum += (table[i].hash ^ table[i].end ^ table[i].granted) * UINT64_C(0x9e3779b97f4a7c15);
+	slr_DigestAddLongLong(digest, (long long)sum);
+}
+
+static void digest_side(struct RedisModuleDigest *digest, const struct slr_counter *side) {
+	if ((side->identity.kind >> 58 & 15) == SLR_SIDE_TOKENS)
+		digest_tokens(digest, side);
+	else
+		slr_DigestAddStringBuffer(digest, (const char *)slr_counter_block(side)->bytes,
+		                          (size_t)slr_side_bytes(side->identity, &side->state));
+}
+
 static void digest_counter(struct RedisModuleDigest *digest, const struct slr_counter *counter) {
 	const struct slr_holds *holds = slr_counter_holds(counter);
 	slr_DigestAddLongLong(digest, (long long)counter->identity.kind);
 	slr_DigestAddLongLong(digest, (long long)counter->identity.name);
-	if (slr_has_block(counter->identity)) {
+	if (slr_is_side(counter->identity)) {
+		digest_side(digest, counter);
+	} else if (slr_algorithm_of(counter->identity) >= SLUICE_CONCURRENCY) {
+		digest_places(digest, counter);
+	} else if (slr_has_block(counter->identity)) {
 		digest_block(digest, counter);
 	} else {
 		slr_DigestAddLongLong(digest, (long long)counter->state.w[0]);

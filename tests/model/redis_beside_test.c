@@ -181,11 +181,12 @@ static uint64_t token_of(const struct world *world) {
 	uint64_t sum = 0;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		const uint64_t *identity = world->items[i].limit->derived;
-		bool before = false;
-		for (uint32_t k = 0; k < i; k++)
-			before = before || (world->key_of[k] == world->key_of[i] && world->items[k].observed != SLUICE_TRIED &&
-			                    memcmp(world->items[k].limit->derived, identity, 16) == 0);
-		if (before || world->items[i].limit->algorithm == SLUICE_UNLIMITED || world->items[i].observed == SLUICE_TRIED)
+		uint32_t first = 0; /* of this counter; as the store has it, one that is tried first hides no other */
+		while (world->key_of[first] != world->key_of[i] ||
+		       memcmp(world->items[first].limit->derived, identity, 2 * sizeof *identity) != 0)
+			first++;
+		if (world->items[i].limit->algorithm == SLUICE_UNLIMITED || world->items[i].observed == SLUICE_TRIED ||
+		    (first != i && world->items[first].observed != SLUICE_TRIED))
 			continue;
 		sum += sl_siphash(key, identity, 2, sl_str(key_names[world->key_of[i]]), 2, 4);
 	}

@@ -58,9 +58,9 @@ local function find(v, member)
 	end
 end
 
--- The wait until enough have gone that one more is admitted.
-local function retry(limit, v)
-	return instant(v.s.members, v.gone + v.count - limit.quota + 1) + limit.window - v.t
+-- The wait until enough have gone that so many more are admitted.
+local function retry(limit, v, cost)
+	return instant(v.s.members, v.gone + v.count + cost - limit.quota) + limit.window - v.t
 end
 
 local function reset(limit, v)
