@@ -360,7 +360,7 @@ def test_refused_commands_are_told_with_what_to_do(front, redises, refuse, advic
             assert r.call("GET", "sluice:user=a") == b"mine"
 
 
-# ---- what can't be divided (test_module_leases.py plays it at random) -------------------------------------------------
+# ---- what can't be divided (test_module_leases.py plays it at random) ------------------------------------------------
 
 JOBS = "concurrency 2 lease 60s"
 
