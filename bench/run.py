@@ -8,8 +8,8 @@ within a round, and the median of those is what counts.
 
   BENCH_ROUNDS=5          rounds                          BENCH_RUN_MS=2000          measured time of a run
   BENCH_LOG_ROUNDS=3      rounds that include the logs    BENCH_LOG_WARMUP_MS=10000  a window, so that logs are full
-  BENCH_ONLY=name,name    some rows of resp, redis        BENCH_PARTS=scale,resp     some parts: inprocess scale share
-                                                     hostile memory resp redis front http
+  BENCH_ONLY=name,name    some rows of resp, redis        BENCH_PARTS=scale,resp     some parts: inprocess named scale
+                                                     share hostile memory resp redis front http
   BENCH_REPEATS=7         rounds of the parts without     BENCH_KEYS_MAX=100000000   the most keys of one store
                           a network
 A look in less than a minute: BENCH_PARTS=scale,share,hostile BENCH_KEYS_MAX=1000000 BENCH_REPEATS=3
