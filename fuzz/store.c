@@ -2,9 +2,9 @@
  * ways, every operation, several limits at once. After each call its answer must agree with itself and with a peek, and
  * at the end the whole arena must be one that this code could have written.
  *
- * A call is 8 bytes: operation and count, limit, key, 2 of cost, exponent of the time step, 2 of the time step. Where the
- * first one is 64..191 the operation is a plain one; else it may be any, with an id, parts, terms, members, times to
- * live, as the other bytes say. */
+ * A call is 8 bytes: operation and count, limit, key, 2 of cost, exponent of the time step, 2 of the time step.
+ * Where the first one is 64..191 the operation is a plain one; else it may be any, with an id, parts, terms,
+ * members, times to live, as the other bytes say. */
 #include "base/assert.h"
 #include "store/store.h"
 

@@ -329,8 +329,8 @@ struct sluice_call {
 	uint32_t cost;
 	sluice_operation operation;
 	bool want_next;         /* in: fill next_after_ns as well (one more search) */
-	bool upto;              /* in: CHARGE and PEEK grant the largest admissible part of `cost`, and deny only where
-	                                * that is nothing */
+	bool upto;              /* in: CHARGE, PEEK, ACQUIRE and RESERVE grant the largest admissible part of `cost`, and
+	                                * deny only where that is nothing */
 	sluice_ns now;          /* in: the instant, Unix ns */
 	struct sluice_bytes id; /* in: 1..SLUICE_ID_BYTES_MAX bytes: of the lease or the reservation. For CHARGE and
 	                                * RESERVE may be absent (len 0); given to CHARGE, the same id for the same counters

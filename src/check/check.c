@@ -12,10 +12,10 @@
  *
  * A denial and a peek stop after `step` and have written nothing but the lock words, which end as they began.
  *
- * Here is the way of the commonest call, one limit charged or peeked at, and of batches; all other calls go the same way
- * in several.c, with what stands beside a counter: its open reservations (reserve.c), its strikes (strike.c), the record
- * of a request that may be retried (token.c). Leases and members are counters like others (lease.c for what else can be
- * done with leases).
+ * Here is the way of the commonest call, one limit charged or peeked at, and of batches; all other calls go the
+ * same way in several.c, with what stands beside a counter: its open reservations (reserve.c), its strikes
+ * (strike.c), the record of a request that may be retried (token.c). Leases and members are counters like others
+ * (lease.c for what else can be done with leases).
  *
  * I1  Limits that meet in one counter (same place) are each decided on its state as it was, and charge it once.
  * I2  No claim of a call takes a slot that the call has found or claimed, nor does its search for room.
@@ -88,8 +88,8 @@ static sluice_err decide_one(struct sluice_store *store, struct sluice_call *cal
 	return SLUICE_OK;
 }
 
-/* What decide_one() takes, and in most programs nearly every call is: one enforced limit of an algorithm that is charged
- * and peeked at without further ado, and nothing asked for but that. */
+/* What decide_one() takes, and in most programs nearly every call is: one enforced limit of an algorithm that is
+ * charged and peeked at without further ado, and nothing asked for but that. */
 static inline bool is_simple(const struct sluice_call *call) {
 	const struct sluice_item *item = call->items;
 	return call->item_count == 1 && call->operation <= SLUICE_PEEK && item->limit != NULL &&

@@ -153,7 +153,8 @@ static inline void members_keep_latest(struct sluice_store *store, sluice_ns now
 
 /* Charges all members that are marked `charged`, and corrects those that are marked so, or none; all homes are locked.
  * Plain ones have been stepped. Finds slots for new counters, for ledgers and for the token (NULL: none), and blocks,
- * evicting where there is no other way. SLUICE_OK or SLUICE_E_FULL, and then nothing was changed but who else had to go. */
+ * evicting where there is no other way. SLUICE_OK or SLUICE_E_FULL, and then nothing was changed but who else
+ * had to go. */
 SLUICE_MUST_USE sluice_err members_charge(struct sluice_store *store, const struct sluice_call *call,
                                           struct member *members, uint32_t count, struct token *token);
 
@@ -163,7 +164,7 @@ void members_hold_found(const struct member *members, uint32_t count, struct sl_
 /* Forgets a counter, what stands beside it, and what the sketch knows of it. Returns whether there was any of it. */
 bool member_reset(struct sluice_store *store, struct member *m, sluice_ns now);
 
-/* ---- what stands beside it ---------------------------------------------------------------------------------------- */
+/* ---- what stands beside it --------------------------------------------------------------------------------------- */
 
 /* Decides a member as it stands, with its open reservations and penalties; charges nothing. */
 void member_judge(const struct sluice_store *store, struct member *m, sluice_ns now, uint64_t cost,
@@ -229,7 +230,7 @@ bool strikes_judge(const struct sluice_store *store, const struct member *m, slu
  * Where there is no room for it a denial stands as it is. */
 void members_note_denials(struct sluice_store *store, struct sluice_call *call, struct member *members, bool allowed);
 
-/* ---- the operations ----------------------------------------------------------------------------------------------- */
+/* ---- the operations ---------------------------------------------------------------------------------------------- */
 
 /* Whether a retried call holds all that it asks for; marks the members that do, and says what was granted. (lease.c) */
 bool members_hold(const struct sluice_store *store, struct sluice_call *call, struct member *members);

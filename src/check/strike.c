@@ -1,8 +1,8 @@
 /* Denials that have consequences: strikes under an escalation, and charges of what was denied (struct sluice_terms).
  *
- * The strikes of a key stand beside its counter (a slot of the same home, algo/terms.h in its block) and outlive it. They
- * are looked for only where a limit has penalties. A denial by the limit itself adds one, in a block written anew, so
- * that a death leaves them as before or as after; nothing else writes them.
+ * The strikes of a key stand beside its counter (a slot of the same home, algo/terms.h in its block) and outlive
+ * it. They are looked for only where a limit has penalties. A denial by the limit itself adds one, in a block
+ * written anew, so that a death leaves them as before or as after; nothing else writes them.
  *
  * A denial stands, whether or not there is room to note it: had it become an error, a host that allows on errors would
  * let through whom the limit has denied. */

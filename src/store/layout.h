@@ -36,7 +36,8 @@
  *     before, where it shrinks after: at any instant the slot lives long enough for the state that it has.
  * I7  A lock word is 0, or says who holds it: row of the process table and generation (SL_OWNER_*).
  * I8  What is kept beside a counter (its open reservations, its strikes) is a slot of the same home, whose fingerprint
- *     is the counter's with one bit changed, and which has a block. A request that may be retried has one of its own. */
+ *     is the counter's with one bit changed, and which has a block. A request that may be retried has one of
+ *     its own. */
 #ifndef SL_LAYOUT_H
 #define SL_LAYOUT_H
 

@@ -562,8 +562,8 @@ static bool within(uint64_t x, uint64_t a, uint64_t b) {
 	return x >= sl_min(a, b) && x <= sl_max(a, b);
 }
 
-/* As before or as after, at both instants: a counter and its reservations are one. A refund, which may take from several
- * sub-buckets or entries, may have been made in part; so may a reset of strikes and counter. */
+/* As before or as after, at both instants: a counter and its reservations are one. A refund, which may take from
+ * several sub-buckets or entries, may have been made in part; so may a reset of strikes and counter. */
 static bool is_fine(const struct scene *scene, const struct scene_subject *s, const struct sluice_decision now[2]) {
 	if ((same(&now[0], &s->before[0]) && same(&now[1], &s->before[1])) ||
 	    (same(&now[0], &s->after[0]) && same(&now[1], &s->after[1])))

@@ -1,4 +1,5 @@
-/* Reservations through a store, case by case: charged, committed, returned, and what of it a stranger sees meanwhile. */
+/* Reservations through a store, case by case: charged, committed, returned, and what of it a stranger sees
+ * meanwhile. */
 #include "tests/unit/ask.h"
 
 #include "algo/ledger.h"
