@@ -155,8 +155,8 @@ static void put_detail(struct sl_out *out, const struct sl_http_view *view) {
 	}
 	sl_out_str(&text, " has ");
 	sl_out_u64(&text, view->limits[decider].decision->remaining);
-	sl_out_str(&text, " left, the request costs ");
-	sl_out_u64(&text, cost_of(view, decider));
+	sl_out_str(&text, view->call->upto ? " left, the request takes at least " : " left, the request costs ");
+	sl_out_u64(&text, view->call->upto ? 1 : cost_of(view, decider));
 	if (merged->retry_after_ns == SLUICE_NEVER) {
 		sl_out_str(&text, ": it can never be admitted, the quota is ");
 		sl_out_u64(&text, merged->quota);
