@@ -216,6 +216,7 @@ static void test_warnings(void **state) {
 		{LIMIT("limit: distinct 1024/1d, of: path"), {{0}}},
 		{LIMIT("limit: distinct 1025/1d, of: path"), {{2, 29, "standard error 1.63 %"}}},
 		{LIMIT("limit: distinct 5/1d, of: device"), {{2, 48, "a request without 'device' escapes this limit"}}},
+		{"limits: [{name: a, key: ip | path, limit: distinct 5/1d, of: ip}]", {{0}}},
 		{LIMIT("limit: distinct 5/1d, of: ip"), {{2, 48, "each counter counts one member"}}},
 		{LIMIT("limit: 100/1h, penalty: [1s, 30m] after 3 denials in 1m"),
 	     {{2, 46, "longer than the longest penalty"}}},
@@ -329,14 +330,17 @@ static void test_variants(void **state) {
 		"limits:\n- {name: a, key: ip, limit: 5/day at UTC, of: path, overrides: [\n"
 		"   {when: {path: /b}, limit: 9/day}, {when: {path: /c}, limit: 9/day at Europe/Berlin},\n"
 		"   {when: {path: /d}, limit: 9/month}, {when: {path: /e}, limit: concurrency 1 lease 1d},\n"
-		"   {when: {path: /f}, limit: concurrency 2 lease 1d}, {when: {path: /g}, limit: distinct 3/1d}]}\n"
+		"   {when: {path: /f}, limit: concurrency 2 lease 1d}, {when: {path: /g}, limit: distinct 3/1d},\n"
+		"   {when: {path: /h}, limit: 9/day at Europe/Paris}, {when: {path: /i}, limit: fixed-window 9/1d}]}\n"
 		"- {name: b, key: ip, limit: 5/1s}\n";
 	const struct sluice_limit *limits[16];
 	struct sluice_policy *policy = sl_policy_loads(yaml);
 	(void)state;
-	assert_int_equal(sl_policy_limit_variants(policy, 0, limits, 16), 5);
+	assert_int_equal(sl_policy_limit_variants(policy, 0, limits, 16), 7);
 	assert_int_equal(limits[3]->algorithm, SLUICE_CONCURRENCY);
 	assert_int_equal(limits[4]->algorithm, SLUICE_DISTINCT);
+	assert_int_equal(limits[5]->window_ns, limits[1]->window_ns); /* of another zone, as long as the one before */
+	assert_int_equal(limits[6]->window_ns, limits[0]->window_ns); /* of no calendar */
 	sluice_policy_free(policy);
 }
 
