@@ -251,7 +251,10 @@ class State:
             return False
         if limit.is_bucket():
             debt = self.debt_at(t, limit)
-            debt += actual - charge.cost if actual > charge.cost else -min(debt, self.returned(charge, t, actual, limit))
+            if actual > charge.cost:
+                debt += actual - charge.cost
+            else:
+                debt -= min(debt, self.returned(charge, t, actual, limit))
             self.debt, self.last = debt, t
             self.charges = [c for c in self.charges if c.counts(t)]
         charge.cost, charge.end = actual, None

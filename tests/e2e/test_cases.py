@@ -99,7 +99,8 @@ def from_resp(step, reply):
         return {"holders": [[text(x) for x in one] for one in reply]}
     if operation == "explain":
         return {"limits": [dict(zip(("name", "limit", "key") + FIELDS, [text(x) for x in one])) for one in reply]}
-    names = FIELDS + (("index", "name") if operation == "admit" else ("index",)) + ("granted",) * step.get("upto", False)
+    names = FIELDS + (("index", "name") if operation == "admit" else ("index",))
+    names += ("granted",) * step.get("upto", False)
     if operation in ("acquire", "reserve") or "held" in step["expect"] or len(reply) > len(names):
         names += ("held",)
     assert len(reply) == len(names), reply
@@ -331,7 +332,8 @@ def replayable(case):
     """Plain checks alone, all of the same limits for the key of the line, none refused."""
     steps = case["steps"]
     return "policy" not in case and all(
-        s["op"] == "check" and not s.keys() & {"id", "member", "upto"} and s["limits"] == steps[0]["limits"] and "error" not in s["expect"]
+        s["op"] == "check" and not s.keys() & {"id", "member", "upto"} and s["limits"] == steps[0]["limits"]
+        and "error" not in s["expect"]
         and re.fullmatch(r"[\w:-]+", s["key"], re.ASCII) and all(isinstance(x, str) for x in s["limits"])
         for s in steps)
 

@@ -145,6 +145,12 @@ static const struct {
 	{"sluice.peek", "SLUICE.PEEK k 1 2/1m\r\n", CHECK_ | READ, false},
 	{"sluice.refund", "SLUICE.REFUND k 1 2/1m\r\n", CHECK_, false},
 	{"sluice.reset", RESET_K, ADMIN, false},
+	{"sluice.acquire", "SLUICE.ACQUIRE k 1 'concurrency 1 lease 1s'\r\n", CHECK_, false},
+	{"sluice.release", "SLUICE.RELEASE k a 'concurrency 1 lease 1s'\r\n", CHECK_, false},
+	{"sluice.renew", "SLUICE.RENEW k a 'concurrency 1 lease 1s'\r\n", CHECK_, false},
+	{"sluice.holders", "SLUICE.HOLDERS k 'concurrency 1 lease 1s'\r\n", READ, false}, /* tells the ids of others */
+	{"sluice.reserve", "SLUICE.RESERVE k 1 1000 2/1m\r\n", CHECK_, false},
+	{"sluice.commit", "SLUICE.COMMIT k ticket 1\r\n", CHECK_, false},
 	{"sluice.top", "SLUICE.TOP\r\n", READ, false},
 	{"sluice.reload", "SLUICE.RELOAD\r\n", ADMIN, false},
 	{"sluice.admit", "SLUICE.ADMIT 1 user a\r\n", CHECK_, false},

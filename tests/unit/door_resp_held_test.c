@@ -1,5 +1,5 @@
-/* What the RESP door says of leases, members, parts, retries and reservations: the words and where they may stand, every
- * refusal and that it changes nothing, ids, tickets, nil in both protocols, policies, and what is counted of it. What
+/* What the RESP door says of leases, members, parts, retries and reservations: the words and where they may stand,
+ * every refusal and that it changes nothing, ids, tickets, nil in both protocols, policies, and what is counted of it. What
  * the numbers are is in tests/cases. */
 #include "tests/unit/door_resp.h"
 
@@ -30,7 +30,7 @@ static const char *last_text(const char *answer) {
 	static char text[SL_TICKET_BYTES_MAX];
 	const char *at = strrchr(answer, '$');
 	assert_non_null(at);
-	snprintf(text, sizeof text, "%.*s", atoi(at + 1), strchr(at, '\n') + 1); /* of our own door */
+	snprintf(text, sizeof text, "%.*s", (int)strtol(at + 1, NULL, 10), strchr(at, '\n') + 1);
 	return text;
 }
 
@@ -56,7 +56,7 @@ static void test_ids_that_the_door_makes(void **state) {
 /* A pipeline of which each call has an id of its own, made while the batch waits. */
 static void test_ids_of_one_batch(void **state) {
 	(void)state;
-	static char sent[200 * 64];
+	static char sent[200 * 96];
 	struct client client;
 	size_t len = 0, count = 0;
 	client_open(&client, "");

@@ -1,5 +1,5 @@
-/* Ids that doors make: of the form that the core reads as their own number, no two alike, in any thread, and with no bit
- * that says anything of the next. */
+/* Ids that doors make: of the form that the core reads as their own number, no two alike, in any thread, and with no
+ * bit that says anything of the next. */
 #include "algo/step.h"
 #include "hosts/server/door/ids.h"
 

@@ -119,8 +119,8 @@ static bool match(struct sl_resp_turn *turn, size_t count) {
 	return true;
 }
 
-/* Makes a call of what was found. begin() may decide the batch, and with it give up the match buffer: then the keys just
- * built are behind its start and stay whole, for nothing is built there before this call has joined. */
+/* Makes a call of what was found. begin() may decide the batch, and with it give up the match buffer: then the keys
+ * just built are behind its start and stay whole, for nothing is built there before this call has joined. */
 static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, uint32_t cost) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	const struct sluice_match *found = &turn->worker->match;
