@@ -10,8 +10,8 @@
  *         fits at e1? no      fits at e3? yes, at e2? no: so at the step's wait from e2, or at e3 if that is sooner
  *
  * The counter up to an end is a corrected copy: of 16 bytes, or of sub-buckets in the scratch memory. A log is not
- * copied: what it uses at t is what it uses with nothing returned, less what those that have ended by then still weigh,
- * and the instant is found by halving time itself, down to the nanosecond. */
+ * copied: what it uses at t is what it uses with nothing returned, less what those that have ended by then still weigh.
+ * In which entry each was charged is found once; then, by halving, the end, and the entry that leaves before it. */
 #include "algo/ledger.h"
 #include "base/assert.h"
 #include "base/math.h"
@@ -147,49 +147,96 @@ static void step_by_copies(const struct view *v, uint64_t cost, struct sluice_de
 
 /* ---- logs -------------------------------------------------------------------------------------------------------- */
 
-/* What counts at `at`, with those that have ended by then returned: of each millisecond at most what was charged in it.
- * Those of one millisecond and one ttl stand together. */
-static uint64_t log_used(const struct view *v, sluice_ns at) {
-	struct sl_counter copy = *v->counter;
-	uint64_t used = sl_log_used(v->limit, &copy, at), run_ms = 0, run = 0, held = 0, back = 0;
-	uint32_t ended = sl_ledger_ended(v->ledger, at);
-	for (uint32_t i = 0; i < ended; i++) {
-		const struct sl_reservation *it = &v->ledger->list[i];
-		uint64_t ms = it->instant / SL_MS_NS + (it->instant % SL_MS_NS != 0);
-		if (i == 0 || ms != run_ms) {
-			back += sl_min(run, held);
-			held = sl_log_held(&copy, it->instant);
-			run_ms = ms;
-			run = 0;
-		}
-		run += it->cost;
-	}
-	back += sl_min(run, held);
+/* What of a reservation goes back when it ends, as long as its entry counts. */
+struct share {
+	uint32_t entry, cost;
+};
+enum { SHARES_MAX = SL_LEDGER_SCRATCH_BYTES / sizeof(struct share) /* that are kept; others are found again */ };
+
+/* Finds shares in turn: those of one millisecond, as far as they stand together, share what was charged in it. */
+struct sharing {
+	const struct sl_counter *counter; /* as it is at v->t */
+	uint64_t ms;
+	uint32_t entry, left;
+};
+
+static struct share next_share(struct sharing *s, const struct sl_reservation *it) {
+	uint64_t ms = it->instant / SL_MS_NS + (it->instant % SL_MS_NS != 0);
+	struct share share;
+	if (ms != s->ms)
+		s->left = sl_log_held(s->counter, it->instant, &s->entry);
+	s->ms = ms;
+	share = (struct share){s->entry, (uint32_t)sl_min(it->cost, s->left)};
+	s->left -= share.cost;
+	return share;
+}
+
+static void find_shares(const struct view *v, const struct sl_counter *counter) {
+	struct sharing sharing = {counter, UINT64_MAX, 0, 0};
+	struct share *shares = v->scratch;
+	for (uint32_t i = 0; i < v->ledger->count && i < SHARES_MAX; i++)
+		shares[i] = next_share(&sharing, &v->ledger->list[i]);
+}
+
+/* What counts at `at`, which is v->t or later, with the first `ended` returned. */
+static uint64_t log_used(const struct view *v, struct sl_counter *copy, uint32_t ended, sluice_ns at) {
+	uint64_t used = sl_log_used(v->limit, copy, at), back = 0;
+	const struct share *shares = v->scratch;
+	uint32_t expired = copy->log.expired, kept = (uint32_t)sl_min(ended, SHARES_MAX);
+	struct sharing sharing = {copy, UINT64_MAX, 0, 0};
+	for (uint32_t i = 0; i < kept; i++)
+		back += shares[i].entry >= expired ? shares[i].cost : 0;
+	for (uint32_t i = kept; i < ended; i++)
+		back += next_share(&sharing, &v->ledger->list[i]).cost;
 	return used - sl_min(used, back);
 }
 
-/* The wait until at most `keep` counts, which is so once all has left the window. */
-static sluice_ns log_wait(const struct view *v, uint64_t keep) {
-	sluice_ns low = 0, high = v->limit->window_ns + 2 * (sluice_ns)SL_MS_NS; /* denied at `low`, fits at `high` */
-	if (log_used(v, v->t) <= keep)
-		return 0;
-	high = sl_min(high, UINT64_MAX - v->t);
-	while (high - low > 1) {
-		sluice_ns middle = low + (high - low) / 2;
-		if (log_used(v, v->t + middle) <= keep)
+/* The first of the ends from `low` on at which at most `keep` counts. */
+static uint32_t first_end(const struct view *v, struct sl_counter *copy, uint32_t low, uint64_t keep) {
+	uint32_t high = v->ledger->count;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		sluice_ns end = v->ledger->list[middle].end;
+		if (log_used(v, copy, sl_ledger_ended(v->ledger, end), end) <= keep)
 			high = middle;
 		else
-			low = middle;
+			low = middle + 1;
 	}
-	return high;
+	return low;
+}
+
+/* The wait until at most `keep` counts: an end, or an entry's that leaves before it. */
+static sluice_ns log_wait(const struct view *v, uint32_t open, uint64_t keep) {
+	struct sl_counter copy = *v->counter;
+	uint32_t ended = first_end(v, &copy, open, keep), low, high;
+	sluice_ns from = ended != 0 ? sl_max(v->ledger->list[ended - 1].end, v->t) : v->t, until;
+	if (log_used(v, &copy, ended, from) <= keep)
+		return from - v->t;
+	low = copy.log.expired;
+	high = copy.log.count - 1; /* once the last is gone, nothing counts */
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (log_used(v, &copy, ended, sl_log_leaves(&copy, middle)) <= keep)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	until = sl_log_leaves(&copy, low);
+	if (ended < v->ledger->count)
+		until = sl_min(until, v->ledger->list[ended].end);
+	return sl_min(sl_max(until, v->t + 1) - v->t, v->limit->window_ns + SL_MS_NS);
 }
 
 static void step_log(const struct view *v, uint64_t cost, struct sluice_decision *decision) {
-	uint64_t quota = v->limit->quota, used = log_used(v, v->t);
+	struct sl_counter copy = *v->counter;
+	uint64_t quota = v->limit->quota, used = sl_log_used(v->limit, &copy, v->t);
+	uint32_t open = sl_ledger_ended(v->ledger, v->t);
+	find_shares(v, &copy);
+	used = log_used(v, &copy, open, v->t);
 	sl_decide_room(decision, quota, quota > used ? quota - used : 0, cost);
 	if (!decision->allowed)
-		decision->retry_after_ns = cost > quota ? SLUICE_NEVER : log_wait(v, quota - cost);
-	decision->reset_after_ns = log_wait(v, 0);
+		decision->retry_after_ns = cost > quota ? SLUICE_NEVER : log_wait(v, open, quota - cost);
+	decision->reset_after_ns = used != 0 ? log_wait(v, open, 0) : 0;
 }
 
 void sl_ledger_step(const struct sluice_limit *limit, const struct sl_counter *counter, const struct sl_ledger *ledger,

@@ -67,7 +67,7 @@ enum { SL_LEDGER_SCRATCH_BYTES = (SL_BUCKETS_MAX + 1) * 4 + 64 };
  *  scratch  SL_LEDGER_SCRATCH_BYTES, aligned to 8
  * The same answers as sl_step() gives once the ended ones are corrected; but where a refund took away a part of a log's
  * charges of one millisecond that are reserved until several instants, those that have ended may seem to have held more
- * of them. O(ended) and a step, some log(open) times; a log, about 40 times O(ended log n). */
+ * of them. O(ended) and a step, some log(open) times; a log O(open log n), and O(open) some log(open n) times. */
 void sl_ledger_step(const struct sluice_limit *limit, const struct sl_counter *counter, const struct sl_ledger *ledger,
                     sluice_ns now, uint64_t cost, void *scratch, struct sluice_decision *decision);
 
@@ -99,8 +99,9 @@ static inline uint64_t sl_corrected(const struct sl_correction *at, uint64_t hel
 	return held - (down < held ? down : held) + (up < room ? up : room);
 }
 
-/* The algorithms, one a file; sl_correct() and sl_ledger_step() choose among them. What of a log counts at an instant
- * is known behind sl_log_used(); then sl_log_held() says how much of it was charged in the millisecond of `instant`. */
+/* The algorithms, one a file; sl_correct() and sl_ledger_step() choose among them. sl_log_used() says what of a log
+ * counts at an instant; behind it, of its entries log.expired..log.count - 1, sl_log_held() says how much was charged in
+ * the millisecond of `instant`, and in which entry first (in: a guess), and sl_log_leaves() when an entry is gone. */
 bool sl_window_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *);
 bool sl_bucket_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *);
 bool sl_log_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *, uint32_t, void *,
@@ -108,7 +109,8 @@ bool sl_log_correct(const struct sluice_limit *, struct sl_counter *, const stru
 bool sl_subs_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *, uint32_t, void *);
 uint64_t sl_log_correct_bytes(const struct sluice_limit *, const struct sl_counter *, uint32_t above);
 uint64_t sl_log_used(const struct sluice_limit *, struct sl_counter *, sluice_ns now);
-uint32_t sl_log_held(const struct sl_counter *, sluice_ns instant);
+uint32_t sl_log_held(const struct sl_counter *, sluice_ns instant, uint32_t *entry);
+sluice_ns sl_log_leaves(const struct sl_counter *, uint32_t entry);
 uint32_t sl_bucket_debt(const struct sluice_limit *, const struct sl_counter *, sluice_ns now);
 
 #endif

@@ -459,13 +459,28 @@ uint64_t sl_log_used(const struct sluice_limit *limit, struct sl_counter *counte
 	return log->total - log->base;
 }
 
-uint32_t sl_log_held(const struct sl_counter *counter, sluice_ns instant) {
+static inline bool is_first(const struct sl_log *log, uint32_t k, uint64_t ms) {
+	return k >= log->expired && k < log->count && instant_at(log, k) == ms &&
+	       (k == log->expired || instant_at(log, k - 1) != ms);
+}
+
+/* Those who ask in turn mostly ask for the same entry again, or for the next one. */
+uint32_t sl_log_held(const struct sl_counter *counter, sluice_ns instant, uint32_t *entry) {
 	const struct sl_log *log = &counter->log;
 	uint64_t ms = charge_ms(&(struct sl_log){.t = instant});
-	uint32_t first = find_entry(log, log->expired, ms);
-	if (first == log->count || instant_at(log, first) != ms)
-		return 0;
-	return sum_at(log, find_entry(log, first, ms + 1)) - (first == log->expired ? log->base : sum_at(log, first));
+	uint32_t first = *entry, end;
+	if (!is_first(log, first, ms) && !is_first(log, ++first, ms)) {
+		first = find_entry(log, log->expired, ms);
+		if (first == log->count || instant_at(log, first) != ms)
+			return 0;
+	}
+	*entry = first;
+	end = first + 1 == log->count || instant_at(log, first + 1) != ms ? first + 1 : find_entry(log, first, ms + 1);
+	return sum_at(log, end) - (first == log->expired ? log->base : sum_at(log, first));
+}
+
+sluice_ns sl_log_leaves(const struct sl_counter *counter, uint32_t entry) {
+	return (instant_at(&counter->log, entry) + counter->log.window_ms) * SL_MS_NS;
 }
 
 /* The log as it stood when it was charged last, which may have been at the beginning of the millisecond that is kept: an

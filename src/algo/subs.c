@@ -296,7 +296,7 @@ bool sl_subs_correct(const struct sluice_limit *limit, struct sl_counter *counte
 	bool changed = false;
 	if (s.cells == NULL)
 		return false;
-	for (uint64_t behind = 0; behind <= s.n; behind++) {
+	for (uint64_t behind = 0; behind <= s.n && cells != s.cells; behind++) { /* or go on in a copy that was made */
 		uint64_t slot = slot_behind(&s, s.slot, behind);
 		cells[slot] = (uint32_t)cell(&s, behind);
 	}

@@ -28,8 +28,17 @@ uint64_t model_clock(const struct model *m, uint64_t now) {
 	return now > m->clock ? now : m->clock;
 }
 
+/* Of a log: whether a place had left when the last charge was made. It may be charged again by a correction, as long
+ * as it is within W of that charge's millisecond: then it is marked UP, and counts for the room. */
+static bool has_left(const struct model *m, const struct place *place) {
+	return place->at * TWIN_MS + m->rule.window_ns <= m->exact;
+}
+
 static void set_clock(struct model *m, uint64_t t) {
 	m->exact = t > m->exact ? t : m->exact;
+	for (size_t i = 0; i < m->places && m->rule.algorithm == SLUICE_SLIDING_LOG; i++)
+		if (m->place[i].kind == UP && m->place[i].at * TWIN_MS + m->rule.window_ns <= t)
+			m->place[i].kind = CHARGE;
 	m->clock = m->rule.algorithm == SLUICE_SLIDING_LOG ? place_of(&m->rule, t) * TWIN_MS : t;
 }
 
@@ -194,7 +203,12 @@ static uint64_t room_at(const struct model *m, uint64_t place) {
 	switch (m->rule.algorithm) {
 	case SLUICE_SLIDING_LOG:
 		n = m->rule.window_ns;
-		return UINT32_MAX - held(m, 0, m->exact < n ? 0 : (m->exact - n) / TWIN_MS + 1, UINT64_MAX);
+		b = held(m, 0, m->exact < n ? 0 : (m->exact - n) / TWIN_MS + 1, UINT64_MAX);
+		for (size_t i = 0; i < m->places; i++)
+			b += m->place[i].kind == UP && has_left(m, &m->place[i]) && m->place[i].at * TWIN_MS + n >= m->clock
+			         ? m->place[i].cost
+			         : 0;
+		return UINT32_MAX - b;
 	case SLUICE_SLIDING_BUCKETS:
 		n = m->rule.window_ns / m->rule.precision_ns;
 		if (b - place < n)
@@ -221,6 +235,8 @@ static void correct(struct model *m, const struct open *of, uint64_t actual, uin
 		return;
 	}
 	place = find_place(m, place_of(&m->rule, of->instant));
+	if (up != 0 && m->rule.algorithm == SLUICE_SLIDING_LOG && has_left(m, place) && place->kind != UP)
+		*place = (struct place){.at = place->at, .kind = UP};
 	room = room_at(m, place->at);
 	place->cost = place->cost - (down < place->cost ? down : place->cost) + (up < room ? up : room);
 }
