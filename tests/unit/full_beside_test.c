@@ -1,0 +1,138 @@
+/* A full store, and what stands beside counters: a call that finds no room has done nothing, at whatever limit; what was
+ * evicted is gone, and nobody else pays for it. */
+#include "store/slot.h"
+#include "tests/unit/ask.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { S = 1000 };
+
+static struct sluice_store *small_store(uint32_t blocks_percent) {
+	struct sluice_store_options options = {.memory_bytes = 1 << 20, .blocks_percent = blocks_percent};
+	struct sluice_store *store;
+	assert_int_equal(sluice_store_open(&store, &options, NULL), SLUICE_OK);
+	return store;
+}
+
+/* One log that takes nearly all blocks, and grows no more; it was used most, so it stays. */
+static void a_reservation_without_room_does_nothing(void **state) {
+	struct sluice_store *s = small_store(1);
+	struct asked a;
+	uint64_t at = 0;
+	(void)state;
+	for (;; at++) {
+		a = ASK(s, SLUICE_CHARGE, at, 1, .lines = {{"sliding-log 100000/1h", "big"}});
+		if (a.err != SLUICE_OK)
+			break;
+	}
+	assert_int_equal(a.err, SLUICE_E_FULL);
+	struct sluice_decision before = ask_peek(s, at, "fixed-window 9/1h");
+	/* with it in one call: the first has room, the second has none, and has to be moved */
+	a = ASK(s, SLUICE_RESERVE, at, 2, "a", 60 * S,
+	        .lines = {{"fixed-window 9/1h"}, {"sliding-log 100000/1h", "big"}, {"token-bucket 5/1h", "t"}});
+	assert_int_equal(a.err, SLUICE_E_FULL);
+	assert_int_equal(ask_peek(s, at, "fixed-window 9/1h").remaining, before.remaining);
+	assert_int_equal(ASK(s, SLUICE_COMMIT, at, 0, "a", .lines = {{"fixed-window 9/1h"}}).found, 0);
+	assert_int_equal(
+		ASK(s, SLUICE_RESET, at, 0, .lines = {{"fixed-window 9/1h"}, {"token-bucket 5/1h", "t"}}).forgotten, 0);
+	assert_null(sluice_store_verify(s));
+	sluice_store_close(s);
+}
+
+/* A denial that could not be noted is a denial. */
+static void a_denial_stands_without_room_for_its_strike(void **state) {
+	static const struct sluice_terms terms = {.count_denied = true,
+	                                          .penalty_count = 1,
+	                                          .after = 1,
+	                                          .within_ns = (sluice_ns)60 * S * ASK_MS,
+	                                          .forgive_ns = (sluice_ns)60 * S * ASK_MS,
+	                                          .penalties_ns = {(sluice_ns)60 * S * ASK_MS}};
+	struct sluice_store *s = small_store(1);
+	struct asked a;
+	uint64_t at = 0;
+	(void)state;
+	do
+		a = ASK(s, SLUICE_CHARGE, at++, 1, .lines = {{"sliding-log 100000/1h", "big"}});
+	while (a.err == SLUICE_OK);
+	for (uint32_t i = 0; s->blocks->free_units != 0 && i < 1000; i++) { /* and what is left of them */
+		char key[16];
+		snprintf(key, sizeof key, "%" PRIu32, i);
+		ASK(s, SLUICE_CHARGE, at, 1, .lines = {{"sliding-log 1/1h", key}});
+	}
+	assert_int_equal(ASK(s, SLUICE_CHARGE, at, 9, .lines = {{"fixed-window 9/1h", .terms = &terms}}).err, SLUICE_OK);
+	a = ASK(s, SLUICE_CHARGE, at, 1, .lines = {{"fixed-window 9/1h", .terms = &terms}});
+	assert_int_equal(a.err, SLUICE_OK);
+	assert_false(a.d.allowed);
+	assert_null(sluice_store_verify(s));
+	sluice_store_close(s);
+}
+
+/* Records of retried requests go first, and leave nothing in the sketch that a stranger would start from. */
+static void a_flood_of_records_costs_strangers_nothing(void **state) {
+	struct sluice_store *s = small_store(50);
+	struct sluice_store_stats stats;
+	(void)state;
+	for (uint32_t i = 0; i < 60000; i++) {
+		char id[16];
+		snprintf(id, sizeof id, "%" PRIu32, i);
+		struct asked a = ASK(s, SLUICE_CHARGE, i / 100, 1, id, .lines = {{"fixed-window 4000000/1d"}});
+		assert_true(a.err == SLUICE_OK && a.d.allowed && !a.repeated);
+	}
+	sluice_store_stats(s, &stats);
+	assert_true(stats.evicted > 30000);
+	assert_int_equal(ask_peek(s, 600, "fixed-window 4000000/1d").remaining, 4000000 - 60000);
+	for (uint32_t i = 0; i < 2000; i++) {
+		char key[16];
+		snprintf(key, sizeof key, "new %" PRIu32, i);
+		struct asked a = ASK(s, SLUICE_PEEK, 600, 1, .lines = {{"fixed-window 40/1d", key}});
+		assert_int_equal(a.d.remaining, 40);
+	}
+	assert_null(sluice_store_verify(s));
+	sluice_store_close(s);
+}
+
+/* Whatever of counters and ledgers a flood displaces, nobody has more than his quota: what is admitted while a
+ * reservation may be open, and what it held, stay below. */
+static void evicted_ledgers_leave_estimates_charged(void **state) {
+	struct sluice_store *s = small_store(10);
+	uint32_t found = 0, forgotten = 0, keys = 3000;
+	(void)state;
+	for (uint32_t i = 0; i < keys; i++) {
+		char key[16];
+		snprintf(key, sizeof key, "%" PRIu32, i);
+		struct asked a = ASK(s, SLUICE_RESERVE, i / 10, 8, "r", 600 * S, .lines = {{"fixed-window 10/1d", key}});
+		assert_true(a.err == SLUICE_OK && a.d.allowed);
+	}
+	for (uint32_t i = 0; i < keys; i++) {
+		char key[16];
+		struct asked a, c;
+		snprintf(key, sizeof key, "%" PRIu32, i);
+		a = ASK(s, SLUICE_PEEK, 400, 1, .lines = {{"fixed-window 10/1d", key}});
+		assert_true(a.d.remaining <= 2);
+		c = ASK(s, SLUICE_COMMIT, 400, 0, "r", .lines = {{"fixed-window 10/1d", key}});
+		assert_int_equal(c.err, SLUICE_OK);
+		assert_true(c.d.remaining == (c.found != 0 ? 10 : a.d.remaining) || c.d.remaining <= 2);
+		found += c.found;
+		forgotten += c.found == 0;
+	}
+	printf("%" PRIu32 " ledgers stayed, %" PRIu32 " went (no seed)\n", found, forgotten);
+	assert_true(found > 0 && forgotten > 0);
+	assert_null(sluice_store_verify(s));
+	sluice_store_close(s);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_reservation_without_room_does_nothing),
+		cmocka_unit_test(a_denial_stands_without_room_for_its_strike),
+		cmocka_unit_test(a_flood_of_records_costs_strangers_nothing),
+		cmocka_unit_test(evicted_ledgers_leave_estimates_charged),
+	};
+	return cmocka_run_group_tests_name("what stands beside counters in a full store", tests, NULL, NULL);
+}
