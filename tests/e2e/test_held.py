@@ -129,3 +129,28 @@ def test_a_policy(curl):
     assert [one["of"] for one in limits] == [None, None, None, "device"]
     assert limits[1]["reserve"] == {"ttl_ms": 30000, "actual": "x-tokens", "estimate": 500, "estimate_header": None}
 
+
+
+def test_a_store_in_redis(server, redises):
+    """The same through fronts: what one was told is committed at another, and what cannot be asked says so."""
+    store = 'store: {redis: "127.0.0.1:%d", budget: 5s}\n' % redises().port
+    policy = POLICY.replace("client-time: true\n", "") + store
+    one, other = server(policy=policy), server(policy=policy)
+    with one.http() as h, other.http() as i:
+        assert h.post("/v1/acquire", {"key": "k", "id": "job", "limits": [LEASE]})[2]["remaining"] == 1
+        again = i.post("/v1/acquire", {"key": "k", "id": "job", "limits": [LEASE]})[2]
+        assert (again["repeated"], again["remaining"], again["id"]) == (True, 1, "job")
+        assert i.post("/v1/release", {"key": "k", "id": "job", "limits": [LEASE]})[2] == {"released": 1}
+        reserve = {"key": "k", "cost": 5, "ttl_ms": 60000, "limits": ["sliding-log 9/1h"]}
+        ticket = h.post("/v1/reserve", reserve)[2]["id"]
+        assert i.post("/v1/commit", {"id": ticket, "actual": 7})[2]["remaining"] == 2
+        assert h.post("/v1/commit", {"id": ticket, "actual": 7})[0] == 404
+        status, headers, _ = h.ask("GET", "/v1/auth/forward", headers={"X-User": "alice"})
+        held = {"Sluice-Ticket": dict(headers)["Sluice-Ticket"]}
+        assert status == 200 and i.ask("GET", "/v1/auth/commit", headers=held)[0] == 400
+        done = i.ask("GET", "/v1/auth/commit", headers={**held, "X-Tokens": "12"})
+        assert (done[0], done[2]) == (200, {"released": 1, "committed": 1})
+        left = {one["name"]: one["remaining"] for one in h.ask("GET", "/v1/explain?user=alice")[2]["limits"]}
+        assert left == {"requests": 9, "tokens": 1988, "flight": 2}
+        status, _, problem = h.post("/v1/holders", {"key": "k", "limits": [LEASE]})
+        assert status == 503 and "SLUICE.HOLDERS" in problem["detail"]
