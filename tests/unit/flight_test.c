@@ -163,6 +163,12 @@ static size_t resp_request(struct dice *dice, char *text, size_t room) {
 		"*5\r\n$11\r\nCL.THROTTLE\r\n$1\r\n%c\r\n$1\r\n2\r\n$1\r\n3\r\n$2\r\n60\r\n",
 		"*2\r\n$4\r\nECHO\r\n$1\r\n%c\r\n",
 		"SLUICE.CHECK %c 1 5/1h\r\n",
+		"SLUICE.CHECK %c 3 UPTO 5/1h\r\n",
+		"SLUICE.CHECK %c 1 ID t 5/1h MEMBER m 'distinct 2/1h'\r\n",
+		"SLUICE.ACQUIRE %c 1 ID me 'concurrency 2 lease 20ms'\r\nSLUICE.RENEW k me 'concurrency 2 lease 20ms'\r\n",
+		"SLUICE.RELEASE %c me 'concurrency 2 lease 20ms' 5/1h\r\n",
+		"SLUICE.RESERVE %c 3 20 ID 00000000000000aa 'fixed-window 9/1m'\r\n",
+		"SLUICE.COMMIT %c 00000000000000aa.AQARZml4ZWQtd2luZG93IDkvMW0 1\r\n",
 		"*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$4\r\nSKIP\r\n*4\r\n$12\r\nSLUICE.CHECK\r\n$1\r\n%c\r\n$1\r\n1\r\n$"
 		"4\r\n3/1m\r\n",
 		"*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\n%c\r\n*2\r\n$6\r\nCLIENT\r\n$7\r\nGETNAME\r\n",
@@ -361,11 +367,38 @@ static void test_facts(void **state) {
 	sluice_store_close(there.store);
 }
 
+/* A door makes an id each time that it reads the request; what it answers is the one that was decided by. */
+static void test_the_id_that_is_answered_is_held(void **state) {
+	(void)state;
+	struct elsewhere there;
+	struct line line;
+	struct sluice_limit limit;
+	struct sluice_holder holder;
+	char want[128];
+	static const char asked[] = "SLUICE.ACQUIRE k 1 'concurrency 2 lease 1m'\r\n";
+	elsewhere_open(&there, 1);
+	line_open(&line, &sl_door_resp, &there);
+	line_send(&line, asked, sizeof asked - 1);
+	assert_int_equal(there.flights, 1);
+	assert_int_equal(sluice_limit_parse(&limit, sl_str("concurrency 2 lease 1m"), NULL), SLUICE_OK);
+	assert_int_equal(sluice_holders(there.store, &limit, sl_str("k"), NOW_NS, &holder, 1), 1);
+	snprintf(want, sizeof want, "*8\r\n:1\r\n:2\r\n:1\r\n:0\r\n:60000\r\n:0\r\n:0\r\n$16\r\n%016llx\r\n",
+	         (unsigned long long)holder.id);
+	assert_int_equal(line.out.len, strlen(want));
+	assert_memory_equal(line.out.data, want, strlen(want));
+	line_close(&line);
+	sluice_store_close(there.store);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_same_answers_resp), cmocka_unit_test(test_same_answers_http),
-		cmocka_unit_test(test_decided_once),      cmocka_unit_test(test_away),
-		cmocka_unit_test(test_away_http),         cmocka_unit_test(test_facts),
+		cmocka_unit_test(test_the_id_that_is_answered_is_held),
+		cmocka_unit_test(test_same_answers_resp),
+		cmocka_unit_test(test_same_answers_http),
+		cmocka_unit_test(test_decided_once),
+		cmocka_unit_test(test_away),
+		cmocka_unit_test(test_away_http),
+		cmocka_unit_test(test_facts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
