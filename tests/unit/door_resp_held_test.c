@@ -378,6 +378,36 @@ static void test_admit_reads_words(void **state) {
 	client_close(&client);
 }
 
+/* Quotas that are tried on the live leases and members: counted, and charge nothing. */
+static void test_candidates(void **state) {
+	(void)state;
+	struct client client;
+	struct sl_row_sum row;
+	uint32_t rows[2];
+	struct sl_books *books = sl_books_new(1);
+	assert_non_null(books);
+	client_open(&client,
+	            "limits:\n"
+	            "  - {name: slots, key: user, limit: concurrency 3 lease 30s, candidate: concurrency 1 lease 30s}\n"
+	            "  - {name: devices, key: user, limit: distinct 3/1h, of: device, candidate: distinct 1/1h}\n");
+	sl_books_enter(books, client.context.policy, rows);
+	client.context.rows = rows;
+	client.context.tally = sl_books_tally(books, 0);
+	for (int i = 0; i < 3; i++) {
+		static const char *const asked[] = {"SLUICE.ADMIT 1 user u device a\r\n", "SLUICE.ADMIT 1 user u device b\r\n",
+		                                    "SLUICE.ADMIT 1 user u device a\r\n"};
+		assert_memory_equal(client_ask(&client, asked[i]), "*9\r\n:1\r\n", 8);
+	}
+	assert_true(sl_books_row(books, rows[0], &row));
+	assert_int_equal(row.candidate, 2);
+	assert_true(sl_books_row(books, rows[1], &row));
+	assert_int_equal(row.candidate, 1); /* a is a member whatever the quota */
+	const char *holders = client_ask(&client, "SLUICE.PEEK user=u 1 policy:slots\r\n");
+	assert_memory_equal(holders, "*7\r\n:0\r\n:3\r\n:0\r\n", 16); /* three leases, not six */
+	client_close(&client);
+	sl_books_free(books);
+}
+
 /* Keys that a policy makes may be longer than any that a ticket holds. */
 static void test_keys_too_long_for_a_ticket(void **state) {
 	(void)state;
@@ -553,6 +583,7 @@ int main(void) {
 		cmocka_unit_test(test_admit_gives_tickets),
 		cmocka_unit_test(test_admit_reserves),
 		cmocka_unit_test(test_admit_reads_words),
+		cmocka_unit_test(test_candidates),
 		cmocka_unit_test(test_keys_too_long_for_a_ticket),
 		cmocka_unit_test(test_many_tickets_in_one_pipeline),
 		cmocka_unit_test(test_command_knows_them),
