@@ -170,7 +170,8 @@ class Redis:
 
 # ---- one way to call module and scripts --------------------------------------------------------------------------
 
-FIXED = {"CHECK": 1, "PEEK": 1, "REFUND": 1, "RESET": 0, "HOLD": 3, "CONFIRM": 2, "CANCEL": 1, "LEASE": 4, "INSPECT": 0}
+FIXED = {"CHECK": 1, "PEEK": 1, "REFUND": 1, "RESET": 0, "HOLD": 3, "CONFIRM": 2, "CANCEL": 1, "LEASE": 4, "INSPECT": 0,
+         "ACQUIRE": 1, "RELEASE": 1, "RENEW": 1, "HOLDERS": 0, "RESERVE": 2, "COMMIT": 2}
 
 
 def keys_of(words):
@@ -181,7 +182,7 @@ def keys_of(words):
         word = str(words[at]).upper() if not isinstance(words[at], bytes) else words[at].upper().decode("latin-1")
         if word == "KEY" and at + 1 < len(words):
             keys.append(words[at + 1])
-        at += 2 if word in ("KEY", "NAME", "AT") else 1
+        at += 2 if word in ("KEY", "NAME", "AT", "MEMBER", "ID", "TERMS") else 1
     return list(dict.fromkeys(keys))
 
 

@@ -24,12 +24,16 @@ local function repeated(call, was)
 	call.cost = 0
 	counter.load(call)
 	decide.try_all(call)
+	for _, item in ipairs(call.items) do
+		if item.limit.kind == 'K' then
+			item.delay = math.max(0, was.leaves - call.now)
+		end
+	end
 	local reply = decide.reply(call)
 	if call.each then
 		reply[#reply + 1] = {was.granted, 1, 0}
 		return reply
 	end
-	reply[6] = math.max(0, was.leaves - call.now)
 	if call.upto then
 		reply[8] = was.granted
 	end
