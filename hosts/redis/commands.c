@@ -203,7 +203,7 @@ int slr_renew(struct RedisModuleCtx *context, struct RedisModuleString **args, i
 }
 
 int slr_commit(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
-	static const struct slr_form form = {SLR_COMMIT, {SLR_FIELD_NAME, SLR_FIELD_COST}, SLR_WORD_EACH, "COMMIT"};
+	static const struct slr_form form = {SLR_COMMIT, {SLR_FIELD_NAME, SLR_FIELD_ACTUAL}, SLR_WORD_EACH, "COMMIT"};
 	struct slr_turn turn;
 	bool is_ticket;
 	if (count < 4)

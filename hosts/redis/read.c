@@ -117,8 +117,8 @@ static bool read_long_ttl(struct slr_turn *turn, const char *what, struct sluice
 		*ttl_ns = ms * SL_MS_NS;
 		return true;
 	}
-	slr_fail(turn, "%s %s: expected a whole number from %llu to %llu", what, slr_shown(text).text,
-	         (unsigned long long)least, (unsigned long long)(SL_WINDOW_NS_MAX / SL_MS_NS));
+	slr_fail(turn, "%s %s: expected a whole number from %llu to %llu", what, slr_shown(text).text, 1ULL,
+	         (unsigned long long)(SL_WINDOW_NS_MAX / SL_MS_NS));
 	return false;
 }
 
@@ -128,6 +128,8 @@ bool slr_read_field(struct slr_turn *turn, uint8_t field, struct sluice_bytes te
 	switch (field) {
 	case SLR_FIELD_NAME:
 		return read_text_id(turn, "id", text);
+	case SLR_FIELD_ACTUAL:
+		return read_u32(turn, "actual", text, 0, UINT32_MAX, &call->cost);
 	case SLR_FIELD_TTL_LONG:
 		return read_long_ttl(turn, "ttl_ms", text, 0, &call->ttl_ns);
 	case SLR_FIELD_COST:
@@ -474,7 +476,7 @@ static bool fits_reserve(struct slr_turn *turn) {
 	for (uint32_t i = 0; i < turn->call->item_count; i++)
 		ends = ends || turn->call->items[i].ttl_ns != 0;
 	if (!ends)
-		slr_fail(turn, "ttl_ms 0: expected a whole number from 1 to %llu",
+		slr_fail(turn, "ttl_ms '0': expected a whole number from 1 to %llu",
 		         (unsigned long long)(SL_WINDOW_NS_MAX / SL_MS_NS));
 	return ends;
 }

@@ -32,8 +32,9 @@ enum slr_field {
 	SLR_FIELD_TTL,
 	SLR_FIELD_SPENT,
 	SLR_FIELD_WANT,
-	SLR_FIELD_NAME,    /* of a lease, any text */
-	SLR_FIELD_TTL_LONG /* of a reservation */
+	SLR_FIELD_NAME,     /* of a lease, any text */
+	SLR_FIELD_TTL_LONG, /* of a reservation; 0: its limits say theirs */
+	SLR_FIELD_ACTUAL    /* what it has cost */
 };
 enum { SLR_FIELDS_MAX = 4 };
 
