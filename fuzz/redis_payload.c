@@ -7,6 +7,7 @@
  * A call is: operation, id, 2 of cost, 4 of ms that pass before it. */
 #include "hosts/redis/decide.h"
 
+#include "algo/terms.h"
 #include "base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -16,10 +17,21 @@ enum { HEAD_BYTES = 3, CALL_BYTES = 8, CALLS_MAX = 32 };
 static const sluice_ns START_NS = UINT64_C(1800000000) * 1000000000;
 
 static const char *const notations[] = {
-	"100/60s",           "fixed-window 10/1s",   "sliding-log 20/1m",
-	"sliding-log 5/50d", "token-bucket 10/1s",   "sliding-buckets 50/1m precision 5s edge count",
-	"sliding-log 0/1m",  "leaky-bucket 10/1h",   "sliding-buckets 9/1s precision 10ms edge weighted",
-	"unlimited",         "token-bucket 1/3660d", "sliding-window 4294967295/3660d",
+	"100/60s",
+	"fixed-window 10/1s",
+	"sliding-log 20/1m",
+	"sliding-log 5/50d",
+	"token-bucket 10/1s",
+	"sliding-buckets 50/1m precision 5s edge count",
+	"sliding-log 0/1m",
+	"leaky-bucket 10/1h",
+	"sliding-buckets 9/1s precision 10ms edge weighted",
+	"unlimited",
+	"token-bucket 1/3660d",
+	"sliding-window 4294967295/3660d",
+	"concurrency 9 lease 1m",
+	"distinct 5/1m",
+	"distinct 5000/1m edge allow",
 };
 enum { LIMITS = sizeof notations / sizeof *notations };
 
@@ -50,18 +62,43 @@ static void check_value(slr_value value) {
 	slr_value_free(read);
 }
 
+/* What the door lets through. */
+static bool fits(const struct sluice_limit *limit, enum slr_operation operation) {
+	if (operation == SLR_HOLDERS)
+		return false;
+	if (limit->algorithm < SLUICE_CONCURRENCY)
+		return true;
+	if (slr_holds_by(operation) || operation == SLR_RESERVE)
+		return false;
+	return limit->algorithm == SLUICE_DISTINCT || (operation != SLR_CHECK && operation != SLR_REFUND);
+}
+
+static void add_terms(struct slr_item *item, uint8_t choice) {
+	static const char *const texts[] = {"count-denied", "penalty [1s, 1m] after 2 denials in 1m",
+	                                    "count-denied; penalty [1h] after 1 denial in 1s"};
+	item->has_terms = choice % 4 != 0 && item->limit.algorithm < SLUICE_CONCURRENCY;
+	if (item->has_terms)
+		SL_ASSERT(sl_terms_parse(&item->terms, sl_str(texts[choice % 4 - 1]), NULL) == SLUICE_OK);
+}
+
 static void call_on(slr_value *value, slr_value *replica, const struct sluice_limit *limit, const uint8_t *bytes,
                     sluice_ns now) {
-	struct slr_call call = {.operation = (enum slr_operation)(bytes[0] % (SLR_LEASE + 1)), .item_count = 1};
+	struct slr_call call = {.operation = (enum slr_operation)(bytes[0] % SLR_OPERATIONS), .item_count = 1};
 	struct slr_notes *notes = &call.keys[0].notes;
+	if (!fits(limit, call.operation))
+		return;
 	call.key_count = 1;
 	call.now = now;
-	call.id = bytes[1];
+	call.id = call.operation >= SLR_ACQUIRE ? bytes[1] | 1u : bytes[1];
+	call.token = call.operation == SLR_CHECK ? bytes[1] % 8 : 0;
+	call.upto = call.operation <= SLR_PEEK && bytes[0] >= 128;
 	call.cost = call.want = call.spent = (uint32_t)(bytes[2] << 8 | bytes[3]);
 	call.ttl_ns = (1 + (sluice_ns)bytes[1] * 200) * SL_MS_NS;
 	call.wall_ms = wall_ms;
 	call.want_next = call.noted = true;
 	call.items[0].limit = *limit;
+	call.items[0].member = limit->algorithm == SLUICE_DISTINCT ? bytes[1] | 1u : 0;
+	add_terms(&call.items[0], bytes[1] >> 5);
 	call.keys[0].value = *value;
 	(void)!slr_decide(&call);
 	*value = call.keys[0].value;
