@@ -1,5 +1,5 @@
-/* A full store, and what stands beside counters: a call that finds no room has done nothing, at whatever limit; what was
- * evicted is gone, and nobody else pays for it. */
+/* A full store, and what stands beside counters: a call that finds no room has done nothing, at whatever limit; what
+ * was evicted is gone, and nobody else pays for it. */
 #include "store/slot.h"
 #include "tests/unit/ask.h"
 
