@@ -1,6 +1,6 @@
 /* What the RESP door says of leases, members, parts, retries and reservations: the words and where they may stand,
- * every refusal and that it changes nothing, ids, tickets, nil in both protocols, policies, and what is counted of it. What
- * the numbers are is in tests/cases. */
+ * every refusal and that it changes nothing, ids, tickets, nil in both protocols, policies, and what is counted of it.
+ * What the numbers are is in tests/cases. */
 #include "tests/unit/door_resp.h"
 
 #include "algo/step.h"
