@@ -3,6 +3,7 @@
 #include "tests/unit/policy_rows.h"
 
 #include "algo/terms.h"
+#include "os/zone.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -345,6 +346,7 @@ static void test_variants(void **state) {
 }
 
 int main(void) {
+	sl_zone_use_host();
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_penalties), cmocka_unit_test(test_brackets),   cmocka_unit_test(test_reserve),
 		cmocka_unit_test(test_refused),   cmocka_unit_test(test_warnings),   cmocka_unit_test(test_match),
