@@ -65,9 +65,10 @@ enum { SL_LEDGER_SCRATCH_BYTES = (SL_BUCKETS_MAX + 1) * 4 + 64 };
  * the waits know that those still open will be. counter is as it stands in the host, nothing corrected. For the five
  * counting algorithms and the buckets; others, and an empty ledger, decide as sl_step().
  *  scratch  SL_LEDGER_SCRATCH_BYTES, aligned to 8
- * The same answers as sl_step() gives once the ended ones are corrected; but where a refund took away a part of a log's
- * charges of one millisecond that are reserved until several instants, those that have ended may seem to have held more
- * of them. O(ended) and a step, some log(open) times; a log O(open log n), and O(open) some log(open n) times. */
+ * The same answers as sl_step() gives once the ended ones are corrected; but where a refund, or the charge of what was
+ * denied, took away a part of a log's charges of one millisecond that are reserved until several instants, those that
+ * have ended may seem to have held more of them. O(ended) and a step, some log(open) times; a log O(open log n), and
+ * O(open) some log(open n) times. */
 void sl_ledger_step(const struct sluice_limit *limit, const struct sl_counter *counter, const struct sl_ledger *ledger,
                     sluice_ns now, uint64_t cost, void *scratch, struct sluice_decision *decision);
 
@@ -100,8 +101,8 @@ static inline uint64_t sl_corrected(const struct sl_correction *at, uint64_t hel
 }
 
 /* The algorithms, one a file; sl_correct() and sl_ledger_step() choose among them. sl_log_used() says what of a log
- * counts at an instant; behind it, of its entries log.expired..log.count - 1, sl_log_held() says how much was charged in
- * the millisecond of `instant`, and in which entry first (in: a guess), and sl_log_leaves() when an entry is gone. */
+ * counts at an instant; behind it, of its entries log.expired..log.count - 1, sl_log_held() says how much was charged
+ * in the millisecond of `instant`, and in which entry first (in: a guess); sl_log_leaves() when an entry is gone. */
 bool sl_window_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *);
 bool sl_bucket_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *);
 bool sl_log_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *, uint32_t, void *,

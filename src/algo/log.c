@@ -483,8 +483,8 @@ sluice_ns sl_log_leaves(const struct sl_counter *counter, uint32_t entry) {
 	return (instant_at(&counter->log, entry) + counter->log.window_ms) * SL_MS_NS;
 }
 
-/* The log as it stood when it was charged last, which may have been at the beginning of the millisecond that is kept: an
- * entry of exactly W before that may still count. */
+/* The log as it stood when it was charged last, which may have been at the beginning of the millisecond that is kept:
+ * an entry of exactly W before that may still count. */
 static const struct sl_log *look_back(const struct sluice_limit *limit, struct sl_counter *counter) {
 	uint64_t last_ms = last_ms_of(&counter->state);
 	return look(limit, counter, last_ms == 0 ? 0 : (last_ms - 1) * SL_MS_NS + 1);

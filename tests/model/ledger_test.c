@@ -312,11 +312,12 @@ static void step(struct world *w) {
 		return;
 	case 8:
 		w->last = "count";
-		count(w, cost);
+		/* Of a log only while nothing is reserved: what ended may seem to hold more (ledger.h). */
+		if (w->ledger.count == 0 || w->model.rule.algorithm != SLUICE_SLIDING_LOG)
+			count(w, cost);
 		return;
 	case 9:
 		w->last = "refund";
-		/* Of a log only while nothing is reserved: what ended may seem to hold more (ledger.h). */
 		if (dice_one_in(&w->dice, 4) && (w->ledger.count == 0 || w->model.rule.algorithm != SLUICE_SLIDING_LOG)) {
 			refund(w, cost);
 			model_refund(&w->model, model_clock(&w->model, w->now), cost);

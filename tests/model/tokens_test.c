@@ -66,7 +66,7 @@ static void temporary(char file[64]) {
 	unlink(file);
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------------------------- */
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
 enum { REQUESTS_MAX = 20000, QUOTA = 400000, ESTIMATE = 500, WORST = 14089 };
 #define LATENCY (2 * S)
@@ -107,7 +107,7 @@ struct outcome {
 	uint64_t requests, tokens, most_at_admission, most_in_hindsight, retries;
 };
 
-/* Debt, and whatever else is in the way, is gone at exactly the wait: if nothing else comes, and nothing is committed. */
+/* Debt, and whatever else is in the way, is gone at exactly the wait, if nothing else comes or is committed. */
 static void check_retry(const struct ask *a, const struct sluice_call *call, uint32_t estimate) {
 	sluice_ns retry = call->merged.retry_after_ns;
 	assert_true(retry != 0 && retry % MS == 0);
@@ -182,7 +182,7 @@ static void tokens_are_reserved_and_committed(void **state) {
 	assert_true(reserved.tokens > corrected.tokens && corrected.tokens > worst.tokens);
 }
 
-/* ---- clients that die ---------------------------------------------------------------------------------------------- */
+/* ---- clients that die -------------------------------------------------------------------------------------------- */
 
 enum { CLIENTS = 1000, PROCESSES = 8, FULL = 10000000 };
 
@@ -253,7 +253,7 @@ static void a_thousand_killed_clients_leave_the_windows_as_they_were(void **stat
 	kill_clients_of("fixed-window 10M/1h");
 }
 
-/* ---- clients that knock -------------------------------------------------------------------------------------------- */
+/* ---- clients that knock ------------------------------------------------------------------------------------------ */
 
 /* Five in a minute; who is denied three times in a minute is out for a minute, ten, an hour, an hour... */
 static const struct sluice_terms terms = {
