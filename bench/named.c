@@ -1,14 +1,14 @@
-/* named: what leases and members cost inside a process, through include/sluice.h alone: ns of CPU time an operation,
- * and bytes a lease or member.
+/* named: what leases, members and reservations cost inside a process, through include/sluice.h alone: ns of CPU time
+ * an operation, and bytes each.
  *
  * Each case is one key: a store with one counter that already holds so many, and a loop of operations by name over it.
  * Instants are passed in and advance by a fixed step, so that new members slide out as fast as they come in. Every case
  * checks what was answered: a fast wrong answer must not become a number. */
 #include "bench/traffic.h"
 
-enum { CASES = 11, OPERATIONS = 20000 };
+enum { CASES = 15, OPERATIONS = 20000 };
 
-enum what { ACQUIRE_RELEASE, RENEW, KNOWN, NEW, DENIED };
+enum what { ACQUIRE_RELEASE, RENEW, KNOWN, NEW, DENIED, RESERVE_COMMIT };
 
 static struct bench_case {
 	const char *title, *limit;
@@ -44,11 +44,31 @@ static struct bench_case {
      .what = DENIED,
      .held = 60000,
      .step_ns = 60e6},
+	{.title = "reserve and commit, token-bucket, 10 open",
+     .limit = "token-bucket 1M/1s burst 1G",
+     .what = RESERVE_COMMIT,
+     .held = 10,
+     .step_ns = 1e6},
+	{.title = "reserve and commit, sub-buckets, 100 open",
+     .limit = "sliding-buckets 1G/1m precision 1s",
+     .what = RESERVE_COMMIT,
+     .held = 100,
+     .step_ns = 1e6},
+	{.title = "reserve and commit, log of 1000, 10 open",
+     .limit = "sliding-log 1G/1s",
+     .what = RESERVE_COMMIT,
+     .held = 10,
+     .step_ns = 1e6},
+	{.title = "reserve and commit, log of 1000, 100 open",
+     .limit = "sliding-log 1G/1s",
+     .what = RESERVE_COMMIT,
+     .held = 100,
+     .step_ns = 1e6},
 };
 
 static struct sluice_call call_of(const struct bench_case *bench, const struct sluice_item *item, uint64_t *name) {
 	struct sluice_call call = {.items = item, .item_count = 1, .cost = 1, .now = bench->now_ns};
-	if (bench->parsed.algorithm == SLUICE_CONCURRENCY)
+	if (bench->parsed.algorithm == SLUICE_CONCURRENCY || bench->what == RESERVE_COMMIT)
 		call.id = (struct sluice_bytes){name, sizeof *name};
 	return call;
 }
@@ -58,16 +78,27 @@ static bool operate(struct bench_case *bench, sluice_operation operation, uint64
 	struct sluice_item item = {.limit = &bench->parsed, .key = {"user:1", 6}};
 	struct sluice_call call = call_of(bench, &item, &name);
 	call.operation = operation;
+	if (bench->what == RESERVE_COMMIT) {
+		call.cost = operation == SLUICE_COMMIT ? 600 : 500;
+		call.ttl_ns = operation == SLUICE_RESERVE ? (sluice_ns)3600 * 1000000000 : 0;
+	}
 	if (bench->parsed.algorithm == SLUICE_DISTINCT)
 		item.member = (struct sluice_bytes){&name, sizeof name};
 	if (sluice_decide(bench->store, &call) != SLUICE_OK)
 		traffic_die(bench->title, "the store did not answer");
-	return operation == SLUICE_RELEASE || operation == SLUICE_RENEW ? call.found == 1 : call.merged.allowed;
+	return operation >= SLUICE_RELEASE && operation != SLUICE_RESERVE ? call.found == 1 : call.merged.allowed;
 }
 
 static void expect(const struct bench_case *bench, bool as_expected) {
 	if (!as_expected)
 		traffic_die(bench->title, "was answered otherwise than the case is about");
+}
+
+/* The operation by which a name comes in. */
+static sluice_operation enters_by(const struct bench_case *bench) {
+	if (bench->what == RESERVE_COMMIT)
+		return SLUICE_RESERVE;
+	return bench->parsed.algorithm == SLUICE_CONCURRENCY ? SLUICE_ACQUIRE : SLUICE_CHARGE;
 }
 
 static void step(struct bench_case *bench) {
@@ -76,7 +107,7 @@ static void step(struct bench_case *bench) {
 }
 
 static void run_one(struct bench_case *bench) {
-	sluice_operation enter = bench->parsed.algorithm == SLUICE_CONCURRENCY ? SLUICE_ACQUIRE : SLUICE_CHARGE;
+	sluice_operation enter = enters_by(bench);
 	step(bench);
 	switch (bench->what) {
 	case ACQUIRE_RELEASE:
@@ -95,11 +126,15 @@ static void run_one(struct bench_case *bench) {
 	case DENIED:
 		expect(bench, !operate(bench, enter, bench->names++));
 		return;
+	case RESERVE_COMMIT:
+		expect(bench, operate(bench, enter, bench->names) && operate(bench, SLUICE_COMMIT, bench->names));
+		bench->names++;
+		return;
 	}
 }
 
 static void fill(struct bench_case *bench) {
-	sluice_operation enter = bench->parsed.algorithm == SLUICE_CONCURRENCY ? SLUICE_ACQUIRE : SLUICE_CHARGE;
+	sluice_operation enter = enters_by(bench);
 	struct sluice_store_stats before, after;
 	sluice_store_stats(bench->store, &before);
 	for (uint64_t i = 0; i < bench->held; i++) {
@@ -122,7 +157,7 @@ static double run_case(struct bench_case *bench) {
 
 static void print_all(const char *path, unsigned repeats) {
 	FILE *file = path != NULL ? bench_json_open(path) : NULL;
-	printf("Leases and members: ns an operation, median of %u (min..max); bytes each\n", repeats);
+	printf("Leases, members and reservations: ns an operation, median of %u (min..max); bytes each\n", repeats);
 	for (unsigned i = 0; i < CASES; i++) {
 		const struct bench_case *bench = &cases[i];
 		printf("  %-40s %8.0f (%7.0f..%7.0f) %8.1f B\n", bench->title, bench->ns.median, bench->ns.each[0],
