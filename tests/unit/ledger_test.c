@@ -1,4 +1,4 @@
-/* Reservations, corrections and charges whatever the quota, edge by edge. What random streams show is in tests/model. */
+/* Reservations, corrections and charges whatever the quota, edge by edge. Random streams are in tests/model. */
 #include "algo/ledger.h"
 #include "base/bytes.h"
 
@@ -229,7 +229,7 @@ static void nothing_is_corrected_of_nothing(void **state) {
 	}
 }
 
-/* ---- charges whatever the quota ----------------------------------------------------------------------------------- */
+/* ---- charges whatever the quota --------------------------------------------------------------------------------- */
 
 static struct sluice_decision count(struct host *h, sluice_ns now, uint32_t cost) {
 	struct sluice_decision decision;
