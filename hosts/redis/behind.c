@@ -163,7 +163,7 @@ static void load_nothing(struct slr_member *m) {
 bool slr_member_load(const struct slr_call *call, struct slr_member *m, bool skip_own) {
 	struct slr_counter scratch;
 	const struct slr_counter *counter = m->counts ? slr_value_find(m->key->value, m->identity, &scratch) : NULL;
-	bool sides = !slr_value_is_packed(m->key->value) && m->counts && slr_value_has_sides(m->key->value);
+	bool sides = counter != &scratch && m->counts && slr_value_has_sides(m->key->value);
 	m->there = counter != NULL;
 	m->packed = counter == &scratch;
 	m->image.own = NULL;

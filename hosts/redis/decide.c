@@ -216,7 +216,8 @@ static enum slr_failure take(struct slr_deciding *d) {
 	}
 	if (slr_holds_by(call->operation))
 		drop_holds(d, chosen);
-	look_again(d, chosen);
+	if (call->item_count > 1 || d->members[0].reserves || d->members[0].tried)
+		look_again(d, chosen);
 	if (call->token != 0)
 		slr_remember(d);
 	return SLR_FINE;
@@ -293,7 +294,7 @@ static enum slr_failure decide_members(struct slr_deciding *d) {
 		part = take_part(d);
 	allowed = decide_all(d, charge);
 	call->granted = allowed ? part : 0;
-	if (!charge || (!slr_holds_by(call->operation) && !costs_something(d)))
+	if (!charge || (call->cost == 0 && !slr_holds_by(call->operation) && !costs_something(d)))
 		return SLR_FINE;
 	if (allowed && (call->cost != 0 || call->operation != SLR_HOLD)) {
 		failure = take(d);
