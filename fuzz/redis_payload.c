@@ -98,7 +98,8 @@ static void call_on(slr_value *value, slr_value *replica, const struct sluice_li
 	call.want_next = call.noted = true;
 	call.items[0].limit = *limit;
 	call.items[0].member = limit->algorithm == SLUICE_DISTINCT ? bytes[1] | 1u : 0;
-	add_terms(&call.items[0], bytes[1] >> 5);
+	if (!slr_holds_by(call.operation))
+		add_terms(&call.items[0], bytes[1] >> 5);
 	call.keys[0].value = *value;
 	(void)!slr_decide(&call);
 	*value = call.keys[0].value;

@@ -11,7 +11,8 @@
  * copy of its block. Only counters with leases on them pay for it.
  *
  * Reservations (algo/ledger.h) are charges that go back when they end. Those that have ended are returned in the image
- * as it is loaded; those that are open are looked at by sl_ledger_step(), which knows when they end. Where a counter has
+ * as it is loaded; those that are open are looked at by sl_ledger_step(), which knows when they end. Where a counter
+ * has
  * both leases and reservations, all that ends does so in its order. */
 #include "base/math.h"
 #include "hosts/redis/memory.h"
@@ -171,7 +172,8 @@ bool slr_member_load(const struct slr_call *call, struct slr_member *m, bool ski
 	m->ended = 0;
 	m->own = -1;
 	m->held = 0;
-	m->ledger.count = m->returned = 0;
+	m->ledger = (struct sl_ledger){NULL, 0};
+	m->returned = 0;
 	m->clock = call->now;
 	if (m->strikes != NULL)
 		memset(m->strikes, 0, sizeof *m->strikes);
@@ -266,12 +268,14 @@ static sluice_ns behind_end(const struct slr_member *m, const struct future *fut
 
 static void future_step(const struct slr_member *m, const struct future *future, uint64_t cost,
                         struct sluice_decision *decision) {
-	struct sl_ledger open = {m->ledger.list + future->returned, m->ledger.count - future->returned};
+	struct sl_ledger open = {NULL, m->ledger.count - future->returned};
 	struct sl_counter counter;
 	counter.state = future->image.counter.state;
 	counter.block = future->image.counter.block;
 	counter.block_bytes = future->image.counter.block_bytes;
 	counter.who = 0;
+	if (open.count != 0)
+		open.list = m->ledger.list + future->returned;
 	if (open.count != 0)
 		sl_ledger_step(m->limit, &counter, &open, future->end, cost, scratch, decision);
 	else

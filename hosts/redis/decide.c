@@ -98,7 +98,7 @@ void slr_member_reload(const struct slr_call *call, struct slr_member *m) {
 	SL_ASSERT(whole);
 }
 
-/* ---- check, peek, hold, confirm, acquire, reserve ---------------------------------------------------------------------------------- */
+/* ---- check, peek, hold, confirm, acquire, reserve ---------------------------------------------------------------- */
 
 /* Marks the members that charge a counter, one for each: the first of those that share it which may. */
 static void choose_chargers(struct slr_deciding *d, bool chosen[SLUICE_ITEMS_MAX]) {

@@ -203,7 +203,8 @@ static void count_all(struct slr_deciding *d, bool allowed) {
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
 		if (m->terms == NULL || !m->terms->count_denied || !m->counts || m->tried || m->cost == 0 ||
-		    m->limit->algorithm >= SLUICE_CONCURRENCY || (allowed && m->decision->allowed) || done[m->leader])
+		    m->limit->quota == 0 || m->limit->algorithm >= SLUICE_CONCURRENCY || (allowed && m->decision->allowed) ||
+		    done[m->leader])
 			continue;
 		done[m->leader] = true;
 		if (!count_denied(d->call, m))

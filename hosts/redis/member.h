@@ -95,6 +95,8 @@ void slr_member_keep(const struct slr_call *call, struct slr_member *m);
 
 /* The reservations that are open at the member's clock. */
 static inline struct sl_ledger slr_member_open(const struct slr_member *m) {
+	if (m->ledger.count == m->returned)
+		return (struct sl_ledger){NULL, 0};
 	return (struct sl_ledger){m->ledger.list + m->returned, m->ledger.count - m->returned};
 }
 
@@ -123,7 +125,8 @@ bool slr_member_reset(const struct slr_call *call, struct slr_member *m);
 /* Reads a member again, as it is after the commits of a call: that its leases are charged already is sure. */
 void slr_member_reload(const struct slr_call *call, struct slr_member *m);
 
-/* ---- what a call is beside a charge (lend.c) ----------------------------------------------------------------------- */
+/* ---- what a call is beside a charge (lend.c)
+ * ----------------------------------------------------------------------- */
 
 /* Ends or renews the leases of the call's id. */
 void slr_end_leases(struct slr_deciding *d);
@@ -139,7 +142,8 @@ bool slr_is_held(struct slr_deciding *d);
  * `delay_ns`. */
 void slr_answer_again(struct slr_deciding *d, sluice_ns delay_ns);
 
-/* The key beside whose counters a call's token is kept: of the first limit that it can charge; NULL: it charges none. */
+/* The key beside whose counters a call's token is kept: of the first limit that it can charge; NULL: it charges
+ * none. */
 struct slr_key *slr_token_key(const struct slr_deciding *d);
 
 /* The token of a request that is remembered, which has been charged; NULL: it has not. */

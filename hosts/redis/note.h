@@ -21,7 +21,8 @@
  *   TOKEN   := hash u64 | end u64 | at u64 | delay u64        a request that was charged; name and kind are 0
  *              | granted u32
  *
- * A log of 70,000 entries is not sent again for each charge: so CHARGE and what is like it, which are not idempotent. It
+ * A log of 70,000 entries is not sent again for each charge: so CHARGE and what is like it, which are not
+ * idempotent. It
  * is charged whatever its limit says, since it has been admitted. Strikes are sent WHOLE. */
 #ifndef SLR_NOTE_H
 #define SLR_NOTE_H

@@ -331,7 +331,8 @@ static bool read_terms(struct slr_turn *turn, struct slr_item *item, struct slui
 	return false;
 }
 
-/* One word in front of a limit, at `*index`, and what belongs to it; *index is then behind it. *found: there was one. */
+/* One word in front of a limit, at `*index`, and what belongs to it; *index is then behind it. *found: there was
+ * one. */
 static bool read_ahead(struct slr_turn *turn, uint32_t *index, const struct slr_form *form, struct ahead *ahead,
                        bool *found) {
 	struct sluice_bytes text = slr_arg(turn, *index), none = {NULL, 0};

@@ -1,6 +1,7 @@
 /* Tickets (proto/ticket.h), ids and tokens: how a call names what it is of.
  *
- * A ticket may name keys that no argument of its command does. They are of the slot that the command went to, for so was
+ * A ticket may name keys that no argument of its command does. They are of the slot that the command went to, for so
+ * was
  * the command that made it; a forged one reaches nothing but the reservation or lease of the 64 random bits that it
  * says, and a key that is none of ours is as good as one that is not there. */
 #include "proto/ticket.h"

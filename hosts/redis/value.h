@@ -9,7 +9,8 @@
  *   bits 2..0 = 000  struct slr_table *              8 + 48 a counter
  *
  * A counter has its identity (algo/rule.h: kind and name), its state, its holds, and for logs, sub-buckets, leases and
- * members a block. What stands beside a counter (side.h: its reservations, its strikes) is kept as one more counter of an
+ * members a block. What stands beside a counter (side.h: its reservations, its strikes) is kept as one more counter
+ * of an
  * identity that no limit has, all of it in its block. A value goes from one form to another as it must
  * (slr_value_open) and as it may (slr_value_slim). */
 #ifndef SLR_VALUE_H
