@@ -1,5 +1,5 @@
-"""What the module keeps beside counters, in a real Redis: leases, members, reservations, penalties, requests that may be
-retried. That persistence and replication bring it all along, that keys live long enough for it, that what is refused
+"""What the module keeps beside counters, in a real Redis: leases, members, reservations, penalties, requests that may
+be retried. That persistence and replication bring it all along, that keys live long enough for it, that what is refused
 says why and changes nothing; a primary's death in the middle of a lease.
 """
 
@@ -27,8 +27,10 @@ def fill(client):
         calls.append(["SLUICE.ACQUIRE", "leases", 1 + n % 2, "AT", NOW + 10 * n, "ID", f"job {n}", LEASES, "90/1m"])
         calls.append(["SLUICE.CHECK", "members", 1, "AT", NOW + 10 * n, "MEMBER", f"10.0.0.{n}", MEMBERS])
         for limit in RESERVED:
-            calls.append(["SLUICE.RESERVE", "reserved", 10 + n, 5000 + 1000 * n, "AT", NOW + 10 * n, "ID", f"r{n}", limit])
-        calls.append(["SLUICE.CHECK", "retried", 1, "AT", NOW + 10 * n, "ID", f"request {n}", "leaky-bucket 5/1s queue 40"])
+            calls.append(["SLUICE.RESERVE", "reserved", 10 + n, 5000 + 1000 * n, "AT", NOW + 10 * n, "ID", f"r{n}",
+                          limit])
+        calls.append(["SLUICE.CHECK", "retried", 1, "AT", NOW + 10 * n, "ID", f"request {n}",
+                      "leaky-bucket 5/1s queue 40"])
         calls.append(["SLUICE.CHECK", "shut out", 3, "AT", NOW + 10 * n, "TERMS", PENALTY, "2/1s"])
         calls.append(["SLUICE.CHECK", "counted", 3, "AT", NOW + 10 * n, "TERMS", COUNTED, "sliding-log 10/1m"])
         calls.append(["SLUICE.CHECK", "calendar", 3, "AT", NOW + 10 * n, "100/day at Europe/Berlin"])
@@ -93,7 +95,8 @@ def still():
 
 
 def digests(client):
-    return client.call("DEBUG", "DIGEST-VALUE", "leases", "members", "reserved", "retried", "shut out", "counted", "many")
+    return client.call("DEBUG", "DIGEST-VALUE", "leases", "members", "reserved", "retried", "shut out", "counted",
+                       "many")
 
 
 def test_rdb_and_restart(redises, still):
