@@ -150,19 +150,21 @@ static bool write_key(const struct sluice_policy *policy, const struct sl_rulese
 
 /* Fills the item of a limit that applies; false, with nothing written, where what it counts by is absent. */
 static bool fill_item(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit,
-                      const struct sluice_limit *rule, const struct sluice_bytes *values, struct sluice_item *item,
+                      const struct sluice_bytes *values, struct sluice_bytes member, struct sluice_item *item,
                       struct sl_out *out) {
 	char *key = out->at;
-	bool members = rule->algorithm == SLUICE_DISTINCT;
-	if (members && values[limit->of].data == NULL)
+	bool members = item->limit->algorithm == SLUICE_DISTINCT, of = members && member.data == NULL;
+	if (of && values[limit->of].data == NULL)
 		return false;
 	if (!write_key(policy, limit, values, out))
 		return false;
-	*item = (struct sluice_item){
-		.limit = rule, .key = sl_slice(key, (size_t)(out->at - key)), .ttl_ns = limit->shown.reserve.ttl_ns};
+	item->key = sl_slice(key, (size_t)(out->at - key));
+	item->ttl_ns = limit->shown.reserve.ttl_ns;
 	if (limit->shown.has_terms)
 		item->terms = &limit->shown.terms;
-	if (members) {
+	if (members)
+		item->member = member;
+	if (of) {
 		item->member = sl_slice(out->at, values[limit->of].len);
 		sl_out_bytes(out, values[limit->of].data, values[limit->of].len);
 	}
@@ -186,15 +188,15 @@ static bool sort_attributes(const struct sluice_policy *policy, const struct slu
 }
 
 static sluice_err match_limits(const struct sluice_policy *policy, const struct sluice_bytes *values,
-                               struct sluice_match *match, struct sl_out *out) {
+                               struct sluice_bytes member, struct sluice_match *match, struct sl_out *out) {
 	for (uint32_t i = 0; i < policy->limit_count; i++) {
 		const struct sl_ruleset_limit *limit = &policy->limits[i];
 		if (!sl_when_holds(&limit->when, values))
 			continue;
 		bool observed;
 		const struct sluice_limit *rule = choose(limit, values, &observed);
-		struct sluice_item item;
-		if (rule->algorithm == SLUICE_UNLIMITED || !fill_item(policy, limit, rule, values, &item, out))
+		struct sluice_item item = {.limit = rule};
+		if (rule->algorithm == SLUICE_UNLIMITED || !fill_item(policy, limit, values, member, &item, out))
 			continue;
 		if (match->count == SLUICE_ITEMS_MAX || out->overflow)
 			return SLUICE_E_RANGE;
@@ -205,8 +207,8 @@ static sluice_err match_limits(const struct sluice_policy *policy, const struct 
 	return SLUICE_OK;
 }
 
-sluice_err sluice_policy_match(const struct sluice_policy *policy, const struct sluice_attribute *attributes,
-                               size_t count, struct sluice_match *match, void *buffer, size_t buffer_bytes) {
+sluice_err sl_policy_match(const struct sluice_policy *policy, const struct sluice_attribute *attributes, size_t count,
+                           struct sluice_bytes member, struct sluice_match *match, void *buffer, size_t buffer_bytes) {
 	struct sluice_bytes values[SL_ATTRIBUTES_MAX];
 	char nothing[1];
 	if (policy == NULL || match == NULL || (attributes == NULL && count != 0) || (buffer == NULL && buffer_bytes != 0))
@@ -215,8 +217,13 @@ sluice_err sluice_policy_match(const struct sluice_policy *policy, const struct 
 	if (!sort_attributes(policy, attributes, count, values))
 		return SLUICE_E_RANGE;
 	struct sl_out out = sl_out_to(buffer == NULL ? nothing : buffer, buffer_bytes);
-	sluice_err err = match_limits(policy, values, match, &out);
+	sluice_err err = match_limits(policy, values, member, match, &out);
 	if (err != SLUICE_OK)
 		match->count = 0;
 	return err;
+}
+
+sluice_err sluice_policy_match(const struct sluice_policy *policy, const struct sluice_attribute *attributes,
+                               size_t count, struct sluice_match *match, void *buffer, size_t buffer_bytes) {
+	return sl_policy_match(policy, attributes, count, sl_slice(NULL, 0), match, buffer, buffer_bytes);
 }

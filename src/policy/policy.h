@@ -186,6 +186,13 @@ uint32_t sl_policy_limit_count(const struct sluice_policy *policy);
 /* One limit, in the order of the file; `position` < sl_policy_limit_count(). */
 const struct sl_policy_limit *sl_policy_limit_at(const struct sluice_policy *policy, uint32_t position);
 
+/* sluice_policy_match() for a caller who says himself whom limits of distinct count: `member`, which the items then
+ * point to, in place of the attributes that `of` names, and where those are absent. Data NULL: as there. */
+SLUICE_MUST_USE sluice_err sl_policy_match(const struct sluice_policy *policy,
+                                           const struct sluice_attribute *attributes, size_t count,
+                                           struct sluice_bytes member, struct sluice_match *match, void *buffer,
+                                           size_t buffer_bytes);
+
 /* What item `i` < match->count of a match gets while the store cannot answer it. Observed, it denies nobody: never
  * SL_ON_ERROR_DENY. SL_ON_ERROR_LOCAL where the store is on this host means SL_ON_ERROR_ALLOW: there is no other. */
 enum sl_on_error sl_policy_on_error(const struct sluice_policy *policy, const struct sluice_match *match, uint32_t i);

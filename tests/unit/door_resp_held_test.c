@@ -356,6 +356,23 @@ static void test_admit_reserves(void **state) {
 	client_close(&client);
 }
 
+/* Requests that come together are decided together: each member is still what its own request said. A member that the
+ * caller names is counted also where there is no attribute. */
+static void test_members_of_a_batch(void **state) {
+	(void)state;
+	struct client client;
+	client_open(&client, policy);
+	for (int i = 0; i < 2; i++)
+		client_expect(&client, "SLUICE.ADMIT 1 account a device laptop\r\nSLUICE.ADMIT 1 account b device phone\r\n",
+		              "*9\r\n:1\r\n:2\r\n:1\r\n:0\r\n:3600000\r\n:0\r\n:2\r\n$7\r\ndevices\r\n$-1\r\n"
+		              "*9\r\n:1\r\n:2\r\n:1\r\n:0\r\n:3600000\r\n:0\r\n:2\r\n$7\r\ndevices\r\n$-1\r\n");
+	client_expect(&client, "SLUICE.ADMIT 1 account a device laptop\r\n",
+	              "*9\r\n:1\r\n:2\r\n:1\r\n:0\r\n:3600000\r\n:0\r\n:2\r\n$7\r\ndevices\r\n$-1\r\n");
+	client_expect(&client, "SLUICE.ADMIT 1 MEMBER tablet account a\r\n",
+	              "*9\r\n:1\r\n:2\r\n:0\r\n:0\r\n:3600000\r\n:0\r\n:2\r\n$7\r\ndevices\r\n$-1\r\n");
+	client_close(&client);
+}
+
 /* The words stand directly behind the cost, in capitals; further back they are attributes. */
 static void test_admit_reads_words(void **state) {
 	(void)state;
@@ -582,6 +599,7 @@ int main(void) {
 		cmocka_unit_test(test_members_are_at_most_1024_bytes),
 		cmocka_unit_test(test_admit_gives_tickets),
 		cmocka_unit_test(test_admit_reserves),
+		cmocka_unit_test(test_members_of_a_batch),
 		cmocka_unit_test(test_admit_reads_words),
 		cmocka_unit_test(test_candidates),
 		cmocka_unit_test(test_keys_too_long_for_a_ticket),

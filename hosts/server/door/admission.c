@@ -27,8 +27,6 @@ static bool estimate_of(struct sl_admission *admission, const struct sl_policy_r
 }
 
 static bool fill_item(struct sl_admission *admission, const struct sl_policy_limit *limit, struct sluice_item *item) {
-	if (item->limit->algorithm == SLUICE_DISTINCT && admission->member.data != NULL)
-		item->member = admission->member;
 	if (!limit->reserve.on)
 		return true;
 	item->ttl_ns = limit->reserve.ttl_ns;
@@ -56,7 +54,6 @@ bool sl_admission_prepare(struct sl_admission *admission, const struct sluice_po
 	for (uint32_t i = match->count; i < call->item_count; i++) {
 		const struct sluice_item *own = &items[candidate_of[i - match->count]];
 		items[i].cost = own->cost;
-		items[i].member = own->member;
 	}
 	call->operation = operation_of(admission, match, items);
 	call->id = admission->id;

@@ -13,8 +13,6 @@ struct sl_admission {
 	bool peek, upto;
 	bool cost_said;         /* the caller says the cost: what the policy estimates is not looked at */
 	struct sluice_bytes id; /* the caller's; len 0: none */
-	struct sluice_bytes
-		member; /* who is counted by distinct, instead of whom the policy names; data NULL: as it says */
 	/* Estimates that headers say: the value for a name in lower case, data NULL where the request has none. NULL at
 	 * doors without headers. */
 	struct sluice_bytes (*header)(void *data, const char *name);
@@ -23,7 +21,7 @@ struct sl_admission {
 	const char *wrong;                  /* out: the name of the header whose estimate is no number, where that failed */
 };
 
-/* Makes a call's operation, id, `upto` and items of a match: fills in ttl, cost and member of each item.
+/* Makes a call's operation, id, `upto` and items of a match: fills in ttl and cost of each item.
  *  call   in: item_count; out: operation (CHARGE, PEEK, ACQUIRE or RESERVE), id, upto
  *  items  in: those of the match, with their candidates behind them; call->items points to them
  * Returns false where an estimate is no whole number 0..4294967295. */

@@ -78,8 +78,8 @@ static bool prepare(struct admitting *a) {
 	struct sl_http_turn *turn = a->turn;
 	const struct sluice_policy *policy = turn->context->policy;
 	struct sl_http_question *question = &a->question;
-	sluice_err err = sluice_policy_match(policy, a->ask->attributes, a->ask->attribute_count, &a->match,
-	                                     turn->context->match_buffer, SLUICE_MATCH_BYTES_MAX);
+	sluice_err err = sl_policy_match(policy, a->ask->attributes, a->ask->attribute_count, a->ask->member, &a->match,
+	                                 turn->context->match_buffer, SLUICE_MATCH_BYTES_MAX);
 	if (err == SLUICE_E_RANGE)
 		sl_http_reply_problem(turn, 500, sl_str("more than 16 limits of the policy apply to this request"), NULL);
 	else if (err != SLUICE_OK)
@@ -95,7 +95,6 @@ static bool prepare(struct admitting *a) {
 		.upto = a->ask->upto,
 		.cost_said = a->ask->cost_said,
 		.id = a->ask->id,
-		.member = a->ask->member,
 		.header = a->style.empty ? header_of : NULL,
 		.data = (void *)turn->request,
 	};

@@ -47,7 +47,8 @@ static bool read_member(struct sl_resp_turn *turn, struct sluice_bytes member, s
 }
 
 /* The words behind the cost; *index goes on to the first attribute. */
-static bool read_words(struct sl_resp_turn *turn, uint32_t *index, struct sl_admission *admission) {
+static bool read_words(struct sl_resp_turn *turn, uint32_t *index, struct sl_admission *admission,
+                       struct sluice_bytes *member) {
 	for (; *index + 1 < turn->request->count; *index += 2) {
 		struct sluice_bytes word = sl_resp_arg(turn, *index);
 		if (is_word(word, "UPTO")) {
@@ -59,8 +60,8 @@ static bool read_words(struct sl_resp_turn *turn, uint32_t *index, struct sl_adm
 			if (!is_new(turn, "ID", admission->id.len != 0) || !sl_resp_read_id(turn, *index + 1, "ID", &admission->id))
 				return false;
 		} else if (is_word(word, "MEMBER")) {
-			if (!is_new(turn, "MEMBER", admission->member.data != NULL) ||
-			    !read_member(turn, sl_resp_arg(turn, *index + 1), &admission->member))
+			if (!is_new(turn, "MEMBER", member->data != NULL) ||
+			    !read_member(turn, sl_resp_arg(turn, *index + 1), member))
 				return false;
 		} else {
 			break;
@@ -91,30 +92,38 @@ static bool read_attributes(struct sl_resp_turn *turn, uint32_t index, size_t *c
 	return true;
 }
 
-static sluice_err try_match(struct sl_resp_turn *turn, size_t count) {
+static sluice_err try_match(struct sl_resp_turn *turn, size_t count, struct sluice_bytes member) {
 	struct sl_resp_worker *worker = turn->worker;
 	size_t used = worker->batch.match_used;
-	return sluice_policy_match(turn->context->policy, worker->attributes, count, &worker->match,
-	                           (char *)turn->context->match_buffer + used, SLUICE_MATCH_BYTES_MAX - used);
+	return sl_policy_match(turn->context->policy, worker->attributes, count, member, &worker->match,
+	                       (char *)turn->context->match_buffer + used, SLUICE_MATCH_BYTES_MAX - used);
 }
 
-/* Finds the limits that apply; their keys stay in the match buffer until the batch is decided. */
-static bool match(struct sl_resp_turn *turn, size_t count) {
+/* What stands in the match buffer stays there until the batch is decided. */
+static void keep(struct sl_resp_turn *turn, struct sluice_bytes text) {
+	struct sl_resp_batch *batch = &turn->worker->batch;
+	if (text.len == 0)
+		return;
+	const char *buffer = turn->context->match_buffer, *end = (const char *)text.data + text.len;
+	if (end > buffer + batch->match_used && end <= buffer + SLUICE_MATCH_BYTES_MAX)
+		batch->match_used = (size_t)(end - buffer);
+}
+
+/* Finds the limits that apply, and keeps their keys and members. */
+static bool match(struct sl_resp_turn *turn, size_t count, struct sluice_bytes member) {
 	struct sl_resp_worker *worker = turn->worker;
-	char *buffer = turn->context->match_buffer;
-	sluice_err err = try_match(turn, count);
+	sluice_err err = try_match(turn, count, member);
 	if (err != SLUICE_OK && worker->batch.match_used != 0) { /* perhaps the buffer is full of earlier keys */
 		sl_resp_flush(turn);
-		err = try_match(turn, count);
+		err = try_match(turn, count, member);
 	}
 	if (err != SLUICE_OK) {
 		sl_reply_error(turn, "ERR more than %d limits of the policy apply to this request", SLUICE_ITEMS_MAX);
 		return false;
 	}
 	for (uint32_t i = 0; i < worker->match.count; i++) {
-		const char *end = (const char *)worker->match.items[i].key.data + worker->match.items[i].key.len;
-		if (end > buffer + worker->batch.match_used && end <= buffer + SLUICE_MATCH_BYTES_MAX)
-			worker->batch.match_used = (size_t)(end - buffer);
+		keep(turn, worker->match.items[i].key);
+		keep(turn, worker->match.items[i].member);
 	}
 	return true;
 }
@@ -151,10 +160,11 @@ static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, ui
 
 void sl_resp_admit(struct sl_resp_turn *turn) {
 	struct sl_admission admission = {.cost_said = true};
+	struct sluice_bytes member = {NULL, 0};
 	uint32_t cost, index = 2;
 	size_t count;
-	if (sl_resp_read_cost(turn, sl_resp_arg(turn, 1), &cost) && read_words(turn, &index, &admission) &&
-	    read_attributes(turn, index, &count) && match(turn, count))
+	if (sl_resp_read_cost(turn, sl_resp_arg(turn, 1), &cost) && read_words(turn, &index, &admission, &member) &&
+	    read_attributes(turn, index, &count) && match(turn, count, member))
 		decide(turn, &admission, cost);
 }
 
@@ -201,7 +211,7 @@ void sl_resp_explain(struct sl_resp_turn *turn) {
 		.items = found->items, .operation = SLUICE_PEEK, .now = turn->context->now, .each = each};
 	size_t count;
 	if (!sl_resp_read_cost(turn, sl_resp_arg(turn, 1), &call.cost) || !read_attributes(turn, 2, &count) ||
-	    !match(turn, count))
+	    !match(turn, count, sl_slice(NULL, 0)))
 		return;
 	turn->worker->batch.match_used = 0;
 	call.item_count = found->count;
