@@ -16,7 +16,8 @@ enum {
 	VERSION = 1,
 	FLAG_KEY = 1,
 	FLAG_NAME = 2,
-	FLAGS_ALL = 3,
+	FLAG_LAST = 4, /* so that nothing cut off between two items is a ticket of the first */
+	FLAGS_ALL = 7,
 	PACKED_MAX = 1 + SLUICE_ITEMS_MAX *
 	                     (1 + 2 + SLUICE_KEY_BYTES_MAX + 1 + SLUICE_NAME_BYTES_MAX + 1 + SLUICE_LIMIT_TEXT_MAX - 1),
 };
@@ -109,11 +110,16 @@ size_t sl_ticket_write(char text[SL_TICKET_BYTES_MAX], uint64_t id, struct sluic
 	unsigned char packed[PACKED_MAX];
 	struct sl_out out = sl_out_to(packed, sizeof packed);
 	SL_ASSERT(count <= SLUICE_ITEMS_MAX && sl_ticket_fits(key, items, count));
+	size_t last = 0;
 	sl_out_char(&out, VERSION);
 	for (uint32_t i = 0; i < count; i++)
-		if (is_held(&items[i]))
+		if (is_held(&items[i])) {
+			last = sl_out_len(&out);
 			put_item(&out, &items[i], names == NULL ? NULL : names[i], key);
+		}
 	SL_ASSERT(!out.overflow);
+	if (last != 0)
+		packed[last] |= FLAG_LAST;
 	for (int i = 0; i < SL_TICKET_ID_DIGITS; i++)
 		text[i] = hex[id >> (60 - 4 * i) & 15];
 	text[SL_TICKET_ID_DIGITS] = '.';
@@ -187,7 +193,7 @@ static bool read_item(struct sl_ticket *ticket, struct sluice_bytes *rest, struc
 	if (name.len != 0)
 		sl_rule_name(limit, name);
 	ticket->names[ticket->count++] = name;
-	return true;
+	return ((bits & FLAG_LAST) != 0) == (rest->len == 0);
 }
 
 bool sl_ticket_read(struct sl_ticket *ticket, struct sluice_bytes text, struct sluice_bytes key, void *memory) {

@@ -7,7 +7,7 @@
 #include "hosts/server/resp/resp.h"
 
 /* the reservation 00000000000000aa at `fixed-window 9/1m` of the key that is said */
-#define TICKET "00000000000000aa.AQARZml4ZWQtd2luZG93IDkvMW0"
+#define TICKET "00000000000000aa.AQQRZml4ZWQtd2luZG93IDkvMW0"
 
 static const char timed[] = "client-time: true\n";
 static const char policy[] = "limits:\n"

@@ -168,7 +168,7 @@ static size_t resp_request(struct dice *dice, char *text, size_t room) {
 		"SLUICE.ACQUIRE %c 1 ID me 'concurrency 2 lease 20ms'\r\nSLUICE.RENEW k me 'concurrency 2 lease 20ms'\r\n",
 		"SLUICE.RELEASE %c me 'concurrency 2 lease 20ms' 5/1h\r\n",
 		"SLUICE.RESERVE %c 3 20 ID 00000000000000aa 'fixed-window 9/1m'\r\n",
-		"SLUICE.COMMIT %c 00000000000000aa.AQARZml4ZWQtd2luZG93IDkvMW0 1\r\n",
+		"SLUICE.COMMIT %c 00000000000000aa.AQQRZml4ZWQtd2luZG93IDkvMW0 1\r\n",
 		"*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$4\r\nSKIP\r\n*4\r\n$12\r\nSLUICE.CHECK\r\n$1\r\n%c\r\n$1\r\n1\r\n$"
 		"4\r\n3/1m\r\n",
 		"*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\n%c\r\n*2\r\n$6\r\nCLIENT\r\n$7\r\nGETNAME\r\n",

@@ -35,17 +35,17 @@ static void test_the_bytes_of_one(void **state) {
 	char text[SL_TICKET_BYTES_MAX];
 	/* 01 | 00 14 "sliding-window 100/1m" by the format in ticket.h, encoded by hand with base64(1) */
 	size_t len = sl_ticket_write(text, 0x0123456789abcdef, sl_str("k"), &item, NULL, 1);
-	assert_string_equal(text, "0123456789abcdef.AQAVc2xpZGluZy13aW5kb3cgMTAwLzFt");
+	assert_string_equal(text, "0123456789abcdef.AQQVc2xpZGluZy13aW5kb3cgMTAwLzFt");
 	assert_int_equal(len, strlen(text));
 	/* 01 | 01 01 00 "k" 15 .. : the key is another one, or none will be said */
 	sl_ticket_write(text, 0, sl_str("j"), &item, NULL, 1);
-	assert_string_equal(text, "0000000000000000.AQEBAGsVc2xpZGluZy13aW5kb3cgMTAwLzFt");
+	assert_string_equal(text, "0000000000000000.AQUBAGsVc2xpZGluZy13aW5kb3cgMTAwLzFt");
 	sl_ticket_write(text, UINT64_MAX, sl_slice(NULL, 0), &item, NULL, 1);
-	assert_string_equal(text, "ffffffffffffffff.AQEBAGsVc2xpZGluZy13aW5kb3cgMTAwLzFt");
+	assert_string_equal(text, "ffffffffffffffff.AQUBAGsVc2xpZGluZy13aW5kb3cgMTAwLzFt");
 	/* 01 | 02 01 "n" 15 .. */
 	const char *names[] = {"n"};
 	sl_ticket_write(text, 0, sl_str("k"), &item, names, 1);
-	assert_string_equal(text, "0000000000000000.AQIBbhVzbGlkaW5nLXdpbmRvdyAxMDAvMW0");
+	assert_string_equal(text, "0000000000000000.AQYBbhVzbGlkaW5nLXdpbmRvdyAxMDAvMW0");
 }
 
 static void test_what_is_written_is_read(void **state) {
@@ -90,14 +90,10 @@ static void test_nothing_cut_or_changed_is_read_as_it_was(void **state) {
 	static struct sl_ticket ticket, whole;
 	static char memory[SL_TICKET_BYTES_MAX], memory_whole[SL_TICKET_BYTES_MAX];
 	char text[SL_TICKET_BYTES_MAX], again[SL_TICKET_BYTES_MAX];
-	size_t len = sl_ticket_write(text, 5, sl_str("a"), items, names, 2), read = 0;
+	size_t len = sl_ticket_write(text, 5, sl_str("a"), items, names, 2);
 	assert_true(sl_ticket_read(&whole, sl_slice(text, len), sl_str("a"), memory_whole));
-	for (size_t cut = 0; cut < len; cut++) {
-		bool is = sl_ticket_read(&ticket, sl_slice(text, cut), sl_str("a"), memory);
-		assert_true(!is || ticket.count == 1); /* cut between two items it is a ticket of the first */
-		read += is;
-	}
-	assert_in_range(read, 0, 1);
+	for (size_t cut = 0; cut < len; cut++) /* between two items as well */
+		assert_false(sl_ticket_read(&ticket, sl_slice(text, cut), sl_str("a"), memory));
 	for (size_t at = 0; at < len; at++)
 		for (int byte = 0; byte < 256; byte++) {
 			char before = text[at];
@@ -127,18 +123,19 @@ static void test_made_up_texts(void **state) {
 		"0123456789abcdef",
 		"0123456789abcdef.",
 		"0123456789abcdef.AQ",                                /* no item */
-		"0123456789abcdef.AgAVc2xpZGluZy13aW5kb3cgMTAwLzFt",  /* version 2 */
-		"0123456789ABCDEF.AQAVc2xpZGluZy13aW5kb3cgMTAwLzFt",  /* capitals */
-		"123456789abcdef.AQAVc2xpZGluZy13aW5kb3cgMTAwLzFt",   /* 15 digits */
-		"0123456789abcdef.AQAVc2xpZGluZy13aW5kb3cgMTAwLzFt=", /* padding */
-		"0123456789abcdef.AQAVc2xpZGluZy13aW5kb3cgMTAwLzFt.",
-		"0123456789abcdef.AQAVc2xpZGluZy13aW5kb3cgMTAwLzFtA",   /* 6 bits too many */
-		"0123456789abcdef.AQAVc2xpZGluZy13aW5kb3cgMTAwLzFtAA",  /* an item cut short */
-		"0123456789abcdef.AQQVc2xpZGluZy13aW5kb3cgMTAwLzFt",    /* an unknown flag */
-		"0123456789abcdef.AQAHMTAwLzYwcw",                      /* "100/60s", not canonical */
-		"0123456789abcdef.AQAJdW5saW1pdGVk",                    /* "unlimited" */
-		"0123456789abcdef.AQIAFXNsaWRpbmctd2luZG93IDEwMC8xbQ",  /* a name of 0 bytes */
-		"0123456789abcdef.AQIBABVzbGlkaW5nLXdpbmRvdyAxMDAvMW0", /* a name of a 0 byte */
+		"0123456789abcdef.AgQVc2xpZGluZy13aW5kb3cgMTAwLzFt",  /* version 2 */
+		"0123456789ABCDEF.AQQVc2xpZGluZy13aW5kb3cgMTAwLzFt",  /* capitals */
+		"123456789abcdef.AQQVc2xpZGluZy13aW5kb3cgMTAwLzFt",   /* 15 digits */
+		"0123456789abcdef.AQQVc2xpZGluZy13aW5kb3cgMTAwLzFt=", /* padding */
+		"0123456789abcdef.AQQVc2xpZGluZy13aW5kb3cgMTAwLzFt.",
+		"0123456789abcdef.AQQVc2xpZGluZy13aW5kb3cgMTAwLzFtA",   /* 6 bits too many */
+		"0123456789abcdef.AQQVc2xpZGluZy13aW5kb3cgMTAwLzFtAA",  /* an item cut short */
+		"0123456789abcdef.AQwVc2xpZGluZy13aW5kb3cgMTAwLzFt",    /* an unknown flag */
+		"0123456789abcdef.AQAVc2xpZGluZy13aW5kb3cgMTAwLzFt",    /* not the last, but nothing follows */
+		"0123456789abcdef.AQQHMTAwLzYwcw",                      /* "100/60s", not canonical */
+		"0123456789abcdef.AQQJdW5saW1pdGVk",                    /* "unlimited" */
+		"0123456789abcdef.AQYAFXNsaWRpbmctd2luZG93IDEwMC8xbQ",  /* a name of 0 bytes */
+		"0123456789abcdef.AQYBABVzbGlkaW5nLXdpbmRvdyAxMDAvMW0", /* a name of a 0 byte */
 	};
 	static struct sl_ticket ticket;
 	static char memory[SL_TICKET_BYTES_MAX];
