@@ -3,7 +3,7 @@
  *   NAME key [cost] [id] [ttl_ms] [spent] [want] [AT unix_ms] [EACH] item [item ...]
  *   item  := [KEY key] [NAME name] [OBSERVED | TRIED] [TERMS text] [COST cost] [TTL ms] limit
  *
- * and MEMBER m, UPTO, ID id anywhere from AT on. No limit in the notation reads as one of these words, and free bytes
+ * and MEMBER m, UPTO, ID id anywhere among the items; AT may stand behind them, too, but behind no limit. No limit in the notation reads as one of these words, and free bytes
  * stand only where a word has announced them. */
 #include "hosts/redis/turn.h"
 
@@ -52,7 +52,7 @@ void slr_turn_begin(struct slr_turn *turn, struct RedisModuleCtx *context, struc
 	turn->context = context;
 	turn->args = args;
 	turn->count = (uint32_t)count;
-	turn->each = turn->ticketed = false;
+	turn->each = turn->timed = turn->ticketed = false;
 	turn->id = (struct sluice_bytes){NULL, 0};
 	turn->call = &call;
 	call.item_count = call.key_count = call.cost = 0;
@@ -170,10 +170,10 @@ static bool read_instant(struct slr_turn *turn, uint32_t index) {
 	return true;
 }
 
-bool slr_read_at(struct slr_turn *turn, uint32_t *index, bool *at) {
-	*at = *index < turn->count && slr_is_word(slr_arg(turn, *index), "at");
-	if (!*at)
+bool slr_read_at(struct slr_turn *turn, uint32_t *index) {
+	if (*index >= turn->count || !slr_is_word(slr_arg(turn, *index), "at"))
 		return true;
+	turn->timed = true;
 	*index += 2;
 	return read_instant(turn, *index - 1);
 }
@@ -282,7 +282,14 @@ static bool read_member(struct slr_turn *turn, uint32_t index, struct whose *who
 	return true;
 }
 
-/* MEMBER m, UPTO, ID id at `*index`; *found: one of them was there, and *index is behind it. */
+static bool read_late_at(struct slr_turn *turn, uint32_t *index) {
+	if (!turn->timed && turn->call->item_count == 0)
+		return slr_read_at(turn, index);
+	slr_fail(turn, turn->timed ? "AT twice: expected it once" : "AT behind a limit: expected it before the first one");
+	return false;
+}
+
+/* MEMBER m, UPTO, ID id, AT ms at `*index`; *found: one of them was there, and *index is behind it. */
 static bool read_word(struct slr_turn *turn, uint32_t *index, const struct slr_form *form, struct whose *whose,
                       bool *found) {
 	struct sluice_bytes text = slr_arg(turn, *index);
@@ -301,6 +308,8 @@ static bool read_word(struct slr_turn *turn, uint32_t *index, const struct slr_f
 		    !needs_more(turn, *index + 1, "ID", "a token") || !read_text_id(turn, "ID", slr_arg(turn, *index + 1)))
 			return false;
 		*index += 2;
+	} else if (slr_is_word(text, "at")) {
+		return read_late_at(turn, index);
 	} else {
 		*found = false;
 	}
@@ -514,7 +523,6 @@ static uint32_t field_count(const struct slr_form *form) {
 bool slr_read_call(struct slr_turn *turn, const struct slr_form *form) {
 	struct slr_call *call = turn->call;
 	uint32_t fields = field_count(form), index = 2 + fields;
-	bool at;
 	call->operation = form->operation;
 	turn->form = form;
 	if (turn->count <= index) {
@@ -524,7 +532,7 @@ bool slr_read_call(struct slr_turn *turn, const struct slr_form *form) {
 	for (uint32_t i = 0; i < fields; i++)
 		if (!slr_read_field(turn, form->fields[i], slr_arg(turn, 2 + i)))
 			return false;
-	if (!slr_read_at(turn, &index, &at))
+	if (!slr_read_at(turn, &index))
 		return false;
 	if ((form->words & SLR_WORD_EACH) != 0 && index < turn->count && slr_is_word(slr_arg(turn, index), "each")) {
 		turn->each = call->want_next = true;
@@ -532,14 +540,14 @@ bool slr_read_call(struct slr_turn *turn, const struct slr_form *form) {
 	}
 	if (!read_items(turn, index, form))
 		return false;
-	if (!at)
+	if (!turn->timed)
 		slr_set_instant(call);
 	return slr_fits_operation(turn);
 }
 
 /* Whether a word is followed by one argument of its own. */
 static bool announces(struct sluice_bytes text) {
-	static const char *const words[] = {"key", "name", "member", "id", "terms", "cost", "ttl"};
+	static const char *const words[] = {"key", "name", "member", "id", "at", "terms", "cost", "ttl"};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (slr_is_word(text, words[i]))
 			return true;
@@ -551,8 +559,6 @@ void slr_read_positions(const struct slr_turn *turn, const struct slr_form *form
 	if (turn->count < 2)
 		return;
 	slr_KeyAtPos(turn->context, 1);
-	if (index < turn->count && slr_is_word(slr_arg(turn, index), "at"))
-		index += 2;
 	while (index < turn->count) {
 		struct sluice_bytes text = slr_arg(turn, index);
 		if (slr_is_word(text, "key") && index + 1 < turn->count)

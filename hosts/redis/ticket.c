@@ -44,8 +44,8 @@ static void add_items(struct slr_turn *turn, bool leases) {
 }
 
 /* AT and EACH, behind the fields. */
-static bool read_rest(struct slr_turn *turn, const struct slr_form *form, uint32_t index, bool leases, bool *at) {
-	if (!slr_read_at(turn, &index, at))
+static bool read_rest(struct slr_turn *turn, const struct slr_form *form, uint32_t index, bool leases) {
+	if (!slr_read_at(turn, &index))
 		return false;
 	if ((form->words & SLR_WORD_EACH) != 0 && index < turn->count && slr_is_word(slr_arg(turn, index), "each")) {
 		turn->each = turn->call->want_next = true;
@@ -60,7 +60,6 @@ static bool read_rest(struct slr_turn *turn, const struct slr_form *form, uint32
 
 bool slr_read_ticket(struct slr_turn *turn, const struct slr_form *form, uint32_t fields, bool leases,
                      bool *is_ticket) {
-	bool at;
 	turn->form = form;
 	turn->call->operation = form->operation;
 	*is_ticket = true;
@@ -68,14 +67,14 @@ bool slr_read_ticket(struct slr_turn *turn, const struct slr_form *form, uint32_
 		if (!slr_read_field(turn, form->fields[i], slr_arg(turn, 2 + i)))
 			return false;
 	*is_ticket = sl_ticket_read(&ticket, slr_arg(turn, 2), slr_arg(turn, 1), memory);
-	if (!*is_ticket || !read_rest(turn, form, 2 + fields, leases, &at) || !slr_key_fits(turn, slr_arg(turn, 1)))
+	if (!*is_ticket || !read_rest(turn, form, 2 + fields, leases) || !slr_key_fits(turn, slr_arg(turn, 1)))
 		return false;
 	made_count = 0;
 	turn->ticketed = true;
 	turn->id = ticket.id;
 	turn->call->id = sl_id_number(ticket.id);
 	add_items(turn, leases);
-	if (!at)
+	if (!turn->timed)
 		slr_set_instant(turn->call);
 	return true;
 }

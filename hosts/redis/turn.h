@@ -16,6 +16,7 @@ struct slr_turn {
 	struct RedisModuleString **args;
 	uint32_t count;
 	bool each;              /* the reply tells of each limit */
+	bool timed;             /* AT said the instant */
 	struct sluice_bytes id; /* that the call says, len 0: none */
 	const struct slr_form *form;
 	bool ticketed; /* keys come from a ticket */
@@ -126,7 +127,7 @@ SLUICE_MUST_USE bool slr_read_ticket(struct slr_turn *turn, const struct slr_for
 void slr_turn_end(struct slr_turn *turn);
 
 /* Reads `AT unix_ms` at *index, if it stands there, into call->now; *index is then behind it. */
-SLUICE_MUST_USE bool slr_read_at(struct slr_turn *turn, uint32_t *index, bool *at);
+SLUICE_MUST_USE bool slr_read_at(struct slr_turn *turn, uint32_t *index);
 
 /* Reads the field `which` of a form. */
 SLUICE_MUST_USE bool slr_read_field(struct slr_turn *turn, uint8_t field, struct sluice_bytes text);

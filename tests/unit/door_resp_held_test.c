@@ -134,6 +134,12 @@ static void test_members(void **state) {
 	/* A member may be of no bytes, and read as a word. */
 	client_expect(&client, "SLUICE.CHECK b 1 AT 5 MEMBER '' 'distinct 5/1h'\r\n",
 	              seven(answer, 1, 5, 4, 0, 3600000, 0, 0));
+	client_expect(&client, "SLUICE.PEEK b 1 MEMBER n UPTO at 5 'distinct 5/1h'\r\n",
+	              "*8\r\n:1\r\n:5\r\n:4\r\n:0\r\n:3600000\r\n:0\r\n:0\r\n:1\r\n");
+	client_expect(&client, "SLUICE.CHECK b 1 MEMBER n 'distinct 5/1h' AT 5\r\n",
+	              "-ERR AT behind a limit: expected it before the first one\r\n");
+	client_expect(&client, "SLUICE.CHECK b 1 AT 5 MEMBER n AT 5 'distinct 5/1h'\r\n",
+	              "-ERR AT twice: expected it once\r\n");
 	client_expect(&client, "SLUICE.CHECK b 1 AT 5 MEMBER KEY 'distinct 5/1h'\r\n",
 	              seven(answer, 1, 5, 3, 0, 3600000, 0, 0));
 	client_expect(&client, "SLUICE.CHECK b 1 AT 5 'distinct 5/1h' MEMBER UPTO\r\n",

@@ -3,6 +3,7 @@
 --   MEMBER m    who is counted by the distinct limits behind it, until the next one; the first also by those before it
 --   UPTO        grant the largest part of the cost that is admitted
 --   ID token    a retry by the same token is charged once; of ACQUIRE the lease's name
+--   AT ms       the instant, before the first limit
 local errors = need('errors')
 local asides = {}
 local ID_MOST, MEMBER_MOST = 64, 1024
@@ -14,12 +15,24 @@ local function once(call, what, value)
 	call[what] = value
 end
 
+local function at(call, state)
+	if call.set or next(state.named) then
+		errors.raise(call.set and 'ERR AT twice: expected it once' or
+			'ERR AT behind a limit: expected it before the first one')
+	end
+	call.us = 0
+	need('words').clock(call)
+end
+
 -- Reads the aside that stands next; false where there is none. `state` is that of items.lua.
 function asides.read(call, state)
 	local word = call.args[call.at]:upper()
 	local taken = call.takes or {}
 	if word == 'TERMS' then
 		errors.raise('ERR TERMS: penalties and count-denied need the module or a server: a script has none')
+	elseif word == 'AT' then
+		at(call, state)
+		return true
 	elseif word ~= 'MEMBER' and word ~= 'UPTO' and word ~= 'ID' then
 		return false
 	elseif not taken[word] then

@@ -1,8 +1,10 @@
 /* SLUICE.CHECK, PEEK, REFUND and RESET: limits that the caller brings along, or names; and how limits are read, which
  * other commands share (docs/design/012-leases.md).
  *
- *   SLUICE.CHECK key cost [AT unix_ms] (limit | KEY key | MEMBER member | UPTO | ID token) ...
- *   SLUICE.RESET key      [AT unix_ms] (limit | KEY key) ...
+ *   SLUICE.CHECK key cost (limit | KEY key | MEMBER member | UPTO | ID token | AT unix_ms) ...
+ *   SLUICE.RESET key      (limit | KEY key | AT unix_ms) ...
+ *
+ * AT stands before the first limit, the others anywhere.
  *
  * A limit is notation, or `policy:NAME`: the limit of that name with its own counter and its own penalties, for a key
  * as EXPLAIN shows it (`ip=192.0.2.7`). Its conditions, overrides, `observe` and candidate are of requests that the
@@ -44,15 +46,11 @@ static bool read_instant(struct sl_resp_turn *turn, uint32_t index, sluice_ns *n
 	return true;
 }
 
-static inline bool read_at(struct sl_resp_turn *turn, uint32_t *index, sluice_ns *now) {
+bool sl_resp_read_at(struct sl_resp_turn *turn, uint32_t *index, sluice_ns *now) {
 	if (*index >= turn->request->count || !is_word(sl_resp_arg(turn, *index), 2, "at"))
 		return true;
 	*index += 2;
 	return read_instant(turn, *index - 1, now);
-}
-
-bool sl_resp_read_at(struct sl_resp_turn *turn, uint32_t *index, sluice_ns *now) {
-	return read_at(turn, index, now);
 }
 
 static bool key_fits(struct sl_resp_turn *turn, struct sluice_bytes key) {
@@ -250,6 +248,14 @@ static bool may_stand(struct sl_resp_turn *turn, struct sl_resp_reading *reading
 	return true;
 }
 
+static bool read_at(struct sl_resp_turn *turn, struct sl_resp_reading *reading, uint32_t index) {
+	if (reading->call->item_count != 0) {
+		sl_reply_error(turn, "ERR AT behind a limit: expected it before the first one");
+		return false;
+	}
+	return may_stand(turn, reading, SL_WORD_AT, "AT") && read_instant(turn, index, &reading->call->now);
+}
+
 /* What stands at *index, which may be a word: *index goes on to the last argument that belongs to it. */
 static __attribute__((noinline)) bool read_word(struct sl_resp_turn *turn, struct sl_resp_reading *reading,
                                                 uint32_t *index) {
@@ -260,6 +266,8 @@ static __attribute__((noinline)) bool read_word(struct sl_resp_turn *turn, struc
 		return may_stand(turn, reading, SL_WORD_MEMBER, "MEMBER") && read_member(turn, reading, ++*index);
 	if (is_word(text, 2, "id"))
 		return may_stand(turn, reading, SL_WORD_ID, "ID") && read_token(turn, reading, ++*index);
+	if (is_word(text, 2, "at"))
+		return read_at(turn, reading, ++*index);
 	if (!is_word(text, 4, "upto"))
 		return add_limit(turn, reading, text);
 	reading->call->upto = true;
@@ -321,7 +329,7 @@ static inline __attribute__((always_inline)) void read_begin(struct sl_resp_turn
 	reading->call->operation = operation;
 	reading->call->cost = 0;
 	reading->command = command;
-	reading->takes = takes;
+	reading->takes = takes | SL_WORD_AT;
 	reading->given = reading->before = 0;
 	reading->placed = reading->asks = false;
 	reading->member.data = NULL;
@@ -330,7 +338,7 @@ static inline __attribute__((always_inline)) void read_begin(struct sl_resp_turn
 static inline __attribute__((always_inline)) bool read_limits(struct sl_resp_turn *turn,
                                                               struct sl_resp_reading *reading, uint32_t index) {
 	reading->key = sl_resp_arg(turn, 1);
-	if (!read_at(turn, &index, &reading->call->now) || !key_fits(turn, reading->key))
+	if (!key_fits(turn, reading->key))
 		return false;
 	for (; index < turn->request->count; index++) {
 		struct sluice_bytes text = sl_resp_arg(turn, index);

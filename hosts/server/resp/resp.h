@@ -194,7 +194,7 @@ const struct sluice_limit *sl_resp_limit_keep(struct sl_resp_turn *turn, struct 
 
 /* ---- limits and the words among them (check.c) ---- */
 
-enum { SL_WORD_MEMBER = 1, SL_WORD_UPTO = 2, SL_WORD_ID = 4 };
+enum { SL_WORD_MEMBER = 1, SL_WORD_UPTO = 2, SL_WORD_ID = 4, SL_WORD_AT = 8 };
 
 /* A call being read. */
 struct sl_resp_reading {
@@ -216,8 +216,8 @@ void sl_resp_read_begin(struct sl_resp_turn *turn, struct sl_resp_reading *readi
 /* Reads `AT unix_ms`, where it stands at *index, which goes on behind it. False once an error has been answered, here
  * and below. */
 bool sl_resp_read_at(struct sl_resp_turn *turn, uint32_t *index, sluice_ns *now);
-/* Reads AT, then the limits for argument 1 and other keys, and the words among them, to the end of the request; and
- * refuses what the operation can't do with them. */
+/* Reads the limits for argument 1 and other keys, and the words among them, to the end of the request; AT always may
+ * be one, before the first limit. And refuses what the operation can't do with them. */
 bool sl_resp_read_limits(struct sl_resp_turn *turn, struct sl_resp_reading *reading, uint32_t index);
 /* Joins what was read to the batch. */
 void sl_resp_read_end(struct sl_resp_turn *turn, const struct sl_resp_reading *reading, enum sl_resp_form form);
