@@ -42,6 +42,16 @@ static void lint_estimate(struct sl_conf *conf, const struct sl_node *node, cons
 	}
 }
 
+static void lint_allow(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit) {
+	for (uint32_t i = 0; i <= limit->shown.override_count; i++)
+		if (variant(limit, i)->algorithm == SLUICE_DISTINCT && variant(limit, i)->edge == SLUICE_EDGE_ALLOW) {
+			sl_report_warning(conf->report, node->place,
+			                  "edge allow is no bound: once full it admits nearly all strangers too, for an estimate "
+			                  "can't tell them from members: edge deny where the quota protects something");
+			return;
+		}
+}
+
 static void lint_lease(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit) {
 	for (uint32_t i = 0; i <= limit->shown.override_count; i++)
 		if (variant(limit, i)->algorithm == SLUICE_CONCURRENCY &&
@@ -82,6 +92,7 @@ void sl_lint_actual(struct sl_conf *conf, const struct sl_node *node) {
 
 void sl_lint_terms(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit) {
 	lint_estimate(conf, nodes->limit, limit);
+	lint_allow(conf, nodes->limit, limit);
 	lint_lease(conf, nodes->limit, limit);
 	if (nodes->penalty != NULL)
 		lint_penalty(conf, nodes->penalty, &limit->shown);
