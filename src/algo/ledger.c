@@ -26,6 +26,9 @@ struct view {
 	const struct sl_ledger *ledger;
 	void *scratch;
 	sluice_ns t; /* the instant of the decision */
+	/* counters without blocks: as they are with the first `known` returned, from where others are found */
+	struct sl_counter from;
+	uint32_t known;
 };
 
 uint32_t sl_ledger_ended(const struct sl_ledger *ledger, sluice_ns now) {
@@ -88,10 +91,11 @@ bool sl_correct(const struct sluice_limit *limit, struct sl_counter *counter, co
 
 /* The counter with the first `ended` returned. Not the order of the batches but that of the list matters. */
 static struct sl_counter returned(const struct view *v, uint32_t ended) {
-	struct sl_counter copy = *v->counter;
+	uint32_t known = ended >= v->known ? v->known : 0;
+	struct sl_counter copy = known != 0 ? v->from : *v->counter;
 	struct sl_correction batch[BATCH];
 	uint32_t filled = 0;
-	for (uint32_t i = 0; i < ended; i++) {
+	for (uint32_t i = known; i < ended; i++) {
 		batch[filled++] = sl_ledger_return(&v->ledger->list[i]);
 		if (filled == BATCH || i + 1 == ended) {
 			(void)sl_correct(v->limit, &copy, batch, filled, v->scratch, SL_LEDGER_SCRATCH_BYTES);
@@ -101,31 +105,32 @@ static struct sl_counter returned(const struct view *v, uint32_t ended) {
 	return copy;
 }
 
-/* Decides `cost` at `at` with the first `ended` returned. */
-static struct sluice_decision decide(const struct view *v, uint32_t ended, sluice_ns at, uint64_t cost) {
-	struct sl_counter copy = returned(v, ended);
+/* Decides `cost` at `at` with the first `ended` returned. Where it does not fit, only later ends are looked at from
+ * there on: so each reservation is returned about once a search. */
+static struct sluice_decision decide(struct view *v, uint32_t ended, sluice_ns at, uint64_t cost) {
+	struct sl_counter copy = returned(v, ended), stepped = copy;
 	struct sluice_decision decision;
-	sl_step(v->limit, &copy, at, cost, false, &decision);
+	sl_step(v->limit, &stepped, at, cost, false, &decision);
+	if (!decision.allowed && copy.block == NULL) {
+		v->from = copy;
+		v->known = ended;
+	}
 	return decision;
 }
 
-/* Whether `cost` fits once the k-th and all that end with it have ended. */
-static bool fits_at_end(const struct view *v, uint32_t k, uint64_t cost) {
-	sluice_ns end = v->ledger->list[k].end;
-	return decide(v, sl_ledger_ended(v->ledger, end), end, cost).allowed;
-}
-
 /* The wait until `cost`, at most the capacity, fits; of those open, the first is at `low`. */
-static sluice_ns wait_for(const struct view *v, uint32_t low, uint64_t cost) {
+static sluice_ns wait_for(struct view *v, uint32_t low, uint64_t cost) {
 	uint32_t high = v->ledger->count;
 	sluice_ns from, wait;
 	struct sluice_decision decision;
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
-		if (fits_at_end(v, middle, cost))
-			high = middle;
+		sluice_ns end = v->ledger->list[middle].end;
+		uint32_t behind = sl_ledger_ended(v->ledger, end); /* all that end with it */
+		if (decide(v, behind, end, cost).allowed)
+			high = (uint32_t)sl_max(low, sl_ledger_ended(v->ledger, end - 1));
 		else
-			low = middle + 1;
+			low = behind;
 	}
 	from = low != 0 ? sl_max(v->ledger->list[low - 1].end, v->t) : v->t;
 	decision = decide(v, low, from, cost);
@@ -135,14 +140,14 @@ static sluice_ns wait_for(const struct view *v, uint32_t low, uint64_t cost) {
 	return wait < SLUICE_NEVER - 1 - (from - v->t) ? wait + (from - v->t) : SLUICE_NEVER - 1;
 }
 
-static void step_by_copies(const struct view *v, uint64_t cost, struct sluice_decision *decision) {
+static void step_by_copies(struct view *v, uint64_t cost, struct sluice_decision *decision) {
 	uint64_t capacity = v->limit->derived[SL_CAPACITY];
 	uint32_t open = sl_ledger_ended(v->ledger, v->t);
 	*decision = decide(v, open, v->t, cost);
 	if (!decision->allowed && decision->retry_after_ns != SLUICE_NEVER)
 		decision->retry_after_ns = wait_for(v, open, cost);
 	if (decision->reset_after_ns != 0)
-		decision->reset_after_ns = wait_for(v, open, capacity);
+		decision->reset_after_ns = wait_for(v, open, capacity); /* not before the request's: `from` serves both */
 }
 
 /* ---- logs -------------------------------------------------------------------------------------------------------- */
@@ -241,7 +246,7 @@ static void step_log(const struct view *v, uint64_t cost, struct sluice_decision
 
 void sl_ledger_step(const struct sluice_limit *limit, const struct sl_counter *counter, const struct sl_ledger *ledger,
                     sluice_ns now, uint64_t cost, void *scratch, struct sluice_decision *decision) {
-	struct view v = {limit, counter, ledger, scratch, sl_step_instant(limit, counter, now)};
+	struct view v = {limit, counter, ledger, scratch, sl_step_instant(limit, counter, now), *counter, 0};
 	struct sl_counter copy = *counter;
 	if (ledger->count == 0 || limit->quota == 0 ||
 	    !(limit->algorithm >= SLUICE_FIXED_WINDOW && limit->algorithm <= SLUICE_LEAKY_BUCKET))

@@ -19,7 +19,7 @@
 
 #include "algo/step.h"
 
-enum { SL_LEDGER_MAX = 65536 /* open reservations of one counter */ };
+enum { SL_LEDGER_MAX = 16384 /* open reservations of one counter: a call looks at each of them */ };
 
 struct sl_reservation {
 	uint64_t id;

@@ -109,7 +109,8 @@ static void many_limits_in_any_order_are_all_or_nothing(void **state) {
 
 /* Two keys in opposite order, by half of the threads each: the classic way to lock up. */
 static void charge_in_opposite_order(struct crew *crew, uint32_t index) {
-	struct sluice_item items[2] = {{crew->limits, sl_str("left"), false}, {crew->limits, sl_str("right"), false}};
+	struct sluice_item items[2] = {{.limit = crew->limits, .key = sl_str("left")},
+	                               {.limit = crew->limits, .key = sl_str("right")}};
 	struct sluice_item turned[2] = {items[1], items[0]};
 	for (uint64_t n = 0; n < crew->attempts; n++) {
 		struct sluice_call call = {
