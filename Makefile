@@ -39,7 +39,8 @@ CFLAGS_ALL   += $(if $(FUZZING),-fsanitize=fuzzer-no-link)
 WERROR_FLAG  := $(if $(filter-out 0,$(WERROR)),-Werror)
 
 CORE_SRC := $(wildcard src/base/*.c src/algo/*.c src/store/*.c src/check/*.c)
-LIB_SRC  := $(CORE_SRC) $(wildcard src/policy/*.c $(addprefix src/os/,clock.c map.c file.c process.c zone.c) hosts/library/*.c)
+LIB_SRC  := $(CORE_SRC) $(wildcard src/policy/*.c hosts/library/*.c\
+              $(addprefix src/os/,clock.c map.c file.c process.c zone.c))
 APP_SRC  := $(filter-out $(LIB_SRC) hosts/cli/main.c,\
               $(wildcard src/proto/*.c src/os/*.c hosts/server/*.c hosts/server/*/*.c hosts/cli/*.c \
               hosts/redis/script/*.c))

@@ -227,7 +227,8 @@ REFUSED = [
     (["ACQUIRE", "k", 1, "UPTO", LEASES], "UPTO is no word of SLUICE.ACQUIRE"),
     (["RESERVE", "k", 1, 9, "MEMBER", "m", "9/1s"], "MEMBER is no word of SLUICE.RESERVE"),
     (["RESERVE", "k", 1, 0, "9/1s"], "ttl_ms '0': expected a whole number from 1 to 316224000000"),
-    (["RESERVE", "k", 1, 316224000001, "9/1s"], "ttl_ms '316224000001': expected a whole number from 1 to 316224000000"),
+    (["RESERVE", "k", 1, 316224000001, "9/1s"],
+     "ttl_ms '316224000001': expected a whole number from 1 to 316224000000"),
     (["CHECK", "k", 1, "TERMS", "penalty [1m] after 3 denial in 1m", "9/1s"], "limit 1, TERMS, column "),
     (["CHECK", "k", 1, "TERMS", "count-denied"], "TERMS needs the terms and a limit after it"),
     (["CHECK", "k", 1, "COST", "0", "9/1s"], "COST '0': expected a whole number from 1 to 4294967295"),
@@ -283,5 +284,6 @@ def test_inspect_and_keys(host):
         assert window[b"shut_out_until_ms"] > 0
         assert sorted(m[b"beside"] for m in maps if b"beside" in m) == [b"penalties", b"reservations"]
         assert client.call("SLUICE.RESET", "k", LEASES, MEMBERS, "100/1m") == 3 and client.call("DBSIZE") == 0
-        assert client.call("COMMAND", "GETKEYS", "SLUICE.ACQUIRE", "k", "1", "MEMBER", "key", LEASES, "ID", "key", "KEY",
+        assert client.call("COMMAND", "GETKEYS", "SLUICE.ACQUIRE", "k", "1", "MEMBER", "key", LEASES, "ID", "key",
+                           "KEY",
                            "other", "9/1s") == [b"k", b"other"]
