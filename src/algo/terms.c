@@ -283,6 +283,18 @@ void sl_strikes_judge(const struct sluice_terms *terms, const struct sl_strikes 
 	decision->retry_after_ns = sl_max(decision->retry_after_ns, ends);
 }
 
+bool sl_terms_are_valid(const struct sluice_terms *terms) {
+	if (terms->penalty_count == 0)
+		return true;
+	if (terms->penalty_count > SLUICE_PENALTIES_MAX || terms->after == 0 || terms->after > SL_AFTER_MAX ||
+	    terms->within_ns == 0)
+		return false;
+	for (int i = 0; i < terms->penalty_count; i++)
+		if (terms->penalties_ns[i] <= (i == 0 ? 0 : terms->penalties_ns[i - 1]))
+			return false;
+	return true;
+}
+
 void sl_strikes_add(const struct sluice_terms *terms, struct sl_strikes *strikes, sluice_ns now) {
 	sluice_ns t = sl_max(now, strikes->last);
 	struct sluice_standing standing = sl_strikes_stand(terms, strikes, t);

@@ -22,6 +22,10 @@ SLUICE_MUST_USE sluice_err sl_penalty_parse(struct sluice_terms *terms, struct s
 SLUICE_MUST_USE sluice_err sl_terms_parse(struct sluice_terms *terms, struct sluice_bytes text,
                                           struct sluice_error *error);
 
+/* Can they be kept: at most SLUICE_PENALTIES_MAX penalties, each longer than the one before, after 1..SL_AFTER_MAX
+ * denials within a time above 0? Terms that were read can; a program may make its own. */
+bool sl_terms_are_valid(const struct sluice_terms *terms);
+
 /* Write the canonical text of the penalty alone, or of all terms; "" where there are none. Return its length. */
 size_t sl_penalty_print(const struct sluice_terms *terms, char text[SL_TERMS_TEXT_MAX]);
 size_t sl_terms_print(const struct sluice_terms *terms, char text[SL_TERMS_TEXT_MAX]);

@@ -159,7 +159,8 @@ struct sluice_standing sluice_standing(struct sluice_store *store, const struct 
 	struct sl_strikes strikes;
 	struct sl_place counter, place;
 	if (store == NULL || store->owner == 0 || item == NULL || item->limit == NULL || item->terms == NULL ||
-	    item->terms->penalty_count == 0 || item->limit->algorithm == SLUICE_UNLIMITED)
+	    item->terms->penalty_count == 0 || !sl_terms_are_valid(item->terms) ||
+	    item->limit->algorithm == SLUICE_UNLIMITED)
 		return none;
 	counter = member_place(store, item);
 	place = sl_place_beside(&counter, SL_BESIDE_STRIKES);

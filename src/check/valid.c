@@ -37,7 +37,8 @@ static inline sluice_err validate_item(const struct sluice_call *call, const str
 	if (item->limit == NULL || (item->key.data == NULL && item->key.len != 0) ||
 	    (item->member.data == NULL && item->member.len != 0) || !fits(call, item) || (call->upto && item->cost != 0))
 		return SLUICE_E_MISUSE;
-	return ttl_is_valid(item->ttl_ns) ? SLUICE_OK : SLUICE_E_RANGE;
+	bool ranges = ttl_is_valid(item->ttl_ns) && (item->terms == NULL || sl_terms_are_valid(item->terms));
+	return ranges ? SLUICE_OK : SLUICE_E_RANGE;
 }
 
 static sluice_err validate_id(const struct sluice_call *call) {

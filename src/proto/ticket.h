@@ -3,7 +3,8 @@
  *
  *   ticket  = 16 hex digits "." base64url of the packed items, without padding
  *   packed  = version u8 (1) | item *
- *   item    = flags u8 (1: a key of its own, 2: a name, 4: it is the last) | [ len u16 | key ] | [ len u8 | name ] | len u8 | limit
+ *   item    = flags u8 | [ len u16 | key ] | [ len u8 | name ] | len u8 | limit
+ *   flags   = 1: a key of its own, 2: a name, 4: it is the last
  *
  * Lengths are little-endian. A key that equals the one that goes with the ticket is left out; `limit` is canonical
  * text, `name` that of a limit of a policy. A ticket is no secret and proves nothing: what is done by it is done to

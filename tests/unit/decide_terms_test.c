@@ -329,6 +329,29 @@ static void a_penalty_outlives_counter_and_restart_of_its_users(void **state) {
 	assert_true(knock(s, 60 * S + 3).d.allowed);
 }
 
+/* Terms that no text says, but a program may: they would be kept beyond the room that there is. */
+static void terms_out_of_range_are_refused(void **state) {
+	static const struct sluice_terms good = {
+		.penalty_count = 2, .after = 64, .within_ns = 1, .penalties_ns = {1000, 2000}};
+	struct sluice_terms bad[6];
+	for (int i = 0; i < 6; i++)
+		bad[i] = good;
+	bad[0].penalty_count = SLUICE_PENALTIES_MAX + 1;
+	bad[1].after = 65;
+	bad[2].after = 0;
+	bad[3].within_ns = 0;
+	bad[4].penalties_ns[1] = 1000;
+	bad[5].penalties_ns[0] = 0;
+	assert_int_equal(ASK(*state, SLUICE_CHARGE, 0, 1, .lines = {{"9/1m", .terms = &good}}).err, SLUICE_OK);
+	for (int i = 0; i < 6; i++) {
+		struct sluice_limit limit;
+		assert_int_equal(sluice_limit_parse(&limit, sl_str("9/1m"), NULL), SLUICE_OK);
+		struct sluice_item item = {.limit = &limit, .key = sl_str("k"), .terms = &bad[i]};
+		assert_int_equal(ASK(*state, SLUICE_CHARGE, 0, 1, .lines = {{"9/1m", .terms = &bad[i]}}).err, SLUICE_E_RANGE);
+		assert_int_equal(sluice_standing(*state, &item, 0).level, 0);
+	}
+}
+
 #define IN_A_STORE(test) cmocka_unit_test_setup_teardown(test, open_store, close_store)
 
 int main(void) {
@@ -348,6 +371,7 @@ int main(void) {
 		IN_A_STORE(who_keeps_knocking_is_shut_out),
 		IN_A_STORE(only_a_limits_own_denials_strike),
 		IN_A_STORE(a_penalty_outlives_counter_and_restart_of_its_users),
+		IN_A_STORE(terms_out_of_range_are_refused),
 	};
 	return cmocka_run_group_tests_name("leases, members, parts, retries and terms in a store", tests, NULL, NULL);
 }
