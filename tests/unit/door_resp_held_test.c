@@ -565,6 +565,31 @@ static void test_what_is_counted(void **state) {
 	sl_books_free(books);
 }
 
+/* EXPLAIN says behind the nine elements what they can't: how a key stands, and how far an estimate may be off. */
+static void test_explain_says_how_a_key_stands(void **state) {
+	(void)state;
+	static const char knock[] = "SLUICE.ADMIT 1 user u\r\n";
+	static const char told[] = "*17\r\n$1\r\na\r\n$17\r\nfixed-window 1/1s\r\n$6\r\nuser=u\r\n";
+	struct client client;
+	client_open(&client,
+	            "limits:\n"
+	            "  - {name: a, key: user, limit: fixed-window 1/1s, penalty: '[1m, 10m] after 2 denials in 1m'}\n"
+	            "  - {name: b, key: team, limit: distinct 1025/1h, of: device}\n");
+	for (int i = 0; i < 2; i++)
+		client_ask(&client, knock);
+	const char *got = client_ask(&client, "SLUICE.EXPLAIN 1 user u\r\n");
+	assert_non_null(strstr(got, told));
+	assert_non_null(strstr(got, "$5\r\nlevel\r\n:0\r\n$7\r\ndenials\r\n:1\r\n$13\r\nends_after_ms\r\n:0\r\n"));
+	client_ask(&client, knock);
+	got = client_ask(&client, "SLUICE.EXPLAIN 1 user u\r\n");
+	assert_non_null(strstr(got, "$5\r\nlevel\r\n:1\r\n$7\r\ndenials\r\n:0\r\n$13\r\nends_after_ms\r\n:60000\r\n"
+	                            "$17\r\nforgiven_after_ms\r\n:660000\r\n"));
+	client_expect(&client, "SLUICE.EXPLAIN 1 team t device d\r\n",
+	              "*1\r\n*11\r\n$1\r\nb\r\n$26\r\ndistinct 1025/1h edge deny\r\n$6\r\nteam=t\r\n"
+	              ":1\r\n:1025\r\n:1025\r\n:0\r\n:0\r\n:0\r\n$5\r\nerror\r\n$6\r\n0.0163\r\n");
+	client_close(&client);
+}
+
 /* A shut-out is counted when it begins, however many are turned away by it. */
 static void test_penalties_are_counted_as_they_begin(void **state) {
 	(void)state;
@@ -612,6 +637,7 @@ int main(void) {
 		cmocka_unit_test(test_many_tickets_in_one_pipeline),
 		cmocka_unit_test(test_command_knows_them),
 		cmocka_unit_test(test_what_is_counted),
+		cmocka_unit_test(test_explain_says_how_a_key_stands),
 		cmocka_unit_test(test_penalties_are_counted_as_they_begin),
 	};
 	return cmocka_run_group_tests_name("door_resp_held", tests, NULL, NULL);

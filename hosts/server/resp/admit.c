@@ -7,10 +7,13 @@
  * Attributes are what the caller gives, any names. So there is no AT here: it would be one of them; and the three words
  * are read only in capitals and only directly behind the cost: an attribute of such a name goes behind another one.
  * Keys are built in the worker's match buffer, one request behind the other, until the batch is decided. */
+#include "algo/hyperlog.h"
 #include "base/assert.h"
 #include "hosts/server/door/admission.h"
 #include "hosts/server/door/flight.h"
 #include "hosts/server/resp/resp.h"
+
+#include <stdio.h>
 
 static bool attribute_fits(struct sl_resp_turn *turn, struct sluice_bytes name, struct sluice_bytes value) {
 	if (name.len == 0 || name.len > SLUICE_NAME_BYTES_MAX) {
@@ -168,20 +171,50 @@ void sl_resp_admit(struct sl_resp_turn *turn) {
 		decide(turn, &admission, cost);
 }
 
-static void explain_one(struct sl_resp_turn *turn, uint32_t index, const struct sluice_decision *decision) {
+static void put_pair(struct sl_resp_turn *turn, const char *name, int64_t value) {
+	sl_reply_text(turn, name);
+	sl_reply_integer(turn, value);
+}
+
+/* How the key stands with the penalties of a limit. */
+static void put_standing(struct sl_resp_turn *turn, const struct sluice_item *item, sluice_ns now) {
+	struct sluice_standing standing = sluice_standing(turn->context->store, item, now);
+	put_pair(turn, "level", standing.level);
+	put_pair(turn, "denials", standing.denials);
+	put_pair(turn, "ends_after_ms", sl_ns_to_ms_ceil(standing.ends_after_ns));
+	put_pair(turn, "forgiven_after_ms", sl_ns_to_ms_ceil(standing.forgiven_after_ns));
+}
+
+/* The standard error of a count that is an estimate, in parts of 1. */
+static void put_error(struct sl_resp_turn *turn, uint32_t error_bp) {
+	char text[16];
+	snprintf(text, sizeof text, "0.%04u", error_bp);
+	sl_reply_text(turn, "error");
+	sl_reply_text(turn, text);
+}
+
+static void explain_one(struct sl_resp_turn *turn, uint32_t index, const struct sluice_decision *decision,
+                        sluice_ns now) {
 	const struct sluice_match *found = &turn->worker->match;
+	const struct sluice_item *item = &found->items[index];
 	char limit[SLUICE_LIMIT_TEXT_MAX];
-	size_t len = sluice_limit_print(found->items[index].limit, limit);
-	sl_reply_array(turn, 9);
+	size_t len = sluice_limit_print(item->limit, limit);
+	uint32_t error_bp = item->limit->algorithm == SLUICE_DISTINCT ? sl_distinct_error(item->limit) : 0;
+	bool stands = turn->context->remote == NULL && item->terms != NULL && item->terms->penalty_count != 0;
+	sl_reply_array(turn, 9 + (error_bp != 0 ? 2 : 0) + (stands ? 8 : 0));
 	sl_reply_text(turn, sluice_policy_limit_name(turn->context->policy, found->position[index]));
 	sl_reply_bulk(turn, sl_slice(limit, len));
-	sl_reply_bulk(turn, found->items[index].key);
+	sl_reply_bulk(turn, item->key);
 	sl_reply_integer(turn, decision->allowed);
 	sl_reply_integer(turn, (int64_t)decision->quota);
 	sl_reply_integer(turn, decision->remaining);
 	sl_reply_integer(turn, sl_ns_to_ms_ceil(decision->retry_after_ns));
 	sl_reply_integer(turn, sl_ns_to_ms_ceil(decision->reset_after_ns));
 	sl_reply_integer(turn, sl_ns_to_ms_ceil(decision->delay_ns));
+	if (error_bp != 0)
+		put_error(turn, error_bp);
+	if (stands)
+		put_standing(turn, item, now);
 }
 
 /* Peeks at what was found. False where it waits, or has answered with an error. */
@@ -220,5 +253,5 @@ void sl_resp_explain(struct sl_resp_turn *turn) {
 		return;
 	sl_reply_array(turn, found->count);
 	for (uint32_t i = 0; i < found->count; i++)
-		explain_one(turn, i, &each[i]);
+		explain_one(turn, i, &each[i], call.now);
 }
