@@ -191,14 +191,12 @@ static int end_leases(struct RedisModuleCtx *context, struct RedisModuleString *
 }
 
 int slr_release(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
-	static const struct slr_form form = {
-		SLR_RELEASE, {SLR_FIELD_NAME}, SLR_WORD_TERMS | SLR_WORD_COST | SLR_WORD_MEMBER, "RELEASE"};
+	static const struct slr_form form = {SLR_RELEASE, {SLR_FIELD_NAME}, SLR_WORD_TERMS | SLR_WORD_COST, "RELEASE"};
 	return end_leases(context, args, count, &form);
 }
 
 int slr_renew(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
-	static const struct slr_form form = {
-		SLR_RENEW, {SLR_FIELD_NAME}, SLR_WORD_TERMS | SLR_WORD_COST | SLR_WORD_MEMBER, "RENEW"};
+	static const struct slr_form form = {SLR_RENEW, {SLR_FIELD_NAME}, SLR_WORD_TERMS | SLR_WORD_COST, "RENEW"};
 	return end_leases(context, args, count, &form);
 }
 

@@ -283,9 +283,10 @@ static bool read_member(struct slr_turn *turn, uint32_t index, struct whose *who
 }
 
 static bool read_late_at(struct slr_turn *turn, uint32_t *index) {
-	if (!turn->timed && turn->call->item_count == 0)
+	bool late = turn->call->item_count != 0;
+	if (!turn->timed && !late)
 		return slr_read_at(turn, index);
-	slr_fail(turn, turn->timed ? "AT twice: expected it once" : "AT behind a limit: expected it before the first one");
+	slr_fail(turn, late ? "AT behind a limit: expected it before the first one" : "AT twice: expected it once");
 	return false;
 }
 

@@ -378,10 +378,19 @@ def test_refusals_name_the_command_that_would_be_right(door):
                         (("ACQUIRE", "k", 1, "AT", NOW, LOG), "SLUICE.CHECK"),
                         (("CHECK", "k", 1, "AT", NOW, "MEMBER", "m" * 1025, MEMBERS), "1024"),
                         (("CHECK", "k", 1, "AT", NOW, "ID", "", LOG), "64"),
+                        (("RELEASE", "k", "a", "AT", NOW, "MEMBER", "m", LEASES), "MEMBER is no word of"),
+                        (("RENEW", "k", "a", "AT", NOW, LEASES, "MEMBER", "m"), "MEMBER is no word of"),
+                        (("CHECK", "k", 1, "AT", NOW, "ID", "t", "AT", NOW, LOG), "AT twice: expected it once"),
+                        (("CHECK", "k", 1, LOG, "AT", NOW), "AT behind a limit: expected it before the first"),
                         (("HOLDERS", "k", "AT", NOW, LOG), "concurrency")]:
         with pytest.raises(redis.ResponseError) as caught:
             door.ask(*words)
         assert hint in str(caught.value), words
+
+
+def test_the_instant_stands_anywhere_before_the_first_limit(door):
+    assert door.ask("CHECK", "at", 9, "UPTO", "AT", NOW, "ID", "t", LOG)[0] == 1
+    assert door.ask("PEEK", "at", 1, "MEMBER", "m", "AT", NOW + 4000, MEMBERS)[0] == 1
 
 
 def test_a_retried_acquire_takes_one_place_and_a_lease_ends_to_the_millisecond(door):

@@ -17,8 +17,8 @@ end
 
 local function at(call, state)
 	if call.set or next(state.named) then
-		errors.raise(call.set and 'ERR AT twice: expected it once' or
-			'ERR AT behind a limit: expected it before the first one')
+		errors.raise(next(state.named) and 'ERR AT behind a limit: expected it before the first one' or
+			'ERR AT twice: expected it once')
 	end
 	call.us = 0
 	need('words').clock(call)
