@@ -344,8 +344,8 @@ struct sluice_call {
 	bool repeated;                 /* out: nothing was charged, since that had been done before under this id */
 	uint16_t penalized;            /* out: CHARGE, ACQUIRE, RESERVE: a bit for each item by whose penalty a shut-out
 	                                * began with this call, 1 for items[0] */
-	sluice_err err; /* out: SLUICE_OK, SLUICE_E_FULL, SLUICE_E_BUSY, SLUICE_E_RANGE (too many items; an id, a ttl or terms out
-	                 * of range), _MISUSE (CHARGE of concurrency, distinct without a member, RESERVE of either) */
+	sluice_err err; /* out: SLUICE_OK, SLUICE_E_FULL, SLUICE_E_BUSY, SLUICE_E_RANGE (too many items; an id, ttl or terms
+	                 * out of range), _MISUSE (CHARGE of concurrency, distinct without a member, RESERVE of either) */
 };
 
 /* Decides one call, all or nothing, as one step among all threads. Returns call->err. */
