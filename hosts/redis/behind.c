@@ -378,8 +378,8 @@ static void decide_plain(const struct slr_call *call, struct slr_member *m, uint
 		step(m, call->now, cost, true, decision); /* what is open is looked at again behind the charge */
 }
 
-void slr_member_decide(const struct slr_call *call, struct slr_member *m, uint64_t cost, bool charge,
-                       struct sluice_decision *decision) {
+static __attribute__((noinline)) void decide_beside(const struct slr_call *call, struct slr_member *m, uint64_t cost,
+                                                    bool charge, struct sluice_decision *decision) {
 	if (m->strikes == NULL) {
 		decide_plain(call, m, cost, charge, decision);
 		return;
@@ -388,6 +388,15 @@ void slr_member_decide(const struct slr_call *call, struct slr_member *m, uint64
 	decide_plain(call, m, cost, charge && !m->shut, decision);
 	m->denied = !decision->allowed;
 	sl_strikes_judge(m->terms, m->strikes, call->now, cost, decision);
+}
+
+void slr_member_decide(const struct slr_call *call, struct slr_member *m, uint64_t cost, bool charge,
+                       struct sluice_decision *decision) {
+	bool open = m->ledger.count != m->returned;
+	if (m->held != 0 || open || m->strikes != NULL || call->operation == SLR_HOLD)
+		decide_beside(call, m, cost, charge, decision);
+	else
+		step(m, call->now, cost, charge, decision);
 }
 
 /* The same of a stranger to a limit that asks who. What is counted of `distinct` counts once, whatever it costs: so as

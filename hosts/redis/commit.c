@@ -407,11 +407,13 @@ static void remove_expired(const struct slr_call *call, struct slr_key *key) {
 	}
 }
 
-void slr_key_settle(const struct slr_call *call, struct slr_key *key, uint32_t count_before) {
-	if (!key->changed)
-		return;
+static __attribute__((noinline)) void settle(const struct slr_call *call, struct slr_key *key, uint32_t count_before) {
 	if (slr_value_count(key->value) > count_before && count_before > 0)
 		remove_expired(call, key);
-	if (!slr_value_is_packed(key->value))
-		slr_value_slim(&key->value);
+	slr_value_slim(&key->value);
+}
+
+void slr_key_settle(const struct slr_call *call, struct slr_key *key, uint32_t count_before) {
+	if (key->changed && !slr_value_is_packed(key->value)) /* packed, it is one counter, in its smallest form */
+		settle(call, key, count_before);
 }

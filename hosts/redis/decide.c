@@ -58,26 +58,35 @@ static void set_up_terms(struct slr_deciding *d, uint32_t i) {
 		m->strikes = &strikes[i];
 }
 
+/* What any member has: that of a plain call has no more. */
+static inline void set_up_member(struct slr_call *call, struct slr_member *m, uint32_t i) {
+	const struct slr_item *item = &call->items[i];
+	m->limit = &item->limit;
+	m->key = &call->keys[item->key];
+	m->decision = &call->each[i];
+	m->identity = slr_identity_of(m->limit);
+	m->counts = m->limit->algorithm != SLUICE_UNLIMITED;
+	m->image.own = NULL;
+	m->who = 0;
+	m->ttl_ns = 0;
+	m->strikes = NULL;
+}
+
 static void set_up(struct slr_deciding *d) {
 	struct slr_call *call = d->call;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
 		const struct slr_item *item = &call->items[i];
-		m->limit = &item->limit;
-		m->key = &call->keys[item->key];
-		m->decision = &call->each[i];
-		m->identity = slr_identity_of(m->limit);
-		m->counts = m->limit->algorithm != SLUICE_UNLIMITED;
+		set_up_member(call, m, i);
 		m->observed = item->watched != 0;
 		m->tried = item->watched == SLUICE_TRIED;
-		m->charged = false;
-		m->image.own = NULL;
+		m->charged = m->reserves = m->kept = false;
 		m->cost = item->cost != 0 ? item->cost : call->cost;
-		m->who = m->limit->algorithm >= SLUICE_CONCURRENCY ? who_of(call, item) : 0;
-		m->reserves = m->kept = false;
-		m->ttl_ns = call->operation >= SLR_ACQUIRE ? ttl_of(call, item) : 0;
+		if (m->limit->algorithm >= SLUICE_CONCURRENCY)
+			m->who = who_of(call, item);
+		if (call->operation >= SLR_ACQUIRE)
+			m->ttl_ns = ttl_of(call, item);
 		m->terms = NULL;
-		m->strikes = NULL;
 		if (item->has_terms)
 			set_up_terms(d, i);
 		m->leader = leader_of(d->members, i);
@@ -430,36 +439,41 @@ static void answer(struct slr_deciding *d) {
 	}
 }
 
-/* The waits until each limit's remaining grows, of counters as the call has left them. */
-static void fill_next(struct slr_deciding *d) {
-	for (uint32_t i = 0; i < d->call->item_count; i++) {
-		struct slr_member *m = &d->members[i];
-		if (m->key->changed)
-			slr_member_reload(d->call, m);
-		slr_member_next(d->call, m);
-	}
+/* The wait until a limit's remaining grows, of its counter as the call has left it. */
+static void fill_next(const struct slr_call *call, struct slr_member *m) {
+	if (m->key->changed)
+		slr_member_reload(call, m);
+	slr_member_next(call, m);
 }
 
-enum slr_failure slr_decide(struct slr_call *call) {
+static inline void begin(struct slr_call *call) {
+	call->forgotten = call->granted = call->found = 0;
+	call->repeated = false;
+}
+
+/* How many counters it has. */
+static inline uint32_t begin_key(struct slr_key *key) {
+	key->changed = false;
+	key->expire_ms = key->wall_ms = 0;
+	key->notes.bytes.len = 0;
+	return slr_value_count(key->value);
+}
+
+static enum slr_failure decide_any(struct slr_call *call) {
 	struct slr_deciding d;
 	enum slr_failure failure = SLR_LOG_TOO_LONG;
 	d.call = call;
 	d.has_terms = false;
-	call->forgotten = call->granted = call->found = 0;
-	call->repeated = false;
+	begin(call);
 	SL_DEBUG_ASSERT(call->item_count <= SLUICE_ITEMS_MAX && call->key_count <= SLUICE_ITEMS_MAX);
-	for (uint32_t k = 0; k < call->key_count; k++) {
-		call->keys[k].changed = false;
-		call->keys[k].expire_ms = call->keys[k].wall_ms = 0;
-		call->keys[k].notes.bytes.len = 0;
-		d.counts_before[k] = slr_value_count(call->keys[k].value);
-	}
+	for (uint32_t k = 0; k < call->key_count; k++)
+		d.counts_before[k] = begin_key(&call->keys[k]);
 	set_up(&d);
 	if (load_all(&d))
 		failure = run(&d);
 	if (failure == SLR_FINE && call->operation != SLR_RESET && call->operation != SLR_CANCEL) {
-		if (call->want_next)
-			fill_next(&d);
+		for (uint32_t i = 0; call->want_next && i < call->item_count; i++)
+			fill_next(call, &d.members[i]);
 		answer(&d);
 	}
 	for (uint32_t i = 0; i < call->item_count; i++)
@@ -467,4 +481,56 @@ enum slr_failure slr_decide(struct slr_call *call) {
 	for (uint32_t k = 0; k < call->key_count; k++)
 		slr_key_settle(call, &call->keys[k], d.counts_before[k]);
 	return failure;
+}
+
+/* ---- a plain call ------------------------------------------------------------------------------------------------ */
+
+/* Whether a call is what most are: a check of one enforced limit that counts requests, with nothing said beside it and
+ * nothing standing beside its counter. Then there is nobody to agree with, and nothing to look at again. */
+static inline bool is_plain(const struct slr_call *call) {
+	const struct slr_item *item = &call->items[0];
+	const uint64_t beside = (call->item_count ^ 1) | (call->key_count ^ 1) | (uint64_t)(call->operation ^ SLR_CHECK) |
+	                        call->token | call->upto | item->key | item->watched | item->has_terms | item->cost |
+	                        ((item->limit.algorithm - 1u) / (SLUICE_CONCURRENCY - 1));
+	slr_value value = call->keys[0].value;
+	return beside == 0 && (slr_value_is_packed(value) || !slr_value_has_sides(value));
+}
+
+static enum slr_failure charge_alone(const struct slr_call *call, struct slr_member *m, uint32_t count) {
+	const struct slr_change change = {.charge = call->cost};
+	enum slr_failure failure;
+	if (!m->there && count >= SLR_COUNTERS_MAX)
+		return SLR_TOO_MANY_COUNTERS;
+	failure = slr_member_plan(call, m, &change);
+	if (failure == SLR_FINE)
+		slr_member_commit(call, m, &change);
+	return failure;
+}
+
+static enum slr_failure decide_alone(struct slr_call *call) {
+	struct slr_member m;
+	struct sluice_decision merged = sl_merge_nothing();
+	enum slr_failure failure = SLR_LOG_TOO_LONG;
+	uint32_t count = begin_key(&call->keys[0]);
+	begin(call);
+	set_up_member(call, &m, 0);
+	if (slr_member_load(call, &m, false)) {
+		slr_member_decide(call, &m, call->cost, true, m.decision);
+		failure = m.decision->allowed && call->cost != 0 ? charge_alone(call, &m, count) : SLR_FINE;
+	}
+	if (failure == SLR_FINE) {
+		call->granted = m.decision->allowed ? call->cost : 0;
+		if (call->want_next)
+			fill_next(call, &m);
+		m.decision->index = 0;
+		sl_merge_add(&merged, m.decision, 0);
+		call->merged = merged;
+	}
+	slr_member_drop(&m);
+	slr_key_settle(call, &call->keys[0], count);
+	return failure;
+}
+
+enum slr_failure slr_decide(struct slr_call *call) {
+	return __builtin_expect(is_plain(call), 1) ? decide_alone(call) : decide_any(call);
 }

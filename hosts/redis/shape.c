@@ -5,11 +5,9 @@
  *     found by the deciding thread is there, and one that it finds free is nobody's. */
 #include "hosts/redis/shape.h"
 
-#include "base/assert.h"
-
 enum { WAYS = 16 };
 
-static struct slr_shape shapes[SLR_SHAPES];
+struct slr_shape slr_shapes[SLR_SHAPES];
 
 static uint32_t users_of(const struct slr_shape *shape) {
 	return __atomic_load_n(&shape->users, __ATOMIC_ACQUIRE); /* pairs with slr_shape_leave() */
@@ -22,17 +20,12 @@ static uint32_t place_of(uint64_t kind, uint64_t name, uint32_t era) {
 
 _Static_assert(SLR_SHAPES == 1 << 9, "the hash's upper bits number the shapes");
 
-const struct slr_shape *slr_shape_at(uint32_t number) {
-	SL_DEBUG_ASSERT(number < SLR_SHAPES);
-	return &shapes[number];
-}
-
 int32_t slr_shape_use(uint64_t kind, uint64_t name, uint32_t era) {
 	uint32_t first = place_of(kind, name, era);
 	int32_t free_one = -1;
 	for (uint32_t i = 0; i < WAYS; i++) {
 		uint32_t number = (first + i) % SLR_SHAPES;
-		struct slr_shape *shape = &shapes[number];
+		struct slr_shape *shape = &slr_shapes[number];
 		if (users_of(shape) == 0) {
 			free_one = free_one < 0 ? (int32_t)number : free_one;
 		} else if (shape->kind == kind && shape->name == name && shape->era == era) {
@@ -41,18 +34,18 @@ int32_t slr_shape_use(uint64_t kind, uint64_t name, uint32_t era) {
 		}
 	}
 	if (free_one >= 0)
-		shapes[free_one] = (struct slr_shape){kind, name, era, 1};
+		slr_shapes[free_one] = (struct slr_shape){kind, name, era, 1};
 	return free_one;
 }
 
 void slr_shape_use_again(uint32_t number) {
 	SL_DEBUG_ASSERT(number < SLR_SHAPES);
-	__atomic_fetch_add(&shapes[number].users, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&slr_shapes[number].users, 1, __ATOMIC_RELAXED);
 }
 
 void slr_shape_leave(uint32_t number) {
 	SL_DEBUG_ASSERT(number < SLR_SHAPES);
 	/* release; pairs with users_of(): who finds it free finds nobody reading it */
-	uint32_t before = __atomic_fetch_sub(&shapes[number].users, 1, __ATOMIC_RELEASE);
+	uint32_t before = __atomic_fetch_sub(&slr_shapes[number].users, 1, __ATOMIC_RELEASE);
 	SL_ASSERT(before != 0);
 }

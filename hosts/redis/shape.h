@@ -5,6 +5,7 @@
 #ifndef SLR_SHAPE_H
 #define SLR_SHAPE_H
 
+#include "base/assert.h"
 #include "base/bytes.h"
 
 enum { SLR_SHAPES = 512, SLR_SHAPE_ERA_SHIFT = 32 };
@@ -15,8 +16,14 @@ struct slr_shape {
 	uint32_t users; /* packed counters of this shape; 0: free */
 };
 
+/* All of them, by their numbers. To be read through slr_shape_at() alone. */
+extern struct slr_shape slr_shapes[SLR_SHAPES];
+
 /* The shape of a number, 0..SLR_SHAPES - 1, that slr_shape_use() returned and has users still. */
-const struct slr_shape *slr_shape_at(uint32_t number);
+static inline const struct slr_shape *slr_shape_at(uint32_t number) {
+	SL_DEBUG_ASSERT(number < SLR_SHAPES);
+	return &slr_shapes[number];
+}
 
 /* One more user of a shape, which is made if there is none. Returns its number, or -1: there is no room. Only from the
  * thread that decides. About 10 ns. */

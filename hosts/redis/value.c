@@ -36,15 +36,7 @@ struct brief {
 };
 _Static_assert(sizeof(struct brief) == 32, "a size that value.h promises");
 
-enum {
-	TAG_PACKED = 1,
-	TAG_ONE = 2,
-	TAG_BRIEF = 4,
-	TAGS = 7,
-	COUNT_BITS = 11,
-	COUNT_MAX = (1 << COUNT_BITS) - 1,
-	ROOM_MIN = 2
-};
+enum { TAG_PACKED = 1, TAG_ONE = 2, TAG_BRIEF = 4, COUNT_BITS = 11, COUNT_MAX = (1 << COUNT_BITS) - 1, ROOM_MIN = 2 };
 
 /* ---- identities ------------------------------------------------------------------------------------------------ */
 
@@ -152,26 +144,20 @@ static inline bool write_packed(slr_value *value, struct slr_identity identity, 
 /* ---- the forms ------------------------------------------------------------------------------------------------- */
 
 static inline struct slr_counter *one_of(slr_value value) {
-	return (value & TAGS) == TAG_ONE ? (struct slr_counter *)(value - TAG_ONE) : NULL;
+	return (value & SLR_VALUE_TAGS) == TAG_ONE ? (struct slr_counter *)(value - TAG_ONE) : NULL;
 }
 
 static inline struct brief *brief_of(slr_value value) {
-	return (value & TAGS) == TAG_BRIEF ? (struct brief *)(value - TAG_BRIEF) : NULL;
+	return (value & SLR_VALUE_TAGS) == TAG_BRIEF ? (struct brief *)(value - TAG_BRIEF) : NULL;
 }
 
 static inline struct slr_table *table_of(slr_value value) {
-	return (value & TAGS) == 0 ? (struct slr_table *)value : NULL;
+	return (value & SLR_VALUE_TAGS) == 0 ? (struct slr_table *)value : NULL;
 }
 
 static struct slr_counter *view_brief(const struct brief *brief, struct slr_counter *scratch) {
 	*scratch = (struct slr_counter){{brief->kind, 0}, brief->state, brief->more};
 	return scratch;
-}
-
-uint32_t slr_value_count(slr_value value) {
-	if (value & TAGS)
-		return 1;
-	return value == 0 ? 0 : table_of(value)->count;
 }
 
 bool slr_value_has_sides(slr_value value) {
@@ -205,6 +191,10 @@ void slr_value_keep(slr_value value, struct slr_identity identity, int64_t until
 
 struct slr_counter *slr_value_find(slr_value value, struct slr_identity identity, struct slr_counter *scratch) {
 	uint32_t count = slr_value_count(value);
+	if (slr_value_is_packed(value)) {
+		unpack(value, scratch);
+		return slr_identity_equal(scratch->identity, identity) ? scratch : NULL;
+	}
 	for (uint32_t i = 0; i < count; i++) {
 		struct slr_counter *counter = slr_value_at(value, i, scratch);
 		if (slr_identity_equal(counter->identity, identity))
@@ -266,7 +256,7 @@ static void make_table(slr_value *value) {
 static void make_one(slr_value *value, const struct slr_counter *counter) {
 	struct slr_counter *one = slr_take(sizeof *one);
 	*one = *counter;
-	SL_ASSERT(((slr_value)one & TAGS) == 0);
+	SL_ASSERT(((slr_value)one & SLR_VALUE_TAGS) == 0);
 	*value = (slr_value)one + TAG_ONE;
 }
 
@@ -274,7 +264,7 @@ struct slr_counter *slr_value_open(slr_value *value, struct slr_identity identit
 	struct slr_counter scratch = {.identity = identity}, *counter = slr_value_find(*value, identity, &scratch);
 	if (counter == NULL && *value != 0) {
 		struct slr_counter fresh = {.identity = identity};
-		if ((*value & TAGS) != 0)
+		if ((*value & SLR_VALUE_TAGS) != 0)
 			make_table(value);
 		return &add_row(value, &fresh, until_ms)->counter;
 	}
@@ -312,7 +302,7 @@ static void free_more(struct slr_counter *counter) {
 void slr_value_free(slr_value value) {
 	struct slr_table *table = table_of(value);
 	struct slr_counter scratch;
-	if ((value & TAGS) != 0) {
+	if ((value & SLR_VALUE_TAGS) != 0) {
 		free_more(slr_value_at(value, 0, &scratch));
 		leave_form(value);
 	} else if (table != NULL) {
@@ -342,7 +332,7 @@ static void make_brief(slr_value *value) {
 	struct slr_counter *one = one_of(*value);
 	struct brief *brief = slr_take(sizeof *brief);
 	*brief = (struct brief){one->identity.kind, one->state, one->more};
-	SL_ASSERT(((slr_value)brief & TAGS) == 0);
+	SL_ASSERT(((slr_value)brief & SLR_VALUE_TAGS) == 0);
 	slr_give(one);
 	*value = (slr_value)brief + TAG_BRIEF;
 }
@@ -432,7 +422,7 @@ slr_value slr_value_copy(slr_value value) {
 		slr_shape_use_again(shape_number(value));
 		return value;
 	}
-	if ((value & TAGS) != 0) {
+	if ((value & SLR_VALUE_TAGS) != 0) {
 		counter = copy_counter(slr_value_at(value, 0, &scratch));
 		make_one(&copy, &counter);
 		slr_value_slim(&copy);
@@ -490,7 +480,7 @@ size_t slr_value_bytes(slr_value value) {
 	size_t bytes;
 	if (slr_value_is_packed(value))
 		return 0;
-	if ((value & TAGS) != 0)
+	if ((value & SLR_VALUE_TAGS) != 0)
 		return (brief_of(value) != NULL ? sizeof(struct brief) : sizeof(struct slr_counter)) +
 		       more_bytes(slr_value_at(value, 0, &scratch));
 	if (table == NULL)

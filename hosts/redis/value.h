@@ -21,7 +21,7 @@
 
 typedef uintptr_t slr_value;
 
-enum { SLR_COUNTERS_MAX = 256 /* of one key */ };
+enum { SLR_COUNTERS_MAX = 256 /* of one key */, SLR_VALUE_TAGS = 7 /* 0: a table, or no counter */ };
 #define SLR_UNTIL_UNKNOWN INT64_MAX
 /* No instant that is read is later: what follows one by a few windows is then far from where 64 bits end. Callers may
  * set instants up to half of it all. */
@@ -89,9 +89,13 @@ static inline bool slr_value_is_packed(slr_value value) {
 }
 
 /* How many counters a value has, with what stands beside them. */
-uint32_t slr_value_count(slr_value value);
+static inline uint32_t slr_value_count(slr_value value) {
+	if ((value & SLR_VALUE_TAGS) != 0)
+		return 1;
+	return value == 0 ? 0 : ((const struct slr_table *)value)->count;
+}
 
-/* Whether anything stands beside a counter, in a value that is not packed. */
+/* Whether anything stands beside a counter. */
 bool slr_value_has_sides(slr_value value);
 
 /* The counter at an index below the count, brought into `scratch` where it is kept otherwise. Points into the value:
@@ -146,9 +150,9 @@ static inline struct slr_block *slr_counter_block(const struct slr_counter *coun
 }
 
 static inline struct slr_holds *slr_counter_holds(const struct slr_counter *counter) {
-	if (!slr_has_block(counter->identity))
+	if (counter->more == NULL || !slr_has_block(counter->identity))
 		return counter->more;
-	return counter->more != NULL ? ((struct slr_block *)counter->more)->holds : NULL;
+	return ((struct slr_block *)counter->more)->holds;
 }
 
 static inline uint64_t slr_counter_block_bytes(const struct slr_counter *counter) {
@@ -158,7 +162,7 @@ static inline uint64_t slr_counter_block_bytes(const struct slr_counter *counter
 /* The counter as a step wants it: its state copied, its block in place. */
 static inline void slr_counter_load(const struct slr_counter *counter, struct sl_counter *step) {
 	step->state = counter->state;
-	step->block_bytes = slr_counter_block_bytes(counter);
+	step->block_bytes = counter->more != NULL ? slr_counter_block_bytes(counter) : 0;
 	step->block = step->block_bytes != 0 ? ((struct slr_block *)counter->more)->bytes : NULL;
 	step->who = 0;
 	step->known = false;
