@@ -123,4 +123,4 @@ def test_random_traffic(server, threads):
 def forget_the_gone(model, at):
     """Keeps the twin quick: charges of more than a minute ago count in none of the limits above."""
     for state in model.counters.values():
-        state.charges = [(s, c) for s, c in state.charges if c > 0 and s > (at - 60000) * twin.MS]
+        state.charges = [x for x in state.charges if x.cost > 0 and x.s > (at - 60000) * twin.MS]

@@ -140,7 +140,7 @@ static void test_unfinished_files_are_finished(void **state) {
 /* Zeros in front do not make a file ours. */
 static void test_others_files_are_not_unfinished(void **state) {
 	struct home_paths *paths = *state;
-	static const uint64_t at[] = {8, 12, 16, sizeof(struct sl_header), 4096, 8191, 24576, 70000, MIB - 1};
+	static const uint64_t at[] = {8, 12, 16, sizeof(struct sl_header), 4096, 8191, SL_PAGES_OFFSET, 70000, MIB - 1};
 	uint8_t *bytes = calloc(1, MIB);
 	for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
 		bytes[at[i]] = 77;

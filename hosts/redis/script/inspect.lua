@@ -20,12 +20,25 @@ local function limit_of(field)
 	return limit, name
 end
 
-local function described(c, name, bytes)
+-- How many leases are held, or members counted.
+local function places(c, now)
+	local way = c.limit.way
+	if not c.s or not way.knows then
+		return 0
+	end
+	local v = way.view(c.limit, c.s, now)
+	return v.count or #v.live
+end
+
+-- What a script keeps nothing of stands there as 0, as it does for most counters of the module.
+local function described(c, name, bytes, now)
 	local kind = c.limit.kind
 	local one = {'algorithm', ALGORITHMS[kind], 'window_ms', c.limit.window, 'precision_ms', c.limit.precision or 0,
 		'belongs_to', name and 'policy' or kind == 'C' and 'cl.throttle' or 'limit', 'name',
 		name or string.format('%016x', c.limit.rate),
-		'last_ms', c.s and c.s.last or 0, 'block_bytes', bytes, 'holds', c.holds and #c.holds or 0, 'held', c.held}
+		'last_ms', c.s and c.s.last or 0, 'block_bytes', bytes, 'holds', c.holds and #c.holds or 0, 'held', c.held,
+		kind == 'D' and 'members' or 'leases', places(c, now), 'reservations', 0, 'reserved', 0, 'penalties', 0,
+		'denials', 0, 'shut_out_until_ms', 0}
 	if c.damaged then
 		one[#one + 1] = 'damaged'
 		one[#one + 1] = 1
@@ -55,7 +68,7 @@ return function(keys, call)
 			local c = counter.new(key, field, limit)
 			local state, held = values[field] or false, values['!' .. field] or false
 			counter.open(c, state, held, call.now)
-			counters[#counters + 1] = described(c, name, #(state or '') + #(held or ''))
+			counters[#counters + 1] = described(c, name, #(state or '') + #(held or ''), call.now)
 		end
 	end
 	return counters
