@@ -477,6 +477,7 @@ BAD = [
     ("CHECK", ["k"], [1, "1/1s", "token-bucket 1/1s burst 0"], "limit 2, column 25: expected a burst of at least 1, "
                                                                "found '0'"),
     ("CHECK", ["k"], [1, "concurrency 5 lease 1s"], "limit 1: concurrency is acquired and released: SLUICE.ACQUIRE"),
+    ("RESERVE", ["k"], [1, 1000, "5/1m"], "reservations need the module or a server"),
     ("CHECK", ["k"], [1, "concurrency 5"], "limit 1, column 14: expected the option 'lease' and its duration"),
     ("CHECK", ["k"], [1, "distinct 1025/1h"], "limit 1, column 10: expected at most 1024 members in a script"),
     ("CHECK", ["k"], [1, "5/month"], "limit 1, column 3: expected a window such as 10s or 1m: those of the calendar"),

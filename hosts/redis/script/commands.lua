@@ -28,6 +28,9 @@ local function serve(word, keys, args, at)
 		call.takes = word == 'refund' and {MEMBER = 1}
 		return need('undo')[word](keys, call)
 	end
+	if word == 'reserve' or word == 'commit' then
+		need('errors').raise('ERR reservations need the module or a server: they correct what a script does not keep')
+	end
 	return need('holding')[word](keys, call)
 end
 

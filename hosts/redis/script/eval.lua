@@ -7,7 +7,7 @@ if word == 'check' or word == 'peek' then
 	end
 else
 	local words = {refund = 1, reset = 1, inspect = 1, throttle = 1, hold = 1, confirm = 1, cancel = 1, lease = 1,
-		acquire = 1, release = 1, renew = 1, holders = 1, version = 1}
+		acquire = 1, release = 1, renew = 1, holders = 1, reserve = 1, commit = 1, version = 1}
 	if not words[word] then
 		return {err = 'ERR expected a command as the first argument: CHECK, PEEK, REFUND, RESET, HOLD, CONFIRM, ' ..
 			'CANCEL, LEASE, ACQUIRE, RELEASE, RENEW, HOLDERS, THROTTLE, INSPECT or VERSION'}

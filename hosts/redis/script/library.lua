@@ -1,6 +1,7 @@
 -- The end of the Functions library: registers the commands as sluice_check and so on, readers as such. While a library
 -- is loaded there is nothing but `redis` to call: no ipairs, no string.
-local WRITERS = {'refund', 'reset', 'throttle', 'hold', 'confirm', 'cancel', 'lease', 'acquire', 'release', 'renew'}
+local WRITERS = {'refund', 'reset', 'throttle', 'hold', 'confirm', 'cancel', 'lease', 'acquire', 'release', 'renew',
+	'reserve', 'commit'}
 local READERS = {'inspect', 'holders', 'version'}
 
 local function register(words, flags)
