@@ -97,17 +97,21 @@ static bool is_lease_right(struct slr_turn *turn) {
 	return false;
 }
 
+/* What is acquired or reserved without a name gets one. */
+static __attribute__((noinline)) void make_id(struct slr_turn *turn) {
+	static char made[17]; /* read until the reply has been given */
+	slr_GetRandomHexChars(made, 16);
+	turn->id = sl_slice(made, 16);
+	turn->call->id = sl_id_number(turn->id);
+}
+
 /* Decides a call that has been read, and replies. */
 static int decide(struct slr_turn *turn) {
-	char made[17] = "";
 	struct slr_call *call = turn->call;
-	if ((call->operation == SLR_ACQUIRE || call->operation == SLR_RESERVE) && turn->id.len == 0) {
-		slr_GetRandomHexChars(made, 16);
-		turn->id = sl_slice(made, 16);
-		call->id = sl_id_number(turn->id);
-	} else if (call->operation == SLR_CHECK && turn->id.len != 0) {
+	if (turn->id.len != 0 && call->operation == SLR_CHECK)
 		call->token = slr_token_of(turn);
-	}
+	else if (turn->id.len == 0 && (call->operation == SLR_ACQUIRE || call->operation == SLR_RESERVE))
+		make_id(turn);
 	if (!slr_keys_open(turn, call->operation != SLR_PEEK))
 		return SLR_REDIS_OK;
 	if (slr_turn_decide(turn)) {

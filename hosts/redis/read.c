@@ -181,14 +181,12 @@ bool slr_read_at(struct slr_turn *turn, uint32_t *index) {
 /* The instant of a call that names none, as at the server's doors: whole milliseconds, so that a counter is small and a
  * log exact to its stamps; but for a bucket, of which 3,000 a second may be asked, the nanosecond. */
 void slr_set_instant(struct slr_call *call) {
-	bool bucket = false, log = false;
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		uint8_t algorithm = call->items[i].limit.algorithm;
-		bucket = bucket || algorithm == SLUICE_TOKEN_BUCKET || algorithm == SLUICE_LEAKY_BUCKET;
-		log = log || algorithm == SLUICE_SLIDING_LOG;
-	}
+	const uint32_t buckets = 1u << SLUICE_TOKEN_BUCKET | 1u << SLUICE_LEAKY_BUCKET, log = 1u << SLUICE_SLIDING_LOG;
+	uint32_t algorithms = 0;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		algorithms |= 1u << call->items[i].limit.algorithm;
 	call->now = slr_clock_now();
-	if (log || !bucket)
+	if ((algorithms & log) != 0 || (algorithms & buckets) == 0)
 		call->now -= call->now % SL_MS_NS;
 }
 
@@ -202,17 +200,24 @@ bool slr_key_fits(struct slr_turn *turn, struct sluice_bytes key) {
 	return false;
 }
 
-uint8_t slr_read_key(struct slr_turn *turn, uint32_t index) {
-	struct slr_call *call = turn->call;
+/* The place of a key that has been named before; else behind all of them. */
+static __attribute__((noinline)) uint32_t find_key(const struct slr_turn *turn, struct sluice_bytes key) {
 	uint32_t k;
-	for (k = 0; k < call->key_count; k++) {
+	for (k = 0; k < turn->call->key_count; k++) {
 		struct sluice_bytes known;
 		known.data = slr_StringPtrLen(turn->names[k], &known.len);
-		if (sl_bytes_equal(known, slr_arg(turn, index)))
-			return (uint8_t)k;
+		if (sl_bytes_equal(known, key))
+			break;
 	}
-	turn->names[call->key_count] = turn->args[index];
-	return (uint8_t)call->key_count++;
+	return k;
+}
+
+uint8_t slr_read_key(struct slr_turn *turn, uint32_t index) {
+	struct slr_call *call = turn->call;
+	uint32_t k = call->key_count == 0 ? 0 : find_key(turn, slr_arg(turn, index));
+	if (k == call->key_count)
+		turn->names[call->key_count++] = turn->args[index];
+	return (uint8_t)k;
 }
 
 static bool key_has_limits(struct slr_turn *turn, uint32_t key_index, uint32_t limits) {
@@ -436,7 +441,7 @@ static bool read_items(struct slr_turn *turn, uint32_t index, const struct slr_f
 			if (found)
 				continue;
 		}
-		if (!slr_is_word(text, "key")) {
+		if (!may_be_word(text) || !slr_is_word(text, "key")) {
 			if (!read_limit(turn, &index, text, form, &whose))
 				return false;
 			call->items[item].member = whose.latest;
@@ -492,7 +497,7 @@ static bool fits_reserve(struct slr_turn *turn) {
 	return ends;
 }
 
-bool slr_fits_operation(struct slr_turn *turn) {
+static __attribute__((noinline)) bool fits_places(struct slr_turn *turn) {
 	const struct slr_call *call = turn->call;
 	bool leases = false;
 	for (uint32_t i = 0; i < call->item_count; i++) {
@@ -512,6 +517,15 @@ bool slr_fits_operation(struct slr_turn *turn) {
 	return false;
 }
 
+/* Limits that only count are fit for whatever neither acquires nor reserves. */
+bool slr_fits_operation(struct slr_turn *turn) {
+	const struct slr_call *call = turn->call;
+	bool places = call->operation == SLR_ACQUIRE || call->operation == SLR_RESERVE;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		places = places || call->items[i].limit.algorithm >= SLUICE_CONCURRENCY;
+	return !places || fits_places(turn);
+}
+
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
 
 static uint32_t field_count(const struct slr_form *form) {
@@ -519,6 +533,17 @@ static uint32_t field_count(const struct slr_form *form) {
 	while (count < SLR_FIELDS_MAX && form->fields[count] != 0)
 		count++;
 	return count;
+}
+
+/* AT unix_ms, EACH, from `*index` on, where there is a word. */
+static bool read_before_items(struct slr_turn *turn, uint32_t *index, const struct slr_form *form) {
+	if (!slr_read_at(turn, index))
+		return false;
+	if ((form->words & SLR_WORD_EACH) != 0 && *index < turn->count && slr_is_word(slr_arg(turn, *index), "each")) {
+		turn->each = turn->call->want_next = true;
+		++*index;
+	}
+	return true;
 }
 
 bool slr_read_call(struct slr_turn *turn, const struct slr_form *form) {
@@ -533,12 +558,8 @@ bool slr_read_call(struct slr_turn *turn, const struct slr_form *form) {
 	for (uint32_t i = 0; i < fields; i++)
 		if (!slr_read_field(turn, form->fields[i], slr_arg(turn, 2 + i)))
 			return false;
-	if (!slr_read_at(turn, &index))
+	if (may_be_word(slr_arg(turn, index)) && !read_before_items(turn, &index, form))
 		return false;
-	if ((form->words & SLR_WORD_EACH) != 0 && index < turn->count && slr_is_word(slr_arg(turn, index), "each")) {
-		turn->each = call->want_next = true;
-		index++;
-	}
 	if (!read_items(turn, index, form))
 		return false;
 	if (!turn->timed)
