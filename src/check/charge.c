@@ -73,14 +73,6 @@ static void give_back_claims(struct sluice_store *store, struct member *members,
 		give_back(store, &token->place, &token->slot, &token->claimed);
 }
 
-/* Whether nothing is to be claimed, as in most calls. */
-static bool all_have_slots(const struct member *members, uint32_t count) {
-	for (uint32_t i = 0; i < count; i++)
-		if (members[i].charged && members[i].slot == NULL)
-			return false;
-	return true;
-}
-
 static void claim_nothing(struct member *members, uint32_t count, struct token *token) {
 	for (uint32_t i = 0; i < count; i++) {
 		members[i].claimed = false;
@@ -92,6 +84,12 @@ static void claim_nothing(struct member *members, uint32_t count, struct token *
 }
 
 /* ---- blocks ----------------------------------------------------------------------------------------------------- */
+
+/* What the members of a call need before they are published: most need nothing. */
+struct needs {
+	bool slots;  /* a counter is new */
+	bool change; /* of the blocks */
+};
 
 /* A member that is not plain was judged as it stands; now it is stepped as one that is charged. Its reservations
  * apart: where those are written, the counter is planned with them. */
@@ -119,31 +117,37 @@ static sluice_err plan_beside(struct sluice_store *store, const struct sluice_ca
 	return SLUICE_OK;
 }
 
-/* How long a block each member needs; whether any change of the blocks is needed. */
-static sluice_err plan_blocks(struct sluice_store *store, const struct sluice_call *call, struct member *members,
-                              uint32_t count, bool *any) {
-	*any = false;
-	for (uint32_t i = 0; i < count; i++) {
-		struct member *m = &members[i];
-		sluice_err err = SLUICE_OK;
-		m->block_bytes = 0;
-		if (!changes(m))
-			continue;
-		m->amount = m->cost;
-		if (!m->plain)
-			err = plan_beside(store, call, m);
-		if (err != SLUICE_OK)
+/* How long a block a member needs that is charged or corrected. */
+static inline sluice_err plan_one(struct sluice_store *store, const struct sluice_call *call, struct member *m,
+                                  struct needs *needs) {
+	bool writes = false;
+	m->amount = m->cost;
+	if (!m->plain) {
+		sluice_err err = plan_beside(store, call, m);
+		if (err != SLUICE_OK || !changes(m))
 			return err;
-		if (!changes(m))
-			continue;
-		if (sl_rule_has_block(m->limit) && !(!m->plain && m->ledger.writes))
-			m->block_bytes = m->remembered ? sl_step_assume_bytes(m->limit, m->held_count)
-			                               : sl_step_block_bytes(m->limit, &m->counter, m->amount);
-		if (m->block_bytes == SL_BLOCK_TOO_LARGE)
-			return SLUICE_E_FULL;
-		*any = *any || m->block_bytes != 0 || (!m->plain && m->ledger.writes);
+		writes = m->ledger.writes;
 	}
+	if (sl_rule_has_block(m->limit) && !writes)
+		m->block_bytes = m->remembered ? sl_step_assume_bytes(m->limit, m->held_count)
+		                               : sl_step_block_bytes(m->limit, &m->counter, m->amount);
+	if (m->block_bytes == SL_BLOCK_TOO_LARGE)
+		return SLUICE_E_FULL;
+	needs->slots |= m->charged && m->slot == NULL;
+	needs->change |= writes || m->block_bytes != 0;
 	return SLUICE_OK;
+}
+
+static inline sluice_err plan_all(struct sluice_store *store, const struct sluice_call *call, struct member *members,
+                                  uint32_t count, struct needs *needs) {
+	sluice_err err = SLUICE_OK;
+	*needs = (struct needs){false, false};
+	for (uint32_t i = 0; i < count && err == SLUICE_OK; i++) {
+		members[i].block_bytes = 0;
+		if (changes(&members[i]))
+			err = plan_one(store, call, &members[i], needs);
+	}
+	return err;
 }
 
 /* Takes a block, if one is needed; returns 0, or its bytes where it is not to be had. */
@@ -252,8 +256,8 @@ static void publish_one(struct sluice_store *store, const struct sluice_call *ca
 		member_publish(m, call->now, m->amount);
 }
 
-static void publish_all(struct sluice_store *store, const struct sluice_call *call, struct member *members,
-                        uint32_t count) {
+static inline void publish_all(struct sluice_store *store, const struct sluice_call *call, struct member *members,
+                               uint32_t count) {
 	for (uint32_t i = 0; i < count; i++) {
 		struct member *m = &members[i];
 		if (!changes(m))
@@ -264,18 +268,12 @@ static void publish_all(struct sluice_store *store, const struct sluice_call *ca
 	}
 }
 
-sluice_err members_charge(struct sluice_store *store, const struct sluice_call *call, struct member *members,
-                          uint32_t count, struct token *token) {
+/* Claims and takes all that the members, and the token, need. */
+static __attribute__((noinline)) sluice_err provide(struct sluice_store *store, const struct sluice_call *call,
+                                                    struct member *members, uint32_t count, struct token *token,
+                                                    bool change) {
 	struct sl_hold held;
-	bool change;
 	sluice_err err;
-	err = plan_blocks(store, call, members, count, &change);
-	if (err != SLUICE_OK)
-		return err;
-	if (!change && token == NULL && all_have_slots(members, count)) {
-		publish_all(store, call, members, count);
-		return SLUICE_OK;
-	}
 	claim_nothing(members, count, token);
 	members_hold_found(members, count, &held);
 	if (token != NULL)
@@ -283,16 +281,29 @@ sluice_err members_charge(struct sluice_store *store, const struct sluice_call *
 	err = claim_all(store, call, members, count, token, &held);
 	if (err == SLUICE_OK && change)
 		err = open_blocks(store, call, members, count, &held);
-	if (err != SLUICE_OK) {
+	if (err != SLUICE_OK)
 		give_back_claims(store, members, count, token);
-		return err;
-	}
-	publish_all(store, call, members, count);
-	if (change)
-		sl_blocks_commit(store);
+	return err;
+}
+
+static void end_change(struct sluice_store *store, struct member *members, uint32_t count) {
+	sl_blocks_commit(store);
 	for (uint32_t i = 0; i < count; i++)
 		if (!members[i].plain && changes(&members[i]) && members[i].ledger.writes)
 			ledger_close(store, &members[i]);
+}
+
+sluice_err members_charge(struct sluice_store *store, const struct sluice_call *call, struct member *members,
+                          uint32_t count, struct token *token) {
+	struct needs needs;
+	sluice_err err = plan_all(store, call, members, count, &needs);
+	if (err == SLUICE_OK && (needs.slots || needs.change || token != NULL))
+		err = provide(store, call, members, count, token, needs.change);
+	if (err != SLUICE_OK)
+		return err;
+	publish_all(store, call, members, count);
+	if (needs.change)
+		end_change(store, members, count);
 	return SLUICE_OK;
 }
 

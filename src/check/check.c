@@ -63,6 +63,7 @@ static __attribute__((noinline)) bool has_ledger(const struct sl_place *place) {
 /* No groups, no merging, one lock. */
 static sluice_err decide_one(struct sluice_store *store, struct sluice_call *call, const struct sl_place *place) {
 	struct member m; /* filled as it is needed: zeroing it would be a tenth of the call */
+	const struct sluice_decision *decision = &call->merged;
 	bool charge = call->operation == SLUICE_CHARGE;
 	sluice_err err = SLUICE_OK;
 	m.limit = call->items[0].limit;
@@ -71,30 +72,58 @@ static sluice_err decide_one(struct sluice_store *store, struct sluice_call *cal
 	sl_home_lock(store, place->home);
 	if (__builtin_expect(sl_store_has_ledgers(store, call->now), 0) && has_ledger(place)) {
 		sl_home_unlock(place->home);
-		return decide_several(store, call, place);
+		return decide_several(store, call, place, true);
 	}
 	m.slot = sl_slot_find(place);
-	member_step(store, &m, call->now, call->cost, charge, m.decision);
-	if (charge && m.decision->allowed && call->cost != 0)
+	member_step(store, &m, call->now, call->cost, charge, &call->merged);
+	if (charge && decision->allowed && call->cost != 0)
 		err = charge_one(store, &m, call);
 	if (call->want_next && err == SLUICE_OK)
 		fill_next(store, &m, call->now);
 	sl_home_unlock(place->home);
 	if (err != SLUICE_OK)
 		return err;
-	call->granted = m.decision->allowed ? call->cost : 0;
+	call->granted = decision->allowed ? call->cost : 0;
 	if (call->each != NULL)
-		call->each[0] = call->merged;
+		call->each[0] = *decision;
 	return SLUICE_OK;
 }
 
-/* What decide_one() takes, and in most programs nearly every call is: one enforced limit of an algorithm that is
- * charged and peeked at without further ado, and nothing asked for but that. */
+/* ---- what a call asks for ---------------------------------------------------------------------------------------- */
+
+/* Not 0: more is asked for than that a cost is charged to limits. */
+static inline uint64_t extras_of(const struct sluice_call *call) {
+	return call->upto | call->id.len;
+}
+
+static inline uint64_t item_extras(const struct sluice_item *item) {
+	return item->cost | item->member.len | (uintptr_t)item->terms | item->ttl_ns;
+}
+
+/* Whether an item names a counter that is charged and peeked at without further ado. */
+static inline bool item_counts(const struct sluice_item *item) {
+	return item->limit != NULL && item->limit->algorithm - 1u < SLUICE_LEAKY_BUCKET &&
+	       (item->key.data != NULL || item->key.len == 0);
+}
+
+/* Whether a call is plain (member.h), and valid: in one pass, as nearly all are. */
+static inline bool is_plain(const struct sluice_call *call) {
+	uint64_t extras = extras_of(call);
+	if (call->operation > SLUICE_PEEK || call->item_count > SLUICE_ITEMS_MAX ||
+	    (call->items == NULL && call->item_count != 0))
+		return false;
+	for (uint32_t i = 0, count = call->item_count; i < count; i++) {
+		if (!item_counts(&call->items[i]))
+			return false;
+		extras |= item_extras(&call->items[i]);
+	}
+	return extras == 0;
+}
+
+/* What decide_one() takes, and in most programs nearly every call is: plain, with one limit that is enforced. */
 static inline bool is_simple(const struct sluice_call *call) {
-	const struct sluice_item *item = call->items;
-	return call->item_count == 1 && call->operation <= SLUICE_PEEK && item->limit != NULL &&
-	       item->limit->algorithm - 1u < SLUICE_LEAKY_BUCKET && (item->key.data != NULL || item->key.len == 0) &&
-	       ((uint32_t)call->upto | item->observed | item->cost) == 0 && (call->id.len | (uintptr_t)item->terms) == 0;
+	return call->item_count == 1 && call->operation <= SLUICE_PEEK && item_counts(call->items) &&
+	       (extras_of(call) | item_extras(call->items) | call->items->observed) == 0;
 }
 
 static inline void clear_answer(struct sluice_call *call) {
@@ -106,7 +135,8 @@ static inline void clear_answer(struct sluice_call *call) {
 /* The rest of sluice_decide(): several limits, an operation other than charge and peek, or nothing valid. */
 static __attribute__((noinline)) sluice_err decide_any(struct sluice_store *store, struct sluice_call *call) {
 	struct sl_place places[SLUICE_ITEMS_MAX];
-	call->err = call_validate(store, call);
+	bool plain = store->owner != 0 && is_plain(call);
+	call->err = plain ? SLUICE_OK : call_validate(store, call);
 	if (call->err != SLUICE_OK)
 		return call->err;
 	for (uint32_t i = 0; i < call->item_count; i++) {
@@ -115,7 +145,7 @@ static __attribute__((noinline)) sluice_err decide_any(struct sluice_store *stor
 			sl_place_prefetch(&places[i]);
 	}
 	clear_answer(call);
-	return call->err = decide_several(store, call, places);
+	return call->err = decide_several(store, call, places, plain);
 }
 
 sluice_err sluice_decide(struct sluice_store *store, struct sluice_call *call) {
@@ -172,7 +202,7 @@ static size_t place_ahead(const struct sluice_store *store, struct sluice_call *
 			place_and_prefetch(store, call->items, &places[used++]);
 			continue;
 		}
-		call->err = call_validate(store, call);
+		call->err = is_plain(call) ? SLUICE_OK : call_validate(store, call);
 		if (call->err != SLUICE_OK)
 			continue;
 		if (used + call->item_count > BATCH_ITEMS)
@@ -199,7 +229,7 @@ void sluice_decide_many(struct sluice_store *store, struct sluice_call *calls, s
 				continue;
 			clear_answer(&calls[i]);
 			calls[i].err = is_simple(&calls[i]) ? decide_one(store, &calls[i], places + used)
-			                                    : decide_several(store, &calls[i], places + used);
+			                                    : decide_several(store, &calls[i], places + used, is_plain(&calls[i]));
 			used += calls[i].item_count;
 		}
 		calls += taken;

@@ -66,8 +66,8 @@ struct member {
 
 /* The request that may be retried (token.c). */
 struct token {
-	struct sl_place place; /* home NULL: none */
-	struct sl_slot *slot;
+	struct sl_place place;
+	struct sl_slot *slot; /* NULL: it has none */
 	bool claimed;
 	sluice_ns life_ns;
 };
@@ -127,8 +127,10 @@ static inline void member_step(const struct sluice_store *store, struct member *
 	sl_step(m->limit, &m->counter, now, cost, charge, decision);
 }
 
-/* Publishes the state that a member's copy has now, with the use and lifetime that a decision of it says. */
-static inline void member_publish_state(struct member *m, const struct sluice_decision *decision) {
+/* Publishes the state that a member's copy has now, with the use and lifetime that a decision of it says. Each charge
+ * does: where a file needs it for more than that, gcc would rather call it. */
+static inline __attribute__((always_inline)) void member_publish_state(struct member *m,
+                                                                       const struct sluice_decision *decision) {
 	uint64_t marks =
 		__builtin_expect(m->remembered, 0) ? sl_marks_start(true, m->use) : sl_tag_marks(sl_slot_tag(m->slot));
 	sl_slot_publish(m->slot, m->counter.state.w, sl_marks_of(marks, decision->quota, decision->remaining),
@@ -241,17 +243,18 @@ void members_end_leases(struct sluice_store *store, struct sluice_call *call, st
 /* SLUICE_COMMIT. SLUICE_OK or SLUICE_E_FULL, and then nothing was changed. (reserve.c) */
 SLUICE_MUST_USE sluice_err members_commit(struct sluice_store *store, struct sluice_call *call, struct member *members);
 
-/* Where the record of a retried call is (home NULL: it charges nothing); its answer, where it is found; and the record
- * of one that was charged. (token.c) */
-void token_place(const struct sluice_store *store, const struct sluice_call *call, const struct member *members,
+/* Where the record of a retried call is, but not its slot: false where it charges nothing; its answer, where it is
+ * found; and the record of one that was charged. (token.c) */
+bool token_place(const struct sluice_store *store, const struct sluice_call *call, const struct member *members,
                  struct token *token);
 bool token_recall(const struct token *token, struct sluice_call *call, sluice_ns *delay_ns);
 void token_publish(const struct sluice_call *call, struct token *token, sluice_ns delay_ns);
 
-/* Decides a call of any kind that is valid, its limits placed; fills all of it but `err`, which it returns.
- * (several.c) */
+/* Decides a call of any kind that is valid, its limits placed; fills all of it but `err`, which it returns. A `plain`
+ * one is a charge or a peek that says no more than one cost, and limits with their keys, observed or not: none that is
+ * unlimited, or counts leases or members. (several.c) */
 SLUICE_MUST_USE sluice_err decide_several(struct sluice_store *store, struct sluice_call *call,
-                                          const struct sl_place *places);
+                                          const struct sl_place *places, bool plain);
 
 /* SLUICE_OK, or what is wrong with a call. (valid.c) */
 SLUICE_MUST_USE sluice_err call_validate(const struct sluice_store *store, const struct sluice_call *call);

@@ -14,10 +14,11 @@
 
 /* What is known of a call before it is decided: most have no more than limits. */
 struct turn {
-	struct token token;
-	bool costs;  /* a limit that counts is asked for more than 0 */
-	bool beside; /* something may stand beside a counter, or will */
+	struct token *token; /* NULL: none */
+	bool costs;          /* a limit that counts is asked for more than 0 */
+	bool beside;         /* something may stand beside a counter, or will */
 	bool terms;
+	bool joins; /* the counter of a limit may be charged by another, or not at all: it is shared, or tried */
 };
 
 /* ---- setting up: groups and locks -------------------------------------------------------------------------------- */
@@ -28,28 +29,30 @@ static inline uint32_t add_home(struct sl_bucket **homes, uint32_t used, struct 
 		at--;
 	if (at > 0 && homes[at - 1] == home)
 		return used;
-	memmove(&homes[at + 1], &homes[at], (used - at) * sizeof homes[0]);
+	for (uint32_t i = used; i > at; i--)
+		homes[i] = homes[i - 1];
 	homes[at] = home;
 	return used + 1;
 }
 
-static uint32_t collect_homes(const struct member *members, uint32_t count, const struct token *token,
-                              struct sl_bucket **homes) {
+static inline uint32_t collect_homes(const struct member *members, uint32_t count, struct sl_bucket **homes) {
 	uint32_t used = 0;
 	for (uint32_t i = 0; i < count; i++)
 		if (members[i].counts)
 			used = add_home(homes, used, members[i].place->home);
-	return token->place.home != NULL ? add_home(homes, used, token->place.home) : used;
+	return used;
 }
 
-static void find_leaders(struct member *members, uint32_t count) {
+/* Only where two limits have one home, or one has none, may any have one counter. Those that count nothing have one
+ * place, at which nothing is. */
+static void find_leaders(struct member *members, uint32_t count, struct turn *turn) {
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t first = 0;
-		while (first < i &&
-		       !(members[first].counts && members[i].counts && members[first].place->home == members[i].place->home &&
-		         members[first].place->tag == members[i].place->tag))
+		while (members[first].place->home != members[i].place->home ||
+		       members[first].place->tag != members[i].place->tag)
 			first++;
 		members[i].leader = (uint8_t)first;
+		turn->joins = turn->joins || first != i;
 	}
 }
 
@@ -65,30 +68,47 @@ static uint64_t who_of(const struct sluice_store *store, const struct sluice_cal
 	return who != 0 ? who : 1;
 }
 
-static void set_up(const struct sluice_store *store, const struct sluice_call *call, const struct sl_place *places,
-                   struct member *members, struct sluice_decision *decisions, struct turn *turn) {
-	turn->costs = turn->terms = false;
-	turn->beside = sl_store_has_ledgers(store, call->now) || call->ttl_ns != 0;
-	for (uint32_t i = 0; i < call->item_count; i++) {
+/* All that a plain call says; of others set_up_more() adds the rest. As if each limit had a counter of its own, until
+ * find_leaders() says otherwise, and nothing beside it, until find_beside() does. */
+static inline void set_up(const struct sluice_call *call, const struct sl_place *places, struct member *members,
+                          struct sluice_decision *decisions, struct turn *turn) {
+	*turn = (struct turn){.costs = call->cost != 0};
+	for (uint32_t i = 0, count = call->item_count; i < count; i++) {
 		struct member *m = &members[i];
 		m->item = &call->items[i];
 		m->limit = m->item->limit;
-		m->cost = m->item->cost != 0 ? m->item->cost : call->cost;
+		m->cost = call->cost;
 		m->place = &places[i];
 		m->decision = &decisions[i];
-		m->slot = NULL;
 		m->observed = m->item->observed != 0;
 		m->tried = m->item->observed == SLUICE_TRIED;
 		m->counts = has_counter(m->limit);
 		m->plain = true;
 		m->charged = m->forced = m->corrects = m->kept = false;
-		m->who = m->limit->algorithm >= SLUICE_CONCURRENCY ? who_of(store, call, m->item) : 0;
+		m->who = 0;
+		m->leader = (uint8_t)i;
+		turn->joins |= m->tried;
+	}
+}
+
+/* What else a call that is not plain may say. */
+static __attribute__((noinline)) void set_up_more(const struct sluice_store *store, const struct sluice_call *call,
+                                                  struct member *members, struct turn *turn, struct token *token) {
+	turn->costs = false;
+	turn->beside = call->ttl_ns != 0;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct member *m = &members[i];
+		if (m->item->cost != 0)
+			m->cost = m->item->cost;
+		if (m->limit->algorithm >= SLUICE_CONCURRENCY)
+			m->who = who_of(store, call, m->item);
 		m->counter.who = m->who;
 		turn->costs = turn->costs || (m->counts && m->cost != 0);
 		turn->terms = turn->terms || m->item->terms != NULL;
 		turn->beside = turn->beside || m->item->terms != NULL || m->item->ttl_ns != 0;
 	}
-	find_leaders(members, call->item_count);
+	if (call->operation == SLUICE_CHARGE && call->id.len != 0 && token_place(store, call, members, token))
+		turn->token = token;
 }
 
 /* ---- what stands beside counters --------------------------------------------------------------------------------- */
@@ -161,28 +181,41 @@ static void refresh_beside(const struct sluice_store *store, const struct sluice
 	}
 }
 
+/* The first of the group of a member that is charged; NULL: none is. */
+static const struct member *find_charger(const struct member *members, uint32_t count, const struct member *m) {
+	for (const struct member *other = members; other < members + count; other++)
+		if (other->leader == m->leader && other->charged)
+			return other;
+	return NULL;
+}
+
+/* The figures of those who are not charged themselves. */
+static void join_charges(const struct sluice_store *store, const struct sluice_call *call, struct member *members) {
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct member *m = &members[i];
+		const struct member *charger = m->charged ? m : find_charger(members, call->item_count, m);
+		if (charger != NULL && charger != m)
+			join_charge(store, call, m, charger);
+		else if (charger == NULL && m->tried && m->counts && m->plain)
+			member_step(store, m, call->now, m->cost, false, m->decision);
+	}
+}
+
 /* Charges every group that is to be, or none. A group is charged through its first member that may. */
 static sluice_err charge_groups(struct sluice_store *store, const struct sluice_call *call, struct member *members,
                                 struct turn *turn) {
-	bool group_charged[SLUICE_ITEMS_MAX] = {false};
-	const struct member *group_charger[SLUICE_ITEMS_MAX];
 	sluice_err err;
 	members_keep_latest(store, call->now);
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct member *m = &members[i];
-		m->charged = m->counts && m->decision->allowed && !m->tried && m->cost != 0 && !group_charged[m->leader];
-		group_charged[m->leader] = group_charged[m->leader] || m->charged;
-		if (m->charged)
-			group_charger[m->leader] = m;
+		m->charged = m->counts && m->decision->allowed && !m->tried && m->cost != 0 &&
+		             (m->leader == i || find_charger(members, i, m) == NULL);
 	}
-	err = members_charge(store, call, members, call->item_count, turn->token.place.home != NULL ? &turn->token : NULL);
+	err = members_charge(store, call, members, call->item_count, turn->token);
 	if (err != SLUICE_OK)
 		return err;
-	for (uint32_t i = 0; i < call->item_count; i++)
-		if (group_charged[members[i].leader] && !members[i].charged)
-			join_charge(store, call, &members[i], group_charger[members[i].leader]);
-		else if (members[i].tried && members[i].counts && members[i].plain && !group_charged[members[i].leader])
-			member_step(store, &members[i], call->now, members[i].cost, false, members[i].decision);
+	if (turn->joins)
+		join_charges(store, call, members);
 	if (turn->beside)
 		refresh_beside(store, call, members);
 	return SLUICE_OK;
@@ -260,7 +293,7 @@ static bool was_done(struct sluice_store *store, struct sluice_call *call, struc
 	sluice_ns delay_ns = 0;
 	if (call->id.len == 0)
 		return false;
-	if (call->operation == SLUICE_CHARGE ? !token_recall(token, call, &delay_ns)
+	if (call->operation == SLUICE_CHARGE ? token == NULL || !token_recall(token, call, &delay_ns)
 	                                     : !members_hold(store, call, members)) {
 		for (uint32_t i = 0; i < call->item_count; i++)
 			if (members[i].kept)
@@ -284,7 +317,7 @@ static sluice_err decide_members(struct sluice_store *store, struct sluice_call 
 	bool charge = call->operation != SLUICE_PEEK, allowed;
 	sluice_err err = SLUICE_OK;
 	call->granted = call->cost;
-	if (charge && was_done(store, call, members, &turn->token))
+	if (charge && was_done(store, call, members, turn->token))
 		return SLUICE_OK;
 	if (call->upto)
 		grant(store, call, members);
@@ -295,8 +328,8 @@ static sluice_err decide_members(struct sluice_store *store, struct sluice_call 
 		return SLUICE_OK;
 	if (allowed) {
 		err = charge_groups(store, call, members, turn);
-		if (err == SLUICE_OK && turn->token.place.home != NULL)
-			token_publish(call, &turn->token, longest_delay(call, members));
+		if (err == SLUICE_OK && turn->token != NULL)
+			token_publish(call, turn->token, longest_delay(call, members));
 	} else {
 		unstep(store, call, members);
 	}
@@ -373,13 +406,14 @@ static sluice_err operate(struct sluice_store *store, struct sluice_call *call, 
 /* The wait until `remaining` grows by one: when one unit more than it would be admitted. */
 static void fill_next(const struct sluice_store *store, struct member *m, sluice_ns now) {
 	const struct sluice_limit *limit = m->limit;
-	struct sluice_limit full = *limit;
+	struct sluice_limit full;
 	struct sluice_decision next;
 	if (m->decision->remaining >= m->decision->quota)
 		return;
 	m->counter.who = 0; /* for a stranger */
 	if (limit->algorithm == SLUICE_DISTINCT && limit->quota <= SL_EXACT_MEMBERS) {
 		/* whatever its cost, who is counted takes one place: as if there were no more than are taken */
+		full = *limit;
 		full.quota -= m->decision->remaining;
 		full.derived[SL_CAPACITY] = full.quota;
 		m->limit = &full;
@@ -402,26 +436,31 @@ static void answer(struct sluice_call *call, const struct member *members) {
 	}
 }
 
-sluice_err decide_several(struct sluice_store *store, struct sluice_call *call, const struct sl_place *places) {
+sluice_err decide_several(struct sluice_store *store, struct sluice_call *call, const struct sl_place *places,
+                          bool plain) {
 	struct member members[SLUICE_ITEMS_MAX];
 	struct sluice_decision decisions[SLUICE_ITEMS_MAX];
 	struct sl_bucket *homes[SLUICE_ITEMS_MAX + 2];
 	struct turn turn;
+	struct token token;
 	uint32_t home_count;
 	sluice_err err;
-	set_up(store, call, places, members, decisions, &turn);
-	turn.token.place.home = NULL;
-	turn.token.slot = NULL;
-	if (call->operation == SLUICE_CHARGE && call->id.len != 0)
-		token_place(store, call, members, &turn.token);
-	home_count = collect_homes(members, call->item_count, &turn.token, homes);
+	set_up(call, places, members, decisions, &turn);
+	home_count = collect_homes(members, call->item_count, homes);
+	if (home_count < call->item_count)
+		find_leaders(members, call->item_count, &turn);
+	if (!plain)
+		set_up_more(store, call, members, &turn, &token);
+	if (turn.token != NULL)
+		home_count = add_home(homes, home_count, token.place.home);
 	for (uint32_t i = 0; i < home_count; i++)
 		sl_home_lock(store, homes[i]);
 	for (uint32_t i = 0; i < call->item_count; i++)
 		members[i].slot = members[i].counts ? sl_slot_find(members[i].place) : NULL;
-	if (turn.token.place.home != NULL)
-		turn.token.slot = sl_slot_find(&turn.token.place);
-	if (turn.beside || call->operation == SLUICE_COMMIT)
+	if (turn.token != NULL)
+		token.slot = sl_slot_find(&token.place);
+	turn.beside = turn.beside || sl_store_has_ledgers(store, call->now);
+	if (turn.beside)
 		find_beside(store, call, members);
 	err = operate(store, call, members, &turn);
 	for (uint32_t i = 0; call->want_next && err == SLUICE_OK && i < call->item_count; i++)

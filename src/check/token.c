@@ -21,11 +21,10 @@ static uint64_t mix(uint64_t x) {
 	return x ^ x >> 33;
 }
 
-void token_place(const struct sluice_store *store, const struct sluice_call *call, const struct member *members,
+bool token_place(const struct sluice_store *store, const struct sluice_call *call, const struct member *members,
                  struct token *token) {
 	uint64_t kind[2] = {TOKEN_KIND, 0};
 	token->life_ns = 0;
-	token->place.home = NULL;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		const struct sluice_item *item = &call->items[i];
 		const uint64_t *identity = &item->limit->derived[SL_IDENT_KIND];
@@ -39,6 +38,7 @@ void token_place(const struct sluice_store *store, const struct sluice_call *cal
 	}
 	if (token->life_ns != 0)
 		token->place = sl_place_of(store, kind, 2, call->id, false);
+	return token->life_ns != 0;
 }
 
 static uint64_t pack_delay(sluice_ns delay_ns) {
