@@ -262,7 +262,7 @@ def test_a_forged_ticket_finds_nothing(host):
         good = client.call("SLUICE.RESERVE", "{t}a", 1, 1000, "9/1s", "KEY", "{t}b", "8/1s")[7]
         client.call("SET", "{t}c", "a secret")
         client.call("SLUICE.RESET", "{t}a", "9/1s", "KEY", "{t}b", "8/1s")
-        packed = b"\x01" + b"\x01" + b"\x04\x00{t}c" + b"\x13" + b"sliding-window 9/1s"
+        packed = b"\x01" + b"\x05" + b"\x04\x00{t}c" + b"\x13" + b"sliding-window 9/1s"
         forged = b"0123456789abcdef." + base64.urlsafe_b64encode(packed).rstrip(b"=")
         for ticket in (good, forged):
             reply = ask(client, [["SLUICE.COMMIT", "{t}a", ticket, 1]])[0]
@@ -285,5 +285,4 @@ def test_inspect_and_keys(host):
         assert sorted(m[b"beside"] for m in maps if b"beside" in m) == [b"penalties", b"reservations"]
         assert client.call("SLUICE.RESET", "k", LEASES, MEMBERS, "100/1m") == 3 and client.call("DBSIZE") == 0
         assert client.call("COMMAND", "GETKEYS", "SLUICE.ACQUIRE", "k", "1", "MEMBER", "key", LEASES, "ID", "key",
-                           "KEY",
-                           "other", "9/1s") == [b"k", b"other"]
+                           "KEY", "other", "9/1s") == [b"k", b"other"]
