@@ -249,29 +249,40 @@ static void find_key(const struct world *world, const struct sl_place *page_of, 
 	} while (sl_page_of(place.home) != sl_page_of(page_of->home) || (same_home && place.home != page_of->home));
 }
 
+/* The next key, from *k on, that lives in another page than that. */
+static void find_key_elsewhere(const struct world *world, const struct sl_page *page, uint32_t *k, char key[32]) {
+	do
+		snprintf(key, 32, "k%" PRIu32, ++*k);
+	while (sl_page_of(place_of(world, key).home) == page);
+}
+
 /* Where a page is full of slots that others have just claimed, nothing can be had: and what the call did have, it
  * keeps. */
 static void a_claim_that_fails_gives_back_what_it_claimed_and_no_more(void **state) {
 	struct world *world = *state;
+	char has[32], elsewhere[4][32];
 	struct sl_place full;
 	struct sl_page *page, *before = aligned_alloc(SL_PAGE_BYTES, sizeof *before);
+	uint32_t k = 0;
 	assert_non_null(before);
 	world->limit = limit_of("fixed-window 3/1d");
 	full = place_of(world, "none");
 	page = sl_page_of(full.home);
-	assert_ptr_not_equal(sl_page_of(place_of(world, "has").home), page);
-	assert_int_equal(ask_two(world, SLUICE_CHARGE, "new", "has", 0).err, SLUICE_OK);
+	find_key_elsewhere(world, page, &k, has);
+	for (int i = 0; i < 4; i++)
+		find_key_elsewhere(world, page, &k, elsewhere[i]);
+	assert_int_equal(ask_two(world, SLUICE_CHARGE, elsewhere[0], has, 0).err, SLUICE_OK);
 	memcpy(before, page, sizeof *page);
 	for (unsigned i = 0; i < SL_PAGE_SLOTS; i++)
 		page->buckets[i / SL_BUCKET_SLOTS].slots[i % SL_BUCKET_SLOTS].tag =
 			(uint64_t)(i + 1) << SL_TAG_PRINT_SHIFT | SL_LIFE_FRESH;
-	assert_int_equal(ask_two(world, SLUICE_CHARGE, "newer", "newest", 1).err, SLUICE_OK); /* two are claimed */
-	assert_int_equal(ask_two(world, SLUICE_CHARGE, "none", "has", 1).err, SLUICE_E_FULL);
-	assert_int_equal(ask_two(world, SLUICE_CHARGE, "other", "none", 1).err, SLUICE_E_FULL);
+	assert_int_equal(ask_two(world, SLUICE_CHARGE, elsewhere[1], elsewhere[2], 1).err, SLUICE_OK); /* two are claimed */
+	assert_int_equal(ask_two(world, SLUICE_CHARGE, "none", has, 1).err, SLUICE_E_FULL);
+	assert_int_equal(ask_two(world, SLUICE_CHARGE, elsewhere[3], "none", 1).err, SLUICE_E_FULL);
 	memcpy(page, before, sizeof *page);
 	free(before);
-	assert_int_equal(ask_two(world, SLUICE_PEEK, "has", "has", 1).merged.remaining, 2);
-	assert_int_equal(ask_two(world, SLUICE_PEEK, "other", "none", 1).merged.remaining, 3);
+	assert_int_equal(ask_two(world, SLUICE_PEEK, has, has, 1).merged.remaining, 2);
+	assert_int_equal(ask_two(world, SLUICE_PEEK, elsewhere[3], "none", 1).merged.remaining, 3);
 	assert_null(sl_store_verify(world->store));
 }
 
