@@ -10,8 +10,7 @@
  * be right there; nothing is guessed. Printing gives the canonical text: quotas in digits, durations in the largest
  * unit that divides them, every option written out. parse(print(x)) == x for every valid limit. */
 #include "algo/calendar.h"
-#include "algo/rule.h"
-#include "base/out.h"
+#include "algo/reading.h"
 
 struct word {
 	const char *text;
@@ -30,63 +29,17 @@ static const struct word algorithms[] = {
 	{"unlimited", SLUICE_UNLIMITED},
 };
 
-static const struct unit {
-	const char *text;
-	uint64_t ms;
-} durations[] = {{"w", 604800000}, {"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
-
-struct reader {
-	const char *start, *at, *end;
-	struct sluice_error *error;
-};
-
-/* Fills the error with `expected`, what was found at `where`, and its column. */
-static sluice_err fail(struct reader *in, sluice_err err, const char *where, const char *expected) {
-	const char *stop = where;
-	if (in->error == NULL)
-		return err;
-	struct sl_out out = sl_out_to(in->error->text, sizeof in->error->text - 1);
-	while (stop < in->end && *stop != ' ')
-		stop++;
-	if (stop == where && stop < in->end)
-		stop++;
-	in->error->column = (uint32_t)(where - in->start) + 1;
-	sl_out_str(&out, expected);
-	sl_out_str(&out, ", found ");
-	if (where == in->end)
-		sl_out_str(&out, "the end");
-	else
-		sl_out_quoted(&out, sl_slice(where, (size_t)(stop - where)), 40);
-	*out.at = '\0';
-	return err;
-}
-
-static struct sluice_bytes peek_word(const struct reader *in) {
+static struct sluice_bytes peek_word(const struct sl_reading *in) {
 	const char *stop = in->at;
 	while (stop < in->end && *stop != ' ')
 		stop++;
 	return sl_slice(in->at, (size_t)(stop - in->at));
 }
 
-static bool is_digit(char c) {
-	return c >= '0' && c <= '9';
-}
-
-/* Digits to a number; saturates at UINT64_MAX, so that the range check behind it sees any overflow. */
-static sluice_err read_digits(struct reader *in, uint64_t *value, const char *expected) {
-	uint64_t n = 0;
-	if (in->at == in->end || !is_digit(*in->at))
-		return fail(in, SLUICE_E_SYNTAX, in->at, expected);
-	for (; in->at < in->end && is_digit(*in->at); in->at++)
-		n = n > (UINT64_MAX - 9) / 10 ? UINT64_MAX : n * 10 + (uint64_t)(*in->at - '0');
-	*value = n;
-	return SLUICE_OK;
-}
-
-static sluice_err read_quota(struct reader *in, uint32_t *quota, const char *expected) {
+static sluice_err read_quota(struct sl_reading *in, uint32_t *quota, const char *expected) {
 	const char *start = in->at;
 	uint64_t n, factor = 1;
-	sluice_err err = read_digits(in, &n, expected);
+	sluice_err err = sl_read_digits(in, &n, expected);
 	if (err != SLUICE_OK)
 		return err;
 	if (in->at < in->end && (*in->at == 'k' || *in->at == 'M' || *in->at == 'G')) {
@@ -94,107 +47,80 @@ static sluice_err read_quota(struct reader *in, uint32_t *quota, const char *exp
 		in->at++;
 	}
 	if (n > UINT32_MAX / factor)
-		return fail(in, SLUICE_E_RANGE, start, "expected at most 4294967295");
+		return sl_reading_fail(in, SLUICE_E_RANGE, start, "expected at most 4294967295");
 	*quota = (uint32_t)(n * factor);
 	return SLUICE_OK;
 }
 
-/* The unit that stands here, the longest that fits: "ms" before "m". */
-static const struct unit *read_unit(struct reader *in) {
-	const struct unit *found = NULL;
-	size_t left = (size_t)(in->end - in->at), longest = 0;
-	for (size_t i = 0; i < sizeof durations / sizeof durations[0]; i++) {
-		size_t len = strlen(durations[i].text);
-		if (len <= left && len > longest && memcmp(in->at, durations[i].text, len) == 0) {
-			found = &durations[i];
-			longest = len;
-		}
-	}
-	in->at += longest;
-	return found;
-}
-
-static sluice_err read_duration(struct reader *in, sluice_ns *ns, const char *expected) {
-	const char *start = in->at;
-	const struct unit *unit;
-	uint64_t n;
-	sluice_err err = read_digits(in, &n, expected);
-	if (err != SLUICE_OK)
-		return err;
-	unit = read_unit(in);
-	if (unit == NULL)
-		return fail(in, SLUICE_E_SYNTAX, in->at, "expected a unit of time: ms, s, m, h, d or w");
-	if (n < 1 || n > SL_WINDOW_NS_MAX / SL_MS_NS / unit->ms)
-		return fail(in, SLUICE_E_RANGE, start, "expected a duration from 1ms to 3660d");
-	*ns = n * unit->ms * SL_MS_NS;
-	return SLUICE_OK;
-}
-
-static sluice_err read_algorithm(struct reader *in, struct sluice_limit *limit) {
+static sluice_err read_algorithm(struct sl_reading *in, struct sluice_limit *limit) {
 	struct sluice_bytes word = peek_word(in);
 	const struct word *found = NULL;
 	limit->algorithm = SLUICE_SLIDING_WINDOW;
-	if (in->at < in->end && is_digit(*in->at))
+	if (in->at < in->end && sl_is_digit(*in->at))
 		return SLUICE_OK;
 	for (size_t i = 0; i < sizeof algorithms / sizeof algorithms[0]; i++)
 		if (sl_bytes_equal(word, sl_str(algorithms[i].text)))
 			found = &algorithms[i];
 	if (found == NULL)
-		return fail(in, SLUICE_E_SYNTAX, in->at,
-		            "expected a limit such as 100/1m, or an algorithm: fixed-window, sliding-window, sliding-buckets, "
-		            "sliding-log, token-bucket, leaky-bucket, concurrency, distinct or unlimited");
+		return sl_reading_fail(
+			in, SLUICE_E_SYNTAX, in->at,
+			"expected a limit such as 100/1m, or an algorithm: fixed-window, sliding-window, sliding-buckets, "
+			"sliding-log, token-bucket, leaky-bucket, concurrency, distinct or unlimited");
 	limit->algorithm = found->algorithm;
 	in->at += word.len;
 	if (limit->algorithm == SLUICE_UNLIMITED)
-		return in->at == in->end ? SLUICE_OK : fail(in, SLUICE_E_SYNTAX, in->at, "expected nothing after 'unlimited'");
+		return in->at == in->end ? SLUICE_OK
+		                         : sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected nothing after 'unlimited'");
 	if (in->at == in->end || *in->at != ' ')
-		return fail(in, SLUICE_E_SYNTAX, in->at, "expected a space and a quota such as 100/1m");
+		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected a space and a quota such as 100/1m");
 	in->at++;
 	return SLUICE_OK;
 }
 
 /* A window of the calendar, if one stands here: of fixed-window alone, which is also meant where no algorithm is named.
  * Its zone is an option. */
-static sluice_err read_calendar(struct reader *in, struct sluice_limit *limit) {
+static sluice_err read_calendar(struct sl_reading *in, struct sluice_limit *limit) {
 	struct sluice_bytes word = peek_word(in);
-	bool named = !is_digit(*in->start);
+	bool named = !sl_is_digit(*in->start);
 	limit->calendar = (uint16_t)sl_calendar_of(word);
 	if (limit->calendar == SLUICE_CALENDAR_NONE)
-		return fail(in, SLUICE_E_SYNTAX, in->at, "expected a window such as 10s or 1m");
+		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected a window such as 10s or 1m");
 	if (named && limit->algorithm != SLUICE_FIXED_WINDOW)
-		return fail(in, SLUICE_E_SYNTAX, in->at,
-		            "expected a window such as 10s or 1m: those of the calendar are fixed-window's alone");
+		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at,
+		                       "expected a window such as 10s or 1m: those of the calendar are fixed-window's alone");
 	limit->algorithm = SLUICE_FIXED_WINDOW;
 	limit->window_ns = sl_calendar_longest(limit->calendar, limit->zone);
 	in->at += word.len;
 	return SLUICE_OK;
 }
 
-static sluice_err read_rate(struct reader *in, struct sluice_limit *limit) {
+static sluice_err read_rate(struct sl_reading *in, struct sluice_limit *limit) {
 	sluice_err err = read_quota(in, &limit->quota, "expected a quota such as 100 or 5k");
 	if (err != SLUICE_OK)
 		return err;
 	if (in->at == in->end || *in->at != '/')
-		return fail(in, SLUICE_E_SYNTAX, in->at, "expected '/' and a window such as 1m (multipliers: k, M, G)");
+		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at,
+		                       "expected '/' and a window such as 1m (multipliers: k, M, G)");
 	in->at++;
-	if (in->at == in->end || is_digit(*in->at))
-		return read_duration(in, &limit->window_ns, "expected a window such as 10s or 1m");
+	if (in->at == in->end || sl_is_digit(*in->at))
+		return sl_read_duration(in, &limit->window_ns, "expected a window such as 10s or 1m");
 	return read_calendar(in, limit);
 }
 
 /* concurrency N lease T: how many, and for how long each at most; it is no option whether leases end. */
-static sluice_err read_leases(struct reader *in, struct sluice_limit *limit) {
+static sluice_err read_leases(struct sl_reading *in, struct sluice_limit *limit) {
 	static const char lease[] = " lease ";
 	size_t len = sizeof lease - 1;
 	sluice_err err = read_quota(in, &limit->quota, "expected how many may be in flight, such as 20");
 	if (err != SLUICE_OK)
 		return err;
 	if ((size_t)(in->end - in->at) < len || memcmp(in->at, lease, len) != 0)
-		return fail(in, SLUICE_E_SYNTAX, in->at, "expected the option 'lease' and its duration, such as lease 30s");
+		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at,
+		                       "expected the option 'lease' and its duration, such as lease 30s");
 	in->at += len;
-	err = read_duration(in, &limit->window_ns, "expected how long a lease lasts, such as 30s");
+	err = sl_read_duration(in, &limit->window_ns, "expected how long a lease lasts, such as 30s");
 	if (err == SLUICE_OK && in->at != in->end)
-		return fail(in, SLUICE_E_SYNTAX, in->at, "expected the end");
+		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected the end");
 	return err;
 }
 
@@ -203,30 +129,31 @@ static sluice_err read_leases(struct reader *in, struct sluice_limit *limit) {
 struct option {
 	const char *word;
 	uint8_t algorithm;
-	sluice_err (*read)(struct reader *in, struct sluice_limit *limit);
+	sluice_err (*read)(struct sl_reading *in, struct sluice_limit *limit);
 };
 
-static sluice_err read_burst(struct reader *in, struct sluice_limit *limit) {
+static sluice_err read_burst(struct sl_reading *in, struct sluice_limit *limit) {
 	const char *start = in->at;
 	sluice_err err = read_quota(in, &limit->burst, "expected a burst such as 100 or 5k");
 	if (err == SLUICE_OK && limit->burst == 0)
-		return fail(in, SLUICE_E_RANGE, start, "expected a burst of at least 1");
+		return sl_reading_fail(in, SLUICE_E_RANGE, start, "expected a burst of at least 1");
 	return err;
 }
 
-static sluice_err read_queue(struct reader *in, struct sluice_limit *limit) {
+static sluice_err read_queue(struct sl_reading *in, struct sluice_limit *limit) {
 	return read_quota(in, &limit->burst, "expected a queue such as 50 or 5k");
 }
 
-static sluice_err read_precision(struct reader *in, struct sluice_limit *limit) {
+static sluice_err read_precision(struct sl_reading *in, struct sluice_limit *limit) {
 	const char *start = in->at;
-	sluice_err err = read_duration(in, &limit->precision_ns, "expected a precision such as 1s");
+	sluice_err err = sl_read_duration(in, &limit->precision_ns, "expected a precision such as 1s");
 	if (err != SLUICE_OK)
 		return err;
 	if (limit->window_ns % limit->precision_ns != 0)
-		return fail(in, SLUICE_E_RANGE, start, "expected a precision that divides the window");
+		return sl_reading_fail(in, SLUICE_E_RANGE, start, "expected a precision that divides the window");
 	if (limit->window_ns / limit->precision_ns < 2 || limit->window_ns / limit->precision_ns > SL_BUCKETS_MAX)
-		return fail(in, SLUICE_E_RANGE, start, "expected a precision that divides the window into 2 to 4096 parts");
+		return sl_reading_fail(in, SLUICE_E_RANGE, start,
+		                       "expected a precision that divides the window into 2 to 4096 parts");
 	limit->bucket_count = (uint16_t)(limit->window_ns / limit->precision_ns);
 	return SLUICE_OK;
 }
@@ -234,7 +161,7 @@ static sluice_err read_precision(struct reader *in, struct sluice_limit *limit) 
 static const char *const edges[] = {"count", "drop", "weighted", "deny", "allow"};
 
 /* One of the edges from..to; false where none of them stands here. */
-static bool read_edge_of(struct reader *in, struct sluice_limit *limit, uint8_t from, uint8_t to) {
+static bool read_edge_of(struct sl_reading *in, struct sluice_limit *limit, uint8_t from, uint8_t to) {
 	struct sluice_bytes word = peek_word(in);
 	for (uint8_t i = from; i <= to; i++)
 		if (sl_bytes_equal(word, sl_str(edges[i]))) {
@@ -245,20 +172,20 @@ static bool read_edge_of(struct reader *in, struct sluice_limit *limit, uint8_t 
 	return false;
 }
 
-static sluice_err read_edge(struct reader *in, struct sluice_limit *limit) {
+static sluice_err read_edge(struct sl_reading *in, struct sluice_limit *limit) {
 	if (read_edge_of(in, limit, SLUICE_EDGE_COUNT, SLUICE_EDGE_WEIGHTED))
 		return SLUICE_OK;
-	return fail(in, SLUICE_E_SYNTAX, in->at, "expected an edge: count, drop or weighted");
+	return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected an edge: count, drop or weighted");
 }
 
-static sluice_err read_side(struct reader *in, struct sluice_limit *limit) {
+static sluice_err read_side(struct sl_reading *in, struct sluice_limit *limit) {
 	if (read_edge_of(in, limit, SLUICE_EDGE_DENY, SLUICE_EDGE_ALLOW))
 		return SLUICE_OK;
-	return fail(in, SLUICE_E_SYNTAX, in->at, "expected an edge: deny or allow");
+	return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected an edge: deny or allow");
 }
 
 /* `Europe/Berlin` -> `expected the name of a time zone such as 'Europe/Berlin'`, with the one that was meant. */
-static sluice_err fail_zone(struct reader *in, struct sluice_bytes word) {
+static sluice_err fail_zone(struct sl_reading *in, struct sluice_bytes word) {
 	char text[160];
 	struct sl_out out = sl_out_to(text, sizeof text - 1);
 	const char *near = sl_zone_near != NULL ? sl_zone_near(word) : NULL;
@@ -269,10 +196,10 @@ static sluice_err fail_zone(struct reader *in, struct sluice_bytes word) {
 	if (sl_zone_load == NULL)
 		sl_out_str(&out, " (only UTC is known here)");
 	*out.at = '\0';
-	return fail(in, SLUICE_E_SYNTAX, in->at, text);
+	return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, text);
 }
 
-static sluice_err read_zone(struct reader *in, struct sluice_limit *limit) {
+static sluice_err read_zone(struct sl_reading *in, struct sluice_limit *limit) {
 	struct sluice_bytes word = peek_word(in);
 	int32_t zone = -1;
 	if (word.len >= 1 && word.len < SL_ZONE_NAME_MAX)
@@ -288,12 +215,9 @@ static sluice_err read_zone(struct reader *in, struct sluice_limit *limit) {
 }
 
 static const struct option options[] = {
-	{"at", SLUICE_FIXED_WINDOW, read_zone},
-	{"burst", SLUICE_TOKEN_BUCKET, read_burst},
-	{"queue", SLUICE_LEAKY_BUCKET, read_queue},
-	{"precision", SLUICE_SLIDING_BUCKETS, read_precision},
-	{"edge", SLUICE_SLIDING_BUCKETS, read_edge},
-	{"edge", SLUICE_DISTINCT, read_side},
+	{"at", SLUICE_FIXED_WINDOW, read_zone},      {"burst", SLUICE_TOKEN_BUCKET, read_burst},
+	{"queue", SLUICE_LEAKY_BUCKET, read_queue},  {"precision", SLUICE_SLIDING_BUCKETS, read_precision},
+	{"edge", SLUICE_SLIDING_BUCKETS, read_edge}, {"edge", SLUICE_DISTINCT, read_side},
 };
 enum { OPTION_COUNT = sizeof options / sizeof options[0] };
 
@@ -322,13 +246,13 @@ static const char *expected_option(const struct sluice_limit *limit) {
 }
 
 /* One " word value"; `seen` has a bit for each option that has been read. */
-static sluice_err read_option(struct reader *in, struct sluice_limit *limit, unsigned *seen) {
+static sluice_err read_option(struct sl_reading *in, struct sluice_limit *limit, unsigned *seen) {
 	struct sluice_bytes word;
 	unsigned i = 0;
 	if (*in->at != ' ')
-		return fail(in, SLUICE_E_SYNTAX, in->at, "expected a space or the end");
+		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected a space or the end");
 	if (in->at + 1 == in->end)
-		return fail(in, SLUICE_E_SYNTAX, in->at, "expected the end");
+		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected the end");
 	in->at++;
 	word = peek_word(in);
 	while (i < OPTION_COUNT &&
@@ -336,18 +260,18 @@ static sluice_err read_option(struct reader *in, struct sluice_limit *limit, uns
 		i++;
 	if (i == OPTION_COUNT || (*seen & 1u << i) || (limit->algorithm == SLUICE_DISTINCT && !is_estimated(limit)) ||
 	    (limit->algorithm == SLUICE_FIXED_WINDOW && limit->calendar == SLUICE_CALENDAR_NONE))
-		return fail(in, SLUICE_E_SYNTAX, in->at, expected_option(limit));
+		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, expected_option(limit));
 	if (limit->quota == 0 && limit->algorithm != SLUICE_SLIDING_BUCKETS && limit->calendar == SLUICE_CALENDAR_NONE)
-		return fail(in, SLUICE_E_SYNTAX, in->at, "expected no option: a quota of 0 denies all and has none");
+		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected no option: a quota of 0 denies all and has none");
 	*seen |= 1u << i;
 	in->at += word.len;
 	if (in->at == in->end || *in->at != ' ')
-		return fail(in, SLUICE_E_SYNTAX, in->at, "expected a space and the option's value");
+		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected a space and the option's value");
 	in->at++;
 	return options[i].read(in, limit);
 }
 
-static sluice_err read_options(struct reader *in, struct sluice_limit *limit) {
+static sluice_err read_options(struct sl_reading *in, struct sluice_limit *limit) {
 	unsigned seen = 0;
 	bool bucket = limit->algorithm == SLUICE_TOKEN_BUCKET || limit->algorithm == SLUICE_LEAKY_BUCKET;
 	if (bucket)
@@ -360,18 +284,18 @@ static sluice_err read_options(struct reader *in, struct sluice_limit *limit) {
 			return err;
 	}
 	if (limit->algorithm == SLUICE_SLIDING_BUCKETS && limit->precision_ns == 0)
-		return fail(in, SLUICE_E_SYNTAX, in->at, "expected the option 'precision', such as precision 1s");
+		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected the option 'precision', such as precision 1s");
 	return SLUICE_OK;
 }
 
 sluice_err sluice_limit_parse(struct sluice_limit *limit, struct sluice_bytes text, struct sluice_error *error) {
 	struct sluice_limit parsed = {0};
-	struct reader in = {text.data, text.data, (const char *)text.data + text.len, error};
+	struct sl_reading in = {text.data, text.data, (const char *)text.data + text.len, error};
 	sluice_err err;
 	if (limit == NULL || (text.data == NULL && text.len != 0))
 		return SLUICE_E_MISUSE;
 	if (text.data == NULL)
-		in = (struct reader){"", "", "", error};
+		in = (struct sl_reading){"", "", "", error};
 	in.end = in.at + text.len;
 	err = read_algorithm(&in, &parsed);
 	if (err == SLUICE_OK && parsed.algorithm != SLUICE_UNLIMITED)
@@ -387,18 +311,9 @@ sluice_err sluice_limit_parse(struct sluice_limit *limit, struct sluice_bytes te
 
 /* ---- printing ------------------------------------------------------------------------------------------------- */
 
-static void print_duration(struct sl_out *out, sluice_ns ns) {
-	uint64_t ms = ns / SL_MS_NS;
-	const struct unit *unit = durations;
-	while (ms % unit->ms != 0)
-		unit++;
-	sl_out_u64(out, ms / unit->ms);
-	sl_out_str(out, unit->text);
-}
-
 static void print_window(struct sl_out *out, const struct sluice_limit *limit) {
 	if (limit->calendar == SLUICE_CALENDAR_NONE) {
-		print_duration(out, limit->window_ns);
+		sl_print_duration(out, limit->window_ns);
 		return;
 	}
 	sl_out_str(out, sl_calendar_word(limit->calendar));
@@ -409,7 +324,7 @@ static void print_window(struct sl_out *out, const struct sluice_limit *limit) {
 static void print_options(struct sl_out *out, const struct sluice_limit *limit) {
 	if (limit->algorithm == SLUICE_SLIDING_BUCKETS) {
 		sl_out_str(out, " precision ");
-		print_duration(out, limit->precision_ns);
+		sl_print_duration(out, limit->precision_ns);
 		sl_out_str(out, " edge ");
 		sl_out_str(out, edges[limit->edge]);
 	} else if (is_estimated(limit)) {

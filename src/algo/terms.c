@@ -14,47 +14,15 @@
  * I1  until <= last + the longest penalty, whatever bytes are found or terms have changed: never longer than written.
  * I2  denials rise, and none lies behind `last`. */
 #include "algo/terms.h"
+#include "algo/reading.h"
 #include "base/math.h"
-#include "base/out.h"
 
 #include <string.h>
 
 /* ---- words ------------------------------------------------------------------------------------------------------ */
 
-struct reader {
-	const char *start, *at, *end;
-	struct sluice_error *error;
-};
-
-static const struct unit {
-	const char *text;
-	uint64_t ms;
-} units[] = {{"w", 604800000}, {"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
-
-/* Fills the error with `expected`, what was found at `where`, and its column. */
-static sluice_err fail(const struct reader *in, sluice_err err, const char *where, const char *expected) {
-	const char *stop = where;
-	struct sl_out out;
-	if (in->error == NULL)
-		return err;
-	out = sl_out_to(in->error->text, sizeof in->error->text - 1);
-	while (stop < in->end && *stop != ' ')
-		stop++;
-	if (stop == where && stop < in->end)
-		stop++;
-	in->error->column = (uint32_t)(where - in->start) + 1;
-	sl_out_str(&out, expected);
-	sl_out_str(&out, ", found ");
-	if (where == in->end)
-		sl_out_str(&out, "the end");
-	else
-		sl_out_quoted(&out, sl_slice(where, (size_t)(stop - where)), 40);
-	*out.at = '\0';
-	return err;
-}
-
 /* Goes past `text` where it stands here. */
-static bool skip(struct reader *in, const char *text) {
+static bool skip(struct sl_reading *in, const char *text) {
 	size_t len = strlen(text);
 	if ((size_t)(in->end - in->at) < len || memcmp(in->at, text, len) != 0)
 		return false;
@@ -62,147 +30,112 @@ static bool skip(struct reader *in, const char *text) {
 	return true;
 }
 
-/* A whole number; saturates, so that the range check behind it sees any overflow. */
-static bool read_number(struct reader *in, uint64_t *n) {
-	const char *start = in->at;
-	for (*n = 0; in->at < in->end && *in->at >= '0' && *in->at <= '9'; in->at++)
-		*n = *n > (UINT64_MAX - 9) / 10 ? UINT64_MAX : *n * 10 + (uint64_t)(*in->at - '0');
-	return in->at != start;
-}
-
-static sluice_err read_duration(struct reader *in, sluice_ns *ns, const char *expected) {
-	const char *start = in->at;
-	uint64_t n, ms = 0;
-	if (!read_number(in, &n))
-		return fail(in, SLUICE_E_SYNTAX, in->at, expected);
-	if (skip(in, "ms"))
-		ms = 1;
-	else if (in->at < in->end)
-		for (size_t i = 0; i < sizeof units / sizeof units[0] - 1; i++)
-			ms = *in->at == units[i].text[0] ? units[i].ms : ms;
-	if (ms == 0)
-		return fail(in, SLUICE_E_SYNTAX, in->at, "expected a unit of time: ms, s, m, h, d or w");
-	in->at += ms != 1;
-	if (n < 1 || n > SL_WINDOW_NS_MAX / SL_MS_NS / ms)
-		return fail(in, SLUICE_E_RANGE, start, "expected a duration from 1ms to 3660d");
-	*ns = n * ms * SL_MS_NS;
-	return SLUICE_OK;
-}
-
 /* "[1m, 10m, 1h]" */
-static sluice_err read_penalties(struct reader *in, struct sluice_terms *terms) {
+static sluice_err read_penalties(struct sl_reading *in, struct sluice_terms *terms) {
 	if (!skip(in, "["))
-		return fail(in, SLUICE_E_SYNTAX, in->at, "expected '[' and penalties, such as [1m, 10m, 1h]");
+		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected '[' and penalties, such as [1m, 10m, 1h]");
 	terms->penalty_count = 0;
 	do {
 		const char *start = in->at += in->at < in->end && *in->at == ' ' && terms->penalty_count != 0;
 		sluice_ns ns;
-		sluice_err err = read_duration(in, &ns, "expected a penalty such as 10m");
+		sluice_err err = sl_read_duration(in, &ns, "expected a penalty such as 10m");
 		if (err != SLUICE_OK)
 			return err;
 		if (terms->penalty_count == SLUICE_PENALTIES_MAX)
-			return fail(in, SLUICE_E_RANGE, start, "expected at most 8 penalties");
+			return sl_reading_fail(in, SLUICE_E_RANGE, start, "expected at most 8 penalties");
 		if (terms->penalty_count != 0 && ns <= terms->penalties_ns[terms->penalty_count - 1])
-			return fail(in, SLUICE_E_RANGE, start, "expected each penalty to be longer than the one before");
+			return sl_reading_fail(in, SLUICE_E_RANGE, start, "expected each penalty to be longer than the one before");
 		terms->penalties_ns[terms->penalty_count++] = ns;
 	} while (skip(in, ","));
-	return skip(in, "]") ? SLUICE_OK : fail(in, SLUICE_E_SYNTAX, in->at, "expected ',' and a longer penalty, or ']'");
+	return skip(in, "]") ? SLUICE_OK
+	                     : sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected ',' and a longer penalty, or ']'");
 }
 
 /* " after 3 denials in 1m" */
-static sluice_err read_after(struct reader *in, struct sluice_terms *terms) {
+static sluice_err read_after(struct sl_reading *in, struct sluice_terms *terms) {
 	const char *start;
 	uint64_t n;
 	if (!skip(in, " after "))
-		return fail(in, SLUICE_E_SYNTAX, in->at, "expected ' after N denials in ' and a time");
+		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected ' after N denials in ' and a time");
 	start = in->at;
-	if (!read_number(in, &n))
-		return fail(in, SLUICE_E_SYNTAX, in->at, "expected a number of denials");
+	if (sl_read_digits(in, &n, "expected a number of denials") != SLUICE_OK)
+		return SLUICE_E_SYNTAX;
 	if (n < 1 || n > SL_AFTER_MAX)
-		return fail(in, SLUICE_E_RANGE, start, "expected 1 to 64 denials");
+		return sl_reading_fail(in, SLUICE_E_RANGE, start, "expected 1 to 64 denials");
 	terms->after = (uint16_t)n;
 	if (!skip(in, " denials in ") && !(n == 1 && skip(in, " denial in ")))
-		return fail(in, SLUICE_E_SYNTAX, in->at, "expected ' denials in ' and a time such as 1m");
-	return read_duration(in, &terms->within_ns, "expected a time such as 1m");
+		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected ' denials in ' and a time such as 1m");
+	return sl_read_duration(in, &terms->within_ns, "expected a time such as 1m");
 }
 
-static sluice_err read_penalty(struct reader *in, struct sluice_terms *terms) {
+static sluice_err read_penalty(struct sl_reading *in, struct sluice_terms *terms) {
 	sluice_err err = read_penalties(in, terms);
 	if (err == SLUICE_OK)
 		err = read_after(in, terms);
 	if (err != SLUICE_OK)
 		return err;
 	terms->forgive_ns = terms->penalties_ns[terms->penalty_count - 1];
-	return skip(in, " forgive ") ? read_duration(in, &terms->forgive_ns, "expected a time such as 1d") : SLUICE_OK;
+	return skip(in, " forgive ") ? sl_read_duration(in, &terms->forgive_ns, "expected a time such as 1d") : SLUICE_OK;
 }
 
-static struct reader reader_of(struct sluice_bytes text, struct sluice_error *error) {
+static struct sl_reading reader_of(struct sluice_bytes text, struct sluice_error *error) {
 	const char *start = text.data != NULL ? text.data : "";
-	return (struct reader){start, start, start + (text.data != NULL ? text.len : 0), error};
+	return (struct sl_reading){start, start, start + (text.data != NULL ? text.len : 0), error};
 }
 
 sluice_err sl_penalty_parse(struct sluice_terms *terms, struct sluice_bytes text, struct sluice_error *error) {
 	struct sluice_terms parsed = *terms;
-	struct reader in = reader_of(text, error);
+	struct sl_reading in = reader_of(text, error);
 	sluice_err err;
 	memset(parsed.penalties_ns, 0, sizeof parsed.penalties_ns);
 	err = read_penalty(&in, &parsed);
 	if (err == SLUICE_OK && in.at != in.end)
-		err = fail(&in, SLUICE_E_SYNTAX, in.at, "expected ' forgive ' and a time, or the end");
+		err = sl_reading_fail(&in, SLUICE_E_SYNTAX, in.at, "expected ' forgive ' and a time, or the end");
 	if (err == SLUICE_OK)
 		*terms = parsed;
 	return err;
 }
 
-static sluice_err read_term(struct reader *in, struct sluice_terms *terms) {
+static sluice_err read_term(struct sl_reading *in, struct sluice_terms *terms) {
 	const char *start = in->at;
 	if (skip(in, "count-denied")) {
 		if (terms->count_denied)
-			return fail(in, SLUICE_E_SYNTAX, start, "expected each term once");
+			return sl_reading_fail(in, SLUICE_E_SYNTAX, start, "expected each term once");
 		terms->count_denied = true;
 		return SLUICE_OK;
 	}
 	if (!skip(in, "penalty "))
-		return fail(in, SLUICE_E_SYNTAX, in->at, "expected 'count-denied' or 'penalty ' and what it is");
+		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected 'count-denied' or 'penalty ' and what it is");
 	if (terms->penalty_count != 0)
-		return fail(in, SLUICE_E_SYNTAX, start, "expected each term once");
+		return sl_reading_fail(in, SLUICE_E_SYNTAX, start, "expected each term once");
 	return read_penalty(in, terms);
 }
 
 sluice_err sl_terms_parse(struct sluice_terms *terms, struct sluice_bytes text, struct sluice_error *error) {
 	struct sluice_terms parsed = {0};
-	struct reader in = reader_of(text, error);
+	struct sl_reading in = reader_of(text, error);
 	do {
 		sluice_err err = read_term(&in, &parsed);
 		if (err != SLUICE_OK)
 			return err;
 	} while (skip(&in, "; "));
 	if (in.at != in.end)
-		return fail(&in, SLUICE_E_SYNTAX, in.at, "expected '; ' and another term, or the end");
+		return sl_reading_fail(&in, SLUICE_E_SYNTAX, in.at, "expected '; ' and another term, or the end");
 	*terms = parsed;
 	return SLUICE_OK;
-}
-
-static void print_duration(struct sl_out *out, sluice_ns ns) {
-	uint64_t ms = ns / SL_MS_NS;
-	const struct unit *unit = units;
-	while (ms % unit->ms != 0)
-		unit++;
-	sl_out_u64(out, ms / unit->ms);
-	sl_out_str(out, unit->text);
 }
 
 static void print_penalty(struct sl_out *out, const struct sluice_terms *terms) {
 	for (int i = 0; i < terms->penalty_count; i++) {
 		sl_out_str(out, i == 0 ? "[" : ", ");
-		print_duration(out, terms->penalties_ns[i]);
+		sl_print_duration(out, terms->penalties_ns[i]);
 	}
 	sl_out_str(out, "] after ");
 	sl_out_u64(out, terms->after);
 	sl_out_str(out, terms->after == 1 ? " denial in " : " denials in ");
-	print_duration(out, terms->within_ns);
+	sl_print_duration(out, terms->within_ns);
 	sl_out_str(out, " forgive ");
-	print_duration(out, terms->forgive_ns);
+	sl_print_duration(out, terms->forgive_ns);
 }
 
 size_t sl_penalty_print(const struct sluice_terms *terms, char text[SL_TERMS_TEXT_MAX]) {
