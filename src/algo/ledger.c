@@ -126,11 +126,11 @@ static sluice_ns wait_for(struct view *v, uint32_t low, uint64_t cost) {
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 		sluice_ns end = v->ledger->list[middle].end;
-		uint32_t behind = sl_ledger_ended(v->ledger, end); /* all that end with it */
+		uint32_t behind = sl_ledger_ended(v->ledger, end); /* all that end with it; of damaged ones anything */
 		if (decide(v, behind, end, cost).allowed)
-			high = (uint32_t)sl_max(low, sl_ledger_ended(v->ledger, end - 1));
+			high = (uint32_t)sl_min(middle, sl_max(low, sl_ledger_ended(v->ledger, end - 1)));
 		else
-			low = behind;
+			low = (uint32_t)sl_max(middle + 1, sl_min(behind, high));
 	}
 	from = low != 0 ? sl_max(v->ledger->list[low - 1].end, v->t) : v->t;
 	decision = decide(v, low, from, cost);

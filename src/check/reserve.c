@@ -120,9 +120,9 @@ static void publish_list(struct ledger *l, sluice_ns instant, uint32_t skipped, 
 /* Lets a ledger live until `end` at least. */
 static void extend(struct sluice_store *store, struct ledger *l, sluice_ns end) {
 	const uint64_t *state = sl_slot_state(l->slot);
-	if (end <= sl_slot_end(state[0], sl_slot_tag(l->slot)))
-		return;
 	sl_store_raise_ledgers(store, ns_add(end, (sluice_ns)2 << SL_COARSE_SHIFT));
+	if (end <= sl_slot_end(state[0], sl_slot_tag(l->slot)))
+		return; /* lifetimes are rounded up */
 	publish_list(l, state[0], (uint32_t)(state[0] & SKIPPED_MASK), (uint32_t)(state[1] >> 32), (uint32_t)state[1], end);
 }
 

@@ -188,6 +188,17 @@ static void many_reservations_end_at_once(void **state) {
 	}
 }
 
+/* A charge behind a reservation lets what is known of that live on, also where its slot would have anyway. */
+static void a_charge_lets_the_ledger_live_on(void **state) {
+	static const char limit[] = "token-bucket 20/1s burst 30";
+	assert_int_equal(ASK(*state, SLUICE_CHARGE, 0, 22, .lines = {{limit}}).d.remaining, 8);
+	assert_int_equal(ASK(*state, SLUICE_RESERVE, 0, 2, "a", 702, .lines = {{limit}}).d.remaining, 6);
+	assert_int_equal(ASK(*state, SLUICE_CHARGE, 0, 2, .lines = {{limit}}).d.reset_after_ns, 1200 * (sluice_ns)ASK_MS);
+	assert_int_equal(ask_peek(*state, 1199, limit).remaining, 29);
+	for (uint64_t at = 1200; at < 1400; at += 10)
+		assert_int_equal(ask_peek(*state, at, limit).remaining, 30);
+}
+
 static void a_ledger_has_an_end(void **state) {
 	char id[16];
 	struct sluice_store *s = ask_store(16);
@@ -237,6 +248,7 @@ int main(void) {
 		IN_A_STORE(a_reset_forgets_reservations_too),
 		IN_A_STORE(a_longer_ttl_than_the_window_is_still_found),
 		IN_A_STORE(many_reservations_end_at_once),
+		IN_A_STORE(a_charge_lets_the_ledger_live_on),
 		cmocka_unit_test(a_ledger_has_an_end),
 		IN_A_STORE(calls_that_make_no_sense_are_refused),
 	};
