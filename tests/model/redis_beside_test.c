@@ -445,5 +445,8 @@ static void test_the_module_decides_as_the_store(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_module_decides_as_the_store)};
+	/* A soak looks for what is not known yet; any other run is told of what a change has broken. */
+	if (getenv("SLUICE_SOAK_SECONDS") == NULL)
+		setenv("SLUICE_SEED", "6", 0);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
