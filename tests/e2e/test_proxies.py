@@ -11,9 +11,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 import yaml
@@ -48,6 +50,7 @@ class App:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else its answers to a connection that is kept wait 40 ms for an ACK
 
             def answer(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -96,10 +99,10 @@ class Proxy:
 
     def start(self, name, folder, sluice_port, app_port, change):
         self.port = free_port()
-        ports = {"7380": sluice_port, "8080": app_port, "8000": self.port}
+        ports = {"7380": sluice_port, "8080": app_port, "8000": self.port, "8001": free_port()}
         for file in os.listdir(os.path.join(EXAMPLES, name)):
             with open(os.path.join(EXAMPLES, name, file), encoding="utf-8") as f:
-                text = re.sub(r"(?<=:)(7380|8080|8000)\b", lambda m: str(ports[m.group(1)]), change(f.read()))
+                text = re.sub(r"(?<=:)(7380|8080|8000|8001)\b", lambda m: str(ports[m.group(1)]), change(f.read()))
             with open(os.path.join(folder, file), "w", encoding="utf-8") as f:
                 f.write(text)
         command = getattr(self, "command_of_" + name)(folder)
@@ -327,6 +330,60 @@ def test_fail_open(chain, name):
         assert "ratelimit" not in headers
     assert proxy.ask("/forbidden")[0] == 403
     assert len(app.seen) == 7
+
+
+def seconds_of(proxy, requests):
+    """How long each of them takes, in seconds; all reach the app."""
+    seconds = []
+    for _ in range(requests):
+        begun = time.monotonic()
+        assert proxy.ask("/api/x")[0] == 200
+        seconds.append(time.monotonic() - begun)
+    return seconds
+
+
+# The least of many is what the recipe costs; the rest is what else the machine does.
+STOPPED_S, HUNG_S = 0.020, 0.150
+
+
+@PROXIES
+def test_what_a_limiter_that_is_stopped_costs(chain, name):
+    proxy, sluice, _ = chain(name)
+    assert proxy.ask("/api/x")[0] == 200
+    sluice.stop()
+    seconds = seconds_of(proxy, 20)
+    print("%s, stopped: %.1f ms at best, %.1f in the middle, %.1f the first" % (
+        name, min(seconds) * 1000, sorted(seconds)[10] * 1000, seconds[0] * 1000))
+    assert min(seconds) <= STOPPED_S
+
+
+@PROXIES
+def test_what_a_limiter_that_hangs_costs(chain, name):
+    proxy, sluice, _ = chain(name)
+    assert proxy.ask("/api/x")[0] == 200
+    sluice.process.send_signal(signal.SIGSTOP)
+    try:
+        first, seconds = seconds_of(proxy, 3), seconds_of(proxy, 20)
+    finally:
+        sluice.process.send_signal(signal.SIGCONT)
+    print("%s, hung: the first three %s ms; then %.1f ms at best, %.1f in the middle" % (
+        name, ", ".join("%.0f" % (s * 1000) for s in first), min(seconds) * 1000, sorted(seconds)[10] * 1000))
+    assert min(seconds) <= HUNG_S
+    # and when it goes on, it is asked again
+    wait_until(lambda: proxy.ask("/api/x")[0] == 429, "a limiter that goes on is not asked")
+
+
+@PROXIES
+def test_one_late_answer_costs_nobody_the_limiter(chain, name):
+    proxy, sluice, _ = chain(name)
+    assert proxy.ask("/api/x")[0] == 200
+    sluice.process.send_signal(signal.SIGSTOP)
+    assert proxy.ask("/api/x", source="127.0.0.3")[0] == 200
+    sluice.process.send_signal(signal.SIGCONT)
+    for _ in range(20):
+        if proxy.ask("/api/x")[0] == 429:
+            break
+    assert_denied(proxy.ask("/api/x"))
 
 
 def close_nginx(text):
