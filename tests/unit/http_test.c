@@ -1,6 +1,7 @@
 /* HTTP/1.1 requests: what is read, what is refused, and that how the bytes were cut changes neither. */
 #include "proto/http.h"
 
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -309,6 +310,13 @@ static const struct {
 	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\rX"},
 	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n-1\r\nabc\r\n0\r\n\r\n"},
 	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n 3\r\nabc\r\n0\r\n\r\n"},
+	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n3\r\nabcXY0\r\n\r\n"},
+	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n3\r\nabcXY2\r\nde\r\n0\r\n\r\n"},
+	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n3\r\nabc  0\r\n\r\n"},
+	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n3\r\nabc210\r\n\r\n"},
+	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n3 \r\nabc\r\n0\r\n\r\n"},
+	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n\r\n0\r\n\r\n"},
+	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n3;a=\x01\r\nabc\r\n0\r\n\r\n"},
 	{413, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n10001\r\n"},
 	{413, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n10000\r\n"},
 	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n"},
@@ -336,6 +344,74 @@ static void test_nul_bytes_are_refused(void **state) {
 	assert_non_null(strstr(tell(in_value, sizeof in_value - 1), "BAD 400"));
 	assert_non_null(strstr(tell(in_name, sizeof in_name - 1), "BAD 400"));
 	assert_non_null(strstr(tell(first, sizeof first - 1), "BAD 400"));
+}
+
+/* ---- chunks, beside a reader of their grammar ---------------------------------------------------------------- */
+
+static const char *twin_line(const char *at, const char *end) {
+	const char *cr = at;
+	while (cr < end && *cr != '\r' && *cr != '\n')
+		cr++;
+	return end - cr >= 2 && cr[0] == '\r' && cr[1] == '\n' ? cr + 2 : NULL;
+}
+
+/* RFC 9112 7.1, read as it is written. Returns what stands behind the body; NULL where it is none. */
+static const char *twin_body(const char *at, const char *end, char *body, size_t *len) {
+	for (*len = 0;;) {
+		const char *line = twin_line(at, end);
+		char *stop;
+		if (line == NULL || !isxdigit((unsigned char)*at) || (*at == '0' && (at[1] | 0x20) == 'x'))
+			return NULL;
+		unsigned long size = strtoul(at, &stop, 16);
+		while (*stop == ' ' || *stop == '\t')
+			stop++;
+		if (stop != line - 2 && *stop != ';')
+			return NULL;
+		at = line;
+		if (size == 0)
+			break;
+		if (size + 2 > (size_t)(end - at) || at[size] != '\r' || at[size + 1] != '\n')
+			return NULL;
+		memcpy(body + *len, at, size);
+		*len += size;
+		at += size + 2;
+	}
+	for (;;) {
+		const char *line = twin_line(at, end);
+		if (line == NULL || line == at + 2)
+			return line;
+		if (*at == ':' || memchr(at, ':', (size_t)(line - at)) == NULL)
+			return NULL;
+		at = line;
+	}
+}
+
+/* Every byte of a chunked body becomes every other: it is refused, waited for, or what the grammar makes of it. */
+static void test_chunks_are_the_grammar_s(void **state) {
+	static const char start[] = "POST /a HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n",
+					  body[] = "3\r\nabc\r\n00a;x=y\r\n0123456789\r\n0;z\r\nT: r\r\n\r\n",
+					  next[] = "GET /b HTTP/1.1\r\n" H "\r\n";
+	char bytes[512], joined[128];
+	size_t before = sizeof start - 1, len = before + sizeof body - 1, all = len + sizeof next - 1, taken = 0, used;
+	(void)state;
+	for (size_t i = 0; i < (sizeof body - 1) * 256; i++) {
+		struct sl_http_parser parser;
+		size_t joined_len;
+		memcpy(bytes, start, before);
+		memcpy(bytes + before, body, sizeof body - 1);
+		memcpy(bytes + len, next, sizeof next - 1);
+		bytes[before + i / 256] = (char)(i % 256);
+		sl_http_parser_init(&parser);
+		if (sl_http_parse(&parser, bytes, all, &used) == SL_HTTP_REQUEST) {
+			const char *behind = twin_body(bytes + before, bytes + all, joined, &joined_len);
+			if (behind != bytes + used || joined_len != parser.request.body.len ||
+			    memcmp(joined, parser.request.body.data, joined_len) != 0)
+				fail_msg("byte %zu as %zu was taken", i / 256, i % 256);
+			taken++;
+		}
+		sl_http_parser_free(&parser);
+	}
+	assert_in_range(taken, sizeof body - 1, 10000); /* 256 values of each byte of data, and more */
 }
 
 /* ---- bounds, to the byte ------------------------------------------------------------------------------------- */
@@ -500,6 +576,7 @@ int main(void) {
 		cmocka_unit_test(test_continue_is_asked_for_once),
 		cmocka_unit_test(test_hostile_requests),
 		cmocka_unit_test(test_nul_bytes_are_refused),
+		cmocka_unit_test(test_chunks_are_the_grammar_s),
 		cmocka_unit_test(test_head_bound),
 		cmocka_unit_test(test_field_bound),
 		cmocka_unit_test(test_body_bound),
