@@ -160,10 +160,30 @@ SLUICE_API size_t sluice_limit_print(const struct sluice_limit *limit, char text
 
 /* ---- decisions ---------------------------------------------------------------------------------------------- */
 
+/* A bound of ours that a decision met: what callers bring along, or load, can go beyond what is kept of a counter. That
+ * is no error. Either the limit denies, whatever its quota says: remaining 0, and a retry_after by which the bound can
+ * have passed; or it is kept more coarsely, on the safe side. The other limits of the call are decided as ever. */
+typedef enum sluice_bound {
+	SLUICE_BOUND_NONE = 0,         /* the limit's own quota decided */
+	SLUICE_BOUND_LIMITS = 1,       /* denies: more than SLUICE_ITEMS_MAX limits of a policy apply to the request */
+	SLUICE_BOUND_ROOM = 2,         /* denies: the store has no room for the counter, its log or its leases */
+	SLUICE_BOUND_RESERVATIONS = 3, /* denies: more reservations of the counter are open than are kept */
+	SLUICE_BOUND_HOLDS = 4,        /* denies: too many calls over several nodes hold the counter at a time. Where
+	                                * counters are in Redis */
+	SLUICE_BOUND_QUEUE = 5,        /* denies: too much waits for the store already. Likewise */
+	SLUICE_BOUND_KEY = 6,          /* denies nobody: a key too long for the store is kept as its hash. Likewise */
+} sluice_bound;
+enum { SLUICE_BOUNDS = 7 };
+
+/* "limits", "room", "reservations", "holds", "queue", "key"; "none" for SLUICE_BOUND_NONE, and for what is none. Owned
+ * by the library. */
+SLUICE_API const char *sluice_bound_name(sluice_bound bound);
+
 /* What a client should know. Waits are counted from the instant of the decision (or from the counter's last charge,
  * where that is later). */
 struct sluice_decision {
 	bool allowed;
+	uint8_t bound;            /* enum sluice_bound that the limit met; merged: that of the limit that decided */
 	int32_t index;            /* position of the limit that decided, from 0; -1 where none applied */
 	uint32_t remaining;       /* the largest cost that would be admitted now, after this decision */
 	uint64_t quota;           /* Q; B for token-bucket; N + 1 for leaky-bucket; 4294967295 where no limit applied */

@@ -4,9 +4,10 @@
 
 /* ---- replies ----------------------------------------------------------------------------------------------------- */
 
-static void reply_numbers(struct slr_turn *turn, const struct sluice_decision *decision, int64_t last) {
+/* `told`: a front is told as well which bound was met, above the first bit of the first number. */
+static void reply_numbers(struct slr_turn *turn, const struct sluice_decision *decision, int64_t last, bool told) {
 	struct RedisModuleCtx *context = turn->context;
-	slr_ReplyWithLongLong(context, decision->allowed);
+	slr_ReplyWithLongLong(context, decision->allowed | (told ? decision->bound << 1 : 0));
 	slr_ReplyWithLongLong(context, (long long)decision->quota);
 	slr_ReplyWithLongLong(context, decision->remaining);
 	slr_ReplyWithLongLong(context, sl_ns_to_ms_ceil(decision->retry_after_ns));
@@ -28,7 +29,7 @@ static void reply_each(struct slr_turn *turn) {
 	slr_ReplyWithArray(turn->context, call->item_count + outcome);
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		slr_ReplyWithArray(turn->context, 7);
-		reply_numbers(turn, &call->each[i], sl_ns_to_ms_ceil(call->each[i].next_after_ns));
+		reply_numbers(turn, &call->each[i], sl_ns_to_ms_ceil(call->each[i].next_after_ns), true);
 	}
 	if (!outcome)
 		return;
@@ -58,7 +59,7 @@ static void reply_decision(struct slr_turn *turn) {
 		return;
 	}
 	slr_ReplyWithArray(turn->context, 7 + (has_id || call->upto));
-	reply_numbers(turn, &call->merged, call->merged.index);
+	reply_numbers(turn, &call->merged, call->merged.index, false);
 	if (has_id)
 		reply_id(turn);
 	else if (call->upto)
@@ -69,7 +70,7 @@ static void reply_lease(struct slr_turn *turn) {
 	const struct slr_call *call = turn->call;
 	slr_ReplyWithArray(turn->context, 8);
 	slr_ReplyWithLongLong(turn->context, call->granted);
-	reply_numbers(turn, &call->each[0], sl_ns_to_ms_ceil(call->each[0].next_after_ns));
+	reply_numbers(turn, &call->each[0], sl_ns_to_ms_ceil(call->each[0].next_after_ns), true);
 }
 
 static void reply(struct slr_turn *turn) {

@@ -18,6 +18,7 @@ static inline void sl_merge_add(struct sluice_decision *merged, const struct slu
 	if (decides) {
 		merged->index = index;
 		merged->quota = one->quota;
+		merged->bound = one->bound;
 		merged->next_after_ns = one->next_after_ns;
 	}
 	merged->allowed = merged->allowed && one->allowed;

@@ -3,6 +3,11 @@
 #include "algo/places.h"
 #include "base/assert.h"
 
+const char *sluice_bound_name(sluice_bound bound) {
+	static const char *const names[SLUICE_BOUNDS] = {"none", "limits", "room", "reservations", "holds", "queue", "key"};
+	return (unsigned)bound < SLUICE_BOUNDS ? names[bound] : names[SLUICE_BOUND_NONE];
+}
+
 /* A quota of 0 denies every cost above 0, for good, whatever a counter may hold from before it became 0. */
 static void closed_step(uint64_t cost, struct sluice_decision *decision) {
 	sl_decide_room(decision, 0, 0, cost);
@@ -153,6 +158,7 @@ void sl_step_counted(const struct sluice_limit *limit, struct sl_counter *counte
 	decision->allowed = before.allowed;
 	decision->delay_ns = before.delay_ns;
 	decision->index = before.index;
+	decision->bound = before.bound;
 }
 
 uint64_t sl_step_assume_bytes(const struct sluice_limit *limit, int count) {

@@ -166,6 +166,18 @@ static inline void sl_decide_room(struct sluice_decision *decision, uint64_t cap
 	                                     .remaining = (uint32_t)(room < UINT32_MAX ? room : UINT32_MAX)};
 }
 
+/* Turns a decision into the denial of a bound of ours (sluice_bound), by which nothing is charged.
+ *  wait_ns  by when the bound can have passed; SLUICE_NEVER where it can't */
+static inline void sl_decide_bound(struct sluice_decision *decision, sluice_bound bound, sluice_ns wait_ns) {
+	decision->allowed = false;
+	decision->bound = (uint8_t)bound;
+	decision->remaining = 0;
+	decision->delay_ns = 0;
+	decision->retry_after_ns = wait_ns != 0 ? wait_ns : 1;
+	if (wait_ns != SLUICE_NEVER && decision->reset_after_ns < decision->retry_after_ns)
+		decision->reset_after_ns = decision->retry_after_ns;
+}
+
 /* What of a cost held can have been: no more than the capacity. */
 static inline uint64_t sl_held_cost(const struct sluice_limit *limit, const struct sl_held *held) {
 	return held->cost < limit->derived[SL_CAPACITY] ? held->cost : limit->derived[SL_CAPACITY];

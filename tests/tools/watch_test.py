@@ -35,7 +35,8 @@ def told():
 
 
 # put_rows(): all counters
-ROWS = {"sluice_decisions", "sluice_hits", "sluice_near_limit", "sluice_candidate_denied", "sluice_penalties"}
+ROWS = {"sluice_decisions", "sluice_hits", "sluice_near_limit", "sluice_candidate_denied", "sluice_penalties",
+        "sluice_bounds"}
 
 
 @pytest.fixture(scope="module")

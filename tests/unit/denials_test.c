@@ -100,6 +100,14 @@ static void test_a_line_says_who_and_why(void **state) {
 	free(text);
 }
 
+static void test_a_line_names_the_bound_that_denied(void **state) {
+	struct sl_denial denial = denial_of(sl_str("ip=192.0.2.7"), NOW_NS);
+	denial.bound = SLUICE_BOUND_ROOM;
+	char *text = logged(*state, &denial, 1);
+	assert_non_null(strstr(text, "\"retry_after_ms\":3100,\"bound\":\"room\",\"transport\":\"http\""));
+	free(text);
+}
+
 /* Any bytes at all in a key: the line is one line, UTF-8, without a control character, and says which bytes they
  * were. */
 static void test_a_key_of_any_bytes_makes_one_clean_line(void **state) {
@@ -289,6 +297,7 @@ static void test_lines_that_cannot_be_written_are_counted(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_a_line_says_who_and_why, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_line_names_the_bound_that_denied, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_key_of_any_bytes_makes_one_clean_line, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_text_has_no_digits, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_second_has_its_lines_and_no_more, set_up, tear_down),

@@ -202,7 +202,6 @@ static void test_answers_that_can_not_be(void **state) {
 	assert_false(takes(SL_RESET, 1, 2, 99, 0));
 	assert_false(takes(SL_RESET, 1, 1, 0, -1));
 	assert_false(takes(SL_CANCEL, 1, 1, 0, (int64_t)UINT32_MAX + 1));
-	assert_false(takes(SL_CHECK, 1, 7, 0, 2));
 	assert_false(takes(SL_CHECK, 1, 7, 1, -1));
 	assert_false(takes(SL_CHECK, 1, 7, 1, (int64_t)UINT32_MAX + 2));
 	assert_true(takes(SL_CHECK, 1, 7, 1, (int64_t)UINT32_MAX + 1)); /* leaky-bucket */
@@ -211,6 +210,21 @@ static void test_answers_that_can_not_be(void **state) {
 	assert_false(takes(SL_CHECK, 2, 14, 13, -2));
 	assert_false(takes(SL_LEASE, 1, 8, 0, -1));
 	assert_false(sl_plan_is_answer(SL_CHECK, &error, 1));
+}
+
+static void test_a_node_says_which_bound_was_met(void **state) {
+	int64_t numbers[] = {2 * SLUICE_BOUND_ROOM, 10, 0, 100, 100, 0, 0};
+	struct sluice_decision d = sl_plan_decision(numbers, 0, false);
+	(void)state;
+	assert_false(d.allowed);
+	assert_int_equal(d.bound, SLUICE_BOUND_ROOM);
+	numbers[0] = 2 * SLUICE_BOUND_KEY + 1;
+	d = sl_plan_decision(numbers, 0, false);
+	assert_true(d.allowed);
+	assert_int_equal(d.bound, SLUICE_BOUND_KEY);
+	assert_true(takes(SL_CHECK, 1, 7, 0, 2 * SLUICE_BOUNDS - 1));
+	assert_false(takes(SL_CHECK, 1, 7, 0, 2 * SLUICE_BOUNDS));
+	assert_false(takes(SL_CHECK, 1, 7, 0, -1));
 }
 
 static void test_waits_become_ns(void **state) {
@@ -235,6 +249,7 @@ int main(void) {
 		cmocka_unit_test(test_the_counter_of_throttle_has_a_name_of_its_own),
 		cmocka_unit_test(test_keys_may_be_any_bytes_of_any_length),
 		cmocka_unit_test(test_answers_that_can_not_be),
+		cmocka_unit_test(test_a_node_says_which_bound_was_met),
 		cmocka_unit_test(test_waits_become_ns),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
  * bytes of the store: with them and without them they are the same after 100,000 random requests. */
 #include "hosts/server/door/ruling.h"
 
+#include "algo/step.h"
 #include "hosts/server/door/stagger.h"
 #include "store/layout.h"
 #include "store/store.h"
@@ -195,6 +196,33 @@ static void test_notation_is_counted_once_by_who_decided(void **state) {
 	server_close(server);
 }
 
+/* A bound is a decision, counted by name beside it, and never an error; what is kept more coarsely, too. */
+static void test_bounds_are_counted_by_name(void **state) {
+	(void)state;
+	struct server *server = server_open("limits:\n"
+	                                    "  - {name: a, key: user, limit: 100/1m}\n"
+	                                    "  - {name: b, key: user, limit: 100/1m, observe: true}\n");
+	admit(server, "ann", 1);
+	server->call.each[0].bound = SLUICE_BOUND_KEY;
+	sl_decide_bound(&server->call.each[1], SLUICE_BOUND_ROOM, 7);
+	const struct sl_ruling ruling = {&server->call, server->match.position, server->match.count, server->of,
+	                                 SL_TRANSPORT_HTTP};
+	sl_ruling_settle(&server->context, &ruling);
+	assert_int_equal(row(server, "a").bounds[SLUICE_BOUND_KEY], 1);
+	assert_int_equal(row(server, "b").bounds[SLUICE_BOUND_ROOM], 1);
+	assert_int_equal(row(server, "b").bounds[SLUICE_BOUND_KEY], 0);
+	ASSERT_ROW(server, "a", 2, 0, 0, 0, 2);
+	ASSERT_ROW(server, "b", 1, 0, 1, 1, 1);
+	struct sl_ruling_plain plain = {.near_percent = 5};
+	server->call.merged.bound = SLUICE_BOUND_KEY;
+	assert_false(sl_ruling_take(&plain, &server->call));
+	server->call.merged.bound = SLUICE_BOUND_NONE;
+	assert_true(sl_ruling_take(&plain, &server->call));
+	assert_string_equal(sluice_bound_name(SLUICE_BOUND_RESERVATIONS), "reservations");
+	assert_string_equal(sluice_bound_name((sluice_bound)SLUICE_BOUNDS), "none");
+	server_close(server);
+}
+
 static void test_what_cannot_be_decided_is_an_error_of_each(void **state) {
 	struct sl_books_sum sum;
 	(void)state;
@@ -356,6 +384,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_limit_is_counted_by_its_own_answer),
 		cmocka_unit_test(test_notation_is_counted_once_by_who_decided),
+		cmocka_unit_test(test_bounds_are_counted_by_name),
 		cmocka_unit_test(test_what_cannot_be_decided_is_an_error_of_each),
 		cmocka_unit_test(test_only_limits_that_say_so_are_staggered),
 		cmocka_unit_test(test_the_merged_answer_follows_a_staggered_wait),

@@ -55,6 +55,7 @@ static void log_denial(const struct sl_door_context *context, const struct sl_ru
 		.quota = decision->quota,
 		.retry_after_ms = sl_ns_to_ms_ceil(decision->retry_after_ns),
 		.transport = transports[ruling->transport],
+		.bound = decision->bound,
 		.suppressed = suppressed,
 	};
 	sl_denials_write(context->shared->denials, &denial);
@@ -98,6 +99,7 @@ static void merge_waits(const struct sl_ruling *ruling) {
 		longest = one->retry_after_ns;
 		call->merged.index = (int32_t)i;
 		call->merged.quota = one->quota;
+		call->merged.bound = one->bound;
 		call->merged.next_after_ns = one->next_after_ns;
 	}
 	call->merged.retry_after_ns = longest;
@@ -157,6 +159,8 @@ static inline void count_one(struct sl_door_context *context, const struct sl_ru
 		sl_count(&row->hits[allowed], hits_of(call, i, allowed));
 		if (near)
 			sl_count(&row->near, 1);
+		if (decision->bound != SLUICE_BOUND_NONE && decision->bound < SLUICE_BOUNDS)
+			sl_count(&row->bounds[decision->bound], 1);
 	}
 	if (near)
 		note(context, ruling, SL_TOP_NEAR, i, decision);

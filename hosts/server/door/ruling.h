@@ -14,6 +14,7 @@
  *   near      it admits, and at most near-limit percent of its quota are left
  *   candidate its candidate would have denied
  *   penalties a shut-out began, of an observed limit, too
+ *   bounds    a bound of ours was met (sluice_bound): it denied, or keeps the limit more coarsely
  *
  * Of limits in notation only the merged answer is there: they count once, in row 0, by the name of the limit that
  * decided. Shadows and candidates are counted only: the top keys and the denial log are of those who were turned
@@ -50,7 +51,7 @@ void sl_ruling_settle(struct sl_door_context *context, const struct sl_ruling *r
 
 /* ---- batches: what needs no look is counted together ------------------------------------------------------------- */
 
-/* Allowed requests in notation that leave more than near-limit percent. */
+/* Allowed requests in notation that leave more than near-limit percent and met no bound. */
 struct sl_ruling_plain {
 	uint64_t count, hits;
 	uint32_t near_percent; /* in */
@@ -60,7 +61,8 @@ struct sl_ruling_plain {
  * else returns false, and it is to be settled by itself. About a ns. */
 static inline bool sl_ruling_take(struct sl_ruling_plain *plain, const struct sluice_call *call) {
 	const struct sluice_decision *merged = &call->merged;
-	if (call->err != SLUICE_OK || !merged->allowed || merged->index < 0 || call->upto || call->id.len != 0 ||
+	if (call->err != SLUICE_OK || !merged->allowed || merged->bound != SLUICE_BOUND_NONE || merged->index < 0 ||
+	    call->upto || call->id.len != 0 ||
 	    (uint64_t)merged->remaining * 100 <= merged->quota * plain->near_percent)
 		return false;
 	plain->count++;

@@ -280,7 +280,8 @@ static bool is_each(const int64_t *n) {
 	for (int i = 3; i < SL_EACH_NUMBERS; i++)
 		if (n[i] < -1)
 			return false;
-	return (n[0] == 0 || n[0] == 1) && n[1] >= 0 && n[1] <= (int64_t)UINT32_MAX + 1 && n[2] >= 0 && n[2] <= UINT32_MAX;
+	return n[0] >= 0 && n[0] < 2 * SLUICE_BOUNDS && n[1] >= 0 && n[1] <= (int64_t)UINT32_MAX + 1 && n[2] >= 0 &&
+	       n[2] <= UINT32_MAX;
 }
 
 bool sl_plan_is_answer(enum sl_verb verb, const struct sl_answer *answer, uint32_t item_count) {
@@ -317,7 +318,8 @@ static sluice_ns wait_of(int64_t ms) {
 
 struct sluice_decision sl_plan_decision(const int64_t numbers[SL_EACH_NUMBERS], uint8_t position, bool want_next) {
 	return (struct sluice_decision){
-		.allowed = numbers[0] == 1,
+		.allowed = (numbers[0] & 1) != 0,
+		.bound = (uint8_t)(numbers[0] >> 1),
 		.index = position,
 		.quota = (uint64_t)numbers[1],
 		.remaining = (uint32_t)numbers[2],

@@ -15,6 +15,15 @@ static struct sluice_bytes name_of_decider(const struct sl_http_view *view) {
 	return index < 0 || (uint32_t)index >= view->count ? sl_str("") : view->limits[index].name;
 }
 
+/* Which bound of ours was met; nothing where the quota decided. */
+static void put_bound(struct sl_out *out, const struct sluice_decision *decision) {
+	if (decision->bound == SLUICE_BOUND_NONE)
+		return;
+	sl_out_str(out, ",\"bound\":\"");
+	sl_out_str(out, sluice_bound_name(decision->bound));
+	sl_out_char(out, '"');
+}
+
 static void put_ms(struct sl_out *out, sluice_ns ns) {
 	sl_out_i64(out, sl_ns_to_ms_ceil(ns));
 }
@@ -98,6 +107,7 @@ static void put_limit(struct sl_out *out, const struct sl_http_view *view, uint3
 	sl_out_char(out, ',');
 	put_allowed(out, limit->decision->allowed);
 	put_numbers(out, limit->decision);
+	put_bound(out, limit->decision);
 	if (view->style.explain) {
 		sl_out_str(out, ",\"next_after_ms\":");
 		put_ms(out, limit->decision->next_after_ns);
@@ -114,6 +124,7 @@ static void put_decision(struct sl_out *out, const struct sl_http_view *view) {
 	sl_out_str(out, ",\"limit\":");
 	sl_json_string(out, name_of_decider(view));
 	put_numbers(out, &view->call->merged);
+	put_bound(out, &view->call->merged);
 	if (view->call->upto) {
 		sl_out_str(out, ",\"granted\":");
 		sl_out_u64(out, view->call->granted);

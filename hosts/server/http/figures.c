@@ -6,7 +6,7 @@
 
 enum {
 	ROOM = 8 * 1024, /* for all but the limits */
-	ROOM_LIMIT = 768 + 2 * SLUICE_LIMIT_TEXT_MAX + 6 * SLUICE_NAME_BYTES_MAX,
+	ROOM_LIMIT = 1024 + 2 * SLUICE_LIMIT_TEXT_MAX + 6 * SLUICE_NAME_BYTES_MAX,
 	ARRAYS = 5,
 	ROOM_HISTORY = 256 + ARRAYS * SL_HISTORY_STEPS * 11, /* ten digits and a comma */
 };
@@ -297,6 +297,15 @@ static uint64_t both(const struct sl_row_sum *sum, enum sl_verdict verdict) {
 	return sum->decisions[SL_TRANSPORT_RESP][verdict] + sum->decisions[SL_TRANSPORT_HTTP][verdict];
 }
 
+/* How often each bound of ours was met. */
+static void put_bounds(struct sl_out *out, const struct sl_row_sum *sum) {
+	put_name(out, "bounds");
+	sl_out_char(out, '{');
+	for (int bound = SLUICE_BOUND_NONE + 1; bound < SLUICE_BOUNDS; bound++)
+		put_u64(out, sluice_bound_name((sluice_bound)bound), sum->bounds[bound]);
+	close_with(out, "},");
+}
+
 /* `limit` is NULL for all limits in notation, whose row is 0. */
 static void put_limit(struct sl_out *out, struct sl_books *books, uint32_t row, const struct sl_policy_limit *limit,
                       const struct wish *wish) {
@@ -321,6 +330,7 @@ static void put_limit(struct sl_out *out, struct sl_books *books, uint32_t row, 
 	put_u64(out, "hits_allowed", sum.hits[1]);
 	put_u64(out, "hits_denied", sum.hits[0]);
 	put_u64(out, "penalties", sum.penalties);
+	put_bounds(out, &sum);
 	if (wish->history)
 		put_history(out, books, row);
 	close_with(out, "},");

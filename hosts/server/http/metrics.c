@@ -9,8 +9,8 @@
 #include "proto/prom.h"
 
 enum {
-	ROOM = 36 * 1024,                           /* for all families, but for what each limit adds */
-	LINES = 13,                                 /* of one limit: 8 decisions, 2 hits, near, candidate, penalties */
+	ROOM = 36 * 1024, /* for all families, but for what each limit adds */
+	LINES = 12 + SLUICE_BOUNDS, /* of one limit: 8 decisions, 2 hits, near, candidate, penalties, bounds but none */
 	ROOM_LINE = 128 + 2 * SLUICE_NAME_BYTES_MAX /* each byte of a name may need an escape */
 };
 
@@ -88,6 +88,14 @@ static void put_row_penalties(struct sl_prom *prom, const struct sl_row_sum *row
 	sl_prom_count(prom, labels_of(row, by, 0), row->penalties);
 }
 
+static void put_row_bounds(struct sl_prom *prom, const struct sl_row_sum *row) {
+	struct sl_prom_label by[3];
+	for (int bound = SLUICE_BOUND_NONE + 1; bound < SLUICE_BOUNDS; bound++) {
+		by[1] = (struct sl_prom_label){"bound", sl_str(sluice_bound_name((sluice_bound)bound))};
+		sl_prom_count(prom, labels_of(row, by, 1), row->bounds[bound]);
+	}
+}
+
 /* A family wants all its limits together: the rows are gone through once for each. */
 static void put_rows(struct sl_prom *prom, const struct sl_books *books, const char *name, const char *help,
                      void (*put)(struct sl_prom *prom, const struct sl_row_sum *row)) {
@@ -106,6 +114,7 @@ static void put_limits(struct sl_prom *prom, const struct sl_books *books) {
 	put_rows(prom, books, "sluice_candidate_denied", "Decisions that the candidate of a limit would have denied.",
 	         put_row_candidate);
 	put_rows(prom, books, "sluice_penalties", "Shut-outs that began by the penalty of a limit.", put_row_penalties);
+	put_rows(prom, books, "sluice_bounds", "Decisions that met a bound of ours, not the quota.", put_row_bounds);
 }
 
 /* ---- what is held ----------------------------------------------------------------------------------------------- */

@@ -219,6 +219,8 @@ static void add_row(const struct sl_row *row, struct sl_row_sum *sum) {
 	sum->near += look(&row->near);
 	sum->candidate += look(&row->candidate);
 	sum->penalties += look(&row->penalties);
+	for (int bound = 0; bound < SLUICE_BOUNDS; bound++)
+		sum->bounds[bound] += look(&row->bounds[bound]);
 }
 
 /* All that was ever counted in a row, whatever its name. */
@@ -245,6 +247,8 @@ static void sum_name(const struct sl_books *books, uint32_t row, struct sl_row_s
 	sum->near -= before->near;
 	sum->candidate -= before->candidate;
 	sum->penalties -= before->penalties;
+	for (int bound = 0; bound < SLUICE_BOUNDS; bound++)
+		sum->bounds[bound] -= before->bounds[bound];
 }
 
 /* Readers see const books; the lock is no part of what they see. */

@@ -51,6 +51,7 @@ struct sl_row {
 	_Atomic uint64_t near;      /* allowed decisions that left at most near-limit of the quota */
 	_Atomic uint64_t candidate; /* decisions that its candidate would have denied */
 	_Atomic uint64_t penalties; /* shut-outs that began */
+	_Atomic uint64_t bounds[SLUICE_BOUNDS]; /* decisions that met this bound of ours; [0] stays 0 */
 };
 
 /* How long something took: counts per bucket, and the sum. */
@@ -103,7 +104,7 @@ sluice_ns sl_times_bound(uint32_t bucket);
 struct sl_row_sum {
 	char name[SLUICE_NAME_BYTES_MAX + 1]; /* "" for row 0 */
 	uint64_t decisions[SL_TRANSPORTS][SL_VERDICTS];
-	uint64_t hits[2], near, candidate, penalties;
+	uint64_t hits[2], near, candidate, penalties, bounds[SLUICE_BOUNDS];
 };
 
 /* The highest row in use + 1. */

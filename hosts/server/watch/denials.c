@@ -86,6 +86,11 @@ static size_t put_line(char line[LINE_BYTES_MAX], const struct sl_denial *denial
 	sl_out_u64(&out, denial->quota);
 	sl_out_str(&out, ",\"retry_after_ms\":");
 	sl_out_i64(&out, denial->retry_after_ms);
+	if (denial->bound != SLUICE_BOUND_NONE) {
+		sl_out_str(&out, ",\"bound\":\"");
+		sl_out_str(&out, sluice_bound_name(denial->bound));
+		sl_out_char(&out, '"');
+	}
 	sl_out_str(&out, ",\"transport\":\"");
 	sl_out_str(&out, denial->transport);
 	sl_out_str(&out, "\",\"suppressed\":");

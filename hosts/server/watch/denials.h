@@ -4,6 +4,8 @@
  *   {"time":"2026-11-21T22:00:00.123Z","limit":"login","key":"ip=192.0.2.7","cost":1,"quota":5,"retry_after_ms":3100,
  *    "transport":"http","suppressed":41}
  *
+ * with "bound":"room" (sluice_bound_name()) behind the wait where not the quota denied but a bound of ours.
+ *
  * A line is UTF-8 and holds no control characters, whatever the key: a key that is none has its bytes in "key_hex" as
  * well. retry_after_ms is -1 where the cost is above the quota. The file and its FILE.1 together stay below two times
  * the size that the settings say. */
@@ -29,6 +31,7 @@ struct sl_denial {
 	uint32_t cost;
 	uint64_t quota;
 	int64_t retry_after_ms; /* -1: never */
+	uint8_t bound;          /* enum sluice_bound */
 	const char *transport;  /* "resp", "http"; a constant */
 	uint64_t suppressed;    /* denials of this key since its last line */
 };
