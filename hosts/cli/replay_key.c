@@ -174,6 +174,7 @@ static bool write_part(const struct sl_replay_key *key, int part, const struct s
 }
 
 bool sl_replay_key_write(const struct sl_replay_key *key, const struct sl_replay_request *request, struct sl_out *out) {
+	struct sluice_bytes folded;
 	char *start = out->at;
 	for (int i = 0; i < key->part_count; i++) {
 		if (!write_part(key, i, request, out)) {
@@ -181,5 +182,7 @@ bool sl_replay_key_write(const struct sl_replay_key *key, const struct sl_replay
 			return false;
 		}
 	}
+	folded = sl_key_fold(start, sl_slice(start, (size_t)(out->at - start)));
+	out->at = start + folded.len;
 	return true;
 }

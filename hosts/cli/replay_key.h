@@ -62,7 +62,7 @@ int sl_replay_attribute(struct sluice_bytes name);
 bool sl_replay_key_has(const struct sl_replay_key *key, enum sl_replay_attribute attribute);
 
 /* Appends the key of a request; false, with nothing appended, where a part of it is absent. Needs at most
- * SL_REPLAY_KEY_BYTES_MAX bytes. */
+ * SL_REPLAY_KEY_BYTES_MAX bytes, and leaves a key of at most SLUICE_KEY_BYTES_MAX. */
 enum { SL_REPLAY_KEY_BYTES_MAX = SL_REPLAY_ATTRIBUTES * (3 * SLUICE_KEY_BYTES_MAX + 16) };
 bool sl_replay_key_write(const struct sl_replay_key *key, const struct sl_replay_request *request, struct sl_out *out);
 

@@ -5,6 +5,7 @@
 #include "base/out.h"
 #include "hosts/redis/script/script.h"
 #include "os/map.h"
+#include "policy/key.h"
 
 #include <inttypes.h>
 #include <openssl/crypto.h>
@@ -88,11 +89,11 @@ static void put_number(struct sl_out *out, uint64_t number) {
 }
 
 static void put_key(struct sl_replay_redis *redis, struct sluice_bytes key) {
-	size_t prefix = strlen(redis->prefix);
-	put_head(&redis->out, '$', prefix + key.len);
-	sl_out_bytes(&redis->out, redis->prefix, prefix);
-	sl_out_bytes(&redis->out, key.data, key.len);
-	sl_out_str(&redis->out, "\r\n");
+	char text[sizeof redis->prefix + SLUICE_KEY_BYTES_MAX];
+	struct sl_out whole = sl_out_to(text, sizeof text);
+	sl_out_str(&whole, redis->prefix);
+	sl_out_bytes(&whole, key.data, key.len);
+	put_bulk(&redis->out, sl_key_fold(text, sl_slice(text, sl_out_len(&whole))));
 }
 
 /* Does an item count for another key than the one before it? */

@@ -11,7 +11,6 @@
 #include "policy/lint.h"
 
 enum {
-	PREFIX_BYTES_MAX = 64,
 	REDIS_USER_BYTES_MAX = 128,
 	HOST_BYTES_MAX = 253, /* of a name: RFC 1035 */
 };
@@ -146,9 +145,10 @@ static void read_prefix(struct sl_conf *conf, const struct sl_node *node, const 
 	const char *p = text.data;
 	while (good < text.len && p[good] > ' ' && p[good] < 0x7f)
 		good++;
-	if (good < text.len || text.len > PREFIX_BYTES_MAX) {
+	if (good < text.len || text.len > SL_REDIS_PREFIX_BYTES_MAX) {
 		sl_report_found(conf->report, good < text.len ? sl_node_place(node, good) : node->place, text,
-		                "expected a prefix of at most %d printable ASCII characters without spaces", PREFIX_BYTES_MAX);
+		                "expected a prefix of at most %d printable ASCII characters without spaces",
+		                SL_REDIS_PREFIX_BYTES_MAX);
 		return;
 	}
 	if (has_tag(text, &broken))

@@ -5,7 +5,7 @@
  * Injective: within an encoded name or value none of the separators occurs, so a key splits into its pairs in one way
  * only, and encode() can be undone. Two requests share a counter of a limit exactly when every part of the key found
  * the same name with the same value. With `user | ip` the name is that of the attribute found: the user "10.0.0.1" is
- * nobody's address.
+ * nobody's address. What is longer than SLUICE_KEY_BYTES_MAX is folded (key.h), and can't be undone.
  *
  * One pass: attributes into an array by number, then each limit in file order: conditions, overrides, key. Nothing is
  * allocated; a key is written to the caller's buffer and taken back if its limit does not apply.
@@ -158,7 +158,8 @@ static bool fill_item(const struct sluice_policy *policy, const struct sl_rulese
 		return false;
 	if (!write_key(policy, limit, values, out))
 		return false;
-	item->key = sl_slice(key, (size_t)(out->at - key));
+	item->key = sl_key_fold(key, sl_slice(key, (size_t)(out->at - key)));
+	out->at = key + item->key.len;
 	item->ttl_ns = limit->shown.reserve.ttl_ns;
 	if (limit->shown.has_terms)
 		item->terms = &limit->shown.terms;

@@ -83,7 +83,7 @@ struct sl_log_settings {
 	uint64_t denials_bytes;      /* at which the file is set aside as FILE.1 and begun anew; 64 MiB */
 };
 
-enum { SL_REDIS_ADDRESSES_MAX = 64 };
+enum { SL_REDIS_ADDRESSES_MAX = 64, SL_REDIS_PREFIX_BYTES_MAX = 64 };
 
 /* How decisions are made in Redis. */
 enum sl_redis_via { SL_VIA_AUTO, SL_VIA_MODULE, SL_VIA_SCRIPT };
@@ -94,7 +94,8 @@ enum sl_redis_via { SL_VIA_AUTO, SL_VIA_MODULE, SL_VIA_SCRIPT };
 struct sl_redis_settings {
 	const char *const *addresses; /* "10.0.0.1:6379", "[::1]:6379", "name:6379", "unix:/path": some of them */
 	uint32_t address_count;       /* 0: the store is on this host */
-	const char *prefix;           /* put before every key; "sluice:" unless written, "" for none */
+	const char *prefix;           /* put before every key; "sluice:" unless written, "" for none;
+	                               * SL_REDIS_PREFIX_BYTES_MAX bytes at most */
 	uint8_t via;                  /* enum sl_redis_via: find out, or insist */
 	sluice_ns budget_ns;          /* how long a request may take there, 1 ms..10 s; 20 ms */
 	bool leases;                  /* may slices of hot keys' quotas be taken? true unless written */

@@ -109,7 +109,7 @@ size_t sl_ticket_write(char text[SL_TICKET_BYTES_MAX], uint64_t id, struct sluic
                        const struct sluice_item *items, const char *const *names, uint32_t count) {
 	unsigned char packed[PACKED_MAX];
 	struct sl_out out = sl_out_to(packed, sizeof packed);
-	SL_ASSERT(count <= SLUICE_ITEMS_MAX && sl_ticket_fits(key, items, count));
+	SL_ASSERT(count <= SLUICE_ITEMS_MAX);
 	size_t last = 0;
 	sl_out_char(&out, VERSION);
 	for (uint32_t i = 0; i < count; i++)
@@ -126,14 +126,6 @@ size_t sl_ticket_write(char text[SL_TICKET_BYTES_MAX], uint64_t id, struct sluic
 	char *end = encode(text + SL_TICKET_ID_DIGITS + 1, packed, sl_out_len(&out));
 	*end = '\0';
 	return (size_t)(end - text);
-}
-
-bool sl_ticket_fits(struct sluice_bytes key, const struct sluice_item *items, uint32_t count) {
-	size_t bytes = 0;
-	for (uint32_t i = 0; i < count; i++)
-		if (is_held(&items[i]) && !is_said(key, &items[i]))
-			bytes += items[i].key.len;
-	return bytes <= (size_t)SL_TICKET_KEYS_BYTES_MAX;
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -166,6 +158,10 @@ static bool take_text(struct sluice_bytes *rest, size_t prefix, struct sluice_by
 	return take(rest, prefix == 1 ? p[0] : (size_t)p[0] | (size_t)p[1] << 8, text);
 }
 
+static bool take_key(struct sluice_bytes *rest, struct sluice_bytes *key) {
+	return take_text(rest, 2, key) && key->len <= SLUICE_KEY_BYTES_MAX;
+}
+
 /* Canonical text only. */
 static bool read_limit(struct sluice_limit *limit, struct sluice_bytes text) {
 	char canonical[SLUICE_LIMIT_TEXT_MAX];
@@ -185,7 +181,7 @@ static bool read_item(struct sl_ticket *ticket, struct sluice_bytes *rest, struc
 	if (!take(rest, 1, &flags))
 		return false;
 	unsigned bits = *(const unsigned char *)flags.data;
-	if (bits > FLAGS_ALL || ((bits & FLAG_KEY) != 0 && !take_text(rest, 2, &item->key)) ||
+	if (bits > FLAGS_ALL || ((bits & FLAG_KEY) != 0 && !take_key(rest, &item->key)) ||
 	    ((bits & FLAG_NAME) != 0 && !(take_text(rest, 1, &name) && is_name(name))))
 		return false;
 	if (!take_text(rest, 1, &text) || !read_limit(limit, text) || !is_held(item))

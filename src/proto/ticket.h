@@ -18,8 +18,6 @@ enum {
 	SL_TICKET_ID_DIGITS = 16,
 	/* of a ticket of SLUICE_ITEMS_MAX items with the longest keys, names and limits, with its NUL */
 	SL_TICKET_BYTES_MAX = 26 * 1024,
-	SL_TICKET_KEYS_BYTES_MAX =
-		SLUICE_ITEMS_MAX * SLUICE_KEY_BYTES_MAX, /* of all its keys; a policy may make longer ones */
 };
 
 /* What a ticket says. Points into the memory that it was read into. */
@@ -32,13 +30,11 @@ struct sl_ticket {
 };
 
 /* Writes a ticket, NUL-ended. `key` is the one that will be said with it, data NULL where none will, and all keys are
- * written; names[i] is NULL for a limit in notation, `names` where all are. What can't be released or committed is left
- * out: unlimited, distinct, what is only tried. Returns its length. Some 100 ns an item. */
+ * written, none longer than SLUICE_KEY_BYTES_MAX; names[i] is NULL for a limit in notation, `names` where all are. What
+ * can't be released or committed is left out: unlimited, distinct, what is only tried. Returns its length. Some 100 ns
+ * an item. */
 size_t sl_ticket_write(char text[SL_TICKET_BYTES_MAX], uint64_t id, struct sluice_bytes key,
                        const struct sluice_item *items, const char *const *names, uint32_t count);
-
-/* Do the keys of these items fit into a ticket (SL_TICKET_KEYS_BYTES_MAX)? Ask before anything is charged. */
-bool sl_ticket_fits(struct sluice_bytes key, const struct sluice_item *items, uint32_t count);
 
 /* Is a text a ticket, by its form: 16 hex digits and a dot? */
 bool sl_ticket_is(struct sluice_bytes text);

@@ -2,6 +2,7 @@
 #include "hosts/server/fleet/plan.h"
 
 #include "algo/rule.h"
+#include "policy/key.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -153,8 +154,8 @@ static void test_the_counter_of_throttle_has_a_name_of_its_own(void **state) {
 	free(group);
 }
 
-static void test_keys_may_be_any_bytes_of_any_length(void **state) {
-	static char key[100000];
+static void test_the_longest_keys_fit(void **state) {
+	static char key[SLUICE_KEY_BYTES_MAX];
 	struct sluice_limit limit;
 	struct sluice_item items[SLUICE_ITEMS_MAX];
 	struct sl_plan_item plan[SLUICE_ITEMS_MAX];
@@ -165,6 +166,7 @@ static void test_keys_may_be_any_bytes_of_any_length(void **state) {
 	assert_int_equal(
 		sluice_limit_parse(&limit, sl_str("sliding-buckets 4294967295/3660d precision 1830d edge weighted"), NULL),
 		SLUICE_OK);
+	memset(key, '{', sizeof key);
 	for (uint32_t i = 0; i < SLUICE_ITEMS_MAX; i++) {
 		items[i] = (struct sluice_item){.limit = &limit, .key = sl_slice(key, sizeof key - i)};
 		plan[i] = (struct sl_plan_item){&items[i], "a-name", (uint8_t)i};
@@ -172,8 +174,47 @@ static void test_keys_may_be_any_bytes_of_any_length(void **state) {
 	struct sl_group *group = sl_group_new(plan, SLUICE_ITEMS_MAX, "prefix");
 	assert_non_null(group);
 	assert_int_equal(group->ask.key_count, SLUICE_ITEMS_MAX);
-	assert_int_equal(group->keys[3].len, sizeof key - 3 + 6);
+	for (uint32_t i = 0; i < SLUICE_ITEMS_MAX; i++)
+		assert_int_equal(group->keys[i].len, SLUICE_KEY_BYTES_MAX);
 	free(group);
+}
+
+/* Of a policy's key no `{` makes a hash tag; of one that is brought along it does. What is too long is folded, with its
+ * prefix, and keeps its tag. */
+static void test_keys_in_redis(void **state) {
+	static const struct {
+		const char *prefix, *key, *name, *expected;
+		size_t more; /* so many z behind the key */
+	} rows[] = {
+		{"s:", "user=a", "n", "s:user=a", 0},
+		{"s:", "user={b}", "n", "s:user=%7Bb}", 0},
+		{"{t}:", "user={b},path={", "n", "{t}:user=%7Bb},path=%7B", 0},
+		{"s:", "{b}:a", NULL, "s:{b}:a", 0},
+		{"", "", "n", "", 0},
+		{"s:", "user={b}", "n", "s:user=%7Bb}z", SLUICE_KEY_BYTES_MAX - 12},
+		{"s:", "user={b}", "n", "s:user=%7Bb}z", SLUICE_KEY_BYTES_MAX - 8},
+		{"s:", "{b}", NULL, "s:{b}z", SLUICE_KEY_BYTES_MAX - 3},
+	};
+	struct sluice_limit limit;
+	(void)state;
+	assert_int_equal(sluice_limit_parse(&limit, sl_str("1/1s"), NULL), SLUICE_OK);
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		char key[SLUICE_KEY_BYTES_MAX], text[SL_PLAN_KEY_ROOM], whole[SL_PLAN_KEY_ROOM], folded[SLUICE_KEY_BYTES_MAX];
+		size_t len = strlen(rows[i].key), told = strlen(rows[i].expected), stem = told - (rows[i].more != 0);
+		memset(key, 'z', sizeof key);
+		memcpy(key, rows[i].key, len);
+		struct sluice_item item = {.limit = &limit, .key = sl_slice(key, len + rows[i].more)};
+		struct sl_plan_item plan = {&item, rows[i].name, 0};
+		struct sluice_bytes got = sl_plan_key(text, rows[i].prefix, &plan);
+		memset(whole, 'z', sizeof whole);
+		memcpy(whole, rows[i].expected, told);
+		struct sluice_bytes expected = sl_key_fold(folded, sl_slice(whole, stem + rows[i].more));
+		assert_int_equal(got.len, expected.len);
+		assert_memory_equal(got.data, expected.data, got.len);
+		struct sl_group *group = sl_group_new(&plan, 1, rows[i].prefix); /* says the same */
+		assert_true(sl_bytes_equal(group->keys[0], expected));
+		free(group);
+	}
 }
 
 static const int64_t fine[] = {1, 10, 9, 0, 1000, 0, 100};
@@ -247,7 +288,8 @@ int main(void) {
 		cmocka_unit_test(test_commands_word_by_word),
 		cmocka_unit_test(test_a_whole_call_is_one_command),
 		cmocka_unit_test(test_the_counter_of_throttle_has_a_name_of_its_own),
-		cmocka_unit_test(test_keys_may_be_any_bytes_of_any_length),
+		cmocka_unit_test(test_the_longest_keys_fit),
+		cmocka_unit_test(test_keys_in_redis),
 		cmocka_unit_test(test_answers_that_can_not_be),
 		cmocka_unit_test(test_a_node_says_which_bound_was_met),
 		cmocka_unit_test(test_waits_become_ns),

@@ -176,7 +176,7 @@ static void test_bounds(void **state) {
 	struct sluice_attribute long_name = {sl_slice(long_text, SLUICE_NAME_BYTES_MAX + 1), sl_str("")};
 	struct sluice_attribute no_name = {sl_str(""), sl_str("a")};
 	assert_int_equal(sluice_policy_match(policy, &good, 1, &match, buffer, sizeof buffer), SLUICE_OK);
-	assert_int_equal(match.items[0].key.len, 3 + SLUICE_KEY_BYTES_MAX);
+	assert_int_equal(match.items[0].key.len, SLUICE_KEY_BYTES_MAX); /* folded, for which all of it is written first */
 	assert_int_equal(sluice_policy_match(policy, &good, 1, &match, buffer, 3 + SLUICE_KEY_BYTES_MAX), SLUICE_OK);
 	assert_int_equal(sluice_policy_match(policy, &good, 1, &match, buffer, 2 + SLUICE_KEY_BYTES_MAX), SLUICE_E_RANGE);
 	assert_int_equal(match.count, 0);
@@ -251,7 +251,38 @@ static void test_longest_keys(void **state) {
 	assert_int_equal(sluice_policy_match(policy, attributes, 8, &match, buffer, sizeof buffer), SLUICE_OK);
 	assert_int_equal(match.count, 16);
 	for (unsigned i = 0; i < 16; i++)
-		assert_int_equal(match.items[i].key.len, 8 * (1 + 3 * 63 + 1 + 3 * SLUICE_KEY_BYTES_MAX) + 7);
+		assert_int_equal(match.items[i].key.len, SLUICE_KEY_BYTES_MAX); /* of 26 KB */
+	sluice_policy_free(policy);
+}
+
+/* What is longer than a key may be is folded: a byte more anywhere is another key, and what fits stays as it is. */
+static void test_long_keys(void **state) {
+	static const char yaml[] = "limits: [{name: n, limit: 1/1s, key: [user, path]}]\n";
+	static char user[SLUICE_KEY_BYTES_MAX], path[SLUICE_KEY_BYTES_MAX], whole[5 * SLUICE_KEY_BYTES_MAX];
+	const size_t names = strlen("user=,path=");
+	struct sluice_policy *policy = load(yaml);
+	struct sluice_match match;
+	(void)state;
+	memset(user, 'u', sizeof user);
+	memset(path, ',', sizeof path);
+	for (size_t commas = 0; commas <= sizeof path; commas += commas < 8 ? 1 : 127)
+		for (size_t len = 990; len <= sizeof user; len++) {
+			const struct sluice_attribute attributes[] = {{sl_str("user"), sl_slice(user, len)},
+			                                              {sl_str("path"), sl_slice(path, commas)}};
+			char folded[SLUICE_KEY_BYTES_MAX];
+			struct sl_out out = sl_out_to(whole, sizeof whole);
+			struct sluice_bytes expected;
+			sl_out_str(&out, "user=");
+			sl_out_bytes(&out, user, len);
+			sl_out_str(&out, ",path=");
+			for (size_t i = 0; i < commas; i++)
+				sl_out_str(&out, "%2C");
+			assert_int_equal(sluice_policy_match(policy, attributes, 2, &match, buffer, sizeof buffer), SLUICE_OK);
+			expected = sl_key_fold(folded, sl_slice(whole, sl_out_len(&out)));
+			assert_int_equal(expected.data == folded, names + len + 3 * commas > SLUICE_KEY_BYTES_MAX);
+			assert_int_equal(match.items[0].key.len, expected.len);
+			assert_memory_equal(match.items[0].key.data, expected.data, expected.len);
+		}
 	sluice_policy_free(policy);
 }
 
@@ -447,6 +478,7 @@ int main(void) {
 		cmocka_unit_test(test_table),        cmocka_unit_test(test_on_error),        cmocka_unit_test(test_odd_names),
 		cmocka_unit_test(test_bounds),       cmocka_unit_test(test_room_taken_back), cmocka_unit_test(test_sixteen),
 		cmocka_unit_test(test_longest_keys), cmocka_unit_test(test_identity),        cmocka_unit_test(test_encode),
+		cmocka_unit_test(test_long_keys),
 		cmocka_unit_test(test_injective),    cmocka_unit_test(test_long_list),       cmocka_unit_test(test_many_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,17 +76,10 @@ static uint32_t held_items(const struct sluice_policy *policy, const struct slui
 		const struct sluice_item *item = &call->items[i];
 		if (item->limit->algorithm != SLUICE_CONCURRENCY && item->ttl_ns == 0)
 			continue;
-		if (names != NULL)
-			names[count] = sluice_policy_limit_name(policy, match->position[i]);
+		names[count] = sluice_policy_limit_name(policy, match->position[i]);
 		items[count++] = *item;
 	}
 	return count;
-}
-
-bool sl_admission_fits(const struct sluice_call *call, const struct sluice_match *match) {
-	struct sluice_item items[SLUICE_ITEMS_MAX];
-	return !sl_admission_holds(call) ||
-	       sl_ticket_fits(sl_slice(NULL, 0), items, held_items(NULL, match, call, items, NULL));
 }
 
 size_t sl_admission_ticket(const struct sluice_policy *policy, const struct sluice_match *match,

@@ -35,9 +35,6 @@ static inline bool sl_admission_holds(const struct sluice_call *call) {
 	return call->operation == SLUICE_ACQUIRE || call->operation == SLUICE_RESERVE;
 }
 
-/* Does its ticket fit? Ask before it is decided. */
-bool sl_admission_fits(const struct sluice_call *call, const struct sluice_match *match);
-
 /* Writes the ticket of an admission that was allowed and holds something. All keys are in it: what is said with it does
  * not matter. Returns its length. */
 size_t sl_admission_ticket(const struct sluice_policy *policy, const struct sluice_match *match,

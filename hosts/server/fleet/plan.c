@@ -7,7 +7,9 @@
 #include "algo/rule.h"
 #include "base/assert.h"
 #include "algo/terms.h"
+#include "base/math.h"
 #include "base/out.h"
+#include "policy/key.h"
 #include "proto/ticket.h"
 
 #include <stdio.h>
@@ -44,19 +46,37 @@ static void add(struct writer *w, struct sluice_bytes word) {
 	w->group->tail[w->group->tail_count++] = word;
 }
 
-/* The key with its prefix, kept once: its place among the keys. */
-static uint32_t intern_key(struct writer *w, const char *prefix, struct sluice_bytes key) {
-	struct sl_group *group = w->group;
-	struct sluice_bytes whole = {w->text.at, strlen(prefix) + key.len};
-	uint32_t at = 0;
-	sl_out_str(&w->text, prefix);
-	sl_out_bytes(&w->text, key.data, key.len);
-	while (at < group->ask.key_count && !sl_bytes_equal(group->keys[at], whole))
-		at++;
-	if (at < group->ask.key_count)
-		w->text.at -= whole.len;
+static void put_untagged(struct sl_out *out, struct sluice_bytes key) {
+	const char *p = key.data;
+	for (size_t i = 0; i < key.len; i++)
+		if (p[i] == '{')
+			sl_out_str(out, "%7B");
+		else
+			sl_out_char(out, p[i]);
+}
+
+struct sluice_bytes sl_plan_key(char text[SL_PLAN_KEY_ROOM], const char *prefix, const struct sl_plan_item *item) {
+	struct sl_out out = sl_out_to(text, SL_PLAN_KEY_ROOM);
+	struct sluice_bytes key = item->item->key;
+	sl_out_str(&out, prefix);
+	if (item->name == NULL)
+		sl_out_bytes(&out, key.data, key.len);
 	else
-		group->keys[group->ask.key_count++] = whole;
+		put_untagged(&out, key);
+	SL_ASSERT(!out.overflow);
+	return sl_key_fold(text, sl_slice(text, sl_out_len(&out)));
+}
+
+/* The item's key, kept once: its place among the keys. */
+static uint32_t intern_key(struct writer *w, const char *prefix, const struct sl_plan_item *item) {
+	char text[SL_PLAN_KEY_ROOM];
+	struct sl_group *group = w->group;
+	struct sluice_bytes key = sl_plan_key(text, prefix, item);
+	uint32_t at = 0;
+	while (at < group->ask.key_count && !sl_bytes_equal(group->keys[at], key))
+		at++;
+	if (at == group->ask.key_count)
+		group->keys[group->ask.key_count++] = keep(w, key);
 	return at;
 }
 
@@ -103,7 +123,8 @@ static void add_asides(struct writer *w, const struct sluice_item *item) {
 static size_t text_bytes(const struct sl_plan_item *items, uint32_t count, const char *prefix) {
 	size_t bytes = 0, prefix_len = strlen(prefix);
 	for (uint32_t i = 0; i < count; i++)
-		bytes += prefix_len + items[i].item->key.len + SLUICE_LIMIT_TEXT_MAX + NAME_TEXT_MAX + NUMBERS_MAX +
+		bytes += sl_min(prefix_len + (items[i].name == NULL ? 1 : 3) * items[i].item->key.len, SLUICE_KEY_BYTES_MAX) +
+		         SLUICE_LIMIT_TEXT_MAX + NAME_TEXT_MAX + NUMBERS_MAX +
 		         (items[i].name == NULL ? 0 : strlen(items[i].name)) + items[i].item->member.len +
 		         (items[i].item->terms == NULL ? 0 : SL_TERMS_TEXT_MAX);
 	return bytes;
@@ -116,7 +137,7 @@ static void write_tail(struct writer *w, const struct sl_plan_item *items, uint3
 	uint32_t counts_for = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		char limit[SLUICE_LIMIT_TEXT_MAX];
-		key_of[i] = intern_key(w, prefix, items[i].item->key);
+		key_of[i] = intern_key(w, prefix, &items[i]);
 		if (key_of[i] != counts_for) {
 			add(w, sl_str("KEY"));
 			add(w, group->keys[key_of[i]]);

@@ -74,6 +74,15 @@ struct sl_group {
 	struct sluice_bytes words[];
 };
 
+/* The longest key as it is before it is folded. */
+enum { SL_PLAN_KEY_ROOM = SL_REDIS_PREFIX_BYTES_MAX + 3 * SLUICE_KEY_BYTES_MAX };
+
+/* The key in Redis of an item's counter: the prefix, then the item's key. In the key of a limit of a policy, which has
+ * clients' values in it, `{` is %7B there, so that nobody chooses his slot by a hash tag; who brings his limits along
+ * brings his own tags. What is then longer than SLUICE_KEY_BYTES_MAX is folded (policy/key.h), a tag in its first 959
+ * bytes staying what it is. The same at all fronts, for all commands. Points into `text`. */
+struct sluice_bytes sl_plan_key(char text[SL_PLAN_KEY_ROOM], const char *prefix, const struct sl_plan_item *item);
+
 /* Makes a group of 1..SLUICE_ITEMS_MAX items; NULL when the system gives no memory. Free with free(). One allocation,
  * copies everything. */
 struct sl_group *sl_group_new(const struct sl_plan_item *items, uint32_t count, const char *prefix);

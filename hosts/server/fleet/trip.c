@@ -282,24 +282,14 @@ static void send_group(struct sl_trip *trip, struct sl_group *group) {
 		fail_group(trip, group, trip->verb == SL_CONFIRM ? GROUP_UNKNOWN : GROUP_FAILED);
 }
 
-static uint16_t number_of(const struct sl_fleet *fleet, struct sluice_bytes key) {
-	char text[SLUICE_KEY_BYTES_MAX];
-	size_t prefix = strlen(fleet->prefix);
-	struct sluice_bytes whole = {text, prefix + key.len};
-	uint16_t number;
-	char *longer = NULL;
-	if (whole.len > sizeof text) {
-		longer = malloc(whole.len);
-		if (longer == NULL)
-			return 0; /* a group that is none is refused by the nodes, and fails */
-		whole.data = longer;
-	}
-	memcpy((char *)whole.data, fleet->prefix, prefix);
-	if (key.len != 0)
-		memcpy((char *)whole.data + prefix, key.data, key.len);
-	number = sl_nodes_group(fleet->nodes, whole);
-	free(longer);
-	return number;
+static struct sl_plan_item plan_item(const struct sl_trip *trip, uint32_t i) {
+	return (struct sl_plan_item){&trip->call->call.items[i], trip->call->facts[i].name, (uint8_t)i};
+}
+
+static uint16_t number_of(const struct sl_trip *trip, uint32_t i) {
+	char text[SL_PLAN_KEY_ROOM];
+	const struct sl_plan_item item = plan_item(trip, i);
+	return sl_nodes_group(fleet_of(trip)->nodes, sl_plan_key(text, fleet_of(trip)->prefix, &item));
 }
 
 /* Makes the group of the items whose number is that of item `first`; marks them in `done`. */
@@ -312,7 +302,7 @@ static void make_group(struct sl_trip *trip, const uint16_t *numbers, uint32_t f
 	for (uint32_t i = first; i < call->item_count; i++)
 		if (trip->items[i].state == SL_ITEM_TO_ASK && numbers[i] == numbers[first]) {
 			*done |= (uint32_t)1 << i;
-			items[count++] = (struct sl_plan_item){&call->items[i], trip->call->facts[i].name, (uint8_t)i};
+			items[count++] = plan_item(trip, i);
 		}
 	SL_ASSERT(count != 0);
 	group = call->operation == SLUICE_COMMIT ? sl_group_new_ticket(items, count, fleet->prefix, sl_id_number(call->id))
@@ -338,7 +328,7 @@ static uint32_t make_groups(struct sl_trip *trip) {
 	uint16_t numbers[SLUICE_ITEMS_MAX];
 	uint32_t done = 0, count = 0;
 	for (uint32_t i = 0; i < call->item_count; i++)
-		numbers[i] = trip->items[i].state == SL_ITEM_TO_ASK ? number_of(fleet_of(trip), call->items[i].key) : 0;
+		numbers[i] = trip->items[i].state == SL_ITEM_TO_ASK ? number_of(trip, i) : 0;
 	for (uint32_t i = 0; i < call->item_count; i++)
 		if (trip->items[i].state == SL_ITEM_TO_ASK && !(done >> i & 1)) {
 			make_group(trip, numbers, i, &done);
@@ -558,7 +548,7 @@ static enum sl_lease_result try_lease(struct sl_trip *trip, uint32_t i, sluice_n
 	const struct sl_flight_call *call = trip->call;
 	struct sl_trip_item *item = &trip->items[i];
 	struct sl_leases *leases = fleet_of(trip)->leases;
-	const struct sl_plan_item plan = {&call->call.items[i], call->facts[i].name, (uint8_t)i};
+	const struct sl_plan_item plan = plan_item(trip, i);
 	if (!sl_lease_suits(plan.item->limit))
 		return SL_LEASE_NONE;
 	if (call->call.operation == SLUICE_PEEK)

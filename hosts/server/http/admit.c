@@ -110,20 +110,19 @@ static void write_ticket(struct admitting *a) {
 	a->id = sl_slice(a->ticket, sl_admission_ticket(turn->context->policy, &a->match, &a->question.call, a->ticket));
 }
 
-/* Can the caller be told what he would hold? All tickets of a call are of one length, whatever their id. */
+/* Can a proxy be told what it would hold? All tickets of a call are of one length, whatever their id. */
 static bool can_tell(struct admitting *a) {
-	const struct sluice_call *call = &a->question.call;
-	bool fits = !sl_admission_holds(call) || sl_admission_fits(call, &a->match);
-	if (fits && a->style.empty && sl_admission_holds(call)) {
-		write_ticket(a);
-		fits = a->id.len <= PROXY_TICKET_BYTES_MAX;
-		a->id = sl_slice(NULL, 0);
-	}
-	if (!fits)
-		sl_http_reply_problem(a->turn, a->style.empty ? 431 : 400,
+	size_t len;
+	if (!a->style.empty || !sl_admission_holds(&a->question.call))
+		return true;
+	write_ticket(a);
+	len = a->id.len;
+	a->id = sl_slice(NULL, 0);
+	if (len > PROXY_TICKET_BYTES_MAX)
+		sl_http_reply_problem(a->turn, 431,
 		                      sl_str("the keys of the limits that this request would hold are too long for a ticket"),
 		                      NULL);
-	return fits;
+	return len <= PROXY_TICKET_BYTES_MAX;
 }
 
 /* ---- the decision -------------------------------------------------------------------------------------------- */

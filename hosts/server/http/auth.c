@@ -15,18 +15,16 @@
  *   path    as policy/path.h has it
  *   others  the header that the policy names; several lines joined by ", ", as RFC 9110 5.3 says
  *
- * A value longer than a key may be keeps its first 959 bytes, then has '~' and the SHA-256 of the whole in hex: long
- * tokens must neither share a counter, as cut ones would, nor go uncounted.
+ * A value longer than a key may be is folded as policy/key.h has it.
  *
  * 200 allows, whatever the proxy (Envoy knows no other), without a body. nginx makes 500 of any denial but 401 and 403,
  * so 403 it is there, unless the configuration asks for ?status=429 and maps it. No allocation: values point into the
  * request, what must be changed is copied to the stack. */
 #include "base/assert.h"
 #include "hosts/server/http/door_http.h"
+#include "policy/key.h"
 #include "policy/path.h"
 #include "proto/forwarded.h"
-
-#include <openssl/sha.h>
 
 enum auth_door { FORWARD, NGINX, ENVOY };
 
@@ -124,23 +122,12 @@ static void walk_head(struct told *told, const struct sl_http_turn *turn) {
 
 /* ---- values -------------------------------------------------------------------------------------------------- */
 
-/* A value that may be a key: long ones end in the hash of the whole. */
+/* A value that may be a key. A joined one stands in scratch itself, from here on. */
 static struct sluice_bytes fit(struct scratch *scratch, struct sluice_bytes value) {
-	static const char hex[] = "0123456789abcdef";
-	enum { KEPT = SLUICE_KEY_BYTES_MAX - 1 - 2 * SHA256_DIGEST_LENGTH };
-	unsigned char digest[SHA256_DIGEST_LENGTH];
-	char *start = scratch->at;
-	if (value.len <= SLUICE_KEY_BYTES_MAX)
-		return value;
-	SHA256(value.data, value.len, digest);
-	memmove(start, value.data, KEPT); /* a joined value stands in scratch itself, from here on or before it */
-	scratch->at = start + KEPT;
-	*scratch->at++ = '~';
-	for (size_t i = 0; i < sizeof digest; i++) {
-		*scratch->at++ = hex[digest[i] >> 4];
-		*scratch->at++ = hex[digest[i] & 15];
-	}
-	return sl_slice(start, SLUICE_KEY_BYTES_MAX);
+	struct sluice_bytes fits = sl_key_fold(scratch->at, value);
+	if (fits.data == scratch->at)
+		scratch->at += fits.len;
+	return fits;
 }
 
 /* All lines of a header, joined. */

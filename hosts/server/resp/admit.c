@@ -152,11 +152,6 @@ static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, ui
 		memcpy(batch->made[index], admission->made, sizeof batch->made[index]);
 		call->id.data = batch->made[index];
 	}
-	if (!sl_admission_fits(call, found)) {
-		sl_reply_error(turn, "ERR the keys of this request are too long for a ticket: at most %d bytes in all",
-		               SL_TICKET_KEYS_BYTES_MAX);
-		return;
-	}
 	sl_resp_call_place(turn, call, found->position, found->count);
 	sl_resp_call_end(turn, call, SL_RESP_NAMED);
 }

@@ -1,0 +1,192 @@
+"""What a caller brings along is never "the store is away" (contract 4.10): at a server, at a front over one node and
+over a cluster, by module and by script. Each bound is met beside a second limit, which goes on deciding to the unit; no
+decision fails, so on-error is silent.
+"""
+
+import itertools
+
+import pytest
+
+from cluster import Cluster, module_beside, slot_of
+from harness import wait_until
+from redis_world import Redis
+
+STORES = ("server", "module", "script", "cluster", "cluster by script")
+FLEET = {"module": "module", "script": "script", "cluster": "module", "cluster by script": "script"}
+PREFIXES = map("t{}:".format, itertools.count(1))
+
+
+class Stores:
+    """The stores of this file: each begun when it is first asked for."""
+
+    def __init__(self, sluice_bin):
+        self.sluice_bin, self.begun = sluice_bin, {}
+
+    def address(self, kind):
+        kind = kind.split(" ")[0]
+        if kind not in self.begun:
+            self.begun[kind] = (Cluster([module_beside(self.sluice_bin), "client-time", "yes"]) if kind == "cluster"
+                                else Redis(module=("client-time", "yes") if kind == "module" else None))
+        return f"127.0.0.1:{self.begun[kind].nodes[0].port if kind == 'cluster' else self.begun[kind].port}"
+
+    def close(self):
+        for one in self.begun.values():
+            one.close() if isinstance(one, Cluster) else one.kill()
+
+
+@pytest.fixture(scope="module")
+def stores(sluice_bin):
+    all_of_them = Stores(sluice_bin)
+    yield all_of_them
+    all_of_them.close()
+
+
+class Place:
+    """A server, or a front over a store."""
+
+    def __init__(self, kind, stores, server):
+        self.kind, self.stores, self.server, self.prefix = kind, stores, server, next(PREFIXES)
+
+    def start(self, limits, more="threads: 1\n"):
+        text = more + ("limits:\n" if limits else "limits: []\n")
+        text += "".join(f"  - {{{limit}}}\n" for limit in limits)
+        if self.kind in FLEET:
+            text += (f'store: {{redis: ["{self.stores.address(self.kind)}"], prefix: "{self.prefix}", budget: 5s, '
+                     f"via: {FLEET[self.kind]}, leases: false}}\n")
+        one = self.server(policy=text)
+        one.fleet = self.kind in FLEET
+        if one.fleet:
+            nodes = 3 if "cluster" in self.kind else 1
+            wait_until(lambda: figure(one, "sluice_fleet_nodes", state="up") >= nodes, "not all nodes are up")
+        return one
+
+    def keys(self):
+        """The keys that a front has made in its store."""
+        store = self.stores.begun[self.kind.split(" ")[0]]
+        asks = [n.call for n in store.primaries()] if "cluster" in self.kind else [store.resp().call]
+        return {key for ask in asks for key in ask("KEYS", self.prefix + "*")}
+
+
+@pytest.fixture(params=STORES)
+def place(request, stores, server):
+    return Place(request.param, stores, server)
+
+
+def figure(one, name, **labels):
+    text = one.http().ask("GET", "/metrics")[2].decode()
+    found = 0
+    for line in text.splitlines():
+        if line.startswith((name + "{", name + " ")) and all(f'{k}="{v}"' in line for k, v in labels.items()):
+            found += float(line.rsplit(" ", 1)[1])
+    return found
+
+
+def nothing_failed(one):
+    """No decision was an error, and none was left to on-error."""
+    assert figure(one, "sluice_requests_total", verdict="error") == 0
+    assert figure(one, "sluice_decisions_total", verdict="error") == 0
+    assert not one.fleet or figure(one, "sluice_fleet_decisions_total", way="failed") == 0
+
+
+def admit(r, **attributes):
+    return r.call("SLUICE.ADMIT", 1, *(word for pair in attributes.items() for word in pair))
+
+
+def allowed(r, count, **attributes):
+    return sum(admit(r, **attributes)[0] for _ in range(count))
+
+
+# ---- long keys -------------------------------------------------------------------------------------------------------
+
+TWO = ("name: login, key: ip, limit: sliding-log 5/1h", "name: per-user, key: user | ip, limit: fixed-window 8/365d")
+LONG = ("u" * 1018, "u" * 1019, "u" * 1024, "," * 350, "=%," * 341, "{" * 1024, "~" * 1024)
+
+
+def test_a_long_value_counts_like_any_other(place):
+    one = place.start(TWO)
+    with one.resp() as r:
+        for n, value in enumerate(LONG):
+            assert allowed(r, 12, ip=f"192.0.2.{n}", user=value) == 5, (n, "login denies at its quota")
+            assert allowed(r, 12, ip=f"198.51.100.{n}", user=value) == 3, (n, "and so does per-user: 8 in all")
+            assert allowed(r, 4, ip=f"198.51.100.{n}", user=value[:-1] + "x") == 2, (n, "another value is another user")
+    nothing_failed(one)
+
+
+def test_a_long_header_counts_like_any_other(place):
+    one = place.start(TWO, more="threads: 1\nattributes: {user: header x-user-id}\n")
+    for size in (1024, 1100, 3000):
+        headers = {"X-Forwarded-For": f"192.0.2.{size % 251}", "X-User-Id": "u" * size}
+        statuses = [one.http().ask("GET", "/v1/auth/forward", headers=headers)[0] for _ in range(12)]
+        assert statuses == [200] * 5 + [429] * 7, size
+    nothing_failed(one)
+
+
+def test_keys_of_many_long_parts(place):
+    one = place.start(["name: all, key: [user, path, plan, tag], limit: fixed-window 3/365d",
+                       "name: each, key: user, limit: fixed-window 4/365d"])
+    parts = {"user": "," * 1024, "path": "/" + "%" * 1000, "plan": "=" * 1024, "tag": "," * 1024}
+    with one.resp() as r:
+        assert allowed(r, 5, **parts) == 3
+        assert allowed(r, 5, **{**parts, "tag": "," * 1023}) == 1, "another key, of the same user"
+        explained = r.call("SLUICE.EXPLAIN", 1, *(word for pair in parts.items() for word in pair))
+        assert [len(limit[2]) for limit in explained] == [1024, 1024]
+        assert [limit[5] for limit in explained] == [0, 0], "which is the counter that ADMIT charged"
+        for limit in explained:
+            key, name = limit[2], "policy:" + limit[0].decode()
+            assert r.call("SLUICE.PEEK", key, 1, name)[0] == 0
+            assert r.call("SLUICE.REFUND", key, 1, name)[2] == 1
+            assert r.call("SLUICE.RESET", key, name) == 1
+        assert allowed(r, 5, **parts) == 3
+    nothing_failed(one)
+
+
+def test_tickets_of_long_keys(place):
+    one = place.start([f"name: jobs-{n}, key: [user, path], limit: concurrency 2 lease 1h" for n in range(16)])
+    parts = {"user": "," * 1024, "path": "/" + "=" * 1023}
+    with one.resp() as r:
+        tickets = [admit(r, **parts)[-1] for _ in range(3)]
+        assert tickets[0] and tickets[1] and tickets[2] is None
+        assert r.call("SLUICE.RENEW", "any", tickets[0]) == 16
+        assert r.call("SLUICE.RELEASE", "any", tickets[0]) == 16
+        assert r.call("SLUICE.RELEASE", "any", tickets[0]) == 0
+        assert admit(r, **parts)[0] == 1
+    nothing_failed(one)
+
+
+@pytest.mark.parametrize("size", [1017, 1018, 1020, 1024])
+def test_a_key_of_notation_may_be_as_long_as_any(place, size):
+    one = place.start([])
+    with one.resp() as r:
+        keys = ["k" * (size - 1) + end for end in "ab"]
+        for key in keys:
+            assert [r.call("SLUICE.CHECK", key, 1, "fixed-window 2/365d")[0] for _ in range(3)] == [1, 1, 0]
+        assert r.call("SLUICE.CHECK", keys[0], 1, "fixed-window 9/365d", "KEY", keys[1], "sliding-log 9/1h")[0] == 1
+        assert r.call("SLUICE.RESET", keys[0], "fixed-window 2/365d") == 1
+        assert r.call("SLUICE.PEEK", keys[0], 2, "fixed-window 2/365d")[0] == 1
+        assert r.call("SLUICE.ACQUIRE", keys[0], 1, "ID", "a", "concurrency 1 lease 1h")[0] == 1
+        assert r.call("SLUICE.RELEASE", keys[0], "a", "concurrency 1 lease 1h") == 1
+    nothing_failed(one)
+
+
+# ---- hash tags -------------------------------------------------------------------------------------------------------
+
+def test_no_value_chooses_its_slot(place):
+    one = place.start(["name: u, key: user, limit: fixed-window 2/365d"])
+    users = [f"{{here}}{n}" for n in range(20)] + ["a%7Bb", "a{b"]
+    with one.resp() as r:
+        for user in users:
+            assert allowed(r, 3, user=user) == 2
+            assert r.call("SLUICE.PEEK", "user=" + user.replace("%", "%25"), 1, "policy:u")[0] == 0
+    if place.kind in FLEET:
+        keys = place.keys()
+        assert len(keys) == len(users) and not any(b"{" in key for key in keys)
+        assert len({slot_of(key) for key in keys}) > 15
+    nothing_failed(one)
+
+
+def test_who_brings_his_key_brings_his_tag(place):
+    one = place.start([])
+    with one.resp() as r:
+        words = ["{t}" + "a" * 1021, 1, "concurrency 2 lease 1h", "KEY", "{t}" + "b" * 1021, "concurrency 2 lease 1h"]
+        assert r.call("SLUICE.ACQUIRE", *words)[0] == 1, "one step, though both keys are folded"
+    nothing_failed(one)

@@ -1,0 +1,93 @@
+/* Keys that are too long: SHA-256 against libsodium's, and what is folded. */
+#include "base/sha256.h"
+#include "policy/key.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <sodium.h>
+
+enum { LONGEST = 4 * SLUICE_KEY_BYTES_MAX, KEPT = SLUICE_KEY_BYTES_MAX - 1 - SL_SHA256_DIGITS };
+
+static char text[LONGEST];
+
+static void fill(void) {
+	for (size_t i = 0; i < sizeof text; i++)
+		text[i] = (char)(i * 37 + i / 256);
+}
+
+static void hex_of(const void *data, size_t len, char digits[SL_SHA256_DIGITS + 1]) {
+	unsigned char hash[crypto_hash_sha256_BYTES];
+	crypto_hash_sha256(hash, data, len);
+	sodium_bin2hex(digits, SL_SHA256_DIGITS + 1, hash, sizeof hash);
+}
+
+static void agrees_with_libsodium_for_every_length(void **state) {
+	char digits[SL_SHA256_DIGITS], expected[SL_SHA256_DIGITS + 1];
+	(void)state;
+	fill();
+	for (size_t len = 0; len <= 300; len++) {
+		sl_sha256_hex(sl_slice(text, len), digits);
+		hex_of(text, len, expected);
+		assert_memory_equal(digits, expected, sizeof digits);
+	}
+	sl_sha256_hex(sl_slice(text, sizeof text), digits);
+	hex_of(text, sizeof text, expected);
+	assert_memory_equal(digits, expected, sizeof digits);
+	sl_sha256_hex(sl_slice(NULL, 0), digits);
+	assert_memory_equal(digits, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", sizeof digits);
+}
+
+static void keys_that_fit_are_left_alone(void **state) {
+	char folded[SLUICE_KEY_BYTES_MAX] = "untouched";
+	(void)state;
+	fill();
+	for (size_t len = 0; len <= SLUICE_KEY_BYTES_MAX; len++) {
+		struct sluice_bytes key = sl_key_fold(folded, sl_slice(text, len));
+		assert_ptr_equal(key.data, text);
+		assert_int_equal(key.len, len);
+	}
+	assert_string_equal(folded, "untouched");
+}
+
+/* One byte more or less, the last one another: each has a key of its own. */
+static void longer_ones_end_in_their_hash(void **state) {
+	char folded[SLUICE_KEY_BYTES_MAX], expected[SL_SHA256_DIGITS + 1];
+	(void)state;
+	fill();
+	for (size_t len = SLUICE_KEY_BYTES_MAX + 1; len <= sizeof text; len += len < 1200 ? 1 : 97) {
+		struct sluice_bytes key = sl_key_fold(folded, sl_slice(text, len));
+		hex_of(text, len, expected);
+		assert_ptr_equal(key.data, folded);
+		assert_int_equal(key.len, SLUICE_KEY_BYTES_MAX);
+		assert_memory_equal(folded, text, KEPT);
+		assert_int_equal(folded[KEPT], '~');
+		assert_memory_equal(folded + KEPT + 1, expected, SL_SHA256_DIGITS);
+	}
+}
+
+/* Where the whole stands, or behind its place in the same memory. */
+static void may_be_folded_in_place(void **state) {
+	char expected[SLUICE_KEY_BYTES_MAX], here[LONGEST + 100];
+	(void)state;
+	fill();
+	assert_int_equal(sl_key_fold(expected, sl_slice(text, LONGEST)).len, SLUICE_KEY_BYTES_MAX);
+	for (size_t by = 0; by <= 100; by += 50) {
+		memcpy(here + by, text, LONGEST);
+		assert_ptr_equal(sl_key_fold(here, sl_slice(here + by, LONGEST)).data, here);
+		assert_memory_equal(here, expected, sizeof expected);
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(agrees_with_libsodium_for_every_length),
+		cmocka_unit_test(keys_that_fit_are_left_alone),
+		cmocka_unit_test(longer_ones_end_in_their_hash),
+		cmocka_unit_test(may_be_folded_in_place),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
