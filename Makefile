@@ -249,10 +249,22 @@ run: ## install what is missing, build, serve examples/sluice.yaml, print what t
 deps: ## install what building needs
 	tools/deps run
 
+# All that `make install` puts below PREFIX; the folders are ours alone. `make uninstall` removes just these.
+DOC       := share/doc/sluice
+MAN       := $(wildcard docs/man/*.1 docs/man/*.5)
+INSTALLED := bin/sluice include/sluice.h $(addprefix lib/,libsluice.a libsluice.so $(SONAME) libsluice.so.$(VERSION) \
+             pkgconfig/sluice.pc sluice $(addprefix systemd/system/sluice.,service socket)) share/sluice $(DOC) \
+             $(foreach m,$(MAN),share/man/man$(subst .,,$(suffix $m))/$(notdir $m))
+
+# Programs find a shared library through the loader's cache. A package (DESTDIR) leaves that to its own scripts.
+loader = $(if $(DESTDIR),,@PATH="$$PATH:/usr/sbin:/sbin"; ldconfig 2>/dev/null; $(1))
+loads  = ldconfig -p 2>/dev/null | grep -q ' => $(PREFIX)/lib/$(SONAME)$$' || \
+         echo 'note: the loader does not look into $(PREFIX)/lib: run ldconfig as root, or set LD_LIBRARY_PATH'
+
 .PHONY: install
 install: all ## into DESTDIR/PREFIX (/usr/local): program, header, libraries, documents, manual, systemd units
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig lib/sluice lib/systemd/system \
-		share/doc/sluice/examples share/man/man1 share/man/man5)
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig lib/sluice lib/systemd/system share/sluice \
+		share/man/man1 share/man/man5 $(DOC)/docs/design $(DOC)/docs/images $(DOC)/docs/man $(DOC)/include)
 	install -m 755 $(B)/sluice $(DESTDIR)$(PREFIX)/bin/sluice
 	install -m 644 include/sluice.h $(DESTDIR)$(PREFIX)/include/sluice.h
 	install -m 644 $(B)/libsluice.a $(DESTDIR)$(PREFIX)/lib/libsluice.a
@@ -262,14 +274,24 @@ install: all ## into DESTDIR/PREFIX (/usr/local): program, header, libraries, do
 	install -m 755 $(B)/sluice-module.so $(DESTDIR)$(PREFIX)/lib/sluice/sluice-module.so
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LIB_LIBS)|' sluice.pc.in \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/sluice.pc
-	install -d $(DESTDIR)$(PREFIX)/share/sluice
 	install -m 644 $(SCRIPTS) $(DESTDIR)$(PREFIX)/share/sluice/
-	install -m 644 LICENSE README.md CHANGELOG.md $(wildcard docs/*.md) $(DESTDIR)$(PREFIX)/share/doc/sluice/
-	cp -r --no-preserve=all examples/. $(DESTDIR)$(PREFIX)/share/doc/sluice/examples/
-	install -m 644 $(wildcard docs/man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1/
-	install -m 644 $(wildcard docs/man/*.5) $(DESTDIR)$(PREFIX)/share/man/man5/
+	install -m 644 LICENSE README.md ARCHITECTURE.md CHANGELOG.md $(DESTDIR)$(PREFIX)/$(DOC)/
+	install -m 644 $(wildcard docs/*.md) $(DESTDIR)$(PREFIX)/$(DOC)/docs/
+	install -m 644 $(wildcard docs/design/*.md) $(DESTDIR)$(PREFIX)/$(DOC)/docs/design/
+	install -m 644 $(wildcard docs/images/*) $(DESTDIR)$(PREFIX)/$(DOC)/docs/images/
+	install -m 644 $(MAN) $(DESTDIR)$(PREFIX)/$(DOC)/docs/man/
+	ln -sf ../../../../include/sluice.h $(DESTDIR)$(PREFIX)/$(DOC)/include/sluice.h
+	cp -r --no-preserve=all examples $(DESTDIR)$(PREFIX)/$(DOC)/
+	install -m 644 $(filter %.1,$(MAN)) $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 $(filter %.5,$(MAN)) $(DESTDIR)$(PREFIX)/share/man/man5/
 	sed 's|@PREFIX@|$(PREFIX)|' systemd/sluice.service.in >$(DESTDIR)$(PREFIX)/lib/systemd/system/sluice.service
 	install -m 644 systemd/sluice.socket $(DESTDIR)$(PREFIX)/lib/systemd/system/
+	$(call loader,$(loads))
+
+.PHONY: uninstall
+uninstall: ## remove what `make install` put into DESTDIR/PREFIX; counters, policies and logs stay
+	rm -rf $(addprefix $(DESTDIR)$(PREFIX)/,$(INSTALLED))
+	$(call loader,true)
 
 .PHONY: clean
 clean: ## remove build/

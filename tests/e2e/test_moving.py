@@ -298,6 +298,22 @@ def test_the_fleets_metrics_are_there():
     assert named and all(f"`{name}`" in page("metrics.md") for name in named)
 
 
+@pytest.mark.parametrize("module", [True, False])
+def test_the_first_recipe_runs(redises, sluice_bin, tmp_path, module):
+    """As it is printed, at a Redis with the module as it is loaded by default, and at one without."""
+    redis = redises(module=() if module else None)
+    recipe = re.search(r"```sh\n(sluice replay.*?)```", page("moving.md"), re.S).group(1)
+    recipe = recipe.replace("redis://127.0.0.1:6379", f"redis://127.0.0.1:{redis.port}")
+    (tmp_path / "access.log").write_text("".join(
+        f'192.0.2.{i % 3} - - [17/May/2015:10:05:{i // 10:02d} +0000] "GET / HTTP/1.1" 200 1\n' for i in range(400)))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "sluice").symlink_to(os.path.abspath(sluice_bin))
+    done = subprocess.run(["bash", "-e", "-c", recipe], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+                          check=False, env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len((tmp_path / "there.txt").read_text().splitlines()) == 400
+
+
 def rules(name, start):
     """What an ACL line of a page grants, without user and password; its parts may stand in quotes, on several lines."""
     text = page(name).replace("\\\n", " ").replace("\\|", "|")

@@ -7,6 +7,9 @@ import threading
 
 import pytest
 
+import shown
+from shown import lines_agree
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SLUICE = os.path.abspath(os.environ.get("SLUICE_BIN", os.path.join(ROOT, "build", "sluice")))
 DOCUMENTS = sorted(
@@ -22,15 +25,7 @@ def read(path):
 
 def commands():
     """[(command, expected lines)] of the README's console blocks between the "try" marks."""
-    section = re.search(r"<!-- try -->(.*)<!-- /try -->", read("README.md"), re.S).group(1)
-    found = []
-    for block in re.findall(r"```console\n(.*?)```", section, re.S):
-        for line in block.splitlines():
-            if line.startswith("$ "):
-                found.append((line[2:], []))
-            else:
-                found[-1][1].append(line)
-    return found
+    return shown.commands(re.search(r"<!-- try -->(.*)<!-- /try -->", read("README.md"), re.S).group(1))
 
 
 @pytest.fixture(scope="module")
@@ -54,31 +49,6 @@ def ports():
     watchdog.cancel()
     process.stderr.close()
     assert status == 0
-
-
-def numbers_agree(told, expected):
-    """Equal, but for times: milliseconds within a hundredth, whole seconds to the next."""
-    pattern = r"(?<=;t=)\d+|(?<=Retry-After: )\d+|\b\d{5,}\b"
-    if re.sub(pattern, "N", told) != re.sub(pattern, "N", expected):
-        return False
-    return all(abs(int(a) - int(b)) <= max(1, int(b) // 90)
-               for a, b in zip(re.findall(pattern, told), re.findall(pattern, expected)))
-
-
-def line_agrees(told, expected):
-    if expected.endswith("..."):
-        prefix = expected[:-3]
-        return numbers_agree(told[:len(prefix)], prefix)
-    return numbers_agree(told, expected)
-
-
-def lines_agree(told, expected):
-    """`...` alone stands for any number of lines, at the end of a line for the rest of it."""
-    if not expected:
-        return not told
-    if expected[0] == "...":
-        return any(lines_agree(told[skip:], expected[1:]) for skip in range(len(told) + 1))
-    return bool(told) and line_agrees(told[0], expected[0]) and lines_agree(told[1:], expected[1:])
 
 
 def test_the_comparison_can_fail():

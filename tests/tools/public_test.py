@@ -142,12 +142,40 @@ def test_what_is_installed(installed):
                    for folder, _, names in os.walk(installed) for name in names)
     for path in ("bin/sluice", "include/sluice.h", "lib/libsluice.a", "lib/libsluice.so", "lib/libsluice.so.0",
                  "lib/libsluice.so.0.1.0", "lib/pkgconfig/sluice.pc", "share/doc/sluice/LICENSE",
-                 "share/doc/sluice/README.md", "share/doc/sluice/limits.md", "share/doc/sluice/examples/embed.c",
+                 "share/doc/sluice/README.md", "share/doc/sluice/docs/limits.md", "share/doc/sluice/examples/embed.c",
                  "share/doc/sluice/examples/prefork.c", "share/doc/sluice/examples/sluice.yaml",
                  "share/man/man1/sluice.1", "share/man/man5/sluice.yaml.5", "lib/systemd/system/sluice.service",
                  "lib/systemd/system/sluice.socket"):
         assert path in found, found
     assert "0.1.0" in run(str(installed / "opt" / "sluice" / "bin" / "sluice"), "version")
+
+
+def test_links_of_what_is_installed(installed):
+    """From a document to a document, an example, the header: all lie beside each other as in the tree."""
+    top = installed / "opt" / "sluice" / "share" / "doc" / "sluice"
+    dead, links = [], 0
+    for folder, _, names in os.walk(top):
+        for name in (name for name in names if name.endswith(".md")):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                text = re.sub(r"```.*?```", "", file.read(), flags=re.S)
+            for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+                links += 1
+                if not re.match(r"[a-z]+:", target) and not os.path.exists(os.path.join(folder, target)):
+                    dead.append("%s: %s" % (name, target))
+    assert links > 100 and not dead, dead
+
+
+def test_uninstall_leaves_what_is_not_ours(tmp_path):
+    """The same files, and no other: what an operator put beside them stays."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
+    where = ["DESTDIR=%s" % tmp_path, "PREFIX=/opt/sluice", "O=" + BUILD]
+    others = [tmp_path / "opt" / "sluice" / path for path in ("bin/other", "lib/libother.so", "share/man/man1/other.1")]
+    run("make", "--no-print-directory", "install", *where, cwd=ROOT, env=environment)
+    for path in others:
+        path.write_text("not ours")
+    run("make", "--no-print-directory", "uninstall", *where, cwd=ROOT, env=environment)
+    found = [os.path.join(folder, name) for folder, _, names in os.walk(tmp_path) for name in names]
+    assert sorted(found) == sorted(map(str, others))
 
 
 @pytest.mark.parametrize("linked", ["shared", "static"])

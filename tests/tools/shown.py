@@ -1,0 +1,44 @@
+"""Reading what a document shows: its blocks, the commands in them, and whether an answer is the one that is printed."""
+import re
+
+
+def blocks(text):
+    """[(language, text)] of every fenced block."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", text, re.S | re.M)
+
+
+def commands(text):
+    """[(command, expected lines)] of the console blocks of a text."""
+    found = []
+    for language, block in blocks(text):
+        for line in block.splitlines() if language == "console" else []:
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            else:
+                found[-1][1].append(line)
+    return found
+
+
+def numbers_agree(told, expected):
+    """Equal, but for times: milliseconds within a hundredth, whole seconds to the next."""
+    pattern = r"(?<=;t=)\d+|(?<=Retry-After: )\d+|\b\d{5,}\b"
+    if re.sub(pattern, "N", told) != re.sub(pattern, "N", expected):
+        return False
+    return all(abs(int(a) - int(b)) <= max(1, int(b) // 90)
+               for a, b in zip(re.findall(pattern, told), re.findall(pattern, expected)))
+
+
+def line_agrees(told, expected):
+    if expected.endswith("..."):
+        prefix = expected[:-3]
+        return numbers_agree(told[:len(prefix)], prefix)
+    return numbers_agree(told, expected)
+
+
+def lines_agree(told, expected):
+    """`...` alone stands for any number of lines, at the end of a line for the rest of it."""
+    if not expected:
+        return not told
+    if expected[0].strip() == "...":
+        return any(lines_agree(told[skip:], expected[1:]) for skip in range(len(told) + 1))
+    return bool(told) and line_agrees(told[0], expected[0]) and lines_agree(told[1:], expected[1:])
