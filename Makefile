@@ -133,7 +133,8 @@ $(B)/page/files.o: $(B)/page/files.c hosts/server/http/page.h $(B)/flags
 
 # ---- the script for Redis --------------------------------------------------------------------------------------------
 
-# Lua, joined: a Functions library and a text for EVALSHA, each also with AT allowed; the first two are in the program.
+# Lua, joined: a Functions library and a text for EVALSHA, each also with AT allowed; all but the library with AT are in
+# the program.
 SCRIPT_SRC := tools/script $(wildcard hosts/redis/script/*.lua)
 SCRIPTS    := $(addprefix $(B)/,sluice.lua sluice-eval.lua sluice-client-time.lua sluice-eval-client-time.lua)
 all: $(SCRIPTS)
@@ -143,10 +144,10 @@ $(SCRIPTS): $(B)/%.lua: $(SCRIPT_SRC) include/sluice.h
 	$(call say,GEN)
 	$(Q)tools/script $(if $(findstring eval,$*),eval,library) $(VERSION) \
 		$(if $(findstring client-time,$*),--client-time) >$@.part && mv -f $@.part $@
-$(B)/script/files.c: tools/script $(B)/sluice.lua $(B)/sluice-eval.lua
+$(B)/script/files.c: tools/script $(addprefix $(B)/,sluice.lua sluice-eval.lua sluice-eval-client-time.lua)
 	@mkdir -p $(@D)
 	$(call say,GEN)
-	$(Q)tools/script embed $@ $(B)/sluice.lua $(B)/sluice-eval.lua
+	$(Q)tools/script embed $@ $(filter %.lua,$^)
 $(B)/script/files.o: $(B)/script/files.c hosts/redis/script/script.h $(B)/flags
 	$(call say,CC)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(WERROR_FLAG) -c $< -o $@

@@ -9,7 +9,6 @@
 
 #include <inttypes.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,8 +27,7 @@ struct sl_replay_redis {
 	const char *ca;
 	char *secret;          /* for every connection, SLUICE_PASSWORD lasts for one; NULL: none */
 	enum sl_redis_via via; /* SL_VIA_MODULE or SL_VIA_SCRIPT */
-	char *script;          /* what is sent for the latter, and its name */
-	char sha1[41];
+	char sha1[41];         /* the script's name, for the latter */
 	bool lost; /* the connection is gone, or out of step */
 	char prefix[SL_URL_PREFIX_BYTES_MAX + 48];
 	struct sl_replay_keys keys;
@@ -249,30 +247,11 @@ static bool probe(struct sl_replay_redis *redis, bool timed, struct sluice_error
 	return send_written(redis, error) && read_answer(&redis->client, &call, error);
 }
 
-/* The script of this program, but one that lets callers set the instant; and its name. */
-static bool make_script(struct sl_replay_redis *redis, struct sluice_error *error) {
-	unsigned char hash[EVP_MAX_MD_SIZE];
-	unsigned int bytes = 0;
-	redis->script = malloc(sl_script_eval_bytes + 1);
-	if (redis->script == NULL || EVP_Digest(NULL, 0, hash, &bytes, EVP_sha1(), NULL) != 1 || bytes != 20) {
-		snprintf(error->text, sizeof error->text, "no memory, or no SHA1, for the script");
-		return false;
-	}
-	memcpy(redis->script, sl_script_eval, sl_script_eval_bytes + 1);
-	char *head = strstr(redis->script, SL_SCRIPT_SETTINGS), *off = head != NULL ? strstr(head, ", false, ") : NULL;
-	SL_ASSERT(off != NULL); /* tests/unit/script_test.c holds tools/script to it */
-	memcpy(off, ",  true, ", 9);
-	(void)EVP_Digest(redis->script, sl_script_eval_bytes, hash, &bytes, EVP_sha1(), NULL);
-	for (unsigned i = 0; i < 20; i++)
-		snprintf(redis->sha1 + 2 * i, 3, "%02x", hash[i]);
-	return true;
-}
-
-/* Sends it, to be called by name from then on. */
+/* Sends the script, to be called by name from then on. */
 static bool load_script(struct sl_replay_redis *redis, struct sluice_error *error) {
 	char name[64];
 	size_t len;
-	if (!send_words(redis, (const char *[]){"SCRIPT", "LOAD", redis->script}, 3, error))
+	if (!send_words(redis, (const char *[]){"SCRIPT", "LOAD", sl_script_eval_client_time}, 3, error))
 		return false;
 	return sl_client_string(&redis->client, name, sizeof name, &len, error);
 }
@@ -297,7 +276,8 @@ static bool explain(struct sl_replay_redis *redis, struct sluice_error *error) {
 
 static bool use_script(struct sl_replay_redis *redis, struct sluice_error *error) {
 	redis->via = SL_VIA_SCRIPT;
-	if (!make_script(redis, error) || !load_script(redis, error))
+	sl_script_sha1(sl_script_eval_client_time, sl_script_eval_client_time_bytes, redis->sha1);
+	if (!load_script(redis, error))
 		return false;
 	if (probe(redis, true, error))
 		return true;
@@ -354,7 +334,6 @@ static void free_redis(struct sl_replay_redis *redis) {
 	if (redis->secret != NULL)
 		OPENSSL_cleanse(redis->secret, strlen(redis->secret));
 	free(redis->secret);
-	free(redis->script);
 	sl_replay_keys_close(&redis->keys);
 	free(redis);
 }

@@ -116,11 +116,11 @@ bool sl_policy_holds(const struct sluice_policy *policy) {
 	return policy->holds;
 }
 
-bool sl_policy_denies_on_error(const struct sluice_policy *policy, const struct sluice_match *match) {
+int32_t sl_policy_denier(const struct sluice_policy *policy, const struct sluice_match *match) {
 	for (uint32_t i = 0; i < match->count; i++)
 		if (sl_policy_on_error(policy, match, i) == SL_ON_ERROR_DENY)
-			return true;
-	return false;
+			return (int32_t)i;
+	return -1;
 }
 
 uint32_t sl_policy_candidates(const struct sluice_policy *policy, const struct sluice_match *match,

@@ -210,9 +210,9 @@ const struct sl_policy_reserve *sl_policy_reserve(const struct sluice_policy *po
 /* Does any limit of the policy, or an override, lease (concurrency) or reserve? Then SLUICE.ADMIT answers tickets. */
 bool sl_policy_holds(const struct sluice_policy *policy);
 
-/* What a request gets while the store cannot answer: does any limit of the match say `on-error: deny`? Observed limits
- * deny nobody. `match` must be of this policy. */
-bool sl_policy_denies_on_error(const struct sluice_policy *policy, const struct sluice_match *match);
+/* Who denies a request while the store cannot answer: the first item of the match whose limit says `on-error: deny`, by
+ * its index; -1: nobody, it is allowed. Observed limits deny nobody. `match` must be of this policy. */
+int32_t sl_policy_denier(const struct sluice_policy *policy, const struct sluice_match *match);
 
 /* The candidates that go with a match: quotas that are tried on the live counters and deny nobody. One is tried where
  * its limit itself counts; an override has none. Fills `items` with at most `room` observed items for the same keys,

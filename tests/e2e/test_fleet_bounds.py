@@ -8,8 +8,8 @@ import itertools
 import pytest
 
 from cluster import Cluster, module_beside, slot_of
-from harness import wait_until
-from redis_world import Redis
+from harness import RespError, wait_until
+from redis_world import Redis, redises  # noqa: F401
 
 STORES = ("server", "module", "script", "cluster", "cluster by script")
 FLEET = {"module": "module", "script": "script", "cluster": "module", "cluster by script": "script"}
@@ -190,3 +190,60 @@ def test_who_brings_his_key_brings_his_tag(place):
         words = ["{t}" + "a" * 1021, 1, "concurrency 2 lease 1h", "KEY", "{t}" + "b" * 1021, "concurrency 2 lease 1h"]
         assert r.call("SLUICE.ACQUIRE", *words)[0] == 1, "one step, though both keys are folded"
     nothing_failed(one)
+
+
+# ---- instants --------------------------------------------------------------------------------------------------------
+
+TIMED = "threads: 1\nclient-time: true\n"
+
+
+def test_a_client_may_set_the_instant_everywhere(place):
+    one = place.start(["name: two, key: user, limit: fixed-window 2/1h, on-error: allow",
+                       "name: wide, key: [], limit: fixed-window 3/1h"], more=TIMED)
+    hours = [3600_000 * (400_000 + n) for n in range(3)]
+    web = one.http()
+    for n, at in enumerate(hours):
+        statuses = [web.post("/v1/admit", {"attributes": {"user": "a"}, "at": at})[0] for _ in range(4)]
+        assert statuses == [200, 200, 429, 429], n
+        assert web.post("/v1/admit", {"attributes": {"user": "b"}, "at": at})[0] == 200
+        assert web.post("/v1/admit", {"attributes": {"user": "b"}, "at": at})[0] == 429, "wide: what two denied is free"
+    with one.resp() as r:
+        words = ["SLUICE.CHECK", "k", 1, "AT", hours[0] + 1, "fixed-window 1/1h"]
+        assert [r.call(*words)[0] for _ in range(2)] == [1, 0]
+        assert r.call("SLUICE.CHECK", "k", 1, "fixed-window 1/1h")[0] == 1, "now is another hour"
+    nothing_failed(one)
+
+
+def test_what_a_node_refuses_of_a_caller_is_told_to_him(stores, server, redises):  # noqa: F811
+    """A module that takes no instants, beside a policy that does: nobody passes by it, whatever on-error says."""
+    node = redises(module=())
+    one = server(policy=TIMED + "limits: [{name: two, key: user, limit: fixed-window 2/1h, on-error: allow}]\n"
+                 f'store: {{redis: ["127.0.0.1:{node.port}"], budget: 5s}}\n')
+    one.fleet = True
+    wait_until(lambda: figure(one, "sluice_fleet_nodes", state="up") >= 1, "the node is not up")
+    status, _, body = one.http().post("/v1/admit", {"attributes": {"user": "a"}, "at": 1_800_000_000_000})
+    assert status == 400 and "client-time yes" in body["detail"]
+    with one.resp() as r:
+        with pytest.raises(RespError, match="client-time yes"):
+            r.call("SLUICE.CHECK", "k", 1, "AT", 1_800_000_000_000, "10/1s")
+        assert allowed(r, 3, user="a") == 2
+    assert figure(one, "sluice_fleet_decisions_total", way="failed") == 0
+
+
+def test_what_the_script_can_not_count_is_no_store_that_is_away(stores, server):
+    one = Place("script", stores, server).start(["name: two, key: user, limit: fixed-window 2/1h, on-error: allow"])
+    with one.resp() as r:
+        for limit in ("token-bucket 4G/3660d", "1M/month at Europe/Berlin", "distinct 2000/1h"):
+            with pytest.raises(RespError, match="some limits need the module"):
+                r.call("SLUICE.CHECK", "k", 1, "MEMBER", "m", limit)
+    assert figure(one, "sluice_fleet_decisions_total", way="failed") == 0
+
+
+# ---- who denies ------------------------------------------------------------------------------------------------------
+
+def test_a_denial_by_on_error_names_its_limit(server):
+    one = server(policy="threads: 1\nlimits:\n  - {name: open, key: user, limit: 9/1m}\n"
+                        "  - {name: shut, key: user, limit: token-bucket 9/1m burst 4, on-error: deny}\n"
+                        'store: {redis: ["127.0.0.1:1"], budget: 10ms}\n')
+    with one.resp() as r:
+        assert admit(r, user="a") == [0, 4, 0, 1000, 0, 0, 1, b"shut"]

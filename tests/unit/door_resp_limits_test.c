@@ -307,7 +307,7 @@ static void test_no_room_for_a_log(void **state) {
 	client_close(&client);
 	client_open(&client, "limits:\n  - {name: a, key: user, limit: sliding-log 4G/1d, on-error: deny}\n");
 	assert_string_equal(fill_log(&client, "SLUICE.ADMIT 1 user 1\r\n"),
-	                    "*8\r\n:0\r\n:0\r\n:0\r\n:1000\r\n:0\r\n:0\r\n:-1\r\n$0\r\n\r\n");
+	                    "*8\r\n:0\r\n:4000000000\r\n:0\r\n:1000\r\n:0\r\n:0\r\n:0\r\n$1\r\na\r\n");
 	client_close(&client);
 }
 

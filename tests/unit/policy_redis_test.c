@@ -314,9 +314,9 @@ static void test_of_a_match(void **state) {
 		assert_int_equal(sl_policy_on_error(policy, &match, i), wanted[i].on_error);
 		assert_int_equal(sl_policy_is_strict(policy, &match, i), wanted[i].strict);
 	}
-	assert_true(sl_policy_denies_on_error(policy, &match));
+	assert_int_equal(sl_policy_denier(policy, &match), 1);
 	match.items[1].observed = true;
-	assert_false(sl_policy_denies_on_error(policy, &match));
+	assert_int_equal(sl_policy_denier(policy, &match), -1);
 	sluice_policy_free(policy);
 }
 

@@ -98,7 +98,7 @@ static void describe(const struct sluice_policy *policy, const char *plan, char 
 		assert_true(sl_bytes_equal(items[i].key, found.items[of[i]].key));
 		text[len++] = (char)('0' + of[i]);
 	}
-	text[len++] = sl_policy_denies_on_error(policy, &found) ? '!' : '.';
+	text[len++] = sl_policy_denier(policy, &found) >= 0 ? '!' : '.';
 	text[len] = '\0';
 }
 

@@ -20,17 +20,13 @@ static void texts_are_whole(void **state) {
 	assert_null(strstr(sl_script_library, "--client-time\nlocal"));
 }
 
-/* What `sluice replay` goes by when it makes a script that takes instants of this one. */
-static void settings_stand_where_they_are_looked_for(void **state) {
-	const char *texts[] = {sl_script_library, sl_script_eval};
+/* Only the one that is made for it lets callers set the instant. */
+static void instants_are_for_those_who_may_set_them(void **state) {
 	(void)state;
-	for (int i = 0; i < 2; i++) {
-		const char *head = strstr(texts[i], SL_SCRIPT_SETTINGS);
-		assert_non_null(head);
-		assert_null(strstr(head + 1, SL_SCRIPT_SETTINGS));
-		const char *off = strstr(head, ", false, "), *end = strchr(head, '\n');
-		assert_true(off != NULL && off < end);
-	}
+	assert_int_equal(strlen(sl_script_eval_client_time), sl_script_eval_client_time_bytes);
+	assert_non_null(strstr(sl_script_eval, "', false, false\n"));
+	assert_non_null(strstr(sl_script_library, "', false, true\n"));
+	assert_non_null(strstr(sl_script_eval_client_time, "', true, false\n"));
 }
 
 /* Against the program that everybody has. */
@@ -47,14 +43,14 @@ static void sha1_is_what_sha1sum_says(void **state) {
 	assert_int_equal(fread(said, 1, 40, sum), 40);
 	pclose(sum);
 	remove(path);
-	sl_script_sha1(hex);
+	sl_script_sha1(sl_script_eval, sl_script_eval_bytes, hex);
 	assert_string_equal(hex, said);
 }
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(texts_are_whole),
-		cmocka_unit_test(settings_stand_where_they_are_looked_for),
+		cmocka_unit_test(instants_are_for_those_who_may_set_them),
 		cmocka_unit_test(sha1_is_what_sha1sum_says),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,11 +14,12 @@ extern const size_t sl_script_library_bytes;
 extern const char sl_script_eval[];
 extern const size_t sl_script_eval_bytes;
 
-/* How both begin to say what they were made for, once; behind it stand the version, ", false, " where callers may not
- * set the instant (AT), and more. */
-#define SL_SCRIPT_SETTINGS "local VERSION, CLIENT_TIME, KEPT = '"
+/* The latter for calls that set the instant (AT), which the one above refuses: to whoever calls that himself. */
+extern const char sl_script_eval_client_time[];
+extern const size_t sl_script_eval_client_time_bytes;
 
-/* The SHA1 of sl_script_eval in lower-case hex digits, by which EVALSHA calls it. Computes it, some 100 us: keep it. */
-void sl_script_sha1(char hex[41]);
+/* The SHA1 of a script in lower-case hex digits, by which EVALSHA calls it. Computes it, some 100 us: keep it. Where
+ * libcrypto has no SHA1 it is the name of no script: 40 zeros. */
+void sl_script_sha1(const char *text, size_t bytes, char hex[41]);
 
 #endif

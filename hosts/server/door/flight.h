@@ -23,6 +23,11 @@ struct sl_flight_item {
 	bool strict;
 };
 
+/* What a caller is told whose call is SLUICE_E_MISUSE there. */
+#define SL_FLIGHT_MISUSE_TEXT                                                                             \
+	"the store is in Redis, and its node can't decide that: an instant (AT) needs a module that was loaded " \
+	"with client-time yes, and some limits need the module; the server's log has the node's words"
+
 struct sl_flight_call {
 	/* items, their terms, id and each (always there) lie in the flight. Landing fills err, merged, each, forgotten,
 	 * found, granted and repeated: SLUICE_OK where it was decided, there or, under on-error: local, here; SLUICE_E_AWAY

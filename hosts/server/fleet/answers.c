@@ -136,9 +136,10 @@ static void redirect(struct sl_node *node, struct sl_errand *errand, bool moved)
 
 static void load_script(struct sl_node *node, struct sl_errand *errand) {
 	const struct sl_nodes *nodes = node->nodes;
-	const struct sluice_bytes load[] = {sl_str("SCRIPT"), sl_str("LOAD"), nodes->script};
-	if (!node->loads)
-		node->loads = sl_node_command(node, SL_ERRAND_SCRIPT, 3, load);
+	const bool dated = errand->ask->dated;
+	const struct sluice_bytes load[] = {sl_str("SCRIPT"), sl_str("LOAD"), nodes->scripts[dated].text};
+	if (!node->loads[dated])
+		node->loads[dated] = sl_node_command(node, SL_ERRAND_SCRIPT, 3, load);
 	again(node->nodes, errand);
 }
 
@@ -208,7 +209,7 @@ static void on_ping(struct sl_node *node, sluice_ns sent) {
 }
 
 static void on_script(struct sl_node *node) {
-	node->loads = false;
+	node->loads[0] = node->loads[1] = false; /* at worst the other one is loaded twice */
 	if (node->got.is_error)
 		sl_nodes_say(node->nodes, "redis %s: SCRIPT LOAD: %s", node->name, node->got.error);
 }

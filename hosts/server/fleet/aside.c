@@ -5,6 +5,7 @@
  *   some say local                            those are decided by counters of this process, the others stand aside
  *   all say allow, and others have answered   as those others have it
  *   nothing is left to decide by              SLUICE_E_AWAY; the door lets the request pass
+ *   a node refused what the caller has said   SLUICE_E_MISUSE; he is told, and on-error is silent
  *
  * A reset that did not reach its counter is a failure whatever limits say, and so is a refund, unless it is decided by
  * local counters. */
@@ -82,6 +83,8 @@ static bool decide_locally(struct sl_trip *trip) {
 sluice_err sl_aside(struct sl_trip *trip) {
 	struct survey s = survey(trip);
 	sluice_operation operation = trip->call->call.operation;
+	if (trip->refused)
+		return SLUICE_E_MISUSE;
 	if (s.failed == 0)
 		return SLUICE_OK;
 	stand_aside(trip);

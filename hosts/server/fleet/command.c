@@ -58,7 +58,10 @@ char *sl_command_write_ask(char *at, const struct sl_ask *ask, const char *sha) 
 	return at;
 }
 
-struct sluice_bytes sl_command_script(char sha[41]) {
-	sl_script_sha1(sha);
-	return sl_slice(sl_script_eval, sl_script_eval_bytes);
+struct sl_node_script sl_command_script(bool dated) {
+	struct sl_node_script script = {.text = sl_slice(sl_script_eval, sl_script_eval_bytes)};
+	if (dated)
+		script.text = sl_slice(sl_script_eval_client_time, sl_script_eval_client_time_bytes);
+	sl_script_sha1(script.text.data, script.text.len, script.sha);
+	return script;
 }

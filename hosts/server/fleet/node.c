@@ -109,7 +109,7 @@ bool sl_node_send(struct sl_node *node, struct sl_errand *errand, sluice_ns now)
 	char *at = node->link == NULL ? NULL : sl_link_room(node->link, sl_command_ask_bytes(errand->ask));
 	if (at == NULL)
 		return false;
-	const char *sha = node->via == SL_VIA_SCRIPT ? node->nodes->sha : NULL;
+	const char *sha = node->via == SL_VIA_SCRIPT ? node->nodes->scripts[errand->ask->dated].sha : NULL;
 	sl_link_wrote(node->link, (size_t)(sl_command_write_ask(at, errand->ask, sha) - at));
 	append(node, errand, now);
 	return true;
@@ -138,7 +138,7 @@ void sl_node_on_up(struct sl_link *link, void *owner) {
 	(void)link;
 	node->state = SL_NODE_GREETING;
 	node->reply = (struct sl_reply){.depth = 0};
-	node->has_module = node->loads = false;
+	node->has_module = node->loads[0] = node->loads[1] = false;
 	node->role = SL_ROLE_UNKNOWN;
 	sl_count(&nodes->figures->connects, 1);
 	bool sent = true;
@@ -162,7 +162,7 @@ static const char *choose_via(struct sl_node *node) {
 		node->via = SL_VIA_MODULE;
 		return NULL;
 	}
-	if (nodes->script.len == 0)
+	if (nodes->scripts[0].text.len == 0)
 		return "it has not loaded the module (loadmodule sluice-module.so)";
 	node->via = SL_VIA_SCRIPT;
 	return NULL;
@@ -176,8 +176,8 @@ void sl_node_greeted(struct sl_node *node) {
 		return;
 	}
 	if (node->via == SL_VIA_SCRIPT) { /* loaded before it is needed; nothing waits for the answer */
-		const struct sluice_bytes load[] = {sl_str("SCRIPT"), sl_str("LOAD"), nodes->script};
-		node->loads = sl_node_command(node, SL_ERRAND_SCRIPT, 3, load);
+		const struct sluice_bytes load[] = {sl_str("SCRIPT"), sl_str("LOAD"), nodes->scripts[0].text};
+		node->loads[0] = sl_node_command(node, SL_ERRAND_SCRIPT, 3, load);
 	}
 	node->state = SL_NODE_UP;
 	node->open = false;

@@ -61,7 +61,8 @@ struct sl_node {
 	bool fresh;                         /* has not failed since it became known */
 	bool open;                          /* the circuit is: not asked */
 	bool dirty;                         /* has output to flush */
-	bool has_module, loads;             /* loads: SCRIPT LOAD is under way */
+	bool has_module;
+	bool loads[2];                      /* SCRIPT LOAD of nodes->scripts is under way */
 	struct sl_node_place place, leader; /* leader: of a replica; port 0: not known */
 	struct sl_reply reply;
 	struct sl_collected got;
@@ -76,8 +77,10 @@ struct sl_nodes {
 	char *user, *password;
 	uint8_t via;
 	sluice_ns budget_ns;
-	struct sluice_bytes script; /* empty: there is none */
-	char sha[41];
+	struct sl_node_script {
+		struct sluice_bytes text; /* empty: there is none */
+		char sha[41];
+	} scripts[2]; /* for calls without AT, and for those with it */
 
 	struct sl_node *list[SL_NODES_MAX]; /* holes are NULL */
 	uint32_t count;                     /* the highest index in use + 1 */
@@ -202,7 +205,7 @@ char *sl_command_write(char *at, uint32_t count, const struct sluice_bytes *args
 /* Those of an ask, by the module or, where `sha` is not NULL, by the script. */
 size_t sl_command_ask_bytes(const struct sl_ask *ask);
 char *sl_command_write_ask(char *at, const struct sl_ask *ask, const char *sha);
-/* The script for EVALSHA, and its SHA-1 in hex. About 100 us. */
-struct sluice_bytes sl_command_script(char sha[41]);
+/* The script for EVALSHA, for calls with AT where they are `dated`, and its SHA-1 in hex. About 100 us. */
+struct sl_node_script sl_command_script(bool dated);
 
 #endif

@@ -362,7 +362,8 @@ static sluice_err fill(struct sl_nodes *nodes, const struct sl_nodes_options *op
 	nodes->budget_ns = settings->budget_ns;
 	nodes->user = copy(settings->user);
 	nodes->password = copy(options->password);
-	nodes->script = sl_command_script(nodes->sha);
+	for (int dated = 0; dated < 2; dated++)
+		nodes->scripts[dated] = sl_command_script(dated);
 	nodes->random = (sl_clock_monotonic() ^ (uint64_t)(uintptr_t)nodes) | 1;
 	memset(nodes->owner, 0xff, sizeof nodes->owner);
 	nodes->refresh_due = nodes->armed = SLUICE_NEVER;

@@ -3,8 +3,8 @@
  * Finds out by itself whether it faces a cluster (CLUSTER SLOTS, kept up to date by MOVED, ASK and failures) or a
  * single server with replicas (ROLE; after a failover the one that has become primary), and at each node whether the
  * module is there or scripts have to do (SLUICE.LEASE without arguments, which every user may try; the script is loaded
- * by us, and again after SCRIPT FLUSH, a restart or a failover). One connection a node and worker; commands of all
- * requests are pipelined on it.
+ * by us, one for calls with AT and one for all others, and again after SCRIPT FLUSH, a restart or a failover). One
+ * connection a node and worker; commands of all requests are pipelined on it.
  *
  * A node that fails or is late several times in a row has its circuit opened: it is not asked any more, so no request
  * waits for it, and is probed (PING) after 100 ms, then in growing intervals with jitter up to 2 s, until it answers.
@@ -46,6 +46,7 @@ struct sl_ask {
 	uint32_t key_count;
 	const struct sluice_bytes *words; /* behind the first key; `KEY k` for the others are among them */
 	uint32_t word_count;
+	bool dated;         /* AT is among the words */
 	sluice_ns deadline; /* sl_clock_monotonic() */
 	void (*answered)(struct sl_ask *ask, const struct sl_answer *answer);
 	void *owner; /* the caller's */

@@ -288,6 +288,7 @@ void sl_group_say(struct sl_group *group, enum sl_verb verb, const struct sl_hea
 		else
 			count += add_head(words + count, &out, *what, head);
 	SL_ASSERT(count <= SL_HEAD_WORDS_MAX && !out.overflow);
+	group->ask.dated = head->dated;
 	memcpy(group->tail - count, words, count * sizeof words[0]);
 	group->ask.verb = grammar[verb].verb;
 	group->ask.keys = group->keys;

@@ -184,10 +184,25 @@ static void mark_held(struct sl_trip *trip, const struct sl_group *group) {
 		trip->items[group->positions[k]].held = trip->call->call.each[group->positions[k]].allowed;
 }
 
+static bool says(const struct sl_answer *answer, const char *begins) {
+	size_t len = strlen(begins);
+	return answer->kind == SL_ANSWER_ERROR && answer->error.len >= len && memcmp(answer->error.data, begins, len) == 0;
+}
+
+/* Is a node's error about what the caller has said himself? That is no store that is away, whatever is wrong with it;
+ * of limits of a policy without an instant nothing is his but keys and members, which no node refuses. */
+static bool is_callers(const struct sl_trip *trip, const struct sl_group *group, const struct sl_answer *answer) {
+	bool own = trip->call->dated;
+	for (uint32_t k = 0; k < group->item_count; k++)
+		own = own || trip->call->facts[group->positions[k]].name == NULL;
+	return own && says(answer, "ERR ") && !says(answer, "ERR unknown command");
+}
+
 /* What answers nothing. */
 static void refuse(struct sl_trip *trip, struct sl_group *group, const struct sl_answer *answer) {
 	struct sl_fleet *fleet = fleet_of(trip);
 	bool unknown = answer->kind == SL_ANSWER_LATE || answer->kind == SL_ANSWER_LOST;
+	trip->refused = trip->refused || (!trip->denied && is_callers(trip, group, answer));
 	fail_group(trip, group, unknown ? GROUP_UNKNOWN : GROUP_FAILED);
 	trip->late = trip->late || answer->kind == SL_ANSWER_LATE;
 	if (!unknown && answer->kind != SL_ANSWER_AWAY) {
@@ -196,17 +211,13 @@ static void refuse(struct sl_trip *trip, struct sl_group *group, const struct sl
 	}
 }
 
-static bool says_not_found(const struct sl_answer *answer) {
-	return answer->kind == SL_ANSWER_ERROR && answer->error.len >= 9 && memcmp(answer->error.data, "NOTFOUND ", 9) == 0;
-}
-
 /* What a whole call has come to beside its limits' answers: what was granted, whether it had been before, and of how
  * many counters a lease or reservation was. False: it is no answer to it. */
 static bool take_outcome(struct sl_trip *trip, struct sl_group *group, const struct sl_answer *answer) {
 	struct sluice_call *call = &trip->call->call;
 	struct sl_head head = whole_head(trip, group);
 	const int64_t *outcome = answer->numbers + (size_t)SL_EACH_NUMBERS * group->item_count;
-	if (trip->verb == SL_COMMIT && says_not_found(answer))
+	if (trip->verb == SL_COMMIT && says(answer, "NOTFOUND "))
 		return true; /* found stays 0; nobody asks for the limits' answers then */
 	if (trip->verb == SL_RELEASE || trip->verb == SL_RENEW) {
 		if (!sl_plan_is_answer(trip->verb, answer, group->item_count))
@@ -469,6 +480,8 @@ static void count_way(struct sl_trip *trip, sluice_err err) {
 	struct sl_fleet *fleet = fleet_of(trip);
 	bool known = false, leased = false, failed = err != SLUICE_OK, local = false;
 	enum sl_fleet_way way = SL_WAY_ASKED;
+	if (err == SLUICE_E_MISUSE || err == SLUICE_E_APART)
+		return; /* no decision was asked for that can be made */
 	for (uint32_t i = 0; i < trip->call->call.item_count; i++) {
 		uint8_t state = trip->items[i].state;
 		known = known || state == SL_ITEM_KNOWN;

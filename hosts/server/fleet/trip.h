@@ -46,6 +46,7 @@ struct sl_trip {
 	uint32_t pending; /* answers or slices waited for */
 	uint8_t verb;     /* enum sl_verb, of the commands under way or behind */
 	bool late, asked, was_held;
+	bool refused; /* a node can't do what the caller asks for himself: a limit in notation, an instant */
 	bool whole;  /* one command, or none: sl_plan_is_whole() */
 	bool denied; /* after holds: what follows only tidies up, and looks what the counters say without them */
 };
@@ -97,7 +98,7 @@ bool sl_fleet_ask(struct sl_fleet *fleet, struct sl_group *group);
 void sl_fleet_refused(struct sl_fleet *fleet, struct sluice_bytes error);
 
 /* Decides what nobody answered for. SLUICE_OK: the items that failed have answers now; SLUICE_E_AWAY: the door says
- * what the request gets. */
+ * what the request gets; SLUICE_E_MISUSE: it tells the caller that this can't be asked. */
 sluice_err sl_aside(struct sl_trip *trip);
 
 /* Whether the door lets a request pass that is SLUICE_E_AWAY. */

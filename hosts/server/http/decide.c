@@ -101,7 +101,7 @@ void sl_http_reply_failed(struct sl_http_turn *turn, sluice_err err) {
 		                             "the cluster: give them one hash tag, such as {user:1}"),
 		                      NULL);
 	else if (err == SLUICE_E_MISUSE && turn->context->remote != NULL)
-		sl_http_reply_problem(turn, 503, sl_str("the store is in Redis, where this cannot be asked"), NULL);
+		sl_http_reply_problem(turn, 400, sl_str(SL_FLIGHT_MISUSE_TEXT), NULL);
 	else
 		reply_broken(turn, err);
 }

@@ -7,9 +7,13 @@
  *   ADMIT               .. name [granted, with UPTO] [ticket or nil, where the policy leases or reserves anything]
  *
  * A client that asks by one policy always gets as many elements, whatever was decided. */
+#include "algo/merge.h"
+#include "algo/rule.h"
 #include "algo/step.h"
 #include "hosts/server/door/admission.h"
 #include "hosts/server/resp/resp.h"
+
+#define FALLBACK_NS ((sluice_ns)1000000000)
 
 static char *put_decision(char *at, const struct sluice_decision *decision, int64_t index) {
 	at = sl_resp_put_number(at, ':', decision->allowed);
@@ -124,14 +128,22 @@ static char *put_named(char *at, const struct sl_resp_turn *turn, const struct s
 }
 
 /* The policy says what a request gets while the store cannot answer: allowed, as where no limit applies, or denied for
- * a second. No limit has decided, so none is named. */
+ * a second by the first limit that says so. */
 static char *put_fallback(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call) {
+	const struct sluice_policy *policy = turn->context->policy;
 	struct sluice_match match = match_of(turn, call);
-	bool denies = sl_policy_denies_on_error(turn->context->policy, &match);
+	struct sluice_decision fallback = sl_merge_nothing();
+	const char *name = "";
+	int32_t denier = sl_policy_denier(policy, &match);
+	if (denier >= 0) {
+		name = sluice_policy_limit_name(policy, match.position[denier]);
+		fallback = (struct sluice_decision){.quota = match.items[denier].limit->derived[SL_CAPACITY],
+		                                    .retry_after_ns = FALLBACK_NS};
+	}
 	at = sl_resp_put_number(at, '*', named_count(turn, call));
-	at = put_text(at, denies ? ":0\r\n:0\r\n:0\r\n:1000\r\n:0\r\n:0\r\n:-1\r\n$0\r\n\r\n"
-	                         : ":1\r\n:4294967295\r\n:4294967295\r\n:0\r\n:0\r\n:0\r\n:-1\r\n$0\r\n\r\n");
-	return put_more(at, turn, call, denies ? 0 : call->cost, false);
+	at = put_decision(at, &fallback, denier < 0 ? -1 : (int64_t)match.position[denier]);
+	at = put_bulk(at, name, strlen(name));
+	return put_more(at, turn, call, fallback.allowed ? call->cost : 0, false);
 }
 
 static char *put_failure(char *at, const struct sl_resp_turn *turn, sluice_err err) {
@@ -143,8 +155,7 @@ static char *put_failure(char *at, const struct sl_resp_turn *turn, sluice_err e
 	if (err == SLUICE_E_AWAY)
 		return put_text(at, "-ERR the store did not answer in time: the request was not decided\r\n");
 	if (err == SLUICE_E_MISUSE && turn->context->remote != NULL)
-		return put_text(at, "-ERR the store is on other hosts, which can't decide that: leases, members, UPTO, ID and "
-		                    "reservations need all keys on one node, and what it runs\r\n");
+		return put_text(put_text(put_text(at, "-ERR "), SL_FLIGHT_MISUSE_TEXT), "\r\n");
 	return put_text(at, "-ERR the request could not be decided\r\n");
 }
 
