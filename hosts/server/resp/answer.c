@@ -11,6 +11,7 @@
 #include "algo/rule.h"
 #include "algo/step.h"
 #include "hosts/server/door/admission.h"
+#include "hosts/server/door/flight.h"
 #include "hosts/server/resp/resp.h"
 
 #define FALLBACK_NS ((sluice_ns)1000000000)
