@@ -29,15 +29,11 @@ static const char *instead_of(const struct sl_server_options *options, uint32_t 
 	return door == SL_LISTEN_RESP ? options->listen_resp : options->listen_http;
 }
 
-/* The settings of the entrance that is the number-th of its door; of the last one where there are more. */
+/* The settings of the entrance that is the number-th of its door; of one that the policy does not write. */
 static struct sl_listen nth_of(const struct sl_settings *settings, uint32_t door, uint32_t number) {
-	struct sl_listen listen = {.door = (uint8_t)door, .mode = 0660, .forms = settings->forms};
-	for (uint32_t i = 0, seen = 0; i < settings->listen_count && seen <= number; i++)
-		if (settings->listens[i].door == door) {
-			listen = settings->listens[i];
-			seen++;
-		}
-	return listen;
+	const struct sl_listen *listen = sl_settings_listen(settings, door, number);
+	return listen != NULL ? *listen
+	                      : (struct sl_listen){.door = (uint8_t)door, .mode = 0660, .forms = settings->forms};
 }
 
 static struct sl_gift *find_gift(struct sl_server *server, const char *key) {
@@ -84,7 +80,7 @@ static bool want_door(struct sl_server *server, const struct sl_settings *settin
 	const char *instead = instead_of(server->options, door);
 	uint32_t before = *count;
 	if (instead != NULL) {
-		struct sl_listen plain = {.door = (uint8_t)door, .mode = 0660, .forms = settings->forms};
+		struct sl_listen plain = nth_of(settings, door, SL_LISTEN_UNWRITTEN);
 		return want(list, count, &plain, instead);
 	}
 	if (!want_given(server, settings, door, list, count))
@@ -109,10 +105,21 @@ static bool may_be_public(const struct sl_server *server, const struct sl_listen
 	return listen->unprotected || server->options->unprotected;
 }
 
+/* Which of the policy's listeners of its door an entrance is, also after a reload. */
+static uint32_t number_of(const struct sl_server *server, uint32_t door) {
+	uint32_t number = 0;
+	if (instead_of(server->options, door) != NULL)
+		return SL_LISTEN_UNWRITTEN;
+	for (uint32_t i = 0; i < server->entrance_count; i++)
+		number += server->entrances[i].door == doors[door];
+	return number;
+}
+
 static void set_up_entrance(struct sl_server *server, struct sl_entrance *entrance, const struct wanted *wanted) {
 	entrance->door = doors[wanted->door];
 	entrance->server = server;
 	entrance->may_be_public = may_be_public(server, &wanted->listen);
+	entrance->listener.number = number_of(server, wanted->door);
 	entrance->listener.forms = wanted->listen.forms;
 	entrance->listener.tls = wanted->listen.tls;
 	entrance->listener.proxy_protocol = wanted->listen.proxy_protocol;
@@ -189,14 +196,11 @@ const char *sl_entrances_forbidden(const struct sl_server *server, const struct 
 }
 
 void sl_entrances_refresh(struct sl_server *server, const struct sl_settings *settings) {
-	uint32_t seen[DOORS] = {0};
 	for (uint32_t i = 0; i < server->entrance_count; i++) {
 		struct sl_entrance *entrance = &server->entrances[i];
 		uint32_t door = entrance->door == &sl_door_resp ? SL_LISTEN_RESP : SL_LISTEN_HTTP;
-		struct sl_listen listen = nth_of(settings, door, seen[door]++);
-		bool instead = instead_of(server->options, door) != NULL;
-		atomic_store_explicit(&entrance->listener.forms, instead ? settings->forms : listen.forms,
-		                      memory_order_relaxed);
+		uint32_t forms = nth_of(settings, door, entrance->listener.number).forms;
+		atomic_store_explicit(&entrance->listener.forms, forms, memory_order_relaxed);
 	}
 }
 
@@ -204,10 +208,15 @@ static void warn_of(const struct sl_entrance *entrance, const struct sl_settings
 	const struct sl_listener *listener = &entrance->listener;
 	if (listener->loopback)
 		return;
-	if (!is_guarded(settings, listener->tls))
+	if (!is_guarded(settings, listener->tls)) {
 		sl_log(SL_LOG_WARNING, "%s on %s is unprotected: whoever reaches it can do everything", entrance->door->name,
 		       listener->name);
-	else if (!listener->tls)
+		if (entrance->door == &sl_door_http && nth_of(settings, SL_LISTEN_HTTP, listener->number).host_count == 0)
+			sl_log(SL_LOG_WARNING,
+			       "http on %s is asked as localhost, by address or by a name without a dot only: say other names in "
+			       "hosts: [NAME]",
+			       listener->name);
+	} else if (!listener->tls)
 		sl_log(SL_LOG_WARNING, "%s on %s has no TLS: passwords and tokens can be read on their way",
 		       entrance->door->name, listener->name);
 }

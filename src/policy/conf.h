@@ -90,6 +90,9 @@ bool sl_conf_network(struct sl_conf *conf, const struct sl_node *node, struct sl
 /* `header x-user-id`; false where it is none, which is reported. */
 bool sl_conf_source(struct sl_conf *conf, const struct sl_node *node, struct sluice_bytes *header);
 
+/* A copy in lower case, in the policy's memory; data NULL without any. */
+struct sluice_bytes sl_conf_lower(struct sl_conf *conf, struct sluice_bytes text);
+
 /* The number of an attribute whose name stands `offset` bytes into a node's text; reports a name that cannot be one,
  * or one too many, and returns SL_NAME_NONE then. */
 uint16_t sl_conf_name(struct sl_conf *conf, const struct sl_node *node, size_t offset, struct sluice_bytes name);

@@ -10,7 +10,7 @@
 
 #include "policy/lint.h"
 
-enum { DOORS = 3, MODE_DEFAULT = 0660, MODE_MAX = 0777 };
+enum { DOORS = 3, MODE_DEFAULT = 0660, MODE_MAX = 0777, HOST_BYTES_MAX = 253 };
 
 struct listen_nodes {
 	const struct sl_node *door[DOORS];
@@ -19,7 +19,7 @@ struct listen_nodes {
 /* One listener as it is written. */
 struct one {
 	struct sl_listen listen;
-	const struct sl_node *address, *mode, *tls, *headers;
+	const struct sl_node *address, *mode, *tls, *headers, *details, *hosts;
 };
 
 /* The listeners so far; `nodes` are where they stand, NULL for defaults. */
@@ -66,6 +66,48 @@ static void read_headers(struct sl_conf *conf, const struct sl_node *node, struc
 		sl_report_error(conf->report, node->place, "expected headers on http listeners only: no other door has any");
 }
 
+static void read_details(struct sl_conf *conf, const struct sl_node *node, struct sl_listen *listen) {
+	sl_conf_bool(conf, node, &listen->details);
+	if (listen->door != SL_LISTEN_HTTP)
+		sl_report_error(conf->report, node->place, "expected details on http listeners only: no other door hides any");
+}
+
+/* One name, as a Host header is compared with it. */
+static void read_host(struct sl_conf *conf, const struct sl_node *node, struct sluice_bytes *host) {
+	static const char expected[] = "a name that clients ask by, such as limits.example.com";
+	struct sluice_bytes text;
+	if (!sl_conf_text(conf, node, expected, &text))
+		return;
+	const char *p = text.data;
+	size_t len = text.len != 0 && p[text.len - 1] == '.' ? text.len - 1 : text.len;
+	bool good = len != 0 && len <= HOST_BYTES_MAX;
+	for (size_t i = 0; i < len && good; i++)
+		good = (p[i] >= 'a' && p[i] <= 'z') || (p[i] >= 'A' && p[i] <= 'Z') || (p[i] >= '0' && p[i] <= '9') ||
+		       p[i] == '-' || p[i] == '_' || p[i] == '.';
+	if (good)
+		*host = sl_conf_lower(conf, sl_slice(p, len));
+	else
+		sl_report_found(conf->report, node->place, text, "expected %s: no port, no *", expected);
+}
+
+static void read_hosts(struct sl_conf *conf, const struct sl_node *node, struct sl_listen *listen) {
+	bool list = node->kind == SL_NODE_LIST;
+	struct sluice_bytes *hosts = sl_pool_take(&conf->policy->pool, SL_HOSTS_MAX, sizeof *hosts);
+	for (const struct sl_node *one = list ? node->first : node; one != NULL; one = list ? one->next : NULL) {
+		if (hosts == NULL)
+			return;
+		if (listen->host_count == SL_HOSTS_MAX) {
+			sl_report_error(conf->report, one->place, "expected at most %d hosts of a listener", SL_HOSTS_MAX);
+			break;
+		}
+		read_host(conf, one, &hosts[listen->host_count++]);
+	}
+	listen->hosts = hosts;
+	if (listen->door != SL_LISTEN_HTTP || (listen->address != NULL && is_unix(listen->address)))
+		sl_report_error(conf->report, node->place,
+		                "expected hosts on http listeners of a port only: no page reaches any other");
+}
+
 static void read_one(struct sl_conf *conf, const struct sl_node *node, struct one *one) {
 	static const struct sl_field fields[] = {
 		{"address", keep, offsetof(struct one, address), "an address such as 127.0.0.1:7379"},
@@ -73,6 +115,8 @@ static void read_one(struct sl_conf *conf, const struct sl_node *node, struct on
 		{"proxy-protocol", sl_conf_bool, offsetof(struct one, listen.proxy_protocol), NULL},
 		{"mode", keep, offsetof(struct one, mode), NULL},
 		{"headers", keep, offsetof(struct one, headers), NULL},
+		{"details", keep, offsetof(struct one, details), NULL},
+		{"hosts", keep, offsetof(struct one, hosts), NULL},
 		{"unprotected", sl_conf_bool, offsetof(struct one, listen.unprotected), NULL},
 		{NULL, NULL, 0, NULL},
 	};
@@ -87,6 +131,10 @@ static void read_one(struct sl_conf *conf, const struct sl_node *node, struct on
 		read_mode(conf, one->mode, listen);
 	if (one->headers != NULL)
 		read_headers(conf, one->headers, listen);
+	if (one->details != NULL)
+		read_details(conf, one->details, listen);
+	if (one->hosts != NULL)
+		read_hosts(conf, one->hosts, listen);
 	if (one->tls != NULL)
 		sl_conf_bool(conf, one->tls, &listen->tls);
 	if (listen->tls && conf->tls == NULL)

@@ -212,8 +212,8 @@ static bool is_token(char c) {
 	       (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
 }
 
-static struct sluice_bytes lower_case(struct sl_pool *pool, struct sluice_bytes text) {
-	char *copy = sl_pool_text(pool, text);
+struct sluice_bytes sl_conf_lower(struct sl_conf *conf, struct sluice_bytes text) {
+	char *copy = sl_pool_text(&conf->policy->pool, text);
 	for (size_t i = 0; copy != NULL && i < text.len; i++)
 		copy[i] = (char)(copy[i] >= 'A' && copy[i] <= 'Z' ? copy[i] + 32 : copy[i]);
 	return (struct sluice_bytes){copy, text.len};
@@ -237,6 +237,6 @@ bool sl_conf_source(struct sl_conf *conf, const struct sl_node *node, struct slu
 		                "expected the name of a header, 1 to %d letters, digits and -", SLUICE_NAME_BYTES_MAX);
 		return false;
 	}
-	*header = lower_case(&conf->policy->pool, sl_slice(p + 7, text.len - 7));
+	*header = sl_conf_lower(conf, sl_slice(p + 7, text.len - 7));
 	return true;
 }

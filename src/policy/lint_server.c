@@ -27,6 +27,9 @@ static void lint_listen(struct sl_conf *conf, const struct sl_node *node, const 
 		                  users       ? "there are users"
 		                  : certified ? "clients show certificates"
 		                              : "other hosts don't reach this address");
+	if (listen->host_count != 0 && (users || certified))
+		sl_report_warning(conf->report, node->place, "hosts do nothing here: %s",
+		                  users ? "who asks has to log in, by whatever name he asks" : "clients show certificates");
 	if (public && users && !listen->tls)
 		sl_report_warning(conf->report, node->place,
 		                  "passwords and tokens cross the network in clear here: tls: true protects them");

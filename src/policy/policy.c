@@ -190,6 +190,18 @@ const struct sl_policy_source *sl_policy_source_at(const struct sluice_policy *p
 	return &policy->sources[position];
 }
 
+const struct sl_listen *sl_settings_listen(const struct sl_settings *settings, uint32_t door, uint32_t number) {
+	const struct sl_listen *found = NULL;
+	if (number == SL_LISTEN_UNWRITTEN)
+		return NULL;
+	for (uint32_t i = 0, seen = 0; i < settings->listen_count && seen <= number; i++)
+		if (settings->listens[i].door == door) {
+			found = &settings->listens[i];
+			seen++;
+		}
+	return found;
+}
+
 bool sl_policy_trusts(const struct sluice_policy *policy, const struct sl_address *address) {
 	for (uint32_t i = 0; i < policy->proxy_count; i++)
 		if (sl_network_contains(&policy->proxies[i], address))

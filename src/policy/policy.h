@@ -34,11 +34,14 @@ enum sl_listen_door { SL_LISTEN_RESP, SL_LISTEN_HTTP, SL_LISTEN_GRPC };
 
 enum {
 	SL_LISTENS_MAX = 16, /* of all doors together */
+	SL_HOSTS_MAX = 64,   /* of one listener */
 	SL_USERS_MAX = 256,
 };
 
+#define SL_LISTEN_UNWRITTEN UINT32_MAX
+
 /* One address that a door listens on. In the file: "127.0.0.1:7379", or a mapping {address, tls, proxy-protocol, mode,
- * headers, unprotected}, or a list of those. */
+ * headers, details, hosts, unprotected}, or a list of those. */
 struct sl_listen {
 	const char *address; /* "127.0.0.1:7379", "[::1]:7379" or "unix:/path" */
 	uint8_t door;        /* enum sl_listen_door */
@@ -47,6 +50,11 @@ struct sl_listen {
 	bool unprotected;    /* may be reached from other hosts without any user being configured */
 	uint32_t mode;       /* permissions of a unix socket, 0..0777; default 0660 */
 	uint32_t forms;      /* SL_FORM_ bits for this listener; the policy's unless written */
+	bool details;        /* a denial's body tells of all limits at the proxies' doors, too */
+	/* By which names clients may ask while there are no users, besides localhost, addresses and names without a dot: in
+	 * lower case, without port, without a dot at the end. */
+	const struct sluice_bytes *hosts;
+	uint32_t host_count; /* 0..SL_HOSTS_MAX */
 };
 
 /* How a secret is kept. A token is 128 random bits or more, so one SHA-256 of it is enough; a password is stretched.
@@ -241,6 +249,10 @@ uint32_t sl_policy_source_count(const struct sluice_policy *policy);
 
 /* One of them, in the order of the file; `position` < sl_policy_source_count(). */
 const struct sl_policy_source *sl_policy_source_at(const struct sluice_policy *policy, uint32_t position);
+
+/* What is said of the number-th listener of a door, from 0; of its last one where there are fewer. NULL: there is none,
+ * or it is SL_LISTEN_UNWRITTEN, one that the command line says instead of the policy. */
+const struct sl_listen *sl_settings_listen(const struct sl_settings *settings, uint32_t door, uint32_t number);
 
 /* Is an address one of trusted-proxies? Where the file does not say: of 127.0.0.0/8 or ::1. O(networks written). */
 bool sl_policy_trusts(const struct sluice_policy *policy, const struct sl_address *address);

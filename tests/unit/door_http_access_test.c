@@ -244,7 +244,9 @@ static void test_proxies(void **state) {
 		/* The client's own credentials, right or wrong or strange, are none of ours. */
 		expect("GET", doors[i], "Authorization: Bearer wrong\r\n", 200);
 		expect("POST", doors[i], "Authorization: Basic !\r\nAuthorization: Basic !\r\n", 200);
-		expect("POST", doors[i], "Origin: https://elsewhere.example\r\nSec-Fetch-Site: cross-site\r\n", 200);
+		expect("POST", doors[i],
+		       "Origin: https://elsewhere.example\r\nSec-Fetch-Site: cross-site\r\nX-Forwarded-For: 192.0.2.7\r\n",
+		       200);
 		context.peer.is_trusted = false;
 		expect("GET", doors[i], "", 403);
 		expect("GET", doors[i], "Authorization: Bearer token-robot\r\n", 403);
@@ -327,33 +329,125 @@ static void test_other_sites(void **state) {
 	unguard();
 }
 
+/* An image in somebody's page, at a door that asks nobody for a name; and what a proxy passes on of such a page. */
+static void test_images_of_other_sites(void **state) {
+	static const char *const doors[] = {"/v1/auth/forward", "/v1/auth/nginx", "/v1/auth/envoy/a", "/v1/auth/commit"};
+	static const struct {
+		const char *lines;
+		bool refused;
+	} cases[] = {
+		{"", false},
+		{"Sec-Fetch-Site: cross-site\r\n", true},
+		{"sec-fetch-site:  Cross-Site \r\nSec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: image\r\n", true},
+		{"Sec-Fetch-Site: cross-site\r\nReferer: http://evil.example/x-forwarded-for\r\n", true},
+		{"Sec-Fetch-Site: same-origin\r\n", false},
+		{"Sec-Fetch-Site: none\r\n", false},
+		{"Sec-Fetch-Site: cross-site\r\nX-Forwarded-Method: GET\r\n", false},
+		{"X-FORWARDED-FOR: 192.0.2.7\r\nSec-Fetch-Site: cross-site\r\n", false},
+		{"Sec-Fetch-Site: cross-site\r\nForwarded: for=192.0.2.7\r\n", false},
+		{"Sec-Fetch-Site: cross-site\r\nX-Original-URI: /a\r\n", false},
+		{"Sec-Fetch-Site: cross-site\r\nx-envoy-internal: true\r\n", false},
+		{"Sec-Fetch-Site: cross-site\r\nSluice-Ticket: 0\r\n", false},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		for (size_t j = 0; j < 4; j++)
+			for (int trusted = 0; trusted < 2; trusted++) {
+				assert_int_equal(guard("limits: [{name: all, key: [], limit: 1/1h}]\n"), 0);
+				context.peer.is_trusted = trusted;
+				expect("GET", doors[j], cases[i].lines, cases[i].refused ? 403 : j == 3 ? 400 : 200);
+				if (j < 3) /* refused, it was not charged */
+					expect("POST", doors[j], "", cases[i].refused ? 200 : j == 1 ? 403 : 429);
+				unguard();
+			}
+}
+
 /* A name that points to us today, and belonged to somebody else a moment ago. */
 static void test_rebinding(void **state) {
-	(void)state;
 	static const struct {
 		const char *host;
 		bool own;
 	} names[] = {
-		{"localhost", true},          {"LOCALHOST:7380", true},
-		{"a.localhost:7380", true},   {"127.0.0.1", true},
-		{"192.0.2.7:80", true},       {"[::1]", true},
-		{"[2001:db8::1]:7380", true}, {"evil.example", false},
-		{"evil.example:7380", false}, {"localhost.evil.example", false},
-		{"notlocalhost", false},      {"127.0.0.1.evil.example:80", false},
+		{"localhost", true},
+		{"LOCALHOST:7380", true},
+		{"localhost.", true},
+		{"a.localhost:7380", true},
+		{"127.0.0.1", true},
+		{"192.0.2.7:80", true},
+		{"[::1]", true},
+		{"[2001:db8::1]:7380", true},
+		{"sluice", true},
+		{"sluice:7380", true},
+		{"limits.example.com", true},
+		{"Limits.Example.COM.:7380", true},
+		{"evil.example", false},
+		{"evil.example:7380", false},
+		{"localhost.evil.example", false},
+		{"127.0.0.1.evil.example:80", false},
 		{".localhost", false},
+		{"notlocal.host", false},
+		{"a.limits.example.com", false},
+		{"limits.example.com.evil.example", false},
+		{"[evil.example]:80", false},
+		{":80", false},
+		{"", false},
 	};
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		char origin[128];
-		snprintf(origin, sizeof origin, "Origin: http://%s\r\n", names[i].host);
+	static const char hosts[] = "listen: {http: {address: 127.0.0.1:0, hosts: [other.example, Limits.example.com]}}\n";
+	(void)state;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		for (size_t j = 0; j < sizeof rules / sizeof *rules; j++) {
+			bool exempt = rules[j].target[strlen(rules[j].target) - 1] == 'z'; /* health */
+			if (strcmp(rules[j].method, "HEAD") == 0)
+				continue;
+			assert_int_equal(guard(hosts), 0);
+			struct answer answer = ask(rules[j].method, rules[j].target, names[i].host, "", "");
+			bool refused = answer.status == 403;
+			if (refused != (!names[i].own && !exempt))
+				fail_msg("%s %s to %s: %u %s", rules[j].method, rules[j].target, names[i].host, answer.status,
+				         answer.body);
+			if (refused)
+				assert_problem(&answer, 403, "hosts: [NAME]");
+			answer_free(&answer);
+			/* A unix socket is beyond any page; and so are those who show a certificate. */
+			context.peer.is_unix = true;
+			answer = ask(rules[j].method, rules[j].target, names[i].host, "", "");
+			assert_int_not_equal(answer.status, 403);
+			answer_free(&answer);
+			unguard();
+		}
+}
+
+/* With users the page would need credentials that it has not; a proxy passes its client's Host on. */
+static void test_hosts_are_free(void **state) {
+	(void)state;
+	assert_int_equal(guard(users_policy("anonymous: admin\n", "")), 0);
+	expect_post("/v1/reset", "evil.example", "Origin: http://evil.example\r\n", true);
+	unguard();
+	static const char *const doors[] = {"/v1/auth/forward", "/v1/auth/nginx", "/v1/auth/envoy/a"};
+	for (size_t i = 0; i < 3; i++) {
 		assert_int_equal(guard("limits: []\n"), 0);
-		expect_post("/v1/reset", names[i].host, origin, names[i].own);
-		expect_post("/v1/reload", names[i].host, origin, names[i].own);
-		expect_post("/v1/reset", names[i].host, "", true); /* curl, by whatever name */
-		expect_post("/v1/check", names[i].host, origin, true);
+		struct answer answer = ask("GET", doors[i], "shop.example", "", "");
+		assert_int_equal(answer.status, 200);
+		answer_free(&answer);
 		unguard();
-		/* With users, the page would need credentials that it has not. */
-		assert_int_equal(guard(users_policy("anonymous: admin\n", "")), 0);
-		expect_post("/v1/reset", names[i].host, origin, true);
+	}
+	assert_int_equal(guard("listen: {http: {address: 127.0.0.1:0, tls: true}}\n"
+	                       "tls: {certificate: c.pem, key: k.pem, client-ca: ca.pem}\n"),
+	                 0);
+	context.peer.is_tls = true;
+	expect_post("/v1/check", "limits.example", "", true);
+	context.peer.is_tls = false;
+	expect_post("/v1/check", "limits.example", "", false);
+	unguard();
+	/* a name is the listener's by which it is asked; the command line names none */
+	static const char two[] = "listen: {http: [{address: 127.0.0.1:0, hosts: a.example}, {address: 127.0.0.1:0}]}\n";
+	for (uint32_t listener = 0; listener < 2; listener++) {
+		assert_int_equal(guard(two), 0);
+		context.listener = listener;
+		expect_post("/v1/check", "a.example", "", listener == 0);
+		context.listener = SL_LISTEN_UNWRITTEN;
+		expect_post("/v1/check", "a.example", "", false);
+		expect_post("/v1/check", "localhost", "", true);
 		unguard();
 	}
 }
@@ -408,7 +502,9 @@ int main(void) {
 		cmocka_unit_test(test_no_route_is_forgotten),
 		cmocka_unit_test(test_proxies),
 		cmocka_unit_test(test_other_sites),
+		cmocka_unit_test(test_images_of_other_sites),
 		cmocka_unit_test(test_rebinding),
+		cmocka_unit_test(test_hosts_are_free),
 		cmocka_unit_test(test_expectations_are_refused_too),
 		cmocka_unit_test(test_refusals_are_counted),
 	};

@@ -3,8 +3,11 @@
 
 #include <openssl/sha.h>
 
-/* Limits of quota 0 deny whatever applies, and a denial shows the keys: so the answer tells what was seen. */
+/* Limits of quota 0 deny whatever applies, and a denial with details shows the keys: so the answer tells what was
+ * seen. */
+#define DETAILS "listen: {http: {address: 127.0.0.1:0, details: true}}\n"
 #define SHOW                                    \
+	DETAILS                                     \
 	"limits:\n"                                 \
 	"  - {name: m, key: method, limit: 0/1m}\n" \
 	"  - {name: h, key: host, limit: 0/1m}\n"   \
@@ -142,7 +145,7 @@ static void test_several_lines_and_sources(void **state) {
 	use_policy(SETTINGS SHOW);
 	ASSERT_SEEN(rows);
 	/* attributes of any header, one header for two of them, built-in ones included */
-	use_policy("attributes: {user: header x-a, again: header x-a, agent: header user-agent, to: header host}\n"
+	use_policy(DETAILS "attributes: {user: header x-a, again: header x-a, agent: header user-agent, to: header host}\n"
 	           "limits: [{name: all, key: [user, again, agent, to], limit: 0/1m}]\n");
 	come_from("192.0.2.1");
 	assert_string_equal(seen("GET " F, "Host: H:1\r\nX-A: 1\r\nX-A: 2\r\nUser-Agent: curl\r\n"),
@@ -242,7 +245,7 @@ static void assert_folded(const char *got, const char *name, const char *value) 
 static void test_long_values_keep_apart(void **state) {
 	char *value = repeat("", "v", 3000, ""), *head = malloc(16 * 1024), *first = NULL;
 	(void)state;
-	use_policy("attributes: {user: header x-user-id, again: header x-user-id}\n"
+	use_policy(DETAILS "attributes: {user: header x-user-id, again: header x-user-id}\n"
 	           "limits: [{name: u, key: user, limit: 0/1m}, {name: v, key: again, limit: 0/1m}]\n");
 	come_from("192.0.2.1");
 	for (int last = 'a'; last <= 'b'; last++) {
@@ -260,7 +263,7 @@ static void test_long_values_keep_apart(void **state) {
 	}
 	free(first);
 	/* joined lines too: a key of 1024 bytes fits, one more does not */
-	use_policy("attributes: {user: header x-user-id}\nlimits: [{name: u, key: user, limit: 0/1m}]\n");
+	use_policy(DETAILS "attributes: {user: header x-user-id}\nlimits: [{name: u, key: user, limit: 0/1m}]\n");
 	snprintf(head, 16 * 1024, "Host: s\r\nX-User-Id: %.500s\r\nX-User-Id: %.515s\r\n", value, value);
 	assert_int_equal(strlen(seen("GET " F, head)), 5 + 500 + strlen("%2C ") + 515);
 	assert_null(strchr(seen("GET " F, head), '~'));
@@ -307,8 +310,44 @@ static void assert_denied(const char *line, const char *head, unsigned status) {
 	assert_header(&answer, "RateLimit-Policy", "\"per-ip\";q=2;w=10");
 	assert_string_equal(json_string_value(json_array_get(json_object_get(answer.json, "violated-policies"), 0)),
 	                    "per-ip");
-	assert_string_equal(json_string_value(json_object_get(limit_of(&answer, 0), "key")), "ip=192.0.2.1");
+	assert_int_equal(json_object_size(answer.json), 5);
 	answer_free(&answer);
+}
+
+/* A denied stranger is told of what denied him: not what is left of others, nor whom they count, nor what is tried. */
+static void test_a_denial_s_body_is_lean(void **state) {
+	static const char limits[] = "limits:\n"
+								 "  - {name: everybody, key: [], limit: 1000000/1h}\n"
+								 "  - {name: per-ip, key: ip, limit: sliding-log 1/1m}\n"
+								 "  - {name: trial, key: ip, limit: 0/1m, observe: true}\n"
+								 "  - {name: twice, key: path, limit: sliding-log 1/1m}\n";
+	char policy[1024];
+	(void)state;
+	for (int details = 0; details < 2; details++) {
+		snprintf(policy, sizeof policy, "%s%s", details ? DETAILS : "", limits);
+		use_policy(policy);
+		come_from(details ? "192.0.2.2" : "192.0.2.1");
+		struct answer answer = ask_door("GET " F "/a", "Host: s\r\n");
+		assert_int_equal(answer.status, details ? 429 : 200); /* /a was counted the first time */
+		answer_free(&answer);
+		answer = ask_door("GET " F "/a", "Host: s\r\n");
+		assert_problem(&answer, 429, "limit ");
+		json_t *violated = json_object_get(answer.json, "violated-policies");
+		assert_string_equal(json_string_value(json_array_get(violated, json_array_size(violated) - 1)), "twice");
+		assert_int_equal(json_array_size(violated), details ? 1 : 2);
+		if (details) {
+			assert_int_equal(json_array_size(json_object_get(answer.json, "limits")), 4);
+		} else {
+			static const char *const members[] = {"type", "title", "status", "detail", "violated-policies"};
+			for (size_t i = 0; i < 5; i++)
+				assert_non_null(json_object_get(answer.json, members[i]));
+			assert_int_equal(json_object_size(answer.json), 5);
+			assert_null(strstr(answer.body, "everybody"));
+			assert_null(strstr(answer.body, "192.0.2"));
+			assert_null(strstr(answer.body, "trial"));
+		}
+		answer_free(&answer);
+	}
 }
 
 static void test_answers(void **state) {
@@ -394,6 +433,7 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(test_spoofed_addresses_buy_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_forwarded_instead, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_long_values_keep_apart, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_denial_s_body_is_lean, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_answers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_delay_is_told, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_forms_of_the_listener, setup, teardown),

@@ -102,6 +102,47 @@ static void test_durations(void **state) {
 	}
 }
 
+/* What is said of an http listener alone. A name is kept as a Host header is compared with it. */
+static void test_details_and_hosts(void **state) {
+	struct sluice_policy *policy = sl_policy_loads("listen:\n  http:\n"
+	                                               "  - {address: '127.0.0.1:1', hosts: [A.Example, b_-9.example.]}\n"
+	                                               "  - {address: '127.0.0.1:2', details: true, hosts: c}\n"
+	                                               "  - {address: unix:/x, details: true}\n"
+	                                               "  - {address: '127.0.0.1:3', details: false, hosts: []}\n"
+	                                               "  resp: []\n");
+	const struct sl_settings *settings = sl_policy_settings(policy);
+	static const uint32_t counts[] = {2, 1, 0, 0};
+	(void)state;
+	for (uint32_t i = 0; i < 6; i++) {
+		const struct sl_listen *listen = sl_settings_listen(settings, SL_LISTEN_HTTP, i);
+		assert_ptr_equal(listen, &settings->listens[i < 3 ? i : 3]);
+		assert_int_equal(listen->host_count, counts[i < 3 ? i : 3]);
+		assert_int_equal(listen->details, i == 1 || i == 2);
+	}
+	assert_null(sl_settings_listen(settings, SL_LISTEN_RESP, 0));
+	assert_null(sl_settings_listen(settings, SL_LISTEN_HTTP, SL_LISTEN_UNWRITTEN));
+	assert_true(sl_bytes_equal(settings->listens[0].hosts[0], sl_str("a.example")));
+	assert_true(sl_bytes_equal(settings->listens[0].hosts[1], sl_str("b_-9.example")));
+	assert_true(sl_bytes_equal(settings->listens[1].hosts[0], sl_str("c")));
+	sluice_policy_free(policy);
+}
+
+static void test_most_hosts(void **state) {
+	char hosts[1024], yaml[2048];
+	size_t len = 0;
+	struct sluice_policy *policy;
+	(void)state;
+	for (int i = 0; i < SL_HOSTS_MAX; i++)
+		len += (size_t)snprintf(hosts + len, sizeof hosts - len, "h%d, ", i);
+	snprintf(yaml, sizeof yaml, "listen: {http: {address: '127.0.0.1:1', hosts: [%s]}}\n", hosts);
+	policy = sl_policy_loads(yaml);
+	assert_int_equal(sl_settings_listen(sl_policy_settings(policy), SL_LISTEN_HTTP, 0)->host_count, SL_HOSTS_MAX);
+	sluice_policy_free(policy);
+	snprintf(yaml, sizeof yaml, "listen: {http: {address: '127.0.0.1:1', hosts: [%sh]}}\n", hosts);
+	const struct wanted wanted = {1, (uint32_t)(strstr(yaml, " h]") - yaml) + 2, "at most 64 hosts of a listener"};
+	sl_policy_refused(sl_str(yaml), &wanted, 1);
+}
+
 /* Texts, mappings and lists; doors in their order; what is not written of a listener is the policy's. */
 static void test_listens(void **state) {
 	struct sluice_policy *policy = sl_policy_loads(
@@ -288,6 +329,17 @@ static void test_bad_listens(void **state) {
 	      {2, 57, "found '00660'"},
 	      {2, 90, "found 'rw'"}}},
 		{"listen: {resp: {address: unix:/a, headers: draft7}}\n", {{1, 44, "expected headers on http listeners only"}}},
+		{"listen: {resp: {address: unix:/a, details: true}}\n", {{1, 44, "expected details on http listeners only"}}},
+		{"listen: {http: {address: unix:/a, hosts: [a.b], details: 1}}\n",
+	     {{1, 42, "expected hosts on http listeners of a port only"}, {1, 58, "expected true or false, found '1'"}}},
+		{"listen: {resp: {address: 127.0.0.1:1, hosts: [a.b]}}\n", {{1, 46, "expected hosts on http listeners of"}}},
+		{"listen: {http: {address: 127.0.0.1:1, hosts: ['a.b:80', '*.b', '', http://a, {a: b}, '.']}}\n",
+	     {{1, 47, "expected a name that clients ask by, such as limits.example.com: no port, no *, found 'a.b:80'"},
+	      {1, 57, "found '*.b'"},
+	      {1, 64, "found ''"},
+	      {1, 68, "found 'http://a'"},
+	      {1, 78, "found a mapping"},
+	      {1, 86, "found '.'"}}},
 		{"listen: {http: {address: unix:/a, headers: [draft7, ietf], tls: true}}\n",
 	     {{1, 53, "expected draft10 or draft7, found both"},
 	      {1, 65, "expected a certificate for it: tls: {certificate: FILE, key: FILE}"}}},
@@ -383,6 +435,11 @@ static void test_warnings(void **state) {
 		{"listen: {http: {address: 10.0.0.1:1, tls: true}}\n" TLS, {{1, 26, "serve refuses to listen"}}},
 		{"listen: {http: 10.0.0.1:1}\n" USER, {{1, 16, "passwords and tokens cross the network in clear here: tls:"}}},
 		{"listen: {http: {address: 10.0.0.1:1, tls: true}}\n" TLS USER, {{0}}},
+		{"listen: {http: {address: 127.0.0.1:1, hosts: a.b}}\n", {{0}}},
+		{"listen: {http: {address: 127.0.0.1:1, hosts: a.b}}\n" USER,
+	     {{1, 26, "hosts do nothing here: who asks has to log in, by whatever name he asks"}}},
+		{"listen: {http: {address: 10.0.0.1:1, hosts: a.b, tls: true}}\n" CLIENT_CA,
+	     {{1, 26, "hosts do nothing here: clients show certificates"}}},
 		{"listen: {http: 127.0.0.1:1, resp: [unix:/a, '[::1]:4']}\n" USER, {{0}}},
 		{"listen: {http: {address: 127.0.0.1:1, proxy-protocol: true}}\ntrusted-proxies: []\n",
 	     {{1, 26, "no connection is taken here: proxy-protocol is believed from trusted-proxies, which are none"}}},
@@ -402,6 +459,7 @@ static void test_warnings(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),       cmocka_unit_test(test_settings),    cmocka_unit_test(test_durations),
+		cmocka_unit_test(test_details_and_hosts), cmocka_unit_test(test_most_hosts),
 		cmocka_unit_test(test_listens),        cmocka_unit_test(test_doors),       cmocka_unit_test(test_forms),
 		cmocka_unit_test(test_trust),          cmocka_unit_test(test_bad_listens), cmocka_unit_test(test_bad_forms),
 		cmocka_unit_test(test_most_listeners), cmocka_unit_test(test_bad_values),  cmocka_unit_test(test_warnings),

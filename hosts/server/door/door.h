@@ -78,6 +78,7 @@ struct sl_door_context {
 	uint64_t connection_id;             /* of the connection being fed, from 1 */
 	struct sl_peer peer;                /* its other end */
 	uint32_t forms;                     /* SL_FORM_ bits of the listener that it came by */
+	uint32_t listener;                  /* and its number in the policy: sl_settings_listen() */
 	uint64_t commands;                  /* requests answered with this context so far */
 	struct sl_tally *tally;             /* this worker's page of the books; NULL: nothing is counted */
 	struct sl_top *top;                 /* this worker's top keys; NULL likewise */

@@ -4,6 +4,10 @@
  *   denied   429 application/problem+json  {"type":..,"title":..,"status":429,"detail":..,"violated-policies":[..],
  *                                           "allowed":false,...}
  *
+ * At the proxies' doors a denial is read by whoever was denied: there it ends behind "violated-policies", for the rest
+ * tells of limits that have nothing to do with it, what is left of them, keys, and limits that are only tried. A
+ * listener may say `details: true`.
+ *
  * "limit" is the name of the limit that decided, "" where none did. Waits are in ms, rounded up, -1 for never. An
  * explanation says besides, of each limit, when its next unit frees, and what its candidate would have said. */
 #include "algo/hyperlog.h"
@@ -180,17 +184,18 @@ static void put_detail(struct sl_out *out, const struct sl_http_view *view) {
 }
 
 static void put_violated(struct sl_out *out, const struct sl_http_view *view) {
-	const char *before = ",\"violated-policies\":[";
+	const char *before = "";
+	sl_out_str(out, ",\"violated-policies\":[");
 	for (uint32_t i = 0; i < view->count; i++)
 		if (sl_headers_is_told(&view->limits[i]) && !view->limits[i].decision->allowed) {
 			sl_out_str(out, before);
 			sl_json_string(out, view->limits[i].name);
 			before = ",";
 		}
-	sl_out_str(out, "],");
+	sl_out_char(out, ']');
 }
 
-static void put_problem(struct sl_out *out, const struct sl_http_view *view, unsigned status) {
+static void put_problem(struct sl_out *out, const struct sl_http_view *view, unsigned status, bool details) {
 	sl_out_str(out, "{\"type\":\"");
 	sl_out_str(out, sl_http_problem_quota);
 	sl_out_str(out, "\",\"title\":\"Quota Exceeded\",\"status\":");
@@ -198,7 +203,10 @@ static void put_problem(struct sl_out *out, const struct sl_http_view *view, uns
 	sl_out_str(out, ",\"detail\":");
 	put_detail(out, view);
 	put_violated(out, view);
-	put_decision(out, view);
+	if (details) {
+		sl_out_char(out, ',');
+		put_decision(out, view);
+	}
 	sl_out_char(out, '}');
 }
 
@@ -261,7 +269,8 @@ void sl_http_reply_decision(struct sl_http_turn *turn, const struct sl_http_view
 	put_headers(&reply.w, view, turn->context->forms, denied);
 	sl_http_reply_body(&reply);
 	if (denied) {
-		put_problem(&reply.w, view, status);
+		const struct sl_listen *listen = sl_http_listen(turn);
+		put_problem(&reply.w, view, status, !view->style.empty || (listen != NULL && listen->details));
 	} else if (!view->style.empty) {
 		sl_out_char(&reply.w, '{');
 		put_decision(&reply.w, view);

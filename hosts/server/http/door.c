@@ -40,31 +40,32 @@ static const struct route {
 	enum allowed allowed;
 	uint32_t roles; /* SL_ROLE_ bits, one of which the caller needs; ANY_ROLE: open to all */
 	void (*answer)(struct sl_http_turn *turn);
+	bool any_host; /* asked under whatever name */
 } routes[] = {
-	{"/v1/check", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_check},
-	{"/v1/admit", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_admit},
-	{"/v1/refund", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_refund},
-	{"/v1/acquire", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_acquire},
-	{"/v1/release", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_release},
-	{"/v1/renew", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_renew},
-	{"/v1/holders", ALLOW_POST, SL_ROLE_READ, sl_http_route_holders},
-	{"/v1/reserve", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_reserve},
-	{"/v1/commit", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_commit},
-	{"/v1/reset", ALLOW_POST, SL_ROLE_ADMIN, sl_http_route_reset},
-	{"/v1/reload", ALLOW_POST, SL_ROLE_ADMIN, sl_http_route_reload},
-	{"/v1/explain", ALLOW_GET, SL_ROLE_CHECK | SL_ROLE_READ, sl_http_route_explain},
-	{"/v1/limits", ALLOW_GET, SL_ROLE_CHECK | SL_ROLE_READ, route_limits},
-	{"/v1/top", ALLOW_GET, SL_ROLE_READ, sl_http_route_top},
-	{"/v1/figures", ALLOW_GET, SL_ROLE_READ, sl_http_route_figures},
-	{"/v1/auth/forward*", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_forward},
-	{"/v1/auth/nginx*", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_nginx},
-	{"/v1/auth/envoy*", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_envoy},
-	{"/v1/auth/commit", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_commit},
-	{"/metrics", ALLOW_GET, SL_ROLE_READ, sl_http_route_metrics},
-	{"/healthz", ALLOW_GET, ANY_ROLE, route_healthz},
-	{"/readyz", ALLOW_GET, ANY_ROLE, route_readyz},
-	{"/", ALLOW_GET, ANY_ROLE, sl_http_route_page},
-	{"/dashboard/*", ALLOW_GET, ANY_ROLE, sl_http_route_page},
+	{"/v1/check", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_check, false},
+	{"/v1/admit", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_admit, false},
+	{"/v1/refund", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_refund, false},
+	{"/v1/acquire", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_acquire, false},
+	{"/v1/release", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_release, false},
+	{"/v1/renew", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_renew, false},
+	{"/v1/holders", ALLOW_POST, SL_ROLE_READ, sl_http_route_holders, false},
+	{"/v1/reserve", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_reserve, false},
+	{"/v1/commit", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_commit, false},
+	{"/v1/reset", ALLOW_POST, SL_ROLE_ADMIN, sl_http_route_reset, false},
+	{"/v1/reload", ALLOW_POST, SL_ROLE_ADMIN, sl_http_route_reload, false},
+	{"/v1/explain", ALLOW_GET, SL_ROLE_CHECK | SL_ROLE_READ, sl_http_route_explain, false},
+	{"/v1/limits", ALLOW_GET, SL_ROLE_CHECK | SL_ROLE_READ, route_limits, false},
+	{"/v1/top", ALLOW_GET, SL_ROLE_READ, sl_http_route_top, false},
+	{"/v1/figures", ALLOW_GET, SL_ROLE_READ, sl_http_route_figures, false},
+	{"/v1/auth/forward*", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_forward, false},
+	{"/v1/auth/nginx*", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_nginx, false},
+	{"/v1/auth/envoy*", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_envoy, false},
+	{"/v1/auth/commit", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_commit, false},
+	{"/metrics", ALLOW_GET, SL_ROLE_READ, sl_http_route_metrics, false},
+	{"/healthz", ALLOW_GET, ANY_ROLE, route_healthz, true},
+	{"/readyz", ALLOW_GET, ANY_ROLE, route_readyz, true},
+	{"/", ALLOW_GET, ANY_ROLE, sl_http_route_page, false},
+	{"/dashboard/*", ALLOW_GET, ANY_ROLE, sl_http_route_page, false},
 };
 
 /* ---- routing ------------------------------------------------------------------------------------------------- */
@@ -154,7 +155,8 @@ static void reply_wrong_method(struct sl_http_turn *turn, const struct route *ro
 
 /* The proxies' doors take any method, and another view of who asks. */
 static bool is_let_in(struct sl_http_turn *turn, const struct route *route) {
-	return route->allowed == ALLOW_ANY ? sl_http_guard_proxy(turn) : sl_http_guard(turn, route->path, route->roles);
+	return route->allowed == ALLOW_ANY ? sl_http_guard_proxy(turn)
+	                                   : sl_http_guard(turn, route->path, route->roles, route->any_host);
 }
 
 /* Answers a request; with only its head, where it would be refused for that. Returns whether it was answered. */

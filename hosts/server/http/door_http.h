@@ -65,17 +65,21 @@ void sl_http_problem_members(struct sl_out *out, unsigned status, const char *ty
  *  allow  the Allow header of a 405; else NULL */
 void sl_http_reply_problem(struct sl_http_turn *turn, unsigned status, struct sluice_bytes detail, const char *allow);
 
+/* What the policy says of the listener that a request came by; NULL: nothing. */
+const struct sl_listen *sl_http_listen(const struct sl_http_turn *turn);
+
 /* GET /v1/limits: the policy's limits, in the order of the file. */
 void sl_http_reply_limits(struct sl_http_turn *turn);
 
 /* ---- who asks (guard.c) -------------------------------------------------------------------------------------- */
 
-/* Finds out the caller's roles (turn->roles) and whether they let him ask a route.
- *  path    the route's, for messages
- *  needed  SL_ROLE_ bits, one of which it takes; 0: open to all
- * Returns false once the request has been refused: 401, 403, 429 or 400. Some ns where no users are configured; else a
- * walk over the head, and what sl_access_login() takes. */
-bool sl_http_guard(struct sl_http_turn *turn, const char *path, uint32_t needed);
+/* Finds out the caller's roles (turn->roles), whether they let him ask a route, and whether he is a stranger's page.
+ *  path      the route's, for messages
+ *  needed    SL_ROLE_ bits, one of which it takes; 0: open to all
+ *  any_host  it is asked under any name, though there be no users
+ * Returns false once the request has been refused: 401, 403, 429 or 400. A walk over the head, and, where users are
+ * configured, what sl_access_login() takes. */
+bool sl_http_guard(struct sl_http_turn *turn, const char *path, uint32_t needed, bool any_host);
 /* The same for the proxies' doors. */
 bool sl_http_guard_proxy(struct sl_http_turn *turn);
 
@@ -148,7 +152,8 @@ uint32_t sl_http_position(const struct sluice_policy *policy, struct sluice_byte
 /* How a decision is answered. */
 struct sl_http_style {
 	bool explain;    /* an explanation: 200 whatever it says, with what next frees and with candidates */
-	bool empty;      /* allowed: no body, but a Sluice-Delay-Ms where the request is to be held (the proxies' doors) */
+	bool empty;      /* the proxies' doors: no body where it is allowed, but a Sluice-Delay-Ms where the request is to
+	                  * be held; and a denial's body, which strangers read, tells only of those limits that denied */
 	uint16_t denied; /* status of a denial; 0 for 429 */
 };
 

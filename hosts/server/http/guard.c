@@ -1,16 +1,24 @@
 /* Who asks, from where, and whether that is enough.
  *
- *   the proxies' doors   a trusted peer, or a role of anonymous     Authorization is the client's own: not looked at
- *   everything else      Authorization, else anonymous              POSTs from other sites' pages are refused
- *   /healthz /readyz /   open
+ *                        who                                     from where
+ *   the proxies' doors   a trusted peer, or a role of anonymous  no page of another site, unless a proxy passed it on
+ *   /healthz /readyz     anybody                                 anywhere
+ *   everything else      Authorization, else anonymous           POST: no page of another site. Without users: asked
+ *                                                                under a name that no stranger's page can have
  *
  * A page of anybody's, open in somebody's browser, can make that browser send a POST to a server on its loopback. It
  * can't read the answer, but a reset is done. Browsers say where such a request comes from (Origin, Sec-Fetch-Site):
  * what does not come from this very host and port goes no further. Programs send neither and are not touched.
  *
  * The same page may have its own name point to 127.0.0.1 once it is loaded (DNS rebinding), and then is of the same
- * origin. Where there are users it has no credentials. Where there are none, a page must have come by a name that no
- * stranger can have, localhost or an address, to do what asks for the role admin.
+ * origin and reads what it is told. Where there are users it has no credentials. Where there are none, whatever tells
+ * or does anything wants a Host that no stranger's page can have: localhost, an address, a name without a dot, or one
+ * that the listener's `hosts` name. Browsers always say the Host; who says none is refused as well. A unix socket is
+ * beyond any page, and a page has no client certificate.
+ *
+ * At the proxies' doors Authorization is the client's own, and so are Host, Origin and Sec-Fetch-Site: what a proxy
+ * passes on has a header of the proxy's with it, which a page can't add to a request across sites. An image of another
+ * site's page comes without, and would be charged as its visitor.
  *
  * A login that failed says 401 whether or not anonymous would do: it must not look as if it had been accepted. The
  * challenge names Bearer only, so that no browser shows its own prompt over the dashboard's. */
@@ -23,6 +31,7 @@ enum {
 	BASIC_BYTES_MAX = 2048, /* decoded; more than any name and secret */
 	DETAIL_BYTES = 512,
 	HEADER_BYTES = 64,
+	HOST_SHOWN_MAX = 100,
 };
 
 /* The header lines that matter here. */
@@ -96,28 +105,56 @@ static bool is_own_origin(struct sluice_bytes origin, struct sluice_bytes host) 
 	return host.len != 0 && equal_nocase(sl_slice(p + scheme, origin.len - scheme), host);
 }
 
-/* Can no stranger have this name? localhost and what is below it (RFC 6761), and addresses, which are no names. */
-static bool is_own_name(struct sluice_bytes host) {
-	static const char local[] = "localhost", below[] = ".localhost";
-	struct sl_address address;
+/* A host without its port, and without the dot at its end. */
+static struct sluice_bytes name_in(struct sluice_bytes host) {
 	const char *p = host.data, *colon = host.len == 0 ? NULL : memchr(p, ':', host.len);
-	if (sl_address_parse(host, &address, NULL))
-		return true;
-	size_t len = colon != NULL ? (size_t)(colon - p) : host.len, tail = sizeof below - 1;
-	return sl_bytes_equal_nocase(sl_slice(p, len), local) ||
-	       (len > tail && sl_bytes_equal_nocase(sl_slice(p + len - tail, tail), below));
+	size_t len = colon != NULL ? (size_t)(colon - p) : host.len;
+	return sl_slice(p, len > 1 && p[len - 1] == '.' ? len - 1 : len);
 }
 
-static bool refuse_foreign(struct sl_http_turn *turn, const struct fields *fields, uint32_t needed) {
+/* Can no stranger's page have come by this Host? What is below localhost is the browser's own (RFC 6761). */
+static bool is_own_host(const struct sl_listen *listen, struct sluice_bytes host) {
+	static const char below[] = ".localhost";
+	struct sluice_bytes name = name_in(host);
+	struct sl_address address;
+	size_t tail = sizeof below - 1;
+	if (sl_address_parse(host, &address, NULL))
+		return true;
+	if (name.len == 0 || *(const char *)name.data == '[')
+		return false;
+	if (memchr(name.data, '.', name.len) == NULL)
+		return true;
+	if (name.len > tail && sl_bytes_equal_nocase(sl_slice((const char *)name.data + name.len - tail, tail), below))
+		return true;
+	for (uint32_t i = 0; listen != NULL && i < listen->host_count; i++)
+		if (equal_nocase(name, listen->hosts[i]))
+			return true;
+	return false;
+}
+
+/* Does whoever connects show who he is, without users? */
+static bool shows_certificate(const struct sl_door_context *context) {
+	return context->peer.is_tls && sl_policy_settings(context->policy)->tls_client_ca != NULL;
+}
+
+static bool refuse_host(struct sl_http_turn *turn, struct sluice_bytes host) {
+	char memory[DETAIL_BYTES];
+	struct sl_out out = sl_out_to(memory, sizeof memory);
+	if (turn->context->peer.is_unix || shows_certificate(turn->context) || is_own_host(sl_http_listen(turn), host))
+		return false;
+	sl_out_str(&out, host.len == 0 ? "the request names no Host" : "this server is not asked as ");
+	if (host.len != 0)
+		sl_out_quoted(&out, host, HOST_SHOWN_MAX);
+	sl_out_str(&out,
+	           ": while no users are configured, Host must be localhost, an address, a name without a dot, or one that "
+	           "the policy names at this listener, hosts: [NAME]; or a page of anybody's could ask this");
+	return !refuse(turn, 403, sl_slice(memory, sl_out_len(&out)), "");
+}
+
+static bool refuse_foreign(struct sl_http_turn *turn, const struct fields *fields) {
 	if (fields->origin_count > 1 || sl_bytes_equal_nocase(fields->site, "cross-site") ||
 	    (fields->origin_count == 1 && !is_own_origin(fields->origin, fields->host)))
 		return !refuse(turn, 403, sl_str("a page of another site may not ask this: Origin must name the Host"), "");
-	if (fields->origin_count == 1 && needed == SL_ROLE_ADMIN && !is_own_name(fields->host) &&
-	    sl_policy_settings(turn->context->policy)->user_count == 0)
-		return !refuse(turn, 403,
-		               sl_str("while no users are configured, pages may ask this under localhost or an address only, "
-		                      "not under another name"),
-		               "");
 	return false;
 }
 
@@ -226,27 +263,53 @@ static bool refuse_role(struct sl_http_turn *turn, const char *path, uint32_t ne
 	return logged_in ? refuse(turn, 403, detail, "") : challenge(turn, detail);
 }
 
-bool sl_http_guard(struct sl_http_turn *turn, const char *path, uint32_t needed) {
+bool sl_http_guard(struct sl_http_turn *turn, const char *path, uint32_t needed, bool any_host) {
 	struct fields fields;
-	bool logged_in = false, guarded = is_guarded(turn->context), posted = turn->request->method == SL_HTTP_POST;
+	bool logged_in = false, guarded = is_guarded(turn->context);
 	turn->roles = SL_ROLE_ALL;
-	if (needed == 0 || (!guarded && !posted))
+	if (needed == 0 && (guarded || any_host))
 		return true;
 	read_fields(&fields, turn->request);
-	if (posted && refuse_foreign(turn, &fields, needed))
+	if (turn->request->method == SL_HTTP_POST && refuse_foreign(turn, &fields))
 		return false;
-	if (guarded && !identify(turn, &fields, &logged_in))
+	if (guarded ? !identify(turn, &fields, &logged_in) : !any_host && refuse_host(turn, fields.host))
 		return false;
-	return (turn->roles & needed) != 0 || refuse_role(turn, path, needed, logged_in);
+	return needed == 0 || (turn->roles & needed) != 0 || refuse_role(turn, path, needed, logged_in);
+}
+
+/* ---- the proxies' doors ---------------------------------------------------------------------------------------- */
+
+static bool begins(struct sluice_bytes name, const char *start) {
+	size_t len = strlen(start);
+	return name.len > len && sl_bytes_equal_nocase(sl_slice(name.data, len), start);
+}
+
+/* Is a header one that a proxy adds, and no page can? */
+static bool is_proxys(struct sluice_bytes name) {
+	return begins(name, "x-forwarded-") || begins(name, "x-original-") || begins(name, "x-envoy-") ||
+	       sl_bytes_equal_nocase(name, "forwarded") || sl_bytes_equal_nocase(name, "sluice-ticket");
+}
+
+static bool comes_across_sites(const struct sl_http_request *request) {
+	struct sluice_bytes rest = request->head, name, value;
+	bool crosses = false, proxied = false;
+	while (sl_http_field_next(&rest, &name, &value)) {
+		crosses |= sl_bytes_equal_nocase(name, "sec-fetch-site") && sl_bytes_equal_nocase(value, "cross-site");
+		proxied |= is_proxys(name);
+	}
+	return crosses && !proxied;
 }
 
 bool sl_http_guard_proxy(struct sl_http_turn *turn) {
+	static const char crossing[] =
+		"Sec-Fetch-Site says that a page of another site asks, and no header that a proxy did: this door is for "
+		"proxies, which add X-Forwarded-For, X-Original-URI or the like";
+	static const char closed[] =
+		"this door is for proxies: name the proxy's address in trusted-proxies, or let anonymous check";
 	const struct sl_door_context *context = turn->context;
 	bool open = context->peer.is_trusted || !is_guarded(context);
 	turn->roles = open ? SL_ROLE_ALL : sl_access_anonymous(context->policy);
-	return (turn->roles & SL_ROLE_CHECK) != 0 ||
-	       refuse(
-			   turn, 403,
-			   sl_str("this door is for proxies: name the proxy's address in trusted-proxies, or let anonymous check"),
-			   "");
+	if (comes_across_sites(turn->request))
+		return refuse(turn, 403, sl_str(crossing), "");
+	return (turn->roles & SL_ROLE_CHECK) != 0 || refuse(turn, 403, sl_str(closed), "");
 }

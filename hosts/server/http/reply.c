@@ -101,6 +101,10 @@ void sl_http_reply_end(struct sl_http_reply *reply) {
 	turn->out->len += reply->body_at + (head_only ? 0 : body_bytes);
 }
 
+const struct sl_listen *sl_http_listen(const struct sl_http_turn *turn) {
+	return sl_settings_listen(sl_policy_settings(turn->context->policy), SL_LISTEN_HTTP, turn->context->listener);
+}
+
 /* ---- whole answers ------------------------------------------------------------------------------------------- */
 
 void sl_http_reply_text(struct sl_http_turn *turn, unsigned status, const char *text) {

@@ -207,6 +207,7 @@ static void introduce(struct sl_connection *c) {
 	context->connection_id = c->id;
 	context->peer = c->peer;
 	context->forms = c->listener->forms;
+	context->listener = c->listener->number;
 	context->leaving = worker->hand_over != NULL && c->tls != NULL;
 }
 
