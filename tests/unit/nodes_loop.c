@@ -64,15 +64,25 @@ static void on_timer_closed(uv_handle_t *timer) {
 
 struct wanted {
 	struct nodes_loop *world;
-	const bool *flag;
-	const char *key;
+	const bool *flag;      /* true */
+	const char *key;       /* up */
+	const uint16_t *group; /* down */
+	const char *text;      /* said */
+	const unsigned *count; /* `least` */
+	unsigned least;
 };
 
 static bool is_so(const struct wanted *wanted) {
+	const struct sl_nodes *nodes = wanted->world->nodes;
 	if (wanted->flag != NULL)
 		return *wanted->flag;
-	return wanted->key != NULL &&
-	       sl_nodes_is_up(wanted->world->nodes, sl_nodes_group(wanted->world->nodes, sl_str(wanted->key)));
+	if (wanted->group != NULL)
+		return !sl_nodes_is_up(nodes, *wanted->group);
+	if (wanted->text != NULL)
+		return nodes_said(wanted->text);
+	if (wanted->count != NULL)
+		return *wanted->count >= wanted->least;
+	return wanted->key != NULL && sl_nodes_is_up(nodes, sl_nodes_group(nodes, sl_str(wanted->key)));
 }
 
 /* A timer of the loop's own bounds each wait for events. */
@@ -93,15 +103,29 @@ static bool until(const struct wanted *wanted, unsigned ms) {
 }
 
 bool nodes_loop_until(struct nodes_loop *world, const bool *flag, unsigned ms) {
-	return until(&(struct wanted){world, flag, NULL}, ms);
+	return until(&(struct wanted){.world = world, .flag = flag}, ms);
 }
 
 bool nodes_loop_until_up(struct nodes_loop *world, const char *key, unsigned ms) {
-	return until(&(struct wanted){world, NULL, key}, ms);
+	return until(&(struct wanted){.world = world, .key = key}, ms);
+}
+
+void nodes_loop_until_down(struct nodes_loop *world, uint16_t group) {
+	assert_true(until(&(struct wanted){.world = world, .group = &group}, LOOP_PATIENCE_MS));
+}
+
+void nodes_loop_until_said(struct nodes_loop *world, const char *text) {
+	if (!until(&(struct wanted){.world = world, .text = text}, LOOP_PATIENCE_MS))
+		fail_msg("nobody said '%s'", text);
+}
+
+void nodes_loop_until_count(struct nodes_loop *world, const unsigned *count, unsigned least) {
+	if (!until(&(struct wanted){.world = world, .count = count, .least = least}, LOOP_PATIENCE_MS))
+		fail_msg("%u, not %u", *count, least);
 }
 
 void nodes_loop_run(struct nodes_loop *world, unsigned ms) {
-	(void)until(&(struct wanted){world, NULL, NULL}, ms);
+	(void)until(&(struct wanted){.world = world}, ms);
 }
 
 static void on_answered(struct sl_ask *ask, const struct sl_answer *answer) {

@@ -10,7 +10,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-enum { LOOP_LINES_MAX = 64 };
+enum {
+	LOOP_LINES_MAX = 64,
+	LOOP_PATIENCE_MS = 20000, /* what is to come may take so long, on a machine that is busy with other things */
+};
 
 /* One worker's nodes. */
 struct nodes_loop {
@@ -42,6 +45,11 @@ void nodes_loop_close(struct nodes_loop *world);
 bool nodes_loop_until(struct nodes_loop *world, const bool *flag, unsigned ms);
 /* Runs the loop until the group of the key is up, at most `ms`. */
 bool nodes_loop_until_up(struct nodes_loop *world, const char *key, unsigned ms);
+/* Runs the loop until the group is down, a line with this text was said, or *count is `least`, and fails where that is
+ * not within LOOP_PATIENCE_MS. */
+void nodes_loop_until_down(struct nodes_loop *world, uint16_t group);
+void nodes_loop_until_said(struct nodes_loop *world, const char *text);
+void nodes_loop_until_count(struct nodes_loop *world, const unsigned *count, unsigned least);
 /* Runs the loop for so long. */
 void nodes_loop_run(struct nodes_loop *world, unsigned ms);
 

@@ -15,14 +15,14 @@ static struct sl_redis_settings settings_of(const char *const *addresses, uint32
 	                                  .address_count = count,
 	                                  .prefix = "",
 	                                  .via = SL_VIA_AUTO,
-	                                  .budget_ns = 20000000,
+	                                  .budget_ns = 1000000000,
 	                                  .leases = true,
 	                                  .lease_ns = 500000000};
 }
 
 static void assert_counts(struct nodes_loop *world, const char *key, int64_t expected) {
 	struct asked asked;
-	asked_now(world, &asked, "CHECK", key, "1", 1000);
+	asked_now(world, &asked, "CHECK", key, "1", LOOP_PATIENCE_MS);
 	if (asked.kind != SL_ANSWER_NUMBERS)
 		fail_msg("%s: kind %d, %s", key, asked.kind, asked.error);
 	assert_int_equal(asked.count, 1);
@@ -41,13 +41,13 @@ static void test_one_server(void **state) {
 	assert_counts(&world, "alice", 1); /* asked before anything is connected */
 	assert_counts(&world, "alice", 2);
 	assert_int_equal(sl_nodes_group(world.nodes, sl_str("alice")), 0);
-	assert_true(nodes_loop_until_up(&world, "alice", 1000));
+	assert_true(nodes_loop_until_up(&world, "alice", LOOP_PATIENCE_MS));
 	assert_true(nodes_said("asked by the module"));
-	asked_now(&world, &asked, "PEEK", "alice", "GET u8 0 GET u8 8 GET i8 0", 1000);
+	asked_now(&world, &asked, "PEEK", "alice", "GET u8 0 GET u8 8 GET i8 0", LOOP_PATIENCE_MS);
 	assert_int_equal(asked.kind, SL_ANSWER_NUMBERS);
 	assert_int_equal(asked.count, 3);
 	assert_int_equal(asked.numbers[0], '2');
-	asked_now(&world, &asked, "CHECK", "alice", "much", 1000);
+	asked_now(&world, &asked, "CHECK", "alice", "much", LOOP_PATIENCE_MS);
 	assert_int_equal(asked.kind, SL_ANSWER_ERROR);
 	assert_string_equal(asked.error, "ERR value is not an integer or out of range");
 	nodes_loop_close(&world);
@@ -64,19 +64,19 @@ static void test_the_script(void **state) {
 	const char *addresses[] = {server.address};
 	const struct sl_redis_settings settings = settings_of(addresses, 1);
 	nodes_loop_open(&world, &settings, NULL);
-	asked_now(&world, &asked, "CHECK", "alice", "1 10/60s", 1000);
+	asked_now(&world, &asked, "CHECK", "alice", "1 10/60s", LOOP_PATIENCE_MS);
 	assert_int_equal(asked.kind, SL_ANSWER_NUMBERS);
 	assert_int_equal(asked.count, 7);
 	assert_int_equal(asked.numbers[2], 9);
 	assert_true(nodes_said("asked by the script"));
-	redis_await(&server, "SCRIPT FLUSH", "+OK", 1000);
+	redis_await(&server, "SCRIPT FLUSH", "+OK", LOOP_PATIENCE_MS);
 	struct asked again[5];
 	for (int i = 0; i < 5; i++) { /* all in one turn: one SCRIPT LOAD serves them */
-		asked_fill(&again[i], "CHECK", "alice", "1 10/60s", 1000);
+		asked_fill(&again[i], "CHECK", "alice", "1 10/60s", LOOP_PATIENCE_MS);
 		assert_true(sl_nodes_ask(world.nodes, &again[i].ask));
 	}
 	for (int i = 0; i < 5; i++) {
-		assert_true(nodes_loop_until(&world, &again[i].answered, 1000));
+		assert_true(nodes_loop_until(&world, &again[i].answered, LOOP_PATIENCE_MS));
 		assert_int_equal(again[i].kind, SL_ANSWER_NUMBERS);
 		assert_int_equal(again[i].numbers[2], 8 - i);
 	}
@@ -95,9 +95,9 @@ static void test_what_settings_insist_on(void **state) {
 	struct sl_redis_settings settings = settings_of(addresses, 1);
 	settings.via = SL_VIA_MODULE;
 	nodes_loop_open(&world, &settings, NULL);
-	assert_false(nodes_loop_until_up(&world, "alice", 100));
-	assert_true(nodes_said("it has not loaded the module, which via: module insists on"));
-	asked_fill(&asked, "CHECK", "alice", "1 10/60s", 1000);
+	nodes_loop_until_said(&world, "it has not loaded the module, which via: module insists on");
+	assert_false(sl_nodes_is_up(world.nodes, sl_nodes_group(world.nodes, sl_str("alice"))));
+	asked_fill(&asked, "CHECK", "alice", "1 10/60s", LOOP_PATIENCE_MS);
 	assert_false(sl_nodes_ask(world.nodes, &asked.ask));
 	nodes_loop_close(&world);
 	redis_end(&server, SIGTERM);
@@ -105,7 +105,7 @@ static void test_what_settings_insist_on(void **state) {
 	redis_start(&server, false, NULL); /* with the module, as far as one can see */
 	settings.via = SL_VIA_SCRIPT;
 	nodes_loop_open(&world, &settings, NULL);
-	assert_true(nodes_loop_until_up(&world, "alice", 1000));
+	assert_true(nodes_loop_until_up(&world, "alice", LOOP_PATIENCE_MS));
 	assert_true(nodes_said("asked by the script"));
 	nodes_loop_close(&world);
 	redis_end(&server, SIGTERM);
@@ -133,13 +133,13 @@ static void test_a_user_with_few_rights_on_a_unix_socket(void **state) {
 	assert_counts(&world, "alice", 1);
 	nodes_loop_close(&world);
 	nodes_loop_open(&world, &settings, "wrong");
-	assert_false(nodes_loop_until_up(&world, "alice", 100));
-	assert_true(nodes_said("WRONGPASS"));
+	nodes_loop_until_said(&world, "WRONGPASS");
+	assert_false(sl_nodes_is_up(world.nodes, sl_nodes_group(world.nodes, sl_str("alice"))));
 	nodes_loop_close(&world);
 	settings.user = NULL;
 	nodes_loop_open(&world, &settings, NULL);
-	assert_false(nodes_loop_until_up(&world, "alice", 100));
-	assert_true(nodes_said("NOAUTH"));
+	nodes_loop_until_said(&world, "NOAUTH");
+	assert_false(sl_nodes_is_up(world.nodes, sl_nodes_group(world.nodes, sl_str("alice"))));
 	nodes_loop_close(&world);
 	redis_end(&server, SIGTERM);
 }
@@ -186,8 +186,8 @@ static void test_tls(void **state) {
 
 	settings.tls_ca = NULL; /* the system knows no such authority */
 	nodes_loop_open(&world, &settings, NULL);
-	assert_false(nodes_loop_until_up(&world, "alice", 100));
-	assert_true(nodes_said("TLS: "));
+	nodes_loop_until_said(&world, "TLS: ");
+	assert_false(sl_nodes_is_up(world.nodes, sl_nodes_group(world.nodes, sl_str("alice"))));
 	assert_true(nodes_said("certificate"));
 	nodes_loop_close(&world);
 
@@ -196,8 +196,8 @@ static void test_tls(void **state) {
 	addresses[0] = named;
 	settings.tls_ca = ca;
 	nodes_loop_open(&world, &settings, NULL);
-	assert_false(nodes_loop_until_up(&world, "alice", 200));
-	assert_true(nodes_said("TLS: hostname mismatch"));
+	nodes_loop_until_said(&world, "TLS: hostname mismatch");
+	assert_false(sl_nodes_is_up(world.nodes, sl_nodes_group(world.nodes, sl_str("alice"))));
 	nodes_loop_close(&world);
 
 	struct sluice_error error;
@@ -228,25 +228,26 @@ static void test_a_failover_is_followed(void **state) {
 	const char *addresses[] = {second.address}; /* its primary is found through it */
 	const struct sl_redis_settings settings = settings_of(addresses, 1);
 	nodes_loop_open(&world, &settings, NULL);
-	assert_true(nodes_loop_until_up(&world, "alice", 2000));
+	assert_true(nodes_loop_until_up(&world, "alice", LOOP_PATIENCE_MS));
 	assert_counts(&world, "alice", 1);
-	redis_await(&second, "GET alice", "$1\r\n1", 3000);
+	redis_await(&second, "GET alice", "$1\r\n1", LOOP_PATIENCE_MS);
 
-	redis_await(&second, "REPLICAOF NO ONE", "+OK", 1000);
+	redis_await(&second, "REPLICAOF NO ONE", "+OK", LOOP_PATIENCE_MS);
 	(void)snprintf(line, sizeof line, "REPLICAOF 127.0.0.1 %u", second.port);
-	redis_await(&first, line, "+OK", 1000); /* the old one stays, and answers READONLY */
+	redis_await(&first, line, "+OK", LOOP_PATIENCE_MS); /* the old one stays, and answers READONLY */
 	struct asked asked;
-	asked_now(&world, &asked, "CHECK", "alice", "1", 1000);
+	asked_now(&world, &asked, "CHECK", "alice", "1", LOOP_PATIENCE_MS);
 	assert_int_equal(asked.kind, SL_ANSWER_NUMBERS);
 	assert_int_equal(asked.numbers[0], 2);
 	assert_true(nodes_said("the primary now"));
+	redis_await(&first, "GET alice", "$1\r\n2", LOOP_PATIENCE_MS);
 
 	redis_end(&second, SIGKILL);
-	nodes_loop_run(&world, 20);
-	asked_fill(&asked, "CHECK", "alice", "1", 1000);
+	nodes_loop_until_down(&world, sl_nodes_group(world.nodes, sl_str("alice")));
+	asked_fill(&asked, "CHECK", "alice", "1", LOOP_PATIENCE_MS);
 	assert_false(sl_nodes_ask(world.nodes, &asked.ask));
-	redis_await(&first, "REPLICAOF NO ONE", "+OK", 1000);
-	assert_true(nodes_loop_until_up(&world, "alice", 3000));
+	redis_await(&first, "REPLICAOF NO ONE", "+OK", LOOP_PATIENCE_MS);
+	assert_true(nodes_loop_until_up(&world, "alice", LOOP_PATIENCE_MS));
 	assert_counts(&world, "alice", 3);
 	nodes_loop_close(&world);
 	redis_end(&first, SIGTERM);
@@ -265,17 +266,17 @@ static void start_cluster(struct redis_server servers[NODES]) {
 	for (int i = 0; i < NODES; i++) {
 		redis_start(&servers[i], false, args);
 		(void)snprintf(line, sizeof line, "CLUSTER ADDSLOTSRANGE %s", ranges[i]);
-		redis_await(&servers[i], line, "+OK", 1000);
+		redis_await(&servers[i], line, "+OK", LOOP_PATIENCE_MS);
 		(void)snprintf(line, sizeof line, "CLUSTER SET-CONFIG-EPOCH %d", i + 1);
-		redis_await(&servers[i], line, "+OK", 1000);
+		redis_await(&servers[i], line, "+OK", LOOP_PATIENCE_MS);
 	}
 	for (int i = 1; i < NODES; i++) {
 		(void)snprintf(line, sizeof line, "CLUSTER MEET 127.0.0.1 %u", servers[i].port);
-		redis_await(&servers[0], line, "+OK", 1000);
+		redis_await(&servers[0], line, "+OK", LOOP_PATIENCE_MS);
 	}
 	for (int i = 0; i < NODES; i++) {
-		redis_await(&servers[i], "CLUSTER INFO", "cluster_state:ok", 10000);
-		redis_await(&servers[i], "CLUSTER INFO", "cluster_known_nodes:3", 10000);
+		redis_await(&servers[i], "CLUSTER INFO", "cluster_state:ok", LOOP_PATIENCE_MS);
+		redis_await(&servers[i], "CLUSTER INFO", "cluster_known_nodes:3", LOOP_PATIENCE_MS);
 	}
 }
 
@@ -290,7 +291,7 @@ static const char *id_of(const struct redis_server *server) {
 static void set_slot(const struct redis_server *at, unsigned slot, const char *what, const struct redis_server *node) {
 	char line[128];
 	(void)snprintf(line, sizeof line, "CLUSTER SETSLOT %u %s %s", slot, what, id_of(node));
-	redis_await(at, line, "+OK", 1000);
+	redis_await(at, line, "+OK", LOOP_PATIENCE_MS);
 }
 
 static void migrate(struct redis_server servers[NODES], struct nodes_loop *world) {
@@ -303,7 +304,7 @@ static void migrate(struct redis_server servers[NODES], struct nodes_loop *world
 	assert_counts(world, "{alice}:b", 1); /* not there: ASK */
 	assert_counts(world, "{alice}:b", 2);
 	(void)snprintf(line, sizeof line, "MIGRATE 127.0.0.1 %u alice 0 1000", servers[2].port);
-	redis_await(&servers[0], line, "+OK", 1000);
+	redis_await(&servers[0], line, "+OK", LOOP_PATIENCE_MS);
 	assert_counts(world, "alice", 3);
 	assert_true(world->figures.redirected >= 3);
 	set_slot(&servers[2], slot, "NODE", &servers[2]);
@@ -342,7 +343,7 @@ static void test_a_cluster(void **state) {
 			assert_memory_equal(redis_say(&servers[0], line), expected, strlen(expected));
 	}
 	redis_end(&servers[1], SIGKILL);
-	nodes_loop_run(&world, 50);
+	nodes_loop_until_down(&world, 6000);
 	const char *lost = "foo{bar}"; /* 5061: the first one's */
 	assert_true(sl_nodes_is_up(world.nodes, sl_nodes_group(world.nodes, sl_str(lost))));
 	assert_false(sl_nodes_is_up(world.nodes, 6000));

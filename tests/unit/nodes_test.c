@@ -11,6 +11,7 @@
 
 static struct nodes_loop world;
 static struct wire_peer peers[2];
+/* What is to come too late has little time; what is to come has all that a busy machine may take for it. */
 static const unsigned BUDGET_MS = 40;
 
 /* Peers listen, and nodes are opened at the first of them. */
@@ -31,7 +32,7 @@ static void open_nodes(void) {
 
 static void open_up(void) {
 	open_nodes();
-	assert_true(nodes_loop_until_up(&world, "a", 2000));
+	assert_true(nodes_loop_until_up(&world, "a", LOOP_PATIENCE_MS));
 }
 
 static int end(void **state) {
@@ -42,11 +43,15 @@ static int end(void **state) {
 	return 0;
 }
 
-static struct asked ask(const char *key) {
+static struct asked ask_within(const char *key, unsigned budget_ms) {
 	struct asked asked;
-	asked_now(&world, &asked, "CHECK", key, "1 1/1s", BUDGET_MS);
+	asked_now(&world, &asked, "CHECK", key, "1 1/1s", budget_ms);
 	asked.ask.owner = NULL;
 	return asked;
+}
+
+static struct asked ask(const char *key) {
+	return ask_within(key, LOOP_PATIENCE_MS);
 }
 
 static void assert_number(const char *key, int64_t number) {
@@ -109,12 +114,11 @@ static void test_garbage_ends_the_connection(void **state) {
 	assert_true(nodes_said("it does not speak Redis' protocol: a byte that begins no reply"));
 	assert_false(sl_nodes_is_up(world.nodes, 0));
 	peers[0].check = ":1\r\n";
-	assert_true(nodes_loop_until_up(&world, "a", 1000));
+	assert_true(nodes_loop_until_up(&world, "a", LOOP_PATIENCE_MS));
 	assert_number("a", 1);
 	peer_say(&peers[0], ":5\r\n");
-	nodes_loop_run(&world, 5);
-	assert_true(nodes_said("an answer that nobody has asked for"));
-	assert_true(nodes_loop_until_up(&world, "a", 1000));
+	nodes_loop_until_said(&world, "an answer that nobody has asked for");
+	assert_true(nodes_loop_until_up(&world, "a", LOOP_PATIENCE_MS));
 }
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */
@@ -126,15 +130,15 @@ static void test_a_late_answer_is_dropped(void **state) {
 	peers[0].check = NULL;
 	asked_now(&world, &late, "CHECK", "a", "1 1/1s", BUDGET_MS);
 	assert_int_equal(late.kind, SL_ANSWER_LATE);
-	assert_in_range(ms_of(&late), BUDGET_MS, BUDGET_MS + 150);
-	asked_fill(&next, "CHECK", "b", "1 1/1s", 1000);
+	assert_true(ms_of(&late) >= BUDGET_MS);
+	asked_fill(&next, "CHECK", "b", "1 1/1s", LOOP_PATIENCE_MS);
 	assert_true(sl_nodes_ask(world.nodes, &next.ask));
-	nodes_loop_run(&world, 5);
+	nodes_loop_until_count(&world, &peers[0].checks, 2);
 	peer_say(&peers[0], ":1\r\n");
 	nodes_loop_run(&world, 5);
 	assert_false(next.answered); /* that was the other's */
 	peer_say(&peers[0], ":2\r\n");
-	assert_true(nodes_loop_until(&world, &next.answered, 100));
+	assert_true(nodes_loop_until(&world, &next.answered, LOOP_PATIENCE_MS));
 	assert_int_equal(next.numbers[0], 2);
 	assert_int_equal(peers[0].checks, 2);
 }
@@ -158,7 +162,7 @@ static void test_the_circuit(void **state) {
 	open_up();
 	peers[0].check = peers[0].ping = NULL;
 	for (int i = 0; i < 4; i++)
-		assert_int_equal(ask("a").kind, SL_ANSWER_LATE);
+		assert_int_equal(ask_within("a", BUDGET_MS).kind, SL_ANSWER_LATE);
 	peer_say(&peers[0], ":1\r\n:1\r\n:1\r\n:1\r\n"); /* late answers are no success, but in-time ones are */
 	peers[0].check = ":1\r\n";
 	assert_number("a", 1);
@@ -169,7 +173,7 @@ static void test_the_circuit(void **state) {
 		assert_true(sl_nodes_ask(world.nodes, &asked[i].ask));
 	}
 	for (int i = 0; i < 5; i++)
-		assert_true(nodes_loop_until(&world, &asked[i].answered, 200));
+		assert_true(nodes_loop_until(&world, &asked[i].answered, LOOP_PATIENCE_MS));
 	assert_false(sl_nodes_is_up(world.nodes, 0));
 	asked_fill(&refused, "CHECK", "a", "1 1/1s", BUDGET_MS);
 	assert_false(sl_nodes_ask(world.nodes, &refused.ask));
@@ -181,7 +185,8 @@ static void test_the_circuit(void **state) {
 	const unsigned pings = peers[0].pings;
 	const char *role = peers[0].role;
 	peers[0].role = NULL;
-	nodes_loop_run(&world, 160);                 /* the probe goes after 50..100 ms */
+	nodes_loop_until_count(&world, &peers[0].pings, pings + 1); /* the probe goes after 50..100 ms */
+	nodes_loop_run(&world, 100);
 	assert_int_equal(peers[0].pings, pings + 1); /* a probe, and only one until it is answered */
 	peers[0].ping = "+PONG\r\n";
 	peers[0].role = role;
@@ -190,7 +195,7 @@ static void test_the_circuit(void **state) {
 	peer_say(&peers[0], role);                             /* which goes with each probe */
 	nodes_loop_run(&world, 5);
 	assert_int_equal(world.figures.nodes_open, 1);
-	assert_true(nodes_loop_until_up(&world, "a", 1000));
+	assert_true(nodes_loop_until_up(&world, "a", LOOP_PATIENCE_MS));
 	assert_int_equal(world.figures.nodes_open, 0);
 	peers[0].check = ":3\r\n";
 	assert_number("a", 3);
@@ -200,12 +205,14 @@ static void test_intervals_grow(void **state) {
 	(void)state;
 	peers[0].refuses = true;
 	open_nodes();
-	nodes_loop_run(&world, 1000);
-	/* at 0, then after 50..100, 100..200, 200..400, 400..800 ms; a host that is busy makes them fewer */
-	assert_in_range(peers[0].connects, 3, 6);
+	const sluice_ns begun = sl_clock_monotonic();
+	/* at 0, then after 50..100, 100..200, 200..400 ms, and later where the host is busy */
+	nodes_loop_until_count(&world, &peers[0].connects, 4);
+	assert_int_equal(peers[0].connects, 4);
+	assert_true(sl_clock_monotonic() - begun >= 350 * 1000000ull);
 	assert_false(sl_nodes_is_up(world.nodes, 0));
 	peers[0].refuses = false;
-	assert_true(nodes_loop_until_up(&world, "a", 2500));
+	assert_true(nodes_loop_until_up(&world, "a", LOOP_PATIENCE_MS));
 }
 
 static void test_a_silent_node_is_given_up(void **state) {
@@ -213,10 +220,9 @@ static void test_a_silent_node_is_given_up(void **state) {
 	peers[0].ping = NULL;
 	open_nodes();
 	assert_false(nodes_loop_until_up(&world, "a", 900));
-	nodes_loop_run(&world, 200);
-	assert_true(nodes_said("no answer within 1 s"));
+	nodes_loop_until_said(&world, "no answer within 1 s");
 	peers[0].ping = "+PONG\r\n";
-	assert_true(nodes_loop_until_up(&world, "a", 2500)); /* it may just have been greeted in vain again */
+	assert_true(nodes_loop_until_up(&world, "a", LOOP_PATIENCE_MS)); /* it may just have been greeted in vain again */
 }
 
 /* ---- again, or never again --------------------------------------------------------------------------------------- */
@@ -227,7 +233,7 @@ static void test_what_was_sent_is_lost_and_not_sent_again(void **state) {
 	peers[0].resets = true;
 	assert_int_equal(ask("a").kind, SL_ANSWER_LOST);
 	peers[0].resets = false;
-	assert_true(nodes_loop_until_up(&world, "a", 1000));
+	assert_true(nodes_loop_until_up(&world, "a", LOOP_PATIENCE_MS));
 	nodes_loop_run(&world, 20);
 	assert_int_equal(peers[0].checks, 1);
 	assert_int_equal(world.figures.disconnects, 1);
@@ -243,13 +249,14 @@ static void test_errors_that_pass(void **state) {
 		peers[0].first_count = 2;
 		assert_number("a", 1);
 		peers[0].check = passing[i];
-		const struct asked asked = ask("a"); /* nothing was done: until its time is over, or the circuit opens */
+		/* nothing was done: until its time is over, or the circuit opens */
+		const struct asked asked = i < 2 ? ask_within("a", BUDGET_MS) : ask("a");
 		/* late, where it had just been sent once more */
-		assert_true(asked.kind == SL_ANSWER_AWAY || asked.kind == SL_ANSWER_LATE);
-		assert_in_range(ms_of(&asked), i < 2 ? BUDGET_MS : 1, BUDGET_MS + 150);
+		assert_true(asked.kind == SL_ANSWER_AWAY || (i < 2 && asked.kind == SL_ANSWER_LATE));
+		assert_true(ms_of(&asked) >= (i < 2 ? BUDGET_MS : 1));
 		assert_int_equal(world.figures.breaks, i < 2 ? 0 : i - 1);
 		peers[0].check = ":1\r\n";
-		assert_true(nodes_loop_until_up(&world, "a", 1000));
+		assert_true(nodes_loop_until_up(&world, "a", LOOP_PATIENCE_MS));
 	}
 }
 
@@ -279,7 +286,7 @@ static void test_moved(void **state) {
 	peers[0].check = text;
 	peers[1].check = ":4\r\n";
 	struct asked asked;
-	asked_now(&world, &asked, "CHECK", "alice", "1 1/1s", 1000); /* names take their time */
+	asked_now(&world, &asked, "CHECK", "alice", "1 1/1s", LOOP_PATIENCE_MS); /* names take their time */
 	assert_int_equal(asked.numbers[0], 4);
 }
 
@@ -304,11 +311,11 @@ static void test_moved_in_a_circle(void **state) {
 	open_up();
 	peers[0].check = say_to(there, sizeof there, "MOVED", &peers[1]);
 	peers[1].check = say_to(back, sizeof back, "MOVED", &peers[0]);
-	const struct asked asked = ask("alice");
+	const struct asked asked = ask_within("alice", 10 * BUDGET_MS);
 	assert_true(asked.kind == SL_ANSWER_AWAY || asked.kind == SL_ANSWER_LATE);
-	assert_in_range(ms_of(&asked), BUDGET_MS, BUDGET_MS + 150);
-	assert_in_range(peers[0].checks + peers[1].checks, 5, 5 + BUDGET_MS / 4);
-	assert_in_range(peers[0].slots_asked + peers[1].slots_asked, 0, 3);
+	assert_true(ms_of(&asked) >= 10 * BUDGET_MS);
+	assert_in_range(peers[0].checks + peers[1].checks, 5, 5 + 10 * BUDGET_MS / 4);
+	assert_in_range(peers[0].slots_asked + peers[1].slots_asked, 0, 3 + ms_of(&asked) / 50);
 }
 
 static void test_ask(void **state) {
@@ -319,7 +326,7 @@ static void test_ask(void **state) {
 	peers[0].check = say_to(there, sizeof there, "ASK", &peers[1]);
 	peers[1].check = "-MOVED 749 127.0.0.1:1\r\n"; /* to whom does not say ASKING */
 	peers[1].asked = ":9\r\n";
-	asked_now(&world, &asked, "CHECK", "alice", "1 1/1s", 1000); /* the other one has to be connected */
+	asked_now(&world, &asked, "CHECK", "alice", "1 1/1s", LOOP_PATIENCE_MS); /* the other one has to be connected */
 	assert_int_equal(asked.kind, SL_ANSWER_NUMBERS);
 	assert_int_equal(asked.numbers[0], 9);
 	assert_int_equal(peers[1].askings, 1);
@@ -327,10 +334,20 @@ static void test_ask(void **state) {
 	assert_true(peers[0].checks >= 3); /* the slot is still the first one's */
 }
 
+/* The peer answers on this loop, which has hundreds of nodes to connect to: where the machine is busy it may be given
+ * up for a moment. */
+static void assert_alice_is_answered(void) {
+	struct asked asked = {.kind = SL_ANSWER_AWAY};
+	for (int tries = 0; tries < 20 && asked.kind != SL_ANSWER_NUMBERS; tries++) {
+		assert_true(nodes_loop_until_up(&world, "alice", LOOP_PATIENCE_MS));
+		asked_now(&world, &asked, "CHECK", "alice", "1 1/1s", LOOP_PATIENCE_MS);
+	}
+	assert_int_equal(asked.kind, SL_ANSWER_NUMBERS);
+}
+
 static void test_a_cluster_of_nonsense(void **state) {
 	enum { ROOM = 2 * 1024 * 1024 };
 	char *slots = malloc(ROOM), *at = slots;
-	struct asked asked;
 	(void)state;
 	assert_non_null(slots);
 	at += snprintf(at, ROOM, "*16384\r\n");
@@ -339,27 +356,30 @@ static void test_a_cluster_of_nonsense(void **state) {
 		               i == 749 ? peers[0].port : 1 + i % 900); /* nobody listens there */
 	peers[0].slots = slots;
 	open_nodes();
-	assert_true(nodes_loop_until_up(&world, "alice", 3000));
+	assert_true(nodes_loop_until_up(&world, "alice", LOOP_PATIENCE_MS));
 	assert_in_range(world.figures.nodes, 100, 1024);
-	asked_now(&world, &asked, "CHECK", "alice", "1 1/1s", 1000);
-	assert_int_equal(asked.kind, SL_ANSWER_NUMBERS);
+	assert_alice_is_answered();
 	nodes_loop_run(&world, 300);
-	asked_now(&world, &asked, "CHECK", "alice", "1 1/1s", 1000);
-	assert_int_equal(asked.kind, SL_ANSWER_NUMBERS);
+	assert_alice_is_answered();
 	peers[0].slots = "*0\r\n"; /* all slots given up, as one says: not by whom answers */
 	free(slots);
 	nodes_loop_run(&world, 1500);
-	asked_now(&world, &asked, "CHECK", "alice", "1 1/1s", 1000);
-	assert_int_equal(asked.kind, SL_ANSWER_NUMBERS);
+	assert_alice_is_answered();
 }
 
 /* ---- bounds, and the end ----------------------------------------------------------------------------------------- */
 
-static unsigned landed[8];
+static unsigned landed[8], landed_in_all;
+
+static void expect_landings(void) {
+	memset(landed, 0, sizeof landed);
+	landed_in_all = 0;
+}
 
 static void count_landed(struct sl_ask *done, const struct sl_answer *answer) {
 	(void)done;
 	landed[answer->kind]++;
+	landed_in_all++;
 }
 
 static void test_commands_under_way_are_bounded(void **state) {
@@ -371,7 +391,7 @@ static void test_commands_under_way_are_bounded(void **state) {
 	peers[0].check = NULL;
 	open_up();
 	asked_fill(&like, "CHECK", "a", "1 1/1s", 60000);
-	memset(landed, 0, sizeof landed);
+	expect_landings();
 	for (unsigned i = 0; i < MOST; i++) {
 		asks[i] = like.ask;
 		asks[i].answered = count_landed;
@@ -381,7 +401,7 @@ static void test_commands_under_way_are_bounded(void **state) {
 	asks[MOST] = like.ask;
 	assert_false(sl_nodes_ask(world.nodes, &asks[MOST]));
 	peer_hang_up(&peers[0]);
-	nodes_loop_run(&world, 100);
+	nodes_loop_until_count(&world, &landed_in_all, MOST);
 	assert_int_equal(landed[SL_ANSWER_LOST] + landed[SL_ANSWER_AWAY], MOST);
 	free(asks);
 }
@@ -398,7 +418,7 @@ static void test_output_is_bounded(void **state) {
 	open_up();
 	uv_read_stop((uv_stream_t *)&peers[0].links[0].tcp);
 	asked_fill(&like, "CHECK", key, "1 1/1s", 60000);
-	memset(landed, 0, sizeof landed);
+	expect_landings();
 	for (; taken < MOST; taken++) {
 		asks[taken] = like.ask;
 		asks[taken].answered = count_landed;
@@ -407,7 +427,7 @@ static void test_output_is_bounded(void **state) {
 	}
 	assert_in_range(taken, 12000, 17000);
 	peer_hang_up(&peers[0]);
-	nodes_loop_run(&world, 100);
+	nodes_loop_until_count(&world, &landed_in_all, taken);
 	assert_true(landed[SL_ANSWER_AWAY] > 1000); /* what the system did not take was not sent */
 	assert_int_equal(landed[SL_ANSWER_LOST] + landed[SL_ANSWER_AWAY], taken);
 	free(asks);
@@ -418,7 +438,7 @@ static struct asked second;
 static void ask_again(struct sl_ask *done, const struct sl_answer *answer) {
 	(void)done;
 	(void)answer;
-	asked_fill(&second, "CHECK", "b", "1 1/1s", 1000);
+	asked_fill(&second, "CHECK", "b", "1 1/1s", LOOP_PATIENCE_MS);
 	assert_true(sl_nodes_ask(world.nodes, &second.ask));
 }
 
@@ -426,17 +446,18 @@ static void test_asking_from_within_an_answer(void **state) {
 	struct asked first;
 	(void)state;
 	open_up();
-	asked_fill(&first, "CHECK", "a", "1 1/1s", 1000);
+	asked_fill(&first, "CHECK", "a", "1 1/1s", LOOP_PATIENCE_MS);
 	first.ask.answered = ask_again;
 	second.answered = false;
 	assert_true(sl_nodes_ask(world.nodes, &first.ask));
-	assert_true(nodes_loop_until(&world, &second.answered, 500));
+	assert_true(nodes_loop_until(&world, &second.answered, LOOP_PATIENCE_MS));
 	assert_int_equal(second.kind, SL_ANSWER_NUMBERS);
 }
 
 static void close_nodes(struct sl_ask *done, const struct sl_answer *answer) {
 	(void)done;
 	landed[answer->kind]++;
+	landed_in_all++;
 	sl_nodes_close(world.nodes, NULL, NULL);
 }
 
@@ -445,15 +466,15 @@ static void test_closing_from_within_an_answer(void **state) {
 	struct asked asked[4];
 	(void)state;
 	open_up();
-	memset(landed, 0, sizeof landed);
+	expect_landings();
 	for (int i = 0; i < 4; i++) {
-		asked_fill(&asked[i], "CHECK", "a", "1 1/1s", 1000);
+		asked_fill(&asked[i], "CHECK", "a", "1 1/1s", LOOP_PATIENCE_MS);
 		asked[i].ask.answered = i == 1 ? close_nodes : count_landed;
 		assert_true(sl_nodes_ask(world.nodes, &asked[i].ask));
 	}
 	peers[0].first = "-TRYAGAIN\r\n";
 	peers[0].first_count = 1;
-	nodes_loop_run(&world, 50);
+	nodes_loop_until_count(&world, &landed_in_all, 4);
 	assert_int_equal(landed[SL_ANSWER_NUMBERS], 1);
 	assert_int_equal(landed[SL_ANSWER_AWAY], 1);
 	assert_int_equal(landed[SL_ANSWER_LOST], 2);
@@ -477,6 +498,7 @@ static void test_the_log_is_bounded(void **state) {
 	}
 	const struct sl_redis_settings settings = {.addresses = addresses, .address_count = 20, .budget_ns = 20000000};
 	nodes_loop_open(&world, &settings, NULL);
+	nodes_loop_until_count(&world, &nodes_line_count, 10);
 	nodes_loop_run(&world, 100);
 	assert_in_range(nodes_line_count, 10, 21);
 	assert_true(nodes_said("redis 127.0.0.1:"));

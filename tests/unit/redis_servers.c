@@ -116,7 +116,7 @@ void redis_start(struct redis_server *server, bool plain, const char *const *arg
 	assert_true(server->pid >= 0);
 	if (server->pid == 0)
 		run(server, plain, args);
-	for (int i = 0; i < 1000 && !has_said_it_is_ready(server); i++) {
+	for (int i = 0; i < 6000 && !has_said_it_is_ready(server); i++) {
 		int status;
 		if (waitpid(server->pid, &status, WNOHANG) == server->pid)
 			fail_msg("redis-server has ended by itself: see %s/log", server->folder);

@@ -24,7 +24,7 @@ bool redis_is_there(void);
 /* A free port of the loopback. */
 uint16_t redis_free_port(void);
 /* Starts one on a free port (server->port != 0: on that one) with further arguments, NULL-ended, and waits until it
- * listens. `plain`: without the commands above. Fails the test where that takes more than 5 s. */
+ * listens. `plain`: without the commands above. Fails the test where that takes more than 30 s. */
 void redis_start(struct redis_server *server, bool plain, const char *const *args);
 /* Ends it by a signal and waits for that; SIGTERM removes its folder, too, also of one that has ended before. */
 void redis_end(struct redis_server *server, int signal);
