@@ -264,10 +264,11 @@ class Cluster:
         for node in self.nodes:
             wait_until(node.answers, f"{node} did not answer")
         share = -(-SLOTS // PRIMARIES)
-        for i, node in enumerate(self.nodes):
+        for i, node in enumerate(self.nodes):  # all, before any of them knows another: then it is refused
             node.call("CLUSTER", "SET-CONFIG-EPOCH", i + 1)
             if i < PRIMARIES:
                 node.call("CLUSTER", "ADDSLOTSRANGE", i * share, min((i + 1) * share, SLOTS) - 1)
+        for i, node in enumerate(self.nodes):
             for other in self.nodes[i + 1:]:
                 node.call("CLUSTER", "MEET", other.host, other.port, other.bus)
         for i, node in enumerate(self.nodes[PRIMARIES:]):

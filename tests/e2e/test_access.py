@@ -317,7 +317,8 @@ def test_guessing_ends_and_locks_nobody_out(server, users):
     with one.http() as client:
         basic = base64.b64encode(f"{name}:{WRONG}".encode()).decode()
         status, headers, body = client.ask("GET", "/v1/limits", headers={"Authorization": "Basic " + basic})
-        assert status == 429 and 1 <= int(dict(headers)["Retry-After"]) <= 60 and body["status"] == 429
+        # 10 a minute by sliding-window: beyond the next minute's begin it may take a tenth of that
+        assert status == 429 and 1 <= int(dict(headers)["Retry-After"]) <= 66 and body["status"] == 429
         token = users.secrets["read-program"]
         assert client.ask("GET", "/v1/limits", headers={"Authorization": "Bearer " + token})[0] == 200
     with one.resp() as client:
