@@ -58,7 +58,7 @@ static void check_normal(const char *path, size_t len) {
 }
 
 static void check_path(const uint8_t *data, size_t size) {
-	char *apart = malloc(size + 1), *over = malloc(size + 1);
+	char *apart = malloc(size + 1), *over = malloc(size + 1), again[SLUICE_KEY_BYTES_MAX];
 	SL_ASSERT(apart != NULL && over != NULL);
 	if (size != 0)
 		memcpy(over, data, size);
@@ -67,6 +67,7 @@ static void check_path(const uint8_t *data, size_t size) {
 	SL_ASSERT(sl_path_normalise(sl_slice(over, size), over) == len && memcmp(apart, over, len) == 0);
 	if (apart[0] == '/')
 		check_normal(apart, len);
+	SL_ASSERT(sl_path_normalise(sl_slice(apart, len), again) == len && memcmp(apart, again, len) == 0);
 	free(apart);
 	free(over);
 }

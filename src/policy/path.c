@@ -2,10 +2,12 @@
  *
  * One pass, left to right, in RFC 3986's order: decode (6.2.2.2), then look at segments (6.2.2.3). A segment is judged
  * when its end is met: "." goes, ".." takes the segment before it along. Slashes are joined before dot segments are
- * resolved, as servers do it: /a//../b is /b.
+ * resolved, as servers do it: /a//../b is /b. Segments that have no room in the key are only counted, so that as many
+ * ".." behind them bring back what stands before them.
  *
- * Invariant: out[0..len) is normal, and what is written never overtakes what is read, so that out may be the input. All
- * that ".." removes was written once: O(n).
+ * Invariants: out[0..len) is normal, and what is written never overtakes what is read, so that out may be the input. All
+ * that ".." removes was written once: O(n). What comes out is what comes out of it again: nothing is decoded that a
+ * lone "%" before it would make another code of (%2%46).
  */
 #include "policy/path.h"
 
@@ -21,10 +23,11 @@ static int hex_digit(unsigned char c) {
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The character at the start of the text, decoded where that is ours to do; how many bytes it took is in *used. */
-static char decode(const unsigned char *p, size_t len, size_t *used) {
+/* The character at the start of the text, decoded where that is ours to do; how many bytes it took is in *used. `last`
+ * are the two before it, as they were written. */
+static char decode(const unsigned char *p, size_t len, const char last[2], size_t *used) {
 	*used = 1;
-	if (p[0] != '%' || len < 3)
+	if (p[0] != '%' || len < 3 || last[0] == '%' || last[1] == '%')
 		return (char)p[0];
 	int high = hex_digit(p[1]), low = hex_digit(p[2]);
 	if (high < 0 || low < 0 || !is_unreserved((unsigned char)(high << 4 | low)))
@@ -55,48 +58,65 @@ static size_t path_len(struct sluice_bytes target) {
 	return len;
 }
 
-/* Ends the segment that began at out[start], where out[start - 1] is its slash; returns the new length. */
-static size_t end_segment(const char *out, size_t start, size_t len) {
-	size_t segment = len - start;
-	if (segment == 1 && out[start] == '.')
-		return start;
-	if (segment != 2 || out[start] != '.' || out[start + 1] != '.')
-		return len;
-	len = start;
-	if (len > 1)
-		for (len--; out[len - 1] != '/';)
-			len--;
-	return len;
+/* A path being written: whole segments, each with the slash behind it; `deep` more have no room, of which the first is
+ * written as far as there is. */
+struct path {
+	char *out;
+	size_t len, deep;
+};
+
+static void remove_last(struct path *path) {
+	if (path->deep > 0) {
+		path->deep--;
+		return;
+	}
+	if (path->len > 1)
+		for (path->len--; path->out[path->len - 1] != '/';)
+			path->len--;
 }
 
-static size_t cut(size_t len) {
-	return len < SLUICE_KEY_BYTES_MAX ? len : SLUICE_KEY_BYTES_MAX;
+/* A segment, without its slash; `slash`: it has one. */
+static void add_segment(struct path *path, const unsigned char *p, size_t bytes, bool slash) {
+	const bool fits = path->deep == 0;
+	char last[2] = {0}, first[2] = {0};
+	size_t len = 0, used;
+	for (size_t at = 0; at < bytes; at += used, len++) {
+		char c = decode(p + at, bytes - at, last, &used);
+		last[0] = last[1];
+		last[1] = c;
+		if (len < 2)
+			first[len] = c;
+		if (fits && path->len + len < SLUICE_KEY_BYTES_MAX)
+			path->out[path->len + len] = c;
+	}
+	if (len == 0 || (len == 1 && first[0] == '.'))
+		return;
+	if (len == 2 && first[0] == '.' && first[1] == '.') {
+		remove_last(path);
+	} else if (!fits || path->len + len + slash > SLUICE_KEY_BYTES_MAX) {
+		path->deep++;
+	} else {
+		path->len += len;
+		if (slash)
+			path->out[path->len++] = '/';
+	}
 }
 
 size_t sl_path_normalise(struct sluice_bytes target, char *out) {
 	const unsigned char *in = target.len == 0 ? (const void *)"" : target.data;
-	size_t at = authority_len(target), used;
+	size_t at = authority_len(target);
 	size_t end = at + path_len(sl_slice(in + at, target.len - at));
-	size_t len = 1, start = 1; /* the segment being written begins at out[start] */
-	if (at == end) {
-		out[0] = '/';
-		return 1;
-	}
-	if (in[at] != '/') {
-		memmove(out, in + at, end - at);
-		return cut(end - at);
+	struct path path = {.out = out, .len = 1};
+	if (at < end && in[at] != '/') {
+		size_t len = end - at < SLUICE_KEY_BYTES_MAX ? end - at : SLUICE_KEY_BYTES_MAX;
+		memmove(out, in + at, len);
+		return len;
 	}
 	out[0] = '/';
-	for (at++; at < end; at += used) {
-		char c = decode(in + at, end - at, &used);
-		if (c != '/') {
-			out[len++] = c;
-			continue;
-		}
-		len = end_segment(out, start, len);
-		if (out[len - 1] != '/')
-			out[len++] = '/';
-		start = len;
+	for (size_t from = at + 1; from <= end && at < end; from = at + 1) {
+		const unsigned char *slash = memchr(in + from, '/', end - from);
+		at = slash != NULL ? (size_t)(slash - in) : end;
+		add_segment(&path, in + from, at - from, slash != NULL);
 	}
-	return cut(end_segment(out, start, len));
+	return path.deep > 0 ? SLUICE_KEY_BYTES_MAX : path.len;
 }

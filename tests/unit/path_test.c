@@ -38,6 +38,9 @@ static void test_table(void **state) {
 		{"/%6", "/%6"},
 		{"/%zz", "/%zz"},
 		{"/%6g", "/%6g"},
+		{"/%2%46", "/%2%46"}, /* decoded, it would be another code */
+		{"/%%36%35", "/%%365"},
+		{"/%2F%41", "/%2FA"},
 		{"//", "/"},
 		{"//login", "/login"},
 		{"/a//b///c", "/a/b/c"},
@@ -81,7 +84,7 @@ static void test_table(void **state) {
 }
 
 static void test_cut(void **state) {
-	static char target[8192], out[8193];
+	static char target[8192], out[SLUICE_KEY_BYTES_MAX];
 	(void)state;
 	memset(target, 'a', sizeof target);
 	target[0] = '/';
@@ -93,6 +96,30 @@ static void test_cut(void **state) {
 	memcpy(target + sizeof target - 9, "/../login", 9);
 	assert_int_equal(sl_path_normalise(sl_slice(target, sizeof target), out), 6);
 	assert_memory_equal(out, "/login", 6);
+}
+
+/* At every length around the room, with detours that begin before it, in it and behind it, against the same path made
+ * whole and cut. */
+static void test_cut_after_detours(void **state) {
+	static char target[8192], expected[8192], out[SLUICE_KEY_BYTES_MAX];
+	(void)state;
+	for (size_t before = SLUICE_KEY_BYTES_MAX - 6; before <= SLUICE_KEY_BYTES_MAX + 3; before++)
+		for (size_t more = 0; more < 6; more++) {
+			size_t len = 0, kept;
+			for (size_t i = 0; i < before; i++)
+				expected[len++] = i % 8 == 0 ? '/' : 'a';
+			memcpy(target, expected, len);
+			kept = len;
+			for (size_t i = 0; i < more; i++, len += 5)
+				memcpy(target + len, "/bb/c", 5);
+			for (size_t i = 0; i < 2 * more; i++, len += 3)
+				memcpy(target + len, "/..", 3);
+			memcpy(target + len, "/dddddd", 7);
+			memcpy(expected + kept, "/dddddd", 7);
+			kept = kept + 7 < SLUICE_KEY_BYTES_MAX ? kept + 7 : SLUICE_KEY_BYTES_MAX;
+			assert_int_equal(sl_path_normalise(sl_slice(target, len + 7), out), kept);
+			assert_memory_equal(out, expected, kept);
+		}
 }
 
 /* ---- random targets --------------------------------------------------------------------------------------------- */
@@ -174,6 +201,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_cut_after_detours),
 		cmocka_unit_test(test_twin),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
