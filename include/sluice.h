@@ -430,7 +430,7 @@ SLUICE_API void sluice_problems_free(struct sluice_problems *problems);
 
 /* One attribute of a request, such as user=alice. */
 struct sluice_attribute {
-	struct sluice_bytes name, value; /* name 1..SLUICE_NAME_BYTES_MAX bytes, value 0..SLUICE_KEY_BYTES_MAX */
+	struct sluice_bytes name, value; /* name 1..SLUICE_NAME_BYTES_MAX bytes */
 };
 
 /* The limits of a policy that apply to one request. */
@@ -440,11 +440,13 @@ struct sluice_match {
 	uint32_t position[SLUICE_ITEMS_MAX];        /* of each limit in the policy file, from 0 */
 };
 
-/* Finds the limits that apply to a request and encodes their keys.
+/* Finds the limits that apply to a request and encodes their keys. `ip`, `path`, `method` and `host` are brought into
+ * one form first: an ip that is an address is canonical, without its port, IPv6 as its network (ipv6-prefix of the
+ * policy, 64); a path without query, resolved; a method in upper case; a host in lower case, without port. A value of
+ * more than SLUICE_KEY_BYTES_MAX bytes counts as the hash of the whole.
  *  buffer  holds the keys that `match` points to; SLUICE_MATCH_BYTES_MAX always suffices
- * Returns SLUICE_OK; SLUICE_E_RANGE when more than SLUICE_ITEMS_MAX limits apply, an attribute is too long, or the
- * buffer is too small. No allocation; one pass over the policy's limits. Where an attribute is given twice, the first
- * one counts. */
+ * Returns SLUICE_OK; SLUICE_E_MISUSE where an attribute is given twice; SLUICE_E_RANGE when more than SLUICE_ITEMS_MAX
+ * limits apply, a name is too long, or the buffer is too small. No allocation; one pass over the policy's limits. */
 #define SLUICE_MATCH_BYTES_MAX ((size_t)512 * 1024)
 SLUICE_API SLUICE_MUST_USE sluice_err sluice_policy_match(const struct sluice_policy *policy,
                                                           const struct sluice_attribute *attributes, size_t count,

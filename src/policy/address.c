@@ -188,6 +188,11 @@ static bool mask(struct sl_address *address, unsigned bits) {
 	return strays;
 }
 
+void sl_address_group(struct sl_address *address, uint32_t ipv6_prefix) {
+	if (!sl_address_is_v4(address))
+		mask(address, ipv6_prefix);
+}
+
 size_t sl_address_key(const struct sl_address *address, uint32_t ipv6_prefix, char text[SL_ADDRESS_TEXT_MAX]) {
 	if (ipv6_prefix >= 128 || sl_address_is_v4(address))
 		return sl_address_print(address, text);

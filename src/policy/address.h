@@ -38,6 +38,9 @@ size_t sl_address_print(const struct sl_address *address, char text[SL_ADDRESS_T
  * "2001:db8:1:2::/64"; with 128 bits the address itself. Returns its length. */
 size_t sl_address_key(const struct sl_address *address, uint32_t ipv6_prefix, char text[SL_ADDRESS_TEXT_MAX]);
 
+/* Clears what does not count of an address: of IPv6 the bits behind the first `ipv6_prefix`, of IPv4 none. */
+void sl_address_group(struct sl_address *address, uint32_t ipv6_prefix);
+
 /* Reads "10.0.0.0/8", "2001:db8::/32", or an address for itself alone. Bits behind the prefix are cleared.
  *  strays  out, may be NULL: were there such bits?
  * Returns false, leaving both untouched, for anything else. */

@@ -133,11 +133,11 @@ bool sl_conf_read(struct sluice_policy *policy, struct sluice_bytes yaml, struct
 		{"client-address", sl_conf_client_address, SETTING(.forwarded), NULL},
 		{"store", sl_conf_store, SETTING(), NULL},
 		{"attributes", sl_conf_attributes, 0, NULL},
+		{"ipv6-prefix", sl_conf_ipv6_prefix, SETTING(.ipv6_prefix), NULL},
 		{"observe", read_observe, offsetof(struct sluice_policy, observe), NULL},
-		{"limits", sl_conf_limits, 0, NULL}, /* behind store and observe */
+		{"limits", sl_conf_limits, 0, NULL}, /* behind all that they lean on */
 		{"threads", sl_conf_threads, SETTING(.threads), NULL},
 		{"client-time", sl_conf_bool, SETTING(.client_time), NULL},
-		{"ipv6-prefix", sl_conf_ipv6_prefix, SETTING(.ipv6_prefix), NULL},
 		{"near-limit", sl_conf_near, SETTING(.near_percent), NULL},
 		{"drain", sl_conf_drain, SETTING(.drain_ns), NULL},
 		{"connections", sl_conf_connections, SETTING(.connections), NULL},

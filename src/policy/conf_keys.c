@@ -5,7 +5,11 @@
  *
  * A name is any text but white space, control characters and '|': "user, ip" is a list that lost its brackets, and a
  * limit on an attribute of that name would never apply to anybody.
+ *
+ * Values take the form that requests' values have (attribute.h), or no request would ever have one that is written
+ * another way.
  */
+#include "policy/attribute.h"
 #include "policy/conf.h"
 #include "policy/describe.h"
 #include "policy/lint.h"
@@ -45,7 +49,22 @@ uint16_t sl_conf_name(struct sl_conf *conf, const struct sl_node *node, size_t o
 /* The exact values of a condition are laid out from the front of one array, the prefixes from its back. */
 struct values {
 	struct sluice_bytes *front, *back;
+	enum sl_attribute attribute;
 };
+
+/* Writes a value, or a prefix, in the form that the attribute's values have. */
+static struct sluice_bytes take_form(struct sl_conf *conf, const struct sl_node *node, enum sl_attribute attribute,
+                                     struct sluice_bytes written, bool prefix) {
+	char memory[SLUICE_KEY_BYTES_MAX];
+	struct sluice_bytes form = written;
+	bool may_hold = true;
+	if (prefix)
+		may_hold = sl_attribute_prefix_form(attribute, &form, memory);
+	else
+		form = sl_attribute_form(attribute, written, conf->policy->settings.ipv6_prefix, memory);
+	sl_lint_value(conf, node, attribute, written, form, prefix, may_hold);
+	return (struct sluice_bytes){sl_pool_text(&conf->policy->pool, form), form.len};
+}
 
 static void read_value(struct sl_conf *conf, const struct sl_node *node, struct values *values) {
 	struct sluice_bytes text;
@@ -62,14 +81,15 @@ static void read_value(struct sl_conf *conf, const struct sl_node *node, struct 
 		                SLUICE_KEY_BYTES_MAX, stem);
 		return;
 	}
-	struct sluice_bytes copy = {sl_pool_text(&conf->policy->pool, sl_slice(text.data, stem)), stem};
+	struct sluice_bytes copy = take_form(conf, node, values->attribute, sl_slice(text.data, stem), star != NULL);
 	*(star == NULL ? values->front++ : --values->back) = copy;
 }
 
-static bool read_condition(struct sl_conf *conf, const struct sl_node *value, struct sl_condition *condition) {
+static bool read_condition(struct sl_conf *conf, const struct sl_node *value, enum sl_attribute attribute,
+                           struct sl_condition *condition) {
 	uint32_t count = value->kind == SL_NODE_LIST ? value->count : 1;
 	struct sluice_bytes *list = sl_pool_take(&conf->policy->pool, count, sizeof *list);
-	struct values values = {list, list + count};
+	struct values values = {list, list + count, attribute};
 	if (list == NULL)
 		return false;
 	if (value->kind != SL_NODE_LIST)
@@ -112,7 +132,7 @@ void sl_conf_when(struct sl_conf *conf, const struct sl_node *node, struct sl_wh
 		uint16_t number = sl_conf_name(conf, key, 0, key->text);
 		if (number != SL_NAME_NONE && is_repeated(list, when->count, number))
 			sl_report_error(conf->report, key->place, "duplicate key %s in when", sl_quote(key->text).text);
-		else if (read_condition(conf, key->next, condition) && number != SL_NAME_NONE) {
+		else if (read_condition(conf, key->next, sl_attribute_find(key->text), condition) && number != SL_NAME_NONE) {
 			condition->attribute = number;
 			when->count++;
 		}

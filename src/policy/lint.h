@@ -2,6 +2,7 @@
 #ifndef SL_LINT_H
 #define SL_LINT_H
 
+#include "policy/attribute.h"
 #include "policy/conf_redis.h"
 #include "policy/conf_terms.h"
 
@@ -10,6 +11,12 @@ void sl_lint_part(struct sl_conf *conf, const struct sl_node *node, const struct
 
 /* The same of a limit's conditions; `when` is its mapping. */
 void sl_lint_when(struct sl_conf *conf, const struct sl_node *when);
+
+/* A value of a condition, or a prefix: one that no request can have, or that holds for more than is written.
+ *  form      what it was made of
+ *  may_hold  can any value begin so? Of a prefix */
+void sl_lint_value(struct sl_conf *conf, const struct sl_node *node, enum sl_attribute attribute,
+                   struct sluice_bytes written, struct sluice_bytes form, bool prefix, bool may_hold);
 
 /* A candidate that is what it is tried beside. `node` is its text. */
 void sl_lint_candidate(struct sl_conf *conf, const struct sl_node *node, const struct sl_policy_limit *limit);

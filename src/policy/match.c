@@ -7,9 +7,11 @@
  * the same name with the same value. With `user | ip` the name is that of the attribute found: the user "10.0.0.1" is
  * nobody's address. What is longer than SLUICE_KEY_BYTES_MAX is folded (key.h), and can't be undone.
  *
- * One pass: attributes into an array by number, then each limit in file order: conditions, overrides, key. Nothing is
- * allocated; a key is written to the caller's buffer and taken back if its limit does not apply.
+ * One pass: attributes into an array by number, in their forms (attribute.h); then each limit in file order:
+ * conditions, overrides, key. Nothing is allocated; a key is written to the caller's buffer and taken back if its limit
+ * does not apply.
  */
+#include "policy/attribute.h"
 #include "policy/key.h"
 #include "policy/ruleset.h"
 
@@ -58,6 +60,11 @@ void sl_key_encode(struct sl_out *out, struct sluice_bytes text) {
 		memcpy(out->at, p[at] == '%' ? "%25" : p[at] == ',' ? "%2C" : "%3D", 3);
 		out->at += 3;
 	}
+}
+
+void sl_key_add(struct sl_out *out, struct sluice_bytes value) {
+	char folded[SLUICE_KEY_BYTES_MAX];
+	sl_key_encode(out, sl_key_fold(folded, value));
 }
 
 /* ---- conditions ---------------------------------------------------------------------------------------------- */
@@ -126,7 +133,7 @@ static bool write_part(const struct sluice_policy *policy, const struct sl_key_p
 			continue;
 		struct sluice_bytes name = policy->names[part->choices[i]].encoded;
 		sl_out_bytes(out, name.data, name.len);
-		sl_key_encode(out, value);
+		sl_key_add(out, value);
 		return true;
 	}
 	return false;
@@ -166,26 +173,43 @@ static bool fill_item(const struct sluice_policy *policy, const struct sl_rulese
 	if (members)
 		item->member = member;
 	if (of) {
-		item->member = sl_slice(out->at, values[limit->of].len);
-		sl_out_bytes(out, values[limit->of].data, values[limit->of].len);
+		char folded[SLUICE_KEY_BYTES_MAX];
+		struct sluice_bytes value = sl_key_fold(folded, values[limit->of]);
+		item->member = sl_slice(out->at, value.len);
+		sl_out_bytes(out, value.data, value.len);
 	}
 	return true;
 }
 
 /* ---- a request ----------------------------------------------------------------------------------------------- */
 
-static bool sort_attributes(const struct sluice_policy *policy, const struct sluice_attribute *attributes, size_t count,
-                            struct sluice_bytes *values) {
+/* Memory for the forms of the four attributes that have one. */
+struct forms {
+	char memory[SL_ATTRIBUTE_HOST + 1][SLUICE_KEY_BYTES_MAX];
+};
+
+static sluice_err sort_attributes(const struct sluice_policy *policy, const struct sluice_attribute *attributes,
+                                  size_t count, struct sluice_bytes *values, struct forms *forms) {
+	size_t strangers = 0;
 	memset(values, 0, policy->name_count * sizeof *values);
 	for (size_t i = 0; i < count; i++) {
 		struct sluice_bytes name = attributes[i].name, value = attributes[i].value;
-		if (name.len == 0 || name.len > SLUICE_NAME_BYTES_MAX || value.len > SLUICE_KEY_BYTES_MAX)
-			return false;
+		if (name.len == 0 || name.len > SLUICE_NAME_BYTES_MAX)
+			return SLUICE_E_RANGE;
 		uint16_t number = sl_name_find(policy, name);
-		if (number != SL_NAME_NONE && values[number].data == NULL)
-			values[number] = (struct sluice_bytes){value.len == 0 ? "" : value.data, value.len};
+		if (number == SL_NAME_NONE) {
+			strangers++;
+			continue;
+		}
+		if (values[number].data != NULL)
+			return SLUICE_E_MISUSE;
+		uint8_t attribute = policy->names[number].attribute;
+		values[number] = (struct sluice_bytes){value.len == 0 ? "" : value.data, value.len};
+		if (attribute != SL_ATTRIBUTE_OTHER)
+			values[number] = sl_attribute_form(attribute, values[number], policy->settings.ipv6_prefix,
+			                                   forms->memory[attribute]);
 	}
-	return true;
+	return strangers > 1 && sl_attribute_repeated(attributes, count) != count ? SLUICE_E_MISUSE : SLUICE_OK;
 }
 
 static sluice_err match_limits(const struct sluice_policy *policy, const struct sluice_bytes *values,
@@ -211,14 +235,15 @@ static sluice_err match_limits(const struct sluice_policy *policy, const struct 
 sluice_err sl_policy_match(const struct sluice_policy *policy, const struct sluice_attribute *attributes, size_t count,
                            struct sluice_bytes member, struct sluice_match *match, void *buffer, size_t buffer_bytes) {
 	struct sluice_bytes values[SL_ATTRIBUTES_MAX];
+	struct forms forms;
 	char nothing[1];
 	if (policy == NULL || match == NULL || (attributes == NULL && count != 0) || (buffer == NULL && buffer_bytes != 0))
 		return SLUICE_E_MISUSE;
 	match->count = 0;
-	if (!sort_attributes(policy, attributes, count, values))
-		return SLUICE_E_RANGE;
 	struct sl_out out = sl_out_to(buffer == NULL ? nothing : buffer, buffer_bytes);
-	sluice_err err = match_limits(policy, values, member, match, &out);
+	sluice_err err = sort_attributes(policy, attributes, count, values, &forms);
+	if (err == SLUICE_OK)
+		err = match_limits(policy, values, member, match, &out);
 	if (err != SLUICE_OK)
 		match->count = 0;
 	return err;

@@ -3,6 +3,7 @@
  * The table is filled from the policy alone, so that no request can make its chains longer; it is at most a quarter
  * full. Invariant: a name stands in the first free slot behind its hash.
  */
+#include "policy/attribute.h"
 #include "policy/key.h"
 #include "policy/ruleset.h"
 
@@ -43,6 +44,7 @@ uint16_t sl_name_intern(struct sluice_policy *policy, struct sluice_bytes name) 
 	struct sl_name *added = &policy->names[policy->name_count];
 	added->text = (struct sluice_bytes){sl_pool_text(&policy->pool, name), name.len};
 	added->encoded = name_encode(&policy->pool, name);
+	added->attribute = (uint8_t)sl_attribute_find(name);
 	if (policy->pool.failed)
 		return SL_NAME_NONE;
 	policy->slots[slot] = (uint16_t)policy->name_count++;
@@ -50,9 +52,5 @@ uint16_t sl_name_intern(struct sluice_policy *policy, struct sluice_bytes name) 
 }
 
 bool sl_name_is_built_in(struct sluice_bytes name) {
-	static const char *const built_in[] = {"method", "host", "path", "ip"};
-	for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++)
-		if (sl_bytes_equal(name, sl_str(built_in[i])))
-			return true;
-	return false;
+	return sl_attribute_find(name) != SL_ATTRIBUTE_OTHER;
 }

@@ -5,8 +5,8 @@
  * resolved, as servers do it: /a//../b is /b. Segments that have no room in the key are only counted, so that as many
  * ".." behind them bring back what stands before them.
  *
- * Invariants: out[0..len) is normal, and what is written never overtakes what is read, so that out may be the input. All
- * that ".." removes was written once: O(n). What comes out is what comes out of it again: nothing is decoded that a
+ * Invariants: out[0..len) is normal, and what is written never overtakes what is read, so that out may be the input.
+ * All that ".." removes was written once: O(n). What comes out is what comes out of it again: nothing is decoded that a
  * lone "%" before it would make another code of (%2%46).
  */
 #include "policy/path.h"

@@ -6,10 +6,10 @@
 
 /* Writes the path of a request target (`/a/%7Eb//c/../d?q` gives `/a/~b/d`): without scheme, host, query and fragment;
  * percent-encoded unreserved characters (letters, digits, - . _ ~) decoded, once; repeated slashes joined; dot segments
- * resolved, never above the root; case kept. What is no path ("*", "host:443") is kept as it is. What it gives, it gives
- * of that again.
+ * resolved, never above the root; case kept. What is no path ("*", "host:443") is kept as it is. What it gives is what
+ * it gives of that again.
  *  target  of any length
- *  out     room for target.len + 1 bytes, or for SLUICE_KEY_BYTES_MAX where that is less; may be target.data itself
+ *  out     room for target.len + 1 bytes, but at most SLUICE_KEY_BYTES_MAX; may be target.data itself
  * Returns the length, at least 1. A path that is longer once resolved is cut at SLUICE_KEY_BYTES_MAX, so that such
  * requests share a counter instead of having none. O(target.len), no allocation. */
 size_t sl_path_normalise(struct sluice_bytes target, char *out);

@@ -18,6 +18,7 @@ import re
 import sys
 import zoneinfo
 
+import forms
 import zones
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -524,7 +525,7 @@ class Policy:
         return tuple(key)
 
     def items(self, step):
-        out, attributes = [], step["attributes"]
+        out, attributes = [], {name: forms.text(name, value) for name, value in step["attributes"].items()}
         for position, one in enumerate(self.limits):
             key = self.key(one["key"], attributes)
             if key is None or not self.matches(one.get("when"), attributes):

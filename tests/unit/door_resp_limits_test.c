@@ -121,8 +121,7 @@ static void test_mistakes_are_named_and_change_nothing(void **state) {
 static void test_keys_are_at_most_1024_bytes(void **state) {
 	(void)state;
 	static const char *const forms[] = {"SLUICE.CHECK %.*s 1 1/1s\r\n", "SLUICE.CHECK k 1 1/1s KEY %.*s 1/1s\r\n",
-	                                    "SLUICE.RESET %.*s 1/1s\r\n", "CL.THROTTLE %.*s 1 1 1\r\n",
-	                                    "SLUICE.ADMIT 1 user %.*s\r\n"};
+	                                    "SLUICE.RESET %.*s 1/1s\r\n", "CL.THROTTLE %.*s 1 1 1\r\n"};
 	struct client client;
 	char key[1026], sent[1200];
 	memset(key, 'x', sizeof key);
@@ -252,6 +251,10 @@ static void test_admit(void **state) {
 	              "*8\r\n:1\r\n:4294967295\r\n:4294967295\r\n:0\r\n:0\r\n:0\r\n:-1\r\n$0\r\n\r\n");
 	client_expect(&client, "SLUICE.ADMIT 1 user bob path\r\n",
 	              "-ERR attribute 'path' has no value: expected pairs of a name and a value\r\n");
+	client_expect(&client, "SLUICE.ADMIT 1 user bob path /x user bob\r\n",
+	              "-ERR the attribute 'user' is given twice: expected each once\r\n");
+	client_expect(&client, "SLUICE.EXPLAIN 1 x 1 y 2 x 1\r\n",
+	              "-ERR the attribute 'x' is given twice: expected each once\r\n");
 	client_expect(&client, "SLUICE.ADMIT 1 '' bob\r\n", "-ERR the attribute name '' has 0 bytes: expected 1 to 64\r\n");
 	client_expect(&client, "SLUICE.ADMIT x user bob\r\n",
 	              "-ERR cost 'x': expected a whole number from 0 to 4294967295\r\n");

@@ -36,11 +36,9 @@ static void test_table(void **state) {
 		{"/%256cogin", "/%256cogin"}, /* decoded once, not twice */
 		{"/%", "/%"},
 		{"/%6", "/%6"},
-		{"/%zz", "/%zz"},
 		{"/%6g", "/%6g"},
 		{"/%2%46", "/%2%46"}, /* decoded, it would be another code */
 		{"/%%36%35", "/%%365"},
-		{"/%2F%41", "/%2FA"},
 		{"//", "/"},
 		{"//login", "/login"},
 		{"/a//b///c", "/a/b/c"},

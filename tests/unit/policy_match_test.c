@@ -3,6 +3,7 @@
  * A row is a request and the items that it must find, each as "position notation key". Keys are held to be injective by
  * random requests against a reference that compares the parts themselves. */
 #include "algo/rule.h"
+#include "policy/attribute.h"
 #include "policy/key.h"
 #include "policy/policy.h"
 
@@ -78,14 +79,17 @@ static void test_table(void **state) {
 		{"nobody=asks", ""},
 		{"ip=1", "1 sliding-window 600/1m ip=1"},
 		{"method=POST path=/login ip=1", "0 sliding-log 5/1m ip=1; 1 sliding-window 600/1m ip=1"},
-		{"method=post path=/login ip=1", "1 sliding-window 600/1m ip=1"},
+		{"method=post path=/login ip=1", "0 sliding-log 5/1m ip=1; 1 sliding-window 600/1m ip=1"},
+		{"method=POST path=//x/../%6cogin?y ip=1", "0 sliding-log 5/1m ip=1; 1 sliding-window 600/1m ip=1"},
 		{"method=POST path=/login/ ip=1", "1 sliding-window 600/1m ip=1"},
 		{"method=POST path=/logi ip=1", "1 sliding-window 600/1m ip=1"},
 		{"path=/login ip=1", "1 sliding-window 600/1m ip=1"},
 		{"method=POST path=/login user=a", "1 sliding-window 600/1m user=a"}, /* no ip: nobody to count */
 		{"user=a ip=1", "1 sliding-window 600/1m user=a"},
 		{"user= ip=1", "1 sliding-window 600/1m user="}, /* an empty value is a value */
-		{"user=a user=b", "1 sliding-window 600/1m user=a"},
+		{"ip=::ffff:10.0.0.1", "1 sliding-window 600/1m ip=10.0.0.1"},
+		{"ip=10.0.0.1:5678", "1 sliding-window 600/1m ip=10.0.0.1"},
+		{"ip=[2001:DB8::5]:443", "1 sliding-window 600/1m ip=2001:db8::/64"},
 		{"user=alice plan=pro", ""},
 		{"user=alice plan=prof", "1 sliding-window 6000/1m user=alice"},
 		{"user=carol plan=pro", "1 sliding-window 6000/1m user=carol"},
@@ -103,6 +107,7 @@ static void test_table(void **state) {
 		{"host=c.exampl", ""},
 		{"host=c.examplf", ""},
 		{"host=ab", ""},
+		{"host=C.Example.:8080", "4 sliding-window 7/1s "},
 		{"tag= path=/", "5 sliding-window 8/1s path=/"},
 		{"tag=x path=/", "5 sliding-window 8/1s path=/"},
 		{"path=/", ""},
@@ -172,7 +177,7 @@ static void test_bounds(void **state) {
 	(void)state;
 	memset(long_text, 'x', sizeof long_text);
 	struct sluice_attribute good = {sl_str("ip"), sl_slice(long_text, SLUICE_KEY_BYTES_MAX)};
-	struct sluice_attribute long_value = {sl_str("no"), sl_slice(long_text, SLUICE_KEY_BYTES_MAX + 1)};
+	struct sluice_attribute long_value = {sl_str("ip"), sl_slice(long_text, SLUICE_KEY_BYTES_MAX + 1)};
 	struct sluice_attribute long_name = {sl_slice(long_text, SLUICE_NAME_BYTES_MAX + 1), sl_str("")};
 	struct sluice_attribute no_name = {sl_str(""), sl_str("a")};
 	assert_int_equal(sluice_policy_match(policy, &good, 1, &match, buffer, sizeof buffer), SLUICE_OK);
@@ -182,7 +187,9 @@ static void test_bounds(void **state) {
 	assert_int_equal(match.count, 0);
 	assert_int_equal(sluice_policy_match(policy, &good, 1, &match, buffer, 2), SLUICE_E_RANGE);
 	assert_int_equal(sluice_policy_match(policy, &good, 1, &match, NULL, 0), SLUICE_E_RANGE);
-	assert_int_equal(sluice_policy_match(policy, &long_value, 1, &match, buffer, sizeof buffer), SLUICE_E_RANGE);
+	assert_int_equal(sluice_policy_match(policy, &long_value, 1, &match, buffer, sizeof buffer), SLUICE_OK);
+	assert_int_equal(match.items[0].key.len, SLUICE_KEY_BYTES_MAX);
+	assert_memory_equal((const char *)match.items[0].key.data + 958, "x~", 2);
 	assert_int_equal(sluice_policy_match(policy, &long_name, 1, &match, buffer, sizeof buffer), SLUICE_E_RANGE);
 	assert_int_equal(sluice_policy_match(policy, &no_name, 1, &match, buffer, sizeof buffer), SLUICE_E_RANGE);
 	assert_int_equal(sluice_policy_match(policy, NULL, 0, &match, NULL, 0), SLUICE_OK);
@@ -190,6 +197,43 @@ static void test_bounds(void **state) {
 	assert_int_equal(sluice_policy_match(policy, NULL, 1, &match, buffer, 1), SLUICE_E_MISUSE);
 	assert_int_equal(sluice_policy_match(policy, NULL, 0, NULL, buffer, 1), SLUICE_E_MISUSE);
 	assert_int_equal(sluice_policy_match(policy, NULL, 0, &match, NULL, 1), SLUICE_E_MISUSE);
+	sluice_policy_free(policy);
+}
+
+/* Given twice an attribute is refused, also one that no limit asks for; many that look alike are told apart. */
+static void test_repeated(void **state) {
+	struct sluice_policy *policy = load("limits: [{name: a, key: ip, limit: 1/1s}]");
+	struct sluice_attribute many[300];
+	struct sluice_match match;
+	char names[300][8];
+	static const struct {
+		const char *request;
+		sluice_err err;
+	} rows[] = {
+		{"ip=1", SLUICE_OK},
+		{"ip=1 ip=1", SLUICE_E_MISUSE},
+		{"ip=1 x=1 ip=2", SLUICE_E_MISUSE},
+		{"ip=1 x=1 x=1", SLUICE_E_MISUSE},
+		{"x=1 y=1 x=2 ip=1", SLUICE_E_MISUSE},
+		{"x=1 X=1 ip=1", SLUICE_OK},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		size_t count = split(rows[i].request, many);
+		assert_int_equal(sluice_policy_match(policy, many, count, &match, buffer, sizeof buffer), rows[i].err);
+		assert_int_equal(match.count, rows[i].err == SLUICE_OK);
+	}
+	for (size_t i = 0; i < 300; i++) {
+		snprintf(names[i], sizeof names[i], "a%zub", i);
+		many[i] = (struct sluice_attribute){sl_str(names[i]), sl_str("")};
+	}
+	assert_int_equal(sl_attribute_repeated(many, 300), 300);
+	for (size_t i = 1; i < 300; i += 7) {
+		struct sluice_attribute own = many[i];
+		many[i] = many[i / 2];
+		assert_int_equal(sl_attribute_repeated(many, 300), i);
+		many[i] = own;
+	}
 	sluice_policy_free(policy);
 }
 
@@ -257,9 +301,9 @@ static void test_longest_keys(void **state) {
 
 /* What is longer than a key may be is folded: a byte more anywhere is another key, and what fits stays as it is. */
 static void test_long_keys(void **state) {
-	static const char yaml[] = "limits: [{name: n, limit: 1/1s, key: [user, path]}]\n";
+	static const char yaml[] = "limits: [{name: n, limit: 1/1s, key: [user, what]}]\n";
 	static char user[SLUICE_KEY_BYTES_MAX], path[SLUICE_KEY_BYTES_MAX], whole[5 * SLUICE_KEY_BYTES_MAX];
-	const size_t names = strlen("user=,path=");
+	const size_t names = strlen("user=,what=");
 	struct sluice_policy *policy = load(yaml);
 	struct sluice_match match;
 	(void)state;
@@ -268,13 +312,13 @@ static void test_long_keys(void **state) {
 	for (size_t commas = 0; commas <= sizeof path; commas += commas < 8 ? 1 : 127)
 		for (size_t len = 990; len <= sizeof user; len++) {
 			const struct sluice_attribute attributes[] = {{sl_str("user"), sl_slice(user, len)},
-			                                              {sl_str("path"), sl_slice(path, commas)}};
+			                                              {sl_str("what"), sl_slice(path, commas)}};
 			char folded[SLUICE_KEY_BYTES_MAX];
 			struct sl_out out = sl_out_to(whole, sizeof whole);
 			struct sluice_bytes expected;
 			sl_out_str(&out, "user=");
 			sl_out_bytes(&out, user, len);
-			sl_out_str(&out, ",path=");
+			sl_out_str(&out, ",what=");
 			for (size_t i = 0; i < commas; i++)
 				sl_out_str(&out, "%2C");
 			assert_int_equal(sluice_policy_match(policy, attributes, 2, &match, buffer, sizeof buffer), SLUICE_OK);
@@ -476,6 +520,7 @@ static void test_many_names(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table),        cmocka_unit_test(test_on_error),        cmocka_unit_test(test_odd_names),
+		cmocka_unit_test(test_repeated),
 		cmocka_unit_test(test_bounds),       cmocka_unit_test(test_room_taken_back), cmocka_unit_test(test_sixteen),
 		cmocka_unit_test(test_longest_keys), cmocka_unit_test(test_identity),        cmocka_unit_test(test_encode),
 		cmocka_unit_test(test_long_keys),

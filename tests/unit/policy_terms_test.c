@@ -301,10 +301,9 @@ static void test_match(void **state) {
 	match_request(&in, policy, "u", NULL); /* no member, and not counted */
 	assert_int_equal(in.match.count, 3);
 	assert_int_equal(in.match.position[1], 2);
-	match_request(&in, policy, "u", ""); /* an empty member is one */
+	match_request(&in, policy, "u", ""); /* an empty path is the root, and a member */
 	assert_int_equal(in.match.count, 4);
-	assert_non_null(in.match.items[1].member.data);
-	assert_int_equal(in.match.items[1].member.len, 0);
+	assert_true(sl_bytes_equal(in.match.items[1].member, sl_str("/")));
 	match_request(&in, policy, "vip", "/x"); /* an override has its limit's terms */
 	assert_int_equal(in.match.items[1].limit->quota, 50);
 	assert_non_null(in.match.items[1].terms);

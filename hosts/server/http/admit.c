@@ -7,6 +7,7 @@
 #include "hosts/server/http/decide.h"
 
 #include "base/assert.h"
+#include "policy/attribute.h"
 
 enum { PROXY_TICKET_BYTES_MAX = 3 * 1024 };
 
@@ -73,6 +74,18 @@ static void reply_no_estimate(struct sl_http_turn *turn, const char *header) {
 	sl_http_reply_problem(turn, 400, sl_slice(memory, sl_out_len(&out)), NULL);
 }
 
+/* Which attribute stands twice? */
+static void reply_repeated(struct sl_http_turn *turn, const struct sl_http_ask *ask) {
+	char memory[SL_HTTP_ERROR_BYTES];
+	struct sl_out out = sl_out_to(memory, sizeof memory);
+	size_t twice = sl_attribute_repeated(ask->attributes, ask->attribute_count);
+	SL_ASSERT(twice < ask->attribute_count);
+	sl_out_str(&out, "attribute ");
+	sl_out_quoted(&out, ask->attributes[twice].name, SLUICE_NAME_BYTES_MAX);
+	sl_out_str(&out, " is given twice: expected each once");
+	sl_http_reply_problem(turn, 400, sl_slice(memory, sl_out_len(&out)), NULL);
+}
+
 /* Finds the limits and makes the call; false where the request was refused. */
 static bool prepare(struct admitting *a) {
 	struct sl_http_turn *turn = a->turn;
@@ -82,6 +95,8 @@ static bool prepare(struct admitting *a) {
 	                                 turn->context->match_buffer, SLUICE_MATCH_BYTES_MAX);
 	if (err == SLUICE_E_RANGE)
 		sl_http_reply_problem(turn, 500, sl_str("more than 16 limits of the policy apply to this request"), NULL);
+	else if (err == SLUICE_E_MISUSE)
+		reply_repeated(turn, a->ask);
 	else if (err != SLUICE_OK)
 		sl_http_reply_failed(turn, err);
 	if (err != SLUICE_OK)

@@ -216,11 +216,6 @@ static bool add_attribute(struct sl_http_ask *ask, struct sluice_bytes name, str
 		sl_out_u64(&out, name.len);
 		return sl_ask_done(&out);
 	}
-	if (value.len > SLUICE_KEY_BYTES_MAX) {
-		sl_out_str(&out, ": a value must have at most 1024 bytes, found ");
-		sl_out_u64(&out, value.len);
-		return sl_ask_done(&out);
-	}
 	ask->attributes[ask->attribute_count++] = (struct sluice_attribute){name, value};
 	return true;
 }

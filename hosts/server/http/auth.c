@@ -10,28 +10,24 @@
  * is none of trusted-proxies, a request counts as what it is: its own method, its path behind the prefix, its Host.
  * Whatever stands twice is taken from the right: what a proxy adds stands behind what it got.
  *
- *   ip      the client's (proto/forwarded.h), grouped by ipv6-prefix; a unix socket that forwards none has none
- *   host    in lower case, without port and without the dot at its end
- *   path    as policy/path.h has it
- *   others  the header that the policy names; several lines joined by ", ", as RFC 9110 5.3 says
+ *   ip      the client's (proto/forwarded.h); a unix socket that forwards none has none
+ *   others  the header that the policy names; several lines joined by ", ", as RFC 9110 5.3 says: that is one value
  *
- * A value longer than a key may be is folded as policy/key.h has it.
+ * All of them come into their forms where the policy is matched (policy/attribute.h), as at all doors.
  *
  * 200 allows, whatever the proxy (Envoy knows no other), without a body. nginx makes 500 of any denial but 401 and 403,
  * so 403 it is there, unless the configuration asks for ?status=429 and maps it. No allocation: values point into the
- * request, what must be changed is copied to the stack. */
+ * request, what must be joined is copied to the stack. */
 #include "base/assert.h"
 #include "hosts/server/http/door_http.h"
-#include "policy/key.h"
-#include "policy/path.h"
 #include "proto/forwarded.h"
 
 enum auth_door { FORWARD, NGINX, ENVOY };
 
 static const char *const prefixes[] = {"/v1/auth/forward", "/v1/auth/nginx", "/v1/auth/envoy"};
 
-/* What can be said in a head is at most as long as it, once as it is and once changed. */
-enum { SCRATCH_BYTES = 2 * SL_HTTP_HEAD_BYTES_MAX + SL_ADDRESS_TEXT_MAX };
+/* Lines of a head, joined, are shorter than it. */
+enum { SCRATCH_BYTES = SL_HTTP_HEAD_BYTES_MAX + SL_ADDRESS_TEXT_MAX };
 
 /* The header lines that matter here, found in one walk. No two that are looked for by name are of one length. */
 struct told {
@@ -122,14 +118,6 @@ static void walk_head(struct told *told, const struct sl_http_turn *turn) {
 
 /* ---- values -------------------------------------------------------------------------------------------------- */
 
-/* A value that may be a key. A joined one stands in scratch itself, from here on. */
-static struct sluice_bytes fit(struct scratch *scratch, struct sluice_bytes value) {
-	struct sluice_bytes fits = sl_key_fold(scratch->at, value);
-	if (fits.data == scratch->at)
-		scratch->at += fits.len;
-	return fits;
-}
-
 /* All lines of a header, joined. */
 static struct sluice_bytes join(struct scratch *scratch, const struct sl_http_request *request,
                                 struct sluice_bytes header) {
@@ -145,27 +133,8 @@ static struct sluice_bytes join(struct scratch *scratch, const struct sl_http_re
 		memcpy(at, value.data, value.len);
 		at += value.len;
 	}
-	struct sluice_bytes joined = fit(scratch, sl_slice(start, (size_t)(at - start)));
-	scratch->at = start + joined.len;
-	return joined;
-}
-
-static struct sluice_bytes host_of(struct scratch *scratch, struct sluice_bytes text) {
-	const char *p = text.data, *end;
-	char *start = scratch->at, *at = start;
-	if (text.len == 0)
-		return sl_slice(NULL, 0);
-	end = memchr(p, *p == '[' ? ']' : ':', text.len);
-	end = end == NULL ? p + text.len : *p == '[' ? end + 1 : end;
-	while (p < end) {
-		char c = *p++;
-		*at++ = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
-	}
-	if (at > start && at[-1] == '.')
-		at--;
-	struct sluice_bytes host = fit(scratch, sl_slice(start, (size_t)(at - start)));
-	scratch->at = start + host.len;
-	return host;
+	scratch->at = at;
+	return sl_slice(start, (size_t)(at - start));
 }
 
 /* What is behind the prefix, which the route has seen written plainly. */
@@ -175,14 +144,7 @@ static struct sluice_bytes behind(struct sluice_bytes path, const char *prefix) 
 	return sl_slice((const char *)path.data + len, path.len - len);
 }
 
-static struct sluice_bytes path_of(struct scratch *scratch, struct sluice_bytes target) {
-	char *start = scratch->at;
-	size_t len = sl_path_normalise(target, start);
-	scratch->at += len;
-	return sl_slice(start, len);
-}
-
-/* The client's address as a key; empty where there is none. */
+/* The client's address; empty where there is none. */
 static struct sluice_bytes ip_of(struct scratch *scratch, const struct sl_http_turn *turn, const struct told *told) {
 	const struct sl_door_context *context = turn->context;
 	const struct sl_settings *settings = sl_policy_settings(context->policy);
@@ -194,7 +156,7 @@ static struct sluice_bytes ip_of(struct scratch *scratch, const struct sl_http_t
 	if (!known)
 		return sl_slice(NULL, 0);
 	char *start = scratch->at;
-	scratch->at += sl_address_key(&address, settings->ipv6_prefix, start);
+	scratch->at += sl_address_print(&address, start);
 	return sl_slice(start, (size_t)(scratch->at - start));
 }
 
@@ -222,21 +184,22 @@ static void add_request(struct sl_http_ask *ask, const struct sl_http_turn *turn
 		uri = behind(request->path, prefixes[door]);
 	if (forwards)
 		sl_forwarded_last(&forwarded_host, false, &host);
-	add(ask, "method", fit(scratch, method));
-	add(ask, "host", host_of(scratch, host));
-	add(ask, "path", path_of(scratch, uri));
+	add(ask, "method", method);
+	add(ask, "host", host.len > 0 ? host : sl_slice(NULL, 0));
+	add(ask, "path", uri);
 	add(ask, "ip", ip_of(scratch, turn, told));
 }
 
-/* What cannot be taken as it is. Sources may be of one header: then it is written once, so that memory suffices. */
-static struct sluice_bytes rewrite(struct scratch *scratch, const struct sl_http_turn *turn, struct told *told,
-                                   uint32_t i) {
+/* All lines of a header that is written on several. Sources may be of one header: it is joined once, so that memory
+ * suffices. */
+static struct sluice_bytes whole(struct scratch *scratch, const struct sl_http_turn *turn, struct told *told,
+                                 uint32_t i) {
 	const struct sluice_policy *policy = turn->context->policy;
 	struct sluice_bytes header = sl_policy_source_at(policy, i)->header;
 	for (uint32_t j = 0; j < i; j++)
 		if (is_named(sl_policy_source_at(policy, j)->header, header))
 			return told->sources[j];
-	return told->repeated ? join(scratch, turn->request, header) : fit(scratch, told->sources[i]);
+	return join(scratch, turn->request, header);
 }
 
 static void add_sources(struct sl_http_ask *ask, const struct sl_http_turn *turn, struct scratch *scratch,
@@ -247,8 +210,8 @@ static void add_sources(struct sl_http_ask *ask, const struct sl_http_turn *turn
 		struct sluice_bytes *value = &told->sources[i];
 		if (value->data == NULL)
 			continue;
-		if (told->repeated || value->len > SLUICE_KEY_BYTES_MAX)
-			*value = rewrite(scratch, turn, told, i);
+		if (told->repeated)
+			*value = whole(scratch, turn, told, i);
 		ask->attributes[ask->attribute_count++] =
 			(struct sluice_attribute){sl_policy_source_at(policy, i)->name, *value};
 	}

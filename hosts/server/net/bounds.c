@@ -133,23 +133,11 @@ uint32_t sl_bounds_enter(struct sl_bounds *bounds, struct sl_place *place) {
 	return atomic_fetch_add_explicit(&bounds->open, 1, memory_order_relaxed) + 1;
 }
 
-/* The address itself for IPv4, its network for IPv6. */
-static struct sl_address network_of(const struct sl_address *address, uint32_t ipv6_prefix) {
-	struct sl_address network = *address;
-	if (sl_address_is_v4(address))
-		return network;
-	for (uint32_t i = 0; i < 16; i++) {
-		uint32_t kept = ipv6_prefix <= 8 * i ? 0 : ipv6_prefix - 8 * i;
-		if (kept < 8)
-			network.bytes[i] &= (uint8_t)(0xff00 >> kept);
-	}
-	return network;
-}
-
 bool sl_bounds_enter_address(struct sl_bounds *bounds, struct sl_place *place, const struct sl_address *address,
                              const struct sl_settings *settings) {
 	SL_ASSERT(!place->by_address);
-	place->network = network_of(address, settings->ipv6_prefix);
+	place->network = *address;
+	sl_address_group(&place->network, settings->ipv6_prefix);
 	pthread_mutex_lock(&bounds->lock);
 	place->by_address = add(bounds, &place->network, settings->connections.per_address);
 	pthread_mutex_unlock(&bounds->lock);

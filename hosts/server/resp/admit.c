@@ -12,18 +12,14 @@
 #include "hosts/server/door/admission.h"
 #include "hosts/server/door/flight.h"
 #include "hosts/server/resp/resp.h"
+#include "policy/attribute.h"
 
 #include <stdio.h>
 
-static bool attribute_fits(struct sl_resp_turn *turn, struct sluice_bytes name, struct sluice_bytes value) {
+static bool name_fits(struct sl_resp_turn *turn, struct sluice_bytes name) {
 	if (name.len == 0 || name.len > SLUICE_NAME_BYTES_MAX) {
 		sl_reply_error(turn, "ERR the attribute name %s has %zu bytes: expected 1 to %d", sl_resp_shown(name).text,
 		               name.len, SLUICE_NAME_BYTES_MAX);
-		return false;
-	}
-	if (value.len > SLUICE_KEY_BYTES_MAX) {
-		sl_reply_error(turn, "ERR the value of attribute %s has %zu bytes: at most %d are allowed",
-		               sl_resp_shown(name).text, value.len, SLUICE_KEY_BYTES_MAX);
 		return false;
 	}
 	return true;
@@ -87,7 +83,7 @@ static bool read_attributes(struct sl_resp_turn *turn, uint32_t index, size_t *c
 		return false;
 	}
 	for (uint32_t i = index; i < request->count; i += 2, n++) {
-		if (!attribute_fits(turn, request->args[i], request->args[i + 1]))
+		if (!name_fits(turn, request->args[i]))
 			return false;
 		turn->worker->attributes[n] = (struct sluice_attribute){request->args[i], request->args[i + 1]};
 	}
@@ -116,9 +112,16 @@ static void keep(struct sl_resp_turn *turn, struct sluice_bytes text) {
 static bool match(struct sl_resp_turn *turn, size_t count, struct sluice_bytes member) {
 	struct sl_resp_worker *worker = turn->worker;
 	sluice_err err = try_match(turn, count, member);
-	if (err != SLUICE_OK && worker->batch.match_used != 0) { /* perhaps the buffer is full of earlier keys */
+	if (err == SLUICE_E_RANGE && worker->batch.match_used != 0) { /* perhaps the buffer is full of earlier keys */
 		sl_resp_flush(turn);
 		err = try_match(turn, count, member);
+	}
+	if (err == SLUICE_E_MISUSE) {
+		size_t twice = sl_attribute_repeated(worker->attributes, count);
+		SL_ASSERT(twice < count);
+		sl_reply_error(turn, "ERR the attribute %s is given twice: expected each once",
+		               sl_resp_shown(worker->attributes[twice].name).text);
+		return false;
 	}
 	if (err != SLUICE_OK) {
 		sl_reply_error(turn, "ERR more than %d limits of the policy apply to this request", SLUICE_ITEMS_MAX);

@@ -1,0 +1,67 @@
+/* Conditions that no request can meet, and those that hold for more than their author wrote.
+ *
+ * Requests are compared in one form (attribute.h): what a policy writes in another is brought into it, and where that
+ * takes something away, a query, a port, the end of an IPv6 address, it is said.
+ */
+#include "policy/lint.h"
+
+#include "base/out.h"
+
+static bool has(struct sluice_bytes text, char c) {
+	return text.len != 0 && memchr(text.data, c, text.len) != NULL;
+}
+
+static void lint_path(struct sl_conf *conf, const struct sl_node *node, struct sluice_bytes written,
+                      struct sluice_bytes form, bool prefix, bool may_hold) {
+	const char *p = form.data;
+	if (!may_hold)
+		sl_report_warning(conf->report, node->place,
+		                  "never holds: requests are compared by a path without its query, and %s is more",
+		                  sl_quote(written).text);
+	else if (form.len != 0 && p[0] != '/' && (prefix || form.len != 1 || p[0] != '*'))
+		sl_report_warning(conf->report, node->place,
+		                  "never holds at the proxies' doors: a path begins with /, as in '/%s",
+		                  sl_quote(form).text + 1);
+	else if (!prefix && (has(written, '?') || has(written, '#')))
+		sl_report_warning(conf->report, node->place, "a path has no query here: this holds for %s with any",
+		                  sl_quote(form).text);
+}
+
+static void lint_host(struct sl_conf *conf, const struct sl_node *node, struct sluice_bytes written,
+                      struct sluice_bytes form, bool prefix, bool may_hold) {
+	struct sluice_bytes dropped = {(const char *)written.data + form.len, written.len - form.len};
+	if (!may_hold)
+		sl_report_warning(conf->report, node->place, "never holds: requests are compared by a host without port");
+	else if (!prefix && has(dropped, ':'))
+		sl_report_warning(conf->report, node->place, "a host has no port here: this holds for %s at any",
+		                  sl_quote(form).text);
+}
+
+static void lint_ip(struct sl_conf *conf, const struct sl_node *node, struct sluice_bytes written,
+                    struct sluice_bytes form) {
+	const uint32_t bits = conf->policy->settings.ipv6_prefix;
+	struct sl_address address;
+	struct sl_network network;
+	char text[SL_ADDRESS_TEXT_MAX];
+	if (sl_address_parse(written, &address, NULL)) {
+		if (has(form, '/'))
+			sl_report_warning(conf->report, node->place, "IPv6 counts by networks: this holds for all of %s",
+			                  sl_quote(form).text);
+	} else if (has(written, '/') && sl_network_parse(written, &network, NULL)) {
+		size_t len = sl_address_key(&network.address, bits, text);
+		if (!sl_bytes_equal(written, sl_slice(text, len)))
+			sl_report_warning(conf->report, node->place,
+			                  "never holds: a request has an address, or of IPv6 its network /%u in canonical form",
+			                  bits);
+	}
+}
+
+void sl_lint_value(struct sl_conf *conf, const struct sl_node *node, enum sl_attribute attribute,
+                   struct sluice_bytes written, struct sluice_bytes form, bool prefix, bool may_hold) {
+	if (attribute == SL_ATTRIBUTE_PATH)
+		lint_path(conf, node, written, form, prefix, may_hold);
+	else if (attribute == SL_ATTRIBUTE_HOST)
+		lint_host(conf, node, written, form, prefix, may_hold);
+	else if (attribute == SL_ATTRIBUTE_IP && !prefix)
+		lint_ip(conf, node, written, form);
+}
