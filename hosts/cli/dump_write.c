@@ -1,5 +1,6 @@
 #include "hosts/cli/dump.h"
 #include "store/scan.h"
+#include "store/walk.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -114,8 +115,8 @@ static bool write_dump(struct writer *writer, struct sluice_store *store) {
 	sluice_ns now = sluice_store_now(store);
 	if (!write_header(writer, store, now))
 		return false;
-	for (uint64_t page = 0; page < store->page_count; page++) {
-		if (!sl_store_scan(store, page, now, NULL, take, writer))
+	for (struct sl_walk walk = {.store = store}; sl_walk_next(&walk);) {
+		if (!sl_store_scan(store, walk.page, now, NULL, take, writer))
 			return false;
 		if (writer->len >= SL_DUMP_FRAME_BYTES && !end_frame(writer))
 			return false;
