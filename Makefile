@@ -63,9 +63,9 @@ LIB_LIBS  := -lyaml
 APP_LIBS  := $(LIB_LIBS) -luv -ljansson -lssl -lcrypto -lz -llzma
 TEST_LIBS := $(APP_LIBS) -lcmocka -lsodium -lhiredis -lm
 
-# A test is tests/{unit,model,race,crash}/NAME_test.c; what tests share are the other .c files of those folders. The
-# points test needs a build in which the points at which a process may die are marked (src/base/point.h): `make points`.
-POINTS_SRC  := tests/crash/points_test.c
+# A test is tests/{unit,model,race,crash}/NAME_test.c; what tests share are the other .c files of those folders. Two
+# need a build in which the points at which a process may die, or stop, are marked (src/base/point.h): `make points`.
+POINTS_SRC  := $(addprefix tests/crash/,points_test.c stops_test.c)
 TEST_SRC    := $(wildcard tests/unit/*_test.c tests/model/*_test.c tests/race/*_test.c tests/crash/*_test.c)
 TEST_SHARED := $(filter-out $(TEST_SRC),$(wildcard $(patsubst %,tests/%/*.c,unit model race crash)))
 UNIT  := $(patsubst %.c,$(B)/%,$(wildcard tests/unit/*_test.c))
@@ -214,7 +214,7 @@ ifneq ($(POINTED),)
 pointed: $(POINTS)
 endif
 .PHONY: points
-points: ## build the test that kills at every marked point into build/points
+points: ## build the tests that kill, and stop, at every marked point into build/points
 	$(MAKE) --no-print-directory O=build/points CPPFLAGS=-DSL_POINTS POINTED=1 pointed
 
 .PHONY: test

@@ -18,6 +18,10 @@
  *    reserved when it is created, so that a full disk can't.
  *  - A process that dies inside a call, at whatever instruction, leaves every counter whole, with its call charged in
  *    full, in part, or not. Others may wait for the death to be noticed, some milliseconds, once.
+ *  - A process that is stopped inside a call (SIGSTOP, a freezer, a debugger) goes on with that call when it may: its
+ *    locks are never taken from it. Others that need one of them wait until it moves, 10 s at least, once; then their
+ *    calls that need one return SLUICE_E_BUSY at once, until it has moved. All other calls go on. Threads of the same
+ *    process are waited for without a bound.
  *  - After a power cut the file may be torn: the first process to open it checks all of it, drops what is torn and
  *    counts what it dropped. That walk is O(size): about 0.3 s a GiB.
  *  - A file belongs to the version of the format and the kind of machine that wrote it; others refuse it.
@@ -79,7 +83,7 @@ typedef enum sluice_err {
 	SLUICE_E_MISUSE = -6, /* a null pointer, an unknown operation */
 	SLUICE_E_NONE = -7,   /* there is no such store */
 	SLUICE_E_STORE = -8,  /* not a store that this version can use */
-	SLUICE_E_BUSY = -9,   /* others hold it */
+	SLUICE_E_BUSY = -9,   /* others hold it, or one who is stopped holds a lock that the call needs */
 	SLUICE_E_AWAY = -10,  /* the store is on another host and did not answer in time. The library itself has no such
 	                       * stores: of servers in front of Redis */
 	SLUICE_E_APART = -11, /* counters that have to change in one step lie on several nodes: likewise */
@@ -263,11 +267,16 @@ struct sluice_store_stats {
 	uint64_t recoveries;  /* locks taken from processes that had died */
 	uint64_t repairs;     /* times that a first opener checked all of it */
 	uint64_t dropped;     /* counters that were dropped then, as torn */
+	uint64_t given_up;    /* calls of this process that were not decided, since another process had stopped with a lock
+	                       * in hand: SLUICE_E_BUSY */
+	uint32_t stopped;     /* processes that this one takes for stopped now */
+	uint32_t passed_over; /* buckets that sluice_store_stats() could not look at for that */
 	uint32_t processes;   /* that have it open */
 	sluice_ns created_ns; /* wall time */
 };
 
-/* Fills `stats`, walking the whole store beside its users: O(size), about 0.3 s a GiB. In a child that has no room
+/* Fills `stats`, walking the whole store beside its users: O(size), about 0.3 s a GiB. One that has stopped with a lock
+ * in hand is waited for once, as by any call; then what it has locked is passed over. In a child that has no room
  * among the processes (see the caveats) the figures of slots are 0. */
 SLUICE_API void sluice_store_stats(struct sluice_store *store, struct sluice_store_stats *stats);
 
@@ -279,9 +288,9 @@ SLUICE_API const char *sluice_store_verify(const struct sluice_store *store);
 
 /* Decides one request of one key against one limit, now, and charges it if it is allowed.
  *  cost    0..4294967295; 0 charges nothing and is always allowed
- * Returns SLUICE_OK with `decision` filled, or SLUICE_E_FULL, SLUICE_E_BUSY (a forked child without room, see the
- * caveats), SLUICE_E_MISUSE. Tens of ns for a key in cache, one miss of memory otherwise; no allocation from the
- * system. */
+ * Returns SLUICE_OK with `decision` filled, or SLUICE_E_FULL, SLUICE_E_BUSY (a forked child without room, a process
+ * that is stopped: see the caveats), SLUICE_E_MISUSE. Tens of ns for a key in cache, one miss of memory otherwise; no
+ * allocation from the system. */
 SLUICE_API SLUICE_MUST_USE sluice_err sluice_check(struct sluice_store *store, const struct sluice_limit *limit,
                                                    struct sluice_bytes key, uint32_t cost,
                                                    struct sluice_decision *decision);
@@ -383,7 +392,9 @@ struct sluice_holder {
 };
 
 /* Lists who holds leases of a limit of concurrency, those that end first first: fills at most `room` of `list`.
- * Returns how many there are in all; 0 for other algorithms. O(n log n). */
+ * Returns how many there are in all; 0 for other algorithms; SLUICE_HOLDERS_BUSY where a process that is stopped holds
+ * a lock that is needed (SLUICE_E_BUSY). O(n log n). */
+#define SLUICE_HOLDERS_BUSY UINT32_MAX
 SLUICE_API uint32_t sluice_holders(struct sluice_store *store, const struct sluice_limit *limit,
                                    struct sluice_bytes key, sluice_ns now, struct sluice_holder *list, uint32_t room);
 
@@ -395,7 +406,8 @@ struct sluice_standing {
 	sluice_ns forgiven_after_ns;
 };
 
-/* Looks how a key stands; nothing is changed. The limit's own counter is not looked at. */
+/* Looks how a key stands; nothing is changed. The limit's own counter is not looked at. All zeroes where a process that
+ * is stopped holds a lock that is needed. */
 SLUICE_API struct sluice_standing sluice_standing(struct sluice_store *store, const struct sluice_item *item,
                                                   sluice_ns now);
 

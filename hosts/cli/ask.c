@@ -233,5 +233,5 @@ int sl_ask_holders(struct sl_ask *ask, struct sluice_holder *list, uint32_t room
 	*count =
 		sluice_holders(store, item->limit, item->key, sl_door_instant(sluice_store_now(store), item, 1), list, room);
 	sluice_store_close(store);
-	return SL_GO_ON;
+	return *count != SLUICE_HOLDERS_BUSY ? SL_GO_ON : sl_request_fail_busy(ask->verb, ask->store);
 }

@@ -1,6 +1,6 @@
 #include "hosts/cli/dump.h"
+#include "hosts/cli/request.h"
 #include "store/scan.h"
-#include "store/walk.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@ struct writer {
 	unsigned char *data; /* of the frame, behind its three words */
 	size_t len, capacity;
 	uint64_t count, total, check;
-	bool failed; /* no memory */
+	bool failed;  /* no memory */
+	bool held_up; /* by a process that is stopped: a dump without its counters would be none */
 };
 
 static bool write_all(const struct writer *writer, const unsigned char *data, size_t len) {
@@ -113,11 +114,16 @@ static bool write_end(struct writer *writer, const struct sluice_store *store) {
 
 static bool write_dump(struct writer *writer, struct sluice_store *store) {
 	sluice_ns now = sluice_store_now(store);
+	struct sl_page_figures figures = {0};
 	if (!write_header(writer, store, now))
 		return false;
-	for (struct sl_walk walk = {.store = store}; sl_walk_next(&walk);) {
-		if (!sl_store_scan(store, walk.page, now, NULL, take, writer))
+	for (uint64_t page = 0; page < store->page_count; page++) {
+		if (!sl_store_scan(store, page, now, &figures, take, writer))
 			return false;
+		if (figures.held_up != 0) {
+			writer->held_up = true;
+			return false;
+		}
 		if (writer->len >= SL_DUMP_FRAME_BYTES && !end_frame(writer))
 			return false;
 	}
@@ -130,5 +136,7 @@ int sl_dump_write(const struct sl_verb *verb, struct sluice_store *store, int fd
 	int number = writer.failed ? ENOMEM : errno;
 	*counters = writer.total;
 	free(writer.data);
+	if (writer.held_up)
+		return sl_request_fail_busy(verb, "the store");
 	return fine ? SL_GO_ON : sl_cli_fail(verb, "writing the dump: %s", strerror(number));
 }

@@ -55,6 +55,9 @@ static void print_events(const struct sluice_store_stats *stats) {
 	print_number("recoveries", stats->recoveries, " locks taken from processes that had died");
 	print_number("repairs", stats->repairs, " times that a first opener checked all of it");
 	print_number("dropped", stats->dropped, " counters that were torn");
+	if (stats->stopped != 0)
+		printf("%-16s %" PRIu32 " process%s, with a lock in hand: %" PRIu32 " buckets are not looked at\n", "stopped",
+		       stats->stopped, stats->stopped == 1 ? "" : "es", stats->passed_over);
 }
 
 static void print_sizes(const struct sl_inspection *inspection) {
@@ -142,6 +145,8 @@ static void put_stats(const struct sluice_store_stats *stats) {
 		{"recoveries", stats->recoveries},
 		{"repairs", stats->repairs},
 		{"dropped", stats->dropped},
+		{"stopped", stats->stopped},
+		{"passed_over", stats->passed_over},
 		{"processes", stats->processes},
 		{"created_ns", stats->created_ns},
 	};

@@ -50,6 +50,10 @@ int sl_request_read(const struct sl_verb *verb, struct sl_request *request) {
 	return SL_GO_ON;
 }
 
+int sl_request_fail_busy(const struct sl_verb *verb, const char *name) {
+	return sl_cli_fail(verb, "%.128s: a process that is stopped holds a lock of it: end it, or let it go on", name);
+}
+
 int sl_request_decide(const struct sl_verb *verb, const struct sl_request *request, struct sluice_store *store,
                       const char *name, struct sluice_call *call) {
 	call->items = request->items;
@@ -58,6 +62,8 @@ int sl_request_decide(const struct sl_verb *verb, const struct sl_request *reque
 	sluice_err err = sluice_decide(store, call);
 	if (err == SLUICE_E_FULL)
 		return sl_cli_fail(verb, "%.128s: the store is full: no room for a longer log", name);
+	if (err == SLUICE_E_BUSY)
+		return sl_request_fail_busy(verb, name);
 	return err == SLUICE_OK ? SL_GO_ON : sl_cli_fail(verb, "%.128s: the store answers with error %d", name, (int)err);
 }
 

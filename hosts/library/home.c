@@ -28,8 +28,8 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define NEVER_FINISHED_BYTES ((uint64_t)1 << 20)
@@ -66,6 +66,17 @@ static sluice_err fail_map(const struct sl_opening *opening) {
 static void let_others_run(const struct sluice_store *store) {
 	(void)store;
 	(void)sched_yield();
+}
+
+static void rest(const struct sluice_store *store, sluice_ns ns) {
+	struct timespec left = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+	(void)store;
+	(void)nanosleep(&left, NULL); /* woken early by a signal: one look more than was asked for */
+}
+
+static sluice_ns clock_of(const struct sluice_store *store) {
+	(void)store;
+	return sl_clock_monotonic();
 }
 
 static bool owner_is_dead(const struct sluice_store *store, uint32_t owner) {
@@ -164,20 +175,15 @@ static void anchor_clock(struct sl_home *home) {
 
 /* ---- the memory ------------------------------------------------------------------------------------------------ */
 
-/* What lies between holes of the file, to whole pages. */
-static void find_written(const struct sluice_store *store, uint64_t *page, uint64_t *end) {
-	uint64_t from = SL_PAGES_OFFSET + *page * SL_PAGE_BYTES, to;
-	sl_file_find_written(sl_home_of(store)->fd, SL_PAGES_OFFSET + store->page_count * SL_PAGE_BYTES, &from, &to);
-	*page = (from - SL_PAGES_OFFSET) / SL_PAGE_BYTES;
-	*end = (to - SL_PAGES_OFFSET + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES;
-}
-
 static void attach(struct sl_home *home, void *memory) {
 	sl_arena_attach(&home->store, memory);
 	home->store.relax = let_others_run;
+	home->store.rest = rest;
+	home->store.clock = clock_of;
 	home->store.owner_is_dead = owner_is_dead;
+	home->store.stalls = &home->stalls;
+	home->stalls.looks = SL_STALL_LOOKS;
 	home->store.home = home;
-	home->store.find_written = find_written;
 }
 
 static void *format_private(uint64_t bytes, uint32_t percent) {
@@ -196,11 +202,6 @@ sluice_err sl_home_make_private(struct sl_home *home, const struct sl_opening *o
 	if (memory == NULL)
 		return sl_opening_fail(opening, SLUICE_E_MEMORY, "the system gave no memory for the store");
 	attach(home, memory);
-	home->store.claimed = calloc((home->store.page_count + 63) / 64, sizeof *home->store.claimed);
-	if (home->store.claimed == NULL) {
-		sl_map_free(memory, home->store.arena_bytes);
-		return sl_opening_fail(opening, SLUICE_E_MEMORY, "the system gave no memory for the store");
-	}
 	home->fd = -1;
 	hold_row(home, SL_HOME_PRIVATE_ROW);
 	home->offset_ns = sl_clock_anchor();
@@ -329,11 +330,8 @@ static sluice_err enter_guarded(struct sl_home *home, const struct sl_opening *o
 	err = is_first ? fill_holes(home, opening) : SLUICE_OK;
 	if (err == SLUICE_OK)
 		err = become_process(home, opening);
-	if (err == SLUICE_OK && is_first) {
-		sl_map_expect_scan(home->store.header, home->store.arena_bytes, true);
+	if (err == SLUICE_OK && is_first)
 		sl_arena_repair(&home->store, &found);
-		sl_map_expect_scan(home->store.header, home->store.arena_bytes, false);
-	}
 	SL_POINT();
 	if (err == SLUICE_OK)
 		anchor_clock(home);
@@ -390,7 +388,6 @@ sluice_err sl_home_accept(struct sl_home *home, const struct sl_opening *opening
 
 void sl_home_leave(struct sl_home *home) {
 	sl_map_free(home->store.header, home->store.arena_bytes);
-	free(home->store.claimed);
 	for (uint32_t i = 0; i < home->spare_count; i++)
 		(void)close(home->spare_fds[i]);
 	if (home->fd >= 0)

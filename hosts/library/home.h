@@ -3,7 +3,7 @@
 #define SL_HOME_H
 
 #include "os/file.h"
-#include "store/store.h"
+#include "store/lock.h"
 
 enum {
 	SL_HOME_SHOWN_MAX = 104, /* bytes of a path in a message */
@@ -37,6 +37,7 @@ struct sl_home {
 	uint32_t references;
 	uint64_t offset_ns;  /* of the clock; see anchor.c */
 	sluice_ns latest_ns; /* as this process last saw it; atomic */
+	struct sl_stalls stalls;
 };
 
 /* Says why an opening fails; returns `err`. `format` as for printf. */

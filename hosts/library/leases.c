@@ -33,7 +33,7 @@ static uint32_t list_first(struct sluice_store *store, const struct sluice_limit
                            sluice_ns now, struct sluice_holder *list, uint32_t room, uint32_t count) {
 	struct sluice_holder *all = NULL;
 	uint32_t had = 0;
-	while (had < count) { /* others may come meanwhile */
+	while (had < count && count != SLUICE_HOLDERS_BUSY) { /* others may come meanwhile */
 		struct sluice_holder *more = realloc(all, count * sizeof *all);
 		if (more == NULL)
 			break; /* then it is any of them */
@@ -55,6 +55,8 @@ uint32_t sluice_holders(struct sluice_store *store, const struct sluice_limit *l
 	if (store == NULL || store->owner == 0 || limit == NULL || limit->algorithm != SLUICE_CONCURRENCY)
 		return 0;
 	count = sl_store_leases(store, limit, key, now, list, room);
+	if (count == SLUICE_HOLDERS_BUSY)
+		return count;
 	if (count > room && room != 0)
 		return list_first(store, limit, key, now, list, room, count);
 	if (count > 1 && room != 0)

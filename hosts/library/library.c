@@ -5,7 +5,6 @@
 #include "os/clock.h"
 #include "os/zone.h"
 #include "store/scan.h"
-#include "store/walk.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -119,6 +118,7 @@ sluice_ns sluice_store_now(const struct sluice_store *store) {
 static void add_page(struct sluice_store *store, uint64_t page, sluice_ns now, struct sluice_store_stats *stats) {
 	struct sl_page_figures figures = {0};
 	(void)sl_store_scan(store, page, now, &figures, NULL, NULL);
+	stats->passed_over += figures.held_up;
 	stats->slots_used += figures.used;
 	stats->slots_expired += figures.expired;
 	stats->slots_spilled += figures.spilled;
@@ -146,12 +146,14 @@ void sluice_store_stats(struct sluice_store *store, struct sluice_store_stats *s
 		.recoveries = figure(&header->stolen_locks),
 		.repairs = figure(&header->repairs),
 		.dropped = figure(&header->dropped),
+		.given_up = store->stalls != NULL ? figure(&store->stalls->given_up) : 0,
 		.processes = sl_home_of(store) != NULL ? sl_home_processes(sl_home_of(store)) : 1,
 		.created_ns = header->formatted_ns,
 	};
 	/* Pages are locked to be read: who has no row of its own may not. */
-	for (struct sl_walk walk = {.store = store}; store->owner != 0 && sl_walk_next(&walk);)
-		add_page(store, walk.page, now, stats);
+	for (uint64_t page = 0; page < store->page_count && store->owner != 0; page++)
+		add_page(store, page, now, stats);
+	stats->stopped = sl_stalls_count(store); /* behind the walk, which may have found one */
 }
 
 const char *sluice_store_verify(const struct sluice_store *store) {

@@ -44,20 +44,20 @@ static sluice_err claim_all(struct sluice_store *store, const struct sluice_call
 		if (!m->charged)
 			continue;
 		if (m->slot == NULL && !(m->claimed = claim(store, m->place, call->now, held, &m->slot)))
-			return SLUICE_E_FULL;
+			return sl_blocks_why_full(store);
 		if (!m->plain && m->ledger.adds && m->ledger.slot == NULL &&
 		    !(m->ledger.claimed = claim(store, &m->ledger.place, call->now, held, &m->ledger.slot)))
-			return SLUICE_E_FULL;
+			return sl_blocks_why_full(store);
 	}
 	if (token != NULL && token->slot == NULL &&
 	    !(token->claimed = claim(store, &token->place, call->now, held, &token->slot)))
-		return SLUICE_E_FULL;
+		return sl_blocks_why_full(store);
 	return SLUICE_OK;
 }
 
 static void give_back(struct sluice_store *store, const struct sl_place *place, struct sl_slot **slot, bool *claimed) {
 	if (*claimed) {
-		sl_slot_free(store, place->home, *slot);
+		(void)sl_slot_free(store, place->home, *slot); /* it has no block yet */
 		*slot = NULL;
 	}
 	*claimed = false;
@@ -181,7 +181,9 @@ static sluice_err open_blocks(struct sluice_store *store, const struct sluice_ca
                               uint32_t count, const struct sl_hold *held) {
 	uint64_t short_of;
 	for (int i = 0; i < ROOM_TRIES; i++) {
-		sl_blocks_begin(store);
+		sluice_err err = sl_blocks_begin(store);
+		if (err != SLUICE_OK)
+			return err;
 		short_of = take_all(store, members, count);
 		if (short_of == 0)
 			return SLUICE_OK;
@@ -318,37 +320,43 @@ static void hide_from_sketch(struct sluice_store *store, struct member *m, sluic
 		sl_slot_publish(slot, state, 0, store->header->sketch_until_ns - now);
 }
 
+static struct sl_slot *find_beside(const struct member *m, uint64_t which) {
+	struct sl_place place = sl_place_beside(m->place, which);
+	struct sl_slot *slot = sl_slot_find(&place);
+	return slot != NULL && sl_marks_are_beside(sl_tag_marks(sl_slot_tag(slot))) ? slot : NULL;
+}
+
+bool member_has_block(const struct member *m) {
+	bool has = m->slot != NULL && sl_tag_has_block(sl_slot_tag(m->slot));
+	for (uint64_t which = SL_BESIDE_LEDGER; which <= SL_BESIDE_STRIKES; which++)
+		has = has || find_beside(m, which) != NULL;
+	return has;
+}
+
 /* What stands beside a counter goes behind it: reservations whose counter has gone are charged nowhere. */
-static bool reset_beside(struct sluice_store *store, struct member *m) {
-	bool was = false;
+bool member_forget(struct sluice_store *store, struct member *m) {
+	bool was = m->slot != NULL;
+	if (was)
+		sl_slot_free_within(store, m->place->home, m->slot);
 	for (uint64_t which = SL_BESIDE_LEDGER; which <= SL_BESIDE_STRIKES; which++) {
-		struct sl_place place = sl_place_beside(m->place, which);
-		struct sl_slot *slot = sl_slot_find(&place);
-		if (slot == NULL || !sl_marks_are_beside(sl_tag_marks(sl_slot_tag(slot))))
+		struct sl_slot *slot = find_beside(m, which);
+		if (slot == NULL)
 			continue;
-		sl_slot_free(store, place.home, slot);
+		sl_slot_free_within(store, m->place->home, slot);
 		was = true;
 	}
-	m->ledger.slot = m->strikes.slot = NULL;
+	m->slot = m->ledger.slot = m->strikes.slot = NULL;
 	m->ledger.count = m->ledger.ended = 0;
 	return was;
 }
 
-bool member_reset(struct sluice_store *store, struct member *m, sluice_ns now) {
+bool member_hide(struct sluice_store *store, struct member *m, sluice_ns now) {
 	struct sluice_decision decision;
-	bool was;
-	m->slot = sl_slot_find(m->place); /* again: to hide another member one may have had to go */
-	was = m->slot != NULL;
-	if (was)
-		sl_slot_free(store, m->place->home, m->slot);
-	m->slot = NULL;
-	was = reset_beside(store, m) || was;
-	if (sl_sketch_is_used(store, now)) {
-		member_step(store, m, now, 0, false, &decision);
-		if (m->remembered)
-			hide_from_sketch(store, m, now);
-		was = was || m->remembered;
-		m->slot = sl_slot_find(m->place);
-	}
-	return was;
+	if (!sl_sketch_is_used(store, now))
+		return false;
+	member_step(store, m, now, 0, false, &decision);
+	if (m->remembered)
+		hide_from_sketch(store, m, now);
+	m->slot = sl_slot_find(m->place);
+	return m->remembered;
 }

@@ -54,6 +54,24 @@ static inline sluice_err charge_one(struct sluice_store *store, struct member *m
 	return members_charge(store, call, m, 1, NULL);
 }
 
+/* A call that another process holds up (err), or not, made again once that one has moved. */
+static __attribute__((noinline)) sluice_err decide_held_up(struct sluice_store *store, struct sluice_call *call,
+                                                           const struct sl_place *places, bool plain, sluice_err err) {
+	while (sl_is_held_up(err) && sl_held_up_wait(store, &err)) {
+		call_clear_answer(call);
+		err = decide_several(store, call, places, plain);
+	}
+	if (err == SLUICE_E_BUSY)
+		__atomic_fetch_add(&store->stalls->given_up, 1, __ATOMIC_RELAXED);
+	return err;
+}
+
+static inline sluice_err decide_patiently(struct sluice_store *store, struct sluice_call *call,
+                                          const struct sl_place *places, bool plain) {
+	sluice_err err = decide_several(store, call, places, plain);
+	return __builtin_expect(sl_is_held_up(err), 0) ? decide_held_up(store, call, places, plain, err) : err;
+}
+
 /* Whether open reservations stand beside a counter, in a store that has some; its home is locked. */
 static __attribute__((noinline)) bool has_ledger(const struct sl_place *place) {
 	struct sl_place beside = sl_place_beside(place, SL_BESIDE_LEDGER);
@@ -65,14 +83,16 @@ static sluice_err decide_one(struct sluice_store *store, struct sluice_call *cal
 	struct member m; /* filled as it is needed: zeroing it would be a tenth of the call */
 	const struct sluice_decision *decision = &call->merged;
 	bool charge = call->operation == SLUICE_CHARGE;
-	sluice_err err = SLUICE_OK;
+	sluice_err err;
 	m.limit = call->items[0].limit;
 	m.place = place;
 	m.decision = &call->merged;
-	sl_home_lock(store, place->home);
+	err = sl_home_lock(store, place->home);
+	if (__builtin_expect(err != SLUICE_OK, 0))
+		return decide_held_up(store, call, place, true, err);
 	if (__builtin_expect(sl_store_has_ledgers(store, call->now), 0) && has_ledger(place)) {
 		sl_home_unlock(place->home);
-		return decide_several(store, call, place, true);
+		return decide_patiently(store, call, place, true);
 	}
 	m.slot = sl_slot_find(place);
 	member_step(store, &m, call->now, call->cost, charge, &call->merged);
@@ -82,7 +102,7 @@ static sluice_err decide_one(struct sluice_store *store, struct sluice_call *cal
 		fill_next(store, &m, call->now);
 	sl_home_unlock(place->home);
 	if (err != SLUICE_OK)
-		return err;
+		return sl_is_held_up(err) ? decide_held_up(store, call, place, true, err) : err;
 	call->granted = decision->allowed ? call->cost : 0;
 	if (call->each != NULL)
 		call->each[0] = *decision;
@@ -126,12 +146,6 @@ static inline bool is_simple(const struct sluice_call *call) {
 	       (extras_of(call) | item_extras(call->items) | call->items->observed) == 0;
 }
 
-static inline void clear_answer(struct sluice_call *call) {
-	/* with one store: they stand side by side */
-	memset(&call->forgotten, 0,
-	       offsetof(struct sluice_call, penalized) + sizeof call->penalized - offsetof(struct sluice_call, forgotten));
-}
-
 /* The rest of sluice_decide(): several limits, an operation other than charge and peek, or nothing valid. */
 static __attribute__((noinline)) sluice_err decide_any(struct sluice_store *store, struct sluice_call *call) {
 	struct sl_place places[SLUICE_ITEMS_MAX];
@@ -144,8 +158,8 @@ static __attribute__((noinline)) sluice_err decide_any(struct sluice_store *stor
 		if (places[i].home != NULL)
 			sl_place_prefetch(&places[i]);
 	}
-	clear_answer(call);
-	return call->err = decide_several(store, call, places, plain);
+	call_clear_answer(call);
+	return call->err = decide_patiently(store, call, places, plain);
 }
 
 sluice_err sluice_decide(struct sluice_store *store, struct sluice_call *call) {
@@ -158,7 +172,7 @@ sluice_err sluice_decide(struct sluice_store *store, struct sluice_call *call) {
 		return decide_any(store, call);
 	place = member_place(store, call->items);
 	sl_place_prefetch(&place);
-	clear_answer(call);
+	call_clear_answer(call);
 	return call->err = decide_one(store, call, &place);
 }
 
@@ -227,9 +241,10 @@ void sluice_decide_many(struct sluice_store *store, struct sluice_call *calls, s
 		for (size_t i = 0; i < taken; i++) {
 			if (calls[i].err != SLUICE_OK)
 				continue;
-			clear_answer(&calls[i]);
-			calls[i].err = is_simple(&calls[i]) ? decide_one(store, &calls[i], places + used)
-			                                    : decide_several(store, &calls[i], places + used, is_plain(&calls[i]));
+			call_clear_answer(&calls[i]);
+			calls[i].err = is_simple(&calls[i])
+			                   ? decide_one(store, &calls[i], places + used)
+			                   : decide_patiently(store, &calls[i], places + used, is_plain(&calls[i]));
 			used += calls[i].item_count;
 		}
 		calls += taken;

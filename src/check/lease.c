@@ -95,7 +95,8 @@ uint32_t sl_store_leases(struct sluice_store *store, const struct sluice_limit *
 	struct sl_place place = member_place(store, &item);
 	struct member m = {.limit = limit, .place = &place};
 	uint32_t count = 0;
-	sl_home_lock(store, place.home);
+	if (sl_home_lock_patiently(store, place.home) != SLUICE_OK)
+		return SLUICE_HOLDERS_BUSY;
 	m.slot = sl_slot_find(&place);
 	if (m.slot != NULL) {
 		member_load(store, &m);

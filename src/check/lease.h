@@ -4,8 +4,8 @@
 
 #include "store/store.h"
 
-/* Lists the leases of a counter of concurrency, in no order: fills at most `room`; returns how many there are. O(n),
- * under the lock of its home. */
+/* Lists the leases of a counter of concurrency, in no order: fills at most `room`; returns how many there are, or
+ * SLUICE_HOLDERS_BUSY. O(n), under the lock of its home. */
 uint32_t sl_store_leases(struct sluice_store *store, const struct sluice_limit *limit, struct sluice_bytes key,
                          sluice_ns now, struct sluice_holder *list, uint32_t room);
 

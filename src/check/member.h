@@ -163,8 +163,14 @@ SLUICE_MUST_USE sluice_err members_charge(struct sluice_store *store, const stru
 /* All slots that were found: no claim of the call may take one of them. */
 void members_hold_found(const struct member *members, uint32_t count, struct sl_hold *found);
 
-/* Forgets a counter, what stands beside it, and what the sketch knows of it. Returns whether there was any of it. */
-bool member_reset(struct sluice_store *store, struct member *m, sluice_ns now);
+/* Whether a counter, or what stands beside it, has a block: those are forgotten within a change of the blocks. */
+bool member_has_block(const struct member *m);
+
+/* Forgets a counter and what stands beside it. Returns whether there was any of it. */
+bool member_forget(struct sluice_store *store, struct member *m);
+
+/* Behind that, with no change open: hides from a member what the sketch knows of it. Returns whether it knew any. */
+bool member_hide(struct sluice_store *store, struct member *m, sluice_ns now);
 
 /* ---- what stands beside it --------------------------------------------------------------------------------------- */
 
@@ -203,6 +209,12 @@ SLUICE_MUST_USE sluice_err ledger_settle(struct sluice_store *store, const struc
 static inline sluice_ns life_until(uint64_t word, sluice_ns end) {
 	uint64_t from = word >> SL_COARSE_SHIFT << SL_COARSE_SHIFT;
 	return end > from ? end - from : 0;
+}
+
+/* Before a call is decided, or decided again. With one store: they stand side by side. */
+static inline void call_clear_answer(struct sluice_call *call) {
+	memset(&call->forgotten, 0,
+	       offsetof(struct sluice_call, penalized) + sizeof call->penalized - offsetof(struct sluice_call, forgotten));
 }
 
 static inline sluice_ns ns_add(sluice_ns a, sluice_ns b) {
@@ -250,9 +262,10 @@ bool token_place(const struct sluice_store *store, const struct sluice_call *cal
 bool token_recall(const struct token *token, struct sluice_call *call, sluice_ns *delay_ns);
 void token_publish(const struct sluice_call *call, struct token *token, sluice_ns delay_ns);
 
-/* Decides a call of any kind that is valid, its limits placed; fills all of it but `err`, which it returns. A `plain`
- * one is a charge or a peek that says no more than one cost, and limits with their keys, observed or not: none that is
- * unlimited, or counts leases or members. (several.c) */
+/* Decides a call of any kind that is valid, its limits placed; fills all of it but `err`, which it returns. Held up
+ * (store/lock.h): nothing was changed, and no lock is held. A `plain` one is a charge or a peek that says no more than
+ * one cost, and limits with their keys, observed or not: none that is unlimited, or counts leases or members.
+ * (several.c) */
 SLUICE_MUST_USE sluice_err decide_several(struct sluice_store *store, struct sluice_call *call,
                                           const struct sl_place *places, bool plain);
 

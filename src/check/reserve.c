@@ -326,7 +326,7 @@ void ledger_close(struct sluice_store *store, struct member *m) {
 	struct ledger *l = &m->ledger;
 	if (l->slot == NULL || (sl_slot_tag(l->slot) & SL_LIFE_FRESH) != SL_LIFE_FRESH)
 		return;
-	sl_slot_free(store, m->place->home, l->slot);
+	(void)sl_slot_free(store, m->place->home, l->slot); /* it has no block any more */
 	l->slot = NULL;
 	l->count = l->ended = 0;
 }

@@ -368,14 +368,28 @@ static sluice_err refund_members(struct sluice_store *store, const struct sluice
 	return err;
 }
 
-static void reset_members(struct sluice_store *store, struct sluice_call *call, struct member *members) {
+/* All are forgotten, or none: the blocks' lock, which may not be had, is taken before anything is changed. */
+static sluice_err reset_members(struct sluice_store *store, struct sluice_call *call, struct member *members) {
+	bool was[SLUICE_ITEMS_MAX] = {false}, blocks = false;
+	sluice_err err;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		blocks = blocks || (members[i].counts && member_has_block(&members[i]));
+	err = blocks ? sl_blocks_begin(store) : SLUICE_OK;
+	if (err != SLUICE_OK)
+		return err;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if (members[i].counts && members[i].leader == i)
+			was[i] = member_forget(store, &members[i]);
+	if (blocks)
+		sl_blocks_commit(store);
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct member *m = &members[i];
 		if (m->counts && m->leader == i)
-			call->forgotten += member_reset(store, m, call->now);
+			call->forgotten += (member_hide(store, m, call->now) || was[i]);
 		m->plain = true;
 	}
 	peek_all(store, call, members);
+	return SLUICE_OK;
 }
 
 static sluice_err operate(struct sluice_store *store, struct sluice_call *call, struct member *members,
@@ -385,8 +399,7 @@ static sluice_err operate(struct sluice_store *store, struct sluice_call *call, 
 	case SLUICE_REFUND:
 		return refund_members(store, call, members);
 	case SLUICE_RESET:
-		reset_members(store, call, members);
-		return SLUICE_OK;
+		return reset_members(store, call, members);
 	case SLUICE_RELEASE:
 	case SLUICE_RENEW:
 		members_end_leases(store, call, members);
@@ -436,6 +449,19 @@ static void answer(struct sluice_call *call, const struct member *members) {
 	}
 }
 
+/* Takes the locks of all homes, in address order, or none. */
+static inline sluice_err lock_homes(struct sluice_store *store, struct sl_bucket **homes, uint32_t count) {
+	for (uint32_t i = 0; i < count; i++) {
+		sluice_err err = sl_home_lock(store, homes[i]);
+		if (__builtin_expect(err == SLUICE_OK, 1))
+			continue;
+		while (i-- > 0)
+			sl_home_unlock(homes[i]);
+		return err;
+	}
+	return SLUICE_OK;
+}
+
 sluice_err decide_several(struct sluice_store *store, struct sluice_call *call, const struct sl_place *places,
                           bool plain) {
 	struct member members[SLUICE_ITEMS_MAX];
@@ -453,8 +479,9 @@ sluice_err decide_several(struct sluice_store *store, struct sluice_call *call, 
 		set_up_more(store, call, members, &turn, &token);
 	if (turn.token != NULL)
 		home_count = add_home(homes, home_count, token.place.home);
-	for (uint32_t i = 0; i < home_count; i++)
-		sl_home_lock(store, homes[i]);
+	err = lock_homes(store, homes, home_count);
+	if (err != SLUICE_OK)
+		return err;
 	for (uint32_t i = 0; i < call->item_count; i++)
 		members[i].slot = members[i].counts ? sl_slot_find(members[i].place) : NULL;
 	if (turn.token != NULL)

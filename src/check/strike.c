@@ -61,7 +61,8 @@ static bool write(struct sluice_store *store, const struct sluice_call *call, st
 		return false;
 	hold.slots[hold.count++] = m->strikes.slot;
 	for (int i = 0; i < ROOM_TRIES; i++) {
-		sl_blocks_begin(store);
+		if (sl_blocks_begin(store) != SLUICE_OK)
+			break; /* a denial stands, noted or not */
 		block = sl_blocks_take(store, bytes, &true_bytes);
 		if (block != 0) {
 			publish(store, m, strikes, block, claimed);
@@ -73,7 +74,7 @@ static bool write(struct sluice_store *store, const struct sluice_call *call, st
 			break;
 	}
 	if (claimed) {
-		sl_slot_free(store, m->place->home, m->strikes.slot);
+		(void)sl_slot_free(store, m->place->home, m->strikes.slot); /* it has no block yet */
 		m->strikes.slot = NULL;
 	}
 	return false;
@@ -164,7 +165,8 @@ struct sluice_standing sluice_standing(struct sluice_store *store, const struct 
 		return none;
 	counter = member_place(store, item);
 	place = sl_place_beside(&counter, SL_BESIDE_STRIKES);
-	sl_home_lock(store, place.home);
+	if (sl_home_lock_patiently(store, place.home) != SLUICE_OK)
+		return none;
 	load(store, sl_slot_find(&place), &strikes);
 	sl_home_unlock(place.home);
 	return sl_strikes_stand(item->terms, &strikes, now);

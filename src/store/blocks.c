@@ -77,18 +77,35 @@ static void undo(struct sluice_store *store) {
 	__atomic_store_n(&blocks->undo_count, 0, __ATOMIC_RELEASE);
 }
 
-void sl_blocks_begin(struct sluice_store *store) {
-	if (!sl_lock_try(store, &store->blocks->lock))
-		(void)sl_lock_slow(store, &store->blocks->lock);
+sluice_err sl_blocks_begin(struct sluice_store *store) {
+	uint32_t dead = 0;
+	if (!sl_lock_try(store, &store->blocks->lock)) {
+		sluice_err err = sl_lock_slow(store, &store->blocks->lock, &dead);
+		if (err != SLUICE_OK)
+			return err;
+	}
+	if (dead != 0)
+		__atomic_fetch_add(&store->header->stolen_locks, 1, __ATOMIC_RELAXED);
 	SL_POINT();
 	if (store->blocks->undo_count != 0)
 		undo(store);
+	return SLUICE_OK;
 }
 
-void sl_blocks_commit(struct sluice_store *store) {
+sluice_err sl_blocks_why_full(const struct sluice_store *store) {
+	sluice_err err = SLUICE_E_FULL;
+	(void)sl_lock_is_held_up(store, &store->blocks->lock, &err);
+	return err;
+}
+
+void sl_blocks_next(struct sluice_store *store) {
 	SL_POINT();
 	__atomic_store_n(&store->blocks->undo_count, 0, __ATOMIC_RELEASE);
 	SL_POINT();
+}
+
+void sl_blocks_commit(struct sluice_store *store) {
+	sl_blocks_next(store);
 	sl_unlock(&store->blocks->lock);
 }
 

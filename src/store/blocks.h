@@ -7,10 +7,17 @@
 /* A change of the blocks: between begin and commit, whoever has begun holds the one lock of all blocks. A change that
  * is not committed, because its owner died or gave up, has not happened: hence all taking in a change comes before all
  * freeing, so that nobody writes into a block that was freed and might not have been. Home locks are taken before,
- * never within. */
-void sl_blocks_begin(struct sluice_store *store);
+ * never within. Beginning: SLUICE_OK, or held up (lock.h), and nothing has begun. */
+SLUICE_MUST_USE sluice_err sl_blocks_begin(struct sluice_store *store);
 void sl_blocks_commit(struct sluice_store *store);
 void sl_blocks_abort(struct sluice_store *store);
+
+/* Commits a change, and begins another without letting go of the lock. */
+void sl_blocks_next(struct sluice_store *store);
+
+/* Why nothing could be made free: SLUICE_E_FULL, or held up where the blocks' lock is, without which whoever has a
+ * block can't go. */
+sluice_err sl_blocks_why_full(const struct sluice_store *store);
 
 /* Within a change: takes a block of at least `bytes`; returns its number (> 0) and its true size, or 0 when there is no
  * room. O(1). */
@@ -76,9 +83,9 @@ void sl_blocks_rebuild(struct sluice_store *store);
 const char *sl_blocks_verify(const struct sluice_store *store);
 
 /* Makes room for a block of so many bytes (room.c): frees the owners of neighbouring blocks, expired ones or else the
- * least used that a search met. Returns whether there was anybody who could go; others may have been quicker to take
- * the room, or to lock those owners. For a caller to whom sl_blocks_take() has said no; no change of
- * blocks is open. */
+ * least used that a search met. Returns whether there was anybody who could go, or the blocks' lock was held up; others
+ * may have been quicker to take the room, or to lock those owners. For a caller to whom sl_blocks_take() has said no;
+ * no change of blocks is open. */
 bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_hold *hold);
 
 #endif

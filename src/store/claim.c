@@ -12,7 +12,6 @@
 #include "base/assert.h"
 #include "base/coarse.h"
 #include "store/sketch.h"
-#include "store/walk.h"
 
 enum {
 	/* Candidates whose locks are tried. A call may have locked other homes of the page itself, and can't have what is
@@ -58,15 +57,17 @@ uint64_t sl_slot_rank(const struct sl_slot *slot, uint64_t tag, sluice_ns now) {
 	return sl_slot_has_expired(slot, tag, now) ? 0 : rank_of(tag, last >> SL_COARSE_SHIFT);
 }
 
-static void evict_locked(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot, uint64_t tag) {
+static bool evict_locked(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot, uint64_t tag) {
 	uint64_t page = (uint64_t)(sl_page_of(home) - store->pages);
 	sluice_ns last = sl_slot_state(slot)[0] | (((sluice_ns)1 << SL_COARSE_SHIFT) - 1);
 	if (!sl_marks_are_beside(sl_tag_marks(tag))) {
 		sl_sketch_note(store, page, tag, last);
 		SL_POINT();
 	}
-	sl_slot_free(store, home, slot);
+	if (sl_slot_free(store, home, slot) != SLUICE_OK)
+		return false; /* the sketch was told in vain: a maximum, harmless */
 	__atomic_fetch_add(&store->header->evicted, 1, __ATOMIC_RELAXED);
+	return true;
 }
 
 bool sl_slot_make_free(struct sluice_store *store, struct sl_slot *slot, const struct sl_bucket *locked, bool evict,
@@ -77,13 +78,10 @@ bool sl_slot_make_free(struct sluice_store *store, struct sl_slot *slot, const s
 	if (tag == 0 || (home != locked && !sl_lock_try(store, &home->lock)))
 		return false;
 	if (sl_slot_tag(slot) == tag && (tag & SL_LIFE_FRESH) != SL_LIFE_FRESH) {
-		freed = true;
 		if (sl_slot_has_expired(slot, tag, now))
-			sl_slot_free(store, home, slot);
-		else if (evict)
-			evict_locked(store, home, slot, tag);
+			freed = sl_slot_free(store, home, slot) == SLUICE_OK;
 		else
-			freed = false;
+			freed = evict && evict_locked(store, home, slot, tag);
 	}
 	if (home != locked)
 		sl_home_unlock(home);
@@ -147,10 +145,8 @@ static bool free_expired_at_home(struct sluice_store *store, const struct sl_pla
 
 struct sl_slot *sl_slot_claim(struct sluice_store *store, const struct sl_place *place, sluice_ns now,
                               const struct sl_hold *hold) {
-	struct sl_slot *slot;
+	struct sl_slot *slot = claim_in(place, place->home);
 	struct survey survey;
-	sl_walk_note(store, (uint64_t)(sl_page_of(place->home) - store->pages));
-	slot = claim_in(place, place->home);
 	if (slot == NULL && free_expired_at_home(store, place, now, hold))
 		slot = claim_in(place, place->home);
 	/* what is made free may be claimed by others before us: they do not free what we make, so it ends */

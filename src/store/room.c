@@ -67,7 +67,8 @@ bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns no
 	uint64_t units = (bytes + sizeof(struct sl_block_head) + SL_UNIT_BYTES - 1) / SL_UNIT_BYTES;
 	struct plan plan;
 	bool found;
-	sl_blocks_begin(store);
+	if (sl_blocks_begin(store) != SLUICE_OK)
+		return true; /* whoever asks again is told so */
 	found = find_plan(store, units, now, hold, &plan);
 	sl_blocks_commit(store);
 	for (uint32_t i = 0; found && i < plan.count; i++)

@@ -63,7 +63,11 @@ bool sl_store_scan(struct sluice_store *store, uint64_t page, sluice_ns now, str
 	bool more = true;
 	for (unsigned at = 0; at < SL_PAGE_BUCKETS && more; at++) {
 		struct sl_bucket *home = &store->pages[page].buckets[at];
-		sl_home_lock(store, home);
+		if (sl_home_lock_patiently(store, home) != SLUICE_OK) {
+			if (figures != NULL)
+				figures->held_up++;
+			continue;
+		}
 		more = scan_home(&scan, home);
 		sl_home_unlock(home);
 	}
@@ -74,7 +78,9 @@ bool sl_store_scan(struct sluice_store *store, uint64_t page, sluice_ns now, str
 static sluice_err fill(struct sluice_store *store, struct sl_slot *slot, const struct sl_entry *entry) {
 	uint64_t state[2] = {entry->state[0], entry->state[1]}, bytes, tag;
 	uint32_t block = 0;
-	sl_blocks_begin(store);
+	sluice_err err = sl_blocks_begin(store);
+	if (err != SLUICE_OK)
+		return err;
 	if (sl_tag_has_block(entry->tag))
 		state[1] = state[1] >> 32 << 32;
 	if (entry->block != NULL) {
@@ -107,7 +113,7 @@ static sluice_err put_locked(struct sluice_store *store, const struct sl_place *
 		return SLUICE_E_FULL;
 	err = fill(store, slot, entry);
 	if (err != SLUICE_OK)
-		sl_slot_free(store, place->home, slot);
+		(void)sl_slot_free(store, place->home, slot); /* it has no block yet */
 	return err;
 }
 
@@ -121,7 +127,9 @@ sluice_err sl_store_put(struct sluice_store *store, const struct sl_entry *entry
 		sl_store_raise_latest(store, entry->state[0]);
 	if (sl_marks_are_beside(sl_tag_marks(entry->tag)) && has_block)
 		sl_store_raise_ledgers(store, sl_slot_end(entry->state[0], entry->tag));
-	sl_home_lock(store, place.home);
+	err = sl_home_lock(store, place.home);
+	if (err != SLUICE_OK)
+		return err;
 	err = put_locked(store, &place, entry, now);
 	sl_home_unlock(place.home);
 	return err;

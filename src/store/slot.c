@@ -38,30 +38,53 @@ static void update_spill(struct sl_bucket *home, const struct sl_bucket *bucket)
 	sl_home_spill(home, home->spill & ~((uint32_t)1 << (bucket - page->buckets)));
 }
 
-/* Frees a block and lets the state forget it, as one change; FRESH from then on, so that a death before the slot is
+/* Within a change: frees a block and lets the state forget it; FRESH from then on, so that a death before the slot is
  * free leaves no counter that was charged nothing, in place of one of which the sketch knows more. */
 static void drop_block(struct sluice_store *store, struct sl_slot *slot, uint32_t block) {
 	uint64_t *state = sl_slot_state(slot);
-	sl_blocks_begin(store);
 	sl_blocks_save_slot(store, slot);
 	__atomic_store_n(&slot->tag, slot->tag | SL_LIFE_FRESH, __ATOMIC_RELAXED);
 	SL_POINT();
 	sl_store16(state, 0, 0);
 	SL_POINT();
 	sl_blocks_free(store, block);
-	sl_blocks_commit(store);
 }
 
-void sl_slot_free(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot) {
-	uint64_t *state = sl_slot_state(slot), tag = sl_slot_tag(slot);
-	SL_DEBUG_ASSERT(&sl_page_of(home)->buckets[sl_tag_home(tag)] == home);
-	if (sl_tag_has_block(tag) && (uint32_t)state[1] != 0)
-		drop_block(store, slot, (uint32_t)state[1]);
+/* The block of a slot; 0: it has none. */
+static uint32_t block_of(const struct sl_slot *slot) {
+	return sl_tag_has_block(sl_slot_tag(slot)) ? (uint32_t)sl_slot_state(slot)[1] : 0;
+}
+
+/* A slot without a block. */
+static void clear(struct sl_bucket *home, struct sl_slot *slot) {
+	SL_DEBUG_ASSERT(sl_slot_home(slot, sl_slot_tag(slot)) == home);
 	SL_POINT();
 	__atomic_store_n(&slot->tag, 0, __ATOMIC_RELEASE); /* pairs with claim_free() */
 	SL_POINT();
 	update_spill(home, sl_slot_bucket(slot));
 	SL_POINT();
+}
+
+sluice_err sl_slot_free(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot) {
+	uint32_t block = block_of(slot);
+	if (block != 0) {
+		sluice_err err = sl_blocks_begin(store);
+		if (err != SLUICE_OK)
+			return err;
+		drop_block(store, slot, block);
+		sl_blocks_commit(store);
+	}
+	clear(home, slot);
+	return SLUICE_OK;
+}
+
+void sl_slot_free_within(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot) {
+	uint32_t block = block_of(slot);
+	if (block != 0) {
+		drop_block(store, slot, block);
+		sl_blocks_next(store);
+	}
+	clear(home, slot);
 }
 
 uint64_t sl_slot_hash(const struct sluice_store *store, const struct sl_slot *slot) {

@@ -131,8 +131,12 @@ struct sl_hold {
 struct sl_slot *sl_slot_claim(struct sluice_store *store, const struct sl_place *place, sluice_ns now,
                               const struct sl_hold *hold);
 
-/* Frees a counter's slot and its block, if it has one; its home is locked, and no change of blocks is open. */
-void sl_slot_free(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot);
+/* Frees a counter's slot and its block, if it has one; its home is locked, and no change of blocks is open. SLUICE_OK,
+ * or held up (lock.h), and nothing was changed; never held up where the counter has no block. */
+sluice_err sl_slot_free(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot);
+
+/* The same within a change of the blocks in which nothing has been done yet; behind it another is open. */
+void sl_slot_free_within(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot);
 
 /* Whether the state of a slot of this tag equals no state by now. Without the home's lock: whether it seems to. */
 bool sl_slot_has_expired(const struct sl_slot *slot, uint64_t tag, sluice_ns now);
@@ -141,8 +145,8 @@ bool sl_slot_has_expired(const struct sl_slot *slot, uint64_t tag, sluice_ns now
 uint64_t sl_slot_hash(const struct sluice_store *store, const struct sl_slot *slot);
 
 /* Frees a slot other than the caller's: one that has expired or, with `evict`, one in use. `locked` is the home that
- * the caller has locked (NULL: none); the lock of another is tried. False when it is not to be had, or the slot is no
- * longer what it was. */
+ * the caller has locked (NULL: none); the lock of another is tried. False when it is not to be had, the blocks' lock
+ * is held up, or the slot is no longer what it was. */
 bool sl_slot_make_free(struct sluice_store *store, struct sl_slot *slot, const struct sl_bucket *locked, bool evict,
                        sluice_ns now);
 

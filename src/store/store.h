@@ -14,6 +14,14 @@ enum {
 };
 #define SL_ARENA_BYTES_MAX ((uint64_t)256 << 30)
 
+/* Whom this process has waited for in vain (lock.c). Its own, not the arena's. */
+struct sl_stalls {
+	uint64_t rows[SL_PROCESSES]; /* by row of the process table, atomic: 0, or which lock it sits on */
+	uint64_t given_up;           /* calls that were not decided for it; atomic */
+	uint32_t looks;              /* at a lock that does not move, SL_LOOK_NS apart, until its owner counts as stopped */
+	bool parks;                  /* calls that would have to wait for one are left to the host: sl_held_up_wait() */
+};
+
 /* A process's handle of an arena: where it is mapped here, and nothing that another process would have to know. */
 struct sluice_store {
 	struct sl_header *header;
@@ -31,12 +39,11 @@ struct sluice_store {
 	uint64_t latest_ns; /* somewhat before header->latest_charge as last seen: past it, that is raised; atomic */
 	uint64_t arena_bytes;
 	void (*relax)(const struct sluice_store *);                         /* lets others run; NULL: spins on */
+	void (*rest)(const struct sluice_store *, sluice_ns ns);            /* sleeps; with `stalls` */
+	sluice_ns (*clock)(const struct sluice_store *);                    /* monotonic; with `stalls` */
+	struct sl_stalls *stalls;                                           /* NULL: waits without a bound */
 	bool (*owner_is_dead)(const struct sluice_store *, uint32_t owner); /* NULL: none ever is */
 	void *home;                                                         /* of whoever mapped the arena */
-	uint64_t *claimed; /* private memory: a bit for each page in which a slot was ever claimed; NULL: nobody counts */
-	/* Of a file: the first run of pages from *page on, and before *end, that may have been written: the rest reads as
-	 * zero. *page = *end where there is none. NULL: all may have been. */
-	void (*find_written)(const struct sluice_store *, uint64_t *page, uint64_t *end);
 };
 
 /* Formats `bytes` of zeroed memory (page-aligned, a multiple of a page) as an empty arena.
@@ -56,7 +63,7 @@ SLUICE_MUST_USE sluice_err sl_arena_format_like(void *memory, uint64_t bytes, ui
 const char *sl_arena_refuse(const void *memory, uint64_t bytes);
 
 /* Fills a handle for an arena that sl_arena_refuse() has nothing against; owns nothing. `owner`, `relax`,
- * `owner_is_dead`, `home`, `claimed` and `find_written` are the caller's to fill. */
+ * `owner_is_dead` and `home` are the caller's to fill. */
 void sl_arena_attach(struct sluice_store *store, void *memory);
 
 /* What was found by a first opener, who has the arena for itself: nobody else is attached. */

@@ -73,10 +73,12 @@ uint64_t arena_bucket(const struct sl_place *place) {
 void arena_settle(struct sluice_store *store) {
 	for (uint64_t i = 0; i < store->page_count * SL_PAGE_BUCKETS; i++) {
 		struct sl_bucket *home = &store->pages[i / SL_PAGE_BUCKETS].buckets[i % SL_PAGE_BUCKETS];
-		sl_home_lock(store, home);
+		if (sl_home_lock(store, home) != SLUICE_OK)
+			abort();
 		sl_home_unlock(home);
 	}
-	sl_blocks_begin(store);
+	if (sl_blocks_begin(store) != SLUICE_OK)
+		abort();
 	sl_blocks_commit(store);
 }
 

@@ -467,15 +467,28 @@ uint32_t scene_count(void) {
 
 /* ---- setting up and looking -------------------------------------------------------------------------------------- */
 
-static struct sluice_decision peek(struct sluice_store *store, const struct scene *scene, uint32_t which,
-                                   sluice_ns ahead_ns) {
+static sluice_err try_peek(struct sluice_store *store, const struct scene *scene, uint32_t which, sluice_ns ahead_ns,
+                           struct sluice_decision *decision) {
 	struct sluice_item item = item_of(&scene->subjects[which]);
 	struct sluice_call call = {
 		.items = &item, .item_count = 1, .cost = 1, .operation = SLUICE_PEEK, .now = scene->now + ahead_ns};
 	item.member = sl_slice(NULL, 0); /* a stranger */
-	if (sluice_decide(store, &call) != SLUICE_OK)
+	sluice_err err = sluice_decide(store, &call);
+	*decision = call.merged;
+	return err;
+}
+
+static struct sluice_decision peek(struct sluice_store *store, const struct scene *scene, uint32_t which,
+                                   sluice_ns ahead_ns) {
+	struct sluice_decision decision;
+	if (try_peek(store, scene, which, ahead_ns, &decision) != SLUICE_OK)
 		abort();
-	return call.merged;
+	return decision;
+}
+
+sluice_err scene_peek(const struct scene *scene, struct sluice_store *store, uint32_t which) {
+	struct sluice_decision ignored;
+	return try_peek(store, scene, which, 0, &ignored);
 }
 
 static void peek_both(struct sluice_store *store, const struct scene *scene, uint32_t which,
@@ -521,7 +534,7 @@ void scene_rewind(struct scene *scene) {
 	memcpy(scene->memory, scene->before, ARENA_BYTES);
 }
 
-static sluice_err call_in(struct scene *scene, struct sluice_store *store) {
+sluice_err scene_try(const struct scene *scene, struct sluice_store *store) {
 	struct sluice_call call = {.items = scene->items,
 	                           .item_count = scene->item_count,
 	                           .cost = scene->cost,
@@ -535,7 +548,7 @@ static sluice_err call_in(struct scene *scene, struct sluice_store *store) {
 void scene_call(struct scene *scene, uint32_t owner) {
 	struct sluice_store store;
 	arena_attach(&store, scene->memory, owner);
-	scene->err = call_in(scene, &store);
+	scene->err = scene_try(scene, &store);
 }
 
 static void touch(struct scene *scene, struct sluice_store *store) {
@@ -543,7 +556,8 @@ static void touch(struct scene *scene, struct sluice_store *store) {
 		.items = scene->items, .item_count = scene->item_count, .operation = SLUICE_PEEK, .cost = 1, .now = scene->now};
 	if (sluice_decide(store, &call) != SLUICE_OK)
 		abort();
-	sl_blocks_begin(store);
+	if (sl_blocks_begin(store) != SLUICE_OK)
+		abort();
 	sl_blocks_commit(store);
 }
 
@@ -615,7 +629,7 @@ const char *scene_judge(struct scene *scene, void *memory, uint32_t owner) {
 	problem = problem != NULL ? problem : arena_problem(&store, scene->units);
 	if (problem != NULL)
 		return problem;
-	err = call_in(scene, &store);
+	err = scene_try(scene, &store);
 	if (err != SLUICE_OK && err != scene->err)
 		return "the call made again is refused";
 	return arena_problem(&store, scene->units);

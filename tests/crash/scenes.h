@@ -52,6 +52,10 @@ void scene_rewind(struct scene *scene);
 /* Makes the call, as a process with this owner word, in the scene's memory. */
 void scene_call(struct scene *scene, uint32_t owner);
 
+/* The same call with another handle; and a peek of cost 1 at one of its counters, or another of the scene. */
+sluice_err scene_try(const struct scene *scene, struct sluice_store *store);
+sluice_err scene_peek(const struct scene *scene, struct sluice_store *store, uint32_t which);
+
 /* What a survivor does first: asks for the counters of the call and takes a look at the blocks. */
 void scene_touch(struct scene *scene, void *memory, uint32_t owner);
 

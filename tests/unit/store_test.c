@@ -74,7 +74,7 @@ static struct sl_slot *insert_used(struct sluice_store *store, uint64_t key, slu
 	struct sl_place place = place_of(store, key, false);
 	struct sl_slot *slot;
 	sl_store_raise_latest(store, now);
-	sl_home_lock(store, place.home);
+	assert_int_equal(sl_home_lock(store, place.home), SLUICE_OK);
 	slot = sl_slot_find(&place);
 	if (slot == NULL)
 		slot = sl_slot_claim(store, &place, now, &nothing_held);
@@ -197,7 +197,7 @@ static void a_held_slot_is_not_taken(void **state) {
 	for (uint64_t key = 2; key < 3 * slots_of(&f->store); key++) {
 		struct sl_place place = place_of(&f->store, key, false);
 		sluice_ns now = 1000 * (sluice_ns)SECOND;
-		sl_home_lock(&f->store, place.home);
+		assert_int_equal(sl_home_lock(&f->store, place.home), SLUICE_OK);
 		struct sl_slot *other = sl_slot_claim(&f->store, &place, now, &hold);
 		assert_non_null(other);
 		sl_slot_publish(other, (const uint64_t[2]){now, key}, 3, now);
@@ -218,7 +218,7 @@ static void hashes_come_back_from_slots(void **state) {
 		uint64_t hash = sl_siphash(f->store.secret, &key, 1, sl_slice(NULL, 0), 1, 3);
 		struct sl_place place = sl_place_of_hash(&f->store, hash, false);
 		struct sl_slot *slot;
-		sl_home_lock(&f->store, place.home);
+		assert_int_equal(sl_home_lock(&f->store, place.home), SLUICE_OK);
 		slot = sl_slot_claim(&f->store, &place, SECOND, &nothing_held);
 		assert_non_null(slot);
 		assert_int_equal(sl_slot_hash(&f->store, slot), seen_bits(&f->store, hash));
@@ -263,10 +263,10 @@ static void what_a_dead_owner_left_is_recovered(void **state) {
 	struct sl_slot *slot;
 	f->store.owner_is_dead = is_the_dead;
 	f->store.owner = DEAD;
-	sl_home_lock(&f->store, place.home);
+	assert_int_equal(sl_home_lock(&f->store, place.home), SLUICE_OK);
 	slot = sl_slot_claim(&f->store, &place, SECOND, &nothing_held);
 	assert_non_null(slot);
-	sl_blocks_begin(&f->store);
+	assert_int_equal(sl_blocks_begin(&f->store), SLUICE_OK);
 	uint32_t block = sl_blocks_take(&f->store, 1000, &bytes);
 	assert_int_not_equal(block, 0);
 	memset(sl_block_memory(&f->store, block), 0xff, bytes);
@@ -277,7 +277,7 @@ static void what_a_dead_owner_left_is_recovered(void **state) {
 	place.home->spill |= 1u << 30;
 	/* and there it dies */
 	f->store.owner = OWNER;
-	sl_home_lock(&f->store, other.home);
+	assert_int_equal(sl_home_lock(&f->store, other.home), SLUICE_OK);
 	assert_int_equal(other.home->lock, OWNER);
 	assert_int_equal(other.home->spill, 0);
 	slot = sl_slot_find(&other);
@@ -292,14 +292,14 @@ static void what_a_dead_owner_left_is_recovered(void **state) {
 
 static uint32_t take(struct sluice_store *store, uint64_t bytes, uint64_t *true_bytes) {
 	uint32_t block;
-	sl_blocks_begin(store);
+	assert_int_equal(sl_blocks_begin(store), SLUICE_OK);
 	block = sl_blocks_take(store, bytes, true_bytes);
 	sl_blocks_commit(store);
 	return block;
 }
 
 static void give(struct sluice_store *store, uint32_t block) {
-	sl_blocks_begin(store);
+	assert_int_equal(sl_blocks_begin(store), SLUICE_OK);
 	sl_blocks_free(store, block);
 	sl_blocks_commit(store);
 }
@@ -345,7 +345,7 @@ static void an_aborted_change_leaves_every_byte(void **state) {
 			give(&f->store, blocks[at]);
 		blocks[at] = take(&f->store, 1 + dice((uint64_t)64 << dice(7)), &bytes);
 		memcpy(before, f->memory, ARENA);
-		sl_blocks_begin(&f->store);
+		assert_int_equal(sl_blocks_begin(&f->store), SLUICE_OK);
 		for (size_t i = 0; i < 8; i++) {
 			mine[i] = sl_blocks_take(&f->store, 1 + dice(5000), &bytes);
 			if (mine[i] != 0)

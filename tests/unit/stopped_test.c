@@ -1,0 +1,276 @@
+/* Owners of locks that are stopped, as the process beside them meets it: one that is alive is never robbed, is waited
+ * for once, by looks and not by time, and is known again when it has moved. Stops at every point of every call are
+ * tests/crash/stops_test.c's. */
+#include "algo/step.h"
+#include "hosts/library/home.h"
+#include "store/blocks.h"
+#include "store/scan.h"
+#include "tests/crash/arena.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum {
+	OTHER = 3 << SL_OWNER_ROW_SHIFT | 7, /* who is stopped */
+	HEIR = 3 << SL_OWNER_ROW_SHIFT | 8,  /* who has its row later */
+	DEAD = 4 << SL_OWNER_ROW_SHIFT | 1,
+	LOOKS = 50,
+};
+
+struct world {
+	void *memory;
+	struct sluice_store store;
+	struct sl_stalls stalls;
+	struct sluice_limit plain, log;
+	sluice_ns now;
+};
+
+static uint64_t clock_ns, rests, questions;
+static uint64_t rest_takes_ns;
+static uint32_t *moves; /* a lock that is let go of at the rest with this number */
+static uint64_t moves_at;
+
+static sluice_ns read_clock(const struct sluice_store *store) {
+	(void)store;
+	return clock_ns += SL_PATIENCE_NS / 4;
+}
+
+static void rest(const struct sluice_store *store, sluice_ns ns) {
+	(void)store;
+	clock_ns += ns + rest_takes_ns;
+	if (++rests == moves_at)
+		sl_unlock(moves);
+}
+
+static bool is_the_dead(const struct sluice_store *store, uint32_t owner) {
+	(void)store;
+	questions++;
+	return owner == DEAD;
+}
+
+static int open_world(void **state) {
+	struct world *w = calloc(1, sizeof *w);
+	w->memory = arena_map();
+	arena_format(w->memory, 1);
+	arena_attach(&w->store, w->memory, ARENA_SURVIVOR);
+	w->store.owner_is_dead = is_the_dead;
+	w->store.clock = read_clock;
+	w->store.rest = rest;
+	w->store.stalls = &w->stalls;
+	w->stalls.looks = LOOKS;
+	w->plain = arena_limit("sliding-window 9/1m");
+	w->log = arena_limit("sliding-log 9/1m");
+	w->now = ARENA_START_NS;
+	rests = questions = rest_takes_ns = moves_at = 0;
+	*state = w;
+	return 0;
+}
+
+static int close_world(void **state) {
+	free(*state);
+	return 0;
+}
+
+static sluice_err charge(struct world *w, const struct sluice_limit *limit, const char *key) {
+	return arena_call(&w->store, SLUICE_CHARGE, limit, key, 1, w->now, NULL);
+}
+
+static uint32_t *lock_of(struct world *w, const char *key) {
+	return &arena_place(&w->store, &w->plain, key).home->lock;
+}
+
+/* Two keys of different homes. */
+static const char *key_elsewhere(struct world *w) {
+	static char key[16];
+	for (int i = 0;; i++) {
+		snprintf(key, sizeof key, "k%d", i);
+		if (lock_of(w, key) != lock_of(w, "a") && arena_place(&w->store, &w->log, key).home != NULL)
+			return key;
+	}
+}
+
+static void it_is_waited_for_once(void **state) {
+	struct world *w = *state;
+	const char *other = key_elsewhere(w);
+	*lock_of(w, "a") = OTHER;
+	assert_int_equal(charge(w, &w->plain, "a"), SLUICE_E_BUSY);
+	assert_int_equal(rests, LOOKS);
+	assert_int_equal(sl_stalls_count(&w->store), 1);
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(charge(w, &w->plain, "a"), SLUICE_E_BUSY);
+		assert_int_equal(charge(w, &w->plain, other), SLUICE_OK);
+	}
+	assert_int_equal(rests, LOOKS);
+	assert_int_equal(w->stalls.given_up, 101);
+	/* another of its locks: it is the same process */
+	*lock_of(w, other) = OTHER;
+	assert_int_equal(charge(w, &w->plain, other), SLUICE_E_BUSY);
+	assert_int_equal(rests, LOOKS);
+	/* it goes on */
+	sl_unlock(lock_of(w, "a"));
+	sl_unlock(lock_of(w, other));
+	assert_int_equal(charge(w, &w->plain, "a"), SLUICE_OK);
+	assert_int_equal(charge(w, &w->plain, other), SLUICE_OK);
+	assert_int_equal(sl_stalls_count(&w->store), 0);
+	assert_null(sl_store_verify(&w->store));
+}
+
+static void one_that_moves_in_time_costs_nobody_a_call(void **state) {
+	struct world *w = *state;
+	*lock_of(w, "a") = OTHER;
+	moves = lock_of(w, "a");
+	moves_at = LOOKS - 1;
+	assert_int_equal(charge(w, &w->plain, "a"), SLUICE_OK);
+	assert_int_equal(rests, LOOKS - 1);
+	assert_int_equal(w->stalls.given_up, 0);
+	assert_int_equal(sl_stalls_count(&w->store), 0);
+}
+
+/* A host that was suspended, a waiter that was stopped itself. */
+static void time_that_passes_is_no_look(void **state) {
+	struct world *w = *state;
+	rest_takes_ns = 3600 * ARENA_S;
+	*lock_of(w, "a") = OTHER;
+	moves = lock_of(w, "a");
+	moves_at = LOOKS - 1;
+	assert_int_equal(charge(w, &w->plain, "a"), SLUICE_OK);
+	assert_int_equal(rests, LOOKS - 1);
+}
+
+/* Its row is given to another process, which is waited for anew. */
+static void an_heir_is_another(void **state) {
+	struct world *w = *state;
+	*lock_of(w, "a") = OTHER;
+	assert_int_equal(charge(w, &w->plain, "a"), SLUICE_E_BUSY);
+	*lock_of(w, "a") = HEIR;
+	assert_int_equal(charge(w, &w->plain, "a"), SLUICE_E_BUSY);
+	assert_int_equal(rests, 2 * LOOKS);
+}
+
+/* It dies while it counts as stopped. */
+static void one_that_dies_is_recovered(void **state) {
+	struct world *w = *state;
+	*lock_of(w, "a") = DEAD;
+	w->stalls.rows[DEAD >> SL_OWNER_ROW_SHIFT] = 0;
+	assert_int_equal(charge(w, &w->plain, "a"), SLUICE_OK);
+	assert_int_equal(rests, 0);
+	assert_int_equal(w->store.header->stolen_locks, 1);
+	assert_null(sl_store_verify(&w->store));
+}
+
+/* Of two homes one is had: it is given back, and nothing is changed, before anybody is waited for. */
+static void what_is_held_is_given_back(void **state) {
+	struct world *w = *state;
+	const char *other = key_elsewhere(w);
+	bool a_is_first = lock_of(w, "a") < lock_of(w, other);
+	const char *stopped = a_is_first ? other : "a", *first = a_is_first ? "a" : other;
+	struct sluice_item items[2] = {{.limit = &w->plain, .key = sl_str(stopped)},
+	                               {.limit = &w->plain, .key = sl_str(first)}};
+	struct sluice_call call = {.items = items, .item_count = 2, .cost = 1, .now = w->now};
+	void *before = malloc(ARENA_BYTES);
+	*lock_of(w, stopped) = OTHER;
+	memcpy(before, w->memory, ARENA_BYTES);
+	assert_int_equal(sluice_decide(&w->store, &call), SLUICE_E_BUSY);
+	assert_memory_equal(before, w->memory, ARENA_BYTES);
+	assert_int_equal(charge(w, &w->plain, first), SLUICE_OK);
+	free(before);
+}
+
+/* The blocks: who needs none goes on, a new log leaves no claim, a reset of two changes neither. */
+static void the_blocks_are_held_up(void **state) {
+	struct world *w = *state;
+	struct sluice_item items[2] = {{.limit = &w->plain, .key = sl_str("a")}, {.limit = &w->log, .key = sl_str("b")}};
+	struct sluice_call reset = {.items = items, .item_count = 2, .operation = SLUICE_RESET, .now = w->now};
+	void *before = malloc(ARENA_BYTES);
+	assert_int_equal(charge(w, &w->plain, "a"), SLUICE_OK);
+	assert_int_equal(charge(w, &w->log, "b"), SLUICE_OK);
+	w->store.blocks->lock = OTHER;
+	memcpy(before, w->memory, ARENA_BYTES);
+	assert_int_equal(charge(w, &w->log, "new"), SLUICE_E_BUSY);
+	assert_int_equal(rests, LOOKS);
+	assert_int_equal(sluice_decide(&w->store, &reset), SLUICE_E_BUSY);
+	assert_memory_equal(before, w->memory, ARENA_BYTES);
+	assert_int_equal(charge(w, &w->plain, "new"), SLUICE_OK);
+	assert_int_equal(charge(w, &w->log, "b"), SLUICE_OK); /* its block has room */
+	assert_int_equal(sl_blocks_why_full(&w->store), SL_E_HELD_UP - (OTHER >> SL_OWNER_ROW_SHIFT));
+	w->store.blocks->lock = 0;
+	assert_int_equal(sl_blocks_why_full(&w->store), SLUICE_E_FULL);
+	assert_int_equal(charge(w, &w->log, "new"), SLUICE_OK);
+	assert_int_equal(sluice_decide(&w->store, &reset), SLUICE_OK);
+	assert_int_equal(reset.forgotten, 2);
+	assert_null(sl_store_verify(&w->store));
+	free(before);
+}
+
+/* A home whose owner has died can't be made whole while the blocks are held up: it stays the dead one's. */
+static void a_recovery_that_is_held_up_is_left_to_others(void **state) {
+	struct world *w = *state;
+	struct sl_bucket *home = arena_place(&w->store, &w->plain, "a").home;
+	struct sl_place place = arena_place(&w->store, &w->log, "a");
+	home->lock = DEAD;
+	place.home->lock = DEAD;
+	home->slots[0].tag = place.tag >> SL_TAG_HOME_SHIFT << SL_TAG_HOME_SHIFT | SL_LIFE_FRESH;
+	w->store.blocks->lock = OTHER;
+	assert_int_equal(charge(w, &w->plain, "a"), SLUICE_E_BUSY);
+	assert_int_equal(home->lock, DEAD);
+	w->store.blocks->lock = 0;
+	assert_int_equal(charge(w, &w->plain, "a"), SLUICE_OK);
+	assert_int_equal(home->lock, 0);
+}
+
+/* A host that parks calls is told at once, and looks itself. */
+static void calls_can_be_parked(void **state) {
+	struct world *w = *state;
+	sluice_err held_up = (sluice_err)(SL_E_HELD_UP - (OTHER >> SL_OWNER_ROW_SHIFT));
+	w->stalls.parks = true;
+	*lock_of(w, "a") = OTHER;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(charge(w, &w->plain, "a"), held_up);
+	assert_int_equal(rests, 0);
+	assert_int_equal(sl_stall_look(&w->store, held_up), SL_STALL_STANDS);
+	sl_stall_give_up(&w->store, held_up);
+	assert_int_equal(sl_stall_look(&w->store, held_up), SL_STALL_STOPPED);
+	assert_int_equal(charge(w, &w->plain, "a"), SLUICE_E_BUSY);
+	assert_int_equal(w->stalls.given_up, 1);
+	sl_unlock(lock_of(w, "a"));
+	assert_int_equal(sl_stall_look(&w->store, held_up), SL_STALL_OVER);
+	assert_int_equal(charge(w, &w->plain, "a"), SLUICE_OK);
+}
+
+/* Walks, lists and standings are bounded too. */
+static void walks_pass_it_over(void **state) {
+	struct world *w = *state;
+	struct sl_page_figures figures = {0};
+	struct sluice_limit leases = arena_limit("concurrency 3 lease 1m");
+	struct sluice_holder holder;
+	*lock_of(w, "a") = OTHER;
+	for (uint64_t page = 0; page < w->store.page_count; page++)
+		assert_true(sl_store_scan(&w->store, page, w->now, &figures, NULL, NULL));
+	assert_int_equal(figures.held_up, 1);
+	assert_int_equal(rests, LOOKS);
+	arena_place(&w->store, &leases, "l").home->lock = OTHER;
+	assert_int_equal(sluice_holders(&w->store, &leases, sl_str("l"), w->now, &holder, 1), SLUICE_HOLDERS_BUSY);
+	assert_int_equal(rests, LOOKS);
+}
+
+#define IN_A_WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		IN_A_WORLD(it_is_waited_for_once),
+		IN_A_WORLD(one_that_moves_in_time_costs_nobody_a_call),
+		IN_A_WORLD(time_that_passes_is_no_look),
+		IN_A_WORLD(an_heir_is_another),
+		IN_A_WORLD(one_that_dies_is_recovered),
+		IN_A_WORLD(what_is_held_is_given_back),
+		IN_A_WORLD(the_blocks_are_held_up),
+		IN_A_WORLD(a_recovery_that_is_held_up_is_left_to_others),
+		IN_A_WORLD(calls_can_be_parked),
+		IN_A_WORLD(walks_pass_it_over),
+	};
+	return cmocka_run_group_tests_name("stopped", tests, NULL, NULL);
+}
