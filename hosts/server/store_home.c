@@ -1,7 +1,7 @@
 #include "hosts/server/store_home.h"
 
 #include "hosts/server/watch/log.h"
-#include "store/store.h"
+#include "store/lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,6 +74,7 @@ struct sluice_store *sl_store_home_open(const struct sl_settings *settings, bool
 		sl_log(SL_LOG_ERROR, "store: %s", error.text);
 		return NULL;
 	}
+	store->stalls->parks = true; /* threads that serve wait for nobody: net/parking.c */
 	if (home != NULL && !quiet)
 		tell(home, settings, store, created, before);
 	return store;

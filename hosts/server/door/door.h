@@ -84,6 +84,7 @@ struct sl_door_context {
 	struct sl_top *top;                 /* this worker's top keys; NULL likewise */
 	const struct sl_shared *shared;     /* NULL in tests */
 	struct sl_remote *remote;           /* where decisions are made instead of the store (flight.h); NULL: in it */
+	struct sl_remote *parking;          /* where calls wait that another process holds up; NULL: they are waited for */
 	struct sl_flight *landed;           /* of the connection being fed: what it asked for before, in order */
 	uint32_t landed_settled;            /* of its calls, how many have been answered */
 	uint32_t landed_taken;              /* and how many behind them the door has taken and not answered yet */

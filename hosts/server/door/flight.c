@@ -10,6 +10,7 @@
 #include "algo/rule.h"
 #include "base/assert.h"
 #include "os/clock.h"
+#include "store/lock.h"
 
 #include <stdlib.h>
 
@@ -99,19 +100,25 @@ static bool is_dated(const struct sl_door_context *context, const struct sluice_
 	       !(call->now <= context->now && context->now - call->now < SL_MS_NS);
 }
 
+/* `err`: SLUICE_OK for a call that is decided, and is packed with its answer. */
 static void pack_call(struct hold *hold, const struct sl_door_context *context, const struct sl_ruling *ruling,
-                      struct sl_flight_call *to) {
+                      sluice_err err, struct sl_flight_call *to) {
 	*to =
 		(struct sl_flight_call){.call = *ruling->call, .facts = hold->facts, .dated = is_dated(context, ruling->call)};
 	to->call.items = hold->items;
 	to->call.each = hold->each;
+	if (err != SLUICE_OK)
+		to->call.err = err;
+	else if (ruling->call->each != NULL)
+		memcpy(hold->each, ruling->call->each, ruling->call->item_count * sizeof hold->each[0]);
 	to->call.id = sl_slice(stow(hold, to->call.id.data, to->call.id.len), to->call.id.len);
 	hold->each += ruling->call->item_count;
 	for (uint32_t i = 0; i < ruling->call->item_count; i++)
 		pack_item(hold, context, ruling, i);
 }
 
-static struct sl_flight *pack(const struct sl_door_context *context, const struct sl_ruling *rulings, size_t count) {
+static struct sl_flight *pack(const struct sl_door_context *context, const struct sl_ruling *rulings, size_t count,
+                              sluice_err err) {
 	struct load load = weigh(context, rulings, count);
 	struct sl_flight *flight = malloc(sizeof *flight + count * sizeof flight->calls[0] +
 	                                  load.items * (sizeof(struct sluice_item) + sizeof(struct sl_flight_item) +
@@ -127,7 +134,7 @@ static struct sl_flight *pack(const struct sl_door_context *context, const struc
 	hold.terms = (struct sluice_terms *)&hold.each[load.items];
 	hold.bytes = (char *)&hold.terms[load.terms];
 	for (size_t c = 0; c < count; c++)
-		pack_call(&hold, context, &rulings[c], &flight->calls[c]);
+		pack_call(&hold, context, &rulings[c], err, &flight->calls[c]);
 	return flight;
 }
 
@@ -211,19 +218,31 @@ static void append(struct sl_door_context *context, struct sl_flight *flight) {
 	*end = flight;
 }
 
-bool sl_flight_decide(struct sl_door_context *context, const struct sl_ruling *rulings, size_t count) {
-	size_t taken = take_landed(context, rulings, count);
-	if (taken == count)
-		return true;
+/* Launches calls of which none has landed. */
+static bool launch(struct sl_door_context *context, struct sl_remote *to, const struct sl_ruling *rulings, size_t count,
+                   sluice_err err) {
 	context->launched = NULL;
-	struct sl_flight *flight = pack(context, rulings + taken, count - taken);
+	struct sl_flight *flight = pack(context, rulings, count, err);
 	if (flight == NULL)
 		return false;
-	if (!context->remote->launch(context->remote, flight)) {
+	if (!to->launch(to, flight)) {
 		context->launched = flight;
 		return false;
 	}
 	append(context, flight);
-	take_landed(context, rulings + taken, count - taken);
+	take_landed(context, rulings, count);
 	return true;
+}
+
+bool sl_flight_decide(struct sl_door_context *context, const struct sl_ruling *rulings, size_t count) {
+	size_t taken = take_landed(context, rulings, count);
+	struct sl_remote *to = context->remote != NULL ? context->remote : context->parking;
+	return taken == count || launch(context, to, rulings + taken, count - taken, (sluice_err)SL_E_HELD_UP);
+}
+
+bool sl_flight_park(struct sl_door_context *context, const struct sl_ruling *rulings, size_t count) {
+	bool held_up = false;
+	for (size_t i = 0; i < count && context->parking != NULL; i++)
+		held_up = held_up || sl_is_held_up(rulings[i].call->err);
+	return !held_up || launch(context, context->parking, rulings, count, SLUICE_OK);
 }

@@ -57,11 +57,21 @@ struct sl_remote {
 	bool (*launch)(struct sl_remote *remote, struct sl_flight *flight);
 };
 
-/* Decides the calls of rulings (ruling->call, positions, shown and candidate_of are read) at context->remote, which
- * must be there. True: all are decided, call->err says how; where call->each is not NULL it is filled; call->id is the
- * one under which it was decided, and lives until sl_flights_settle(). False: they are under way, or there is no memory
- * for it (context->launched is NULL then, and the door closes): the caller leaves no trace and returns SL_DOOR_WAIT. */
+/* Decides the calls of rulings (ruling->call, positions, shown and candidate_of are read) at context->remote or, where
+ * there is none, at context->parking. True: all are decided, call->err says how; where call->each is not NULL it is
+ * filled; call->id is the one under which it was decided, and lives until sl_flights_settle(). False: they are under
+ * way, or there is no memory for it (context->launched is NULL then, and the door closes): the caller leaves no trace
+ * and returns SL_DOOR_WAIT. */
 SLUICE_MUST_USE bool sl_flight_decide(struct sl_door_context *context, const struct sl_ruling *rulings, size_t count);
+
+/* The same behind calls that were decided in the store: true, unless one is held up by another process (store/lock.h)
+ * and has to wait; what was decided beside it is kept. */
+SLUICE_MUST_USE bool sl_flight_park(struct sl_door_context *context, const struct sl_ruling *rulings, size_t count);
+
+/* Whether a door has to ask for what has landed, before it decides in the store. */
+static inline bool sl_flights_wait(const struct sl_door_context *context) {
+	return context->landed != NULL;
+}
 
 /* What was decided since the last call has been answered: the landed flights that it came from are done with. */
 void sl_flights_settle(struct sl_door_context *context);

@@ -24,6 +24,9 @@
 
 #include "hosts/server/door/door.h"
 
+/* What SLUICE_E_BUSY is, to whoever asked (store/lock.h). */
+#define SL_HELD_UP_TEXT "a process that shares the store was stopped with one of its locks in hand"
+
 /* The position of an item that is given in notation, among others that are not. */
 #define SL_RULING_NOTATION UINT32_MAX
 

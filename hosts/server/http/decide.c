@@ -2,7 +2,7 @@
  * caller brings along: check, refund, reset. Those of the policy are in admit.c, leases in hold.c, reservations in
  * commit.c.
  *
- * When the store is full, or away, and cannot answer:
+ * When the store is full, away, or held up by a process that was stopped, and cannot answer:
  *   /v1/check, /v1/refund   503, a problem of type temporary-reduced-capacity: the caller knows what to do without us
  *   /v1/admit, /v1/auth/..  what the policy says: if any limit that applies has on-error: deny, the same 503, which
  *                           names those limits; else 200, allowed as where no limit applies */
@@ -12,12 +12,14 @@
 #include "hosts/server/door/flight.h"
 #include "os/clock.h"
 
-static void decide_here(struct sl_http_turn *turn, struct sluice_call *call) {
+static bool decide_here(struct sl_http_turn *turn, const struct sl_ruling *ruling) {
+	struct sluice_call *call = ruling->call;
 	struct sl_tally *tally = turn->context->tally;
 	sluice_ns begun = tally != NULL ? sl_clock_monotonic() : 0;
 	call->err = sluice_decide(turn->context->store, call);
 	if (tally != NULL)
 		sl_times_add(&tally->decision, sl_clock_monotonic() - begun, 1);
+	return sl_flight_park(turn->context, ruling, 1);
 }
 
 bool sl_http_decide(struct sl_http_turn *turn, struct sl_http_question *question, const struct sl_http_ask *ask,
@@ -31,9 +33,9 @@ bool sl_http_decide(struct sl_http_turn *turn, struct sl_http_question *question
 	ruling->call = call;
 	ruling->candidate_of = question->candidate_of;
 	ruling->transport = SL_TRANSPORT_HTTP;
-	if (turn->context->remote == NULL)
-		decide_here(turn, call);
-	else if (turn->waits = !sl_flight_decide(turn->context, ruling, 1), turn->waits)
+	bool here = turn->context->remote == NULL && !sl_flights_wait(turn->context);
+	turn->waits = !(here ? decide_here(turn, ruling) : sl_flight_decide(turn->context, ruling, 1));
+	if (turn->waits)
 		return false;
 	if (call->operation == SLUICE_CHARGE || call->operation >= SLUICE_ACQUIRE)
 		sl_ruling_settle(turn->context, ruling);
@@ -57,12 +59,12 @@ void sl_http_reply_malformed(struct sl_http_turn *turn, const struct sl_http_ask
 }
 
 bool sl_http_is_unable(sluice_err err) {
-	return err == SLUICE_E_FULL || err == SLUICE_E_AWAY;
+	return err == SLUICE_E_FULL || err == SLUICE_E_AWAY || err == SLUICE_E_BUSY;
 }
 
 void sl_http_reply_unable(struct sl_http_turn *turn, sluice_err err, const struct sluice_bytes *names, uint32_t count) {
 	struct sl_http_reply reply;
-	bool away = err == SLUICE_E_AWAY;
+	bool away = err == SLUICE_E_AWAY, busy = err == SLUICE_E_BUSY;
 	size_t room = 1024;
 	for (uint32_t i = 0; i < count; i++)
 		room += SL_JSON_ROOM(names[i].len) + 1;
@@ -70,8 +72,9 @@ void sl_http_reply_unable(struct sl_http_turn *turn, sluice_err err, const struc
 		return;
 	sl_http_reply_body(&reply);
 	sl_http_problem_members(
-		&reply.w, 503, sl_http_problem_reduced, away ? "Store away" : "Store full",
-		sl_str(away ? "the store did not answer in time: the request was not decided"
+		&reply.w, 503, sl_http_problem_reduced, busy ? "Store held up" : away ? "Store away" : "Store full",
+		sl_str(busy   ? SL_HELD_UP_TEXT ": the request was not decided"
+	           : away ? "the store did not answer in time: the request was not decided"
 	                : "the store has no room for a new counter: give it more memory or wait for some to end"));
 	sl_out_str(&reply.w, ",\"violated-policies\":[");
 	for (uint32_t i = 0; i < count; i++) {

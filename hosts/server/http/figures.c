@@ -110,6 +110,8 @@ static void put_store(struct sl_out *out, const struct sl_store_figures *store) 
 	put_u64(out, "evicted", store->evicted);
 	put_u64(out, "from_sketch", store->from_sketch);
 	put_u64(out, "recoveries", store->recoveries);
+	put_u64(out, "held_up", store->given_up);
+	put_u64(out, "stopped_processes", store->stopped);
 	put_u64(out, "dropped", store->dropped);
 	close_with(out, "},");
 }

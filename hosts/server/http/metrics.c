@@ -184,6 +184,10 @@ static void put_store(struct sl_prom *prom, const struct sl_store_figures *store
 	count_by(prom, "state", "free", store->block_bytes_free);
 	put_one(prom, "sluice_store_recoveries", SL_PROM_COUNTER, NULL, "Locks taken from processes that had died.",
 	        store->recoveries);
+	put_one(prom, "sluice_store_held_up", SL_PROM_COUNTER, NULL,
+	        "Decisions not made, since another process was stopped with a lock of the store in hand.", store->given_up);
+	put_one(prom, "sluice_store_stopped_processes", SL_PROM_GAUGE, NULL,
+	        "Processes that share the store and count as stopped with a lock in hand.", store->stopped);
 	put_one(prom, "sluice_store_dropped", SL_PROM_COUNTER, NULL, "Counters dropped as torn after a power cut.",
 	        store->dropped);
 }

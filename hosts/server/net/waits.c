@@ -3,7 +3,8 @@
  * search, and a time-out that a reload changes applies at once.
  *
  *   IDLE     nothing is asked             since its last answer     connections.idle
- *   REQUEST  a request is unfinished      since its first byte      connections.request   (and greetings, since accept)
+ *   REQUEST  a request is unfinished      since its first byte      connections.request   (and greetings, since accept;
+ *            or waits for its decisions: for as long as those take)
  *   WRITE    answers are not taken        since some last were sent connections.write     (or taken from the kernel)
  *   LINGER   our last word is said        since then                SL_LINGER_MS
  *
@@ -59,7 +60,7 @@ void sl_waits_sweep(struct sl_worker *worker) {
 		uint64_t ms = limit_ms(worker, what);
 		struct sl_connection *c;
 		while (ms != 0 && (c = first_of(worker, what, ms)) != NULL)
-			if (what == SL_WAIT_WRITE && sl_wire_has_moved(c))
+			if ((what == SL_WAIT_WRITE && sl_wire_has_moved(c)) || (what == SL_WAIT_REQUEST && c->flying != NULL))
 				sl_wait_for(c, what, true);
 			else
 				sl_connection_close(c);

@@ -60,6 +60,7 @@ static void end_loop(struct sl_worker *worker) {
 	uv_close((uv_handle_t *)&worker->turn, NULL);
 	uv_close((uv_handle_t *)&worker->turn_end, NULL);
 	uv_close((uv_handle_t *)&worker->sweep, NULL);
+	sl_parking_close(&worker->parking);
 }
 
 static void close_all(struct sl_worker *worker) {
@@ -263,6 +264,8 @@ sluice_err sl_worker_init(struct sl_worker *worker, const struct sl_worker_optio
 	pthread_mutex_init(&worker->lock, NULL);
 	worker->policy = sl_shared_policy_hold(options->policy);
 	worker->context.store = options->store;
+	sl_parking_init(&worker->parking, &worker->loop, options->store);
+	worker->context.parking = &worker->parking.remote;
 	worker->context.policy = options->policy->policy;
 	worker->context.rows = options->policy->rows;
 	worker->context.shared = options->shared;

@@ -13,6 +13,7 @@
 #include "hosts/server/door/door.h"
 #include "hosts/server/net/bounds.h"
 #include "hosts/server/net/listen.h"
+#include "hosts/server/net/parking.h"
 
 #include <pthread.h>
 #include <uv.h>
@@ -78,6 +79,7 @@ struct sl_worker {
 	uv_async_t wake;     /* something stands in the part below that has a lock */
 	uv_prepare_t turn;   /* a new turn of the loop: the instant read in the last one is old */
 	uv_check_t turn_end; /* its last answer is sent: the books, what the worker publishes */
+	struct sl_parking parking;
 	uv_timer_t sweep;    /* runs while there are connections, or the worker drains */
 	struct sl_door_context context;
 	struct sl_buffer out;

@@ -220,9 +220,10 @@ static bool peek(struct sl_resp_turn *turn, struct sluice_call *call) {
 	struct sl_door_context *context = turn->context;
 	const struct sluice_match *found = &turn->worker->match;
 	struct sl_ruling ruling = {.call = call, .positions = found->position, .shown = found->count};
-	if (context->remote == NULL)
+	bool here = context->remote == NULL && !sl_flights_wait(context);
+	if (here)
 		call->err = sluice_decide(context->store, call);
-	else if (!sl_flight_decide(context, &ruling, 1)) {
+	if (!(here ? sl_flight_park(context, &ruling, 1) : sl_flight_decide(context, &ruling, 1))) {
 		turn->waits = true;
 		turn->said = turn->out->len;
 		return false;
@@ -230,8 +231,9 @@ static bool peek(struct sl_resp_turn *turn, struct sluice_call *call) {
 	sl_flights_settle(context);
 	if (call->err == SLUICE_OK)
 		return true;
-	sl_reply_error(turn, call->err == SLUICE_E_AWAY ? "ERR the store did not answer in time: nothing can be told"
-	                                                : "ERR the request could not be decided");
+	sl_reply_error(turn, call->err == SLUICE_E_AWAY   ? "ERR the store did not answer in time: nothing can be told"
+	                     : call->err == SLUICE_E_BUSY ? "ERR " SL_HELD_UP_TEXT ": nothing can be told"
+	                                                  : "ERR the request could not be decided");
 	return false;
 }
 

@@ -155,6 +155,8 @@ static char *put_failure(char *at, const struct sl_resp_turn *turn, sluice_err e
 		                    "cluster: give them one hash tag, such as {user:1}\r\n");
 	if (err == SLUICE_E_AWAY)
 		return put_text(at, "-ERR the store did not answer in time: the request was not decided\r\n");
+	if (err == SLUICE_E_BUSY)
+		return put_text(at, "-ERR " SL_HELD_UP_TEXT ": the request was not decided\r\n");
 	if (err == SLUICE_E_MISUSE && turn->context->remote != NULL)
 		return put_text(put_text(put_text(at, "-ERR "), SL_FLIGHT_MISUSE_TEXT), "\r\n");
 	return put_text(at, "-ERR the request could not be decided\r\n");
@@ -162,10 +164,10 @@ static char *put_failure(char *at, const struct sl_resp_turn *turn, sluice_err e
 
 static char *put_answer(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call,
                         enum sl_resp_form form) {
-	if (call->err != SLUICE_OK)
-		return form == SL_RESP_NAMED && (call->err == SLUICE_E_FULL || call->err == SLUICE_E_AWAY)
-		           ? put_fallback(at, turn, call)
-		           : put_failure(at, turn, call->err);
+	sluice_err err = call->err;
+	bool is_unable = err == SLUICE_E_FULL || err == SLUICE_E_AWAY || err == SLUICE_E_BUSY;
+	if (err != SLUICE_OK)
+		return form == SL_RESP_NAMED && is_unable ? put_fallback(at, turn, call) : put_failure(at, turn, err);
 	switch (form) {
 	case SL_RESP_FORGOTTEN:
 		return sl_resp_put_number(at, ':', call->forgotten);

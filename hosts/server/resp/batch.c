@@ -18,6 +18,7 @@
 #include "hosts/server/door/flight.h"
 #include "hosts/server/resp/resp.h"
 #include "os/clock.h"
+#include "store/lock.h"
 
 /* ---- limits --------------------------------------------------------------------------------------------------- */
 
@@ -150,28 +151,39 @@ static void settle(struct sl_resp_turn *turn) {
 	sl_ruling_settle_plain(turn->context, SL_TRANSPORT_RESP, &plain);
 }
 
-/* Decides all of the batch. How long that took is noted as so many times its share. */
-static void decide_here(struct sl_resp_turn *turn) {
+/* Lets all of the batch fly. False: later. */
+static bool fly(struct sl_resp_turn *turn, bool (*decide)(struct sl_door_context *context,
+                                                          const struct sl_ruling *rulings, size_t count)) {
+	struct sl_resp_batch *batch = &turn->worker->batch;
+	struct sl_ruling rulings[SL_RESP_CALLS_MAX];
+	for (uint32_t i = 0; i < batch->call_count; i++)
+		rulings[i] = ruling_of(batch, i);
+	if (decide(turn->context, rulings, batch->call_count))
+		return true;
+	turn->waits = true;
+	turn->said = turn->out->len;
+	return false;
+}
+
+/* Where the counters are elsewhere, or some of it has waited. */
+static bool decide_there(struct sl_resp_turn *turn) {
+	return fly(turn, sl_flight_decide);
+}
+
+/* Decides all of the batch. How long that took is noted as so many times its share. False: later. */
+static bool decide_here(struct sl_resp_turn *turn) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	struct sl_tally *tally = turn->context->tally;
 	sluice_ns begun = tally != NULL ? sl_clock_monotonic() : 0;
 	sluice_decide_many(turn->context->store, batch->calls, batch->call_count);
 	if (tally != NULL)
 		sl_times_add(&tally->decision, (sl_clock_monotonic() - begun) / batch->call_count, batch->call_count);
+	for (uint32_t i = 0; i < batch->call_count; i++)
+		if (__builtin_expect(sl_is_held_up(batch->calls[i].err), 0))
+			return fly(turn, sl_flight_park);
+	return true;
 }
 
-/* The same where the counters are elsewhere; false: later. */
-static bool decide_there(struct sl_resp_turn *turn) {
-	struct sl_resp_batch *batch = &turn->worker->batch;
-	struct sl_ruling rulings[SL_RESP_CALLS_MAX];
-	for (uint32_t i = 0; i < batch->call_count; i++)
-		rulings[i] = ruling_of(batch, i);
-	if (sl_flight_decide(turn->context, rulings, batch->call_count))
-		return true;
-	turn->waits = true;
-	turn->said = turn->out->len;
-	return false;
-}
 
 static void begin_anew(struct sl_resp_batch *batch) {
 	batch->number++;
@@ -187,12 +199,11 @@ void sl_resp_flush(struct sl_resp_turn *turn) {
 		begin_anew(batch);
 		return;
 	}
-	if (turn->context->remote != NULL && !decide_there(turn)) {
+	bool here = turn->context->remote == NULL && !sl_flights_wait(turn->context);
+	if (!(here ? decide_here(turn) : decide_there(turn))) {
 		begin_anew(batch);
 		return;
 	}
-	if (turn->context->remote == NULL)
-		decide_here(turn);
 	settle(turn);
 	sl_resp_answer(turn);
 	sl_flights_settle(turn->context);

@@ -8,6 +8,7 @@
  * Whoever gives an id of his own may ask again when the answer was lost: he gets the lease that he has. Others get one
  * that nobody guesses (door/ids.h); it is all that it takes to end the lease, besides its key and limits. HOLDERS lists
  * ids, and so is for those who may read, not for those who may only be limited. */
+#include "hosts/server/door/ruling.h"
 #include "hosts/server/resp/resp.h"
 
 #include <stdio.h>
@@ -89,6 +90,10 @@ void sl_resp_holders(struct sl_resp_turn *turn) {
 		return;
 	}
 	uint32_t room = sluice_holders(turn->context->store, item->limit, item->key, now, NULL, 0);
+	if (room == SLUICE_HOLDERS_BUSY) {
+		sl_reply_error(turn, "ERR " SL_HELD_UP_TEXT ": nothing can be told");
+		return;
+	}
 	struct sluice_holder *list = malloc((room + 1) * sizeof *list);
 	if (list == NULL) {
 		turn->failed = true;
