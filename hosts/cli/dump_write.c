@@ -1,6 +1,7 @@
 #include "hosts/cli/dump.h"
 #include "hosts/cli/request.h"
 #include "store/scan.h"
+#include "store/walk.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -117,8 +118,8 @@ static bool write_dump(struct writer *writer, struct sluice_store *store) {
 	struct sl_page_figures figures = {0};
 	if (!write_header(writer, store, now))
 		return false;
-	for (uint64_t page = 0; page < store->page_count; page++) {
-		if (!sl_store_scan(store, page, now, &figures, take, writer))
+	for (struct sl_walk walk = {.store = store}; sl_walk_next(&walk);) {
+		if (!sl_store_scan(store, walk.page, now, &figures, take, writer))
 			return false;
 		if (figures.held_up != 0) {
 			writer->held_up = true;

@@ -5,6 +5,7 @@
 #include "hosts/cli/store_open.h"
 #include "hosts/server/store_home.h"
 #include "store/scan.h"
+#include "store/walk.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,8 +44,8 @@ static bool look_at(void *context, const struct sl_entry *entry) {
 static void inspect_store(const struct inspect *inspect, struct sluice_store *store) {
 	struct sl_inspection inspection = {.name = inspect->store, .now = sluice_store_now(store)};
 	sluice_store_stats(store, &inspection.stats);
-	for (uint64_t page = 0; page < store->page_count; page++)
-		(void)sl_store_scan(store, page, inspection.now, NULL, look_at, &inspection);
+	for (struct sl_walk walk = {.store = store}; sl_walk_next(&walk);)
+		(void)sl_store_scan(store, walk.page, inspection.now, NULL, look_at, &inspection);
 	if (inspect->json)
 		sl_inspect_print_json(&inspection);
 	else

@@ -4,6 +4,7 @@
 #include "hosts/cli/store_open.h"
 #include "hosts/library/home.h"
 #include "os/process.h"
+#include "store/walk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -77,8 +78,8 @@ static int take_after(const struct job *job, int fd) {
 
 static int copy_all(const struct job *job, struct sluice_store *store, struct sl_store_new *made) {
 	struct copy copy = {.made = made, .now = sluice_store_now(store), .whole = true};
-	for (uint64_t page = 0; page < store->page_count && copy.whole; page++)
-		(void)sl_store_scan(store, page, copy.now, NULL, copy_counter, &copy);
+	for (struct sl_walk walk = {.store = store}; copy.whole && sl_walk_next(&walk);)
+		(void)sl_store_scan(store, walk.page, copy.now, NULL, copy_counter, &copy);
 	uint64_t lost = sl_store_new_lost(made);
 	if (!copy.whole)
 		return sl_cli_fail(job->verb, "%s: it is damaged: sluice inspect --verify says where", job->file);

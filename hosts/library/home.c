@@ -28,6 +28,7 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -175,6 +176,14 @@ static void anchor_clock(struct sl_home *home) {
 
 /* ---- the memory ------------------------------------------------------------------------------------------------ */
 
+/* What lies between holes of the file, to whole pages. */
+static void find_written(const struct sluice_store *store, uint64_t *page, uint64_t *end) {
+	uint64_t from = SL_PAGES_OFFSET + *page * SL_PAGE_BYTES, to;
+	sl_file_find_written(sl_home_of(store)->fd, SL_PAGES_OFFSET + store->page_count * SL_PAGE_BYTES, &from, &to);
+	*page = (from - SL_PAGES_OFFSET) / SL_PAGE_BYTES;
+	*end = (to - SL_PAGES_OFFSET + SL_PAGE_BYTES - 1) / SL_PAGE_BYTES;
+}
+
 static void attach(struct sl_home *home, void *memory) {
 	sl_arena_attach(&home->store, memory);
 	home->store.relax = let_others_run;
@@ -184,6 +193,7 @@ static void attach(struct sl_home *home, void *memory) {
 	home->store.stalls = &home->stalls;
 	home->stalls.looks = SL_STALL_LOOKS;
 	home->store.home = home;
+	home->store.find_written = find_written;
 }
 
 static void *format_private(uint64_t bytes, uint32_t percent) {
@@ -202,6 +212,11 @@ sluice_err sl_home_make_private(struct sl_home *home, const struct sl_opening *o
 	if (memory == NULL)
 		return sl_opening_fail(opening, SLUICE_E_MEMORY, "the system gave no memory for the store");
 	attach(home, memory);
+	home->store.claimed = calloc((home->store.page_count + 63) / 64, sizeof *home->store.claimed);
+	if (home->store.claimed == NULL) {
+		sl_map_free(memory, home->store.arena_bytes);
+		return sl_opening_fail(opening, SLUICE_E_MEMORY, "the system gave no memory for the store");
+	}
 	home->fd = -1;
 	hold_row(home, SL_HOME_PRIVATE_ROW);
 	home->offset_ns = sl_clock_anchor();
@@ -330,8 +345,11 @@ static sluice_err enter_guarded(struct sl_home *home, const struct sl_opening *o
 	err = is_first ? fill_holes(home, opening) : SLUICE_OK;
 	if (err == SLUICE_OK)
 		err = become_process(home, opening);
-	if (err == SLUICE_OK && is_first)
+	if (err == SLUICE_OK && is_first) {
+		sl_map_expect_scan(home->store.header, home->store.arena_bytes, true);
 		sl_arena_repair(&home->store, &found);
+		sl_map_expect_scan(home->store.header, home->store.arena_bytes, false);
+	}
 	SL_POINT();
 	if (err == SLUICE_OK)
 		anchor_clock(home);
@@ -388,6 +406,7 @@ sluice_err sl_home_accept(struct sl_home *home, const struct sl_opening *opening
 
 void sl_home_leave(struct sl_home *home) {
 	sl_map_free(home->store.header, home->store.arena_bytes);
+	free(home->store.claimed);
 	for (uint32_t i = 0; i < home->spare_count; i++)
 		(void)close(home->spare_fds[i]);
 	if (home->fd >= 0)

@@ -5,6 +5,7 @@
 #include "os/clock.h"
 #include "os/zone.h"
 #include "store/scan.h"
+#include "store/walk.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -151,8 +152,8 @@ void sluice_store_stats(struct sluice_store *store, struct sluice_store_stats *s
 		.created_ns = header->formatted_ns,
 	};
 	/* Pages are locked to be read: who has no row of its own may not. */
-	for (uint64_t page = 0; page < store->page_count && store->owner != 0; page++)
-		add_page(store, page, now, stats);
+	for (struct sl_walk walk = {.store = store}; store->owner != 0 && sl_walk_next(&walk);)
+		add_page(store, walk.page, now, stats);
 	stats->stopped = sl_stalls_count(store); /* behind the walk, which may have found one */
 }
 

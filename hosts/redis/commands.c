@@ -23,13 +23,20 @@ static bool has_outcome(const struct slr_turn *turn) {
 	       turn->call->token != 0;
 }
 
+/* By how many nanoseconds a wait is rounded up to whole milliseconds. */
+static int64_t rounded_up(sluice_ns wait_ns) {
+	return wait_ns == SLUICE_NEVER ? 0 : (int64_t)((SL_MS_NS - wait_ns % SL_MS_NS) % SL_MS_NS);
+}
+
 static void reply_each(struct slr_turn *turn) {
 	const struct slr_call *call = turn->call;
 	bool outcome = has_outcome(turn);
 	slr_ReplyWithArray(turn->context, call->item_count + outcome);
 	for (uint32_t i = 0; i < call->item_count; i++) {
-		slr_ReplyWithArray(turn->context, 7);
+		slr_ReplyWithArray(turn->context, 7 + turn->exact);
 		reply_numbers(turn, &call->each[i], sl_ns_to_ms_ceil(call->each[i].next_after_ns), true);
+		if (turn->exact)
+			slr_ReplyWithLongLong(turn->context, rounded_up(call->each[i].retry_after_ns));
 	}
 	if (!outcome)
 		return;
@@ -156,10 +163,18 @@ COMMAND(reset, SLR_RESET, "RESET", SLR_WORD_TERMS, 0)
 COMMAND(hold, SLR_HOLD, "HOLD", OF_FRONTS, SLR_FIELD_COST, SLR_FIELD_ID, SLR_FIELD_TTL)
 COMMAND(confirm, SLR_CONFIRM, "CONFIRM", OF_FRONTS, SLR_FIELD_COST, SLR_FIELD_ID)
 COMMAND(cancel, SLR_CANCEL, "CANCEL", 0, SLR_FIELD_ID)
-COMMAND(lease, SLR_LEASE, "LEASE", 0, SLR_FIELD_ID, SLR_FIELD_TTL, SLR_FIELD_SPENT, SLR_FIELD_WANT)
 COMMAND(acquire, SLR_ACQUIRE, "ACQUIRE", OF_CHARGES | SLR_WORD_ID, SLR_FIELD_COST)
 COMMAND(reserve, SLR_RESERVE, "RESERVE", (OF_CHARGES & ~SLR_WORD_MEMBER) | SLR_WORD_ID, SLR_FIELD_COST,
         SLR_FIELD_TTL_LONG)
+
+/* Without arguments it says what may be said here. */
+int slr_lease(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
+	static const struct slr_form form = {
+		SLR_LEASE, {SLR_FIELD_ID, SLR_FIELD_TTL, SLR_FIELD_SPENT, SLR_FIELD_WANT}, 0, "LEASE"};
+	if (count == 1 && !slr_IsKeysPositionRequest(context))
+		return slr_ReplyWithLongLong(context, SLR_GRAMMAR);
+	return run(context, args, count, &form);
+}
 
 /* ---- leases and tickets ------------------------------------------------------------------------------------------ */
 

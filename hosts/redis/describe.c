@@ -112,7 +112,7 @@ static struct slr_key_spec key_read[] = {FIRST_KEY(READS), NO_KEY};
 
 static const struct row {
 	const char *name, *summary;
-	int arity;
+	int arity; /* SLUICE.LEASE may be asked without arguments, what may be said here */
 	struct slr_key_spec *keys;
 	struct slr_command_arg *args;
 	const char *categories;
@@ -126,7 +126,7 @@ static const struct row {
      keys_changed, hold_args, "write fast"},
 	{"sluice.confirm", "Turns a hold into a charge", -5, keys_changed, confirm_args, "write fast"},
 	{"sluice.cancel", "Drops a hold", -4, keys_changed, cancel_args, "write fast"},
-	{"sluice.lease", "Settles a front's slice of a counter and takes the next", -7, keys_changed, lease_args,
+	{"sluice.lease", "Settles a front's slice of a counter and takes the next", -1, keys_changed, lease_args,
      "write fast"},
 	{"sluice.acquire", "Decides a request and gives it a lease of each limit of concurrency", -4, keys_changed,
      acquire_args, "write fast"},

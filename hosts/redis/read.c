@@ -1,6 +1,6 @@
 /* Reading commands. All that decide have one form:
  *
- *   NAME key [cost] [id] [ttl_ms] [spent] [want] [AT unix_ms] [EACH] item [item ...]
+ *   NAME key [cost] [id] [ttl_ms] [spent] [want] [AT unix_ms] [EACH | EXACT] item [item ...]
  *   item  := [KEY key] [NAME name] [OBSERVED | TRIED] [TERMS text] [COST cost] [TTL ms] limit
  *
  * and MEMBER m, UPTO, ID id anywhere among the items; AT may stand behind them, too, but behind no limit. No limit in
@@ -52,7 +52,7 @@ void slr_turn_begin(struct slr_turn *turn, struct RedisModuleCtx *context, struc
 	turn->context = context;
 	turn->args = args;
 	turn->count = (uint32_t)count;
-	turn->each = turn->timed = turn->ticketed = false;
+	turn->each = turn->exact = turn->timed = turn->ticketed = false;
 	turn->id = (struct sluice_bytes){NULL, 0};
 	turn->call = &call;
 	call.item_count = call.key_count = call.cost = 0;
@@ -535,14 +535,19 @@ static uint32_t field_count(const struct slr_form *form) {
 	return count;
 }
 
+void slr_read_each(struct slr_turn *turn, const struct slr_form *form, uint32_t *index) {
+	if ((form->words & SLR_WORD_EACH) == 0 || *index >= turn->count)
+		return;
+	turn->exact = slr_is_word(slr_arg(turn, *index), "exact");
+	turn->each = turn->call->want_next = turn->exact || slr_is_word(slr_arg(turn, *index), "each");
+	*index += turn->each;
+}
+
 /* AT unix_ms, EACH, from `*index` on, where there is a word. */
 static bool read_before_items(struct slr_turn *turn, uint32_t *index, const struct slr_form *form) {
 	if (!slr_read_at(turn, index))
 		return false;
-	if ((form->words & SLR_WORD_EACH) != 0 && *index < turn->count && slr_is_word(slr_arg(turn, *index), "each")) {
-		turn->each = turn->call->want_next = true;
-		++*index;
-	}
+	slr_read_each(turn, form, index);
 	return true;
 }
 

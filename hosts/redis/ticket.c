@@ -47,10 +47,7 @@ static void add_items(struct slr_turn *turn, bool leases) {
 static bool read_rest(struct slr_turn *turn, const struct slr_form *form, uint32_t index, bool leases) {
 	if (!slr_read_at(turn, &index))
 		return false;
-	if ((form->words & SLR_WORD_EACH) != 0 && index < turn->count && slr_is_word(slr_arg(turn, index), "each")) {
-		turn->each = turn->call->want_next = true;
-		index++;
-	}
+	slr_read_each(turn, form, &index);
 	if (index == turn->count)
 		return true;
 	slr_fail(turn, "the ticket says its limits: expected nothing behind it%s but AT, found %s",

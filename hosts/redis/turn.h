@@ -15,7 +15,7 @@ struct slr_turn {
 	struct RedisModuleCtx *context;
 	struct RedisModuleString **args;
 	uint32_t count;
-	bool each;              /* the reply tells of each limit */
+	bool each, exact;       /* the reply tells of each limit; and of its wait by how much it was rounded up */
 	bool timed;             /* AT said the instant */
 	struct sluice_bytes id; /* that the call says, len 0: none */
 	const struct slr_form *form;
@@ -48,7 +48,7 @@ struct slr_form {
 
 /* Words that not every command takes. */
 enum {
-	SLR_WORD_EACH = 1 << 0,
+	SLR_WORD_EACH = 1 << 0, /* and EXACT */
 	SLR_WORD_MEMBER = 1 << 1,
 	SLR_WORD_UPTO = 1 << 2,
 	SLR_WORD_ID = 1 << 3,
@@ -132,6 +132,9 @@ SLUICE_MUST_USE bool slr_read_at(struct slr_turn *turn, uint32_t *index);
 /* Reads the field `which` of a form. */
 SLUICE_MUST_USE bool slr_read_field(struct slr_turn *turn, uint8_t field, struct sluice_bytes text);
 
+/* Reads EACH or EXACT at *index, if it stands there and the form takes it; *index is then behind it. */
+void slr_read_each(struct slr_turn *turn, const struct slr_form *form, uint32_t *index);
+
 /* Sets the instant of a call that names none. */
 void slr_set_instant(struct slr_call *call);
 
@@ -171,6 +174,10 @@ bool slr_is_heard(void);
 void slr_listen(struct RedisModuleCtx *context);
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
+
+/* What fronts may say here: SLUICE.LEASE without arguments answers it. A module that takes no EXACT yet has an error
+ * for that, which is how a front tells. */
+enum { SLR_GRAMMAR = 2 };
 
 /* One function for each command (docs/design/011-redis.md): each reads its arguments, replies once, and returns
  * SLR_REDIS_OK. A malformed call gets an error and changes nothing. */

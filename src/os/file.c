@@ -105,6 +105,19 @@ int sl_file_reserve(int fd, uint64_t bytes) {
 	return err;
 }
 
+void sl_file_find_written(int fd, uint64_t end, uint64_t *from, uint64_t *to) {
+	off_t data = lseek(fd, (off_t)*from, SEEK_DATA), hole;
+	bool nothing = data < 0 && errno == ENXIO;
+	if (data >= (off_t)*from)
+		*from = (uint64_t)data;
+	if (nothing || *from >= end) {
+		*from = *to = end;
+		return;
+	}
+	hole = lseek(fd, (off_t)*from, SEEK_HOLE);
+	*to = hole > (off_t)*from && (uint64_t)hole < end ? (uint64_t)hole : end;
+}
+
 int sl_file_sync(int fd, const char *path) {
 	char copy[PATH_MAX];
 	size_t length = strlen(path);

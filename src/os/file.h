@@ -43,6 +43,12 @@ const char *sl_file_remote_kind_of(int fd);
  * end in SIGBUS because the disk is full. Returns 0 or an errno: ENOSPC, EFBIG, EDQUOT... O(bytes) at worst. */
 int sl_file_reserve(int fd, uint64_t bytes);
 
+/* Finds where a file has been written.
+ *  from  in: where to look from; out: where what was written begins; `end` where nothing was behind it
+ *  to    where that ends, at most `end`
+ * All between reads as zero. Where the filesystem can't say, all of it counts as written. */
+void sl_file_find_written(int fd, uint64_t end, uint64_t *from, uint64_t *to);
+
 /* Writes a file, and the folder's entry of its path, to disk. Returns 0 or an errno. */
 int sl_file_sync(int fd, const char *path);
 

@@ -22,10 +22,16 @@ void *sl_map_shared(int fd, uint64_t bytes, bool fresh) {
 	if (memory == MAP_FAILED)
 		return NULL;
 	(void)madvise(memory, bytes, MADV_HUGEPAGE); /* heard by tmpfs with shmem_enabled=advise, and by nobody else */
+	sl_map_expect_scan(memory, bytes, false);
 	/* Only pages that are brought in through an advised mapping become huge ones: fallocate() takes small ones. */
 	if (fresh)
 		(void)madvise(memory, bytes, MADV_POPULATE_WRITE);
 	return memory;
+}
+
+void sl_map_expect_scan(void *memory, uint64_t bytes, bool scan) {
+	/* What is read ahead of a random access is memory taken for nothing, megabytes of it on some disks. */
+	(void)madvise(memory, bytes, scan ? MADV_SEQUENTIAL : MADV_RANDOM);
 }
 
 void sl_map_free(void *memory, uint64_t bytes) {

@@ -12,6 +12,12 @@ void *sl_map_private(uint64_t bytes);
  *  fresh  the memory is to be brought in at once, in huge pages where the system offers them for a file: for one that
  *         was just made. What fails of that is left to sl_file_reserve() to say */
 void *sl_map_shared(int fd, uint64_t bytes, bool fresh);
+
+/* Tells the system whether a shared mapping is about to be read from its beginning to its end (scan), or here and
+ * there, which is how it is mapped. Advice. */
+void sl_map_expect_scan(void *memory, uint64_t bytes, bool scan);
+
+/* Gives back what either of these mapped, all `bytes` of it. */
 void sl_map_free(void *memory, uint64_t bytes);
 
 /* Writes the first `bytes` of a shared mapping to its file's disk. Returns 0 or an errno. */

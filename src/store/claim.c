@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/coarse.h"
 #include "store/sketch.h"
+#include "store/walk.h"
 
 enum {
 	/* Candidates whose locks are tried. A call may have locked other homes of the page itself, and can't have what is
@@ -145,8 +146,10 @@ static bool free_expired_at_home(struct sluice_store *store, const struct sl_pla
 
 struct sl_slot *sl_slot_claim(struct sluice_store *store, const struct sl_place *place, sluice_ns now,
                               const struct sl_hold *hold) {
-	struct sl_slot *slot = claim_in(place, place->home);
+	struct sl_slot *slot;
 	struct survey survey;
+	sl_walk_note(store, (uint64_t)(sl_page_of(place->home) - store->pages));
+	slot = claim_in(place, place->home);
 	if (slot == NULL && free_expired_at_home(store, place, now, hold))
 		slot = claim_in(place, place->home);
 	/* what is made free may be claimed by others before us: they do not free what we make, so it ends */

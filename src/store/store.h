@@ -44,6 +44,10 @@ struct sluice_store {
 	struct sl_stalls *stalls;                                           /* NULL: waits without a bound */
 	bool (*owner_is_dead)(const struct sluice_store *, uint32_t owner); /* NULL: none ever is */
 	void *home;                                                         /* of whoever mapped the arena */
+	uint64_t *claimed; /* private memory: a bit for each page in which a slot was ever claimed; NULL: nobody counts */
+	/* Of a file: the first run of pages from *page on, and before *end, that may have been written: the rest reads as
+	 * zero. *page = *end where there is none. NULL: all may have been. */
+	void (*find_written)(const struct sluice_store *, uint64_t *page, uint64_t *end);
 };
 
 /* Formats `bytes` of zeroed memory (page-aligned, a multiple of a page) as an empty arena.
@@ -63,7 +67,7 @@ SLUICE_MUST_USE sluice_err sl_arena_format_like(void *memory, uint64_t bytes, ui
 const char *sl_arena_refuse(const void *memory, uint64_t bytes);
 
 /* Fills a handle for an arena that sl_arena_refuse() has nothing against; owns nothing. `owner`, `relax`,
- * `owner_is_dead` and `home` are the caller's to fill. */
+ * `owner_is_dead`, `home`, `claimed` and `find_written` are the caller's to fill. */
 void sl_arena_attach(struct sluice_store *store, void *memory);
 
 /* What was found by a first opener, who has the arena for itself: nobody else is attached. */

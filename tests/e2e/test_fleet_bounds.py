@@ -4,12 +4,13 @@ decision fails, so on-error is silent.
 """
 
 import itertools
+import random
 
 import pytest
 
 from cluster import Cluster, module_beside, slot_of
 from harness import RespError, wait_until
-from redis_world import Redis, redises  # noqa: F401
+from redis_world import SOAK, Redis, redises  # noqa: F401
 
 STORES = ("server", "module", "script", "cluster", "cluster by script")
 FLEET = {"module": "module", "script": "script", "cluster": "module", "cluster by script": "script"}
@@ -247,3 +248,36 @@ def test_a_denial_by_on_error_names_its_limit(server):
                         'store: {redis: ["127.0.0.1:1"], budget: 10ms}\n')
     with one.resp() as r:
         assert admit(r, user="a") == [0, 4, 0, 1000, 0, 0, 1, b"shut"]
+
+
+# ---- who takes longest -----------------------------------------------------------------------------------------------
+
+def near_ties(dice, count):
+    """Denials whose waits end within the same millisecond, or nearly: rates that hardly differ."""
+    now = 3600_000 * 400_000
+    for n in range(count):
+        now += dice.choice((100_000, 5000, 2, 1, 1))
+        words = ["SLUICE.CHECK", "a", 1, "AT", now]
+        for i, key in enumerate(dice.choices(("a", "b", "c"), k=dice.choice((2, 2, 3)))):
+            words += ["KEY", key] if i > 0 else []
+            window = f"{dice.randrange(995, 1001)}ms"
+            words.append(dice.choice((f"token-bucket 7/{window} burst 1", f"leaky-bucket 7/{window} queue 0",
+                                      f"token-bucket 7/{window} burst 1", f"7/{window}")))
+        yield words
+
+
+def test_the_limit_that_takes_longest_is_named(place, shared_server):
+    one = place.start([], more=TIMED)
+    with one.resp() as r:
+        ties = ["token-bucket 7/997ms burst 1", "leaky-bucket 7/1000ms queue 0"]
+        assert r.call("SLUICE.CHECK", "k", 1, "AT", 1_000_000_000, *ties)[0] == 1
+        assert r.call("SLUICE.CHECK", "k", 1, "AT", 1_000_000_002, *ties) == [0, 1, 0, 141, 141, 0, 1]
+        assert r.call("SLUICE.CHECK", "k", 1, "AT", 1_000_000_002, ties[1], "KEY", "l", ties[0])[6] == 0
+        seed = random.randrange(1 << 32)
+        prefix = f"{place.prefix}{place.kind}"
+        with shared_server.resp() as there:
+            for words in near_ties(random.Random(seed), 3000 if SOAK else 300):
+                own = ["".join((prefix, w)) if before in ("SLUICE.CHECK", "KEY") else w
+                       for before, w in zip([None, *words], words)]
+                assert r.call(*own) == there.call(*own), (seed, words)
+    nothing_failed(one)

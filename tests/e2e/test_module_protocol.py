@@ -44,12 +44,22 @@ def refusal(client, *words):
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
 
+def test_a_front_asks_what_it_may_say(client):
+    assert client.call("SLUICE.LEASE") == 2
+    assert client.call("COMMAND", "GETKEYS", "SLUICE.LEASE", "k", "a", 1000, 0, 1, "10/1s") == [b"k"]
+    # EXACT, in either case, tells how much the wait was rounded up by: 1/7 s is 142,857,143 ns
+    limit = "token-bucket 7/1s burst 1"
+    assert client.call("SLUICE.CHECK", "k", 1, "AT", 0, "exact", limit) == [[1, 1, 0, 0, 143, 0, 143, 0]]
+    assert client.call("SLUICE.CHECK", "k", 1, "AT", 0, "EXACT", limit) == [[0, 1, 0, 143, 143, 0, 143, 142_857]]
+    assert client.call("SLUICE.CHECK", "k", 2, "AT", 0, "EXACT", limit)[0][3::4] == [-1, 0]
+
+
 @pytest.mark.parametrize("verb", list(VERBS))
 def test_every_verb_with_too_little(client, verb):
     words = ["SLUICE." + verb, "k", *VERBS[verb], "10/1s"]
     client.call(*words)
     client.call("FLUSHALL")
-    for count in range(1, len(words)):
+    for count in range(2 if verb == "LEASE" else 1, len(words)):
         assert refusal(client, *words[:count]).startswith("ERR "), words[:count]
     assert client.call("DBSIZE") == 0
 

@@ -24,9 +24,9 @@ struct commands {
 };
 
 static const struct commands table[] = {
-	{{{"10/1s", "a", NULL, 0}}, SL_CHECK, false, "p:a : CHECK 7 EACH sliding-window 10/1s"},
-	{{{"10/1s", "a", NULL, 0}}, SL_PEEK, true, "p:a : PEEK 7 AT 1234 EACH sliding-window 10/1s"},
-	{{{"10/1s", "a", "n", 0}}, SL_REFUND, false, "p:a : REFUND 7 EACH NAME n sliding-window 10/1s"},
+	{{{"10/1s", "a", NULL, 0}}, SL_CHECK, false, "p:a : CHECK 7 EXACT sliding-window 10/1s"},
+	{{{"10/1s", "a", NULL, 0}}, SL_PEEK, true, "p:a : PEEK 7 AT 1234 EXACT sliding-window 10/1s"},
+	{{{"10/1s", "a", "n", 0}}, SL_REFUND, false, "p:a : REFUND 7 EXACT NAME n sliding-window 10/1s"},
 	{{{"10/1s", "a", "n", 0}}, SL_RESET, false, "p:a : RESET NAME n sliding-window 10/1s"},
 	{{{"10/1s", "", NULL, 0}}, SL_RESET, true, "p: : RESET AT 1234 sliding-window 10/1s"},
 	{{{"10/1s", "a", NULL, 0},
@@ -35,10 +35,10 @@ static const struct commands table[] = {
       {"5/2m", "a", NULL, 0}},
      SL_HOLD,
      true,
-     "p:a p:b : HOLD 7 00000000000000ff 3000 AT 1234 EACH sliding-window 10/1s KEY p:b NAME n OBSERVED sliding-log "
+     "p:a p:b : HOLD 7 00000000000000ff 3000 AT 1234 EXACT sliding-window 10/1s KEY p:b NAME n OBSERVED sliding-log "
      "5/1m "
      "NAME n TRIED sliding-window 5/1m KEY p:a sliding-window 5/2m"},
-	{{{"10/1s", "a", NULL, 0}}, SL_CONFIRM, false, "p:a : CONFIRM 7 00000000000000ff EACH sliding-window 10/1s"},
+	{{{"10/1s", "a", NULL, 0}}, SL_CONFIRM, false, "p:a : CONFIRM 7 00000000000000ff EXACT sliding-window 10/1s"},
 	{{{"10/1s", "a", NULL, 0}}, SL_CANCEL, true, "p:a : CANCEL 00000000000000ff AT 1234 sliding-window 10/1s"},
 	{{{"10/1s", "a", "n", 0}}, SL_LEASE, false, "p:a : LEASE 00000000000000ff 3000 40 50 NAME n sliding-window 10/1s"},
 };
@@ -71,6 +71,10 @@ static void check_row(const struct commands *row) {
 	assert_non_null(group);
 	sl_group_say(group, SL_HOLD, &head); /* the one before leaves no trace */
 	sl_group_say(group, row->verb, &head);
+	if (strstr(row->expected, " EXACT ") == NULL)
+		assert_int_equal(group->ask.exact, 0);
+	else
+		assert_true(sl_bytes_equal(group->ask.words[group->ask.exact - 1], sl_str("EXACT")));
 	at = print_words(text, 0, group->ask.keys, group->ask.key_count);
 	at += (size_t)snprintf(text + at, sizeof text - at, ": %s ", group->ask.verb);
 	at = print_words(text, at, group->ask.words, group->ask.word_count);
@@ -93,11 +97,11 @@ static void test_a_whole_call_is_one_command(void **state) {
 		bool upto;
 		const char *id, *expected;
 	} rows[] = {
-		{SL_CHECK, true, "t", "p:a : CHECK 7 EACH UPTO ID t "},
-		{SL_CHECK, false, "", "p:a : CHECK 7 EACH "},
-		{SL_PEEK, true, "", "p:a : PEEK 7 EACH UPTO "},
-		{SL_ACQUIRE, false, "job 1", "p:a : ACQUIRE 7 EACH ID job 1 "},
-		{SL_RESERVE, false, "job", "p:a : RESERVE 7 3000 EACH ID job "},
+		{SL_CHECK, true, "t", "p:a : CHECK 7 EXACT UPTO ID t "},
+		{SL_CHECK, false, "", "p:a : CHECK 7 EXACT "},
+		{SL_PEEK, true, "", "p:a : PEEK 7 EXACT UPTO "},
+		{SL_ACQUIRE, false, "job 1", "p:a : ACQUIRE 7 EXACT ID job 1 "},
+		{SL_RESERVE, false, "job", "p:a : RESERVE 7 3000 EXACT ID job "},
 		{SL_RELEASE, false, "job", "p:a : RELEASE job "},
 		{SL_RENEW, false, "job", "p:a : RENEW job "},
 	};
@@ -255,12 +259,12 @@ static void test_answers_that_can_not_be(void **state) {
 
 static void test_a_node_says_which_bound_was_met(void **state) {
 	int64_t numbers[] = {2 * SLUICE_BOUND_ROOM, 10, 0, 100, 100, 0, 0};
-	struct sluice_decision d = sl_plan_decision(numbers, 0, false);
+	struct sluice_decision d = sl_plan_decision(numbers, SL_EACH_NUMBERS, 0, false);
 	(void)state;
 	assert_false(d.allowed);
 	assert_int_equal(d.bound, SLUICE_BOUND_ROOM);
 	numbers[0] = 2 * SLUICE_BOUND_KEY + 1;
-	d = sl_plan_decision(numbers, 0, false);
+	d = sl_plan_decision(numbers, SL_EACH_NUMBERS, 0, false);
 	assert_true(d.allowed);
 	assert_int_equal(d.bound, SLUICE_BOUND_KEY);
 	assert_true(takes(SL_CHECK, 1, 7, 0, 2 * SLUICE_BOUNDS - 1));
@@ -270,7 +274,7 @@ static void test_a_node_says_which_bound_was_met(void **state) {
 
 static void test_waits_become_ns(void **state) {
 	int64_t numbers[] = {0, 10, 3, -1, INT64_MAX, 25, 7};
-	struct sluice_decision d = sl_plan_decision(numbers, 4, true);
+	struct sluice_decision d = sl_plan_decision(numbers, SL_EACH_NUMBERS, 4, true);
 	(void)state;
 	assert_false(d.allowed);
 	assert_int_equal(d.index, 4);
@@ -280,7 +284,31 @@ static void test_waits_become_ns(void **state) {
 	assert_int_equal(d.reset_after_ns, SLUICE_NEVER - 1);
 	assert_int_equal(d.delay_ns, 25000000);
 	assert_int_equal(d.next_after_ns, 7000000);
-	assert_int_equal(sl_plan_decision(numbers, 4, false).next_after_ns, 0);
+	assert_int_equal(sl_plan_decision(numbers, SL_EACH_NUMBERS, 4, false).next_after_ns, 0);
+}
+
+/* What a wait was rounded up by comes behind the seven, where the node says it. */
+static void test_exact_waits(void **state) {
+	int64_t numbers[2 * SL_EXACT_NUMBERS + SL_OUTCOME_NUMBERS] = {0, 10, 3, 141, 200, 0, 7, 571428,
+	                                                              1, 10, 3, 0,   200, 0, 7, 0};
+	struct sl_answer answer = {.kind = SL_ANSWER_NUMBERS, .count = 2 * SL_EXACT_NUMBERS, .numbers = numbers};
+	(void)state;
+	assert_int_equal(sl_plan_stride(7, 1), SL_EACH_NUMBERS);
+	assert_int_equal(sl_plan_stride(8 * 16, 16), SL_EXACT_NUMBERS);
+	assert_int_equal(sl_plan_stride(15, 2), 0);
+	assert_int_equal(sl_plan_decision(numbers, SL_EXACT_NUMBERS, 0, false).retry_after_ns, 140428572);
+	assert_int_equal(sl_plan_decision(numbers, SL_EACH_NUMBERS, 0, false).retry_after_ns, 141000000);
+	assert_true(sl_plan_is_answer(SL_CHECK, &answer, 2));
+	answer.count += SL_OUTCOME_NUMBERS;
+	assert_true(sl_plan_is_outcome(&answer, 2));
+	answer.count -= SL_OUTCOME_NUMBERS;
+	numbers[7] = 1000000;
+	assert_false(sl_plan_is_answer(SL_CHECK, &answer, 2));
+	numbers[7] = -1;
+	assert_false(sl_plan_is_answer(SL_CHECK, &answer, 2));
+	numbers[7] = 0;
+	numbers[15] = 1; /* of a wait that is none */
+	assert_false(sl_plan_is_answer(SL_CHECK, &answer, 2));
 }
 
 int main(void) {
@@ -293,6 +321,7 @@ int main(void) {
 		cmocka_unit_test(test_answers_that_can_not_be),
 		cmocka_unit_test(test_a_node_says_which_bound_was_met),
 		cmocka_unit_test(test_waits_become_ns),
+		cmocka_unit_test(test_exact_waits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,6 +157,8 @@ void asked_fill(struct asked *asked, const char *verb, const char *key, const ch
 		const size_t len = strcspn(words, " ");
 		assert_true(asked->ask.word_count < 16);
 		asked->words[asked->ask.word_count++] = sl_slice(words, len);
+		if (sl_bytes_equal(sl_slice(words, len), sl_str("EXACT")))
+			asked->ask.exact = asked->ask.word_count;
 		words += len + (words[len] == ' ');
 	}
 }

@@ -505,6 +505,32 @@ static void test_the_log_is_bounded(void **state) {
 	assert_true(nodes_said(": Connection refused; tried again in 0."));
 }
 
+/* ---- what a module knows ---------------------------------------------------------------------------------------- */
+
+/* SLUICE.LEASE without arguments tells; a module of before, which has an error for that, is told EACH. */
+static void test_who_knows_exact(void **state) {
+	static const struct {
+		const char *module, *word;
+	} rows[] = {
+		{":2\r\n", "EXACT"},
+		{":3\r\n", "EXACT"},
+		{":1\r\n", "EACH"},
+		{"-ERR wrong number of arguments for 'sluice.lease' command\r\n", "EACH"},
+		{"+OK\r\n", "EACH"},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct asked asked;
+		if (i != 0) {
+			end(state);
+			begin(state);
+		}
+		peers[0].module = rows[i].module;
+		open_up();
+		asked_now(&world, &asked, "CHECK", "a", "1 EXACT 1/1s", BUDGET_MS);
+		assert_string_equal(peers[0].last_word, rows[i].word);
+	}
+}
+
 /* ---- errands ----------------------------------------------------------------------------------------------------- */
 
 static void test_who_is_due_first(void **state) {
@@ -566,6 +592,7 @@ int main(void) {
 		ON_PEERS(test_output_is_bounded),
 		ON_PEERS(test_asking_from_within_an_answer),
 		cmocka_unit_test_setup_teardown(test_closing_from_within_an_answer, begin, end_closed),
+		ON_PEERS(test_who_knows_exact),
 		ON_PEERS(test_the_log_is_bounded),
 		cmocka_unit_test(test_who_is_due_first),
 	};

@@ -49,6 +49,8 @@ static void on_check(struct peer_link *link) {
 	peer->checks++;
 	(void)snprintf(peer->last_key, sizeof peer->last_key, "%.*s", (int)request.args[1].len,
 	               (const char *)request.args[1].data);
+	(void)snprintf(peer->last_word, sizeof peer->last_word, "%.*s", (int)request.args[3].len,
+	               (const char *)request.args[3].data);
 	if (peer->resets)
 		hang_up(link);
 	else if (link->asking && peer->asked != NULL)

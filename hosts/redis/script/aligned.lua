@@ -41,6 +41,20 @@ local function retry(kind, quota, width, e, cur, prev, cost)
 	return 2 * width - e - share(quota - cost, width, cur)
 end
 
+-- By how many nanoseconds that is rounded up: what is shared out is divided on.
+local function rounded_up(kind, quota, width, cur, prev, cost)
+	if kind == 'F' then
+		return 0
+	end
+	local numbers = need('numbers')
+	local spare, count = quota - cur - cost, prev
+	if spare < 0 then
+		spare, count = quota - cost, cur
+	end
+	local _, rest = numbers.share(spare, width, count)
+	return (numbers.share(rest, 1000000, count))
+end
+
 -- The wait until nothing counts: prev until its weight is 0 at the end of this window, cur until the end of the next.
 local function reset(kind, width, e, cur, prev)
 	if cur ~= 0 then
@@ -49,4 +63,4 @@ local function reset(kind, width, e, cur, prev)
 	return prev ~= 0 and width - e or 0
 end
 
-return {stand = stand, retry = retry, reset = reset}
+return {stand = stand, retry = retry, rounded_up = rounded_up, reset = reset}

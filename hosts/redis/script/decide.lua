@@ -1,9 +1,9 @@
 -- Deciding a call: whether each of its limits admits, then charging all or none, then what each answers, and the one
 -- answer that they make together (contract, section 4). A counter that several limits meet in is charged once.
 --
--- A call is {cost, items, now, us, set, each}; an item is {limit, key, field, counter, observed, tried}, and gets
--- `admits`, `delay` and how its counter stood when it was tried, `v`. What is held of a counter is as good as charged
--- to everybody else: deciding c where H is held is deciding c + H.
+-- A call is {cost, items, now, us, set, each, exact}; an item is {limit, key, field, counter, observed, tried}, and
+-- gets `admits`, `delay` and how its counter stood when it was tried, `v`. What is held of a counter is as good as
+-- charged to everybody else: deciding c where H is held is deciding c + H.
 local counter = need('counter')
 local MOST = 4294967295
 -- The longest wait that any door tells: 2^64 - 2 ns, 584 years.
@@ -100,6 +100,9 @@ local function reply(call)
 		for i = 1, #items do
 			local allowed, remaining, retry, reset, delay, next = answer(items[i], call, true)
 			rows[i] = {allowed, items[i].limit.capacity, remaining, retry, reset, delay, next}
+			if call.exact then
+				rows[i][8] = allowed == 0 and need('ties').rounded_up(items[i], call, WAIT_MOST) or 0
+			end
 		end
 		return rows
 	end

@@ -1,6 +1,6 @@
 -- The straight way of the call that most calls are: CHECK or PEEK of one window, of which nothing is held:
 --
---   key cost [AT ms] [EACH] [NAME n] [sliding-window | fixed-window] Q/W
+--   key cost [AT ms] [EACH | EXACT] [NAME n] [sliding-window | fixed-window] Q/W
 --
 -- It decides as decide.lua does, with the same arithmetic, but builds no table except the reply. Whatever else there
 -- is in the words or in what Redis holds, mistakes too, it leaves to the others: it has changed nothing then.
@@ -56,13 +56,13 @@ return function(keys, args, at, writes)
 		return nil
 	end
 	cost = tonumber(cost)
-	local now, each, name, set = nil, false, nil, false
+	local now, each, exact, name, set = nil, false, false, nil, false
 	if #word == 2 and word:lower() == 'at' then
 		now, set = instant(args[at + 2]), true
 		at, word = at + 2, args[at + 3]
 	end
-	if word and #word == 4 and word:lower() == 'each' then
-		each, at, word = true, at + 1, args[at + 2]
+	if word and (#word == 4 and word:lower() == 'each' or #word == 5 and word:lower() == 'exact') then
+		each, exact, at, word = true, #word == 5, at + 1, args[at + 2]
 	end
 	if word and #word == 4 and word:lower() == 'name' then
 		name, at, word = args[at + 2] or '', at + 2, args[at + 3]
@@ -106,5 +106,6 @@ return function(keys, args, at, writes)
 	elseif room < quota then
 		next = aligned.retry(kind, quota, width, e, cur, prev, room + 1)
 	end
-	return {{allowed, quota, room, retry, reset, 0, next}}
+	local over = exact and (retry > 0 and aligned.rounded_up(kind, quota, width, cur, prev, cost) or 0) or nil
+	return {{allowed, quota, room, retry, reset, 0, next, over}}
 end

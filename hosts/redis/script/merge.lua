@@ -15,7 +15,7 @@ return function(call)
 				decides = all_allowed == 1 and (index < 0 or remaining < least)
 			else
 				decides = all_allowed == 1 or longest ~= -1 and (retry == -1 or retry > longest or
-					retry == longest and need('ties')(items[index + 1], item, call, decide.wait_most))
+					retry == longest and need('ties').longer(items[index + 1], item, call, decide.wait_most))
 				all_allowed = 0
 				longest = decides and retry or longest
 			end

@@ -1,23 +1,24 @@
--- Of two limits that deny and whose waits are the same whole milliseconds: whether the second really takes longer.
--- What a wait was rounded up by is known to the nanosecond, like the waits of the module.
+-- What waits are rounded up by to whole milliseconds, known to the nanosecond like the waits of the module. So of two
+-- limits that deny and whose milliseconds are the same the one that takes longer is named.
 local holds
 
-local function rounded_up(item, call)
-	local c = item.counter
-	if c.held ~= 0 then
+-- By how many nanoseconds an item's wait was rounded up; 0 where it has none, or a longer one than is told (`most`).
+local function rounded_up(item, call, most)
+	local limit, c = item.limit, item.counter
+	local way = limit.way
+	if item.admits or limit.quota == 0 or call.cost > limit.capacity or not way.rounded_up then
+		return 0
+	elseif c.held ~= 0 then
 		holds = need('holds')
-		local _, over = holds.retry(c, item.limit, item.v, call.cost, call.us, true)
+		local _, over = holds.retry(c, limit, item.v, call.cost, call.us, true)
 		return over
 	end
-	return item.limit.way.rounded_up and item.limit.way.rounded_up(item.limit, item.v, call.cost) or 0
+	return way.retry(limit, item.v, call.cost) <= most and way.rounded_up(limit, item.v, call.cost) or 0
 end
 
-return function(first, second, call, most)
-	local function has_wait(item)
-		return item.limit.quota ~= 0 and call.cost <= item.limit.capacity
-	end
-	if not has_wait(first) or not has_wait(second) or first.limit.way.retry(first.limit, first.v, call.cost) > most then
-		return false
-	end
-	return rounded_up(second, call) < rounded_up(first, call)
+-- Whether the second of two items whose waits are the same milliseconds takes longer.
+local function longer(first, second, call, most)
+	return rounded_up(second, call, most) < rounded_up(first, call, most)
 end
+
+return {rounded_up = rounded_up, longer = longer}

@@ -31,17 +31,8 @@ local function retry(limit, v, cost)
 	return aligned.retry(limit.kind, limit.quota, limit.window, v.e, v.cur, v.prev, cost)
 end
 
--- By how many nanoseconds a wait is rounded up: what is shared out is divided on.
 local function rounded_up(limit, v, cost)
-	if limit.kind == 'F' then
-		return 0
-	end
-	local spare, count = limit.quota - v.cur - cost, v.prev
-	if spare < 0 then
-		spare, count = limit.quota - cost, v.cur
-	end
-	local _, rest = numbers.share(spare, limit.window, count)
-	return (numbers.share(rest, 1000000, count))
+	return aligned.rounded_up(limit.kind, limit.quota, limit.window, v.cur, v.prev, cost)
 end
 
 local function reset(limit, v)

@@ -1,6 +1,6 @@
 -- The words of a call, as docs/design/011-redis.md lists them, checked before anything is read or written:
 --
---   key [cost | id ...] [AT ms] [EACH] items
+--   key [cost | id ...] [AT ms] [EACH | EXACT] items
 --
 -- Items with words of their own, and several of them, are read by items.lua.
 local numbers, notation = need('numbers'), need('notation')
@@ -41,14 +41,15 @@ local function clock(call)
 	server_clock(call)
 end
 
--- Reads AT, EACH (unless call.each is nil: then there is none) and the items, to the end; most calls have one limit,
--- and no word in front of it.
+-- Reads AT, EACH or EXACT (unless call.each is nil: then there is none) and the items, to the end; most calls have one
+-- limit, and no word in front of it.
 local function rest(call, keys)
 	clock(call)
 	local args = call.args
 	local text = args[call.at]
-	if text and #text == 4 and call.each ~= nil and text:lower() == 'each' then
-		call.each = true
+	local word = text and call.each ~= nil and (#text == 4 or #text == 5) and text:lower()
+	if word == 'each' or word == 'exact' then
+		call.each, call.exact = true, word == 'exact'
 		call.at = call.at + 1
 		text = args[call.at]
 	end

@@ -18,6 +18,8 @@
 
 #include <stdlib.h>
 
+enum { GRAMMAR_EXACT = 2 }; /* the first whose module knows EXACT (hosts/redis/turn.h) */
+
 /* ---- collecting -------------------------------------------------------------------------------------------------- */
 
 static void keep_text(struct sl_collected *got, struct sluice_bytes text) {
@@ -230,6 +232,7 @@ static void finish(struct sl_node *node, struct sl_errand *errand, sluice_ns now
 		break;
 	case SL_ERRAND_MODULE:
 		node->has_module = !says(got, "ERR unknown command") && !says(got, "NOAUTH");
+		node->exact = got->count == 1 && got->numbers[0] >= GRAMMAR_EXACT;
 		break;
 	case SL_ERRAND_ROLE:
 		sl_topology_on_role(node);

@@ -35,7 +35,7 @@ size_t sl_command_ask_bytes(const struct sl_ask *ask) {
 	       sl_command_bytes(ask->word_count, ask->words);
 }
 
-char *sl_command_write_ask(char *at, const struct sl_ask *ask, const char *sha) {
+char *sl_command_write_ask(char *at, const struct sl_ask *ask, const char *sha, bool exact) {
 	if (sha != NULL) {
 		char number[16];
 		snprintf(number, sizeof number, "%u", ask->key_count);
@@ -54,7 +54,7 @@ char *sl_command_write_ask(char *at, const struct sl_ask *ask, const char *sha) 
 		at = put(at + len + 9, ask->keys[0]);
 	}
 	for (uint32_t i = 0; i < ask->word_count; i++)
-		at = put(at, ask->words[i]);
+		at = put(at, !exact && i + 1 == ask->exact ? sl_str("EACH") : ask->words[i]);
 	return at;
 }
 

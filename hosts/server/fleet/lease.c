@@ -304,7 +304,7 @@ static void lose(struct sl_lease *l, const struct sl_answer *answer, sluice_ns n
 }
 
 static void take_in(struct sl_lease *l, const int64_t *numbers, sluice_ns now) {
-	struct sluice_decision peek = sl_plan_decision(numbers + 1, 0, true);
+	struct sluice_decision peek = sl_plan_decision(numbers + 1, SL_EACH_NUMBERS, 0, true);
 	uint32_t granted = (uint32_t)sl_min((uint64_t)numbers[0], l->wanted);
 	uint32_t more = granted > l->carried ? granted - l->carried : 0,
 			 less = granted < l->carried ? l->carried - granted : 0;

@@ -110,7 +110,7 @@ bool sl_node_send(struct sl_node *node, struct sl_errand *errand, sluice_ns now)
 	if (at == NULL)
 		return false;
 	const char *sha = node->via == SL_VIA_SCRIPT ? node->nodes->scripts[errand->ask->dated].sha : NULL;
-	sl_link_wrote(node->link, (size_t)(sl_command_write_ask(at, errand->ask, sha) - at));
+	sl_link_wrote(node->link, (size_t)(sl_command_write_ask(at, errand->ask, sha, sha != NULL || node->exact) - at));
 	append(node, errand, now);
 	return true;
 }

@@ -61,7 +61,7 @@ struct sl_node {
 	bool fresh;                         /* has not failed since it became known */
 	bool open;                          /* the circuit is: not asked */
 	bool dirty;                         /* has output to flush */
-	bool has_module;
+	bool has_module, exact;             /* exact: the module knows EXACT */
 	bool loads[2];                      /* SCRIPT LOAD of nodes->scripts is under way */
 	struct sl_node_place place, leader; /* leader: of a replica; port 0: not known */
 	struct sl_reply reply;
@@ -202,9 +202,9 @@ sluice_ns sl_topology_tick(struct sl_nodes *nodes, sluice_ns now);
 size_t sl_command_bytes(uint32_t count, const struct sluice_bytes *args);
 /* Writes it; returns its end. */
 char *sl_command_write(char *at, uint32_t count, const struct sluice_bytes *args);
-/* Those of an ask, by the module or, where `sha` is not NULL, by the script. */
+/* Those of an ask, by the module or, where `sha` is not NULL, by the script; with EACH for EXACT unless `exact`. */
 size_t sl_command_ask_bytes(const struct sl_ask *ask);
-char *sl_command_write_ask(char *at, const struct sl_ask *ask, const char *sha);
+char *sl_command_write_ask(char *at, const struct sl_ask *ask, const char *sha, bool exact);
 /* The script for EVALSHA, for calls with AT where they are `dated`, and its SHA-1 in hex. About 100 us. */
 struct sl_node_script sl_command_script(bool dated);
 

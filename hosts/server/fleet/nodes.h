@@ -18,7 +18,7 @@
 #include <uv.h>
 
 enum {
-	SL_ANSWER_NUMBERS_MAX = 8 * SLUICE_ITEMS_MAX, /* integers of an answer, nested arrays laid flat */
+	SL_ANSWER_NUMBERS_MAX = 9 * SLUICE_ITEMS_MAX, /* integers of an answer, nested arrays laid flat */
 	SL_ASK_KEYS_MAX = SLUICE_ITEMS_MAX,
 };
 
@@ -46,6 +46,7 @@ struct sl_ask {
 	uint32_t key_count;
 	const struct sluice_bytes *words; /* behind the first key; `KEY k` for the others are among them */
 	uint32_t word_count;
+	uint32_t exact;     /* which of the words is EXACT, from 1; 0: none. A node that does not know it is told EACH */
 	bool dated;         /* AT is among the words */
 	sluice_ns deadline; /* sl_clock_monotonic() */
 	void (*answered)(struct sl_ask *ask, const struct sl_answer *answer);

@@ -17,8 +17,8 @@
 
 enum { THROTTLE_SPACE = 2, NAME_TEXT_MAX = 32, NUMBERS_MAX = 40, WORDS_EACH = 14 };
 
-/* c cost, i id, t ttl_ms, s spent, w want, A the instant where the client has set it, E EACH, U UPTO and I ID where the
- * call says them, n that id alone. T the group's ticket. */
+/* c cost, i id, t ttl_ms, s spent, w want, A the instant where the client has set it, E EXACT, U UPTO and I ID where
+ * the call says them, n that id alone. T the group's ticket. */
 static const struct {
 	const char *verb, *head;
 } grammar[SL_VERBS] = {
@@ -267,7 +267,7 @@ static uint32_t add_head(struct sluice_bytes *words, struct sl_out *out, char wh
 		words[0] = number(out, head->want);
 		return 1;
 	case 'E':
-		words[0] = sl_str("EACH");
+		words[0] = sl_str("EXACT");
 		return 1;
 	default:
 		if (!head->dated)
@@ -282,11 +282,15 @@ void sl_group_say(struct sl_group *group, enum sl_verb verb, const struct sl_hea
 	struct sluice_bytes words[SL_HEAD_WORDS_MAX];
 	struct sl_out out = sl_out_to(group->head_text, sizeof group->head_text);
 	uint32_t count = 0;
-	for (const char *what = grammar[verb].head; *what != '\0'; what++)
+	group->ask.exact = 0;
+	for (const char *what = grammar[verb].head; *what != '\0'; what++) {
+		if (*what == 'E')
+			group->ask.exact = count + 1;
 		if (*what == 'T')
 			words[count++] = group->ticket;
 		else
 			count += add_head(words + count, &out, *what, head);
+	}
 	SL_ASSERT(count <= SL_HEAD_WORDS_MAX && !out.overflow);
 	group->ask.dated = head->dated;
 	memcpy(group->tail - count, words, count * sizeof words[0]);
@@ -298,36 +302,44 @@ void sl_group_say(struct sl_group *group, enum sl_verb verb, const struct sl_hea
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
-static bool is_each(const int64_t *n) {
+static bool is_each(const int64_t *n, uint32_t stride) {
 	for (int i = 3; i < SL_EACH_NUMBERS; i++)
 		if (n[i] < -1)
 			return false;
+	if (stride == SL_EXACT_NUMBERS && n[7] != 0 && (n[3] < 1 || n[7] < 0 || n[7] >= (int64_t)SL_MS_NS))
+		return false;
 	return n[0] >= 0 && n[0] < 2 * SLUICE_BOUNDS && n[1] >= 0 && n[1] <= (int64_t)UINT32_MAX + 1 && n[2] >= 0 &&
 	       n[2] <= UINT32_MAX;
 }
 
+uint32_t sl_plan_stride(uint32_t number_count, uint32_t item_count) {
+	return number_count == item_count * SL_EACH_NUMBERS    ? SL_EACH_NUMBERS
+	       : number_count == item_count * SL_EXACT_NUMBERS ? SL_EXACT_NUMBERS
+	                                                       : 0;
+}
+
 bool sl_plan_is_answer(enum sl_verb verb, const struct sl_answer *answer, uint32_t item_count) {
+	uint32_t stride = sl_plan_stride(answer->count, item_count);
 	if (answer->kind != SL_ANSWER_NUMBERS)
 		return false;
 	if (verb == SL_RESET || verb == SL_CANCEL || verb == SL_RELEASE || verb == SL_RENEW)
 		return answer->count == 1 && answer->numbers[0] >= 0 && answer->numbers[0] <= UINT32_MAX;
 	if (verb == SL_LEASE)
 		return answer->count == SL_LEASE_NUMBERS && answer->numbers[0] >= 0 && answer->numbers[0] <= UINT32_MAX &&
-		       is_each(answer->numbers + 1);
-	if (answer->count != item_count * SL_EACH_NUMBERS)
-		return false;
-	for (uint32_t i = 0; i < item_count; i++)
-		if (!is_each(answer->numbers + (size_t)SL_EACH_NUMBERS * i))
+		       is_each(answer->numbers + 1, SL_EACH_NUMBERS);
+	for (uint32_t i = 0; i < item_count && stride != 0; i++)
+		if (!is_each(answer->numbers + (size_t)stride * i, stride))
 			return false;
-	return true;
+	return stride != 0;
 }
 
 bool sl_plan_is_outcome(const struct sl_answer *answer, uint32_t item_count) {
 	struct sl_answer each = *answer;
-	const int64_t *outcome = answer->numbers + (size_t)SL_EACH_NUMBERS * item_count;
-	if (answer->kind != SL_ANSWER_NUMBERS || answer->count != item_count * SL_EACH_NUMBERS + SL_OUTCOME_NUMBERS)
+	const int64_t *outcome;
+	if (answer->kind != SL_ANSWER_NUMBERS || answer->count < SL_OUTCOME_NUMBERS)
 		return false;
 	each.count -= SL_OUTCOME_NUMBERS;
+	outcome = answer->numbers + each.count;
 	return sl_plan_is_answer(SL_PEEK, &each, item_count) && outcome[0] >= 0 && outcome[0] <= UINT32_MAX &&
 	       (outcome[1] == 0 || outcome[1] == 1) && outcome[2] >= 0 && outcome[2] <= item_count;
 }
@@ -338,14 +350,15 @@ static sluice_ns wait_of(int64_t ms) {
 	return (uint64_t)ms < SLUICE_NEVER / SL_MS_NS ? (sluice_ns)ms * SL_MS_NS : SLUICE_NEVER - 1;
 }
 
-struct sluice_decision sl_plan_decision(const int64_t numbers[SL_EACH_NUMBERS], uint8_t position, bool want_next) {
+struct sluice_decision sl_plan_decision(const int64_t *numbers, uint32_t stride, uint8_t position, bool want_next) {
+	sluice_ns rounded_up = stride == SL_EXACT_NUMBERS ? (sluice_ns)numbers[7] : 0;
 	return (struct sluice_decision){
 		.allowed = (numbers[0] & 1) != 0,
 		.bound = (uint8_t)(numbers[0] >> 1),
 		.index = position,
 		.quota = (uint64_t)numbers[1],
 		.remaining = (uint32_t)numbers[2],
-		.retry_after_ns = wait_of(numbers[3]),
+		.retry_after_ns = wait_of(numbers[3]) - rounded_up,
 		.reset_after_ns = wait_of(numbers[4]),
 		.delay_ns = wait_of(numbers[5]),
 		.next_after_ns = want_next ? wait_of(numbers[6]) : 0,

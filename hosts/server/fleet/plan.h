@@ -34,6 +34,7 @@ enum {
 	SL_HEAD_WORDS_MAX = 8,
 	SL_HEAD_TEXT_MAX = 160, /* bytes of a head's numbers, and an id */
 	SL_EACH_NUMBERS = 7,    /* of one limit's answer */
+	SL_EXACT_NUMBERS = 8,   /* with what its wait was rounded up by */
 	SL_LEASE_NUMBERS = 1 + SL_EACH_NUMBERS,
 	SL_OUTCOME_NUMBERS = 3, /* behind the limits' answers of a whole call: granted, repeated, found */
 };
@@ -109,8 +110,11 @@ bool sl_plan_is_answer(enum sl_verb verb, const struct sl_answer *answer, uint32
 /* The same of an answer with SL_OUTCOME_NUMBERS behind the limits'. */
 bool sl_plan_is_outcome(const struct sl_answer *answer, uint32_t item_count);
 
-/* The decision that seven numbers of an answer say; next_after_ns only where it is wanted. */
-struct sluice_decision sl_plan_decision(const int64_t numbers[SL_EACH_NUMBERS], uint8_t position, bool want_next);
+/* Of so many numbers that tell of so many items: SL_EACH_NUMBERS or SL_EXACT_NUMBERS, which an item has; 0: neither. */
+uint32_t sl_plan_stride(uint32_t number_count, uint32_t item_count);
+
+/* The decision that an item's numbers say; next_after_ns only where it is wanted. */
+struct sluice_decision sl_plan_decision(const int64_t *numbers, uint32_t stride, uint8_t position, bool want_next);
 
 /* What a limit says that stands aside: one that is unlimited, or whose counter nobody could ask. */
 struct sluice_decision sl_plan_full(const struct sluice_limit *limit, uint8_t position);

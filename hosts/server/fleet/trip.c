@@ -141,12 +141,13 @@ static void note_denial(struct sl_trip *trip, uint32_t i, sluice_ns now) {
 		sl_known_add(fleet_of(trip)->known, trip->items[i].tag, trip->call->call.cost, d, now);
 }
 
-static void take_each(struct sl_trip *trip, struct sl_group *group, const int64_t *numbers) {
+static void take_each(struct sl_trip *trip, struct sl_group *group, const int64_t *numbers, uint32_t count) {
+	uint32_t stride = sl_plan_stride(count, group->item_count);
 	struct sluice_call *call = &trip->call->call;
 	sluice_ns now = sl_clock_monotonic();
 	for (uint32_t k = 0; k < group->item_count; k++) {
 		uint8_t i = group->positions[k];
-		call->each[i] = sl_plan_decision(numbers + (size_t)SL_EACH_NUMBERS * k, i, call->want_next);
+		call->each[i] = sl_plan_decision(numbers + (size_t)stride * k, stride, i, call->want_next);
 		trip->items[i].held = false;
 		trip->items[i].state = SL_ITEM_ANSWERED;
 		note_denial(trip, i, now);
@@ -216,7 +217,7 @@ static void refuse(struct sl_trip *trip, struct sl_group *group, const struct sl
 static bool take_outcome(struct sl_trip *trip, struct sl_group *group, const struct sl_answer *answer) {
 	struct sluice_call *call = &trip->call->call;
 	struct sl_head head = whole_head(trip, group);
-	const int64_t *outcome = answer->numbers + (size_t)SL_EACH_NUMBERS * group->item_count;
+	const int64_t *outcome;
 	if (trip->verb == SL_COMMIT && says(answer, "NOTFOUND "))
 		return true; /* found stays 0; nobody asks for the limits' answers then */
 	if (trip->verb == SL_RELEASE || trip->verb == SL_RENEW) {
@@ -228,12 +229,13 @@ static bool take_outcome(struct sl_trip *trip, struct sl_group *group, const str
 	if (!sl_plan_has_outcome(trip->verb, &head)) {
 		if (!sl_plan_is_answer(trip->verb, answer, group->item_count))
 			return false;
-		take_each(trip, group, answer->numbers);
+		take_each(trip, group, answer->numbers, answer->count);
 		return true;
 	}
 	if (!sl_plan_is_outcome(answer, group->item_count))
 		return false;
-	take_each(trip, group, answer->numbers);
+	outcome = answer->numbers + answer->count - SL_OUTCOME_NUMBERS;
+	take_each(trip, group, answer->numbers, answer->count - SL_OUTCOME_NUMBERS);
 	call->granted = (uint32_t)outcome[0];
 	call->repeated = outcome[1] == 1;
 	call->found = (uint32_t)outcome[2];
@@ -264,7 +266,7 @@ static void take_answer(struct sl_trip *trip, struct sl_group *group, const stru
 	group->result = GROUP_DONE;
 	if (trip->verb == SL_RESET || trip->verb == SL_CANCEL)
 		return;
-	take_each(trip, group, answer->numbers);
+	take_each(trip, group, answer->numbers, answer->count);
 	group->result = admits(trip, group) ? GROUP_DONE : GROUP_FAILED;
 	if (trip->verb == SL_HOLD && group->result == GROUP_DONE)
 		mark_held(trip, group);

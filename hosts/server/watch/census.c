@@ -2,20 +2,22 @@
  * that moves meanwhile may be counted twice or not at all; so the figure is as good as a figure of a moment ago. What
  * has expired is told by the tag and that word, as it is by those who look for a free slot (store/slot.h).
  *
- * Why not sluice_store_stats(): it locks each home, so it writes every page: it would make all of a private store
- * resident and all of a file dirty, over and over. */
+ * Pages in which no counter has ever been are passed by (store/walk.h), since to read them could make all of the store
+ * resident. Why not sluice_store_stats(): it locks each home, so it writes every page that it visits, and would make
+ * all that was ever used of a file dirty, over and over. */
 #include "hosts/server/watch/census.h"
 
 #include "os/clock.h"
 #include "store/lock.h"
 #include "store/slot.h"
+#include "store/walk.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
-enum { SLICE_PAGES = 512 }; /* between two rests: 2 MiB, about 0.6 ms */
+enum { SLICE_PAGES = 512 }; /* looked at between two rests: 2 MiB, about 0.6 ms */
 
 struct sl_census {
 	struct sluice_store *store;
@@ -57,13 +59,16 @@ static bool rest(struct sl_census *census, sluice_ns ns) {
 /* One count. False when it is to end. */
 static bool count_all(struct sl_census *census, uint64_t *keys, uint64_t *expired) {
 	const struct sluice_store *store = census->store;
-	sluice_ns now = sluice_store_now(store);
-	for (uint64_t page = 0; page < store->page_count;) {
-		sluice_ns begun = sl_clock_monotonic();
-		for (int i = 0; i < SLICE_PAGES && page < store->page_count; i++, page++)
-			count_page(&store->pages[page], now, keys, expired);
-		if (page < store->page_count && !rest(census, (sl_clock_monotonic() - begun) * SL_CENSUS_REST))
+	struct sl_walk walk = {.store = store};
+	sluice_ns now = sluice_store_now(store), begun = sl_clock_monotonic();
+	for (int pages = 1; sl_walk_next(&walk); pages++) {
+		count_page(&store->pages[walk.page], now, keys, expired);
+		if (pages < SLICE_PAGES)
+			continue;
+		if (!rest(census, (sl_clock_monotonic() - begun) * SL_CENSUS_REST))
 			return false;
+		begun = sl_clock_monotonic();
+		pages = 0;
 	}
 	return true;
 }
