@@ -39,7 +39,8 @@ enum {
 
 #define CONNECT_NS ((uint64_t)10000000000)
 
-enum outcome { DENIED, ALLOWED, REFUSED, UNANSWERED };
+/* FELL_BACK: denied by on-error: deny. Who denies by what was counted says when all of it is back; that one can't. */
+enum outcome { DENIED, ALLOWED, REFUSED, UNANSWERED, FELL_BACK };
 
 struct record {
 	uint64_t sent_ns, answered_ns;
@@ -193,7 +194,7 @@ static void answer(struct link *link) {
 	const uint64_t now = now_ns();
 	while (link->first != link->end && (used = read_reply(link->in + at, link->in_len - at, numbers, &count)) > 0) {
 		struct record *one = &link->flying[link->first++ % FLYING_MAX];
-		one->outcome = count == 0 ? REFUSED : numbers[0] == 1 ? ALLOWED : DENIED;
+		one->outcome = count == 0 ? REFUSED : numbers[0] == 1 ? ALLOWED : numbers[4] > 0 ? DENIED : FELL_BACK;
 		one->quota = (uint32_t)numbers[1];
 		one->remaining = (uint32_t)numbers[2];
 		one->answered_ns = now;

@@ -29,7 +29,7 @@ from harness import ROOT, Server, encode, wait_until
 
 SOAK_S = float(os.environ.get("SLUICE_SOAK_SECONDS", "0"))
 RECORD = struct.Struct("<QQIIHHBB2x")
-DENIED, ALLOWED, REFUSED, UNANSWERED = range(4)
+DENIED, ALLOWED, REFUSED, UNANSWERED, FELL_BACK = range(5)
 
 POLICY = """
 threads: 1
@@ -113,7 +113,7 @@ def fronts(sluice_bin):
 
 
 class Answer(collections.namedtuple("Answer", "sent answered quota remaining a b front outcome")):
-    """What one request got, times in s. A policy that answers for nodes that did not has no quota (on-error: deny)."""
+    """What one request got, times in s."""
 
     __slots__ = ()
 
@@ -123,7 +123,7 @@ class Answer(collections.namedtuple("Answer", "sent answered quota remaining a b
 
     @property
     def is_unknown(self):
-        return self.outcome == UNANSWERED or (self.outcome == DENIED and self.quota == 0)
+        return self.outcome in (UNANSWERED, FELL_BACK)
 
 
 class Load:
