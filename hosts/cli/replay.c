@@ -71,10 +71,10 @@ static int take_limit(const struct sl_verb *verb, struct sl_replay_options *opti
 }
 
 static int take_format(const struct sl_verb *verb, struct sl_replay_options *options, const char *name) {
-	static const char *const names[] = {"auto", "common", "combined", "json", "ops"};
+	static const char *const names[] = {"auto", "common", "combined", "json", "ops", NULL};
 	int format = sl_logline_format(name);
 	if (format < 0) {
-		const char *nearest = sl_args_nearest(name, names, 5);
+		const char *nearest = sl_args_nearest(name, names);
 		return sl_cli_misuse(verb, "--format '%.32s': expected auto, common, combined, json or ops%s%s%s", name,
 		                     nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 	}
@@ -93,7 +93,7 @@ static int take_key(const struct sl_verb *verb, struct sl_replay_options *option
 static int take_member(const struct sl_verb *verb, struct sl_replay_options *options, const char *name) {
 	int attribute = sl_replay_attribute(sl_str(name));
 	if (attribute < 0) {
-		const char *nearest = sl_args_nearest(name, sl_replay_attribute_names, SL_REPLAY_ATTRIBUTES);
+		const char *nearest = sl_args_nearest(name, sl_replay_attribute_names);
 		return sl_cli_misuse(verb, "--member '%.32s': expected ip, user, method, path, host, status or key%s%s%s", name,
 		                     nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 	}
@@ -141,14 +141,14 @@ static int take_store(const struct sl_verb *verb, struct sl_replay_options *opti
 }
 
 static int take_via(const struct sl_verb *verb, struct sl_replay_options *options, const char *name) {
-	static const char *const names[] = {"auto", "module", "script"};
+	static const char *const names[] = {"auto", "module", "script", NULL};
 	static const enum sl_redis_via ways[] = {SL_VIA_AUTO, SL_VIA_MODULE, SL_VIA_SCRIPT};
 	for (int i = 0; i < 3; i++)
 		if (strcmp(name, names[i]) == 0) {
 			options->via = ways[i];
 			return SL_GO_ON;
 		}
-	const char *nearest = sl_args_nearest(name, names, 3);
+	const char *nearest = sl_args_nearest(name, names);
 	return sl_cli_misuse(verb, "--via '%.32s': expected auto, module or script%s%s%s", name,
 	                     nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 }

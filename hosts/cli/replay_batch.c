@@ -7,6 +7,7 @@
  * batch is decided before the first request at or behind the earliest instant at which one of it may end. */
 #include "base/math.h"
 #include "hosts/cli/replay.h"
+#include "policy/key.h"
 #include "store/store.h"
 
 #include <inttypes.h>
@@ -86,7 +87,9 @@ static uint32_t add_limits(struct sl_replay *replay, const struct sl_replay_requ
 		if (!fill_item(options, request, &options->limits[i], key, item))
 			continue;
 		if (item->member.data != NULL) {
+			char folded[SLUICE_KEY_BYTES_MAX];
 			const char *copy = out.at;
+			item->member = sl_key_fold(folded, item->member);
 			sl_out_bytes(&out, item->member.data, item->member.len);
 			item->member = sl_slice(copy, item->member.len);
 		}

@@ -2,12 +2,11 @@
 
 #include "hosts/cli/args.h"
 #include "policy/key.h"
-#include "policy/path.h"
 
 #include <stdio.h>
 
-const char *const sl_replay_attribute_names[SL_REPLAY_ATTRIBUTES] = {
-	"ip", "method", "path", "host", "user", "status", "key",
+const char *const sl_replay_attribute_names[SL_REPLAY_ATTRIBUTES + 1] = {
+	"ip", "method", "path", "host", "user", "status", "key", NULL,
 };
 
 /* No line has both but a JSON one, where the address is the better guess; so the value needs no name with it. */
@@ -19,62 +18,25 @@ const struct sl_replay_key sl_replay_key_default = {
 
 /* ---- a request ------------------------------------------------------------------------------------------------- */
 
-static struct sluice_bytes count_address(struct sl_replay_request *request, struct sluice_bytes text,
-                                         uint32_t ipv6_prefix) {
-	struct sl_address address;
-	if (text.data == NULL || !sl_address_parse(text, &address, NULL))
-		return text;
-	return sl_slice(request->ip, sl_address_key(&address, ipv6_prefix, request->ip));
+/* Which attributes have forms, and memory for each. */
+static struct sluice_bytes form(struct sl_replay_request *request, int i, struct sluice_bytes value,
+                                uint32_t ipv6_prefix) {
+	enum sl_attribute attribute = sl_attribute_find(sl_str(sl_replay_attribute_names[i]));
+	return sl_attribute_form(attribute, value, ipv6_prefix, request->forms[attribute]);
 }
 
-/* Cuts ":8080" off a host; an address in brackets keeps its colons. */
-static struct sluice_bytes without_port(struct sluice_bytes host) {
-	const char *text = host.data;
-	size_t digits = 0;
-	while (digits < host.len && text[host.len - 1 - digits] >= '0' && text[host.len - 1 - digits] <= '9')
-		digits++;
-	if (digits == host.len || digits + 1 >= host.len || text[host.len - 1 - digits] != ':')
-		return host;
-	size_t len = host.len - digits - 1;
-	bool bare_v6 = memchr(text, ':', len) != NULL && text[len - 1] != ']';
-	return bare_v6 ? host : sl_slice(text, len);
-}
-
-static struct sluice_bytes count_host(struct sl_replay_request *request, struct sluice_bytes text) {
-	if (text.data == NULL || text.len > sizeof request->host)
-		return text;
-	struct sluice_bytes host = without_port(text);
-	const char *from = host.data;
-	for (size_t i = 0; i < host.len; i++)
-		request->host[i] = (char)(from[i] >= 'A' && from[i] <= 'Z' ? from[i] + 32 : from[i]);
-	return sl_slice(request->host, host.len);
-}
-
-bool sl_replay_request_make(struct sl_replay_request *request, const struct sl_logline *line, uint32_t ipv6_prefix,
-                            struct sluice_error *error) {
-	struct sluice_bytes *values = request->values;
+void sl_replay_request_make(struct sl_replay_request *request, const struct sl_logline *line, uint32_t ipv6_prefix) {
+	const struct sluice_bytes said[SL_REPLAY_ATTRIBUTES] = {
+		[SL_REPLAY_IP] = line->ip,     [SL_REPLAY_METHOD] = line->method, [SL_REPLAY_PATH] = line->path,
+		[SL_REPLAY_HOST] = line->host, [SL_REPLAY_USER] = line->user,     [SL_REPLAY_STATUS] = line->status,
+		[SL_REPLAY_KEY] = line->key,
+	};
 	request->time = line->time;
 	request->cost = line->cost;
 	request->has_duration = line->has_duration;
 	request->duration = line->duration;
-	values[SL_REPLAY_IP] = count_address(request, line->ip, ipv6_prefix);
-	values[SL_REPLAY_METHOD] = line->method;
-	values[SL_REPLAY_PATH] = line->path;
-	if (line->path.data != NULL)
-		values[SL_REPLAY_PATH] = sl_slice(request->path, sl_path_normalise(line->path, request->path));
-	values[SL_REPLAY_HOST] = count_host(request, line->host);
-	values[SL_REPLAY_USER] = line->user;
-	values[SL_REPLAY_STATUS] = line->status;
-	values[SL_REPLAY_KEY] = line->key;
-	for (int i = 0; i < SL_REPLAY_ATTRIBUTES; i++) {
-		if (values[i].len > SLUICE_KEY_BYTES_MAX) {
-			error->column = 0;
-			snprintf(error->text, sizeof error->text, "its %s has %zu bytes; an attribute may have %d",
-			         sl_replay_attribute_names[i], values[i].len, SLUICE_KEY_BYTES_MAX);
-			return false;
-		}
-	}
-	return true;
+	for (int i = 0; i < SL_REPLAY_ATTRIBUTES; i++)
+		request->values[i] = form(request, i, said[i], ipv6_prefix);
 }
 
 /* ---- --key ------------------------------------------------------------------------------------------------------ */
@@ -83,7 +45,7 @@ static bool refuse(struct sluice_error *error, size_t column, const char *what, 
 	char word[32];
 	struct sl_out out = sl_out_to(error->text, sizeof error->text - 1);
 	snprintf(word, sizeof word, "%.*s", (int)name.len, (const char *)name.data);
-	const char *nearest = sl_args_nearest(word, sl_replay_attribute_names, SL_REPLAY_ATTRIBUTES);
+	const char *nearest = sl_args_nearest(word, sl_replay_attribute_names);
 	error->column = (uint32_t)column;
 	sl_out_str(&out, what);
 	sl_out_char(&out, ' ');
@@ -160,6 +122,8 @@ static bool write_part(const struct sl_replay_key *key, int part, const struct s
 		if (value.data == NULL)
 			continue;
 		if (key->bare) {
+			char folded[SLUICE_KEY_BYTES_MAX];
+			value = sl_key_fold(folded, value);
 			sl_out_bytes(out, value.data, value.len);
 			return true;
 		}
@@ -167,7 +131,7 @@ static bool write_part(const struct sl_replay_key *key, int part, const struct s
 			sl_out_char(out, ',');
 		sl_out_str(out, sl_replay_attribute_names[attribute]);
 		sl_out_char(out, '=');
-		sl_key_encode(out, value);
+		sl_key_add(out, value);
 		return true;
 	}
 	return false;

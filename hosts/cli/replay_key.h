@@ -3,7 +3,7 @@
 #define SL_CLI_REPLAY_KEY_H
 
 #include "base/out.h"
-#include "policy/address.h"
+#include "policy/attribute.h"
 #include "proto/logline.h"
 
 enum sl_replay_attribute {
@@ -17,8 +17,8 @@ enum sl_replay_attribute {
 	SL_REPLAY_ATTRIBUTES,
 };
 
-/* What a request's attributes are called in policies and by --key. */
-extern const char *const sl_replay_attribute_names[SL_REPLAY_ATTRIBUTES];
+/* What a request's attributes are called in policies and by --key; ended by NULL. */
+extern const char *const sl_replay_attribute_names[SL_REPLAY_ATTRIBUTES + 1];
 
 /* A request as limits see it. Points into itself, the line and the scratch memory: don't copy it. */
 struct sl_replay_request {
@@ -27,17 +27,12 @@ struct sl_replay_request {
 	bool has_duration; /* the line says how long it took */
 	sluice_ns duration;
 	struct sluice_bytes values[SL_REPLAY_ATTRIBUTES]; /* data NULL: the line does not say */
-	char ip[SL_ADDRESS_TEXT_MAX];
-	char path[SL_LOGLINE_BYTES_MAX + 1];
-	char host[SLUICE_KEY_BYTES_MAX];
+	char forms[SL_ATTRIBUTE_HOST + 1][SLUICE_KEY_BYTES_MAX];
 };
 
-/* Turns what a line says into what the proxies' doors would have seen: an address without its port and, of IPv6, its
- * network of `ipv6_prefix` bits; a path without its query, normalised; a host in lower case, without its port. An ops
- * key, and an address that is a name, stay as they are.
- * False with `error` filled where a value has more than SLUICE_KEY_BYTES_MAX bytes (a path is cut there instead). */
-bool sl_replay_request_make(struct sl_replay_request *request, const struct sl_logline *line, uint32_t ipv6_prefix,
-                            struct sluice_error *error);
+/* Turns what a line says into what every door makes of it (policy/attribute.h), with IPv6 by its first `ipv6_prefix`
+ * bits. */
+void sl_replay_request_make(struct sl_replay_request *request, const struct sl_logline *line, uint32_t ipv6_prefix);
 
 /* A key as --key writes it: parts joined by ',', each the first of its '|' choices that the request has. */
 struct sl_replay_key {

@@ -39,11 +39,11 @@ static bool understand(struct reader *reader, struct sluice_bytes text) {
 	struct sl_replay *replay = reader->replay;
 	struct sl_logline line;
 	struct sluice_error error = {0};
-	if (!sl_logline_parse(reader->format, text, &replay->scratch, &line, &error) ||
-	    !sl_replay_request_make(&replay->request, &line, replay->ipv6_prefix, &error)) {
+	if (!sl_logline_parse(reader->format, text, &replay->scratch, &line, &error)) {
 		note_unreadable(reader, &error);
 		return false;
 	}
+	sl_replay_request_make(&replay->request, &line, replay->ipv6_prefix);
 	reader->format = line.format;
 	return true;
 }

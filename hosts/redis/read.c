@@ -14,7 +14,6 @@
 
 #include <stdio.h>
 
-#define AT_MS_MAX ((uint64_t)INT64_MAX / 1000000) /* the last instant that fits 63 bits of nanoseconds */
 #define CLIENT_TIME_SLACK_MS ((int64_t)3600000)   /* an hour, as the script has it */
 enum { WORD_BYTES_MAX = 8 };
 
@@ -160,9 +159,9 @@ static bool read_instant(struct slr_turn *turn, uint32_t index) {
 		slr_fail(turn, "AT needs an instant after it: Unix milliseconds");
 		return false;
 	}
-	if (!sl_bytes_to_u64(slr_arg(turn, index), &ms) || ms > AT_MS_MAX) {
+	if (!sl_bytes_to_u64(slr_arg(turn, index), &ms) || ms > SL_AT_MS_MAX) {
 		slr_fail(turn, "AT %s: expected Unix milliseconds, a whole number from 0 to %llu",
-		         slr_shown(slr_arg(turn, index)).text, (unsigned long long)AT_MS_MAX);
+		         slr_shown(slr_arg(turn, index)).text, (unsigned long long)SL_AT_MS_MAX);
 		return false;
 	}
 	turn->call->now = ms * SL_MS_NS;

@@ -49,6 +49,10 @@ static inline bool sl_bytes_to_u64(struct sluice_bytes text, uint64_t *value) {
 	return true;
 }
 
+/* The last instant that callers and logs may name, Unix milliseconds: its nanoseconds fit 63 bits. In the year 2262. */
+#define SL_AT_MS_MAX ((uint64_t)INT64_MAX / 1000000)
+#define SL_AT_NS_MAX (SL_AT_MS_MAX * 1000000)
+
 /* Waits at the doors: milliseconds, rounded up; SLUICE_NEVER becomes -1. */
 static inline int64_t sl_ns_to_ms_ceil(sluice_ns ns) {
 	return ns == SLUICE_NEVER ? -1 : (int64_t)(ns / 1000000 + (ns % 1000000 != 0));

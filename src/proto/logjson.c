@@ -159,7 +159,7 @@ static bool read_real_time(double count, sluice_ns *time) {
 	if (!(count >= 0 && count < 1e17))
 		return false;
 	double us = count * (double)(sl_logtime_unit((uint64_t)count) / 1000) + 0.5;
-	if (!(us < (double)(UINT64_MAX / 1000)))
+	if (!(us < (double)(SL_AT_NS_MAX / 1000)))
 		return false;
 	*time = (uint64_t)us * 1000;
 	return true;

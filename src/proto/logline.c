@@ -62,7 +62,7 @@ static bool parse_ops(struct sluice_bytes line, struct sl_logline *out, struct s
 	uint64_t ms, cost = 1;
 	skip_spaces(&walk);
 	size_t column = column_of(&walk);
-	if (!sl_bytes_to_u64(take_word(&walk), &ms) || ms > UINT64_MAX / 1000000)
+	if (!sl_bytes_to_u64(take_word(&walk), &ms) || ms > SL_AT_MS_MAX)
 		return sl_logline_refuse(error, column, "expected a time in whole Unix milliseconds, such as 1521911720615");
 	skip_spaces(&walk);
 	column = column_of(&walk);

@@ -106,7 +106,7 @@ static bool civil_to_ns(const struct civil *t, sluice_ns *time) {
 	if (!civil_is_valid(t))
 		return false;
 	int64_t s = days_since_epoch(t) * DAY_S + t->hour * 3600 + t->minute * 60 + t->second - t->east_s;
-	if (s < 0 || (uint64_t)s >= UINT64_MAX / SECOND_NS)
+	if (s < 0 || (uint64_t)s >= SL_AT_NS_MAX / SECOND_NS)
 		return false;
 	*time = (uint64_t)s * SECOND_NS + t->fraction_ns;
 	return true;
@@ -166,7 +166,7 @@ bool sl_logtime_count(struct sluice_bytes text, sluice_ns *time) {
 	if (take_char(&c, '.') && !take_fraction(&c, unit, &fraction_ns))
 		return false;
 	sl_u128 ns = sl_mul(count, unit) + fraction_ns;
-	if (c.at != c.end || ns >= UINT64_MAX)
+	if (c.at != c.end || ns > SL_AT_NS_MAX)
 		return false;
 	*time = (sluice_ns)ns;
 	return true;

@@ -7,12 +7,12 @@
 
 /* Reads the time of an access log, `17/May/2015:10:05:03 +0000`, at the start of `text`; a fraction of a second may
  * stand behind the seconds. The zone is honoured.
- * Returns how many bytes it took; 0 when there is no such time, or it is outside 1970..2554. */
+ * Returns how many bytes it took; 0 when there is no such time, or it is outside 1970..2262. */
 size_t sl_logtime_clf(struct sluice_bytes text, sluice_ns *time);
 
 /* Reads the whole of `text`: ISO 8601 (`2015-05-17T10:05:03.123Z`, also with a space for the T, `+02:00`, `+0200`, or
  * without a zone, which is then UTC), the form above, or a count since the epoch (sl_logtime_count).
- * Returns false when it is none of them or outside 1970..2554. */
+ * Returns false when it is none of them or outside 1970..2262. */
 bool sl_logtime_text(struct sluice_bytes text, sluice_ns *time);
 
 /* Reads a count since the epoch, digits with an optional fraction: seconds below 10^11, milliseconds below 10^14,

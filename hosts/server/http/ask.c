@@ -31,8 +31,6 @@ static const struct member_name {
 
 _Static_assert(sizeof member_names / sizeof member_names[0] == SL_ASK_MEMBER_COUNT, "each has its place when sorted");
 
-/* The last instant that fits 63 bits of nanoseconds, as in SLUICE.CHECK's AT. */
-static const int64_t at_ms_max = INT64_MAX / 1000000;
 static const int64_t ttl_ms_max = (int64_t)3660 * 24 * 3600 * 1000;
 
 /* ---- saying what is wrong ------------------------------------------------------------------------------------ */
@@ -182,7 +180,7 @@ static bool take_at(struct sl_http_ask *ask, const json_t *value, const struct s
 	if (!sl_policy_settings(context->policy)->client_time)
 		return sl_ask_fail(ask,
 		                   "at is not allowed here: the operator would have to write client-time: true in the policy");
-	if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > at_ms_max)
+	if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > (int64_t)SL_AT_MS_MAX)
 		return sl_ask_fail_type(ask, "at", "Unix milliseconds, a whole number 0..9223372036854", value);
 	ask->now = (sluice_ns)json_integer_value(value) * 1000000;
 	return true;

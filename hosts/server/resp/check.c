@@ -19,7 +19,6 @@
 #include "hosts/server/resp/resp.h"
 #include "policy/nearest.h"
 
-#define AT_MS_MAX ((uint64_t)INT64_MAX / 1000000) /* the last instant that fits 63 bits of nanoseconds */
 
 static bool is_word(struct sluice_bytes text, size_t len, const char *word) {
 	return text.len == len && sl_bytes_equal_nocase(text, word);
@@ -37,9 +36,9 @@ static bool read_instant(struct sl_resp_turn *turn, uint32_t index, sluice_ns *n
 		sl_reply_error(turn, "ERR AT needs an instant after it: Unix milliseconds");
 		return false;
 	}
-	if (!sl_bytes_to_u64(sl_resp_arg(turn, index), &ms) || ms > AT_MS_MAX) {
+	if (!sl_bytes_to_u64(sl_resp_arg(turn, index), &ms) || ms > SL_AT_MS_MAX) {
 		sl_reply_error(turn, "ERR AT %s: expected Unix milliseconds, a whole number from 0 to %llu",
-		               sl_resp_shown(sl_resp_arg(turn, index)).text, (unsigned long long)AT_MS_MAX);
+		               sl_resp_shown(sl_resp_arg(turn, index)).text, (unsigned long long)SL_AT_MS_MAX);
 		return false;
 	}
 	*now = ms * 1000000;
