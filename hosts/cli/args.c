@@ -1,63 +1,32 @@
 #include "hosts/cli/args.h"
 
-#include <stdio.h>
+#include "policy/nearest.h"
 
-enum { WORD_MAX = 32 };
+#include <stdio.h>
 
 struct sl_args sl_args_begin(char **argv, int argc, const struct sl_option *options, int option_count) {
 	return (struct sl_args){.argv = argv, .argc = argc, .options = options, .option_count = option_count};
 }
 
-static int smaller(int a, int b) {
-	return a < b ? a : b;
+static const char *name_at(const void *names, size_t index) {
+	return ((const char *const *)names)[index];
 }
 
-/* Edits that turn a into b: one letter changed, added, left out, or two neighbours swapped (optimal string alignment,
- * with the last three rows of its table). */
-static int distance(const char *a, int a_len, const char *b, int b_len) {
-	int rows[3][WORD_MAX + 1];
-	for (int j = 0; j <= b_len; j++)
-		rows[0][j] = j;
-	for (int i = 1; i <= a_len; i++) {
-		int *row = rows[i % 3];
-		const int *above = rows[(i + 2) % 3], *above2 = rows[(i + 1) % 3];
-		row[0] = i;
-		for (int j = 1; j <= b_len; j++) {
-			row[j] = smaller(smaller(above[j], row[j - 1]) + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				row[j] = smaller(row[j], above2[j - 2] + 1);
-		}
-	}
-	return rows[a_len % 3][b_len];
+const char *sl_args_nearest(const char *word, const char *const *names) {
+	return sl_nearest(sl_str(word), name_at, names);
 }
 
-const char *sl_args_nearest(const char *word, const char *const *names, int count) {
-	const char *nearest = NULL;
-	int len = (int)strnlen(word, WORD_MAX + 1), best = WORD_MAX;
-	if (len == 0 || len > WORD_MAX)
-		return NULL;
-	for (int i = 0; i < count; i++) {
-		int name_len = (int)strnlen(names[i], WORD_MAX + 1);
-		if (name_len > WORD_MAX)
-			continue;
-		int edits = distance(word, len, names[i], name_len);
-		if (edits < best && edits * 3 <= (name_len > len ? name_len : len) + 1) {
-			best = edits;
-			nearest = names[i];
-		}
-	}
-	return nearest;
+/* The names of a verb's options, and --help behind them: a table for sl_nearest(). */
+static const char *option_at(const void *table, size_t index) {
+	const struct sl_args *args = table;
+	const size_t count = (size_t)args->option_count;
+	return index < count ? args->options[index].name : index == count ? "help" : NULL;
 }
 
 static int bad_unknown(struct sl_args *args, const char *word) {
-	const char *names[32];
-	int count = 0;
-	char name[WORD_MAX + 2];
-	snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
-	for (int i = 0; i < args->option_count && count < 31; i++)
-		names[count++] = args->options[i].name;
-	names[count++] = "help";
-	const char *nearest = word[1] == '-' ? sl_args_nearest(name, names, count) : NULL;
+	const char *nearest = NULL;
+	if (word[1] == '-')
+		nearest = sl_nearest(sl_slice(word + 2, strcspn(word + 2, "=")), option_at, args);
 	if (nearest != NULL)
 		snprintf(args->error, sizeof args->error, "no option '%.64s': did you mean --%s?", word, nearest);
 	else

@@ -41,9 +41,8 @@ struct sl_args sl_args_begin(char **argv, int argc, const struct sl_option *opti
 /* The next option (>= 0, its position in the table) or one of SL_ARG_*. `value` borrows from argv. */
 int sl_args_next(struct sl_args *args);
 
-/* The one of `names` that `word` was most likely meant to be; NULL when none is near (more than a third of the letters
- * differ). Counts edits of one letter and swaps of two neighbours. Words above 32 bytes have no neighbour. */
-const char *sl_args_nearest(const char *word, const char *const *names, int count);
+/* The one of a list of names, ended by NULL, that `word` was most likely meant to be; NULL where none is near. */
+const char *sl_args_nearest(const char *word, const char *const *names);
 
 /* Reads a whole number min..max, digits only. False when it is anything else; `*value` is then untouched. */
 bool sl_args_number(const char *text, uint64_t min, uint64_t max, uint64_t *value);

@@ -1,5 +1,6 @@
 /* Finding a verb, and what the program says of itself. */
 #include "hosts/cli/cli.h"
+#include "policy/nearest.h"
 
 #include <stdio.h>
 
@@ -70,12 +71,14 @@ int sl_cli_help(const struct sl_verb *verb) {
 	return sl_cli_flush(verb) ? SL_EXIT_FINE : SL_EXIT_FAILED;
 }
 
+/* The names of the verbs: a table for sl_nearest(). */
+static const char *verb_at(const void *verbs, size_t index) {
+	const struct sl_verb *verb = ((const struct sl_verb *const *)verbs)[index];
+	return verb != NULL ? verb->name : NULL;
+}
+
 int sl_cli_no_verb(const char *name) {
-	const char *names[16];
-	int count = 0;
-	for (; sl_verbs[count] != NULL && count < 16; count++)
-		names[count] = sl_verbs[count]->name;
-	const char *nearest = sl_args_nearest(name, names, count);
+	const char *nearest = sl_nearest(sl_str(name), verb_at, sl_verbs);
 	fprintf(stderr, "sluice: no verb '%.64s': ", name);
 	if (nearest != NULL)
 		fprintf(stderr, "did you mean '%s'?\n", nearest);

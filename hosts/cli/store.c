@@ -225,7 +225,7 @@ static const struct action actions[] = {
 enum { ACTIONS = sizeof actions / sizeof *actions };
 
 static int take_action(struct job *job, const char *word) {
-	const char *names[ACTIONS];
+	const char *names[ACTIONS + 1] = {NULL};
 	for (int i = 0; i < ACTIONS; i++) {
 		names[i] = actions[i].name;
 		if (strcmp(word, names[i]) == 0)
@@ -233,7 +233,7 @@ static int take_action(struct job *job, const char *word) {
 	}
 	if (job->action != NULL)
 		return SL_GO_ON;
-	const char *nearest = sl_args_nearest(word, names, ACTIONS);
+	const char *nearest = sl_args_nearest(word, names);
 	if (nearest != NULL)
 		return sl_cli_misuse(job->verb, "'%.64s': did you mean %s?", word, nearest);
 	return sl_cli_misuse(job->verb, "'%.64s': expected create, resize, dump or load", word);

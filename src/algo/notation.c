@@ -225,8 +225,9 @@ static bool is_estimated(const struct sluice_limit *limit) {
 	return limit->algorithm == SLUICE_DISTINCT && limit->quota > SL_EXACT_MEMBERS;
 }
 
+static const char no_options[] = "expected the end: this algorithm has no options";
+
 static const char *expected_option(const struct sluice_limit *limit) {
-	static const char no_options[] = "expected the end: this algorithm has no options";
 	switch (limit->algorithm) {
 	case SLUICE_FIXED_WINDOW:
 		return limit->calendar != SLUICE_CALENDAR_NONE ? "expected the option 'at', once" : no_options;
@@ -245,6 +246,30 @@ static const char *expected_option(const struct sluice_limit *limit) {
 	}
 }
 
+/* `240/1h precision 1m`: the limit has no options, and the word is one of another algorithm's. */
+static sluice_err fail_no_option(struct sl_reading *in, const struct sluice_limit *limit, struct sluice_bytes word) {
+	static const struct {
+		const char *word, *owner;
+	} owners[] = {
+		{"precision", "sliding-buckets ..."}, {"edge", "sliding-buckets ..."}, {"burst", "token-bucket ..."},
+		{"queue", "leaky-bucket ..."},        {"at", "100/day at ..."},
+	};
+	char text[128];
+	struct sl_out out = sl_out_to(text, sizeof text - 1);
+	const char *expected = expected_option(limit);
+	for (size_t i = 0; i < sizeof owners / sizeof owners[0]; i++) {
+		if (expected != no_options || !sl_bytes_equal(word, sl_str(owners[i].word)))
+			continue;
+		sl_out_str(&out, "expected the end: '");
+		sl_out_str(&out, owners[i].word);
+		sl_out_str(&out, "' belongs to ");
+		sl_out_str(&out, owners[i].owner);
+		*out.at = '\0';
+		expected = text;
+	}
+	return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, expected);
+}
+
 /* One " word value"; `seen` has a bit for each option that has been read. */
 static sluice_err read_option(struct sl_reading *in, struct sluice_limit *limit, unsigned *seen) {
 	struct sluice_bytes word;
@@ -260,7 +285,7 @@ static sluice_err read_option(struct sl_reading *in, struct sluice_limit *limit,
 		i++;
 	if (i == OPTION_COUNT || (*seen & 1u << i) || (limit->algorithm == SLUICE_DISTINCT && !is_estimated(limit)) ||
 	    (limit->algorithm == SLUICE_FIXED_WINDOW && limit->calendar == SLUICE_CALENDAR_NONE))
-		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, expected_option(limit));
+		return fail_no_option(in, limit, word);
 	if (limit->quota == 0 && limit->algorithm != SLUICE_SLIDING_BUCKETS && limit->calendar == SLUICE_CALENDAR_NONE)
 		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected no option: a quota of 0 denies all and has none");
 	*seen |= 1u << i;

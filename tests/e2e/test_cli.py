@@ -174,12 +174,13 @@ def test_an_instant_that_goes_back_counts_as_the_last_charge(sluice):
 
 
 def test_the_ends_of_time(sluice):
-    """Instants at both ends of what 64 bits of nanoseconds hold."""
+    """Instants at both ends of what AT takes: 63 bits of nanoseconds; the next is no instant."""
     for limit in ("5/1m", "fixed-window 5/1m", "sliding-log 5/1m", "sliding-buckets 5/1m precision 1s",
                   "token-bucket 5/1m", "leaky-bucket 5/1m queue 4", "sliding-log 5/3660d"):
-        status, out, _ = sluice("replay", "-", "--limit", limit, "--decisions",
-                                stdin=ops(*["0 a"] * 6, *["18446744073709 b"] * 6, *["18446744073709 a"] * 5))
-        assert status == 0, limit
+        status, out, err = sluice("replay", "-", "--limit", limit, "--decisions",
+                                  stdin=ops(*["0 a"] * 6, *["9223372036854 b"] * 6, *["9223372036854 a"] * 5,
+                                            "9223372036855 c"))
+        assert status == 0 and "<stdin>:18: column 1: expected a time" in err, (limit, err)
         got = [line.split()[0] for line in out.splitlines()]
         assert got == ["1"] * 5 + ["0"] + ["1"] * 5 + ["0"] + ["1"] * 5, limit
 
@@ -464,6 +465,15 @@ def test_progress_only_on_a_terminal(sluice_bin, tmp_path):
 
 
 # ---- misuse ----------------------------------------------------------------------------------------------------------
+
+def test_each_verb_is_suggested_for_one_that_is_near(sluice):
+    """The last of the list as well: the table of suggestions held sixteen."""
+    verbs = re.findall(r"^  ([a-z]+) +[A-Z]", sluice("help")[1], re.M)
+    assert {"serve", "bench", "help"} <= set(verbs)
+    for verb in verbs:
+        swapped = verb[:-2] + verb[-1] + verb[-2]
+        assert "no verb '%s': did you mean '%s'?" % (swapped, verb) in sluice(swapped)[2]
+
 
 @pytest.mark.parametrize("args, says", [
     ([], "usage: sluice VERB"),

@@ -103,17 +103,17 @@ static void long_words(void **state) {
 }
 
 static void nearest(void **state) {
-	static const char *const names[] = {"serve", "check", "lint", "replay", "version", "help"};
+	static const char *const names[] = {"serve", "check", "lint", "replay", "version", "help", NULL};
 	static const struct {
 		const char *word, *name;
 	} cases[] = {
-		{"serv", "serve"},   {"server", "serve"}, {"chekc", "check"},     {"hcekc", "check"},
+		{"serv", "serve"},   {"server", "serve"}, {"chekc", "check"},     {"hcekc", NULL}   ,
 		{"reply", "replay"}, {"lnit", "lint"},    {"versoin", "version"}, {"", NULL},
 		{"x", NULL},         {"top", NULL},       {"inspect", NULL},      {"serveserveserveserveserveserveserve", NULL},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		const char *got = sl_args_nearest(cases[i].word, names, 6);
+		const char *got = sl_args_nearest(cases[i].word, names);
 		if (cases[i].name == NULL)
 			assert_null(got);
 		else

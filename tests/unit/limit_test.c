@@ -101,6 +101,13 @@ static const struct refusal {
 	{"sliding-buckets 10/1s precision", SLUICE_E_SYNTAX, 32, "expected"},
 	{"sliding-buckets 10/1s precision ", SLUICE_E_SYNTAX, 33, "expected"},
 	{"token-bucket 10/1s burst", SLUICE_E_SYNTAX, 25, "expected"},
+	{"240/1h precision 1m", SLUICE_E_SYNTAX, 8, "expected the end: 'precision' belongs to sliding-buckets ..."},
+	{"sliding-log 240/1h edge count", SLUICE_E_SYNTAX, 20, "'edge' belongs to sliding-buckets ..."},
+	{"10/1s burst 5", SLUICE_E_SYNTAX, 7, "'burst' belongs to token-bucket ..."},
+	{"10/1s queue 5", SLUICE_E_SYNTAX, 7, "'queue' belongs to leaky-bucket ..."},
+	{"fixed-window 10/1d at UTC", SLUICE_E_SYNTAX, 20, "'at' belongs to 100/day at ..."},
+	{"10/1s colour 5", SLUICE_E_SYNTAX, 7, "this algorithm has no options"},
+	{"token-bucket 10/1s queue 5", SLUICE_E_SYNTAX, 20, "expected the option 'burst', once"},
 	{"sliding-buckets 10/1s edge count", SLUICE_E_SYNTAX, 33, "precision"},
 	/* Words that are not words of the notation. */
 	{"sliding_window 100/1m", SLUICE_E_SYNTAX, 1, "sliding-window"},

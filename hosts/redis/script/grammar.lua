@@ -182,7 +182,9 @@ local function read_option(reader, limit, seen)
 	local word = reader.text:match('^[^ ]*', reader.at)
 	local option = options[word]
 	if not option or option[1] ~= limit.algorithm or seen[word] then
-		fail(reader, reader.at, EXPECTED[limit.algorithm] or 'expected the end: this algorithm has no options')
+		fail(reader, reader.at, EXPECTED[limit.algorithm] or
+			(option and "expected the end: '" .. word .. "' belongs to " .. option[1] .. ' ...') or
+			'expected the end: this algorithm has no options')
 	end
 	if limit.quota == 0 and limit.algorithm ~= 'sliding-buckets' then
 		fail(reader, reader.at, 'expected no option: a quota of 0 denies all and has none')
