@@ -8,7 +8,9 @@ With a = told "allowed", f = told that nobody could answer, u = unanswered becau
 
 f and u may have been charged, since nobody can know whether a command that was not answered was executed.
 
-The limits on load and time grow with SLUICE_SOAK_SECONDS: 60 s of a hot key, 500 fronts killed.
+The limits on load and time grow with SLUICE_SOAK_SECONDS: 60 s of a hot key, 500 fronts killed. How fast all this is
+is measured then as well. Else it runs beside other tests on a machine that may be busy: budgets are longer, what is to
+be over soon is waited for, and only what is never allowed to happen is held to its figure.
 """
 
 import bisect
@@ -178,6 +180,15 @@ def charged_of(client, answers, limits, via=Module):
     return found
 
 
+def charged_at_last(cluster, answers, limits, via=Module):
+    """The same when all that was held is confirmed, given back or over; fails where something else stays charged."""
+    def settled():
+        with Client(cluster) as client:
+            found = charged_of(client, answers, limits, via)
+        return all(charged <= a + unknown for a, unknown, charged in found.values()) and found
+    return wait_until(settled, "something stays charged that nobody was told of", 15)
+
+
 def percentile(values, share):
     values = sorted(values)
     return values[min(len(values) - 1, int(len(values) * share))]
@@ -187,8 +198,11 @@ def percentile(values, share):
 
 USER, ADDRESS = "sliding-log 30/3660d", "fixed-window 1M/3660d"
 COUNTERS = (("per-user", "user", "a", USER), ("per-address", "ip", "b", ADDRESS))
-BUDGET_MS = 100
-SLACK_MS = 30 if SOAK_S else 400  # of clients and fronts that wait for a core: tests run beside this one
+BUDGET_MS = 100 if SOAK_S else 250
+SLACK_MS = 30 if SOAK_S else 1000  # of clients and fronts that wait for a core: tests run beside this one
+LONG_BUDGET_MS = 100 if SOAK_S else 2000  # where nobody is lost, and so no answer either
+RECOVERY_S = 2.5 if SOAK_S else 4  # for probing to find the new primary, and then some
+MISSED = 0.02 if SOAK_S else 0.1  # of requests that all could have been answered, or admitted
 
 
 def move_slots(cluster, keys, seconds):
@@ -231,12 +245,11 @@ def test_answers_come_within_the_budget_and_limits_hold(breakable, fronts, load_
         else:
             befall(cluster, fate)
         over_at = time.monotonic()
-        time.sleep(2.5)  # for probing to find the new primary, and then some
+        time.sleep(RECOVERY_S)
         end_at = time.monotonic()
         answers = load.stop()
     via.load(cluster)
-    with Client(cluster) as client:
-        counters = charged_of(client, answers, COUNTERS, via)
+    counters = charged_at_last(cluster, answers, COUNTERS, via)
     lost = sum(max(0, a - charged) for a, _, charged in counters.values())
     over = sum(max(0, a - 30) for key, (a, _, _) in counters.items() if key.startswith("user="))
     recent = sum(one.is_admitted for one in answers if fate_at - 0.5 < one.answered < fate_at + 0.2)
@@ -247,14 +260,14 @@ def test_answers_come_within_the_budget_and_limits_hold(breakable, fronts, load_
     print(f"{how}, {fate}: {len(answers)} answers, p99 {percentile(waits, 0.99) * 1000:.1f} ms, longest "
           f"{max(waits) * 1000:.1f} ms; over after {over_at - fate_at:.1f} s, meanwhile {served:.0%} decided; "
           f"{failed} by on-error, {lost} charges lost, {over} over")
-    assert all(charged <= a + unknown for a, unknown, charged in counters.values())
     assert not any(one.outcome == UNANSWERED for one in answers)
     assert lost <= (0 if fate == "slots move" else 2 * recent) and over <= lost
     assert percentile(waits, 0.99) < (BUDGET_MS + SLACK_MS) / 1000
     assert max(waits) < (BUDGET_MS + 2 * SLACK_MS + 400) / 1000
     last = [one.is_unknown for one in answers if end_at - 1 < one.sent]
-    assert last and sum(last) <= 0.02 * len(last), "no recovery by itself"
-    assert served > (0.7 if fate == "slots move" else 0.2)  # 4 of 9 have both their keys elsewhere
+    assert last and sum(last) <= MISSED * len(last), "no recovery by itself"
+    # 4 of 9 have both their keys elsewhere
+    assert served > ((0.7 if SOAK_S else 0.4) if fate == "slots move" else 0.2 if SOAK_S else 0.1)
 
 
 @needs_island()
@@ -274,14 +287,15 @@ def test_a_front_cut_off_with_a_primary(breakable, fronts, load_program, tmp_pat
         cluster.wait_taken_over(cluster.nodes[0])
         time.sleep(1)
         cluster.island.join()
-        time.sleep(3.5)
+        joined_at = time.monotonic()
+        time.sleep(1 + RECOVERY_S)
         end_at = time.monotonic()
         inner, outer = inside.stop(), outside.stop()
     with Client(cluster) as client:
         charged = used_of(client, "hot", f"user=u{number}", limit)
     admitted = sum(one.is_admitted for one in inner + outer)
     lonely = [one.answered - cut_at for one in inner if one.is_admitted and cut_at < one.answered and
-              one.sent < end_at - 3.5]
+              one.sent < joined_at]
     waits = [one.answered - one.sent for one in inner + outer]
     print(f"cut off with a primary: {admitted - charged} of {admitted} lost, {len(lonely)} admitted alone within "
           f"{percentile(lonely, 0.99):.1f} s, longest {max(waits) * 1000:.0f} ms")
@@ -289,7 +303,7 @@ def test_a_front_cut_off_with_a_primary(breakable, fronts, load_program, tmp_pat
     assert max(waits) < (BUDGET_MS + 2 * SLACK_MS + 400) / 1000
     for answers in inner, outer:
         last = [one.is_unknown for one in answers if end_at - 1 < one.sent]
-        assert last and sum(last) <= 0.02 * len(last), "no recovery by itself"
+        assert last and sum(last) <= MISSED * len(last), "no recovery by itself"
 
 
 # ---- fronts that are lost --------------------------------------------------------------------------------------------
@@ -311,13 +325,8 @@ def test_fronts_killed_at_random_leave_nothing_charged(breakable, fronts, load_p
     unanswered = sum(one.outcome == UNANSWERED for one in answers)
     assert unanswered > 0
 
-    def settled():
-        with Client(cluster) as client:
-            found = charged_of(client, answers, counters)
-        beyond = sum(max(0, charged - a) for a, _, charged in found.values())
-        return all(charged <= a + unknown for a, unknown, charged in found.values()) and (found, beyond)
-
-    found, beyond = wait_until(settled, "something stays charged that nobody was told of", 15)
+    found = charged_at_last(cluster, answers, counters)
+    beyond = sum(max(0, charged - a) for a, _, charged in found.values())
     assert all(a <= charged for a, _, charged in found.values())  # nothing is lost: no node was
     assert all(a <= 40 for key, (a, _, _) in found.items() if key.startswith("user="))
     assert beyond <= 2 * sum(one.is_unknown for one in answers)
@@ -331,8 +340,9 @@ def test_fronts_killed_between_hold_and_confirm(breakable, fronts, turn):
     their reservations end, and nothing at all is charged."""
     cluster, count, each = breakable, 20 if SOAK_S else 5, 7
     there, elsewhere = cluster.nodes[1], cluster.nodes[2]
-    limit, hold_s = "sliding-log 1000/3660d", 2.0  # four times the budget
-    doomed = fronts(policy_of(cluster, TWO_LIMITS.format(user=limit, ip=limit), budget_ms=500), count)
+    limit, budget_s = "sliding-log 1000/3660d", 0.5 if SOAK_S else 1.5
+    hold_s = 4 * budget_s
+    doomed = fronts(policy_of(cluster, TWO_LIMITS.format(user=limit, ip=limit), budget_ms=int(budget_s * 1000)), count)
     user, address = (next(f"{kind}{i}" for i in range(turn * 100, 100000)
                           if cluster.owner_of(f"sluice:{name}={kind}{i}") is node)
                      for name, kind, node in (("user", "u", there), ("ip", "i", elsewhere)))
@@ -353,10 +363,10 @@ def test_fronts_killed_between_hold_and_confirm(breakable, fronts, turn):
                 link.send(request * each)
             began = time.monotonic()
             wait_until(lambda: used_of(client, "per-user", "user=" + user, limit) == count * (1 + each),
-                       "not everything is held", 0.4)
+                       "not everything is held", 0.8 * budget_s)
             for front in doomed:
                 front.server.process.kill()
-            assert time.monotonic() - began < 0.5, "the machine is too busy: the budget was over before"
+            assert time.monotonic() - began < budget_s, "the machine is too busy: the budget was over before"
             for front in doomed:
                 front.kill()
         finally:
@@ -376,30 +386,32 @@ def test_a_hot_key_whose_node_is_lost(breakable, fronts, load_program, tmp_path)
         time.sleep(1.5)
         killed_at = time.monotonic()
         befall(cluster, "killed")
-        time.sleep(4)
+        over_at = time.monotonic()
+        with Client(cluster) as client:
+            charged = wait_until(lambda: used_of(client, "hot", f"user=u{number}", limit) == 6000 and 6000,
+                                 "what was left is not handed out", 20)
+        time.sleep(1)  # for slices that were handed out to be used
         answers = load.stop()
     admitted = [one for one in answers if one.is_admitted]
-    with Client(cluster) as client:
-        charged = wait_until(lambda: used_of(client, "hot", f"user=u{number}", limit) == 6000 and 6000,
-                             "what was left is not handed out")
     lost = max(0, len(admitted) - charged)
     recent = sum(killed_at - 0.5 < one.answered < killed_at + 0.2 for one in admitted)
     print(f"a hot key's node killed: {len(admitted)} of 6000 admitted, at most {lost} lost of {recent} recent ones")
     assert lost <= recent
     assert 0.9 * 6000 <= len(admitted)
-    assert sum(one.is_admitted for one in answers if one.sent > killed_at + 2.5) > 500, "no recovery by itself"
+    assert sum(one.is_admitted for one in answers if one.sent > over_at) > 500, "no recovery by itself"
 
 
 # ---- one hot key -----------------------------------------------------------------------------------------------------
 
 def most_in_windows(answers, window_s, limit):
     """The most that was admitted for sure within any half-open window of that length: sent after its begin, answered
-    before its end. A log is exact to its stamps, which are whole milliseconds (docs/limits.md): of two requests W apart
+    before its end, as no answer can be that took longer. A log is exact to its stamps, which are whole milliseconds (docs/limits.md): of two requests W apart
     by their stamps, one may have come W - 1 ms after the other."""
     admitted = [one for one in answers if one.is_admitted]
     window_s -= 0.001 if limit.startswith("sliding-log") else 0
-    assert max(one.answered - one.sent for one in admitted) < window_s
-    sent, ends = sorted(one.sent for one in admitted), sorted(one.answered for one in admitted)
+    quick = [one for one in admitted if one.answered - one.sent < window_s]
+    assert len(quick) >= (1 - MISSED) * len(admitted)
+    sent, ends = sorted(one.sent for one in quick), sorted(one.answered for one in quick)
     return max(bisect.bisect_left(ends, begin + window_s) - i for i, begin in enumerate(sent))
 
 
@@ -415,7 +427,7 @@ def test_a_hot_key_costs_few_commands(breakable, fronts, load_program, tmp_path,
     cluster = breakable
     quota, window_s = (int(x) for x in re.search(r" (\d+)/(\d)s", limit).groups())
     seconds = HOT_SECONDS if "1000" in limit and not burst or SOAK_S else 6
-    three = fronts(policy_of(cluster, HOT.format(limit=limit), leases=True))
+    three = fronts(policy_of(cluster, HOT.format(limit=limit), leases=True, budget_ms=LONG_BUDGET_MS))
     before = collections.Counter(cluster.calls("sluice."))
     with Load(load_program, tmp_path, three, 10 * quota / window_s, 1, ASK_ONE, seconds=seconds) as load:
         answers = load.stop(by_itself=True)
@@ -432,15 +444,16 @@ def test_a_hot_key_costs_few_commands(breakable, fronts, load_program, tmp_path,
         assert all(many <= burst + quota * w / window_s for w, many in most.items())
     else:
         assert most[window_s] <= quota and most[2 * window_s] <= 2 * quota
-    assert share >= 0.97
-    assert commands < 0.02 * len(answers)
+    assert share >= 0.97 - (0 if SOAK_S else MISSED)
+    assert commands < (0.02 if SOAK_S else 0.04) * len(answers)
 
 
 @pytest.mark.parametrize("limit", ["token-bucket 1000/1s burst 100", "sliding-log 1000/1s"])
 def test_a_front_killed_with_leases_out(breakable, fronts, load_program, tmp_path, limit):
     """Its slices are charged in full when they end; then the others have the full rate."""
     cluster, quota, lease_s, window_s = breakable, 1000, 0.5, 1
-    three = fronts(policy_of(cluster, HOT.format(limit=limit), leases=True, lease_ms=int(lease_s * 1000)))
+    three = fronts(policy_of(cluster, HOT.format(limit=limit), leases=True, lease_ms=int(lease_s * 1000),
+                             budget_ms=LONG_BUDGET_MS))
     with Load(load_program, tmp_path, three, 10 * quota, 1, ASK_ONE) as load:
         time.sleep(2.5)
         three[0].kill()
@@ -451,7 +464,7 @@ def test_a_front_killed_with_leases_out(breakable, fronts, load_program, tmp_pat
     # window apart and a little, any five windows have four whole ones.
     is_log = limit.startswith("sliding-log")
     full_from = killed_at + lease_s + (window_s if is_log else 0)
-    seconds, least = (5, 4 * 0.97 * quota) if is_log else (4, 4 * 0.97 * quota)
+    seconds, least = 5 if is_log else 4, 4 * (0.97 - (0 if SOAK_S else MISSED)) * quota
     times = [one.answered for one in answers if one.is_admitted and full_from < one.answered <= full_from + seconds]
     print(f"{limit}, a front killed with leases out: {len(times) / seconds:.0f} a second from "
           f"{full_from - killed_at:.1f} s on")
