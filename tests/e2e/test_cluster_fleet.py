@@ -405,8 +405,8 @@ def test_a_hot_key_whose_node_is_lost(breakable, fronts, load_program, tmp_path)
 
 def most_in_windows(answers, window_s, limit):
     """The most that was admitted for sure within any half-open window of that length: sent after its begin, answered
-    before its end, as no answer can be that took longer. A log is exact to its stamps, which are whole milliseconds (docs/limits.md): of two requests W apart
-    by their stamps, one may have come W - 1 ms after the other."""
+    before its end, as no answer can be that took longer. A log is exact to its stamps, which are whole milliseconds
+    (docs/limits.md): of two requests W apart by their stamps, one may have come W - 1 ms after the other."""
     admitted = [one for one in answers if one.is_admitted]
     window_s -= 0.001 if limit.startswith("sliding-log") else 0
     quick = [one for one in admitted if one.answered - one.sent < window_s]
