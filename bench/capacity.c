@@ -143,12 +143,13 @@ static void run_filled(struct row *row) {
 		resident = bench_resident_bytes() - before;
 		for (uint64_t i = 0; i < row->each && fits; i++) {
 			charge.call.now = start + i * (charge.limit.window_ns / (row->each + 1));
-			fits = sluice_decide(store, &charge.call) == SLUICE_OK && evicted_of(store) == 0;
+			fits = sluice_decide(store, &charge.call) == SLUICE_OK && evicted_of(store) == 0 &&
+			       charge.call.merged.bound == SLUICE_BOUND_NONE;
 			if (fits && !charge.call.merged.allowed)
 				traffic_die(row->title, "denied what its quota admits");
 		}
 	}
-	if ((charge.call.err != SLUICE_OK && charge.call.err != SLUICE_E_FULL) || keys == 0)
+	if (charge.call.err != SLUICE_OK || keys == 0)
 		traffic_die(row->title, "stopped for another reason than that it was full");
 	set_result(row, filled_bytes, is_of_events(row) ? keys * row->each : keys, resident);
 	sluice_store_close(store);

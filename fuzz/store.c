@@ -78,8 +78,10 @@ static void decide_plain(struct sluice_store *store, const uint8_t *bytes, struc
 
 	call->each = each;
 	call->operation = operation;
-	if (sluice_decide(store, call) != SLUICE_OK) {
-		SL_ASSERT(call->err == SLUICE_E_FULL && operation != SLUICE_RESET);
+	SL_ASSERT(sluice_decide(store, call) == SLUICE_OK);
+	if (call->merged.bound != SLUICE_BOUND_NONE) {
+		SL_ASSERT(call->merged.bound == SLUICE_BOUND_ROOM && !call->merged.allowed && operation == SLUICE_CHARGE);
+		SL_ASSERT(call->merged.remaining == 0 && call->merged.retry_after_ns != 0);
 		return;
 	}
 	if (operation == SLUICE_CHARGE)

@@ -27,8 +27,9 @@
  *  - A file belongs to the version of the format and the kind of machine that wrote it; others refuse it.
  *  - The bounds printed in docs/limits.md hold while the store is not full. A full store evicts: first what counts no
  *    longer, then the least used counters of its neighbourhood, whose use is remembered conservatively; a key never
- *    starts with more than its quota. SLUICE_E_FULL remains for logs that find no room, and for a store of whose
- *    counters all are in use by calls at this instant; whether that means "allow" or "deny" is yours to say.
+ *    starts with more than its quota. A limit whose counter can't be kept all the same (a log, or leases, that would
+ *    take more than a quarter of the store's blocks; all counters of a neighbourhood in use by calls at this instant)
+ *    denies, and the decision says so: SLUICE_BOUND_ROOM.
  *  - Instants are Unix nanoseconds that you pass in, or that sluice_store_now() reads. A counter's clock never runs
  *    backwards: an instant before its last charge counts as the instant of that charge.
  *  - A log (sliding-log) keeps instants rounded up to 1 ms: nothing expires early, nothing more than 1 ms late.
@@ -77,7 +78,7 @@ typedef enum sluice_err {
 	SLUICE_OK = 0,
 	SLUICE_E_SYNTAX = -1, /* text that does not follow the notation or the policy format */
 	SLUICE_E_RANGE = -2,  /* a number, a length or a count outside its documented range */
-	SLUICE_E_FULL = -3,   /* the store has no room for a new counter or a longer log */
+	SLUICE_E_FULL = -3,   /* no room for what is copied into a store; of no call that decides: there sluice_bound is */
 	SLUICE_E_MEMORY = -4, /* the system gave no memory */
 	SLUICE_E_SYSTEM = -5, /* a file or a clock could not be read; the error's text says which and why */
 	SLUICE_E_MISUSE = -6, /* a null pointer, an unknown operation */
@@ -288,9 +289,9 @@ SLUICE_API const char *sluice_store_verify(const struct sluice_store *store);
 
 /* Decides one request of one key against one limit, now, and charges it if it is allowed.
  *  cost    0..4294967295; 0 charges nothing and is always allowed
- * Returns SLUICE_OK with `decision` filled, or SLUICE_E_FULL, SLUICE_E_BUSY (a forked child without room, a process
- * that is stopped: see the caveats), SLUICE_E_MISUSE. Tens of ns for a key in cache, one miss of memory otherwise; no
- * allocation from the system. */
+ * Returns SLUICE_OK with `decision` filled, or SLUICE_E_BUSY (a forked child without room, a process that is stopped:
+ * see the caveats), SLUICE_E_MISUSE. Tens of ns for a key in cache, one miss of memory otherwise; no allocation from
+ * the system. */
 SLUICE_API SLUICE_MUST_USE sluice_err sluice_check(struct sluice_store *store, const struct sluice_limit *limit,
                                                    struct sluice_bytes key, uint32_t cost,
                                                    struct sluice_decision *decision);
@@ -373,8 +374,8 @@ struct sluice_call {
 	bool repeated;                 /* out: nothing was charged, since that had been done before under this id */
 	uint16_t penalized;            /* out: CHARGE, ACQUIRE, RESERVE: a bit for each item by whose penalty a shut-out
 	                                * began with this call, 1 for items[0] */
-	sluice_err err; /* out: SLUICE_OK, SLUICE_E_FULL, SLUICE_E_BUSY, SLUICE_E_RANGE (too many items; an id, ttl or terms
-	                 * out of range), _MISUSE (CHARGE of concurrency, distinct without a member, RESERVE of either) */
+	sluice_err err; /* out: SLUICE_OK, SLUICE_E_BUSY, SLUICE_E_RANGE (too many items; an id, ttl or terms out of range),
+	                 * _MISUSE (CHARGE of concurrency, distinct without a member, RESERVE of either) */
 };
 
 /* Decides one call, all or nothing, as one step among all threads. Returns call->err. */

@@ -279,6 +279,15 @@ static bool tally(struct sl_replay *replay, const struct sluice_call *call, cons
 	return tally_keys(replay, call);
 }
 
+/* The first call of a batch that no store of this size has room for; count: none. */
+static uint32_t find_no_room(const struct sl_replay_batch *batch) {
+	for (uint32_t i = 0; i < batch->count; i++)
+		for (uint32_t k = 0; batch->calls[i].err == SLUICE_OK && k < batch->calls[i].item_count; k++)
+			if (batch->calls[i].each[k].bound == SLUICE_BOUND_ROOM)
+				return i;
+	return batch->count;
+}
+
 static int fail_full(struct sl_replay *replay, const struct origin *origin) {
 	return sl_cli_fail(replay->verb,
 	                   "%s:%" PRIu64 ": the store of %" PRIu64 " MiB is full; --memory %" PRIu64 "GiB gives it more",
@@ -289,8 +298,6 @@ static int fail_full(struct sl_replay *replay, const struct origin *origin) {
 /* What a decision that failed means here. */
 static int fail_call(struct sl_replay *replay, const struct sluice_call *call, const struct origin *origin) {
 	const char *file = sl_replay_file_name(replay, origin->file);
-	if (call->err == SLUICE_E_FULL)
-		return fail_full(replay, origin);
 	return sl_cli_fail(replay->verb, "%s:%" PRIu64 ": it could not be decided (error %d)", file, origin->number,
 	                   call->err);
 }
@@ -313,7 +320,8 @@ static int decide(struct sl_replay *replay) {
 	sluice_decide_many(replay->store, batch->calls, batch->count);
 	if (batch->count != 0 && replay->store->header->evicted != 0)
 		return fail_full(replay, &batch->origins[0]); /* a server may go on from here by estimates; a replay is exact */
-	return SL_GO_ON;
+	uint32_t at = find_no_room(batch);
+	return at < batch->count ? fail_full(replay, &batch->origins[at]) : SL_GO_ON;
 }
 
 /* Notes what becomes of a request that was admitted with leases or reservations. False without memory. */

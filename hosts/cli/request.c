@@ -60,8 +60,6 @@ int sl_request_decide(const struct sl_verb *verb, const struct sl_request *reque
 	call->item_count = (uint32_t)request->limit_count;
 	call->now = sl_door_instant(sluice_store_now(store), request->items, call->item_count);
 	sluice_err err = sluice_decide(store, call);
-	if (err == SLUICE_E_FULL)
-		return sl_cli_fail(verb, "%.128s: the store is full: no room for a longer log", name);
 	if (err == SLUICE_E_BUSY)
 		return sl_request_fail_busy(verb, name);
 	return err == SLUICE_OK ? SL_GO_ON : sl_cli_fail(verb, "%.128s: the store answers with error %d", name, (int)err);

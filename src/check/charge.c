@@ -37,22 +37,22 @@ static bool claim(struct sluice_store *store, const struct sl_place *place, slui
 	return *slot != NULL;
 }
 
-static sluice_err claim_all(struct sluice_store *store, const struct sluice_call *call, struct member *members,
-                            uint32_t count, struct token *token, struct sl_hold *held) {
+/* Returns count, or the first member that finds no slot. A request without a slot for its record goes on without. */
+static uint32_t claim_all(struct sluice_store *store, const struct sluice_call *call, struct member *members,
+                          uint32_t count, struct token *token, struct sl_hold *held) {
 	for (uint32_t i = 0; i < count; i++) {
 		struct member *m = &members[i];
 		if (!m->charged)
 			continue;
 		if (m->slot == NULL && !(m->claimed = claim(store, m->place, call->now, held, &m->slot)))
-			return sl_blocks_why_full(store);
+			return i;
 		if (!m->plain && m->ledger.adds && m->ledger.slot == NULL &&
 		    !(m->ledger.claimed = claim(store, &m->ledger.place, call->now, held, &m->ledger.slot)))
-			return sl_blocks_why_full(store);
+			return i;
 	}
-	if (token != NULL && token->slot == NULL &&
-	    !(token->claimed = claim(store, &token->place, call->now, held, &token->slot)))
-		return sl_blocks_why_full(store);
-	return SLUICE_OK;
+	if (token != NULL && token->slot == NULL)
+		token->claimed = claim(store, &token->place, call->now, held, &token->slot);
+	return count;
 }
 
 static void give_back(struct sluice_store *store, const struct sl_place *place, struct sl_slot **slot, bool *claimed) {
@@ -93,11 +93,10 @@ struct needs {
 
 /* A member that is not plain was judged as it stands; now it is stepped as one that is charged. Its reservations
  * apart: where those are written, the counter is planned with them. */
-static sluice_err plan_beside(struct sluice_store *store, const struct sluice_call *call, struct member *m) {
+static bool plan_beside(struct sluice_store *store, const struct sluice_call *call, struct member *m) {
 	struct sluice_decision left;
-	sluice_err err = ledger_plan(m);
-	if (err != SLUICE_OK)
-		return err;
+	if (!ledger_plan(m))
+		return false;
 	m->block_bytes = 0;
 	m->amount = m->cost;
 	if (m->ledger.writes && m->slot == NULL && !m->charged) {
@@ -114,40 +113,59 @@ static sluice_err plan_beside(struct sluice_store *store, const struct sluice_ca
 	} else {
 		member_step(store, m, call->now, m->cost, true, m->decision);
 	}
-	return SLUICE_OK;
+	return true;
 }
 
-/* How long a block a member needs that is charged or corrected. */
-static inline sluice_err plan_one(struct sluice_store *store, const struct sluice_call *call, struct member *m,
-                                  struct needs *needs) {
+/* A counter that may grow no more has room for a charge when the oldest of what it holds is gone; one that could not
+ * even begin never has. */
+static __attribute__((noinline)) void lacks_room_of_its_own(struct sluice_store *store, const struct sluice_call *call,
+                                                            struct member *m, struct shortage *shortage) {
+	struct sluice_decision now, then;
+	*shortage = (struct shortage){0, SLUICE_BOUND_ROOM, SLUICE_NEVER};
+	member_step(store, m, call->now, 0, false, &now);
+	if (now.remaining >= now.quota)
+		return;
+	member_step(store, m, call->now, (uint64_t)now.remaining + 1, false, &then);
+	shortage->wait_ns = then.retry_after_ns;
+}
+
+/* How long a block a member needs that is charged or corrected. False where that can't be: `shortage` says why. */
+static inline bool plan_one(struct sluice_store *store, const struct sluice_call *call, struct member *m,
+                            struct needs *needs, struct shortage *shortage) {
 	bool writes = false;
 	m->amount = m->cost;
 	if (!m->plain) {
-		sluice_err err = plan_beside(store, call, m);
-		if (err != SLUICE_OK || !changes(m))
-			return err;
+		if (!plan_beside(store, call, m)) {
+			*shortage = (struct shortage){0, SLUICE_BOUND_RESERVATIONS, ledger_first_end(m, call->now)};
+			return false;
+		}
+		if (!changes(m))
+			return true;
 		writes = m->ledger.writes;
 	}
 	if (sl_rule_has_block(m->limit) && !writes)
 		m->block_bytes = m->remembered ? sl_step_assume_bytes(m->limit, m->held_count)
 		                               : sl_step_block_bytes(m->limit, &m->counter, m->amount);
-	if (m->block_bytes == SL_BLOCK_TOO_LARGE)
-		return SLUICE_E_FULL;
+	if (m->block_bytes != 0 && m->block_bytes > sl_block_bytes_most(store) && !m->corrects) {
+		lacks_room_of_its_own(store, call, m, shortage);
+		return false;
+	}
 	needs->slots |= m->charged && m->slot == NULL;
 	needs->change |= writes || m->block_bytes != 0;
-	return SLUICE_OK;
+	return true;
 }
 
-static inline sluice_err plan_all(struct sluice_store *store, const struct sluice_call *call, struct member *members,
-                                  uint32_t count, struct needs *needs) {
-	sluice_err err = SLUICE_OK;
+static inline bool plan_all(struct sluice_store *store, const struct sluice_call *call, struct member *members,
+                            uint32_t count, struct needs *needs, struct shortage *shortage) {
 	*needs = (struct needs){false, false};
-	for (uint32_t i = 0; i < count && err == SLUICE_OK; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		members[i].block_bytes = 0;
-		if (changes(&members[i]))
-			err = plan_one(store, call, &members[i], needs);
+		if (changes(&members[i]) && !plan_one(store, call, &members[i], needs, shortage)) {
+			shortage->member = i;
+			return false;
+		}
 	}
-	return err;
+	return true;
 }
 
 /* Takes a block, if one is needed; returns 0, or its bytes where it is not to be had. */
@@ -157,14 +175,15 @@ static uint64_t take(struct sluice_store *store, uint64_t bytes, uint32_t *block
 	return *block != 0 ? 0 : bytes;
 }
 
-/* Takes all blocks; returns 0, or the bytes of the one that was not to be had. */
-static uint64_t take_all(struct sluice_store *store, struct member *members, uint32_t count) {
+/* Takes all blocks; returns 0, or the bytes of the one that was not to be had, of members[*at]. */
+static uint64_t take_all(struct sluice_store *store, struct member *members, uint32_t count, uint32_t *at) {
 	uint64_t short_of = 0;
 	for (uint32_t i = 0; i < count && short_of == 0; i++) {
 		struct member *m = &members[i];
 		m->block = 0;
 		if (!changes(m))
 			continue;
+		*at = i;
 		short_of = take(store, m->block_bytes, &m->block);
 		if (m->plain || !m->ledger.writes)
 			continue;
@@ -176,21 +195,21 @@ static uint64_t take_all(struct sluice_store *store, struct member *members, uin
 	return short_of;
 }
 
-/* Opens a change of the blocks in which all are taken. */
+/* Opens a change of the blocks in which all are taken. SLUICE_OK; SLUICE_E_FULL, and the block of members[*at] was not
+ * to be had; or held up. */
 static sluice_err open_blocks(struct sluice_store *store, const struct sluice_call *call, struct member *members,
-                              uint32_t count, const struct sl_hold *held) {
+                              uint32_t count, const struct sl_hold *held, uint32_t *at) {
+	struct sl_room room = {0};
 	uint64_t short_of;
-	for (int i = 0; i < ROOM_TRIES; i++) {
+	do {
 		sluice_err err = sl_blocks_begin(store);
 		if (err != SLUICE_OK)
 			return err;
-		short_of = take_all(store, members, count);
+		short_of = take_all(store, members, count, at);
 		if (short_of == 0)
 			return SLUICE_OK;
 		sl_blocks_abort(store);
-		if (!sl_store_make_room(store, short_of, call->now, held))
-			break;
-	}
+	} while (sl_store_make_room(store, short_of, call->now, held, &room));
 	return SLUICE_E_FULL;
 }
 
@@ -270,21 +289,34 @@ static inline void publish_all(struct sluice_store *store, const struct sluice_c
 	}
 }
 
+/* When room that others have may have come free: slots are in use by calls that end at once, blocks for longer. */
+static sluice_ns room_wait(const struct sluice_limit *limit, bool slots) {
+	sluice_ns most = slots ? (sluice_ns)SL_MS_NS : (sluice_ns)1000 * SL_MS_NS;
+	return limit->window_ns < most ? limit->window_ns : most;
+}
+
 /* Claims and takes all that the members, and the token, need. */
 static __attribute__((noinline)) sluice_err provide(struct sluice_store *store, const struct sluice_call *call,
                                                     struct member *members, uint32_t count, struct token *token,
-                                                    bool change) {
+                                                    bool change, struct shortage *shortage) {
 	struct sl_hold held;
+	uint32_t at;
+	bool claimed;
 	sluice_err err;
 	claim_nothing(members, count, token);
 	members_hold_found(members, count, &held);
 	if (token != NULL)
 		hold(&held, token->slot);
-	err = claim_all(store, call, members, count, token, &held);
-	if (err == SLUICE_OK && change)
-		err = open_blocks(store, call, members, count, &held);
-	if (err != SLUICE_OK)
-		give_back_claims(store, members, count, token);
+	at = claim_all(store, call, members, count, token, &held);
+	claimed = at == count;
+	err = claimed ? SLUICE_OK : sl_blocks_why_full(store);
+	if (claimed && change)
+		err = open_blocks(store, call, members, count, &held, &at);
+	if (err == SLUICE_OK)
+		return SLUICE_OK;
+	if (err == SLUICE_E_FULL)
+		*shortage = (struct shortage){at, SLUICE_BOUND_ROOM, room_wait(members[at].limit, !claimed)};
+	give_back_claims(store, members, count, token);
 	return err;
 }
 
@@ -296,17 +328,32 @@ static void end_change(struct sluice_store *store, struct member *members, uint3
 }
 
 sluice_err members_charge(struct sluice_store *store, const struct sluice_call *call, struct member *members,
-                          uint32_t count, struct token *token) {
+                          uint32_t count, struct token *token, struct shortage *shortage) {
 	struct needs needs;
-	sluice_err err = plan_all(store, call, members, count, &needs);
-	if (err == SLUICE_OK && (needs.slots || needs.change || token != NULL))
-		err = provide(store, call, members, count, token, needs.change);
+	sluice_err err = SLUICE_OK;
+	if (!plan_all(store, call, members, count, &needs, shortage))
+		return SLUICE_E_FULL;
+	if (needs.slots || needs.change || token != NULL)
+		err = provide(store, call, members, count, token, needs.change, shortage);
 	if (err != SLUICE_OK)
 		return err;
 	publish_all(store, call, members, count);
 	if (needs.change)
 		end_change(store, members, count);
 	return SLUICE_OK;
+}
+
+bool members_deny(const struct sluice_call *call, struct member *members, const struct shortage *shortage) {
+	uint8_t leader = members[shortage->member].leader;
+	bool enforced = false;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct member *m = &members[i];
+		if (!m->counts || m->leader != leader || m->tried || m->cost == 0 || !m->decision->allowed)
+			continue;
+		sl_decide_bound(m->decision, shortage->bound, shortage->wait_ns);
+		enforced = enforced || !m->observed;
+	}
+	return enforced;
 }
 
 /* What the sketch knows can't be taken out of it, since others may share it: a counter that has been charged nothing,

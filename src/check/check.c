@@ -36,8 +36,28 @@ static void fill_next(const struct sluice_store *store, struct member *m, sluice
 	struct sluice_decision next;
 	if (m->decision->remaining >= m->decision->quota)
 		return;
+	if (m->decision->bound != SLUICE_BOUND_NONE) {
+		m->decision->next_after_ns = m->decision->retry_after_ns;
+		return;
+	}
 	member_step(store, m, now, (uint64_t)m->decision->remaining + 1, false, &next);
 	m->decision->next_after_ns = next.retry_after_ns;
+}
+
+/* A counter that is new, or whose block is too short. Where there is no room for it the limit denies. */
+static __attribute__((noinline)) sluice_err charge_anew(struct sluice_store *store, struct member *m,
+                                                        const struct sluice_call *call) {
+	struct shortage shortage;
+	sluice_err err;
+	m->cost = call->cost;
+	m->plain = m->charged = true;
+	m->forced = m->corrects = false;
+	err = members_charge(store, call, m, 1, NULL, &shortage);
+	if (err != SLUICE_E_FULL)
+		return err;
+	member_step(store, m, call->now, call->cost, false, m->decision);
+	sl_decide_bound(m->decision, shortage.bound, shortage.wait_ns);
+	return SLUICE_OK;
 }
 
 /* Nothing to claim or take, for most: the counter is there, and its block, if it has one, is long enough. */
@@ -48,10 +68,7 @@ static inline sluice_err charge_one(struct sluice_store *store, struct member *m
 		member_publish(m, call->now, call->cost);
 		return SLUICE_OK;
 	}
-	m->cost = call->cost;
-	m->plain = m->charged = true;
-	m->forced = m->corrects = false;
-	return members_charge(store, call, m, 1, NULL);
+	return charge_anew(store, m, call);
 }
 
 /* A call that another process holds up (err), or not, made again once that one has moved. */
@@ -98,11 +115,11 @@ static sluice_err decide_one(struct sluice_store *store, struct sluice_call *cal
 	member_step(store, &m, call->now, call->cost, charge, &call->merged);
 	if (charge && decision->allowed && call->cost != 0)
 		err = charge_one(store, &m, call);
-	if (call->want_next && err == SLUICE_OK)
+	if (call->want_next)
 		fill_next(store, &m, call->now);
 	sl_home_unlock(place->home);
-	if (err != SLUICE_OK)
-		return sl_is_held_up(err) ? decide_held_up(store, call, place, true, err) : err;
+	if (__builtin_expect(err != SLUICE_OK, 0))
+		return decide_held_up(store, call, place, true, err);
 	call->granted = decision->allowed ? call->cost : 0;
 	if (call->each != NULL)
 		call->each[0] = *decision;

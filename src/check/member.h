@@ -32,7 +32,12 @@ struct strikes {
 	bool denied;          /* the limit itself denied, of somebody who was not shut out */
 };
 
-enum { ROOM_TRIES = 64 /* times that room for a block is made before there is none */ };
+/* What kept a charge from being made: a bound of ours, by which the limits of one counter deny. */
+struct shortage {
+	uint32_t member;
+	sluice_bound bound;
+	sluice_ns wait_ns; /* by when it can have passed; SLUICE_NEVER: never */
+};
 
 struct member {
 	const struct sluice_limit *limit;
@@ -154,11 +159,16 @@ static inline void members_keep_latest(struct sluice_store *store, sluice_ns now
 }
 
 /* Charges all members that are marked `charged`, and corrects those that are marked so, or none; all homes are locked.
- * Plain ones have been stepped. Finds slots for new counters, for ledgers and for the token (NULL: none), and blocks,
- * evicting where there is no other way. SLUICE_OK or SLUICE_E_FULL, and then nothing was changed but who else
- * had to go. */
+ * Plain ones have been stepped. Finds slots for new counters, for ledgers and for the token (NULL: none; without a slot
+ * the request leaves no record, as if that had been evicted), and blocks, evicting where there is no other way.
+ * SLUICE_OK; else nothing was changed but who else had to go: SLUICE_E_FULL, and `shortage` says why; or held up. */
 SLUICE_MUST_USE sluice_err members_charge(struct sluice_store *store, const struct sluice_call *call,
-                                          struct member *members, uint32_t count, struct token *token);
+                                          struct member *members, uint32_t count, struct token *token,
+                                          struct shortage *shortage);
+
+/* Turns the decisions of all who were to charge the counter that shortage->member charges into denials by its bound.
+ * Returns whether one of them is enforced. */
+bool members_deny(const struct sluice_call *call, struct member *members, const struct shortage *shortage);
 
 /* All slots that were found: no claim of the call may take one of them. */
 void members_hold_found(const struct member *members, uint32_t count, struct sl_hold *found);
@@ -181,9 +191,12 @@ void member_judge(const struct sluice_store *store, struct member *m, sluice_ns 
 /* Finds the ledger of a member (slot: as found), in a store that may have some. */
 void ledger_find(const struct sluice_store *store, struct member *m, sluice_ns now);
 
-/* Plans what a charge, or a commit, does to a ledger: fills `writes` and `corrected`. SLUICE_OK, or SLUICE_E_FULL where
- * it would be too long. */
-SLUICE_MUST_USE sluice_err ledger_plan(struct member *m);
+/* Plans what a charge, or a commit, does to a ledger: fills `writes` and `corrected`. False where it would be too
+ * long. */
+SLUICE_MUST_USE bool ledger_plan(struct member *m);
+
+/* The wait until the first of those that are open ends; SLUICE_NEVER where none is. */
+sluice_ns ledger_first_end(const struct member *m, sluice_ns now);
 
 /* Bytes of the block that a planned change of a member needs for its ledger, and to compute in; 0: none. */
 uint64_t ledger_bytes(const struct member *m);
@@ -201,7 +214,8 @@ void ledger_close(struct sluice_store *store, struct member *m);
 /* Before a charge in place of a counter whose ledger stays as it is: lets that live as long as the counter will. */
 void ledger_outlive(struct sluice_store *store, struct member *m, sluice_ns now);
 
-/* Corrects what has ended of members that are about to be refunded. SLUICE_OK or SLUICE_E_FULL. */
+/* Corrects what has ended of members that are about to be refunded. One for which there is no room is left out of the
+ * refund (its slot is NULL): what it holds stays charged. SLUICE_OK, or held up. */
 SLUICE_MUST_USE sluice_err ledger_settle(struct sluice_store *store, const struct sluice_call *call,
                                          struct member *members);
 
@@ -252,7 +266,8 @@ bool members_hold(const struct sluice_store *store, struct sluice_call *call, st
 /* SLUICE_RELEASE and SLUICE_RENEW. (lease.c) */
 void members_end_leases(struct sluice_store *store, struct sluice_call *call, struct member *members);
 
-/* SLUICE_COMMIT. SLUICE_OK or SLUICE_E_FULL, and then nothing was changed. (reserve.c) */
+/* SLUICE_COMMIT. Where there is no room to correct a counter, the estimate stays charged, and what the true cost is
+ * above it is charged as of now, as far as there is room for that. SLUICE_OK, or held up. (reserve.c) */
 SLUICE_MUST_USE sluice_err members_commit(struct sluice_store *store, struct sluice_call *call, struct member *members);
 
 /* Where the record of a retried call is, but not its slot: false where it charges nothing; its answer, where it is

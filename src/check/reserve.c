@@ -77,11 +77,19 @@ static uint32_t left_of(const struct ledger *l) {
 	return l->count - l->corrected + l->adds;
 }
 
-sluice_err ledger_plan(struct member *m) {
+bool ledger_plan(struct member *m) {
 	struct ledger *l = &m->ledger;
 	l->corrected = l->ended + (l->commits >= 0);
 	l->writes = l->adds || (l->corrected != 0 && !(l->dead && l->commits < 0));
-	return l->writes && left_of(l) > SL_LEDGER_MAX ? SLUICE_E_FULL : SLUICE_OK;
+	return !l->writes || left_of(l) <= SL_LEDGER_MAX;
+}
+
+sluice_ns ledger_first_end(const struct member *m, sluice_ns now) {
+	struct sl_counter copy = m->counter;
+	sluice_ns t = m->slot != NULL ? sl_step_instant(m->limit, &copy, now) : now;
+	if (m->ledger.ended == m->ledger.count)
+		return SLUICE_NEVER;
+	return m->ledger.list[m->ledger.ended].end > t ? m->ledger.list[m->ledger.ended].end - t : 1;
 }
 
 /* What has only ended is skipped where it stands. */
@@ -333,31 +341,90 @@ void ledger_close(struct sluice_store *store, struct member *m) {
 
 /* ---- the operations ---------------------------------------------------------------------------------------------- */
 
-/* Changes counters and ledgers of all members whose ledger is to be written, charging nothing: as one. */
-static sluice_err correct_members(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
+/* Changes counters and ledgers of all members that are to be corrected, charging nothing: as one. SLUICE_OK; else
+ * nothing was changed: SLUICE_E_FULL, and members[*at] had no room; or held up. */
+static sluice_err correct_members(struct sluice_store *store, const struct sluice_call *call, struct member *members,
+                                  uint32_t *at) {
+	struct shortage shortage = {.member = 0};
 	sluice_err err;
 	members_keep_latest(store, call->now);
-	err = members_charge(store, call, members, call->item_count, NULL);
+	err = members_charge(store, call, members, call->item_count, NULL, &shortage);
 	for (uint32_t i = 0; i < call->item_count && err == SLUICE_OK; i++)
 		if (members[i].counts && !members[i].plain)
 			ledger_find(store, &members[i], call->now);
+	*at = shortage.member;
 	return err;
 }
 
 sluice_err ledger_settle(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
-	bool any = false;
+	sluice_err err = SLUICE_E_FULL;
+	uint32_t left = 0, at;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct member *m = &members[i];
 		m->corrects = m->counts && !m->plain && m->leader == i && m->slot != NULL && m->ledger.ended != 0;
-		any = any || m->corrects;
+		left += m->corrects;
 	}
-	return any ? correct_members(store, call, members) : SLUICE_OK;
+	for (; left != 0 && (err = correct_members(store, call, members, &at)) == SLUICE_E_FULL; left--) {
+		members[at].corrects = false;
+		members[at].slot = NULL;
+	}
+	return err == SLUICE_E_FULL ? SLUICE_OK : err;
+}
+
+/* What is above an estimate whose counter there is no room to correct is charged as of now: or not, where there is no
+ * room for that either. */
+static void charge_above(struct sluice_store *store, const struct sluice_call *call, struct member *members,
+                         struct member *m, uint32_t above) {
+	struct shortage shortage;
+	uint32_t cost = m->cost;
+	if (above == 0 || m->slot == NULL)
+		return;
+	m->cost = above;
+	m->charged = m->forced = true;
+	if (members_charge(store, call, members, call->item_count, NULL, &shortage) != SLUICE_OK)
+		m->amount = 0;
+	m->cost = cost;
+	m->charged = m->forced = false;
+}
+
+/* In place, which needs no room: an estimate that is corrected by nothing stays charged. */
+static void keep_estimate(struct member *m) {
+	struct sl_reservation *it = (struct sl_reservation *)(uintptr_t)&m->ledger.list[m->ledger.commits];
+	__atomic_store_n(&it->instant, 0, __ATOMIC_RELAXED);
+	SL_POINT();
+	__atomic_store_n(&it->id, 0, __ATOMIC_RELAXED);
+	SL_POINT();
+	m->corrects = false;
+	m->ledger.commits = -1;
+}
+
+/* Each by itself, as far as there is room; what was done of it can't be done again. */
+static void commit_apart(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
+	bool corrects[SLUICE_ITEMS_MAX];
+	uint32_t at;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		corrects[i] = members[i].corrects;
+		members[i].corrects = false;
+	}
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct member *m = &members[i];
+		uint32_t cost;
+		if (!corrects[i])
+			continue;
+		m->corrects = true;
+		cost = m->ledger.list[m->ledger.commits].cost;
+		if (correct_members(store, call, members, &at) != SLUICE_OK) {
+			keep_estimate(m);
+			charge_above(store, call, members, m, m->cost > cost ? m->cost - cost : 0);
+		}
+		m->corrects = false;
+	}
 }
 
 sluice_err members_commit(struct sluice_store *store, struct sluice_call *call, struct member *members) {
 	uint64_t id = sl_id_number(call->id);
-	uint32_t found = 0;
-	sluice_err err;
+	sluice_err err = SLUICE_OK;
+	uint32_t at;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct member *m = &members[i];
 		struct ledger *l = &m->ledger;
@@ -366,11 +433,11 @@ sluice_err members_commit(struct sluice_store *store, struct sluice_call *call, 
 		for (uint32_t k = l->ended; k < l->count && l->commits < 0; k++)
 			l->commits = l->list[k].id == id ? (int64_t)k : -1;
 		m->corrects = l->commits >= 0;
-		found += m->corrects;
+		call->found += m->corrects;
 	}
-	if (found == 0)
-		return SLUICE_OK;
-	err = correct_members(store, call, members);
-	call->found = err == SLUICE_OK ? found : 0;
-	return err;
+	if (call->found != 0)
+		err = correct_members(store, call, members, &at);
+	if (err == SLUICE_E_FULL)
+		commit_apart(store, call, members);
+	return err == SLUICE_E_FULL ? SLUICE_OK : err;
 }

@@ -201,9 +201,10 @@ static void join_charges(const struct sluice_store *store, const struct sluice_c
 	}
 }
 
-/* Charges every group that is to be, or none. A group is charged through its first member that may. */
+/* Charges every group that is to be, or none. A group is charged through its first member that may. As
+ * members_charge(). */
 static sluice_err charge_groups(struct sluice_store *store, const struct sluice_call *call, struct member *members,
-                                struct turn *turn) {
+                                struct turn *turn, struct shortage *shortage) {
 	sluice_err err;
 	members_keep_latest(store, call->now);
 	for (uint32_t i = 0; i < call->item_count; i++) {
@@ -211,7 +212,7 @@ static sluice_err charge_groups(struct sluice_store *store, const struct sluice_
 		m->charged = m->counts && m->decision->allowed && !m->tried && m->cost != 0 &&
 		             (m->leader == i || find_charger(members, i, m) == NULL);
 	}
-	err = members_charge(store, call, members, call->item_count, turn->token);
+	err = members_charge(store, call, members, call->item_count, turn->token, shortage);
 	if (err != SLUICE_OK)
 		return err;
 	if (turn->joins)
@@ -312,9 +313,38 @@ static sluice_ns longest_delay(const struct sluice_call *call, const struct memb
 	return delay_ns;
 }
 
+/* A bound denied: nothing is charged, and the figures of those that admit are those of what stands. */
+static void deny_by_bound(struct sluice_store *store, struct sluice_call *call, struct member *members) {
+	call->granted = 0;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if (members[i].decision->allowed)
+			member_judge(store, &members[i], call->now, members[i].cost, members[i].decision);
+}
+
+/* Charges all who admit. Where a bound of ours keeps a counter from being charged, its limit denies: the whole call, or
+ * what is only observed by itself, and then the rest is charged. SLUICE_OK, with `charged` saying whether it was; or
+ * held up. */
+static sluice_err charge_or_deny(struct sluice_store *store, struct sluice_call *call, struct member *members,
+                                 struct turn *turn, bool *charged) {
+	struct shortage shortage;
+	sluice_err err;
+	*charged = false;
+	while ((err = charge_groups(store, call, members, turn, &shortage)) == SLUICE_E_FULL)
+		if (members_deny(call, members, &shortage)) {
+			deny_by_bound(store, call, members);
+			return SLUICE_OK;
+		}
+	if (err != SLUICE_OK)
+		return err;
+	*charged = true;
+	if (turn->token != NULL && turn->token->slot != NULL)
+		token_publish(call, turn->token, longest_delay(call, members));
+	return SLUICE_OK;
+}
+
 static sluice_err decide_members(struct sluice_store *store, struct sluice_call *call, struct member *members,
                                  struct turn *turn) {
-	bool charge = call->operation != SLUICE_PEEK, allowed;
+	bool charge = call->operation != SLUICE_PEEK, allowed, charged = false;
 	sluice_err err = SLUICE_OK;
 	call->granted = call->cost;
 	if (charge && was_done(store, call, members, turn->token))
@@ -326,14 +356,11 @@ static sluice_err decide_members(struct sluice_store *store, struct sluice_call 
 		call->granted = 0;
 	if (!charge || !turn->costs)
 		return SLUICE_OK;
-	if (allowed) {
-		err = charge_groups(store, call, members, turn);
-		if (err == SLUICE_OK && turn->token != NULL)
-			token_publish(call, turn->token, longest_delay(call, members));
-	} else {
+	if (allowed)
+		err = charge_or_deny(store, call, members, turn, &charged);
+	else
 		unstep(store, call, members);
-	}
-	if (err == SLUICE_OK && turn->terms)
+	if (err == SLUICE_OK && turn->terms && charged == allowed) /* not where a bound denied */
 		members_note_denials(store, call, members, allowed);
 	return err;
 }
@@ -423,6 +450,10 @@ static void fill_next(const struct sluice_store *store, struct member *m, sluice
 	struct sluice_decision next;
 	if (m->decision->remaining >= m->decision->quota)
 		return;
+	if (m->decision->bound != SLUICE_BOUND_NONE) {
+		m->decision->next_after_ns = m->decision->retry_after_ns;
+		return;
+	}
 	m->counter.who = 0; /* for a stranger */
 	if (limit->algorithm == SLUICE_DISTINCT && limit->quota <= SL_EXACT_MEMBERS) {
 		/* whatever its cost, who is counted takes one place: as if there were no more than are taken */

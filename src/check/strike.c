@@ -60,7 +60,7 @@ static bool write(struct sluice_store *store, const struct sluice_call *call, st
 	if (m->strikes.slot == NULL)
 		return false;
 	hold.slots[hold.count++] = m->strikes.slot;
-	for (int i = 0; i < ROOM_TRIES; i++) {
+	for (struct sl_room room = {0};;) {
 		if (sl_blocks_begin(store) != SLUICE_OK)
 			break; /* a denial stands, noted or not */
 		block = sl_blocks_take(store, bytes, &true_bytes);
@@ -70,7 +70,7 @@ static bool write(struct sluice_store *store, const struct sluice_call *call, st
 			return true;
 		}
 		sl_blocks_abort(store);
-		if (!sl_store_make_room(store, bytes, call->now, &hold))
+		if (!sl_store_make_room(store, bytes, call->now, &hold, &room))
 			break;
 	}
 	if (claimed) {
@@ -98,6 +98,7 @@ static void strike(struct sluice_store *store, struct sluice_call *call, struct 
 /* Charges a denied cost to one counter. Returns whether it was. */
 static bool force(struct sluice_store *store, const struct sluice_call *call, struct member *members,
                   struct member *m) {
+	struct shortage shortage;
 	for (uint32_t i = 0; i < call->item_count; i++)
 		members[i].charged = members[i].corrects = false;
 	if (m->plain)
@@ -107,7 +108,7 @@ static bool force(struct sluice_store *store, const struct sluice_call *call, st
 	m->ledger.adds = false;
 	m->charged = m->forced = true;
 	members_keep_latest(store, call->now);
-	return members_charge(store, call, members, call->item_count, NULL) == SLUICE_OK;
+	return members_charge(store, call, members, call->item_count, NULL, &shortage) == SLUICE_OK;
 }
 
 /* The decision of the state as it is now; what was decided stays decided. */

@@ -248,7 +248,7 @@ bool sl_blocks_stretch(const struct sluice_store *store, uint64_t from, uint64_t
 		bool free = store->map[unit] == FREE;
 		stretch->end = (uint32_t)unit;
 		if (!free && stretch->count == SL_STRETCH_MAX)
-			return false;
+			return count - stretch->first >= units;
 		if (!free)
 			stretch->blocks[stretch->count++] = (uint32_t)unit;
 		unit += free ? run_of(store, (uint32_t)unit)->units : sl_block_units(store, (uint32_t)unit);

@@ -64,6 +64,13 @@ static inline uint64_t sl_block_bytes(const struct sluice_store *store, uint32_t
 void sl_block_own(struct sluice_store *store, uint32_t block, const struct sl_slot *slot);
 struct sl_slot *sl_block_owner(const struct sluice_store *store, uint32_t block);
 
+/* The most bytes that a charge lets a block have: a quarter of all, so that one counter, whose block is written anew
+ * beside the old one when it grows, leaves half of them to others. Of very small stores up to a half. O(1). */
+static inline uint64_t sl_block_bytes_most(const struct sluice_store *store) {
+	uint64_t units = store->header->unit_count, small = units / 2 < 512 ? units / 2 : 512;
+	return (units / 4 > small ? units / 4 : small) * SL_UNIT_BYTES - sizeof(struct sl_block_head);
+}
+
 /* A stretch of neighbouring blocks and free runs. */
 enum { SL_STRETCH_MAX = 256 };
 struct sl_stretch {
@@ -72,8 +79,8 @@ struct sl_stretch {
 	uint32_t first, end; /* units */
 };
 
-/* Within a change: the stretch of at least `units` that begins with the first run from unit `from` on. False when it
- * would have too many blocks, or go past the end; `end` is how far it got. */
+/* Within a change: the stretch of at least `units` that begins with the first run from unit `from` on, or as much of it
+ * as SL_STRETCH_MAX blocks are. False when it would go past the end; `end` is how far it got. */
 bool sl_blocks_stretch(const struct sluice_store *store, uint64_t from, uint64_t units, struct sl_stretch *stretch);
 
 /* Sets up the free lists of a formatted arena, or after a repair, from a map of which only taken units are marked. */
@@ -82,10 +89,19 @@ void sl_blocks_rebuild(struct sluice_store *store);
 /* Checks the block map and free lists; NULL, or what is wrong. */
 const char *sl_blocks_verify(const struct sluice_store *store);
 
+/* A search for room, zeroed before the first try. */
+struct sl_room {
+	uint32_t tries;
+	uint32_t first; /* unit from which on a long stretch is being freed, a piece at a time; 0: none is */
+	uint64_t rank;  /* of the most used of its first piece */
+};
+
 /* Makes room for a block of so many bytes (room.c): frees the owners of neighbouring blocks, expired ones or else the
  * least used that a search met. Returns whether there was anybody who could go, or the blocks' lock was held up; others
- * may have been quicker to take the room, or to lock those owners. For a caller to whom sl_blocks_take() has said no;
- * no change of blocks is open. */
-bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_hold *hold);
+ * may have been quicker to take the room, or to lock those owners, and of many small ones it takes several tries: it is
+ * worth another as long as it returns true, which it does at most 64 times. For a caller to whom sl_blocks_take() has
+ * said no; no change of blocks is open. Looks at some hundreds of owners at most. */
+bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_hold *hold,
+                        struct sl_room *room);
 
 #endif

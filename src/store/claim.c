@@ -50,7 +50,7 @@ static struct sl_slot *claim_in(const struct sl_place *place, struct sl_bucket *
  * among those a client that comes back all the time stays, and a flood's keys go. */
 static inline uint64_t rank_of(uint64_t tag, uint64_t last_coarse) {
 	uint64_t use = sl_tag_use(tag);
-	return (use > SL_USE_LITTLE ? use : 0) << 61 | (last_coarse + 1);
+	return (use > SL_USE_LITTLE ? use : 0) << SL_RANK_USE_SHIFT | (last_coarse + 1);
 }
 
 uint64_t sl_slot_rank(const struct sl_slot *slot, uint64_t tag, sluice_ns now) {

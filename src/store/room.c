@@ -3,7 +3,8 @@
  * Logs of many sizes leave gaps that are too short, so what is freed must be neighbours. A hand goes round the blocks;
  * at each step it looks at a few stretches of the length that is needed, and takes the one whose most used owner is the
  * least used, expired owners counting as none: the same order as for slots (claim.c), as far as neighbourhoods allow
- * it.
+ * it. Where small blocks stand, a long stretch is chosen by its beginning, and freed a piece at a time: what is free
+ * already of it is passed over in one step.
  *
  * Planned under the blocks' lock, done without it, since owners are freed under the locks of their homes: in between
  * anything may have changed, and whoever asked asks again. Owners that the call itself holds, or whose home others have
@@ -11,15 +12,18 @@
 #include "store/blocks.h"
 
 enum {
-	STRETCHES = 24,  /* looked at by one call */
-	CHEAP = 1,       /* a rank that is not looked beyond: all have expired */
-	STEPS_MAX = 256, /* stretches that may be impossible, before the call gives up */
+	TRIES = 64,       /* of one search */
+	STRETCHES = 24,   /* looked at by one try */
+	OWNERS_MAX = 768, /* likewise: others wait for the blocks' lock meanwhile */
+	CHEAP = 1,        /* a rank that is not looked beyond: all have expired */
+	STEPS_MAX = 256,  /* stretches that may be impossible, before the search gives up */
 };
 
 struct plan {
 	struct sl_slot *owners[SL_STRETCH_MAX];
 	uint32_t count;
-	uint64_t rank; /* of the most used */
+	uint32_t first; /* unit */
+	uint64_t rank;  /* of the most used */
 };
 
 /* The owners of a stretch. Returns its length in blocks when all of them can go, else the place of the first that
@@ -40,37 +44,64 @@ static uint32_t plan_stretch(const struct sluice_store *store, const struct sl_s
 	return plan->count;
 }
 
-/* The best of the next stretches. The hand moves behind each, or behind what makes it impossible: so nothing is looked
- * at twice while it goes round. */
+/* The best of the next stretches. The hand moves behind each, or behind the block that makes it impossible: so nothing
+ * is looked at twice while it goes round, and a long block is one step. */
 static bool find_plan(struct sluice_store *store, uint64_t units, sluice_ns now, const struct sl_hold *hold,
                       struct plan *best) {
 	uint64_t *hand = &store->header->sweep_unit, unit_count = store->header->unit_count;
 	struct sl_stretch stretch;
 	struct plan plan;
-	unsigned looked = 0;
+	unsigned looked = 0, owners = 0;
 	best->rank = best->count = 0;
-	for (unsigned i = 0; i < STEPS_MAX && looked < STRETCHES && !(looked != 0 && best->rank < CHEAP); i++) {
+	for (unsigned i = 0; i < STEPS_MAX && looked < STRETCHES && owners < OWNERS_MAX; i++) {
 		uint64_t from = *hand % unit_count;
 		bool possible = sl_blocks_stretch(store, from != 0 ? from : 1, units, &stretch);
 		uint32_t fine = plan_stretch(store, &stretch, now, hold, &plan);
-		*hand = fine < stretch.count ? stretch.blocks[fine] + 1 : stretch.end;
+		owners += fine;
+		*hand = fine < stretch.count ? stretch.blocks[fine] + sl_block_units(store, stretch.blocks[fine]) : stretch.end;
 		if (!possible || fine < stretch.count || fine == 0)
 			continue;
+		plan.first = stretch.first;
 		if (looked == 0 || plan.rank < best->rank)
 			*best = plan;
 		looked++;
+		if (best->rank < CHEAP)
+			break;
 	}
 	return looked != 0;
 }
 
-bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_hold *hold) {
+/* What is left of the stretch whose first piece was chosen before, unless it is in better use than that. */
+static bool go_on(const struct sluice_store *store, uint64_t units, sluice_ns now, const struct sl_hold *hold,
+                  const struct sl_room *room, struct plan *plan) {
+	struct sl_stretch stretch;
+	plan->first = room->first;
+	return room->first != 0 && sl_blocks_stretch(store, room->first, units, &stretch) &&
+	       plan_stretch(store, &stretch, now, hold, plan) == stretch.count && stretch.count != 0 &&
+	       sl_rank_use(plan->rank) <= sl_rank_use(room->rank);
+}
+
+/* A stretch of so many blocks that there may be more of it to free. */
+static void note_piece(struct sl_room *room, const struct plan *plan) {
+	if (plan->count < SL_STRETCH_MAX)
+		*room = (struct sl_room){.tries = room->tries};
+	else if (room->first != plan->first)
+		*room = (struct sl_room){room->tries, plan->first, plan->rank};
+}
+
+bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_hold *hold,
+                        struct sl_room *room) {
 	uint64_t units = (bytes + sizeof(struct sl_block_head) + SL_UNIT_BYTES - 1) / SL_UNIT_BYTES;
 	struct plan plan;
 	bool found;
+	if (room->tries++ == TRIES || bytes > sl_block_bytes_most(store))
+		return false;
 	if (sl_blocks_begin(store) != SLUICE_OK)
 		return true; /* whoever asks again is told so */
-	found = find_plan(store, units, now, hold, &plan);
+	found = go_on(store, units, now, hold, room, &plan) || find_plan(store, units, now, hold, &plan);
 	sl_blocks_commit(store);
+	if (found)
+		note_piece(room, &plan);
 	for (uint32_t i = 0; found && i < plan.count; i++)
 		(void)sl_slot_make_free(store, plan.owners[i], NULL, true, now); /* or others did, or will */
 	return found;

@@ -153,6 +153,12 @@ bool sl_slot_make_free(struct sluice_store *store, struct sl_slot *slot, const s
 /* Whom to evict first: the less used, and among those the longer unused, have the lower rank; 0: has expired. */
 uint64_t sl_slot_rank(const struct sl_slot *slot, uint64_t tag, sluice_ns now);
 
+/* What of a rank is use. */
+enum { SL_RANK_USE_SHIFT = 61 };
+static inline uint64_t sl_rank_use(uint64_t rank) {
+	return rank >> SL_RANK_USE_SHIFT;
+}
+
 /* Whether a slot is among those that a call holds. */
 static inline bool sl_hold_has(const struct sl_hold *hold, const struct sl_slot *slot) {
 	for (uint32_t i = 0; i < hold->count; i++)

@@ -117,7 +117,7 @@ static struct sluice_decision ask(struct sluice_store *store, const struct world
                                   sluice_operation operation) {
 	struct sluice_decision decision = {0};
 	sluice_err err = arena_call(store, operation, s->limit, s->key, 1, world->now, &decision);
-	if (err != SLUICE_OK && err != SLUICE_E_FULL)
+	if (err != SLUICE_OK)
 		abort();
 	return decision;
 }

@@ -71,7 +71,7 @@ struct intent {
 struct writer {
 	uint64_t calls;
 	uint64_t longest_call_ns, longest_pause_ns;
-	uint64_t full; /* answers of SLUICE_E_FULL */
+	uint64_t full; /* denials by SLUICE_BOUND_ROOM */
 	struct intent intent;
 };
 
@@ -112,8 +112,8 @@ static void decide(struct sluice_store *store, struct writer *me, struct sluice_
 	me->longest_call_ns = sl_max(me->longest_call_ns, end - start);
 	me->longest_pause_ns = sl_max(me->longest_pause_ns, start - *last_ns);
 	*last_ns = end;
-	me->full += err == SLUICE_E_FULL;
-	if (err != SLUICE_OK && err != SLUICE_E_FULL)
+	me->full += err == SLUICE_OK && call->merged.bound == SLUICE_BOUND_ROOM;
+	if (err != SLUICE_OK)
 		__atomic_fetch_add(&board->wrong, 1, __ATOMIC_RELAXED);
 	call->err = err;
 }

@@ -207,8 +207,13 @@ static void a_ledger_has_an_end(void **state) {
 		snprintf(id, sizeof id, "%d", k);
 		assert_int_equal(ASK(s, SLUICE_RESERVE, 0, 1, id, 60 * S, .lines = {{"fixed-window 1M/1m"}}).err, SLUICE_OK);
 	}
-	assert_int_equal(ASK(s, SLUICE_RESERVE, 0, 1, "more", 60 * S, .lines = {{"fixed-window 1M/1m"}}).err,
-	                 SLUICE_E_FULL);
+	struct asked a = ASK(s, SLUICE_RESERVE, 0, 1, "more", 50 * S, .lines = {{"fixed-window 1M/1m"}, {"9/1m", "k"}});
+	assert_int_equal(a.err, SLUICE_OK);
+	assert_false(a.d.allowed);
+	assert_int_equal(a.d.bound, SLUICE_BOUND_RESERVATIONS);
+	assert_int_equal(a.d.retry_after_ns, 60 * S * (sluice_ns)ASK_MS);
+	assert_int_equal(a.each[1].remaining, 9); /* charged nothing */
+	assert_true(a.each[1].allowed && a.granted == 0);
 	assert_int_equal(ASK(s, SLUICE_COMMIT, 0, 1, "7", .lines = {{"fixed-window 1M/1m"}}).found, 1);
 	assert_int_equal(ASK(s, SLUICE_RESERVE, 0, 1, "more", 60 * S, .lines = {{"fixed-window 1M/1m"}}).err, SLUICE_OK);
 	sluice_store_close(s);

@@ -475,23 +475,36 @@ static void test_no_room_for_a_log(void **state) {
 	                 SLUICE_OK);
 	assert_int_equal(sluice_limit_parse(&limit, sl_str("sliding-log 4G/1d"), NULL), SLUICE_OK);
 	fill_log(&(struct sluice_item){.limit = &limit, .key = sl_str("long")});
-	struct answer answer = post("/v1/check", "{\"key\":\"long\",\"limits\":[\"sliding-log 4G/1d\"]}");
-	assert_problem(&answer, 503, "no room");
-	assert_string_equal(text_of(&answer, "title"), "Store full");
-	assert_string_equal(text_of(&answer, "type"),
-	                    "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity");
+	/* that limit denies, with a problem like any denial, and names the bound; the other one is charged nothing */
+	static const char both[] = "{\"key\":\"long\",\"limits\":[\"fixed-window 9/1d\",\"sliding-log 4G/1d\"]}";
+	struct answer answer = post("/v1/check", both);
+	assert_problem(&answer, 429, "can't be kept for the request (bound: room): retry in ");
+	assert_string_equal(text_of(&answer, "bound"), "room");
+	assert_string_equal(text_of(&answer, "limit"), "sliding-log 4000000000/1d");
+	assert_int_equal(number_of(answer.json, "remaining"), 0);
+	assert_header(&answer, "Retry-After", "82801"); /* the oldest of the log is an hour old */
 	answer_free(&answer);
-	use_policy("limits:\n  - {name: a, key: ip, limit: sliding-log 4G/1d}\n");
+	answer = post("/v1/check", "{\"key\":\"long\",\"limits\":[\"fixed-window 9/1d\"],\"peek\":true}");
+	assert_int_equal(number_of(answer.json, "remaining"), 9);
+	assert_null(strstr(answer.body, "bound"));
+	answer_free(&answer);
+	/* whatever on-error says; an observed one notes it, and the request goes on */
+	use_policy("limits:\n  - {name: a, key: ip, limit: sliding-log 4G/1d, on-error: allow}\n"
+	           "  - {name: b, key: ip, limit: sliding-log 5/2m}\n");
 	fill_log_of("1.2.3.4");
-	assert_free(post("/v1/admit", "{\"attributes\":{\"ip\":\"1.2.3.4\"}}"));
-	use_policy("limits:\n  - {name: a, key: ip, limit: sliding-log 4G/1d}\n"
-	           "  - {name: b, key: ip, limit: sliding-log 5/2m, on-error: deny}\n");
 	answer = post("/v1/admit", "{\"attributes\":{\"ip\":\"1.2.3.4\"}}");
-	assert_problem(&answer, 503, "no room");
-	json_t *violated = json_object_get(answer.json, "violated-policies");
-	assert_int_equal(json_array_size(violated), 1);
-	assert_string_equal(json_string_value(json_array_get(violated, 0)), "b");
+	assert_problem(&answer, 429, "limit a (sliding-log 4000000000/1d) can't be kept");
 	answer_free(&answer);
+	use_policy("limits:\n  - {name: a, key: ip, limit: sliding-log 4G/1d, observe: true}\n"
+	           "  - {name: b, key: ip, limit: sliding-log 5/2m}\n");
+	for (int k = 0; k < 5; k++) {
+		answer = post("/v1/admit", "{\"attributes\":{\"ip\":\"1.2.3.4\"}}");
+		assert_int_equal(answer.status, 200);
+		assert_int_equal(number_of(answer.json, "remaining"), 4 - k);
+		assert_non_null(strstr(answer.body, "\"bound\":\"room\",\"observed\":true"));
+		answer_free(&answer);
+	}
+	post_for_status("/v1/admit", "{\"attributes\":{\"ip\":\"1.2.3.4\"}}", 429);
 }
 
 int main(void) {

@@ -191,7 +191,7 @@ static void test_notation_is_counted_once_by_who_decided(void **state) {
 	sluice_decide_many(server->context.store, &call, 1);
 	assert_true(call.merged.allowed);
 	assert_false(sl_ruling_take(&plain, &call));
-	call.err = SLUICE_E_FULL;
+	call.err = SLUICE_E_AWAY;
 	assert_false(sl_ruling_take(&plain, &call));
 	server_close(server);
 }
@@ -230,7 +230,7 @@ static void test_what_cannot_be_decided_is_an_error_of_each(void **state) {
 	                                    "  - {name: a, key: user, limit: 100/1m, on-error: deny}\n"
 	                                    "  - {name: b, key: user, limit: 100/1m}\n");
 	admit(server, "ann", 1);
-	server->call.err = SLUICE_E_FULL;
+	server->call.err = SLUICE_E_AWAY;
 	const struct sl_ruling ruling = {&server->call, server->match.position, server->match.count, server->of,
 	                                 SL_TRANSPORT_HTTP};
 	sl_ruling_settle(&server->context, &ruling);

@@ -2,7 +2,8 @@
  * caller brings along: check, refund, reset. Those of the policy are in admit.c, leases in hold.c, reservations in
  * commit.c.
  *
- * When the store is full, away, or held up by a process that was stopped, and cannot answer:
+ * When the store is away, or held up by a process that was stopped, and cannot answer (a bound of ours is no such
+ * thing: there the limit denies):
  *   /v1/check, /v1/refund   503, a problem of type temporary-reduced-capacity: the caller knows what to do without us
  *   /v1/admit, /v1/auth/..  what the policy says: if any limit that applies has on-error: deny, the same 503, which
  *                           names those limits; else 200, allowed as where no limit applies */
@@ -59,23 +60,21 @@ void sl_http_reply_malformed(struct sl_http_turn *turn, const struct sl_http_ask
 }
 
 bool sl_http_is_unable(sluice_err err) {
-	return err == SLUICE_E_FULL || err == SLUICE_E_AWAY || err == SLUICE_E_BUSY;
+	return err == SLUICE_E_AWAY || err == SLUICE_E_BUSY;
 }
 
 void sl_http_reply_unable(struct sl_http_turn *turn, sluice_err err, const struct sluice_bytes *names, uint32_t count) {
 	struct sl_http_reply reply;
-	bool away = err == SLUICE_E_AWAY, busy = err == SLUICE_E_BUSY;
+	bool busy = err == SLUICE_E_BUSY;
 	size_t room = 1024;
 	for (uint32_t i = 0; i < count; i++)
 		room += SL_JSON_ROOM(names[i].len) + 1;
 	if (!sl_http_reply_begin(&reply, turn, 503, "application/problem+json", room))
 		return;
 	sl_http_reply_body(&reply);
-	sl_http_problem_members(
-		&reply.w, 503, sl_http_problem_reduced, busy ? "Store held up" : away ? "Store away" : "Store full",
-		sl_str(busy   ? SL_HELD_UP_TEXT ": the request was not decided"
-	           : away ? "the store did not answer in time: the request was not decided"
-	                : "the store has no room for a new counter: give it more memory or wait for some to end"));
+	sl_http_problem_members(&reply.w, 503, sl_http_problem_reduced, busy ? "Store held up" : "Store away",
+	                        sl_str(busy ? SL_HELD_UP_TEXT ": the request was not decided"
+	                                    : "the store did not answer in time: the request was not decided"));
 	sl_out_str(&reply.w, ",\"violated-policies\":[");
 	for (uint32_t i = 0; i < count; i++) {
 		if (i > 0)

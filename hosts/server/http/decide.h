@@ -21,10 +21,10 @@ SLUICE_MUST_USE bool sl_http_decide(struct sl_http_turn *turn, struct sl_http_qu
 /* A call of an ask's items, in the ask's words. */
 struct sluice_call sl_http_call_of(const struct sl_http_ask *ask, sluice_operation operation);
 
-/* Answers a call that failed: the store is full or away, or something that no request should meet. */
+/* Answers a call that failed: the store is away, or something that no request should meet. */
 void sl_http_reply_failed(struct sl_http_turn *turn, sluice_err err);
 
-/* Is it one of those that a policy's on-error answers: the store is full or away? */
+/* Is it one of those that a policy's on-error answers: the store is away? */
 bool sl_http_is_unable(sluice_err err);
 /* 503: the store cannot answer. `names` are of the limits that deny for it. */
 void sl_http_reply_unable(struct sl_http_turn *turn, sluice_err err, const struct sluice_bytes *names, uint32_t count);

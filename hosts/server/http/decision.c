@@ -168,11 +168,19 @@ static void put_detail(struct sl_out *out, const struct sl_http_view *view) {
 		sl_out_bytes(&text, limit.data, limit.len);
 		sl_out_str(&text, ")");
 	}
-	sl_out_str(&text, " has ");
-	sl_out_u64(&text, view->limits[decider].decision->remaining);
-	sl_out_str(&text, view->call->upto ? " left, the request takes at least " : " left, the request costs ");
-	sl_out_u64(&text, view->call->upto ? 1 : cost_of(view, decider));
-	if (merged->retry_after_ns == SLUICE_NEVER) {
+	if (merged->bound != SLUICE_BOUND_NONE) {
+		sl_out_str(&text, " can't be kept for the request (bound: ");
+		sl_out_str(&text, sluice_bound_name((sluice_bound)merged->bound));
+		sl_out_char(&text, ')');
+	} else {
+		sl_out_str(&text, " has ");
+		sl_out_u64(&text, view->limits[decider].decision->remaining);
+		sl_out_str(&text, view->call->upto ? " left, the request takes at least " : " left, the request costs ");
+		sl_out_u64(&text, view->call->upto ? 1 : cost_of(view, decider));
+	}
+	if (merged->retry_after_ns == SLUICE_NEVER && merged->bound != SLUICE_BOUND_NONE) {
+		sl_out_str(&text, ": it can never be admitted");
+	} else if (merged->retry_after_ns == SLUICE_NEVER) {
 		sl_out_str(&text, ": it can never be admitted, the quota is ");
 		sl_out_u64(&text, merged->quota);
 	} else {

@@ -148,8 +148,6 @@ static char *put_fallback(char *at, const struct sl_resp_turn *turn, const struc
 }
 
 static char *put_failure(char *at, const struct sl_resp_turn *turn, sluice_err err) {
-	if (err == SLUICE_E_FULL)
-		return put_text(at, "-ERR the store is full: no room for a longer log; give it more memory\r\n");
 	if (err == SLUICE_E_APART)
 		return put_text(at, "-ERR these limits have to change in one step, and their keys lie in several slots of the "
 		                    "cluster: give them one hash tag, such as {user:1}\r\n");
@@ -165,7 +163,7 @@ static char *put_failure(char *at, const struct sl_resp_turn *turn, sluice_err e
 static char *put_answer(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call,
                         enum sl_resp_form form) {
 	sluice_err err = call->err;
-	bool is_unable = err == SLUICE_E_FULL || err == SLUICE_E_AWAY || err == SLUICE_E_BUSY;
+	bool is_unable = err == SLUICE_E_AWAY || err == SLUICE_E_BUSY;
 	if (err != SLUICE_OK)
 		return form == SL_RESP_NAMED && is_unable ? put_fallback(at, turn, call) : put_failure(at, turn, err);
 	switch (form) {
