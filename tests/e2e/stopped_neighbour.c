@@ -3,7 +3,8 @@
  *
  *   stopped_neighbour FILE LIMIT KEY...
  *
- * Says its process id, stops itself; when it goes on it gives the locks back and ends. */
+ * Says where in the file those homes are and, last, its process id; stops itself; when it goes on it gives the locks
+ * back and ends. With `-` before FILE it only says where they are. */
 #include "algo/step.h"
 #include "base/bytes.h"
 #include "store/blocks.h"
@@ -19,6 +20,9 @@ static int by_address(const void *a, const void *b) {
 }
 
 int main(int argc, char **argv) {
+	bool only_says = argc > 1 && argv[1][0] == '-' && argv[1][1] == '\0';
+	argv += only_says;
+	argc -= only_says;
 	struct sluice_store_options options = {.file = argv[1], .existing = true};
 	struct sluice_store *store;
 	struct sluice_limit limit;
@@ -31,6 +35,10 @@ int main(int argc, char **argv) {
 		homes[i] = sl_place_of(store, &limit.derived[SL_IDENT_KIND], limit.derived[SL_IDENT_NAME] == 0 ? 1 : 2,
 		                       sl_str(argv[3 + i]), sl_rule_has_block(&limit))
 		               .home;
+	for (int i = 0; i < count; i++)
+		printf("%ld\n", (long)((const char *)homes[i] - (const char *)store->header));
+	if (only_says)
+		return 0;
 	qsort(homes, (size_t)count, sizeof homes[0], by_address);
 	for (int i = 0; i < count; i++)
 		if (sl_home_lock(store, homes[i]) != SLUICE_OK)
