@@ -314,7 +314,8 @@ def test_stopped_by_chance(server, neighbour_bin, tmp_path):
     assert metric(other, "sluice_store_held_up_total") == 0, "nobody was stopped for so long"
     assert load.errors == 0 and load.answers > 0
     usual, most = [[s * 1000 for s in probe.longest(part)] for part in (0.95, 1)]
-    print(f"seed {seed}: {stops} stops, {inside} of them inside a call ({shared} with a lock that was asked for); the other server answered "
+    print(f"seed {seed}: {stops} stops, {inside} of them inside a call ({shared} with a lock that was asked for); "
+          f"the other server answered "
           f"{len(probe.took[0])} requests meanwhile, 95 % in {usual[0]:.0f} ms, all in {most[0]:.0f} "
           f"(while nobody is stopped {usual[2]:.0f}, {most[2]:.0f}); "
           f"{load.answers} calls of load were looked at")
