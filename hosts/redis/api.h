@@ -20,6 +20,7 @@ struct RedisModuleDefragCtx;
 struct RedisModuleCommand;
 struct RedisModuleServerInfoData;
 struct RedisModuleKeyOptCtx;
+struct RedisModuleUser;
 
 enum {
 	SLR_REDIS_OK = 0,
@@ -30,8 +31,12 @@ enum {
 	SLR_KEYTYPE_EMPTY = 0,
 	SLR_NO_EXPIRE = -1,
 	SLR_TYPE_METHODS_VERSION = 4,
+	SLR_CONTEXT_LUA = 1 << 0,
 	SLR_CONTEXT_CLUSTER = 1 << 5,
 	SLR_CONTEXT_AOF = 1 << 6,
+	SLR_CONTEXT_REPLICATED = 1 << 12,
+	SLR_CONTEXT_LOADING = 1 << 13,
+	SLR_ACL_LOG_KEY = 2,
 	SLR_OPTION_HANDLE_IO_ERRORS = 1 << 0,
 	SLR_OPTION_NO_IMPLICIT_SIGNAL = 1 << 1,
 	SLR_OPTION_HANDLE_ASYNC_LOAD = 1 << 2,
@@ -181,6 +186,14 @@ typedef void (*slr_event_callback)(struct RedisModuleCtx *, struct slr_event, ui
 	X(IsKeysPositionRequest, int, (struct RedisModuleCtx *))                                                 \
 	X(KeyAtPos, void, (struct RedisModuleCtx *, int))                                                        \
 	X(GetContextFlags, int, (struct RedisModuleCtx *))                                                       \
+	X(GetClientId, unsigned long long, (struct RedisModuleCtx *))                                            \
+	X(GetClientUserNameById, struct RedisModuleString *, (struct RedisModuleCtx *, uint64_t))                \
+	X(GetCurrentUserName, struct RedisModuleString *, (struct RedisModuleCtx *))                             \
+	X(GetModuleUserFromUserName, struct RedisModuleUser *, (struct RedisModuleString *))                     \
+	X(FreeModuleUser, void, (struct RedisModuleUser *))                                                      \
+	X(ACLCheckKeyPermissions, int, (struct RedisModuleUser *, struct RedisModuleString *, int))              \
+	X(ACLAddLogEntry, void,                                                                                  \
+	  (struct RedisModuleCtx *, struct RedisModuleUser *, struct RedisModuleString *, unsigned))             \
 	X(SaveStringBuffer, void, (struct RedisModuleIO *, const char *, size_t))                                \
 	X(LoadStringBuffer, char *, (struct RedisModuleIO *, size_t *))                                          \
 	X(IsIOError, int, (struct RedisModuleIO *))                                                              \

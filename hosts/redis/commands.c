@@ -310,11 +310,23 @@ static void apply(struct slr_turn *turn, int64_t expire_ms) {
 	slr_ReplyWithSimpleString(turn->context, "OK");
 }
 
+/* Whoever may send effects makes of a counter whatever he likes: so they come from a primary, or out of an append-only
+ * file that is being read. */
+static bool may_tell(struct RedisModuleCtx *context) {
+	return slr_settings.client_effects ||
+	       (slr_GetContextFlags(context) & (SLR_CONTEXT_REPLICATED | SLR_CONTEXT_LOADING)) != 0;
+}
+
 int slr_effect(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
 	struct slr_turn turn;
 	int64_t expire_ms;
 	if (count != 4)
 		return slr_WrongArity(context);
+	if (!may_tell(context)) {
+		slr_ReplyWithError(context, "NOPERM SLUICE.EFFECT is what primaries tell replicas and append-only files: it is "
+		                            "not taken from clients unless the module is loaded with client-effects yes");
+		return SLR_REDIS_OK;
+	}
 	slr_turn_begin(&turn, context, args, count);
 	if (!read_expiry(slr_arg(&turn, 2), &expire_ms)) {
 		slr_fail(&turn, "expire_ms %s: expected Unix milliseconds, or -1 for no expiry",

@@ -137,10 +137,14 @@ static const struct row {
      "write fast"},
 	{"sluice.commit", "Corrects an estimate to what it has cost", -4, key_changed, commit_args, "write fast"},
 	{"sluice.inspect", "Tells what a key holds", 2, key_read, inspect_args, "read slow"},
-	{"sluice.effect", "Applies what a primary tells of its changes", 4, key_changed, effect_args,
-     "write admin dangerous"},
+	{"sluice.effect", "Applies what a primary tells of its changes", 4, key_changed, effect_args, "admin dangerous"},
 	{"cl.throttle", "Decides as redis-cell does", -5, key_changed, throttle_args, "write fast"},
 };
+
+/* What no client sends is in no category that clients are given. */
+static bool is_for_clients(const struct row *row) {
+	return strstr(row->categories, "admin") == NULL;
+}
 
 static void describe_one(struct RedisModuleCtx *context, const struct row *row, bool has_category) {
 	static const struct slr_info_version version = {1, sizeof(struct slr_history_entry), sizeof(struct slr_key_spec),
@@ -156,7 +160,8 @@ static void describe_one(struct RedisModuleCtx *context, const struct row *row, 
 		.args = row->args,
 	};
 	char categories[64];
-	struct sluice_bytes own = sl_str(has_category ? " ratelimit" : ""), words = sl_str(row->categories);
+	struct sluice_bytes own = sl_str(has_category && is_for_clients(row) ? " ratelimit" : "");
+	struct sluice_bytes words = sl_str(row->categories);
 	if (command == NULL)
 		return;
 	if (slr_SetCommandInfo(command, &info) != SLR_REDIS_OK)

@@ -1,8 +1,9 @@
 /* The module as the server sees it: its commands, its type, its arguments.
  *
- *   MODULE LOAD /usr/local/lib/sluice/sluice-module.so [client-time yes|no]
+ *   MODULE LOAD /usr/local/lib/sluice/sluice-module.so [client-time yes|no] [client-effects yes|no]
  *
- * client-time  whether callers may set the instant with AT (no) */
+ * client-time     whether callers may set the instant with AT (no)
+ * client-effects  whether SLUICE.EFFECT is taken from clients, too (no): for the tools that copy a server's commands */
 #include "base/out.h"
 #include "hosts/redis/memory.h"
 #include "hosts/redis/turn.h"
@@ -32,14 +33,16 @@ bool slr_settings_read(struct slr_settings *settings, struct RedisModuleString *
                        struct sluice_error *error) {
 	for (int i = 0; i < count; i += 2) {
 		struct sluice_bytes name = text_of(args[i]), value;
-		if (!slr_is_word(name, "client-time"))
-			return fail_setting(error, name, "unknown argument ", ": expected client-time yes|no");
+		bool time = slr_is_word(name, "client-time");
+		bool *setting = time ? &settings->client_time : &settings->client_effects;
+		if (!time && !slr_is_word(name, "client-effects"))
+			return fail_setting(error, name, "unknown argument ", ": expected client-time or client-effects, yes|no");
 		if (i + 1 == count)
-			return fail_setting(error, name, "argument ", " has no value: expected client-time yes|no");
+			return fail_setting(error, name, "argument ", " has no value: expected yes or no");
 		value = text_of(args[i + 1]);
-		settings->client_time = slr_is_word(value, "yes");
-		if (!settings->client_time && !slr_is_word(value, "no"))
-			return fail_setting(error, value, "client-time ", ": expected yes or no");
+		*setting = slr_is_word(value, "yes");
+		if (!*setting && !slr_is_word(value, "no"))
+			return fail_setting(error, value, time ? "client-time " : "client-effects ", ": expected yes or no");
 	}
 	return true;
 }

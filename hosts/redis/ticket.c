@@ -1,9 +1,9 @@
 /* Tickets (proto/ticket.h), ids and tokens: how a call names what it is of.
  *
  * A ticket may name keys that no argument of its command does. They are of the slot that the command went to, for so
- * was
- * the command that made it; a forged one reaches nothing but the reservation or lease of the 64 random bits that it
- * says, and a key that is none of ours is as good as one that is not there. */
+ * was the command that made it. The server knows nothing of them, so it is here that each is held to what the caller's
+ * user may do: an id that a client has chosen is no secret, and a ticket of it is soon forged. A key that is none of
+ * ours is as good as one that is not there. */
 #include "proto/ticket.h"
 
 #include "algo/step.h"
@@ -31,6 +31,49 @@ static uint8_t key_of(struct slr_turn *turn, struct sluice_bytes key) {
 	turn->names[call->key_count] = name;
 	return (uint8_t)call->key_count++;
 }
+
+/* ---- whose keys -------------------------------------------------------------------------------------------------- */
+
+/* The name of the user that a command runs as; NULL: of nobody, it is another module's or the server's own. In a script
+ * the client is the script's, which has no number, and runs as the user who called it. */
+static struct RedisModuleString *current_user(struct RedisModuleCtx *context) {
+	return (slr_GetContextFlags(context) & SLR_CONTEXT_LUA) != 0
+	           ? slr_GetCurrentUserName(context)
+	           : slr_GetClientUserNameById(context, slr_GetClientId(context));
+}
+
+/* May a user change all keys of the call that the command's own arguments don't say? */
+static bool user_may(struct slr_turn *turn, struct RedisModuleUser *user) {
+	for (uint32_t k = 0; k < turn->call->key_count; k++) {
+		if (turn->names[k] == turn->args[1] ||
+		    slr_ACLCheckKeyPermissions(user, turn->names[k], SLR_SPEC_ACCESS | SLR_SPEC_UPDATE) == SLR_REDIS_OK)
+			continue;
+		slr_ACLAddLogEntry(turn->context, user, turn->names[k], SLR_ACL_LOG_KEY);
+		return false;
+	}
+	return true;
+}
+
+/* False: the reply has been given. */
+static bool may_use_keys(struct slr_turn *turn) {
+	struct RedisModuleString *name;
+	struct RedisModuleUser *user;
+	bool may;
+	if (made_count == 0)
+		return true;
+	name = current_user(turn->context);
+	user = name == NULL ? NULL : slr_GetModuleUserFromUserName(name);
+	may = user != NULL && user_may(turn, user);
+	if (user != NULL)
+		slr_FreeModuleUser(user);
+	if (name != NULL)
+		slr_FreeString(turn->context, name);
+	if (!may)
+		slr_ReplyWithError(turn->context, "NOPERM No permissions to access a key that the ticket names");
+	return may;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static void add_items(struct slr_turn *turn, bool leases) {
 	struct slr_call *call = turn->call;
@@ -71,6 +114,10 @@ bool slr_read_ticket(struct slr_turn *turn, const struct slr_form *form, uint32_
 	turn->id = ticket.id;
 	turn->call->id = sl_id_number(ticket.id);
 	add_items(turn, leases);
+	if (!may_use_keys(turn)) {
+		slr_turn_end(turn);
+		return false;
+	}
 	if (!turn->timed)
 		slr_set_instant(turn->call);
 	return true;

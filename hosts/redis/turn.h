@@ -61,7 +61,8 @@ typedef int slr_command_function(struct RedisModuleCtx *, struct RedisModuleStri
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 struct slr_settings {
-	bool client_time; /* AT is allowed */
+	bool client_time;    /* AT is allowed */
+	bool client_effects; /* SLUICE.EFFECT is taken from anybody */
 };
 extern struct slr_settings slr_settings;
 
@@ -117,7 +118,8 @@ uint8_t slr_read_key(struct slr_turn *turn, uint32_t index);
 SLUICE_MUST_USE bool slr_key_fits(struct slr_turn *turn, struct sluice_bytes key);
 
 /* Reads a command that says a ticket at index 2 and perhaps a cost behind it (`fields` of them in all), in place of its
- * limits: those of it that are leases, or that are not. Keys that no argument says are made; slr_turn_end() frees them.
+ * limits: those of it that are leases, or that are not. Keys that no argument says are made, if the caller's user may
+ * change them; slr_turn_end() frees them.
  *  *is_ticket  false, and nothing was replied: there is no ticket
  * False: there is none, or the reply has been given. */
 SLUICE_MUST_USE bool slr_read_ticket(struct slr_turn *turn, const struct slr_form *form, uint32_t fields, bool leases,

@@ -445,7 +445,8 @@ def test_hostile_effects(redises, still):
     """SLUICE.EFFECT with what nobody sent: refused, or a well-formed value; nothing else is touched."""
     print(f"SLUICE_SEED={SEED}")
     dice, refused, taken = random.Random(SEED), 0, 0
-    one = redises(clock=still, options=["--appendonly", "yes", "--appendfsync", "always"])
+    one = redises(module=("client-time", "yes", "client-effects", "yes"), clock=still,
+                  options=["--appendonly", "yes", "--appendfsync", "always"])
     with one.resp() as client:
         for n, limit in enumerate(LIMITS.values()):
             for verb, middle in (("CHECK", [2]), ("HOLD", [1, "a", 60_000]), ("LEASE", ["b", 60_000, 0, 3]),
