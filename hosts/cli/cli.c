@@ -1,17 +1,27 @@
 /* What the verbs share: reading a file, saying what failed, printing a wait. */
 #include "hosts/cli/cli.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+void sl_cli_show(FILE *to, const char *text) {
+	char memory[SL_TEXT_ROOM(SL_CLI_SHOWN_MAX)];
+	struct sl_out out = sl_out_to(memory, sizeof memory);
+	sl_out_shown(&out, sl_str(text), SL_CLI_SHOWN_MAX);
+	fwrite(memory, 1, sl_out_len(&out), to);
+}
+
 static void complain(const struct sl_verb *verb, const char *format, va_list values) {
+	char text[SL_CLI_SHOWN_MAX + 1];
+	vsnprintf(text, sizeof text, format, values);
 	fprintf(stderr, "sluice %s: ", verb->name);
-	vfprintf(stderr, format, values);
+	sl_cli_show(stderr, text);
 	fputc('\n', stderr);
 }
 

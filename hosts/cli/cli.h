@@ -4,6 +4,8 @@
 
 #include "hosts/cli/args.h"
 
+#include <stdio.h>
+
 /* What the program answers to the shell; every verb keeps to it. */
 enum {
 	SL_EXIT_FINE = 0,   /* allowed, clean, done */
@@ -49,11 +51,16 @@ int sl_cli_overview(void);
 /* Answers "no such verb" with the nearest one. Returns SL_EXIT_FAILED. */
 int sl_cli_no_verb(const char *name);
 
-/* Prints "sluice VERB: text" to standard error and returns SL_EXIT_FAILED. */
+/* Prints "sluice VERB: text" to standard error, shown as by sl_cli_show(), and returns SL_EXIT_FAILED. */
 __attribute__((format(printf, 2, 3))) int sl_cli_fail(const struct sl_verb *verb, const char *format, ...);
 
 /* The same for misuse of the command line: points at the verb's --help as well. */
 __attribute__((format(printf, 2, 3))) int sl_cli_misuse(const struct sl_verb *verb, const char *format, ...);
+
+/* Prints text that a server, a log or any other file has said: whatever would act on a terminal, break the line or turn
+ * it around stands as \xNN. What is longer than SL_CLI_SHOWN_MAX bytes is cut. */
+enum { SL_CLI_SHOWN_MAX = 32 * 1024 }; /* more than any ticket */
+void sl_cli_show(FILE *to, const char *text);
 
 /* Ends a verb's walk over its options: prints the help for SL_ARG_HELP, the error for SL_ARG_BAD. Returns what to exit
  * with. */

@@ -1,6 +1,6 @@
 #include "hosts/cli/client.h"
 
-#include "base/out.h"
+#include "base/text.h"
 #include "hosts/cli/cli.h"
 
 #include <errno.h>
@@ -205,14 +205,15 @@ static bool read_line(struct sl_client *client, struct sluice_bytes *line, struc
 	}
 }
 
+enum { REFUSAL_SHOWN_MAX = 200 };
+
 /* Says what came instead of integers: an error of the server, or something that no RESP server sends. */
 static bool refuse(struct sluice_bytes line, struct sluice_error *error) {
 	struct sl_out out = sl_out_to(error->text, sizeof error->text - 1);
 	const char *text = line.data;
 	if (line.len > 0 && text[0] == '-') {
-		size_t len = line.len - 1;
 		sl_out_str(&out, "the server refused: ");
-		sl_out_bytes(&out, text + 1, len < 200 ? len : 200);
+		sl_out_shown(&out, sl_slice(text + 1, line.len - 1), REFUSAL_SHOWN_MAX);
 	} else {
 		sl_out_str(&out, "expected integers of a Sluice server, got ");
 		sl_out_quoted(&out, line, 32);

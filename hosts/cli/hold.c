@@ -93,8 +93,11 @@ static int run_acquire(const struct sl_verb *verb, int argc, char **argv) {
 		return status;
 	bool allowed = answer[SL_ANSWER_ALLOWED] != 0;
 	sl_request_print(&ask.request, answer[SL_ANSWER_INDEX], answer);
-	if (allowed && ask.cost != 0)
-		printf("%-10s %s\n", "id", id);
+	if (allowed && ask.cost != 0) {
+		printf("%-10s ", "id");
+		sl_cli_show(stdout, id);
+		putchar('\n');
+	}
 	if (!sl_cli_flush(verb))
 		return SL_EXIT_FAILED;
 	return allowed ? SL_EXIT_FINE : SL_EXIT_DENIED;

@@ -9,8 +9,9 @@
 static void print_problems(const char *file, const struct sluice_problems *problems) {
 	for (size_t i = 0; i < problems->count; i++) {
 		const struct sluice_problem *problem = &problems->list[i];
-		printf("%s:%u:%u: %s: %s\n", file, problem->line, problem->column, problem->warning ? "warning" : "error",
-		       problem->text);
+		printf("%s:%u:%u: %s: ", file, problem->line, problem->column, problem->warning ? "warning" : "error");
+		sl_cli_show(stdout, problem->text);
+		putchar('\n');
 	}
 }
 

@@ -260,8 +260,10 @@ static int load_policy(struct sl_replay *replay, const char *path) {
 	sluice_err err = sluice_policy_load(&replay->policy, sl_slice(yaml, len), &problems);
 	for (size_t i = 0; i < problems.count && err != SLUICE_OK; i++) {
 		const struct sluice_problem *problem = &problems.list[i];
-		fprintf(stderr, "%s:%u:%u: %s: %s\n", path, problem->line, problem->column,
-		        problem->warning ? "warning" : "error", problem->text);
+		fprintf(stderr, "%s:%u:%u: %s: ", path, problem->line, problem->column,
+		        problem->warning ? "warning" : "error");
+		sl_cli_show(stderr, problem->text);
+		fputc('\n', stderr);
 	}
 	sluice_problems_free(&problems);
 	free(yaml);

@@ -48,7 +48,8 @@ static void print_unreadable(const struct sl_replay *replay, FILE *to) {
 		fprintf(to, "  %s:%" PRIu64 ": ", sl_replay_file_name(replay, one->file), one->number);
 		if (one->error.column != 0)
 			fprintf(to, "column %u: ", one->error.column);
-		fprintf(to, "%s\n", one->error.text);
+		sl_cli_show(to, one->error.text);
+		fputc('\n', to);
 	}
 }
 

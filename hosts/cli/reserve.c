@@ -65,8 +65,11 @@ static int run_reserve(const struct sl_verb *verb, int argc, char **argv) {
 		return status;
 	bool allowed = answer[SL_ANSWER_ALLOWED] != 0;
 	sl_request_print(&ask.request, answer[SL_ANSWER_INDEX], answer);
-	if (allowed && ask.cost != 0)
-		printf("%-10s %s\n", "ticket", ticket);
+	if (allowed && ask.cost != 0) {
+		printf("%-10s ", "ticket");
+		sl_cli_show(stdout, ticket);
+		putchar('\n');
+	}
 	if (!sl_cli_flush(verb))
 		return SL_EXIT_FAILED;
 	return allowed ? SL_EXIT_FINE : SL_EXIT_DENIED;

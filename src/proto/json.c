@@ -5,6 +5,8 @@
  *  J3  What is printed is valid UTF-8, whatever bytes a key holds. */
 #include "proto/json.h"
 
+#include "base/text.h"
+
 /* ---- reading ------------------------------------------------------------------------------------------------- */
 
 /* The byte (from 0) of the first bracket that nests too deep; -1 when none does. Strings are passed over; what is not
@@ -94,49 +96,45 @@ void sl_json_free(json_t *root) {
 
 /* ---- writing ------------------------------------------------------------------------------------------------- */
 
-/* The length of the UTF-8 sequence at p, 0 where there is none: no overlong forms, no surrogates, at most U+10FFFF. */
-static size_t utf8_length(const unsigned char *p, size_t len) {
-	unsigned char lead = p[0], least = 0x80, most = 0xbf;
-	size_t need = lead >= 0xc2 && lead <= 0xdf ? 2 : (lead & 0xf0) == 0xe0 ? 3 : lead >= 0xf0 && lead <= 0xf4 ? 4 : 0;
-	if (need == 0 || need > len)
-		return 0;
-	least = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : least;
-	most = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : most;
-	if (p[1] < least || p[1] > most)
-		return 0;
-	for (size_t i = 2; i < need; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	return need;
-}
-
 static bool is_plain(unsigned char c) {
 	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
 static const char hex[] = "0123456789abcdef";
 
+static void put_unit(struct sl_out *out, uint32_t unit) {
+	const char digits[] = {hex[unit >> 12 & 15], hex[unit >> 8 & 15], hex[unit >> 4 & 15], hex[unit & 15]};
+	char text[6] = "\\u";
+	memcpy(text + 2, digits, sizeof digits);
+	sl_out_bytes(out, text, sizeof text);
+}
+
+/* A character by its number; above U+FFFF by the two surrogates of UTF-16. */
+static void put_character(struct sl_out *out, uint32_t character) {
+	if (character > 0xffff)
+		put_unit(out, 0xd800 + ((character - 0x10000) >> 10));
+	put_unit(out, character > 0xffff ? 0xdc00 + (character & 0x3ff) : character);
+}
+
 /* Prints the one character at p that is not plain; returns how many bytes it took. */
 static size_t escape(struct sl_out *out, const unsigned char *p, size_t len, bool *is_text) {
 	static const char shorts[] = "btn.fr"; /* U+0008 .. U+000D */
-	size_t sequence;
-	if (p[0] == '"' || p[0] == '\\') {
-		sl_out_bytes(out, (char[]){'\\', (char)p[0]}, 2);
-	} else if (p[0] >= 0x08 && p[0] <= 0x0d && p[0] != 0x0b) {
-		sl_out_bytes(out, (char[]){'\\', shorts[p[0] - 0x08]}, 2);
-	} else if (p[0] < 0x20 || p[0] == 0x7f) {
-		sl_out_bytes(out, (char[]){'\\', 'u', '0', '0', hex[p[0] >> 4], hex[p[0] & 15]}, 6);
-	} else if ((sequence = utf8_length(p, len)) == 2 && p[0] == 0xc2 && p[1] < 0xa0) { /* U+0080 .. U+009F */
-		sl_out_bytes(out, (char[]){'\\', 'u', '0', '0', hex[p[1] >> 4], hex[p[1] & 15]}, 6);
-		return sequence;
-	} else if (sequence != 0) {
-		sl_out_bytes(out, p, sequence);
-		return sequence;
-	} else {
+	uint32_t character;
+	size_t sequence = sl_text_next(p, len, &character);
+	if (sequence == 0) {
 		sl_out_bytes(out, "\xef\xbf\xbd", 3);
 		*is_text = false;
+		return 1;
 	}
-	return 1;
+	if (p[0] == '"' || p[0] == '\\')
+		sl_out_bytes(out, (char[]){'\\', (char)p[0]}, 2);
+	else if (p[0] >= 0x08 && p[0] <= 0x0d && p[0] != 0x0b)
+		sl_out_bytes(out, (char[]){'\\', shorts[p[0] - 0x08]}, 2);
+	else if (!sl_text_is_shown(character))
+		put_character(out, character);
+	else
+		sl_out_bytes(out, p, sequence);
+	return sequence;
 }
 
 bool sl_json_string(struct sl_out *out, struct sluice_bytes text) {

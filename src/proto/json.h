@@ -15,9 +15,9 @@ enum { SL_JSON_ERROR_BYTES = 256 };
 json_t *sl_json_read(struct sluice_bytes text, char error[SL_JSON_ERROR_BYTES]);
 void sl_json_free(json_t *root);
 
-/* Prints a string, quoted and escaped, control characters too, those of Unicode included: no terminal that shows the
- * line acts on it. JSON is UTF-8: what is not becomes U+FFFD, one for each wrong byte. Returns whether all of it was.
- * At most SL_JSON_ROOM(len) bytes. */
+/* Prints a string, quoted and escaped, with all that may not be shown as it is (sl_text_is_shown()): no terminal acts
+ * on the line, no editor breaks it, and nobody reads it in another order than it has. JSON is UTF-8: what is not
+ * becomes U+FFFD, one for each wrong byte. Returns whether all of it was. At most SL_JSON_ROOM(len) bytes. */
 #define SL_JSON_ROOM(len) ((size_t)6 * (len) + 2)
 bool sl_json_string(struct sl_out *out, struct sluice_bytes text);
 

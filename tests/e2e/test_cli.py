@@ -11,7 +11,9 @@ import pty
 import random
 import re
 import select
+import socket
 import subprocess
+import threading
 
 import pytest
 
@@ -655,3 +657,66 @@ def test_check_meets_something_else(sluice, shared_server, redis_port):
     assert (status, out) == (2, "") and "expected integers of a Sluice server" in err or "closed" in err
     status, out, err = sluice("check", "k", "1/1s", "--server", f"localhost:{redis_port}")
     assert (status, out) == (2, "") and "the server refused: ERR unknown command" in err
+
+
+# ---- what others say is shown, not done ------------------------------------------------------------------------------
+
+EVIL = "\x1b]0;owned\x07\x1b[2J \u202etxt.exe\u2028 \x9b31m \u200b caf\u00e9"
+SHOWN = r"\x1b]0;owned\x07\x1b[2J \xe2\x80\xaetxt.exe\xe2\x80\xa8 \xc2\x9b31m \xe2\x80\x8b café"
+
+
+@pytest.fixture
+def evil_server():
+    """A server that gives its replies in order, whatever it is asked; evil_server(replies) gives its address."""
+    listeners = []
+
+    def serve(listener, replies):
+        client, _ = listener.accept()
+        with client:
+            for reply in replies:
+                asked = client.recv(65536)
+                while asked.count(b"\r\n") < 1 + 2 * int(re.match(rb"\*(\d+)\r|", asked)[1] or 1):  # a whole command
+                    asked += client.recv(65536)
+                client.sendall(reply)
+            client.recv(65536)
+
+    def start(replies):
+        listeners.append(socket.create_server(("127.0.0.1", 0)))
+        threading.Thread(target=serve, args=(listeners[-1], replies), daemon=True).start()
+        return "127.0.0.1:%d" % listeners[-1].getsockname()[1]
+
+    yield start
+    for one in listeners:
+        one.close()
+
+
+def bulk(text):
+    return b"$%d\r\n%s\r\n" % (len(text.encode()), text.encode())
+
+
+REFUSAL = b"-ERR " + EVIL.encode() + b"\r\n"
+
+
+@pytest.mark.parametrize("words, replies", [
+    (["check", "k", "1/1s"], [REFUSAL]), (["reset", "k", "1/1s"], [REFUSAL]), (["top", "--once"], [REFUSAL] * 2),
+    (["holders", "k", "concurrency 1 lease 1s"], [REFUSAL]),
+    (["acquire", "k", "concurrency 1 lease 1s"], [b"*8\r\n" + b":1\r\n" * 6 + b":0\r\n" + bulk(EVIL)]),
+    (["reserve", "k", "9/1h"], [b"*8\r\n" + b":1\r\n" * 6 + b":0\r\n" + bulk(EVIL)]),
+    (["holders", "k", "concurrency 1 lease 1s"], [b"*1\r\n*3\r\n" + bulk(EVIL) + b":1\r\n:1\r\n"]),
+    (["top", "--once"], [b"*1\r\n*5\r\n" + bulk(EVIL) * 2 + b":1\r\n" * 3, bulk("server_time_usec:5")]),
+], ids=lambda value: value[0] if isinstance(value[0], str) else None)
+def test_a_server_s_words_reach_no_terminal_raw(sluice_bin, evil_server, words, replies):
+    done = subprocess.run([sluice_bin, *words, "--server", evil_server(replies)], capture_output=True, timeout=60)
+    said = (done.stdout + done.stderr).decode()
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u2028\u202e]", said), said
+    assert SHOWN in said or SHOWN.replace("é", r"\xc3\xa9") in said, said
+
+
+def test_a_file_s_words_reach_no_terminal_raw(sluice, tmp_path):
+    (tmp_path / "log").write_text('{"time": "' + EVIL.split(" ")[1] + '\u202e\n' * 3, encoding="utf-8")
+    (tmp_path / "p.yaml").write_text("limits:\n  - {name: \"a\u202eb\", key: ip, limit: 1/1s\u202e, x\u202e: 1}\n",
+                                     encoding="utf-8")
+    said = sluice("replay", "log", "--format", "json", "--limit", "1/1s")
+    assert "unreadable    3 lines" in said[1]
+    said += sluice("lint", "p.yaml") + sluice("replay", "log", "-c", "p.yaml")
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]", "".join(map(str, said)))

@@ -37,6 +37,23 @@ def test_each_key_once_in_its_time_and_no_shadows(server, tmp_path):
     assert os.stat(path).st_mode & 0o007 == 0
 
 
+def test_no_key_acts_on_who_reads_it(server, tmp_path):
+    """Turned around, hidden, or at the end of a line for an editor: it stands as \\u, in the log and in answers."""
+    path = tmp_path / "denials.jsonl"
+    one = server(POLICY % (path, "1h"))
+    name = "ann\u202egnp.exe\u2028\u2029\u200b\u2066\ufeff\x1b[2J\x9b\U000e0041"
+    with one.resp() as r, one.http() as h:
+        r.call("SLUICE.ADMIT", 2, "user", name)
+        lines = wait_until(lambda: lines_of(path), "a line in the log")
+        assert [x["key"] for x in lines] == ["user=" + name]
+        assert path.read_bytes().isascii() and b"\\u202e" in path.read_bytes()
+        for listed, *ask in (["entries", "GET", "/v1/top"],
+                             ["limits", "POST", "/v1/admit", json.dumps({"attributes": {"user": name}})]):
+            h.connection.request(*ask)
+            body = h.connection.getresponse().read()
+            assert body.isascii() and json.loads(body)[listed][0]["key"] == "user=" + name, body
+
+
 def test_a_flood_of_keys_is_held_to_lines_a_second(server, tmp_path):
     path = tmp_path / "denials.jsonl"
     one = server(POLICY % (path, "1ms"))

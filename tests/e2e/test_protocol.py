@@ -4,9 +4,12 @@ What is malformed must be refused as Redis refuses it, because clients look at t
 must be passed over. Where Sluice is stricter (its bounds are lower) the test says so and compares no bytes.
 """
 
+import os
+import re
+
 import pytest
 
-from harness import encode, raw_exchange, still_serves
+from harness import ROOT, RespError, encode, raw_exchange, still_serves
 
 PING = b"*1\r\n$4\r\nPING\r\n"
 
@@ -183,3 +186,15 @@ def test_throttle_answers_as_redis_cell(server):
     with server().resp() as client:
         client.send(b"".join(encode("CL.THROTTLE", key, *arguments) for key, arguments, _ in CELL))
         assert [client.read() for _ in CELL] == [reply for _, _, reply in CELL]
+
+
+def test_what_docs_say_is_not_there(shared_server):
+    """docs/resp.md, "No Redis": libraries that need these can't work here, and are told so."""
+    with open(os.path.join(ROOT, "docs", "resp.md"), encoding="utf-8") as f:
+        said = f.read().split("## No Redis")[1].split("\n## ")[0]
+    words = {word.split()[0] for word in re.findall(r"`([A-Z]+(?: LOAD)?)`", said)}
+    assert {"GET", "SET", "EVAL", "EVALSHA", "SCRIPT", "FCALL", "MULTI", "SUBSCRIBE", "INCRBY", "EXPIRE"} == words
+    with shared_server.resp() as client:
+        for word in sorted(words):
+            with pytest.raises(RespError, match=f"^ERR unknown command '{word}'"):
+                client.call(word, "a", "1")

@@ -103,6 +103,19 @@ static void test_control_characters_are_escaped(void **state) {
 	assert_false(sl_json_string(&out, sl_str("\xc2")));
 }
 
+/* What turns a line around, ends it for some readers or can't be seen stands as \u. */
+static void test_what_deceives_is_escaped(void **state) {
+	static const char in[] = "a\xe2\x80\xae" "b\xe2\x80\xa8\xe2\x81\xa6\xd8\x9c\xef\xbb\xbf\xf3\xa0\x81\x81",
+					  want[] = "\"a\\u202eb\\u2028\\u2066\\u061c\\ufeff\\udb40\\udc41\"";
+	char memory[256];
+	struct sl_out out = sl_out_to(memory, sizeof memory);
+	(void)state;
+	assert_true(sl_json_string(&out, sl_str(in)));
+	assert_int_equal(sl_out_len(&out), strlen(want));
+	assert_memory_equal(memory, want, strlen(want));
+	ASSERT_KEPT("a\xe2\x80\xae" "b\xe2\x80\xa8\xe2\x81\xa6\xd8\x9c\xef\xbb\xbf\xf3\xa0\x81\x81");
+}
+
 static void test_bytes_as_digits(void **state) {
 	char memory[16];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
@@ -159,6 +172,7 @@ int main(void) {
 		cmocka_unit_test(test_what_is_not_utf8_becomes_fffd),
 		cmocka_unit_test(test_random_bytes_are_always_json),
 		cmocka_unit_test(test_control_characters_are_escaped),
+		cmocka_unit_test(test_what_deceives_is_escaped),
 		cmocka_unit_test(test_bytes_as_digits),
 		cmocka_unit_test(test_depth_is_bounded_to_the_level),
 		cmocka_unit_test(test_errors_say_where),

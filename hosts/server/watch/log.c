@@ -1,5 +1,6 @@
 #include "hosts/server/watch/log.h"
 
+#include "base/text.h"
 #include "os/clock.h"
 #include "proto/json.h"
 
@@ -32,10 +33,17 @@ static void write_line(const struct sl_out *line) {
 	}
 }
 
-/* Names of files and the like come from outside: control characters in them become question marks. */
+/* Names of files and the like come from outside: what may not be shown of them becomes question marks. */
 static void put_text(struct sl_out *out, const char *text) {
-	for (; *text != '\0'; text++)
-		sl_out_char(out, (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
+	for (size_t len = strlen(text), step; len != 0; text += step, len -= step) {
+		uint32_t character;
+		step = sl_text_next((const unsigned char *)text, len, &character);
+		if (step != 0 && sl_text_is_shown(character))
+			sl_out_bytes(out, text, step);
+		else
+			sl_out_char(out, '?');
+		step += step == 0;
+	}
 }
 
 static void put_time(struct sl_out *out) {
