@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -111,6 +112,14 @@ static void assert_cuts_alike(const char *data, size_t len) {
 	run(&cut, cut_memory, data, len, every, len + 1);
 	assert_string_equal(whole_memory, cut_memory);
 	free(every);
+}
+
+static uint64_t random_state;
+
+static uint64_t next_random(void) {
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	return random_state ^= random_state << 17;
 }
 
 #define H "Host: x\r\n"
@@ -414,6 +423,85 @@ static void test_chunks_are_the_grammar_s(void **state) {
 	assert_in_range(taken, sizeof body - 1, 10000); /* 256 values of each byte of data, and more */
 }
 
+/* ---- heads, beside a reader of theirs ------------------------------------------------------------------------- */
+
+static bool twin_token(const char *at, const char *end) {
+	const char *from = at;
+	while (at < end && (isalnum((unsigned char)*at) || (*at != '\0' && strchr("!#$%&'*+-.^_`|~", *at) != NULL)))
+		at++;
+	return at == end && at != from;
+}
+
+static bool twin_value(const char *at, const char *end) {
+	while (at < end && ((unsigned char)*at >= ' ' || *at == '\t') && *at != 0x7f)
+		at++;
+	return at == end;
+}
+
+/* RFC 9112 3 and 5: a request line, and header lines to the empty one. Returns what stands behind; NULL where it is no
+ * head. `*len` is of the body by the one Content-Length; -1: there are chunks. */
+static const char *twin_head(const char *at, const char *end, long *len) {
+	int hosts = 0, lengths = 0, codings = 0;
+	const char *line = twin_line(at, end), *space = line == NULL ? NULL : memchr(at, ' ', (size_t)(line - at));
+	if (space == NULL || !twin_token(at, space) || line - at < 12 || memcmp(line - 11, " HTTP/1.", 8) != 0)
+		return NULL;
+	bool old = line[-3] == '0'; /* HTTP/1.0 needs no Host */
+	for (*len = 0, at = line; (line = twin_line(at, end)) != NULL && line != at + 2; at = line) {
+		const char *colon = memchr(at, ':', (size_t)(line - at)), *value = colon + 1;
+		if (colon == NULL || !twin_token(at, colon) || !twin_value(value, line - 2))
+			return NULL;
+		value += strspn(value, " \t");
+		hosts += colon - at == 4 && strncasecmp(at, "host", 4) == 0;
+		codings += colon - at == 17 && strncasecmp(at, "transfer-encoding", 17) == 0;
+		if (colon - at == 14 && strncasecmp(at, "content-length", 14) == 0) {
+			size_t digits = strspn(value, "0123456789");
+			lengths++;
+			*len = strtol(value, NULL, 10);
+			if (digits == 0 || value + digits + strspn(value + digits, " \t") != line - 2)
+				return NULL;
+		}
+	}
+	*len = codings != 0 ? -1 : *len;
+	return hosts > 1 || (hosts == 0 && !old) || lengths + codings > 1 ? NULL : line;
+}
+
+/* One byte of a head becomes every other, or two become any: it is refused, waited for, or what the twin makes of it. */
+static void test_heads_are_the_grammar_s(void **state) {
+	static const char *const heads[] = {
+		"POST /a?b HTTP/1.1\r\nHost: x:80\r\nContent-Length: 3\r\nA-b: c d\r\n\r\n",
+		"GET http://h/ HTTP/1.1\r\nhost:x\r\n\r\n",
+		"PUT * HTTP/1.1\r\nTransfer-Encoding:chunked\r\nHost: [::1]\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n"};
+	char bytes[512], body[512];
+	size_t used, taken = 0;
+	(void)state;
+	random_state = (uint64_t)time(NULL) * 2654435761u | 1;
+	printf("seed %llu\n", (unsigned long long)random_state);
+	for (size_t i = 0; i < 200000; i++) {
+		const char *head = heads[i % 3];
+		size_t len = strlen(head), body_len;
+		size_t all = (size_t)snprintf(bytes, sizeof bytes, "%s3\r\nabc\r\n0\r\n\r\nGET /c HTTP/1.1\r\n" H "\r\n", head);
+		bytes[i / 3 / 256 % len] = (char)(i / 3 % 256);
+		if (i >= 100000)
+			bytes[next_random() % len] = "\r\n :\t0aA;,"[next_random() % 10];
+		struct sl_http_parser parser;
+		sl_http_parser_init(&parser);
+		if (sl_http_parse(&parser, bytes, all, &used) == SL_HTTP_REQUEST) {
+			long want;
+			const char *at = bytes + (strncmp(bytes, "\r\n", 2) == 0 ? 2 : 0);
+			const char *behind = twin_head(at, bytes + all, &want);
+			if (behind != NULL && want >= 0)
+				behind += want;
+			else if (behind != NULL)
+				behind = twin_body(behind, bytes + all, body, &body_len);
+			if (behind != bytes + used)
+				fail_msg("taken: %.*s", (int)all, bytes);
+			taken++;
+		}
+		sl_http_parser_free(&parser);
+	}
+	assert_true(taken > 5000);
+}
+
 /* ---- bounds, to the byte ------------------------------------------------------------------------------------- */
 
 static char big[512 * 1024];
@@ -478,14 +566,6 @@ static void test_body_bound(void **state) {
 }
 
 /* ---- random mischief ----------------------------------------------------------------------------------------- */
-
-static uint64_t random_state;
-
-static uint64_t next_random(void) {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	return random_state ^= random_state << 17;
-}
 
 /* Good and bad requests strung together, bytes changed, taken out and doubled; cut anywhere: told alike, or refused. */
 static void test_mutations_are_told_alike_however_cut(void **state) {
@@ -577,6 +657,7 @@ int main(void) {
 		cmocka_unit_test(test_hostile_requests),
 		cmocka_unit_test(test_nul_bytes_are_refused),
 		cmocka_unit_test(test_chunks_are_the_grammar_s),
+		cmocka_unit_test(test_heads_are_the_grammar_s),
 		cmocka_unit_test(test_head_bound),
 		cmocka_unit_test(test_field_bound),
 		cmocka_unit_test(test_body_bound),

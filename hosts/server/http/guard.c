@@ -290,14 +290,18 @@ static bool is_proxys(struct sluice_bytes name) {
 	       sl_bytes_equal_nocase(name, "forwarded") || sl_bytes_equal_nocase(name, "sluice-ticket");
 }
 
+/* Does a browser say that a page of another site asks, and no proxy that it passes that on? Most requests have no such
+ * mark, and are looked through once. */
 static bool comes_across_sites(const struct sl_http_request *request) {
 	struct sluice_bytes rest = request->head, name, value;
-	bool crosses = false, proxied = false;
-	while (sl_http_field_next(&rest, &name, &value)) {
-		crosses |= sl_bytes_equal_nocase(name, "sec-fetch-site") && sl_bytes_equal_nocase(value, "cross-site");
-		proxied |= is_proxys(name);
-	}
-	return crosses && !proxied;
+	bool crosses = false;
+	while (sl_http_field_next(&rest, &name, &value) && !crosses)
+		crosses = name.len == 14 && sl_bytes_equal_nocase(name, "sec-fetch-site") &&
+		          sl_bytes_equal_nocase(value, "cross-site");
+	rest = request->head;
+	while (crosses && sl_http_field_next(&rest, &name, &value))
+		crosses = !is_proxys(name);
+	return crosses;
 }
 
 bool sl_http_guard_proxy(struct sl_http_turn *turn) {
