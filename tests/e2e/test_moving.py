@@ -253,6 +253,15 @@ def test_the_acl_lines_let_in_what_they_should(standing, r):
         assert cell.call("CL.THROTTLE", "a", 1, 1, 1)[0] == 0
     for user in ("app", "admin-of-limits", "front", "from-redis-cell"):
         r.call("ACL", "DELUSER", user)
+    later = re.findall(r"^\| `([^`]*sluice[^`]*)` \|", page("redis.md").split("## ACL")[1].split("\n## ")[0], re.M)
+    assert len(later) >= 3 and sum("-sluice.reset" in rules for rules in later) >= 2
+    if b"ratelimit" in r.call("ACL", "CAT"):  # Redis 7.2 and later, Valkey
+        for rules in later:
+            assert r.call("ACL", "SETUSER", "later", "reset", *rules.split()) == b"OK"
+            resets = r.call("ACL", "DRYRUN", "later", "SLUICE.RESET", "rl:a", "10/1s") == b"OK"
+            assert resets == (rules == "~rl:* +@ratelimit"), rules
+            assert r.call("ACL", "DRYRUN", "later", "SLUICE.CHECK", "rl:a", 1, "10/1s") == b"OK", rules
+        r.call("ACL", "DELUSER", "later")
 
 
 def test_memory(r):
