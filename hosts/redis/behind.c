@@ -3,9 +3,12 @@
  * Where H is held, deciding a cost c is deciding c + H: room is never promised twice. What is used of a counter never
  * grows while nothing is charged, and what a lease is charged when it ends is no more than what was held for it. So
  *
- *   retry   the least, over now and the ends e of holds, of max(e, the first instant at which c + what is held behind e
- *           fits), leases charged at their ends. A fit found for one e that lies behind the next is still a fit.
- *   reset   when the last hold has ended and what is charged by then is back
+ *   retry   the least, over now and the ends e of leases, of max(e, the first instant at which c + what is leased behind
+ *           e fits), leases charged at their ends. A fit found for one e that lies behind the next is still a fit.
+ *   reset   when the last lease has ended and what is charged by then is back
+ *
+ * Plain holds have no part in these waits: each is charged or dropped long before its end, so none is told as if it
+ * were to last. What would fit but for them is denied with SLUICE_BOUND_HOLDS, and a millisecond to wait.
  *
  * Looking ahead charges leases that have not ended: that is done to an image of the counter, which for a log means a
  * copy of its block. Only counters with leases on them pay for it.
@@ -130,7 +133,10 @@ static bool load_holds(const struct slr_call *call, struct slr_member *m, bool s
 	if (m->own >= 0 && (uint32_t)m->own < m->ended)
 		m->own = -1;
 	for (uint32_t i = m->ended; i < m->holds->count; i++)
-		m->held += (int32_t)i == m->own ? 0 : m->holds->list[i].cost;
+		if ((int32_t)i != m->own) {
+			m->held += m->holds->list[i].cost;
+			m->leased += m->holds->list[i].lease != 0 ? m->holds->list[i].cost : 0;
+		}
 	if (!charge_ended(m))
 		return false;
 	m->state = m->image.counter.state;
@@ -171,7 +177,7 @@ bool slr_member_load(const struct slr_call *call, struct slr_member *m, bool ski
 	m->holds = NULL;
 	m->ended = 0;
 	m->own = -1;
-	m->held = 0;
+	m->held = m->leased = 0;
 	m->ledger = (struct sl_ledger){NULL, 0};
 	m->returned = 0;
 	m->clock = call->now;
@@ -234,27 +240,26 @@ struct future {
 
 static struct future future_of(const struct slr_member *m) {
 	struct future future = {
-		.image = image_of(m), .held = m->held, .next = m->ended, .returned = m->returned, .end = m->clock};
+		.image = image_of(m), .held = m->leased, .next = m->ended, .returned = m->returned, .end = m->clock};
 	future.wide = slr_widened(m->limit);
 	return future;
 }
 
-/* Lets the next hold end, and all that end with it. False: there is none. */
+/* Lets the next lease end, and all that end with it. False: there is none. */
 static bool advance(const struct slr_member *m, struct future *future) {
 	bool any = false;
 	for (; future->next < m->holds->count; future->next++) {
 		const struct slr_hold *hold = &m->holds->list[future->next];
-		if ((int32_t)future->next == m->own)
+		if ((int32_t)future->next == m->own || hold->lease == 0)
 			continue;
 		if (any && hold->end != future->end)
 			break;
 		any = true;
 		future->end = hold->end;
 		future->held -= hold->cost;
-		if (hold->lease != 0)
-			future->returned = return_image(m, &future->image, future->returned, hold->end);
+		future->returned = return_image(m, &future->image, future->returned, hold->end);
 		/* a log too long to be charged is found too long by the next charge: here it only looks less used */
-		if (hold->lease != 0 && !charge_image(&future->wide, &future->image, hold->end, hold->cost))
+		if (!charge_image(&future->wide, &future->image, hold->end, hold->cost))
 			continue;
 	}
 	return any;
@@ -304,29 +309,27 @@ static bool has_live_lease(const struct slr_member *m) {
 
 static sluice_ns last_end(const struct slr_member *m) {
 	for (uint32_t i = m->holds != NULL ? m->holds->count : 0; i > m->ended; i--)
-		if ((int32_t)i - 1 != m->own)
+		if ((int32_t)i - 1 != m->own && m->holds->list[i - 1].lease != 0)
 			return m->holds->list[i - 1].end;
 	return m->clock;
 }
 
 /* The wait until the whole quota is back.
- *  charge  what was charged just now: reset_ns is the wait without holds, after that
- *  until   the end of a hold that was placed just now, or 0 */
+ *  charge  what was charged just now: reset_ns is the wait without holds, after that */
 static sluice_ns reset_behind(const struct slr_call *call, const struct slr_member *m, uint32_t charge,
-                              sluice_ns reset_ns, sluice_ns until) {
-	sluice_ns end = sl_max(last_end(m), until);
+                              sluice_ns reset_ns) {
 	struct sluice_decision then;
 	struct future future;
 	if (m->limit->quota == 0)
 		return 0; /* there is no quota to be back */
 	if (!has_live_lease(m))
-		return sl_max(reset_ns, end - m->clock);
+		return reset_ns;
 	future = future_of(m);
 	if (charge != 0 && !charge_image(&future.wide, &future.image, call->now, charge))
 		charge = 0; /* planning the charge will say so */
 	while (advance(m, &future))
 		;
-	future.end = sl_max(future.end, end);
+	future.end = sl_max(future.end, last_end(m));
 	future_step(m, &future, 0, &then);
 	slr_block_give(future.image.own);
 	return behind_end(m, &future, then.reset_after_ns);
@@ -342,6 +345,23 @@ static uint64_t room_of(struct slr_member *m, sluice_ns now, uint64_t remaining)
 	return whole.allowed ? capacity : remaining;
 }
 
+/* Why, and for how long, a cost is denied behind what is held: by plain holds alone, which is over in a moment, or as if
+ * there were none of them. */
+static void judge_denial(struct slr_member *m, sluice_ns now, uint64_t cost, struct sluice_decision *decision) {
+	struct sluice_decision beside;
+	if (m->held != m->leased) {
+		look(m, now, behind(m, cost, m->leased), &beside);
+		if (beside.allowed) {
+			decision->bound = SLUICE_BOUND_HOLDS;
+			decision->retry_after_ns = SL_MS_NS;
+			return;
+		}
+		decision->retry_after_ns = beside.retry_after_ns;
+	}
+	if (m->leased != 0)
+		decision->retry_after_ns = retry_behind(m, cost, decision->retry_after_ns);
+}
+
 static void decide_behind(const struct slr_call *call, struct slr_member *m, uint64_t cost, bool charge,
                           struct sluice_decision *decision) {
 	bool hold = call->operation == SLR_HOLD;
@@ -352,14 +372,13 @@ static void decide_behind(const struct slr_call *call, struct slr_member *m, uin
 	room = room > m->held ? room - m->held : 0;
 	charge = charge && decision->allowed && cost != 0;
 	if (!decision->allowed && m->held != 0)
-		decision->retry_after_ns = retry_behind(m, cost, decision->retry_after_ns);
+		judge_denial(m, call->now, cost, decision);
 	decision->remaining = (uint32_t)sl_min(charge ? room - cost : room, UINT32_MAX);
 	if (charge && !hold)
 		step(m, call->now, cost, true, &plain);
 	else
 		look(m, call->now, 0, &plain);
-	decision->reset_after_ns = reset_behind(call, m, charge && !hold ? (uint32_t)cost : 0, plain.reset_after_ns,
-	                                        charge && hold ? m->clock + call->ttl_ns : 0);
+	decision->reset_after_ns = reset_behind(call, m, charge && !hold ? (uint32_t)cost : 0, plain.reset_after_ns);
 }
 
 /* Decides by the counter alone, without the penalties of who is shut out. */

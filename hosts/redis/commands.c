@@ -65,12 +65,14 @@ static void reply_decision(struct slr_turn *turn) {
 		reply_each(turn);
 		return;
 	}
-	slr_ReplyWithArray(turn->context, 7 + (has_id || call->upto));
+	slr_ReplyWithArray(turn->context, 7 + (has_id || call->upto) + (call->upto && call->operation == SLR_HOLD));
 	reply_numbers(turn, &call->merged, call->merged.index, false);
 	if (has_id)
 		reply_id(turn);
 	else if (call->upto)
 		slr_ReplyWithLongLong(turn->context, call->granted);
+	if (call->upto && call->operation == SLR_HOLD)
+		slr_ReplyWithLongLong(turn->context, call->found);
 }
 
 static void reply_lease(struct slr_turn *turn) {
@@ -157,11 +159,11 @@ enum {
 	}
 
 COMMAND(check, SLR_CHECK, "CHECK", OF_CHARGES | SLR_WORD_UPTO | SLR_WORD_ID, SLR_FIELD_COST)
-COMMAND(peek, SLR_PEEK, "PEEK", OF_CHARGES | SLR_WORD_UPTO, SLR_FIELD_COST)
+COMMAND(peek, SLR_PEEK, "PEEK", OF_CHARGES | SLR_WORD_UPTO | SLR_WORD_BESIDE, SLR_FIELD_COST)
 COMMAND(refund, SLR_REFUND, "REFUND", OF_CHARGES, SLR_FIELD_COST)
 COMMAND(reset, SLR_RESET, "RESET", SLR_WORD_TERMS, 0)
-COMMAND(hold, SLR_HOLD, "HOLD", OF_FRONTS, SLR_FIELD_COST, SLR_FIELD_ID, SLR_FIELD_TTL)
-COMMAND(confirm, SLR_CONFIRM, "CONFIRM", OF_FRONTS, SLR_FIELD_COST, SLR_FIELD_ID)
+COMMAND(hold, SLR_HOLD, "HOLD", OF_FRONTS | SLR_WORD_UPTO, SLR_FIELD_COST, SLR_FIELD_ID, SLR_FIELD_TTL)
+COMMAND(confirm, SLR_CONFIRM, "CONFIRM", OF_FRONTS | SLR_WORD_KEEP, SLR_FIELD_COST, SLR_FIELD_ID)
 COMMAND(cancel, SLR_CANCEL, "CANCEL", 0, SLR_FIELD_ID)
 COMMAND(acquire, SLR_ACQUIRE, "ACQUIRE", OF_CHARGES | SLR_WORD_ID, SLR_FIELD_COST)
 COMMAND(reserve, SLR_RESERVE, "RESERVE", (OF_CHARGES & ~SLR_WORD_MEMBER) | SLR_WORD_ID, SLR_FIELD_COST,

@@ -27,9 +27,14 @@ int64_t slr_wall_in(const struct slr_call *call, struct slr_key *key, sluice_ns 
 	return wall_in(call, key, ahead, SL_MS_NS);
 }
 
-/* The wall time at which a counter equals none that is charged as `decision` says. */
-static int64_t until_of(const struct slr_call *call, const struct slr_member *m) {
-	return wall_in(call, m->key, m->clock - call->now, sl_step_life(m->limit, m->decision));
+/* The wall time at which a counter equals none that is charged as `decision` says, and holds nothing; `end`: of a hold
+ * that is being placed, or 0. */
+static int64_t until_of(const struct slr_call *call, const struct slr_member *m, sluice_ns end) {
+	int64_t until_ms = wall_in(call, m->key, m->clock - call->now, sl_step_life(m->limit, m->decision));
+	if (m->holds != NULL && m->holds->count > m->ended)
+		end = sl_max(end, m->holds->list[m->holds->count - 1].end);
+	int64_t end_ms = end <= m->clock ? 0 : wall_in(call, m->key, end - call->now, SL_MS_NS);
+	return end_ms > until_ms ? end_ms : until_ms;
 }
 
 /* Whether the expiry that a key has is that of its one window still: the charge before fell into the same window. What
@@ -82,11 +87,19 @@ static enum slr_failure fits(const struct sluice_limit *limit, const struct slr_
 	return sl_step_block_bytes(limit, &m->image.counter, cost) == SL_BLOCK_TOO_LARGE ? SLR_LOG_TOO_LONG : SLR_FINE;
 }
 
+/* The holds that are there still, but for the call's own. */
+static uint32_t live_of(const struct slr_member *m) {
+	return m->holds != NULL ? m->holds->count - m->ended - (uint32_t)(m->own >= 0) : 0;
+}
+
+bool slr_member_has_place(const struct slr_member *m) {
+	return live_of(m) < SLR_HOLDS_MAX;
+}
+
 enum slr_failure slr_member_plan(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
 	struct sluice_decision decision;
 	struct sluice_limit limit;
-	uint32_t live = m->holds != NULL ? m->holds->count - m->ended - (uint32_t)(m->own >= 0) : 0;
-	if (change->place != NULL && live >= SLR_HOLDS_MAX)
+	if (change->place != NULL && !slr_member_has_place(m))
 		return SLR_TOO_MANY_HOLDS;
 	if (m->ttl_ns != 0 && m->ledger.count - m->returned >= SL_LEDGER_MAX)
 		return SLR_TOO_MANY_OPEN;
@@ -176,9 +189,12 @@ static void drop_returned(const struct slr_call *call, struct slr_member *m) {
 /* Writes the holds of a counter as they are to be. Returns whether that changed anything. */
 static bool put_holds(struct slr_member *m, struct slr_counter *counter, const struct slr_change *change) {
 	struct slr_holds *holds = slr_counter_holds(counter);
-	bool drop = change->drop_own && m->own >= 0;
-	if (m->ended == 0 && !drop && change->place == NULL)
+	bool own = change->drop_own && m->own >= 0;
+	bool part = own && change->keep_own && change->charge < holds->list[m->own].cost, drop = own && !part;
+	if (m->ended == 0 && !own && change->place == NULL)
 		return false;
+	if (part)
+		holds->list[m->own].cost -= change->charge;
 	if (drop)
 		holds = slr_holds_remove(holds, (uint32_t)m->own, 1);
 	if (m->ended != 0)
@@ -232,7 +248,8 @@ static void commit_in_place(const struct slr_call *call, struct slr_member *m, c
 }
 
 void slr_member_commit(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
-	int64_t kept_ms = kept_until(m->key), until_ms = keeps_expiry(m) ? 0 : until_of(call, m);
+	sluice_ns end = change->place != NULL ? change->place->end : 0;
+	int64_t kept_ms = kept_until(m->key), until_ms = end == 0 && keeps_expiry(m) ? 0 : until_of(call, m, end);
 	if (sl_rule_has_block(m->limit) || m->holds != NULL || change->place != NULL || change->charge == 0 ||
 	    change->forced || change->counted) {
 		commit_in_place(call, m, change, until_ms);
@@ -248,7 +265,7 @@ void slr_member_commit(const struct slr_call *call, struct slr_member *m, const 
 }
 
 void slr_member_keep(const struct slr_call *call, struct slr_member *m) {
-	int64_t until_ms = until_of(call, m);
+	int64_t until_ms = until_of(call, m, 0);
 	slr_value_keep(m->key->value, m->identity, until_ms);
 	changed(m, until_ms);
 }

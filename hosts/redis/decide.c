@@ -12,7 +12,8 @@
  *     those that are tried are charged through others only.
  * I3  Before the first commit nothing has been changed, and after it nothing fails.
  * I4  The hold with a call's id is left out of account in deciding that call, and goes when it is allowed; but a hold
- *     of nothing holds nothing, and leaves it. */
+ *     of nothing holds nothing, and leaves it. Where the call keeps, only what is charged goes from it, and no figure
+ *     counts the rest. */
 #include "hosts/redis/decide.h"
 
 #include "algo/merge.h"
@@ -94,7 +95,7 @@ static void set_up(struct slr_deciding *d) {
 }
 
 static bool load_all(struct slr_deciding *d) {
-	bool skip_own = slr_holds_by(d->call->operation), whole = true;
+	bool skip_own = slr_holds_by(d->call->operation) || d->call->keep, whole = true;
 	for (uint32_t i = 0; i < d->call->item_count; i++)
 		whole = slr_member_load(d->call, &d->members[i], skip_own) && whole;
 	return whole;
@@ -103,7 +104,7 @@ static bool load_all(struct slr_deciding *d) {
 void slr_member_reload(const struct slr_call *call, struct slr_member *m) {
 	bool whole;
 	slr_member_drop(m);
-	whole = slr_member_load(call, m, false);
+	whole = slr_member_load(call, m, call->keep);
 	SL_ASSERT(whole);
 }
 
@@ -205,8 +206,8 @@ static void take_one(const struct slr_call *call, struct slr_member *m, const st
 
 static enum slr_failure take(struct slr_deciding *d) {
 	const struct slr_call *call = d->call;
-	struct slr_hold hold = {.id = call->id, .cost = call->cost};
-	struct slr_change change = {.drop_own = slr_holds_by(call->operation)};
+	struct slr_hold hold = {.id = call->id};
+	struct slr_change change = {.drop_own = slr_holds_by(call->operation), .keep_own = call->keep};
 	bool chosen[SLUICE_ITEMS_MAX] = {false};
 	enum slr_failure failure;
 	choose_chargers(d, chosen);
@@ -218,12 +219,13 @@ static enum slr_failure take(struct slr_deciding *d) {
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
 		hold.end = m->clock + call->ttl_ns;
+		hold.cost = m->cost;
 		change.charge = call->operation == SLR_HOLD ? 0 : m->cost;
 		m->reserves = m->ttl_ns != 0 || m->ledger.count != 0 || m->strikes != NULL;
 		if (m->charged)
 			take_one(call, m, &change);
 	}
-	if (slr_holds_by(call->operation))
+	if (slr_holds_by(call->operation) && !call->keep)
 		drop_holds(d, chosen);
 	if (call->item_count > 1 || d->members[0].reserves || d->members[0].tried)
 		look_again(d, chosen);
@@ -236,7 +238,7 @@ static enum slr_failure take(struct slr_deciding *d) {
  * decided without that, the rest is what anybody finds. */
 static void look_unchanged(const struct slr_call *call, struct slr_member *m) {
 	struct sluice_decision before = *m->decision;
-	if (m->own < 0) {
+	if (m->own < 0 || call->keep) {
 		if (before.allowed)
 			slr_member_decide(call, m, m->cost, false, m->decision);
 		return;
@@ -287,6 +289,31 @@ static bool costs_something(const struct slr_deciding *d) {
 	return costs;
 }
 
+/* A counter that has no place for one more hold: in a moment it has. */
+static void deny_for_places(struct slr_deciding *d) {
+	for (uint32_t i = 0; i < d->call->item_count; i++) {
+		struct slr_member *m = &d->members[i];
+		look_unchanged(d->call, m);
+		if (!m->charged || slr_member_has_place(m))
+			continue;
+		m->decision->allowed = false;
+		m->decision->bound = SLUICE_BOUND_HOLDS;
+		m->decision->retry_after_ns = SL_MS_NS;
+		m->decision->delay_ns = 0;
+		d->call->found = UINT32_MAX;
+	}
+	d->call->granted = 0;
+}
+
+/* What others hold of the enforced limits' counters, for a while only. */
+static void look_elsewhere(struct slr_deciding *d) {
+	uint64_t most = 0;
+	for (uint32_t i = 0; i < d->call->item_count; i++)
+		if (!d->members[i].observed)
+			most = sl_max(most, d->members[i].held - d->members[i].leased);
+	d->call->found = (uint32_t)sl_min(most, UINT32_MAX);
+}
+
 static enum slr_failure decide_members(struct slr_deciding *d) {
 	struct slr_call *call = d->call;
 	bool charge = call->operation != SLR_PEEK, allowed;
@@ -299,6 +326,8 @@ static enum slr_failure decide_members(struct slr_deciding *d) {
 		}
 		spare_kept(d);
 	}
+	if (call->operation == SLR_HOLD && call->upto)
+		look_elsewhere(d);
 	if (call->upto && call->cost != 0)
 		part = take_part(d);
 	allowed = decide_all(d, charge);
@@ -310,6 +339,10 @@ static enum slr_failure decide_members(struct slr_deciding *d) {
 	} else {
 		for (uint32_t i = 0; i < call->item_count; i++)
 			look_unchanged(call, &d->members[i]);
+	}
+	if (failure == SLR_TOO_MANY_HOLDS) {
+		deny_for_places(d);
+		failure = SLR_FINE;
 	}
 	if (failure == SLR_FINE && d->has_terms)
 		slr_note_denials(d, allowed);
@@ -383,6 +416,12 @@ static enum slr_failure lease(struct slr_deciding *d) {
 	failure = plan_counters(d);
 	if (failure == SLR_FINE)
 		failure = slr_member_plan(call, m, &change);
+	if (failure == SLR_TOO_MANY_HOLDS) { /* no slice, then: what was spent is charged */
+		call->granted = 0;
+		change.place = NULL;
+		m->charged = change.charge != 0;
+		failure = slr_member_plan(call, m, &change);
+	}
 	if (failure != SLR_FINE || (!m->charged && m->own < 0))
 		return failure;
 	*m->decision = room; /* how long the key is kept is worked out anew below */

@@ -39,7 +39,7 @@ static inline bool slr_holds_by(enum slr_operation operation) {
 enum slr_failure {
 	SLR_FINE,
 	SLR_LOG_TOO_LONG,      /* a log of 2^25 entries */
-	SLR_TOO_MANY_HOLDS,    /* SLR_HOLDS_MAX on one counter */
+	SLR_TOO_MANY_HOLDS,    /* SLR_HOLDS_MAX on one counter: the call is denied, and nobody is told this */
 	SLR_TOO_MANY_COUNTERS, /* SLR_COUNTERS_MAX at one key */
 	SLR_TOO_MANY_OPEN,     /* SL_LEDGER_MAX reservations of one counter */
 };
@@ -75,7 +75,8 @@ struct slr_call {
 	int64_t (*wall_ms)(void); /* Unix ms */
 	int64_t slack_ms; /* how much longer keys live: instants that a caller sets need not pass as the wall clock does */
 	bool want_next;   /* fill next_after_ns */
-	bool upto;        /* SLR_CHECK, _PEEK: grant the largest part of the cost that is admitted */
+	bool upto;        /* SLR_CHECK, _PEEK, _HOLD: grant the largest part of the cost that is admitted */
+	bool keep;        /* the hold of `id` is left out of all figures; SLR_CONFIRM charges out of it, and keeps the rest */
 	bool noted;       /* somebody listens */
 	struct slr_item items[SLUICE_ITEMS_MAX];
 	struct slr_key keys[SLUICE_ITEMS_MAX];
@@ -83,7 +84,8 @@ struct slr_call {
 	struct sluice_decision merged, each[SLUICE_ITEMS_MAX]; /* out */
 	uint32_t forgotten;                                    /* out: counters reset, or holds cancelled */
 	uint32_t granted;                                      /* out: what was leased, or of the cost granted */
-	uint32_t found;                                        /* out: SLR_RELEASE, _RENEW, _COMMIT: of how many counters */
+	uint32_t found;                                        /* out: SLR_RELEASE, _RENEW, _COMMIT: of how many counters;
+	                                                        * SLR_HOLD with upto: the most that others hold of one */
 	bool repeated; /* out: nothing was charged, since that had been done under this id */
 };
 

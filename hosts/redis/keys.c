@@ -93,9 +93,7 @@ bool slr_turn_decide(struct slr_turn *turn) {
 	enum slr_failure failure;
 	turn->call->noted = slr_is_heard();
 	failure = slr_decide(turn->call);
-	if (failure == SLR_TOO_MANY_HOLDS)
-		slr_fail(turn, "too many holds on one counter: at most %d", SLR_HOLDS_MAX);
-	else if (failure == SLR_TOO_MANY_COUNTERS)
+	if (failure == SLR_TOO_MANY_COUNTERS)
 		slr_fail(turn, "too many limits count for one key: at most %d", SLR_COUNTERS_MAX);
 	else if (failure == SLR_TOO_MANY_OPEN)
 		slr_fail(turn, "too many reservations of one counter are open: at most %d", SL_LEDGER_MAX);

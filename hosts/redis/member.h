@@ -43,6 +43,7 @@ struct slr_member {
 	uint32_t ended;                /* the first so many of them have */
 	int32_t own;                   /* the one with the call's id, left out of account; -1: none */
 	uint64_t held;                 /* by all others */
+	uint64_t leased;               /* of that: by leases, which last; plain holds are over in a moment */
 	struct sl_ledger ledger;       /* in the value */
 	uint32_t returned;             /* the first so many of its reservations have ended */
 	sluice_ns clock;               /* the counter's: `now`, or its last charge where that is later */
@@ -78,6 +79,7 @@ struct slr_change {
 	bool forced;
 	bool counted;                           /* as count-denied charges: whatever the quota */
 	bool drop_own;                          /* the hold with the call's id goes */
+	bool keep_own;                          /* but only what is charged of it */
 	const struct slr_hold *place;           /* a hold to be added, or NULL */
 	const struct sl_correction *correction; /* that the image has been corrected by, or NULL */
 };
@@ -85,6 +87,9 @@ struct slr_change {
 /* Whether a change finds room: SLR_FINE, or why not. Nothing is changed. */
 SLUICE_MUST_USE enum slr_failure slr_member_plan(const struct slr_call *call, struct slr_member *m,
                                                  const struct slr_change *change);
+
+/* Whether the counter could hold one thing more. */
+bool slr_member_has_place(const struct slr_member *m);
 
 /* Changes the value, with what ended meanwhile. The member has been loaded, and its change planned; others that share
  * the counter are to be loaded again. m->decision is what the change leads to: it says how long the key is kept. */

@@ -3,7 +3,7 @@
  *   NAME key [cost] [id] [ttl_ms] [spent] [want] [AT unix_ms] [EACH | EXACT] item [item ...]
  *   item  := [KEY key] [NAME name] [OBSERVED | TRIED] [TERMS text] [COST cost] [TTL ms] limit
  *
- * and MEMBER m, UPTO, ID id anywhere among the items; AT may stand behind them, too, but behind no limit. No limit in
+ * and MEMBER m, UPTO, ID id, KEEP, BESIDE id anywhere among the items; AT may stand behind them, too, but behind no limit. No limit in
  * the notation reads as one of these words, and free bytes stand only where a word has announced them. */
 #include "hosts/redis/turn.h"
 
@@ -55,7 +55,7 @@ void slr_turn_begin(struct slr_turn *turn, struct RedisModuleCtx *context, struc
 	turn->id = (struct sluice_bytes){NULL, 0};
 	turn->call = &call;
 	call.item_count = call.key_count = call.cost = 0;
-	call.want_next = call.upto = false;
+	call.want_next = call.upto = call.keep = false;
 	call.token = 0;
 	call.now = 0;
 	call.wall_ms = slr_clock_wall_ms;
@@ -294,7 +294,19 @@ static bool read_late_at(struct slr_turn *turn, uint32_t *index) {
 	return false;
 }
 
-/* MEMBER m, UPTO, ID id, AT ms at `*index`; *found: one of them was there, and *index is behind it. */
+/* KEEP, BESIDE id: what fronts say of their holds. */
+static bool read_own(struct slr_turn *turn, uint32_t *index, const struct slr_form *form, bool beside) {
+	uint32_t word = beside ? SLR_WORD_BESIDE : SLR_WORD_KEEP;
+	const char *name = beside ? "BESIDE" : "KEEP";
+	if (!takes(turn, form, word, name, turn->call->keep))
+		return false;
+	turn->call->keep = true;
+	*index += beside ? 2 : 1;
+	return !beside || (needs_more(turn, *index, name, "an id and a limit") &&
+	                   read_id(turn, slr_arg(turn, *index - 1), &turn->call->id));
+}
+
+/* MEMBER m, UPTO, ID id, AT ms, KEEP, BESIDE id at `*index`; *found: one was there, and *index is behind it. */
 static bool read_word(struct slr_turn *turn, uint32_t *index, const struct slr_form *form, struct whose *whose,
                       bool *found) {
 	struct sluice_bytes text = slr_arg(turn, *index);
@@ -315,6 +327,8 @@ static bool read_word(struct slr_turn *turn, uint32_t *index, const struct slr_f
 		*index += 2;
 	} else if (slr_is_word(text, "at")) {
 		return read_late_at(turn, index);
+	} else if (slr_is_word(text, "keep") || slr_is_word(text, "beside")) {
+		return read_own(turn, index, form, slr_is_word(text, "beside"));
 	} else {
 		*found = false;
 	}
@@ -573,7 +587,7 @@ bool slr_read_call(struct slr_turn *turn, const struct slr_form *form) {
 
 /* Whether a word is followed by one argument of its own. */
 static bool announces(struct sluice_bytes text) {
-	static const char *const words[] = {"key", "name", "member", "id", "at", "terms", "cost", "ttl"};
+	static const char *const words[] = {"key", "name", "member", "id", "at", "terms", "cost", "ttl", "beside"};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (slr_is_word(text, words[i]))
 			return true;

@@ -54,6 +54,8 @@ enum {
 	SLR_WORD_ID = 1 << 3,
 	SLR_WORD_TERMS = 1 << 4,
 	SLR_WORD_COST = 1 << 5, /* and TTL */
+	SLR_WORD_KEEP = 1 << 6,
+	SLR_WORD_BESIDE = 1 << 7,
 };
 
 typedef int slr_command_function(struct RedisModuleCtx *, struct RedisModuleString **, int);

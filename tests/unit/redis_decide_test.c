@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-enum { CALLS = 60, HOLDING_CALLS = 40, STREAMS_PER_STORE = 500 };
+enum { CALLS = 60, HOLDING_CALLS = 40, STREAMS_PER_STORE = 500, HOLDERS = 3 };
 
 static const sluice_ns NOW = UINT64_C(1800000000) * 1000000000;
 static uint64_t stream_now; /* for the message of a failure */
@@ -147,6 +147,27 @@ static bool in_reach(sluice_ns wait) {
 	return wait != SLUICE_NEVER && wait < SL_WINDOW_NS_MAX * 3;
 }
 
+/* A copy of a value in which nothing is held of a limit's counter but by leases. */
+static slr_value without_plain_holds(slr_value value, const struct sluice_limit *limit, sluice_ns now) {
+	slr_value copy = slr_value_copy(value);
+	for (uint64_t id = 0; id < HOLDERS; id++) {
+		struct slr_call call = redis_call(SLR_CANCEL, copy, limit, now, 0);
+		call.id = id;
+		CHECK(slr_decide(&call) == SLR_FINE);
+		copy = call.keys[0].value;
+	}
+	return copy;
+}
+
+/* Plain holds have no part in waits: those are what they would be without, and what only they deny says so. */
+static void check_bound(slr_value value, slr_value bare, const struct sluice_limit *limit, sluice_ns now,
+                        uint32_t cost) {
+	struct sluice_decision d = peek(value, limit, now, cost), without = peek(bare, limit, now, cost);
+	CHECK(d.reset_after_ns == without.reset_after_ns && d.remaining <= without.remaining);
+	CHECK((d.bound == SLUICE_BOUND_HOLDS) == (!d.allowed && without.allowed));
+	CHECK(d.retry_after_ns == (d.bound == SLUICE_BOUND_HOLDS ? SL_MS_NS : without.retry_after_ns));
+}
+
 /* Waits end at the first whole ms at which what they wait for is there, and not one ms sooner. */
 static void check_waits(slr_value value, const struct sluice_limit *limit, sluice_ns now, uint32_t cost) {
 	struct sluice_decision d = peek(value, limit, now, cost), then;
@@ -174,7 +195,7 @@ static void draw_holding(struct redis_world *world) {
 	call->operation = (enum slr_operation)dice_below(&world->dice, SLR_LEASE + 1);
 	if (call->operation == SLR_RESET && !dice_one_in(&world->dice, 4))
 		call->operation = SLR_LEASE;
-	call->id = dice_below(&world->dice, 3);
+	call->id = dice_below(&world->dice, HOLDERS);
 	call->ttl_ns = (1 + dice_below(&world->dice, dice_one_in(&world->dice, 2) ? 50 : SLR_HOLD_MS_MAX)) * SL_MS_NS;
 	call->spent = dice_cost(&world->dice, world->rules[0].quota);
 	call->want = dice_cost(&world->dice, world->rules[0].quota);
@@ -214,9 +235,14 @@ static void test_waits_behind_holds_come_true(void **state) {
 		for (int i = 0; i < HOLDING_CALLS; i++) {
 			size_t rule = dice_below(&world.dice, WORLD_RULES), key = dice_below(&world.dice, WORLD_KEYS);
 			decide_holding(&world);
-			if (world.rules[rule].quota != 0)
-				check_waits(world.values[key], &world.limits[rule], world.latest_ms * SL_MS_NS,
-				            dice_cost(&world.dice, world.rules[rule].quota));
+			if (world.rules[rule].quota != 0) {
+				uint32_t cost = dice_cost(&world.dice, world.rules[rule].quota);
+				sluice_ns now = world.latest_ms * SL_MS_NS;
+				slr_value bare = without_plain_holds(world.values[key], &world.limits[rule], now);
+				check_bound(world.values[key], bare, &world.limits[rule], now, cost);
+				check_waits(bare, &world.limits[rule], now, cost);
+				slr_value_free(bare);
+			}
 		}
 		check_copies(&world);
 		redis_world_end(&world);
@@ -273,7 +299,9 @@ static void test_a_hold_fits_when_it_is_confirmed(void **state) {
 	(void)state;
 	assert_true(do_one(SLR_HOLD, &value, &limit, 0, 7, 9).merged.allowed);
 	assert_false(do_one(SLR_CHECK, &value, &limit, 1, 4, 0).merged.allowed);
-	assert_int_equal(do_one(SLR_CHECK, &value, &limit, 1, 4, 0).merged.retry_after_ns, 999 * SL_MS_NS);
+	assert_int_equal(do_one(SLR_CHECK, &value, &limit, 1, 4, 0).merged.retry_after_ns, SL_MS_NS); /* not 999 */
+	assert_int_equal(do_one(SLR_CHECK, &value, &limit, 1, 4, 0).merged.bound, SLUICE_BOUND_HOLDS);
+	assert_int_equal(do_one(SLR_PEEK, &value, &limit, 1, 11, 0).merged.bound, SLUICE_BOUND_NONE);
 	assert_true(do_one(SLR_CHECK, &value, &limit, 2, 3, 0).merged.allowed);
 	assert_true(do_one(SLR_CONFIRM, &value, &limit, 999, 7, 9).merged.allowed);
 	assert_false(do_one(SLR_CONFIRM, &value, &limit, 999, 7, 9).merged.allowed); /* it is gone: decided as CHECK */
@@ -292,6 +320,47 @@ static void test_a_hold_leaves_nothing_behind(void **state) {
 	assert_int_equal(value, 0);
 }
 
+/* A front holds for several calls at once, and charges one after the other out of that. */
+static void test_a_hold_is_spent_in_parts(void **state) {
+	struct sluice_limit limit = limit_of("sliding-log 10/1m");
+	slr_value value = 0;
+	struct slr_call call = redis_call(SLR_HOLD, 0, &limit, NOW, 12);
+	(void)state;
+	do_one(SLR_HOLD, &value, &limit, 0, 2, 5);
+	call.keys[0].value = value;
+	call.upto = true;
+	call.id = 9;
+	call.ttl_ns = UINT64_C(1000) * SL_MS_NS;
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_true(call.merged.allowed);
+	assert_int_equal(call.granted, 8);
+	assert_int_equal(call.found, 2);
+	value = call.keys[0].value;
+	for (uint32_t i = 1; i <= 4; i++) { /* the rest of it is left out of the figures; the other's is not */
+		call = redis_call(SLR_CONFIRM, value, &limit, NOW + i * (sluice_ns)SL_MS_NS, 2);
+		call.id = 9;
+		call.keep = call.want_next = true;
+		assert_int_equal(slr_decide(&call), SLR_FINE);
+		value = call.keys[0].value;
+		assert_true(call.merged.allowed);
+		assert_int_equal(call.merged.remaining, 8 - 2 * i);
+		assert_int_equal(call.merged.reset_after_ns, UINT64_C(60000) * SL_MS_NS);
+		assert_int_equal(do_one(SLR_PEEK, &value, &limit, i, 1, 0).merged.remaining, 0);
+		call = redis_call(SLR_PEEK, value, &limit, NOW + i * (sluice_ns)SL_MS_NS, 1);
+		call.id = 9;
+		call.keep = true;
+		assert_int_equal(slr_decide(&call), SLR_FINE);
+		assert_int_equal(call.merged.remaining, 8 - 2 * i);
+	}
+	call.operation = SLR_CONFIRM;
+	call.cost = 1;
+	assert_int_equal(slr_decide(&call), SLR_FINE); /* nothing of it is left: as CHECK */
+	assert_int_equal(call.merged.bound, SLUICE_BOUND_HOLDS);
+	assert_int_equal(do_one(SLR_CANCEL, &value, &limit, 5, 0, 9).forgotten, 0);
+	assert_int_equal(do_one(SLR_CANCEL, &value, &limit, 5, 0, 5).forgotten, 1);
+	slr_value_free(value);
+}
+
 static void test_holds_of_one_counter_are_bounded(void **state) {
 	struct sluice_limit limit = limit_of("1000/1m");
 	struct slr_bytes before, after;
@@ -304,7 +373,10 @@ static void test_holds_of_one_counter_are_bounded(void **state) {
 	call = redis_call(SLR_HOLD, value, &limit, NOW, 1);
 	call.id = SLR_HOLDS_MAX;
 	call.ttl_ns = 1;
-	assert_int_equal(slr_decide(&call), SLR_TOO_MANY_HOLDS);
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_false(call.merged.allowed);
+	assert_int_equal(call.merged.bound, SLUICE_BOUND_HOLDS);
+	assert_int_equal(call.merged.remaining, 744);
 	after = redis_bytes(value);
 	assert_int_equal(before.len, after.len);
 	assert_memory_equal(before.data, after.data, after.len);
@@ -413,6 +485,7 @@ int main(void) {
 		cmocka_unit_test(test_a_lease_is_charged_what_was_spent_of_it),
 		cmocka_unit_test(test_a_hold_fits_when_it_is_confirmed),
 		cmocka_unit_test(test_a_hold_leaves_nothing_behind),
+		cmocka_unit_test(test_a_hold_is_spent_in_parts),
 		cmocka_unit_test(test_holds_of_one_counter_are_bounded),
 		cmocka_unit_test(test_counters_of_one_key_are_bounded),
 		cmocka_unit_test(test_what_is_packed_and_what_is_not),

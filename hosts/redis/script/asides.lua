@@ -4,6 +4,8 @@
 --   UPTO        grant the largest part of the cost that is admitted
 --   ID token    a retry by the same token is charged once; of ACQUIRE the lease's name
 --   AT ms       the instant, before the first limit
+--   KEEP        what is not charged of a hold stays held
+--   BESIDE id   decide as if there were no hold of that id
 local errors = need('errors')
 local asides = {}
 local ID_MOST, MEMBER_MOST = 64, 1024
@@ -33,14 +35,17 @@ function asides.read(call, state)
 	elseif word == 'AT' then
 		at(call, state)
 		return true
-	elseif word ~= 'MEMBER' and word ~= 'UPTO' and word ~= 'ID' then
+	elseif word ~= 'MEMBER' and word ~= 'UPTO' and word ~= 'ID' and word ~= 'KEEP' and word ~= 'BESIDE' then
 		return false
 	elseif not taken[word] then
 		errors.raise('ERR ' .. word .. ' is no word of ' .. (call.word or 'this command'))
 	end
 	call.at = call.at + 1
-	if word == 'UPTO' then
-		once(call, 'upto', true)
+	if word == 'UPTO' or word == 'KEEP' then
+		once(call, word:lower(), true)
+		return true
+	elseif word == 'BESIDE' then
+		once(call, 'beside', need('holding').read_id(call))
 		return true
 	end
 	local text = call.args[call.at]

@@ -1,24 +1,6 @@
 -- CHECK and PEEK with UPTO or ID: what decide.check does, and what those words add. With EACH the row behind those of
 -- the limits says what was granted, and whether it had been before.
 local counter, decide = need('counter'), need('decide')
-local MOST = 4294967295
-
--- The largest part of the cost that all enforced items admit.
-local function largest(call)
-	local most = call.cost
-	for _, item in ipairs(call.items) do
-		if not item.observed and item.limit.kind ~= 'U' then
-			local room = 0
-			if item.limit.kind == 'D' then
-				room = item.admits and MOST or 0
-			elseif item.v and item.limit.quota ~= 0 then
-				room = item.v.room - item.counter.held
-			end
-			most = math.min(most, math.max(0, room))
-		end
-	end
-	return most
-end
 
 local function repeated(call, was)
 	call.cost = 0
@@ -48,7 +30,7 @@ return function(call, writes)
 	local counters, asked = counter.load(call), call.cost
 	local allowed = decide.try_all(call)
 	if call.upto and asked > 0 then
-		call.cost = math.max(1, largest(call))
+		call.cost = math.max(1, need('largest')(call))
 		allowed = decide.try_all(call)
 	end
 	local charges = allowed and writes and call.cost > 0

@@ -11,7 +11,8 @@ local function serve(word, keys, args, at)
 		items = false}
 	if word == 'check' or word == 'peek' then
 		call.cost = words.number(call, 'cost', 0, 4294967295)
-		call.takes = word == 'check' and {MEMBER = 1, UPTO = 1, ID = 1} or {MEMBER = 1, UPTO = 1}
+		call.takes = word == 'check' and {MEMBER = 1, UPTO = 1, ID = 1} or
+			{MEMBER = 1, UPTO = 1, BESIDE = 1}
 		words.rest(call, keys)
 		if call.upto or call.id then
 			return need('asked')(call, word == 'check')

@@ -8,6 +8,8 @@ local counter = need('counter')
 local MOST = 4294967295
 -- The longest wait that any door tells: 2^64 - 2 ns, 584 years.
 local WAIT_MOST = 18446744073710
+-- SLUICE_BOUND_HOLDS: only holds are in the way, or there is no place for one more.
+local HOLDS = 4
 
 -- Whether the item admits; and, where it is a leaky bucket that does, after what delay.
 local function try(item, call)
@@ -45,13 +47,14 @@ local function try_all(call)
 	return allowed
 end
 
--- What the item answers, from its counter as it is now: allowed, remaining, retry, reset, delay, next.
+-- What the item answers, from its counter as it is now: allowed, remaining, retry, reset, delay, next, and which bound
+-- it met (include/sluice.h): 0, or 4, holds.
 local function answer(item, call, each)
 	local limit, c = item.limit, item.counter
 	if limit.kind == 'U' then
-		return 1, MOST, 0, 0, item.delay, 0
+		return 1, MOST, 0, 0, item.delay, 0, 0
 	elseif limit.quota == 0 then
-		return item.admits and 1 or 0, 0, item.admits and 0 or -1, 0, 0, 0
+		return item.admits and 1 or 0, 0, item.admits and 0 or -1, 0, 0, 0, 0
 	end
 	local v, way = item.v, limit.way
 	if not v or c.taken and c.taken ~= item then
@@ -65,10 +68,14 @@ local function answer(item, call, each)
 	elseif room > MOST then
 		room = MOST
 	end
-	local allowed, retry, reset, next, delay = 1, 0, 0, 0, item.delay
+	local allowed, retry, reset, next, delay, bound = 1, 0, 0, 0, item.delay, 0
 	if held ~= 0 then
 		local holds = need('holds')
-		retry = item.admits and 0 or holds.retry(c, limit, v, cost, call.us)
+		if not item.admits then
+			local _, only
+			retry, _, only = holds.retry(c, limit, v, cost, call.us)
+			bound = only and HOLDS or 0
+		end
 		reset = holds.reset(c, limit, v)
 		if each and room < limit.capacity then
 			next = holds.retry(c, limit, v, room + 1, call.us)
@@ -82,6 +89,9 @@ local function answer(item, call, each)
 			next = way.retry(limit, v, room + 1)
 		end
 	end
+	if item.full then
+		retry, bound = 1, HOLDS
+	end
 	if not item.admits then
 		allowed = 0
 	end
@@ -89,7 +99,7 @@ local function answer(item, call, each)
 		reset, retry = math.min(reset, WAIT_MOST), math.min(retry, WAIT_MOST)
 		delay, next = math.min(delay, WAIT_MOST), math.min(next, WAIT_MOST)
 	end
-	return allowed, room, retry, reset, delay, next
+	return allowed, room, retry, reset, delay, next, bound
 end
 
 -- The reply of a call that was decided.
@@ -98,8 +108,8 @@ local function reply(call)
 	if call.each then
 		local rows = {}
 		for i = 1, #items do
-			local allowed, remaining, retry, reset, delay, next = answer(items[i], call, true)
-			rows[i] = {allowed, items[i].limit.capacity, remaining, retry, reset, delay, next}
+			local allowed, remaining, retry, reset, delay, next, bound = answer(items[i], call, true)
+			rows[i] = {allowed + 2 * bound, items[i].limit.capacity, remaining, retry, reset, delay, next}
 			if call.exact then
 				rows[i][8] = allowed == 0 and need('ties').rounded_up(items[i], call, WAIT_MOST) or 0
 			end
@@ -131,6 +141,9 @@ end
 -- CHECK, or where nothing `writes` PEEK.
 local function check(call, writes)
 	local counters = counter.load(call)
+	if call.beside then
+		need('holding').leave_out(counters, call.beside)
+	end
 	if try_all(call) and writes and call.cost > 0 then
 		charge(call)
 		counter.save(counters, call)

@@ -3,7 +3,7 @@
 -- is not known. The ids of the two are apart. Kept beside the counter, in the field "!" and its name, ordered by end
 -- (then by id, so that the order is the same wherever it is made): 29 bytes each. A counter of which nothing is held
 -- never comes here.
-local numbers, errors = need('numbers'), need('errors')
+local numbers = need('numbers')
 local holds = {most = 256}
 local BYTES = 29
 
@@ -47,9 +47,6 @@ local function before(a, b)
 end
 
 function holds.insert(list, one)
-	if #list >= holds.most then
-		errors.raise('ERR too many holds on one counter: at most ' .. holds.most)
-	end
 	local at = #list + 1
 	while at > 1 and before(one, list[at - 1]) do
 		at = at - 1
@@ -76,23 +73,26 @@ function holds.open(c, raw, now)
 		c.damaged = true
 		return
 	end
-	local t, sum = math.max(now, c.s.last), 0
+	local t, sum, leased = math.max(now, c.s.last), 0, 0
 	while list[1] and list[1].ends <= t do
 		c.charged = c.charged or list[1].lease
 		let_end(c.limit, c.limit.way, c.s, list)
 	end
 	for _, one in ipairs(list) do
 		sum = sum + one.cost
+		leased = leased + (one.lease and one.cost or 0)
 	end
-	c.holds, c.held = list, sum
+	c.holds, c.held, c.leased = list, sum, leased
 end
 
--- The instants at which something held ends, one after the other: calls `try(state, held, from, until)` with the state
--- that stands from the one to the other (nil: for good), until it returns something.
-local function walk(c, limit, from, try)
-	local s, list, held = c.limit.way.clone(c.s), {}, c.held
-	for i, one in ipairs(c.holds or {}) do
-		list[i] = one
+-- The instants at which a lease ends, with `all` also a hold, one after the other: calls `try(state, held, from, until)`
+-- with the state that stands from the one to the other (nil: for good), until it returns something.
+local function walk(c, limit, from, all, try)
+	local s, list, held = c.limit.way.clone(c.s), {}, all and c.held or c.leased
+	for _, one in ipairs(c.holds or {}) do
+		if all or one.lease then
+			list[#list + 1] = one
+		end
 	end
 	while true do
 		local upto = list[1] and list[1].ends
@@ -105,14 +105,18 @@ local function walk(c, limit, from, try)
 	end
 end
 
--- The wait until a denied cost is admitted if nothing else arrives and what is held ends by itself; -1: never. And by
--- how many nanoseconds it was rounded up to whole milliseconds, if `finely` is set.
+-- The wait until a denied cost is admitted if nothing else arrives and leases end by themselves; -1: never. A hold is
+-- charged or dropped long before its end, and no wait tells of it as if it were to last: what would fit but for holds
+-- fits in a moment. And by how many nanoseconds it was rounded up to whole milliseconds, if `finely` is set; and whether
+-- only holds are in the way.
 function holds.retry(c, limit, v, cost, us, finely)
 	local way = limit.way
 	if cost > limit.capacity then
 		return -1, 0
+	elseif c.held > c.leased and cost + c.leased <= v.room then
+		return 1, 0, true
 	end
-	return walk(c, limit, v.t, function(s, held, from, upto)
+	return walk(c, limit, v.t, false, function(s, held, from, upto)
 		local want = cost + held
 		if want <= limit.capacity then
 			local there = way.view(limit, s, from, from == v.t and us or 0)
@@ -128,7 +132,7 @@ end
 
 -- The wait until the whole quota is there.
 function holds.reset(c, limit, v)
-	return (walk(c, limit, v.t, function(s, _, from, upto)
+	return (walk(c, limit, v.t, false, function(s, _, from, upto)
 		if not upto then
 			return from - v.t + c.limit.way.reset(limit, c.limit.way.view(limit, s, from, 0))
 		end
@@ -140,7 +144,7 @@ local function ends_of(c)
 	if not c.holds or not c.holds[1] then
 		return c.limit.way.ends(c.limit, c.s)
 	end
-	return (walk(c, c.limit, c.s.last, function(s, _, from, upto)
+	return (walk(c, c.limit, c.s.last, true, function(s, _, from, upto)
 		return not upto and math.max(from, c.limit.way.ends(c.limit, s)) or nil
 	end))
 end

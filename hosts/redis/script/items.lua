@@ -30,7 +30,8 @@ local function word_of(text)
 	end
 	local word = text:upper()
 	return (word == 'KEY' or word == 'NAME' or word == 'OBSERVED' or word == 'TRIED' or word == 'MEMBER' or
-		word == 'UPTO' or word == 'ID' or word == 'AT' or word == 'TERMS') and word or nil
+		word == 'UPTO' or word == 'ID' or word == 'AT' or word == 'TERMS' or word == 'KEEP' or word == 'BESIDE') and
+		word or nil
 end
 
 local function argument(call, word, what)
