@@ -3,8 +3,8 @@
  * Where H is held, deciding a cost c is deciding c + H: room is never promised twice. What is used of a counter never
  * grows while nothing is charged, and what a lease is charged when it ends is no more than what was held for it. So
  *
- *   retry   the least, over now and the ends e of leases, of max(e, the first instant at which c + what is leased behind
- *           e fits), leases charged at their ends. A fit found for one e that lies behind the next is still a fit.
+ *   retry   the least, over now and the ends e of leases, of max(e, the first instant at which c + what is leased
+ *           behind e fits), leases charged at their ends. A fit found for one e that lies behind the next is still a fit.
  *   reset   when the last lease has ended and what is charged by then is back
  *
  * Plain holds have no part in these waits: each is charged or dropped long before its end, so none is told as if it
@@ -345,8 +345,8 @@ static uint64_t room_of(struct slr_member *m, sluice_ns now, uint64_t remaining)
 	return whole.allowed ? capacity : remaining;
 }
 
-/* Why, and for how long, a cost is denied behind what is held: by plain holds alone, which is over in a moment, or as if
- * there were none of them. */
+/* Why, and for how long, a cost is denied behind what is held: by plain holds alone, which is over in a moment, or as
+ * if there were none of them. */
 static void judge_denial(struct slr_member *m, sluice_ns now, uint64_t cost, struct sluice_decision *decision) {
 	struct sluice_decision beside;
 	if (m->held != m->leased) {

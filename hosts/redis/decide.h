@@ -76,7 +76,7 @@ struct slr_call {
 	int64_t slack_ms; /* how much longer keys live: instants that a caller sets need not pass as the wall clock does */
 	bool want_next;   /* fill next_after_ns */
 	bool upto;        /* SLR_CHECK, _PEEK, _HOLD: grant the largest part of the cost that is admitted */
-	bool keep;        /* the hold of `id` is left out of all figures; SLR_CONFIRM charges out of it, and keeps the rest */
+	bool keep;        /* no figure counts the hold of `id`; SLR_CONFIRM charges out of it, and keeps the rest */
 	bool noted;       /* somebody listens */
 	struct slr_item items[SLUICE_ITEMS_MAX];
 	struct slr_key keys[SLUICE_ITEMS_MAX];

@@ -3,8 +3,9 @@
  *   NAME key [cost] [id] [ttl_ms] [spent] [want] [AT unix_ms] [EACH | EXACT] item [item ...]
  *   item  := [KEY key] [NAME name] [OBSERVED | TRIED] [TERMS text] [COST cost] [TTL ms] limit
  *
- * and MEMBER m, UPTO, ID id, KEEP, BESIDE id anywhere among the items; AT may stand behind them, too, but behind no limit. No limit in
- * the notation reads as one of these words, and free bytes stand only where a word has announced them. */
+ * and MEMBER m, UPTO, ID id, KEEP, BESIDE id anywhere among the items; AT may stand behind them, too, but behind no
+ * limit. No limit in the notation reads as one of these words, and free bytes stand only where a word has announced
+ * them. */
 #include "hosts/redis/turn.h"
 
 #include "algo/calendar.h"

@@ -35,10 +35,11 @@ static const struct commands table[] = {
       {"5/2m", "a", NULL, 0}},
      SL_HOLD,
      true,
-     "p:a p:b : HOLD 7 00000000000000ff 3000 AT 1234 EXACT sliding-window 10/1s KEY p:b NAME n OBSERVED sliding-log "
+     "p:a p:b : HOLD 7 00000000000000ff 3000 AT 1234 UPTO sliding-window 10/1s KEY p:b NAME n OBSERVED sliding-log "
      "5/1m "
      "NAME n TRIED sliding-window 5/1m KEY p:a sliding-window 5/2m"},
-	{{{"10/1s", "a", NULL, 0}}, SL_CONFIRM, false, "p:a : CONFIRM 7 00000000000000ff EXACT sliding-window 10/1s"},
+	{{{"10/1s", "a", NULL, 0}}, SL_CONFIRM, false, "p:a : CONFIRM 7 00000000000000ff EXACT KEEP sliding-window 10/1s"},
+	{{{"unlimited", "a", NULL, 0}}, SL_BESIDE, true, "p:a : PEEK 7 AT 1234 EXACT BESIDE 00000000000000ff unlimited"},
 	{{{"10/1s", "a", NULL, 0}}, SL_CANCEL, true, "p:a : CANCEL 00000000000000ff AT 1234 sliding-window 10/1s"},
 	{{{"10/1s", "a", "n", 0}}, SL_LEASE, false, "p:a : LEASE 00000000000000ff 3000 40 50 NAME n sliding-window 10/1s"},
 };
@@ -247,6 +248,10 @@ static void test_answers_that_can_not_be(void **state) {
 	assert_false(takes(SL_RESET, 1, 2, 99, 0));
 	assert_false(takes(SL_RESET, 1, 1, 0, -1));
 	assert_false(takes(SL_CANCEL, 1, 1, 0, (int64_t)UINT32_MAX + 1));
+	assert_true(takes(SL_HOLD, 1, SL_HOLD_NUMBERS, SL_HOLD_NUMBERS - 1, UINT32_MAX));
+	assert_false(takes(SL_HOLD, 1, SL_HOLD_NUMBERS, SL_HOLD_NUMBERS - 1, -1));
+	assert_false(takes(SL_HOLD, 1, SL_HOLD_NUMBERS, SL_HOLD_NUMBERS - 2, (int64_t)UINT32_MAX + 1));
+	assert_false(takes(SL_HOLD, 1, SL_EACH_NUMBERS, 0, 1));
 	assert_false(takes(SL_CHECK, 1, 7, 1, -1));
 	assert_false(takes(SL_CHECK, 1, 7, 1, (int64_t)UINT32_MAX + 2));
 	assert_true(takes(SL_CHECK, 1, 7, 1, (int64_t)UINT32_MAX + 1)); /* leaky-bucket */

@@ -174,6 +174,9 @@ static void test_the_circuit(void **state) {
 	}
 	for (int i = 0; i < 5; i++)
 		assert_true(nodes_loop_until(&world, &asked[i].answered, LOOP_PATIENCE_MS));
+	assert_true(sl_nodes_is_up(world.nodes, 0)); /* what was late together was late once */
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(ask_within("a", BUDGET_MS).kind, SL_ANSWER_LATE);
 	assert_false(sl_nodes_is_up(world.nodes, 0));
 	asked_fill(&refused, "CHECK", "a", "1 1/1s", BUDGET_MS);
 	assert_false(sl_nodes_ask(world.nodes, &refused.ask));
@@ -190,9 +193,10 @@ static void test_the_circuit(void **state) {
 	assert_int_equal(peers[0].pings, pings + 1); /* a probe, and only one until it is answered */
 	peers[0].ping = "+PONG\r\n";
 	peers[0].role = role;
-	peer_say(&peers[0], ":1\r\n:1\r\n:1\r\n:1\r\n:1\r\n"); /* those that were late */
-	peer_say(&peers[0], "+PONG\r\n");                      /* too late to close it */
-	peer_say(&peers[0], role);                             /* which goes with each probe */
+	for (int i = 0; i < 9; i++)
+		peer_say(&peers[0], ":1\r\n"); /* those that were late */
+	peer_say(&peers[0], "+PONG\r\n");  /* too late to close it */
+	peer_say(&peers[0], role);         /* which goes with each probe */
 	nodes_loop_run(&world, 5);
 	assert_int_equal(world.figures.nodes_open, 1);
 	assert_true(nodes_loop_until_up(&world, "a", LOOP_PATIENCE_MS));

@@ -85,8 +85,9 @@ function holds.open(c, raw, now)
 	c.holds, c.held, c.leased = list, sum, leased
 end
 
--- The instants at which a lease ends, with `all` also a hold, one after the other: calls `try(state, held, from, until)`
--- with the state that stands from the one to the other (nil: for good), until it returns something.
+-- The instants at which a lease ends, with `all` also a hold, one after the other: calls
+-- `try(state, held, from, until)` with the state that stands from the one to the other (nil: for good), until it
+-- returns something.
 local function walk(c, limit, from, all, try)
 	local s, list, held = c.limit.way.clone(c.s), {}, all and c.held or c.leased
 	for _, one in ipairs(c.holds or {}) do
@@ -107,8 +108,8 @@ end
 
 -- The wait until a denied cost is admitted if nothing else arrives and leases end by themselves; -1: never. A hold is
 -- charged or dropped long before its end, and no wait tells of it as if it were to last: what would fit but for holds
--- fits in a moment. And by how many nanoseconds it was rounded up to whole milliseconds, if `finely` is set; and whether
--- only holds are in the way.
+-- fits in a moment. And by how many nanoseconds it was rounded up to whole milliseconds, if `finely` is set; and
+-- whether only holds are in the way.
 function holds.retry(c, limit, v, cost, us, finely)
 	local way = limit.way
 	if cost > limit.capacity then

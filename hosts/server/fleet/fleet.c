@@ -6,6 +6,7 @@
 
 #include "algo/rule.h"
 #include "base/assert.h"
+#include "base/math.h"
 #include "base/out.h"
 #include "base/siphash.h"
 #include "hosts/server/fleet/trip.h"
@@ -15,6 +16,7 @@
 
 enum { RETURN_MS = 200, TICK_MS_MAX = 10, LINE_BYTES_MAX = 400, QUOTED_MAX = 160 };
 #define SAY_EVERY_NS ((sluice_ns)5000000000)
+#define STALL_NS ((sluice_ns)3000000)
 
 /* ---- the log ----------------------------------------------------------------------------------------------------- */
 
@@ -116,6 +118,29 @@ static void tick(uv_timer_t *timer) {
 	}
 }
 
+static void lanes_tick(uv_timer_t *timer) {
+	struct sl_fleet *fleet = timer->data;
+	sluice_ns now = sl_clock_monotonic(), due = now;
+	fleet->stalled = !fleet->stalled && now > sl_max(fleet->lanes_due, fleet->lanes_set) + STALL_NS;
+	fleet->lanes_due = SLUICE_NEVER;
+	if (!fleet->stalled) { /* else it is this worker that was late, and answers lie there that are to be read first */
+		sl_journeys_land(fleet);
+		due = sl_lanes_tick(fleet->lanes, now);
+	}
+	sl_fleet_wake(fleet, due);
+}
+
+void sl_fleet_wake(struct sl_fleet *fleet, sluice_ns due) {
+	sluice_ns now;
+	if (due >= fleet->lanes_due || fleet->nodes_closing)
+		return;
+	now = sl_clock_monotonic();
+	fleet->lanes_due = due;
+	fleet->lanes_set = now;
+	uv_update_time(fleet->loop);
+	uv_timer_start(&fleet->lane_timer, lanes_tick, due <= now ? 1 : (due - now + SL_MS_NS - 1) / SL_MS_NS, 0);
+}
+
 static bool launch(struct sl_remote *remote, struct sl_flight *flight) {
 	struct sl_fleet *fleet = (struct sl_fleet *)(void *)((char *)remote - offsetof(struct sl_fleet, remote));
 	struct sl_journey *journey = fleet->closing ? NULL : sl_journey_new(fleet, flight);
@@ -125,7 +150,9 @@ static bool launch(struct sl_remote *remote, struct sl_flight *flight) {
 			flight->calls[c].call.err = SLUICE_E_AWAY;
 		return true;
 	}
+	fleet->launching = true;
 	landed = sl_journey_begin(journey);
+	fleet->launching = false;
 	if (fleet->leases != NULL && sl_leases_count(fleet->leases) != 0 && !uv_is_active((uv_handle_t *)&fleet->timer))
 		uv_timer_start(&fleet->timer, tick, 1, 0);
 	return landed;
@@ -148,7 +175,10 @@ static bool make_parts(struct sl_fleet *fleet, const struct sl_redis_settings *s
 	leases.seed = random[3];
 	fleet->prefix = strdup(settings->prefix == NULL ? "" : settings->prefix);
 	fleet->known = sl_known_new();
-	if (fleet->prefix == NULL || fleet->known == NULL)
+	fleet->lanes = sl_lanes_new(fleet);
+	fleet->lanes_due = SLUICE_NEVER;
+	fleet->hold_id = sl_fleet_id(fleet);
+	if (fleet->prefix == NULL || fleet->known == NULL || fleet->lanes == NULL)
 		return false;
 	leases.prefix = fleet->prefix;
 	if (settings->leases)
@@ -159,6 +189,7 @@ static bool make_parts(struct sl_fleet *fleet, const struct sl_redis_settings *s
 static void free_parts(struct sl_fleet *fleet) {
 	sl_leases_free(fleet->leases);
 	sl_known_free(fleet->known);
+	sl_lanes_free(fleet->lanes);
 	free(fleet->prefix);
 	free(fleet);
 }
@@ -191,6 +222,8 @@ sluice_err sl_fleet_open(struct sl_fleet **fleet, const struct sl_fleet_options 
 	}
 	SL_ASSERT(uv_timer_init(made->loop, &made->timer) == 0);
 	made->timer.data = made;
+	SL_ASSERT(uv_timer_init(made->loop, &made->lane_timer) == 0);
+	made->lane_timer.data = made;
 	*fleet = made;
 	return SLUICE_OK;
 }
@@ -206,9 +239,16 @@ static void timer_closed(uv_handle_t *handle) {
 		closed(to);
 }
 
+static void lane_timer_closed(uv_handle_t *handle) {
+	struct sl_fleet *fleet = handle->data;
+	uv_close((uv_handle_t *)&fleet->timer, timer_closed);
+}
+
 static void nodes_closed(void *to) {
 	struct sl_fleet *fleet = to;
-	uv_close((uv_handle_t *)&fleet->timer, timer_closed);
+	sl_lanes_abandon(fleet->lanes);
+	sl_journeys_land(fleet);
+	uv_close((uv_handle_t *)&fleet->lane_timer, lane_timer_closed);
 }
 
 static void close_nodes(struct sl_fleet *fleet) {
@@ -216,6 +256,7 @@ static void close_nodes(struct sl_fleet *fleet) {
 		return;
 	fleet->nodes_closing = true;
 	uv_timer_stop(&fleet->timer);
+	uv_timer_stop(&fleet->lane_timer);
 	sl_nodes_close(fleet->nodes, nodes_closed, fleet);
 }
 

@@ -1,6 +1,7 @@
 /* The fleet: how a front decides over nodes of Redis or Valkey. One a worker thread, on its loop; no locks.
  *
- *   fleet.c   opened, closed, launched    trip.c    one call: decided here, asked, held and confirmed
+ *   fleet.c   opened, closed, launched    journey.c flights, and what is decided here   trip.c    one call: asked
+ *   lane.c    calls that share a counter, in their order, and what is held for them
  *   plan.c    items -> commands, by slot   aside.c   what a call gets when nobody answers
  *   lease.c   slices of hot counters (beat.c: which are hot)
  *   known.c   denials that still hold

@@ -18,9 +18,13 @@ struct sl_known {
 	struct entry entries[SL_KNOWN_ENTRIES];
 };
 
-uint64_t sl_known_tag(const uint64_t secret[2], const struct sluice_limit *limit, struct sluice_bytes key) {
+uint64_t sl_known_counter(const uint64_t secret[2], const struct sluice_limit *limit, struct sluice_bytes key) {
 	const uint64_t counter[2] = {limit->derived[SL_IDENT_KIND], limit->derived[SL_IDENT_NAME]};
-	const uint64_t answer[2] = {sl_siphash(secret, counter, 2, key, 1, 3), (uint64_t)limit->quota << 32 | limit->burst};
+	return sl_siphash(secret, counter, 2, key, 1, 3);
+}
+
+uint64_t sl_known_tag(const uint64_t secret[2], const struct sluice_limit *limit, struct sluice_bytes key) {
+	const uint64_t answer[2] = {sl_known_counter(secret, limit, key), (uint64_t)limit->quota << 32 | limit->burst};
 	return sl_siphash(secret, answer, 2, sl_slice(&limit->edge, 1), 1, 3);
 }
 

@@ -14,6 +14,9 @@
 enum { SL_KNOWN_ENTRIES = 64 * 1024, SL_KNOWN_WAYS = 4 };
 #define SL_KNOWN_NS_MAX ((sluice_ns)1000000000)
 
+/* Whose counter an item has, whatever its limit's quota: limits that meet there share it. Likewise secret. */
+uint64_t sl_known_counter(const uint64_t secret[2], const struct sluice_limit *limit, struct sluice_bytes key);
+
 /* Whose counter an item has, and all of its limit that the answer depends on: 64 bits under a secret of 128, so nobody
  * can choose keys that meet. About 40 ns. */
 uint64_t sl_known_tag(const uint64_t secret[2], const struct sluice_limit *limit, struct sluice_bytes key);

@@ -242,7 +242,10 @@ static void on_due(struct sl_nodes *nodes, struct sl_errand *errand) {
 	const struct sl_answer late = {.kind = SL_ANSWER_LATE};
 	errand->ask = NULL;
 	sl_errands_clear_due(&nodes->errands, errand);
-	sl_node_failed(errand->node, 1, "answers come too late");
+	if (errand->sent >= errand->node->late_at) { /* all that was under way then was late for the same reason */
+		errand->node->late_at = sl_clock_monotonic();
+		sl_node_failed(errand->node, 1, "answers come too late");
+	}
 	ask->answered(ask, &late);
 }
 

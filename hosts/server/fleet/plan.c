@@ -18,15 +18,15 @@
 enum { THROTTLE_SPACE = 2, NAME_TEXT_MAX = 32, NUMBERS_MAX = 40, WORDS_EACH = 14 };
 
 /* c cost, i id, t ttl_ms, s spent, w want, A the instant where the client has set it, E EXACT, U UPTO and I ID where
- * the call says them, n that id alone. T the group's ticket. */
+ * the call says them, n that id alone. P UPTO, K KEEP, B BESIDE and the id. T the group's ticket. */
 static const struct {
 	const char *verb, *head;
 } grammar[SL_VERBS] = {
 	[SL_CHECK] = {"CHECK", "cAEUI"},  [SL_PEEK] = {"PEEK", "cAEU"},    [SL_REFUND] = {"REFUND", "cAE"},
-	[SL_RESET] = {"RESET", "A"},      [SL_HOLD] = {"HOLD", "citAE"},   [SL_CONFIRM] = {"CONFIRM", "ciAE"},
+	[SL_RESET] = {"RESET", "A"},      [SL_HOLD] = {"HOLD", "citAP"},   [SL_CONFIRM] = {"CONFIRM", "ciAEK"},
 	[SL_CANCEL] = {"CANCEL", "iA"},   [SL_LEASE] = {"LEASE", "itswA"}, [SL_ACQUIRE] = {"ACQUIRE", "cAEI"},
 	[SL_RELEASE] = {"RELEASE", "nA"}, [SL_RENEW] = {"RENEW", "nA"},    [SL_RESERVE] = {"RESERVE", "ctAEI"},
-	[SL_COMMIT] = {"COMMIT", "TcAE"},
+	[SL_COMMIT] = {"COMMIT", "TcAE"}, [SL_BESIDE] = {"PEEK", "cAEB"},
 };
 
 /* ---- the tail ---------------------------------------------------------------------------------------------------- */
@@ -267,8 +267,14 @@ static uint32_t add_head(struct sluice_bytes *words, struct sl_out *out, char wh
 		words[0] = number(out, head->want);
 		return 1;
 	case 'E':
-		words[0] = sl_str("EXACT");
+	case 'K':
+	case 'P':
+		words[0] = sl_str(what == 'E' ? "EXACT" : what == 'K' ? "KEEP" : "UPTO");
 		return 1;
+	case 'B':
+		words[0] = sl_str("BESIDE");
+		words[1] = identity(out, head->id);
+		return 2;
 	default:
 		if (!head->dated)
 			return 0;
@@ -324,6 +330,9 @@ bool sl_plan_is_answer(enum sl_verb verb, const struct sl_answer *answer, uint32
 		return false;
 	if (verb == SL_RESET || verb == SL_CANCEL || verb == SL_RELEASE || verb == SL_RENEW)
 		return answer->count == 1 && answer->numbers[0] >= 0 && answer->numbers[0] <= UINT32_MAX;
+	if (verb == SL_HOLD)
+		return answer->count == SL_HOLD_NUMBERS && answer->numbers[7] >= 0 && answer->numbers[7] <= UINT32_MAX &&
+		       answer->numbers[8] >= 0 && answer->numbers[8] <= UINT32_MAX;
 	if (verb == SL_LEASE)
 		return answer->count == SL_LEASE_NUMBERS && answer->numbers[0] >= 0 && answer->numbers[0] <= UINT32_MAX &&
 		       is_each(answer->numbers + 1, SL_EACH_NUMBERS);

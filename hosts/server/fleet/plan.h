@@ -21,6 +21,7 @@ enum sl_verb {
 	SL_HOLD,
 	SL_CONFIRM,
 	SL_CANCEL,
+	SL_BESIDE, /* PEEK without the own hold */
 	SL_LEASE,
 	SL_ACQUIRE,
 	SL_RELEASE,
@@ -36,6 +37,7 @@ enum {
 	SL_EACH_NUMBERS = 7,    /* of one limit's answer */
 	SL_EXACT_NUMBERS = 8,   /* with what its wait was rounded up by */
 	SL_LEASE_NUMBERS = 1 + SL_EACH_NUMBERS,
+	SL_HOLD_NUMBERS = 9, /* the seven, what was granted, and what others hold */
 	SL_OUTCOME_NUMBERS = 3, /* behind the limits' answers of a whole call: granted, repeated, found */
 };
 

@@ -1,14 +1,15 @@
 /* A trip: one call of a flight, from launch to landing.
  *
  *   here    what is known or leased here is decided; some items may wait for a slice
- *   ask     the others, by one command a group: CHECK where it is one, HOLD where there are several, all at once;
- *           PEEK where the request is denied already, or costs nothing
- *   confirm all groups hold and all enforced limits admit: the holds become charges
- *   cancel  else: the holds go at once, and a PEEK finds out how the limits that admitted stand without them
+ *   ask     the others. CHECK, where it is one command: a group; PEEK where the request is denied already, or costs
+ *           nothing. Several groups queue in lanes (lane.h), where room is held for all that wait
+ *   confirm it is its turn, and there is enough for it everywhere: CONFIRM in each group at the same time
+ *   denied  there is not: PEEK in each group finds out how the limits stand
+ *   doubt   only what others hold is in the way, of either: it waits in its lanes for what becomes of that
  *   end     merged, counted; units of slices that are not needed are put back
  *
  * Each step begins when all of the one before have been answered, or were found late: the nodes see to that by the
- * deadline, so no trip has a clock of its own.
+ * deadline, and lanes to what waits in them, so no trip has a clock of its own.
  *
  * What nobody answered for is decided by what its limits say (aside.c). */
 #ifndef SL_TRIP_H
@@ -16,6 +17,7 @@
 
 #include "hosts/server/fleet/fleet.h"
 #include "hosts/server/fleet/known.h"
+#include "hosts/server/fleet/lane.h"
 #include "hosts/server/fleet/lease.h"
 
 enum sl_trip_state {
@@ -31,9 +33,9 @@ enum sl_trip_state {
 
 struct sl_trip_item {
 	uint8_t state;
-	bool held; /* by a HOLD, which reported it as charged */
 	uint64_t tag;
 	struct sl_lease_wait wait;
+	struct sl_seat seat;
 };
 
 struct sl_journey;
@@ -48,7 +50,14 @@ struct sl_trip {
 	bool late, asked, was_held;
 	bool refused; /* a node can't do what the caller asks for himself: a limit in notation, an instant */
 	bool whole;  /* one command, or none: sl_plan_is_whole() */
-	bool denied; /* after holds: what follows only tidies up, and looks what the counters say without them */
+	bool denied; /* by its lanes: what follows only looks what the counters say */
+
+	/* lane.h */
+	struct sl_trip *next_waiting, *prev_waiting;
+	sluice_ns stalled_until; /* 0: it is not */
+	uint32_t denies;         /* items that its lanes denied, by bit */
+	uint8_t tries;           /* how often it was in doubt */
+	bool seated, alone;
 };
 
 /* A flight on its way. */
@@ -58,6 +67,7 @@ struct sl_journey {
 	sluice_ns deadline;
 	uint32_t left;  /* trips that have not ended */
 	bool launching; /* within launch() */
+	struct sl_journey *next; /* of those that are to land */
 	struct sl_trip trips[];
 };
 
@@ -67,16 +77,23 @@ struct sl_fleet {
 	struct sl_nodes *nodes;
 	struct sl_leases *leases; /* NULL: none are taken */
 	struct sl_known *known;
+	struct sl_lanes *lanes;
+	struct sl_journey *to_land; /* ended while another was launched */
 	struct sluice_store *store;
 	struct sl_fleet_figures *figures;
 	void (*say)(const char *line);
 	char *prefix;
 	sluice_ns budget_ns;
 	uint64_t secret[2], ids;
+	uint64_t hold_id; /* of all holds of this worker: one a counter */
 	sluice_ns said_at;
 	uint64_t unsaid;
 	uv_loop_t *loop;
-	uv_timer_t timer;
+	uv_timer_t timer, lane_timer;
+	sluice_ns lanes_due; /* when lane_timer is set to; SLUICE_NEVER: it is not */
+	sluice_ns lanes_set; /* and when it was set */
+	bool stalled;        /* it came too late */
+	bool launching;      /* nobody lands meanwhile */
 	bool closing, nodes_closing;
 	void (*closed)(void *to);
 	void *closed_to;
@@ -87,6 +104,42 @@ struct sl_journey *sl_journey_new(struct sl_fleet *fleet, struct sl_flight *flig
 
 /* Begins all trips. True: all have ended. The journey is the callee's. */
 bool sl_journey_begin(struct sl_journey *journey);
+
+/* A trip of it has ended: with its last one it lands. */
+void sl_journey_over(struct sl_journey *journey);
+
+/* Lands what ended while something else was launched. */
+void sl_journeys_land(struct sl_fleet *fleet);
+
+/* What commands say of one of its items. */
+static inline struct sl_plan_item sl_trip_plan(const struct sl_trip *trip, uint32_t i) {
+	return (struct sl_plan_item){&trip->call->call.items[i], trip->call->facts[i].name, (uint8_t)i};
+}
+
+/* All that a step has waited for is there: the next. */
+void sl_trip_go_on(struct sl_trip *trip);
+
+/* ---- what lanes ask of trips (trip.c) ---- */
+
+/* It is the first of all its lanes, or waits in none any more: it is decided, and leaves them; or it stalls. */
+void sl_trip_turn(struct sl_trip *trip);
+
+/* Nobody answers for these items. `tell`: the log has not been told. */
+void sl_trip_fail(struct sl_trip *trip, uint32_t items, const struct sl_answer *answer, bool tell);
+
+/* It has waited long enough, and has left its lanes: for a node, or is denied as call->each of trip->denies says. */
+void sl_trip_expire(struct sl_trip *trip, bool for_node);
+
+/* What a group's command says of it. */
+struct sl_head sl_group_head(const struct sl_fleet *fleet, const struct sl_group *group);
+
+/* Sends a last command of a group, best effort, and frees it. */
+void sl_group_send_off(struct sl_fleet *fleet, struct sl_group *group, enum sl_verb verb);
+
+/* ---- fleet.c ---- */
+
+/* Has the lanes looked at when this instant has come. */
+void sl_fleet_wake(struct sl_fleet *fleet, sluice_ns due);
 
 /* A random number for a hold: others can't guess it. */
 uint64_t sl_fleet_id(struct sl_fleet *fleet);
