@@ -4,7 +4,8 @@
  * grows while nothing is charged, and what a lease is charged when it ends is no more than what was held for it. So
  *
  *   retry   the least, over now and the ends e of leases, of max(e, the first instant at which c + what is leased
- *           behind e fits), leases charged at their ends. A fit found for one e that lies behind the next is still a fit.
+ *           behind e fits), leases charged at their ends. A fit found for one e that lies behind the next is still
+ *           a fit.
  *   reset   when the last lease has ended and what is charged by then is back
  *
  * Plain holds have no part in these waits: each is charged or dropped long before its end, so none is told as if it

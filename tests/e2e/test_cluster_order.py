@@ -7,6 +7,7 @@ The number of calls and of runs grows with SLUICE_SOAK_SECONDS: 100,000 random c
 """
 
 import collections
+import os
 import random
 import threading
 import time
@@ -62,12 +63,15 @@ def fronts(sluice_bin):
 names = iter(range(1 << 30))
 
 
+def third_of(key):
+    return slot_of(key) // (16384 // 3 + 1)
+
+
 def new_names():
     """A user and an address whose counters lie at different primaries, new ones for every call."""
     n = next(names)
     user, ips = f"u{n}", (f"{n}-{i}" for i in range(1 << 20))
-    third = 16384 // 3 + 1
-    return user, next(ip for ip in ips if slot_of("sluice:ip=" + ip) // third != slot_of("sluice:user=" + user) // third)
+    return user, next(ip for ip in ips if third_of("sluice:ip=" + ip) != third_of("sluice:user=" + user))
 
 
 def bounds_met(one):
@@ -285,8 +289,7 @@ def test_no_place_for_a_hold_denies(cluster, fronts):
 
 def test_holds_in_parts_by_module_and_script(cluster, bare_cluster, sluice_bin):
     """What fronts ask for: as much as is left, charged in parts, looked at beside it. Both answer alike."""
-    folder = __import__("os").path.dirname(sluice_bin)
-    script = Script(folder)
+    script = Script(os.path.dirname(sluice_bin))
     script.load(bare_cluster)
     key = f"parts{next(names)}"
     with Client(cluster) as there, Client(bare_cluster) as here:

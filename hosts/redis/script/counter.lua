@@ -14,8 +14,8 @@
 
 -- A counter, before it is opened: `limit` is one that counts in it, `s` its state, `ends` when what Redis holds of that
 -- is over (false: it holds none), `held` the cost that is held of it, `leased` what of that lasts. `taken` becomes the
--- item for which a call took cost, `charged` whether the state is another, `changed` whether something is to be written. Where Redis has holds of
--- it there is `raw_holds`, and `holds`, the list.
+-- item for which a call took cost, `charged` whether the state is another, `changed` whether something is to be
+-- written. Where Redis has holds of it there is `raw_holds`, and `holds`, the list.
 local function new(key, field, limit)
 	return {key = key, field = field, limit = limit, s = false, ends = false, held = 0, leased = 0, charged = false,
 		taken = false}
