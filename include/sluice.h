@@ -433,8 +433,8 @@ struct sluice_problems {
 	size_t count;
 };
 
-/* Loads a policy from YAML bytes. All mistakes are reported at once; `problems` (may be NULL) also carries warnings of
- * a policy that loads, and is the caller's to free in either case.
+/* Loads a policy from YAML bytes. All mistakes are reported at once; `problems` (may be NULL) also carries warnings,
+ * and is the caller's to free in either case.
  * Returns SLUICE_OK with *policy set (free it with sluice_policy_free()), SLUICE_E_SYNTAX, or SLUICE_E_MEMORY. */
 SLUICE_API SLUICE_MUST_USE sluice_err sluice_policy_load(struct sluice_policy **policy, struct sluice_bytes yaml,
                                                          struct sluice_problems *problems);

@@ -1,9 +1,9 @@
 #include "hosts/cli/cli.h"
 #include "hosts/server/server.h"
+#include "policy/policy.h"
 
 enum { CONFIG, RESP, HTTP, THREADS, DRAIN, UNPROTECTED, CHECK_CONFIG };
 
-enum { THREADS_MAX = 256 };
 #define DRAIN_NS_MAX ((sluice_ns)600 * 1000000000) /* as the policy's own */
 
 static const struct sl_option options[] = {
@@ -34,8 +34,8 @@ static int read_option(const struct sl_verb *verb, struct sl_args *args, int arg
 		server->listen_http = args->value;
 	else if (arg == UNPROTECTED)
 		server->unprotected = true;
-	else if (arg == THREADS && !sl_args_number(args->value, 1, THREADS_MAX, &threads))
-		return sl_cli_misuse(verb, "--threads '%.64s': expected a whole number, 1 to %d", args->value, THREADS_MAX);
+	else if (arg == THREADS && !sl_args_number(args->value, 1, SL_THREADS_MAX, &threads))
+		return sl_cli_misuse(verb, "--threads '%.64s': expected a whole number, 1 to %d", args->value, SL_THREADS_MAX);
 	else if (arg == DRAIN && !sl_args_duration(args->value, DRAIN_NS_MAX, &server->drain_ns))
 		return sl_cli_misuse(verb, "--drain '%.64s': expected a duration such as 30s, up to 10m", args->value);
 	else if (arg < 0)

@@ -153,7 +153,7 @@ bool sl_conf_read(struct sluice_policy *policy, struct sluice_bytes yaml, struct
 		sl_conf_map(&conf, tree.root, "the policy", fields, policy);
 	if (good && policy->settings.listens == NULL && report->error_count == 0)
 		sl_conf_listen(&conf, NULL, &policy->settings);
-	if (good)
+	if (good && report->error_count == 0)
 		sl_lint_settings(&conf);
 	good = good && !tree.pool.failed;
 	sl_pool_free(&tree.pool);

@@ -11,8 +11,10 @@ struct sl_conf {
 	struct sl_pool *scratch; /* given back when the file has been read */
 	uint64_t lint_steps;     /* comparisons that warnings may still cost */
 	bool hushed;             /* what is being read may hold secrets: messages repeat none of it */
+	bool optional;           /* of the limit being read: attributes may be absent, and that is meant */
 	/* sections that others ask about; NULL while or where there is none */
 	const struct sl_node *tls, *anonymous, *observe;
+	struct sl_place *first_use; /* of each name of an attribute in a limit that is not optional; line 0: none */
 };
 
 /* Reads one value into what `into` points to; reports what it cannot read and leaves `into` as it was then. */

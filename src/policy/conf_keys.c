@@ -36,6 +36,8 @@ uint16_t sl_conf_name(struct sl_conf *conf, const struct sl_node *node, size_t o
 		                name.len);
 	} else {
 		uint16_t number = sl_name_intern(conf->policy, name);
+		if (number != SL_NAME_NONE && conf->first_use != NULL && !conf->optional && conf->first_use[number].line == 0)
+			conf->first_use[number] = offset == 0 ? node->place : sl_node_place(node, offset);
 		if (number == SL_NAME_NONE && !conf->policy->pool.failed)
 			sl_report_found(conf->report, sl_node_place(node, offset), name,
 			                "expected at most %d different attributes in a file", SL_ATTRIBUTES_MAX);
@@ -173,13 +175,14 @@ static void read_part(struct sl_conf *conf, const struct sl_node *node, struct s
 	if (!sl_conf_text(conf, node, "an attribute such as ip, or fallbacks such as user | ip", &text))
 		return;
 	const char *start = text.data, *end = start + text.len, *at = start;
-	size_t errors = conf->report->error_count;
+	const size_t errors = conf->report->error_count;
 	while (at != NULL && conf->report->error_count < errors + SL_CHOICES_MAX) { /* a bound on complaints, too */
 		const char *bar = memchr(at, '|', (size_t)(end - at));
 		add_choice(conf, node, (size_t)(at - start), sl_slice(at, (size_t)((bar == NULL ? end : bar) - at)), part);
 		at = bar == NULL ? NULL : bar + 1;
 	}
-	sl_lint_part(conf, node, part);
+	if (conf->report->error_count == errors)
+		sl_lint_part(conf, node, part);
 }
 
 void sl_conf_key(struct sl_conf *conf, const struct sl_node *node, struct sl_ruleset_limit *limit) {

@@ -13,7 +13,7 @@
 /* The values of one limit's keys, NULL where it has none. */
 struct limit_nodes {
 	const struct sl_node *name, *when, *key, *limit, *candidate, *overrides, *observe, *on_error, *strict, *stagger;
-	const struct sl_node *of, *penalty, *count_denied, *reserve;
+	const struct sl_node *of, *penalty, *count_denied, *reserve, *optional;
 };
 
 struct override_nodes {
@@ -151,17 +151,22 @@ static void read_overrides(struct sl_conf *conf, const struct limit_nodes *nodes
 	if (overrides == NULL || places == NULL)
 		return;
 	limit->overrides = overrides;
+	size_t mistakes = conf->report->error_count;
 	for (const struct sl_node *node = list->first; node != NULL; node = node->next) {
 		places[limit->shown.override_count] = node;
 		read_override(conf, node, &limit->shown, &overrides[limit->shown.override_count++]);
 	}
-	if (nodes->limit != NULL)
+	if (nodes->limit != NULL && conf->report->error_count == mistakes)
 		sl_lint_overrides(conf, nodes->limit, limit, places);
 }
 
 static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, struct sl_ruleset_limit *limit) {
+	size_t mistakes = conf->report->error_count;
 	limit->of = SL_NAME_NONE;
 	limit->shown.terms_text = "";
+	conf->optional = false;
+	if (nodes->optional != NULL)
+		sl_conf_bool(conf, nodes->optional, &conf->optional);
 	if (nodes->name != NULL)
 		read_name(conf, nodes->name, &limit->shown.name);
 	if (nodes->when != NULL) {
@@ -170,7 +175,6 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 	}
 	if (nodes->key != NULL)
 		sl_conf_key(conf, nodes->key, limit);
-	size_t mistakes = conf->report->error_count;
 	bool whole = nodes->limit != NULL && read_rule(conf, nodes->limit, limit->shown.name, &limit->shown.limit);
 	if (nodes->candidate != NULL)
 		read_candidate(conf, nodes->candidate, whole, &limit->shown);
@@ -180,7 +184,7 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 	struct sl_term_nodes terms = {nodes->limit, nodes->of, nodes->penalty, nodes->count_denied, nodes->reserve};
 	sl_conf_terms(conf, &terms, whole && conf->report->error_count == mistakes, limit);
 	limit->shown.observe |= conf->policy->observe;
-	if (nodes->limit != NULL)
+	if (nodes->limit != NULL && conf->report->error_count == mistakes)
 		sl_lint_unlimited(conf, nodes->limit, limit);
 	if (nodes->on_error != NULL)
 		read_on_error(conf, nodes->on_error, &limit->shown.on_error);
@@ -222,6 +226,7 @@ static void add_limit(struct sl_conf *conf, const struct sl_node *node, const st
 		{"penalty", keep, offsetof(struct limit_nodes, penalty), NULL},
 		{"count-denied", keep, offsetof(struct limit_nodes, count_denied), NULL},
 		{"reserve", keep, offsetof(struct limit_nodes, reserve), NULL},
+		{"optional", keep, offsetof(struct limit_nodes, optional), NULL},
 		{NULL, NULL, 0, NULL},
 	};
 	struct limit_nodes values = {0};
@@ -244,12 +249,14 @@ void sl_conf_limits(struct sl_conf *conf, const struct sl_node *list, void *into
 	}
 	policy->limits = sl_pool_take(&policy->pool, list->count, sizeof *policy->limits);
 	const struct sl_node **nodes = sl_pool_take(conf->scratch, list->count, sizeof *nodes);
-	if (policy->limits == NULL || nodes == NULL)
+	conf->first_use = sl_pool_take(conf->scratch, SL_ATTRIBUTES_MAX, sizeof *conf->first_use);
+	if (policy->limits == NULL || nodes == NULL || conf->first_use == NULL)
 		return;
 	for (const struct sl_node *node = list->first; node != NULL; node = node->next)
 		add_limit(conf, node, nodes);
 	if (conf->report->error_count != 0)
 		return;
+	sl_lint_names(conf);
 	sl_lint_many(conf, nodes);
 	sl_lint_calendars(conf, nodes);
 }

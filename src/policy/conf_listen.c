@@ -245,5 +245,6 @@ void sl_conf_listen(struct sl_conf *conf, const struct sl_node *value, void *int
 		sl_report_error(conf->report, value->place, "expected at least one address of all doors together, found none");
 	settings->listens = all.list;
 	settings->listen_count = all.count;
-	sl_lint_listens(conf, all.nodes);
+	if (conf->report->error_count == 0) /* they lean on sections that may have mistakes */
+		sl_lint_listens(conf, all.nodes);
 }

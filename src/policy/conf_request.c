@@ -1,7 +1,7 @@
 /* Who a request is from and what is known of it: proxies that are believed, where the client's address stands, and the
  * headers that attributes are read from.
  */
-#include "policy/conf.h"
+#include "policy/lint.h"
 
 void sl_conf_proxies(struct sl_conf *conf, const struct sl_node *value, void *into) {
 	struct sluice_policy *policy = into;
@@ -17,7 +17,7 @@ void sl_conf_proxies(struct sl_conf *conf, const struct sl_node *value, void *in
 	policy->proxy_count = 0;
 	for (const struct sl_node *node = value->first; node != NULL && proxies != NULL; node = node->next)
 		if (sl_conf_network(conf, node, &proxies[policy->proxy_count]))
-			policy->proxy_count++;
+			sl_lint_proxy(conf, node, &proxies[policy->proxy_count++]);
 }
 
 /* One entry of `attributes`. */

@@ -95,7 +95,7 @@ void sl_conf_log(struct sl_conf *conf, const struct sl_node *value, void *into) 
 /* ---- single values --------------------------------------------------------------------------------------------- */
 
 void sl_conf_threads(struct sl_conf *conf, const struct sl_node *value, void *into) {
-	sl_conf_number(conf, value, 1, 1024, into);
+	sl_conf_number(conf, value, 1, SL_THREADS_MAX, into);
 }
 
 void sl_conf_ipv6_prefix(struct sl_conf *conf, const struct sl_node *value, void *into) {

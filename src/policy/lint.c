@@ -18,6 +18,8 @@ static bool spend(struct sl_conf *conf, uint64_t steps) {
 
 void sl_lint_part(struct sl_conf *conf, const struct sl_node *node, const struct sl_key_part *part) {
 	const struct sl_name *names = conf->policy->names;
+	if (conf->optional)
+		return;
 	for (uint32_t i = 0; i < part->count; i++)
 		if (sl_name_is_built_in(names[part->choices[i]].text))
 			return;
@@ -28,7 +30,7 @@ void sl_lint_part(struct sl_conf *conf, const struct sl_node *node, const struct
 }
 
 void sl_lint_when(struct sl_conf *conf, const struct sl_node *when) {
-	if (when->kind != SL_NODE_MAP)
+	if (when->kind != SL_NODE_MAP || conf->optional)
 		return;
 	for (const struct sl_node *key = sl_map_first(when); key != NULL; key = sl_map_next(key))
 		if (key->kind == SL_NODE_TEXT && !sl_name_is_built_in(key->text))

@@ -18,6 +18,12 @@ void sl_lint_when(struct sl_conf *conf, const struct sl_node *when);
 void sl_lint_value(struct sl_conf *conf, const struct sl_node *node, enum sl_attribute attribute,
                    struct sluice_bytes written, struct sluice_bytes form, bool prefix, bool may_hold);
 
+/* Names of attributes that no HTTP door can fill in. The listeners and `attributes` must have been read. */
+void sl_lint_names(struct sl_conf *conf);
+
+/* Is there an HTTP listener? They must have been read. */
+bool sl_lint_has_http(const struct sl_conf *conf);
+
 /* A candidate that is what it is tried beside. `node` is its text. */
 void sl_lint_candidate(struct sl_conf *conf, const struct sl_node *node, const struct sl_policy_limit *limit);
 
@@ -56,6 +62,9 @@ void sl_lint_calendars(struct sl_conf *conf, const struct sl_node *const *nodes)
 
 /* Nodes of Redis that are asked in a way that will be regretted; what was read of them is in `redis`. */
 void sl_lint_redis(struct sl_conf *conf, const struct sl_redis_nodes *nodes, const struct sl_redis_settings *redis);
+
+/* A network of proxies that everybody is in. */
+void sl_lint_proxy(struct sl_conf *conf, const struct sl_node *node, const struct sl_network *network);
 
 /* Listeners that give secrets away, that the server will not open, or whose options do nothing. `nodes` are where each
  * stands, NULL for a default. Users and trusted-proxies must have been read. */

@@ -15,6 +15,8 @@ static void lint_listen(struct sl_conf *conf, const struct sl_node *node, const 
 	const struct sluice_policy *policy = conf->policy;
 	const bool public = is_public(listen), users = policy->settings.user_count != 0;
 	const bool certified = listen->tls && policy->settings.tls_client_ca != NULL;
+	if (listen->door == SL_LISTEN_GRPC)
+		sl_report_warning(conf->report, node->place, "serve refuses to start with it: gRPC is for a later version");
 	if (public && !users && !certified && listen->unprotected)
 		sl_report_warning(conf->report, node->place,
 		                  "unprotected: whoever reaches this address may check, reset and reload");
@@ -37,6 +39,20 @@ static void lint_listen(struct sl_conf *conf, const struct sl_node *node, const 
 		sl_report_warning(
 			conf->report, node->place,
 			"no connection is taken here: proxy-protocol is believed from trusted-proxies, which are none");
+}
+
+bool sl_lint_has_http(const struct sl_conf *conf) {
+	const struct sl_settings *settings = &conf->policy->settings;
+	bool http = settings->listens == NULL; /* the defaults have one */
+	for (uint32_t i = 0; i < settings->listen_count; i++)
+		http |= settings->listens[i].door == SL_LISTEN_HTTP;
+	return http;
+}
+
+void sl_lint_proxy(struct sl_conf *conf, const struct sl_node *node, const struct sl_network *network) {
+	if (network->prefix_bits == (network->v4 ? 96 : 0))
+		sl_report_warning(conf->report, node->place,
+		                  "everybody is trusted: whoever writes X-Forwarded-For chooses whom he counts as");
 }
 
 void sl_lint_listens(struct sl_conf *conf, const struct sl_node *const *nodes) {

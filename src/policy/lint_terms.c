@@ -14,7 +14,7 @@ static const sluice_ns HOUR_NS = (sluice_ns)3600 * 1000 * SL_MS_NS;
 /* ---- members, leases -------------------------------------------------------------------------------------------- */
 
 void sl_lint_of(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit) {
-	if (!sl_name_is_built_in(sl_str(limit->shown.of)))
+	if (!conf->optional && !sl_name_is_built_in(sl_str(limit->shown.of)))
 		sl_report_warning(conf->report, node->place,
 		                  "a request without %s escapes this limit: it is no member, and not counted",
 		                  sl_quote(sl_str(limit->shown.of)).text);
@@ -81,11 +81,7 @@ static void lint_penalty(struct sl_conf *conf, const struct sl_node *node, const
 }
 
 void sl_lint_actual(struct sl_conf *conf, const struct sl_node *node) {
-	const struct sl_settings *settings = &conf->policy->settings;
-	bool http = settings->listens == NULL; /* the defaults have one */
-	for (uint32_t i = 0; i < settings->listen_count; i++)
-		http |= settings->listens[i].door == SL_LISTEN_HTTP;
-	if (!http)
+	if (!sl_lint_has_http(conf))
 		sl_report_warning(conf->report, node->place,
 		                  "never read: headers of responses reach the HTTP doors, and no listener is one");
 }

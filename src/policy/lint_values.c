@@ -1,11 +1,9 @@
 /* Conditions that no request can meet, and those that hold for more than their author wrote.
  *
  * Requests are compared in one form (attribute.h): what a policy writes in another is brought into it, and where that
- * takes something away, a query, a port, the end of an IPv6 address, it is said.
+ * takes something away, a query, a port, the end of an IPv6 address, it is said. And attributes that nobody fills in.
  */
 #include "policy/lint.h"
-
-#include "base/out.h"
 
 static bool has(struct sluice_bytes text, char c) {
 	return text.len != 0 && memchr(text.data, c, text.len) != NULL;
@@ -64,4 +62,33 @@ void sl_lint_value(struct sl_conf *conf, const struct sl_node *node, enum sl_att
 		lint_host(conf, node, written, form, prefix, may_hold);
 	else if (attribute == SL_ATTRIBUTE_IP && !prefix)
 		lint_ip(conf, node, written, form);
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+static bool is_known(const struct sluice_policy *policy, struct sluice_bytes name) {
+	for (uint32_t i = 0; i < policy->source_count; i++)
+		if (sl_bytes_equal(policy->sources[i].name, name))
+			return true;
+	return sl_name_is_built_in(name);
+}
+
+void sl_lint_names(struct sl_conf *conf) {
+	const struct sluice_policy *policy = conf->policy;
+	for (uint32_t i = 0; i < policy->name_count; i++) {
+		struct sluice_bytes name = policy->names[i].text;
+		struct sl_place place = conf->first_use[i];
+		if (place.line == 0 || is_known(policy, name))
+			continue;
+		struct sl_quoted quoted = sl_quote(name);
+		if (has(name, ','))
+			sl_report_warning(conf->report, place,
+			                  "%s is one attribute of that name: a list is [user, ip], fallbacks are user | ip",
+			                  quoted.text);
+		else if (sl_lint_has_http(conf))
+			sl_report_warning(conf->report, place,
+			                  "no HTTP door knows %s: `attributes` says in which header it stands (callers of ADMIT "
+			                  "may give it)",
+			                  quoted.text);
+	}
 }

@@ -54,10 +54,8 @@ sluice_err sluice_policy_load(struct sluice_policy **policy, struct sluice_bytes
 		return SLUICE_E_MEMORY;
 	policy_init(loaded);
 	sluice_err err = sl_conf_read(loaded, yaml, &report) ? SLUICE_OK : SLUICE_E_MEMORY;
-	if (err == SLUICE_OK && report.error_count != 0) {
+	if (err == SLUICE_OK && report.error_count != 0)
 		err = SLUICE_E_SYNTAX;
-		sl_report_drop_warnings(&report);
-	}
 	if (err == SLUICE_OK) {
 		note_what_holds(loaded);
 		*policy = loaded;

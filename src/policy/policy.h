@@ -36,6 +36,7 @@ enum {
 	SL_LISTENS_MAX = 16, /* of all doors together */
 	SL_HOSTS_MAX = 64,   /* of one listener */
 	SL_USERS_MAX = 256,
+	SL_THREADS_MAX = 256, /* of a server */
 };
 
 #define SL_LISTEN_UNWRITTEN UINT32_MAX
@@ -125,7 +126,7 @@ struct sl_settings {
 	const char *store_file;                /* path; NULL unless written, and then store_shared is NULL */
 	const char *store_shared;              /* name of shared memory; NULL unless written */
 	uint32_t blocks_percent;               /* share of a new store for logs and sub-buckets; 0 unless written */
-	uint32_t threads;                      /* 0: one a core */
+	uint32_t threads;                      /* 1..SL_THREADS_MAX; 0: one a core */
 	bool client_time;                      /* may clients set the instant (AT)? */
 	uint32_t ipv6_prefix;                  /* 1..128, default 64 */
 	uint32_t forms;                        /* SL_FORM_ bits; SL_FORM_DRAFT10 unless written */

@@ -88,15 +88,6 @@ void sl_report_warning(struct sl_report *report, struct sl_place place, const ch
 	va_end(arguments);
 }
 
-void sl_report_drop_warnings(struct sl_report *report) {
-	size_t kept = 0;
-	for (size_t i = 0; i < report->count; i++)
-		if (!report->list[i].warning)
-			report->list[kept++] = report->list[i];
-	report->count = kept;
-	report->listed[true] = 0;
-}
-
 void sl_report_move(struct sl_report *report, struct sluice_problems *problems) {
 	*problems = (struct sluice_problems){report->list, report->count};
 	*report = (struct sl_report){0};

@@ -38,9 +38,6 @@ void sl_report_warning(struct sl_report *report, struct sl_place place, const ch
 /* Is the list full of errors? Costly advice (the nearest known key) is pointless then. */
 bool sl_report_is_full(const struct sl_report *report);
 
-/* Drops the warnings; for a file that does not load, where they may follow from the mistakes. */
-void sl_report_drop_warnings(struct sl_report *report);
-
 /* Gives the list to the caller, who frees it with sluice_problems_free(); the report is empty afterwards. */
 void sl_report_move(struct sl_report *report, struct sluice_problems *problems);
 

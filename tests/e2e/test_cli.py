@@ -466,6 +466,24 @@ def test_progress_only_on_a_terminal(sluice_bin, tmp_path):
     assert seen.endswith(b"\r\x1b[K")  # and the line is given back
 
 
+# ---- lint ------------------------------------------------------------------------------------------------------------
+
+def test_lint_shows_warnings_beside_errors_or_errors_only(sluice, tmp_path):
+    path = tmp_path / "p.yaml"
+    path.write_text("limits:\n- {name: a, key: user, limit: 5/1m}\nthreads: 300\n")
+    status, out, _ = sluice("lint", str(path))
+    assert status == 1 and [line.split(": ")[1] for line in out.splitlines()] == ["warning", "warning", "error"]
+    assert out.splitlines()[2].endswith(":3:10: error: expected a whole number from 1 to 256, found '300'")
+    status, out, _ = sluice("lint", "--errors-only", str(path))
+    assert status == 1 and len(out.splitlines()) == 1 and ":3:10: error:" in out
+    path.write_text("limits:\n- {name: a, key: user, limit: 5/1m}\n")
+    assert sluice("lint", str(path))[0] == 1
+    status, out, _ = sluice("lint", str(path), "--errors-only")
+    assert status == 0 and out == "%s: fine, 1 limit\n" % path
+    path.write_text("limits:\n- {name: a, key: user, limit: 5/1m, optional: true}\n")
+    assert sluice("lint", str(path))[:2] == (0, "%s: fine, 1 limit\n" % path)
+
+
 # ---- misuse ----------------------------------------------------------------------------------------------------------
 
 def test_each_verb_is_suggested_for_one_that_is_near(sluice):

@@ -54,7 +54,7 @@ def test_json_lines(json_server):
     one.file.write_text("nonsense: 1\n" + POLICY)
     one.process.send_signal(signal.SIGHUP)
     wait_until(lambda: any("was not taken over" in m for m in one.messages()), "the refusal")
-    mistakes = [line for line in one.lines() if line.get("line")]
+    mistakes = [line for line in one.lines() if line.get("line") and line["level"] == "error"]
     assert (mistakes[-1]["level"], mistakes[-1]["line"], mistakes[-1]["column"]) == ("error", 1, 1)
     assert mistakes[-1]["file"] == str(one.file)
     assert one.lines()[-1]["level"] == "error"

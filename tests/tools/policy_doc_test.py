@@ -98,12 +98,12 @@ connections: {max: 0, per-address: 0, idle: 0s, request: 10s, write: 10s}
 log: {format: text, denials-per-key: 10s, denials-per-second: 100, denials-size: 64MiB}
 limits:
   - {name: a, key: ip, limit: 1/1s, when: {}, overrides: [], observe: false, on-error: allow, strict: false,
-     stagger: false}
+     stagger: false, optional: false}
 """)
     done = lint(path)
     assert done.returncode == 0, done.stdout
     path.write_text("store: {redis: 127.0.0.1:6379, prefix: 'sluice:', via: auto, budget: 20ms, leases: true, "
-                    "lease: 500ms, tls: false}\n")
+                    "lease: 500ms, tls: false}\nlimits: []\n")
     done = lint(path)
     assert done.returncode == 0, done.stdout
 

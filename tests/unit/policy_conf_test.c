@@ -328,7 +328,7 @@ static void test_yaml(void **state) {
 static void test_cut(void **state) {
 	static const struct row rows[] = {
 		{"threads: none\nlimits:\n- name: a\n  key: ip\n  limit: {\n",
-	     {{1, 10, "expected a whole number from 1 to 1024, found 'none'"},
+	     {{1, 10, "expected a whole number from 1 to 256, found 'none'"},
 	      {5, 10, "expected a limit such as 100/1m, found a mapping"},
 	      {6, 1, "YAML: did not find expected node content"}}},
 		{"limits:\n- name: a\n  when: {path: [\n", {{4, 1, "YAML: did not find expected node content"}}},
@@ -436,10 +436,10 @@ static void test_types(void **state) {
 
 static void test_values(void **state) {
 	static const struct row rows[] = {
-		{"threads: 0\n", {{1, 10, "expected a whole number from 1 to 1024, found '0'"}}},
+		{"threads: 0\n", {{1, 10, "expected a whole number from 1 to 256, found '0'"}}},
 		{"threads: -1\n", {{1, 10, "found '-1'"}}},
-		{"threads: 99999999999999999999999\n", {{1, 10, "from 1 to 1024"}}},
-		{"threads: \"4\"\n", {{1, 10, "expected a whole number from 1 to 1024 without quotes, found '4'"}}},
+		{"threads: 99999999999999999999999\n", {{1, 10, "from 1 to 256"}}},
+		{"threads: \"4\"\n", {{1, 10, "expected a whole number from 1 to 256 without quotes, found '4'"}}},
 		{"ipv6-prefix: 129\n", {{1, 14, "expected a whole number from 1 to 128, found '129'"}}},
 		{"client-time: yes\n", {{1, 14, "expected true or false, found 'yes'"}}},
 		{"client-time: 'true'\n", {{1, 14, "expected true or false without quotes, found 'true'"}}},

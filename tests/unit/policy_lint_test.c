@@ -81,18 +81,123 @@ static void test_many(void **state) {
 	}
 }
 
-/* A file that does not load has mistakes, and no warnings that may follow from them. */
-static void test_no_warnings_beside_mistakes(void **state) {
-	struct sluice_policy *policy = NULL;
-	struct sluice_problems problems;
+/* ---- conditions and attributes ----------------------------------------------------------------------------------- */
+
+#define WHEN(what) "limits:\n- {name: a, key: ip, limit: 5/1m, when: {" what "}}\n"
+
+static void test_what_never_holds(void **state) {
+	static const struct row rows[] = {
+		{WHEN("path: /search?q=1"), {{2, 48, "a path has no query here: this holds for '/search' with any"}}},
+		{WHEN("path: '/search?q=*'"), {{2, 48, "never holds: requests are compared by a path without its query"}}},
+		{WHEN("path: [/a, upload]"),
+	     {{2, 53, "never holds at the proxies' doors: a path begins with /, as in '/upload'"}}},
+		{WHEN("path: 'up*'"), {{2, 48, "a path begins with /, as in '/up'"}}},
+		{WHEN("path: ['*', /a//b, /a/../b*, '%2a']"), {{2, 71, "a path begins with /"}}},
+		{WHEN("method: [get, 'prop*']"), {{0}}},
+		{WHEN("host: Example.com"), {{0}}},
+		{WHEN("host: 'Example.com:443'"), {{2, 48, "a host has no port here: this holds for 'example.com' at any"}}},
+		{WHEN("host: ['[::1]', '[::1]:80']"), {{2, 58, "this holds for '[::1]' at any"}}},
+		{WHEN("host: 'a.example:80*'"), {{2, 48, "never holds: requests are compared by a host without port"}}},
+		{WHEN("ip: [1.2.3.4, '::ffff:1.2.3.5', local, '10.*']"), {{0}}},
+		{WHEN("ip: 10.0.0.0/8"), {{2, 46, "never holds: a request has an address"}}},
+		{WHEN("ip: '2001:db8::/32'"), {{2, 46, "or of IPv6 its network /64"}}},
+		{WHEN("ip: '2001:db8::/64'"), {{0}}},
+		{WHEN("ip: '2001:db8::5'"), {{2, 46, "IPv6 counts by networks: this holds for all of '2001:db8::/64'"}}},
+		{WHEN("ip: '2001:db8::5'") "ipv6-prefix: 128\n", {{0}}},
+		{OVERRIDES("  - {when: {path: /a?b}, limit: 1/1m}\n"), {{6, 19, "a path has no query here"}}},
+	};
 	(void)state;
-	assert_int_equal(
-		sluice_policy_load(&policy, sl_str("limits:\n- {name: a, key: user, limit: 0/1s}\nthreads: 0\n"), &problems),
-		SLUICE_E_SYNTAX);
-	assert_int_equal(problems.count, 1);
-	assert_int_equal(problems.list[0].line, 3);
-	assert_false(problems.list[0].warning);
-	sluice_problems_free(&problems);
+	CHECK_WARNINGS(rows);
+}
+
+/* Values of conditions have the form of requests' values. */
+static void test_conditions_take_the_form(void **state) {
+	static const struct {
+		const char *when, *name, *value;
+	} rows[] = {
+		{"method: get", "method", "GET"},          {"method: 'prop*'", "method", "propfind"},
+		{"path: /a//%62?x", "path", "/a/b"},       {"path: '/a/../b/*'", "path", "/b/c?d"},
+		{"host: 'A.Example:443'", "host", "a.example"}, {"ip: '2001:db8::5'", "ip", "2001:DB8::6"},
+		{"ip: '::ffff:1.2.3.4'", "ip", "1.2.3.4:5"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		static char buffer[SLUICE_MATCH_BYTES_MAX];
+		char yaml[128];
+		struct sluice_policy *policy;
+		struct sluice_match match;
+		struct sluice_attribute attribute = {sl_str(rows[i].name), sl_str(rows[i].value)};
+		snprintf(yaml, sizeof yaml, "limits: [{name: a, key: [], limit: 5/1m, when: {%s}}]", rows[i].when);
+		assert_int_equal(sluice_policy_load(&policy, sl_str(yaml), NULL), SLUICE_OK);
+		assert_int_equal(sluice_policy_match(policy, &attribute, 1, &match, buffer, sizeof buffer), SLUICE_OK);
+		assert_int_equal(match.count, 1);
+		sluice_policy_free(policy);
+	}
+}
+
+static void test_names(void **state) {
+	static const struct row rows[] = {
+		{LIMIT("key: user | ip"), {{2, 31, "no HTTP door knows 'user': `attributes` says in which header"}}},
+		{LIMIT("key: ip | user"), {{2, 36, "no HTTP door knows 'user'"}}},
+		{"attributes: {user: header x-user}\n" LIMIT("key: user | ip"), {{0}}},
+		{"listen: {http: []}\n" LIMIT("key: user | ip"), {{0}}},
+		{OVERRIDES("  - {when: {plan: a}, limit: 1/1m}\n  - {when: {plan: b}, limit: 2/1m}\n"),
+	     {{6, 13, "no HTTP door knows 'plan'"}}},
+		{LIMIT("key: 'user,ip', optional: true"), {{0}}},
+		{LIMIT("key: 'user,ip'"),
+	     {{2, 31, "a request without 'user,ip' escapes"},
+	      {2, 31, "'user,ip' is one attribute of that name: a list is"}}},
+		/* what may be absent, and is meant so */
+		{LIMIT("key: user, optional: true"), {{0}}},
+		{LIMIT("key: ip, when: {plan: free}, optional: true"), {{0}}},
+		{LIMIT("key: user, optional: false"), {{2, 31, "a request without 'user' escapes"}}},
+		{"limits:\n- {name: a, limit: distinct 5/1m, key: ip, of: user, optional: true}\n", {{0}}},
+		{"limits:\n- {name: a, limit: 5/1m, key: user, optional: true}\n- {name: b, limit: 5/1m, key: user}\n",
+	     {{3, 31, "a request without 'user' escapes"}, {3, 31, "no HTTP door knows 'user'"}}},
+	};
+	(void)state;
+	CHECK_WARNINGS(rows);
+}
+
+static void test_server(void **state) {
+	static const struct row rows[] = {
+		{"threads: 256\nlimits: []\n", {{0}}},
+		{"listen: {grpc: 127.0.0.1:1}\nlimits: []\n",
+	     {{1, 16, "serve refuses to start with it: gRPC is for a later version"}}},
+		{"trusted-proxies: [10.0.0.0/8, 0.0.0.0/0]\nlimits: []\n", {{1, 31, "everybody is trusted"}}},
+		{"trusted-proxies: ['::/0', '::ffff:0:0/96', '::/1', 0.0.0.0/1]\nlimits: []\n",
+	     {{1, 19, "everybody is trusted"}, {1, 27, "everybody is trusted"}}},
+	};
+	(void)state;
+	CHECK_WARNINGS(rows);
+}
+
+/* Warnings show beside mistakes, but for those that may follow from one. */
+static void test_beside_mistakes(void **state) {
+	static const struct {
+		const char *yaml;
+		size_t count, warnings;
+	} rows[] = {
+		{"limits:\n- {name: a, key: user, limit: 0/1s}\nthreads: 0\n", 4, 3},
+		{"limits:\n- {name: a, key: user |, limit: 5/1m}\n", 1, 0}, /* a fallback was meant */
+		{"limits:\n- {name: a, key: ip, limit: unlimted}\n", 1, 0},
+		{"limits:\n- {name: a, key: ip, limit: 5/1m, overrides: [{when: {plan: }, limit: 1/1m}]}\n", 1, 0},
+		{"users: [{name: a}]\nlisten: {http: '0.0.0.0:80'}\n", 2, 0}, /* there are users, if bad ones */
+		{"limits: [{name: a, key: ip, limit: 5/1m, when: {path: /a?b}, optional: maybe}]\n", 2, 1},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct sluice_policy *policy = NULL;
+		struct sluice_problems problems;
+		size_t warnings = 0;
+		assert_int_equal(sluice_policy_load(&policy, sl_str(rows[i].yaml), &problems), SLUICE_E_SYNTAX);
+		sl_policy_print(&problems);
+		for (size_t j = 0; j < problems.count; j++)
+			warnings += problems.list[j].warning;
+		assert_int_equal(problems.count, rows[i].count);
+		assert_int_equal(warnings, rows[i].warnings);
+		sluice_problems_free(&problems);
+	}
 }
 
 /* Warnings are cut at two hundred, and leave room for mistakes. */
@@ -113,8 +218,9 @@ static void test_warnings_are_bounded(void **state) {
 	policy = NULL;
 	len += (size_t)snprintf(yaml + len, sizeof yaml - len, "threads: 0\n");
 	assert_int_equal(sluice_policy_load(&policy, sl_slice(yaml, len), &problems), SLUICE_E_SYNTAX);
-	assert_int_equal(problems.count, 1);
-	assert_int_equal(problems.list[0].line, 1002);
+	assert_int_equal(problems.count, 202);
+	assert_int_equal(problems.list[201].line, 1002);
+	assert_false(problems.list[201].warning);
 	sluice_problems_free(&problems);
 }
 
@@ -122,7 +228,11 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_many),
-		cmocka_unit_test(test_no_warnings_beside_mistakes),
+		cmocka_unit_test(test_what_never_holds),
+		cmocka_unit_test(test_conditions_take_the_form),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_server),
+		cmocka_unit_test(test_beside_mistakes),
 		cmocka_unit_test(test_warnings_are_bounded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -268,10 +268,10 @@ static void test_most_listeners(void **state) {
 		unsigned count;
 		const char *tail, *wrong;
 	} rows[] = {
-		{15, "]}\n", NULL},
-		{16, "], http: []}\n", NULL},
-		{16, "]}\n", "expected at most 16 addresses of all doors together, with 127.0.0.1:7380"},
-		{17, "], http: []}\n", "expected at most 16 addresses of all doors together"},
+		{15, "]}\nlimits: []\n", NULL},
+		{16, "], http: []}\nlimits: []\n", NULL},
+		{16, "]}\nlimits: []\n", "expected at most 16 addresses of all doors together, with 127.0.0.1:7380"},
+		{17, "], http: []}\nlimits: []\n", "expected at most 16 addresses of all doors together"},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
