@@ -14,7 +14,7 @@ static bool is_lease(const struct slr_member *m) {
 /* Keeps a renewed counter for as long as it says now. */
 static void keep(const struct slr_call *call, struct slr_member *m) {
 	slr_member_reload(call, m);
-	slr_member_decide(call, m, 0, false, m->decision);
+	sl_lease_step(m->limit, &m->image.counter, call->now, 0, false, m->decision); /* also where N is 0 */
 	slr_member_keep(call, m);
 }
 

@@ -35,6 +35,11 @@ void sl_lease_write(const struct sluice_limit *limit, struct sl_counter *counter
 		sl_places_write(limit, counter, cost, block, block_bytes);
 }
 
+bool sl_lease_is_held(const struct sl_counter *counter, sluice_ns now) {
+	struct sl_counter copy = *counter;
+	return sl_places_find(&copy, now)->mine != SL_NO_PLACE;
+}
+
 bool sl_lease_release(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now) {
 	const struct sl_places *p = sl_places_find(counter, now);
 	(void)limit;

@@ -214,11 +214,12 @@ static inline uint64_t charge_ms(const struct sl_log *log) {
 	return log->t / SL_MS_NS + (log->t % SL_MS_NS != 0);
 }
 
-/* The instant of the newest entry that still counts, which a refund may have left behind the last charge. */
+/* Until the newest entry that still counts is gone, which a refund may have left behind the last charge: W at most, as
+ * if its instant were not rounded up. */
 static sluice_ns log_reset(const struct sl_log *log) {
 	if (log->count == log->expired)
 		return 0;
-	return wait_for(log, instant_at(log, log->count - 1));
+	return sl_min(wait_for(log, instant_at(log, log->count - 1)), log->window_ms * SL_MS_NS);
 }
 
 void sl_log_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost,
@@ -230,7 +231,7 @@ void sl_log_step(const struct sluice_limit *limit, struct sl_counter *counter, s
 		decision->retry_after_ns = cost > quota ? SLUICE_NEVER : wait_until_left(log, (uint32_t)(quota - cost));
 	if (charge && decision->allowed && cost != 0) {
 		decision->remaining = (uint32_t)(room - cost);
-		decision->reset_after_ns = (charge_ms(log) + log->window_ms) * SL_MS_NS - log->t;
+		decision->reset_after_ns = log->window_ms * SL_MS_NS;
 	} else {
 		decision->reset_after_ns = log_reset(log);
 	}

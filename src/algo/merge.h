@@ -25,7 +25,7 @@ static inline void sl_merge_add(struct sluice_decision *merged, const struct slu
 	merged->remaining = one->remaining < merged->remaining ? one->remaining : merged->remaining;
 	merged->retry_after_ns = sl_max(merged->retry_after_ns, one->retry_after_ns);
 	merged->reset_after_ns = sl_max(merged->reset_after_ns, one->reset_after_ns);
-	merged->delay_ns = sl_max(merged->delay_ns, one->delay_ns);
+	merged->delay_ns = merged->allowed ? sl_max(merged->delay_ns, one->delay_ns) : 0; /* what is denied is not held */
 }
 
 #endif

@@ -57,9 +57,9 @@ static bool renew(struct sluice_store *store, struct member *m, sluice_ns now) {
 	const uint64_t *state = sl_slot_state(m->slot);
 	const uint64_t before[2] = {state[0], state[1]};
 	struct sluice_decision decision;
-	sl_step(m->limit, &m->counter, now, 0, false, &decision);
-	if (!m->counter.known)
+	if (!sl_lease_is_held(&m->counter, now))
 		return false;
+	sl_lease_step(m->limit, &m->counter, now, 0, false, &decision); /* sl_step() says nothing of what N = 0 leaves */
 	members_keep_latest(store, now);
 	/* T from now, or from the counter's clock, whichever is later: before the lease is that long */
 	sl_slot_publish(
@@ -68,7 +68,7 @@ static bool renew(struct sluice_store *store, struct member *m, sluice_ns now) {
 	                                 sl_step_life(m->limit, &decision))));
 	if (!sl_lease_renew(m->limit, &m->counter, now))
 		return false;
-	sl_step(m->limit, &m->counter, now, 0, false, &decision);
+	sl_lease_step(m->limit, &m->counter, now, 0, false, &decision);
 	member_publish_state(m, &decision);
 	return true;
 }

@@ -189,6 +189,8 @@ struct twin_answer model_ask(const struct model *m, uint64_t now, uint64_t cost,
 	}
 	answer.remaining = (uint32_t)low;
 	answer.reset = m->rule.quota == 0 ? 0 : wait_for(m, t, quota, unit);
+	if (m->rule.algorithm == SLUICE_SLIDING_LOG && answer.reset > m->rule.window_ns / unit)
+		answer.reset = m->rule.window_ns / unit; /* whatever its instants are rounded to */
 	if (m->rule.algorithm == SLUICE_LEAKY_BUCKET && m->rule.quota != 0 && answer.allowed && cost != 0) {
 		twin_wide wait = debt_at(m, t) + (twin_wide)(cost - 1) * m->rule.window_ns, Q = m->rule.quota;
 		wait = wait / Q >= (twin_wide)SLUICE_NEVER ? (twin_wide)(SLUICE_NEVER - 1) * Q : wait;

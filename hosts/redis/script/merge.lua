@@ -27,5 +27,6 @@ return function(call)
 			all_delay = delay > all_delay and delay or all_delay
 		end
 	end
-	return {all_allowed, quota, least, longest, all_reset, all_delay, index}
+	-- What is denied is not held.
+	return {all_allowed, quota, least, longest, all_reset, all_allowed == 1 and all_delay or 0, index}
 end
