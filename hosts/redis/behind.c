@@ -33,6 +33,7 @@ static void own_block(struct slr_image *image) {
 	counter->block = image->own;
 }
 
+/* At the rate of `wide`, from there on. */
 static bool charge_image(const struct sluice_limit *wide, struct slr_image *image, sluice_ns instant, uint32_t cost) {
 	void *fresh;
 	own_block(image);
@@ -43,6 +44,14 @@ static bool charge_image(const struct sluice_limit *wide, struct slr_image *imag
 		image->own = fresh;
 	}
 	return true;
+}
+
+/* What a lease that has ended is charged says nothing of who asks now: a bucket goes on at the rate that it had. */
+static bool charge_lease(const struct sluice_limit *wide, struct slr_image *image, const struct slr_hold *hold) {
+	struct sluice_limit as_before = *wide;
+	if (sl_rule_rate_may_change(wide) && image->counter.state.rate != 0)
+		as_before.quota = image->counter.state.rate;
+	return charge_image(&as_before, image, hold->end, hold->cost);
 }
 
 static bool correct_image(const struct sluice_limit *limit, struct slr_image *image, const struct sl_correction *list,
@@ -121,7 +130,7 @@ static bool charge_ended(struct slr_member *m) {
 			wide = slr_widened(m->limit);
 		any = true;
 		m->returned = return_image(m, &m->image, m->returned, hold->end);
-		if (!charge_image(&wide, &m->image, hold->end, hold->cost))
+		if (!charge_lease(&wide, &m->image, hold))
 			return false;
 	}
 	return true;
@@ -161,7 +170,7 @@ static bool load_sided(const struct slr_call *call, struct slr_member *m, bool s
 }
 
 static void load_nothing(struct slr_member *m) {
-	m->state = m->image.counter.state = (struct sl_state){{0, 0}};
+	m->state = m->image.counter.state = (struct sl_state){.rate = 0};
 	m->image.counter.block = NULL;
 	m->image.counter.block_bytes = 0;
 	m->image.counter.who = m->who;
@@ -173,6 +182,7 @@ bool slr_member_load(const struct slr_call *call, struct slr_member *m, bool ski
 	const struct slr_counter *counter = m->counts ? slr_value_find(m->key->value, m->identity, &scratch) : NULL;
 	bool sides = counter != &scratch && m->counts && slr_value_has_sides(m->key->value);
 	m->there = counter != NULL;
+	m->rate = counter != NULL ? counter->state.rate : 0;
 	m->packed = counter == &scratch;
 	m->image.own = NULL;
 	m->holds = NULL;
@@ -260,7 +270,7 @@ static bool advance(const struct slr_member *m, struct future *future) {
 		future->held -= hold->cost;
 		future->returned = return_image(m, &future->image, future->returned, hold->end);
 		/* a log too long to be charged is found too long by the next charge: here it only looks less used */
-		if (!charge_image(&future->wide, &future->image, hold->end, hold->cost))
+		if (!charge_lease(&future->wide, &future->image, hold))
 			continue;
 	}
 	return any;

@@ -81,19 +81,29 @@ static bool is_new(struct slr_identity identity) {
 
 static uint64_t version_of(slr_value value) {
 	struct slr_counter scratch;
-	for (uint32_t i = 0; i < slr_value_count(value); i++)
-		if (is_new(slr_value_at(value, i, &scratch)->identity))
+	uint64_t version = SLR_CODEC_VERSION_OLD;
+	for (uint32_t i = 0; i < slr_value_count(value); i++) {
+		const struct slr_counter *counter = slr_value_at(value, i, &scratch);
+		if (slr_keeps_rate(counter->identity) && counter->state.rate != 0)
 			return SLR_CODEC_VERSION;
-	return SLR_CODEC_VERSION_OLD;
+		if (is_new(counter->identity))
+			version = SLR_CODEC_VERSION_RATELESS;
+	}
+	return version;
 }
 
 void slr_write_value(struct slr_bytes *bytes, slr_value value) {
 	uint32_t count = slr_value_count(value);
+	uint64_t version = version_of(value);
 	struct slr_counter scratch;
-	add_number(bytes, version_of(value), 1);
+	add_number(bytes, version, 1);
 	slr_bytes_u32(bytes, count);
-	for (uint32_t i = 0; i < count; i++)
-		slr_write_counter(bytes, slr_value_at(value, i, &scratch), slr_value_until(value, i));
+	for (uint32_t i = 0; i < count; i++) {
+		const struct slr_counter *counter = slr_value_at(value, i, &scratch);
+		slr_write_counter(bytes, counter, slr_value_until(value, i));
+		if (version >= SLR_CODEC_VERSION)
+			slr_bytes_u32(bytes, slr_keeps_rate(counter->identity) ? counter->state.rate : 0);
+	}
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -197,7 +207,13 @@ static void put_counter(slr_value *value, struct slr_identity identity, int64_t 
 	slr_counter_set_holds(counter, holds);
 }
 
-bool slr_read_counter(struct slr_reader *reader, slr_value *value) {
+/* The rate behind a counter that keeps one; 0 behind others. */
+static bool read_rate(struct slr_reader *reader, struct slr_identity identity, uint64_t version, uint32_t *rate) {
+	*rate = version >= SLR_CODEC_VERSION ? slr_read_u32(reader) : 0;
+	return !reader->failed && (*rate == 0 || slr_keeps_rate(identity));
+}
+
+bool slr_read_counter(struct slr_reader *reader, uint64_t version, slr_value *value) {
 	struct slr_identity identity = {.kind = slr_read_u64(reader)};
 	struct slr_holds *holds = NULL;
 	struct sl_counter step;
@@ -211,7 +227,9 @@ bool slr_read_counter(struct slr_reader *reader, slr_value *value) {
 	if (!read_block(reader, identity, &step.block, &block_bytes))
 		return false;
 	step.block_bytes = block_bytes;
-	if (slr_read_holds(reader, &holds) && is_counter(identity, &step) &&
+	step.state.life = 0;
+	if (slr_read_holds(reader, &holds) && read_rate(reader, identity, version, &step.state.rate) &&
+	    is_counter(identity, &step) &&
 	    (slr_is_side(identity) ? holds == NULL : holds != NULL || !sl_state_is_none(&step.state)) &&
 	    slr_value_count(*value) < SLR_COUNTERS_MAX && slr_value_find(*value, identity, &scratch) == NULL) {
 		put_counter(value, identity, until_ms, &step, holds);
@@ -230,7 +248,7 @@ slr_value slr_read_value(struct sluice_bytes bytes) {
 		version >= SLR_CODEC_VERSION_OLD && version <= SLR_CODEC_VERSION && count >= 1 && count <= SLR_COUNTERS_MAX;
 	slr_value value = right ? slr_value_for(count) : 0;
 	for (uint32_t i = 0; right && i < count; i++)
-		right = slr_read_counter(&reader, &value);
+		right = slr_read_counter(&reader, version, &value);
 	if (right && !reader.failed && reader.at == reader.end) {
 		slr_value_slim(&value);
 		return value;

@@ -1,12 +1,14 @@
 /* A value as bytes, for RDB files, DUMP and the append-only file; and the reader and writer that notes share.
  *
- *   value   := version u8 (1, 2) | count u32 | count counters
+ *   value   := version u8 (1, 2, 3) | count u32 | count counters
  *   counter := kind u64 | name u64 | w0 u64 | w1 u64 | until i64, wall ms | block bytes u32 | block
- *              | holds u32 | holds
+ *              | holds u32 | holds | rate u32 (in version 3)
  *   hold    := id u64 | end u64, ns | cost u32 | lease u32
  *
- * Version 2 has what 1 had not: leases, members, windows of the calendar, and what stands beside counters (side.h). A
- * value without them is written as 1, so that nodes of both versions understand each other while one is replaced.
+ * Version 2 has what 1 had not: leases, members, windows of the calendar, and what stands beside counters (side.h). 3
+ * has the rates that buckets of a name drain by; read from 1 or 2, or 0, they are those of whoever asks. A value is
+ * written in the least version that has all of it, so that nodes of several versions understand each other while one
+ * is replaced.
  *
  * Numbers are little-endian. The host's 32 bits of w1 are 0. Whatever is read is checked before it is believed: the
  * identity is one that a limit can have, the block is what its algorithm could have written, holds are in order. */
@@ -15,7 +17,7 @@
 
 #include "hosts/redis/value.h"
 
-enum { SLR_CODEC_VERSION_OLD = 1, SLR_CODEC_VERSION = 2 };
+enum { SLR_CODEC_VERSION_OLD = 1, SLR_CODEC_VERSION_RATELESS = 2, SLR_CODEC_VERSION = 3 };
 
 /* Bytes that grow as they are written. Zeroed it is empty. */
 struct slr_bytes {
@@ -42,12 +44,12 @@ const void *slr_read(struct slr_reader *reader, size_t len);
 uint32_t slr_read_u32(struct slr_reader *reader);
 uint64_t slr_read_u64(struct slr_reader *reader);
 
-/* Appends one counter. */
+/* Appends one counter, but for its rate. */
 void slr_write_counter(struct slr_bytes *bytes, const struct slr_counter *counter, int64_t until_ms);
 
-/* Reads one counter into a value that has none of this identity: false, and the value as it was, where the bytes are
- * no counter that this code could have written. */
-SLUICE_MUST_USE bool slr_read_counter(struct slr_reader *reader, slr_value *value);
+/* Reads one counter, as values of a version have it, into a value that has none of this identity: false, and the value
+ * as it was, where the bytes are no counter that this code could have written. */
+SLUICE_MUST_USE bool slr_read_counter(struct slr_reader *reader, uint64_t version, slr_value *value);
 
 /* Appends the holds of a counter; and reads such into `holds`, NULL for none. False: they are none. */
 void slr_write_holds(struct slr_bytes *bytes, const struct slr_holds *holds);

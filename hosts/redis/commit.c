@@ -205,9 +205,15 @@ static bool put_holds(struct slr_member *m, struct slr_counter *counter, const s
 	return true;
 }
 
+static void note_state(struct slr_member *m, const struct sl_state *state) {
+	slr_note_state(&m->key->notes, m->identity, state);
+	if (!m->there || state->rate != m->rate)
+		slr_note_rate(&m->key->notes, m->identity, state);
+}
+
 static void note_counter(struct slr_member *m, const struct slr_counter *counter, bool holds_changed) {
 	if (!sl_rule_has_block(m->limit) && !sl_state_is_none(&counter->state))
-		slr_note_state(&m->key->notes, m->identity, &counter->state);
+		note_state(m, &counter->state);
 	if (holds_changed)
 		slr_note_holds(&m->key->notes, counter);
 }
@@ -258,7 +264,7 @@ void slr_member_commit(const struct slr_call *call, struct slr_member *m, const 
 		SL_DEBUG_ASSERT(change->charge != 0);
 		slr_value_write(&m->key->value, m->identity, &m->image.counter.state, until_ms);
 		if (call->noted)
-			slr_note_state(&m->key->notes, m->identity, &m->image.counter.state);
+			note_state(m, &m->image.counter.state);
 	}
 	drop_returned(call, m);
 	changed(m, until_ms > kept_ms ? until_ms : 0);
@@ -292,7 +298,7 @@ void slr_member_refund(const struct slr_call *call, struct slr_member *m, uint32
 	if (!sl_rule_has_block(m->limit) && m->holds == NULL) {
 		slr_value_write(&m->key->value, m->identity, &step->state, SLR_UNTIL_UNKNOWN);
 		if (call->noted)
-			slr_note_state(&m->key->notes, m->identity, &step->state);
+			note_state(m, &step->state);
 		drop_returned(call, m);
 		return;
 	}
@@ -342,8 +348,7 @@ static bool end_lease(const struct slr_call *call, struct slr_member *m, bool re
 	struct slr_counter *counter;
 	if (!m->there || m->limit->algorithm != SLUICE_CONCURRENCY)
 		return false;
-	slr_member_decide(call, m, 0, false, m->decision);
-	if (!m->image.counter.known) /* before the value is opened: that may move it, and nobody would be told */
+	if (!sl_lease_is_held(&m->image.counter, call->now)) /* before the value is opened: that may move it unheard */
 		return false;
 	counter = slr_value_open(&m->key->value, m->identity, SLR_UNTIL_UNKNOWN);
 	if (!slr_end_counter(m->limit, counter, renew ? SLR_END_RENEW : SLR_END_RELEASE, call->now, m->who))

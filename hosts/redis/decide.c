@@ -169,12 +169,12 @@ static void look_behind(const struct slr_call *call, struct slr_member *m) {
 }
 
 /* Whether a member that was allowed has other figures than those behind the charge of its group: that was of another
- * cost, or is reserved. */
+ * cost, or at another rate, or is reserved. */
 static bool was_charged_otherwise(const struct slr_deciding *d, const struct slr_member *m) {
 	uint32_t i = m->leader;
 	while (!d->members[i].charged || d->members[i].leader != m->leader)
 		i++;
-	return d->members[i].cost != m->cost || d->members[i].reserves;
+	return d->members[i].cost != m->cost || d->members[i].reserves || d->members[i].limit->quota != m->limit->quota;
 }
 
 /* Members whose counter has changed under their figures: another one has charged it, or none has though one was tried.

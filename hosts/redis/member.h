@@ -37,6 +37,7 @@ struct slr_member {
 
 	/* as slr_member_load() found it */
 	bool there, packed;
+	uint32_t rate;                 /* of a bucket, as the value has it */
 	struct slr_image image;        /* the counter, with leases charged and reservations returned that have ended */
 	struct sl_state state;         /* of it: a step may change the one in the image */
 	const struct slr_holds *holds; /* in the value; NULL: none */

@@ -22,6 +22,13 @@ void slr_note_state(struct slr_notes *notes, struct slr_identity identity, const
 	slr_bytes_u64(&notes->bytes, state->w[1]);
 }
 
+void slr_note_rate(struct slr_notes *notes, struct slr_identity identity, const struct sl_state *state) {
+	if (!slr_keeps_rate(identity) || state->rate == 0)
+		return;
+	begin(notes, SLR_NOTE_RATE, identity);
+	slr_bytes_u32(&notes->bytes, state->rate);
+}
+
 void slr_note_charge(struct slr_notes *notes, struct slr_identity identity, sluice_ns instant, uint32_t cost) {
 	begin(notes, SLR_NOTE_CHARGE, identity);
 	slr_bytes_u64(&notes->bytes, instant);
@@ -124,12 +131,24 @@ static bool apply_state(slr_value *value, struct slr_identity identity, struct s
 	if (value == NULL)
 		return true;
 	counter = slr_value_find(*value, identity, &scratch);
+	step.state.rate = counter != NULL ? counter->state.rate : 0;
 	if (counter != NULL && counter != &scratch)
 		counter->state = step.state;
 	else if (has_room(*value, identity))
 		slr_value_write(value, identity, &step.state, SLR_UNTIL_UNKNOWN);
 	else
 		return false;
+	return true;
+}
+
+static bool apply_rate(slr_value *value, struct slr_identity identity, struct slr_reader *reader) {
+	uint32_t rate = slr_read_u32(reader);
+	struct slr_counter scratch, *counter;
+	if (reader->failed || !slr_keeps_rate(identity) || rate == 0)
+		return false;
+	counter = value != NULL ? slr_value_find(*value, identity, &scratch) : NULL;
+	if (counter != NULL)
+		counter->state.rate = rate;
 	return true;
 }
 
@@ -307,7 +326,7 @@ static bool apply_token(slr_value *value, struct slr_identity identity, struct s
 static bool apply_whole(slr_value *value, struct slr_identity identity, struct slr_reader *reader) {
 	struct slr_counter scratch, *read, *counter;
 	slr_value beside = 0;
-	if (!slr_read_counter(reader, &beside))
+	if (!slr_read_counter(reader, SLR_CODEC_VERSION_RATELESS, &beside))
 		return false;
 	if (!slr_identity_equal(slr_value_at(beside, 0, &scratch)->identity, identity) ||
 	    (value != NULL && !has_room(*value, identity))) {
@@ -371,6 +390,8 @@ static bool apply_one(slr_value *value, struct slr_reader *reader) {
 		return apply_close(value, identity, reader);
 	case SLR_NOTE_RETURN:
 		return apply_return(value, identity, reader);
+	case SLR_NOTE_RATE:
+		return apply_rate(value, identity, reader);
 	case SLR_NOTE_TOKEN:
 		return apply_token(value, identity, reader);
 	case SLR_NOTE_WHOLE:

@@ -18,6 +18,8 @@
  *              | debt u32
  *   CLOSE   := end u64 | id u64                               that one is committed
  *   RETURN  := instant u64                                    all that had ended by then have left the ledger
+ *   RATE    := rate u32                                       of a bucket of a name, behind its STATE or WHOLE: what it
+ *                                                             drains by, where that is not what it was
  *   TOKEN   := hash u64 | end u64 | at u64 | delay u64        a request that was charged; name and kind are 0
  *              | granted u32
  *
@@ -45,7 +47,8 @@ enum slr_note {
 	SLR_NOTE_OPEN,
 	SLR_NOTE_CLOSE,
 	SLR_NOTE_RETURN,
-	SLR_NOTE_TOKEN
+	SLR_NOTE_TOKEN,
+	SLR_NOTE_RATE
 };
 
 /* Notes of one key. Zeroed it is empty; its memory is kept from call to call, until slr_bytes_free(). */
@@ -56,10 +59,13 @@ struct slr_notes {
 /* Appends a note: the state as it now is, of a counter without block. */
 void slr_note_state(struct slr_notes *notes, struct slr_identity identity, const struct sl_state *state);
 
+/* Appends a note of a bucket's rate, where it keeps one. */
+void slr_note_rate(struct slr_notes *notes, struct slr_identity identity, const struct sl_state *state);
+
 /* Appends a note: what a counter with a block was charged, cost >= 1. */
 void slr_note_charge(struct slr_notes *notes, struct slr_identity identity, sluice_ns instant, uint32_t cost);
 
-/* Append a note of a counter as it now is; of its holds; and that it is forgotten. */
+/* Append a note of a counter as it now is, but for its rate; of its holds; and that it is forgotten. */
 void slr_note_whole(struct slr_notes *notes, const struct slr_counter *counter);
 void slr_note_holds(struct slr_notes *notes, const struct slr_counter *counter);
 void slr_note_gone(struct slr_notes *notes, struct slr_identity identity);

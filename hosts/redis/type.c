@@ -40,7 +40,9 @@ static void aof_rewrite(struct RedisModuleIO *io, struct RedisModuleString *key,
 	struct slr_counter scratch;
 	for (uint32_t i = 0; i < slr_value_count((slr_value)value); i++) {
 		struct slr_notes notes = {.bytes.data = NULL};
-		slr_note_whole(&notes, slr_value_at((slr_value)value, i, &scratch));
+		const struct slr_counter *counter = slr_value_at((slr_value)value, i, &scratch);
+		slr_note_whole(&notes, counter);
+		slr_note_rate(&notes, counter->identity, &counter->state);
 		slr_EmitAOF(io, "SLUICE.EFFECT", "slb", key, (long long)SLR_NO_EXPIRE, (const char *)notes.bytes.data,
 		            notes.bytes.len);
 		slr_bytes_free(&notes.bytes);
@@ -151,6 +153,8 @@ static void digest_counter(struct RedisModuleDigest *digest, const struct slr_co
 	} else {
 		slr_DigestAddLongLong(digest, (long long)counter->state.w[0]);
 		slr_DigestAddLongLong(digest, (long long)counter->state.w[1]);
+		if (slr_keeps_rate(counter->identity))
+			slr_DigestAddLongLong(digest, counter->state.rate);
 	}
 	for (uint32_t i = 0; holds != NULL && i < holds->count; i++)
 		slr_DigestAddStringBuffer(digest, (const char *)&holds->list[i], sizeof holds->list[i]);

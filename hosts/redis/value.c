@@ -23,7 +23,7 @@
 #include "hosts/redis/side.h"
 
 _Static_assert(sizeof(slr_value) == 8, "a packed counter takes 64 bits");
-_Static_assert(sizeof(struct slr_counter) == 40 && sizeof(struct slr_row) == 48, "sizes that value.h promises");
+_Static_assert(sizeof(struct slr_counter) == 48 && sizeof(struct slr_row) == 56, "sizes that value.h promises");
 
 void *(*slr_memory_take)(size_t bytes) = malloc;
 void (*slr_memory_give)(void *memory) = free;
@@ -31,7 +31,7 @@ void (*slr_memory_give)(void *memory) = free;
 /* A counter of an identity that has no name (most logs), alone in its value. */
 struct brief {
 	uint64_t kind;
-	struct sl_state state;
+	uint64_t w[2]; /* of its state: one without a name keeps no rate */
 	void *more;
 };
 _Static_assert(sizeof(struct brief) == 32, "a size that value.h promises");
@@ -104,6 +104,7 @@ static inline void unpack(slr_value value, struct slr_counter *counter) {
 	counter->identity = (struct slr_identity){shape->kind, shape->name};
 	counter->state.w[0] = ms * SL_MS_NS;
 	counter->state.w[1] = (uint64_t)(value >> 21 & COUNT_MAX) << 32 | (value >> 10 & COUNT_MAX);
+	counter->state.rate = counter->state.life = 0;
 	counter->more = NULL;
 }
 
@@ -156,7 +157,7 @@ static inline struct slr_table *table_of(slr_value value) {
 }
 
 static struct slr_counter *view_brief(const struct brief *brief, struct slr_counter *scratch) {
-	*scratch = (struct slr_counter){{brief->kind, 0}, brief->state, brief->more};
+	*scratch = (struct slr_counter){{brief->kind, 0}, {.w = {brief->w[0], brief->w[1]}}, brief->more};
 	return scratch;
 }
 
@@ -331,7 +332,7 @@ bool slr_value_remove(slr_value *value, struct slr_identity identity) {
 static void make_brief(slr_value *value) {
 	struct slr_counter *one = one_of(*value);
 	struct brief *brief = slr_take(sizeof *brief);
-	*brief = (struct brief){one->identity.kind, one->state, one->more};
+	*brief = (struct brief){one->identity.kind, {one->state.w[0], one->state.w[1]}, one->more};
 	SL_ASSERT(((slr_value)brief & SLR_VALUE_TAGS) == 0);
 	slr_give(one);
 	*value = (slr_value)brief + TAG_BRIEF;

@@ -5,8 +5,8 @@
  *   0                                                no counter
  *   bit 0 set        a window counter, packed        nothing else in memory (its layout: value.c)
  *   bits 2..0 = 100  one counter without a name      32 bytes
- *   bits 2..0 = 010  struct slr_counter *, one       40 bytes
- *   bits 2..0 = 000  struct slr_table *              8 + 48 a counter
+ *   bits 2..0 = 010  struct slr_counter *, one       48 bytes
+ *   bits 2..0 = 000  struct slr_table *              8 + 56 a counter
  *
  * A counter has its identity (algo/rule.h: kind and name), its state, its holds, and for logs, sub-buckets, leases and
  * members a block. What stands beside a counter (side.h: its reservations, its strikes) is kept as one more counter
@@ -33,7 +33,7 @@ struct slr_identity {
 
 struct slr_counter {
 	struct slr_identity identity;
-	struct sl_state state; /* with a block, the host's 32 bits are its bytes / 8 */
+	struct sl_state state; /* with a block, the host's 32 bits are its bytes / 8; of a bucket of a name with its rate */
 	void *more;            /* its holds; or, for algorithms with blocks, a struct slr_block; or NULL */
 };
 
@@ -64,6 +64,12 @@ static inline bool slr_identity_equal(struct slr_identity a, struct slr_identity
 /* enum sluice_algorithm, by the identity alone. */
 static inline uint32_t slr_algorithm_of(struct slr_identity identity) {
 	return identity.kind >> 58 & 15;
+}
+
+/* Whether it is a bucket of a name: the identity of others says their rate, or they have none. */
+static inline bool slr_keeps_rate(struct slr_identity identity) {
+	return identity.kind >> 62 == SL_SPACE_POLICY && slr_algorithm_of(identity) >= SLUICE_TOKEN_BUCKET &&
+	       slr_algorithm_of(identity) <= SLUICE_LEAKY_BUCKET;
 }
 
 /* Not a counter of a limit, but what stands beside one: side.h. */

@@ -22,17 +22,35 @@
  * Whatever bytes a state holds, its debt fits where it came from, and an admitted charge leaves at most C W of it. More
  * than that is debt by a correction (ledger.h), up to what a state can hold: at least 2^32 units of cost.
  *
+ * Rate: what is owed drains at the rate of the limit that charged it last (state->rate), whoever asks; only from a
+ * charge by another on does the rest drain at that one's. Q above is that rate, but for the delay of a charge, which
+ * leaves at the new one. Debt is in 1/W_ticks of a unit whatever the rate, and W belongs to the counter's identity, so
+ * a debt means the same to all that ask.
+ *
+ *     debt |\                  charged at rate r: a line down to nothing. The limit is lowered to q; a denial, a peek
+ *          | \ r               and a refund go by that line. Only a charge turns the rest to q.
+ *          |  \__
+ *          |     ``--..__ q
+ *          +----------------- t
+ *
+ * A store has 16 bytes and a lifetime of 8 bits (base/life.h) for this, so there the rate is told by how long the debt
+ * was to live. It is the limit's own if that would have led to the same code: then all is exact, but for a rate within
+ * a quarter of it, which is taken for it. Else it is the least of the code: late by a quarter, or by the 2 units and
+ * 1 ms that are added to every lifetime.
+ *
  * Worst case in any half-open window: token-bucket below B + Q, leaky-bucket below N + 1 + Q admitted; departures of
  * unit cost are W/Q apart, so Q. Source: the virtual scheduling form of GCRA (ITU-T I.371), with the debt kept in place
  * of the theoretical arrival time, so that quota and burst can change under it. */
 #include "algo/ledger.h"
 #include "base/assert.h"
+#include "base/life.h"
 #include "base/math.h"
 
 struct bucket {
 	uint64_t tick;    /* the instant, in ticks; never before the last charge */
 	sluice_ns passed; /* ns of the present tick that have passed */
 	sl_u128 debt;     /* at that instant */
+	uint32_t rate;    /* units of cost that drain in a window */
 	sl_u128 drained;  /* what has drained since the last charge; for refunds */
 };
 
@@ -61,6 +79,50 @@ static inline void store(struct sl_state *state, uint64_t tick, sl_u128 debt, ui
 	state->w[1] = (uint64_t)debt;
 }
 
+/* ---- rates that the host tells by lifetimes ---------------------------------------------------------------------- */
+
+/* How many ticks a debt lives that drains at `rate` from the instant of its charge; `ns`, for as long as that is. A
+ * charge knows how much of its tick has passed (sl_step_life()), and may say up to a tick less. */
+static uint64_t ticks_of(sl_u128 debt, uint64_t rate) {
+	return debt == 0 || rate == 0 ? 0 : sl_div_ceil(debt, rate);
+}
+
+static sluice_ns least_life(uint64_t ticks, uint64_t tick_ns) {
+	sl_u128 ns = sl_mul(ticks, tick_ns) + SL_MS_NS - (tick_ns - 1);
+	return ns < SLUICE_NEVER ? (sluice_ns)ns : SLUICE_NEVER - 1;
+}
+
+/* The most ticks that a debt of this code can live. */
+static uint64_t most_ticks(uint64_t life_code, uint64_t tick_ns) {
+	sluice_ns longest = sl_life_longest(life_code);
+	return sl_max((longest - SL_MS_NS + (tick_ns - 1)) / tick_ns, 1);
+}
+
+/* By the lifetime that the state was published with. */
+static __attribute__((noinline)) uint32_t told_rate(const struct sluice_limit *limit, const struct sl_state *state) {
+	uint64_t tick_ns = limit->derived[SL_TICK_NS], life_code = state->life - 1;
+	sl_u128 debt = stored_debt(state, debt_bits(tick_ns));
+	sluice_ns least = least_life(ticks_of(debt, limit->quota), tick_ns);
+	sluice_ns most = least + sl_min(tick_ns - 1, SLUICE_NEVER - 1 - least);
+	if (debt == 0 || (limit->quota != 0 && (sl_life_code(least) == life_code || sl_life_code(most) == life_code)))
+		return limit->quota;
+	return (uint32_t)sl_min(sl_div_ceil(debt, most_ticks(life_code, tick_ns)), UINT32_MAX);
+}
+
+static inline uint32_t rate_of(const struct sluice_limit *limit, const struct sl_state *state) {
+	if (limit->derived[SL_IDENT_KIND] >> 62 != SL_SPACE_POLICY)
+		return limit->quota;
+	if (state->life != 0)
+		return told_rate(limit, state);
+	return state->rate != 0 ? state->rate : limit->quota;
+}
+
+uint32_t sl_bucket_rate(const struct sluice_limit *limit, const struct sl_state *state) {
+	return rate_of(limit, state);
+}
+
+/* ---- deciding --------------------------------------------------------------------------------------------------- */
+
 static inline struct bucket bucket_at(const struct sluice_limit *limit, const struct sl_state *state, sluice_ns now) {
 	uint64_t tick_ns = limit->derived[SL_TICK_NS], last, tick = to_ticks(now, tick_ns);
 	unsigned bits = debt_bits(tick_ns);
@@ -69,7 +131,8 @@ static inline struct bucket bucket_at(const struct sluice_limit *limit, const st
 	last = stored_tick(state, tick_ns, bits);
 	b.passed = tick >= last ? now - tick * tick_ns : 0;
 	b.tick = sl_max(tick, last);
-	b.drained = sl_mul(limit->quota, b.tick - last);
+	b.rate = rate_of(limit, state);
+	b.drained = sl_mul(b.rate, b.tick - last);
 	b.debt = debt > b.drained ? debt - b.drained : 0;
 	return b;
 }
@@ -78,13 +141,13 @@ static inline struct bucket bucket_at(const struct sluice_limit *limit, const st
 static sluice_ns bucket_retry(const struct sluice_limit *limit, const struct bucket *b, uint64_t cost) {
 	sl_u128 room = sl_mul(limit->derived[SL_CAPACITY] - cost, limit->derived[SL_WINDOW_TICKS]);
 	SL_DEBUG_ASSERT(b->debt > room);
-	return sl_wait(sl_div_ceil(b->debt - room, limit->quota), limit->derived[SL_TICK_NS], b->passed);
+	return sl_wait(sl_div_ceil(b->debt - room, b->rate), limit->derived[SL_TICK_NS], b->passed);
 }
 
 static sluice_ns bucket_delay(const struct sluice_limit *limit, const struct bucket *b, uint64_t cost) {
 	sl_u128 ahead = b->debt + sl_mul(cost - 1, limit->derived[SL_WINDOW_TICKS]);
 	/* < 2^73 debts times a tick of < 2^20 ns */
-	return sl_wait(sl_div_ceil(ahead * limit->derived[SL_TICK_NS], limit->quota), 1, b->passed);
+	return sl_wait(sl_div_ceil(ahead * limit->derived[SL_TICK_NS], b->rate), 1, b->passed);
 }
 
 void sl_bucket_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost,
@@ -93,19 +156,46 @@ void sl_bucket_step(const struct sluice_limit *limit, struct sl_counter *counter
 	uint64_t capacity = limit->derived[SL_CAPACITY], window = limit->derived[SL_WINDOW_TICKS], used = 0, room;
 	if (b.debt != 0)
 		used = sl_div_ceil(b.debt, window);
+	else
+		b.rate = limit->quota; /* nothing drains: it is as good as none */
 	room = capacity > used ? capacity - used : 0;
 	sl_decide_room(decision, capacity, room, cost);
-	if (!decision->allowed)
+	if (charge)
+		b.rate = decision->allowed && cost != 0 ? limit->quota : b.rate;
+	if (!decision->allowed) {
 		decision->retry_after_ns = cost > capacity ? SLUICE_NEVER : bucket_retry(limit, &b, cost);
-	else if (limit->algorithm == SLUICE_LEAKY_BUCKET && cost != 0)
-		decision->delay_ns = bucket_delay(limit, &b, cost);
-	if (charge && decision->allowed && cost != 0) {
-		b.debt += sl_mul(cost, window);
-		store(&counter->state, b.tick, b.debt, limit->derived[SL_TICK_NS]);
-		decision->remaining = (uint32_t)sl_min(room - cost, UINT32_MAX);
+	} else if (cost != 0) {
+		if (limit->algorithm == SLUICE_LEAKY_BUCKET)
+			decision->delay_ns = bucket_delay(limit, &b, cost);
+		if (charge) {
+			b.debt += sl_mul(cost, window);
+			store(&counter->state, b.tick, b.debt, limit->derived[SL_TICK_NS]);
+			counter->state.rate = b.rate;
+			counter->state.life = 0;
+			decision->remaining = (uint32_t)sl_min(room - cost, UINT32_MAX);
+		}
 	}
 	if (b.debt != 0)
-		decision->reset_after_ns = sl_wait(sl_div_ceil(b.debt, limit->quota), limit->derived[SL_TICK_NS], b.passed);
+		decision->reset_after_ns = sl_wait(sl_div_ceil(b.debt, b.rate), limit->derived[SL_TICK_NS], b.passed);
+}
+
+/* ---- giving back, correcting ------------------------------------------------------------------------------------- */
+
+sluice_ns sl_bucket_life(const struct sluice_limit *limit, const struct sl_state *state) {
+	uint64_t tick_ns = limit->derived[SL_TICK_NS];
+	if (state->life != 0)
+		return sl_life_longest(state->life - 1);
+	return least_life(ticks_of(stored_debt(state, debt_bits(tick_ns)), rate_of(limit, state)), tick_ns);
+}
+
+/* Writes what is owed at a tick, to drain as it did. A rate that was read out of a lifetime is the least of a quarter:
+ * what is told on is near its middle, else it would become less with each refund. */
+static void store_line(const struct sluice_limit *limit, struct sl_state *state, uint64_t tick, sl_u128 debt,
+                       uint32_t rate) {
+	uint64_t tick_ns = limit->derived[SL_TICK_NS], told = rate != limit->quota ? rate + (uint64_t)rate / 8 : rate;
+	store(state, tick, debt, tick_ns);
+	if (state->life != 0)
+		state->life = (uint32_t)sl_life_code(least_life(ticks_of(debt, told), tick_ns)) + 1;
 }
 
 /* Towards empty of debt, at most the debt of now; what drained since the last charge stays drained. */
@@ -115,8 +205,9 @@ bool sl_bucket_refund(const struct sluice_limit *limit, struct sl_counter *count
 	unsigned bits = debt_bits(tick_ns);
 	sl_u128 take = sl_mul(cost, limit->derived[SL_WINDOW_TICKS]);
 	take = take < b.debt ? take : b.debt;
-	store(&counter->state, stored_tick(&counter->state, tick_ns, bits), stored_debt(&counter->state, bits) - take,
-	      tick_ns);
+	if (take != 0)
+		store_line(limit, &counter->state, stored_tick(&counter->state, tick_ns, bits),
+		           stored_debt(&counter->state, bits) - take, b.rate);
 	return take != 0;
 }
 
@@ -134,6 +225,8 @@ uint32_t sl_bucket_count(const struct sluice_limit *limit, struct sl_counter *co
 	if (debt <= b.debt)
 		return 0;
 	store(&counter->state, b.tick, debt, limit->derived[SL_TICK_NS]);
+	counter->state.rate = limit->quota;
+	counter->state.life = 0;
 	return cost;
 }
 
@@ -146,14 +239,16 @@ bool sl_bucket_correct(const struct sluice_limit *limit, struct sl_counter *coun
 	struct sl_state before = counter->state;
 	if (at->actual > at->charged) {
 		sl_u128 most = ((sl_u128)1 << bits << 64) - 1, debt = b.debt + sl_mul(at->actual - at->charged, window);
-		store(&counter->state, b.tick, debt < most ? debt : most, tick_ns);
+		store_line(limit, &counter->state, b.tick, debt < most ? debt : most, b.rate);
 	} else {
 		uint64_t since = b.tick - sl_min(b.tick, to_ticks(at->instant, tick_ns));
-		sl_u128 behind = sl_mul(at->debt, window), drained = sl_mul(limit->quota, since);
+		sl_u128 behind = sl_mul(at->debt, window), drained = sl_mul(b.rate, since);
 		sl_u128 take = sl_mul(at->charged - at->actual, window), left = behind > drained ? behind - drained : 0;
 		take = take < left ? take : left;
 		take = take < b.debt ? take : b.debt;
-		store(&counter->state, stored_tick(&before, tick_ns, bits), stored_debt(&before, bits) - take, tick_ns);
+		if (take != 0)
+			store_line(limit, &counter->state, stored_tick(&before, tick_ns, bits), stored_debt(&before, bits) - take,
+			           b.rate);
 	}
 	return counter->state.w[0] != before.w[0] || counter->state.w[1] != before.w[1];
 }

@@ -19,8 +19,6 @@
 #include "base/out.h"
 #include "base/siphash.h"
 
-enum { NAMESPACE_NONE = 0, NAMESPACE_POLICY = 1, NAMESPACE_THROTTLE = 2 };
-
 static bool is_bucket(const struct sluice_limit *limit) {
 	return limit->algorithm == SLUICE_TOKEN_BUCKET || limit->algorithm == SLUICE_LEAKY_BUCKET;
 }
@@ -49,7 +47,7 @@ static uint64_t tick_of(sluice_ns window_ns) {
 
 void sl_rule_derive(struct sluice_limit *limit) {
 	memset(limit->derived, 0, sizeof limit->derived);
-	limit->derived[SL_IDENT_KIND] = identity_kind(limit, NAMESPACE_NONE);
+	limit->derived[SL_IDENT_KIND] = identity_kind(limit, SL_SPACE_NONE);
 	limit->derived[SL_CAPACITY] = capacity_of(limit);
 	if (limit->algorithm == SLUICE_UNLIMITED) {
 		limit->derived[SL_CAPACITY] = UINT32_MAX;
@@ -70,7 +68,7 @@ void sl_rule_derive(struct sluice_limit *limit) {
 void sl_rule_name(struct sluice_limit *limit, struct sluice_bytes name) {
 	/* A fixed key: names are the operator's, and the hash must not depend on the store that is used. */
 	static const uint64_t key[2] = {0x6c696d69742d6e61, 0x6d652d6f662d736c};
-	limit->derived[SL_IDENT_KIND] = identity_kind(limit, NAMESPACE_POLICY);
+	limit->derived[SL_IDENT_KIND] = identity_kind(limit, SL_SPACE_POLICY);
 	limit->derived[SL_IDENT_NAME] = sl_siphash(key, NULL, 0, name, 2, 4);
 	if (limit->derived[SL_IDENT_NAME] == 0)
 		limit->derived[SL_IDENT_NAME] = 1;
@@ -78,7 +76,7 @@ void sl_rule_name(struct sluice_limit *limit, struct sluice_bytes name) {
 
 void sl_rule_throttle(struct sluice_limit *limit) {
 	SL_ASSERT(limit->algorithm == SLUICE_TOKEN_BUCKET);
-	limit->derived[SL_IDENT_KIND] = identity_kind(limit, NAMESPACE_THROTTLE);
+	limit->derived[SL_IDENT_KIND] = identity_kind(limit, SL_SPACE_THROTTLE);
 }
 
 static sluice_err range_error(struct sluice_error *error, const char *text) {

@@ -15,6 +15,9 @@ enum {
 };
 #define SL_WINDOW_NS_MAX ((sluice_ns)3660 * 86400 * 1000000000) /* 3660 d */
 
+/* Whose counters: bits 63..62 of SL_IDENT_KIND. */
+enum sl_space { SL_SPACE_NONE, SL_SPACE_POLICY, SL_SPACE_THROTTLE };
+
 /* Indexes into sluice_limit.derived. */
 enum sl_derived {
 	SL_IDENT_KIND,     /* whose counters: namespace, algorithm, W / P, window; injective */

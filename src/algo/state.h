@@ -1,4 +1,5 @@
-/* What an algorithm remembers of a counter: 16 bytes, and for the larger ones a block of memory beside them.
+/* What an algorithm remembers of a counter: 16 bytes, and for the larger ones a block of memory beside them; of a
+ * bucket also the rate that it drains by, where its host has room for that.
  *
  * A state of zeros is no state. The host (the store, or a module) keeps these bytes and the block, and never looks into
  * them, but for two agreements:
@@ -15,6 +16,10 @@
 
 struct sl_state {
 	uint64_t w[2];
+	/* Of buckets whose rate may change; others don't look at it. Either the rate that it drains by: QUOTA of the limit
+	 * that charged it last, or 0 where that is not known; then `life` is 0. Or, from a host that keeps no rates, the
+	 * code of the lifetime that it was published with (base/life.h), plus 1; then `rate` says nothing. */
+	uint32_t rate, life;
 };
 
 /* A log as it stands at one instant (log.c). */

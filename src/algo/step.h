@@ -117,9 +117,10 @@ void sl_step_counted(const struct sluice_limit *limit, struct sl_counter *counte
 
 /* ---- leases (lease.c): counters of concurrency, counter->who says which one ------------------------------------- */
 
-/* Ends a lease that is held at `now`, or lets it end T later; in one store of the block, without prepare or write.
- * Returns whether it is held: if not, nothing changed. A renewed counter's state is to be published after it, with the
- * lifetime that a step at the same instant says. */
+/* Whether a lease is held at `now`; ends it, or lets it end T later, in one store of the block, without prepare or
+ * write, whatever N is by now: also 0. Each returns whether it is held: if not, nothing changed. A renewed counter's
+ * state is to be published after it, with the lifetime that sl_lease_step() at the same instant says. */
+bool sl_lease_is_held(const struct sl_counter *counter, sluice_ns now);
 bool sl_lease_release(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now);
 bool sl_lease_renew(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now);
 
@@ -153,8 +154,26 @@ void sl_step_assume(const struct sluice_limit *limit, struct sl_counter *counter
 /* For how long after the charge that `decision` reports the state may differ from no state, under any edge. */
 static inline sluice_ns sl_step_life(const struct sluice_limit *limit, const struct sluice_decision *decision) {
 	sluice_ns extra = limit->algorithm == SLUICE_SLIDING_BUCKETS ? limit->precision_ns : 0;
-	return decision->reset_after_ns + extra + SL_MS_NS;
+	sluice_ns life;
+	if (__builtin_add_overflow(decision->reset_after_ns, extra + SL_MS_NS, &life))
+		return SLUICE_NEVER - 1; /* 584 years are as long as can be said */
+	return life;
 }
+
+/* Whether the counters of a limit may be charged at one rate now and another then: buckets of a name. The identity of
+ * others says their rate. */
+static inline bool sl_rule_rate_may_change(const struct sluice_limit *limit) {
+	return limit->algorithm - (unsigned)SLUICE_TOKEN_BUCKET <= SLUICE_LEAKY_BUCKET - SLUICE_TOKEN_BUCKET &&
+	       limit->derived[SL_IDENT_KIND] >> 62 == SL_SPACE_POLICY;
+}
+
+/* The rate that a bucket drains by: state->rate, if that is known. By state->life that of the limit, where the lifetime
+ * can't tell the two apart, or the least that it can be. Else that of the limit. */
+uint32_t sl_bucket_rate(const struct sluice_limit *limit, const struct sl_state *state);
+
+/* The lifetime of a bucket's state that was not charged just now, but refunded or corrected: sl_step_life() of others
+ * and of charges. */
+sluice_ns sl_bucket_life(const struct sluice_limit *limit, const struct sl_state *state);
 
 /* Whether a state and its block could have been written by this code: for attach checks, fuzzers and debug builds. */
 bool sl_counter_is_valid(const struct sluice_limit *limit, const struct sl_counter *counter);

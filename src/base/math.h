@@ -45,16 +45,20 @@ static inline uint64_t sl_div(sl_u128 n, uint64_t d) {
 
 /* ceil(n / d) for d > 0, saturating. n + d - 1 must fit 128 bits, as all products of the algorithms do (< 2^95). */
 static inline uint64_t sl_div_ceil(sl_u128 n, uint64_t d) {
+	uint64_t low = (uint64_t)n;
+	if (n >> 64 == 0)
+		return low / d + (low % d != 0);
 	return sl_div(n + (d - 1), d);
 }
 
 /* A wait of `count` ticks, less what has passed of the present one; saturates just below SLUICE_NEVER. */
 static inline sluice_ns sl_wait(uint64_t count, uint64_t tick_ns, sluice_ns passed_ns) {
 	sl_u128 wait = sl_mul(count, tick_ns);
-	if (wait <= passed_ns)
-		return 0;
-	wait -= passed_ns;
-	return wait >= SLUICE_NEVER ? SLUICE_NEVER - 1 : (sluice_ns)wait;
+	sluice_ns ns = (sluice_ns)wait;
+	if (__builtin_expect(wait >> 64 != 0, 0))
+		return wait - passed_ns >= SLUICE_NEVER ? SLUICE_NEVER - 1 : (sluice_ns)(wait - passed_ns);
+	ns = ns > passed_ns ? ns - passed_ns : 0;
+	return ns - (ns == SLUICE_NEVER);
 }
 
 static inline uint64_t sl_min(uint64_t a, uint64_t b) {

@@ -86,13 +86,14 @@ static inline void member_load(const struct sluice_store *store, struct member *
 	m->counter.block = NULL;
 	m->counter.block_bytes = 0;
 	if (m->slot == NULL) {
-		m->counter.state = (struct sl_state){{0, 0}};
+		m->counter.state = (struct sl_state){.rate = 0};
 		return;
 	}
 	/* by words of 8: whatever wrote them last, the processor can forward that */
 	state = sl_slot_state(m->slot);
 	m->counter.state.w[0] = __atomic_load_n(&state[0], __ATOMIC_RELAXED);
 	m->counter.state.w[1] = __atomic_load_n(&state[1], __ATOMIC_RELAXED);
+	m->counter.state.life = (uint32_t)(sl_slot_tag(m->slot) & SL_LIFE_FRESH) + 1;
 	block = (uint32_t)m->counter.state.w[1];
 	if (sl_rule_has_block(m->limit) && block != 0) {
 		m->counter.block = sl_block_memory(store, block);
@@ -140,6 +141,15 @@ static inline __attribute__((always_inline)) void member_publish_state(struct me
 		__builtin_expect(m->remembered, 0) ? sl_marks_start(true, m->use) : sl_tag_marks(sl_slot_tag(m->slot));
 	sl_slot_publish(m->slot, m->counter.state.w, sl_marks_of(marks, decision->quota, decision->remaining),
 	                sl_step_life(m->limit, decision));
+}
+
+/* Writes the state of a copy that was refunded: its lifetime stays, but a bucket's says how fast it drains. */
+static inline void member_write(struct member *m) {
+	if (sl_rule_rate_may_change(m->limit))
+		sl_slot_publish(m->slot, m->counter.state.w, sl_tag_marks(sl_slot_tag(m->slot)),
+		                sl_bucket_life(m->limit, &m->counter.state));
+	else
+		sl_slot_write(m->slot, m->counter.state.w);
 }
 
 /* Charges a counter that is there, and whose block, if it has one, is long enough: sl_step() has been called. */

@@ -293,7 +293,8 @@ static sluice_ns publish_counter(struct sluice_store *store, struct member *m, s
 		sl_block_own(store, m->block, m->slot);
 	sl_blocks_save_slot(store, m->slot);
 	sl_slot_publish(m->slot, m->counter.state.w, sl_marks_of(marks, left.quota, left.remaining),
-	                life_until(m->counter.state.w[0], end));
+	                sl_rule_rate_may_change(m->limit) ? sl_bucket_life(m->limit, &m->counter.state)
+	                                                  : life_until(m->counter.state.w[0], end));
 	if (m->block != 0 && (!uses || old != 0))
 		sl_blocks_free(store, uses ? old : m->block);
 	return end;

@@ -164,8 +164,8 @@ static void join_charge(const struct sluice_store *store, const struct sluice_ca
 	}
 	if (!m->plain)
 		return;
-	if (!m->decision->allowed || m->cost != charged->cost)
-		member_refresh(store, m, call->now);
+	if (!m->decision->allowed || m->cost != charged->cost || m->limit->quota != charged->limit->quota)
+		member_refresh(store, m, call->now); /* it drains at the rate of whoever charged it */
 }
 
 /* Those with something beside them were stepped as they stood, or as if that were not there. */
@@ -382,7 +382,7 @@ static void refund_one(const struct sluice_store *store, const struct sluice_cal
 	if (sl_step_prepare_refund(m->limit, &m->counter, call->now, &cost))
 		sl_slot_write(m->slot, m->counter.state.w);
 	if (sl_step_refund(m->limit, &m->counter, call->now, cost))
-		sl_slot_write(m->slot, m->counter.state.w);
+		member_write(m);
 }
 
 static sluice_err refund_members(struct sluice_store *store, const struct sluice_call *call, struct member *members) {

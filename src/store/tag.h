@@ -2,8 +2,7 @@
 #ifndef SL_TAG_H
 #define SL_TAG_H
 
-#include "base/coarse.h"
-#include "base/math.h"
+#include "base/life.h"
 #include "store/layout.h"
 
 static inline uint64_t sl_tag_home(uint64_t tag) {
@@ -27,17 +26,9 @@ static inline bool sl_tag_matches(uint64_t slot_tag, uint64_t tag) {
 	return (slot_tag ^ tag) >> SL_TAG_HOME_SHIFT == 0;
 }
 
-/* The lifetime code of a wait: see layout.h I3; and the units of 2^19 ns that the code of a tag (not FRESH) stands
- * for. */
-static inline uint64_t sl_life_code(sluice_ns life_ns) {
-	/* one unit more, since the instant that it is added to was rounded down; and the 4 of the form */
-	uint64_t units = sl_max((life_ns >> SL_COARSE_SHIFT) + 2, 4), e = 61 - (uint64_t)__builtin_clzll(units);
-	/* the two bits below the highest, rounded up: past 7 they carry into the next octave, as they should */
-	return 4 * e + ((units + (((uint64_t)1 << e) - 1)) >> e) - 4;
-}
-
+/* The units of 2^19 ns that the lifetime of a tag (not FRESH) stands for. */
 static inline uint64_t sl_life_units(uint64_t tag) {
-	return (4 + (tag & 3)) << ((tag & SL_LIFE_FRESH) >> 2);
+	return sl_life_units_of(tag & SL_LIFE_FRESH);
 }
 
 /* The instant at which a slot of this tag, with this first word of its state, has expired; saturates. */

@@ -218,7 +218,7 @@ class State:
     """A counter: all its charges that were not taken back, or the debt of a bucket; leases, members; and its clock."""
 
     def __init__(self):
-        self.charges, self.debt, self.last = [], fractions.Fraction(0), 0
+        self.charges, self.debt, self.last, self.rate = [], fractions.Fraction(0), 0, None
         self.leases, self.members = {}, {}  # id: (cost, end); member: when last charged
 
     def total(self, counts, t):
@@ -228,17 +228,20 @@ class State:
         """Drained since the last charge; what was reserved goes back on the way, as far as it has not drained."""
         debt, last = self.debt, self.last
         for c in sorted((c for c in self.charges if not c.counts(t)), key=lambda c: c.end):
-            debt, last = drained(debt, c.end - last, limit), c.end
+            debt, last = self.drained(debt, c.end - last, limit), c.end
             debt -= min(self.returned(c, c.end, 0, limit), debt)
-        return drained(debt, t - last, limit)
+        return self.drained(debt, t - last, limit)
 
-    @staticmethod
-    def returned(charge, t, actual, limit):
-        return min(fractions.Fraction(charge.cost - actual), drained(charge.debt, t - charge.s, limit))
+    def drained(self, debt, ns, limit):
+        """At the rate of the limit that charged it last (rule 4.7)."""
+        return drained(debt, ns, limit.quota if self.rate is None else self.rate, limit.window)
+
+    def returned(self, charge, t, actual, limit):
+        return min(fractions.Fraction(charge.cost - actual), self.drained(charge.debt, t - charge.s, limit))
 
     def charge(self, t, cost, limit, name=None, ttl=0):
         if limit.is_bucket():
-            self.debt = self.debt_at(t, limit) + cost
+            self.debt, self.rate = self.debt_at(t, limit) + cost, limit.quota
         self.charges = [c for c in self.charges if c.counts(t)]
         self.charges.append(Charge(t, cost, name, t + ttl if ttl else None, self.debt.__floor__()))
         self.last = t
@@ -272,10 +275,8 @@ class State:
                 cost -= taken
 
 
-def drained(debt, ns, limit):
-    if limit.quota == 0:
-        return debt
-    return max(fractions.Fraction(0), debt - fractions.Fraction(ns * limit.quota, limit.window))
+def drained(debt, ns, rate, window):
+    return max(fractions.Fraction(0), debt - fractions.Fraction(ns * rate, window))
 
 
 class Item:
@@ -341,12 +342,13 @@ class Twin:
         return dict(allowed=int(admitted), quota=most, remaining=remaining, retry_ns=retry, reset_ns=reset,
                     delay_ns=delay)
 
-    def delay(self, item, now, cost):
+    def delay(self, item, now, cost, charges):
         limit, state = item.limit, self._state(item)
         if limit.algorithm != "leaky-bucket" or cost == 0 or not self.admits(item, now, cost):
             return 0
         backlog = state.debt_at(max(now, state.last), limit)
-        return ((backlog + cost - 1) * limit.window / limit.quota).__ceil__()
+        rate = limit.quota if charges or backlog == 0 or state.rate is None else state.rate
+        return ((backlog + cost - 1) * limit.window / rate).__ceil__()
 
     def decide(self, operation, items, cost, now, name=None, ttl=0, upto=False):
         """Returns the merged answer, each item's, and what else is told: granted, repeated."""
@@ -365,9 +367,10 @@ class Twin:
         if upto and cost > 0:
             cost = max(1, self._largest(items, cost, now))
         admits = [self.admits(i, now, cost, lease) for i in items]
-        delays = [self.delay(i, now, cost) for i in items]
         allowed = all(a for a, i in zip(admits, items) if not i.observed)
-        if operation not in ("peek", "explain", "refund") and allowed and cost > 0:
+        charges = operation not in ("peek", "explain", "refund") and allowed and cost > 0
+        delays = [self.delay(i, now, cost, charges) for i in items]
+        if charges:
             self._charge([i for a, i in zip(admits, items) if a], cost, now, operation, name, ttl)
             if name is not None and operation == "check":
                 delay = max((d for d, i in zip(delays, items) if not i.observed), default=0)
@@ -482,7 +485,7 @@ def merge(items, each):
         index, decided = min(own, key=lambda x: (x[1]["remaining"], x[0]))
     return dict(allowed=int(not denying), quota=decided["quota"], remaining=min(e["remaining"] for _, e in own),
                 retry_ns=decided["retry_ns"] if denying else 0, reset_ns=max(e["reset_ns"] for _, e in own),
-                delay_ns=max(e["delay_ns"] for _, e in own), index=index)
+                delay_ns=0 if denying else max(e["delay_ns"] for _, e in own), index=index)
 
 
 def shown(answer):

@@ -171,7 +171,7 @@ class Held:
     def copy(self):
         other = Held()
         other.state.charges, other.state.debt = list(self.state.charges), self.state.debt
-        other.state.last, other.holds = self.state.last, dict(self.holds)
+        other.state.last, other.state.rate, other.holds = self.state.last, self.state.rate, dict(self.holds)
         return other
 
     def pass_to(self, t, limit):
@@ -179,7 +179,9 @@ class Held:
             if end <= t:
                 del self.holds[name, lease]
                 if lease:
+                    rate = self.state.rate or max(limit.quota, 1)  # it says nothing of who asks: the rate stays
                     self.state.charge(max(end, self.state.last), cost, limit)
+                    self.state.rate = rate
         return self
 
     def leases(self):
@@ -247,13 +249,14 @@ class Model:
         limit, counter = item.limit, self.counter(item).copy().leases()
         return twin.first(lambda x: counter.unused(limit, x) >= limit.most(), self.at(item, now), limit)
 
-    def delay(self, item, now, cost):
+    def delay(self, item, now, cost, charged=False):
         limit = item.limit
         if limit.algorithm != "leaky-bucket" or cost == 0 or not self.admits(item, now, cost):
             return 0
         there = self.counter(item).copy().pass_to(self.at(item, now), limit)
-        backlog = there.state.debt_at(self.at(item, now), limit) + there.held()
-        return ((backlog + cost - 1) * limit.window / limit.quota).__ceil__()
+        debt = there.state.debt_at(self.at(item, now), limit)
+        rate = limit.quota if charged or debt == 0 or not there.state.rate else there.state.rate
+        return ((debt + there.held() + cost - 1) * limit.window / rate).__ceil__()
 
     def change(self, item):
         """The counter, for an operation that changes it."""
@@ -274,8 +277,10 @@ class Model:
                 if (name, 0) in self.counter(item).holds:
                     own[item.counter] = self.counter(item).holds.pop((name, 0))
         admits = [self.admits(i, now, cost) for i in items]
-        delays = [self.delay(i, now, cost) for i in items]
         allowed = all(a or i.observed for a, i in zip(admits, items))
+        charges = {i.counter for a, i in zip(admits, items) if a and not i.tried} if (
+            allowed and cost > 0 and word in ("CHECK", "CONFIRM")) else set()
+        delays = [self.delay(i, now, cost, i.counter in charges) for i in items]
         if word == "PEEK" or not allowed or word == "HOLD" and cost == 0:
             for counter, hold in own.items():
                 self.seen[counter].holds[name, 0] = hold

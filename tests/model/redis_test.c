@@ -379,9 +379,7 @@ static void draw_view(struct world *world, size_t i) {
 	world->names[i] = world->names[of];
 	if (is_bucket(&rule) && rule.quota != 0) {
 		rule.burst += 1 + (uint32_t)dice_below(&world->dice, 3);
-		rule.burst = rule.burst == 0 ? UINT32_MAX : rule.burst;
-		if (world->names[i] != 0)
-			rule.quota = 1 + (uint32_t)dice_below(&world->dice, 30);
+		rule.burst = rule.burst == 0 ? UINT32_MAX : rule.burst; /* rates that change: rates_test.c */
 	} else if (rule.algorithm != SLUICE_UNLIMITED && !is_bucket(&rule)) {
 		rule.quota = (uint32_t)(1 + dice_below(&world->dice, 30));
 	}

@@ -75,7 +75,7 @@ static void forget(struct host *host) {
 	free(host->block);
 	host->block = NULL;
 	host->block_bytes = 0;
-	host->state = (struct sl_state){{0, 0}};
+	host->state = (struct sl_state){.rate = 0};
 }
 
 /* ---- the list --------------------------------------------------------------------------------------------------- */

@@ -51,13 +51,22 @@ static uint64_t spent(const struct twin *twin, twin_wide from, twin_wide to) {
 	return sum;
 }
 
+/* What a bucket drains at now: the rate of the last that charged it, or of who asks first. */
+static uint32_t rate_of(const struct twin *twin, const struct twin_rule *rule) {
+	for (size_t i = twin->count; i-- > 0;)
+		if (!twin->events[i].refund)
+			return twin->events[i].rate;
+	return rule->quota;
+}
+
 /* What is owed at `t`, in units of cost times W ns: every event replayed, the time between them drained at the rate of
- * the rule that saw it, never below nothing. */
+ * the charge before, never below nothing. */
 static twin_wide debt_at(const struct twin *twin, const struct twin_rule *rule, twin_wide t) {
 	twin_wide W = rule->window_ns, debt = 0, at = 0;
+	uint32_t rate = 0;
 	for (size_t i = 0; i < twin->count; i++) {
 		const struct twin_event *e = &twin->events[i];
-		twin_wide held = debt - (e->at_ns - at) * e->rate, amount = W * e->cost;
+		twin_wide held = debt - (e->at_ns - at) * rate, amount = W * e->cost;
 		if (held < 0)
 			held = 0;
 		if (e->refund) {
@@ -65,9 +74,10 @@ static twin_wide debt_at(const struct twin *twin, const struct twin_rule *rule, 
 		} else {
 			debt = held + amount;
 			at = e->at_ns;
+			rate = e->rate;
 		}
 	}
-	debt -= (t - at) * rule->quota;
+	debt -= (t - at) * rate;
 	return debt > 0 ? debt : 0;
 }
 
@@ -132,14 +142,15 @@ static uint64_t wait_for(const struct twin *twin, const struct twin_rule *rule, 
 	return (uint64_t)(high < most ? high : most);
 }
 
+/* Until all drains that stood before the last unit, at `rate`. */
 static uint64_t delay_of(const struct twin *twin, const struct twin_rule *rule, uint64_t t, uint32_t cost,
-                         uint64_t unit) {
-	twin_wide per_unit = (twin_wide)rule->quota * unit, wait, most = SLUICE_NEVER - 1;
+                         uint32_t rate, uint64_t unit) {
+	twin_wide per_unit = (twin_wide)rate * unit, wait, most = SLUICE_NEVER - 1;
 	if (rule->algorithm != SLUICE_LEAKY_BUCKET || cost == 0 || rule->quota == 0)
 		return 0;
 	wait = debt_at(twin, rule, t) + (twin_wide)(cost - 1) * rule->window_ns;
-	if (wait / rule->quota > most)
-		wait = most * rule->quota;
+	if (wait / rate > most)
+		wait = most * rate;
 	return (uint64_t)(wait / per_unit + (wait % per_unit != 0));
 }
 
@@ -165,7 +176,8 @@ struct twin_answer twin_peek(const struct twin *twin, const struct twin_rule *ru
 	uint64_t t = twin_clock(twin, now_ns);
 	struct twin_answer answer = {.allowed = twin_admits(twin, rule, t, cost)};
 	if (answer.allowed)
-		answer.delay = delay_of(twin, rule, t, cost, unit_ns);
+		answer.delay = delay_of(twin, rule, t, cost, debt_at(twin, rule, t) != 0 ? rate_of(twin, rule) : rule->quota,
+		                        unit_ns);
 	else
 		answer.retry = wait_for(twin, rule, t, cost, unit_ns);
 	twin_outlook(twin, rule, now_ns, unit_ns, &answer);
@@ -184,7 +196,7 @@ struct twin_answer twin_charge(struct twin *twin, const struct twin_rule *rule, 
 	struct twin_answer answer = {.allowed = true};
 	if (!twin_admits(twin, rule, t, cost))
 		return twin_peek(twin, rule, now_ns, cost, unit_ns);
-	answer.delay = delay_of(twin, rule, t, cost, unit_ns);
+	answer.delay = delay_of(twin, rule, t, cost, rule->quota, unit_ns);
 	twin_add(twin, rule, now_ns, cost);
 	twin_outlook(twin, rule, now_ns, unit_ns, &answer);
 	return answer;
@@ -208,7 +220,7 @@ static twin_wide oldest_counting(const struct twin_rule *rule, twin_wide t) {
 struct twin_answer twin_refund(struct twin *twin, const struct twin_rule *rule, uint64_t now_ns, uint32_t cost,
                                uint64_t unit_ns) {
 	uint64_t t = twin_clock(twin, now_ns), left = cost;
-	struct twin_event back = {.at_ns = t, .cost = cost, .rate = rule->quota, .refund = true};
+	struct twin_event back = {.at_ns = t, .cost = cost, .refund = true};
 	if (is_bucket(rule)) {
 		if (twin->count != 0)
 			append(twin, back);

@@ -29,7 +29,7 @@ struct twin_rule {
 struct twin_event {
 	uint64_t at_ns;
 	uint64_t cost; /* of a charge: what refunds have left of it, except in buckets, where they are events themselves */
-	uint32_t rate; /* buckets: QUOTA of the rule that made this event, which drained the time before it */
+	uint32_t rate; /* buckets: QUOTA of the rule that made this charge: from there on all drains at it (rule 4.7) */
 	bool refund;   /* buckets only */
 };
 

@@ -191,7 +191,7 @@ static void test_holds_that_could_not_have_been_are_refused(void **state) {
 		assert_false(slr_notes_apply(&value, slice_of(&notes.bytes)));
 		slr_write_counter(&bytes, &counter, SLR_UNTIL_UNKNOWN);
 		struct slr_reader reader = {.at = bytes.data, .end = bytes.data + bytes.len};
-		assert_false(slr_read_counter(&reader, &value));
+		assert_false(slr_read_counter(&reader, SLR_CODEC_VERSION_RATELESS, &value));
 		assert_int_equal(value, 0);
 		slr_bytes_free(&bytes);
 		slr_bytes_free(&notes.bytes);

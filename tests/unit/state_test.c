@@ -200,7 +200,7 @@ static struct kept any_counter(struct dice *dice, const struct sluice_limit *lim
 	uint64_t some = 8 * (1 + dice_below(dice, 40)), exact = (limit->bucket_count + 2) / 2 * UINT64_C(8);
 	if (dice_one_in(dice, 2)) {
 		sluice_ns now = START_NS;
-		kept.state = (struct sl_state){{0, 0}};
+		kept.state = (struct sl_state){.rate = 0};
 		for (uint64_t i = dice_below(dice, 60); i > 0; i--)
 			charge(limit, &kept, now += any_step(dice, limit), dice_one_in(dice, 3) ? 2 : 1, dice);
 		for (uint64_t i = dice_below(dice, 4); i > 0; i--)
@@ -598,11 +598,25 @@ static void a_prepared_log_is_at_the_instant_of_its_charge(void **state) {
 	drop(&kept);
 }
 
+/* More than 2^64 ns is told as that, and must not come round to a lifetime of nothing. */
+static void the_longest_wait_is_the_longest_life(void **state) {
+	struct twin_rule rule = {
+		.algorithm = SLUICE_LEAKY_BUCKET, .quota = 1, .burst = 1000, .window_ns = SL_WINDOW_NS_MAX};
+	struct sluice_limit limit = rule_limit(&rule);
+	struct sl_counter counter = {.block = NULL};
+	struct sluice_decision decision;
+	(void)state;
+	sl_step(&limit, &counter, START_NS, 1000, true, &decision);
+	assert_true(decision.allowed && decision.reset_after_ns == SLUICE_NEVER - 1);
+	assert_true(sl_step_life(&limit, &decision) == SLUICE_NEVER - 1);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hostile_bytes_give_wrong_answers_at_worst),
 		cmocka_unit_test(a_damaged_total_gives_a_wait_all_the_same),
 		cmocka_unit_test(a_death_leaves_a_whole_counter),
+		cmocka_unit_test(the_longest_wait_is_the_longest_life),
 		cmocka_unit_test(assumed_from_one_is_as_used),
 		cmocka_unit_test(assumed_from_several_is_as_used_as_each),
 		cmocka_unit_test(assumed_from_nothing_is_unused),

@@ -9,13 +9,14 @@
 --   delay       ceil((d + (c - 1) W) / Q)   leaky-bucket: the request leaves when its last unit may
 --
 -- State: the instant of the last charge (ms and us), which of the two ticks its debt is in, the debt, and the quota
--- that it drained by, which says when it is gone. The burst is no part of a counter, so one may be met by a limit of
--- the other tick: from ms to us the debt is exact, and stays in ms where it would pass 2^53; from us to ms both are
--- rounded up, so that nothing is admitted early. Traffic in whole milliseconds never rounds. Kept as 23 bytes.
+-- of the limit that charged it: Q above, whoever asks, until another charges it (0: not known, the asking limit's).
+-- The burst is no part of a counter, so one may be met by a limit of the other tick: from ms to us the debt is exact,
+-- and stays in ms where it would pass 2^53; from us to ms both are rounded up, so that nothing is admitted early.
+-- Traffic in whole milliseconds never rounds. Kept as 23 bytes.
 local numbers = need('numbers')
 
 local function fresh()
-	return {last = 0, us = 0, fine = false, debt = 0, quota = 1}
+	return {last = 0, us = 0, fine = false, debt = 0, quota = 0}
 end
 
 local function decode(raw)
@@ -56,15 +57,19 @@ end
 
 local function view(limit, s, now, us)
 	local last, last_us, debt, fine = stored(limit, s)
-	local v = {t = now, us = fine and us or 0, fine = fine, width = limit.window, debt = 0, room = 0}
+	local rate = s.quota > 0 and s.quota or limit.quota
+	local v = {t = now, us = fine and us or 0, fine = fine, width = limit.window, debt = 0, room = 0, rate = rate}
 	if fine then
 		v.width = limit.window * 1000
 	end
 	local elapsed = fine and (now - last) * 1000 + us - last_us or now - last
 	if elapsed <= 0 then
 		v.t, v.us = last, last_us
-	elseif debt > 0 and limit.quota > 0 then
-		debt = elapsed < math.ceil(debt / limit.quota) and debt - limit.quota * elapsed or 0
+	elseif debt > 0 and rate > 0 then
+		debt = elapsed < math.ceil(debt / rate) and debt - rate * elapsed or 0
+	end
+	if debt == 0 then
+		v.rate = limit.quota
 	end
 	v.debt = debt
 	local used = debt > 0 and math.ceil(debt / v.width) or 0
@@ -73,30 +78,34 @@ local function view(limit, s, now, us)
 end
 
 local function retry(limit, v, cost)
-	return to_ms(math.ceil((v.debt - (limit.capacity - cost) * v.width) / limit.quota), v.fine)
+	return to_ms(math.ceil((v.debt - (limit.capacity - cost) * v.width) / v.rate), v.fine)
 end
 
 -- By how many nanoseconds that is rounded up: to whole ticks, then to milliseconds.
 local function rounded_up(limit, v, cost)
 	local debt = v.debt - (limit.capacity - cost) * v.width
-	local ticks, rest = math.ceil(debt / limit.quota), -debt % limit.quota
+	local ticks, rest = math.ceil(debt / v.rate), -debt % v.rate
 	if v.fine then
-		return (numbers.share(rest, 1000, limit.quota)) + -ticks % 1000 * 1000
+		return (numbers.share(rest, 1000, v.rate)) + -ticks % 1000 * 1000
 	end
-	return (numbers.share(rest, 1000000, limit.quota))
+	return (numbers.share(rest, 1000000, v.rate))
 end
 
-local function reset(limit, v)
-	return to_ms(math.ceil(v.debt / limit.quota), v.fine)
+local function reset(_, v)
+	return v.debt > 0 and to_ms(math.ceil(v.debt / v.rate), v.fine) or 0
 end
 
-local function delay(limit, v, cost)
-	return math.ceil((v.debt + (cost - 1) * v.width) / (v.fine and limit.quota * 1000 or limit.quota))
+-- At the rate of the counter, or of the limit that is about to charge it.
+local function delay(v, cost, rate)
+	return math.ceil((v.debt + (cost - 1) * v.width) / (v.fine and rate * 1000 or rate))
 end
 
--- A lease that ends may be of more than this limit ever admits: then its debt is kept in ms.
-local function charge(limit, s, v, cost)
-	s.last, s.us, s.fine, s.quota = v.t, v.us, v.fine, limit.quota
+-- What a lease that has ended is charged says nothing of who asks now: the rate stays. It may be of more than this
+-- limit ever admits: then its debt is kept in ms.
+local function charge(limit, s, v, cost, of_lease)
+	s.last, s.us, s.fine = v.t, v.us, v.fine
+	s.quota = of_lease and s.quota > 0 and s.quota or math.max(limit.quota, 1)
+	v.rate = s.quota
 	s.debt = v.debt + cost * v.width
 	if s.debt >= numbers.most and v.fine then
 		s.last, s.us, s.fine = v.us > 0 and v.t + 1 or v.t, 0, false

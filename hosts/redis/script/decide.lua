@@ -2,8 +2,9 @@
 -- answer that they make together (contract, section 4). A counter that several limits meet in is charged once.
 --
 -- A call is {cost, items, now, us, set, each, exact}; an item is {limit, key, field, counter, observed, tried}, and
--- gets `admits`, `delay` and how its counter stood when it was tried, `v`. What is held of a counter is as good as
--- charged to everybody else: deciding c where H is held is deciding c + H.
+-- gets `admits`, `delay` (and `delay_charged`, what it is once it is charged: at its own limit's rate) and how its
+-- counter stood when it was tried, `v`. What is held of a counter is as good as charged to everybody else: deciding c
+-- where H is held is deciding c + H.
 local counter = need('counter')
 local MOST = 4294967295
 -- The longest wait that any door tells: 2^64 - 2 ns, 584 years.
@@ -31,7 +32,8 @@ local function try(item, call)
 	cost = cost + c.held
 	item.admits = cost <= v.room
 	if item.admits and limit.kind == 'K' then
-		item.delay = limit.way.delay(limit, v, cost)
+		item.delay = limit.way.delay(v, cost, v.rate)
+		item.delay_charged = limit.way.delay(v, cost, limit.quota)
 	end
 	return item.admits
 end
@@ -134,6 +136,12 @@ local function charge(call)
 			local limit = item.limit
 			c.limit, c.charged, c.taken = limit, true, item
 			limit.way.charge(limit, c.s, item.v, cost)
+		end
+	end
+	for i = 1, #items do
+		local item = items[i]
+		if item.admits and item.delay_charged and item.counter.taken then
+			item.delay = item.delay_charged
 		end
 	end
 end

@@ -60,7 +60,7 @@ end
 local function let_end(limit, way, s, list)
 	local one = table.remove(list, 1)
 	if one.lease then
-		way.charge(limit, s, way.view(limit, s, one.ends, 0), one.cost)
+		way.charge(limit, s, way.view(limit, s, one.ends, 0), one.cost, true)
 	end
 	return one.cost
 end
