@@ -29,7 +29,7 @@ static const char *instead_of(const struct sl_server_options *options, uint32_t 
 	return door == SL_LISTEN_RESP ? options->listen_resp : options->listen_http;
 }
 
-/* The settings of the entrance that is the number-th of its door; of one that the policy does not write. */
+/* The settings of the entrance that is the number-th of its door. */
 static struct sl_listen nth_of(const struct sl_settings *settings, uint32_t door, uint32_t number) {
 	const struct sl_listen *listen = sl_settings_listen(settings, door, number);
 	return listen != NULL ? *listen
@@ -80,7 +80,7 @@ static bool want_door(struct sl_server *server, const struct sl_settings *settin
 	const char *instead = instead_of(server->options, door);
 	uint32_t before = *count;
 	if (instead != NULL) {
-		struct sl_listen plain = nth_of(settings, door, SL_LISTEN_UNWRITTEN);
+		struct sl_listen plain = {.door = (uint8_t)door, .mode = 0660, .forms = settings->forms};
 		return want(list, count, &plain, instead);
 	}
 	if (!want_given(server, settings, door, list, count))
@@ -105,11 +105,10 @@ static bool may_be_public(const struct sl_server *server, const struct sl_listen
 	return listen->unprotected || server->options->unprotected;
 }
 
-/* Which of the policy's listeners of its door an entrance is, also after a reload. */
+/* Which of the policy's listeners of its door an entrance is, also after a reload. That of the command line has another
+ * address than the first one, and who may ask it by which name, and is told what, is as that says. */
 static uint32_t number_of(const struct sl_server *server, uint32_t door) {
 	uint32_t number = 0;
-	if (instead_of(server->options, door) != NULL)
-		return SL_LISTEN_UNWRITTEN;
 	for (uint32_t i = 0; i < server->entrance_count; i++)
 		number += server->entrances[i].door == doors[door];
 	return number;
@@ -199,7 +198,8 @@ void sl_entrances_refresh(struct sl_server *server, const struct sl_settings *se
 	for (uint32_t i = 0; i < server->entrance_count; i++) {
 		struct sl_entrance *entrance = &server->entrances[i];
 		uint32_t door = entrance->door == &sl_door_resp ? SL_LISTEN_RESP : SL_LISTEN_HTTP;
-		uint32_t forms = nth_of(settings, door, entrance->listener.number).forms;
+		bool instead = instead_of(server->options, door) != NULL;
+		uint32_t forms = instead ? settings->forms : nth_of(settings, door, entrance->listener.number).forms;
 		atomic_store_explicit(&entrance->listener.forms, forms, memory_order_relaxed);
 	}
 }

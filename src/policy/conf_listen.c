@@ -103,7 +103,8 @@ static void read_hosts(struct sl_conf *conf, const struct sl_node *node, struct 
 		read_host(conf, one, &hosts[listen->host_count++]);
 	}
 	listen->hosts = hosts;
-	if (listen->door != SL_LISTEN_HTTP || (listen->address != NULL && is_unix(listen->address)))
+	bool is_beyond = listen->address != NULL && is_unix(listen->address) && !listen->proxy_protocol;
+	if (listen->door != SL_LISTEN_HTTP || is_beyond)
 		sl_report_error(conf->report, node->place,
 		                "expected hosts on http listeners of a port only: no page reaches any other");
 }

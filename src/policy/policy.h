@@ -39,8 +39,6 @@ enum {
 	SL_THREADS_MAX = 256, /* of a server */
 };
 
-#define SL_LISTEN_UNWRITTEN UINT32_MAX
-
 /* One address that a door listens on. In the file: "127.0.0.1:7379", or a mapping {address, tls, proxy-protocol, mode,
  * headers, details, hosts, unprotected}, or a list of those. */
 struct sl_listen {
@@ -251,8 +249,7 @@ uint32_t sl_policy_source_count(const struct sluice_policy *policy);
 /* One of them, in the order of the file; `position` < sl_policy_source_count(). */
 const struct sl_policy_source *sl_policy_source_at(const struct sluice_policy *policy, uint32_t position);
 
-/* What is said of the number-th listener of a door, from 0; of its last one where there are fewer. NULL: there is none,
- * or it is SL_LISTEN_UNWRITTEN, one that the command line says instead of the policy. */
+/* What is said of the number-th listener of a door, from 0; of its last one where there are fewer. NULL: of none. */
 const struct sl_listen *sl_settings_listen(const struct sl_settings *settings, uint32_t door, uint32_t number);
 
 /* Is an address one of trusted-proxies? Where the file does not say: of 127.0.0.0/8 or ::1. O(networks written). */

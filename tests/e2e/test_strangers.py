@@ -74,6 +74,16 @@ def test_names_of_the_policy_and_of_a_reload(server):
     assert set(statuses(one, "c.example")) == {200} and set(statuses(one, "a.example")) == {403}
 
 
+def test_names_hold_at_the_address_of_the_command_line(server):
+    listen = "[{address: '127.0.0.1:1', details: true, hosts: a.example}, {address: '127.0.0.1:2', hosts: b.example}]"
+    one = server(policy=policy(listen))
+    assert set(statuses(one, "a.example")) == {200} and set(statuses(one, "b.example")) == {403}
+    with one.http() as h:
+        for _ in range(3):
+            body = h.ask("GET", "/v1/auth/forward")[2]
+        assert len(body["limits"]) == 3
+
+
 def test_a_unix_socket_is_beyond_any_page(server, tmp_path):
     path = os.path.join(tmp_path, "s")
     server(policy=policy(f"['127.0.0.1:0', 'unix:{path}']"), listen=ON_POLICY)
@@ -83,6 +93,19 @@ def test_a_unix_socket_is_beyond_any_page(server, tmp_path):
     connection.request("GET", "/v1/top", headers={"Host": "%2Frun%2Fsluice.sock"})
     assert connection.getresponse().status == 200
     connection.close()
+
+
+def test_a_unix_socket_behind_a_balancer_is_not(server, tmp_path):
+    """Whom a PROXY header names came by a port of the balancer's, which pages reach."""
+    path = os.path.join(tmp_path, "s")
+    server(policy=policy(f"['127.0.0.1:0', {{address: 'unix:{path}', proxy-protocol: true, hosts: a.example}}]"),
+           listen=ON_POLICY)
+    for host, status in (("evil.com", 403), ("a.example", 200), ("localhost", 200)):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(path)
+            s.sendall(b"PROXY TCP4 192.0.2.1 192.0.2.2 1234 80\r\n"
+                      b"GET /v1/top HTTP/1.1\r\nHost: %s\r\n\r\n" % host.encode())
+            assert s.recv(4096).startswith(b"HTTP/1.1 %d " % status), host
 
 
 def test_an_image_across_sites_charges_nobody(server):

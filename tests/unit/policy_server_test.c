@@ -104,12 +104,13 @@ static void test_durations(void **state) {
 
 /* What is said of an http listener alone. A name is kept as a Host header is compared with it. */
 static void test_details_and_hosts(void **state) {
-	struct sluice_policy *policy = sl_policy_loads("listen:\n  http:\n"
-	                                               "  - {address: '127.0.0.1:1', hosts: [A.Example, b_-9.example.]}\n"
-	                                               "  - {address: '127.0.0.1:2', details: true, hosts: c}\n"
-	                                               "  - {address: unix:/x, details: true}\n"
-	                                               "  - {address: '127.0.0.1:3', details: false, hosts: []}\n"
-	                                               "  resp: []\n");
+	struct sluice_policy *policy = sl_policy_loads(
+		"listen:\n  http:\n"
+		"  - {address: '127.0.0.1:1', hosts: [A.Example, b_-9.example.]}\n"
+		"  - {address: '127.0.0.1:2', details: true, hosts: c}\n"
+		"  - {address: unix:/x, proxy-protocol: true, details: true, hosts: []}\n"
+		"  - {address: '127.0.0.1:3', details: false, hosts: []}\n"
+		"  resp: []\n");
 	const struct sl_settings *settings = sl_policy_settings(policy);
 	static const uint32_t counts[] = {2, 1, 0, 0};
 	(void)state;
@@ -120,7 +121,6 @@ static void test_details_and_hosts(void **state) {
 		assert_int_equal(listen->details, i == 1 || i == 2);
 	}
 	assert_null(sl_settings_listen(settings, SL_LISTEN_RESP, 0));
-	assert_null(sl_settings_listen(settings, SL_LISTEN_HTTP, SL_LISTEN_UNWRITTEN));
 	assert_true(sl_bytes_equal(settings->listens[0].hosts[0], sl_str("a.example")));
 	assert_true(sl_bytes_equal(settings->listens[0].hosts[1], sl_str("b_-9.example")));
 	assert_true(sl_bytes_equal(settings->listens[1].hosts[0], sl_str("c")));
