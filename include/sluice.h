@@ -343,6 +343,8 @@ struct sluice_item {
 	const struct sluice_limit *limit; /* borrowed for the call */
 	struct sluice_bytes key;          /* any bytes, any length; borrowed for the call */
 	uint8_t observed;                 /* 0: enforced; SLUICE_OBSERVED, SLUICE_TRIED */
+	uint8_t bound;                    /* enum sluice_bound that the limit has met before: it denies, for good, and its
+	                                   * counter is not looked at. As sluice_policy_match() fills it */
 	uint32_t cost;                    /* what this limit is charged, where it is not the call's cost: 0 is the call's.
 	                                   * 0 in calls with `upto` */
 	struct sluice_bytes member; /* distinct: who is counted; any bytes, data not NULL. Without one a PEEK decides for
@@ -451,6 +453,8 @@ struct sluice_match {
 	uint32_t count;
 	struct sluice_item items[SLUICE_ITEMS_MAX]; /* point into the policy and into the caller's buffer */
 	uint32_t position[SLUICE_ITEMS_MAX];        /* of each limit in the policy file, from 0 */
+	uint32_t beyond; /* 1 + the position of an observed limit that applies behind SLUICE_ITEMS_MAX others, and is left
+	                  * out; 0: none */
 };
 
 /* Finds the limits that apply to a request and encodes their keys. `ip`, `path`, `method` and `host` are brought into
@@ -458,8 +462,10 @@ struct sluice_match {
  * policy, 64); a path without query, resolved; a method in upper case; a host in lower case, without port. A value of
  * more than SLUICE_KEY_BYTES_MAX bytes counts as the hash of the whole.
  *  buffer  holds the keys that `match` points to; SLUICE_MATCH_BYTES_MAX always suffices
- * Returns SLUICE_OK; SLUICE_E_MISUSE where an attribute is given twice; SLUICE_E_RANGE when more than SLUICE_ITEMS_MAX
- * limits apply, a name is too long, or the buffer is too small. No allocation; one pass over the policy's limits. */
+ * Where more than SLUICE_ITEMS_MAX limits apply, the first behind so many that is enforced takes the last place, and
+ * denies: its item has SLUICE_BOUND_LIMITS. A call of these items charges nothing.
+ * Returns SLUICE_OK; SLUICE_E_MISUSE where an attribute is given twice; SLUICE_E_RANGE when a name is too long, or the
+ * buffer is too small. No allocation; one pass over the policy's limits. */
 #define SLUICE_MATCH_BYTES_MAX ((size_t)512 * 1024)
 SLUICE_API SLUICE_MUST_USE sluice_err sluice_policy_match(const struct sluice_policy *policy,
                                                           const struct sluice_attribute *attributes, size_t count,

@@ -5,6 +5,7 @@
  * What becomes of a request later, its release or commit, is known when it was decided, and has its place among the
  * requests by its instant, ahead of those of the same one: a lease is not held at the instant at which it ends. So a
  * batch is decided before the first request at or behind the earliest instant at which one of it may end. */
+#include "base/assert.h"
 #include "base/math.h"
 #include "hosts/cli/replay.h"
 #include "policy/key.h"
@@ -110,8 +111,8 @@ static size_t end_of_keys(const struct sl_replay_batch *batch, const struct slui
 	return end;
 }
 
-/* The policy's limits. False when more than SLUICE_ITEMS_MAX apply; nothing else can be out of range here. */
-static bool add_matches(struct sl_replay *replay, const struct sl_replay_request *request, uint32_t *count) {
+/* The policy's limits. Nothing can be out of range here, and no attribute stands twice. */
+static void add_matches(struct sl_replay *replay, const struct sl_replay_request *request, uint32_t *count) {
 	struct sl_replay_batch *batch = replay->batch;
 	struct sluice_attribute attributes[SL_REPLAY_ATTRIBUTES];
 	size_t attribute_count = 0;
@@ -120,14 +121,13 @@ static bool add_matches(struct sl_replay *replay, const struct sl_replay_request
 			attributes[attribute_count++] =
 				(struct sluice_attribute){sl_str(sl_replay_attribute_names[i]), request->values[i]};
 	}
-	if (sluice_policy_match(replay->policy, attributes, attribute_count, &batch->match, batch->keys + batch->key_bytes,
-	                        KEY_BYTES - batch->key_bytes) != SLUICE_OK)
-		return false;
+	sluice_err err = sluice_policy_match(replay->policy, attributes, attribute_count, &batch->match,
+	                                     batch->keys + batch->key_bytes, KEY_BYTES - batch->key_bytes);
+	SL_ASSERT(err == SLUICE_OK);
 	*count = batch->match.count;
 	memcpy(batch->items + batch->item_count, batch->match.items, *count * sizeof *batch->items);
 	memcpy(batch->positions + batch->item_count, batch->match.position, *count * sizeof *batch->positions);
 	batch->key_bytes = end_of_keys(batch, &batch->match);
-	return true;
 }
 
 static sluice_ns later(sluice_ns time, sluice_ns wait) {
@@ -206,9 +206,8 @@ int sl_replay_add(struct sl_replay *replay, const struct sl_replay_request *requ
 		return SL_EXIT_FAILED;
 	if (replay->policy == NULL)
 		count = add_limits(replay, request);
-	else if (!add_matches(replay, request, &count))
-		return sl_cli_fail(replay->verb, "%s:%" PRIu64 ": more than %d limits of %s apply to it",
-		                   sl_replay_file_name(replay, file), number, SLUICE_ITEMS_MAX, replay->options->policy_file);
+	else
+		add_matches(replay, request, &count);
 	struct origin *origin = &batch->origins[batch->count];
 	struct sluice_call *call = &batch->calls[batch->count];
 	struct sluice_item *items = batch->items + batch->item_count;

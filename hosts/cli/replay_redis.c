@@ -1,6 +1,7 @@
 #include "hosts/cli/replay_redis.h"
 
 #include "algo/merge.h"
+#include "algo/step.h"
 #include "base/assert.h"
 #include "base/out.h"
 #include "hosts/redis/script/script.h"
@@ -202,11 +203,12 @@ static bool read_decision(struct sl_client *client, struct sluice_decision *one,
 	for (int i = 0; i < FIELDS; i++)
 		if (!sl_client_integer(client, ':', &fields[i], error))
 			return false;
-	if (fields[0] < 0 || fields[0] > 1 || fields[1] < 0 || fields[1] > (int64_t)UINT32_MAX + 1 || fields[2] < 0 ||
-	    fields[2] > UINT32_MAX)
+	if (fields[0] < 0 || fields[0] >= 2 * SLUICE_BOUNDS || fields[1] < 0 || fields[1] > (int64_t)UINT32_MAX + 1 ||
+	    fields[2] < 0 || fields[2] > UINT32_MAX)
 		return refuse_shape(error);
 	*one = (struct sluice_decision){
-		.allowed = fields[0] == 1,
+		.allowed = (fields[0] & 1) != 0,
+		.bound = (uint8_t)(fields[0] >> 1),
 		.quota = (uint64_t)fields[1],
 		.remaining = (uint32_t)fields[2],
 		.retry_after_ns = wait_of(fields[3]),
@@ -371,12 +373,24 @@ static bool note_keys(struct sl_replay_redis *redis, const struct sluice_call *c
 	return true;
 }
 
+/* A limit has met a bound before: it denies, and the node is not asked. */
+static bool is_blocked(struct sluice_call *call) {
+	if (!sl_decide_blocked(call))
+		return false;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if (!call->each[i].allowed)
+			sl_merge_add(&call->merged, &call->each[i], (int32_t)i);
+	return true;
+}
+
 static bool send_calls(struct sl_replay_redis *redis, struct sluice_call *calls, uint32_t count,
                        const char *const *names, struct sluice_error *error) {
 	for (uint32_t i = 0; i < count; i++) {
 		calls[i].merged = sl_merge_nothing();
-		if (calls[i].item_count == 0)
+		if (calls[i].item_count == 0 || is_blocked(&calls[i])) {
+			names = names == NULL ? NULL : names + calls[i].item_count;
 			continue;
+		}
 		if (!note_keys(redis, &calls[i], error))
 			return false;
 		put_call(redis, &calls[i], names, true);
@@ -395,7 +409,8 @@ bool sl_replay_redis_decide(struct sl_replay_redis *redis, struct sluice_call *c
 	}
 	bool fine = send_calls(redis, calls, count, names, error);
 	for (uint32_t i = 0; i < count && fine; i++)
-		fine = calls[i].item_count == 0 || read_answer(&redis->client, &calls[i], error);
+		fine = calls[i].item_count == 0 || !calls[i].merged.allowed ||
+		       read_answer(&redis->client, &calls[i], error);
 	redis->lost |= !fine; /* answers that nobody has read are still on their way */
 	return fine;
 }

@@ -8,6 +8,21 @@ const char *sluice_bound_name(sluice_bound bound) {
 	return (unsigned)bound < SLUICE_BOUNDS ? names[bound] : names[SLUICE_BOUND_NONE];
 }
 
+bool sl_decide_blocked(const struct sluice_call *call) {
+	bool blocked = false;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		blocked = blocked || call->items[i].bound != SLUICE_BOUND_NONE;
+	for (uint32_t i = 0; i < call->item_count && blocked; i++) {
+		const struct sluice_item *item = &call->items[i];
+		uint64_t capacity = item->limit->derived[SL_CAPACITY];
+		sl_decide_room(&call->each[i], capacity, capacity, 0);
+		call->each[i].index = (int32_t)i;
+		if (item->bound != SLUICE_BOUND_NONE)
+			sl_decide_bound(&call->each[i], (sluice_bound)item->bound, SLUICE_NEVER);
+	}
+	return blocked;
+}
+
 /* A quota of 0 denies every cost above 0, for good, whatever a counter may hold from before it became 0. */
 static void closed_step(uint64_t cost, struct sluice_decision *decision) {
 	sl_decide_room(decision, 0, 0, cost);

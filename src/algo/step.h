@@ -197,6 +197,11 @@ static inline void sl_decide_bound(struct sluice_decision *decision, sluice_boun
 		decision->reset_after_ns = decision->retry_after_ns;
 }
 
+/* Where a limit of a call has met a bound before (sluice_item.bound), answers it without any counter: fills `each`, by
+ * which that limit denies and others stand as if they were unused. Returns whether there is one. For hosts whose
+ * counters are elsewhere. */
+bool sl_decide_blocked(const struct sluice_call *call);
+
 /* What of a cost held can have been: no more than the capacity. */
 static inline uint64_t sl_held_cost(const struct sluice_limit *limit, const struct sl_held *held) {
 	return held->cost < limit->derived[SL_CAPACITY] ? held->cost : limit->derived[SL_CAPACITY];

@@ -27,7 +27,7 @@
 enum { BATCH_ITEMS = 64 }; /* placed and prefetched ahead by sluice_decide_many() */
 
 static struct sl_place place_item(const struct sluice_store *store, const struct sluice_item *item) {
-	return has_counter(item->limit) ? member_place(store, item) : (struct sl_place){NULL, 0};
+	return item_has_counter(item) ? member_place(store, item) : (struct sl_place){NULL, 0};
 }
 
 /* ---- the commonest call ------------------------------------------------------------------------------------------ */
@@ -134,7 +134,7 @@ static inline uint64_t extras_of(const struct sluice_call *call) {
 }
 
 static inline uint64_t item_extras(const struct sluice_item *item) {
-	return item->cost | item->member.len | (uintptr_t)item->terms | item->ttl_ns;
+	return item->cost | item->bound | item->member.len | (uintptr_t)item->terms | item->ttl_ns;
 }
 
 /* Whether an item names a counter that is charged and peeked at without further ado. */

@@ -107,6 +107,11 @@ static inline bool has_counter(const struct sluice_limit *limit) {
 	return limit->algorithm != SLUICE_UNLIMITED;
 }
 
+/* Nor is the counter of a limit looked at that has met a bound before. */
+static inline bool item_has_counter(const struct sluice_item *item) {
+	return has_counter(item->limit) && item->bound == SLUICE_BOUND_NONE;
+}
+
 /* Where the counter of a limit with one lives. */
 static inline struct sl_place member_place(const struct sluice_store *store, const struct sluice_item *item) {
 	return sl_place_of(store, &item->limit->derived[SL_IDENT_KIND], item->limit->derived[SL_IDENT_NAME] == 0 ? 1 : 2,

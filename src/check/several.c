@@ -71,7 +71,7 @@ static uint64_t who_of(const struct sluice_store *store, const struct sluice_cal
 /* All that a plain call says; of others set_up_more() adds the rest. As if each limit had a counter of its own, until
  * find_leaders() says otherwise, and nothing beside it, until find_beside() does. */
 static inline void set_up(const struct sluice_call *call, const struct sl_place *places, struct member *members,
-                          struct sluice_decision *decisions, struct turn *turn) {
+                          struct sluice_decision *decisions, struct turn *turn, bool plain) {
 	*turn = (struct turn){.costs = call->cost != 0};
 	for (uint32_t i = 0, count = call->item_count; i < count; i++) {
 		struct member *m = &members[i];
@@ -82,7 +82,7 @@ static inline void set_up(const struct sluice_call *call, const struct sl_place 
 		m->decision = &decisions[i];
 		m->observed = m->item->observed != 0;
 		m->tried = m->item->observed == SLUICE_TRIED;
-		m->counts = has_counter(m->limit);
+		m->counts = plain ? has_counter(m->limit) : item_has_counter(m->item);
 		m->plain = true;
 		m->charged = m->forced = m->corrects = m->kept = false;
 		m->who = 0;
@@ -265,6 +265,8 @@ static bool judge_all(struct sluice_store *store, const struct sluice_call *call
 	bool allowed = true;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		judge(store, &members[i], call->now, charge);
+		if (!members[i].counts && members[i].item->bound != SLUICE_BOUND_NONE)
+			sl_decide_bound(members[i].decision, (sluice_bound)members[i].item->bound, SLUICE_NEVER);
 		allowed = allowed && (members[i].decision->allowed || members[i].observed);
 	}
 	return allowed;
@@ -471,7 +473,7 @@ static void fill_next(const struct sluice_store *store, struct member *m, sluice
 static void answer(struct sluice_call *call, const struct member *members) {
 	call->merged = sl_merge_nothing();
 	for (uint32_t i = 0; i < call->item_count; i++) {
-		if (members[i].counts && !members[i].observed)
+		if ((members[i].counts || members[i].item->bound != SLUICE_BOUND_NONE) && !members[i].observed)
 			sl_merge_add(&call->merged, members[i].decision, (int32_t)i);
 		if (call->each != NULL) {
 			call->each[i] = *members[i].decision;
@@ -502,7 +504,7 @@ sluice_err decide_several(struct sluice_store *store, struct sluice_call *call, 
 	struct token token;
 	uint32_t home_count;
 	sluice_err err;
-	set_up(call, places, members, decisions, &turn);
+	set_up(call, places, members, decisions, &turn, plain);
 	home_count = collect_homes(members, call->item_count, homes);
 	if (home_count < call->item_count)
 		find_leaders(members, call->item_count, &turn);

@@ -34,6 +34,8 @@ static bool ttl_is_valid(sluice_ns ttl_ns) {
 }
 
 static inline sluice_err validate_item(const struct sluice_call *call, const struct sluice_item *item) {
+	if (item->bound != SLUICE_BOUND_NONE)
+		return item->limit != NULL && item->bound < SLUICE_BOUNDS ? SLUICE_OK : SLUICE_E_MISUSE;
 	if (item->limit == NULL || (item->key.data == NULL && item->key.len != 0) ||
 	    (item->member.data == NULL && item->member.len != 0) || !fits(call, item) || (call->upto && item->cost != 0))
 		return SLUICE_E_MISUSE;

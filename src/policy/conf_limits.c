@@ -258,5 +258,6 @@ void sl_conf_limits(struct sl_conf *conf, const struct sl_node *list, void *into
 		return;
 	sl_lint_names(conf);
 	sl_lint_many(conf, nodes);
+	sl_lint_room(conf, nodes);
 	sl_lint_calendars(conf, nodes);
 }

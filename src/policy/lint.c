@@ -7,6 +7,8 @@
 
 #include "base/out.h"
 
+#include <inttypes.h>
+
 static bool spend(struct sl_conf *conf, uint64_t steps) {
 	if (conf->lint_steps < steps)
 		return false;
@@ -120,19 +122,22 @@ void sl_lint_unlimited(struct sl_conf *conf, const struct sl_node *node, const s
 
 /* ---- more than can be decided ----------------------------------------------------------------------------------- */
 
-static bool can_apply(const struct sl_ruleset_limit *limit, const struct sluice_bytes *values) {
+/* Whether a request of these values, and of more, is one that a limit is for: then it gets those that the limit asks
+ * for of attributes that it does not have yet, of each the first. */
+static bool joins(const struct sl_ruleset_limit *limit, struct sluice_bytes values[SL_ATTRIBUTES_MAX]) {
 	bool counts = limit->shown.limit.algorithm != SLUICE_UNLIMITED || limit->shown.override_count != 0;
-	return counts && sl_when_holds(&limit->when, values);
-}
-
-/* A request that a limit is for: of each condition the first value. */
-static void fill_values(const struct sl_when *when, struct sluice_bytes values[SL_ATTRIBUTES_MAX]) {
-	memset(values, 0, SL_ATTRIBUTES_MAX * sizeof *values);
-	for (uint32_t i = 0; i < when->count; i++) {
-		const struct sl_condition *condition = &when->list[i];
-		if (condition->exact_count + condition->prefix_count != 0)
+	for (uint32_t i = 0; i < limit->when.count && counts; i++) {
+		const struct sl_condition *condition = &limit->when.list[i];
+		struct sluice_bytes value = values[condition->attribute];
+		counts = condition->exact_count + condition->prefix_count != 0 &&
+		         (value.data == NULL || sl_condition_holds(condition, value));
+	}
+	for (uint32_t i = 0; i < limit->when.count && counts; i++) {
+		const struct sl_condition *condition = &limit->when.list[i];
+		if (values[condition->attribute].data == NULL)
 			values[condition->attribute] = condition->exact_count != 0 ? condition->exact[0] : condition->prefixes[0];
 	}
+	return counts;
 }
 
 void sl_lint_many(struct sl_conf *conf, const struct sl_node *const *nodes) {
@@ -142,15 +147,58 @@ void sl_lint_many(struct sl_conf *conf, const struct sl_node *const *nodes) {
 		uint32_t count = 0;
 		if (!spend(conf, 4 * (uint64_t)policy->limit_count))
 			return;
-		fill_values(&policy->limits[seed].when, values);
+		memset(values, 0, sizeof values);
+		if (!joins(&policy->limits[seed], values))
+			continue;
 		for (uint32_t i = 0; i < policy->limit_count; i++) {
-			count += can_apply(&policy->limits[i], values);
+			count += joins(&policy->limits[i], values);
 			if (count > SLUICE_ITEMS_MAX) {
 				sl_report_warning(conf->report, nodes[i]->place,
-				                  "one limit more than the %d that may apply to a request: such a request is an error",
+				                  "one limit more than the %d that may apply to a request: it denies such a request",
 				                  SLUICE_ITEMS_MAX);
 				return;
 			}
 		}
+	}
+}
+
+/* ---- more than has room ----------------------------------------------------------------------------------------- */
+
+enum { BLOCKS_PERCENT = 50, SHARE = 4 /* of the blocks, that one counter gets: src/store/blocks.h */ };
+
+/* What one counter of a limit takes, with as many entries as its quota has units, each charged by itself. */
+static uint64_t bytes_used_up(const struct sluice_limit *limit) {
+	uint64_t ms = limit->window_ns / 1000000;
+	if (limit->algorithm == SLUICE_SLIDING_LOG)
+		return (uint64_t)limit->quota * (ms <= UINT16_MAX ? 2 : ms <= UINT32_MAX ? 4 : 8);
+	if (limit->algorithm == SLUICE_SLIDING_BUCKETS)
+		return ((uint64_t)limit->bucket_count + 1) * 4;
+	return limit->algorithm == SLUICE_CONCURRENCY ? (uint64_t)limit->quota * 16 : 0;
+}
+
+static uint64_t in_kib(uint64_t bytes) {
+	return bytes / 1024 + (bytes % 1024 != 0);
+}
+
+void sl_lint_room(struct sl_conf *conf, const struct sl_node *const *nodes) {
+	const struct sluice_policy *policy = conf->policy;
+	const struct sl_settings *settings = &policy->settings;
+	uint64_t percent = settings->blocks_percent != 0 ? settings->blocks_percent : BLOCKS_PERCENT;
+	uint64_t most = settings->memory_bytes / 100 * percent / SHARE;
+	if (settings->redis.address_count != 0)
+		return;
+	for (uint32_t i = 0; i < policy->limit_count; i++) {
+		const struct sl_ruleset_limit *limit = &policy->limits[i];
+		uint64_t bytes = bytes_used_up(&limit->shown.limit);
+		for (uint32_t k = 0; k < limit->shown.override_count; k++) {
+			uint64_t other = bytes_used_up(&limit->overrides[k].limit);
+			bytes = bytes > other ? bytes : other;
+		}
+		if (bytes > most)
+			sl_report_warning(conf->report, nodes[i]->place,
+			                  "a key that uses up the quota by costs of 1 needs %" PRIu64
+			                  " KiB, and gets at most %" PRIu64
+			                  " KiB of this store: beyond that it is denied. Give store more memory, or blocks",
+			                  in_kib(bytes), in_kib(most));
 	}
 }

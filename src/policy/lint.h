@@ -56,6 +56,10 @@ void sl_lint_actual(struct sl_conf *conf, const struct sl_node *node);
 /* What will surprise of leases, of members that are estimated, of penalties. The limit has no mistakes. */
 void sl_lint_terms(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit);
 
+/* Logs and leases that the store has no room for, should one counter use its quota up. The store's settings have been
+ * read. `nodes` are the limits' own. */
+void sl_lint_room(struct sl_conf *conf, const struct sl_node *const *nodes);
+
 /* Windows of the calendar that alone bound a key: twice the quota passes around the end of one. `nodes` are the limits'
  * own. O(limits^2), within conf->lint_steps. */
 void sl_lint_calendars(struct sl_conf *conf, const struct sl_node *const *nodes);

@@ -212,6 +212,20 @@ static sluice_err sort_attributes(const struct sluice_policy *policy, const stru
 	return strangers > 1 && sl_attribute_repeated(attributes, count) != count ? SLUICE_E_MISUSE : SLUICE_OK;
 }
 
+/* A limit that applies behind so many as can be decided: one that is only observed is noted; another takes the last
+ * place, and denies, whatever else applies. Returns whether it does. */
+static bool add_beyond(struct sluice_match *match, struct sluice_item item, uint32_t position) {
+	if (item.observed) {
+		match->beyond = match->beyond != 0 ? match->beyond : position + 1;
+		return false;
+	}
+	item.bound = SLUICE_BOUND_LIMITS;
+	item.ttl_ns = 0;
+	match->items[SLUICE_ITEMS_MAX - 1] = item;
+	match->position[SLUICE_ITEMS_MAX - 1] = position;
+	return true;
+}
+
 static sluice_err match_limits(const struct sluice_policy *policy, const struct sluice_bytes *values,
                                struct sluice_bytes member, struct sluice_match *match, struct sl_out *out) {
 	for (uint32_t i = 0; i < policy->limit_count; i++) {
@@ -221,11 +235,18 @@ static sluice_err match_limits(const struct sluice_policy *policy, const struct 
 		bool observed;
 		const struct sluice_limit *rule = choose(limit, values, &observed);
 		struct sluice_item item = {.limit = rule};
+		char *key = out->at;
 		if (rule->algorithm == SLUICE_UNLIMITED || !fill_item(policy, limit, values, member, &item, out))
 			continue;
-		if (match->count == SLUICE_ITEMS_MAX || out->overflow)
+		if (out->overflow)
 			return SLUICE_E_RANGE;
 		item.observed = observed;
+		if (match->count == SLUICE_ITEMS_MAX) {
+			if (add_beyond(match, item, i))
+				return SLUICE_OK;
+			out->at = key;
+			continue;
+		}
 		match->items[match->count] = item;
 		match->position[match->count++] = i;
 	}
@@ -239,7 +260,7 @@ sluice_err sl_policy_match(const struct sluice_policy *policy, const struct slui
 	char nothing[1];
 	if (policy == NULL || match == NULL || (attributes == NULL && count != 0) || (buffer == NULL && buffer_bytes != 0))
 		return SLUICE_E_MISUSE;
-	match->count = 0;
+	match->count = match->beyond = 0;
 	struct sl_out out = sl_out_to(buffer == NULL ? nothing : buffer, buffer_bytes);
 	sluice_err err = sort_attributes(policy, attributes, count, values, &forms);
 	if (err == SLUICE_OK)

@@ -84,8 +84,8 @@ def figure(one, name, **labels):
 
 def nothing_failed(one):
     """No decision was an error, and none was left to on-error."""
-    assert figure(one, "sluice_requests_total", verdict="error") == 0
-    assert figure(one, "sluice_decisions_total", verdict="error") == 0
+    assert figure(one, "sluice_requests_total", decision="error") == 0
+    assert figure(one, "sluice_decisions_total", decision="error") == 0
     assert not one.fleet or figure(one, "sluice_fleet_decisions_total", way="failed") == 0
 
 
@@ -166,6 +166,58 @@ def test_a_key_of_notation_may_be_as_long_as_any(place, size):
         assert r.call("SLUICE.PEEK", keys[0], 2, "fixed-window 2/365d")[0] == 1
         assert r.call("SLUICE.ACQUIRE", keys[0], 1, "ID", "a", "concurrency 1 lease 1h")[0] == 1
         assert r.call("SLUICE.RELEASE", keys[0], "a", "concurrency 1 lease 1h") == 1
+    nothing_failed(one)
+
+
+# ---- a seventeenth limit ---------------------------------------------------------------------------------------------
+
+SIXTEEN = [f"name: n{n}, key: ip, limit: fixed-window {100 + n}/365d" for n in range(15)]
+SIXTEEN.append("name: tight, key: ip, limit: fixed-window 3/365d")
+MORE = "name: more, when: {plan: pro}, key: ip, limit: fixed-window 50/365d, on-error: allow"
+
+
+def test_a_seventeenth_limit_denies(place):
+    """Brought about by a client's header: that limit denies, nothing is charged, and without it the others count."""
+    one = place.start([*SIXTEEN, MORE], more="threads: 1\nattributes: {plan: header x-plan}\n")
+    with one.resp() as r, one.http() as web:
+        for _ in range(20):
+            reply = admit(r, ip="192.0.2.1", plan="pro")
+            assert (reply[:4], reply[6:]) == ([0, 50, 0, -1], [16, b"more"])
+        status, headers, body = web.ask("POST", "/v1/admit", {"attributes": {"ip": "192.0.2.1", "plan": "pro"}})
+        assert (status, body["limit"], body["bound"], body["retry_after_ms"]) == (429, "more", "limits", -1)
+        assert "Retry-After" not in dict(headers)
+        assert [limit.get("bound") for limit in body["limits"]] == [None] * 15 + ["limits"]
+        proxied = {"X-Forwarded-For": "192.0.2.1", "X-Plan": "pro"}
+        assert one.http().ask("GET", "/v1/auth/forward", headers=proxied)[0] == 429
+        explained = r.call("SLUICE.EXPLAIN", 1, "ip", "192.0.2.1", "plan", "pro")
+        assert len(explained) == 16 and explained[15][0] == b"more" and explained[15][9:] == [b"bound", b"limits"]
+        assert allowed(r, 5, ip="192.0.2.1") == 3, "what was denied was charged nothing"
+        assert admit(r, ip="192.0.2.1")[7] == b"tight"
+    assert figure(one, "sluice_bounds_total", policy="more", bound="limits") == 22
+    nothing_failed(one)
+
+
+def test_a_seventeenth_limit_that_is_observed_only_notes_it(place):
+    one = place.start([*SIXTEEN, MORE + ", observe: true"])
+    with one.resp() as r:
+        assert allowed(r, 5, ip="192.0.2.1", plan="pro") == 3
+        assert admit(r, ip="192.0.2.1", plan="pro")[7] == b"tight"
+    assert figure(one, "sluice_bounds_total", policy="more", bound="limits") == 6
+    assert figure(one, "sluice_decisions_total", policy="more", decision="shadow_denied") == 6
+    nothing_failed(one)
+
+
+def test_a_seventeenth_limit_beside_leases_and_reservations(place):
+    reserve = "" if "script" in place.kind else ", reserve: {ttl: 1h}"
+    one = place.start(["name: jobs, key: user, limit: concurrency 2 lease 1h",
+                       "name: spent, key: user, limit: fixed-window 9/365d" + reserve,
+                       *[f"name: n{n}, key: user, limit: fixed-window {100 + n}/365d" for n in range(14)],
+                       "name: more, when: {plan: pro}, key: user, limit: concurrency 5 lease 1h"])
+    with one.resp() as r:
+        for _ in range(4):
+            reply = admit(r, user="a", plan="pro")
+            assert (reply[0], reply[7], reply[8]) == (0, b"more", None)
+        assert [admit(r, user="a")[0] for _ in range(3)] == [1, 1, 0], "no lease was taken"
     nothing_failed(one)
 
 

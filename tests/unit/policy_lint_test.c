@@ -69,7 +69,9 @@ static void test_many(void **state) {
 	     {{18, 3, "one limit more than the 16 that may apply to a request"}}},
 		{"- {name: n%u, key: ip, limit: 1/1s, when: {path: '/%u'}}\n", 500, {{0}}},
 		{"- {name: n%u, key: ip, limit: 1/1s, when: {path: ['/%u', '/x*']}}\n", 500, {{0}}},
-		{"- {name: n%u, key: ip, limit: 1/1s, when: {path: '/x*', method: POST}}\n", 17, {{18, 3, "one limit more"}}},
+		{"- {name: n%u, key: ip, limit: 1/1s, when: {path: '/x*', method: POST}}\n",
+	     17,
+	     {{18, 3, "one limit more than the 16 that may apply to a request: it denies such a request"}}},
 		{"- {name: n%u, key: ip, limit: 1/1s, when: {path: '/%u*'}}\n", 500, {{0}}},
 	};
 	(void)state;
@@ -224,6 +226,38 @@ static void test_warnings_are_bounded(void **state) {
 	sluice_problems_free(&problems);
 }
 
+/* Nine limits of one attribute and eight of another meet in a request that has both. */
+static void test_many_of_different_conditions(void **state) {
+	static char yaml[8192];
+	(void)state;
+	for (unsigned more = 7; more <= 8; more++) {
+		size_t len = (size_t)snprintf(yaml, sizeof yaml, "limits:\n");
+		for (unsigned j = 0; j < 9 + more; j++)
+			len += (size_t)snprintf(yaml + len, sizeof yaml - len,
+			                        "- {name: n%u, key: ip, limit: 1/1s, when: {%s}}\n", j,
+			                        j < 9 ? "method: POST" : "path: /x");
+		sl_policy_rows_warned(
+			&(struct row){yaml, {more == 7 ? (struct wanted){0} : (struct wanted){18, 3, "one limit more"}}}, 1);
+	}
+}
+
+static void test_room(void **state) {
+	static const struct row rows[] = {
+		{"limits:\n- {name: n, key: ip, limit: sliding-log 8M/1h}\n", {{0}}},
+		{"limits:\n- {name: n, key: ip, limit: sliding-log 9M/1h}\n",
+	     {{2, 3, "a key that uses up the quota by costs of 1 needs 35157 KiB, and gets at most 32768 KiB of this"}}},
+		{"store: {memory: 1MiB}\nlimits:\n- {name: n, key: ip, limit: concurrency 8k lease 1m}\n", {{0}}},
+		{"store: {memory: 1MiB}\nlimits:\n- {name: n, key: ip, limit: concurrency 9k lease 1m}\n", {{3, 3, "needs"}}},
+		{"store: {memory: 1MiB, blocks: 1%}\nlimits:\n- {name: n, key: ip, limit: sliding-buckets 9/1d precision 1m}\n",
+	     {{3, 3, "needs 6 KiB, and gets at most 3 KiB"}}},
+		{"store: {memory: 1MiB}\nlimits:\n- {name: n, key: ip, limit: 9/1m, overrides: [{when: {ip: a}, limit: "
+	     "sliding-log 1M/1h}]}\n",
+	     {{3, 3, "needs"}}},
+	};
+	(void)state;
+	CHECK_WARNINGS(rows);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table),
@@ -233,6 +267,8 @@ int main(void) {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_server),
 		cmocka_unit_test(test_beside_mistakes),
+		cmocka_unit_test(test_many_of_different_conditions),
+		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_warnings_are_bounded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

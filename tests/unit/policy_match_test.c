@@ -251,7 +251,8 @@ static void test_room_taken_back(void **state) {
 	sluice_policy_free(policy);
 }
 
-/* Sixteen limits apply; the seventeenth is one too many, unless it does not apply after all. */
+/* Sixteen limits apply; the seventeenth takes the last place, and denies, unless it does not apply after all. Whatever
+ * is only observed behind sixteen is noted, and the first of those. */
 static void test_sixteen(void **state) {
 	char yaml[4096];
 	struct sluice_attribute attributes[] = {{sl_str("ip"), sl_str("1")}, {sl_str("user"), sl_str("u")}};
@@ -264,10 +265,37 @@ static void test_sixteen(void **state) {
 			                        i == 16 ? "user" : "ip");
 		struct sluice_policy *policy = load(yaml);
 		sluice_err err = sluice_policy_match(policy, attributes, 2, &match, buffer, sizeof buffer);
-		assert_int_equal(err, count > 16 ? SLUICE_E_RANGE : SLUICE_OK);
-		assert_int_equal(match.count, count > 16 ? 0 : count);
+		assert_int_equal(err, SLUICE_OK);
+		assert_int_equal(match.count, count < 16 ? count : 16);
+		assert_int_equal(match.items[match.count - 1].bound, count > 16 ? SLUICE_BOUND_LIMITS : SLUICE_BOUND_NONE);
+		assert_int_equal(match.position[match.count - 1], count > 16 ? 16 : count - 1);
+		assert_int_equal(match.beyond, 0);
 		err = sluice_policy_match(policy, attributes, 1, &match, buffer, sizeof buffer);
-		assert_int_equal(err, count > 17 ? SLUICE_E_RANGE : SLUICE_OK); /* without a user the 17th falls away */
+		assert_int_equal(err, SLUICE_OK); /* without a user the 17th falls away */
+		assert_int_equal(match.items[match.count - 1].bound, count > 17 ? SLUICE_BOUND_LIMITS : SLUICE_BOUND_NONE);
+		sluice_policy_free(policy);
+	}
+}
+
+static void test_sixteen_and_observed_ones(void **state) {
+	static char yaml[32768];
+	struct sluice_attribute attribute = {sl_str("ip"), sl_str("1")};
+	(void)state;
+	for (int last = 0; last < 2; last++) { /* 16 that are enforced, 150 observed, and one more or none */
+		struct sluice_match match;
+		size_t len = (size_t)snprintf(yaml, sizeof yaml, "limits:\n");
+		for (unsigned i = 0; i < 166; i++)
+			len +=
+				(size_t)snprintf(yaml + len, sizeof yaml - len, "- {name: n%u, key: ip, limit: 1/1s, observe: %s}\n", i,
+			                     i < 16 ? "false" : "true");
+		if (last)
+			snprintf(yaml + len, sizeof yaml - len, "- {name: last, key: ip, limit: 1/1s}\n");
+		struct sluice_policy *policy = load(yaml);
+		assert_int_equal(sluice_policy_match(policy, &attribute, 1, &match, buffer, 128), SLUICE_OK);
+		assert_int_equal(match.count, 16);
+		assert_int_equal(match.beyond, 17);
+		assert_int_equal(match.items[15].bound, last ? SLUICE_BOUND_LIMITS : SLUICE_BOUND_NONE);
+		assert_int_equal(match.position[15], last ? 166 : 15);
 		sluice_policy_free(policy);
 	}
 }
@@ -522,6 +550,7 @@ int main(void) {
 		cmocka_unit_test(test_table),        cmocka_unit_test(test_on_error),        cmocka_unit_test(test_odd_names),
 		cmocka_unit_test(test_repeated),
 		cmocka_unit_test(test_bounds),       cmocka_unit_test(test_room_taken_back), cmocka_unit_test(test_sixteen),
+		cmocka_unit_test(test_sixteen_and_observed_ones),
 		cmocka_unit_test(test_longest_keys), cmocka_unit_test(test_identity),        cmocka_unit_test(test_encode),
 		cmocka_unit_test(test_long_keys),
 		cmocka_unit_test(test_injective),    cmocka_unit_test(test_long_list),       cmocka_unit_test(test_many_names),

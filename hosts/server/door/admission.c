@@ -37,7 +37,7 @@ static sluice_operation operation_of(const struct sl_admission *admission, const
                                      const struct sluice_item *items) {
 	bool leases = false, reserves = false;
 	for (uint32_t i = 0; i < match->count; i++) {
-		leases = leases || items[i].limit->algorithm == SLUICE_CONCURRENCY;
+		leases = leases || (items[i].limit->algorithm == SLUICE_CONCURRENCY && items[i].bound == SLUICE_BOUND_NONE);
 		reserves = reserves || items[i].ttl_ns != 0;
 	}
 	if (admission->peek)

@@ -179,6 +179,16 @@ static void count_candidates(struct sl_door_context *context, const struct sl_ru
 	}
 }
 
+/* An observed limit that applies behind so many as can be decided. */
+static __attribute__((noinline)) void count_beyond(struct sl_door_context *context, const struct sl_ruling *ruling) {
+	struct sl_row *row = row_of(context, ruling->beyond - 1);
+	if (row == NULL)
+		return;
+	sl_count(&row->decisions[ruling->transport][SL_VERDICT_SHADOW], 1);
+	sl_count(&row->hits[0], ruling->call->cost);
+	sl_count(&row->bounds[SLUICE_BOUND_LIMITS], 1);
+}
+
 /* Limits in notation: the merged answer stands for all. Where none applies there is no limit to count. */
 static inline void settle_notation(struct sl_door_context *context, const struct sl_ruling *ruling) {
 	const struct sluice_decision *merged = &ruling->call->merged;
@@ -203,6 +213,8 @@ static void settle_each(struct sl_door_context *context, const struct sl_ruling 
 	count_candidates(context, ruling);
 	if (ruling->call->penalized != 0)
 		count_penalties(context, ruling);
+	if (ruling->beyond != 0)
+		count_beyond(context, ruling);
 }
 
 /* ---- what became of leases, reservations and retries ------------------------------------------------------------- */

@@ -37,6 +37,7 @@ struct sl_ruling {
 	uint32_t shown;              /* the request's own items; those behind them are candidates */
 	const uint8_t *candidate_of; /* call->item_count - shown of them: which shown item each belongs to */
 	enum sl_transport transport;
+	uint32_t beyond; /* as in struct sluice_match: an observed limit that is not looked at, and would have denied */
 };
 
 /* Puts the candidates of a match behind its items, as far as SLUICE_ITEMS_MAX has room.

@@ -2,6 +2,7 @@
  * and by denials that still hold. The rest is asked for (trip.c). */
 #include "hosts/server/fleet/trip.h"
 
+#include "algo/step.h"
 #include "base/assert.h"
 #include "os/clock.h"
 
@@ -143,6 +144,17 @@ static void give_back_here(struct sl_trip *trip, uint32_t i, sluice_ns now) {
 		sl_lease_forget(fleet->leases, trip->items[i].tag);
 }
 
+/* A limit has met a bound before: it denies, and nobody is asked. */
+static bool is_blocked(struct sl_trip *trip) {
+	const struct sluice_call *call = &trip->call->call;
+	if (!sl_decide_blocked(call))
+		return false;
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if (call->items[i].bound != SLUICE_BOUND_NONE)
+			trip->items[i].state = SL_ITEM_KNOWN;
+	return true;
+}
+
 static void begin(struct sl_trip *trip) {
 	struct sl_flight_call *of = trip->call;
 	struct sluice_call *call = &of->call;
@@ -154,7 +166,8 @@ static void begin(struct sl_trip *trip) {
 	trip->whole = sl_plan_is_whole(call);
 	trip->verb = SL_VERBS;
 	trip->pending = 1; /* this one itself */
-	for (uint32_t i = 0; i < call->item_count; i++) {
+	bool blocked = is_blocked(trip);
+	for (uint32_t i = 0; i < call->item_count && !blocked; i++) {
 		struct sl_trip_item *item = &trip->items[i];
 		call->each[i] = sl_plan_full(call->items[i].limit, (uint8_t)i);
 		if (call->items[i].limit->algorithm == SLUICE_UNLIMITED)

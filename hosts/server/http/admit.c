@@ -93,9 +93,7 @@ static bool prepare(struct admitting *a) {
 	struct sl_http_question *question = &a->question;
 	sluice_err err = sl_policy_match(policy, a->ask->attributes, a->ask->attribute_count, a->ask->member, &a->match,
 	                                 turn->context->match_buffer, SLUICE_MATCH_BYTES_MAX);
-	if (err == SLUICE_E_RANGE)
-		sl_http_reply_problem(turn, 500, sl_str("more than 16 limits of the policy apply to this request"), NULL);
-	else if (err == SLUICE_E_MISUSE)
+	if (err == SLUICE_E_MISUSE)
 		reply_repeated(turn, a->ask);
 	else if (err != SLUICE_OK)
 		sl_http_reply_failed(turn, err);
@@ -151,7 +149,7 @@ void sl_http_decide_attributes(struct sl_http_turn *turn, const struct sl_http_a
 	a.id = sl_slice(NULL, 0);
 	if (!prepare(&a) || !can_tell(&a))
 		return;
-	struct sl_ruling ruling = {.positions = a.match.position, .shown = a.match.count};
+	struct sl_ruling ruling = {.positions = a.match.position, .shown = a.match.count, .beyond = a.match.beyond};
 	if (!sl_http_decide(turn, &a.question, ask, &ruling))
 		return;
 	if (call->err == SLUICE_OK && call->merged.allowed && call->cost != 0 && sl_admission_holds(call))

@@ -124,7 +124,7 @@ static bool match(struct sl_resp_turn *turn, size_t count, struct sluice_bytes m
 		return false;
 	}
 	if (err != SLUICE_OK) {
-		sl_reply_error(turn, "ERR more than %d limits of the policy apply to this request", SLUICE_ITEMS_MAX);
+		sl_reply_error(turn, "ERR the request could not be decided");
 		return false;
 	}
 	for (uint32_t i = 0; i < worker->match.count; i++) {
@@ -148,6 +148,7 @@ static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, ui
 	call->item_count = sl_ruling_add_candidates(turn->context->policy, found, batch->items + batch->item_count,
 	                                            batch->candidate_of[index]);
 	batch->shown[index] = (uint8_t)found->count;
+	batch->beyond[index] = found->beyond;
 	bool prepared = sl_admission_prepare(admission, turn->context->policy, found, batch->candidate_of[index],
 	                                     batch->items + batch->item_count, call);
 	SL_ASSERT(prepared); /* only an estimate of a header may be wrong, and there are none here */
@@ -199,7 +200,8 @@ static void explain_one(struct sl_resp_turn *turn, uint32_t index, const struct 
 	size_t len = sluice_limit_print(item->limit, limit);
 	uint32_t error_bp = item->limit->algorithm == SLUICE_DISTINCT ? sl_distinct_error(item->limit) : 0;
 	bool stands = turn->context->remote == NULL && item->terms != NULL && item->terms->penalty_count != 0;
-	sl_reply_array(turn, 9 + (error_bp != 0 ? 2 : 0) + (stands ? 8 : 0));
+	bool bound = decision->bound != SLUICE_BOUND_NONE;
+	sl_reply_array(turn, 9 + (bound ? 2 : 0) + (error_bp != 0 ? 2 : 0) + (stands ? 8 : 0));
 	sl_reply_text(turn, sluice_policy_limit_name(turn->context->policy, found->position[index]));
 	sl_reply_bulk(turn, sl_slice(limit, len));
 	sl_reply_bulk(turn, item->key);
@@ -209,6 +211,10 @@ static void explain_one(struct sl_resp_turn *turn, uint32_t index, const struct 
 	sl_reply_integer(turn, sl_ns_to_ms_ceil(decision->retry_after_ns));
 	sl_reply_integer(turn, sl_ns_to_ms_ceil(decision->reset_after_ns));
 	sl_reply_integer(turn, sl_ns_to_ms_ceil(decision->delay_ns));
+	if (bound) {
+		sl_reply_text(turn, "bound");
+		sl_reply_text(turn, sluice_bound_name((sluice_bound)decision->bound));
+	}
 	if (error_bp != 0)
 		put_error(turn, error_bp);
 	if (stands)

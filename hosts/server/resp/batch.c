@@ -133,6 +133,7 @@ static struct sl_ruling ruling_of(const struct sl_resp_batch *batch, uint32_t i)
 		.shown = batch->forms[i] == SL_RESP_NAMED ? batch->shown[i] : call->item_count,
 		.candidate_of = batch->candidate_of[i],
 		.transport = SL_TRANSPORT_RESP,
+		.beyond = batch->forms[i] == SL_RESP_NAMED ? batch->beyond[i] : 0,
 	};
 }
 

@@ -79,6 +79,7 @@ struct sl_resp_batch {
 	struct sluice_decision each[SL_RESP_CALLS_MAX * SLUICE_ITEMS_MAX]; /* of each item */
 	uint8_t shown[SL_RESP_CALLS_MAX]; /* items that answer; candidates stand behind them; SL_RESP_NAMED only */
 	uint8_t candidate_of[SL_RESP_CALLS_MAX][SLUICE_ITEMS_MAX];
+	uint32_t beyond[SL_RESP_CALLS_MAX]; /* of the match; SL_RESP_NAMED only */
 	struct sluice_limit spares[SL_RESP_SPARES];
 	char made[SL_RESP_CALLS_MAX][SL_ID_DIGITS + 1]; /* ids that the door gives */
 };
