@@ -29,6 +29,7 @@ static const char *advice_for(struct sluice_bytes error) {
 		{"WRONGTYPE", "a key of ours holds something else: give the store a prefix that nobody else uses"},
 		{"NOPERM", "let the user run the commands on these keys: ACL SETUSER name +@all ~prefix*"},
 		{"NOAUTH", "write user and password-file under store"},
+		{"ERR UPTO is no word", "a node's module is older than this front: nodes are upgraded first"},
 		{"ERR unknown command", "load sluice-module.so on every node, or write via: script"},
 		{"READONLY", "a replica was asked: name the primary, or wait for the failover to end"},
 		{"MISCONF", "the node can't save to disk and refuses writes: see its log"},
