@@ -184,6 +184,8 @@ static void answer(struct sl_node *node, struct sl_errand *errand, sluice_ns now
 		return;
 	}
 	sl_node_succeeded(node);
+	if (now - errand->sent <= nodes->budget_ns) /* what nobody waits for has more time */
+		node->heard_at = now;
 	sl_times_add(&nodes->figures->asked, now - errand->sent, 1);
 	if (got->is_error) {
 		land_error(node, errand, sl_slice(got->error, got->error_len));

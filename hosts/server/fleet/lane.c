@@ -378,6 +378,7 @@ static struct sl_group *command_for(const struct sl_lanes *lanes, const struct s
 	group->dated = of->dated;
 	group->now = of->call.now;
 	group->id = lanes->fleet->hold_id;
+	group->number = sl_nodes_group(lanes->fleet->nodes, group->keys[0]);
 	return group;
 }
 
@@ -427,7 +428,9 @@ static void answered(struct sl_ask *ask, const struct sl_answer *answer) {
 	struct sl_lanes *lanes = ask->owner;
 	lane->asked = false;
 	look_at(lanes, lane);
-	if (!sl_plan_is_answer(SL_HOLD, answer, group->item_count)) {
+	if (answer->kind == SL_ANSWER_LATE && sl_nodes_is_busy(lanes->fleet->nodes, group->number)) {
+		let_go(lanes, lane, true); /* those that came meanwhile ask again */
+	} else if (!sl_plan_is_answer(SL_HOLD, answer, group->item_count)) {
 		bool was_running = lanes->running;
 		lanes->running = true;
 		fail(lanes, lane, answer);
@@ -498,7 +501,7 @@ void sl_lanes_run(struct sl_lanes *lanes) {
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
-/* Whether a HOLD for it is under way: then it is the node that it waits for. */
+/* Whether a HOLD for it is under way: then it waits for the node, to the end of its budget. */
 static bool is_asked(const struct sl_trip *trip) {
 	for (uint32_t i = 0; i < trip->call->call.item_count; i++) {
 		const struct sl_seat *seat = &trip->items[i].seat, *at;
@@ -516,6 +519,17 @@ static bool is_asked(const struct sl_trip *trip) {
 static void wake(struct sl_lanes *lanes, struct sl_trip *trip) {
 	trip->stalled_until = 0;
 	(void)look_again(lanes, trip);
+}
+
+/* Whether those nodes that owe it an answer give others theirs in time: then it is load that it waits for. */
+static bool is_behind_others(const struct sl_lanes *lanes, const struct sl_trip *trip) {
+	bool busy = true;
+	for (uint32_t i = 0; i < trip->call->call.item_count; i++) {
+		const struct sl_lane *lane = trip->items[i].seat.lane;
+		if (lane != NULL && lane->asked)
+			busy = busy && sl_nodes_is_busy(lanes->fleet->nodes, lane->command->number);
+	}
+	return busy;
 }
 
 /* A call that has waited long enough: of the holds that it was in doubt for, or in our own queue. */
@@ -537,7 +551,12 @@ sluice_ns sl_lanes_tick(struct sl_lanes *lanes, sluice_ns now) {
 		bool asked = now >= patience_of(trip) && is_asked(trip);
 		sluice_ns end = asked ? trip->journey->deadline : patience_of(trip);
 		next = trip->next_waiting;
+		if (now >= end && asked && !trip->spared) { /* the answer may lie there: what is to be read is read first */
+			trip->spared = true;
+			end = now + SL_MS_NS;
+		}
 		if (now >= end) {
+			asked = asked && !is_behind_others(lanes, trip);
 			if (!asked)
 				deny_waiting(trip);
 			sl_lanes_leave(lanes, trip);

@@ -55,7 +55,8 @@ struct sl_node {
 	sluice_ns interval_ns; /* before the next attempt */
 	sluice_ns said_at;
 	uint32_t failures, turn;
-	sluice_ns late_at; /* when an answer was last found late */
+	sluice_ns late_at;  /* when an answer was last found late */
+	sluice_ns heard_at; /* when an ask was last answered within a budget */
 	uint16_t index;
 	uint8_t state, role, via;           /* enum sl_node_state, sl_node_role, sl_redis_via (never AUTO once UP) */
 	bool seed;                          /* named by the settings */

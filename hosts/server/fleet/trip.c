@@ -168,11 +168,41 @@ static void tell_refused(struct sl_fleet *fleet, const struct sl_answer *answer)
 	sl_fleet_refused(fleet, answer->kind == SL_ANSWER_ERROR ? answer->error : sl_str("unreadable answer"));
 }
 
+/* What no counter has a say in. */
+static void deny_for_load(struct sl_trip *trip, uint32_t items) {
+	struct sluice_call *call = &trip->call->call;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		if (trip->items[i].state != SL_ITEM_TO_ASK || (items >> i & 1) == 0)
+			continue;
+		trip->items[i].state = SL_ITEM_ANSWERED;
+		if (!is_enforced(trip, i))
+			continue;
+		call->each[i].allowed = false;
+		call->each[i].bound = SLUICE_BOUND_QUEUE;
+		call->each[i].remaining = 0;
+		call->each[i].retry_after_ns = fleet_of(trip)->budget_ns;
+		trip->denies |= (uint32_t)1 << i;
+	}
+}
+
+/* It is late, but its node answers others in time: it stands behind too many. */
+static bool is_busy(const struct sl_trip *trip, const struct sl_group *group, const struct sl_answer *answer) {
+	const bool decides =
+		trip->verb == SL_CHECK || trip->verb == SL_PEEK || trip->verb == SL_ACQUIRE || trip->verb == SL_RESERVE;
+	return decides && answer->kind == SL_ANSWER_LATE && !fleet_of(trip)->closing &&
+	       sl_nodes_is_busy(fleet_of(trip)->nodes, group->number);
+}
+
 /* What answers nothing. */
 static void refuse(struct sl_trip *trip, struct sl_group *group, const struct sl_answer *answer) {
+	trip->late = trip->late || answer->kind == SL_ANSWER_LATE;
+	if (is_busy(trip, group, answer)) {
+		deny_for_load(trip, items_of(group));
+		group->result = GROUP_UNKNOWN;
+		return;
+	}
 	trip->refused = trip->refused || (!trip->denied && is_callers(trip, items_of(group), answer));
 	fail_group(trip, group, is_unknown(answer) ? GROUP_UNKNOWN : GROUP_FAILED);
-	trip->late = trip->late || answer->kind == SL_ANSWER_LATE;
 	tell_refused(fleet_of(trip), answer);
 }
 
@@ -351,29 +381,16 @@ static void send_groups(struct sl_trip *trip) {
 		sl_trip_go_on(trip);
 }
 
-/* What no counter has a say in: our own queue is full. */
-static void deny_all(struct sl_trip *trip) {
-	struct sluice_call *call = &trip->call->call;
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		if (trip->items[i].state != SL_ITEM_TO_ASK || !is_enforced(trip, i))
-			continue;
-		call->each[i].allowed = false;
-		call->each[i].bound = SLUICE_BOUND_QUEUE;
-		call->each[i].remaining = 0;
-		call->each[i].retry_after_ns = fleet_of(trip)->budget_ns;
-		trip->denies |= (uint32_t)1 << i;
-	}
-	sl_trip_expire(trip, false);
-}
 
 /* Behind those that share a counter with it. */
 static void queue(struct sl_trip *trip) {
 	struct sl_lanes *lanes = fleet_of(trip)->lanes;
 	if (trip->verb == SL_CHECK && !trip->whole)
 		trip->verb = SL_HOLD; /* out of what is held for all of them */
-	if (!sl_lanes_join(lanes, trip, trip->verb != SL_HOLD))
-		deny_all(trip);
-	else if (!trip->journey->launching)
+	if (!sl_lanes_join(lanes, trip, trip->verb != SL_HOLD)) {
+		deny_for_load(trip, UINT32_MAX); /* our own queue is full */
+		sl_trip_expire(trip, false);
+	} else if (!trip->journey->launching)
 		sl_lanes_run(lanes);
 }
 

@@ -58,6 +58,7 @@ struct sl_trip {
 	uint32_t denies;         /* items that its lanes denied, by bit */
 	uint8_t tries;           /* how often it was in doubt */
 	bool seated, alone;
+	bool spared; /* at the end of its budget, for one turn of the loop */
 };
 
 /* A flight on its way. */
