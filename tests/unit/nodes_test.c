@@ -156,6 +156,25 @@ static void test_a_stall_of_ours(void **state) {
 	assert_int_equal(asked.kind, SL_ANSWER_LATE);
 }
 
+/* What is late at a node that answers others in time stands behind them. */
+static void test_a_busy_node(void **state) {
+	bool busy = false;
+	(void)state;
+	open_up();
+	peers[0].check = ":1\r\n";
+	for (int i = 0; i < 1000 && !busy; i++) { /* this host may be busy as well */
+		assert_number("a", 1);
+		busy = sl_nodes_is_busy(world.nodes, 0);
+	}
+	assert_true(busy);
+	peers[0].check = NULL;
+	assert_int_equal(ask_within("a", BUDGET_MS).kind, SL_ANSWER_LATE);
+	assert_false(sl_nodes_is_busy(world.nodes, 0));
+	peer_say(&peers[0], ":1\r\n"); /* a late answer is no sign of it */
+	nodes_loop_run(&world, 5);
+	assert_false(sl_nodes_is_busy(world.nodes, 0));
+}
+
 static void test_the_circuit(void **state) {
 	struct asked asked[5], refused;
 	(void)state;
@@ -582,6 +601,7 @@ int main(void) {
 		ON_PEERS(test_garbage_ends_the_connection),
 		ON_PEERS(test_a_late_answer_is_dropped),
 		ON_PEERS(test_a_stall_of_ours),
+		ON_PEERS(test_a_busy_node),
 		ON_PEERS(test_the_circuit),
 		ON_PEERS(test_intervals_grow),
 		ON_PEERS(test_a_silent_node_is_given_up),
