@@ -21,6 +21,7 @@ struct RedisModuleCommand;
 struct RedisModuleServerInfoData;
 struct RedisModuleKeyOptCtx;
 struct RedisModuleUser;
+struct RedisModuleCallReply;
 
 enum {
 	SLR_REDIS_OK = 0,
@@ -34,6 +35,7 @@ enum {
 	SLR_CONTEXT_LUA = 1 << 0,
 	SLR_CONTEXT_CLUSTER = 1 << 5,
 	SLR_CONTEXT_AOF = 1 << 6,
+	SLR_CONTEXT_OOM = 1 << 10,
 	SLR_CONTEXT_REPLICATED = 1 << 12,
 	SLR_CONTEXT_LOADING = 1 << 13,
 	SLR_ACL_LOG_KEY = 2,
@@ -179,6 +181,9 @@ typedef void (*slr_event_callback)(struct RedisModuleCtx *, struct slr_event, ui
 	X(SignalModifiedKey, int, (struct RedisModuleCtx *, struct RedisModuleString *))                         \
 	X(StringPtrLen, const char *, (const struct RedisModuleString *, size_t *))                              \
 	X(CreateString, struct RedisModuleString *, (struct RedisModuleCtx *, const char *, size_t))             \
+	X(Call, struct RedisModuleCallReply *, (struct RedisModuleCtx *, const char *, const char *, ...))       \
+	X(FreeCallReply, void, (struct RedisModuleCallReply *))                                                  \
+	X(CallReplyStringPtr, const char *, (struct RedisModuleCallReply *, size_t *))                           \
 	X(FreeString, void, (struct RedisModuleCtx *, struct RedisModuleString *))                               \
 	X(GetRandomHexChars, void, (char *, size_t))                                                             \
 	X(Replicate, int, (struct RedisModuleCtx *, const char *, const char *, ...))                            \

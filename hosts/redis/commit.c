@@ -96,6 +96,23 @@ bool slr_member_has_place(const struct slr_member *m) {
 	return live_of(m) < SLR_HOLDS_MAX;
 }
 
+/* Whether the member's charge, now or when its hold is confirmed, makes its block longer. */
+static bool grows(const struct slr_call *call, struct slr_member *m) {
+	struct sluice_decision decision;
+	m->image.counter.state = m->state;
+	sl_step(m->limit, &m->image.counter, call->now, m->cost, true, &decision);
+	return sl_step_block_bytes(m->limit, &m->image.counter, m->cost) != 0;
+}
+
+/* Whether a change would add to the memory that the server has no more of. */
+static bool lacks_memory(const struct slr_call *call, struct slr_member *m) {
+	bool asks = call->operation == SLR_CHECK || call->operation == SLR_HOLD || call->operation == SLR_ACQUIRE ||
+	            call->operation == SLR_RESERVE;
+	if (m->there && !(asks && (m->ttl_ns != 0 || sl_rule_has_block(m->limit))))
+		return false;
+	return slr_is_full(call) && (!m->there || m->ttl_ns != 0 || grows(call, m));
+}
+
 enum slr_failure slr_member_plan(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
 	struct sluice_decision decision;
 	struct sluice_limit limit;
@@ -103,6 +120,8 @@ enum slr_failure slr_member_plan(const struct slr_call *call, struct slr_member 
 		return SLR_TOO_MANY_HOLDS;
 	if (m->ttl_ns != 0 && m->ledger.count - m->returned >= SL_LEDGER_MAX)
 		return SLR_TOO_MANY_OPEN;
+	if (lacks_memory(call, m))
+		return SLR_NO_ROOM;
 	if (change->charge == 0 || !sl_rule_has_block(m->limit))
 		return SLR_FINE;
 	if (is_stepped(m, change))

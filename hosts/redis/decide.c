@@ -71,6 +71,7 @@ static inline void set_up_member(struct slr_call *call, struct slr_member *m, ui
 	m->who = 0;
 	m->ttl_ns = 0;
 	m->strikes = NULL;
+	m->bound = SLUICE_BOUND_NONE;
 }
 
 static void set_up(struct slr_deciding *d) {
@@ -119,8 +120,8 @@ static void choose_chargers(struct slr_deciding *d, bool chosen[SLUICE_ITEMS_MAX
 	}
 }
 
-/* Counters that a call would make must find room in their values. */
-static enum slr_failure plan_counters(const struct slr_deciding *d) {
+/* Counters that a call would make must find room in their values. Else `*at` is a member that would make one. */
+static enum slr_failure plan_counters(const struct slr_deciding *d, uint32_t *at) {
 	uint32_t more[SLUICE_ITEMS_MAX] = {0};
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		const struct slr_member *m = &d->members[i];
@@ -131,15 +132,21 @@ static enum slr_failure plan_counters(const struct slr_deciding *d) {
 	}
 	if (d->call->token != 0 && slr_token_key(d) != NULL)
 		more[slr_token_key(d) - d->call->keys]++;
-	for (uint32_t k = 0; k < d->call->key_count; k++)
-		if (more[k] != 0 && slr_value_count(d->call->keys[k].value) + more[k] > SLR_COUNTERS_MAX)
+	for (*at = 0; *at < d->call->item_count; ++*at) {
+		const struct slr_member *m = &d->members[*at];
+		size_t k = (size_t)(m->key - d->call->keys);
+		if (m->charged && (!m->there || m->ttl_ns != 0) && more[k] != 0 &&
+		    slr_value_count(m->key->value) + more[k] > SLR_COUNTERS_MAX)
 			return SLR_TOO_MANY_COUNTERS;
+	}
 	return SLR_FINE;
 }
 
-static enum slr_failure plan_all(struct slr_deciding *d, struct slr_change *change) {
-	enum slr_failure failure = plan_counters(d);
+/* Whether all that are charged find room; else `*at` is the first that does not. */
+static enum slr_failure plan_all(struct slr_deciding *d, struct slr_change *change, uint32_t *at) {
+	enum slr_failure failure = plan_counters(d, at);
 	for (uint32_t i = 0; i < d->call->item_count && failure == SLR_FINE; i++) {
+		*at = i;
 		change->charge = d->call->operation == SLR_HOLD ? 0 : d->members[i].cost;
 		if (d->members[i].charged)
 			failure = slr_member_plan(d->call, &d->members[i], change);
@@ -204,7 +211,9 @@ static void take_one(const struct slr_call *call, struct slr_member *m, const st
 		slr_member_reserve(call, m);
 }
 
-static enum slr_failure take(struct slr_deciding *d) {
+/* Charges, holds or reserves what was decided; else `*at` is a member that finds no room for it, and nothing has been
+ * done. */
+static enum slr_failure take(struct slr_deciding *d, uint32_t *at) {
 	const struct slr_call *call = d->call;
 	struct slr_hold hold = {.id = call->id};
 	struct slr_change change = {.drop_own = slr_holds_by(call->operation), .keep_own = call->keep};
@@ -213,7 +222,7 @@ static enum slr_failure take(struct slr_deciding *d) {
 	choose_chargers(d, chosen);
 	if (call->operation == SLR_HOLD)
 		change.place = &hold;
-	failure = plan_all(d, &change);
+	failure = plan_all(d, &change, at);
 	if (failure != SLR_FINE)
 		return failure;
 	for (uint32_t i = 0; i < call->item_count; i++) {
@@ -246,6 +255,27 @@ static void look_unchanged(const struct slr_call *call, struct slr_member *m) {
 	slr_member_reload(call, m);
 	slr_member_decide(call, m, before.allowed ? 0 : m->cost, false, m->decision);
 	m->decision->delay_ns = before.delay_ns;
+}
+
+static void look_all_unchanged(struct slr_deciding *d) {
+	for (uint32_t i = 0; i < d->call->item_count; i++)
+		look_unchanged(d->call, &d->members[i]);
+}
+
+/* Takes a call that is allowed, unless an enforced limit finds no room for it: then it is *allowed no more. What only
+ * observed limits find no room for is taken without them. */
+static enum slr_failure take_or_deny(struct slr_deciding *d, bool *allowed) {
+	uint32_t at = 0;
+	enum slr_failure failure = take(d, &at);
+	for (; failure != SLR_FINE && failure != SLR_TOO_MANY_HOLDS; failure = take(d, &at)) {
+		if (!slr_deny(d, at, failure))
+			continue;
+		*allowed = false;
+		d->call->granted = 0;
+		look_all_unchanged(d);
+		return SLR_FINE;
+	}
+	return failure;
 }
 
 static bool decide_all(struct slr_deciding *d, bool charge) {
@@ -331,21 +361,22 @@ static enum slr_failure decide_members(struct slr_deciding *d) {
 	if (call->upto && call->cost != 0)
 		part = take_part(d);
 	allowed = decide_all(d, charge);
+	if (!charge)
+		allowed = slr_find_room(d) && allowed;
 	call->granted = allowed ? part : 0;
 	if (!charge || (call->cost == 0 && !slr_holds_by(call->operation) && !costs_something(d)))
 		return SLR_FINE;
-	if (allowed && (call->cost != 0 || call->operation != SLR_HOLD)) {
-		failure = take(d);
-	} else {
-		for (uint32_t i = 0; i < call->item_count; i++)
-			look_unchanged(call, &d->members[i]);
-	}
+	if (allowed && (call->cost != 0 || call->operation != SLR_HOLD))
+		failure = take_or_deny(d, &allowed);
+	else
+		look_all_unchanged(d);
 	if (failure == SLR_TOO_MANY_HOLDS) {
 		deny_for_places(d);
 		failure = SLR_FINE;
 	}
 	if (failure == SLR_FINE && d->has_terms)
 		slr_note_denials(d, allowed);
+	slr_tell_bounds(d);
 	return failure;
 }
 
@@ -403,6 +434,7 @@ static enum slr_failure lease(struct slr_deciding *d) {
 		.charge = call->spent < held ? call->spent : held, .forced = true, .drop_own = true, .place = NULL};
 	struct sluice_decision room;
 	enum slr_failure failure;
+	uint32_t at;
 	/* what will have been charged is held against it here: both take as much of the room */
 	m->held += change.charge;
 	slr_member_decide(call, m, 0, false, &room);
@@ -413,9 +445,14 @@ static enum slr_failure lease(struct slr_deciding *d) {
 	if (hold.cost != 0)
 		change.place = &hold;
 	m->charged = change.charge != 0 || change.place != NULL;
-	failure = plan_counters(d);
+	failure = plan_counters(d, &at);
 	if (failure == SLR_FINE)
 		failure = slr_member_plan(call, m, &change);
+	if (failure == SLR_NO_ROOM || failure == SLR_TOO_MANY_COUNTERS) {
+		call->granted = 0; /* no slice of a counter that can't be made */
+		slr_deny(d, 0, failure);
+		return SLR_FINE;
+	}
 	if (failure == SLR_TOO_MANY_HOLDS) { /* no slice, then: what was spent is charged */
 		call->granted = 0;
 		change.place = NULL;
@@ -439,6 +476,7 @@ static enum slr_failure decide_lease(struct slr_deciding *d) {
 	slr_member_decide(call, m, 1, false, m->decision);
 	if (m->key->changed)
 		slr_member_keep(call, m);
+	slr_tell_bounds(d);
 	return SLR_FINE;
 }
 
@@ -462,7 +500,8 @@ static enum slr_failure run(struct slr_deciding *d) {
 		slr_end_leases(d);
 		return SLR_FINE;
 	case SLR_COMMIT:
-		return slr_commit_members(d);
+		slr_commit_members(d);
+		return SLR_FINE;
 	default:
 		return d->call->token != 0 ? decide_named(d) : decide_members(d);
 	}
@@ -538,12 +577,19 @@ static inline bool is_plain(const struct slr_call *call) {
 static enum slr_failure charge_alone(const struct slr_call *call, struct slr_member *m, uint32_t count) {
 	const struct slr_change change = {.charge = call->cost};
 	enum slr_failure failure;
-	if (!m->there && count >= SLR_COUNTERS_MAX)
-		return SLR_TOO_MANY_COUNTERS;
-	failure = slr_member_plan(call, m, &change);
+	m->cost = call->cost;
+	failure = !m->there && count >= SLR_COUNTERS_MAX ? SLR_TOO_MANY_COUNTERS : slr_member_plan(call, m, &change);
 	if (failure == SLR_FINE)
 		slr_member_commit(call, m, &change);
 	return failure;
+}
+
+/* The figures of a call that finds no room to be charged. */
+static __attribute__((noinline)) void deny_alone(struct slr_call *call, struct slr_member *m,
+                                                 enum slr_failure failure) {
+	slr_meet_bound(call, m, failure);
+	slr_member_decide(call, m, call->cost, false, m->decision);
+	sl_decide_bound(m->decision, m->bound, m->bound_ns);
 }
 
 static enum slr_failure decide_alone(struct slr_call *call) {
@@ -556,6 +602,9 @@ static enum slr_failure decide_alone(struct slr_call *call) {
 	if (slr_member_load(call, &m, false)) {
 		slr_member_decide(call, &m, call->cost, true, m.decision);
 		failure = m.decision->allowed && call->cost != 0 ? charge_alone(call, &m, count) : SLR_FINE;
+		if (failure != SLR_FINE)
+			deny_alone(call, &m, failure);
+		failure = SLR_FINE;
 	}
 	if (failure == SLR_FINE) {
 		call->granted = m.decision->allowed ? call->cost : 0;

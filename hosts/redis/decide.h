@@ -42,6 +42,7 @@ enum slr_failure {
 	SLR_TOO_MANY_HOLDS,    /* SLR_HOLDS_MAX on one counter: the call is denied, and nobody is told this */
 	SLR_TOO_MANY_COUNTERS, /* SLR_COUNTERS_MAX at one key */
 	SLR_TOO_MANY_OPEN,     /* SL_LEDGER_MAX reservations of one counter */
+	SLR_NO_ROOM,           /* the server has no memory for what a charge would add */
 };
 
 struct slr_item {
@@ -73,6 +74,8 @@ struct slr_call {
 	sluice_ns ttl_ns;     /* SLR_HOLD, _LEASE, _RESERVE */
 	sluice_ns now;
 	int64_t (*wall_ms)(void); /* Unix ms */
+	bool (*is_full)(void);    /* whether the server has no memory for more; NULL: it always has. Asked where some is
+	                           * needed */
 	int64_t slack_ms; /* how much longer keys live: instants that a caller sets need not pass as the wall clock does */
 	bool want_next;   /* fill next_after_ns */
 	bool upto;        /* SLR_CHECK, _PEEK, _HOLD: grant the largest part of the cost that is admitted */

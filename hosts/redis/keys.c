@@ -89,15 +89,36 @@ void slr_keys_keep(struct slr_turn *turn) {
 	}
 }
 
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static struct slr_turn *deciding; /* one command at a time */
+
+/* Whether Redis would refuse a command that adds to its memory. Above maxmemory it may still be evicting, so its own
+ * answer counts: to a command that it refuses in any case, for it may write ("W"), but first where there is no memory
+ * ("M"). Nothing is run. */
+static bool is_full(void) {
+	struct RedisModuleCallReply *refusal;
+	const char *why = NULL;
+	size_t len = 0;
+	bool full;
+	if ((slr_GetContextFlags(deciding->context) & SLR_CONTEXT_OOM) == 0)
+		return false;
+	refusal = slr_Call(deciding->context, "LPUSHX", "MWEsc", deciding->args[1], "");
+	if (refusal == NULL) /* it knows no such call */
+		return true;
+	why = slr_CallReplyStringPtr(refusal, &len);
+	full = why != NULL && len >= 3 && memcmp(why, "OOM", 3) == 0;
+	slr_FreeCallReply(refusal);
+	return full;
+}
+
 bool slr_turn_decide(struct slr_turn *turn) {
 	enum slr_failure failure;
+	deciding = turn;
 	turn->call->noted = slr_is_heard();
+	turn->call->is_full = is_full;
 	failure = slr_decide(turn->call);
-	if (failure == SLR_TOO_MANY_COUNTERS)
-		slr_fail(turn, "too many limits count for one key: at most %d", SLR_COUNTERS_MAX);
-	else if (failure == SLR_TOO_MANY_OPEN)
-		slr_fail(turn, "too many reservations of one counter are open: at most %d", SL_LEDGER_MAX);
-	else if (failure != SLR_FINE)
+	if (failure != SLR_FINE)
 		slr_fail(turn, "the log is too long: at most 33554431 entries; count it in sliding-buckets");
 	return failure == SLR_FINE;
 }

@@ -100,7 +100,7 @@ void slr_remember(struct slr_deciding *d) {
 		life = sl_max(life, m->limit->window_ns);
 		delay = sl_max(delay, m->observed ? 0 : m->decision->delay_ns);
 	}
-	if (key == NULL)
+	if (key == NULL || slr_is_full(call)) /* without memory for it a retry is charged once more */
 		return;
 	token.at = call->now;
 	token.end = call->now + life;
@@ -142,44 +142,44 @@ static void commit_one(const struct slr_call *call, struct slr_member *m, uint32
 	}
 }
 
-enum slr_failure slr_commit_members(struct slr_deciding *d) {
+void slr_commit_members(struct slr_deciding *d) {
 	struct slr_call *call = d->call;
 	struct sl_correction corrections[SLUICE_ITEMS_MAX];
 	int64_t open[SLUICE_ITEMS_MAX];
+	bool corrects[SLUICE_ITEMS_MAX];
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
 		open[i] = open_of(d, m, i);
 		if (open[i] < 0)
 			continue;
 		corrections[i] = correction_of(d, m, open[i]);
-		if (m->there && !slr_member_correct(m, &corrections[i], 1))
-			return SLR_LOG_TOO_LONG;
+		/* where a log can't be made longer for it the estimate stays charged */
+		corrects[i] = m->there && slr_member_correct(m, &corrections[i], 1);
 	}
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		if (open[i] < 0)
 			continue;
 		call->found++;
-		commit_one(call, &d->members[i], (uint32_t)open[i], &corrections[i]);
+		commit_one(call, &d->members[i], (uint32_t)open[i], corrects[i] ? &corrections[i] : NULL);
 	}
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		if (d->members[i].key->changed)
 			slr_member_reload(call, &d->members[i]);
 		slr_member_decide(call, &d->members[i], 0, false, d->members[i].decision);
 	}
-	return SLR_FINE;
 }
 
 /* ---- denials ----------------------------------------------------------------------------------------------------- */
 
-static bool has_room(const struct slr_member *m, struct slr_identity identity) {
+static bool has_room(const struct slr_call *call, const struct slr_member *m, struct slr_identity identity) {
 	struct slr_counter scratch;
-	return slr_value_count(m->key->value) < SLR_COUNTERS_MAX ||
-	       slr_value_find(m->key->value, identity, &scratch) != NULL;
+	return slr_value_find(m->key->value, identity, &scratch) != NULL ||
+	       (slr_value_count(m->key->value) < SLR_COUNTERS_MAX && !slr_is_full(call));
 }
 
 static bool count_denied(const struct slr_call *call, struct slr_member *m) {
 	struct slr_change change = {.charge = m->cost, .counted = true};
-	if (!has_room(m, m->identity))
+	if (!has_room(call, m, m->identity))
 		return false;
 	slr_member_reload(call, m);
 	slr_member_commit(call, m, &change);
@@ -217,7 +217,7 @@ static void count_all(struct slr_deciding *d, bool allowed) {
 
 static void strike(struct slr_deciding *d, struct slr_member *m) {
 	const struct slr_call *call = d->call;
-	if (!has_room(m, slr_side_of(SLR_SIDE_STRIKES, m->identity)))
+	if (!has_room(call, m, slr_side_of(SLR_SIDE_STRIKES, m->identity)))
 		return;
 	sl_strikes_add(m->terms, m->strikes, call->now);
 	slr_member_strike(call, m);

@@ -34,6 +34,8 @@ struct slr_member {
 	bool denied, shut;                /* as decided: by the limit itself; by a penalty that runs */
 	bool kept;                        /* it holds what the call asks for already: its lease, its reservation */
 	bool reserves;                    /* its figures depend on what is reserved */
+	uint8_t bound;                    /* enum sluice_bound that it denies by; 0: none */
+	sluice_ns bound_ns;               /* by when that can have passed */
 
 	/* as slr_member_load() found it */
 	bool there, packed;
@@ -85,7 +87,13 @@ struct slr_change {
 	const struct sl_correction *correction; /* that the image has been corrected by, or NULL */
 };
 
-/* Whether a change finds room: SLR_FINE, or why not. Nothing is changed. */
+/* Whether the server has no memory for more. */
+static inline bool slr_is_full(const struct slr_call *call) {
+	return call->is_full != NULL && call->is_full();
+}
+
+/* Whether a change finds room: SLR_FINE, or why not. Nothing is changed. A counter that is not there yet, a longer
+ * block and a reservation need memory; what was held before, or was admitted elsewhere, finds room in any case. */
 SLUICE_MUST_USE enum slr_failure slr_member_plan(const struct slr_call *call, struct slr_member *m,
                                                  const struct slr_change *change);
 
@@ -134,11 +142,26 @@ void slr_member_reload(const struct slr_call *call, struct slr_member *m);
 /* ---- what a call is beside a charge (lend.c)
  * ----------------------------------------------------------------------- */
 
+/* ---- no room (short.c) ---------------------------------------------------------------------------------------- */
+
+/* A member's charge finds no room: it denies, by the bound that it met, and so do all that share its counter. Returns
+ * whether one of them is enforced. */
+bool slr_deny(struct slr_deciding *d, uint32_t member, enum slr_failure failure);
+
+/* Of a peek: denies by those members whose counters a charge could not make. False: one of them is enforced. */
+bool slr_find_room(struct slr_deciding *d);
+
+/* Writes what slr_deny() has denied over the figures of those members, when nothing else is written there any more. */
+void slr_tell_bounds(struct slr_deciding *d);
+
+/* Fills m->bound and m->bound_ns: which bound a failure is. */
+void slr_meet_bound(const struct slr_call *call, struct slr_member *m, enum slr_failure failure);
+
 /* Ends or renews the leases of the call's id. */
 void slr_end_leases(struct slr_deciding *d);
 
 /* Corrects the reservations of the call's id to the call's cost. */
-SLUICE_MUST_USE enum slr_failure slr_commit_members(struct slr_deciding *d);
+void slr_commit_members(struct slr_deciding *d);
 
 /* Whether the leases, or else the reservations, that the call asks for are held already, under its id, all of them;
  * marks the members that hold theirs. */

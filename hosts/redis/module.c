@@ -53,24 +53,25 @@ struct row {
 	const char *flags;
 };
 
+/* None is deny-oom: what finds no memory is denied, where it needs some (keys.c); all else goes on. */
 static const struct row commands[] = {
-	{"sluice.check", slr_check, "write deny-oom fast getkeys-api"},
+	{"sluice.check", slr_check, "write fast getkeys-api"},
 	{"sluice.peek", slr_peek, "readonly fast getkeys-api"},
-	{"sluice.refund", slr_refund, "write deny-oom fast getkeys-api"},
+	{"sluice.refund", slr_refund, "write fast getkeys-api"},
 	{"sluice.reset", slr_reset, "write fast getkeys-api"},
-	{"sluice.hold", slr_hold, "write deny-oom fast getkeys-api"},
-	{"sluice.confirm", slr_confirm, "write deny-oom fast getkeys-api"},
+	{"sluice.hold", slr_hold, "write fast getkeys-api"},
+	{"sluice.confirm", slr_confirm, "write fast getkeys-api"},
 	{"sluice.cancel", slr_cancel, "write fast getkeys-api"},
-	{"sluice.lease", slr_lease, "write deny-oom fast getkeys-api"},
-	{"sluice.acquire", slr_acquire, "write deny-oom fast getkeys-api"},
+	{"sluice.lease", slr_lease, "write fast getkeys-api"},
+	{"sluice.acquire", slr_acquire, "write fast getkeys-api"},
 	{"sluice.release", slr_release, "write fast getkeys-api"},
 	{"sluice.renew", slr_renew, "write fast getkeys-api"},
 	{"sluice.holders", slr_holders, "readonly getkeys-api"},
-	{"sluice.reserve", slr_reserve, "write deny-oom fast getkeys-api"},
-	{"sluice.commit", slr_commit, "write deny-oom fast getkeys-api"},
+	{"sluice.reserve", slr_reserve, "write fast getkeys-api"},
+	{"sluice.commit", slr_commit, "write fast getkeys-api"},
 	{"sluice.inspect", slr_inspect, "readonly"},
 	{"sluice.effect", slr_effect, "write admin"},
-	{"cl.throttle", slr_throttle, "write deny-oom fast"},
+	{"cl.throttle", slr_throttle, "write fast"},
 };
 
 static bool create_commands(struct RedisModuleCtx *context) {

@@ -60,6 +60,7 @@ void slr_turn_begin(struct slr_turn *turn, struct RedisModuleCtx *context, struc
 	call.token = 0;
 	call.now = 0;
 	call.wall_ms = slr_clock_wall_ms;
+	call.is_full = NULL;
 	call.slack_ms = 0;
 }
 

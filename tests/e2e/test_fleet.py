@@ -333,19 +333,12 @@ def refuse_foreign(redis):
         r.call("SET", "sluice:user=a", "mine")
 
 
-def refuse_full(redis):
-    with redis.resp() as r:
-        r.call("CONFIG", "SET", "maxmemory-policy", "noeviction")
-        r.call("CONFIG", "SET", "maxmemory", 1)
-
-
 def refuse_rights(redis):
     with redis.resp() as r:
         r.call("ACL", "SETUSER", "default", "-sluice.check", "-sluice.hold", "-sluice.lease")
 
 
-@pytest.mark.parametrize("refuse, advice", [(refuse_foreign, "WRONGTYPE"), (refuse_full, "OOM"),
-                                            (refuse_rights, "NOPERM")])
+@pytest.mark.parametrize("refuse, advice", [(refuse_foreign, "WRONGTYPE"), (refuse_rights, "NOPERM")])
 def test_refused_commands_are_told_with_what_to_do(front, redises, refuse, advice):  # noqa: F811
     redis = redises()
     one = front(policy(redis, limit(on_error="allow"), limit("own", "c", on_error="local")))

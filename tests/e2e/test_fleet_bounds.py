@@ -9,7 +9,7 @@ import random
 import pytest
 
 from cluster import Cluster, module_beside, slot_of
-from harness import RespError, wait_until
+from harness import RespError, encode, wait_until
 from redis_world import SOAK, Redis, redises  # noqa: F401
 
 STORES = ("server", "module", "script", "cluster", "cluster by script")
@@ -333,3 +333,112 @@ def test_the_limit_that_takes_longest_is_named(place, shared_server):
                        for before, w in zip([None, *words], words)]
                 assert r.call(*own) == there.call(*own), (seed, words)
     nothing_failed(one)
+
+
+# ---- Redis out of memory ---------------------------------------------------------------------------------------------
+
+class Memory:
+    """Stores that have no memory left, while this lasts; noeviction, as Redis comes."""
+
+    def __init__(self, place):
+        store = place.stores.begun[place.kind.split(" ")[0]]
+        self.asks = [n.call for n in store.nodes] if "cluster" in place.kind else [store.resp().call]
+
+    def __enter__(self):
+        for ask in self.asks:
+            ask("CONFIG", "SET", "maxmemory", 1)
+
+    def __exit__(self, *_):
+        for ask in self.asks:
+            ask("CONFIG", "SET", "maxmemory", 0)
+
+
+def bounds(one, limit):
+    return figure(one, "sluice_bounds_total", policy=limit, bound="room")
+
+
+@pytest.mark.parametrize("kind", FLEET)
+def test_a_redis_without_memory_denies_what_needs_some(kind, stores, server):
+    place = Place(kind, stores, server)
+    one = place.start(["name: user, key: user, limit: fixed-window 5/365d",
+                       "name: ip, key: ip, limit: token-bucket 7/365d",
+                       "name: seen, key: path, limit: 100/1h, observe: true"])
+    with one.resp() as r:
+        assert allowed(r, 1, user="old", ip="old") == 1
+        with Memory(place):
+            assert admit(r, user="new", ip="old")[0::6] == [0, 0] and admit(r, user="new", ip="old")[7] == b"user"
+            assert admit(r, user="old", ip="new")[7] == b"ip"
+            denied = admit(r, user="new", ip="new")
+            assert denied[0] == 0 and denied[2] == 0 and 0 < denied[3] <= 1000
+            told = one.http().post("/v1/admit", {"attributes": {"user": "new", "ip": "old"}})
+            assert told[0] == 429 and told[2]["bound"] == "room" and told[2]["limit"] == "user"
+            assert r.call("SLUICE.PEEK", "ip=old", 1, "policy:ip")[2] == 6, "where one denies, nothing is charged"
+            assert admit(r, user="old", ip="old", path="new")[0] == 1, "what is observed is only noted"
+            assert r.call("SLUICE.PEEK", "ip=old", 1, "policy:ip")[2] == 5
+            assert r.call("SLUICE.REFUND", "ip=old", 1, "policy:ip")[2] == 6
+            assert allowed(r, 9, user="old", ip="old") == 3, "what is there goes on to its quota, to the unit"
+            assert r.call("SLUICE.PEEK", "ip=old", 1, "policy:ip")[2] == 3
+            assert r.call("SLUICE.RESET", "user=old", "policy:user") == 1
+            assert admit(r, user="old", ip="old")[7] == b"user", "and begins anew only where there is room"
+        assert allowed(r, 9, user="newer", ip="old") == 3
+    assert bounds(one, "user") >= 5 and bounds(one, "ip") >= 1 and bounds(one, "seen") >= 1
+    nothing_failed(one)
+
+
+@pytest.mark.parametrize("kind", FLEET)
+def test_what_is_held_goes_back_without_memory(kind, stores, server):
+    place = Place(kind, stores, server)
+    one = place.start(["name: jobs, key: user, limit: concurrency 2 lease 1h"])
+    by_module = FLEET[kind] == "module"
+    with one.resp() as r:
+        ticket = admit(r, user="a")[-1]
+        reserved = r.call("SLUICE.RESERVE", "k", 50, 60000, "sliding-log 100/1h")[-1] if by_module else None
+        with Memory(place):
+            assert admit(r, user="b")[0] == 0
+            assert r.call("SLUICE.RENEW", "any", ticket) == 1
+            assert r.call("SLUICE.RELEASE", "any", ticket) == 1
+            if by_module:
+                assert r.call("SLUICE.COMMIT", "k", reserved, 20)[2] == 80
+                assert r.call("SLUICE.RESERVE", "other", 50, 60000, "sliding-log 100/1h")[-1] is None
+        assert admit(r, user="b")[0] == 1
+    nothing_failed(one)
+
+
+def test_a_hot_counter_without_memory(stores, server, redises):  # noqa: F811
+    """By slices, too: what can't be made is denied; what is there is spent to its quota, to the unit."""
+    node = redises()
+    one = server(policy="threads: 1\nlimits:\n  - {name: old, key: old, limit: fixed-window 3000/365d}\n"
+                        "  - {name: new, key: new, limit: fixed-window 3000/365d}\n"
+                        f'store: {{redis: ["127.0.0.1:{node.port}"], budget: 5s}}\n')
+    one.fleet = True
+    wait_until(lambda: figure(one, "sluice_fleet_nodes", state="up") >= 1, "the node is not up")
+    with one.resp() as r, node.resp() as direct:
+        assert allowed(r, 1, old="k") == 1
+        direct.call("CONFIG", "SET", "maxmemory", 1)
+        counts = {"old": 0, "new": 0}
+        for _ in range(40):
+            for name in counts:
+                r.send(encode("SLUICE.ADMIT", 1, name, "k") * 100)
+                counts[name] += sum(r.read()[0] for _ in range(100))
+        assert counts == {"old": 2999, "new": 0}
+        assert figure(one, "sluice_fleet_decisions_total", way="leased") > 0
+    nothing_failed(one)
+
+
+def test_direct_calls_without_memory(redises):  # noqa: F811
+    """Whoever asks Redis itself: the module decides."""
+    with redises().resp() as r:
+        assert r.call("SLUICE.CHECK", "old", 1, "fixed-window 2/365d")[0] == 1
+        assert r.call("SLUICE.CHECK", "log", 1, "sliding-log 2000/365d")[0] == 1
+        r.call("CONFIG", "SET", "maxmemory", 1)
+        assert r.call("SLUICE.CHECK", "new", 1, "fixed-window 2/365d") == [0, 2, 0, 1000, 1000, 0, 0]
+        assert r.call("SLUICE.CHECK", "new", 1, "EACH", "10/1s")[0][0] == 4, "the bound is told to fronts: room"
+        assert r.call("SLUICE.CHECK", "new", 1, "ID", "a", "10/1s")[0] == 0
+        assert r.call("SLUICE.PEEK", "new", 1, "fixed-window 2/365d") == [0, 2, 0, 1000, 1000, 0, 0]
+        assert [r.call("SLUICE.CHECK", "old", 1, "fixed-window 2/365d")[0] for _ in range(2)] == [1, 0]
+        assert [r.call("CL.THROTTLE", "cell", 5, 10, 60)[0] for _ in range(2)] == [1, 1]
+        passed = sum(r.call("SLUICE.CHECK", "log", 1, "sliding-log 2000/365d")[0] for _ in range(1000))
+        assert passed < 100, "a log grows no longer"
+        assert r.call("DBSIZE") == 2
+        r.call("CONFIG", "SET", "maxmemory", 0)
+        assert r.call("SLUICE.CHECK", "log", 1, "sliding-log 2000/365d")[2] == 2000 - passed - 2

@@ -387,6 +387,98 @@ static void test_holds_of_one_counter_are_bounded(void **state) {
 	slr_value_free(value);
 }
 
+/* Nothing was charged, and the limit says why. */
+static void assert_bound(const struct slr_call *call, uint32_t item, sluice_bound bound, uint32_t ms) {
+	const struct sluice_decision *d = &call->each[item];
+	for (uint32_t k = 0; k < call->key_count; k++)
+		assert_false(call->keys[k].changed);
+	assert_false(d->allowed);
+	assert_int_equal(d->bound, bound);
+	assert_int_equal(d->remaining, 0);
+	assert_int_equal(d->retry_after_ns, ms * (sluice_ns)SL_MS_NS);
+	assert_int_equal(call->granted, 0);
+}
+
+static void test_open_reservations_are_bounded(void **state) {
+	struct sluice_limit limit = limit_of("sliding-log 1M/1h");
+	slr_value value = 0;
+	struct slr_call call;
+	(void)state;
+	for (uint64_t id = 1; id <= SL_LEDGER_MAX; id++)
+		assert_true(do_one(SLR_RESERVE, &value, &limit, 0, 1, id).merged.allowed);
+	call = redis_call(SLR_RESERVE, value, &limit, NOW + 300 * SL_MS_NS, 1);
+	call.id = SL_LEDGER_MAX + 1;
+	call.ttl_ns = SL_MS_NS;
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_bound(&call, 0, SLUICE_BOUND_RESERVATIONS, 700); /* do_one() reserves for a second */
+	call.items[0].watched = SLUICE_OBSERVED;
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_true(call.merged.allowed && !call.each[0].allowed);
+	assert_true(do_one(SLR_RESERVE, &value, &limit, 1000, 1, 1).merged.allowed);
+	slr_value_free(value);
+}
+
+static bool no_memory(void) {
+	return true;
+}
+
+static void test_without_memory_what_is_there_goes_on(void **state) {
+	struct sluice_limit window = limit_of("fixed-window 5/1h"), log = limit_of("sliding-log 1000/500ms"),
+						slots = limit_of("concurrency 2 lease 1m");
+	slr_value value = 0;
+	struct slr_call call;
+	(void)state;
+	do_one(SLR_CHECK, &value, &window, 0, 1, 0);
+	call = redis_call(SLR_CHECK, value, &window, NOW, 1);
+	call.is_full = no_memory;
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_int_equal(call.merged.remaining, 3);
+	value = call.keys[0].value;
+	/* the new one denies, with it the call; observed it is only noted */
+	call.items[1] = (struct slr_item){.limit = log};
+	call.items[2] = (struct slr_item){.limit = log};
+	call.item_count = 3;
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_bound(&call, 1, SLUICE_BOUND_ROOM, 500);
+	assert_bound(&call, 2, SLUICE_BOUND_ROOM, 500);
+	assert_int_equal(call.merged.index, 1);
+	assert_true(call.each[0].allowed);
+	assert_int_equal(call.each[0].remaining, 3);
+	call.items[1].watched = call.items[2].watched = SLUICE_OBSERVED;
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_true(call.merged.allowed && call.keys[0].changed);
+	assert_int_equal(call.each[0].remaining, 2);
+	assert_int_equal(call.each[1].bound, SLUICE_BOUND_ROOM);
+	value = call.keys[0].value;
+	assert_int_equal(slr_value_count(value), 1);
+	/* a peek tells what a check would; what asks for nothing is let through */
+	call = redis_call(SLR_PEEK, value, &log, NOW, 1);
+	call.is_full = no_memory;
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_bound(&call, 0, SLUICE_BOUND_ROOM, 500);
+	call.cost = 0;
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_true(call.merged.allowed);
+	/* held before: confirmed, given back, released */
+	do_one(SLR_HOLD, &value, &log, 0, 7, 9);
+	call = redis_call(SLR_CONFIRM, value, &log, NOW, 7);
+	call.id = 9;
+	call.is_full = no_memory;
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_true(call.merged.allowed);
+	call.operation = SLR_REFUND;
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_int_equal(call.merged.remaining, 1000);
+	value = call.keys[0].value;
+	do_one(SLR_ACQUIRE, &value, &slots, 0, 1, 1);
+	call = redis_call(SLR_RELEASE, value, &slots, NOW, 0);
+	call.id = 1;
+	call.is_full = no_memory;
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_int_equal(call.found, 1);
+	slr_value_free(call.keys[0].value);
+}
+
 static void test_counters_of_one_key_are_bounded(void **state) {
 	struct sluice_limit limit;
 	struct slr_call call;
@@ -400,8 +492,16 @@ static void test_counters_of_one_key_are_bounded(void **state) {
 	}
 	limit = limit_of("5/1h");
 	call = redis_call(SLR_CHECK, value, &limit, NOW, 1);
-	assert_int_equal(slr_decide(&call), SLR_TOO_MANY_COUNTERS);
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_bound(&call, 0, SLUICE_BOUND_ROOM, 1000);
 	assert_int_equal(slr_value_count(value), SLR_COUNTERS_MAX);
+	call.operation = SLR_LEASE;
+	call.id = 1;
+	call.want = 3;
+	call.ttl_ns = SL_MS_NS;
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_int_equal(call.granted, 0);
+	assert_bound(&call, 0, SLUICE_BOUND_ROOM, 1000);
 	call = redis_call(SLR_PEEK, value, &limit, NOW, 1);
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	slr_value_free(value);
@@ -487,6 +587,8 @@ int main(void) {
 		cmocka_unit_test(test_a_hold_leaves_nothing_behind),
 		cmocka_unit_test(test_a_hold_is_spent_in_parts),
 		cmocka_unit_test(test_holds_of_one_counter_are_bounded),
+		cmocka_unit_test(test_open_reservations_are_bounded),
+		cmocka_unit_test(test_without_memory_what_is_there_goes_on),
 		cmocka_unit_test(test_counters_of_one_key_are_bounded),
 		cmocka_unit_test(test_what_is_packed_and_what_is_not),
 		cmocka_unit_test(test_more_shapes_than_there_is_room_for),

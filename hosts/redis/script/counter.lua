@@ -76,7 +76,7 @@ local function save(counters, call)
 		need('several').save(counters, call)
 	elseif c and c.charged and (c.taken or c.changed) then
 		local way, s = c.limit.way, c.s
-		redis.call('HSET', c.key, c.field, way.encode(s))
+		need('room').write(call, c.key, c.field, way.encode(s))
 		local ends = way.ends(c.limit, s)
 		if ends ~= c.ends then
 			need('expiry')(c.key, ends, call.now, call.set)

@@ -13,7 +13,7 @@ local WAIT_MOST = 18446744073710
 local HOLDS = 4
 
 -- Whether the item admits; and, where it is a leaky bucket that does, after what delay.
-local function try(item, call)
+local function try_plain(item, call)
 	local limit, cost = item.limit, call.cost
 	item.delay = 0
 	if cost == 0 or limit.kind == 'U' then
@@ -36,6 +36,16 @@ local function try(item, call)
 		item.delay_charged = limit.way.delay(v, cost, limit.quota)
 	end
 	return item.admits
+end
+
+-- The same where Redis has no memory for more: what would take some is `short`, and denies.
+local function try(item, call)
+	local admits = try_plain(item, call)
+	if admits and call.full and call.cost > 0 and item.counter and not item.known and
+		need('room').lacks(item, call) then
+		item.admits, item.short, admits = false, true, false
+	end
+	return admits
 end
 
 -- Tries all items; whether all that are not observed admit.
@@ -96,6 +106,10 @@ local function answer(item, call, each)
 	end
 	if not item.admits then
 		allowed = 0
+	end
+	if item.short then
+		room, delay = 0, 0
+		retry, reset, bound = need('room').wait(limit, reset)
 	end
 	if reset > WAIT_MOST or retry > WAIT_MOST or delay > WAIT_MOST or next > WAIT_MOST then
 		reset, retry = math.min(reset, WAIT_MOST), math.min(retry, WAIT_MOST)

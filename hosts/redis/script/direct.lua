@@ -94,7 +94,10 @@ return function(keys, args, at, writes)
 		retry = cost > quota and -1 or aligned.retry(kind, quota, width, e, cur, prev, cost)
 	elseif writes and cost > 0 then
 		cur, room = cur + cost, room - cost
-		redis.call('HSET', key, field, struct.pack('<dI4I4', t, cur, prev))
+		local written = redis.pcall('HSET', key, field, struct.pack('<dI4I4', t, cur, prev))
+		if type(written) == 'table' then
+			return nil
+		end
 		-- What a counter says matters as long as what it said before if that was in the same window.
 		if cur_then == 0 or last < t - e then
 			need('expiry')(key, t - e + (kind == 'F' and width or 2 * width), now, set)

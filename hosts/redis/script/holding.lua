@@ -180,7 +180,10 @@ function holding.lease(keys, call)
 			c.limit, c.charged = limit, true
 		end
 		local room = limit.quota == 0 and 0 or limit.way.view(limit, c.s, call.now, call.us).room - c.held
-		granted = c.holds and #c.holds >= holds.most and 0 or math.min(granted, math.max(0, room), MOST)
+		granted = math.min(granted, math.max(0, room), MOST)
+		if c.holds and #c.holds >= holds.most or call.full and need('room').lacks(item, call) then
+			granted = 0
+		end
 		if granted > 0 then
 			put(c, {ends = math.max(call.now, c.s.last) + ttl, cost = granted, lease = true, id = id})
 			c.limit, c.changed = limit, true

@@ -1,7 +1,8 @@
 -- The end of the Functions library: registers the commands as sluice_check and so on, readers as such. While a library
 -- is loaded there is nothing but `redis` to call: no ipairs, no string.
-local WRITERS = {'refund', 'reset', 'throttle', 'hold', 'confirm', 'cancel', 'lease', 'acquire', 'release', 'renew',
-	'reserve', 'commit'}
+local WRITERS = {'throttle', 'hold', 'lease', 'acquire', 'reserve'}
+-- What they write takes no memory to speak of, or was promised before.
+local RELIEVERS = {'refund', 'reset', 'confirm', 'cancel', 'release', 'renew', 'commit'}
 local READERS = {'inspect', 'holders', 'version'}
 
 local function register(words, flags)
@@ -30,4 +31,5 @@ end
 register_check('check', true, {})
 register_check('peek', false, {'no-writes'})
 register(WRITERS, {})
+register(RELIEVERS, {'allow-oom'})
 register(READERS, {'no-writes'})

@@ -40,10 +40,16 @@ function several.load(items, counters, now)
 	end
 end
 
--- A command on many fields, in pieces that fit Lua's stack.
-function several.in_pieces(command, key, fields)
+-- Many fields, in pieces that fit Lua's stack.
+function several.delete(key, fields)
 	for from = 1, #fields, FIELDS_MOST do
-		redis.call(command, key, unpack(fields, from, math.min(from + FIELDS_MOST - 1, #fields)))
+		redis.call('HDEL', key, unpack(fields, from, math.min(from + FIELDS_MOST - 1, #fields)))
+	end
+end
+
+local function write(call, key, fields)
+	for from = 1, #fields, FIELDS_MOST do
+		need('room').write(call, key, unpack(fields, from, math.min(from + FIELDS_MOST - 1, #fields)))
 	end
 end
 
@@ -72,8 +78,8 @@ local function save_key(counters, from, upto, call)
 			end
 		end
 	end
-	several.in_pieces('HSET', key, fields)
-	several.in_pieces('HDEL', key, gone)
+	write(call, key, fields)
+	several.delete(key, gone)
 	if ends > 0 then
 		need('expiry')(key, ends, call.now, call.set)
 	end

@@ -6,7 +6,7 @@ local holds
 local function rounded_up(item, call, most)
 	local limit, c = item.limit, item.counter
 	local way = limit.way
-	if item.admits or limit.quota == 0 or call.cost > limit.capacity or not way.rounded_up then
+	if item.admits or item.short or limit.quota == 0 or call.cost > limit.capacity or not way.rounded_up then
 		return 0
 	elseif c.held ~= 0 then
 		holds = need('holds')

@@ -57,7 +57,7 @@ function tokens.note(call, granted, delay)
 	if not placed then
 		parts[#parts + 1] = entry
 	end
-	redis.call('HSET', key, '?', table.concat(parts, '', math.max(1, #parts - MOST + 1)))
+	need('room').write(call, key, '?', table.concat(parts, '', math.max(1, #parts - MOST + 1)))
 	need('expiry')(key, ends, call.now, call.set)
 end
 

@@ -42,7 +42,7 @@ local function forget(c)
 			gone[#gone + 1] = way.chunk_field(c.s, n)
 		end
 	end
-	need('several').in_pieces('HDEL', c.key, gone)
+	need('several').delete(c.key, gone)
 	return was and true or false
 end
 

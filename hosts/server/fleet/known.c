@@ -10,7 +10,7 @@ struct entry {
 	uint64_t tag;
 	sluice_ns told, until; /* until: 0 where it is free */
 	sluice_ns retry, reset, next;
-	uint64_t quota;
+	uint64_t quota : 56, bound : 8;
 	uint32_t cost, remaining;
 };
 
@@ -59,6 +59,7 @@ void sl_known_add(struct sl_known *known, uint64_t tag, uint32_t cost, const str
 		.reset = denial->reset_after_ns,
 		.next = denial->next_after_ns,
 		.quota = denial->quota,
+		.bound = denial->bound,
 		.cost = cost,
 		.remaining = denial->remaining,
 	};
@@ -72,6 +73,7 @@ bool sl_known_find(const struct sl_known *known, uint64_t tag, uint32_t cost, sl
 		if (e->tag != tag || e->cost != cost || now >= e->until)
 			continue;
 		*denial = (struct sluice_decision){
+			.bound = e->bound,
 			.quota = e->quota,
 			.remaining = e->remaining,
 			.retry_after_ns = sl_known_left(e->retry, now - e->told),

@@ -22,6 +22,7 @@ enum {
 #define INTERVAL_NS_MAX ((sluice_ns)100000000)
 #define TICK_NS_MIN ((sluice_ns)1000000)
 #define BARRED_NS (5 * SECOND_NS) /* behind a command that was refused */
+#define NO_ROOM_NS SECOND_NS     /* behind one that found no room for its counter */
 #define COLD_NS SECOND_NS
 
 struct sl_leases {
@@ -303,6 +304,11 @@ static void lose(struct sl_lease *l, const struct sl_answer *answer, sluice_ns n
 	tell_all(l, SL_LEASE_NONE, now);
 }
 
+/* A node that has no room for the counter grants nothing: who waits asks it himself, and is told so. */
+static bool finds_no_room(const int64_t *numbers) {
+	return sl_plan_decision(numbers + 1, SL_EACH_NUMBERS, 0, false).bound == SLUICE_BOUND_ROOM;
+}
+
 static void take_in(struct sl_lease *l, const int64_t *numbers, sluice_ns now) {
 	struct sluice_decision peek = sl_plan_decision(numbers + 1, SL_EACH_NUMBERS, 0, true);
 	uint32_t granted = (uint32_t)sl_min((uint64_t)numbers[0], l->wanted);
@@ -338,6 +344,9 @@ void sl_lease_answered(struct sl_lease *l, const struct sl_answer *answer, sluic
 		tell_all(l, SL_LEASE_NONE, now);
 	} else if (!sl_plan_is_answer(SL_LEASE, answer, 1)) {
 		lose(l, answer, now);
+	} else if (finds_no_room(answer->numbers)) {
+		lose(l, answer, now);
+		l->barred_until = now + NO_ROOM_NS;
 	} else {
 		take_in(l, answer->numbers, now);
 		serve(l, now);

@@ -19,7 +19,8 @@
 #include <stdlib.h>
 
 enum { HOLD_MS_MIN = 1000, HOLD_MS_MAX = 60000 };
-#define TIDY_NS ((sluice_ns)1000000000) /* how long a command may take that nobody waits for */
+#define SECOND_NS ((sluice_ns)1000000000)
+#define TIDY_NS SECOND_NS /* how long a command may take that nobody waits for */
 
 enum { GROUP_ASKED, GROUP_DONE, GROUP_UNKNOWN, GROUP_FAILED }; /* sl_group.result */
 
@@ -246,6 +247,24 @@ static bool take_outcome(struct sl_trip *trip, struct sl_group *group, const str
 	return true;
 }
 
+/* A node without memory whose module, or whose Redis, refuses whatever would add to it: a bound, which denies. */
+static bool take_full(struct sl_trip *trip, struct sl_group *group, const struct sl_answer *answer) {
+	bool charges =
+		trip->verb == SL_CHECK || trip->verb == SL_HOLD || trip->verb == SL_ACQUIRE || trip->verb == SL_RESERVE;
+	if (!charges || !says(answer, "OOM "))
+		return false;
+	for (uint32_t k = 0; k < group->item_count; k++) {
+		uint8_t i = group->positions[k];
+		const struct sluice_limit *limit = trip->call->call.items[i].limit;
+		trip->call->call.each[i] = sl_plan_full(limit, i);
+		sl_decide_bound(&trip->call->call.each[i], SLUICE_BOUND_ROOM, sl_min(limit->window_ns, SECOND_NS));
+		trip->items[i].state = SL_ITEM_ANSWERED;
+	}
+	group->result = GROUP_FAILED; /* it holds nothing */
+	sl_fleet_refused(fleet_of(trip), answer->error);
+	return true;
+}
+
 static void take_whole(struct sl_trip *trip, struct sl_group *group, const struct sl_answer *answer) {
 	if (!take_outcome(trip, group, answer)) {
 		refuse(trip, group, answer);
@@ -257,6 +276,8 @@ static void take_whole(struct sl_trip *trip, struct sl_group *group, const struc
 }
 
 static void take_answer(struct sl_trip *trip, struct sl_group *group, const struct sl_answer *answer) {
+	if (take_full(trip, group, answer))
+		return;
 	if (trip->whole) {
 		take_whole(trip, group, answer);
 		return;
