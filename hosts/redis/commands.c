@@ -66,7 +66,8 @@ static void reply_decision(struct slr_turn *turn) {
 		return;
 	}
 	slr_ReplyWithArray(turn->context, 7 + (has_id || call->upto) + (call->upto && call->operation == SLR_HOLD));
-	reply_numbers(turn, &call->merged, call->merged.index, false);
+	/* a front's HOLD is of one counter */
+	reply_numbers(turn, &call->merged, call->merged.index, call->upto && call->operation == SLR_HOLD);
 	if (has_id)
 		reply_id(turn);
 	else if (call->upto)

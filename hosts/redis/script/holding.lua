@@ -74,6 +74,10 @@ local function held(call, granted, others)
 	if call.upto and call.each then
 		reply[#reply + 1] = {granted, 0, others}
 	elseif call.upto then
+		local decides = call.items[reply[7] + 1]
+		if decides and decides.short then
+			reply[1] = 2 * need('room').bound
+		end
 		reply[8], reply[9] = granted, others
 	end
 	return reply

@@ -40,4 +40,6 @@ function room.wait(limit, reset)
 	return retry, math.max(reset, retry), ROOM
 end
 
+room.bound = ROOM
+
 return room

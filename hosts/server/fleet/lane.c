@@ -27,6 +27,7 @@ struct sl_lane {
 	uint32_t want;      /* their cost */
 	uint32_t left;      /* of what was granted */
 	uint32_t elsewhere; /* what others held then */
+	bool no_room;       /* the node had no memory for its counter */
 	bool asked, open;   /* the HOLD is under way; it was answered */
 	bool todo;
 	sluice_ns sent;
@@ -272,6 +273,8 @@ static void deny(struct sl_trip *trip, const struct sl_seat *seat, enum sluice_b
 			continue;
 		d->allowed = false;
 		d->bound = (uint8_t)bound;
+		if (seat->lane->no_room)
+			trip->no_room |= (uint32_t)1 << i;
 		d->remaining = seat->lane->left;
 		d->retry_after_ns = bound == SLUICE_BOUND_QUEUE ? trip->journey->fleet->budget_ns : SL_MS_NS;
 		trip->denies |= (uint32_t)1 << i;
@@ -284,7 +287,7 @@ static void begin_anew(struct sl_trip *trip) {
 	for (uint32_t i = 0; i < call->item_count; i++)
 		if (trip->items[i].state == SL_ITEM_TO_ASK)
 			call->each[i] = sl_plan_full(call->items[i].limit, (uint8_t)i);
-	trip->denies = 0;
+	trip->denies = trip->no_room = 0;
 }
 
 enum sl_lane_verdict sl_lanes_judge(struct sl_trip *trip) {
@@ -438,6 +441,7 @@ static void answered(struct sl_ask *ask, const struct sl_answer *answer) {
 	} else {
 		lane->open = true;
 		lane->left = (uint32_t)answer->numbers[GRANTED];
+		lane->no_room = answer->numbers[0] >> 1 == SLUICE_BOUND_ROOM;
 		lane->elsewhere = lane->left < lane->want ? (uint32_t)answer->numbers[ELSEWHERE] : 0;
 		adapt(lanes, lane);
 		if (lane->covered == 0 || lane->first->trip->stalled_until != 0)

@@ -118,6 +118,12 @@ uint32_t sl_plan_stride(uint32_t number_count, uint32_t item_count);
 /* The decision that an item's numbers say; next_after_ns only where it is wanted. */
 struct sluice_decision sl_plan_decision(const int64_t *numbers, uint32_t stride, uint8_t position, bool want_next);
 
+/* By when a node may have memory for a limit's counter again, as module and script tell it. */
+static inline sluice_ns sl_plan_room_wait(const struct sluice_limit *limit) {
+	const sluice_ns second = 1000000000;
+	return limit->window_ns < second ? limit->window_ns : second;
+}
+
 /* What a limit says that stands aside: one that is unlimited, or whose counter nobody could ask. */
 struct sluice_decision sl_plan_full(const struct sluice_limit *limit, uint8_t position);
 

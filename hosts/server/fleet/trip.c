@@ -19,8 +19,7 @@
 #include <stdlib.h>
 
 enum { HOLD_MS_MIN = 1000, HOLD_MS_MAX = 60000 };
-#define SECOND_NS ((sluice_ns)1000000000)
-#define TIDY_NS SECOND_NS /* how long a command may take that nobody waits for */
+#define TIDY_NS ((sluice_ns)1000000000) /* how long a command may take that nobody waits for */
 
 enum { GROUP_ASKED, GROUP_DONE, GROUP_UNKNOWN, GROUP_FAILED }; /* sl_group.result */
 
@@ -257,7 +256,7 @@ static bool take_full(struct sl_trip *trip, struct sl_group *group, const struct
 		uint8_t i = group->positions[k];
 		const struct sluice_limit *limit = trip->call->call.items[i].limit;
 		trip->call->call.each[i] = sl_plan_full(limit, i);
-		sl_decide_bound(&trip->call->call.each[i], SLUICE_BOUND_ROOM, sl_min(limit->window_ns, SECOND_NS));
+		sl_decide_bound(&trip->call->call.each[i], SLUICE_BOUND_ROOM, sl_plan_room_wait(limit));
 		trip->items[i].state = SL_ITEM_ANSWERED;
 	}
 	group->result = GROUP_FAILED; /* it holds nothing */
@@ -464,6 +463,8 @@ static void end_looked(struct sl_trip *trip) {
 	struct sluice_call *call = &trip->call->call;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct sluice_decision *d = &call->each[i];
+		if (trip->no_room >> i & 1)
+			sl_decide_bound(d, SLUICE_BOUND_ROOM, sl_plan_room_wait(call->items[i].limit));
 		if ((trip->denies >> i & 1) == 0 || !d->allowed)
 			continue;
 		d->allowed = false; /* it has drained since: so little was missing */
@@ -546,7 +547,7 @@ static bool ask_again(struct sl_trip *trip) {
 	sluice_ns now = sl_clock_monotonic();
 	if (!is_doubted(trip) || now >= trip->journey->deadline || fleet_of(trip)->closing)
 		return false;
-	trip->denies = 0;
+	trip->denies = trip->no_room = 0;
 	for (uint32_t i = 0; i < trip->call->call.item_count; i++) {
 		trip->denies |= (uint32_t)!trip->call->call.each[i].allowed << i;
 		if (trip->items[i].state == SL_ITEM_ANSWERED)

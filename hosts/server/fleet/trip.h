@@ -56,6 +56,7 @@ struct sl_trip {
 	struct sl_trip *next_waiting, *prev_waiting;
 	sluice_ns stalled_until; /* 0: it is not */
 	uint32_t denies;         /* items that its lanes denied, by bit */
+	uint32_t no_room;        /* those of them whose counters the node has no memory for */
 	uint8_t tries;           /* how often it was in doubt */
 	bool seated, alone;
 	bool spared; /* at the end of its budget, for one turn of the loop */
