@@ -1,10 +1,10 @@
 /* Following the policy's files: a change is taken over without being asked.
  *
- * Every second their sizes, times and inodes are looked at, by name: so editors that write beside and rename, links
- * that are turned to another folder (as Kubernetes does) and files written in place are all seen, on any filesystem.
- * What has changed is looked at again after a moment, until it is still: a file is seldom written in one piece. Then it
- * is read, and only if other bytes stand in it is the policy loaded. So a broken file is told of once, and so is its
- * end. */
+ * Every second, on the reader's thread, their sizes, times and inodes are looked at, by name: so editors that write
+ * beside and rename, links that are turned to another folder (as Kubernetes does) and files written in place are all
+ * seen, on any filesystem. What has changed is looked at again after a moment, until it is still: a file is seldom
+ * written in one piece. Then it is read, and only if other bytes stand in it is the policy loaded. So a broken file is
+ * told of once, and so is its end. */
 #include "hosts/server/inside.h"
 
 #include "base/siphash.h"
@@ -46,54 +46,48 @@ static uint64_t look(const struct sl_followed *followed) {
 	return seen;
 }
 
-static struct sl_followed followed_of(struct sl_server *server, bool *fixed) {
-	pthread_mutex_lock(&server->policy_lock);
-	struct sl_followed followed = server->followed;
-	*fixed = server->policy_is_fixed;
-	pthread_mutex_unlock(&server->policy_lock);
-	return followed;
-}
-
-static bool is_empty(const char *path) {
+static bool is_file(const char *path, bool *is_empty) {
 	struct stat status;
-	return stat(path, &status) == 0 && status.st_size == 0;
+	bool found = stat(path, &status) == 0 && S_ISREG(status.st_mode);
+	*is_empty = found && status.st_size == 0;
+	return found;
 }
 
-/* Has the policy loaded if other bytes stand in its files. An empty file is one that somebody is about to write: as a
- * policy it would be one without limits, so it is taken over only by who asks for it. For the same reason what is
- * loaded has to be what stood there before and after the last look. True: somebody writes, look again. */
+/* Has the policy loaded if other bytes stand in its files: nothing but what stood there before and after the last look.
+ * An empty file is one that somebody is about to write. True: somebody writes, look again. */
 static bool take_over(struct sl_server *server, const struct sl_followed *followed) {
-	if (is_empty(followed->paths[0]))
+	bool is_empty;
+	if (!is_file(followed->paths[0], &is_empty) && server->reader.was_piped)
+		return false;
+	if (is_empty)
 		return true;
 	uint64_t text = sl_policy_file_digest(followed->paths[0]);
 	uint64_t digest = sl_follow_digest(followed, text);
-	if (look(followed) != server->seen)
+	if (look(followed) != server->reader.seen)
 		return true;
 	return digest != followed->digest && !sl_server_reload_followed(server, text);
 }
 
-static void on_look(uv_timer_t *timer) {
-	struct sl_server *server = timer->data;
-	bool fixed;
-	struct sl_followed followed = followed_of(server, &fixed);
-	uint64_t seen = look(&followed);
-	uint64_t again_ms = LOOK_MS;
-	if (seen != server->seen) {
-		server->seen = seen;
-		server->unsettled = true;
-		again_ms = SETTLE_MS;
-	} else if (server->unsettled && !fixed) {
-		server->unsettled = take_over(server, &followed);
-		again_ms = server->unsettled ? SETTLE_MS : LOOK_MS;
-	}
-	uv_timer_start(timer, on_look, again_ms, 0);
+void sl_follow_begin(struct sl_server *server) {
+	const char *path = server->options->policy_file;
+	bool is_empty;
+	server->reader.was_piped = path != NULL && !is_file(path, &is_empty);
 }
 
-void sl_follow_start(struct sl_server *server) {
+sluice_ns sl_follow_look(struct sl_server *server) {
+	struct sl_reader *reader = &server->reader;
+	uint64_t again_ms = LOOK_MS;
 	if (server->options->policy_file == NULL)
-		return;
-	uv_timer_init(&server->workers[0].loop, &server->follow);
-	uv_unref((uv_handle_t *)&server->follow);
-	server->follow.data = server;
-	uv_timer_start(&server->follow, on_look, LOOK_MS, 0);
+		return LOOK_MS * (sluice_ns)1000000;
+	uint64_t seen = look(&reader->followed);
+	if (seen != reader->seen) {
+		reader->seen = seen;
+		reader->unsettled = true;
+		again_ms = SETTLE_MS;
+	} else if (reader->unsettled && !sl_policy_is_fixed(server)) {
+		const struct sl_followed followed = reader->followed;
+		reader->unsettled = take_over(server, &followed);
+		again_ms = reader->unsettled ? SETTLE_MS : LOOK_MS;
+	}
+	return again_ms * (sluice_ns)1000000;
 }

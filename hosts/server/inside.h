@@ -4,11 +4,12 @@
  *   entrances.c  the listening sockets: which, and may they?       stop.c     red, then no new ones, then the end
  *   accept.c     connections taken and handed to workers           upgrade.c  another process takes over
  *   reload.c     the policy read again                             takeover.c and this is that one
+ *   reader.c     the thread that does so
  *   follow.c     its files watched for changes                     parts.c    what there is one of
  *   manager.c    what systemd is told                          join.c     workers and the nodes that they ask
  *
- * The first worker runs on the thread that started the server and does what there is one of: it accepts, hears signals,
- * watches files. All handles here are of its loop; what other threads may call says so. */
+ * The first worker runs on the thread that started the server and does what there is one of: it accepts and hears
+ * signals. All handles here are of its loop; what other threads may call says so. */
 #ifndef SL_SERVER_INSIDE_H
 #define SL_SERVER_INSIDE_H
 
@@ -60,6 +61,21 @@ struct sl_upgrade {
 	uv_timer_t limit;
 };
 
+/* The thread that reads the policy's files; its own but for what `lock` guards. */
+struct sl_reader {
+	pthread_t thread;
+	bool started;
+	pthread_mutex_t lock; /* guards the next five */
+	pthread_cond_t changed;
+	bool stop, ended;
+	struct sl_reload_ticket *first; /* waiting, in order */
+	uint32_t count;
+	struct sl_followed followed; /* what was read last, and its digest; before the thread starts, the starter's */
+	uint64_t seen;               /* by follow.c: of the files' sizes and times */
+	bool unsettled;              /* likewise: they have changed, and are read when they change no more */
+	bool was_piped;              /* likewise: what the server began with was no file, so there is none to follow */
+};
+
 struct sl_server {
 	const struct sl_server_options *options;
 	struct sluice_store *store;
@@ -76,19 +92,18 @@ struct sl_server {
 	int reserve;      /* a descriptor to give up when there is none left */
 	struct sl_log_bound complained;
 
-	pthread_mutex_t policy_lock; /* guards the next three */
+	pthread_mutex_t policy_lock; /* guards the next two; nobody reads a file with it in hand */
 	struct sl_shared_policy *policy;
-	struct sl_followed followed;
 	bool policy_is_fixed;           /* no reload: the workers are ending, or another process takes over */
 	struct sl_shared_policy *first; /* the policy that the process began with */
-	uint64_t seen;                  /* by follow.c: of the files' sizes and times */
-	bool unsettled;                 /* likewise: they have changed, and are read when they change no more */
+	struct sl_reader reader;
 
 	uv_signal_t signals[SL_SIGNALS];
-	uv_timer_t follow, drain, sample, watchdog;
+	uv_timer_t drain, sample, watchdog;
 	enum sl_phase phase;
 	struct sl_upgrade upgrade;
 	int predecessor; /* the channel to the process that this one takes over from; -1: none */
+	bool had_limits, had_users; /* the policy of that one */
 	bool introduced; /* by that one, to systemd: this is the main process now */
 	uv_poll_t predecessor_poll;
 };
@@ -131,25 +146,44 @@ void sl_accept_place(struct sl_server *server, struct sl_arrival *arrival);
  * was wrong. NULL: not to be served. Any thread. */
 struct sl_shared_policy *sl_policy_prepare(const struct sl_server_options *options, struct sl_policy_reading *reading,
                                            struct sl_reload *outcome, struct sl_followed *followed);
+/* Why a policy must not take another one's place, for a person: that one had limits, or users, and this one has none
+ * and does not say so. NULL: it may. */
+const char *sl_policy_disarms(bool had_limits, bool had_users, const struct sl_settings *now);
 /* Appends a line to outcome->messages; `format` as for printf. */
 void sl_reload_say(struct sl_reload *outcome, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Writes the outcome's problems and messages to the log. */
 void sl_reload_tell(const struct sl_server_options *options, const struct sl_reload *outcome);
 /* Gives a policy's limits their rows in the books; false where there is no memory. */
 bool sl_policy_enter(struct sl_server *server, struct sl_shared_policy *policy);
-/* Reads the policy again and has all workers use it. From any thread. */
-void sl_server_reload(void *server, struct sl_reload *outcome);
-/* The same for whom the log is answer enough. */
-void sl_server_reload_quietly(struct sl_server *server);
+/* Reads the policy again and has all workers use it. On the reader's thread. */
+void sl_server_reload(struct sl_server *server, struct sl_reload *outcome);
 /* The same, if the file's text has this digest (sl_policy_file_digest()); else nothing is done, and false returned. */
 bool sl_server_reload_followed(struct sl_server *server, uint64_t text);
-/* From now on no reload, or again; waits for one that is under way. */
+/* Why a policy is fixed. */
+#define SL_POLICY_FIXED_TEXT "another process takes over, or the server is going down"
+/* From now on no reload, or again; waits for workers that are changing over, never for files. */
 void sl_policy_fix(struct sl_server *server, bool fixed);
+bool sl_policy_is_fixed(struct sl_server *server);
+
+/* ---- reader.c ---- */
+
+/* Starts the thread; false after a line in the log. */
+bool sl_reader_start(struct sl_server *server);
+/* Ends it, where it was started. False after a line in the log: it waits for a file, and what it knows must be left to
+ * it. At most a second. */
+bool sl_reader_end(struct sl_server *server);
+/* The three of struct sl_shared, from any thread. */
+void *sl_reader_ask(void *server, bool waits);
+bool sl_reader_look(void *server, void *ticket, struct sl_reload *outcome);
+void sl_reader_leave(void *server, void *ticket);
 
 /* ---- follow.c ---- */
 
-/* Looks at the policy's files every second from now on. */
-void sl_follow_start(struct sl_server *server);
+/* To be called once before the first look. */
+void sl_follow_begin(struct sl_server *server);
+/* Looks at the policy's files, and has them read where they have changed. Returns in how many ns to look again. On the
+ * reader's thread. */
+sluice_ns sl_follow_look(struct sl_server *server);
 /* The digest of what stands in files now, given that of the first one's text. */
 uint64_t sl_follow_digest(const struct sl_followed *followed, uint64_t text);
 

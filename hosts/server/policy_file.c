@@ -1,22 +1,10 @@
 #include "hosts/server/policy_file.h"
 
 #include "base/siphash.h"
+#include "os/file.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* Reads a whole file into memory of SL_POLICY_FILE_BYTES_MAX + 1 bytes; 0 or an errno. */
-static int read_whole(const char *path, char *text, size_t *len) {
-	FILE *file = fopen(path, "rbe");
-	if (file == NULL)
-		return errno;
-	errno = 0;
-	*len = fread(text, 1, SL_POLICY_FILE_BYTES_MAX + 1, file);
-	int why = ferror(file) ? (errno != 0 ? errno : EIO) : 0;
-	fclose(file);
-	return why;
-}
 
 /* Nobody gains by finding two files of one digest: whoever writes the policy needs no tricks. */
 static uint64_t digest_of(const char *text, size_t len) {
@@ -27,18 +15,20 @@ static uint64_t digest_of(const char *text, size_t len) {
 uint64_t sl_policy_file_digest(const char *path) {
 	char *text = malloc(SL_POLICY_FILE_BYTES_MAX + 1);
 	size_t len = 0;
-	uint64_t digest = text != NULL && read_whole(path, text, &len) == 0 ? digest_of(text, len) : 0;
+	bool is_read = text != NULL && sl_file_read(path, false, text, SL_POLICY_FILE_BYTES_MAX + 1, &len) == NULL;
+	uint64_t digest = is_read ? digest_of(text, len) : 0;
 	free(text);
 	return digest;
 }
 
 /* The text of the file, to be freed; NULL with reading->error set. */
-static char *read_text(struct sl_policy_reading *reading, const char *path, size_t *len) {
+static char *read_text(struct sl_policy_reading *reading, const char *path, bool again, size_t *len) {
 	char *text = malloc(SL_POLICY_FILE_BYTES_MAX + 1);
-	int why = text == NULL ? ENOMEM : read_whole(path, text, len);
-	reading->digest = why == 0 ? digest_of(text, *len) : 0;
-	if (why != 0)
-		snprintf(reading->error, sizeof reading->error, "can't read the policy %.300s: %s", path, strerror(why));
+	const char *why =
+		text == NULL ? "out of memory" : sl_file_read(path, !again, text, SL_POLICY_FILE_BYTES_MAX + 1, len);
+	reading->digest = why == NULL ? digest_of(text, *len) : 0;
+	if (why != NULL)
+		snprintf(reading->error, sizeof reading->error, "can't read the policy %.300s: %s", path, why);
 	else if (*len > SL_POLICY_FILE_BYTES_MAX)
 		snprintf(reading->error, sizeof reading->error, "the policy %.300s has more than %d bytes", path,
 		         SL_POLICY_FILE_BYTES_MAX);
@@ -48,11 +38,11 @@ static char *read_text(struct sl_policy_reading *reading, const char *path, size
 	return NULL;
 }
 
-void sl_policy_file_read(struct sl_policy_reading *reading, const char *path) {
+void sl_policy_file_read(struct sl_policy_reading *reading, const char *path, bool again) {
 	char *text = NULL;
 	size_t len = 0;
-	*reading = (struct sl_policy_reading){.policy = NULL};
-	if (path != NULL && (text = read_text(reading, path, &len)) == NULL)
+	*reading = (struct sl_policy_reading){.again = again};
+	if (path != NULL && (text = read_text(reading, path, again, &len)) == NULL)
 		return;
 	struct sluice_bytes yaml = path != NULL ? sl_slice(text, len) : sl_str("limits: []\n");
 	sluice_err err = sluice_policy_load(&reading->policy, yaml, &reading->problems);

@@ -4,8 +4,9 @@
  * each at its next turn: what cannot be prepared leaves the policy of before untouched. Counters are found by the names
  * and numbers of their limits, so they are kept wherever those are.
  *
- * It runs on the thread that asks: the first worker's for SIGHUP and for a changed file, any worker's for POST
- * /v1/reload and SLUICE.RELOAD. One at a time. */
+ * A policy that would disarm is refused: one without the limits or the users that the one before had, which does not
+ * say that none are meant. It runs on the reader's thread (reader.c), one at a time: no file is read by who serves, nor
+ * with policy_lock in hand. */
 #include "hosts/server/inside.h"
 
 #include "hosts/server/net/tls.h"
@@ -83,6 +84,7 @@ struct sl_shared_policy *sl_policy_prepare(const struct sl_server_options *optio
                                            struct sl_reload *outcome, struct sl_followed *followed) {
 	if (reading->policy != NULL)
 		follow(followed, options->policy_file, sl_policy_settings(reading->policy));
+	const bool or_pipe = !reading->again;
 	/* before the certificates are read: one that changes meanwhile is read again */
 	followed->digest = sl_follow_digest(followed, reading->digest);
 	struct sl_shared_policy *shared = take_policy(reading, outcome);
@@ -90,7 +92,7 @@ struct sl_shared_policy *sl_policy_prepare(const struct sl_server_options *optio
 	if (shared == NULL)
 		return NULL;
 	struct sluice_error error;
-	if (sl_tls_load(sl_policy_settings(shared->policy), &shared->tls, &error) == SLUICE_OK)
+	if (sl_tls_load(sl_policy_settings(shared->policy), or_pipe, &shared->tls, &error) == SLUICE_OK)
 		return shared;
 	sl_reload_say(outcome, "%s", error.text);
 	sl_shared_policy_release(shared);
@@ -162,9 +164,23 @@ static bool listens_with_tls(const struct sl_server *server) {
 	return false;
 }
 
-static void use_reading(struct sl_server *server, struct sl_policy_reading *reading, struct sl_reload *outcome) {
-	const char *path = server->options->policy_file, *open_to_all;
-	struct sl_shared_policy *policy = sl_policy_prepare(server->options, reading, outcome, &server->followed);
+const char *sl_policy_disarms(bool had_limits, bool had_users, const struct sl_settings *now) {
+	if (had_limits && !now->limits_given)
+		return "it has no limits, and does not say limits: []";
+	if (had_users && !now->users_given)
+		return "it has no users, and does not say users: []";
+	return NULL;
+}
+
+static const char *disarms(const struct sl_server *server, const struct sl_shared_policy *policy) {
+	const struct sluice_policy *before = server->policy->policy;
+	return sl_policy_disarms(sl_policy_limit_count(before) != 0, sl_policy_settings(before)->user_count != 0,
+	                         sl_policy_settings(policy->policy));
+}
+
+/* `policy`: what was read, and is ready; NULL: it can't be served. The lock is held. */
+static void use_policy(struct sl_server *server, struct sl_shared_policy *policy, struct sl_reload *outcome) {
+	const char *path = server->options->policy_file, *open_to_all, *disarmed;
 	if (policy == NULL) {
 		sl_reload_say(outcome, "%s was not taken over: the policy of before goes on", path);
 	} else if ((open_to_all = sl_entrances_forbidden(server, sl_policy_settings(policy->policy))) != NULL) {
@@ -172,6 +188,9 @@ static void use_reading(struct sl_server *server, struct sl_policy_reading *read
 		              "%s was not taken over: it has no users, and other hosts can reach %s: the policy of "
 		              "before goes on",
 		              path, open_to_all);
+		sl_shared_policy_release(policy);
+	} else if ((disarmed = disarms(server, policy)) != NULL) {
+		sl_reload_say(outcome, "%s was not taken over: %s: the policy of before goes on", path, disarmed);
 		sl_shared_policy_release(policy);
 	} else if (policy->tls == NULL && server->policy->tls != NULL && listens_with_tls(server)) {
 		sl_reload_say(outcome, "%s was not taken over: it has no certificate (tls), and a listener speaks TLS", path);
@@ -192,52 +211,59 @@ static void note(struct sl_server *server, const struct sl_reload *outcome) {
 		atomic_store_explicit(&figures->reloaded_ns, sluice_store_now(server->store), memory_order_relaxed);
 }
 
-/* What a reading comes to, told to systemd and counted; the lock is held. */
+/* What a reading comes to, told to systemd, counted and logged. */
 static void change_over(struct sl_server *server, struct sl_policy_reading *reading, struct sl_reload *outcome) {
-	sl_notify_reloading();
-	use_reading(server, reading, outcome);
-	note(server, outcome);
-	sl_notify("READY=1\nSTATUS=serving %u limits", sl_policy_limit_count(server->policy->policy));
-}
-
-void sl_server_reload(void *arg, struct sl_reload *outcome) {
-	struct sl_server *server = arg;
-	*outcome = (struct sl_reload){.taken_over = false};
+	struct sl_shared_policy *policy = sl_policy_prepare(server->options, reading, outcome, &server->reader.followed);
 	pthread_mutex_lock(&server->policy_lock);
 	if (server->policy_is_fixed) {
-		sl_reload_say(outcome, "nothing is read again: another process takes over, or the server is going down");
+		sl_reload_say(outcome, "nothing is read again: " SL_POLICY_FIXED_TEXT);
+		if (policy != NULL)
+			sl_shared_policy_release(policy);
+	} else {
+		sl_notify_reloading();
+		use_policy(server, policy, outcome);
+		note(server, outcome);
+		sl_notify("READY=1\nSTATUS=serving %u limits", sl_policy_limit_count(server->policy->policy));
+	}
+	pthread_mutex_unlock(&server->policy_lock);
+}
+
+void sl_server_reload(struct sl_server *server, struct sl_reload *outcome) {
+	*outcome = (struct sl_reload){.taken_over = false};
+	if (sl_policy_is_fixed(server)) {
+		sl_reload_say(outcome, "nothing is read again: " SL_POLICY_FIXED_TEXT);
 	} else if (server->options->policy_file == NULL) {
 		sl_reload_say(outcome, "nothing to read again: no policy file was given");
 	} else {
 		struct sl_policy_reading reading;
-		sl_policy_file_read(&reading, server->options->policy_file);
+		sl_policy_file_read(&reading, server->options->policy_file, true);
 		change_over(server, &reading, outcome);
 	}
+	pthread_mutex_lock(&server->policy_lock);
 	outcome->limit_count = sl_policy_limit_count(server->policy->policy);
-	sl_reload_tell(server->options, outcome);
 	pthread_mutex_unlock(&server->policy_lock);
+	sl_reload_tell(server->options, outcome);
 }
 
 bool sl_server_reload_followed(struct sl_server *server, uint64_t text) {
 	struct sl_policy_reading reading;
 	struct sl_reload outcome = {.taken_over = false};
-	pthread_mutex_lock(&server->policy_lock);
-	sl_policy_file_read(&reading, server->options->policy_file);
+	sl_policy_file_read(&reading, server->options->policy_file, true);
 	bool is_that = reading.digest == text;
-	if (is_that && !server->policy_is_fixed)
+	if (is_that && !sl_policy_is_fixed(server))
 		change_over(server, &reading, &outcome);
 	else
 		sl_policy_reading_free(&reading);
 	sl_reload_tell(server->options, &outcome);
-	pthread_mutex_unlock(&server->policy_lock);
 	sluice_problems_free(&outcome.problems);
 	return is_that;
 }
 
-void sl_server_reload_quietly(struct sl_server *server) {
-	struct sl_reload outcome;
-	sl_server_reload(server, &outcome);
-	sluice_problems_free(&outcome.problems);
+bool sl_policy_is_fixed(struct sl_server *server) {
+	pthread_mutex_lock(&server->policy_lock);
+	bool fixed = server->policy_is_fixed;
+	pthread_mutex_unlock(&server->policy_lock);
+	return fixed;
 }
 
 void sl_policy_fix(struct sl_server *server, bool fixed) {

@@ -17,11 +17,25 @@ enum { EXIT_FAILED = 2 };
 
 /* ---- setting up ------------------------------------------------------------------------------------------------ */
 
+/* An upgrade is a reload as well: what the process that goes had may not be lost by it. */
+static bool disarms(const struct sl_server *server, struct sl_reload *outcome) {
+	const char *why =
+		sl_policy_disarms(server->had_limits, server->had_users, sl_policy_settings(server->policy->policy));
+	if (why != NULL)
+		sl_reload_say(outcome, "%s is not served: %s",
+		              server->options->policy_file == NULL ? "no policy" : server->options->policy_file, why);
+	return why != NULL;
+}
+
 static bool load_policy(struct sl_server *server) {
 	struct sl_reload outcome = {.taken_over = false};
 	struct sl_policy_reading reading;
-	sl_policy_file_read(&reading, server->options->policy_file);
-	server->policy = sl_policy_prepare(server->options, &reading, &outcome, &server->followed);
+	sl_policy_file_read(&reading, server->options->policy_file, false);
+	server->policy = sl_policy_prepare(server->options, &reading, &outcome, &server->reader.followed);
+	if (server->policy != NULL && disarms(server, &outcome)) {
+		sl_shared_policy_release(server->policy);
+		server->policy = NULL;
+	}
 	if (server->policy != NULL) {
 		sl_log_set_json(sl_policy_settings(server->policy->policy)->log.json);
 		server->first = server->policy;
@@ -48,7 +62,9 @@ static void fill_figures(struct sl_server *server) {
 		if (server->entrances[i].door == &sl_door_resp)
 			figures->resp_port = server->entrances[i].listener.port;
 	server->parts.shared.census = sl_census_new(server->store);
-	server->parts.shared.reload = sl_server_reload;
+	server->parts.shared.reload_ask = sl_reader_ask;
+	server->parts.shared.reload_look = sl_reader_look;
+	server->parts.shared.reload_leave = sl_reader_leave;
 	server->parts.shared.server = server;
 }
 
@@ -119,7 +135,6 @@ static uint32_t start_threads(struct sl_server *server) {
 static void start_duties(struct sl_server *server) {
 	sl_stop_init(server);
 	sl_accept_start(server);
-	sl_follow_start(server);
 	sl_signals_start(server);
 }
 
@@ -139,8 +154,7 @@ void sl_handle_close(uv_handle_t *handle) {
 
 /* Ends what does not keep the loop alive, so that the loop can be closed. */
 static void end_duties(struct sl_server *server) {
-	uv_timer_t *timers[] = {&server->pause,  &server->follow,   &server->drain,
-	                        &server->sample, &server->watchdog, &server->upgrade.limit};
+	uv_timer_t *timers[] = {&server->pause, &server->drain, &server->sample, &server->watchdog, &server->upgrade.limit};
 	sl_signals_end(server);
 	sl_upgrade_abandon(server);
 	for (size_t i = 0; i < sizeof timers / sizeof *timers; i++)
@@ -153,11 +167,13 @@ static void end_duties(struct sl_server *server) {
 /* Runs the first worker here and the others on threads of their own, until all have ended. */
 static bool run(struct sl_server *server) {
 	uint32_t started = start_threads(server);
-	bool all = started == server->worker_count;
+	bool all = started == server->worker_count, reads = sl_reader_start(server);
 	sl_worker_count_descriptors(&server->workers[0]);
 	start_duties(server);
-	if (all) {
+	if (all && reads) {
 		greet(server);
+	} else if (all) {
+		sl_server_close(server);
 	} else {
 		sl_log(SL_LOG_ERROR, "the system gave only %u of %u threads; choose fewer with --threads", started,
 		       server->worker_count);
@@ -167,7 +183,7 @@ static bool run(struct sl_server *server) {
 	for (uint32_t i = 1; i < started; i++)
 		pthread_join(server->workers[i].thread, NULL);
 	end_duties(server);
-	return all;
+	return all && reads;
 }
 
 static void clear_up(struct sl_server *server) {
@@ -201,6 +217,8 @@ int sl_server_run(const struct sl_server_options *options) {
 	sl_upgrade_remember();
 	sl_signals_hold();
 	bool served = set_up(&server) && run(&server);
+	if (!sl_reader_end(&server))
+		_exit(served ? 0 : EXIT_FAILED); /* the kernel clears up: the store is whole at every instant */
 	clear_up(&server);
 	return served ? 0 : EXIT_FAILED;
 }

@@ -1,7 +1,7 @@
 /* What signals ask for. They are heard by the first worker's loop.
  *
  *   SIGTERM, SIGINT  the next step to the end (stop.c)
- *   SIGHUP           read the policy again, and open the denial log anew
+ *   SIGHUP           have the policy read again (reader.c), and open the denial log anew
  *   SIGUSR2          start the program anew and hand everything over to it (upgrade.c)
  *   SIGPIPE          ignored: a write to a closed connection is an error of that connection only */
 #include "hosts/server/inside.h"
@@ -15,10 +15,14 @@ static void on_signal(uv_signal_t *handle, int number) {
 	if (number == SIGHUP) {
 		if (server->parts.shared.denials != NULL)
 			sl_denials_reopen(server->parts.shared.denials);
-		sl_server_reload_quietly(server);
+		(void)sl_reader_ask(server, false);
 	} else if (number == SIGUSR2) {
 		sl_upgrade_begin(server);
 	} else {
+		sl_log(SL_LOG_INFO, "%s: %s", number == SIGTERM ? "SIGTERM" : "SIGINT",
+		       server->phase == SL_SERVING ? "ending"
+		       : server->phase == SL_RED   ? "ending now, without the rest of the drain time"
+		                                   : "cutting the connections that are left");
 		sl_server_stop(server);
 	}
 }

@@ -68,8 +68,11 @@ static bool take_sockets(struct sl_server *server) {
 }
 
 bool sl_takeover_begin(struct sl_server *server) {
-	const char *variable = getenv(SL_TAKEOVER_VARIABLE);
+	const char *variable = getenv(SL_TAKEOVER_VARIABLE), *had = getenv(SL_TAKEOVER_HAD);
 	uint64_t fd;
+	server->had_limits = variable != NULL && had != NULL && strstr(had, "limits") != NULL;
+	server->had_users = variable != NULL && had != NULL && strstr(had, "users") != NULL;
+	unsetenv(SL_TAKEOVER_HAD);
 	if (variable == NULL)
 		return true;
 	bool is_number = sl_bytes_to_u64(sl_str(variable), &fd) && fd < INT32_MAX;

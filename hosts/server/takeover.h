@@ -10,6 +10,9 @@
 #include "hosts/server/inside.h"
 
 #define SL_TAKEOVER_VARIABLE "SLUICE_UPGRADE_CHANNEL" /* of the environment: the descriptor of the channel */
+/* What the policy of the one that goes had, which that of the one that comes must not lack by mistake: "limits",
+ * "users" or both, with a comma between. One of another version may not say. */
+#define SL_TAKEOVER_HAD "SLUICE_UPGRADE_HAD"
 #define SL_TAKEOVER_HEAD "sluice upgrade 1\n"
 #define SL_TAKEOVER_READY "ready"
 #define SL_TAKEOVER_MAIN "main"

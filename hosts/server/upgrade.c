@@ -64,9 +64,9 @@ void sl_upgrade_remember(void) {
 /* ---- starting the other ---------------------------------------------------------------------------------------- */
 
 /* This environment, without what systemd meant for this process alone. */
-static void fill_environment(char *list[ENVIRONMENT_MAX + 2], char channel[32]) {
-	static const char *const ours[] = {
-		"LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES=", "WATCHDOG_PID=", SL_TAKEOVER_VARIABLE "="};
+static void fill_environment(char *list[ENVIRONMENT_MAX + 3], char *channel, char *had) {
+	static const char *const ours[] = {"LISTEN_PID=",   "LISTEN_FDS=",           "LISTEN_FDNAMES=",
+	                                   "WATCHDOG_PID=", SL_TAKEOVER_VARIABLE "=", SL_TAKEOVER_HAD "="};
 	int count = 0;
 	for (char **at = environ; *at != NULL && count < ENVIRONMENT_MAX; at++) {
 		bool is_ours = false;
@@ -76,18 +76,28 @@ static void fill_environment(char *list[ENVIRONMENT_MAX + 2], char channel[32]) 
 			list[count++] = *at;
 	}
 	list[count++] = channel;
+	list[count++] = had;
 	list[count] = NULL;
+}
+
+static void say_what_it_had(struct sl_server *server, char had[64]) {
+	pthread_mutex_lock(&server->policy_lock);
+	const struct sluice_policy *policy = server->policy->policy;
+	snprintf(had, 64, SL_TAKEOVER_HAD "=%s,%s", sl_policy_limit_count(policy) != 0 ? "limits" : "",
+	         sl_policy_settings(policy)->user_count != 0 ? "users" : "");
+	pthread_mutex_unlock(&server->policy_lock);
 }
 
 /* Starts the program with `channel` open in it; 0 or an errno. The signals that this process holds or ignores are not
  * held or ignored there. */
-static int spawn(int *pid, int channel) {
-	char *environment[ENVIRONMENT_MAX + 2], variable[32];
+static int spawn(struct sl_server *server, int *pid, int channel) {
+	char *environment[ENVIRONMENT_MAX + 3], variable[32], had[64];
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	sigset_t none, all;
 	snprintf(variable, sizeof variable, SL_TAKEOVER_VARIABLE "=%d", channel);
-	fill_environment(environment, variable);
+	say_what_it_had(server, had);
+	fill_environment(environment, variable, had);
 	sigemptyset(&none);
 	sigfillset(&all);
 	if (posix_spawn_file_actions_init(&actions) != 0)
@@ -268,7 +278,7 @@ void sl_upgrade_begin(struct sl_server *server) {
 		return;
 	}
 	setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-	why = send_entrances(server, ends[0]) ? spawn(&server->upgrade.pid, ends[1]) : errno;
+	why = send_entrances(server, ends[0]) ? spawn(server, &server->upgrade.pid, ends[1]) : errno;
 	close(ends[1]);
 	if (why != 0) {
 		close(ends[0]);

@@ -121,12 +121,42 @@ static void read_observe(struct sl_conf *conf, const struct sl_node *value, void
 	conf->observe = value;
 }
 
+static void read_limits(struct sl_conf *conf, const struct sl_node *value, void *into) {
+	conf->policy->settings.limits_given = true;
+	sl_conf_limits(conf, value, into);
+}
+
+static void read_users(struct sl_conf *conf, const struct sl_node *value, void *into) {
+	conf->policy->settings.users_given = true;
+	sl_conf_users(conf, value, into);
+}
+
+/* Nothing but comments, a lone `---`, or `{}`. Nobody means that: it is what is left of a file that was emptied. */
+static bool is_empty(const struct sl_node *root) {
+	return root == NULL || (sl_node_is_null(root) && root->text.len == 0) ||
+	       (root->kind == SL_NODE_MAP && sl_map_first(root) == NULL);
+}
+
+static void read_root(struct sl_conf *conf, const struct sl_node *root, const struct sl_field *fields) {
+	const struct sl_place start = {1, 1};
+	if (is_empty(root)) {
+		if (conf->report->error_count == 0)
+			sl_report_error(conf->report, root == NULL ? start : root->place,
+			                "expected a policy, found nothing: limits: [] says that there are to be no limits");
+		return;
+	}
+	sl_conf_map(conf, root, "the policy", fields, conf->policy);
+	if (!conf->policy->settings.limits_given && conf->report->error_count == 0)
+		sl_report_warning(conf->report, root->place,
+		                  "there are no limits, so this policy denies nobody: limits: [] says that this is meant");
+}
+
 bool sl_conf_read(struct sluice_policy *policy, struct sluice_bytes yaml, struct sl_report *report) {
 #define SETTING(name) offsetof(struct sluice_policy, settings name)
 	static const struct sl_field fields[] = {
 		{"headers", sl_conf_forms, SETTING(.forms), NULL},
 		{"tls", sl_conf_tls, SETTING(), NULL},
-		{"users", sl_conf_users, SETTING(), NULL},
+		{"users", read_users, SETTING(), NULL},
 		{"anonymous", sl_conf_anonymous, SETTING(.anonymous), NULL},
 		{"trusted-proxies", sl_conf_proxies, 0, NULL},
 		{"listen", sl_conf_listen, SETTING(), NULL}, /* behind those that it leans on */
@@ -135,7 +165,7 @@ bool sl_conf_read(struct sluice_policy *policy, struct sluice_bytes yaml, struct
 		{"attributes", sl_conf_attributes, 0, NULL},
 		{"ipv6-prefix", sl_conf_ipv6_prefix, SETTING(.ipv6_prefix), NULL},
 		{"observe", read_observe, offsetof(struct sluice_policy, observe), NULL},
-		{"limits", sl_conf_limits, 0, NULL}, /* behind all that they lean on */
+		{"limits", read_limits, 0, NULL}, /* behind all that they lean on */
 		{"threads", sl_conf_threads, SETTING(.threads), NULL},
 		{"client-time", sl_conf_bool, SETTING(.client_time), NULL},
 		{"near-limit", sl_conf_near, SETTING(.near_percent), NULL},
@@ -148,9 +178,8 @@ bool sl_conf_read(struct sluice_policy *policy, struct sluice_bytes yaml, struct
 	struct sl_tree tree;
 	struct sl_conf conf = {.policy = policy, .report = report, .scratch = &tree.pool, .lint_steps = LINT_STEPS_MAX};
 	bool good = sl_tree_read(&tree, yaml, report);
-	/* a file of comments, or a lone `---`, says nothing: all defaults */
-	if (good && tree.root != NULL && !(sl_node_is_null(tree.root) && tree.root->text.len == 0))
-		sl_conf_map(&conf, tree.root, "the policy", fields, policy);
+	if (good)
+		read_root(&conf, tree.root, fields);
 	if (good && policy->settings.listens == NULL && report->error_count == 0)
 		sl_conf_listen(&conf, NULL, &policy->settings);
 	if (good && report->error_count == 0)

@@ -135,6 +135,7 @@ struct sl_settings {
 	const char *tls_client_ca;             /* PEM file: clients must show a certificate that it signed; or NULL */
 	const struct sl_user *users;           /* none: everybody may do everything that the listener lets in */
 	uint32_t user_count;
+	bool limits_given, users_given; /* written, if only as []: then none are meant where there are none */
 	uint32_t anonymous; /* SL_ROLE_ bits of callers without credentials, where there are users; 0 */
 	struct sl_connection_limits connections;
 	struct sl_log_settings log;

@@ -259,8 +259,8 @@ def test_reloads_under_traffic(server):
 
 
 @pytest.mark.parametrize("policy, words", [
-    ("store: {file: /proc/version}\n", "store: "),
-    ('listen: {grpc: "127.0.0.1:7381"}\n', "listen.grpc"),
+    ("store: {file: /proc/version}\nlimits: []\n", "store: "),
+    ('listen: {grpc: "127.0.0.1:7381"}\nlimits: []\n', "listen.grpc"),
 ])
 def test_what_this_version_does_not_have_is_refused(sluice_bin, tmp_path, policy, words):
     path = tmp_path / "policy.yaml"

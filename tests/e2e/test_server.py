@@ -65,9 +65,19 @@ def test_a_bad_policy_tells_every_mistake_with_its_place(sluice_bin, tmp_path):
     assert "ready" not in said
 
 
-@pytest.mark.parametrize("text", ["", "limits: []\n", "threads: 2\n", "# nothing but this\n"])
+@pytest.mark.parametrize("text", ["limits: []\n", "threads: 2\n", "users: []\n"])
 def test_a_policy_may_say_little(server, text):
-    still_serves(server(text))
+    one = server(text)
+    still_serves(one)
+    assert ("there are no limits" in one.stderr.text()) == ("limits: []" not in text)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# nothing but this\n", "{}\n", "---\n", "threads: 2\nlimits:\n"])
+def test_a_policy_may_not_say_nothing(sluice_bin, tmp_path, text):
+    path = tmp_path / "policy.yaml"
+    path.write_text(text)
+    said = refused(sluice_bin, "-c", str(path))
+    assert ": expected a " in said and "ready" not in said
 
 
 def test_an_unix_socket(sluice_bin, tmp_path):

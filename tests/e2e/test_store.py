@@ -38,7 +38,7 @@ def sluice(sluice_bin, tmp_path):
 
 
 def policy(path, more=""):
-    return f"store: {{file: {path}, memory: 4MiB{more}}}\nclient-time: false\nthreads: 2\n"
+    return f"store: {{file: {path}, memory: 4MiB{more}}}\nclient-time: false\nthreads: 2\nlimits: []\n"
 
 
 def kill(one):

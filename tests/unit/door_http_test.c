@@ -202,7 +202,7 @@ static void test_no_limit_applies(void **state) {
 	assert_free(post("/v1/admit", "{\"attributes\":{\"nobody\":\"asks\"},\"cost\":4294967295}"));
 	assert_free(post("/v1/admit", "{\"attributes\":{\"user\":\"root\"}}"));
 	assert_free(get("/v1/explain"));
-	use_policy("");
+	use_policy("limits: []\n");
 	assert_free(post("/v1/admit", "{\"attributes\":{\"user\":\"alice\"}}"));
 }
 

@@ -40,7 +40,7 @@ static void test_ids_that_the_door_makes(void **state) {
 	(void)state;
 	struct client client;
 	char first[32], sent[160];
-	client_open(&client, "");
+	client_open(&client, "limits: []\n");
 	snprintf(first, sizeof first, "%s",
 	         last_text(client_ask(&client, "SLUICE.ACQUIRE k 1 'concurrency 2 lease 30s'\r\n")));
 	assert_int_equal(strlen(first), 16);
@@ -59,7 +59,7 @@ static void test_ids_of_one_batch(void **state) {
 	static char sent[200 * 96];
 	struct client client;
 	size_t len = 0, count = 0;
-	client_open(&client, "");
+	client_open(&client, "limits: []\n");
 	for (int i = 0; i < 200; i++)
 		len += (size_t)snprintf(
 			sent + len, sizeof sent - len,
@@ -274,7 +274,7 @@ static void test_mistakes_are_named_and_change_nothing(void **state) {
 	(void)state;
 	struct client client;
 	char answer[160], sent[512];
-	client_open(&client, "");
+	client_open(&client, "limits: []\n");
 	client_expect(&client, "SLUICE.ACQUIRE k 1 ID mine " LEASE "\r\n",
 	              "*8\r\n:1\r\n:2\r\n:1\r\n:0\r\n:1000\r\n:0\r\n:0\r\n$4\r\nmine\r\n");
 	for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
@@ -298,7 +298,7 @@ static void test_members_are_at_most_1024_bytes(void **state) {
 	struct client client;
 	char member[1026], sent[1200];
 	memset(member, 'x', sizeof member);
-	client_open(&client, "");
+	client_open(&client, "limits: []\n");
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
 		for (int len = 1024; len <= 1025; len++) {
 			snprintf(sent, sizeof sent, forms[i], len, member);
@@ -476,7 +476,7 @@ static void test_many_tickets_in_one_pipeline(void **state) {
 	}
 	size_t ticket_len = sl_ticket_write(ticket, 7, sl_slice(NULL, 0), list, NULL, 9);
 	assert_in_range(ticket_len, EACH, 16 * 1024 - 64);
-	client_open(&client, "");
+	client_open(&client, "limits: []\n");
 	for (int i = 0; i < CALLS; i++)
 		len += (size_t)snprintf(sent + len, 16 * 1024, "*3\r\n$14\r\nSLUICE.RELEASE\r\n$1\r\n*\r\n$%zu\r\n%s\r\n",
 		                        ticket_len, ticket);
@@ -493,7 +493,7 @@ static void test_many_tickets_in_one_pipeline(void **state) {
 static void test_command_knows_them(void **state) {
 	(void)state;
 	struct client client;
-	client_open(&client, "");
+	client_open(&client, "limits: []\n");
 	client_expect(&client,
 	              "COMMAND GETKEYS SLUICE.ACQUIRE k 1 ID key MEMBER KEY 'concurrency 2 lease 1s' KEY j 9/1m\r\n",
 	              "*2\r\n$1\r\nk\r\n$1\r\nj\r\n");
@@ -543,7 +543,7 @@ static void test_what_is_counted(void **state) {
 	struct sl_row_sum row;
 	struct sl_books *books = sl_books_new(1);
 	assert_non_null(books);
-	client_open(&client, "");
+	client_open(&client, "limits: []\n");
 	client.context.tally = sl_books_tally(books, 0);
 	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
 		char sent[256];

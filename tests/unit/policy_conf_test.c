@@ -15,9 +15,8 @@
 /* ---- what loads ------------------------------------------------------------------------------------------------- */
 
 static void test_empty(void **state) {
-	static const char *const files[] = {"",          "\n",           "# nothing\n",          "---\n",
-	                                    "{}",        "limits: []\n", "\xef\xbb\xbf# mark\n", "%YAML 1.1\n---\n",
-	                                    "---\n...\n"};
+	static const char *const files[] = {"limits: []\n", "\xef\xbb\xbf# mark\nlimits: []",
+	                                    "%YAML 1.1\n---\nlimits: []\n", "{limits: []}", "---\nlimits: [ ]\n...\n"};
 	(void)state;
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
 		struct sluice_policy *policy = sl_policy_loads(files[i]);
@@ -38,12 +37,49 @@ static void test_empty(void **state) {
 		sluice_policy_free(policy);
 	}
 	struct sluice_policy *policy = NULL;
-	assert_int_equal(sluice_policy_load(&policy, (struct sluice_bytes){NULL, 0}, NULL), SLUICE_OK);
-	sluice_policy_free(policy);
 	sluice_policy_free(NULL);
 	sluice_problems_free(NULL);
 	assert_int_equal(sluice_policy_load(NULL, sl_str(""), NULL), SLUICE_E_MISUSE);
 	assert_int_equal(sluice_policy_load(&policy, (struct sluice_bytes){NULL, 1}, NULL), SLUICE_E_MISUSE);
+}
+
+/* What is left of a file that was emptied is no policy; `[]` says that none are meant. */
+static void test_nothing_is_refused(void **state) {
+	static const char *const files[] = {"",   "\n",   "# nothing\n",          "---\n",
+	                                    "{}", "{ }\n", "\xef\xbb\xbf# mark\n", "%YAML 1.1\n---\n",
+	                                    "---\n...\n"};
+	static const struct {
+		const char *file;
+		bool warns, limits_given, users_given;
+	} rows[] = {
+		{"threads: 2\n", true, false, false},
+		{"users: []\n", true, false, true},
+		{"limits: []\n", false, true, false},
+		{"limits: []\nusers: []\n", false, true, true},
+		{"limits:\n  - {name: a, key: ip, limit: 5/1m}\n", false, true, false},
+	};
+	struct sluice_policy *policy = NULL;
+	struct sluice_problems problems;
+	(void)state;
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+		assert_int_equal(sluice_policy_load(&policy, sl_str(files[i]), &problems), SLUICE_E_SYNTAX);
+		assert_int_equal(problems.count, 1);
+		assert_non_null(strstr(problems.list[0].text, "expected a policy, found nothing: limits: [] says"));
+		sluice_problems_free(&problems);
+	}
+	assert_int_equal(sluice_policy_load(&policy, (struct sluice_bytes){NULL, 0}, NULL), SLUICE_E_SYNTAX);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		assert_int_equal(sluice_policy_load(&policy, sl_str(rows[i].file), &problems), SLUICE_OK);
+		assert_int_equal(problems.count, rows[i].warns);
+		assert_true(!rows[i].warns || strstr(problems.list[0].text, "there are no limits") != NULL);
+		assert_int_equal(sl_policy_settings(policy)->limits_given, rows[i].limits_given);
+		assert_int_equal(sl_policy_settings(policy)->users_given, rows[i].users_given);
+		sluice_problems_free(&problems);
+		sluice_policy_free(policy);
+	}
+	/* A file that was cut behind a key has no list there. */
+	assert_int_equal(sluice_policy_load(&policy, sl_str("threads: 2\nlimits:\n"), NULL), SLUICE_E_SYNTAX);
+	assert_int_equal(sluice_policy_load(&policy, sl_str("limits: []\nusers:"), NULL), SLUICE_E_SYNTAX);
 }
 
 static void test_settings(void **state) {
@@ -347,6 +383,7 @@ static void test_too_much(void **state) {
 	memset(yaml, '#', sizeof yaml);
 	sl_policy_refused(sl_slice(yaml, sizeof yaml),
 	                  &(struct wanted){1, 1, "expected a file of at most 4194304 bytes, found 4194305"}, 1);
+	memcpy(yaml, "limits: []\n", 11);
 	assert_int_equal(sluice_policy_load(&policy, sl_slice(yaml, sizeof yaml - 1), NULL), SLUICE_OK);
 	sluice_policy_free(policy);
 	/* more values than a tree holds: two million in one list */
@@ -580,6 +617,7 @@ static void test_all_at_once(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nothing_is_refused),
 		cmocka_unit_test(test_empty),        cmocka_unit_test(test_settings),    cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_stores),       cmocka_unit_test(test_documented),  cmocka_unit_test(test_spellings),
 		cmocka_unit_test(test_maxima),       cmocka_unit_test(test_bytes),       cmocka_unit_test(test_yaml),

@@ -18,7 +18,7 @@ static struct sl_redis_settings redis_of(const struct sluice_policy *policy) {
 }
 
 static void test_defaults(void **state) {
-	static const char *const files[] = {"", "store: {memory: 1GiB}\n", ON_NODES};
+	static const char *const files[] = {"limits: []\n", "store: {memory: 1GiB}\n", ON_NODES};
 	(void)state;
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
 		struct sluice_policy *policy = sl_policy_loads(files[i]);

@@ -25,7 +25,7 @@ static void check_listen(const struct sl_listen *listen, uint8_t door, const cha
 /* ---- what loads ------------------------------------------------------------------------------------------------- */
 
 static void test_defaults(void **state) {
-	struct sluice_policy *policy = sl_policy_loads("");
+	struct sluice_policy *policy = sl_policy_loads("limits: []\n");
 	const struct sl_settings *settings = sl_policy_settings(policy);
 	(void)state;
 	assert_int_equal(settings->listen_count, 2);
@@ -239,13 +239,13 @@ static void test_trust(void **state) {
 		const char *yaml, *address;
 		bool trusted;
 	} rows[] = {
-		{"", "127.0.0.1", true},
-		{"", "127.255.255.255", true},
-		{"", "::ffff:127.0.0.1", true},
-		{"", "::1", true},
-		{"", "128.0.0.1", false},
-		{"", "::2", false},
-		{"", "10.0.0.1", false},
+		{"limits: []\n", "127.0.0.1", true},
+		{"limits: []\n", "127.255.255.255", true},
+		{"limits: []\n", "::ffff:127.0.0.1", true},
+		{"limits: []\n", "::1", true},
+		{"limits: []\n", "128.0.0.1", false},
+		{"limits: []\n", "::2", false},
+		{"limits: []\n", "10.0.0.1", false},
 		{"threads: 2\n", "127.0.0.1", true},
 		{"trusted-proxies: []\n", "127.0.0.1", false},
 		{"trusted-proxies: []\n", "::1", false},

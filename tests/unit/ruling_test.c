@@ -162,7 +162,7 @@ static void test_notation_is_counted_once_by_who_decided(void **state) {
 	struct sluice_limit limits[2];
 	struct sl_top_entry entries[8];
 	(void)state;
-	struct server *server = server_open("");
+	struct server *server = server_open("limits: []\n");
 	assert_int_equal(sluice_limit_parse(&limits[0], sl_str("100/1m"), NULL), SLUICE_OK);
 	assert_int_equal(sluice_limit_parse(&limits[1], sl_str("fixed-window 2/60s"), NULL), SLUICE_OK);
 	const struct sluice_item items[] = {{.limit = &limits[0], .key = sl_str("k")},

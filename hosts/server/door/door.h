@@ -61,8 +61,13 @@ struct sl_shared {
 	const struct sl_figures *figures;
 	const struct sl_fleet_figures
 		*fleet; /* of all workers, figures->worker_count of them; NULL: a store of this host */
-	/* Reads the policy file again, as SIGHUP does, and says what it came to; the log has been told. From any thread. */
-	void (*reload)(void *server, struct sl_reload *outcome);
+	/* Has the policy's file read again, as SIGHUP does. Any thread; nobody waits in here for a file.
+	 *  ask    a ticket; NULL where there is no memory, or very many ask. `waits`: somebody will leave it
+	 *  look   whether it is over, and what it came to (to be freed), which it says once: after 10 s at the latest
+	 *  leave  lets the ticket go */
+	void *(*reload_ask)(void *server, bool waits);
+	bool (*reload_look)(void *server, void *ticket, struct sl_reload *outcome);
+	void (*reload_leave)(void *server, void *ticket);
 	void *server;
 };
 
@@ -85,6 +90,7 @@ struct sl_door_context {
 	const struct sl_shared *shared;     /* NULL in tests */
 	struct sl_remote *remote;           /* where decisions are made instead of the store (flight.h); NULL: in it */
 	struct sl_remote *parking;          /* where calls wait that another process holds up; NULL: they are waited for */
+	struct sl_remote *reloading;        /* where it is waited for that the policy is read again; NULL: it can't be */
 	struct sl_flight *landed;           /* of the connection being fed: what it asked for before, in order */
 	uint32_t landed_settled;            /* of its calls, how many have been answered */
 	uint32_t landed_taken;              /* and how many behind them the door has taken and not answered yet */

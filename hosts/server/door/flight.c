@@ -139,6 +139,10 @@ static struct sl_flight *pack(const struct sl_door_context *context, const struc
 }
 
 void sl_flight_free(struct sl_flight *flight) {
+	if (flight != NULL && flight->reload != NULL)
+		sluice_problems_free(&flight->reload->problems);
+	if (flight != NULL)
+		free(flight->reload);
 	free(flight);
 }
 
@@ -245,4 +249,40 @@ bool sl_flight_park(struct sl_door_context *context, const struct sl_ruling *rul
 	for (size_t i = 0; i < count && context->parking != NULL; i++)
 		held_up = held_up || sl_is_held_up(rulings[i].call->err);
 	return !held_up || launch(context, context->parking, rulings, count, SLUICE_OK);
+}
+
+/* ---- reading the policy again ------------------------------------------------------------------------------------ */
+
+/* The flight of the call that a door takes next; NULL: none has landed. */
+static struct sl_flight *next_landed(const struct sl_door_context *context) {
+	uint32_t at = context->landed_settled + context->landed_taken;
+	struct sl_flight *flight = context->landed;
+	for (; flight != NULL && at >= flight->call_count; flight = flight->next)
+		at -= flight->call_count;
+	return flight;
+}
+
+bool sl_flight_reload(struct sl_door_context *context, const struct sl_reload **outcome) {
+	struct sl_flight *flight = next_landed(context);
+	context->launched = NULL;
+	if (flight == NULL) {
+		flight = calloc(1, sizeof *flight + sizeof flight->calls[0]);
+		if (flight == NULL)
+			return false;
+		*flight = (struct sl_flight){.launched = sl_clock_monotonic(), .call_count = 1};
+		flight->reload = calloc(1, sizeof *flight->reload);
+		if (flight->reload == NULL) {
+			sl_flight_free(flight);
+			return false;
+		}
+		if (!context->reloading->launch(context->reloading, flight)) {
+			context->launched = flight;
+			return false;
+		}
+		append(context, flight);
+	}
+	SL_ASSERT(flight->reload != NULL);
+	context->landed_taken++;
+	*outcome = flight->reload;
+	return true;
 }

@@ -44,7 +44,9 @@ struct sl_flight {
 	 * the callee's again. `to` is NULL for one that nobody waits for any more: then the fleet frees it instead. */
 	void (*landed)(struct sl_flight *flight, void *to);
 	void *to;
-	void *fleet_own;    /* the fleet's, while it flies */
+	void *fleet_own;    /* whose it is while it flies, for himself */
+	/* Of one that waits until the policy was read again: what that came to. It has one call, which is nothing. */
+	struct sl_reload *reload;
 	sluice_ns launched; /* sl_clock_monotonic() */
 	uint32_t call_count;
 	struct sl_flight_call calls[];
@@ -67,6 +69,10 @@ SLUICE_MUST_USE bool sl_flight_decide(struct sl_door_context *context, const str
 /* The same behind calls that were decided in the store: true, unless one is held up by another process (store/lock.h)
  * and has to wait; what was decided beside it is kept. */
 SLUICE_MUST_USE bool sl_flight_park(struct sl_door_context *context, const struct sl_ruling *rulings, size_t count);
+
+/* Has the policy read again, at context->reloading, which is there. True: *outcome says what it came to, and lives
+ * until sl_flights_settle(). False: as sl_flight_decide(). */
+SLUICE_MUST_USE bool sl_flight_reload(struct sl_door_context *context, const struct sl_reload **outcome);
 
 /* Whether a door has to ask for what has landed, before it decides in the store. */
 static inline bool sl_flights_wait(const struct sl_door_context *context) {

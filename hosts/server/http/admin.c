@@ -3,6 +3,7 @@
  *   200 {"reloaded":true,"limits":3,"messages":["took over /etc/sluice/sluice.yaml"],"warnings":[{"line",..}]}
  *   422 a problem: the file is not a policy that can be served; "errors" has every place and what is wrong there
  *   409 a problem: there is no file to read, or something that it names can't be used */
+#include "hosts/server/door/flight.h"
 #include "hosts/server/http/door_http.h"
 
 #include "base/math.h"
@@ -89,16 +90,16 @@ static void reply_refused(struct sl_http_turn *turn, const struct sl_reload *out
 }
 
 void sl_http_route_reload(struct sl_http_turn *turn) {
-	const struct sl_shared *shared = turn->context->shared;
-	struct sl_reload outcome;
-	if (shared == NULL || shared->reload == NULL) {
+	const struct sl_reload *outcome;
+	if (turn->context->reloading == NULL) {
 		sl_http_reply_problem(turn, 409, sl_str("nothing to read again: no policy file was given"), NULL);
 		return;
 	}
-	shared->reload(shared->server, &outcome);
-	if (outcome.taken_over)
-		reply_taken_over(turn, &outcome);
+	turn->waits = !sl_flight_reload(turn->context, &outcome);
+	if (turn->waits)
+		return;
+	if (outcome->taken_over)
+		reply_taken_over(turn, outcome);
 	else
-		reply_refused(turn, &outcome);
-	sluice_problems_free(&outcome.problems);
+		reply_refused(turn, outcome);
 }

@@ -8,11 +8,17 @@
  * hand: so a read with that much room empties it, and the socket's readiness says all that the loop has to know. */
 #include "hosts/server/net/tls.h"
 
+#include "os/file.h"
+
 #include <errno.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { PEM_BYTES_MAX = 4 * 1024 * 1024 };
 
 /* SSL_CTX and SSL under names of our own, so that no other file sees OpenSSL. */
 static SSL_CTX *context_of(const struct sl_tls *tls) {
@@ -80,31 +86,92 @@ static void set_up(SSL_CTX *context) {
 	SSL_CTX_set_default_passwd_cb(context, no_passphrase);
 }
 
-static sluice_err demand_clients(SSL_CTX *context, const char *file, struct sluice_error *error) {
-	STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(file);
-	if (names == NULL || SSL_CTX_load_verify_file(context, file) != 1) {
-		sk_X509_NAME_pop_free(names, X509_NAME_free);
-		return fail(error, "client-ca", file, reason());
+/* Has the last reading of a text found its end, and no fault? */
+static bool was_the_end(void) {
+	unsigned long last = ERR_peek_last_error();
+	bool is_end = ERR_GET_LIB(last) == ERR_LIB_PEM && ERR_GET_REASON(last) == PEM_R_NO_START_LINE;
+	if (is_end)
+		ERR_clear_error();
+	return is_end;
+}
+
+/* The first is the server's, the others lead from it to who signed it. */
+static bool use_certificates(SSL_CTX *context, BIO *text) {
+	X509 *one = PEM_read_bio_X509_AUX(text, NULL, no_passphrase, NULL);
+	bool good = one != NULL && SSL_CTX_use_certificate(context, one) == 1 && SSL_CTX_clear_chain_certs(context) == 1;
+	X509_free(one);
+	while (good && (one = PEM_read_bio_X509(text, NULL, no_passphrase, NULL)) != NULL) {
+		good = SSL_CTX_add0_chain_cert(context, one) == 1;
+		if (!good)
+			X509_free(one);
 	}
-	SSL_CTX_set_client_CA_list(context, names);
+	return good && was_the_end();
+}
+
+/* It fails too where the key is one, but not the certificate's. */
+static bool use_key(SSL_CTX *context, BIO *text) {
+	EVP_PKEY *key = PEM_read_bio_PrivateKey(text, NULL, no_passphrase, NULL);
+	bool good = key != NULL && SSL_CTX_use_PrivateKey(context, key) == 1;
+	EVP_PKEY_free(key);
+	return good;
+}
+
+/* Whoever one of these has signed is let in; a revocation list among them counts as ever. */
+static bool use_client_cas(SSL_CTX *context, BIO *text) {
+	STACK_OF(X509_INFO) *all = PEM_X509_INFO_read_bio(text, NULL, no_passphrase, NULL);
+	X509_STORE *store = SSL_CTX_get_cert_store(context);
+	int certificates = 0;
+	bool good = all != NULL;
+	for (int i = 0; good && i < sk_X509_INFO_num(all); i++) {
+		const X509_INFO *one = sk_X509_INFO_value(all, i);
+		if (one->x509 != NULL)
+			good = X509_STORE_add_cert(store, one->x509) == 1 && SSL_CTX_add_client_CA(context, one->x509) == 1;
+		if (good && one->crl != NULL)
+			good = X509_STORE_add_crl(store, one->crl) == 1;
+		certificates += one->x509 != NULL;
+	}
+	sk_X509_INFO_pop_free(all, X509_INFO_free);
+	if (good && certificates == 0)
+		ERR_raise(ERR_LIB_PEM, PEM_R_NO_START_LINE);
 	SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-	return SLUICE_OK;
+	return good && certificates != 0;
 }
 
-static sluice_err fill(SSL_CTX *context, const struct sl_settings *settings, struct sluice_error *error) {
-	set_up(context);
+/* Reads a file as a whole and has it used: OpenSSL itself would wait for whatever stands there. */
+static sluice_err use_file(SSL_CTX *context, bool use(SSL_CTX *, BIO *), const char *key, const char *file,
+                           bool or_pipe, struct sluice_error *error) {
+	char *bytes = malloc(PEM_BYTES_MAX);
+	size_t len = 0;
+	const char *why = bytes == NULL ? "out of memory" : sl_file_read(file, or_pipe, bytes, PEM_BYTES_MAX, &len);
+	BIO *text = why == NULL ? BIO_new_mem_buf(bytes, (int)len) : NULL;
+	sluice_err err = SLUICE_OK;
 	ERR_clear_error();
-	if (SSL_CTX_use_certificate_chain_file(context, settings->tls_certificate) != 1)
-		return fail(error, "certificate", settings->tls_certificate, reason());
-	/* It fails too where the key is one, but not the certificate's. */
-	if (SSL_CTX_use_PrivateKey_file(context, settings->tls_key, SSL_FILETYPE_PEM) != 1)
-		return fail(error, "key", settings->tls_key, reason());
-	if (SSL_CTX_check_private_key(context) != 1)
-		return fail(error, "key", settings->tls_key, "it is not the certificate's");
-	return settings->tls_client_ca == NULL ? SLUICE_OK : demand_clients(context, settings->tls_client_ca, error);
+	if (why != NULL || text == NULL)
+		err = fail(error, key, file, why != NULL ? why : "out of memory");
+	else if (!use(context, text))
+		err = fail(error, key, file, reason());
+	BIO_free(text);
+	if (bytes != NULL)
+		explicit_bzero(bytes, len);
+	free(bytes);
+	return err;
 }
 
-sluice_err sl_tls_load(const struct sl_settings *settings, struct sl_tls **tls, struct sluice_error *error) {
+static sluice_err fill(SSL_CTX *context, const struct sl_settings *settings, bool or_pipe, struct sluice_error *error) {
+	sluice_err err;
+	set_up(context);
+	err = use_file(context, use_certificates, "certificate", settings->tls_certificate, or_pipe, error);
+	if (err == SLUICE_OK)
+		err = use_file(context, use_key, "key", settings->tls_key, or_pipe, error);
+	if (err == SLUICE_OK && SSL_CTX_check_private_key(context) != 1)
+		err = fail(error, "key", settings->tls_key, "it is not the certificate's");
+	if (err == SLUICE_OK && settings->tls_client_ca != NULL)
+		err = use_file(context, use_client_cas, "client-ca", settings->tls_client_ca, or_pipe, error);
+	return err;
+}
+
+sluice_err sl_tls_load(const struct sl_settings *settings, bool or_pipe, struct sl_tls **tls,
+                       struct sluice_error *error) {
 	*tls = NULL;
 	if (settings->tls_certificate == NULL || settings->tls_key == NULL) {
 		for (uint32_t i = 0; i < settings->listen_count; i++)
@@ -120,7 +187,7 @@ sluice_err sl_tls_load(const struct sl_settings *settings, struct sl_tls **tls, 
 		snprintf(error->text, sizeof error->text, "tls: out of memory");
 		return SLUICE_E_MEMORY;
 	}
-	sluice_err err = fill(context, settings, error);
+	sluice_err err = fill(context, settings, or_pipe, error);
 	if (err != SLUICE_OK)
 		SSL_CTX_free(context);
 	else

@@ -12,8 +12,9 @@ struct sl_tls_session; /* of one connection */
 
 /* Reads what settings->tls_* name. Returns SLUICE_OK with *tls, NULL where they name nothing; SLUICE_E_SYSTEM where a
  * file can't be read or is none, or the key is not the certificate's; SLUICE_E_NONE where a listener speaks TLS and no
- * certificate is named; SLUICE_E_MEMORY. error->text says which file and why. Blocks on files: some ms. */
-SLUICE_MUST_USE sluice_err sl_tls_load(const struct sl_settings *settings, struct sl_tls **tls,
+ * certificate is named; SLUICE_E_MEMORY. error->text says which file and why. Blocks on files: some ms, or for as long
+ * as a disk does; never on a pipe, unless `or_pipe` says that one will do as well. */
+SLUICE_MUST_USE sluice_err sl_tls_load(const struct sl_settings *settings, bool or_pipe, struct sl_tls **tls,
                                        struct sluice_error *error);
 /* Lets go; sessions that were made with it live on. NULL is fine. */
 void sl_tls_free(struct sl_tls *tls);

@@ -15,7 +15,7 @@ static void on_landed(struct sl_flight *flight, void *to) {
 	struct sl_tally *tally = c->worker->context.tally;
 	struct sl_flight **end = &c->landed;
 	SL_ASSERT(flight == c->flying);
-	if (tally != NULL)
+	if (tally != NULL && flight->reload == NULL)
 		sl_times_add(&tally->decision, (sl_clock_monotonic() - flight->launched) / flight->call_count,
 		             flight->call_count);
 	while (*end != NULL)

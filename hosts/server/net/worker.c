@@ -61,6 +61,7 @@ static void end_loop(struct sl_worker *worker) {
 	uv_close((uv_handle_t *)&worker->turn_end, NULL);
 	uv_close((uv_handle_t *)&worker->sweep, NULL);
 	sl_parking_close(&worker->parking);
+	sl_reloading_close(&worker->reloading);
 }
 
 static void close_all(struct sl_worker *worker) {
@@ -266,6 +267,8 @@ sluice_err sl_worker_init(struct sl_worker *worker, const struct sl_worker_optio
 	worker->context.store = options->store;
 	sl_parking_init(&worker->parking, &worker->loop, options->store);
 	worker->context.parking = &worker->parking.remote;
+	sl_reloading_init(&worker->reloading, &worker->loop, options->shared);
+	worker->context.reloading = &worker->reloading.remote;
 	worker->context.policy = options->policy->policy;
 	worker->context.rows = options->policy->rows;
 	worker->context.shared = options->shared;

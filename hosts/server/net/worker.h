@@ -14,6 +14,7 @@
 #include "hosts/server/net/bounds.h"
 #include "hosts/server/net/listen.h"
 #include "hosts/server/net/parking.h"
+#include "hosts/server/net/reloading.h"
 
 #include <pthread.h>
 #include <uv.h>
@@ -80,6 +81,7 @@ struct sl_worker {
 	uv_prepare_t turn;   /* a new turn of the loop: the instant read in the last one is old */
 	uv_check_t turn_end; /* its last answer is sent: the books, what the worker publishes */
 	struct sl_parking parking;
+	struct sl_reloading reloading;
 	uv_timer_t sweep;    /* runs while there are connections, or the worker drains */
 	struct sl_door_context context;
 	struct sl_buffer out;

@@ -1,4 +1,5 @@
 /* SLUICE.RELOAD: the policy file is read again. */
+#include "hosts/server/door/flight.h"
 #include "hosts/server/resp/resp.h"
 
 /* The first mistake and how many there are; where none has a place, what is said without one. */
@@ -16,16 +17,20 @@ static void reply_refused(struct sl_resp_turn *turn, const struct sl_reload *out
 }
 
 void sl_resp_reload(struct sl_resp_turn *turn) {
-	const struct sl_shared *shared = turn->context->shared;
-	struct sl_reload outcome;
-	if (shared == NULL || shared->reload == NULL) {
+	struct sl_door_context *context = turn->context;
+	const struct sl_reload *outcome;
+	if (context->reloading == NULL) {
 		sl_reply_error(turn, "ERR nothing to read again: no policy file was given");
 		return;
 	}
-	shared->reload(shared->server, &outcome);
-	if (outcome.taken_over)
+	if (!sl_flight_reload(context, &outcome)) {
+		turn->waits = true;
+		turn->said = turn->out->len;
+		return;
+	}
+	if (outcome->taken_over)
 		sl_reply_status(turn, "OK");
 	else
-		reply_refused(turn, &outcome);
-	sluice_problems_free(&outcome.problems);
+		reply_refused(turn, outcome);
+	sl_flights_settle(context);
 }
