@@ -239,6 +239,12 @@ int64_t sl_policy_limit_find(const struct sluice_policy *policy, struct sluice_b
 int sl_policy_limit_named(const struct sluice_policy *policy, struct sluice_bytes text,
                           const struct sluice_limit **limit);
 
+/* The key that requests have whose key is written so (`ip=2001:db8::5` is `ip=2001:db8::/64`), for those who name a
+ * counter of the policy by its key: their values take the forms of requests (attribute.h).
+ *  memory  SLUICE_KEY_BYTES_MAX bytes, used where the key is written anew
+ * What is no list of pairs stays as it is. */
+struct sluice_bytes sl_policy_key(const struct sluice_policy *policy, struct sluice_bytes key, char *memory);
+
 /* The different counters that a limit with its overrides may keep for one key: fills `limits` with at most `room` of
  * them, the limit itself first. Returns how many. For those who reset it. */
 uint32_t sl_policy_limit_variants(const struct sluice_policy *policy, uint32_t position,

@@ -52,10 +52,12 @@ def ip(value, prefix=64):
 
 
 def decoded(segment):
+    if b"%" not in segment:
+        return segment
     out, at = b"", 0
     while at < len(segment):
         code = segment[at + 1:at + 3]
-        plain = re.fullmatch(rb"[0-9a-fA-F]{2}", code) and bytes([int(code, 16)]) in [bytes([c]) for c in UNRESERVED]
+        plain = re.fullmatch(rb"[0-9a-fA-F]{2}", code) and int(code, 16) in UNRESERVED
         if segment[at:at + 1] == b"%" and plain and b"%" not in out[-2:]:
             out, at = out + bytes([int(code, 16)]), at + 3
         else:
@@ -109,3 +111,8 @@ def folded(value):
     if len(value) <= KEY_BYTES_MAX:
         return value
     return value[:959] + b"~" + hashlib.sha256(value).hexdigest().encode()
+
+
+def encoded(value):
+    """As it stands in a key, between its separators."""
+    return value.replace(b"%", b"%25").replace(b",", b"%2C").replace(b"=", b"%3D")

@@ -1,6 +1,7 @@
 /* Keys that are too long: SHA-256 against libsodium's, and what is folded. */
 #include "base/sha256.h"
 #include "policy/key.h"
+#include "policy/policy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,12 +83,45 @@ static void may_be_folded_in_place(void **state) {
 	}
 }
 
+/* ---- keys that people write -------------------------------------------------------------------------------------- */
+
+static void written_keys_take_the_form_of_requests(void **state) {
+	static const struct {
+		const char *key, *form;
+	} rows[] = {
+		{"ip=1.2.3.4", "ip=1.2.3.4"},
+		{"ip=::ffff:1.2.3.4", "ip=1.2.3.4"},
+		{"ip=[2001:DB8::5]:80", "ip=2001:db8::/64"},
+		{"user=A%2Cb,path=//x?y", "user=A%2Cb,path=/x"},
+		{"path=/a%252fb%2C%3D", "path=/a%252fb%2C%3D"},
+		{"path=/a%3D%2C/../%2541", "path=/A"},
+		{"method=get,host=A.Example:1", "method=GET,host=a.example"},
+		{"user:1", "user:1"}, /* no pairs */
+		{"ip=::1,x", "ip=::1,x"},
+		{"", ""},
+		{"=", "="},
+		{"ip=%2", "ip=%252"}, /* as requests have it */
+	};
+	struct sluice_policy *policy;
+	char memory[SLUICE_KEY_BYTES_MAX];
+	(void)state;
+	assert_int_equal(sluice_policy_load(&policy, sl_str("limits: []"), NULL), SLUICE_OK);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct sluice_bytes key = sl_str(rows[i].key), form = sl_policy_key(policy, key, memory);
+		if (!sl_bytes_equal(form, sl_str(rows[i].form)))
+			fail_msg("%s gives %.*s", rows[i].key, (int)form.len, (const char *)form.data);
+		assert_true(form.data == (sl_bytes_equal(form, key) ? key.data : memory));
+	}
+	sluice_policy_free(policy);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(agrees_with_libsodium_for_every_length),
 		cmocka_unit_test(keys_that_fit_are_left_alone),
 		cmocka_unit_test(longer_ones_end_in_their_hash),
 		cmocka_unit_test(may_be_folded_in_place),
+		cmocka_unit_test(written_keys_take_the_form_of_requests),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

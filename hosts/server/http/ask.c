@@ -369,7 +369,8 @@ bool sl_http_ask_body(struct sl_http_ask *ask, const struct sl_http_turn *turn, 
 		return false;
 	if (kind == SL_HTTP_ASK_ADMIT)
 		return take_attributes(ask, sl_ask_member(&members, SL_ASK_ATTRIBUTES));
-	return ask->item_count != 0 || sl_ask_limits(ask, &members, kind, turn->context->policy);
+	return ask->item_count != 0 ||
+	       sl_ask_limits(ask, &members, kind, turn->context->policy, turn->context->match_buffer);
 }
 
 bool sl_http_ask_query(struct sl_http_ask *ask, const struct sl_http_turn *turn, char *memory) {

@@ -45,8 +45,9 @@ json_t *sl_ask_member(const struct sl_ask_members *members, unsigned bit);
 bool sl_ask_key(struct sl_http_ask *ask, const char *where, const json_t *value, struct sluice_bytes *key);
 
 /* Reads limits with the keys and members that they count for, and sees whether this kind of request may have them
- * (ask_limits.c). */
+ * (ask_limits.c).
+ *  forms  SLUICE_ITEMS_MAX * SLUICE_KEY_BYTES_MAX bytes that live as long as the request */
 bool sl_ask_limits(struct sl_http_ask *ask, const struct sl_ask_members *members, enum sl_http_ask_kind kind,
-                   const struct sluice_policy *policy);
+                   const struct sluice_policy *policy, char *forms);
 
 #endif

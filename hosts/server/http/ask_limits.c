@@ -83,6 +83,7 @@ static bool take_notation(struct sl_http_ask *ask, size_t i, const json_t *value
 
 /* What an element does not say is said for all. */
 struct shared {
+	char *forms; /* memory for keys that must be written anew, SLUICE_KEY_BYTES_MAX for each limit */
 	const json_t *key;
 	struct sluice_bytes member; /* data NULL: none */
 	bool members;               /* does this kind of request know any? */
@@ -130,6 +131,8 @@ static bool take_limit(struct sl_http_ask *ask, size_t i, json_t *value, const s
 	*item = (struct sluice_item){.limit = &ask->limits[i], .key = sl_json_bytes(own.key)};
 	if (!take_notation(ask, i, value, all->policy))
 		return false;
+	if (ask->positions[i] != SL_RULING_NOTATION)
+		item->key = sl_policy_key(all->policy, item->key, all->forms + i * SLUICE_KEY_BYTES_MAX);
 	if (ask->limits[i].algorithm == SLUICE_DISTINCT)
 		item->member = own.member;
 	else if (object && own.member.data != all->member.data)
@@ -210,9 +213,10 @@ static bool fail_count(struct sl_http_ask *ask, size_t max, size_t count) {
 }
 
 bool sl_ask_limits(struct sl_http_ask *ask, const struct sl_ask_members *members, enum sl_http_ask_kind kind,
-                   const struct sluice_policy *policy) {
+                   const struct sluice_policy *policy, char *forms) {
 	const json_t *value = sl_ask_member(members, SL_ASK_LIMITS);
 	const struct shared all = {
+		.forms = forms,
 		.key = sl_ask_member(members, SL_ASK_KEY),
 		.member = ask->member,
 		.members = kind == SL_HTTP_ASK_CHECK || kind == SL_HTTP_ASK_REFUND || kind == SL_HTTP_ASK_ACQUIRE,

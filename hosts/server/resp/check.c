@@ -15,6 +15,7 @@
  * escape; only keys, members and tokens are free bytes, and they stand behind their words. Most arguments are limits,
  * and those that could be a word are told by their length and first byte. */
 #include "algo/step.h"
+#include "base/assert.h"
 #include "hosts/server/door/ruling.h"
 #include "hosts/server/resp/resp.h"
 #include "policy/nearest.h"
@@ -135,6 +136,18 @@ static bool fail_unknown(struct sl_resp_turn *turn, const struct sl_resp_reading
 	return false;
 }
 
+/* The key in the form that requests have; what must be written anew stays in the match buffer until the batch is
+ * decided. sl_resp_call_begin() keeps room for a call's. */
+static struct sluice_bytes key_form(struct sl_resp_turn *turn, struct sluice_bytes key) {
+	struct sl_resp_batch *batch = &turn->worker->batch;
+	char *memory = (char *)turn->context->match_buffer + batch->match_used;
+	SL_ASSERT(SLUICE_MATCH_BYTES_MAX - batch->match_used >= SLUICE_KEY_BYTES_MAX);
+	struct sluice_bytes form = sl_policy_key(turn->context->policy, key, memory);
+	if (form.data == memory)
+		batch->match_used += form.len;
+	return form;
+}
+
 /* A reset forgets whatever counter the limit or an override of it may keep; else it is the limit's own, whose numbers
  * live as long as the policy, which is changed between turns only. */
 static bool add_named(struct sl_resp_turn *turn, struct sl_resp_reading *reading, struct sluice_bytes text) {
@@ -156,9 +169,11 @@ static bool add_named(struct sl_resp_turn *turn, struct sl_resp_reading *reading
 		return false;
 	}
 	reading->placed = true;
+	const struct sluice_bytes key = key_form(turn, reading->key);
 	for (uint32_t i = 0; i < count; i++) {
 		if (!add_item(turn, reading, variants[i], (uint32_t)position))
 			return false;
+		last_item(turn, reading)->key = key;
 		if (limit->has_terms)
 			last_item(turn, reading)->terms = &limit->terms;
 	}
