@@ -109,7 +109,11 @@ def test_a_long_value_counts_like_any_other(place):
         for n, value in enumerate(LONG):
             assert allowed(r, 12, ip=f"192.0.2.{n}", user=value) == 5, (n, "login denies at its quota")
             assert allowed(r, 12, ip=f"198.51.100.{n}", user=value) == 3, (n, "and so does per-user: 8 in all")
-            assert allowed(r, 4, ip=f"198.51.100.{n}", user=value[:-1] + "x") == 2, (n, "another value is another user")
+            assert allowed(r, 4, ip=f"198.51.100.{n}", user=value[:-1] + "x") == 2, (n, "another user")
+    if place.kind in FLEET:
+        assert figure(one, "sluice_bounds_total", policy="per-user", bound="key") > 100, "though it denies nobody"
+        status, _, body = one.http().post("/v1/admit", {"attributes": {"ip": "203.0.113.1", "user": "k" * 1024}})
+        assert status == 200 and [limit.get("bound") for limit in body["limits"]] == [None, "key"]
     nothing_failed(one)
 
 
@@ -218,6 +222,26 @@ def test_a_seventeenth_limit_beside_leases_and_reservations(place):
             reply = admit(r, user="a", plan="pro")
             assert (reply[0], reply[7], reply[8]) == (0, b"more", None)
         assert [admit(r, user="a")[0] for _ in range(3)] == [1, 1, 0], "no lease was taken"
+    nothing_failed(one)
+
+
+def test_no_value_gets_past_its_limit(place):
+    """Any bytes, 0 to 4,096 of them: each value is admitted once, at the RESP door and behind a proxy alike."""
+    one = place.start(["name: once, key: user, limit: fixed-window 1/365d",
+                       "name: pair, key: [user, path], limit: fixed-window 1/365d"],
+                      more="threads: 1\nattributes: {user: header x-user-id}\n")
+    dice = random.Random(seed := random.randrange(1 << 32))
+    alphabets = (bytes(range(256)), b"{}%,=~", b"a{", bytes(range(33, 127)))
+    with one.resp() as r:
+        for turn in range(20000 if SOAK else 200):
+            value = bytes(dice.choices(alphabets[turn % 4], k=dice.choice((0, 1, 8, 330, 950, 1020, 1024, 1100, 4096))))
+            value += b"#%d" % turn
+            path = b"/" + bytes(dice.choices(b"{,%~", k=dice.choice((0, 1000))))
+            words = ("SLUICE.ADMIT", 1, "user", value, "path", path)
+            assert [r.call(*words)[0] for _ in range(3)] == [1, 0, 0], (seed, turn)
+            if turn % 4 == 3 and len(value) < 4000:
+                headers = {"X-User-Id": value.decode(), "X-Forwarded-Uri": "/"}
+                assert one.http().ask("GET", "/v1/auth/forward", headers=headers)[0] == 429, (seed, turn)
     nothing_failed(one)
 
 

@@ -216,6 +216,7 @@ static void test_keys_in_redis(void **state) {
 		struct sluice_bytes expected = sl_key_fold(folded, sl_slice(whole, stem + rows[i].more));
 		assert_int_equal(got.len, expected.len);
 		assert_memory_equal(got.data, expected.data, got.len);
+		assert_int_equal(sl_plan_folds(rows[i].prefix, &plan), stem + rows[i].more > SLUICE_KEY_BYTES_MAX);
 		struct sl_group *group = sl_group_new(&plan, 1, rows[i].prefix); /* says the same */
 		assert_true(sl_bytes_equal(group->keys[0], expected));
 		free(group);

@@ -67,6 +67,16 @@ struct sluice_bytes sl_plan_key(char text[SL_PLAN_KEY_ROOM], const char *prefix,
 	return sl_key_fold(text, sl_slice(text, sl_out_len(&out)));
 }
 
+bool sl_plan_folds(const char *prefix, const struct sl_plan_item *item) {
+	const char *key = item->item->key.data;
+	size_t len = item->item->key.len, whole = strlen(prefix) + len;
+	if (item->name == NULL || whole > SLUICE_KEY_BYTES_MAX || whole + 2 * len <= SLUICE_KEY_BYTES_MAX)
+		return whole > SLUICE_KEY_BYTES_MAX;
+	for (size_t i = 0; i < len; i++)
+		whole += key[i] == '{' ? 2 : 0;
+	return whole > SLUICE_KEY_BYTES_MAX;
+}
+
 /* The item's key, kept once: its place among the keys. */
 static uint32_t intern_key(struct writer *w, const char *prefix, const struct sl_plan_item *item) {
 	char text[SL_PLAN_KEY_ROOM];

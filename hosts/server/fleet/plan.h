@@ -86,6 +86,9 @@ enum { SL_PLAN_KEY_ROOM = SL_REDIS_PREFIX_BYTES_MAX + 3 * SLUICE_KEY_BYTES_MAX }
  * bytes staying what it is. The same at all fronts, for all commands. Points into `text`. */
 struct sluice_bytes sl_plan_key(char text[SL_PLAN_KEY_ROOM], const char *prefix, const struct sl_plan_item *item);
 
+/* Whether that is folded. Some ns, unless it may be. */
+bool sl_plan_folds(const char *prefix, const struct sl_plan_item *item);
+
 /* Makes a group of 1..SLUICE_ITEMS_MAX items; NULL when the system gives no memory. Free with free(). One allocation,
  * copies everything. */
 struct sl_group *sl_group_new(const struct sl_plan_item *items, uint32_t count, const char *prefix);

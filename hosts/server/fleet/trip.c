@@ -578,12 +578,24 @@ void sl_trip_go_on(struct sl_trip *trip) {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
+/* A key that is too long is a bound that denies nobody: it is told where no other was met. */
+static void note_folded(struct sl_trip *trip, uint32_t i) {
+	struct sluice_decision *d = &trip->call->call.each[i];
+	const struct sl_plan_item item = sl_trip_plan(trip, i);
+	if (d->bound == SLUICE_BOUND_NONE && sl_plan_folds(fleet_of(trip)->prefix, &item))
+		d->bound = SLUICE_BOUND_KEY;
+}
+
 static void merge(struct sl_trip *trip) {
 	struct sluice_call *call = &trip->call->call;
 	call->merged = sl_merge_nothing();
-	for (uint32_t i = 0; i < call->item_count; i++)
-		if (trip->items[i].state != SL_ITEM_FREE && is_enforced(trip, i))
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		if (trip->items[i].state == SL_ITEM_FREE)
+			continue;
+		note_folded(trip, i);
+		if (is_enforced(trip, i))
 			sl_merge_add(&call->merged, &call->each[i], (int32_t)i);
+	}
 }
 
 static void count_way(struct sl_trip *trip, sluice_err err) {
