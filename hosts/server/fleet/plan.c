@@ -47,12 +47,14 @@ static void add(struct writer *w, struct sluice_bytes word) {
 }
 
 static void put_untagged(struct sl_out *out, struct sluice_bytes key) {
-	const char *p = key.data;
-	for (size_t i = 0; i < key.len; i++)
-		if (p[i] == '{')
-			sl_out_str(out, "%7B");
-		else
-			sl_out_char(out, p[i]);
+	const char *p = key.data, *end = p + key.len, *brace;
+	while (key.len != 0 && p < end && (brace = memchr(p, '{', (size_t)(end - p))) != NULL) {
+		sl_out_bytes(out, p, (size_t)(brace - p));
+		sl_out_str(out, "%7B");
+		p = brace + 1;
+	}
+	if (key.len != 0)
+		sl_out_bytes(out, p, (size_t)(end - p));
 }
 
 struct sluice_bytes sl_plan_key(char text[SL_PLAN_KEY_ROOM], const char *prefix, const struct sl_plan_item *item) {
