@@ -244,6 +244,22 @@ static void forget(const struct slr_call *call, struct slr_member *m) {
 		slr_note_gone(&m->key->notes, m->identity);
 }
 
+/* Behind a charge that has turned a bucket to another rate: what is open is noted as of now (algo/ledger.h I3). */
+static void note_turn(const struct slr_call *call, struct slr_member *m) {
+	struct sl_ledger ledger = slr_ledger_of(m->key->value, m->identity);
+	struct slr_counter scratch;
+	if (ledger.count == 0 || !slr_keeps_rate(m->identity) || m->state.rate == 0 || m->state.rate == m->limit->quota)
+		return;
+	for (uint32_t i = 0; i < ledger.count; i++) {
+		struct sl_reservation *it = (struct sl_reservation *)(uintptr_t)&ledger.list[i];
+		it->debt = sl_ledger_left(m->limit, m->state.rate, it, m->clock);
+		it->instant = m->clock;
+	}
+	if (call->noted)
+		slr_note_whole(&m->key->notes,
+		               slr_value_find(m->key->value, slr_side_of(SLR_SIDE_LEDGER, m->identity), &scratch));
+}
+
 static void commit_in_place(const struct slr_call *call, struct slr_member *m, const struct slr_change *change,
                             int64_t until_ms) {
 	struct slr_counter *counter;
@@ -275,6 +291,7 @@ static void commit_in_place(const struct slr_call *call, struct slr_member *m, c
 void slr_member_commit(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
 	sluice_ns end = change->place != NULL ? change->place->end : 0;
 	int64_t kept_ms = kept_until(m->key), until_ms = end == 0 && keeps_expiry(m) ? 0 : until_of(call, m, end);
+	bool open = m->ledger.count != m->returned;
 	if (sl_rule_has_block(m->limit) || m->holds != NULL || change->place != NULL || change->charge == 0 ||
 	    change->forced || change->counted) {
 		commit_in_place(call, m, change, until_ms);
@@ -286,6 +303,8 @@ void slr_member_commit(const struct slr_call *call, struct slr_member *m, const 
 			note_state(m, &m->image.counter.state);
 	}
 	drop_returned(call, m);
+	if (change->charge != 0 && open)
+		note_turn(call, m);
 	changed(m, until_ms > kept_ms ? until_ms : 0);
 }
 

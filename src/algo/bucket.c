@@ -181,21 +181,23 @@ void sl_bucket_step(const struct sluice_limit *limit, struct sl_counter *counter
 
 /* ---- giving back, correcting ------------------------------------------------------------------------------------- */
 
+/* A rate that was read out of a lifetime is the least of a quarter: what is told on is near its middle, else it would
+ * become less with each refund. */
 sluice_ns sl_bucket_life(const struct sluice_limit *limit, const struct sl_state *state) {
-	uint64_t tick_ns = limit->derived[SL_TICK_NS];
+	uint64_t tick_ns = limit->derived[SL_TICK_NS], rate = rate_of(limit, state);
 	if (state->life != 0)
 		return sl_life_longest(state->life - 1);
-	return least_life(ticks_of(stored_debt(state, debt_bits(tick_ns)), rate_of(limit, state)), tick_ns);
+	rate += rate != limit->quota ? rate / 8 : 0;
+	return least_life(ticks_of(stored_debt(state, debt_bits(tick_ns)), rate), tick_ns);
 }
 
-/* Writes what is owed at a tick, to drain as it did. A rate that was read out of a lifetime is the least of a quarter:
- * what is told on is near its middle, else it would become less with each refund. */
+/* Writes what is owed at a tick, to drain as it did: once read, a rate is not read again. */
 static void store_line(const struct sluice_limit *limit, struct sl_state *state, uint64_t tick, sl_u128 debt,
                        uint32_t rate) {
-	uint64_t tick_ns = limit->derived[SL_TICK_NS], told = rate != limit->quota ? rate + (uint64_t)rate / 8 : rate;
-	store(state, tick, debt, tick_ns);
+	store(state, tick, debt, limit->derived[SL_TICK_NS]);
 	if (state->life != 0)
-		state->life = (uint32_t)sl_life_code(least_life(ticks_of(debt, told), tick_ns)) + 1;
+		state->rate = rate;
+	state->life = 0;
 }
 
 /* Towards empty of debt, at most the debt of now; what drained since the last charge stays drained. */
@@ -251,6 +253,15 @@ bool sl_bucket_correct(const struct sluice_limit *limit, struct sl_counter *coun
 			           b.rate);
 	}
 	return counter->state.w[0] != before.w[0] || counter->state.w[1] != before.w[1];
+}
+
+uint32_t sl_ledger_left(const struct sluice_limit *limit, uint32_t rate, const struct sl_reservation *reservation,
+                        sluice_ns now) {
+	uint64_t tick_ns = limit->derived[SL_TICK_NS], from = to_ticks(reservation->instant, tick_ns);
+	uint64_t t = to_ticks(now, tick_ns);
+	sl_u128 behind = sl_mul(reservation->debt, limit->derived[SL_WINDOW_TICKS]);
+	sl_u128 drained = sl_mul(rate, t - sl_min(t, from));
+	return drained < behind ? (uint32_t)sl_div(behind - drained, limit->derived[SL_WINDOW_TICKS]) : 0;
 }
 
 uint32_t sl_bucket_debt(const struct sluice_limit *limit, const struct sl_counter *counter, sluice_ns now) {

@@ -13,7 +13,9 @@
  * I1  A ledger is sorted by `end`; the first ones have ended, and count as returned whether or not the counter has been
  *     corrected yet. So peeks and denials need not write.
  * I2  Whoever charges or refunds a counter takes the ended ones out of its ledger and corrects it first.
- * I3  A ledger that is lost takes nothing with it but the way back: the estimates stay charged. */
+ * I3  All in a bucket's ledger are of instants since which it has drained at one rate: whoever charges it at another
+ *     one notes them anew, as of then.
+ * I4  A ledger that is lost takes nothing with it but the way back: the estimates stay charged. */
 #ifndef SL_LEDGER_H
 #define SL_LEDGER_H
 
@@ -27,7 +29,8 @@ struct sl_reservation {
 	sluice_ns end;     /* from which on it is returned; above instant */
 	uint32_t cost;     /* that was charged, >= 1 */
 	uint32_t debt;     /* buckets: the debt behind the charge, in whole units, rounded down; what of it had drained when
-	                    * it is returned is not given back again. Others: 0 */
+	                    * it is returned is not given back again. Where the bucket's rate was turned since, both are as
+	                    * of then (sl_ledger_left()). Others: 0 */
 };
 
 struct sl_ledger {
@@ -74,6 +77,11 @@ void sl_ledger_step(const struct sluice_limit *limit, const struct sl_counter *c
 
 /* The debt to be noted in a reservation, from the counter behind its charge. */
 uint32_t sl_ledger_debt(const struct sluice_limit *limit, const struct sl_counter *counter, sluice_ns now);
+
+/* What can still be given back at `now`, of a bucket that drained at `rate` since the reservation's instant: to be
+ * noted in its place, with `now`, when a charge turns the bucket to another rate. Whole units, rounded down. */
+uint32_t sl_ledger_left(const struct sluice_limit *limit, uint32_t rate, const struct sl_reservation *reservation,
+                        sluice_ns now);
 
 /* Bytes of the new block that sl_correct() needs for a counter with a block; 0 for others, and for one without.
  * SL_BLOCK_TOO_LARGE as in sl_step_block_bytes().

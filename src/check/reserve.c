@@ -36,6 +36,8 @@ void ledger_find(const struct sluice_store *store, struct member *m, sluice_ns n
 	l->dead = m->slot == NULL;
 	if (l->slot == NULL || (block = (uint32_t)sl_slot_state(l->slot)[1]) == 0)
 		return;
+	if (sl_slot_has_expired(l->slot, sl_slot_tag(l->slot), now))
+		return; /* I1: of what it names nothing counts; a bucket may have been turned since, unseen */
 	m->plain = false;
 	l->count =
 		(uint32_t)sl_min(sl_slot_state(l->slot)[1] >> 32, sl_block_bytes(store, block) / sizeof(struct sl_reservation));
@@ -142,6 +144,36 @@ static void forget_instants(struct ledger *l) {
 	}
 }
 
+/* Before a charge that turns a bucket to another rate: what is open is noted as of now (ledger.h I3). In place: half of
+ * it done, or the charge not made, gives back less. */
+static void note_turn(const struct member *m, sluice_ns now) {
+	const struct ledger *l = &m->ledger;
+	struct sl_counter before = {.block = NULL};
+	uint32_t rate;
+	sluice_ns t;
+	if (!m->charged || l->dead || l->ended == l->count || m->slot == NULL || !sl_rule_rate_may_change(m->limit))
+		return;
+	memcpy(before.state.w, sl_slot_state(m->slot), sizeof before.state.w);
+	before.state.life = (uint32_t)(sl_slot_tag(m->slot) & SL_LIFE_FRESH) + 1;
+	rate = sl_bucket_rate(m->limit, &before.state);
+	t = sl_step_instant(m->limit, &before, now);
+	for (uint32_t i = l->ended; rate != m->limit->quota && i < l->count; i++) {
+		struct sl_reservation *it = (struct sl_reservation *)(uintptr_t)&l->list[i];
+		uint32_t left = sl_ledger_left(m->limit, rate, it, t);
+		if (it->instant == 0)
+			continue;
+		__atomic_store_n(&it->debt, left, __ATOMIC_RELAXED);
+		SL_POINT();
+		__atomic_store_n(&it->instant, t, __ATOMIC_RELAXED);
+		SL_POINT();
+	}
+}
+
+/* A lifetime as whoever reads a bucket's rate out of it may take it: the longest of its code. */
+static sluice_ns as_told(const struct member *m, sluice_ns life) {
+	return sl_rule_rate_may_change(m->limit) ? sl_min(sl_life_longest(sl_life_code(life)), SLUICE_NEVER - 1) : life;
+}
+
 /* How long a counter may differ from none behind a charge: as its decision says, but a charge that was forced on it was
  * denied before. */
 static sluice_ns life_behind(const struct member *m, sluice_ns now) {
@@ -157,10 +189,11 @@ static sluice_ns life_behind(const struct member *m, sluice_ns now) {
 
 void ledger_outlive(struct sluice_store *store, struct member *m, sluice_ns now) {
 	struct sl_counter copy = m->counter;
+	note_turn(m, now);
 	if (m->ledger.dead)
 		forget_instants(&m->ledger);
 	else if (m->ledger.slot != NULL)
-		extend(store, &m->ledger, ns_add(sl_step_instant(m->limit, &copy, now), life_behind(m, now)));
+		extend(store, &m->ledger, ns_add(sl_step_instant(m->limit, &copy, now), as_told(m, life_behind(m, now))));
 }
 
 /* All that is to be corrected, in the order in which it is known. */
@@ -288,7 +321,7 @@ static sluice_ns publish_counter(struct sluice_store *store, struct member *m, s
 		m->counter.state.w[1] = m->counter.state.w[1] >> 32 << 32 | (uses ? m->block : old);
 	copy = m->counter;
 	sl_step(m->limit, &copy, now, 0, false, &left);
-	end = ns_add(sl_step_instant(m->limit, &copy, now), sl_step_life(m->limit, &left));
+	end = ns_add(sl_step_instant(m->limit, &copy, now), as_told(m, sl_step_life(m->limit, &left)));
 	if (keeps_block && uses)
 		sl_block_own(store, m->block, m->slot);
 	sl_blocks_save_slot(store, m->slot);
@@ -309,6 +342,7 @@ void ledger_publish(struct sluice_store *store, const struct sluice_call *call, 
 	struct sl_correction few[BATCH], *list = l->scratch != 0 ? sl_block_memory(store, l->scratch) : few;
 	sluice_ns t = sl_step_instant(m->limit, &m->counter, call->now), end = 0;
 	uint32_t count = list_corrections(m, t, list);
+	note_turn(m, call->now);
 	if (l->dead && m->charged)
 		forget_instants(l);
 	if (l->corrected != 0 && l->slot != NULL)
