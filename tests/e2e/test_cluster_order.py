@@ -269,6 +269,23 @@ def test_holds_that_stay_deny_within_the_budget(cluster, fronts, slots):
         assert metric(one, "sluice_bounds_total", policy="per-user", bound="holds") == 1
 
 
+@pytest.mark.parametrize("request_of", [
+    lambda key: ("SLUICE.CHECK", key, 3, "ID", "once", LIMIT), lambda key: ("SLUICE.CHECK", key, 3, LIMIT),
+    lambda key: ("SLUICE.PEEK", key, 3, LIMIT), lambda key: ("SLUICE.RESERVE", key, 3, 60000, LIMIT)])
+def test_calls_of_one_command_wait_too(cluster, fronts, request_of):
+    one, = fronts(cluster)
+    key = f"one{next(names)}"
+    with Client(cluster) as client, one.resp() as r:
+        Module.call(client, "HOLD", "sluice:" + key, 3, "a", 60000, LIMIT)
+        began = time.monotonic()
+        r.send(encode(*request_of(key)))
+        time.sleep(0.1)
+        Module.call(client, "CANCEL", "sluice:" + key, "a", LIMIT)
+        assert r.read()[0] == 1 and time.monotonic() - began >= 0.1
+        used = 0 if request_of(key)[0] == "SLUICE.PEEK" else 3
+        assert r.call("SLUICE.PEEK", key, 0, LIMIT)[2] == 5 - used
+
+
 def test_no_place_for_a_hold_denies(cluster, fronts):
     """256 others hold a counter that has room enough."""
     one, = fronts(cluster, user="fixed-window 1000/3660d", ip="fixed-window 5/3660d", budget=200)
