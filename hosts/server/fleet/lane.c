@@ -431,8 +431,8 @@ static void answered(struct sl_ask *ask, const struct sl_answer *answer) {
 	struct sl_lanes *lanes = ask->owner;
 	lane->asked = false;
 	look_at(lanes, lane);
-	if (answer->kind == SL_ANSWER_LATE && sl_nodes_is_busy(lanes->fleet->nodes, group->number)) {
-		let_go(lanes, lane, true); /* those that came meanwhile ask again */
+	if (answer->kind == SL_ANSWER_LATE) {
+		let_go(lanes, lane, true); /* whoever still has time asks again */
 	} else if (!sl_plan_is_answer(SL_HOLD, answer, group->item_count)) {
 		bool was_running = lanes->running;
 		lanes->running = true;

@@ -167,7 +167,7 @@ bool sl_nodes_is_up(const struct sl_nodes *nodes, uint16_t group) {
 
 bool sl_nodes_is_busy(const struct sl_nodes *nodes, uint16_t group) {
 	const struct sl_node *node = sl_topology_route(nodes, group);
-	return node != NULL && sl_node_is_up(node) && node->heard_at + nodes->budget_ns / 4 >= sl_clock_monotonic();
+	return node != NULL && sl_node_is_up(node) && node->heard_at + nodes->budget_ns / 4 * 3 >= sl_clock_monotonic();
 }
 
 bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_ask *ask) {
@@ -271,9 +271,12 @@ void sl_nodes_arm(struct sl_nodes *nodes, sluice_ns due) {
 		set_timer(nodes, due, 0);
 }
 
-/* Is it this worker that was late? Timers come before sockets: the answers may lie there, and are read first. */
+/* Is it this worker that was late, or about to call an answer late that may lie there? Timers come before sockets: what
+ * is to be read is read first. */
 static bool has_stalled(struct sl_nodes *nodes, sluice_ns now) {
-	nodes->stalled = !nodes->stalled && now > nodes->expected + STALL_NS;
+	const struct sl_errand *first = sl_errands_first(&nodes->errands);
+	const bool late = first != NULL && !first->paused && first->due <= now;
+	nodes->stalled = !nodes->stalled && (late || now > nodes->expected + STALL_NS);
 	if (nodes->stalled)
 		set_timer(nodes, now, 1);
 	return nodes->stalled;

@@ -79,8 +79,9 @@ SLUICE_MUST_USE bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_ask *ask);
 /* Whether the group's node could be asked now. */
 bool sl_nodes_is_up(const struct sl_nodes *nodes, uint16_t group);
 
-/* Whether the group's node answers asks in time, just now: within the last quarter of a budget. What is late there
- * waits behind others, and is not a store that is away. */
+/* Whether the group's node answers asks in time: it has, within the last three quarters of a budget. What is late there
+ * waits behind others, and is not a store that is away: one that stops has not answered for nearly a whole budget when
+ * the first that it owes an answer is late. */
 bool sl_nodes_is_busy(const struct sl_nodes *nodes, uint16_t group);
 
 /* Answers what is under way as LOST (AWAY, what was not sent), closes; `closed` (may be NULL) is called when nothing is
