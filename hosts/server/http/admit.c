@@ -2,11 +2,15 @@
  *
  * What is held after a request was allowed, leases and reservations, is ended by its ticket (proto/ticket.h): "id" in
  * the answer, or, at the proxies' doors, the header Sluice-Ticket. There it must fit into the 4 KiB that a proxy keeps
- * for an answer's head unless told otherwise; a request whose keys are so long that it does not is refused before it is
- * decided. nginx would take the whole answer for a failure, and fail open. */
+ * for an answer's head unless told otherwise; a request whose keys are so long that it does not is denied before it is
+ * decided. nginx would take the whole answer for a failure, and fail open; so it would any error of ours. */
 #include "hosts/server/http/decide.h"
 
+#include "algo/merge.h"
+#include "algo/rule.h"
+#include "algo/step.h"
 #include "base/assert.h"
+#include "base/math.h"
 #include "policy/attribute.h"
 
 enum { PROXY_TICKET_BYTES_MAX = 3 * 1024 };
@@ -131,11 +135,29 @@ static bool can_tell(struct admitting *a) {
 	write_ticket(a);
 	len = a->id.len;
 	a->id = sl_slice(NULL, 0);
-	if (len > PROXY_TICKET_BYTES_MAX)
-		sl_http_reply_problem(a->turn, 431,
-		                      sl_str("the keys of the limits that this request would hold are too long for a ticket"),
-		                      NULL);
 	return len <= PROXY_TICKET_BYTES_MAX;
+}
+
+/* What no proxy could hand on is denied by the limits that would be held, before anything is decided: an error would
+ * pass where a proxy is open to errors, and clients choose how long their headers are. */
+static void deny_untold(struct admitting *a, const struct sl_ruling *ruling) {
+	struct sluice_call *call = &a->question.call;
+	call->each = a->question.each;
+	call->merged = sl_merge_nothing();
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		const struct sluice_item *item = &call->items[i];
+		uint64_t capacity = item->limit->derived[SL_CAPACITY];
+		call->each[i] = (struct sluice_decision){.allowed = true,
+		                                         .index = (int32_t)i,
+		                                         .quota = capacity,
+		                                         .remaining = (uint32_t)sl_min(capacity, UINT32_MAX)};
+		if (item->limit->algorithm == SLUICE_CONCURRENCY || item->ttl_ns != 0)
+			sl_decide_bound(&call->each[i], SLUICE_BOUND_KEY, SLUICE_NEVER);
+		if (item->observed == 0)
+			sl_merge_add(&call->merged, &call->each[i], (int32_t)i);
+	}
+	sl_ruling_settle(a->turn->context, ruling);
+	reply_match(a, &a->match);
 }
 
 /* ---- the decision -------------------------------------------------------------------------------------------- */
@@ -147,9 +169,18 @@ void sl_http_decide_attributes(struct sl_http_turn *turn, const struct sl_http_a
 	a.ask = ask;
 	a.style = style;
 	a.id = sl_slice(NULL, 0);
-	if (!prepare(&a) || !can_tell(&a))
+	if (!prepare(&a))
 		return;
-	struct sl_ruling ruling = {.positions = a.match.position, .shown = a.match.count, .beyond = a.match.beyond};
+	struct sl_ruling ruling = {.call = call,
+	                           .positions = a.match.position,
+	                           .shown = a.match.count,
+	                           .candidate_of = a.question.candidate_of,
+	                           .transport = SL_TRANSPORT_HTTP,
+	                           .beyond = a.match.beyond};
+	if (!can_tell(&a)) {
+		deny_untold(&a, &ruling);
+		return;
+	}
 	if (!sl_http_decide(turn, &a.question, ask, &ruling))
 		return;
 	if (call->err == SLUICE_OK && call->merged.allowed && call->cost != 0 && sl_admission_holds(call))
