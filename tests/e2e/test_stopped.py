@@ -128,7 +128,8 @@ def test_who_needs_a_lock_of_it(server, sluice_bin, neighbour_bin, tmp_path):
     probe.ask(stopped=False)
     neighbour = Neighbour(neighbour_bin, file, "held", "other")
     tools = [subprocess.Popen([sluice_bin, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-             for words in (("inspect", "--store", file, "--json"), ("store", "dump", file, "-o", str(tmp_path / "dump")),
+             for words in (("inspect", "--store", file, "--json"),
+                           ("store", "dump", file, "-o", str(tmp_path / "dump")),
                            ("check", "held", HELD, "--store", file))]
     try:
         begun = time.monotonic()

@@ -12,6 +12,8 @@
  *   B3  answered <= count <= charged for every counter that is found, or is remembered by the sketch
  *   B4  a lock that was free has no FRESH slot behind it, and no change is open behind a free blocks' lock
  *   B5  every call of a live process ends
+ *   B6  with HALTS: an owner may be stopped for good, and is never robbed. Whoever waits for a lock may give up while its
+ *       owner is alive: then it holds nothing, and what it leaves is as it was
  * Negative variants, each of which must be found: see test_models.py. */
 
 #ifndef PROCESSES
@@ -25,6 +27,12 @@
 #endif
 #ifndef DEATHS
 #define DEATHS 2
+#endif
+#ifndef HALTS
+#define HALTS 0
+#endif
+#if HALTS > 0 && !defined(NO_BOUND)
+#define GIVES_UP
 #endif
 #define SLOTS 2
 #define BLOCKS 4
@@ -49,7 +57,8 @@ byte home_lock[SLOTS], blocks_lock; /* 0 or owner + 1 */
 byte sketch[SLOTS];
 
 /* Not of the arena. */
-bool dead[PROCESSES];
+bool dead[PROCESSES], halted[PROCESSES];
+byte halts;
 byte answered[SLOTS], charged[SLOTS], deaths;
 
 /* What a slot that is free, or FRESH, has for a state means nothing: others' inline states have been there. */
@@ -162,6 +171,9 @@ inline begin() {
 		undo();
 #endif
 		check_blocks()
+#ifdef GIVES_UP
+	:: atomic { blocks_lock != 0 && !dead[blocks_lock - 1] -> held_up = true }
+#endif
 	fi
 }
 
@@ -210,25 +222,45 @@ inline store16(s, low, high) {
 /* sl_slot_free(): of a counter. */
 inline free_slot(s) {
 	begin();
-	save_slot(s, true);
+	if
+	:: held_up -> held_up = false
+	:: else ->
+		save_slot(s, true);
 #ifndef FREE_NOT_FRESH
-	mem[TAG(s)] = FRESH; /* who dies after the commit leaves nothing that could be found */
+		mem[TAG(s)] = FRESH; /* who dies after the commit leaves nothing that could be found */
 #endif
-	store16(s, 0, 0);
-	give_back(old[s]);
-	commit(0);
-	free_tag(s)
+		store16(s, 0, 0);
+		give_back(old[s]);
+		commit(0);
+		free_tag(s)
+	fi
 }
 
 inline free_tag(s) {
 	d_step { mem[TAG(s)] = 0; mem[COUNT(s)] = GARBAGE; mem[BLOCK(s)] = GARBAGE; old[s] = 0 }
 }
 
+/* Whoever was not dead leaves no claim behind: B4, seen at once. */
+inline unlock_home(s) {
+	d_step { assert(mem[TAG(s)] != FRESH); home_lock[s] = 0 }
+}
+
 inline recover(s) {
 #ifndef NO_UNDO_FIRST
 	begin();
-	commit(0);
+	if
+	:: held_up
+	:: else -> commit(0)
+	fi;
 #endif
+	if
+	:: held_up ->
+#ifdef RECOVERY_DROPPED
+		unlock_home(s)
+#else
+		home_lock[s] = was_lock /* for the next one who waits */
+#endif
+	:: else ->
 	if
 #ifdef RECOVER_FREES_BLOCK
 	:: mem[TAG(s)] == FRESH && mem[BLOCK(s)] != 0 -> free_slot(s)
@@ -238,13 +270,18 @@ inline recover(s) {
 #endif
 	:: else
 	fi
+	fi;
+	was_lock = 0
 }
 
 inline lock_home(s) {
 	if
 	:: atomic { home_lock[s] == 0 -> home_lock[s] = me + 1; assert(mem[TAG(s)] != FRESH) } /* B4 */
-	:: atomic { home_lock[s] != 0 && dead[home_lock[s] - 1] -> home_lock[s] = me + 1 };
+	:: atomic { home_lock[s] != 0 && dead[home_lock[s] - 1] -> was_lock = home_lock[s]; home_lock[s] = me + 1 };
 		recover(s)
+#ifdef GIVES_UP
+	:: atomic { home_lock[s] != 0 && !dead[home_lock[s] - 1] -> held_up = true }
+#endif
 	fi;
 }
 
@@ -298,38 +335,54 @@ inline give_up(s) {
 inline answer(set) {
 	d_step {
 		if
-		:: no_room
+		:: no_room || held_up
 		:: else -> answered[0] = answered[0] + (set & 1); answered[1] = answered[1] + (set >> 1)
 		fi;
-		new[0] = 0; new[1] = 0; old[0] = 0; old[1] = 0; was[0] = 0; was[1] = 0; no_room = false
+		assert(home_lock[0] != me + 1 && home_lock[1] != me + 1 && blocks_lock != me + 1); /* B6 */
+		new[0] = 0; new[1] = 0; old[0] = 0; old[1] = 0; was[0] = 0; was[1] = 0; no_room = false; held_up = false
 	}
+}
+
+/* The blocks' lock was not had. */
+inline give_back_claim(s) {
+#ifndef KEEP_CLAIM
+	give_up(s)
+#else
+	skip
+#endif
+}
+
+inline charge_locked(s) {
+	find_or_claim(s);
+	begin();
+	if
+	:: held_up -> give_back_claim(s)
+	:: else ->
+		take(new[s]);
+		if
+		:: new[s] == 0 -> abort(); give_up(s)
+		:: else ->
+			publish(s);
+			free_old(s);
+			commit(1 << s)
+#ifdef TAG_AFTER_COMMIT
+			; mem[TAG(s)] = LIVE
+#endif
+		fi
+	fi;
+	unlock_home(s)
 }
 
 inline charge(s) {
 	lock_home(s);
-	find_or_claim(s);
-	begin();
-	take(new[s]);
 	if
-	:: new[s] == 0 -> abort(); give_up(s)
-	:: else ->
-		publish(s);
-		free_old(s);
-		commit(1 << s)
-#ifdef TAG_AFTER_COMMIT
-		; mem[TAG(s)] = LIVE
-#endif
+	:: held_up
+	:: else -> charge_locked(s)
 	fi;
-	home_lock[s] = 0;
 	answer(1 << s)
 }
 
-inline charge_both() {
-	lock_home(0);
-	lock_home(1);
-	find_or_claim(0);
-	find_or_claim(1);
-	begin();
+inline change_both() {
 	take(new[0]);
 #ifdef FREE_BEFORE_TAKE
 	if
@@ -353,9 +406,36 @@ inline charge_both() {
 #ifdef TAG_AFTER_COMMIT
 		; mem[TAG(0)] = LIVE; mem[TAG(1)] = LIVE
 #endif
+	fi
+}
+
+inline charge_both_locked() {
+	find_or_claim(0);
+	find_or_claim(1);
+	begin();
+	if
+	:: held_up -> give_back_claim(0); give_back_claim(1)
+	:: else -> change_both()
 	fi;
-	home_lock[0] = 0;
-	home_lock[1] = 0;
+	unlock_home(0);
+	unlock_home(1)
+}
+
+inline charge_both() {
+	lock_home(0);
+	if
+	:: held_up
+	:: else ->
+		lock_home(1);
+		if
+#ifdef KEEP_HOME
+		:: held_up
+#else
+		:: held_up -> home_lock[0] = 0
+#endif
+		:: else -> charge_both_locked()
+		fi
+	fi;
 	answer(3)
 }
 
@@ -381,7 +461,8 @@ inline evict(s) {
 proctype caller(byte me) {
 	byte b, n, i;
 	byte new[SLOTS], old[SLOTS], was[SLOTS];
-	bool no_room;
+	byte was_lock;
+	bool no_room, held_up;
 endwait:
 	me < ALIVE || (deaths > 0 && me < deaths + HEIRS);
 	{
@@ -393,12 +474,18 @@ endwait:
 		:: me > 0 -> evict(1)
 		fi
 	} unless {
-		d_step { dead[me] -> b = 0; n = 0; i = 0; no_room = false;
+		if
+		:: d_step { dead[me] -> b = 0; n = 0; i = 0; no_room = false; held_up = false; was_lock = 0;
 			new[0] = 0; new[1] = 0; old[0] = 0; old[1] = 0; was[0] = 0; was[1] = 0 }
+#if HALTS > 0
+		:: halted[me] ->
+end_halted:		false
+#endif
+		fi
 	}
 }
 
-#define CAN_DIE(owner) ((owner) != 0 && !dead[(owner) - 1])
+#define CAN_DIE(owner) ((owner) != 0 && !dead[(owner) - 1] && !halted[(owner) - 1])
 
 init {
 	byte p;
@@ -422,5 +509,10 @@ end:	do
 	:: d_step { deaths < DEATHS && CAN_DIE(blocks_lock) -> dead[blocks_lock - 1] = true; deaths++ }
 	:: d_step { deaths < DEATHS && CAN_DIE(home_lock[0]) -> dead[home_lock[0] - 1] = true; deaths++ }
 	:: d_step { deaths < DEATHS && CAN_DIE(home_lock[1]) -> dead[home_lock[1] - 1] = true; deaths++ }
+#if HALTS > 0
+	:: d_step { halts < HALTS && CAN_DIE(blocks_lock) -> halted[blocks_lock - 1] = true; halts++ }
+	:: d_step { halts < HALTS && CAN_DIE(home_lock[0]) -> halted[home_lock[0] - 1] = true; halts++ }
+	:: d_step { halts < HALTS && CAN_DIE(home_lock[1]) -> halted[home_lock[1] - 1] = true; halts++ }
+#endif
 	od
 }

@@ -10,6 +10,10 @@
  *   L3  every call of a live process ends, however often owners and thieves die
  *   L4  no living process's row and generation are those of another, nor of anyone who has died
  *
+ *   L5  with HALTS: the same where an owner is stopped for good, with its byte held; nobody robs it. (One that is stopped
+ *       and goes on is one that takes no step for a while, as any may here.) A waiter may give up whenever its owner is
+ *       alive: then it holds nothing
+ *
  * L3 twice: as written, a waiter that has learned nothing waits for a change of what it has looked at, since looking
  * again would tell it the same; then a hang is an invalid end state. With -DBUSY it asks and asks, and a hang is a
  * cycle without progress under weak fairness (pan -l -f): there is no label of progress, and all calls are counted, so
@@ -24,6 +28,9 @@
 #endif
 #ifndef DEATHS
 #define DEATHS 2
+#endif
+#ifndef HALTS
+#define HALTS 0
 #endif
 #define ROWS PROCESSES
 #define NOBODY 255
@@ -42,7 +49,8 @@ bool half_done; /* what the lock guards */
 bool held[ROWS + 2];
 
 /* Not of either. */
-byte inside = NOBODY, deaths;
+byte inside = NOBODY, deaths, halts;
+bool halted[PROCESSES];
 byte row_of[PROCESSES];
 bool dead[PROCESSES];
 byte last_word[ROWS + 2]; /* the latest word of each row that was used */
@@ -122,6 +130,9 @@ inline enter(stolen) {
 
 inline take() {
 	do
+#ifdef ROB_HALTED
+	:: atomic { lock != 0 && halts > 0 && inside != NOBODY && halted[inside] -> lock = mine; enter(true); seen = 0 } break
+#endif
 	:: atomic { lock == 0 -> lock = mine; enter(false); seen = 0 } break
 	:: atomic { lock != 0 -> seen = lock };
 		ask();
@@ -143,36 +154,58 @@ inline take() {
 #endif
 			fi
 		:: else ->
+#if HALTS > 0 && !defined(NO_BOUND)
+			if
+			:: wait(); seen = 0
+			:: atomic { lock == seen -> gave_up = true; seen = 0 } break
+			fi
+#else
 			wait();
 			seen = 0
+#endif
 		fi
 	od
 }
 
 proctype caller(byte me) {
 	byte row, mine, seen, new, calls;
-	bool gone;
+	bool gone, gave_up;
 again:
 	{
 		attach();
 		do
 		:: calls < CALLS ->
 			take();
-			assert(!half_done); /* L2 */
-			half_done = true;
-			half_done = false;
-			d_step { lock = 0; inside = NOBODY; calls++ }
+			if
+			:: gave_up ->
+#ifdef UNLOCK_GIVEN_UP
+				lock = 0;
+#endif
+				d_step { assert(lock != mine && inside != me); gave_up = false; calls++ } /* L5 */
+			:: else ->
+				assert(!half_done); /* L2 */
+				half_done = true;
+				half_done = false;
+				d_step { lock = 0; inside = NOBODY; calls++ }
+			fi
 		:: else -> break
 		od
 	} unless {
-		d_step { dead[me] -> dead[me] = false; row = 0; mine = 0; seen = 0; new = 0; calls = 0; gone = false }
-		goto again
+		if
+		:: d_step { dead[me] -> dead[me] = false; row = 0; mine = 0; seen = 0; new = 0; calls = 0; gone = false;
+			gave_up = false }
+			goto again
+#if HALTS > 0
+		:: halted[me] ->
+end_halted:		false
+#endif
+		fi
 	}
 }
 
 /* What a kernel does. A process that has ended by itself stays attached. */
 #define KILL(p) d_step { \
-	deaths < DEATHS && row_of[p] != 0 -> \
+	deaths < DEATHS && row_of[p] != 0 && !halted[p] -> \
 	held[row_of[p]] = false; \
 	row_of[p] = 0; \
 	dead[p] = true; \
@@ -181,6 +214,8 @@ again:
 	:: inside == p -> inside = NOBODY \
 	:: else \
 	fi }
+
+#define HALT(p) d_step { halts < HALTS && inside == p && lock != 0 -> halted[p] = true; halts++ }
 
 init {
 	byte p;
@@ -196,6 +231,13 @@ end:	do
 	:: KILL(1)
 #if PROCESSES > 2
 	:: KILL(2)
+#endif
+#if HALTS > 0
+	:: HALT(0)
+	:: HALT(1)
+#if PROCESSES > 2
+	:: HALT(2)
+#endif
 #endif
 	od
 }

@@ -18,6 +18,8 @@ FAIR, CYCLE = ["-DNP"], "non-progress cycle"
 SOUND = [
     ("lock", "PROCESSES=2 CALLS=2 DEATHS=2", 50000),
     ("lock", "PROCESSES=3 DEATHS=1", 300000),
+    ("lock", "PROCESSES=3 DEATHS=0 HALTS=1", 50000),
+    ("lock", "PROCESSES=2 CALLS=2 DEATHS=1 HALTS=1", 20000),
     ("slot", "PROCESSES=3 DEATHS=0", 400000),
     ("slot", "PROCESSES=3 ALIVE=2 DEATHS=1", 1000000),
     ("slot", "PROCESSES=3 ALIVE=1 DEATHS=2", 500000),
@@ -25,6 +27,8 @@ SOUND = [
     ("blocks", "PROCESSES=3 ALIVE=2 DEATHS=1", 500000),
     ("blocks", "PROCESSES=3 ALIVE=1 HEIRS=2 DEATHS=1", 200000),
     ("blocks", "PROCESSES=3 ALIVE=1 HEIRS=1 DEATHS=2", 1000000),
+    ("blocks", "PROCESSES=3 ALIVE=3 DEATHS=0 HALTS=1", 500000),
+    ("blocks", "PROCESSES=3 ALIVE=1 HEIRS=2 DEATHS=1 HALTS=1", 500000),
 ]
 
 # model, what is done wrong, bounds in which it shows, how it shows
@@ -35,6 +39,9 @@ WRONG = [
     ("lock", "USE_FIRST", "PROCESSES=3", ASSERTION),
     ("lock", "STEAL_BLINDLY", "PROCESSES=3", ASSERTION),
     ("lock", "NO_RECOVERY", "PROCESSES=3", ASSERTION),
+    ("lock", "NO_BOUND", "PROCESSES=3 DEATHS=0 HALTS=1", HANG),
+    ("lock", "ROB_HALTED", "PROCESSES=3 DEATHS=0 HALTS=1", ASSERTION),
+    ("lock", "UNLOCK_GIVEN_UP", "PROCESSES=3 DEATHS=0 HALTS=1", ASSERTION),
     ("slot", "NO_FRESH", "ALIVE=2 DEATHS=1", ASSERTION),
     ("slot", "NO_RECOVERY", "ALIVE=2 DEATHS=1", ASSERTION),
     ("slot", "RECOVER_BY_SPILL", "ALIVE=2 DEATHS=1", ASSERTION),
@@ -55,6 +62,10 @@ WRONG = [
     ("blocks", "UNDO_FORWARD", "", ASSERTION),
     ("blocks", "UNDO_POPS", "", ASSERTION),
     ("blocks", "UNLOCK_FIRST", "", ASSERTION),
+    ("blocks", "NO_BOUND", "PROCESSES=3 ALIVE=3 DEATHS=0 HALTS=1", HANG),
+    ("blocks", "KEEP_HOME", "PROCESSES=3 ALIVE=3 DEATHS=0 HALTS=1", ASSERTION),
+    ("blocks", "KEEP_CLAIM", "PROCESSES=3 ALIVE=3 DEATHS=0 HALTS=1", ASSERTION),
+    ("blocks", "RECOVERY_DROPPED", "PROCESSES=3 ALIVE=2 DEATHS=1 HALTS=1", ASSERTION),
 ]
 BLOCKS_BOUNDS = "PROCESSES=3 ALIVE=2 DEATHS=1"
 UNDO_BOUNDS = "PROCESSES=3 ALIVE=1 HEIRS=1 DEATHS=2"  # two deaths: a change's maker, and whoever undoes it
@@ -65,6 +76,8 @@ if os.environ.get("SLUICE_SPIN_LONG"):
     SOUND += [
         ("lock", "PROCESSES=3 DEATHS=2", 5000000),
         ("slot", "PROCESSES=3 DEATHS=2", 5000000),
+        ("lock", "PROCESSES=3 DEATHS=1 HALTS=1", 1000000),
+        ("blocks", "PROCESSES=3 ALIVE=2 DEATHS=1 HALTS=1", 3000000),
     ]
 
 
@@ -102,7 +115,7 @@ def test_holds(tmp_path, model, bounds, states_min):
 
 @pytest.mark.parametrize("model, wrong, bounds, how", WRONG, ids=lambda value: str(value).replace(" ", ","))
 def test_finds(tmp_path, model, wrong, bounds, how):
-    if model == "blocks":
+    if model == "blocks" and not bounds:
         bounds = UNDO_BOUNDS if wrong.startswith("UNDO_") else BLOCKS_BOUNDS
     # each way of failing by itself: pan stops at the first error
     found = search(tmp_path, model, bounds + " " + wrong, options=["-A"] if how == HANG else ["-E"])
