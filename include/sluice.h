@@ -20,8 +20,8 @@
  *    full, in part, or not. Others may wait for the death to be noticed, some milliseconds, once.
  *  - A process that is stopped inside a call (SIGSTOP, a freezer, a debugger) goes on with that call when it may: its
  *    locks are never taken from it. Others that need one of them wait until it moves, 10 s at least, once; then their
- *    calls that need one return SLUICE_E_BUSY at once, until it has moved. All other calls go on. Threads of the same
- *    process are waited for without a bound.
+ *    calls that need one return SLUICE_E_BUSY at once, until it has moved. All other calls go on. Threads of one
+ *    process wait for each other in the same way.
  *  - After a power cut the file may be torn: the first process to open it checks all of it, drops what is torn and
  *    counts what it dropped. That walk is O(size): about 0.3 s a GiB.
  *  - A file belongs to the version of the format and the kind of machine that wrote it; others refuse it.

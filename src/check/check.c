@@ -202,7 +202,7 @@ static inline void prefetch_second(const struct sluice_store *store, const struc
 	if (!sl_slot_hint(place, counter.state.w)) {
 		sl_place_prefetch_spilled(place);
 	} else if (sl_rule_has_block(limit) && (uint32_t)counter.state.w[1] != 0 &&
-	           (uint32_t)counter.state.w[1] < store->header->unit_count) {
+	           (uint32_t)counter.state.w[1] < store->unit_count) {
 		counter.block = sl_block_memory(store, (uint32_t)counter.state.w[1]);
 		sl_step_prefetch(limit, &counter);
 	}

@@ -123,8 +123,11 @@ void sl_arena_attach(struct sluice_store *store, void *memory) {
 		.map = bytes + header->map_offset,
 		.units = bytes + header->blocks_offset,
 		.page_count = header->page_count,
+		.cell_count = header->cell_count,
+		.unit_count = header->unit_count,
 		.secret = {header->secret[0], header->secret[1]},
 		.hash_top_mask = header->hash_top_bits != 0 ? UINT64_MAX << (64 - header->hash_top_bits) : 0,
+		.hash_top_bits = header->hash_top_bits,
 		.hash_unused = SL_HASH_TOP_BITS_MAX - header->hash_top_bits,
 		.arena_bytes = header->arena_bytes,
 	};

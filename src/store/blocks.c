@@ -33,13 +33,25 @@ struct run {
 	uint32_t prev, zero;
 };
 
-static struct run *run_of(const struct sluice_store *store, uint32_t unit) {
-	return (struct run *)(void *)(store->units + (size_t)unit * SL_UNIT_BYTES);
+/* What a damaged arena names and has not is unit 0: see sl_block_head(). */
+static uint32_t in_arena(const struct sluice_store *store, uint64_t unit) {
+	return unit < store->unit_count ? (uint32_t)unit : 0;
 }
 
-/* The length of a free run, at its other end. */
+static struct run *run_of(const struct sluice_store *store, uint32_t unit) {
+	return (struct run *)(void *)(store->units + (size_t)in_arena(store, unit) * SL_UNIT_BYTES);
+}
+
+/* The length of a free run: none that goes past the end, and at least one. */
+static uint32_t length_of(const struct sluice_store *store, uint32_t unit) {
+	uint32_t units = run_of(store, unit)->units;
+	return units != 0 && unit < store->unit_count && units <= store->unit_count - unit ? units : 1;
+}
+
+/* The same, at its other end. */
 static uint64_t *end_of(const struct sluice_store *store, uint32_t unit, uint32_t units) {
-	return (uint64_t *)(void *)(store->units + ((size_t)unit + units) * SL_UNIT_BYTES) - 1;
+	size_t last = in_arena(store, (uint64_t)unit + units - 1);
+	return (uint64_t *)(void *)(store->units + (last + 1) * SL_UNIT_BYTES) - 1;
 }
 
 static unsigned class_of(uint32_t units) {
@@ -54,7 +66,8 @@ void sl_blocks_save(struct sluice_store *store, const void *word) {
 	uint64_t offset = (uint64_t)((const uint8_t *)word - (const uint8_t *)store->header) & ~(uint64_t)7;
 	const uint64_t *now = (const uint64_t *)(const void *)((const uint8_t *)store->header + offset);
 	uint32_t count = blocks->undo_count;
-	SL_ASSERT(count < SL_UNDO_MAX);
+	if (__builtin_expect(count >= SL_UNDO_MAX, 0))
+		return; /* of a damaged arena: no change of ours has so many words */
 	/* atomic: a state's words are read by hints without a lock */
 	blocks->undo[count] = (struct sl_undo){offset, __atomic_load_n(now, __ATOMIC_RELAXED)};
 	SL_POINT();
@@ -120,6 +133,7 @@ void sl_blocks_abort(struct sluice_store *store) {
 /* ---- runs ------------------------------------------------------------------------------------------------------- */
 
 static void mark(struct sluice_store *store, uint32_t unit, uint8_t kind) {
+	unit = in_arena(store, unit);
 	PUT(store, store->map[unit], kind);
 	SL_POINT();
 }
@@ -151,6 +165,7 @@ static void push(struct sluice_store *store, uint32_t unit, uint32_t units) {
 static void take_out(struct sluice_store *store, uint32_t unit) {
 	struct sl_blocks *blocks = store->blocks;
 	struct run run = *run_of(store, unit);
+	run.units = length_of(store, unit);
 	unsigned class = class_of(run.units);
 	if (run.prev != 0)
 		PUT(store, run_of(store, run.prev)->next, run.next);
@@ -183,12 +198,14 @@ static uint32_t find(const struct sluice_store *store, uint32_t units) {
 uint32_t sl_blocks_take(struct sluice_store *store, uint64_t bytes, uint64_t *true_bytes) {
 	uint64_t units = (bytes + sizeof(struct sl_block_head) + SL_UNIT_BYTES - 1) / SL_UNIT_BYTES;
 	uint32_t unit, found;
-	if (bytes == 0 || bytes > store->header->unit_count * SL_UNIT_BYTES || units >> SL_BLOCK_UNITS_BITS != 0)
+	if (bytes == 0 || bytes > store->unit_count * SL_UNIT_BYTES || units >> SL_BLOCK_UNITS_BITS != 0)
 		return 0;
 	unit = find(store, (uint32_t)units);
 	if (unit == 0)
 		return 0;
-	found = run_of(store, unit)->units;
+	found = length_of(store, unit);
+	if (found < units || unit >= store->unit_count)
+		return 0; /* damaged */
 	/* what its owner will overwrite without asking */
 	sl_blocks_save(store, &run_of(store, unit)->units);
 	sl_blocks_save(store, &run_of(store, unit)->prev);
@@ -204,20 +221,23 @@ uint32_t sl_blocks_take(struct sluice_store *store, uint64_t bytes, uint64_t *tr
 
 void sl_blocks_free(struct sluice_store *store, uint32_t block) {
 	uint32_t unit = block, units;
-	uint64_t unit_count = store->header->unit_count;
-	SL_ASSERT(block != 0 && block < unit_count && store->map[block] == TAKEN);
+	uint64_t unit_count = store->unit_count;
+	if (block == 0 || block >= unit_count || store->map[block] != TAKEN)
+		return; /* of a damaged arena */
 	units = sl_block_units(store, block);
 	mark(store, block, INSIDE);
 	if (unit + units < unit_count && store->map[unit + units] == FREE) {
 		uint32_t after = unit + units;
-		units += run_of(store, after)->units;
+		units += length_of(store, after);
 		take_out(store, after);
 	}
 	if (unit > 1 && (store->map[unit - 1] == FREE || store->map[unit - 1] == LAST)) {
-		uint32_t before = (uint32_t)*end_of(store, unit - 1, 1);
-		units += before;
-		unit -= before;
-		take_out(store, unit);
+		uint64_t before = *end_of(store, unit - 1, 1);
+		if (before < unit && length_of(store, unit - (uint32_t)before) == before) {
+			units += (uint32_t)before;
+			unit -= (uint32_t)before;
+			take_out(store, unit);
+		}
 	}
 	push(store, unit, units);
 }
@@ -239,7 +259,7 @@ struct sl_slot *sl_block_owner(const struct sluice_store *store, uint32_t block)
 }
 
 bool sl_blocks_stretch(const struct sluice_store *store, uint64_t from, uint64_t units, struct sl_stretch *stretch) {
-	uint64_t count = store->header->unit_count, unit = from;
+	uint64_t count = store->unit_count, unit = from;
 	while (unit < count && store->map[unit] != TAKEN && store->map[unit] != FREE)
 		unit++;
 	stretch->first = (uint32_t)unit;
@@ -251,7 +271,7 @@ bool sl_blocks_stretch(const struct sluice_store *store, uint64_t from, uint64_t
 			return count - stretch->first >= units;
 		if (!free)
 			stretch->blocks[stretch->count++] = (uint32_t)unit;
-		unit += free ? run_of(store, (uint32_t)unit)->units : sl_block_units(store, (uint32_t)unit);
+		unit += free ? length_of(store, (uint32_t)unit) : sl_block_units(store, (uint32_t)unit);
 	}
 	stretch->end = (uint32_t)unit;
 	return unit - stretch->first >= units;
@@ -259,7 +279,7 @@ bool sl_blocks_stretch(const struct sluice_store *store, uint64_t from, uint64_t
 
 void sl_blocks_rebuild(struct sluice_store *store) {
 	struct sl_blocks *blocks = store->blocks;
-	uint64_t count = store->header->unit_count;
+	uint64_t count = store->unit_count;
 	*blocks = (struct sl_blocks){.lock = 0};
 	for (uint64_t unit = 1; unit < count;) {
 		uint64_t end = unit;
@@ -275,7 +295,7 @@ void sl_blocks_rebuild(struct sluice_store *store) {
 /* ---- verifying -------------------------------------------------------------------------------------------------- */
 
 static const char *verify_map(const struct sluice_store *store, uint64_t *free_units) {
-	uint64_t count = store->header->unit_count;
+	uint64_t count = store->unit_count;
 	bool after_free = false;
 	for (uint64_t unit = 1; unit < count;) {
 		uint8_t kind = store->map[unit];
@@ -311,7 +331,7 @@ const char *sl_blocks_verify(const struct sluice_store *store) {
 			return "a list of free runs is not what its bit says";
 		for (uint32_t unit = blocks->heads[class]; unit != 0; unit = run_of(store, unit)->next) {
 			const struct run *run = run_of(store, unit);
-			if (unit >= store->header->unit_count || store->map[unit] != FREE || class_of(run->units) != class ||
+			if (unit >= store->unit_count || store->map[unit] != FREE || class_of(run->units) != class ||
 			    run->prev != prev || run->units > free_units)
 				return "a list of free runs names what is none of its runs";
 			free_units -= run->units;

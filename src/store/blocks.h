@@ -43,12 +43,17 @@ struct sl_block_head {
 };
 enum { SL_BLOCK_UNITS_BITS = 24, SL_BLOCK_OWNER_SLOT_BITS = 8 };
 
+/* A number that is none, as damage may leave it, is that of unit 0: nobody's, and nothing that matters. */
 static inline struct sl_block_head *sl_block_head(const struct sluice_store *store, uint32_t block) {
-	return (struct sl_block_head *)(void *)(store->units + (size_t)block * SL_UNIT_BYTES);
+	size_t unit = __builtin_expect(block < store->unit_count, 1) ? block : 0;
+	return (struct sl_block_head *)(void *)(store->units + unit * SL_UNIT_BYTES);
 }
 
+/* At least one, and no more than there are behind it, whatever stands there. */
 static inline uint32_t sl_block_units(const struct sluice_store *store, uint32_t block) {
-	return (uint32_t)(sl_block_head(store, block)->word & ((1 << SL_BLOCK_UNITS_BITS) - 1));
+	uint64_t units = sl_block_head(store, block)->word & ((1 << SL_BLOCK_UNITS_BITS) - 1);
+	uint64_t room = __builtin_expect(block < store->unit_count, 1) ? store->unit_count - block : 1;
+	return (uint32_t)(units != 0 && units <= room ? units : 1);
 }
 
 static inline void *sl_block_memory(const struct sluice_store *store, uint32_t block) {
@@ -67,7 +72,7 @@ struct sl_slot *sl_block_owner(const struct sluice_store *store, uint32_t block)
 /* The most bytes that a charge lets a block have: a quarter of all, so that one counter, whose block is written anew
  * beside the old one when it grows, leaves half of them to others. Of very small stores up to a half. O(1). */
 static inline uint64_t sl_block_bytes_most(const struct sluice_store *store) {
-	uint64_t units = store->header->unit_count, small = units / 2 < 512 ? units / 2 : 512;
+	uint64_t units = store->unit_count, small = units / 2 < 512 ? units / 2 : 512;
 	return (units / 4 > small ? units / 4 : small) * SL_UNIT_BYTES - sizeof(struct sl_block_head);
 }
 

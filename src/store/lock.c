@@ -27,7 +27,8 @@
  *
  *   row     63 it counts as stopped | 59..24 offset of the lock in the arena / 4 | 23..0 generation of the owner
  *
- * Threads of the same process are waited for without a bound: they are stopped together.
+ * Threads of the same process are waited for in the same way: a debugger may stop one of them, and who damages the file
+ * may write this process's own word.
  *
  * What a dead owner may have left in a home, and what becomes of it (docs/design/009-locking.md has the whole table):
  *   a FRESH slot               freed: its call was never answered, or it was being freed
@@ -173,7 +174,7 @@ struct wait {
 /* Whether a hold has lasted too long to be waited for with other locks in hand; notes whose it is. */
 static bool is_held_up(const struct sluice_store *store, const uint32_t *lock, uint32_t seen, struct wait *wait,
                        bool asked) {
-	if (store->stalls == NULL || seen == 0 || row_of(seen) == row_of(store->owner))
+	if (store->stalls == NULL || seen == 0)
 		return false;
 	if (entry_for(store, seen) != 0)
 		return true;

@@ -20,13 +20,13 @@
 enum { TAKEN = 1, KEPT = 4, WITHIN = 5 };
 
 static void wipe_marks(struct sluice_store *store) {
-	for (uint64_t unit = 0; unit < store->header->unit_count; unit++)
+	for (uint64_t unit = 0; unit < store->unit_count; unit++)
 		if (store->map[unit] != TAKEN)
 			store->map[unit] = 0;
 }
 
 static bool keep_block(struct sluice_store *store, uint32_t block, const struct sl_slot *slot) {
-	uint64_t count = store->header->unit_count, units;
+	uint64_t count = store->unit_count, units;
 	if (block >= count || store->map[block] != TAKEN)
 		return false;
 	units = sl_block_units(store, block);
@@ -120,7 +120,7 @@ void sl_arena_repair(struct sluice_store *store, struct sl_repair *found) {
 	wipe_marks(store);
 	for (uint64_t p = 0; p < store->page_count; p++)
 		repair_page(store, &store->pages[p], found);
-	for (uint64_t unit = 0; unit < store->header->unit_count; unit++)
+	for (uint64_t unit = 0; unit < store->unit_count; unit++)
 		store->map[unit] = store->map[unit] == KEPT ? TAKEN : 0;
 	sl_blocks_rebuild(store);
 	if (latest == 0 && found->counters != 0) /* nothing could be told to be late; from here on it can */

@@ -48,7 +48,7 @@ static uint32_t plan_stretch(const struct sluice_store *store, const struct sl_s
  * is looked at twice while it goes round, and a long block is one step. */
 static bool find_plan(struct sluice_store *store, uint64_t units, sluice_ns now, const struct sl_hold *hold,
                       struct plan *best) {
-	uint64_t *hand = &store->header->sweep_unit, unit_count = store->header->unit_count;
+	uint64_t *hand = &store->header->sweep_unit, unit_count = store->unit_count;
 	struct sl_stretch stretch;
 	struct plan plan;
 	unsigned looked = 0, owners = 0;

@@ -26,7 +26,7 @@ enum {
 
 /* The cells of a counter. Its fingerprint is keyed, so nobody can choose whose cells to share. */
 static void cells_of(const struct sluice_store *store, uint64_t page, uint64_t tag, struct sl_cell *cells[ROWS]) {
-	uint64_t x = (tag >> SL_TAG_HOME_SHIFT) ^ page * UINT64_C(0x9e3779b97f4a7c15), half = store->header->cell_count / 2;
+	uint64_t x = (tag >> SL_TAG_HOME_SHIFT) ^ page * UINT64_C(0x9e3779b97f4a7c15), half = store->cell_count / 2;
 	x = (x ^ x >> 33) * UINT64_C(0xff51afd7ed558ccd); /* MurmurHash3's finalizer */
 	x = (x ^ x >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
 	x ^= x >> 33;

@@ -90,7 +90,7 @@ void sl_slot_free_within(struct sluice_store *store, struct sl_bucket *home, str
 uint64_t sl_slot_hash(const struct sluice_store *store, const struct sl_slot *slot) {
 	uint64_t tag = sl_slot_tag(slot), page = (uint64_t)(sl_page_of(sl_slot_bucket(slot)) - store->pages);
 	uint64_t low = tag >> SL_TAG_PRINT_SHIFT << SL_HASH_HOME_BITS | sl_tag_home(tag);
-	unsigned top_bits = store->header->hash_top_bits;
+	unsigned top_bits = store->hash_top_bits;
 	/* the top bits are those with which the page comes out: floor(page / page_count), or the one after */
 	uint64_t top = top_bits == 0 ? 0 : sl_div(sl_mul(page, (uint64_t)1 << top_bits), store->page_count), hash = low;
 	for (int i = 0; i < 2; i++, top++) {

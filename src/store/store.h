@@ -31,10 +31,10 @@ struct sluice_store {
 	struct sl_cell *sketch;
 	uint8_t *map;
 	uint8_t *units;
-	uint64_t page_count;
+	uint64_t page_count, cell_count, unit_count; /* as the header said: nobody can change these any more */
 	uint64_t secret[2];
 	uint64_t hash_top_mask; /* of header->hash_top_bits: these bits of a hash, and how many more a slot leaves */
-	uint32_t hash_unused;
+	uint32_t hash_unused, hash_top_bits;
 	uint32_t owner;     /* this process's lock word; 0: it may not decide (no row was free for it after a fork) */
 	uint64_t latest_ns; /* somewhat before header->latest_charge as last seen: past it, that is raised; atomic */
 	uint64_t arena_bytes;

@@ -19,7 +19,7 @@ static const char *verify_slot(const struct sluice_store *store, const struct sl
 		return "a counter stands in two slots";
 	if (!sl_tag_has_block(slot->tag) || block == 0)
 		return NULL;
-	if (block >= store->header->unit_count || store->map[block] != 1)
+	if (block >= store->unit_count || store->map[block] != 1)
 		return "a slot refers to a block that is not taken";
 	if (sl_block_owner(store, block) != slot)
 		return "a block says that it is another slot's";
@@ -29,7 +29,7 @@ static const char *verify_slot(const struct sluice_store *store, const struct sl
 
 static uint64_t taken_blocks(const struct sluice_store *store) {
 	uint64_t taken = 0;
-	for (uint64_t unit = 1; unit < store->header->unit_count; unit++)
+	for (uint64_t unit = 1; unit < store->unit_count; unit++)
 		taken += store->map[unit] == 1;
 	return taken;
 }

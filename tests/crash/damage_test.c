@@ -9,6 +9,7 @@
  * damaged slot or block lays claim to its block: whose it is can't be told then. All else (locks, spill bits, free
  * lists, undo log, sketch, processes, clock, figures) is no part of a counter, and damage there must cost none. */
 #include "store/blocks.h"
+#include "store/scan.h"
 #include "store/slot.h"
 #include "tests/crash/arena.h"
 #include "tests/crash/child.h"
@@ -20,6 +21,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -38,6 +40,7 @@ enum {
 	MIXES = 200,
 #endif
 	ALARM_S = 600,
+	USE_ALARM_S = 60,
 	COMPLAINTS_TOLD = 20,
 };
 
@@ -449,6 +452,107 @@ static void pages_of_two_instants(void **state) {
 	free(earlier);
 }
 
+/* ---- beside its users -------------------------------------------------------------------------------------------- */
+
+/* Damages a few words, or a page, of any part, the header's constants included. */
+static void damage_some(unsigned char *bytes, const struct world *world, struct dice *dice) {
+	uint32_t count = 1 + (uint32_t)dice_below(dice, 12);
+	if (dice_one_in(dice, 8)) {
+		size_t page = dice_below(dice, ARENA_BYTES / SL_PAGE_BYTES) * SL_PAGE_BYTES;
+		for (size_t i = 0; i < SL_PAGE_BYTES; i++)
+			bytes[page + i] = (unsigned char)dice_bits(dice);
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		static const uint32_t numbers[] = {0, 1, 0xffffffff, 0x7fffffff, 0x80000000, 64, 4096};
+		size_t at = dice_one_in(dice, 8) ? dice_below(dice, 256) : place_to_damage(world, dice);
+		uint32_t value = dice_one_in(dice, 2) ? (uint32_t)dice_bits(dice)
+		                                      : numbers[dice_below(dice, sizeof numbers / sizeof *numbers)];
+		memcpy(bytes + at / 4 * 4, &value, 4);
+	}
+}
+
+static bool count_entry(void *context, const struct sl_entry *entry) {
+	(void)entry;
+	++*(uint64_t *)context;
+	return true;
+}
+
+/* It may meet its own word in a lock. */
+static sluice_ns no_clock(const struct sluice_store *store) {
+	static sluice_ns now;
+	(void)store;
+	return now += SL_PATIENCE_NS;
+}
+
+static void no_rest(const struct sluice_store *store, sluice_ns ns) {
+	(void)store;
+	(void)ns;
+}
+
+/* Everything that a server does with a store that it has open. Answers may be anything, an error included. */
+static void use(struct sluice_store *store, const struct world *world) {
+	static const sluice_operation operations[] = {SLUICE_CHARGE, SLUICE_CHARGE, SLUICE_PEEK,  SLUICE_REFUND,
+	                                              SLUICE_CHARGE, SLUICE_RESET,  SLUICE_CHARGE};
+	struct sluice_limit leases = arena_limit("concurrency 40 lease 1h");
+	uint64_t entries = 0;
+	for (uint32_t round = 0; round < 2; round++)
+		for (uint32_t i = 0; i < SUBJECTS + STRANGERS; i++) {
+			const struct subject *s = &world->subjects[i];
+			struct sluice_item item = {.limit = s->limit, .key = sl_str(s->key)};
+			struct sluice_call call = {.items = &item,
+			                           .item_count = 1,
+			                           .cost = 1 + i % 3,
+			                           .operation = operations[(i + round) % 7],
+			                           .now = world->now + i * ARENA_MS};
+			(void)!sluice_decide(store, &call);
+			call.operation = SLUICE_RESERVE;
+			call.ttl_ns = 60 * ARENA_S;
+			if (i % 5 == 0)
+				(void)!sluice_decide(store, &call);
+			item.limit = &leases;
+			call.operation = SLUICE_ACQUIRE;
+			call.id = sl_str(s->key);
+			if (i % 7 == 0)
+				(void)!sluice_decide(store, &call);
+		}
+	for (uint64_t page = 0; page < store->page_count; page++)
+		(void)sl_store_scan(store, page, world->now, NULL, count_entry, &entries);
+}
+
+/* Whoever damages a store's file under a running server spoils counters; the server goes on. Memory that has gone
+ * (a file that was truncated) is another matter. */
+static void damage_beside_a_user_ends_nobody(void **state) {
+	struct world *world = *state;
+	struct dice dice = dice_of(dice_seed(), 12);
+	uint64_t count = CHANGES / 8 * (1 + arena_seconds() / 4), ended = 0;
+	for (uint64_t i = 0; i < count; i++) {
+		struct sluice_store store;
+		int status;
+		memcpy(world->work, world->base, ARENA_BYTES);
+		arena_attach(&store, world->work, ARENA_SURVIVOR);
+		damage_some(world->work, world, &dice);
+		pid_t child = fork();
+		if (child == 0) {
+			struct sl_stalls stalls = {.looks = 100};
+			store.stalls = &stalls;
+			store.clock = no_clock;
+			store.rest = no_rest;
+			alarm(USE_ALARM_S);
+			use(&store, world);
+			_exit(0);
+		}
+		assert_true(child > 0 && waitpid(child, &status, 0) == child);
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+			if (ended++ < COMPLAINTS_TOLD)
+				printf("change %" PRIu64 ": %s %d\n", i, WIFSIGNALED(status) ? "ended by signal" : "exit status",
+				       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		}
+	}
+	printf("seed %" PRIu64 ": %" PRIu64 " changes beside a user, %" PRIu64 " of which ended it\n", dice_seed(), count,
+	       ended);
+	assert_int_equal(ended, 0);
+}
+
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static void write_file(const char *path, const void *bytes, size_t count) {
@@ -562,6 +666,7 @@ int main(void) {
 		IN_A_WORLD(every_bit_of_every_byte),
 		IN_A_WORLD(every_page_lost),
 		IN_A_WORLD(pages_of_two_instants),
+		IN_A_WORLD(damage_beside_a_user_ends_nobody),
 		cmocka_unit_test(every_truncation_of_a_file),
 		cmocka_unit_test(damaged_files),
 	};

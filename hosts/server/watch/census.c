@@ -158,7 +158,7 @@ void sl_census_read(struct sl_census *census, struct sl_store_figures *figures) 
 	*figures = (struct sl_store_figures){
 		.bytes = store->arena_bytes,
 		.slots = store->page_count * SL_PAGE_SLOTS,
-		.block_bytes = (header->unit_count - 1 - units_free) * SL_UNIT_BYTES, /* unit 0 is nobody's */
+		.block_bytes = (store->unit_count - 1 - units_free) * SL_UNIT_BYTES, /* unit 0 is nobody's */
 		.block_bytes_free = units_free * SL_UNIT_BYTES,
 		.evicted = figure(&header->evicted),
 		.from_sketch = figure(&header->sketch_starts),
