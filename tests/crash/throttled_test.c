@@ -2,8 +2,8 @@
  * processor, and one process outside that has a processor to itself. All are alive, so nobody may be given up on, by
  * those inside or by the one outside, who looks as often as it can while they are kept from running with locks in hand.
  *
- * Where no cgroup can be made the two are stopped and let go on in turns, 10 ms of 100, which is harsher: all threads of
- * a process at once, wherever they are. SLUICE_SECONDS: how long; some seconds otherwise. */
+ * Where no cgroup can be made the two are stopped and let go on in turns, 10 ms of 100, which is harsher: all threads
+ * of a process at once, wherever they are. SLUICE_SECONDS: how long; some seconds otherwise. */
 #include "tests/crash/arena.h"
 #include "tests/crash/child.h"
 #include "tests/model/dice.h"
