@@ -269,6 +269,21 @@ def test_holds_that_stay_deny_within_the_budget(cluster, fronts, slots):
         assert metric(one, "sluice_bounds_total", policy="per-user", bound="holds") == 1
 
 
+def test_those_behind_one_that_waits_are_denied_for_the_queue(cluster, fronts):
+    one, = fronts(cluster, user=LIMIT, ip="fixed-window 5/3660d", budget=200)
+    user, ip = new_names()
+    with Stranger(cluster) as other, one.resp() as r:
+        other.hold("user=" + user, 5)
+        replies = list(pipelined(r, [("SLUICE.ADMIT", 1, "user", user, "ip", ip)] * 5, 5))
+        assert [(reply[0], reply[3]) for reply in replies] == [(0, 1)] + [(0, 200)] * 4
+        assert metric(one, "sluice_bounds_total", policy="per-user", bound="holds") == 1
+        assert metric(one, "sluice_bounds_total", policy="per-user", bound="queue") == 4
+        assert metric(one, "sluice_fleet_decisions_total", way="failed") == 0
+        other.end("CANCEL", "user=" + user, "a")
+        assert [reply[:3] for reply in pipelined(r, [("SLUICE.ADMIT", 1, "user", user, "ip", ip)] * 6, 6)] == [
+            [1, 5, 4 - i] for i in range(5)] + [[0, 5, 0]]
+
+
 @pytest.mark.parametrize("request_of", [
     lambda key: ("SLUICE.CHECK", key, 3, "ID", "once", LIMIT), lambda key: ("SLUICE.CHECK", key, 3, LIMIT),
     lambda key: ("SLUICE.PEEK", key, 3, LIMIT), lambda key: ("SLUICE.RESERVE", key, 3, 60000, LIMIT)])
