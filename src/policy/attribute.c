@@ -28,25 +28,23 @@ static bool has_byte(struct sluice_bytes text, char c) {
 
 /* "203.0.113.7": four numbers up to 255 without leading zeros. */
 static bool is_dotted_quad(struct sluice_bytes text) {
-	const unsigned char *p = text.data;
-	unsigned number = 0, digits = 0, dots = 0;
+	const unsigned char *at = text.data, *end = at + text.len;
 	if (text.len < 7 || text.len > 15)
 		return false;
-	for (size_t i = 0; i < text.len; i++) {
-		unsigned digit = (unsigned)p[i] - '0';
-		if (digit <= 9 && (digits == 0 || number != 0)) {
-			number = number * 10 + digit;
-			digits++;
-		} else if (p[i] == '.' && digits != 0) {
-			dots++;
-			number = digits = 0;
-		} else {
+	for (int i = 0; i < 4; i++) {
+		unsigned number = at < end ? (unsigned)*at++ - '0' : 10, digit;
+		if (number > 9)
 			return false;
+		while (number != 0 && at < end && (digit = (unsigned)*at - '0') <= 9) {
+			number = number * 10 + digit;
+			at++;
+			if (number > 255)
+				return false;
 		}
-		if (number > 255)
+		if (i < 3 && (at == end || *at++ != '.'))
 			return false;
 	}
-	return dots == 3 && digits != 0;
+	return at == end;
 }
 
 static struct sluice_bytes ip_form(struct sluice_bytes value, uint32_t ipv6_prefix, char *memory) {
@@ -61,12 +59,14 @@ static struct sluice_bytes ip_form(struct sluice_bytes value, uint32_t ipv6_pref
 /* Nothing to drop, to decode or to resolve? Says no where it would have to look closer. */
 static bool is_plain_path(struct sluice_bytes text) {
 	const unsigned char *p = text.data;
-	unsigned char last = '/';
 	if (text.len == 0 || text.len > SLUICE_KEY_BYTES_MAX || p[0] != '/')
 		return false;
-	for (size_t i = 1; i < text.len; last = p[i++])
-		if (p[i] <= '?' && (p[i] == '?' || p[i] == '#' || p[i] == '%' || (last == '/' && (p[i] == '/' || p[i] == '.'))))
+	for (size_t i = 1; i < text.len; i++) {
+		if (p[i] > '?')
+			continue;
+		if (p[i] == '?' || p[i] == '#' || p[i] == '%' || (p[i - 1] == '/' && (p[i] == '/' || p[i] == '.')))
 			return false;
+	}
 	return true;
 }
 

@@ -4,10 +4,8 @@
 
 enum { KEPT = SLUICE_KEY_BYTES_MAX - 1 - SL_SHA256_DIGITS };
 
-struct sluice_bytes sl_key_fold(char folded[SLUICE_KEY_BYTES_MAX], struct sluice_bytes whole) {
+struct sluice_bytes sl_key_fold_long(char folded[SLUICE_KEY_BYTES_MAX], struct sluice_bytes whole) {
 	char digits[SL_SHA256_DIGITS];
-	if (whole.len <= SLUICE_KEY_BYTES_MAX)
-		return whole;
 	sl_sha256_hex(whole, digits);
 	memmove(folded, whole.data, KEPT);
 	folded[KEPT] = '~';

@@ -15,9 +15,14 @@ void sl_key_encode(struct sl_out *out, struct sluice_bytes text);
 /* The same of an attribute's value: one that is longer than SLUICE_KEY_BYTES_MAX is folded first. */
 void sl_key_add(struct sl_out *out, struct sluice_bytes value);
 
+/* sl_key_fold() of a text that is longer. */
+struct sluice_bytes sl_key_fold_long(char folded[SLUICE_KEY_BYTES_MAX], struct sluice_bytes whole);
+
 /* Makes a text that is longer than SLUICE_KEY_BYTES_MAX so long. Returns what is the key: `whole` itself where it is
  * short enough, and `folded` has not been touched then; else `folded`, which may be memory that `whole` stands in. Some
  * 5 us a KiB. */
-struct sluice_bytes sl_key_fold(char folded[SLUICE_KEY_BYTES_MAX], struct sluice_bytes whole);
+static inline struct sluice_bytes sl_key_fold(char folded[SLUICE_KEY_BYTES_MAX], struct sluice_bytes whole) {
+	return whole.len <= SLUICE_KEY_BYTES_MAX ? whole : sl_key_fold_long(folded, whole);
+}
 
 #endif
