@@ -62,9 +62,26 @@ void sl_key_encode(struct sl_out *out, struct sluice_bytes text) {
 	}
 }
 
-void sl_key_add(struct sl_out *out, struct sluice_bytes value) {
+/* Apart, so that short values need no memory for it. */
+static __attribute__((noinline)) void add_long(struct sl_out *out, struct sluice_bytes value) {
 	char folded[SLUICE_KEY_BYTES_MAX];
 	sl_key_encode(out, sl_key_fold(folded, value));
+}
+
+void sl_key_add(struct sl_out *out, struct sluice_bytes value) {
+	if (value.len <= SLUICE_KEY_BYTES_MAX)
+		sl_key_encode(out, value);
+	else
+		add_long(out, value);
+}
+
+/* A member, as it is: it stands in no key. */
+static __attribute__((noinline)) struct sluice_bytes copy_member(struct sl_out *out, struct sluice_bytes value) {
+	char folded[SLUICE_KEY_BYTES_MAX];
+	value = sl_key_fold(folded, value);
+	char *start = out->at;
+	sl_out_bytes(out, value.data, value.len);
+	return sl_slice(start, value.len);
 }
 
 /* ---- conditions ---------------------------------------------------------------------------------------------- */
@@ -172,12 +189,8 @@ static bool fill_item(const struct sluice_policy *policy, const struct sl_rulese
 		item->terms = &limit->shown.terms;
 	if (members)
 		item->member = member;
-	if (of) {
-		char folded[SLUICE_KEY_BYTES_MAX];
-		struct sluice_bytes value = sl_key_fold(folded, values[limit->of]);
-		item->member = sl_slice(out->at, value.len);
-		sl_out_bytes(out, value.data, value.len);
-	}
+	if (of)
+		item->member = copy_member(out, values[limit->of]);
 	return true;
 }
 
