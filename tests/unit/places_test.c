@@ -284,7 +284,7 @@ static void a_place_is_taken_with_its_last_store(void **state) {
 
 static void no_block_is_an_unused_counter(void **state) {
 	static const char *const texts[] = {"concurrency 20 lease 10s", "distinct 20/10s"};
-	static const struct sl_state idle = {{START_NS >> SL_COARSE_SHIFT << SL_COARSE_SHIFT, 0}};
+	static const struct sl_state idle = {.w = {START_NS >> SL_COARSE_SHIFT << SL_COARSE_SHIFT, 0}};
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		struct sl_counter counter = {.state = idle, .who = 1};
