@@ -398,6 +398,19 @@ def test_one_late_answer_costs_nobody_the_limiter(chain, name):
     assert_denied(proxy.ask("/api/x"))
 
 
+@PROXIES
+def test_who_sends_nonsense_does_not_pass(chain, name):
+    """A header that is wrong is refused by sluice: that is no limiter that is down, which lets everybody in."""
+    policy = POLICY + """  - {name: tokens, key: ip, limit: sliding-log 10k/1h,
+     reserve: {ttl: 1h, estimate: header x-estimated-tokens}}
+"""
+    proxy, _, app = chain(name, lambda text: text.replace('"x-plan"', '"x-plan", "x-estimated-tokens"'), policy)
+    assert proxy.ask("/api/x", headers=[("X-Estimated-Tokens", "5")])[0] == 200
+    for _ in range(5):
+        assert proxy.ask("/api/x", headers=[("X-Estimated-Tokens", "5 or so")])[0] in (400, 500)
+    assert len(app.seen) == 1
+
+
 def close_nginx(text):
     return re.sub(r"\n *error_page 502 504[^\n]*", "", text)
 
