@@ -1,7 +1,7 @@
 -- Asks sluice about a request, and leaves what it says in variables of the transaction:
 --   sluice_denied  true: answer 429        sluice_down  true: it could not be asked
---   sluice_refused true: answer 400; the request itself is wrong, a header of it, say. Not the same as down: else whoever
---                  sends nonsense would pass where a sluice that is down lets everybody pass
+--   sluice_refused true: answer 400; the request itself is wrong, a header of it, say. Not the same as down: else
+--                  whoever sends nonsense would pass where a sluice that is down lets everybody pass
 --   sluice_retry, sluice_limit, sluice_policy, sluice_body: what the client should know
 --   sluice_ticket: what the request holds until sluice_commit
 -- Attributes that the policy finds in headers (attributes: user: header x-user-id) must be named here too: sluice is

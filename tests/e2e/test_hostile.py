@@ -62,7 +62,6 @@ BAD_COMMANDS = {
     "admit, a name without a value": ["SLUICE.ADMIT", 1, "user"],
     "admit, no name": ["SLUICE.ADMIT", 1, "", "x"],
     "admit, a name of 65 bytes": ["SLUICE.ADMIT", 1, "n" * 65, "x"],
-    "admit, a value of 1,025 bytes": ["SLUICE.ADMIT", 1, "user", "x" * 1025],
     "admit, a bad cost": ["SLUICE.ADMIT", "-1", "user", "x"],
     "explain with nothing": ["SLUICE.EXPLAIN"],
     "explain, a name without a value": ["SLUICE.EXPLAIN", 1, "user"],
@@ -227,7 +226,7 @@ def test_bad_bodies_are_refused_with_what_would_be_right(shared_server, body):
 
 @pytest.mark.parametrize("body", [
     {}, {"attributes": []}, {"attributes": {"user": 1}}, {"attributes": {"user": None}}, {"attributes": {"": "x"}},
-    {"attributes": {"n" * 65: "x"}}, {"attributes": {"user": "x" * 1025}}, {"attributes": {"user": ["x"]}},
+    {"attributes": {"n" * 65: "x"}}, {"attributes": {"user": ["x"]}},
     {"attributes": {f"a{i}": "x" for i in range(1000)}}, {"attributes": {}, "cost": -1},
     {"attributes": {}, "key": "k"}])
 def test_bad_attributes_are_refused(shared_server, body):
