@@ -3,7 +3,7 @@
  * touched (it is allocated to the byte), every call ends, and its answers agree with themselves.
  *
  *   limit | header: 0 as it comes, 1 of places, 2 weighted, 3 with a sketch | places, low and high | calls
- *   | state, 16 bytes | calls of 8 bytes | the block, again and again until it is full
+ *   | state, 24 bytes | calls of 8 bytes | the block, again and again until it is full
  *
  * A call is: operation, who, 2 of cost, instant's kind and exponent, 3 of the instant. */
 #include "algo/hyperlog.h"
@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { HEAD_BYTES = 21, CALL_BYTES = 8, BLOCK_BYTES_MAX = 1 << 20, PLACES_MAX = 2048 };
+enum { HEAD_BYTES = 5 + sizeof(struct sl_state), CALL_BYTES = 8, BLOCK_BYTES_MAX = 1 << 20, PLACES_MAX = 2048 };
 
 static const char *const notations[] = {
 	"concurrency 20 lease 30s",

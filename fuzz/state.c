@@ -2,7 +2,7 @@
  * instants that jump anywhere. Nothing outside the block may be touched (it is allocated to the byte), every call ends,
  * and its answers agree with themselves.
  *
- *   limit | block's size in units of 8 bytes, low and high | calls | state, 16 bytes | calls of 8 bytes | the block
+ *   limit | block's size in units of 8 bytes, low and high | calls | state, 24 bytes | calls of 8 bytes | the block
  *
  * A call is: operation and cost's size, 3 of cost, instant's kind and exponent, 3 of the instant. */
 #include "algo/ledger.h"
@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { HEAD_BYTES = 20, CALL_BYTES = 8, UNITS_MAX = 4096, BLOCK_BYTES_MAX = 1 << 20 };
+enum { HEAD_BYTES = 4 + sizeof(struct sl_state), CALL_BYTES = 8, UNITS_MAX = 4096, BLOCK_BYTES_MAX = 1 << 20 };
 
 static const char *const notations[] = {
 	"sliding-log 20/1m",

@@ -495,9 +495,9 @@ static void a_store_errs_by_a_quarter_at_most(void **state) {
 
 /* A value that went to a file and back, or to a replica, is what it was, rate and all. */
 static void through_bytes(slr_value *value) {
-	struct slr_bytes bytes = redis_bytes(*value);
 	if (*value == 0)
 		return;
+	struct slr_bytes bytes = redis_bytes(*value);
 	slr_value_free(*value);
 	*value = slr_read_value(sl_slice(bytes.data, bytes.len));
 	assert_true(*value != 0);
