@@ -192,7 +192,7 @@ def test_users_may_not_vanish_where_others_reach(server):
 def test_200_reloads_under_load(server):
     """Quotas up and down, broken and missing files between, callers of every kind: no connection is dropped, every
     answer is one policy's or the other's, and every unit is counted."""
-    quotas = (1000000, 2000000)
+    quotas = (2000000000, 4000000000)
     policies = [f"limits:\n  - {{name: load, key: user, limit: fixed-window {q}/7d}}\n" for q in quotas]
     one = server(policies[0], ["--threads", "2"])
     with Traffic(one, "bob", quotas) as traffic, one.http() as http, one.resp() as client:
