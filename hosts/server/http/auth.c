@@ -11,13 +11,14 @@
  * Whatever stands twice is taken from the right: what a proxy adds stands behind what it got.
  *
  *   ip      the client's (proto/forwarded.h); a unix socket that forwards none has none
- *   others  the header that the policy names; several lines joined by ", ", as RFC 9110 5.3 says: that is one value
+ *   others  the header that the policy names, on one line: what is given twice is refused, as at every door.
+ *           What a client wrote stands beside what a proxy added, and which of the two counts is nobody's choice.
  *
  * All of them come into their forms where the policy is matched (policy/attribute.h), as at all doors.
  *
  * 200 allows, whatever the proxy (Envoy knows no other), without a body. nginx makes 500 of any denial but 401 and 403,
  * so 403 it is there, unless the configuration asks for ?status=429 and maps it. No allocation: values point into the
- * request, what must be joined is copied to the stack. */
+ * request. */
 #include "base/assert.h"
 #include "hosts/server/http/door_http.h"
 #include "proto/forwarded.h"
@@ -26,9 +27,6 @@ enum auth_door { FORWARD, NGINX, ENVOY };
 
 static const char *const prefixes[] = {"/v1/auth/forward", "/v1/auth/nginx", "/v1/auth/envoy"};
 
-/* Lines of a head, joined, are shorter than it. */
-enum { SCRATCH_BYTES = SL_HTTP_HEAD_BYTES_MAX + SL_ADDRESS_TEXT_MAX };
-
 /* The header lines that matter here, found in one walk. No two that are looked for by name are of one length. */
 struct told {
 	struct sluice_bytes host, forwarded_host;
@@ -36,13 +34,7 @@ struct told {
 	uint32_t for_count;
 	struct sluice_bytes for_lines[SL_HTTP_FIELDS_MAX];
 	struct sluice_bytes sources[SL_HTTP_SOURCES_MAX]; /* data NULL: absent */
-	bool repeated;                                    /* some source is written on several lines */
-};
-
-/* Memory for what cannot be borrowed. */
-struct scratch {
-	char *at;
-	char memory[SCRATCH_BYTES];
+	const struct sl_policy_source *repeated;                 /* one that is written on several lines; NULL: none is */
 };
 
 /* ---- the walk over the head ---------------------------------------------------------------------------------- */
@@ -71,7 +63,8 @@ static void take_source(struct told *told, const struct sluice_policy *policy, s
 	for (uint32_t i = 0; i < count; i++) {
 		if (!is_named(name, sl_policy_source_at(policy, i)->header))
 			continue;
-		told->repeated |= told->sources[i].data != NULL;
+		if (told->sources[i].data != NULL)
+			told->repeated = sl_policy_source_at(policy, i);
 		told->sources[i] = value;
 	}
 }
@@ -108,7 +101,7 @@ static void walk_head(struct told *told, const struct sl_http_turn *turn) {
 	told->host = told->forwarded_host = sl_slice(NULL, 0);
 	told->forwarded_method = told->forwarded_uri = told->original_method = told->original_uri = sl_slice(NULL, 0);
 	told->for_count = 0;
-	told->repeated = false;
+	told->repeated = NULL;
 	memset(told->sources, 0, source_count(policy) * sizeof told->sources[0]);
 	while (sl_http_field_next(&rest, &name, &value)) {
 		take_field(told, addresses, name, value);
@@ -118,25 +111,6 @@ static void walk_head(struct told *told, const struct sl_http_turn *turn) {
 
 /* ---- values -------------------------------------------------------------------------------------------------- */
 
-/* All lines of a header, joined. */
-static struct sluice_bytes join(struct scratch *scratch, const struct sl_http_request *request,
-                                struct sluice_bytes header) {
-	struct sluice_bytes rest = request->head, name, value;
-	char *start = scratch->at, *at = start;
-	while (sl_http_field_next(&rest, &name, &value)) {
-		if (!is_named(name, header))
-			continue;
-		if (at != start) {
-			*at++ = ',';
-			*at++ = ' ';
-		}
-		memcpy(at, value.data, value.len);
-		at += value.len;
-	}
-	scratch->at = at;
-	return sl_slice(start, (size_t)(at - start));
-}
-
 /* What is behind the prefix, which the route has seen written plainly. */
 static struct sluice_bytes behind(struct sluice_bytes path, const char *prefix) {
 	size_t len = strlen(prefix);
@@ -144,8 +118,9 @@ static struct sluice_bytes behind(struct sluice_bytes path, const char *prefix) 
 	return sl_slice((const char *)path.data + len, path.len - len);
 }
 
-/* The client's address; empty where there is none. */
-static struct sluice_bytes ip_of(struct scratch *scratch, const struct sl_http_turn *turn, const struct told *told) {
+/* The client's address, in `text`; empty where there is none. */
+static struct sluice_bytes ip_of(char text[SL_ADDRESS_TEXT_MAX], const struct sl_http_turn *turn,
+                                 const struct told *told) {
 	const struct sl_door_context *context = turn->context;
 	const struct sl_settings *settings = sl_policy_settings(context->policy);
 	enum sl_forwarded_form form = settings->forwarded ? SL_FORWARDED_RFC7239 : SL_FORWARDED_FOR;
@@ -155,9 +130,7 @@ static struct sluice_bytes ip_of(struct scratch *scratch, const struct sl_http_t
 		known |= sl_forwarded_client(told->for_lines, told->for_count, form, context->policy, &address);
 	if (!known)
 		return sl_slice(NULL, 0);
-	char *start = scratch->at;
-	scratch->at += sl_address_print(&address, start);
-	return sl_slice(start, (size_t)(scratch->at - start));
+	return sl_slice(text, sl_address_print(&address, text));
 }
 
 /* ---- the request as the policy sees it ----------------------------------------------------------------------- */
@@ -167,7 +140,7 @@ static void add(struct sl_http_ask *ask, const char *name, struct sluice_bytes v
 		ask->attributes[ask->attribute_count++] = (struct sluice_attribute){sl_str(name), value};
 }
 
-static void add_request(struct sl_http_ask *ask, const struct sl_http_turn *turn, struct scratch *scratch,
+static void add_request(struct sl_http_ask *ask, const struct sl_http_turn *turn, struct sluice_bytes ip,
                         const struct told *told, enum auth_door door) {
 	const struct sl_http_request *request = turn->request;
 	bool forwards = turn->context->peer.is_trusted && door != ENVOY;
@@ -187,45 +160,31 @@ static void add_request(struct sl_http_ask *ask, const struct sl_http_turn *turn
 	add(ask, "method", method);
 	add(ask, "host", host.len > 0 ? host : sl_slice(NULL, 0));
 	add(ask, "path", uri);
-	add(ask, "ip", ip_of(scratch, turn, told));
+	add(ask, "ip", ip);
 }
 
-/* All lines of a header that is written on several. Sources may be of one header: it is joined once, so that memory
- * suffices. */
-static struct sluice_bytes whole(struct scratch *scratch, const struct sl_http_turn *turn, struct told *told,
-                                 uint32_t i) {
-	const struct sluice_policy *policy = turn->context->policy;
-	struct sluice_bytes header = sl_policy_source_at(policy, i)->header;
-	for (uint32_t j = 0; j < i; j++)
-		if (is_named(sl_policy_source_at(policy, j)->header, header))
-			return told->sources[j];
-	return join(scratch, turn->request, header);
+static void add_source(struct sl_http_ask *ask, const struct sl_policy_source *source, struct sluice_bytes value) {
+	ask->attributes[ask->attribute_count++] = (struct sluice_attribute){source->name, value};
 }
 
-static void add_sources(struct sl_http_ask *ask, const struct sl_http_turn *turn, struct scratch *scratch,
-                        struct told *told) {
-	const struct sluice_policy *policy = turn->context->policy;
+/* One that stands on several lines is added twice, which is found and refused where attributes are matched. */
+static void add_sources(struct sl_http_ask *ask, const struct sluice_policy *policy, const struct told *told) {
 	uint32_t count = source_count(policy);
-	for (uint32_t i = 0; i < count; i++) {
-		struct sluice_bytes *value = &told->sources[i];
-		if (value->data == NULL)
-			continue;
-		if (told->repeated)
-			*value = whole(scratch, turn, told, i);
-		ask->attributes[ask->attribute_count++] =
-			(struct sluice_attribute){sl_policy_source_at(policy, i)->name, *value};
-	}
+	for (uint32_t i = 0; i < count; i++)
+		if (told->sources[i].data != NULL)
+			add_source(ask, sl_policy_source_at(policy, i), told->sources[i]);
+	if (told->repeated != NULL)
+		add_source(ask, told->repeated, sl_slice("", 0));
 }
 
 static void answer(struct sl_http_turn *turn, enum auth_door door, uint16_t denied) {
 	struct told told;
-	struct scratch scratch;
 	struct sl_http_ask ask;
-	scratch.at = scratch.memory;
+	char ip[SL_ADDRESS_TEXT_MAX];
 	sl_http_ask_begin(&ask, turn);
 	walk_head(&told, turn);
-	add_request(&ask, turn, &scratch, &told, door);
-	add_sources(&ask, turn, &scratch, &told);
+	add_request(&ask, turn, ip_of(ip, turn, &told), &told, door);
+	add_sources(&ask, turn->context->policy, &told);
 	sl_http_decide_attributes(turn, &ask, (struct sl_http_style){.empty = true, .denied = denied});
 }
 

@@ -126,7 +126,7 @@ struct sl_http_ask {
 	bool names;                                 /* some limit is asked for as policy:NAME */
 	uint32_t positions[SLUICE_ITEMS_MAX];       /* of such limits in the policy; SL_RULING_NOTATION for the others */
 	uint32_t attribute_count;
-	struct sluice_attribute attributes[4 + SL_HTTP_SOURCES_MAX];
+	struct sluice_attribute attributes[4 + SL_HTTP_SOURCES_MAX + 1]; /* 1: one that is given twice */
 	char error[SL_HTTP_ERROR_BYTES]; /* NUL-ended, where reading failed */
 };
 
