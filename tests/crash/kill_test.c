@@ -324,7 +324,8 @@ static void run_round(const struct child_room *room, uint64_t mib, uint64_t kill
 	store = open_file(0);
 	assert_null(sluice_store_verify(store));
 	sluice_store_stats(store, &stats);
-	assert_int_equal(stats.dropped, 0);
+	if (stats.dropped != 0)
+		fail_msg("%" PRIu64 " dropped as torn; repaired %" PRIu64 " times", stats.dropped, stats.repairs);
 	/* an expired one whose home was locked just then is passed over, so that even there one in use may have to go */
 	assert_true(is_small() ? stats.evicted > 0 : stats.evicted <= kills);
 	expect_counts(store, stats.evicted == 0, totals);
