@@ -4,7 +4,8 @@
  * beside and rename, links that are turned to another folder (as Kubernetes does) and files written in place are all
  * seen, on any filesystem. What has changed is looked at again after a moment, until it is still: a file is seldom
  * written in one piece. Then it is read, and only if other bytes stand in it is the policy loaded. So a broken file is
- * told of once, and so is its end. */
+ * told of once, and so is its end. An empty file is one that somebody is about to write, and gets longer: but one that
+ * stays empty is no policy, and refused like any other that is none. */
 #include "hosts/server/inside.h"
 
 #include "base/siphash.h"
@@ -12,7 +13,7 @@
 
 #include <sys/stat.h>
 
-enum { LOOK_MS = 1000, SETTLE_MS = 200 };
+enum { LOOK_MS = 1000, SETTLE_MS = 200, EMPTY_LOOKS = 10 };
 
 static uint64_t mix(uint64_t seed, uint64_t word) {
 	const uint64_t key[2] = {seed, 0x666f6c6c6f776564};
@@ -54,12 +55,13 @@ static bool is_file(const char *path, bool *is_empty) {
 }
 
 /* Has the policy loaded if other bytes stand in its files: nothing but what stood there before and after the last look.
- * An empty file is one that somebody is about to write. True: somebody writes, look again. */
+ * True: somebody writes, look again. */
 static bool take_over(struct sl_server *server, const struct sl_followed *followed) {
 	bool is_empty;
 	if (!is_file(followed->paths[0], &is_empty) && server->reader.was_piped)
 		return false;
-	if (is_empty)
+	server->reader.empty_looks = is_empty ? server->reader.empty_looks + 1 : 0;
+	if (is_empty && server->reader.empty_looks <= EMPTY_LOOKS)
 		return true;
 	uint64_t text = sl_policy_file_digest(followed->paths[0]);
 	uint64_t digest = sl_follow_digest(followed, text);
@@ -83,6 +85,7 @@ sluice_ns sl_follow_look(struct sl_server *server) {
 	if (seen != reader->seen) {
 		reader->seen = seen;
 		reader->unsettled = true;
+		reader->empty_looks = 0;
 		again_ms = SETTLE_MS;
 	} else if (reader->unsettled && !sl_policy_is_fixed(server)) {
 		const struct sl_followed followed = reader->followed;

@@ -73,6 +73,7 @@ struct sl_reader {
 	struct sl_followed followed; /* what was read last, and its digest; before the thread starts, the starter's */
 	uint64_t seen;               /* by follow.c: of the files' sizes and times */
 	bool unsettled;              /* likewise: they have changed, and are read when they change no more */
+	uint32_t empty_looks;        /* likewise: how often the policy was seen empty since */
 	bool was_piped;              /* likewise: what the server began with was no file, so there is none to follow */
 };
 
