@@ -4,34 +4,34 @@
 
 #include "hosts/server/fleet/fleet.h"
 #include "hosts/server/fleet/trust.h"
+#include "os/file.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { PASSWORD_BYTES_MAX = 512 };
+_Static_assert(PASSWORD_BYTES_MAX == 512, "first_line() says so");
 
 static void say(const char *line) {
 	sl_log(SL_LOG_WARNING, "%s", line);
 }
 
-/* The first line of a file. */
+/* Ends what was read of a file behind its first line. NULL, or why that is no password, for a person. */
+static const char *first_line(char *line, size_t len) {
+	line[len] = '\0';
+	line[strcspn(line, "\r\n")] = '\0';
+	if (line[0] == '\0')
+		return "expected the password in its first line, found nothing";
+	return strlen(line) <= PASSWORD_BYTES_MAX ? NULL : "the first line has more than 512 bytes";
+}
+
 static bool read_password(const char *path, char password[PASSWORD_BYTES_MAX + 2]) {
-	FILE *file = fopen(path, "re");
-	bool good = file != NULL && fgets(password, PASSWORD_BYTES_MAX + 2, file) != NULL;
-	if (!good && (file == NULL || ferror(file)))
-		sl_log(SL_LOG_ERROR, "store.password-file: %s: %s", path, strerror(errno));
-	else if (!good || password[0] == '\n')
-		sl_log(SL_LOG_ERROR, "store.password-file: %s: expected the password in its first line, found nothing", path);
-	if (file != NULL)
-		fclose(file);
-	if (!good || password[0] == '\n')
-		return false;
-	password[strcspn(password, "\r\n")] = '\0';
-	if (strlen(password) <= PASSWORD_BYTES_MAX)
-		return true;
-	sl_log(SL_LOG_ERROR, "store.password-file: %s: the first line has more than %d bytes", path, PASSWORD_BYTES_MAX);
-	return false;
+	size_t len = 0;
+	const char *why = sl_file_read(path, true, password, PASSWORD_BYTES_MAX + 1, &len);
+	if (why == NULL)
+		why = first_line(password, len);
+	if (why != NULL)
+		sl_log(SL_LOG_ERROR, "store.password-file: %s: %s", path, why);
+	return why == NULL;
 }
 
 static void leave(void *to) {

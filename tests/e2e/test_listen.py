@@ -194,6 +194,8 @@ def test_check_config_beside_a_running_server(sluice_bin, tmp_path):
     ("log: {denials: /nowhere/denials}\n", "log.denials: /nowhere/denials can't be written"),
     ("tls: {certificate: /nowhere/cert.pem, key: /nowhere/key.pem}\n", "/nowhere/cert.pem"),
     ('store: {redis: "127.0.0.1:6379", password-file: /nowhere/password}\n', "/nowhere/password: No such file"),
+    ('store: {redis: "127.0.0.1:6379", password-file: /dev/zero}\n', "/dev/zero: it is no regular file"),
+    ('store: {redis: "127.0.0.1:6379", password-file: /dev/null}\n', "/dev/null: it is no regular file"),
     ('store: {redis: "127.0.0.1:6379", tls: {ca: /etc/passwd}}\n', "store.tls.ca: /etc/passwd: no certificate"),
 ])
 def test_check_config_says_what_is_wrong(sluice_bin, tmp_path, policy, words):
