@@ -79,7 +79,9 @@ static const char *verb_at(const void *verbs, size_t index) {
 
 int sl_cli_no_verb(const char *name) {
 	const char *nearest = sl_nearest(sl_str(name), verb_at, sl_verbs);
-	fprintf(stderr, "sluice: no verb '%.64s': ", name);
+	fputs("sluice: no verb '", stderr);
+	sl_cli_show(stderr, name);
+	fputs("': ", stderr);
 	if (nearest != NULL)
 		fprintf(stderr, "did you mean '%s'?\n", nearest);
 	else

@@ -499,6 +499,7 @@ def test_each_verb_is_suggested_for_one_that_is_near(sluice):
     ([], "usage: sluice VERB"),
     (["reply"], "no verb 'reply': did you mean 'replay'?"),
     (["frobnicate"], "no verb 'frobnicate': sluice help lists those there are"),
+    (["x\x1b]0;y\u202e"], "no verb 'x\\x1b]0;y\\xe2\\x80\\xae': sluice help"),
     (["watch"], "no verb 'watch'"),
     (["replay"], "which logs?"),
     (["replay", "-"], "which limits?"),
