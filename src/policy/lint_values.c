@@ -54,12 +54,22 @@ static void lint_ip(struct sl_conf *conf, const struct sl_node *node, struct slu
 	}
 }
 
+/* It holds, since both are brought into one form; who reads the policy may think that it is about 'get' alone. */
+static void lint_method(struct sl_conf *conf, const struct sl_node *node, struct sluice_bytes written,
+                        struct sluice_bytes form) {
+	if (!sl_bytes_equal(written, form))
+		sl_report_warning(conf->report, node->place, "a method is in upper case here: this holds for %s",
+		                  sl_quote(form).text);
+}
+
 void sl_lint_value(struct sl_conf *conf, const struct sl_node *node, enum sl_attribute attribute,
                    struct sluice_bytes written, struct sluice_bytes form, bool prefix, bool may_hold) {
 	if (attribute == SL_ATTRIBUTE_PATH)
 		lint_path(conf, node, written, form, prefix, may_hold);
 	else if (attribute == SL_ATTRIBUTE_HOST)
 		lint_host(conf, node, written, form, prefix, may_hold);
+	else if (attribute == SL_ATTRIBUTE_METHOD)
+		lint_method(conf, node, written, form);
 	else if (attribute == SL_ATTRIBUTE_IP && !prefix)
 		lint_ip(conf, node, written, form);
 }
