@@ -172,7 +172,8 @@ typedef enum sluice_bound {
 	SLUICE_BOUND_NONE = 0,         /* the limit's own quota decided */
 	SLUICE_BOUND_LIMITS = 1,       /* denies: more than SLUICE_ITEMS_MAX limits of a policy apply to the request */
 	SLUICE_BOUND_ROOM = 2,         /* denies: the store has no room for the counter, its log or its leases */
-	SLUICE_BOUND_RESERVATIONS = 3, /* denies: more reservations of the counter are open than are kept */
+	SLUICE_BOUND_RESERVATIONS = 3, /* denies: more reservations of the counter are open than are kept: 16,384, or what a
+	                                * quarter of the store's blocks holds */
 	SLUICE_BOUND_HOLDS = 4,        /* denies: too many calls over several nodes hold the counter at a time. Where
 	                                * counters are in Redis */
 	SLUICE_BOUND_QUEUE = 5,        /* denies: too much waits for the store already. Likewise */

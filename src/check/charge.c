@@ -95,7 +95,7 @@ struct needs {
  * apart: where those are written, the counter is planned with them. */
 static bool plan_beside(struct sluice_store *store, const struct sluice_call *call, struct member *m) {
 	struct sluice_decision left;
-	if (!ledger_plan(m))
+	if (!ledger_plan(m) || (m->ledger.adds && ledger_bytes(m) > sl_block_bytes_most(store)))
 		return false;
 	m->block_bytes = 0;
 	m->amount = m->cost;

@@ -194,6 +194,34 @@ static void strangers_keep_nine_tenths(void **state) {
 	assert_true(world->store->header->sketch_starts > 0);
 }
 
+/* The table of docs/limits.md: what new keys start with behind a flood of 400,000 in 4 MiB: never the whole. */
+static void what_a_flood_costs_strangers(void **state) {
+	static const struct {
+		uint32_t quota, spent, left;
+	} rows[] = {{5, 1, 4}, {50, 1, 49}, {1000, 1, 969}, {5, 2, 1}, {50, 2, 47}, {5, 5, 0}, {50, 50, 0}};
+	enum { FLOOD = 400000, NEW = 900 };
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct sluice_store_options options = {.memory_bytes = 4 << 20};
+		struct world world;
+		char text[32];
+		uint32_t exactly = 0;
+		assert_int_equal(sluice_store_open(&world.store, &options, NULL), SLUICE_OK);
+		snprintf(text, sizeof text, "sliding-window %" PRIu32 "/1h", rows[i].quota);
+		world.limit = limit_of(text);
+		for (uint32_t k = 0; k < FLOOD; k++)
+			assert_int_equal(ask(&world, SLUICE_CHARGE, 0, k, 0, rows[i].spent).err, SLUICE_OK);
+		for (uint32_t k = 0; k < NEW; k++) {
+			struct sluice_call call = ask(&world, SLUICE_PEEK, STRANGERS, k, 1, 1);
+			assert_int_equal(call.merged.bound, SLUICE_BOUND_NONE); /* nobody is denied for room */
+			assert_in_range(call.merged.remaining, rows[i].left, rows[i].quota - (rows[i].left != 0));
+			exactly += call.merged.remaining == rows[i].left;
+		}
+		assert_in_range(exactly, NEW - NEW / 50, NEW);
+		sluice_store_close(world.store);
+	}
+}
+
 /* After the window nothing of the flood is left, in slots or sketch. */
 static void a_flood_is_over_when_its_window_is(void **state) {
 	struct world *world = *state;
@@ -386,6 +414,7 @@ int main(void) {
 		IN_A_WORLD(a_flood_frees_nobody),
 		IN_A_WORLD(more_denied_keys_than_slots_stay_denied),
 		IN_A_WORLD(strangers_keep_nine_tenths),
+		cmocka_unit_test(what_a_flood_costs_strangers),
 		IN_A_WORLD(a_flood_is_over_when_its_window_is),
 		IN_A_WORLD(reset_forgets_what_the_sketch_knows),
 		IN_A_WORLD(a_claim_that_fails_gives_back_what_it_claimed_and_no_more),

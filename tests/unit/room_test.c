@@ -1,5 +1,5 @@
-/* Room for logs and leases: one counter takes no more than its share of the blocks, denies beyond it without looking
- * for more, and nobody else is denied for room meanwhile. */
+/* Room for logs, leases and reservations: one counter takes no more than its share of the blocks, denies beyond it
+ * without looking for more, and nobody else is denied for room meanwhile. */
 #include "store/blocks.h"
 #include "tests/unit/ask.h"
 
@@ -104,6 +104,42 @@ static void leases_keep_to_their_share(void **state) {
 	sluice_store_close(s);
 }
 
+/* Reservations, too: who leaves his open keeps nobody from room, and is denied for his own. */
+static void a_ledger_keeps_to_its_share(void **state) {
+	(void)state;
+	struct sluice_store *s = ask_store(1);
+	const char *limit = "fixed-window 4G/1d";
+	uint64_t ttl = (uint64_t)3600 * S;
+	struct asked a;
+	uint32_t open = 0;
+	char id[16];
+	do {
+		snprintf(id, sizeof id, "r%" PRIu32, open);
+		a = ASK(s, SLUICE_RESERVE, open, 1, id, ttl, .lines = {{limit, "one"}});
+	} while (a.d.allowed && ++open < 20000);
+	assert_int_equal(a.err, SLUICE_OK);
+	assert_in_range(open, 3000, 4096); /* a quarter of the blocks, at 32 bytes each */
+	assert_others_are_admitted(s, open, "sliding-log 100/1d", SLUICE_CHARGE);
+	struct searched before = searched(s);
+	for (uint32_t i = 0; i < 100; i++) {
+		snprintf(id, sizeof id, "more %" PRIu32, i);
+		a = ASK(s, SLUICE_RESERVE, open, 1, id, ttl, .lines = {{limit, "one"}, {"fixed-window 5/1d", "beside"}});
+		assert_true(a.err == SLUICE_OK && !a.d.allowed && a.d.index == 0 && a.d.bound == SLUICE_BOUND_RESERVATIONS);
+		assert_int_equal(a.d.remaining, 0);
+		assert_true(a.each[1].allowed && a.each[1].remaining == 5);
+	}
+	struct searched after = searched(s);
+	assert_memory_equal(&before, &after, sizeof before);
+	assert_int_equal(a.d.retry_after_ns, (ttl - open) * ASK_MS); /* the first reservation ends */
+	assert_others_are_admitted(s, open, "sliding-log 100/1d", SLUICE_CHARGE);
+	/* what is charged without reserving needs none of it; and by then the bound has passed, and not a ms before */
+	assert_true(ASK(s, SLUICE_CHARGE, open, 1, .lines = {{limit, "one"}}).d.allowed);
+	assert_false(ASK(s, SLUICE_RESERVE, ttl - 1, 1, "late", ttl, .lines = {{limit, "one"}}).d.allowed);
+	assert_true(ASK(s, SLUICE_RESERVE, ttl, 1, "late", ttl, .lines = {{limit, "one"}}).d.allowed);
+	assert_null(sluice_store_verify(s));
+	sluice_store_close(s);
+}
+
 /* Blocks full of small logs in use: a longer one finds room, a piece at a time, and hardly ever has to be denied. */
 static void a_long_log_finds_room_among_small_ones(void **state) {
 	(void)state;
@@ -143,6 +179,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_log_keeps_to_its_share),
 		cmocka_unit_test(leases_keep_to_their_share),
+		cmocka_unit_test(a_ledger_keeps_to_its_share),
 		cmocka_unit_test(a_long_log_finds_room_among_small_ones),
 		cmocka_unit_test(what_can_never_be_kept_says_never),
 	};
