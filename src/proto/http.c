@@ -196,7 +196,7 @@ static bool walk_request_line(struct sl_http_parser *parser, const char *end, co
 	request->method_name = sl_slice(at, (size_t)(first - at));
 	request->method = method_of(request->method_name);
 	if (sl_bytes_equal(request->method_name, sl_str("CONNECT")))
-		return refuse(parser, 501, "no tunnels here: CONNECT is not served");
+		return refuse(parser, 400, "no tunnels here: CONNECT is not served");
 	return split_target(parser, sl_slice(first + 1, (size_t)(second - first - 1)));
 }
 
@@ -364,13 +364,15 @@ static bool is_word(const char *from, const char *last) {
 	return from > last;
 }
 
-/* The machine stopped on its own. A method that is a word but not one it knows is 501, garbage is 400. */
+/* The machine stopped on its own. A method that is a word but not one it knows is 400 as garbage is, not 501: a proxy
+ * that hands on its client's method takes a 5xx for a limiter that is down, and where that lets everybody in, who makes
+ * up a method would pass all limits. */
 static enum sl_http_result explain_error(struct sl_http_parser *parser, llhttp_errno_t err, const char *at) {
 	struct sl_out out = sl_out_to(parser->refusal.detail, sizeof parser->refusal.detail - 1);
 	if (parser->refusal.status != 0)
 		return SL_HTTP_BAD;
 	if (err == HPE_INVALID_METHOD && is_word(parser->data, at)) {
-		refuse(parser, 501, "unknown method: GET, HEAD and POST are served here");
+		refuse(parser, 400, "unknown method: GET, HEAD and POST are served here");
 		return SL_HTTP_BAD;
 	}
 	if (err == HPE_INVALID_VERSION || err == HPE_PAUSED_H2_UPGRADE) {

@@ -242,9 +242,9 @@ static const struct {
 	/* who speaks here? */
 	{400, "\x16\x03\x01\x02"},
 	{400, "*1\r\n$4\r\nPING\r\n"},
-	{501, "FOO / HTTP/1.1\r\n" H "\r\n"},
-	{501, "get / HTTP/1.1\r\n" H "\r\n"},
-	{501, "CONNECT x:1 HTTP/1.1\r\n" H "\r\n"},
+	{400, "FOO / HTTP/1.1\r\n" H "\r\n"},
+	{400, "get / HTTP/1.1\r\n" H "\r\n"},
+	{400, "CONNECT x:1 HTTP/1.1\r\n" H "\r\n"},
 	{505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"},
 	{505, "GET / HTTP/2.0\r\n" H "\r\n"},
 	{505, "GET / HTTP/1.2\r\n" H "\r\n"},
