@@ -126,9 +126,11 @@ void member_step_remembered(const struct sluice_store *store, struct member *m, 
 void member_assume(struct member *m, void *block, uint64_t block_bytes);
 
 /* Decides a member on a copy of its counter, or on what the sketch knows of one; with `charge`, the copy comes back
- * charged where the algorithm keeps no block. */
-static inline void member_step(const struct sluice_store *store, struct member *m, sluice_ns now, uint64_t cost,
-                               bool charge, struct sluice_decision *decision) {
+ * charged where the algorithm keeps no block. Each call does: where a file needs it for more than that, gcc would
+ * rather call it. */
+static inline __attribute__((always_inline)) void member_step(const struct sluice_store *store, struct member *m,
+                                                              sluice_ns now, uint64_t cost, bool charge,
+                                                              struct sluice_decision *decision) {
 	m->remembered = false;
 	if (__builtin_expect(m->slot == NULL, 0) && sl_sketch_is_used(store, now)) {
 		member_step_remembered(store, m, now, cost, charge, decision);
@@ -138,8 +140,8 @@ static inline void member_step(const struct sluice_store *store, struct member *
 	sl_step(m->limit, &m->counter, now, cost, charge, decision);
 }
 
-/* Publishes the state that a member's copy has now, with the use and lifetime that a decision of it says. Each charge
- * does: where a file needs it for more than that, gcc would rather call it. */
+/* Publishes the state that a member's copy has now, with the use and lifetime that a decision of it says. In line,
+ * for the same reason. */
 static inline __attribute__((always_inline)) void member_publish_state(struct member *m,
                                                                        const struct sluice_decision *decision) {
 	uint64_t marks =
