@@ -24,7 +24,7 @@ core.register_action("sluice", { "http-req" }, function(txn)
 			for i = 0, #headers[name] do
 				values[#values + 1] = headers[name][i]
 			end
-			ask[name] = { table.concat(values, ", ") }
+			ask[name] = values -- several are refused: none may be chosen beside what a proxy in front added
 		end
 	end
 
