@@ -862,6 +862,32 @@ THROTTLE = [
 ]
 
 
+def test_a_log_with_as_many_entries_as_one_may_have_denies(forms):
+    """With 3 chunks for 262,145: the limit denies until the first chunk is gone, and the others of the call count."""
+    client = forms["evalsha"].client
+    text, found = re.subn(r"CHUNKS_MOST = 262144", "CHUNKS_MOST = 2", forms["evalsha"].text)
+    assert found == 1
+    sha, window = client.script_load(text), 3600_000
+
+    def check(at, *words):
+        keys = ["{o}log", "{o}two"][:1 + ("KEY" in words)]
+        return client.execute_command("EVALSHA", sha, len(keys), *keys, "CHECK", 1, "AT", at, *words)
+
+    log, beside = "sliding-log 1M/1h", ["KEY", "{o}two", "fixed-window 5/365d"]
+    assert [check(NOW + n, log)[0] for n in range(385)] == [1] * 384 + [0]
+    wait = 127 + window - 400
+    assert check(NOW + 400, log) == [0, 1000000, 0, wait, window - 17, 0, 0]
+    for _ in range(7):
+        both = check(NOW + 400, "EACH", log, *beside)
+        assert both[0][:4] == [0 + 2 * 2, 1000000, 0, wait], "denied by room"
+        assert both[1][:3] == [1, 5, 5], "and the other is charged nothing"
+    seen = [check(NOW + 400, "EACH", "OBSERVED", log, *beside) for _ in range(7)]
+    assert [row[1][0] for row in seen] == [1] * 5 + [0] * 2, "what is observed only notes it"
+    assert [row[0][0] for row in seen] == [4] * 5 + [seen[5][0][0]] * 2
+    assert check(NOW + 400 + wait - 1, log)[0] == 0 and check(NOW + 400 + wait, log)[0] == 1
+    assert client.execute_command("EVALSHA", sha, 1, "{o}log", "REFUND", 3, "AT", NOW + 401, log)[0] == 1
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_throttle_answers_as_redis_cell(forms, form):
     client = forms[form].client

@@ -2,13 +2,13 @@
 -- Checks and peeks, which nearly all calls are, go straight; what the others need is made when one of them comes.
 local words, decide = need('words'), need('decide')
 
--- A call reads its words itself: the next of `args` stands `at`. `full`: Redis has no memory for more.
-local function serve(word, keys, args, at, full)
+-- A call reads its words itself: the next of `args` stands `at`; `full`, `outgrown`: room.lua.
+local function serve(word, keys, args, at, full, outgrown)
 	if not keys[1] and word ~= 'version' then
 		need('errors').raise('ERR no key: expected the keys of the limits, and their number in front of them')
 	end
 	local call = {word = word:upper(), args = args, at = at, cost = 0, now = 0, us = 0, set = false, each = false,
-		items = false, full = full}
+		items = false, full = full, outgrown = outgrown}
 	if word == 'check' or word == 'peek' then
 		call.cost = words.number(call, 'cost', 0, 4294967295)
 		call.takes = word == 'check' and {MEMBER = 1, UPTO = 1, ID = 1} or
@@ -38,8 +38,8 @@ end
 -- Runs a command by its word; `keys` and `args` as Redis hands them over, `at` where the command's arguments begin.
 local function run(word, keys, args, at)
 	local ok, reply = pcall(serve, word, keys, args, at)
-	if not ok and type(reply) == 'table' and reply.full then
-		ok, reply = pcall(serve, word, keys, args, at, true)
+	if not ok and type(reply) == 'table' and not reply.sluice then
+		ok, reply = need('room').again(serve, reply, word, keys, args, at)
 	end
 	if ok then
 		return reply

@@ -38,10 +38,10 @@ local function try_plain(item, call)
 	return item.admits
 end
 
--- The same where Redis has no memory for more: what would take some is `short`, and denies.
+-- The same where there is no room for more (room.lua): what would take some is `short`, and denies.
 local function try(item, call)
 	local admits = try_plain(item, call)
-	if admits and call.full and call.cost > 0 and item.counter and not item.known and
+	if admits and (call.full or call.outgrown) and call.cost > 0 and item.counter and not item.known and
 		need('room').lacks(item, call) then
 		item.admits, item.short, admits = false, true, false
 	end
@@ -109,7 +109,7 @@ local function answer(item, call, each)
 	end
 	if item.short then
 		room, delay = 0, 0
-		retry, reset, bound = need('room').wait(limit, reset)
+		retry, reset, bound = need('room').wait(item, call, reset)
 	end
 	if reset > WAIT_MOST or retry > WAIT_MOST or delay > WAIT_MOST or next > WAIT_MOST then
 		reset, retry = math.min(reset, WAIT_MOST), math.min(retry, WAIT_MOST)

@@ -185,7 +185,7 @@ function holding.lease(keys, call)
 		end
 		local room = limit.quota == 0 and 0 or limit.way.view(limit, c.s, call.now, call.us).room - c.held
 		granted = math.min(granted, math.max(0, room), MOST)
-		if c.holds and #c.holds >= holds.most or call.full and need('room').lacks(item, call) then
+		if c.holds and #c.holds >= holds.most or (call.full or call.outgrown) and need('room').lacks(item, call) then
 			granted = 0
 		end
 		if granted > 0 then

@@ -11,7 +11,7 @@
 --   "#n#" and its name    chunk n, for first <= n < tail
 --   a chunk               I4 cost before it | d base | entries of I4 position - base, I4 running cost
 --
--- I0  At most 262,144 chunks: 33.5 million entries, as in an arena.
+-- I0  At most 262,144 chunks: 33.5 million entries, as in an arena; one more is denied (room.lua).
 -- I1  An empty tail has no chunk before it: first == tail.
 -- I2  Expired chunks go when a charge comes, at most 32 at a time; the search begins at `first` all the same.
 local numbers = need('numbers')
@@ -119,10 +119,15 @@ local function unpack_tail(s)
 	end
 end
 
+-- Position and running cost of the newest entry of chunk n, before the tail.
+local function newest_of(s, n)
+	local chunk = full_chunk(s, n)
+	return entry(chunk, (struct.unpack('<d', chunk, 5)), (#chunk - HEAD) / ENTRY)
+end
+
 -- Whether the newest entry of chunk n, before the tail, is one that find() looks for.
 local function found_in(s, n, by_cost, bound)
-	local chunk = full_chunk(s, n)
-	local position, sum = entry(chunk, (struct.unpack('<d', chunk, 5)), (#chunk - HEAD) / ENTRY)
+	local position, sum = newest_of(s, n)
 	if by_cost then
 		return (s.total - sum) % TURN <= bound
 	end
@@ -216,7 +221,7 @@ local function add(s, position, cost, n, i)
 	else
 		if count > 0 then
 			if s.tail - s.first >= CHUNKS_MOST then
-				need('errors').raise('ERR a counter has as many entries as one may have: ' .. CHUNKS_MOST * CHUNK_MOST)
+				need('room').outgrown(s, newest_of(s, s.first))
 			end
 			s.written = s.written or {}
 			s.written[s.tail] = s.chunk
