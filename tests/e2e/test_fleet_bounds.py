@@ -316,6 +316,15 @@ def test_what_the_script_can_not_count_is_no_store_that_is_away(stores, server):
     assert figure(one, "sluice_fleet_decisions_total", way="failed") == 0
 
 
+def test_who_holds_leases_is_asked_elsewhere(stores, server):
+    one = Place("module", stores, server).start([])
+    status, _, body = one.http().post("/v1/holders", {"key": "k", "limits": ["concurrency 1 lease 1s"]})
+    assert status == 400 and "ask its nodes" in body["detail"]
+    with one.resp() as r, pytest.raises(RespError, match="on other hosts: ask them"):
+        r.call("SLUICE.HOLDERS", "k", "concurrency 1 lease 1s")
+    nothing_failed(one)
+
+
 # ---- who denies ------------------------------------------------------------------------------------------------------
 
 def test_a_denial_by_on_error_names_its_limit(server):

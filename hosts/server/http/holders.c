@@ -43,7 +43,7 @@ static void reply_holders(struct sl_http_turn *turn, const struct sluice_holder 
 static void list_holders(struct sl_http_turn *turn, const struct sl_http_ask *ask) {
 	struct sluice_holder *list;
 	if (turn->context->remote != NULL) {
-		sl_http_reply_problem(turn, 503, sl_str("the store is in Redis: ask its nodes, by SLUICE.HOLDERS"), NULL);
+		sl_http_reply_problem(turn, 400, sl_str("the store is in Redis: ask its nodes, by SLUICE.HOLDERS"), NULL);
 		return;
 	}
 	list = malloc(HOLDERS_MAX * sizeof list[0]);
