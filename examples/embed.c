@@ -25,7 +25,7 @@ int main(void) {
 	for (int i = 1; i <= 12; i++) {
 		struct sluice_decision decision;
 		if (sluice_check(store, &limit, key, 1, &decision) != SLUICE_OK)
-			return 1; /* the store is full: yours to say whether that means yes or no */
+			return 1; /* the store is held up: yours to say whether that means yes or no */
 		printf("%2d: %s, %" PRIu32 " left, retry after %" PRIu64 " ms\n", i, decision.allowed ? "allowed" : "denied",
 		       decision.remaining, (decision.retry_after_ns + 999999) / 1000000);
 	}
