@@ -364,6 +364,12 @@ static bool is_word(const char *from, const char *last) {
 	return from > last;
 }
 
+/* PRI is the method of HTTP/2's preface: with another target than * somebody made it up. */
+static bool is_no_preface(const char *from, const char *last) {
+	const size_t len = (size_t)(last - from);
+	return len > 6 && memcmp(from, "PRI ", 4) == 0 && memcmp(from, "PRI * ", 6) != 0;
+}
+
 /* The machine stopped on its own. A method that is a word but not one it knows is 400 as garbage is, not 501: a proxy
  * that hands on its client's method takes a 5xx for a limiter that is down, and where that lets everybody in, who makes
  * up a method would pass all limits. */
@@ -371,7 +377,7 @@ static enum sl_http_result explain_error(struct sl_http_parser *parser, llhttp_e
 	struct sl_out out = sl_out_to(parser->refusal.detail, sizeof parser->refusal.detail - 1);
 	if (parser->refusal.status != 0)
 		return SL_HTTP_BAD;
-	if (err == HPE_INVALID_METHOD && is_word(parser->data, at)) {
+	if ((err == HPE_INVALID_METHOD && is_word(parser->data, at)) || is_no_preface(parser->data, at)) {
 		refuse(parser, 400, "unknown method: GET, HEAD and POST are served here");
 		return SL_HTTP_BAD;
 	}

@@ -28,7 +28,7 @@ def bad_methods():
         yield 400, b"G" + c + b"T / HTTP/1.1\r\n" + H + b"\r\n"
     for method in (b"", b" GET", b"\tGET", b"GET\t", b"G ET", b"get:", b"GET\r", b"GET\x00", b"GET:"):
         yield None, method + b" / HTTP/1.1\r\n" + H + b"\r\n"
-    for method in (b"FOO", b"GETT", b"gET", b"X" * 100, b"BREW", b"CONNECT"):
+    for method in (b"FOO", b"GETT", b"gET", b"X" * 100, b"BREW", b"CONNECT", b"PRI"):
         yield 400, method + b" / HTTP/1.1\r\n" + H + b"\r\n"
     yield 400, b"CONNECT x:443 HTTP/1.1\r\n" + H + b"\r\n"
 

@@ -32,6 +32,7 @@ static const struct {
 	{413, NULL, "close", "POST /v1/check HTTP/1.1\r\n" H "Expect: 100-continue\r\nContent-Length: 1000000\r\n\r\n"},
 	{400, NULL, "close", "CONNECT x:1 HTTP/1.1\r\n" H "\r\n"},
 	{505, NULL, "close", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"},
+	{400, NULL, "close", "PRI /v1/auth/envoy/x HTTP/1.1\r\n" H "\r\n"}, /* a proxy's client made it up */
 	/* curl -d says it is a form; a limiter that is asked with curl takes it */
 	{200, NULL, NULL,
      "POST /v1/check HTTP/1.1\r\n" H "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 31"
