@@ -325,6 +325,59 @@ def test_who_holds_leases_is_asked_elsewhere(stores, server):
     nothing_failed(one)
 
 
+# ---- what a module keeps of a key ------------------------------------------------------------------------------------
+
+BY_MODULE = [kind for kind in FLEET if FLEET[kind] == "module"]
+FILLED = BY_MODULE if SOAK else BY_MODULE[:1]  # 16,384 reservations take their time
+
+
+def pipelined(r, commands, at_a_time=64):
+    commands = iter(commands)
+    while some := list(itertools.islice(commands, at_a_time)):
+        r.send(b"".join(encode(*words) for words in some))
+        yield from [r.read() for _ in some]
+
+
+@pytest.mark.parametrize("kind", BY_MODULE)
+def test_more_counters_than_a_key_has(kind, stores, server):
+    """By limits in notation: one of the policy's that is new to the key denies; those that are there go on."""
+    one = Place(kind, stores, server).start(["name: new, key: user, limit: fixed-window 9/365d",
+                                             "name: beside, key: ip, limit: fixed-window 3/365d"])
+    with one.resp() as r:
+        windows = [f"9/{3600 + n}s" for n in range(257)]
+        assert [r.call("SLUICE.CHECK", "user=a", 1, window)[0] for window in windows] == [1] * 256 + [0]
+        assert [admit(r, user="a", ip="192.0.2.1")[0::7] for _ in range(6)] == [[0, b"new"]] * 6
+        assert allowed(r, 5, user="b", ip="192.0.2.1") == 3, "what was denied was charged nothing"
+        assert r.call("SLUICE.CHECK", "user=a", 1, windows[0])[2] == 7
+        assert r.call("SLUICE.RESET", "user=a", windows[0]) == 1
+        assert admit(r, user="a", ip="192.0.2.2")[0] == 1
+    assert figure(one, "sluice_bounds_total", policy="new", bound="room") == 6
+    nothing_failed(one)
+
+
+@pytest.mark.parametrize("kind", FILLED)
+def test_as_many_reservations_as_are_kept(kind, stores, server):
+    """The limit denies until one is over; the one beside it, of the same key, is charged nothing meanwhile."""
+    one = Place(kind, stores, server).start(
+        ["name: spent, key: user, limit: fixed-window 4G/365d, reserve: {ttl: 1h}",
+         "name: beside, key: user, limit: fixed-window 3/365d"])
+    with one.resp() as r:
+        asks = (("SLUICE.RESERVE", "user=a", 1, 3600_000, "ID", f"r{n}", "policy:spent") for n in itertools.count())
+        made = list(itertools.takewhile(lambda reply: reply[0], pipelined(r, asks)))
+        assert len(made) == 16384
+    with one.resp() as r:
+        assert [admit(r, user="a")[0::7] for _ in range(6)] == [[0, b"spent"]] * 6
+        told = one.http().post("/v1/admit", {"attributes": {"user": "a"}})
+        assert told[0] == 429 and (told[2]["limit"], told[2]["bound"]) == ("spent", "reservations")
+        assert allowed(r, 5, user="b") == 3
+        assert r.call("SLUICE.PEEK", "user=a", 1, "policy:beside")[2] == 3, "what was denied was charged nothing"
+        for reply in made[:3]:
+            r.call("SLUICE.COMMIT", "user=a", reply[7], 1)
+        assert [admit(r, user="a")[0] for _ in range(5)] == [1, 1, 1, 0, 0]
+    assert figure(one, "sluice_bounds_total", policy="spent", bound="reservations") >= 7
+    nothing_failed(one)
+
+
 # ---- who denies ------------------------------------------------------------------------------------------------------
 
 def test_a_denial_by_on_error_names_its_limit(server):
