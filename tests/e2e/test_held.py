@@ -153,4 +153,4 @@ def test_a_store_in_redis(server, redises):
         left = {one["name"]: one["remaining"] for one in h.ask("GET", "/v1/explain?user=alice")[2]["limits"]}
         assert left == {"requests": 9, "tokens": 1988, "flight": 2}
         status, _, problem = h.post("/v1/holders", {"key": "k", "limits": [LEASE]})
-        assert status == 503 and "SLUICE.HOLDERS" in problem["detail"]
+        assert status == 400 and "SLUICE.HOLDERS" in problem["detail"]
