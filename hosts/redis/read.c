@@ -487,12 +487,14 @@ static bool fits_concurrency(struct slr_turn *turn, uint32_t number) {
 
 static bool fits_distinct(struct slr_turn *turn, const struct slr_item *item, uint32_t number) {
 	enum slr_operation operation = turn->call->operation;
-	if (slr_holds_by(operation) || operation == SLR_RESERVE) {
+	bool reserved = operation == SLR_RESERVE && (turn->call->ttl_ns != 0 || item->ttl_ns != 0);
+	if (slr_holds_by(operation) || reserved) {
 		slr_fail(turn, "limit %u: distinct is not %s: SLUICE.CHECK with MEMBER decides it at once", number,
-		         operation == SLR_RESERVE ? "reserved" : "held");
+		         reserved ? "reserved" : "held");
 		return false;
 	}
-	if (item->member != 0 || (operation != SLR_CHECK && operation != SLR_ACQUIRE && operation != SLR_REFUND))
+	if (item->member != 0 || (operation != SLR_CHECK && operation != SLR_ACQUIRE && operation != SLR_RESERVE &&
+	                          operation != SLR_REFUND))
 		return true;
 	slr_fail(turn,
 	         "limit %u: distinct counts members: expected MEMBER and who it is, as in "

@@ -11,6 +11,7 @@ import pytest
 from cluster import Cluster, module_beside, slot_of
 from harness import RespError, encode, wait_until
 from redis_world import SOAK, Redis, redises  # noqa: F401
+from test_bounds_decide import HEADERS, LIMITS, Asker
 
 STORES = ("server", "module", "script", "cluster", "cluster by script")
 FLEET = {"module": "module", "script": "script", "cluster": "module", "cluster by script": "script"}
@@ -322,6 +323,39 @@ def test_who_holds_leases_is_asked_elsewhere(stores, server):
     assert status == 400 and "ask its nodes" in body["detail"]
     with one.resp() as r, pytest.raises(RespError, match="on other hosts: ask them"):
         r.call("SLUICE.HOLDERS", "k", "concurrency 1 lease 1s")
+    nothing_failed(one)
+
+
+# ---- whatever is asked -----------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("kind", FLEET)
+def test_no_caller_brings_about_an_error_of_ours(kind, stores, server):
+    """Random calls at all doors of a front, well formed and not: no node's words are taken for a node that is away."""
+    by_script = ("reserve", "penalty", "candidate", "distinct 2000")
+    limits = [one for one in LIMITS if FLEET[kind] == "module" or not any(word in one for word in by_script)]
+    one = Place(kind, stores, server).start(limits, more=TIMED + "attributes:\n" + "".join(
+        f"  {name}: header {HEADERS[name].lower()}\n" for name in ("user", "plan", "device")))
+    asker = Asker(one, seed := random.randrange(1 << 32))
+    for turn in range(20_000 if SOAK else 500):
+        for ask in (asker.by_http, asker.by_proxy, asker.by_resp):
+            fine, told = ask()
+            assert fine, (seed, turn, told)
+    assert figure(one, "sluice_fleet_decisions_total", way="failed") == 0, seed
+    if "cluster" not in kind:  # there some of these limits can't be decided in one step: the caller is told
+        nothing_failed(one)
+
+
+@pytest.mark.parametrize("kind", ["server", *(kind for kind in FLEET if FLEET[kind] == "module")])
+def test_members_beside_a_reservation(kind, stores, server):
+    """In one call, without a lease: either denies at its quota. The module refused them, and all passed."""
+    one = Place(kind, stores, server).start(["name: tokens, key: user, limit: sliding-log 40/1h, reserve: {ttl: 1h}",
+                                             "name: devices, key: user, limit: distinct 3/1h, of: device"])
+    with one.resp() as r:
+        replies = [admit(r, user="a", device=f"d{n}") for n in range(6)]
+        assert [reply[0] for reply in replies] == [1] * 3 + [0] * 3 and replies[5][7] == b"devices"
+        assert allowed(r, 60, user="a", device="d1") == 37 and admit(r, user="a", device="d1")[7] == b"tokens"
+        assert r.call("SLUICE.COMMIT", "user=a", replies[0][8], 0)[0] == 1
+        assert admit(r, user="a", device="d1")[0] == 1, "what was not spent is back"
     nothing_failed(one)
 
 
