@@ -23,7 +23,10 @@ struct sl_flight_item {
 	bool strict;
 };
 
-/* What a caller is told whose call is SLUICE_E_MISUSE there. */
+/* What a caller is told whose call is SLUICE_E_APART there, or SLUICE_E_MISUSE. */
+#define SL_FLIGHT_APART_TEXT                                                                                      \
+	"these limits have to change in one step, and their keys lie in several slots of the cluster: give them one " \
+	"hash tag, such as {user:1}"
 #define SL_FLIGHT_MISUSE_TEXT                                                                             \
 	"the store is in Redis, and its node can't decide that: an instant (AT) needs a module that was loaded " \
 	"with client-time yes, and some limits need the module; the server's log has the node's words"

@@ -268,6 +268,8 @@ static bool is_end(const struct sluice_call *call) {
 void sl_ruling_settle(struct sl_door_context *context, const struct sl_ruling *ruling) {
 	const struct sluice_call *call = ruling->call;
 	bool failed = call->err != SLUICE_OK;
+	if (call->err == SLUICE_E_MISUSE) /* the caller is told: no decision was asked for that can be made */
+		return;
 	if (!failed && is_end(call)) {
 		count_ended(context, ruling);
 		return;

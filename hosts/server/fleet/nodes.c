@@ -160,6 +160,10 @@ uint16_t sl_nodes_group(const struct sl_nodes *nodes, struct sluice_bytes key) {
 	return nodes->mode == SL_MODE_SINGLE ? 0 : sl_slot_of(key);
 }
 
+bool sl_nodes_knows_slots(const struct sl_nodes *nodes) {
+	return nodes->mode != SL_MODE_UNKNOWN;
+}
+
 bool sl_nodes_is_up(const struct sl_nodes *nodes, uint16_t group) {
 	const struct sl_node *node = sl_topology_route(nodes, group);
 	return node != NULL && sl_node_is_up(node);

@@ -70,6 +70,9 @@ SLUICE_MUST_USE sluice_err sl_nodes_open(struct sl_nodes **nodes, const struct s
 /* Which keys can go into one command: those of one group. The slot in a cluster; 0 for all keys of a single server. */
 uint16_t sl_nodes_group(const struct sl_nodes *nodes, struct sluice_bytes key);
 
+/* Whether it is known by now that it is a cluster, or none: until then groups are those of a cluster. */
+bool sl_nodes_knows_slots(const struct sl_nodes *nodes);
+
 /* Sends a command to whom its keys belong; redirections and nodes that are loading are tried again until the deadline.
  * What may have been executed is not sent twice. False: nobody to ask (no connection, an open circuit), or too much is
  * under way: 65,536 commands, 16 MiB at the node. Then `answered` will not be called. A node that is being connected

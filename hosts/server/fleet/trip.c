@@ -149,9 +149,10 @@ static uint32_t items_of(const struct sl_group *group) {
 }
 
 /* Is a node's error about what the caller has said himself? That is no store that is away, whatever is wrong with it;
- * of limits of a policy without an instant nothing is his but keys and members, which no node refuses. */
+ * of limits of a policy without an instant nothing is his but keys and members, which no node refuses, and that he
+ * reserves: a policy that does is not loaded where nodes are asked by script. */
 static bool is_callers(const struct sl_trip *trip, uint32_t items, const struct sl_answer *answer) {
-	bool own = trip->call->dated;
+	bool own = trip->call->dated || says(answer, "ERR reservations need the module");
 	for (uint32_t i = 0; i < trip->call->call.item_count; i++)
 		own = own || ((items >> i & 1) != 0 && trip->call->facts[i].name == NULL);
 	return own && says(answer, "ERR ") && !says(answer, "ERR unknown command");
@@ -360,8 +361,10 @@ static uint32_t make_groups(struct sl_trip *trip) {
 	const struct sluice_call *call = &trip->call->call;
 	uint16_t numbers[SLUICE_ITEMS_MAX];
 	uint32_t done = 0, count = 0;
+	/* Before it is known whether there are slots, it is asked as one command, which a cluster refuses. */
+	bool one = trip->whole && !sl_nodes_knows_slots(fleet_of(trip)->nodes);
 	for (uint32_t i = 0; i < call->item_count; i++)
-		numbers[i] = trip->items[i].state == SL_ITEM_TO_ASK ? number_of(trip, i) : 0;
+		numbers[i] = trip->items[i].state == SL_ITEM_TO_ASK && !one ? number_of(trip, i) : 0;
 	for (uint32_t i = 0; i < call->item_count; i++)
 		if (trip->items[i].state == SL_ITEM_TO_ASK && !(done >> i & 1)) {
 			make_group(trip, numbers, i, &done);

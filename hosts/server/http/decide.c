@@ -98,10 +98,7 @@ void sl_http_reply_failed(struct sl_http_turn *turn, sluice_err err) {
 	if (sl_http_is_unable(err))
 		sl_http_reply_unable(turn, err, NULL, 0);
 	else if (err == SLUICE_E_APART)
-		sl_http_reply_problem(turn, 400,
-		                      sl_str("these limits have to change in one step, and their keys lie in several slots of "
-		                             "the cluster: give them one hash tag, such as {user:1}"),
-		                      NULL);
+		sl_http_reply_problem(turn, 400, sl_str(SL_FLIGHT_APART_TEXT), NULL);
 	else if (err == SLUICE_E_MISUSE && turn->context->remote != NULL)
 		sl_http_reply_problem(turn, 400, sl_str(SL_FLIGHT_MISUSE_TEXT), NULL);
 	else

@@ -237,9 +237,10 @@ static bool peek(struct sl_resp_turn *turn, struct sluice_call *call) {
 	sl_flights_settle(context);
 	if (call->err == SLUICE_OK)
 		return true;
-	sl_reply_error(turn, call->err == SLUICE_E_AWAY   ? "ERR the store did not answer in time: nothing can be told"
-	                     : call->err == SLUICE_E_BUSY ? "ERR " SL_HELD_UP_TEXT ": nothing can be told"
-	                                                  : "ERR the request could not be decided");
+	sl_reply_error(turn, call->err == SLUICE_E_AWAY    ? "ERR the store did not answer in time: nothing can be told"
+	                     : call->err == SLUICE_E_BUSY  ? "ERR " SL_HELD_UP_TEXT ": nothing can be told"
+	                     : call->err == SLUICE_E_APART ? "ERR " SL_FLIGHT_APART_TEXT
+	                                                   : "ERR the request could not be decided");
 	return false;
 }
 

@@ -149,14 +149,13 @@ static char *put_fallback(char *at, const struct sl_resp_turn *turn, const struc
 
 static char *put_failure(char *at, const struct sl_resp_turn *turn, sluice_err err) {
 	if (err == SLUICE_E_APART)
-		return put_text(at, "-ERR these limits have to change in one step, and their keys lie in several slots of the "
-		                    "cluster: give them one hash tag, such as {user:1}\r\n");
+		return put_text(at, "-ERR " SL_FLIGHT_APART_TEXT "\r\n");
 	if (err == SLUICE_E_AWAY)
 		return put_text(at, "-ERR the store did not answer in time: the request was not decided\r\n");
 	if (err == SLUICE_E_BUSY)
 		return put_text(at, "-ERR " SL_HELD_UP_TEXT ": the request was not decided\r\n");
 	if (err == SLUICE_E_MISUSE && turn->context->remote != NULL)
-		return put_text(put_text(put_text(at, "-ERR "), SL_FLIGHT_MISUSE_TEXT), "\r\n");
+		return put_text(at, "-ERR " SL_FLIGHT_MISUSE_TEXT "\r\n");
 	return put_text(at, "-ERR the request could not be decided\r\n");
 }
 
@@ -164,6 +163,8 @@ static char *put_answer(char *at, const struct sl_resp_turn *turn, const struct 
                         enum sl_resp_form form) {
 	sluice_err err = call->err;
 	bool is_unable = err == SLUICE_E_AWAY || err == SLUICE_E_BUSY;
+	if (err == SLUICE_E_MISUSE && turn->context->tally != NULL)
+		sl_count(&turn->context->tally->errors[SL_TRANSPORT_RESP], 1);
 	if (err != SLUICE_OK)
 		return form == SL_RESP_NAMED && is_unable ? put_fallback(at, turn, call) : put_failure(at, turn, err);
 	switch (form) {
