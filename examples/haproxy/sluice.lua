@@ -30,7 +30,7 @@ core.register_action("sluice", { "http-req" }, function(txn)
 
 	local address = txn:get_var("txn.sluice_address")
 	local answer = core.httpclient():get({
-		url = "http://" .. address .. "/v1/auth/forward",
+		url = "http://" .. address .. "/v1/auth/forward?status=429", -- on-error: deny is a denial, too; 5xx is down
 		headers = ask,
 		timeout = timeout_ms,
 	})

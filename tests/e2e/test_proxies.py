@@ -414,6 +414,31 @@ def test_who_sends_nonsense_does_not_pass(chain, name):
     assert len(app.seen) == 1
 
 
+AWAY = """store: {redis: "127.0.0.1:1", budget: 20ms}
+limits:
+  - {name: paid, key: ip, limit: 3/1h, on-error: deny}
+"""
+
+
+@PROXIES
+def test_what_on_error_denies_does_not_pass(chain, name):
+    """The store is away and the limit says deny: sluice is up, however often it says so, and nobody passes."""
+    proxy, _, app = chain(name, policy=AWAY)
+    for _ in range(8):
+        assert proxy.ask("/api/x")[0] in (429, 500, 503)
+    assert app.seen == []
+
+
+def test_what_the_doors_say_of_a_store_that_is_away(server):
+    """No 5xx where the proxy takes one for a limiter that is down: Envoy, and HAProxy by ?status=429."""
+    one = server(policy=AWAY)
+    with one.http() as http:
+        for path, status in (("forward", 503), ("forward?status=429", 429), ("envoy/", 429), ("nginx", 503),
+                             ("nginx?status=429", 503)):
+            got, _, body = http.ask("GET", "/v1/auth/" + path)
+            assert (got, body["status"], body["violated-policies"]) == (status, status, ["paid"]), path
+
+
 def close_nginx(text):
     return re.sub(r"\n *error_page 502 504[^\n]*", "", text)
 

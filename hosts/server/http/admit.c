@@ -53,7 +53,7 @@ static void reply_on_error(struct admitting *a, sluice_err err) {
 		if (sl_policy_on_error(policy, &a->match, i) == SL_ON_ERROR_DENY)
 			names[count++] = sl_str(sluice_policy_limit_name(policy, a->match.position[i]));
 	if (count > 0) {
-		sl_http_reply_unable(a->turn, err, names, count);
+		sl_http_reply_unable(a->turn, a->style.unable != 0 ? a->style.unable : 503, err, names, count);
 		return;
 	}
 	a->question.call = (struct sluice_call){

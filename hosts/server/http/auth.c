@@ -177,7 +177,7 @@ static void add_sources(struct sl_http_ask *ask, const struct sluice_policy *pol
 		add_source(ask, told->repeated, sl_slice("", 0));
 }
 
-static void answer(struct sl_http_turn *turn, enum auth_door door, uint16_t denied) {
+static void answer(struct sl_http_turn *turn, enum auth_door door, uint16_t denied, uint16_t unable) {
 	struct told told;
 	struct sl_http_ask ask;
 	char ip[SL_ADDRESS_TEXT_MAX];
@@ -185,33 +185,36 @@ static void answer(struct sl_http_turn *turn, enum auth_door door, uint16_t deni
 	walk_head(&told, turn);
 	add_request(&ask, turn, ip_of(ip, turn, &told), &told, door);
 	add_sources(&ask, turn->context->policy, &told);
-	sl_http_decide_attributes(turn, &ask, (struct sl_http_style){.empty = true, .denied = denied});
+	sl_http_decide_attributes(turn, &ask, (struct sl_http_style){.empty = true, .denied = denied, .unable = unable});
 }
 
 /* ---- the routes ---------------------------------------------------------------------------------------------- */
 
+/* The last ?status= that is there; NULL without one. Other arguments are the business of whoever wrote them. */
+static struct sluice_bytes status_of(const struct sl_http_turn *turn) {
+	struct sluice_bytes rest = turn->request->query, name, value, status = {NULL, 0};
+	while (sl_http_query_next(&rest, &name, &value))
+		if (sl_bytes_equal(name, sl_str("status")))
+			status = value;
+	return status;
+}
+
 void sl_http_route_auth_forward(struct sl_http_turn *turn) {
-	answer(turn, FORWARD, 429);
+	answer(turn, FORWARD, 429, sl_bytes_equal(status_of(turn), sl_str("429")) ? 429 : 503);
 }
 
+/* Envoy takes any 5xx for a server that is down. */
 void sl_http_route_auth_envoy(struct sl_http_turn *turn) {
-	answer(turn, ENVOY, 429);
+	answer(turn, ENVOY, 429, 429);
 }
 
-/* Other arguments are the business of whoever wrote them; a status that nginx would not understand is a mistake of the
- * configuration, which had better be seen before the first denial. */
+/* A status that nginx would not understand is a mistake of the configuration, which had better be seen before the first
+ * denial. */
 void sl_http_route_auth_nginx(struct sl_http_turn *turn) {
-	struct sluice_bytes rest = turn->request->query, name, value;
-	uint16_t denied = 403;
-	while (sl_http_query_next(&rest, &name, &value)) {
-		if (!sl_bytes_equal(name, sl_str("status")))
-			continue;
-		if (sl_bytes_equal(value, sl_str("429"))) {
-			denied = 429;
-		} else if (!sl_bytes_equal(value, sl_str("403"))) {
-			sl_http_reply_problem(turn, 400, sl_str("status must be 403 or 429: what a denial is answered with"), NULL);
-			return;
-		}
-	}
-	answer(turn, NGINX, denied);
+	struct sluice_bytes status = status_of(turn);
+	bool as_is = sl_bytes_equal(status, sl_str("429"));
+	if (status.data != NULL && !as_is && !sl_bytes_equal(status, sl_str("403")))
+		sl_http_reply_problem(turn, 400, sl_str("status must be 403 or 429: what a denial is answered with"), NULL);
+	else
+		answer(turn, NGINX, as_is ? 429 : 403, 503);
 }

@@ -6,7 +6,8 @@
  * thing: there the limit denies):
  *   /v1/check, /v1/refund   503, a problem of type temporary-reduced-capacity: the caller knows what to do without us
  *   /v1/admit, /v1/auth/..  what the policy says: if any limit that applies has on-error: deny, the same 503, which
- *                           names those limits; else 200, allowed as where no limit applies */
+ *                           names those limits; else 200, allowed as where no limit applies. Where the proxy takes
+ *                           a 5xx for a server that is down, and may let everybody in for that, 429 instead */
 #include "hosts/server/http/decide.h"
 
 #include "base/assert.h"
@@ -63,16 +64,17 @@ bool sl_http_is_unable(sluice_err err) {
 	return err == SLUICE_E_AWAY || err == SLUICE_E_BUSY;
 }
 
-void sl_http_reply_unable(struct sl_http_turn *turn, sluice_err err, const struct sluice_bytes *names, uint32_t count) {
+void sl_http_reply_unable(struct sl_http_turn *turn, unsigned status, sluice_err err, const struct sluice_bytes *names,
+                          uint32_t count) {
 	struct sl_http_reply reply;
 	bool busy = err == SLUICE_E_BUSY;
 	size_t room = 1024;
 	for (uint32_t i = 0; i < count; i++)
 		room += SL_JSON_ROOM(names[i].len) + 1;
-	if (!sl_http_reply_begin(&reply, turn, 503, "application/problem+json", room))
+	if (!sl_http_reply_begin(&reply, turn, status, "application/problem+json", room))
 		return;
 	sl_http_reply_body(&reply);
-	sl_http_problem_members(&reply.w, 503, sl_http_problem_reduced, busy ? "Store held up" : "Store away",
+	sl_http_problem_members(&reply.w, status, sl_http_problem_reduced, busy ? "Store held up" : "Store away",
 	                        sl_str(busy ? SL_HELD_UP_TEXT ": the request was not decided"
 	                                    : "the store did not answer in time: the request was not decided"));
 	sl_out_str(&reply.w, ",\"violated-policies\":[");
@@ -96,7 +98,7 @@ static void reply_broken(struct sl_http_turn *turn, sluice_err err) {
 
 void sl_http_reply_failed(struct sl_http_turn *turn, sluice_err err) {
 	if (sl_http_is_unable(err))
-		sl_http_reply_unable(turn, err, NULL, 0);
+		sl_http_reply_unable(turn, 503, err, NULL, 0);
 	else if (err == SLUICE_E_APART)
 		sl_http_reply_problem(turn, 400, sl_str(SL_FLIGHT_APART_TEXT), NULL);
 	else if (err == SLUICE_E_MISUSE && turn->context->remote != NULL)

@@ -26,8 +26,10 @@ void sl_http_reply_failed(struct sl_http_turn *turn, sluice_err err);
 
 /* Is it one of those that a policy's on-error answers: the store is away? */
 bool sl_http_is_unable(sluice_err err);
-/* 503: the store cannot answer. `names` are of the limits that deny for it. */
-void sl_http_reply_unable(struct sl_http_turn *turn, sluice_err err, const struct sluice_bytes *names, uint32_t count);
+/* The store cannot answer. `status`: 503, unless a proxy would take that for a server that is down. `names` are of the
+ * limits that deny for it. */
+void sl_http_reply_unable(struct sl_http_turn *turn, unsigned status, sluice_err err, const struct sluice_bytes *names,
+                          uint32_t count);
 
 /* Answers a malformed request: ask->error. */
 void sl_http_reply_malformed(struct sl_http_turn *turn, const struct sl_http_ask *ask);

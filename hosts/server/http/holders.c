@@ -54,7 +54,7 @@ static void list_holders(struct sl_http_turn *turn, const struct sl_http_ask *as
 	uint32_t all =
 		sluice_holders(turn->context->store, ask->items[0].limit, ask->items[0].key, ask->now, list, HOLDERS_MAX);
 	if (all == SLUICE_HOLDERS_BUSY)
-		sl_http_reply_unable(turn, SLUICE_E_BUSY, NULL, 0);
+		sl_http_reply_unable(turn, 503, SLUICE_E_BUSY, NULL, 0);
 	else
 		reply_holders(turn, list, all < HOLDERS_MAX ? all : HOLDERS_MAX, all);
 	free(list);
