@@ -1,4 +1,4 @@
-/* What the verbs share: reading a file, saying what failed, printing a wait. */
+/* What the verbs share: their help, saying what failed, reading a file, printing a wait. No verb is named here. */
 #include "hosts/cli/cli.h"
 
 #include "base/text.h"
@@ -40,6 +40,32 @@ int sl_cli_misuse(const struct sl_verb *verb, const char *format, ...) {
 	va_end(values);
 	fprintf(stderr, "usage: sluice %s\nsluice %s --help says more\n", verb->usage, verb->name);
 	return SL_EXIT_FAILED;
+}
+
+/* One option: its forms in a column, its help (line by line) in the next. */
+static void print_option(const struct sl_option *option) {
+	char forms[48], letter[8] = "    ";
+	if (option->letter != 0)
+		snprintf(letter, sizeof letter, "-%c, ", option->letter);
+	snprintf(forms, sizeof forms, "%s--%s%s%s", letter, option->name, option->value != NULL ? " " : "",
+	         option->value != NULL ? option->value : "");
+	for (const char *line = option->help; *line != '\0';) {
+		int len = (int)strcspn(line, "\n");
+		printf("  %-24s %.*s\n", line == option->help ? forms : "", len, line);
+		line += len + (line[len] == '\n');
+	}
+}
+
+int sl_cli_help(const struct sl_verb *verb) {
+	printf("usage: sluice %s\n\n%s.\n", verb->usage, verb->summary);
+	if (verb->text != NULL)
+		printf("\n%s", verb->text);
+	puts("\noptions:");
+	for (int i = 0; i < verb->option_count; i++)
+		print_option(&verb->options[i]);
+	print_option(&(struct sl_option){"help", 'h', NULL, "this text"});
+	printf("\nexamples:\n%s", verb->examples);
+	return sl_cli_flush(verb) ? SL_EXIT_FINE : SL_EXIT_FAILED;
 }
 
 int sl_cli_stop(const struct sl_verb *verb, const struct sl_args *args, int arg) {

@@ -1,4 +1,4 @@
-/* Finding a verb, and what the program says of itself. */
+/* Finding a verb, and what the program says of all of them. */
 #include "hosts/cli/cli.h"
 #include "policy/nearest.h"
 
@@ -43,32 +43,6 @@ static void print_overview(FILE *to) {
 int sl_cli_overview(void) {
 	print_overview(stdout);
 	return sl_cli_flush(&sl_verb_help) ? SL_EXIT_FINE : SL_EXIT_FAILED;
-}
-
-/* One option: its forms in a column, its help (line by line) in the next. */
-static void print_option(const struct sl_option *option) {
-	char forms[48], letter[8] = "    ";
-	if (option->letter != 0)
-		snprintf(letter, sizeof letter, "-%c, ", option->letter);
-	snprintf(forms, sizeof forms, "%s--%s%s%s", letter, option->name, option->value != NULL ? " " : "",
-	         option->value != NULL ? option->value : "");
-	for (const char *line = option->help; *line != '\0';) {
-		int len = (int)strcspn(line, "\n");
-		printf("  %-24s %.*s\n", line == option->help ? forms : "", len, line);
-		line += len + (line[len] == '\n');
-	}
-}
-
-int sl_cli_help(const struct sl_verb *verb) {
-	printf("usage: sluice %s\n\n%s.\n", verb->usage, verb->summary);
-	if (verb->text != NULL)
-		printf("\n%s", verb->text);
-	puts("\noptions:");
-	for (int i = 0; i < verb->option_count; i++)
-		print_option(&verb->options[i]);
-	print_option(&(struct sl_option){"help", 'h', NULL, "this text"});
-	printf("\nexamples:\n%s", verb->examples);
-	return sl_cli_flush(verb) ? SL_EXIT_FINE : SL_EXIT_FAILED;
 }
 
 /* The names of the verbs: a table for sl_nearest(). */
