@@ -249,7 +249,7 @@ void sl_reply_set(struct sl_resp_turn *turn, size_t count);
 /* A set (or, where `array`, an array) of the words of a text, each a status. */
 void sl_reply_words(struct sl_resp_turn *turn, const char *words, bool array);
 
-/* ---- helpers that the commands share (door.c) ---- */
+/* ---- helpers that the commands share (args.c) ---- */
 
 static inline struct sluice_bytes sl_resp_arg(const struct sl_resp_turn *turn, uint32_t index) {
 	return turn->request->args[index];
