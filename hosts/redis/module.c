@@ -11,8 +11,6 @@
 
 enum { MODULE_VERSION = 1 };
 
-struct slr_settings slr_settings;
-
 static struct sluice_bytes text_of(struct RedisModuleString *string) {
 	struct sluice_bytes text;
 	text.data = slr_StringPtrLen(string, &text.len);

@@ -18,6 +18,8 @@
 #define CLIENT_TIME_SLACK_MS ((int64_t)3600000)   /* an hour, as the script has it */
 enum { WORD_BYTES_MAX = 8 };
 
+struct slr_settings slr_settings; /* filled as the module is loaded */
+
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
 struct sluice_bytes slr_arg(const struct slr_turn *turn, uint32_t index) {

@@ -226,9 +226,12 @@ bool sl_takeover_begin(struct sl_server *server);
 /* Tells the other process that this one serves, and takes its connections over. */
 void sl_takeover_ready(struct sl_server *server);
 
-/* ---- server.c ---- */
+/* ---- shared by all ---- */
 
 /* Closes a handle unless it was closed, or never made. */
-void sl_handle_close(uv_handle_t *handle);
+static inline void sl_handle_close(uv_handle_t *handle) {
+	if (uv_handle_get_loop(handle) != NULL && !uv_is_closing(handle))
+		uv_close(handle, NULL);
+}
 
 #endif

@@ -147,11 +147,6 @@ static void greet(struct sl_server *server) {
 	sl_takeover_ready(server);
 }
 
-void sl_handle_close(uv_handle_t *handle) {
-	if (uv_handle_get_loop(handle) != NULL && !uv_is_closing(handle))
-		uv_close(handle, NULL);
-}
-
 /* Ends what does not keep the loop alive, so that the loop can be closed. */
 static void end_duties(struct sl_server *server) {
 	uv_timer_t *timers[] = {&server->pause, &server->drain, &server->sample, &server->watchdog, &server->upgrade.limit};
