@@ -1,4 +1,4 @@
-/* Reading bodies: what ask.c and ask_limits.c share. For these two only. */
+/* Reading bodies: what ask.c and ask_limits.c share (ask_members.c). For these two only. */
 #ifndef SL_HTTP_ASK_H
 #define SL_HTTP_ASK_H
 
@@ -33,6 +33,9 @@ bool sl_ask_done(struct sl_out *out);
 bool sl_ask_fail(struct sl_http_ask *ask, const char *text);
 /* "<where> must be <what>, found a string"; false. */
 bool sl_ask_fail_type(struct sl_http_ask *ask, const char *where, const char *what, const json_t *value);
+
+/* What a value is, for messages: "a string". */
+const char *sl_ask_kind(const json_t *value);
 
 /* Sorts the members of an object; false for one that is not among `allowed` (SL_ASK_ bits). `where` stands before the
  * error. */
