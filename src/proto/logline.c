@@ -6,8 +6,6 @@
 
 static const char *const format_names[] = {"auto", "common", "combined", "json", "ops"};
 
-enum { METHOD_BYTES_MAX = 32 };
-
 int sl_logline_format(const char *name) {
 	for (int i = 0; i < 5; i++) {
 		if (strcmp(name, format_names[i]) == 0)
@@ -18,14 +16,6 @@ int sl_logline_format(const char *name) {
 
 const char *sl_logline_format_name(enum sl_log_format format) {
 	return format_names[format];
-}
-
-bool sl_logline_refuse(struct sluice_error *error, size_t column, const char *text) {
-	struct sl_out out = sl_out_to(error->text, sizeof error->text - 1);
-	error->column = (uint32_t)column;
-	sl_out_str(&out, text);
-	*out.at = '\0';
-	return false;
 }
 
 /* ---- a walk over one line ---------------------------------------------------------------------------------- */
@@ -148,55 +138,6 @@ static bool take_quoted(struct walk *walk, struct sluice_bytes *text) {
 		return false;
 	*text = sl_slice(from, (size_t)(walk->at++ - from));
 	return true;
-}
-
-bool sl_logline_is_method(struct sluice_bytes text) {
-	const char *p = text.data;
-	if (text.len == 0 || text.len > METHOD_BYTES_MAX)
-		return false;
-	for (size_t i = 0; i < text.len; i++) {
-		bool letter = (p[i] >= 'A' && p[i] <= 'Z') || (p[i] >= 'a' && p[i] <= 'z');
-		if (!letter && p[i] != '-' && p[i] != '_')
-			return false;
-	}
-	return true;
-}
-
-/* http://host/path: the host; the path keeps the whole target, which whoever normalises it understands. */
-static void take_target_host(struct sluice_bytes target, struct sl_logline *out) {
-	const char *at = target.data, *end = at + target.len;
-	if (target.len == 0 || *at == '/')
-		return;
-	const char *scheme = memmem(at, target.len, "://", 3);
-	if (scheme == NULL || memchr(at, '?', (size_t)(scheme - at)) != NULL)
-		return;
-	const char *from = scheme + 3, *to = from;
-	while (to < end && *to != '/' && *to != '?' && *to != '#')
-		to++;
-	if (to > from)
-		out->host = sl_slice(from, (size_t)(to - from));
-}
-
-void sl_logline_request(struct sluice_bytes text, struct sl_logline *out) {
-	if (text.len == 0)
-		return;
-	struct walk walk = {text.data, text.data, (const char *)text.data + text.len};
-	struct sluice_bytes method = take_word(&walk);
-	if (walk.at == walk.end || !sl_logline_is_method(method))
-		return;
-	const char *from = ++walk.at, *to = walk.end;
-	/* the target ends at the last " HTTP/": clients do send spaces in it; HTTP/0.9 names no version */
-	for (const char *p = walk.end - 1; p >= from; p--) {
-		if (*p == ' ' && walk.end - p > 6 && memcmp(p, " HTTP/", 6) == 0) {
-			to = p;
-			break;
-		}
-	}
-	if (to == from)
-		return;
-	out->method = method;
-	out->path = sl_slice(from, (size_t)(to - from));
-	take_target_host(out->path, out);
 }
 
 /* Finds "[time]" before the request. A user's name may hold brackets, even a time in them; a quote in it is escaped,

@@ -61,7 +61,7 @@ int sl_logline_format(const char *name);
 /* The name of a format. */
 const char *sl_logline_format_name(enum sl_log_format format);
 
-/* ---- between logline.c and logjson.c ----------------------------------------------------------------------- */
+/* ---- shared by the formats (logjson.c, logrequest.c) -------------------------------------------------------- */
 
 /* Reads one JSON object; as sl_logline_parse(). */
 bool sl_logline_json(struct sluice_bytes line, struct sl_logline_scratch *scratch, struct sl_logline *out,
