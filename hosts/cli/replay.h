@@ -112,7 +112,10 @@ int sl_replay_end(struct sl_replay *replay);
 int sl_replay_read(struct sl_replay *replay);
 
 /* The name of a file as it is told: standard input has one too. */
-const char *sl_replay_file_name(const struct sl_replay *replay, uint32_t file);
+static inline const char *sl_replay_file_name(const struct sl_replay *replay, uint32_t file) {
+	const char *name = replay->options->files[file];
+	return strcmp(name, "-") == 0 ? "<stdin>" : name;
+}
 
 /* ---- replay_report.c --------------------------------------------------------------------------------------- */
 

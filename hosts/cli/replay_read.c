@@ -21,11 +21,6 @@ struct reader {
 	enum sl_log_format format;
 };
 
-const char *sl_replay_file_name(const struct sl_replay *replay, uint32_t file) {
-	const char *name = replay->options->files[file];
-	return strcmp(name, "-") == 0 ? "<stdin>" : name;
-}
-
 static void note_unreadable(struct reader *reader, const struct sluice_error *error) {
 	struct sl_replay *replay = reader->replay;
 	if (replay->unreadable_count < SL_REPLAY_UNREADABLE_MAX)
