@@ -25,9 +25,6 @@
 _Static_assert(sizeof(slr_value) == 8, "a packed counter takes 64 bits");
 _Static_assert(sizeof(struct slr_counter) == 48 && sizeof(struct slr_row) == 56, "sizes that value.h promises");
 
-void *(*slr_memory_take)(size_t bytes) = malloc;
-void (*slr_memory_give)(void *memory) = free;
-
 /* A counter of an identity that has no name (most logs), alone in its value. */
 struct brief {
 	uint64_t kind;
@@ -490,30 +487,4 @@ size_t slr_value_bytes(slr_value value) {
 	for (uint32_t i = 0; i < table->count; i++)
 		bytes += more_bytes(&table->rows[i].counter);
 	return bytes;
-}
-
-static bool counter_is_valid(const struct slr_counter *counter) {
-	struct sluice_limit limit;
-	struct sl_counter step;
-	if (slr_is_side(counter->identity))
-		return counter->more != NULL && slr_counter_holds(counter) == NULL &&
-		       slr_side_is_valid(counter->identity, &counter->state, slr_counter_block(counter)->bytes);
-	if (!slr_widest_limit(counter->identity, &limit) || !slr_holds_are_valid(slr_counter_holds(counter)) ||
-	    slr_counter_is_none(counter))
-		return false;
-	slr_counter_load(counter, &step);
-	return sl_counter_is_valid(&limit, &step);
-}
-
-bool slr_value_is_valid(slr_value value) {
-	struct slr_counter scratch, other;
-	for (uint32_t i = 0; i < slr_value_count(value); i++) {
-		const struct slr_counter *counter = slr_value_at(value, i, &scratch);
-		if (!counter_is_valid(counter))
-			return false;
-		for (uint32_t k = 0; k < i; k++)
-			if (slr_identity_equal(slr_value_at(value, k, &other)->identity, counter->identity))
-				return false;
-	}
-	return slr_value_count(value) <= SLR_COUNTERS_MAX;
 }
