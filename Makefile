@@ -46,7 +46,8 @@ APP_SRC  := $(filter-out $(LIB_SRC) hosts/cli/main.c,\
               hosts/redis/script/*.c))
 # The module for Redis and Valkey. What of it knows no Redis is tested and fuzzed without one.
 MODULE_SRC  := $(wildcard hosts/redis/*.c)
-MODULE_FREE := $(patsubst %,hosts/redis/%.c,behind codec commit decide force hold lend memory note shape short side valid value)
+MODULE_FREE := $(patsubst %,hosts/redis/%.c,behind codec commit decide force hold lend memory note shape short side \
+                 valid value)
 
 # llhttp comes as C source with Debian's node-llhttp; it is compiled here, from where the package put it.
 LLHTTP_DIR     ?= /usr/share/llhttp

@@ -9,13 +9,13 @@
 
 enum { TTL_S = 60, BEHIND_MAX = 8 };
 
-struct sl_ask sl_ask_begin(const struct sl_verb *verb) {
-	return (struct sl_ask){.verb = verb, .cost = 1, .ttl_ns = (sluice_ns)TTL_S * 1000000000};
+struct sl_cli_ask sl_ask_begin(const struct sl_verb *verb) {
+	return (struct sl_cli_ask){.verb = verb, .cost = 1, .ttl_ns = (sluice_ns)TTL_S * 1000000000};
 }
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-static int take_id(struct sl_ask *ask, const char *id) {
+static int take_id(struct sl_cli_ask *ask, const char *id) {
 	size_t len = strlen(id);
 	if (len < 1 || len > SLUICE_ID_BYTES_MAX)
 		return sl_cli_misuse(ask->verb, "--id '%.64s': expected 1 to %d bytes, found %zu", id, SLUICE_ID_BYTES_MAX,
@@ -24,21 +24,21 @@ static int take_id(struct sl_ask *ask, const char *id) {
 	return SL_GO_ON;
 }
 
-static int take_ttl(struct sl_ask *ask, const char *text) {
+static int take_ttl(struct sl_cli_ask *ask, const char *text) {
 	const sluice_ns day = (sluice_ns)86400 * 1000000000;
 	if (!sl_args_duration(text, 3660 * day, &ask->ttl_ns) || ask->ttl_ns == 0)
 		return sl_cli_misuse(ask->verb, "--ttl '%.32s': expected a duration such as 60s, 1ms to 3660d", text);
 	return SL_GO_ON;
 }
 
-static int take_member(struct sl_ask *ask, const char *text) {
+static int take_member(struct sl_cli_ask *ask, const char *text) {
 	if (strlen(text) > SLUICE_KEY_BYTES_MAX)
 		return sl_cli_misuse(ask->verb, "--member '%.16s...' has more than %d bytes", text, SLUICE_KEY_BYTES_MAX);
 	ask->member = text;
 	return SL_GO_ON;
 }
 
-static int take_option(struct sl_ask *ask, const char *name, const char *value) {
+static int take_option(struct sl_cli_ask *ask, const char *name, const char *value) {
 	if (strcmp(name, "store") == 0)
 		ask->store = value;
 	else if (strcmp(name, "peek") == 0)
@@ -59,7 +59,7 @@ static int take_option(struct sl_ask *ask, const char *name, const char *value) 
 }
 
 /* What does not go together; where to ask. */
-static int check_place(struct sl_ask *ask) {
+static int check_place(struct sl_cli_ask *ask) {
 	const struct sl_client_options *server = &ask->server;
 	struct sluice_error error;
 	ask->in_redis = ask->store != NULL && sl_redis_url_is(ask->store);
@@ -80,7 +80,7 @@ static int check_place(struct sl_ask *ask) {
 	return SL_GO_ON;
 }
 
-int sl_ask_read(struct sl_ask *ask, int argc, char **argv) {
+int sl_ask_read(struct sl_cli_ask *ask, int argc, char **argv) {
 	const struct sl_verb *verb = ask->verb;
 	struct sl_args args = sl_args_begin(argv, argc, verb->options, verb->option_count);
 	for (int arg; (arg = sl_args_next(&args)) != SL_ARG_END;) {
@@ -93,7 +93,7 @@ int sl_ask_read(struct sl_ask *ask, int argc, char **argv) {
 	return check_place(ask);
 }
 
-const char *sl_ask_take(struct sl_ask *ask, const char *what) {
+const char *sl_ask_take(struct sl_cli_ask *ask, const char *what) {
 	struct sl_request *request = &ask->request;
 	if (request->word_count < 2) {
 		sl_cli_misuse(ask->verb, "expected a key and %s behind it", what);
@@ -105,7 +105,7 @@ const char *sl_ask_take(struct sl_ask *ask, const char *what) {
 	return word;
 }
 
-int sl_ask_ticket(struct sl_ask *ask, const char *text, struct sl_ticket *ticket, char *memory) {
+int sl_ask_ticket(struct sl_cli_ask *ask, const char *text, struct sl_ticket *ticket, char *memory) {
 	struct sl_request *request = &ask->request;
 	if (!sl_ticket_read(ticket, sl_str(text), request->words[0], memory))
 		return sl_cli_fail(ask->verb, "'%.40s': no ticket, or not a whole one", text);
@@ -119,12 +119,12 @@ int sl_ask_ticket(struct sl_ask *ask, const char *text, struct sl_ticket *ticket
 
 /* ---- somebody else ----------------------------------------------------------------------------------------------- */
 
-bool sl_ask_is_remote(const struct sl_ask *ask) {
+bool sl_ask_is_remote(const struct sl_cli_ask *ask) {
 	return ask->store == NULL || ask->in_redis;
 }
 
 /* A prefix goes before every key, into memory of argv's life. */
-static void add_prefix(struct sl_ask *ask) {
+static void add_prefix(struct sl_cli_ask *ask) {
 	static char keys[SLUICE_ITEMS_MAX + 1][SL_URL_PREFIX_BYTES_MAX + SLUICE_KEY_BYTES_MAX + 1];
 	struct sl_request *request = &ask->request;
 	int key_count = 0;
@@ -137,18 +137,18 @@ static void add_prefix(struct sl_ask *ask) {
 	}
 }
 
-static const char *address_of(const struct sl_ask *ask) {
+static const char *address_of(const struct sl_cli_ask *ask) {
 	return ask->in_redis ? ask->url.server : ask->server.server != NULL ? ask->server.server : SL_CLI_SERVER;
 }
 
-int sl_ask_failed(const struct sl_ask *ask, struct sl_client *client, const struct sluice_error *error) {
+int sl_ask_failed(const struct sl_cli_ask *ask, struct sl_client *client, const struct sluice_error *error) {
 	bool unloaded = ask->in_redis && strstr(error->text, "unknown command") != NULL;
 	sl_client_close(client);
 	return unloaded ? sl_cli_fail(ask->verb, "%.128s: Sluice's module is not loaded there", address_of(ask))
 	                : sl_cli_fail(ask->verb, "%.128s: %s", address_of(ask), error->text);
 }
 
-int sl_ask_send(struct sl_ask *ask, struct sl_client *client, const char *command, const char *const *behind) {
+int sl_ask_send(struct sl_cli_ask *ask, struct sl_client *client, const char *command, const char *const *behind) {
 	struct sluice_bytes words[2 + BEHIND_MAX + SL_REQUEST_WORDS_MAX] = {sl_str(command)};
 	struct sl_client_options options = ask->server;
 	struct sluice_error error;
@@ -194,7 +194,7 @@ static bool read_array(struct sl_client *client, int64_t *answer, int want, char
 	return true;
 }
 
-int sl_ask_command(struct sl_ask *ask, const char *command, const char *const *behind, int64_t *answer, int want,
+int sl_ask_command(struct sl_cli_ask *ask, const char *command, const char *const *behind, int64_t *answer, int want,
                    char *text, size_t text_max) {
 	struct sl_client client;
 	struct sluice_error error;
@@ -211,7 +211,7 @@ int sl_ask_command(struct sl_ask *ask, const char *command, const char *const *b
 
 /* ---- a store of this host ---------------------------------------------------------------------------------------- */
 
-int sl_ask_decide(struct sl_ask *ask, struct sluice_call *call) {
+int sl_ask_decide(struct sl_cli_ask *ask, struct sluice_call *call) {
 	struct sluice_store *store = sl_store_open_existing(ask->verb, ask->store);
 	if (store == NULL)
 		return SL_EXIT_FAILED;
@@ -225,7 +225,7 @@ int sl_ask_decide(struct sl_ask *ask, struct sluice_call *call) {
 	return status;
 }
 
-int sl_ask_holders(struct sl_ask *ask, struct sluice_holder *list, uint32_t room, uint32_t *count) {
+int sl_ask_holders(struct sl_cli_ask *ask, struct sluice_holder *list, uint32_t room, uint32_t *count) {
 	const struct sluice_item *item = &ask->request.items[0];
 	struct sluice_store *store = sl_store_open_existing(ask->verb, ask->store);
 	if (store == NULL)

@@ -21,7 +21,7 @@ static const struct sl_option options[] = {
 /* An answer, with UPTO what was granted behind it. */
 enum { ANSWER_GRANTED = SL_ANSWER_LEN, ANSWER_LEN };
 
-static int ask_server(struct sl_ask *ask, int64_t answer[ANSWER_LEN]) {
+static int ask_server(struct sl_cli_ask *ask, int64_t answer[ANSWER_LEN]) {
 	const char *behind[8];
 	char cost[24];
 	int count = 0;
@@ -38,7 +38,7 @@ static int ask_server(struct sl_ask *ask, int64_t answer[ANSWER_LEN]) {
 	                      ask->upto ? ANSWER_LEN : SL_ANSWER_LEN, NULL, 0);
 }
 
-static int decide(struct sl_ask *ask, int64_t answer[ANSWER_LEN]) {
+static int decide(struct sl_cli_ask *ask, int64_t answer[ANSWER_LEN]) {
 	struct sluice_call call = {.operation = ask->peek ? SLUICE_PEEK : SLUICE_CHARGE, .cost = (uint32_t)ask->cost};
 	int status = sl_ask_decide(ask, &call);
 	if (status != SL_GO_ON)
@@ -49,7 +49,7 @@ static int decide(struct sl_ask *ask, int64_t answer[ANSWER_LEN]) {
 }
 
 /* What can't be decided so, told before anybody is asked. */
-static int check_limits(const struct sl_ask *ask) {
+static int check_limits(const struct sl_cli_ask *ask) {
 	bool members = false;
 	for (int i = 0; i < ask->request.limit_count; i++) {
 		uint8_t algorithm = ask->request.limits[i].algorithm;
@@ -65,7 +65,7 @@ static int check_limits(const struct sl_ask *ask) {
 }
 
 static int run_check(const struct sl_verb *verb, int argc, char **argv) {
-	struct sl_ask ask = sl_ask_begin(verb);
+	struct sl_cli_ask ask = sl_ask_begin(verb);
 	int64_t answer[ANSWER_LEN];
 	int status = sl_ask_read(&ask, argc, argv);
 	if (status == SL_GO_ON)

@@ -33,7 +33,7 @@ static const struct sl_option end_options[] = {
 
 /* ---- acquire ----------------------------------------------------------------------------------------------------- */
 
-static int acquire_remote(struct sl_ask *ask, int64_t answer[SL_ANSWER_LEN], char *id) {
+static int acquire_remote(struct sl_cli_ask *ask, int64_t answer[SL_ANSWER_LEN], char *id) {
 	const char *behind[8];
 	char cost[24];
 	int count = 0;
@@ -47,7 +47,7 @@ static int acquire_remote(struct sl_ask *ask, int64_t answer[SL_ANSWER_LEN], cha
 	return sl_ask_command(ask, "SLUICE.ACQUIRE", behind, answer, SL_ANSWER_LEN, id, TEXT_MAX);
 }
 
-static int acquire_here(struct sl_ask *ask, int64_t answer[SL_ANSWER_LEN], char *id) {
+static int acquire_here(struct sl_cli_ask *ask, int64_t answer[SL_ANSWER_LEN], char *id) {
 	struct sluice_call call = {.operation = SLUICE_ACQUIRE, .cost = (uint32_t)ask->cost};
 	char made[17];
 	if (ask->id == NULL) {
@@ -63,7 +63,7 @@ static int acquire_here(struct sl_ask *ask, int64_t answer[SL_ANSWER_LEN], char 
 }
 
 /* What can't be acquired, told before anybody is asked. */
-static int check_limits(const struct sl_ask *ask) {
+static int check_limits(const struct sl_cli_ask *ask) {
 	bool leases = false, members = false;
 	for (int i = 0; i < ask->request.limit_count; i++) {
 		leases |= ask->request.limits[i].algorithm == SLUICE_CONCURRENCY;
@@ -80,7 +80,7 @@ static int check_limits(const struct sl_ask *ask) {
 
 static int run_acquire(const struct sl_verb *verb, int argc, char **argv) {
 	static char id[TEXT_MAX];
-	struct sl_ask ask = sl_ask_begin(verb);
+	struct sl_cli_ask ask = sl_ask_begin(verb);
 	int64_t answer[SL_ANSWER_LEN];
 	int status = sl_ask_read(&ask, argc, argv);
 	if (status == SL_GO_ON)
@@ -105,11 +105,11 @@ static int run_acquire(const struct sl_verb *verb, int argc, char **argv) {
 
 /* ---- release, renew ---------------------------------------------------------------------------------------------- */
 
-static int end_remote(struct sl_ask *ask, const char *command, const char *id, int64_t *found) {
+static int end_remote(struct sl_cli_ask *ask, const char *command, const char *id, int64_t *found) {
 	return sl_ask_command(ask, command, (const char *const[]){id, NULL}, found, 0, NULL, 0);
 }
 
-static int end_here(struct sl_ask *ask, sluice_operation operation, int64_t *found) {
+static int end_here(struct sl_cli_ask *ask, sluice_operation operation, int64_t *found) {
 	struct sluice_call call = {.operation = operation};
 	int status = sl_ask_decide(ask, &call);
 	*found = call.found;
@@ -117,7 +117,7 @@ static int end_here(struct sl_ask *ask, sluice_operation operation, int64_t *fou
 }
 
 /* KEY ID LIMIT..., or KEY TICKET. */
-static int read_end(struct sl_ask *ask, struct sl_ticket *ticket, char *memory) {
+static int read_end(struct sl_cli_ask *ask, struct sl_ticket *ticket, char *memory) {
 	const char *id = sl_ask_take(ask, "the id of a lease");
 	if (id == NULL)
 		return SL_EXIT_FAILED;
@@ -134,7 +134,7 @@ static int run_end(const struct sl_verb *verb, int argc, char **argv, sluice_ope
                    const char *done) {
 	static char memory[SL_TICKET_BYTES_MAX], digits[SL_TICKET_ID_DIGITS + 1];
 	static struct sl_ticket ticket;
-	struct sl_ask ask = sl_ask_begin(verb);
+	struct sl_cli_ask ask = sl_ask_begin(verb);
 	int64_t found = 0;
 	int status = sl_ask_read(&ask, argc, argv);
 	if (status == SL_GO_ON)
@@ -207,7 +207,7 @@ static bool print_remote(struct sl_client *client, struct sluice_error *error) {
 	return true;
 }
 
-static int holders_remote(struct sl_ask *ask) {
+static int holders_remote(struct sl_cli_ask *ask) {
 	struct sl_client client;
 	struct sluice_error error;
 	int status = sl_ask_send(ask, &client, "SLUICE.HOLDERS", (const char *const[]){NULL});
@@ -219,7 +219,7 @@ static int holders_remote(struct sl_ask *ask) {
 	return SL_GO_ON;
 }
 
-static int holders_here(struct sl_ask *ask) {
+static int holders_here(struct sl_cli_ask *ask) {
 	static struct sluice_holder list[HOLDERS_MAX];
 	uint32_t count;
 	int status = sl_ask_holders(ask, list, HOLDERS_MAX, &count);
@@ -235,7 +235,7 @@ static int holders_here(struct sl_ask *ask) {
 }
 
 static int run_holders(const struct sl_verb *verb, int argc, char **argv) {
-	struct sl_ask ask = sl_ask_begin(verb);
+	struct sl_cli_ask ask = sl_ask_begin(verb);
 	int status = sl_ask_read(&ask, argc, argv);
 	if (status == SL_GO_ON)
 		status = sl_request_read(verb, &ask.request);

@@ -75,7 +75,7 @@ struct sl_replay {
 	struct sluice_policy *policy; /* NULL: the options' limits */
 	uint32_t ipv6_prefix;
 	struct sl_replay_batch *batch;
-	struct sl_tally tally;
+	struct sl_replay_tally tally;
 	struct sl_replay_limit *limits; /* by position in the policy, or among the options' */
 	uint32_t limit_count;
 	struct sl_pendings pendings;

@@ -73,7 +73,7 @@ static void print_later(const struct sl_replay *replay) {
 }
 
 static void print_keys(const struct sl_replay *replay) {
-	const struct sl_tally *tally = &replay->tally;
+	const struct sl_replay_tally *tally = &replay->tally;
 	printf("keys limited  %s%" PRIu64 ", of %s%" PRIu64 "\n", tally->keys_at_least ? "at least " : "", tally->limited,
 	       tally->keys_at_least       ? "more than "
 	       : tally->requests_at_least ? "about "
@@ -126,7 +126,7 @@ static void print_worst(const struct sl_replay *replay) {
 
 /* The last line, the whole in one. */
 static void print_sum(const struct sl_replay *replay, FILE *to) {
-	const struct sl_tally *tally = &replay->tally;
+	const struct sl_replay_tally *tally = &replay->tally;
 	if (replay->broke_off != NULL)
 		fprintf(to, "incomplete: %s could not be read to its end\n", replay->broke_off);
 	fprintf(to, "%" PRIu64 " requests: %" PRIu64 " allowed, %" PRIu64 " denied, %s%" PRIu64 " key%s limited\n",

@@ -8,15 +8,15 @@
 
 enum { SLOTS_FIRST = 1024, TEXT_FIRST = 64 * 1024 };
 
-bool sl_tally_open(struct sl_tally *tally, uint32_t slots_max, uint32_t text_max) {
+bool sl_tally_open(struct sl_replay_tally *tally, uint32_t slots_max, uint32_t text_max) {
 	SL_ASSERT(slots_max >= 4 && (slots_max & (slots_max - 1)) == 0);
-	*tally = (struct sl_tally){.slots_max = slots_max, .text_max = text_max};
+	*tally = (struct sl_replay_tally){.slots_max = slots_max, .text_max = text_max};
 	tally->slot_count = slots_max < SLOTS_FIRST ? slots_max : SLOTS_FIRST;
 	tally->slots = calloc(tally->slot_count, sizeof *tally->slots);
 	return tally->slots != NULL && sl_random_secret(tally->secret);
 }
 
-void sl_tally_close(struct sl_tally *tally) {
+void sl_tally_close(struct sl_replay_tally *tally) {
 	free(tally->slots);
 	free(tally->text);
 }
@@ -30,7 +30,7 @@ static struct sl_tally_slot *find(struct sl_tally_slot *slots, uint32_t slot_cou
 }
 
 /* Moves the slots (all of them, or the limited ones) to a table of another size. */
-static bool rebuild(struct sl_tally *tally, uint32_t slot_count, bool limited_only) {
+static bool rebuild(struct sl_replay_tally *tally, uint32_t slot_count, bool limited_only) {
 	struct sl_tally_slot *slots = calloc(slot_count, sizeof *slots);
 	if (slots == NULL)
 		return false;
@@ -49,7 +49,7 @@ static bool rebuild(struct sl_tally *tally, uint32_t slot_count, bool limited_on
 }
 
 /* Makes room for one more key: doubles, else drops those never denied, else says that there is none. */
-static bool make_room(struct sl_tally *tally, bool *room) {
+static bool make_room(struct sl_replay_tally *tally, bool *room) {
 	*room = true;
 	if ((uint64_t)tally->used * 4 < (uint64_t)tally->slot_count * 3)
 		return true;
@@ -65,7 +65,7 @@ static bool make_room(struct sl_tally *tally, bool *room) {
 }
 
 /* Keeps a key's text, if there is room for it: it is for people to read, nothing is decided by it. */
-static bool keep_text(struct sl_tally *tally, struct sl_tally_slot *slot, struct sluice_bytes key) {
+static bool keep_text(struct sl_replay_tally *tally, struct sl_tally_slot *slot, struct sluice_bytes key) {
 	if (key.len > tally->text_max - tally->text_len || key.len == 0)
 		return true;
 	if (key.len > tally->text_capacity - tally->text_len) {
@@ -85,7 +85,7 @@ static bool keep_text(struct sl_tally *tally, struct sl_tally_slot *slot, struct
 	return true;
 }
 
-bool sl_tally_add(struct sl_tally *tally, struct sluice_bytes key, bool denied) {
+bool sl_tally_add(struct sl_replay_tally *tally, struct sluice_bytes key, bool denied) {
 	uint64_t hash = sl_siphash(tally->secret, NULL, 0, key, 1, 3);
 	hash += hash == 0; /* 0 says free */
 	struct sl_tally_slot *slot = find(tally->slots, tally->slot_count, hash);
@@ -108,11 +108,12 @@ bool sl_tally_add(struct sl_tally *tally, struct sluice_bytes key, bool denied) 
 	return keep_text(tally, slot, key);
 }
 
-struct sluice_bytes sl_tally_text(const struct sl_tally *tally, const struct sl_tally_slot *slot) {
+struct sluice_bytes sl_tally_text(const struct sl_replay_tally *tally, const struct sl_tally_slot *slot) {
 	return slot->text_len == 0 ? sl_slice("", 0) : sl_slice(tally->text + slot->text_at, slot->text_len);
 }
 
-static bool is_worse(const struct sl_tally *tally, const struct sl_tally_slot *a, const struct sl_tally_slot *b) {
+static bool is_worse(const struct sl_replay_tally *tally, const struct sl_tally_slot *a,
+                     const struct sl_tally_slot *b) {
 	if (a->denied != b->denied)
 		return a->denied > b->denied;
 	if (a->requests != b->requests)
@@ -122,7 +123,7 @@ static bool is_worse(const struct sl_tally *tally, const struct sl_tally_slot *a
 	return order != 0 ? order < 0 : x.len < y.len;
 }
 
-uint32_t sl_tally_worst(const struct sl_tally *tally, struct sl_tally_slot *worst, uint32_t count) {
+uint32_t sl_tally_worst(const struct sl_replay_tally *tally, struct sl_tally_slot *worst, uint32_t count) {
 	uint32_t got = 0;
 	for (uint32_t i = 0; i < tally->slot_count && count > 0; i++) {
 		const struct sl_tally_slot *slot = &tally->slots[i];

@@ -26,7 +26,7 @@ struct sl_tally_slot {
 	uint32_t text_at, text_len; /* of the key, in `text`; len 0: not kept */
 };
 
-struct sl_tally {
+struct sl_replay_tally {
 	struct sl_tally_slot *slots;
 	uint32_t slot_count, slots_max; /* powers of two */
 	uint32_t used;
@@ -39,17 +39,17 @@ struct sl_tally {
 };
 
 /* Begins an empty tally. False when the system gives no memory or no random bytes. */
-bool sl_tally_open(struct sl_tally *tally, uint32_t slots_max, uint32_t text_max);
-void sl_tally_close(struct sl_tally *tally);
+bool sl_tally_open(struct sl_replay_tally *tally, uint32_t slots_max, uint32_t text_max);
+void sl_tally_close(struct sl_replay_tally *tally);
 
 /* Counts one request of a key. Amortised O(1); false when the system gives no memory. */
-bool sl_tally_add(struct sl_tally *tally, struct sluice_bytes key, bool denied);
+bool sl_tally_add(struct sl_replay_tally *tally, struct sluice_bytes key, bool denied);
 
 /* The `count` (<= SL_TALLY_WORST_MAX) limited keys with most denials, the worst first; then by requests, then by text.
  * Fills `worst` with slots and returns how many there are. */
-uint32_t sl_tally_worst(const struct sl_tally *tally, struct sl_tally_slot *worst, uint32_t count);
+uint32_t sl_tally_worst(const struct sl_replay_tally *tally, struct sl_tally_slot *worst, uint32_t count);
 
 /* The text of a slot that sl_tally_worst() gave. */
-struct sluice_bytes sl_tally_text(const struct sl_tally *tally, const struct sl_tally_slot *slot);
+struct sluice_bytes sl_tally_text(const struct sl_replay_tally *tally, const struct sl_tally_slot *slot);
 
 #endif

@@ -23,7 +23,7 @@ static const struct sl_option commit_options[] = {
 
 /* ---- reserve ----------------------------------------------------------------------------------------------------- */
 
-static int reserve_remote(struct sl_ask *ask, int64_t answer[SL_ANSWER_LEN], char *ticket) {
+static int reserve_remote(struct sl_cli_ask *ask, int64_t answer[SL_ANSWER_LEN], char *ticket) {
 	char cost[24], ttl[24];
 	snprintf(cost, sizeof cost, "%" PRIu64, ask->cost);
 	snprintf(ttl, sizeof ttl, "%" PRId64, sl_ns_to_ms_ceil(ask->ttl_ns));
@@ -32,7 +32,7 @@ static int reserve_remote(struct sl_ask *ask, int64_t answer[SL_ANSWER_LEN], cha
 	                      SL_TICKET_BYTES_MAX);
 }
 
-static int reserve_here(struct sl_ask *ask, int64_t answer[SL_ANSWER_LEN], char *ticket) {
+static int reserve_here(struct sl_cli_ask *ask, int64_t answer[SL_ANSWER_LEN], char *ticket) {
 	struct sluice_call call = {.operation = SLUICE_RESERVE, .cost = (uint32_t)ask->cost, .ttl_ns = ask->ttl_ns};
 	struct sl_request *request = &ask->request;
 	char made[17];
@@ -51,7 +51,7 @@ static int reserve_here(struct sl_ask *ask, int64_t answer[SL_ANSWER_LEN], char 
 
 static int run_reserve(const struct sl_verb *verb, int argc, char **argv) {
 	static char ticket[SL_TICKET_BYTES_MAX];
-	struct sl_ask ask = sl_ask_begin(verb);
+	struct sl_cli_ask ask = sl_ask_begin(verb);
 	int64_t answer[SL_ANSWER_LEN];
 	int status = sl_ask_read(&ask, argc, argv);
 	if (status == SL_GO_ON)
@@ -78,14 +78,14 @@ static int run_reserve(const struct sl_verb *verb, int argc, char **argv) {
 /* ---- commit ------------------------------------------------------------------------------------------------------ */
 
 /* Prints how the limit with the least left stands behind the commit. */
-static void print_committed(const struct sl_ask *ask, uint64_t actual, const int64_t answer[SL_ANSWER_LEN]) {
+static void print_committed(const struct sl_cli_ask *ask, uint64_t actual, const int64_t answer[SL_ANSWER_LEN]) {
 	printf("%-10s %" PRIu64 " for %s\n", "committed", actual, (const char *)ask->request.words[0].data);
 	printf("%-10s %" PRId64 " of %" PRId64 "\n", "remaining", answer[SL_ANSWER_REMAINING], answer[SL_ANSWER_QUOTA]);
 	sl_request_print_wait("full again", answer[SL_ANSWER_RESET]);
 }
 
 /* SL_EXIT_DENIED where there is no such reservation. */
-static int commit_remote(struct sl_ask *ask, const char *ticket, uint64_t actual, int64_t answer[SL_ANSWER_LEN]) {
+static int commit_remote(struct sl_cli_ask *ask, const char *ticket, uint64_t actual, int64_t answer[SL_ANSWER_LEN]) {
 	struct sl_client client;
 	struct sluice_error error;
 	char cost[24];
@@ -107,7 +107,7 @@ static int commit_remote(struct sl_ask *ask, const char *ticket, uint64_t actual
 	return SL_GO_ON;
 }
 
-static int commit_here(struct sl_ask *ask, const char *text, uint64_t actual, int64_t answer[SL_ANSWER_LEN]) {
+static int commit_here(struct sl_cli_ask *ask, const char *text, uint64_t actual, int64_t answer[SL_ANSWER_LEN]) {
 	static struct sl_ticket ticket;
 	static char memory[SL_TICKET_BYTES_MAX], digits[SL_TICKET_ID_DIGITS + 1];
 	struct sluice_call call = {.operation = SLUICE_COMMIT, .cost = (uint32_t)actual};
@@ -123,7 +123,7 @@ static int commit_here(struct sl_ask *ask, const char *text, uint64_t actual, in
 	return call.found != 0 ? SL_GO_ON : SL_EXIT_DENIED;
 }
 
-static int read_commit(struct sl_ask *ask, const char **ticket, uint64_t *actual) {
+static int read_commit(struct sl_cli_ask *ask, const char **ticket, uint64_t *actual) {
 	const struct sl_verb *verb = ask->verb;
 	*ticket = sl_ask_take(ask, "a ticket");
 	const char *cost = *ticket == NULL ? NULL : sl_ask_take(ask, "a ticket and the true cost");
@@ -137,7 +137,7 @@ static int read_commit(struct sl_ask *ask, const char **ticket, uint64_t *actual
 }
 
 static int run_commit(const struct sl_verb *verb, int argc, char **argv) {
-	struct sl_ask ask = sl_ask_begin(verb);
+	struct sl_cli_ask ask = sl_ask_begin(verb);
 	int64_t answer[SL_ANSWER_LEN] = {0};
 	const char *ticket;
 	uint64_t actual = 0;

@@ -15,7 +15,7 @@ static const struct sl_option options[] = {
      "[/PREFIX], rediss:// over TLS, or unix://[USER@]/PATH"},
 };
 
-static int forget(struct sl_ask *ask, int64_t *forgotten) {
+static int forget(struct sl_cli_ask *ask, int64_t *forgotten) {
 	struct sluice_call call = {.operation = SLUICE_RESET};
 	int status = sl_ask_decide(ask, &call);
 	*forgotten = call.forgotten;
@@ -23,7 +23,7 @@ static int forget(struct sl_ask *ask, int64_t *forgotten) {
 }
 
 static int run_reset(const struct sl_verb *verb, int argc, char **argv) {
-	struct sl_ask ask = sl_ask_begin(verb);
+	struct sl_cli_ask ask = sl_ask_begin(verb);
 	int64_t forgotten = 0;
 	int status = sl_ask_read(&ask, argc, argv);
 	if (status == SL_GO_ON)

@@ -199,7 +199,7 @@ static uint64_t take_all(struct sluice_store *store, struct member *members, uin
  * to be had; or held up. */
 static sluice_err open_blocks(struct sluice_store *store, const struct sluice_call *call, struct member *members,
                               uint32_t count, const struct sl_hold *held, uint32_t *at) {
-	struct sl_room room = {0};
+	struct sl_room_search room = {0};
 	uint64_t short_of;
 	do {
 		sluice_err err = sl_blocks_begin(store);

@@ -60,7 +60,7 @@ static bool write(struct sluice_store *store, const struct sluice_call *call, st
 	if (m->strikes.slot == NULL)
 		return false;
 	hold.slots[hold.count++] = m->strikes.slot;
-	for (struct sl_room room = {0};;) {
+	for (struct sl_room_search room = {0};;) {
 		if (sl_blocks_begin(store) != SLUICE_OK)
 			break; /* a denial stands, noted or not */
 		block = sl_blocks_take(store, bytes, &true_bytes);

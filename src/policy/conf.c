@@ -9,29 +9,29 @@
 
 enum { LINT_STEPS_MAX = 20 * 1000 * 1000 };
 
-static void read_observe(struct sl_conf *conf, const struct sl_node *value, void *into) {
+static void read_observe(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	sl_conf_bool(conf, value, into);
 	conf->observe = value;
 }
 
-static void read_limits(struct sl_conf *conf, const struct sl_node *value, void *into) {
+static void read_limits(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	conf->policy->settings.limits_given = true;
 	sl_conf_limits(conf, value, into);
 }
 
-static void read_users(struct sl_conf *conf, const struct sl_node *value, void *into) {
+static void read_users(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	conf->policy->settings.users_given = true;
 	sl_conf_users(conf, value, into);
 }
 
 /* Nothing but comments, a lone `---`, or `{}`. Nobody means that: it is what is left of a file that was emptied. */
-static bool is_empty(const struct sl_node *root) {
+static bool is_empty(const struct sl_yaml *root) {
 	return root == NULL || (sl_node_is_null(root) && root->text.len == 0) ||
 	       (root->kind == SL_NODE_MAP && sl_map_first(root) == NULL);
 }
 
-static void read_root(struct sl_conf *conf, const struct sl_node *root, const struct sl_field *fields) {
-	const struct sl_place start = {1, 1};
+static void read_root(struct sl_conf *conf, const struct sl_yaml *root, const struct sl_field *fields) {
+	const struct sl_position start = {1, 1};
 	if (is_empty(root)) {
 		if (conf->report->error_count == 0)
 			sl_report_error(conf->report, root == NULL ? start : root->place,

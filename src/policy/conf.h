@@ -13,12 +13,12 @@ struct sl_conf {
 	bool hushed;             /* what is being read may hold secrets: messages repeat none of it */
 	bool optional;           /* of the limit being read: attributes may be absent, and that is meant */
 	/* sections that others ask about; NULL while or where there is none */
-	const struct sl_node *tls, *anonymous, *observe;
-	struct sl_place *first_use; /* of each name of an attribute in a limit that is not optional; line 0: none */
+	const struct sl_yaml *tls, *anonymous, *observe;
+	struct sl_position *first_use; /* of each name of an attribute in a limit that is not optional; line 0: none */
 };
 
 /* Reads one value into what `into` points to; reports what it cannot read and leaves `into` as it was then. */
-typedef void sl_reader(struct sl_conf *conf, const struct sl_node *value, void *into);
+typedef void sl_reader(struct sl_conf *conf, const struct sl_yaml *value, void *into);
 
 /* A key of a mapping. */
 struct sl_field {
@@ -32,17 +32,17 @@ struct sl_field {
  * that are no text are reported, the others handed to their readers in the order of the table, whatever theirs in the
  * file is: a reader may count on those before it.
  *  what    "a limit", "the policy": for messages */
-void sl_conf_map(struct sl_conf *conf, const struct sl_node *node, const char *what, const struct sl_field *fields,
+void sl_conf_map(struct sl_conf *conf, const struct sl_yaml *node, const char *what, const struct sl_field *fields,
                  void *into);
 
 /* Is a node of a kind? Reports what was expected and what was found if not. */
-bool sl_conf_expect(struct sl_conf *conf, const struct sl_node *node, enum sl_node_kind kind, const char *expected);
+bool sl_conf_expect(struct sl_conf *conf, const struct sl_yaml *node, enum sl_node_kind kind, const char *expected);
 
 /* A text: false where it is none, or is nothing at all (null), which is reported. */
-bool sl_conf_text(struct sl_conf *conf, const struct sl_node *node, const char *expected, struct sluice_bytes *text);
+bool sl_conf_text(struct sl_conf *conf, const struct sl_yaml *node, const char *expected, struct sluice_bytes *text);
 
 /* A whole number of decimal digits, from min to max. */
-void sl_conf_number(struct sl_conf *conf, const struct sl_node *node, uint32_t min, uint32_t max, uint32_t *value);
+void sl_conf_number(struct sl_conf *conf, const struct sl_yaml *node, uint32_t min, uint32_t max, uint32_t *value);
 
 /* `true` or `false`, into a bool. */
 sl_reader sl_conf_bool;
@@ -56,14 +56,14 @@ sl_reader sl_conf_path;
 sl_reader sl_conf_shared;
 
 /* `50%`, from min to max; `what` says of what, "a share of the quota". */
-void sl_conf_percent(struct sl_conf *conf, const struct sl_node *node, uint32_t min, uint32_t max, const char *what,
+void sl_conf_percent(struct sl_conf *conf, const struct sl_yaml *node, uint32_t min, uint32_t max, const char *what,
                      uint32_t *value);
 
 /* `10s`: a whole number and ms, s, m, h, d or w, from 0s to max, which `max_text` spells, in nanoseconds. */
-void sl_conf_duration(struct sl_conf *conf, const struct sl_node *node, sluice_ns max, const char *max_text,
+void sl_conf_duration(struct sl_conf *conf, const struct sl_yaml *node, sluice_ns max, const char *max_text,
                       sluice_ns *value);
 /* The same, from min, which `min_text` spells. */
-void sl_conf_wait(struct sl_conf *conf, const struct sl_node *node, sluice_ns min, const char *min_text, sluice_ns max,
+void sl_conf_wait(struct sl_conf *conf, const struct sl_yaml *node, sluice_ns min, const char *min_text, sluice_ns max,
                   const char *max_text, sluice_ns *value);
 
 /* A word of a table that ends with a NULL text, other spellings last. */
@@ -80,28 +80,28 @@ struct sl_clash {
 };
 
 /* One word of a table; false where it is none of them, which is reported. */
-bool sl_conf_word(struct sl_conf *conf, const struct sl_node *node, const struct sl_word *words, uint32_t *bits);
+bool sl_conf_word(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_word *words, uint32_t *bits);
 
 /* A word or a list of words, as the union of their bits. A word without bits stands alone. `clashes` may be NULL. */
-void sl_conf_set(struct sl_conf *conf, const struct sl_node *node, const struct sl_word *words,
+void sl_conf_set(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_word *words,
                  const struct sl_clash *clashes, uint32_t *bits);
 
 /* `10.0.0.0/8`; false where it is none, which is reported. */
-bool sl_conf_network(struct sl_conf *conf, const struct sl_node *node, struct sl_network *network);
+bool sl_conf_network(struct sl_conf *conf, const struct sl_yaml *node, struct sl_network *network);
 
 /* `header x-user-id`; false where it is none, which is reported. */
-bool sl_conf_source(struct sl_conf *conf, const struct sl_node *node, struct sluice_bytes *header);
+bool sl_conf_source(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes *header);
 
 /* A copy in lower case, in the policy's memory; data NULL without any. */
 struct sluice_bytes sl_conf_lower(struct sl_conf *conf, struct sluice_bytes text);
 
 /* The number of an attribute whose name stands `offset` bytes into a node's text; reports a name that cannot be one,
  * or one too many, and returns SL_NAME_NONE then. */
-uint16_t sl_conf_name(struct sl_conf *conf, const struct sl_node *node, size_t offset, struct sluice_bytes name);
+uint16_t sl_conf_name(struct sl_conf *conf, const struct sl_yaml *node, size_t offset, struct sluice_bytes name);
 
 /* Reads a `when` mapping or a `key`, with what hosts print of them. They report, and keep what is good. */
-void sl_conf_when(struct sl_conf *conf, const struct sl_node *node, struct sl_when *when);
-void sl_conf_key(struct sl_conf *conf, const struct sl_node *node, struct sl_ruleset_limit *limit);
+void sl_conf_when(struct sl_conf *conf, const struct sl_yaml *node, struct sl_when *when);
+void sl_conf_key(struct sl_conf *conf, const struct sl_yaml *node, struct sl_ruleset_limit *limit);
 
 /* Sections, into the struct sluice_policy. */
 sl_reader sl_conf_limits;

@@ -20,7 +20,7 @@ static bool is_name_byte(unsigned char c) {
 	return c > ' ' && c != 0x7f && c != '|';
 }
 
-uint16_t sl_conf_name(struct sl_conf *conf, const struct sl_node *node, size_t offset, struct sluice_bytes name) {
+uint16_t sl_conf_name(struct sl_conf *conf, const struct sl_yaml *node, size_t offset, struct sluice_bytes name) {
 	const unsigned char *p = name.data;
 	size_t good = 0;
 	while (good < name.len && is_name_byte(p[good]))
@@ -55,7 +55,7 @@ struct values {
 };
 
 /* Writes a value, or a prefix, in the form that the attribute's values have. */
-static struct sluice_bytes take_form(struct sl_conf *conf, const struct sl_node *node, enum sl_attribute attribute,
+static struct sluice_bytes take_form(struct sl_conf *conf, const struct sl_yaml *node, enum sl_attribute attribute,
                                      struct sluice_bytes written, bool prefix) {
 	char memory[SLUICE_KEY_BYTES_MAX];
 	struct sluice_bytes form = written;
@@ -68,7 +68,7 @@ static struct sluice_bytes take_form(struct sl_conf *conf, const struct sl_node 
 	return (struct sluice_bytes){sl_pool_text(&conf->policy->pool, form), form.len};
 }
 
-static void read_value(struct sl_conf *conf, const struct sl_node *node, struct values *values) {
+static void read_value(struct sl_conf *conf, const struct sl_yaml *node, struct values *values) {
 	struct sluice_bytes text;
 	if (!sl_conf_text(conf, node, "a value, a prefix* or a list of those", &text))
 		return;
@@ -87,7 +87,7 @@ static void read_value(struct sl_conf *conf, const struct sl_node *node, struct 
 	*(star == NULL ? values->front++ : --values->back) = copy;
 }
 
-static bool read_condition(struct sl_conf *conf, const struct sl_node *value, enum sl_attribute attribute,
+static bool read_condition(struct sl_conf *conf, const struct sl_yaml *value, enum sl_attribute attribute,
                            struct sl_condition *condition) {
 	uint32_t count = value->kind == SL_NODE_LIST ? value->count : 1;
 	struct sluice_bytes *list = sl_pool_take(&conf->policy->pool, count, sizeof *list);
@@ -98,7 +98,7 @@ static bool read_condition(struct sl_conf *conf, const struct sl_node *value, en
 		read_value(conf, value, &values);
 	else if (value->first == NULL && !value->cut)
 		sl_report_error(conf->report, value->place, "expected at least one value, found an empty list");
-	for (const struct sl_node *node = value->first; value->kind == SL_NODE_LIST && node != NULL; node = node->next)
+	for (const struct sl_yaml *node = value->first; value->kind == SL_NODE_LIST && node != NULL; node = node->next)
 		read_value(conf, node, &values);
 	condition->exact = list;
 	condition->exact_count = (uint32_t)(values.front - list);
@@ -115,7 +115,7 @@ static bool is_repeated(const struct sl_condition *list, uint32_t count, uint16_
 	return false;
 }
 
-void sl_conf_when(struct sl_conf *conf, const struct sl_node *node, struct sl_when *when) {
+void sl_conf_when(struct sl_conf *conf, const struct sl_yaml *node, struct sl_when *when) {
 	if (!sl_conf_expect(conf, node, SL_NODE_MAP, "conditions, such as {method: POST, path: /a*}"))
 		return;
 	if (node->count / 2 > SL_CONDITIONS_MAX) {
@@ -127,7 +127,7 @@ void sl_conf_when(struct sl_conf *conf, const struct sl_node *node, struct sl_wh
 	if (list == NULL)
 		return;
 	when->list = list;
-	for (const struct sl_node *key = sl_map_first(node); key != NULL; key = sl_map_next(key)) {
+	for (const struct sl_yaml *key = sl_map_first(node); key != NULL; key = sl_map_next(key)) {
 		struct sl_condition *condition = &list[when->count];
 		if (!sl_conf_expect(conf, key, SL_NODE_TEXT, "the name of an attribute"))
 			continue;
@@ -152,7 +152,7 @@ static struct sluice_bytes trim(struct sluice_bytes text, size_t *offset) {
 	return sl_slice(p, text.len);
 }
 
-static void add_choice(struct sl_conf *conf, const struct sl_node *node, size_t offset, struct sluice_bytes name,
+static void add_choice(struct sl_conf *conf, const struct sl_yaml *node, size_t offset, struct sluice_bytes name,
                        struct sl_key_part *part) {
 	name = trim(name, &offset);
 	uint16_t number = sl_conf_name(conf, node, offset, name);
@@ -170,7 +170,7 @@ static void add_choice(struct sl_conf *conf, const struct sl_node *node, size_t 
 		part->choices[part->count++] = number;
 }
 
-static void read_part(struct sl_conf *conf, const struct sl_node *node, struct sl_key_part *part) {
+static void read_part(struct sl_conf *conf, const struct sl_yaml *node, struct sl_key_part *part) {
 	struct sluice_bytes text;
 	if (!sl_conf_text(conf, node, "an attribute such as ip, or fallbacks such as user | ip", &text))
 		return;
@@ -185,7 +185,7 @@ static void read_part(struct sl_conf *conf, const struct sl_node *node, struct s
 		sl_lint_part(conf, node, part);
 }
 
-void sl_conf_key(struct sl_conf *conf, const struct sl_node *node, struct sl_ruleset_limit *limit) {
+void sl_conf_key(struct sl_conf *conf, const struct sl_yaml *node, struct sl_ruleset_limit *limit) {
 	static const char expected[] = "an attribute, fallbacks such as user | ip, or a list of those";
 	bool list = node->kind == SL_NODE_LIST;
 	if (!list && !sl_conf_expect(conf, node, SL_NODE_TEXT, expected))
@@ -201,6 +201,6 @@ void sl_conf_key(struct sl_conf *conf, const struct sl_node *node, struct sl_rul
 		return;
 	if (!list)
 		read_part(conf, node, &parts[limit->part_count++]);
-	for (const struct sl_node *part = node->first; list && part != NULL; part = part->next)
+	for (const struct sl_yaml *part = node->first; list && part != NULL; part = part->next)
 		read_part(conf, part, &parts[limit->part_count++]);
 }

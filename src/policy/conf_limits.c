@@ -12,23 +12,23 @@
 
 /* The values of one limit's keys, NULL where it has none. */
 struct limit_nodes {
-	const struct sl_node *name, *when, *key, *limit, *candidate, *overrides, *observe, *on_error, *strict, *stagger;
-	const struct sl_node *of, *penalty, *count_denied, *reserve, *optional;
+	const struct sl_yaml *name, *when, *key, *limit, *candidate, *overrides, *observe, *on_error, *strict, *stagger;
+	const struct sl_yaml *of, *penalty, *count_denied, *reserve, *optional;
 };
 
 struct override_nodes {
-	const struct sl_node *when, *limit, *observe;
+	const struct sl_yaml *when, *limit, *observe;
 };
 
 /* A reader that keeps the node for later. */
-static void keep(struct sl_conf *conf, const struct sl_node *value, void *into) {
+static void keep(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	(void)conf;
-	*(const struct sl_node **)into = value;
+	*(const struct sl_yaml **)into = value;
 }
 
 /* ---- one limit -------------------------------------------------------------------------------------------------- */
 
-static void read_name(struct sl_conf *conf, const struct sl_node *node, const char **name) {
+static void read_name(struct sl_conf *conf, const struct sl_yaml *node, const char **name) {
 	struct sluice_bytes text;
 	size_t good = 0;
 	if (!sl_conf_text(conf, node, "the name of a limit", &text))
@@ -46,14 +46,14 @@ static void read_name(struct sl_conf *conf, const struct sl_node *node, const ch
 }
 
 /* A limit in the notation, of a name; false where it is none, which is reported. */
-static bool read_notation(struct sl_conf *conf, const struct sl_node *node, const char *name,
+static bool read_notation(struct sl_conf *conf, const struct sl_yaml *node, const char *name,
                           struct sluice_limit *limit) {
 	struct sluice_error error = {0};
 	struct sluice_bytes text;
 	if (!sl_conf_text(conf, node, "a limit such as 100/1m", &text))
 		return false;
 	if (sluice_limit_parse(limit, text, &error) != SLUICE_OK) {
-		struct sl_place place = error.column == 0 ? node->place : sl_node_place(node, error.column - 1);
+		struct sl_position place = error.column == 0 ? node->place : sl_node_place(node, error.column - 1);
 		sl_report_error(conf->report, place, "%s", error.text);
 		return false;
 	}
@@ -62,7 +62,7 @@ static bool read_notation(struct sl_conf *conf, const struct sl_node *node, cons
 	return true;
 }
 
-static bool read_rule(struct sl_conf *conf, const struct sl_node *node, const char *name, struct sluice_limit *limit) {
+static bool read_rule(struct sl_conf *conf, const struct sl_yaml *node, const char *name, struct sluice_limit *limit) {
 	bool good = read_notation(conf, node, name, limit);
 	if (good)
 		sl_lint_rule(conf, node, limit);
@@ -86,7 +86,7 @@ static const char *find_mismatch(const struct sluice_limit *limit, const struct 
 }
 
 /* `whole`: the limit itself was read. */
-static void read_candidate(struct sl_conf *conf, const struct sl_node *node, bool whole,
+static void read_candidate(struct sl_conf *conf, const struct sl_yaml *node, bool whole,
                            struct sl_policy_limit *shown) {
 	struct sluice_limit candidate;
 	if (!read_notation(conf, node, shown->name, &candidate) || !whole)
@@ -104,7 +104,7 @@ static void read_candidate(struct sl_conf *conf, const struct sl_node *node, boo
 	sl_lint_candidate(conf, node, shown);
 }
 
-static void read_on_error(struct sl_conf *conf, const struct sl_node *node, uint8_t *on_error) {
+static void read_on_error(struct sl_conf *conf, const struct sl_yaml *node, uint8_t *on_error) {
 	static const struct sl_word words[] = {
 		{"allow", SL_ON_ERROR_ALLOW, false},
 		{"deny", SL_ON_ERROR_DENY, false},
@@ -117,7 +117,7 @@ static void read_on_error(struct sl_conf *conf, const struct sl_node *node, uint
 }
 
 /* `shown` is the limit's own. */
-static void read_override(struct sl_conf *conf, const struct sl_node *node, const struct sl_policy_limit *shown,
+static void read_override(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_policy_limit *shown,
                           struct sl_override *override) {
 	static const struct sl_field fields[] = {
 		{"when", keep, offsetof(struct override_nodes, when), "conditions, such as {plan: pro}"},
@@ -138,7 +138,7 @@ static void read_override(struct sl_conf *conf, const struct sl_node *node, cons
 }
 
 static void read_overrides(struct sl_conf *conf, const struct limit_nodes *nodes, struct sl_ruleset_limit *limit) {
-	const struct sl_node *list = nodes->overrides;
+	const struct sl_yaml *list = nodes->overrides;
 	if (list == NULL || !sl_conf_expect(conf, list, SL_NODE_LIST, "a list of overrides"))
 		return;
 	if (list->count > SL_POLICY_OVERRIDES_MAX) {
@@ -147,12 +147,12 @@ static void read_overrides(struct sl_conf *conf, const struct limit_nodes *nodes
 		return;
 	}
 	struct sl_override *overrides = sl_pool_take(&conf->policy->pool, list->count, sizeof *overrides);
-	const struct sl_node **places = sl_pool_take(conf->scratch, list->count, sizeof *places);
+	const struct sl_yaml **places = sl_pool_take(conf->scratch, list->count, sizeof *places);
 	if (overrides == NULL || places == NULL)
 		return;
 	limit->overrides = overrides;
 	size_t mistakes = conf->report->error_count;
-	for (const struct sl_node *node = list->first; node != NULL; node = node->next) {
+	for (const struct sl_yaml *node = list->first; node != NULL; node = node->next) {
 		places[limit->shown.override_count] = node;
 		read_override(conf, node, &limit->shown, &overrides[limit->shown.override_count++]);
 	}
@@ -199,7 +199,7 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 
 /* ---- all of them ------------------------------------------------------------------------------------------------ */
 
-static void check_name(struct sl_conf *conf, const struct sl_node *node, const struct sl_node *const *nodes) {
+static void check_name(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_yaml *const *nodes) {
 	const struct sluice_policy *policy = conf->policy;
 	const char *name = policy->limits[policy->limit_count].shown.name;
 	for (uint32_t i = 0; name != NULL && i < policy->limit_count; i++)
@@ -210,7 +210,7 @@ static void check_name(struct sl_conf *conf, const struct sl_node *node, const s
 		}
 }
 
-static void add_limit(struct sl_conf *conf, const struct sl_node *node, const struct sl_node **nodes) {
+static void add_limit(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_yaml **nodes) {
 	static const struct sl_field fields[] = {
 		{"name", keep, offsetof(struct limit_nodes, name), "a name, such as per-user"},
 		{"when", keep, offsetof(struct limit_nodes, when), NULL},
@@ -238,7 +238,7 @@ static void add_limit(struct sl_conf *conf, const struct sl_node *node, const st
 	nodes[policy->limit_count++] = node;
 }
 
-void sl_conf_limits(struct sl_conf *conf, const struct sl_node *list, void *into) {
+void sl_conf_limits(struct sl_conf *conf, const struct sl_yaml *list, void *into) {
 	struct sluice_policy *policy = into;
 	if (!sl_conf_expect(conf, list, SL_NODE_LIST, "a list of limits"))
 		return;
@@ -248,11 +248,11 @@ void sl_conf_limits(struct sl_conf *conf, const struct sl_node *list, void *into
 		return;
 	}
 	policy->limits = sl_pool_take(&policy->pool, list->count, sizeof *policy->limits);
-	const struct sl_node **nodes = sl_pool_take(conf->scratch, list->count, sizeof *nodes);
+	const struct sl_yaml **nodes = sl_pool_take(conf->scratch, list->count, sizeof *nodes);
 	conf->first_use = sl_pool_take(conf->scratch, SL_ATTRIBUTES_MAX, sizeof *conf->first_use);
 	if (policy->limits == NULL || nodes == NULL || conf->first_use == NULL)
 		return;
-	for (const struct sl_node *node = list->first; node != NULL; node = node->next)
+	for (const struct sl_yaml *node = list->first; node != NULL; node = node->next)
 		add_limit(conf, node, nodes);
 	if (conf->report->error_count != 0)
 		return;

@@ -13,25 +13,25 @@
 enum { DOORS = 3, MODE_DEFAULT = 0660, MODE_MAX = 0777, HOST_BYTES_MAX = 253 };
 
 struct listen_nodes {
-	const struct sl_node *door[DOORS];
+	const struct sl_yaml *door[DOORS];
 };
 
 /* One listener as it is written. */
 struct one {
 	struct sl_listen listen;
-	const struct sl_node *address, *mode, *tls, *headers, *details, *hosts;
+	const struct sl_yaml *address, *mode, *tls, *headers, *details, *hosts;
 };
 
 /* The listeners so far; `nodes` are where they stand, NULL for defaults. */
 struct listens {
 	struct sl_listen *list;
-	const struct sl_node **nodes;
+	const struct sl_yaml **nodes;
 	uint32_t count;
 };
 
-static void keep(struct sl_conf *conf, const struct sl_node *value, void *into) {
+static void keep(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	(void)conf;
-	*(const struct sl_node **)into = value;
+	*(const struct sl_yaml **)into = value;
 }
 
 /* ---- one listener ---------------------------------------------------------------------------------------------- */
@@ -40,7 +40,7 @@ static bool is_unix(const char *address) {
 	return strncmp(address, "unix:", 5) == 0;
 }
 
-static void read_mode(struct sl_conf *conf, const struct sl_node *node, struct sl_listen *listen) {
+static void read_mode(struct sl_conf *conf, const struct sl_yaml *node, struct sl_listen *listen) {
 	struct sluice_bytes text;
 	uint32_t mode = 0;
 	if (!sl_conf_text(conf, node, "permissions in octal, such as 0660", &text))
@@ -60,20 +60,20 @@ static void read_mode(struct sl_conf *conf, const struct sl_node *node, struct s
 		listen->mode = mode;
 }
 
-static void read_headers(struct sl_conf *conf, const struct sl_node *node, struct sl_listen *listen) {
+static void read_headers(struct sl_conf *conf, const struct sl_yaml *node, struct sl_listen *listen) {
 	sl_conf_forms(conf, node, &listen->forms);
 	if (listen->door != SL_LISTEN_HTTP)
 		sl_report_error(conf->report, node->place, "expected headers on http listeners only: no other door has any");
 }
 
-static void read_details(struct sl_conf *conf, const struct sl_node *node, struct sl_listen *listen) {
+static void read_details(struct sl_conf *conf, const struct sl_yaml *node, struct sl_listen *listen) {
 	sl_conf_bool(conf, node, &listen->details);
 	if (listen->door != SL_LISTEN_HTTP)
 		sl_report_error(conf->report, node->place, "expected details on http listeners only: no other door hides any");
 }
 
 /* One name, as a Host header is compared with it. */
-static void read_host(struct sl_conf *conf, const struct sl_node *node, struct sluice_bytes *host) {
+static void read_host(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes *host) {
 	static const char expected[] = "a name that clients ask by, such as limits.example.com";
 	struct sluice_bytes text;
 	if (!sl_conf_text(conf, node, expected, &text))
@@ -90,10 +90,10 @@ static void read_host(struct sl_conf *conf, const struct sl_node *node, struct s
 		sl_report_found(conf->report, node->place, text, "expected %s: no port, no *", expected);
 }
 
-static void read_hosts(struct sl_conf *conf, const struct sl_node *node, struct sl_listen *listen) {
+static void read_hosts(struct sl_conf *conf, const struct sl_yaml *node, struct sl_listen *listen) {
 	bool list = node->kind == SL_NODE_LIST;
 	struct sluice_bytes *hosts = sl_pool_take(&conf->policy->pool, SL_HOSTS_MAX, sizeof *hosts);
-	for (const struct sl_node *one = list ? node->first : node; one != NULL; one = list ? one->next : NULL) {
+	for (const struct sl_yaml *one = list ? node->first : node; one != NULL; one = list ? one->next : NULL) {
 		if (hosts == NULL)
 			return;
 		if (listen->host_count == SL_HOSTS_MAX) {
@@ -109,7 +109,7 @@ static void read_hosts(struct sl_conf *conf, const struct sl_node *node, struct 
 		                "expected hosts on http listeners of a port only: no page reaches any other");
 }
 
-static void read_one(struct sl_conf *conf, const struct sl_node *node, struct one *one) {
+static void read_one(struct sl_conf *conf, const struct sl_yaml *node, struct one *one) {
 	static const struct sl_field fields[] = {
 		{"address", keep, offsetof(struct one, address), "an address such as 127.0.0.1:7379"},
 		{"tls", keep, offsetof(struct one, tls), NULL},
@@ -159,7 +159,7 @@ static bool is_same(const char *a, const char *b) {
 static void check_address(struct sl_conf *conf, const struct listens *all, uint32_t at) {
 	static const char *const doors[] = {"resp", "http", "grpc"};
 	for (uint32_t i = 0; i < at; i++) {
-		const struct sl_node *node = all->nodes[at], *other = all->nodes[i];
+		const struct sl_yaml *node = all->nodes[at], *other = all->nodes[i];
 		if (!is_same(all->list[i].address, all->list[at].address))
 			continue;
 		struct sl_quoted address = sl_quote(sl_str(all->list[at].address));
@@ -174,7 +174,7 @@ static void check_address(struct sl_conf *conf, const struct listens *all, uint3
 	}
 }
 
-static void add_listen(struct sl_conf *conf, const struct sl_node *node, uint8_t door, struct listens *all) {
+static void add_listen(struct sl_conf *conf, const struct sl_yaml *node, uint8_t door, struct listens *all) {
 	struct one one = {.listen = {.door = door, .mode = MODE_DEFAULT, .forms = conf->policy->settings.forms}};
 	if (node->kind == SL_NODE_LIST) {
 		sl_conf_expect(conf, node, SL_NODE_TEXT, "an address, or a mapping such as {address: \"127.0.0.1:7379\"}");
@@ -194,7 +194,7 @@ static void add_listen(struct sl_conf *conf, const struct sl_node *node, uint8_t
 }
 
 /* `listen` is where the section stands, NULL if it doesn't. */
-static void add_default(struct sl_conf *conf, const struct sl_node *listen, uint8_t door, struct listens *all) {
+static void add_default(struct sl_conf *conf, const struct sl_yaml *listen, uint8_t door, struct listens *all) {
 	static const char *const addresses[DOORS] = {"127.0.0.1:7379", "127.0.0.1:7380", NULL};
 	if (addresses[door] == NULL)
 		return;
@@ -209,18 +209,18 @@ static void add_default(struct sl_conf *conf, const struct sl_node *listen, uint
 	check_address(conf, all, all->count++);
 }
 
-static void add_door(struct sl_conf *conf, const struct sl_node *node, uint8_t door, struct listens *all) {
+static void add_door(struct sl_conf *conf, const struct sl_yaml *node, uint8_t door, struct listens *all) {
 	if (node->kind != SL_NODE_LIST) {
 		add_listen(conf, node, door, all);
 		return;
 	}
 	if (node->cut && node->first == NULL) /* [::1]:7379 is a list that breaks off, for YAML */
 		sl_conf_expect(conf, node, SL_NODE_TEXT, "an address such as 127.0.0.1:7379, or \"[::1]:7379\" in quotes");
-	for (const struct sl_node *one = node->first; one != NULL; one = one->next)
+	for (const struct sl_yaml *one = node->first; one != NULL; one = one->next)
 		add_listen(conf, one, door, all);
 }
 
-void sl_conf_listen(struct sl_conf *conf, const struct sl_node *value, void *into) {
+void sl_conf_listen(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	static const struct sl_field fields[] = {
 		{"resp", keep, offsetof(struct listen_nodes, door[SL_LISTEN_RESP]), NULL},
 		{"http", keep, offsetof(struct listen_nodes, door[SL_LISTEN_HTTP]), NULL},
@@ -230,7 +230,7 @@ void sl_conf_listen(struct sl_conf *conf, const struct sl_node *value, void *int
 	struct sl_settings *settings = into;
 	struct listen_nodes nodes = {{NULL}};
 	struct listens all = {.list = sl_pool_take(&conf->policy->pool, SL_LISTENS_MAX, sizeof *all.list),
-	                      .nodes = sl_pool_take(conf->scratch, SL_LISTENS_MAX, sizeof(struct sl_node *))};
+	                      .nodes = sl_pool_take(conf->scratch, SL_LISTENS_MAX, sizeof(struct sl_yaml *))};
 	size_t errors = conf->report->error_count;
 	if (all.list == NULL || all.nodes == NULL)
 		return;

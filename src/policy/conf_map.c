@@ -11,7 +11,7 @@ static const char *field_at(const void *table, size_t index) {
 }
 
 /* Says what was meant, where that is near; returns it. */
-static const char *report_unknown(struct sl_conf *conf, const struct sl_node *key, const char *what,
+static const char *report_unknown(struct sl_conf *conf, const struct sl_yaml *key, const char *what,
                                   const struct sl_field *fields) {
 	char text[192];
 	struct sl_out out = sl_out_to(text, sizeof text - 1);
@@ -40,23 +40,23 @@ static size_t field_find(const struct sl_field *fields, struct sluice_bytes name
 }
 
 /* A key that is there under a mistyped name (`meant`, a bit a field) is one mistake, not two. */
-static void report_missing(struct sl_conf *conf, const struct sl_node *node, const char *what,
-                           const struct sl_field *fields, const struct sl_node *const *seen, uint32_t meant) {
+static void report_missing(struct sl_conf *conf, const struct sl_yaml *node, const char *what,
+                           const struct sl_field *fields, const struct sl_yaml *const *seen, uint32_t meant) {
 	for (size_t i = 0; fields[i].name != NULL && !node->cut; i++)
 		if (fields[i].required != NULL && seen[i] == NULL && (meant & 1u << i) == 0)
 			sl_report_error(conf->report, node->place, "missing key '%s' in %s: expected %s", fields[i].name, what,
 			                fields[i].required);
 }
 
-void sl_conf_map(struct sl_conf *conf, const struct sl_node *node, const char *what, const struct sl_field *fields,
+void sl_conf_map(struct sl_conf *conf, const struct sl_yaml *node, const char *what, const struct sl_field *fields,
                  void *into) {
-	const struct sl_node *seen[32] = {NULL};
+	const struct sl_yaml *seen[32] = {NULL};
 	uint32_t meant = 0;
 	char expected[64];
 	snprintf(expected, sizeof expected, "a mapping with the keys of %s", what);
 	if (!sl_conf_expect(conf, node, SL_NODE_MAP, expected))
 		return;
-	for (const struct sl_node *key = sl_map_first(node); key != NULL; key = sl_map_next(key)) {
+	for (const struct sl_yaml *key = sl_map_first(node); key != NULL; key = sl_map_next(key)) {
 		if (!sl_conf_expect(conf, key, SL_NODE_TEXT, "a key"))
 			continue;
 		size_t i = field_find(fields, key->text);
@@ -77,7 +77,7 @@ void sl_conf_map(struct sl_conf *conf, const struct sl_node *node, const char *w
 	report_missing(conf, node, what, fields, seen, meant);
 }
 
-bool sl_conf_expect(struct sl_conf *conf, const struct sl_node *node, enum sl_node_kind kind, const char *expected) {
+bool sl_conf_expect(struct sl_conf *conf, const struct sl_yaml *node, enum sl_node_kind kind, const char *expected) {
 	const char *found = node->kind == SL_NODE_LIST ? "a list" : node->kind == SL_NODE_MAP ? "a mapping" : "nothing";
 	struct sl_quoted quoted;
 	if (node->kind == kind)
@@ -92,7 +92,7 @@ bool sl_conf_expect(struct sl_conf *conf, const struct sl_node *node, enum sl_no
 	return false;
 }
 
-bool sl_conf_text(struct sl_conf *conf, const struct sl_node *node, const char *expected, struct sluice_bytes *text) {
+bool sl_conf_text(struct sl_conf *conf, const struct sl_yaml *node, const char *expected, struct sluice_bytes *text) {
 	if (!sl_conf_expect(conf, node, SL_NODE_TEXT, expected))
 		return false;
 	if (sl_node_is_null(node)) {

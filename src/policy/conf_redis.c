@@ -71,7 +71,7 @@ static bool has_port_0(const char *address) {
 }
 
 /* Adds the address that a node names to `list` of `*count`. */
-static void add_address(struct sl_conf *conf, const struct sl_node *node, const char **list, uint32_t *count) {
+static void add_address(struct sl_conf *conf, const struct sl_yaml *node, const char **list, uint32_t *count) {
 	const char *address = NULL;
 	if (node->kind == SL_NODE_TEXT && is_url(node->text)) {
 		sl_report_error(
@@ -102,7 +102,7 @@ static void add_address(struct sl_conf *conf, const struct sl_node *node, const 
 	list[(*count)++] = address;
 }
 
-static void read_addresses(struct sl_conf *conf, const struct sl_node *node, struct sl_redis_settings *redis) {
+static void read_addresses(struct sl_conf *conf, const struct sl_yaml *node, struct sl_redis_settings *redis) {
 	const bool is_list = node->kind == SL_NODE_LIST;
 	const uint32_t written = is_list ? node->count : 1;
 	if (is_list && node->first == NULL && node->cut) { /* [::1]:6379 is a list that breaks off, for YAML */
@@ -117,7 +117,7 @@ static void read_addresses(struct sl_conf *conf, const struct sl_node *node, str
 	const char **list = sl_pool_take(&conf->policy->pool, written, sizeof *list);
 	if (list == NULL)
 		return;
-	for (const struct sl_node *one = is_list ? node->first : node; one != NULL; one = is_list ? one->next : NULL)
+	for (const struct sl_yaml *one = is_list ? node->first : node; one != NULL; one = is_list ? one->next : NULL)
 		add_address(conf, one, list, &redis->address_count);
 	redis->addresses = list;
 }
@@ -136,7 +136,7 @@ static bool has_tag(struct sluice_bytes prefix, bool *broken) {
 	return !*broken;
 }
 
-static void read_prefix(struct sl_conf *conf, const struct sl_node *node, const char **prefix) {
+static void read_prefix(struct sl_conf *conf, const struct sl_yaml *node, const char **prefix) {
 	struct sluice_bytes text;
 	size_t good = 0;
 	bool broken;
@@ -162,7 +162,7 @@ static void read_prefix(struct sl_conf *conf, const struct sl_node *node, const 
 		*prefix = sl_pool_text(&conf->policy->pool, text);
 }
 
-static void read_via(struct sl_conf *conf, const struct sl_node *node, uint8_t *via) {
+static void read_via(struct sl_conf *conf, const struct sl_yaml *node, uint8_t *via) {
 	static const struct sl_word words[] = {
 		{"auto", SL_VIA_AUTO, false},
 		{"module", SL_VIA_MODULE, false},
@@ -174,7 +174,7 @@ static void read_via(struct sl_conf *conf, const struct sl_node *node, uint8_t *
 		*via = (uint8_t)bits;
 }
 
-static void read_user(struct sl_conf *conf, const struct sl_node *node, const char **user) {
+static void read_user(struct sl_conf *conf, const struct sl_yaml *node, const char **user) {
 	struct sluice_bytes text;
 	size_t good = 0;
 	if (!sl_conf_text(conf, node, "the name of a user of the nodes", &text))
@@ -189,7 +189,7 @@ static void read_user(struct sl_conf *conf, const struct sl_node *node, const ch
 		*user = sl_pool_text(&conf->policy->pool, text);
 }
 
-static void read_tls(struct sl_conf *conf, const struct sl_node *node, struct sl_redis_settings *redis) {
+static void read_tls(struct sl_conf *conf, const struct sl_yaml *node, struct sl_redis_settings *redis) {
 	static const struct sl_field fields[] = {
 		{"ca", sl_conf_path, offsetof(struct sl_redis_settings, tls_ca), NULL},
 		{"certificate", sl_conf_path, offsetof(struct sl_redis_settings, tls_certificate), NULL},
@@ -217,7 +217,7 @@ static void read_tls(struct sl_conf *conf, const struct sl_node *node, struct sl
 /* What is said of nodes where there are none. */
 static void refuse_all(struct sl_conf *conf, const struct sl_redis_nodes *nodes) {
 	const struct {
-		const struct sl_node *node;
+		const struct sl_yaml *node;
 		const char *name;
 	} keys[] = {
 		{nodes->prefix, "prefix"}, {nodes->via, "via"},

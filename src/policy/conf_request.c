@@ -3,7 +3,7 @@
  */
 #include "policy/lint.h"
 
-void sl_conf_proxies(struct sl_conf *conf, const struct sl_node *value, void *into) {
+void sl_conf_proxies(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	struct sluice_policy *policy = into;
 	if (!sl_conf_expect(conf, value, SL_NODE_LIST, "a list of networks, such as [10.0.0.0/8, \"::1/128\"]"))
 		return;
@@ -15,13 +15,13 @@ void sl_conf_proxies(struct sl_conf *conf, const struct sl_node *value, void *in
 	struct sl_network *proxies = sl_pool_take(&policy->pool, value->count, sizeof *proxies);
 	policy->proxies = proxies; /* those that are written instead of the defaults */
 	policy->proxy_count = 0;
-	for (const struct sl_node *node = value->first; node != NULL && proxies != NULL; node = node->next)
+	for (const struct sl_yaml *node = value->first; node != NULL && proxies != NULL; node = node->next)
 		if (sl_conf_network(conf, node, &proxies[policy->proxy_count]))
 			sl_lint_proxy(conf, node, &proxies[policy->proxy_count++]);
 }
 
 /* One entry of `attributes`. */
-static void read_attribute(struct sl_conf *conf, const struct sl_node *key) {
+static void read_attribute(struct sl_conf *conf, const struct sl_yaml *key) {
 	struct sluice_policy *policy = conf->policy;
 	struct sl_policy_source *source = &policy->sources[policy->source_count];
 	if (!sl_conf_expect(conf, key, SL_NODE_TEXT, "the name of an attribute"))
@@ -44,7 +44,7 @@ static void read_attribute(struct sl_conf *conf, const struct sl_node *key) {
 	policy->source_count += good;
 }
 
-void sl_conf_attributes(struct sl_conf *conf, const struct sl_node *value, void *into) {
+void sl_conf_attributes(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	struct sluice_policy *policy = into;
 	if (!sl_conf_expect(conf, value, SL_NODE_MAP, "a mapping of names to sources, such as {user: header x-user-id}"))
 		return;
@@ -56,11 +56,11 @@ void sl_conf_attributes(struct sl_conf *conf, const struct sl_node *value, void 
 	policy->sources = sl_pool_take(&policy->pool, value->count / 2 + 1, sizeof *policy->sources);
 	if (policy->sources == NULL)
 		return;
-	for (const struct sl_node *key = sl_map_first(value); key != NULL; key = sl_map_next(key))
+	for (const struct sl_yaml *key = sl_map_first(value); key != NULL; key = sl_map_next(key))
 		read_attribute(conf, key);
 }
 
-void sl_conf_client_address(struct sl_conf *conf, const struct sl_node *value, void *into) {
+void sl_conf_client_address(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	static const struct sl_word words[] = {{"x-forwarded-for", 0, false}, {"forwarded", 1, false}, {NULL, 0, false}};
 	uint32_t forwarded;
 	if (sl_conf_word(conf, value, words, &forwarded))

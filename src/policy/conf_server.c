@@ -6,7 +6,7 @@
 
 /* ---- tls ------------------------------------------------------------------------------------------------------ */
 
-void sl_conf_tls(struct sl_conf *conf, const struct sl_node *value, void *into) {
+void sl_conf_tls(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	static const struct sl_field fields[] = {
 		{"certificate", sl_conf_path, offsetof(struct sl_settings, tls_certificate), "the path of a PEM file"},
 		{"key", sl_conf_path, offsetof(struct sl_settings, tls_key), "the path of a PEM file"},
@@ -19,7 +19,7 @@ void sl_conf_tls(struct sl_conf *conf, const struct sl_node *value, void *into) 
 
 /* ---- headers --------------------------------------------------------------------------------------------------- */
 
-void sl_conf_forms(struct sl_conf *conf, const struct sl_node *value, void *into) {
+void sl_conf_forms(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	static const struct sl_word words[] = {
 		{"draft10", SL_FORM_DRAFT10, false},
 		{"draft7", SL_FORM_DRAFT7, false},
@@ -49,19 +49,19 @@ void sl_conf_forms(struct sl_conf *conf, const struct sl_node *value, void *into
 /* ---- connections, log ------------------------------------------------------------------------------------------ */
 
 /* Any wait that the notation can write; 0s is none. */
-static void read_wait(struct sl_conf *conf, const struct sl_node *value, void *into) {
+static void read_wait(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	sl_conf_duration(conf, value, SL_WINDOW_NS_MAX, "3660d", into);
 }
 
-static void read_count(struct sl_conf *conf, const struct sl_node *value, void *into) {
+static void read_count(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	sl_conf_number(conf, value, 0, 10 * 1000 * 1000, into);
 }
 
-static void read_rate(struct sl_conf *conf, const struct sl_node *value, void *into) {
+static void read_rate(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	sl_conf_number(conf, value, 1, 1000 * 1000, into);
 }
 
-void sl_conf_connections(struct sl_conf *conf, const struct sl_node *value, void *into) {
+void sl_conf_connections(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	static const struct sl_field fields[] = {
 		{"max", read_count, offsetof(struct sl_connection_limits, max), NULL},
 		{"per-address", read_count, offsetof(struct sl_connection_limits, per_address), NULL},
@@ -73,14 +73,14 @@ void sl_conf_connections(struct sl_conf *conf, const struct sl_node *value, void
 	sl_conf_map(conf, value, "connections", fields, into);
 }
 
-static void read_format(struct sl_conf *conf, const struct sl_node *value, void *into) {
+static void read_format(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	static const struct sl_word words[] = {{"text", 0, false}, {"json", 1, false}, {NULL, 0, false}};
 	uint32_t json;
 	if (sl_conf_word(conf, value, words, &json))
 		*(bool *)into = json != 0;
 }
 
-void sl_conf_log(struct sl_conf *conf, const struct sl_node *value, void *into) {
+void sl_conf_log(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	static const struct sl_field fields[] = {
 		{"format", read_format, offsetof(struct sl_log_settings, json), NULL},
 		{"denials", sl_conf_path, offsetof(struct sl_log_settings, denials), NULL},
@@ -94,18 +94,18 @@ void sl_conf_log(struct sl_conf *conf, const struct sl_node *value, void *into) 
 
 /* ---- single values --------------------------------------------------------------------------------------------- */
 
-void sl_conf_threads(struct sl_conf *conf, const struct sl_node *value, void *into) {
+void sl_conf_threads(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	sl_conf_number(conf, value, 1, SL_THREADS_MAX, into);
 }
 
-void sl_conf_ipv6_prefix(struct sl_conf *conf, const struct sl_node *value, void *into) {
+void sl_conf_ipv6_prefix(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	sl_conf_number(conf, value, 1, 128, into);
 }
 
-void sl_conf_near(struct sl_conf *conf, const struct sl_node *value, void *into) {
+void sl_conf_near(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	sl_conf_percent(conf, value, 0, 100, "a share of the quota", into);
 }
 
-void sl_conf_drain(struct sl_conf *conf, const struct sl_node *value, void *into) {
+void sl_conf_drain(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	sl_conf_duration(conf, value, (sluice_ns)600 * 1000000000, "10m", into);
 }

@@ -6,13 +6,13 @@
 enum { BLOCKS_PERCENT_MAX = 98 };
 
 struct store_nodes {
-	const struct sl_node *memory, *file, *shared, *blocks;
+	const struct sl_yaml *memory, *file, *shared, *blocks;
 	struct sl_redis_nodes redis;
 };
 
-static void keep(struct sl_conf *conf, const struct sl_node *value, void *into) {
+static void keep(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	(void)conf;
-	*(const struct sl_node **)into = value;
+	*(const struct sl_yaml **)into = value;
 }
 
 static void read_home(struct sl_conf *conf, const struct store_nodes *nodes, struct sl_settings *settings) {
@@ -28,7 +28,7 @@ static void read_home(struct sl_conf *conf, const struct store_nodes *nodes, str
 		sl_conf_percent(conf, nodes->blocks, 1, BLOCKS_PERCENT_MAX, "a share of the store", &settings->blocks_percent);
 }
 
-static void check_home(struct sl_conf *conf, const struct sl_node *store, const struct store_nodes *nodes,
+static void check_home(struct sl_conf *conf, const struct sl_yaml *store, const struct store_nodes *nodes,
                        const struct sl_settings *settings) {
 	if (nodes->redis.redis != NULL && (nodes->file != NULL || nodes->shared != NULL))
 		sl_report_error(conf->report, store->place, "expected redis or %s, found both: a store has one home",
@@ -37,7 +37,7 @@ static void check_home(struct sl_conf *conf, const struct sl_node *store, const 
 		sl_report_error(conf->report, store->place, "expected file or shared, found both: a store has one home");
 }
 
-void sl_conf_store(struct sl_conf *conf, const struct sl_node *value, void *into) {
+void sl_conf_store(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	static const struct sl_field fields[] = {
 		{"memory", keep, offsetof(struct store_nodes, memory), NULL},
 		{"file", keep, offsetof(struct store_nodes, file), NULL},

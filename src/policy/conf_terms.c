@@ -37,7 +37,7 @@ static bool has(uint32_t kinds, enum sluice_algorithm algorithm) {
 
 /* Refuses a key that some of a limit's algorithms can't have; true where all can. `why` of concurrency, of distinct:
  * NULL where they can. */
-static bool goes_with(struct sl_conf *conf, const struct sl_node *node, const char *key, uint32_t kinds,
+static bool goes_with(struct sl_conf *conf, const struct sl_yaml *node, const char *key, uint32_t kinds,
                       const char *why_concurrency, const char *why_distinct) {
 	const char *why = NULL, *what = "unlimited";
 	if (has(kinds, SLUICE_CONCURRENCY) && why_concurrency != NULL)
@@ -52,7 +52,7 @@ static bool goes_with(struct sl_conf *conf, const struct sl_node *node, const ch
 }
 
 /* What only Sluice's module can do where the counters are in Redis. */
-static void needs_module(struct sl_conf *conf, const struct sl_node *node, const char *what) {
+static void needs_module(struct sl_conf *conf, const struct sl_yaml *node, const char *what) {
 	const struct sl_redis_settings *redis = &conf->policy->settings.redis;
 	if (redis->address_count == 0 || redis->via == SL_VIA_MODULE)
 		return;
@@ -85,7 +85,7 @@ static void check_store(struct sl_conf *conf, const struct sl_term_nodes *nodes,
 
 /* ---- members ---------------------------------------------------------------------------------------------------- */
 
-static void read_of(struct sl_conf *conf, const struct sl_node *node, struct sl_ruleset_limit *limit) {
+static void read_of(struct sl_conf *conf, const struct sl_yaml *node, struct sl_ruleset_limit *limit) {
 	struct sluice_bytes text;
 	if (!sl_conf_text(conf, node, "the attribute whose values are counted, such as ip", &text))
 		return;
@@ -100,26 +100,26 @@ static void read_of(struct sl_conf *conf, const struct sl_node *node, struct sl_
 /* ---- penalties -------------------------------------------------------------------------------------------------- */
 
 struct penalty_nodes {
-	const struct sl_node *steps, *after, *in, *forgive;
+	const struct sl_yaml *steps, *after, *in, *forgive;
 };
 
-static void keep(struct sl_conf *conf, const struct sl_node *value, void *into) {
+static void keep(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	(void)conf;
-	*(const struct sl_node **)into = value;
+	*(const struct sl_yaml **)into = value;
 }
 
-static void read_duration(struct sl_conf *conf, const struct sl_node *node, sluice_ns *ns) {
+static void read_duration(struct sl_conf *conf, const struct sl_yaml *node, sluice_ns *ns) {
 	sl_conf_wait(conf, node, SL_MS_NS, "1ms", SL_WINDOW_NS_MAX, duration_max, ns);
 }
 
-static void read_steps(struct sl_conf *conf, const struct sl_node *node, struct sluice_terms *terms) {
+static void read_steps(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_terms *terms) {
 	bool list = node->kind == SL_NODE_LIST;
 	if (list && (node->count < 1 || node->count > SLUICE_PENALTIES_MAX)) {
 		sl_report_error(conf->report, node->place, "expected 1 to %d penalties, found %u", SLUICE_PENALTIES_MAX,
 		                node->count);
 		return;
 	}
-	for (const struct sl_node *one = list ? node->first : node; one != NULL; one = list ? one->next : NULL) {
+	for (const struct sl_yaml *one = list ? node->first : node; one != NULL; one = list ? one->next : NULL) {
 		sluice_ns step = 0, before = terms->penalty_count == 0 ? 0 : terms->penalties_ns[terms->penalty_count - 1];
 		read_duration(conf, one, &step);
 		if (step == 0)
@@ -131,7 +131,7 @@ static void read_steps(struct sl_conf *conf, const struct sl_node *node, struct 
 	}
 }
 
-static void read_penalty_map(struct sl_conf *conf, const struct sl_node *node, struct sluice_terms *terms) {
+static void read_penalty_map(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_terms *terms) {
 	static const struct sl_field fields[] = {
 		{"steps", keep, offsetof(struct penalty_nodes, steps), "the penalties, such as [1m, 10m, 1h]"},
 		{"after", keep, offsetof(struct penalty_nodes, after), "after how many denials, such as 3"},
@@ -154,14 +154,14 @@ static void read_penalty_map(struct sl_conf *conf, const struct sl_node *node, s
 		read_duration(conf, nodes.forgive, &terms->forgive_ns);
 }
 
-static void read_penalty(struct sl_conf *conf, const struct sl_node *node, struct sluice_terms *terms) {
+static void read_penalty(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_terms *terms) {
 	struct sluice_error error = {0};
 	struct sluice_bytes text;
 	if (node->kind == SL_NODE_MAP) {
 		read_penalty_map(conf, node, terms);
 	} else if (sl_conf_text(conf, node, "penalties such as [1m, 10m, 1h] after 3 denials in 1m", &text) &&
 	           sl_penalty_parse(terms, text, &error) != SLUICE_OK) {
-		struct sl_place place = error.column == 0 ? node->place : sl_node_place(node, error.column - 1);
+		struct sl_position place = error.column == 0 ? node->place : sl_node_place(node, error.column - 1);
 		sl_report_error(conf->report, place, "%s", error.text);
 	}
 }
@@ -169,23 +169,23 @@ static void read_penalty(struct sl_conf *conf, const struct sl_node *node, struc
 /* ---- reservations ----------------------------------------------------------------------------------------------- */
 
 struct reserve_nodes {
-	const struct sl_node *ttl, *actual, *estimate;
+	const struct sl_yaml *ttl, *actual, *estimate;
 };
 
-static bool is_header(const struct sl_node *node) {
+static bool is_header(const struct sl_yaml *node) {
 	return node->kind == SL_NODE_TEXT && node->text.len >= 6 && memcmp(node->text.data, "header", 6) == 0;
 }
 
-static const char *read_header(struct sl_conf *conf, const struct sl_node *node) {
+static const char *read_header(struct sl_conf *conf, const struct sl_yaml *node) {
 	struct sluice_bytes header;
 	return sl_conf_source(conf, node, &header) ? header.data : NULL;
 }
 
 /* 500, `header x-estimate`, or [header x-estimate, 500]. */
-static void read_estimate(struct sl_conf *conf, const struct sl_node *node, struct sl_policy_reserve *reserve) {
+static void read_estimate(struct sl_conf *conf, const struct sl_yaml *node, struct sl_policy_reserve *reserve) {
 	bool list = node->kind == SL_NODE_LIST;
-	const struct sl_node *header = list ? node->first : is_header(node) ? node : NULL;
-	const struct sl_node *number = list && header != NULL ? header->next : list || header != NULL ? NULL : node;
+	const struct sl_yaml *header = list ? node->first : is_header(node) ? node : NULL;
+	const struct sl_yaml *number = list && header != NULL ? header->next : list || header != NULL ? NULL : node;
 	if (list && (node->count != 2 || number == NULL)) {
 		sl_report_error(conf->report, node->place,
 		                "expected a cost such as 500, header NAME, or both as a list: [header x-estimate, 500]");
@@ -197,7 +197,7 @@ static void read_estimate(struct sl_conf *conf, const struct sl_node *node, stru
 		sl_conf_number(conf, number, 1, UINT32_MAX, &reserve->estimate);
 }
 
-static void read_reserve(struct sl_conf *conf, const struct sl_node *node, struct sl_policy_reserve *reserve) {
+static void read_reserve(struct sl_conf *conf, const struct sl_yaml *node, struct sl_policy_reserve *reserve) {
 	static const struct sl_field fields[] = {
 		{"ttl", keep, offsetof(struct reserve_nodes, ttl), NULL},
 		{"actual", keep, offsetof(struct reserve_nodes, actual), NULL},

@@ -17,13 +17,13 @@ enum {
 };
 
 struct user_nodes {
-	const struct sl_node *name, *password, *token, *role, *roles;
+	const struct sl_yaml *name, *password, *token, *role, *roles;
 	bool whole; /* no key was unknown: what is not here is missing, not mistyped */
 };
 
-static void keep(struct sl_conf *conf, const struct sl_node *value, void *into) {
+static void keep(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	(void)conf;
-	*(const struct sl_node **)into = value;
+	*(const struct sl_yaml **)into = value;
 }
 
 /* ---- secrets --------------------------------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ static bool begins_with(struct sluice_bytes text, const char *prefix) {
 	return text.len >= len && memcmp(text.data, prefix, len) == 0;
 }
 
-static void read_password(struct sl_conf *conf, const struct sl_node *node, struct sl_secret *secret) {
+static void read_password(struct sl_conf *conf, const struct sl_yaml *node, struct sl_secret *secret) {
 	static const char prefix[] = "pbkdf2-sha256:";
 	struct sluice_bytes text;
 	size_t at = sizeof prefix - 1, start = at;
@@ -94,7 +94,7 @@ static void read_password(struct sl_conf *conf, const struct sl_node *node, stru
 		                "expected a hash of 64 hexadecimal digits ('sluice password' makes a whole one)");
 }
 
-static bool read_token(struct sl_conf *conf, const struct sl_node *node, struct sl_secret *secret) {
+static bool read_token(struct sl_conf *conf, const struct sl_yaml *node, struct sl_secret *secret) {
 	static const char prefix[] = "sha256:";
 	const size_t at = sizeof prefix - 1;
 	struct sluice_bytes text;
@@ -113,7 +113,7 @@ static bool read_token(struct sl_conf *conf, const struct sl_node *node, struct 
 	return good;
 }
 
-static void read_secret(struct sl_conf *conf, const struct sl_node *node, const struct user_nodes *nodes,
+static void read_secret(struct sl_conf *conf, const struct sl_yaml *node, const struct user_nodes *nodes,
                         struct sl_user *user) {
 	if (nodes->password != NULL)
 		read_password(conf, nodes->password, &user->secret);
@@ -127,7 +127,7 @@ static void read_secret(struct sl_conf *conf, const struct sl_node *node, const 
 
 /* ---- roles ----------------------------------------------------------------------------------------------------- */
 
-void sl_conf_anonymous(struct sl_conf *conf, const struct sl_node *value, void *into) {
+void sl_conf_anonymous(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	static const struct sl_word words[] = {
 		{"check", SL_ROLE_CHECK, false},
 		{"read", SL_ROLE_READ, false},
@@ -139,7 +139,7 @@ void sl_conf_anonymous(struct sl_conf *conf, const struct sl_node *value, void *
 	sl_conf_set(conf, value, words, NULL, into);
 }
 
-static void read_roles(struct sl_conf *conf, const struct sl_node *node, const struct user_nodes *nodes,
+static void read_roles(struct sl_conf *conf, const struct sl_yaml *node, const struct user_nodes *nodes,
                        uint32_t *roles) {
 	static const struct sl_word words[] = {
 		{"check", SL_ROLE_CHECK, false},
@@ -147,7 +147,7 @@ static void read_roles(struct sl_conf *conf, const struct sl_node *node, const s
 		{"admin", SL_ROLE_ADMIN, false},
 		{NULL, 0, false},
 	};
-	const struct sl_node *value = nodes->roles != NULL ? nodes->roles : nodes->role;
+	const struct sl_yaml *value = nodes->roles != NULL ? nodes->roles : nodes->role;
 	if (nodes->role != NULL && nodes->roles != NULL) {
 		sl_report_error(conf->report, node->place, "expected role or roles, found both");
 		return;
@@ -162,7 +162,7 @@ static void read_roles(struct sl_conf *conf, const struct sl_node *node, const s
 
 /* ---- one user -------------------------------------------------------------------------------------------------- */
 
-static void read_user_name(struct sl_conf *conf, const struct sl_node *node, struct sluice_bytes *name) {
+static void read_user_name(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes *name) {
 	struct sluice_bytes text;
 	size_t good = 0;
 	if (!sl_conf_text(conf, node, "the name of a user", &text))
@@ -180,7 +180,7 @@ static void read_user_name(struct sl_conf *conf, const struct sl_node *node, str
 
 /* A name twice, or a token twice: who would it be? */
 static void check_user(struct sl_conf *conf, const struct user_nodes *nodes, const struct sl_user *users,
-                       uint32_t count, const struct sl_node *const *places) {
+                       uint32_t count, const struct sl_yaml *const *places) {
 	const struct sl_user *user = &users[count];
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t line = places[i]->place.line;
@@ -193,8 +193,8 @@ static void check_user(struct sl_conf *conf, const struct user_nodes *nodes, con
 	}
 }
 
-static void read_user(struct sl_conf *conf, const struct sl_node *node, struct sl_user *users, uint32_t count,
-                      const struct sl_node **places) {
+static void read_user(struct sl_conf *conf, const struct sl_yaml *node, struct sl_user *users, uint32_t count,
+                      const struct sl_yaml **places) {
 	static const struct sl_field fields[] = {
 		{"name", keep, offsetof(struct user_nodes, name), "a name, such as api"},
 		{"password", keep, offsetof(struct user_nodes, password), NULL},
@@ -215,7 +215,7 @@ static void read_user(struct sl_conf *conf, const struct sl_node *node, struct s
 	check_user(conf, &nodes, users, count, places);
 }
 
-static void read_users(struct sl_conf *conf, const struct sl_node *list, struct sl_settings *settings) {
+static void read_users(struct sl_conf *conf, const struct sl_yaml *list, struct sl_settings *settings) {
 	if (!sl_conf_expect(conf, list, SL_NODE_LIST, "a list of users"))
 		return;
 	if (list->count > SL_USERS_MAX) {
@@ -223,15 +223,15 @@ static void read_users(struct sl_conf *conf, const struct sl_node *list, struct 
 		return;
 	}
 	struct sl_user *users = sl_pool_take(&conf->policy->pool, list->count, sizeof *users);
-	const struct sl_node **places = sl_pool_take(conf->scratch, list->count, sizeof *places);
+	const struct sl_yaml **places = sl_pool_take(conf->scratch, list->count, sizeof *places);
 	if (users == NULL || places == NULL)
 		return;
 	settings->users = users;
-	for (const struct sl_node *node = list->first; node != NULL; node = node->next)
+	for (const struct sl_yaml *node = list->first; node != NULL; node = node->next)
 		read_user(conf, node, users, settings->user_count++, places);
 }
 
-void sl_conf_users(struct sl_conf *conf, const struct sl_node *value, void *into) {
+void sl_conf_users(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	conf->hushed = true;
 	read_users(conf, value, into);
 	conf->hushed = false;

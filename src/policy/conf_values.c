@@ -10,7 +10,7 @@ enum {
 	SHARED_NAME_BYTES_MAX = 200,
 };
 
-void sl_conf_bool(struct sl_conf *conf, const struct sl_node *node, void *into) {
+void sl_conf_bool(struct sl_conf *conf, const struct sl_yaml *node, void *into) {
 	bool *value = into;
 	if (!sl_conf_expect(conf, node, SL_NODE_TEXT, "true or false"))
 		return;
@@ -23,7 +23,7 @@ void sl_conf_bool(struct sl_conf *conf, const struct sl_node *node, void *into) 
 		                node->plain ? "" : " without quotes");
 }
 
-void sl_conf_number(struct sl_conf *conf, const struct sl_node *node, uint32_t min, uint32_t max, uint32_t *value) {
+void sl_conf_number(struct sl_conf *conf, const struct sl_yaml *node, uint32_t min, uint32_t max, uint32_t *value) {
 	uint64_t number;
 	if (!sl_conf_expect(conf, node, SL_NODE_TEXT, "a whole number"))
 		return;
@@ -56,7 +56,7 @@ static uint64_t size_unit(struct sluice_bytes unit) {
 	return 0;
 }
 
-void sl_conf_size(struct sl_conf *conf, const struct sl_node *node, void *into) {
+void sl_conf_size(struct sl_conf *conf, const struct sl_yaml *node, void *into) {
 	const uint64_t min = (uint64_t)1 << 20, max = (uint64_t)256 << 30;
 	struct sluice_bytes text;
 	uint64_t number = 0;
@@ -74,7 +74,7 @@ void sl_conf_size(struct sl_conf *conf, const struct sl_node *node, void *into) 
 		*(uint64_t *)into = number * unit;
 }
 
-void sl_conf_percent(struct sl_conf *conf, const struct sl_node *node, uint32_t min, uint32_t max, const char *what,
+void sl_conf_percent(struct sl_conf *conf, const struct sl_yaml *node, uint32_t min, uint32_t max, const char *what,
                      uint32_t *value) {
 	struct sluice_bytes text;
 	char expected[64];
@@ -104,7 +104,7 @@ static sluice_ns duration_unit(struct sluice_bytes unit) {
 	return 0;
 }
 
-void sl_conf_wait(struct sl_conf *conf, const struct sl_node *node, sluice_ns min, const char *min_text, sluice_ns max,
+void sl_conf_wait(struct sl_conf *conf, const struct sl_yaml *node, sluice_ns min, const char *min_text, sluice_ns max,
                   const char *max_text, sluice_ns *value) {
 	struct sluice_bytes text;
 	uint64_t number;
@@ -121,7 +121,7 @@ void sl_conf_wait(struct sl_conf *conf, const struct sl_node *node, sluice_ns mi
 		*value = number * unit;
 }
 
-void sl_conf_duration(struct sl_conf *conf, const struct sl_node *node, sluice_ns max, const char *max_text,
+void sl_conf_duration(struct sl_conf *conf, const struct sl_yaml *node, sluice_ns max, const char *max_text,
                       sluice_ns *value) {
 	sl_conf_wait(conf, node, 0, "0s", max, max_text, value);
 }
@@ -136,7 +136,7 @@ static bool is_good_unix(struct sluice_bytes text) {
 	return text.len > 5 && text.len - 5 <= UNIX_PATH_BYTES_MAX && memchr(text.data, '\0', text.len) == NULL;
 }
 
-void sl_conf_address(struct sl_conf *conf, const struct sl_node *node, void *into) {
+void sl_conf_address(struct sl_conf *conf, const struct sl_yaml *node, void *into) {
 	static const char expected[] = "an address such as 127.0.0.1:7379, \"[::1]:7379\" or unix:/run/sluice.sock";
 	struct sluice_bytes text;
 	struct sl_address address;
@@ -155,7 +155,7 @@ void sl_conf_address(struct sl_conf *conf, const struct sl_node *node, void *int
 		*(const char **)into = sl_pool_text(&conf->policy->pool, text);
 }
 
-void sl_conf_path(struct sl_conf *conf, const struct sl_node *node, void *into) {
+void sl_conf_path(struct sl_conf *conf, const struct sl_yaml *node, void *into) {
 	struct sluice_bytes text;
 	if (!sl_conf_text(conf, node, "the path of a file", &text))
 		return;
@@ -170,7 +170,7 @@ static bool is_shared_byte(char c) {
 	       c == '-';
 }
 
-void sl_conf_shared(struct sl_conf *conf, const struct sl_node *node, void *into) {
+void sl_conf_shared(struct sl_conf *conf, const struct sl_yaml *node, void *into) {
 	struct sluice_bytes text;
 	size_t good = 0;
 	if (!sl_conf_text(conf, node, "the name of shared memory", &text))
@@ -186,7 +186,7 @@ void sl_conf_shared(struct sl_conf *conf, const struct sl_node *node, void *into
 		*(const char **)into = sl_pool_text(&conf->policy->pool, text);
 }
 
-bool sl_conf_network(struct sl_conf *conf, const struct sl_node *node, struct sl_network *network) {
+bool sl_conf_network(struct sl_conf *conf, const struct sl_yaml *node, struct sl_network *network) {
 	static const char expected[] = "a network such as 10.0.0.0/8, \"::1/128\" or 192.0.2.1";
 	char text[SL_ADDRESS_TEXT_MAX];
 	struct sluice_bytes written;
@@ -219,7 +219,7 @@ struct sluice_bytes sl_conf_lower(struct sl_conf *conf, struct sluice_bytes text
 	return (struct sluice_bytes){copy, text.len};
 }
 
-bool sl_conf_source(struct sl_conf *conf, const struct sl_node *node, struct sluice_bytes *header) {
+bool sl_conf_source(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes *header) {
 	static const char expected[] = "a source such as 'header x-user-id'";
 	struct sluice_bytes text;
 	size_t at = 7;

@@ -25,7 +25,7 @@ static void list_words(const struct sl_word *words, char *text, size_t bytes) {
 	*out.at = '\0';
 }
 
-bool sl_conf_word(struct sl_conf *conf, const struct sl_node *node, const struct sl_word *words, uint32_t *bits) {
+bool sl_conf_word(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_word *words, uint32_t *bits) {
 	struct sluice_bytes text;
 	char expected[128];
 	size_t i = 0;
@@ -56,11 +56,11 @@ static const char *find_clash(const struct sl_clash *clashes, uint32_t before, u
 	return NULL;
 }
 
-void sl_conf_set(struct sl_conf *conf, const struct sl_node *node, const struct sl_word *words,
+void sl_conf_set(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_word *words,
                  const struct sl_clash *clashes, uint32_t *bits) {
 	bool list = node->kind == SL_NODE_LIST, none = false;
 	uint32_t set = 0, word;
-	for (const struct sl_node *one = list ? node->first : node; one != NULL; one = list ? one->next : NULL) {
+	for (const struct sl_yaml *one = list ? node->first : node; one != NULL; one = list ? one->next : NULL) {
 		if (!sl_conf_word(conf, one, words, &word))
 			continue;
 		const char *why = find_clash(clashes, set, word);

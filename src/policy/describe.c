@@ -20,13 +20,13 @@ static void json_text(struct sl_out *out, struct sluice_bytes text) {
 	sl_out_char(out, '"');
 }
 
-static void json_value(struct sl_out *out, const struct sl_node *value) {
+static void json_value(struct sl_out *out, const struct sl_yaml *value) {
 	const char *before = "[";
 	if (value->kind == SL_NODE_TEXT)
 		json_text(out, value->text);
 	if (value->kind != SL_NODE_LIST)
 		return;
-	for (const struct sl_node *node = value->first; node != NULL; node = node->next) {
+	for (const struct sl_yaml *node = value->first; node != NULL; node = node->next) {
 		if (node->kind != SL_NODE_TEXT)
 			continue;
 		sl_out_str(out, before);
@@ -37,21 +37,21 @@ static void json_value(struct sl_out *out, const struct sl_node *value) {
 }
 
 /* The most bytes that a text and the marks around it can take. */
-static size_t json_bytes(const struct sl_node *node) {
+static size_t json_bytes(const struct sl_yaml *node) {
 	return 6 * node->text.len + 4;
 }
 
-static size_t json_bytes_when(const struct sl_node *when) {
+static size_t json_bytes_when(const struct sl_yaml *when) {
 	size_t bytes = 3;
-	for (const struct sl_node *node = when->first; node != NULL; node = node->next) {
+	for (const struct sl_yaml *node = when->first; node != NULL; node = node->next) {
 		bytes += json_bytes(node);
-		for (const struct sl_node *value = node->first; value != NULL; value = value->next)
+		for (const struct sl_yaml *value = node->first; value != NULL; value = value->next)
 			bytes += json_bytes(value);
 	}
 	return bytes;
 }
 
-const char *sl_describe_when(struct sl_pool *pool, const struct sl_node *when) {
+const char *sl_describe_when(struct sl_pool *pool, const struct sl_yaml *when) {
 	const char *before = "{";
 	if (when == NULL || when->kind != SL_NODE_MAP || when->first == NULL)
 		return "{}";
@@ -60,7 +60,7 @@ const char *sl_describe_when(struct sl_pool *pool, const struct sl_node *when) {
 	if (text == NULL)
 		return NULL;
 	struct sl_out out = sl_out_to(text, bytes);
-	for (const struct sl_node *key = sl_map_first(when); key != NULL; key = sl_map_next(key)) {
+	for (const struct sl_yaml *key = sl_map_first(when); key != NULL; key = sl_map_next(key)) {
 		if (key->kind != SL_NODE_TEXT || (key->next->kind != SL_NODE_TEXT && key->next->kind != SL_NODE_LIST))
 			continue;
 		sl_out_str(&out, before);

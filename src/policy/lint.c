@@ -18,7 +18,7 @@ static bool spend(struct sl_conf *conf, uint64_t steps) {
 
 /* ---- what a client may leave out ------------------------------------------------------------------------------- */
 
-void sl_lint_part(struct sl_conf *conf, const struct sl_node *node, const struct sl_key_part *part) {
+void sl_lint_part(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_key_part *part) {
 	const struct sl_name *names = conf->policy->names;
 	if (conf->optional)
 		return;
@@ -31,22 +31,22 @@ void sl_lint_part(struct sl_conf *conf, const struct sl_node *node, const struct
 		                  part->count == 1 ? "without" : "with none of", sl_quote(node->text).text);
 }
 
-void sl_lint_when(struct sl_conf *conf, const struct sl_node *when) {
+void sl_lint_when(struct sl_conf *conf, const struct sl_yaml *when) {
 	if (when->kind != SL_NODE_MAP || conf->optional)
 		return;
-	for (const struct sl_node *key = sl_map_first(when); key != NULL; key = sl_map_next(key))
+	for (const struct sl_yaml *key = sl_map_first(when); key != NULL; key = sl_map_next(key))
 		if (key->kind == SL_NODE_TEXT && !sl_name_is_built_in(key->text))
 			sl_report_warning(conf->report, key->place,
 			                  "a request without %s escapes this limit: a limit for all, with overrides, is safer",
 			                  sl_quote(key->text).text);
 }
 
-void sl_lint_rule(struct sl_conf *conf, const struct sl_node *node, const struct sluice_limit *limit) {
+void sl_lint_rule(struct sl_conf *conf, const struct sl_yaml *node, const struct sluice_limit *limit) {
 	if (limit->algorithm != SLUICE_UNLIMITED && limit->quota == 0)
 		sl_report_warning(conf->report, node->place, "a quota of 0 denies every request that costs anything");
 }
 
-void sl_lint_candidate(struct sl_conf *conf, const struct sl_node *node, const struct sl_policy_limit *limit) {
+void sl_lint_candidate(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_policy_limit *limit) {
 	char enforced[SLUICE_LIMIT_TEXT_MAX], tried[SLUICE_LIMIT_TEXT_MAX];
 	sluice_limit_print(&limit->limit, enforced);
 	sluice_limit_print(&limit->candidate, tried);
@@ -97,8 +97,8 @@ static bool when_covers(struct sl_conf *conf, const struct sl_when *wide, const 
 	return true;
 }
 
-void sl_lint_overrides(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit,
-                       const struct sl_node *const *nodes) {
+void sl_lint_overrides(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit,
+                       const struct sl_yaml *const *nodes) {
 	uint32_t count = limit->shown.override_count;
 	for (uint32_t i = 1; i < count; i++)
 		for (uint32_t j = 0; j < i; j++)
@@ -115,7 +115,7 @@ void sl_lint_overrides(struct sl_conf *conf, const struct sl_node *node, const s
 		}
 }
 
-void sl_lint_unlimited(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit) {
+void sl_lint_unlimited(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit) {
 	if (limit->shown.override_count == 0 && limit->shown.limit.algorithm == SLUICE_UNLIMITED)
 		sl_report_warning(conf->report, node->place, "unlimited, without overrides: this limit never applies");
 }
@@ -140,7 +140,7 @@ static bool joins(const struct sl_ruleset_limit *limit, struct sluice_bytes valu
 	return counts;
 }
 
-void sl_lint_many(struct sl_conf *conf, const struct sl_node *const *nodes) {
+void sl_lint_many(struct sl_conf *conf, const struct sl_yaml *const *nodes) {
 	const struct sluice_policy *policy = conf->policy;
 	struct sluice_bytes values[SL_ATTRIBUTES_MAX];
 	for (uint32_t seed = 0; policy->limit_count > SLUICE_ITEMS_MAX && seed < policy->limit_count; seed++) {
@@ -180,7 +180,7 @@ static uint64_t in_kib(uint64_t bytes) {
 	return bytes / 1024 + (bytes % 1024 != 0);
 }
 
-void sl_lint_room(struct sl_conf *conf, const struct sl_node *const *nodes) {
+void sl_lint_room(struct sl_conf *conf, const struct sl_yaml *const *nodes) {
 	const struct sluice_policy *policy = conf->policy;
 	const struct sl_settings *settings = &policy->settings;
 	uint64_t percent = settings->blocks_percent != 0 ? settings->blocks_percent : BLOCKS_PERCENT;

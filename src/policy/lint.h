@@ -7,15 +7,15 @@
 #include "policy/conf_terms.h"
 
 /* A part of a key that a request may lack in all its forms: such a request is not limited. */
-void sl_lint_part(struct sl_conf *conf, const struct sl_node *node, const struct sl_key_part *part);
+void sl_lint_part(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_key_part *part);
 
 /* The same of a limit's conditions; `when` is its mapping. */
-void sl_lint_when(struct sl_conf *conf, const struct sl_node *when);
+void sl_lint_when(struct sl_conf *conf, const struct sl_yaml *when);
 
 /* A value of a condition, or a prefix: one that no request can have, or that holds for more than is written.
  *  form      what it was made of
  *  may_hold  can any value begin so? Of a prefix */
-void sl_lint_value(struct sl_conf *conf, const struct sl_node *node, enum sl_attribute attribute,
+void sl_lint_value(struct sl_conf *conf, const struct sl_yaml *node, enum sl_attribute attribute,
                    struct sluice_bytes written, struct sluice_bytes form, bool prefix, bool may_hold);
 
 /* Names of attributes that no HTTP door can fill in. The listeners and `attributes` must have been read. */
@@ -25,54 +25,54 @@ void sl_lint_names(struct sl_conf *conf);
 bool sl_lint_has_http(const struct sl_conf *conf);
 
 /* A candidate that is what it is tried beside. `node` is its text. */
-void sl_lint_candidate(struct sl_conf *conf, const struct sl_node *node, const struct sl_policy_limit *limit);
+void sl_lint_candidate(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_policy_limit *limit);
 
 /* A quota of 0. */
-void sl_lint_rule(struct sl_conf *conf, const struct sl_node *node, const struct sluice_limit *limit);
+void sl_lint_rule(struct sl_conf *conf, const struct sl_yaml *node, const struct sluice_limit *limit);
 
 /* Overrides behind one that takes all they could get, and a limit that nothing is left for. `nodes` are the overrides'
  * own, `node` is the limit's text. O(overrides^2), within conf->lint_steps. */
-void sl_lint_overrides(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit,
-                       const struct sl_node *const *nodes);
+void sl_lint_overrides(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit,
+                       const struct sl_yaml *const *nodes);
 
 /* `unlimited` without overrides. */
-void sl_lint_unlimited(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit);
+void sl_lint_unlimited(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit);
 
 /* More limits that can apply to one request than can be decided in one; `nodes` are the limits' own. O(limits^2),
  * within conf->lint_steps. */
-void sl_lint_many(struct sl_conf *conf, const struct sl_node *const *nodes);
+void sl_lint_many(struct sl_conf *conf, const struct sl_yaml *const *nodes);
 
 /* What a limit says of a store that is elsewhere, where it is here, and of one that is here, where it is elsewhere.
  * Nodes are the values of its keys, NULL where it has none. The store must have been read. */
-void sl_lint_elsewhere(struct sl_conf *conf, const struct sl_node *on_error, const struct sl_node *strict,
-                       const struct sl_node *stagger, const struct sl_policy_limit *limit);
+void sl_lint_elsewhere(struct sl_conf *conf, const struct sl_yaml *on_error, const struct sl_yaml *strict,
+                       const struct sl_yaml *stagger, const struct sl_policy_limit *limit);
 
 /* Members that a request may lack, or that the key is of already. `node` is the value of `of`; the key was read. */
-void sl_lint_of(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit);
+void sl_lint_of(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit);
 
 /* A header of responses that no door will see. `node` says which. The listeners must have been read. */
-void sl_lint_actual(struct sl_conf *conf, const struct sl_node *node);
+void sl_lint_actual(struct sl_conf *conf, const struct sl_yaml *node);
 
 /* What will surprise of leases, of members that are estimated, of penalties. The limit has no mistakes. */
 void sl_lint_terms(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit);
 
 /* Logs and leases that the store has no room for, should one counter use its quota up. The store's settings have been
  * read. `nodes` are the limits' own. */
-void sl_lint_room(struct sl_conf *conf, const struct sl_node *const *nodes);
+void sl_lint_room(struct sl_conf *conf, const struct sl_yaml *const *nodes);
 
 /* Windows of the calendar that alone bound a key: twice the quota passes around the end of one. `nodes` are the limits'
  * own. O(limits^2), within conf->lint_steps. */
-void sl_lint_calendars(struct sl_conf *conf, const struct sl_node *const *nodes);
+void sl_lint_calendars(struct sl_conf *conf, const struct sl_yaml *const *nodes);
 
 /* Nodes of Redis that are asked in a way that will be regretted; what was read of them is in `redis`. */
 void sl_lint_redis(struct sl_conf *conf, const struct sl_redis_nodes *nodes, const struct sl_redis_settings *redis);
 
 /* A network of proxies that everybody is in. */
-void sl_lint_proxy(struct sl_conf *conf, const struct sl_node *node, const struct sl_network *network);
+void sl_lint_proxy(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_network *network);
 
 /* Listeners that give secrets away, that the server will not open, or whose options do nothing. `nodes` are where each
  * stands, NULL for a default. Users and trusted-proxies must have been read. */
-void sl_lint_listens(struct sl_conf *conf, const struct sl_node *const *nodes);
+void sl_lint_listens(struct sl_conf *conf, const struct sl_yaml *const *nodes);
 
 /* The other settings of the server, once the whole file has been read. */
 void sl_lint_settings(struct sl_conf *conf);

@@ -30,8 +30,8 @@ void sl_lint_redis(struct sl_conf *conf, const struct sl_redis_nodes *nodes, con
 		                  "the password crosses the network in clear: tls protects it");
 }
 
-void sl_lint_elsewhere(struct sl_conf *conf, const struct sl_node *on_error, const struct sl_node *strict,
-                       const struct sl_node *stagger, const struct sl_policy_limit *limit) {
+void sl_lint_elsewhere(struct sl_conf *conf, const struct sl_yaml *on_error, const struct sl_yaml *strict,
+                       const struct sl_yaml *stagger, const struct sl_policy_limit *limit) {
 	const bool elsewhere = conf->policy->settings.redis.address_count != 0;
 	if (on_error != NULL && !elsewhere && limit->on_error == SL_ON_ERROR_LOCAL)
 		sl_report_warning(conf->report, on_error->place,

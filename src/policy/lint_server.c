@@ -11,7 +11,7 @@ static bool is_public(const struct sl_listen *listen) {
 	       !sl_address_is_loopback(&address);
 }
 
-static void lint_listen(struct sl_conf *conf, const struct sl_node *node, const struct sl_listen *listen) {
+static void lint_listen(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_listen *listen) {
 	const struct sluice_policy *policy = conf->policy;
 	const bool public = is_public(listen), users = policy->settings.user_count != 0;
 	const bool certified = listen->tls && policy->settings.tls_client_ca != NULL;
@@ -49,13 +49,13 @@ bool sl_lint_has_http(const struct sl_conf *conf) {
 	return http;
 }
 
-void sl_lint_proxy(struct sl_conf *conf, const struct sl_node *node, const struct sl_network *network) {
+void sl_lint_proxy(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_network *network) {
 	if (network->prefix_bits == (network->v4 ? 96 : 0))
 		sl_report_warning(conf->report, node->place,
 		                  "everybody is trusted: whoever writes X-Forwarded-For chooses whom he counts as");
 }
 
-void sl_lint_listens(struct sl_conf *conf, const struct sl_node *const *nodes) {
+void sl_lint_listens(struct sl_conf *conf, const struct sl_yaml *const *nodes) {
 	const struct sl_settings *settings = &conf->policy->settings;
 	bool tls = false;
 	for (uint32_t i = 0; i < settings->listen_count; i++) {

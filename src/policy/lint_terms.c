@@ -13,7 +13,7 @@ static const sluice_ns HOUR_NS = (sluice_ns)3600 * 1000 * SL_MS_NS;
 
 /* ---- members, leases -------------------------------------------------------------------------------------------- */
 
-void sl_lint_of(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit) {
+void sl_lint_of(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit) {
 	if (!conf->optional && !sl_name_is_built_in(sl_str(limit->shown.of)))
 		sl_report_warning(conf->report, node->place,
 		                  "a request without %s escapes this limit: it is no member, and not counted",
@@ -29,7 +29,7 @@ static const struct sluice_limit *variant(const struct sl_ruleset_limit *limit, 
 	return i == 0 ? &limit->shown.limit : &limit->overrides[i - 1].limit;
 }
 
-static void lint_estimate(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit) {
+static void lint_estimate(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit) {
 	for (uint32_t i = 0; i <= limit->shown.override_count; i++) {
 		uint32_t error_bp = sl_distinct_error(variant(limit, i));
 		if (error_bp == 0)
@@ -42,7 +42,7 @@ static void lint_estimate(struct sl_conf *conf, const struct sl_node *node, cons
 	}
 }
 
-static void lint_allow(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit) {
+static void lint_allow(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit) {
 	for (uint32_t i = 0; i <= limit->shown.override_count; i++)
 		if (variant(limit, i)->algorithm == SLUICE_DISTINCT && variant(limit, i)->edge == SLUICE_EDGE_ALLOW) {
 			sl_report_warning(conf->report, node->place,
@@ -52,7 +52,7 @@ static void lint_allow(struct sl_conf *conf, const struct sl_node *node, const s
 		}
 }
 
-static void lint_lease(struct sl_conf *conf, const struct sl_node *node, const struct sl_ruleset_limit *limit) {
+static void lint_lease(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit) {
 	for (uint32_t i = 0; i <= limit->shown.override_count; i++)
 		if (variant(limit, i)->algorithm == SLUICE_CONCURRENCY &&
 		    variant(limit, i)->window_ns > LEASE_LONG_H * HOUR_NS) {
@@ -71,7 +71,7 @@ static sluice_ns longest_wait(const struct sluice_limit *limit) {
 	return bucket && limit->quota != 0 ? limit->window_ns / limit->quota : limit->window_ns;
 }
 
-static void lint_penalty(struct sl_conf *conf, const struct sl_node *node, const struct sl_policy_limit *shown) {
+static void lint_penalty(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_policy_limit *shown) {
 	const struct sluice_terms *terms = &shown->terms;
 	if (shown->limit.algorithm == SLUICE_UNLIMITED || terms->penalty_count == 0)
 		return;
@@ -80,7 +80,7 @@ static void lint_penalty(struct sl_conf *conf, const struct sl_node *node, const
 		                  "the limit itself may make a client wait longer than the longest penalty");
 }
 
-void sl_lint_actual(struct sl_conf *conf, const struct sl_node *node) {
+void sl_lint_actual(struct sl_conf *conf, const struct sl_yaml *node) {
 	if (!sl_lint_has_http(conf))
 		sl_report_warning(conf->report, node->place,
 		                  "never read: headers of responses reach the HTTP doors, and no listener is one");
@@ -102,7 +102,7 @@ static bool rolls(const struct sluice_limit *limit) {
 	       limit->calendar == SLUICE_CALENDAR_NONE;
 }
 
-void sl_lint_calendars(struct sl_conf *conf, const struct sl_node *const *nodes) {
+void sl_lint_calendars(struct sl_conf *conf, const struct sl_yaml *const *nodes) {
 	const struct sluice_policy *policy = conf->policy;
 	for (uint32_t i = 0; i < policy->limit_count; i++) {
 		const struct sl_policy_limit *shown = &policy->limits[i].shown;

@@ -9,7 +9,7 @@ static bool has(struct sluice_bytes text, char c) {
 	return text.len != 0 && memchr(text.data, c, text.len) != NULL;
 }
 
-static void lint_path(struct sl_conf *conf, const struct sl_node *node, struct sluice_bytes written,
+static void lint_path(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes written,
                       struct sluice_bytes form, bool prefix, bool may_hold) {
 	const char *p = form.data;
 	if (!may_hold)
@@ -25,7 +25,7 @@ static void lint_path(struct sl_conf *conf, const struct sl_node *node, struct s
 		                  sl_quote(form).text);
 }
 
-static void lint_host(struct sl_conf *conf, const struct sl_node *node, struct sluice_bytes written,
+static void lint_host(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes written,
                       struct sluice_bytes form, bool prefix, bool may_hold) {
 	struct sluice_bytes dropped = {(const char *)written.data + form.len, written.len - form.len};
 	if (!may_hold)
@@ -35,7 +35,7 @@ static void lint_host(struct sl_conf *conf, const struct sl_node *node, struct s
 		                  sl_quote(form).text);
 }
 
-static void lint_ip(struct sl_conf *conf, const struct sl_node *node, struct sluice_bytes written,
+static void lint_ip(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes written,
                     struct sluice_bytes form) {
 	const uint32_t bits = conf->policy->settings.ipv6_prefix;
 	struct sl_address address;
@@ -55,14 +55,14 @@ static void lint_ip(struct sl_conf *conf, const struct sl_node *node, struct slu
 }
 
 /* It holds, since both are brought into one form; who reads the policy may think that it is about 'get' alone. */
-static void lint_method(struct sl_conf *conf, const struct sl_node *node, struct sluice_bytes written,
+static void lint_method(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes written,
                         struct sluice_bytes form) {
 	if (!sl_bytes_equal(written, form))
 		sl_report_warning(conf->report, node->place, "a method is in upper case here: this holds for %s",
 		                  sl_quote(form).text);
 }
 
-void sl_lint_value(struct sl_conf *conf, const struct sl_node *node, enum sl_attribute attribute,
+void sl_lint_value(struct sl_conf *conf, const struct sl_yaml *node, enum sl_attribute attribute,
                    struct sluice_bytes written, struct sluice_bytes form, bool prefix, bool may_hold) {
 	if (attribute == SL_ATTRIBUTE_PATH)
 		lint_path(conf, node, written, form, prefix, may_hold);
@@ -87,7 +87,7 @@ void sl_lint_names(struct sl_conf *conf) {
 	const struct sluice_policy *policy = conf->policy;
 	for (uint32_t i = 0; i < policy->name_count; i++) {
 		struct sluice_bytes name = policy->names[i].text;
-		struct sl_place place = conf->first_use[i];
+		struct sl_position place = conf->first_use[i];
 		if (place.line == 0 || is_known(policy, name))
 			continue;
 		struct sl_quoted quoted = sl_quote(name);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool place_is_after(const struct sluice_problem *problem, struct sl_place place) {
+static bool place_is_after(const struct sluice_problem *problem, struct sl_position place) {
 	return problem->line != place.line ? problem->line > place.line : problem->column > place.column;
 }
 
@@ -28,7 +28,7 @@ static bool report_grow(struct sl_report *report) {
 }
 
 /* Opens a gap for a problem at its place; NULL without memory. */
-static struct sluice_problem *report_insert(struct sl_report *report, struct sl_place place, bool warning) {
+static struct sluice_problem *report_insert(struct sl_report *report, struct sl_position place, bool warning) {
 	if (!report_grow(report))
 		return NULL;
 	size_t at = report->count;
@@ -44,14 +44,14 @@ bool sl_report_is_full(const struct sl_report *report) {
 	return report->listed[false] >= SL_REPORT_ERRORS_MAX;
 }
 
-static void report_add(struct sl_report *report, struct sl_place place, bool warning, const char *format,
+static void report_add(struct sl_report *report, struct sl_position place, bool warning, const char *format,
                        va_list arguments) {
 	size_t max = warning ? SL_REPORT_WARNINGS_MAX : SL_REPORT_ERRORS_MAX;
 	if (report->listed[warning] > max)
 		return;
 	bool last = report->listed[warning] == max;
 	if (last) /* behind what is listed, not where the first unlisted one happens to be */
-		place = (struct sl_place){report->list[report->count - 1].line, report->list[report->count - 1].column};
+		place = (struct sl_position){report->list[report->count - 1].line, report->list[report->count - 1].column};
 	struct sluice_problem *problem = report_insert(report, place, warning);
 	if (problem == NULL)
 		return;
@@ -63,7 +63,7 @@ static void report_add(struct sl_report *report, struct sl_place place, bool war
 		vsnprintf(problem->text, sizeof problem->text, format, arguments);
 }
 
-void sl_report_error(struct sl_report *report, struct sl_place place, const char *format, ...) {
+void sl_report_error(struct sl_report *report, struct sl_position place, const char *format, ...) {
 	va_list arguments;
 	report->error_count++;
 	va_start(arguments, format);
@@ -71,7 +71,7 @@ void sl_report_error(struct sl_report *report, struct sl_place place, const char
 	va_end(arguments);
 }
 
-void sl_report_found(struct sl_report *report, struct sl_place place, struct sluice_bytes found, const char *format,
+void sl_report_found(struct sl_report *report, struct sl_position place, struct sluice_bytes found, const char *format,
                      ...) {
 	char expected[sizeof report->list->text];
 	va_list arguments;
@@ -81,7 +81,7 @@ void sl_report_found(struct sl_report *report, struct sl_place place, struct slu
 	sl_report_error(report, place, "%s, found %s", expected, sl_quote(found).text);
 }
 
-void sl_report_warning(struct sl_report *report, struct sl_place place, const char *format, ...) {
+void sl_report_warning(struct sl_report *report, struct sl_position place, const char *format, ...) {
 	va_list arguments;
 	va_start(arguments, format);
 	report_add(report, place, true, format, arguments);

@@ -10,7 +10,7 @@ enum {
 };
 
 /* A place in the file; both count from 1, columns in characters. */
-struct sl_place {
+struct sl_position {
 	uint32_t line, column;
 };
 
@@ -24,15 +24,15 @@ struct sl_report {
 
 /* Adds a mistake, which refuses the file. The text follows printf; it is cut to the problem's size. Keeps the list
  * sorted; equal places keep their order. Beyond SL_REPORT_ERRORS_MAX it only counts. */
-void sl_report_error(struct sl_report *report, struct sl_place place, const char *format, ...)
+void sl_report_error(struct sl_report *report, struct sl_position place, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* The same, with ", found 'TEXT'" behind it. */
-void sl_report_found(struct sl_report *report, struct sl_place place, struct sluice_bytes found, const char *format,
+void sl_report_found(struct sl_report *report, struct sl_position place, struct sluice_bytes found, const char *format,
                      ...) __attribute__((format(printf, 4, 5)));
 
 /* Adds a doubt: the file loads all the same. */
-void sl_report_warning(struct sl_report *report, struct sl_place place, const char *format, ...)
+void sl_report_warning(struct sl_report *report, struct sl_position place, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* Is the list full of errors? Costly advice (the nearest known key) is pointless then. */

@@ -50,7 +50,7 @@ static bool is_refused_directive(struct sluice_bytes rest) {
 }
 
 /* Moves a place past a character. A line ends as YAML says: LF, CR, CR LF, NEL, LS or PS. */
-static void place_advance(struct sl_place *place, uint32_t code, bool before_lf) {
+static void place_advance(struct sl_position *place, uint32_t code, bool before_lf) {
 	bool ends = code == '\n' || (code == '\r' && !before_lf) || code == 0x85 || code == 0x2028 || code == 0x2029;
 	place->line += ends;
 	place->column = ends ? 1 : place->column + 1;
@@ -62,7 +62,7 @@ size_t sl_source_mark(struct sluice_bytes yaml) {
 
 static bool check_bytes(struct sluice_bytes yaml, struct sl_report *report) {
 	const char *bytes = yaml.data;
-	struct sl_place place = {1, 1};
+	struct sl_position place = {1, 1};
 	size_t at = sl_source_mark(yaml);
 	while (at < yaml.len) {
 		struct sluice_bytes rest = {bytes + at, yaml.len - at};
@@ -88,7 +88,7 @@ static bool check_bytes(struct sluice_bytes yaml, struct sl_report *report) {
 }
 
 bool sl_source_check(struct sluice_bytes yaml, struct sl_report *report) {
-	const struct sl_place start = {1, 1};
+	const struct sl_position start = {1, 1};
 	if (yaml.len > SL_POLICY_FILE_BYTES_MAX) {
 		sl_report_error(report, start, "expected a file of at most %d bytes, found %zu", SL_POLICY_FILE_BYTES_MAX,
 		                yaml.len);

@@ -19,24 +19,24 @@ struct builder {
 	struct sl_tree *tree;
 	struct sl_report *report;
 	struct sluice_bytes yaml;
-	struct sl_node *open[SL_TREE_DEPTH_MAX];
-	struct sl_node *last[SL_TREE_DEPTH_MAX]; /* the last child of each */
+	struct sl_yaml *open[SL_TREE_DEPTH_MAX];
+	struct sl_yaml *last[SL_TREE_DEPTH_MAX]; /* the last child of each */
 	uint32_t depth, node_count, documents;
 };
 
 enum step { STEP_ON, STEP_END };
 
-static struct sl_place place_of(yaml_mark_t mark) {
-	return (struct sl_place){(uint32_t)mark.line + 1, (uint32_t)mark.column + 1};
+static struct sl_position place_of(yaml_mark_t mark) {
+	return (struct sl_position){(uint32_t)mark.line + 1, (uint32_t)mark.column + 1};
 }
 
 /* Makes a node and hangs it under the innermost open one; NULL where a bound or the memory ends. */
-static struct sl_node *node_add(struct builder *in, enum sl_node_kind kind, struct sl_place place) {
+static struct sl_yaml *node_add(struct builder *in, enum sl_node_kind kind, struct sl_position place) {
 	if (in->node_count == SL_TREE_NODES_MAX) {
 		sl_report_error(in->report, place, "expected at most %d values in a file", SL_TREE_NODES_MAX);
 		return NULL;
 	}
-	struct sl_node *node = sl_pool_take(&in->tree->pool, 1, sizeof *node);
+	struct sl_yaml *node = sl_pool_take(&in->tree->pool, 1, sizeof *node);
 	if (node == NULL)
 		return NULL;
 	in->node_count++;
@@ -46,7 +46,7 @@ static struct sl_node *node_add(struct builder *in, enum sl_node_kind kind, stru
 		in->tree->root = node;
 		return node;
 	}
-	struct sl_node **last = &in->last[in->depth - 1];
+	struct sl_yaml **last = &in->last[in->depth - 1];
 	*(*last == NULL ? &in->open[in->depth - 1]->first : &(*last)->next) = node;
 	*last = node;
 	in->open[in->depth - 1]->count++;
@@ -54,7 +54,8 @@ static struct sl_node *node_add(struct builder *in, enum sl_node_kind kind, stru
 }
 
 /* What is refused is not repeated: an unquoted password may begin like this. */
-static void refuse_marks(struct builder *in, struct sl_place place, const yaml_char_t *anchor, const yaml_char_t *tag) {
+static void refuse_marks(struct builder *in, struct sl_position place, const yaml_char_t *anchor,
+                         const yaml_char_t *tag) {
 	if (anchor != NULL)
 		sl_report_error(in->report, place, "expected no anchor: they are not read (quote a text that begins with &)");
 	if (tag != NULL)
@@ -70,11 +71,11 @@ static bool is_verbatim(const yaml_event_t *event, struct sluice_bytes text) {
 }
 
 static enum step take_text(struct builder *in, const yaml_event_t *event) {
-	struct sl_place place = place_of(event->start_mark);
+	struct sl_position place = place_of(event->start_mark);
 	char *bytes = (char *)event->data.scalar.value;
 	struct sluice_bytes text = {bytes, sl_brackets_show(bytes, event->data.scalar.length)};
 	refuse_marks(in, place, event->data.scalar.anchor, event->data.scalar.tag);
-	struct sl_node *node = node_add(in, SL_NODE_TEXT, place);
+	struct sl_yaml *node = node_add(in, SL_NODE_TEXT, place);
 	if (node == NULL)
 		return STEP_END;
 	node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
@@ -84,7 +85,7 @@ static enum step take_text(struct builder *in, const yaml_event_t *event) {
 }
 
 static enum step take_alias(struct builder *in, const yaml_event_t *event) {
-	struct sl_place place = place_of(event->start_mark);
+	struct sl_position place = place_of(event->start_mark);
 	sl_report_error(in->report, place, "expected no alias: they are not read (quote a text that begins with *)");
 	return node_add(in, SL_NODE_REFUSED, place) == NULL ? STEP_END : STEP_ON;
 }
@@ -95,7 +96,7 @@ static enum step take_open(struct builder *in, enum sl_node_kind kind, yaml_mark
 		                SL_TREE_DEPTH_MAX);
 		return STEP_END;
 	}
-	struct sl_node *node = node_add(in, kind, place_of(mark));
+	struct sl_yaml *node = node_add(in, kind, place_of(mark));
 	if (node == NULL)
 		return STEP_END;
 	node->cut = true;
@@ -145,7 +146,7 @@ static enum step take_event(struct builder *in, const yaml_event_t *event) {
 /* libyaml's own words are kept: they are what a search engine knows. */
 static void report_yaml(struct builder *in) {
 	const yaml_parser_t *parser = &in->parser;
-	struct sl_place place = place_of(parser->problem_mark);
+	struct sl_position place = place_of(parser->problem_mark);
 	if (parser->error == YAML_MEMORY_ERROR)
 		in->tree->pool.failed = true;
 	else if (sl_source_tab_indents(in->yaml, place.line))
@@ -188,24 +189,24 @@ bool sl_tree_read(struct sl_tree *tree, struct sluice_bytes yaml, struct sl_repo
 	return !tree->pool.failed;
 }
 
-struct sl_place sl_node_place(const struct sl_node *node, size_t offset) {
-	struct sl_place place = node->place;
+struct sl_position sl_node_place(const struct sl_yaml *node, size_t offset) {
+	struct sl_position place = node->place;
 	if (node->verbatim && offset <= node->text.len)
 		place.column += (uint32_t)(sl_source_characters(node->text.data, offset) + !node->plain);
 	return place;
 }
 
-bool sl_node_is_null(const struct sl_node *node) {
+bool sl_node_is_null(const struct sl_yaml *node) {
 	if (node->kind != SL_NODE_TEXT || !node->plain)
 		return false;
 	return node->text.len == 0 || sl_bytes_equal(node->text, sl_str("~")) || sl_bytes_equal_nocase(node->text, "null");
 }
 
-const struct sl_node *sl_map_first(const struct sl_node *map) {
+const struct sl_yaml *sl_map_first(const struct sl_yaml *map) {
 	return map->first != NULL && map->first->next != NULL ? map->first : NULL;
 }
 
-const struct sl_node *sl_map_next(const struct sl_node *key) {
-	const struct sl_node *next = key->next->next;
+const struct sl_yaml *sl_map_next(const struct sl_yaml *key) {
+	const struct sl_yaml *next = key->next->next;
 	return next != NULL && next->next != NULL ? next : NULL;
 }

@@ -17,20 +17,20 @@ enum sl_node_kind {
 	SL_NODE_REFUSED, /* an alias: already reported, nothing more is said of it */
 };
 
-struct sl_node {
+struct sl_yaml {
 	uint8_t kind;  /* enum sl_node_kind */
 	bool plain;    /* text without quotes */
 	bool verbatim; /* text that stands in the file as it is, on one line, so that columns inside it are known */
 	bool cut;      /* the file broke off inside: what is missing says nothing */
-	struct sl_place place;
+	struct sl_position place;
 	uint32_t count;               /* children of a list; keys and values of a mapping */
 	struct sluice_bytes text;     /* NUL-ended */
-	struct sl_node *first, *next; /* first child; next child of the same parent. In a mapping: key, value, key, value */
+	struct sl_yaml *first, *next; /* first child; next child of the same parent. In a mapping: key, value, key, value */
 };
 
 struct sl_tree {
 	struct sl_pool pool;        /* owns every node and text */
-	const struct sl_node *root; /* NULL: the file holds nothing */
+	const struct sl_yaml *root; /* NULL: the file holds nothing */
 };
 
 /* Reads YAML bytes. Mistakes go to the report; what could be read before one is in the tree all the same. Anchors,
@@ -39,14 +39,14 @@ struct sl_tree {
 bool sl_tree_read(struct sl_tree *tree, struct sluice_bytes yaml, struct sl_report *report);
 
 /* The place of a byte inside a text, or of its beginning where the file writes it with escapes or on several lines. */
-struct sl_place sl_node_place(const struct sl_node *node, size_t offset);
+struct sl_position sl_node_place(const struct sl_yaml *node, size_t offset);
 
 /* Is it a plain text that YAML takes for null: nothing at all, ~ or null? */
-bool sl_node_is_null(const struct sl_node *node);
+bool sl_node_is_null(const struct sl_yaml *node);
 
 /* Steps through a mapping: `for (key = sl_map_first(map); key != NULL; key = sl_map_next(key))`; the value is
  * key->next, never NULL. A key whose value the file breaks off is left out. */
-const struct sl_node *sl_map_first(const struct sl_node *map);
-const struct sl_node *sl_map_next(const struct sl_node *key);
+const struct sl_yaml *sl_map_first(const struct sl_yaml *map);
+const struct sl_yaml *sl_map_next(const struct sl_yaml *key);
 
 #endif

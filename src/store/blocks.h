@@ -95,7 +95,7 @@ void sl_blocks_rebuild(struct sluice_store *store);
 const char *sl_blocks_verify(const struct sluice_store *store);
 
 /* A search for room, zeroed before the first try. */
-struct sl_room {
+struct sl_room_search {
 	uint32_t tries;
 	uint32_t first; /* unit from which on a long stretch is being freed, a piece at a time; 0: none is */
 	uint64_t rank;  /* of the most used of its first piece */
@@ -107,6 +107,6 @@ struct sl_room {
  * worth another as long as it returns true, which it does at most 64 times. For a caller to whom sl_blocks_take() has
  * said no; no change of blocks is open. Looks at some hundreds of owners at most. */
 bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_hold *hold,
-                        struct sl_room *room);
+                        struct sl_room_search *room);
 
 #endif

@@ -73,7 +73,7 @@ static bool find_plan(struct sluice_store *store, uint64_t units, sluice_ns now,
 
 /* What is left of the stretch whose first piece was chosen before, unless it is in better use than that. */
 static bool go_on(const struct sluice_store *store, uint64_t units, sluice_ns now, const struct sl_hold *hold,
-                  const struct sl_room *room, struct plan *plan) {
+                  const struct sl_room_search *room, struct plan *plan) {
 	struct sl_stretch stretch;
 	plan->first = room->first;
 	return room->first != 0 && sl_blocks_stretch(store, room->first, units, &stretch) &&
@@ -82,15 +82,15 @@ static bool go_on(const struct sluice_store *store, uint64_t units, sluice_ns no
 }
 
 /* A stretch of so many blocks that there may be more of it to free. */
-static void note_piece(struct sl_room *room, const struct plan *plan) {
+static void note_piece(struct sl_room_search *room, const struct plan *plan) {
 	if (plan->count < SL_STRETCH_MAX)
-		*room = (struct sl_room){.tries = room->tries};
+		*room = (struct sl_room_search){.tries = room->tries};
 	else if (room->first != plan->first)
-		*room = (struct sl_room){room->tries, plan->first, plan->rank};
+		*room = (struct sl_room_search){room->tries, plan->first, plan->rank};
 }
 
 bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_hold *hold,
-                        struct sl_room *room) {
+                        struct sl_room_search *room) {
 	uint64_t units = (bytes + sizeof(struct sl_block_head) + SL_UNIT_BYTES - 1) / SL_UNIT_BYTES;
 	struct plan plan;
 	bool found;

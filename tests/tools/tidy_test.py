@@ -51,6 +51,8 @@ BROKEN = {
                                      "struct a *g(void);\n", "hosts/server/x.h:7: g()"),
     "undocumented, long inline": ("src/base/x.h", "static inline int f(int a) {\n" + "\ta++;\n" * 9 + "}\n",
                                   "src/base/x.h:1: f()"),
+    "one tag, two things": ("hosts/cli/x.c", "struct sl_a {\n\tint b;\n};\nenum sl_a {\n\tSL_B,\n};\n",
+                            "hosts/cli/x.c:4: 'sl_a' is another thing in hosts/cli/x.c:1"),
     "unfinished": ("docs/x.md", "one\n" + "TO" + "DO: two\n", "docs/x.md:2: 'TO" + "DO' marks unfinished"),
     "unfinished, another": ("tests/x.py", "# FIX" + "ME\n", "tests/x.py:1: 'FIX" + "ME'"),
     "unfinished, a third": ("bench/x.c", "/* X" + "XX */\n", "bench/x.c:1: 'X" + "XX'"),

@@ -19,7 +19,7 @@ static void test_an_address_has_a_bound(void **state) {
 	struct sl_settings settings = {.ipv6_prefix = 64, .connections = {.per_address = 2}};
 	struct sl_bounds *bounds = sl_bounds_new(&refused);
 	struct sl_address a = address_of("192.0.2.1"), b = address_of("192.0.2.2");
-	struct sl_place first = {false}, second = {false}, third = {false}, other = {false};
+	struct sl_bounds_entry first = {false}, second = {false}, third = {false}, other = {false};
 	(void)state;
 	assert_true(sl_bounds_enter_address(bounds, &first, &a, &settings));
 	assert_true(sl_bounds_enter_address(bounds, &second, &a, &settings));
@@ -58,7 +58,7 @@ static void test_ipv6_counts_by_its_network(void **state) {
 		struct sl_bounds *bounds = sl_bounds_new(&refused);
 		struct sl_address one = address_of(rows[i].one), same = address_of(rows[i].same);
 		struct sl_address another = address_of(rows[i].another);
-		struct sl_place places[3] = {{false}};
+		struct sl_bounds_entry places[3] = {{false}};
 		assert_true(sl_bounds_enter_address(bounds, &places[0], &one, &settings));
 		assert_false(sl_bounds_enter_address(bounds, &places[1], &same, &settings));
 		assert_true(sl_bounds_enter_address(bounds, &places[2], &another, &settings));
@@ -74,7 +74,7 @@ static void test_all_and_what_descriptors_leave(void **state) {
 	_Atomic uint64_t refused = 0;
 	struct sl_bounds *bounds = sl_bounds_new(&refused);
 	struct sl_settings settings = {.connections = {.max = 0}};
-	struct sl_place places[3] = {{false}};
+	struct sl_bounds_entry places[3] = {{false}};
 	(void)state;
 	assert_int_equal(sl_bounds_most(bounds, &settings), UINT32_MAX);
 	sl_bounds_set_descriptors(bounds, 40);
@@ -105,7 +105,7 @@ static void test_against_a_list(void **state) {
 	_Atomic uint64_t refused = 0;
 	struct sl_settings settings = {.ipv6_prefix = 64, .connections = {.per_address = MOST}};
 	struct sl_bounds *bounds = sl_bounds_new(&refused);
-	static struct sl_place places[PLACES];
+	static struct sl_bounds_entry places[PLACES];
 	static uint32_t whose[PLACES], counts[ADDRESSES];
 	(void)state;
 	printf("SLUICE_SEED=%llu\n", (unsigned long long)seed);

@@ -18,7 +18,7 @@ struct row {
 
 struct commands {
 	struct row rows[4];
-	enum sl_verb verb;
+	enum sl_fleet_verb verb;
 	bool dated;
 	const char *expected; /* keys, then `:`, then verb and words */
 };
@@ -94,7 +94,7 @@ static void test_commands_word_by_word(void **state) {
 /* What a whole call says of itself and of its items. */
 static void test_a_whole_call_is_one_command(void **state) {
 	static const struct {
-		enum sl_verb verb;
+		enum sl_fleet_verb verb;
 		bool upto;
 		const char *id, *expected;
 	} rows[] = {
@@ -225,7 +225,7 @@ static void test_keys_in_redis(void **state) {
 
 static const int64_t fine[] = {1, 10, 9, 0, 1000, 0, 100};
 
-static bool takes(enum sl_verb verb, uint32_t items, uint32_t count, size_t at, int64_t value) {
+static bool takes(enum sl_fleet_verb verb, uint32_t items, uint32_t count, size_t at, int64_t value) {
 	int64_t numbers[2 * SL_EACH_NUMBERS + 1] = {5};
 	struct sl_answer answer = {.kind = SL_ANSWER_NUMBERS, .count = count, .numbers = numbers};
 	bool lease = verb == SL_LEASE;

@@ -128,7 +128,7 @@ void nodes_loop_run(struct nodes_loop *world, unsigned ms) {
 	(void)until(&(struct wanted){.world = world}, ms);
 }
 
-static void on_answered(struct sl_ask *ask, const struct sl_answer *answer) {
+static void on_answered(struct sl_node_ask *ask, const struct sl_answer *answer) {
 	struct asked *asked = ask->owner;
 	assert_false(asked->answered);
 	asked->answered = true;
@@ -146,7 +146,7 @@ void asked_fill(struct asked *asked, const char *verb, const char *key, const ch
 	memset(asked, 0, sizeof *asked);
 	asked->key = sl_str(key);
 	asked->asked_at = sl_clock_monotonic();
-	asked->ask = (struct sl_ask){.verb = verb,
+	asked->ask = (struct sl_node_ask){.verb = verb,
 	                             .keys = &asked->key,
 	                             .key_count = 1,
 	                             .words = asked->words,

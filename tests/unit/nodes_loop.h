@@ -25,7 +25,7 @@ struct nodes_loop {
 
 /* One ask, and what came of it. */
 struct asked {
-	struct sl_ask ask;
+	struct sl_node_ask ask;
 	struct sluice_bytes key, words[16];
 	bool answered;
 	enum sl_answer_kind kind;

@@ -399,7 +399,7 @@ static void expect_landings(void) {
 	landed_in_all = 0;
 }
 
-static void count_landed(struct sl_ask *done, const struct sl_answer *answer) {
+static void count_landed(struct sl_node_ask *done, const struct sl_answer *answer) {
 	(void)done;
 	landed[answer->kind]++;
 	landed_in_all++;
@@ -407,7 +407,7 @@ static void count_landed(struct sl_ask *done, const struct sl_answer *answer) {
 
 static void test_commands_under_way_are_bounded(void **state) {
 	enum { MOST = SL_ERRANDS_MAX };
-	struct sl_ask *asks = calloc(MOST + 1, sizeof *asks);
+	struct sl_node_ask *asks = calloc(MOST + 1, sizeof *asks);
 	struct asked like;
 	(void)state;
 	assert_non_null(asks);
@@ -432,7 +432,7 @@ static void test_commands_under_way_are_bounded(void **state) {
 static void test_output_is_bounded(void **state) {
 	enum { MOST = 20000 };
 	static char key[1000];
-	struct sl_ask *asks = calloc(MOST, sizeof *asks);
+	struct sl_node_ask *asks = calloc(MOST, sizeof *asks);
 	struct asked like;
 	unsigned taken = 0;
 	(void)state;
@@ -458,7 +458,7 @@ static void test_output_is_bounded(void **state) {
 
 static struct asked second;
 
-static void ask_again(struct sl_ask *done, const struct sl_answer *answer) {
+static void ask_again(struct sl_node_ask *done, const struct sl_answer *answer) {
 	(void)done;
 	(void)answer;
 	asked_fill(&second, "CHECK", "b", "1 1/1s", LOOP_PATIENCE_MS);
@@ -477,7 +477,7 @@ static void test_asking_from_within_an_answer(void **state) {
 	assert_int_equal(second.kind, SL_ANSWER_NUMBERS);
 }
 
-static void close_nodes(struct sl_ask *done, const struct sl_answer *answer) {
+static void close_nodes(struct sl_node_ask *done, const struct sl_answer *answer) {
 	(void)done;
 	landed[answer->kind]++;
 	landed_in_all++;

@@ -220,7 +220,7 @@ static void tallied(void **state) {
 	enum { KEYS = 5000, ADDS = 200000 };
 	static struct { uint64_t requests, denied; } twin[KEYS];
 	struct dice dice = dice_of(dice_seed(), __LINE__);
-	struct sl_tally tally;
+	struct sl_replay_tally tally;
 	char text[16];
 	uint64_t limited = 0, met = 0;
 	(void)state;
@@ -257,7 +257,7 @@ static void tallied(void **state) {
 
 static void tally_ties(void **state) {
 	static const char *const order[] = {"b", "a", "ab", "c"};
-	struct sl_tally tally;
+	struct sl_replay_tally tally;
 	struct sl_tally_slot worst[4];
 	(void)state;
 	assert_true(sl_tally_open(&tally, 64, 1000));
@@ -272,7 +272,7 @@ static void tally_ties(void **state) {
 
 /* A full table gives up those never denied, keeps every limited one, and says what it no longer knows. */
 static void tally_full(void **state) {
-	struct sl_tally tally;
+	struct sl_replay_tally tally;
 	char text[16];
 	(void)state;
 	assert_true(sl_tally_open(&tally, 64, 1000));
@@ -299,7 +299,7 @@ static void tally_full(void **state) {
 }
 
 static void tally_text_full(void **state) {
-	struct sl_tally tally;
+	struct sl_replay_tally tally;
 	struct sl_tally_slot worst[4];
 	char text[16];
 	(void)state;

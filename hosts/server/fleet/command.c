@@ -30,12 +30,12 @@ char *sl_command_write(char *at, uint32_t count, const struct sluice_bytes *args
 	return at;
 }
 
-size_t sl_command_ask_bytes(const struct sl_ask *ask) {
+size_t sl_command_ask_bytes(const struct sl_node_ask *ask) {
 	return 128 + strlen(ask->verb) + 5 * (size_t)LENGTH_BYTES + sl_command_bytes(ask->key_count, ask->keys) +
 	       sl_command_bytes(ask->word_count, ask->words);
 }
 
-char *sl_command_write_ask(char *at, const struct sl_ask *ask, const char *sha, bool exact) {
+char *sl_command_write_ask(char *at, const struct sl_node_ask *ask, const char *sha, bool exact) {
 	if (sha != NULL) {
 		char number[16];
 		snprintf(number, sizeof number, "%u", ask->key_count);

@@ -23,7 +23,7 @@ enum sl_errand_kind {
 
 struct sl_errand {
 	struct sl_errand *next, *prev; /* whoever holds it: a node's line, those that pause, the pool */
-	struct sl_ask *ask;            /* NULL: of our own, or its caller was told that it is late */
+	struct sl_node_ask *ask;            /* NULL: of our own, or its caller was told that it is late */
 	struct sl_node *node;          /* in whose line it is, or was last */
 	uint64_t end;                  /* of the link's output: behind its last byte */
 	sluice_ns sent, due;           /* when it was sent; when its time is over, or its pause */

@@ -81,7 +81,7 @@ bool sl_fleet_ask(struct sl_fleet *fleet, struct sl_group *group) {
 
 static void tick(uv_timer_t *timer);
 
-static void lease_answered(struct sl_ask *ask, const struct sl_answer *answer) {
+static void lease_answered(struct sl_node_ask *ask, const struct sl_answer *answer) {
 	struct sl_group *group = (struct sl_group *)(void *)((char *)ask - offsetof(struct sl_group, ask));
 	struct sl_lease *lease = group->owner;
 	struct sl_fleet *fleet = ask->owner;
@@ -96,7 +96,7 @@ static void lease_answered(struct sl_ask *ask, const struct sl_answer *answer) {
 
 static bool send_lease(void *to, struct sl_lease *lease) {
 	struct sl_fleet *fleet = to;
-	struct sl_ask *ask = &lease->command->ask;
+	struct sl_node_ask *ask = &lease->command->ask;
 	ask->owner = fleet;
 	ask->answered = lease_answered;
 	ask->deadline = sl_clock_monotonic() + fleet->budget_ns;

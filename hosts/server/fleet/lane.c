@@ -425,7 +425,7 @@ static void adapt(struct sl_lanes *lanes, const struct sl_lane *lane) {
 		lanes->cover /= 2;
 }
 
-static void answered(struct sl_ask *ask, const struct sl_answer *answer) {
+static void answered(struct sl_node_ask *ask, const struct sl_answer *answer) {
 	struct sl_group *group = (struct sl_group *)(void *)((char *)ask - offsetof(struct sl_group, ask));
 	struct sl_lane *lane = group->owner;
 	struct sl_lanes *lanes = ask->owner;

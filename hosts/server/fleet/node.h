@@ -205,8 +205,8 @@ size_t sl_command_bytes(uint32_t count, const struct sluice_bytes *args);
 /* Writes it; returns its end. */
 char *sl_command_write(char *at, uint32_t count, const struct sluice_bytes *args);
 /* Those of an ask, by the module or, where `sha` is not NULL, by the script; with EACH for EXACT unless `exact`. */
-size_t sl_command_ask_bytes(const struct sl_ask *ask);
-char *sl_command_write_ask(char *at, const struct sl_ask *ask, const char *sha, bool exact);
+size_t sl_command_ask_bytes(const struct sl_node_ask *ask);
+char *sl_command_write_ask(char *at, const struct sl_node_ask *ask, const char *sha, bool exact);
 /* The script for EVALSHA, for calls with AT where they are `dated`, and its SHA-1 in hex. About 100 us. */
 struct sl_node_script sl_command_script(bool dated);
 

@@ -75,7 +75,7 @@ sluice_ns sl_nodes_jitter(struct sl_nodes *nodes, sluice_ns interval_ns) {
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
 void sl_nodes_land(struct sl_nodes *nodes, struct sl_errand *errand, const struct sl_answer *answer) {
-	struct sl_ask *ask = errand->ask;
+	struct sl_node_ask *ask = errand->ask;
 	errand->ask = NULL;
 	sl_errands_clear_due(&nodes->errands, errand);
 	sl_errands_give(&nodes->errands, errand);
@@ -174,7 +174,7 @@ bool sl_nodes_is_busy(const struct sl_nodes *nodes, uint16_t group) {
 	return node != NULL && sl_node_is_up(node) && node->heard_at + nodes->budget_ns / 4 * 3 >= sl_clock_monotonic();
 }
 
-bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_ask *ask) {
+bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_node_ask *ask) {
 	if (nodes->closing)
 		return false;
 	const uint16_t slot = sl_nodes_group(nodes, ask->keys[0]);
@@ -247,7 +247,7 @@ static void on_due(struct sl_nodes *nodes, struct sl_errand *errand) {
 		return;
 	}
 	/* Its place in the line stays, for the answer that may come. */
-	struct sl_ask *ask = errand->ask;
+	struct sl_node_ask *ask = errand->ask;
 	const struct sl_answer late = {.kind = SL_ANSWER_LATE};
 	errand->ask = NULL;
 	sl_errands_clear_due(&nodes->errands, errand);

@@ -40,7 +40,7 @@ struct sl_answer {
 /* One command: `SLUICE.<verb> keys[0] words...`, or the script's function of that verb with all keys in KEYS. The
  * caller's memory, and what it points to, until `answered` was called (once, on the loop, never from within
  * sl_nodes_ask()). */
-struct sl_ask {
+struct sl_node_ask {
 	const char *verb;                /* "CHECK", a constant */
 	const struct sluice_bytes *keys; /* 1..SL_ASK_KEYS_MAX, all of one group (sl_nodes_group()) */
 	uint32_t key_count;
@@ -49,7 +49,7 @@ struct sl_ask {
 	uint32_t exact;     /* which of the words is EXACT, from 1; 0: none. A node that does not know it is told EACH */
 	bool dated;         /* AT is among the words */
 	sluice_ns deadline; /* sl_clock_monotonic() */
-	void (*answered)(struct sl_ask *ask, const struct sl_answer *answer);
+	void (*answered)(struct sl_node_ask *ask, const struct sl_answer *answer);
 	void *owner; /* the caller's */
 };
 
@@ -77,7 +77,7 @@ bool sl_nodes_knows_slots(const struct sl_nodes *nodes);
  * What may have been executed is not sent twice. False: nobody to ask (no connection, an open circuit), or too much is
  * under way: 65,536 commands, 16 MiB at the node. Then `answered` will not be called. A node that is being connected
  * for the first time is waited for, until the deadline. About 500 ns, reading the answer included. */
-SLUICE_MUST_USE bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_ask *ask);
+SLUICE_MUST_USE bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_node_ask *ask);
 
 /* Whether the group's node could be asked now. */
 bool sl_nodes_is_up(const struct sl_nodes *nodes, uint16_t group);

@@ -296,7 +296,7 @@ static uint32_t add_head(struct sluice_bytes *words, struct sl_out *out, char wh
 	}
 }
 
-void sl_group_say(struct sl_group *group, enum sl_verb verb, const struct sl_head *head) {
+void sl_group_say(struct sl_group *group, enum sl_fleet_verb verb, const struct sl_head *head) {
 	struct sluice_bytes words[SL_HEAD_WORDS_MAX];
 	struct sl_out out = sl_out_to(group->head_text, sizeof group->head_text);
 	uint32_t count = 0;
@@ -336,7 +336,7 @@ uint32_t sl_plan_stride(uint32_t number_count, uint32_t item_count) {
 	                                                       : 0;
 }
 
-bool sl_plan_is_answer(enum sl_verb verb, const struct sl_answer *answer, uint32_t item_count) {
+bool sl_plan_is_answer(enum sl_fleet_verb verb, const struct sl_answer *answer, uint32_t item_count) {
 	uint32_t stride = sl_plan_stride(answer->count, item_count);
 	if (answer->kind != SL_ANSWER_NUMBERS)
 		return false;

@@ -13,7 +13,7 @@
 #include "hosts/server/door/flight.h"
 #include "hosts/server/fleet/nodes.h"
 
-enum sl_verb {
+enum sl_fleet_verb {
 	SL_CHECK,
 	SL_PEEK,
 	SL_REFUND,
@@ -59,7 +59,7 @@ struct sl_plan_item {
 };
 
 struct sl_group {
-	struct sl_ask ask;
+	struct sl_node_ask ask;
 	struct sl_group *next; /* of its call */
 	void *owner;           /* whose it is; NULL: nobody waits for it any more */
 	uint64_t id;           /* of its hold */
@@ -101,16 +101,16 @@ struct sl_group *sl_group_new_ticket(const struct sl_plan_item *items, uint32_t 
 bool sl_plan_is_whole(const struct sluice_call *call);
 
 /* Whether the answer to a whole call's command has numbers of its outcome behind the limits'. */
-static inline bool sl_plan_has_outcome(enum sl_verb verb, const struct sl_head *head) {
+static inline bool sl_plan_has_outcome(enum sl_fleet_verb verb, const struct sl_head *head) {
 	return verb == SL_ACQUIRE || verb == SL_RESERVE || verb == SL_COMMIT || head->upto || head->of.len != 0;
 }
 
 /* Puts a command's head before the tail and fills the ask's verb, keys and words. */
-void sl_group_say(struct sl_group *group, enum sl_verb verb, const struct sl_head *head);
+void sl_group_say(struct sl_group *group, enum sl_fleet_verb verb, const struct sl_head *head);
 
 /* Whether the verb's answer is as long as it must be for so many items, and what stands in it is possible: nodes may
  * answer anything. */
-bool sl_plan_is_answer(enum sl_verb verb, const struct sl_answer *answer, uint32_t item_count);
+bool sl_plan_is_answer(enum sl_fleet_verb verb, const struct sl_answer *answer, uint32_t item_count);
 
 /* The same of an answer with SL_OUTCOME_NUMBERS behind the limits'. */
 bool sl_plan_is_outcome(const struct sl_answer *answer, uint32_t item_count);

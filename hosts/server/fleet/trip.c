@@ -35,7 +35,7 @@ static inline bool is_enforced(const struct sl_trip *trip, uint32_t i) {
 
 /* ---- what nobody waits for --------------------------------------------------------------------------------------- */
 
-static void tidied(struct sl_ask *ask, const struct sl_answer *answer) {
+static void tidied(struct sl_node_ask *ask, const struct sl_answer *answer) {
 	(void)answer;
 	free((struct sl_group *)(void *)((char *)ask - offsetof(struct sl_group, ask)));
 }
@@ -56,7 +56,7 @@ static struct sl_head whole_head(const struct sl_trip *trip, const struct sl_gro
 	return head;
 }
 
-void sl_group_send_off(struct sl_fleet *fleet, struct sl_group *group, enum sl_verb verb) {
+void sl_group_send_off(struct sl_fleet *fleet, struct sl_group *group, enum sl_fleet_verb verb) {
 	struct sl_head head = sl_group_head(fleet, group);
 	group->owner = NULL;
 	sl_group_say(group, verb, &head);
@@ -295,7 +295,7 @@ static void take_answer(struct sl_trip *trip, struct sl_group *group, const stru
 	group->result = admits(trip, group) ? GROUP_DONE : GROUP_FAILED;
 }
 
-static void answered(struct sl_ask *ask, const struct sl_answer *answer) {
+static void answered(struct sl_node_ask *ask, const struct sl_answer *answer) {
 	struct sl_group *group = (struct sl_group *)(void *)((char *)ask - offsetof(struct sl_group, ask));
 	struct sl_trip *trip = group->owner;
 	take_answer(trip, group, answer);
@@ -380,8 +380,8 @@ static bool is_denied(const struct sl_trip *trip) {
 	return false;
 }
 
-static enum sl_verb verb_of(const struct sl_trip *trip, uint32_t groups) {
-	static const enum sl_verb verbs[] = {
+static enum sl_fleet_verb verb_of(const struct sl_trip *trip, uint32_t groups) {
+	static const enum sl_fleet_verb verbs[] = {
 		[SLUICE_CHARGE] = SL_CHECK, [SLUICE_PEEK] = SL_PEEK,       [SLUICE_REFUND] = SL_REFUND,
 		[SLUICE_RESET] = SL_RESET,  [SLUICE_ACQUIRE] = SL_ACQUIRE, [SLUICE_RELEASE] = SL_RELEASE,
 		[SLUICE_RENEW] = SL_RENEW,  [SLUICE_RESERVE] = SL_RESERVE, [SLUICE_COMMIT] = SL_COMMIT};
@@ -632,7 +632,7 @@ static void end(struct sl_trip *trip, sluice_err err) {
 	bool passes;
 	merge(trip);
 	call->err = err;
-	if (!sl_plan_has_outcome((enum sl_verb)trip->verb, &(struct sl_head){.of = call->id, .upto = call->upto}))
+	if (!sl_plan_has_outcome((enum sl_fleet_verb)trip->verb, &(struct sl_head){.of = call->id, .upto = call->upto}))
 		call->granted = call->merged.allowed ? call->cost : 0;
 	passes = err == SLUICE_OK ? call->merged.allowed : sl_aside_passes(trip);
 	for (uint32_t i = 0; i < call->item_count; i++) {

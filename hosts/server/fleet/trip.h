@@ -46,7 +46,7 @@ struct sl_trip {
 	struct sl_trip_item *items;
 	struct sl_group *groups;
 	uint32_t pending; /* answers or slices waited for */
-	uint8_t verb;     /* enum sl_verb, of the commands under way or behind */
+	uint8_t verb;     /* enum sl_fleet_verb, of the commands under way or behind */
 	bool late, asked, was_held;
 	bool refused; /* a node can't do what the caller asks for himself: a limit in notation, an instant */
 	bool whole;  /* one command, or none: sl_plan_is_whole() */
@@ -136,7 +136,7 @@ void sl_trip_expire(struct sl_trip *trip, bool for_node);
 struct sl_head sl_group_head(const struct sl_fleet *fleet, const struct sl_group *group);
 
 /* Sends a last command of a group, best effort, and frees it. */
-void sl_group_send_off(struct sl_fleet *fleet, struct sl_group *group, enum sl_verb verb);
+void sl_group_send_off(struct sl_fleet *fleet, struct sl_group *group, enum sl_fleet_verb verb);
 
 /* ---- fleet.c ---- */
 

@@ -127,13 +127,13 @@ static void take_away(struct sl_bounds *bounds, const struct sl_address *network
 
 /* ---- from outside ------------------------------------------------------------------------------------------------ */
 
-uint32_t sl_bounds_enter(struct sl_bounds *bounds, struct sl_place *place) {
+uint32_t sl_bounds_enter(struct sl_bounds *bounds, struct sl_bounds_entry *place) {
 	SL_ASSERT(!place->counted);
 	place->counted = true;
 	return atomic_fetch_add_explicit(&bounds->open, 1, memory_order_relaxed) + 1;
 }
 
-bool sl_bounds_enter_address(struct sl_bounds *bounds, struct sl_place *place, const struct sl_address *address,
+bool sl_bounds_enter_address(struct sl_bounds *bounds, struct sl_bounds_entry *place, const struct sl_address *address,
                              const struct sl_settings *settings) {
 	SL_ASSERT(!place->by_address);
 	place->network = *address;
@@ -144,7 +144,7 @@ bool sl_bounds_enter_address(struct sl_bounds *bounds, struct sl_place *place, c
 	return place->by_address;
 }
 
-void sl_bounds_leave(struct sl_bounds *bounds, struct sl_place *place) {
+void sl_bounds_leave(struct sl_bounds *bounds, struct sl_bounds_entry *place) {
 	if (place->by_address) {
 		pthread_mutex_lock(&bounds->lock);
 		take_away(bounds, &place->network);
@@ -152,7 +152,7 @@ void sl_bounds_leave(struct sl_bounds *bounds, struct sl_place *place) {
 	}
 	if (place->counted)
 		atomic_fetch_sub_explicit(&bounds->open, 1, memory_order_relaxed);
-	*place = (struct sl_place){.counted = false};
+	*place = (struct sl_bounds_entry){.counted = false};
 }
 
 void sl_bounds_set_descriptors(struct sl_bounds *bounds, uint32_t descriptors) {

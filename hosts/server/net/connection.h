@@ -35,7 +35,7 @@ struct sl_connection {
 	const struct sl_listener *listener;
 	char peer_text[SL_PEER_TEXT_MAX];
 	struct sl_peer peer;
-	struct sl_place place;
+	struct sl_bounds_entry place;
 	struct sl_flight *flying;        /* decisions under way that it waits for: nothing is read meanwhile; or NULL */
 	struct sl_flight *landed;        /* those that are there and not answered yet, in order */
 	uint32_t landed_settled;         /* of their calls, how many have been answered */

@@ -58,7 +58,7 @@ struct sl_arrival {
 	struct sl_address address; /* of an inet socket */
 	bool is_unix;
 	bool is_named;              /* comes from another process, which has read its PROXY header */
-	struct sl_place place;      /* sl_worker_admit()'s: how it is counted */
+	struct sl_bounds_entry place;      /* sl_worker_admit()'s: how it is counted */
 	struct sl_luggage *luggage; /* NULL of one that is new; owned, free() */
 };
 
