@@ -1,6 +1,7 @@
 /* What deciding means, case by case: the rules of contract section 4 as a person reads them, with numbers worked out by
  * hand. The random tests of tests/model say that the same holds everywhere. */
 #include "base/bytes.h"
+#include "store/store.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -486,6 +487,26 @@ static void a_batch_decides_each_call_by_itself(void **state) {
 	sluice_decide_many(*state, calls, 0);
 }
 
+/* Without a store, or behind a fork that has none of its own, each call of a batch says why, and nothing else. */
+static void a_batch_without_a_store_decides_none(void **state) {
+	struct sluice_store *store = *state;
+	struct sluice_limit limit = limit_of("sliding-log 3/1m");
+	struct sluice_item item = {.limit = &limit, .key = sl_str("k")};
+	struct sluice_call calls[4];
+	uint32_t owner = store->owner;
+	for (uint32_t i = 0; i < 4; i++)
+		calls[i] = (struct sluice_call){.items = &item, .item_count = 1, .cost = 1, .now = START_MS * MS};
+	sluice_decide_many(NULL, calls, 3);
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(calls[i].err, i < 3 ? SLUICE_E_MISUSE : SLUICE_OK);
+	store->owner = 0;
+	sluice_decide_many(store, calls, 3);
+	store->owner = owner;
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(calls[i].err, i < 3 ? SLUICE_E_BUSY : SLUICE_OK);
+	assert_int_equal(peek(store, 0, "sliding-log 3/1m").remaining, 3);
+}
+
 #define IN_A_STORE(test) cmocka_unit_test_setup_teardown(test, open_store, close_store)
 
 int main(void) {
@@ -512,6 +533,7 @@ int main(void) {
 		IN_A_STORE(more_than_sixteen_limits_are_refused),
 		IN_A_STORE(null_pointers_and_unknown_operations_are_refused),
 		IN_A_STORE(a_batch_decides_each_call_by_itself),
+		IN_A_STORE(a_batch_without_a_store_decides_none),
 	};
 	return cmocka_run_group_tests_name("deciding", tests, NULL, NULL);
 }

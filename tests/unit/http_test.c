@@ -631,6 +631,10 @@ static void test_queries(void **state) {
 		assert_true(sl_bytes_equal(value, sl_str(want[i][1])));
 	}
 	assert_false(sl_http_query_next(&rest, &name, &value));
+	rest = sl_str("a=1&b"); /* a name of one byte, without a value, is the last */
+	assert_true(sl_http_query_next(&rest, &name, &value) && sl_http_query_next(&rest, &name, &value));
+	assert_true(sl_bytes_equal(name, sl_str("b")) && value.len == 0 && rest.len == 0);
+	assert_false(sl_http_query_next(&rest, &name, &value));
 }
 
 static void assert_date(uint64_t seconds) {

@@ -4,6 +4,7 @@
 #include "tests/model/dice.h"
 
 #include "algo/rule.h"
+#include "base/zone.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -277,6 +278,44 @@ static void bad_limits_are_refused_where_they_are_bad(void **state) {
 		expect_refusal(&refused[i]);
 }
 
+static int32_t no_zone(struct sluice_bytes name) {
+	(void)name;
+	return -1;
+}
+
+static const char *near_berlin(struct sluice_bytes name) {
+	return name.len == 12 ? "Europe/Berlin" : NULL;
+}
+
+/* A zone that is not there: where zones can be read it may be one that is meant; where not, that is said. */
+static void an_unknown_zone_is_told_with_what_is_known(void **state) {
+	static const struct {
+		const char *written, *says;
+		bool reads, knows;
+	} rows[] = {
+		{"9/day at Europe/Brlin", "expected the name of a time zone such as Europe/Berlin (only UTC is known here), "
+	                              "found 'Europe/Brlin'", false, false},
+		{"9/day at Europe/Brlin", "expected the name of a time zone such as Europe/Berlin, found 'Europe/Brlin'", true, false},
+		{"9/day at Europe/Brlin", "expected the name of a time zone (did you mean Europe/Berlin?), found 'Europe/Brlin'",
+	     true, true},
+		{"9/day at Mars", "expected the name of a time zone such as Europe/Berlin, found 'Mars'", true, true},
+	};
+	int32_t (*load)(struct sluice_bytes) = sl_zone_load;
+	const char *(*near)(struct sluice_bytes) = sl_zone_near;
+	struct sluice_limit limit;
+	struct sluice_error error;
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		sl_zone_load = rows[i].reads ? no_zone : NULL;
+		sl_zone_near = rows[i].knows ? near_berlin : NULL;
+		assert_int_equal(parse(sl_str(rows[i].written), &limit, &error), SLUICE_E_SYNTAX);
+		assert_string_equal(error.text, rows[i].says);
+		assert_int_equal(error.column, 10);
+	}
+	sl_zone_load = load;
+	sl_zone_near = near;
+}
+
 /* A counter of leases or members belongs to T or W; N, Q and edge may change under it. */
 static void identity_of_leases_and_members(void **state) {
 	static const char *const texts[] = {
@@ -439,6 +478,7 @@ int main(void) {
 		cmocka_unit_test(written_limits_print_canonically),
 		cmocka_unit_test(the_fields_say_what_was_written),
 		cmocka_unit_test(bad_limits_are_refused_where_they_are_bad),
+		cmocka_unit_test(an_unknown_zone_is_told_with_what_is_known),
 		cmocka_unit_test(identity_of_leases_and_members),
 		cmocka_unit_test(bytes_that_are_no_text_are_refused),
 		cmocka_unit_test(a_long_text_is_refused_and_quoted_shortly),

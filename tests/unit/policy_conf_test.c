@@ -300,6 +300,19 @@ static void test_maxima(void **state) {
 	}
 }
 
+/* One attribute too many is one problem, which counts them. */
+static void test_too_many_attributes(void **state) {
+	static const struct wanted wanted = {1, 13, "expected at most 256 attributes, found 257"};
+	char yaml[16 * 1024];
+	size_t len = (size_t)snprintf(yaml, sizeof yaml, "attributes: {");
+	(void)state;
+	for (unsigned i = 0; i <= 256; i++)
+		len += (size_t)snprintf(yaml + len, sizeof yaml - len, "a%u: header x-%u, ", i, i);
+	len += (size_t)snprintf(yaml + len, sizeof yaml - len, "}\n");
+	assert_true(len < sizeof yaml);
+	sl_policy_refused(sl_slice(yaml, len), &wanted, 1);
+}
+
 /* ---- what is refused: the bytes and the YAML -------------------------------------------------------------------- */
 
 static void test_bytes(void **state) {
@@ -442,6 +455,8 @@ static void test_types(void **state) {
 		{"store:\n", {{1, 7, "expected a mapping with the keys of store, found nothing"}}},
 		{"trusted-proxies: 10.0.0.0/8\n", {{1, 18, "expected a list of networks"}}},
 		{"attributes: [user]\n", {{1, 13, "expected a mapping of names to sources"}}},
+		{"client-time: [true]\n", {{1, 14, "expected true or false, found a list"}}},
+		{"client-time: {true: true}\n", {{1, 14, "expected true or false, found a mapping"}}},
 		{"limits: {login: 5/1m}\n", {{1, 9, "expected a list of limits, found a mapping"}}},
 		{"limits:\n", {{1, 8, "expected a list of limits, found nothing"}}},
 		{"limits: [5/1m]\n", {{1, 10, "expected a mapping with the keys of a limit, found '5/1m'"}}},
@@ -620,7 +635,7 @@ int main(void) {
 		cmocka_unit_test(test_nothing_is_refused),
 		cmocka_unit_test(test_empty),        cmocka_unit_test(test_settings),    cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_stores),       cmocka_unit_test(test_documented),  cmocka_unit_test(test_spellings),
-		cmocka_unit_test(test_maxima),       cmocka_unit_test(test_bytes),       cmocka_unit_test(test_yaml),
+		cmocka_unit_test(test_maxima),       cmocka_unit_test(test_too_many_attributes), cmocka_unit_test(test_bytes),       cmocka_unit_test(test_yaml),
 		cmocka_unit_test(test_cut),          cmocka_unit_test(test_too_much),    cmocka_unit_test(test_keys),
 		cmocka_unit_test(test_types),        cmocka_unit_test(test_values),      cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_when_and_key), cmocka_unit_test(test_all_at_once),

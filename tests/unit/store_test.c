@@ -68,6 +68,36 @@ static void sizes_out_of_range_are_refused(void **state) {
 	assert_null(sl_store_verify(&f->store));
 }
 
+/* A store of another size for the same counters knows them by no more bits of their hashes than the old one did, and by
+ * no more than it has pages to tell: a store that grew and shrinks again is as before. */
+static void a_store_like_another_knows_as_much_of_a_hash_as_both(void **state) {
+	enum { LARGE = 8 * ARENA };
+	struct fixture *f = *state;
+	struct sl_header *small = f->memory, *large = aligned_alloc(SL_PAGE_BYTES, LARGE), *again;
+	const uint64_t secret[2] = {7, 11};
+	uint32_t few = small->hash_top_bits, many;
+	assert_non_null(large);
+	again = aligned_alloc(SL_PAGE_BYTES, LARGE);
+	assert_non_null(again);
+	memset(large, 0, LARGE);
+	assert_int_equal(sl_arena_format(large, LARGE, 50, secret, 5), SLUICE_OK);
+	many = large->hash_top_bits;
+	assert_true(few > 0 && many == few + 3); /* eight times the pages */
+	memset(again, 0, LARGE);
+	assert_int_equal(sl_arena_format_like(again, LARGE, 50, large), SLUICE_OK);
+	assert_int_equal(again->hash_top_bits, many);
+	memset(again, 0, LARGE);
+	assert_int_equal(sl_arena_format_like(again, ARENA, 50, large), SLUICE_OK);
+	assert_int_equal(again->hash_top_bits, few);
+	assert_null(sl_arena_refuse(again, ARENA));
+	memset(large, 0, LARGE);
+	assert_int_equal(sl_arena_format_like(large, LARGE, 50, again), SLUICE_OK);
+	assert_int_equal(large->hash_top_bits, few);
+	assert_null(sl_arena_refuse(large, LARGE));
+	free(again);
+	free(large);
+}
+
 /* Puts a key in, evicting where there is no other way. */
 static struct sl_slot *insert_used(struct sluice_store *store, uint64_t key, sluice_ns now, sluice_ns life,
                                    uint64_t use) {
@@ -405,6 +435,7 @@ static void nothing_overlaps_and_all_room_comes_back(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		WITH_STORE(sizes_out_of_range_are_refused),
+		WITH_STORE(a_store_like_another_knows_as_much_of_a_hash_as_both),
 		WITH_STORE(keys_are_found_again_at_a_load_of_seven_tenths),
 		WITH_STORE(a_full_store_evicts_and_expired_slots_go_first),
 		WITH_STORE(the_least_used_go_first),
