@@ -75,6 +75,35 @@ static void a_denial_stands_without_room_for_its_strike(void **state) {
 	sluice_store_close(s);
 }
 
+/* Where somebody can make room a strike has it, and the penalty holds; nobody's counter goes in vain. */
+static void a_strike_makes_room(void **state) {
+	static const struct sluice_terms terms = {.penalty_count = 1,
+	                                          .after = 6,
+	                                          .within_ns = (sluice_ns)60 * S * ASK_MS,
+	                                          .forgive_ns = (sluice_ns)60 * S * ASK_MS,
+	                                          .penalties_ns = {(sluice_ns)60 * S * ASK_MS}};
+	struct sluice_store *s = small_store(1);
+	struct sluice_store_stats before, stats;
+	(void)state;
+	for (uint32_t i = 0; s->blocks->free_units != 0 && i < 10000; i++) {
+		char key[16];
+		snprintf(key, sizeof key, "%" PRIu32, i);
+		ASK(s, SLUICE_CHARGE, 0, 1, .lines = {{"sliding-log 100/1h", key}});
+	}
+	assert_int_equal(s->blocks->free_units, 0);
+	assert_int_equal(ASK(s, SLUICE_CHARGE, 0, 9, .lines = {{"fixed-window 9/1h", .terms = &terms}}).err, SLUICE_OK);
+	sluice_store_stats(s, &before);
+	for (uint64_t i = 1; i <= 6; i++) { /* the first needs a unit, the fifth two that stand together */
+		struct asked a = ASK(s, SLUICE_CHARGE, i, 1, .lines = {{"fixed-window 9/1h", .terms = &terms}});
+		assert_true(a.err == SLUICE_OK && !a.d.allowed);
+		assert_int_equal(a.penalized, i == 6);
+	}
+	sluice_store_stats(s, &stats);
+	assert_in_range(stats.evicted - before.evicted, 2, 6);
+	assert_null(sluice_store_verify(s));
+	sluice_store_close(s);
+}
+
 /* Records of retried requests go first, and leave nothing in the sketch that a stranger would start from. */
 static void a_flood_of_records_costs_strangers_nothing(void **state) {
 	struct sluice_store *s = small_store(50);
@@ -133,6 +162,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_reservation_without_room_does_nothing),
 		cmocka_unit_test(a_denial_stands_without_room_for_its_strike),
+		cmocka_unit_test(a_strike_makes_room),
 		cmocka_unit_test(a_flood_of_records_costs_strangers_nothing),
 		cmocka_unit_test(evicted_ledgers_leave_estimates_charged),
 	};

@@ -294,10 +294,12 @@ static void an_unknown_zone_is_told_with_what_is_known(void **state) {
 		bool reads, knows;
 	} rows[] = {
 		{"9/day at Europe/Brlin", "expected the name of a time zone such as Europe/Berlin (only UTC is known here), "
-	                              "found 'Europe/Brlin'", false, false},
-		{"9/day at Europe/Brlin", "expected the name of a time zone such as Europe/Berlin, found 'Europe/Brlin'", true, false},
-		{"9/day at Europe/Brlin", "expected the name of a time zone (did you mean Europe/Berlin?), found 'Europe/Brlin'",
-	     true, true},
+	                              "found 'Europe/Brlin'",
+	     false, false},
+		{"9/day at Europe/Brlin", "expected the name of a time zone such as Europe/Berlin, found 'Europe/Brlin'",
+	     true, false},
+		{"9/day at Europe/Brlin",
+	     "expected the name of a time zone (did you mean Europe/Berlin?), found 'Europe/Brlin'", true, true},
 		{"9/day at Mars", "expected the name of a time zone such as Europe/Berlin, found 'Mars'", true, true},
 	};
 	int32_t (*load)(struct sluice_bytes) = sl_zone_load;

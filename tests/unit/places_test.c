@@ -28,8 +28,12 @@ static void begin(const char *text) {
 	assert_int_equal(sluice_limit_parse(&host.limit, sl_str(text), NULL), SLUICE_OK);
 }
 
+/* What a step finds out stands in whatever memory a host has: here in bytes that mean something else. */
 static struct sl_counter load(uint64_t who) {
-	return (struct sl_counter){.state = host.state, .block = host.block, .block_bytes = host.block_bytes, .who = who};
+	struct sl_counter counter = {
+		.state = host.state, .block = host.block, .block_bytes = host.block_bytes, .who = who};
+	memset(&counter.places, 0x5a, sizeof counter.places);
+	return counter;
 }
 
 static struct sluice_decision charge(sluice_ns now, uint32_t cost, uint64_t who, bool *known) {
@@ -246,6 +250,57 @@ static void many_evicted_members_are_counted(void **state) {
 	assert_true(!d.allowed && d.retry_after_ns > 10000 * (sluice_ns)SL_MS_NS - 4000);
 }
 
+static bool is_known(int64_t at_ms, uint64_t who) {
+	struct sl_counter counter = load(who);
+	struct sluice_decision d;
+	sl_step(&host.limit, &counter, START_NS + (sluice_ns)at_ms * SL_MS_NS, 1, false, &d);
+	return counter.known;
+}
+
+static void count_member(int64_t at_ms, uint64_t who, bool before) {
+	bool known;
+	assert_true(charge(START_NS + (sluice_ns)at_ms * SL_MS_NS, 1, who, &known).allowed);
+	assert_int_equal(known, before);
+}
+
+/* Of 1,024 places the one that ends first is given to somebody new, wherever it stands: the first, the last, or between. */
+static void who_has_been_away_longest_gives_way(void **state) {
+	static const uint64_t oldest[] = {1, 2, 512, 1023, 1024};
+	(void)state;
+	for (size_t i = 0; i < sizeof oldest / sizeof *oldest; i++) {
+		begin("distinct 5000/1h");
+		for (uint64_t who = 1; who <= 1024; who++)
+			count_member((int64_t)who, who, false);
+		for (uint64_t who = 1; who <= 1024; who++) /* all but one come again, in another order than they stand in */
+			if (who * 7 % 1025 != oldest[i])
+				count_member(2000 + (int64_t)who, who * 7 % 1025, true);
+		count_member(4000, 9001, false);
+		for (uint64_t who = 1; who <= 1024; who++)
+			assert_int_equal(is_known(4000, who), who != oldest[i]);
+		assert_true(is_known(4000, 9001));
+		count_member(4001, 9002, false); /* and then the one that came again first */
+		assert_false(is_known(4001, oldest[i] != 7 ? 7 : 14));
+	}
+}
+
+/* A sketch in which nobody is left who has no place: what it says of its registers is never what stood in the host's
+ * memory before. */
+static void a_sketch_notes_only_what_was_counted(void **state) {
+	struct sl_counter counter;
+	(void)state;
+	begin("distinct 5000/1h");
+	for (uint64_t who = 1; who <= 1100; who++)
+		count_member((int64_t)who * 1000, who * UINT64_C(0x9e3779b97f4a7c15), false);
+	assert_true(host.block_bytes > 200000);
+	counter = load(0);
+	assert_int_equal(sl_places_look(&counter, START_NS + 1100 * 1000 * (sluice_ns)SL_MS_NS)->live, 1024);
+	for (int64_t who = 1; who <= 40; who++) { /* 76 have lost their places, and their time is over */
+		count_member(3600 * 1000 + 100 * 1000 + who, (uint64_t)who * UINT64_C(0xd1342543de82ef95), false);
+		counter = load(0);
+		assert_true(sl_counter_is_valid(&host.limit, &counter));
+	}
+}
+
 /* ---- a death at any store --------------------------------------------------------------------------------------- */
 
 /* Of a change in place: whatever words of the block it has written up to any of them, in the order of its stores, who
@@ -312,6 +367,8 @@ int main(void) {
 		cmocka_unit_test(members_by_the_table),
 		cmocka_unit_test(what_was_evicted_is_held_without_a_name),
 		cmocka_unit_test(many_evicted_members_are_counted),
+		cmocka_unit_test(who_has_been_away_longest_gives_way),
+		cmocka_unit_test(a_sketch_notes_only_what_was_counted),
 		cmocka_unit_test(a_place_is_taken_with_its_last_store),
 		cmocka_unit_test(no_block_is_an_unused_counter),
 		cmocka_unit_test(ids_are_numbers),

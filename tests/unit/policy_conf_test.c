@@ -635,10 +635,11 @@ int main(void) {
 		cmocka_unit_test(test_nothing_is_refused),
 		cmocka_unit_test(test_empty),        cmocka_unit_test(test_settings),    cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_stores),       cmocka_unit_test(test_documented),  cmocka_unit_test(test_spellings),
-		cmocka_unit_test(test_maxima),       cmocka_unit_test(test_too_many_attributes), cmocka_unit_test(test_bytes),       cmocka_unit_test(test_yaml),
+		cmocka_unit_test(test_maxima),       cmocka_unit_test(test_bytes),       cmocka_unit_test(test_yaml),
 		cmocka_unit_test(test_cut),          cmocka_unit_test(test_too_much),    cmocka_unit_test(test_keys),
 		cmocka_unit_test(test_types),        cmocka_unit_test(test_values),      cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_when_and_key), cmocka_unit_test(test_all_at_once),
+		cmocka_unit_test(test_too_many_attributes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -241,7 +241,7 @@ static void calls_can_be_parked(void **state) {
 	assert_int_equal(charge(w, &w->plain, "a"), SLUICE_OK);
 }
 
-/* Walks, lists and standings are bounded too. */
+/* Walks and lists are bounded too. */
 static void walks_pass_it_over(void **state) {
 	struct world *w = *state;
 	struct sl_page_figures figures = {0};
@@ -255,6 +255,32 @@ static void walks_pass_it_over(void **state) {
 	arena_place(&w->store, &leases, "l").home->lock = OTHER;
 	assert_int_equal(sluice_holders(&w->store, &leases, sl_str("l"), w->now, &holder, 1), SLUICE_HOLDERS_BUSY);
 	assert_int_equal(rests, LOOKS);
+}
+
+/* How a key stands is read under the lock of its home: of one that is held up nothing is known, and the lock stays its
+ * owner's; a dead one's is recovered first. */
+static void a_standing_is_read_under_the_lock(void **state) {
+	static const struct sluice_terms terms = {.penalty_count = 1,
+	                                          .after = 1,
+	                                          .within_ns = 60 * ARENA_S,
+	                                          .forgive_ns = 60 * ARENA_S,
+	                                          .penalties_ns = {60 * ARENA_S}};
+	struct world *w = *state;
+	struct sluice_item item = {.limit = &w->plain, .key = sl_str("a"), .terms = &terms};
+	struct sluice_call call = {.items = &item, .item_count = 1, .cost = 10, .now = w->now};
+	uint64_t stolen = w->store.header->stolen_locks;
+	assert_int_equal(sluice_decide(&w->store, &call), SLUICE_OK);
+	assert_int_equal(call.penalized, 1);
+	assert_int_equal(sluice_standing(&w->store, &item, w->now).level, 1);
+	assert_int_equal(*lock_of(w, "a"), 0);
+	*lock_of(w, "a") = OTHER;
+	assert_int_equal(sluice_standing(&w->store, &item, w->now).level, 0);
+	assert_int_equal(*lock_of(w, "a"), OTHER);
+	assert_int_equal(rests, LOOKS);
+	*lock_of(w, "a") = DEAD;
+	assert_int_equal(sluice_standing(&w->store, &item, w->now).level, 1);
+	assert_int_equal(w->store.header->stolen_locks, stolen + 1);
+	assert_int_equal(*lock_of(w, "a"), 0);
 }
 
 #define IN_A_WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
@@ -271,6 +297,7 @@ int main(void) {
 		IN_A_WORLD(a_recovery_that_is_held_up_is_left_to_others),
 		IN_A_WORLD(calls_can_be_parked),
 		IN_A_WORLD(walks_pass_it_over),
+		IN_A_WORLD(a_standing_is_read_under_the_lock),
 	};
 	return cmocka_run_group_tests_name("stopped", tests, NULL, NULL);
 }
