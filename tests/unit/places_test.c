@@ -263,7 +263,7 @@ static void count_member(int64_t at_ms, uint64_t who, bool before) {
 	assert_int_equal(known, before);
 }
 
-/* Of 1,024 places the one that ends first is given to somebody new, wherever it stands: the first, the last, or between. */
+/* Of 1,024 places the one that ends first is given to somebody new, wherever it stands: first, last, or between. */
 static void who_has_been_away_longest_gives_way(void **state) {
 	static const uint64_t oldest[] = {1, 2, 512, 1023, 1024};
 	(void)state;
@@ -281,6 +281,12 @@ static void who_has_been_away_longest_gives_way(void **state) {
 		count_member(4001, 9002, false); /* and then the one that came again first */
 		assert_false(is_known(4001, oldest[i] != 7 ? 7 : 14));
 	}
+	begin("distinct 5000/1h");
+	for (uint64_t who = 1; who <= 1024; who++)
+		count_member(0, who, false);
+	count_member(0, 9001, false); /* of those that end together the first: a replica's block says the same */
+	for (uint64_t who = 1; who <= 1024; who++)
+		assert_int_equal(is_known(0, who), who != 1);
 }
 
 /* A sketch in which nobody is left who has no place: what it says of its registers is never what stood in the host's
