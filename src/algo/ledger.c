@@ -165,8 +165,12 @@ struct sharing {
 	uint32_t entry, left;
 };
 
+static uint64_t ms_of(const struct sl_reservation *it) {
+	return it->instant / SL_MS_NS + (it->instant % SL_MS_NS != 0);
+}
+
 static struct share next_share(struct sharing *s, const struct sl_reservation *it) {
-	uint64_t ms = it->instant / SL_MS_NS + (it->instant % SL_MS_NS != 0);
+	uint64_t ms = ms_of(it);
 	struct share share;
 	if (ms != s->ms)
 		s->left = sl_log_held(s->counter, it->instant, &s->entry);
@@ -183,12 +187,23 @@ static void find_shares(const struct view *v, const struct sl_counter *counter) 
 		shares[i] = next_share(&sharing, &v->ledger->list[i]);
 }
 
+/* Where sharing stands behind the first `kept`: what is left of the millisecond of the last of them goes on. */
+static struct sharing sharing_behind(const struct view *v, const struct sl_counter *copy, uint32_t kept) {
+	struct sharing sharing = {copy, UINT64_MAX, 0, 0};
+	uint32_t first = kept;
+	while (first != 0 && ms_of(&v->ledger->list[first - 1]) == ms_of(&v->ledger->list[kept - 1]))
+		first--;
+	for (uint32_t i = first; i < kept; i++)
+		(void)next_share(&sharing, &v->ledger->list[i]);
+	return sharing;
+}
+
 /* What counts at `at`, which is v->t or later, with the first `ended` returned. */
 static uint64_t log_used(const struct view *v, struct sl_counter *copy, uint32_t ended, sluice_ns at) {
 	uint64_t used = sl_log_used(v->limit, copy, at), back = 0;
 	const struct share *shares = v->scratch;
 	uint32_t expired = copy->log.expired, kept = (uint32_t)sl_min(ended, SHARES_MAX);
-	struct sharing sharing = {copy, UINT64_MAX, 0, 0};
+	struct sharing sharing = sharing_behind(v, copy, kept < ended ? kept : 0);
 	for (uint32_t i = 0; i < kept; i++)
 		back += shares[i].entry >= expired ? shares[i].cost : 0;
 	for (uint32_t i = kept; i < ended; i++)

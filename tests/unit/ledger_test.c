@@ -1,6 +1,7 @@
 /* Reservations, corrections and charges whatever the quota, edge by edge. Random streams are in tests/model. */
 #include "algo/ledger.h"
 #include "base/bytes.h"
+#include "base/math.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -129,6 +130,40 @@ static void ends_are_waited_for_in_turn(void **state) {
 	assert_int_equal(sl_ledger_find(&h->ledger, 1, T0 + 2 * S - 1), 0);
 	assert_int_equal(sl_ledger_find(&h->ledger, 1, T0 + 2 * S), -1);
 	assert_int_equal(sl_ledger_find(&h->ledger, 9, T0), -1);
+}
+
+/* More reservations of a log than a search remembers: those behind them go back as well, each for what its entry still
+ * holds. Of `shared` that were made in one millisecond a refund has taken some back. */
+static void thousands_end_one_by_one(struct host *h, uint32_t shared, uint32_t refund) {
+	enum { OPEN = 4000, OTHER = 1000 };
+	static struct sl_reservation list[OPEN];
+	uint32_t left = shared - refund;
+	h->ledger.list = list;
+	h->ledger.count = OPEN;
+	for (uint32_t i = 0; i < OPEN; i++) {
+		sluice_ns at = T0 + (i < shared ? 0 : i) * MS;
+		list[i] = (struct sl_reservation){.id = i + 1, .instant = at, .end = T0 + 10 * S + i * MS, .cost = 1};
+		assert_true(charge(h, at, 1).allowed);
+		if (i + 1 == shared)
+			assert_int_equal(sl_step_refund(&h->limit, &h->counter, at, refund), refund != 0);
+	}
+	assert_true(charge(h, T0 + 9 * S, OTHER).allowed);
+	for (uint32_t ended = 0; ended <= OPEN; ended += 160) {
+		sluice_ns at = T0 + 10 * S + ended * MS - 1;
+		uint32_t back = (uint32_t)sl_min(ended, left) + (ended > shared ? ended - shared : 0);
+		uint32_t used = OTHER + OPEN - refund - back;
+		assert_int_equal(ask(h, at, 0).remaining, 5000 - used);
+		assert_true(ask(h, at, 5000 - used).allowed);
+		assert_false(ask(h, at, 5000 - used + 1).allowed);
+	}
+	assert_int_equal(ask(h, T0 + 9 * S, 4000).retry_after_ns, 1 * S + (OPEN - 1) * MS);
+}
+
+static void more_may_be_open_than_are_remembered(void **state) {
+	(void)state;
+	thousands_end_one_by_one(host_of("sliding-log 5000/1m"), 0, 0);
+	thousands_end_one_by_one(host_of("sliding-log 5000/1m"), 2500, 0);
+	thousands_end_one_by_one(host_of("sliding-log 5000/1m"), 2500, 300);
 }
 
 /* 400 reserved, 1,000 used: 600 above the quota are waited for, to the ms. */
@@ -302,6 +337,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_denial_knows_that_reservations_end),
 		cmocka_unit_test(ends_are_waited_for_in_turn),
+		cmocka_unit_test(more_may_be_open_than_are_remembered),
 		cmocka_unit_test(debt_is_paid_before_the_next_admission),
 		cmocka_unit_test(a_window_that_has_rolled_is_corrected),
 		cmocka_unit_test(a_bucket_gives_back_what_has_not_drained),
