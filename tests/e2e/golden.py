@@ -23,6 +23,7 @@ limits:
     limit: sliding-log 5/1m
     penalty: "[1h, 3h] after 2 denials in 1m forgive 1d"
   - name: metered
+    when: {path: /metered}
     key: user
     limit: token-bucket 60/1m burst 100
     overrides:
@@ -32,6 +33,15 @@ limits:
     key: user
     limit: 10/1h
     count-denied: true
+  - name: at-a-time
+    when: {path: /work}
+    key: user
+    limit: concurrency 100 lease 1h
+  - name: tokens
+    when: {path: /work}
+    key: user
+    limit: sliding-log 1000/1h
+    reserve: {ttl: 1h}
 """
 
 
@@ -50,6 +60,13 @@ def plain(value):
     if isinstance(value, bytes):
         return value.decode("latin-1")
     return [plain(one) for one in value] if isinstance(value, list) else value
+
+
+def same(one, other):
+    """Errors are the same by their first word: how they are put may get better."""
+    if isinstance(one, str) and isinstance(other, str):
+        return one.split(" ")[0] == other.split(" ")[0]
+    return one == other
 
 
 def ask_by(client, script=False):

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Makes golden files of the formats as a built tree writes them, into tests/golden/COMMIT. See README.md.
 
-    tests/golden/make.py [--tree FOLDER] [--without-many]
+    tests/golden/make.py [--tree FOLDER] [--kinds store redis script] [--without-many]
     tests/golden/make.py --reread
 
 FOLDER is a checkout without changes in which `make` was run; this one, where none is named. What a tree can't do yet is
@@ -90,10 +90,14 @@ def by_policy():
     for step in range(8):
         yield at(NOON + step, "SLUICE.CHECK", "user=eve", 1, "policy:login")
     yield at(NOON, "SLUICE.CHECK", "user=ann", 80, "policy:metered")
-    yield ["SLUICE.ADMIT", 3, "user", "ann", "plan", "pro"]
+    yield ["SLUICE.ADMIT", 3, "user", "ann", "plan", "pro", "path", "/metered"]
     yield at(NOON, "SLUICE.CHECK", "user=bob", 80, "policy:metered")
     for step in range(4):
         yield at(NOON + step, "SLUICE.CHECK", "user=eve", 4, "policy:counted")
+    yield at(NOON, "SLUICE.ACQUIRE", "user=dan", 1, "ID", "worker-9", "policy:at-a-time")
+    yield at(NOON, "SLUICE.CHECK", "user=dan", 7, "policy:tokens")
+    for cost in (40, 50):
+        yield ["SLUICE.ADMIT", cost, "user", "dan", "path", "/work"]
 
 
 def by_front():
@@ -166,6 +170,20 @@ def ask_reservations(tickets):
     yield at(NOON + 1000, "SLUICE.PEEK", "gone", 30, "90/1m", "sliding-log 50/1h")
 
 
+def ask_admitted(tickets):
+    """By tickets that say the limits' names; where none were given, of nothing."""
+    for ticket in tickets:
+        yield at(NOON + 1000, "SLUICE.RENEW", "*", ticket)
+        yield at(NOON + 2000, "SLUICE.COMMIT", "*", ticket, 60)
+        yield at(NOON + 2000, "SLUICE.COMMIT", "*", ticket, 60)
+        yield at(NOON + 2000, "SLUICE.PEEK", "user=dan", 900, "policy:tokens")
+    yield at(NOON + 3000, "SLUICE.RELEASE", "*", tickets[0])
+    yield at(NOON + 3000, "SLUICE.RELEASE", "*", tickets[0])
+    for later in (3000, 3_600_500):
+        yield at(NOON + later, "SLUICE.PEEK", "user=dan", 60, "policy:at-a-time")
+    yield ["SLUICE.EXPLAIN", 1, "user", "dan", "path", "/work"]
+
+
 def ask_policy():
     for later in (100, 1_800_000, 3_600_100, 90_000_000):
         yield at(NOON + later, "SLUICE.PEEK", "user=eve", 1, "policy:login")
@@ -174,8 +192,9 @@ def ask_policy():
         yield at(NOON + later, "SLUICE.PEEK", "user=ann", 60, "policy:metered")
         yield at(NOON + later, "SLUICE.PEEK", "user=bob", 60, "policy:metered")
     for who in ("ann", "bob", "eve"):
-        yield ["SLUICE.EXPLAIN", 1, "user", who, "path", "/golden"]
-    yield ["SLUICE.EXPLAIN", 50, "user", "ann", "plan", "pro"]
+        for path in ("/golden", "/metered"):
+            yield ["SLUICE.EXPLAIN", 1, "user", who, "path", path]
+    yield ["SLUICE.EXPLAIN", 50, "user", "ann", "plan", "pro", "path", "/metered"]
 
 
 def ask_front():
@@ -216,7 +235,10 @@ def charge(ask, commands):
             print("left out:", *words, "->", reply)
         elif words[0] == "SLUICE.RESERVE":
             tickets.setdefault(words[1], []).append(plain(reply[7]))
-    return {**{f"team:{n}": ["0" * 16] * 3 for n in [*range(len(RESERVED)), "own"]}, **tickets}
+        elif words[0] == "SLUICE.ADMIT" and len(reply) > 8 and reply[8] is not None:
+            tickets.setdefault("admitted", []).append(plain(reply[8]))
+    return {**{key: ["0" * 16] * 3 for key in [*(f"team:{n}" for n in range(len(RESERVED))), "team:own", "admitted"]},
+            **tickets}
 
 
 def asked(ask, commands):
@@ -238,7 +260,7 @@ def make_store(commit, tree, members):
         pack(commit, "store.dump", subprocess.run([binary, "store", "dump", path], capture_output=True,
                                                   check=True).stdout)
         questions = [*ask_policy(), *ask_counters(), *ask_leases(), *ask_members(), *(ask_many() if members else []),
-                     *ask_reservations(tickets), *ask_resets()]
+                     *ask_reservations(tickets), *ask_admitted(tickets["admitted"]), *ask_resets()]
         with golden.served(binary, {"policy": POLICY}, path) as ask:
             write_answers(commit, "store.json", {"policy": POLICY, "asked": asked(ask, questions)})
 
@@ -295,16 +317,21 @@ def make_script(commit, tree, clock):
     redis.stop()
 
 
-def make(tree, members):
+KINDS = ["store", "redis", "script"]
+
+
+def make(tree, kinds, members):
     commit = subprocess.run(["git", "-C", tree, "rev-parse", "--short=7", "HEAD"], capture_output=True, text=True,
                             check=True).stdout.strip()
     os.mkdir(os.path.join(HERE, commit))  # fails where it is there: golden files are never made again
     clock = Clock(NOON)
-    make_store(commit, tree, members)
-    make_redis(commit, tree, clock)
-    if members:
+    if "store" in kinds:
+        make_store(commit, tree, members)
+    if "redis" in kinds:
+        make_redis(commit, tree, clock)
+    if "redis" in kinds and members:
         make_many(commit, tree, clock)
-    if os.path.exists(os.path.join(tree, "build", SCRIPT)):
+    if "script" in kinds and os.path.exists(os.path.join(tree, "build", SCRIPT)):
         make_script(commit, tree, clock)
     clock.close()
 
@@ -317,7 +344,7 @@ def note_others(commit, name, opened):
     with opened(answers) as ask:
         for row in answers["asked"]:
             now = plain(ask(row[0]))
-            row[2:] = [now] if now != row[1] else []
+            row[2:] = [now] if not golden.same(now, row[1]) else []
     if answers["asked"] != before:
         write_answers(commit, name, answers)
     for row in answers["asked"]:
@@ -331,9 +358,11 @@ def reread():
         def has(name, commit=commit):
             return os.path.exists(os.path.join(HERE, commit, name + ".xz"))
         with tempfile.TemporaryDirectory() as folder:
-            note_others(commit, "store.json", lambda answers: golden.open_store(
-                binary, answers, golden.unpack(commit, "store"), folder))
-        note_others(commit, "redis.json", lambda _: golden.open_rdb(golden.unpack(commit, "redis.rdb")))
+            if has("store.json"):
+                note_others(commit, "store.json", lambda answers: golden.open_store(
+                    binary, answers, golden.unpack(commit, "store"), folder))
+        if has("redis.json"):
+            note_others(commit, "redis.json", lambda _: golden.open_rdb(golden.unpack(commit, "redis.rdb")))
         if has("many.json"):
             note_others(commit, "many.json", lambda _: golden.open_rdb(golden.unpack(commit, "many.rdb")))
         if has("script.json"):
@@ -343,13 +372,14 @@ def reread():
 def main():
     parser = argparse.ArgumentParser(description="Makes golden files; see the head of this file.")
     parser.add_argument("--tree", default=ROOT, help="the checkout whose build writes them")
+    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS, help="what to make")
     parser.add_argument("--without-many", action="store_true", help="no counter of more than 1,024 members")
     parser.add_argument("--reread", action="store_true", help="ask this build about all files")
     arguments = parser.parse_args()
     if arguments.reread:
         reread()
     else:
-        make(os.path.abspath(arguments.tree), 0 if arguments.without_many else MEMBERS)
+        make(os.path.abspath(arguments.tree), arguments.kinds, 0 if arguments.without_many else MEMBERS)
 
 
 if __name__ == "__main__":
