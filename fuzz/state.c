@@ -5,7 +5,7 @@
  *   limit | block's size in units of 8 bytes, low and high | calls | state, 24 bytes | calls of 8 bytes | the block
  *
  * A call is: operation and cost's size, 3 of cost, instant's kind and exponent, 3 of the instant. */
-#include "algo/ledger.h"
+#include "algo/bundle.h"
 #include "base/assert.h"
 
 #define LAST_NS (UINT64_MAX - 1000000)
@@ -184,7 +184,7 @@ static void correct(const struct sluice_limit *limit, struct kept *kept, const u
 	}
 	sl_ledger_step(limit, &counter, &ledger, now, bytes[2], scratch, &d);
 	SL_ASSERT(d.remaining <= d.quota && d.allowed == (bytes[2] <= d.remaining || bytes[2] == 0));
-	(void)sl_ledger_find(&ledger, bytes[3], now);
+	(void)sl_bundle_find(limit, &ledger, &(struct sl_contents){.memory = NULL}, bytes[3], now);
 	(void)sl_ledger_debt(limit, &counter, now);
 	need = (sl_correct_bytes(limit, &counter, 8) + 7) / 8 * 8;
 	if (need > BLOCK_BYTES_MAX)

@@ -66,16 +66,21 @@ static bool correct_image(const struct sluice_limit *limit, struct slr_image *im
 	return true;
 }
 
+struct sl_correction *slr_member_returns(const struct slr_member *m, uint32_t from, uint32_t until, uint32_t *count) {
+	uint32_t room = sl_bundle_returns(m->limit, &m->ledger, &m->contents, from, until, NULL);
+	struct sl_correction *list = slr_take((room + 1) * sizeof *list);
+	*count = sl_bundle_returns(m->limit, &m->ledger, &m->contents, from, until, list);
+	return list;
+}
+
 /* Returns the reservations from index `from` on that have ended at an instant. Returns how many have in all. */
 static uint32_t return_image(const struct slr_member *m, struct slr_image *image, uint32_t from, sluice_ns instant) {
-	uint32_t ended = sl_ledger_ended(&m->ledger, instant);
+	uint32_t ended = sl_ledger_ended(&m->ledger, instant), count;
 	struct sl_correction *list;
 	if (ended <= from)
 		return from;
-	list = slr_take((ended - from) * sizeof *list);
-	for (uint32_t i = from; i < ended; i++)
-		list[i - from] = sl_ledger_return(&m->ledger.list[i]);
-	if (!correct_image(m->limit, image, list, ended - from))
+	list = slr_member_returns(m, from, ended, &count);
+	if (!correct_image(m->limit, image, list, count))
 		ended = from; /* a damaged log; they stay charged */
 	slr_give(list);
 	return ended;
@@ -156,6 +161,7 @@ static bool load_holds(const struct slr_call *call, struct slr_member *m, bool s
 /* What stands beside the counter, or would if there were one. */
 static void load_sides(struct slr_member *m) {
 	m->ledger = slr_ledger_of(m->key->value, m->identity);
+	m->contents = slr_contents_of(m->key->value, m->identity);
 	if (m->strikes != NULL)
 		slr_strikes_of(m->key->value, m->identity, m->strikes);
 }
@@ -190,6 +196,7 @@ bool slr_member_load(const struct slr_call *call, struct slr_member *m, bool ski
 	m->own = -1;
 	m->held = m->leased = 0;
 	m->ledger = (struct sl_ledger){NULL, 0};
+	m->contents.memory = NULL;
 	m->returned = 0;
 	m->clock = call->now;
 	if (m->strikes != NULL)

@@ -2,6 +2,8 @@
  * taken for them, and a counter is put into the value only when all of it has been read and found right. */
 #include "hosts/redis/codec.h"
 
+#include "base/math.h"
+
 #include "hosts/redis/memory.h"
 #include "hosts/redis/side.h"
 
@@ -84,10 +86,12 @@ static uint64_t version_of(slr_value value) {
 	uint64_t version = SLR_CODEC_VERSION_OLD;
 	for (uint32_t i = 0; i < slr_value_count(value); i++) {
 		const struct slr_counter *counter = slr_value_at(value, i, &scratch);
-		if (slr_keeps_rate(counter->identity) && counter->state.rate != 0)
+		if (slr_is_side(counter->identity) && slr_side_type(counter->identity) == SLR_SIDE_CONTENTS)
 			return SLR_CODEC_VERSION;
-		if (is_new(counter->identity))
-			version = SLR_CODEC_VERSION_RATELESS;
+		if (slr_keeps_rate(counter->identity) && counter->state.rate != 0)
+			version = SLR_CODEC_VERSION_RATES;
+		else if (is_new(counter->identity))
+			version = sl_max(version, SLR_CODEC_VERSION_RATELESS);
 	}
 	return version;
 }
@@ -101,7 +105,7 @@ void slr_write_value(struct slr_bytes *bytes, slr_value value) {
 	for (uint32_t i = 0; i < count; i++) {
 		const struct slr_counter *counter = slr_value_at(value, i, &scratch);
 		slr_write_counter(bytes, counter, slr_value_until(value, i));
-		if (version >= SLR_CODEC_VERSION)
+		if (version >= SLR_CODEC_VERSION_RATES)
 			slr_bytes_u32(bytes, slr_keeps_rate(counter->identity) ? counter->state.rate : 0);
 	}
 }
@@ -209,7 +213,7 @@ static void put_counter(slr_value *value, struct slr_identity identity, int64_t 
 
 /* The rate behind a counter that keeps one; 0 behind others. */
 static bool read_rate(struct slr_reader *reader, struct slr_identity identity, uint64_t version, uint32_t *rate) {
-	*rate = version >= SLR_CODEC_VERSION ? slr_read_u32(reader) : 0;
+	*rate = version >= SLR_CODEC_VERSION_RATES ? slr_read_u32(reader) : 0;
 	return !reader->failed && (*rate == 0 || slr_keeps_rate(identity));
 }
 

@@ -118,8 +118,11 @@ enum slr_failure slr_member_plan(const struct slr_call *call, struct slr_member 
 	struct sluice_limit limit;
 	if (change->place != NULL && !slr_member_has_place(m))
 		return SLR_TOO_MANY_HOLDS;
-	if (m->ttl_ns != 0 && m->ledger.count - m->returned >= SL_LEDGER_MAX)
-		return SLR_TOO_MANY_OPEN;
+	if (m->ttl_ns != 0) {
+		struct sl_ledger open = slr_member_open(m);
+		if (sl_ledger_open(m->limit->algorithm, &open) >= SL_LEDGER_MAX)
+			return SLR_TOO_MANY_OPEN;
+	}
 	if (lacks_memory(call, m))
 		return SLR_NO_ROOM;
 	if (change->charge == 0 || !sl_rule_has_block(m->limit))
@@ -160,14 +163,13 @@ static void charge(const struct slr_call *call, struct slr_member *m, const stru
 
 /* What was returned from index `from` on until an instant. Returns how many were in all. */
 static uint32_t note_returned(struct slr_member *m, uint32_t from, sluice_ns instant) {
-	uint32_t ended = (uint32_t)sl_min(sl_ledger_ended(&m->ledger, instant), m->returned);
+	uint32_t ended = (uint32_t)sl_min(sl_ledger_ended(&m->ledger, instant), m->returned), count;
 	struct sl_correction *list;
 	if (ended <= from)
 		return from;
-	list = slr_take((ended - from) * sizeof *list);
-	for (uint32_t i = from; i < ended; i++)
-		list[i - from] = sl_ledger_return(&m->ledger.list[i]);
-	slr_note_correct(&m->key->notes, m->identity, list, ended - from);
+	list = slr_member_returns(m, from, ended, &count);
+	if (count != 0)
+		slr_note_correct(&m->key->notes, m->identity, list, count);
 	slr_give(list);
 	return ended;
 }
@@ -247,17 +249,19 @@ static void forget(const struct slr_call *call, struct slr_member *m) {
 /* Behind a charge that has turned a bucket to another rate: what is open is noted as of now (algo/ledger.h I3). */
 static void note_turn(const struct slr_call *call, struct slr_member *m) {
 	struct sl_ledger ledger = slr_ledger_of(m->key->value, m->identity);
+	struct sl_contents contents;
 	struct slr_counter scratch;
 	if (ledger.count == 0 || !slr_keeps_rate(m->identity) || m->state.rate == 0 || m->state.rate == m->limit->quota)
 		return;
-	for (uint32_t i = 0; i < ledger.count; i++) {
-		struct sl_reservation *it = (struct sl_reservation *)(uintptr_t)&ledger.list[i];
-		it->debt = sl_ledger_left(m->limit, m->state.rate, it, m->clock);
-		it->instant = m->clock;
-	}
+	contents = slr_contents_of(m->key->value, m->identity);
+	for (uint32_t i = 0; i < ledger.count; i++)
+		sl_bundle_turn(m->limit, m->state.rate, (struct sl_reservation *)(uintptr_t)&ledger.list[i], m->clock);
 	if (call->noted)
 		slr_note_whole(&m->key->notes,
 		               slr_value_find(m->key->value, slr_side_of(SLR_SIDE_LEDGER, m->identity), &scratch));
+	if (sl_contents_turn(&contents, m->state.rate, m->limit->quota) && call->noted)
+		slr_note_whole(&m->key->notes,
+		               slr_value_find(m->key->value, slr_side_of(SLR_SIDE_CONTENTS, m->identity), &scratch));
 }
 
 static void commit_in_place(const struct slr_call *call, struct slr_member *m, const struct slr_change *change,
@@ -371,6 +375,7 @@ static bool drop_side(const struct slr_call *call, struct slr_member *m, enum sl
 bool slr_member_reset(const struct slr_call *call, struct slr_member *m) {
 	bool says = m->there && (!sl_state_is_none(&m->state) || (m->holds != NULL && m->holds->count > m->ended));
 	bool sides = drop_side(call, m, SLR_SIDE_LEDGER);
+	sides = drop_side(call, m, SLR_SIDE_CONTENTS) || sides;
 	sides = drop_side(call, m, SLR_SIDE_STRIKES) || sides;
 	if (!m->there && !sides)
 		return false;
@@ -412,19 +417,19 @@ void slr_member_reserve(const struct slr_call *call, struct slr_member *m) {
 	bool added;
 	reservation.cost = m->cost;
 	reservation.debt = sl_ledger_debt(m->limit, &m->image.counter, call->now);
-	added = slr_ledger_add(&m->key->value, m->identity, &reservation, until_ms);
+	added = slr_ledger_add(&m->key->value, m->identity, m->limit, m->limit->quota, &reservation, until_ms);
 	SL_ASSERT(added);
 	if (call->noted)
 		slr_note_open(&m->key->notes, m->identity, &reservation);
 	changed(m, until_ms);
 }
 
-void slr_member_close(const struct slr_call *call, struct slr_member *m, uint32_t open) {
-	uint32_t at = m->returned + open;
+void slr_member_close(const struct slr_call *call, struct slr_member *m, const struct sl_found *found) {
 	if (call->noted)
-		slr_note_close(&m->key->notes, m->identity, &m->ledger.list[at]);
-	slr_ledger_remove(&m->key->value, m->identity, at, 1);
+		slr_note_close(&m->key->notes, m->identity, found->place != NULL ? found->place : &found->its);
+	slr_ledger_close(&m->key->value, m->identity, found);
 	m->ledger = slr_ledger_of(m->key->value, m->identity);
+	m->contents = slr_contents_of(m->key->value, m->identity);
 	changed(m, 0);
 }
 
@@ -441,14 +446,15 @@ void slr_member_strike(const struct slr_call *call, struct slr_member *m) {
 
 /* ---- the key ----------------------------------------------------------------------------------------------------- */
 
-/* A ledger, as long as its counter is there: what has ended is charged there still. */
+/* A ledger with its contents, as long as its counter is there: what has ended is charged there still. */
 static bool is_needed(slr_value value, struct slr_identity identity) {
 	struct slr_counter scratch;
-	if (!slr_is_side(identity) || (identity.kind >> 58 & 15) != SLR_SIDE_LEDGER)
+	if (!slr_is_side(identity) ||
+	    (slr_side_type(identity) != SLR_SIDE_LEDGER && slr_side_type(identity) != SLR_SIDE_CONTENTS))
 		return false;
 	for (uint32_t i = 0; i < slr_value_count(value); i++) {
 		struct slr_identity other = slr_value_at(value, i, &scratch)->identity;
-		if (!slr_is_side(other) && slr_identity_equal(slr_side_of(SLR_SIDE_LEDGER, other), identity))
+		if (!slr_is_side(other) && slr_identity_equal(slr_side_of(slr_side_type(identity), other), identity))
 			return true;
 	}
 	return false;

@@ -52,7 +52,8 @@ static void reply_beside(struct slr_turn *turn, struct slr_identity identity, sl
 	struct sl_strikes strikes;
 	uint32_t ended = sl_ledger_ended(&ledger, now);
 	(void)slr_strikes_of(value, identity, &strikes);
-	pair_number(turn, "reservations", ledger.count - ended);
+	struct sl_ledger open = {ledger.list + ended, ledger.count - ended};
+	pair_number(turn, "reservations", sl_ledger_open(slr_algorithm_of(identity), &open));
 	pair_number(turn, "reserved", reserved_by(&ledger, ended));
 	pair_number(turn, "penalties", strikes.level);
 	pair_number(turn, "denials", strikes.count);
@@ -83,10 +84,11 @@ static void reply_counter(struct slr_turn *turn, const struct slr_counter *count
 
 /* What stands beside a counter that is none any more: strikes outlive it. */
 static void reply_side(struct slr_turn *turn, const struct slr_counter *side) {
-	static const char *const words[] = {"unknown", "reservations", "penalties", "requests that may be retried"};
+	static const char *const words[] = {"unknown", "reservations", "penalties", "requests that may be retried",
+	                                    "bundled reservations"};
 	uint32_t type = side->identity.kind >> 58 & 15;
 	slr_ReplyWithMap(turn->context, 2);
-	pair_text(turn, "beside", words[type <= SLR_SIDE_TOKENS ? type : 0]);
+	pair_text(turn, "beside", words[type <= SLR_SIDE_CONTENTS ? type : 0]);
 	pair_number(turn, "bytes", slr_counter_block_bytes(side));
 }
 

@@ -33,6 +33,10 @@ void slr_end_leases(struct slr_deciding *d) {
 	}
 }
 
+static struct sl_found find_open(const struct slr_member *m, uint64_t id) {
+	return sl_bundle_find(m->limit, &m->ledger, &m->contents, id, m->clock);
+}
+
 /* ---- retries ----------------------------------------------------------------------------------------------------- */
 
 bool slr_is_held(struct slr_deciding *d) {
@@ -44,7 +48,7 @@ bool slr_is_held(struct slr_deciding *d) {
 			continue;
 		slr_member_decide(call, m, m->cost, false, m->decision);
 		m->kept = is_lease(m) ? m->image.counter.known
-		                      : m->ttl_ns != 0 && sl_ledger_find(&m->ledger, call->id, m->clock) >= 0;
+		                      : m->ttl_ns != 0 && find_open(m, call->id).at >= 0;
 		if (call->operation == SLR_ACQUIRE ? !is_lease(m) : m->ttl_ns == 0)
 			continue;
 		asked += !m->observed;
@@ -114,26 +118,28 @@ void slr_remember(struct slr_deciding *d) {
 
 /* ---- reservations ------------------------------------------------------------------------------------------------ */
 
-/* Where the call's reservation stands among those that are open; -1: there is none. */
-static int64_t open_of(const struct slr_deciding *d, const struct slr_member *m, uint32_t i) {
-	int64_t at;
-	if (!m->counts || m->leader != i)
-		return -1;
-	at = sl_ledger_find(&m->ledger, d->call->id, m->clock);
-	return at < (int64_t)m->returned ? -1 : at - m->returned;
+/* The call's reservation, if it is open. */
+static struct sl_found open_of(const struct slr_deciding *d, const struct slr_member *m, uint32_t i) {
+	struct sl_found found = {.at = -1};
+	if (m->counts && m->leader == i)
+		found = find_open(m, d->call->id);
+	if (found.at < (int64_t)m->returned)
+		found.at = -1;
+	return found;
 }
 
-static struct sl_correction correction_of(const struct slr_deciding *d, const struct slr_member *m, int64_t open) {
-	struct sl_correction correction = sl_ledger_return(&m->ledger.list[m->returned + (uint32_t)open]);
+static struct sl_correction correction_of(const struct slr_deciding *d, const struct slr_member *m,
+                                          const struct sl_found *found) {
+	struct sl_correction correction = sl_ledger_return(&found->its);
 	correction.known = m->clock;
 	correction.actual = d->call->cost;
 	return correction;
 }
 
-static void commit_one(const struct slr_call *call, struct slr_member *m, uint32_t open,
+static void commit_one(const struct slr_call *call, struct slr_member *m, const struct sl_found *found,
                        const struct sl_correction *correction) {
 	struct slr_change change = {.correction = correction};
-	slr_member_close(call, m, open);
+	slr_member_close(call, m, found);
 	if (m->there) {
 		m->ledger = (struct sl_ledger){m->ledger.list, m->returned}; /* how long it lives if no other is returned */
 		slr_member_decide(call, m, 0, false, m->decision);
@@ -145,22 +151,22 @@ static void commit_one(const struct slr_call *call, struct slr_member *m, uint32
 void slr_commit_members(struct slr_deciding *d) {
 	struct slr_call *call = d->call;
 	struct sl_correction corrections[SLUICE_ITEMS_MAX];
-	int64_t open[SLUICE_ITEMS_MAX];
+	struct sl_found found[SLUICE_ITEMS_MAX];
 	bool corrects[SLUICE_ITEMS_MAX];
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct slr_member *m = &d->members[i];
-		open[i] = open_of(d, m, i);
-		if (open[i] < 0)
+		found[i] = open_of(d, m, i);
+		if (found[i].at < 0)
 			continue;
-		corrections[i] = correction_of(d, m, open[i]);
+		corrections[i] = correction_of(d, m, &found[i]);
 		/* where a log can't be made longer for it the estimate stays charged */
 		corrects[i] = m->there && slr_member_correct(m, &corrections[i], 1);
 	}
 	for (uint32_t i = 0; i < call->item_count; i++) {
-		if (open[i] < 0)
+		if (found[i].at < 0)
 			continue;
 		call->found++;
-		commit_one(call, &d->members[i], (uint32_t)open[i], corrects[i] ? &corrections[i] : NULL);
+		commit_one(call, &d->members[i], &found[i], corrects[i] ? &corrections[i] : NULL);
 	}
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		if (d->members[i].key->changed)

@@ -48,7 +48,8 @@ struct slr_member {
 	uint64_t held;                 /* by all others */
 	uint64_t leased;               /* of that: by leases, which last; plain holds are over in a moment */
 	struct sl_ledger ledger;       /* in the value */
-	uint32_t returned;             /* the first so many of its reservations have ended */
+	struct sl_contents contents;   /* of its bundles */
+	uint32_t returned;             /* the first so many of its entries have ended */
 	sluice_ns clock;               /* the counter's: `now`, or its last charge where that is later */
 };
 
@@ -120,8 +121,11 @@ SLUICE_MUST_USE bool slr_member_correct(struct slr_member *m, const struct sl_co
 /* Notes that what a member was charged by the commit before is a reservation of the call's id. */
 void slr_member_reserve(const struct slr_call *call, struct slr_member *m);
 
-/* The reservation of an index of the open ones is over: it leaves the ledger. Before the commit. */
-void slr_member_close(const struct slr_call *call, struct slr_member *m, uint32_t open);
+/* A reservation that was found is over: it leaves the ledger. Before the commit. */
+void slr_member_close(const struct slr_call *call, struct slr_member *m, const struct sl_found *found);
+
+/* The corrections that return entries from..until - 1 of a member's ledger, for slr_give(); they may be none. */
+struct sl_correction *slr_member_returns(const struct slr_member *m, uint32_t from, uint32_t until, uint32_t *count);
 
 /* Writes the strikes of a member's counter. */
 void slr_member_strike(const struct slr_call *call, struct slr_member *m);

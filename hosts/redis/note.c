@@ -240,6 +240,7 @@ static bool read_corrections(struct slr_reader *reader, struct sl_correction **l
 		one->charged = slr_read_u32(reader);
 		one->actual = slr_read_u32(reader);
 		one->debt = slr_read_u32(reader);
+		one->spread = 0;
 	}
 	return true;
 }
@@ -266,9 +267,16 @@ static bool apply_correct(slr_value *value, struct slr_identity identity, struct
 	return right;
 }
 
+/* By which a counter drains, as far as this value knows. */
+static uint32_t rate_of(slr_value value, struct slr_identity identity, const struct sluice_limit *limit) {
+	struct slr_counter scratch, *counter = slr_value_find(value, identity, &scratch);
+	return counter != NULL && counter->state.rate != 0 ? counter->state.rate : limit->quota;
+}
+
 static bool apply_open(slr_value *value, struct slr_identity identity, struct slr_reader *reader) {
 	struct sl_reservation reservation = {.id = slr_read_u64(reader)};
 	struct sluice_limit limit;
+	uint32_t rate;
 	reservation.instant = slr_read_u64(reader);
 	reservation.end = slr_read_u64(reader);
 	reservation.cost = slr_read_u32(reader);
@@ -276,22 +284,27 @@ static bool apply_open(slr_value *value, struct slr_identity identity, struct sl
 	if (reader->failed || !slr_widest_limit(identity, &limit) || reservation.cost == 0 ||
 	    reservation.instant >= reservation.end || reservation.end > SLR_INSTANT_MAX)
 		return false;
-	return value == NULL || (has_room(*value, slr_side_of(SLR_SIDE_LEDGER, identity)) &&
-	                         slr_ledger_add(value, identity, &reservation, SLR_UNTIL_UNKNOWN));
+	if (value == NULL)
+		return true;
+	rate = rate_of(*value, identity, &limit);
+	return has_room(*value, slr_side_of(SLR_SIDE_LEDGER, identity)) &&
+	       slr_ledger_add(value, identity, &limit, rate, &reservation, SLR_UNTIL_UNKNOWN);
 }
 
 static bool apply_close(slr_value *value, struct slr_identity identity, struct slr_reader *reader) {
 	sluice_ns end = slr_read_u64(reader);
 	uint64_t id = slr_read_u64(reader);
+	struct sl_contents contents;
+	struct sluice_limit limit;
 	struct sl_ledger ledger;
-	if (reader->failed || value == NULL)
+	struct sl_found found;
+	if (reader->failed || value == NULL || !slr_widest_limit(identity, &limit))
 		return !reader->failed;
 	ledger = slr_ledger_of(*value, identity);
-	for (uint32_t i = 0; i < ledger.count; i++)
-		if (ledger.list[i].end == end && ledger.list[i].id == id) {
-			slr_ledger_remove(value, identity, i, 1);
-			break;
-		}
+	contents = slr_contents_of(*value, identity);
+	found = sl_bundle_find(&limit, &ledger, &contents, id, 0);
+	if (found.at >= 0 && (found.place != NULL ? found.place->end : found.its.end) == end)
+		slr_ledger_close(value, identity, &found);
 	return true;
 }
 

@@ -4,7 +4,7 @@
 #include "base/math.h"
 #include "hosts/redis/memory.h"
 
-enum { ROOM_MIN = 4, TOKENS_ROOM_MIN = 8 };
+enum { ROOM_MIN = 4, TOKENS_ROOM_MIN = 8, PUTS = 4 /* in contents, for one reservation more */ };
 
 static uint32_t used_of(const struct sl_state *state) {
 	return (uint32_t)(state->w[1] >> 32);
@@ -34,6 +34,36 @@ struct sl_ledger slr_ledger_of(slr_value value, struct slr_identity counter) {
 	return (struct sl_ledger){(const void *)slr_counter_block(side)->bytes, used_of(&side->state)};
 }
 
+struct sl_contents slr_contents_of(slr_value value, struct slr_identity counter) {
+	struct slr_counter scratch, *side = find(value, SLR_SIDE_CONTENTS, counter, &scratch);
+	if (side == NULL)
+		return (struct sl_contents){.memory = NULL};
+	return (struct sl_contents){.memory = slr_counter_block(side)->bytes, .bytes = bytes_of(&side->state)};
+}
+
+/* Contents that have room for what is about to be bundled. A value of as many counters as may be has none: then the
+ * ledger is not bundled. */
+static struct sl_contents with_contents(slr_value *value, struct slr_identity counter,
+                                        const struct sluice_limit *limit, const struct sl_ledger *ledger,
+                                        const struct sl_reservation *added, int64_t until_ms) {
+	struct sl_contents contents = slr_contents_of(*value, counter), more = {.memory = NULL};
+	uint32_t bundled = sl_ledger_bundled(limit->algorithm, ledger);
+	struct slr_counter *side;
+	if (bundled == 0 && ledger->count < SL_LEDGER_LIST_MAX)
+		return more;
+	if (bundled != 0 && sl_contents_have_room(&contents, bundled, PUTS))
+		return contents;
+	if (contents.memory == NULL && slr_value_count(*value) >= SLR_COUNTERS_MAX)
+		return more;
+	more.bytes = sl_contents_bytes(bundled + PUTS);
+	more.memory = slr_block_take(more.bytes);
+	sl_contents_format(limit, &more, bundled != 0 ? &contents : NULL, ledger,
+	                   added->id ^ added->instant ^ (uintptr_t)more.memory);
+	side = slr_value_open(value, slr_side_of(SLR_SIDE_CONTENTS, counter), until_ms);
+	slr_counter_set_block(side, more.memory, more.bytes);
+	return more;
+}
+
 static struct sl_reservation *with_room(struct slr_counter *side, uint32_t count) {
 	struct sl_reservation *list = NULL;
 	uint32_t room = (uint32_t)(bytes_of(&side->state) / sizeof *list);
@@ -49,22 +79,38 @@ static struct sl_reservation *with_room(struct slr_counter *side, uint32_t count
 	return list;
 }
 
-bool slr_ledger_add(slr_value *value, struct slr_identity counter, const struct sl_reservation *reservation,
-                    int64_t until_ms) {
+bool slr_ledger_add(slr_value *value, struct slr_identity counter, const struct sluice_limit *limit, uint32_t rate,
+                    const struct sl_reservation *reservation, int64_t until_ms) {
 	struct sl_ledger ledger = slr_ledger_of(*value, counter);
+	struct sl_contents contents;
 	struct sl_reservation *list;
 	struct slr_counter *side;
-	uint32_t at = ledger.count;
-	if (ledger.count >= SL_LEDGER_MAX)
+	if (sl_ledger_open(limit->algorithm, &ledger) >= SL_LEDGER_MAX)
 		return false;
+	contents = with_contents(value, counter, limit, &ledger, reservation, until_ms);
 	side = slr_value_open(value, slr_side_of(SLR_SIDE_LEDGER, counter), until_ms);
 	list = with_room(side, ledger.count);
-	while (at > 0 && list[at - 1].end > reservation->end)
-		at--;
-	memmove(&list[at + 1], &list[at], (ledger.count - at) * sizeof *list);
-	list[at] = *reservation;
-	set_used(side, ledger.count + 1u);
+	sl_bundle_add(limit, rate, list, &ledger.count, reservation, &contents);
+	set_used(side, ledger.count);
 	return true;
+}
+
+/* Contents of which no bundle is left go with the last of them. */
+static void drop_contents(slr_value *value, struct slr_identity counter) {
+	struct sl_ledger ledger = slr_ledger_of(*value, counter);
+	if (sl_ledger_bundled(slr_algorithm_of(counter), &ledger) == 0)
+		slr_value_remove(value, slr_side_of(SLR_SIDE_CONTENTS, counter));
+}
+
+void slr_ledger_close(slr_value *value, struct slr_identity counter, const struct sl_found *found) {
+	struct sl_ledger ledger = slr_ledger_of(*value, counter);
+	struct sl_contents contents = slr_contents_of(*value, counter);
+	struct sl_reservation entry = ledger.list[found->at];
+	sl_contents_remove(&contents, found);
+	if (sl_bundle_without(found, &entry))
+		*(struct sl_reservation *)(uintptr_t)&ledger.list[found->at] = entry;
+	else
+		slr_ledger_remove(value, counter, (uint32_t)found->at, 1);
 }
 
 void slr_ledger_remove(slr_value *value, struct slr_identity counter, uint32_t at, uint32_t count) {
@@ -77,22 +123,35 @@ void slr_ledger_remove(slr_value *value, struct slr_identity counter, uint32_t a
 	SL_ASSERT(at + count <= ledger.count);
 	if (count == ledger.count) {
 		slr_value_remove(value, identity);
-		return;
+	} else {
+		side = slr_value_open(value, identity, SLR_UNTIL_UNKNOWN);
+		list = (void *)slr_counter_block(side)->bytes;
+		memmove(&list[at], &list[at + count], (ledger.count - at - count) * sizeof *list);
+		set_used(side, ledger.count - count);
 	}
-	side = slr_value_open(value, identity, SLR_UNTIL_UNKNOWN);
-	list = (void *)slr_counter_block(side)->bytes;
-	memmove(&list[at], &list[at + count], (ledger.count - at - count) * sizeof *list);
-	set_used(side, ledger.count - count);
+	drop_contents(value, counter);
 }
 
-static bool ledger_is_valid(const struct sl_reservation *list, uint64_t bytes, uint32_t count) {
+static bool entry_is_valid(uint32_t algorithm, const struct sl_reservation *it) {
+	if (it->end > SLR_INSTANT_MAX)
+		return false;
+	if (sl_bundle_is(algorithm, it))
+		return it->id <= it->end && (it->debt & 0xffff) != 0;
+	return it->cost != 0 && it->instant < it->end;
+}
+
+static bool ledger_is_valid(uint32_t algorithm, const struct sl_reservation *list, uint64_t bytes, uint32_t count) {
 	if (count == 0 || count > SL_LEDGER_MAX || bytes / sizeof *list < count)
 		return false;
 	for (uint32_t i = 0; i < count; i++)
-		if (list[i].cost == 0 || list[i].instant >= list[i].end || list[i].end > SLR_INSTANT_MAX ||
-		    (i > 0 && list[i - 1].end > list[i].end))
+		if (!entry_is_valid(algorithm, &list[i]) || (i > 0 && list[i - 1].end > list[i].end))
 			return false;
 	return true;
+}
+
+static bool contents_are_valid(void *block, uint64_t bytes, uint32_t used) {
+	const struct sl_contents contents = {.memory = block, .bytes = bytes};
+	return used == 0 && bytes <= SL_CONTENTS_BYTES_MAX && sl_contents_are_valid(&contents);
 }
 
 /* ---- strikes ----------------------------------------------------------------------------------------------------- */
@@ -205,12 +264,12 @@ static bool tokens_are_valid(const struct slr_token *table, uint64_t bytes, uint
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
 uint64_t slr_side_bytes(struct slr_identity identity, const struct sl_state *state) {
-	if ((identity.kind >> 58 & 15) == SLR_SIDE_LEDGER)
+	if (slr_side_type(identity) == SLR_SIDE_LEDGER)
 		return used_of(state) * sizeof(struct sl_reservation);
 	return bytes_of(state);
 }
 
-bool slr_side_is_valid(struct slr_identity identity, const struct sl_state *state, const void *block) {
+bool slr_side_is_valid(struct slr_identity identity, const struct sl_state *state, void *block) {
 	uint64_t bytes = bytes_of(state);
 	struct slr_identity tokens = slr_side_of(SLR_SIDE_TOKENS, (struct slr_identity){0, 0});
 	if (!slr_is_side(identity) || block == NULL)
@@ -219,9 +278,11 @@ bool slr_side_is_valid(struct slr_identity identity, const struct sl_state *stat
 		return state->w[0] <= SLR_INSTANT_MAX && tokens_are_valid(block, bytes, used_of(state));
 	if (state->w[0] != 0 || identity.name == 0 || identity.name >> 62 == 3)
 		return false;
-	switch (identity.kind >> 58 & 15) {
+	switch (slr_side_type(identity)) {
 	case SLR_SIDE_LEDGER:
-		return ledger_is_valid(block, bytes, used_of(state));
+		return ledger_is_valid(identity.name >> 58 & 15, block, bytes, used_of(state));
+	case SLR_SIDE_CONTENTS:
+		return contents_are_valid(block, bytes, used_of(state));
 	case SLR_SIDE_STRIKES:
 		return strikes_are_valid(block, bytes, used_of(state));
 	default:

@@ -1,6 +1,7 @@
 /* What stands beside the counters of a key, as more counters of its value, of identities that no limit has:
  *
  *   LEDGER   of one counter: its open reservations (algo/ledger.h), sorted by end
+ *   CONTENTS of one counter: what the bundles of its ledger are made of (algo/bundle.h)
  *   STRIKES  of one counter: who was denied how often, and is shut out until when (algo/terms.h)
  *   TOKENS   of the key: the requests that were charged under an ID, and until when that is remembered
  *
@@ -15,11 +16,11 @@
 #ifndef SLR_SIDE_H
 #define SLR_SIDE_H
 
-#include "algo/ledger.h"
+#include "algo/bundle.h"
 #include "algo/terms.h"
 #include "hosts/redis/value.h"
 
-enum slr_side { SLR_SIDE_LEDGER = 1, SLR_SIDE_STRIKES = 2, SLR_SIDE_TOKENS = 3 };
+enum slr_side { SLR_SIDE_LEDGER = 1, SLR_SIDE_STRIKES = 2, SLR_SIDE_TOKENS = 3, SLR_SIDE_CONTENTS = 4 };
 
 enum { SLR_TOKENS_MAX = 65536 /* remembered at one key */ };
 
@@ -33,6 +34,10 @@ struct slr_token {
 	uint32_t zero;
 };
 
+static inline enum slr_side slr_side_type(struct slr_identity identity) {
+	return (enum slr_side)(identity.kind >> 58 & 15);
+}
+
 /* The identity of what stands beside a counter; of the key, for SLR_SIDE_TOKENS. */
 static inline struct slr_identity slr_side_of(enum slr_side side, struct slr_identity counter) {
 	if (side == SLR_SIDE_TOKENS)
@@ -44,19 +49,26 @@ static inline struct slr_identity slr_side_of(enum slr_side side, struct slr_ide
 uint64_t slr_side_bytes(struct slr_identity identity, const struct sl_state *state);
 
 /* Whether a side's state and block are ones that this code could have written. */
-bool slr_side_is_valid(struct slr_identity identity, const struct sl_state *state, const void *block);
+bool slr_side_is_valid(struct slr_identity identity, const struct sl_state *state, void *block);
 
 /* ---- reservations ------------------------------------------------------------------------------------------------ */
 
 /* The ledger of a counter; points into the value, valid until that is changed. */
 struct sl_ledger slr_ledger_of(slr_value value, struct slr_identity counter);
 
-/* Adds a reservation at its place. False: there are SL_LEDGER_MAX. `until_ms` as for slr_value_open(). */
-SLUICE_MUST_USE bool slr_ledger_add(slr_value *value, struct slr_identity counter,
-                                    const struct sl_reservation *reservation, int64_t until_ms);
+/* The contents of its bundles; points into the value likewise. */
+struct sl_contents slr_contents_of(slr_value value, struct slr_identity counter);
 
-/* Removes `count` reservations from index `at` on. */
+/* Adds a reservation at its place, or to a bundle (sl_bundle_add()). Nothing in the ledger has ended. False: there are
+ * SL_LEDGER_MAX. `until_ms` as for slr_value_open(). */
+SLUICE_MUST_USE bool slr_ledger_add(slr_value *value, struct slr_identity counter, const struct sluice_limit *limit,
+                                    uint32_t rate, const struct sl_reservation *reservation, int64_t until_ms);
+
+/* Removes `count` entries from index `at` on. */
 void slr_ledger_remove(slr_value *value, struct slr_identity counter, uint32_t at, uint32_t count);
+
+/* Removes one reservation that was found. */
+void slr_ledger_close(slr_value *value, struct slr_identity counter, const struct sl_found *found);
 
 /* ---- strikes ----------------------------------------------------------------------------------------------------- */
 

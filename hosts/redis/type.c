@@ -133,9 +133,9 @@ static void digest_tokens(struct RedisModuleDigest *digest, const struct slr_cou
 }
 
 static void digest_side(struct RedisModuleDigest *digest, const struct slr_counter *side) {
-	if ((side->identity.kind >> 58 & 15) == SLR_SIDE_TOKENS)
+	if (slr_side_type(side->identity) == SLR_SIDE_TOKENS)
 		digest_tokens(digest, side);
-	else
+	else if (slr_side_type(side->identity) != SLR_SIDE_CONTENTS) /* its ledger sums it up */
 		slr_DigestAddStringBuffer(digest, (const char *)slr_counter_block(side)->bytes,
 		                          (size_t)slr_side_bytes(side->identity, &side->state));
 }

@@ -11,14 +11,25 @@
  *
  * The counter up to an end is a corrected copy: of 16 bytes, or of sub-buckets in the scratch memory. A log is not
  * copied: what it uses at t is what it uses with nothing returned, less what those that have ended by then still weigh.
- * In which entry each was charged is found once; then, by halving, the end, and the entry that leaves before it. */
-#include "algo/ledger.h"
+ * In which entry each was charged is found once; then, by halving, the end, and the entry that leaves before it.
+ *
+ * Of a bundle (bundle.h) it isn't known which charges it is. So with R(t) the charges of its class that count at t, and
+ * B what of it has ended, they count as the oldest ones: R(t), but at most R less B as it stood at the last charge.
+ * That is never less than the truth, and never grows. */
+#include "algo/bundle.h"
 #include "base/assert.h"
 #include "base/math.h"
 
 #include <string.h>
 
-enum { BATCH = 64 /* corrections made at a time */ };
+enum { BATCH = SL_LEDGER_LIST_MAX + 1 /* corrections made at a time */, CROWDS = 16, CROWDED = 256, NO_CROWD = CROWDS };
+
+/* What the bundles of one class are part of: entries first..last - 1 of a log, which were charged `whole`. */
+struct crowd {
+	uint64_t class;
+	uint32_t first, last;
+	uint64_t whole;
+};
 
 struct view {
 	const struct sluice_limit *limit;
@@ -29,6 +40,10 @@ struct view {
 	/* counters without blocks: as they are with the first `known` returned, from where others are found */
 	struct sl_counter from;
 	uint32_t known;
+	/* logs: those of bundles; and in which of them an entry of the ledger is, of the first CROWDED */
+	struct crowd *crowds;
+	uint8_t *crowd_of;
+	uint32_t crowd_count;
 };
 
 uint32_t sl_ledger_ended(const struct sl_ledger *ledger, sluice_ns now) {
@@ -41,13 +56,6 @@ uint32_t sl_ledger_ended(const struct sl_ledger *ledger, sluice_ns now) {
 			high = middle;
 	}
 	return low;
-}
-
-int64_t sl_ledger_find(const struct sl_ledger *ledger, uint64_t id, sluice_ns now) {
-	for (uint32_t i = sl_ledger_ended(ledger, now); i < ledger->count; i++)
-		if (ledger->list[i].id == id)
-			return i;
-	return -1;
 }
 
 uint32_t sl_ledger_debt(const struct sluice_limit *limit, const struct sl_counter *counter, sluice_ns now) {
@@ -89,19 +97,43 @@ bool sl_correct(const struct sluice_limit *limit, struct sl_counter *counter, co
 
 /* ---- windows, sub-buckets and buckets: corrected copies ---------------------------------------------------------- */
 
-/* The counter with the first `ended` returned. Not the order of the batches but that of the list matters. */
+struct batch {
+	struct sl_correction list[BATCH];
+	uint32_t filled;
+};
+
+static void flush(const struct view *v, struct sl_counter *copy, struct batch *batch) {
+	if (batch->filled != 0)
+		(void)sl_correct(v->limit, copy, batch->list, batch->filled, v->scratch, SL_LEDGER_SCRATCH_BYTES);
+	batch->filled = 0;
+}
+
+static void add_returns(const struct view *v, struct sl_counter *copy, struct batch *batch, uint32_t known,
+                        uint32_t ended, bool bundles) {
+	for (uint32_t i = known; i < ended; i++) {
+		const struct sl_reservation *it = &v->ledger->list[i];
+		bool spreads = v->limit->algorithm == SLUICE_SLIDING_BUCKETS && sl_bundle_is(SLUICE_SLIDING_BUCKETS, it);
+		struct sl_correction *at = &batch->list[batch->filled];
+		if (spreads != bundles)
+			continue;
+		*at = sl_ledger_return(it);
+		at->spread = spreads ? sl_bundle_class(v->limit, it->instant).until : 0;
+		if (++batch->filled == BATCH)
+			flush(v, copy, batch);
+	}
+}
+
+/* The counter with the first `ended` returned. Not the order of the batches but that of the list matters; bundles that
+ * take the oldest charges of a stretch leave those alone that are known to be others'. */
 static struct sl_counter returned(const struct view *v, uint32_t ended) {
 	uint32_t known = ended >= v->known ? v->known : 0;
 	struct sl_counter copy = known != 0 ? v->from : *v->counter;
-	struct sl_correction batch[BATCH];
-	uint32_t filled = 0;
-	for (uint32_t i = known; i < ended; i++) {
-		batch[filled++] = sl_ledger_return(&v->ledger->list[i]);
-		if (filled == BATCH || i + 1 == ended) {
-			(void)sl_correct(v->limit, &copy, batch, filled, v->scratch, SL_LEDGER_SCRATCH_BYTES);
-			filled = 0;
-		}
-	}
+	struct batch batch;
+	batch.filled = 0;
+	add_returns(v, &copy, &batch, known, ended, false);
+	if (v->limit->algorithm == SLUICE_SLIDING_BUCKETS)
+		add_returns(v, &copy, &batch, known, ended, true);
+	flush(v, &copy, &batch);
 	return copy;
 }
 
@@ -180,11 +212,67 @@ static struct share next_share(struct sharing *s, const struct sl_reservation *i
 	return share;
 }
 
-static void find_shares(const struct view *v, const struct sl_counter *counter) {
+/* The crowd of a bundle; made if there is none yet. */
+static uint32_t find_crowd(struct view *v, const struct sl_counter *counter, const struct sl_reservation *it) {
+	struct sl_class class = sl_bundle_class(v->limit, it->instant);
+	struct crowd *crowd = v->crowds;
+	while (crowd < v->crowds + v->crowd_count && crowd->class != class.number)
+		crowd++;
+	if (crowd == v->crowds + CROWDS)
+		return NO_CROWD; /* more than a window has */
+	if (crowd == v->crowds + v->crowd_count) {
+		*crowd = (struct crowd){class.number, sl_log_first(counter, class.from), sl_log_first(counter, class.until), 0};
+		crowd->whole = sl_log_between(counter, crowd->first, crowd->last);
+		v->crowd_count++;
+	}
+	return (uint32_t)(crowd - v->crowds);
+}
+
+static bool is_bundle(const struct view *v, uint32_t i) {
+	return sl_bundle_is(v->limit->algorithm, &v->ledger->list[i]);
+}
+
+static void find_crowds(struct view *v, const struct sl_counter *counter) {
+	const struct share *shares = v->scratch;
+	uint32_t count = (uint32_t)sl_min(v->ledger->count, CROWDED);
+	for (uint32_t i = 0; i < count; i++)
+		v->crowd_of[i] = is_bundle(v, i) && v->ledger->list[i].instant != 0
+		                     ? (uint8_t)find_crowd(v, counter, &v->ledger->list[i])
+		                     : NO_CROWD;
+	for (uint32_t i = 0; i < count && v->crowd_count != 0; i++)
+		for (uint32_t c = 0; c < v->crowd_count && !is_bundle(v, i); c++)
+			if (shares[i].entry >= v->crowds[c].first && shares[i].entry < v->crowds[c].last)
+				v->crowd_of[i] = (uint8_t)c;
+}
+
+static void find_shares(struct view *v, const struct sl_counter *counter) {
 	struct sharing sharing = {counter, UINT64_MAX, 0, 0};
 	struct share *shares = v->scratch;
 	for (uint32_t i = 0; i < v->ledger->count && i < SHARES_MAX; i++)
-		shares[i] = next_share(&sharing, &v->ledger->list[i]);
+		shares[i] = is_bundle(v, i) ? (struct share){0, 0} : next_share(&sharing, &v->ledger->list[i]);
+	find_crowds(v, counter);
+}
+
+/* What of bundles among the first `ended` goes back of a log that has been looked at. */
+static uint64_t crowds_back(const struct view *v, const struct sl_counter *copy, uint32_t ended) {
+	uint64_t bundled[CROWDS + 1] = {0}, apart[CROWDS + 1] = {0}, apart_live[CROWDS + 1] = {0}, back = 0;
+	const struct share *shares = v->scratch;
+	uint32_t expired = copy->log.expired;
+	for (uint32_t i = 0; i < ended && i < CROWDED; i++) {
+		uint32_t c = v->crowd_of[i];
+		bundled[c] += is_bundle(v, i) ? v->ledger->list[i].cost : 0;
+		apart[c] += shares[i].cost;
+		apart_live[c] += shares[i].entry >= expired ? shares[i].cost : 0;
+	}
+	for (uint32_t c = 0; c < v->crowd_count; c++) {
+		const struct crowd *crowd = &v->crowds[c];
+		uint64_t live = sl_log_between(copy, (uint32_t)sl_max(crowd->first, expired), crowd->last), left;
+		uint64_t whole = crowd->whole - sl_min(crowd->whole, apart[c]);
+		live -= sl_min(live, apart_live[c]);
+		left = whole - sl_min(whole, live);
+		back += sl_min(live, bundled[c] - sl_min(bundled[c], left));
+	}
+	return back;
 }
 
 /* Where sharing stands behind the first `kept`: what is left of the millisecond of the last of them goes on. */
@@ -207,7 +295,8 @@ static uint64_t log_used(const struct view *v, struct sl_counter *copy, uint32_t
 	for (uint32_t i = 0; i < kept; i++)
 		back += shares[i].entry >= expired ? shares[i].cost : 0;
 	for (uint32_t i = kept; i < ended; i++)
-		back += next_share(&sharing, &v->ledger->list[i]).cost;
+		back += is_bundle(v, i) ? 0 : next_share(&sharing, &v->ledger->list[i]).cost;
+	back += v->crowd_count != 0 ? crowds_back(v, copy, ended) : 0;
 	return used - sl_min(used, back);
 }
 
@@ -247,10 +336,17 @@ static sluice_ns log_wait(const struct view *v, uint32_t open, uint64_t keep) {
 	return sl_min(sl_max(until, v->t + 1) - v->t, v->limit->window_ns + SL_MS_NS);
 }
 
-static void step_log(const struct view *v, uint64_t cost, struct sluice_decision *decision) {
+static void step_log(struct view *v, uint64_t cost, struct sluice_decision *decision) {
 	struct sl_counter copy = *v->counter;
-	uint64_t quota = v->limit->quota, used = sl_log_used(v->limit, &copy, v->t);
+	struct crowd crowds[CROWDS];
+	uint8_t crowd_of[CROWDED];
+	uint64_t quota = v->limit->quota, used;
+	sluice_ns last = sl_step_instant(v->limit, &copy, 0);
 	uint32_t open = sl_ledger_ended(v->ledger, v->t);
+	/* as it stood at its last charge, which was in the millisecond that ends there */
+	(void)sl_log_used(v->limit, &copy, last - sl_min(last, SL_MS_NS - 1));
+	v->crowds = crowds;
+	v->crowd_of = crowd_of;
 	find_shares(v, &copy);
 	used = log_used(v, &copy, open, v->t);
 	sl_decide_room(decision, quota, quota > used ? quota - used : 0, cost);
@@ -261,7 +357,8 @@ static void step_log(const struct view *v, uint64_t cost, struct sluice_decision
 
 void sl_ledger_step(const struct sluice_limit *limit, const struct sl_counter *counter, const struct sl_ledger *ledger,
                     sluice_ns now, uint64_t cost, void *scratch, struct sluice_decision *decision) {
-	struct view v = {limit, counter, ledger, scratch, sl_step_instant(limit, counter, now), *counter, 0};
+	struct view v = {limit,    counter, ledger, scratch, sl_step_instant(limit, counter, now),
+	                 *counter, 0,       NULL,   NULL,    0};
 	struct sl_counter copy = *counter;
 	if (ledger->count == 0 || limit->quota == 0 ||
 	    !(limit->algorithm >= SLUICE_FIXED_WINDOW && limit->algorithm <= SLUICE_LEAKY_BUCKET))

@@ -8,7 +8,7 @@
  *   reserve   charge; then note {id, sl_step_instant() behind the charge, instant + ttl, cost, sl_ledger_debt()}
  *   charge    sl_ledger_step() decides. Admitted: the first sl_ledger_ended() are corrected to 0 as of their ends and
  *             taken out, then it is charged as any other
- *   commit    sl_ledger_find(); those that have ended are corrected first, then this one as of now, and taken out
+ *   commit    sl_bundle_find(); those that have ended are corrected first, then this one as of now, and taken out
  *
  * I1  A ledger is sorted by `end`; the first ones have ended, and count as returned whether or not the counter has been
  *     corrected yet. So peeks and denials need not write.
@@ -21,7 +21,7 @@
 
 #include "algo/step.h"
 
-enum { SL_LEDGER_MAX = 16384 /* open reservations of one counter: a call looks at each of them */ };
+enum { SL_LEDGER_MAX = 16384 /* open reservations of one counter; a call looks at some dozens (bundle.h) */ };
 
 struct sl_reservation {
 	uint64_t id;
@@ -45,6 +45,7 @@ struct sl_correction {
 	                    * its end, else the counter's sl_step_instant() */
 	uint32_t charged, actual;
 	uint32_t debt; /* as in struct sl_reservation */
+	sluice_ns spread; /* sub-buckets, if not 0: goes back from the oldest of instant..spread - 1 on; decisions only */
 };
 
 /* The correction that returns a reservation at its end. */
@@ -52,14 +53,13 @@ static inline struct sl_correction sl_ledger_return(const struct sl_reservation 
 	return (struct sl_correction){.instant = reservation->instant,
 	                              .known = reservation->end,
 	                              .charged = reservation->cost,
-	                              .debt = reservation->debt};
+	                              /* of a bucket's bundle, which is not before its end: all that is left of it */
+	                              .debt = reservation->instant < reservation->end ? reservation->debt
+	                                                                              : reservation->cost};
 }
 
 /* How many of a ledger have ended at `now`, which is to be a counter's sl_step_instant(). O(log n). */
 uint32_t sl_ledger_ended(const struct sl_ledger *ledger, sluice_ns now);
-
-/* Where an id stands among those that are open at `now`, or -1. O(n). */
-int64_t sl_ledger_find(const struct sl_ledger *ledger, uint64_t id, sluice_ns now);
 
 /* Memory that sl_ledger_step() may use. */
 enum { SL_LEDGER_SCRATCH_BYTES = (SL_BUCKETS_MAX + 1) * 4 + 64 };
@@ -110,7 +110,9 @@ static inline uint64_t sl_corrected(const struct sl_correction *at, uint64_t hel
 
 /* The algorithms, one a file; sl_correct() and sl_ledger_step() choose among them. sl_log_used() says what of a log
  * counts at an instant; behind it, of its entries log.expired..log.count - 1, sl_log_held() says how much was charged
- * in the millisecond of `instant`, and in which entry first (in: a guess); sl_log_leaves() when an entry is gone. */
+ * in the millisecond of `instant`, and in which entry first (in: a guess); sl_log_leaves() when an entry is gone. Of
+ * all entries that are kept, expired or not, sl_log_first() says which is the first of an instant or later, and
+ * sl_log_between() what first..last - 1 were charged. */
 bool sl_window_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *);
 bool sl_bucket_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *);
 bool sl_log_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *, uint32_t, void *,
@@ -120,6 +122,8 @@ uint64_t sl_log_correct_bytes(const struct sluice_limit *, const struct sl_count
 uint64_t sl_log_used(const struct sluice_limit *, struct sl_counter *, sluice_ns now);
 uint32_t sl_log_held(const struct sl_counter *, sluice_ns instant, uint32_t *entry);
 sluice_ns sl_log_leaves(const struct sl_counter *, uint32_t entry);
+uint32_t sl_log_first(const struct sl_counter *, sluice_ns instant);
+uint32_t sl_log_between(const struct sl_counter *, uint32_t first, uint32_t last);
 uint32_t sl_bucket_debt(const struct sluice_limit *, const struct sl_counter *, sluice_ns now);
 
 #endif

@@ -484,6 +484,14 @@ sluice_ns sl_log_leaves(const struct sl_counter *counter, uint32_t entry) {
 	return (instant_at(&counter->log, entry) + counter->log.window_ms) * SL_MS_NS;
 }
 
+uint32_t sl_log_first(const struct sl_counter *counter, sluice_ns instant) {
+	return find_entry(&counter->log, 0, charge_ms(&(struct sl_log){.t = instant}));
+}
+
+uint32_t sl_log_between(const struct sl_counter *counter, uint32_t first, uint32_t last) {
+	return first < last ? sum_at(&counter->log, last) - sum_at(&counter->log, first) : 0;
+}
+
 /* The log as it stood when it was charged last, which may have been at the beginning of the millisecond that is kept:
  * an entry of exactly W before that may still count. */
 static const struct sl_log *look_back(const struct sluice_limit *limit, struct sl_counter *counter) {

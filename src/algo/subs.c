@@ -289,6 +289,23 @@ static bool correct_cell(const struct sluice_limit *limit, struct sl_subs *s, co
 	return true;
 }
 
+/* From the oldest cell of a stretch on, as far as that reaches. */
+static bool take_oldest(const struct sluice_limit *limit, struct sl_subs *s, const struct sl_correction *at) {
+	sluice_ns into;
+	uint64_t b = to_sub_bucket(limit, at->instant, &into), end = to_sub_bucket(limit, at->spread - 1, &into) + 1;
+	uint64_t left = at->charged;
+	if (b + s->n < s->b)
+		return false;
+	for (; left != 0 && b < end && b <= s->b; b++) {
+		uint64_t behind = s->b - b;
+		uint32_t *cell_at = &s->cells[slot_behind(s, s->slot, behind)], take = (uint32_t)sl_min(left, *cell_at);
+		*cell_at -= take;
+		s->full -= behind < s->n ? take : 0;
+		left -= take;
+	}
+	return left != at->charged;
+}
+
 bool sl_subs_correct(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_correction *list,
                      uint32_t count, void *block) {
 	struct sl_subs s = *look(limit, counter, 0);
@@ -303,7 +320,7 @@ bool sl_subs_correct(const struct sluice_limit *limit, struct sl_counter *counte
 	s.cells = cells;
 	s.stale = 0;
 	for (uint32_t i = 0; i < count; i++)
-		changed |= correct_cell(limit, &s, &list[i]);
+		changed |= list[i].spread != 0 ? take_oldest(limit, &s, &list[i]) : correct_cell(limit, &s, &list[i]);
 	if (!changed)
 		return false;
 	counter->block = block;

@@ -26,6 +26,7 @@ void members_hold_found(const struct member *members, uint32_t count, struct sl_
 		if (members[i].plain)
 			continue;
 		hold(found, members[i].ledger.slot);
+		hold(found, members[i].ledger.contents_slot);
 		hold(found, members[i].strikes.slot);
 	}
 }
@@ -49,6 +50,10 @@ static uint32_t claim_all(struct sluice_store *store, const struct sluice_call *
 		if (!m->plain && m->ledger.adds && m->ledger.slot == NULL &&
 		    !(m->ledger.claimed = claim(store, &m->ledger.place, call->now, held, &m->ledger.slot)))
 			return i;
+		if (!m->plain && m->ledger.contents_renew && m->ledger.contents_slot == NULL &&
+		    !(m->ledger.contents_claimed =
+		          claim(store, &m->ledger.contents_place, call->now, held, &m->ledger.contents_slot)))
+			return i;
 	}
 	if (token != NULL && token->slot == NULL)
 		token->claimed = claim(store, &token->place, call->now, held, &token->slot);
@@ -66,8 +71,11 @@ static void give_back(struct sluice_store *store, const struct sl_place *place, 
 static void give_back_claims(struct sluice_store *store, struct member *members, uint32_t count, struct token *token) {
 	for (uint32_t i = 0; i < count; i++) {
 		give_back(store, members[i].place, &members[i].slot, &members[i].claimed);
-		if (!members[i].plain)
-			give_back(store, &members[i].ledger.place, &members[i].ledger.slot, &members[i].ledger.claimed);
+		if (members[i].plain)
+			continue;
+		give_back(store, &members[i].ledger.place, &members[i].ledger.slot, &members[i].ledger.claimed);
+		give_back(store, &members[i].ledger.contents_place, &members[i].ledger.contents_slot,
+		          &members[i].ledger.contents_claimed);
 	}
 	if (token != NULL)
 		give_back(store, &token->place, &token->slot, &token->claimed);
@@ -77,7 +85,7 @@ static void claim_nothing(struct member *members, uint32_t count, struct token *
 	for (uint32_t i = 0; i < count; i++) {
 		members[i].claimed = false;
 		if (!members[i].plain)
-			members[i].ledger.claimed = false;
+			members[i].ledger.claimed = members[i].ledger.contents_claimed = false;
 	}
 	if (token != NULL)
 		token->claimed = false;
@@ -95,7 +103,7 @@ struct needs {
  * apart: where those are written, the counter is planned with them. */
 static bool plan_beside(struct sluice_store *store, const struct sluice_call *call, struct member *m) {
 	struct sluice_decision left;
-	if (!ledger_plan(m) || (m->ledger.adds && ledger_bytes(m) > sl_block_bytes_most(store)))
+	if (!ledger_plan(m, sl_block_bytes_most(store)))
 		return false;
 	m->block_bytes = 0;
 	m->amount = m->cost;
@@ -191,6 +199,8 @@ static uint64_t take_all(struct sluice_store *store, struct member *members, uin
 			short_of = take(store, ledger_bytes(m), &m->ledger.block);
 		if (short_of == 0)
 			short_of = take(store, ledger_scratch_bytes(m), &m->ledger.scratch);
+		if (short_of == 0)
+			short_of = take(store, ledger_contents_bytes(m), &m->ledger.contents_block);
 	}
 	return short_of;
 }
@@ -375,7 +385,7 @@ static struct sl_slot *find_beside(const struct member *m, uint64_t which) {
 
 bool member_has_block(const struct member *m) {
 	bool has = m->slot != NULL && sl_tag_has_block(sl_slot_tag(m->slot));
-	for (uint64_t which = SL_BESIDE_LEDGER; which <= SL_BESIDE_STRIKES; which++)
+	for (uint64_t which = SL_BESIDE_LEDGER; which < SL_BESIDE_ALL; which *= 2)
 		has = has || find_beside(m, which) != NULL;
 	return has;
 }
@@ -385,14 +395,14 @@ bool member_forget(struct sluice_store *store, struct member *m) {
 	bool was = m->slot != NULL;
 	if (was)
 		sl_slot_free_within(store, m->place->home, m->slot);
-	for (uint64_t which = SL_BESIDE_LEDGER; which <= SL_BESIDE_STRIKES; which++) {
+	for (uint64_t which = SL_BESIDE_LEDGER; which < SL_BESIDE_ALL; which *= 2) {
 		struct sl_slot *slot = find_beside(m, which);
 		if (slot == NULL)
 			continue;
 		sl_slot_free_within(store, m->place->home, slot);
 		was = true;
 	}
-	m->slot = m->ledger.slot = m->strikes.slot = NULL;
+	m->slot = m->ledger.slot = m->ledger.contents_slot = m->strikes.slot = NULL;
 	m->ledger.count = m->ledger.ended = 0;
 	return was;
 }

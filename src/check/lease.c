@@ -13,12 +13,12 @@ static bool is_lease(const struct member *m) {
 
 static bool has_reservation(struct member *m, uint64_t id, sluice_ns now) {
 	const struct sl_ledger ledger = {m->ledger.list, m->ledger.count};
-	int64_t at;
+	struct sl_found found;
 	if (m->plain || !m->ledger.adds || m->ledger.count == 0 || m->ledger.dead)
 		return false;
-	at = sl_ledger_find(&ledger, id, now);
-	m->amount = at >= 0 ? m->ledger.list[at].cost : 0;
-	return at >= 0;
+	found = sl_bundle_find(m->limit, &ledger, &m->ledger.contents, id, now);
+	m->amount = found.at >= 0 ? found.its.cost : 0;
+	return found.at >= 0;
 }
 
 /* Whether a member holds what the call names: then it is not charged again. */

@@ -2,7 +2,7 @@
 #ifndef SL_MEMBER_H
 #define SL_MEMBER_H
 
-#include "algo/ledger.h"
+#include "algo/bundle.h"
 #include "algo/terms.h"
 #include "base/assert.h"
 #include "store/blocks.h"
@@ -16,12 +16,20 @@ struct ledger {
 	uint32_t count, skipped; /* in the list; before it, in the block */
 	uint32_t ended;          /* of the list, at the call's instant */
 	uint32_t corrected;      /* of the list, by the call: those that have ended, and what it commits */
-	int64_t commits;         /* which of the list is committed; -1: none */
+	int64_t commits;         /* which of the list is committed, or has it in it; -1: none */
 	bool dead;               /* its counter went before it: what it names is charged nowhere */
 	bool adds;               /* the charge is to be noted in it */
 	bool writes;             /* it and the counter are changed together, anew */
 	bool claimed;
 	uint32_t block, scratch; /* taken for it, and to compute in */
+	/* what its bundles are made of */
+	struct sl_place contents_place;
+	struct sl_slot *contents_slot; /* NULL: it has none */
+	struct sl_contents contents;
+	struct sl_found found; /* what is committed */
+	bool contents_claimed;
+	bool contents_renew; /* they get a new block */
+	uint32_t contents_block;
 };
 
 /* The strikes beside a counter (strike.c). */
@@ -209,8 +217,8 @@ void member_judge(const struct sluice_store *store, struct member *m, sluice_ns 
 void ledger_find(const struct sluice_store *store, struct member *m, sluice_ns now);
 
 /* Plans what a charge, or a commit, does to a ledger: fills `writes` and `corrected`. False where it would be too
- * long. */
-SLUICE_MUST_USE bool ledger_plan(struct member *m);
+ * long, or need a block of more than `bytes_most`. */
+SLUICE_MUST_USE bool ledger_plan(struct member *m, uint64_t bytes_most);
 
 /* The wait until the first of those that are open ends; SLUICE_NEVER where none is. */
 sluice_ns ledger_first_end(const struct member *m, sluice_ns now);
@@ -218,6 +226,7 @@ sluice_ns ledger_first_end(const struct member *m, sluice_ns now);
 /* Bytes of the block that a planned change of a member needs for its ledger, and to compute in; 0: none. */
 uint64_t ledger_bytes(const struct member *m);
 uint64_t ledger_scratch_bytes(const struct member *m);
+uint64_t ledger_contents_bytes(const struct member *m);
 
 /* Bytes of the new block of a counter that is to be changed together with its ledger. */
 uint64_t ledger_counter_bytes(struct member *m, sluice_ns now);
@@ -258,7 +267,10 @@ static inline void member_beside_none(struct member *m) {
 	m->ledger.count = m->ledger.skipped = m->ledger.ended = m->ledger.corrected = 0;
 	m->ledger.commits = -1;
 	m->ledger.dead = m->ledger.adds = m->ledger.writes = m->ledger.claimed = false;
-	m->ledger.block = m->ledger.scratch = 0;
+	m->ledger.block = m->ledger.scratch = m->ledger.contents_block = 0;
+	m->ledger.contents_slot = NULL;
+	m->ledger.contents.memory = NULL;
+	m->ledger.contents_claimed = m->ledger.contents_renew = false;
 	m->strikes.slot = NULL;
 	m->strikes.looked = m->strikes.denied = false;
 }

@@ -23,8 +23,24 @@
  * I3  A counter that is charged and whose ledger stays as it is (nothing has ended) is charged in place, like any. */
 #include "check/member.h"
 
-enum { BATCH = 64 /* corrections that fit the stack */ };
+enum { BATCH = SL_LEDGER_LIST_MAX + 8 /* corrections that fit the stack */, PUTS = 4 /* of one call in contents */ };
 #define SKIPPED_MASK (((uint64_t)1 << SL_COARSE_SHIFT) - 1)
+
+/* What its bundles are made of. Where that went (evicted), so has the ledger: who would commit it finds it no more, and
+ * nothing may be given back as if nobody had asked. */
+static void find_contents(const struct sluice_store *store, struct member *m, sluice_ns now) {
+	struct ledger *l = &m->ledger;
+	uint32_t block;
+	if (sl_ledger_bundled(m->limit->algorithm, &(struct sl_ledger){l->list, l->count}) == 0)
+		return;
+	l->contents_slot = sl_slot_find(&l->contents_place);
+	if (l->contents_slot != NULL && (block = (uint32_t)sl_slot_state(l->contents_slot)[1]) != 0 &&
+	    !sl_slot_has_expired(l->contents_slot, sl_slot_tag(l->contents_slot), now))
+		l->contents = (struct sl_contents){.memory = sl_block_memory(store, block),
+		                                   .bytes = sl_block_bytes(store, block)};
+	if (!sl_contents_are_valid(&l->contents))
+		l->count = l->skipped = 0;
+}
 
 void ledger_find(const struct sluice_store *store, struct member *m, sluice_ns now) {
 	struct ledger *l = &m->ledger;
@@ -33,6 +49,9 @@ void ledger_find(const struct sluice_store *store, struct member *m, sluice_ns n
 	l->place = sl_place_beside(m->place, SL_BESIDE_LEDGER);
 	l->slot = sl_slot_find(&l->place);
 	l->count = l->skipped = l->ended = 0;
+	l->contents_place = sl_place_beside(m->place, SL_BESIDE_CONTENTS);
+	l->contents_slot = NULL;
+	l->contents.memory = NULL;
 	l->dead = m->slot == NULL;
 	if (l->slot == NULL || (block = (uint32_t)sl_slot_state(l->slot)[1]) == 0)
 		return;
@@ -44,6 +63,7 @@ void ledger_find(const struct sluice_store *store, struct member *m, sluice_ns n
 	l->skipped = (uint32_t)sl_min(sl_slot_state(l->slot)[0] & SKIPPED_MASK, l->count);
 	l->count -= l->skipped;
 	l->list = (const struct sl_reservation *)sl_block_memory(store, block) + l->skipped;
+	find_contents(store, m, now);
 	if (!l->dead) {
 		member_load(store, m);
 		t = sl_step_instant(m->limit, &m->counter, now);
@@ -75,15 +95,55 @@ void member_judge(const struct sluice_store *store, struct member *m, sluice_ns 
 
 /* ---- planning --------------------------------------------------------------------------------------------------- */
 
-static uint32_t left_of(const struct ledger *l) {
-	return l->count - l->corrected + l->adds;
+/* The entry that a commit leaves where there is more in it. */
+static bool leaves_entry(const struct ledger *l, struct sl_reservation *entry) {
+	if (l->commits < 0)
+		return false;
+	*entry = l->list[l->commits];
+	return sl_bundle_without(&l->found, entry);
 }
 
-bool ledger_plan(struct member *m) {
+/* Entries of the list behind the call; what is added may still be bundled. */
+static uint32_t left_of(const struct ledger *l) {
+	struct sl_reservation entry;
+	return l->count - l->ended - (l->commits >= 0 && !leaves_entry(l, &entry)) + l->adds;
+}
+
+static struct sl_ledger open_of(const struct ledger *l) {
+	return (struct sl_ledger){l->list + l->ended, l->count - l->ended};
+}
+
+/* Corrections that the call makes, at most. */
+static uint32_t corrections_of(const struct member *m) {
+	const struct ledger *l = &m->ledger;
+	return sl_bundle_returns(m->limit, &(struct sl_ledger){l->list, l->count}, &l->contents, 0, l->ended, NULL) +
+	       (l->commits >= 0);
+}
+
+/* Whether the contents are made anew: they are too short, or there are none and the list is full. Not in a call that
+ * computes in a block as well: it has enough to undo, and one entry more or less matters to nobody. */
+static bool renews_contents(const struct member *m, uint32_t bundled) {
+	const struct ledger *l = &m->ledger;
+	return l->adds && (bundled != 0 || left_of(l) > SL_LEDGER_LIST_MAX) && ledger_scratch_bytes(m) == 0 &&
+	       !sl_contents_have_room(&l->contents, bundled, PUTS);
+}
+
+bool ledger_plan(struct member *m, uint64_t bytes_most) {
 	struct ledger *l = &m->ledger;
+	struct sl_ledger open = open_of(l);
 	l->corrected = l->ended + (l->commits >= 0);
 	l->writes = l->adds || (l->corrected != 0 && !(l->dead && l->commits < 0));
-	return !l->writes || left_of(l) <= SL_LEDGER_MAX;
+	l->contents_renew = renews_contents(m, sl_ledger_bundled(m->limit->algorithm, &open));
+	if (l->contents_renew && l->contents_slot == NULL)
+		l->contents_slot = sl_slot_find(&l->contents_place);
+	if (!l->adds)
+		return true;
+	if (l->contents_renew && ledger_contents_bytes(m) > bytes_most) {
+		l->contents_renew = false; /* fuller than it likes to be */
+		if (!sl_contents_bear(&l->contents, sl_ledger_bundled(m->limit->algorithm, &open), PUTS))
+			return false;
+	}
+	return sl_ledger_open(m->limit->algorithm, &open) < SL_LEDGER_MAX && ledger_bytes(m) <= bytes_most;
 }
 
 sluice_ns ledger_first_end(const struct member *m, sluice_ns now) {
@@ -104,7 +164,15 @@ uint64_t ledger_bytes(const struct member *m) {
 }
 
 uint64_t ledger_scratch_bytes(const struct member *m) {
-	return m->ledger.corrected > BATCH ? m->ledger.corrected * sizeof(struct sl_correction) : 0;
+	uint64_t corrections = corrections_of(m);
+	return corrections > BATCH ? corrections * sizeof(struct sl_correction) : 0;
+}
+
+uint64_t ledger_contents_bytes(const struct member *m) {
+	struct sl_ledger open = open_of(&m->ledger);
+	return m->ledger.contents_renew
+	           ? sl_contents_bytes(sl_ledger_bundled(m->limit->algorithm, &open) + PUTS)
+	           : 0;
 }
 
 uint64_t ledger_counter_bytes(struct member *m, sluice_ns now) {
@@ -127,19 +195,34 @@ static void publish_list(struct ledger *l, sluice_ns instant, uint32_t skipped, 
 	sl_slot_publish(l->slot, state, SL_MARKS_BESIDE_MUCH, life_until(state[0], end));
 }
 
+/* Lets the contents live as long as the ledger. */
+static void extend_contents(const struct ledger *l, sluice_ns end) {
+	const uint64_t *state;
+	if (l->contents_slot == NULL || l->contents.memory == NULL)
+		return;
+	state = sl_slot_state(l->contents_slot);
+	if (end > sl_slot_end(state[0], sl_slot_tag(l->contents_slot)))
+		sl_slot_publish(l->contents_slot, (const uint64_t[2]){state[0], state[1]}, SL_MARKS_BESIDE_MUCH,
+		                life_until(state[0], end));
+}
+
 /* Lets a ledger live until `end` at least. */
 static void extend(struct sluice_store *store, struct ledger *l, sluice_ns end) {
 	const uint64_t *state = sl_slot_state(l->slot);
 	sl_store_raise_ledgers(store, ns_add(end, (sluice_ns)2 << SL_COARSE_SHIFT));
+	extend_contents(l, end);
 	if (end <= sl_slot_end(state[0], sl_slot_tag(l->slot)))
 		return; /* lifetimes are rounded up */
 	publish_list(l, state[0], (uint32_t)(state[0] & SKIPPED_MASK), (uint32_t)(state[1] >> 32), (uint32_t)state[1], end);
 }
 
 /* A new counter is none that the list speaks of. In place: half of it done is as good. */
-static void forget_instants(struct ledger *l) {
+static void forget_instants(const struct member *m, sluice_ns now) {
+	const struct ledger *l = &m->ledger;
+	if (l->count != 0)
+		sl_contents_void(&l->contents, now);
 	for (uint32_t i = 0; i < l->count; i++) {
-		__atomic_store_n((uint64_t *)(uintptr_t)&l->list[i].instant, 0, __ATOMIC_RELAXED);
+		sl_bundle_void(m->limit->algorithm, (struct sl_reservation *)(uintptr_t)&l->list[i]);
 		SL_POINT();
 	}
 }
@@ -157,14 +240,18 @@ static void note_turn(const struct member *m, sluice_ns now) {
 	before.state.life = (uint32_t)(sl_slot_tag(m->slot) & SL_LIFE_FRESH) + 1;
 	rate = sl_bucket_rate(m->limit, &before.state);
 	t = sl_step_instant(m->limit, &before, now);
+	if (rate != m->limit->quota)
+		(void)sl_contents_turn(&l->contents, rate, m->limit->quota);
 	for (uint32_t i = l->ended; rate != m->limit->quota && i < l->count; i++) {
-		struct sl_reservation *it = (struct sl_reservation *)(uintptr_t)&l->list[i];
-		uint32_t left = sl_ledger_left(m->limit, rate, it, t);
+		struct sl_reservation *it = (struct sl_reservation *)(uintptr_t)&l->list[i], turned = *it;
 		if (it->instant == 0)
 			continue;
-		__atomic_store_n(&it->debt, left, __ATOMIC_RELAXED);
+		sl_bundle_turn(m->limit, rate, &turned, t);
+		__atomic_store_n(&it->cost, turned.cost, __ATOMIC_RELAXED);
 		SL_POINT();
-		__atomic_store_n(&it->instant, t, __ATOMIC_RELAXED);
+		__atomic_store_n(&it->debt, turned.debt, __ATOMIC_RELAXED);
+		SL_POINT();
+		__atomic_store_n(&it->instant, turned.instant, __ATOMIC_RELAXED);
 		SL_POINT();
 	}
 }
@@ -191,7 +278,7 @@ void ledger_outlive(struct sluice_store *store, struct member *m, sluice_ns now)
 	struct sl_counter copy = m->counter;
 	note_turn(m, now);
 	if (m->ledger.dead)
-		forget_instants(&m->ledger);
+		forget_instants(m, now);
 	else if (m->ledger.slot != NULL)
 		extend(store, &m->ledger, ns_add(sl_step_instant(m->limit, &copy, now), as_told(m, life_behind(m, now))));
 }
@@ -199,23 +286,26 @@ void ledger_outlive(struct sluice_store *store, struct member *m, sluice_ns now)
 /* All that is to be corrected, in the order in which it is known. */
 static uint32_t list_corrections(const struct member *m, sluice_ns t, struct sl_correction *list) {
 	const struct ledger *l = &m->ledger;
+	const struct sl_reservation *it = &l->found.its;
 	uint32_t count = 0;
-	for (uint32_t i = 0; i < l->ended && !l->dead; i++)
-		if (l->list[i].instant != 0)
-			list[count++] = sl_ledger_return(&l->list[i]);
-	if (l->commits >= 0 && !l->dead && l->list[l->commits].instant != 0) {
-		const struct sl_reservation *it = &l->list[l->commits];
-		list[count++] = (struct sl_correction){it->instant, t, it->cost, m->cost, it->debt};
-	}
+	if (l->dead)
+		return 0;
+	count = sl_bundle_returns(m->limit, &(struct sl_ledger){l->list, l->count}, &l->contents, 0, l->ended, list);
+	if (l->commits >= 0 && it->instant != 0)
+		list[count++] = (struct sl_correction){it->instant, t, it->cost, m->cost, it->debt, 0};
 	return count;
 }
 
 /* Writes the list as it will be, but for what is added. Returns how many are in it. */
 static uint32_t write_left(const struct ledger *l, struct sl_reservation *list) {
 	uint32_t count = 0;
+	struct sl_reservation entry;
+	bool leaves = leaves_entry(l, &entry);
 	for (uint32_t i = l->ended; i < l->count; i++)
 		if (i != l->commits)
 			list[count++] = l->list[i];
+		else if (leaves)
+			list[count++] = entry;
 	return count;
 }
 
@@ -236,25 +326,55 @@ static void publish_drop(struct sluice_store *store, struct ledger *l) {
 		uint32_t count = write_left(l, sl_block_memory(store, l->block));
 		sl_block_own(store, l->block, l->slot);
 		publish_list(l, state[0], 0, count, l->block, end);
+		sl_contents_remove(&l->contents, &l->found);
 		sl_blocks_free(store, old);
 	} else {
 		publish_list(l, state[0], l->skipped + l->ended, l->skipped + l->count, old, end);
 	}
 }
 
+static void save_word(void *store, const void *word) {
+	sl_blocks_save(store, word);
+	SL_POINT();
+}
+
+/* New contents, of what is open of the old ones. */
+static void publish_contents(struct sluice_store *store, struct member *m, const struct sl_ledger *left,
+                             const struct sl_reservation *added) {
+	struct ledger *l = &m->ledger;
+	struct sl_contents contents = {.memory = sl_block_memory(store, l->contents_block),
+	                               .bytes = sl_block_bytes(store, l->contents_block)};
+	uint32_t old = l->contents_claimed ? 0 : (uint32_t)sl_slot_state(l->contents_slot)[1];
+	const uint64_t state[2] = {added->instant & ~SKIPPED_MASK, l->contents_block};
+	sl_contents_format(m->limit, &contents, sl_contents_are_valid(&l->contents) ? &l->contents : NULL, left,
+	                   store->secret[0] ^ added->id ^ added->instant);
+	sl_block_own(store, l->contents_block, l->contents_slot);
+	sl_blocks_save_slot(store, l->contents_slot);
+	sl_slot_publish(l->contents_slot, state, SL_MARKS_BESIDE_MUCH, life_until(state[0], added->end));
+	if (old != 0)
+		sl_blocks_free(store, old);
+	l->contents = contents;
+}
+
 /* The ledger with what is new in it. */
-static void publish_add(struct sluice_store *store, struct ledger *l, const struct sl_reservation *added,
+static void publish_add(struct sluice_store *store, struct member *m, const struct sl_reservation *added,
                         sluice_ns end) {
+	struct ledger *l = &m->ledger;
 	struct sl_reservation *list = sl_block_memory(store, l->block);
-	uint32_t old = l->claimed ? 0 : (uint32_t)sl_slot_state(l->slot)[1], count = write_left(l, list), at = count;
-	for (; at > 0 && list[at - 1].end > added->end; at--)
-		list[at] = list[at - 1];
-	list[at] = *added;
-	end = sl_max(end, list[count].end);
+	uint32_t old = l->claimed ? 0 : (uint32_t)sl_slot_state(l->slot)[1], count = write_left(l, list);
+	if (l->contents_renew)
+		publish_contents(store, m, &(struct sl_ledger){list, count}, added);
+	else if (l->contents_slot != NULL)
+		sl_blocks_save_slot(store, l->contents_slot);
+	l->contents.save = save_word;
+	l->contents.context = store;
+	sl_bundle_add(m->limit, m->limit->quota, list, &count, added, &l->contents);
+	end = sl_max(end, list[count - 1].end);
 	sl_store_raise_ledgers(store, ns_add(end, (sluice_ns)2 << SL_COARSE_SHIFT));
+	extend_contents(l, end);
 	sl_block_own(store, l->block, l->slot);
 	sl_blocks_save_slot(store, l->slot);
-	publish_list(l, added->instant, 0, count + 1, l->block, end);
+	publish_list(l, added->instant, 0, count, l->block, end);
 	if (old != 0)
 		sl_blocks_free(store, old);
 }
@@ -344,14 +464,16 @@ void ledger_publish(struct sluice_store *store, const struct sluice_call *call, 
 	uint32_t count = list_corrections(m, t, list);
 	note_turn(m, call->now);
 	if (l->dead && m->charged)
-		forget_instants(l);
+		forget_instants(m, call->now);
+	l->contents.save = save_word;
+	l->contents.context = store;
 	if (l->corrected != 0 && l->slot != NULL)
 		publish_drop(store, l);
 	if (m->slot != NULL)
 		end = publish_counter(store, m, call->now, list, count);
 	if (l->adds) {
 		t = sl_step_instant(m->limit, &m->counter, call->now);
-		publish_add(store, l,
+		publish_add(store, m,
 		            &(struct sl_reservation){.id = call->id.len != 0 ? sl_id_number(call->id) : 0,
 		                                     .instant = t,
 		                                     .end = ns_add(t, ttl_of(call, m)),
@@ -365,8 +487,22 @@ void ledger_publish(struct sluice_store *store, const struct sluice_call *call, 
 		sl_blocks_free(store, l->scratch);
 }
 
+/* How many are bundled behind the call, but for an entry that it committed from. */
+static uint32_t bundles_behind(const struct member *m) {
+	const struct ledger *l = &m->ledger;
+	uint32_t bundled = 0;
+	for (uint32_t i = l->ended; i < l->count; i++)
+		bundled += i != l->commits && sl_bundle_is(m->limit->algorithm, &l->list[i]);
+	return bundled;
+}
+
 void ledger_close(struct sluice_store *store, struct member *m) {
 	struct ledger *l = &m->ledger;
+	struct sl_reservation entry;
+	if (l->contents_slot != NULL && !l->adds && !leaves_entry(l, &entry) && bundles_behind(m) == 0) {
+		(void)sl_slot_free(store, m->place->home, l->contents_slot); /* held up, it expires */
+		l->contents_slot = NULL;
+	}
 	if (l->slot == NULL || (sl_slot_tag(l->slot) & SL_LIFE_FRESH) != SL_LIFE_FRESH)
 		return;
 	(void)sl_slot_free(store, m->place->home, l->slot); /* it has no block any more */
@@ -425,9 +561,17 @@ static void charge_above(struct sluice_store *store, const struct sluice_call *c
 /* In place, which needs no room: an estimate that is corrected by nothing stays charged. */
 static void keep_estimate(struct member *m) {
 	struct sl_reservation *it = (struct sl_reservation *)(uintptr_t)&m->ledger.list[m->ledger.commits];
-	__atomic_store_n(&it->instant, 0, __ATOMIC_RELAXED);
-	SL_POINT();
-	__atomic_store_n(&it->id, 0, __ATOMIC_RELAXED);
+	if (m->ledger.found.place != NULL) {
+		uint32_t cost = it->cost - (uint32_t)sl_min(it->cost, m->ledger.found.its.cost);
+		__atomic_store_n(&it->cost, cost, __ATOMIC_RELAXED);
+		SL_POINT();
+		m->ledger.contents.save = NULL; /* no change is open */
+		sl_contents_remove(&m->ledger.contents, &m->ledger.found);
+	} else {
+		__atomic_store_n(&it->instant, 0, __ATOMIC_RELAXED);
+		SL_POINT();
+		__atomic_store_n(&it->id, 0, __ATOMIC_RELAXED);
+	}
 	SL_POINT();
 	m->corrects = false;
 	m->ledger.commits = -1;
@@ -447,13 +591,21 @@ static void commit_apart(struct sluice_store *store, const struct sluice_call *c
 		if (!corrects[i])
 			continue;
 		m->corrects = true;
-		cost = m->ledger.list[m->ledger.commits].cost;
+		cost = m->ledger.found.its.cost;
 		if (correct_members(store, call, members, &at) != SLUICE_OK) {
 			keep_estimate(m);
 			charge_above(store, call, members, m, m->cost > cost ? m->cost - cost : 0);
 		}
 		m->corrects = false;
 	}
+}
+
+/* The counter's clock tells what is open; where it went, the caller's does. */
+static struct sl_found find_open(const struct member *m, uint64_t id, sluice_ns now) {
+	const struct sl_ledger ledger = {m->ledger.list, m->ledger.count};
+	struct sl_counter copy = m->counter;
+	return sl_bundle_find(m->limit, &ledger, &m->ledger.contents, id,
+	                      m->ledger.dead ? now : sl_step_instant(m->limit, &copy, now));
 }
 
 sluice_err members_commit(struct sluice_store *store, struct sluice_call *call, struct member *members) {
@@ -465,8 +617,8 @@ sluice_err members_commit(struct sluice_store *store, struct sluice_call *call, 
 		struct ledger *l = &m->ledger;
 		if (!m->counts || m->plain || m->leader != i || l->count == 0)
 			continue;
-		for (uint32_t k = l->ended; k < l->count && l->commits < 0; k++)
-			l->commits = l->list[k].id == id ? (int64_t)k : -1;
+		l->found = find_open(m, id, call->now);
+		l->commits = l->found.at;
 		m->corrects = l->commits >= 0;
 		call->found += m->corrects;
 	}

@@ -37,12 +37,12 @@ static inline struct sl_place sl_place_of(const struct sluice_store *store, cons
 
 /* What is kept beside the counter of a place, always with a block (layout.h I8). The bits are the lowest of the
  * fingerprint, which hardly ever pick the page: so in an arena of another size they come to the same one. */
-enum { SL_BESIDE_LEDGER = 1, SL_BESIDE_STRIKES = 2 };
+enum { SL_BESIDE_LEDGER = 1, SL_BESIDE_STRIKES = 2, SL_BESIDE_CONTENTS = 4, SL_BESIDE_ALL = 7 };
 
 static inline struct sl_place sl_place_beside(const struct sl_place *place, uint64_t which) {
 	uint64_t tag = (place->tag ^ which << SL_TAG_PRINT_SHIFT) | (uint64_t)1 << SL_TAG_BLOCK_SHIFT;
 	return (struct sl_place){place->home,
-	                         tag >> SL_TAG_PRINT_SHIFT != 0 ? tag : tag | (uint64_t)4 << SL_TAG_PRINT_SHIFT};
+	                         tag >> SL_TAG_PRINT_SHIFT != 0 ? tag : tag | (uint64_t)8 << SL_TAG_PRINT_SHIFT};
 }
 
 static inline void sl_place_prefetch(const struct sl_place *place) {
@@ -118,7 +118,8 @@ static inline void sl_place_prefetch_spilled(const struct sl_place *place) {
 
 /* The slots that a call has found or claimed so far: no claim and no sweep of the same call may take one of them for
  * expired or evict it. Their homes are locked by the call. */
-enum { SL_HOLD_MAX = 3 * SLUICE_ITEMS_MAX + 1 /* counter, reservations and strikes of each limit; the retried request */
+enum { SL_HOLD_MAX = 4 * SLUICE_ITEMS_MAX + 1 /* counter, reservations, their contents and strikes of each limit; the
+                                               * retried request */
 };
 struct sl_hold {
 	const struct sl_slot *slots[SL_HOLD_MAX];

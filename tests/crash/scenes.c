@@ -14,6 +14,10 @@ enum { ANYWHERE = -1, BYSTANDERS = 24, SPREAD = 40, COMPLAINTS_A_SCENE = 3 };
 
 #define LOG "sliding-log 60/1m"
 #define SUBS "sliding-buckets 60/1m precision 1s"
+#define BUNDLED_LOG "sliding-log 900/1h"
+#define BUNDLED_SUBS "sliding-buckets 900/1h precision 1m"
+#define BUNDLED_WINDOW "fixed-window 900/1h"
+#define BUNDLED_BUCKET "token-bucket 900/1h"
 
 static const char *const notations[] = {
 	"fixed-window 60/1m", "sliding-window 60/1m", SUBS, LOG, "token-bucket 60/1m", "leaky-bucket 60/1m",
@@ -228,6 +232,37 @@ static void once_reserved(struct scene *scene, const char *notation) {
 	must_call(scene, subject, SLUICE_RESERVE, 9, "open", 20 * ARENA_S);
 }
 
+/* So many reservations until one instant, which bundles hold from the 65th on: "open" among them. */
+static void reserved_often(struct scene *scene, const char *notation, unsigned count) {
+	struct scene_subject *subject = target(scene, charged(scene, subject_of(scene, notation)));
+	char id[16];
+	must_call(scene, subject, SLUICE_RESERVE, 7, "open", 20 * ARENA_S);
+	for (unsigned i = 1; i < count; i++) {
+		snprintf(id, sizeof id, "%u", i);
+		must_call(scene, subject, SLUICE_RESERVE, 1 + i % 3, id, i % 8 == 0 ? i * ARENA_S : 20 * ARENA_S);
+	}
+}
+
+static void full_ledger(struct scene *scene, const char *notation) {
+	reserved_often(scene, notation, 64);
+}
+
+static void bundled(struct scene *scene, const char *notation) {
+	reserved_often(scene, notation, 80);
+}
+
+/* Their contents have just no room for more. */
+static void much_bundled(struct scene *scene, const char *notation) {
+	reserved_often(scene, notation, 64 + 77);
+}
+
+/* Sixteen ledgers that are full. */
+static void sixteen_full(struct scene *scene, const char *notation) {
+	(void)notation;
+	for (int i = 0; i < SLUICE_ITEMS_MAX; i++)
+		reserved_often(scene, i % 2 == 0 ? "sliding-log 900/1h" : "sliding-buckets 900/1m precision 1s", 64);
+}
+
 static void three_reserved(struct scene *scene, const char *notation) {
 	reserved_counter(scene, LOG);
 	reserved_counter(scene, notation);
@@ -388,6 +423,19 @@ static const struct {
      0},
 	{"commit, fixed-window", reserved_counter, "fixed-window 60/1m", SLUICE_COMMIT, 2, 2 * ARENA_S, "open", 0},
 	{"commit above, fixed-window", once_reserved, "fixed-window 60/1m", SLUICE_COMMIT, 30, 2 * ARENA_S, "open", 0},
+	{"reserve, first bundle, fixed-window", full_ledger, BUNDLED_WINDOW, SLUICE_RESERVE, 5, ARENA_S, "new", TTL},
+	{"reserve, longer contents, fixed-window", much_bundled, BUNDLED_WINDOW, SLUICE_RESERVE, 5, 0, "new", 20 * ARENA_S},
+	{"commit, bundled, fixed-window", bundled, BUNDLED_WINDOW, SLUICE_COMMIT, 2, ARENA_S, "open", 0},
+	{"charge, bundles ended, fixed-window", bundled, BUNDLED_WINDOW, SLUICE_CHARGE, 5, 21 * ARENA_S, NULL, 0},
+	{"reserve, bundled, sliding-log", bundled, BUNDLED_LOG, SLUICE_RESERVE, 5, ARENA_S, "new", TTL},
+	{"commit, bundled, sliding-log", bundled, BUNDLED_LOG, SLUICE_COMMIT, 2, ARENA_S, "open", 0},
+	{"charge, bundles ended, sliding-log", bundled, BUNDLED_LOG, SLUICE_CHARGE, 5, 21 * ARENA_S, NULL, 0},
+	{"commit, bundled, sliding-buckets", bundled, BUNDLED_SUBS, SLUICE_COMMIT, 2, ARENA_S, "open", 0},
+	{"reserve, bundled, token-bucket", bundled, BUNDLED_BUCKET, SLUICE_RESERVE, 5, ARENA_S, "new", TTL},
+	{"reserve, longer contents, token-bucket", much_bundled, BUNDLED_BUCKET, SLUICE_RESERVE, 5, 0, "new", 20 * ARENA_S},
+	{"commit, bundled, token-bucket", bundled, BUNDLED_BUCKET, SLUICE_COMMIT, 2, ARENA_S, "open", 0},
+	{"charge, bundles ended, token-bucket", bundled, BUNDLED_BUCKET, SLUICE_CHARGE, 5, 21 * ARENA_S, NULL, 0},
+	{"reserve, sixteen full", sixteen_full, "", SLUICE_RESERVE, 5, ARENA_S, "new", TTL},
 	{"reserve, new sliding-window", new_counter, "sliding-window 60/1m", SLUICE_RESERVE, 5, 0, "new", TTL},
 	{"reserve, sliding-window, some ended", reserved_counter, "sliding-window 60/1m", SLUICE_RESERVE, 5, 2 * ARENA_S,
      "new", TTL},

@@ -5,7 +5,7 @@
  * as ledger.h tells hosts to.
  *
  * SLUICE_SEED and SLUICE_OPS repeat or lengthen a run; in a soak it is a million operations. */
-#include "algo/ledger.h"
+#include "algo/bundle.h"
 #include "base/math.h"
 #include "tests/model/ledger_twin.h"
 
@@ -155,15 +155,19 @@ static void reserve(struct world *w, uint32_t cost, uint64_t ttl) {
 	same(w, "the debt behind the charge", its.debt, w->model.open[w->model.opens - 1].debt);
 }
 
+static int64_t find(const struct world *w, uint64_t id, uint64_t t) {
+	return sl_bundle_find(&w->limit, &w->ledger, &(struct sl_contents){.memory = NULL}, id, t).at;
+}
+
 static void commit(struct world *w, uint64_t id, uint32_t actual) {
 	uint64_t t = model_clock(&w->model, w->now);
-	int64_t at = sl_ledger_find(&w->ledger, id, t);
+	int64_t at = find(w, id, t);
 	struct sl_correction correction;
 	same(w, "found", at >= 0, model_is_open(&w->model, id, t));
 	if (at < 0)
 		return;
 	collect(w, t);
-	at = sl_ledger_find(&w->ledger, id, t);
+	at = find(w, id, t);
 	correction = sl_ledger_return(&w->list[at]);
 	correction.known = t;
 	correction.actual = actual;

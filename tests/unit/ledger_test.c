@@ -1,5 +1,5 @@
 /* Reservations, corrections and charges whatever the quota, edge by edge. Random streams are in tests/model. */
-#include "algo/ledger.h"
+#include "algo/bundle.h"
 #include "base/bytes.h"
 #include "base/math.h"
 
@@ -116,6 +116,10 @@ static void a_denial_knows_that_reservations_end(void **state) {
 }
 
 /* Two that end at one instant go together, and the wait is for the last that is needed. */
+static int64_t find(const struct host *h, uint64_t id, sluice_ns now) {
+	return sl_bundle_find(&h->limit, &h->ledger, &(struct sl_contents){.memory = NULL}, id, now).at;
+}
+
 static void ends_are_waited_for_in_turn(void **state) {
 	struct host *h = host_of("sliding-log 10/1m");
 	(void)state;
@@ -127,9 +131,9 @@ static void ends_are_waited_for_in_turn(void **state) {
 	assert_int_equal(ask(h, T0 + S, 10).retry_after_ns, 4 * S);
 	assert_int_equal(ask(h, T0 + S, 11).retry_after_ns, SLUICE_NEVER);
 	assert_int_equal(sl_ledger_ended(&h->ledger, T0 + 5 * S), 3);
-	assert_int_equal(sl_ledger_find(&h->ledger, 1, T0 + 2 * S - 1), 0);
-	assert_int_equal(sl_ledger_find(&h->ledger, 1, T0 + 2 * S), -1);
-	assert_int_equal(sl_ledger_find(&h->ledger, 9, T0), -1);
+	assert_int_equal(find(h, 1, T0 + 2 * S - 1), 0);
+	assert_int_equal(find(h, 1, T0 + 2 * S), -1);
+	assert_int_equal(find(h, 9, T0), -1);
 }
 
 /* More reservations of a log than a search remembers: those behind them go back as well, each for what its entry still
