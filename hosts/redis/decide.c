@@ -154,7 +154,7 @@ static enum slr_failure plan_all(struct slr_deciding *d, struct slr_change *chan
 	return failure;
 }
 
-/* A call that is allowed lets go of its hold also where it charges nothing. */
+/* A charge that is allowed lets go of its hold also where it charges nothing. A HOLD replaces what it holds anew alone. */
 static void drop_holds(struct slr_deciding *d, const bool chosen[SLUICE_ITEMS_MAX]) {
 	static const struct slr_change drop = {.drop_own = true};
 	bool dropped[SLUICE_ITEMS_MAX] = {false};
@@ -234,7 +234,7 @@ static enum slr_failure take(struct slr_deciding *d, uint32_t *at) {
 		if (m->charged)
 			take_one(call, m, &change);
 	}
-	if (slr_holds_by(call->operation) && !call->keep)
+	if (slr_holds_by(call->operation) && call->operation != SLR_HOLD && !call->keep)
 		drop_holds(d, chosen);
 	if (call->item_count > 1 || d->members[0].reserves || d->members[0].tried)
 		look_again(d, chosen);
