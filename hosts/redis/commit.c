@@ -349,6 +349,7 @@ void slr_member_refund(const struct slr_call *call, struct slr_member *m, uint32
 		slr_counter_set_block(counter, m->image.own, step->block_bytes);
 	m->image.own = NULL;
 	counter->state.w[0] = step->state.w[0];
+	counter->state.rate = step->state.rate;
 	counter->state.w[1] =
 		sl_rule_has_block(m->limit) ? (step->state.w[1] >> 32 << 32 | (uint32_t)counter->state.w[1]) : step->state.w[1];
 	holds_changed = put_holds(m, counter, &nothing);

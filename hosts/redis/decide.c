@@ -154,7 +154,7 @@ static enum slr_failure plan_all(struct slr_deciding *d, struct slr_change *chan
 	return failure;
 }
 
-/* A charge that is allowed lets go of its hold also where it charges nothing. A HOLD replaces what it holds anew alone. */
+/* A charge that is allowed lets go of its hold also where it charges nothing. A HOLD replaces what it holds anew. */
 static void drop_holds(struct slr_deciding *d, const bool chosen[SLUICE_ITEMS_MAX]) {
 	static const struct slr_change drop = {.drop_own = true};
 	bool dropped[SLUICE_ITEMS_MAX] = {false};

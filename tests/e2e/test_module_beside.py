@@ -204,6 +204,25 @@ def test_a_key_lives_as_long_as_a_lease(redises):
     clock.close()
 
 
+def test_a_hold_replaces_what_it_holds_anew_alone(host):
+    bucket = "token-bucket 3000/1s burst 1"
+    with host.resp() as client:
+        assert client.call("SLUICE.HOLD", "h", 1, "ab", 60_000, "AT", NOW, bucket)[0] == 1
+        assert client.call("SLUICE.HOLD", "h", 1, "ab", 700, "AT", NOW, "TRIED", bucket)[0] == 1
+        assert client.call("SLUICE.PEEK", "h", 1, "AT", NOW, bucket)[:3] == [0, 1, 0]
+        assert client.call("DEL", "h") == 1
+
+
+def test_what_a_lease_was_charged_drains_at_its_rate_behind_a_refund(host):
+    slow, fast = ("NAME", "n", "token-bucket 5/1h burst 100"), ("NAME", "n", "token-bucket 9/1h burst 100")
+    with host.resp() as client:
+        assert client.call("SLUICE.LEASE", "l", "1", 700, 0, 100, "AT", NOW, *slow)[0] == 100
+        client.call("SLUICE.REFUND", "l", 10, "AT", NOW + 700, *slow)
+        for limit in slow, fast:
+            assert client.call("SLUICE.PEEK", "l", 1, "AT", NOW + 700 + 3_600_000, *limit)[2] == 15, limit
+        assert client.call("DEL", "l") == 1
+
+
 REFUSED = [
     (["CHECK", "k", 1, LEASES], "limit 1: concurrency is acquired and released: SLUICE.ACQUIRE"),
     (["REFUND", "k", 1, "9/1s", LEASES], "limit 2: concurrency is acquired and released: SLUICE.ACQUIRE"),
