@@ -208,24 +208,34 @@ static bool is_open(const struct sluice_limit *limit, const struct sl_contents *
 	       covering(limit, list, count, class_in(limit, contents, it), it->end) >= 0;
 }
 
-/* All bundles of the list end later than what went with an earlier one; so only what ends before some bundle does, and
- * began to do so before the first entry, is asked for. */
-static struct sl_reservation *free_place(const struct sluice_limit *limit, const struct sl_contents *contents,
-                                         struct sl_reservation *bucket, const struct sl_reservation *list,
-                                         uint32_t count, uint32_t *empty) {
+/* The earliest end that any bundle of a list covers: what ended before has gone. */
+static sluice_ns earliest(uint32_t algorithm, const struct sl_reservation *list, uint32_t count) {
+	sluice_ns low = UINT64_MAX;
+	for (uint32_t i = 0; i < count; i++)
+		if (sl_bundle_is(algorithm, &list[i]) && list[i].id < low)
+			low = list[i].id;
+	return low;
+}
+
+/* A place of a bucket that is free, and how many are; NULL: none is. Of what has gone with its bundle, most ended
+ * before all that is open; the rest is looked for only where there is nothing else. */
+static struct sl_reservation *free_place(struct sl_reservation *bucket, sluice_ns low, uint32_t *empty) {
 	struct sl_reservation *found = NULL;
 	*empty = 0;
 	for (unsigned i = 0; i < PLACES; i++)
-		if (bucket[i].cost == 0 || bucket[i].end < list[0].end) {
+		if (bucket[i].cost == 0 || bucket[i].end < low) {
 			++*empty;
-			found = found == NULL || bucket[i].cost == 0 ? &bucket[i] : found;
+			found = &bucket[i];
 		}
-	if (found == NULL || found->cost == 0 || !is_open(limit, contents, found, list, count))
-		return found;
+	return found;
+}
+
+static struct sl_reservation *gone_place(const struct sluice_limit *limit, const struct sl_contents *contents,
+                                         struct sl_reservation *bucket, const struct sl_reservation *list,
+                                         uint32_t count) {
 	for (unsigned i = 0; i < PLACES; i++)
-		if (bucket[i].end < list[0].end && !is_open(limit, contents, &bucket[i], list, count))
+		if (count == 0 || (bucket[i].end < list[0].end && !is_open(limit, contents, &bucket[i], list, count)))
 			return &bucket[i];
-	*empty = 0;
 	return NULL;
 }
 
@@ -233,15 +243,16 @@ static bool put(const struct sluice_limit *limit, const struct sl_contents *cont
                 const struct sl_reservation *list, uint32_t count) {
 	/* of nobody's id there may be many, and nobody looks for them */
 	uint64_t hash = hash_of(contents, it->id != 0 ? it->id : it->end ^ it->instant << 17 ^ (uint64_t)it->debt << 40);
+	struct sl_reservation *buckets[2] = {bucket_at(contents, hash, 0), bucket_at(contents, hash, 1)}, *place;
+	sluice_ns low = earliest(limit->algorithm, list, count);
 	uint32_t empty[2];
-	struct sl_reservation *place[2];
-	for (unsigned i = 0; i < 2; i++)
-		place[i] = free_place(limit, contents, bucket_at(contents, hash, i), list, count, &empty[i]);
-	if (place[0] == NULL || (place[1] != NULL && empty[1] > empty[0]))
-		place[0] = place[1];
-	if (place[0] != NULL)
-		write_place(contents, place[0], it);
-	return place[0] != NULL;
+	struct sl_reservation *places[2] = {free_place(buckets[0], low, &empty[0]), free_place(buckets[1], low, &empty[1])};
+	place = places[empty[1] > empty[0]];
+	for (unsigned i = 0; i < 2 && place == NULL; i++)
+		place = gone_place(limit, contents, buckets[i], list, count);
+	if (place != NULL)
+		write_place(contents, place, it);
+	return place != NULL;
 }
 
 static const struct sl_reservation *first_place(const struct sl_contents *contents) {
@@ -281,14 +292,14 @@ static unsigned span_of(uint32_t algorithm, const struct sl_reservation *it) {
 	return sl_bundle_is(algorithm, it) ? it->debt >> 16 & 63 : logarithm(it->end - it->instant);
 }
 
-/* How much later what is in `a` ends with `b`, as part of the time that it was reserved for: in 1/1024, but for a
- * factor below 2. */
+/* How much later what is in `a` ends with `b`, as part of the time that it was reserved for: in 2^-32, but for a factor
+ * below 2. */
 static uint64_t delay_of(uint32_t algorithm, const struct sl_reservation *a, const struct sl_reservation *b) {
 	sluice_ns late = b->end - low_of(algorithm, a);
 	unsigned span = span_of(algorithm, a);
-	if (span >= 10)
-		return late >> (span - 10);
-	return late >> 54 != 0 ? UINT64_MAX : late << (10 - span);
+	if (span >= 32)
+		return late >> (span - 32);
+	return late >> (32 + span) != 0 ? UINT64_MAX : late << (32 - span);
 }
 
 struct last {

@@ -37,6 +37,7 @@ static const char *const limits[] = {
 	"leaky-bucket 86400/1d queue 99999",
 	"100000/month at Europe/Berlin",
 	"token-bucket 100000/1h",
+	"token-bucket 100000/5m",
 };
 enum { LIMITS = sizeof limits / sizeof *limits };
 
@@ -254,8 +255,42 @@ static void thousands_are_kept(void **state) {
 	}
 }
 
+/* As many as are kept, and not one is lost: each is found by its id. */
+static void as_many_as_are_kept(void **state) {
+	static uint64_t ids[SL_LEDGER_MAX];
+	struct sluice_store_options options = {.memory_bytes = (uint64_t)64 << 20};
+	static struct world w;
+	(void)state;
+	for (uint64_t stream = 0; stream < 4; stream++) {
+		uint32_t count = 0;
+		w = (struct world){.stream = stream, .now_ms = START_MS, .what = "as many as may be"};
+		w.in_module = stream % 2 == 0;
+		w.dice = dice_of(dice_seed(), stream);
+		assert_int_equal(sluice_limit_parse(&w.limit, sl_str(limits[stream < 2 ? 0 : 6]), NULL), SLUICE_OK);
+		assert_int_equal(sluice_store_open(&w.store, &options, NULL), SLUICE_OK);
+		for (;; w.now_ms += dice_below(&w.dice, 2)) {
+			uint64_t id = dice_bits(&w.dice) >> 1 | 1;
+			struct said said = ask(&w, SLUICE_RESERVE, w.now_ms, 1, id, 3600000);
+			if (!said.d.allowed)
+				break;
+			if (count == SL_LEDGER_MAX)
+				differ(&w, "more are reserved than are kept", count, 0);
+			ids[count++] = id;
+		}
+		if (count != SL_LEDGER_MAX)
+			differ(&w, "fewer are reserved than are kept", count, SL_LEDGER_MAX);
+		while (count-- > 0)
+			if (ask(&w, SLUICE_COMMIT, w.now_ms, 1, ids[count], 0).found != 1)
+				differ(&w, "an open one isn't found", count, ids[count]);
+		assert_null(sluice_store_verify(w.store));
+		sluice_store_close(w.store);
+		slr_value_free(w.value);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(as_many_as_are_kept),
 		cmocka_unit_test(thousands_are_kept),
 	};
 	return cmocka_run_group_tests_name("bundles", tests, NULL, NULL);

@@ -337,6 +337,35 @@ static void counts_saturate(void **state) {
 	assert_true(sl_state_is_none(&h->counter.state));
 }
 
+/* Of 65 the two whose ends lie closest end together. Of a bucket what drains meanwhile is given back less, once it has
+ * begun to drain: 5 charged of a debt of 5, of which 1 is gone at its own end and another one 10 s later. */
+static void a_bucket_gives_back_less_where_it_waits(void **state) {
+	struct sluice_limit limit = limit_of("token-bucket 6/1m burst 1000");
+	static uint64_t memory[8192];
+	struct sl_contents contents = {.memory = memory, .bytes = sizeof memory};
+	struct sl_reservation list[SL_LEDGER_LIST_MAX + 1], its = {1, T0, T0 + 10 * S, 5, 5};
+	struct sl_ledger ledger = {list, 0};
+	struct sl_found found;
+	(void)state;
+	assert_true(sl_contents_bytes(4) <= sizeof memory);
+	sl_contents_format(&limit, &contents, NULL, &ledger, 7);
+	sl_bundle_add(&limit, 6, list, &ledger.count, &its, &contents);
+	its = (struct sl_reservation){2, T0, T0 + 20 * S, 5, 100};
+	sl_bundle_add(&limit, 6, list, &ledger.count, &its, &contents);
+	for (uint64_t i = 3; i <= SL_LEDGER_LIST_MAX + 1; i++) {
+		its = (struct sl_reservation){i, T0 + 1000 * i * S - 1, T0 + 1000 * i * S, 1, 1};
+		sl_bundle_add(&limit, 6, list, &ledger.count, &its, &contents);
+	}
+	assert_int_equal(ledger.count, SL_LEDGER_LIST_MAX);
+	assert_int_equal(sl_ledger_open(limit.algorithm, &ledger), SL_LEDGER_LIST_MAX + 1);
+	assert_true(sl_bundle_is(limit.algorithm, &list[0]));
+	assert_int_equal(list[0].end, T0 + 20 * S);
+	assert_int_equal(list[0].cost, 3 + 5);
+	found = sl_bundle_find(&limit, &ledger, &contents, 1, T0 + 15 * S);
+	assert_true(found.at == 0 && found.place != NULL && found.its.cost == 5 && found.its.end == T0 + 10 * S);
+	assert_int_equal(sl_bundle_find(&limit, &ledger, &contents, 1, T0 + 20 * S).at, -1);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_denial_knows_that_reservations_end),
@@ -350,6 +379,7 @@ int main(void) {
 		cmocka_unit_test(what_is_denied_is_charged),
 		cmocka_unit_test(a_log_keeps_its_newest_units),
 		cmocka_unit_test(counts_saturate),
+		cmocka_unit_test(a_bucket_gives_back_less_where_it_waits),
 	};
 	return cmocka_run_group_tests_name("reservations, corrections, charges whatever the quota", tests, NULL, NULL);
 }
