@@ -50,7 +50,7 @@ struct world {
 	struct dice dice;
 	struct sluice_limit limit;
 	struct sluice_store *store;
-	slr_value value;
+	slr_value value, replica;
 	bool in_module;
 	uint64_t now_ms, spent; /* spent: charged for good */
 	struct reserved open[RESERVED_MAX];
@@ -83,9 +83,14 @@ static struct said ask_module(struct world *w, sluice_operation operation, uint6
 	struct slr_call call = redis_call(words[operation], w->value, &w->limit, at_ms * SL_MS_NS, cost);
 	call.id = id;
 	call.ttl_ns = ttl_ms * SL_MS_NS;
+	call.noted = true;
 	if (slr_decide(&call) != SLR_FINE)
 		differ(w, "the module failed", 1, 0);
 	w->value = call.keys[0].value;
+	if (call.keys[0].changed && !slr_notes_apply(&w->replica, (struct sluice_bytes){call.keys[0].notes.bytes.data,
+	                                                                                call.keys[0].notes.bytes.len}))
+		differ(w, "a replica refuses what was noted", 1, 0);
+	slr_bytes_free(&call.keys[0].notes.bytes);
 	return (struct said){call.merged, call.found, call.repeated};
 }
 
@@ -155,6 +160,30 @@ static void check_waits(struct world *w) {
 			differ(w, "denied after it would have been admitted", retry_ms + step * 777, cost);
 }
 
+/* A replica, and what was saved and loaded, answer as the value does; from there on the loaded one goes on. */
+static void check_copies(struct world *w) {
+	struct slr_bytes bytes;
+	slr_value values[2];
+	uint64_t said[3];
+	if (!w->in_module || w->value == 0)
+		return;
+	bytes = redis_bytes(w->value);
+	values[0] = w->value;
+	values[1] = slr_read_value((struct sluice_bytes){bytes.data, bytes.len});
+	slr_bytes_free(&bytes);
+	if (values[1] == 0)
+		differ(w, "what was saved is refused", 1, 0);
+	for (int i = 0; i < 3; i++) {
+		w->value = i == 2 ? w->replica : values[i];
+		said[i] = (uint64_t)ask(w, SLUICE_PEEK, w->now_ms, 1, 0, 0).d.remaining << 32 |
+		          ask(w, SLUICE_PEEK, w->now_ms + 20000, 1, 0, 0).d.remaining;
+		if (said[i] != said[0])
+			differ(w, i == 1 ? "what was loaded differs" : "a replica differs", said[i], said[0]);
+	}
+	slr_value_free(values[0]);
+	w->value = values[1];
+}
+
 /* ---- a stream ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t ttl_of(struct world *w, int pattern, uint64_t last_ms) {
@@ -217,6 +246,7 @@ static void run(struct world *w, int pattern, int order) {
 			check_room(w, w->now_ms);
 			check_room(w, w->now_ms + dice_below(&w->dice, 30000));
 			check_waits(w);
+			check_copies(w);
 		}
 		w->now_ms += dice_below(&w->dice, 30);
 		drop_ended(w);
@@ -252,6 +282,7 @@ static void thousands_are_kept(void **state) {
 		assert_true(slr_value_is_valid(w.value));
 		sluice_store_close(w.store);
 		slr_value_free(w.value);
+		slr_value_free(w.replica);
 	}
 }
 
@@ -285,6 +316,7 @@ static void as_many_as_are_kept(void **state) {
 		assert_null(sluice_store_verify(w.store));
 		sluice_store_close(w.store);
 		slr_value_free(w.value);
+		slr_value_free(w.replica);
 	}
 }
 
