@@ -56,7 +56,7 @@ def test_fifteen_thousand_open_cost_at_most_five_times_ten(built, tmp_path, host
 
 
 @pytest.mark.parametrize("pattern", ("equal", "mixed"))
-@pytest.mark.parametrize("limit", ("sliding-window 10M/1h", "sliding-log 10M/1h", "token-bucket 10M/1h"))
+@pytest.mark.parametrize("limit", ("sliding-window 10M/1h", "token-bucket 10M/1h"))
 @pytest.mark.parametrize("host", ("store", "module"))
 def test_whatever_ends_when(built, tmp_path, host, limit, pattern):
     compare(tmp_path, host, limit, pattern)
