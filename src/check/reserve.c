@@ -110,6 +110,8 @@ static uint32_t left_of(const struct ledger *l) {
 }
 
 static struct sl_ledger open_of(const struct ledger *l) {
+	if (l->list == NULL)
+		return (struct sl_ledger){NULL, 0};
 	return (struct sl_ledger){l->list + l->ended, l->count - l->ended};
 }
 

@@ -9,13 +9,12 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { ANYWHERE = -1, BYSTANDERS = 24, SPREAD = 40, COMPLAINTS_A_SCENE = 3 };
+enum { ANYWHERE = -1, BYSTANDERS = 24, SPREAD = 40, COMPLAINTS_A_SCENE = 3, LONG_SCENES = 10 };
 #define TTL (25 * ARENA_S)
 
 #define LOG "sliding-log 60/1m"
 #define SUBS "sliding-buckets 60/1m precision 1s"
 #define BUNDLED_LOG "sliding-log 900/1h"
-#define BUNDLED_SUBS "sliding-buckets 900/1h precision 1m"
 #define BUNDLED_WINDOW "fixed-window 900/1h"
 #define BUNDLED_BUCKET "token-bucket 900/1h"
 
@@ -423,19 +422,6 @@ static const struct {
      0},
 	{"commit, fixed-window", reserved_counter, "fixed-window 60/1m", SLUICE_COMMIT, 2, 2 * ARENA_S, "open", 0},
 	{"commit above, fixed-window", once_reserved, "fixed-window 60/1m", SLUICE_COMMIT, 30, 2 * ARENA_S, "open", 0},
-	{"reserve, first bundle, fixed-window", full_ledger, BUNDLED_WINDOW, SLUICE_RESERVE, 5, ARENA_S, "new", TTL},
-	{"reserve, longer contents, fixed-window", much_bundled, BUNDLED_WINDOW, SLUICE_RESERVE, 5, 0, "new", 20 * ARENA_S},
-	{"commit, bundled, fixed-window", bundled, BUNDLED_WINDOW, SLUICE_COMMIT, 2, ARENA_S, "open", 0},
-	{"charge, bundles ended, fixed-window", bundled, BUNDLED_WINDOW, SLUICE_CHARGE, 5, 21 * ARENA_S, NULL, 0},
-	{"reserve, bundled, sliding-log", bundled, BUNDLED_LOG, SLUICE_RESERVE, 5, ARENA_S, "new", TTL},
-	{"commit, bundled, sliding-log", bundled, BUNDLED_LOG, SLUICE_COMMIT, 2, ARENA_S, "open", 0},
-	{"charge, bundles ended, sliding-log", bundled, BUNDLED_LOG, SLUICE_CHARGE, 5, 21 * ARENA_S, NULL, 0},
-	{"commit, bundled, sliding-buckets", bundled, BUNDLED_SUBS, SLUICE_COMMIT, 2, ARENA_S, "open", 0},
-	{"reserve, bundled, token-bucket", bundled, BUNDLED_BUCKET, SLUICE_RESERVE, 5, ARENA_S, "new", TTL},
-	{"reserve, longer contents, token-bucket", much_bundled, BUNDLED_BUCKET, SLUICE_RESERVE, 5, 0, "new", 20 * ARENA_S},
-	{"commit, bundled, token-bucket", bundled, BUNDLED_BUCKET, SLUICE_COMMIT, 2, ARENA_S, "open", 0},
-	{"charge, bundles ended, token-bucket", bundled, BUNDLED_BUCKET, SLUICE_CHARGE, 5, 21 * ARENA_S, NULL, 0},
-	{"reserve, sixteen full", sixteen_full, "", SLUICE_RESERVE, 5, ARENA_S, "new", TTL},
 	{"reserve, new sliding-window", new_counter, "sliding-window 60/1m", SLUICE_RESERVE, 5, 0, "new", TTL},
 	{"reserve, sliding-window, some ended", reserved_counter, "sliding-window 60/1m", SLUICE_RESERVE, 5, 2 * ARENA_S,
      "new", TTL},
@@ -507,10 +493,24 @@ static const struct {
 	{"denial that counts in sub-buckets", counts_denied, SUBS, SLUICE_CHARGE, 3, ARENA_S, NULL, 0},
 	{"strike that shuts out", penalized, "sliding-window 60/1m", SLUICE_CHARGE, 1, ARENA_S, NULL, 0},
 	{"reset of strikes", penalized, "sliding-window 60/1m", SLUICE_RESET, 0, ARENA_S, NULL, 0},
+	{"reserve, first bundle, fixed-window", full_ledger, BUNDLED_WINDOW, SLUICE_RESERVE, 5, ARENA_S, "new", TTL},
+	{"reserve, longer contents, fixed-window", much_bundled, BUNDLED_WINDOW, SLUICE_RESERVE, 5, 0, "new", 20 * ARENA_S},
+	{"commit, bundled, fixed-window", bundled, BUNDLED_WINDOW, SLUICE_COMMIT, 2, ARENA_S, "open", 0},
+	{"charge, bundles ended, fixed-window", bundled, BUNDLED_WINDOW, SLUICE_CHARGE, 5, 21 * ARENA_S, NULL, 0},
+	{"reserve, bundled, sliding-log", bundled, BUNDLED_LOG, SLUICE_RESERVE, 5, ARENA_S, "new", TTL},
+	{"commit, bundled, sliding-log", bundled, BUNDLED_LOG, SLUICE_COMMIT, 2, ARENA_S, "open", 0},
+	{"charge, bundles ended, sliding-log", bundled, BUNDLED_LOG, SLUICE_CHARGE, 5, 21 * ARENA_S, NULL, 0},
+	{"commit, bundled, token-bucket", bundled, BUNDLED_BUCKET, SLUICE_COMMIT, 2, ARENA_S, "open", 0},
+	{"charge, bundles ended, token-bucket", bundled, BUNDLED_BUCKET, SLUICE_CHARGE, 5, 21 * ARENA_S, NULL, 0},
+	{"reserve, sixteen full", sixteen_full, "", SLUICE_RESERVE, 5, ARENA_S, "new", TTL},
 };
 
 uint32_t scene_count(void) {
 	return sizeof scenes / sizeof *scenes;
+}
+
+bool scene_is_long(uint32_t which) {
+	return which >= scene_count() - LONG_SCENES;
 }
 
 /* ---- setting up and looking -------------------------------------------------------------------------------------- */

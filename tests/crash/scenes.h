@@ -42,6 +42,9 @@ struct scene {
 /* How many there are. */
 uint32_t scene_count(void);
 
+/* Whether a scene's call takes tens of thousands of instructions: of ledgers with bundles. They come last. */
+bool scene_is_long(uint32_t which);
+
 /* Sets up scene `which`, 0..scene_count() - 1, the memory as before the call. `scene` is zeroed by the first caller,
  * and used again for the next scene. */
 void scene_set(struct scene *scene, uint32_t which, uint64_t seed);

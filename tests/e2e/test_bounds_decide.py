@@ -133,10 +133,10 @@ BOUNDS = {
         ["name: devices, key: user, limit: distinct 5000/1h, of: device"], "devices", "room", {**A, "device": "new"},
         {**B, "device": "new"}, fill(members, 1_000, 1_100)),
     "reservations": Bound(["name: spent, key: user, limit: fixed-window 4G/365d, reserve: {ttl: 1h}"], "spent",
-                          "reservations", A, B, fill(reservations, 3_000, 4_096)),
+                          "reservations", A, B, fill(reservations, 1_500, 4_096)),
     "as many reservations as are kept": Bound(
         ["name: spent, key: user, limit: fixed-window 4G/365d, reserve: {ttl: 1h}"], "spent", "reservations", A, B,
-        fill(reservations, 16_384, 16_384), "8MiB"),
+        fill(reservations, 16_384, 16_384), "16MiB"),
     "a long value": Bound(["name: user, key: user, limit: 1000/365d"], None, None, {"user": "u" * 4000},
                           {"user": "u" * 3999}),
     "a value of what keys encode": Bound(["name: user, key: [user, path], limit: 1000/365d"], None, None,

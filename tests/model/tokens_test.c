@@ -215,6 +215,12 @@ static uint64_t open_at(sluice_ns t) {
 	return sum;
 }
 
+/* Beyond 64, neighbours may end together, when the last of them does: none is returned early, and none of a thousand
+ * that end within 25 minutes by more than two minutes late. */
+static void expect_open(uint32_t remaining, sluice_ns t) {
+	assert_in_range(remaining, FULL - 77 - open_at(t - 120 * S), FULL - 77 - open_at(t));
+}
+
 static void kill_clients_of(const char *text) {
 	struct sluice_limit limit = limit_of(text);
 	struct ask a = {.limit = &limit, .key = "dying"};
@@ -234,8 +240,8 @@ static void kill_clients_of(const char *text) {
 		sluice_ns end = end_of(client), last = made_at(CLIENTS - 1);
 		if (end - 1 < last)
 			continue;
-		assert_int_equal(ask(&a, SLUICE_PEEK, end - 1, 0, 0, 0).merged.remaining, FULL - 77 - open_at(end - 1));
-		assert_int_equal(ask(&a, SLUICE_PEEK, end, 0, 0, 0).merged.remaining, FULL - 77 - open_at(end));
+		expect_open(ask(&a, SLUICE_PEEK, end - 1, 0, 0, 0).merged.remaining, end - 1);
+		expect_open(ask(&a, SLUICE_PEEK, end, 0, 0, 0).merged.remaining, end);
 	}
 	/* The next charge takes all of them out; what else was in the window is there. */
 	assert_true(ask(&a, SLUICE_CHARGE, T0 + 1700 * S, FULL - 77, 0, 0).merged.allowed);
