@@ -527,7 +527,7 @@ static void damage_beside_a_user_ends_nobody(void **state) {
 	uint64_t count = CHANGES / 8 * (1 + arena_seconds() / 4), ended = 0;
 	for (uint64_t i = 0; i < count; i++) {
 		struct sluice_store store;
-		int status;
+		int status = 0;
 		memcpy(world->work, world->base, ARENA_BYTES);
 		arena_attach(&store, world->work, ARENA_SURVIVOR);
 		damage_some(world->work, world, &dice);

@@ -290,7 +290,7 @@ static void assumed_counters_are_no_less_used(void **state) {
 		s.quota = 1000;
 		set_limit(&s);
 		struct sl_held held[SL_HELD_MAX];
-		struct sl_counter assumed, one = {.state = {{0, 0}}};
+		struct sl_counter assumed, one = {.state = {.w = {0, 0}}};
 		struct sluice_decision of_one, of_all;
 		int count = 1 + (int)dice_below(&dice, SL_HELD_MAX), which = (int)dice_below(&dice, (uint64_t)count);
 		for (int i = 0; i < count; i++) {

@@ -196,7 +196,7 @@ static uint64_t any_word(struct dice *dice) {
 
 /* A counter of any bytes, or a good one with some of its bits turned over. */
 static struct kept any_counter(struct dice *dice, const struct sluice_limit *limit) {
-	struct kept kept = {.state = {{any_word(dice), any_word(dice)}}};
+	struct kept kept = {.state = {.w = {any_word(dice), any_word(dice)}}};
 	uint64_t some = 8 * (1 + dice_below(dice, 40)), exact = (limit->bucket_count + 2) / 2 * UINT64_C(8);
 	if (dice_one_in(dice, 2)) {
 		sluice_ns now = START_NS;
