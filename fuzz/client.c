@@ -52,7 +52,7 @@ static void check_normal(const char *path, size_t len) {
 	for (size_t i = 1; i <= len; i++) {
 		if (i < len && path[i] != '/')
 			continue;
-		SL_ASSERT(!is_foreign(path + start, i - start, i == len) || len == SLUICE_KEY_BYTES_MAX);
+		SL_ASSERT(!is_foreign(path + start, i - start, i == len));
 		start = i + 1;
 	}
 }

@@ -7,7 +7,7 @@
  *
  * Invariants: out[0..len) is normal, and what is written never overtakes what is read, so that out may be the input.
  * All that ".." removes was written once: O(n). What comes out is what comes out of it again: nothing is decoded that a
- * lone "%" before it would make another code of (%2%46).
+ * lone "%" before it would make another code of (%2%46), and a cut leaves no dot segment (..name cut to ..).
  */
 #include "policy/path.h"
 
@@ -102,6 +102,13 @@ static void add_segment(struct path *path, const unsigned char *p, size_t bytes,
 	}
 }
 
+/* How much of a path that has no room is kept: all that has, but for the start of a segment that reads as dots. */
+static size_t cut_len(const struct path *path) {
+	const char *start = path->out + path->len;
+	const size_t len = SLUICE_KEY_BYTES_MAX - path->len;
+	return len <= 2 && memcmp(start, "..", len) == 0 ? path->len : SLUICE_KEY_BYTES_MAX;
+}
+
 size_t sl_path_normalise(struct sluice_bytes target, char *out) {
 	const unsigned char *in = target.len == 0 ? (const void *)"" : target.data;
 	size_t at = authority_len(target);
@@ -118,5 +125,5 @@ size_t sl_path_normalise(struct sluice_bytes target, char *out) {
 		at = slash != NULL ? (size_t)(slash - in) : end;
 		add_segment(&path, in + from, at - from, slash != NULL);
 	}
-	return path.deep > 0 ? SLUICE_KEY_BYTES_MAX : path.len;
+	return path.deep > 0 ? cut_len(&path) : path.len;
 }

@@ -96,6 +96,22 @@ static void test_cut(void **state) {
 	assert_memory_equal(out, "/login", 6);
 }
 
+/* A name that starts with dots and is cut behind them is no dot segment: what is kept stays as it is. */
+static void test_cut_in_dots(void **state) {
+	(void)state;
+	static char target[SLUICE_KEY_BYTES_MAX + 16], out[SLUICE_KEY_BYTES_MAX], again[SLUICE_KEY_BYTES_MAX];
+	for (size_t kept = 0; kept <= 4; kept++) {
+		const size_t start = SLUICE_KEY_BYTES_MAX - kept;
+		memset(target, 'a', sizeof target);
+		target[0] = target[start - 1] = '/';
+		target[start] = target[start + 1] = '.';
+		size_t len = sl_path_normalise(sl_slice(target, sizeof target), out);
+		assert_int_equal(len, kept == 1 || kept == 2 ? start : SLUICE_KEY_BYTES_MAX);
+		assert_memory_equal(out, target, len);
+		assert_int_equal(sl_path_normalise(sl_slice(out, len), again), len);
+	}
+}
+
 /* At every length around the room, with detours that begin before it, in it and behind it, against the same path made
  * whole and cut. */
 static void test_cut_after_detours(void **state) {
@@ -199,6 +215,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_cut_in_dots),
 		cmocka_unit_test(test_cut_after_detours),
 		cmocka_unit_test(test_twin),
 	};
