@@ -12,6 +12,22 @@
  *
  * Ticks are floor(t / tick) on both sides, so that elapsed times add up without drift.
  *
+ * An example: `token-bucket 2/1s burst 4`, empty of debt, is charged 3 at 0 s. C = 4, and 2 units drain in a second:
+ *
+ *     debt
+ *     4 = C |- - - - - - - - - - - - - - - - - -   as full of debt as it can be: no tokens
+ *         3 |\
+ *           | \ . 2.5 at 0.25 s: 4 - ceil(2.5) = 1 token remains
+ *         2 |  \ . . at 0.5 s a cost of 2 fits: 2 + 2 <= 4
+ *         1 |    \
+ *         0 +------\------------------------- t
+ *           0      1.5 s: as if it had never been charged
+ *
+ * At 0.25 s a cost of 2 is denied, for 2.5 + 2 > 4: it is to be asked again when the debt has come down to C - 2 = 2,
+ * (2.5 - 2) / 2 = 0.25 s later; and all is as new after 2.5 / 2 = 1.25 s. `leaky-bucket 2/1s queue 3` has the same
+ * C = 3 + 1 and the same debts: there a cost of 1 is admitted at 0.25 s and leaves when what is ahead of it has
+ * drained, after 2.5 / 2 = 1.25 s.
+ *
  * State, 16 bytes. Debt needs up to log2(2^32 * W_ticks) < 73 bits; the last instant is a multiple of the tick, so its
  * low bits carry the rest:
  *   tick 1 ns   w[0] = last ns                               w[1] = debt
@@ -55,6 +71,7 @@ struct bucket {
 };
 
 static inline unsigned debt_bits(uint64_t tick_ns) {
+	SL_DEBUG_ASSERT(tick_ns == 1 || tick_ns == 1000 || tick_ns == SL_MS_NS);
 	return tick_ns == 1 ? 0 : tick_ns == 1000 ? 9 : SL_COARSE_SHIFT;
 }
 
@@ -77,6 +94,8 @@ static inline void store(struct sl_state *state, uint64_t tick, sl_u128 debt, ui
 	SL_ASSERT(debt >> 64 >> bits == 0);
 	state->w[0] = (tick * tick_ns) >> bits << bits | (uint64_t)(debt >> 64);
 	state->w[1] = (uint64_t)debt;
+	SL_DEBUG_ASSERT(stored_debt(state, bits) == debt);
+	SL_DEBUG_ASSERT(tick >= UINT64_MAX / tick_ns - 1 || stored_tick(state, tick_ns, bits) == tick);
 }
 
 /* ---- rates that the host tells by lifetimes ---------------------------------------------------------------------- */
@@ -110,7 +129,7 @@ static __attribute__((noinline)) uint32_t told_rate(const struct sluice_limit *l
 }
 
 static inline uint32_t rate_of(const struct sluice_limit *limit, const struct sl_state *state) {
-	if (limit->derived[SL_IDENT_KIND] >> 62 != SL_SPACE_POLICY)
+	if (sl_identity_space(sl_identity_of(limit)) != SL_SPACE_POLICY)
 		return limit->quota;
 	if (state->life != 0)
 		return told_rate(limit, state);
@@ -134,6 +153,7 @@ static inline struct bucket bucket_at(const struct sluice_limit *limit, const st
 	b.rate = rate_of(limit, state);
 	b.drained = sl_mul(b.rate, b.tick - last);
 	b.debt = debt > b.drained ? debt - b.drained : 0;
+	SL_DEBUG_ASSERT(b.tick >= last && b.passed < tick_ns && b.debt <= debt);
 	return b;
 }
 
@@ -141,11 +161,13 @@ static inline struct bucket bucket_at(const struct sluice_limit *limit, const st
 static sluice_ns bucket_retry(const struct sluice_limit *limit, const struct bucket *b, uint64_t cost) {
 	sl_u128 room = sl_mul(limit->derived[SL_CAPACITY] - cost, limit->derived[SL_WINDOW_TICKS]);
 	SL_DEBUG_ASSERT(b->debt > room);
+	SL_ASSERT(cost <= limit->derived[SL_CAPACITY] && b->rate != 0);
 	return sl_wait(sl_div_ceil(b->debt - room, b->rate), limit->derived[SL_TICK_NS], b->passed);
 }
 
 static sluice_ns bucket_delay(const struct sluice_limit *limit, const struct bucket *b, uint64_t cost) {
 	sl_u128 ahead = b->debt + sl_mul(cost - 1, limit->derived[SL_WINDOW_TICKS]);
+	SL_ASSERT(cost != 0 && b->rate != 0);
 	/* < 2^73 debts times a tick of < 2^20 ns */
 	return sl_wait(sl_div_ceil(ahead * limit->derived[SL_TICK_NS], b->rate), 1, b->passed);
 }
@@ -165,10 +187,11 @@ void sl_bucket_step(const struct sluice_limit *limit, struct sl_counter *counter
 	if (!decision->allowed) {
 		decision->retry_after_ns = cost > capacity ? SLUICE_NEVER : bucket_retry(limit, &b, cost);
 	} else if (cost != 0) {
-		if (limit->algorithm == SLUICE_LEAKY_BUCKET)
+		if (sl_rule_has(limit, SL_DELAYS))
 			decision->delay_ns = bucket_delay(limit, &b, cost);
 		if (charge) {
 			b.debt += sl_mul(cost, window);
+			SL_DEBUG_ASSERT(b.debt <= sl_mul(capacity, window));
 			store(&counter->state, b.tick, b.debt, limit->derived[SL_TICK_NS]);
 			counter->state.rate = b.rate;
 			counter->state.life = 0;
@@ -207,6 +230,7 @@ bool sl_bucket_refund(const struct sluice_limit *limit, struct sl_counter *count
 	unsigned bits = debt_bits(tick_ns);
 	sl_u128 take = sl_mul(cost, limit->derived[SL_WINDOW_TICKS]);
 	take = take < b.debt ? take : b.debt;
+	SL_ASSERT(take <= stored_debt(&counter->state, bits));
 	if (take != 0)
 		store_line(limit, &counter->state, stored_tick(&counter->state, tick_ns, bits),
 		           stored_debt(&counter->state, bits) - take, b.rate);
@@ -226,6 +250,7 @@ uint32_t sl_bucket_count(const struct sluice_limit *limit, struct sl_counter *co
 	debt = debt < empty ? debt : empty;
 	if (debt <= b.debt)
 		return 0;
+	SL_ASSERT(limit->quota != 0 && debt <= empty);
 	store(&counter->state, b.tick, debt, limit->derived[SL_TICK_NS]);
 	counter->state.rate = limit->quota;
 	counter->state.life = 0;
@@ -248,6 +273,7 @@ bool sl_bucket_correct(const struct sluice_limit *limit, struct sl_counter *coun
 		sl_u128 take = sl_mul(at->charged - at->actual, window), left = behind > drained ? behind - drained : 0;
 		take = take < left ? take : left;
 		take = take < b.debt ? take : b.debt;
+		SL_ASSERT(take <= stored_debt(&before, bits));
 		if (take != 0)
 			store_line(limit, &counter->state, stored_tick(&before, tick_ns, bits), stored_debt(&before, bits) - take,
 			           b.rate);
@@ -275,6 +301,7 @@ void sl_bucket_assume(const struct sluice_limit *limit, struct sl_counter *count
 	for (int i = 0; i < count; i++) {
 		struct bucket b = bucket_at(limit, &counter->state, held[i].instant);
 		sl_u128 debt = sl_mul(sl_held_cost(limit, &held[i]), limit->derived[SL_WINDOW_TICKS]);
+		SL_ASSERT(i == 0 || held[i].instant >= held[i - 1].instant);
 		store(&counter->state, b.tick, debt > b.debt ? debt : b.debt, limit->derived[SL_TICK_NS]);
 	}
 }

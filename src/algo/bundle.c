@@ -7,6 +7,7 @@
 #include "algo/bundle.h"
 
 #include "algo/calendar.h"
+#include "algo/step.h"
 #include "base/assert.h"
 #include "base/math.h"
 
@@ -27,17 +28,9 @@ _Static_assert(SL_CONTENTS_BYTES_MAX == sizeof(struct head) + BUCKETS_MAX * PLAC
                "what the header says");
 _Static_assert(BUCKETS_MAX * PLACES / 8 * 5 > SL_LEDGER_MAX, "the longest ledger has room");
 
-static bool drains(uint32_t algorithm) {
-	return algorithm == SLUICE_TOKEN_BUCKET || algorithm == SLUICE_LEAKY_BUCKET;
-}
-
 /* Of logs and sub-buckets each charge is returned in its own place. */
 static bool by_charge(uint32_t algorithm) {
-	return algorithm == SLUICE_SLIDING_LOG || algorithm == SLUICE_SLIDING_BUCKETS;
-}
-
-static uint64_t plus(uint64_t a, uint64_t b) {
-	return a + sl_min(b, UINT64_MAX - 1 - a);
+	return sl_algorithm_has(algorithm, SL_KEEPS_TIMES);
 }
 
 /* ---- classes ----------------------------------------------------------------------------------------------------- */
@@ -51,38 +44,27 @@ static struct sl_span span_in(const struct sluice_limit *limit, sluice_ns instan
 
 /* When a charge counts no longer at all. */
 static sluice_ns leaves_at(const struct sluice_limit *limit, sluice_ns instant, struct sl_span *before) {
-	switch (limit->algorithm) {
-	case SLUICE_FIXED_WINDOW:
-		if (limit->calendar != SLUICE_CALENDAR_NONE)
-			return span_in(limit, instant, before).end;
-		return plus(instant - instant % limit->window_ns, limit->window_ns);
-	case SLUICE_SLIDING_WINDOW:
-		return plus(instant - instant % limit->window_ns, 2 * limit->window_ns);
-	case SLUICE_SLIDING_LOG:
-		return plus(instant, limit->window_ns + SL_MS_NS);
-	case SLUICE_SLIDING_BUCKETS:
-		return plus(instant - instant % limit->precision_ns, limit->window_ns + limit->precision_ns);
-	default:
-		return UINT64_MAX;
-	}
+	return limit->calendar != SLUICE_CALENDAR_NONE ? span_in(limit, instant, before).end
+	                                               : sl_step_leaves(limit, instant);
 }
 
 /* Of logs in milliseconds as they keep them, rounded up. */
 struct sl_class sl_bundle_class(const struct sluice_limit *limit, sluice_ns instant) {
 	sluice_ns width = limit->window_ns / CLASSES, at = instant;
 	uint64_t number;
-	if (limit->algorithm == SLUICE_SLIDING_LOG) {
+	if (sl_rule_has(limit, SL_ROUNDS_TO_MS)) {
 		width = sl_max(width / SL_MS_NS, 1) * SL_MS_NS;
-		at = plus(at, SL_MS_NS - 1) / SL_MS_NS * SL_MS_NS;
+		at = sl_ns_plus(at, SL_MS_NS - 1) / SL_MS_NS * SL_MS_NS;
 	} else {
 		width = (limit->bucket_count + CLASSES - 1) / CLASSES * limit->precision_ns;
 	}
+	SL_ASSERT(width != 0);
 	number = at / width;
-	return (struct sl_class){number, number * width, plus(number * width, width)};
+	return (struct sl_class){number, number * width, sl_ns_plus(number * width, width)};
 }
 
 static uint64_t class_of_charge(const struct sluice_limit *limit, sluice_ns instant, struct sl_span *before) {
-	if (drains(limit->algorithm))
+	if (sl_rule_has(limit, SL_DRAINS))
 		return 0;
 	if (instant == 0)
 		return NEVER_COUNTS;
@@ -156,6 +138,7 @@ static uint32_t buckets_for(uint32_t count) {
 }
 
 uint64_t sl_contents_bytes(uint32_t count) {
+	SL_ASSERT(buckets_for(count) >= BUCKETS_MIN && buckets_for(count) <= BUCKETS_MAX);
 	return sizeof(struct head) + (uint64_t)buckets_for(count) * PLACES * sizeof(struct sl_reservation);
 }
 
@@ -188,6 +171,7 @@ static void save(const struct sl_contents *contents, const void *word) {
 
 static void write_place(const struct sl_contents *contents, struct sl_reservation *place,
                         const struct sl_reservation *it) {
+	SL_ASSERT((uintptr_t)place % 8 == 0 && it->cost != 0);
 	save(contents, &place->id);
 	save(contents, &place->instant);
 	save(contents, &place->end);
@@ -197,7 +181,7 @@ static void write_place(const struct sl_contents *contents, struct sl_reservatio
 
 static uint64_t class_in(const struct sluice_limit *limit, const struct sl_contents *contents,
                          const struct sl_reservation *it) {
-	if (it->instant <= head_of(contents)->void_until && !drains(limit->algorithm))
+	if (it->instant <= head_of(contents)->void_until && !sl_rule_has(limit, SL_DRAINS))
 		return NEVER_COUNTS;
 	return class_of(limit, it);
 }
@@ -269,6 +253,7 @@ void sl_contents_format(const struct sluice_limit *limit, const struct sl_conten
 	while (buckets < BUCKETS_MAX &&
 	       sizeof(struct head) + (uint64_t)buckets * 2 * PLACES * sizeof(struct sl_reservation) <= contents->bytes)
 		buckets *= 2;
+	SL_ASSERT(sizeof(struct head) + (uint64_t)buckets * PLACES * sizeof(struct sl_reservation) <= contents->bytes);
 	memset(contents->memory, 0, sizeof(struct head) + (uint64_t)buckets * PLACES * sizeof(struct sl_reservation));
 	head_of(contents)->buckets = buckets;
 	head_of(contents)->seed = seed;
@@ -276,6 +261,7 @@ void sl_contents_format(const struct sluice_limit *limit, const struct sl_conten
 		head_of(contents)->rate = head_of(from)->rate;
 		head_of(contents)->void_until = head_of(from)->void_until;
 	}
+	SL_ASSERT(sl_contents_are_valid(contents));
 	for (uint32_t i = 0; i < count; i++)
 		if (is_open(limit, from, &first_place(from)[i], ledger->list, ledger->count))
 			(void)put(limit, contents, &first_place(from)[i], ledger->list, ledger->count);
@@ -334,11 +320,13 @@ static bool choose(const struct sluice_limit *limit, const struct sl_reservation
 		}
 		lasts[at - 1].at = k;
 	}
+	SL_ASSERT(!any || (*i < *j && *j < count));
 	return any;
 }
 
 /* How long so many units take to drain, rounded down. */
 static sluice_ns time_of(const struct sluice_limit *limit, uint32_t rate, uint64_t units) {
+	SL_ASSERT(rate != 0);
 	return sl_min(sl_div(sl_mul(units, limit->window_ns), rate), UINT64_MAX / 2);
 }
 
@@ -360,7 +348,7 @@ static struct stretch stretch_to(const struct sluice_limit *limit, uint32_t rate
 	if (rate == 0)
 		return (struct stretch){0, end};
 	if (!sl_bundle_is(limit->algorithm, it)) {
-		s.until = plus(s.until, it->debt > it->cost ? time_of(limit, rate, it->debt - it->cost) : 0);
+		s.until = sl_ns_plus(s.until, it->debt > it->cost ? time_of(limit, rate, it->debt - it->cost) : 0);
 		if (s.until < it->end)
 			s = (struct stretch){(uint32_t)sl_min(it->cost, sl_ledger_left(limit, rate, it, it->end)), it->end};
 	}
@@ -369,7 +357,8 @@ static struct stretch stretch_to(const struct sluice_limit *limit, uint32_t rate
 	late_ns = end - s.until;
 	units = sl_min(sl_div_ceil(sl_mul(rate, late_ns), limit->window_ns), UINT32_MAX);
 	s.cost -= (uint32_t)sl_min(s.cost, units);
-	s.until = sl_max(end, plus(s.until, time_of(limit, rate, units)));
+	SL_ASSERT(s.cost <= it->cost); /* less is given back rather than more */
+	s.until = sl_max(end, sl_ns_plus(s.until, time_of(limit, rate, units)));
 	return s;
 }
 
@@ -381,7 +370,7 @@ static struct sl_reservation fold(const struct sluice_limit *limit, uint32_t rat
 	struct sl_reservation one = {.id = low_of(algorithm, a), .end = b->end};
 	one.debt = (uint32_t)sl_min(span_of(algorithm, a), span_of(algorithm, b)) << 16 | (count & 0xffff);
 	one.instant = sl_min(a->instant, b->instant);
-	if (drains(algorithm)) {
+	if (sl_algorithm_has(algorithm, SL_DRAINS)) {
 		struct stretch late = stretch_to(limit, rate, a, one.end), in_time = stretch_to(limit, rate, b, one.end);
 		a_cost = late.cost;
 		b_cost = in_time.cost;
@@ -391,6 +380,7 @@ static struct sl_reservation fold(const struct sluice_limit *limit, uint32_t rat
 	} else if (by_charge(algorithm) && one.end > leaves_at(limit, one.instant, &before)) {
 		a_cost = b_cost = 0; /* a part of it may have gone before it ends */
 	}
+	SL_ASSERT(a_cost <= a->cost && b_cost <= b->cost);
 	one.cost = (uint32_t)sl_min((uint64_t)a_cost + b_cost, UINT32_MAX);
 	return one;
 }
@@ -407,6 +397,7 @@ static void put_entry(const struct sluice_limit *limit, const struct sl_contents
 static void fold_two(const struct sluice_limit *limit, uint32_t rate, struct sl_reservation *list, uint32_t *count,
                      uint32_t i, uint32_t j, const struct sl_contents *contents) {
 	struct sl_reservation a = list[i], b = list[j];
+	SL_ASSERT(i < j && j < *count);
 	list[j] = fold(limit, rate, &a, &b);
 	memmove(&list[i], &list[i + 1], (*count - i - 1) * sizeof *list);
 	--*count;
@@ -421,6 +412,7 @@ static bool join(const struct sluice_limit *limit, uint32_t rate, struct sl_rese
 	struct sl_reservation both;
 	if (at < 0)
 		return false;
+	SL_ASSERT(at < count && sl_bundle_is(limit->algorithm, &list[at]));
 	if (!put(limit, contents, added, list, count))
 		return true; /* lost */
 	both = fold(limit, rate, added, &list[at]);
@@ -433,6 +425,7 @@ void sl_bundle_add(const struct sluice_limit *limit, uint32_t rate, struct sl_re
                    const struct sl_reservation *added, const struct sl_contents *contents) {
 	bool valid = sl_contents_are_valid(contents);
 	uint32_t at = *count, i, j;
+	SL_ASSERT(added->cost != 0 && !sl_bundle_is(limit->algorithm, added));
 	if (valid && join(limit, rate, list, *count, added, contents))
 		return;
 	for (; at > 0 && list[at - 1].end > added->end; at--)
@@ -453,7 +446,7 @@ static struct sl_reservation as_corrected(const struct sluice_limit *limit, cons
 	uint32_t rate = head_of(contents)->rate;
 	if (place->instant <= head_of(contents)->void_until) {
 		its.instant = 0;
-	} else if (drains(limit->algorithm) && rate != 0) {
+	} else if (sl_rule_has(limit, SL_DRAINS) && rate != 0) {
 		its.debt = sl_ledger_left(limit, rate, place, now);
 		its.instant = now;
 	}
@@ -524,6 +517,7 @@ uint32_t sl_bundle_returns(const struct sluice_limit *limit, const struct sl_led
                            const struct sl_contents *contents, uint32_t from, uint32_t until,
                            struct sl_correction *list) {
 	uint32_t used = 0, bundled = 0;
+	SL_ASSERT(from <= until && until <= ledger->count);
 	for (uint32_t i = from; i < until; i++) {
 		const struct sl_reservation *it = &ledger->list[i];
 		if (by_charge(limit->algorithm) && sl_bundle_is(limit->algorithm, it)) {
@@ -555,9 +549,10 @@ void sl_bundle_turn(const struct sluice_limit *limit, uint32_t rate, struct sl_r
 	}
 	ahead = entry->instant - sl_min(entry->instant, now);
 	turned = limit->quota != 0 ? sl_div(sl_mul(ahead, rate), limit->quota) : 0;
-	entry->instant = plus(now, sl_min(turned, UINT64_MAX / 2));
+	entry->instant = sl_ns_plus(now, sl_min(turned, UINT64_MAX / 2));
 	late = stretch_to(limit, limit->quota, &(struct sl_reservation){.instant = entry->instant, .cost = entry->cost},
 	                  entry->end);
+	SL_ASSERT(late.cost <= entry->cost);
 	entry->cost = late.cost;
 	entry->instant = late.until;
 }
@@ -573,7 +568,7 @@ bool sl_contents_turn(const struct sl_contents *contents, uint32_t rate, uint32_
 }
 
 void sl_bundle_void(uint32_t algorithm, struct sl_reservation *entry) {
-	if (drains(algorithm) && sl_bundle_is(algorithm, entry))
+	if (sl_algorithm_has(algorithm, SL_DRAINS) && sl_bundle_is(algorithm, entry))
 		__atomic_store_n(&entry->cost, 0, __ATOMIC_RELAXED);
 	else
 		__atomic_store_n(&entry->instant, 0, __ATOMIC_RELAXED);

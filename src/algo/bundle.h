@@ -45,7 +45,7 @@ struct sl_contents {
 };
 
 static inline bool sl_bundle_is(uint32_t algorithm, const struct sl_reservation *it) {
-	if (algorithm == SLUICE_TOKEN_BUCKET || algorithm == SLUICE_LEAKY_BUCKET)
+	if (sl_algorithm_has(algorithm, SL_DRAINS))
 		return it->instant >= it->end;
 	return it->debt != 0;
 }

@@ -30,22 +30,32 @@
 static const int64_t hour_s = 3600, day_s = 86400;
 static const sluice_ns second_ns = 1000000000;
 
-static const char *const words[] = {"", "hour", "day", "week", "month", "year"};
+static const char *const words[] = {[SLUICE_CALENDAR_HOUR] = "hour",
+                                    [SLUICE_CALENDAR_DAY] = "day",
+                                    [SLUICE_CALENDAR_WEEK] = "week",
+                                    [SLUICE_CALENDAR_MONTH] = "month",
+                                    [SLUICE_CALENDAR_YEAR] = "year"};
+enum { WORDS = sizeof words / sizeof words[0] };
+
+bool sl_calendar_is_known(uint32_t calendar) {
+	return calendar < WORDS && words[calendar] != NULL;
+}
 
 const char *sl_calendar_word(uint32_t calendar) {
-	SL_ASSERT(calendar >= SLUICE_CALENDAR_HOUR && calendar <= SLUICE_CALENDAR_YEAR);
+	SL_ASSERT(sl_calendar_is_known(calendar));
 	return words[calendar];
 }
 
 uint32_t sl_calendar_of(struct sluice_bytes word) {
-	for (uint32_t i = SLUICE_CALENDAR_HOUR; i <= SLUICE_CALENDAR_YEAR; i++)
-		if (sl_bytes_equal(word, sl_str(words[i])))
+	for (uint32_t i = 0; i < WORDS; i++)
+		if (words[i] != NULL && sl_bytes_equal(word, sl_str(words[i])))
 			return i;
 	return SLUICE_CALENDAR_NONE;
 }
 
 sluice_ns sl_calendar_longest(uint32_t calendar, uint32_t zone) {
 	static const uint16_t days[] = {0, 0, 1, 7, 31, 366};
+	SL_ASSERT(sl_calendar_is_known(calendar));
 	if (calendar == SLUICE_CALENDAR_HOUR)
 		return (sluice_ns)hour_s * second_ns;
 	/* start(D) >= D - the largest offset; start(D') <= D' - the least */
@@ -62,11 +72,13 @@ static uint32_t shift_at(const struct sl_zone *zone, int64_t t_s) {
 		else
 			high = middle;
 	}
+	SL_DEBUG_ASSERT(low == 0 || zone->shifts[low].from_s <= t_s);
 	return low;
 }
 
 /* The same from one that is not far. */
 static uint32_t shift_near(const struct sl_zone *zone, uint32_t i, int64_t t_s) {
+	SL_DEBUG_ASSERT(i < zone->count);
 	while (i > 0 && zone->shifts[i].from_s > t_s)
 		i--;
 	while (i + 1 < zone->count && zone->shifts[i + 1].from_s <= t_s)
@@ -88,6 +100,7 @@ static int64_t day_start(const struct sl_zone *zone, uint32_t near, int64_t day)
 }
 
 static bool is_cut(const struct sl_zone *zone, uint32_t i) {
+	SL_DEBUG_ASSERT(i != 0 && i < zone->count);
 	return (zone->shifts[i].offset_s - zone->shifts[i - 1].offset_s) % hour_s != 0;
 }
 
@@ -103,6 +116,7 @@ static void hour_around(const struct sl_zone *zone, uint32_t i, int64_t t_s, int
 	for (uint32_t k = i + 1; k<zone->count && * end> shifts[k].from_s; k++)
 		if (is_cut(zone, k))
 			*end = shifts[k].from_s;
+	SL_DEBUG_ASSERT(*end - *start <= hour_s);
 }
 
 /* The first days of the unit that a day is in, and of the next. */
@@ -120,6 +134,7 @@ static void days_around(uint32_t calendar, int64_t day, int64_t *first, int64_t 
 		*first = sl_days_of(date.year, year ? 1 : date.month, 1);
 		*next = year || date.month == 12 ? sl_days_of(date.year + 1, 1, 1) : sl_days_of(date.year, date.month + 1, 1);
 	}
+	SL_DEBUG_ASSERT(*first <= day && day < *next);
 }
 
 static sluice_ns to_ns(int64_t s) {

@@ -20,6 +20,9 @@ sluice_ns sl_calendar_before(const struct sluice_limit *limit, sluice_ns start);
 /* The longest that a window of the calendar (not NONE) can be in a zone that is known; whole seconds. */
 sluice_ns sl_calendar_longest(uint32_t calendar, uint32_t zone);
 
+/* Whether it is a number of enum sluice_calendar, but NONE. */
+bool sl_calendar_is_known(uint32_t calendar);
+
 /* "hour", "day", "week", "month", "year". */
 const char *sl_calendar_word(uint32_t calendar);
 

@@ -2,71 +2,75 @@
  * later, whichever comes first; a cost c is admitted when held + c <= N. What a crashed holder leaves behind is back at
  * its T, to the nanosecond, and no sooner.
  *
- * A lease is a place (places.c). Whoever acquires one that he holds already, by its id, holds it and nothing more: he
+ * A lease is a seat (seats.c). Whoever acquires one that he holds already, by its id, holds it and nothing more: he
  * is admitted, nothing is charged or prolonged. N is no part of the counter: lowered, leases stay as they are, and
  * nobody is admitted until enough have gone. */
-#include "algo/places.h"
+#include "algo/seats.h"
+#include "base/assert.h"
 #include "base/siphash.h"
 
 void sl_lease_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost,
                    bool charge, struct sluice_decision *decision) {
-	struct sl_places *p = sl_places_look(counter, now);
+	struct sl_seats *p = sl_seats_look(counter, now);
 	uint64_t room = limit->quota > p->held ? limit->quota - p->held : 0;
 	sluice_ns last_end = p->last_end;
 	counter->known = p->mine != SL_NO_PLACE;
 	sl_decide_room(decision, limit->quota, room, counter->known ? 0 : cost);
 	if (!decision->allowed)
-		decision->retry_after_ns = cost > limit->quota ? SLUICE_NEVER : sl_places_wait(p, limit->quota - cost);
+		decision->retry_after_ns = cost > limit->quota ? SLUICE_NEVER : sl_seats_wait(p, limit->quota - cost);
 	if (charge && decision->allowed && !counter->known && cost != 0) {
-		sl_places_find_spare(p);
+		SL_DEBUG_ASSERT(cost <= room);
+		sl_seats_find_spare(p);
 		decision->remaining = (uint32_t)(room - cost);
-		last_end = sl_max(last_end, sl_places_end(limit, p->t));
+		last_end = sl_max(last_end, sl_seats_end(limit, p->t));
 	}
-	decision->reset_after_ns = sl_places_wait_for(p, last_end);
+	decision->reset_after_ns = sl_seats_wait_for(p, last_end);
 }
 
 uint64_t sl_lease_block_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t cost) {
-	return counter->known ? 0 : sl_places_block_bytes(&counter->places, limit->quota, cost);
+	return counter->known ? 0 : sl_seats_block_bytes(&counter->seats, limit->quota, cost);
 }
 
 void sl_lease_write(const struct sluice_limit *limit, struct sl_counter *counter, uint32_t cost, void *block,
                     uint64_t block_bytes) {
+	SL_ASSERT(counter->known == (counter->seats.mine != SL_NO_PLACE));
 	if (!counter->known)
-		sl_places_write(limit, counter, cost, block, block_bytes);
+		sl_seats_write(limit, counter, cost, block, block_bytes);
 }
 
 bool sl_lease_is_held(const struct sl_counter *counter, sluice_ns now) {
 	struct sl_counter copy = *counter;
-	return sl_places_find(&copy, now)->mine != SL_NO_PLACE;
+	return sl_seats_find(&copy, now)->mine != SL_NO_PLACE;
 }
 
 bool sl_lease_release(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now) {
-	const struct sl_places *p = sl_places_find(counter, now);
+	const struct sl_seats *p = sl_seats_find(counter, now);
 	(void)limit;
 	if (p->mine == SL_NO_PLACE)
 		return false;
-	sl_places_set_end(p, p->mine, 0);
+	sl_seats_set_end(p, p->mine, 0);
 	return true;
 }
 
 bool sl_lease_renew(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now) {
-	const struct sl_places *p = sl_places_find(counter, now);
+	const struct sl_seats *p = sl_seats_find(counter, now);
 	if (p->mine == SL_NO_PLACE)
 		return false;
-	sl_places_set_end(p, p->mine, sl_places_end(limit, p->t));
-	sl_places_stamp(counter, p->t);
+	sl_seats_set_end(p, p->mine, sl_seats_end(limit, p->t));
+	sl_seats_stamp(counter, p->t);
 	return true;
 }
 
 uint32_t sl_lease_list(const struct sl_counter *counter, sluice_ns now, struct sluice_holder *list, uint32_t room) {
 	struct sl_counter copy = *counter;
-	const struct sl_places *p = sl_places_look(&copy, now);
+	const struct sl_seats *p = sl_seats_look(&copy, now);
 	uint32_t used = 0;
 	for (uint32_t i = 0; i < p->capacity && used < room; i++)
 		if (p->ends[i] > p->t)
 			list[used++] = (struct sluice_holder){.id = p->ids[i],
 			                                      .cost = p->costs != NULL ? p->costs[i] : 1,
-			                                      .ends_after_ns = sl_places_wait_for(p, p->ends[i])};
+			                                      .ends_after_ns = sl_seats_wait_for(p, p->ends[i])};
+	SL_ASSERT(used <= p->live);
 	return p->live;
 }
 

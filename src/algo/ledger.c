@@ -17,6 +17,7 @@
  * B what of it has ended, they count as the oldest ones: R(t), but at most R less B as it stood at the last charge.
  * That is never less than the truth, and never grows. */
 #include "algo/bundle.h"
+#include "algo/step.h"
 #include "base/assert.h"
 #include "base/math.h"
 
@@ -59,8 +60,15 @@ uint32_t sl_ledger_ended(const struct sl_ledger *ledger, sluice_ns now) {
 }
 
 uint32_t sl_ledger_debt(const struct sluice_limit *limit, const struct sl_counter *counter, sluice_ns now) {
-	bool bucket = limit->algorithm == SLUICE_TOKEN_BUCKET || limit->algorithm == SLUICE_LEAKY_BUCKET;
-	return bucket && limit->quota != 0 ? sl_bucket_debt(limit, counter, now) : 0;
+	return sl_rule_has(limit, SL_DRAINS) && limit->quota != 0 ? sl_bucket_debt(limit, counter, now) : 0;
+}
+
+struct sl_reservation sl_reservation_of(const struct sluice_limit *limit, const struct sl_counter *counter,
+                                        sluice_ns now, uint64_t id, uint32_t cost, sluice_ns ttl_ns) {
+	sluice_ns instant = sl_step_instant(limit, counter, now);
+	sluice_ns end = instant < SLUICE_NEVER - 1 - ttl_ns ? instant + ttl_ns : SLUICE_NEVER - 1;
+	uint32_t debt = sl_ledger_debt(limit, counter, instant);
+	return (struct sl_reservation){.id = id, .instant = instant, .end = end, .cost = cost, .debt = debt};
 }
 
 uint64_t sl_correct_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t above) {
@@ -74,6 +82,7 @@ uint64_t sl_correct_bytes(const struct sluice_limit *limit, const struct sl_coun
 bool sl_correct(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_correction *list,
                 uint32_t count, void *block, uint64_t block_bytes) {
 	bool changed = false;
+	SL_ASSERT(list != NULL || count == 0);
 	switch (limit->algorithm) {
 	case SLUICE_FIXED_WINDOW:
 	case SLUICE_SLIDING_WINDOW:
@@ -103,6 +112,7 @@ struct batch {
 };
 
 static void flush(const struct view *v, struct sl_counter *copy, struct batch *batch) {
+	SL_ASSERT(batch->filled <= BATCH);
 	if (batch->filled != 0)
 		(void)sl_correct(v->limit, copy, batch->list, batch->filled, v->scratch, SL_LEDGER_SCRATCH_BYTES);
 	batch->filled = 0;
@@ -110,6 +120,7 @@ static void flush(const struct view *v, struct sl_counter *copy, struct batch *b
 
 static void add_returns(const struct view *v, struct sl_counter *copy, struct batch *batch, uint32_t known,
                         uint32_t ended, bool bundles) {
+	SL_ASSERT(batch->filled < BATCH && ended <= v->ledger->count);
 	for (uint32_t i = known; i < ended; i++) {
 		const struct sl_reservation *it = &v->ledger->list[i];
 		bool spreads = v->limit->algorithm == SLUICE_SLIDING_BUCKETS && sl_bundle_is(SLUICE_SLIDING_BUCKETS, it);
@@ -155,6 +166,7 @@ static sluice_ns wait_for(struct view *v, uint32_t low, uint64_t cost) {
 	uint32_t high = v->ledger->count;
 	sluice_ns from, wait;
 	struct sluice_decision decision;
+	SL_ASSERT(low <= high && cost <= v->limit->derived[SL_CAPACITY]);
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 		sluice_ns end = v->ledger->list[middle].end;
@@ -208,6 +220,7 @@ static struct share next_share(struct sharing *s, const struct sl_reservation *i
 		s->left = sl_log_held(s->counter, it->instant, &s->entry);
 	s->ms = ms;
 	share = (struct share){s->entry, (uint32_t)sl_min(it->cost, s->left)};
+	SL_DEBUG_ASSERT(share.cost == 0 || share.entry < s->counter->log.count);
 	s->left -= share.cost;
 	return share;
 }
@@ -224,6 +237,7 @@ static uint32_t find_crowd(struct view *v, const struct sl_counter *counter, con
 		*crowd = (struct crowd){class.number, sl_log_first(counter, class.from), sl_log_first(counter, class.until), 0};
 		crowd->whole = sl_log_between(counter, crowd->first, crowd->last);
 		v->crowd_count++;
+		SL_ASSERT(v->crowd_count <= CROWDS && class.from < class.until);
 	}
 	return (uint32_t)(crowd - v->crowds);
 }
@@ -260,6 +274,7 @@ static uint64_t crowds_back(const struct view *v, const struct sl_counter *copy,
 	uint32_t expired = copy->log.expired;
 	for (uint32_t i = 0; i < ended && i < CROWDED; i++) {
 		uint32_t c = v->crowd_of[i];
+		SL_ASSERT(c < v->crowd_count || c == NO_CROWD);
 		bundled[c] += is_bundle(v, i) ? v->ledger->list[i].cost : 0;
 		apart[c] += shares[i].cost;
 		apart_live[c] += shares[i].entry >= expired ? shares[i].cost : 0;
@@ -279,6 +294,7 @@ static uint64_t crowds_back(const struct view *v, const struct sl_counter *copy,
 static struct sharing sharing_behind(const struct view *v, const struct sl_counter *copy, uint32_t kept) {
 	struct sharing sharing = {copy, UINT64_MAX, 0, 0};
 	uint32_t first = kept;
+	SL_ASSERT(kept <= v->ledger->count);
 	while (first != 0 && ms_of(&v->ledger->list[first - 1]) == ms_of(&v->ledger->list[kept - 1]))
 		first--;
 	for (uint32_t i = first; i < kept; i++)
@@ -321,6 +337,7 @@ static sluice_ns log_wait(const struct view *v, uint32_t open, uint64_t keep) {
 	sluice_ns from = ended != 0 ? sl_max(v->ledger->list[ended - 1].end, v->t) : v->t, until;
 	if (log_used(v, &copy, ended, from) <= keep)
 		return from - v->t;
+	SL_ASSERT(copy.log.expired < copy.log.count); /* something counts */
 	low = copy.log.expired;
 	high = copy.log.count - 1; /* once the last is gone, nothing counts */
 	while (low < high) {
@@ -360,8 +377,8 @@ void sl_ledger_step(const struct sluice_limit *limit, const struct sl_counter *c
 	struct view v = {limit,    counter, ledger, scratch, sl_step_instant(limit, counter, now),
 	                 *counter, 0,       NULL,   NULL,    0};
 	struct sl_counter copy = *counter;
-	if (ledger->count == 0 || limit->quota == 0 ||
-	    !(limit->algorithm >= SLUICE_FIXED_WINDOW && limit->algorithm <= SLUICE_LEAKY_BUCKET))
+	SL_ASSERT(ledger->count == 0 || (scratch != NULL && (uintptr_t)scratch % 8 == 0));
+	if (ledger->count == 0 || limit->quota == 0 || !sl_rule_has(limit, SL_RESERVABLE))
 		sl_step(limit, &copy, now, cost, false, decision);
 	else if (limit->algorithm == SLUICE_SLIDING_LOG)
 		step_log(&v, cost, decision);

@@ -19,7 +19,7 @@
 #ifndef SL_LEDGER_H
 #define SL_LEDGER_H
 
-#include "algo/step.h"
+#include "algo/algorithms.h"
 
 enum { SL_LEDGER_MAX = 16384 /* open reservations of one counter; a call looks at some dozens (bundle.h) */ };
 
@@ -36,16 +36,6 @@ struct sl_reservation {
 struct sl_ledger {
 	const struct sl_reservation *list;
 	uint32_t count;
-};
-
-/* A charge that was made at `instant` of `charged`, and is to have been of `actual` as is known at `known`. */
-struct sl_correction {
-	sluice_ns instant; /* above the counter's last charge it counts as that */
-	sluice_ns known;   /* buckets: when it goes back, or becomes debt; others don't look at it. Of one that has ended
-	                    * its end, else the counter's sl_step_instant() */
-	uint32_t charged, actual;
-	uint32_t debt; /* as in struct sl_reservation */
-	sluice_ns spread; /* sub-buckets, if not 0: goes back from the oldest of instant..spread - 1 on; decisions only */
 };
 
 /* The correction that returns a reservation at its end. */
@@ -78,6 +68,10 @@ void sl_ledger_step(const struct sluice_limit *limit, const struct sl_counter *c
 /* The debt to be noted in a reservation, from the counter behind its charge. */
 uint32_t sl_ledger_debt(const struct sluice_limit *limit, const struct sl_counter *counter, sluice_ns now);
 
+/* A reservation of what a counter was just charged: from its clock on, for a ttl. O(1). */
+struct sl_reservation sl_reservation_of(const struct sluice_limit *limit, const struct sl_counter *counter,
+                                        sluice_ns now, uint64_t id, uint32_t cost, sluice_ns ttl_ns);
+
 /* What can still be given back at `now`, of a bucket that drained at `rate` since the reservation's instant: to be
  * noted in its place, with `now`, when a charge turns the bucket to another rate. Whole units, rounded down. */
 uint32_t sl_ledger_left(const struct sluice_limit *limit, uint32_t rate, const struct sl_reservation *reservation,
@@ -100,30 +94,5 @@ uint64_t sl_correct_bytes(const struct sluice_limit *limit, const struct sl_coun
  * that a refund had removed. */
 bool sl_correct(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_correction *list,
                 uint32_t count, void *block, uint64_t block_bytes);
-
-/* What was held in a place, corrected: down at most to nothing, up at most by `room`. */
-static inline uint64_t sl_corrected(const struct sl_correction *at, uint64_t held, uint64_t room) {
-	uint64_t up = at->actual > at->charged ? at->actual - at->charged : 0;
-	uint64_t down = at->actual < at->charged ? at->charged - at->actual : 0;
-	return held - (down < held ? down : held) + (up < room ? up : room);
-}
-
-/* The algorithms, one a file; sl_correct() and sl_ledger_step() choose among them. sl_log_used() says what of a log
- * counts at an instant; behind it, of its entries log.expired..log.count - 1, sl_log_held() says how much was charged
- * in the millisecond of `instant`, and in which entry first (in: a guess); sl_log_leaves() when an entry is gone. Of
- * all entries that are kept, expired or not, sl_log_first() says which is the first of an instant or later, and
- * sl_log_between() what first..last - 1 were charged. */
-bool sl_window_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *);
-bool sl_bucket_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *);
-bool sl_log_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *, uint32_t, void *,
-                    uint64_t);
-bool sl_subs_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *, uint32_t, void *);
-uint64_t sl_log_correct_bytes(const struct sluice_limit *, const struct sl_counter *, uint32_t above);
-uint64_t sl_log_used(const struct sluice_limit *, struct sl_counter *, sluice_ns now);
-uint32_t sl_log_held(const struct sl_counter *, sluice_ns instant, uint32_t *entry);
-sluice_ns sl_log_leaves(const struct sl_counter *, uint32_t entry);
-uint32_t sl_log_first(const struct sl_counter *, sluice_ns instant);
-uint32_t sl_log_between(const struct sl_counter *, uint32_t first, uint32_t last);
-uint32_t sl_bucket_debt(const struct sluice_limit *, const struct sl_counter *, sluice_ns now);
 
 #endif

@@ -15,6 +15,23 @@
  *           w[0] 18..0 and w[1] 63..32  count (26 bits) << 25 | head
  *           w[1] 31..0   the host's
  *
+ * An example: `sliding-log 5/10s`, charged 2 at 1.0 s, and 1 each at 3.5, 4.0 and 9.0 s. In a block of 8 entries:
+ *
+ *     slot      0      1      2      3      4      5   6   7
+ *     instant   -   1000   3500   4000   9000      .   .   .      head = 0: the entry before the oldest
+ *     sum       0      2      3      4      5      .   .   .      count = 4: slots 1..4
+ *
+ * All 5 units count until 11.0 s. There the edge of the window, t - W, is at 1.0 s, which is where the first entry
+ * stands: it has expired. What counts is total - base = 5 - 2 = 3, the sum at the newest entry less that at the newest
+ * expired one; so a cost of 2 is admitted, and it would go to slot 5. A cost of 3 is denied: it fits once no more than
+ * 5 - 3 = 2 count, which is when the first entry has gone whose sum is at least 5 - 2 = 3. That is the one at 3.5 s,
+ * gone at 13.5 s: retry after 2.5 s. Both entries are found by halving.
+ *
+ *     t - W                                    t
+ *       |<------------------ W = 10 s --------->|
+ *   2 @ 1.0   1 @ 3.5   1 @ 4.0         1 @ 9.0
+ *   expired   `-------- total - base = 3 -----'
+ *
  * Instants are stored in ms, rounded up (nothing expires early, nothing more than 1 ms late), as their low bits: all
  * live ones lie within W of the last charge, so the distance to it restores them.
  *
@@ -68,6 +85,7 @@ static inline uint64_t position_of(const struct sl_state *state) {
 
 static void pack(struct sl_state *state, uint64_t last_ms, uint32_t head, uint32_t count) {
 	uint64_t position = (uint64_t)count << HEAD_BITS | head;
+	SL_DEBUG_ASSERT(head < ENTRIES_MAX && count < ENTRIES_MAX);
 	state->w[0] = (last_ms * SL_MS_NS) >> SL_COARSE_SHIFT << SL_COARSE_SHIFT | position >> 32;
 	state->w[1] = position << 32 | (uint32_t)state->w[1];
 }
@@ -79,6 +97,7 @@ static inline uint64_t last_ms_of(const struct sl_state *state) {
 /* Where entry k stands in the ring: 0 is the oldest, -1 the one before it. */
 static inline uint32_t slot_of(const struct sl_log *log, uint32_t k_plus_1) {
 	uint32_t slot = log->head + k_plus_1;
+	SL_DEBUG_ASSERT(log->head < log->capacity && k_plus_1 <= log->capacity);
 	return slot >= log->capacity ? slot - log->capacity : slot;
 }
 
@@ -97,6 +116,7 @@ static inline uint64_t instant_at(const struct sl_log *log, uint32_t k) {
 	const unsigned char *p = log->instants + (size_t)log->width * slot_of(log, k + 1);
 	uint64_t wide;
 	uint16_t narrow;
+	SL_DEBUG_ASSERT(k < log->count);
 	if (log->width == 2) {
 		memcpy(&narrow, p, 2);
 		return log->last_ms - (uint16_t)(log->last_ms - narrow);
@@ -182,6 +202,7 @@ static struct sl_log *look(const struct sluice_limit *limit, struct sl_counter *
 		log->t = now_ms * SL_MS_NS;
 	}
 	log->expired = now_ms >= log->window_ms ? count_expired(log, now_ms - log->window_ms) : 0;
+	SL_DEBUG_ASSERT(log->expired <= log->count && log->t >= now);
 	log->base = sum_at(log, log->expired);
 	log->total = sum_at(log, log->count);
 	return log;
@@ -198,6 +219,7 @@ static inline sluice_ns wait_for(const struct sl_log *log, uint64_t instant) {
  * more than that is left. */
 static sluice_ns wait_until_left(const struct sl_log *log, uint32_t keep) {
 	uint32_t low = log->expired, high = log->count - 1;
+	SL_ASSERT(log->expired < log->count && keep < log->total - log->base); /* or it would have been admitted */
 	if (!log->weighted)
 		low = high = log->count - keep - 1; /* the sums are the positions */
 	while (low < high) {
@@ -286,6 +308,7 @@ uint64_t sl_log_block_bytes(const struct sluice_limit *limit, const struct sl_co
 }
 
 static inline void put_sum(const struct sl_log *to, uint32_t slot, uint32_t sum) {
+	SL_DEBUG_ASSERT(to->weighted && slot < to->capacity);
 	__atomic_store_n((uint32_t *)(void *)(to->sums + 4 * (size_t)slot), sum, __ATOMIC_RELAXED); /* whole */
 	SL_POINT();
 }
@@ -295,6 +318,7 @@ static void put(const struct sl_log *to, uint32_t slot, uint64_t instant, uint32
 	unsigned char *p = to->instants + (size_t)to->width * slot;
 	uint16_t narrow = (uint16_t)instant;
 	uint32_t middle = (uint32_t)instant;
+	SL_DEBUG_ASSERT(slot < to->capacity);
 	if (to->width == 2)
 		memcpy(p, &narrow, 2);
 	else if (to->width == 4)
@@ -313,6 +337,7 @@ static struct sl_log format_block(void *block, uint64_t block_bytes, uint32_t wi
 	struct header header = {(uint32_t)sl_min(capacity, ENTRIES_MAX), weighted};
 	memcpy(block, &header, HEADER_BYTES);
 	find_parts(&log, block, block_bytes);
+	SL_ASSERT(log.capacity == header.capacity && log.capacity > 1); /* of a charge, and of the one before the oldest */
 	put(&log, 0, 0, 0);
 	return log;
 }
@@ -321,7 +346,8 @@ static struct sl_log format_block(void *block, uint64_t block_bytes, uint32_t wi
 static uint32_t move_entries(const struct sl_log *log, const struct sl_log *to) {
 	uint32_t used = 0;
 	uint64_t before = 0;
-	for (uint32_t k = log->expired; k < log->count; k++) {
+	/* there is room for all, and the charge: but where damage has put the new block into the old one */
+	for (uint32_t k = log->expired; k < log->count && used + 2 < to->capacity; k++) {
 		uint64_t instant = instant_at(log, k);
 		used += !(to->weighted && used != 0 && instant == before);
 		put(to, used, instant, sum_at(log, k + 1) - log->base);
@@ -335,10 +361,9 @@ static void write_moved(struct sl_counter *counter, uint32_t cost, void *block, 
 	uint64_t entries;
 	bool weighted = plan(log, cost, &entries);
 	struct sl_log to = format_block(block, block_bytes, log->width, weighted);
-	uint32_t used;
-	SL_ASSERT(entries < to.capacity);
-	used = move_entries(log, &to);
+	uint32_t used = move_entries(log, &to);
 	used += !(weighted && used != 0 && instant_at(log, log->count - 1) == charge_ms(log));
+	SL_ASSERT(used < to.capacity);
 	put(&to, used, charge_ms(log), log->total - log->base + cost);
 	counter->block = block;
 	counter->block_bytes = block_bytes;
@@ -348,6 +373,7 @@ static void write_moved(struct sl_counter *counter, uint32_t cost, void *block, 
 void sl_log_write(struct sl_counter *counter, uint32_t cost, void *block, uint64_t block_bytes) {
 	const struct sl_log *log = &counter->log;
 	uint32_t live = log->count - log->expired;
+	SL_ASSERT(cost != 0);
 	if (block != NULL) {
 		write_moved(counter, cost, block, block_bytes);
 		return;
@@ -379,6 +405,7 @@ bool sl_log_prepare_refund(const struct sluice_limit *limit, struct sl_counter *
 		count--;
 	if (count == log->count)
 		return false;
+	SL_ASSERT(log->total - sum_at(log, count) <= *cost);
 	*cost -= log->total - sum_at(log, count);
 	pack(&counter->state, log->last_ms, log->head, count);
 	return true;
@@ -425,6 +452,7 @@ bool sl_log_trim(const struct sluice_limit *limit, struct sl_counter *counter, s
 	if (used <= counter->keep)
 		return false;
 	gone = too_old(log, counter->keep);
+	SL_ASSERT(gone >= log->expired && gone < log->count);
 	if (gone != log->expired) {
 		pack(&counter->state, log->last_ms, slot_of(log, gone), log->count - gone);
 		return true;
@@ -440,6 +468,12 @@ sluice_ns sl_log_instant(const struct sluice_limit *limit, const struct sl_count
 	uint64_t last_ms = counter->block != NULL ? last_ms_of(&counter->state) : 0;
 	(void)limit;
 	return now / SL_MS_NS + (now % SL_MS_NS != 0) < last_ms ? last_ms * SL_MS_NS : now;
+}
+
+/* An instant is kept rounded up to 1 ms, and is gone a window after that. */
+struct sl_reach sl_log_reach(const struct sluice_limit *limit, sluice_ns t) {
+	sluice_ns edge = t - sl_min(t, limit->window_ns), first = edge - edge % SL_MS_NS + 1;
+	return (struct sl_reach){first, first, 0, 1};
 }
 
 /* The first entry from `low` on whose instant is `ms` or later. */
@@ -537,6 +571,7 @@ static bool correct_entry(struct sl_log *to, const struct sl_correction *at, uin
 		insert(to, k, ms);
 	put_sum(to, k + 1, (uint32_t)corrected);
 	*total = *total + corrected - held;
+	SL_DEBUG_ASSERT(to->count < to->capacity);
 	return true;
 }
 
@@ -594,11 +629,13 @@ void sl_log_assume(const struct sluice_limit *limit, struct sl_counter *counter,
 	for (int i = 0; i < count; i++) {
 		uint64_t instant = charge_ms(&(struct sl_log){.t = held[i].instant});
 		uint32_t above = (uint32_t)sl_held_above(limit, held, count, i);
+		SL_ASSERT(instant <= last);
 		if (above == 0 || last - instant > window_ms) /* at W it may count in the last's own ms */
 			continue;
 		sum += above;
 		put(&to, ++used, instant, sum);
 	}
+	SL_ASSERT(used + 1 < to.capacity); /* the charge that comes has room */
 	counter->block = block;
 	counter->block_bytes = block_bytes;
 	pack(&counter->state, last, 0, used);

@@ -2,6 +2,7 @@
 #ifndef SL_MERGE_H
 #define SL_MERGE_H
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "base/math.h"
 
@@ -15,6 +16,7 @@ static inline struct sluice_decision sl_merge_nothing(void) {
 static inline void sl_merge_add(struct sluice_decision *merged, const struct sluice_decision *one, int32_t index) {
 	bool decides = one->allowed ? merged->allowed && (merged->index < 0 || one->remaining < merged->remaining)
 	                            : one->retry_after_ns > merged->retry_after_ns;
+	SL_DEBUG_ASSERT(index >= 0 && index > merged->index);
 	if (decides) {
 		merged->index = index;
 		merged->quota = one->quota;

@@ -12,23 +12,6 @@
 #include "algo/calendar.h"
 #include "algo/reading.h"
 
-struct word {
-	const char *text;
-	uint8_t algorithm;
-};
-
-static const struct word algorithms[] = {
-	{"fixed-window", SLUICE_FIXED_WINDOW},
-	{"sliding-window", SLUICE_SLIDING_WINDOW},
-	{"sliding-buckets", SLUICE_SLIDING_BUCKETS},
-	{"sliding-log", SLUICE_SLIDING_LOG},
-	{"token-bucket", SLUICE_TOKEN_BUCKET},
-	{"leaky-bucket", SLUICE_LEAKY_BUCKET},
-	{"concurrency", SLUICE_CONCURRENCY},
-	{"distinct", SLUICE_DISTINCT},
-	{"unlimited", SLUICE_UNLIMITED},
-};
-
 static struct sluice_bytes peek_word(const struct sl_reading *in) {
 	const char *stop = in->at;
 	while (stop < in->end && *stop != ' ')
@@ -54,19 +37,16 @@ static sluice_err read_quota(struct sl_reading *in, uint32_t *quota, const char 
 
 static sluice_err read_algorithm(struct sl_reading *in, struct sluice_limit *limit) {
 	struct sluice_bytes word = peek_word(in);
-	const struct word *found = NULL;
+	int32_t found = sl_algorithm_named(word);
 	limit->algorithm = SLUICE_SLIDING_WINDOW;
 	if (in->at < in->end && sl_is_digit(*in->at))
 		return SLUICE_OK;
-	for (size_t i = 0; i < sizeof algorithms / sizeof algorithms[0]; i++)
-		if (sl_bytes_equal(word, sl_str(algorithms[i].text)))
-			found = &algorithms[i];
-	if (found == NULL)
+	if (found < 0)
 		return sl_reading_fail(
 			in, SLUICE_E_SYNTAX, in->at,
 			"expected a limit such as 100/1m, or an algorithm: fixed-window, sliding-window, sliding-buckets, "
 			"sliding-log, token-bucket, leaky-bucket, concurrency, distinct or unlimited");
-	limit->algorithm = found->algorithm;
+	limit->algorithm = (uint8_t)found;
 	in->at += word.len;
 	if (limit->algorithm == SLUICE_UNLIMITED)
 		return in->at == in->end ? SLUICE_OK
@@ -298,7 +278,7 @@ static sluice_err read_option(struct sl_reading *in, struct sluice_limit *limit,
 
 static sluice_err read_options(struct sl_reading *in, struct sluice_limit *limit) {
 	unsigned seen = 0;
-	bool bucket = limit->algorithm == SLUICE_TOKEN_BUCKET || limit->algorithm == SLUICE_LEAKY_BUCKET;
+	bool bucket = sl_rule_has(limit, SL_DRAINS);
 	if (bucket)
 		limit->burst = limit->quota;
 	if (is_estimated(limit))
@@ -323,6 +303,7 @@ sluice_err sluice_limit_parse(struct sluice_limit *limit, struct sluice_bytes te
 		in = (struct sl_reading){"", "", "", error};
 	in.end = in.at + text.len;
 	err = read_algorithm(&in, &parsed);
+	SL_ASSERT(in.at >= in.start && in.at <= in.end);
 	if (err == SLUICE_OK && parsed.algorithm != SLUICE_UNLIMITED)
 		err = parsed.algorithm == SLUICE_CONCURRENCY ? read_leases(&in, &parsed) : read_rate(&in, &parsed);
 	if (err == SLUICE_OK && parsed.algorithm != SLUICE_UNLIMITED)
@@ -330,6 +311,7 @@ sluice_err sluice_limit_parse(struct sluice_limit *limit, struct sluice_bytes te
 	if (err != SLUICE_OK)
 		return err;
 	sl_rule_derive(&parsed);
+	SL_DEBUG_ASSERT(sl_rule_is_valid(&parsed));
 	*limit = parsed;
 	return SLUICE_OK;
 }
@@ -347,6 +329,7 @@ static void print_window(struct sl_out *out, const struct sluice_limit *limit) {
 }
 
 static void print_options(struct sl_out *out, const struct sluice_limit *limit) {
+	SL_ASSERT(limit->edge < sizeof edges / sizeof edges[0]);
 	if (limit->algorithm == SLUICE_SLIDING_BUCKETS) {
 		sl_out_str(out, " precision ");
 		sl_print_duration(out, limit->precision_ns);
@@ -355,8 +338,7 @@ static void print_options(struct sl_out *out, const struct sluice_limit *limit) 
 	} else if (is_estimated(limit)) {
 		sl_out_str(out, " edge ");
 		sl_out_str(out, edges[limit->edge]);
-	} else if (limit->quota != 0 &&
-	           (limit->algorithm == SLUICE_TOKEN_BUCKET || limit->algorithm == SLUICE_LEAKY_BUCKET)) {
+	} else if (limit->quota != 0 && sl_rule_has(limit, SL_DRAINS)) {
 		sl_out_str(out, limit->algorithm == SLUICE_TOKEN_BUCKET ? " burst " : " queue ");
 		sl_out_u64(out, limit->burst);
 	}
@@ -364,7 +346,7 @@ static void print_options(struct sl_out *out, const struct sluice_limit *limit) 
 
 size_t sluice_limit_print(const struct sluice_limit *limit, char text[SLUICE_LIMIT_TEXT_MAX]) {
 	struct sl_out out = sl_out_to(text, SLUICE_LIMIT_TEXT_MAX - 1);
-	sl_out_str(&out, sl_rule_word(limit));
+	sl_out_str(&out, sl_algorithm_word(limit->algorithm));
 	if (limit->algorithm != SLUICE_UNLIMITED) {
 		sl_out_char(&out, ' ');
 		sl_out_u64(&out, limit->quota);
@@ -372,6 +354,7 @@ size_t sluice_limit_print(const struct sluice_limit *limit, char text[SLUICE_LIM
 		print_window(&out, limit);
 		print_options(&out, limit);
 	}
+	SL_ASSERT(!out.overflow);
 	*out.at = '\0';
 	return sl_out_len(&out);
 }

@@ -1,4 +1,7 @@
+/* What all grammars read alike, so that their mistakes are told alike; see reading.h. */
 #include "algo/reading.h"
+
+#include "base/assert.h"
 
 static const struct unit {
 	const char *text;
@@ -7,6 +10,7 @@ static const struct unit {
 
 sluice_err sl_reading_fail(const struct sl_reading *in, sluice_err err, const char *where, const char *expected) {
 	const char *stop = where;
+	SL_ASSERT(err != SLUICE_OK && where >= in->start && where <= in->end);
 	if (in->error == NULL)
 		return err;
 	struct sl_out out = sl_out_to(in->error->text, sizeof in->error->text - 1);
@@ -46,6 +50,7 @@ static const struct unit *read_unit(struct sl_reading *in) {
 			longest = len;
 		}
 	}
+	SL_ASSERT(longest <= left);
 	in->at += longest;
 	return found;
 }
@@ -69,6 +74,7 @@ sluice_err sl_read_duration(struct sl_reading *in, sluice_ns *ns, const char *ex
 void sl_print_duration(struct sl_out *out, sluice_ns ns) {
 	uint64_t ms = ns / SL_MS_NS;
 	const struct unit *unit = durations;
+	SL_ASSERT(ns % SL_MS_NS == 0); /* or there would be no last unit */
 	while (ms % unit->ms != 0)
 		unit++;
 	sl_out_u64(out, ms / unit->ms);

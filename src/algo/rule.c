@@ -19,11 +19,8 @@
 #include "base/out.h"
 #include "base/siphash.h"
 
-static bool is_bucket(const struct sluice_limit *limit) {
-	return limit->algorithm == SLUICE_TOKEN_BUCKET || limit->algorithm == SLUICE_LEAKY_BUCKET;
-}
-
 static uint64_t identity_kind(const struct sluice_limit *limit, uint64_t space) {
+	SL_ASSERT(space < SL_SPACE_COMPANION && limit->window_ns / SL_MS_NS < (uint64_t)1 << 45);
 	if (limit->calendar != SLUICE_CALENDAR_NONE)
 		return space << 62 | (uint64_t)limit->algorithm << 58 | (uint64_t)(SL_CALENDAR_BIT | limit->calendar) << 45 |
 		       sl_zone_at(limit->zone)->hash;
@@ -46,6 +43,7 @@ static uint64_t tick_of(sluice_ns window_ns) {
 }
 
 void sl_rule_derive(struct sluice_limit *limit) {
+	SL_ASSERT(sl_algorithm_is_known(limit->algorithm));
 	memset(limit->derived, 0, sizeof limit->derived);
 	limit->derived[SL_IDENT_KIND] = identity_kind(limit, SL_SPACE_NONE);
 	limit->derived[SL_CAPACITY] = capacity_of(limit);
@@ -53,15 +51,18 @@ void sl_rule_derive(struct sluice_limit *limit) {
 		limit->derived[SL_CAPACITY] = UINT32_MAX;
 		return;
 	}
+	SL_ASSERT(limit->window_ns >= SL_MS_NS && limit->window_ns <= SL_WINDOW_NS_MAX);
 	limit->derived[SL_WINDOW_INVERSE] = UINT64_MAX / limit->window_ns;
 	if (limit->algorithm == SLUICE_SLIDING_BUCKETS) {
+		SL_ASSERT(limit->precision_ns != 0);
 		limit->derived[SL_PRECISION_INVERSE] = UINT64_MAX / limit->precision_ns;
 		limit->derived[SL_RING_INVERSE] = UINT64_MAX / (limit->bucket_count + 1u);
 	}
-	if (is_bucket(limit)) {
+	if (sl_rule_has(limit, SL_DRAINS)) {
 		limit->derived[SL_IDENT_NAME] = limit->quota;
 		limit->derived[SL_TICK_NS] = tick_of(limit->window_ns);
 		limit->derived[SL_WINDOW_TICKS] = limit->window_ns / limit->derived[SL_TICK_NS];
+		SL_ASSERT(limit->derived[SL_WINDOW_TICKS] < (uint64_t)1 << 41);
 	}
 }
 
@@ -103,21 +104,17 @@ sluice_err sl_rule_make_token_bucket(struct sluice_limit *limit, uint64_t quota,
 	return SLUICE_OK;
 }
 
-const char *sl_rule_word(const struct sluice_limit *limit) {
-	static const char *const words[] = {"unlimited",       "fixed-window", "sliding-window",
-	                                    "sliding-buckets", "sliding-log",  "token-bucket",
-	                                    "leaky-bucket",    "concurrency",  "distinct"};
-	SL_ASSERT(limit->algorithm < sizeof words / sizeof words[0]);
-	return words[limit->algorithm];
-}
-
 static bool window_is_valid(const struct sluice_limit *limit) {
 	return limit->window_ns >= SL_MS_NS && limit->window_ns <= SL_WINDOW_NS_MAX && limit->window_ns % SL_MS_NS == 0 &&
 	       limit->derived[SL_WINDOW_INVERSE] == UINT64_MAX / limit->window_ns;
 }
 
+static bool edge_is_of_buckets(uint32_t edge) {
+	return edge == SLUICE_EDGE_COUNT || edge == SLUICE_EDGE_DROP || edge == SLUICE_EDGE_WEIGHTED;
+}
+
 static bool buckets_are_valid(const struct sluice_limit *limit) {
-	return limit->bucket_count >= 2 && limit->bucket_count <= SL_BUCKETS_MAX && limit->edge <= SLUICE_EDGE_WEIGHTED &&
+	return limit->bucket_count >= 2 && limit->bucket_count <= SL_BUCKETS_MAX && edge_is_of_buckets(limit->edge) &&
 	       limit->precision_ns * limit->bucket_count == limit->window_ns && limit->precision_ns % SL_MS_NS == 0 &&
 	       limit->derived[SL_PRECISION_INVERSE] == UINT64_MAX / limit->precision_ns &&
 	       limit->derived[SL_RING_INVERSE] == UINT64_MAX / (limit->bucket_count + 1u);
@@ -135,7 +132,7 @@ static bool members_are_valid(const struct sluice_limit *limit) {
 static bool calendar_is_valid(const struct sluice_limit *limit) {
 	if (limit->calendar == SLUICE_CALENDAR_NONE)
 		return limit->zone == 0;
-	return limit->algorithm == SLUICE_FIXED_WINDOW && limit->calendar <= SLUICE_CALENDAR_YEAR &&
+	return limit->algorithm == SLUICE_FIXED_WINDOW && sl_calendar_is_known(limit->calendar) &&
 	       sl_zone_is_known(limit->zone) && limit->window_ns == sl_calendar_longest(limit->calendar, limit->zone);
 }
 
@@ -144,13 +141,74 @@ bool sl_rule_is_valid(const struct sluice_limit *limit) {
 		return false;
 	if (limit->algorithm == SLUICE_UNLIMITED)
 		return limit->derived[SL_CAPACITY] == UINT32_MAX;
-	if (limit->algorithm > SLUICE_DISTINCT || !window_is_valid(limit) ||
+	if (!sl_algorithm_is_known(limit->algorithm) || !window_is_valid(limit) ||
 	    limit->derived[SL_CAPACITY] != capacity_of(limit))
 		return false;
 	if (limit->algorithm == SLUICE_SLIDING_BUCKETS)
 		return buckets_are_valid(limit);
-	if (limit->algorithm == SLUICE_CONCURRENCY || limit->algorithm == SLUICE_DISTINCT)
+	if (sl_rule_has(limit, SL_HAS_SEATS))
 		return members_are_valid(limit);
-	return !is_bucket(limit) || (limit->derived[SL_TICK_NS] == tick_of(limit->window_ns) &&
+	return !sl_rule_has(limit, SL_DRAINS) || (limit->derived[SL_TICK_NS] == tick_of(limit->window_ns) &&
 	                             limit->derived[SL_WINDOW_TICKS] * limit->derived[SL_TICK_NS] == limit->window_ns);
+}
+
+/* ---- identities -------------------------------------------------------------------------------------------------- */
+
+/* A window of the calendar, by the hash of its zone. On a host that does not know it, UTC's are the nearest. */
+static void read_calendar(struct sluice_limit *limit, uint64_t zone_hash) {
+	uint32_t unit = limit->bucket_count - SL_CALENDAR_BIT;
+	int32_t zone = sl_zone_find_hash(zone_hash);
+	if (!sl_calendar_is_known(unit))
+		return; /* no fixed window has a precision: it is refused */
+	if (zone < 0 && sl_zone_load_hash != NULL)
+		zone = sl_zone_load_hash(zone_hash);
+	limit->calendar = (uint16_t)unit;
+	limit->zone = (uint16_t)(zone >= 0 ? zone : 0);
+	limit->bucket_count = 0;
+	limit->window_ns = sl_calendar_longest(limit->calendar, limit->zone);
+}
+
+static bool has_numbers(const struct sluice_limit *limit) {
+	return sl_rule_has(limit, SL_HAS_COUNTER) && limit->window_ns != 0 &&
+	       (limit->algorithm == SLUICE_SLIDING_BUCKETS) == (limit->bucket_count != 0);
+}
+
+/* Derives all but the identity, which is kept. */
+static void widen(struct sluice_limit *limit, struct sl_identity identity, uint64_t rate) {
+	SL_ASSERT(rate >= 1 && rate <= UINT32_MAX);
+	limit->quota = sl_rule_has(limit, SL_DRAINS) ? (uint32_t)rate : UINT32_MAX;
+	limit->burst = sl_rule_has(limit, SL_DRAINS) ? UINT32_MAX : 0;
+	sl_rule_derive(limit);
+	limit->derived[SL_IDENT_KIND] = identity.kind;
+	limit->derived[SL_IDENT_NAME] = identity.name;
+}
+
+bool sl_identity_widest(struct sl_identity identity, struct sluice_limit *limit) {
+	uint64_t window_ms = identity.kind & (((uint64_t)1 << 45) - 1), rate = 1;
+	*limit = (struct sluice_limit){
+		.algorithm = (uint8_t)sl_identity_algorithm(identity),
+		.bucket_count = (uint16_t)(identity.kind >> 45 & 0x1fff),
+		.window_ns = window_ms <= SL_WINDOW_NS_MAX / SL_MS_NS ? window_ms * SL_MS_NS : 0,
+	};
+	if (limit->bucket_count > SL_CALENDAR_BIT)
+		read_calendar(limit, window_ms);
+	if (sl_identity_is_companion(identity) || !has_numbers(limit))
+		return false;
+	if (limit->bucket_count != 0) {
+		limit->precision_ns = limit->window_ns / limit->bucket_count;
+		limit->edge = SLUICE_EDGE_DROP; /* whichever it had: no other admits more */
+	}
+	if (sl_rule_has(limit, SL_TAKES_MEMBER))
+		limit->edge = SLUICE_EDGE_ALLOW;
+	if (sl_identity_space(identity) != SL_SPACE_POLICY && identity.name >= 1 && identity.name <= UINT32_MAX)
+		rate = identity.name;
+	widen(limit, identity, rate);
+	return sl_rule_is_valid(limit);
+}
+
+struct sluice_limit sl_rule_widened(const struct sluice_limit *limit) {
+	struct sluice_limit wide = *limit;
+	widen(&wide, sl_identity_of(limit), limit->quota != 0 ? limit->quota : 1);
+	SL_DEBUG_ASSERT(sl_rule_is_valid(&wide));
+	return wide;
 }

@@ -3,7 +3,8 @@
 #ifndef SL_RULE_H
 #define SL_RULE_H
 
-#include "base/bytes.h"
+#include "algo/traits.h"
+#include "base/assert.h"
 
 enum {
 	SL_MS_NS = 1000000,
@@ -15,8 +16,9 @@ enum {
 };
 #define SL_WINDOW_NS_MAX ((sluice_ns)3660 * 86400 * 1000000000) /* 3660 d */
 
-/* Whose counters: bits 63..62 of SL_IDENT_KIND. */
-enum sl_space { SL_SPACE_NONE, SL_SPACE_POLICY, SL_SPACE_THROTTLE };
+/* Whose counters: bits 63..62 of an identity's kind. A companion is no counter, but what a host keeps beside one under
+ * an identity of its own. */
+enum sl_space { SL_SPACE_NONE, SL_SPACE_POLICY, SL_SPACE_THROTTLE, SL_SPACE_COMPANION };
 
 /* Indexes into sluice_limit.derived. */
 enum sl_derived {
@@ -43,13 +45,72 @@ void sl_rule_throttle(struct sluice_limit *limit);
 SLUICE_MUST_USE sluice_err sl_rule_make_token_bucket(struct sluice_limit *limit, uint64_t quota, sluice_ns window_ns,
                                                      uint64_t burst, struct sluice_error *error);
 
-/* The algorithm's word in the notation; a constant. */
-const char *sl_rule_word(const struct sluice_limit *limit);
-
 /* Whether the numbers and derived constants of a limit are ones that sluice_limit_parse() can produce. */
 bool sl_rule_is_valid(const struct sluice_limit *limit);
 
 /* Fills the derived constants from the numbers, as a rule of no name. For the parser. */
 void sl_rule_derive(struct sluice_limit *limit);
+
+/* ---- identities, by themselves: of hosts that keep them (layout: rule.c) ----------------------------------------- */
+
+struct sl_identity {
+	uint64_t kind, name; /* SL_IDENT_KIND, SL_IDENT_NAME */
+};
+
+static inline struct sl_identity sl_identity_of(const struct sluice_limit *limit) {
+	return (struct sl_identity){limit->derived[SL_IDENT_KIND], limit->derived[SL_IDENT_NAME]};
+}
+
+static inline bool sl_identity_equal(struct sl_identity a, struct sl_identity b) {
+	return a.kind == b.kind && a.name == b.name;
+}
+
+static inline enum sl_space sl_identity_space(struct sl_identity identity) {
+	return (enum sl_space)(identity.kind >> 62);
+}
+
+/* enum sluice_algorithm, 0..15; of a companion its type. */
+static inline uint32_t sl_identity_algorithm(struct sl_identity identity) {
+	return identity.kind >> 58 & 15;
+}
+
+static inline bool sl_identity_is_companion(struct sl_identity identity) {
+	return sl_identity_space(identity) == SL_SPACE_COMPANION;
+}
+
+/* Whether the algorithm of a counter has a trait; no companion has any. */
+static inline bool sl_identity_has(struct sl_identity identity, enum sl_trait trait) {
+	return !sl_identity_is_companion(identity) && sl_algorithm_has(sl_identity_algorithm(identity), trait);
+}
+
+/* Whether its counters may be charged at one rate now and another then: buckets of a name. The identity of others says
+ * their rate, or they have none. */
+static inline bool sl_identity_keeps_rate(struct sl_identity identity) {
+	return sl_identity_space(identity) == SL_SPACE_POLICY && sl_identity_has(identity, SL_DRAINS);
+}
+
+static inline bool sl_rule_rate_may_change(const struct sluice_limit *limit) {
+	return sl_identity_keeps_rate(sl_identity_of(limit));
+}
+
+/* The identity of a counter's companion of a type, 1..15. Injective, but that of the name 58 bits are told apart. And
+ * whether one can be a companion's of a counter, and of which algorithm that is. */
+static inline struct sl_identity sl_identity_companion(uint32_t type, struct sl_identity counter) {
+	SL_DEBUG_ASSERT(type >= 1 && type <= 15 && !sl_identity_is_companion(counter));
+	return (struct sl_identity){(uint64_t)SL_SPACE_COMPANION << 62 | (uint64_t)type << 58 | counter.name << 6 >> 6,
+	                            counter.kind};
+}
+
+static inline bool sl_identity_accompanies(struct sl_identity companion, uint32_t *algorithm) {
+	const struct sl_identity counter = {companion.name, 0};
+	*algorithm = sl_identity_algorithm(counter);
+	return companion.name != 0 && !sl_identity_is_companion(counter);
+}
+
+/* A limit of this identity that admits as much as any can: for what is done to a counter whoever asks for it, such as
+ * charging what has been admitted elsewhere. Its rate, where the identity does not say it, is 1. False where there is
+ * no limit of this identity. And one with the counters and the rate of `limit`; of a quota of 0 the rate is 1. */
+bool sl_identity_widest(struct sl_identity identity, struct sluice_limit *limit);
+struct sluice_limit sl_rule_widened(const struct sluice_limit *limit);
 
 #endif

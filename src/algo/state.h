@@ -46,16 +46,16 @@ struct sl_subs {
 
 enum { SL_NO_PLACE = UINT32_MAX };
 
-/* Leases, or members, as they stand at one instant (places.c). */
-struct sl_places {
+/* Leases, or members, as they stand at one instant (seats.c). */
+struct sl_seats {
 	uint64_t *ends, *ids; /* parts of the block */
 	uint32_t *costs;      /* the same; NULL: 1 each */
 	uint32_t capacity, flags;
-	uint32_t live, mine, spare; /* how many count; where who asks stands; a dead place. SL_NO_PLACE: none */
+	uint32_t live, mine, spare; /* how many count; where who asks stands; a dead seat. SL_NO_PLACE: none */
 	uint64_t held;              /* what they cost */
 	sluice_ns last_end;         /* when the last of them ends; 0: none */
 	sluice_ns t, last;          /* the instant; that of the last charge */
-	struct sl_sketch *sketch;   /* distinct above 1,024: part of the block (hyperlog.h); NULL: none */
+	struct sl_hll *hll;   /* distinct above 1,024: part of the block (hll.h); NULL: none */
 	uint16_t rows[28];          /* of the sketch at t, if they were counted: then rows[0] is not 0 */
 };
 
@@ -72,9 +72,22 @@ struct sl_counter {
 	union {               /* what sl_step() found, for the write at the same instant that follows it */
 		struct sl_log log;
 		struct sl_subs subs;
-		struct sl_places places;
+		struct sl_seats seats;
 	};
 };
+
+/* The two agreements, for hosts: the instant of the last charge, cut to 2^19 ns; and what of it is the host's. */
+static inline sluice_ns sl_state_coarse(const struct sl_state *state) {
+	return state->w[0] >> SL_COARSE_SHIFT << SL_COARSE_SHIFT;
+}
+
+static inline uint32_t sl_state_host(const struct sl_state *state) {
+	return (uint32_t)state->w[1];
+}
+
+static inline void sl_state_set_host(struct sl_state *state, uint32_t host) {
+	state->w[1] = state->w[1] >> 32 << 32 | host;
+}
 
 static inline bool sl_state_is_none(const struct sl_state *state) {
 	return (state->w[0] | state->w[1]) == 0;

@@ -1,6 +1,6 @@
 /* The one switch over the closed set of algorithms, and what holds for all of them: a quota of 0. */
 #include "algo/step.h"
-#include "algo/places.h"
+#include "algo/seats.h"
 #include "base/assert.h"
 
 const char *sluice_bound_name(sluice_bound bound) {
@@ -15,6 +15,7 @@ bool sl_decide_blocked(const struct sluice_call *call) {
 	for (uint32_t i = 0; i < call->item_count && blocked; i++) {
 		const struct sluice_item *item = &call->items[i];
 		uint64_t capacity = item->limit->derived[SL_CAPACITY];
+		SL_ASSERT(item->bound < SLUICE_BOUNDS);
 		sl_decide_room(&call->each[i], capacity, capacity, 0);
 		call->each[i].index = (int32_t)i;
 		if (item->bound != SLUICE_BOUND_NONE)
@@ -29,8 +30,8 @@ static void closed_step(uint64_t cost, struct sluice_decision *decision) {
 	decision->retry_after_ns = decision->allowed ? 0 : SLUICE_NEVER;
 }
 
-void sl_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost, bool charge,
-             struct sluice_decision *decision) {
+static inline void choose(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost,
+                          bool charge, struct sluice_decision *decision) {
 	if (limit->quota == 0 && limit->algorithm != SLUICE_UNLIMITED) {
 		closed_step(cost, decision);
 		counter->known = false;
@@ -65,6 +66,16 @@ void sl_step(const struct sluice_limit *limit, struct sl_counter *counter, sluic
 	}
 }
 
+void sl_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost, bool charge,
+             struct sluice_decision *decision) {
+	choose(limit, counter, now, cost, charge, decision);
+	SL_DEBUG_ASSERT(decision->quota == limit->derived[SL_CAPACITY] || limit->quota == 0);
+	SL_DEBUG_ASSERT(decision->remaining <= decision->quota);
+	SL_DEBUG_ASSERT(decision->allowed || cost != 0);
+	SL_DEBUG_ASSERT(decision->allowed == (decision->retry_after_ns == 0));
+	SL_DEBUG_ASSERT(decision->delay_ns == 0 || sl_rule_has(limit, SL_DELAYS));
+}
+
 void sl_step_prefetch(const struct sluice_limit *limit, const struct sl_counter *counter) {
 	__builtin_prefetch(counter->block, 1);
 	if (limit->algorithm == SLUICE_SLIDING_LOG)
@@ -91,6 +102,7 @@ uint64_t sl_step_block_bytes(const struct sluice_limit *limit, const struct sl_c
 void sl_step_write(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost,
                    void *block, uint64_t block_bytes) {
 	(void)now; /* sl_step() has raised it, and left it in the counter */
+	SL_ASSERT(sl_rule_has(limit, SL_HAS_BLOCK) && (block == NULL || block_bytes != 0));
 	if (limit->algorithm == SLUICE_SLIDING_LOG)
 		sl_log_write(counter, cost, block, block_bytes);
 	else if (limit->algorithm == SLUICE_SLIDING_BUCKETS)
@@ -136,10 +148,48 @@ sluice_ns sl_step_instant(const struct sluice_limit *limit, const struct sl_coun
 		return sl_bucket_instant(limit, counter, now);
 	case SLUICE_FIXED_WINDOW:
 	case SLUICE_SLIDING_WINDOW:
+		return sl_window_instant(counter, now);
 	case SLUICE_SLIDING_BUCKETS:
-		return now > counter->state.w[0] ? now : counter->state.w[0];
+		return sl_subs_instant(counter, now);
+	case SLUICE_CONCURRENCY:
+	case SLUICE_DISTINCT:
+		return sl_seats_instant(counter, now);
 	default:
 		return now;
+	}
+}
+
+static struct sl_reach reach_of(const struct sluice_limit *limit, sluice_ns t) {
+	switch (limit->algorithm) {
+	case SLUICE_FIXED_WINDOW:
+	case SLUICE_SLIDING_WINDOW:
+		return sl_window_reach(limit, t);
+	case SLUICE_SLIDING_BUCKETS:
+		return sl_subs_reach(limit, t);
+	case SLUICE_SLIDING_LOG:
+		return sl_log_reach(limit, t);
+	default:
+		return (struct sl_reach){.whole = 1};
+	}
+}
+
+struct sl_reach sl_step_reach(const struct sluice_limit *limit, sluice_ns t) {
+	struct sl_reach reach = reach_of(limit, t);
+	SL_ASSERT(reach.old <= reach.full && reach.full <= t + 1 && reach.left <= reach.whole && reach.whole != 0);
+	return reach;
+}
+
+sluice_ns sl_step_leaves(const struct sluice_limit *limit, sluice_ns instant) {
+	switch (limit->algorithm) {
+	case SLUICE_FIXED_WINDOW:
+	case SLUICE_SLIDING_WINDOW:
+		return sl_window_leaves(limit, instant);
+	case SLUICE_SLIDING_BUCKETS:
+		return sl_subs_leaves(limit, instant);
+	case SLUICE_SLIDING_LOG:
+		return sl_ns_plus(instant, limit->window_ns + SL_MS_NS);
+	default:
+		return UINT64_MAX;
 	}
 }
 
@@ -170,6 +220,7 @@ void sl_step_counted(const struct sluice_limit *limit, struct sl_counter *counte
                      struct sluice_decision *decision) {
 	struct sluice_decision before = *decision;
 	sl_step(limit, counter, now, before.allowed ? 0 : cost, false, decision);
+	SL_ASSERT(sl_rule_has(limit, SL_COUNTS_DENIED) || !sl_rule_has(limit, SL_HAS_COUNTER));
 	decision->allowed = before.allowed;
 	decision->delay_ns = before.delay_ns;
 	decision->index = before.index;
@@ -179,8 +230,8 @@ void sl_step_counted(const struct sluice_limit *limit, struct sl_counter *counte
 uint64_t sl_step_assume_bytes(const struct sluice_limit *limit, int count) {
 	if (limit->algorithm == SLUICE_SLIDING_LOG)
 		return sl_log_assume_bytes(limit, count);
-	if (limit->algorithm == SLUICE_CONCURRENCY || limit->algorithm == SLUICE_DISTINCT)
-		return sl_places_assume_bytes(count);
+	if (sl_rule_has(limit, SL_HAS_SEATS))
+		return sl_seats_assume_bytes(count);
 	return limit->algorithm == SLUICE_SLIDING_BUCKETS ? sl_subs_assume_bytes(limit) : 0;
 }
 
@@ -210,7 +261,7 @@ void sl_step_assume(const struct sluice_limit *limit, struct sl_counter *counter
 		return;
 	case SLUICE_CONCURRENCY:
 	case SLUICE_DISTINCT:
-		sl_places_assume(limit, counter, held, count, block, block_bytes);
+		sl_seats_assume(limit, counter, held, count, block, block_bytes);
 		return;
 	default:
 		return;
@@ -222,7 +273,7 @@ bool sl_counter_is_valid(const struct sluice_limit *limit, const struct sl_count
 		return false;
 	if (limit->algorithm == SLUICE_SLIDING_LOG)
 		return sl_log_is_valid(limit, counter);
-	if (limit->algorithm == SLUICE_CONCURRENCY || limit->algorithm == SLUICE_DISTINCT)
-		return sl_places_are_valid(limit, counter);
+	if (sl_rule_has(limit, SL_HAS_SEATS))
+		return sl_seats_are_valid(limit, counter);
 	return limit->algorithm != SLUICE_SLIDING_BUCKETS || sl_subs_is_valid(limit, counter);
 }

@@ -21,16 +21,7 @@
 #ifndef SL_STEP_H
 #define SL_STEP_H
 
-#include "algo/state.h"
-
-/* sl_step_block_bytes(): the log has as many entries as one may have. */
-#define SL_BLOCK_TOO_LARGE UINT64_MAX
-
-/* Whether the algorithm keeps a block. */
-static inline bool sl_rule_has_block(const struct sluice_limit *limit) {
-	return limit->algorithm == SLUICE_SLIDING_LOG || limit->algorithm == SLUICE_SLIDING_BUCKETS ||
-	       limit->algorithm == SLUICE_CONCURRENCY || limit->algorithm == SLUICE_DISTINCT;
-}
+#include "algo/algorithms.h"
 
 /* Decides a cost of 0..2^32 at `now`, all fields of the decision but index and next_after_ns. With `charge`, an
  * admitted cost above 0 is reported as charged and, for algorithms without blocks, charged in counter->state. O(1) for
@@ -42,11 +33,6 @@ void sl_step(const struct sluice_limit *limit, struct sl_counter *counter, sluic
  * lack its block_bytes. */
 void sl_step_prefetch(const struct sluice_limit *limit, const struct sl_counter *counter);
 
-/* Of logs whose ring is as long as the block, of sub-buckets, of leases and members: see sl_step_prepare(). */
-bool sl_log_prepare(struct sl_counter *counter);
-bool sl_subs_prepare(struct sl_counter *counter);
-bool sl_members_prepare(const struct sluice_limit *limit, struct sl_counter *counter);
-
 /* After sl_step() at the same instant and before sl_step_write() in the present block: makes counter->state one that
  * says the same of every instant from now on, and of which the write to come destroys nothing, so that a process that
  * dies within the write leaves a counter that is whole. Returns whether the state changed: then it is to be published
@@ -57,8 +43,7 @@ static inline bool sl_step_prepare(const struct sluice_limit *limit, struct sl_c
 		return counter->log.count + 1 >= counter->log.capacity && sl_log_prepare(counter);
 	if (limit->algorithm == SLUICE_SLIDING_BUCKETS)
 		return sl_subs_prepare(counter);
-	return (limit->algorithm == SLUICE_CONCURRENCY || limit->algorithm == SLUICE_DISTINCT) &&
-	       sl_members_prepare(limit, counter);
+	return sl_rule_has(limit, SL_HAS_SEATS) && sl_members_prepare(limit, counter);
 }
 
 /* After sl_step() at the same instant: how many bytes of block a charge of `cost` needs. 0 when the present one serves,
@@ -88,6 +73,14 @@ bool sl_step_refund(const struct sluice_limit *limit, struct sl_counter *counter
  * last charge at the end of its millisecond, but time within that has not gone back. */
 sluice_ns sl_step_instant(const struct sluice_limit *limit, const struct sl_counter *counter, sluice_ns now);
 
+/* What of charges made at or before t, each at its instant, counts at t. For algorithms that count cost and do not
+ * drain; for others nothing ever leaves. */
+struct sl_reach sl_step_reach(const struct sluice_limit *limit, sluice_ns t);
+
+/* From when on a charge made at `instant` counts no longer at all, at the latest; UINT64_MAX as above, and where time
+ * ends before. */
+sluice_ns sl_step_leaves(const struct sluice_limit *limit, sluice_ns instant);
+
 /* ---- charges whatever the quota (`count-denied`) ------------------------------------------------------------------
  *
  *   small states   if (sl_step_count(limit, &c, now, cost) != 0)                     publish(c.state);
@@ -115,27 +108,7 @@ bool sl_step_trim(const struct sluice_limit *limit, struct sl_counter *counter, 
 void sl_step_counted(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost,
                      struct sluice_decision *decision);
 
-/* ---- leases (lease.c): counters of concurrency, counter->who says which one ------------------------------------- */
-
-/* Whether a lease is held at `now`; ends it, or lets it end T later, in one store of the block, without prepare or
- * write, whatever N is by now: also 0. Each returns whether it is held: if not, nothing changed. A renewed counter's
- * state is to be published after it, with the lifetime that sl_lease_step() at the same instant says. */
-bool sl_lease_is_held(const struct sl_counter *counter, sluice_ns now);
-bool sl_lease_release(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now);
-bool sl_lease_renew(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now);
-
-/* Who holds leases at `now`, in no order: fills at most `room`; returns how many there are. */
-uint32_t sl_lease_list(const struct sl_counter *counter, sluice_ns now, struct sluice_holder *list, uint32_t room);
-
-/* The number of an id: 16 hex digits in lower case are that number, any other text is hashed to one. Never 0. */
-uint64_t sl_id_number(struct sluice_bytes id);
-
-/* What is known of a counter that is gone: at `instant` it was charged for the last time, and held at most `cost`. */
-struct sl_held {
-	sluice_ns instant;
-	uint64_t cost;
-};
-enum { SL_HELD_MAX = 8 };
+/* ---- what is known of a counter that is gone -------------------------------------------------------------------- */
 
 /* Bytes of block that sl_step_assume() needs for so many; 0 for algorithms without blocks. At most
  * SL_ASSUME_BYTES_MAX. */
@@ -160,30 +133,8 @@ static inline sluice_ns sl_step_life(const struct sluice_limit *limit, const str
 	return life;
 }
 
-/* Whether the counters of a limit may be charged at one rate now and another then: buckets of a name. The identity of
- * others says their rate. */
-static inline bool sl_rule_rate_may_change(const struct sluice_limit *limit) {
-	return limit->algorithm - (unsigned)SLUICE_TOKEN_BUCKET <= SLUICE_LEAKY_BUCKET - SLUICE_TOKEN_BUCKET &&
-	       limit->derived[SL_IDENT_KIND] >> 62 == SL_SPACE_POLICY;
-}
-
-/* The rate that a bucket drains by: state->rate, if that is known. By state->life that of the limit, where the lifetime
- * can't tell the two apart, or the least that it can be. Else that of the limit. */
-uint32_t sl_bucket_rate(const struct sluice_limit *limit, const struct sl_state *state);
-
-/* The lifetime of a bucket's state that was not charged just now, but refunded or corrected: sl_step_life() of others
- * and of charges. */
-sluice_ns sl_bucket_life(const struct sluice_limit *limit, const struct sl_state *state);
-
 /* Whether a state and its block could have been written by this code: for attach checks, fuzzers and debug builds. */
 bool sl_counter_is_valid(const struct sluice_limit *limit, const struct sl_counter *counter);
-
-/* Fills the numbers of a decision that all algorithms share: allowed when `cost` fits `room`. */
-static inline void sl_decide_room(struct sluice_decision *decision, uint64_t capacity, uint64_t room, uint64_t cost) {
-	*decision = (struct sluice_decision){.allowed = cost <= room || cost == 0,
-	                                     .quota = capacity,
-	                                     .remaining = (uint32_t)(room < UINT32_MAX ? room : UINT32_MAX)};
-}
 
 /* Turns a decision into the denial of a bound of ours (sluice_bound), by which nothing is charged.
  *  wait_ns  by when the bound can have passed; SLUICE_NEVER where it can't */
@@ -201,63 +152,5 @@ static inline void sl_decide_bound(struct sluice_decision *decision, sluice_boun
  * which that limit denies and others stand as if they were unused. Returns whether there is one. For hosts whose
  * counters are elsewhere. */
 bool sl_decide_blocked(const struct sluice_call *call);
-
-/* What of a cost held can have been: no more than the capacity. */
-static inline uint64_t sl_held_cost(const struct sluice_limit *limit, const struct sl_held *held) {
-	return held->cost < limit->derived[SL_CAPACITY] ? held->cost : limit->derived[SL_CAPACITY];
-}
-
-/* By how much the cost of held[i] is above that of the next, if there is a next. */
-static inline uint64_t sl_held_above(const struct sluice_limit *limit, const struct sl_held *held, int count, int i) {
-	uint64_t its = sl_held_cost(limit, &held[i]), next = i + 1 < count ? sl_held_cost(limit, &held[i + 1]) : 0;
-	return its > next ? its - next : 0;
-}
-
-/* The algorithms, one a file; sl_step() and its companions choose among them. */
-void sl_fixed_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
-                   struct sluice_decision *);
-void sl_window_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
-                    struct sluice_decision *);
-void sl_bucket_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
-                    struct sluice_decision *);
-void sl_log_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool, struct sluice_decision *);
-void sl_subs_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
-                  struct sluice_decision *);
-void sl_lease_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
-                   struct sluice_decision *);
-void sl_distinct_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
-                      struct sluice_decision *);
-void sl_log_prefetch(const struct sluice_limit *, const struct sl_counter *);
-void sl_subs_prefetch(const struct sluice_limit *, const struct sl_counter *);
-uint64_t sl_log_block_bytes(const struct sluice_limit *, const struct sl_counter *, uint32_t);
-uint64_t sl_subs_block_bytes(const struct sluice_limit *, const struct sl_counter *);
-void sl_log_write(struct sl_counter *, uint32_t, void *, uint64_t);
-void sl_subs_write(const struct sluice_limit *, struct sl_counter *, uint32_t, void *);
-uint64_t sl_lease_block_bytes(const struct sluice_limit *, const struct sl_counter *, uint32_t);
-uint64_t sl_distinct_block_bytes(const struct sluice_limit *, const struct sl_counter *);
-void sl_lease_write(const struct sluice_limit *, struct sl_counter *, uint32_t, void *, uint64_t);
-void sl_distinct_write(const struct sluice_limit *, struct sl_counter *, void *, uint64_t);
-bool sl_log_prepare_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t *);
-bool sl_subs_prepare_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
-bool sl_window_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
-bool sl_bucket_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
-bool sl_log_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
-bool sl_distinct_refund(struct sl_counter *, sluice_ns, uint32_t);
-bool sl_subs_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
-uint64_t sl_log_assume_bytes(const struct sluice_limit *, int);
-uint64_t sl_subs_assume_bytes(const struct sluice_limit *);
-void sl_window_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int);
-void sl_bucket_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int);
-void sl_log_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int, void *, uint64_t);
-void sl_subs_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int, void *);
-uint32_t sl_window_count(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
-uint32_t sl_bucket_count(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
-uint32_t sl_log_count(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
-uint32_t sl_subs_count(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
-bool sl_log_trim(const struct sluice_limit *, struct sl_counter *, sluice_ns);
-sluice_ns sl_log_instant(const struct sluice_limit *, const struct sl_counter *, sluice_ns);
-sluice_ns sl_bucket_instant(const struct sluice_limit *, const struct sl_counter *, sluice_ns);
-bool sl_log_is_valid(const struct sluice_limit *, const struct sl_counter *);
-bool sl_subs_is_valid(const struct sluice_limit *, const struct sl_counter *);
 
 #endif

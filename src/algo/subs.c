@@ -43,6 +43,7 @@ static inline uint64_t ring_of(const struct sl_subs *s) {
 static inline uint64_t to_sub_bucket(const struct sluice_limit *limit, sluice_ns t, sluice_ns *into) {
 	uint64_t b = (uint64_t)(sl_mul(t, limit->derived[SL_PRECISION_INVERSE]) >> 64);
 	*into = t - b * limit->precision_ns;
+	SL_DEBUG_ASSERT(*into <= t && *into / 3 < limit->precision_ns);
 	while (*into >= limit->precision_ns) {
 		*into -= limit->precision_ns;
 		b++;
@@ -54,10 +55,12 @@ static inline uint64_t to_sub_bucket(const struct sluice_limit *limit, sluice_ns
 static inline uint64_t to_slot(const struct sluice_limit *limit, uint64_t b) {
 	uint64_t ring = (uint64_t)limit->bucket_count + 1;
 	uint64_t slot = b - (uint64_t)(sl_mul(b, limit->derived[SL_RING_INVERSE]) >> 64) * ring;
+	SL_DEBUG_ASSERT(slot < 2 * ring);
 	return slot >= ring ? slot - ring : slot;
 }
 
 static inline uint64_t slot_behind(const struct sl_subs *s, uint64_t slot, uint64_t behind) {
+	SL_DEBUG_ASSERT(slot <= s->n && behind <= s->n);
 	return slot >= behind ? slot - behind : slot + ring_of(s) - behind;
 }
 
@@ -106,6 +109,8 @@ static inline struct sl_subs *look(const struct sluice_limit *limit, struct sl_c
 	s->slot = to_slot(limit, last_b);
 	if (total > TOTAL_MAX)
 		s->stale = sl_min(UINT32_MAX - total, ring_of(s));
+	SL_DEBUG_ASSERT(s->t >= now && s->r < limit->precision_ns && last_b <= s->b);
+	SL_DEBUG_ASSERT(s->moved <= ring_of(s) && s->stale <= ring_of(s));
 	if (s->moved <= s->n)
 		s->old = cell(s, s->n - s->moved);
 	if (s->moved < s->n)
@@ -126,8 +131,10 @@ static sluice_ns subs_retry(const struct sluice_limit *limit, const struct sl_su
 	uint64_t room = limit->quota - cost, full = s->full, old = s->old, k = 0;
 	sluice_ns precision = limit->precision_ns;
 	bool count = limit->edge == SLUICE_EDGE_COUNT;
+	SL_ASSERT(cost <= limit->quota);
 	while (full + (count ? old : 0) > room) {
 		k++;
+		SL_ASSERT(k <= ring_of(s)); /* all have left by then */
 		old = s->moved + k <= s->n ? cell(s, s->n - s->moved - k) : 0;
 		full = s->moved + k < s->n && full > old ? full - old : 0;
 	}
@@ -144,11 +151,37 @@ static inline uint64_t reach_of(const struct sluice_limit *limit) {
 	return limit->bucket_count + (uint64_t)(limit->edge != SLUICE_EDGE_DROP);
 }
 
+sluice_ns sl_subs_instant(const struct sl_counter *counter, sluice_ns now) {
+	return sl_max(now, counter->state.w[0]);
+}
+
+struct sl_reach sl_subs_reach(const struct sluice_limit *limit, sluice_ns t) {
+	sluice_ns precision = limit->precision_ns, into, newest, full, old;
+	(void)to_sub_bucket(limit, t, &into);
+	newest = t - into; /* n - 1 more always count */
+	full = newest - sl_min(newest, limit->window_ns - precision);
+	old = full - sl_min(full, precision);
+	SL_ASSERT(into < precision && full <= newest);
+	if (limit->edge == SLUICE_EDGE_DROP)
+		return (struct sl_reach){full, full, 0, 1};
+	if (limit->edge == SLUICE_EDGE_COUNT)
+		return (struct sl_reach){old, full, 1, 1};
+	return (struct sl_reach){old, full, precision - into, precision};
+}
+
+/* Under whichever edge. */
+sluice_ns sl_subs_leaves(const struct sluice_limit *limit, sluice_ns instant) {
+	sluice_ns into;
+	(void)to_sub_bucket(limit, instant, &into);
+	return sl_ns_plus(instant - into, limit->window_ns + limit->precision_ns);
+}
+
 /* The wait until nothing counts: the newest sub-bucket that holds anything has left, with its edge. */
 static sluice_ns subs_reset(const struct sluice_limit *limit, const struct sl_subs *s) {
 	uint64_t behind = s->stale, last = reach_of(limit) - s->moved - 1;
 	if (edge_cost(limit, s->old, s->r) + s->full == 0)
 		return 0;
+	SL_ASSERT(s->moved < reach_of(limit));
 	while (behind < last && cell(s, behind) == 0)
 		behind++;
 	return (last + 1 - sl_min(behind, last)) * limit->precision_ns - s->r;
@@ -192,6 +225,7 @@ static inline void set_total(struct sl_counter *counter, uint64_t total) {
 }
 
 static inline void set_unknown(struct sl_counter *counter, uint64_t stale) {
+	SL_DEBUG_ASSERT(stale <= SL_BUCKETS_MAX + 1);
 	counter->state.w[1] = (UINT32_MAX - stale) << 32 | (uint32_t)counter->state.w[1];
 }
 
@@ -218,6 +252,7 @@ void sl_subs_write(const struct sluice_limit *limit, struct sl_counter *counter,
 		counter->block_bytes = bytes_of(limit);
 	}
 	SL_ASSERT(cells != NULL);
+	SL_DEBUG_ASSERT(cost != 0 && slot <= s->n && s->full + cost <= UINT32_MAX);
 	for (uint64_t i = 0; i < clear; i++) {
 		__atomic_store_n(&cells[slot_behind(s, slot, i)], 0, __ATOMIC_RELAXED);
 		SL_POINT();
@@ -313,6 +348,7 @@ bool sl_subs_correct(const struct sluice_limit *limit, struct sl_counter *counte
 	bool changed = false;
 	if (s.cells == NULL)
 		return false;
+	SL_ASSERT(cells != NULL);
 	for (uint64_t behind = 0; behind <= s.n && cells != s.cells; behind++) { /* or go on in a copy that was made */
 		uint64_t slot = slot_behind(&s, s.slot, behind);
 		cells[slot] = (uint32_t)cell(&s, behind);
@@ -347,6 +383,7 @@ void sl_subs_assume(const struct sluice_limit *limit, struct sl_counter *counter
 		cells[i] = 0;
 	for (int i = 0; i < count; i++) {
 		uint64_t b = to_sub_bucket(limit, held[i].instant, &into), above = sl_held_above(limit, held, count, i);
+		SL_ASSERT(b <= last_b);
 		if (last_b - b < ring)
 			cells[to_slot(limit, b)] += (uint32_t)above;
 		total += last_b - b < ring - 1 ? above : 0;

@@ -15,6 +15,7 @@
  * I2  denials rise, and none lies behind `last`. */
 #include "algo/terms.h"
 #include "algo/reading.h"
+#include "base/assert.h"
 #include "base/math.h"
 
 #include <string.h>
@@ -160,20 +161,15 @@ size_t sl_terms_print(const struct sluice_terms *terms, char text[SL_TERMS_TEXT_
 
 /* ---- strikes ---------------------------------------------------------------------------------------------------- */
 
-/* Saturating just below SLUICE_NEVER. */
-static sluice_ns later(sluice_ns instant, sluice_ns by) {
-	return instant < SLUICE_NEVER - 1 - by ? instant + by : SLUICE_NEVER - 1;
-}
-
 /* The end of the last shut-out, as I1 bounds it; 0: there was none. */
 static sluice_ns end_of(const struct sluice_terms *terms, const struct sl_strikes *strikes) {
 	if (terms->penalty_count == 0)
 		return 0;
-	return sl_min(strikes->until, later(strikes->last, terms->penalties_ns[terms->penalty_count - 1]));
+	return sl_min(strikes->until, sl_ns_plus(strikes->last, terms->penalties_ns[terms->penalty_count - 1]));
 }
 
 static sluice_ns forgiven_at(const struct sluice_terms *terms, const struct sl_strikes *strikes) {
-	return later(sl_max(end_of(terms, strikes), strikes->last), terms->forgive_ns);
+	return sl_ns_plus(sl_max(end_of(terms, strikes), strikes->last), terms->forgive_ns);
 }
 
 /* How many denials count at t, the newest ones; they begin at denials[*first]. */
@@ -183,6 +179,7 @@ static uint32_t counting(const struct sluice_terms *terms, const struct sl_strik
 	*first = 0;
 	while (*first < count && (strikes->denials[*first] > t || t - strikes->denials[*first] >= terms->within_ns))
 		++*first;
+	SL_ASSERT(*first <= count && count < SL_AFTER_MAX);
 	return count - *first;
 }
 
@@ -193,6 +190,7 @@ struct sluice_standing sl_strikes_stand(const struct sluice_terms *terms, const 
 	uint32_t first;
 	if (terms->penalty_count == 0)
 		return standing;
+	SL_ASSERT(t >= strikes->last && forgiven >= strikes->last);
 	standing.denials = counting(terms, strikes, t, &first);
 	standing.ends_after_ns = end > t ? end - t : 0;
 	if (strikes->level != 0 && forgiven > t) {
@@ -207,6 +205,7 @@ void sl_strikes_judge(const struct sluice_terms *terms, const struct sl_strikes 
 	sluice_ns ends = sl_strikes_stand(terms, strikes, now).ends_after_ns;
 	if (ends == 0)
 		return;
+	SL_ASSERT(terms->penalty_count != 0 && ends <= terms->penalties_ns[terms->penalty_count - 1]);
 	decision->remaining = 0;
 	decision->delay_ns = 0;
 	decision->reset_after_ns = sl_max(decision->reset_after_ns, ends);
@@ -236,14 +235,16 @@ void sl_strikes_add(const struct sluice_terms *terms, struct sl_strikes *strikes
 		return;
 	count = counting(terms, strikes, t, &first);
 	memmove(strikes->denials, strikes->denials + first, count * sizeof strikes->denials[0]);
+	SL_ASSERT(count < SL_AFTER_MAX);
 	strikes->denials[count++] = t;
 	strikes->level = standing.level;
 	strikes->last = t;
 	if (count >= terms->after) {
-		strikes->until = later(t, terms->penalties_ns[sl_min(strikes->level, terms->penalty_count - 1u)]);
+		strikes->until = sl_ns_plus(t, terms->penalties_ns[sl_min(strikes->level, terms->penalty_count - 1u)]);
 		strikes->level += strikes->level != UINT32_MAX;
 		count = 0;
 	}
+	SL_ASSERT(count < terms->after); /* one more would have been too many */
 	strikes->count = count;
 }
 
@@ -255,6 +256,6 @@ sluice_ns sl_strikes_life(const struct sluice_terms *terms, const struct sl_stri
 	if (strikes->level != 0)
 		end = sl_max(end, forgiven_at(terms, strikes));
 	for (uint32_t i = 0; i < count; i++)
-		end = sl_max(end, later(sl_min(strikes->denials[i], strikes->last), terms->within_ns));
+		end = sl_max(end, sl_ns_plus(sl_min(strikes->denials[i], strikes->last), terms->within_ns));
 	return end > now ? end - now : 0;
 }

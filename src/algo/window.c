@@ -41,6 +41,7 @@ struct window {
 static inline sluice_ns into_window(const struct sluice_limit *limit, sluice_ns t) {
 	uint64_t quotient = (uint64_t)(sl_mul(t, limit->derived[SL_WINDOW_INVERSE]) >> 64);
 	sluice_ns e = t - quotient * limit->window_ns;
+	SL_DEBUG_ASSERT(e <= t && e / 3 < limit->window_ns);
 	while (e >= limit->window_ns)
 		e -= limit->window_ns;
 	return e;
@@ -56,6 +57,7 @@ static inline struct window window_at(const struct sluice_limit *limit, const st
 	} else if (start - last <= limit->window_ns) { /* <= : the window before starts exactly W earlier */
 		w.prev = (uint32_t)state->w[1];
 	}
+	SL_DEBUG_ASSERT(w.t >= now && w.e <= w.t && w.e < limit->window_ns);
 	return w;
 }
 
@@ -75,6 +77,7 @@ struct dated {
 static struct dated dated_at(const struct sluice_limit *limit, const struct sl_state *state, sluice_ns now) {
 	sluice_ns last = state->w[0], t = sl_max(now, last);
 	struct sl_span span = sl_calendar_span(limit, t);
+	SL_DEBUG_ASSERT(span.start <= t && t - span.start < limit->window_ns && t <= span.end);
 	/* at the last instant that there is, the window lasts a ns more */
 	return (struct dated){t, sl_max(span.end - t, 1), last >= span.start ? (uint32_t)state->w[1] : 0};
 }
@@ -99,6 +102,7 @@ static __attribute__((noinline)) void calendar_step(const struct sluice_limit *l
 static __attribute__((noinline)) bool calendar_refund(const struct sluice_limit *limit, struct sl_counter *counter,
                                                       sluice_ns now, uint32_t cost) {
 	uint64_t take = sl_min(cost, dated_at(limit, &counter->state, now).cur);
+	SL_ASSERT(take <= (uint32_t)counter->state.w[1]);
 	counter->state.w[1] -= take;
 	return take != 0;
 }
@@ -140,6 +144,7 @@ void sl_fixed_step(const struct sluice_limit *limit, struct sl_counter *counter,
 /* The wait until a denied cost <= Q is admitted. */
 static sluice_ns window_retry(const struct sluice_limit *limit, const struct window *w, uint64_t cost) {
 	uint64_t quota = limit->quota, window = limit->window_ns;
+	SL_ASSERT(cost <= quota && (w->cur + cost <= quota ? w->prev : w->cur) != 0);
 	if (w->cur + cost <= quota)
 		return window - w->e - sl_div(sl_mul(quota - w->cur - cost, window), w->prev);
 	return 2 * window - w->e - sl_div(sl_mul(quota - cost, window), w->cur);
@@ -174,6 +179,7 @@ bool sl_window_refund(const struct sluice_limit *limit, struct sl_counter *count
 	uint64_t take, counted = limit->algorithm == SLUICE_SLIDING_WINDOW ? w.cur + w.prev : w.cur;
 	bool moved_on = counter->state.w[0] < w.t - w.e;
 	take = sl_min(cost, counted);
+	SL_ASSERT(take <= (moved_on ? cur : cur + prev));
 	if (moved_on) {
 		cur -= take; /* only the stored cur can still count, as prev */
 	} else {
@@ -196,9 +202,31 @@ uint32_t sl_window_count(const struct sluice_limit *limit, struct sl_counter *co
 	if (limit->algorithm == SLUICE_FIXED_WINDOW)
 		w.prev = 0;
 	cost = (uint32_t)sl_min(cost, UINT32_MAX - w.cur);
+	SL_ASSERT(w.cur + cost <= UINT32_MAX);
 	if (cost != 0)
 		write_state(counter, &w, cost);
 	return cost;
+}
+
+sluice_ns sl_window_instant(const struct sl_counter *counter, sluice_ns now) {
+	return sl_max(now, counter->state.w[0]);
+}
+
+struct sl_reach sl_window_reach(const struct sluice_limit *limit, sluice_ns t) {
+	sluice_ns start = limit->calendar != SLUICE_CALENDAR_NONE ? sl_calendar_span(limit, t).start
+	                                                          : t - into_window(limit, t);
+	SL_ASSERT(start <= t && t - start < limit->window_ns);
+	if (limit->algorithm == SLUICE_FIXED_WINDOW)
+		return (struct sl_reach){start, start, 0, 1};
+	return (struct sl_reach){start - sl_min(start, limit->window_ns), start, limit->window_ns - (t - start),
+	                         limit->window_ns};
+}
+
+sluice_ns sl_window_leaves(const struct sluice_limit *limit, sluice_ns instant) {
+	uint64_t windows = limit->algorithm == SLUICE_FIXED_WINDOW ? 1 : 2;
+	if (limit->calendar != SLUICE_CALENDAR_NONE)
+		return sl_calendar_span(limit, instant).end;
+	return sl_ns_plus(instant - into_window(limit, instant), windows * limit->window_ns);
 }
 
 /* In the count of the window in which it was charged, where the state stands; moving on leaves the rest as it is. */
@@ -211,6 +239,7 @@ bool sl_window_correct(const struct sluice_limit *limit, struct sl_counter *coun
 		cur = sl_corrected(at, cur, UINT32_MAX - cur);
 	else if (limit->algorithm == SLUICE_SLIDING_WINDOW && start - at->instant <= limit->window_ns)
 		prev = sl_corrected(at, prev, UINT32_MAX - prev);
+	SL_ASSERT(cur <= UINT32_MAX && prev <= UINT32_MAX);
 	counter->state.w[1] = prev << 32 | cur;
 	return counter->state.w[1] != before;
 }
@@ -227,6 +256,7 @@ void sl_window_assume(const struct sluice_limit *limit, struct sl_counter *count
 	sluice_ns start = w.t - into_window(limit, w.t);
 	for (int i = 0; i < count; i++) {
 		sluice_ns its_start = held[i].instant - into_window(limit, held[i].instant);
+		SL_ASSERT(its_start <= start);
 		if (its_start == start)
 			w.cur = sl_max(w.cur, sl_held_cost(limit, &held[i]));
 		else if (start - its_start == limit->window_ns)

@@ -16,6 +16,11 @@ static inline sl_u128 sl_mul(uint64_t a, uint64_t b) {
 	return (sl_u128)a * b;
 }
 
+/* a + b, no later than there is time: one below SLUICE_NEVER. */
+static inline sluice_ns sl_ns_plus(sluice_ns a, sluice_ns b) {
+	return a < SLUICE_NEVER - 1 && b < SLUICE_NEVER - 1 - a ? a + b : SLUICE_NEVER - 1;
+}
+
 /* floor(n / d) for d > 0, saturating at UINT64_MAX. */
 static inline uint64_t sl_div(sl_u128 n, uint64_t d) {
 	uint64_t high = (uint64_t)(n >> 64), low = (uint64_t)n;

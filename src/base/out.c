@@ -1,3 +1,4 @@
+/* Writing text into a piece of memory that may be too short; see out.h. */
 #include "base/out.h"
 
 void sl_out_u64(struct sl_out *out, uint64_t value) {

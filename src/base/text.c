@@ -1,3 +1,4 @@
+/* Text for people out of bytes that anybody may have sent; see text.h. */
 #include "base/text.h"
 
 size_t sl_text_next(const unsigned char *p, size_t len, uint32_t *character) {

@@ -32,7 +32,8 @@
  *
  * A process that dies in the middle of raising a register leaves it at a rank in between, which is an estimate less by
  * a part of that member: rows are raised from the first rank on, so that they fall with the rank at every instant. */
-#include "algo/hyperlog.h"
+#include "algo/hll.h"
+#include "base/assert.h"
 #include "base/point.h"
 
 #include <stddef.h>
@@ -53,7 +54,7 @@ _Static_assert(CHUNK_CELLS *CHUNKS == SL_SKETCH_RANKS * SL_SKETCH_REGISTERS, "ev
 struct rows {
 	uint16_t live[28];
 };
-_Static_assert(sizeof(struct rows) == sizeof((struct sl_sketch *)0)->rows && SL_SKETCH_RANKS + 2 <= 28, "rows");
+_Static_assert(sizeof(struct rows) == sizeof((struct sl_hll *)0)->rows && SL_SKETCH_RANKS + 2 <= 28, "rows");
 
 static uint64_t unit_of(const struct sluice_limit *limit, sluice_ns t) {
 	return sl_div(sl_mul(t, SL_SKETCH_UNITS), limit->window_ns);
@@ -79,6 +80,7 @@ static inline uint32_t rank_of(uint64_t who) {
 /* Below which age, at the base, a time counts in a unit. */
 static uint32_t ages_in(uint64_t base, uint64_t unit) {
 	uint64_t ages = base + SL_SKETCH_UNITS;
+	SL_DEBUG_ASSERT(base <= unit + 1);
 	return ages > unit ? (uint32_t)sl_min(ages - unit, SL_SKETCH_UNITS + 1) : 0;
 }
 
@@ -93,12 +95,12 @@ static uint32_t count_row(const uint16_t *times, uint16_t base, uint16_t ages) {
 	return live;
 }
 
-static struct rows count_rows(const struct sl_sketch *sketch, uint64_t base, uint64_t unit) {
+static struct rows count_rows(const struct sl_hll *hll, uint64_t base, uint64_t unit) {
 	struct rows rows = {.live = {SL_SKETCH_REGISTERS}};
 	uint32_t ages = ages_in(base, unit);
-	bool known = sketch->counted == unit + 1;
+	bool known = hll->counted == unit + 1;
 	for (int rank = 1; rank <= SL_SKETCH_RANKS && rows.live[rank - 1] != 0; rank++) {
-		uint32_t live = known ? sketch->rows[rank] : count_row(sketch->times[rank - 1], (uint16_t)base, (uint16_t)ages);
+		uint32_t live = known ? hll->rows[rank] : count_row(hll->times[rank - 1], (uint16_t)base, (uint16_t)ages);
 		rows.live[rank] = (uint16_t)sl_min(live, rows.live[rank - 1]); /* more only if damaged */
 	}
 	return rows;
@@ -116,39 +118,44 @@ static uint64_t weight_of_empty(uint64_t empty) {
 
 static uint64_t estimate(const struct rows *rows) {
 	uint64_t weight, empty = SL_SKETCH_REGISTERS - rows->live[1];
+	SL_ASSERT(rows->live[1] <= SL_SKETCH_REGISTERS);
 	if (empty == SL_SKETCH_REGISTERS)
 		return 0;
 	weight = weight_of_empty(empty);
 	for (int k = 1; k < SL_SKETCH_RANKS; k++)
+		SL_DEBUG_ASSERT(rows->live[k] >= rows->live[k + 1]);
+	for (int k = 1; k < SL_SKETCH_RANKS; k++)
 		weight += (uint64_t)(rows->live[k] - rows->live[k + 1]) << (WEIGHT_BITS - k);
 	weight += ((uint64_t)rows->live[SL_SKETCH_RANKS] << (WEIGHT_BITS + 1 - SL_SKETCH_RANKS)) / 3;
+	SL_ASSERT(weight != 0);
 	return (SCALE + weight / 2) / weight;
 }
 
 /* The ranks that a register has seen and that count. */
-static uint32_t rank_in(const struct sl_sketch *sketch, uint32_t at, uint64_t base, uint64_t unit) {
+static uint32_t rank_in(const struct sl_hll *hll, uint32_t at, uint64_t base, uint64_t unit) {
 	uint32_t rank = 0, ages = ages_in(base, unit);
-	while (rank < SL_SKETCH_RANKS && (uint16_t)(base - sketch->times[rank][at]) < ages)
+	while (rank < SL_SKETCH_RANKS && (uint16_t)(base - hll->times[rank][at]) < ages)
 		rank++;
 	return rank;
 }
 
-uint64_t sl_sketch_estimate(const struct sluice_limit *limit, struct sl_places *p, uint64_t who, uint64_t *with_who) {
+uint64_t sl_hll_estimate(const struct sluice_limit *limit, struct sl_seats *p, uint64_t who, uint64_t *with_who) {
 	uint64_t base = unit_of_charge(limit, p->last), unit = unit_of(limit, p->t), count;
-	struct rows rows = count_rows(p->sketch, base, unit);
+	struct rows rows = count_rows(p->hll, base, unit);
+	SL_ASSERT(p->t >= p->last && rows.live[0] == SL_SKETCH_REGISTERS);
 	memcpy(p->rows, rows.live, sizeof p->rows);
 	count = *with_who = estimate(&rows);
-	if (who == 0 || rank_in(p->sketch, register_of(who), base, unit) >= rank_of(who))
+	if (who == 0 || rank_in(p->hll, register_of(who), base, unit) >= rank_of(who))
 		return count;
-	for (uint32_t rank = rank_in(p->sketch, register_of(who), base, unit); rank < rank_of(who); rank++)
-		rows.live[rank + 1]++;
+	for (uint32_t rank = rank_in(p->hll, register_of(who), base, unit); rank < rank_of(who); rank++)
+		rows.live[rank + 1] += rows.live[rank + 1] < rows.live[rank]; /* not only if damaged */
 	*with_who = estimate(&rows);
 	return count;
 }
 
-bool sl_sketch_covers(const struct sluice_limit *limit, const struct sl_places *p, uint64_t who) {
+bool sl_hll_covers(const struct sluice_limit *limit, const struct sl_seats *p, uint64_t who) {
 	uint64_t base = unit_of_charge(limit, p->last), unit = unit_of(limit, p->t);
-	return rank_in(p->sketch, register_of(who), base, unit) >= rank_of(who);
+	return rank_in(p->hll, register_of(who), base, unit) >= rank_of(who);
 }
 
 static void raise(uint8_t ranks[SL_SKETCH_REGISTERS], uint64_t who) {
@@ -157,7 +164,7 @@ static void raise(uint8_t ranks[SL_SKETCH_REGISTERS], uint64_t who) {
 		ranks[register_of(who)] = rank;
 }
 
-uint64_t sl_sketch_estimate_of(const struct sl_places *p, uint64_t another) {
+uint64_t sl_hll_estimate_of(const struct sl_seats *p, uint64_t another) {
 	uint8_t ranks[SL_SKETCH_REGISTERS] = {0};
 	struct rows rows = {.live = {0}};
 	raise(ranks, another);
@@ -168,6 +175,7 @@ uint64_t sl_sketch_estimate_of(const struct sl_places *p, uint64_t another) {
 		rows.live[ranks[i]]++;
 	for (int rank = SL_SKETCH_RANKS; rank-- > 0;)
 		rows.live[rank] += rows.live[rank + 1];
+	SL_ASSERT(rows.live[0] == SL_SKETCH_REGISTERS); /* each once */
 	return estimate(&rows);
 }
 
@@ -186,63 +194,64 @@ static uint32_t first_to_go(const uint16_t *times, uint16_t base, uint16_t ages)
 }
 
 /* The first unit behind this one in which a register falls. */
-static uint64_t next_fall(const struct sl_sketch *sketch, uint64_t base, uint64_t unit) {
+static uint64_t next_fall(const struct sl_hll *hll, uint64_t base, uint64_t unit) {
 	uint32_t ages = ages_in(base, unit), left = SL_SKETCH_UNITS;
 	for (int rank = 0; rank < SL_SKETCH_RANKS; rank++)
-		left = (uint32_t)sl_min(left, first_to_go(sketch->times[rank], (uint16_t)base, (uint16_t)ages));
+		left = (uint32_t)sl_min(left, first_to_go(hll->times[rank], (uint16_t)base, (uint16_t)ages));
 	return unit + left + 1;
 }
 
 /* Looks ahead by 1, 2, 4... units, since mostly somebody goes soon, leaps to where somebody does, and then halves. */
-sluice_ns sl_sketch_below(const struct sluice_limit *limit, const struct sl_places *p, uint64_t quota) {
-	const struct sl_sketch *sketch = p->sketch;
+sluice_ns sl_hll_below(const struct sluice_limit *limit, const struct sl_seats *p, uint64_t quota) {
+	const struct sl_hll *hll = p->hll;
 	uint64_t base = unit_of_charge(limit, p->last), low = unit_of(limit, p->t), high = low + 1, step = 1;
-	struct rows before = count_rows(sketch, base, low), rows;
-	while (high < base + SL_SKETCH_UNITS && start_of(limit, high) < sketch->beyond) {
-		rows = count_rows(sketch, base, high);
+	struct rows before = count_rows(hll, base, low), rows;
+	while (high < base + SL_SKETCH_UNITS && start_of(limit, high) < hll->beyond) {
+		rows = count_rows(hll, base, high);
 		if (estimate(&rows) < quota)
 			break;
 		if (memcmp(&rows, &before, sizeof rows) != 0) {
 			low = high;
 			step *= 2;
 		} else {
-			low = next_fall(sketch, base, high) - 1;
+			low = next_fall(hll, base, high) - 1;
 			step = 1;
 		}
 		high = sl_min(low + step, base + SL_SKETCH_UNITS);
 		before = rows;
 	}
+	SL_ASSERT(low < high);
 	while (high > low + 1) {
 		uint64_t middle = low + (high - low) / 2;
-		rows = count_rows(sketch, base, middle);
+		rows = count_rows(hll, base, middle);
 		if (estimate(&rows) < quota)
 			high = middle;
 		else
 			low = middle;
 	}
-	return sl_min(start_of(limit, high), sketch->beyond);
+	return sl_min(start_of(limit, high), hll->beyond);
 }
 
 /* ---- counting --------------------------------------------------------------------------------------------------- */
 
-void sl_sketch_format(const struct sluice_limit *limit, const struct sl_places *p) {
+void sl_hll_format(const struct sluice_limit *limit, const struct sl_seats *p) {
 	uint16_t old = (uint16_t)(unit_of_charge(limit, p->t) - OLD);
-	memset(p->sketch, 0, offsetof(struct sl_sketch, times));
+	memset(p->hll, 0, offsetof(struct sl_hll, times));
 	for (int rank = 0; rank < SL_SKETCH_RANKS; rank++)
 		for (int i = 0; i < SL_SKETCH_REGISTERS; i++)
-			p->sketch->times[rank][i] = old;
+			p->hll->times[rank][i] = old;
 }
 
-static void set_counted(struct sl_sketch *sketch, uint64_t counted) {
-	if (sketch->counted != counted)
-		__atomic_store_n(&sketch->counted, counted, __ATOMIC_SEQ_CST); /* before, or behind, all that it speaks of */
+static void set_counted(struct sl_hll *hll, uint64_t counted) {
+	if (hll->counted != counted)
+		__atomic_store_n(&hll->counted, counted, __ATOMIC_SEQ_CST); /* before, or behind, all that it speaks of */
 	SL_POINT();
 }
 
 /* Raises the times of a register, up to so many ranks, to a unit. */
-static void raise_times(struct sl_sketch *sketch, uint32_t at, uint32_t ranks, uint64_t base, uint64_t unit) {
+static void raise_times(struct sl_hll *hll, uint32_t at, uint32_t ranks, uint64_t base, uint64_t unit) {
 	for (uint32_t rank = 0; rank < ranks; rank++) {
-		uint16_t *time = &sketch->times[rank][at];
+		uint16_t *time = &hll->times[rank][at];
 		if ((uint16_t)(base - *time) > base - unit) {
 			*time = (uint16_t)unit;
 			SL_POINT();
@@ -251,18 +260,19 @@ static void raise_times(struct sl_sketch *sketch, uint32_t at, uint32_t ranks, u
 }
 
 /* The rows go with the times: what they say is taken back first, and said again once both agree. */
-void sl_sketch_add(const struct sluice_limit *limit, const struct sl_places *p, uint64_t who, sluice_ns instant) {
+void sl_hll_add(const struct sluice_limit *limit, const struct sl_seats *p, uint64_t who, sluice_ns instant) {
 	uint64_t base = unit_of_charge(limit, p->t), now = unit_of(limit, p->t);
-	uint32_t at = register_of(who), ranks = rank_of(who), rank = rank_in(p->sketch, at, base, now);
-	if (rank < ranks || p->sketch->counted != now + 1)
-		set_counted(p->sketch, 0);
-	raise_times(p->sketch, at, ranks, base, unit_of_charge(limit, instant));
-	if (p->sketch->counted != 0 || p->rows[0] == 0)
+	uint32_t at = register_of(who), ranks = rank_of(who), rank = rank_in(p->hll, at, base, now);
+	if (rank < ranks || p->hll->counted != now + 1)
+		set_counted(p->hll, 0);
+	raise_times(p->hll, at, ranks, base, unit_of_charge(limit, instant));
+	if (p->hll->counted != 0 || p->rows[0] == 0)
 		return;
-	memcpy(p->sketch->rows, p->rows, sizeof p->rows);
+	memcpy(p->hll->rows, p->rows, sizeof p->rows);
+	SL_ASSERT(ranks >= 1 && ranks <= SL_SKETCH_RANKS);
 	for (; rank < ranks; rank++)
-		p->sketch->rows[rank + 1]++;
-	set_counted(p->sketch, now + 1);
+		p->hll->rows[rank + 1]++;
+	set_counted(p->hll, now + 1);
 }
 
 static void sweep_chunk(uint16_t *times, uint16_t base) {
@@ -271,35 +281,36 @@ static void sweep_chunk(uint16_t *times, uint16_t base) {
 			times[i] = (uint16_t)(base - OLD);
 }
 
-bool sl_sketch_sweep(const struct sluice_limit *limit, const struct sl_places *p) {
+bool sl_hll_sweep(const struct sluice_limit *limit, const struct sl_seats *p) {
 	uint64_t base = unit_of_charge(limit, p->last), next = unit_of_charge(limit, p->t);
 	uint64_t chunk = base / SWEEP_UNITS, end = next / SWEEP_UNITS;
+	SL_ASSERT(base <= next); /* the clock of seats never falls */
 	for (end = sl_min(end, chunk + CHUNKS); chunk < end; chunk++)
-		sweep_chunk(&p->sketch->times[0][0] + chunk % CHUNKS * CHUNK_CELLS, (uint16_t)base);
+		sweep_chunk(&p->hll->times[0][0] + chunk % CHUNKS * CHUNK_CELLS, (uint16_t)base);
 	return next != base;
 }
 
-static bool rows_are_right(const struct sluice_limit *limit, const struct sl_places *p) {
+static bool rows_are_right(const struct sluice_limit *limit, const struct sl_seats *p) {
 	uint16_t base = (uint16_t)unit_of_charge(limit, p->last);
 	uint32_t ages = ages_in(unit_of_charge(limit, p->last), unit_of(limit, p->last));
 	uint32_t wrong = 0;
 	for (int rank = 1; rank <= SL_SKETCH_RANKS; rank++)
-		wrong += count_row(p->sketch->times[rank - 1], base, (uint16_t)ages) != p->sketch->rows[rank];
+		wrong += count_row(p->hll->times[rank - 1], base, (uint16_t)ages) != p->hll->rows[rank];
 	return wrong == 0;
 }
 
 /* Whatever counts at a rank counts at those below. */
-bool sl_sketch_is_valid(const struct sluice_limit *limit, const struct sl_places *p) {
+bool sl_hll_is_valid(const struct sluice_limit *limit, const struct sl_seats *p) {
 	uint16_t base = (uint16_t)unit_of_charge(limit, p->last);
-	sluice_ns most = sl_places_end(limit, p->last);
-	if (p->sketch->beyond > most || p->sketch->ghosts_end > most || p->sketch->ghosts > UINT32_MAX)
+	sluice_ns most = sl_seats_end(limit, p->last);
+	if (p->hll->beyond > most || p->hll->ghosts_end > most || p->hll->ghosts > UINT32_MAX)
 		return false;
-	if (p->sketch->counted == unit_of(limit, p->last) + 1 && !rows_are_right(limit, p))
+	if (p->hll->counted == unit_of(limit, p->last) + 1 && !rows_are_right(limit, p))
 		return false;
 	for (int rank = 1; rank < SL_SKETCH_RANKS; rank++)
 		for (int i = 0; i < SL_SKETCH_REGISTERS; i++) {
-			uint16_t age = (uint16_t)(base - p->sketch->times[rank][i]);
-			if (age <= SL_SKETCH_UNITS && (uint16_t)(base - p->sketch->times[rank - 1][i]) > age)
+			uint16_t age = (uint16_t)(base - p->hll->times[rank][i]);
+			if (age <= SL_SKETCH_UNITS && (uint16_t)(base - p->hll->times[rank - 1][i]) > age)
 				return false;
 		}
 	return true;

@@ -1,12 +1,12 @@
-/* Places: the block behind leases (lease.c) and members (distinct.c). A place is somebody's, told by 64 bits, counts
+/* Seats: the block behind leases (lease.c) and members (distinct.c). A seat is somebody's, told by 64 bits, counts
  * with its cost until its end, and is then dead; a release makes it dead at once. What counts is therefore said by the
  * ends alone, and every change becomes true by one store of an end:
  *
- *   fill a dead place   id and cost first, the end last
+ *   fill a dead seat   id and cost first, the end last
  *   release, forget     end = 0
  *   renew, refresh      end = t + T
  *
- *   block   u32 capacity, u32 flags | [a sketch (hyperlog.h)] | u64 ends[capacity] | u64 ids[capacity]
+ *   block   u32 capacity, u32 flags | [a sketch (hll.h)] | u64 ends[capacity] | u64 ids[capacity]
  *           | u32 costs[capacity] if weighted
  *   state   w[0] the instant of the last charge or renewal, ns;  w[1] 1 << 32 | the host's
  *
@@ -14,21 +14,21 @@
  * branch (and the costs, where they are not all 1), and a look for somebody one over the ids. Nothing is sorted: the
  * first end behind which a cost fits is found by halving between values, reading only; mostly the earliest end does.
  *
- * A place that has ended but was not released is dead at t, and was not at the instant that the state says. So before
- * it is filled the state goes first, at t (sl_places_prepare()): from there on nobody, at no instant, counts what stood
+ * A seat that has ended but was not released is dead at t, and was not at the instant that the state says. So before
+ * it is filled the state goes first, at t (sl_seats_prepare()): from there on nobody, at no instant, counts what stood
  * there, and it may be written over in any order.
  *
  * A block that is full asks for one an eighth longer than the need, one three quarters empty for a shorter one; those
  * that count move there, and the old block stays as it was until the state that names the new one is published.
  *
- * I1  a place counts if and only if its end lies behind t. No end lies more than T behind the last charge.
- * I2  nobody stands in two places that count. Id 0 is nobody's: what is known of an evicted counter.
+ * I1  a seat counts if and only if its end lies behind t. No end lies more than T behind the last charge.
+ * I2  nobody stands in two seats that count. Id 0 is nobody's: what is known of an evicted counter.
  * I3  peeks and denials read only.
- * I4  whatever bytes state and block hold: a header that does not fit the block is no block, and what places say
- *     decides only answers, never an address or how often a loop runs (sl_places_wait(): 128 rounds). */
-#include "algo/places.h"
+ * I4  whatever bytes state and block hold: a header that does not fit the block is no block, and what seats say
+ *     decides only answers, never an address or how often a loop runs (sl_seats_wait(): 128 rounds). */
+#include "algo/seats.h"
 
-#include "algo/hyperlog.h"
+#include "algo/hll.h"
 #include "base/assert.h"
 #include "base/point.h"
 
@@ -39,38 +39,38 @@ struct header {
 };
 
 static uint64_t sketch_bytes(uint32_t flags) {
-	return flags & SL_PLACES_SKETCH ? sizeof(struct sl_sketch) : 0;
+	return flags & SL_PLACES_SKETCH ? sizeof(struct sl_hll) : 0;
 }
 
-uint64_t sl_places_bytes(uint64_t count, uint32_t flags) {
+uint64_t sl_seats_bytes(uint64_t count, uint32_t flags) {
 	return HEADER_BYTES + sketch_bytes(flags) + count * (flags & SL_PLACES_WEIGHTED ? 20 : 16);
 }
 
 /* Says where the parts of a block are, by its header; without one that fits there are none. */
-static void find_parts(struct sl_places *p, void *block, uint64_t block_bytes) {
+static void find_parts(struct sl_seats *p, void *block, uint64_t block_bytes) {
 	struct header header = {0, 0};
 	unsigned char *at = block;
 	if (block_bytes >= HEADER_BYTES)
 		memcpy(&header, block, HEADER_BYTES);
 	if (header.flags > (SL_PLACES_WEIGHTED | SL_PLACES_SKETCH) || header.capacity > PLACES_MAX ||
-	    sl_places_bytes(header.capacity, header.flags) > block_bytes)
+	    sl_seats_bytes(header.capacity, header.flags) > block_bytes)
 		header = (struct header){0, 0};
 	p->capacity = header.capacity;
 	p->flags = header.flags;
 	p->ends = p->ids = NULL;
 	p->costs = NULL;
-	p->sketch = NULL;
+	p->hll = NULL;
 	if (header.capacity == 0)
 		return;
 	if (header.flags & SL_PLACES_SKETCH)
-		p->sketch = (struct sl_sketch *)(void *)(at + HEADER_BYTES);
+		p->hll = (struct sl_hll *)(void *)(at + HEADER_BYTES);
 	p->ends = (uint64_t *)(void *)(at + HEADER_BYTES + sketch_bytes(header.flags));
 	p->ids = p->ends + header.capacity;
 	if (header.flags & SL_PLACES_WEIGHTED)
 		p->costs = (uint32_t *)(void *)(p->ids + header.capacity);
 }
 
-static void count_live(struct sl_places *p) {
+static void count_live(struct sl_seats *p) {
 	uint64_t held = 0, last_end = 0;
 	uint32_t live = 0;
 	for (uint32_t i = 0; i < p->capacity; i++) {
@@ -79,34 +79,44 @@ static void count_live(struct sl_places *p) {
 	}
 	for (uint32_t i = 0; p->costs != NULL && i < p->capacity; i++)
 		held += p->ends[i] > p->t ? p->costs[i] : 0;
+	SL_DEBUG_ASSERT(live <= p->capacity && (live == 0 || last_end > p->t));
 	p->live = live;
 	p->held = p->costs != NULL ? held : live;
 	p->last_end = live != 0 ? last_end : 0;
 }
 
 /* Where somebody stands who counts. */
-static uint32_t find_who(const struct sl_places *p, uint64_t who) {
+static uint32_t find_who(const struct sl_seats *p, uint64_t who) {
 	for (uint32_t i = 0; who != 0 && i < p->capacity; i++)
 		if (p->ids[i] == who && p->ends[i] > p->t)
 			return i;
 	return SL_NO_PLACE;
 }
 
-struct sl_places *sl_places_find(struct sl_counter *counter, sluice_ns now) {
-	struct sl_places *p = &counter->places;
+/* The instant that the state says; `now` where there are no seats. */
+static sluice_ns last_of(const struct sl_counter *counter, sluice_ns now) {
+	return sl_min(counter->block != NULL ? counter->state.w[0] : now, UINT64_MAX - 1); /* time has an end behind it */
+}
+
+sluice_ns sl_seats_instant(const struct sl_counter *counter, sluice_ns now) {
+	return sl_min(sl_max(now, last_of(counter, now)), UINT64_MAX - 1);
+}
+
+struct sl_seats *sl_seats_find(struct sl_counter *counter, sluice_ns now) {
+	struct sl_seats *p = &counter->seats;
 	find_parts(p, counter->block, counter->block != NULL ? counter->block_bytes : 0);
-	p->last =
-		sl_min(counter->block != NULL ? counter->state.w[0] : now, UINT64_MAX - 1); /* time has an end behind it */
-	p->t = sl_min(sl_max(now, p->last), UINT64_MAX - 1);
+	p->last = last_of(counter, now);
+	p->t = sl_seats_instant(counter, now);
+	SL_DEBUG_ASSERT(p->t >= p->last && p->t < UINT64_MAX);
 	p->spare = SL_NO_PLACE;
 	p->rows[0] = 0;
 	p->mine = find_who(p, counter->who);
 	return p;
 }
 
-struct sl_places *sl_places_look(struct sl_counter *counter, sluice_ns now) {
-	count_live(sl_places_find(counter, now));
-	return &counter->places;
+struct sl_seats *sl_seats_look(struct sl_counter *counter, sluice_ns now) {
+	count_live(sl_seats_find(counter, now));
+	return &counter->seats;
 }
 
 /* ---- when a cost fits ------------------------------------------------------------------------------------------- */
@@ -117,7 +127,7 @@ struct cut {
 	uint32_t count;
 };
 
-static struct cut cut_at(const struct sl_places *p, uint64_t low, uint64_t at) {
+static struct cut cut_at(const struct sl_seats *p, uint64_t low, uint64_t at) {
 	struct cut cut = {0, 0, 0};
 	for (uint32_t i = 0; i < p->capacity; i++) {
 		if (p->ends[i] <= p->t || p->ends[i] > at)
@@ -130,7 +140,7 @@ static struct cut cut_at(const struct sl_places *p, uint64_t low, uint64_t at) {
 }
 
 /* The `nth` of the ends between low and high, both left out, or the last there is; 0: none. */
-static uint64_t pick(const struct sl_places *p, uint64_t low, uint64_t high, uint32_t nth) {
+static uint64_t pick(const struct sl_seats *p, uint64_t low, uint64_t high, uint32_t nth) {
 	uint64_t picked = 0;
 	for (uint32_t i = 0; i < p->capacity; i++) {
 		if (p->ends[i] <= low || p->ends[i] >= high)
@@ -142,7 +152,7 @@ static uint64_t pick(const struct sl_places *p, uint64_t low, uint64_t high, uin
 	return picked;
 }
 
-static uint64_t first_end(const struct sl_places *p) {
+static uint64_t first_end(const struct sl_seats *p) {
 	uint64_t first = UINT64_MAX;
 	for (uint32_t i = 0; i < p->capacity; i++)
 		first = p->ends[i] > p->t && p->ends[i] < first ? p->ends[i] : first;
@@ -152,11 +162,12 @@ static uint64_t first_end(const struct sl_places *p) {
 /* Halves between low, up to which too little ends, and high, the end of one up to which enough does: by the one that
  * stands in the middle (ends mostly rise along the block), and in turns by the middle value, which bounds the rounds.
  */
-sluice_ns sl_places_wait(const struct sl_places *p, uint64_t keep) {
+sluice_ns sl_seats_wait(const struct sl_seats *p, uint64_t keep) {
 	uint64_t need = p->held - keep, low = p->t, high = p->last_end, first = first_end(p), pivot;
 	uint32_t left = p->live;
+	SL_ASSERT(keep < p->held && p->live != 0);
 	if (cut_at(p, low, first).cost >= need)
-		return sl_places_wait_for(p, first);
+		return sl_seats_wait_for(p, first);
 	for (int round = 0; round < ROUNDS_MAX; round++) {
 		struct cut cut;
 		pivot = pick(p, low, high, left / 2);
@@ -173,32 +184,36 @@ sluice_ns sl_places_wait(const struct sl_places *p, uint64_t keep) {
 			left -= sl_min(left, cut.count);
 		}
 	}
-	return sl_places_wait_for(p, high);
+	SL_DEBUG_ASSERT(cut_at(p, p->t, high).cost >= need);
+	return sl_seats_wait_for(p, high);
 }
 
 /* ---- charging --------------------------------------------------------------------------------------------------- */
 
-void sl_places_find_spare(struct sl_places *p) {
+void sl_seats_find_spare(struct sl_seats *p) {
 	uint32_t i = 0;
 	while (i < p->capacity && p->ends[i] > p->t)
 		i++;
 	p->spare = i < p->capacity ? i : SL_NO_PLACE;
+	SL_DEBUG_ASSERT(p->spare == SL_NO_PLACE || p->ends[p->spare] <= p->t);
 }
 
-uint64_t sl_places_block_bytes(const struct sl_places *p, uint64_t most, uint32_t cost) {
+uint64_t sl_seats_block_bytes(const struct sl_seats *p, uint64_t most, uint32_t cost) {
 	uint64_t need = (uint64_t)p->live + 1, entries = sl_max(need, sl_min(need + need / 8, most));
-	if (p->sketch == NULL && need <= p->capacity && (p->costs != NULL || cost == 1) &&
+	SL_ASSERT(p->live <= p->capacity && cost != 0);
+	if (p->hll == NULL && need <= p->capacity && (p->costs != NULL || cost == 1) &&
 	    (need > p->capacity / 4 || p->capacity <= 4 * PLACES_MIN))
 		return 0;
 	if (entries > PLACES_MAX)
 		return SL_BLOCK_TOO_LARGE;
-	return sl_places_bytes(sl_max(entries, PLACES_MIN), cost != 1 || p->held != p->live ? SL_PLACES_WEIGHTED : 0);
+	return sl_seats_bytes(sl_max(entries, PLACES_MIN), cost != 1 || p->held != p->live ? SL_PLACES_WEIGHTED : 0);
 }
 
-struct sl_places sl_places_format(void *block, uint64_t block_bytes, uint32_t flags) {
-	struct sl_places p = {.mine = SL_NO_PLACE, .spare = SL_NO_PLACE};
-	uint64_t capacity = (block_bytes - sl_places_bytes(0, flags)) / (flags & SL_PLACES_WEIGHTED ? 20 : 16);
+struct sl_seats sl_seats_format(void *block, uint64_t block_bytes, uint32_t flags) {
+	struct sl_seats p = {.mine = SL_NO_PLACE, .spare = SL_NO_PLACE};
+	uint64_t capacity = (block_bytes - sl_seats_bytes(0, flags)) / (flags & SL_PLACES_WEIGHTED ? 20 : 16);
 	struct header header = {(uint32_t)sl_min(capacity, PLACES_MAX), flags};
+	SL_ASSERT(block_bytes > sl_seats_bytes(0, flags) && !((flags & SL_PLACES_SKETCH) && capacity < SL_EXACT_MEMBERS));
 	if (flags & SL_PLACES_SKETCH)
 		header.capacity = SL_EXACT_MEMBERS;
 	memcpy(block, &header, HEADER_BYTES);
@@ -208,84 +223,88 @@ struct sl_places sl_places_format(void *block, uint64_t block_bytes, uint32_t fl
 	return p;
 }
 
-uint32_t sl_places_move(const struct sl_places *p, const struct sl_places *to) {
+uint32_t sl_seats_move(const struct sl_seats *p, const struct sl_seats *to) {
 	uint32_t used = 0;
+	SL_ASSERT(p->live <= to->capacity);
 	for (uint32_t i = 0; i < p->capacity; i++)
 		if (p->ends[i] > p->t)
-			sl_places_fill(to, used++, p->ids[i], p->costs != NULL ? p->costs[i] : 1, p->ends[i]);
+			sl_seats_fill(to, used++, p->ids[i], p->costs != NULL ? p->costs[i] : 1, p->ends[i]);
 	return used;
 }
 
-void sl_places_set_end(const struct sl_places *p, uint32_t i, sluice_ns end) {
+void sl_seats_set_end(const struct sl_seats *p, uint32_t i, sluice_ns end) {
+	SL_DEBUG_ASSERT(i < p->capacity);
 	/* release; pairs with a reader that comes after this process has died, which sees stores in their order */
 	__atomic_store_n(&p->ends[i], end, __ATOMIC_RELEASE);
 	SL_POINT();
 }
 
-void sl_places_fill(const struct sl_places *p, uint32_t i, uint64_t id, uint32_t cost, sluice_ns end) {
+void sl_seats_fill(const struct sl_seats *p, uint32_t i, uint64_t id, uint32_t cost, sluice_ns end) {
+	SL_DEBUG_ASSERT(i < p->capacity);
 	p->ids[i] = id;
 	SL_POINT();
 	if (p->costs != NULL) {
 		p->costs[i] = cost;
 		SL_POINT();
 	}
-	sl_places_set_end(p, i, end);
+	sl_seats_set_end(p, i, end);
 }
 
-bool sl_places_prepare(struct sl_counter *counter) {
-	const struct sl_places *p = &counter->places;
+bool sl_seats_prepare(struct sl_counter *counter) {
+	const struct sl_seats *p = &counter->seats;
 	if (p->spare == SL_NO_PLACE || p->ends[p->spare] <= p->last)
 		return false;
-	sl_places_stamp(counter, p->t);
+	sl_seats_stamp(counter, p->t);
 	return true;
 }
 
-void sl_places_write(const struct sluice_limit *limit, struct sl_counter *counter, uint32_t cost, void *block,
+void sl_seats_write(const struct sluice_limit *limit, struct sl_counter *counter, uint32_t cost, void *block,
                      uint64_t block_bytes) {
-	const struct sl_places *p = &counter->places;
-	sluice_ns end = sl_places_end(limit, p->t);
+	const struct sl_seats *p = &counter->seats;
+	sluice_ns end = sl_seats_end(limit, p->t);
 	if (block != NULL) {
-		struct sl_places to =
-			sl_places_format(block, block_bytes, cost != 1 || p->held != p->live ? SL_PLACES_WEIGHTED : 0);
+		struct sl_seats to =
+			sl_seats_format(block, block_bytes, cost != 1 || p->held != p->live ? SL_PLACES_WEIGHTED : 0);
 		SL_ASSERT(p->live < to.capacity);
-		sl_places_fill(&to, sl_places_move(p, &to), counter->who, cost, end);
+		sl_seats_fill(&to, sl_seats_move(p, &to), counter->who, cost, end);
 		counter->block = block;
 		counter->block_bytes = block_bytes;
 	} else {
 		SL_ASSERT(p->spare < p->capacity);
-		sl_places_fill(p, p->spare, counter->who, cost, end);
+		sl_seats_fill(p, p->spare, counter->who, cost, end);
 	}
-	sl_places_stamp(counter, p->t);
+	sl_seats_stamp(counter, p->t);
 }
 
 /* ---- the rest --------------------------------------------------------------------------------------------------- */
 
-/* A place for each of `held`, and for the charge that comes. */
-uint64_t sl_places_assume_bytes(int count) {
-	return sl_places_bytes(sl_max((uint64_t)count + 2, PLACES_MIN), SL_PLACES_WEIGHTED);
+/* A seat for each of `held`, and for the charge that comes. */
+uint64_t sl_seats_assume_bytes(int count) {
+	return sl_seats_bytes(sl_max((uint64_t)count + 2, PLACES_MIN), SL_PLACES_WEIGHTED);
 }
 
 /* Each of `held` may have charged all of its cost at its instant, from where it counts longest. So that those that
- * count from there on add up to its cost, it has a place of what it has above the next one. */
-void sl_places_assume(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_held *held,
+ * count from there on add up to its cost, it has a seat of what it has above the next one. */
+void sl_seats_assume(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_held *held,
                       int count, void *block, uint64_t block_bytes) {
-	struct sl_places to = sl_places_format(block, block_bytes, SL_PLACES_WEIGHTED);
+	struct sl_seats to = sl_seats_format(block, block_bytes, SL_PLACES_WEIGHTED);
 	uint32_t used = 0;
 	for (int i = 0; i < count; i++) {
 		uint32_t above = (uint32_t)sl_held_above(limit, held, count, i);
-		sluice_ns end = sl_places_end(limit, held[i].instant);
+		sluice_ns end = sl_seats_end(limit, held[i].instant);
+		SL_ASSERT(held[i].instant <= held[count - 1].instant && used + 1 < to.capacity);
 		if (above != 0 && end > held[count - 1].instant)
-			sl_places_fill(&to, used++, 0, above, end);
+			sl_seats_fill(&to, used++, 0, above, end);
 	}
 	counter->block = block;
 	counter->block_bytes = block_bytes;
 	counter->state.w[1] = 0;
-	sl_places_stamp(counter, held[count - 1].instant);
+	sl_seats_stamp(counter, held[count - 1].instant);
 }
 
-bool sl_places_are_valid(const struct sluice_limit *limit, const struct sl_counter *counter) {
-	sluice_ns last = counter->state.w[0], most = sl_places_end(limit, last);
-	struct sl_places p;
+bool sl_seats_are_valid(const struct sluice_limit *limit, const struct sl_counter *counter) {
+	sluice_ns last = counter->state.w[0], most = sl_seats_end(limit, last);
+	struct sl_seats p;
 	if (counter->block == NULL)
 		return sl_state_is_none(&counter->state);
 	find_parts(&p, counter->block, counter->block_bytes);
@@ -294,9 +313,9 @@ bool sl_places_are_valid(const struct sluice_limit *limit, const struct sl_count
 	for (uint32_t i = 0; i < p.capacity; i++)
 		if (p.ends[i] > most || (p.costs != NULL && p.ends[i] > last && p.costs[i] == 0))
 			return false;
-	if (p.sketch == NULL)
+	if (p.hll == NULL)
 		return true;
 	p.t = p.last = last;
 	return limit->algorithm == SLUICE_DISTINCT && p.costs == NULL && p.capacity == SL_EXACT_MEMBERS &&
-	       sl_sketch_is_valid(limit, &p);
+	       sl_hll_is_valid(limit, &p);
 }
