@@ -12,60 +12,62 @@
  *
  * A denial and a peek stop after `step` and have written nothing but the lock words, which end as they began.
  *
- * Here is the way of the commonest call, one limit charged or peeked at, and of batches; all other calls go the
- * same way in several.c, with what stands beside a counter: its open reservations (reserve.c), its strikes
- * (strike.c), the record of a request that may be retried (token.c). Leases and members are counters like others
- * (lease.c for what else can be done with leases).
+ * Here is the way of the commonest call, one limit charged or peeked at, and of batches. All other calls are decided by
+ * src/decide over the cells of cells.c: a counter with its companions, which are its open reservations (reserve.c) and
+ * its strikes (strikes.c). A request that may be retried has a record (token.c). Leases and parts are counters like
+ * others (lease.c for what else can be done with leases).
  *
  * I1  Limits that meet in one counter (same place) are each decided on its state as it was, and charge it once.
  * I2  No claim of a call takes a slot that the call has found or claimed, nor does its search for room.
  * I3  Observed limits are stepped like the others, never deny, and are charged only where they would have admitted;
  *     those that are tried are charged through others only.
  * I4  No state is charged at an instant past header->latest_charge. */
-#include "check/member.h"
+#include "check/part.h"
 
 enum { BATCH_ITEMS = 64 }; /* placed and prefetched ahead by sluice_decide_many() */
 
 static struct sl_place place_item(const struct sluice_store *store, const struct sluice_item *item) {
-	return item_has_counter(item) ? member_place(store, item) : (struct sl_place){NULL, 0};
+	return item_has_counter(item) ? part_place(store, item) : (struct sl_place){NULL, 0};
 }
 
 /* ---- the commonest call ------------------------------------------------------------------------------------------ */
 
-static void fill_next(const struct sluice_store *store, struct member *m, sluice_ns now) {
+static void fill_next(const struct sluice_store *store, struct part *m, sluice_ns now) {
 	struct sluice_decision next;
-	if (m->decision->remaining >= m->decision->quota)
+	if (m->cell.decision->remaining >= m->cell.decision->quota)
 		return;
-	if (m->decision->bound != SLUICE_BOUND_NONE) {
-		m->decision->next_after_ns = m->decision->retry_after_ns;
+	if (m->cell.decision->bound != SLUICE_BOUND_NONE) {
+		m->cell.decision->next_after_ns = m->cell.decision->retry_after_ns;
 		return;
 	}
-	member_step(store, m, now, (uint64_t)m->decision->remaining + 1, false, &next);
-	m->decision->next_after_ns = next.retry_after_ns;
+	part_step(store, m, now, (uint64_t)m->cell.decision->remaining + 1, false, &next);
+	m->cell.decision->next_after_ns = next.retry_after_ns;
 }
 
 /* A counter that is new, or whose block is too short. Where there is no room for it the limit denies. */
-static __attribute__((noinline)) sluice_err charge_anew(struct sluice_store *store, struct member *m,
+static __attribute__((noinline)) sluice_err charge_anew(struct sluice_store *store, struct part *m,
                                                         const struct sluice_call *call) {
-	struct shortage shortage;
+	struct sl_shortage shortage;
 	sluice_err err;
-	m->cost = call->cost;
-	m->plain = m->charged = true;
-	m->forced = m->corrects = false;
-	err = members_charge(store, call, m, 1, NULL, &shortage);
+	m->cell.cost = call->cost;
+	m->cell.plain = m->cell.charged = true;
+	m->cell.forced = m->cell.corrects = false;
+	err = parts_charge(store, call, m, 1, NULL, &shortage);
+	SL_ASSERT(err == SLUICE_OK || m->slot == NULL || sl_rule_has(m->cell.limit, SL_HAS_BLOCK) || sl_is_held_up(err));
 	if (err != SLUICE_E_FULL)
 		return err;
-	member_step(store, m, call->now, call->cost, false, m->decision);
-	sl_decide_bound(m->decision, shortage.bound, shortage.wait_ns);
+	part_step(store, m, call->now, call->cost, false, m->cell.decision);
+	sl_decide_bound(m->cell.decision, shortage.bound, shortage.wait_ns);
 	return SLUICE_OK;
 }
 
 /* Nothing to claim or take, for most: the counter is there, and its block, if it has one, is long enough. */
-static inline sluice_err charge_one(struct sluice_store *store, struct member *m, const struct sluice_call *call) {
-	members_keep_latest(store, call->now);
-	if (m->slot != NULL &&
-	    (!sl_rule_has_block(m->limit) || sl_step_block_bytes(m->limit, &m->counter, call->cost) == 0)) {
-		member_publish(m, call->now, call->cost);
+static inline sluice_err charge_one(struct sluice_store *store, struct part *m, const struct sluice_call *call) {
+	SL_DEBUG_ASSERT(m->cell.decision->allowed && call->cost != 0);
+	parts_keep_latest(store, call->now);
+	if (m->slot != NULL && (!sl_rule_has(m->cell.limit, SL_HAS_BLOCK) ||
+	                        sl_step_block_bytes(m->cell.limit, &m->cell.counter, call->cost) == 0)) {
+		part_publish(m, call->now, call->cost);
 		return SLUICE_OK;
 	}
 	return charge_anew(store, m, call);
@@ -74,8 +76,9 @@ static inline sluice_err charge_one(struct sluice_store *store, struct member *m
 /* A call that another process holds up (err), or not, made again once that one has moved. */
 static __attribute__((noinline)) sluice_err decide_held_up(struct sluice_store *store, struct sluice_call *call,
                                                            const struct sl_place *places, bool plain, sluice_err err) {
+	SL_ASSERT(err != SLUICE_OK && err != SLUICE_E_FULL);
 	while (sl_is_held_up(err) && sl_held_up_wait(store, &err)) {
-		call_clear_answer(call);
+		sl_answer_clear(call);
 		err = decide_several(store, call, places, plain);
 	}
 	if (err == SLUICE_E_BUSY)
@@ -89,21 +92,21 @@ static inline sluice_err decide_patiently(struct sluice_store *store, struct slu
 	return __builtin_expect(sl_is_held_up(err), 0) ? decide_held_up(store, call, places, plain, err) : err;
 }
 
-/* Whether open reservations stand beside a counter, in a store that has some; its home is locked. */
+/* Whether a counter has open reservations, in a store that has some; its home is locked. */
 static __attribute__((noinline)) bool has_ledger(const struct sl_place *place) {
-	struct sl_place beside = sl_place_beside(place, SL_BESIDE_LEDGER);
-	return sl_slot_find(&beside) != NULL;
+	struct sl_place ledger = sl_place_beside(place, SL_BESIDE_LEDGER);
+	return sl_slot_find(&ledger) != NULL;
 }
 
 /* No groups, no merging, one lock. */
 static sluice_err decide_one(struct sluice_store *store, struct sluice_call *call, const struct sl_place *place) {
-	struct member m; /* filled as it is needed: zeroing it would be a tenth of the call */
+	struct part m; /* filled as it is needed: zeroing it would be a tenth of the call */
 	const struct sluice_decision *decision = &call->merged;
 	bool charge = call->operation == SLUICE_CHARGE;
 	sluice_err err;
-	m.limit = call->items[0].limit;
+	m.cell.limit = call->items[0].limit;
 	m.place = place;
-	m.decision = &call->merged;
+	m.cell.decision = &call->merged;
 	err = sl_home_lock(store, place->home);
 	if (__builtin_expect(err != SLUICE_OK, 0))
 		return decide_held_up(store, call, place, true, err);
@@ -112,7 +115,8 @@ static sluice_err decide_one(struct sluice_store *store, struct sluice_call *cal
 		return decide_patiently(store, call, place, true);
 	}
 	m.slot = sl_slot_find(place);
-	member_step(store, &m, call->now, call->cost, charge, &call->merged);
+	SL_DEBUG_ASSERT(call->item_count == 1 && sl_rule_has(m.cell.limit, SL_COUNTS_COST));
+	part_step(store, &m, call->now, call->cost, charge, &call->merged);
 	if (charge && decision->allowed && call->cost != 0)
 		err = charge_one(store, &m, call);
 	if (call->want_next)
@@ -137,16 +141,21 @@ static inline uint64_t item_extras(const struct sluice_item *item) {
 	return item->cost | item->bound | item->member.len | (uintptr_t)item->terms | item->ttl_ns;
 }
 
+/* Whether a call is about charging, done or tried: what most are. */
+static inline bool only_charges(const struct sluice_call *call) {
+	return call->operation == SLUICE_CHARGE || call->operation == SLUICE_PEEK;
+}
+
 /* Whether an item names a counter that is charged and peeked at without further ado. */
 static inline bool item_counts(const struct sluice_item *item) {
-	return item->limit != NULL && item->limit->algorithm - 1u < SLUICE_LEAKY_BUCKET &&
+	return item->limit != NULL && sl_rule_has(item->limit, SL_COUNTS_COST) &&
 	       (item->key.data != NULL || item->key.len == 0);
 }
 
-/* Whether a call is plain (member.h), and valid: in one pass, as nearly all are. */
+/* Whether a call is plain (part.h), and valid: in one pass, as nearly all are. */
 static inline bool is_plain(const struct sluice_call *call) {
 	uint64_t extras = extras_of(call);
-	if (call->operation > SLUICE_PEEK || call->item_count > SLUICE_ITEMS_MAX ||
+	if (!only_charges(call) || call->item_count > SLUICE_ITEMS_MAX ||
 	    (call->items == NULL && call->item_count != 0))
 		return false;
 	for (uint32_t i = 0, count = call->item_count; i < count; i++) {
@@ -159,7 +168,7 @@ static inline bool is_plain(const struct sluice_call *call) {
 
 /* What decide_one() takes, and in most programs nearly every call is: plain, with one limit that is enforced. */
 static inline bool is_simple(const struct sluice_call *call) {
-	return call->item_count == 1 && call->operation <= SLUICE_PEEK && item_counts(call->items) &&
+	return call->item_count == 1 && only_charges(call) && item_counts(call->items) &&
 	       (extras_of(call) | item_extras(call->items) | call->items->observed) == 0;
 }
 
@@ -167,7 +176,7 @@ static inline bool is_simple(const struct sluice_call *call) {
 static __attribute__((noinline)) sluice_err decide_any(struct sluice_store *store, struct sluice_call *call) {
 	struct sl_place places[SLUICE_ITEMS_MAX];
 	bool plain = store->owner != 0 && is_plain(call);
-	call->err = plain ? SLUICE_OK : call_validate(store, call);
+	call->err = plain ? SLUICE_OK : store->owner == 0 ? SLUICE_E_BUSY : sl_call_validate(call);
 	if (call->err != SLUICE_OK)
 		return call->err;
 	for (uint32_t i = 0; i < call->item_count; i++) {
@@ -175,7 +184,7 @@ static __attribute__((noinline)) sluice_err decide_any(struct sluice_store *stor
 		if (places[i].home != NULL)
 			sl_place_prefetch(&places[i]);
 	}
-	call_clear_answer(call);
+	sl_answer_clear(call);
 	return call->err = decide_patiently(store, call, places, plain);
 }
 
@@ -187,9 +196,9 @@ sluice_err sluice_decide(struct sluice_store *store, struct sluice_call *call) {
 		return call->err = SLUICE_E_MISUSE;
 	if (store->owner == 0 || call->items == NULL || !is_simple(call))
 		return decide_any(store, call);
-	place = member_place(store, call->items);
+	place = part_place(store, call->items);
 	sl_place_prefetch(&place);
-	call_clear_answer(call);
+	sl_answer_clear(call);
 	return call->err = decide_one(store, call, &place);
 }
 
@@ -201,7 +210,7 @@ static inline void prefetch_second(const struct sluice_store *store, const struc
 		return;
 	if (!sl_slot_hint(place, counter.state.w)) {
 		sl_place_prefetch_spilled(place);
-	} else if (sl_rule_has_block(limit) && (uint32_t)counter.state.w[1] != 0 &&
+	} else if (sl_rule_has(limit, SL_HAS_BLOCK) && (uint32_t)counter.state.w[1] != 0 &&
 	           (uint32_t)counter.state.w[1] < store->unit_count) {
 		counter.block = sl_block_memory(store, (uint32_t)counter.state.w[1]);
 		sl_step_prefetch(limit, &counter);
@@ -233,7 +242,7 @@ static size_t place_ahead(const struct sluice_store *store, struct sluice_call *
 			place_and_prefetch(store, call->items, &places[used++]);
 			continue;
 		}
-		call->err = is_plain(call) ? SLUICE_OK : call_validate(store, call);
+		call->err = is_plain(call) ? SLUICE_OK : sl_call_validate(call);
 		if (call->err != SLUICE_OK)
 			continue;
 		if (used + call->item_count > BATCH_ITEMS)
@@ -258,7 +267,7 @@ void sluice_decide_many(struct sluice_store *store, struct sluice_call *calls, s
 		for (size_t i = 0; i < taken; i++) {
 			if (calls[i].err != SLUICE_OK)
 				continue;
-			call_clear_answer(&calls[i]);
+			sl_answer_clear(&calls[i]);
 			calls[i].err = is_simple(&calls[i])
 			                   ? decide_one(store, &calls[i], places + used)
 			                   : decide_patiently(store, &calls[i], places + used, is_plain(&calls[i]));

@@ -1,4 +1,4 @@
-/* Reservations: what stands beside a counter, and is changed together with it.
+/* Reservations: a companion of a counter, changed together with it.
  *
  * A charge that may be corrected is noted in the counter's ledger (algo/ledger.h): a slot of the same home, so of the
  * same lock, whose block is the list of what is open, by end. What has ended counts as returned at once, for whoever
@@ -17,21 +17,21 @@
  *
  * I1  A ledger lives at least as long as the last of it, and as its counter may differ from none uncorrected.
  * I2  Where the counter went before (evicted, or its room was needed when it counted no longer), what the ledger names
- *     is charged nowhere: it may be committed, but corrects nothing. A new counter that comes to stand beside it must
+ *     is charged nowhere: it may be committed, but corrects nothing. A new counter that comes to stand with it must
  *     not be corrected by it either: before it is published all instants in the list become 0, whose windows have long
  *     gone.
  * I3  A counter that is charged and whose ledger stays as it is (nothing has ended) is charged in place, like any. */
-#include "check/member.h"
+#include "check/part.h"
 
 enum { BATCH = SL_LEDGER_LIST_MAX + 8 /* corrections that fit the stack */, PUTS = 4 /* of one call in contents */ };
 #define SKIPPED_MASK (((uint64_t)1 << SL_COARSE_SHIFT) - 1)
 
 /* What its bundles are made of. Where that went (evicted), so has the ledger: who would commit it finds it no more, and
  * nothing may be given back as if nobody had asked. */
-static void find_contents(const struct sluice_store *store, struct member *m, sluice_ns now) {
+static void find_contents(const struct sluice_store *store, struct part *m, sluice_ns now) {
 	struct ledger *l = &m->ledger;
 	uint32_t block;
-	if (sl_ledger_bundled(m->limit->algorithm, &(struct sl_ledger){l->list, l->count}) == 0)
+	if (sl_ledger_bundled(m->cell.limit->algorithm, &(struct sl_ledger){l->list, l->count}) == 0)
 		return;
 	l->contents_slot = sl_slot_find(&l->contents_place);
 	if (l->contents_slot != NULL && (block = (uint32_t)sl_slot_state(l->contents_slot)[1]) != 0 &&
@@ -42,10 +42,11 @@ static void find_contents(const struct sluice_store *store, struct member *m, sl
 		l->count = l->skipped = 0;
 }
 
-void ledger_find(const struct sluice_store *store, struct member *m, sluice_ns now) {
+void ledger_find(const struct sluice_store *store, struct part *m, sluice_ns now) {
 	struct ledger *l = &m->ledger;
 	uint32_t block;
 	sluice_ns t = now;
+	SL_ASSERT(sl_rule_has(m->cell.limit, SL_RESERVABLE));
 	l->place = sl_place_beside(m->place, SL_BESIDE_LEDGER);
 	l->slot = sl_slot_find(&l->place);
 	l->count = l->skipped = l->ended = 0;
@@ -57,7 +58,7 @@ void ledger_find(const struct sluice_store *store, struct member *m, sluice_ns n
 		return;
 	if (sl_slot_has_expired(l->slot, sl_slot_tag(l->slot), now))
 		return; /* I1: of what it names nothing counts; a bucket may have been turned since, unseen */
-	m->plain = false;
+	m->cell.plain = false;
 	l->count =
 		(uint32_t)sl_min(sl_slot_state(l->slot)[1] >> 32, sl_block_bytes(store, block) / sizeof(struct sl_reservation));
 	l->skipped = (uint32_t)sl_min(sl_slot_state(l->slot)[0] & SKIPPED_MASK, l->count);
@@ -65,32 +66,22 @@ void ledger_find(const struct sluice_store *store, struct member *m, sluice_ns n
 	l->list = (const struct sl_reservation *)sl_block_memory(store, block) + l->skipped;
 	find_contents(store, m, now);
 	if (!l->dead) {
-		member_load(store, m);
-		t = sl_step_instant(m->limit, &m->counter, now);
+		part_load(store, m);
+		t = sl_step_instant(m->cell.limit, &m->cell.counter, now);
 	}
 	l->ended = sl_ledger_ended(&(struct sl_ledger){l->list, l->count}, t);
 }
 
 /* ---- deciding --------------------------------------------------------------------------------------------------- */
 
-static __attribute__((noinline)) void judge_with_ledger(const struct sluice_store *store, struct member *m,
-                                                        sluice_ns now, uint64_t cost,
-                                                        struct sluice_decision *decision) {
-	uint64_t scratch[SL_LEDGER_SCRATCH_BYTES / sizeof(uint64_t) + 1];
-	m->remembered = false;
-	member_load(store, m);
-	sl_ledger_step(m->limit, &m->counter, &(struct sl_ledger){m->ledger.list, m->ledger.count}, now, cost, scratch,
-	               decision);
-}
-
-void member_judge(const struct sluice_store *store, struct member *m, sluice_ns now, uint64_t cost,
+void ledger_judge(const struct sluice_store *store, struct part *m, sluice_ns now, uint64_t cost,
                   struct sluice_decision *decision) {
-	if (!m->plain && m->ledger.count != 0 && !m->ledger.dead)
-		judge_with_ledger(store, m, now, cost, decision);
-	else
-		member_step(store, m, now, cost, false, decision);
-	if (!m->plain && m->strikes.slot != NULL)
-		strikes_judge(store, m, now, cost, decision);
+	uint64_t scratch[SL_LEDGER_SCRATCH_BYTES / sizeof(uint64_t) + 1];
+	SL_ASSERT(!m->cell.plain && !m->ledger.dead && m->slot != NULL);
+	m->remembered = false;
+	part_load(store, m);
+	sl_ledger_step(m->cell.limit, &m->cell.counter, &(struct sl_ledger){m->ledger.list, m->ledger.count}, now, cost,
+	               scratch, decision);
 }
 
 /* ---- planning --------------------------------------------------------------------------------------------------- */
@@ -103,7 +94,7 @@ static bool leaves_entry(const struct ledger *l, struct sl_reservation *entry) {
 	return sl_bundle_without(&l->found, entry);
 }
 
-/* Entries of the list behind the call; what is added may still be bundled. */
+/* Entries of the list after the call; what is added may still be bundled. */
 static uint32_t left_of(const struct ledger *l) {
 	struct sl_reservation entry;
 	return l->count - l->ended - (l->commits >= 0 && !leaves_entry(l, &entry)) + l->adds;
@@ -116,41 +107,43 @@ static struct sl_ledger open_of(const struct ledger *l) {
 }
 
 /* Corrections that the call makes, at most. */
-static uint32_t corrections_of(const struct member *m) {
+static uint32_t corrections_of(const struct part *m) {
 	const struct ledger *l = &m->ledger;
-	return sl_bundle_returns(m->limit, &(struct sl_ledger){l->list, l->count}, &l->contents, 0, l->ended, NULL) +
+	return sl_bundle_returns(m->cell.limit, &(struct sl_ledger){l->list, l->count}, &l->contents, 0, l->ended, NULL) +
 	       (l->commits >= 0);
 }
 
 /* Whether the contents are made anew: they are too short, or there are none and the list is full. Not in a call that
  * computes in a block as well: it has enough to undo, and one entry more or less matters to nobody. */
-static bool renews_contents(const struct member *m, uint32_t bundled) {
+static bool renews_contents(const struct part *m, uint32_t bundled) {
 	const struct ledger *l = &m->ledger;
 	return l->adds && (bundled != 0 || left_of(l) > SL_LEDGER_LIST_MAX) && ledger_scratch_bytes(m) == 0 &&
 	       !sl_contents_have_room(&l->contents, bundled, PUTS);
 }
 
-bool ledger_plan(struct member *m, uint64_t bytes_most) {
+bool ledger_plan(struct part *m, uint64_t bytes_most) {
 	struct ledger *l = &m->ledger;
 	struct sl_ledger open = open_of(l);
+	SL_ASSERT(!m->cell.plain && l->ended <= l->count && !(l->adds && l->commits >= 0));
+	SL_ASSERT(l->commits < (int64_t)l->count);
 	l->corrected = l->ended + (l->commits >= 0);
 	l->writes = l->adds || (l->corrected != 0 && !(l->dead && l->commits < 0));
-	l->contents_renew = renews_contents(m, sl_ledger_bundled(m->limit->algorithm, &open));
+	l->contents_renew = renews_contents(m, sl_ledger_bundled(m->cell.limit->algorithm, &open));
 	if (l->contents_renew && l->contents_slot == NULL)
 		l->contents_slot = sl_slot_find(&l->contents_place);
 	if (!l->adds)
 		return true;
 	if (l->contents_renew && ledger_contents_bytes(m) > bytes_most) {
 		l->contents_renew = false; /* fuller than it likes to be */
-		if (!sl_contents_bear(&l->contents, sl_ledger_bundled(m->limit->algorithm, &open), PUTS))
+		if (!sl_contents_bear(&l->contents, sl_ledger_bundled(m->cell.limit->algorithm, &open), PUTS))
 			return false;
 	}
-	return sl_ledger_open(m->limit->algorithm, &open) < SL_LEDGER_MAX && ledger_bytes(m) <= bytes_most;
+	return sl_ledger_open(m->cell.limit->algorithm, &open) < SL_LEDGER_MAX && ledger_bytes(m) <= bytes_most;
 }
 
-sluice_ns ledger_first_end(const struct member *m, sluice_ns now) {
-	struct sl_counter copy = m->counter;
-	sluice_ns t = m->slot != NULL ? sl_step_instant(m->limit, &copy, now) : now;
+sluice_ns ledger_first_end(const struct part *m, sluice_ns now) {
+	struct sl_counter copy = m->cell.counter;
+	sluice_ns t = m->slot != NULL ? sl_step_instant(m->cell.limit, &copy, now) : now;
 	if (m->ledger.ended == m->ledger.count)
 		return SLUICE_NEVER;
 	return m->ledger.list[m->ledger.ended].end > t ? m->ledger.list[m->ledger.ended].end - t : 1;
@@ -161,32 +154,32 @@ static bool needs_list(const struct ledger *l) {
 	return l->adds || (l->commits >= 0 && left_of(l) != 0);
 }
 
-uint64_t ledger_bytes(const struct member *m) {
+uint64_t ledger_bytes(const struct part *m) {
 	return needs_list(&m->ledger) ? left_of(&m->ledger) * sizeof(struct sl_reservation) : 0;
 }
 
-uint64_t ledger_scratch_bytes(const struct member *m) {
+uint64_t ledger_scratch_bytes(const struct part *m) {
 	uint64_t corrections = corrections_of(m);
 	return corrections > BATCH ? corrections * sizeof(struct sl_correction) : 0;
 }
 
-uint64_t ledger_contents_bytes(const struct member *m) {
+uint64_t ledger_contents_bytes(const struct part *m) {
 	struct sl_ledger open = open_of(&m->ledger);
 	return m->ledger.contents_renew
-	           ? sl_contents_bytes(sl_ledger_bundled(m->limit->algorithm, &open) + PUTS)
+	           ? sl_contents_bytes(sl_ledger_bundled(m->cell.limit->algorithm, &open) + PUTS)
 	           : 0;
 }
 
-uint64_t ledger_counter_bytes(struct member *m, sluice_ns now) {
+uint64_t ledger_counter_bytes(struct part *m, sluice_ns now) {
 	struct sluice_decision ignored;
 	uint64_t bytes;
-	if (!sl_rule_has_block(m->limit) || (m->slot == NULL && !m->charged))
+	if (!sl_rule_has(m->cell.limit, SL_HAS_BLOCK) || (m->slot == NULL && !m->cell.charged))
 		return 0;
-	bytes = sl_correct_bytes(m->limit, &m->counter, m->ledger.commits >= 0);
+	bytes = sl_correct_bytes(m->cell.limit, &m->cell.counter, m->ledger.commits >= 0);
 	if (m->ledger.commits >= 0)
 		return bytes;
-	sl_step(m->limit, &m->counter, now, m->cost, false, &ignored);
-	return sl_max(bytes, sl_step_block_bytes(m->limit, &m->counter, m->cost));
+	sl_step(m->cell.limit, &m->cell.counter, now, m->cell.cost, false, &ignored);
+	return sl_max(bytes, sl_step_block_bytes(m->cell.limit, &m->cell.counter, m->cell.cost));
 }
 
 /* ---- publishing ------------------------------------------------------------------------------------------------- */
@@ -211,6 +204,7 @@ static void extend_contents(const struct ledger *l, sluice_ns end) {
 /* Lets a ledger live until `end` at least. */
 static void extend(struct sluice_store *store, struct ledger *l, sluice_ns end) {
 	const uint64_t *state = sl_slot_state(l->slot);
+	SL_ASSERT(l->slot != NULL && !(l->writes && l->adds));
 	sl_store_raise_ledgers(store, ns_add(end, (sluice_ns)2 << SL_COARSE_SHIFT));
 	extend_contents(l, end);
 	if (end <= sl_slot_end(state[0], sl_slot_tag(l->slot)))
@@ -219,36 +213,37 @@ static void extend(struct sluice_store *store, struct ledger *l, sluice_ns end) 
 }
 
 /* A new counter is none that the list speaks of. In place: half of it done is as good. */
-static void forget_instants(const struct member *m, sluice_ns now) {
+static void forget_instants(const struct part *m, sluice_ns now) {
 	const struct ledger *l = &m->ledger;
 	if (l->count != 0)
 		sl_contents_void(&l->contents, now);
 	for (uint32_t i = 0; i < l->count; i++) {
-		sl_bundle_void(m->limit->algorithm, (struct sl_reservation *)(uintptr_t)&l->list[i]);
+		sl_bundle_void(m->cell.limit->algorithm, (struct sl_reservation *)(uintptr_t)&l->list[i]);
 		SL_POINT();
 	}
 }
 
 /* Before a charge that turns a bucket to another rate: what is open is noted as of now (ledger.h I3). In place: half of
  * it done, or the charge not made, gives back less. */
-static void note_turn(const struct member *m, sluice_ns now) {
+static void note_turn(const struct part *m, sluice_ns now) {
 	const struct ledger *l = &m->ledger;
 	struct sl_counter before = {.block = NULL};
 	uint32_t rate;
 	sluice_ns t;
-	if (!m->charged || l->dead || l->ended == l->count || m->slot == NULL || !sl_rule_rate_may_change(m->limit))
+	if (!m->cell.charged || l->dead || l->ended == l->count || m->slot == NULL ||
+	    !sl_rule_rate_may_change(m->cell.limit))
 		return;
 	memcpy(before.state.w, sl_slot_state(m->slot), sizeof before.state.w);
 	before.state.life = (uint32_t)(sl_slot_tag(m->slot) & SL_LIFE_FRESH) + 1;
-	rate = sl_bucket_rate(m->limit, &before.state);
-	t = sl_step_instant(m->limit, &before, now);
-	if (rate != m->limit->quota)
-		(void)sl_contents_turn(&l->contents, rate, m->limit->quota);
-	for (uint32_t i = l->ended; rate != m->limit->quota && i < l->count; i++) {
+	rate = sl_bucket_rate(m->cell.limit, &before.state);
+	t = sl_step_instant(m->cell.limit, &before, now);
+	if (rate != m->cell.limit->quota)
+		(void)sl_contents_turn(&l->contents, rate, m->cell.limit->quota);
+	for (uint32_t i = l->ended; rate != m->cell.limit->quota && i < l->count; i++) {
 		struct sl_reservation *it = (struct sl_reservation *)(uintptr_t)&l->list[i], turned = *it;
 		if (it->instant == 0)
 			continue;
-		sl_bundle_turn(m->limit, rate, &turned, t);
+		sl_bundle_turn(m->cell.limit, rate, &turned, t);
 		__atomic_store_n(&it->cost, turned.cost, __ATOMIC_RELAXED);
 		SL_POINT();
 		__atomic_store_n(&it->debt, turned.debt, __ATOMIC_RELAXED);
@@ -259,42 +254,45 @@ static void note_turn(const struct member *m, sluice_ns now) {
 }
 
 /* A lifetime as whoever reads a bucket's rate out of it may take it: the longest of its code. */
-static sluice_ns as_told(const struct member *m, sluice_ns life) {
-	return sl_rule_rate_may_change(m->limit) ? sl_min(sl_life_longest(sl_life_code(life)), SLUICE_NEVER - 1) : life;
+static sluice_ns as_told(const struct part *m, sluice_ns life) {
+	if (!sl_rule_rate_may_change(m->cell.limit))
+		return life;
+	return sl_min(sl_life_longest(sl_life_code(life)), SLUICE_NEVER - 1);
 }
 
-/* How long a counter may differ from none behind a charge: as its decision says, but a charge that was forced on it was
+/* How long a counter may differ from none after a charge: as its decision says, but a charge that was forced on it was
  * denied before. */
-static sluice_ns life_behind(const struct member *m, sluice_ns now) {
-	struct sl_counter copy = m->counter;
+static sluice_ns life_after(const struct part *m, sluice_ns now) {
+	struct sl_counter copy = m->cell.counter;
 	struct sluice_decision left;
-	if (!m->forced)
-		return sl_step_life(m->limit, m->decision);
-	if (sl_rule_has_block(m->limit))
-		return ns_add(m->limit->window_ns, m->limit->precision_ns + 2 * (sluice_ns)SL_MS_NS);
-	sl_step(m->limit, &copy, now, 0, false, &left); /* the copy has been charged */
-	return sl_step_life(m->limit, &left);
+	if (!m->cell.forced)
+		return sl_step_life(m->cell.limit, m->cell.decision);
+	if (sl_rule_has(m->cell.limit, SL_HAS_BLOCK))
+		return ns_add(m->cell.limit->window_ns, m->cell.limit->precision_ns + 2 * (sluice_ns)SL_MS_NS);
+	sl_step(m->cell.limit, &copy, now, 0, false, &left); /* the copy has been charged */
+	return sl_step_life(m->cell.limit, &left);
 }
 
-void ledger_outlive(struct sluice_store *store, struct member *m, sluice_ns now) {
-	struct sl_counter copy = m->counter;
+void ledger_outlive(struct sluice_store *store, struct part *m, sluice_ns now) {
+	struct sl_counter copy = m->cell.counter;
+	SL_ASSERT(!m->cell.plain && !m->ledger.writes && m->cell.charged);
 	note_turn(m, now);
 	if (m->ledger.dead)
 		forget_instants(m, now);
 	else if (m->ledger.slot != NULL)
-		extend(store, &m->ledger, ns_add(sl_step_instant(m->limit, &copy, now), as_told(m, life_behind(m, now))));
+		extend(store, &m->ledger, ns_add(sl_step_instant(m->cell.limit, &copy, now), as_told(m, life_after(m, now))));
 }
 
 /* All that is to be corrected, in the order in which it is known. */
-static uint32_t list_corrections(const struct member *m, sluice_ns t, struct sl_correction *list) {
+static uint32_t list_corrections(const struct part *m, sluice_ns t, struct sl_correction *list) {
 	const struct ledger *l = &m->ledger;
 	const struct sl_reservation *it = &l->found.its;
 	uint32_t count = 0;
 	if (l->dead)
 		return 0;
-	count = sl_bundle_returns(m->limit, &(struct sl_ledger){l->list, l->count}, &l->contents, 0, l->ended, list);
+	count = sl_bundle_returns(m->cell.limit, &(struct sl_ledger){l->list, l->count}, &l->contents, 0, l->ended, list);
 	if (l->commits >= 0 && it->instant != 0)
-		list[count++] = (struct sl_correction){it->instant, t, it->cost, m->cost, it->debt, 0};
+		list[count++] = (struct sl_correction){it->instant, t, it->cost, m->cell.cost, it->debt, 0};
 	return count;
 }
 
@@ -316,6 +314,7 @@ static void publish_drop(struct sluice_store *store, struct ledger *l) {
 	const uint64_t state[2] = {sl_slot_state(l->slot)[0], sl_slot_state(l->slot)[1]};
 	sluice_ns end = sl_slot_end(state[0], sl_slot_tag(l->slot));
 	uint32_t old = (uint32_t)state[1];
+	SL_ASSERT(l->corrected != 0);
 	sl_blocks_save_slot(store, l->slot);
 	if (left_of(l) == 0) {
 		/* as when a counter goes (store/slot.c): FRESH, so that a death before it is free leaves nothing */
@@ -341,14 +340,15 @@ static void save_word(void *store, const void *word) {
 }
 
 /* New contents, of what is open of the old ones. */
-static void publish_contents(struct sluice_store *store, struct member *m, const struct sl_ledger *left,
+static void publish_contents(struct sluice_store *store, struct part *m, const struct sl_ledger *left,
                              const struct sl_reservation *added) {
 	struct ledger *l = &m->ledger;
 	struct sl_contents contents = {.memory = sl_block_memory(store, l->contents_block),
 	                               .bytes = sl_block_bytes(store, l->contents_block)};
 	uint32_t old = l->contents_claimed ? 0 : (uint32_t)sl_slot_state(l->contents_slot)[1];
 	const uint64_t state[2] = {added->instant & ~SKIPPED_MASK, l->contents_block};
-	sl_contents_format(m->limit, &contents, sl_contents_are_valid(&l->contents) ? &l->contents : NULL, left,
+	SL_ASSERT(l->contents_renew && l->contents_slot != NULL && l->contents_block != 0);
+	sl_contents_format(m->cell.limit, &contents, sl_contents_are_valid(&l->contents) ? &l->contents : NULL, left,
 	                   store->secret[0] ^ added->id ^ added->instant);
 	sl_block_own(store, l->contents_block, l->contents_slot);
 	sl_blocks_save_slot(store, l->contents_slot);
@@ -359,18 +359,19 @@ static void publish_contents(struct sluice_store *store, struct member *m, const
 }
 
 /* The ledger with what is new in it. */
-static void publish_add(struct sluice_store *store, struct member *m, const struct sl_reservation *added,
-                        sluice_ns end) {
+static void publish_add(struct sluice_store *store, struct part *m, const struct sl_reservation *added, sluice_ns end) {
 	struct ledger *l = &m->ledger;
 	struct sl_reservation *list = sl_block_memory(store, l->block);
 	uint32_t old = l->claimed ? 0 : (uint32_t)sl_slot_state(l->slot)[1], count = write_left(l, list);
+	SL_ASSERT(l->adds && l->slot != NULL && l->block != 0); /* planned, claimed, taken */
+	SL_ASSERT(count < SL_LEDGER_MAX && m->cell.ttl_ns != 0);
 	if (l->contents_renew)
 		publish_contents(store, m, &(struct sl_ledger){list, count}, added);
 	else if (l->contents_slot != NULL)
 		sl_blocks_save_slot(store, l->contents_slot);
 	l->contents.save = save_word;
 	l->contents.context = store;
-	sl_bundle_add(m->limit, m->limit->quota, list, &count, added, &l->contents);
+	sl_bundle_add(m->cell.limit, m->cell.limit->quota, list, &count, added, &l->contents);
 	end = sl_max(end, list[count - 1].end);
 	sl_store_raise_ledgers(store, ns_add(end, (sluice_ns)2 << SL_COARSE_SHIFT));
 	extend_contents(l, end);
@@ -382,47 +383,48 @@ static void publish_add(struct sluice_store *store, struct member *m, const stru
 }
 
 /* Sub-buckets go on in a copy; a log is moved by the write itself. */
-static void *copy_cells(struct member *m, void *block, uint64_t bytes) {
-	if (m->limit->algorithm != SLUICE_SLIDING_BUCKETS || m->counter.block == NULL)
+static void *copy_cells(struct part *m, void *block, uint64_t bytes) {
+	if (m->cell.limit->algorithm != SLUICE_SLIDING_BUCKETS || m->cell.counter.block == NULL)
 		return block;
-	memcpy(block, m->counter.block, sl_min(bytes, m->counter.block_bytes));
-	m->counter.block = block;
-	m->counter.block_bytes = bytes;
+	memcpy(block, m->cell.counter.block, sl_min(bytes, m->cell.counter.block_bytes));
+	m->cell.counter.block = block;
+	m->cell.counter.block_bytes = bytes;
 	return NULL;
 }
 
 /* Charges the copy. `block`: to write it to; NULL: it is in a block of its own already, or needs none. What ended was
  * counted as returned when the charge was admitted; should damage have made that untrue, it is charged all the same.
  * Returns whether anything was written. */
-static bool charge_copy(struct member *m, sluice_ns now, void *block, uint64_t bytes) {
+static bool charge_copy(struct part *m, sluice_ns now, void *block, uint64_t bytes) {
 	struct sluice_decision decision;
-	uint32_t cost = m->cost;
+	uint32_t cost = m->cell.cost;
 	bool counts;
-	sl_step(m->limit, &m->counter, now, cost, !m->forced, &decision);
-	counts = m->forced || !decision.allowed;
+	sl_step(m->cell.limit, &m->cell.counter, now, cost, !m->cell.forced, &decision);
+	counts = m->cell.forced || !decision.allowed;
 	if (counts)
-		cost = sl_step_count(m->limit, &m->counter, now, cost);
+		cost = sl_step_count(m->cell.limit, &m->cell.counter, now, cost);
 	else
-		*m->decision = decision;
-	if (sl_rule_has_block(m->limit) && cost != 0)
-		sl_step_write(m->limit, &m->counter, now, cost, block, bytes);
-	while (counts && cost != 0 && sl_step_trim(m->limit, &m->counter, now))
+		*m->cell.decision = decision;
+	if (sl_rule_has(m->cell.limit, SL_HAS_BLOCK) && cost != 0)
+		sl_step_write(m->cell.limit, &m->cell.counter, now, cost, block, bytes);
+	while (counts && cost != 0 && sl_step_trim(m->cell.limit, &m->cell.counter, now))
 		;
 	return cost != 0;
 }
 
 /* Corrects and charges the copy of the counter, in its new block if it keeps one. Returns whether that is in use. */
-static bool write_counter(struct sluice_store *store, struct member *m, sluice_ns now, const struct sl_correction *list,
+static bool write_counter(struct sluice_store *store, struct part *m, sluice_ns now, const struct sl_correction *list,
                           uint32_t count) {
 	bool has_block = m->block != 0;
 	void *block = has_block ? sl_block_memory(store, m->block) : NULL;
-	uint64_t bytes = has_block ? sl_block_bytes(store, m->block) : 0;
+	uint64_t bytes = has_block ? part_taken_bytes(store, m) : 0;
 	bool moved = m->remembered;
+	SL_ASSERT(m->slot != NULL && (m->block_bytes == 0 || has_block));
 	if (m->remembered)
-		member_assume(m, block, bytes);
+		part_assume(m, block, bytes);
 	else if (count != 0)
-		moved = sl_correct(m->limit, &m->counter, list, count, block, bytes);
-	if (!m->charged)
+		moved = sl_correct(m->cell.limit, &m->cell.counter, list, count, block, bytes);
+	if (!m->cell.charged)
 		return moved;
 	block = has_block && !moved ? copy_cells(m, block, bytes) : NULL;
 	moved = block == NULL;
@@ -430,42 +432,40 @@ static bool write_counter(struct sluice_store *store, struct member *m, sluice_n
 }
 
 /* The counter, corrected and charged. Returns the instant at which it will count no longer. */
-static sluice_ns publish_counter(struct sluice_store *store, struct member *m, sluice_ns now,
+static sluice_ns publish_counter(struct sluice_store *store, struct part *m, sluice_ns now,
                                  const struct sl_correction *list, uint32_t count) {
-	bool keeps_block = sl_rule_has_block(m->limit);
-	uint32_t old = keeps_block && !m->remembered ? (uint32_t)m->counter.state.w[1] : 0;
+	bool keeps_block = sl_rule_has(m->cell.limit, SL_HAS_BLOCK);
+	uint32_t old = keeps_block && !m->remembered ? (uint32_t)m->cell.counter.state.w[1] : 0;
 	struct sluice_decision left;
 	struct sl_counter copy;
 	sluice_ns end;
 	bool uses = write_counter(store, m, now, list, count);
 	uint64_t marks = m->remembered ? sl_marks_start(true, m->use) : sl_tag_marks(sl_slot_tag(m->slot));
 	if (keeps_block)
-		m->counter.state.w[1] = m->counter.state.w[1] >> 32 << 32 | (uses ? m->block : old);
-	copy = m->counter;
-	sl_step(m->limit, &copy, now, 0, false, &left);
-	end = ns_add(sl_step_instant(m->limit, &copy, now), as_told(m, sl_step_life(m->limit, &left)));
+		m->cell.counter.state.w[1] = m->cell.counter.state.w[1] >> 32 << 32 | (uses ? m->block : old);
+	copy = m->cell.counter;
+	sl_step(m->cell.limit, &copy, now, 0, false, &left);
+	end = ns_add(sl_step_instant(m->cell.limit, &copy, now), as_told(m, sl_step_life(m->cell.limit, &left)));
 	if (keeps_block && uses)
 		sl_block_own(store, m->block, m->slot);
 	sl_blocks_save_slot(store, m->slot);
-	sl_slot_publish(m->slot, m->counter.state.w, sl_marks_of(marks, left.quota, left.remaining),
-	                sl_rule_rate_may_change(m->limit) ? sl_bucket_life(m->limit, &m->counter.state)
-	                                                  : life_until(m->counter.state.w[0], end));
+	sl_slot_publish(m->slot, m->cell.counter.state.w, sl_marks_of(marks, left.quota, left.remaining),
+	                sl_rule_rate_may_change(m->cell.limit) ? sl_bucket_life(m->cell.limit, &m->cell.counter.state)
+	                                                  : life_until(m->cell.counter.state.w[0], end));
 	if (m->block != 0 && (!uses || old != 0))
 		sl_blocks_free(store, uses ? old : m->block);
 	return end;
 }
 
-static sluice_ns ttl_of(const struct sluice_call *call, const struct member *m) {
-	return m->item->ttl_ns != 0 ? m->item->ttl_ns : call->ttl_ns;
-}
-
-void ledger_publish(struct sluice_store *store, const struct sluice_call *call, struct member *m) {
+void ledger_publish(struct sluice_store *store, const struct sluice_call *call, struct part *m) {
 	struct ledger *l = &m->ledger;
 	struct sl_correction few[BATCH], *list = l->scratch != 0 ? sl_block_memory(store, l->scratch) : few;
-	sluice_ns t = sl_step_instant(m->limit, &m->counter, call->now), end = 0;
+	sluice_ns t = sl_step_instant(m->cell.limit, &m->cell.counter, call->now), end = 0;
+	struct sl_reservation added;
 	uint32_t count = list_corrections(m, t, list);
+	SL_ASSERT(l->writes && (m->cell.charged || m->cell.corrects) && (l->scratch != 0 || count <= BATCH));
 	note_turn(m, call->now);
-	if (l->dead && m->charged)
+	if (l->dead && m->cell.charged)
 		forget_instants(m, call->now);
 	l->contents.save = save_word;
 	l->contents.context = store;
@@ -474,14 +474,9 @@ void ledger_publish(struct sluice_store *store, const struct sluice_call *call, 
 	if (m->slot != NULL)
 		end = publish_counter(store, m, call->now, list, count);
 	if (l->adds) {
-		t = sl_step_instant(m->limit, &m->counter, call->now);
-		publish_add(store, m,
-		            &(struct sl_reservation){.id = call->id.len != 0 ? sl_id_number(call->id) : 0,
-		                                     .instant = t,
-		                                     .end = ns_add(t, ttl_of(call, m)),
-		                                     .cost = m->cost,
-		                                     .debt = sl_ledger_debt(m->limit, &m->counter, t)},
-		            end);
+		added = sl_reservation_of(m->cell.limit, &m->cell.counter, call->now,
+		                          call->id.len != 0 ? sl_id_number(call->id) : 0, m->cell.cost, m->cell.ttl_ns);
+		publish_add(store, m, &added, end);
 	} else if (left_of(l) != 0 && end != 0) {
 		extend(store, l, end);
 	}
@@ -489,19 +484,20 @@ void ledger_publish(struct sluice_store *store, const struct sluice_call *call, 
 		sl_blocks_free(store, l->scratch);
 }
 
-/* How many are bundled behind the call, but for an entry that it committed from. */
-static uint32_t bundles_behind(const struct member *m) {
+/* How many are bundled after the call, but for an entry that it committed from. */
+static uint32_t bundles_left(const struct part *m) {
 	const struct ledger *l = &m->ledger;
 	uint32_t bundled = 0;
 	for (uint32_t i = l->ended; i < l->count; i++)
-		bundled += i != l->commits && sl_bundle_is(m->limit->algorithm, &l->list[i]);
+		bundled += i != l->commits && sl_bundle_is(m->cell.limit->algorithm, &l->list[i]);
 	return bundled;
 }
 
-void ledger_close(struct sluice_store *store, struct member *m) {
+void ledger_close(struct sluice_store *store, struct part *m) {
 	struct ledger *l = &m->ledger;
 	struct sl_reservation entry;
-	if (l->contents_slot != NULL && !l->adds && !leaves_entry(l, &entry) && bundles_behind(m) == 0) {
+	SL_ASSERT(l->writes);
+	if (l->contents_slot != NULL && !l->adds && !leaves_entry(l, &entry) && bundles_left(m) == 0) {
 		(void)sl_slot_free(store, m->place->home, l->contents_slot); /* held up, it expires */
 		l->contents_slot = NULL;
 	}
@@ -512,57 +508,19 @@ void ledger_close(struct sluice_store *store, struct member *m) {
 	l->count = l->ended = 0;
 }
 
-/* ---- the operations ---------------------------------------------------------------------------------------------- */
+/* ---- what a commit is about -------------------------------------------------------------------------------------- */
 
-/* Changes counters and ledgers of all members that are to be corrected, charging nothing: as one. SLUICE_OK; else
- * nothing was changed: SLUICE_E_FULL, and members[*at] had no room; or held up. */
-static sluice_err correct_members(struct sluice_store *store, const struct sluice_call *call, struct member *members,
-                                  uint32_t *at) {
-	struct shortage shortage = {.member = 0};
-	sluice_err err;
-	members_keep_latest(store, call->now);
-	err = members_charge(store, call, members, call->item_count, NULL, &shortage);
-	for (uint32_t i = 0; i < call->item_count && err == SLUICE_OK; i++)
-		if (members[i].counts && !members[i].plain)
-			ledger_find(store, &members[i], call->now);
-	*at = shortage.member;
-	return err;
+struct sl_found ledger_find_open(const struct part *m, uint64_t id, sluice_ns now) {
+	const struct sl_ledger ledger = {m->ledger.list, m->ledger.count};
+	struct sl_counter copy = m->cell.counter;
+	SL_ASSERT(!m->cell.plain && m->ledger.count != 0);
+	return sl_bundle_find(m->cell.limit, &ledger, &m->ledger.contents, id,
+	                      m->ledger.dead ? now : sl_step_instant(m->cell.limit, &copy, now));
 }
 
-sluice_err ledger_settle(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
-	sluice_err err = SLUICE_E_FULL;
-	uint32_t left = 0, at;
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		struct member *m = &members[i];
-		m->corrects = m->counts && !m->plain && m->leader == i && m->slot != NULL && m->ledger.ended != 0;
-		left += m->corrects;
-	}
-	for (; left != 0 && (err = correct_members(store, call, members, &at)) == SLUICE_E_FULL; left--) {
-		members[at].corrects = false;
-		members[at].slot = NULL;
-	}
-	return err == SLUICE_E_FULL ? SLUICE_OK : err;
-}
-
-/* What is above an estimate whose counter there is no room to correct is charged as of now: or not, where there is no
- * room for that either. */
-static void charge_above(struct sluice_store *store, const struct sluice_call *call, struct member *members,
-                         struct member *m, uint32_t above) {
-	struct shortage shortage;
-	uint32_t cost = m->cost;
-	if (above == 0 || m->slot == NULL)
-		return;
-	m->cost = above;
-	m->charged = m->forced = true;
-	if (members_charge(store, call, members, call->item_count, NULL, &shortage) != SLUICE_OK)
-		m->amount = 0;
-	m->cost = cost;
-	m->charged = m->forced = false;
-}
-
-/* In place, which needs no room: an estimate that is corrected by nothing stays charged. */
-static void keep_estimate(struct member *m) {
+void ledger_keep_estimate(struct part *m) {
 	struct sl_reservation *it = (struct sl_reservation *)(uintptr_t)&m->ledger.list[m->ledger.commits];
+	SL_ASSERT(m->ledger.commits >= 0 && m->ledger.commits == m->ledger.found.at && !m->cell.charged);
 	if (m->ledger.found.place != NULL) {
 		uint32_t cost = it->cost - (uint32_t)sl_min(it->cost, m->ledger.found.its.cost);
 		__atomic_store_n(&it->cost, cost, __ATOMIC_RELAXED);
@@ -575,58 +533,6 @@ static void keep_estimate(struct member *m) {
 		__atomic_store_n(&it->id, 0, __ATOMIC_RELAXED);
 	}
 	SL_POINT();
-	m->corrects = false;
+	m->cell.corrects = false;
 	m->ledger.commits = -1;
-}
-
-/* Each by itself, as far as there is room; what was done of it can't be done again. */
-static void commit_apart(struct sluice_store *store, const struct sluice_call *call, struct member *members) {
-	bool corrects[SLUICE_ITEMS_MAX];
-	uint32_t at;
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		corrects[i] = members[i].corrects;
-		members[i].corrects = false;
-	}
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		struct member *m = &members[i];
-		uint32_t cost;
-		if (!corrects[i])
-			continue;
-		m->corrects = true;
-		cost = m->ledger.found.its.cost;
-		if (correct_members(store, call, members, &at) != SLUICE_OK) {
-			keep_estimate(m);
-			charge_above(store, call, members, m, m->cost > cost ? m->cost - cost : 0);
-		}
-		m->corrects = false;
-	}
-}
-
-/* The counter's clock tells what is open; where it went, the caller's does. */
-static struct sl_found find_open(const struct member *m, uint64_t id, sluice_ns now) {
-	const struct sl_ledger ledger = {m->ledger.list, m->ledger.count};
-	struct sl_counter copy = m->counter;
-	return sl_bundle_find(m->limit, &ledger, &m->ledger.contents, id,
-	                      m->ledger.dead ? now : sl_step_instant(m->limit, &copy, now));
-}
-
-sluice_err members_commit(struct sluice_store *store, struct sluice_call *call, struct member *members) {
-	uint64_t id = sl_id_number(call->id);
-	sluice_err err = SLUICE_OK;
-	uint32_t at;
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		struct member *m = &members[i];
-		struct ledger *l = &m->ledger;
-		if (!m->counts || m->plain || m->leader != i || l->count == 0)
-			continue;
-		l->found = find_open(m, id, call->now);
-		l->commits = l->found.at;
-		m->corrects = l->commits >= 0;
-		call->found += m->corrects;
-	}
-	if (call->found != 0)
-		err = correct_members(store, call, members, &at);
-	if (err == SLUICE_E_FULL)
-		commit_apart(store, call, members);
-	return err == SLUICE_E_FULL ? SLUICE_OK : err;
 }

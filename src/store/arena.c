@@ -9,7 +9,7 @@ enum { PAGE_CELLS = 4 }; /* of the sketch: 3 % */
 
 /* How an arena of a size is divided: blocks take their share, the map a 64th of that, pages and sketch what is left. */
 static void divide(struct sl_header *header, uint64_t bytes, uint32_t blocks_percent) {
-	uint64_t room = bytes - SL_PAGES_OFFSET, page_bytes = SL_PAGE_BYTES + PAGE_CELLS * sizeof(struct sl_cell);
+	uint64_t room = bytes - SL_PAGES_OFFSET, page_bytes = SL_PAGE_BYTES + PAGE_CELLS * sizeof(struct sl_sketch_cell);
 	header->arena_bytes = bytes;
 	header->blocks_percent = blocks_percent;
 	/* a multiple of 64, so that the blocks begin on a line of memory */
@@ -17,9 +17,10 @@ static void divide(struct sl_header *header, uint64_t bytes, uint32_t blocks_per
 	header->page_count = (room - header->unit_count * (SL_UNIT_BYTES + 1)) / page_bytes;
 	header->cell_count = header->page_count * PAGE_CELLS;
 	header->sketch_offset = SL_PAGES_OFFSET + header->page_count * SL_PAGE_BYTES;
-	header->map_offset = header->sketch_offset + header->cell_count * sizeof(struct sl_cell);
+	header->map_offset = header->sketch_offset + header->cell_count * sizeof(struct sl_sketch_cell);
 	header->blocks_offset = header->map_offset + header->unit_count;
 	SL_ASSERT(header->blocks_offset + header->unit_count * SL_UNIT_BYTES <= bytes);
+	SL_ASSERT(header->page_count != 0 && header->unit_count != 0 && header->blocks_offset % SL_UNIT_BYTES == 0);
 }
 
 /* As many as the page can tell. */
@@ -42,6 +43,7 @@ static void format(struct sl_header *header, uint64_t bytes, uint32_t blocks_per
 	divide(header, bytes, blocks_percent);
 	sl_arena_attach(&store, header);
 	sl_blocks_rebuild(&store);
+	SL_ASSERT(store.page_count == header->page_count && store.unit_count == header->unit_count);
 	header->check = check_of(header);
 	/* release: last, so that an arena of which the making was cut short is none */
 	__atomic_store_n(&header->magic, SL_ARENA_MAGIC, __ATOMIC_RELEASE);
@@ -114,12 +116,13 @@ const char *sl_arena_refuse(const void *memory, uint64_t bytes) {
 void sl_arena_attach(struct sluice_store *store, void *memory) {
 	struct sl_header *header = memory;
 	uint8_t *bytes = memory;
+	SL_ASSERT((uintptr_t)memory % SL_PAGE_BYTES == 0);
 	*store = (struct sluice_store){
 		.header = header,
 		.processes = (struct sl_processes *)(void *)(bytes + SL_PROCESSES_OFFSET),
 		.blocks = (struct sl_blocks *)(void *)(bytes + SL_BLOCKS_CONTROL_OFFSET),
 		.pages = (struct sl_page *)(void *)(bytes + SL_PAGES_OFFSET),
-		.sketch = (struct sl_cell *)(void *)(bytes + header->sketch_offset),
+		.sketch = (struct sl_sketch_cell *)(void *)(bytes + header->sketch_offset),
 		.map = bytes + header->map_offset,
 		.units = bytes + header->blocks_offset,
 		.page_count = header->page_count,
@@ -159,6 +162,7 @@ void sl_store_raise_latest(struct sluice_store *store, sluice_ns now) {
 	       !__atomic_compare_exchange_n(word, &seen, next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 	latest = sl_max(seen, next) & ~(SL_LATEST_STEP_NS - 1);
+	SL_ASSERT(latest >= SL_LATEST_STEP_NS);
 	/* relaxed: an older value only asks again */
 	__atomic_store_n(&store->latest_ns, latest - SL_LATEST_STEP_NS, __ATOMIC_RELAXED);
 }

@@ -56,6 +56,7 @@ static uint64_t *end_of(const struct sluice_store *store, uint32_t unit, uint32_
 
 static unsigned class_of(uint32_t units) {
 	unsigned order = 31 - (unsigned)__builtin_clz(units);
+	SL_ASSERT(units != 0 && order * 4 + 3 < SL_RUN_CLASSES);
 	return order * 4 + (unsigned)(((uint64_t)units << 2 >> order) & 3);
 }
 
@@ -66,6 +67,7 @@ void sl_blocks_save(struct sluice_store *store, const void *word) {
 	uint64_t offset = (uint64_t)((const uint8_t *)word - (const uint8_t *)store->header) & ~(uint64_t)7;
 	const uint64_t *now = (const uint64_t *)(const void *)((const uint8_t *)store->header + offset);
 	uint32_t count = blocks->undo_count;
+	SL_ASSERT(offset >= SL_BLOCKS_CONTROL_OFFSET && offset < store->arena_bytes);
 	if (__builtin_expect(count >= SL_UNDO_MAX, 0))
 		return; /* of a damaged arena: no change of ours has so many words */
 	/* atomic: a state's words are read by hints without a lock */
@@ -149,6 +151,7 @@ static void push(struct sluice_store *store, uint32_t unit, uint32_t units) {
 	unsigned class = class_of(units);
 	uint32_t head = blocks->heads[class];
 	struct run *run = run_of(store, unit);
+	SL_ASSERT(unit != 0 && (uint64_t)unit + units <= store->unit_count);
 	sl_blocks_save(store, &run->units);
 	sl_blocks_save(store, &run->prev);
 	*run = (struct run){units, head, 0, 0};
@@ -167,6 +170,7 @@ static void take_out(struct sluice_store *store, uint32_t unit) {
 	struct run run = *run_of(store, unit);
 	run.units = length_of(store, unit);
 	unsigned class = class_of(run.units);
+	SL_DEBUG_ASSERT(run.units != 0 && run.units <= store->unit_count);
 	if (run.prev != 0)
 		PUT(store, run_of(store, run.prev)->next, run.next);
 	else
@@ -213,9 +217,11 @@ uint32_t sl_blocks_take(struct sluice_store *store, uint64_t bytes, uint64_t *tr
 	take_out(store, unit);
 	if (found > units)
 		push(store, unit + (uint32_t)units, found - (uint32_t)units);
+	SL_ASSERT(unit != 0 && unit + units <= store->unit_count);
 	sl_block_head(store, unit)->word = units; /* of nobody, until sl_block_own() */
 	mark(store, unit, TAKEN);
 	*true_bytes = units * SL_UNIT_BYTES - sizeof(struct sl_block_head);
+	SL_ASSERT(*true_bytes >= bytes && *true_bytes - bytes < SL_UNIT_BYTES);
 	return unit;
 }
 
@@ -225,6 +231,7 @@ void sl_blocks_free(struct sluice_store *store, uint32_t block) {
 	if (block == 0 || block >= unit_count || store->map[block] != TAKEN)
 		return; /* of a damaged arena */
 	units = sl_block_units(store, block);
+	SL_ASSERT(units != 0 && (uint64_t)block + units <= unit_count);
 	mark(store, block, INSIDE);
 	if (unit + units < unit_count && store->map[unit + units] == FREE) {
 		uint32_t after = unit + units;
@@ -247,6 +254,7 @@ void sl_block_own(struct sluice_store *store, uint32_t block, const struct sl_sl
 	const struct sl_page *page = sl_page_of(bucket);
 	uint64_t at = (uint64_t)(bucket - page->buckets) * SL_BUCKET_SLOTS + (uint64_t)(slot - bucket->slots);
 	uint64_t owner = (uint64_t)(page - store->pages) << SL_BLOCK_OWNER_SLOT_BITS | at;
+	SL_ASSERT(block != 0 && at < SL_PAGE_SLOTS && (uint64_t)(page - store->pages) < store->page_count);
 	sl_block_head(store, block)->word = owner << SL_BLOCK_UNITS_BITS | sl_block_units(store, block);
 }
 
@@ -274,6 +282,7 @@ bool sl_blocks_stretch(const struct sluice_store *store, uint64_t from, uint64_t
 		unit += free ? length_of(store, (uint32_t)unit) : sl_block_units(store, (uint32_t)unit);
 	}
 	stretch->end = (uint32_t)unit;
+	SL_ASSERT(unit <= (count > from ? count : from) && stretch->count <= SL_STRETCH_MAX);
 	return unit - stretch->first >= units;
 }
 
@@ -289,6 +298,7 @@ void sl_blocks_rebuild(struct sluice_store *store) {
 			push(store, (uint32_t)unit, (uint32_t)(end - unit));
 		blocks->undo_count = 0; /* nobody to undo it for */
 		unit = end < count ? end + sl_block_units(store, (uint32_t)end) : end;
+		SL_ASSERT(unit <= count);
 	}
 }
 

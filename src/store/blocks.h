@@ -106,7 +106,7 @@ struct sl_room_search {
  * may have been quicker to take the room, or to lock those owners, and of many small ones it takes several tries: it is
  * worth another as long as it returns true, which it does at most 64 times. For a caller to whom sl_blocks_take() has
  * said no; no change of blocks is open. Looks at some hundreds of owners at most. */
-bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_hold *hold,
+bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_pins *pins,
                         struct sl_room_search *room);
 
 #endif

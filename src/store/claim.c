@@ -39,6 +39,8 @@ static struct sl_slot *claim_free(struct sl_bucket *bucket, uint64_t tag) {
 /* Claims a free slot of any bucket of the page; where it isn't home's own, home learns where it is. */
 static struct sl_slot *claim_in(const struct sl_place *place, struct sl_bucket *bucket) {
 	struct sl_slot *slot = claim_free(bucket, place->tag);
+	SL_ASSERT(sl_page_of(bucket) == sl_page_of(place->home) &&
+	          sl_tag_home(place->tag) == (uint64_t)(place->home - sl_page_of(place->home)->buckets));
 	if (slot != NULL && bucket != place->home) {
 		sl_home_spill(place->home, place->home->spill | (uint32_t)1 << (bucket - sl_page_of(place->home)->buckets));
 		SL_POINT();
@@ -50,6 +52,7 @@ static struct sl_slot *claim_in(const struct sl_place *place, struct sl_bucket *
  * among those a client that comes back all the time stays, and a flood's keys go. */
 static inline uint64_t rank_of(uint64_t tag, uint64_t last_coarse) {
 	uint64_t use = sl_tag_use(tag);
+	SL_DEBUG_ASSERT(last_coarse <= UINT64_MAX >> SL_COARSE_SHIFT);
 	return (use > SL_USE_LITTLE ? use : 0) << SL_RANK_USE_SHIFT | (last_coarse + 1);
 }
 
@@ -61,6 +64,7 @@ uint64_t sl_slot_rank(const struct sl_slot *slot, uint64_t tag, sluice_ns now) {
 static bool evict_locked(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot, uint64_t tag) {
 	uint64_t page = (uint64_t)(sl_page_of(home) - store->pages);
 	sluice_ns last = sl_slot_state(slot)[0] | (((sluice_ns)1 << SL_COARSE_SHIFT) - 1);
+	SL_ASSERT(page < store->page_count && sl_page_of(sl_slot_bucket(slot)) == sl_page_of(home));
 	if (!sl_marks_are_beside(sl_tag_marks(tag))) {
 		sl_sketch_note(store, page, tag, last);
 		SL_POINT();
@@ -76,6 +80,7 @@ bool sl_slot_make_free(struct sluice_store *store, struct sl_slot *slot, const s
 	uint64_t tag = sl_slot_tag(slot);
 	struct sl_bucket *home = sl_slot_home(slot, tag);
 	bool freed = false;
+	SL_ASSERT(sl_page_of(sl_slot_bucket(slot)) - store->pages < (ptrdiff_t)store->page_count);
 	if (tag == 0 || (home != locked && !sl_lock_try(store, &home->lock)))
 		return false;
 	if (sl_slot_tag(slot) == tag && (tag & SL_LIFE_FRESH) != SL_LIFE_FRESH) {
@@ -97,17 +102,18 @@ struct survey {
 	unsigned passed_over_count;
 };
 
-static bool may_go(const struct survey *survey, const struct sl_slot *slot, uint64_t tag, const struct sl_hold *hold) {
+static bool may_go(const struct survey *survey, const struct sl_slot *slot, uint64_t tag, const struct sl_pins *pins) {
+	SL_DEBUG_ASSERT(survey->passed_over_count < EVICT_TRIES);
 	for (unsigned i = 0; i < survey->passed_over_count; i++)
 		if (survey->passed_over[i] == slot)
 			return false;
-	return (tag & SL_LIFE_FRESH) != SL_LIFE_FRESH && !sl_hold_has(hold, slot);
+	return (tag & SL_LIFE_FRESH) != SL_LIFE_FRESH && !sl_pins_have(pins, slot);
 }
 
 /* Looks through the page from home on for a free slot, noting who else could go: expired ones have rank 0. The inner
  * loop is what a new key costs in a full store. */
 static struct sl_slot *claim_or_survey(const struct sl_place *place, struct survey *survey, sluice_ns now,
-                                       const struct sl_hold *hold) {
+                                       const struct sl_pins *pins) {
 	struct sl_page *page = sl_page_of(place->home);
 	unsigned home = (unsigned)(place->home - page->buckets);
 	uint64_t now_coarse = now >> SL_COARSE_SHIFT;
@@ -122,7 +128,7 @@ static struct sl_slot *claim_or_survey(const struct sl_place *place, struct surv
 				return slot;
 			last = __atomic_load_n(&bucket->states[i][0], __ATOMIC_RELAXED) >> SL_COARSE_SHIFT;
 			rank = now_coarse > last + sl_life_units(tag) ? 0 : rank_of(tag, last);
-			if (rank < survey->rank && tag != 0 && may_go(survey, &bucket->slots[i], tag, hold)) {
+			if (rank < survey->rank && tag != 0 && may_go(survey, &bucket->slots[i], tag, pins)) {
 				survey->least = &bucket->slots[i];
 				survey->rank = rank;
 			}
@@ -133,11 +139,11 @@ static struct sl_slot *claim_or_survey(const struct sl_place *place, struct surv
 
 /* An expired counter at home, which is nobody's loss and no farther away. */
 static bool free_expired_at_home(struct sluice_store *store, const struct sl_place *place, sluice_ns now,
-                                 const struct sl_hold *hold) {
+                                 const struct sl_pins *pins) {
 	for (int i = 0; i < SL_BUCKET_SLOTS; i++) {
 		struct sl_slot *slot = &place->home->slots[i];
 		uint64_t tag = sl_slot_tag(slot);
-		if (tag != 0 && sl_slot_has_expired(slot, tag, now) && !sl_hold_has(hold, slot) &&
+		if (tag != 0 && sl_slot_has_expired(slot, tag, now) && !sl_pins_have(pins, slot) &&
 		    sl_slot_make_free(store, slot, place->home, false, now))
 			return true;
 	}
@@ -145,21 +151,23 @@ static bool free_expired_at_home(struct sluice_store *store, const struct sl_pla
 }
 
 struct sl_slot *sl_slot_claim(struct sluice_store *store, const struct sl_place *place, sluice_ns now,
-                              const struct sl_hold *hold) {
+                              const struct sl_pins *pins) {
 	struct sl_slot *slot;
 	struct survey survey;
+	SL_ASSERT(pins->count <= SL_PINS_MAX && place->tag >> SL_TAG_PRINT_SHIFT != 0);
 	sl_walk_note(store, (uint64_t)(sl_page_of(place->home) - store->pages));
 	slot = claim_in(place, place->home);
-	if (slot == NULL && free_expired_at_home(store, place, now, hold))
+	if (slot == NULL && free_expired_at_home(store, place, now, pins))
 		slot = claim_in(place, place->home);
 	/* what is made free may be claimed by others before us: they do not free what we make, so it ends */
 	for (survey.passed_over_count = 0; slot == NULL && survey.passed_over_count < EVICT_TRIES;) {
-		slot = claim_or_survey(place, &survey, now, hold);
+		slot = claim_or_survey(place, &survey, now, pins);
 		if (slot != NULL || survey.least == NULL)
 			break;
 		survey.passed_over[survey.passed_over_count++] = survey.least;
 		if (sl_slot_make_free(store, survey.least, place->home, true, now))
 			slot = claim_in(place, sl_slot_bucket(survey.least));
 	}
+	SL_ASSERT(slot == NULL || !sl_pins_have(pins, slot)); /* nobody is given what the call itself holds */
 	return slot;
 }

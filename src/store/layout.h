@@ -162,7 +162,7 @@ struct sl_blocks {
 
 /* One cell of the sketch: for each use, the latest instant at which an evicted counter of that use was last charged, in
  * 2^25 ns units modulo 2^32; 0 for none. */
-struct sl_cell {
+struct sl_sketch_cell {
 	uint32_t latest[SL_USES];
 };
 

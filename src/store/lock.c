@@ -29,6 +29,7 @@
  *
  * Threads of the same process are waited for in the same way: a debugger may stop one of them, and who damages the file
  * may write this process's own word. */
+#include "base/assert.h"
 #include "store/blocks.h"
 
 enum {
@@ -52,6 +53,7 @@ static inline uint32_t row_of(uint32_t word) {
 
 static uint64_t entry_of(const struct sluice_store *store, const uint32_t *lock, uint32_t word) {
 	uint64_t offset = (uint64_t)((const uint8_t *)lock - (const uint8_t *)store->header);
+	SL_ASSERT(offset < store->arena_bytes && offset % sizeof *lock == 0);
 	return offset / sizeof *lock << SL_OWNER_ROW_SHIFT | (word & SL_OWNER_GENERATION_MASK);
 }
 
@@ -65,6 +67,7 @@ static uint32_t word_of(uint32_t row, uint64_t entry) {
 }
 
 static sluice_err err_of(uint32_t word) {
+	SL_DEBUG_ASSERT(word != 0 && row_of(word) < SL_PROCESSES);
 	return (sluice_err)(SL_E_HELD_UP - (int)row_of(word));
 }
 
@@ -128,6 +131,7 @@ uint32_t sl_stalls_count(const struct sluice_store *store) {
 static bool await(const struct sluice_store *store, sluice_err err) {
 	uint32_t row = row_of_err(err);
 	uint64_t first = entry_at(store, row), entry = first;
+	SL_ASSERT(store->rest != NULL && !store->stalls->parks);
 	for (uint32_t looks = 0; looks < store->stalls->looks; looks++, entry = entry_at(store, row)) {
 		enum sl_stall stall = look(store, row, entry);
 		if (stall != SL_STALL_STANDS || entry != first)
@@ -141,6 +145,7 @@ static bool await(const struct sluice_store *store, sluice_err err) {
 }
 
 bool sl_held_up_wait(const struct sluice_store *store, sluice_err *err) {
+	SL_ASSERT(sl_is_held_up(*err) && store->stalls != NULL);
 	if (store->stalls->parks ? sl_stall_look(store, *err) != SL_STALL_STOPPED : await(store, *err))
 		return !store->stalls->parks;
 	*err = SLUICE_E_BUSY;
@@ -164,6 +169,7 @@ static bool is_held_up(const struct sluice_store *store, const uint32_t *lock, u
 		return true;
 	if (!asked)
 		return false;
+	SL_ASSERT(store->clock != NULL);
 	if (wait->word != seen) {
 		*wait = (struct wait){seen, store->clock(store)};
 		return false;
@@ -183,6 +189,7 @@ static bool steal(const struct sluice_store *store, uint32_t *lock, uint32_t see
 
 sluice_err sl_lock_slow(const struct sluice_store *store, uint32_t *lock, uint32_t *dead) {
 	struct wait wait = {0, 0};
+	SL_ASSERT(store->owner != 0); /* who has no row of the process table may not decide */
 	*dead = 0;
 	for (unsigned round = 1;; round++) {
 		bool ask = round % ASK_ROUNDS == 0, held_up;

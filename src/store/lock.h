@@ -2,6 +2,7 @@
 #ifndef SL_LOCK_H
 #define SL_LOCK_H
 
+#include "base/assert.h"
 #include "store/store.h"
 
 enum {
@@ -19,8 +20,10 @@ static inline bool sl_is_held_up(sluice_err err) {
  * one hold of another process has lasted for SL_PATIENCE_NS, or its owner was met so before and has not moved since. */
 SLUICE_MUST_USE sluice_err sl_lock_slow(const struct sluice_store *store, uint32_t *lock, uint32_t *dead);
 
+/* Takes a lock that is free. Of a process that has a row of the process table. */
 static inline bool sl_lock_try(const struct sluice_store *store, uint32_t *lock) {
 	uint32_t free = 0;
+	SL_DEBUG_ASSERT(store->owner != 0);
 	/* acquire; pairs with sl_unlock */
 	return __atomic_compare_exchange_n(lock, &free, store->owner, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }

@@ -7,6 +7,7 @@
  *   a change of the blocks     undone by whoever takes the blocks' lock next (blocks.c), states included: so that
  *                              comes first. Where that lock can't be had the home is left to the next one: it gets the
  *                              dead owner's word back */
+#include "base/assert.h"
 #include "store/blocks.h"
 #include "store/slot.h"
 #include "store/store.h"
@@ -17,6 +18,7 @@ static sluice_err recover(struct sluice_store *store, struct sl_bucket *home) {
 	unsigned at_home = (unsigned)(home - page->buckets);
 	uint32_t spill = 0;
 	sluice_err err = sl_blocks_begin(store);
+	SL_ASSERT(at_home < SL_PAGE_BUCKETS && (uint64_t)(page - store->pages) < store->page_count);
 	if (err != SLUICE_OK)
 		return err;
 	sl_blocks_commit(store);
@@ -40,6 +42,7 @@ sluice_err sl_home_lock_slow(struct sluice_store *store, struct sl_bucket *home)
 	sluice_err err = sl_lock_slow(store, &home->lock, &dead);
 	if (err != SLUICE_OK || dead == 0)
 		return err;
+	SL_ASSERT(store->owner_is_dead != NULL);
 	err = recover(store, home);
 	if (err == SLUICE_OK)
 		__atomic_fetch_add(&store->header->stolen_locks, 1, __ATOMIC_RELAXED);

@@ -13,6 +13,7 @@
  *
  * Blocks are told apart by the map, in place: first all marks but TAKEN are wiped; each slot that is kept turns its
  * block's mark into KEPT and the units inside into WITHIN; in the end those become TAKEN and inside, all else free. */
+#include "base/assert.h"
 #include "base/coarse.h"
 #include "store/blocks.h"
 #include "store/store.h"
@@ -35,6 +36,7 @@ static bool keep_block(struct sluice_store *store, uint32_t block, const struct 
 	for (uint64_t unit = block + 1; unit < block + units; unit++)
 		if (store->map[unit] != 0)
 			return false;
+	SL_ASSERT(block != 0 && block + units <= count);
 	store->map[block] = KEPT;
 	sl_block_own(store, block, slot);
 	memset(store->map + block + 1, WITHIN, units - 1);
@@ -102,6 +104,7 @@ static uint32_t needed_spill(const struct sl_page *page, unsigned home) {
 }
 
 static void repair_page(struct sluice_store *store, struct sl_page *page, struct sl_repair *found) {
+	SL_ASSERT((uintptr_t)page % SL_PAGE_BYTES == 0);
 	for (unsigned at = 0; at < SL_PAGE_BUCKETS; at++) {
 		page->buckets[at].lock = 0;
 		page->buckets[at].spill = 0;
@@ -125,6 +128,7 @@ void sl_arena_repair(struct sluice_store *store, struct sl_repair *found) {
 	sl_blocks_rebuild(store);
 	if (latest == 0 && found->counters != 0) /* nothing could be told to be late; from here on it can */
 		store->header->latest_charge = sl_latest_write(found->last_ns, store->secret);
+	SL_ASSERT(found->blocks <= found->counters);
 	store->header->ledgers_until_ns = found->until_ns;
 	store->header->repairs++;
 	store->header->dropped += found->dropped;

@@ -9,6 +9,7 @@
  * Planned under the blocks' lock, done without it, since owners are freed under the locks of their homes: in between
  * anything may have changed, and whoever asked asks again. Owners that the call itself holds, or whose home others have
  * locked, are passed over. */
+#include "base/assert.h"
 #include "store/blocks.h"
 
 enum {
@@ -29,12 +30,13 @@ struct plan {
 /* The owners of a stretch. Returns its length in blocks when all of them can go, else the place of the first that
  * can't. */
 static uint32_t plan_stretch(const struct sluice_store *store, const struct sl_stretch *stretch, sluice_ns now,
-                             const struct sl_hold *hold, struct plan *plan) {
+                             const struct sl_pins *pins, struct plan *plan) {
 	plan->rank = 0;
+	SL_ASSERT(stretch->count <= SL_STRETCH_MAX);
 	for (plan->count = 0; plan->count < stretch->count; plan->count++) {
 		struct sl_slot *slot = sl_block_owner(store, stretch->blocks[plan->count]);
 		uint64_t tag = slot != NULL ? sl_slot_tag(slot) : 0, rank;
-		if (tag == 0 || (tag & SL_LIFE_FRESH) == SL_LIFE_FRESH || sl_hold_has(hold, slot) ||
+		if (tag == 0 || (tag & SL_LIFE_FRESH) == SL_LIFE_FRESH || sl_pins_have(pins, slot) ||
 		    __atomic_load_n(&sl_slot_home(slot, tag)->lock, __ATOMIC_RELAXED) != 0)
 			break;
 		rank = sl_slot_rank(slot, tag, now);
@@ -46,17 +48,19 @@ static uint32_t plan_stretch(const struct sluice_store *store, const struct sl_s
 
 /* The best of the next stretches. The hand moves behind each, or behind the block that makes it impossible: so nothing
  * is looked at twice while it goes round, and a long block is one step. */
-static bool find_plan(struct sluice_store *store, uint64_t units, sluice_ns now, const struct sl_hold *hold,
+static bool find_plan(struct sluice_store *store, uint64_t units, sluice_ns now, const struct sl_pins *pins,
                       struct plan *best) {
 	uint64_t *hand = &store->header->sweep_unit, unit_count = store->unit_count;
 	struct sl_stretch stretch;
 	struct plan plan;
 	unsigned looked = 0, owners = 0;
 	best->rank = best->count = 0;
+	SL_ASSERT(units != 0 && unit_count > 1);
 	for (unsigned i = 0; i < STEPS_MAX && looked < STRETCHES && owners < OWNERS_MAX; i++) {
 		uint64_t from = *hand % unit_count;
 		bool possible = sl_blocks_stretch(store, from != 0 ? from : 1, units, &stretch);
-		uint32_t fine = plan_stretch(store, &stretch, now, hold, &plan);
+		uint32_t fine = plan_stretch(store, &stretch, now, pins, &plan);
+		SL_ASSERT(fine == plan.count && fine <= stretch.count);
 		owners += fine;
 		*hand = fine < stretch.count ? stretch.blocks[fine] + sl_block_units(store, stretch.blocks[fine]) : stretch.end;
 		if (!possible || fine < stretch.count || fine == 0)
@@ -72,12 +76,12 @@ static bool find_plan(struct sluice_store *store, uint64_t units, sluice_ns now,
 }
 
 /* What is left of the stretch whose first piece was chosen before, unless it is in better use than that. */
-static bool go_on(const struct sluice_store *store, uint64_t units, sluice_ns now, const struct sl_hold *hold,
+static bool go_on(const struct sluice_store *store, uint64_t units, sluice_ns now, const struct sl_pins *pins,
                   const struct sl_room_search *room, struct plan *plan) {
 	struct sl_stretch stretch;
 	plan->first = room->first;
 	return room->first != 0 && sl_blocks_stretch(store, room->first, units, &stretch) &&
-	       plan_stretch(store, &stretch, now, hold, plan) == stretch.count && stretch.count != 0 &&
+	       plan_stretch(store, &stretch, now, pins, plan) == stretch.count && stretch.count != 0 &&
 	       sl_rank_use(plan->rank) <= sl_rank_use(room->rank);
 }
 
@@ -89,17 +93,19 @@ static void note_piece(struct sl_room_search *room, const struct plan *plan) {
 		*room = (struct sl_room_search){room->tries, plan->first, plan->rank};
 }
 
-bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_hold *hold,
+bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_pins *pins,
                         struct sl_room_search *room) {
 	uint64_t units = (bytes + sizeof(struct sl_block_head) + SL_UNIT_BYTES - 1) / SL_UNIT_BYTES;
 	struct plan plan;
 	bool found;
+	SL_ASSERT(bytes != 0 && pins->count <= SL_PINS_MAX);
 	if (room->tries++ == TRIES || bytes > sl_block_bytes_most(store))
 		return false;
 	if (sl_blocks_begin(store) != SLUICE_OK)
 		return true; /* whoever asks again is told so */
-	found = go_on(store, units, now, hold, room, &plan) || find_plan(store, units, now, hold, &plan);
+	found = go_on(store, units, now, pins, room, &plan) || find_plan(store, units, now, pins, &plan);
 	sl_blocks_commit(store);
+	SL_ASSERT(!found || (plan.count != 0 && plan.first != 0));
 	if (found)
 		note_piece(room, &plan);
 	for (uint32_t i = 0; found && i < plan.count; i++)

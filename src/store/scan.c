@@ -1,5 +1,6 @@
 /* Walking an arena for tools: figures, dumps, and putting counters into another arena. Beside its users: each home is
  * locked while its counters are looked at, as by any check. */
+#include "base/assert.h"
 #include "base/coarse.h"
 #include "store/blocks.h"
 #include "store/scan.h"
@@ -61,6 +62,7 @@ bool sl_store_scan(struct sluice_store *store, uint64_t page, sluice_ns now, str
                    bool (*visit)(void *context, const struct sl_entry *entry), void *context) {
 	struct scan scan = {store, now, figures, visit, context};
 	bool more = true;
+	SL_ASSERT(page < store->page_count);
 	for (unsigned at = 0; at < SL_PAGE_BUCKETS && more; at++) {
 		struct sl_bucket *home = &store->pages[page].buckets[at];
 		if (sl_home_lock_patiently(store, home) != SLUICE_OK) {
@@ -89,6 +91,7 @@ static sluice_err fill(struct sluice_store *store, struct sl_slot *slot, const s
 			sl_blocks_abort(store);
 			return SLUICE_E_FULL;
 		}
+		SL_ASSERT(bytes >= entry->block_bytes);
 		memcpy(sl_block_memory(store, block), entry->block, entry->block_bytes);
 		state[1] |= block;
 		sl_block_own(store, block, slot);
@@ -103,12 +106,12 @@ static sluice_err fill(struct sluice_store *store, struct sl_slot *slot, const s
 
 static sluice_err put_locked(struct sluice_store *store, const struct sl_place *place, const struct sl_entry *entry,
                              sluice_ns now) {
-	const struct sl_hold hold = {.count = 0};
+	const struct sl_pins pins = {.count = 0};
 	struct sl_slot *slot;
 	sluice_err err;
 	if (sl_slot_find(place) != NULL)
 		return SLUICE_E_RANGE;
-	slot = sl_slot_claim(store, place, now, &hold);
+	slot = sl_slot_claim(store, place, now, &pins);
 	if (slot == NULL)
 		return SLUICE_E_FULL;
 	err = fill(store, slot, entry);

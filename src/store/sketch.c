@@ -14,6 +14,7 @@
  *
  * Memory: 128 bytes a page of 160 slots, 3 %. Two misses for a key that has no counter, in a store that has evicted.
  * Source: count-min sketch (Cormode and Muthukrishnan 2005), with latest instants instead of counts. */
+#include "base/assert.h"
 #include "base/coarse.h"
 #include "store/sketch.h"
 
@@ -25,13 +26,15 @@ enum {
 };
 
 /* The cells of a counter. Its fingerprint is keyed, so nobody can choose whose cells to share. */
-static void cells_of(const struct sluice_store *store, uint64_t page, uint64_t tag, struct sl_cell *cells[ROWS]) {
+static void cells_of(const struct sluice_store *store, uint64_t page, uint64_t tag,
+                     struct sl_sketch_cell *cells[ROWS]) {
 	uint64_t x = (tag >> SL_TAG_HOME_SHIFT) ^ page * UINT64_C(0x9e3779b97f4a7c15), half = store->cell_count / 2;
 	x = (x ^ x >> 33) * UINT64_C(0xff51afd7ed558ccd); /* MurmurHash3's finalizer */
 	x = (x ^ x >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
 	x ^= x >> 33;
 	cells[0] = &store->sketch[(x >> 32) * half >> 32];
 	cells[1] = &store->sketch[half + ((uint32_t)x * half >> 32)];
+	SL_DEBUG_ASSERT(cells[0] < store->sketch + half && cells[1] < store->sketch + store->cell_count);
 }
 
 /* The sketch is asked no more once everything that it remembers has passed. */
@@ -43,9 +46,10 @@ static void raise_until(uint64_t *until_ns, uint64_t coarse) {
 }
 
 void sl_sketch_note(struct sluice_store *store, uint64_t page, uint64_t tag, sluice_ns last) {
-	struct sl_cell *cells[ROWS];
+	struct sl_sketch_cell *cells[ROWS];
 	uint32_t unit = (uint32_t)((last >> UNIT_SHIFT) + 1); /* rounded up: nothing is forgotten early */
 	unit = unit != 0 ? unit : 1;
+	SL_ASSERT(page < store->page_count && (tag & SL_LIFE_FRESH) != SL_LIFE_FRESH);
 	cells_of(store, page, tag, cells);
 	for (int row = 0; row < ROWS; row++) {
 		uint32_t *latest = &cells[row]->latest[sl_tag_use(tag)], seen = __atomic_load_n(latest, __ATOMIC_RELAXED);
@@ -59,7 +63,7 @@ void sl_sketch_note(struct sluice_store *store, uint64_t page, uint64_t tag, slu
 
 /* The instant that both rows agree to for a use, 0 for none. Where rounding up has put it ahead of now it is now: else
  * a counter that is evicted again and again would be moved ahead of the clock, a unit each time. */
-static sluice_ns instant_of(struct sl_cell *const cells[ROWS], unsigned use, sluice_ns now) {
+static sluice_ns instant_of(struct sl_sketch_cell *const cells[ROWS], unsigned use, sluice_ns now) {
 	uint64_t now_unit = now >> UNIT_SHIFT;
 	int64_t least = INT64_MAX;
 	sluice_ns instant;
@@ -76,7 +80,7 @@ static sluice_ns instant_of(struct sl_cell *const cells[ROWS], unsigned use, slu
 
 int sl_sketch_ask(const struct sluice_store *store, const struct sl_place *place, sluice_ns now,
                   struct sl_past pasts[SL_USES]) {
-	struct sl_cell *cells[ROWS];
+	struct sl_sketch_cell *cells[ROWS];
 	int count = 0;
 	cells_of(store, (uint64_t)(sl_page_of(place->home) - store->pages), place->tag, cells);
 	/* from the most used down: a less used past only matters where it is later */
@@ -85,5 +89,6 @@ int sl_sketch_ask(const struct sluice_store *store, const struct sl_place *place
 		if (instant != 0 && (count == 0 || instant > pasts[count - 1].instant))
 			pasts[count++] = (struct sl_past){instant, use};
 	}
+	SL_ASSERT(count <= SL_USES && (count < 2 || pasts[0].instant < pasts[count - 1].instant));
 	return count;
 }

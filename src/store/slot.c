@@ -15,6 +15,7 @@ bool sl_slot_has_expired(const struct sl_slot *slot, uint64_t tag, sluice_ns now
 
 struct sl_slot *sl_slot_find_spilled(const struct sl_place *place) {
 	struct sl_page *page = sl_page_of(place->home);
+	SL_DEBUG_ASSERT(sl_tag_home(place->tag) == (uint64_t)(place->home - page->buckets));
 	for (uint32_t bits = place->home->spill; bits != 0; bits &= bits - 1) {
 		struct sl_slot *slots = page->buckets[__builtin_ctz(bits)].slots;
 		for (int i = 0; i < SL_BUCKET_SLOTS; i++)
@@ -28,6 +29,7 @@ struct sl_slot *sl_slot_find_spilled(const struct sl_place *place) {
 static void update_spill(struct sl_bucket *home, const struct sl_bucket *bucket) {
 	struct sl_page *page = sl_page_of(home);
 	unsigned at_home = (unsigned)(home - page->buckets);
+	SL_ASSERT(sl_page_of(bucket) == page);
 	if (bucket == home)
 		return;
 	for (int i = 0; i < SL_BUCKET_SLOTS; i++) {
@@ -42,6 +44,7 @@ static void update_spill(struct sl_bucket *home, const struct sl_bucket *bucket)
  * free leaves no counter that was charged nothing, in place of one of which the sketch knows more. */
 static void drop_block(struct sluice_store *store, struct sl_slot *slot, uint32_t block) {
 	uint64_t *state = sl_slot_state(slot);
+	SL_ASSERT(block != 0);
 	sl_blocks_save_slot(store, slot);
 	__atomic_store_n(&slot->tag, slot->tag | SL_LIFE_FRESH, __ATOMIC_RELAXED);
 	SL_POINT();
@@ -98,5 +101,6 @@ uint64_t sl_slot_hash(const struct sluice_store *store, const struct sl_slot *sl
 		if (sl_page_of_hash(store, hash) == page)
 			break;
 	}
+	SL_ASSERT(page < store->page_count);
 	return hash;
 }

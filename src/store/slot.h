@@ -2,6 +2,7 @@
 #ifndef SL_SLOT_H
 #define SL_SLOT_H
 
+#include "base/assert.h"
 #include "base/point.h"
 #include "base/siphash.h"
 #include "store/lock.h"
@@ -14,9 +15,13 @@ struct sl_place {
 	uint64_t tag; /* without use and lifetime */
 };
 
+/* The page of a counter: its hash as a part of all pages. */
 static inline uint64_t sl_page_of_hash(const struct sluice_store *store, uint64_t hash) {
 	uint64_t low = hash & (((uint64_t)1 << SL_HASH_LOW_BITS) - 1);
-	return (uint64_t)(sl_mul((hash & store->hash_top_mask) | low << store->hash_unused, store->page_count) >> 64);
+	uint64_t bits = (hash & store->hash_top_mask) | low << store->hash_unused;
+	uint64_t page = (uint64_t)(sl_mul(bits, store->page_count) >> 64);
+	SL_DEBUG_ASSERT(page < store->page_count);
+	return page;
 }
 
 /* Where the counter of a hash lives. `has_block`: its algorithm keeps a block. */
@@ -39,8 +44,10 @@ static inline struct sl_place sl_place_of(const struct sluice_store *store, cons
  * fingerprint, which hardly ever pick the page: so in an arena of another size they come to the same one. */
 enum { SL_BESIDE_LEDGER = 1, SL_BESIDE_STRIKES = 2, SL_BESIDE_CONTENTS = 4, SL_BESIDE_ALL = 7 };
 
+/* Where that is kept: at the same home. */
 static inline struct sl_place sl_place_beside(const struct sl_place *place, uint64_t which) {
 	uint64_t tag = (place->tag ^ which << SL_TAG_PRINT_SHIFT) | (uint64_t)1 << SL_TAG_BLOCK_SHIFT;
+	SL_DEBUG_ASSERT(which != 0 && which <= SL_BESIDE_ALL);
 	return (struct sl_place){place->home,
 	                         tag >> SL_TAG_PRINT_SHIFT != 0 ? tag : tag | (uint64_t)8 << SL_TAG_PRINT_SHIFT};
 }
@@ -66,6 +73,7 @@ static inline struct sl_bucket *sl_slot_bucket(const struct sl_slot *slot) {
 
 static inline uint64_t *sl_slot_state(const struct sl_slot *slot) {
 	struct sl_bucket *bucket = sl_slot_bucket(slot);
+	SL_DEBUG_ASSERT(slot >= bucket->slots && slot < bucket->slots + SL_BUCKET_SLOTS);
 	return bucket->states[slot - bucket->slots];
 }
 
@@ -118,11 +126,11 @@ static inline void sl_place_prefetch_spilled(const struct sl_place *place) {
 
 /* The slots that a call has found or claimed so far: no claim and no sweep of the same call may take one of them for
  * expired or evict it. Their homes are locked by the call. */
-enum { SL_HOLD_MAX = 4 * SLUICE_ITEMS_MAX + 1 /* counter, reservations, their contents and strikes of each limit; the
+enum { SL_PINS_MAX = 4 * SLUICE_ITEMS_MAX + 1 /* counter, reservations, their contents and strikes of each limit; the
                                                * retried request */
 };
-struct sl_hold {
-	const struct sl_slot *slots[SL_HOLD_MAX];
+struct sl_pins {
+	const struct sl_slot *slots[SL_PINS_MAX];
 	uint32_t count;
 };
 
@@ -130,7 +138,7 @@ struct sl_hold {
  * home, a free one in the page, an expired one in the page; else the least used counter of the page is evicted into the
  * sketch. NULL only when every counter of the page is held, or its home locked by others. */
 struct sl_slot *sl_slot_claim(struct sluice_store *store, const struct sl_place *place, sluice_ns now,
-                              const struct sl_hold *hold);
+                              const struct sl_pins *pins);
 
 /* Frees a counter's slot and its block, if it has one; its home is locked, and no change of blocks is open. SLUICE_OK,
  * or held up (lock.h), and nothing was changed; never held up where the counter has no block. */
@@ -161,9 +169,10 @@ static inline uint64_t sl_rank_use(uint64_t rank) {
 }
 
 /* Whether a slot is among those that a call holds. */
-static inline bool sl_hold_has(const struct sl_hold *hold, const struct sl_slot *slot) {
-	for (uint32_t i = 0; i < hold->count; i++)
-		if (hold->slots[i] == slot)
+static inline bool sl_pins_have(const struct sl_pins *pins, const struct sl_slot *slot) {
+	SL_DEBUG_ASSERT(pins->count <= SL_PINS_MAX);
+	for (uint32_t i = 0; i < pins->count; i++)
+		if (pins->slots[i] == slot)
 			return true;
 	return false;
 }
@@ -174,6 +183,7 @@ static inline bool sl_hold_has(const struct sl_hold *hold, const struct sl_slot 
  * since compilers split a 16-byte store of theirs in two; and joined in registers, since a 16-byte load of what was
  * just stored by halves would wait until those have left the core (15 cycles). */
 static inline void sl_store16(uint64_t to[2], uint64_t low, uint64_t high) {
+	SL_DEBUG_ASSERT((uintptr_t)to % 16 == 0); /* or it is no one store */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 	typedef uint64_t pair __attribute__((vector_size(16)));
 	pair both, upper;
@@ -199,6 +209,7 @@ static inline void sl_slot_write(struct sl_slot *slot, const uint64_t state[2]) 
 static inline void sl_slot_publish(struct sl_slot *slot, const uint64_t state[2], uint64_t marks, sluice_ns life_ns) {
 	uint64_t old = sl_slot_tag(slot), life = sl_life_code(life_ns), old_life = old & SL_LIFE_FRESH;
 	uint64_t tag = old >> SL_TAG_HOME_SHIFT << SL_TAG_HOME_SHIFT | marks << SL_TAG_USE_SHIFT | life;
+	SL_DEBUG_ASSERT(life <= SL_LIFE_CODE_MAX && marks < (uint64_t)1 << (SL_TAG_HOME_SHIFT - SL_TAG_USE_SHIFT));
 	if (old_life < life)
 		__atomic_store_n(&slot->tag, tag, __ATOMIC_RELAXED); /* the lock's release orders it */
 	sl_slot_write(slot, state);

@@ -28,7 +28,7 @@ struct sluice_store {
 	struct sl_processes *processes;
 	struct sl_blocks *blocks;
 	struct sl_page *pages;
-	struct sl_cell *sketch;
+	struct sl_sketch_cell *sketch;
 	uint8_t *map;
 	uint8_t *units;
 	uint64_t page_count, cell_count, unit_count; /* as the header said: nobody can change these any more */

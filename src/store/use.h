@@ -11,6 +11,7 @@
 #ifndef SL_USE_H
 #define SL_USE_H
 
+#include "base/assert.h"
 #include "store/layout.h"
 
 enum {
@@ -36,10 +37,11 @@ static inline uint64_t sl_use_of(uint64_t quota, uint64_t used) {
 	return used * 4 <= 3 * quota ? 5 : used < quota ? SL_USE_NEARLY_ALL : SL_USE_ALL;
 }
 
-/* The greatest cost that a counter of a quota and a use can hold. */
+/* The greatest cost that a counter of a quota and a use can pins. */
 static inline uint64_t sl_use_cost(uint64_t quota, uint64_t use) {
 	static const uint8_t shares[SL_USES][2] = {{1, 32}, {1, 16}, {1, 10}, {1, 5}, {2, 5}, {3, 4}, {1, 1}, {1, 1}};
 	uint64_t cost = quota * shares[use][0] / shares[use][1];
+	SL_DEBUG_ASSERT(use < SL_USES && cost <= quota);
 	return use == SL_USE_NEARLY_ALL && cost != 0 ? cost - 1 : cost;
 }
 
@@ -57,6 +59,7 @@ static inline uint64_t sl_marks_of(uint64_t marks, uint64_t quota, uint64_t rema
 		uint64_t before = sl_use_cost(quota, start - 1);
 		use = sl_use_of(quota, used > before ? used - before : 0);
 	}
+	SL_DEBUG_ASSERT(use < SL_USES);
 	return start << SL_MARKS_START_SHIFT | use;
 }
 

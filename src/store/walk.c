@@ -1,4 +1,7 @@
+/* A walk over a store reads no page that was never written: a large store starts empty; see walk.h. */
 #include "store/walk.h"
+
+#include "base/assert.h"
 
 /* The first page from `page` on whose bit is set; page_count where there is none. */
 static uint64_t next_claimed(const struct sluice_store *store, uint64_t page) {
@@ -21,6 +24,7 @@ bool sl_walk_next(struct sl_walk *walk) {
 			store->find_written(store, &walk->next, &walk->end);
 		}
 	}
+	SL_ASSERT(walk->next <= walk->end && walk->end <= store->page_count);
 	walk->page = walk->next;
 	walk->next += walk->page < walk->end;
 	return walk->page < walk->end;

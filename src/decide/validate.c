@@ -1,16 +1,18 @@
 /* What a call must be, whatever its limits say: nothing here looks at the store. */
-#include "check/member.h"
+#include "base/math.h"
+#include "base/operation.h"
+#include "decide/decide.h"
 
 static bool takes_id(sluice_operation operation) {
-	return operation == SLUICE_CHARGE || operation >= SLUICE_ACQUIRE;
+	return operation == SLUICE_CHARGE || sl_operation_is(operation, SL_OPS_LASTING);
 }
 
 static bool needs_id(sluice_operation operation) {
-	return operation >= SLUICE_ACQUIRE && operation != SLUICE_RESERVE;
+	return sl_operation_is(operation, SL_OPS_LASTING) && operation != SLUICE_RESERVE;
 }
 
 static bool charges(sluice_operation operation) {
-	return operation == SLUICE_CHARGE || operation == SLUICE_ACQUIRE || operation == SLUICE_RESERVE;
+	return sl_operation_is(operation, SL_OPS_CHARGING);
 }
 
 static bool reserves(const struct sluice_call *call, const struct sluice_item *item) {
@@ -20,9 +22,9 @@ static bool reserves(const struct sluice_call *call, const struct sluice_item *i
 
 /* Whether an operation is one for a limit of concurrency, or of distinct. Candidates are charged nothing. */
 static inline bool fits(const struct sluice_call *call, const struct sluice_item *item) {
-	if (item->limit->algorithm < SLUICE_CONCURRENCY || item->observed == SLUICE_TRIED)
+	if (!sl_rule_has(item->limit, SL_HAS_SEATS) || item->observed == SLUICE_TRIED)
 		return true;
-	if (item->limit->algorithm == SLUICE_CONCURRENCY)
+	if (sl_rule_has(item->limit, SL_TAKES_LEASE))
 		return call->operation != SLUICE_CHARGE && call->operation != SLUICE_REFUND &&
 		       call->operation != SLUICE_RESERVE && item->ttl_ns == 0;
 	return (item->member.data != NULL || !(charges(call->operation) || call->operation == SLUICE_REFUND)) &&
@@ -57,20 +59,18 @@ static sluice_err validate_purpose(const struct sluice_call *call) {
 	if (!acquires && call->operation != SLUICE_RESERVE)
 		return SLUICE_OK;
 	for (uint32_t i = 0; i < call->item_count; i++)
-		found = found || (acquires ? call->items[i].limit->algorithm == SLUICE_CONCURRENCY
+		found = found || (acquires ? sl_rule_has(call->items[i].limit, SL_TAKES_LEASE)
 		                           : call->ttl_ns != 0 || call->items[i].ttl_ns != 0);
 	if (acquires)
 		return found ? SLUICE_OK : SLUICE_E_MISUSE;
 	return found && ttl_is_valid(call->ttl_ns) ? SLUICE_OK : SLUICE_E_RANGE;
 }
 
-sluice_err call_validate(const struct sluice_store *store, const struct sluice_call *call) {
+sluice_err sl_call_validate(const struct sluice_call *call) {
 	sluice_err err;
-	if (store->owner == 0)
-		return SLUICE_E_BUSY;
 	if (call->item_count > SLUICE_ITEMS_MAX)
 		return SLUICE_E_RANGE;
-	if (call->operation > SLUICE_COMMIT || (call->items == NULL && call->item_count != 0))
+	if (!sl_operation_is(call->operation, SL_OPS_PUBLIC) || (call->items == NULL && call->item_count != 0))
 		return SLUICE_E_MISUSE;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		err = validate_item(call, &call->items[i]);
