@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -57,42 +58,45 @@ int sl_file_open(const char *path, bool create, mode_t mode, bool *created) {
 	return -1;
 }
 
-/* Opened without blocking: whoever put a pipe there meanwhile must not hold us up. */
-static int open_to_read(const char *path, bool or_pipe, const char **why) {
+static bool fail(struct sluice_error *error, const char *why) {
+	snprintf(error->text, sizeof error->text, "%s", why);
+	return false;
+}
+
+/* Opened without blocking: whoever put a pipe there meanwhile must not hold us up. -1: `error` says why. */
+static int open_to_read(const char *path, bool or_pipe, struct sluice_error *error) {
 	struct stat found;
-	bool waits = or_pipe && stat(path, &found) == 0 && S_ISFIFO(found.st_mode);
+	bool waits = or_pipe && stat(path, &found) == 0 && S_ISFIFO(found.st_mode), good;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (waits ? 0 : O_NONBLOCK));
-	*why = NULL;
 	if (fd < 0 || fstat(fd, &found) != 0)
-		*why = strerror(errno);
+		good = fail(error, strerror(errno));
 	else if (S_ISDIR(found.st_mode))
-		*why = strerror(EISDIR);
+		good = fail(error, strerror(EISDIR));
 	else if (!S_ISREG(found.st_mode) && !(waits && S_ISFIFO(found.st_mode)))
-		*why = S_ISFIFO(found.st_mode) ? "it is a pipe: a file is needed" : "it is no regular file";
-	if (*why == NULL)
+		good = fail(error, S_ISFIFO(found.st_mode) ? "it is a pipe: a file is needed" : "it is no regular file");
+	else
+		good = true;
+	if (good)
 		return fd;
 	if (fd >= 0)
 		(void)close(fd);
 	return -1;
 }
 
-const char *sl_file_read(const char *path, bool or_pipe, void *bytes, size_t room, size_t *len) {
-	const char *why;
-	int fd = open_to_read(path, or_pipe, &why);
+bool sl_file_read(const char *path, bool or_pipe, void *bytes, size_t room, size_t *len, struct sluice_error *error) {
+	int fd = open_to_read(path, or_pipe, error);
+	bool good = fd >= 0;
 	ssize_t got = 1;
 	*len = 0;
-	if (fd < 0)
-		return why;
-	while (*len < room && got != 0) {
+	while (good && *len < room && got != 0) {
 		got = read(fd, (char *)bytes + *len, room - *len);
-		if (got < 0 && errno != EINTR) {
-			why = strerror(errno);
-			break;
-		}
+		if (got < 0 && errno != EINTR)
+			good = fail(error, strerror(errno));
 		*len += got > 0 ? (size_t)got : 0;
 	}
-	(void)close(fd);
-	return why;
+	if (fd >= 0)
+		(void)close(fd);
+	return good;
 }
 
 int sl_file_id_at(const char *path, struct sl_file_id *id) {

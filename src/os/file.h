@@ -17,8 +17,9 @@ int sl_file_open(const char *path, bool create, mode_t mode, bool *created);
 /* Reads the first `room` bytes of a regular file, whatever links lead to it; a folder, a pipe or a device is refused
  * without waiting for it.
  *  or_pipe  a pipe will do as well, and is waited for: who writes it, and to the end of what he writes
- * Returns NULL, with how many were read in *len; or why not, for a person. */
-const char *sl_file_read(const char *path, bool or_pipe, void *bytes, size_t room, size_t *len);
+ * *len says how many were read. False: error->text says why not, without the path. */
+SLUICE_MUST_USE bool sl_file_read(const char *path, bool or_pipe, void *bytes, size_t room, size_t *len,
+                                  struct sluice_error *error);
 
 /* What a file is known by, as long as it exists. */
 struct sl_file_id {

@@ -1,3 +1,4 @@
+/* Memory that is private, shared by name or a file, mapped alike; see map.h. */
 #include "os/map.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* What a service manager wants to hear, and what it hands over; see notify.h. */
 #include "os/notify.h"
 
 #include "base/bytes.h"

@@ -15,6 +15,25 @@
 
 static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
 
+bool sl_host_split(const char *text, char host[256], char port[8]) {
+	const char *colon = strrchr(text, ':'), *from = text, *to = colon;
+	const size_t port_len = colon != NULL ? strlen(colon + 1) : 0;
+	if (port_len == 0 || port_len > 5 || colon == text)
+		return false;
+	if (*text == '[') {
+		from++;
+		to--;
+		if (*to != ']')
+			return false;
+	}
+	if (to <= from || to - from > 255)
+		return false;
+	memcpy(host, from, (size_t)(to - from));
+	host[to - from] = '\0';
+	memcpy(port, colon + 1, port_len + 1);
+	return true;
+}
+
 bool sl_address_is_v4(const struct sl_address *address) {
 	return memcmp(address->bytes, v4_prefix, sizeof v4_prefix) == 0;
 }

@@ -25,6 +25,10 @@ struct sl_network {
  * Returns false, leaving both untouched, for anything else: white space, names, leading zeros. No allocation. */
 bool sl_address_parse(struct sluice_bytes text, struct sl_address *address, uint32_t *port);
 
+/* Splits HOST:PORT at the last colon, brackets around the host taken off; neither part is looked into. False where one
+ * is missing or too long: 255 bytes, 5 of the port. */
+bool sl_host_split(const char *text, char host[256], char port[8]);
+
 /* Is it an IPv4 address, in whichever form it was written? */
 bool sl_address_is_v4(const struct sl_address *address);
 

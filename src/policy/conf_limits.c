@@ -71,16 +71,16 @@ static bool read_rule(struct sl_conf *conf, const struct sl_yaml *node, const ch
 
 /* Why a candidate can't be tried on a limit's counters; NULL where it can. */
 static const char *find_mismatch(const struct sluice_limit *limit, const struct sluice_limit *candidate) {
-	if (limit->algorithm == SLUICE_UNLIMITED)
+	if (!sl_rule_has(limit, SL_HAS_COUNTER))
 		return "an unlimited limit counts nothing";
-	if (candidate->algorithm == SLUICE_UNLIMITED)
+	if (!sl_rule_has(candidate, SL_HAS_COUNTER))
 		return "an unlimited one counts nothing; observe: true tries having no limit";
 	if (candidate->algorithm != limit->algorithm)
 		return "another algorithm would need counters of its own";
 	if (candidate->calendar == limit->calendar && candidate->zone != limit->zone)
 		return "another time zone would need counters of its own";
 	if (candidate->window_ns != limit->window_ns || candidate->calendar != limit->calendar)
-		return limit->algorithm == SLUICE_CONCURRENCY ? "another lease would need counters of its own"
+		return sl_rule_has(limit, SL_TAKES_LEASE) ? "another lease would need counters of its own"
 		                                              : "another window would need counters of its own";
 	return candidate->precision_ns == limit->precision_ns ? NULL : "another precision would need counters of its own";
 }

@@ -221,8 +221,8 @@ static void refuse_all(struct sl_conf *conf, const struct sl_redis_nodes *nodes)
 		const char *name;
 	} keys[] = {
 		{nodes->prefix, "prefix"}, {nodes->via, "via"},
-		{nodes->budget, "budget"}, {nodes->leases, "leases"},
-		{nodes->lease, "lease"},   {nodes->user, "user"},
+		{nodes->budget, "budget"}, {nodes->slices, "slices"},
+		{nodes->slice, "slice"},   {nodes->user, "user"},
 		{nodes->tls, "tls"},       {nodes->password_file, "password-file"},
 	};
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -239,10 +239,10 @@ static void read_values(struct sl_conf *conf, const struct sl_redis_nodes *nodes
 		read_via(conf, nodes->via, &redis->via);
 	if (nodes->budget != NULL)
 		sl_conf_wait(conf, nodes->budget, MS_NS, "1ms", 10000 * MS_NS, "10s", &redis->budget_ns);
-	if (nodes->leases != NULL)
-		sl_conf_bool(conf, nodes->leases, &redis->leases);
-	if (nodes->lease != NULL)
-		sl_conf_wait(conf, nodes->lease, 10 * MS_NS, "10ms", 10000 * MS_NS, "10s", &redis->lease_ns);
+	if (nodes->slices != NULL)
+		sl_conf_bool(conf, nodes->slices, &redis->slices);
+	if (nodes->slice != NULL)
+		sl_conf_wait(conf, nodes->slice, 10 * MS_NS, "10ms", 10000 * MS_NS, "10s", &redis->slice_ns);
 	if (nodes->user != NULL)
 		read_user(conf, nodes->user, &redis->user);
 	if (nodes->password_file != NULL)

@@ -8,6 +8,7 @@ enum { BLOCKS_PERCENT_MAX = 98 };
 struct store_nodes {
 	const struct sl_yaml *memory, *file, *shared, *blocks;
 	struct sl_redis_nodes redis;
+	const struct sl_yaml *leases, *lease;
 };
 
 static void keep(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
@@ -37,6 +38,15 @@ static void check_home(struct sl_conf *conf, const struct sl_yaml *store, const 
 		sl_report_error(conf->report, store->place, "expected file or shared, found both: a store has one home");
 }
 
+/* What is written under the former name of a key counts as the key; once is enough. */
+static void take_former(struct sl_conf *conf, const struct sl_yaml *former, const char *former_name,
+                        const struct sl_yaml **now, const char *name) {
+	if (former != NULL && *now != NULL)
+		sl_report_error(conf->report, former->place, "expected %s alone: %s is its former name", name, former_name);
+	else if (former != NULL)
+		*now = former;
+}
+
 void sl_conf_store(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	static const struct sl_field fields[] = {
 		{"memory", keep, offsetof(struct store_nodes, memory), NULL},
@@ -47,8 +57,10 @@ void sl_conf_store(struct sl_conf *conf, const struct sl_yaml *value, void *into
 		{"prefix", keep, offsetof(struct store_nodes, redis.prefix), NULL},
 		{"via", keep, offsetof(struct store_nodes, redis.via), NULL},
 		{"budget", keep, offsetof(struct store_nodes, redis.budget), NULL},
-		{"leases", keep, offsetof(struct store_nodes, redis.leases), NULL},
-		{"lease", keep, offsetof(struct store_nodes, redis.lease), NULL},
+		{"slices", keep, offsetof(struct store_nodes, redis.slices), NULL},
+		{"slice", keep, offsetof(struct store_nodes, redis.slice), NULL},
+		{"leases", keep, offsetof(struct store_nodes, leases), NULL}, /* the former names of these two */
+		{"lease", keep, offsetof(struct store_nodes, lease), NULL},
 		{"tls", keep, offsetof(struct store_nodes, redis.tls), NULL},
 		{"user", keep, offsetof(struct store_nodes, redis.user), NULL},
 		{"password", keep, offsetof(struct store_nodes, redis.password), NULL}, /* to say where it belongs */
@@ -61,6 +73,8 @@ void sl_conf_store(struct sl_conf *conf, const struct sl_yaml *value, void *into
 	sl_conf_map(conf, value, "store", fields, &nodes);
 	conf->hushed = false;
 	read_home(conf, &nodes, settings);
+	take_former(conf, nodes.leases, "leases", &nodes.redis.slices, "slices");
+	take_former(conf, nodes.lease, "lease", &nodes.redis.slice, "slice");
 	sl_conf_redis(conf, &nodes.redis, &settings->redis);
 	check_home(conf, value, &nodes, settings);
 }

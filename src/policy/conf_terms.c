@@ -11,7 +11,7 @@
  */
 #include "policy/conf_terms.h"
 
-#include "algo/hyperlog.h"
+#include "algo/hll.h"
 #include "algo/terms.h"
 #include "policy/lint.h"
 
@@ -64,17 +64,31 @@ static void needs_module(struct sl_conf *conf, const struct sl_yaml *node, const
 		                  "%s needs Sluice's module on the nodes: via: module makes sure of it", what);
 }
 
+/* A script counts the debt of a bucket in 1/W of a unit, W in milliseconds: that of a full one, and a charge more, has
+ * to fit the 53 bits of a number in Lua (hosts/redis/script/notation.lua). */
+static bool fits_script(const struct sluice_limit *limit) {
+	uint64_t window_ms = (uint64_t)limit->window_ns / SL_MS_NS, capacity = limit->burst;
+	if (limit->algorithm == SLUICE_LEAKY_BUCKET)
+		capacity++;
+	else if (limit->algorithm != SLUICE_TOKEN_BUCKET)
+		return true;
+	return limit->quota == 0 || capacity + 1 <= (((uint64_t)1 << 53) - 1) / window_ms;
+}
+
 static void check_store(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit) {
-	bool calendar = false, many = false;
+	bool calendar = false, many = false, wide = false;
 	for (uint32_t i = 0; i <= limit->shown.override_count; i++) {
 		const struct sluice_limit *one = i == 0 ? &limit->shown.limit : &limit->overrides[i - 1].limit;
 		calendar |= one->calendar != SLUICE_CALENDAR_NONE;
 		many |= sl_distinct_error(one) != 0;
+		wide |= !fits_script(one);
 	}
 	if (calendar)
 		needs_module(conf, nodes->limit, "a window of the calendar");
 	if (many)
 		needs_module(conf, nodes->limit, "distinct above 1,024");
+	if (wide)
+		needs_module(conf, nodes->limit, "a bucket of so large a burst over so long a window");
 	if (limit->shown.terms.penalty_count != 0)
 		needs_module(conf, nodes->penalty, "penalty");
 	if (limit->shown.terms.count_denied)

@@ -5,6 +5,7 @@
  */
 #include "policy/lint.h"
 
+#include "algo/traits.h"
 #include "base/out.h"
 
 #include <inttypes.h>
@@ -42,7 +43,7 @@ void sl_lint_when(struct sl_conf *conf, const struct sl_yaml *when) {
 }
 
 void sl_lint_rule(struct sl_conf *conf, const struct sl_yaml *node, const struct sluice_limit *limit) {
-	if (limit->algorithm != SLUICE_UNLIMITED && limit->quota == 0)
+	if (sl_rule_has(limit, SL_HAS_COUNTER) && limit->quota == 0)
 		sl_report_warning(conf->report, node->place, "a quota of 0 denies every request that costs anything");
 }
 
@@ -116,7 +117,7 @@ void sl_lint_overrides(struct sl_conf *conf, const struct sl_yaml *node, const s
 }
 
 void sl_lint_unlimited(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit) {
-	if (limit->shown.override_count == 0 && limit->shown.limit.algorithm == SLUICE_UNLIMITED)
+	if (limit->shown.override_count == 0 && !sl_rule_has(&limit->shown.limit, SL_HAS_COUNTER))
 		sl_report_warning(conf->report, node->place, "unlimited, without overrides: this limit never applies");
 }
 
@@ -125,7 +126,7 @@ void sl_lint_unlimited(struct sl_conf *conf, const struct sl_yaml *node, const s
 /* Whether a request of these values, and of more, is one that a limit is for: then it gets those that the limit asks
  * for of attributes that it does not have yet, of each the first. */
 static bool joins(const struct sl_ruleset_limit *limit, struct sluice_bytes values[SL_ATTRIBUTES_MAX]) {
-	bool counts = limit->shown.limit.algorithm != SLUICE_UNLIMITED || limit->shown.override_count != 0;
+	bool counts = sl_rule_has(&limit->shown.limit, SL_HAS_COUNTER) || limit->shown.override_count != 0;
 	for (uint32_t i = 0; i < limit->when.count && counts; i++) {
 		const struct sl_condition *condition = &limit->when.list[i];
 		struct sluice_bytes value = values[condition->attribute];

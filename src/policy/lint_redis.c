@@ -23,8 +23,8 @@ void sl_lint_redis(struct sl_conf *conf, const struct sl_redis_nodes *nodes, con
 	if (nodes->budget != NULL && redis->budget_ns > SECOND_NS)
 		sl_report_warning(conf->report, nodes->budget->place,
 		                  "while nodes are silent every request waits as long: a budget above 1s stalls callers");
-	if (nodes->lease != NULL && !redis->leases)
-		sl_report_warning(conf->report, nodes->lease->place, "lease does nothing: leases is false");
+	if (nodes->slice != NULL && !redis->slices)
+		sl_report_warning(conf->report, nodes->slice->place, "slice does nothing: slices is false");
 	if (nodes->password_file != NULL && !redis->tls && crosses_network(redis))
 		sl_report_warning(conf->report, nodes->password_file->place,
 		                  "the password crosses the network in clear: tls protects it");
@@ -38,7 +38,7 @@ void sl_lint_elsewhere(struct sl_conf *conf, const struct sl_yaml *on_error, con
 		                  "local means nothing here, as allow: the store is on this host already, not in Redis");
 	if (strict != NULL && !elsewhere && limit->strict)
 		sl_report_warning(conf->report, strict->place,
-		                  "strict means nothing here: only a store in Redis has leases, which it would forbid");
+		                  "strict means nothing here: only a store in Redis has slices, which it would forbid");
 	if (stagger != NULL && elsewhere && limit->stagger)
 		sl_report_warning(conf->report, stagger->place,
 		                  "stagger means nothing here: its waits are found by peeking at a store on this host, and "

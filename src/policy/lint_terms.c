@@ -4,7 +4,7 @@
  */
 #include "policy/lint.h"
 
-#include "algo/hyperlog.h"
+#include "algo/hll.h"
 #include "algo/terms.h"
 
 enum { LEASE_LONG_H = 24 };
@@ -44,7 +44,7 @@ static void lint_estimate(struct sl_conf *conf, const struct sl_yaml *node, cons
 
 static void lint_allow(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit) {
 	for (uint32_t i = 0; i <= limit->shown.override_count; i++)
-		if (variant(limit, i)->algorithm == SLUICE_DISTINCT && variant(limit, i)->edge == SLUICE_EDGE_ALLOW) {
+		if (sl_rule_has(variant(limit, i), SL_TAKES_MEMBER) && variant(limit, i)->edge == SLUICE_EDGE_ALLOW) {
 			sl_report_warning(conf->report, node->place,
 			                  "edge allow is no bound: once full it admits nearly all strangers too, for an estimate "
 			                  "can't tell them from members: edge deny where the quota protects something");
@@ -54,7 +54,7 @@ static void lint_allow(struct sl_conf *conf, const struct sl_yaml *node, const s
 
 static void lint_lease(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit) {
 	for (uint32_t i = 0; i <= limit->shown.override_count; i++)
-		if (variant(limit, i)->algorithm == SLUICE_CONCURRENCY &&
+		if (sl_rule_has(variant(limit, i), SL_TAKES_LEASE) &&
 		    variant(limit, i)->window_ns > LEASE_LONG_H * HOUR_NS) {
 			sl_report_warning(conf->report, node->place,
 			                  "a holder that dies keeps its place for as long as the lease: shorter ones can be "
@@ -67,13 +67,13 @@ static void lint_lease(struct sl_conf *conf, const struct sl_yaml *node, const s
 
 /* The longest that a request of cost 1 can be told to wait by the limit itself, or less. */
 static sluice_ns longest_wait(const struct sluice_limit *limit) {
-	bool bucket = limit->algorithm == SLUICE_TOKEN_BUCKET || limit->algorithm == SLUICE_LEAKY_BUCKET;
+	bool bucket = sl_rule_has(limit, SL_DRAINS);
 	return bucket && limit->quota != 0 ? limit->window_ns / limit->quota : limit->window_ns;
 }
 
 static void lint_penalty(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_policy_limit *shown) {
 	const struct sluice_terms *terms = &shown->terms;
-	if (shown->limit.algorithm == SLUICE_UNLIMITED || terms->penalty_count == 0)
+	if (!sl_rule_has(&shown->limit, SL_HAS_COUNTER) || terms->penalty_count == 0)
 		return;
 	if (terms->penalties_ns[terms->penalty_count - 1] < longest_wait(&shown->limit))
 		sl_report_warning(conf->report, node->place,
@@ -98,7 +98,7 @@ void sl_lint_terms(struct sl_conf *conf, const struct sl_term_nodes *nodes, cons
 
 /* Does it bound bursts, whatever the calendar? */
 static bool rolls(const struct sluice_limit *limit) {
-	return limit->algorithm != SLUICE_UNLIMITED && limit->algorithm != SLUICE_DISTINCT &&
+	return sl_rule_has(limit, SL_HAS_COUNTER) && !sl_rule_has(limit, SL_TAKES_MEMBER) &&
 	       limit->calendar == SLUICE_CALENDAR_NONE;
 }
 

@@ -11,6 +11,7 @@
  * conditions, overrides, key. Nothing is allocated; a key is written to the caller's buffer and taken back if its limit
  * does not apply.
  */
+#include "algo/traits.h"
 #include "policy/attribute.h"
 #include "policy/key.h"
 #include "policy/ruleset.h"
@@ -117,7 +118,7 @@ static bool fill_item(const struct sluice_policy *policy, const struct sl_rulese
                       const struct sluice_bytes *values, struct sluice_bytes member, struct sluice_item *item,
                       struct sl_out *out) {
 	char *key = out->at;
-	bool members = item->limit->algorithm == SLUICE_DISTINCT, of = members && member.data == NULL;
+	bool members = sl_rule_has(item->limit, SL_TAKES_MEMBER), of = members && member.data == NULL;
 	if (of && values[limit->of].data == NULL)
 		return false;
 	if (!write_key(policy, limit, values, out))
@@ -189,7 +190,7 @@ static sluice_err match_limits(const struct sluice_policy *policy, const struct 
 		const struct sluice_limit *rule = choose(limit, values, &observed);
 		struct sluice_item item = {.limit = rule};
 		char *key = out->at;
-		if (rule->algorithm == SLUICE_UNLIMITED || !fill_item(policy, limit, values, member, &item, out))
+		if (!sl_rule_has(rule, SL_HAS_COUNTER) || !fill_item(policy, limit, values, member, &item, out))
 			continue;
 		if (out->overflow)
 			return SLUICE_E_RANGE;

@@ -1,6 +1,7 @@
 /* The public calls around a policy's life, and what hosts ask of it. */
 #include "policy/policy.h"
 
+#include "algo/traits.h"
 #include "base/assert.h"
 #include "policy/conf.h"
 
@@ -21,7 +22,7 @@ static void policy_init(struct sluice_policy *policy) {
 		.forms = SL_FORM_DRAFT10,
 		.near_percent = 5,
 		.connections = {.idle_ns = 0, .request_ns = SECOND_NS * 10, .write_ns = SECOND_NS * 10},
-		.redis = {.prefix = "sluice:", .budget_ns = SECOND_NS / 50, .leases = true, .lease_ns = SECOND_NS / 2},
+		.redis = {.prefix = "sluice:", .budget_ns = SECOND_NS / 50, .slices = true, .slice_ns = SECOND_NS / 2},
 		.log = {.denials_per_key = SECOND_NS * 10, .denials_per_second = 100, .denials_bytes = (uint64_t)64 << 20},
 	};
 	policy->proxies = loopback;
@@ -31,9 +32,9 @@ static void policy_init(struct sluice_policy *policy) {
 }
 
 static bool leases(const struct sl_ruleset_limit *limit) {
-	bool any = limit->shown.limit.algorithm == SLUICE_CONCURRENCY;
+	bool any = sl_rule_has(&limit->shown.limit, SL_TAKES_LEASE);
 	for (uint32_t i = 0; i < limit->shown.override_count; i++)
-		any = any || limit->overrides[i].limit.algorithm == SLUICE_CONCURRENCY;
+		any = any || sl_rule_has(&limit->overrides[i].limit, SL_TAKES_LEASE);
 	return any;
 }
 
@@ -170,7 +171,7 @@ uint32_t sl_policy_limit_variants(const struct sluice_policy *policy, uint32_t p
 	uint32_t count = 0;
 	for (uint32_t i = 0; i <= limit->shown.override_count && count < room; i++) {
 		const struct sluice_limit *one = i == 0 ? &limit->shown.limit : &limit->overrides[i - 1].limit;
-		bool known = one->algorithm == SLUICE_UNLIMITED;
+		bool known = !sl_rule_has(one, SL_HAS_COUNTER);
 		for (uint32_t j = 0; j < count && !known; j++)
 			known = is_same_counter(one, limits[j]);
 		if (!known)

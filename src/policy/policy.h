@@ -96,7 +96,7 @@ enum { SL_REDIS_ADDRESSES_MAX = 64, SL_REDIS_PREFIX_BYTES_MAX = 64 };
 enum sl_redis_via { SL_VIA_AUTO, SL_VIA_MODULE, SL_VIA_SCRIPT };
 
 /* A store that is not on this host: nodes of Redis or Valkey. In the file: `store: {redis: [...], prefix, via, budget,
- * leases, lease, user, password-file, tls}`; the store's other keys are of the counters that this process keeps itself
+ * slices, slice, user, password-file, tls}`; the store's other keys are of the counters that this process keeps itself
  * (on-error: local). */
 struct sl_redis_settings {
 	const char *const *addresses; /* "10.0.0.1:6379", "[::1]:6379", "name:6379", "unix:/path": some of them */
@@ -105,8 +105,8 @@ struct sl_redis_settings {
 	                               * SL_REDIS_PREFIX_BYTES_MAX bytes at most */
 	uint8_t via;                  /* enum sl_redis_via: find out, or insist */
 	sluice_ns budget_ns;          /* how long a request may take there, 1 ms..10 s; 20 ms */
-	bool leases;                  /* may slices of hot keys' quotas be taken? true unless written */
-	sluice_ns lease_ns;           /* how long a slice is kept at most, 10 ms..10 s; 500 ms */
+	bool slices;                  /* may slices of hot keys' quotas be taken? true unless written */
+	sluice_ns slice_ns;           /* how long a slice is kept at most, 10 ms..10 s; 500 ms */
 	const char *user;             /* AUTH; NULL: the user default */
 	const char *password_file;    /* a file whose first line is the password; NULL: none */
 	bool tls;                     /* `tls: true`, or a mapping {ca, certificate, key} */
@@ -168,7 +168,7 @@ struct sl_policy_limit {
 	uint32_t override_count;
 	bool observe;     /* the limit itself, or all of them; of an override the match says it */
 	uint8_t on_error; /* enum sl_on_error */
-	bool strict;      /* no leases: each request is decided where the counter is */
+	bool strict;      /* no slices: each request is decided where the counter is */
 	bool has_candidate;
 	bool stagger;              /* spreads retry_after over successive denied callers */
 	const char *of;            /* distinct: the attribute whose values are counted; NULL for all others */
@@ -206,7 +206,7 @@ SLUICE_MUST_USE sluice_err sl_policy_match(const struct sluice_policy *policy,
  * SL_ON_ERROR_DENY. SL_ON_ERROR_LOCAL where the store is on this host means SL_ON_ERROR_ALLOW: there is no other. */
 enum sl_on_error sl_policy_on_error(const struct sluice_policy *policy, const struct sluice_match *match, uint32_t i);
 
-/* Must item `i` < match->count of a match be decided where its counter is, each time: no leases? Of an override, what
+/* Must item `i` < match->count of a match be decided where its counter is, each time: no slices? Of an override, what
  * its limit says. */
 bool sl_policy_is_strict(const struct sluice_policy *policy, const struct sluice_match *match, uint32_t i);
 

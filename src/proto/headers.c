@@ -28,6 +28,7 @@
  *   concurrency N lease T:     q = N,      no w: draft-10 has qu="concurrent-requests" */
 #include "proto/headers.h"
 #include "algo/calendar.h"
+#include "algo/traits.h"
 #include "base/math.h"
 
 static const uint64_t integer_max = 999999999999999, second_ns = 1000000000;
@@ -48,7 +49,7 @@ void sl_headers_integer(struct sl_out *out, uint64_t value) {
 }
 
 uint64_t sl_headers_window_s(const struct sluice_limit *limit, uint64_t quota, sluice_ns now) {
-	bool bucket = limit->algorithm == SLUICE_TOKEN_BUCKET || limit->algorithm == SLUICE_LEAKY_BUCKET;
+	bool bucket = sl_rule_has(limit, SL_DRAINS);
 	/* quota 0 is won back at once: its window is as good a number as any */
 	if (bucket && limit->quota != 0 && quota != 0)
 		return sl_max(1, sl_div_ceil(sl_mul(quota, limit->window_ns), limit->quota * second_ns));
@@ -61,14 +62,14 @@ uint64_t sl_headers_window_s(const struct sluice_limit *limit, uint64_t quota, s
 }
 
 bool sl_headers_is_told(const struct sl_headers_limit *limit) {
-	return !limit->observed && limit->limit->algorithm != SLUICE_UNLIMITED;
+	return !limit->observed && sl_rule_has(limit->limit, SL_HAS_COUNTER);
 }
 
 /* ---- draft-10 ------------------------------------------------------------------------------------------------ */
 
 /* What is in flight is counted in no window: its unit is told instead (section 3.2 of the draft). */
 static void put_window(struct sl_out *out, const struct sl_headers_limit *limit, sluice_ns now) {
-	if (limit->limit->algorithm == SLUICE_CONCURRENCY) {
+	if (sl_rule_has(limit->limit, SL_TAKES_LEASE)) {
 		sl_out_str(out, ";qu=\"concurrent-requests\"");
 		return;
 	}
@@ -139,7 +140,7 @@ static void put_quotas(struct sl_out *out, const struct sl_headers_decision *dec
 			continue;
 		sl_out_str(out, before);
 		sl_headers_integer(out, limit->decision->quota);
-		if (limit->limit->algorithm != SLUICE_CONCURRENCY)
+		if (!sl_rule_has(limit->limit, SL_TAKES_LEASE))
 			put_window(out, limit, decision->now);
 		before = ", ";
 	}

@@ -1,22 +1,11 @@
+/* Lines of access logs, read as they come from the servers in use; see logline.h. */
 #include "proto/logline.h"
 
 #include "base/out.h"
 #include "policy/address.h"
 #include "proto/logtime.h"
 
-static const char *const format_names[] = {"auto", "common", "combined", "json", "ops"};
-
-int sl_logline_format(const char *name) {
-	for (int i = 0; i < 5; i++) {
-		if (strcmp(name, format_names[i]) == 0)
-			return i;
-	}
-	return -1;
-}
-
-const char *sl_logline_format_name(enum sl_log_format format) {
-	return format_names[format];
-}
+const char *const sl_log_formats[] = {"auto", "common", "combined", "json", "ops", NULL};
 
 /* ---- a walk over one line ---------------------------------------------------------------------------------- */
 

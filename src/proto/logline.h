@@ -56,10 +56,8 @@ struct sl_logline_scratch {
 bool sl_logline_parse(enum sl_log_format format, struct sluice_bytes line, struct sl_logline_scratch *scratch,
                       struct sl_logline *out, struct sluice_error *error);
 
-/* The format of a name ("auto", "common", "combined", "json", "ops"), or -1. */
-int sl_logline_format(const char *name);
-/* The name of a format. */
-const char *sl_logline_format_name(enum sl_log_format format);
+/* The formats' names, by enum sl_log_format; ended by NULL. */
+extern const char *const sl_log_formats[];
 
 /* ---- shared by the formats (logjson.c, logrequest.c) -------------------------------------------------------- */
 

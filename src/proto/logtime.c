@@ -1,3 +1,4 @@
+/* The times of log lines, in the forms that servers write; see logtime.h. */
 #include "proto/logtime.h"
 
 #include "base/math.h"

@@ -267,7 +267,7 @@ ptrdiff_t sl_resp_parse_guest(struct sl_resp_request *request, const char *data,
 	return parse(request, &guests, data, len);
 }
 
-/* ---- replies ------------------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------------------------- */
 
 static const char two_digits[] = "0001020304050607080910111213141516171819202122232425262728293031323334353637383940"
 								 "4142434445464748495051525354555657585960616263646566676869707172737475767778798081"
@@ -295,6 +295,15 @@ static inline char *put_small(char *at, unsigned n) {
 }
 
 static char *put_unsigned(char *at, uint64_t n) {
+	if (n < 100 && n >= 10) { /* most numbers of an answer have two digits, or three */
+		memcpy(at, two_digits + n * 2, 2);
+		return at + 2;
+	}
+	if (n < 1000 && n >= 100) {
+		at[0] = (char)('0' + (unsigned)n / 100);
+		memcpy(at + 1, two_digits + (unsigned)n % 100 * 2, 2);
+		return at + 3;
+	}
 	if (n < 10000)
 		return put_small(at, (unsigned)n);
 	if (n < 100000000)
@@ -307,4 +316,18 @@ char *sl_resp_put_digits(char *at, int64_t value) {
 	if (value < 0)
 		*at++ = '-';
 	return put_unsigned(at, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+}
+
+size_t sl_resp_command_bytes(uint32_t count, const struct sluice_bytes *args) {
+	size_t bytes = SL_RESP_NUMBER_BYTES_MAX;
+	for (uint32_t i = 0; i < count; i++)
+		bytes += args[i].len + SL_RESP_BULK_MORE;
+	return bytes;
+}
+
+char *sl_resp_put_command(char *at, uint32_t count, const struct sluice_bytes *args) {
+	at = sl_resp_put_number(at, '*', count);
+	for (uint32_t i = 0; i < count; i++)
+		at = sl_resp_put_bulk(at, args[i]);
+	return at;
 }

@@ -60,4 +60,18 @@ static inline char *sl_resp_put_number(char *at, char type, int64_t value) {
 	return at + 2;
 }
 
+/* Writes a bulk string; returns its end. At most text.len + SL_RESP_BULK_MORE bytes. */
+enum { SL_RESP_BULK_MORE = SL_RESP_NUMBER_BYTES_MAX + 2 };
+static inline char *sl_resp_put_bulk(char *at, struct sluice_bytes text) {
+	at = sl_resp_put_number(at, '$', (int64_t)text.len);
+	if (text.len != 0)
+		memcpy(at, text.data, text.len);
+	memcpy(at + text.len, "\r\n", 2);
+	return at + text.len + 2;
+}
+
+/* Writes a command, an array of bulk strings; returns its end. At most sl_resp_command_bytes() bytes. */
+char *sl_resp_put_command(char *at, uint32_t count, const struct sluice_bytes *args);
+size_t sl_resp_command_bytes(uint32_t count, const struct sluice_bytes *args);
+
 #endif

@@ -76,7 +76,7 @@ static size_t decode(unsigned char *to, const unsigned char *text, size_t len) {
 
 /* Is there anything of it to be released or committed? */
 static bool is_held(const struct sluice_item *item) {
-	return item->limit->algorithm != SLUICE_UNLIMITED && item->limit->algorithm != SLUICE_DISTINCT &&
+	return (sl_rule_has(item->limit, SL_TAKES_LEASE) || sl_rule_has(item->limit, SL_RESERVABLE)) &&
 	       item->observed != SLUICE_TRIED;
 }
 
