@@ -1,7 +1,7 @@
 /* The module's clock: CLOCK_BOOTTIME, which no one can set, moved to Unix time by an anchor that is taken when the
  * module is loaded. A step of the wall clock neither frees nor locks anybody, as far as it is up to us: Redis expires
  * keys by the wall clock, so one that leaps ahead of a key's expiry takes the key with it. */
-#include "hosts/redis/turn.h"
+#include "hosts/redis/request.h"
 
 #include <time.h>
 

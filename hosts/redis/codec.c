@@ -5,7 +5,7 @@
 #include "base/math.h"
 
 #include "hosts/redis/memory.h"
-#include "hosts/redis/side.h"
+#include "hosts/redis/companion.h"
 
 enum { ROOM_MIN = 64, HOLD_BYTES = 24 };
 
@@ -61,13 +61,16 @@ void slr_write_holds(struct slr_bytes *bytes, const struct slr_holds *holds) {
 }
 
 void slr_write_counter(struct slr_bytes *bytes, const struct slr_counter *counter, int64_t until_ms) {
-	uint64_t block_bytes = slr_counter_block_bytes(counter), w1 = counter->state.w[1];
-	if (slr_is_side(counter->identity))
-		block_bytes = slr_side_bytes(counter->identity, &counter->state);
+	uint64_t block_bytes = slr_counter_block_bytes(counter);
+	struct sl_state state = counter->state;
+	if (slr_has_block(counter->identity))
+		sl_state_set_host(&state, 0); /* said by the bytes that follow */
+	if (sl_identity_is_companion(counter->identity))
+		block_bytes = slr_companion_bytes(counter->identity, &counter->state);
 	slr_bytes_u64(bytes, counter->identity.kind);
 	slr_bytes_u64(bytes, counter->identity.name);
-	slr_bytes_u64(bytes, counter->state.w[0]);
-	slr_bytes_u64(bytes, slr_has_block(counter->identity) ? w1 >> 32 << 32 : w1);
+	slr_bytes_u64(bytes, state.w[0]);
+	slr_bytes_u64(bytes, state.w[1]);
 	slr_bytes_u64(bytes, (uint64_t)until_ms);
 	slr_bytes_u32(bytes, (uint32_t)block_bytes);
 	if (block_bytes != 0)
@@ -75,10 +78,10 @@ void slr_write_counter(struct slr_bytes *bytes, const struct slr_counter *counte
 	slr_write_holds(bytes, slr_counter_holds(counter));
 }
 
-static bool is_new(struct slr_identity identity) {
+static bool is_new(struct sl_identity identity) {
 	struct sluice_limit limit;
-	return slr_is_side(identity) || slr_algorithm_of(identity) >= SLUICE_CONCURRENCY ||
-	       (slr_widest_limit(identity, &limit) && limit.calendar != SLUICE_CALENDAR_NONE);
+	return sl_identity_is_companion(identity) || sl_identity_has(identity, SL_HAS_SEATS) ||
+	       (sl_identity_widest(identity, &limit) && limit.calendar != SLUICE_CALENDAR_NONE);
 }
 
 static uint64_t version_of(slr_value value) {
@@ -86,9 +89,9 @@ static uint64_t version_of(slr_value value) {
 	uint64_t version = SLR_CODEC_VERSION_OLD;
 	for (uint32_t i = 0; i < slr_value_count(value); i++) {
 		const struct slr_counter *counter = slr_value_at(value, i, &scratch);
-		if (slr_is_side(counter->identity) && slr_side_type(counter->identity) == SLR_SIDE_CONTENTS)
+		if (slr_companion_is(SLR_COMPANION_CONTENTS, counter->identity))
 			return SLR_CODEC_VERSION;
-		if (slr_keeps_rate(counter->identity) && counter->state.rate != 0)
+		if (sl_identity_keeps_rate(counter->identity) && counter->state.rate != 0)
 			version = SLR_CODEC_VERSION_RATES;
 		else if (is_new(counter->identity))
 			version = sl_max(version, SLR_CODEC_VERSION_RATELESS);
@@ -106,7 +109,7 @@ void slr_write_value(struct slr_bytes *bytes, slr_value value) {
 		const struct slr_counter *counter = slr_value_at(value, i, &scratch);
 		slr_write_counter(bytes, counter, slr_value_until(value, i));
 		if (version >= SLR_CODEC_VERSION_RATES)
-			slr_bytes_u32(bytes, slr_keeps_rate(counter->identity) ? counter->state.rate : 0);
+			slr_bytes_u32(bytes, sl_identity_keeps_rate(counter->identity) ? counter->state.rate : 0);
 	}
 }
 
@@ -168,7 +171,7 @@ bool slr_read_holds(struct slr_reader *reader, struct slr_holds **holds) {
 }
 
 /* The block of a counter, copied to where it is aligned; NULL for none. */
-static bool read_block(struct slr_reader *reader, struct slr_identity identity, void **block, uint32_t *bytes) {
+static bool read_block(struct slr_reader *reader, struct sl_identity identity, void **block, uint32_t *bytes) {
 	const void *from;
 	*block = NULL;
 	*bytes = slr_read_u32(reader);
@@ -183,21 +186,22 @@ static bool read_block(struct slr_reader *reader, struct slr_identity identity, 
 }
 
 /* Whether state and block are ones that a limit of this identity can have led to. */
-static bool is_counter(struct slr_identity identity, const struct sl_counter *counter) {
+static bool is_counter(struct sl_identity identity, const struct sl_counter *counter) {
 	struct sluice_limit limit;
-	if (slr_is_side(identity)) {
+	if (sl_identity_is_companion(identity)) {
 		struct sl_state state = counter->state;
-		state.w[1] |= counter->block_bytes / 8;
-		return (uint32_t)counter->state.w[1] == 0 && slr_side_is_valid(identity, &state, counter->block);
+		sl_state_set_host(&state, (uint32_t)(counter->block_bytes / 8));
+		return sl_state_host(&counter->state) == 0 && slr_companion_is_valid(identity, &state, counter->block);
 	}
-	if (!slr_widest_limit(identity, &limit))
+	if (!sl_identity_widest(identity, &limit))
 		return false;
-	if (counter->state.w[0] > SLR_INSTANT_MAX || (slr_has_block(identity) && (uint32_t)counter->state.w[1] != 0))
+	if (sl_state_coarse(&counter->state) > SLR_INSTANT_MAX ||
+	    (slr_has_block(identity) && sl_state_host(&counter->state) != 0))
 		return false;
 	return sl_counter_is_valid(&limit, counter);
 }
 
-static void put_counter(slr_value *value, struct slr_identity identity, int64_t until_ms, const struct sl_counter *step,
+static void put_counter(slr_value *value, struct sl_identity identity, int64_t until_ms, const struct sl_counter *step,
                         struct slr_holds *holds) {
 	struct slr_counter *counter;
 	if (step->block == NULL && holds == NULL) {
@@ -211,14 +215,14 @@ static void put_counter(slr_value *value, struct slr_identity identity, int64_t 
 	slr_counter_set_holds(counter, holds);
 }
 
-/* The rate behind a counter that keeps one; 0 behind others. */
-static bool read_rate(struct slr_reader *reader, struct slr_identity identity, uint64_t version, uint32_t *rate) {
+/* The rate that follows a counter that keeps one; 0 of others. */
+static bool read_rate(struct slr_reader *reader, struct sl_identity identity, uint64_t version, uint32_t *rate) {
 	*rate = version >= SLR_CODEC_VERSION_RATES ? slr_read_u32(reader) : 0;
-	return !reader->failed && (*rate == 0 || slr_keeps_rate(identity));
+	return !reader->failed && (*rate == 0 || sl_identity_keeps_rate(identity));
 }
 
 bool slr_read_counter(struct slr_reader *reader, uint64_t version, slr_value *value) {
-	struct slr_identity identity = {.kind = slr_read_u64(reader)};
+	struct sl_identity identity = {.kind = slr_read_u64(reader)};
 	struct slr_holds *holds = NULL;
 	struct sl_counter step;
 	struct slr_counter scratch;
@@ -234,7 +238,7 @@ bool slr_read_counter(struct slr_reader *reader, uint64_t version, slr_value *va
 	step.state.life = 0;
 	if (slr_read_holds(reader, &holds) && read_rate(reader, identity, version, &step.state.rate) &&
 	    is_counter(identity, &step) &&
-	    (slr_is_side(identity) ? holds == NULL : holds != NULL || !sl_state_is_none(&step.state)) &&
+	    (sl_identity_is_companion(identity) ? holds == NULL : holds != NULL || !sl_state_is_none(&step.state)) &&
 	    slr_value_count(*value) < SLR_COUNTERS_MAX && slr_value_find(*value, identity, &scratch) == NULL) {
 		put_counter(value, identity, until_ms, &step, holds);
 		return true;

@@ -1,11 +1,11 @@
-/* A value as bytes, for RDB files, DUMP and the append-only file; and the reader and writer that notes share.
+/* A value as bytes, for RDB files, DUMP and the append-only file; and the reader and writer that effects share.
  *
  *   value   := version u8 (1, 2, 3, 4) | count u32 | count counters
  *   counter := kind u64 | name u64 | w0 u64 | w1 u64 | until i64, wall ms | block bytes u32 | block
  *              | holds u32 | holds | rate u32 (from version 3 on)
  *   hold    := id u64 | end u64, ns | cost u32 | lease u32
  *
- * Version 2 has what 1 had not: leases, members, windows of the calendar, and what stands beside counters (side.h). 3
+ * Version 2 has what 1 had not: leases, members, windows of the calendar, and companions of counters (companion.h). 3
  * has the rates that buckets of a name drain by; read from 1 or 2, or 0, they are those of whoever asks. 4
  * has ledgers with bundles, and their contents (algo/bundle.h). A value is
  * written in the least version that has all of it, so that nodes of several versions understand each other while one

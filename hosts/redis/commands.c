@@ -1,283 +1,207 @@
 /* The commands that decide, and SLUICE.EFFECT, by which replicas and append-only files are told what came of it. */
 #include "hosts/redis/memory.h"
-#include "hosts/redis/turn.h"
+#include "hosts/redis/request.h"
+#include "proto/answer.h"
 
 /* ---- replies ----------------------------------------------------------------------------------------------------- */
 
-/* `told`: a front is told as well which bound was met, above the first bit of the first number. */
-static void reply_numbers(struct slr_turn *turn, const struct sluice_decision *decision, int64_t last, bool told) {
-	struct RedisModuleCtx *context = turn->context;
-	slr_ReplyWithLongLong(context, decision->allowed | (told ? decision->bound << 1 : 0));
-	slr_ReplyWithLongLong(context, (long long)decision->quota);
-	slr_ReplyWithLongLong(context, decision->remaining);
-	slr_ReplyWithLongLong(context, sl_ns_to_ms_ceil(decision->retry_after_ns));
-	slr_ReplyWithLongLong(context, sl_ns_to_ms_ceil(decision->reset_after_ns));
-	slr_ReplyWithLongLong(context, sl_ns_to_ms_ceil(decision->delay_ns));
-	slr_ReplyWithLongLong(context, last);
+static void put_array(void *to, uint32_t count) {
+	slr_ReplyWithArray(to, count);
 }
 
-/* Whether a call comes to more than its limits' figures. */
-static bool has_outcome(const struct slr_turn *turn) {
-	enum slr_operation operation = turn->call->operation;
-	return operation == SLR_ACQUIRE || operation == SLR_RESERVE || operation == SLR_COMMIT || turn->call->upto ||
-	       turn->call->token != 0;
+static void put_integer(void *to, int64_t value) {
+	slr_ReplyWithLongLong(to, value);
 }
 
-/* By how many nanoseconds a wait is rounded up to whole milliseconds. */
-static int64_t rounded_up(sluice_ns wait_ns) {
-	return wait_ns == SLUICE_NEVER ? 0 : (int64_t)((SL_MS_NS - wait_ns % SL_MS_NS) % SL_MS_NS);
+static void put_text(void *to, struct sluice_bytes text) {
+	if (text.data == NULL)
+		slr_ReplyWithNull(to);
+	else
+		slr_ReplyWithStringBuffer(to, text.data, text.len);
 }
 
-static void reply_each(struct slr_turn *turn) {
-	const struct slr_call *call = turn->call;
-	bool outcome = has_outcome(turn);
-	slr_ReplyWithArray(turn->context, call->item_count + outcome);
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		slr_ReplyWithArray(turn->context, 7 + turn->exact);
-		reply_numbers(turn, &call->each[i], sl_ns_to_ms_ceil(call->each[i].next_after_ns), true);
-		if (turn->exact)
-			slr_ReplyWithLongLong(turn->context, rounded_up(call->each[i].retry_after_ns));
-	}
-	if (!outcome)
-		return;
-	slr_ReplyWithArray(turn->context, 3);
-	slr_ReplyWithLongLong(turn->context, call->granted);
-	slr_ReplyWithLongLong(turn->context, call->repeated);
-	slr_ReplyWithLongLong(turn->context, call->found);
+static void put_error(void *to, const char *text) {
+	slr_ReplyWithError(to, text);
+}
+
+static const struct sl_answer_sink sink = {put_array, put_integer, put_text, put_error};
+
+static void *put_one(void *to, int64_t value) {
+	slr_ReplyWithLongLong(to, value);
+	return to;
+}
+
+static void reply_seven(const struct slr_request *request, int more) {
+	const struct sluice_decision *merged = &request->call->merged;
+	slr_ReplyWithArray(request->context, SL_FIGURES + more);
+	(void)sl_answer_seven(put_one, request->context, merged, merged->allowed, merged->index);
+}
+
+static void reply_cell(const struct slr_request *request) {
+	slr_ReplyWithArray(request->context, SL_FIGURES_CELL);
+	(void)sl_answer_cell(put_one, request->context, &request->call->merged);
+}
+
+/* What the call has come to, as the answer tells it. */
+static const struct sluice_call *outcome_of(const struct slr_request *request) {
+	struct sluice_call *told = request->command->call;
+	struct slr_call *call = request->call;
+	told->merged = call->merged;
+	told->each = call->each;
+	told->granted = call->granted;
+	told->found = call->found;
+	told->forgotten = call->forgotten;
+	told->repeated = call->repeated;
+	return told;
 }
 
 /* The id of what there is now under it: a lease, or a reservation. */
-static void reply_id(struct slr_turn *turn) {
-	const struct slr_call *call = turn->call;
-	bool held = call->merged.allowed && (call->cost != 0 || call->repeated);
-	if (!held || call->merged.index < 0) /* a reservation of what counts nothing is none */
-		slr_ReplyWithNull(turn->context);
-	else if (call->operation == SLR_ACQUIRE)
-		slr_ReplyWithStringBuffer(turn->context, turn->id.data, turn->id.len);
-	else
-		slr_reply_ticket(turn);
+static struct sluice_bytes id_of(const struct slr_request *request, const struct sluice_call *call) {
+	enum sl_operation operation = request->command->operation;
+	bool is_id = operation == SL_OP_ACQUIRE || operation == SL_OP_RESERVE;
+	if (!is_id || !sl_answer_holds(call) || call->merged.index < 0) /* a reservation of what counts nothing is none */
+		return sl_slice(NULL, 0);
+	return operation == SL_OP_ACQUIRE ? call->id : slr_ticket_of(request);
 }
 
-static void reply_decision(struct slr_turn *turn) {
-	const struct slr_call *call = turn->call;
-	bool has_id = call->operation == SLR_ACQUIRE || call->operation == SLR_RESERVE;
-	if (turn->each) {
-		reply_each(turn);
-		return;
+static void reply_more(const struct slr_request *request) {
+	const struct sl_command *command = request->command;
+	struct sl_outcome outcome = {.operation = command->operation, .given = command->given, .call = outcome_of(request)};
+	outcome.id = id_of(request, outcome.call);
+	if (sl_answer_is_decision(&outcome)) {
+		reply_seven(request, sl_answer_more(&outcome));
+		sl_answer_put_more(&sink, request->context, &outcome);
+	} else {
+		sl_answer_put_other(&sink, request->context, &outcome);
 	}
-	slr_ReplyWithArray(turn->context, 7 + (has_id || call->upto) + (call->upto && call->operation == SLR_HOLD));
-	/* a front's HOLD is of one counter */
-	reply_numbers(turn, &call->merged, call->merged.index, call->upto && call->operation == SLR_HOLD);
-	if (has_id)
-		reply_id(turn);
-	else if (call->upto)
-		slr_ReplyWithLongLong(turn->context, call->granted);
-	if (call->upto && call->operation == SLR_HOLD)
-		slr_ReplyWithLongLong(turn->context, call->found);
 }
 
-static void reply_lease(struct slr_turn *turn) {
-	const struct slr_call *call = turn->call;
-	slr_ReplyWithArray(turn->context, 8);
-	slr_ReplyWithLongLong(turn->context, call->granted);
-	reply_numbers(turn, &call->each[0], sl_ns_to_ms_ceil(call->each[0].next_after_ns), true);
-}
-
-static void reply(struct slr_turn *turn) {
-	enum slr_operation operation = turn->call->operation;
-	if (operation == SLR_RESET || operation == SLR_CANCEL)
-		slr_ReplyWithLongLong(turn->context, turn->call->forgotten);
-	else if (operation == SLR_LEASE)
-		reply_lease(turn);
-	else if (operation == SLR_RELEASE || operation == SLR_RENEW)
-		slr_ReplyWithLongLong(turn->context, turn->call->found);
-	else if (operation == SLR_COMMIT && turn->call->found == 0)
-		slr_ReplyWithError(turn->context, "NOTFOUND no such reservation is open: it was committed before, or has "
-		                                  "returned at the end of its ttl, or was of another key");
+static void reply(const struct slr_request *request) {
+	if (sl_answer_is_plain(request->command->operation, request->command->given))
+		reply_seven(request, 0);
+	else if (request->command->operation == SL_OP_THROTTLE)
+		reply_cell(request);
 	else
-		reply_decision(turn);
+		reply_more(request);
 }
 
 /* ---- deciding ---------------------------------------------------------------------------------------------------- */
 
-static bool is_lease_right(struct slr_turn *turn) {
-	const struct slr_call *call = turn->call;
-	if (call->operation != SLR_LEASE || (call->item_count == 1 && call->items[0].watched == 0))
-		return true;
-	slr_fail(turn, "a lease is of one limit, neither OBSERVED nor TRIED");
-	return false;
-}
-
 /* What is acquired or reserved without a name gets one. */
-static __attribute__((noinline)) void make_id(struct slr_turn *turn) {
+static __attribute__((noinline)) void make_id(struct slr_request *request) {
 	static char made[17]; /* read until the reply has been given */
 	slr_GetRandomHexChars(made, 16);
-	turn->id = sl_slice(made, 16);
-	turn->call->id = sl_id_number(turn->id);
+	request->command->call->id = sl_slice(made, 16);
+	request->call->id = sl_id_number(request->command->call->id);
 }
 
 /* Decides a call that has been read, and replies. */
-static int decide(struct slr_turn *turn) {
-	struct slr_call *call = turn->call;
-	if (turn->id.len != 0 && call->operation == SLR_CHECK)
-		call->token = slr_token_of(turn);
-	else if (turn->id.len == 0 && (call->operation == SLR_ACQUIRE || call->operation == SLR_RESERVE))
-		make_id(turn);
-	if (!slr_keys_open(turn, call->operation != SLR_PEEK))
+static int decide(struct slr_request *request) {
+	struct slr_call *call = request->call;
+	bool has_id = request->command->call->id.len != 0;
+	if (has_id && call->operation == SL_OP_CHECK)
+		call->token = slr_token_of(request);
+	else if (!has_id && (call->operation == SL_OP_ACQUIRE || call->operation == SL_OP_RESERVE))
+		make_id(request);
+	if (!slr_keys_open(request, call->operation != SL_OP_PEEK))
 		return SLR_REDIS_OK;
-	if (slr_turn_decide(turn)) {
-		slr_keys_keep(turn);
-		reply(turn);
+	if (slr_request_decide(request)) {
+		slr_keys_keep(request);
+		reply(request);
 	}
-	slr_keys_close(turn);
+	slr_keys_close(request);
+	return SLR_REDIS_OK;
+}
+
+/* Tells the server, which asks for that, the positions of the keys. */
+static __attribute__((noinline)) int tell_positions(struct RedisModuleCtx *context, struct RedisModuleString **args,
+                                                    int count, enum sl_operation operation) {
+	struct sluice_bytes texts[SL_COMMAND_ARGS_MAX];
+	uint16_t positions[SL_COMMAND_ARGS_MAX];
+	uint32_t read = count < SL_COMMAND_ARGS_MAX ? (uint32_t)count : SL_COMMAND_ARGS_MAX;
+	uint32_t found;
+	for (uint32_t i = 0; i < read; i++)
+		texts[i].data = slr_StringPtrLen(args[i], &texts[i].len);
+	found = sl_command_keys(operation, texts, read, positions);
+	for (uint32_t i = 0; i < found; i++)
+		slr_KeyAtPos(context, positions[i]);
 	return SLR_REDIS_OK;
 }
 
 static int run(struct RedisModuleCtx *context, struct RedisModuleString **args, int count,
-               const struct slr_form *form) {
-	struct slr_turn turn;
-	slr_turn_begin(&turn, context, args, count);
-	if (slr_IsKeysPositionRequest(context)) {
-		slr_read_positions(&turn, form);
+               enum sl_operation operation) {
+	struct slr_request request;
+	if (slr_IsKeysPositionRequest(context))
+		return tell_positions(context, args, count, operation);
+	slr_request_begin(&request, context, args, count);
+	if (!slr_read_call(&request, operation) || (request.command->ticketed && !slr_take_ticket_keys(&request)))
 		return SLR_REDIS_OK;
-	}
-	if (!slr_read_call(&turn, form) || !is_lease_right(&turn))
-		return SLR_REDIS_OK;
-	if (form->operation == SLR_LEASE)
-		turn.call->want_next = true;
-	return decide(&turn);
-}
-
-enum {
-	OF_FRONTS = SLR_WORD_EACH,
-	OF_CHARGES = SLR_WORD_EACH | SLR_WORD_MEMBER | SLR_WORD_TERMS | SLR_WORD_COST,
-};
-
-#define COMMAND(command, operation, text, words, ...)                                               \
-	int slr_##command(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) { \
-		static const struct slr_form form = {operation, {__VA_ARGS__}, (words), text};              \
-		return run(context, args, count, &form);                                                    \
-	}
-
-COMMAND(check, SLR_CHECK, "CHECK", OF_CHARGES | SLR_WORD_UPTO | SLR_WORD_ID, SLR_FIELD_COST)
-COMMAND(peek, SLR_PEEK, "PEEK", OF_CHARGES | SLR_WORD_UPTO | SLR_WORD_BESIDE, SLR_FIELD_COST)
-COMMAND(refund, SLR_REFUND, "REFUND", OF_CHARGES, SLR_FIELD_COST)
-COMMAND(reset, SLR_RESET, "RESET", SLR_WORD_TERMS, 0)
-COMMAND(hold, SLR_HOLD, "HOLD", OF_FRONTS | SLR_WORD_UPTO, SLR_FIELD_COST, SLR_FIELD_ID, SLR_FIELD_TTL)
-COMMAND(confirm, SLR_CONFIRM, "CONFIRM", OF_FRONTS | SLR_WORD_KEEP, SLR_FIELD_COST, SLR_FIELD_ID)
-COMMAND(cancel, SLR_CANCEL, "CANCEL", 0, SLR_FIELD_ID)
-COMMAND(acquire, SLR_ACQUIRE, "ACQUIRE", OF_CHARGES | SLR_WORD_ID, SLR_FIELD_COST)
-COMMAND(reserve, SLR_RESERVE, "RESERVE", OF_CHARGES | SLR_WORD_ID, SLR_FIELD_COST,
-        SLR_FIELD_TTL_LONG)
-
-/* Without arguments it says what may be said here. */
-int slr_lease(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
-	static const struct slr_form form = {
-		SLR_LEASE, {SLR_FIELD_ID, SLR_FIELD_TTL, SLR_FIELD_SPENT, SLR_FIELD_WANT}, 0, "LEASE"};
-	if (count == 1 && !slr_IsKeysPositionRequest(context))
-		return slr_ReplyWithLongLong(context, SLR_GRAMMAR);
-	return run(context, args, count, &form);
-}
-
-/* ---- leases and tickets ------------------------------------------------------------------------------------------ */
-
-/* Are there limits behind the id? */
-static bool has_limits(const struct slr_turn *turn) {
-	return turn->count > 3 && !(turn->count == 5 && slr_is_word(slr_arg(turn, 3), "at"));
-}
-
-/* A ticket where it can be read as one. What only looks like one is an id, if there are limits with it. */
-static int end_leases(struct RedisModuleCtx *context, struct RedisModuleString **args, int count,
-                      const struct slr_form *form) {
-	struct slr_turn turn;
-	bool is_ticket;
-	int result = SLR_REDIS_OK;
-	if (count < 3)
-		return slr_WrongArity(context);
-	slr_turn_begin(&turn, context, args, count);
-	if (slr_IsKeysPositionRequest(context)) {
-		slr_read_positions(&turn, form);
-		return SLR_REDIS_OK;
-	}
-	if (slr_read_ticket(&turn, form, 1, true, &is_ticket)) {
-		result = decide(&turn);
-		slr_turn_end(&turn);
-		return result;
-	}
-	if (is_ticket)
-		return SLR_REDIS_OK;
-	if (!has_limits(&turn) && slr_arg(&turn, 2).len > 16 && ((const char *)slr_arg(&turn, 2).data)[16] == '.') {
-		slr_fail(&turn, "no ticket: %s: expected it as SLUICE.ADMIT gave it", slr_shown(slr_arg(&turn, 2)).text);
-		return SLR_REDIS_OK;
-	}
-	return slr_read_call(&turn, form) ? decide(&turn) : SLR_REDIS_OK;
-}
-
-int slr_release(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
-	static const struct slr_form form = {SLR_RELEASE, {SLR_FIELD_NAME}, SLR_WORD_TERMS | SLR_WORD_COST, "RELEASE"};
-	return end_leases(context, args, count, &form);
-}
-
-int slr_renew(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
-	static const struct slr_form form = {SLR_RENEW, {SLR_FIELD_NAME}, SLR_WORD_TERMS | SLR_WORD_COST, "RENEW"};
-	return end_leases(context, args, count, &form);
-}
-
-int slr_commit(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
-	static const struct slr_form form = {SLR_COMMIT, {SLR_FIELD_NAME, SLR_FIELD_ACTUAL}, SLR_WORD_EACH, "COMMIT"};
-	struct slr_turn turn;
-	bool is_ticket;
-	if (count < 4)
-		return slr_WrongArity(context);
-	slr_turn_begin(&turn, context, args, count);
-	if (slr_IsKeysPositionRequest(context)) {
-		slr_KeyAtPos(context, 1);
-		return SLR_REDIS_OK;
-	}
-	if (slr_read_ticket(&turn, &form, 2, false, &is_ticket)) {
-		(void)decide(&turn);
-		slr_turn_end(&turn);
-	} else if (!is_ticket) {
-		slr_fail(&turn, "no ticket: %s: expected it as SLUICE.RESERVE or SLUICE.ADMIT gave it",
-		         slr_shown(slr_arg(&turn, 2)).text);
-	}
+	(void)decide(&request);
+	if (request.command->ticketed)
+		slr_request_end(&request);
 	return SLR_REDIS_OK;
 }
 
-static void reply_holders(struct slr_turn *turn) {
-	uint32_t count = slr_holders_of(turn->call, NULL, 0);
+#define COMMAND(command, operation)                                                                 \
+	int slr_##command(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) { \
+		return run(context, args, count, operation);                                                \
+	}
+
+COMMAND(check, SL_OP_CHECK)
+COMMAND(peek, SL_OP_PEEK)
+COMMAND(refund, SL_OP_REFUND)
+COMMAND(reset, SL_OP_RESET)
+COMMAND(hold, SL_OP_HOLD)
+COMMAND(confirm, SL_OP_CONFIRM)
+COMMAND(cancel, SL_OP_CANCEL)
+COMMAND(acquire, SL_OP_ACQUIRE)
+COMMAND(release, SL_OP_RELEASE)
+COMMAND(renew, SL_OP_RENEW)
+COMMAND(reserve, SL_OP_RESERVE)
+COMMAND(commit, SL_OP_COMMIT)
+
+/* Without arguments it says what may be said here. */
+int slr_lease(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
+	if (count == 1 && !slr_IsKeysPositionRequest(context))
+		return slr_ReplyWithLongLong(context, SLR_GRAMMAR);
+	return run(context, args, count, SL_OP_LEASE);
+}
+
+int slr_throttle(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
+	struct slr_request request;
+	if (count < 5 || count > 6)
+		return slr_WrongArity(context);
+	slr_request_begin(&request, context, args, count);
+	return slr_read_throttle(&request) ? decide(&request) : SLR_REDIS_OK;
+}
+
+/* ---- who holds leases -------------------------------------------------------------------------------------------- */
+
+static void reply_holders(struct slr_request *request) {
+	uint32_t count = slr_holders_of(request->call, NULL, 0);
 	struct sluice_holder *list = slr_take((count + 1) * sizeof *list);
-	count = slr_holders_of(turn->call, list, count);
-	slr_ReplyWithArray(turn->context, count);
+	count = slr_holders_of(request->call, list, count);
+	slr_ReplyWithArray(request->context, count);
 	for (uint32_t i = 0; i < count; i++) {
 		char id[17];
 		slr_hex_of(list[i].id, id);
-		slr_ReplyWithArray(turn->context, 3);
-		slr_ReplyWithStringBuffer(turn->context, id, 16);
-		slr_ReplyWithLongLong(turn->context, list[i].cost);
-		slr_ReplyWithLongLong(turn->context, sl_ns_to_ms_ceil(list[i].ends_after_ns));
+		slr_ReplyWithArray(request->context, 3);
+		slr_ReplyWithStringBuffer(request->context, id, 16);
+		slr_ReplyWithLongLong(request->context, list[i].cost);
+		slr_ReplyWithLongLong(request->context, sl_ns_to_ms_ceil(list[i].ends_after_ns));
 	}
 	slr_give(list);
 }
 
 int slr_holders(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
-	static const struct slr_form form = {SLR_HOLDERS, {0}, 0, "HOLDERS"};
-	struct slr_turn turn;
-	slr_turn_begin(&turn, context, args, count);
-	if (slr_IsKeysPositionRequest(context)) {
-		slr_read_positions(&turn, &form);
+	struct slr_request request;
+	if (slr_IsKeysPositionRequest(context))
+		return tell_positions(context, args, count, SL_OP_HOLDERS);
+	slr_request_begin(&request, context, args, count);
+	if (!slr_read_call(&request, SL_OP_HOLDERS) || !slr_keys_open(&request, false))
 		return SLR_REDIS_OK;
-	}
-	if (!slr_read_call(&turn, &form))
-		return SLR_REDIS_OK;
-	if (turn.call->item_count != 1 || turn.call->items[0].limit.algorithm != SLUICE_CONCURRENCY) {
-		slr_fail(&turn, "expected one limit of concurrency: others have no holders");
-		return SLR_REDIS_OK;
-	}
-	if (!slr_keys_open(&turn, false))
-		return SLR_REDIS_OK;
-	reply_holders(&turn);
-	slr_keys_close(&turn);
+	reply_holders(&request);
+	slr_keys_close(&request);
 	return SLR_REDIS_OK;
 }
 
@@ -294,23 +218,23 @@ static bool read_expiry(struct sluice_bytes text, int64_t *expire_ms) {
 	return true;
 }
 
-static void apply(struct slr_turn *turn, int64_t expire_ms) {
-	struct slr_key *key = &turn->call->keys[0];
+static void apply(struct slr_request *request, int64_t expire_ms) {
+	struct slr_key *key = &request->call->keys[0];
 	slr_value before = key->value;
-	bool right = slr_notes_apply(&key->value, slr_arg(turn, 3));
+	bool right = slr_effects_apply(&key->value, slr_arg(request, 3));
 	if (!right)
-		slr_fail(turn,
+		slr_fail(request,
 		         "the payload is damaged, or of another version: expected what SLUICE.EFFECT was sent by a primary");
 	key->changed = right || key->value != before;
 	key->expire_ms = 0;
-	key->notes.bytes.len = 0;
-	turn->call->noted = false; /* so it is handed on as it came, to our own file and replicas */
-	slr_keys_keep(turn);
+	key->effects.bytes.len = 0;
+	request->call->heard = false; /* so it is handed on as it came, to our own file and replicas */
+	slr_keys_keep(request);
 	if (!right)
 		return;
 	if (key->value != 0 && expire_ms != SLR_NO_EXPIRE)
-		slr_SetAbsExpire(turn->keys[0], expire_ms);
-	slr_ReplyWithSimpleString(turn->context, "OK");
+		slr_SetAbsExpire(request->keys[0], expire_ms);
+	slr_ReplyWithSimpleString(request->context, "OK");
 }
 
 /* Whoever may send effects makes of a counter whatever he likes: so they come from a primary, or out of an append-only
@@ -321,7 +245,7 @@ static bool may_tell(struct RedisModuleCtx *context) {
 }
 
 int slr_effect(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
-	struct slr_turn turn;
+	struct slr_request request;
 	int64_t expire_ms;
 	if (count != 4)
 		return slr_WrongArity(context);
@@ -330,16 +254,16 @@ int slr_effect(struct RedisModuleCtx *context, struct RedisModuleString **args, 
 		                            "not taken from clients unless the module is loaded with client-effects yes");
 		return SLR_REDIS_OK;
 	}
-	slr_turn_begin(&turn, context, args, count);
-	if (!read_expiry(slr_arg(&turn, 2), &expire_ms)) {
-		slr_fail(&turn, "expire_ms %s: expected Unix milliseconds, or -1 for no expiry",
-		         slr_shown(slr_arg(&turn, 2)).text);
+	slr_request_begin(&request, context, args, count);
+	if (!read_expiry(slr_arg(&request, 2), &expire_ms)) {
+		slr_fail(&request, "expire_ms %s: expected Unix milliseconds, or -1 for no expiry",
+		         sl_shown(slr_arg(&request, 2)).text);
 		return SLR_REDIS_OK;
 	}
-	(void)slr_read_key(&turn, 1);
-	if (!slr_keys_open(&turn, true))
+	(void)slr_read_key(&request, 1);
+	if (!slr_keys_open(&request, true))
 		return SLR_REDIS_OK;
-	apply(&turn, expire_ms);
-	slr_keys_close(&turn);
+	apply(&request, expire_ms);
+	slr_keys_close(&request);
 	return SLR_REDIS_OK;
 }

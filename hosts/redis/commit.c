@@ -8,7 +8,7 @@
 #include "algo/calendar.h"
 #include "base/math.h"
 #include "hosts/redis/memory.h"
-#include "hosts/redis/member.h"
+#include "hosts/redis/part.h"
 
 static int64_t wall_of(const struct slr_call *call, struct slr_key *key) {
 	if (key->wall_ms == 0)
@@ -29,8 +29,8 @@ int64_t slr_wall_in(const struct slr_call *call, struct slr_key *key, sluice_ns 
 
 /* The wall time at which a counter equals none that is charged as `decision` says, and holds nothing; `end`: of a hold
  * that is being placed, or 0. */
-static int64_t until_of(const struct slr_call *call, const struct slr_member *m, sluice_ns end) {
-	int64_t until_ms = wall_in(call, m->key, m->clock - call->now, sl_step_life(m->limit, m->decision));
+static int64_t until_of(const struct slr_call *call, const struct slr_part *m, sluice_ns end) {
+	int64_t until_ms = wall_in(call, m->key, m->clock - call->now, sl_step_life(m->cell.limit, m->cell.decision));
 	if (m->holds != NULL && m->holds->count > m->ended)
 		end = sl_max(end, m->holds->list[m->holds->count - 1].end);
 	int64_t end_ms = end <= m->clock ? 0 : wall_in(call, m->key, end - call->now, SL_MS_NS);
@@ -39,14 +39,14 @@ static int64_t until_of(const struct slr_call *call, const struct slr_member *m,
 
 /* Whether the expiry that a key has is that of its one window still: the charge before fell into the same window. What
  * a packed counter may become meanwhile has no expiry of its own that would have to be known. */
-static bool keeps_expiry(const struct slr_member *m) {
-	if (m->limit->calendar != SLUICE_CALENDAR_NONE)
+static bool keeps_expiry(const struct slr_part *m) {
+	if (m->cell.limit->calendar != SLUICE_CALENDAR_NONE)
 		return m->packed && slr_value_is_packed(m->key->value) &&
-		       m->state.w[0] >= sl_calendar_span(m->limit, m->clock).start;
-	uint32_t windows = m->limit->algorithm == SLUICE_SLIDING_WINDOW ? 2 : 1;
-	sluice_ns whole = windows * m->limit->window_ns;
+		       m->state.w[0] >= sl_calendar_span(m->cell.limit, m->clock).start;
+	uint32_t windows = m->cell.limit->algorithm == SLUICE_SLIDING_WINDOW ? 2 : 1;
+	sluice_ns whole = windows * m->cell.limit->window_ns;
 	return m->packed && slr_value_is_packed(m->key->value) &&
-	       m->clock + m->decision->reset_after_ns <= m->state.w[0] + whole;
+	       m->clock + m->cell.decision->reset_after_ns <= m->state.w[0] + whole;
 }
 
 /* Until when the key is kept anyhow, for another of its counters, as far as is known. */
@@ -67,84 +67,84 @@ void slr_key_changed(struct slr_key *key, int64_t until_ms) {
 		key->expire_ms = until_ms;
 }
 
-static void changed(struct slr_member *m, int64_t until_ms) {
+static void changed(struct slr_part *m, int64_t until_ms) {
 	slr_key_changed(m->key, until_ms);
 }
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 /* Whether the image has been charged by deciding it, at this instant and with nothing held against it. */
-static bool is_stepped(const struct slr_member *m, const struct slr_change *change) {
+static bool is_stepped(const struct slr_part *m, const struct slr_change *change) {
 	return !change->forced && !change->counted && m->held == 0;
 }
 
 /* The limit under which a change charges. */
-static struct sluice_limit charging_limit(const struct slr_member *m, const struct slr_change *change) {
-	return change->forced ? slr_widened(m->limit) : *m->limit;
+static struct sluice_limit charging_limit(const struct slr_part *m, const struct slr_change *change) {
+	return change->forced ? sl_rule_widened(m->cell.limit) : *m->cell.limit;
 }
 
-static enum slr_failure fits(const struct sluice_limit *limit, const struct slr_member *m, uint32_t cost) {
-	return sl_step_block_bytes(limit, &m->image.counter, cost) == SL_BLOCK_TOO_LARGE ? SLR_LOG_TOO_LONG : SLR_FINE;
+static enum slr_failure fits(const struct sluice_limit *limit, const struct slr_part *m, uint32_t cost) {
+	return sl_step_block_bytes(limit, &m->cell.counter, cost) == SL_BLOCK_TOO_LARGE ? SLR_LOG_TOO_LONG : SLR_FINE;
 }
 
 /* The holds that are there still, but for the call's own. */
-static uint32_t live_of(const struct slr_member *m) {
+static uint32_t live_of(const struct slr_part *m) {
 	return m->holds != NULL ? m->holds->count - m->ended - (uint32_t)(m->own >= 0) : 0;
 }
 
-bool slr_member_has_place(const struct slr_member *m) {
+bool slr_part_has_place(const struct slr_part *m) {
 	return live_of(m) < SLR_HOLDS_MAX;
 }
 
-/* Whether the member's charge, now or when its hold is confirmed, makes its block longer. */
-static bool grows(const struct slr_call *call, struct slr_member *m) {
+/* Whether the part's charge, now or when its hold is confirmed, makes its block longer. */
+static bool grows(const struct slr_call *call, struct slr_part *m) {
 	struct sluice_decision decision;
-	m->image.counter.state = m->state;
-	sl_step(m->limit, &m->image.counter, call->now, m->cost, true, &decision);
-	return sl_step_block_bytes(m->limit, &m->image.counter, m->cost) != 0;
+	m->cell.counter.state = m->state;
+	sl_step(m->cell.limit, &m->cell.counter, call->now, m->cell.cost, true, &decision);
+	return sl_step_block_bytes(m->cell.limit, &m->cell.counter, m->cell.cost) != 0;
 }
 
 /* Whether a change would add to the memory that the server has no more of. */
-static bool lacks_memory(const struct slr_call *call, struct slr_member *m) {
-	bool asks = call->operation == SLR_CHECK || call->operation == SLR_HOLD || call->operation == SLR_ACQUIRE ||
-	            call->operation == SLR_RESERVE;
-	if (m->there && !(asks && (m->ttl_ns != 0 || sl_rule_has_block(m->limit))))
+static bool lacks_memory(const struct slr_call *call, struct slr_part *m) {
+	bool asks = call->operation == SL_OP_CHECK || call->operation == SL_OP_HOLD || call->operation == SL_OP_ACQUIRE ||
+	            call->operation == SL_OP_RESERVE;
+	if (m->cell.there && !(asks && (m->cell.ttl_ns != 0 || sl_rule_has(m->cell.limit, SL_HAS_BLOCK))))
 		return false;
-	return slr_is_full(call) && (!m->there || m->ttl_ns != 0 || grows(call, m));
+	return slr_is_full(call) && (!m->cell.there || m->cell.ttl_ns != 0 || grows(call, m));
 }
 
-enum slr_failure slr_member_plan(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
+enum slr_failure slr_part_plan(const struct slr_call *call, struct slr_part *m, const struct slr_change *change) {
 	struct sluice_decision decision;
 	struct sluice_limit limit;
-	if (change->place != NULL && !slr_member_has_place(m))
+	if (change->place != NULL && !slr_part_has_place(m))
 		return SLR_TOO_MANY_HOLDS;
-	if (m->ttl_ns != 0) {
-		struct sl_ledger open = slr_member_open(m);
-		if (sl_ledger_open(m->limit->algorithm, &open) >= SL_LEDGER_MAX)
+	if (m->cell.ttl_ns != 0) {
+		struct sl_ledger open = slr_part_open(m);
+		if (sl_ledger_open(m->cell.limit->algorithm, &open) >= SL_LEDGER_MAX)
 			return SLR_TOO_MANY_OPEN;
 	}
 	if (lacks_memory(call, m))
 		return SLR_NO_ROOM;
-	if (change->charge == 0 || !sl_rule_has_block(m->limit))
+	if (change->charge == 0 || !sl_rule_has(m->cell.limit, SL_HAS_BLOCK))
 		return SLR_FINE;
 	if (is_stepped(m, change))
-		return fits(m->limit, m, change->charge);
+		return fits(m->cell.limit, m, change->charge);
 	limit = charging_limit(m, change);
-	m->image.counter.state = m->state;
-	sl_step(&limit, &m->image.counter, call->now, change->charge, true, &decision);
+	m->cell.counter.state = m->state;
+	sl_step(&limit, &m->cell.counter, call->now, change->charge, true, &decision);
 	return fits(&limit, m, change->charge);
 }
 
 /* ---- committing -------------------------------------------------------------------------------------------------- */
 
 /* Charges the image; its block, if it is still the value's, in place. *fresh: a block that takes the other's place. */
-static void charge(const struct slr_call *call, struct slr_member *m, const struct slr_change *change, void **fresh) {
-	struct sl_counter *counter = &m->image.counter;
+static void charge(const struct slr_call *call, struct slr_part *m, const struct slr_change *change, void **fresh) {
+	struct sl_counter *counter = &m->cell.counter;
 	struct sluice_limit limit;
 	bool charged;
 	*fresh = NULL;
 	if (change->charge != 0 && is_stepped(m, change)) {
-		charged = slr_force_stepped(m->limit, counter, call->now, change->charge, fresh);
+		charged = sl_copy_write(m->cell.limit, counter, call->now, change->charge, &slr_blocks, fresh);
 		SL_ASSERT(charged);
 		return;
 	}
@@ -152,63 +152,63 @@ static void charge(const struct slr_call *call, struct slr_member *m, const stru
 	if (change->charge == 0)
 		return;
 	if (change->counted) {
-		charged = slr_count(m->limit, counter, call->now, change->charge, fresh);
+		charged = sl_copy_count(m->cell.limit, counter, call->now, change->charge, &slr_blocks, fresh);
 		SL_ASSERT(charged || *fresh == NULL); /* a log as long as may be is not made longer by denials */
 		return;
 	}
 	limit = charging_limit(m, change);
-	charged = slr_force(&limit, counter, call->now, change->charge, fresh);
+	charged = sl_copy_charge(&limit, counter, call->now, change->charge, &slr_blocks, fresh);
 	SL_ASSERT(charged || change->forced);
 }
 
 /* What was returned from index `from` on until an instant. Returns how many were in all. */
-static uint32_t note_returned(struct slr_member *m, uint32_t from, sluice_ns instant) {
+static uint32_t note_returned(struct slr_part *m, uint32_t from, sluice_ns instant) {
 	uint32_t ended = (uint32_t)sl_min(sl_ledger_ended(&m->ledger, instant), m->returned), count;
 	struct sl_correction *list;
 	if (ended <= from)
 		return from;
-	list = slr_member_returns(m, from, ended, &count);
+	list = slr_part_returns(m, from, ended, &count);
 	if (count != 0)
-		slr_note_correct(&m->key->notes, m->identity, list, count);
+		slr_effect_correct(&m->key->effects, m->identity, list, count);
 	slr_give(list);
 	return ended;
 }
 
 /* All that has happened to a counter with a block, in the order in which loading has worked it out. */
-static void note_charges(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
+static void note_charges(const struct slr_call *call, struct slr_part *m, const struct slr_change *change) {
 	uint32_t returned = 0;
 	for (uint32_t i = 0; i < m->ended; i++) {
 		const struct slr_hold *hold = &m->holds->list[i];
 		if (hold->lease == 0)
 			continue;
 		returned = note_returned(m, returned, hold->end);
-		slr_note_charge(&m->key->notes, m->identity, hold->end, hold->cost);
+		slr_effect_charge(&m->key->effects, m->identity, hold->end, hold->cost);
 	}
 	note_returned(m, returned, m->clock);
 	if (change->correction != NULL)
-		slr_note_correct(&m->key->notes, m->identity, change->correction, 1);
+		slr_effect_correct(&m->key->effects, m->identity, change->correction, 1);
 	if (change->charge == 0)
 		return;
 	if (change->counted)
-		slr_note_count(&m->key->notes, m->identity, call->now, change->charge, m->limit->quota);
-	else if (m->limit->algorithm >= SLUICE_CONCURRENCY)
-		slr_note_lend(&m->key->notes, m->identity, call->now, change->charge, m->who);
+		slr_effect_count(&m->key->effects, m->identity, call->now, change->charge, m->cell.limit->quota);
+	else if (sl_rule_has(m->cell.limit, SL_HAS_SEATS))
+		slr_effect_lend(&m->key->effects, m->identity, call->now, change->charge, m->cell.who);
 	else
-		slr_note_charge(&m->key->notes, m->identity, call->now, change->charge);
+		slr_effect_charge(&m->key->effects, m->identity, call->now, change->charge);
 }
 
 /* Reservations that have ended leave the ledger, with whatever the counter is changed by. */
-static void drop_returned(const struct slr_call *call, struct slr_member *m) {
+static void drop_returned(const struct slr_call *call, struct slr_part *m) {
 	if (m->returned == 0)
 		return;
 	slr_ledger_remove(&m->key->value, m->identity, 0, m->returned);
 	m->returned = m->ledger.count = 0; /* it is read again where it is looked at again */
-	if (call->noted)
-		slr_note_return(&m->key->notes, m->identity, m->clock);
+	if (call->heard)
+		slr_effect_return(&m->key->effects, m->identity, m->clock);
 }
 
 /* Writes the holds of a counter as they are to be. Returns whether that changed anything. */
-static bool put_holds(struct slr_member *m, struct slr_counter *counter, const struct slr_change *change) {
+static bool put_holds(struct slr_part *m, struct slr_counter *counter, const struct slr_change *change) {
 	struct slr_holds *holds = slr_counter_holds(counter);
 	bool own = change->drop_own && m->own >= 0;
 	bool part = own && change->keep_own && change->charge < holds->list[m->own].cost, drop = own && !part;
@@ -226,85 +226,87 @@ static bool put_holds(struct slr_member *m, struct slr_counter *counter, const s
 	return true;
 }
 
-static void note_state(struct slr_member *m, const struct sl_state *state) {
-	slr_note_state(&m->key->notes, m->identity, state);
-	if (!m->there || state->rate != m->rate)
-		slr_note_rate(&m->key->notes, m->identity, state);
+static void note_state(struct slr_part *m, const struct sl_state *state) {
+	slr_effect_state(&m->key->effects, m->identity, state);
+	if (!m->cell.there || state->rate != m->rate)
+		slr_effect_rate(&m->key->effects, m->identity, state);
 }
 
-static void note_counter(struct slr_member *m, const struct slr_counter *counter, bool holds_changed) {
-	if (!sl_rule_has_block(m->limit) && !sl_state_is_none(&counter->state))
+static void note_counter(struct slr_part *m, const struct slr_counter *counter, bool holds_changed) {
+	if (!sl_rule_has(m->cell.limit, SL_HAS_BLOCK) && !sl_state_is_none(&counter->state))
 		note_state(m, &counter->state);
 	if (holds_changed)
-		slr_note_holds(&m->key->notes, counter);
+		slr_effect_holds(&m->key->effects, counter);
 }
 
 /* The counter that is left when nothing is charged and no hold is there is none. */
-static void forget(const struct slr_call *call, struct slr_member *m) {
+static void forget(const struct slr_call *call, struct slr_part *m) {
 	slr_value_remove(&m->key->value, m->identity);
-	if (call->noted)
-		slr_note_gone(&m->key->notes, m->identity);
+	if (call->heard)
+		slr_effect_gone(&m->key->effects, m->identity);
 }
 
-/* Behind a charge that has turned a bucket to another rate: what is open is noted as of now (algo/ledger.h I3). */
-static void note_turn(const struct slr_call *call, struct slr_member *m) {
+/* After a charge that has turned a bucket to another rate: what is open is noted as of now (algo/ledger.h I3). */
+static void note_turn(const struct slr_call *call, struct slr_part *m) {
 	struct sl_ledger ledger = slr_ledger_of(m->key->value, m->identity);
 	struct sl_contents contents;
 	struct slr_counter scratch;
-	if (ledger.count == 0 || !slr_keeps_rate(m->identity) || m->state.rate == 0 || m->state.rate == m->limit->quota)
+	if (ledger.count == 0 || !sl_identity_keeps_rate(m->identity) || m->state.rate == 0 ||
+	    m->state.rate == m->cell.limit->quota)
 		return;
 	contents = slr_contents_of(m->key->value, m->identity);
 	for (uint32_t i = 0; i < ledger.count; i++)
-		sl_bundle_turn(m->limit, m->state.rate, (struct sl_reservation *)(uintptr_t)&ledger.list[i], m->clock);
-	if (call->noted)
-		slr_note_whole(&m->key->notes,
-		               slr_value_find(m->key->value, slr_side_of(SLR_SIDE_LEDGER, m->identity), &scratch));
-	if (sl_contents_turn(&contents, m->state.rate, m->limit->quota) && call->noted)
-		slr_note_whole(&m->key->notes,
-		               slr_value_find(m->key->value, slr_side_of(SLR_SIDE_CONTENTS, m->identity), &scratch));
+		sl_bundle_turn(m->cell.limit, m->state.rate, (struct sl_reservation *)(uintptr_t)&ledger.list[i], m->clock);
+	if (call->heard)
+		slr_effect_whole(&m->key->effects,
+		                 slr_value_find(m->key->value, slr_companion_of(SLR_COMPANION_LEDGER, m->identity), &scratch));
+	if (sl_contents_turn(&contents, m->state.rate, m->cell.limit->quota) && call->heard)
+		slr_effect_whole(
+			&m->key->effects,
+			slr_value_find(m->key->value, slr_companion_of(SLR_COMPANION_CONTENTS, m->identity), &scratch));
 }
 
-static void commit_in_place(const struct slr_call *call, struct slr_member *m, const struct slr_change *change,
+static void commit_in_place(const struct slr_call *call, struct slr_part *m, const struct slr_change *change,
                             int64_t until_ms) {
 	struct slr_counter *counter;
 	void *fresh;
 	bool holds_changed;
 	charge(call, m, change, &fresh);
-	if (call->noted && sl_rule_has_block(m->limit))
+	if (call->heard && sl_rule_has(m->cell.limit, SL_HAS_BLOCK))
 		note_charges(call, m, change);
 	counter = slr_value_open(&m->key->value, m->identity, until_ms);
-	if (sl_rule_has_block(m->limit)) {
+	if (sl_rule_has(m->cell.limit, SL_HAS_BLOCK)) {
 		if (fresh != NULL || m->image.own != NULL) {
 			if (fresh != NULL)
 				slr_block_give(m->image.own);
-			slr_counter_set_block(counter, m->image.counter.block, m->image.counter.block_bytes);
+			slr_counter_set_block(counter, m->cell.counter.block, m->cell.counter.block_bytes);
 			m->image.own = NULL;
 		}
-		counter->state.w[0] = m->image.counter.state.w[0];
-		counter->state.w[1] = m->image.counter.state.w[1] >> 32 << 32 | (uint32_t)counter->state.w[1];
+		counter->state.w[0] = m->cell.counter.state.w[0];
+		counter->state.w[1] = m->cell.counter.state.w[1] >> 32 << 32 | (uint32_t)counter->state.w[1];
 	} else {
-		counter->state = m->image.counter.state;
+		counter->state = m->cell.counter.state;
 	}
 	holds_changed = put_holds(m, counter, change);
 	if (slr_counter_is_none(counter))
 		forget(call, m);
-	else if (call->noted)
+	else if (call->heard)
 		note_counter(m, counter, holds_changed);
 }
 
-void slr_member_commit(const struct slr_call *call, struct slr_member *m, const struct slr_change *change) {
+void slr_part_commit(const struct slr_call *call, struct slr_part *m, const struct slr_change *change) {
 	sluice_ns end = change->place != NULL ? change->place->end : 0;
 	int64_t kept_ms = kept_until(m->key), until_ms = end == 0 && keeps_expiry(m) ? 0 : until_of(call, m, end);
 	bool open = m->ledger.count != m->returned;
-	if (sl_rule_has_block(m->limit) || m->holds != NULL || change->place != NULL || change->charge == 0 ||
+	if (sl_rule_has(m->cell.limit, SL_HAS_BLOCK) || m->holds != NULL || change->place != NULL || change->charge == 0 ||
 	    change->forced || change->counted) {
 		commit_in_place(call, m, change, until_ms);
 	} else {
 		/* the commonest: the image has been charged by deciding it */
 		SL_DEBUG_ASSERT(change->charge != 0);
-		slr_value_write(&m->key->value, m->identity, &m->image.counter.state, until_ms);
-		if (call->noted)
-			note_state(m, &m->image.counter.state);
+		slr_value_write(&m->key->value, m->identity, &m->cell.counter.state, until_ms);
+		if (call->heard)
+			note_state(m, &m->cell.counter.state);
 	}
 	drop_returned(call, m);
 	if (change->charge != 0 && open)
@@ -312,7 +314,7 @@ void slr_member_commit(const struct slr_call *call, struct slr_member *m, const 
 	changed(m, until_ms > kept_ms ? until_ms : 0);
 }
 
-void slr_member_keep(const struct slr_call *call, struct slr_member *m) {
+void slr_part_keep(const struct slr_call *call, struct slr_part *m) {
 	int64_t until_ms = until_of(call, m, 0);
 	slr_value_keep(m->key->value, m->identity, until_ms);
 	changed(m, until_ms);
@@ -320,16 +322,16 @@ void slr_member_keep(const struct slr_call *call, struct slr_member *m) {
 
 /* ---- giving back, forgetting ------------------------------------------------------------------------------------- */
 
-void slr_member_refund(const struct slr_call *call, struct slr_member *m, uint32_t cost) {
+void slr_part_refund(const struct slr_call *call, struct slr_part *m, uint32_t cost) {
 	static const struct slr_change nothing = {.charge = 0};
-	struct sl_counter *step = &m->image.counter;
+	struct sl_counter *step = &m->cell.counter;
 	struct slr_counter *counter;
 	bool any, holds_changed;
-	if (!m->there)
+	if (!m->cell.there)
 		return;
 	step->state = m->state;
-	any = sl_step_prepare_refund(m->limit, step, call->now, &cost);
-	any = sl_step_refund(m->limit, step, call->now, cost) || any;
+	any = sl_step_prepare_refund(m->cell.limit, step, call->now, &cost);
+	any = sl_step_refund(m->cell.limit, step, call->now, cost) || any;
 	if (!any && m->returned == 0)
 		return;
 	changed(m, 0);
@@ -337,9 +339,9 @@ void slr_member_refund(const struct slr_call *call, struct slr_member *m, uint32
 		forget(call, m); /* a charge at the instant 0 */
 		return;
 	}
-	if (!sl_rule_has_block(m->limit) && m->holds == NULL) {
+	if (!sl_rule_has(m->cell.limit, SL_HAS_BLOCK) && m->holds == NULL) {
 		slr_value_write(&m->key->value, m->identity, &step->state, SLR_UNTIL_UNKNOWN);
-		if (call->noted)
+		if (call->heard)
 			note_state(m, &step->state);
 		drop_returned(call, m);
 		return;
@@ -350,112 +352,113 @@ void slr_member_refund(const struct slr_call *call, struct slr_member *m, uint32
 	m->image.own = NULL;
 	counter->state.w[0] = step->state.w[0];
 	counter->state.rate = step->state.rate;
-	counter->state.w[1] =
-		sl_rule_has_block(m->limit) ? (step->state.w[1] >> 32 << 32 | (uint32_t)counter->state.w[1]) : step->state.w[1];
+	counter->state.w[1] = sl_rule_has(m->cell.limit, SL_HAS_BLOCK)
+	                          ? (step->state.w[1] >> 32 << 32 | (uint32_t)counter->state.w[1])
+	                          : step->state.w[1];
 	holds_changed = put_holds(m, counter, &nothing);
-	if (call->noted) {
-		if (m->limit->algorithm == SLUICE_DISTINCT)
-			slr_note_who(&m->key->notes, SLR_NOTE_FORGET, m->identity, call->now, m->who);
-		else if (sl_rule_has_block(m->limit))
-			slr_note_whole(&m->key->notes, counter);
+	if (call->heard) {
+		if (m->cell.limit->algorithm == SLUICE_DISTINCT)
+			slr_effect_who(&m->key->effects, SLR_EFFECT_FORGET, m->identity, call->now, m->cell.who);
+		else if (sl_rule_has(m->cell.limit, SL_HAS_BLOCK))
+			slr_effect_whole(&m->key->effects, counter);
 		else
 			note_counter(m, counter, holds_changed);
 	}
 	drop_returned(call, m);
 }
 
-static bool drop_side(const struct slr_call *call, struct slr_member *m, enum slr_side side) {
-	struct slr_identity identity = slr_side_of(side, m->identity);
+static bool drop_companion(const struct slr_call *call, struct slr_part *m, enum slr_companion companion) {
+	struct sl_identity identity = slr_companion_of(companion, m->identity);
 	if (slr_value_is_packed(m->key->value) || !slr_value_remove(&m->key->value, identity))
 		return false;
-	if (call->noted)
-		slr_note_gone(&m->key->notes, identity);
+	if (call->heard)
+		slr_effect_gone(&m->key->effects, identity);
 	return true;
 }
 
-bool slr_member_reset(const struct slr_call *call, struct slr_member *m) {
-	bool says = m->there && (!sl_state_is_none(&m->state) || (m->holds != NULL && m->holds->count > m->ended));
-	bool sides = drop_side(call, m, SLR_SIDE_LEDGER);
-	sides = drop_side(call, m, SLR_SIDE_CONTENTS) || sides;
-	sides = drop_side(call, m, SLR_SIDE_STRIKES) || sides;
-	if (!m->there && !sides)
+bool slr_part_reset(const struct slr_call *call, struct slr_part *m) {
+	bool says = m->cell.there && (!sl_state_is_none(&m->state) || (m->holds != NULL && m->holds->count > m->ended));
+	bool companions = drop_companion(call, m, SLR_COMPANION_LEDGER);
+	companions = drop_companion(call, m, SLR_COMPANION_CONTENTS) || companions;
+	companions = drop_companion(call, m, SLR_COMPANION_STRIKES) || companions;
+	if (!m->cell.there && !companions)
 		return false;
-	if (m->there)
+	if (m->cell.there)
 		forget(call, m);
 	changed(m, 0);
-	return says || sides; /* of holds that have ended nothing is left */
+	return says || companions; /* of holds that have ended nothing is left */
 }
 
 /* ---- leases, reservations, strikes ------------------------------------------------------------------------------- */
 
-static bool end_lease(const struct slr_call *call, struct slr_member *m, bool renew) {
+static bool end_lease(const struct slr_call *call, struct slr_part *m, bool renew) {
 	struct slr_counter *counter;
-	if (!m->there || m->limit->algorithm != SLUICE_CONCURRENCY)
+	if (!m->cell.there || m->cell.limit->algorithm != SLUICE_CONCURRENCY)
 		return false;
-	if (!sl_lease_is_held(&m->image.counter, call->now)) /* before the value is opened: that may move it unheard */
+	if (!sl_lease_is_held(&m->cell.counter, call->now)) /* before the value is opened: that may move it unheard */
 		return false;
 	counter = slr_value_open(&m->key->value, m->identity, SLR_UNTIL_UNKNOWN);
-	if (!slr_end_counter(m->limit, counter, renew ? SLR_END_RENEW : SLR_END_RELEASE, call->now, m->who))
+	if (!slr_counter_end(m->cell.limit, counter, renew ? SLR_END_RENEW : SLR_END_RELEASE, call->now, m->cell.who))
 		return false;
-	if (call->noted)
-		slr_note_who(&m->key->notes, renew ? SLR_NOTE_RENEW : SLR_NOTE_RELEASE, m->identity, call->now, m->who);
+	if (call->heard)
+		slr_effect_who(&m->key->effects, renew ? SLR_EFFECT_RENEW : SLR_EFFECT_RELEASE, m->identity, call->now,
+		               m->cell.who);
 	changed(m, 0);
 	return true;
 }
 
-bool slr_member_release(const struct slr_call *call, struct slr_member *m) {
+bool slr_part_release(const struct slr_call *call, struct slr_part *m) {
 	return end_lease(call, m, false);
 }
 
-bool slr_member_renew(const struct slr_call *call, struct slr_member *m) {
+bool slr_part_renew(const struct slr_call *call, struct slr_part *m) {
 	return end_lease(call, m, true);
 }
 
-void slr_member_reserve(const struct slr_call *call, struct slr_member *m) {
-	sluice_ns instant = sl_step_instant(m->limit, &m->image.counter, call->now);
-	struct sl_reservation reservation = {.id = call->id, .instant = instant, .end = instant + m->ttl_ns};
-	int64_t until_ms = wall_in(call, m->key, instant - call->now, m->ttl_ns + SL_MS_NS);
+void slr_part_reserve(const struct slr_call *call, struct slr_part *m) {
+	struct sl_reservation reservation = sl_reservation_of(m->cell.limit, &m->cell.counter, call->now, call->id,
+	                                                      m->cell.cost, m->cell.ttl_ns);
+	int64_t until_ms = wall_in(call, m->key, reservation.instant - call->now, m->cell.ttl_ns + SL_MS_NS);
 	bool added;
-	reservation.cost = m->cost;
-	reservation.debt = sl_ledger_debt(m->limit, &m->image.counter, call->now);
-	added = slr_ledger_add(&m->key->value, m->identity, m->limit, m->limit->quota, &reservation, until_ms);
+	added = slr_ledger_add(&m->key->value, m->identity, m->cell.limit, m->cell.limit->quota, &reservation, until_ms);
 	SL_ASSERT(added);
-	if (call->noted)
-		slr_note_open(&m->key->notes, m->identity, &reservation);
+	if (call->heard)
+		slr_effect_open(&m->key->effects, m->identity, &reservation);
 	changed(m, until_ms);
 }
 
-void slr_member_close(const struct slr_call *call, struct slr_member *m, const struct sl_found *found) {
-	if (call->noted)
-		slr_note_close(&m->key->notes, m->identity, found->place != NULL ? found->place : &found->its);
+void slr_part_close(const struct slr_call *call, struct slr_part *m, const struct sl_found *found) {
+	if (call->heard)
+		slr_effect_close(&m->key->effects, m->identity, found->place != NULL ? found->place : &found->its);
 	slr_ledger_close(&m->key->value, m->identity, found);
 	m->ledger = slr_ledger_of(m->key->value, m->identity);
 	m->contents = slr_contents_of(m->key->value, m->identity);
 	changed(m, 0);
 }
 
-void slr_member_strike(const struct slr_call *call, struct slr_member *m) {
-	sluice_ns life = sl_strikes_life(m->terms, m->strikes, call->now);
+void slr_part_strike(const struct slr_call *call, struct slr_part *m) {
+	sluice_ns life = sl_strikes_life(m->cell.terms, m->cell.strikes, call->now);
 	int64_t until_ms = wall_in(call, m->key, 0, sl_min(life, SLUICE_NEVER - SL_MS_NS) + SL_MS_NS);
 	struct slr_counter scratch;
-	slr_strikes_put(&m->key->value, m->identity, m->strikes, until_ms);
-	if (call->noted)
-		slr_note_whole(&m->key->notes,
-		               slr_value_find(m->key->value, slr_side_of(SLR_SIDE_STRIKES, m->identity), &scratch));
+	slr_strikes_put(&m->key->value, m->identity, m->cell.strikes, until_ms);
+	if (call->heard)
+		slr_effect_whole(&m->key->effects,
+		                 slr_value_find(m->key->value, slr_companion_of(SLR_COMPANION_STRIKES, m->identity), &scratch));
 	changed(m, until_ms);
 }
 
 /* ---- the key ----------------------------------------------------------------------------------------------------- */
 
 /* A ledger with its contents, as long as its counter is there: what has ended is charged there still. */
-static bool is_needed(slr_value value, struct slr_identity identity) {
+static bool is_needed(slr_value value, struct sl_identity identity) {
 	struct slr_counter scratch;
-	if (!slr_is_side(identity) ||
-	    (slr_side_type(identity) != SLR_SIDE_LEDGER && slr_side_type(identity) != SLR_SIDE_CONTENTS))
+	if (!sl_identity_is_companion(identity) || (sl_identity_algorithm(identity) != SLR_COMPANION_LEDGER &&
+	                                            sl_identity_algorithm(identity) != SLR_COMPANION_CONTENTS))
 		return false;
 	for (uint32_t i = 0; i < slr_value_count(value); i++) {
-		struct slr_identity other = slr_value_at(value, i, &scratch)->identity;
-		if (!slr_is_side(other) && slr_identity_equal(slr_side_of(slr_side_type(identity), other), identity))
+		struct sl_identity other = slr_value_at(value, i, &scratch)->identity;
+		if (!sl_identity_is_companion(other) &&
+		    sl_identity_equal(slr_companion_of(sl_identity_algorithm(identity), other), identity))
 			return true;
 	}
 	return false;
@@ -465,12 +468,12 @@ static void remove_expired(const struct slr_call *call, struct slr_key *key) {
 	int64_t wall_ms = wall_of(call, key);
 	for (uint32_t i = slr_value_count(key->value); i-- > 0;) {
 		struct slr_counter scratch;
-		struct slr_identity identity = slr_value_at(key->value, i, &scratch)->identity;
+		struct sl_identity identity = slr_value_at(key->value, i, &scratch)->identity;
 		if (slr_value_until(key->value, i) > wall_ms || is_needed(key->value, identity))
 			continue;
 		slr_value_remove(&key->value, identity);
-		if (call->noted)
-			slr_note_gone(&key->notes, identity);
+		if (call->heard)
+			slr_effect_gone(&key->effects, identity);
 	}
 }
 

@@ -1,5 +1,5 @@
 /* What the server is told about our commands: for COMMAND DOCS, for clients that look for keys, for access lists. */
-#include "hosts/redis/turn.h"
+#include "hosts/redis/request.h"
 
 #define END \
 	{ .name = NULL }
@@ -7,63 +7,7 @@
 	{ .name = "key", .type = SLR_ARG_KEY, .key_spec_index = 0 }
 #define ARG(arg_name, arg_type) \
 	{ .name = (arg_name), .type = (arg_type), .key_spec_index = -1 }
-#define OPTION(arg_name, arg_type, arg_token) \
-	{ .name = (arg_name), .type = (arg_type), .key_spec_index = -1, .token = (arg_token), .flags = SLR_ARG_IS_OPTIONAL }
-#define COST ARG("cost", SLR_ARG_INTEGER)
-#define ID ARG("id", SLR_ARG_STRING)
-#define TTL ARG("ttl-ms", SLR_ARG_INTEGER)
-#define AT OPTION("unix-ms", SLR_ARG_UNIX_TIME, "AT")
-#define EACH OPTION("each", SLR_ARG_PURE_TOKEN, "EACH")
-#define UPTO OPTION("upto", SLR_ARG_PURE_TOKEN, "UPTO")
-#define TOKEN OPTION("own-id", SLR_ARG_STRING, "ID")
-#define MEMBER OPTION("member", SLR_ARG_STRING, "MEMBER")
-#define SOME_ITEMS                                                          \
-	{                                                                       \
-		.name = "item", .type = SLR_ARG_BLOCK, .key_spec_index = -1,        \
-		.flags = SLR_ARG_IS_MULTIPLE | SLR_ARG_IS_OPTIONAL, .subargs = item \
-	}
-#define ITEMS \
-	{ .name = "item", .type = SLR_ARG_BLOCK, .key_spec_index = -1, .flags = SLR_ARG_IS_MULTIPLE, .subargs = item }
 
-static struct slr_command_arg watched[] = {
-	{.name = "observed", .type = SLR_ARG_PURE_TOKEN, .key_spec_index = -1, .token = "OBSERVED"},
-	{.name = "tried", .type = SLR_ARG_PURE_TOKEN, .key_spec_index = -1, .token = "TRIED"},
-	END,
-};
-static struct slr_command_arg item[] = {
-	{.name = "other-key", .type = SLR_ARG_KEY, .key_spec_index = 1, .token = "KEY", .flags = SLR_ARG_IS_OPTIONAL},
-	OPTION("name", SLR_ARG_STRING, "NAME"),
-	{.name = "watched", .type = SLR_ARG_ONEOF, .key_spec_index = -1, .flags = SLR_ARG_IS_OPTIONAL, .subargs = watched},
-	OPTION("terms", SLR_ARG_STRING, "TERMS"),
-	OPTION("own-cost", SLR_ARG_INTEGER, "COST"),
-	OPTION("own-ttl-ms", SLR_ARG_INTEGER, "TTL"),
-	ARG("limit", SLR_ARG_STRING),
-	END,
-};
-static struct slr_command_arg check_args[] = {KEY_ARG, COST, AT, EACH, UPTO, TOKEN, MEMBER, ITEMS, END};
-static struct slr_command_arg peek_args[] = {KEY_ARG, COST, AT, EACH, UPTO, MEMBER, ITEMS, END};
-static struct slr_command_arg refund_args[] = {KEY_ARG, COST, AT, EACH, MEMBER, ITEMS, END};
-static struct slr_command_arg acquire_args[] = {KEY_ARG, COST, AT, EACH, TOKEN, MEMBER, ITEMS, END};
-static struct slr_command_arg reserve_args[] = {KEY_ARG, COST, TTL, AT, EACH, TOKEN, ITEMS, END};
-static struct slr_command_arg release_args[] = {KEY_ARG, ID, AT, SOME_ITEMS, END};
-static struct slr_command_arg holders_args[] = {KEY_ARG, AT, ARG("limit", SLR_ARG_STRING), END};
-static struct slr_command_arg commit_args[] = {
-	KEY_ARG, ARG("ticket", SLR_ARG_STRING), ARG("actual", SLR_ARG_INTEGER), AT, EACH, END};
-static struct slr_command_arg reset_args[] = {KEY_ARG, AT, ITEMS, END};
-static struct slr_command_arg hold_args[] = {KEY_ARG, COST, ID, TTL, AT, EACH, ITEMS, END};
-static struct slr_command_arg confirm_args[] = {KEY_ARG, COST, ID, AT, EACH, ITEMS, END};
-static struct slr_command_arg cancel_args[] = {KEY_ARG, ID, AT, ITEMS, END};
-static struct slr_command_arg lease_args[] = {
-	KEY_ARG,
-	ID,
-	TTL,
-	ARG("spent", SLR_ARG_INTEGER),
-	ARG("want", SLR_ARG_INTEGER),
-	AT,
-	OPTION("name", SLR_ARG_STRING, "NAME"),
-	ARG("limit", SLR_ARG_STRING),
-	END,
-};
 static struct slr_command_arg inspect_args[] = {KEY_ARG, END};
 static struct slr_command_arg throttle_args[] = {
 	KEY_ARG,
@@ -80,7 +24,7 @@ static struct slr_command_arg effect_args[] = {
 	END,
 };
 
-/* The first key, and those behind the word KEY: of these a specification can find but one, so that servers ask us. */
+/* The first key, and those after the word KEY: of these a specification can find but one, so that servers ask us. */
 #define FIRST_KEY(key_flags)                                                                \
 	{                                                                                       \
 		.flags = (key_flags), .begin_search_type = SLR_SPEC_BEGIN_INDEX, .bs.index.pos = 1, \
@@ -92,7 +36,7 @@ static struct slr_command_arg effect_args[] = {
 	}
 #define OTHER_KEYS(key_flags)                                                                                         \
 	{                                                                                                                 \
-		.notes = "any number of them", .flags = (key_flags) | SLR_SPEC_INCOMPLETE,                                    \
+		.notes = "any number of them", .flags = (key_flags) | SLR_SPEC_INCOMPLETE,                                  \
 		.begin_search_type = SLR_SPEC_BEGIN_KEYWORD, .bs.keyword = {"KEY", 2}, .find_keys_type = SLR_SPEC_FIND_RANGE, \
 		.fk.range = {                                                                                                 \
 			0,                                                                                                        \
@@ -112,34 +56,82 @@ static struct slr_key_spec key_read[] = {FIRST_KEY(READS), NO_KEY};
 
 static const struct row {
 	const char *name, *summary;
-	int arity; /* SLUICE.LEASE may be asked without arguments, what may be said here */
+	int arity; /* SLUICE.LEASE may be asked without arguments, what may be said here; 0: the grammar's */
 	struct slr_key_spec *keys;
-	struct slr_command_arg *args;
+	struct slr_command_arg *args; /* NULL: those of the grammar, by the operation */
+	enum sl_operation operation;
 	const char *categories;
 } rows[] = {
-	{"sluice.check", "Decides a request against limits and charges them if all admit it", -4, keys_changed, check_args,
+	{"sluice.check", "Decides a request against limits and charges them if all admit it", 0, keys_changed, NULL,
+     SL_OP_CHECK, "write fast"},
+	{"sluice.peek", "Decides a request without charging it", 0, keys_read, NULL, SL_OP_PEEK, "read fast"},
+	{"sluice.refund", "Gives cost back, newest charges first", 0, keys_changed, NULL, SL_OP_REFUND, "write fast"},
+	{"sluice.reset", "Forgets counters", 0, keys_changed, NULL, SL_OP_RESET, "write fast"},
+	{"sluice.hold", "Decides a request and holds its cost until it is confirmed, cancelled or its time is over", 0,
+     keys_changed, NULL, SL_OP_HOLD, "write fast"},
+	{"sluice.confirm", "Turns a hold into a charge", 0, keys_changed, NULL, SL_OP_CONFIRM, "write fast"},
+	{"sluice.cancel", "Drops a hold", 0, keys_changed, NULL, SL_OP_CANCEL, "write fast"},
+	{"sluice.lease", "Settles a front's slice of a counter and takes the next", -1, keys_changed, NULL, SL_OP_LEASE,
      "write fast"},
-	{"sluice.peek", "Decides a request without charging it", -4, keys_read, peek_args, "read fast"},
-	{"sluice.refund", "Gives cost back, newest charges first", -4, keys_changed, refund_args, "write fast"},
-	{"sluice.reset", "Forgets counters", -3, keys_changed, reset_args, "write fast"},
-	{"sluice.hold", "Decides a request and holds its cost until it is confirmed, cancelled or its time is over", -6,
-     keys_changed, hold_args, "write fast"},
-	{"sluice.confirm", "Turns a hold into a charge", -5, keys_changed, confirm_args, "write fast"},
-	{"sluice.cancel", "Drops a hold", -4, keys_changed, cancel_args, "write fast"},
-	{"sluice.lease", "Settles a front's slice of a counter and takes the next", -1, keys_changed, lease_args,
-     "write fast"},
-	{"sluice.acquire", "Decides a request and gives it a lease of each limit of concurrency", -4, keys_changed,
-     acquire_args, "write fast"},
-	{"sluice.release", "Ends a lease", -3, keys_changed, release_args, "write fast"},
-	{"sluice.renew", "Lets a lease end later", -3, keys_changed, release_args, "write fast"},
-	{"sluice.holders", "Tells who holds leases", -3, keys_read, holders_args, "read slow"},
-	{"sluice.reserve", "Decides a request by an estimate that is corrected later", -5, keys_changed, reserve_args,
-     "write fast"},
-	{"sluice.commit", "Corrects an estimate to what it has cost", -4, key_changed, commit_args, "write fast"},
-	{"sluice.inspect", "Tells what a key holds", 2, key_read, inspect_args, "read slow"},
-	{"sluice.effect", "Applies what a primary tells of its changes", 4, key_changed, effect_args, "admin dangerous"},
-	{"cl.throttle", "Decides as redis-cell does", -5, key_changed, throttle_args, "write fast"},
+	{"sluice.acquire", "Decides a request and gives it a lease of each limit of concurrency", 0, keys_changed, NULL,
+     SL_OP_ACQUIRE, "write fast"},
+	{"sluice.release", "Ends a lease", 0, keys_changed, NULL, SL_OP_RELEASE, "write fast"},
+	{"sluice.renew", "Lets a lease end later", 0, keys_changed, NULL, SL_OP_RENEW, "write fast"},
+	{"sluice.holders", "Tells who holds leases", 0, keys_read, NULL, SL_OP_HOLDERS, "read slow"},
+	{"sluice.reserve", "Decides a request by an estimate that is corrected later", 0, keys_changed, NULL,
+     SL_OP_RESERVE, "write fast"},
+	{"sluice.commit", "Corrects an estimate to what it has cost", 0, key_changed, NULL, SL_OP_COMMIT, "write fast"},
+	{"sluice.inspect", "Tells what a key holds", 2, key_read, inspect_args, 0, "read slow"},
+	{"sluice.effect", "Applies what a primary tells of its changes", 4, key_changed, effect_args, 0,
+     "admin dangerous"},
+	{"cl.throttle", "Decides as redis-cell does", -5, key_changed, throttle_args, 0, "write fast"},
 };
+
+static int type_of(enum sl_argument_type type) {
+	static const int types[] = {
+		[SL_ARGUMENT_KEY] = SLR_ARG_KEY,           [SL_ARGUMENT_STRING] = SLR_ARG_STRING,
+		[SL_ARGUMENT_INTEGER] = SLR_ARG_INTEGER,   [SL_ARGUMENT_INSTANT] = SLR_ARG_UNIX_TIME,
+		[SL_ARGUMENT_TOKEN] = SLR_ARG_PURE_TOKEN,
+	};
+	return types[type];
+}
+
+static struct slr_command_arg arg_of(const struct sl_argument *told) {
+	return (struct slr_command_arg){
+		.name = told->name,
+		.type = type_of(told->type),
+		.key_spec_index = told->type == SL_ARGUMENT_KEY ? 0 : -1,
+		.token = told->token,
+		.flags = (told->optional ? SLR_ARG_IS_OPTIONAL : 0) | (told->multiple ? SLR_ARG_IS_MULTIPLE : 0),
+	};
+}
+
+/* What the grammar says of a command. The server copies it. What stands in front of a limit is one block with it. */
+static struct slr_command_arg *args_of(enum sl_operation operation) {
+	static struct slr_command_arg args[SL_ARGUMENTS_MAX + 2], item[SL_ARGUMENTS_MAX + 1];
+	struct sl_argument told[SL_ARGUMENTS_MAX];
+	uint32_t count = sl_command_arguments(operation, true, told), own = 0, shared = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		bool limit = strcmp(told[i].name, "limit") == 0;
+		struct slr_command_arg arg = arg_of(&told[i]);
+		if (!told[i].ahead && !limit) {
+			args[shared++] = arg;
+			continue;
+		}
+		arg.flags &= limit ? 0 : SLR_ARG_IS_OPTIONAL;
+		item[own++] = arg;
+		if (limit)
+			args[shared++] = (struct slr_command_arg){
+				.name = "item",
+				.type = SLR_ARG_BLOCK,
+				.key_spec_index = -1,
+				.flags = (told[i].optional ? SLR_ARG_IS_OPTIONAL : 0) | (told[i].multiple ? SLR_ARG_IS_MULTIPLE : 0),
+				.subargs = item,
+			};
+	}
+	args[shared] = item[own] = (struct slr_command_arg){.name = NULL};
+	return args;
+}
 
 /* What no client sends is in no category that clients are given. */
 static bool is_for_clients(const struct row *row) {
@@ -155,9 +147,9 @@ static void describe_one(struct RedisModuleCtx *context, const struct row *row, 
 		.summary = row->summary,
 		.complexity = "O(N) with N the number of limits; O(log M) for a log of M entries",
 		.since = SLUICE_VERSION,
-		.arity = row->arity,
+		.arity = row->arity != 0 ? row->arity : -(int)sl_command_arity(row->operation),
 		.key_specs = row->keys,
-		.args = row->args,
+		.args = row->args != NULL ? row->args : args_of(row->operation),
 	};
 	char categories[64];
 	struct sluice_bytes own = sl_str(has_category && is_for_clients(row) ? " ratelimit" : "");

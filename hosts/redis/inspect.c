@@ -1,20 +1,20 @@
-/* SLUICE.INSPECT key: what a key holds, a map for each counter, and one for what stands beside it. It is for people;
+/* SLUICE.INSPECT key: what a key holds, a map for each counter, and one for each companion. It is for people;
  * programs PEEK. */
-#include "hosts/redis/side.h"
-#include "hosts/redis/turn.h"
+#include "hosts/redis/companion.h"
+#include "hosts/redis/request.h"
 
 #include "base/out.h"
 
 static const char *const spaces[] = {"limit", "policy", "cl.throttle"};
 
-static void pair_text(struct slr_turn *turn, const char *name, const char *text) {
-	slr_ReplyWithCString(turn->context, name);
-	slr_ReplyWithCString(turn->context, text);
+static void pair_text(struct slr_request *request, const char *name, const char *text) {
+	slr_ReplyWithCString(request->context, name);
+	slr_ReplyWithCString(request->context, text);
 }
 
-static void pair_number(struct slr_turn *turn, const char *name, uint64_t number) {
-	slr_ReplyWithCString(turn->context, name);
-	slr_ReplyWithLongLong(turn->context, number <= (uint64_t)INT64_MAX ? (long long)number : INT64_MAX);
+static void pair_number(struct slr_request *request, const char *name, uint64_t number) {
+	slr_ReplyWithCString(request->context, name);
+	slr_ReplyWithLongLong(request->context, number <= (uint64_t)INT64_MAX ? (long long)number : INT64_MAX);
 }
 
 static uint64_t held_by(const struct slr_holds *holds) {
@@ -33,7 +33,7 @@ void slr_hex_of(uint64_t number, char text[17]) {
 /* Who counts at this instant: leases that are held, members that are counted. */
 static uint32_t places_of(const struct slr_counter *counter, sluice_ns now) {
 	struct sl_counter step;
-	if (slr_algorithm_of(counter->identity) < SLUICE_CONCURRENCY)
+	if (!sl_identity_has(counter->identity, SL_HAS_SEATS))
 		return 0;
 	slr_counter_load(counter, &step);
 	return sl_lease_list(&step, now, NULL, 0);
@@ -46,74 +46,74 @@ static uint64_t reserved_by(const struct sl_ledger *ledger, uint32_t from) {
 	return cost;
 }
 
-static void reply_beside(struct slr_turn *turn, struct slr_identity identity, sluice_ns now) {
-	slr_value value = turn->call->keys[0].value;
+static void reply_beside(struct slr_request *request, struct sl_identity identity, sluice_ns now) {
+	slr_value value = request->call->keys[0].value;
 	struct sl_ledger ledger = slr_ledger_of(value, identity);
 	struct sl_strikes strikes;
 	uint32_t ended = sl_ledger_ended(&ledger, now);
 	(void)slr_strikes_of(value, identity, &strikes);
 	struct sl_ledger open = {ledger.list + ended, ledger.count - ended};
-	pair_number(turn, "reservations", sl_ledger_open(slr_algorithm_of(identity), &open));
-	pair_number(turn, "reserved", reserved_by(&ledger, ended));
-	pair_number(turn, "penalties", strikes.level);
-	pair_number(turn, "denials", strikes.count);
-	pair_number(turn, "shut_out_until_ms", strikes.until / SL_MS_NS);
+	pair_number(request, "reservations", sl_ledger_open(sl_identity_algorithm(identity), &open));
+	pair_number(request, "reserved", reserved_by(&ledger, ended));
+	pair_number(request, "penalties", strikes.level);
+	pair_number(request, "denials", strikes.count);
+	pair_number(request, "shut_out_until_ms", strikes.until / SL_MS_NS);
 }
 
-static void reply_counter(struct slr_turn *turn, const struct slr_counter *counter, sluice_ns now) {
+static void reply_counter(struct slr_request *request, const struct slr_counter *counter, sluice_ns now) {
 	const struct slr_holds *holds = slr_counter_holds(counter);
-	uint64_t kind = counter->identity.kind;
+	enum sl_space space = sl_identity_space(counter->identity);
 	struct sluice_limit limit;
 	char name[17];
-	bool known = slr_widest_limit(counter->identity, &limit);
+	bool known = sl_identity_widest(counter->identity, &limit);
 	slr_hex_of(counter->identity.name, name);
-	slr_ReplyWithMap(turn->context, 15);
-	pair_text(turn, "algorithm", known ? sl_rule_word(&limit) : "unknown");
-	pair_number(turn, "window_ms", limit.window_ns / SL_MS_NS);
-	pair_number(turn, "precision_ms", limit.precision_ns / SL_MS_NS);
-	pair_text(turn, "belongs_to", kind >> 62 < 3 ? spaces[kind >> 62] : "unknown");
-	pair_text(turn, "name", name);
-	pair_number(turn, "last_ms", (counter->state.w[0] >> SL_COARSE_SHIFT << SL_COARSE_SHIFT) / SL_MS_NS);
-	pair_number(turn, "block_bytes", slr_counter_block_bytes(counter));
-	pair_number(turn, "holds", holds != NULL ? holds->count : 0);
-	pair_number(turn, "held", held_by(holds));
-	pair_number(turn, slr_algorithm_of(counter->identity) == SLUICE_DISTINCT ? "members" : "leases",
+	slr_ReplyWithMap(request->context, 15);
+	pair_text(request, "algorithm", known ? sl_algorithm_word(limit.algorithm) : "unknown");
+	pair_number(request, "window_ms", limit.window_ns / SL_MS_NS);
+	pair_number(request, "precision_ms", limit.precision_ns / SL_MS_NS);
+	pair_text(request, "belongs_to", spaces[space]);
+	pair_text(request, "name", name);
+	pair_number(request, "last_ms", sl_state_coarse(&counter->state) / SL_MS_NS);
+	pair_number(request, "block_bytes", slr_counter_block_bytes(counter));
+	pair_number(request, "holds", holds != NULL ? holds->count : 0);
+	pair_number(request, "held", held_by(holds));
+	pair_number(request, sl_identity_has(counter->identity, SL_TAKES_MEMBER) ? "members" : "leases",
 	            places_of(counter, now));
-	reply_beside(turn, counter->identity, now);
+	reply_beside(request, counter->identity, now);
 }
 
-/* What stands beside a counter that is none any more: strikes outlive it. */
-static void reply_side(struct slr_turn *turn, const struct slr_counter *side) {
+/* A companion whose counter has gone: strikes outlive it. */
+static void reply_companion(struct slr_request *request, const struct slr_counter *companion) {
 	static const char *const words[] = {"unknown", "reservations", "penalties", "requests that may be retried",
 	                                    "bundled reservations"};
-	uint32_t type = side->identity.kind >> 58 & 15;
-	slr_ReplyWithMap(turn->context, 2);
-	pair_text(turn, "beside", words[type <= SLR_SIDE_CONTENTS ? type : 0]);
-	pair_number(turn, "bytes", slr_counter_block_bytes(side));
+	uint32_t type = sl_identity_algorithm(companion->identity);
+	slr_ReplyWithMap(request->context, 2);
+	pair_text(request, "beside", words[type <= SLR_COMPANION_CONTENTS ? type : 0]);
+	pair_number(request, "bytes", slr_counter_block_bytes(companion));
 }
 
-static void reply_one(struct slr_turn *turn, const struct slr_counter *counter, sluice_ns now) {
-	if (slr_is_side(counter->identity))
-		reply_side(turn, counter);
+static void reply_one(struct slr_request *request, const struct slr_counter *counter, sluice_ns now) {
+	if (sl_identity_is_companion(counter->identity))
+		reply_companion(request, counter);
 	else
-		reply_counter(turn, counter, now);
+		reply_counter(request, counter, now);
 }
 
 int slr_inspect(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
-	struct slr_turn turn;
+	struct slr_request request;
 	struct slr_counter scratch;
 	sluice_ns now = slr_clock_now();
 	slr_value value;
 	if (count != 2)
 		return slr_WrongArity(context);
-	slr_turn_begin(&turn, context, args, count);
-	(void)slr_read_key(&turn, 1);
-	if (!slr_keys_open(&turn, false))
+	slr_request_begin(&request, context, args, count);
+	(void)slr_read_key(&request, 1);
+	if (!slr_keys_open(&request, false))
 		return SLR_REDIS_OK;
-	value = turn.call->keys[0].value;
+	value = request.call->keys[0].value;
 	slr_ReplyWithArray(context, slr_value_count(value));
 	for (uint32_t i = 0; i < slr_value_count(value); i++)
-		reply_one(&turn, slr_value_at(value, i, &scratch), now);
-	slr_keys_close(&turn);
+		reply_one(&request, slr_value_at(value, i, &scratch), now);
+	slr_keys_close(&request);
 	return SLR_REDIS_OK;
 }

@@ -3,44 +3,44 @@
  * While a call is decided a value is ours alone: what the server holds of it may be gone. It is told of the new one
  * before anything else is asked of it. A key is reported as modified only when it was: a denial does not end a
  * transaction that WATCHes the key, nor a client's cache of it. */
-#include "hosts/redis/turn.h"
+#include "hosts/redis/request.h"
 
-static bool open_one(struct slr_turn *turn, uint32_t k, bool to_write) {
-	struct slr_key *key = &turn->call->keys[k];
+static bool open_one(struct slr_request *request, uint32_t k, bool to_write) {
+	struct slr_key *key = &request->call->keys[k];
 	struct RedisModuleKey *opened =
-		slr_OpenKey(turn->context, turn->names[k], to_write ? SLR_KEY_READ | SLR_KEY_WRITE : SLR_KEY_READ);
-	turn->keys[k] = opened;
+		slr_OpenKey(request->context, request->names[k], to_write ? SLR_KEY_READ | SLR_KEY_WRITE : SLR_KEY_READ);
+	request->keys[k] = opened;
 	key->value = 0;
 	if (opened == NULL || slr_KeyType(opened) == SLR_KEYTYPE_EMPTY)
 		return true;
 	if (slr_ModuleTypeGetType(opened) != slr_type) {
-		if (turn->ticketed && turn->names[k] != turn->args[1])
+		if (request->command->ticketed && request->names[k] != request->args[1])
 			return true; /* nobody learns from a forged ticket what a key holds */
-		slr_ReplyWithError(turn->context, SLR_WRONGTYPE);
+		slr_ReplyWithError(request->context, SLR_WRONGTYPE);
 		return false;
 	}
 	key->value = (slr_value)slr_ModuleTypeGetValue(opened);
 	return true;
 }
 
-static void close_first(struct slr_turn *turn, uint32_t count) {
+static void close_first(struct slr_request *request, uint32_t count) {
 	for (uint32_t k = 0; k < count; k++)
-		if (turn->keys[k] != NULL)
-			slr_CloseKey(turn->keys[k]);
+		if (request->keys[k] != NULL)
+			slr_CloseKey(request->keys[k]);
 }
 
-bool slr_keys_open(struct slr_turn *turn, bool to_write) {
-	for (uint32_t k = 0; k < turn->call->key_count; k++) {
-		if (!open_one(turn, k, to_write)) {
-			close_first(turn, k + 1);
+bool slr_keys_open(struct slr_request *request, bool to_write) {
+	for (uint32_t k = 0; k < request->call->key_count; k++) {
+		if (!open_one(request, k, to_write)) {
+			close_first(request, k + 1);
 			return false;
 		}
 	}
 	return true;
 }
 
-void slr_keys_close(struct slr_turn *turn) {
-	close_first(turn, turn->call->key_count);
+void slr_keys_close(struct slr_request *request) {
+	close_first(request, request->call->key_count);
 }
 
 /* Hands a value over; 0 is no key. */
@@ -62,36 +62,36 @@ static void put_expiry(struct RedisModuleKey *opened, int64_t expire_ms) {
 
 /* Tells replicas and the append-only file what became of a key; or only counts the change, for the server's points at
  * which it saves by itself. */
-static void tell(struct slr_turn *turn, uint32_t k) {
-	const struct slr_key *key = &turn->call->keys[k];
-	const struct slr_bytes *notes = &key->notes.bytes;
+static void tell(struct slr_request *request, uint32_t k) {
+	const struct slr_key *key = &request->call->keys[k];
+	const struct slr_bytes *effects = &key->effects.bytes;
 	long long expire_ms;
-	if (!turn->call->noted) {
-		slr_ReplicateVerbatim(turn->context); /* reaches nobody: nobody listens (listen.c) */
+	if (!request->call->heard) {
+		slr_ReplicateVerbatim(request->context); /* reaches nobody: nobody listens (listen.c) */
 		return;
 	}
-	expire_ms = key->value == 0 ? SLR_NO_EXPIRE : slr_GetAbsExpire(turn->keys[k]);
-	if (notes->len != 0)
-		slr_Replicate(turn->context, "SLUICE.EFFECT", "slb", turn->names[k], expire_ms, (const char *)notes->data,
-		              notes->len);
+	expire_ms = key->value == 0 ? SLR_NO_EXPIRE : slr_GetAbsExpire(request->keys[k]);
+	if (effects->len != 0)
+		slr_Replicate(request->context, "SLUICE.EFFECT", "slb", request->names[k], expire_ms,
+		              (const char *)effects->data, effects->len);
 }
 
-void slr_keys_keep(struct slr_turn *turn) {
-	for (uint32_t k = 0; k < turn->call->key_count; k++) {
-		struct slr_key *key = &turn->call->keys[k];
+void slr_keys_keep(struct slr_request *request) {
+	for (uint32_t k = 0; k < request->call->key_count; k++) {
+		struct slr_key *key = &request->call->keys[k];
 		if (!key->changed)
 			continue;
-		put_value(turn->keys[k], key->value);
+		put_value(request->keys[k], key->value);
 		if (key->value != 0 && key->expire_ms != 0)
-			put_expiry(turn->keys[k], key->expire_ms);
-		slr_SignalModifiedKey(turn->context, turn->names[k]);
-		tell(turn, k);
+			put_expiry(request->keys[k], key->expire_ms);
+		slr_SignalModifiedKey(request->context, request->names[k]);
+		tell(request, k);
 	}
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static struct slr_turn *deciding; /* one command at a time */
+static struct slr_request *deciding; /* one command at a time */
 
 /* Whether Redis would refuse a command that adds to its memory. Above maxmemory it may still be evicting, so its own
  * answer counts: to a command that it refuses in any case, for it may write ("W"), but first where there is no memory
@@ -112,13 +112,13 @@ static bool is_full(void) {
 	return full;
 }
 
-bool slr_turn_decide(struct slr_turn *turn) {
+bool slr_request_decide(struct slr_request *request) {
 	enum slr_failure failure;
-	deciding = turn;
-	turn->call->noted = slr_is_heard();
-	turn->call->is_full = is_full;
-	failure = slr_decide(turn->call);
+	deciding = request;
+	request->call->heard = slr_is_heard();
+	request->call->is_full = is_full;
+	failure = slr_decide(request->call);
 	if (failure != SLR_FINE)
-		slr_fail(turn, "the log is too long: at most 33554431 entries; count it in sliding-buckets");
+		slr_fail(request, "the log is too long: at most 33554431 entries; count it in sliding-buckets");
 	return failure == SLR_FINE;
 }

@@ -1,7 +1,7 @@
 /* Limits in the notation, and those that were read lately: most traffic brings the same few along, and parsing one
  * costs as much as deciding it. The table is direct-mapped; a text that takes another's line is parsed again. */
 #include "base/recall.h"
-#include "hosts/redis/turn.h"
+#include "hosts/redis/request.h"
 
 enum { LINES_SHIFT = 8, LINES = 1 << LINES_SHIFT, TEXT_MAX = 87 };
 

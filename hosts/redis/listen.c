@@ -1,5 +1,5 @@
-/* Whether anybody is told of what our commands change. Writing notes and handing them to the server costs as much as a
- * decision, and a server with neither replicas nor an append-only file throws them away.
+/* Whether anybody is told of what our commands change. Writing effects and handing them to the server costs as much as
+ * a decision, and a server with neither replicas nor an append-only file throws them away.
  *
  * Nobody listens when all of this was found true, which is asked about once a second:
  *   the append-only file is off, the server is in no cluster (which may move slots by ways of its own), it has no
@@ -9,7 +9,7 @@
  * server's role changes. What is done between a replica's knock and that fork is in the snapshot.
  *
  * A server that does not tell of all these is told of everything. */
-#include "hosts/redis/turn.h"
+#include "hosts/redis/request.h"
 
 enum { ASK_EVERY = 8 /* of the server's rounds, 10 a second by default */ };
 

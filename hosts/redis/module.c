@@ -6,7 +6,7 @@
  * client-effects  whether SLUICE.EFFECT is taken from clients, too (no): for the tools that copy a server's commands */
 #include "base/out.h"
 #include "hosts/redis/memory.h"
-#include "hosts/redis/turn.h"
+#include "hosts/redis/request.h"
 #include "os/zone.h"
 
 enum { MODULE_VERSION = 1 };

@@ -8,27 +8,25 @@
 
 #include "algo/step.h"
 #include "base/siphash.h"
-#include "hosts/redis/turn.h"
+#include "hosts/redis/request.h"
 
 /* One command is read at a time. */
-static struct sl_ticket ticket;
-static unsigned char memory[SL_TICKET_BYTES_MAX];
 static struct RedisModuleString *made[SLUICE_ITEMS_MAX];
 static uint32_t made_count;
 
 /* The place of a ticket's key in the call, which is the first argument's, or has been made. */
-static uint8_t key_of(struct slr_turn *turn, struct sluice_bytes key) {
-	struct slr_call *call = turn->call;
-	struct RedisModuleString *name = turn->args[1];
+static uint8_t key_of(struct slr_request *request, struct sluice_bytes key) {
+	struct slr_call *call = request->call;
+	struct RedisModuleString *name = request->args[1];
 	for (uint32_t k = 0; k < call->key_count; k++) {
 		struct sluice_bytes known;
-		known.data = slr_StringPtrLen(turn->names[k], &known.len);
+		known.data = slr_StringPtrLen(request->names[k], &known.len);
 		if (sl_bytes_equal(known, key))
 			return (uint8_t)k;
 	}
-	if (!sl_bytes_equal(slr_arg(turn, 1), key))
-		name = made[made_count++] = slr_CreateString(turn->context, key.data, key.len);
-	turn->names[call->key_count] = name;
+	if (!sl_bytes_equal(slr_arg(request, 1), key))
+		name = made[made_count++] = slr_CreateString(request->context, key.data, key.len);
+	request->names[call->key_count] = name;
 	return (uint8_t)call->key_count++;
 }
 
@@ -43,117 +41,77 @@ static struct RedisModuleString *current_user(struct RedisModuleCtx *context) {
 }
 
 /* May a user change all keys of the call that the command's own arguments don't say? */
-static bool user_may(struct slr_turn *turn, struct RedisModuleUser *user) {
-	for (uint32_t k = 0; k < turn->call->key_count; k++) {
-		if (turn->names[k] == turn->args[1] ||
-		    slr_ACLCheckKeyPermissions(user, turn->names[k], SLR_SPEC_ACCESS | SLR_SPEC_UPDATE) == SLR_REDIS_OK)
+static bool user_may(struct slr_request *request, struct RedisModuleUser *user) {
+	for (uint32_t k = 0; k < request->call->key_count; k++) {
+		if (request->names[k] == request->args[1] ||
+		    slr_ACLCheckKeyPermissions(user, request->names[k], SLR_SPEC_ACCESS | SLR_SPEC_UPDATE) == SLR_REDIS_OK)
 			continue;
-		slr_ACLAddLogEntry(turn->context, user, turn->names[k], SLR_ACL_LOG_KEY);
+		slr_ACLAddLogEntry(request->context, user, request->names[k], SLR_ACL_LOG_KEY);
 		return false;
 	}
 	return true;
 }
 
 /* False: the reply has been given. */
-static bool may_use_keys(struct slr_turn *turn) {
+static bool may_use_keys(struct slr_request *request) {
 	struct RedisModuleString *name;
 	struct RedisModuleUser *user;
 	bool may;
 	if (made_count == 0)
 		return true;
-	name = current_user(turn->context);
+	name = current_user(request->context);
 	user = name == NULL ? NULL : slr_GetModuleUserFromUserName(name);
-	may = user != NULL && user_may(turn, user);
+	may = user != NULL && user_may(request, user);
 	if (user != NULL)
 		slr_FreeModuleUser(user);
 	if (name != NULL)
-		slr_FreeString(turn->context, name);
+		slr_FreeString(request->context, name);
 	if (!may)
-		slr_ReplyWithError(turn->context, "NOPERM No permissions to access a key that the ticket names");
+		slr_ReplyWithError(request->context, "NOPERM No permissions to access a key that the ticket names");
 	return may;
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-static void add_items(struct slr_turn *turn, bool leases) {
-	struct slr_call *call = turn->call;
-	for (uint32_t i = 0; i < ticket.count; i++) {
-		struct slr_item *item = &call->items[call->item_count];
-		if ((ticket.limits[i].algorithm == SLUICE_CONCURRENCY) != leases)
-			continue;
-		*item = (struct slr_item){.limit = ticket.limits[i], .key = key_of(turn, ticket.items[i].key)};
-		turn->limit_names[call->item_count++].len = 0;
-	}
-}
-
-/* AT and EACH, behind the fields. */
-static bool read_rest(struct slr_turn *turn, const struct slr_form *form, uint32_t index, bool leases) {
-	if (!slr_read_at(turn, &index))
-		return false;
-	slr_read_each(turn, form, &index);
-	if (index == turn->count)
+bool slr_take_ticket_keys(struct slr_request *request) {
+	made_count = 0;
+	for (uint32_t i = 0; i < request->call->item_count; i++)
+		request->call->items[i].key = key_of(request, request->command->items[i].key);
+	if (may_use_keys(request))
 		return true;
-	slr_fail(turn, "the ticket says its limits: expected nothing behind it%s but AT, found %s",
-	         leases ? "" : " and the cost", slr_shown(slr_arg(turn, index)).text);
+	slr_request_end(request);
 	return false;
 }
 
-bool slr_read_ticket(struct slr_turn *turn, const struct slr_form *form, uint32_t fields, bool leases,
-                     bool *is_ticket) {
-	turn->form = form;
-	turn->call->operation = form->operation;
-	*is_ticket = true;
-	for (uint32_t i = 1; i < fields; i++)
-		if (!slr_read_field(turn, form->fields[i], slr_arg(turn, 2 + i)))
-			return false;
-	*is_ticket = sl_ticket_read(&ticket, slr_arg(turn, 2), slr_arg(turn, 1), memory);
-	if (!*is_ticket || !read_rest(turn, form, 2 + fields, leases) || !slr_key_fits(turn, slr_arg(turn, 1)))
-		return false;
-	made_count = 0;
-	turn->ticketed = true;
-	turn->id = ticket.id;
-	turn->call->id = sl_id_number(ticket.id);
-	add_items(turn, leases);
-	if (!may_use_keys(turn)) {
-		slr_turn_end(turn);
-		return false;
-	}
-	if (!turn->timed)
-		slr_set_instant(turn->call);
-	return true;
-}
-
-void slr_turn_end(struct slr_turn *turn) {
+void slr_request_end(struct slr_request *request) {
 	while (made_count != 0)
-		slr_FreeString(turn->context, made[--made_count]);
+		slr_FreeString(request->context, made[--made_count]);
 }
 
-void slr_reply_ticket(struct slr_turn *turn) {
-	const struct slr_call *call = turn->call;
+struct sluice_bytes slr_ticket_of(const struct slr_request *request) {
+	const struct slr_call *call = request->call;
 	static char text[SL_TICKET_BYTES_MAX], names[SLUICE_ITEMS_MAX][SLUICE_NAME_BYTES_MAX + 1];
 	const char *named[SLUICE_ITEMS_MAX];
-	struct sluice_item items[SLUICE_ITEMS_MAX];
 	for (uint32_t i = 0; i < call->item_count; i++) {
-		struct sluice_bytes name = turn->limit_names[i];
-		items[i] = (struct sluice_item){.limit = &call->items[i].limit, .observed = call->items[i].watched};
-		items[i].key.data = slr_StringPtrLen(turn->names[call->items[i].key], &items[i].key.len);
-		named[i] = name.len != 0 ? names[i] : NULL;
-		if (name.len != 0)
+		struct sluice_bytes name = request->command->names[i];
+		bool has_name = (request->command->named & 1u << i) != 0 && call->items[i].limit.algorithm != SLUICE_UNLIMITED;
+		named[i] = has_name ? names[i] : NULL;
+		if (has_name)
 			memcpy(names[i], name.data, name.len);
-		names[i][name.len] = '\0';
+		names[i][has_name ? name.len : 0] = '\0';
 	}
-	slr_ReplyWithStringBuffer(turn->context, text,
-	                          sl_ticket_write(text, call->id, slr_arg(turn, 1), items, named, call->item_count));
+	return sl_slice(
+		text, sl_ticket_write(text, call->id, slr_arg(request, 1), request->command->items, named, call->item_count));
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
 /* One counter: its key and identity. */
-static uint64_t counter_hash(const struct slr_turn *turn, const struct slr_item *item) {
+static uint64_t counter_hash(const struct slr_request *request, const struct slr_item *item) {
 	/* A fixed key, as for members. */
 	static const uint64_t key[2] = {0x636f756e7465722d, 0x6f662d746f6b656e};
 	struct sluice_bytes name;
-	name.data = slr_StringPtrLen(turn->names[item->key], &name.len);
+	name.data = slr_StringPtrLen(request->names[item->key], &name.len);
 	return sl_siphash(key, &item->limit.derived[SL_IDENT_KIND], 2, name, 2, 4);
 }
 
@@ -166,13 +124,13 @@ static bool stands_before(const struct slr_call *call, uint32_t i) {
 	return false;
 }
 
-uint64_t slr_token_of(const struct slr_turn *turn) {
+uint64_t slr_token_of(const struct slr_request *request) {
 	static const uint64_t key[2] = {0x746f6b656e2d6f66, 0x2d726571756573};
 	uint64_t sum = 0, hash;
-	for (uint32_t i = 0; i < turn->call->item_count; i++)
-		if (turn->call->items[i].limit.algorithm != SLUICE_UNLIMITED && turn->call->items[i].watched != SLUICE_TRIED &&
-		    !stands_before(turn->call, i))
-			sum += counter_hash(turn, &turn->call->items[i]);
-	hash = sl_siphash(key, &sum, 1, turn->id, 2, 4);
+	for (uint32_t i = 0; i < request->call->item_count; i++)
+		if (request->call->items[i].limit.algorithm != SLUICE_UNLIMITED &&
+		    request->call->items[i].watched != SLUICE_TRIED && !stands_before(request->call, i))
+			sum += counter_hash(request, &request->call->items[i]);
+	hash = sl_siphash(key, &sum, 1, request->command->call->id, 2, 4);
 	return hash != 0 ? hash : 1;
 }

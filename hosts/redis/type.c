@@ -1,7 +1,7 @@
 /* The data type: how the server saves, loads, copies, measures, moves and frees our values. */
 #include "hosts/redis/memory.h"
-#include "hosts/redis/side.h"
-#include "hosts/redis/turn.h"
+#include "hosts/redis/companion.h"
+#include "hosts/redis/request.h"
 
 enum { ENCODING_VERSION = 1 }; /* of the string that is saved; what it holds says its own (codec.h) */
 
@@ -35,17 +35,17 @@ static void rdb_save(struct RedisModuleIO *io, void *value) {
 	slr_bytes_free(&bytes);
 }
 
-/* The server itself writes the key's expiry behind it. */
+/* The server itself writes the key's expiry after it. */
 static void aof_rewrite(struct RedisModuleIO *io, struct RedisModuleString *key, void *value) {
 	struct slr_counter scratch;
 	for (uint32_t i = 0; i < slr_value_count((slr_value)value); i++) {
-		struct slr_notes notes = {.bytes.data = NULL};
+		struct slr_effects effects = {.bytes.data = NULL};
 		const struct slr_counter *counter = slr_value_at((slr_value)value, i, &scratch);
-		slr_note_whole(&notes, counter);
-		slr_note_rate(&notes, counter->identity, &counter->state);
-		slr_EmitAOF(io, "SLUICE.EFFECT", "slb", key, (long long)SLR_NO_EXPIRE, (const char *)notes.bytes.data,
-		            notes.bytes.len);
-		slr_bytes_free(&notes.bytes);
+		slr_effect_whole(&effects, counter);
+		slr_effect_rate(&effects, counter->identity, &counter->state);
+		slr_EmitAOF(io, "SLUICE.EFFECT", "slb", key, (long long)SLR_NO_EXPIRE, (const char *)effects.bytes.data,
+		            effects.bytes.len);
+		slr_bytes_free(&effects.bytes);
 	}
 }
 
@@ -90,9 +90,9 @@ static void digest_block(struct RedisModuleDigest *digest, const struct slr_coun
 	struct sluice_limit limit;
 	struct sluice_decision decision;
 	struct sl_counter step;
-	sluice_ns now = counter->state.w[0] >> SL_COARSE_SHIFT << SL_COARSE_SHIFT;
+	sluice_ns now = sl_state_coarse(&counter->state);
 	uint64_t most; /* a damaged block may make waits of nothing, again and again */
-	if (!slr_widest_limit(counter->identity, &limit))
+	if (!sl_identity_widest(counter->identity, &limit))
 		return;
 	slr_counter_load(counter, &step);
 	most = step.block_bytes + 1;
@@ -123,37 +123,37 @@ static void digest_places(struct RedisModuleDigest *digest, const struct slr_cou
 }
 
 /* Tokens stand where their table's size puts them, and those that have ended may be there still or not. */
-static void digest_tokens(struct RedisModuleDigest *digest, const struct slr_counter *side) {
-	const struct slr_token *table = (const void *)slr_counter_block(side)->bytes;
-	uint64_t count = slr_counter_block_bytes(side) / sizeof *table, sum = 0;
+static void digest_tokens(struct RedisModuleDigest *digest, const struct slr_counter *companion) {
+	const struct slr_token *table = (const void *)slr_counter_block(companion)->bytes;
+	uint64_t count = slr_counter_block_bytes(companion) / sizeof *table, sum = 0;
 	for (uint64_t i = 0; i < count; i++)
-		if (table[i].hash != 0 && table[i].end > side->state.w[0])
+		if (table[i].hash != 0 && table[i].end > companion->state.w[0])
 			sum += (table[i].hash ^ table[i].end ^ table[i].granted) * UINT64_C(0x9e3779b97f4a7c15);
 	slr_DigestAddLongLong(digest, (long long)sum);
 }
 
-static void digest_side(struct RedisModuleDigest *digest, const struct slr_counter *side) {
-	if (slr_side_type(side->identity) == SLR_SIDE_TOKENS)
-		digest_tokens(digest, side);
-	else if (slr_side_type(side->identity) != SLR_SIDE_CONTENTS) /* its ledger sums it up */
-		slr_DigestAddStringBuffer(digest, (const char *)slr_counter_block(side)->bytes,
-		                          (size_t)slr_side_bytes(side->identity, &side->state));
+static void digest_companion(struct RedisModuleDigest *digest, const struct slr_counter *companion) {
+	if (sl_identity_algorithm(companion->identity) == SLR_COMPANION_TOKENS)
+		digest_tokens(digest, companion);
+	else if (sl_identity_algorithm(companion->identity) != SLR_COMPANION_CONTENTS) /* its ledger sums it up */
+		slr_DigestAddStringBuffer(digest, (const char *)slr_counter_block(companion)->bytes,
+		                          (size_t)slr_companion_bytes(companion->identity, &companion->state));
 }
 
 static void digest_counter(struct RedisModuleDigest *digest, const struct slr_counter *counter) {
 	const struct slr_holds *holds = slr_counter_holds(counter);
 	slr_DigestAddLongLong(digest, (long long)counter->identity.kind);
 	slr_DigestAddLongLong(digest, (long long)counter->identity.name);
-	if (slr_is_side(counter->identity)) {
-		digest_side(digest, counter);
-	} else if (slr_algorithm_of(counter->identity) >= SLUICE_CONCURRENCY) {
+	if (sl_identity_is_companion(counter->identity)) {
+		digest_companion(digest, counter);
+	} else if (sl_identity_has(counter->identity, SL_HAS_SEATS)) {
 		digest_places(digest, counter);
 	} else if (slr_has_block(counter->identity)) {
 		digest_block(digest, counter);
 	} else {
 		slr_DigestAddLongLong(digest, (long long)counter->state.w[0]);
 		slr_DigestAddLongLong(digest, (long long)counter->state.w[1]);
-		if (slr_keeps_rate(counter->identity))
+		if (sl_identity_keeps_rate(counter->identity))
 			slr_DigestAddLongLong(digest, counter->state.rate);
 	}
 	for (uint32_t i = 0; holds != NULL && i < holds->count; i++)

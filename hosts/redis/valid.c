@@ -1,14 +1,14 @@
 /* Whether a value is one that this code may have made: above all that can stand in it. */
-#include "hosts/redis/side.h"
+#include "hosts/redis/companion.h"
 #include "hosts/redis/value.h"
 
 static bool counter_is_valid(const struct slr_counter *counter) {
 	struct sluice_limit limit;
 	struct sl_counter step;
-	if (slr_is_side(counter->identity))
+	if (sl_identity_is_companion(counter->identity))
 		return counter->more != NULL && slr_counter_holds(counter) == NULL &&
-		       slr_side_is_valid(counter->identity, &counter->state, slr_counter_block(counter)->bytes);
-	if (!slr_widest_limit(counter->identity, &limit) || !slr_holds_are_valid(slr_counter_holds(counter)) ||
+		       slr_companion_is_valid(counter->identity, &counter->state, slr_counter_block(counter)->bytes);
+	if (!sl_identity_widest(counter->identity, &limit) || !slr_holds_are_valid(slr_counter_holds(counter)) ||
 	    slr_counter_is_none(counter))
 		return false;
 	slr_counter_load(counter, &step);
@@ -22,7 +22,7 @@ bool slr_value_is_valid(slr_value value) {
 		if (!counter_is_valid(counter))
 			return false;
 		for (uint32_t k = 0; k < i; k++)
-			if (slr_identity_equal(slr_value_at(value, k, &other)->identity, counter->identity))
+			if (sl_identity_equal(slr_value_at(value, k, &other)->identity, counter->identity))
 				return false;
 	}
 	return slr_value_count(value) <= SLR_COUNTERS_MAX;

@@ -20,7 +20,7 @@
 #include "algo/calendar.h"
 #include "hosts/redis/memory.h"
 #include "hosts/redis/shape.h"
-#include "hosts/redis/side.h"
+#include "hosts/redis/companion.h"
 
 _Static_assert(sizeof(slr_value) == 8, "a packed counter takes 64 bits");
 _Static_assert(sizeof(struct slr_counter) == 48 && sizeof(struct slr_row) == 56, "sizes that value.h promises");
@@ -35,60 +35,6 @@ _Static_assert(sizeof(struct brief) == 32, "a size that value.h promises");
 
 enum { TAG_PACKED = 1, TAG_ONE = 2, TAG_BRIEF = 4, COUNT_BITS = 11, COUNT_MAX = (1 << COUNT_BITS) - 1, ROOM_MIN = 2 };
 
-/* ---- identities ------------------------------------------------------------------------------------------------ */
-
-static void widen(struct sluice_limit *limit, uint64_t rate) {
-	limit->quota = UINT32_MAX;
-	if (limit->algorithm != SLUICE_TOKEN_BUCKET && limit->algorithm != SLUICE_LEAKY_BUCKET)
-		return;
-	limit->quota = rate >= 1 && rate <= UINT32_MAX ? (uint32_t)rate : 1;
-	limit->burst = UINT32_MAX;
-}
-
-/* A window of the calendar, by the hash of its zone. On a host that does not know it, UTC's are the nearest. */
-static void read_calendar(struct sluice_limit *limit, uint64_t zone_hash) {
-	uint32_t unit = limit->bucket_count - SL_CALENDAR_BIT;
-	int32_t zone = sl_zone_find_hash(zone_hash);
-	if (unit > SLUICE_CALENDAR_YEAR)
-		return; /* no fixed window has a precision: it is refused */
-	if (zone < 0 && sl_zone_load_hash != NULL)
-		zone = sl_zone_load_hash(zone_hash);
-	limit->calendar = (uint16_t)unit;
-	limit->zone = (uint16_t)(zone >= 0 ? zone : 0);
-	limit->bucket_count = 0;
-	limit->window_ns = sl_calendar_longest(limit->calendar, limit->zone);
-}
-
-static bool has_numbers(const struct sluice_limit *limit) {
-	if (limit->algorithm == SLUICE_UNLIMITED || limit->algorithm > SLUICE_DISTINCT || limit->window_ns == 0)
-		return false;
-	return (limit->algorithm == SLUICE_SLIDING_BUCKETS) == (limit->bucket_count != 0);
-}
-
-bool slr_widest_limit(struct slr_identity identity, struct sluice_limit *limit) {
-	uint64_t space = identity.kind >> 62, window_ms = identity.kind & (((uint64_t)1 << 45) - 1);
-	*limit = (struct sluice_limit){
-		.algorithm = (uint8_t)slr_algorithm_of(identity),
-		.bucket_count = (uint16_t)(identity.kind >> 45 & 0x1fff),
-		.window_ns = window_ms <= SL_WINDOW_NS_MAX / SL_MS_NS ? window_ms * SL_MS_NS : 0,
-	};
-	if (limit->bucket_count > SL_CALENDAR_BIT)
-		read_calendar(limit, window_ms);
-	if (space > 2 || !has_numbers(limit))
-		return false;
-	if (limit->bucket_count != 0) {
-		limit->precision_ns = limit->window_ns / limit->bucket_count;
-		limit->edge = SLUICE_EDGE_DROP; /* whichever it had: no other admits more */
-	}
-	if (limit->algorithm == SLUICE_DISTINCT)
-		limit->edge = SLUICE_EDGE_ALLOW;
-	widen(limit, space == 1 ? 1 : identity.name);
-	sl_rule_derive(limit);
-	limit->derived[SL_IDENT_KIND] = identity.kind;
-	limit->derived[SL_IDENT_NAME] = identity.name;
-	return sl_rule_is_valid(limit);
-}
-
 /* ---- packing --------------------------------------------------------------------------------------------------- */
 
 static inline uint32_t shape_number(slr_value value) {
@@ -98,29 +44,28 @@ static inline uint32_t shape_number(slr_value value) {
 static inline void unpack(slr_value value, struct slr_counter *counter) {
 	const struct slr_shape *shape = slr_shape_at(shape_number(value));
 	uint64_t ms = (uint64_t)shape->era << SLR_SHAPE_ERA_SHIFT | value >> 32;
-	counter->identity = (struct slr_identity){shape->kind, shape->name};
-	counter->state.w[0] = ms * SL_MS_NS;
-	counter->state.w[1] = (uint64_t)(value >> 21 & COUNT_MAX) << 32 | (value >> 10 & COUNT_MAX);
-	counter->state.rate = counter->state.life = 0;
+	counter->identity = (struct sl_identity){shape->kind, shape->name};
+	counter->state = sl_window_state((struct sl_window_counts){
+		.last = ms * SL_MS_NS, .prev = value >> 21 & COUNT_MAX, .cur = value >> 10 & COUNT_MAX});
 	counter->more = NULL;
 }
 
 /* Whether a state can be packed, and how, but for its shape; and of which era it is. */
-static inline bool pack(struct slr_identity identity, const struct sl_state *state, slr_value *packed, uint32_t *era) {
-	uint32_t algorithm = slr_algorithm_of(identity);
-	SL_DEBUG_ASSERT(!slr_is_side(identity));
-	uint64_t cur = (uint32_t)state->w[1], prev = state->w[1] >> 32, ms = state->w[0] / SL_MS_NS;
-	if (algorithm != SLUICE_SLIDING_WINDOW && algorithm != SLUICE_FIXED_WINDOW)
+static inline bool pack(struct sl_identity identity, const struct sl_state *state, slr_value *packed, uint32_t *era) {
+	struct sl_window_counts counts = sl_window_counts(state);
+	uint64_t ms = counts.last / SL_MS_NS;
+	SL_DEBUG_ASSERT(!sl_identity_is_companion(identity));
+	if (!sl_identity_has(identity, SL_HAS_WINDOWS))
 		return false;
-	if (cur > COUNT_MAX || prev > COUNT_MAX || ms * SL_MS_NS != state->w[0])
+	if (counts.cur > COUNT_MAX || counts.prev > COUNT_MAX || ms * SL_MS_NS != counts.last)
 		return false;
 	*era = (uint32_t)(ms >> SLR_SHAPE_ERA_SHIFT);
-	*packed = ms << 32 | prev << 21 | cur << 10 | TAG_PACKED;
+	*packed = ms << 32 | (uint64_t)counts.prev << 21 | (uint64_t)counts.cur << 10 | TAG_PACKED;
 	return true;
 }
 
 /* Packs a state into an empty value, or anew into the packed one that has this identity. */
-static inline bool write_packed(slr_value *value, struct slr_identity identity, const struct sl_state *state) {
+static inline bool write_packed(slr_value *value, struct sl_identity identity, const struct sl_state *state) {
 	slr_value packed;
 	uint32_t era;
 	int32_t number;
@@ -158,11 +103,11 @@ static struct slr_counter *view_brief(const struct brief *brief, struct slr_coun
 	return scratch;
 }
 
-bool slr_value_has_sides(slr_value value) {
+bool slr_value_has_companions(slr_value value) {
 	if (table_of(value) != NULL)
-		return table_of(value)->sides != 0;
-	return brief_of(value) != NULL ? brief_of(value)->kind >> 62 == 3
-	                               : one_of(value) != NULL && slr_is_side(one_of(value)->identity);
+		return table_of(value)->companions != 0;
+	return brief_of(value) != NULL ? sl_identity_is_companion((struct sl_identity){brief_of(value)->kind, 0})
+	                               : one_of(value) != NULL && sl_identity_is_companion(one_of(value)->identity);
 }
 
 struct slr_counter *slr_value_at(slr_value value, uint32_t index, struct slr_counter *scratch) {
@@ -181,21 +126,21 @@ int64_t slr_value_until(slr_value value, uint32_t index) {
 	return table != NULL ? table->rows[index].until_ms : SLR_UNTIL_UNKNOWN;
 }
 
-void slr_value_keep(slr_value value, struct slr_identity identity, int64_t until_ms) {
+void slr_value_keep(slr_value value, struct sl_identity identity, int64_t until_ms) {
 	struct slr_counter scratch, *counter = slr_value_find(value, identity, &scratch);
 	if (counter != NULL && table_of(value) != NULL)
 		((struct slr_row *)counter)->until_ms = until_ms;
 }
 
-struct slr_counter *slr_value_find(slr_value value, struct slr_identity identity, struct slr_counter *scratch) {
+struct slr_counter *slr_value_find(slr_value value, struct sl_identity identity, struct slr_counter *scratch) {
 	uint32_t count = slr_value_count(value);
 	if (slr_value_is_packed(value)) {
 		unpack(value, scratch);
-		return slr_identity_equal(scratch->identity, identity) ? scratch : NULL;
+		return sl_identity_equal(scratch->identity, identity) ? scratch : NULL;
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		struct slr_counter *counter = slr_value_at(value, i, scratch);
-		if (slr_identity_equal(counter->identity, identity))
+		if (sl_identity_equal(counter->identity, identity))
 			return counter;
 	}
 	return NULL;
@@ -208,7 +153,7 @@ static struct slr_row *add_row(slr_value *value, const struct slr_counter *count
 		struct slr_table *longer = slr_take(sizeof *longer + room * sizeof longer->rows[0]);
 		longer->count = (uint16_t)count;
 		longer->room = (uint16_t)room;
-		longer->sides = table == NULL ? 0 : table->sides;
+		longer->companions = table == NULL ? 0 : table->companions;
 		if (count != 0)
 			memcpy(longer->rows, table->rows, count * sizeof table->rows[0]);
 		slr_give(table);
@@ -217,7 +162,7 @@ static struct slr_row *add_row(slr_value *value, const struct slr_counter *count
 	}
 	SL_ASSERT(table->count < table->room);
 	table->rows[table->count] = (struct slr_row){*counter, until_ms};
-	table->sides += slr_is_side(counter->identity);
+	table->companions += sl_identity_is_companion(counter->identity);
 	return &table->rows[table->count++];
 }
 
@@ -228,7 +173,7 @@ slr_value slr_value_for(uint32_t count) {
 	table = slr_take(sizeof *table + count * sizeof table->rows[0]);
 	table->count = 0;
 	table->room = (uint16_t)count;
-	table->sides = 0;
+	table->companions = 0;
 	return (slr_value)table;
 }
 
@@ -258,7 +203,7 @@ static void make_one(slr_value *value, const struct slr_counter *counter) {
 	*value = (slr_value)one + TAG_ONE;
 }
 
-struct slr_counter *slr_value_open(slr_value *value, struct slr_identity identity, int64_t until_ms) {
+struct slr_counter *slr_value_open(slr_value *value, struct sl_identity identity, int64_t until_ms) {
 	struct slr_counter scratch = {.identity = identity}, *counter = slr_value_find(*value, identity, &scratch);
 	if (counter == NULL && *value != 0) {
 		struct slr_counter fresh = {.identity = identity};
@@ -277,13 +222,13 @@ struct slr_counter *slr_value_open(slr_value *value, struct slr_identity identit
 	return counter;
 }
 
-void slr_value_write(slr_value *value, struct slr_identity identity, const struct sl_state *state, int64_t until_ms) {
+void slr_value_write(slr_value *value, struct sl_identity identity, const struct sl_state *state, int64_t until_ms) {
 	if (*value == 0) {
 		if (write_packed(value, identity, state))
 			return;
 	} else if (slr_value_is_packed(*value)) {
 		const struct slr_shape *shape = slr_shape_at(shape_number(*value));
-		if (slr_identity_equal((struct slr_identity){shape->kind, shape->name}, identity) &&
+		if (sl_identity_equal((struct sl_identity){shape->kind, shape->name}, identity) &&
 		    write_packed(value, identity, state))
 			return;
 	}
@@ -310,7 +255,7 @@ void slr_value_free(slr_value value) {
 	}
 }
 
-bool slr_value_remove(slr_value *value, struct slr_identity identity) {
+bool slr_value_remove(slr_value *value, struct sl_identity identity) {
 	struct slr_counter scratch, *counter = slr_value_find(*value, identity, &scratch);
 	struct slr_table *table = table_of(*value);
 	if (counter == NULL)
@@ -321,7 +266,7 @@ bool slr_value_remove(slr_value *value, struct slr_identity identity) {
 		return true;
 	}
 	free_more(counter);
-	table->sides -= slr_is_side(identity);
+	table->companions -= sl_identity_is_companion(identity);
 	*(struct slr_row *)counter = table->rows[--table->count];
 	return true;
 }
@@ -380,7 +325,7 @@ void slr_counter_set_block(struct slr_counter *counter, void *block, uint64_t by
 		slr_give(before);
 		counter->more = now;
 	}
-	counter->state.w[1] = counter->state.w[1] >> 32 << 32 | bytes / 8;
+	sl_state_set_host(&counter->state, (uint32_t)(bytes / 8));
 }
 
 void slr_counter_set_holds(struct slr_counter *counter, struct slr_holds *holds) {
@@ -393,7 +338,7 @@ void slr_counter_set_holds(struct slr_counter *counter, struct slr_holds *holds)
 	if (counter->more == NULL)
 		return;
 	((struct slr_block *)counter->more)->holds = holds;
-	if (holds == NULL && (uint32_t)counter->state.w[1] == 0) {
+	if (holds == NULL && sl_state_host(&counter->state) == 0) {
 		slr_give(counter->more);
 		counter->more = NULL;
 	}

@@ -1,4 +1,4 @@
-/* The value of one Redis key: the counters of all limits that count for it, and what stands beside them.
+/* The value of one Redis key: the counters of all limits that count for it, and their companions.
  *
  * Redis keeps one pointer for it, and the pointer is the value:
  *
@@ -9,7 +9,7 @@
  *   bits 2..0 = 000  struct slr_table *              8 + 56 a counter
  *
  * A counter has its identity (algo/rule.h: kind and name), its state, its holds, and for logs, sub-buckets, leases and
- * members a block. What stands beside a counter (side.h: its reservations, its strikes) is kept as one more counter
+ * members a block. A companion of a counter (companion.h: its reservations, its strikes) is kept as one more counter
  * of an
  * identity that no limit has, all of it in its block. A value goes from one form to another as it must
  * (slr_value_open) and as it may (slr_value_slim). */
@@ -27,12 +27,8 @@ enum { SLR_COUNTERS_MAX = 256 /* of one key */, SLR_VALUE_TAGS = 7 /* 0: a table
  * set instants up to half of it all. */
 #define SLR_INSTANT_MAX (UINT64_MAX / 4 * 3)
 
-struct slr_identity {
-	uint64_t kind, name;
-};
-
 struct slr_counter {
-	struct slr_identity identity;
+	struct sl_identity identity;
 	struct sl_state state; /* with a block, the host's 32 bits are its bytes / 8; of a bucket of a name with its rate */
 	void *more;            /* its holds; or, for algorithms with blocks, a struct slr_block; or NULL */
 };
@@ -49,44 +45,14 @@ struct slr_row {
 
 struct slr_table {
 	uint16_t count, room;
-	uint32_t sides; /* how many of them stand beside counters */
+	uint32_t companions; /* how many of them are companions */
 	struct slr_row rows[];
 };
 
-static inline struct slr_identity slr_identity_of(const struct sluice_limit *limit) {
-	return (struct slr_identity){limit->derived[SL_IDENT_KIND], limit->derived[SL_IDENT_NAME]};
+/* Companions are all in their block. */
+static inline bool slr_has_block(struct sl_identity identity) {
+	return sl_identity_is_companion(identity) || sl_identity_has(identity, SL_HAS_BLOCK);
 }
-
-static inline bool slr_identity_equal(struct slr_identity a, struct slr_identity b) {
-	return a.kind == b.kind && a.name == b.name;
-}
-
-/* enum sluice_algorithm, by the identity alone. */
-static inline uint32_t slr_algorithm_of(struct slr_identity identity) {
-	return identity.kind >> 58 & 15;
-}
-
-/* Whether it is a bucket of a name: the identity of others says their rate, or they have none. */
-static inline bool slr_keeps_rate(struct slr_identity identity) {
-	return identity.kind >> 62 == SL_SPACE_POLICY && slr_algorithm_of(identity) >= SLUICE_TOKEN_BUCKET &&
-	       slr_algorithm_of(identity) <= SLUICE_LEAKY_BUCKET;
-}
-
-/* Not a counter of a limit, but what stands beside one: side.h. */
-static inline bool slr_is_side(struct slr_identity identity) {
-	return identity.kind >> 62 == 3;
-}
-
-static inline bool slr_has_block(struct slr_identity identity) {
-	static const uint32_t algorithms =
-		1u << SLUICE_SLIDING_LOG | 1u << SLUICE_SLIDING_BUCKETS | 1u << SLUICE_CONCURRENCY | 1u << SLUICE_DISTINCT;
-	return slr_is_side(identity) || (algorithms >> slr_algorithm_of(identity) & 1) != 0;
-}
-
-/* A limit of this identity that admits as much as any can: for what is done to a counter whoever asks for it, such as
- * charging what has been admitted elsewhere. Its rate, where the identity does not say it, is 1. False where there is
- * no limit of this identity. */
-bool slr_widest_limit(struct slr_identity identity, struct sluice_limit *limit);
 
 /* ---- counters ---------------------------------------------------------------------------------------------------- */
 
@@ -94,36 +60,36 @@ static inline bool slr_value_is_packed(slr_value value) {
 	return (value & 1) != 0;
 }
 
-/* How many counters a value has, with what stands beside them. */
+/* How many counters a value has, with their companions. */
 static inline uint32_t slr_value_count(slr_value value) {
 	if ((value & SLR_VALUE_TAGS) != 0)
 		return 1;
 	return value == 0 ? 0 : ((const struct slr_table *)value)->count;
 }
 
-/* Whether anything stands beside a counter. */
-bool slr_value_has_sides(slr_value value);
+/* Whether any counter has companions. */
+bool slr_value_has_companions(slr_value value);
 
 /* The counter at an index below the count, brought into `scratch` where it is kept otherwise. Points into the value:
  * valid until that is changed. */
 struct slr_counter *slr_value_at(slr_value value, uint32_t index, struct slr_counter *scratch);
 
 /* The counter of an identity, as slr_value_at() gives it; NULL: there is none. */
-struct slr_counter *slr_value_find(slr_value value, struct slr_identity identity, struct slr_counter *scratch);
+struct slr_counter *slr_value_find(slr_value value, struct sl_identity identity, struct slr_counter *scratch);
 
 /* An empty value into which `count` counters are about to be read, 0..SLR_COUNTERS_MAX. */
 slr_value slr_value_for(uint32_t count);
 
 /* Writes the state of a counter that has neither block nor holds, which is made if there is none: packed where it can
  * be. `until_ms` is noted where there is room for it. */
-void slr_value_write(slr_value *value, struct slr_identity identity, const struct sl_state *state, int64_t until_ms);
+void slr_value_write(slr_value *value, struct sl_identity identity, const struct sl_state *state, int64_t until_ms);
 
 /* The counter of an identity, to be changed in place: unpacked, made if there is none. Valid until another one is
  * made. */
-struct slr_counter *slr_value_open(slr_value *value, struct slr_identity identity, int64_t until_ms);
+struct slr_counter *slr_value_open(slr_value *value, struct sl_identity identity, int64_t until_ms);
 
 /* Forgets a counter with its block and holds. False: there was none. */
-bool slr_value_remove(slr_value *value, struct slr_identity identity);
+bool slr_value_remove(slr_value *value, struct sl_identity identity);
 
 /* Brings a value into its smallest form, after what was changed in it. */
 void slr_value_slim(slr_value *value);
@@ -132,7 +98,7 @@ void slr_value_slim(slr_value *value);
 int64_t slr_value_until(slr_value value, uint32_t index);
 
 /* Notes when a counter equals none, where there is room for it. */
-void slr_value_keep(slr_value value, struct slr_identity identity, int64_t until_ms);
+void slr_value_keep(slr_value value, struct sl_identity identity, int64_t until_ms);
 
 /* Gives back all memory of a value. From any thread. */
 void slr_value_free(slr_value value);
@@ -162,7 +128,7 @@ static inline struct slr_holds *slr_counter_holds(const struct slr_counter *coun
 }
 
 static inline uint64_t slr_counter_block_bytes(const struct slr_counter *counter) {
-	return slr_has_block(counter->identity) ? (uint64_t)(uint32_t)counter->state.w[1] * 8 : 0;
+	return slr_has_block(counter->identity) ? (uint64_t)sl_state_host(&counter->state) * 8 : 0;
 }
 
 /* The counter as a step wants it: its state copied, its block in place. */

@@ -8,27 +8,30 @@
 --
 -- Kept as a series of sub-buckets, those without cost left out: at most n + 1 entries. The edge is no part of a
 -- counter.
-local numbers, series = need('numbers'), need('series')
+local series = need('series')
 
-local function view(limit, s, now)
-	local t = now > s.last and now or s.last
-	local r = t % limit.precision
-	local b = (t - r) / limit.precision
-	local oldest = b - limit.parts
+local function view(limit, raw, now, _, c)
+	local s = series.open(raw, now, c)
+	if not s then
+		return nil
+	end
+	local r = s.t % limit.precision
+	local oldest = (s.t - r) / limit.precision - limit.parts
 	local n, i, before, position, sum = series.find(s, false, oldest)
-	local v = {t = t, r = r, b = b, s = s, n = n, i = i, old = 0, full = 0, edge = 0, room = 0}
+	local old, edge = 0, 0
 	if position == oldest then
-		v.old, before = series.between(before, sum), sum
+		old, before = (sum - before) % 4294967296, sum
 	end
-	v.full = series.between(before, s.total)
+	local full = (s.total - before) % 4294967296
 	if limit.edge == 'count' then
-		v.edge = v.old
-	elseif limit.edge == 'weighted' and v.old > 0 then
-		v.edge = numbers.share_up(v.old, limit.precision - r, limit.precision)
+		edge = old
+	elseif old > 0 and limit.edge == 'weighted' then
+		edge = need('numbers').share_up(old, limit.precision - r, limit.precision)
 	end
-	local used = v.full + v.edge
-	v.room = used < limit.quota and limit.quota - used or 0
-	return v
+	local used = full + edge
+	s.n, s.i, s.old, s.full, s.used = n, i, old, full, used
+	s.room = used < limit.quota and limit.quota - used or 0
+	return s
 end
 
 -- How far back a sub-bucket reaches into the window.
@@ -36,64 +39,44 @@ local function reach(limit)
 	return limit.edge == 'drop' and limit.parts or limit.parts + 1
 end
 
--- The sub-bucket whose leaving the window, or whose weight, lets a denied cost <= Q in: its number, its cost and what
--- counts behind it.
-local function decisive(limit, v, room)
-	if limit.edge == 'weighted' and v.full <= room then
-		return v.b - limit.parts, v.old, v.full
-	end
-	local _, _, before, position, sum = series.find(v.s, true, room)
-	return position, series.between(before, sum), series.between(sum, v.s.total)
-end
-
--- The wait until a denied cost <= Q is admitted: the oldest sub-buckets leave the window until it fits.
-local function retry(limit, v, cost)
+-- The oldest sub-buckets leave the window, or lose their weight, until it fits.
+local function retry(limit, s, cost)
 	local room, width = limit.quota - cost, limit.precision
-	local position, old, full = decisive(limit, v, room)
-	if limit.edge ~= 'weighted' then
-		return (position + reach(limit)) * width - v.t
+	local full, old, position = s.full, s.old, nil
+	if limit.edge == 'weighted' and full <= room then
+		position = (s.t - s.t % width) / width - limit.parts
+	else
+		local _, _, before, at, sum = series.find(s, true, room)
+		position, old, full = at, (sum - before) % 4294967296, (s.total - sum) % 4294967296
+		if limit.edge ~= 'weighted' then
+			return (position + reach(limit)) * width - s.t, 0
+		end
 	end
-	local weightless = math.min((numbers.share(room - full, width, old)), width)
-	return (position + limit.parts) * width - v.t + width - weightless
+	local weightless, rest = need('numbers').share(room - full, width, old)
+	if weightless >= width then
+		weightless, rest = width, 0
+	end
+	return (position + limit.parts + 1) * width - s.t - weightless, math.floor(rest * 1000000 / old)
 end
 
--- By how many nanoseconds that is rounded up.
-local function rounded_up(limit, v, cost)
-	local room, width = limit.quota - cost, limit.precision
-	local _, old, full = decisive(limit, v, room)
-	if limit.edge ~= 'weighted' then
-		return 0
-	end
-	local weightless, rest = numbers.share(room - full, width, old)
-	return weightless < width and (numbers.share(rest, 1000000, old)) or 0
+-- Until the newest sub-bucket that holds anything has left, with its edge.
+local function reset(limit, s)
+	return s.used > 0 and (s.newest + reach(limit)) * limit.precision - s.t or 0
 end
 
--- The wait until nothing counts: the newest sub-bucket that holds anything has left, with its edge.
-local function reset(limit, v)
-	if v.full + v.edge == 0 then
-		return 0
-	end
-	return (v.s.newest + reach(limit)) * limit.precision - v.t
+local function charge(limit, s, cost)
+	s.full, s.used, s.room = s.full + cost, s.used + cost, s.room - cost
+	return series.add(s, (s.t - s.t % limit.precision) / limit.precision, cost)
 end
 
-local function charge(_, s, v, cost)
-	series.add(s, v.b, cost, v.n, v.i)
-	s.last = v.t
-	v.full, v.room = v.full + cost, v.room - cost
-end
-
-local function refund(limit, s, v, cost)
-	local take = math.min(cost, limit.edge == 'drop' and v.full or v.full + v.old)
-	if take > 0 then
-		series.take(s, take)
-	end
-	return take > 0
+local function refund(limit, s, cost)
+	local take = math.min(cost, limit.edge == 'drop' and s.full or s.full + s.old)
+	return take > 0 and series.take(s, take)
 end
 
 local function ends(limit, s)
-	return s.newest and (s.newest + limit.parts + 1) * limit.precision or s.last
+	return s.newest and (s.newest + limit.parts + 1) * limit.precision or s.t
 end
 
-return {fresh = series.fresh, decode = series.decode, encode = series.encode, clone = series.clone,
-	changes = series.changes, chunk_field = series.chunk_field, view = view, retry = retry,
-	rounded_up = rounded_up, reset = reset, charge = charge, refund = refund, ends = ends}
+return {view = view, retry = retry, reset = reset, charge = charge, refund = refund, ends = ends,
+	changes = series.changes}

@@ -3,7 +3,7 @@
 local errors = {}
 
 function errors.raise(text)
-	error({sluice = text}, 0)
+	error({sluice = 'ERR ' .. text}, 0)
 end
 
 -- As the server's doors show bytes: quoted, what is not plain text as \x.., cut behind `most`.
@@ -13,6 +13,11 @@ function errors.shown(text, most)
 		return string.format('\\x%02x', c:byte())
 	end)
 	return "'" .. cut .. (#text > most and "...'" or "'")
+end
+
+function errors.damaged(field, how)
+	errors.raise('the key holds a damaged counter: its field ' .. errors.shown(field) .. ' ' .. how ..
+		'; SLUICE.RESET forgets it')
 end
 
 return errors

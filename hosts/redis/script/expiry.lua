@@ -1,15 +1,20 @@
 -- When keys expire: with the last of their counters.
--- How much longer a key lives where the caller sets the instants: they need not pass as the server's clock does.
-local CLIENT_TIME_SLACK = 3600000
 
--- Moves a key's expiry to the instant, unless it is later already; `set`: the caller sets the instants.
-return function(key, ends, now, set)
-	local left = redis.call('PTTL', key)
-	local life = ends - now
-	if set then
-		life = life + CLIENT_TIME_SLACK
+-- From when on a counter that stands so matters no more.
+local function ends(limit, v)
+	local steps = limit.steps
+	return steps.ends and steps.ends(limit, v) or v.t + steps.reset(limit, v)
+end
+
+-- Lets a key live until the instant, unless it lives longer already. What has an expiry, as a key that is `there` has,
+-- gets a later one with one command; how much longer it lives where the caller sets the instants (`set`): they need not
+-- pass as the server's clock does.
+local function keep(key, ends, now, set, there)
+	if there and not set and redis.REDIS_VERSION_NUM and redis.call('PEXPIREAT', key, ends, 'GT') == 1 then
+		return
 	end
-	if left >= life then
+	local life = set and ends - now + 3600000 or ends - now
+	if redis.call('PTTL', key) >= life then
 		return
 	elseif set then
 		redis.call('PEXPIRE', key, string.format('%.0f', life))
@@ -17,3 +22,5 @@ return function(key, ends, now, set)
 		redis.call('PEXPIREAT', key, string.format('%.0f', ends))
 	end
 end
+
+return {ends = ends, keep = keep}

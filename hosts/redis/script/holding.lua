@@ -1,47 +1,20 @@
 -- HOLD, CONFIRM, CANCEL and LEASE: cost that is taken out of what others may have before it is charged, or dropped.
-local words, counter, decide = need('words'), need('counter'), need('decide')
-local holds, errors = need('holds'), need('errors')
+local words, counter, decide, holds = need('words'), need('counter'), need('decide'), need('holds')
 local holding = {}
 local MOST = 4294967295
-local TTL_MOST = 60000
-
--- Reads the id of a hold, as it is kept: 16 digits.
-function holding.read_id(call)
-	local text = call.args[call.at]
-	if not text or #text < 1 or #text > 16 or not text:find('^%x+$') then
-		errors.raise('ERR id ' .. (text and errors.shown(text) or 'is missing') .. ': expected 1 to 16 hex digits')
-	end
-	call.at = call.at + 1
-	return ('0'):rep(16 - #text) .. text:lower()
-end
 
 -- Takes the call's own holds out of its counters; what was taken, to be put back.
-local function without_own(counters, id, lease)
+function holding.without_own(counters, id, lease)
 	local own = {}
 	for _, c in ipairs(counters) do
-		local one = c.holds and holds.remove(c.holds, id, lease)
-		if one then
-			own[c] = one
-			c.held, c.leased = c.held - one.cost, c.leased - (lease and one.cost or 0)
-		end
+		own[c] = holds.take(c, id, lease)
 	end
 	return own
 end
 
-local function put(c, one)
-	c.holds = c.holds or {}
-	holds.insert(c.holds, one)
-	c.held, c.leased = c.held + one.cost, c.leased + (one.lease and one.cost or 0)
-end
-
--- What a PEEK beside a front's own hold decides on.
-function holding.leave_out(counters, id)
-	without_own(counters, id, false)
-end
-
 local function put_back(own)
 	for c, one in pairs(own) do
-		put(c, one)
+		holds.put(c, one)
 	end
 end
 
@@ -70,32 +43,24 @@ end
 
 -- The reply to a HOLD; with UPTO also how much of the cost is held, and how much others hold.
 local function held(call, granted, others)
-	local reply = decide.reply(call)
-	if call.upto and call.each then
-		reply[#reply + 1] = {granted, 0, others}
-	elseif call.upto then
-		local decides = call.items[reply[7] + 1]
-		if decides and decides.short then
-			reply[1] = 2 * need('room').bound
-		end
-		reply[8], reply[9] = granted, others
+	if not call.upto then
+		return decide.reply(call)
+	end
+	local reply = decide.reply(call, {granted, 0, others}, granted, others)
+	local decides = not call.each and call.items[reply[7] + 1]
+	if decides and decides.short then
+		reply[1] = 2 * need('room').bound
 	end
 	return reply
 end
 
-function holding.hold(keys, call)
-	call.cost = words.number(call, 'cost', 0, MOST)
-	local id = holding.read_id(call)
-	local ttl = words.number(call, 'ttl_ms', 1, TTL_MOST)
-	call.takes = {UPTO = 1}
-	words.rest(call, keys)
+-- HOLD cost id ttl_ms items
+function holding.hold(call, keys)
+	local id, ttl = words.id(call), words.number(call, 'ttl_ms', 1, 60000)
+	words.items(call, keys)
 	local counters = counter.load(call)
-	local own, others = without_own(counters, id, false), elsewhere(call)
-	local allowed = decide.try_all(call)
-	if call.upto and call.cost > 0 then
-		call.cost = math.max(1, need('largest')(call))
-		allowed = decide.try_all(call)
-	end
+	local own, others = holding.without_own(counters, id, false), elsewhere(call)
+	local allowed = decide.try_upto(call)
 	local places = not allowed or have_places(call)
 	if not allowed or call.cost == 0 or not places then
 		put_back(own)
@@ -104,100 +69,86 @@ function holding.hold(keys, call)
 	for _, item in ipairs(call.items) do
 		local c = item.counter
 		if c and item.admits and not item.tried and not c.taken then
-			c.limit, c.taken = item.limit, item
-			put(c, {ends = math.max(call.now, c.s.last) + ttl, cost = call.cost, lease = false, id = id})
+			c.limit, c.taken, c.changed = item.limit, item, true
+			holds.put(c, {ends = item.v.t + ttl, cost = call.cost, lease = false, id = id})
 		end
 	end
-	counter.save(counters, call)
+	counter.save(call, counters)
 	return held(call, call.cost, others)
 end
 
--- What is not charged of the call's own holds: with KEEP it stays, but no figure of the call counts it.
-local function rest_of(call, own)
-	local rest = {}
-	for c, one in pairs(own) do
-		c.changed = true
-		one.cost = one.cost - (c.taken and call.cost or 0)
-		if call.keep and one.cost > 0 then
-			rest[c] = one
-		end
-	end
-	return rest
-end
-
-function holding.confirm(keys, call)
-	call.cost = words.number(call, 'cost', 0, MOST)
-	local id = holding.read_id(call)
-	call.takes = {KEEP = 1}
-	words.rest(call, keys)
-	local counters = counter.load(call)
-	local own = without_own(counters, id, false)
+-- CONFIRM cost id items. What is not charged of the call's own holds is let go; with KEEP it stays held, but no figure
+-- of the answer counts it.
+function holding.confirm(call, keys)
+	local id = words.id(call)
+	words.items(call, keys)
+	local counters, rest = counter.load(call), {}
+	local own = holding.without_own(counters, id, false)
 	if not decide.try_all(call) then
 		if not call.keep then
 			put_back(own)
 		end
 		return decide.reply(call)
-	end
-	if call.cost > 0 then
+	elseif call.cost > 0 then
 		decide.charge(call)
 	end
-	put_back(rest_of(call, own))
-	counter.save(counters, call)
-	if call.keep then
-		without_own(counters, id, false)
+	for c, one in pairs(own) do
+		c.changed = true
+		one.cost = one.cost - (c.taken and call.cost or 0)
+		rest[c] = call.keep and one.cost > 0 and one or nil
 	end
+	put_back(rest)
+	counter.save(call, counters)
+	holding.without_own(counters, id, false)
 	return decide.reply(call)
 end
 
-function holding.cancel(keys, call)
-	local id = holding.read_id(call)
-	call.each = nil
-	words.rest(call, keys)
-	local counters, dropped = counter.load(call), 0
-	for c in pairs(without_own(counters, id, false)) do
-		c.changed = true
-		dropped = dropped + 1
+-- CANCEL id items: how many holds were dropped.
+function holding.cancel(call, keys)
+	local id, dropped = words.id(call), 0
+	words.items(call, keys)
+	local counters = counter.load(call)
+	for c in pairs(holding.without_own(counters, id, false)) do
+		c.changed, dropped = true, dropped + 1
 	end
-	counter.save(counters, call)
+	counter.save(call, counters)
 	return dropped
 end
 
--- A front's slice: charges what it spent, lets go of the rest, holds what it wants anew.
-function holding.lease(keys, call)
-	local id = holding.read_id(call)
-	local ttl = words.number(call, 'ttl_ms', 1, TTL_MOST)
+-- LEASE id ttl_ms spent want item, a front's slice: charges what it spent, lets go of the rest, holds what it wants
+-- anew.
+function holding.lease(call, keys)
+	local id, ttl = words.id(call), words.number(call, 'ttl_ms', 1, 60000)
 	local spent, granted = words.number(call, 'spent', 0, MOST), words.number(call, 'want', 0, MOST)
-	call.each = nil
-	words.rest(call, keys)
+	words.items(call, keys)
 	local item = call.items[1]
 	if call.items[2] or item.observed then
-		errors.raise('ERR a lease is of one limit, neither OBSERVED nor TRIED')
+		need('errors').raise('a lease is of one limit, neither OBSERVED nor TRIED')
 	end
-	local limit, counters = item.limit, counter.load(call)
-	local c = item.counter
+	local limit, counters, c = item.limit, counter.load(call), item.counter
 	if c then
-		local own = without_own(counters, id, true)[c]
-		c.changed = own ~= nil
+		local own = holds.take(c, id, true)
+		local v = counter.view(c, limit, call)
 		spent = own and math.min(spent, own.cost) or 0
+		item.v, c.changed = v, own ~= nil
 		if spent > 0 then
-			limit.way.charge(limit, c.s, limit.way.view(limit, c.s, call.now, call.us), spent)
-			c.limit, c.charged = limit, true
+			counter.charge(c, limit, v, spent)
+			v = counter.view(c, limit, call)
 		end
-		local room = limit.quota == 0 and 0 or limit.way.view(limit, c.s, call.now, call.us).room - c.held
-		granted = math.min(granted, math.max(0, room), MOST)
+		granted = limit.quota > 0 and math.min(granted, MOST, math.max(0, v.room - c.held)) or 0
 		if c.holds and #c.holds >= holds.most or (call.full or call.outgrown) and need('room').lacks(item, call) then
 			granted = 0
 		end
 		if granted > 0 then
-			put(c, {ends = math.max(call.now, c.s.last) + ttl, cost = granted, lease = true, id = id})
 			c.limit, c.changed = limit, true
+			holds.put(c, {ends = v.t + ttl, cost = granted, lease = true, id = id})
 		end
-		counter.save(counters, call)
+		counter.save(call, counters)
 	end
 	call.cost = 1
 	decide.try(item, call)
-	local allowed, remaining, retry, reset, delay, next, bound = decide.answer(item, call, true)
-	return {granted, allowed + 2 * bound, limit.capacity, remaining, retry, reset, delay, next}
+	local allowed, room, retry, reset, delay, next, bound = decide.answer(item, call, true)
+	return {granted, allowed + 2 * bound, limit.capacity, room, retry, reset, delay, next}
 end
 
 return holding

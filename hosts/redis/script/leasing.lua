@@ -1,14 +1,17 @@
--- ACQUIRE, RELEASE, RENEW and HOLDERS: leases of limits of concurrency, with any other limits beside them.
-local words, counter, decide = need('words'), need('counter'), need('decide')
-local errors, whose = need('errors'), need('whose')
+-- ACQUIRE, RELEASE and RENEW: leases of limits of concurrency, with any other limits beside them.
+local words, counter, decide, errors = need('words'), need('counter'), need('decide'), need('errors')
 local leasing = {}
+
+-- The 16 hex digits that an id stands for: itself, if it is written so.
+local function number_of(id)
+	return #id == 16 and not id:find('[^0-9a-f]') and id or redis.sha1hex(id):sub(1, 16)
+end
 
 -- An id that was not given before: of the instant, and of what is held already, which the next call finds changed.
 local function made(call)
 	local time, parts = redis.call('TIME'), {}
 	for i, item in ipairs(call.items) do
-		parts[i] = item.key .. '\0' .. item.field .. (item.counter and item.counter.limit.kind == 'N' and
-			item.limit.way.encode(item.counter.s) or '')
+		parts[i] = item.key .. '\0' .. (item.field or '') .. (item.counter and item.counter.raw or '')
 	end
 	return redis.sha1hex(time[1] .. '.' .. time[2] .. '\0' .. table.concat(parts)):sub(1, 16)
 end
@@ -18,82 +21,55 @@ local function look(call)
 	local leases, known = 0, 0
 	for _, item in ipairs(call.items) do
 		if item.limit.kind == 'N' then
-			leases = leases + 1
-			known = known + (item.known and 1 or 0)
+			leases, known = leases + 1, known + (item.known and 1 or 0)
 		end
 	end
 	return leases > 0, known == leases
 end
 
-function leasing.acquire(keys, call)
-	call.cost = words.number(call, 'cost', 0, 4294967295)
-	words.rest(call, keys)
+-- ACQUIRE cost items
+function leasing.acquire(call, keys)
+	words.items(call, keys)
 	if not look(call) then
-		errors.raise('ERR no limit of concurrency among the limits: expected one, or SLUICE.CHECK')
+		errors.raise('no limit of concurrency among the limits: expected one, or SLUICE.CHECK')
 	end
-	local counters = counter.load(call)
-	call.lease = whose.id(call.id or made(call))
-	local allowed, asked = decide.try_all(call), call.cost
+	local counters, asked = counter.load(call), call.cost
+	call.id = call.id or made(call)
+	call.lease = number_of(call.id)
+	local allowed = decide.try_all(call)
 	local _, repeated = look(call)
-	if repeated and call.cost > 0 then
+	if repeated and asked > 0 then
 		call.cost, allowed = 0, true
 		decide.try_all(call)
-	elseif allowed and call.cost > 0 then
+	elseif allowed and asked > 0 then
 		decide.charge(call)
-		counter.save(counters, call)
+		counter.save(call, counters)
 	end
-	local reply, granted = decide.reply(call), allowed and (repeated or call.cost > 0)
-	if call.each then
-		reply[#reply + 1] = {granted and asked or 0, repeated and 1 or 0, 0}
-	else
-		reply[8] = granted and (call.id or call.lease)
-	end
-	return reply
+	local granted = allowed and asked > 0
+	return decide.reply(call, {granted and asked or 0, repeated and granted and 1 or 0, 0}, granted and call.id)
 end
 
--- Ends or renews the lease of an id; of how many counters it was.
-local function change(keys, call, renews)
+-- RELEASE id items, RENEW id items: of how many counters the lease was ended or, where it `renews`, lasts anew.
+function leasing.change(call, keys, renews)
 	local id, found = call.args[call.at], 0
 	if not id or #id < 1 or #id > 64 then
-		errors.raise('ERR id ' .. (id and errors.shown(id) or 'is missing') .. ': expected 1 to 64 bytes')
+		errors.raise('id ' .. (id and errors.shown(id) or 'is missing') .. ': expected 1 to 64 bytes')
 	end
-	call.at, call.each = call.at + 1, nil
-	words.rest(call, keys)
+	call.at = call.at + 1
+	words.items(call, keys)
 	local counters = counter.load(call)
 	for _, c in ipairs(counters) do
 		local limit = c.limit
-		if limit.kind == 'N' and c.s and
-			limit.way.change(limit, c.s, limit.way.view(limit, c.s, call.now), whose.id(id), renews) then
-			c.charged, c.changed, found = true, true, found + 1
+		if limit.kind == 'N' then
+			local v = counter.view(c, limit, call)
+			local raw = limit.steps.change(limit, v, number_of(id), renews)
+			if raw then
+				c.raw, c.changed, c.ends, found = raw, true, renews and need('expiry').ends(limit, v) or 0, found + 1
+			end
 		end
 	end
-	if found > 0 then
-		counter.save(counters, call)
-	end
+	counter.save(call, counters)
 	return found
-end
-
-function leasing.release(keys, call)
-	return change(keys, call, false)
-end
-
-function leasing.renew(keys, call)
-	return change(keys, call, true)
-end
-
-function leasing.holders(keys, call)
-	call.each = nil
-	words.rest(call, keys)
-	local item, rows = call.items[1], {}
-	if call.items[2] or item.limit.kind ~= 'N' then
-		errors.raise('ERR expected one limit of concurrency: others have no holders')
-	end
-	counter.load(call)
-	local v = item.limit.way.view(item.limit, item.counter.s, call.now)
-	for i, one in ipairs(v.live) do
-		rows[i] = {one.id, one.cost, one.ends - v.t}
-	end
-	return rows
 end
 
 return leasing

@@ -30,11 +30,6 @@ local function share_up(a, b, d)
 	return rest > 0 and quotient + 1 or quotient
 end
 
--- A whole number as decimal digits: tostring() would turn one of 15 digits into 1e+14.
-local function text(n)
-	return string.format('%.0f', n)
-end
-
 -- Digits to a number from `least` to `most` (< 2^53), or nil.
 local function read(text, least, most)
 	local n = text and #text <= 20 and text:find('^%d+$') and tonumber(text)
@@ -46,4 +41,4 @@ local function sound(n)
 	return n >= 0 and n < MOST and n % 1 == 0
 end
 
-return {most = MOST, share = share, share_up = share_up, text = text, read = read, sound = sound}
+return {share = share, share_up = share_up, read = read, sound = sound}

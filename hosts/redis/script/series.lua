@@ -14,124 +14,67 @@
 -- I0  At most 262,144 chunks: 33.5 million entries, as in an arena; one more is denied (room.lua).
 -- I1  An empty tail has no chunk before it: first == tail.
 -- I2  Expired chunks go when a charge comes, at most 32 at a time; the search begins at `first` all the same.
-local numbers = need('numbers')
+--
+-- An open series is its field (`raw`) and what most calls need of it; `n` and `i` say where the window begins, in which
+-- chunk and at which entry. `c` is the counter: `key`, `field`, and `chunks`, those that were read or have become full.
 local CHUNK_MOST = 128
 local DROP_MOST = 32
 local CHUNKS_MOST = 262144
-local HEAD, ENTRY = 12, 8
 local TURN = 4294967296
 
--- A state holds its tail twice: as bytes, and unpacked what most calls need of it: `before` (the cost before the tail),
--- `base`, `count`, `newest` (position; nil if there is no entry) and `total` (running cost there). `written` (chunks
--- that were filled), `dropped` (chunks to delete) and `read` (chunks fetched) are lists, or false.
-local function fresh(key, field)
-	return {last = 0, first = 0, tail = 0, chunk = struct.pack('<I4d', 0, 0), before = 0, base = 0, count = 0,
-		newest = nil, total = 0, written = false, dropped = false, read = false, key = key, field = field}
-end
-
-local function decode(raw, key, field)
-	local bytes = #raw
-	if bytes < 16 + HEAD or bytes % ENTRY ~= (16 + HEAD) % ENTRY then
-		return nil
-	end
-	local last, first, tail, before, base = struct.unpack('<dI4I4I4d', raw)
-	if not numbers.sound(last) or not numbers.sound(base) or first > tail or tail - first > CHUNKS_MOST or
-			bytes == 16 + HEAD and first < tail then
-		return nil
-	end
-	local newest, total = nil, before
-	if bytes > 16 + HEAD then
-		newest, total = struct.unpack('<I4I4', raw, bytes - 7)
-		newest = base + newest
-	end
-	return {last = last, first = first, tail = tail, chunk = raw:sub(17), before = before, base = base,
-		count = (bytes - 16 - HEAD) / ENTRY, newest = newest, total = total, written = false, dropped = false,
-		read = false, key = key, field = field}
-end
-
-local function encode(s)
-	return struct.pack('<dI4I4', s.last, s.first, s.tail) .. s.chunk
-end
-
--- A copy to try things on; what was read is shared.
-local function clone(s)
-	local copy = {}
-	for name, value in pairs(s) do
-		copy[name] = value
-	end
-	copy.dropped = false
-	if s.written then
-		copy.written = {}
-		for n, chunk in pairs(s.written) do
-			copy.written[n] = chunk
+-- The series of a field, or of none, at `now`, never before its last charge; nil where the field is damaged.
+local function open(raw, now, c)
+	local last, first, tail, before, base, count, newest, total = 0, 0, 0, 0, 0, 0, false, 0
+	if raw then
+		local bytes = #raw
+		if bytes < 28 or bytes % 8 ~= 4 then
+			return nil
+		end
+		last, first, tail, before, base = struct.unpack('<dI4I4I4d', raw)
+		if not (last >= 0 and last < 9007199254740992 and last % 1 == 0 and base >= 0 and base < 9007199254740992 and
+				base % 1 == 0) or first > tail or tail - first > CHUNKS_MOST or bytes == 28 and first < tail then
+			return nil
+		end
+		total, count = before, (bytes - 28) / 8
+		if count > 0 then
+			newest, total = struct.unpack('<I4I4', raw, bytes - 7)
+			newest = base + newest
 		end
 	end
-	return copy
+	return {raw = raw or '', t = now > last and now or last, first = first, tail = tail, before = before, base = base,
+		count = count, newest = newest, total = total, c = c, n = tail, i = 1, used = 0, room = 0}
 end
 
-local function chunk_field(s, n)
-	return '#' .. n .. '#' .. s.field
+local function chunk_field(c, n)
+	return '#' .. n .. '#' .. c.field
 end
 
--- Chunk n, which is not the tail.
-local function full_chunk(s, n)
-	local chunk = s.written and s.written[n] or s.read and s.read[n]
-	if not chunk then
-		chunk = redis.call('HGET', s.key, chunk_field(s, n))
-		local bytes = chunk and #chunk or 0
-		if bytes <= HEAD or (bytes - HEAD) % ENTRY ~= 0 or not numbers.sound((struct.unpack('<d', chunk, 5))) then
-			local errors = need('errors')
-			errors.raise('ERR the key holds a damaged counter: its field ' .. errors.shown(chunk_field(s, n)) ..
-				' is missing or was changed; SLUICE.RESET forgets it')
+-- Chunk n: its text, how many bytes stand before its entries, the base of their positions, and how many there are.
+local function chunk_of(s, n)
+	if n == s.tail then
+		return s.raw, 28, s.base, s.count
+	end
+	local c = s.c
+	c.chunks = c.chunks or {}
+	local text = c.chunks[n]
+	if not text then
+		text = redis.call('HGET', c.key, chunk_field(c, n)) or ''
+		if #text <= 12 or #text % 8 ~= 4 or not need('numbers').sound((struct.unpack('<d', text, 5))) then
+			need('errors').damaged(chunk_field(c, n), 'is missing or was changed')
 		end
-		s.read = s.read or {}
-		s.read[n] = chunk
+		c.chunks[n] = text
 	end
-	return chunk
-end
-
--- Position and running cost of entry i, from 1.
-local function entry(chunk, base, i)
-	local offset, sum = struct.unpack('<I4I4', chunk, HEAD + (i - 1) * ENTRY + 1)
-	return base + offset, sum
-end
-
--- The running cost before entry i.
-local function sum_before(chunk, i)
-	if i == 1 then
-		return (struct.unpack('<I4', chunk))
-	end
-	return (struct.unpack('<I4', chunk, HEAD + (i - 2) * ENTRY + 5))
-end
-
--- The cost between two running costs.
-local function between(from, to)
-	return (to - from) % TURN
-end
-
--- Unpacks the tail anew.
-local function unpack_tail(s)
-	s.before, s.base = struct.unpack('<I4d', s.chunk)
-	s.count = (#s.chunk - HEAD) / ENTRY
-	s.newest, s.total = nil, s.before
-	if s.count > 0 then
-		s.newest, s.total = entry(s.chunk, s.base, s.count)
-	end
-end
-
--- Position and running cost of the newest entry of chunk n, before the tail.
-local function newest_of(s, n)
-	local chunk = full_chunk(s, n)
-	return entry(chunk, (struct.unpack('<d', chunk, 5)), (#chunk - HEAD) / ENTRY)
+	return text, 12, (struct.unpack('<d', text, 5)), (#text - 12) / 8
 end
 
 -- Whether the newest entry of chunk n, before the tail, is one that find() looks for.
 local function found_in(s, n, by_cost, bound)
-	local position, sum = newest_of(s, n)
+	local text, _, base = chunk_of(s, n)
+	local offset, sum = struct.unpack('<I4I4', text, #text - 7)
 	if by_cost then
 		return (s.total - sum) % TURN <= bound
 	end
-	return position >= bound
+	return base + offset >= bound
 end
 
 -- The chunk in which find() ends: gallops from the oldest, then halves.
@@ -156,122 +99,99 @@ end
 -- chunk, index there, the running cost before it, its position and running cost; index count + 1 in the tail, and no
 -- position, if there is none.
 local function find(s, by_cost, bound)
-	local n, chunk, base, count, total = s.tail, s.chunk, s.base, s.count, s.total
+	local n, total = s.tail, s.total
 	if s.first < n then
 		n = find_chunk(s, by_cost, bound)
-		if n < s.tail then
-			chunk = full_chunk(s, n)
-			base, count = struct.unpack('<d', chunk, 5), (#chunk - HEAD) / ENTRY
-		end
 	end
+	local text, skip, base, count = chunk_of(s, n)
 	-- All before `from` are too old, `to` is not; it is the first one in most calls, so that is looked at first.
 	local from, to, middle = 1, count + 1, 1
 	local position, sum
 	while from < to do
-		local at, upto = entry(chunk, base, middle)
-		local found
-		if by_cost then
-			found = (total - upto) % TURN <= bound
-		else
-			found = at >= bound
-		end
-		if found then
+		local at, upto = struct.unpack('<I4I4', text, skip + middle * 8 - 7)
+		at = base + at
+		if by_cost and (total - upto) % TURN <= bound or not by_cost and at >= bound then
 			to, position, sum = middle, at, upto
 		else
 			from = middle + 1
 		end
 		middle = math.floor((from + to) / 2)
 	end
-	return n, from, sum_before(chunk, from), position, sum
+	if from > 1 then
+		return n, from, struct.unpack('<I4', text, skip + from * 8 - 11), position, sum
+	elseif n == s.tail then
+		return n, 1, s.before, position, sum
+	end
+	return n, 1, struct.unpack('<I4', text), position, sum
 end
 
--- Drops what lies before entry i of chunk n: chunks, and in the tail entries.
-local function trim(s, n, i)
-	local stop = math.min(n, s.first + DROP_MOST)
-	for chunk = s.first, stop - 1 do
-		s.dropped = s.dropped or {}
-		s.dropped[#s.dropped + 1] = chunk
-		if s.written then
-			s.written[chunk] = nil
-		end
+-- Adds cost at a position, not before the newest, and forgets what lies before the window; the counter's field.
+local function add(s, position, cost)
+	local n, count, from, upto = s.n, s.count, 1, -1
+	local sum = (s.total + cost) % TURN
+	s.first = math.min(n, s.first + DROP_MOST)
+	if s.first == s.tail and s.i > 1 then
+		from = s.i
+		count, s.before, s.i = count - from + 1, struct.unpack('<I4', s.raw, 17 + from * 8), 1
 	end
-	s.first = stop
-	if n == s.tail and s.first == n and i > 1 then
-		s.before = sum_before(s.chunk, i)
-		s.count = s.count - (i - 1)
-		s.chunk = struct.pack('<I4d', s.before, s.base) .. s.chunk:sub(HEAD + (i - 1) * ENTRY + 1)
-		if s.count == 0 then
-			s.newest, s.total = nil, s.before
+	if count == 0 then
+		s.before, s.base = s.total, position
+	elseif s.newest == position then
+		count, upto = count - 1, -9
+	elseif count >= CHUNK_MOST or position - s.base >= TURN then
+		if s.tail - s.first >= CHUNKS_MOST then
+			local text, _, base = chunk_of(s, s.first)
+			need('room').outgrown(s.c, base + struct.unpack('<I4', text, #text - 7))
 		end
+		s.c.chunks = s.c.chunks or {}
+		s.c.chunks[s.tail] = struct.pack('<I4d', s.before, s.base) .. s.raw:sub(21 + from * 8)
+		s.tail, s.before, s.base, count, from = s.tail + 1, s.total, position, 0, #s.raw
 	end
+	s.raw = struct.pack('<dI4I4I4d', s.t, s.first, s.tail, s.before, s.base) .. s.raw:sub(21 + from * 8, upto) ..
+		struct.pack('<I4I4', position - s.base, sum)
+	s.count, s.newest, s.total = count + 1, position, sum
+	return s.raw
 end
 
--- Adds cost at a position, not before the newest, and forgets what lies before entry i of chunk n.
-local function add(s, position, cost, n, i)
-	if n > s.first or i > 1 then
-		trim(s, n, i)
-	end
-	local count, total = s.count, s.total
-	local sum = (total + cost) % TURN
-	if count > 0 and s.newest == position then
-		s.chunk = s.chunk:sub(1, -5) .. struct.pack('<I4', sum)
-	elseif count > 0 and count < CHUNK_MOST and position - s.base < TURN then
-		s.chunk = s.chunk .. struct.pack('<I4I4', position - s.base, sum)
-		s.count = count + 1
-	else
-		if count > 0 then
-			if s.tail - s.first >= CHUNKS_MOST then
-				need('room').outgrown(s, newest_of(s, s.first))
-			end
-			s.written = s.written or {}
-			s.written[s.tail] = s.chunk
-			s.tail = s.tail + 1
-		end
-		s.chunk = struct.pack('<I4dI4I4', total, position, 0, sum)
-		s.before, s.base, s.count = total, position, 1
-	end
-	s.newest, s.total = position, sum
-end
-
--- Takes `cost` from the newest entries, which hold at least that much.
+-- Takes `cost` from the newest entries, which hold at least that much; the counter's field.
 local function take(s, cost)
 	local n, i, before = find(s, true, cost - 1)
-	local chunk = n == s.tail and s.chunk or full_chunk(s, n)
+	local text, skip = chunk_of(s, n)
 	local target = (s.total - cost) % TURN
-	local keep = before == target and i - 1 or i
-	s.dropped = s.dropped or {}
-	for gone = n, s.tail - 1 do
-		s.dropped[#s.dropped + 1] = gone
-		if s.written then
-			s.written[gone] = nil
+	local chunk = text:sub(skip - 11, skip + i * 8 - 4) .. struct.pack('<I4', target)
+	-- All of entry i goes.
+	if before == target then
+		chunk = text:sub(skip - 11, skip + i * 8 - 8)
+		if i == 1 and s.first < n then
+			n = n - 1
+			chunk = chunk_of(s, n)
 		end
 	end
-	s.tail = n
-	s.chunk = chunk:sub(1, HEAD + keep * ENTRY)
-	if keep == i then
-		s.chunk = s.chunk:sub(1, -5) .. struct.pack('<I4', target)
+	return s.raw:sub(1, 12) .. struct.pack('<I4', n) .. chunk
+end
+
+-- What becomes of the other fields of a counter whose own was `from` (false: none) and is now `to`: puts fields and
+-- texts to write behind fields[at], fields to delete behind those in `gone`; how many there are in `fields` then.
+local function changes(c, from, to, fields, at, gone)
+	local first, tail = 0, 0
+	-- What is to be forgotten may be damaged.
+	if from and (to or open(from, 0, c)) then
+		first, tail = struct.unpack('<I4I4', from, 9)
 	end
-	if keep == 0 and s.first < n then
-		s.chunk = full_chunk(s, n - 1)
-		s.tail = n - 1
-		if s.written then
-			s.written[n - 1] = nil
+	local first_now, tail_now = 0, 0
+	if to then
+		first_now, tail_now = struct.unpack('<I4I4', to, 9)
+	end
+	for n = math.max(tail, first_now), tail_now - 1 do
+		fields[at + 1], fields[at + 2] = chunk_field(c, n), c.chunks[n]
+		at = at + 2
+	end
+	for n = first, tail - 1 do
+		if n < first_now or n >= tail_now then
+			gone[#gone + 1] = chunk_field(c, n)
 		end
-		s.dropped[#s.dropped + 1] = n - 1
 	end
-	unpack_tail(s)
+	return at
 end
 
--- The counter's fields and what to write into them, behind those that are in `fields`; the fields to delete.
-local function changes(s, fields, gone)
-	for n, chunk in pairs(s.written or {}) do
-		fields[#fields + 1] = chunk_field(s, n)
-		fields[#fields + 1] = chunk
-	end
-	for _, n in ipairs(s.dropped or {}) do
-		gone[#gone + 1] = chunk_field(s, n)
-	end
-end
-
-return {fresh = fresh, decode = decode, encode = encode, clone = clone, between = between, find = find,
-	add = add, take = take, changes = changes, chunk_field = chunk_field}
+return {open = open, find = find, add = add, take = take, changes = changes}

@@ -2,56 +2,49 @@
 local words, counter, decide = need('words'), need('counter'), need('decide')
 local undo = {}
 
-function undo.refund(keys, call)
-	call.cost = words.number(call, 'cost', 0, 4294967295)
-	words.rest(call, keys)
-	return undo.refunded(call)
-end
-
--- Refunds a call that was read.
-function undo.refunded(call)
+-- REFUND cost items
+function undo.refund(call, keys)
+	words.items(call, keys)
 	local counters, seen = counter.load(call), {}
 	for _, item in ipairs(call.items) do
-		local c = item.counter
-		if c and (c.ends or c.charged) and not seen[c] then
+		local c, limit = item.counter, item.limit
+		if c and c.raw and call.cost > 0 and not seen[c] then
 			seen[c] = true
-			local way = item.limit.way
-			local v = way.view(item.limit, c.s, call.now, call.us)
+			local v = counter.view(c, limit, call)
 			v.who = item.member
-			if call.cost > 0 and way.refund(item.limit, c.s, v, call.cost) then
-				c.charged, c.changed = true, true
+			local raw = limit.steps.refund(limit, v, call.cost, c.raw)
+			if raw then
+				c.raw, c.changed = raw, true
 			end
 		end
 	end
-	counter.save(counters, call)
+	counter.save(call, counters)
 	call.cost = 0
 	decide.try_all(call)
 	return decide.reply(call)
 end
 
--- Forgets a counter; whether there was one: a state, or something held that has not ended.
-local function forget(c)
-	if not c.ends and not c.raw_holds then
+-- Forgets a counter, damaged or not; whether there was one: a state, or something held that has not ended.
+local function forget(c, call)
+	local steps, gone = c.limit.steps, {c.field, '!' .. c.field}
+	if not c.stored and not c.stored_holds then
 		return false
+	elseif c.stored_holds then
+		pcall(need('holds').open, c, call.now)
 	end
-	local was = c.ends or c.charged or c.holds and c.holds[1]
-	local gone = {c.field, '!' .. c.field}
-	local way = c.limit.way
-	if way.changes and c.s and not c.damaged then
-		for n = c.s.first, c.s.tail - 1 do
-			gone[#gone + 1] = way.chunk_field(c.s, n)
-		end
+	if steps.changes then
+		steps.changes(c, c.stored, false, {}, 0, gone)
 	end
-	need('several').delete(c.key, gone)
-	return was and true or false
+	counter.delete(c.key, gone)
+	return c.raw or c.holds and c.holds[1]
 end
 
-function undo.reset(keys, call)
-	call.each = nil
-	words.rest(call, keys)
+-- RESET items: how many counters were forgotten.
+function undo.reset(call, keys)
+	words.items(call, keys)
 	local forgotten = 0
 	for _, c in ipairs(counter.load(call, true)) do
-		forgotten = forgotten + (forget(c) and 1 or 0)
+		forgotten = forgotten + (forget(c, call) and 1 or 0)
 	end
 	return forgotten
 end

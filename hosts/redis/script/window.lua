@@ -1,70 +1,75 @@
--- fixed-window and sliding-window: the arithmetic of aligned.lua on a state of a counter, which is kept as 16 bytes.
-local numbers, aligned = need('numbers'), need('aligned')
+-- fixed-window and sliding-window: two counts on windows aligned to the Unix epoch (src/algo/window.c). With t the
+-- instant, e = t mod W, and the counts `cur` and `prev` of t's window and the one before:
+--
+--   fixed-window    admits when  cur + c <= Q
+--   sliding-window  admits when  c <= Q - cur - ceil(prev * (W - e) / W)
+--
+-- The usage never grows while nothing arrives, so the first instant that admits c is found in closed form: in this
+-- window, if cur + c <= Q, at e' = W - floor((Q - cur - c) * W / prev); else in the next, where cur is what prev was.
+--
+-- Kept as 16 bytes: d instant of the last charge (ms), I4 count of its window, I4 count of the one before.
 
-local function fresh()
-	return {last = 0, cur = 0, prev = 0}
-end
-
-local function decode(raw)
-	if #raw ~= 16 then
-		return nil
+local function view(limit, raw, now)
+	local last, cur, prev, width, quota = 0, 0, 0, limit.window, limit.quota
+	if raw then
+		if #raw ~= 16 then
+			return nil
+		end
+		last, cur, prev = struct.unpack('<dI4I4', raw)
+		if not (last >= 0 and last < 9007199254740992 and last % 1 == 0) then
+			return nil
+		end
 	end
-	local last, cur, prev = struct.unpack('<dI4I4', raw)
-	return numbers.sound(last) and {last = last, cur = cur, prev = prev} or nil
-end
-
-local function encode(s)
-	return struct.pack('<dI4I4', s.last, s.cur, s.prev)
-end
-
-local function clone(s)
-	return {last = s.last, cur = s.cur, prev = s.prev}
-end
-
--- How the counter stands at `now`.
-local function view(limit, s, now)
-	local t, e, cur, prev, room = aligned.stand(limit.kind, limit.quota, limit.window, now, s.last, s.cur, s.prev)
-	return {t = t, e = e, cur = cur, prev = prev, room = room}
+	local t = now > last and now or last
+	local e = t % width
+	local start = t - e
+	if last < start then
+		prev = last >= start - width and cur or 0
+		cur = 0
+	end
+	local used = cur
+	if limit.kind == 'F' then
+		prev = 0
+	elseif prev ~= 0 then
+		local share = prev * (width - e)
+		used = used + (share < 9007199254740992 and math.ceil(share / width) or
+			need('numbers').share_up(prev, width - e, width))
+	end
+	return {t = t, e = e, cur = cur, prev = prev, room = used < quota and quota - used or 0}
 end
 
 local function retry(limit, v, cost)
-	return aligned.retry(limit.kind, limit.quota, limit.window, v.e, v.cur, v.prev, cost)
+	local width, spare, count, wait = limit.window, limit.quota - v.cur - cost, v.prev, limit.window - v.e
+	if limit.kind == 'F' then
+		return wait, 0
+	elseif spare < 0 then
+		spare, count, wait = limit.quota - cost, v.cur, wait + width
+	end
+	local whole, rest = need('numbers').share(spare, width, count)
+	return wait - whole, math.floor(rest * 1000000 / count)
 end
 
-local function rounded_up(limit, v, cost)
-	return aligned.rounded_up(limit.kind, limit.quota, limit.window, v.cur, v.prev, cost)
-end
-
+-- Until prev weighs nothing at the end of this window, cur at the end of the next.
 local function reset(limit, v)
-	return aligned.reset(limit.kind, limit.window, v.e, v.cur, v.prev)
+	if v.cur ~= 0 then
+		return (limit.kind == 'F' and 1 or 2) * limit.window - v.e
+	end
+	return v.prev ~= 0 and limit.window - v.e or 0
 end
 
-local function charge(_, s, v, cost)
-	v.cur, v.room = v.cur + cost, v.room - cost
-	s.last, s.cur, s.prev = v.t, v.cur, v.prev
+local function charge(_, v, cost)
+	local cur = v.cur + cost
+	v.cur, v.room = cur, v.room - cost
+	return struct.pack('<dI4I4', v.t, cur, v.prev)
 end
 
 -- From the count of t's window first, then from the one before, where they stand in the state, which may be a window
 -- earlier than t's; the clock stays.
-local function refund(_, s, v, cost)
+local function refund(_, v, cost, raw)
+	local last, cur, prev = struct.unpack('<dI4I4', raw)
 	local take = math.min(cost, v.cur + v.prev)
-	if s.last < v.t - v.e then
-		s.cur = s.cur - take
-	else
-		local from_cur = math.min(take, s.cur)
-		s.cur, s.prev = s.cur - from_cur, s.prev - (take - from_cur)
-	end
-	return take > 0
+	local from_cur = last < v.t - v.e and take or math.min(take, cur)
+	return take > 0 and struct.pack('<dI4I4', last, cur - from_cur, prev - (take - from_cur))
 end
 
--- The instant from which on the state says what none says.
-local function ends(limit, s)
-	local start = s.last - s.last % limit.window
-	if s.cur ~= 0 then
-		return start + (limit.kind == 'F' and 1 or 2) * limit.window
-	end
-	return s.prev ~= 0 and start + limit.window or s.last
-end
-
-return {fresh = fresh, decode = decode, encode = encode, clone = clone, view = view, retry = retry,
-	rounded_up = rounded_up, reset = reset, charge = charge, refund = refund, ends = ends}
+return {view = view, retry = retry, reset = reset, charge = charge, refund = refund}

@@ -1,68 +1,230 @@
--- The words of a call, as docs/design/011-redis.md lists them, checked before anything is read or written:
+-- The words of a call, checked before anything is read or written:
 --
---   key [cost | id ...] [AT ms] [EACH | EXACT] items
+--   [cost] [id] [ttl_ms] .. items                            what a command has in front: commands.lua
+--   items := item item ...                                   at most 16
+--   item  := [KEY k] [NAME n] [OBSERVED | TRIED] limit
 --
--- Items with words of their own, and several of them, are read by items.lua.
-local numbers, notation = need('numbers'), need('notation')
+-- and, where the command takes them:
+--
+--   AT ms        the instant, before the first limit
+--   EACH, EXACT  answer a row for each limit, with what NEXT asks; EXACT to the nanosecond
+--   MEMBER m     who is counted by the distinct limits behind it, until the next one; the first also by those before it
+--   UPTO         grant the largest part of the cost that is admitted
+--   ID token     a retry by the same token is charged once; of ACQUIRE the lease's name
+--   NEXT         answer also when one more is admitted, behind all else
+--   KEEP         what is not charged of a hold stays held
+--   BESIDE id    decide as if there were no hold of that id
+--
+-- All keys stand in KEYS, the first of them the one that limits count for until a KEY names another.
+local numbers, notation, errors = need('numbers'), need('notation'), need('errors')
+local raise = errors.raise
+local words = {}
 
-local AT_MOST = 9223372036854
+-- A number of so many digits, as messages show it: .. would turn one of 15 digits into 1e+14.
+local function text_of(n)
+	return string.format('%.0f', n)
+end
 
 -- Reads a whole number from `least` to `most` (< 2^53).
-local function number(call, what, least, most)
+function words.number(call, what, least, most)
 	local text = call.args[call.at]
 	local n = numbers.read(text, least, most)
 	if not n then
-		local errors = need('errors')
-		errors.raise('ERR ' .. what .. ' ' .. (text and errors.shown(text) or 'is missing') ..
-			': expected a whole number from ' .. numbers.text(least) .. ' to ' .. numbers.text(most))
+		raise(what .. ' ' .. (text and errors.shown(text) or 'is missing') .. ': expected a whole number from ' ..
+			text_of(least) .. ' to ' .. text_of(most))
 	end
 	call.at = call.at + 1
 	return n
 end
 
+-- Reads the id of a hold, as it is kept: 16 digits.
+function words.id(call)
+	local text = call.args[call.at]
+	if not text or #text < 1 or #text > 16 or not text:find('^%x+$') then
+		raise('id ' .. (text and errors.shown(text) or 'is missing') .. ': expected 1 to 16 hex digits')
+	end
+	call.at = call.at + 1
+	return ('0'):rep(16 - #text) .. text:lower()
+end
+
+-- The fingerprint of a member: 8 bytes.
+function words.fingerprint(text)
+	return (redis.sha1hex(text):sub(1, 16):gsub('..', function(digits)
+		return string.char(tonumber(digits, 16))
+	end))
+end
+
 local function server_clock(call)
 	local time = redis.call('TIME')
 	local us = tonumber(time[2])
-	local part = us % 1000
-	call.now, call.us = time[1] * 1000 + (us - part) / 1000, part
+	call.us = us % 1000
+	call.now = time[1] * 1000 + (us - call.us) / 1000
 end
 
--- The instant of the call: the server's, or what AT says.
-local function clock(call)
-	local word = call.args[call.at]
-	if word and #word == 2 and word:lower() == 'at' then
-		if not CLIENT_TIME then
-			need('errors').raise('ERR AT is not allowed here: load the script that was built with --client-time')
-		end
-		call.at = call.at + 1
-		call.now, call.set = number(call, 'AT', 0, AT_MOST), true
-		return
+local function no_limit(key)
+	raise('no limit for key ' .. errors.shown(key) .. ': expected at least one after it, such as 100/60s')
+end
+
+-- What stands behind a word, of `least` to `most` bytes.
+local function argument(call, word, least, most, what)
+	local text = call.args[call.at]
+	if not text then
+		raise(word .. ' needs ' .. what .. ' after it')
+	elseif #text < least or #text > most then
+		raise(word .. ' ' .. errors.shown(text) .. ': expected ' .. (least > 0 and least .. ' to ' or 'at most ') ..
+			most .. ' bytes')
 	end
-	server_clock(call)
+	call.at = call.at + 1
+	return text
 end
 
--- Reads AT, EACH or EXACT (unless call.each is nil: then there is none) and the items, to the end; most calls have one
--- limit, and no word in front of it.
-local function rest(call, keys)
-	clock(call)
-	local args = call.args
+-- The key that KEY names.
+local function next_key(call, keys)
+	local key = argument(call, 'KEY', 0, 1024, 'a key and at least one limit')
+	for i = 1, #keys do
+		if keys[i] == key then
+			return key
+		end
+	end
+	raise('KEY ' .. errors.shown(key) .. ': expected one of the keys that the call passes as keys, so that a ' ..
+		'cluster finds it')
+end
+
+-- Reads AT's instant.
+local function instant(call, begun)
+	if not CLIENT_TIME then
+		raise('AT is not allowed here: load the script that was built with --client-time')
+	elseif call.set or begun then
+		raise(begun and 'AT behind a limit: expected it before the first one' or 'AT twice: expected it once')
+	end
+	call.now, call.set, call.us = words.number(call, 'AT', 0, 9223372036854), true, 0
+end
+
+-- Reads a word that the whole call has; who is counted from here on, where it is MEMBER.
+local function aside(call, word)
+	local name = word:lower()
+	if word == 'TERMS' then
+		raise('TERMS: penalties and count-denied need the module or a server: a script has none')
+	elseif word == 'COST' or word == 'TTL' then
+		raise(word .. ' is for reservations: they need the module or a server: a script has none')
+	elseif not call.takes:find(' ' .. word .. ' ', 1, true) then
+		raise(word .. ' is no word of SLUICE.' .. call.word)
+	elseif word == 'MEMBER' then
+		return words.fingerprint(argument(call, word, 0, 1024, 'who it is'))
+	elseif call[name] then
+		raise(word .. ' twice: expected it once')
+	end
+	call[name] = word == 'ID' and argument(call, word, 1, 64, 'a token') or word == 'BESIDE' and words.id(call) or true
+end
+
+local function is_aside(word)
+	return word == 'EACH' or word == 'EXACT' or word == 'UPTO' or word == 'MEMBER' or word == 'ID' or word == 'NEXT' or
+		word == 'KEEP' or word == 'BESIDE' or word == 'TERMS' or word == 'COST' or word == 'TTL'
+end
+
+-- Refuses what a command can't do with such a limit.
+local function check(call, item, number)
+	local kind, word = item.limit.kind, call.word
+	if kind == 'N' and not call.leases then
+		raise('limit ' .. number .. ': concurrency is acquired and released: SLUICE.ACQUIRE')
+	elseif kind == 'D' and call.holds then
+		raise('limit ' .. number .. ': distinct is not held: SLUICE.CHECK with MEMBER decides it at once')
+	elseif kind == 'D' and not item.member and call.takes:find(' MEMBER ', 1, true) and word ~= 'PEEK' then
+		raise('limit ' .. number .. ': distinct counts members: expected MEMBER and who it is, as in SLUICE.' .. word ..
+			' key 1 MEMBER 192.0.2.1 "distinct 50/1h"')
+	end
+end
+
+-- Reads a limit, for a key and with the words in front of it.
+local function read_item(call, number, text, key, name, part, member)
+	if number > 16 then
+		raise('too many limits: at most 16 in one request')
+	end
+	local limit = notation.read(text) or need('grammar')(text, number)
+	local field, held_field = limit.field, limit.held_field
+	if name and field then
+		field = notation.field_of(limit, name)
+		held_field = '!' .. field
+	end
+	return {key = key, limit = limit, field = field, held_field = held_field, counter = false, v = false,
+		admits = false, delay = 0, short = false, member = member, observed = part, tried = part == 'TRIED'}
+end
+
+-- Whether a limit stands for each of several keys.
+local function check_keys(keys, items, count)
+	local named = {}
+	for i = 1, count do
+		named[items[i].key] = true
+	end
+	for i = 1, #keys do
+		if not named[keys[i]] then
+			no_limit(keys[i])
+		end
+	end
+end
+
+-- Reads the items, and what stands among them, from here to the end; the instant is the server's where AT says none.
+function words.items(call, keys)
+	local args, items, count, key, used, first = call.args, {false, false, false, false}, 0, keys[1], false, nil
+	local name, part, member
+	for i = 1, #keys do
+		if #keys[i] > 1024 then
+			raise('the key that begins ' .. errors.shown(keys[i], 32) .. ' has ' .. #keys[i] ..
+				' bytes: at most 1024 are allowed')
+		end
+	end
 	local text = args[call.at]
-	local word = text and call.each ~= nil and (#text == 4 or #text == 5) and text:lower()
-	if word == 'each' or word == 'exact' then
-		call.each, call.exact = true, word == 'exact'
+	while text do
+		local word = #text <= 8 and not text:find('/', 1, true) and text:upper()
 		call.at = call.at + 1
+		if word == 'KEY' then
+			if name or part then
+				raise('KEY behind NAME, OBSERVED or TRIED: expected a limit, and KEY in front of them')
+			elseif not used then
+				no_limit(key)
+			end
+			key, used = next_key(call, keys), false
+		elseif word == 'NAME' then
+			name = argument(call, word, 1, 64, 'the name of a limit')
+		elseif word == 'OBSERVED' or word == 'TRIED' then
+			part = word
+		elseif word == 'AT' then
+			instant(call, count > 0)
+		elseif word and is_aside(word) then
+			member = aside(call, word) or member
+			first = first or member
+		else
+			count, used = count + 1, true
+			items[count] = read_item(call, count, text, key, name, part, member)
+			name, part = nil, nil
+		end
 		text = args[call.at]
 	end
-	local key = keys[1]
-	if text and not args[call.at + 1] and not keys[2] and #key <= 1024 then
-		local limit = notation.usual(text)
-		if limit and limit.kind ~= 'N' and limit.kind ~= 'D' then
-			call.items = {{key = key, limit = limit, field = limit.field, holds_field = limit.holds_field,
-				counter = false, admits = false, v = false, delay = 0}}
-			return
+	if name or part then
+		raise('NAME, OBSERVED and TRIED need a limit after them')
+	elseif not used then
+		no_limit(key)
+	elseif keys[2] then
+		check_keys(keys, items, count)
+	end
+	for i = count + 1, 4 do
+		items[i] = nil
+	end
+	for i = 1, count do
+		local item = items[i]
+		local steps = item.limit.steps
+		if steps and steps.find then
+			item.member = item.member or first
+			check(call, item, i)
 		end
 	end
-	need('items')(call, keys)
+	call.items, call.each = items, call.each or call.exact
+	if call.next and call.each then
+		raise('NEXT and EACH: expected one of them; EACH tells it of each limit')
+	end
+	if not call.set then
+		server_clock(call)
+	end
 end
 
-return {number = number, server_clock = server_clock, clock = clock, rest = rest}
+return words

@@ -1,5 +1,5 @@
-/* See side.h. */
-#include "hosts/redis/side.h"
+/* See companion.h. */
+#include "hosts/redis/companion.h"
 
 #include "base/math.h"
 #include "hosts/redis/memory.h"
@@ -14,41 +14,41 @@ static uint64_t bytes_of(const struct sl_state *state) {
 	return (uint64_t)(uint32_t)state->w[1] * 8;
 }
 
-static void set_used(struct slr_counter *side, uint64_t used) {
-	side->state.w[1] = used << 32 | (uint32_t)side->state.w[1];
+static void set_used(struct slr_counter *companion, uint64_t used) {
+	companion->state.w[1] = used << 32 | (uint32_t)companion->state.w[1];
 }
 
-static struct slr_counter *find(slr_value value, enum slr_side side, struct slr_identity counter,
+static struct slr_counter *find(slr_value value, enum slr_companion companion, struct sl_identity counter,
                                 struct slr_counter *scratch) {
-	if (slr_value_is_packed(value) || !slr_value_has_sides(value))
+	if (slr_value_is_packed(value) || !slr_value_has_companions(value))
 		return NULL;
-	return slr_value_find(value, slr_side_of(side, counter), scratch);
+	return slr_value_find(value, slr_companion_of(companion, counter), scratch);
 }
 
 /* ---- reservations ------------------------------------------------------------------------------------------------ */
 
-struct sl_ledger slr_ledger_of(slr_value value, struct slr_identity counter) {
-	struct slr_counter scratch, *side = find(value, SLR_SIDE_LEDGER, counter, &scratch);
-	if (side == NULL)
+struct sl_ledger slr_ledger_of(slr_value value, struct sl_identity counter) {
+	struct slr_counter scratch, *companion = find(value, SLR_COMPANION_LEDGER, counter, &scratch);
+	if (companion == NULL)
 		return (struct sl_ledger){NULL, 0};
-	return (struct sl_ledger){(const void *)slr_counter_block(side)->bytes, used_of(&side->state)};
+	return (struct sl_ledger){(const void *)slr_counter_block(companion)->bytes, used_of(&companion->state)};
 }
 
-struct sl_contents slr_contents_of(slr_value value, struct slr_identity counter) {
-	struct slr_counter scratch, *side = find(value, SLR_SIDE_CONTENTS, counter, &scratch);
-	if (side == NULL)
+struct sl_contents slr_contents_of(slr_value value, struct sl_identity counter) {
+	struct slr_counter scratch, *companion = find(value, SLR_COMPANION_CONTENTS, counter, &scratch);
+	if (companion == NULL)
 		return (struct sl_contents){.memory = NULL};
-	return (struct sl_contents){.memory = slr_counter_block(side)->bytes, .bytes = bytes_of(&side->state)};
+	return (struct sl_contents){.memory = slr_counter_block(companion)->bytes, .bytes = bytes_of(&companion->state)};
 }
 
 /* Contents that have room for what is about to be bundled. A value of as many counters as may be has none: then the
  * ledger is not bundled. */
-static struct sl_contents with_contents(slr_value *value, struct slr_identity counter,
-                                        const struct sluice_limit *limit, const struct sl_ledger *ledger,
-                                        const struct sl_reservation *added, int64_t until_ms) {
+static struct sl_contents with_contents(slr_value *value, struct sl_identity counter, const struct sluice_limit *limit,
+                                        const struct sl_ledger *ledger, const struct sl_reservation *added,
+                                        int64_t until_ms) {
 	struct sl_contents contents = slr_contents_of(*value, counter), more = {.memory = NULL};
 	uint32_t bundled = sl_ledger_bundled(limit->algorithm, ledger);
-	struct slr_counter *side;
+	struct slr_counter *companion;
 	if (bundled == 0 && ledger->count < SL_LEDGER_LIST_MAX)
 		return more;
 	if (bundled != 0 && sl_contents_have_room(&contents, bundled, PUTS))
@@ -59,50 +59,50 @@ static struct sl_contents with_contents(slr_value *value, struct slr_identity co
 	more.memory = slr_block_take(more.bytes);
 	sl_contents_format(limit, &more, bundled != 0 ? &contents : NULL, ledger,
 	                   added->id ^ added->instant ^ (uintptr_t)more.memory);
-	side = slr_value_open(value, slr_side_of(SLR_SIDE_CONTENTS, counter), until_ms);
-	slr_counter_set_block(side, more.memory, more.bytes);
+	companion = slr_value_open(value, slr_companion_of(SLR_COMPANION_CONTENTS, counter), until_ms);
+	slr_counter_set_block(companion, more.memory, more.bytes);
 	return more;
 }
 
-static struct sl_reservation *with_room(struct slr_counter *side, uint32_t count) {
+static struct sl_reservation *with_room(struct slr_counter *companion, uint32_t count) {
 	struct sl_reservation *list = NULL;
-	uint32_t room = (uint32_t)(bytes_of(&side->state) / sizeof *list);
-	if (side->more != NULL)
-		list = (void *)slr_counter_block(side)->bytes;
+	uint32_t room = (uint32_t)(bytes_of(&companion->state) / sizeof *list);
+	if (companion->more != NULL)
+		list = (void *)slr_counter_block(companion)->bytes;
 	if (count < room)
 		return list;
 	room = room < ROOM_MIN ? ROOM_MIN : room * 2;
 	list = slr_block_take(room * sizeof *list);
 	if (count != 0)
-		memcpy(list, slr_counter_block(side)->bytes, count * sizeof *list);
-	slr_counter_set_block(side, list, room * sizeof *list);
+		memcpy(list, slr_counter_block(companion)->bytes, count * sizeof *list);
+	slr_counter_set_block(companion, list, room * sizeof *list);
 	return list;
 }
 
-bool slr_ledger_add(slr_value *value, struct slr_identity counter, const struct sluice_limit *limit, uint32_t rate,
+bool slr_ledger_add(slr_value *value, struct sl_identity counter, const struct sluice_limit *limit, uint32_t rate,
                     const struct sl_reservation *reservation, int64_t until_ms) {
 	struct sl_ledger ledger = slr_ledger_of(*value, counter);
 	struct sl_contents contents;
 	struct sl_reservation *list;
-	struct slr_counter *side;
+	struct slr_counter *companion;
 	if (sl_ledger_open(limit->algorithm, &ledger) >= SL_LEDGER_MAX)
 		return false;
 	contents = with_contents(value, counter, limit, &ledger, reservation, until_ms);
-	side = slr_value_open(value, slr_side_of(SLR_SIDE_LEDGER, counter), until_ms);
-	list = with_room(side, ledger.count);
+	companion = slr_value_open(value, slr_companion_of(SLR_COMPANION_LEDGER, counter), until_ms);
+	list = with_room(companion, ledger.count);
 	sl_bundle_add(limit, rate, list, &ledger.count, reservation, &contents);
-	set_used(side, ledger.count);
+	set_used(companion, ledger.count);
 	return true;
 }
 
 /* Contents of which no bundle is left go with the last of them. */
-static void drop_contents(slr_value *value, struct slr_identity counter) {
+static void drop_contents(slr_value *value, struct sl_identity counter) {
 	struct sl_ledger ledger = slr_ledger_of(*value, counter);
-	if (sl_ledger_bundled(slr_algorithm_of(counter), &ledger) == 0)
-		slr_value_remove(value, slr_side_of(SLR_SIDE_CONTENTS, counter));
+	if (sl_ledger_bundled(sl_identity_algorithm(counter), &ledger) == 0)
+		slr_value_remove(value, slr_companion_of(SLR_COMPANION_CONTENTS, counter));
 }
 
-void slr_ledger_close(slr_value *value, struct slr_identity counter, const struct sl_found *found) {
+void slr_ledger_close(slr_value *value, struct sl_identity counter, const struct sl_found *found) {
 	struct sl_ledger ledger = slr_ledger_of(*value, counter);
 	struct sl_contents contents = slr_contents_of(*value, counter);
 	struct sl_reservation entry = ledger.list[found->at];
@@ -113,21 +113,21 @@ void slr_ledger_close(slr_value *value, struct slr_identity counter, const struc
 		slr_ledger_remove(value, counter, (uint32_t)found->at, 1);
 }
 
-void slr_ledger_remove(slr_value *value, struct slr_identity counter, uint32_t at, uint32_t count) {
+void slr_ledger_remove(slr_value *value, struct sl_identity counter, uint32_t at, uint32_t count) {
 	struct sl_ledger ledger = slr_ledger_of(*value, counter);
-	struct slr_identity identity = slr_side_of(SLR_SIDE_LEDGER, counter);
+	struct sl_identity identity = slr_companion_of(SLR_COMPANION_LEDGER, counter);
 	struct sl_reservation *list;
-	struct slr_counter *side;
+	struct slr_counter *companion;
 	if (count == 0)
 		return;
 	SL_ASSERT(at + count <= ledger.count);
 	if (count == ledger.count) {
 		slr_value_remove(value, identity);
 	} else {
-		side = slr_value_open(value, identity, SLR_UNTIL_UNKNOWN);
-		list = (void *)slr_counter_block(side)->bytes;
+		companion = slr_value_open(value, identity, SLR_UNTIL_UNKNOWN);
+		list = (void *)slr_counter_block(companion)->bytes;
 		memmove(&list[at], &list[at + count], (ledger.count - at - count) * sizeof *list);
-		set_used(side, ledger.count - count);
+		set_used(companion, ledger.count - count);
 	}
 	drop_contents(value, counter);
 }
@@ -156,24 +156,23 @@ static bool contents_are_valid(void *block, uint64_t bytes, uint32_t used) {
 
 /* ---- strikes ----------------------------------------------------------------------------------------------------- */
 
-bool slr_strikes_of(slr_value value, struct slr_identity counter, struct sl_strikes *strikes) {
-	struct slr_counter scratch, *side = find(value, SLR_SIDE_STRIKES, counter, &scratch);
+bool slr_strikes_of(slr_value value, struct sl_identity counter, struct sl_strikes *strikes) {
+	struct slr_counter scratch, *companion = find(value, SLR_COMPANION_STRIKES, counter, &scratch);
 	memset(strikes, 0, sizeof *strikes);
-	if (side != NULL)
-		memcpy(strikes, slr_counter_block(side)->bytes, sl_min(bytes_of(&side->state), sizeof *strikes));
-	return side != NULL;
+	if (companion != NULL)
+		memcpy(strikes, slr_counter_block(companion)->bytes, sl_min(bytes_of(&companion->state), sizeof *strikes));
+	return companion != NULL;
 }
 
-void slr_strikes_put(slr_value *value, struct slr_identity counter, const struct sl_strikes *strikes,
-                     int64_t until_ms) {
+void slr_strikes_put(slr_value *value, struct sl_identity counter, const struct sl_strikes *strikes, int64_t until_ms) {
 	size_t bytes = sl_strikes_bytes(strikes);
-	struct slr_counter *side = slr_value_open(value, slr_side_of(SLR_SIDE_STRIKES, counter), until_ms);
+	struct slr_counter *companion = slr_value_open(value, slr_companion_of(SLR_COMPANION_STRIKES, counter), until_ms);
 	void *block;
-	if (side->more != NULL && bytes_of(&side->state) == bytes) {
-		block = slr_counter_block(side)->bytes;
+	if (companion->more != NULL && bytes_of(&companion->state) == bytes) {
+		block = slr_counter_block(companion)->bytes;
 	} else {
 		block = slr_block_take(bytes);
-		slr_counter_set_block(side, block, bytes);
+		slr_counter_set_block(companion, block, bytes);
 	}
 	memcpy(block, strikes, bytes);
 }
@@ -199,20 +198,20 @@ static uint32_t place_of(const struct slr_token *table, uint32_t room, uint64_t 
 }
 
 const struct slr_token *slr_token_find(slr_value value, uint64_t hash, sluice_ns now) {
-	struct slr_counter scratch, *side = find(value, SLR_SIDE_TOKENS, (struct slr_identity){0, 0}, &scratch);
+	struct slr_counter scratch, *companion = find(value, SLR_COMPANION_TOKENS, (struct sl_identity){0, 0}, &scratch);
 	const struct slr_token *table, *token;
-	if (side == NULL)
+	if (companion == NULL)
 		return NULL;
-	table = (const void *)slr_counter_block(side)->bytes;
-	token = &table[place_of(table, room_of(&side->state), hash)];
+	table = (const void *)slr_counter_block(companion)->bytes;
+	token = &table[place_of(table, room_of(&companion->state), hash)];
 	return token->hash != 0 && token->end > now ? token : NULL;
 }
 
 /* Makes the table anew with those that are still remembered; of SLR_TOKENS_MAX only those in every second place, so
  * that this is not done again for each. */
-static void remake(struct slr_counter *side, sluice_ns now) {
-	const struct slr_token *old = side->more != NULL ? (const void *)slr_counter_block(side)->bytes : NULL;
-	uint32_t old_room = room_of(&side->state), live = 0, room = TOKENS_ROOM_MIN, used = 0;
+static void remake(struct slr_counter *companion, sluice_ns now) {
+	const struct slr_token *old = companion->more != NULL ? (const void *)slr_counter_block(companion)->bytes : NULL;
+	uint32_t old_room = room_of(&companion->state), live = 0, room = TOKENS_ROOM_MIN, used = 0;
 	struct slr_token *table;
 	for (uint32_t i = 0; i < old_room; i++)
 		live += old[i].hash != 0 && old[i].end > now;
@@ -226,23 +225,23 @@ static void remake(struct slr_counter *side, sluice_ns now) {
 		table[place_of(table, room, old[i].hash)] = old[i];
 		used++;
 	}
-	slr_counter_set_block(side, table, room * sizeof *table);
-	set_used(side, used);
+	slr_counter_set_block(companion, table, room * sizeof *table);
+	set_used(companion, used);
 }
 
 void slr_token_add(slr_value *value, const struct slr_token *token, int64_t until_ms) {
-	struct slr_identity identity = slr_side_of(SLR_SIDE_TOKENS, (struct slr_identity){0, 0});
-	struct slr_counter *side = slr_value_open(value, identity, until_ms);
+	struct sl_identity identity = slr_companion_of(SLR_COMPANION_TOKENS, (struct sl_identity){0, 0});
+	struct slr_counter *companion = slr_value_open(value, identity, until_ms);
 	struct slr_token *table;
 	uint32_t at;
-	if (used_of(&side->state) * 2 >= room_of(&side->state))
-		remake(side, token->at);
-	table = (void *)slr_counter_block(side)->bytes;
-	at = place_of(table, room_of(&side->state), token->hash);
+	if (used_of(&companion->state) * 2 >= room_of(&companion->state))
+		remake(companion, token->at);
+	table = (void *)slr_counter_block(companion)->bytes;
+	at = place_of(table, room_of(&companion->state), token->hash);
 	if (table[at].hash == 0)
-		set_used(side, used_of(&side->state) + 1u);
+		set_used(companion, used_of(&companion->state) + 1u);
 	table[at] = *token;
-	side->state.w[0] = sl_max(side->state.w[0], token->at);
+	companion->state.w[0] = sl_max(companion->state.w[0], token->at);
 }
 
 static bool tokens_are_valid(const struct slr_token *table, uint64_t bytes, uint32_t used) {
@@ -263,27 +262,28 @@ static bool tokens_are_valid(const struct slr_token *table, uint64_t bytes, uint
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
-uint64_t slr_side_bytes(struct slr_identity identity, const struct sl_state *state) {
-	if (slr_side_type(identity) == SLR_SIDE_LEDGER)
+uint64_t slr_companion_bytes(struct sl_identity identity, const struct sl_state *state) {
+	if (sl_identity_algorithm(identity) == SLR_COMPANION_LEDGER)
 		return used_of(state) * sizeof(struct sl_reservation);
 	return bytes_of(state);
 }
 
-bool slr_side_is_valid(struct slr_identity identity, const struct sl_state *state, void *block) {
+bool slr_companion_is_valid(struct sl_identity identity, const struct sl_state *state, void *block) {
 	uint64_t bytes = bytes_of(state);
-	struct slr_identity tokens = slr_side_of(SLR_SIDE_TOKENS, (struct slr_identity){0, 0});
-	if (!slr_is_side(identity) || block == NULL)
+	uint32_t algorithm;
+	struct sl_identity tokens = slr_companion_of(SLR_COMPANION_TOKENS, (struct sl_identity){0, 0});
+	if (!sl_identity_is_companion(identity) || block == NULL)
 		return false;
-	if (slr_identity_equal(identity, tokens))
+	if (sl_identity_equal(identity, tokens))
 		return state->w[0] <= SLR_INSTANT_MAX && tokens_are_valid(block, bytes, used_of(state));
-	if (state->w[0] != 0 || identity.name == 0 || identity.name >> 62 == 3)
+	if (state->w[0] != 0 || !sl_identity_accompanies(identity, &algorithm))
 		return false;
-	switch (slr_side_type(identity)) {
-	case SLR_SIDE_LEDGER:
-		return ledger_is_valid(identity.name >> 58 & 15, block, bytes, used_of(state));
-	case SLR_SIDE_CONTENTS:
+	switch ((enum slr_companion)sl_identity_algorithm(identity)) {
+	case SLR_COMPANION_LEDGER:
+		return ledger_is_valid(algorithm, block, bytes, used_of(state));
+	case SLR_COMPANION_CONTENTS:
 		return contents_are_valid(block, bytes, used_of(state));
-	case SLR_SIDE_STRIKES:
+	case SLR_COMPANION_STRIKES:
 		return strikes_are_valid(block, bytes, used_of(state));
 	default:
 		return false;

@@ -1,0 +1,381 @@
+/* Cells in values of Redis: every call but the commonest (decide.c), decided by src/decide.
+ *
+ *   load     each limit's counter out of its key's value, brought up to its clock in an image apart from it
+ *   decide   by the engine, on the images
+ *   plan     is there room for every change?
+ *   commit   in place, which can't fail (commit.c)
+ *
+ * Redis decides one command at a time, so nothing is locked.
+ *
+ * I1  Before the first commit nothing has been changed, and after it nothing fails.
+ * I2  The hold with a call's id is left out of account in deciding that call, and goes when it is allowed; but a hold
+ *     of nothing holds nothing, and leaves it. Where the call keeps, only what is charged goes from it, and no figure
+ *     counts the rest. */
+#include "base/assert.h"
+#include "base/math.h"
+#include "hosts/redis/part.h"
+
+static struct slr_deciding *of(struct sl_deciding *d) {
+	return (struct slr_deciding *)(void *)d;
+}
+
+static struct slr_part *part_of(struct sl_cell *cell) {
+	return (struct slr_part *)(void *)cell;
+}
+
+/* ---- loading and judging ----------------------------------------------------------------------------------------- */
+
+static void load(struct sl_deciding *d, struct sl_cell *c) {
+	slr_part_reload(of(d)->call, part_of(c));
+}
+
+/* A peek says what a charge would find, also where there is no memory for a counter. */
+static void judge(struct sl_deciding *d, struct sl_cell *c, uint64_t cost, bool charge,
+                  struct sluice_decision *decision) {
+	const struct slr_call *call = of(d)->call;
+	struct sl_shortage shortage;
+	slr_part_judge(call, part_of(c), cost, charge, decision);
+	if (call->operation != SL_OP_PEEK || c->there || !c->counts || c->tried || cost == 0 || !decision->allowed ||
+	    !slr_is_full(call))
+		return;
+	shortage = slr_shortage_of(call, part_of(c), SLR_NO_ROOM);
+	sl_decide_bound(decision, shortage.bound, shortage.wait_ns);
+}
+
+/* ---- charging ---------------------------------------------------------------------------------------------------- */
+
+/* What is done to each part that is charged: its cost is charged or, by SL_OP_HOLD, held. */
+static struct slr_change change_of(const struct slr_deciding *d, const struct slr_part *m, struct slr_hold *hold) {
+	const struct slr_call *call = d->call;
+	struct slr_change change = {.drop_own = slr_holds_by(call->operation), .keep_own = call->keep};
+	if (call->operation != SL_OP_HOLD) {
+		change.charge = m->cell.cost;
+		return change;
+	}
+	*hold = (struct slr_hold){.id = call->id, .end = m->clock + call->ttl_ns, .cost = m->cell.cost};
+	change.place = hold;
+	return change;
+}
+
+/* Whether all that are charged find room; else `*at` is the first that does not. */
+static enum slr_failure plan_all(struct slr_deciding *d, uint32_t *at) {
+	enum slr_failure failure = slr_counters_fit(d, at) ? SLR_FINE : SLR_TOO_MANY_COUNTERS;
+	for (uint32_t i = 0; i < d->call->item_count && failure == SLR_FINE; i++) {
+		struct slr_hold hold;
+		struct slr_change change = change_of(d, &d->parts[i], &hold);
+		*at = i;
+		if (d->parts[i].cell.charged)
+			failure = slr_part_plan(d->call, &d->parts[i], &change);
+	}
+	return failure;
+}
+
+/* A charge that is allowed lets go of its hold also where it charges nothing. A HOLD replaces what it holds anew. */
+static void drop_holds(struct slr_deciding *d) {
+	static const struct slr_change drop = {.drop_own = true};
+	uint32_t done = 0; /* a bit for each leader */
+	for (uint32_t i = 0; i < d->call->item_count; i++)
+		if (d->parts[i].cell.charged)
+			done |= 1u << d->parts[i].cell.leader;
+	for (uint32_t i = 0; i < d->call->item_count; i++) {
+		struct slr_part *m = &d->parts[i];
+		if (m->own < 0 || (done >> m->cell.leader & 1) != 0)
+			continue;
+		done |= 1u << m->cell.leader;
+		slr_part_commit(d->call, m, &drop);
+	}
+	for (uint32_t i = 0; i < d->call->item_count; i++)
+		slr_part_reload(d->call, &d->parts[i]);
+}
+
+static sluice_err charge(struct slr_deciding *d, struct sl_shortage *shortage) {
+	const struct slr_call *call = d->call;
+	uint32_t at = 0;
+	enum slr_failure failure = plan_all(d, &at);
+	if (failure != SLR_FINE) {
+		*shortage = slr_shortage_of(call, &d->parts[at], failure);
+		shortage->cell = at;
+		if (failure == SLR_TOO_MANY_HOLDS)
+			d->engine.call->found = UINT32_MAX;
+		return SLUICE_E_FULL;
+	}
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct slr_part *m = &d->parts[i];
+		struct slr_hold hold;
+		struct slr_change change = change_of(d, m, &hold);
+		if (!m->cell.charged)
+			continue;
+		slr_part_commit(call, m, &change);
+		if (m->cell.ttl_ns != 0)
+			slr_part_reserve(call, m);
+	}
+	if (call->operation == SL_OP_CONFIRM && !call->keep)
+		drop_holds(d);
+	return SLUICE_OK;
+}
+
+/* ---- denials that have consequences ------------------------------------------------------------------------------ */
+
+static bool has_room(const struct slr_call *call, const struct slr_part *m, struct sl_identity identity) {
+	struct slr_counter scratch;
+	return slr_value_find(m->key->value, identity, &scratch) != NULL ||
+	       (slr_value_count(m->key->value) < SLR_COUNTERS_MAX && !slr_is_full(call));
+}
+
+/* Charges a denied cost. How long the key is kept follows from what that leaves, not from the denial. */
+static sluice_err force(struct slr_deciding *d, struct slr_part *m) {
+	const struct slr_change change = {.charge = m->cell.cost, .counted = true};
+	struct sluice_decision left, *denial = m->cell.decision;
+	if (!has_room(d->call, m, m->identity))
+		return SLUICE_E_FULL;
+	slr_part_reload(d->call, m);
+	slr_part_commit(d->call, m, &change);
+	slr_part_reload(d->call, m);
+	slr_part_judge(d->call, m, denial->allowed ? 0 : m->cell.cost, false, &left);
+	m->cell.decision = &left;
+	slr_part_keep(d->call, m);
+	m->cell.decision = denial;
+	return SLUICE_OK;
+}
+
+static bool strike(struct sl_deciding *d, struct sl_cell *c) {
+	struct slr_part *m = part_of(c);
+	if (!has_room(of(d)->call, m, slr_companion_of(SLR_COMPANION_STRIKES, m->identity)))
+		return false;
+	slr_part_strike(of(d)->call, m);
+	return true;
+}
+
+/* ---- correcting, giving back, forgetting ------------------------------------------------------------------------- */
+
+static bool find(struct sl_deciding *d, struct sl_cell *c, uint32_t *cost) {
+	struct slr_part *m = part_of(c);
+	m->found = sl_bundle_find(c->limit, &m->ledger, &m->contents, of(d)->call->id, m->clock);
+	if (m->found.at < (int64_t)m->returned)
+		return false;
+	*cost = m->found.its.cost;
+	return true;
+}
+
+/* Closes a reservation that was found. `correction`: that its image has been corrected by; NULL: a log can't be made
+ * longer for it, and the estimate stays charged. */
+static void close_one(const struct slr_call *call, struct slr_part *m, const struct sl_correction *correction) {
+	struct slr_change change = {.correction = correction};
+	slr_part_close(call, m, &m->found);
+	if (!m->cell.there)
+		return;
+	m->ledger = (struct sl_ledger){m->ledger.list, m->returned}; /* how long it lives if no other is returned */
+	slr_part_judge(call, m, 0, false, m->cell.decision);
+	m->ledger = slr_ledger_of(m->key->value, m->identity);
+	slr_part_commit(call, m, &change);
+}
+
+static void correct(struct slr_deciding *d) {
+	const struct slr_call *call = d->call;
+	struct sl_correction corrections[SLUICE_ITEMS_MAX];
+	bool corrected[SLUICE_ITEMS_MAX];
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct slr_part *m = &d->parts[i];
+		if (!m->cell.corrects)
+			continue;
+		corrections[i] = sl_ledger_return(&m->found.its);
+		corrections[i].known = m->clock;
+		corrections[i].actual = call->cost;
+		corrected[i] = m->cell.there && slr_part_correct(m, &corrections[i], 1);
+	}
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if (d->parts[i].cell.corrects)
+			close_one(call, &d->parts[i], corrected[i] ? &corrections[i] : NULL);
+}
+
+static sluice_err change(struct sl_deciding *engine, enum sl_change change, struct sl_shortage *shortage) {
+	struct slr_deciding *d = of(engine);
+	if (change == SL_CORRECT) {
+		correct(d);
+		return SLUICE_OK;
+	}
+	for (uint32_t i = 0; i < d->call->item_count; i++) {
+		struct slr_part *m = &d->parts[i];
+		if (change == SL_CHARGE && m->cell.forced)
+			return force(d, m);
+		if (change == SL_REFUND && m->cell.counts && m->cell.leader == i)
+			slr_part_refund(d->call, m, m->cell.cost);
+		if (change == SL_FORGET && m->cell.counts && m->cell.leader == i)
+			m->cell.gone = slr_part_reset(d->call, m);
+	}
+	return change == SL_CHARGE ? charge(d, shortage) : SLUICE_OK;
+}
+
+/* ---- leases ------------------------------------------------------------------------------------------------------ */
+
+static bool end(struct sl_deciding *engine, struct sl_cell *c) {
+	const struct slr_call *call = of(engine)->call;
+	struct slr_part *m = part_of(c);
+	if (call->operation == SL_OP_RELEASE)
+		return slr_part_release(call, m);
+	if (!slr_part_renew(call, m))
+		return false;
+	slr_part_reload(call, m);
+	sl_lease_step(c->limit, &c->counter, call->now, 0, false, c->decision); /* also where N is 0 */
+	slr_part_keep(call, m);
+	return true;
+}
+
+/* ---- records of requests ----------------------------------------------------------------------------------------- */
+
+static bool recall(struct sl_deciding *d, struct sl_record *record) {
+	const struct slr_key *key = slr_record_key(of(d));
+	const struct slr_token *token =
+		key == NULL ? NULL : slr_token_find(key->value, of(d)->call->token, of(d)->call->now);
+	if (token == NULL)
+		return false;
+	record->at = token->at;
+	record->delay_ns = token->delay;
+	record->granted = token->granted;
+	return true;
+}
+
+static void keep_record(struct sl_deciding *d, const struct sl_record *record) {
+	const struct slr_call *call = of(d)->call;
+	struct slr_key *key = slr_record_key(of(d));
+	struct slr_token token = {.hash = call->token, .at = record->at, .granted = record->granted};
+	int64_t until_ms;
+	if (key == NULL || slr_is_full(call)) /* without memory for it a retry is charged once more */
+		return;
+	token.end = call->now + record->life_ns;
+	token.delay = sl_delay_unpack(sl_delay_pack(record->delay_ns)); /* as the store of one host keeps it */
+	until_ms = slr_wall_in(call, key, record->life_ns);
+	slr_token_add(&key->value, &token, until_ms);
+	if (call->heard)
+		slr_effect_token(&key->effects, &token);
+	slr_key_changed(key, until_ms);
+}
+
+static const struct sl_host values = {
+	.load = load,
+	.judge = judge,
+	.change = change,
+	.find = find,
+	.end = end,
+	.strike = strike,
+	.recall = recall,
+	.record = keep_record,
+};
+
+/* ---- the call ---------------------------------------------------------------------------------------------------- */
+
+/* The call as the engine asks for it. A front that holds or confirms charges. */
+static void translate(struct slr_call *call, struct sluice_call *asked, struct sluice_item *items) {
+	*asked = (struct sluice_call){.items = items, .item_count = call->item_count, .cost = call->cost, .now = call->now};
+	asked->operation = slr_holds_by(call->operation) ? SLUICE_CHARGE : (sluice_operation)call->operation;
+	asked->want_next = call->want_next;
+	asked->upto = call->upto;
+	asked->ttl_ns = call->operation == SL_OP_RESERVE ? call->ttl_ns : 0;
+	asked->id = (struct sluice_bytes){&call->id, call->id != 0 ? sizeof call->id : 0};
+	asked->each = call->each;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		const struct slr_item *item = &call->items[i];
+		items[i] = (struct sluice_item){.limit = &item->limit, .observed = item->watched, .cost = item->cost};
+		items[i].ttl_ns = item->ttl_ns;
+		items[i].terms = item->has_terms ? &item->terms : NULL;
+	}
+}
+
+static void tell(struct slr_call *call, const struct sluice_call *asked) {
+	call->merged = asked->merged;
+	call->forgotten = asked->forgotten;
+	call->found = asked->found;
+	call->granted = asked->granted;
+	call->repeated = asked->repeated;
+}
+
+static uint8_t leader_of(const struct slr_part *parts, uint32_t i) {
+	uint32_t first = 0;
+	while (first < i && !(parts[first].cell.counts && parts[i].cell.counts && parts[first].key == parts[i].key &&
+	                      sl_identity_equal(parts[first].identity, parts[i].identity)))
+		first++;
+	return (uint8_t)first;
+}
+
+/* Whose lease, or which member, an item asks for. */
+static uint64_t who_of(const struct slr_call *call, const struct slr_item *item) {
+	if (sl_rule_has(&item->limit, SL_TAKES_MEMBER))
+		return item->member;
+	if (!sl_rule_has(&item->limit, SL_TAKES_LEASE))
+		return 0;
+	return sl_operation_is(call->operation, SL_OPS_OF_LEASES) ? call->id : 0;
+}
+
+/* Sets up all cells and loads them. False: a log is too long for the leases that have ended. */
+static bool begin(struct slr_deciding *d) {
+	static struct sl_strikes strikes[SLUICE_ITEMS_MAX];
+	struct slr_call *call = d->call;
+	bool skip_own = slr_holds_by(call->operation) || call->keep, whole = true;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		struct slr_part *m = &d->parts[i];
+		const struct slr_item *item = &call->items[i];
+		d->engine.cells[i] = &m->cell;
+		sl_cell_set_up(&m->cell, d->engine.call, i, &call->each[i]);
+		m->key = &call->keys[item->key];
+		m->identity = sl_identity_of(&item->limit);
+		m->cell.who = who_of(call, item);
+		m->cell.leader = leader_of(d->parts, i);
+		if (item->has_terms && item->terms.penalty_count != 0 && m->cell.counts)
+			m->cell.strikes = &strikes[i];
+		whole = slr_part_load(call, m, skip_own) && whole;
+	}
+	return whole;
+}
+
+/* What others hold of the enforced limits' counters, for a while only. */
+static uint32_t held_elsewhere(const struct slr_deciding *d) {
+	uint64_t most = 0;
+	for (uint32_t i = 0; i < d->call->item_count; i++)
+		if (!d->parts[i].cell.observed)
+			most = sl_max(most, d->parts[i].held - d->parts[i].leased);
+	return (uint32_t)sl_min(most, UINT32_MAX);
+}
+
+static enum slr_failure run(struct slr_deciding *d) {
+	const struct slr_call *call = d->call;
+	sluice_err err;
+	if (call->operation == SL_OP_CANCEL) {
+		slr_cancel_holds(d);
+		return SLR_FINE;
+	}
+	if (call->operation == SL_OP_LEASE)
+		return slr_take_slice(d);
+	if (call->operation == SL_OP_HOLD && call->upto)
+		d->engine.call->found = held_elsewhere(d);
+	err = sl_decide(&d->engine);
+	SL_ASSERT(err == SLUICE_OK); /* whoever has no room was denied */
+	if (slr_holds_by(call->operation) && !call->keep &&
+	    (!d->engine.call->merged.allowed || (call->operation == SL_OP_HOLD && call->cost == 0)))
+		slr_look_kept(d);
+	return SLR_FINE;
+}
+
+enum slr_failure slr_decide_cells(struct slr_call *call) {
+	struct slr_deciding d;
+	struct sluice_item items[SLUICE_ITEMS_MAX];
+	struct sluice_call asked;
+	uint32_t counts_before[SLUICE_ITEMS_MAX]; /* of each key */
+	enum slr_failure failure = SLR_LOG_TOO_LONG;
+	SL_DEBUG_ASSERT(call->item_count <= SLUICE_ITEMS_MAX && call->key_count <= SLUICE_ITEMS_MAX);
+	translate(call, &asked, items);
+	d.call = call;
+	d.engine.host = &values;
+	d.engine.call = &asked;
+	d.engine.retried = call->token != 0;
+	d.engine.always_changes = call->operation == SL_OP_CONFIRM;
+	for (uint32_t k = 0; k < call->key_count; k++)
+		counts_before[k] = slr_key_begin(&call->keys[k]);
+	if (begin(&d))
+		failure = run(&d);
+	tell(call, &asked);
+	for (uint32_t i = 0; i < call->item_count; i++)
+		slr_part_drop(&d.parts[i]);
+	for (uint32_t k = 0; k < call->key_count; k++)
+		slr_key_settle(call, &call->keys[k], counts_before[k]);
+	return failure;
+}

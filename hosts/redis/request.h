@@ -1,0 +1,149 @@
+/* One command: what the server has handed us, the call that is read out of it, and the keys it is about.
+ *
+ * Redis runs one command at a time, so there is one request, and its memory is used again by the next. */
+#ifndef SLR_REQUEST_H
+#define SLR_REQUEST_H
+
+#include "hosts/redis/api.h"
+#include "hosts/redis/decide.h"
+#include "proto/command.h"
+
+struct slr_request {
+	struct RedisModuleCtx *context;
+	struct RedisModuleString **args;
+	uint32_t count;
+	struct sl_command *command; /* what was read; its texts are those of `args` */
+	struct slr_call *call;
+	struct RedisModuleString *names[SLUICE_ITEMS_MAX]; /* of call->keys */
+	struct RedisModuleKey *keys[SLUICE_ITEMS_MAX];     /* opened; NULL: not there, and opened for reading */
+};
+
+typedef int slr_command_function(struct RedisModuleCtx *, struct RedisModuleString **, int);
+
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
+
+struct slr_settings {
+	bool client_time;    /* AT is allowed */
+	bool client_effects; /* SLUICE.EFFECT is taken from anybody */
+};
+extern struct slr_settings slr_settings;
+
+/* Reads the arguments that the module was loaded with. False: `error` says which is wrong and what would be right. */
+bool slr_settings_read(struct slr_settings *settings, struct RedisModuleString **args, int count,
+                       struct sluice_error *error);
+
+/* ---- clock ------------------------------------------------------------------------------------------------------- */
+
+/* Anchors the clock to wall time; once, when the module is loaded. */
+void slr_clock_anchor(void);
+
+/* Unix ns of a clock that nobody sets: CLOCK_BOOTTIME, moved by what it was anchored to. */
+sluice_ns slr_clock_now(void);
+
+/* Unix ms of the wall clock, which Redis expires keys by. */
+int64_t slr_clock_wall_ms(void);
+
+/* ---- reading (read.c, limits.c, ticket.c) ------------------------------------------------------------------------ */
+
+/* An argument of the command; `index` is below request->count. */
+struct sluice_bytes slr_arg(const struct slr_request *request, uint32_t index);
+
+/* Whether a text is a word, in either case. */
+bool slr_is_word(struct sluice_bytes text, const char *word);
+
+/* Replies with an error: one line, without the ERR that goes before it. */
+__attribute__((format(printf, 2, 3))) void slr_fail(const struct slr_request *request, const char *format, ...);
+
+/* A number as 16 hex digits, NUL-ended. */
+void slr_hex_of(uint64_t number, char text[17]);
+
+/* Begins a request, with an empty call at this instant. */
+void slr_request_begin(struct slr_request *request, struct RedisModuleCtx *context, struct RedisModuleString **args,
+                       int count);
+
+/* Reads the arguments of a command into request->call, or tells the server, which asks for that, where the keys are.
+ * False: the reply has been given. */
+SLUICE_MUST_USE bool slr_read_call(struct slr_request *request, enum sl_operation operation);
+
+/* The same for CL.THROTTLE. */
+SLUICE_MUST_USE bool slr_read_throttle(struct slr_request *request);
+
+/* The fingerprint of a member of `distinct`, the same on every node; never 0. */
+uint64_t slr_member_number(struct sluice_bytes member);
+
+/* The key's place in the call, for `arg`; the first time it is added. */
+uint8_t slr_read_key(struct slr_request *request, uint32_t index);
+
+/* Finds the keys of the limits of a ticket that was read, which no argument may say: these are made, if the caller's
+ * user may change them; slr_request_end() frees them. False: the reply has been given. */
+SLUICE_MUST_USE bool slr_take_ticket_keys(struct slr_request *request);
+
+/* Frees the names that a ticket's keys were given. */
+void slr_request_end(struct slr_request *request);
+
+/* The hash of a request's id and of all counters that it names, whatever their order. */
+uint64_t slr_token_of(const struct slr_request *request);
+
+/* What a reservation is committed by; until the next call. */
+struct sluice_bytes slr_ticket_of(const struct slr_request *request);
+
+/* Reads a limit in the notation; one that was read lately costs 10 ns. False: `error` says why. */
+SLUICE_MUST_USE bool slr_limit_read(struct sluice_limit *limit, struct sluice_bytes text, struct sluice_error *error);
+
+/* ---- keys (keys.c) ----------------------------------------------------------------------------------------------- */
+
+/* Opens the call's keys. False: one holds a value of another kind, and the reply has been given. */
+SLUICE_MUST_USE bool slr_keys_open(struct slr_request *request, bool to_write);
+
+/* Hands values that the call has changed to the server, with their expiry, and tells replicas. */
+void slr_keys_keep(struct slr_request *request);
+
+/* Closes what slr_keys_open() has opened. */
+void slr_keys_close(struct slr_request *request);
+
+/* Decides the call that has been read, and replies with an error where that fails: false. */
+SLUICE_MUST_USE bool slr_request_decide(struct slr_request *request);
+
+/* Whether anybody is told of changes: an append-only file, a replica, or one that may come back (listen.c). */
+bool slr_is_heard(void);
+
+/* Has the server tell us when that may change. */
+void slr_listen(struct RedisModuleCtx *context);
+
+/* ---- commands ---------------------------------------------------------------------------------------------------- */
+
+/* What fronts may say here: SLUICE.LEASE without arguments answers it. A module that takes no EXACT yet has an error
+ * for that, which is how a front tells. */
+enum { SLR_GRAMMAR = 2 };
+
+/* One function for each command (docs/design/011-redis.md): each reads its arguments, replies once, and returns
+ * SLR_REDIS_OK. A malformed call gets an error and changes nothing. */
+slr_command_function slr_check;
+slr_command_function slr_peek;
+slr_command_function slr_refund;
+slr_command_function slr_reset;
+slr_command_function slr_hold;
+slr_command_function slr_confirm;
+slr_command_function slr_cancel;
+slr_command_function slr_lease;
+slr_command_function slr_acquire;
+slr_command_function slr_release;
+slr_command_function slr_renew;
+slr_command_function slr_holders;
+slr_command_function slr_reserve;
+slr_command_function slr_commit;
+slr_command_function slr_inspect;
+slr_command_function slr_throttle;
+slr_command_function slr_effect;
+
+/* ---- the data type (type.c) -------------------------------------------------------------------------------------- */
+
+extern struct RedisModuleType *slr_type;
+
+/* Makes the type known to the server. False: it refused. */
+SLUICE_MUST_USE bool slr_type_create(struct RedisModuleCtx *context);
+
+/* Documents commands to the server, where it can be told (describe.c). */
+void slr_describe(struct RedisModuleCtx *context);
+
+#endif
