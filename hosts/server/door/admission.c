@@ -37,7 +37,7 @@ static sluice_operation operation_of(const struct sl_admission *admission, const
                                      const struct sluice_item *items) {
 	bool leases = false, reserves = false;
 	for (uint32_t i = 0; i < match->count; i++) {
-		leases = leases || (items[i].limit->algorithm == SLUICE_CONCURRENCY && items[i].bound == SLUICE_BOUND_NONE);
+		leases = leases || (sl_rule_has(items[i].limit, SL_TAKES_LEASE) && items[i].bound == SLUICE_BOUND_NONE);
 		reserves = reserves || items[i].ttl_ns != 0;
 	}
 	if (admission->peek)
@@ -74,7 +74,7 @@ static uint32_t held_items(const struct sluice_policy *policy, const struct slui
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < match->count; i++) {
 		const struct sluice_item *item = &call->items[i];
-		if (item->limit->algorithm != SLUICE_CONCURRENCY && item->ttl_ns == 0)
+		if (!sl_rule_has(item->limit, SL_TAKES_LEASE) && item->ttl_ns == 0)
 			continue;
 		names[count] = sluice_policy_limit_name(policy, match->position[i]);
 		items[count++] = *item;

@@ -1,11 +1,11 @@
 /* What a policy asks of a request, as one call: a lease at each limit of concurrency, a reservation at each limit that
  * says `reserve`, a plain charge at all others, all or nothing (docs/design/012-leases.md). The same at every door.
  *
- *   match -> sl_ruling_add_candidates() -> sl_admission_prepare() -> sluice_decide() -> sl_admission_ticket() */
+ *   match -> sl_call_outcome_add_candidates() -> sl_admission_prepare() -> sluice_decide() -> sl_admission_ticket() */
 #ifndef SL_ADMISSION_H
 #define SL_ADMISSION_H
 
-#include "hosts/server/door/ruling.h"
+#include "hosts/server/door/call_outcome.h"
 #include "proto/ticket.h"
 
 /* What a door knows of a request besides its attributes. */
@@ -23,7 +23,7 @@ struct sl_admission {
 
 /* Makes a call's operation, id, `upto` and items of a match: fills in ttl and cost of each item.
  *  call   in: item_count; out: operation (CHARGE, PEEK, ACQUIRE or RESERVE), id, upto
- *  items  in: those of the match, with their candidates behind them; call->items points to them
+ *  items  in: those of the match, with their candidates after them; call->items points to them
  * Returns false where an estimate is no whole number 0..4294967295. */
 SLUICE_MUST_USE bool sl_admission_prepare(struct sl_admission *admission, const struct sluice_policy *policy,
                                           const struct sluice_match *match, const uint8_t *candidate_of,

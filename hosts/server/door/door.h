@@ -5,8 +5,8 @@
 
 #include "base/out.h"
 #include "hosts/server/access/access.h"
-#include "hosts/server/watch/books.h"
-#include "hosts/server/watch/census.h"
+#include "hosts/server/watch/stats.h"
+#include "hosts/server/watch/store_stats.h"
 #include "hosts/server/watch/denials.h"
 #include "hosts/server/watch/top.h"
 #include "policy/address.h"
@@ -45,14 +45,14 @@ struct sl_reload {
 };
 
 struct sl_fleet_figures; /* hosts/server/watch/fleet_figures.h */
-struct sl_flight;        /* flight.h */
+struct sl_pending;       /* pending.h */
 struct sl_remote;
 
 /* What there is one of in a server, and its doors may ask for. In tests most of it is NULL: then nothing is counted,
  * everybody may do everything, and what can't be done is refused. */
 struct sl_shared {
-	struct sl_books *books;
-	struct sl_census *census;   /* NULL: the store's figures are not told */
+	struct sl_stats *stats;
+	struct sl_store_stats *store_stats; /* NULL: the store's figures are not told */
 	struct sl_top *const *tops; /* of all workers */
 	uint32_t top_count;
 	struct sl_denials *denials; /* NULL: no denial log */
@@ -75,7 +75,7 @@ struct sl_shared {
 struct sl_door_context {
 	struct sluice_store *store;
 	const struct sluice_policy *policy; /* never NULL: an empty policy where no file was given */
-	const uint32_t *rows;               /* the row in the books of each limit of the policy; NULL: no books */
+	const uint32_t *rows;               /* the row in the stats of each limit of the policy; NULL: no stats */
 	sluice_ns now;                      /* read once a turn of the loop */
 	bool draining;                      /* the server is going down: /readyz says so */
 	bool leaving;                       /* this connection can't stay: an answer that can say so does */
@@ -85,16 +85,16 @@ struct sl_door_context {
 	uint32_t forms;                     /* SL_FORM_ bits of the listener that it came by */
 	uint32_t listener;                  /* and its number in the policy: sl_settings_listen() */
 	uint64_t commands;                  /* requests answered with this context so far */
-	struct sl_tally *tally;             /* this worker's page of the books; NULL: nothing is counted */
+	struct sl_worker_stats *stats;      /* this worker's page of the stats; NULL: nothing is counted */
 	struct sl_top *top;                 /* this worker's top keys; NULL likewise */
 	const struct sl_shared *shared;     /* NULL in tests */
-	struct sl_remote *remote;           /* where decisions are made instead of the store (flight.h); NULL: in it */
+	struct sl_remote *remote;           /* where decisions are made instead of the store (pending.h); NULL: in it */
 	struct sl_remote *parking;          /* where calls wait that another process holds up; NULL: they are waited for */
 	struct sl_remote *reloading;        /* where it is waited for that the policy is read again; NULL: it can't be */
-	struct sl_flight *landed;           /* of the connection being fed: what it asked for before, in order */
-	uint32_t landed_settled;            /* of its calls, how many have been answered */
-	uint32_t landed_taken;              /* and how many behind them the door has taken and not answered yet */
-	struct sl_flight *launched;         /* what it asks for now, where feed() returned SL_DOOR_WAIT */
+	struct sl_pending *ready;           /* of the connection being fed: what it asked for before, in order */
+	uint32_t ready_settled;             /* of its calls, how many have been answered */
+	uint32_t ready_taken;               /* and how many after them the door has taken and not answered yet */
+	struct sl_pending *pending;         /* what it asks for now, where feed() returned SL_DOOR_WAIT */
 	struct sl_resp_worker *resp;        /* the RESP door's memory, made by its first open(); sl_door_context_free() */
 };
 
@@ -128,9 +128,8 @@ enum sl_door_verdict {
 	SL_DOOR_OPEN = 0,  /* keep the connection; call again with more bytes */
 	SL_DOOR_CLOSE = 1, /* send what is in `out`, then close */
 	SL_DOOR_MORE = 2,  /* `out` is full enough: send it, then call again with what is left over, without new bytes */
-	SL_DOOR_WAIT =
-		3, /* decisions are under way (context->launched): when they have landed, call again with what is left
-	                    * over, without new bytes, and with them in context->landed */
+	SL_DOOR_WAIT = 3,  /* decisions are under way (context->pending): when they are ready, call again with what is left
+	                    * over, without new bytes, and with them in context->ready */
 };
 
 struct sl_door {
@@ -140,7 +139,7 @@ struct sl_door {
 	void *(*open)(struct sl_door_context *context);
 	void (*close)(void *state);
 	/* Takes bytes and appends replies to `out`. `*consumed` (0..len) says how many are done with; the rest is given
-	 * again, with more behind it. A door that needs more than SL_DOOR_INPUT_MAX unconsumed bytes must refuse. */
+	 * again, with more after it. A door that needs more than SL_DOOR_INPUT_MAX unconsumed bytes must refuse. */
 	enum sl_door_verdict (*feed)(void *state, struct sl_door_context *context, const char *data, size_t len,
 	                             size_t *consumed, struct sl_buffer *out);
 	/* Writes what a connection between two requests is to another process of this program (SL_DOOR_PACK_MAX bytes at

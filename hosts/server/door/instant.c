@@ -4,9 +4,11 @@
  * second and a burst of 1 would otherwise pass one request a millisecond. */
 #include "hosts/server/door/door.h"
 
+#include "algo/traits.h"
+
 sluice_ns sl_door_instant(sluice_ns now, const struct sluice_item *items, uint32_t count) {
 	for (uint32_t i = 0; i < count; i++)
-		if (items[i].limit->algorithm == SLUICE_SLIDING_LOG)
+		if (sl_rule_has(items[i].limit, SL_ROUNDS_TO_MS))
 			return now - now % 1000000;
 	return now;
 }

@@ -1,4 +1,4 @@
-/* Tickets of denied callers, and the first instant that is free behind them.
+/* Tickets of denied callers, and the first instant that is free after them.
  *
  * A key's tickets are a list of instants, each with the cost of all up to it, so that the cost from any instant on is
  * one search away:
@@ -18,8 +18,7 @@
  *  G3  One lock a set; the store's locks are taken inside it, never the other way round. */
 #include "hosts/server/door/stagger.h"
 
-#include "algo/calendar.h"
-#include "algo/rule.h"
+#include "algo/step.h"
 #include "base/assert.h"
 #include "base/math.h"
 #include "base/siphash.h"
@@ -46,7 +45,7 @@ struct line {
 	struct ticket *tickets;
 	uint32_t first, end, capacity; /* those in use: first .. end - 1 */
 	uint64_t base, total;
-	sl_u128 drained; /* buckets: E behind the last ticket, times `quota` */
+	sl_u128 drained; /* buckets: E after the last ticket, times `quota` */
 	uint32_t quota;
 };
 
@@ -137,7 +136,7 @@ static void forget_passed(struct line *line, sluice_ns now) {
 		clear(line);
 }
 
-/* Makes room for one more ticket: behind those forgotten, in more memory, or by making one of each two. */
+/* Makes room for one more ticket: after those forgotten, in more memory, or by making one of each two. */
 static bool make_room(struct line *line) {
 	if (line->end < line->capacity)
 		return true;
@@ -172,35 +171,11 @@ static void add_ticket(struct line *line, sluice_ns at, uint32_t cost) {
 
 /* ---- windows and logs -------------------------------------------------------------------------------------------- */
 
-/* The cost of tickets from `old` to `full`, of which `left` of `whole` still counts, and of all from `full` on. */
-static uint64_t weighted(const struct line *line, sluice_ns old, sluice_ns full, sluice_ns left, sluice_ns whole) {
-	uint64_t newer = cost_from(line, full);
-	return newer + sl_div_ceil(sl_mul(cost_from(line, old) - newer, left), whole);
-}
-
 /* The cost of tickets that counts at t, if all of them were charged when they said; none is later than t. */
 static uint64_t tickets_at(const struct line *line, const struct sluice_limit *limit, sluice_ns t) {
-	sluice_ns window = limit->window_ns, precision = limit->precision_ns, start;
-	switch (limit->algorithm) {
-	case SLUICE_FIXED_WINDOW:
-		if (limit->calendar != SLUICE_CALENDAR_NONE)
-			return cost_from(line, sl_calendar_span(limit, t).start);
-		return cost_from(line, t - t % window);
-	case SLUICE_SLIDING_WINDOW:
-		start = t - t % window;
-		return weighted(line, start - sl_min(start, window), start, window - t % window, window);
-	case SLUICE_SLIDING_BUCKETS:
-		start = t - t % precision; /* of the newest sub-bucket; n - 1 more always count */
-		start -= sl_min(start, window - precision);
-		if (limit->edge == SLUICE_EDGE_DROP)
-			return cost_from(line, start);
-		if (limit->edge == SLUICE_EDGE_COUNT)
-			return cost_from(line, start - sl_min(start, precision));
-		return weighted(line, start - sl_min(start, precision), start, precision - t % precision, precision);
-	default: /* sliding-log: an instant is kept rounded up to 1 ms, and is gone a window after that */
-		start = t - sl_min(t, window);
-		return cost_from(line, start - start % SL_MS_NS + 1);
-	}
+	struct sl_reach reach = sl_step_reach(limit, t);
+	uint64_t newer = cost_from(line, reach.full);
+	return newer + sl_div_ceil(sl_mul(cost_from(line, reach.old) - newer, reach.left), reach.whole);
 }
 
 struct search {
@@ -256,7 +231,7 @@ static sl_u128 drained_at(const struct search *search) {
 	sluice_ns held = sluice_decide(search->store, &call) == SLUICE_OK ? call.merged.reset_after_ns : 0;
 	sl_u128 drained = sl_mul(search->now + sl_min(held, INT64_MAX), limit->quota);
 	drained += sl_mul(line->total - line->base, limit->window_ns);
-	/* behind the last ticket it may be more: where he comes later than he could, in whole ms, a full bucket stays
+	/* after the last ticket it may be more: where he comes later than he could, in whole ms, a full bucket stays
 	 * full */
 	return line->quota == limit->quota && line->drained > drained ? line->drained : drained;
 }
@@ -280,10 +255,6 @@ static void drain_behind(struct line *line, const struct search *search, sluice_
 
 /* ---- the next in line -------------------------------------------------------------------------------------------- */
 
-static bool is_bucket(const struct sluice_limit *limit) {
-	return limit->algorithm == SLUICE_TOKEN_BUCKET || limit->algorithm == SLUICE_LEAKY_BUCKET;
-}
-
 /* The wait in ms, and its ticket. */
 static uint64_t take_ticket(struct line *line, struct search *search, uint64_t truth_ms) {
 	const struct sluice_limit *limit = search->item->limit;
@@ -292,14 +263,14 @@ static uint64_t take_ticket(struct line *line, struct search *search, uint64_t t
 	if (line->first != line->end) {
 		uint64_t from_ms = last > search->now ? (uint64_t)sl_ns_to_ms_ceil(last - search->now) : 0;
 		from_ms = sl_max(from_ms, truth_ms);
-		wait_ms = is_bucket(limit) ? search_buckets(search, from_ms) : search_windows(search, from_ms);
+		wait_ms = sl_rule_has(limit, SL_DRAINS) ? search_buckets(search, from_ms) : search_windows(search, from_ms);
 	}
 	if (wait_ms > search->far_ms) {
 		clear(line);
 		wait_ms = truth_ms;
 	}
 	sluice_ns at = search->now + wait_ms * SL_MS_NS;
-	if (is_bucket(limit))
+	if (sl_rule_has(limit, SL_DRAINS))
 		drain_behind(line, search, at);
 	add_ticket(line, at, search->cost);
 	return wait_ms;
@@ -308,7 +279,7 @@ static uint64_t take_ticket(struct line *line, struct search *search, uint64_t t
 sluice_ns sl_stagger_next(struct sl_stagger *stagger, struct sluice_store *store, const struct sluice_item *item,
                           uint32_t cost, sluice_ns now, sluice_ns truth_ns) {
 	const struct sluice_limit *limit = item->limit;
-	if (truth_ns > TRUTH_NS_MAX || limit->algorithm == SLUICE_UNLIMITED || limit->quota == 0)
+	if (truth_ns > TRUTH_NS_MAX || !sl_rule_has(limit, SL_HAS_COUNTER) || limit->quota == 0)
 		return truth_ns;
 	uint64_t hash = sl_siphash(stagger->secret, &limit->derived[SL_IDENT_KIND], 2, item->key, 1, 3);
 	uint64_t truth_ms = (uint64_t)sl_ns_to_ms_ceil(truth_ns);

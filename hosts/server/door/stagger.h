@@ -9,7 +9,7 @@
  *    theirs and nobody else comes. So if that is what happens, nobody is denied twice, and the quota is used as soon as
  *    it frees. The shares of `sliding-window` and of sub-buckets at a weighted edge are rounded up to whole cost.
  *  - A ticket is forgotten when its instant has passed, whether its holder came or not. Who comes late takes nothing
- *    from those behind him, but under a bucket without room for more than his cost (burst 1): what it would have won
+ *    from those after him, but under a bucket without room for more than his cost (burst 1): what it would have won
  *    back meanwhile is lost, and the next one is that much too early.
  *  - Tickets reach SL_STAGGER_WINDOWS windows ahead. Who would be told more begins a new round: he is told the truth
  *    again, and those before him are forgotten. So a caller who hammers can't send the others of his key away for days.
@@ -37,7 +37,7 @@ void sl_stagger_free(struct sl_stagger *stagger);
 
 /* The wait to tell a caller whom `item` denies at `now` with this cost, and a ticket for it.
  *  truth_ns  the exact wait, as decided; SLUICE_NEVER is returned as it is
- * The waits behind it are found by peeking at `store`. At least truth_ns, whole milliseconds. Any thread; about a
+ * The waits after it are found by peeking at `store`. At least truth_ns, whole milliseconds. Any thread; about a
  * microsecond, for windows and logs some more the longer the line is. */
 sluice_ns sl_stagger_next(struct sl_stagger *stagger, struct sluice_store *store, const struct sluice_item *item,
                           uint32_t cost, sluice_ns now, sluice_ns truth_ns);

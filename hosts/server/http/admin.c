@@ -3,10 +3,12 @@
  *   200 {"reloaded":true,"limits":3,"messages":["took over /etc/sluice/sluice.yaml"],"warnings":[{"line",..}]}
  *   422 a problem: the file is not a policy that can be served; "errors" has every place and what is wrong there
  *   409 a problem: there is no file to read, or something that it names can't be used */
-#include "hosts/server/door/flight.h"
-#include "hosts/server/http/door_http.h"
+#include "hosts/server/http/routes.h"
 
 #include "base/math.h"
+#include "hosts/server/door/pending.h"
+#include "hosts/server/http/reply.h"
+#include "proto/json.h"
 
 static size_t room_for(const struct sl_reload *outcome) {
 	return 1024 + SL_JSON_ROOM(sizeof outcome->messages) +
@@ -51,9 +53,9 @@ static void put_problems(struct sl_out *out, const struct sl_reload *outcome, bo
 	sl_out_char(out, ']');
 }
 
-static void reply_taken_over(struct sl_http_turn *turn, const struct sl_reload *outcome) {
+static void reply_taken_over(struct sl_http_exchange *exchange, const struct sl_reload *outcome) {
 	struct sl_http_reply reply;
-	if (!sl_http_reply_begin(&reply, turn, 200, "application/json", room_for(outcome)))
+	if (!sl_http_reply_begin(&reply, exchange, 200, "application/json", room_for(outcome)))
 		return;
 	sl_http_reply_body(&reply);
 	sl_out_str(&reply.w, "{\"reloaded\":true,\"limits\":");
@@ -64,13 +66,13 @@ static void reply_taken_over(struct sl_http_turn *turn, const struct sl_reload *
 	sl_http_reply_end(&reply);
 }
 
-static void reply_refused(struct sl_http_turn *turn, const struct sl_reload *outcome) {
+static void reply_refused(struct sl_http_exchange *exchange, const struct sl_reload *outcome) {
 	char detail[512];
 	struct sl_out text = sl_out_to(detail, sizeof detail);
 	struct sl_http_reply reply;
 	size_t errors = count_of(outcome, false);
 	unsigned status = errors != 0 ? 422 : 409;
-	if (!sl_http_reply_begin(&reply, turn, status, "application/problem+json", room_for(outcome)))
+	if (!sl_http_reply_begin(&reply, exchange, status, "application/problem+json", room_for(outcome)))
 		return;
 	sl_http_reply_body(&reply);
 	if (errors != 0) {
@@ -89,17 +91,17 @@ static void reply_refused(struct sl_http_turn *turn, const struct sl_reload *out
 	sl_http_reply_end(&reply);
 }
 
-void sl_http_route_reload(struct sl_http_turn *turn) {
+void sl_http_route_reload(struct sl_http_exchange *exchange) {
 	const struct sl_reload *outcome;
-	if (turn->context->reloading == NULL) {
-		sl_http_reply_problem(turn, 409, sl_str("nothing to read again: no policy file was given"), NULL);
+	if (exchange->context->reloading == NULL) {
+		sl_http_reply_problem(exchange, 409, sl_str("nothing to read again: no policy file was given"), NULL);
 		return;
 	}
-	turn->waits = !sl_flight_reload(turn->context, &outcome);
-	if (turn->waits)
+	exchange->waits = !sl_pending_reload(exchange->context, &outcome);
+	if (exchange->waits)
 		return;
 	if (outcome->taken_over)
-		reply_taken_over(turn, outcome);
+		reply_taken_over(exchange, outcome);
 	else
-		reply_refused(turn, outcome);
+		reply_refused(exchange, outcome);
 }

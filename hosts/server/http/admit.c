@@ -4,20 +4,23 @@
  * the answer, or, at the proxies' doors, the header Sluice-Ticket. There it must fit into the 4 KiB that a proxy keeps
  * for an answer's head unless told otherwise; a request whose keys are so long that it does not is denied before it is
  * decided. nginx would take the whole answer for a failure, and fail open; so it would any error of ours. */
-#include "hosts/server/http/decide.h"
+#include "hosts/server/http/routes.h"
 
 #include "algo/merge.h"
 #include "algo/rule.h"
 #include "algo/step.h"
 #include "base/assert.h"
 #include "base/math.h"
+#include "hosts/server/door/admission.h"
+#include "hosts/server/http/decide.h"
+#include "hosts/server/http/reply.h"
 #include "policy/attribute.h"
 
 enum { PROXY_TICKET_BYTES_MAX = 3 * 1024 };
 
 /* A request of the policy's, from its match to its answer. */
 struct admitting {
-	struct sl_http_turn *turn;
+	struct sl_http_exchange *exchange;
 	const struct sl_http_ask *ask;
 	struct sl_http_style style;
 	struct sluice_match match;
@@ -32,28 +35,29 @@ static void reply_match(struct admitting *a, const struct sluice_match *match) {
 	view.call = &a->question.call;
 	view.count = match->count;
 	view.candidate_of = a->question.candidate_of;
-	view.store = a->turn->context->remote == NULL ? a->turn->context->store : NULL;
+	view.store = a->exchange->context->remote == NULL ? a->exchange->context->store : NULL;
 	view.id = a->id;
 	view.style = a->style;
+	view.next = a->ask->call.want_next;
 	for (uint32_t i = 0; i < view.count; i++) {
 		const struct sluice_item *item = &match->items[i];
-		const char *name = sluice_policy_limit_name(a->turn->context->policy, match->position[i]);
+		const char *name = sluice_policy_limit_name(a->exchange->context->policy, match->position[i]);
 		view.keys[i] = item->key;
 		view.limits[i] = (struct sl_headers_limit){sl_str(name), item->limit, &a->question.each[i], item->observed};
 	}
-	sl_http_reply_decision(a->turn, &view);
+	sl_http_reply_decision(a->exchange, &view);
 }
 
 /* What a request gets while the store cannot answer. */
 static void reply_on_error(struct admitting *a, sluice_err err) {
-	const struct sluice_policy *policy = a->turn->context->policy;
+	const struct sluice_policy *policy = a->exchange->context->policy;
 	struct sluice_bytes names[SLUICE_ITEMS_MAX];
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < a->match.count; i++)
 		if (sl_policy_on_error(policy, &a->match, i) == SL_ON_ERROR_DENY)
 			names[count++] = sl_str(sluice_policy_limit_name(policy, a->match.position[i]));
 	if (count > 0) {
-		sl_http_reply_unable(a->turn, a->style.unable != 0 ? a->style.unable : 503, err, names, count);
+		sl_http_reply_unable(a->exchange, a->style.unable != 0 ? a->style.unable : 503, err, names, count);
 		return;
 	}
 	a->question.call = (struct sluice_call){
@@ -70,16 +74,16 @@ static struct sluice_bytes header_of(void *data, const char *name) {
 	return value;
 }
 
-static void reply_no_estimate(struct sl_http_turn *turn, const char *header) {
+static void reply_no_estimate(struct sl_http_exchange *exchange, const char *header) {
 	char memory[SL_HTTP_ERROR_BYTES];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
 	sl_out_str(&out, header);
 	sl_out_str(&out, " must be a whole number 0..4294967295: what the request is expected to cost");
-	sl_http_reply_problem(turn, 400, sl_slice(memory, sl_out_len(&out)), NULL);
+	sl_http_reply_problem(exchange, 400, sl_slice(memory, sl_out_len(&out)), NULL);
 }
 
 /* Which attribute stands twice? */
-static void reply_repeated(struct sl_http_turn *turn, const struct sl_http_ask *ask) {
+static void reply_repeated(struct sl_http_exchange *exchange, const struct sl_http_ask *ask) {
 	char memory[SL_HTTP_ERROR_BYTES];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
 	size_t twice = sl_attribute_repeated(ask->attributes, ask->attribute_count);
@@ -87,44 +91,46 @@ static void reply_repeated(struct sl_http_turn *turn, const struct sl_http_ask *
 	sl_out_str(&out, "attribute ");
 	sl_out_quoted(&out, ask->attributes[twice].name, SLUICE_NAME_BYTES_MAX);
 	sl_out_str(&out, " is given twice: expected each once");
-	sl_http_reply_problem(turn, 400, sl_slice(memory, sl_out_len(&out)), NULL);
+	sl_http_reply_problem(exchange, 400, sl_slice(memory, sl_out_len(&out)), NULL);
 }
 
 /* Finds the limits and makes the call; false where the request was refused. */
 static bool prepare(struct admitting *a) {
-	struct sl_http_turn *turn = a->turn;
-	const struct sluice_policy *policy = turn->context->policy;
+	struct sl_http_exchange *exchange = a->exchange;
+	const struct sluice_policy *policy = exchange->context->policy;
 	struct sl_http_question *question = &a->question;
 	sluice_err err = sl_policy_match(policy, a->ask->attributes, a->ask->attribute_count, a->ask->member, &a->match,
-	                                 turn->context->match_buffer, SLUICE_MATCH_BYTES_MAX);
+	                                 exchange->context->match_buffer, SLUICE_MATCH_BYTES_MAX);
 	if (err == SLUICE_E_MISUSE)
-		reply_repeated(turn, a->ask);
+		reply_repeated(exchange, a->ask);
 	else if (err != SLUICE_OK)
-		sl_http_reply_failed(turn, err);
+		sl_http_reply_failed(exchange, err);
 	if (err != SLUICE_OK)
 		return false;
 	memcpy(question->items, a->match.items, a->match.count * sizeof a->match.items[0]);
 	question->call = sl_http_call_of(a->ask, SLUICE_CHARGE);
 	question->call.items = question->items;
-	question->call.item_count = sl_ruling_add_candidates(policy, &a->match, question->items, question->candidate_of);
+	question->call.item_count =
+		sl_call_outcome_add_candidates(policy, &a->match, question->items, question->candidate_of);
 	a->admission = (struct sl_admission){
 		.peek = a->ask->peek,
-		.upto = a->ask->upto,
+		.upto = a->ask->call.upto,
 		.cost_said = a->ask->cost_said,
-		.id = a->ask->id,
+		.id = a->ask->call.id,
 		.header = a->style.empty ? header_of : NULL,
-		.data = (void *)turn->request,
+		.data = (void *)exchange->request,
 	};
 	if (sl_admission_prepare(&a->admission, policy, &a->match, question->candidate_of, question->items,
 	                         &question->call))
 		return true;
-	reply_no_estimate(turn, a->admission.wrong);
+	reply_no_estimate(exchange, a->admission.wrong);
 	return false;
 }
 
 static void write_ticket(struct admitting *a) {
-	const struct sl_http_turn *turn = a->turn;
-	a->id = sl_slice(a->ticket, sl_admission_ticket(turn->context->policy, &a->match, &a->question.call, a->ticket));
+	const struct sl_http_exchange *exchange = a->exchange;
+	a->id =
+		sl_slice(a->ticket, sl_admission_ticket(exchange->context->policy, &a->match, &a->question.call, a->ticket));
 }
 
 /* Can a proxy be told what it would hold? All tickets of a call are of one length, whatever their id. */
@@ -140,7 +146,7 @@ static bool can_tell(struct admitting *a) {
 
 /* What no proxy could hand on is denied by the limits that would be held, before anything is decided: an error would
  * pass where a proxy is open to errors, and clients choose how long their headers are. */
-static void deny_untold(struct admitting *a, const struct sl_ruling *ruling) {
+static void deny_untold(struct admitting *a, const struct sl_call_outcome *outcome) {
 	struct sluice_call *call = &a->question.call;
 	call->each = a->question.each;
 	call->merged = sl_merge_nothing();
@@ -151,37 +157,38 @@ static void deny_untold(struct admitting *a, const struct sl_ruling *ruling) {
 		                                         .index = (int32_t)i,
 		                                         .quota = capacity,
 		                                         .remaining = (uint32_t)sl_min(capacity, UINT32_MAX)};
-		if (item->limit->algorithm == SLUICE_CONCURRENCY || item->ttl_ns != 0)
+		if (sl_rule_has(item->limit, SL_TAKES_LEASE) || item->ttl_ns != 0)
 			sl_decide_bound(&call->each[i], SLUICE_BOUND_KEY, SLUICE_NEVER);
 		if (item->observed == 0)
 			sl_merge_add(&call->merged, &call->each[i], (int32_t)i);
 	}
-	sl_ruling_settle(a->turn->context, ruling);
+	sl_call_outcome_settle(a->exchange->context, outcome);
 	reply_match(a, &a->match);
 }
 
 /* ---- the decision -------------------------------------------------------------------------------------------- */
 
-void sl_http_decide_attributes(struct sl_http_turn *turn, const struct sl_http_ask *ask, struct sl_http_style style) {
+void sl_http_decide_attributes(struct sl_http_exchange *exchange, const struct sl_http_ask *ask,
+                               struct sl_http_style style) {
 	struct admitting a;
 	struct sluice_call *call = &a.question.call;
-	a.turn = turn;
+	a.exchange = exchange;
 	a.ask = ask;
 	a.style = style;
 	a.id = sl_slice(NULL, 0);
 	if (!prepare(&a))
 		return;
-	struct sl_ruling ruling = {.call = call,
-	                           .positions = a.match.position,
-	                           .shown = a.match.count,
-	                           .candidate_of = a.question.candidate_of,
-	                           .transport = SL_TRANSPORT_HTTP,
-	                           .beyond = a.match.beyond};
+	struct sl_call_outcome outcome = {.call = call,
+	                                  .positions = a.match.position,
+	                                  .shown = a.match.count,
+	                                  .candidate_of = a.question.candidate_of,
+	                                  .transport = SL_TRANSPORT_HTTP,
+	                                  .beyond = a.match.beyond};
 	if (!can_tell(&a)) {
-		deny_untold(&a, &ruling);
+		deny_untold(&a, &outcome);
 		return;
 	}
-	if (!sl_http_decide(turn, &a.question, ask, &ruling))
+	if (!sl_http_decide(exchange, &a.question, ask, &outcome))
 		return;
 	if (call->err == SLUICE_OK && call->merged.allowed && call->cost != 0 && sl_admission_holds(call))
 		write_ticket(&a);
@@ -190,25 +197,25 @@ void sl_http_decide_attributes(struct sl_http_turn *turn, const struct sl_http_a
 	else if (sl_http_is_unable(call->err))
 		reply_on_error(&a, call->err);
 	else
-		sl_http_reply_failed(turn, call->err);
+		sl_http_reply_failed(exchange, call->err);
 }
 
-void sl_http_route_admit(struct sl_http_turn *turn) {
+void sl_http_route_admit(struct sl_http_exchange *exchange) {
 	struct sl_http_ask ask;
-	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_ADMIT, NULL))
-		sl_http_decide_attributes(turn, &ask, (struct sl_http_style){0});
+	if (sl_http_ask_body(&ask, exchange, SL_OP_ADMIT, NULL))
+		sl_http_decide_attributes(exchange, &ask, (struct sl_http_style){0});
 	else
-		sl_http_reply_malformed(turn, &ask);
+		sl_http_reply_malformed(exchange, &ask);
 	sl_http_ask_free(&ask);
 }
 
-void sl_http_route_explain(struct sl_http_turn *turn) {
+void sl_http_route_explain(struct sl_http_exchange *exchange) {
 	struct sl_http_ask ask;
 	char decoded[SL_HTTP_HEAD_BYTES_MAX]; /* a query is shorter than the head that it stands in */
-	SL_ASSERT(turn->request->query.len < sizeof decoded);
-	if (sl_http_ask_query(&ask, turn, decoded))
-		sl_http_decide_attributes(turn, &ask, (struct sl_http_style){.explain = true});
+	SL_ASSERT(exchange->request->query.len < sizeof decoded);
+	if (sl_http_ask_query(&ask, exchange, decoded))
+		sl_http_decide_attributes(exchange, &ask, (struct sl_http_style){.explain = true});
 	else
-		sl_http_reply_malformed(turn, &ask);
+		sl_http_reply_malformed(exchange, &ask);
 	sl_http_ask_free(&ask);
 }

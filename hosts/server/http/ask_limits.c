@@ -8,8 +8,11 @@
  *   concurrency   acquire (at least one of the limits), release, renew, holders; reset; a peek
  *   distinct      not in reserve; check, refund and acquire say who is counted; a peek without a member is a
  *                 stranger's */
+#include "algo/traits.h"
 #include "hosts/server/http/ask.h"
 #include "policy/nearest.h"
+
+#include <stdio.h>
 
 enum { WHERE_BYTES = 24 };
 
@@ -67,7 +70,7 @@ static bool take_notation(struct sl_http_ask *ask, size_t i, const json_t *value
 			ask->items[i].terms = &sl_policy_limit_at(policy, ask->positions[i])->terms;
 		return true;
 	}
-	ask->positions[i] = SL_RULING_NOTATION;
+	ask->positions[i] = SL_POSITION_NOTATION;
 	if (sluice_limit_parse(&ask->limits[i], sl_json_bytes(value), &error) == SLUICE_OK)
 		return true;
 	struct sl_out out = sl_ask_error(ask);
@@ -131,9 +134,9 @@ static bool take_limit(struct sl_http_ask *ask, size_t i, json_t *value, const s
 	*item = (struct sluice_item){.limit = &ask->limits[i], .key = sl_json_bytes(own.key)};
 	if (!take_notation(ask, i, value, all->policy))
 		return false;
-	if (ask->positions[i] != SL_RULING_NOTATION)
+	if (ask->positions[i] != SL_POSITION_NOTATION)
 		item->key = sl_policy_key(all->policy, item->key, all->forms + i * SLUICE_KEY_BYTES_MAX);
-	if (ask->limits[i].algorithm == SLUICE_DISTINCT)
+	if (sl_rule_has(&ask->limits[i], SL_TAKES_MEMBER))
 		item->member = own.member;
 	else if (object && own.member.data != all->member.data)
 		return fail_member(ask, i);
@@ -142,67 +145,33 @@ static bool take_limit(struct sl_http_ask *ask, size_t i, json_t *value, const s
 
 /* ---- at which route ------------------------------------------------------------------------------------------ */
 
-/* What is wrong with asking for leases there; NULL: nothing. */
-static const char *wrong_with_leases(const struct sl_http_ask *ask, enum sl_http_ask_kind kind) {
-	switch (kind) {
-	case SL_HTTP_ASK_CHECK:
-		return ask->peek ? NULL : "concurrency is acquired and released: POST /v1/acquire";
-	case SL_HTTP_ASK_REFUND:
-		return "a lease is given back by its id: POST /v1/release";
-	case SL_HTTP_ASK_RESERVE:
-		return "concurrency is acquired and released: POST /v1/acquire";
-	default:
-		return NULL;
-	}
+static bool fail_misfit(struct sl_http_ask *ask, const struct sl_misfit *misfit, enum sl_operation operation,
+                        int index) {
+	char where[WHERE_BYTES], name[16], text[SL_HTTP_ERROR_BYTES / 2];
+	struct sl_out out = sl_ask_error(ask), lower = sl_out_to(name, sizeof name - 1);
+	for (const char *p = sl_forms[operation].name; *p != '\0'; p++)
+		sl_out_char(&lower, (char)(*p | 0x20));
+	*lower.at = '\0';
+	(void)snprintf(text, sizeof text, misfit->http, name);
+	if (index >= 0)
+		sl_out_str(&out, where_limit(where, (size_t)index, ": "));
+	sl_out_str(&out, text);
+	return sl_ask_done(&out);
 }
 
-static const char *wrong_with_members(const struct sl_http_ask *ask, enum sl_http_ask_kind kind, bool member) {
-	if (kind == SL_HTTP_ASK_RESERVE)
-		return "members are not reserved: POST /v1/check with \"member\"";
-	if (member || ask->peek)
-		return NULL;
-	switch (kind) {
-	case SL_HTTP_ASK_CHECK:
-		return "distinct counts members: POST /v1/check with \"member\"";
-	case SL_HTTP_ASK_ACQUIRE:
-		return "distinct counts members: POST /v1/acquire with \"member\"";
-	case SL_HTTP_ASK_REFUND:
-		return "a refund of distinct forgets a member: POST /v1/refund with \"member\"";
-	default:
-		return NULL;
-	}
-}
-
-/* What all limits together lack; NULL: nothing. */
-static const char *lacking(enum sl_http_ask_kind kind, bool leases) {
-	if (kind == SL_HTTP_ASK_ACQUIRE && !leases)
-		return "limits has none of concurrency: POST /v1/check";
-	return kind == SL_HTTP_ASK_HOLDERS && !leases ? "limits[0] must be concurrency: nothing else is held" : NULL;
-}
-
-/* May this kind of request have these limits? */
-static bool may_ask(struct sl_http_ask *ask, enum sl_http_ask_kind kind) {
-	bool leases = false, members = false;
-	for (uint32_t i = 0; i < ask->item_count; i++) {
-		const struct sluice_item *item = &ask->items[i];
-		bool lease = item->limit->algorithm == SLUICE_CONCURRENCY, member = item->limit->algorithm == SLUICE_DISTINCT;
-		const char *wrong = lease    ? wrong_with_leases(ask, kind)
-		                    : member ? wrong_with_members(ask, kind, item->member.data != NULL)
-		                             : NULL;
-		leases = leases || lease;
-		members = members || member;
-		if (wrong != NULL) {
-			char where[WHERE_BYTES];
-			struct sl_out out = sl_ask_error(ask);
-			sl_out_str(&out, where_limit(where, i, ": "));
-			sl_out_str(&out, wrong);
-			return sl_ask_done(&out);
-		}
-	}
-	if (ask->member.data != NULL && !members)
-		return sl_ask_fail(ask, "member must be absent: none of the limits is distinct, which alone counts members");
-	const char *lack = lacking(kind, leases);
-	return lack == NULL || sl_ask_fail(ask, lack);
+/* May this operation be asked of these limits? */
+static bool may_ask(struct sl_http_ask *ask, enum sl_operation operation) {
+	struct sluice_call call = ask->call;
+	bool members = false;
+	int index;
+	call.items = ask->items;
+	const struct sl_misfit *misfit = sl_command_misfit(ask->peek ? SL_OP_PEEK : operation, &call, &index);
+	if (misfit != NULL)
+		return fail_misfit(ask, misfit, operation, index);
+	for (uint32_t i = 0; i < call.item_count; i++)
+		members = members || sl_rule_has(call.items[i].limit, SL_TAKES_MEMBER);
+	return members || ask->member.data == NULL ||
+	       sl_ask_fail(ask, "member must be absent: none of the limits is distinct, which alone counts members");
 }
 
 static bool fail_count(struct sl_http_ask *ask, size_t max, size_t count) {
@@ -212,18 +181,18 @@ static bool fail_count(struct sl_http_ask *ask, size_t max, size_t count) {
 	return sl_ask_done(&out);
 }
 
-bool sl_ask_limits(struct sl_http_ask *ask, const struct sl_ask_members *members, enum sl_http_ask_kind kind,
+bool sl_ask_limits(struct sl_http_ask *ask, const struct sl_ask_members *members, enum sl_operation operation,
                    const struct sluice_policy *policy, char *forms) {
 	const json_t *value = sl_ask_member(members, SL_ASK_LIMITS);
 	const struct shared all = {
 		.forms = forms,
 		.key = sl_ask_member(members, SL_ASK_KEY),
 		.member = ask->member,
-		.members = kind == SL_HTTP_ASK_CHECK || kind == SL_HTTP_ASK_REFUND || kind == SL_HTTP_ASK_ACQUIRE,
+		.members = (sl_forms[operation].words & SL_SAYS(MEMBER)) != 0,
 		.policy = policy,
 	};
 	struct sluice_bytes ignored;
-	size_t count = json_array_size(value), max = kind == SL_HTTP_ASK_HOLDERS ? 1 : SLUICE_ITEMS_MAX;
+	size_t count = json_array_size(value), max = operation == SL_OP_HOLDERS ? 1 : SLUICE_ITEMS_MAX;
 	if (all.key != NULL && !sl_ask_key(ask, "key", all.key, &ignored))
 		return false;
 	if (value == NULL)
@@ -235,6 +204,6 @@ bool sl_ask_limits(struct sl_http_ask *ask, const struct sl_ask_members *members
 	for (size_t i = 0; i < count; i++)
 		if (!take_limit(ask, i, json_array_get(value, i), &all))
 			return false;
-	ask->item_count = (uint32_t)count;
-	return may_ask(ask, kind);
+	ask->call.item_count = (uint32_t)count;
+	return may_ask(ask, operation);
 }

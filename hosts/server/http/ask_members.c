@@ -2,17 +2,45 @@
 #include "hosts/server/http/ask.h"
 #include "policy/nearest.h"
 
-static const struct member_name {
-	const char *text;
-	unsigned bit;
-} member_names[] = {
-	{"key", SL_ASK_KEY},       {"limits", SL_ASK_LIMITS}, {"attributes", SL_ASK_ATTRIBUTES},
-	{"cost", SL_ASK_COST},     {"peek", SL_ASK_PEEK},     {"at", SL_ASK_AT},
-	{"limit", SL_ASK_LIMIT},   {"id", SL_ASK_ID},         {"upto", SL_ASK_UPTO},
-	{"member", SL_ASK_MEMBER}, {"ttl_ms", SL_ASK_TTL},    {"actual", SL_ASK_ACTUAL},
+/* By their bits, from the lowest. */
+static const char *const member_names[SL_ASK_MEMBER_COUNT] = {
+	"key", "limits", "attributes", "cost", "peek", "at", "limit", "id", "member", "ttl_ms", "actual",
 };
+enum { NAMES = SL_ASK_MEMBER_COUNT + SL_WORDS };
 
-_Static_assert(sizeof member_names / sizeof member_names[0] == SL_ASK_MEMBER_COUNT, "each has its place when sorted");
+_Static_assert(NAMES <= 32, "a bit for each");
+
+static const char *name_of(size_t index) {
+	return index < SL_ASK_MEMBER_COUNT ? member_names[index] : sl_words[index - SL_ASK_MEMBER_COUNT].member;
+}
+
+/* Is a member one of the words, or fields, of a form? */
+static bool has_member(const struct sl_form *form, const char *name) {
+	for (unsigned word = 0; word < SL_WORDS; word++) {
+		const char *member = (form->words & 1u << word) != 0 ? sl_words[word].member : NULL;
+		if (member != NULL && strcmp(member, name) == 0)
+			return true;
+	}
+	for (uint32_t i = 0; i < form->field_count; i++)
+		if (strcmp(sl_fields[form->fields[i]].member, name) == 0)
+			return true;
+	return false;
+}
+
+uint32_t sl_ask_members_of(enum sl_operation operation) {
+	const struct sl_form *form = &sl_forms[operation];
+	uint32_t members = SL_ASK_AT;
+	for (size_t i = 0; i < SL_ASK_MEMBER_COUNT; i++)
+		members |= has_member(form, member_names[i]) ? 1u << i : 0;
+	for (unsigned word = 0; word < SL_WORDS; word++)
+		if ((form->words & 1u << word) != 0 && sl_word_is_flag(word))
+			members |= 1u << (SL_ASK_MEMBER_COUNT + word);
+	if (operation == SL_OP_CHECK || operation == SL_OP_REFUND || operation == SL_OP_ADMIT)
+		members |= SL_ASK_PEEK;
+	if (operation == SL_OP_ADMIT)
+		return members | SL_ASK_ATTRIBUTES;
+	return members | SL_ASK_KEY | (operation == SL_OP_COMMIT ? 0 : SL_ASK_LIMITS);
+}
 
 /* ---- saying what is wrong ------------------------------------------------------------------------------------ */
 
@@ -65,18 +93,35 @@ bool sl_ask_fail_type(struct sl_http_ask *ask, const char *where, const char *wh
 	return sl_ask_done(&out);
 }
 
+bool sl_ask_number(struct sl_http_ask *ask, const struct sl_meaning *meaning, const json_t *value, uint64_t *number) {
+	char what[96];
+	struct sl_out out = sl_out_to(what, sizeof what - 1);
+	if (json_is_integer(value) && json_integer_value(value) >= 0 &&
+	    sl_meaning_has(meaning, (uint64_t)json_integer_value(value))) {
+		*number = (uint64_t)json_integer_value(value);
+		return true;
+	}
+	sl_out_str(&out, meaning->unit != NULL ? meaning->unit : "");
+	sl_out_str(&out, meaning->is_ms ? "a whole number of milliseconds, " : "a whole number ");
+	sl_out_u64(&out, meaning->least);
+	sl_out_str(&out, "..");
+	sl_out_u64(&out, meaning->most);
+	*out.at = '\0';
+	return sl_ask_fail_type(ask, meaning->member, what, value);
+}
+
 /* ---- unknown members ----------------------------------------------------------------------------------------- */
 
 /* The index-th member among those allowed: a table for sl_nearest(). */
 static const char *allowed_name(const void *table, size_t index) {
-	unsigned allowed = *(const unsigned *)table;
-	for (size_t i = 0; i < SL_ASK_MEMBER_COUNT; i++)
-		if ((member_names[i].bit & allowed) != 0 && index-- == 0)
-			return member_names[i].text;
+	uint32_t allowed = *(const uint32_t *)table;
+	for (size_t i = 0; i < NAMES; i++)
+		if ((1u << i & allowed) != 0 && index-- == 0)
+			return name_of(i);
 	return NULL;
 }
 
-static bool fail_unknown(struct sl_http_ask *ask, const char *where, struct sluice_bytes name, unsigned allowed) {
+static bool fail_unknown(struct sl_http_ask *ask, const char *where, struct sluice_bytes name, uint32_t allowed) {
 	struct sl_out out = sl_ask_error(ask);
 	const char *near = sl_nearest(name, allowed_name, &allowed), *known;
 	sl_out_str(&out, where);
@@ -92,28 +137,35 @@ static bool fail_unknown(struct sl_http_ask *ask, const char *where, struct slui
 	return sl_ask_done(&out);
 }
 
-bool sl_ask_sort(struct sl_http_ask *ask, const char *where, json_t *object, unsigned allowed,
+bool sl_ask_sort(struct sl_http_ask *ask, const char *where, json_t *object, uint32_t allowed,
                  struct sl_ask_members *members) {
 	const char *name;
 	json_t *value;
 	*members = (struct sl_ask_members){{NULL}};
 	json_object_foreach(object, name, value) {
 		size_t i = 0;
-		while (i < SL_ASK_MEMBER_COUNT &&
-		       !((member_names[i].bit & allowed) != 0 && strcmp(member_names[i].text, name) == 0))
+		while (i < NAMES && !((1u << i & allowed) != 0 && strcmp(name_of(i), name) == 0))
 			i++;
-		if (i == SL_ASK_MEMBER_COUNT)
+		if (i == NAMES)
 			return fail_unknown(ask, where, sl_str(name), allowed);
 		members->value[i] = value;
 	}
 	return true;
 }
 
-json_t *sl_ask_member(const struct sl_ask_members *members, unsigned bit) {
-	for (size_t i = 0; i < SL_ASK_MEMBER_COUNT; i++)
-		if (member_names[i].bit == bit)
-			return members->value[i];
-	return NULL;
+json_t *sl_ask_member(const struct sl_ask_members *members, uint32_t bit) {
+	return members->value[__builtin_ctz(bit)];
+}
+
+bool sl_ask_flags(struct sl_http_ask *ask, const struct sl_ask_members *members) {
+	for (unsigned word = 0; word < SL_WORDS; word++) {
+		const json_t *value = members->value[SL_ASK_MEMBER_COUNT + word];
+		if (value != NULL && !json_is_boolean(value))
+			return sl_ask_fail_type(ask, sl_words[word].member, "true or false", value);
+		if (value != NULL && json_is_true(value))
+			sl_command_say(&ask->call, word);
+	}
+	return true;
 }
 
 /* ---- keys ---------------------------------------------------------------------------------------------------- */

@@ -3,12 +3,12 @@
  *                     method, path                               host               denied
  *   /v1/auth/forward  X-Forwarded-Method, X-Forwarded-Uri        X-Forwarded-Host   429   Traefik, Caddy, HAProxy
  *   /v1/auth/nginx    X-Original-Method, X-Original-URI          X-Forwarded-Host   403   auth_request
- *   /v1/auth/envoy    its own method, what is behind the prefix  Host               429   ext_authz
+ *   /v1/auth/envoy    its own method, what is after the prefix  Host               429   ext_authz
  *
  * The first two understand each other's names, their own first; but method and path are of one family. A proxy that
  * sets one of them passes the other family on as the client wrote it. Where nothing is forwarded, or whoever forwards
- * is none of trusted-proxies, a request counts as what it is: its own method, its path behind the prefix, its Host.
- * Whatever stands twice is taken from the right: what a proxy adds stands behind what it got.
+ * is none of trusted-proxies, a request counts as what it is: its own method, its path after the prefix, its Host.
+ * Whatever stands twice is taken from the right: what a proxy adds stands after what it got.
  *
  *   ip      the client's (proto/forwarded.h); a unix socket that forwards none has none
  *   others  the header that the policy names, on one line: what is given twice is refused, as at every door.
@@ -19,8 +19,11 @@
  * 200 allows, whatever the proxy (Envoy knows no other), without a body. nginx makes 500 of any denial but 401 and 403,
  * so 403 it is there, unless the configuration asks for ?status=429 and maps it. No allocation: values point into the
  * request. */
+#include "hosts/server/http/routes.h"
+
 #include "base/assert.h"
-#include "hosts/server/http/door_http.h"
+#include "hosts/server/http/decide.h"
+#include "hosts/server/http/reply.h"
 #include "proto/forwarded.h"
 
 enum auth_door { FORWARD, NGINX, ENVOY };
@@ -94,10 +97,10 @@ static void take_field(struct told *told, struct sluice_bytes addresses, struct 
 		told->for_lines[told->for_count++] = value;
 }
 
-static void walk_head(struct told *told, const struct sl_http_turn *turn) {
-	const struct sluice_policy *policy = turn->context->policy;
+static void walk_head(struct told *told, const struct sl_http_exchange *exchange) {
+	const struct sluice_policy *policy = exchange->context->policy;
 	struct sluice_bytes addresses = sl_str(sl_policy_settings(policy)->forwarded ? "forwarded" : "x-forwarded-for");
-	struct sluice_bytes rest = turn->request->head, name, value;
+	struct sluice_bytes rest = exchange->request->head, name, value;
 	told->host = told->forwarded_host = sl_slice(NULL, 0);
 	told->forwarded_method = told->forwarded_uri = told->original_method = told->original_uri = sl_slice(NULL, 0);
 	told->for_count = 0;
@@ -111,17 +114,17 @@ static void walk_head(struct told *told, const struct sl_http_turn *turn) {
 
 /* ---- values -------------------------------------------------------------------------------------------------- */
 
-/* What is behind the prefix, which the route has seen written plainly. */
-static struct sluice_bytes behind(struct sluice_bytes path, const char *prefix) {
+/* What is after the prefix, which the route has seen written plainly. */
+static struct sluice_bytes after_prefix(struct sluice_bytes path, const char *prefix) {
 	size_t len = strlen(prefix);
 	SL_ASSERT(path.len >= len);
 	return sl_slice((const char *)path.data + len, path.len - len);
 }
 
 /* The client's address, in `text`; empty where there is none. */
-static struct sluice_bytes ip_of(char text[SL_ADDRESS_TEXT_MAX], const struct sl_http_turn *turn,
+static struct sluice_bytes ip_of(char text[SL_ADDRESS_TEXT_MAX], const struct sl_http_exchange *exchange,
                                  const struct told *told) {
-	const struct sl_door_context *context = turn->context;
+	const struct sl_door_context *context = exchange->context;
 	const struct sl_settings *settings = sl_policy_settings(context->policy);
 	enum sl_forwarded_form form = settings->forwarded ? SL_FORWARDED_RFC7239 : SL_FORWARDED_FOR;
 	struct sl_address address = context->peer.address;
@@ -140,10 +143,10 @@ static void add(struct sl_http_ask *ask, const char *name, struct sluice_bytes v
 		ask->attributes[ask->attribute_count++] = (struct sluice_attribute){sl_str(name), value};
 }
 
-static void add_request(struct sl_http_ask *ask, const struct sl_http_turn *turn, struct sluice_bytes ip,
+static void add_request(struct sl_http_ask *ask, const struct sl_http_exchange *exchange, struct sluice_bytes ip,
                         const struct told *told, enum auth_door door) {
-	const struct sl_http_request *request = turn->request;
-	bool forwards = turn->context->peer.is_trusted && door != ENVOY;
+	const struct sl_http_request *request = exchange->request;
+	bool forwards = exchange->context->peer.is_trusted && door != ENVOY;
 	bool has_original = told->original_method.len + told->original_uri.len > 0;
 	bool has_forwarded = told->forwarded_method.len + told->forwarded_uri.len > 0;
 	bool original = has_original && (door == NGINX || !has_forwarded);
@@ -154,7 +157,7 @@ static void add_request(struct sl_http_ask *ask, const struct sl_http_turn *turn
 	if (!forwards || method.len == 0)
 		method = request->method_name;
 	if (!forwards || uri.len == 0)
-		uri = behind(request->path, prefixes[door]);
+		uri = after_prefix(request->path, prefixes[door]);
 	if (forwards)
 		sl_forwarded_last(&forwarded_host, false, &host);
 	add(ask, "method", method);
@@ -177,44 +180,45 @@ static void add_sources(struct sl_http_ask *ask, const struct sluice_policy *pol
 		add_source(ask, told->repeated, sl_slice("", 0));
 }
 
-static void answer(struct sl_http_turn *turn, enum auth_door door, uint16_t denied, uint16_t unable) {
+static void answer(struct sl_http_exchange *exchange, enum auth_door door, uint16_t denied, uint16_t unable) {
 	struct told told;
 	struct sl_http_ask ask;
 	char ip[SL_ADDRESS_TEXT_MAX];
-	sl_http_ask_begin(&ask, turn);
-	walk_head(&told, turn);
-	add_request(&ask, turn, ip_of(ip, turn, &told), &told, door);
-	add_sources(&ask, turn->context->policy, &told);
-	sl_http_decide_attributes(turn, &ask, (struct sl_http_style){.empty = true, .denied = denied, .unable = unable});
+	sl_http_ask_begin(&ask, exchange);
+	walk_head(&told, exchange);
+	add_request(&ask, exchange, ip_of(ip, exchange, &told), &told, door);
+	add_sources(&ask, exchange->context->policy, &told);
+	sl_http_decide_attributes(exchange, &ask,
+	                          (struct sl_http_style){.empty = true, .denied = denied, .unable = unable});
 }
 
 /* ---- the routes ---------------------------------------------------------------------------------------------- */
 
 /* The last ?status= that is there; NULL without one. Other arguments are the business of whoever wrote them. */
-static struct sluice_bytes status_of(const struct sl_http_turn *turn) {
-	struct sluice_bytes rest = turn->request->query, name, value, status = {NULL, 0};
+static struct sluice_bytes status_of(const struct sl_http_exchange *exchange) {
+	struct sluice_bytes rest = exchange->request->query, name, value, status = {NULL, 0};
 	while (sl_http_query_next(&rest, &name, &value))
 		if (sl_bytes_equal(name, sl_str("status")))
 			status = value;
 	return status;
 }
 
-void sl_http_route_auth_forward(struct sl_http_turn *turn) {
-	answer(turn, FORWARD, 429, sl_bytes_equal(status_of(turn), sl_str("429")) ? 429 : 503);
+void sl_http_route_auth_forward(struct sl_http_exchange *exchange) {
+	answer(exchange, FORWARD, 429, sl_bytes_equal(status_of(exchange), sl_str("429")) ? 429 : 503);
 }
 
 /* Envoy takes any 5xx for a server that is down. */
-void sl_http_route_auth_envoy(struct sl_http_turn *turn) {
-	answer(turn, ENVOY, 429, 429);
+void sl_http_route_auth_envoy(struct sl_http_exchange *exchange) {
+	answer(exchange, ENVOY, 429, 429);
 }
 
 /* A status that nginx would not understand is a mistake of the configuration, which had better be seen before the first
  * denial. */
-void sl_http_route_auth_nginx(struct sl_http_turn *turn) {
-	struct sluice_bytes status = status_of(turn);
+void sl_http_route_auth_nginx(struct sl_http_exchange *exchange) {
+	struct sluice_bytes status = status_of(exchange);
 	bool as_is = sl_bytes_equal(status, sl_str("429"));
 	if (status.data != NULL && !as_is && !sl_bytes_equal(status, sl_str("403")))
-		sl_http_reply_problem(turn, 400, sl_str("status must be 403 or 429: what a denial is answered with"), NULL);
+		sl_http_reply_problem(exchange, 400, sl_str("status must be 403 or 429: what a denial is answered with"), NULL);
 	else
-		answer(turn, NGINX, as_is ? 429 : 403, 503);
+		answer(exchange, NGINX, as_is ? 429 : 403, 503);
 }

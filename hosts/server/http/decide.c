@@ -11,67 +11,65 @@
 #include "hosts/server/http/decide.h"
 
 #include "base/assert.h"
-#include "hosts/server/door/flight.h"
+#include "base/operation.h"
+#include "hosts/server/door/pending.h"
+#include "hosts/server/http/reply.h"
+#include "hosts/server/http/routes.h"
 #include "os/clock.h"
+#include "proto/json.h"
 
-static bool decide_here(struct sl_http_turn *turn, const struct sl_ruling *ruling) {
-	struct sluice_call *call = ruling->call;
-	struct sl_tally *tally = turn->context->tally;
-	sluice_ns begun = tally != NULL ? sl_clock_monotonic() : 0;
-	call->err = sluice_decide(turn->context->store, call);
-	if (tally != NULL)
-		sl_times_add(&tally->decision, sl_clock_monotonic() - begun, 1);
-	return sl_flight_park(turn->context, ruling, 1);
+static bool decide_here(struct sl_http_exchange *exchange, const struct sl_call_outcome *outcome) {
+	struct sluice_call *call = outcome->call;
+	struct sl_worker_stats *stats = exchange->context->stats;
+	sluice_ns begun = stats != NULL ? sl_clock_monotonic() : 0;
+	call->err = sluice_decide(exchange->context->store, call);
+	if (stats != NULL)
+		sl_times_add(&stats->decision, sl_clock_monotonic() - begun, 1);
+	return sl_pending_park(exchange->context, outcome, 1);
 }
 
-bool sl_http_decide(struct sl_http_turn *turn, struct sl_http_question *question, const struct sl_http_ask *ask,
-                    struct sl_ruling *ruling) {
+bool sl_http_decide(struct sl_http_exchange *exchange, struct sl_http_question *question, const struct sl_http_ask *ask,
+                    struct sl_call_outcome *outcome) {
 	struct sluice_call *call = &question->call;
-	bool decides = call->operation <= SLUICE_REFUND || call->operation == SLUICE_ACQUIRE ||
-	               call->operation == SLUICE_RESERVE || call->operation == SLUICE_COMMIT;
+	bool decides = sl_operation_is(call->operation, SL_OPS_DECIDING);
 	call->want_next = decides;
-	call->now = sl_door_instant(ask->now, call->items, call->item_count);
+	call->now = sl_door_instant(ask->call.now, call->items, call->item_count);
 	call->each = question->each;
-	ruling->call = call;
-	ruling->candidate_of = question->candidate_of;
-	ruling->transport = SL_TRANSPORT_HTTP;
-	bool here = turn->context->remote == NULL && !sl_flights_wait(turn->context);
-	turn->waits = !(here ? decide_here(turn, ruling) : sl_flight_decide(turn->context, ruling, 1));
-	if (turn->waits)
+	outcome->call = call;
+	outcome->candidate_of = question->candidate_of;
+	outcome->transport = SL_TRANSPORT_HTTP;
+	bool here = exchange->context->remote == NULL && !sl_pending_wait(exchange->context);
+	exchange->waits = !(here ? decide_here(exchange, outcome) : sl_pending_decide(exchange->context, outcome, 1));
+	if (exchange->waits)
 		return false;
-	if (call->operation == SLUICE_CHARGE || call->operation >= SLUICE_ACQUIRE)
-		sl_ruling_settle(turn->context, ruling);
+	if (call->operation == SLUICE_CHARGE || sl_operation_is(call->operation, SL_OPS_LASTING))
+		sl_call_outcome_settle(exchange->context, outcome);
 	return true;
 }
 
 struct sluice_call sl_http_call_of(const struct sl_http_ask *ask, sluice_operation operation) {
-	return (struct sluice_call){
-		.items = ask->items,
-		.item_count = ask->item_count,
-		.cost = ask->cost,
-		.operation = operation,
-		.upto = ask->upto,
-		.id = ask->id,
-		.ttl_ns = ask->ttl_ns,
-	};
+	struct sluice_call call = ask->call;
+	call.operation = operation;
+	call.items = ask->items;
+	return call;
 }
 
-void sl_http_reply_malformed(struct sl_http_turn *turn, const struct sl_http_ask *ask) {
-	sl_http_reply_problem(turn, 400, sl_slice(ask->error, strnlen(ask->error, sizeof ask->error)), NULL);
+void sl_http_reply_malformed(struct sl_http_exchange *exchange, const struct sl_http_ask *ask) {
+	sl_http_reply_problem(exchange, 400, sl_slice(ask->error, strnlen(ask->error, sizeof ask->error)), NULL);
 }
 
 bool sl_http_is_unable(sluice_err err) {
 	return err == SLUICE_E_AWAY || err == SLUICE_E_BUSY;
 }
 
-void sl_http_reply_unable(struct sl_http_turn *turn, unsigned status, sluice_err err, const struct sluice_bytes *names,
-                          uint32_t count) {
+void sl_http_reply_unable(struct sl_http_exchange *exchange, unsigned status, sluice_err err,
+                          const struct sluice_bytes *names, uint32_t count) {
 	struct sl_http_reply reply;
 	bool busy = err == SLUICE_E_BUSY;
 	size_t room = 1024;
 	for (uint32_t i = 0; i < count; i++)
 		room += SL_JSON_ROOM(names[i].len) + 1;
-	if (!sl_http_reply_begin(&reply, turn, status, "application/problem+json", room))
+	if (!sl_http_reply_begin(&reply, exchange, status, "application/problem+json", room))
 		return;
 	sl_http_reply_body(&reply);
 	sl_http_problem_members(&reply.w, status, sl_http_problem_reduced, busy ? "Store held up" : "Store away",
@@ -88,36 +86,36 @@ void sl_http_reply_unable(struct sl_http_turn *turn, unsigned status, sluice_err
 }
 
 /* An error that no request should meet. */
-static void reply_broken(struct sl_http_turn *turn, sluice_err err) {
+static void reply_broken(struct sl_http_exchange *exchange, sluice_err err) {
 	char memory[64];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
 	sl_out_str(&out, "the decision failed with error ");
 	sl_out_i64(&out, err);
-	sl_http_reply_problem(turn, 500, sl_slice(memory, sl_out_len(&out)), NULL);
+	sl_http_reply_problem(exchange, 500, sl_slice(memory, sl_out_len(&out)), NULL);
 }
 
-void sl_http_reply_failed(struct sl_http_turn *turn, sluice_err err) {
+void sl_http_reply_failed(struct sl_http_exchange *exchange, sluice_err err) {
 	if (sl_http_is_unable(err))
-		sl_http_reply_unable(turn, 503, err, NULL, 0);
+		sl_http_reply_unable(exchange, 503, err, NULL, 0);
 	else if (err == SLUICE_E_APART)
-		sl_http_reply_problem(turn, 400, sl_str(SL_FLIGHT_APART_TEXT), NULL);
-	else if (err == SLUICE_E_MISUSE && turn->context->remote != NULL)
-		sl_http_reply_problem(turn, 400, sl_str(SL_FLIGHT_MISUSE_TEXT), NULL);
+		sl_http_reply_problem(exchange, 400, sl_str(SL_PENDING_APART_TEXT), NULL);
+	else if (err == SLUICE_E_MISUSE && exchange->context->remote != NULL)
+		sl_http_reply_problem(exchange, 400, sl_str(SL_PENDING_MISUSE_TEXT), NULL);
 	else
-		reply_broken(turn, err);
+		reply_broken(exchange, err);
 }
 
-/* ---- limits given in notation: check, refund, reset ---------------------------------------------------------- */
+/* ---- limits that the caller brings along; reset -------------------------------------------------------------- */
 
 /* The name of a limit: the policy's, or its canonical text. */
-static struct sluice_bytes name_of(const struct sl_http_turn *turn, const struct sl_http_ask *ask, uint32_t i,
+static struct sluice_bytes name_of(const struct sl_http_exchange *exchange, const struct sl_http_ask *ask, uint32_t i,
                                    const struct sluice_limit *limit, char text[SLUICE_LIMIT_TEXT_MAX]) {
-	if (ask->positions[i] != SL_RULING_NOTATION)
-		return sl_str(sluice_policy_limit_name(turn->context->policy, ask->positions[i]));
+	if (ask->positions[i] != SL_POSITION_NOTATION)
+		return sl_str(sluice_policy_limit_name(exchange->context->policy, ask->positions[i]));
 	return sl_slice(text, sluice_limit_print(limit, text));
 }
 
-void sl_http_reply_items(struct sl_http_turn *turn, const struct sl_http_ask *ask,
+void sl_http_reply_items(struct sl_http_exchange *exchange, const struct sl_http_ask *ask,
                          const struct sl_http_question *question, struct sluice_bytes id) {
 	char texts[SLUICE_ITEMS_MAX][SLUICE_LIMIT_TEXT_MAX];
 	struct sl_http_view view;
@@ -127,47 +125,19 @@ void sl_http_reply_items(struct sl_http_turn *turn, const struct sl_http_ask *as
 	view.store = NULL;
 	view.id = id;
 	view.style = (struct sl_http_style){0};
+	view.next = ask->call.want_next;
 	for (uint32_t i = 0; i < view.count; i++) {
 		const struct sluice_item *item = &question->call.items[i];
 		view.keys[i] = item->key;
-		view.limits[i] = (struct sl_headers_limit){name_of(turn, ask, i, item->limit, texts[i]), item->limit,
+		view.limits[i] = (struct sl_headers_limit){name_of(exchange, ask, i, item->limit, texts[i]), item->limit,
 		                                           &question->each[i], false};
 	}
-	sl_http_reply_decision(turn, &view);
+	sl_http_reply_decision(exchange, &view);
 }
 
-static void decide_items(struct sl_http_turn *turn, const struct sl_http_ask *ask, sluice_operation operation) {
-	struct sl_http_question question = {.call = sl_http_call_of(ask, operation)};
-	struct sl_ruling ruling = {.positions = ask->names ? ask->positions : NULL, .shown = ask->item_count};
-	if (!sl_http_decide(turn, &question, ask, &ruling))
-		return;
-	if (question.call.err == SLUICE_OK)
-		sl_http_reply_items(turn, ask, &question, sl_slice(NULL, 0));
-	else
-		sl_http_reply_failed(turn, question.call.err);
-}
-
-void sl_http_route_check(struct sl_http_turn *turn) {
-	struct sl_http_ask ask;
-	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_CHECK, NULL))
-		decide_items(turn, &ask, ask.peek ? SLUICE_PEEK : SLUICE_CHARGE);
-	else
-		sl_http_reply_malformed(turn, &ask);
-	sl_http_ask_free(&ask);
-}
-
-void sl_http_route_refund(struct sl_http_turn *turn) {
-	struct sl_http_ask ask;
-	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_REFUND, NULL))
-		decide_items(turn, &ask, SLUICE_REFUND);
-	else
-		sl_http_reply_malformed(turn, &ask);
-	sl_http_ask_free(&ask);
-}
-
-static void reply_forgotten(struct sl_http_turn *turn, uint32_t forgotten) {
+static void reply_forgotten(struct sl_http_exchange *exchange, uint32_t forgotten) {
 	struct sl_http_reply reply;
-	if (!sl_http_reply_begin(&reply, turn, 200, "application/json", 32))
+	if (!sl_http_reply_begin(&reply, exchange, 200, "application/json", 32))
 		return;
 	sl_http_reply_body(&reply);
 	sl_out_str(&reply.w, "{\"reset\":");
@@ -178,27 +148,27 @@ static void reply_forgotten(struct sl_http_turn *turn, uint32_t forgotten) {
 
 /* Forgets one item's counter; of a limit of the policy that of each override too, which may be one of its own. False:
  * later. */
-static bool reset_item(struct sl_http_turn *turn, const struct sl_http_ask *ask, uint32_t index, uint32_t *forgotten,
-                       sluice_err *err) {
+static bool reset_item(struct sl_http_exchange *exchange, const struct sl_http_ask *ask, uint32_t index,
+                       uint32_t *forgotten, sluice_err *err) {
 	const struct sluice_limit *limits[SL_POLICY_OVERRIDES_MAX + 1] = {ask->items[index].limit};
 	struct sluice_item items[SLUICE_ITEMS_MAX];
 	uint32_t positions[SLUICE_ITEMS_MAX];
 	struct sl_http_question question;
 	uint32_t count = 1, done = 0;
-	if (ask->positions[index] != SL_RULING_NOTATION)
-		count =
-			sl_policy_limit_variants(turn->context->policy, ask->positions[index], limits, SL_POLICY_OVERRIDES_MAX + 1);
+	if (ask->positions[index] != SL_POSITION_NOTATION)
+		count = sl_policy_limit_variants(exchange->context->policy, ask->positions[index], limits,
+		                                 SL_POLICY_OVERRIDES_MAX + 1);
 	for (uint32_t n; done < count && *err == SLUICE_OK; done += n) {
-		struct sl_ruling ruling = {.positions = positions};
+		struct sl_call_outcome outcome = {.positions = positions};
 		n = count - done < SLUICE_ITEMS_MAX ? count - done : SLUICE_ITEMS_MAX;
 		for (uint32_t i = 0; i < n; i++) {
 			items[i] = (struct sluice_item){
 				.limit = limits[done + i], .key = ask->items[index].key, .terms = ask->items[index].terms};
 			positions[i] = ask->positions[index];
 		}
-		ruling.shown = n;
+		outcome.shown = n;
 		question.call = (struct sluice_call){.items = items, .item_count = n, .operation = SLUICE_RESET};
-		if (!sl_http_decide(turn, &question, ask, &ruling))
+		if (!sl_http_decide(exchange, &question, ask, &outcome))
 			return false;
 		*err = question.call.err;
 		*forgotten += question.call.forgotten;
@@ -206,23 +176,23 @@ static bool reset_item(struct sl_http_turn *turn, const struct sl_http_ask *ask,
 	return true;
 }
 
-static void reset_items(struct sl_http_turn *turn, const struct sl_http_ask *ask) {
+static void reset_items(struct sl_http_exchange *exchange, const struct sl_http_ask *ask) {
 	uint32_t forgotten = 0;
 	sluice_err err = SLUICE_OK;
-	for (uint32_t i = 0; i < ask->item_count && err == SLUICE_OK; i++)
-		if (!reset_item(turn, ask, i, &forgotten, &err))
+	for (uint32_t i = 0; i < ask->call.item_count && err == SLUICE_OK; i++)
+		if (!reset_item(exchange, ask, i, &forgotten, &err))
 			return;
 	if (err == SLUICE_OK)
-		reply_forgotten(turn, forgotten);
+		reply_forgotten(exchange, forgotten);
 	else
-		sl_http_reply_failed(turn, err);
+		sl_http_reply_failed(exchange, err);
 }
 
-void sl_http_route_reset(struct sl_http_turn *turn) {
+void sl_http_route_reset(struct sl_http_exchange *exchange) {
 	struct sl_http_ask ask;
-	if (sl_http_ask_body(&ask, turn, SL_HTTP_ASK_RESET, NULL))
-		reset_items(turn, &ask);
+	if (sl_http_ask_body(&ask, exchange, SL_OP_RESET, NULL))
+		reset_items(exchange, &ask);
 	else
-		sl_http_reply_malformed(turn, &ask);
+		sl_http_reply_malformed(exchange, &ask);
 	sl_http_ask_free(&ask);
 }

@@ -2,6 +2,8 @@
 #ifndef SL_HTTP_DECIDE_H
 #define SL_HTTP_DECIDE_H
 
+#include "hosts/server/door/call_outcome.h"
+#include "hosts/server/http/decision.h"
 #include "hosts/server/http/door_http.h"
 
 /* A call over items, with its answers. */
@@ -13,29 +15,33 @@ struct sl_http_question {
 };
 
 /* Decides question->call, of which items, item_count, cost, operation, id, ttl_ns and upto are set; all else is made
- * here, and `ruling` with it. False: later, or it was answered that it cannot be; nothing is to be said. Else
+ * here, and `outcome` with it. False: later, or it was answered that it cannot be; nothing is to be said. Else
  * question->call.err says how. What was charged is settled. */
-SLUICE_MUST_USE bool sl_http_decide(struct sl_http_turn *turn, struct sl_http_question *question,
-                                    const struct sl_http_ask *ask, struct sl_ruling *ruling);
+SLUICE_MUST_USE bool sl_http_decide(struct sl_http_exchange *exchange, struct sl_http_question *question,
+                                    const struct sl_http_ask *ask, struct sl_call_outcome *outcome);
 
 /* A call of an ask's items, in the ask's words. */
 struct sluice_call sl_http_call_of(const struct sl_http_ask *ask, sluice_operation operation);
 
 /* Answers a call that failed: the store is away, or something that no request should meet. */
-void sl_http_reply_failed(struct sl_http_turn *turn, sluice_err err);
+void sl_http_reply_failed(struct sl_http_exchange *exchange, sluice_err err);
 
 /* Is it one of those that a policy's on-error answers: the store is away? */
 bool sl_http_is_unable(sluice_err err);
 /* The store cannot answer. `status`: 503, unless a proxy would take that for a server that is down. `names` are of the
  * limits that deny for it. */
-void sl_http_reply_unable(struct sl_http_turn *turn, unsigned status, sluice_err err, const struct sluice_bytes *names,
-                          uint32_t count);
+void sl_http_reply_unable(struct sl_http_exchange *exchange, unsigned status, sluice_err err,
+                          const struct sluice_bytes *names, uint32_t count);
 
 /* Answers a malformed request: ask->error. */
-void sl_http_reply_malformed(struct sl_http_turn *turn, const struct sl_http_ask *ask);
+void sl_http_reply_malformed(struct sl_http_exchange *exchange, const struct sl_http_ask *ask);
 
 /* Answers with a decision over an ask's items, or its ticket's. `id` is what the caller holds now; len 0: nothing. */
-void sl_http_reply_items(struct sl_http_turn *turn, const struct sl_http_ask *ask,
+void sl_http_reply_items(struct sl_http_exchange *exchange, const struct sl_http_ask *ask,
                          const struct sl_http_question *question, struct sluice_bytes id);
+
+/* Decides what the policy says of the ask's attributes, and answers. */
+void sl_http_decide_attributes(struct sl_http_exchange *exchange, const struct sl_http_ask *ask,
+                               struct sl_http_style style);
 
 #endif

@@ -10,9 +10,13 @@
  *
  * "limit" is the name of the limit that decided, "" where none did. Waits are in ms, rounded up, -1 for never. An
  * explanation says besides, of each limit, when its next unit frees, and what its candidate would have said. */
-#include "algo/hyperlog.h"
+#include "hosts/server/http/decision.h"
+
+#include "algo/hll.h"
 #include "base/assert.h"
 #include "hosts/server/http/door_http.h"
+#include "hosts/server/http/reply.h"
+#include "proto/json.h"
 
 static struct sluice_bytes name_of_decider(const struct sl_http_view *view) {
 	int32_t index = view->call->merged.index;
@@ -43,6 +47,11 @@ static void put_numbers(struct sl_out *out, const struct sluice_decision *decisi
 	put_ms(out, decision->reset_after_ns);
 	sl_out_str(out, ",\"delay_ms\":");
 	put_ms(out, decision->delay_ns);
+}
+
+static void put_next(struct sl_out *out, const struct sluice_decision *decision) {
+	sl_out_str(out, ",\"next_after_ms\":");
+	put_ms(out, decision->next_after_ns);
 }
 
 static void put_allowed(struct sl_out *out, bool allowed) {
@@ -92,7 +101,7 @@ static void put_standing(struct sl_out *out, const struct sl_http_view *view, ui
 
 /* The standard error of a count that is an estimate, in parts of 1; nothing where it is exact. */
 static void put_error(struct sl_out *out, const struct sluice_limit *limit) {
-	uint32_t error_bp = limit->algorithm == SLUICE_DISTINCT ? sl_distinct_error(limit) : 0;
+	uint32_t error_bp = sl_distinct_error(limit);
 	if (error_bp == 0)
 		return;
 	sl_out_str(out, ",\"error\":0.");
@@ -112,9 +121,9 @@ static void put_limit(struct sl_out *out, const struct sl_http_view *view, uint3
 	put_allowed(out, limit->decision->allowed);
 	put_numbers(out, limit->decision);
 	put_bound(out, limit->decision);
+	if (view->next || view->style.explain)
+		put_next(out, limit->decision);
 	if (view->style.explain) {
-		sl_out_str(out, ",\"next_after_ms\":");
-		put_ms(out, limit->decision->next_after_ns);
 		put_candidate(out, view, i);
 		put_standing(out, view, i);
 		put_error(out, limit->limit);
@@ -129,6 +138,8 @@ static void put_decision(struct sl_out *out, const struct sl_http_view *view) {
 	sl_json_string(out, name_of_decider(view));
 	put_numbers(out, &view->call->merged);
 	put_bound(out, &view->call->merged);
+	if (view->next)
+		put_next(out, &view->call->merged);
 	if (view->call->upto) {
 		sl_out_str(out, ",\"granted\":");
 		sl_out_u64(out, view->call->granted);
@@ -148,7 +159,7 @@ static void put_decision(struct sl_out *out, const struct sl_http_view *view) {
 /* What a limit was asked for. */
 static uint32_t cost_of(const struct sl_http_view *view, uint32_t i) {
 	const struct sluice_item *item = &view->call->items[i];
-	return item->cost != 0 ? item->cost : item->limit->algorithm == SLUICE_DISTINCT ? 1 : view->call->cost;
+	return item->cost != 0 ? item->cost : sl_rule_has(item->limit, SL_TAKES_MEMBER) ? 1 : view->call->cost;
 }
 
 /* What a person should know about a denial: which limit, how much is left of it, and how long to wait. */
@@ -264,20 +275,20 @@ static void put_headers(struct sl_out *out, const struct sl_http_view *view, uin
 	sl_headers_rate_limit(out, forms, &decision);
 }
 
-void sl_http_reply_decision(struct sl_http_turn *turn, const struct sl_http_view *view) {
+void sl_http_reply_decision(struct sl_http_exchange *exchange, const struct sl_http_view *view) {
 	bool denied = !view->call->merged.allowed && !view->style.explain;
 	unsigned status = !denied ? 200 : view->style.denied != 0 ? view->style.denied : 429;
 	struct sl_http_reply reply;
-	if (!sl_http_reply_begin(&reply, turn, status,
+	if (!sl_http_reply_begin(&reply, exchange, status,
 	                         denied              ? "application/problem+json"
 	                         : view->style.empty ? NULL
 	                                             : "application/json",
 	                         room_for(view)))
 		return;
-	put_headers(&reply.w, view, turn->context->forms, denied);
+	put_headers(&reply.w, view, exchange->context->forms, denied);
 	sl_http_reply_body(&reply);
 	if (denied) {
-		const struct sl_listen *listen = sl_http_listen(turn);
+		const struct sl_listen *listen = sl_http_listen(exchange);
 		put_problem(&reply.w, view, status, !view->style.empty || (listen != NULL && listen->details));
 	} else if (!view->style.empty) {
 		sl_out_char(&reply.w, '{');

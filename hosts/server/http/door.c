@@ -9,8 +9,12 @@
  *  D1  Whatever is asked, something is answered: a refusal is a problem document with a status that fits.
  *  D2  The answers depend on the bytes, not on how they were cut (tests/unit/door_http_test.c cuts at every byte).
  *  D3  "100 Continue" is said only to a request that would be served: others get their refusal instead of the body. */
-#include "hosts/server/door/flight.h"
+#include "hosts/server/http/routes.h"
+
+#include "hosts/server/door/pending.h"
 #include "hosts/server/http/door_http.h"
+#include "hosts/server/http/guard.h"
+#include "hosts/server/http/reply.h"
 
 #include <stdlib.h>
 
@@ -19,27 +23,27 @@ enum { PATH_BYTES_MAX = 64 }; /* longer than any path that is served */
 enum allowed { ALLOW_POST, ALLOW_GET, ALLOW_ANY };
 enum { ANY_ROLE = 0 };
 
-static void route_limits(struct sl_http_turn *turn) {
-	sl_http_reply_limits(turn);
+static void route_limits(struct sl_http_exchange *exchange) {
+	sl_http_reply_limits(exchange);
 }
 
-static void route_healthz(struct sl_http_turn *turn) {
-	sl_http_reply_text(turn, 200, "ok\n");
+static void route_healthz(struct sl_http_exchange *exchange) {
+	sl_http_reply_text(exchange, 200, "ok\n");
 }
 
 /* A balancer that asks this stops sending new work before the listener goes away. */
-static void route_readyz(struct sl_http_turn *turn) {
-	if (turn->context->draining)
-		sl_http_reply_problem(turn, 503, sl_str("the server is going down: ask another"), NULL);
+static void route_readyz(struct sl_http_exchange *exchange) {
+	if (exchange->context->draining)
+		sl_http_reply_problem(exchange, 503, sl_str("the server is going down: ask another"), NULL);
 	else
-		sl_http_reply_text(turn, 200, "ready\n");
+		sl_http_reply_text(exchange, 200, "ready\n");
 }
 
 static const struct route {
 	const char *path; /* one that ends with '*' stands for all paths that begin so */
 	enum allowed allowed;
 	uint32_t roles; /* SL_ROLE_ bits, one of which the caller needs; ANY_ROLE: open to all */
-	void (*answer)(struct sl_http_turn *turn);
+	void (*answer)(struct sl_http_exchange *exchange);
 	bool any_host; /* asked under whatever name */
 } routes[] = {
 	{"/v1/check", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_check, false},
@@ -128,20 +132,20 @@ static bool is_allowed(const struct route *route, const struct sl_http_request *
 	                                    : request->method == SL_HTTP_GET || request->method == SL_HTTP_HEAD;
 }
 
-static void reply_unknown_path(struct sl_http_turn *turn) {
+static void reply_unknown_path(struct sl_http_exchange *exchange) {
 	char memory[2 * SL_HTTP_ERROR_BYTES];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
 	sl_out_str(&out, "nothing is served at ");
-	sl_out_quoted(&out, turn->request->path, 100);
+	sl_out_quoted(&out, exchange->request->path, 100);
 	sl_out_str(&out, ": expected one of");
 	for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
 		sl_out_str(&out, i > 0 ? ", " : " ");
 		sl_out_str(&out, routes[i].path);
 	}
-	sl_http_reply_problem(turn, 404, sl_slice(memory, sl_out_len(&out)), NULL);
+	sl_http_reply_problem(exchange, 404, sl_slice(memory, sl_out_len(&out)), NULL);
 }
 
-static void reply_wrong_method(struct sl_http_turn *turn, const struct route *route) {
+static void reply_wrong_method(struct sl_http_exchange *exchange, const struct route *route) {
 	const char *allow = route->allowed == ALLOW_POST ? "POST" : "GET, HEAD";
 	char memory[SL_HTTP_ERROR_BYTES];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
@@ -149,27 +153,27 @@ static void reply_wrong_method(struct sl_http_turn *turn, const struct route *ro
 	sl_out_str(&out, " is asked by ");
 	sl_out_str(&out, allow);
 	sl_out_str(&out, ", not by ");
-	sl_out_quoted(&out, turn->request->method_name, 40);
-	sl_http_reply_problem(turn, 405, sl_slice(memory, sl_out_len(&out)), allow);
+	sl_out_quoted(&out, exchange->request->method_name, 40);
+	sl_http_reply_problem(exchange, 405, sl_slice(memory, sl_out_len(&out)), allow);
 }
 
 /* The proxies' doors take any method, and another view of who asks. */
-static bool is_let_in(struct sl_http_turn *turn, const struct route *route) {
-	return route->allowed == ALLOW_ANY ? sl_http_guard_proxy(turn)
-	                                   : sl_http_guard(turn, route->path, route->roles, route->any_host);
+static bool is_let_in(struct sl_http_exchange *exchange, const struct route *route) {
+	return route->allowed == ALLOW_ANY ? sl_http_guard_proxy(exchange)
+	                                   : sl_http_guard(exchange, route->path, route->roles, route->any_host);
 }
 
 /* Answers a request; with only its head, where it would be refused for that. Returns whether it was answered. */
-static bool answer(struct sl_http_turn *turn, bool only_refuse) {
-	const struct route *route = find_route(turn->request);
+static bool answer(struct sl_http_exchange *exchange, bool only_refuse) {
+	const struct route *route = find_route(exchange->request);
 	if (route == NULL)
-		reply_unknown_path(turn);
-	else if (!is_allowed(route, turn->request))
-		reply_wrong_method(turn, route);
-	else if (is_let_in(turn, route)) {
+		reply_unknown_path(exchange);
+	else if (!is_allowed(route, exchange->request))
+		reply_wrong_method(exchange, route);
+	else if (is_let_in(exchange, route)) {
 		if (only_refuse)
 			return false;
-		route->answer(turn);
+		route->answer(exchange);
 	}
 	return true;
 }
@@ -177,15 +181,15 @@ static bool answer(struct sl_http_turn *turn, bool only_refuse) {
 /* ---- the connection ------------------------------------------------------------------------------------------ */
 
 /* The client waits before it sends a body: let it come, or refuse the request instead. Returns whether to go on. */
-static bool answer_expectation(struct sl_http_turn *turn) {
+static bool answer_expectation(struct sl_http_exchange *exchange) {
 	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-	turn->close = true; /* a refusal leaves the body unread */
-	return !answer(turn, true) && sl_buffer_append(turn->out, go_on, sizeof go_on - 1);
+	exchange->close = true; /* a refusal leaves the body unread */
+	return !answer(exchange, true) && sl_buffer_append(exchange->out, go_on, sizeof go_on - 1);
 }
 
-static void answer_refusal(struct sl_http_turn *turn, const struct sl_http_refusal *refusal) {
-	turn->close = true;
-	sl_http_reply_problem(turn, refusal->status, sl_str(refusal->detail), NULL);
+static void answer_refusal(struct sl_http_exchange *exchange, const struct sl_http_refusal *refusal) {
+	exchange->close = true;
+	sl_http_reply_problem(exchange, refusal->status, sl_str(refusal->detail), NULL);
 }
 
 /* One connection. */
@@ -221,69 +225,70 @@ static void *door_unpack(struct sl_door_context *context, const char *bytes, siz
 }
 
 /* The client waits before it sends a body. Told already, it is not told again. Returns whether to go on. */
-static bool go_on(struct session *session, struct sl_http_turn *turn) {
-	if (!session->continued && !answer_expectation(turn))
+static bool go_on(struct session *session, struct sl_http_exchange *exchange) {
+	if (!session->continued && !answer_expectation(exchange))
 		return false;
 	session->continued = true;
-	turn->close = false;
+	exchange->close = false;
 	return true;
 }
 
 /* Decisions are under way: the parser forgets the request, which will be given again from its first byte. */
-static bool wait(struct session *session, struct sl_http_turn *turn, size_t said) {
-	turn->out->len = said;
-	turn->context->commands--;
-	turn->close = turn->context->launched == NULL; /* no memory for them */
+static bool wait(struct session *session, struct sl_http_exchange *exchange, size_t said) {
+	exchange->out->len = said;
+	exchange->context->commands--;
+	exchange->close = exchange->context->pending == NULL; /* no memory for them */
 	sl_http_parser_free(&session->parser);
 	sl_http_parser_init(&session->parser);
 	return false;
 }
 
 /* Answers a request of `*consumed` bytes; none of them are, where it waits. */
-static bool answer_request(struct session *session, struct sl_http_turn *turn, size_t *consumed) {
-	size_t said = turn->out->len;
-	turn->context->commands++;
-	turn->close = !session->parser.request.keep_alive || turn->context->draining || turn->context->leaving;
-	answer(turn, false);
-	if (turn->waits) {
+static bool answer_request(struct session *session, struct sl_http_exchange *exchange, size_t *consumed) {
+	size_t said = exchange->out->len;
+	exchange->context->commands++;
+	exchange->close = !session->parser.request.keep_alive || exchange->context->draining || exchange->context->leaving;
+	answer(exchange, false);
+	if (exchange->waits) {
 		*consumed = 0;
-		return wait(session, turn, said);
+		return wait(session, exchange, said);
 	}
-	sl_flights_settle(turn->context);
+	sl_pending_settle(exchange->context);
 	session->continued = false;
-	return !turn->close;
+	return !exchange->close;
 }
 
 /* Takes one step: reads a request and answers it. Returns false when no more can be done with what there is, or when
- * turn->close says that nothing more will be. */
-static bool step(struct session *session, struct sl_http_turn *turn, const char *data, size_t len, size_t *consumed) {
-	turn->request = &session->parser.request;
+ * exchange->close says that nothing more will be. */
+static bool step(struct session *session, struct sl_http_exchange *exchange, const char *data, size_t len,
+                 size_t *consumed) {
+	exchange->request = &session->parser.request;
 	switch (sl_http_parse(&session->parser, data, len, consumed)) {
 	case SL_HTTP_MORE:
 		return false;
 	case SL_HTTP_BAD:
-		answer_refusal(turn, &session->parser.refusal);
+		answer_refusal(exchange, &session->parser.refusal);
 		return false;
 	case SL_HTTP_CONTINUE:
-		return go_on(session, turn);
+		return go_on(session, exchange);
 	default:
-		return answer_request(session, turn, consumed);
+		return answer_request(session, exchange, consumed);
 	}
 }
 
 static enum sl_door_verdict door_feed(void *state, struct sl_door_context *context, const char *data, size_t len,
                                       size_t *consumed, struct sl_buffer *out) {
-	struct sl_http_turn turn = {.context = context, .out = out};
+	struct sl_http_exchange exchange = {.context = context, .out = out};
 	size_t out_before = out->len, used;
 	*consumed = 0;
 	for (;;) {
-		bool more = step(state, &turn, data + *consumed, len - *consumed, &used);
+		bool more = step(state, &exchange, data + *consumed, len - *consumed, &used);
 		*consumed += used;
-		if (turn.close) {
+		if (exchange.close) {
 			*consumed = len;
 			return SL_DOOR_CLOSE;
 		}
-		if (turn.waits)
+		if (exchange.waits)
 			return SL_DOOR_WAIT;
 		if (!more)
 			return SL_DOOR_OPEN;

@@ -2,6 +2,9 @@
  * each limit decided in each of the last steps of 2 s. Its shape is in docs/metrics.md. */
 #include "hosts/server/http/figures.h"
 
+#include "hosts/server/http/reply.h"
+#include "hosts/server/http/routes.h"
+#include "proto/json.h"
 #include "proto/prom.h"
 
 enum {
@@ -15,14 +18,14 @@ static uint64_t look(const _Atomic uint64_t *figure) {
 	return atomic_load_explicit(figure, memory_order_relaxed);
 }
 
-void sl_http_figures_read(const struct sl_http_turn *turn, struct sl_http_figures *figures) {
-	const struct sl_shared *shared = turn->context->shared;
+void sl_http_figures_read(const struct sl_http_exchange *exchange, struct sl_http_figures *figures) {
+	const struct sl_shared *shared = exchange->context->shared;
 	const struct sl_figures *own = shared->figures;
 	*figures = (struct sl_http_figures){.threads = own == NULL ? 1 : own->worker_count};
-	sl_books_sum(shared->books, &figures->books);
+	sl_stats_sum(shared->stats, &figures->stats);
 	sl_denials_figures(shared->denials, &figures->log_written, &figures->log_dropped);
-	if (shared->census != NULL)
-		sl_census_read(shared->census, &figures->store);
+	if (shared->store_stats != NULL)
+		sl_store_stats_read(shared->store_stats, &figures->store);
 	if (own == NULL)
 		return;
 	figures->has_fleet = shared->fleet != NULL;
@@ -138,7 +141,7 @@ static void put_times(struct sl_out *out, const char *name, const uint64_t count
 }
 
 static void put_traffic(struct sl_out *out, const struct sl_http_figures *figures) {
-	const struct sl_books_sum *books = &figures->books;
+	const struct sl_stats_sum *stats = &figures->stats;
 	open_object(out, "connections");
 	for (int i = 0; i < SL_TRANSPORTS; i++)
 		put_u64(out, transports[i], figures->open[i]);
@@ -147,42 +150,42 @@ static void put_traffic(struct sl_out *out, const struct sl_http_figures *figure
 	open_object(out, "requests");
 	for (int i = 0; i < SL_TRANSPORTS; i++) {
 		open_object(out, transports[i]);
-		put_u64(out, "allowed", books->requests[i][SL_VERDICT_ALLOWED]);
-		put_u64(out, "denied", books->requests[i][SL_VERDICT_DENIED]);
-		put_u64(out, "error", books->requests[i][SL_VERDICT_ERROR]);
+		put_u64(out, "allowed", stats->requests[i][SL_VERDICT_ALLOWED]);
+		put_u64(out, "denied", stats->requests[i][SL_VERDICT_DENIED]);
+		put_u64(out, "error", stats->requests[i][SL_VERDICT_ERROR]);
 		close_with(out, "},");
 	}
 	close_with(out, "},");
-	put_times(out, "decision_seconds", books->decision, books->decision_ns);
+	put_times(out, "decision_seconds", stats->decision, stats->decision_ns);
 	open_object(out, "request_seconds");
 	for (int i = 0; i < SL_TRANSPORTS; i++)
-		put_times(out, transports[i], books->request[i], books->request_ns[i]);
+		put_times(out, transports[i], stats->request[i], stats->request_ns[i]);
 	close_with(out, "},");
 	open_object(out, "protocol_errors");
 	for (int i = 0; i < SL_TRANSPORTS; i++)
-		put_u64(out, transports[i], books->errors[i]);
+		put_u64(out, transports[i], stats->errors[i]);
 	close_with(out, "},");
 }
 
 /* Both transports together. */
-static void put_event(struct sl_out *out, const char *name, const struct sl_books_sum *books, enum sl_event event) {
-	put_u64(out, name, books->events[SL_TRANSPORT_RESP][event] + books->events[SL_TRANSPORT_HTTP][event]);
+static void put_event(struct sl_out *out, const char *name, const struct sl_stats_sum *stats, enum sl_event event) {
+	put_u64(out, name, stats->events[SL_TRANSPORT_RESP][event] + stats->events[SL_TRANSPORT_HTTP][event]);
 }
 
-static void put_held(struct sl_out *out, const struct sl_books_sum *books) {
+static void put_held(struct sl_out *out, const struct sl_stats_sum *stats) {
 	open_object(out, "leases");
-	put_event(out, "acquired", books, SL_EVENT_LEASE_ACQUIRED);
-	put_event(out, "released", books, SL_EVENT_LEASE_RELEASED);
-	put_event(out, "renewed", books, SL_EVENT_LEASE_RENEWED);
-	put_event(out, "unknown", books, SL_EVENT_LEASE_UNKNOWN);
+	put_event(out, "acquired", stats, SL_EVENT_LEASE_ACQUIRED);
+	put_event(out, "released", stats, SL_EVENT_LEASE_RELEASED);
+	put_event(out, "renewed", stats, SL_EVENT_LEASE_RENEWED);
+	put_event(out, "unknown", stats, SL_EVENT_LEASE_UNKNOWN);
 	close_with(out, "},");
 	open_object(out, "reservations");
-	put_event(out, "made", books, SL_EVENT_RESERVATION_MADE);
-	put_event(out, "committed", books, SL_EVENT_RESERVATION_COMMITTED);
-	put_event(out, "unknown", books, SL_EVENT_RESERVATION_UNKNOWN);
+	put_event(out, "made", stats, SL_EVENT_RESERVATION_MADE);
+	put_event(out, "committed", stats, SL_EVENT_RESERVATION_COMMITTED);
+	put_event(out, "unknown", stats, SL_EVENT_RESERVATION_UNKNOWN);
 	close_with(out, "},");
-	put_event(out, "repeated", books, SL_EVENT_REPEATED);
-	put_event(out, "partly_granted", books, SL_EVENT_PARTLY);
+	put_event(out, "repeated", stats, SL_EVENT_REPEATED);
+	put_event(out, "partly_granted", stats, SL_EVENT_PARTLY);
 }
 
 const char *const sl_http_fleet_ways[SL_WAYS] = {"asked", "held", "leased", "known", "local", "failed"};
@@ -207,8 +210,10 @@ static void put_fleet(struct sl_out *out, const struct sl_http_figures *figures)
 	put_u64(out, "connects", fleet->connects);
 	put_u64(out, "disconnects", fleet->disconnects);
 	put_u64(out, "breaks", fleet->breaks);
-	put_u64(out, "leases", fleet->leases);
-	put_u64(out, "leased", fleet->leased);
+	put_u64(out, "slices", fleet->slices);
+	put_u64(out, "slice_units", fleet->slice_units);
+	put_u64(out, "leases", fleet->slices); /* the former names of these two */
+	put_u64(out, "leased", fleet->slice_units);
 	put_u64(out, "returned", fleet->returned);
 	put_u64(out, "nodes", fleet->nodes);
 	put_u64(out, "nodes_up", fleet->nodes_up);
@@ -217,17 +222,18 @@ static void put_fleet(struct sl_out *out, const struct sl_http_figures *figures)
 	close_with(out, "},");
 }
 
-static void put_server(struct sl_out *out, const struct sl_http_turn *turn, const struct sl_http_figures *figures) {
-	sluice_ns now = turn->context->now;
+static void put_server(struct sl_out *out, const struct sl_http_exchange *exchange,
+                       const struct sl_http_figures *figures) {
+	sluice_ns now = exchange->context->now;
 	sl_out_str(out, "{\"version\":\"" SLUICE_VERSION "\",");
 	put_ms(out, "now_ms", now);
 	put_ms(out, "started_ms", figures->started);
 	put_u64(out, "uptime_s", now > figures->started ? (now - figures->started) / 1000000000 : 0);
 	put_u64(out, "threads", figures->threads);
-	put_bool(out, "draining", turn->context->draining);
+	put_bool(out, "draining", exchange->context->draining);
 	put_store(out, &figures->store);
 	put_traffic(out, figures);
-	put_held(out, &figures->books);
+	put_held(out, &figures->stats);
 	put_fleet(out, figures);
 	open_object(out, "reloads");
 	put_u64(out, "ok", figures->reloads_ok);
@@ -270,11 +276,11 @@ static void put_array(struct sl_out *out, const char *name, const struct sl_step
 	close_with(out, "],");
 }
 
-static void put_history(struct sl_out *out, struct sl_books *books, uint32_t row) {
+static void put_history(struct sl_out *out, struct sl_stats *stats, uint32_t row) {
 	static const char *const names[ARRAYS] = {"allowed", "denied", "shadow", "near", "candidate"};
 	struct sl_step_sum steps[SL_HISTORY_STEPS];
 	sluice_ns last;
-	uint32_t count = sl_books_history(books, row, steps, &last);
+	uint32_t count = sl_stats_history(stats, row, steps, &last);
 	open_object(out, "history");
 	put_u64(out, "step_ms", SL_HISTORY_STEP_MS);
 	put_ms(out, "last_ms", last);
@@ -309,13 +315,13 @@ static void put_bounds(struct sl_out *out, const struct sl_row_sum *sum) {
 }
 
 /* `limit` is NULL for all limits in notation, whose row is 0. */
-static void put_limit(struct sl_out *out, struct sl_books *books, uint32_t row, const struct sl_policy_limit *limit,
+static void put_limit(struct sl_out *out, struct sl_stats *stats, uint32_t row, const struct sl_policy_limit *limit,
                       const struct wish *wish) {
 	struct sl_row_sum sum = {.name = ""};
 	struct sluice_bytes name = limit == NULL ? sl_str("") : sl_str(limit->name);
 	if (wish->one && !sl_bytes_equal(wish->limit, name))
 		return;
-	(void)sl_books_row(books, row, &sum);
+	(void)sl_stats_row(stats, row, &sum);
 	sl_out_char(out, '{');
 	put_name(out, "name");
 	sl_json_string(out, name);
@@ -334,17 +340,17 @@ static void put_limit(struct sl_out *out, struct sl_books *books, uint32_t row, 
 	put_u64(out, "penalties", sum.penalties);
 	put_bounds(out, &sum);
 	if (wish->history)
-		put_history(out, books, row);
+		put_history(out, stats, row);
 	close_with(out, "},");
 }
 
 static void put_limits(struct sl_out *out, const struct sl_door_context *context, const struct wish *wish) {
-	struct sl_books *books = context->shared->books;
+	struct sl_stats *stats = context->shared->stats;
 	put_name(out, "limits");
 	sl_out_char(out, '[');
-	put_limit(out, books, 0, NULL, wish);
+	put_limit(out, stats, 0, NULL, wish);
 	for (uint32_t i = 0; context->rows != NULL && i < sl_policy_limit_count(context->policy); i++)
-		put_limit(out, books, context->rows[i], sl_policy_limit_at(context->policy, i), wish);
+		put_limit(out, stats, context->rows[i], sl_policy_limit_at(context->policy, i), wish);
 	close_with(out, "]");
 }
 
@@ -365,8 +371,9 @@ static bool read_wish(struct sluice_bytes name, struct sluice_bytes value, char 
 	return len >= 0;
 }
 
-static bool read_wishes(const struct sl_http_turn *turn, char memory[SLUICE_NAME_BYTES_MAX * 3], struct wish *wish) {
-	struct sluice_bytes rest = turn->request->query, name, value;
+static bool read_wishes(const struct sl_http_exchange *exchange, char memory[SLUICE_NAME_BYTES_MAX * 3],
+                        struct wish *wish) {
+	struct sluice_bytes rest = exchange->request->query, name, value;
 	while (sl_http_query_next(&rest, &name, &value))
 		if (!read_wish(name, value, memory, wish))
 			return false;
@@ -378,26 +385,27 @@ static size_t room_for(const struct sl_door_context *context, const struct wish 
 	return ROOM + limits * (ROOM_LIMIT + (wish->history ? ROOM_HISTORY : 0));
 }
 
-void sl_http_route_figures(struct sl_http_turn *turn) {
-	const struct sl_shared *shared = turn->context->shared;
+void sl_http_route_figures(struct sl_http_exchange *exchange) {
+	const struct sl_shared *shared = exchange->context->shared;
 	char memory[SLUICE_NAME_BYTES_MAX * 3];
 	struct wish wish = {0};
 	struct sl_http_figures figures;
 	struct sl_http_reply reply;
-	if (shared == NULL || shared->books == NULL) {
-		sl_http_reply_problem(turn, 503, sl_str("this server keeps no books"), NULL);
+	if (shared == NULL || shared->stats == NULL) {
+		sl_http_reply_problem(exchange, 503, sl_str("this server keeps no stats"), NULL);
 		return;
 	}
-	if (!read_wishes(turn, memory, &wish)) {
-		sl_http_reply_problem(turn, 400, sl_str("expected nothing, or history=1 and limit=NAME, behind the '?'"), NULL);
+	if (!read_wishes(exchange, memory, &wish)) {
+		sl_http_reply_problem(exchange, 400, sl_str("expected nothing, or history=1 and limit=NAME, behind the '?'"),
+		                      NULL);
 		return;
 	}
-	sl_http_figures_read(turn, &figures);
-	if (!sl_http_reply_begin(&reply, turn, 200, "application/json", room_for(turn->context, &wish)))
+	sl_http_figures_read(exchange, &figures);
+	if (!sl_http_reply_begin(&reply, exchange, 200, "application/json", room_for(exchange->context, &wish)))
 		return;
 	sl_http_reply_body(&reply);
-	put_server(&reply.w, turn, &figures);
-	put_limits(&reply.w, turn->context, &wish);
+	put_server(&reply.w, exchange, &figures);
+	put_limits(&reply.w, exchange->context, &wish);
 	sl_out_char(&reply.w, '}');
 	sl_http_reply_end(&reply);
 }

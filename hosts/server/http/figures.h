@@ -6,8 +6,8 @@
 #include "hosts/server/watch/fleet_figures.h"
 
 struct sl_http_figures {
-	struct sl_books_sum books;
-	struct sl_store_figures store;                         /* zeroes where there is no census */
+	struct sl_stats_sum stats;
+	struct sl_store_figures store;                         /* zeroes where there is no store's stats */
 	uint64_t open[SL_TRANSPORTS], accepted[SL_TRANSPORTS]; /* connections: now, and ever */
 	uint64_t refused, reloads_ok, reloads_failed, threads;
 	sluice_ns started, reloaded;
@@ -20,7 +20,7 @@ struct sl_http_figures {
 /* The words for the ways in which a fleet decides, in the order of enum sl_fleet_way. */
 extern const char *const sl_http_fleet_ways[SL_WAYS];
 
-/* Reads them; turn->context->shared must have books. O(workers); any thread. */
-void sl_http_figures_read(const struct sl_http_turn *turn, struct sl_http_figures *figures);
+/* Reads them; exchange->context->shared must have stats. O(workers); any thread. */
+void sl_http_figures_read(const struct sl_http_exchange *exchange, struct sl_http_figures *figures);
 
 #endif

@@ -22,7 +22,10 @@
  *
  * A login that failed says 401 whether or not anonymous would do: it must not look as if it had been accepted. The
  * challenge names Bearer only, so that no browser shows its own prompt over the dashboard's. */
-#include "hosts/server/http/door_http.h"
+#include "hosts/server/http/guard.h"
+
+#include "hosts/server/http/reply.h"
+#include "proto/json.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -61,12 +64,12 @@ static void read_fields(struct fields *fields, const struct sl_http_request *req
 }
 
 /* A problem with one more header line, given with its CR LF; "" for none. */
-static bool refuse(struct sl_http_turn *turn, unsigned status, struct sluice_bytes detail, const char *header) {
+static bool refuse(struct sl_http_exchange *exchange, unsigned status, struct sluice_bytes detail, const char *header) {
 	struct sl_http_reply reply;
 	size_t room = 256 + HEADER_BYTES + SL_JSON_ROOM(detail.len);
-	if (turn->context->tally != NULL)
-		sl_count(&turn->context->tally->errors[SL_TRANSPORT_HTTP], 1);
-	if (!sl_http_reply_begin(&reply, turn, status, "application/problem+json", room))
+	if (exchange->context->stats != NULL)
+		sl_count(&exchange->context->stats->errors[SL_TRANSPORT_HTTP], 1);
+	if (!sl_http_reply_begin(&reply, exchange, status, "application/problem+json", room))
 		return false;
 	sl_out_str(&reply.w, header);
 	sl_http_reply_body(&reply);
@@ -76,8 +79,8 @@ static bool refuse(struct sl_http_turn *turn, unsigned status, struct sluice_byt
 	return false;
 }
 
-static bool challenge(struct sl_http_turn *turn, struct sluice_bytes detail) {
-	return refuse(turn, 401, detail, "WWW-Authenticate: Bearer realm=\"sluice\"\r\n");
+static bool challenge(struct sl_http_exchange *exchange, struct sluice_bytes detail) {
+	return refuse(exchange, 401, detail, "WWW-Authenticate: Bearer realm=\"sluice\"\r\n");
 }
 
 /* ---- from where ------------------------------------------------------------------------------------------------ */
@@ -137,10 +140,11 @@ static bool shows_certificate(const struct sl_door_context *context) {
 	return context->peer.is_tls && sl_policy_settings(context->policy)->tls_client_ca != NULL;
 }
 
-static bool refuse_host(struct sl_http_turn *turn, struct sluice_bytes host) {
+static bool refuse_host(struct sl_http_exchange *exchange, struct sluice_bytes host) {
 	char memory[DETAIL_BYTES];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
-	if (turn->context->peer.is_unix || shows_certificate(turn->context) || is_own_host(sl_http_listen(turn), host))
+	if (exchange->context->peer.is_unix || shows_certificate(exchange->context) ||
+	    is_own_host(sl_http_listen(exchange), host))
 		return false;
 	sl_out_str(&out, host.len == 0 ? "the request names no Host" : "this server is not asked as ");
 	if (host.len != 0)
@@ -148,13 +152,13 @@ static bool refuse_host(struct sl_http_turn *turn, struct sluice_bytes host) {
 	sl_out_str(&out,
 	           ": while no users are configured, Host must be localhost, an address, a name without a dot, or one that "
 	           "the policy names at this listener, hosts: [NAME]; or a page of anybody's could ask this");
-	return !refuse(turn, 403, sl_slice(memory, sl_out_len(&out)), "");
+	return !refuse(exchange, 403, sl_slice(memory, sl_out_len(&out)), "");
 }
 
-static bool refuse_foreign(struct sl_http_turn *turn, const struct fields *fields) {
+static bool refuse_foreign(struct sl_http_exchange *exchange, const struct fields *fields) {
 	if (fields->origin_count > 1 || sl_bytes_equal_nocase(fields->site, "cross-site") ||
 	    (fields->origin_count == 1 && !is_own_origin(fields->origin, fields->host)))
-		return !refuse(turn, 403, sl_str("a page of another site may not ask this: Origin must name the Host"), "");
+		return !refuse(exchange, 403, sl_str("a page of another site may not ask this: Origin must name the Host"), "");
 	return false;
 }
 
@@ -193,7 +197,7 @@ static bool basic(const struct sl_door_context *context, struct sluice_bytes tex
 	return colon != NULL;
 }
 
-/* Takes the scheme and the spaces behind it off a value. */
+/* Takes the scheme and the spaces after it off a value. */
 static bool has_scheme(struct sluice_bytes *value, const char *scheme) {
 	size_t len = strlen(scheme);
 	const char *p = value->data;
@@ -205,35 +209,36 @@ static bool has_scheme(struct sluice_bytes *value, const char *scheme) {
 	return true;
 }
 
-static bool refuse_later(struct sl_http_turn *turn, sluice_ns wait) {
+static bool refuse_later(struct sl_http_exchange *exchange, sluice_ns wait) {
 	char header[HEADER_BYTES];
 	struct sl_out out = sl_out_to(header, sizeof header - 1);
 	sl_out_str(&out, "Retry-After: ");
 	sl_out_i64(&out, sl_ns_to_s_ceil(wait));
 	sl_out_str(&out, "\r\n");
 	*out.at = '\0';
-	return refuse(turn, 429, sl_str("too many failed logins from this address"), header);
+	return refuse(exchange, 429, sl_str("too many failed logins from this address"), header);
 }
 
 /* Finds out the caller's roles; false once it has been refused. */
-static bool identify(struct sl_http_turn *turn, const struct fields *fields, bool *logged_in) {
-	const struct sl_door_context *context = turn->context;
+static bool identify(struct sl_http_exchange *exchange, const struct fields *fields, bool *logged_in) {
+	const struct sl_door_context *context = exchange->context;
 	struct sluice_bytes value = fields->authorization;
 	struct sl_login login;
-	turn->roles = sl_access_anonymous(context->policy);
+	exchange->roles = sl_access_anonymous(context->policy);
 	if (fields->authorization_count == 0)
 		return true;
 	if (fields->authorization_count > 1)
-		return refuse(turn, 400, sl_str("Authorization is given more than once: give it once"), "");
+		return refuse(exchange, 400, sl_str("Authorization is given more than once: give it once"), "");
 	if (has_scheme(&value, "bearer"))
 		login = bearer(context, value);
 	else if (!has_scheme(&value, "basic") || !basic(context, value, &login))
-		return challenge(turn, sl_str("Authorization: expected 'Bearer TOKEN' or 'Basic', then base64 of name:secret"));
+		return challenge(exchange,
+		                 sl_str("Authorization: expected 'Bearer TOKEN' or 'Basic', then base64 of name:secret"));
 	if (login.result == SL_LOGIN_LATER)
-		return refuse_later(turn, login.retry_after_ns);
+		return refuse_later(exchange, login.retry_after_ns);
 	if (login.result == SL_LOGIN_WRONG)
-		return challenge(turn, sl_str("Authorization: no user has this name and secret, or this token"));
-	turn->roles = sl_access_roles(login.user);
+		return challenge(exchange, sl_str("Authorization: no user has this name and secret, or this token"));
+	exchange->roles = sl_access_roles(login.user);
 	*logged_in = true;
 	return true;
 }
@@ -251,7 +256,7 @@ static void put_roles(struct sl_out *out, uint32_t roles) {
 		}
 }
 
-static bool refuse_role(struct sl_http_turn *turn, const char *path, uint32_t needed, bool logged_in) {
+static bool refuse_role(struct sl_http_exchange *exchange, const char *path, uint32_t needed, bool logged_in) {
 	char memory[DETAIL_BYTES];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
 	sl_out_str(&out, path);
@@ -260,21 +265,21 @@ static bool refuse_role(struct sl_http_turn *turn, const char *path, uint32_t ne
 	sl_out_str(&out,
 	           logged_in ? ", which this user does not have" : ": log in with 'Authorization: Bearer TOKEN', or Basic");
 	struct sluice_bytes detail = sl_slice(memory, sl_out_len(&out));
-	return logged_in ? refuse(turn, 403, detail, "") : challenge(turn, detail);
+	return logged_in ? refuse(exchange, 403, detail, "") : challenge(exchange, detail);
 }
 
-bool sl_http_guard(struct sl_http_turn *turn, const char *path, uint32_t needed, bool any_host) {
+bool sl_http_guard(struct sl_http_exchange *exchange, const char *path, uint32_t needed, bool any_host) {
 	struct fields fields;
-	bool logged_in = false, guarded = is_guarded(turn->context);
-	turn->roles = SL_ROLE_ALL;
+	bool logged_in = false, guarded = is_guarded(exchange->context);
+	exchange->roles = SL_ROLE_ALL;
 	if (needed == 0 && (guarded || any_host))
 		return true;
-	read_fields(&fields, turn->request);
-	if (turn->request->method == SL_HTTP_POST && refuse_foreign(turn, &fields))
+	read_fields(&fields, exchange->request);
+	if (exchange->request->method == SL_HTTP_POST && refuse_foreign(exchange, &fields))
 		return false;
-	if (guarded ? !identify(turn, &fields, &logged_in) : !any_host && refuse_host(turn, fields.host))
+	if (guarded ? !identify(exchange, &fields, &logged_in) : !any_host && refuse_host(exchange, fields.host))
 		return false;
-	return needed == 0 || (turn->roles & needed) != 0 || refuse_role(turn, path, needed, logged_in);
+	return needed == 0 || (exchange->roles & needed) != 0 || refuse_role(exchange, path, needed, logged_in);
 }
 
 /* ---- the proxies' doors ---------------------------------------------------------------------------------------- */
@@ -304,16 +309,16 @@ static bool comes_across_sites(const struct sl_http_request *request) {
 	return crosses;
 }
 
-bool sl_http_guard_proxy(struct sl_http_turn *turn) {
+bool sl_http_guard_proxy(struct sl_http_exchange *exchange) {
 	static const char crossing[] =
 		"Sec-Fetch-Site says that a page of another site asks, and no header that a proxy did: this door is for "
 		"proxies, which add X-Forwarded-For, X-Original-URI or the like";
 	static const char closed[] =
 		"this door is for proxies: name the proxy's address in trusted-proxies, or let anonymous check";
-	const struct sl_door_context *context = turn->context;
+	const struct sl_door_context *context = exchange->context;
 	bool open = context->peer.is_trusted || !is_guarded(context);
-	turn->roles = open ? SL_ROLE_ALL : sl_access_anonymous(context->policy);
-	if (comes_across_sites(turn->request))
-		return refuse(turn, 403, sl_str(crossing), "");
-	return (turn->roles & SL_ROLE_CHECK) != 0 || refuse(turn, 403, sl_str(closed), "");
+	exchange->roles = open ? SL_ROLE_ALL : sl_access_anonymous(context->policy);
+	if (comes_across_sites(exchange->request))
+		return refuse(exchange, 403, sl_str(crossing), "");
+	return (exchange->roles & SL_ROLE_CHECK) != 0 || refuse(exchange, 403, sl_str(closed), "");
 }

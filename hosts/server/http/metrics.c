@@ -4,7 +4,10 @@
  *      series is the same whatever clients send, and every series is there from the start, at 0.
  *  M2  What can't be read now is left out, not told as 0.
  *  M3  The names are those of docs/metrics.md, which users build their alerts on: none changes its meaning. */
+#include "hosts/server/http/routes.h"
+
 #include "hosts/server/http/figures.h"
+#include "hosts/server/http/reply.h"
 #include "hosts/server/watch/usage.h"
 #include "proto/prom.h"
 
@@ -38,7 +41,7 @@ static void put_instant(struct sl_prom *prom, const char *name, const char *help
 
 /* ---- what was decided ------------------------------------------------------------------------------------------- */
 
-static void put_requests(struct sl_prom *prom, const struct sl_books_sum *sum) {
+static void put_requests(struct sl_prom *prom, const struct sl_stats_sum *sum) {
 	sl_prom_family(prom, "sluice_requests", SL_PROM_COUNTER, NULL, "Requests decided as a whole.");
 	for (int transport = 0; transport < SL_TRANSPORTS; transport++)
 		for (int verdict = 0; verdict < SL_VERDICTS; verdict++) {
@@ -49,7 +52,7 @@ static void put_requests(struct sl_prom *prom, const struct sl_books_sum *sum) {
 		}
 }
 
-/* The labels of a limit: its name, which limits in notation do not have, and one or two more behind it. */
+/* The labels of a limit: its name, which limits in notation do not have, and one or two more after it. */
 static struct sl_prom_labels labels_of(const struct sl_row_sum *row, struct sl_prom_label by[3], uint32_t more) {
 	by[0] = (struct sl_prom_label){"policy", sl_str(row->name)};
 	return row->name[0] != '\0' ? (struct sl_prom_labels){by, more + 1} : (struct sl_prom_labels){by + 1, more};
@@ -97,30 +100,30 @@ static void put_row_bounds(struct sl_prom *prom, const struct sl_row_sum *row) {
 }
 
 /* A family wants all its limits together: the rows are gone through once for each. */
-static void put_rows(struct sl_prom *prom, const struct sl_books *books, const char *name, const char *help,
+static void put_rows(struct sl_prom *prom, const struct sl_stats *stats, const char *name, const char *help,
                      void (*put)(struct sl_prom *prom, const struct sl_row_sum *row)) {
 	struct sl_row_sum row;
 	sl_prom_family(prom, name, SL_PROM_COUNTER, NULL, help);
-	for (uint32_t i = 0, count = sl_books_row_count(books); i < count; i++)
-		if (sl_books_row(books, i, &row))
+	for (uint32_t i = 0, count = sl_stats_row_count(stats); i < count; i++)
+		if (sl_stats_row(stats, i, &row))
 			put(prom, &row);
 }
 
-static void put_limits(struct sl_prom *prom, const struct sl_books *books) {
-	put_rows(prom, books, "sluice_decisions", "What each limit decided.", put_row_decisions);
-	put_rows(prom, books, "sluice_hits", "Cost of what each limit allowed and denied.", put_row_hits);
-	put_rows(prom, books, "sluice_near_limit", "Allowed decisions that left little of the quota (near-limit).",
+static void put_limits(struct sl_prom *prom, const struct sl_stats *stats) {
+	put_rows(prom, stats, "sluice_decisions", "What each limit decided.", put_row_decisions);
+	put_rows(prom, stats, "sluice_hits", "Cost of what each limit allowed and denied.", put_row_hits);
+	put_rows(prom, stats, "sluice_near_limit", "Allowed decisions that left little of the quota (near-limit).",
 	         put_row_near);
-	put_rows(prom, books, "sluice_candidate_denied", "Decisions that the candidate of a limit would have denied.",
+	put_rows(prom, stats, "sluice_candidate_denied", "Decisions that the candidate of a limit would have denied.",
 	         put_row_candidate);
-	put_rows(prom, books, "sluice_penalties", "Shut-outs that began by the penalty of a limit.", put_row_penalties);
-	put_rows(prom, books, "sluice_bounds", "Decisions that met a bound of ours, not the quota.", put_row_bounds);
+	put_rows(prom, stats, "sluice_penalties", "Shut-outs that began by the penalty of a limit.", put_row_penalties);
+	put_rows(prom, stats, "sluice_bounds", "Decisions that met a bound of ours, not the quota.", put_row_bounds);
 }
 
 /* ---- what is held ----------------------------------------------------------------------------------------------- */
 
 /* Events of one kind, by transport. `names` are theirs, NULL for one that needs no label. */
-static void put_events(struct sl_prom *prom, const struct sl_books_sum *sum, enum sl_event first,
+static void put_events(struct sl_prom *prom, const struct sl_stats_sum *sum, enum sl_event first,
                        const char *const *names, uint32_t count) {
 	for (int transport = 0; transport < SL_TRANSPORTS; transport++)
 		for (uint32_t i = 0; i < count; i++) {
@@ -130,7 +133,7 @@ static void put_events(struct sl_prom *prom, const struct sl_books_sum *sum, enu
 		}
 }
 
-static void put_held(struct sl_prom *prom, const struct sl_books_sum *sum) {
+static void put_held(struct sl_prom *prom, const struct sl_stats_sum *sum) {
 	static const char *const leases[] = {"acquired", "released", "renewed", "unknown"};
 	static const char *const reservations[] = {"made", "committed", "unknown"};
 	sl_prom_family(prom, "sluice_leases", SL_PROM_COUNTER, NULL,
@@ -149,7 +152,7 @@ static void put_held(struct sl_prom *prom, const struct sl_books_sum *sum) {
 
 /* ---- how long it took ------------------------------------------------------------------------------------------- */
 
-static void put_times(struct sl_prom *prom, const struct sl_books_sum *sum) {
+static void put_times(struct sl_prom *prom, const struct sl_stats_sum *sum) {
 	sluice_ns bounds[SL_TIMES];
 	for (uint32_t i = 0; i < SL_TIMES; i++)
 		bounds[i] = sl_times_bound(i);
@@ -194,6 +197,19 @@ static void put_store(struct sl_prom *prom, const struct sl_store_figures *store
 
 /* ---- the fleet, where the store is in Redis ---------------------------------------------------------------------- */
 
+static void put_slices(struct sl_prom *prom, const struct sl_fleet_sum *fleet) {
+	static const char units[] = "Cost taken in slices of hot keys' quotas, and given back unspent.";
+	sl_prom_family(prom, "sluice_fleet_slice_units", SL_PROM_COUNTER, NULL, units);
+	count_by(prom, "kind", "taken", fleet->slice_units);
+	count_by(prom, "kind", "returned", fleet->returned);
+	put_one(prom, "sluice_fleet_slices", SL_PROM_GAUGE, NULL, "Slices held now.", fleet->slices);
+	/* their former names */
+	sl_prom_family(prom, "sluice_fleet_lease_units", SL_PROM_COUNTER, NULL, units);
+	count_by(prom, "kind", "taken", fleet->slice_units);
+	count_by(prom, "kind", "returned", fleet->returned);
+	put_one(prom, "sluice_fleet_leases", SL_PROM_GAUGE, NULL, "Slices held now.", fleet->slices);
+}
+
 static void put_fleet_decisions(struct sl_prom *prom, const struct sl_fleet_sum *fleet) {
 	sl_prom_family(prom, "sluice_fleet_decisions", SL_PROM_COUNTER, NULL, "Requests by how the fleet decided them.");
 	for (int way = 0; way < SL_WAYS; way++)
@@ -202,11 +218,7 @@ static void put_fleet_decisions(struct sl_prom *prom, const struct sl_fleet_sum 
 	        "Requests whose budget was over before the nodes had answered.", fleet->late);
 	put_one(prom, "sluice_fleet_lost_confirms", SL_PROM_COUNTER, NULL, "Holds that could not be confirmed in time.",
 	        fleet->lost_confirms);
-	sl_prom_family(prom, "sluice_fleet_lease_units", SL_PROM_COUNTER, NULL,
-	               "Cost taken in slices of hot keys' quotas, and given back unspent.");
-	count_by(prom, "kind", "taken", fleet->leased);
-	count_by(prom, "kind", "returned", fleet->returned);
-	put_one(prom, "sluice_fleet_leases", SL_PROM_GAUGE, NULL, "Slices held now.", fleet->leases);
+	put_slices(prom, fleet);
 }
 
 static void put_fleet_nodes(struct sl_prom *prom, const struct sl_fleet_sum *fleet) {
@@ -247,7 +259,7 @@ static void put_connections(struct sl_prom *prom, const struct sl_http_figures *
 	sl_prom_family(prom, "sluice_protocol_errors", SL_PROM_COUNTER, NULL,
 	               "Requests that were refused instead of decided.");
 	for (int i = 0; i < SL_TRANSPORTS; i++)
-		count_by(prom, "transport", transports[i], figures->books.errors[i]);
+		count_by(prom, "transport", transports[i], figures->stats.errors[i]);
 }
 
 static void put_config(struct sl_prom *prom, const struct sl_http_figures *figures) {
@@ -263,13 +275,15 @@ static void put_config(struct sl_prom *prom, const struct sl_http_figures *figur
 	count_by(prom, "result", "dropped", figures->log_dropped);
 }
 
-static void put_server(struct sl_prom *prom, const struct sl_http_turn *turn, const struct sl_http_figures *figures) {
+static void put_server(struct sl_prom *prom, const struct sl_http_exchange *exchange,
+                       const struct sl_http_figures *figures) {
 	put_connections(prom, figures);
 	put_config(prom, figures);
-	put_one(prom, "sluice_draining", SL_PROM_GAUGE, NULL, "Whether the server is going down.", turn->context->draining);
+	put_one(prom, "sluice_draining", SL_PROM_GAUGE, NULL, "Whether the server is going down.",
+	        exchange->context->draining);
 	put_one(prom, "sluice_threads", SL_PROM_GAUGE, NULL, "Worker threads.", figures->threads);
 	put_one(prom, "sluice_limits", SL_PROM_GAUGE, NULL, "Limits of the policy.",
-	        sl_policy_limit_count(turn->context->policy));
+	        sl_policy_limit_count(exchange->context->policy));
 	put_instant(prom, "sluice_start_time_seconds", "When the server began to serve, by the store's clock.",
 	            figures->started);
 	sl_prom_family(prom, "sluice_build_info", SL_PROM_GAUGE, NULL, "What runs; always 1.");
@@ -294,34 +308,34 @@ static void put_process(struct sl_prom *prom) {
 
 /* ---- the route -------------------------------------------------------------------------------------------------- */
 
-void sl_http_route_metrics(struct sl_http_turn *turn) {
-	const struct sl_shared *shared = turn->context->shared;
+void sl_http_route_metrics(struct sl_http_exchange *exchange) {
+	const struct sl_shared *shared = exchange->context->shared;
 	struct sl_http_figures figures;
 	struct sl_http_reply reply;
 	struct sluice_bytes accept;
-	if (shared == NULL || shared->books == NULL) {
-		sl_http_reply_problem(turn, 503, sl_str("this server keeps no books"), NULL);
+	if (shared == NULL || shared->stats == NULL) {
+		sl_http_reply_problem(exchange, 503, sl_str("this server keeps no stats"), NULL);
 		return;
 	}
-	sl_http_figures_read(turn, &figures);
-	struct sl_prom prom = {.open_metrics =
-	                           sl_http_field(turn->request, "accept", &accept) && sl_prom_accepts_open_metrics(accept)};
-	size_t room = ROOM + (size_t)sl_books_row_count(shared->books) * LINES * ROOM_LINE;
-	if (!sl_http_reply_begin(&reply, turn, 200, prom.open_metrics ? SL_PROM_OPEN_TYPE : SL_PROM_TEXT_TYPE, room))
+	sl_http_figures_read(exchange, &figures);
+	struct sl_prom prom = {.open_metrics = sl_http_field(exchange->request, "accept", &accept) &&
+	                                       sl_prom_accepts_open_metrics(accept)};
+	size_t room = ROOM + (size_t)sl_stats_row_count(shared->stats) * LINES * ROOM_LINE;
+	if (!sl_http_reply_begin(&reply, exchange, 200, prom.open_metrics ? SL_PROM_OPEN_TYPE : SL_PROM_TEXT_TYPE, room))
 		return;
 	sl_http_reply_body(&reply);
 	prom.out = &reply.w;
-	put_requests(&prom, &figures.books);
-	put_limits(&prom, shared->books);
-	put_held(&prom, &figures.books);
-	put_times(&prom, &figures.books);
-	if (shared->census != NULL)
+	put_requests(&prom, &figures.stats);
+	put_limits(&prom, shared->stats);
+	put_held(&prom, &figures.stats);
+	put_times(&prom, &figures.stats);
+	if (shared->store_stats != NULL)
 		put_store(&prom, &figures.store);
 	if (figures.has_fleet) {
 		put_fleet_decisions(&prom, &figures.fleet);
 		put_fleet_nodes(&prom, &figures.fleet);
 	}
-	put_server(&prom, turn, &figures);
+	put_server(&prom, exchange, &figures);
 	put_process(&prom);
 	sl_prom_end(&prom);
 	sl_http_reply_end(&reply);

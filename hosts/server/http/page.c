@@ -10,6 +10,8 @@
 
 #include "base/assert.h"
 #include "hosts/server/http/door_http.h"
+#include "hosts/server/http/reply.h"
+#include "hosts/server/http/routes.h"
 
 static const char security[] =
 	"Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -29,19 +31,19 @@ static const struct sl_page_file *find_file(struct sluice_bytes path) {
 
 /* Does If-None-Match name this tag? A list is searched, and W/ passed over: the comparison is the weak one
  * (RFC 9110, 13.1.2). The quotes are part of the tag, so no tag is found inside another. */
-static bool is_held(const struct sl_http_turn *turn, const char *etag) {
+static bool is_held(const struct sl_http_exchange *exchange, const char *etag) {
 	struct sluice_bytes value, tag = sl_str(etag);
-	if (!sl_http_field(turn->request, "if-none-match", &value))
+	if (!sl_http_field(exchange->request, "if-none-match", &value))
 		return false;
 	if (value.len == 1 && *(const char *)value.data == '*')
 		return true;
 	return memmem(value.data, value.len, tag.data, tag.len) != NULL;
 }
 
-static void put_head(struct sl_out *out, const struct sl_http_turn *turn, unsigned status,
+static void put_head(struct sl_out *out, const struct sl_http_exchange *exchange, unsigned status,
                      const struct sl_page_file *file) {
 	char date[SL_HTTP_DATE_BYTES];
-	sl_http_date(turn->context->now, date);
+	sl_http_date(exchange->context->now, date);
 	sl_out_str(out, "HTTP/1.1 ");
 	sl_out_u64(out, status);
 	sl_out_char(out, ' ');
@@ -51,9 +53,9 @@ static void put_head(struct sl_out *out, const struct sl_http_turn *turn, unsign
 	sl_out_str(out, "\r\nETag: ");
 	sl_out_str(out, file->etag);
 	sl_out_str(out, "\r\nCache-Control: no-cache\r\n");
-	if (turn->close)
+	if (exchange->close)
 		sl_out_str(out, "Connection: close\r\n");
-	else if (turn->request->http10)
+	else if (exchange->request->http10)
 		sl_out_str(out, "Connection: keep-alive\r\n");
 	sl_out_str(out, security);
 	if (status == 200) {
@@ -66,35 +68,35 @@ static void put_head(struct sl_out *out, const struct sl_http_turn *turn, unsign
 	sl_out_str(out, "\r\n");
 }
 
-static void reply_file(struct sl_http_turn *turn, const struct sl_page_file *file) {
+static void reply_file(struct sl_http_exchange *exchange, const struct sl_page_file *file) {
 	enum { HEAD_ROOM = 1024 };
-	bool held = is_held(turn, file->etag);
-	size_t body_bytes = held || turn->request->method == SL_HTTP_HEAD ? 0 : file->len;
-	char *at = sl_buffer_reserve(turn->out, HEAD_ROOM + body_bytes);
+	bool held = is_held(exchange, file->etag);
+	size_t body_bytes = held || exchange->request->method == SL_HTTP_HEAD ? 0 : file->len;
+	char *at = sl_buffer_reserve(exchange->out, HEAD_ROOM + body_bytes);
 	if (at == NULL) {
-		turn->close = true;
+		exchange->close = true;
 		return;
 	}
 	struct sl_out out = sl_out_to(at, HEAD_ROOM + body_bytes);
-	put_head(&out, turn, held ? 304 : 200, file);
+	put_head(&out, exchange, held ? 304 : 200, file);
 	sl_out_bytes(&out, file->bytes, body_bytes);
 	SL_DEBUG_ASSERT(!out.overflow);
-	turn->out->len += sl_out_len(&out);
+	exchange->out->len += sl_out_len(&out);
 }
 
-static void reply_no_file(struct sl_http_turn *turn) {
+static void reply_no_file(struct sl_http_exchange *exchange) {
 	char memory[SL_HTTP_ERROR_BYTES];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
 	sl_out_str(&out, "the dashboard has no file ");
-	sl_out_quoted(&out, turn->request->path, 100);
+	sl_out_quoted(&out, exchange->request->path, 100);
 	sl_out_str(&out, ": it is at /");
-	sl_http_reply_problem(turn, 404, sl_slice(memory, sl_out_len(&out)), NULL);
+	sl_http_reply_problem(exchange, 404, sl_slice(memory, sl_out_len(&out)), NULL);
 }
 
-void sl_http_route_page(struct sl_http_turn *turn) {
-	const struct sl_page_file *file = find_file(turn->request->path);
+void sl_http_route_page(struct sl_http_exchange *exchange) {
+	const struct sl_page_file *file = find_file(exchange->request->path);
 	if (file != NULL)
-		reply_file(turn, file);
+		reply_file(exchange, file);
 	else
-		reply_no_file(turn);
+		reply_no_file(exchange);
 }

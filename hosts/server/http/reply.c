@@ -8,9 +8,12 @@
  *
  *  R1  An answer is in the buffer whole or not at all.
  *  R2  Content-Length counts the body of the same request by GET, also where HEAD leaves the body out. */
+#include "hosts/server/http/reply.h"
+
 #include "algo/terms.h"
 #include "base/assert.h"
-#include "hosts/server/http/door_http.h"
+#include "hosts/server/http/routes.h"
+#include "proto/json.h"
 
 const char sl_http_problem_quota[] = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const char sl_http_problem_reduced[] = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
@@ -40,26 +43,26 @@ static void put_status(struct sl_out *out, unsigned status) {
 	sl_out_str(out, "\r\n");
 }
 
-bool sl_http_reply_begin(struct sl_http_reply *reply, struct sl_http_turn *turn, unsigned status,
+bool sl_http_reply_begin(struct sl_http_reply *reply, struct sl_http_exchange *exchange, unsigned status,
                          const char *content_type, size_t room) {
-	char *at = sl_buffer_reserve(turn->out, SL_HTTP_REPLY_ROOM_HEAD + room);
+	char *at = sl_buffer_reserve(exchange->out, SL_HTTP_REPLY_ROOM_HEAD + room);
 	if (at == NULL) {
-		turn->close = true;
+		exchange->close = true;
 		return false;
 	}
-	*reply = (struct sl_http_reply){.turn = turn, .status = status};
+	*reply = (struct sl_http_reply){.exchange = exchange, .status = status};
 	reply->w = sl_out_to(at, SL_HTTP_REPLY_ROOM_HEAD + room);
 	put_status(&reply->w, status);
-	put_date(&reply->w, turn->context->now);
+	put_date(&reply->w, exchange->context->now);
 	if (content_type != NULL) {
 		sl_out_str(&reply->w, "Content-Type: ");
 		sl_out_str(&reply->w, content_type);
 		sl_out_str(&reply->w, "\r\n");
 	}
 	sl_out_str(&reply->w, "Cache-Control: no-store\r\n");
-	if (turn->close)
+	if (exchange->close)
 		sl_out_str(&reply->w, "Connection: close\r\n");
-	else if (turn->request->http10)
+	else if (exchange->request->http10)
 		sl_out_str(&reply->w, "Connection: keep-alive\r\n");
 	return true;
 }
@@ -87,29 +90,30 @@ static void set_length(struct sl_http_reply *reply, size_t body_bytes) {
 }
 
 void sl_http_reply_end(struct sl_http_reply *reply) {
-	struct sl_http_turn *turn = reply->turn;
+	struct sl_http_exchange *exchange = reply->exchange;
 	size_t body_bytes = sl_out_len(&reply->w) - reply->body_at;
-	bool head_only = turn->request->method == SL_HTTP_HEAD;
+	bool head_only = exchange->request->method == SL_HTTP_HEAD;
 	SL_ASSERT(reply->body_at != 0);
 	/* `room` was too small: a mistake of ours, which must cost one connection and no more. */
 	SL_DEBUG_ASSERT(!reply->w.overflow);
 	if (reply->w.overflow || (size_t)(reply->w.end - reply->w.at) < LENGTH_DIGITS_MAX) {
-		turn->close = true;
+		exchange->close = true;
 		return;
 	}
 	set_length(reply, body_bytes);
-	turn->out->len += reply->body_at + (head_only ? 0 : body_bytes);
+	exchange->out->len += reply->body_at + (head_only ? 0 : body_bytes);
 }
 
-const struct sl_listen *sl_http_listen(const struct sl_http_turn *turn) {
-	return sl_settings_listen(sl_policy_settings(turn->context->policy), SL_LISTEN_HTTP, turn->context->listener);
+const struct sl_listen *sl_http_listen(const struct sl_http_exchange *exchange) {
+	return sl_settings_listen(sl_policy_settings(exchange->context->policy), SL_LISTEN_HTTP,
+	                          exchange->context->listener);
 }
 
 /* ---- whole answers ------------------------------------------------------------------------------------------- */
 
-void sl_http_reply_text(struct sl_http_turn *turn, unsigned status, const char *text) {
+void sl_http_reply_text(struct sl_http_exchange *exchange, unsigned status, const char *text) {
 	struct sl_http_reply reply;
-	if (!sl_http_reply_begin(&reply, turn, status, "text/plain; charset=utf-8", strlen(text)))
+	if (!sl_http_reply_begin(&reply, exchange, status, "text/plain; charset=utf-8", strlen(text)))
 		return;
 	sl_http_reply_body(&reply);
 	sl_out_str(&reply.w, text);
@@ -128,11 +132,12 @@ void sl_http_problem_members(struct sl_out *out, unsigned status, const char *ty
 	sl_json_string(out, detail);
 }
 
-void sl_http_reply_problem(struct sl_http_turn *turn, unsigned status, struct sluice_bytes detail, const char *allow) {
+void sl_http_reply_problem(struct sl_http_exchange *exchange, unsigned status, struct sluice_bytes detail,
+                           const char *allow) {
 	struct sl_http_reply reply;
-	if (turn->context->tally != NULL && status != 500 && status != 503)
-		sl_count(&turn->context->tally->errors[SL_TRANSPORT_HTTP], 1);
-	if (!sl_http_reply_begin(&reply, turn, status, "application/problem+json", 512 + SL_JSON_ROOM(detail.len)))
+	if (exchange->context->stats != NULL && status != 500 && status != 503)
+		sl_count(&exchange->context->stats->errors[SL_TRANSPORT_HTTP], 1);
+	if (!sl_http_reply_begin(&reply, exchange, status, "application/problem+json", 512 + SL_JSON_ROOM(detail.len)))
 		return;
 	if (allow != NULL) {
 		sl_out_str(&reply.w, "Allow: ");
@@ -219,14 +224,14 @@ static void put_limit(struct sl_out *out, const struct sl_policy_limit *limit) {
 	sl_out_char(out, '}');
 }
 
-void sl_http_reply_limits(struct sl_http_turn *turn) {
-	const struct sluice_policy *policy = turn->context->policy;
+void sl_http_reply_limits(struct sl_http_exchange *exchange) {
+	const struct sluice_policy *policy = exchange->context->policy;
 	uint32_t count = sl_policy_limit_count(policy);
 	struct sl_http_reply reply;
 	size_t room = 64;
 	for (uint32_t i = 0; i < count; i++)
 		room += limit_room(sl_policy_limit_at(policy, i));
-	if (!sl_http_reply_begin(&reply, turn, 200, "application/json", room))
+	if (!sl_http_reply_begin(&reply, exchange, 200, "application/json", room))
 		return;
 	sl_http_reply_body(&reply);
 	sl_out_str(&reply.w, "{\"limits\":[");

@@ -5,7 +5,10 @@
  *
  * Keys are bytes, JSON is text: a key that is not UTF-8 has U+FFFD for each byte that is none, and all of its bytes in
  * "key_hex" beside it. */
-#include "hosts/server/http/door_http.h"
+#include "hosts/server/http/routes.h"
+
+#include "hosts/server/http/reply.h"
+#include "proto/json.h"
 
 #include <stdlib.h>
 
@@ -72,14 +75,14 @@ static void put_entry(struct sl_out *out, const struct sl_top_entry *entry) {
 	sl_out_char(out, '}');
 }
 
-static void reply(struct sl_http_turn *turn, enum sl_top_kind kind, const struct sl_top_entry *entries,
+static void reply(struct sl_http_exchange *exchange, enum sl_top_kind kind, const struct sl_top_entry *entries,
                   uint32_t count) {
 	struct sl_http_reply reply;
 	size_t room = 64;
 	for (uint32_t i = 0; i < count; i++)
 		room += ENTRY_ROOM + SL_JSON_ROOM(entries[i].limit_len) + SL_JSON_ROOM(entries[i].key_len) +
 		        2 * (size_t)entries[i].key_len;
-	if (!sl_http_reply_begin(&reply, turn, 200, "application/json", room))
+	if (!sl_http_reply_begin(&reply, exchange, 200, "application/json", room))
 		return;
 	sl_http_reply_body(&reply);
 	sl_out_str(&reply.w, "{\"kind\":\"");
@@ -94,21 +97,22 @@ static void reply(struct sl_http_turn *turn, enum sl_top_kind kind, const struct
 	sl_http_reply_end(&reply);
 }
 
-void sl_http_route_top(struct sl_http_turn *turn) {
-	const struct sl_shared *shared = turn->context->shared;
+void sl_http_route_top(struct sl_http_exchange *exchange) {
+	const struct sl_shared *shared = exchange->context->shared;
 	struct asked asked = {SL_TOP_DENIED, COUNT_DEFAULT};
-	const char *wrong = read_query(turn->request->query, &asked);
+	const char *wrong = read_query(exchange->request->query, &asked);
 	if (wrong != NULL) {
-		sl_http_reply_problem(turn, 400, sl_str(wrong), NULL);
+		sl_http_reply_problem(exchange, 400, sl_str(wrong), NULL);
 		return;
 	}
 	struct sl_top_entry *entries = calloc(asked.count, sizeof *entries);
 	if (entries == NULL || shared == NULL) {
-		sl_http_reply_problem(turn, 503, sl_str("nothing is counted here, or there is no memory for the list"), NULL);
+		sl_http_reply_problem(exchange, 503, sl_str("nothing is counted here, or there is no memory for the list"),
+		                      NULL);
 	} else {
 		asked.count =
-			sl_top_list(shared->tops, shared->top_count, asked.kind, turn->context->now, entries, asked.count);
-		reply(turn, asked.kind, entries, asked.count);
+			sl_top_list(shared->tops, shared->top_count, asked.kind, exchange->context->now, entries, asked.count);
+		reply(exchange, asked.kind, entries, asked.count);
 	}
 	free(entries);
 }

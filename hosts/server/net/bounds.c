@@ -1,6 +1,6 @@
 /* The count of connections of each client address: a hash table of the addresses that have any.
  *
- * Open addressing with linear probing; who leaves is closed over by moving back those behind it, so there are no tombs
+ * Open addressing with linear probing; who leaves is closed over by moving back those after it, so there are no tombs
  * and the table is as large as the addresses that are here now ask for. The hash is keyed: an attacker with a whole
  * network to choose from must not be able to choose collisions. One lock: it is taken twice in a connection's life.
  *
@@ -84,12 +84,12 @@ static bool resize(struct sl_bounds *bounds, size_t capacity) {
 	return true;
 }
 
-/* Empties a slot, and moves back whoever stands behind it because of it (B1). */
+/* Empties a slot, and moves back whoever stands after it because of it (B1). */
 static void vacate(struct sl_bounds *bounds, struct slot *slot) {
 	size_t mask = bounds->capacity - 1, hole = (size_t)(slot - bounds->slots);
 	for (size_t i = (hole + 1) & mask; bounds->slots[i].count != 0; i = (i + 1) & mask) {
 		size_t home = home_of(bounds, &bounds->slots[i].network);
-		if (((i - home) & mask) < ((i - hole) & mask)) /* its home lies behind the hole: it is right where it is */
+		if (((i - home) & mask) < ((i - hole) & mask)) /* its home lies after the hole: it is right where it is */
 			continue;
 		bounds->slots[hole] = bounds->slots[i];
 		hole = i;

@@ -12,13 +12,19 @@
  *
  * Invariants
  *  1. input_len < SL_DOOR_INPUT_MAX whenever the socket is read; a door that asks for more is closed.
- *  2. While pending_len > 0 nothing is read: a peer that does not read costs at most the answers of one turn.
- *  3. worker->kept_bytes is the sum of all input_capacity and pending_len, and at most SL_KEPT_BYTES_MAX.
+ *  2. While unsent_len > 0 nothing is read: a peer that does not read costs at most the answers of one turn.
+ *  3. worker->kept_bytes is the sum of all input_capacity and unsent_len, and at most SL_KEPT_BYTES_MAX.
  *  4. A connection that is not closed stands in one list of those that wait. */
 #include "hosts/server/net/connection.h"
 
-#include "base/assert.h"
+#include "hosts/server/net/close.h"
+#include "hosts/server/net/evict.h"
+#include "hosts/server/net/greeting.h"
+#include "hosts/server/net/input.h"
 #include "hosts/server/net/parcel.h"
+#include "hosts/server/net/suspend.h"
+#include "hosts/server/net/waits.h"
+#include "hosts/server/net/wire.h"
 #include "os/clock.h"
 
 #include <errno.h>
@@ -28,48 +34,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { DRAIN_READS_MAX = 16, INPUT_ROOM_MIN = 256, UNSENT_BYTES_MAX = 256 * 1024, USER_TIMEOUT_MS = 120000 };
-
-struct sl_connection *sl_connection_next(const struct sl_connection *connection) {
-	return connection->next;
-}
-
-static void on_closed(uv_handle_t *handle) {
-	struct sl_connection *c = handle->data;
-	free(c->input);
-	free(c->pending);
-	free(c);
-}
-
-void sl_connection_close(struct sl_connection *c) {
-	struct sl_worker *worker = c->worker;
-	if (c->fd < 0)
-		return;
-	uv_close((uv_handle_t *)&c->poll, on_closed);
-	sl_tls_close(c->tls);
-	close(c->fd);
-	c->fd = -1;
-	c->tls = NULL;
-	*c->link = c->next;
-	if (c->next != NULL)
-		c->next->link = c->link;
-	sl_wait_leave(c);
-	worker->kept_bytes -= c->input_capacity + c->pending_len;
-	sl_connection_ground(c);
-	c->door->close(c->door_state);
-	sl_bounds_leave(worker->bounds, &c->place);
-	atomic_fetch_add_explicit(&worker->figures->closed[c->door->transport], 1, memory_order_relaxed);
-}
-
-void sl_connection_count_error(struct sl_connection *c) {
-	struct sl_tally *tally = c->worker->context.tally;
-	if (tally != NULL)
-		sl_count(&tally->errors[c->door->transport], 1);
-}
+enum { DRAIN_READS_MAX = 16 };
 
 static void on_ready(uv_poll_t *handle, int status, int events);
 
-void sl_connection_watch(struct sl_connection *c, int events) {
+/* Waits for an event; closes the connection where the loop can't. */
+static void watch(struct sl_connection *c, int events) {
 	if (c->fd < 0 || c->events == events)
 		return;
 	c->events = events;
@@ -92,109 +62,58 @@ static bool send_out(struct sl_connection *c) {
 	size_t left = len - (size_t)sent;
 	if (left == 0)
 		return true;
-	char *pending = sl_waits_make_room(worker, c, left) ? malloc(left) : NULL;
-	if (pending == NULL)
+	char *unsent = sl_evict_for_room(worker, c, left) ? malloc(left) : NULL;
+	if (unsent == NULL)
 		return false;
-	memcpy(pending, worker->out.data + sent, left);
-	c->pending = pending;
-	c->pending_len = left;
-	c->pending_at = 0;
+	memcpy(unsent, worker->out.data + sent, left);
+	c->unsent = unsent;
+	c->unsent_len = left;
+	c->unsent_at = 0;
 	worker->kept_bytes += left;
 	sl_wait_for(c, SL_WAIT_WRITE, true);
 	sl_wire_has_moved(c);
 	return true;
 }
 
-/* Sends more of what is pending. False when the connection is broken. */
-static bool send_pending(struct sl_connection *c) {
-	ssize_t sent = sl_wire_write(c, c->pending + c->pending_at, c->pending_len - c->pending_at);
+/* Sends more of what is unsent. False when the connection is broken. */
+static bool send_unsent(struct sl_connection *c) {
+	ssize_t sent = sl_wire_write(c, c->unsent + c->unsent_at, c->unsent_len - c->unsent_at);
 	if (sent < 0)
 		return false;
-	c->pending_at += (size_t)sent;
+	c->unsent_at += (size_t)sent;
 	sl_wait_for(c, SL_WAIT_WRITE, sent > 0);
 	sl_wire_has_moved(c);
-	if (c->pending_at < c->pending_len)
+	if (c->unsent_at < c->unsent_len)
 		return true;
-	c->worker->kept_bytes -= c->pending_len;
-	free(c->pending);
-	c->pending = NULL;
-	c->pending_at = c->pending_len = 0;
+	c->worker->kept_bytes -= c->unsent_len;
+	free(c->unsent);
+	c->unsent = NULL;
+	c->unsent_at = c->unsent_len = 0;
 	return true;
 }
 
-void sl_connection_linger(struct sl_connection *c) {
+/* Says the last word and waits for the peer to close. */
+static void linger(struct sl_connection *c) {
 	if (!sl_wire_end(c)) {
 		sl_connection_close(c);
 		return;
 	}
 	c->stage = SL_LINGERING;
 	sl_wait_for(c, SL_WAIT_LINGER, true);
-	sl_connection_watch(c, UV_READABLE);
+	watch(c, UV_READABLE);
 }
 
 /* The last answer is given: close once it is sent. */
 static void finish(struct sl_connection *c) {
-	if (c->pending_len != 0) {
+	if (c->unsent_len != 0) {
 		c->stage = SL_FLUSHING;
-		sl_connection_watch(c, c->wants);
+		watch(c, c->wants);
 	} else {
-		sl_connection_linger(c);
+		linger(c);
 	}
 }
 
 /* ---- receiving ------------------------------------------------------------------------------------------------ */
-
-/* Gives the input a buffer of so many bytes, at least input_len. */
-static bool resize_input(struct sl_connection *c, size_t capacity) {
-	struct sl_worker *worker = c->worker;
-	SL_ASSERT(capacity >= c->input_len);
-	if (capacity > c->input_capacity && !sl_waits_make_room(worker, c, capacity - c->input_capacity))
-		return false;
-	char *input = realloc(c->input, capacity);
-	if (input == NULL)
-		return false;
-	worker->kept_bytes += capacity - c->input_capacity;
-	c->input = input;
-	c->input_capacity = capacity;
-	return true;
-}
-
-static void drop_input(struct sl_connection *c) {
-	free(c->input);
-	c->worker->kept_bytes -= c->input_capacity;
-	c->input = NULL;
-	c->input_len = c->input_capacity = 0;
-}
-
-bool sl_connection_keep(struct sl_connection *c, const char *data, size_t len) {
-	if (len == 0) {
-		drop_input(c);
-		return true;
-	}
-	bool is_inside = c->input != NULL && data >= c->input && data < c->input + c->input_capacity;
-	if (!is_inside) {
-		c->input_len = 0;
-		if (c->input_capacity < len && !resize_input(c, len + INPUT_ROOM_MIN))
-			return false;
-		memcpy(c->input, data, len);
-	} else if (data != c->input) {
-		memmove(c->input, data, len);
-	}
-	c->input_len = len;
-	if (c->input_capacity > 4 * (len + INPUT_ROOM_MIN))
-		return resize_input(c, len + INPUT_ROOM_MIN);
-	return true;
-}
-
-static bool append(struct sl_connection *c, const char *data, size_t len) {
-	size_t need = c->input_len + len;
-	size_t more = need < 2 * c->input_capacity ? 2 * c->input_capacity : need;
-	if (need > c->input_capacity && !resize_input(c, more))
-		return false;
-	memcpy(c->input + c->input_len, data, len);
-	c->input_len = need;
-	return true;
-}
 
 /* Tells the worker's context whose bytes come next. */
 static void introduce(struct sl_connection *c) {
@@ -218,16 +137,16 @@ static void lend(struct sl_connection *c) {
 	struct sl_shared_policy *policy = c->policy != NULL ? c->policy : worker->policy;
 	worker->context.policy = policy->policy;
 	worker->context.rows = policy->rows;
-	worker->context.landed = c->landed;
-	worker->context.landed_settled = c->landed_settled;
-	worker->context.landed_taken = 0;
+	worker->context.ready = c->ready;
+	worker->context.ready_settled = c->ready_settled;
+	worker->context.ready_taken = 0;
 }
 
 static void take_back(struct sl_connection *c) {
 	struct sl_worker *worker = c->worker;
-	c->landed = worker->context.landed;
-	c->landed_settled = worker->context.landed_settled;
-	worker->context.landed = NULL;
+	c->ready = worker->context.ready;
+	c->ready_settled = worker->context.ready_settled;
+	worker->context.ready = NULL;
 	worker->context.policy = worker->policy->policy;
 	worker->context.rows = worker->policy->rows;
 }
@@ -236,20 +155,22 @@ static void take_back(struct sl_connection *c) {
 static void settle(struct sl_connection *c, bool answered) {
 	if (c->fd < 0)
 		return;
-	if (c->pending_len != 0) {
-		sl_connection_watch(c, c->wants);
+	if (c->unsent_len != 0) {
+		watch(c, c->wants);
 		return;
 	}
-	if (c->flying != NULL) {
+	if (c->pending != NULL) {
 		sl_wait_for(c, SL_WAIT_REQUEST, true);
-		sl_connection_watch(c, 0);
+		watch(c, 0);
 		return;
 	}
 	sl_wait_for(c, c->input_len != 0 ? SL_WAIT_REQUEST : SL_WAIT_IDLE, answered);
-	sl_connection_watch(c, UV_READABLE);
+	watch(c, UV_READABLE);
 	if (c->fd >= 0 && c->worker->hand_over != NULL)
 		sl_connection_hand_over(c);
 }
+
+static void answer_suspended(struct sl_connection *c);
 
 /* One call of the door, and its answers sent; `*data` and `*len` move on. False when the connection is broken. */
 static bool feed_once(struct sl_connection *c, const char **data, size_t *len, enum sl_door_verdict *verdict) {
@@ -259,22 +180,23 @@ static bool feed_once(struct sl_connection *c, const char **data, size_t *len, e
 	*verdict = c->door->feed(c->door_state, &worker->context, *data, *len, &consumed, &worker->out);
 	take_back(c);
 	if (*verdict == SL_DOOR_WAIT)
-		sl_connection_fly(c);
+		sl_connection_suspend(c, answer_suspended);
 	else if (*verdict != SL_DOOR_MORE)
-		sl_connection_ground(c);
+		sl_connection_forget_pending(c);
 	*data += consumed;
 	*len -= consumed;
 	return send_out(c);
 }
 
-/* Books what was answered. A request that has waited took from its launch on; the others are booked by their turn. */
-static void count_answered(struct sl_connection *c, uint64_t answered, sluice_ns launched) {
+/* Counts what was answered. A request that has waited took from when it was sent away on; the others are counted by
+ * their turn. */
+static void count_answered(struct sl_connection *c, uint64_t answered, sluice_ns sent_at) {
 	struct sl_worker *worker = c->worker;
-	struct sl_tally *tally = worker->context.tally;
-	if (launched == 0)
+	struct sl_worker_stats *stats = worker->context.stats;
+	if (sent_at == 0)
 		worker->answered[c->door->transport] += answered;
-	else if (tally != NULL && answered != 0)
-		sl_times_add(&tally->request[c->door->transport], sl_clock_monotonic() - launched, answered);
+	else if (stats != NULL && answered != 0)
+		sl_times_add(&stats->request[c->door->transport], sl_clock_monotonic() - sent_at, answered);
 	atomic_store_explicit(&worker->figures->commands, worker->context.commands, memory_order_relaxed);
 }
 
@@ -282,7 +204,7 @@ static void count_answered(struct sl_connection *c, uint64_t answered, sluice_ns
 static void feed(struct sl_connection *c, const char *data, size_t len) {
 	struct sl_worker *worker = c->worker;
 	uint64_t before = worker->context.commands;
-	sluice_ns launched = c->landed != NULL ? c->landed->launched : 0;
+	sluice_ns sent_at = c->ready != NULL ? c->ready->sent_at : 0;
 	enum sl_door_verdict verdict;
 	introduce(c);
 	do {
@@ -290,29 +212,29 @@ static void feed(struct sl_connection *c, const char *data, size_t len) {
 			sl_connection_close(c);
 			return;
 		}
-	} while (verdict == SL_DOOR_MORE && c->pending_len == 0);
+	} while (verdict == SL_DOOR_MORE && c->unsent_len == 0);
 	uint64_t answered = worker->context.commands - before;
-	count_answered(c, answered, launched);
+	count_answered(c, answered, sent_at);
 	c->more = verdict == SL_DOOR_MORE;
 	if (verdict == SL_DOOR_CLOSE) {
 		finish(c);
 		return;
 	}
-	if (!sl_connection_keep(c, data, len) || (verdict == SL_DOOR_OPEN && len >= SL_DOOR_INPUT_MAX)) {
+	if (!sl_input_keep(c, data, len) || (verdict == SL_DOOR_OPEN && len >= SL_DOOR_INPUT_MAX)) {
 		sl_connection_close(c);
 		return;
 	}
 	settle(c, answered != 0);
 }
 
-/* Gives the door what was read into the worker's buffer, behind what the connection has kept. */
+/* Gives the door what was read into the worker's buffer, after what the connection has kept. */
 static void feed_read(struct sl_connection *c, char *data, size_t len) {
 	size_t kept = c->input_len;
 	if (kept <= SL_FRONT_BYTES) {
 		if (kept != 0)
 			memcpy(data - kept, c->input, kept);
 		feed(c, data - kept, kept + len);
-	} else if (append(c, data, len)) {
+	} else if (sl_input_append(c, data, len)) {
 		feed(c, c->input, c->input_len);
 	} else {
 		sl_connection_close(c);
@@ -320,7 +242,7 @@ static void feed_read(struct sl_connection *c, char *data, size_t len) {
 }
 
 static bool can_receive(const struct sl_connection *c) {
-	return c->fd >= 0 && c->stage == SL_OPEN && c->pending_len == 0 && c->flying == NULL;
+	return c->fd >= 0 && c->stage == SL_OPEN && c->unsent_len == 0 && c->pending == NULL;
 }
 
 /* Reads once and answers. False when nothing was there, or the connection is not open any more. */
@@ -332,7 +254,7 @@ static bool receive(struct sl_connection *c) {
 		return can_receive(c);
 	}
 	if (got == SL_WIRE_LATER)
-		sl_connection_watch(c, c->wants);
+		watch(c, c->wants);
 	else
 		sl_connection_close(c);
 	return false;
@@ -355,23 +277,23 @@ static void read_clock(struct sl_worker *worker) {
 
 /* After answers that were not sent at once, or came later: what the connection does next. */
 static void rest(struct sl_connection *c) {
-	if (c->fd < 0 || c->stage == SL_LINGERING || c->pending_len != 0)
+	if (c->fd < 0 || c->stage == SL_LINGERING || c->unsent_len != 0)
 		return;
 	if (c->stage == SL_FLUSHING)
-		sl_connection_linger(c);
-	else if (c->ending && c->flying == NULL)
+		linger(c);
+	else if (c->ending && c->pending == NULL)
 		sl_connection_close(c);
 	else
 		settle(c, true);
 }
 
 static void resume(struct sl_connection *c) {
-	if (!send_pending(c)) {
+	if (!send_unsent(c)) {
 		sl_connection_close(c);
 		return;
 	}
-	if (c->pending_len != 0) {
-		sl_connection_watch(c, c->wants);
+	if (c->unsent_len != 0) {
+		watch(c, c->wants);
 		return;
 	}
 	if (c->stage == SL_OPEN && c->more)
@@ -379,9 +301,10 @@ static void resume(struct sl_connection *c) {
 	rest(c);
 }
 
-void sl_connection_resume(struct sl_connection *c) {
+/* The door's next turn, over the bytes that are kept: what it waited for is ready. */
+static void answer_suspended(struct sl_connection *c) {
 	read_clock(c->worker);
-	if (c->pending_len != 0) { /* the answers before this one are not sent yet */
+	if (c->unsent_len != 0) { /* the answers before this one are not sent yet */
 		c->more = true;
 		return;
 	}
@@ -390,14 +313,54 @@ void sl_connection_resume(struct sl_connection *c) {
 		rest(c);
 }
 
+/* ---- greeting -------------------------------------------------------------------------------------------------- */
+
+/* Begins a TLS session; closes the connection where it can't. */
+static bool start_tls(struct sl_connection *c) {
+	const struct sl_tls *tls = c->worker->policy->tls;
+	c->tls = tls != NULL ? sl_tls_open(tls, c->fd, c->door->transport == SL_TRANSPORT_HTTP) : NULL;
+	if (c->tls != NULL)
+		return true;
+	sl_connection_count_error(c);
+	sl_connection_close(c);
+	return false;
+}
+
+/* The next of the greeting, or the door's turn where it is over. */
+static void enter(struct sl_connection *c) {
+	if (c->listener->tls && c->tls == NULL) {
+		c->stage = SL_HANDSHAKING;
+		if (!start_tls(c))
+			return;
+		watch(c, UV_READABLE);
+		return;
+	}
+	c->stage = SL_OPEN;
+	settle(c, true);
+}
+
+static void greet(struct sl_connection *c) {
+	enum sl_greeting came = c->stage == SL_PROXYING ? sl_greeting_proxy(c) : sl_greeting_handshake(c);
+	if (came == SL_GREETING_REFUSED || came == SL_GREETING_FAILED)
+		sl_connection_count_error(c);
+	if (came == SL_GREETING_DONE)
+		enter(c);
+	else if (came == SL_GREETING_LATER)
+		watch(c, c->wants);
+	else if (came == SL_GREETING_REFUSED)
+		linger(c);
+	else
+		sl_connection_close(c);
+}
+
+/* ---- events ---------------------------------------------------------------------------------------------------- */
+
 static void go_on(struct sl_connection *c) {
 	if (c->stage == SL_LINGERING)
 		discard(c);
-	else if (c->stage == SL_PROXYING)
-		sl_greeting_proxy(c);
-	else if (c->stage == SL_HANDSHAKING)
-		sl_greeting_handshake(c);
-	else if (c->pending_len != 0)
+	else if (c->stage <= SL_HANDSHAKING)
+		greet(c);
+	else if (c->unsent_len != 0)
 		resume(c);
 	else
 		receive(c);
@@ -415,31 +378,11 @@ static void on_ready(uv_poll_t *handle, int status, int events) {
 
 /* ---- beginning and end ---------------------------------------------------------------------------------------- */
 
-void sl_connection_tune(int listening_fd) {
-	static const struct {
-		int level, option, value;
-	} options[] = {
-		{IPPROTO_TCP, TCP_NODELAY, 1},
-		{SOL_SOCKET, SO_KEEPALIVE, 1},
-		{IPPROTO_TCP, TCP_KEEPIDLE, 60},
-		{IPPROTO_TCP, TCP_KEEPINTVL, 15},
-		{IPPROTO_TCP, TCP_KEEPCNT, 4},
-		{IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS},
-		{IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX},
-	};
-	struct sockaddr_storage address;
-	socklen_t len = sizeof address;
-	if (getsockname(listening_fd, (struct sockaddr *)&address, &len) != 0 || address.ss_family == AF_UNIX)
-		return;
-	for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
-		setsockopt(listening_fd, options[i].level, options[i].option, &options[i].value, sizeof options[i].value);
-}
-
 /* The kernel gives up on a peer that takes nothing; not before connections.write does. */
 static void be_patient(const struct sl_connection *c) {
 	sluice_ns write_ns = sl_policy_settings(c->worker->context.policy)->connections.write_ns;
 	unsigned ms = write_ns / 1000000 < INT32_MAX ? (unsigned)(write_ns / 1000000) : INT32_MAX;
-	if (write_ns == 0 || ms > USER_TIMEOUT_MS)
+	if (write_ns == 0 || ms > SL_USER_TIMEOUT_MS)
 		setsockopt(c->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms); /* 0: as long as the kernel tries */
 }
 
@@ -497,29 +440,6 @@ static struct sl_connection *make(struct sl_worker *worker, const struct sl_arri
 	return c;
 }
 
-/* Begins a TLS session; closes the connection where it can't. */
-static bool start_tls(struct sl_connection *c) {
-	const struct sl_tls *tls = c->worker->policy->tls;
-	c->tls = tls != NULL ? sl_tls_open(tls, c->fd, c->door->transport == SL_TRANSPORT_HTTP) : NULL;
-	if (c->tls != NULL)
-		return true;
-	sl_connection_count_error(c);
-	sl_connection_close(c);
-	return false;
-}
-
-void sl_connection_ready(struct sl_connection *c) {
-	if (c->listener->tls && c->tls == NULL) {
-		c->stage = SL_HANDSHAKING;
-		if (!start_tls(c))
-			return;
-		sl_connection_watch(c, UV_READABLE);
-		return;
-	}
-	c->stage = SL_OPEN;
-	settle(c, true);
-}
-
 /* The first thing that a connection does. */
 static void begin(struct sl_connection *c, const struct sl_luggage *luggage) {
 	sl_wait_for(c, SL_WAIT_REQUEST, true);
@@ -528,36 +448,23 @@ static void begin(struct sl_connection *c, const struct sl_luggage *luggage) {
 		sl_connection_close(c);
 	} else if (!c->is_named) {
 		c->stage = SL_PROXYING;
-		sl_connection_watch(c, UV_READABLE);
+		watch(c, UV_READABLE);
 	} else {
-		sl_connection_ready(c);
+		enter(c);
 	}
 	if (luggage != NULL && luggage->input_len != 0 && c->fd >= 0 && c->stage == SL_OPEN)
 		feed(c, luggage->bytes + luggage->packed_len, luggage->input_len);
 }
 
-/* One that comes from another process is let in, whatever the bounds say. */
-static void count_in(struct sl_worker *worker, struct sl_arrival *arrival) {
-	const struct sluice_policy *policy = worker->context.policy;
-	struct sl_settings settings = *sl_policy_settings(policy);
-	if (arrival->place.counted)
-		return;
-	settings.connections.per_address = 0;
-	sl_bounds_enter(worker->bounds, &arrival->place);
-	if (!arrival->is_unix && (arrival->is_named || !arrival->listener->proxy_protocol) &&
-	    !sl_policy_trusts(policy, &arrival->address))
-		(void)!sl_bounds_enter_address(worker->bounds, &arrival->place, &arrival->address, &settings);
-}
-
 void sl_connection_open(struct sl_worker *worker, struct sl_arrival *arrival) {
 	read_clock(worker);
-	count_in(worker, arrival);
+	sl_arrival_admit_moved(worker->bounds, worker->context.policy, arrival);
 	struct sl_connection *c = make(worker, arrival);
 	if (c != NULL && start(c, arrival->luggage)) {
 		begin(c, arrival->luggage);
 	} else {
 		free(c);
-		sl_worker_dismiss(worker, arrival);
+		sl_arrival_dismiss(worker->bounds, arrival);
 	}
 	free(arrival->luggage);
 	arrival->luggage = NULL;
@@ -567,8 +474,8 @@ bool sl_connection_hand_over(struct sl_connection *c) {
 	struct sl_worker *worker = c->worker;
 	bool is_between = c->stage == SL_OPEN || (c->stage == SL_PROXYING && c->input_len == 0);
 	char packed[SL_DOOR_PACK_MAX];
-	if (c->fd < 0 || !is_between || c->tls != NULL || c->listener->tls || c->pending_len != 0 || c->more || c->ending ||
-	    c->flying != NULL || c->input_len > SL_PARCEL_INPUT_MAX)
+	if (c->fd < 0 || !is_between || c->tls != NULL || c->listener->tls || c->unsent_len != 0 || c->more || c->ending ||
+	    c->pending != NULL || c->input_len > SL_PARCEL_INPUT_MAX)
 		return false;
 	struct sl_parcel parcel = {.transport = c->door->transport,
 	                           .is_unix = c->peer.is_unix,
@@ -591,6 +498,6 @@ void sl_connection_drain(struct sl_connection *c) {
 		if (!receive(c))
 			break;
 	c->ending = true;
-	if (c->fd >= 0 && c->stage <= SL_OPEN && c->pending_len == 0 && c->flying == NULL)
+	if (c->fd >= 0 && c->stage <= SL_OPEN && c->unsent_len == 0 && c->pending == NULL)
 		sl_connection_close(c); /* nothing unread, nothing unsaid */
 }

@@ -7,9 +7,10 @@
  *
  * The first worker's thread accepts and chooses, by what the workers publish at the end of each turn; who belongs to
  * another worker is closed by that worker, and until then the newcomer waits in the listening socket's queue. */
-#include "hosts/server/net/connection.h"
+#include "hosts/server/net/crowd.h"
 
-#include "base/assert.h"
+#include "hosts/server/net/evict.h"
+#include "hosts/server/net/waits.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -53,7 +54,7 @@ enum sl_room sl_worker_shed(struct sl_worker *workers, uint32_t worker_count) {
 	if (worker == NULL)
 		return SL_ROOM_NO;
 	if (worker == &workers[0])
-		return sl_waits_give_way(worker) ? SL_ROOM_YES : SL_ROOM_NO;
+		return sl_evict_longest(worker) ? SL_ROOM_YES : SL_ROOM_NO;
 	atomic_store_explicit(&worker->shedding, true, memory_order_relaxed);
 	uv_async_send(&worker->wake);
 	return SL_ROOM_SOON;
@@ -61,23 +62,6 @@ enum sl_room sl_worker_shed(struct sl_worker *workers, uint32_t worker_count) {
 
 bool sl_worker_is_full(const struct sl_worker *worker) {
 	return sl_bounds_open(worker->bounds) >= sl_bounds_most(worker->bounds, sl_policy_settings(worker->context.policy));
-}
-
-bool sl_worker_admit(struct sl_worker *worker, struct sl_arrival *arrival) {
-	const struct sluice_policy *policy = worker->context.policy;
-	bool has_client = !arrival->is_unix && !arrival->listener->proxy_protocol;
-	if (has_client && !sl_policy_trusts(policy, &arrival->address) &&
-	    !sl_bounds_enter_address(worker->bounds, &arrival->place, &arrival->address, sl_policy_settings(policy))) {
-		sl_bounds_refuse(worker->bounds);
-		return false;
-	}
-	sl_bounds_enter(worker->bounds, &arrival->place);
-	return true;
-}
-
-void sl_worker_dismiss(struct sl_worker *worker, struct sl_arrival *arrival) {
-	sl_bounds_leave(worker->bounds, &arrival->place);
-	close(arrival->fd);
 }
 
 void sl_worker_count_descriptors(struct sl_worker *worker) {

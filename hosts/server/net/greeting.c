@@ -1,21 +1,17 @@
 /* What comes before a door's first byte: a PROXY header where the listener says so, then a TLS handshake where it does.
  *
- * The header is looked at in the socket before it is taken from it, so that not a byte behind it is: that byte is
+ * The header is looked at in the socket before it is taken from it, so that not a byte after it is: that byte is
  * TLS's, or the door's. A header that goes on is kept with the connection and its bytes are taken, or the socket would
  * stay readable and the loop spin. */
-#include "hosts/server/net/connection.h"
+#include "hosts/server/net/greeting.h"
 
 #include "base/assert.h"
+#include "hosts/server/net/input.h"
 #include "proto/proxy.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <sys/socket.h>
-
-static void fail(struct sl_connection *c) {
-	sl_connection_count_error(c);
-	sl_connection_close(c);
-}
 
 /* ---- PROXY ------------------------------------------------------------------------------------------------------- */
 
@@ -43,49 +39,33 @@ static bool take_name(struct sl_connection *c, const struct sl_proxy *proxy) {
 	return false;
 }
 
-void sl_greeting_proxy(struct sl_connection *c) {
+enum sl_greeting sl_greeting_proxy(struct sl_connection *c) {
 	char *bytes = c->worker->input;
 	size_t kept = c->input_len;
 	struct sl_proxy proxy;
 	SL_ASSERT(kept < SL_PROXY_BYTES_MAX);
+	c->wants = UV_READABLE;
 	ssize_t got = recv(c->fd, bytes + kept, SL_PROXY_BYTES_MAX - kept, MSG_PEEK);
 	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-		return;
-	if (got <= 0 && kept == 0) { /* a balancer that only looked whether somebody listens */
-		sl_connection_close(c);
-		return;
-	}
-	if (got <= 0) {
-		fail(c);
-		return;
-	}
+		return SL_GREETING_LATER;
+	if (got <= 0) /* with nothing before it, a balancer that only looked whether somebody listens */
+		return kept == 0 ? SL_GREETING_CLOSED : SL_GREETING_FAILED;
 	if (kept != 0)
 		memcpy(bytes, c->input, kept);
 	enum sl_proxy_result result = sl_proxy_parse(&proxy, bytes, kept + (size_t)got);
 	size_t taken = result == SL_PROXY_DONE ? proxy.consumed - kept : (size_t)got;
-	if (result == SL_PROXY_BAD || !take_from_socket(c, bytes + kept, taken)) {
-		fail(c);
-		return;
-	}
-	if (!sl_connection_keep(c, bytes, result == SL_PROXY_DONE ? 0 : kept + taken) ||
-	    (result == SL_PROXY_DONE && !take_name(c, &proxy))) {
-		sl_connection_close(c);
-		return;
-	}
-	if (result == SL_PROXY_DONE)
-		sl_connection_ready(c);
+	if (result == SL_PROXY_BAD || !take_from_socket(c, bytes + kept, taken))
+		return SL_GREETING_FAILED;
+	if (!sl_input_keep(c, bytes, result == SL_PROXY_DONE ? 0 : kept + taken) ||
+	    (result == SL_PROXY_DONE && !take_name(c, &proxy)))
+		return SL_GREETING_CLOSED;
+	return result == SL_PROXY_DONE ? SL_GREETING_DONE : SL_GREETING_LATER;
 }
 
 /* ---- TLS --------------------------------------------------------------------------------------------------------- */
 
-void sl_greeting_handshake(struct sl_connection *c) {
-	int result = sl_tls_handshake(c->tls);
-	if (result == 0) {
-		sl_connection_ready(c);
-	} else if (result == SL_TLS_FAILED) {
-		sl_connection_count_error(c);
-		sl_connection_linger(c); /* the peer is to get the alert that says why */
-	} else {
-		sl_connection_watch(c, result == SL_TLS_WANT_READ ? UV_READABLE : UV_WRITABLE);
-	}
+enum sl_greeting sl_greeting_handshake(struct sl_connection *c) {
+	int result = sl_tls_handshake(c->tls, NULL);
+	c->wants = result == SL_TLS_WANT_READ ? UV_READABLE : UV_WRITABLE;
+	return result == 0 ? SL_GREETING_DONE : result == SL_TLS_FAILED ? SL_GREETING_REFUSED : SL_GREETING_LATER;
 }

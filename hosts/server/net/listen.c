@@ -7,18 +7,21 @@
  * umask is 0 for that moment. To change them afterwards would leave the file open to others in between. */
 #include "hosts/server/net/listen.h"
 
+#include "policy/address.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BACKLOG = 4096 };
+enum { BACKLOG = 4096, UNSENT_BYTES_MAX = 256 * 1024 };
 
 /* An address that a socket can be bound to. */
 struct target {
@@ -31,7 +34,7 @@ static bool is_socket(const char *path) {
 	return lstat(path, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
-static sluice_err fail_bind(struct sluice_error *error, const char *text, const char *option, int why) {
+static bool fail_bind(struct sluice_error *error, const char *text, const char *option, int why) {
 	bool other_file = why == EADDRINUSE && strncmp(text, "unix:", 5) == 0 && !is_socket(text + 5);
 	if (other_file)
 		snprintf(error->text, sizeof error->text,
@@ -44,42 +47,23 @@ static sluice_err fail_bind(struct sluice_error *error, const char *text, const 
 	else
 		snprintf(error->text, sizeof error->text, "can't listen on %.120s: %s (choose another with %s)", text,
 		         strerror(why), option);
-	return SLUICE_E_SYSTEM;
+	return false;
 }
 
-static sluice_err fail_text(struct sluice_error *error, const char *text, const char *why, const char *option) {
+static bool fail_text(struct sluice_error *error, const char *text, const char *why, const char *option) {
 	snprintf(error->text, sizeof error->text,
 	         "can't listen on '%.80s': %s; %s expects HOST:PORT, [IPV6]:PORT or unix:/path", text, why, option);
-	return SLUICE_E_SYNTAX;
+	return false;
 }
 
 /* ---- HOST:PORT ------------------------------------------------------------------------------------------------ */
 
-/* Splits at the last colon; brackets around the host are taken off. */
-static bool split(const char *text, char host[256], char port[8]) {
-	const char *colon = strrchr(text, ':'), *start = text, *end = colon;
-	if (colon == NULL || strlen(colon + 1) == 0 || strlen(colon + 1) > 5)
-		return false;
-	if (*text == '[') {
-		if (colon == text || colon[-1] != ']')
-			return false;
-		start++;
-		end--;
-	} else if (memchr(text, ':', (size_t)(colon - text)) != NULL) {
-		return false; /* an IPv6 address without brackets: which colon is the port's? */
-	}
-	if (end <= start || end - start > 255)
-		return false;
-	snprintf(host, 256, "%.*s", (int)(end - start), start);
-	snprintf(port, 8, "%s", colon + 1);
-	return true;
-}
-
-static sluice_err resolve(struct target *target, const char *text, const char *option, struct sluice_error *error) {
+static bool resolve(struct target *target, const char *text, const char *option, struct sluice_error *error) {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *found = NULL;
 	char host[256], port[8];
 	uint64_t number;
-	if (!split(text, host, port))
+	/* an IPv6 address without brackets: which colon is the port's? */
+	if (!sl_host_split(text, host, port) || (*text != '[' && strchr(host, ':') != NULL))
 		return fail_text(error, text, "not an address", option);
 	if (!sl_bytes_to_u64(sl_str(port), &number) || number > 65535)
 		return fail_text(error, text, "the port is not a number from 0 to 65535", option);
@@ -89,7 +73,7 @@ static sluice_err resolve(struct target *target, const char *text, const char *o
 	memcpy(&target->address, found->ai_addr, found->ai_addrlen);
 	target->len = found->ai_addrlen;
 	freeaddrinfo(found);
-	return SLUICE_OK;
+	return true;
 }
 
 static bool is_loopback(const struct sockaddr_storage *address) {
@@ -118,7 +102,7 @@ static void describe_inet(struct sl_listener *listener, const struct sockaddr_st
 
 /* ---- unix:/path ----------------------------------------------------------------------------------------------- */
 
-static sluice_err unix_target(struct target *target, const char *text, const char *option, struct sluice_error *error) {
+static bool unix_target(struct target *target, const char *text, const char *option, struct sluice_error *error) {
 	struct sockaddr_un *address = (struct sockaddr_un *)&target->address;
 	const char *path = text + strlen("unix:");
 	if (*path == '\0' || strlen(path) >= sizeof address->sun_path)
@@ -126,7 +110,7 @@ static sluice_err unix_target(struct target *target, const char *text, const cha
 	address->sun_family = AF_UNIX;
 	memcpy(address->sun_path, path, strlen(path) + 1);
 	target->len = sizeof *address;
-	return SLUICE_OK;
+	return true;
 }
 
 /* Whether a unix socket's file is left over from a server that is gone. */
@@ -209,28 +193,26 @@ static bool describe(struct sl_listener *listener, int fd, bool remove) {
 	return address.ss_family == AF_INET || address.ss_family == AF_INET6;
 }
 
-static sluice_err refuse_public(struct sluice_error *error, const char *text) {
+static bool refuse_public(struct sluice_error *error, const char *text) {
 	snprintf(error->text, sizeof error->text,
 	         "refusing to listen on %.60s: other hosts can reach it and the policy has no users; add users, listen on "
 	         "127.0.0.1 or unix:/path, or say unprotected: true there or --unprotected here",
 	         text);
-	return SLUICE_E_RANGE;
+	return false;
 }
 
-sluice_err sl_listen(struct sl_listener *listener, const struct sl_listen_ask *ask, struct sluice_error *error) {
+bool sl_listen(struct sl_listener *listener, const struct sl_listen_ask *ask, struct sluice_error *error) {
 	struct target target = {.len = 0};
 	const char *text = ask->text;
 	bool is_unix = strncmp(text, "unix:", 5) == 0;
 	*listener = (struct sl_listener){.fd = -1, .loopback = true};
-	sluice_err err =
-		is_unix ? unix_target(&target, text, ask->option, error) : resolve(&target, text, ask->option, error);
-	if (err != SLUICE_OK)
-		return err;
+	if (!(is_unix ? unix_target : resolve)(&target, text, ask->option, error))
+		return false;
 	listener->loopback = is_loopback(&target.address);
 	if (ask->local_only && !listener->loopback)
 		return refuse_public(error, text);
 	if (ask->only_look)
-		return SLUICE_OK;
+		return true;
 	listener->fd = bind_and_listen(&target, ask->mode);
 	if (listener->fd < 0 && errno == EADDRINUSE && is_unix && is_stale(&target)) {
 		unlink(text + strlen("unix:"));
@@ -239,7 +221,7 @@ sluice_err sl_listen(struct sl_listener *listener, const struct sl_listen_ask *a
 	if (listener->fd < 0)
 		return fail_bind(error, text, ask->option, errno);
 	(void)describe(listener, listener->fd, true);
-	return SLUICE_OK;
+	return true;
 }
 
 /* ---- given descriptors ---------------------------------------------------------------------------------------- */
@@ -250,7 +232,7 @@ static bool option_is(int fd, int option, int expected) {
 	return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 && value == expected;
 }
 
-sluice_err sl_listener_adopt(struct sl_listener *listener, int fd, bool remove, struct sluice_error *error) {
+bool sl_listener_adopt(struct sl_listener *listener, int fd, bool remove, struct sluice_error *error) {
 	*listener = (struct sl_listener){.fd = -1};
 	const char *why = NULL;
 	if (!option_is(fd, SO_TYPE, SOCK_STREAM))
@@ -263,10 +245,10 @@ sluice_err sl_listener_adopt(struct sl_listener *listener, int fd, bool remove, 
 		why = strerror(errno);
 	if (why == NULL) {
 		listener->fd = fd;
-		return SLUICE_OK;
+		return true;
 	}
 	snprintf(error->text, sizeof error->text, "descriptor %d can't be served: %s", fd, why);
-	return SLUICE_E_SYNTAX;
+	return false;
 }
 
 void sl_listener_close(struct sl_listener *listener) {
@@ -281,4 +263,24 @@ void sl_listener_leave(struct sl_listener *listener) {
 	if (listener->fd >= 0)
 		close(listener->fd);
 	listener->fd = -1;
+}
+
+void sl_listener_tune(const struct sl_listener *listener) {
+	static const struct {
+		int level, option, value;
+	} options[] = {
+		{IPPROTO_TCP, TCP_NODELAY, 1},
+		{SOL_SOCKET, SO_KEEPALIVE, 1},
+		{IPPROTO_TCP, TCP_KEEPIDLE, 60},
+		{IPPROTO_TCP, TCP_KEEPINTVL, 15},
+		{IPPROTO_TCP, TCP_KEEPCNT, 4},
+		{IPPROTO_TCP, TCP_USER_TIMEOUT, SL_USER_TIMEOUT_MS},
+		{IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX},
+	};
+	struct sockaddr_storage address;
+	socklen_t len = sizeof address;
+	if (getsockname(listener->fd, (struct sockaddr *)&address, &len) != 0 || address.ss_family == AF_UNIX)
+		return;
+	for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+		setsockopt(listener->fd, options[i].level, options[i].option, &options[i].value, sizeof options[i].value);
 }

@@ -7,7 +7,10 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-enum { SL_LISTEN_TEXT_MAX = sizeof(struct sockaddr_un) + 16 };
+enum {
+	SL_LISTEN_TEXT_MAX = sizeof(struct sockaddr_un) + 16,
+	SL_USER_TIMEOUT_MS = 120000, /* after which the kernel gives up on a peer that takes nothing */
+};
 
 struct sl_listener {
 	int fd;                             /* non-blocking, close-on-exec; -1 when closed */
@@ -32,17 +35,20 @@ struct sl_listen_ask {
 };
 
 /* Listens. The file of a unix socket that nobody listens on any more is replaced; any other file is left alone. Changes
- * the process's umask for an instant: for the start, while there is one thread.
- * Returns SLUICE_OK; SLUICE_E_SYNTAX for a text that is no address; SLUICE_E_RANGE for a refused one; SLUICE_E_SYSTEM.
- * error->text says which and why. */
-SLUICE_MUST_USE sluice_err sl_listen(struct sl_listener *listener, const struct sl_listen_ask *ask,
-                                     struct sluice_error *error);
+ * the process's umask for an instant: for the start, while there is one thread. False for a text that is no address,
+ * for a refused one, and where the system refuses: error->text says which and why. */
+SLUICE_MUST_USE bool sl_listen(struct sl_listener *listener, const struct sl_listen_ask *ask,
+                               struct sluice_error *error);
 
-/* Takes over a descriptor that listens already: a stream socket, inet or unix, or it is refused (SLUICE_E_SYNTAX), and
+/* Takes over a descriptor that listens already: a stream socket, inet or unix, or it is refused, and
  * stays the caller's. It becomes non-blocking and close-on-exec.
  *  remove  the file of a unix socket is this process's to remove at the end */
-SLUICE_MUST_USE sluice_err sl_listener_adopt(struct sl_listener *listener, int fd, bool remove,
-                                             struct sluice_error *error);
+SLUICE_MUST_USE bool sl_listener_adopt(struct sl_listener *listener, int fd, bool remove, struct sluice_error *error);
+
+/* Sets what the connections accepted from it inherit: no delay; probes that find out within about two minutes that a
+ * peer is gone without a word; and that the kernel keeps at most 256 KiB of what a peer's window has no room for.
+ * Nothing for unix sockets. */
+void sl_listener_tune(const struct sl_listener *listener);
 
 /* Closes, and removes the file of a unix socket, if that is still the one. */
 void sl_listener_close(struct sl_listener *listener);

@@ -1,6 +1,6 @@
 /* The bytes of a connection: on its socket as they are, or within TLS. What could not go on says which event it wants;
  * with TLS that may be the other one than expected. */
-#include "hosts/server/net/connection.h"
+#include "hosts/server/net/wire.h"
 
 #include <errno.h>
 #include <linux/sockios.h>

@@ -1,30 +1,19 @@
 /* A worker: one thread, one loop, its connections, and the letter box through which the first worker's thread hands it
  * new connections, a new policy, and the order to end. */
-#include "hosts/server/net/connection.h"
+#include "hosts/server/net/worker.h"
 
 #include "base/assert.h"
+#include "hosts/server/net/close.h"
+#include "hosts/server/net/connection.h"
+#include "hosts/server/net/evict.h"
 #include "hosts/server/net/parcel.h"
+#include "hosts/server/net/waits.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 enum { SWEEP_MS = 100 };
-
-void sl_shared_policy_release(struct sl_shared_policy *shared) {
-	/* acq_rel: whoever frees it must see that all others are done with it */
-	if (atomic_fetch_sub_explicit(&shared->holders, 1, memory_order_acq_rel) != 1)
-		return;
-	sluice_policy_free(shared->policy);
-	sl_tls_free(shared->tls);
-	free(shared->rows);
-	free(shared);
-}
-
-struct sl_shared_policy *sl_shared_policy_hold(struct sl_shared_policy *shared) {
-	atomic_fetch_add_explicit(&shared->holders, 1, memory_order_relaxed);
-	return shared;
-}
 
 /* ---- the loop's callbacks -------------------------------------------------------------------------------------- */
 
@@ -33,19 +22,19 @@ static void on_turn(uv_prepare_t *handle) {
 	worker->context.now = 0; /* the first one who needs it reads the clock, once a turn */
 }
 
-/* The books of a turn. A request's time is from when the loop woke for it until all that the turn answered was sent:
+/* The stats of a turn. A request's time is from when the loop woke for it until all that the turn answered was sent:
  * its wait for its neighbours is part of what its caller sees. So the clock is read twice a turn, however much is in
  * it. */
 static void on_turn_end(uv_check_t *handle) {
 	struct sl_worker *worker = handle->data;
-	struct sl_tally *tally = worker->context.tally;
+	struct sl_worker_stats *stats = worker->context.stats;
 	sl_waits_publish(worker);
 	if (worker->answered[SL_TRANSPORT_RESP] + worker->answered[SL_TRANSPORT_HTTP] == 0)
 		return;
 	sluice_ns now = sluice_store_now(worker->context.store), since = worker->context.now;
 	for (int transport = 0; transport < SL_TRANSPORTS; transport++) {
-		if (tally != NULL && worker->answered[transport] != 0)
-			sl_times_add(&tally->request[transport], now > since ? now - since : 0, worker->answered[transport]);
+		if (stats != NULL && worker->answered[transport] != 0)
+			sl_times_add(&stats->request[transport], now > since ? now - since : 0, worker->answered[transport]);
 		worker->answered[transport] = 0;
 	}
 }
@@ -66,7 +55,7 @@ static void end_loop(struct sl_worker *worker) {
 
 static void close_all(struct sl_worker *worker) {
 	for (struct sl_connection *c = worker->connections, *next; c != NULL; c = next) {
-		next = sl_connection_next(c);
+		next = c->next;
 		sl_connection_close(c);
 	}
 }
@@ -76,7 +65,7 @@ static void start_draining(struct sl_worker *worker);
 /* Gives away what can go; when nothing is left, or the time is over, the rest is drained. */
 static void hand_over_all(struct sl_worker *worker) {
 	for (struct sl_connection *c = worker->connections, *next; c != NULL; c = next) {
-		next = sl_connection_next(c);
+		next = c->next;
 		sl_connection_hand_over(c);
 	}
 	if (worker->connections == NULL || uv_now(&worker->loop) >= worker->hand_over_deadline_ms)
@@ -85,7 +74,7 @@ static void hand_over_all(struct sl_worker *worker) {
 
 static void on_sweep(uv_timer_t *timer) {
 	struct sl_worker *worker = timer->data;
-	sl_waits_sweep(worker);
+	sl_evict_overdue(worker);
 	if (worker->drain_deadline_ms == 0) {
 		if (worker->hand_over != NULL)
 			hand_over_all(worker);
@@ -108,7 +97,7 @@ static void start_draining(struct sl_worker *worker) {
 	worker->drain_deadline_ms = uv_now(&worker->loop) + SL_DRAIN_MS;
 	worker->hand_over = NULL; /* who could not go until now stays */
 	for (struct sl_connection *c = worker->connections, *next; c != NULL; c = next) {
-		next = sl_connection_next(c);
+		next = c->next;
 		sl_connection_drain(c);
 	}
 	if (worker->connections == NULL)
@@ -166,7 +155,7 @@ static void on_wake(uv_async_t *handle) {
 		sl_connection_open(worker, &arrivals[i]);
 	free(arrivals);
 	if (atomic_load_explicit(&worker->shedding, memory_order_relaxed)) {
-		sl_waits_give_way(worker);
+		(void)sl_evict_longest(worker);
 		/* release: who sees it sees one connection less; pairs with sl_worker_shed() */
 		atomic_store_explicit(&worker->shedding, false, memory_order_release);
 	}
@@ -272,7 +261,7 @@ sluice_err sl_worker_init(struct sl_worker *worker, const struct sl_worker_optio
 	worker->context.policy = options->policy->policy;
 	worker->context.rows = options->policy->rows;
 	worker->context.shared = options->shared;
-	worker->context.tally = sl_books_tally(options->shared->books, options->number);
+	worker->context.stats = sl_stats_worker(options->shared->stats, options->number);
 	worker->context.top = options->shared->tops[options->number];
 	return SLUICE_OK;
 }
@@ -284,10 +273,8 @@ void sl_worker_free(struct sl_worker *worker) {
 		uv_loop_close(&worker->loop);
 	}
 	SL_ASSERT(worker->connections == NULL && worker->kept_bytes == 0);
-	for (size_t i = 0; i < worker->arrival_count; i++) {
-		sl_worker_dismiss(worker, &worker->arrivals[i]);
-		free(worker->arrivals[i].luggage);
-	}
+	for (size_t i = 0; i < worker->arrival_count; i++)
+		sl_arrival_dismiss(worker->bounds, &worker->arrivals[i]);
 	free(worker->arrivals);
 	if (worker->next_policy != NULL)
 		sl_shared_policy_release(worker->next_policy);

@@ -2,19 +2,19 @@
  * nothing of it needs a lock. libuv tells when a descriptor is ready; the reads and writes are ours: one of each for a
  * request, into and out of buffers that all connections of a worker share.
  *
- *   worker.c  the loop, and what other threads hand to it      connection.c  bytes between a socket and a door
- *   crowd.c   who may come in, and who gives way               greeting.c    PROXY headers and TLS handshakes
- *   bounds.c  how many there are, in all and of an address     waits.c       who waits for what, and how long
- *   parcel.c  a connection as another process takes it over    wire.c        a socket, or TLS over it
- *   server.c  policy, store, listeners, signals */
+ *   worker.c   the loop, and what other threads hand to it     connection.c  bytes between a socket and a door
+ *   arrival.c  a connection on its way to its worker           greeting.c    PROXY headers and TLS handshakes
+ *   crowd.c    how full it is, and who gives way               suspend.c     a door that waits for its decisions
+ *   bounds.c   how many there are, in all and of an address    waits.c       who waits for what
+ *   parcel.c   a connection as another process takes it over   evict.c       and for too long
+ *   parking.c, reloading.c  what doors wait for here           input.c, wire.c, close.c */
 #ifndef SL_WORKER_H
 #define SL_WORKER_H
 
-#include "hosts/server/door/door.h"
-#include "hosts/server/net/bounds.h"
-#include "hosts/server/net/listen.h"
+#include "hosts/server/net/arrival.h"
 #include "hosts/server/net/parking.h"
 #include "hosts/server/net/reloading.h"
+#include "hosts/server/net/shared_policy.h"
 
 #include <pthread.h>
 #include <uv.h>
@@ -27,39 +27,6 @@ enum {
 	SL_DRAIN_MS = 5000,                   /* how long the last answers may take at the end */
 	SL_KEPT_BYTES_MAX = 64 * 1024 * 1024, /* unfinished input and untaken answers of all connections of a worker */
 	SL_GIVE_WAY_MS = 1000,                /* nobody who has waited for less gives way to a newcomer */
-	SL_PEER_TEXT_MAX = 64,
-};
-
-/* A policy that several workers use; the last to let go frees it. */
-struct sl_shared_policy {
-	struct sluice_policy *policy;
-	uint32_t *rows;     /* of its limits in the books */
-	struct sl_tls *tls; /* its certificate, ready for use; NULL where it has none */
-	_Atomic uint32_t holders;
-};
-
-/* Takes one more hold, and returns what it holds. From any thread. */
-struct sl_shared_policy *sl_shared_policy_hold(struct sl_shared_policy *shared);
-/* Lets go of one hold. From any thread. */
-void sl_shared_policy_release(struct sl_shared_policy *shared);
-
-/* What a connection brings along that comes from another process: door->pack()'s bytes, then input. */
-struct sl_luggage {
-	size_t packed_len, input_len;
-	char bytes[];
-};
-
-/* A new connection on its way to its worker. */
-struct sl_arrival {
-	int fd;
-	const struct sl_door *door;
-	const struct sl_listener *listener; /* by which it came; lives until the workers have ended */
-	char peer[SL_PEER_TEXT_MAX];
-	struct sl_address address; /* of an inet socket */
-	bool is_unix;
-	bool is_named;              /* comes from another process, which has read its PROXY header */
-	struct sl_bounds_entry place;      /* sl_worker_admit()'s: how it is counted */
-	struct sl_luggage *luggage; /* NULL of one that is new; owned, free() */
 };
 
 /* Takes over a connection: its descriptor and a parcel (parcel.h). True: taken; the worker forgets the connection and
@@ -79,7 +46,7 @@ struct sl_worker {
 	uv_loop_t loop;
 	uv_async_t wake;     /* something stands in the part below that has a lock */
 	uv_prepare_t turn;   /* a new turn of the loop: the instant read in the last one is old */
-	uv_check_t turn_end; /* its last answer is sent: the books, what the worker publishes */
+	uv_check_t turn_end; /* its last answer is sent: the stats, what the worker publishes */
 	struct sl_parking parking;
 	struct sl_reloading reloading;
 	uv_timer_t sweep;    /* runs while there are connections, or the worker drains */
@@ -118,7 +85,7 @@ struct sl_worker_options {
 	struct sluice_store *store;
 	struct sl_shared_policy *policy; /* the worker takes one hold of its own */
 	const struct sl_shared *shared;
-	uint32_t number;               /* of this worker, from 0: which page of the books and which top is its own */
+	uint32_t number;               /* of this worker, from 0: which page of the stats and which top is its own */
 	struct sl_worker_figures *own; /* this worker's line of them */
 	_Atomic uint64_t *next_id;
 	struct sl_bounds *bounds; /* one for all workers of the server; outlives them */
@@ -144,40 +111,5 @@ void sl_worker_drain(struct sl_worker *worker);
  * as above, so that its loop ends. Accepting has to have ended before. With give == NULL the worker serves on as if it
  * had never been asked: the other process failed. */
 void sl_worker_hand_over(struct sl_worker *worker, sl_hand_over_fn give, void *to);
-
-/* ---- crowd.c: called on the first worker's thread ---- */
-
-enum sl_room {
-	SL_ROOM_YES,  /* it is gone */
-	SL_ROOM_SOON, /* somebody of another worker was asked to give way: ask again in a millisecond */
-	SL_ROOM_NO,   /* nobody has waited for long enough to give way */
-};
-
-/* Are there as many connections as there may be, by connections.max and by what descriptors leave? */
-bool sl_worker_is_full(const struct sl_worker *worker);
-/* Asks the connection that has waited longest of all workers' (lingering ones, then idle ones, then unfinished requests
- * and answers that are not read) to give way to a newcomer. */
-enum sl_room sl_worker_shed(struct sl_worker *workers, uint32_t worker_count);
-/* Counts a connection in. False where its address has too many already: it is counted as refused, the caller closes it.
- *  arrival  address and listener are read; place is filled */
-SLUICE_MUST_USE bool sl_worker_admit(struct sl_worker *worker, struct sl_arrival *arrival);
-/* Undoes sl_worker_admit() of an arrival that no worker got, and closes its descriptor. */
-void sl_worker_dismiss(struct sl_worker *worker, struct sl_arrival *arrival);
-/* Tells the bounds how many descriptors connections may have, from what is open now and what the process may open: all
- * but a few, so that a policy can still be read when connections have taken the rest. */
-void sl_worker_count_descriptors(struct sl_worker *worker);
-
-/* ---- connection.c: called on the worker's own thread only ---- */
-
-/* Takes over an arrival and what it brings; closes it where there is no memory. */
-void sl_connection_open(struct sl_worker *worker, struct sl_arrival *arrival);
-/* Reads and answers what has arrived already, then closes as soon as the answers are sent. */
-void sl_connection_drain(struct sl_connection *connection);
-void sl_connection_close(struct sl_connection *connection);
-struct sl_connection *sl_connection_next(const struct sl_connection *connection);
-/* Sets on a listening socket what the connections accepted from it inherit: no delay, and probes that find out within
- * about two minutes that a peer is gone without a word, and that the kernel keeps 256 KiB at most of what a peer's
- * window has no room for. Nothing for unix sockets. */
-void sl_connection_tune(int listening_fd);
 
 #endif

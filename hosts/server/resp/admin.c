@@ -1,5 +1,5 @@
 /* SLUICE.RELOAD: the policy file is read again. */
-#include "hosts/server/door/flight.h"
+#include "hosts/server/door/pending.h"
 #include "hosts/server/resp/resp.h"
 
 /* The first mistake and how many there are; where none has a place, what is said without one. */
@@ -23,7 +23,7 @@ void sl_resp_reload(struct sl_resp_turn *turn) {
 		sl_reply_error(turn, "ERR nothing to read again: no policy file was given");
 		return;
 	}
-	if (!sl_flight_reload(context, &outcome)) {
+	if (!sl_pending_reload(context, &outcome)) {
 		turn->waits = true;
 		turn->said = turn->out->len;
 		return;
@@ -32,5 +32,5 @@ void sl_resp_reload(struct sl_resp_turn *turn) {
 		sl_reply_status(turn, "OK");
 	else
 		reply_refused(turn, outcome);
-	sl_flights_settle(context);
+	sl_pending_settle(context);
 }

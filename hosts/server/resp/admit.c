@@ -1,16 +1,16 @@
 /* SLUICE.ADMIT and EXPLAIN: the limits of the loaded policy.
  *
- *   SLUICE.ADMIT   cost [UPTO] [ID token] [MEMBER m] name value [name value ...]
+ *   SLUICE.ADMIT   cost [word ...] name value [name value ...]
  *                                                     charges what the policy says of such a request
  *   SLUICE.EXPLAIN cost name value [name value ...]   tells what it would say, limit by limit, and charges nothing
  *
- * Attributes are what the caller gives, any names. So there is no AT here: it would be one of them; and the three words
+ * Attributes are what the caller gives, any names. So there is no AT here: it would be one of them; and its words
  * are read only in capitals and only directly behind the cost: an attribute of such a name goes behind another one.
  * Keys are built in the worker's match buffer, one request behind the other, until the batch is decided. */
-#include "algo/hyperlog.h"
+#include "algo/hll.h"
 #include "base/assert.h"
 #include "hosts/server/door/admission.h"
-#include "hosts/server/door/flight.h"
+#include "hosts/server/door/pending.h"
 #include "hosts/server/resp/resp.h"
 #include "policy/attribute.h"
 
@@ -18,55 +18,27 @@
 
 static bool name_fits(struct sl_resp_turn *turn, struct sluice_bytes name) {
 	if (name.len == 0 || name.len > SLUICE_NAME_BYTES_MAX) {
-		sl_reply_error(turn, "ERR the attribute name %s has %zu bytes: expected 1 to %d", sl_resp_shown(name).text,
+		sl_reply_error(turn, "ERR the attribute name %s has %zu bytes: expected 1 to %d", sl_shown(name).text,
 		               name.len, SLUICE_NAME_BYTES_MAX);
 		return false;
 	}
 	return true;
 }
 
-static bool is_word(struct sluice_bytes text, const char *word) {
-	return sl_bytes_equal(text, sl_str(word));
-}
-
-static bool is_new(struct sl_resp_turn *turn, const char *word, bool given) {
-	if (given)
-		sl_reply_error(turn, "ERR %s twice: expected it once; an attribute of that name goes behind another one", word);
-	return !given;
-}
-
-static bool read_member(struct sl_resp_turn *turn, struct sluice_bytes member, struct sluice_bytes *to) {
-	if (member.len > SLUICE_KEY_BYTES_MAX) {
-		sl_reply_error(turn, "ERR the member that begins %s has %zu bytes: at most %d are allowed",
-		               sl_resp_shown(sl_slice(member.data, 32)).text, member.len, SLUICE_KEY_BYTES_MAX);
-		return false;
-	}
-	*to = member.len != 0 ? member : sl_slice("", 0);
-	return true;
-}
-
-/* The words behind the cost; *index goes on to the first attribute. */
-static bool read_words(struct sl_resp_turn *turn, uint32_t *index, struct sl_admission *admission,
-                       struct sluice_bytes *member) {
-	for (; *index + 1 < turn->request->count; *index += 2) {
-		struct sluice_bytes word = sl_resp_arg(turn, *index);
-		if (is_word(word, "UPTO")) {
-			if (!is_new(turn, "UPTO", admission->upto))
-				return false;
-			admission->upto = true;
-			--*index; /* it stands alone */
-		} else if (is_word(word, "ID")) {
-			if (!is_new(turn, "ID", admission->id.len != 0) || !sl_resp_read_id(turn, *index + 1, "ID", &admission->id))
-				return false;
-		} else if (is_word(word, "MEMBER")) {
-			if (!is_new(turn, "MEMBER", member->data != NULL) ||
-			    !read_member(turn, sl_resp_arg(turn, *index + 1), member))
-				return false;
-		} else {
-			break;
-		}
-	}
-	return true;
+/* The cost, and the words behind it; *index is that of the first attribute. The command is in the worker's memory,
+ * until the next one. */
+static const struct sl_command *read_head(struct sl_resp_turn *turn, struct sluice_call *asked, uint32_t *index) {
+	struct sl_command *command = &turn->worker->command;
+	asked->upto = asked->want_next = false;
+	asked->item_count = 0;
+	asked->id.len = 0;
+	command->door = &sl_resp_grammar;
+	command->owner = turn;
+	command->call = asked;
+	if (sl_command_read_admit(command, turn->command->operation, turn->request->args, turn->request->count, index))
+		return command;
+	sl_reply_error(turn, "ERR %s", command->error);
+	return NULL;
 }
 
 /* The attributes from `index` on, into the worker's table. */
@@ -79,7 +51,7 @@ static bool read_attributes(struct sl_resp_turn *turn, uint32_t index, size_t *c
 	}
 	if ((request->count - index) % 2 != 0) {
 		sl_reply_error(turn, "ERR attribute %s has no value: expected pairs of a name and a value",
-		               sl_resp_shown(request->args[request->count - 1]).text);
+		               sl_shown(request->args[request->count - 1]).text);
 		return false;
 	}
 	for (uint32_t i = index; i < request->count; i += 2, n++) {
@@ -120,7 +92,7 @@ static bool match(struct sl_resp_turn *turn, size_t count, struct sluice_bytes m
 		size_t twice = sl_attribute_repeated(worker->attributes, count);
 		SL_ASSERT(twice < count);
 		sl_reply_error(turn, "ERR the attribute %s is given twice: expected each once",
-		               sl_resp_shown(worker->attributes[twice].name).text);
+		               sl_shown(worker->attributes[twice].name).text);
 		return false;
 	}
 	if (err != SLUICE_OK) {
@@ -136,17 +108,18 @@ static bool match(struct sl_resp_turn *turn, size_t count, struct sluice_bytes m
 
 /* Makes a call of what was found. begin() may decide the batch, and with it give up the match buffer: then the keys
  * just built are behind its start and stay whole, for nothing is built there before this call has joined. */
-static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, uint32_t cost) {
+static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, const struct sl_command *command) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	const struct sluice_match *found = &turn->worker->match;
 	size_t used = batch->match_used;
 	struct sluice_call *call = sl_resp_call_begin(turn);
 	batch->match_used = used;
 	uint32_t index = batch->call_count;
-	call->cost = cost;
+	call->cost = command->call->cost;
+	call->want_next = command->call->want_next;
 	memcpy(batch->items + batch->item_count, found->items, found->count * sizeof found->items[0]);
-	call->item_count = sl_ruling_add_candidates(turn->context->policy, found, batch->items + batch->item_count,
-	                                            batch->candidate_of[index]);
+	call->item_count = sl_call_outcome_add_candidates(turn->context->policy, found, batch->items + batch->item_count,
+	                                                  batch->candidate_of[index]);
 	batch->shown[index] = (uint8_t)found->count;
 	batch->beyond[index] = found->beyond;
 	bool prepared = sl_admission_prepare(admission, turn->context->policy, found, batch->candidate_of[index],
@@ -156,18 +129,21 @@ static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, ui
 		memcpy(batch->made[index], admission->made, sizeof batch->made[index]);
 		call->id.data = batch->made[index];
 	}
-	sl_resp_call_place(turn, call, found->position, found->count);
-	sl_resp_call_end(turn, call, SL_RESP_NAMED);
+	memcpy(batch->positions + batch->item_count, found->position, found->count * sizeof found->position[0]);
+	call->each = batch->each + batch->item_count;
+	batch->placed[index] = true;
+	sl_resp_call_end(turn, call, SL_OP_ADMIT, command->given);
 }
 
 void sl_resp_admit(struct sl_resp_turn *turn) {
-	struct sl_admission admission = {.cost_said = true};
-	struct sluice_bytes member = {NULL, 0};
-	uint32_t cost, index = 2;
+	struct sluice_call asked;
+	uint32_t index;
 	size_t count;
-	if (sl_resp_read_cost(turn, sl_resp_arg(turn, 1), &cost) && read_words(turn, &index, &admission, &member) &&
-	    read_attributes(turn, index, &count) && match(turn, count, member))
-		decide(turn, &admission, cost);
+	const struct sl_command *command = read_head(turn, &asked, &index);
+	if (command == NULL || !read_attributes(turn, index, &count) || !match(turn, count, command->member))
+		return;
+	struct sl_admission admission = {.cost_said = true, .upto = asked.upto, .id = asked.id};
+	decide(turn, &admission, command);
 }
 
 static void put_pair(struct sl_resp_turn *turn, const char *name, int64_t value) {
@@ -198,7 +174,7 @@ static void explain_one(struct sl_resp_turn *turn, uint32_t index, const struct 
 	const struct sluice_item *item = &found->items[index];
 	char limit[SLUICE_LIMIT_TEXT_MAX];
 	size_t len = sluice_limit_print(item->limit, limit);
-	uint32_t error_bp = item->limit->algorithm == SLUICE_DISTINCT ? sl_distinct_error(item->limit) : 0;
+	uint32_t error_bp = sl_distinct_error(item->limit);
 	bool stands = turn->context->remote == NULL && item->terms != NULL && item->terms->penalty_count != 0;
 	bool bound = decision->bound != SLUICE_BOUND_NONE;
 	sl_reply_array(turn, 9 + (bound ? 2 : 0) + (error_bp != 0 ? 2 : 0) + (stands ? 8 : 0));
@@ -225,21 +201,21 @@ static void explain_one(struct sl_resp_turn *turn, uint32_t index, const struct 
 static bool peek(struct sl_resp_turn *turn, struct sluice_call *call) {
 	struct sl_door_context *context = turn->context;
 	const struct sluice_match *found = &turn->worker->match;
-	struct sl_ruling ruling = {.call = call, .positions = found->position, .shown = found->count};
-	bool here = context->remote == NULL && !sl_flights_wait(context);
+	struct sl_call_outcome outcome = {.call = call, .positions = found->position, .shown = found->count};
+	bool here = context->remote == NULL && !sl_pending_wait(context);
 	if (here)
 		call->err = sluice_decide(context->store, call);
-	if (!(here ? sl_flight_park(context, &ruling, 1) : sl_flight_decide(context, &ruling, 1))) {
+	if (!(here ? sl_pending_park(context, &outcome, 1) : sl_pending_decide(context, &outcome, 1))) {
 		turn->waits = true;
 		turn->said = turn->out->len;
 		return false;
 	}
-	sl_flights_settle(context);
+	sl_pending_settle(context);
 	if (call->err == SLUICE_OK)
 		return true;
 	sl_reply_error(turn, call->err == SLUICE_E_AWAY    ? "ERR the store did not answer in time: nothing can be told"
 	                     : call->err == SLUICE_E_BUSY  ? "ERR " SL_HELD_UP_TEXT ": nothing can be told"
-	                     : call->err == SLUICE_E_APART ? "ERR " SL_FLIGHT_APART_TEXT
+	                     : call->err == SLUICE_E_APART ? "ERR " SL_PENDING_APART_TEXT
 	                                                   : "ERR the request could not be decided");
 	return false;
 }
@@ -249,10 +225,13 @@ void sl_resp_explain(struct sl_resp_turn *turn) {
 	struct sluice_decision each[SLUICE_ITEMS_MAX];
 	struct sluice_call call = {
 		.items = found->items, .operation = SLUICE_PEEK, .now = turn->context->now, .each = each};
+	struct sluice_call asked;
+	uint32_t index;
 	size_t count;
-	if (!sl_resp_read_cost(turn, sl_resp_arg(turn, 1), &call.cost) || !read_attributes(turn, 2, &count) ||
+	if (read_head(turn, &asked, &index) == NULL || !read_attributes(turn, index, &count) ||
 	    !match(turn, count, sl_slice(NULL, 0)))
 		return;
+	call.cost = asked.cost;
 	turn->worker->batch.match_used = 0;
 	call.item_count = found->count;
 	call.now = sl_door_instant(call.now, found->items, found->count);

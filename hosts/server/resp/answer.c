@@ -1,40 +1,14 @@
-/* Answers, written behind each other into memory that is there: a decision in the form that its command has.
- *
- *   CHECK PEEK REFUND   allowed quota remaining retry reset delay index
- *   with UPTO           .. granted
- *   ACQUIRE             .. id or nil
- *   RESERVE             .. ticket or nil
- *   ADMIT               .. name [granted, with UPTO] [ticket or nil, where the policy leases or reserves anything]
- *
- * A client that asks by one policy always gets as many elements, whatever was decided. */
+/* Answers, written behind each other into memory that is there: each as its command answers (proto/answer.h). A client
+ * that asks by one policy always gets as many elements, whatever was decided. */
 #include "algo/merge.h"
 #include "algo/rule.h"
 #include "algo/step.h"
 #include "hosts/server/door/admission.h"
-#include "hosts/server/door/flight.h"
+#include "hosts/server/door/pending.h"
 #include "hosts/server/resp/resp.h"
+#include "proto/answer.h"
 
 #define FALLBACK_NS ((sluice_ns)1000000000)
-
-static char *put_decision(char *at, const struct sluice_decision *decision, int64_t index) {
-	at = sl_resp_put_number(at, ':', decision->allowed);
-	at = sl_resp_put_number(at, ':', (int64_t)decision->quota);
-	at = sl_resp_put_number(at, ':', decision->remaining);
-	at = sl_resp_put_number(at, ':', sl_ns_to_ms_ceil(decision->retry_after_ns));
-	at = sl_resp_put_number(at, ':', sl_ns_to_ms_ceil(decision->reset_after_ns));
-	at = sl_resp_put_number(at, ':', sl_ns_to_ms_ceil(decision->delay_ns));
-	return sl_resp_put_number(at, ':', index);
-}
-
-/* redis-cell's five: the first is 1 when *denied*, waits are whole seconds, and there is no wait while allowed. */
-static char *put_cell(char *at, const struct sluice_decision *decision) {
-	at = sl_resp_put_number(at, '*', 5);
-	at = sl_resp_put_number(at, ':', !decision->allowed);
-	at = sl_resp_put_number(at, ':', (int64_t)decision->quota);
-	at = sl_resp_put_number(at, ':', decision->remaining);
-	at = sl_resp_put_number(at, ':', decision->allowed ? -1 : sl_ns_to_s_ceil(decision->retry_after_ns));
-	return sl_resp_put_number(at, ':', sl_ns_to_s_ceil(decision->reset_after_ns));
-}
 
 static char *put_text(char *at, const char *text) {
 	size_t len = strlen(text);
@@ -42,47 +16,96 @@ static char *put_text(char *at, const char *text) {
 	return at + len;
 }
 
-static char *put_bulk(char *at, const char *text, size_t len) {
-	at = sl_resp_put_number(at, '$', (int64_t)len);
-	memcpy(at, text, len);
-	memcpy(at + len, "\r\n", 2);
-	return at + len + 2;
+/* ---- where elements go ------------------------------------------------------------------------------------------- */
+
+struct place {
+	char *at;
+	bool has_null; /* protocol 3 has one of its own */
+};
+
+static void put_array(void *to, uint32_t count) {
+	struct place *place = to;
+	place->at = sl_resp_put_number(place->at, '*', count);
 }
 
-static char *put_null(char *at, const struct sl_resp_turn *turn) {
-	return put_text(at, turn->session->protocol == 2 ? "$-1\r\n" : "_\r\n");
+static void put_integer(void *to, int64_t value) {
+	struct place *place = to;
+	place->at = sl_resp_put_number(place->at, ':', value);
+}
+
+static void put_bulk(void *to, struct sluice_bytes text) {
+	struct place *place = to;
+	if (text.data == NULL)
+		place->at = put_text(place->at, place->has_null ? "_\r\n" : "$-1\r\n");
+	else
+		place->at = sl_resp_put_bulk(place->at, text);
+}
+
+static void put_error(void *to, const char *text) {
+	struct place *place = to;
+	place->at = put_text(put_text(put_text(place->at, "-"), text), "\r\n");
+}
+
+static const struct sl_answer_sink sink = {put_array, put_integer, put_bulk, put_error};
+
+static inline void *put_one(void *at, int64_t value) {
+	return sl_resp_put_number(at, ':', value);
+}
+
+/* The seven numbers; `more` elements follow. */
+static inline char *put_seven(char *at, const struct sluice_decision *decision, int64_t index, int more) {
+	at = sl_resp_put_number(at, '*', SL_FIGURES + more);
+	return sl_answer_seven(put_one, at, decision, decision->allowed, index);
+}
+
+static char *put_cell(char *at, const struct sluice_decision *decision) {
+	return sl_answer_cell(put_one, sl_resp_put_number(at, '*', SL_FIGURES_CELL), decision);
+}
+
+static char *put_outcome(char *at, const struct sl_resp_turn *turn, const struct sl_outcome *outcome,
+                         const struct sluice_decision *decision, int64_t index) {
+	struct place place = {at, turn->session->protocol != 2};
+	if (sl_answer_is_decision(outcome)) {
+		place.at = put_seven(at, decision, index, sl_answer_more(outcome));
+		sl_answer_put_more(&sink, &place, outcome);
+	} else {
+		sl_answer_put_other(&sink, &place, outcome);
+	}
+	return place.at;
 }
 
 /* ---- ids and tickets --------------------------------------------------------------------------------------------- */
-
-/* Is there anything under the call's id now? */
-static bool holds(const struct sluice_call *call) {
-	return call->merged.allowed && (call->cost != 0 || call->repeated);
-}
-
-static char *put_leased(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call) {
-	at = put_decision(sl_resp_put_number(at, '*', 8), &call->merged, call->merged.index);
-	return holds(call) ? put_bulk(at, call->id.data, call->id.len) : put_null(at, turn);
-}
 
 static const uint32_t *positions_of(const struct sl_resp_turn *turn, const struct sluice_call *call) {
 	const struct sl_resp_batch *batch = &turn->worker->batch;
 	return batch->placed[call - batch->calls] ? batch->positions + (call->items - batch->items) : NULL;
 }
 
-static char *put_reserved(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call) {
+static struct sluice_bytes ticket_of(const struct sl_resp_turn *turn, const struct sluice_call *call,
+                                     char text[SL_TICKET_BYTES_MAX]) {
 	const uint32_t *positions = positions_of(turn, call);
 	const char *names[SLUICE_ITEMS_MAX];
-	char text[SL_TICKET_BYTES_MAX];
-	at = put_decision(sl_resp_put_number(at, '*', 8), &call->merged, call->merged.index);
-	if (!holds(call) || call->merged.index < 0) /* which counts nothing */
-		return put_null(at, turn);
 	for (uint32_t i = 0; i < call->item_count; i++)
 		names[i] = positions == NULL ? NULL : sluice_policy_limit_name(turn->context->policy, positions[i]);
 	/* the first limit counts for the key that the command names: check.c */
-	size_t len =
-		sl_ticket_write(text, sl_id_number(call->id), call->items[0].key, call->items, names, call->item_count);
-	return put_bulk(at, text, len);
+	return sl_slice(text, sl_ticket_write(text, sl_id_number(call->id), call->items[0].key, call->items, names,
+	                                      call->item_count));
+}
+
+static char *put_reserved(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call, uint32_t given) {
+	struct sl_outcome outcome = {.operation = SL_OP_RESERVE, .given = given, .call = call};
+	char text[SL_TICKET_BYTES_MAX];
+	if (sl_answer_holds(call) && call->merged.index >= 0) /* else it counts nothing */
+		outcome.id = ticket_of(turn, call, text);
+	return put_outcome(at, turn, &outcome, &call->merged, call->merged.index);
+}
+
+static char *put_more(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call,
+                      enum sl_operation operation, uint32_t given) {
+	struct sl_outcome outcome = {.operation = operation, .given = given, .call = call};
+	if (operation == SL_OP_ACQUIRE && sl_answer_holds(call))
+		outcome.id = call->id;
+	return put_outcome(at, turn, &outcome, &call->merged, call->merged.index);
 }
 
 /* ---- policies ---------------------------------------------------------------------------------------------------- */
@@ -96,120 +119,111 @@ static struct sluice_match match_of(const struct sl_resp_turn *turn, const struc
 	return match;
 }
 
-/* What stands behind the seven and the name. */
-static char *put_more(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call, uint32_t granted,
-                      bool held) {
+static struct sl_outcome admitted(const struct sl_resp_turn *turn, const struct sluice_call *call, uint32_t given,
+                                  int64_t position) {
 	const struct sluice_policy *policy = turn->context->policy;
-	if (call->upto)
-		at = sl_resp_put_number(at, ':', granted);
-	if (!sl_policy_holds(policy))
-		return at;
-	if (!held)
-		return put_null(at, turn);
-	char text[SL_TICKET_BYTES_MAX];
+	return (struct sl_outcome){
+		.operation = SL_OP_ADMIT,
+		.given = given,
+		.call = call,
+		.named = true,
+		.ticketed = sl_policy_holds(policy),
+		.name = position < 0 ? sl_slice("", 0) : sl_str(sluice_policy_limit_name(policy, (uint32_t)position)),
+	};
+}
+
+static char *put_held(char *at, const struct sl_resp_turn *turn, struct sl_outcome *outcome, int64_t position) {
+	const struct sluice_call *call = outcome->call;
 	struct sluice_match match = match_of(turn, call);
-	return put_bulk(at, text, sl_admission_ticket(policy, &match, call, text));
+	char text[SL_TICKET_BYTES_MAX];
+	outcome->id = sl_slice(text, sl_admission_ticket(turn->context->policy, &match, call, text));
+	return put_outcome(at, turn, outcome, &call->merged, position);
 }
 
-static int64_t named_count(const struct sl_resp_turn *turn, const struct sluice_call *call) {
-	return 8 + call->upto + sl_policy_holds(turn->context->policy);
-}
-
-static char *put_named(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call) {
-	int64_t position = -1;
-	const char *name = "";
-	if (call->merged.index >= 0) {
-		position = positions_of(turn, call)[call->merged.index];
-		name = sluice_policy_limit_name(turn->context->policy, (uint32_t)position);
-	}
-	at = sl_resp_put_number(at, '*', named_count(turn, call));
-	at = put_decision(at, &call->merged, position);
-	at = put_bulk(at, name, strlen(name));
-	return put_more(at, turn, call, call->granted, sl_admission_holds(call) && holds(call));
+static char *put_admitted(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call, uint32_t given) {
+	int32_t index = call->merged.index;
+	int64_t position = index < 0 ? -1 : (int64_t)positions_of(turn, call)[index];
+	struct sl_outcome outcome = admitted(turn, call, given, position);
+	if (outcome.ticketed && sl_admission_holds(call) && sl_answer_holds(call))
+		return put_held(at, turn, &outcome, position);
+	return put_outcome(at, turn, &outcome, &call->merged, position);
 }
 
 /* The policy says what a request gets while the store cannot answer: allowed, as where no limit applies, or denied for
  * a second by the first limit that says so. */
-static char *put_fallback(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call) {
-	const struct sluice_policy *policy = turn->context->policy;
+static char *put_fallback(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call, uint32_t given) {
 	struct sluice_match match = match_of(turn, call);
-	struct sluice_decision fallback = sl_merge_nothing();
-	const char *name = "";
-	int32_t denier = sl_policy_denier(policy, &match);
-	if (denier >= 0) {
-		name = sluice_policy_limit_name(policy, match.position[denier]);
-		fallback = (struct sluice_decision){.quota = match.items[denier].limit->derived[SL_CAPACITY],
-		                                    .retry_after_ns = FALLBACK_NS};
-	}
-	at = sl_resp_put_number(at, '*', named_count(turn, call));
-	at = put_decision(at, &fallback, denier < 0 ? -1 : (int64_t)match.position[denier]);
-	at = put_bulk(at, name, strlen(name));
-	return put_more(at, turn, call, fallback.allowed ? call->cost : 0, false);
+	struct sluice_call fallback = *call;
+	int32_t denier = sl_policy_denier(turn->context->policy, &match);
+	int64_t position = denier < 0 ? -1 : (int64_t)match.position[denier];
+	fallback.merged = sl_merge_nothing();
+	if (denier >= 0)
+		fallback.merged = (struct sluice_decision){.quota = match.items[denier].limit->derived[SL_CAPACITY],
+		                                           .retry_after_ns = FALLBACK_NS};
+	fallback.granted = fallback.merged.allowed ? call->cost : 0;
+	struct sl_outcome outcome = admitted(turn, &fallback, given, position);
+	return put_outcome(at, turn, &outcome, &fallback.merged, position);
 }
 
 static char *put_failure(char *at, const struct sl_resp_turn *turn, sluice_err err) {
 	if (err == SLUICE_E_APART)
-		return put_text(at, "-ERR " SL_FLIGHT_APART_TEXT "\r\n");
+		return put_text(at, "-ERR " SL_PENDING_APART_TEXT "\r\n");
 	if (err == SLUICE_E_AWAY)
 		return put_text(at, "-ERR the store did not answer in time: the request was not decided\r\n");
 	if (err == SLUICE_E_BUSY)
 		return put_text(at, "-ERR " SL_HELD_UP_TEXT ": the request was not decided\r\n");
 	if (err == SLUICE_E_MISUSE && turn->context->remote != NULL)
-		return put_text(at, "-ERR " SL_FLIGHT_MISUSE_TEXT "\r\n");
+		return put_text(at, "-ERR " SL_PENDING_MISUSE_TEXT "\r\n");
 	return put_text(at, "-ERR the request could not be decided\r\n");
 }
 
-static char *put_answer(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call,
-                        enum sl_resp_form form) {
-	sluice_err err = call->err;
-	bool is_unable = err == SLUICE_E_AWAY || err == SLUICE_E_BUSY;
-	if (err == SLUICE_E_MISUSE && turn->context->tally != NULL)
-		sl_count(&turn->context->tally->errors[SL_TRANSPORT_RESP], 1);
-	if (err != SLUICE_OK)
-		return form == SL_RESP_NAMED && is_unable ? put_fallback(at, turn, call) : put_failure(at, turn, err);
-	switch (form) {
-	case SL_RESP_FORGOTTEN:
-		return sl_resp_put_number(at, ':', call->forgotten);
-	case SL_RESP_NAMED:
-		return put_named(at, turn, call);
-	case SL_RESP_CELL:
-		return put_cell(at, &call->merged);
-	case SL_RESP_GRANTED:
-		at = put_decision(sl_resp_put_number(at, '*', 8), &call->merged, call->merged.index);
-		return sl_resp_put_number(at, ':', call->granted);
-	case SL_RESP_LEASED:
-		return put_leased(at, turn, call);
-	case SL_RESP_RESERVED:
-		return put_reserved(at, turn, call);
-	case SL_RESP_FOUND:
-		return sl_resp_put_number(at, ':', call->found);
-	case SL_RESP_COMMITTED:
-		if (call->found == 0)
-			return put_text(at, "-NOTFOUND no such reservation is open: it was committed before, or has returned at "
-			                    "the end of its ttl, or was of another key\r\n");
-		break;
-	case SL_RESP_NUMBERS:
-		break;
-	}
-	return put_decision(sl_resp_put_number(at, '*', 7), &call->merged, call->merged.index);
+static char *put_failed(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call,
+                        enum sl_operation operation, uint32_t given) {
+	bool is_unable = call->err == SLUICE_E_AWAY || call->err == SLUICE_E_BUSY;
+	if (call->err == SLUICE_E_MISUSE && turn->context->stats != NULL)
+		sl_count(&turn->context->stats->errors[SL_TRANSPORT_RESP], 1);
+	if (operation == SL_OP_ADMIT && is_unable)
+		return put_fallback(at, turn, call, given);
+	return put_failure(at, turn, call->err);
 }
 
-/* May an answer of this form bear a ticket? */
-static bool is_long(enum sl_resp_form form) {
-	return form == SL_RESP_NAMED || form == SL_RESP_RESERVED;
+static char *put_answer(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call,
+                        enum sl_operation operation, uint32_t given) {
+	if (call->err != SLUICE_OK)
+		return put_failed(at, turn, call, operation, given);
+	if (sl_answer_is_plain(operation, given))
+		return put_seven(at, &call->merged, call->merged.index, 0);
+	if (operation == SL_OP_THROTTLE)
+		return put_cell(at, &call->merged);
+	if (operation == SL_OP_ADMIT)
+		return put_admitted(at, turn, call, given);
+	if (operation == SL_OP_RESERVE)
+		return put_reserved(at, turn, call, given);
+	return put_more(at, turn, call, operation, given);
+}
+
+/* Bytes that an answer may take. */
+static size_t room_for(enum sl_operation operation, uint32_t given) {
+	const size_t numbers = (size_t)SLUICE_ITEMS_MAX * (1 + SL_FIGURES) + 5; /* of EACH, with the heads of its arrays */
+	bool ticket = operation == SL_OP_ADMIT || operation == SL_OP_RESERVE;
+	if ((given & SL_SAYS(EACH)) != 0)
+		return numbers * SL_RESP_NUMBER_BYTES_MAX;
+	return SL_RESP_REPLY_BYTES_MAX + (ticket ? SL_TICKET_BYTES_MAX : 0);
 }
 
 void sl_resp_answer(struct sl_resp_turn *turn) {
 	const struct sl_resp_batch *batch = &turn->worker->batch;
 	char *at = sl_buffer_reserve(turn->out, (size_t)batch->call_count * SL_RESP_REPLY_BYTES_MAX);
 	for (uint32_t i = 0; i < batch->call_count && at != NULL; i++) {
-		if (is_long(batch->forms[i])) {
+		enum sl_operation operation = batch->operations[i];
+		uint32_t given = batch->given[i];
+		size_t room = room_for(operation, given);
+		if (room > SL_RESP_REPLY_BYTES_MAX) {
 			turn->out->len = (size_t)(at - turn->out->data);
-			at = sl_buffer_reserve(turn->out,
-			                       SL_TICKET_BYTES_MAX + (size_t)(batch->call_count - i) * SL_RESP_REPLY_BYTES_MAX);
+			at = sl_buffer_reserve(turn->out, room + (size_t)(batch->call_count - i - 1) * SL_RESP_REPLY_BYTES_MAX);
 		}
 		if (at != NULL)
-			at = put_answer(at, turn, &batch->calls[i], batch->forms[i]);
+			at = put_answer(at, turn, &batch->calls[i], operation, given);
 	}
 	if (at != NULL)
 		turn->out->len = (size_t)(at - turn->out->data);

@@ -14,8 +14,9 @@
  *  3. Keys lie in the bytes being fed or in the match buffer; feed() flushes before it returns.
  */
 #include "base/assert.h"
+#include "base/operation.h"
 #include "base/recall.h"
-#include "hosts/server/door/flight.h"
+#include "hosts/server/door/pending.h"
 #include "hosts/server/resp/resp.h"
 #include "os/clock.h"
 #include "store/lock.h"
@@ -96,17 +97,12 @@ struct sluice_call *sl_resp_call_begin(struct sl_resp_turn *turn) {
 	return call;
 }
 
-void sl_resp_call_item(struct sl_resp_turn *turn, struct sluice_call *call, const struct sluice_limit *limit,
-                       struct sluice_bytes key) {
+void sl_resp_call_place(struct sl_resp_turn *turn, struct sluice_call *call, uint32_t index, uint32_t position) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
-	SL_DEBUG_ASSERT(call->item_count < SLUICE_ITEMS_MAX);
-	batch->items[batch->item_count + call->item_count++] = (struct sluice_item){.limit = limit, .key = key};
-}
-
-void sl_resp_call_place(struct sl_resp_turn *turn, struct sluice_call *call, const uint32_t *positions,
-                        uint32_t count) {
-	struct sl_resp_batch *batch = &turn->worker->batch;
-	memcpy(batch->positions + batch->item_count, positions, count * sizeof positions[0]);
+	uint32_t *positions = batch->positions + batch->item_count;
+	for (uint32_t i = 0; call->each == NULL && i < SLUICE_ITEMS_MAX; i++)
+		positions[i] = SL_POSITION_NOTATION;
+	positions[index] = position;
 	call->each = batch->each + batch->item_count;
 	batch->placed[batch->call_count] = true;
 }
@@ -117,50 +113,55 @@ void sl_resp_call_make_id(struct sl_resp_turn *turn, struct sluice_call *call) {
 	call->id = sl_slice(made, SL_ID_DIGITS);
 }
 
-void sl_resp_call_end(struct sl_resp_turn *turn, const struct sluice_call *call, enum sl_resp_form form) {
+void sl_resp_call_end(struct sl_resp_turn *turn, const struct sluice_call *call, enum sl_operation operation,
+                      uint32_t given) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
+	if ((given & SL_SAYS(EACH)) != 0)
+		batch->calls[batch->call_count].each = batch->each + batch->item_count;
 	batch->calls[batch->call_count].now = sl_door_instant(call->now, call->items, call->item_count);
 	batch->item_count += call->item_count;
-	batch->forms[batch->call_count++] = (uint8_t)form;
+	batch->operations[batch->call_count] = (uint8_t)operation;
+	batch->given[batch->call_count++] = given;
 }
 
 /* ---- deciding -------------------------------------------------------------------------------------------------- */
 
-static struct sl_ruling ruling_of(const struct sl_resp_batch *batch, uint32_t i) {
+static struct sl_call_outcome outcome_of(const struct sl_resp_batch *batch, uint32_t i) {
 	const struct sluice_call *call = &batch->calls[i];
-	return (struct sl_ruling){
+	return (struct sl_call_outcome){
 		.call = (struct sluice_call *)call,
 		.positions = batch->placed[i] ? batch->positions + (call->items - batch->items) : NULL,
-		.shown = batch->forms[i] == SL_RESP_NAMED ? batch->shown[i] : call->item_count,
+		.shown = batch->operations[i] == SL_OP_ADMIT ? batch->shown[i] : call->item_count,
 		.candidate_of = batch->candidate_of[i],
 		.transport = SL_TRANSPORT_RESP,
-		.beyond = batch->forms[i] == SL_RESP_NAMED ? batch->beyond[i] : 0,
+		.beyond = batch->operations[i] == SL_OP_ADMIT ? batch->beyond[i] : 0,
 	};
 }
 
 static void settle_one(struct sl_resp_turn *turn, uint32_t i) {
-	struct sl_ruling ruling = ruling_of(&turn->worker->batch, i);
-	sl_ruling_settle(turn->context, &ruling);
+	struct sl_call_outcome outcome = outcome_of(&turn->worker->batch, i);
+	sl_call_outcome_settle(turn->context, &outcome);
 }
 
 static void settle(struct sl_resp_turn *turn) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
-	struct sl_ruling_plain plain = {.near_percent = sl_policy_settings(turn->context->policy)->near_percent};
+	struct sl_call_outcome_plain plain = {.near_percent = sl_policy_settings(turn->context->policy)->near_percent};
 	for (uint32_t i = 0; i < batch->call_count; i++)
-		if (batch->calls[i].operation == SLUICE_CHARGE ? batch->placed[i] || !sl_ruling_take(&plain, &batch->calls[i])
-		                                               : batch->calls[i].operation >= SLUICE_ACQUIRE)
+		if (batch->calls[i].operation == SLUICE_CHARGE
+		        ? batch->placed[i] || !sl_call_outcome_take(&plain, &batch->calls[i])
+		        : sl_operation_is(batch->calls[i].operation, SL_OPS_LASTING))
 			settle_one(turn, i);
-	sl_ruling_settle_plain(turn->context, SL_TRANSPORT_RESP, &plain);
+	sl_call_outcome_settle_plain(turn->context, SL_TRANSPORT_RESP, &plain);
 }
 
-/* Lets all of the batch fly. False: later. */
-static bool fly(struct sl_resp_turn *turn, bool (*decide)(struct sl_door_context *context,
-                                                          const struct sl_ruling *rulings, size_t count)) {
+/* Sends all of the batch away. False: later. */
+static bool send_away(struct sl_resp_turn *turn, bool (*decide)(struct sl_door_context *context,
+                                                                const struct sl_call_outcome *outcomes, size_t count)) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
-	struct sl_ruling rulings[SL_RESP_CALLS_MAX];
+	struct sl_call_outcome outcomes[SL_RESP_CALLS_MAX];
 	for (uint32_t i = 0; i < batch->call_count; i++)
-		rulings[i] = ruling_of(batch, i);
-	if (decide(turn->context, rulings, batch->call_count))
+		outcomes[i] = outcome_of(batch, i);
+	if (decide(turn->context, outcomes, batch->call_count))
 		return true;
 	turn->waits = true;
 	turn->said = turn->out->len;
@@ -169,20 +170,20 @@ static bool fly(struct sl_resp_turn *turn, bool (*decide)(struct sl_door_context
 
 /* Where the counters are elsewhere, or some of it has waited. */
 static bool decide_there(struct sl_resp_turn *turn) {
-	return fly(turn, sl_flight_decide);
+	return send_away(turn, sl_pending_decide);
 }
 
 /* Decides all of the batch. How long that took is noted as so many times its share. False: later. */
 static bool decide_here(struct sl_resp_turn *turn) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
-	struct sl_tally *tally = turn->context->tally;
-	sluice_ns begun = tally != NULL ? sl_clock_monotonic() : 0;
+	struct sl_worker_stats *stats = turn->context->stats;
+	sluice_ns begun = stats != NULL ? sl_clock_monotonic() : 0;
 	sluice_decide_many(turn->context->store, batch->calls, batch->call_count);
-	if (tally != NULL)
-		sl_times_add(&tally->decision, (sl_clock_monotonic() - begun) / batch->call_count, batch->call_count);
+	if (stats != NULL)
+		sl_times_add(&stats->decision, (sl_clock_monotonic() - begun) / batch->call_count, batch->call_count);
 	for (uint32_t i = 0; i < batch->call_count; i++)
 		if (__builtin_expect(sl_is_held_up(batch->calls[i].err), 0))
-			return fly(turn, sl_flight_park);
+			return send_away(turn, sl_pending_park);
 	return true;
 }
 
@@ -201,14 +202,14 @@ void sl_resp_flush(struct sl_resp_turn *turn) {
 		begin_anew(batch);
 		return;
 	}
-	bool here = turn->context->remote == NULL && !sl_flights_wait(turn->context);
+	bool here = turn->context->remote == NULL && !sl_pending_wait(turn->context);
 	if (!(here ? decide_here(turn) : decide_there(turn))) {
 		begin_anew(batch);
 		return;
 	}
 	settle(turn);
 	sl_resp_answer(turn);
-	sl_flights_settle(turn->context);
+	sl_pending_settle(turn->context);
 	turn->begun = turn->at;
 	begin_anew(batch);
 }

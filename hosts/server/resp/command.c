@@ -7,65 +7,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-#define KEY_ARGUMENT \
-	{ "key", "key", NULL, false, false }
-#define COST_ARGUMENT \
-	{ "cost", "integer", NULL, false, false }
-#define AT_ARGUMENT \
-	{ "unix-ms", "integer", "AT", true, false }
-#define UPTO_ARGUMENT \
-	{ "upto", "pure-token", "UPTO", true, false }
-#define MEMBER_ARGUMENT \
-	{ "member", "string", "MEMBER", true, true }
-#define ID_ARGUMENT \
-	{ "token", "string", "ID", true, false }
-#define LIMITS_ARGUMENTS                               \
-	{"limit", "string", NULL, false, true}, {          \
-		"other-key limit", "string", "KEY", true, true \
-	}
-static const struct sl_resp_argument check_arguments[] = {KEY_ARGUMENT, COST_ARGUMENT,   AT_ARGUMENT,     UPTO_ARGUMENT,
-                                                          ID_ARGUMENT,  MEMBER_ARGUMENT, LIMITS_ARGUMENTS};
-static const struct sl_resp_argument peek_arguments[] = {KEY_ARGUMENT,  COST_ARGUMENT,   AT_ARGUMENT,
-                                                         UPTO_ARGUMENT, MEMBER_ARGUMENT, LIMITS_ARGUMENTS};
-static const struct sl_resp_argument refund_arguments[] = {KEY_ARGUMENT, COST_ARGUMENT, AT_ARGUMENT, MEMBER_ARGUMENT,
-                                                           LIMITS_ARGUMENTS};
-static const struct sl_resp_argument acquire_arguments[] = {KEY_ARGUMENT, COST_ARGUMENT,   AT_ARGUMENT,
-                                                            ID_ARGUMENT,  MEMBER_ARGUMENT, LIMITS_ARGUMENTS};
-static const struct sl_resp_argument lease_arguments[] = {
-	KEY_ARGUMENT,
-	{"id|ticket", "string", NULL, false, false},
-	AT_ARGUMENT,
-	{"limit", "string", NULL, true, true},
-	{"other-key limit", "string", "KEY", true, true},
-};
-static const struct sl_resp_argument holders_arguments[] = {
-	KEY_ARGUMENT, AT_ARGUMENT, {"limit", "string", NULL, false, false}};
-static const struct sl_resp_argument reserve_arguments[] = {
-	KEY_ARGUMENT, COST_ARGUMENT, {"ttl-ms", "integer", NULL, false, false}, AT_ARGUMENT, ID_ARGUMENT, LIMITS_ARGUMENTS,
-};
-static const struct sl_resp_argument commit_arguments[] = {
-	KEY_ARGUMENT,
-	{"ticket", "string", NULL, false, false},
-	{"actual", "integer", NULL, false, false},
-	AT_ARGUMENT,
-};
-static const struct sl_resp_argument reset_arguments[] = {
-	{"key", "key", NULL, false, false},
-	{"unix-ms", "integer", "AT", true, false},
-	{"limit", "string", NULL, false, true},
-	{"other-key limit", "string", "KEY", true, true},
-};
-static const struct sl_resp_argument admit_arguments[] = {
-	COST_ARGUMENT,
-	UPTO_ARGUMENT,
-	ID_ARGUMENT,
-	{"member", "string", "MEMBER", true, false},
-	{"name value", "string", NULL, false, true},
-};
-static const struct sl_resp_argument explain_arguments[] = {
-	COST_ARGUMENT,
-	{"name value", "string", NULL, false, true},
-};
+static const struct sl_resp_argument admit_arguments[] = {{"name value", "string", NULL, false, true}};
 static const struct sl_resp_argument throttle_arguments[] = {
 	{"key", "key", NULL, false, false},         {"max_burst", "integer", NULL, false, false},
 	{"count", "integer", NULL, false, false},   {"period", "integer", NULL, false, false},
@@ -86,6 +28,8 @@ static const struct sl_resp_argument index_argument[] = {{"index", "integer", NU
 static const struct sl_resp_argument names[] = {{"command-name", "string", NULL, true, true}};
 static const struct sl_resp_argument patterns[] = {{"parameter", "string", NULL, false, true}};
 
+/* What the grammar of all doors knows; `arguments` stand behind it. */
+#define GRAMMAR(command) .form = &sl_forms[command], .operation = (command)
 #define ARGUMENTS(list) .arguments = (list), .argument_count = COUNT(list)
 #define CHILDREN(list) .children = (list), .child_count = COUNT(list)
 #define LIMITER .roles = SL_ROLE_CHECK, .group = "sluice", .categories = "@write @fast"
@@ -122,39 +66,41 @@ static const struct sl_resp_command config_commands[] = {
 };
 
 static const struct sl_resp_command commands[] = {
-	{"sluice.check", sl_resp_check, -4, true, 1, 1, 1, .flags = "write denyoom fast movablekeys", LIMITER,
-     .summary = "Decides a request against limits, and charges it if all admit", ARGUMENTS(check_arguments)},
-	{"sluice.peek", sl_resp_peek, -4, true, 1, 1, 1, .flags = "readonly fast movablekeys", .group = "sluice",
+	{"sluice.check", sl_resp_decide, -4, true, 1, 1, 1, .flags = "write denyoom fast movablekeys", LIMITER,
+     .summary = "Decides a request against limits, and charges it if all admit", GRAMMAR(SL_OP_CHECK)},
+	{"sluice.peek", sl_resp_decide, -4, true, 1, 1, 1, .flags = "readonly fast movablekeys", .group = "sluice",
      .roles = SL_ROLE_CHECK | SL_ROLE_READ, .categories = "@read @fast",
-     .summary = "Decides a request against limits, charging nothing", ARGUMENTS(peek_arguments)},
-	{"sluice.refund", sl_resp_refund, -4, true, 1, 1, 1, .flags = "write fast movablekeys", LIMITER,
-     .summary = "Gives cost back, the newest charges first", ARGUMENTS(refund_arguments)},
-	{"sluice.reset", sl_resp_reset_counters, -3, true, 1, 1, 1, .flags = "write fast movablekeys", .group = "sluice",
+     .summary = "Decides a request against limits, charging nothing", GRAMMAR(SL_OP_PEEK)},
+	{"sluice.refund", sl_resp_decide, -4, true, 1, 1, 1, .flags = "write fast movablekeys", LIMITER,
+     .summary = "Gives cost back, the newest charges first", GRAMMAR(SL_OP_REFUND)},
+	{"sluice.reset", sl_resp_decide, -3, true, 1, 1, 1, .flags = "write fast movablekeys", .group = "sluice",
      .roles = SL_ROLE_ADMIN, .categories = "@write @fast", .summary = "Forgets the counters of a key",
-     ARGUMENTS(reset_arguments)},
-	{"sluice.acquire", sl_resp_acquire, -4, true, 1, 1, 1, .flags = "write denyoom fast movablekeys", LIMITER,
-     .summary = "Takes a lease where all limits admit, and tells its id", ARGUMENTS(acquire_arguments)},
-	{"sluice.release", sl_resp_release, -3, true, 1, 1, 1, .flags = "write fast movablekeys", LIMITER,
-     .summary = "Ends a lease", ARGUMENTS(lease_arguments)},
-	{"sluice.renew", sl_resp_renew, -3, true, 1, 1, 1, .flags = "write fast movablekeys", LIMITER,
-     .summary = "Lets a lease last from now on as long as when it was taken", ARGUMENTS(lease_arguments)},
+     GRAMMAR(SL_OP_RESET)},
+	{"sluice.acquire", sl_resp_hold, -4, true, 1, 1, 1, .flags = "write denyoom fast movablekeys", LIMITER,
+     .summary = "Takes a lease where all limits admit, and tells its id", GRAMMAR(SL_OP_ACQUIRE)},
+	{"sluice.release", sl_resp_end, -3, true, 1, 1, 1, .flags = "write fast movablekeys", LIMITER,
+     .summary = "Ends a lease", GRAMMAR(SL_OP_RELEASE)},
+	{"sluice.renew", sl_resp_end, -3, true, 1, 1, 1, .flags = "write fast movablekeys", LIMITER,
+     .summary = "Lets a lease last from now on as long as when it was taken", GRAMMAR(SL_OP_RENEW)},
 	{"sluice.holders", sl_resp_holders, -3, .first_key = 1, .last_key = 1, .key_step = 1, .flags = "readonly",
      .group = "sluice", .roles = SL_ROLE_READ, .categories = "@read @slow",
-     .summary = "Who holds leases, those that end first first", ARGUMENTS(holders_arguments)},
-	{"sluice.reserve", sl_resp_reserve, -5, true, 1, 1, 1, .flags = "write denyoom fast movablekeys", LIMITER,
-     .summary = "Charges an estimate until the true cost is known, and tells its ticket", ARGUMENTS(reserve_arguments)},
-	{"sluice.commit", sl_resp_commit, -4, true, 1, 1, 1, .flags = "write fast", LIMITER,
-     .summary = "Corrects a reservation to the true cost", ARGUMENTS(commit_arguments)},
+     .summary = "Who holds leases, those that end first first", GRAMMAR(SL_OP_HOLDERS)},
+	{"sluice.reserve", sl_resp_hold, -5, true, 1, 1, 1, .flags = "write denyoom fast movablekeys", LIMITER,
+     .summary = "Charges an estimate until the true cost is known, and tells its ticket", GRAMMAR(SL_OP_RESERVE)},
+	{"sluice.commit", sl_resp_end, -4, true, 1, 1, 1, .flags = "write fast", LIMITER,
+     .summary = "Corrects a reservation to the true cost", GRAMMAR(SL_OP_COMMIT)},
 	{"sluice.top", sl_resp_top, -1, .flags = "readonly", .group = "sluice", .roles = SL_ROLE_READ,
      .categories = "@read @slow", .summary = "The keys that are denied most, or nearest to their limits",
      ARGUMENTS(top_arguments)},
 	{"sluice.reload", sl_resp_reload, 1, .flags = "admin", .group = "sluice", .roles = SL_ROLE_ADMIN,
      .categories = "@admin @slow @dangerous", .summary = "Reads the policy file again"},
 	{"sluice.admit", sl_resp_admit, -4, true, .flags = "write denyoom fast", LIMITER,
-     .summary = "Decides a request, told by its attributes, as the policy says", ARGUMENTS(admit_arguments)},
+     .summary = "Decides a request, told by its attributes, as the policy says",
+     GRAMMAR(SL_OP_ADMIT), ARGUMENTS(admit_arguments)},
 	{"sluice.explain", sl_resp_explain, -4, .flags = "readonly", .group = "sluice", .categories = "@read @slow",
      .roles = SL_ROLE_CHECK | SL_ROLE_READ,
-     .summary = "What each limit of the policy says of a request, charging nothing", ARGUMENTS(explain_arguments)},
+     .summary = "What each limit of the policy says of a request, charging nothing",
+     GRAMMAR(SL_OP_EXPLAIN), ARGUMENTS(admit_arguments)},
 	{"cl.throttle", sl_resp_throttle, -5, true, 1, 1, 1, .flags = "write denyoom fast", LIMITER,
      .summary = "A token bucket with the arguments and the answer of redis-cell", ARGUMENTS(throttle_arguments)},
 	{"auth", sl_resp_auth, -2, .summary = "Logs in, by a user's name and secret or by a token alone", DOORSTEP,
@@ -331,20 +277,38 @@ static void document_argument(struct sl_resp_turn *turn, const struct sl_resp_ar
 	}
 }
 
+/* Of those of the grammar its arguments come first. */
+static uint32_t arguments_of(const struct sl_resp_command *command, struct sl_resp_argument *list) {
+	static const char *const types[] = {
+		[SL_ARGUMENT_KEY] = "key",          [SL_ARGUMENT_STRING] = "string",    [SL_ARGUMENT_INTEGER] = "integer",
+		[SL_ARGUMENT_INSTANT] = "integer", [SL_ARGUMENT_TOKEN] = "pure-token",
+	};
+	struct sl_argument told[SL_ARGUMENTS_MAX];
+	uint32_t count = command->form == NULL ? 0 : sl_command_arguments(command->operation, false, told);
+	for (uint32_t i = 0; i < count; i++)
+		list[i] = (struct sl_resp_argument){told[i].name, types[told[i].type], told[i].token, told[i].optional,
+		                                    told[i].multiple};
+	for (uint32_t i = 0; i < command->argument_count; i++)
+		list[count++] = command->arguments[i];
+	return count;
+}
+
 static void document(struct sl_resp_turn *turn, const struct sl_resp_command *command) {
+	struct sl_resp_argument arguments[SL_ARGUMENTS_MAX + 8];
+	uint32_t count = arguments_of(command, arguments);
 	sl_reply_text(turn, command->name);
-	sl_reply_map(turn, 3 + (command->argument_count != 0) + (command->child_count != 0));
+	sl_reply_map(turn, 3 + (count != 0) + (command->child_count != 0));
 	sl_reply_text(turn, "summary");
 	sl_reply_text(turn, command->summary);
 	sl_reply_text(turn, "since");
 	sl_reply_text(turn, "0.1.0");
 	sl_reply_text(turn, "group");
 	sl_reply_text(turn, command->group);
-	if (command->argument_count != 0) {
+	if (count != 0) {
 		sl_reply_text(turn, "arguments");
-		sl_reply_array(turn, command->argument_count);
-		for (uint8_t i = 0; i < command->argument_count; i++)
-			document_argument(turn, &command->arguments[i]);
+		sl_reply_array(turn, count);
+		for (uint32_t i = 0; i < count; i++)
+			document_argument(turn, &arguments[i]);
 	}
 	if (command->child_count != 0) {
 		sl_reply_text(turn, "subcommands");
@@ -370,22 +334,12 @@ void sl_resp_command_docs(struct sl_resp_turn *turn) {
 			document(turn, find_full(sl_resp_arg(turn, i)));
 }
 
-/* Where the word KEY may stand first; the words whose next argument is no word are passed over with it. */
-static uint32_t add_keys(const struct sl_resp_request *request, struct sluice_bytes *keys, uint32_t count) {
-	for (uint32_t i = 5; i + 1 < request->count; i++) /* behind a cost, an id or a first limit */
-		if (sl_bytes_equal_nocase(request->args[i], "key"))
-			keys[count++] = request->args[++i];
-		else if (sl_bytes_equal_nocase(request->args[i], "member") || sl_bytes_equal_nocase(request->args[i], "id"))
-			i++;
-	return count;
-}
-
 /* The key behind the name, and those behind the word KEY. */
 void sl_resp_command_getkeys(struct sl_resp_turn *turn) {
 	const struct sl_resp_request *request = turn->request;
 	const struct sl_resp_command *command = sl_resp_command_find(sl_resp_arg(turn, 2));
-	struct sluice_bytes keys[SL_RESP_ARGS_MAX];
-	uint32_t count = 0;
+	uint16_t keys[SL_RESP_ARGS_MAX] = {1};
+	uint32_t count = 1;
 	if (command == NULL) {
 		sl_reply_error(turn, "ERR Invalid command specified");
 		return;
@@ -398,12 +352,11 @@ void sl_resp_command_getkeys(struct sl_resp_turn *turn) {
 		sl_reply_error(turn, "ERR The command has no key arguments");
 		return;
 	}
-	keys[count++] = request->args[3];
-	if (strncmp(command->name, "sluice.", 7) == 0)
-		count = add_keys(request, keys, count);
+	if (command->form != NULL)
+		count = sl_command_keys(command->operation, request->args + 2, request->count - 2, keys);
 	sl_reply_array(turn, count);
 	for (uint32_t i = 0; i < count; i++)
-		sl_reply_bulk(turn, keys[i]);
+		sl_reply_bulk(turn, request->args[2 + keys[i]]);
 }
 
 /* CLIENT HELP, COMMAND HELP, CONFIG HELP: from the same table. */

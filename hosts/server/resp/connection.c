@@ -116,7 +116,7 @@ static bool read_hello(struct sl_resp_turn *turn, uint32_t index, char name[SL_R
 			*named = true;
 			index += 2;
 		} else {
-			sl_reply_error(turn, "ERR Syntax error in HELLO option %s", sl_resp_shown(option).text);
+			sl_reply_error(turn, "ERR Syntax error in HELLO option %s", sl_shown(option).text);
 			return false;
 		}
 	}
@@ -239,7 +239,7 @@ void sl_resp_client_setinfo(struct sl_resp_turn *turn) {
 	           : is_word(option, "lib-ver") ? turn->session->lib_version
 	                                        : NULL;
 	if (to == NULL)
-		sl_reply_error(turn, "ERR Unrecognized option %s", sl_resp_shown(option).text);
+		sl_reply_error(turn, "ERR Unrecognized option %s", sl_shown(option).text);
 	else if (read_name(turn, value, to,
 	                   "ERR lib-name and lib-ver cannot contain spaces, newlines or special characters."))
 		sl_reply_status(turn, "OK");

@@ -121,6 +121,7 @@ static void run_request(struct sl_resp_turn *turn) {
 		sl_resp_flush(turn);
 	if (turn->waits)
 		return;
+	turn->command = command;
 	command->run(turn);
 	if (turn->request->is_inline) /* its arguments do not outlive the next parse */
 		sl_resp_flush(turn);
@@ -174,7 +175,7 @@ static bool feed_one(struct sl_resp_turn *turn, const char *data, size_t len, si
 
 /* The turn ends without what it asked for: all that came with and behind that has not happened. */
 static enum sl_door_verdict wait(struct sl_resp_turn *turn, size_t *consumed) {
-	if (turn->context->launched == NULL) /* no memory for it */
+	if (turn->context->pending == NULL) /* no memory for it */
 		return SL_DOOR_CLOSE;
 	turn->out->len = turn->said;
 	turn->context->commands = turn->begun.commands;

@@ -89,24 +89,24 @@ static void put_cluster(const struct sl_resp_turn *turn, struct sl_out *out) {
 	sl_out_str(out, "cluster_enabled:0\r\n");
 }
 
-/* The books' sums of both doors, and what the store's census has counted. */
-static void put_books(const struct sl_shared *shared, struct sl_out *out) {
-	struct sl_books_sum books;
+/* What both doors have decided, and what is in the store. */
+static void put_decisions(const struct sl_shared *shared, struct sl_out *out) {
+	struct sl_stats_sum stats;
 	struct sl_store_figures store;
-	if (shared == NULL || shared->books == NULL)
+	if (shared == NULL || shared->stats == NULL)
 		return;
-	sl_books_sum(shared->books, &books);
+	sl_stats_sum(shared->stats, &stats);
 	for (int i = 0; i < SL_TRANSPORTS; i++) {
 		static const char *const names[SL_TRANSPORTS][3] = {
 			{"sluice_resp_allowed", "sluice_resp_denied", "sluice_resp_error"},
 			{"sluice_http_allowed", "sluice_http_denied", "sluice_http_error"}};
-		put_line(out, names[i][0], books.requests[i][SL_VERDICT_ALLOWED]);
-		put_line(out, names[i][1], books.requests[i][SL_VERDICT_DENIED]);
-		put_line(out, names[i][2], books.requests[i][SL_VERDICT_ERROR]);
+		put_line(out, names[i][0], stats.requests[i][SL_VERDICT_ALLOWED]);
+		put_line(out, names[i][1], stats.requests[i][SL_VERDICT_DENIED]);
+		put_line(out, names[i][2], stats.requests[i][SL_VERDICT_ERROR]);
 	}
-	if (shared->census == NULL)
+	if (shared->store_stats == NULL)
 		return;
-	sl_census_read(shared->census, &store);
+	sl_store_stats_read(shared->store_stats, &store);
 	if (store.counted != 0)
 		put_line(out, "sluice_keys", store.keys);
 	put_line(out, "sluice_keys_evicted", store.evicted);
@@ -118,15 +118,15 @@ static void put_sluice(const struct sl_resp_turn *turn, struct sl_out *out) {
 	put_line(out, "sluice_threads", figures == NULL ? 1 : figures->worker_count);
 	put_line(out, "sluice_limits", sl_policy_limit_count(turn->context->policy));
 	put_line(out, "sluice_client_time", sl_policy_settings(turn->context->policy)->client_time);
-	if (turn->context->shared == NULL || turn->context->shared->books == NULL)
+	if (turn->context->shared == NULL || turn->context->shared->stats == NULL)
 		return;
-	struct sl_books_sum sum;
-	sl_books_sum(turn->context->shared->books, &sum);
+	struct sl_stats_sum sum;
+	sl_stats_sum(turn->context->shared->stats, &sum);
 	put_line(out, "sluice_requests_allowed",
 	         sum.requests[SL_TRANSPORT_RESP][SL_VERDICT_ALLOWED] + sum.requests[SL_TRANSPORT_HTTP][SL_VERDICT_ALLOWED]);
 	put_line(out, "sluice_requests_denied",
 	         sum.requests[SL_TRANSPORT_RESP][SL_VERDICT_DENIED] + sum.requests[SL_TRANSPORT_HTTP][SL_VERDICT_DENIED]);
-	put_books(turn->context->shared, out);
+	put_decisions(turn->context->shared, out);
 }
 
 static const struct section {

@@ -22,8 +22,8 @@ static void append_number(struct sl_resp_turn *turn, char type, int64_t value) {
 void sl_reply_error(struct sl_resp_turn *turn, const char *format, ...) {
 	char line[SL_RESP_REPLY_BYTES_MAX * 2] = "-";
 	va_list arguments;
-	if (turn->context->tally != NULL)
-		sl_count(&turn->context->tally->errors[SL_TRANSPORT_RESP], 1);
+	if (turn->context->stats != NULL)
+		sl_count(&turn->context->stats->errors[SL_TRANSPORT_RESP], 1);
 	sl_resp_flush(turn);
 	va_start(arguments, format);
 	int written = vsnprintf(line + 1, sizeof line - 3, format, arguments);
@@ -49,9 +49,12 @@ void sl_reply_integer(struct sl_resp_turn *turn, int64_t value) {
 }
 
 void sl_reply_bulk(struct sl_resp_turn *turn, struct sluice_bytes text) {
-	append_number(turn, '$', (int64_t)text.len);
-	append(turn, text.data, text.len);
-	append(turn, "\r\n", 2);
+	char *at = sl_buffer_reserve(turn->out, text.len + SL_RESP_BULK_MORE);
+	if (at == NULL) {
+		turn->failed = true;
+		return;
+	}
+	turn->out->len = (size_t)(sl_resp_put_bulk(at, text) - turn->out->data);
 }
 
 void sl_reply_text(struct sl_resp_turn *turn, const char *text) {

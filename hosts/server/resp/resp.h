@@ -2,9 +2,8 @@
  *
  *   door.c     bytes in, requests dispatched, in order
  *   batch.c    decisions put off until the batch is full, then decided together and answered in order (answer.c)
- *   check.c    SLUICE.CHECK PEEK REFUND RESET, and how limits and the words among them are read
- *   throttle.c CL.THROTTLE
- *   lease.c    SLUICE.ACQUIRE RELEASE RENEW HOLDERS      reserve.c     SLUICE.RESERVE COMMIT
+ *   check.c    SLUICE.CHECK PEEK REFUND RESET ACQUIRE RELEASE RENEW HOLDERS RESERVE COMMIT and CL.THROTTLE, read by
+ *              the grammar of all doors
  *   admit.c    SLUICE.ADMIT EXPLAIN                      connection.c  HELLO AUTH PING CLIENT ...
  *   session.c  who is logged in, and what of a session goes to another process
  *   info.c     INFO CONFIG CLUSTER                       command.c     the table, and COMMAND
@@ -16,8 +15,8 @@
 
 #include "hosts/server/door/door.h"
 #include "hosts/server/door/ids.h"
+#include "proto/command.h"
 #include "proto/resp.h"
-#include "proto/ticket.h"
 
 enum {
 	SL_RESP_CALLS_MAX = 64,                /* decisions of one batch */
@@ -45,19 +44,6 @@ struct sl_resp_session {
 	char lib_name[SL_RESP_NAME_BYTES_MAX + 1], lib_version[SL_RESP_NAME_BYTES_MAX + 1];
 };
 
-/* How a decision is to be answered. */
-enum sl_resp_form {
-	SL_RESP_NUMBERS,   /* seven integers */
-	SL_RESP_FORGOTTEN, /* one: SLUICE.RESET */
-	SL_RESP_NAMED, /* seven, the limit's name, granted with UPTO, the ticket where the policy has such: SLUICE.ADMIT */
-	SL_RESP_CELL,  /* redis-cell's five */
-	SL_RESP_GRANTED,   /* seven, and what was granted: UPTO */
-	SL_RESP_LEASED,    /* seven, and the lease's id: SLUICE.ACQUIRE */
-	SL_RESP_RESERVED,  /* seven, and the reservation's ticket: SLUICE.RESERVE */
-	SL_RESP_FOUND,     /* one: SLUICE.RELEASE, RENEW */
-	SL_RESP_COMMITTED, /* seven, or that there is no such reservation: SLUICE.COMMIT */
-};
-
 /* A limit whose text was parsed before. */
 struct sl_resp_cached {
 	uint32_t batch; /* the batch that last used it: its line may not be given to another text meanwhile */
@@ -72,14 +58,15 @@ struct sl_resp_batch {
 	uint32_t call_count, item_count, spare_count;
 	size_t match_used; /* bytes of the context's match_buffer that hold keys */
 	struct sluice_call calls[SL_RESP_CALLS_MAX];
-	uint8_t forms[SL_RESP_CALLS_MAX];
+	uint8_t operations[SL_RESP_CALLS_MAX]; /* enum sl_operation: which command asked, and so how it is answered */
+	uint32_t given[SL_RESP_CALLS_MAX];     /* the words that it said: SL_SAYS() */
 	struct sluice_item items[SL_RESP_CALLS_MAX * SLUICE_ITEMS_MAX];
 	bool placed[SL_RESP_CALLS_MAX]; /* some of the call's limits are the policy's: the next two are filled */
 	uint32_t positions[SL_RESP_CALLS_MAX * SLUICE_ITEMS_MAX];          /* of each item in the policy */
 	struct sluice_decision each[SL_RESP_CALLS_MAX * SLUICE_ITEMS_MAX]; /* of each item */
-	uint8_t shown[SL_RESP_CALLS_MAX]; /* items that answer; candidates stand behind them; SL_RESP_NAMED only */
+	uint8_t shown[SL_RESP_CALLS_MAX]; /* items that answer; candidates stand behind them; SL_OP_ADMIT only */
 	uint8_t candidate_of[SL_RESP_CALLS_MAX][SLUICE_ITEMS_MAX];
-	uint32_t beyond[SL_RESP_CALLS_MAX]; /* of the match; SL_RESP_NAMED only */
+	uint32_t beyond[SL_RESP_CALLS_MAX]; /* of the match; SL_OP_ADMIT only */
 	struct sluice_limit spares[SL_RESP_SPARES];
 	char made[SL_RESP_CALLS_MAX][SL_ID_DIGITS + 1]; /* ids that the door gives */
 };
@@ -91,6 +78,7 @@ struct sl_resp_worker {
 	struct sluice_match match;
 	struct sluice_attribute attributes[SL_RESP_ARGS_MAX / 2];
 	struct sl_ticket ticket;
+	struct sl_command command;
 	struct sl_resp_cached *recent; /* the line that was used last; NULL before */
 	struct sl_resp_cached cache[SL_RESP_CACHE_LINES];
 };
@@ -107,6 +95,7 @@ struct sl_resp_turn {
 	struct sl_door_context *context;
 	struct sl_resp_worker *worker;
 	struct sl_resp_request *request;
+	const struct sl_resp_command *command; /* that is run */
 	struct sl_buffer *out;
 	bool heard;  /* CLIENT REPLY ON: this answer is given although the one before silenced it */
 	bool close;  /* send what is there, then close */
@@ -147,6 +136,8 @@ struct sl_resp_command {
 	bool deferred; /* joins the batch instead of answering at once */
 	int8_t first_key, last_key, key_step;
 	const char *flags, *categories, *group, *summary; /* flags and categories: words with one space between */
+	const struct sl_form *form; /* of those of the grammar, whose arguments it tells; NULL: `arguments` do */
+	uint8_t operation;          /* enum sl_operation, with it */
 	const struct sl_resp_argument *arguments;
 	const struct sl_resp_command *children; /* subcommands; a command that has some has no run() */
 	uint8_t argument_count, child_count;
@@ -162,17 +153,15 @@ bool sl_resp_command_takes(const struct sl_resp_command *command, uint32_t count
 
 /* ---- the batch (batch.c) ---- */
 
-/* Starts a call, deciding what has gathered if there is no room for it. Fill its items with sl_resp_call_item(), then
- * sl_resp_call_end(); a call that is not ended leaves no trace. Never NULL. */
+/* Starts a call, deciding what has gathered if there is no room for it. Fill its items, which stand behind those of the
+ * batch, then sl_resp_call_end(); a call that is not ended leaves no trace. Never NULL. */
 struct sluice_call *sl_resp_call_begin(struct sl_resp_turn *turn);
-/* Adds a limit to the call begun; the caller counts: at most SLUICE_ITEMS_MAX. */
-void sl_resp_call_item(struct sl_resp_turn *turn, struct sluice_call *call, const struct sluice_limit *limit,
-                       struct sluice_bytes key);
-/* Says which limits of the policy the call's items are: `positions` of all of them, SL_RULING_NOTATION for one in
- * notation, without the candidates behind them. So they are counted as such. */
-void sl_resp_call_place(struct sl_resp_turn *turn, struct sluice_call *call, const uint32_t *positions, uint32_t count);
+/* Says which limit of the policy an item of the call is; of items of which nothing is said, none. So they are counted
+ * as such. */
+void sl_resp_call_place(struct sl_resp_turn *turn, struct sluice_call *call, uint32_t index, uint32_t position);
 /* Joins the call to the batch. */
-void sl_resp_call_end(struct sl_resp_turn *turn, const struct sluice_call *call, enum sl_resp_form form);
+void sl_resp_call_end(struct sl_resp_turn *turn, const struct sluice_call *call, enum sl_operation operation,
+                      uint32_t given);
 /* Gives the call begun an id of the door's own making. */
 void sl_resp_call_make_id(struct sl_resp_turn *turn, struct sluice_call *call);
 /* Decides all that has gathered, together, and answers in order. Nothing to do is nothing done. Afterwards turn->waits
@@ -193,42 +182,8 @@ const struct sluice_limit *sl_resp_limit_recall(struct sl_resp_turn *turn, struc
 const struct sluice_limit *sl_resp_limit_keep(struct sl_resp_turn *turn, struct sluice_bytes text,
                                               const struct sluice_limit *limit);
 
-/* ---- limits and the words among them (check.c) ---- */
-
-enum { SL_WORD_MEMBER = 1, SL_WORD_UPTO = 2, SL_WORD_ID = 4, SL_WORD_AT = 8 };
-
-/* A call being read. */
-struct sl_resp_reading {
-	struct sluice_call *call;
-	const char *command;        /* in capitals, for messages: "CHECK" */
-	uint32_t takes;             /* SL_WORD_ bits of the words that may stand among the limits */
-	uint32_t given;             /* and of those that stood there */
-	bool placed;                /* some limits are the policy's: positions are filled */
-	bool asks;                  /* some are of concurrency or distinct */
-	struct sluice_bytes key;    /* for which the limits now count */
-	uint32_t before;            /* limits of the keys before it */
-	struct sluice_bytes member; /* whom distinct now counts; data NULL: nobody yet */
-	uint32_t positions[SLUICE_ITEMS_MAX];
-};
-
-/* Begins a call of an operation, whose cost is 0 so far; `reading` is filled. */
-void sl_resp_read_begin(struct sl_resp_turn *turn, struct sl_resp_reading *reading, sluice_operation operation,
-                        const char *command, uint32_t takes);
-/* Reads `AT unix_ms`, where it stands at *index, which goes on behind it. False once an error has been answered, here
- * and below. */
-bool sl_resp_read_at(struct sl_resp_turn *turn, uint32_t *index, sluice_ns *now);
-/* Reads the limits for argument 1 and other keys, and the words among them, to the end of the request; AT always may
- * be one, before the first limit. And refuses what the operation can't do with them. */
-bool sl_resp_read_limits(struct sl_resp_turn *turn, struct sl_resp_reading *reading, uint32_t index);
-/* Joins what was read to the batch. */
-void sl_resp_read_end(struct sl_resp_turn *turn, const struct sl_resp_reading *reading, enum sl_resp_form form);
-/* Reads argument `index` as an id: 1..SLUICE_ID_BYTES_MAX bytes; `what` names it in the message. */
-bool sl_resp_read_id(struct sl_resp_turn *turn, uint32_t index, const char *what, struct sluice_bytes *id);
-/* Reads argument `index` as a ticket, whose limits become the call's as far as they are of concurrency (`leases`) or of
- * others. Nothing but AT may stand behind argument `last`. False where it is no ticket: then *is_ticket is false and
- * nothing was answered; or once an error has been answered. */
-bool sl_resp_read_ticket(struct sl_resp_turn *turn, struct sl_resp_reading *reading, uint32_t index, uint32_t last,
-                         bool leases, bool *is_ticket);
+/* How the grammar is this door's (check.c). */
+extern const struct sl_command_door sl_resp_grammar;
 
 /* ---- values (reply.c): all append to turn->out, and set turn->failed where there is no memory ---- */
 
@@ -249,35 +204,15 @@ void sl_reply_set(struct sl_resp_turn *turn, size_t count);
 /* A set (or, where `array`, an array) of the words of a text, each a status. */
 void sl_reply_words(struct sl_resp_turn *turn, const char *words, bool array);
 
-/* ---- helpers that the commands share (args.c) ---- */
-
 static inline struct sluice_bytes sl_resp_arg(const struct sl_resp_turn *turn, uint32_t index) {
 	return turn->request->args[index];
 }
 
-/* A borrowed text for messages: quoted, printable, at most 128 bytes of it shown. */
-struct sl_shown {
-	char text[560];
-};
-struct sl_shown sl_resp_shown(struct sluice_bytes text);
-
-/* A cost: digits only, 0..4294967295. Answers with an error and returns false where it is none. */
-bool sl_resp_read_cost(struct sl_resp_turn *turn, struct sluice_bytes text, uint32_t *cost);
-/* Argument `index` as a whole number; the same. `what` names it. */
-bool sl_resp_read_number(struct sl_resp_turn *turn, uint32_t index, const char *what, uint64_t least, uint64_t most,
-                         uint64_t *value);
-
 /* The commands, by file. */
-void sl_resp_check(struct sl_resp_turn *turn);
-void sl_resp_peek(struct sl_resp_turn *turn);
-void sl_resp_refund(struct sl_resp_turn *turn);
-void sl_resp_reset_counters(struct sl_resp_turn *turn);
-void sl_resp_acquire(struct sl_resp_turn *turn);
-void sl_resp_release(struct sl_resp_turn *turn);
-void sl_resp_renew(struct sl_resp_turn *turn);
+void sl_resp_decide(struct sl_resp_turn *turn);
+void sl_resp_hold(struct sl_resp_turn *turn);
+void sl_resp_end(struct sl_resp_turn *turn);
 void sl_resp_holders(struct sl_resp_turn *turn);
-void sl_resp_reserve(struct sl_resp_turn *turn);
-void sl_resp_commit(struct sl_resp_turn *turn);
 void sl_resp_throttle(struct sl_resp_turn *turn);
 void sl_resp_admit(struct sl_resp_turn *turn);
 void sl_resp_explain(struct sl_resp_turn *turn);

@@ -22,7 +22,7 @@ static bool read_count(struct sl_resp_turn *turn, uint32_t index, uint32_t *coun
 	}
 	if (!sl_bytes_to_u64(sl_resp_arg(turn, index), &number) || number < 1 || number > SL_TOP_COUNT_MAX) {
 		sl_reply_error(turn, "ERR COUNT %s: expected a whole number from 1 to %d",
-		               sl_resp_shown(sl_resp_arg(turn, index)).text, SL_TOP_COUNT_MAX);
+		               sl_shown(sl_resp_arg(turn, index)).text, SL_TOP_COUNT_MAX);
 		return false;
 	}
 	*count = (uint32_t)number;
@@ -40,7 +40,7 @@ static bool read_arguments(struct sl_resp_turn *turn, enum sl_top_kind *kind, ui
 			if (!read_count(turn, ++i, count))
 				return false;
 		} else {
-			sl_reply_error(turn, "ERR %s: expected DENIED, NEAR or COUNT", sl_resp_shown(word).text);
+			sl_reply_error(turn, "ERR %s: expected DENIED, NEAR or COUNT", sl_shown(word).text);
 			return false;
 		}
 	}

@@ -4,7 +4,7 @@
  *   {"time":"2026-11-21T22:00:00.123Z","limit":"login","key":"ip=192.0.2.7","cost":1,"quota":5,"retry_after_ms":3100,
  *    "transport":"http","suppressed":41}
  *
- * with "bound":"room" (sluice_bound_name()) behind the wait where not the quota denied but a bound of ours.
+ * with "bound":"room" (sluice_bound_name()) after the wait where not the quota denied but a bound of ours.
  *
  * A line is UTF-8 and holds no control characters, whatever the key: a key that is none has its bytes in "key_hex" as
  * well. retry_after_ms is -1 where the cost is above the quota. The file and its FILE.1 together stay below two times

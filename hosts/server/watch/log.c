@@ -1,3 +1,4 @@
+/* See log.h. Each line is built in memory and written by one call, whichever thread it comes from. */
 #include "hosts/server/watch/log.h"
 
 #include "base/text.h"

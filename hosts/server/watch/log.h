@@ -22,7 +22,7 @@ enum {
 /* Says whether lines are JSON from now on; text before the first call. From any thread. */
 void sl_log_set_json(bool json);
 
-/* Writes a line; `format` as for printf, without a name in front or a newline behind it. As text it is "sluice:
+/* Writes a line; `format` as for printf, without a name in front or a newline after it. As text it is "sluice:
  * MESSAGE", or "sluice: warning: MESSAGE". From any thread. */
 void sl_log(enum sl_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

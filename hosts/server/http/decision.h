@@ -1,0 +1,33 @@
+/* Decisions as headers and JSON. */
+#ifndef SL_HTTP_DECISION_H
+#define SL_HTTP_DECISION_H
+
+#include "hosts/server/http/exchange.h"
+#include "proto/headers.h"
+
+/* How a decision is answered. */
+struct sl_http_style {
+	bool explain;    /* an explanation: 200 whatever it says, with what next frees and with candidates */
+	bool empty;      /* the proxies' doors: no body where it is allowed, but a Sluice-Delay-Ms where the request is to
+	                  * be held; and a denial's body, which strangers read, tells only of those limits that denied */
+	uint16_t denied; /* status of a denial; 0 for 429 */
+	uint16_t unable; /* of what on-error: deny denies; 0 for 503 */
+};
+
+/* A decision as it is shown. Everything is borrowed. */
+struct sl_http_view {
+	const struct sluice_call *call; /* call->each may be NULL where count is 0 */
+	uint32_t count;                 /* of the limits that are shown; those behind them in the call are candidates */
+	struct sl_headers_limit limits[SLUICE_ITEMS_MAX];
+	struct sluice_bytes keys[SLUICE_ITEMS_MAX];
+	const uint8_t *candidate_of; /* for each candidate the limit that it belongs to; NULL where there are none */
+	struct sluice_store *store;  /* of an explanation: where standings are looked up; NULL: it is not at hand */
+	struct sluice_bytes id;      /* of what the caller holds now, or its ticket; len 0: nothing */
+	struct sl_http_style style;
+	bool next; /* it is asked when the next unit is free */
+};
+
+/* 200, or 429 as a problem, with the headers of rate limits in the listener's forms. */
+void sl_http_reply_decision(struct sl_http_exchange *exchange, const struct sl_http_view *view);
+
+#endif

@@ -1,0 +1,31 @@
+/* One request of the HTTP door on its way to its answer. The files of the door:
+ *
+ *   door.c      connection: parse, route, mechanics (100-continue, keep-alive, refusals)
+ *   ask.c       JSON bodies and queries -> struct sl_http_ask   ask_limits.c  the limits of a body
+ *   decide.c    one call, its answer; check, refund, reset      admit.c  admit, explain
+ *   hold.c      acquire, release, renew (holders.c)             commit.c reserve, commit, what the proxies commit
+ *   reply.c     answers: head, problems, plain texts, the list of limits
+ *   decision.c  decisions -> headers and JSON
+ *   auth.c      the proxies' doors           metrics.c  /metrics        figures.c  /v1/figures
+ *   top.c       /v1/top                      admin.c    /v1/reload
+ *   page.c      the dashboard                guard.c    roles, Authorization, pages of other sites */
+#ifndef SL_HTTP_EXCHANGE_H
+#define SL_HTTP_EXCHANGE_H
+
+#include "hosts/server/door/door.h"
+#include "proto/http.h"
+
+/* A request being answered. */
+struct sl_http_exchange {
+	struct sl_door_context *context;
+	const struct sl_http_request *request;
+	struct sl_buffer *out;
+	uint32_t roles; /* SL_ROLE_ bits of the caller */
+	bool close;     /* in: asked for by the client or by draining; out: set by what cannot go on */
+	bool waits;     /* decisions are under way: nothing is said, and the request will be read again */
+};
+
+/* What the policy says of the listener that a request came by; NULL: nothing. */
+const struct sl_listen *sl_http_listen(const struct sl_http_exchange *exchange);
+
+#endif

@@ -1,0 +1,20 @@
+/* The files that a policy is made of. */
+#ifndef SL_FOLLOWED_H
+#define SL_FOLLOWED_H
+
+#include "base/bytes.h"
+
+enum { SL_FOLLOWED_MAX = 4 };
+
+/* What a policy was read from. */
+struct sl_followed {
+	char paths[SL_FOLLOWED_MAX][512]; /* the policy's file, and those that it names for TLS; "" for none */
+	uint64_t digest;                  /* of what stood in them when they were last read, taken over or not */
+};
+
+/* The digest of what stands in them now, given that of the first one's text. Reads the others. */
+uint64_t sl_followed_digest(const struct sl_followed *followed, uint64_t text);
+/* What can be told of them without reading: another number when one was written, replaced or removed. */
+uint64_t sl_followed_look(const struct sl_followed *followed);
+
+#endif

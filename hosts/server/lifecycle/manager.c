@@ -1,0 +1,29 @@
+/* What goes on by the clock besides serving: the service manager is told that this process lives, and the stats are
+ * sampled for their history. */
+#include "hosts/server/lifecycle/manager.h"
+
+static void on_watchdog(uv_timer_t *timer) {
+	(void)timer;
+	sl_notify("WATCHDOG=1");
+}
+
+static void on_sample(uv_timer_t *timer) {
+	struct sl_server *server = timer->data;
+	sl_stats_sample(server->parts.shared.stats, sluice_store_now(server->store));
+}
+
+static void start_timer(struct sl_server *server, uv_timer_t *timer, uv_timer_cb callback, uint64_t every_ms) {
+	uv_timer_init(&server->workers[0].loop, timer);
+	uv_unref((uv_handle_t *)timer);
+	timer->data = server;
+	uv_timer_start(timer, callback, every_ms, every_ms);
+}
+
+void sl_manager_start(struct sl_server *server) {
+	uint64_t watchdog_ms = sl_notify_watchdog() / 1000000;
+	start_timer(server, &server->sample, on_sample, SL_HISTORY_STEP_MS);
+	if (watchdog_ms != 0) /* twice in its time, as sd_watchdog_enabled(3) recommends */
+		start_timer(server, &server->watchdog, on_watchdog, watchdog_ms / 2 > 0 ? watchdog_ms / 2 : 1);
+	if (server->predecessor < 0) /* else that one introduces us first */
+		sl_notify("READY=1\nSTATUS=serving %u limits", sl_policy_limit_count(server->policy->policy));
+}

@@ -1,0 +1,86 @@
+/* See parts.h. Made before the first thread starts, so nothing of it needs a lock to begin with. */
+#include "hosts/server/lifecycle/parts.h"
+
+#include "hosts/server/door/stagger.h"
+#include "hosts/server/watch/fleet_figures.h"
+#include "hosts/server/net/bounds.h"
+#include "hosts/server/watch/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool make_tops(struct sl_parts *parts, uint32_t workers) {
+	struct sl_top **tops = calloc(workers, sizeof *tops);
+	if (tops == NULL)
+		return false;
+	parts->shared.tops = tops;
+	for (; parts->shared.top_count < workers; parts->shared.top_count++) {
+		tops[parts->shared.top_count] = sl_top_new();
+		if (tops[parts->shared.top_count] == NULL)
+			return false;
+	}
+	return true;
+}
+
+static bool make_fleet_figures(struct sl_parts *parts, uint32_t workers) {
+	parts->fleet = aligned_alloc(64, workers * sizeof *parts->fleet);
+	if (parts->fleet == NULL)
+		return false;
+	memset(parts->fleet, 0, workers * sizeof *parts->fleet);
+	parts->shared.fleet = parts->fleet;
+	return true;
+}
+
+bool sl_parts_make(struct sl_parts *parts, uint32_t workers, const struct sl_settings *settings) {
+	struct sl_shared *shared = &parts->shared;
+	*parts = (struct sl_parts){.figures = aligned_alloc(64, sizeof *parts->figures)};
+	if (parts->figures == NULL)
+		return false;
+	memset(parts->figures, 0, sizeof *parts->figures);
+	parts->figures->worker_count = workers;
+	shared->figures = parts->figures;
+	parts->bounds = sl_bounds_new(&parts->figures->refused);
+	shared->stats = sl_stats_new(workers);
+	shared->stagger = sl_stagger_new();
+	shared->access = sl_access_new();
+	if (parts->bounds == NULL || shared->stats == NULL || shared->stagger == NULL || shared->access == NULL ||
+	    !make_tops(parts, workers))
+		return false;
+	if (settings->redis.address_count != 0 && !make_fleet_figures(parts, workers))
+		return false;
+	if (settings->log.denials != NULL)
+		shared->denials = sl_denials_open(&settings->log);
+	return settings->log.denials == NULL || shared->denials != NULL;
+}
+
+void sl_parts_free(struct sl_parts *parts) {
+	struct sl_shared *shared = &parts->shared;
+	sl_store_stats_free(shared->store_stats);
+	sl_denials_close(shared->denials);
+	for (uint32_t i = 0; i < shared->top_count; i++)
+		sl_top_free(shared->tops[i]);
+	free((void *)shared->tops);
+	sl_access_free(shared->access);
+	sl_stagger_free(shared->stagger);
+	sl_stats_free(shared->stats);
+	sl_bounds_free(parts->bounds);
+	free(parts->fleet);
+	free(parts->figures);
+}
+
+bool sl_parts_check(const struct sl_settings *settings) {
+	const char *path = settings->log.denials;
+	char folder[4096];
+	if (path == NULL || access(path, W_OK) == 0)
+		return true;
+	const char *slash = strrchr(path, '/');
+	int len = slash == NULL ? 0 : slash == path ? 1 : (int)(slash - path);
+	snprintf(folder, sizeof folder, "%.*s", len == 0 ? 1 : len, len == 0 ? "." : path);
+	if (errno == ENOENT && access(folder, W_OK | X_OK) == 0)
+		return true;
+	sl_log(SL_LOG_ERROR, "log.denials: %s can't be written: %s", path, strerror(errno));
+	return false;
+}

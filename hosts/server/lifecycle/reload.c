@@ -1,0 +1,289 @@
+/* The policy: loaded at the start, and read again while the server serves.
+ *
+ * A reload prepares everything first (text, certificates, rows in the stats) and only then has the workers change over,
+ * each at its next turn: what cannot be prepared leaves the policy of before untouched. Counters are found by the names
+ * and numbers of their limits, so they are kept wherever those are.
+ *
+ * A policy that would disarm is refused: one without the limits or the users that the one before had, which does not
+ * say that none are meant. It runs on the reader's thread (reader.c), one at a time: no file is read by who serves, nor
+ * with policy_lock in hand. */
+#include "hosts/server/lifecycle/reload.h"
+
+#include "hosts/server/lifecycle/entrances.h"
+#include "hosts/server/lifecycle/store_location.h"
+#include "hosts/server/tls/tls.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- what it came to ------------------------------------------------------------------------------------------- */
+
+void sl_reload_say(struct sl_reload *outcome, const char *format, ...) {
+	size_t used = strlen(outcome->messages), room = sizeof outcome->messages - used;
+	va_list list;
+	if (used != 0 && room > 1) {
+		outcome->messages[used++] = '\n';
+		outcome->messages[used] = '\0';
+		room--;
+	}
+	va_start(list, format);
+	vsnprintf(outcome->messages + used, room, format, list);
+	va_end(list);
+}
+
+void sl_reload_tell(const struct sl_server_options *options, const struct sl_reload *outcome) {
+	const char *path = options->policy_file == NULL ? "(none)" : options->policy_file;
+	for (size_t i = 0; i < outcome->problems.count; i++)
+		sl_log_place(path, &outcome->problems.list[i]);
+	for (const char *line = outcome->messages; *line != '\0';) {
+		int len = (int)strcspn(line, "\n");
+		sl_log(outcome->taken_over ? SL_LOG_INFO : SL_LOG_ERROR, "%.*s", len, line);
+		line += len + (line[len] == '\n');
+	}
+}
+
+/* ---- loading --------------------------------------------------------------------------------------------------- */
+
+/* What the policy asks for and this version does not have. */
+static bool is_served(const struct sl_settings *settings, struct sl_reload *outcome) {
+	for (uint32_t i = 0; i < settings->listen_count; i++)
+		if (settings->listens[i].door == SL_LISTEN_GRPC) {
+			sl_reload_say(outcome, "listen.grpc: this version serves no gRPC; take it out of the policy");
+			return false;
+		}
+	return true;
+}
+
+static void follow(struct sl_followed *followed, const char *policy_file, const struct sl_settings *settings) {
+	const char *files[SL_FOLLOWED_MAX] = {policy_file, settings->tls_certificate, settings->tls_key,
+	                                      settings->tls_client_ca};
+	for (int i = 0; i < SL_FOLLOWED_MAX; i++)
+		snprintf(followed->paths[i], sizeof followed->paths[i], "%s", files[i] == NULL ? "" : files[i]);
+}
+
+/* Takes the policy out of a reading; NULL where there is none, or no memory. */
+static struct sl_shared_policy *take_policy(struct sl_policy_reading *reading, struct sl_reload *outcome) {
+	struct sl_shared_policy *shared = calloc(1, sizeof *shared);
+	outcome->problems = reading->problems;
+	reading->problems = (struct sluice_problems){.list = NULL};
+	if (reading->error[0] != '\0')
+		sl_reload_say(outcome, "%s", reading->error);
+	if (shared == NULL)
+		sl_reload_say(outcome, "out of memory while loading the policy");
+	if (shared == NULL || reading->policy == NULL || !is_served(sl_policy_settings(reading->policy), outcome)) {
+		free(shared);
+		return NULL;
+	}
+	shared->policy = reading->policy;
+	shared->holders = 1;
+	reading->policy = NULL;
+	return shared;
+}
+
+/* Gives the policy its certificate, where it names one. False, and why: it can't be used, or a listener needs one. */
+static bool load_tls(struct sl_shared_policy *shared, bool or_pipe, struct sluice_error *error) {
+	const struct sl_settings *settings = sl_policy_settings(shared->policy);
+	const struct sl_tls_files files = {settings->tls_certificate, settings->tls_key, settings->tls_client_ca};
+	if (files.certificate != NULL && files.key != NULL)
+		return sl_tls_load_server(&files, or_pipe, &shared->tls, error);
+	for (uint32_t i = 0; i < settings->listen_count; i++)
+		if (settings->listens[i].tls) {
+			snprintf(error->text, sizeof error->text, "%.150s speaks TLS: tls.certificate and tls.key are missing",
+			         settings->listens[i].address);
+			return false;
+		}
+	return true;
+}
+
+struct sl_shared_policy *sl_policy_prepare(const struct sl_server_options *options, struct sl_policy_reading *reading,
+                                           struct sl_reload *outcome, struct sl_followed *followed) {
+	if (reading->policy != NULL)
+		follow(followed, options->policy_file, sl_policy_settings(reading->policy));
+	const bool or_pipe = !reading->again;
+	/* before the certificates are read: one that changes meanwhile is read again */
+	followed->digest = sl_followed_digest(followed, reading->digest);
+	struct sl_shared_policy *shared = take_policy(reading, outcome);
+	sl_policy_reading_free(reading);
+	if (shared == NULL)
+		return NULL;
+	struct sluice_error error;
+	if (load_tls(shared, or_pipe, &error))
+		return shared;
+	sl_reload_say(outcome, "%s", error.text);
+	sl_shared_policy_release(shared);
+	return NULL;
+}
+
+bool sl_policy_enter(struct sl_server *server, struct sl_shared_policy *policy) {
+	policy->rows = calloc(sl_policy_limit_count(policy->policy) + 1, sizeof *policy->rows);
+	if (policy->rows == NULL)
+		return false;
+	sl_stats_enter(server->parts.shared.stats, policy->policy, policy->rows);
+	return true;
+}
+
+/* ---- reloading ------------------------------------------------------------------------------------------------- */
+
+static bool is_same_text(const char *a, const char *b) {
+	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+static bool listens_equal(const struct sl_settings *a, const struct sl_settings *b) {
+	bool equal = a->listen_count == b->listen_count;
+	for (uint32_t i = 0; equal && i < a->listen_count; i++) {
+		const struct sl_listen *x = &a->listens[i], *y = &b->listens[i];
+		equal = x->door == y->door && strcmp(x->address, y->address) == 0 && x->tls == y->tls && x->mode == y->mode &&
+		        x->proxy_protocol == y->proxy_protocol && x->unprotected == y->unprotected;
+	}
+	return equal;
+}
+
+static bool denials_equal(const struct sl_log_settings *a, const struct sl_log_settings *b) {
+	return is_same_text(a->denials, b->denials) && a->denials_per_key == b->denials_per_key &&
+	       a->denials_per_second == b->denials_per_second && a->denials_bytes == b->denials_bytes;
+}
+
+/* What a reload can't change: it is compared with what the process began with. */
+static void say_what_stays(const struct sl_server *server, const struct sl_settings *now, struct sl_reload *outcome) {
+	const struct sl_settings *first = sl_policy_settings(server->first->policy);
+	const char *path = server->options->policy_file;
+	if (!sl_store_location_equal(now, first))
+		sl_reload_say(outcome, "store: what %s now says of it needs a restart: the store of before goes on", path);
+	if (!listens_equal(now, first))
+		sl_reload_say(outcome, "listen: what %s now says of it needs a restart: the addresses of before go on", path);
+	if (now->threads != first->threads && server->options->threads == 0)
+		sl_reload_say(outcome, "threads: what %s now says of them needs a restart: the threads of before go on", path);
+	if (!denials_equal(&now->log, &first->log))
+		sl_reload_say(outcome, "log: what %s now says of denials needs a restart: their log of before goes on", path);
+}
+
+/* Has all use a policy that is ready for it. */
+static void adopt(struct sl_server *server, struct sl_shared_policy *policy, struct sl_reload *outcome) {
+	const struct sl_settings *settings = sl_policy_settings(policy->policy);
+	for (uint32_t i = 0; i < server->worker_count; i++)
+		sl_worker_set_policy(&server->workers[i], policy);
+	sl_shared_policy_release(server->policy);
+	server->policy = policy;
+	sl_entrances_refresh(server, settings);
+	sl_log_set_json(settings->log.json);
+	outcome->taken_over = true;
+	say_what_stays(server, settings, outcome);
+	if (!server->options->quiet)
+		sl_reload_say(outcome, "took over %s", server->options->policy_file);
+}
+
+static bool listens_with_tls(const struct sl_server *server) {
+	for (uint32_t i = 0; i < server->entrance_count; i++)
+		if (server->entrances[i].listener.tls)
+			return true;
+	return false;
+}
+
+const char *sl_policy_disarms(bool had_limits, bool had_users, const struct sl_settings *now) {
+	if (had_limits && !now->limits_given)
+		return "it has no limits, and does not say limits: []";
+	if (had_users && !now->users_given)
+		return "it has no users, and does not say users: []";
+	return NULL;
+}
+
+static const char *disarms(const struct sl_server *server, const struct sl_shared_policy *policy) {
+	const struct sluice_policy *before = server->policy->policy;
+	return sl_policy_disarms(sl_policy_limit_count(before) != 0, sl_policy_settings(before)->user_count != 0,
+	                         sl_policy_settings(policy->policy));
+}
+
+/* `policy`: what was read, and is ready; NULL: it can't be served. The lock is held. */
+static void use_policy(struct sl_server *server, struct sl_shared_policy *policy, struct sl_reload *outcome) {
+	const char *path = server->options->policy_file, *open_to_all, *disarmed;
+	if (policy == NULL) {
+		sl_reload_say(outcome, "%s was not taken over: the policy of before goes on", path);
+	} else if ((open_to_all = sl_entrances_forbidden(server, sl_policy_settings(policy->policy))) != NULL) {
+		sl_reload_say(outcome,
+		              "%s was not taken over: it has no users, and other hosts can reach %s: the policy of "
+		              "before goes on",
+		              path, open_to_all);
+		sl_shared_policy_release(policy);
+	} else if ((disarmed = disarms(server, policy)) != NULL) {
+		sl_reload_say(outcome, "%s was not taken over: %s: the policy of before goes on", path, disarmed);
+		sl_shared_policy_release(policy);
+	} else if (policy->tls == NULL && server->policy->tls != NULL && listens_with_tls(server)) {
+		sl_reload_say(outcome, "%s was not taken over: it has no certificate (tls), and a listener speaks TLS", path);
+		sl_shared_policy_release(policy);
+	} else if (!sl_policy_enter(server, policy)) {
+		sl_reload_say(outcome, "out of memory: the policy of before goes on");
+		sl_shared_policy_release(policy);
+	} else {
+		adopt(server, policy, outcome);
+	}
+}
+
+static void note(struct sl_server *server, const struct sl_reload *outcome) {
+	struct sl_figures *figures = server->parts.figures;
+	atomic_fetch_add_explicit(&figures->reloads[outcome->taken_over], 1, memory_order_relaxed);
+	atomic_store_explicit(&figures->reload_failed, !outcome->taken_over, memory_order_relaxed);
+	if (outcome->taken_over)
+		atomic_store_explicit(&figures->reloaded_ns, sluice_store_now(server->store), memory_order_relaxed);
+}
+
+/* What a reading comes to, told to systemd, counted and logged. */
+static void change_over(struct sl_server *server, struct sl_policy_reading *reading, struct sl_reload *outcome) {
+	struct sl_shared_policy *policy = sl_policy_prepare(server->options, reading, outcome, &server->reader.followed);
+	pthread_mutex_lock(&server->policy_lock);
+	if (server->policy_is_fixed) {
+		sl_reload_say(outcome, "nothing is read again: " SL_POLICY_FIXED_TEXT);
+		if (policy != NULL)
+			sl_shared_policy_release(policy);
+	} else {
+		sl_notify_reloading();
+		use_policy(server, policy, outcome);
+		note(server, outcome);
+		sl_notify("READY=1\nSTATUS=serving %u limits", sl_policy_limit_count(server->policy->policy));
+	}
+	pthread_mutex_unlock(&server->policy_lock);
+}
+
+void sl_server_reload(struct sl_server *server, struct sl_reload *outcome) {
+	*outcome = (struct sl_reload){.taken_over = false};
+	if (sl_policy_is_fixed(server)) {
+		sl_reload_say(outcome, "nothing is read again: " SL_POLICY_FIXED_TEXT);
+	} else if (server->options->policy_file == NULL) {
+		sl_reload_say(outcome, "nothing to read again: no policy file was given");
+	} else {
+		struct sl_policy_reading reading;
+		sl_policy_file_read(&reading, server->options->policy_file, true);
+		change_over(server, &reading, outcome);
+	}
+	pthread_mutex_lock(&server->policy_lock);
+	outcome->limit_count = sl_policy_limit_count(server->policy->policy);
+	pthread_mutex_unlock(&server->policy_lock);
+	sl_reload_tell(server->options, outcome);
+}
+
+bool sl_server_reload_followed(struct sl_server *server, uint64_t text) {
+	struct sl_policy_reading reading;
+	struct sl_reload outcome = {.taken_over = false};
+	sl_policy_file_read(&reading, server->options->policy_file, true);
+	bool is_that = reading.digest == text;
+	if (is_that && !sl_policy_is_fixed(server))
+		change_over(server, &reading, &outcome);
+	else
+		sl_policy_reading_free(&reading);
+	sl_reload_tell(server->options, &outcome);
+	sluice_problems_free(&outcome.problems);
+	return is_that;
+}
+
+bool sl_policy_is_fixed(struct sl_server *server) {
+	pthread_mutex_lock(&server->policy_lock);
+	bool fixed = server->policy_is_fixed;
+	pthread_mutex_unlock(&server->policy_lock);
+	return fixed;
+}
+
+void sl_policy_fix(struct sl_server *server, bool fixed) {
+	pthread_mutex_lock(&server->policy_lock);
+	server->policy_is_fixed = fixed;
+	pthread_mutex_unlock(&server->policy_lock);
+}

@@ -1,0 +1,41 @@
+/* The end of a connection, whoever brings it about: its place in every list and count is given back. */
+#include "hosts/server/net/close.h"
+
+#include "hosts/server/net/suspend.h"
+#include "hosts/server/net/waits.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static void on_closed(uv_handle_t *handle) {
+	struct sl_connection *c = handle->data;
+	free(c->input);
+	free(c->unsent);
+	free(c);
+}
+
+void sl_connection_close(struct sl_connection *c) {
+	struct sl_worker *worker = c->worker;
+	if (c->fd < 0)
+		return;
+	uv_close((uv_handle_t *)&c->poll, on_closed);
+	sl_tls_close(c->tls);
+	close(c->fd);
+	c->fd = -1;
+	c->tls = NULL;
+	*c->link = c->next;
+	if (c->next != NULL)
+		c->next->link = c->link;
+	sl_wait_leave(c);
+	worker->kept_bytes -= c->input_capacity + c->unsent_len;
+	sl_connection_forget_pending(c);
+	c->door->close(c->door_state);
+	sl_bounds_leave(worker->bounds, &c->place);
+	atomic_fetch_add_explicit(&worker->figures->closed[c->door->transport], 1, memory_order_relaxed);
+}
+
+void sl_connection_count_error(struct sl_connection *c) {
+	struct sl_worker_stats *stats = c->worker->context.stats;
+	if (stats != NULL)
+		sl_count(&stats->errors[c->door->transport], 1);
+}

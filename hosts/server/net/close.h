@@ -1,0 +1,12 @@
+/* Connections end here. */
+#ifndef SL_CLOSE_H
+#define SL_CLOSE_H
+
+#include "hosts/server/net/connection.h"
+
+/* Closes it at once, whatever it was doing; its memory goes at the end of the turn. Twice is no harm. */
+void sl_connection_close(struct sl_connection *c);
+/* Counts a connection that was none of ours: a greeting that failed. */
+void sl_connection_count_error(struct sl_connection *c);
+
+#endif

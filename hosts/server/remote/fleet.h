@@ -1,0 +1,44 @@
+/* The fleet: how a front decides over nodes of Redis or Valkey. One a worker thread, on its loop; no locks.
+ *
+ *   fleet.c         opened, closed, asked         call_batch.c    calls that were sent together
+ *   start.c         what is decided here          remote_call.c   one call: asked
+ *   lane.c          calls that share a counter, in their order, and what is held for them
+ *   plan.c          items -> commands, by slot    sending.c       commands -> nodes
+ *   slice.c         slices of hot counters        rate.c          which are hot
+ *   denial_cache.c  denials that still hold       fallback.c      what a call gets when nobody answers
+ *
+ * The nodes are cluster/nodes.h: connections, slots, scripts, who is up. What is counted: watch/fleet_figures.h.
+ *
+ * See docs/design/011-redis.md for the commands and why, docs/fleet.md for what users are told. */
+#ifndef SL_FLEET_H
+#define SL_FLEET_H
+
+#include "hosts/server/door/pending.h"
+#include "hosts/server/watch/fleet_figures.h"
+
+#include <uv.h>
+
+struct sl_fleet;
+
+struct sl_fleet_options {
+	const struct sl_redis_settings *settings; /* copied: may go after the call */
+	uv_loop_t *loop;
+	struct sluice_store *store;       /* of this process: on-error: local */
+	struct sl_fleet_figures *figures; /* this worker's */
+	const char *password;             /* NULL: none; copied */
+	void (*say)(const char *line);    /* the log: nodes that come and go, at most some lines a second; may be NULL */
+};
+
+/* Makes a fleet and begins to connect; it can be asked at once. False:
+ * error->text says why, such as a certificate that can't be read or an address that is none. */
+SLUICE_MUST_USE bool sl_fleet_open(struct sl_fleet **fleet, const struct sl_fleet_options *options,
+                                   struct sluice_error *error);
+
+/* What doors ask (context->remote); lives as long as the fleet. */
+struct sl_remote *sl_fleet_remote(struct sl_fleet *fleet);
+
+/* Ends it: returns slices, ends what is still pending as SLUICE_E_AWAY, closes connections. `closed` is called when
+ * nothing of it is left on the loop, within a second; it may be NULL. */
+void sl_fleet_close(struct sl_fleet *fleet, void (*closed)(void *to), void *to);
+
+#endif

@@ -1,0 +1,109 @@
+/* What all that asks nodes has in common: a group's command is sent, and what they refuse is told. */
+#include "hosts/server/remote/sending.h"
+
+#include "algo/rule.h"
+#include "base/math.h"
+#include "base/out.h"
+#include "base/siphash.h"
+#include "os/clock.h"
+
+#include <stdlib.h>
+
+enum { LINE_BYTES_MAX = 400, QUOTED_MAX = 160, HOLD_MS_MIN = 1000, HOLD_MS_MAX = 60000 };
+#define SAY_EVERY_NS ((sluice_ns)5000000000)
+#define TIDY_NS ((sluice_ns)1000000000) /* how long a command may take that nobody waits for */
+
+/* ---- the log ----------------------------------------------------------------------------------------------------- */
+
+/* What to do about an error of a node, by how it begins. */
+static const char *advice_for(struct sluice_bytes error) {
+	static const struct {
+		const char *begins, *advice;
+	} advice[] = {
+		{"OOM", "give the node more memory (maxmemory) or let it evict (maxmemory-policy)"},
+		{"WRONGTYPE", "a key of ours holds something else: give the store a prefix that nobody else uses"},
+		{"NOPERM", "let the user run the commands on these keys: ACL SETUSER name +@all ~prefix*"},
+		{"NOAUTH", "write user and password-file under store"},
+		{"ERR UPTO is no word", "a node's module is older than this front: nodes are upgraded first"},
+		{"ERR unknown command", "load sluice-module.so on every node, or write via: script"},
+		{"READONLY", "a replica was asked: name the primary, or wait for the failover to end"},
+		{"MISCONF", "the node can't save to disk and refuses writes: see its log"},
+		{"CROSSSLOT", "the node became part of a cluster: passes by itself"},
+	};
+	for (size_t i = 0; i < sizeof advice / sizeof advice[0]; i++) {
+		size_t len = strlen(advice[i].begins);
+		if (error.len >= len && memcmp(error.data, advice[i].begins, len) == 0)
+			return advice[i].advice;
+	}
+	return "on-error decides what requests get meanwhile";
+}
+
+void sl_fleet_refused(struct sl_fleet *fleet, struct sluice_bytes error) {
+	char line[LINE_BYTES_MAX];
+	struct sl_out out = sl_out_to(line, sizeof line - 1);
+	sluice_ns now = sl_clock_monotonic();
+	if (fleet->say == NULL)
+		return;
+	if (fleet->said_at != 0 && now - fleet->said_at < SAY_EVERY_NS) {
+		fleet->unsaid++;
+		return;
+	}
+	sl_out_str(&out, "redis: a command was refused: ");
+	sl_out_quoted(&out, error, QUOTED_MAX);
+	sl_out_str(&out, "; ");
+	sl_out_str(&out, advice_for(error));
+	if (fleet->unsaid != 0) {
+		sl_out_str(&out, " (and ");
+		sl_out_u64(&out, fleet->unsaid);
+		sl_out_str(&out, " more before)");
+	}
+	*out.at = '\0';
+	fleet->said_at = now;
+	fleet->unsaid = 0;
+	fleet->say(line);
+}
+
+/* ---- asking ------------------------------------------------------------------------------------------------------ */
+
+uint64_t sl_fleet_id(struct sl_fleet *fleet) {
+	const uint64_t word = fleet->ids++;
+	return sl_siphash(fleet->secret, &word, 1, sl_str("hold"), 2, 4);
+}
+
+bool sl_fleet_ask(struct sl_fleet *fleet, struct sl_group *group) {
+	return !fleet->nodes_closing && sl_nodes_ask(fleet->nodes, &group->ask);
+}
+
+struct sl_head sl_group_head(const struct sl_fleet *fleet, const struct sl_group *group) {
+	uint64_t ttl_ms = sl_min(sl_max(4 * fleet->budget_ns / SL_MS_NS, HOLD_MS_MIN), HOLD_MS_MAX);
+	return (struct sl_head){
+		.cost = group->cost, .ttl_ms = (uint32_t)ttl_ms, .id = group->id, .dated = group->dated, .now = group->now};
+}
+
+static void tidied(struct sl_node_ask *ask, const struct sl_answer *answer) {
+	(void)answer;
+	free((struct sl_group *)(void *)((char *)ask - offsetof(struct sl_group, ask)));
+}
+
+void sl_group_send_off(struct sl_fleet *fleet, struct sl_group *group, enum sl_operation verb) {
+	struct sl_head head = sl_group_head(fleet, group);
+	group->owner = NULL;
+	sl_group_say(group, verb, &head);
+	group->ask.deadline = sl_clock_monotonic() + TIDY_NS;
+	group->ask.answered = tidied;
+	if (!sl_fleet_ask(fleet, group))
+		free(group);
+}
+
+/* ---- time -------------------------------------------------------------------------------------------------------- */
+
+void sl_fleet_wake(struct sl_fleet *fleet, sluice_ns due) {
+	sluice_ns now;
+	if (due >= fleet->lanes_due || fleet->nodes_closing)
+		return;
+	now = sl_clock_monotonic();
+	fleet->lanes_due = due;
+	fleet->lanes_set = now;
+	uv_update_time(fleet->loop);
+	uv_timer_start(&fleet->lane_timer, fleet->lanes_tick, due <= now ? 1 : (due - now + SL_MS_NS - 1) / SL_MS_NS, 0);
+}
