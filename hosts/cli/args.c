@@ -1,7 +1,11 @@
+/* See args.h. One walk over argv, without getopt, which prints what it finds wrong and has no word for what is near. */
 #include "hosts/cli/args.h"
 
+#include "base/assert.h"
+#include "base/out.h"
 #include "policy/nearest.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 struct sl_args sl_args_begin(char **argv, int argc, const struct sl_option *options, int option_count) {
@@ -16,7 +20,7 @@ const char *sl_args_nearest(const char *word, const char *const *names) {
 	return sl_nearest(sl_str(word), name_at, names);
 }
 
-/* The names of a verb's options, and --help behind them: a table for sl_nearest(). */
+/* The names of a verb's options, and --help after them: a table for sl_nearest(). */
 static const char *option_at(const void *table, size_t index) {
 	const struct sl_args *args = table;
 	const size_t count = (size_t)args->option_count;
@@ -34,7 +38,7 @@ static int bad_unknown(struct sl_args *args, const char *word) {
 	return SL_ARG_BAD;
 }
 
-/* Gives the option at `found` its value: what stands behind '=', behind the letter, or in the next argument. */
+/* Gives the option at `found` its value: what stands after '=', after the letter, or in the next argument. */
 static int take_value(struct sl_args *args, int found, const char *attached) {
 	const struct sl_option *option = &args->options[found];
 	args->value = attached;
@@ -89,6 +93,76 @@ int sl_args_next(struct sl_args *args) {
 		return SL_ARG_WORD;
 	}
 	return word[1] == '-' ? long_option(args, word) : short_option(args, word);
+}
+
+int sl_args_name(struct sl_args *args, const char *option, const char *word, const char *const *names) {
+	const char *nearest = sl_args_nearest(word, names);
+	struct sl_out out = sl_out_to(args->error, sizeof args->error - 1);
+	for (int i = 0; names[i] != NULL; i++)
+		if (strcmp(word, names[i]) == 0)
+			return i;
+	out.at += snprintf(out.at, 128, "--%s '%.32s': expected ", option, word);
+	for (int i = 0; names[i] != NULL; i++) {
+		sl_out_str(&out, i == 0 ? "" : names[i + 1] != NULL ? ", " : " or ");
+		sl_out_str(&out, names[i]);
+	}
+	if (nearest != NULL) {
+		sl_out_str(&out, "; did you mean ");
+		sl_out_str(&out, nearest);
+		sl_out_str(&out, "?");
+	}
+	*out.at = '\0';
+	return -1;
+}
+
+/* Says what a value has to be instead. */
+static bool bad_value(struct sl_args *args, const struct sl_option *option) {
+	int len = snprintf(args->error, sizeof args->error, "--%s '%.64s': expected ", option->name, args->value);
+	char *at = args->error + len;
+	size_t room = sizeof args->error - (size_t)len;
+	if (option->kind == SL_OPTION_NUMBER)
+		snprintf(at, room, "a whole number, %" PRIu64 " to %" PRIu64, option->least, option->most);
+	else if (option->kind == SL_OPTION_TEXT)
+		snprintf(at, room, "%" PRIu64 " to %" PRIu64 " bytes, found %zu", option->least, option->most,
+		         strlen(args->value));
+	else
+		snprintf(at, room, "%s", option->expects);
+	return false;
+}
+
+bool sl_args_store(struct sl_args *args, int found, void *to) {
+	const struct sl_option *option = &args->options[found];
+	const char *value = args->value;
+	void *field = (char *)to + option->to;
+	uint64_t number = 0;
+	bool fine = true;
+	SL_ASSERT(option->kind != SL_OPTION_OWN);
+	if (option->kind == SL_OPTION_FLAG) {
+		*(bool *)field = true;
+		return true;
+	}
+	if (option->kind == SL_OPTION_NAME) {
+		int index = sl_args_name(args, option->name, value, option->names);
+		*(uint32_t *)field = index >= 0 ? (uint32_t)index : 0;
+		return index >= 0;
+	}
+	if (option->kind == SL_OPTION_TEXT)
+		number = option->most != 0 ? strlen(value) : 0;
+	else if (option->kind == SL_OPTION_TIME)
+		fine = sl_args_duration(value, option->most, &number);
+	else if (option->kind == SL_OPTION_SIZE)
+		fine = sl_args_size(value, &number);
+	else
+		fine = sl_args_number(value, 0, UINT32_MAX, &number);
+	if (!fine || number < option->least || number > option->most)
+		return bad_value(args, option);
+	if (option->kind == SL_OPTION_TEXT)
+		*(const char **)field = value;
+	else if (option->kind == SL_OPTION_NUMBER)
+		*(uint32_t *)field = (uint32_t)number;
+	else
+		*(uint64_t *)field = number;
+	return true;
 }
 
 bool sl_args_number(const char *text, uint64_t min, uint64_t max, uint64_t *value) {

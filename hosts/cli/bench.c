@@ -13,26 +13,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LIMIT, KEYS, ROUNDS };
 enum {
 	LIMITS_MAX = 16,
 	BATCH = 16,
 	DECISIONS = 100000, /* timed at a time */
+	KEYS_DEFAULT = 1000000,
+	KEYS_MAX = 100000000,
 	ROUNDS_DEFAULT = 5,
 	ROUNDS_MAX = 100,
 	KEY_BYTES = 20,
 	STEP_NS = 1000,
 };
 enum { HOT, BY_ONE, BATCHES, WAYS };
-
-static const uint64_t keys_default = 1000000, keys_max = 100000000;
-
-static const struct sl_option options[] = {
-	[LIMIT] = {"limit", 'l', "LIMIT",
-               "what to measure; may be given several times; one of each algorithm of requests otherwise"},
-	[KEYS] = {"keys", 0, "N", "how many keys there are, 1 to 100000000 (1000000)"},
-	[ROUNDS] = {"rounds", 0, "N", "rounds of which the median is told, 1 to 100 (5)"},
-};
 
 static const char *const defaults[] = {
 	"fixed-window 1M/1m", "sliding-window 1M/1m", "sliding-buckets 1M/1m precision 1s",
@@ -43,10 +35,20 @@ struct bench {
 	struct sluice_store *store;
 	struct sluice_limit limits[LIMITS_MAX];
 	uint32_t limit_count;
-	uint64_t keys, rounds, random, leases;
+	uint32_t keys, rounds;
+	uint64_t random, leases;
 	sluice_ns now;
 	double ns[LIMITS_MAX][WAYS][ROUNDS_MAX];
 	uint64_t allowed[LIMITS_MAX], decided[LIMITS_MAX];
+};
+
+static const struct sl_option options[] = {
+	{"limit", 'l', "LIMIT", "what to measure; may be given several times; one of each algorithm of requests otherwise",
+     SL_OWN},
+	{"keys", 0, "N", "how many keys there are, 1 to 100000000 (1000000)",
+     SL_NUMBER(offsetof(struct bench, keys), 1, KEYS_MAX)},
+	{"rounds", 0, "N", "rounds of which the median is told, 1 to 100 (5)",
+     SL_NUMBER(offsetof(struct bench, rounds), 1, ROUNDS_MAX)},
 };
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
@@ -92,24 +94,33 @@ static void decide(struct bench *bench, struct sluice_call *calls, uint32_t coun
 	bench->decided[limit] += count;
 }
 
-/* ns of a decision. Making the keys is timed too, and taken off again by timing it alone. */
-static double measure(struct bench *bench, uint32_t limit, int way, bool decides) {
+/* Calls for keys, each with memory for what it points to. */
+struct bench_batch {
 	char text[BATCH][KEY_BYTES], names[BATCH][KEY_BYTES];
 	struct sluice_item items[BATCH];
 	struct sluice_call calls[BATCH];
+};
+
+static void put_at(struct bench *bench, struct bench_batch *batch, uint32_t limit, uint32_t at, uint64_t key) {
+	put_call(bench, &bench->limits[limit], put_key(batch->text[at], key), batch->names[at], &batch->items[at],
+	         &batch->calls[at]);
+}
+
+/* ns of a decision. Making the keys is timed too, and taken off again by timing it alone. */
+static double measure(struct bench *bench, uint32_t limit, int way, bool decides) {
+	struct bench_batch batch;
 	uint32_t count = way == BATCHES ? BATCH : 1;
 	volatile char sink = 0;
 	sluice_ns start = sl_clock_monotonic();
 	for (uint32_t done = 0; done < DECISIONS; done += count) {
 		for (uint32_t i = 0; i < count; i++) {
-			struct sluice_bytes key = put_key(text[i], way == HOT ? 0 : draw(bench) % bench->keys);
 			bench->now += STEP_NS;
-			put_call(bench, &bench->limits[limit], key, names[i], &items[i], &calls[i]);
+			put_at(bench, &batch, limit, i, way == HOT ? 0 : draw(bench) % bench->keys);
 		}
 		if (decides)
-			decide(bench, calls, count, limit);
+			decide(bench, batch.calls, count, limit);
 		else
-			sink = text[0][KEY_BYTES - 1];
+			sink = batch.text[0][KEY_BYTES - 1];
 	}
 	(void)sink;
 	return (double)(sl_clock_monotonic() - start) / DECISIONS;
@@ -120,29 +131,25 @@ static int by_value(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
-static double median(double *values, uint64_t count) {
+static double median(double *values, uint32_t count) {
 	qsort(values, count, sizeof *values, by_value);
 	return values[count / 2];
 }
 
 /* Every key once, so that none is new when it is timed. */
 static void fill(struct bench *bench, uint32_t limit) {
-	char text[BATCH][KEY_BYTES], names[BATCH][KEY_BYTES];
-	struct sluice_item items[BATCH];
-	struct sluice_call calls[BATCH];
+	struct bench_batch batch;
 	for (uint64_t key = 0; key < bench->keys; key += BATCH) {
-		for (uint32_t i = 0; i < BATCH; i++) {
-			struct sluice_bytes name = put_key(text[i], key + i);
-			put_call(bench, &bench->limits[limit], name, names[i], &items[i], &calls[i]);
-		}
-		sluice_decide_many(bench->store, calls, BATCH);
+		for (uint32_t i = 0; i < BATCH; i++)
+			put_at(bench, &batch, limit, i, key + i);
+		sluice_decide_many(bench->store, batch.calls, BATCH);
 	}
 }
 
 static void run_rounds(struct bench *bench) {
 	for (uint32_t limit = 0; limit < bench->limit_count; limit++)
 		fill(bench, limit);
-	for (uint64_t round = 0; round < bench->rounds; round++)
+	for (uint32_t round = 0; round < bench->rounds; round++)
 		for (uint32_t limit = 0; limit < bench->limit_count; limit++)
 			for (int way = 0; way < WAYS; way++) {
 				double keys = measure(bench, limit, way, false);
@@ -163,14 +170,14 @@ static void print_table(struct bench *bench) {
 			printf(" %*.0f", way == HOT ? 8 : 10, median(bench->ns[limit][way], bench->rounds));
 		printf(" %6.0f %%\n", 100.0 * (double)bench->allowed[limit] / (double)bench->decided[limit]);
 	}
-	printf("\n%llu keys of %d bytes, batches of %d; medians of %llu rounds of %d decisions\n",
-	       (unsigned long long)bench->keys, KEY_BYTES, BATCH, (unsigned long long)bench->rounds, DECISIONS);
+	printf("\n%u keys of %d bytes, batches of %d; medians of %u rounds of %d decisions\n", bench->keys, KEY_BYTES,
+	       BATCH, bench->rounds, DECISIONS);
 }
 
 /* Room for every limit's keys at a fill where the store performs, and for what logs and sub-buckets keep. */
 static sluice_err open_store(struct bench *bench, struct sluice_error *error) {
 	struct sluice_store_options store = {.blocks_percent = 50};
-	store.memory_bytes = ((uint64_t)64 << 20) + bench->keys * bench->limit_count * 128;
+	store.memory_bytes = ((uint64_t)64 << 20) + (uint64_t)bench->keys * bench->limit_count * 128;
 	return sluice_store_open(&bench->store, &store, error);
 }
 
@@ -191,38 +198,28 @@ static int run(const struct sl_verb *verb, struct bench *bench) {
 	run_rounds(bench);
 	sluice_store_close(bench->store);
 	print_table(bench);
-	return sl_cli_flush(verb) ? SL_EXIT_FINE : SL_EXIT_FAILED;
+	return sl_cli_end(verb, SL_EXIT_FINE);
 }
 
-/* Reads the options into `bench`. Returns SL_GO_ON, or what to exit with. */
-static int read_options(const struct sl_verb *verb, struct bench *bench, struct sl_args *args) {
+static int take_limit(const struct sl_verb *verb, void *to, int option, const char *text) {
+	struct bench *bench = to;
 	struct sluice_error error;
-	for (int arg; (arg = sl_args_next(args)) != SL_ARG_END;) {
-		if (arg == SL_ARG_WORD)
-			return sl_cli_misuse(verb, "'%.64s' is one word too many; a limit is given by --limit", args->value);
-		if (arg < 0)
-			return sl_cli_stop(verb, args, arg);
-		if (arg == LIMIT && bench->limit_count == LIMITS_MAX)
-			return sl_cli_misuse(verb, "at most %d limits are measured at a time", LIMITS_MAX);
-		if (arg == LIMIT && !add_limit(bench, args->value, &error))
-			return sl_cli_misuse(verb, "--limit '%.64s', column %u: %s", args->value, error.column, error.text);
-		if (arg == KEYS && !sl_args_number(args->value, 1, keys_max, &bench->keys))
-			return sl_cli_misuse(verb, "--keys '%.64s': expected a whole number, 1 to 100000000", args->value);
-		if (arg == ROUNDS && !sl_args_number(args->value, 1, ROUNDS_MAX, &bench->rounds))
-			return sl_cli_misuse(verb, "--rounds '%.64s': expected a whole number, 1 to %d", args->value, ROUNDS_MAX);
-	}
+	(void)option;
+	if (bench->limit_count == LIMITS_MAX)
+		return sl_cli_misuse(verb, "at most %d limits are measured at a time", LIMITS_MAX);
+	if (!add_limit(bench, text, &error))
+		return sl_cli_misuse(verb, "--limit '%.64s', column %u: %s", text, error.column, error.text);
 	return SL_GO_ON;
 }
 
 static int run_bench(const struct sl_verb *verb, int argc, char **argv) {
-	struct sl_args args = sl_args_begin(argv, argc, options, sizeof options / sizeof *options);
 	struct bench *bench = calloc(1, sizeof *bench);
 	if (bench == NULL)
 		return sl_cli_fail(verb, "out of memory");
-	bench->keys = keys_default;
+	bench->keys = KEYS_DEFAULT;
 	bench->rounds = ROUNDS_DEFAULT;
 	bench->random = UINT64_C(0x9e3779b97f4a7c15);
-	int status = read_options(verb, bench, &args);
+	int status = sl_cli_read(verb, argc, argv, bench, NULL);
 	if (status == SL_GO_ON)
 		status = run(verb, bench);
 	free(bench);
@@ -237,7 +234,8 @@ const struct sl_verb sl_verb_bench = {
 			"batches of 16. Takes some seconds, and 128 bytes of memory for each key and limit.\n",
 	.examples = "  sluice bench\n"
 				"  sluice bench --limit 'sliding-log 100/1m' --limit 100/1m --keys 10000\n",
-	.options = options,
-	.option_count = sizeof options / sizeof *options,
+	SL_OPTIONS(options),
+	.take = take_limit,
+	.no_word = " is one word too many; a limit is given by --limit",
 	.run = run_bench,
 };

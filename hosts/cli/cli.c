@@ -4,7 +4,6 @@
 #include "base/text.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -63,54 +62,88 @@ int sl_cli_help(const struct sl_verb *verb) {
 	puts("\noptions:");
 	for (int i = 0; i < verb->option_count; i++)
 		print_option(&verb->options[i]);
-	print_option(&(struct sl_option){"help", 'h', NULL, "this text"});
+	print_option(&(struct sl_option){"help", 'h', NULL, "this text", SL_OWN});
 	printf("\nexamples:\n%s", verb->examples);
-	return sl_cli_flush(verb) ? SL_EXIT_FINE : SL_EXIT_FAILED;
+	return sl_cli_end(verb, SL_EXIT_FINE);
 }
 
-int sl_cli_stop(const struct sl_verb *verb, const struct sl_args *args, int arg) {
-	return arg == SL_ARG_HELP ? sl_cli_help(verb) : sl_cli_misuse(verb, "%s", args->error);
+static int take_word(const struct sl_verb *verb, void *to, const char *word) {
+	if (verb->word != NULL)
+		return verb->word(verb, to, word);
+	return sl_cli_misuse(verb, "'%.64s'%s", word, verb->no_word != NULL ? verb->no_word : " is one word too many");
 }
 
-bool sl_cli_flush(const struct sl_verb *verb) {
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return true;
-	sl_cli_fail(verb, "standard output: %s", strerror(errno));
-	return false;
-}
-
-/* Reads until the end or until `capacity` is full. Negative with errno set when it can't be read. */
-static ssize_t read_all(int fd, char *data, size_t capacity) {
-	size_t len = 0;
-	while (len < capacity) {
-		ssize_t n = read(fd, data + len, capacity - len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		if (n == 0)
-			break;
-		len += (size_t)n;
+int sl_cli_read(const struct sl_verb *verb, int argc, char **argv, void *to, uint32_t *given) {
+	struct sl_args args = sl_args_begin(argv, argc, verb->options, verb->option_count);
+	uint32_t met = 0;
+	for (int arg; (arg = sl_args_next(&args)) != SL_ARG_END;) {
+		int status = SL_GO_ON;
+		if (arg == SL_ARG_HELP)
+			status = sl_cli_help(verb);
+		else if (arg == SL_ARG_WORD)
+			status = take_word(verb, to, args.value);
+		else if (arg >= 0 && verb->options[arg].kind == SL_OPTION_OWN)
+			status = verb->take(verb, to, arg, args.value);
+		else if (arg == SL_ARG_BAD || !sl_args_store(&args, arg, to))
+			status = sl_cli_misuse(verb, "%s", args.error);
+		if (status != SL_GO_ON)
+			return status;
+		met |= arg >= 0 ? 1u << arg : 0;
 	}
-	return (ssize_t)len;
+	if (given != NULL)
+		*given = met;
+	return SL_GO_ON;
+}
+
+int sl_cli_end(const struct sl_verb *verb, int status) {
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	return sl_cli_fail(verb, "standard output: %s", strerror(errno));
 }
 
 bool sl_cli_read_file(const char *path, size_t max, char **data, size_t *len) {
-	int fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+	FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+	if (file == NULL)
 		return false;
+	errno = 0;
 	char *memory = malloc(max + 1);
-	ssize_t got = memory != NULL ? read_all(fd, memory, max + 1) : -1;
-	int failed = got < 0 ? errno : (size_t)got > max ? EFBIG : 0;
-	close(fd);
-	if (failed != 0) {
+	*len = memory != NULL ? fread(memory, 1, max + 1, file) : 0;
+	int failed = memory == NULL ? ENOMEM : ferror(file) ? errno : *len > max ? EFBIG : 0;
+	if (file != stdin)
+		fclose(file);
+	if (failed != 0)
 		free(memory);
-		errno = failed;
-		return false;
+	else
+		*data = memory;
+	errno = failed;
+	return failed == 0;
+}
+
+bool sl_cli_write(int fd, const void *data, size_t len) {
+	for (const char *from = data; len > 0;) {
+		ssize_t wrote = write(fd, from, len);
+		if (wrote < 0 && errno == EINTR)
+			continue;
+		if (wrote <= 0)
+			return false;
+		from += wrote;
+		len -= (size_t)wrote;
 	}
-	*data = memory;
-	*len = (size_t)got;
 	return true;
+}
+
+size_t sl_cli_print_problems(FILE *to, const char *file, const struct sluice_problems *problems, bool warnings) {
+	size_t count = 0;
+	for (size_t i = 0; i < problems->count; i++) {
+		const struct sluice_problem *problem = &problems->list[i];
+		if (problem->warning && !warnings)
+			continue;
+		count++;
+		fprintf(to, "%s:%u:%u: %s: ", file, problem->line, problem->column, problem->warning ? "warning" : "error");
+		sl_cli_show(to, problem->text);
+		fputc('\n', to);
+	}
+	return count;
 }
 
 const char *sl_cli_wait(char text[SL_WAIT_TEXT_MAX], int64_t ms) {

@@ -1,10 +1,13 @@
-/* The command line: one file a verb, and the little that they share. */
+/* What the verbs of the command line share: one file a verb; all of them are in verbs.h. */
 #ifndef SL_CLI_H
 #define SL_CLI_H
 
 #include "hosts/cli/args.h"
 
 #include <stdio.h>
+
+/* The fields of a verb that say its table. */
+#define SL_OPTIONS(table) .options = (table), .option_count = sizeof(table) / sizeof *(table)
 
 /* What the program answers to the shell; every verb keeps to it. */
 enum {
@@ -14,6 +17,7 @@ enum {
 	SL_GO_ON = -1,      /* between functions: nothing to exit for yet */
 };
 
+/* A verb, by its table of options: sl_cli_read() does the rest but for what take() and word() say. */
 struct sl_verb {
 	const char *name;
 	const char *usage;   /* what follows "sluice " in its usage line */
@@ -22,34 +26,21 @@ struct sl_verb {
 	const char *examples;
 	const struct sl_option *options;
 	int option_count;
+	/* An option of SL_OPTION_OWN, by its position, and a word that is no option: into what the verb reads its arguments
+	 * into. SL_GO_ON, or what to exit with after saying why. */
+	int (*take)(const struct sl_verb *verb, void *to, int option, const char *value);
+	int (*word)(const struct sl_verb *verb, void *to, const char *word);
+	const char *no_word; /* what is said of a word where word() is NULL; NULL: it is one too many */
+	uint8_t operation;   /* enum sl_operation that it asks for, of the verbs of ask.h */
 	/* Runs the verb over its own arguments; returns what the program exits with. */
 	int (*run)(const struct sl_verb *verb, int argc, char **argv);
 };
 
-extern const struct sl_verb sl_verb_serve, sl_verb_check, sl_verb_acquire, sl_verb_release, sl_verb_renew,
-	sl_verb_holders, sl_verb_reserve, sl_verb_commit, sl_verb_reset, sl_verb_inspect, sl_verb_store, sl_verb_lint,
-	sl_verb_replay, sl_verb_top, sl_verb_password, sl_verb_token, sl_verb_bench, sl_verb_version, sl_verb_help;
-
 /* Where a server is looked for that nobody named. */
 #define SL_CLI_SERVER "127.0.0.1:7379"
 
-/* Every verb, in the order of the help; ended by NULL. */
-extern const struct sl_verb *const sl_verbs[];
-
-/* Finds a verb by name; NULL when there is none. */
-const struct sl_verb *sl_verb_find(const char *name);
-
-/* Runs the program: argv[1] names the verb. Returns what to exit with. */
-int sl_cli_main(int argc, char **argv);
-
 /* Prints a verb's help to standard output and returns SL_EXIT_FINE. */
 int sl_cli_help(const struct sl_verb *verb);
-
-/* Prints the general help to standard output and returns SL_EXIT_FINE. */
-int sl_cli_overview(void);
-
-/* Answers "no such verb" with the nearest one. Returns SL_EXIT_FAILED. */
-int sl_cli_no_verb(const char *name);
 
 /* Prints "sluice VERB: text" to standard error, shown as by sl_cli_show(), and returns SL_EXIT_FAILED. */
 __attribute__((format(printf, 2, 3))) int sl_cli_fail(const struct sl_verb *verb, const char *format, ...);
@@ -62,16 +53,22 @@ __attribute__((format(printf, 2, 3))) int sl_cli_misuse(const struct sl_verb *ve
 enum { SL_CLI_SHOWN_MAX = 32 * 1024 }; /* more than any ticket */
 void sl_cli_show(FILE *to, const char *text);
 
-/* Ends a verb's walk over its options: prints the help for SL_ARG_HELP, the error for SL_ARG_BAD. Returns what to exit
- * with. */
-int sl_cli_stop(const struct sl_verb *verb, const struct sl_args *args, int arg);
+/* Reads a verb's arguments into `to`. SL_GO_ON, or what to exit with: after the help, or after saying what is wrong.
+ *  given  out: a bit for each option that was there; may be NULL */
+int sl_cli_read(const struct sl_verb *verb, int argc, char **argv, void *to, uint32_t *given);
 
-/* Flushes standard output. False, after saying so, when what was printed did not arrive (a full disk). */
-bool sl_cli_flush(const struct sl_verb *verb);
+/* How a verb ends that printed to standard output: with `status`, unless what it printed did not arrive. */
+int sl_cli_end(const struct sl_verb *verb, int status);
+
+/* Prints what is wrong with a policy file, a line each, FILE:LINE:COLUMN first. Returns how many lines. */
+size_t sl_cli_print_problems(FILE *to, const char *file, const struct sluice_problems *problems, bool warnings);
 
 /* Reads a whole file (`-`: standard input) of at most `max` bytes into memory that the caller frees. False with errno
  * set: EFBIG for a longer one. */
 bool sl_cli_read_file(const char *path, size_t max, char **data, size_t *len);
+
+/* Writes all of it to a descriptor, whatever signals come. False with errno set. */
+bool sl_cli_write(int fd, const void *data, size_t len);
 
 /* Writes a wait for people: "350 ms", "12.5 s", "3 m 20 s", "2 d 4 h"; "never" for SLUICE_NEVER. Rounded up to the
  * millisecond; from a minute on, up to the second; from an hour on, up to the minute; from a day on, up to the hour.

@@ -1,12 +1,17 @@
+/* See client.h. It blocks, because the command line has nothing else to do. */
 #include "hosts/cli/client.h"
 
 #include "base/text.h"
 #include "hosts/cli/cli.h"
+#include "hosts/server/tls/tls.h"
+#include "policy/address.h"
+#include "proto/resp.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
 #include <openssl/crypto.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -48,30 +53,10 @@ static bool open_unix(struct sl_client *client, const char *path, struct sluice_
 	return client->fd >= 0 || fail_errno(error, "connecting", errno);
 }
 
-/* Splits host:port, [host]:port. False when there is no port or a part is too long. */
-static bool split_address(const char *address, char host[256], char port[8]) {
-	const char *colon = strrchr(address, ':');
-	const char *from = address, *to = colon;
-	if (colon == NULL || colon == address || strlen(colon + 1) == 0 || strlen(colon + 1) > 5)
-		return false;
-	if (*from == '[') {
-		from++;
-		to--;
-		if (*to != ']')
-			return false;
-	}
-	if (to <= from || (size_t)(to - from) > 255 || strspn(colon + 1, "0123456789") != strlen(colon + 1))
-		return false;
-	memcpy(host, from, (size_t)(to - from));
-	host[to - from] = '\0';
-	memcpy(port, colon + 1, strlen(colon + 1) + 1);
-	return true;
-}
-
 static bool open_network(struct sl_client *client, const char *address, struct sluice_error *error) {
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
 	char host[256], port[8];
-	if (!split_address(address, host, port)) {
+	if (!sl_host_split(address, host, port) || strspn(port, "0123456789") != strlen(port)) {
 		snprintf(error->text, sizeof error->text, "that is no address: expected HOST:PORT, [HOST]:PORT or unix:/path");
 		return false;
 	}
@@ -87,24 +72,41 @@ static bool open_network(struct sl_client *client, const char *address, struct s
 	return client->fd >= 0 || fail_errno(error, "connecting", number);
 }
 
+/* Reads whom to trust; what is wrong with a file comes with the policy's name for it in front, which is not ours. */
+static bool load_trust(const char *ca, struct sl_tls **tls, struct sluice_error *error) {
+	struct sluice_error why;
+	if (sl_tls_load_client(&(struct sl_tls_files){.ca = ca}, tls, &why))
+		return true;
+	const char *file = strchr(why.text, ' ');
+	snprintf(error->text, sizeof error->text, "reading %s%.200s", ca != NULL ? "the file of --ca, " : "",
+	         file != NULL ? file + 1 : why.text);
+	return false;
+}
+
 static bool begin_tls(struct sl_client *client, const struct sl_client_options *options, struct sluice_error *error) {
-	char host[256], port[8];
+	char host[256], port[8], why[SL_TLS_WHY_BYTES] = "TLS: nothing within 5 seconds";
+	struct sl_tls *tls;
 	if (options->server != NULL && strncmp(options->server, "unix:", 5) == 0) {
 		snprintf(error->text, sizeof error->text, "--tls is for HOST:PORT: a unix socket needs none");
 		return false;
 	}
-	return split_address(options->server != NULL ? options->server : SL_CLI_SERVER, host, port) &&
-	       sl_client_tls_begin(client, host, options->ca, error);
+	signal(SIGPIPE, SIG_IGN); /* OpenSSL writes without MSG_NOSIGNAL */
+	if (!sl_host_split(options->server != NULL ? options->server : SL_CLI_SERVER, host, port) ||
+	    !load_trust(options->ca, &tls, error))
+		return false;
+	client->tls = sl_tls_call(tls, client->fd, host);
+	sl_tls_free(tls);
+	if (client->tls != NULL && sl_tls_handshake(client->tls, why) == 0)
+		return true;
+	snprintf(error->text, sizeof error->text, "beginning %s", client->tls != NULL ? why : "TLS: no memory");
+	return false;
 }
 
 static bool log_in(struct sl_client *client, const char *user, struct sluice_error *error);
 
 bool sl_client_open(struct sl_client *client, const struct sl_client_options *options, struct sluice_error *error) {
 	const char *address = options->server != NULL ? options->server : SL_CLI_SERVER;
-	client->fd = -1;
-	client->tls = NULL;
-	client->reached = false;
-	client->at = client->len = 0;
+	sl_client_begin(client);
 	bool connected = strncmp(address, "unix:", 5) == 0 ? open_unix(client, address + 5, error)
 	                                                   : open_network(client, address, error);
 	if (!connected)
@@ -117,29 +119,28 @@ bool sl_client_open(struct sl_client *client, const struct sl_client_options *op
 }
 
 void sl_client_close(struct sl_client *client) {
-	sl_client_tls_end(client);
-	close(client->fd);
+	sl_client_here_end(client);
+	if (client->tls != NULL)
+		sl_tls_end(client->tls);
+	sl_tls_close(client->tls);
+	client->tls = NULL;
+	if (client->fd >= 0)
+		close(client->fd);
 	client->fd = -1;
 }
 
-bool sl_client_option(struct sl_client_options *options, const char *name, const char *value) {
-	if (strcmp(name, "server") == 0)
-		options->server = value;
-	else if (strcmp(name, "user") == 0)
-		options->user = value;
-	else if (strcmp(name, "ca") == 0)
-		options->ca = value;
-	else if (strcmp(name, "tls") == 0)
-		options->tls = true;
-	else
-		return false;
-	return true;
+/* As send() and recv() say it: on a socket that blocks, TLS wants more only where its time was over. */
+static ssize_t as_socket(ssize_t done) {
+	if (done < 0)
+		errno = done == SL_TLS_FAILED ? ECONNRESET : EAGAIN;
+	return done < 0 ? -1 : done;
 }
 
 static bool send_all(struct sl_client *client, const char *data, size_t len, struct sluice_error *error) {
 	while (len > 0) {
-		ssize_t sent =
-			client->tls != NULL ? sl_client_tls_send(client, data, len) : send(client->fd, data, len, MSG_NOSIGNAL);
+		ssize_t sent = client->here != NULL  ? sl_client_here_send(client, data, len)
+		               : client->tls != NULL ? as_socket(sl_tls_write(client->tls, data, len))
+		                                     : send(client->fd, data, len, MSG_NOSIGNAL);
 		if (sent < 0 && errno == EINTR)
 			continue;
 		if (sent < 0)
@@ -150,34 +151,27 @@ static bool send_all(struct sl_client *client, const char *data, size_t len, str
 	return true;
 }
 
-static bool send_command(struct sl_client *client, const struct sluice_bytes *words, int count,
-                         struct sluice_error *error) {
-	char head[32];
-	int head_len = snprintf(head, sizeof head, "*%d\r\n", count);
-	bool fine = send_all(client, head, (size_t)head_len, error);
-	for (int i = 0; i < count && fine; i++) {
-		head_len = snprintf(head, sizeof head, "$%zu\r\n", words[i].len);
-		fine = send_all(client, head, (size_t)head_len, error) &&
-		       send_all(client, words[i].data, words[i].len, error) && send_all(client, "\r\n", 2, error);
-	}
+bool sl_client_send(struct sl_client *client, const struct sluice_bytes *words, int count, struct sluice_error *error) {
+	char *memory = malloc(sl_resp_command_bytes((uint32_t)count, words));
+	if (memory == NULL)
+		return fail_errno(error, "sending", ENOMEM);
+	bool fine = send_all(client, memory, (size_t)(sl_resp_put_command(memory, (uint32_t)count, words) - memory), error);
+	free(memory);
 	return fine;
 }
 
-/* Reads more behind what is unread. */
+/* Reads more after what is unread. A token never takes all of the memory. */
 static bool read_more(struct sl_client *client, struct sluice_error *error) {
 	memmove(client->input, client->input + client->at, client->len - client->at);
 	client->len -= client->at;
 	client->at = 0;
-	if (client->len == sizeof client->input) {
-		snprintf(error->text, sizeof error->text, "the answer has a line of more than %d bytes: is it a Sluice server?",
-		         SL_CLIENT_LINE_MAX);
-		return false;
-	}
 	char *to = client->input + client->len;
 	size_t room = sizeof client->input - client->len;
 	ssize_t got;
 	do
-		got = client->tls != NULL ? sl_client_tls_receive(client, to, room) : recv(client->fd, to, room, 0);
+		got = client->here != NULL  ? sl_client_here_receive(client, to, room)
+		      : client->tls != NULL ? as_socket(sl_tls_read(client->tls, to, room))
+		                            : recv(client->fd, to, room, 0);
 	while (got < 0 && errno == EINTR);
 	if (got < 0)
 		return fail_errno(error, "waiting for the answer", errno);
@@ -189,59 +183,47 @@ static bool read_more(struct sl_client *client, struct sluice_error *error) {
 	return true;
 }
 
-/* The next line without its CR LF; borrowed until the next call. */
-static bool read_line(struct sl_client *client, struct sluice_bytes *line, struct sluice_error *error) {
-	for (;;) {
-		char *from = client->input + client->at;
-		char *end = memchr(from, '\n', client->len - client->at);
-		if (end != NULL) {
-			size_t len = (size_t)(end - from);
-			client->at += len + 1;
-			*line = sl_slice(from, len > 0 && from[len - 1] == '\r' ? len - 1 : len);
-			return true;
-		}
-		if (!read_more(client, error))
-			return false;
-	}
-}
-
 enum { REFUSAL_SHOWN_MAX = 200 };
 
-/* Says what came instead of integers: an error of the server, or something that no RESP server sends. */
-static bool refuse(struct sluice_bytes line, struct sluice_error *error) {
+/* Says what came instead: an error of the server, or something that no RESP server sends. */
+static bool refuse(struct sluice_bytes text, bool is_error, struct sluice_error *error) {
 	struct sl_out out = sl_out_to(error->text, sizeof error->text - 1);
-	const char *text = line.data;
-	if (line.len > 0 && text[0] == '-') {
+	if (is_error) {
 		sl_out_str(&out, "the server refused: ");
-		sl_out_shown(&out, sl_slice(text + 1, line.len - 1), REFUSAL_SHOWN_MAX);
+		sl_out_shown(&out, text, REFUSAL_SHOWN_MAX);
 	} else {
 		sl_out_str(&out, "expected integers of a Sluice server, got ");
-		sl_out_quoted(&out, line, 32);
+		sl_out_quoted(&out, text, 32);
 	}
 	*out.at = '\0';
 	return false;
 }
 
-/* Reads "<type>NUMBER". */
-static bool read_integer(struct sl_client *client, char type, int64_t *value, struct sluice_error *error) {
-	struct sluice_bytes line;
-	uint64_t number;
-	if (!read_line(client, &line, error))
-		return false;
-	const char *text = line.data;
-	bool negative = line.len > 1 && text[1] == '-';
-	size_t digits = negative ? 2 : 1;
-	if (line.len <= digits || text[0] != type ||
-	    !sl_bytes_to_u64(sl_slice(text + digits, line.len - digits), &number) || number > INT64_MAX)
-		return refuse(line, error);
-	*value = negative ? -(int64_t)number : (int64_t)number;
-	return true;
+/* The next token of the answer, of one of two kinds; its text is borrowed until the next one is read. */
+static bool next(struct sl_client *client, struct sl_reply_token *token, enum sl_reply_kind kind,
+                 enum sl_reply_kind other, struct sluice_error *error) {
+	for (;;) {
+		const char *from = client->input + client->at;
+		size_t len = client->len - client->at;
+		ptrdiff_t taken = sl_reply_next(&client->reply, from, len, token);
+		if (taken < 0)
+			return refuse(sl_slice(from, len), false, error);
+		client->at += (size_t)taken;
+		if (taken == 0 ? !read_more(client, error) : false)
+			return false;
+		if (taken == 0 || token->aside)
+			continue;
+		return token->kind == kind || token->kind == other ||
+		       refuse(token->kind == SL_REPLY_ERROR ? token->text : sl_slice(from, (size_t)taken),
+		              token->kind == SL_REPLY_ERROR, error);
+	}
 }
 
 /* The secret leaves the environment here: nothing that runs later needs it. */
 static bool log_in(struct sl_client *client, const char *user, struct sluice_error *error) {
 	char *secret = getenv("SLUICE_PASSWORD");
-	struct sluice_bytes words[3] = {sl_str("AUTH")}, line;
+	struct sluice_bytes words[3] = {sl_str("AUTH")};
+	struct sl_reply_token token;
 	int count = 1;
 	if (secret == NULL && user != NULL) {
 		snprintf(error->text, sizeof error->text, "--user wants a secret in the environment variable SLUICE_PASSWORD");
@@ -252,44 +234,36 @@ static bool log_in(struct sl_client *client, const char *user, struct sluice_err
 	if (user != NULL)
 		words[count++] = sl_str(user);
 	words[count++] = sl_str(secret);
-	bool fine = send_command(client, words, count, error) && read_line(client, &line, error);
+	bool fine =
+		sl_client_send(client, words, count, error) && next(client, &token, SL_REPLY_TEXT, SL_REPLY_TEXT, error);
 	OPENSSL_cleanse(secret, strlen(secret));
 	unsetenv("SLUICE_PASSWORD");
-	return fine && (sl_bytes_equal(line, sl_str("+OK")) || refuse(line, error));
+	return fine && (sl_bytes_equal(token.text, sl_str("OK")) || refuse(token.text, false, error));
 }
 
 /* ---- answers of other shapes ------------------------------------------------------------------------------------ */
-
-bool sl_client_send(struct sl_client *client, const struct sluice_bytes *words, int count, struct sluice_error *error) {
-	return send_command(client, words, count, error);
-}
 
 bool sl_client_send_bytes(struct sl_client *client, struct sluice_bytes bytes, struct sluice_error *error) {
 	return send_all(client, bytes.data, bytes.len, error);
 }
 
 bool sl_client_integer(struct sl_client *client, char type, int64_t *value, struct sluice_error *error) {
-	return read_integer(client, type, value, error);
+	enum sl_reply_kind kind = type == '*' ? SL_REPLY_ARRAY : SL_REPLY_INTEGER;
+	struct sl_reply_token token;
+	if (!next(client, &token, kind, kind, error))
+		return false;
+	*value = token.value;
+	return true;
 }
 
 bool sl_client_string(struct sl_client *client, char *data, size_t max, size_t *len, struct sluice_error *error) {
-	struct sluice_bytes end;
-	int64_t left;
+	struct sl_reply_token token;
 	*len = 0;
-	if (!read_integer(client, '$', &left, error))
+	if (!next(client, &token, SL_REPLY_TEXT, SL_REPLY_NIL, error))
 		return false;
-	if (left < 0) /* nil */
+	if (token.kind == SL_REPLY_NIL)
 		return true;
-	while (left > 0) {
-		if (client->at == client->len && !read_more(client, error))
-			return false;
-		size_t part = client->len - client->at, keep = max - *len;
-		part = part < (size_t)left ? part : (size_t)left;
-		keep = keep < part ? keep : part;
-		memcpy(data + *len, client->input + client->at, keep);
-		*len += keep;
-		client->at += part;
-		left -= (int64_t)part;
-	}
-	return read_line(client, &end, error);
+	*len = token.text.len < max ? token.text.len : max;
+	memcpy(data, token.text.data, *len);
+	return true;
 }

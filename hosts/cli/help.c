@@ -1,5 +1,6 @@
 /* Finding a verb, and what the program says of all of them. */
-#include "hosts/cli/cli.h"
+#include "hosts/cli/verbs.h"
+
 #include "policy/nearest.h"
 
 #include <stdio.h>
@@ -40,9 +41,9 @@ static void print_overview(FILE *to) {
 	      to);
 }
 
-int sl_cli_overview(void) {
+static int overview(void) {
 	print_overview(stdout);
-	return sl_cli_flush(&sl_verb_help) ? SL_EXIT_FINE : SL_EXIT_FAILED;
+	return sl_cli_end(&sl_verb_help, SL_EXIT_FINE);
 }
 
 /* The names of the verbs: a table for sl_nearest(). */
@@ -51,7 +52,7 @@ static const char *verb_at(const void *verbs, size_t index) {
 	return verb != NULL ? verb->name : NULL;
 }
 
-int sl_cli_no_verb(const char *name) {
+static int no_verb(const char *name) {
 	const char *nearest = sl_nearest(sl_str(name), verb_at, sl_verbs);
 	fputs("sluice: no verb '", stderr);
 	sl_cli_show(stderr, name);
@@ -75,19 +76,19 @@ int sl_cli_main(int argc, char **argv) {
 		name = "help";
 	const struct sl_verb *verb = sl_verb_find(name);
 	if (verb == NULL)
-		return sl_cli_no_verb(name);
+		return no_verb(name);
 	return verb->run(verb, argc - 2, argv + 2);
 }
 
+static int help_about(const struct sl_verb *verb, void *to, const char *name) {
+	const struct sl_verb *about = sl_verb_find(name);
+	(void)verb, (void)to;
+	return about != NULL ? sl_cli_help(about) : no_verb(name);
+}
+
 static int run_help(const struct sl_verb *verb, int argc, char **argv) {
-	struct sl_args args = sl_args_begin(argv, argc, NULL, 0);
-	int arg = sl_args_next(&args);
-	if (arg == SL_ARG_END)
-		return sl_cli_overview();
-	if (arg != SL_ARG_WORD)
-		return sl_cli_stop(verb, &args, arg);
-	const struct sl_verb *about = sl_verb_find(args.value);
-	return about != NULL ? sl_cli_help(about) : sl_cli_no_verb(args.value);
+	int status = sl_cli_read(verb, argc, argv, NULL, NULL);
+	return status == SL_GO_ON ? overview() : status;
 }
 
 const struct sl_verb sl_verb_help = {
@@ -95,5 +96,22 @@ const struct sl_verb sl_verb_help = {
 	.usage = "help [VERB]",
 	.summary = "Says what there is, or how a verb is used",
 	.examples = "  sluice help replay\n",
+	.word = help_about,
 	.run = run_help,
+};
+
+static int run_version(const struct sl_verb *verb, int argc, char **argv) {
+	int status = sl_cli_read(verb, argc, argv, NULL, NULL);
+	if (status != SL_GO_ON)
+		return status;
+	puts("sluice " SLUICE_VERSION);
+	return sl_cli_end(verb, SL_EXIT_FINE);
+}
+
+const struct sl_verb sl_verb_version = {
+	.name = "version",
+	.usage = "version",
+	.summary = "Prints the program's version",
+	.examples = "  sluice version\n",
+	.run = run_version,
 };

@@ -1,6 +1,5 @@
+/* See request.h. Words are read before anybody is asked: a mistake costs no round trip. */
 #include "hosts/cli/request.h"
-
-#include "hosts/server/door/door.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,31 +47,6 @@ int sl_request_read(const struct sl_verb *verb, struct sl_request *request) {
 		return sl_cli_misuse(verb, "expected a key and at least one limit, such as: sluice %s user:1 100/1m",
 		                     verb->name);
 	return SL_GO_ON;
-}
-
-int sl_request_fail_busy(const struct sl_verb *verb, const char *name) {
-	return sl_cli_fail(verb, "%.128s: a process that is stopped holds a lock of it: end it, or let it go on", name);
-}
-
-int sl_request_decide(const struct sl_verb *verb, const struct sl_request *request, struct sluice_store *store,
-                      const char *name, struct sluice_call *call) {
-	call->items = request->items;
-	call->item_count = (uint32_t)request->limit_count;
-	call->now = sl_door_instant(sluice_store_now(store), request->items, call->item_count);
-	sluice_err err = sluice_decide(store, call);
-	if (err == SLUICE_E_BUSY)
-		return sl_request_fail_busy(verb, name);
-	return err == SLUICE_OK ? SL_GO_ON : sl_cli_fail(verb, "%.128s: the store answers with error %d", name, (int)err);
-}
-
-void sl_request_answer(const struct sluice_decision *decision, int64_t answer[SL_ANSWER_LEN]) {
-	answer[SL_ANSWER_ALLOWED] = decision->allowed;
-	answer[SL_ANSWER_QUOTA] = (int64_t)decision->quota;
-	answer[SL_ANSWER_REMAINING] = decision->remaining;
-	answer[SL_ANSWER_RETRY] = sl_ns_to_ms_ceil(decision->retry_after_ns);
-	answer[SL_ANSWER_RESET] = sl_ns_to_ms_ceil(decision->reset_after_ns);
-	answer[SL_ANSWER_DELAY] = sl_ns_to_ms_ceil(decision->delay_ns);
-	answer[SL_ANSWER_INDEX] = decision->index;
 }
 
 /* ---- printing -------------------------------------------------------------------------------------------------- */

@@ -34,17 +34,6 @@ int sl_request_take(const struct sl_verb *verb, struct sl_request *request, cons
  * exit with. */
 int sl_request_read(const struct sl_verb *verb, struct sl_request *request);
 
-/* Says that a process that is stopped holds up a store. Returns SL_EXIT_FAILED. */
-int sl_request_fail_busy(const struct sl_verb *verb, const char *name);
-
-/* Decides call->operation with call->cost over a request, in a store and by its clock. SL_GO_ON, or what to exit with.
- *  name  the store's, for messages */
-int sl_request_decide(const struct sl_verb *verb, const struct sl_request *request, struct sluice_store *store,
-                      const char *name, struct sluice_call *call);
-
-/* A decision as a server would send it. */
-void sl_request_answer(const struct sluice_decision *decision, int64_t answer[SL_ANSWER_LEN]);
-
 /* Prints an answer for people. `index` names the limit that decided; -1 where none applied. */
 void sl_request_print(const struct sl_request *request, int64_t index, const int64_t answer[SL_ANSWER_LEN]);
 

@@ -1,64 +1,49 @@
+/* serve: the options of the command line, given to the server. All else is in hosts/server. */
 #include "hosts/cli/cli.h"
 #include "hosts/server/server.h"
 #include "policy/policy.h"
 
-enum { CONFIG, RESP, HTTP, THREADS, DRAIN, UNPROTECTED, CHECK_CONFIG };
-
 #define DRAIN_NS_MAX ((sluice_ns)600 * 1000000000) /* as the policy's own */
 
+struct serve {
+	struct sl_server_options server;
+	bool only_check;
+};
+#define TO(field) offsetof(struct serve, field)
+
+enum { CONFIG, RESP, HTTP, THREADS, DRAIN, UNPROTECTED, CHECK_CONFIG };
+
 static const struct sl_option options[] = {
-	[CONFIG] = {"config", 'c', "FILE", "the policy; it is read again when it changes, and at SIGHUP"},
+	[CONFIG] = {"config", 'c', "FILE", "the policy; it is read again when it changes, and at SIGHUP",
+                SL_TEXT(TO(server.policy_file))},
 	[RESP] = {"resp", 0, "ADDR",
               "where to speak the Redis protocol, instead of where the policy says;\n"
-              "127.0.0.1:7379, [::1]:7379 or unix:/path; port 0 picks a free one"},
-	[HTTP] = {"http", 0, "ADDR", "where to speak HTTP, likewise (127.0.0.1:7380)"},
-	[THREADS] = {"threads", 0, "N", "how many threads serve; as the policy says, else one a core"},
+              "127.0.0.1:7379, [::1]:7379 or unix:/path; port 0 picks a free one",
+              SL_TEXT(TO(server.listen_resp))},
+	[HTTP] = {"http", 0, "ADDR", "where to speak HTTP, likewise (127.0.0.1:7380)", SL_TEXT(TO(server.listen_http))},
+	[THREADS] = {"threads", 0, "N", "how many threads serve; as the policy says, else one a core",
+                 SL_NUMBER(TO(server.threads), 1, SL_THREADS_MAX)},
 	[DRAIN] = {"drain", 0, "TIME",
                "how long to serve on, with /readyz red, after SIGTERM: 30s, 2m;\n"
-               "as the policy says, else 0"},
+               "as the policy says, else 0",
+               SL_TIME(TO(server.drain_ns), 0, DRAIN_NS_MAX, "a duration such as 30s, up to 10m")},
 	[UNPROTECTED] = {"unprotected", 0, NULL,
                      "listen where other hosts reach it though the policy has no users:\n"
-                     "whoever connects can then do everything"},
+                     "whoever connects can then do everything",
+                     SL_FLAG(TO(server.unprotected))},
 	[CHECK_CONFIG] = {"check-config", 0, NULL,
-                      "check all that starting would check, bind nothing, and end: 0 fine, 2 not"},
+                      "check all that starting would check, bind nothing, and end: 0 fine, 2 not",
+                      SL_FLAG(TO(only_check))},
 };
 
-/* Reads the option that was met; SL_GO_ON, or what to exit with. */
-static int read_option(const struct sl_verb *verb, struct sl_args *args, int arg, struct sl_server_options *server) {
-	uint64_t threads = 0;
-	if (arg == CONFIG)
-		server->policy_file = args->value;
-	else if (arg == RESP)
-		server->listen_resp = args->value;
-	else if (arg == HTTP)
-		server->listen_http = args->value;
-	else if (arg == UNPROTECTED)
-		server->unprotected = true;
-	else if (arg == THREADS && !sl_args_number(args->value, 1, SL_THREADS_MAX, &threads))
-		return sl_cli_misuse(verb, "--threads '%.64s': expected a whole number, 1 to %d", args->value, SL_THREADS_MAX);
-	else if (arg == DRAIN && !sl_args_duration(args->value, DRAIN_NS_MAX, &server->drain_ns))
-		return sl_cli_misuse(verb, "--drain '%.64s': expected a duration such as 30s, up to 10m", args->value);
-	else if (arg < 0)
-		return sl_cli_stop(verb, args, arg);
-	if (arg == THREADS)
-		server->threads = (uint32_t)threads;
-	server->drain_given |= arg == DRAIN;
-	return SL_GO_ON;
-}
-
 static int run_serve(const struct sl_verb *verb, int argc, char **argv) {
-	struct sl_server_options server = {0};
-	struct sl_args args = sl_args_begin(argv, argc, options, sizeof options / sizeof *options);
-	bool only_check = false;
-	for (int arg; (arg = sl_args_next(&args)) != SL_ARG_END;) {
-		if (arg == SL_ARG_WORD)
-			return sl_cli_misuse(verb, "'%.64s' is one word too many; the policy is named by -c FILE", args.value);
-		int status = read_option(verb, &args, arg, &server);
-		if (status != SL_GO_ON)
-			return status;
-		only_check |= arg == CHECK_CONFIG;
-	}
-	return only_check ? sl_server_check(&server) : sl_server_run(&server);
+	struct serve serve = {.only_check = false};
+	uint32_t given;
+	int status = sl_cli_read(verb, argc, argv, &serve, &given);
+	if (status != SL_GO_ON)
+		return status;
+	serve.server.drain_given = (given >> DRAIN & 1) != 0;
+	return serve.only_check ? sl_server_check(&serve.server) : sl_server_run(&serve.server);
 }
 
 const struct sl_verb sl_verb_serve = {
@@ -75,7 +60,7 @@ const struct sl_verb sl_verb_serve = {
 	.examples = "  sluice serve -c examples/sluice.yaml\n"
 				"  sluice serve --resp unix:/run/sluice.sock --threads 2\n"
 				"  sluice serve --check-config -c /etc/sluice/sluice.yaml\n",
-	.options = options,
-	.option_count = sizeof options / sizeof *options,
+	SL_OPTIONS(options),
+	.no_word = " is one word too many; the policy is named by -c FILE",
 	.run = run_serve,
 };

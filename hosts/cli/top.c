@@ -4,6 +4,7 @@
  * Keys are an attacker's bytes: what is not printable ASCII is shown as \xNN, so that none of it reaches the
  * terminal. */
 #include "hosts/cli/cli.h"
+#include "base/out.h"
 #include "hosts/cli/client.h"
 #include "os/clock.h"
 
@@ -17,18 +18,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-enum { SERVER, USER, TLS, CA, NEAR, ONCE, COUNT };
 enum { COUNT_DEFAULT = 20, COUNT_MAX = 100, INFO_MAX = 4096, WIDTH_DEFAULT = 100, ROWS_TAKEN = 4 };
-
-static const struct sl_option options[] = {
-	[SERVER] = SL_CLIENT_OPTION_SERVER,
-	[USER] = SL_CLIENT_OPTION_USER,
-	[TLS] = SL_CLIENT_OPTION_TLS,
-	[CA] = SL_CLIENT_OPTION_CA,
-	[NEAR] = {"near", 0, NULL, "keys near a limit, instead of keys denied"},
-	[ONCE] = {"once", 0, NULL, "print one list, and end"},
-	[COUNT] = {"count", 'n', "N", "how many keys, 1..100 (20; in a terminal what fits)"},
-};
 
 struct entry {
 	char limit[SLUICE_LIMIT_TEXT_MAX], key[SLUICE_KEY_BYTES_MAX];
@@ -50,7 +40,15 @@ struct top {
 	struct sl_client client;
 	struct view view;
 	bool near, once;
-	uint64_t count; /* 0: what fits */
+	uint32_t count; /* 0: what fits */
+};
+#define TO(field) offsetof(struct top, field)
+
+static const struct sl_option options[] = {
+	SL_CLIENT_OPTIONS(TO(server)),
+	{"near", 0, NULL, "keys near a limit, instead of keys denied", SL_FLAG(TO(near))},
+	{"once", 0, NULL, "print one list, and end", SL_FLAG(TO(once))},
+	{"count", 'n', "N", "how many keys, 1..100 (20; in a terminal what fits)", SL_NUMBER(TO(count), 1, COUNT_MAX)},
 };
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
@@ -115,47 +113,34 @@ static bool ask_figures(struct top *top, struct sluice_error *error) {
 /* ---- drawing: lines of at most `width` columns, each ended by `end` ---------------------------------------------- */
 
 struct page {
-	char text[256 * 1024];
-	size_t len;
+	struct sl_out out;
 	int width;
 	const char *end;
+	char text[256 * 1024];
 };
-
-static void put(struct page *page, const char *text, size_t len) {
-	if (len > sizeof page->text - page->len)
-		len = sizeof page->text - page->len;
-	memcpy(page->text + page->len, text, len);
-	page->len += len;
-}
 
 static void put_line(struct page *page, const char *text) {
 	size_t len = strlen(text);
-	put(page, text, len < (size_t)page->width ? len : (size_t)page->width);
-	put(page, page->end, strlen(page->end));
+	sl_out_bytes(&page->out, text, len < (size_t)page->width ? len : (size_t)page->width);
+	sl_out_str(&page->out, page->end);
 }
 
-/* Printable ASCII as it is, all else as \xNN, NUL-ended and cut to the room. */
-static void clean(char *text, size_t room, const char *data, size_t len) {
-	size_t at = 0;
-	for (size_t i = 0; i < len && at + 5 < room; i++) {
-		unsigned char c = (unsigned char)data[i];
-		if (c >= 0x20 && c < 0x7f)
-			text[at++] = (char)c;
-		else
-			at += (size_t)snprintf(text + at, room - at, "\\x%02x", c);
-	}
-	text[at] = '\0';
+/* Printable ASCII as it is, all else as \xNN. NUL-ended in the room, which has to do for 4 bytes each and 4 more. */
+static const char *clean(char *text, size_t room, const char *data, size_t len) {
+	struct sl_out out = sl_out_to(text, room);
+	sl_out_quoted(&out, sl_slice(data, len), len);
+	out.at[-1] = '\0';
+	return text + 1;
 }
 
 static void put_entry(struct page *page, const struct entry *entry, uint64_t now_ms) {
 	char key[4 * SLUICE_KEY_BYTES_MAX + 8], limit[4 * SLUICE_LIMIT_TEXT_MAX + 8], age[SL_WAIT_TEXT_MAX];
 	char line[sizeof key + sizeof limit + 128];
 	int64_t passed_ms = (int64_t)now_ms - entry->last_ms;
-	clean(key, sizeof key, entry->key, entry->key_len);
-	clean(limit, sizeof limit, entry->limit, entry->limit_len);
 	sl_cli_wait(age, passed_ms < 0 ? 0 : passed_ms / 1000 * 1000);
 	snprintf(line, sizeof line, "%10" PRId64 "  %7" PRId64 "  %9s  %-24s  %s", entry->count, entry->error,
-	         passed_ms < 1000 ? "now" : age, limit, key);
+	         passed_ms < 1000 ? "now" : age, clean(limit, sizeof limit, entry->limit, entry->limit_len),
+	         clean(key, sizeof key, entry->key, entry->key_len));
 	put_line(page, line);
 }
 
@@ -198,19 +183,8 @@ static void take_signals(void) {
 	sigaction(SIGWINCH, &action, NULL);
 }
 
-static bool write_all(const char *data, size_t len) {
-	while (len > 0) {
-		ssize_t n = write(STDOUT_FILENO, data, len);
-		if (n < 0 && errno != EINTR)
-			return false;
-		data += n < 0 ? 0 : n;
-		len -= n < 0 ? 0 : (size_t)n;
-	}
-	return true;
-}
-
 static bool write_text(const char *text) {
-	return write_all(text, strlen(text));
+	return sl_cli_write(STDOUT_FILENO, text, strlen(text));
 }
 
 static void size_of_terminal(int *rows, int *columns) {
@@ -240,15 +214,15 @@ static bool draw(struct top *top, struct page *page, struct sluice_error *error)
 	int want = top->count != 0 && (int)top->count < fit ? (int)top->count : fit;
 	if (!ask_keys(top, want < COUNT_MAX ? want : COUNT_MAX, error) || !ask_figures(top, error))
 		return false;
-	page->len = 0;
+	page->out = sl_out_to(page->text, sizeof page->text);
 	page->width = columns;
 	page->end = "\x1b[K\n"; /* clears the rest of the line */
-	put(page, "\x1b[H", 3);
+	sl_out_str(&page->out, "\x1b[H");
 	put_head(page, top);
 	put_list(page, top);
 	page->end = "\x1b[K\x1b[J"; /* and of the screen */
 	put_line(page, "q ends, d denied, n near");
-	if (write_all(page->text, page->len))
+	if (sl_cli_write(STDOUT_FILENO, page->text, sl_out_len(&page->out)))
 		return true;
 	snprintf(error->text, sizeof error->text, "standard output: %s", strerror(errno));
 	return false;
@@ -278,39 +252,22 @@ static int print_once(const struct sl_verb *verb, struct top *top, struct page *
 	struct sluice_error error;
 	if (!ask_keys(top, top->count != 0 ? (int)top->count : COUNT_DEFAULT, &error) || !ask_figures(top, &error))
 		return sl_cli_fail(verb, "%s", error.text);
+	page->out = sl_out_to(page->text, sizeof page->text);
 	page->width = (int)sizeof page->text;
 	page->end = "\n";
 	put_list(page, top);
-	fwrite(page->text, 1, page->len, stdout);
-	return sl_cli_flush(verb) ? SL_EXIT_FINE : SL_EXIT_FAILED;
+	fwrite(page->text, 1, sl_out_len(&page->out), stdout);
+	return sl_cli_end(verb, SL_EXIT_FINE);
 }
 
 /* ---- the verb ---------------------------------------------------------------------------------------------------- */
 
-static int read_arguments(const struct sl_verb *verb, struct top *top, struct sl_args *args) {
-	for (int arg; (arg = sl_args_next(args)) != SL_ARG_END;) {
-		if (arg == SL_ARG_WORD)
-			return sl_cli_misuse(verb, "'%.64s': it takes no words", args->value);
-		if (arg < 0)
-			return sl_cli_stop(verb, args, arg);
-		if (sl_client_option(&top->server, options[arg].name, args->value))
-			continue;
-		if (arg == NEAR)
-			top->near = true;
-		else if (arg == ONCE)
-			top->once = true;
-		else if (!sl_args_number(args->value, 1, COUNT_MAX, &top->count))
-			return sl_cli_misuse(verb, "--count '%.64s': expected a whole number, 1 to %d", args->value, COUNT_MAX);
-	}
-	return SL_GO_ON;
-}
-
 static int run_top(const struct sl_verb *verb, int argc, char **argv) {
-	struct sl_args args = sl_args_begin(argv, argc, options, sizeof options / sizeof *options);
 	struct top *top = calloc(1, sizeof *top);
 	struct page *page = calloc(1, sizeof *page);
 	struct sluice_error error;
-	int status = top == NULL || page == NULL ? sl_cli_fail(verb, "no memory") : read_arguments(verb, top, &args);
+	int status =
+		top == NULL || page == NULL ? sl_cli_fail(verb, "no memory") : sl_cli_read(verb, argc, argv, top, NULL);
 	if (status == SL_GO_ON && !sl_client_open(&top->client, &top->server, &error)) {
 		status =
 			sl_cli_fail(verb, "%s: %s", top->server.server != NULL ? top->server.server : SL_CLI_SERVER, error.text);
@@ -335,7 +292,7 @@ const struct sl_verb sl_verb_top = {
 	.examples = "  sluice top\n"
 				"  sluice top --near --once --count 5\n"
 				"  sluice top --server unix:/run/sluice.sock\n",
-	.options = options,
-	.option_count = sizeof options / sizeof *options,
+	SL_OPTIONS(options),
+	.no_word = ": it takes no words",
 	.run = run_top,
 };

@@ -1,3 +1,4 @@
+/* See url.h. Read by hand: what is allowed is less than a URL, and what is refused is told by name. */
 #include "hosts/cli/url.h"
 
 #include <stdio.h>
@@ -42,7 +43,7 @@ static bool take_user(const char **rest, struct sl_redis_url *url, struct sluice
 	return true;
 }
 
-/* Does a host have a port behind it? In [::1] colons are part of it. */
+/* Does a host have a port after it? In [::1] colons are part of it. */
 static bool has_port(const char *host, size_t len) {
 	const char *end = memchr(host, ']', len);
 	const char *from = end != NULL ? end : host;
