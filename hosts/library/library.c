@@ -141,7 +141,7 @@ void sluice_store_stats(struct sluice_store *store, struct sluice_store_stats *s
 		.blocks_percent = header->blocks_percent,
 		.slots = store->page_count * SL_PAGE_SLOTS,
 		.block_bytes_free = figure(&store->blocks->free_units) * SL_UNIT_BYTES,
-		.sketch_bytes = header->cell_count * sizeof(struct sl_cell),
+		.sketch_bytes = header->cell_count * sizeof(struct sl_sketch_cell),
 		.evicted = figure(&header->evicted),
 		.from_sketch = figure(&header->sketch_starts),
 		.recoveries = figure(&header->stolen_locks),
