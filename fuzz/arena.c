@@ -67,7 +67,7 @@ static size_t place_of(const struct sluice_store *store, const uint8_t *change) 
 	const struct sluice_limit *limit = &limits[key % LIMITS];
 	struct sl_place place =
 		sl_place_of(store, &limit->derived[SL_IDENT_KIND], limit->derived[SL_IDENT_NAME] == 0 ? 1 : 2,
-	                sl_slice(&key, sizeof key), sl_rule_has_block(limit));
+	                sl_slice(&key, sizeof key), sl_rule_has(limit, SL_HAS_BLOCK));
 	const struct sl_slot *slot = sl_slot_find(&place);
 	switch (change[0] % 8) {
 	case 0:

@@ -63,14 +63,14 @@ static void check_value(slr_value value) {
 }
 
 /* What the door lets through. */
-static bool fits(const struct sluice_limit *limit, enum slr_operation operation) {
-	if (operation == SLR_HOLDERS)
+static bool fits(const struct sluice_limit *limit, enum sl_operation operation) {
+	if (operation == SL_OP_HOLDERS)
 		return false;
 	if (limit->algorithm < SLUICE_CONCURRENCY)
 		return true;
-	if (slr_holds_by(operation) || operation == SLR_RESERVE)
+	if (slr_holds_by(operation) || operation == SL_OP_RESERVE)
 		return false;
-	return limit->algorithm == SLUICE_DISTINCT || (operation != SLR_CHECK && operation != SLR_REFUND);
+	return limit->algorithm == SLUICE_DISTINCT || (operation != SL_OP_CHECK && operation != SL_OP_REFUND);
 }
 
 static void add_terms(struct slr_item *item, uint8_t choice) {
@@ -83,19 +83,19 @@ static void add_terms(struct slr_item *item, uint8_t choice) {
 
 static void call_on(slr_value *value, slr_value *replica, const struct sluice_limit *limit, const uint8_t *bytes,
                     sluice_ns now) {
-	struct slr_call call = {.operation = (enum slr_operation)(bytes[0] % SLR_OPERATIONS), .item_count = 1};
-	struct slr_notes *notes = &call.keys[0].notes;
+	struct slr_call call = {.operation = (enum sl_operation)(bytes[0] % (SL_OP_LEASE + 1)), .item_count = 1};
+	struct slr_effects *effects = &call.keys[0].effects;
 	if (!fits(limit, call.operation))
 		return;
 	call.key_count = 1;
 	call.now = now;
-	call.id = call.operation >= SLR_ACQUIRE ? bytes[1] | 1u : bytes[1];
-	call.token = call.operation == SLR_CHECK ? bytes[1] % 8 : 0;
-	call.upto = call.operation <= SLR_PEEK && bytes[0] >= 128;
+	call.id = call.operation >= SL_OP_ACQUIRE ? bytes[1] | 1u : bytes[1];
+	call.token = call.operation == SL_OP_CHECK ? bytes[1] % 8 : 0;
+	call.upto = call.operation <= SL_OP_PEEK && bytes[0] >= 128;
 	call.cost = call.want = call.spent = (uint32_t)(bytes[2] << 8 | bytes[3]);
 	call.ttl_ns = (1 + (sluice_ns)bytes[1] * 200) * SL_MS_NS;
 	call.wall_ms = wall_ms;
-	call.want_next = call.noted = true;
+	call.want_next = call.heard = true;
 	call.items[0].limit = *limit;
 	call.items[0].member = limit->algorithm == SLUICE_DISTINCT ? bytes[1] | 1u : 0;
 	if (!slr_holds_by(call.operation))
@@ -104,10 +104,10 @@ static void call_on(slr_value *value, slr_value *replica, const struct sluice_li
 	(void)!slr_decide(&call);
 	*value = call.keys[0].value;
 	check_value(*value);
-	if (notes->bytes.len != 0)
-		SL_ASSERT(slr_notes_apply(replica, sl_slice(notes->bytes.data, notes->bytes.len)));
+	if (effects->bytes.len != 0)
+		SL_ASSERT(slr_effects_apply(replica, sl_slice(effects->bytes.data, effects->bytes.len)));
 	check_value(*replica);
-	slr_bytes_free(&notes->bytes);
+	slr_bytes_free(&effects->bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -126,7 +126,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	if (data[0] % 2 == 0)
 		value = slr_read_value(bytes);
 	else
-		(void)!slr_notes_apply(&value, bytes);
+		(void)!slr_effects_apply(&value, bytes);
 	check_value(value);
 	replica = slr_value_copy(value);
 	for (size_t i = 0; i < count; i++, calls += CALL_BYTES) {

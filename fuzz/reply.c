@@ -1,6 +1,6 @@
 /* Any bytes as what a node answers: read in one piece, and cut where the first two bytes say. The tokens are the same,
  * and a reader of CLUSTER SLOTS makes no range that is out of range. */
-#include "hosts/server/fleet/slots.h"
+#include "hosts/server/cluster/slots.h"
 
 #include <stdlib.h>
 

@@ -6,6 +6,7 @@
  *
  * A call is: operation and cost's size, 3 of cost, instant's kind and exponent, 3 of the instant. */
 #include "algo/bundle.h"
+#include "algo/step.h"
 #include "base/assert.h"
 
 #define LAST_NS (UINT64_MAX - 1000000)
@@ -88,7 +89,7 @@ static void charge(const struct sluice_limit *limit, struct kept *kept, sluice_n
 	SL_ASSERT(d.allowed == allowed);
 	if (!d.allowed || cost == 0)
 		return;
-	if (sl_rule_has_block(limit)) {
+	if (sl_rule_has(limit, SL_HAS_BLOCK)) {
 		need = (sl_step_block_bytes(limit, &counter, cost) + 7) / 8 * 8;
 		if (need > BLOCK_BYTES_MAX)
 			return;
@@ -142,7 +143,7 @@ static void count(const struct sluice_limit *limit, struct kept *kept, sluice_ns
 	uint64_t need;
 	void *block = NULL;
 	SL_ASSERT(charged <= cost);
-	if (charged != 0 && sl_rule_has_block(limit)) {
+	if (charged != 0 && sl_rule_has(limit, SL_HAS_BLOCK)) {
 		need = (sl_step_block_bytes(limit, &counter, charged) + 7) / 8 * 8;
 		if (need > BLOCK_BYTES_MAX)
 			return;
@@ -250,7 +251,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	memcpy(&kept.state, data + 4, sizeof kept.state);
 	count = data[3] < (size - HEAD_BYTES) / CALL_BYTES ? data[3] : (size - HEAD_BYTES) / CALL_BYTES;
 	rest = size - HEAD_BYTES - count * CALL_BYTES;
-	kept.block_bytes = sl_rule_has_block(&limit) ? (uint64_t)(data[1] | data[2] << 8) % (UNITS_MAX + 1) * 8 : 0;
+	kept.block_bytes = sl_rule_has(&limit, SL_HAS_BLOCK) ? (uint64_t)(data[1] | data[2] << 8) % (UNITS_MAX + 1) * 8 : 0;
 	if (kept.block_bytes != 0) {
 		SL_ASSERT((kept.block = calloc(1, kept.block_bytes)) != NULL);
 		memcpy(kept.block, calls + count * CALL_BYTES, rest < kept.block_bytes ? rest : kept.block_bytes);

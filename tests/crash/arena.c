@@ -59,7 +59,7 @@ sluice_err arena_call(struct sluice_store *store, sluice_operation operation, co
 
 struct sl_place arena_place(const struct sluice_store *store, const struct sluice_limit *limit, const char *key) {
 	int words = limit->derived[SL_IDENT_NAME] == 0 ? 1 : 2;
-	return sl_place_of(store, &limit->derived[SL_IDENT_KIND], words, sl_str(key), sl_rule_has_block(limit));
+	return sl_place_of(store, &limit->derived[SL_IDENT_KIND], words, sl_str(key), sl_rule_has(limit, SL_HAS_BLOCK));
 }
 
 uint64_t arena_page(const struct sluice_store *store, const struct sl_place *place) {

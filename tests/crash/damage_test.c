@@ -130,7 +130,7 @@ static void locate(struct world *world, struct subject *s) {
 	struct sl_place place = arena_place(&world->at, s->limit, s->key);
 	const struct sl_slot *slot = sl_slot_find(&place);
 	s->slot_at = slot == NULL ? 0 : (size_t)((const unsigned char *)slot - world->base);
-	s->block = slot != NULL && sl_rule_has_block(s->limit) ? (uint32_t)sl_slot_state(slot)[1] : 0;
+	s->block = slot != NULL && sl_rule_has(s->limit, SL_HAS_BLOCK) ? (uint32_t)sl_slot_state(slot)[1] : 0;
 	if (s->block != 0)
 		s->units = (sl_block_bytes(&world->at, (uint32_t)s->block) + sizeof(struct sl_block_head)) / SL_UNIT_BYTES;
 }

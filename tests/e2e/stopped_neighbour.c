@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
 		return 2;
 	for (int i = 0; i < count; i++)
 		homes[i] = sl_place_of(store, &limit.derived[SL_IDENT_KIND], limit.derived[SL_IDENT_NAME] == 0 ? 1 : 2,
-		                       sl_str(argv[3 + i]), sl_rule_has_block(&limit))
+		                       sl_str(argv[3 + i]), sl_rule_has(&limit, SL_HAS_BLOCK))
 		               .home;
 	for (int i = 0; i < count; i++)
 		printf("%ld\n", (long)((const char *)homes[i] - (const char *)store->header));

@@ -35,7 +35,7 @@ DENIED, ALLOWED, REFUSED, UNANSWERED, FELL_BACK = range(5)
 
 POLICY = """
 threads: 1
-store: {{redis: [{nodes}], budget: {budget_ms}ms, via: {via}, {leases}}}
+store: {{redis: [{nodes}], budget: {budget_ms}ms, via: {via}, {slices}}}
 limits:
 {limits}
 """
@@ -69,11 +69,11 @@ def load_program(tmp_path_factory):
     return program
 
 
-def policy_of(cluster, limits, leases=False, budget_ms=100, lease_ms=500, via="auto"):
+def policy_of(cluster, limits, slices=False, budget_ms=100, slice_ms=500, via="auto"):
     """All nodes but the island's are named: it is found out."""
     nodes = ", ".join(f'"{node!r}"' for node in cluster.nodes[1:])
     return POLICY.format(nodes=nodes, limits=limits, budget_ms=budget_ms, via=via,
-                         leases=f"lease: {lease_ms}ms" if leases else "leases: false")
+                         slices=f"slice: {slice_ms}ms" if slices else "slices: false")
 
 
 class Front:
@@ -381,7 +381,7 @@ def test_a_hot_key_whose_node_is_lost(breakable, fronts, load_program, tmp_path)
     """Slices go on and come back, and the sum of all that was ever admitted is the limit and what was lost."""
     cluster, limit = breakable, "fixed-window 6000/3660d"
     number = next(i for i in range(10000) if cluster.owner_of(f"sluice:user=u{i}") is cluster.nodes[0])
-    three = fronts(policy_of(cluster, HOT.format(limit=limit), leases=True))
+    three = fronts(policy_of(cluster, HOT.format(limit=limit), slices=True))
     with Load(load_program, tmp_path, three, 1500, 1, ("SLUICE.ADMIT", "1", "user", f"u{number}")) as load:
         time.sleep(1.5)
         killed_at = time.monotonic()
@@ -427,7 +427,7 @@ def test_a_hot_key_costs_few_commands(breakable, fronts, load_program, tmp_path,
     cluster = breakable
     quota, window_s = (int(x) for x in re.search(r" (\d+)/(\d)s", limit).groups())
     seconds = HOT_SECONDS if "1000" in limit and not burst or SOAK_S else 6
-    three = fronts(policy_of(cluster, HOT.format(limit=limit), leases=True, budget_ms=LONG_BUDGET_MS))
+    three = fronts(policy_of(cluster, HOT.format(limit=limit), slices=True, budget_ms=LONG_BUDGET_MS))
     before = collections.Counter(cluster.calls("sluice."))
     with Load(load_program, tmp_path, three, 10 * quota / window_s, 1, ASK_ONE, seconds=seconds) as load:
         answers = load.stop(by_itself=True)
@@ -449,10 +449,10 @@ def test_a_hot_key_costs_few_commands(breakable, fronts, load_program, tmp_path,
 
 
 @pytest.mark.parametrize("limit", ["token-bucket 1000/1s burst 100", "sliding-log 1000/1s"])
-def test_a_front_killed_with_leases_out(breakable, fronts, load_program, tmp_path, limit):
+def test_a_front_killed_with_slices_out(breakable, fronts, load_program, tmp_path, limit):
     """Its slices are charged in full when they end; then the others have the full rate."""
-    cluster, quota, lease_s, window_s = breakable, 1000, 0.5, 1
-    three = fronts(policy_of(cluster, HOT.format(limit=limit), leases=True, lease_ms=int(lease_s * 1000),
+    cluster, quota, slice_s, window_s = breakable, 1000, 0.5, 1
+    three = fronts(policy_of(cluster, HOT.format(limit=limit), slices=True, slice_ms=int(slice_s * 1000),
                              budget_ms=LONG_BUDGET_MS))
     with Load(load_program, tmp_path, three, 10 * quota, 1, ASK_ONE) as load:
         time.sleep(2.5)
@@ -463,10 +463,10 @@ def test_a_front_killed_with_leases_out(breakable, fronts, load_program, tmp_pat
     # A bucket is drawn from evenly. A log's quota is admitted at once, as soon as it is free again: of such bursts, a
     # window apart and a little, any five windows have four whole ones.
     is_log = limit.startswith("sliding-log")
-    full_from = killed_at + lease_s + (window_s if is_log else 0)
+    full_from = killed_at + slice_s + (window_s if is_log else 0)
     seconds, least = 5 if is_log else 4, 4 * (0.97 - (0 if SOAK_S else MISSED)) * quota
     times = [one.answered for one in answers if one.is_admitted and full_from < one.answered <= full_from + seconds]
-    print(f"{limit}, a front killed with leases out: {len(times) / seconds:.0f} a second from "
+    print(f"{limit}, a front killed with slices out: {len(times) / seconds:.0f} a second from "
           f"{full_from - killed_at:.1f} s on")
     assert most_in_windows(answers, window_s, limit) <= quota + (0 if is_log else 100)
     assert len(times) >= least

@@ -22,7 +22,7 @@ from test_fleet import metric, random_commands
 POLICY = """
 client-time: true
 threads: {threads}
-store: {{redis: ["{node!r}"], budget: {budget}ms, via: {via}, leases: false}}
+store: {{redis: ["{node!r}"], budget: {budget}ms, via: {via}, slices: false}}
 limits:
   - {{name: per-user, key: user, limit: "{user}", strict: true, on-error: {on_error}}}
   - {{name: per-address, key: ip, limit: "{ip}", strict: true, on-error: {on_error}}}

@@ -322,7 +322,7 @@ def test_history_is_there_when_the_page_is_opened(browser):
         def sampled():
             limits = client.ask("GET", "/v1/figures?history=1&limit=login")[2]["limits"]
             return any(limits[0]["history"]["denied"])
-        wait_until(sampled, "the server samples its books")
+        wait_until(sampled, "the server samples its stats")
     b.open()
     b.get("#chart-denied summary").click()
     rows = b.wait(lambda: b.texts("#chart-denied tbody tr"), "the table of minutes")

@@ -186,7 +186,7 @@ def charged(redis, key, name, notation):
         return reply[1] - reply[2]
 
 
-def test_hot_counters_are_leased_and_settled(front, redises):  # noqa: F811
+def test_hot_counters_are_sliced_and_settled(front, redises):  # noqa: F811
     redis = redises()
     one = front(policy(redis, limit(limit="sliding-log 100k/1h")))
     replies = hammer(one, ("SLUICE.ADMIT", 1, "user", "a"), 6000)
@@ -195,11 +195,11 @@ def test_hot_counters_are_leased_and_settled(front, redises):  # noqa: F811
     assert metric(one, "sluice_fleet_decisions_total", way="leased") > 5000
     wait_until(lambda: charged(redis, "sluice:user=a", "per-user", "sliding-log 100k/1h") == 6000,
                "idle slices are not settled")
-    wait_until(lambda: metric(one, "sluice_fleet_leases") == 0, "leases of counters that are cold stay")
+    wait_until(lambda: metric(one, "sluice_fleet_slices") == 0, "slices of counters that are cold stay")
     assert charged(redis, "sluice:user=a", "per-user", "sliding-log 100k/1h") == 6000
 
 
-def test_exhausted_counters_are_not_exceeded_by_leases(front, redises):  # noqa: F811
+def test_exhausted_counters_are_not_exceeded_by_slices(front, redises):  # noqa: F811
     redis = redises()
     fronts = [front(policy(redis, limit(limit="sliding-log 700/1h"))) for _ in range(2)]
     admitted = 0
@@ -216,7 +216,7 @@ def test_exhausted_counters_are_not_exceeded_by_leases(front, redises):  # noqa:
     wait_until(lambda: charged(redis, "sluice:user=a", "per-user", "sliding-log 700/1h") == 700, "not all is settled")
 
 
-def test_leased_and_asked_limits_in_one_request(front, redises):  # noqa: F811
+def test_sliced_and_asked_limits_in_one_request(front, redises):  # noqa: F811
     """All share one counter, which is hot; each user has one that is asked. What a user is denied, all get back."""
     redis = redises()
     one = front(policy(redis, limit("all", "[]", "sliding-log 100k/1h"), limit(limit="sliding-log 3/1h")))
@@ -226,26 +226,26 @@ def test_leased_and_asked_limits_in_one_request(front, redises):  # noqa: F811
         assert sum(reply[0] for reply in replies) == 3, [reply for reply in replies]
         assert {reply[7] for reply in replies if not reply[0]} == {b"per-user"}
         admitted += 3
-    assert metric(one, "sluice_fleet_lease_units_total", kind="taken") > 0
+    assert metric(one, "sluice_fleet_slice_units_total", kind="taken") > 0
     wait_until(lambda: charged(redis, "sluice:", "all", "sliding-log 100k/1h") == admitted, "not what was admitted")
 
 
 def test_closing_gives_slices_back(front, redises):  # noqa: F811
     redis = redises()
-    one = front(policy(redis, limit(limit="sliding-log 100k/1h"), more=", lease: 10s"))
+    one = front(policy(redis, limit(limit="sliding-log 100k/1h"), more=", slice: 10s"))
     hammer(one, ("SLUICE.ADMIT", 1, "user", "a"), 2000)
     one.stop()
     assert charged(redis, "sluice:user=a", "per-user", "sliding-log 100k/1h") == 2000
 
 
 @pytest.mark.parametrize("how", ["strict", "off"])
-def test_no_leases_where_they_are_not_wanted(front, redises, how):  # noqa: F811
+def test_no_slices_where_they_are_not_wanted(front, redises, how):  # noqa: F811
     redis = redises()
     one = front(policy(redis, limit(limit="sliding-log 100k/1h", more=", strict: true" if how == "strict" else ""),
-                       more=", leases: false" if how == "off" else ""))
+                       more=", slices: false" if how == "off" else ""))
     hammer(one, ("SLUICE.ADMIT", 1, "user", "a"), 1000)
     assert calls(redis, "check") >= 1000
-    assert metric(one, "sluice_fleet_lease_units_total", kind="taken") == 0
+    assert metric(one, "sluice_fleet_slice_units_total", kind="taken") == 0
 
 
 def test_strict_limits_remember_no_denials(front, redises):  # noqa: F811
@@ -373,7 +373,7 @@ def lease_and_give_back(one):
         assert [r.call("SLUICE.CHECK", "part", 7, "UPTO", "10/1h")[7] for _ in range(3)] == [7, 3, 0]
         assert [r.call("SLUICE.CHECK", "again", 7, "ID", "t", "10/1h")[2] for _ in range(3)] == [3, 3, 3]
         told = tell(r, "SLUICE.HOLDERS", "jobs", JOBS)
-        assert isinstance(told, RespError) and "of the module or the script" in str(told)
+        assert isinstance(told, RespError) and "of the module" in str(told)
 
 
 def test_leases_members_and_retries_by_module_and_script(front, redises):  # noqa: F811

@@ -54,7 +54,7 @@ class Place:
         text += "".join(f"  - {{{limit}}}\n" for limit in limits)
         if self.kind in FLEET:
             text += (f'store: {{redis: ["{self.stores.address(self.kind)}"], prefix: "{self.prefix}", budget: 5s, '
-                     f"via: {FLEET[self.kind]}, leases: false}}\n")
+                     f"via: {FLEET[self.kind]}, slices: false}}\n")
         one = self.server(policy=text)
         one.fleet = self.kind in FLEET
         if one.fleet:

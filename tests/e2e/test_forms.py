@@ -327,7 +327,7 @@ def test_random_attributes_meet_their_limits(server, redises, kind):  # noqa: F8
         if kind == "front":  # strict: a denial that is remembered names whom it knows of
             policy = yaml_of(LIMITS, ", strict: true")
             redis = redises(module=("client-time", "yes"))
-            policy += 'store: {redis: "127.0.0.1:%d", via: module, budget: 5s, leases: false}\n' % redis.port
+            policy += 'store: {redis: "127.0.0.1:%d", via: module, budget: 5s, slices: false}\n' % redis.port
         place = server(policy)
         count, size = (6000, 20) if kind == "server" else (2400, 1)
         asked += one_round(place, dice, 40000 if SOAK else count, size)

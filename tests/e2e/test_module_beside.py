@@ -251,7 +251,7 @@ REFUSED = [
     (["CHECK", "k", 1, "TERMS", "count-denied"], "TERMS needs the terms and a limit after it"),
     (["CHECK", "k", 1, "COST", "0", "9/1s"], "COST '0': expected a whole number from 1 to 4294967295"),
     (["CHECK", "k", 1, "9/day at Europe/Berln"], "Europe/Berlin"),
-    (["RELEASE", "k", "a"], "wrong number of arguments"),
+    (["RELEASE", "k", "a"], "no limit for key 'k': expected at least one after it, such as 'concurrency 20 lease 30s'"),
     (["RELEASE", "k", "0123456789abcdef.AQ", "AT", NOW], "no ticket: '0123456789abcdef.AQ'"),
     (["COMMIT", "k", "0123456789abcdef", 1], "no ticket: '0123456789abcdef': expected it as SLUICE.RESERVE"),
     (["COMMIT", "k", "x", "many"], "actual 'many': expected"),

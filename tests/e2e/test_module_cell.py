@@ -1,14 +1,14 @@
-"""CL.THROTTLE: redis-cell's golden vectors (0.5.0, as it answered them in redis 7.0.15), through the module, the
-function and EVALSHA of the script, and our server. Sane rows bit by bit, the others as docs/redis.md says: an error,
+"""CL.THROTTLE: redis-cell's golden vectors (0.5.0, as it answered them in redis 7.0.15), through the module and our
+server. Sane rows bit by bit, the others as docs/redis.md says: an error,
 never an abort, and nothing changed.
 """
 
 import pytest
 
 from harness import RespError
-from redis_world import MANY_YEARS_MS, Clock, Redis, built
+from redis_world import MANY_YEARS_MS, Clock, Redis
 
-DOORS = ["module", "function", "eval", "server"]
+DOORS = ["module", "server"]
 
 # Each row is a call behind the key and its reply; a group begins with keys that do not exist.
 SANE = {
@@ -35,17 +35,10 @@ class Cell:
         self.clock.stand_all(MANY_YEARS_MS)
         self.redis = Redis(module=(), clock=self.clock)
         self.clients = {"module": self.redis.resp(), "server": sluice_server.resp()}
-        for name, file, load in (("function", "sluice.lua", ["FUNCTION", "LOAD"]),
-                                 ("eval", "sluice-eval.lua", ["SCRIPT", "LOAD"])):
-            self.clients[name] = self.redis.resp()
-            with open(built(file), "rb") as f:
-                self.sha = self.clients[name].call(*load, f.read())
 
     def ask(self, door, key, *arguments):
-        start = {"module": ["CL.THROTTLE", key], "server": ["CL.THROTTLE", key],
-                 "function": ["FCALL", "sluice_throttle", 1, key], "eval": ["EVALSHA", self.sha, 1, key, "THROTTLE"]}
         try:
-            return self.clients[door].call(*start[door], *arguments)
+            return self.clients[door].call("CL.THROTTLE", key, *arguments)
         except RespError as error:
             return error
 
@@ -70,9 +63,8 @@ def test_sane_rows(cell, door, group):
         assert cell.ask(door, f"{door} {group}", *call.split()) == reply, call
 
 
-@pytest.mark.parametrize("door", ["module", "function", "eval"])
-def test_peeks_and_refunds_make_no_key(cell, door):
-    key = f"{door} nothing"
+def test_peeks_and_refunds_make_no_key(cell):
+    door, key = "module", "nothing"
     assert cell.ask(door, key, 15, 30, 60, 0) == [0, 16, 16, -1, 0]
     assert cell.ask(door, key, 4, 5, 5, 6) == [1, 5, 5, -1, 0]
     assert cell.ask(door, key, 4, 5, 5, -2) == [0, 5, 5, -1, 0]  # redis-cell: an error, and a key without expiry
@@ -89,12 +81,11 @@ def test_insane_rows(cell, door, call):
     assert cell.ask(door, f"{key} {call}", 4, 5, 5) == [0, 5, 4, -1, 1]
 
 
-@pytest.mark.parametrize("door", ["module", "function", "eval"])
 @pytest.mark.parametrize("make", [["SET", "foo"], ["SET", "123"], ["RPUSH", "x"], ["SADD", "x"],
                                   ["XADD", "*", "a", "b"]],
                          ids=["text", "number", "list", "set", "stream"])
-def test_a_key_of_another_kind(cell, door, make):
-    key, client = f"{door} {make}", cell.clients[door]
+def test_a_key_of_another_kind(cell, make):
+    door, key, client = "module", f"{make}", cell.clients["module"]
     client.call(make[0], key, *make[1:])
     before = client.call("DUMP", key)
     for quantity in (1, 0, -1):
@@ -103,9 +94,8 @@ def test_a_key_of_another_kind(cell, door, make):
     assert client.call("DUMP", key) == before and cell.redis.alive()
 
 
-@pytest.mark.parametrize("door", ["module", "function", "eval"])
-def test_time_goes_on(cell, door):
-    key, start = f"{door} later", MANY_YEARS_MS
+def test_time_goes_on(cell):
+    door, key, start = "module", "later", MANY_YEARS_MS
     try:
         for _ in range(5):
             assert cell.ask(door, key, 4, 5, 5)[0] == 0

@@ -8,6 +8,7 @@ flushed, effects that are replicated, and what a charge costs.
 import os
 import random
 import re
+import struct
 import sys
 import time
 
@@ -472,13 +473,6 @@ def test_the_exact_edge_of_53_bits(forms, window, window_ms):
                 script.ask("CHECK", [key], 1, "AT", NOW, f"{algorithm} 3/{window} {option} {largest + 1}")
 
 
-def test_the_edge_of_throttle(forms):
-    most = most_capacity(316224000000) - 1
-    assert forms["function"].ask("THROTTLE", ["edge"], most, 3, 316224000)[:2] == [0, most + 1]
-    with pytest.raises(redis.ResponseError, match=f"leave the 53 bits .* max_burst is at most {most};"):
-        forms["function"].ask("THROTTLE", ["edge"], most + 1, 3, 316224000)
-
-
 # ---- bad calls -------------------------------------------------------------------------------------------------------
 
 BAD = [
@@ -500,7 +494,21 @@ BAD = [
     ("CHECK", ["k"], [1, "1/1s", "token-bucket 1/1s burst 0"], "limit 2, column 25: expected a burst of at least 1, "
                                                                "found '0'"),
     ("CHECK", ["k"], [1, "concurrency 5 lease 1s"], "limit 1: concurrency is acquired and released: SLUICE.ACQUIRE"),
-    ("RESERVE", ["k"], [1, 1000, "5/1m"], "reservations need the module or a server"),
+    ("RESERVE", ["k"], [1, 1000, "5/1m"], "reservations need the module (sluice-module.so) or a server: a script has"),
+    ("COMMIT", ["k"], ["1.x", 5], "reservations need the module (sluice-module.so) or a server"),
+    ("HOLDERS", ["k"], ["concurrency 5 lease 1s"], "HOLDERS needs the module (sluice-module.so) or a server"),
+    ("INSPECT", ["k"], [], "INSPECT needs the module (sluice-module.so) or a server"),
+    ("THROTTLE", ["k"], [15, 30, 60], "THROTTLE needs the module (sluice-module.so) or a server"),
+    ("CHECK", ["k"], [1, "COST", 5, "5/1m"], "COST is for reservations: they need the module or a server"),
+    ("CHECK", ["k"], [1, "TTL", 5, "5/1m"], "TTL is for reservations: they need the module or a server"),
+    ("CHECK", ["k"], [1, "NEXT", "NEXT", "5/1m"], "NEXT twice: expected it once"),
+    ("CHECK", ["k"], [1, "5/1m", "EACH", "NEXT"], "NEXT and EACH: expected one of them"),
+    ("CHECK", ["k"], [1, "5/1m", "EACH", "EACH"], "EACH twice: expected it once"),
+    ("CHECK", ["k"], [1, "KEEP", "5/1m"], "KEEP is no word of SLUICE.CHECK"),
+    ("PEEK", ["k"], [1, "ID", "x", "5/1m"], "ID is no word of SLUICE.PEEK"),
+    ("HOLD", ["k"], [1, "1", 5, "NEXT", "5/1m"], "NEXT is no word of SLUICE.HOLD"),
+    ("CHECK", ["k"], [1, "5/1m", "AT", 1], "AT behind a limit: expected it before the first one"),
+    ("CHECK", ["k"], [1, "AT", 1, "AT", 1, "5/1m"], "AT twice: expected it once"),
     ("CHECK", ["k"], [1, "concurrency 5"], "limit 1, column 14: expected the option 'lease' and its duration"),
     ("CHECK", ["k"], [1, "distinct 1025/1h"], "limit 1, column 10: expected at most 1024 members in a script"),
     ("CHECK", ["k"], [1, "5/month"], "limit 1, column 3: expected a window such as 10s or 1m: those of the calendar"),
@@ -530,15 +538,6 @@ BAD = [
     ("LEASE", ["k"], ["1", 5, 0], "want is missing"),
     ("CANCEL", ["k"], ["1"], "no limit for key 'k'"),
     ("RESET", ["k"], [], "no limit for key 'k'"),
-    ("INSPECT", ["k"], ["x"], "expected one key, and nothing after it"),
-    ("INSPECT", ["k", "l"], [], "expected one key, and nothing after it"),
-    ("THROTTLE", ["k"], [1, 2], "period is missing"),
-    ("THROTTLE", ["k"], [-1, 1, 1], "max_burst '-1'"),
-    ("THROTTLE", ["k"], [1, 0, 1], "count '0'"),
-    ("THROTTLE", ["k"], [1, 1, 0], "period '0'"),
-    ("THROTTLE", ["k"], [1, 1, 1, "x"], "quantity 'x'"),
-    ("THROTTLE", ["k"], [1, 1, 1, "--1"], "quantity '--1'"),
-    ("THROTTLE", ["k"], [1, 1, 1, 1, 1], "expected one key, and max_burst count period [quantity]"),
 ]
 
 
@@ -597,8 +596,8 @@ def test_a_key_of_another_type_is_refused(forms, form):
     client.rpush(f"list {form}", "x")
     for key in (f"string {form}", f"list {form}"):
         for word, args in (("CHECK", [1, "1/1s"]), ("PEEK", [1, "1/1s"]), ("REFUND", [1, "1/1s"]), ("RESET", ["1/1s"]),
-                           ("HOLD", [1, "1", 5, "1/1s"]), ("CANCEL", ["1", "1/1s"]), ("INSPECT", []),
-                           ("LEASE", ["1", 5, 0, 1, "1/1s"]), ("THROTTLE", [1, 1, 1])):
+                           ("HOLD", [1, "1", 5, "1/1s"]), ("CANCEL", ["1", "1/1s"]),
+                           ("LEASE", ["1", 5, 0, 1, "1/1s"]), ("CHECK", [1, "ID", "x", "1/1s"])):
             with pytest.raises(redis.ResponseError, match="^WRONGTYPE Operation against a key"):
                 forms[form].ask(word, [key], *args)
     first = f"fine {form}"
@@ -626,7 +625,7 @@ def test_fields_that_nobody_here_wrote(forms, form):
                 if r.random() < 0.3:
                     client.hset(key, b"!" + fields[0], bytes(r.randrange(256) for _ in range(r.choice([28, 29, 58]))))
                 for word, args in (("CHECK", [1, "AT", NOW, limit]), ("REFUND", [3, "AT", NOW, limit]),
-                                   ("INSPECT", [])):
+                                   ("PEEK", [1, "AT", NOW, limit, "5/1m"])):
                     try:
                         script.ask(word, [key], *args)
                     except redis.ResponseError:
@@ -647,7 +646,6 @@ def test_denials_peeks_and_costs_of_nothing_are_not_replicated(scripts_folder):
         script.ask("RESET", ["other"], *limits)
         script.ask("HOLD", ["k"], 1, "1", 500, *limits)
         script.ask("CANCEL", ["k"], "1", *limits)
-        script.ask("INSPECT", ["k"])
         assert digest(host) == before
         assert host.info("persistence", "rdb_changes_since_last_save") == changes
         assert script.client.exists("other") == 0
@@ -657,7 +655,8 @@ def test_readers_are_callable_as_such(forms):
     client = forms["function"].client
     forms["function"].ask("CHECK", ["readers"], 1, "AT", NOW, "5/1s")
     assert client.execute_command("FCALL_RO", "sluice_peek", 1, "readers", 1, "AT", NOW, "5/1s")[:3] == [1, 5, 4]
-    assert client.execute_command("FCALL_RO", "sluice_inspect", 1, "readers")
+    with pytest.raises(redis.ResponseError, match="INSPECT needs the module"):
+        client.execute_command("FCALL_RO", "sluice_inspect", 1, "readers")
     words = ["EVALSHA_RO", forms["evalsha"].sha, 1, "readers", "PEEK", 1, "AT", NOW, "5/1s"]
     assert client.execute_command(*words)[:3] == [1, 5, 4]
     with pytest.raises(redis.ResponseError, match="Can not execute a script with write flag"):
@@ -849,19 +848,6 @@ def test_a_chunk_that_is_missing_is_named(forms):
 
 # ---- the rest of the commands ----------------------------------------------------------------------------------------
 
-# INTEROP's golden vectors, each group back to back on fresh keys (bit-equal where 1e9 * period / count is whole).
-THROTTLE = [
-    ("a", [15, 30, 60], [0, 16, 15, -1, 2]), ("a", [15, 30, 60], [0, 16, 14, -1, 4]),
-    ("z", [15, 30, 60, 0], [0, 16, 16, -1, 0]), ("a", [15, 30, 60, 0], [0, 16, 14, -1, 4]),
-    ("o", [4, 5, 5, 6], [1, 5, 5, -1, 0]), ("o", [4, 5, 5, 5], [0, 5, 0, -1, 5]),
-    ("o", [4, 5, 5, 1], [1, 5, 0, 1, 5]), ("o", [4, 5, 5, 6], [1, 5, 0, -1, 5]), ("o", [4, 5, 5, 0], [0, 5, 0, -1, 5]),
-    ("b", [0, 1, 2], [0, 1, 0, -1, 2]), ("b", [0, 1, 2], [1, 1, 0, 2, 2]),
-    ("g", [4, 5, 5, 3], [0, 5, 2, -1, 3]), ("g", [4, 5, 5, -1], [0, 5, 3, -1, 2]),
-    ("g", [4, 5, 5, 0], [0, 5, 3, -1, 2]),
-    ("h", [4, 5, 5, -2], [0, 5, 5, -1, 0]), ("s", [0, 10, 1], [0, 1, 0, -1, 1]), ("s", [0, 10, 1], [1, 1, 0, 1, 1]),
-]
-
-
 def test_a_log_with_as_many_entries_as_one_may_have_denies(forms):
     """With 3 chunks for 262,145: the limit denies until the first chunk is gone, and the others of the call count."""
     client = forms["evalsha"].client
@@ -889,63 +875,73 @@ def test_a_log_with_as_many_entries_as_one_may_have_denies(forms):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_throttle_answers_as_redis_cell(forms, form):
-    client = forms[form].client
-    for attempt in range(50):  # the vectors take it that no time passes between calls: play until that was so
-        start = time.monotonic()
-        got = [forms[form].ask("THROTTLE", [f"{key} {attempt} {form}"], *args) for key, args, _ in THROTTLE]
-        if time.monotonic() - start < 0.1:
-            break
-    assert got == [want for _, _, want in THROTTLE]
-    assert client.exists(f"z {attempt} {form}", f"h {attempt} {form}") == 0
-    assert forms[form].ask("PEEK", [f"o {attempt} {form}"], 1, "token-bucket 5/5s")[2] == 5  # a counter of its own
+@pytest.mark.parametrize("words", [[], ["NEXT"]], ids=["straight", "whole"])
+def test_no_wait_is_told_beyond_584_years(forms, form, words):
+    slow = "leaky-bucket 1/3660d queue 28481"
+    got = forms[form].ask("PEEK", [f"slow {form}"], 28481, "AT", NOW, *words, slow)
+    assert got[:7] == [1, 28482, 28482, 0, 0, 18446744073710, 0]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_inspect_tells_what_a_key_holds(forms, form):
-    script, key = forms[form], f"inspect {form}"
-    assert script.ask("INSPECT", [key]) == []
-    script.ask("CHECK", [key], 3, "AT", NOW, "100/1d", "NAME", "login", "sliding-log 9/1d", "token-bucket 20/1d")
-    script.ask("HOLD", [key], 2, "ab", 60000, "AT", NOW, "sliding-buckets 9/1d precision 1h")
-    found = {one["algorithm"]: one for one in shown_of(script.ask("INSPECT", [key], "AT", NOW))}
-    assert set(found) == {"sliding-window", "sliding-log", "token-bucket", "sliding-buckets"}
-    assert found["sliding-log"]["name"] == "login" and found["sliding-log"]["window_ms"] == 86400000
-    assert found["token-bucket"]["name"] == f"{20:016x}" and found["token-bucket"]["last_ms"] == NOW
-    assert found["sliding-buckets"]["precision_ms"] == 3600000
-    assert found["sliding-buckets"]["held"] == 2 and found["sliding-buckets"]["holds"] == 1
-    assert {one["belongs_to"] for one in found.values()} == {"limit", "policy"}
+def test_next_is_told_of_the_limit_that_is_named(forms, form):
+    script, key = forms[form], f"next {form}"
+    many = ["AT", NOW, "NEXT", "fixed-window 5/1h", "sliding-log 3/1h", "unlimited"]
+    assert script.ask("PEEK", [key], 1, *many)[7:] == [0], "all is free"
+    assert script.ask("CHECK", [key], 1, *many)[6:] == [1, 3600000]
+    assert script.ask("CHECK", [key], 2, *many[:2], "UPTO", *many[2:])[6:] == [1, 2, 3600000], "behind what UPTO tells"
+    rows = script.ask("PEEK", [key], 1, "AT", NOW + 7, "EACH", *many[3:])
+    merged = script.ask("PEEK", [key], 1, "AT", NOW + 7, *many[2:])
+    assert merged[0] == 0 and merged[7] == rows[merged[6]][6] == 3600000 - 7
+    assert script.ask("REFUND", [key], 3, "AT", NOW + 7, *many[2:])[7] == 0
+    assert script.ask("CHECK", [key], 1, "AT", NOW, "NEXT", "unlimited")[6:] == [-1, 0]
+    got = script.ask("ACQUIRE", [key], 2, "AT", NOW, "ID", "a", "NEXT", "concurrency 2 lease 1s")
+    assert got == [1, 2, 0, 0, 1000, 0, 0, b"a", 1000], "behind the lease's id"
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_inspect_answers_with_the_words_of_the_module(forms, form):
-    words = (1, "AT", NOW, "100/1d", "fixed-window 9/1d", "token-bucket 20/1d", "sliding-buckets 9/1d precision 1h")
-    script, key = forms[form], f"words {form}"
-    script.ask("CHECK", [key], *words)
-    script.ask("THROTTLE", [key], 5, 10, 86400)
-    host = Redis()
-    try:
-        module = client_of(host)
-        module.execute_command("SLUICE.CHECK", key, *words)
-        module.execute_command("CL.THROTTLE", key, 5, 10, 86400)
-        theirs = shown_of(module.execute_command("SLUICE.INSPECT", key))
-    finally:
-        host.stop()
-    ours = shown_of(script.ask("INSPECT", [key]))
-    assert len(theirs) == 5 and [list(one) for one in ours] == [list(one) for one in theirs]
-    for one in ours + theirs:
-        del one["block_bytes"]
-        if one["belongs_to"] == "cl.throttle":
-            del one["last_ms"]  # by the clocks of two servers
-    assert ours == theirs
+def test_what_a_version_before_has_written_of_what_is_gone_is_left_alone_and_expires(forms, form):
+    """Counters of THROTTLE, C60000*30: nobody reads them, and they go with their key."""
+    script, key = forms[form], f"before {form}"
+    script.client.hset(key, "C60000*30", b"\0" * 23)
+    script.client.pexpire(key, 7200000)
+    for word, cost in (("CHECK", 2), ("PEEK", 1), ("REFUND", 1), ("CHECK", 1)):
+        assert script.ask(word, [key], cost, "30/1m", "token-bucket 30/1m")[0] == 1
+    assert script.client.hget(key, "C60000*30") == b"\0" * 23 and script.client.pttl(key) > 7000000
+    script.client.pexpire(key, 100)
+    script.ask("RESET", [key], "30/1m", "token-bucket 30/1m")
+    assert script.client.hkeys(key) == [b"C60000*30"] and 0 < script.client.pttl(key) <= 100
+    wait_until(lambda: script.client.exists(key) == 0, "what nobody reads is gone")
 
 
-def shown_of(counters):
-    """What INSPECT says, in an order that both have: a map for each counter."""
-    maps = []
-    for one in counters:
-        flat = [text(x) for x in one]
-        maps.append(dict(zip(flat[::2], flat[1::2])))
-    return sorted(maps, key=lambda one: (one["algorithm"], one["belongs_to"]))
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_kept_is_a_hash_that_hgetall_shows(forms, form):
+    """As docs/script.md says what the fields are."""
+    script, key = forms[form], f"shown {form}"
+    script.ask("CHECK", [key], 3, "AT", NOW, "100/1d", "NAME", "login", "sliding-log 9/1d", "token-bucket 20/1d",
+               "sliding-buckets 9/1d precision 1h", "MEMBER", "m", "distinct 5/1h")
+    script.ask("HOLD", [key], 2, "ab", 60000, "AT", NOW, "100/1d")
+    script.ask("ACQUIRE", [key], 2, "AT", NOW, "ID", "ab" * 8, "concurrency 5 lease 30s")
+    found = script.client.hgetall(key)
+    assert struct.unpack("<dII", found[b"W86400000"]) == (NOW, 3, 0)
+    assert struct.unpack("<dIB16s", found[b"!W86400000"]) == (NOW + 60000, 2, 0, b"00000000000000ab")
+    assert struct.unpack("<dIIIdII", found[b"L86400000@login"]) == (NOW, 0, 0, 0, NOW, 0, 3)
+    assert struct.unpack("<dIIIdII", found[b"S86400000/24"]) == (NOW, 0, 0, 0, NOW // 3600000, 0, 3)
+    assert struct.unpack("<dHBdI", found[b"T86400000*20"]) == (NOW, 0, 1, 3 * 86400000000, 20)
+    assert struct.unpack("<dd", found[b"D3600000"][:16]) == (NOW, NOW) and len(found[b"D3600000"]) == 24
+    assert struct.unpack("<ddI16s", found[b"N30000"]) == (NOW, NOW + 30000, 2, b"ab" * 8)
+
+
+def test_a_counter_takes_one_read_and_one_write(scripts_folder):
+    """And an expiry where that moves: of a window with its first charge, of a log with each."""
+    with Guest() as host:
+        script = Script(client_of(host), scripts_folder, "function", client_time=False)
+        for limits, first, later in ((["5/1h"], 5, 3), (["sliding-log 9/1h"], 5, 4), (["token-bucket 9/1h"], 5, 4),
+                                     (["5/1h", "fixed-window 5/1d", "sliding-buckets 9/1h precision 30m"], 5, 3)):
+            key = " ".join(limits)
+            assert commands_of(script.client, lambda: script.ask("CHECK", [key], 1, *limits)) <= first, limits
+            assert commands_of(script.client, lambda: script.ask("CHECK", [key], 1, *limits)) <= later, limits
+            assert commands_of(script.client, lambda: script.ask("CHECK", [key], 99, *limits)) == 2, "a denial"
+            assert commands_of(script.client, lambda: script.ask("PEEK", [key], 1, *limits)) == 2, "a peek"
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -1000,9 +996,10 @@ def test_holds_have_a_limit(forms):
 
 # What a script of Lua 5.1 has in Redis, Valkey and those who look like them; no table.maxn, no os, no bit.
 KNOWN = set("""redis struct string table math tonumber type pairs ipairs unpack pcall error KEYS ARGV
-    and break do else elseif end false for function if in local nil not or repeat return then true until
+    and break do else elseif end error false for function if in local nil not or repeat return select then true until
     while""".split())
-KNOWN_MEMBERS = {"redis": {"call", "pcall", "register_function", "sha1hex"}, "struct": {"pack", "unpack"},
+KNOWN_MEMBERS = {"redis": {"call", "pcall", "register_function", "sha1hex", "REDIS_VERSION_NUM"},
+                 "struct": {"pack", "unpack"},
                  "string": {"char", "format", "upper", "lower"}, "table": {"concat", "insert", "remove", "sort"},
                  "math": {"floor", "ceil", "min", "max", "abs"}}
 
@@ -1041,7 +1038,8 @@ def test_nothing_is_left_between_calls(forms, form):
     script = forms[form]
     for word, args in (("CHECK", [1, "1/1s"]), ("PEEK", [1, "1/1s"]), ("REFUND", [1, "1/1s"]), ("RESET", ["1/1s"]),
                        ("HOLD", [1, "1", 5, "1/1s"]), ("CONFIRM", [1, "1", "1/1s"]), ("CANCEL", ["1", "1/1s"]),
-                       ("LEASE", ["1", 5, 0, 1, "1/1s"]), ("THROTTLE", [1, 1, 1]), ("INSPECT", [])):
+                       ("LEASE", ["1", 5, 0, 1, "1/1s"]), ("ACQUIRE", [1, "concurrency 1 lease 1s"]),
+                       ("RELEASE", ["a", "concurrency 1 lease 1s"]), ("RENEW", ["a", "concurrency 1 lease 1s"])):
         script.ask(word, [f"globals {form}"], *args)
     for n in range(3000):  # more limits than the library remembers
         assert script.ask("PEEK", [f"globals {form}"], 1, f"{n + 1}/1h")[1] == n + 1

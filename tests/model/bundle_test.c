@@ -76,21 +76,21 @@ struct said {
 
 static struct said ask_module(struct world *w, sluice_operation operation, uint64_t at_ms, uint32_t cost, uint64_t id,
                               uint64_t ttl_ms) {
-	static const enum slr_operation words[] = {[SLUICE_CHARGE] = SLR_CHECK,
-	                                           [SLUICE_PEEK] = SLR_PEEK,
-	                                           [SLUICE_RESERVE] = SLR_RESERVE,
-	                                           [SLUICE_COMMIT] = SLR_COMMIT};
+	static const enum sl_operation words[] = {[SLUICE_CHARGE] = SL_OP_CHECK,
+	                                           [SLUICE_PEEK] = SL_OP_PEEK,
+	                                           [SLUICE_RESERVE] = SL_OP_RESERVE,
+	                                           [SLUICE_COMMIT] = SL_OP_COMMIT};
 	struct slr_call call = redis_call(words[operation], w->value, &w->limit, at_ms * SL_MS_NS, cost);
 	call.id = id;
 	call.ttl_ns = ttl_ms * SL_MS_NS;
-	call.noted = true;
+	call.heard = true;
 	if (slr_decide(&call) != SLR_FINE)
 		differ(w, "the module failed", 1, 0);
 	w->value = call.keys[0].value;
-	if (call.keys[0].changed && !slr_notes_apply(&w->replica, (struct sluice_bytes){call.keys[0].notes.bytes.data,
-	                                                                                call.keys[0].notes.bytes.len}))
+	if (call.keys[0].changed && !slr_effects_apply(&w->replica, (struct sluice_bytes){call.keys[0].effects.bytes.data,
+	                                                                                  call.keys[0].effects.bytes.len}))
 		differ(w, "a replica refuses what was noted", 1, 0);
-	slr_bytes_free(&call.keys[0].notes.bytes);
+	slr_bytes_free(&call.keys[0].effects.bytes);
 	return (struct said){call.merged, call.found, call.repeated};
 }
 

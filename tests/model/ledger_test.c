@@ -6,6 +6,7 @@
  *
  * SLUICE_SEED and SLUICE_OPS repeat or lengthen a run; in a soak it is a million operations. */
 #include "algo/bundle.h"
+#include "algo/step.h"
 #include "base/math.h"
 #include "tests/model/ledger_twin.h"
 
@@ -136,7 +137,7 @@ static void reserve(struct world *w, uint32_t cost, uint64_t ttl) {
 	collect(w, t);
 	sl_step(&w->limit, &w->counter, w->now, cost, true, &charged);
 	same(w, "admitted as it was decided", charged.allowed, true);
-	if (sl_rule_has_block(&w->limit))
+	if (sl_rule_has(&w->limit, SL_HAS_BLOCK))
 		write_charge(w, cost);
 	its.instant = sl_step_instant(&w->limit, &w->counter, w->now);
 	same(w, "the instant of the charge", its.instant, t);
@@ -184,7 +185,7 @@ static void count(struct world *w, uint32_t cost) {
 	uint32_t charged;
 	collect(w, t);
 	charged = sl_step_count(&w->limit, &w->counter, w->now, cost);
-	if (charged != 0 && sl_rule_has_block(&w->limit)) {
+	if (charged != 0 && sl_rule_has(&w->limit, SL_HAS_BLOCK)) {
 		write_charge(w, charged);
 		while (sl_step_trim(&w->limit, &w->counter, w->now))
 			set_block(w, &w->counter, w->counter.block, w->counter.block_bytes);

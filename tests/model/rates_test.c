@@ -272,7 +272,9 @@ static void charge(struct stream *s, const struct op *op, const struct standing 
 	const struct twin_rule *rule = &s->rules[op->rule];
 	twin_wide W = rule->window_ns, cost = op->cost, back[2];
 	struct line there = settled(&s->line, op->now, W, rule->quota, holds), charged = there;
-	for (size_t i = 0; i < there.opens && there.rate != rule->quota; i++) {
+	/* another rate from now on, or so it may look to a store that others gave back to */
+	bool turns = there.rate != rule->quota || (!holds && there.told != 0);
+	for (size_t i = 0; i < there.opens && turns; i++) {
 		struct open *o = &charged.open[i];
 		undrained(&there, o, now->t, W, rule->quota, holds, back);
 		if (!holds && now->least == 0) { /* of what owes nothing no rate can be told */
@@ -505,26 +507,24 @@ static void through_bytes(slr_value *value) {
 }
 
 static void run_module(struct stream *s) {
-	static const enum slr_operation operations[] = {SLR_CHECK, SLR_PEEK,    SLR_REFUND, SLR_RESET,  SLR_ACQUIRE,
-	                                                SLR_RELEASE, SLR_RENEW, SLR_RESERVE, SLR_COMMIT};
 	slr_value value = 0, replica = 0;
-	struct slr_notes notes = {.bytes.data = NULL};
+	struct slr_effects effects = {.bytes.data = NULL};
 	while (s->count < STREAM_OPS) {
 		const struct op *op = draw(s);
 		struct slr_call call =
-			redis_call(operations[op->operation], value, &s->limits[op->rule], op->now, op->cost);
+			redis_call((enum sl_operation)op->operation, value, &s->limits[op->rule], op->now, op->cost);
 		struct standing now = stand(s, op, true);
 		struct figures got;
 		call.id = op->id;
 		call.ttl_ns = op->ttl_ms * TWIN_MS;
 		call.want_next = false;
-		call.noted = true;
-		call.keys[0].notes = notes;
+		call.heard = true;
+		call.keys[0].effects = effects;
 		assert_int_equal(slr_decide(&call), SLR_FINE);
 		value = call.keys[0].value;
-		notes = call.keys[0].notes;
-		if (notes.bytes.len != 0)
-			assert_true(slr_notes_apply(&replica, sl_slice(notes.bytes.data, notes.bytes.len)));
+		effects = call.keys[0].effects;
+		if (effects.bytes.len != 0)
+			assert_true(slr_effects_apply(&replica, sl_slice(effects.bytes.data, effects.bytes.len)));
 		got = figures_of(&call.merged);
 		if (gives_back(op))
 			follow(s, op, &now, true, true);
@@ -541,7 +541,7 @@ static void run_module(struct stream *s) {
 	}
 	slr_value_free(value);
 	slr_value_free(replica);
-	slr_bytes_free(&notes.bytes);
+	slr_bytes_free(&effects.bytes);
 }
 
 static void the_module_is_exact(void **state) {

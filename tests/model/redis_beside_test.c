@@ -1,7 +1,7 @@
 /* The module's values against the embedded store, for all that a count of requests cannot express: leases, members,
  * reservations, parts of a cost, retries, penalties, denials that are counted, and any other limits beside them. Every
- * figure of every answer, to the nanosecond; who holds leases; and a replica that is told of every change by notes, and
- * is asked the same.
+ * figure of every answer, to the nanosecond; who holds leases; and a replica that is told of every change by effects,
+ * and is asked the same.
  *
  * A world is a handful of limits, of which some meet in one counter, three keys, a few ids and members. Time goes on by
  * steps up to the windows, often stands, and now and then goes back a little. Between calls a value is sometimes
@@ -68,7 +68,7 @@ struct world {
 	char texts[RULES][SLUICE_LIMIT_TEXT_MAX];
 	struct sluice_terms terms[TERMS];
 	slr_value values[KEYS], replicas[KEYS];
-	struct slr_notes notes;
+	struct slr_effects effects;
 	/* the call, as both are asked it */
 	struct sluice_item items[SLUICE_ITEMS_MAX];
 	struct sluice_decision each[SLUICE_ITEMS_MAX];
@@ -193,19 +193,11 @@ static uint64_t token_of(const struct world *world) {
 	return sum == 0 ? 0 : (sum ^ sl_id_number(call->id)) | 1;
 }
 
-static enum slr_operation operation_of(sluice_operation operation) {
-	static const enum slr_operation operations[] = {
-		[SLUICE_CHARGE] = SLR_CHECK, [SLUICE_PEEK] = SLR_PEEK,       [SLUICE_REFUND] = SLR_REFUND,
-		[SLUICE_RESET] = SLR_RESET,  [SLUICE_ACQUIRE] = SLR_ACQUIRE, [SLUICE_RELEASE] = SLR_RELEASE,
-		[SLUICE_RENEW] = SLR_RENEW,  [SLUICE_RESERVE] = SLR_RESERVE, [SLUICE_COMMIT] = SLR_COMMIT};
-	return operations[operation];
-}
-
 /* The store's call in the module's words. */
 static void translate(struct world *world) {
 	const struct sluice_call *call = &world->call;
 	struct slr_call *asked = &world->asked;
-	*asked = (struct slr_call){.operation = operation_of(call->operation), .wall_ms = wall_ms, .noted = true};
+	*asked = (struct slr_call){.operation = (enum sl_operation)call->operation, .wall_ms = wall_ms, .heard = true};
 	asked->item_count = call->item_count;
 	asked->cost = call->cost;
 	asked->now = call->now;
@@ -320,7 +312,7 @@ static void compare_replica(struct world *world, uint32_t i) {
 	const struct slr_value *unused = NULL;
 	struct slr_call primary = world->asked, replica;
 	(void)unused;
-	primary.operation = SLR_PEEK;
+	primary.operation = SL_OP_PEEK;
 	primary.item_count = primary.key_count = 1;
 	primary.token = 0;
 	primary.upto = false;
@@ -350,12 +342,13 @@ static void keep(struct world *world) {
 		world->values[world->key_of[i]] = key->value;
 		if (!slr_value_is_valid(key->value))
 			differ(world, "a value is not valid");
-		if (key->notes.bytes.len != 0 &&
-		    !slr_notes_apply(&world->replicas[world->key_of[i]], sl_slice(key->notes.bytes.data, key->notes.bytes.len)))
+		if (key->effects.bytes.len != 0 &&
+		    !slr_effects_apply(&world->replicas[world->key_of[i]],
+		                       sl_slice(key->effects.bytes.data, key->effects.bytes.len)))
 			differ(world, "a replica refuses notes");
 		if (!slr_value_is_valid(world->replicas[world->key_of[i]]))
 			differ(world, "a replica is not valid");
-		slr_bytes_free(&key->notes.bytes);
+		slr_bytes_free(&key->effects.bytes);
 	}
 }
 

@@ -69,15 +69,16 @@ def errors():
 def statuses():
     """Those of 400 and above that the sources answer with."""
     text = all_of("hosts/server/http/*.c", "src/proto/http.c")
-    found = re.findall(r"(?:problem|refuse|reply_begin)\((?:&\w+, )?(?:turn|parser), ([45]\d\d)", text)
+    found = re.findall(r"(?:problem|refuse|reply_begin)\((?:&\w+, )?(?:exchange|parser), ([45]\d\d)", text)
     found += [status for pair in re.findall(r"\? (4\d\d) : (4\d\d)\b", text) for status in pair]
     return set(found)
 
 
 def words():
     """With which errors of RESP begin."""
-    text = all_of("hosts/server/resp/*.c", "hosts/redis/*.c")
-    return set(re.findall(r'(?:reply_error\(turn, |ReplyWithError\([^"\n]*, |put_text\(at, )\s*"-?([A-Z]{3,}) ', text))
+    text = all_of("hosts/server/resp/*.c", "hosts/redis/*.c", "src/proto/answer.c")
+    said = r'(?:reply_error\(turn, |ReplyWithError\([^"\n]*, |put_text\(at, |static const char \w+\[\] = )'
+    return set(re.findall(said + r'\s*"-?([A-Z]{3,}) ', text))
 
 
 def missing(document):

@@ -59,10 +59,10 @@ def test_the_examples_are_fine(tmp_path, which):
 
 
 def test_the_examples_have_every_key():
-    # those that exclude what is there, mean the same, or belong to a later version
+    # those that exclude what is there, mean the same, belong to a later version, or are former names
     assert len(examples()) == 3
     assert keys() - set().union(*(names_in(yaml.safe_load(text)) for text in examples())) == {
-        "grpc", "file", "shared", "blocks", "client-ca", "unprotected"}
+        "grpc", "file", "shared", "blocks", "client-ca", "unprotected", "leases", "lease"}
 
 
 @pytest.mark.parametrize("name", sorted(name for name in os.listdir(os.path.join(ROOT, "examples"))
@@ -102,8 +102,8 @@ limits:
 """)
     done = lint(path)
     assert done.returncode == 0, done.stdout
-    path.write_text("store: {redis: 127.0.0.1:6379, prefix: 'sluice:', via: auto, budget: 20ms, leases: true, "
-                    "lease: 500ms, tls: false}\nlimits: []\n")
+    path.write_text("store: {redis: 127.0.0.1:6379, prefix: 'sluice:', via: auto, budget: 20ms, slices: true, "
+                    "slice: 500ms, tls: false}\nlimits: []\n")
     done = lint(path)
     assert done.returncode == 0, done.stdout
 

@@ -210,6 +210,42 @@ static void test_network(void **state) {
 }
 
 /* Printing and reading undo each other, and agree with the C library's printer where that is canonical. */
+static void test_host_split(void **state) {
+	static const struct {
+		const char *text, *host, *port; /* host NULL: it is none */
+	} cases[] = {
+		{"127.0.0.1:7379", "127.0.0.1", "7379"},
+		{"[::1]:0", "::1", "0"},
+		{"name:65535", "name", "65535"},
+		{"::1:7", "::1", "7"},
+		{"a:x", "a", "x"},
+		{"", NULL, NULL},
+		{"name", NULL, NULL},
+		{"name:", NULL, NULL},
+		{":1", NULL, NULL},
+		{"a:123456", NULL, NULL},
+		{"[::1", NULL, NULL},
+		{"[::1:7", NULL, NULL},
+		{"[]:7", NULL, NULL},
+		{"[:7", NULL, NULL},
+		{"[::1]x:7", NULL, NULL},
+	};
+	char host[256], port[8], text[264];
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		assert_int_equal(sl_host_split(cases[i].text, host, port), cases[i].host != NULL);
+		if (cases[i].host == NULL)
+			continue;
+		assert_string_equal(host, cases[i].host);
+		assert_string_equal(port, cases[i].port);
+	}
+	for (size_t len = 255; len <= 256; len++) {
+		memset(text, 'h', len);
+		memcpy(text + len, ":1", 3);
+		assert_int_equal(sl_host_split(text, host, port), len == 255);
+	}
+}
+
 static void test_round_trip(void **state) {
 	unsigned seed = 20240501;
 	(void)state;
@@ -243,7 +279,7 @@ static void test_round_trip(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_canonical_text), cmocka_unit_test(test_refused),    cmocka_unit_test(test_key),
-		cmocka_unit_test(test_network),        cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_network),        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_host_split),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

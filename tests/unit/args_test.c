@@ -1,6 +1,6 @@
 /* The command line's arguments: every form of an option, what is refused and what is suggested instead. */
 #include "hosts/cli/args.h"
-#include "hosts/cli/cli.h"
+#include "hosts/cli/verbs.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,9 +11,9 @@
 enum { COST, SERVER, PEEK };
 
 static const struct sl_option options[] = {
-	[COST] = {"cost", 'n', "N", "what it costs"},
-	[SERVER] = {"server", 0, "ADDR", "where"},
-	[PEEK] = {"peek", 'p', NULL, "charge nothing"},
+	[COST] = {"cost", 'n', "N", "what it costs", SL_OWN},
+	[SERVER] = {"server", 0, "ADDR", "where", SL_OWN},
+	[PEEK] = {"peek", 'p', NULL, "charge nothing", SL_OWN},
 };
 
 static struct sl_args begin(char **argv) {
@@ -107,7 +107,7 @@ static void nearest(void **state) {
 	static const struct {
 		const char *word, *name;
 	} cases[] = {
-		{"serv", "serve"},   {"server", "serve"}, {"chekc", "check"},     {"hcekc", NULL}   ,
+		{"serv", "serve"},   {"server", "serve"}, {"chekc", "check"},     {"hcekc", NULL},
 		{"reply", "replay"}, {"lnit", "lint"},    {"versoin", "version"}, {"", NULL},
 		{"x", NULL},         {"top", NULL},       {"inspect", NULL},      {"serveserveserveserveserveserveserve", NULL},
 	};
@@ -179,6 +179,62 @@ static void durations(void **state) {
 	assert_int_equal(ns, 7);
 }
 
+/* What an option's value may be, where it goes, and what is said of any other: all by the table. */
+static void values(void **state) {
+	struct fields {
+		bool flag;
+		const char *text, *id;
+		uint32_t number, name;
+		sluice_ns time;
+		uint64_t size;
+	} to = {.number = 7, .name = 7};
+	static const char *const names[] = {"auto", "module", "script", NULL};
+	static const struct sl_option all[] = {
+		{"flag", 'f', NULL, "", SL_FLAG(offsetof(struct fields, flag))},
+		{"text", 0, "T", "", SL_TEXT(offsetof(struct fields, text))},
+		{"id", 0, "ID", "", SL_TEXT_OF(offsetof(struct fields, id), 1, 4)},
+		{"number", 0, "N", "", SL_NUMBER(offsetof(struct fields, number), 1, 9)},
+		{"name", 0, "NAME", "", SL_NAME(offsetof(struct fields, name), names)},
+		{"time", 0, "TIME", "", SL_TIME(offsetof(struct fields, time), 1000000, 1000000000, "a duration, up to 1s")},
+		{"size", 0, "SIZE", "", SL_SIZE(offsetof(struct fields, size), 1024, 4096, "a size, up to 4KiB")},
+	};
+	static const struct {
+		char *word;
+		const char *error;
+	} bad[] = {
+		{"--id=", "--id '': expected 1 to 4 bytes, found 0"},
+		{"--id=12345", "--id '12345': expected 1 to 4 bytes, found 5"},
+		{"--number=0", "--number '0': expected a whole number, 1 to 9"},
+		{"--number=10", "--number '10': expected a whole number, 1 to 9"},
+		{"--number=4294967297", "--number '4294967297': expected a whole number, 1 to 9"},
+		{"--name=skript", "--name 'skript': expected auto, module or script; did you mean script?"},
+		{"--name=x", "--name 'x': expected auto, module or script"},
+		{"--time=0", "--time '0': expected a duration, up to 1s"},
+		{"--time=2s", "--time '2s': expected a duration, up to 1s"},
+		{"--size=1023", "--size '1023': expected a size, up to 4KiB"},
+		{"--size=5KiB", "--size '5KiB': expected a size, up to 4KiB"},
+	};
+	char *good[] = {"-f", "--text=", "--id=1234", "--number=9", "--name=script", "--time=1ms", "--size=4KiB"};
+	struct sl_args args = sl_args_begin(good, 7, all, 7);
+	(void)state;
+	for (int i = 0; i < 7; i++) {
+		assert_int_equal(sl_args_next(&args), i);
+		assert_true(sl_args_store(&args, i, &to));
+	}
+	assert_true(to.flag && to.number == 9 && to.name == 2 && to.time == 1000000 && to.size == 4096);
+	assert_string_equal(to.text, "");
+	assert_string_equal(to.id, "1234");
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		char *argv[] = {bad[i].word};
+		args = sl_args_begin(argv, 1, all, 7);
+		int found = sl_args_next(&args);
+		assert_true(found >= 0);
+		assert_false(sl_args_store(&args, found, &to));
+		assert_string_equal(args.error, bad[i].error);
+	}
+	assert_true(to.number == 9 && to.time == 1000000 && to.size == 4096);
+}
+
 static void waits(void **state) {
 	static const struct {
 		int64_t ms;
@@ -224,7 +280,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(forms),   cmocka_unit_test(help),    cmocka_unit_test(refused), cmocka_unit_test(long_words),
 		cmocka_unit_test(nearest), cmocka_unit_test(numbers), cmocka_unit_test(sizes),   cmocka_unit_test(durations),
-		cmocka_unit_test(waits),   cmocka_unit_test(verbs),
+		cmocka_unit_test(waits),   cmocka_unit_test(values),  cmocka_unit_test(verbs),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

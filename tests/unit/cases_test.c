@@ -1,12 +1,12 @@
 /* The case list through the library: every case of the JSON files in tests/cases decided by sluice_decide(), number for
- * number.
+ * number; and by the engine over cells in an array (array_host.h).
  *
  * The same list goes through RESP, HTTP and `sluice replay` in tests/e2e/test_cases.py, so that the doors agree with
  * each other because each agrees with the list. tests/cases/twin.py made the list and checks it; this driver knows
  * nothing of limits but how to ask. Each case has a store of its own, and is one test with its own name.
  *
  * Folder: $SLUICE_CASES, or tests/cases below the working directory. */
-#include "base/bytes.h"
+#include "array_host.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ struct question {
 
 /* Where a case stands while it runs. */
 struct run {
-	struct sluice_store *store;
+	struct sluice_store *store;   /* NULL: the cells are in an array */
 	struct sluice_policy *policy; /* NULL where the case has none */
 	void *buffer;
 	json_t *step;
@@ -126,8 +126,11 @@ static sluice_operation admission_of(struct question *q, json_t *step) {
 
 /* Lists who holds leases, where that is asked. */
 static void list_holders(struct question *q, const struct run *run) {
-	q->holder_count =
-		sluice_holders(run->store, q->items[0].limit, q->items[0].key, q->call.now, q->holders, HOLDERS_MAX);
+	if (run->store == NULL)
+		q->holder_count = array_holders(&q->items[0], q->call.now, q->holders, HOLDERS_MAX);
+	else
+		q->holder_count =
+			sluice_holders(run->store, q->items[0].limit, q->items[0].key, q->call.now, q->holders, HOLDERS_MAX);
 }
 
 static void ask(struct question *q, const struct run *run) {
@@ -154,7 +157,7 @@ static void ask(struct question *q, const struct run *run) {
 	if (strcmp(text_of(run->step, "op"), "holders") == 0)
 		list_holders(q, run);
 	else
-		q->refused = sluice_decide(run->store, &q->call) != SLUICE_OK;
+		q->refused = (run->store == NULL ? array_decide(&q->call) : sluice_decide(run->store, &q->call)) != SLUICE_OK;
 }
 
 /* ---- comparing ---- */
@@ -302,18 +305,24 @@ static void run_steps(struct run *run, json_t *steps) {
 	}
 }
 
-static void run_case(void **state) {
-	json_t *one = *state;
-	struct sluice_store_options options = {.memory_bytes = 8 * 1024 * 1024};
-	struct run run = {.buffer = malloc(SLUICE_MATCH_BYTES_MAX)};
+static void run_by(json_t *one, struct sluice_store *store) {
+	struct run run = {.store = store, .buffer = malloc(SLUICE_MATCH_BYTES_MAX)};
 	assert_non_null(run.buffer);
-	assert_int_equal(sluice_store_open(&run.store, &options, NULL), SLUICE_OK);
 	if (json_object_get(one, "policy") != NULL)
 		run.policy = load_policy(text_of(one, "policy"));
 	run_steps(&run, json_object_get(one, "steps"));
 	sluice_policy_free(run.policy);
-	sluice_store_close(run.store);
 	free(run.buffer);
+}
+
+static void run_case(void **state) {
+	struct sluice_store_options options = {.memory_bytes = 8 * 1024 * 1024};
+	struct sluice_store *store;
+	assert_int_equal(sluice_store_open(&store, &options, NULL), SLUICE_OK);
+	run_by(*state, store);
+	sluice_store_close(store);
+	array_open();
+	run_by(*state, NULL);
 }
 
 static size_t add_file(struct CMUnitTest *tests, size_t count, const char *path) {

@@ -263,6 +263,28 @@ static void calls_that_make_no_sense_are_refused(void **state) {
 		assert_int_equal(ask_quietly(*state, &rows[i].ask).err, rows[i].err);
 }
 
+/* A limit that has met a bound before the call has no counter, and no ledger to be looked at. */
+static void a_limit_beyond_the_most_is_not_reserved(void **state) {
+	struct sluice_decision each[2];
+	struct sluice_limit limit;
+	assert_int_equal(sluice_limit_parse(&limit, sl_str("100/1h"), NULL), SLUICE_OK);
+	for (int observed = 0; observed < 2; observed++) {
+		struct sluice_item items[2] = {
+			{.limit = &limit, .key = sl_str("k")},
+			{.limit = &limit, .key = sl_str("k"), .bound = SLUICE_BOUND_LIMITS, .observed = (uint8_t)observed}};
+		struct sluice_call call = {.items = items, .item_count = 2, .cost = 5, .operation = SLUICE_RESERVE};
+		call.now = sluice_store_now(*state);
+		call.ttl_ns = (sluice_ns)60000 * ASK_MS;
+		call.id = sl_str(observed != 0 ? "b" : "a");
+		call.each = each;
+		assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
+		assert_int_equal(call.merged.allowed, observed);
+		assert_false(each[1].allowed);
+		assert_int_equal(each[1].bound, SLUICE_BOUND_LIMITS);
+		assert_int_equal(each[0].remaining, observed != 0 ? 95 : 100);
+	}
+}
+
 #define IN_A_STORE(test) cmocka_unit_test_setup_teardown(test, open_store, close_store)
 
 int main(void) {
@@ -279,6 +301,7 @@ int main(void) {
 		IN_A_STORE(a_longer_ttl_than_the_window_is_still_found),
 		IN_A_STORE(many_reservations_end_at_once),
 		IN_A_STORE(a_charge_lets_the_ledger_live_on),
+		IN_A_STORE(a_limit_beyond_the_most_is_not_reserved),
 		cmocka_unit_test(a_ledger_has_an_end),
 		cmocka_unit_test(what_sixteen_change_can_be_undone),
 		IN_A_STORE(calls_that_make_no_sense_are_refused),

@@ -352,6 +352,27 @@ static void terms_out_of_range_are_refused(void **state) {
 	}
 }
 
+/* Beside another limit, with or without one more that has a home of its own: the short way and the engine. */
+static void a_candidate_sees_what_its_limit_was_charged(void **state) {
+	static const char *const others[] = {"fixed-window 50/1m", "unlimited"};
+	for (size_t i = 0; i < 2; i++) {
+		const char *key = others[i];
+		struct asked a = ASK(*state, SLUICE_CHARGE, 0, 30,
+		                     .lines = {{"fixed-window 100/1m", key},
+		                               {"fixed-window 40/1m", key, .observed = SLUICE_TRIED},
+		                               {others[i], "elsewhere"}});
+		assert_true(a.d.allowed && a.each[0].remaining == 70 && a.each[1].allowed && a.each[1].remaining == 10);
+		a = ASK(*state, SLUICE_CHARGE, 1, 20,
+		        .lines = {{"fixed-window 100/1m", key},
+		                  {"fixed-window 40/1m", key, .observed = SLUICE_TRIED},
+		                  {others[i], "elsewhere"}});
+		assert_true(a.d.allowed && a.each[0].remaining == 50 && !a.each[1].allowed && a.each[1].remaining == 0);
+		a = ASK(*state, SLUICE_CHARGE, 2, 60,
+		        .lines = {{"fixed-window 100/1m", key}, {"fixed-window 40/1m", key, .observed = SLUICE_TRIED}});
+		assert_true(!a.d.allowed && a.each[0].remaining == 50 && !a.each[1].allowed && a.each[1].remaining == 0);
+	}
+}
+
 #define IN_A_STORE(test) cmocka_unit_test_setup_teardown(test, open_store, close_store)
 
 int main(void) {
@@ -366,6 +387,7 @@ int main(void) {
 		IN_A_STORE(upto_counts_a_member_once_and_lowers_what_is_held),
 		IN_A_STORE(a_retried_request_is_charged_once),
 		IN_A_STORE(a_retry_is_answered_alike),
+		IN_A_STORE(a_candidate_sees_what_its_limit_was_charged),
 		IN_A_STORE(denied_requests_count),
 		IN_A_STORE(a_limit_counts_what_others_deny),
 		IN_A_STORE(who_keeps_knocking_is_shut_out),

@@ -148,7 +148,7 @@ static void test_a_second_has_its_lines_and_no_more(void **state) {
 	assert_non_null(log);
 	for (int i = 0; i < 5000; i++) {
 		struct sl_denial denial = denial_of(sl_str("k"), NOW_NS + (i % 2 ? 0 : SECOND_NS) + (sluice_ns)i);
-		sl_denials_write(log, &denial); /* two clocks on both sides of a second */
+		sl_denials_write(log, &denial); /* two clocks on both companions of a second */
 	}
 	struct sl_denial later = denial_of(sl_str("later"), NOW_NS + 2 * SECOND_NS);
 	sl_denials_write(log, &later);

@@ -473,21 +473,21 @@ static void test_expectations_are_refused_too(void **state) {
 
 static void test_refusals_are_counted(void **state) {
 	(void)state;
-	struct sl_tally *tally = calloc(1, sizeof *tally);
+	struct sl_worker_stats *stats = calloc(1, sizeof *stats);
 	assert_int_equal(guard(users_policy("", "")), 0);
-	context.tally = tally;
+	context.stats = stats;
 	expect("GET", "/healthz", "", 200);
 	expect("GET", "/v1/limits", "Authorization: Bearer token-robot\r\n", 200);
-	assert_int_equal(atomic_load(&tally->errors[SL_TRANSPORT_HTTP]), 0);
+	assert_int_equal(atomic_load(&stats->errors[SL_TRANSPORT_HTTP]), 0);
 	expect("GET", "/v1/limits", "", 401);
 	expect("GET", "/nosuch", "", 404);
 	expect("GET", "/v1/reset", "", 405);
 	struct answer answer = ask_raw("GET / HTTP/9.9\r\n\r\n", 18);
 	answer_free(&answer);
-	assert_int_equal(atomic_load(&tally->errors[SL_TRANSPORT_HTTP]), 4);
+	assert_int_equal(atomic_load(&stats->errors[SL_TRANSPORT_HTTP]), 4);
 	assert_int_equal(context.commands, 5);
-	context.tally = NULL;
-	free(tally);
+	context.stats = NULL;
+	free(stats);
 	unguard();
 }
 

@@ -257,7 +257,7 @@ static const struct {
 	{"SLUICE.COMMIT k " TICKET " -1", "actual '-1': expected a whole number from 0 to 4294967295"},
 	{"SLUICE.COMMIT k " TICKET " 4294967296", "actual '4294967296': expected a whole number from 0 to 4294967295"},
 	{"SLUICE.COMMIT k " TICKET " 1 9/1m",
-     "the ticket says its limits: expected nothing behind it and the cost but AT, found '9/1m'"},
+     "the ticket says its limits: expected nothing behind it and the cost but AT, NEXT and EACH, found '9/1m'"},
 	{"SLUICE.COMMIT k " TICKET " 1 AT 5", "AT is not allowed here: set client-time: true in the policy file"},
 	{"SLUICE.ADMIT 1 ID t", "no attribute: expected at least one, a name and a value"},
 	{"SLUICE.ADMIT 1 UPTO user", "attribute 'user' has no value: expected pairs of a name and a value"},
@@ -407,28 +407,28 @@ static void test_candidates(void **state) {
 	struct client client;
 	struct sl_row_sum row;
 	uint32_t rows[2];
-	struct sl_books *books = sl_books_new(1);
-	assert_non_null(books);
+	struct sl_stats *stats = sl_stats_new(1);
+	assert_non_null(stats);
 	client_open(&client,
 	            "limits:\n"
 	            "  - {name: slots, key: user, limit: concurrency 3 lease 30s, candidate: concurrency 1 lease 30s}\n"
 	            "  - {name: devices, key: user, limit: distinct 3/1h, of: device, candidate: distinct 1/1h}\n");
-	sl_books_enter(books, client.context.policy, rows);
+	sl_stats_enter(stats, client.context.policy, rows);
 	client.context.rows = rows;
-	client.context.tally = sl_books_tally(books, 0);
+	client.context.stats = sl_stats_worker(stats, 0);
 	for (int i = 0; i < 3; i++) {
 		static const char *const asked[] = {"SLUICE.ADMIT 1 user u device a\r\n", "SLUICE.ADMIT 1 user u device b\r\n",
 		                                    "SLUICE.ADMIT 1 user u device a\r\n"};
 		assert_memory_equal(client_ask(&client, asked[i]), "*9\r\n:1\r\n", 8);
 	}
-	assert_true(sl_books_row(books, rows[0], &row));
+	assert_true(sl_stats_row(stats, rows[0], &row));
 	assert_int_equal(row.candidate, 2);
-	assert_true(sl_books_row(books, rows[1], &row));
+	assert_true(sl_stats_row(stats, rows[1], &row));
 	assert_int_equal(row.candidate, 1); /* a is a member whatever the quota */
 	const char *holders = client_ask(&client, "SLUICE.PEEK user=u 1 policy:slots\r\n");
 	assert_memory_equal(holders, "*7\r\n:0\r\n:3\r\n:0\r\n", 16); /* three leases, not six */
 	client_close(&client);
-	sl_books_free(books);
+	sl_stats_free(stats);
 }
 
 /* Values whose keys would be longer than any that a ticket holds, were they not folded. */
@@ -539,27 +539,27 @@ static void test_what_is_counted(void **state) {
 		[SL_EVENT_RESERVATION_UNKNOWN] = 1, [SL_EVENT_REPEATED] = 2,         [SL_EVENT_PARTLY] = 1,
 	};
 	struct client client;
-	struct sl_books_sum sum;
+	struct sl_stats_sum sum;
 	struct sl_row_sum row;
-	struct sl_books *books = sl_books_new(1);
-	assert_non_null(books);
+	struct sl_stats *stats = sl_stats_new(1);
+	assert_non_null(stats);
 	client_open(&client, "limits: []\n");
-	client.context.tally = sl_books_tally(books, 0);
+	client.context.stats = sl_stats_worker(stats, 0);
 	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
 		char sent[256];
 		snprintf(sent, sizeof sent, "%s\r\n", asked[i]);
 		client_ask(&client, sent);
 	}
-	sl_books_sum(books, &sum);
+	sl_stats_sum(stats, &sum);
 	for (int i = 0; i < SL_EVENTS; i++)
 		assert_int_equal(sum.events[SL_TRANSPORT_RESP][i], expected[i]);
 	assert_int_equal(sum.requests[SL_TRANSPORT_RESP][SL_VERDICT_ALLOWED], 7);
 	assert_int_equal(sum.requests[SL_TRANSPORT_RESP][SL_VERDICT_DENIED], 2);
-	assert_true(sl_books_row(books, 0, &row));
+	assert_true(sl_stats_row(stats, 0, &row));
 	assert_int_equal(row.hits[1], 1 + 1 + 5 + 3 + 1); /* what was charged: a, b, the part, the estimate, t */
 	assert_int_equal(row.hits[0], 1 + 7);
 	client_close(&client);
-	sl_books_free(books);
+	sl_stats_free(stats);
 }
 
 /* EXPLAIN says behind the nine elements what they can't: how a key stands, and how far an estimate may be off. */
@@ -593,17 +593,17 @@ static void test_penalties_are_counted_as_they_begin(void **state) {
 	struct client client;
 	struct sl_row_sum row;
 	uint32_t rows[1];
-	struct sl_books *books = sl_books_new(1);
-	assert_non_null(books);
+	struct sl_stats *stats = sl_stats_new(1);
+	assert_non_null(stats);
 	client_open(&client,
 	            "limits:\n"
 	            "  - {name: a, key: user, limit: fixed-window 1/1s, penalty: '[1m, 10m] after 3 denials in 1m'}\n");
-	sl_books_enter(books, client.context.policy, rows);
+	sl_stats_enter(stats, client.context.policy, rows);
 	client.context.rows = rows;
-	client.context.tally = sl_books_tally(books, 0);
+	client.context.stats = sl_stats_worker(stats, 0);
 	for (int i = 0; i < 9; i++)
 		client_ask(&client, "SLUICE.ADMIT 1 user u\r\nSLUICE.CHECK user=u 1 policy:a\r\n");
-	assert_true(sl_books_row(books, rows[0], &row));
+	assert_true(sl_stats_row(stats, rows[0], &row));
 	assert_int_equal(row.penalties, 1);
 	client_expect(&client, "SLUICE.ADMIT 1 user u\r\n",
 	              "*8\r\n:0\r\n:1\r\n:0\r\n:60000\r\n:60000\r\n:0\r\n:0\r\n$1\r\na\r\n");
@@ -611,7 +611,7 @@ static void test_penalties_are_counted_as_they_begin(void **state) {
 	client_ask(&client, "SLUICE.RESET user=u policy:a\r\n");
 	assert_memory_equal(client_ask(&client, "SLUICE.ADMIT 1 user u\r\n"), "*8\r\n:1\r\n", 8);
 	client_close(&client);
-	sl_books_free(books);
+	sl_stats_free(stats);
 }
 
 int main(void) {

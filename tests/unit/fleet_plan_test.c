@@ -1,5 +1,5 @@
 /* Commands of a front, word by word, and what it takes for an answer. */
-#include "hosts/server/fleet/plan.h"
+#include "hosts/server/remote/plan.h"
 
 #include "algo/rule.h"
 #include "policy/key.h"
@@ -18,30 +18,32 @@ struct row {
 
 struct commands {
 	struct row rows[4];
-	enum sl_fleet_verb verb;
+	enum sl_operation verb;
 	bool dated;
 	const char *expected; /* keys, then `:`, then verb and words */
 };
 
 static const struct commands table[] = {
-	{{{"10/1s", "a", NULL, 0}}, SL_CHECK, false, "p:a : CHECK 7 EXACT sliding-window 10/1s"},
-	{{{"10/1s", "a", NULL, 0}}, SL_PEEK, true, "p:a : PEEK 7 AT 1234 EXACT sliding-window 10/1s"},
-	{{{"10/1s", "a", "n", 0}}, SL_REFUND, false, "p:a : REFUND 7 EXACT NAME n sliding-window 10/1s"},
-	{{{"10/1s", "a", "n", 0}}, SL_RESET, false, "p:a : RESET NAME n sliding-window 10/1s"},
-	{{{"10/1s", "", NULL, 0}}, SL_RESET, true, "p: : RESET AT 1234 sliding-window 10/1s"},
+	{{{"10/1s", "a", NULL, 0}}, SL_OP_CHECK, false, "p:a : CHECK 7 EXACT sliding-window 10/1s"},
+	{{{"10/1s", "a", NULL, 0}}, SL_OP_PEEK, true, "p:a : PEEK 7 AT 1234 EXACT sliding-window 10/1s"},
+	{{{"10/1s", "a", "n", 0}}, SL_OP_REFUND, false, "p:a : REFUND 7 EXACT NAME n sliding-window 10/1s"},
+	{{{"10/1s", "a", "n", 0}}, SL_OP_RESET, false, "p:a : RESET NAME n sliding-window 10/1s"},
+	{{{"10/1s", "", NULL, 0}}, SL_OP_RESET, true, "p: : RESET AT 1234 sliding-window 10/1s"},
 	{{{"10/1s", "a", NULL, 0},
       {"sliding-log 5/1m", "b", "n", SLUICE_OBSERVED},
       {"5/1m", "b", "n", SLUICE_TRIED},
       {"5/2m", "a", NULL, 0}},
-     SL_HOLD,
+     SL_OP_HOLD,
      true,
      "p:a p:b : HOLD 7 00000000000000ff 3000 AT 1234 UPTO sliding-window 10/1s KEY p:b NAME n OBSERVED sliding-log "
      "5/1m "
      "NAME n TRIED sliding-window 5/1m KEY p:a sliding-window 5/2m"},
-	{{{"10/1s", "a", NULL, 0}}, SL_CONFIRM, false, "p:a : CONFIRM 7 00000000000000ff EXACT KEEP sliding-window 10/1s"},
-	{{{"unlimited", "a", NULL, 0}}, SL_BESIDE, true, "p:a : PEEK 7 AT 1234 EXACT BESIDE 00000000000000ff unlimited"},
-	{{{"10/1s", "a", NULL, 0}}, SL_CANCEL, true, "p:a : CANCEL 00000000000000ff AT 1234 sliding-window 10/1s"},
-	{{{"10/1s", "a", "n", 0}}, SL_LEASE, false, "p:a : LEASE 00000000000000ff 3000 40 50 NAME n sliding-window 10/1s"},
+	{{{"10/1s", "a", NULL, 0}},
+     SL_OP_CONFIRM, false, "p:a : CONFIRM 7 00000000000000ff EXACT KEEP sliding-window 10/1s"},
+	{{{"unlimited", "a", NULL, 0}}, SL_OP_BESIDE, true, "p:a : PEEK 7 AT 1234 EXACT BESIDE 00000000000000ff unlimited"},
+	{{{"10/1s", "a", NULL, 0}}, SL_OP_CANCEL, true, "p:a : CANCEL 00000000000000ff AT 1234 sliding-window 10/1s"},
+	{{{"10/1s", "a", "n", 0}},
+     SL_OP_LEASE, false, "p:a : LEASE 00000000000000ff 3000 40 50 NAME n sliding-window 10/1s"},
 };
 
 static size_t print_words(char *text, size_t at, const struct sluice_bytes *words, uint32_t count) {
@@ -70,7 +72,7 @@ static void check_row(const struct commands *row) {
 	}
 	struct sl_group *group = sl_group_new(plan, count, "p:");
 	assert_non_null(group);
-	sl_group_say(group, SL_HOLD, &head); /* the one before leaves no trace */
+	sl_group_say(group, SL_OP_HOLD, &head); /* the one before leaves no trace */
 	sl_group_say(group, row->verb, &head);
 	if (strstr(row->expected, " EXACT ") == NULL)
 		assert_int_equal(group->ask.exact, 0);
@@ -94,17 +96,17 @@ static void test_commands_word_by_word(void **state) {
 /* What a whole call says of itself and of its items. */
 static void test_a_whole_call_is_one_command(void **state) {
 	static const struct {
-		enum sl_fleet_verb verb;
+		enum sl_operation verb;
 		bool upto;
 		const char *id, *expected;
 	} rows[] = {
-		{SL_CHECK, true, "t", "p:a : CHECK 7 EXACT UPTO ID t "},
-		{SL_CHECK, false, "", "p:a : CHECK 7 EXACT "},
-		{SL_PEEK, true, "", "p:a : PEEK 7 EXACT UPTO "},
-		{SL_ACQUIRE, false, "job 1", "p:a : ACQUIRE 7 EXACT ID job 1 "},
-		{SL_RESERVE, false, "job", "p:a : RESERVE 7 3000 EXACT ID job "},
-		{SL_RELEASE, false, "job", "p:a : RELEASE job "},
-		{SL_RENEW, false, "job", "p:a : RENEW job "},
+		{SL_OP_CHECK, true, "t", "p:a : CHECK 7 EXACT UPTO ID t "},
+		{SL_OP_CHECK, false, "", "p:a : CHECK 7 EXACT "},
+		{SL_OP_PEEK, true, "", "p:a : PEEK 7 EXACT UPTO "},
+		{SL_OP_ACQUIRE, false, "job 1", "p:a : ACQUIRE 7 EXACT ID job 1 "},
+		{SL_OP_RESERVE, false, "job", "p:a : RESERVE 7 3000 EXACT ID job "},
+		{SL_OP_RELEASE, false, "job", "p:a : RELEASE job "},
+		{SL_OP_RENEW, false, "job", "p:a : RENEW job "},
 	};
 	static const char tail[] =
 		"TERMS count-denied; penalty [1m, 2m] after 3 denials in 1m forgive 2m COST 500 TTL 60000 "
@@ -152,7 +154,7 @@ static void test_the_counter_of_throttle_has_a_name_of_its_own(void **state) {
 	sl_rule_throttle(&limit);
 	struct sl_group *group = sl_group_new(&plan, 1, "");
 	assert_non_null(group);
-	sl_group_say(group, SL_CHECK, &head);
+	sl_group_say(group, SL_OP_CHECK, &head);
 	assert_int_equal(group->ask.word_count, 5);
 	assert_true(sl_bytes_equal(group->ask.words[2], sl_str("NAME")));
 	assert_true(sl_bytes_equal(group->ask.words[3], sl_str("CL.THROTTLE 30")));
@@ -225,10 +227,10 @@ static void test_keys_in_redis(void **state) {
 
 static const int64_t fine[] = {1, 10, 9, 0, 1000, 0, 100};
 
-static bool takes(enum sl_fleet_verb verb, uint32_t items, uint32_t count, size_t at, int64_t value) {
+static bool takes(enum sl_operation verb, uint32_t items, uint32_t count, size_t at, int64_t value) {
 	int64_t numbers[2 * SL_EACH_NUMBERS + 1] = {5};
 	struct sl_answer answer = {.kind = SL_ANSWER_NUMBERS, .count = count, .numbers = numbers};
-	bool lease = verb == SL_LEASE;
+	bool lease = verb == SL_OP_LEASE;
 	memcpy(numbers + lease, fine, sizeof fine);
 	memcpy(numbers + lease + SL_EACH_NUMBERS, fine, (SL_EACH_NUMBERS - (size_t)lease) * sizeof fine[0]);
 	if (at < sizeof numbers / sizeof numbers[0])
@@ -239,28 +241,28 @@ static bool takes(enum sl_fleet_verb verb, uint32_t items, uint32_t count, size_
 static void test_answers_that_can_not_be(void **state) {
 	struct sl_answer error = {.kind = SL_ANSWER_ERROR};
 	(void)state;
-	assert_true(takes(SL_CHECK, 1, 7, 99, 0));
-	assert_true(takes(SL_CHECK, 2, 14, 99, 0));
-	assert_true(takes(SL_LEASE, 1, 8, 99, 0));
-	assert_true(takes(SL_RESET, 2, 1, 0, 2));
-	assert_false(takes(SL_CHECK, 1, 14, 99, 0));
-	assert_false(takes(SL_CHECK, 2, 7, 99, 0));
-	assert_false(takes(SL_LEASE, 1, 7, 99, 0));
-	assert_false(takes(SL_RESET, 1, 2, 99, 0));
-	assert_false(takes(SL_RESET, 1, 1, 0, -1));
-	assert_false(takes(SL_CANCEL, 1, 1, 0, (int64_t)UINT32_MAX + 1));
-	assert_true(takes(SL_HOLD, 1, SL_HOLD_NUMBERS, SL_HOLD_NUMBERS - 1, UINT32_MAX));
-	assert_false(takes(SL_HOLD, 1, SL_HOLD_NUMBERS, SL_HOLD_NUMBERS - 1, -1));
-	assert_false(takes(SL_HOLD, 1, SL_HOLD_NUMBERS, SL_HOLD_NUMBERS - 2, (int64_t)UINT32_MAX + 1));
-	assert_false(takes(SL_HOLD, 1, SL_EACH_NUMBERS, 0, 1));
-	assert_false(takes(SL_CHECK, 1, 7, 1, -1));
-	assert_false(takes(SL_CHECK, 1, 7, 1, (int64_t)UINT32_MAX + 2));
-	assert_true(takes(SL_CHECK, 1, 7, 1, (int64_t)UINT32_MAX + 1)); /* leaky-bucket */
-	assert_false(takes(SL_CHECK, 1, 7, 2, (int64_t)UINT32_MAX + 1));
-	assert_false(takes(SL_CHECK, 1, 7, 3, -2));
-	assert_false(takes(SL_CHECK, 2, 14, 13, -2));
-	assert_false(takes(SL_LEASE, 1, 8, 0, -1));
-	assert_false(sl_plan_is_answer(SL_CHECK, &error, 1));
+	assert_true(takes(SL_OP_CHECK, 1, 7, 99, 0));
+	assert_true(takes(SL_OP_CHECK, 2, 14, 99, 0));
+	assert_true(takes(SL_OP_LEASE, 1, 8, 99, 0));
+	assert_true(takes(SL_OP_RESET, 2, 1, 0, 2));
+	assert_false(takes(SL_OP_CHECK, 1, 14, 99, 0));
+	assert_false(takes(SL_OP_CHECK, 2, 7, 99, 0));
+	assert_false(takes(SL_OP_LEASE, 1, 7, 99, 0));
+	assert_false(takes(SL_OP_RESET, 1, 2, 99, 0));
+	assert_false(takes(SL_OP_RESET, 1, 1, 0, -1));
+	assert_false(takes(SL_OP_CANCEL, 1, 1, 0, (int64_t)UINT32_MAX + 1));
+	assert_true(takes(SL_OP_HOLD, 1, SL_HOLD_NUMBERS, SL_HOLD_NUMBERS - 1, UINT32_MAX));
+	assert_false(takes(SL_OP_HOLD, 1, SL_HOLD_NUMBERS, SL_HOLD_NUMBERS - 1, -1));
+	assert_false(takes(SL_OP_HOLD, 1, SL_HOLD_NUMBERS, SL_HOLD_NUMBERS - 2, (int64_t)UINT32_MAX + 1));
+	assert_false(takes(SL_OP_HOLD, 1, SL_EACH_NUMBERS, 0, 1));
+	assert_false(takes(SL_OP_CHECK, 1, 7, 1, -1));
+	assert_false(takes(SL_OP_CHECK, 1, 7, 1, (int64_t)UINT32_MAX + 2));
+	assert_true(takes(SL_OP_CHECK, 1, 7, 1, (int64_t)UINT32_MAX + 1)); /* leaky-bucket */
+	assert_false(takes(SL_OP_CHECK, 1, 7, 2, (int64_t)UINT32_MAX + 1));
+	assert_false(takes(SL_OP_CHECK, 1, 7, 3, -2));
+	assert_false(takes(SL_OP_CHECK, 2, 14, 13, -2));
+	assert_false(takes(SL_OP_LEASE, 1, 8, 0, -1));
+	assert_false(sl_plan_is_answer(SL_OP_CHECK, &error, 1));
 }
 
 static void test_a_node_says_which_bound_was_met(void **state) {
@@ -273,9 +275,9 @@ static void test_a_node_says_which_bound_was_met(void **state) {
 	d = sl_plan_decision(numbers, SL_EACH_NUMBERS, 0, false);
 	assert_true(d.allowed);
 	assert_int_equal(d.bound, SLUICE_BOUND_KEY);
-	assert_true(takes(SL_CHECK, 1, 7, 0, 2 * SLUICE_BOUNDS - 1));
-	assert_false(takes(SL_CHECK, 1, 7, 0, 2 * SLUICE_BOUNDS));
-	assert_false(takes(SL_CHECK, 1, 7, 0, -1));
+	assert_true(takes(SL_OP_CHECK, 1, 7, 0, 2 * SLUICE_BOUNDS - 1));
+	assert_false(takes(SL_OP_CHECK, 1, 7, 0, 2 * SLUICE_BOUNDS));
+	assert_false(takes(SL_OP_CHECK, 1, 7, 0, -1));
 }
 
 static void test_waits_become_ns(void **state) {
@@ -304,17 +306,17 @@ static void test_exact_waits(void **state) {
 	assert_int_equal(sl_plan_stride(15, 2), 0);
 	assert_int_equal(sl_plan_decision(numbers, SL_EXACT_NUMBERS, 0, false).retry_after_ns, 140428572);
 	assert_int_equal(sl_plan_decision(numbers, SL_EACH_NUMBERS, 0, false).retry_after_ns, 141000000);
-	assert_true(sl_plan_is_answer(SL_CHECK, &answer, 2));
+	assert_true(sl_plan_is_answer(SL_OP_CHECK, &answer, 2));
 	answer.count += SL_OUTCOME_NUMBERS;
 	assert_true(sl_plan_is_outcome(&answer, 2));
 	answer.count -= SL_OUTCOME_NUMBERS;
 	numbers[7] = 1000000;
-	assert_false(sl_plan_is_answer(SL_CHECK, &answer, 2));
+	assert_false(sl_plan_is_answer(SL_OP_CHECK, &answer, 2));
 	numbers[7] = -1;
-	assert_false(sl_plan_is_answer(SL_CHECK, &answer, 2));
+	assert_false(sl_plan_is_answer(SL_OP_CHECK, &answer, 2));
 	numbers[7] = 0;
 	numbers[15] = 1; /* of a wait that is none */
-	assert_false(sl_plan_is_answer(SL_CHECK, &answer, 2));
+	assert_false(sl_plan_is_answer(SL_OP_CHECK, &answer, 2));
 }
 
 int main(void) {

@@ -1,7 +1,7 @@
 /* Connections that move from one worker to another as they would to another process: as parcels. Real loops on threads
  * of their own, sockets without a network; what waits for something waits for an answer. */
 #include "hosts/server/net/parcel.h"
-#include "hosts/server/parts.h"
+#include "hosts/server/lifecycle/parts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -106,7 +106,7 @@ static int dial(const struct sl_door *door) {
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	assert_int_equal(fcntl(pair[1], F_SETFL, O_NONBLOCK), 0);
 	struct sl_arrival arrival = {.fd = pair[1], .door = door, .listener = &listener, .peer = "unix", .is_unix = true};
-	assert_true(sl_worker_admit(&workers[OLD], &arrival));
+	assert_true(sl_arrival_admit(workers[OLD].bounds, workers[OLD].context.policy, &arrival));
 	assert_true(sl_worker_give(&workers[OLD], &arrival));
 	return pair[0];
 }

@@ -1,3 +1,4 @@
+/* What the tests of stores in files share; see home.h. */
 #include "tests/unit/home.h"
 
 #include "base/bytes.h"

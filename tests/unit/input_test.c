@@ -1,5 +1,5 @@
 /* Lines of plain, .gz and .xz files: whole, cut at every byte, damaged, one behind the other, too long. */
-#include "hosts/cli/input.h"
+#include "hosts/cli/replay/input.h"
 
 #include <lzma.h>
 #include <setjmp.h>

@@ -92,7 +92,7 @@ static void parts_and_sizes_are_documented(void **state) {
 	assert_non_null(strstr(document, row));
 	snprintf(row, sizeof row, "| pages | %d | `page_count` x %zu |", SL_PAGES_OFFSET, sizeof(struct sl_page));
 	assert_non_null(strstr(document, row));
-	snprintf(row, sizeof row, "| sketch | `sketch_offset` | `cell_count` x %zu |", sizeof(struct sl_cell));
+	snprintf(row, sizeof row, "| sketch | `sketch_offset` | `cell_count` x %zu |", sizeof(struct sl_sketch_cell));
 	assert_non_null(strstr(document, row));
 	snprintf(row, sizeof row, "| units | `blocks_offset` | `unit_count` x %d |", SL_UNIT_BYTES);
 	assert_non_null(strstr(document, row));

@@ -1,5 +1,6 @@
 /* Reservations, corrections and charges whatever the quota, edge by edge. Random streams are in tests/model. */
 #include "algo/bundle.h"
+#include "algo/step.h"
 #include "base/bytes.h"
 #include "base/math.h"
 
@@ -57,7 +58,7 @@ static void write_charge(struct host *h, sluice_ns now, uint32_t cost) {
 static struct sluice_decision charge(struct host *h, sluice_ns now, uint32_t cost) {
 	struct sluice_decision decision;
 	sl_step(&h->limit, &h->counter, now, cost, true, &decision);
-	if (decision.allowed && sl_rule_has_block(&h->limit))
+	if (decision.allowed && sl_rule_has(&h->limit, SL_HAS_BLOCK))
 		write_charge(h, now, cost);
 	return decision;
 }
@@ -275,7 +276,7 @@ static struct sluice_decision count(struct host *h, sluice_ns now, uint32_t cost
 	uint32_t charged;
 	sl_step(&h->limit, &h->counter, now, cost, false, &decision);
 	charged = sl_step_count(&h->limit, &h->counter, now, cost);
-	if (charged != 0 && sl_rule_has_block(&h->limit)) {
+	if (charged != 0 && sl_rule_has(&h->limit, SL_HAS_BLOCK)) {
 		write_charge(h, now, charged);
 		while (sl_step_trim(&h->limit, &h->counter, now))
 			continue;

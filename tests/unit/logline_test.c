@@ -484,10 +484,12 @@ static void mutations(void **state) {
 
 static void names(void **state) {
 	(void)state;
-	assert_int_equal(sl_logline_format("auto"), SL_LOG_AUTO);
-	assert_int_equal(sl_logline_format("ops"), SL_LOG_OPS);
-	assert_int_equal(sl_logline_format("OPS"), -1);
-	assert_string_equal(sl_logline_format_name(SL_LOG_COMBINED), "combined");
+	assert_string_equal(sl_log_formats[SL_LOG_AUTO], "auto");
+	assert_string_equal(sl_log_formats[SL_LOG_COMMON], "common");
+	assert_string_equal(sl_log_formats[SL_LOG_COMBINED], "combined");
+	assert_string_equal(sl_log_formats[SL_LOG_JSON], "json");
+	assert_string_equal(sl_log_formats[SL_LOG_OPS], "ops");
+	assert_null(sl_log_formats[SL_LOG_OPS + 1]);
 }
 
 int main(void) {

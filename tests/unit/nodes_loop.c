@@ -1,3 +1,4 @@
+/* A loop and nodes for tests of what speaks to Redis; see nodes_loop.h. */
 #include "tests/unit/nodes_loop.h"
 
 #include "base/bytes.h"
@@ -31,13 +32,17 @@ void nodes_loop_init(struct nodes_loop *world) {
 	world->begun = true;
 }
 
-void nodes_loop_open(struct nodes_loop *world, const struct sl_redis_settings *settings, const char *password) {
+void nodes_loop_open(struct nodes_loop *world, const struct sl_nodes_options *options, const char *password) {
 	struct sluice_error error = {.text = ""};
 	if (!world->begun)
 		nodes_loop_init(world);
 	nodes_line_count = 0;
-	const struct sl_nodes_options options = {settings, password, &world->loop, &world->figures, say};
-	if (sl_nodes_open(&world->nodes, &options, &error) != SLUICE_OK)
+	struct sl_nodes_options own = *options;
+	own.password = password;
+	own.loop = &world->loop;
+	own.figures = &world->figures;
+	own.say = say;
+	if (!sl_nodes_open(&world->nodes, &own, &error))
 		fail_msg("%s", error.text);
 }
 

@@ -2,7 +2,7 @@
 #ifndef NODES_LOOP_H
 #define NODES_LOOP_H
 
-#include "hosts/server/fleet/nodes.h"
+#include "hosts/server/cluster/nodes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ enum {
 struct nodes_loop {
 	uv_loop_t loop;
 	struct sl_nodes *nodes;
-	struct sl_fleet_figures figures;
+	struct sl_cluster_figures figures;
 	bool closed, begun;
 };
 
@@ -38,7 +38,7 @@ struct asked {
 /* Makes the loop alone, for peers that are to listen before nodes_loop_open(), which makes it where it is not. */
 void nodes_loop_init(struct nodes_loop *world);
 /* Opens nodes of `settings`, or fails. */
-void nodes_loop_open(struct nodes_loop *world, const struct sl_redis_settings *settings, const char *password);
+void nodes_loop_open(struct nodes_loop *world, const struct sl_nodes_options *options, const char *password);
 /* Closes them and the loop; both must end clean. */
 void nodes_loop_close(struct nodes_loop *world);
 /* Runs the loop until *flag, at most `ms`. */

@@ -10,14 +10,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static struct sl_redis_settings settings_of(const char *const *addresses, uint32_t count) {
-	return (struct sl_redis_settings){.addresses = addresses,
-	                                  .address_count = count,
-	                                  .prefix = "",
-	                                  .via = SL_VIA_AUTO,
-	                                  .budget_ns = 1000000000,
-	                                  .leases = true,
-	                                  .lease_ns = 500000000};
+static struct sl_nodes_options settings_of(const char *const *addresses, uint32_t count) {
+	return (struct sl_nodes_options){
+		.addresses = addresses, .address_count = count, .via = SL_BY_EITHER, .budget_ns = 1000000000};
 }
 
 static void assert_counts(struct nodes_loop *world, const char *key, int64_t expected) {
@@ -36,7 +31,7 @@ static void test_one_server(void **state) {
 	(void)state;
 	redis_start(&server, false, NULL);
 	const char *addresses[] = {server.address};
-	const struct sl_redis_settings settings = settings_of(addresses, 1);
+	const struct sl_nodes_options settings = settings_of(addresses, 1);
 	nodes_loop_open(&world, &settings, NULL);
 	assert_counts(&world, "alice", 1); /* asked before anything is connected */
 	assert_counts(&world, "alice", 2);
@@ -62,7 +57,7 @@ static void test_the_script(void **state) {
 	(void)state;
 	redis_start(&server, true, NULL);
 	const char *addresses[] = {server.address};
-	const struct sl_redis_settings settings = settings_of(addresses, 1);
+	const struct sl_nodes_options settings = settings_of(addresses, 1);
 	nodes_loop_open(&world, &settings, NULL);
 	asked_now(&world, &asked, "CHECK", "alice", "1 10/60s", LOOP_PATIENCE_MS);
 	assert_int_equal(asked.kind, SL_ANSWER_NUMBERS);
@@ -92,8 +87,8 @@ static void test_what_settings_insist_on(void **state) {
 	(void)state;
 	redis_start(&server, true, NULL);
 	const char *addresses[] = {server.address};
-	struct sl_redis_settings settings = settings_of(addresses, 1);
-	settings.via = SL_VIA_MODULE;
+	struct sl_nodes_options settings = settings_of(addresses, 1);
+	settings.via = SL_BY_MODULE;
 	nodes_loop_open(&world, &settings, NULL);
 	nodes_loop_until_said(&world, "it has not loaded the module, which via: module insists on");
 	assert_false(sl_nodes_is_up(world.nodes, sl_nodes_group(world.nodes, sl_str("alice"))));
@@ -103,7 +98,7 @@ static void test_what_settings_insist_on(void **state) {
 	redis_end(&server, SIGTERM);
 	server = (struct redis_server){.pid = 0};
 	redis_start(&server, false, NULL); /* with the module, as far as one can see */
-	settings.via = SL_VIA_SCRIPT;
+	settings.via = SL_BY_SCRIPT;
 	nodes_loop_open(&world, &settings, NULL);
 	assert_true(nodes_loop_until_up(&world, "alice", LOOP_PATIENCE_MS));
 	assert_true(nodes_said("asked by the script"));
@@ -127,7 +122,7 @@ static void test_a_user_with_few_rights_on_a_unix_socket(void **state) {
 	char address[128];
 	(void)snprintf(address, sizeof address, "unix:%s", path);
 	const char *addresses[] = {address};
-	struct sl_redis_settings settings = settings_of(addresses, 1);
+	struct sl_nodes_options settings = settings_of(addresses, 1);
 	settings.user = "front";
 	nodes_loop_open(&world, &settings, "secret");
 	assert_counts(&world, "alice", 1);
@@ -174,17 +169,15 @@ static void test_tls(void **state) {
 	                      "--tls-key-file", key, NULL};
 	redis_start(&server, false, args);
 	const char *addresses[] = {server.address};
-	struct sl_redis_settings settings = settings_of(addresses, 1);
-	settings.tls = true;
-	settings.tls_ca = ca;
-	settings.tls_certificate = pem;
-	settings.tls_key = key;
+	struct sl_nodes_options settings = settings_of(addresses, 1);
+	struct sl_tls_files files = {.certificate = pem, .key = key, .ca = ca};
+	settings.tls = &files;
 	nodes_loop_open(&world, &settings, NULL);
 	for (int i = 1; i <= 50; i++)
 		assert_counts(&world, "alice", i);
 	nodes_loop_close(&world);
 
-	settings.tls_ca = NULL; /* the system knows no such authority */
+	files.ca = NULL; /* the system knows no such authority */
 	nodes_loop_open(&world, &settings, NULL);
 	nodes_loop_until_said(&world, "TLS: ");
 	assert_false(sl_nodes_is_up(world.nodes, sl_nodes_group(world.nodes, sl_str("alice"))));
@@ -194,7 +187,7 @@ static void test_tls(void **state) {
 	char named[64]; /* a name that the certificate has not */
 	(void)snprintf(named, sizeof named, "localhost:%u", server.port);
 	addresses[0] = named;
-	settings.tls_ca = ca;
+	files.ca = ca;
 	nodes_loop_open(&world, &settings, NULL);
 	nodes_loop_until_said(&world, "TLS: hostname mismatch");
 	assert_false(sl_nodes_is_up(world.nodes, sl_nodes_group(world.nodes, sl_str("alice"))));
@@ -202,12 +195,13 @@ static void test_tls(void **state) {
 
 	struct sluice_error error;
 	struct sl_nodes *nodes;
-	struct sl_fleet_figures figures;
+	struct sl_cluster_figures figures;
 	uv_loop_t loop;
 	assert_int_equal(uv_loop_init(&loop), 0);
-	settings.tls_ca = "/nowhere/ca.pem";
-	const struct sl_nodes_options options = {&settings, NULL, &loop, &figures, NULL};
-	assert_int_equal(sl_nodes_open(&nodes, &options, &error), SLUICE_E_SYSTEM);
+	files.ca = "/nowhere/ca.pem";
+	settings.loop = &loop;
+	settings.figures = &figures;
+	assert_false(sl_nodes_open(&nodes, &settings, &error));
 	assert_non_null(strstr(error.text, "store.tls.ca: /nowhere/ca.pem: No such file"));
 	assert_int_equal(uv_loop_close(&loop), 0);
 	redis_end(&server, SIGTERM);
@@ -226,7 +220,7 @@ static void test_a_failover_is_followed(void **state) {
 	redis_start(&second, false, args);
 
 	const char *addresses[] = {second.address}; /* its primary is found through it */
-	const struct sl_redis_settings settings = settings_of(addresses, 1);
+	const struct sl_nodes_options settings = settings_of(addresses, 1);
 	nodes_loop_open(&world, &settings, NULL);
 	assert_true(nodes_loop_until_up(&world, "alice", LOOP_PATIENCE_MS));
 	assert_counts(&world, "alice", 1);
@@ -322,7 +316,7 @@ static void test_a_cluster(void **state) {
 	(void)state;
 	start_cluster(servers);
 	const char *addresses[] = {servers[1].address};
-	const struct sl_redis_settings settings = settings_of(addresses, 1);
+	const struct sl_nodes_options settings = settings_of(addresses, 1);
 	nodes_loop_open(&world, &settings, NULL);
 	assert_counts(&world, "alice", 1);
 	assert_int_equal(sl_nodes_group(world.nodes, sl_str("alice")), sl_slot_of(sl_str("alice")));

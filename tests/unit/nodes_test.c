@@ -3,7 +3,7 @@
 #include "tests/unit/wire_peer.h"
 
 #include "base/bytes.h"
-#include "hosts/server/fleet/errands.h"
+#include "hosts/server/cluster/pending_command.h"
 #include "os/clock.h"
 
 #include <stdio.h>
@@ -25,8 +25,8 @@ static int begin(void **state) {
 
 static void open_nodes(void) {
 	const char *addresses[] = {peers[0].address};
-	const struct sl_redis_settings settings = {
-		.addresses = addresses, .address_count = 1, .via = SL_VIA_MODULE, .budget_ns = BUDGET_MS * 1000000};
+	const struct sl_nodes_options settings = {
+		.addresses = addresses, .address_count = 1, .via = SL_BY_MODULE, .budget_ns = BUDGET_MS * 1000000};
 	nodes_loop_open(&world, &settings, NULL);
 }
 
@@ -406,7 +406,7 @@ static void count_landed(struct sl_node_ask *done, const struct sl_answer *answe
 }
 
 static void test_commands_under_way_are_bounded(void **state) {
-	enum { MOST = SL_ERRANDS_MAX };
+	enum { MOST = SL_PENDING_COMMANDS_MAX };
 	struct sl_node_ask *asks = calloc(MOST + 1, sizeof *asks);
 	struct asked like;
 	(void)state;
@@ -519,7 +519,7 @@ static void test_the_log_is_bounded(void **state) {
 		(void)snprintf(text[i], sizeof text[i], "127.0.0.1:%d", i + 1);
 		addresses[i] = text[i];
 	}
-	const struct sl_redis_settings settings = {.addresses = addresses, .address_count = 20, .budget_ns = 20000000};
+	const struct sl_nodes_options settings = {.addresses = addresses, .address_count = 20, .budget_ns = 20000000};
 	nodes_loop_open(&world, &settings, NULL);
 	nodes_loop_until_count(&world, &nodes_line_count, 10);
 	nodes_loop_run(&world, 100);
@@ -554,42 +554,42 @@ static void test_who_knows_exact(void **state) {
 	}
 }
 
-/* ---- errands ----------------------------------------------------------------------------------------------------- */
+/* ---- pending commands -------------------------------------------------------------------------------------------- */
 
 static void test_who_is_due_first(void **state) {
 	enum { COUNT = 2000 };
-	struct sl_errands errands = {.heap = NULL};
-	static struct sl_errand *all[COUNT];
+	struct sl_pending_commands commands = {.heap = NULL};
+	static struct sl_pending_command *all[COUNT];
 	uint64_t random = 7;
 	(void)state;
 	for (int i = 0; i < COUNT; i++) {
-		all[i] = sl_errands_take(&errands, COUNT);
+		all[i] = sl_pending_commands_take(&commands, COUNT);
 		assert_non_null(all[i]);
 	}
-	assert_null(sl_errands_take(&errands, COUNT));
+	assert_null(sl_pending_commands_take(&commands, COUNT));
 	for (int turn = 0; turn < 40000; turn++) {
 		random = random * 6364136223846793005u + 1442695040888963407u;
-		struct sl_errand *errand = all[(random >> 33) % COUNT];
+		struct sl_pending_command *pending = all[(random >> 33) % COUNT];
 		if ((random >> 60) < 5)
-			sl_errands_clear_due(&errands, errand);
+			sl_pending_commands_clear_due(&commands, pending);
 		else
-			assert_true(sl_errands_set_due(&errands, errand, (random >> 20) % 1000));
+			assert_true(sl_pending_commands_set_due(&commands, pending, (random >> 20) % 1000));
 	}
 	sluice_ns before = 0;
 	uint32_t due = 0;
 	for (int i = 0; i < COUNT; i++)
 		due += all[i]->place != 0;
 	assert_true(due > COUNT / 4);
-	for (struct sl_errand *first; (first = sl_errands_first(&errands)) != NULL; due--) {
+	for (struct sl_pending_command *first; (first = sl_pending_commands_first(&commands)) != NULL; due--) {
 		assert_true(first->due >= before);
 		before = first->due;
-		sl_errands_clear_due(&errands, first);
+		sl_pending_commands_clear_due(&commands, first);
 	}
 	assert_int_equal(due, 0);
 	for (int i = 0; i < COUNT; i++)
-		sl_errands_give(&errands, all[i]);
-	assert_int_equal(errands.taken, 0);
-	sl_errands_free(&errands);
+		sl_pending_commands_give(&commands, all[i]);
+	assert_int_equal(commands.taken, 0);
+	sl_pending_commands_free(&commands);
 }
 
 #define ON_PEERS(test) cmocka_unit_test_setup_teardown(test, begin, end)

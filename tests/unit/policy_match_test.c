@@ -498,7 +498,7 @@ static void test_injective(void **state) {
 			}
 	}
 	print_message("%u pairs with equal keys\n", equal);
-	assert_true(equal > 1000); /* the property was tried from both sides */
+	assert_true(equal > 1000); /* the property was tried from both companions */
 	sluice_policy_free(policy);
 }
 

@@ -34,7 +34,7 @@ static const char good[] =
 	"log: {format: json, denials: /d, denials-per-key: 10s, denials-per-second: 100, denials-size: 64MiB}\n"
 	"store: {memory: 256MiB, blocks: 40%, redis: [\"10.0.0.1:6379\", unix:/r], prefix: 'x:', via: module, budget: "
 	"20ms,\n"
-	"  leases: true, lease: 1s, user: me, password-file: /p, tls: {ca: c.pem, certificate: /a, key: /b}}\n"
+	"  slices: true, slice: 1s, user: me, password-file: /p, tls: {ca: c.pem, certificate: /a, key: /b}}\n"
 	"trusted-proxies: [127.0.0.0/8, \"::1/128\"]\n"
 	"attributes:\n"
 	"  user: header x-user-id\n"
@@ -55,7 +55,7 @@ static const char good[] =
 	"  - {name: tokens, key: ip, limit: 400k/day at UTC, penalty: {steps: [1d, 2d], after: 3, in: 1m, forgive: 1d},\n"
 	"     reserve: {ttl: 60s, actual: header x-used, estimate: [header x-max, 500]}}\n"
 	"  - {name: devices, key: ip, limit: distinct 5/1d, of: path, penalty: [1s,1d] after 1 denial in 1s, reserve: "
-    "false}\n"
+	"false}\n"
 	"  - {name: busy, key: ip, limit: concurrency 5 lease 30s}\n"
 	"  - name: per-user # two\n"
 	"    key: [user | ip, path]\n"
@@ -159,7 +159,7 @@ static void check_redis(const struct sl_settings *settings, const struct sl_redi
 	assert_string_equal(a->prefix, b->prefix);
 	assert_true(strlen(a->prefix) <= 64 && a->via <= SL_VIA_SCRIPT);
 	assert_in_range(a->budget_ns, 1000000, 10000000000);
-	assert_in_range(a->lease_ns, 10000000, 10000000000);
+	assert_in_range(a->slice_ns, 10000000, 10000000000);
 	assert_int_equal(a->tls_certificate == NULL, a->tls_key == NULL);
 	assert_true(a->tls || (a->tls_ca == NULL && a->tls_key == NULL));
 	assert_true(a->user == NULL || a->password_file != NULL);

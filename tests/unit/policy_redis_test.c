@@ -27,8 +27,8 @@ static void test_defaults(void **state) {
 		assert_string_equal(redis.prefix, "sluice:");
 		assert_int_equal(redis.via, SL_VIA_AUTO);
 		assert_int_equal(redis.budget_ns, 20 * MS);
-		assert_true(redis.leases);
-		assert_int_equal(redis.lease_ns, 500 * MS);
+		assert_true(redis.slices);
+		assert_int_equal(redis.slice_ns, 500 * MS);
 		assert_null(redis.user);
 		assert_null(redis.password_file);
 		assert_false(redis.tls);
@@ -47,8 +47,8 @@ static void test_all_written(void **state) {
 	                                               "  prefix: \"limits:v2:\"\n"
 	                                               "  via: script\n"
 	                                               "  budget: 1s\n"
-	                                               "  leases: true\n"
-	                                               "  lease: 10s\n"
+	                                               "  slices: true\n"
+	                                               "  slice: 10s\n"
 	                                               "  user: front-1\n"
 	                                               "  password-file: /etc/sluice/redis.password\n"
 	                                               "  tls: {ca: /a.pem, certificate: /b.pem, key: /c.pem}\n"
@@ -64,7 +64,7 @@ static void test_all_written(void **state) {
 	assert_string_equal(redis.prefix, "limits:v2:");
 	assert_int_equal(redis.via, SL_VIA_SCRIPT);
 	assert_int_equal(redis.budget_ns, 1000 * MS);
-	assert_int_equal(redis.lease_ns, 10000 * MS);
+	assert_int_equal(redis.slice_ns, 10000 * MS);
 	assert_string_equal(redis.user, "front-1");
 	assert_string_equal(redis.password_file, "/etc/sluice/redis.password");
 	assert_true(redis.tls);
@@ -88,7 +88,8 @@ static void test_values(void **state) {
 		{"via: module", {.via = SL_VIA_MODULE}},
 		{"budget: 1ms", {.budget_ns = 1000000}},
 		{"budget: 1000ms", {.budget_ns = 1000000000}},
-		{"lease: 10ms", {.lease_ns = 10000000}},
+		{"slice: 10ms", {.slice_ns = 10000000}},
+		{"lease: 11ms", {.slice_ns = 11000000}}, /* its former name */
 		{"tls: true", {.tls = true}},
 		{"tls: {}", {.tls = true}},
 		{"tls: {ca: x}", {.tls = true, .tls_ca = "x"}},
@@ -111,12 +112,15 @@ static void test_values(void **state) {
 		assert_int_equal(redis.via, wanted.via);
 		assert_int_equal(redis.tls, wanted.tls);
 		assert_int_equal(redis.budget_ns, wanted.budget_ns != 0 ? wanted.budget_ns : 20 * MS);
-		assert_int_equal(redis.lease_ns, wanted.lease_ns != 0 ? wanted.lease_ns : 500 * MS);
+		assert_int_equal(redis.slice_ns, wanted.slice_ns != 0 ? wanted.slice_ns : 500 * MS);
 		sluice_policy_free(policy);
 	}
-	struct sluice_policy *policy = sl_policy_loads("store: {redis: 127.0.0.1:1, leases: false, tls: false}\n");
-	assert_false(redis_of(policy).leases);
+	struct sluice_policy *policy = sl_policy_loads("store: {redis: 127.0.0.1:1, slices: false, tls: false}\n");
+	assert_false(redis_of(policy).slices);
 	assert_false(redis_of(policy).tls);
+	sluice_policy_free(policy);
+	policy = sl_policy_loads("store: {redis: 127.0.0.1:1, leases: false}\n"); /* the former name */
+	assert_false(redis_of(policy).slices);
 	sluice_policy_free(policy);
 }
 
@@ -165,9 +169,9 @@ static void test_refused(void **state) {
 		{"store: {redis: 10.0.0.1:1, budget: 0ms}\n", {{1, 36, "expected a duration from 1ms to 10s, found '0ms'"}}},
 		{"store: {redis: 10.0.0.1:1, budget: 11s}\n", {{1, 36, "expected a duration from 1ms to 10s, found '11s'"}}},
 		{"store: {redis: 10.0.0.1:1, budget: 20}\n", {{1, 38, "expected a duration such as 10s"}}},
-		{"store: {redis: 10.0.0.1:1, lease: 9ms}\n", {{1, 35, "expected a duration from 10ms to 10s"}}},
-		{"store: {redis: 10.0.0.1:1, lease: 10001ms}\n", {{1, 35, "expected a duration from 10ms to 10s"}}},
-		{"store: {redis: 10.0.0.1:1, leases: 500ms}\n", {{1, 36, "expected true or false, found '500ms'"}}},
+		{"store: {redis: 10.0.0.1:1, slice: 9ms}\n", {{1, 35, "expected a duration from 10ms to 10s"}}},
+		{"store: {redis: 10.0.0.1:1, slice: 10001ms}\n", {{1, 35, "expected a duration from 10ms to 10s"}}},
+		{"store: {redis: 10.0.0.1:1, slices: 500ms}\n", {{1, 36, "expected true or false, found '500ms'"}}},
 		{"store: {redis: 10.0.0.1:1, user: a}\n", {{1, 34, "expected password-file beside user"}}},
 		{"store: {redis: 10.0.0.1:1, user: 'a b', password-file: x}\n", {{1, 36, "a name of 1 to 128 printable"}}},
 		{"store: {redis: 127.0.0.1:1, user: '', password-file: x}\n", {{1, 35, "a name of 1 to 128 printable"}}},
@@ -178,12 +182,16 @@ static void test_refused(void **state) {
 		{"store: {redis: 127.0.0.1:1, tls: {key: x}}\n", {{1, 34, "certificate and key together, found only key"}}},
 		{"store: {redis: 127.0.0.1:1, tls: {certificate: x}}\n", {{1, 34, "found only certificate"}}},
 		{"store: {redi: 127.0.0.1:1}\n", {{1, 9, "unknown key in store: did you mean 'redis'?"}}},
-		{"store: {prefix: a, via: auto, budget: 1s, leases: true, lease: 1s}\n",
+		{"store: {prefix: a, via: auto, budget: 1s, slices: true, slice: 1s}\n",
 	     {{1, 17, "expected redis: ADDRESS beside it: prefix says how nodes of Redis are asked"},
 	      {1, 25, "via says"},
 	      {1, 39, "budget says"},
-	      {1, 51, "leases says"},
-	      {1, 64, "lease says"}}},
+	      {1, 51, "slices says"},
+	      {1, 64, "slice says"}}},
+		{"store: {redis: 127.0.0.1:1, slices: true, leases: true}\n",
+	     {{1, 51, "expected slices alone: leases is its former name"}}},
+		{"store: {redis: 127.0.0.1:1, lease: 1s, slice: 1s}\n",
+	     {{1, 36, "expected slice alone: lease is its former name"}}},
 		{"store: {user: a, password-file: b, tls: true}\n",
 	     {{1, 15, "user says"}, {1, 33, "password-file says"}, {1, 41, "tls says"}}},
 		{LIMIT("on-error: remote"), {{2, 45, "expected allow, deny or local, found 'remote'"}}},
@@ -199,12 +207,12 @@ static void test_doubted(void **state) {
 		{ON_NODES LIMIT("stagger: false"), {{0}}},
 		{LIMIT("on-error: allow, strict: false, stagger: true"), {{0}}},
 		{LIMIT("on-error: local"), {{2, 45, "local means nothing here, as allow: the store is on this host already"}}},
-		{LIMIT("strict: true"), {{2, 43, "strict means nothing here: only a store in Redis has leases"}}},
+		{LIMIT("strict: true"), {{2, 43, "strict means nothing here: only a store in Redis has slices"}}},
 		{LIMIT("strict: true") "store: {memory: 1GiB}\n", {{2, 43, "strict means nothing here"}}},
 		{LIMIT("stagger: true") ON_NODES, {{2, 44, "stagger means nothing here: its waits are found by peeking at"}}},
 		{"store: {redis: 127.0.0.1:1, budget: 1s}\n", {{0}}},
 		{"store: {redis: 127.0.0.1:1, budget: 1001ms}\n", {{1, 37, "a budget above 1s stalls callers"}}},
-		{"store: {redis: 127.0.0.1:1, leases: false, lease: 1s}\n", {{1, 51, "lease does nothing: leases is false"}}},
+		{"store: {redis: 127.0.0.1:1, slices: false, slice: 1s}\n", {{1, 51, "slice does nothing: slices is false"}}},
 		{"store: {redis: 127.0.0.1:1, prefix: 'x{a}'}\n", {{1, 37, "puts all keys into one slot"}}},
 		{"store: {redis: 10.0.0.1:1, password-file: x}\n", {{1, 43, "the password crosses the network in clear"}}},
 		{"store: {redis: 10.0.0.1:1, password-file: x, tls: true}\n", {{0}}},

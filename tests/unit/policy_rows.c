@@ -1,3 +1,4 @@
+/* Policy files and the problems that each must have; see policy_rows.h. */
 #include "tests/unit/policy_rows.h"
 
 #include <setjmp.h>

@@ -202,6 +202,10 @@ static void test_refused(void **state) {
 	     {{3, 29, "distinct above 1,024 needs Sluice's module"}}},
 		{"store: {redis: '127.0.0.1:1', via: script}\n" LIMIT("limit: 5/day at UTC"),
 	     {{3, 29, "a window of the calendar needs Sluice's module"}}},
+		{"store: {redis: '127.0.0.1:1', via: script}\n" LIMIT("limit: token-bucket 1/3660d burst 28483"),
+	     {{3, 29, "a bucket of so large a burst over so long a window needs Sluice's module on the nodes"}}},
+		{"store: {redis: '127.0.0.1:1', via: script}\n" LIMIT("limit: leaky-bucket 1/3660d queue 28482"),
+	     {{3, 29, "a bucket of so large a burst over so long a window needs Sluice's module"}}},
 	};
 	(void)state;
 	CHECK_ROWS(rows);
@@ -240,6 +244,9 @@ static void test_warnings(void **state) {
 	     {{6, 12, "reserve needs Sluice's module on the nodes: via: module makes sure of it"}}},
 		{"store: {redis: '127.0.0.1:1', via: module}\n" BLOCK("  reserve: true\n"), {{0}}},
 		{"store: {redis: '127.0.0.1:1', via: script}\n" LIMIT("limit: concurrency 5 lease 1m"), {{0}}},
+		{"store: {redis: '127.0.0.1:1', via: script}\n" LIMIT("limit: token-bucket 1/3660d burst 28482"), {{0}}},
+		{"store: {redis: '127.0.0.1:1', via: script}\n" LIMIT("limit: leaky-bucket 1/3660d queue 28481"), {{0}}},
+		{"store: {redis: '127.0.0.1:1', via: script}\n" LIMIT("limit: 4G/3660d"), {{0}}},
 	};
 	(void)state;
 	CHECK_WARNINGS(rows);

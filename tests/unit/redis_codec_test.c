@@ -33,12 +33,12 @@ static void stir(struct redis_world *world, uint64_t stream) {
 	redis_world_begin(world, stream);
 	for (int i = 0; i < CALLS; i++) {
 		redis_world_draw(world);
-		world->call.operation = (enum slr_operation)dice_below(&world->dice, SLR_LEASE + 1);
+		world->call.operation = (enum sl_operation)dice_below(&world->dice, SL_OP_LEASE + 1);
 		world->call.id = dice_below(&world->dice, 3);
 		world->call.ttl_ns = UINT64_C(60000) * SL_MS_NS;
 		world->call.spent = 1;
 		world->call.want = 5;
-		if (world->call.operation == SLR_LEASE) {
+		if (world->call.operation == SL_OP_LEASE) {
 			world->call.item_count = world->call.key_count = 1;
 			world->call.items[0].watched = world->call.items[0].key = 0;
 		}
@@ -57,14 +57,14 @@ static slr_value first_value(const struct redis_world *world) {
 static void use(struct redis_world *world, slr_value *value) {
 	CHECK(slr_value_is_valid(*value));
 	for (size_t i = 0; i < WORLD_RULES; i++) {
-		enum slr_operation operation = (enum slr_operation)dice_below(&world->dice, SLR_LEASE + 1);
+		enum sl_operation operation = (enum sl_operation)dice_below(&world->dice, SL_OP_LEASE + 1);
 		struct slr_call call = redis_call(operation, *value, &world->limits[i], world->now_ms * SL_MS_NS, 1);
 		call.ttl_ns = 1;
 		call.want = 1;
-		call.noted = true;
+		call.heard = true;
 		CHECK(slr_decide(&call) == SLR_FINE);
 		*value = call.keys[0].value;
-		slr_bytes_free(&call.keys[0].notes.bytes);
+		slr_bytes_free(&call.keys[0].effects.bytes);
 		CHECK(slr_value_count(*value) <= SLR_COUNTERS_MAX);
 	}
 }
@@ -142,22 +142,22 @@ static void test_damaged_notes_are_refused_or_harmless(void **state) {
 		stir(&world, stream_now);
 		for (int i = 0; i < MUTATIONS; i++) {
 			slr_value *value = &world.replicas[dice_below(&world.dice, WORLD_KEYS)];
-			struct slr_notes notes = {.bytes.data = NULL};
+			struct slr_effects effects = {.bytes.data = NULL};
 			struct slr_counter scratch;
 			struct slr_bytes before = redis_bytes(*value), after;
 			bool applied;
 			if (*value != 0)
-				slr_note_whole(&notes, slr_value_at(*value, slr_value_count(*value) - 1, &scratch));
-			slr_note_charge(&notes, slr_identity_of(&world.limits[dice_below(&world.dice, WORLD_RULES)]),
-			                world.now_ms * SL_MS_NS, 1 + (uint32_t)dice_below(&world.dice, 9));
-			mutate(&world.dice, &notes.bytes);
-			applied = slr_notes_apply(value, slice_of(&notes.bytes));
+				slr_effect_whole(&effects, slr_value_at(*value, slr_value_count(*value) - 1, &scratch));
+			slr_effect_charge(&effects, sl_identity_of(&world.limits[dice_below(&world.dice, WORLD_RULES)]),
+			                  world.now_ms * SL_MS_NS, 1 + (uint32_t)dice_below(&world.dice, 9));
+			mutate(&world.dice, &effects.bytes);
+			applied = slr_effects_apply(value, slice_of(&effects.bytes));
 			after = redis_bytes(*value);
 			CHECK(applied || (before.len == after.len && memcmp(before.data, after.data, after.len) == 0));
 			use(&world, value);
 			slr_bytes_free(&before);
 			slr_bytes_free(&after);
-			slr_bytes_free(&notes.bytes);
+			slr_bytes_free(&effects.bytes);
 		}
 		redis_world_end(&world);
 	}
@@ -182,19 +182,19 @@ static void test_holds_that_could_not_have_been_are_refused(void **state) {
 		struct slr_holds *holds = malloc(sizeof *holds + sizeof wrong[i]);
 		assert_non_null(holds);
 		*holds = (struct slr_holds){2, 2};
-		struct slr_counter counter = {.identity = slr_identity_of(&limit), .more = holds};
+		struct slr_counter counter = {.identity = sl_identity_of(&limit), .more = holds};
 		struct slr_bytes bytes = {.data = NULL};
 		slr_value value = 0;
 		memcpy((char *)holds + sizeof *holds, wrong[i], sizeof wrong[i]);
-		struct slr_notes notes = {.bytes.data = NULL};
-		slr_note_holds(&notes, &counter);
-		assert_false(slr_notes_apply(&value, slice_of(&notes.bytes)));
+		struct slr_effects effects = {.bytes.data = NULL};
+		slr_effect_holds(&effects, &counter);
+		assert_false(slr_effects_apply(&value, slice_of(&effects.bytes)));
 		slr_write_counter(&bytes, &counter, SLR_UNTIL_UNKNOWN);
 		struct slr_reader reader = {.at = bytes.data, .end = bytes.data + bytes.len};
 		assert_false(slr_read_counter(&reader, SLR_CODEC_VERSION_RATELESS, &value));
 		assert_int_equal(value, 0);
 		slr_bytes_free(&bytes);
-		slr_bytes_free(&notes.bytes);
+		slr_bytes_free(&effects.bytes);
 		free(holds);
 	}
 }

@@ -2,7 +2,7 @@
  * itself where it does not, which is with holds and leases.
  *
  *  same      random calls of several limits and keys: every figure as the store's; and a replica that is sent the
- *            notes, and a value that was saved and loaded, answer like the value itself
+ *            effects, and a value that was saved and loaded, answer like the value itself
  *  waits     with holds and leases among the calls: what a peek at a later instant says is what a decision promised for
  *            it, to the millisecond; a denied call changes no byte
  *  edges     by name: what a hold, a lease and a packed counter do at their limits
@@ -67,11 +67,11 @@ static void ask_store(struct sluice_store *store, const struct redis_world *worl
 	CHECK(sluice_decide(store, asked) == SLUICE_OK);
 }
 
-/* A value that was saved and loaded, or made by notes, answers a peek as the value does. */
+/* A value that was saved and loaded, or made by effects, answers a peek as the value does. */
 static void check_twin_value(const struct redis_world *world, slr_value value, slr_value twin) {
 	for (size_t i = 0; i < WORLD_RULES; i++) {
-		struct slr_call a = redis_call(SLR_PEEK, value, &world->limits[i], world->now_ms * SL_MS_NS, 1);
-		struct slr_call b = redis_call(SLR_PEEK, twin, &world->limits[i], world->now_ms * SL_MS_NS, 1);
+		struct slr_call a = redis_call(SL_OP_PEEK, value, &world->limits[i], world->now_ms * SL_MS_NS, 1);
+		struct slr_call b = redis_call(SL_OP_PEEK, twin, &world->limits[i], world->now_ms * SL_MS_NS, 1);
 		CHECK(slr_decide(&a) == SLR_FINE && slr_decide(&b) == SLR_FINE);
 		CHECK(same_decision(&a.merged, &b.merged));
 	}
@@ -93,12 +93,12 @@ static void check_copies(const struct redis_world *world) {
 }
 
 static void draw_operation(struct redis_world *world) {
-	static const enum slr_operation operations[] = {SLR_CHECK, SLR_CHECK,  SLR_CHECK, SLR_CHECK,
-	                                                SLR_PEEK,  SLR_REFUND, SLR_RESET};
+	static const enum sl_operation operations[] = {SL_OP_CHECK, SL_OP_CHECK,  SL_OP_CHECK, SL_OP_CHECK,
+	                                                SL_OP_PEEK,  SL_OP_REFUND, SL_OP_RESET};
 	redis_world_draw(world);
 	world->call.operation = operations[dice_below(&world->dice, sizeof operations / sizeof *operations)];
-	if (world->call.operation == SLR_RESET && !dice_one_in(&world->dice, 3))
-		world->call.operation = SLR_CHECK;
+	if (world->call.operation == SL_OP_RESET && !dice_one_in(&world->dice, 3))
+		world->call.operation = SL_OP_CHECK;
 }
 
 static void test_same_as_the_store(void **state) {
@@ -119,7 +119,7 @@ static void test_same_as_the_store(void **state) {
 			draw_operation(&world);
 			CHECK(redis_world_decide(&world) == SLR_FINE);
 			ask_store(store, &world, stream_now, &asked, each);
-			if (world.call.operation == SLR_RESET) {
+			if (world.call.operation == SL_OP_RESET) {
 				CHECK(asked.forgotten == world.call.forgotten);
 				continue;
 			}
@@ -136,7 +136,7 @@ static void test_same_as_the_store(void **state) {
 /* ---- what is promised comes true -------------------------------------------------------------------------------- */
 
 static struct sluice_decision peek(slr_value value, const struct sluice_limit *limit, sluice_ns now, uint32_t cost) {
-	struct slr_call call = redis_call(SLR_PEEK, value, limit, now, cost);
+	struct slr_call call = redis_call(SL_OP_PEEK, value, limit, now, cost);
 	CHECK(slr_decide(&call) == SLR_FINE);
 	CHECK(!call.keys[0].changed && call.keys[0].value == value);
 	return call.each[0];
@@ -151,7 +151,7 @@ static bool in_reach(sluice_ns wait) {
 static slr_value without_plain_holds(slr_value value, const struct sluice_limit *limit, sluice_ns now) {
 	slr_value copy = slr_value_copy(value);
 	for (uint64_t id = 0; id < HOLDERS; id++) {
-		struct slr_call call = redis_call(SLR_CANCEL, copy, limit, now, 0);
+		struct slr_call call = redis_call(SL_OP_CANCEL, copy, limit, now, 0);
 		call.id = id;
 		CHECK(slr_decide(&call) == SLR_FINE);
 		copy = call.keys[0].value;
@@ -192,23 +192,23 @@ static void check_waits(slr_value value, const struct sluice_limit *limit, sluic
 static void draw_holding(struct redis_world *world) {
 	struct slr_call *call = &world->call;
 	redis_world_draw(world);
-	call->operation = (enum slr_operation)dice_below(&world->dice, SLR_LEASE + 1);
-	if (call->operation == SLR_RESET && !dice_one_in(&world->dice, 4))
-		call->operation = SLR_LEASE;
+	call->operation = (enum sl_operation)dice_below(&world->dice, SL_OP_LEASE + 1);
+	if (call->operation == SL_OP_RESET && !dice_one_in(&world->dice, 4))
+		call->operation = SL_OP_LEASE;
 	call->id = dice_below(&world->dice, HOLDERS);
 	call->ttl_ns = (1 + dice_below(&world->dice, dice_one_in(&world->dice, 2) ? 50 : SLR_HOLD_MS_MAX)) * SL_MS_NS;
 	call->spent = dice_cost(&world->dice, world->rules[0].quota);
 	call->want = dice_cost(&world->dice, world->rules[0].quota);
-	if (call->operation == SLR_LEASE) {
+	if (call->operation == SL_OP_LEASE) {
 		call->item_count = call->key_count = 1;
 		call->items[0].watched = call->items[0].key = 0;
 	}
 }
 
 static bool changes_nothing(const struct slr_call *call) {
-	return call->operation == SLR_PEEK ||
+	return call->operation == SL_OP_PEEK ||
 	       (!call->merged.allowed &&
-	        (call->operation == SLR_CHECK || call->operation == SLR_HOLD || call->operation == SLR_CONFIRM));
+	        (call->operation == SL_OP_CHECK || call->operation == SL_OP_HOLD || call->operation == SL_OP_CONFIRM));
 }
 
 static void decide_holding(struct redis_world *world) {
@@ -251,7 +251,7 @@ static void test_waits_behind_holds_come_true(void **state) {
 
 /* ---- edges, by name --------------------------------------------------------------------------------------------- */
 
-static struct slr_call do_one(enum slr_operation operation, slr_value *value, const struct sluice_limit *limit,
+static struct slr_call do_one(enum sl_operation operation, slr_value *value, const struct sluice_limit *limit,
                               uint64_t ms, uint32_t cost, uint64_t id) {
 	struct slr_call call = redis_call(operation, *value, limit, NOW + ms * SL_MS_NS, cost);
 	call.id = id;
@@ -267,11 +267,11 @@ static void test_a_lease_that_ends_by_itself_is_charged_at_its_end(void **state)
 	struct sluice_limit limit = limit_of("sliding-log 10/1m");
 	slr_value value = 0;
 	(void)state;
-	assert_int_equal(do_one(SLR_LEASE, &value, &limit, 0, 4, 1).granted, 4);
-	assert_int_equal(do_one(SLR_PEEK, &value, &limit, 999, 1, 0).merged.remaining, 6);
-	assert_int_equal(do_one(SLR_CHECK, &value, &limit, 30000, 6, 0).merged.remaining, 0);
-	assert_int_equal(do_one(SLR_PEEK, &value, &limit, 60999, 1, 0).merged.remaining, 0); /* 1000 + 60000 */
-	assert_int_equal(do_one(SLR_PEEK, &value, &limit, 61000, 1, 0).merged.remaining, 4);
+	assert_int_equal(do_one(SL_OP_LEASE, &value, &limit, 0, 4, 1).granted, 4);
+	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 999, 1, 0).merged.remaining, 6);
+	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 30000, 6, 0).merged.remaining, 0);
+	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 60999, 1, 0).merged.remaining, 0); /* 1000 + 60000 */
+	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 61000, 1, 0).merged.remaining, 4);
 	slr_value_free(value);
 }
 
@@ -280,16 +280,16 @@ static void test_a_lease_is_charged_what_was_spent_of_it(void **state) {
 	slr_value value = 0;
 	struct slr_call call;
 	(void)state;
-	do_one(SLR_LEASE, &value, &limit, 0, 4, 1);
-	call = redis_call(SLR_LEASE, value, &limit, NOW + 500 * (sluice_ns)SL_MS_NS, 0);
+	do_one(SL_OP_LEASE, &value, &limit, 0, 4, 1);
+	call = redis_call(SL_OP_LEASE, value, &limit, NOW + 500 * (sluice_ns)SL_MS_NS, 0);
 	call.id = 1;
 	call.spent = 9; /* more than it holds: 4 are charged */
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	value = call.keys[0].value;
 	assert_int_equal(call.merged.remaining, 6);
-	call = do_one(SLR_PEEK, &value, &limit, 60499, 1, 0);
+	call = do_one(SL_OP_PEEK, &value, &limit, 60499, 1, 0);
 	assert_int_equal(call.merged.remaining, 6);
-	assert_int_equal(do_one(SLR_PEEK, &value, &limit, 60500, 1, 0).merged.remaining, 10);
+	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 60500, 1, 0).merged.remaining, 10);
 	slr_value_free(value);
 }
 
@@ -297,15 +297,15 @@ static void test_a_hold_fits_when_it_is_confirmed(void **state) {
 	struct sluice_limit limit = limit_of("fixed-window 10/1m");
 	slr_value value = 0;
 	(void)state;
-	assert_true(do_one(SLR_HOLD, &value, &limit, 0, 7, 9).merged.allowed);
-	assert_false(do_one(SLR_CHECK, &value, &limit, 1, 4, 0).merged.allowed);
-	assert_int_equal(do_one(SLR_CHECK, &value, &limit, 1, 4, 0).merged.retry_after_ns, SL_MS_NS); /* not 999 */
-	assert_int_equal(do_one(SLR_CHECK, &value, &limit, 1, 4, 0).merged.bound, SLUICE_BOUND_HOLDS);
-	assert_int_equal(do_one(SLR_PEEK, &value, &limit, 1, 11, 0).merged.bound, SLUICE_BOUND_NONE);
-	assert_true(do_one(SLR_CHECK, &value, &limit, 2, 3, 0).merged.allowed);
-	assert_true(do_one(SLR_CONFIRM, &value, &limit, 999, 7, 9).merged.allowed);
-	assert_false(do_one(SLR_CONFIRM, &value, &limit, 999, 7, 9).merged.allowed); /* it is gone: decided as CHECK */
-	assert_int_equal(do_one(SLR_RESET, &value, &limit, 999, 0, 0).forgotten, 1);
+	assert_true(do_one(SL_OP_HOLD, &value, &limit, 0, 7, 9).merged.allowed);
+	assert_false(do_one(SL_OP_CHECK, &value, &limit, 1, 4, 0).merged.allowed);
+	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 1, 4, 0).merged.retry_after_ns, SL_MS_NS); /* not 999 */
+	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 1, 4, 0).merged.bound, SLUICE_BOUND_HOLDS);
+	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 1, 11, 0).merged.bound, SLUICE_BOUND_NONE);
+	assert_true(do_one(SL_OP_CHECK, &value, &limit, 2, 3, 0).merged.allowed);
+	assert_true(do_one(SL_OP_CONFIRM, &value, &limit, 999, 7, 9).merged.allowed);
+	assert_false(do_one(SL_OP_CONFIRM, &value, &limit, 999, 7, 9).merged.allowed); /* it is gone: decided as CHECK */
+	assert_int_equal(do_one(SL_OP_RESET, &value, &limit, 999, 0, 0).forgotten, 1);
 	assert_int_equal(value, 0);
 }
 
@@ -313,10 +313,10 @@ static void test_a_hold_leaves_nothing_behind(void **state) {
 	struct sluice_limit limit = limit_of("sliding-buckets 10/1m precision 1s");
 	slr_value value = 0;
 	(void)state;
-	do_one(SLR_HOLD, &value, &limit, 0, 7, 9);
-	assert_int_equal(do_one(SLR_CANCEL, &value, &limit, 1000, 0, 9).forgotten, 0); /* it has ended */
-	assert_int_equal(do_one(SLR_HOLD, &value, &limit, 1000, 7, 9).merged.remaining, 3);
-	assert_int_equal(do_one(SLR_CANCEL, &value, &limit, 1001, 0, 9).forgotten, 1);
+	do_one(SL_OP_HOLD, &value, &limit, 0, 7, 9);
+	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 1000, 0, 9).forgotten, 0); /* it has ended */
+	assert_int_equal(do_one(SL_OP_HOLD, &value, &limit, 1000, 7, 9).merged.remaining, 3);
+	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 1001, 0, 9).forgotten, 1);
 	assert_int_equal(value, 0);
 }
 
@@ -324,9 +324,9 @@ static void test_a_hold_leaves_nothing_behind(void **state) {
 static void test_a_hold_is_spent_in_parts(void **state) {
 	struct sluice_limit limit = limit_of("sliding-log 10/1m");
 	slr_value value = 0;
-	struct slr_call call = redis_call(SLR_HOLD, 0, &limit, NOW, 12);
+	struct slr_call call = redis_call(SL_OP_HOLD, 0, &limit, NOW, 12);
 	(void)state;
-	do_one(SLR_HOLD, &value, &limit, 0, 2, 5);
+	do_one(SL_OP_HOLD, &value, &limit, 0, 2, 5);
 	call.keys[0].value = value;
 	call.upto = true;
 	call.id = 9;
@@ -337,7 +337,7 @@ static void test_a_hold_is_spent_in_parts(void **state) {
 	assert_int_equal(call.found, 2);
 	value = call.keys[0].value;
 	for (uint32_t i = 1; i <= 4; i++) { /* the rest of it is left out of the figures; the other's is not */
-		call = redis_call(SLR_CONFIRM, value, &limit, NOW + i * (sluice_ns)SL_MS_NS, 2);
+		call = redis_call(SL_OP_CONFIRM, value, &limit, NOW + i * (sluice_ns)SL_MS_NS, 2);
 		call.id = 9;
 		call.keep = call.want_next = true;
 		assert_int_equal(slr_decide(&call), SLR_FINE);
@@ -345,19 +345,19 @@ static void test_a_hold_is_spent_in_parts(void **state) {
 		assert_true(call.merged.allowed);
 		assert_int_equal(call.merged.remaining, 8 - 2 * i);
 		assert_int_equal(call.merged.reset_after_ns, UINT64_C(60000) * SL_MS_NS);
-		assert_int_equal(do_one(SLR_PEEK, &value, &limit, i, 1, 0).merged.remaining, 0);
-		call = redis_call(SLR_PEEK, value, &limit, NOW + i * (sluice_ns)SL_MS_NS, 1);
+		assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, i, 1, 0).merged.remaining, 0);
+		call = redis_call(SL_OP_PEEK, value, &limit, NOW + i * (sluice_ns)SL_MS_NS, 1);
 		call.id = 9;
 		call.keep = true;
 		assert_int_equal(slr_decide(&call), SLR_FINE);
 		assert_int_equal(call.merged.remaining, 8 - 2 * i);
 	}
-	call.operation = SLR_CONFIRM;
+	call.operation = SL_OP_CONFIRM;
 	call.cost = 1;
 	assert_int_equal(slr_decide(&call), SLR_FINE); /* nothing of it is left: as CHECK */
 	assert_int_equal(call.merged.bound, SLUICE_BOUND_HOLDS);
-	assert_int_equal(do_one(SLR_CANCEL, &value, &limit, 5, 0, 9).forgotten, 0);
-	assert_int_equal(do_one(SLR_CANCEL, &value, &limit, 5, 0, 5).forgotten, 1);
+	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 5, 0, 9).forgotten, 0);
+	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 5, 0, 5).forgotten, 1);
 	slr_value_free(value);
 }
 
@@ -368,20 +368,21 @@ static void test_holds_of_one_counter_are_bounded(void **state) {
 	struct slr_call call;
 	(void)state;
 	for (uint64_t id = 0; id < SLR_HOLDS_MAX; id++)
-		assert_true(do_one(SLR_HOLD, &value, &limit, id, 1, id).merged.allowed);
+		assert_true(do_one(SL_OP_HOLD, &value, &limit, id, 1, id).merged.allowed);
 	before = redis_bytes(value);
-	call = redis_call(SLR_HOLD, value, &limit, NOW, 1);
+	call = redis_call(SL_OP_HOLD, value, &limit, NOW, 1);
 	call.id = SLR_HOLDS_MAX;
 	call.ttl_ns = 1;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_false(call.merged.allowed);
 	assert_int_equal(call.merged.bound, SLUICE_BOUND_HOLDS);
-	assert_int_equal(call.merged.remaining, 744);
+	assert_int_equal(call.merged.remaining, 0);
+	assert_int_equal(call.merged.retry_after_ns, SL_MS_NS);
 	after = redis_bytes(value);
 	assert_int_equal(before.len, after.len);
 	assert_memory_equal(before.data, after.data, after.len);
-	assert_true(do_one(SLR_HOLD, &value, &limit, 256, 1, 7).merged.allowed); /* its own is replaced */
-	assert_int_equal(do_one(SLR_PEEK, &value, &limit, 256, 1, 0).merged.remaining, 744);
+	assert_true(do_one(SL_OP_HOLD, &value, &limit, 256, 1, 7).merged.allowed); /* its own is replaced */
+	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 256, 1, 0).merged.remaining, 744);
 	slr_bytes_free(&before);
 	slr_bytes_free(&after);
 	slr_value_free(value);
@@ -405,8 +406,8 @@ static void test_open_reservations_are_bounded(void **state) {
 	struct slr_call call;
 	(void)state;
 	for (uint64_t id = 1; id <= SL_LEDGER_MAX; id++)
-		assert_true(do_one(SLR_RESERVE, &value, &limit, 0, 1, id).merged.allowed);
-	call = redis_call(SLR_RESERVE, value, &limit, NOW + 300 * SL_MS_NS, 1);
+		assert_true(do_one(SL_OP_RESERVE, &value, &limit, 0, 1, id).merged.allowed);
+	call = redis_call(SL_OP_RESERVE, value, &limit, NOW + 300 * SL_MS_NS, 1);
 	call.id = SL_LEDGER_MAX + 1;
 	call.ttl_ns = SL_MS_NS;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
@@ -414,7 +415,7 @@ static void test_open_reservations_are_bounded(void **state) {
 	call.items[0].watched = SLUICE_OBSERVED;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_true(call.merged.allowed && !call.each[0].allowed);
-	assert_true(do_one(SLR_RESERVE, &value, &limit, 1000, 1, 1).merged.allowed);
+	assert_true(do_one(SL_OP_RESERVE, &value, &limit, 1000, 1, 1).merged.allowed);
 	slr_value_free(value);
 }
 
@@ -428,8 +429,8 @@ static void test_without_memory_what_is_there_goes_on(void **state) {
 	slr_value value = 0;
 	struct slr_call call;
 	(void)state;
-	do_one(SLR_CHECK, &value, &window, 0, 1, 0);
-	call = redis_call(SLR_CHECK, value, &window, NOW, 1);
+	do_one(SL_OP_CHECK, &value, &window, 0, 1, 0);
+	call = redis_call(SL_OP_CHECK, value, &window, NOW, 1);
 	call.is_full = no_memory;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_int_equal(call.merged.remaining, 3);
@@ -452,7 +453,7 @@ static void test_without_memory_what_is_there_goes_on(void **state) {
 	value = call.keys[0].value;
 	assert_int_equal(slr_value_count(value), 1);
 	/* a peek tells what a check would; what asks for nothing is let through */
-	call = redis_call(SLR_PEEK, value, &log, NOW, 1);
+	call = redis_call(SL_OP_PEEK, value, &log, NOW, 1);
 	call.is_full = no_memory;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_bound(&call, 0, SLUICE_BOUND_ROOM, 500);
@@ -460,18 +461,18 @@ static void test_without_memory_what_is_there_goes_on(void **state) {
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_true(call.merged.allowed);
 	/* held before: confirmed, given back, released */
-	do_one(SLR_HOLD, &value, &log, 0, 7, 9);
-	call = redis_call(SLR_CONFIRM, value, &log, NOW, 7);
+	do_one(SL_OP_HOLD, &value, &log, 0, 7, 9);
+	call = redis_call(SL_OP_CONFIRM, value, &log, NOW, 7);
 	call.id = 9;
 	call.is_full = no_memory;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_true(call.merged.allowed);
-	call.operation = SLR_REFUND;
+	call.operation = SL_OP_REFUND;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_int_equal(call.merged.remaining, 1000);
 	value = call.keys[0].value;
-	do_one(SLR_ACQUIRE, &value, &slots, 0, 1, 1);
-	call = redis_call(SLR_RELEASE, value, &slots, NOW, 0);
+	do_one(SL_OP_ACQUIRE, &value, &slots, 0, 1, 1);
+	call = redis_call(SL_OP_RELEASE, value, &slots, NOW, 0);
 	call.id = 1;
 	call.is_full = no_memory;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
@@ -488,21 +489,21 @@ static void test_counters_of_one_key_are_bounded(void **state) {
 	for (int i = 0; i < SLR_COUNTERS_MAX; i++) {
 		snprintf(text, sizeof text, "5/%ds", i + 1);
 		limit = limit_of(text);
-		do_one(SLR_CHECK, &value, &limit, 0, 1, 0);
+		do_one(SL_OP_CHECK, &value, &limit, 0, 1, 0);
 	}
 	limit = limit_of("5/1h");
-	call = redis_call(SLR_CHECK, value, &limit, NOW, 1);
+	call = redis_call(SL_OP_CHECK, value, &limit, NOW, 1);
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_bound(&call, 0, SLUICE_BOUND_ROOM, 1000);
 	assert_int_equal(slr_value_count(value), SLR_COUNTERS_MAX);
-	call.operation = SLR_LEASE;
+	call.operation = SL_OP_LEASE;
 	call.id = 1;
 	call.want = 3;
 	call.ttl_ns = SL_MS_NS;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_int_equal(call.granted, 0);
 	assert_bound(&call, 0, SLUICE_BOUND_ROOM, 1000);
-	call = redis_call(SLR_PEEK, value, &limit, NOW, 1);
+	call = redis_call(SL_OP_PEEK, value, &limit, NOW, 1);
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	slr_value_free(value);
 }
@@ -512,22 +513,22 @@ static void test_what_is_packed_and_what_is_not(void **state) {
 	struct sluice_limit limit = limit_of("4095/60s");
 	slr_value value = 0;
 	(void)state;
-	do_one(SLR_CHECK, &value, &limit, 0, 2047, 0);
+	do_one(SL_OP_CHECK, &value, &limit, 0, 2047, 0);
 	assert_true(slr_value_is_packed(value));
 	assert_int_equal(slr_value_bytes(value), 0);
-	assert_int_equal(do_one(SLR_CHECK, &value, &limit, 0, 1, 0).merged.remaining, 2047);
+	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 0, 1, 0).merged.remaining, 2047);
 	assert_false(slr_value_is_packed(value));
 	assert_int_equal(slr_value_bytes(value), 32);
-	assert_int_equal(do_one(SLR_REFUND, &value, &limit, 0, 1, 0).merged.remaining, 2048);
+	assert_int_equal(do_one(SL_OP_REFUND, &value, &limit, 0, 1, 0).merged.remaining, 2048);
 	assert_true(slr_value_is_packed(value));
-	do_one(SLR_CHECK, &value, &limit, UINT64_C(1) << 33, 1, 0); /* two eras on: a window of its own */
+	do_one(SL_OP_CHECK, &value, &limit, UINT64_C(1) << 33, 1, 0); /* two eras on: a window of its own */
 	assert_true(slr_value_is_packed(value));
-	assert_int_equal(do_one(SLR_PEEK, &value, &limit, UINT64_C(1) << 33, 1, 0).merged.remaining, 4094);
-	do_one(SLR_HOLD, &value, &limit, UINT64_C(1) << 33, 5, 1);
+	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, UINT64_C(1) << 33, 1, 0).merged.remaining, 4094);
+	do_one(SL_OP_HOLD, &value, &limit, UINT64_C(1) << 33, 5, 1);
 	assert_false(slr_value_is_packed(value));
-	assert_int_equal(do_one(SLR_CANCEL, &value, &limit, UINT64_C(1) << 33, 0, 1).forgotten, 1);
+	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, UINT64_C(1) << 33, 0, 1).forgotten, 1);
 	assert_true(slr_value_is_packed(value));
-	struct slr_call call = redis_call(SLR_CHECK, value, &limit, NOW + (SL_MS_NS * (UINT64_C(1) << 33)) + 1, 1);
+	struct slr_call call = redis_call(SL_OP_CHECK, value, &limit, NOW + (SL_MS_NS * (UINT64_C(1) << 33)) + 1, 1);
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	value = call.keys[0].value;
 	assert_false(slr_value_is_packed(value));
@@ -544,19 +545,19 @@ static void test_more_shapes_than_there_is_room_for(void **state) {
 	for (int i = 0; i < MANY; i++) {
 		snprintf(text, sizeof text, "5/%dms", 1000 + i);
 		limit = limit_of(text);
-		do_one(SLR_CHECK, &values[i], &limit, 0, 2, 0);
+		do_one(SL_OP_CHECK, &values[i], &limit, 0, 2, 0);
 		packed += slr_value_is_packed(values[i]);
 	}
 	assert_true(packed > 256 && packed <= 512);
 	for (int i = 0; i < MANY; i++) {
 		snprintf(text, sizeof text, "5/%dms", 1000 + i);
 		limit = limit_of(text);
-		assert_int_equal(do_one(SLR_PEEK, &values[i], &limit, 0, 1, 0).merged.remaining, 3);
+		assert_int_equal(do_one(SL_OP_PEEK, &values[i], &limit, 0, 1, 0).merged.remaining, 3);
 		slr_value_free(values[i]);
 	}
 	limit = limit_of("5/9s");
 	slr_value value = 0;
-	do_one(SLR_CHECK, &value, &limit, 0, 2, 0);
+	do_one(SL_OP_CHECK, &value, &limit, 0, 2, 0);
 	assert_true(slr_value_is_packed(value)); /* what was given up is free again */
 	slr_value_free(value);
 }
@@ -566,19 +567,36 @@ static void test_expiry_is_told_in_wall_time(void **state) {
 	slr_value value = 0;
 	struct slr_call call;
 	(void)state;
-	call = do_one(SLR_CHECK, &value, &limit, 1500, 1, 0);
+	call = do_one(SL_OP_CHECK, &value, &limit, 1500, 1, 0);
 	assert_int_equal(call.keys[0].expire_ms, redis_wall_ms() + 60000 - 1500 + 1);
-	call = do_one(SLR_CHECK, &value, &limit, 2500, 1, 0);
+	call = do_one(SL_OP_CHECK, &value, &limit, 2500, 1, 0);
 	assert_true(call.keys[0].changed && call.keys[0].expire_ms == 0); /* that of its window, which it has */
-	call = do_one(SLR_CHECK, &value, &limit, 2500, 100, 0);
+	call = do_one(SL_OP_CHECK, &value, &limit, 2500, 100, 0);
 	assert_false(call.keys[0].changed);
-	call = do_one(SLR_CHECK, &value, &limit, 61000, 1, 0);
+	call = do_one(SL_OP_CHECK, &value, &limit, 61000, 1, 0);
 	assert_int_equal(call.keys[0].expire_ms, redis_wall_ms() + 59000 + 1);
 	slr_value_free(value);
 }
 
+/* Nothing is charged to a quota of 0, so nothing is told to replicas, which would refuse it. */
+static void test_of_no_quota_no_denial_is_counted(void **state) {
+	static const char *const notations[] = {"fixed-window 0/1m", "sliding-log 0/1m", "token-bucket 0/1m",
+	                                        "sliding-buckets 0/1m precision 1s"};
+	(void)state;
+	for (size_t i = 0; i < sizeof notations / sizeof *notations; i++) {
+		struct sluice_limit limit = limit_of(notations[i]);
+		struct slr_call call = redis_call(SL_OP_CHECK, 0, &limit, NOW, 7);
+		call.heard = call.items[0].has_terms = true;
+		call.items[0].terms = (struct sluice_terms){.count_denied = true};
+		assert_int_equal(slr_decide(&call), SLR_FINE);
+		assert_false(call.keys[0].changed || call.keys[0].effects.bytes.len != 0 || call.keys[0].value != 0);
+		slr_bytes_free(&call.keys[0].effects.bytes);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_of_no_quota_no_denial_is_counted),
 		cmocka_unit_test(test_same_as_the_store),
 		cmocka_unit_test(test_waits_behind_holds_come_true),
 		cmocka_unit_test(test_a_lease_that_ends_by_itself_is_charged_at_its_end),

@@ -1,3 +1,4 @@
+/* Real redis-servers for tests; see redis_servers.h. */
 #include "tests/unit/redis_servers.h"
 
 #include <arpa/inet.h>

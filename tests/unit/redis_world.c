@@ -1,3 +1,4 @@
+/* Values of the module and random calls of them, without Redis; see redis_world.h. */
 #include "tests/unit/redis_world.h"
 
 #include "base/assert.h"
@@ -51,7 +52,7 @@ void redis_world_end(struct redis_world *world) {
 		slr_value_free(world->replicas[k]);
 	}
 	for (size_t k = 0; k < SLUICE_ITEMS_MAX; k++)
-		slr_bytes_free(&world->notes[k].bytes);
+		slr_bytes_free(&world->effects[k].bytes);
 }
 
 static void step_time(struct redis_world *world) {
@@ -79,7 +80,7 @@ static uint8_t key_of_call(struct redis_world *world, uint8_t key) {
 void redis_world_draw(struct redis_world *world) {
 	struct slr_call *call = &world->call;
 	uint64_t rule = 0;
-	*call = (struct slr_call){.operation = SLR_CHECK, .noted = true, .wall_ms = redis_wall_ms};
+	*call = (struct slr_call){.operation = SL_OP_CHECK, .heard = true, .wall_ms = redis_wall_ms};
 	step_time(world);
 	if (world->now_ms > world->latest_ms)
 		world->latest_ms = world->now_ms;
@@ -100,24 +101,24 @@ enum slr_failure redis_world_decide(struct redis_world *world) {
 	enum slr_failure failure;
 	for (uint32_t k = 0; k < call->key_count; k++) {
 		call->keys[k].value = world->values[world->keys_of_call[k]];
-		call->keys[k].notes = world->notes[k];
+		call->keys[k].effects = world->effects[k];
 	}
 	failure = slr_decide(call);
 	for (uint32_t k = 0; k < call->key_count; k++) {
 		struct slr_key *key = &call->keys[k];
 		slr_value *replica = &world->replicas[world->keys_of_call[k]];
 		world->values[world->keys_of_call[k]] = key->value;
-		world->notes[k] = key->notes;
+		world->effects[k] = key->effects;
 		SL_ASSERT(slr_value_is_valid(key->value));
-		SL_ASSERT(key->changed || key->notes.bytes.len == 0);
-		if (key->notes.bytes.len != 0)
-			SL_ASSERT(slr_notes_apply(replica, sl_slice(key->notes.bytes.data, key->notes.bytes.len)));
+		SL_ASSERT(key->changed || key->effects.bytes.len == 0);
+		if (key->effects.bytes.len != 0)
+			SL_ASSERT(slr_effects_apply(replica, sl_slice(key->effects.bytes.data, key->effects.bytes.len)));
 		SL_ASSERT(slr_value_is_valid(*replica));
 	}
 	return failure;
 }
 
-struct slr_call redis_call(enum slr_operation operation, slr_value value, const struct sluice_limit *limit,
+struct slr_call redis_call(enum sl_operation operation, slr_value value, const struct sluice_limit *limit,
                            sluice_ns now, uint32_t cost) {
 	struct slr_call call = {.operation = operation, .item_count = 1, .key_count = 1, .cost = cost, .now = now};
 	call.want_next = true;

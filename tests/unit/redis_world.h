@@ -13,7 +13,7 @@ struct redis_world {
 	struct twin_rule rules[WORLD_RULES];
 	struct sluice_limit limits[WORLD_RULES];
 	slr_value values[WORLD_KEYS], replicas[WORLD_KEYS];
-	struct slr_notes notes[SLUICE_ITEMS_MAX];
+	struct slr_effects effects[SLUICE_ITEMS_MAX];
 	struct slr_call call;
 	uint8_t keys_of_call[SLUICE_ITEMS_MAX]; /* which of the world's a key of the call is */
 };
@@ -22,15 +22,15 @@ struct redis_world {
 void redis_world_begin(struct redis_world *world, uint64_t stream);
 void redis_world_end(struct redis_world *world);
 
-/* A call of random items of the world, SLR_CHECK, at the world's instant, which goes on and sometimes back. */
+/* A call of random items of the world, SL_OP_CHECK, at the world's instant, which goes on and sometimes back. */
 void redis_world_draw(struct redis_world *world);
 
-/* Decides the world's call on its values, and applies its notes to the replicas; aborts when a value is no longer valid
- * or a replica refuses notes. */
+/* Decides the world's call on its values, and applies its effects to the replicas; aborts when a value is no longer
+ * valid or a replica refuses effects. */
 enum slr_failure redis_world_decide(struct redis_world *world);
 
 /* A call of one item of a limit, at an instant, on a value. */
-struct slr_call redis_call(enum slr_operation operation, slr_value value, const struct sluice_limit *limit,
+struct slr_call redis_call(enum sl_operation operation, slr_value value, const struct sluice_limit *limit,
                            sluice_ns now, uint32_t cost);
 
 /* The bytes of a value, which say all that it is; free with slr_bytes_free(). */

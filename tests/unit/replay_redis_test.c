@@ -1,5 +1,5 @@
 /* Where a Redis is, as --store says it, and the list of keys that a replay leaves there. */
-#include "hosts/cli/replay_keys.h"
+#include "hosts/cli/replay/replay_keys.h"
 #include "hosts/cli/url.h"
 
 #include <setjmp.h>

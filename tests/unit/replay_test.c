@@ -1,8 +1,8 @@
-/* The parts of replay: keys from lines, the external sort against a stable one, the tally against a plain list. */
-#include "hosts/cli/replay_key.h"
-#include "hosts/cli/replay_pending.h"
-#include "hosts/cli/replay_sort.h"
-#include "hosts/cli/replay_tally.h"
+/* The parts of replay: keys from lines, the external sort against a stable one, the stats against a plain list. */
+#include "hosts/cli/replay/replay_key.h"
+#include "hosts/cli/replay/replay_pending.h"
+#include "hosts/cli/replay/replay_sort.h"
+#include "hosts/cli/replay/replay_stats.h"
 #include "policy/key.h"
 #include "tests/model/dice.h"
 
@@ -13,8 +13,7 @@
 
 #include <cmocka.h>
 
-/* ---- keys
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
 
 static struct sl_replay_request request;
 
@@ -123,8 +122,7 @@ static void long_values_are_folded(void **state) {
 	assert_int_equal(sl_out_len(&out), SLUICE_KEY_BYTES_MAX);
 }
 
-/* ---- the sort
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- the sort ---------------------------------------------------------------------------------------------------- */
 
 struct twin_line {
 	sluice_ns time;
@@ -209,8 +207,7 @@ static void no_temporary_file(void **state) {
 	sl_sort_close(sort);
 }
 
-/* ---- the tally
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- the counts -------------------------------------------------------------------------------------------------- */
 
 static struct sluice_bytes key_text(char text[16], uint32_t number) {
 	return sl_slice(text, (size_t)snprintf(text, 16, "key-%u", number));
@@ -220,27 +217,27 @@ static void tallied(void **state) {
 	enum { KEYS = 5000, ADDS = 200000 };
 	static struct { uint64_t requests, denied; } twin[KEYS];
 	struct dice dice = dice_of(dice_seed(), __LINE__);
-	struct sl_replay_tally tally;
+	struct sl_replay_stats stats;
 	char text[16];
 	uint64_t limited = 0, met = 0;
 	(void)state;
-	assert_true(sl_tally_open(&tally, SL_TALLY_SLOTS_MAX, SL_TALLY_TEXT_MAX));
+	assert_true(sl_replay_stats_open(&stats, SL_REPLAY_STATS_SLOTS_MAX, SL_REPLAY_STATS_TEXT_MAX));
 	for (int i = 0; i < ADDS; i++) {
 		uint32_t key = (uint32_t)(dice_below(&dice, KEYS) * dice_below(&dice, KEYS) / KEYS);
 		bool denied = dice_below(&dice, 3) == 0 && key % 2 == 0;
 		met += twin[key].requests++ == 0;
 		limited += denied && twin[key].denied == 0;
 		twin[key].denied += denied;
-		assert_true(sl_tally_add(&tally, key_text(text, key), denied));
+		assert_true(sl_replay_stats_add(&stats, key_text(text, key), denied));
 	}
-	assert_int_equal(tally.keys, met);
-	assert_int_equal(tally.limited, limited);
-	assert_false(tally.keys_at_least || tally.requests_at_least);
-	struct sl_tally_slot *worst = calloc(SL_TALLY_WORST_MAX, sizeof *worst);
-	uint32_t count = sl_tally_worst(&tally, worst, SL_TALLY_WORST_MAX);
-	assert_int_equal(count, limited < SL_TALLY_WORST_MAX ? limited : SL_TALLY_WORST_MAX);
+	assert_int_equal(stats.keys, met);
+	assert_int_equal(stats.limited, limited);
+	assert_false(stats.keys_at_least || stats.requests_at_least);
+	struct sl_replay_stats_slot *worst = calloc(SL_REPLAY_STATS_WORST_MAX, sizeof *worst);
+	uint32_t count = sl_replay_stats_worst(&stats, worst, SL_REPLAY_STATS_WORST_MAX);
+	assert_int_equal(count, limited < SL_REPLAY_STATS_WORST_MAX ? limited : SL_REPLAY_STATS_WORST_MAX);
 	for (uint32_t i = 0; i < count; i++) {
-		struct sluice_bytes key = sl_tally_text(&tally, &worst[i]);
+		struct sluice_bytes key = sl_replay_stats_text(&stats, &worst[i]);
 		snprintf(text, sizeof text, "%.*s", (int)key.len, (const char *)key.data);
 		uint32_t number = (uint32_t)strtoul(text + 4, NULL, 10);
 		assert_int_equal(worst[i].denied, twin[number].denied);
@@ -248,71 +245,71 @@ static void tallied(void **state) {
 		assert_true(i == 0 || worst[i - 1].denied >= worst[i].denied);
 		twin[number].denied = 0; /* each is named once */
 	}
-	for (uint32_t i = 0; i < KEYS && count == SL_TALLY_WORST_MAX; i++)
+	for (uint32_t i = 0; i < KEYS && count == SL_REPLAY_STATS_WORST_MAX; i++)
 		assert_true(twin[i].denied <= worst[count - 1].denied); /* nobody worse was left out */
-	assert_int_equal(sl_tally_worst(&tally, worst, 0), 0);
+	assert_int_equal(sl_replay_stats_worst(&stats, worst, 0), 0);
 	free(worst);
-	sl_tally_close(&tally);
+	sl_replay_stats_close(&stats);
 }
 
-static void tally_ties(void **state) {
+static void stats_ties(void **state) {
 	static const char *const order[] = {"b", "a", "ab", "c"};
-	struct sl_replay_tally tally;
-	struct sl_tally_slot worst[4];
+	struct sl_replay_stats stats;
+	struct sl_replay_stats_slot worst[4];
 	(void)state;
-	assert_true(sl_tally_open(&tally, 64, 1000));
+	assert_true(sl_replay_stats_open(&stats, 64, 1000));
 	for (int i = 3; i >= 0; i--)
-		assert_true(sl_tally_add(&tally, sl_str(order[i]), true));
-	assert_true(sl_tally_add(&tally, sl_str("b"), false));
-	assert_int_equal(sl_tally_worst(&tally, worst, 4), 4);
+		assert_true(sl_replay_stats_add(&stats, sl_str(order[i]), true));
+	assert_true(sl_replay_stats_add(&stats, sl_str("b"), false));
+	assert_int_equal(sl_replay_stats_worst(&stats, worst, 4), 4);
 	for (int i = 0; i < 4; i++)
-		assert_true(sl_bytes_equal(sl_tally_text(&tally, &worst[i]), sl_str(order[i])));
-	sl_tally_close(&tally);
+		assert_true(sl_bytes_equal(sl_replay_stats_text(&stats, &worst[i]), sl_str(order[i])));
+	sl_replay_stats_close(&stats);
 }
 
 /* A full table gives up those never denied, keeps every limited one, and says what it no longer knows. */
-static void tally_full(void **state) {
-	struct sl_replay_tally tally;
+static void stats_full(void **state) {
+	struct sl_replay_stats stats;
 	char text[16];
 	(void)state;
-	assert_true(sl_tally_open(&tally, 64, 1000));
+	assert_true(sl_replay_stats_open(&stats, 64, 1000));
 	for (uint32_t i = 0; i < 20; i++)
-		assert_true(sl_tally_add(&tally, key_text(text, i), true));
-	assert_false(tally.requests_at_least);
+		assert_true(sl_replay_stats_add(&stats, key_text(text, i), true));
+	assert_false(stats.requests_at_least);
 	for (uint32_t i = 20; i < 5000; i++)
-		assert_true(sl_tally_add(&tally, key_text(text, i), false));
-	assert_true(tally.requests_at_least);
-	assert_false(tally.keys_at_least);
-	assert_int_equal(tally.limited, 20);
+		assert_true(sl_replay_stats_add(&stats, key_text(text, i), false));
+	assert_true(stats.requests_at_least);
+	assert_false(stats.keys_at_least);
+	assert_int_equal(stats.limited, 20);
 	for (uint32_t i = 20; i < 100; i++)
-		assert_true(sl_tally_add(&tally, key_text(text, i), true));
-	assert_true(tally.keys_at_least);
-	assert_true(tally.limited >= 33 && tally.limited <= 48); /* more than half of 64, at most three quarters */
+		assert_true(sl_replay_stats_add(&stats, key_text(text, i), true));
+	assert_true(stats.keys_at_least);
+	assert_true(stats.limited >= 33 && stats.limited <= 48); /* more than half of 64, at most three quarters */
 	for (uint32_t i = 0; i < 20; i++)
-		assert_true(sl_tally_add(&tally, key_text(text, i), true)); /* those in it count on */
-	struct sl_tally_slot worst[20];
-	assert_int_equal(sl_tally_worst(&tally, worst, 20), 20);
+		assert_true(sl_replay_stats_add(&stats, key_text(text, i), true)); /* those in it count on */
+	struct sl_replay_stats_slot worst[20];
+	assert_int_equal(sl_replay_stats_worst(&stats, worst, 20), 20);
 	for (int i = 0; i < 20; i++)
 		assert_int_equal(worst[i].denied, 2);
-	assert_int_equal(tally.slot_count, 64);
-	sl_tally_close(&tally);
+	assert_int_equal(stats.slot_count, 64);
+	sl_replay_stats_close(&stats);
 }
 
-static void tally_text_full(void **state) {
-	struct sl_replay_tally tally;
-	struct sl_tally_slot worst[4];
+static void stats_text_full(void **state) {
+	struct sl_replay_stats stats;
+	struct sl_replay_stats_slot worst[4];
 	char text[16];
 	(void)state;
-	assert_true(sl_tally_open(&tally, 64, 11));
+	assert_true(sl_replay_stats_open(&stats, 64, 11));
 	for (uint32_t i = 0; i < 3; i++)
-		assert_true(sl_tally_add(&tally, key_text(text, i), true));
-	assert_true(sl_tally_add(&tally, sl_str(""), true));
-	assert_int_equal(tally.limited, 4);
-	assert_int_equal(sl_tally_worst(&tally, worst, 4), 4);
-	assert_int_equal(sl_tally_text(&tally, &worst[0]).len + sl_tally_text(&tally, &worst[1]).len, 0);
-	assert_true(sl_bytes_equal(sl_tally_text(&tally, &worst[2]), sl_str("key-0")));
-	assert_true(sl_bytes_equal(sl_tally_text(&tally, &worst[3]), sl_str("key-1")));
-	sl_tally_close(&tally);
+		assert_true(sl_replay_stats_add(&stats, key_text(text, i), true));
+	assert_true(sl_replay_stats_add(&stats, sl_str(""), true));
+	assert_int_equal(stats.limited, 4);
+	assert_int_equal(sl_replay_stats_worst(&stats, worst, 4), 4);
+	assert_int_equal(sl_replay_stats_text(&stats, &worst[0]).len + sl_replay_stats_text(&stats, &worst[1]).len, 0);
+	assert_true(sl_bytes_equal(sl_replay_stats_text(&stats, &worst[2]), sl_str("key-0")));
+	assert_true(sl_bytes_equal(sl_replay_stats_text(&stats, &worst[3]), sl_str("key-1")));
+	sl_replay_stats_close(&stats);
 }
 
 /* ---- what becomes of requests later ------------------------------------------------------------------------------ */
@@ -324,12 +321,12 @@ static bool is_counted(const struct sluice_item *item) {
 /* The heap gives its events by time, then by request, whatever came when; and its keys are its own. */
 static void pendings(void **state) {
 	struct dice dice = dice_of(dice_seed(), __LINE__);
-	struct sl_pendings heap = {0};
+	struct sl_replay_pendings heap = {0};
 	struct sluice_limit log, lease;
 	(void)state;
 	assert_int_equal(sluice_limit_parse(&log, sl_str("sliding-log 5/1m"), NULL), SLUICE_OK);
 	assert_int_equal(sluice_limit_parse(&lease, sl_str("concurrency 5 lease 1m"), NULL), SLUICE_OK);
-	assert_null(sl_pending_first(&heap));
+	assert_null(sl_replay_pending_first(&heap));
 	uint64_t order = 0, taken = 0;
 	sluice_ns last = 0; /* what was taken last, unless something earlier was added since */
 	uint64_t last_order = 0;
@@ -339,14 +336,14 @@ static void pendings(void **state) {
 			int len = snprintf(key, sizeof key, "%llu", (unsigned long long)++order);
 			struct sluice_item items[] = {{.limit = &lease, .key = sl_str("not this one")},
 			                              {.limit = &log, .key = sl_slice(key, (size_t)len)}};
-			struct sl_pending event = {
+			struct sl_replay_pending event = {
 				.time = dice_below(&dice, 1000), .order = order, .item_count = 2, .items = items};
-			assert_true(sl_pending_add(&heap, &event, is_counted));
+			assert_true(sl_replay_pending_add(&heap, &event, is_counted));
 			memset(key, 'x', sizeof key);
 			last = 0, last_order = 0;
 			continue;
 		}
-		const struct sl_pending *first = sl_pending_first(&heap);
+		const struct sl_replay_pending *first = sl_replay_pending_first(&heap);
 		if (first == NULL)
 			continue;
 		assert_true(first->time > last || (first->time == last && first->order > last_order));
@@ -358,15 +355,15 @@ static void pendings(void **state) {
 		assert_ptr_equal(first->items[0].limit, &log);
 		assert_true(sl_bytes_equal(first->items[0].key, sl_slice(text, (size_t)len)));
 		last = first->time, last_order = first->order;
-		sl_pending_drop(&heap);
+		sl_replay_pending_drop(&heap);
 		taken++;
 	}
 	assert_int_equal(taken, order);
 	struct sluice_item other = {.limit = &lease, .key = sl_str("k")};
-	struct sl_pending nothing = {.item_count = 1, .items = &other};
-	assert_true(sl_pending_add(&heap, &nothing, is_counted));
-	assert_null(sl_pending_first(&heap)); /* nothing of it was wanted */
-	sl_pendings_close(&heap);
+	struct sl_replay_pending nothing = {.item_count = 1, .items = &other};
+	assert_true(sl_replay_pending_add(&heap, &nothing, is_counted));
+	assert_null(sl_replay_pending_first(&heap)); /* nothing of it was wanted */
+	sl_replay_pendings_close(&heap);
 }
 
 int main(void) {
@@ -378,9 +375,9 @@ int main(void) {
 		cmocka_unit_test(too_many_runs),
 		cmocka_unit_test(no_temporary_file),
 		cmocka_unit_test(tallied),
-		cmocka_unit_test(tally_ties),
-		cmocka_unit_test(tally_full),
-		cmocka_unit_test(tally_text_full),
+		cmocka_unit_test(stats_ties),
+		cmocka_unit_test(stats_full),
+		cmocka_unit_test(stats_text_full),
 		cmocka_unit_test(pendings),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

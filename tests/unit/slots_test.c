@@ -1,5 +1,5 @@
 /* Slots of keys as CLUSTER KEYSLOT of Redis 7.0.15 has them, places of nodes, and what CLUSTER SLOTS says. */
-#include "hosts/server/fleet/slots.h"
+#include "hosts/server/cluster/slots.h"
 
 #include "base/bytes.h"
 

@@ -157,7 +157,7 @@ static bool charge(const struct sluice_limit *limit, struct kept *kept, sluice_n
 	check_answer(limit, &d, cost);
 	if (!d.allowed || cost == 0)
 		return d.allowed;
-	if (sl_rule_has_block(limit)) {
+	if (sl_rule_has(limit, SL_HAS_BLOCK)) {
 		need = sl_step_block_bytes(limit, &counter, cost);
 		if (need > BLOCK_BYTES_MAX) /* one log of that size would be fair; none comes near here */
 			return true;
@@ -208,7 +208,7 @@ static struct kept any_counter(struct dice *dice, const struct sluice_limit *lim
 		for (uint64_t i = dice_below(dice, 4); i > 0 && kept.block != NULL; i--)
 			kept.block[dice_below(dice, dice_one_in(dice, 2) ? 8 : kept.block_bytes)] ^=
 				(unsigned char)(1 << dice_below(dice, 8));
-	} else if (sl_rule_has_block(limit) && !dice_one_in(dice, 10)) {
+	} else if (sl_rule_has(limit, SL_HAS_BLOCK) && !dice_one_in(dice, 10)) {
 		uint64_t word = any_word(dice);
 		kept.block_bytes = limit->bucket_count != 0 && !dice_one_in(dice, 4) ? exact : some;
 		kept.block = bytes_for(kept.block_bytes, dice);

@@ -14,7 +14,7 @@
 
 enum { ARENA = 1 << 20, SECOND = 1000000000, OWNER = 1 << SL_OWNER_ROW_SHIFT | 1 };
 
-static const struct sl_hold nothing_held = {.count = 0};
+static const struct sl_pins nothing_held = {.count = 0};
 
 struct fixture {
 	struct sluice_store store;
@@ -223,7 +223,7 @@ static void lifetimes_round_up(void **state) {
 static void a_held_slot_is_not_taken(void **state) {
 	struct fixture *f = *state;
 	struct sl_slot *slot = insert(&f->store, 1, SECOND, SECOND);
-	const struct sl_hold hold = {.slots = {slot}, .count = 1};
+	const struct sl_pins hold = {.slots = {slot}, .count = 1};
 	for (uint64_t key = 2; key < 3 * slots_of(&f->store); key++) {
 		struct sl_place place = place_of(&f->store, key, false);
 		sluice_ns now = 1000 * (sluice_ns)SECOND;

@@ -4,7 +4,7 @@
  * on kernels on which that costs nothing too. */
 #include "tests/unit/home.h"
 
-#include "hosts/server/watch/census.h"
+#include "hosts/server/watch/store_stats.h"
 #include "os/clock.h"
 #include "store/scan.h"
 #include "store/walk.h"
@@ -30,14 +30,14 @@ static uint64_t pages_there(struct sluice_store *store) {
 static struct sl_store_figures counted(struct sluice_store *store) {
 	const struct timespec little = {.tv_nsec = 2000000};
 	const sluice_ns end = sl_clock_monotonic() + (sluice_ns)60 * 1000000000;
-	struct sl_census *census = sl_census_new(store);
+	struct sl_store_stats *store_stats = sl_store_stats_new(store);
 	struct sl_store_figures figures = {.counted = 0};
-	assert_non_null(census);
+	assert_non_null(store_stats);
 	while (figures.counted == 0 && sl_clock_monotonic() < end) {
-		sl_census_read(census, &figures);
+		sl_store_stats_read(store_stats, &figures);
 		nanosleep(&little, NULL);
 	}
-	sl_census_free(census);
+	sl_store_stats_free(store_stats);
 	assert_true(figures.counted != 0);
 	return figures;
 }

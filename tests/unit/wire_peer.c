@@ -1,3 +1,4 @@
+/* A peer on the wire that behaves as a test says; see wire_peer.h. */
 #include "tests/unit/wire_peer.h"
 
 #include "base/bytes.h"

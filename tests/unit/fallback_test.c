@@ -1,5 +1,5 @@
 /* What a call gets when nobody answered for some of its limits, by table. */
-#include "hosts/server/fleet/trip.h"
+#include "hosts/server/remote/fallback.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,13 +53,12 @@ static const struct row table[] = {
 struct bed {
 	struct sluice_limit limit, unlimited;
 	struct sluice_item items[4];
-	struct sl_flight_item facts[4];
+	struct sl_pending_item facts[4];
 	struct sluice_decision each[4];
-	struct sl_trip_item states[4];
-	struct sl_fleet fleet;
-	struct sl_journey *journey;
-	struct sl_flight_call call;
-	struct sl_trip trip;
+	struct sl_remote_item states[4];
+	struct sluice_store *store;
+	struct sl_pending_call call;
+	struct sl_remote_call remote;
 };
 
 static void put_item(struct bed *bed, uint32_t i, uint8_t what) {
@@ -81,20 +80,17 @@ static struct bed *make_bed(const struct row *row) {
 	assert_non_null(bed);
 	assert_int_equal(sluice_limit_parse(&bed->limit, sl_str("sliding-log 2/1h"), NULL), SLUICE_OK);
 	assert_int_equal(sluice_limit_parse(&bed->unlimited, sl_str("unlimited"), NULL), SLUICE_OK);
-	assert_int_equal(sluice_store_open(&bed->fleet.store, NULL, NULL), SLUICE_OK);
+	assert_int_equal(sluice_store_open(&bed->store, NULL, NULL), SLUICE_OK);
 	for (; count < 4 && row->items[count] != NONE_MORE; count++)
 		put_item(bed, count, row->items[count]);
-	bed->journey = calloc(1, sizeof *bed->journey);
-	assert_non_null(bed->journey);
-	bed->journey->fleet = &bed->fleet;
-	bed->call = (struct sl_flight_call){.facts = bed->facts,
-	                                    .call = {.items = bed->items,
-	                                             .item_count = count,
-	                                             .cost = 1,
-	                                             .operation = row->operation,
-	                                             .now = sluice_now(),
-	                                             .each = bed->each}};
-	bed->trip = (struct sl_trip){.journey = bed->journey, .call = &bed->call, .items = bed->states};
+	bed->call = (struct sl_pending_call){.facts = bed->facts,
+	                                     .call = {.items = bed->items,
+	                                              .item_count = count,
+	                                              .cost = 1,
+	                                              .operation = row->operation,
+	                                              .now = sluice_now(),
+	                                              .each = bed->each}};
+	bed->remote = (struct sl_remote_call){.call = &bed->call, .items = bed->states};
 	return bed;
 }
 
@@ -106,8 +102,7 @@ static bool all_allow(const struct bed *bed) {
 }
 
 static void free_bed(struct bed *bed) {
-	sluice_store_close(bed->fleet.store);
-	free(bed->journey);
+	sluice_store_close(bed->store);
 	free(bed);
 }
 
@@ -115,12 +110,13 @@ static void test_what_calls_get(void **state) {
 	(void)state;
 	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
 		struct bed *bed = make_bed(&table[i]);
-		sluice_err err = sl_aside(&bed->trip);
-		if (err != table[i].err || all_allow(bed) != table[i].allowed || sl_aside_passes(&bed->trip) != table[i].passes)
+		sluice_err err = sl_fallback(&bed->remote, bed->store);
+		if (err != table[i].err || all_allow(bed) != table[i].allowed ||
+		    sl_fallback_passes(&bed->remote) != table[i].passes)
 			print_message("row %zu\n", i);
 		assert_int_equal(err, table[i].err);
 		assert_int_equal(all_allow(bed), table[i].allowed);
-		assert_int_equal(sl_aside_passes(&bed->trip), table[i].passes);
+		assert_int_equal(sl_fallback_passes(&bed->remote), table[i].passes);
 		free_bed(bed);
 	}
 }
@@ -131,7 +127,7 @@ static void test_local_counters_count(void **state) {
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		bed->states[1].state = SL_ITEM_FAILED;
-		assert_int_equal(sl_aside(&bed->trip), SLUICE_OK);
+		assert_int_equal(sl_fallback(&bed->remote, bed->store), SLUICE_OK);
 		assert_int_equal(bed->states[1].state, SL_ITEM_LOCAL);
 		assert_int_equal(bed->each[1].allowed, i < 2);
 		assert_int_equal(bed->each[1].remaining, i < 2 ? 1 - i : 0);

@@ -1,6 +1,6 @@
 /* Settling: who is counted how, and that nothing of it changes what was decided. Candidates are held to that on the
  * bytes of the store: with them and without them they are the same after 100,000 random requests. */
-#include "hosts/server/door/ruling.h"
+#include "hosts/server/door/call_outcome.h"
 
 #include "algo/step.h"
 #include "hosts/server/door/stagger.h"
@@ -55,22 +55,22 @@ static struct server *server_open(const char *yaml) {
 	assert_int_equal(sluice_store_open(&server->context.store, &options, NULL), SLUICE_OK);
 	server->match_buffer = malloc(SLUICE_MATCH_BYTES_MAX);
 	server->candidates = true;
-	server->shared.books = sl_books_new(1);
+	server->shared.stats = sl_stats_new(1);
 	server->shared.stagger = sl_stagger_new();
 	server->context.policy = server->policy;
 	server->context.shared = &server->shared;
 	server->context.rows = server->rows;
-	server->context.tally = sl_books_tally(server->shared.books, 0);
+	server->context.stats = sl_stats_worker(server->shared.stats, 0);
 	server->context.top = sl_top_new();
 	server->context.now = NOW_NS;
-	sl_books_enter(server->shared.books, server->policy, server->rows);
+	sl_stats_enter(server->shared.stats, server->policy, server->rows);
 	return server;
 }
 
 static void server_close(struct server *server) {
 	sl_top_free(server->context.top);
 	sl_stagger_free(server->shared.stagger);
-	sl_books_free(server->shared.books);
+	sl_stats_free(server->shared.stats);
 	sluice_store_close(server->context.store);
 	sluice_policy_free(server->policy);
 	free(server->match_buffer);
@@ -86,23 +86,23 @@ static const struct sluice_decision *admit(struct server *server, const char *us
 	uint32_t count = server->match.count;
 	memcpy(server->items, server->match.items, count * sizeof server->items[0]);
 	if (server->candidates)
-		count = sl_ruling_add_candidates(server->policy, &server->match, server->items, server->of);
+		count = sl_call_outcome_add_candidates(server->policy, &server->match, server->items, server->of);
 	server->call = (struct sluice_call){.items = server->items,
 	                                    .item_count = count,
 	                                    .cost = cost,
 	                                    .now = sl_door_instant(server->context.now, server->items, count),
 	                                    .each = server->each};
 	sluice_decide_many(server->context.store, &server->call, 1);
-	const struct sl_ruling ruling = {&server->call, server->match.position, server->match.count, server->of,
-	                                 SL_TRANSPORT_HTTP, 0};
-	sl_ruling_settle(&server->context, &ruling);
+	const struct sl_call_outcome outcome = {&server->call, server->match.position, server->match.count,
+	                                        server->of,    SL_TRANSPORT_HTTP,      0};
+	sl_call_outcome_settle(&server->context, &outcome);
 	return &server->call.merged;
 }
 
 static struct sl_row_sum row(struct server *server, const char *name) {
 	struct sl_row_sum sum;
-	for (uint32_t i = 0; i < sl_books_row_count(server->shared.books); i++)
-		if (sl_books_row(server->shared.books, i, &sum) && strcmp(sum.name, name) == 0)
+	for (uint32_t i = 0; i < sl_stats_row_count(server->shared.stats); i++)
+		if (sl_stats_row(server->shared.stats, i, &sum) && strcmp(sum.name, name) == 0)
 			return sum;
 	fail_msg("no row %s", name);
 	return sum;
@@ -126,7 +126,7 @@ static uint32_t top_of(struct server *server, enum sl_top_kind kind, struct sl_t
 
 static void test_each_limit_is_counted_by_its_own_answer(void **state) {
 	struct sl_top_entry entries[8];
-	struct sl_books_sum sum;
+	struct sl_stats_sum sum;
 	(void)state;
 	struct server *server =
 		server_open("near-limit: 20%\n"
@@ -145,7 +145,7 @@ static void test_each_limit_is_counted_by_its_own_answer(void **state) {
 	assert_int_equal(row(server, "wide").near, 0);
 	assert_int_equal(row(server, "tight").candidate, 3);
 	assert_int_equal(row(server, "wide").candidate, 0);
-	sl_books_sum(server->shared.books, &sum);
+	sl_stats_sum(server->shared.stats, &sum);
 	assert_int_equal(sum.requests[SL_TRANSPORT_HTTP][SL_VERDICT_ALLOWED], 4);
 	assert_int_equal(sum.requests[SL_TRANSPORT_HTTP][SL_VERDICT_DENIED], 2);
 	assert_int_equal(sum.requests[SL_TRANSPORT_RESP][SL_VERDICT_ALLOWED], 0);
@@ -168,10 +168,10 @@ static void test_notation_is_counted_once_by_who_decided(void **state) {
 	const struct sluice_item items[] = {{.limit = &limits[0], .key = sl_str("k")},
 	                                     {.limit = &limits[1], .key = sl_str("\xff")}};
 	struct sluice_call call = {.items = items, .item_count = 2, .cost = 1, .now = NOW_NS};
-	const struct sl_ruling ruling = {.call = &call, .shown = 2, .transport = SL_TRANSPORT_HTTP};
+	const struct sl_call_outcome outcome = {.call = &call, .shown = 2, .transport = SL_TRANSPORT_HTTP};
 	for (int i = 0; i < 3; i++) {
 		sluice_decide_many(server->context.store, &call, 1);
-		sl_ruling_settle(&server->context, &ruling);
+		sl_call_outcome_settle(&server->context, &outcome);
 	}
 	ASSERT_ROW(server, "", 2, 1, 0, 1, 2);
 	assert_int_equal(top_of(server, SL_TOP_DENIED, entries), 1);
@@ -180,19 +180,19 @@ static void test_notation_is_counted_once_by_who_decided(void **state) {
 	assert_memory_equal(entries[0].limit, "fixed-window 2/1m", entries[0].limit_len);
 	assert_memory_equal(entries[0].key, "\xff", 1);
 	/* what a batch takes together is counted alike */
-	struct sl_ruling_plain plain = {.near_percent = 5};
-	assert_false(sl_ruling_take(&plain, &call)); /* denied */
+	struct sl_call_outcome_plain plain = {.near_percent = 5};
+	assert_false(sl_call_outcome_take(&plain, &call)); /* denied */
 	call.item_count = 1;
 	sluice_decide_many(server->context.store, &call, 1);
-	assert_true(sl_ruling_take(&plain, &call));
-	sl_ruling_settle_plain(&server->context, SL_TRANSPORT_HTTP, &plain);
+	assert_true(sl_call_outcome_take(&plain, &call));
+	sl_call_outcome_settle_plain(&server->context, SL_TRANSPORT_HTTP, &plain);
 	ASSERT_ROW(server, "", 3, 1, 0, 1, 3);
 	call.cost = 96; /* three are left, near the limit: not to be taken */
 	sluice_decide_many(server->context.store, &call, 1);
 	assert_true(call.merged.allowed);
-	assert_false(sl_ruling_take(&plain, &call));
+	assert_false(sl_call_outcome_take(&plain, &call));
 	call.err = SLUICE_E_AWAY;
-	assert_false(sl_ruling_take(&plain, &call));
+	assert_false(sl_call_outcome_take(&plain, &call));
 	server_close(server);
 }
 
@@ -205,51 +205,51 @@ static void test_bounds_are_counted_by_name(void **state) {
 	admit(server, "ann", 1);
 	server->call.each[0].bound = SLUICE_BOUND_KEY;
 	sl_decide_bound(&server->call.each[1], SLUICE_BOUND_ROOM, 7);
-	const struct sl_ruling ruling = {&server->call, server->match.position, server->match.count, server->of,
-	                                 SL_TRANSPORT_HTTP, 0};
-	sl_ruling_settle(&server->context, &ruling);
+	const struct sl_call_outcome outcome = {&server->call, server->match.position, server->match.count,
+	                                        server->of,    SL_TRANSPORT_HTTP,      0};
+	sl_call_outcome_settle(&server->context, &outcome);
 	assert_int_equal(row(server, "a").bounds[SLUICE_BOUND_KEY], 1);
 	assert_int_equal(row(server, "b").bounds[SLUICE_BOUND_ROOM], 1);
 	assert_int_equal(row(server, "b").bounds[SLUICE_BOUND_KEY], 0);
 	ASSERT_ROW(server, "a", 2, 0, 0, 0, 2);
 	ASSERT_ROW(server, "b", 1, 0, 1, 1, 1);
-	struct sl_ruling_plain plain = {.near_percent = 5};
+	struct sl_call_outcome_plain plain = {.near_percent = 5};
 	server->call.merged.bound = SLUICE_BOUND_KEY;
-	assert_false(sl_ruling_take(&plain, &server->call));
+	assert_false(sl_call_outcome_take(&plain, &server->call));
 	server->call.merged.bound = SLUICE_BOUND_NONE;
-	assert_true(sl_ruling_take(&plain, &server->call));
+	assert_true(sl_call_outcome_take(&plain, &server->call));
 	assert_string_equal(sluice_bound_name(SLUICE_BOUND_RESERVATIONS), "reservations");
 	assert_string_equal(sluice_bound_name((sluice_bound)SLUICE_BOUNDS), "none");
 	server_close(server);
 }
 
 static void test_what_cannot_be_decided_is_an_error_of_each(void **state) {
-	struct sl_books_sum sum;
+	struct sl_stats_sum sum;
 	(void)state;
 	struct server *server = server_open("limits:\n"
 	                                    "  - {name: a, key: user, limit: 100/1m, on-error: deny}\n"
 	                                    "  - {name: b, key: user, limit: 100/1m}\n");
 	admit(server, "ann", 1);
 	server->call.err = SLUICE_E_AWAY;
-	const struct sl_ruling ruling = {&server->call, server->match.position, server->match.count, server->of,
-	                                 SL_TRANSPORT_HTTP, 0};
-	sl_ruling_settle(&server->context, &ruling);
-	const struct sl_ruling notation = {.call = &server->call, .shown = 2, .transport = SL_TRANSPORT_RESP};
-	sl_ruling_settle(&server->context, &notation);
+	const struct sl_call_outcome outcome = {&server->call, server->match.position, server->match.count,
+	                                        server->of,    SL_TRANSPORT_HTTP,      0};
+	sl_call_outcome_settle(&server->context, &outcome);
+	const struct sl_call_outcome notation = {.call = &server->call, .shown = 2, .transport = SL_TRANSPORT_RESP};
+	sl_call_outcome_settle(&server->context, &notation);
 	assert_int_equal(row(server, "a").decisions[SL_TRANSPORT_HTTP][SL_VERDICT_ERROR], 1);
 	assert_int_equal(row(server, "b").decisions[SL_TRANSPORT_HTTP][SL_VERDICT_ERROR], 1);
 	assert_int_equal(row(server, "").decisions[SL_TRANSPORT_RESP][SL_VERDICT_ERROR], 1);
 	ASSERT_ROW(server, "a", 1, 0, 0, 0, 1);
-	sl_books_sum(server->shared.books, &sum);
+	sl_stats_sum(server->shared.stats, &sum);
 	assert_int_equal(sum.requests[SL_TRANSPORT_HTTP][SL_VERDICT_ERROR], 1);
 	assert_int_equal(sum.requests[SL_TRANSPORT_RESP][SL_VERDICT_ERROR], 1);
 	/* with nothing to count in, nothing is counted, and nothing breaks */
-	server->context.tally = NULL;
+	server->context.stats = NULL;
 	sl_top_free(server->context.top);
 	server->context.top = NULL;
-	sl_ruling_settle(&server->context, &ruling);
+	sl_call_outcome_settle(&server->context, &outcome);
 	server->call.err = SLUICE_OK;
-	sl_ruling_settle(&server->context, &ruling);
+	sl_call_outcome_settle(&server->context, &outcome);
 	server_close(server);
 }
 
@@ -293,9 +293,9 @@ static void test_the_merged_answer_follows_a_staggered_wait(void **state) {
 	/* an instant that the client set is not staggered */
 	server->call.now += 1000 * MS;
 	sluice_decide_many(server->context.store, &server->call, 1);
-	const struct sl_ruling ruling = {&server->call, server->match.position, server->match.count, server->of,
-	                                 SL_TRANSPORT_HTTP, 0};
-	sl_ruling_settle(&server->context, &ruling);
+	const struct sl_call_outcome outcome = {&server->call, server->match.position, server->match.count,
+	                                        server->of,    SL_TRANSPORT_HTTP,      0};
+	sl_call_outcome_settle(&server->context, &outcome);
 	assert_int_equal(server->each[1].retry_after_ns, 1000 * MS);
 	server_close(server);
 }
@@ -314,7 +314,7 @@ static void compare_stores(const struct sluice_store *a, const struct sluice_sto
 
 /* Gives both a store with the same secret, so that they place a key alike: a file, and a copy of it. */
 static void share_secret(struct server *a, struct server *b) {
-	char folder[] = "/tmp/sluice-ruling-XXXXXX", command[128], paths[2][64];
+	char folder[] = "/tmp/sluice-outcome-XXXXXX", command[128], paths[2][64];
 	assert_non_null(mkdtemp(folder));
 	for (int i = 0; i < 2; i++) {
 		struct sluice_store **store = i == 0 ? &a->context.store : &b->context.store;

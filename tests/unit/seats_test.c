@@ -1,7 +1,8 @@
 /* Leases and members by name: the last unit, the first denial, the exact end, who is known, what a refund forgets, a
  * clock that goes back, quotas lowered and raised, what is known of an evicted counter; and what each store of a change
  * leaves behind. Instants are in ms from a start; waits too. */
-#include "algo/hyperlog.h"
+#include "algo/hll.h"
+#include "algo/step.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +33,7 @@ static void begin(const char *text) {
 static struct sl_counter load(uint64_t who) {
 	struct sl_counter counter = {
 		.state = host.state, .block = host.block, .block_bytes = host.block_bytes, .who = who};
-	memset(&counter.places, 0x5a, sizeof counter.places);
+	memset(&counter.seats, 0x5a, sizeof counter.seats);
 	return counter;
 }
 
@@ -263,7 +264,7 @@ static void count_member(int64_t at_ms, uint64_t who, bool before) {
 	assert_int_equal(known, before);
 }
 
-/* Of 1,024 places the one that ends first is given to somebody new, wherever it stands: first, last, or between. */
+/* Of 1,024 seats the one that ends first is given to somebody new, wherever it stands: first, last, or between. */
 static void who_has_been_away_longest_gives_way(void **state) {
 	static const uint64_t oldest[] = {1, 2, 512, 1023, 1024};
 	(void)state;
@@ -289,7 +290,7 @@ static void who_has_been_away_longest_gives_way(void **state) {
 		assert_int_equal(is_known(0, who), who != 1);
 }
 
-/* A sketch in which nobody is left who has no place: what it says of its registers is never what stood in the host's
+/* A sketch in which nobody is left who has no seat: what it says of its registers is never what stood in the host's
  * memory before. */
 static void a_sketch_notes_only_what_was_counted(void **state) {
 	struct sl_counter counter;
@@ -299,8 +300,8 @@ static void a_sketch_notes_only_what_was_counted(void **state) {
 		count_member((int64_t)who * 1000, who * UINT64_C(0x9e3779b97f4a7c15), false);
 	assert_true(host.block_bytes > 200000);
 	counter = load(0);
-	assert_int_equal(sl_places_look(&counter, START_NS + 1100 * 1000 * (sluice_ns)SL_MS_NS)->live, 1024);
-	for (int64_t who = 1; who <= 40; who++) { /* 76 have lost their places, and their time is over */
+	assert_int_equal(sl_seats_look(&counter, START_NS + 1100 * 1000 * (sluice_ns)SL_MS_NS)->live, 1024);
+	for (int64_t who = 1; who <= 40; who++) { /* 76 have lost their seats, and their time is over */
 		count_member(3600 * 1000 + 100 * 1000 + who, (uint64_t)who * UINT64_C(0xd1342543de82ef95), false);
 		counter = load(0);
 		assert_true(sl_counter_is_valid(&host.limit, &counter));
@@ -325,7 +326,7 @@ static void a_place_is_taken_with_its_last_store(void **state) {
 	assert_true(host.block_bytes <= sizeof before);
 	ends_to = ends_from + 8 * ((host.block_bytes - 8) / 20);
 	memcpy(before, host.block, host.block_bytes);
-	counter = load(3); /* takes the place of lease 1, which has ended, but not at the instant of the state */
+	counter = load(3); /* takes the seat of lease 1, which has ended, but not at the instant of the state */
 	sl_step(&host.limit, &counter, now, 1, true, &d);
 	assert_int_equal(sl_step_block_bytes(&host.limit, &counter, 1), 0);
 	assert_true(sl_step_prepare(&host.limit, &counter));

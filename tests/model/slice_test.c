@@ -1,4 +1,4 @@
-/* Leases under a simulated clock: fronts whose slices come from one counter, which the library itself decides.
+/* Slices under a simulated clock: fronts whose slices come from one counter, which the library itself decides.
  *
  * The node here is a counter of a private store and a list of holds, as 011 has them: a cost is decided together with
  * what is held; a hold that ends is charged in full at its end. Commands travel for a random time each way, in order.
@@ -8,8 +8,8 @@
  * Every charge that the node makes must fit: that holds are no promise twice given is asserted at each. */
 #include "tests/model/dice.h"
 
-#include "hosts/server/fleet/known.h"
-#include "hosts/server/fleet/lease.h"
+#include "hosts/server/remote/denial_cache.h"
+#include "hosts/server/remote/slice.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -27,7 +27,7 @@ enum { FRONTS_MAX = 8, HOLDS_MAX = 64, MESSAGES_MAX = 64, WAITS_MAX = 4096 };
 
 struct message {
 	sluice_ns arrives, answered; /* at the node; back at the front */
-	struct sl_lease *lease;      /* NULL: a CHECK of cost 1 */
+	struct sl_quota_slice *slice; /* NULL: a CHECK of cost 1 */
 	uint64_t id;
 	uint32_t spent, want;
 	int64_t numbers[SL_LEASE_NUMBERS];
@@ -35,12 +35,12 @@ struct message {
 };
 
 struct front {
-	struct sl_leases *leases;
+	struct sl_quota_slices *slices;
 	struct sl_fleet_figures figures;
 	struct world *world;
 	struct message messages[MESSAGES_MAX]; /* a ring */
 	uint64_t sent, taken, executed;
-	struct sl_lease_wait waits[WAITS_MAX];
+	struct sl_quota_slice_wait waits[WAITS_MAX];
 	uint64_t wait_count;
 	sluice_ns tick, owed; /* time not yet made into arrivals */
 };
@@ -147,7 +147,7 @@ static void admit(struct world *w, sluice_ns now) {
 
 static void execute(struct world *w, struct message *m, sluice_ns now) {
 	end_holds(w, now);
-	if (m->lease == NULL) {
+	if (m->slice == NULL) {
 		m->numbers[0] = room(w, now) != 0;
 		charge(w, (uint64_t)m->numbers[0], now);
 		if (m->numbers[0] == 1)
@@ -185,15 +185,15 @@ static struct message *put_message(struct front *f) {
 	return m;
 }
 
-static bool send_lease(void *to, struct sl_lease *lease) {
+static bool send_slice(void *to, struct sl_quota_slice *slice) {
 	struct message *m = put_message(to);
-	const struct sluice_bytes *words = lease->command->ask.words;
+	const struct sluice_bytes *words = slice->command->ask.words;
 	uint64_t number = 0;
 	if (m == NULL)
 		return false;
-	assert_string_equal(lease->command->ask.verb, "LEASE");
-	m->lease = lease;
-	m->id = lease->id;
+	assert_string_equal(slice->command->ask.verb, "LEASE");
+	m->slice = slice;
+	m->id = slice->id;
 	assert_true(sl_bytes_to_u64(words[2], &number));
 	m->spent = (uint32_t)number;
 	assert_true(sl_bytes_to_u64(words[3], &number));
@@ -205,16 +205,17 @@ static void ask_plainly(struct front *f) {
 	struct message *m = put_message(f);
 	f->world->asked++;
 	if (m != NULL)
-		m->lease = NULL;
+		m->slice = NULL;
 }
 
-static void decided(struct sl_lease_wait *wait, enum sl_lease_result result, const struct sluice_decision *decision) {
+static void decided(struct sl_quota_slice_wait *wait, enum sl_quota_slice_result result,
+                    const struct sluice_decision *decision) {
 	struct front *f = wait->owner;
-	if (result == SL_LEASE_TAKEN) {
+	if (result == SL_QUOTA_SLICE_TAKEN) {
 		assert_true(decision->allowed && decision->remaining <= decision->quota);
 		admit(f->world, f->world->now);
-		sl_lease_done(wait, false, f->world->now);
-	} else if (result == SL_LEASE_NONE) {
+		sl_quota_slice_done(wait, false, f->world->now);
+	} else if (result == SL_QUOTA_SLICE_NONE) {
 		ask_plainly(f);
 	} else {
 		assert_true(!decision->allowed && decision->retry_after_ns > 0);
@@ -225,29 +226,29 @@ static void request(struct front *f) {
 	struct world *w = f->world;
 	struct sluice_item item = {.limit = &w->limit, .key = sl_str("k")};
 	struct sl_plan_item plan = {.item = &item};
-	struct sl_lease_wait *wait = &f->waits[f->wait_count++ % WAITS_MAX];
+	struct sl_quota_slice_wait *wait = &f->waits[f->wait_count++ % WAITS_MAX];
 	struct sluice_decision decision = {0};
-	enum sl_lease_result result;
-	*wait = (struct sl_lease_wait){.cost = 1, .decided = decided, .owner = f};
+	enum sl_quota_slice_result result;
+	*wait = (struct sl_quota_slice_wait){.cost = 1, .decided = decided, .owner = f};
 	w->requests++;
 	w->ideal += decide(w, w->plain, SLUICE_CHARGE, 1, w->now).allowed;
-	result = sl_lease_take(f->leases, &plan, 42, w->now, wait, &decision);
-	if (result != SL_LEASE_WAIT)
+	result = sl_quota_slice_take(f->slices, &plan, 42, w->now, wait, &decision);
+	if (result != SL_QUOTA_SLICE_WAIT)
 		decided(wait, result, &decision);
 }
 
 static void start_front(struct world *w, struct front *f) {
-	struct sl_leases_options options = {.lease_ns = w->setting.lease_ms * MS,
-	                                    .prefix = "",
-	                                    .seed = dice_bits(&w->dice),
-	                                    .send = send_lease,
-	                                    .to = f,
-	                                    .figures = &f->figures};
+	struct sl_quota_slices_options options = {.slice_ns = w->setting.lease_ms * MS,
+	                                          .prefix = "",
+	                                          .seed = dice_bits(&w->dice),
+	                                          .send = send_slice,
+	                                          .to = f,
+	                                          .figures = &f->figures};
 	memset(f, 0, sizeof *f);
 	f->world = w;
-	f->leases = sl_leases_new(&options);
+	f->slices = sl_quota_slices_new(&options);
 	f->tick = w->now;
-	assert_non_null(f->leases);
+	assert_non_null(f->slices);
 }
 
 static void take_answers(struct front *f, bool all) {
@@ -257,8 +258,8 @@ static void take_answers(struct front *f, bool all) {
 		struct sl_answer answer = {
 			.kind = all ? SL_ANSWER_LOST : SL_ANSWER_NUMBERS, .count = SL_LEASE_NUMBERS, .numbers = m.numbers};
 		f->taken++;
-		if (m.lease != NULL)
-			sl_lease_answered(m.lease, &answer, w->now);
+		if (m.slice != NULL)
+			sl_quota_slice_answered(m.slice, &answer, w->now);
 	}
 }
 
@@ -267,9 +268,9 @@ static void kill_front(struct world *w, struct front *f) {
 	for (; f->executed < f->sent; f->executed++)
 		if (dice_one_in(&w->dice, 2))
 			execute(w, &f->messages[f->executed % MESSAGES_MAX], w->now);
-	(void)sl_leases_end(f->leases, w->now);
+	(void)sl_quota_slices_end(f->slices, w->now);
 	take_answers(f, true);
-	sl_leases_free(f->leases);
+	sl_quota_slices_free(f->slices);
 	start_front(w, f);
 }
 
@@ -280,7 +281,7 @@ static void step_front(struct front *f) {
 	sluice_ns each = (sluice_ns)1000000000 * w->setting.fronts / w->setting.rate;
 	take_answers(f, false);
 	if (w->now >= f->tick) {
-		sluice_ns due = sl_leases_tick(f->leases, w->now);
+		sluice_ns due = sl_quota_slices_tick(f->slices, w->now);
 		f->tick = due < w->now + 5 * MS ? due : w->now + 5 * MS;
 	}
 	for (f->owed += STEP / 2 + dice_below(&w->dice, STEP + 1); f->owed >= each; f->owed -= each)
@@ -354,9 +355,9 @@ static uint64_t bound_of(const struct sluice_limit *limit) {
 
 static void end(struct world *w) {
 	for (uint32_t i = 0; i < w->setting.fronts; i++) {
-		(void)sl_leases_end(w->fronts[i].leases, w->now);
+		(void)sl_quota_slices_end(w->fronts[i].slices, w->now);
 		take_answers(&w->fronts[i], true);
-		sl_leases_free(w->fronts[i].leases);
+		sl_quota_slices_free(w->fronts[i].slices);
 	}
 	sluice_store_close(w->node);
 	sluice_store_close(w->plain);

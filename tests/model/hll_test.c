@@ -8,7 +8,8 @@
  * SLUICE_SEED repeats a run. SLUICE_SOAK_SECONDS: the error at Q = 1,000,000 over 100 runs, else at 20,000 over 20. */
 #include "tests/model/dice.h"
 
-#include "algo/hyperlog.h"
+#include "algo/hll.h"
+#include "algo/step.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -273,7 +274,7 @@ static void the_newest_stay_inside_whatever_strangers_try(void **state) {
 			assert_false(round < 58 && let_in != 0);
 		}
 	}
-	assert_true(let_in > 2700 && let_in < 3100); /* behind the hour: in the place of those who kept away */
+	assert_true(let_in > 2700 && let_in < 3100); /* behind the hour: in the seat of those who kept away */
 	forget(&host);
 }
 
@@ -299,7 +300,7 @@ static void the_edge_decides_on_which_side_it_errs(void **state) {
 	forget(&host);
 }
 
-/* A refunded member has no place any more, but the sketch counts on; back below 256 all is exact again, and small. */
+/* A refunded member has no seat any more, but the sketch counts on; back below 256 all is exact again, and small. */
 static void it_is_exact_again_when_few_are_left(void **state) {
 	struct host host = {.block = NULL};
 	uint64_t hour = UINT64_C(3600) * 1000000000, large;
@@ -344,7 +345,7 @@ static void bursts_go_with_their_unit(void **state) {
 	forget(&host);
 }
 
-/* Q lowered to where counting is exact: full until all who have no place have gone, and then by the places alone. */
+/* Q lowered to where counting is exact: full until all who have no seat have gone, and then by the seats alone. */
 static void a_quota_lowered_below_the_places_waits_for_them(void **state) {
 	struct host host = {.block = NULL};
 	uint64_t hour = UINT64_C(3600) * 1000000000, count, now;

@@ -1,8 +1,8 @@
-/* Leases step by step: what is sent, what is spent, and what becomes of a slice when a command is lost, refused, late
- * or overtaken by a reset. The share of a limit that they admit, and the windows, are tests/model/fleet_lease_test.c's.
+/* Slices step by step: what is sent, what is spent, and what becomes of a slice when a command is lost, refused, late
+ * or overtaken by a reset. The share of a limit that they admit, and the windows, are tests/model/slice_test.c's.
  */
 #include "base/math.h"
-#include "hosts/server/fleet/lease.h"
+#include "hosts/server/remote/slice.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,105 +17,106 @@
 enum { TAG = 42, WAITS = 512 };
 
 static struct bed {
-	struct sl_leases *leases;
+	struct sl_quota_slices *slices;
 	struct sl_fleet_figures figures;
 	struct sluice_limit limit;
-	struct sl_lease *sent; /* the command under way */
+	struct sl_quota_slice *sent; /* the command under way */
 	uint32_t spent, want, commands;
 	uint64_t all_spent;
 	uint64_t id;
 	bool deaf; /* nobody to send to */
-	struct sl_lease_wait waits[WAITS];
+	struct sl_quota_slice_wait waits[WAITS];
 	uint32_t used, taken, denied, none;
-	struct sl_lease_wait *last; /* that was decided */
+	struct sl_quota_slice_wait *last; /* that was decided */
 	sluice_ns now;
 	struct sluice_decision decision;
 } bed;
 
-static uint64_t word(const struct sl_lease *lease, uint32_t i) {
+static uint64_t word(const struct sl_quota_slice *slice, uint32_t i) {
 	uint64_t value = UINT64_MAX;
-	assert_true(sl_bytes_to_u64(lease->command->ask.words[i], &value));
+	assert_true(sl_bytes_to_u64(slice->command->ask.words[i], &value));
 	return value;
 }
 
-static bool send_it(void *to, struct sl_lease *lease) {
+static bool send_it(void *to, struct sl_quota_slice *slice) {
 	assert_ptr_equal(to, &bed);
 	if (bed.deaf)
 		return false;
 	assert_null(bed.sent); /* I4 */
-	bed.sent = lease;
-	bed.id = lease->id;
-	bed.spent = (uint32_t)word(lease, 2);
-	bed.want = (uint32_t)word(lease, 3);
+	bed.sent = slice;
+	bed.id = slice->id;
+	bed.spent = (uint32_t)word(slice, 2);
+	bed.want = (uint32_t)word(slice, 3);
 	bed.commands++;
 	bed.all_spent += bed.spent;
 	return true;
 }
 
-static void decided(struct sl_lease_wait *wait, enum sl_lease_result result, const struct sluice_decision *decision) {
-	bed.taken += result == SL_LEASE_TAKEN;
-	bed.denied += result == SL_LEASE_DENIED;
-	bed.none += result == SL_LEASE_NONE;
+static void decided(struct sl_quota_slice_wait *wait, enum sl_quota_slice_result result,
+                    const struct sluice_decision *decision) {
+	bed.taken += result == SL_QUOTA_SLICE_TAKEN;
+	bed.denied += result == SL_QUOTA_SLICE_DENIED;
+	bed.none += result == SL_QUOTA_SLICE_NONE;
 	bed.decision = *decision;
 	bed.last = wait;
-	if (result == SL_LEASE_TAKEN)
-		sl_lease_done(wait, false, bed.now);
+	if (result == SL_QUOTA_SLICE_TAKEN)
+		sl_quota_slice_done(wait, false, bed.now);
 }
 
-static struct sl_lease_wait *fresh_wait(uint32_t cost) {
-	struct sl_lease_wait *wait = &bed.waits[bed.used++ % WAITS];
-	*wait = (struct sl_lease_wait){.cost = cost, .decided = decided};
+static struct sl_quota_slice_wait *fresh_wait(uint32_t cost) {
+	struct sl_quota_slice_wait *wait = &bed.waits[bed.used++ % WAITS];
+	*wait = (struct sl_quota_slice_wait){.cost = cost, .decided = decided};
 	return wait;
 }
 
-static enum sl_lease_result take(uint32_t cost, sluice_ns now) {
+static enum sl_quota_slice_result take(uint32_t cost, sluice_ns now) {
 	struct sluice_item item = {.limit = &bed.limit, .key = sl_str("k")};
 	struct sl_plan_item plan = {.item = &item};
 	bed.last = fresh_wait(cost);
-	return sl_lease_take(bed.leases, &plan, TAG, now, bed.last, &bed.decision);
+	return sl_quota_slice_take(bed.slices, &plan, TAG, now, bed.last, &bed.decision);
 }
 
-static enum sl_lease_result take_and_keep(uint32_t cost, sluice_ns now) {
-	enum sl_lease_result result = take(cost, now);
-	if (result == SL_LEASE_TAKEN)
-		sl_lease_done(bed.last, false, now);
+static enum sl_quota_slice_result take_and_keep(uint32_t cost, sluice_ns now) {
+	enum sl_quota_slice_result result = take(cost, now);
+	if (result == SL_QUOTA_SLICE_TAKEN)
+		sl_quota_slice_done(bed.last, false, now);
 	return result;
 }
 
 static void answer(int64_t granted, int64_t remaining, int64_t retry_ms, sluice_ns now) {
 	const int64_t numbers[SL_LEASE_NUMBERS] = {granted, remaining > 0, 1000, remaining, retry_ms, 900, 0, 7};
 	const struct sl_answer answer = {.kind = SL_ANSWER_NUMBERS, .count = SL_LEASE_NUMBERS, .numbers = numbers};
-	struct sl_lease *lease = bed.sent;
-	assert_non_null(lease);
+	struct sl_quota_slice *slice = bed.sent;
+	assert_non_null(slice);
 	bed.now = now;
 	bed.sent = NULL;
-	sl_lease_answered(lease, &answer, now);
+	sl_quota_slice_answered(slice, &answer, now);
 }
 
 static void break_off(enum sl_answer_kind kind, sluice_ns now) {
 	const struct sl_answer answer = {.kind = kind, .error = sl_str("ERR no")};
-	struct sl_lease *lease = bed.sent;
-	assert_non_null(lease);
+	struct sl_quota_slice *slice = bed.sent;
+	assert_non_null(slice);
 	bed.now = now;
 	bed.sent = NULL;
-	sl_lease_answered(lease, &answer, now);
+	sl_quota_slice_answered(slice, &answer, now);
 }
 
 static int set_up(void **state) {
-	struct sl_leases_options options = {
-		.lease_ns = 500 * MS, .prefix = "", .seed = 3, .send = send_it, .to = &bed, .figures = &bed.figures};
+	struct sl_quota_slices_options options = {
+		.slice_ns = 500 * MS, .prefix = "", .seed = 3, .send = send_it, .to = &bed, .figures = &bed.figures};
 	(void)state;
 	memset(&bed, 0, sizeof bed);
-	bed.leases = sl_leases_new(&options);
+	bed.slices = sl_quota_slices_new(&options);
 	assert_int_equal(sluice_limit_parse(&bed.limit, sl_str("sliding-log 1000/1s"), NULL), SLUICE_OK);
-	return bed.leases == NULL;
+	return bed.slices == NULL;
 }
 
 static int tear_down(void **state) {
 	(void)state;
 	if (bed.sent != NULL)
 		break_off(SL_ANSWER_LOST, NOW + 100000 * MS);
-	sl_leases_free(bed.leases);
+	sl_quota_slices_free(bed.slices);
 	return 0;
 }
 
@@ -130,11 +131,11 @@ static sluice_ns warm_up(void) {
 	}
 	if (bed.sent != NULL)
 		answer(bed.want, 1000, 0, now);
-	sl_lease_settle(bed.leases, TAG, now);
+	sl_quota_slice_settle(bed.slices, TAG, now);
 	if (bed.sent != NULL)
 		answer(0, 1000, 0, now);
 	bed.taken = bed.denied = bed.none = 0;
-	assert_int_equal(take(1, now), SL_LEASE_WAIT);
+	assert_int_equal(take(1, now), SL_QUOTA_SLICE_WAIT);
 	assert_non_null(bed.sent);
 	assert_int_equal(bed.spent, 0);
 	assert_in_range(bed.want, 40, 125);
@@ -144,9 +145,9 @@ static sluice_ns warm_up(void) {
 static void test_cold_counters_have_no_lease(void **state) {
 	(void)state;
 	for (int i = 0; i < 500; i++)
-		assert_int_equal(take(1, NOW + (sluice_ns)i * 20 * MS), SL_LEASE_NONE); /* 50 a second */
+		assert_int_equal(take(1, NOW + (sluice_ns)i * 20 * MS), SL_QUOTA_SLICE_NONE); /* 50 a second */
 	assert_int_equal(bed.commands, 0);
-	assert_int_equal(sl_leases_count(bed.leases), 0);
+	assert_int_equal(sl_quota_slices_count(bed.slices), 0);
 }
 
 static void test_some_limits_have_none(void **state) {
@@ -164,7 +165,7 @@ static void test_some_limits_have_none(void **state) {
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		assert_int_equal(sluice_limit_parse(&limit, sl_str(rows[i].limit), NULL), SLUICE_OK);
-		assert_int_equal(sl_lease_suits(&limit), rows[i].suits);
+		assert_int_equal(sl_quota_slice_suits(&limit), rows[i].suits);
 	}
 }
 
@@ -172,21 +173,21 @@ static void test_who_waits_is_served_and_the_rest_is_spent_here(void **state) {
 	sluice_ns now = warm_up();
 	uint32_t commands = bed.commands, want = bed.want;
 	(void)state;
-	assert_int_equal(take(1, now), SL_LEASE_WAIT); /* joins the one that waits */
+	assert_int_equal(take(1, now), SL_QUOTA_SLICE_WAIT); /* joins the one that waits */
 	assert_int_equal(bed.commands, commands);
 	answer(want, 900, 0, now + MS);
 	assert_int_equal(bed.taken, 2);
 	assert_true(bed.decision.allowed);
 	assert_int_equal(bed.decision.quota, 1000);
 	assert_int_equal(bed.decision.remaining, sl_min(1000, 900 + want - 2));
-	assert_int_equal(take_and_keep(1, now + 2 * MS), SL_LEASE_TAKEN);
+	assert_int_equal(take_and_keep(1, now + 2 * MS), SL_QUOTA_SLICE_TAKEN);
 	assert_int_equal(bed.decision.remaining, sl_min(1000, 900 + want - 3));
 	assert_int_equal(bed.decision.reset_after_ns, 899 * MS);
 	assert_int_equal(bed.decision.retry_after_ns, 0);
 	for (uint32_t left = want - 3; left > want / 4 + 1; left--)
-		assert_int_equal(take_and_keep(1, now + 2 * MS), SL_LEASE_TAKEN);
+		assert_int_equal(take_and_keep(1, now + 2 * MS), SL_QUOTA_SLICE_TAKEN);
 	assert_int_equal(bed.commands, commands);
-	assert_int_equal(take_and_keep(1, now + 2 * MS), SL_LEASE_TAKEN); /* three quarters: time for another */
+	assert_int_equal(take_and_keep(1, now + 2 * MS), SL_QUOTA_SLICE_TAKEN); /* three quarters: time for another */
 	assert_int_equal(bed.commands, commands + 1);
 	assert_int_equal(bed.spent, want - want / 4);
 }
@@ -197,7 +198,7 @@ static void test_wants_at_most_an_eighth_of_what_is_left(void **state) {
 	for (int i = 0; i < 2000; i++) { /* a rate at which far more would be spent in an interval */
 		if (bed.sent != NULL)
 			answer(bed.want, 800, 0, now);
-		assert_true(bed.want <= 100 + 20 + 2); /* or what is spent in SL_LEASE_SHORT_NS, and who waits */
+		assert_true(bed.want <= 100 + 20 + 2); /* or what is spent in SL_QUOTA_SLICE_SHORT_NS, and who waits */
 		take_and_keep(1, now += MS / 16);
 	}
 	assert_true(bed.commands > 3);
@@ -210,18 +211,18 @@ static void test_spends_on_while_a_command_is_under_way(void **state) {
 	slice = bed.want;
 	answer(slice, 900, 0, now += MS);
 	while (bed.sent == NULL) {
-		taken += take_and_keep(1, now) == SL_LEASE_TAKEN;
+		taken += take_and_keep(1, now) == SL_QUOTA_SLICE_TAKEN;
 		assert_in_range(taken, 0, slice);
 	}
 	assert_int_equal(bed.spent, taken + 1); /* and who waited before */
 	want = bed.want;
 	assert_true(want >= slice - bed.spent); /* I2 */
 	for (uint32_t i = bed.spent; i < slice; i++)
-		assert_int_equal(take_and_keep(1, now), SL_LEASE_TAKEN);
-	assert_int_equal(take(1, now), SL_LEASE_WAIT);
+		assert_int_equal(take_and_keep(1, now), SL_QUOTA_SLICE_TAKEN);
+	assert_int_equal(take(1, now), SL_QUOTA_SLICE_WAIT);
 	answer(want, 800, 0, now += MS);
 	assert_int_equal(bed.taken, 2);
-	sl_lease_settle(bed.leases, TAG, now);
+	sl_quota_slice_settle(bed.slices, TAG, now);
 	assert_non_null(bed.sent);
 	assert_int_equal(bed.spent, slice - (taken + 1) + 1); /* what was spent meanwhile is told with the next */
 }
@@ -231,13 +232,13 @@ static void test_a_slice_ends_before_the_nodes_hold_does(void **state) {
 	uint64_t id = bed.id;
 	(void)state;
 	answer(bed.want, 900, 0, now + 100 * MS);
-	assert_int_equal(take_and_keep(1, sent + 500 * MS - 1), SL_LEASE_TAKEN);
+	assert_int_equal(take_and_keep(1, sent + 500 * MS - 1), SL_QUOTA_SLICE_TAKEN);
 	while (bed.sent != NULL)
 		break_off(SL_ANSWER_AWAY, sent + 500 * MS - 1);
 	bed.deaf = true;
-	assert_int_equal(take(1, sent + 500 * MS), SL_LEASE_NONE);
+	assert_int_equal(take(1, sent + 500 * MS), SL_QUOTA_SLICE_NONE);
 	bed.deaf = false;
-	assert_int_equal(take(1, sent + 500 * MS), SL_LEASE_WAIT);
+	assert_int_equal(take(1, sent + 500 * MS), SL_QUOTA_SLICE_WAIT);
 	assert_int_not_equal(bed.id, id);
 	assert_int_equal(bed.spent, 0); /* the node charges it in full */
 }
@@ -246,10 +247,10 @@ static void test_nothing_is_spent_of_what_a_command_gives_back(void **state) {
 	sluice_ns now = warm_up();
 	(void)state;
 	answer(bed.want, 900, 0, now);
-	assert_int_equal(take_and_keep(1, now), SL_LEASE_TAKEN);
-	sl_lease_settle(bed.leases, TAG, now);
+	assert_int_equal(take_and_keep(1, now), SL_QUOTA_SLICE_TAKEN);
+	sl_quota_slice_settle(bed.slices, TAG, now);
 	assert_int_equal(bed.want, 0);
-	assert_int_equal(take(1, now), SL_LEASE_WAIT);
+	assert_int_equal(take(1, now), SL_QUOTA_SLICE_WAIT);
 }
 
 static void test_a_slice_ends_in_time_while_a_command_is_late(void **state) {
@@ -257,9 +258,9 @@ static void test_a_slice_ends_in_time_while_a_command_is_late(void **state) {
 	(void)state;
 	answer(bed.want, 900, 0, now += MS);
 	while (bed.sent == NULL) /* asks for another ahead of its end */
-		assert_int_equal(take_and_keep(1, now), SL_LEASE_TAKEN);
-	assert_int_equal(take_and_keep(1, sent + 500 * MS - 1), SL_LEASE_TAKEN);
-	assert_int_equal(take(1, sent + 500 * MS), SL_LEASE_WAIT);
+		assert_int_equal(take_and_keep(1, now), SL_QUOTA_SLICE_TAKEN);
+	assert_int_equal(take_and_keep(1, sent + 500 * MS - 1), SL_QUOTA_SLICE_TAKEN);
+	assert_int_equal(take(1, sent + 500 * MS), SL_QUOTA_SLICE_WAIT);
 }
 
 static void test_a_command_whose_end_is_unknown_ends_the_slice(void **state) {
@@ -271,7 +272,7 @@ static void test_a_command_whose_end_is_unknown_ends_the_slice(void **state) {
 		uint32_t none = bed.none;
 		break_off(kinds[i], now);
 		assert_int_equal(bed.none, none + 1); /* who waited asks for himself */
-		assert_int_equal(take(1, now), SL_LEASE_WAIT);
+		assert_int_equal(take(1, now), SL_QUOTA_SLICE_WAIT);
 		assert_int_not_equal(bed.id, id);
 		assert_int_equal(bed.spent, 0);
 	}
@@ -282,7 +283,7 @@ static void test_refused_commands_are_not_sent_again_at_once(void **state) {
 	(void)state;
 	break_off(SL_ANSWER_ERROR, now);
 	for (int i = 0; i < 100; i++)
-		assert_int_equal(take(1, now += MS), SL_LEASE_NONE);
+		assert_int_equal(take(1, now += MS), SL_QUOTA_SLICE_NONE);
 	assert_null(bed.sent);
 	for (int i = 0; i < 100; i++)
 		take(1, now += 50 * MS);
@@ -297,42 +298,42 @@ static void test_answers_that_can_not_be_are_no_slices(void **state) {
 	(void)state;
 	answer(-1, 900, 0, now);
 	assert_int_equal(bed.taken, 0);
-	assert_int_equal(take(1, now), SL_LEASE_WAIT);
+	assert_int_equal(take(1, now), SL_QUOTA_SLICE_WAIT);
 	assert_int_not_equal(bed.id, id);
 	answer(INT32_MAX, 900, 0, now); /* more than was wanted: what was wanted */
 	for (uint32_t i = 1; i < bed.want; i++)
-		assert_int_equal(take_and_keep(1, now), SL_LEASE_TAKEN);
-	assert_int_not_equal(take(1, now), SL_LEASE_TAKEN);
+		assert_int_equal(take_and_keep(1, now), SL_QUOTA_SLICE_TAKEN);
+	assert_int_not_equal(take(1, now), SL_QUOTA_SLICE_TAKEN);
 }
 
 static void test_exhaustion_denies_until_it_is_worth_asking(void **state) {
 	sluice_ns now = warm_up();
 	uint32_t commands;
 	(void)state;
-	assert_int_equal(take(1, now), SL_LEASE_WAIT);
+	assert_int_equal(take(1, now), SL_QUOTA_SLICE_WAIT);
 	answer(1, 0, 400, now); /* of two or more */
 	assert_int_equal(bed.taken, 1);
 	assert_int_equal(bed.denied, 1);
 	assert_false(bed.decision.allowed);
 	assert_int_equal(bed.decision.remaining, 0);
 	assert_in_range(bed.decision.retry_after_ns, 1, 400 * MS);
-	sl_leases_tick(bed.leases, now); /* the spent one is charged at once, or as soon as that is worth a command */
+	sl_quota_slices_tick(bed.slices, now); /* the spent one is charged at once, or as soon as that is worth a command */
 	assert_non_null(bed.sent);
 	assert_int_equal(bed.spent, 1);
 	assert_int_equal(bed.want, 0);
 	answer(0, 0, 399, now += MS);
 	commands = bed.commands;
 	for (sluice_ns end = now + 50 * MS; now < end; now += MS / 2)
-		assert_int_equal(take(1, now), SL_LEASE_DENIED);
+		assert_int_equal(take(1, now), SL_QUOTA_SLICE_DENIED);
 	assert_int_equal(bed.commands, commands);
 	assert_in_range(bed.decision.retry_after_ns, 1, 350 * MS);
-	while (take(1, now) == SL_LEASE_DENIED) { /* a sixteenth of the window: somebody may have given back */
+	while (take(1, now) == SL_QUOTA_SLICE_DENIED) { /* a sixteenth of the window: somebody may have given back */
 		assert_true(now < NOW + 5000 * MS);
 		now += MS / 2;
 	}
 	assert_int_equal(bed.commands, commands + 1);
 	answer(0, 0, 330, now);
-	assert_int_equal(take(1, now), SL_LEASE_DENIED);
+	assert_int_equal(take(1, now), SL_QUOTA_SLICE_DENIED);
 	assert_in_range(bed.decision.retry_after_ns, 60 * MS, 330 * MS);
 }
 
@@ -340,106 +341,106 @@ static void test_other_costs_ask_for_themselves_when_exhausted(void **state) {
 	sluice_ns now = warm_up();
 	(void)state;
 	answer(0, 0, 400, now);
-	assert_int_equal(take(1, now), SL_LEASE_DENIED);
-	assert_int_equal(take(2, now), SL_LEASE_NONE);
-	assert_int_equal(take(0, now), SL_LEASE_NONE);
+	assert_int_equal(take(1, now), SL_QUOTA_SLICE_DENIED);
+	assert_int_equal(take(2, now), SL_QUOTA_SLICE_NONE);
+	assert_int_equal(take(0, now), SL_QUOTA_SLICE_NONE);
 }
 
 static void test_what_is_put_back_is_there_again(void **state) {
 	sluice_ns now = warm_up();
-	struct sl_lease_wait *first;
+	struct sl_quota_slice_wait *first;
 	uint32_t want = bed.want;
 	(void)state;
 	answer(want, 900, 0, now);
-	assert_int_equal(take(1, now), SL_LEASE_TAKEN);
+	assert_int_equal(take(1, now), SL_QUOTA_SLICE_TAKEN);
 	first = bed.last;
-	assert_int_equal(take_and_keep(1, now), SL_LEASE_TAKEN);
-	sl_lease_settle(bed.leases, TAG, now); /* what is lent is not settled, and held on */
+	assert_int_equal(take_and_keep(1, now), SL_QUOTA_SLICE_TAKEN);
+	sl_quota_slice_settle(bed.slices, TAG, now); /* what is lent is not settled, and held on */
 	assert_int_equal(bed.spent, 2);
 	assert_int_equal(bed.want, 1);
 	answer(1, 900, 0, now);
-	sl_lease_done(first, true, now);
-	assert_int_equal(take(1, now), SL_LEASE_TAKEN);
-	sl_lease_done(bed.last, false, now);
-	assert_int_equal(take(1, now), SL_LEASE_WAIT);
+	sl_quota_slice_done(first, true, now);
+	assert_int_equal(take(1, now), SL_QUOTA_SLICE_TAKEN);
+	sl_quota_slice_done(bed.last, false, now);
+	assert_int_equal(take(1, now), SL_QUOTA_SLICE_WAIT);
 	assert_int_equal(bed.spent, 1);
 }
 
 static void test_what_is_put_back_of_a_slice_that_is_gone_is_gone(void **state) {
 	sluice_ns now = warm_up();
-	struct sl_lease_wait *first;
+	struct sl_quota_slice_wait *first;
 	(void)state;
 	answer(bed.want, 900, 0, now);
-	assert_int_equal(take(1, now), SL_LEASE_TAKEN);
+	assert_int_equal(take(1, now), SL_QUOTA_SLICE_TAKEN);
 	first = bed.last;
-	assert_int_equal(take(1, now += 600 * MS), SL_LEASE_WAIT);
-	sl_lease_done(first, true, now);
+	assert_int_equal(take(1, now += 600 * MS), SL_QUOTA_SLICE_WAIT);
+	sl_quota_slice_done(first, true, now);
 	assert_int_equal(bed.spent, 0);
 	answer(bed.want, 900, 0, now);
 	for (uint32_t i = 1; i < bed.want; i++)
-		assert_int_equal(take_and_keep(1, now), SL_LEASE_TAKEN);
+		assert_int_equal(take_and_keep(1, now), SL_QUOTA_SLICE_TAKEN);
 }
 
 static void test_a_reset_takes_the_slice_with_it(void **state) {
 	sluice_ns now = warm_up();
 	(void)state;
 	answer(bed.want, 900, 0, now);
-	sl_lease_forget(bed.leases, TAG);
-	assert_int_equal(take(1, now), SL_LEASE_WAIT);
+	sl_quota_slice_forget(bed.slices, TAG);
+	assert_int_equal(take(1, now), SL_QUOTA_SLICE_WAIT);
 	assert_int_equal(bed.spent, 0);
-	sl_lease_forget(bed.leases, TAG); /* overtakes the answer */
+	sl_quota_slice_forget(bed.slices, TAG); /* overtakes the answer */
 	answer(bed.want, 900, 0, now);
 	assert_int_equal(bed.none, 1);
-	assert_int_equal(take(1, now), SL_LEASE_WAIT);
+	assert_int_equal(take(1, now), SL_QUOTA_SLICE_WAIT);
 }
 
 static void test_peeks_see_the_slice_and_take_nothing(void **state) {
 	sluice_ns now = warm_up();
 	struct sluice_decision d;
 	(void)state;
-	assert_int_equal(sl_lease_peek(bed.leases, TAG, 1, now, &d), SL_LEASE_NONE);
+	assert_int_equal(sl_quota_slice_peek(bed.slices, TAG, 1, now, &d), SL_QUOTA_SLICE_NONE);
 	answer(bed.want, 800, 0, now);
 	for (int i = 0; i < 5; i++) {
-		assert_int_equal(sl_lease_peek(bed.leases, TAG, bed.want - 1, now, &d), SL_LEASE_TAKEN);
+		assert_int_equal(sl_quota_slice_peek(bed.slices, TAG, bed.want - 1, now, &d), SL_QUOTA_SLICE_TAKEN);
 		assert_int_equal(d.remaining, 800 + bed.want - 1);
 	}
-	assert_int_equal(sl_lease_peek(bed.leases, TAG, bed.want, now, &d), SL_LEASE_NONE);
-	assert_int_equal(sl_lease_peek(bed.leases, TAG + 1, 1, now, &d), SL_LEASE_NONE);
+	assert_int_equal(sl_quota_slice_peek(bed.slices, TAG, bed.want, now, &d), SL_QUOTA_SLICE_NONE);
+	assert_int_equal(sl_quota_slice_peek(bed.slices, TAG + 1, 1, now, &d), SL_QUOTA_SLICE_NONE);
 }
 
 static void test_idle_slices_are_given_back_and_cold_leases_freed(void **state) {
 	sluice_ns now = warm_up(), due;
 	(void)state;
 	answer(bed.want, 900, 0, now);
-	due = sl_leases_tick(bed.leases, now);
+	due = sl_quota_slices_tick(bed.slices, now);
 	assert_in_range(due, now + 1, now + 100 * MS);
 	now = due + 200 * MS;
-	sl_leases_tick(bed.leases, now);
+	sl_quota_slices_tick(bed.slices, now);
 	assert_int_equal(bed.spent, 1);
 	answer(bed.want, 900, 0, now);
-	sl_leases_tick(bed.leases, now += 200 * MS);
+	sl_quota_slices_tick(bed.slices, now += 200 * MS);
 	assert_int_equal(bed.spent, 0);
 	assert_int_equal(bed.want, 0);
-	assert_int_equal(bed.figures.returned + bed.all_spent, bed.figures.leased);
+	assert_int_equal(bed.figures.returned + bed.all_spent, bed.figures.slice_units);
 	answer(0, 900, 0, now);
 	for (int i = 0; i < 20; i++)
-		sl_leases_tick(bed.leases, now += 100 * MS);
-	assert_int_equal(sl_leases_count(bed.leases), 0);
-	assert_int_equal(sl_leases_tick(bed.leases, now), SLUICE_NEVER);
-	assert_int_equal(bed.figures.leases, 0);
+		sl_quota_slices_tick(bed.slices, now += 100 * MS);
+	assert_int_equal(sl_quota_slices_count(bed.slices), 0);
+	assert_int_equal(sl_quota_slices_tick(bed.slices, now), SLUICE_NEVER);
+	assert_int_equal(bed.figures.slices, 0);
 }
 
 static void test_ending_gives_everything_back(void **state) {
 	sluice_ns now = warm_up();
 	(void)state;
 	answer(bed.want, 900, 0, now);
-	assert_int_equal(take_and_keep(1, now), SL_LEASE_TAKEN);
-	assert_int_equal(sl_leases_end(bed.leases, now), 1);
+	assert_int_equal(take_and_keep(1, now), SL_QUOTA_SLICE_TAKEN);
+	assert_int_equal(sl_quota_slices_end(bed.slices, now), 1);
 	assert_int_equal(bed.spent, 2);
 	assert_int_equal(bed.want, 0);
 	answer(0, 900, 0, now);
-	assert_int_equal(sl_leases_under_way(bed.leases), 0);
-	assert_int_equal(take(1, now), SL_LEASE_NONE);
+	assert_int_equal(sl_quota_slices_under_way(bed.slices), 0);
+	assert_int_equal(take(1, now), SL_QUOTA_SLICE_NONE);
 }
 
 int main(void) {

@@ -1,9 +1,9 @@
 /* Doors whose decisions are made elsewhere, against doors that decide at once: the same bytes, cut anywhere, get the
- * same answers, whether a flight lands at once, later, or never.
+ * same answers, whether decisions are ready at once, later, or never.
  *
- * Elsewhere is a second store of this process: a flight's calls are decided in it when the test lets it land. So the
+ * Elsewhere is a second store of this process: calls are decided in it when the test says so. So the
  * answers must be equal to the last byte, and so must what was counted. */
-#include "hosts/server/door/flight.h"
+#include "hosts/server/door/pending.h"
 #include "tests/model/dice.h"
 #include "tests/unit/door_resp.h"
 
@@ -28,35 +28,35 @@ static const char policy_text[] = "client-time: true\n"
 struct elsewhere {
 	struct sl_remote remote;
 	struct sluice_store *store;
-	unsigned at_once_percent; /* of the flights that land at once */
+	unsigned at_once_percent; /* of those that are ready at once */
 	bool away;                /* nobody is there */
-	uint64_t flights, calls;
+	uint64_t sent, calls;
 	struct dice dice;
 };
 
-static void land(struct elsewhere *there, struct sl_flight *flight) {
-	for (uint32_t i = 0; i < flight->call_count; i++) {
-		struct sluice_call *call = &flight->calls[i].call;
+static void decide_all(struct elsewhere *there, struct sl_pending *pending) {
+	for (uint32_t i = 0; i < pending->call_count; i++) {
+		struct sluice_call *call = &pending->calls[i].call;
 		if (there->away)
 			call->err = SLUICE_E_AWAY;
 		else
 			assert_int_equal(sluice_decide(there->store, call), SLUICE_OK);
 	}
-	there->flights++;
-	there->calls += flight->call_count;
+	there->sent++;
+	there->calls += pending->call_count;
 }
 
-static bool launch(struct sl_remote *remote, struct sl_flight *flight) {
+static bool on_send(struct sl_remote *remote, struct sl_pending *pending) {
 	struct elsewhere *there = (struct elsewhere *)remote;
 	if (dice_below(&there->dice, 100) >= there->at_once_percent)
 		return false;
-	land(there, flight);
+	decide_all(there, pending);
 	return true;
 }
 
 static void elsewhere_open(struct elsewhere *there, uint64_t seed) {
 	struct sluice_store_options options = {.memory_bytes = 4 * 1024 * 1024};
-	*there = (struct elsewhere){.remote.launch = launch};
+	*there = (struct elsewhere){.remote.send = on_send};
 	there->dice = dice_of(seed, 1);
 	assert_int_equal(sluice_store_open(&there->store, &options, NULL), SLUICE_OK);
 }
@@ -71,7 +71,7 @@ struct line {
 	void *state;
 	char *kept; /* not consumed */
 	size_t kept_len;
-	struct sl_flight *landed;
+	struct sl_pending *ready;
 	uint32_t settled;
 	bool closed;
 };
@@ -91,7 +91,7 @@ static void line_open(struct line *line, const struct sl_door *door, struct else
 
 static void line_close(struct line *line) {
 	line->door->close(line->state);
-	sl_flights_free(line->landed);
+	sl_pending_free_all(line->ready);
 	sl_door_context_free(&line->context);
 	sl_buffer_free(&line->out);
 	free(line->kept);
@@ -104,12 +104,12 @@ static enum sl_door_verdict feed_once(struct line *line, size_t *done) {
 	size_t len = line->kept_len - *done, consumed = 0;
 	char *memory = malloc(len + 1); /* of their own each time: nothing may be kept of the last feed's */
 	memcpy(memory, line->kept + *done, len);
-	line->context.landed = line->landed;
-	line->context.landed_settled = line->settled;
-	line->context.landed_taken = 0;
+	line->context.ready = line->ready;
+	line->context.ready_settled = line->settled;
+	line->context.ready_taken = 0;
 	enum sl_door_verdict verdict = line->door->feed(line->state, &line->context, memory, len, &consumed, &line->out);
-	line->landed = line->context.landed;
-	line->settled = line->context.landed_settled;
+	line->ready = line->context.ready;
+	line->settled = line->context.ready_settled;
 	free(memory);
 	assert_true(consumed <= len);
 	*done += consumed;
@@ -117,16 +117,16 @@ static enum sl_door_verdict feed_once(struct line *line, size_t *done) {
 }
 
 static void line_land(struct line *line) {
-	struct sl_flight *flight = line->context.launched, **end = &line->landed;
-	assert_non_null(flight);
-	land(line->there, flight);
-	flight->next = NULL;
+	struct sl_pending *pending = line->context.pending, **end = &line->ready;
+	assert_non_null(pending);
+	decide_all(line->there, pending);
+	pending->next = NULL;
 	while (*end != NULL)
 		end = &(*end)->next;
-	*end = flight;
+	*end = pending;
 }
 
-/* Bytes arrive; all that they ask for flies and lands, before others come. */
+/* Bytes arrive; all that they ask for is decided, before others come. */
 static void line_send(struct line *line, const char *bytes, size_t len) {
 	enum sl_door_verdict verdict;
 	size_t done = 0;
@@ -140,7 +140,7 @@ static void line_send(struct line *line, const char *bytes, size_t len) {
 		if (verdict == SL_DOOR_WAIT)
 			line_land(line);
 		else if (verdict != SL_DOOR_MORE)
-			assert_null(line->landed); /* all that was asked for was answered */
+			assert_null(line->ready); /* all that was asked for was answered */
 	} while (verdict == SL_DOOR_MORE || verdict == SL_DOOR_WAIT);
 	line->closed = verdict == SL_DOOR_CLOSE;
 	memmove(line->kept, line->kept + done, line->kept_len - done);
@@ -236,7 +236,7 @@ static void compare(const struct sl_door *door, request_fn *make, uint64_t seed,
 		assert_int_equal(here.context.commands, remote.context.commands);
 		assert_int_equal(here.kept_len, remote.kept_len);
 	}
-	assert_true(there.flights > 0);
+	assert_true(there.sent > 0);
 	line_close(&here);
 	line_close(&remote);
 	sluice_store_close(there.store);
@@ -268,7 +268,7 @@ static void test_decided_once(void **state) {
 		memcpy(text + len, check, sizeof check - 1);
 	line_send(&line, text, len);
 	assert_int_equal(there.calls, 300);
-	assert_int_equal(there.flights, 5); /* of 64 at most */
+	assert_int_equal(there.sent, 5); /* of 64 at most */
 	assert_int_equal(line.context.commands, 300);
 	static const char last[] = "*7\r\n:1\r\n:500\r\n:200\r\n";
 	assert_non_null(memmem(line.out.data, line.out.len, last, sizeof last - 1));
@@ -331,11 +331,11 @@ static void test_away_http(void **state) {
 	sluice_store_close(there.store);
 }
 
-/* What a flight tells whoever decides it. */
-static bool look(struct sl_remote *remote, struct sl_flight *flight) {
-	const struct sl_flight_call *call = &flight->calls[0];
+/* What is told to whoever decides. */
+static bool look(struct sl_remote *remote, struct sl_pending *pending) {
+	const struct sl_pending_call *call = &pending->calls[0];
 	(void)remote;
-	assert_int_equal(flight->call_count, 1);
+	assert_int_equal(pending->call_count, 1);
 	assert_int_equal(call->call.item_count, 3); /* per-user, shadow, and per-user's candidate */
 	assert_string_equal(call->facts[0].name, "per-user");
 	assert_int_equal(call->facts[0].on_error, SL_ON_ERROR_DENY);
@@ -355,14 +355,14 @@ static void test_facts(void **state) {
 	size_t done = 0;
 	(void)state;
 	elsewhere_open(&there, 1);
-	there.remote.launch = look;
+	there.remote.send = look;
 	line_open(&line, &sl_door_resp, &there);
 	line.kept = strdup(admit);
 	line.kept_len = strlen(admit);
 	assert_int_equal(feed_once(&line, &done), SL_DOOR_WAIT);
 	assert_int_equal(done, 0);
 	assert_int_equal(line.out.len, 0);
-	sl_flight_free(line.context.launched);
+	sl_pending_free(line.context.pending);
 	line_close(&line);
 	sluice_store_close(there.store);
 }
@@ -379,7 +379,7 @@ static void test_the_id_that_is_answered_is_held(void **state) {
 	elsewhere_open(&there, 1);
 	line_open(&line, &sl_door_resp, &there);
 	line_send(&line, asked, sizeof asked - 1);
-	assert_int_equal(there.flights, 1);
+	assert_int_equal(there.sent, 1);
 	assert_int_equal(sluice_limit_parse(&limit, sl_str("concurrency 2 lease 1m"), NULL), SLUICE_OK);
 	assert_int_equal(sluice_holders(there.store, &limit, sl_str("k"), NOW_NS, &holder, 1), 1);
 	snprintf(want, sizeof want, "*8\r\n:1\r\n:2\r\n:1\r\n:0\r\n:60000\r\n:0\r\n:0\r\n$16\r\n%016llx\r\n",

@@ -2,11 +2,12 @@
  * block, also one with a sketch, and calls of it at instants that jump anywhere. Nothing outside the block may be
  * touched (it is allocated to the byte), every call ends, and its answers agree with themselves.
  *
- *   limit | header: 0 as it comes, 1 of places, 2 weighted, 3 with a sketch | places, low and high | calls
+ *   limit | header: 0 as it comes, 1 of seats, 2 weighted, 3 with a sketch | seats, low and high | calls
  *   | state, 24 bytes | calls of 8 bytes | the block, again and again until it is full
  *
  * A call is: operation, who, 2 of cost, instant's kind and exponent, 3 of the instant. */
-#include "algo/hyperlog.h"
+#include "algo/hll.h"
+#include "algo/step.h"
 #include "base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -170,11 +171,11 @@ static void call(struct sluice_limit *limit, struct kept *kept, const uint8_t *b
 }
 
 /* A block as it may have been, or may never have been. */
-static void make_block(struct kept *kept, uint8_t kind, uint32_t places, const uint8_t *bytes, size_t size) {
+static void make_block(struct kept *kept, uint8_t kind, uint32_t seats, const uint8_t *bytes, size_t size) {
 	static const uint32_t flags[] = {0, 0, SL_PLACES_WEIGHTED, SL_PLACES_SKETCH};
-	uint32_t header[2] = {kind % 4 == 3 ? SL_EXACT_MEMBERS : places % PLACES_MAX, flags[kind % 4]};
+	uint32_t header[2] = {kind % 4 == 3 ? SL_EXACT_MEMBERS : seats % PLACES_MAX, flags[kind % 4]};
 	unsigned char *block;
-	kept->block_bytes = (sl_places_bytes(header[0], header[1]) + 7) / 8 * 8;
+	kept->block_bytes = (sl_seats_bytes(header[0], header[1]) + 7) / 8 * 8;
 	SL_ASSERT((block = calloc(1, kept->block_bytes)) != NULL);
 	for (size_t i = 0; size != 0 && i < kept->block_bytes; i += size)
 		memcpy(block + i, bytes, sl_min(size, kept->block_bytes - i));

@@ -1,6 +1,6 @@
-/* The books: names keep their rows over reloads, rows are used again only where that cannot confuse anybody, workers'
+/* The stats: names keep their rows over reloads, rows are used again only where that cannot confuse anybody, workers'
  * pages add up, histograms put every bound where it belongs, and the history is what was counted when. */
-#include "hosts/server/watch/books.h"
+#include "hosts/server/watch/stats.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,18 +11,18 @@
 
 static const sluice_ns start_ns = 1767225600ull * 1000000000, step_ns = (sluice_ns)SL_HISTORY_STEP_MS * 1000000;
 
-static struct sl_books *books;
+static struct sl_stats *stats;
 static uint32_t rows[SL_POLICY_LIMITS_MAX];
 
 static int setup(void **state) {
 	(void)state;
-	books = sl_books_new(3);
-	return books == NULL;
+	stats = sl_stats_new(3);
+	return stats == NULL;
 }
 
 static int teardown(void **state) {
 	(void)state;
-	sl_books_free(books);
+	sl_stats_free(stats);
 	return 0;
 }
 
@@ -37,14 +37,14 @@ static void enter(const char *prefix, uint32_t from, uint32_t to) {
 		len += (size_t)snprintf(text + len, room - len, "  - {name: %s%u, key: ip, limit: 10/1m}\n", prefix, i);
 	if (sluice_policy_load(&policy, sl_slice(text, len), &problems) != SLUICE_OK)
 		fail_msg("%s", problems.count > 0 ? problems.list[0].text : "?");
-	sl_books_enter(books, policy, rows);
+	sl_stats_enter(stats, policy, rows);
 	sluice_problems_free(&problems);
 	sluice_policy_free(policy);
 	free(text);
 }
 
 static void count_allowed(uint32_t worker, uint32_t row, uint64_t by) {
-	struct sl_row *own = sl_tally_row(sl_books_tally(books, worker), row);
+	struct sl_row *own = sl_worker_stats_row(sl_stats_worker(stats, worker), row);
 	assert_non_null(own);
 	sl_count(&own->decisions[SL_TRANSPORT_RESP][SL_VERDICT_ALLOWED], by);
 	sl_count(&own->near, by);
@@ -52,7 +52,7 @@ static void count_allowed(uint32_t worker, uint32_t row, uint64_t by) {
 
 static struct sl_row_sum sum_of(uint32_t row) {
 	struct sl_row_sum sum;
-	assert_true(sl_books_row(books, row, &sum));
+	assert_true(sl_stats_row(stats, row, &sum));
 	return sum;
 }
 
@@ -65,8 +65,8 @@ static uint64_t allowed_in(uint32_t row) {
 /* The row of a name, or 0. */
 static uint32_t row_named(const char *name) {
 	struct sl_row_sum sum;
-	for (uint32_t row = 1; row < sl_books_row_count(books); row++)
-		if (sl_books_row(books, row, &sum) && strcmp(sum.name, name) == 0)
+	for (uint32_t row = 1; row < sl_stats_row_count(stats); row++)
+		if (sl_stats_row(stats, row, &sum) && strcmp(sum.name, name) == 0)
 			return row;
 	return 0;
 }
@@ -75,10 +75,10 @@ static uint32_t row_named(const char *name) {
 
 static void test_row_0_is_that_of_notation(void **state) {
 	(void)state;
-	assert_int_equal(sl_books_row_count(books), 1);
+	assert_int_equal(sl_stats_row_count(stats), 1);
 	assert_string_equal(sum_of(0).name, "");
 	struct sl_row_sum sum;
-	assert_false(sl_books_row(books, 1, &sum));
+	assert_false(sl_stats_row(stats, 1, &sum));
 }
 
 static void test_a_name_keeps_its_row_when_limits_move_and_when_it_comes_back(void **state) {
@@ -102,16 +102,16 @@ static void test_pages_of_all_workers_add_up(void **state) {
 	(void)state;
 	enter("a", 0, 130); /* three chunks */
 	for (uint32_t worker = 0; worker < 3; worker++) {
-		struct sl_tally *tally = sl_books_tally(books, worker);
-		struct sl_row *row = sl_tally_row(tally, rows[129]);
+		struct sl_worker_stats *page = sl_stats_worker(stats, worker);
+		struct sl_row *row = sl_worker_stats_row(page, rows[129]);
 		sl_count(&row->decisions[SL_TRANSPORT_HTTP][SL_VERDICT_DENIED], worker + 1);
 		sl_count(&row->hits[0], 10 * (worker + 1));
 		sl_count(&row->hits[1], 1);
 		sl_count(&row->candidate, 2);
-		sl_count(&tally->requests[SL_TRANSPORT_HTTP][SL_VERDICT_ERROR], 3);
-		sl_count(&tally->errors[SL_TRANSPORT_RESP], 4);
-		sl_times_add(&tally->decision, 150, 2);
-		sl_times_add(&tally->request[SL_TRANSPORT_RESP], 1000, 1);
+		sl_count(&page->requests[SL_TRANSPORT_HTTP][SL_VERDICT_ERROR], 3);
+		sl_count(&page->errors[SL_TRANSPORT_RESP], 4);
+		sl_times_add(&page->decision, 150, 2);
+		sl_times_add(&page->request[SL_TRANSPORT_RESP], 1000, 1);
 	}
 	struct sl_row_sum row = sum_of(rows[129]);
 	assert_int_equal(row.decisions[SL_TRANSPORT_HTTP][SL_VERDICT_DENIED], 6);
@@ -119,8 +119,8 @@ static void test_pages_of_all_workers_add_up(void **state) {
 	assert_int_equal(row.hits[0], 60);
 	assert_int_equal(row.hits[1], 3);
 	assert_int_equal(row.candidate, 6);
-	struct sl_books_sum sum;
-	sl_books_sum(books, &sum);
+	struct sl_stats_sum sum;
+	sl_stats_sum(stats, &sum);
 	assert_int_equal(sum.requests[SL_TRANSPORT_HTTP][SL_VERDICT_ERROR], 9);
 	assert_int_equal(sum.errors[SL_TRANSPORT_RESP], 12);
 	assert_int_equal(sum.decision[1], 6);
@@ -141,7 +141,7 @@ static void test_a_full_table_gives_the_longest_unused_rows_to_new_names(void **
 	for (uint32_t i = 0; i < most; i++)
 		count_allowed(i % 3, rows[i], 200);
 	enter("c", 0, most);
-	assert_int_equal(sl_books_row_count(books), SL_ROWS_MAX);
+	assert_int_equal(sl_stats_row_count(stats), SL_ROWS_MAX);
 	for (uint32_t i = 0; i < most; i++) {
 		assert_int_equal(allowed_in(rows[i]), 0); /* nothing of what the row counted for another */
 		count_allowed(2, rows[i], i);
@@ -208,7 +208,7 @@ static struct sl_step_sum steps[SL_HISTORY_STEPS];
 
 static uint32_t history(uint32_t row, sluice_ns *last) {
 	memset(steps, 0xff, sizeof steps);
-	return sl_books_history(books, row, steps, last);
+	return sl_stats_history(stats, row, steps, last);
 }
 
 static void test_a_step_has_what_was_counted_in_it(void **state) {
@@ -218,14 +218,16 @@ static void test_a_step_has_what_was_counted_in_it(void **state) {
 	assert_int_equal(history(rows[0], &last), 0);
 	assert_int_equal(last, 0);
 	count_allowed(0, rows[0], 3);
-	sl_books_sample(books, start_ns);
+	sl_stats_sample(stats, start_ns);
 	count_allowed(0, rows[0], 1);
 	count_allowed(1, rows[0], 1);
-	sl_count(&sl_tally_row(sl_books_tally(books, 2), rows[0])->decisions[SL_TRANSPORT_HTTP][SL_VERDICT_DENIED], 4);
-	sl_count(&sl_tally_row(sl_books_tally(books, 2), rows[0])->decisions[SL_TRANSPORT_RESP][SL_VERDICT_SHADOW], 5);
-	sl_count(&sl_tally_row(sl_books_tally(books, 2), rows[0])->candidate, 6);
-	sl_books_sample(books, start_ns + step_ns);
-	sl_books_sample(books, start_ns + 2 * step_ns + step_ns / 3); /* a late timer is no missing step */
+	sl_count(&sl_worker_stats_row(sl_stats_worker(stats, 2), rows[0])->decisions[SL_TRANSPORT_HTTP][SL_VERDICT_DENIED],
+	         4);
+	sl_count(&sl_worker_stats_row(sl_stats_worker(stats, 2), rows[0])->decisions[SL_TRANSPORT_RESP][SL_VERDICT_SHADOW],
+	         5);
+	sl_count(&sl_worker_stats_row(sl_stats_worker(stats, 2), rows[0])->candidate, 6);
+	sl_stats_sample(stats, start_ns + step_ns);
+	sl_stats_sample(stats, start_ns + 2 * step_ns + step_ns / 3); /* a late timer is no missing step */
 	assert_int_equal(history(rows[0], &last), 3);
 	assert_int_equal(last, start_ns + 2 * step_ns + step_ns / 3);
 	assert_int_equal(steps[0].allowed, 3);
@@ -238,18 +240,18 @@ static void test_steps_that_were_missed_count_nothing(void **state) {
 	(void)state;
 	enter("a", 0, 1);
 	count_allowed(0, rows[0], 1);
-	sl_books_sample(books, start_ns);
+	sl_stats_sample(stats, start_ns);
 	count_allowed(0, rows[0], 9);
-	sl_books_sample(books, start_ns + 4 * step_ns);
+	sl_stats_sample(stats, start_ns + 4 * step_ns);
 	assert_int_equal(history(rows[0], &last), 5);
 	const uint32_t want[] = {1, 0, 0, 0, 9};
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(steps[i].allowed, want[i]);
-	sl_books_sample(books, start_ns + 6 * step_ns - step_ns / 3); /* one was missed, the next came early */
+	sl_stats_sample(stats, start_ns + 6 * step_ns - step_ns / 3); /* one was missed, the next came early */
 	assert_int_equal(history(rows[0], &last), 7);
-	sl_books_sample(books, start_ns + 4 * step_ns - 1); /* nor does a clock that stands still or steps back break it */
+	sl_stats_sample(stats, start_ns + 4 * step_ns - 1); /* nor does a clock that stands still or steps back break it */
 	assert_int_equal(history(rows[0], &last), 8);
-	sl_books_sample(books, start_ns + 1000000 * step_ns); /* the host slept for weeks */
+	sl_stats_sample(stats, start_ns + 1000000 * step_ns); /* the host slept for weeks */
 	assert_int_equal(history(rows[0], &last), SL_HISTORY_STEPS);
 	for (int i = 0; i < SL_HISTORY_STEPS; i++)
 		assert_int_equal(steps[i].allowed, 0);
@@ -261,11 +263,11 @@ static void test_the_ring_keeps_the_last_steps(void **state) {
 	enter("a", 0, 1);
 	for (uint32_t i = 0; i < SL_HISTORY_STEPS + 10; i++) {
 		count_allowed(0, rows[0], i);
-		sl_books_sample(books, start_ns + i * step_ns);
+		sl_stats_sample(stats, start_ns + i * step_ns);
 	}
 	enter("a", 0, 2); /* a younger limit has fewer steps, that end at the same instant */
 	count_allowed(0, rows[1], 77);
-	sl_books_sample(books, start_ns + (SL_HISTORY_STEPS + 10) * step_ns);
+	sl_stats_sample(stats, start_ns + (SL_HISTORY_STEPS + 10) * step_ns);
 	assert_int_equal(history(rows[0], &last), SL_HISTORY_STEPS);
 	assert_int_equal(steps[0].allowed, 11);
 	assert_int_equal(steps[SL_HISTORY_STEPS - 2].allowed, SL_HISTORY_STEPS + 9);
@@ -281,11 +283,11 @@ static void test_a_row_that_is_used_again_has_no_history_of_before(void **state)
 	enter("a", 0, SL_POLICY_LIMITS_MAX);
 	for (uint32_t i = 0; i < SL_POLICY_LIMITS_MAX; i++)
 		count_allowed(0, rows[i], 50);
-	sl_books_sample(books, start_ns);
+	sl_stats_sample(stats, start_ns);
 	enter("b", 0, SL_POLICY_LIMITS_MAX);
 	enter("c", 0, SL_POLICY_LIMITS_MAX);
 	count_allowed(0, rows[SL_POLICY_LIMITS_MAX - 1], 2);
-	sl_books_sample(books, start_ns + step_ns);
+	sl_stats_sample(stats, start_ns + step_ns);
 	assert_int_equal(history(rows[SL_POLICY_LIMITS_MAX - 1], &last), 1);
 	assert_int_equal(steps[0].allowed, 2);
 }
@@ -294,9 +296,9 @@ static void test_a_step_that_holds_too_much_says_the_most(void **state) {
 	sluice_ns last;
 	(void)state;
 	count_allowed(0, 0, (uint64_t)UINT32_MAX + 10);
-	sl_books_sample(books, start_ns);
+	sl_stats_sample(stats, start_ns);
 	count_allowed(0, 0, 1);
-	sl_books_sample(books, start_ns + step_ns);
+	sl_stats_sample(stats, start_ns + step_ns);
 	assert_int_equal(history(0, &last), 2);
 	assert_int_equal(steps[0].allowed, UINT32_MAX);
 	assert_int_equal(steps[1].allowed, 1);
