@@ -38,16 +38,16 @@ endif
 CFLAGS_ALL   += $(if $(FUZZING),-fsanitize=fuzzer-no-link)
 WERROR_FLAG  := $(if $(filter-out 0,$(WERROR)),-Werror)
 
-CORE_SRC := $(wildcard src/base/*.c src/algo/*.c src/store/*.c src/check/*.c)
+CORE_SRC := $(wildcard src/base/*.c src/algo/*.c src/store/*.c src/decide/*.c src/check/*.c)
 LIB_SRC  := $(CORE_SRC) $(wildcard src/policy/*.c hosts/library/*.c\
               $(addprefix src/os/,clock.c map.c file.c process.c zone.c))
 APP_SRC  := $(filter-out $(LIB_SRC) hosts/cli/main.c,\
-              $(wildcard src/proto/*.c src/os/*.c hosts/server/*.c hosts/server/*/*.c hosts/cli/*.c \
+              $(wildcard src/proto/*.c src/os/*.c hosts/server/*/*.c hosts/cli/*.c hosts/cli/*/*.c \
               hosts/redis/script/*.c))
 # The module for Redis and Valkey. What of it knows no Redis is tested and fuzzed without one.
 MODULE_SRC  := $(wildcard hosts/redis/*.c)
-MODULE_FREE := $(patsubst %,hosts/redis/%.c,behind codec commit decide force hold lend memory note shape short side \
-                 valid value)
+MODULE_FREE := $(patsubst %,hosts/redis/%.c,cells charge codec commit companion decide effect held hold load \
+                 memory room shape slice valid value)
 
 # llhttp comes as C source with Debian's node-llhttp; it is compiled here, from where the package put it.
 LLHTTP_DIR     ?= /usr/share/llhttp
@@ -58,7 +58,8 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 CORE_OBJ := $(call obj,$(CORE_SRC))
 LIB_OBJ  := $(call obj,$(LIB_SRC))
 APP_OBJ  := $(call obj,$(APP_SRC) $(MODULE_FREE)) $(LLHTTP_OBJ) $(B)/page/files.o $(B)/script/files.o
-MODULE_OBJ := $(call obj,$(MODULE_SRC) $(wildcard src/base/*.c src/algo/*.c) src/os/zone.c src/proto/ticket.c)
+MODULE_OBJ := $(call obj,$(MODULE_SRC) $(wildcard src/base/*.c src/algo/*.c src/decide/*.c) src/os/zone.c \
+              $(addprefix src/proto/,answer.c command.c command_fits.c command_words.c throttle.c ticket.c))
 
 LIB_LIBS  := -lyaml
 APP_LIBS  := $(LIB_LIBS) -luv -ljansson -lssl -lcrypto -lz -llzma
@@ -235,8 +236,8 @@ bench: ## measure beside what memory allows and beside redis-server: bench/run.p
 	BENCH_BUILD='$(B)' $(PYTHON) bench/run.py
 
 .PHONY: tidy
-tidy: $(B)/libsluice-core.a $(B)/libsluice.so ## floors, sizes, banned calls, undocumented prototypes, symbols
-	$(PYTHON) tools/tidy --core $(B)/libsluice-core.a --shared $(B)/libsluice.so
+tidy: $(B)/libsluice-core.a $(B)/libsluice.so $(B)/sluice $(B)/sluice-module.so ## the rules of the house: tools/tidy
+	$(PYTHON) tools/tidy --core $(B)/libsluice-core.a --shared $(B)/libsluice.so --objects $(B)/obj
 
 # ---- for people ----------------------------------------------------------------------------------------------------
 
@@ -277,7 +278,7 @@ install: all ## into DESTDIR/PREFIX (/usr/local): program, header, libraries, do
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LIB_LIBS)|' sluice.pc.in \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/sluice.pc
 	install -m 644 $(SCRIPTS) $(DESTDIR)$(PREFIX)/share/sluice/
-	install -m 644 LICENSE README.md ARCHITECTURE.md CHANGELOG.md $(DESTDIR)$(PREFIX)/$(DOC)/
+	install -m 644 LICENSE README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md $(DESTDIR)$(PREFIX)/$(DOC)/
 	install -m 644 $(wildcard docs/*.md) $(DESTDIR)$(PREFIX)/$(DOC)/docs/
 	install -m 644 $(wildcard docs/design/*.md) $(DESTDIR)$(PREFIX)/$(DOC)/docs/design/
 	install -m 644 $(wildcard docs/images/*) $(DESTDIR)$(PREFIX)/$(DOC)/docs/images/

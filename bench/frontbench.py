@@ -31,10 +31,10 @@ def admit(way):
 ROWS = [
     ("direct", "module asked directly, 100/1h", False, ["SLUICE.CHECK", "%k", "1", "100/1h"], MILLION, 1),
     ("strict", "front, strict", True, admit("strict"), MILLION, 1),
-    ("each", "front, leases for keys that are hot", True, admit("each"), MILLION, 1),
+    ("each", "front, slices for keys that are hot", True, admit("each"), MILLION, 1),
     ("hot-direct", "module, one hot key", False, ["SLUICE.CHECK", "%k", "1", "100M/1s"], 1, 1),
     ("hot-strict", "front, one hot key, strict", True, admit("hot-strict"), 1, 1),
-    ("hot", "front, one hot key, leases", True, admit("hot"), 1, 1),
+    ("hot", "front, one hot key, slices", True, admit("hot"), 1, 1),
     ("denied-direct", "module, 1,000 keys denied", False, ["SLUICE.CHECK", "%k", "1", "10/1h"], 1000, 0),
     ("denied-strict", "front, 1,000 keys denied, strict", True, admit("denied-strict"), 1000, 0),
     ("denied", "front, 1,000 keys denied, remembered", True, admit("denied"), 1000, 0),

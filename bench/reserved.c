@@ -26,7 +26,7 @@ static int64_t wall_ms(void) {
 	return (int64_t)now_ms;
 }
 
-static struct sluice_decision in_module(enum slr_operation operation, uint32_t cost, uint64_t id, uint64_t ttl_ms) {
+static struct sluice_decision in_module(enum sl_operation operation, uint32_t cost, uint64_t id, uint64_t ttl_ms) {
 	static struct slr_call call;
 	call.operation = operation;
 	call.item_count = call.key_count = 1;
@@ -40,7 +40,7 @@ static struct sluice_decision in_module(enum slr_operation operation, uint32_t c
 	if (slr_decide(&call) != SLR_FINE)
 		exit(1);
 	value = call.keys[0].value;
-	if (operation == SLR_COMMIT && call.found != 1)
+	if (operation == SL_OP_COMMIT && call.found != 1)
 		exit(3);
 	return call.merged;
 }
@@ -61,28 +61,28 @@ static struct sluice_decision in_store(sluice_operation operation, uint32_t cost
 }
 
 __attribute__((noinline)) static bool measure_check(uint32_t cost) {
-	return module ? in_module(SLR_CHECK, cost, 0, 0).allowed : in_store(SLUICE_CHARGE, cost, 0, 0).allowed;
+	return module ? in_module(SL_OP_CHECK, cost, 0, 0).allowed : in_store(SLUICE_CHARGE, cost, 0, 0).allowed;
 }
 
 /* Both waits of a denial. */
 __attribute__((noinline)) static bool measure_denied(void) {
 	uint32_t whole = (uint32_t)limit.derived[SL_CAPACITY];
-	return module ? in_module(SLR_CHECK, whole, 0, 0).allowed : in_store(SLUICE_CHARGE, whole, 0, 0).allowed;
+	return module ? in_module(SL_OP_CHECK, whole, 0, 0).allowed : in_store(SLUICE_CHARGE, whole, 0, 0).allowed;
 }
 
 __attribute__((noinline)) static bool measure_reserve(uint64_t id, uint64_t ttl_ms) {
-	return module ? in_module(SLR_RESERVE, 2, id, ttl_ms).allowed : in_store(SLUICE_RESERVE, 2, id, ttl_ms).allowed;
+	return module ? in_module(SL_OP_RESERVE, 2, id, ttl_ms).allowed : in_store(SLUICE_RESERVE, 2, id, ttl_ms).allowed;
 }
 
 __attribute__((noinline)) static void measure_commit(uint64_t id) {
 	if (module)
-		in_module(SLR_COMMIT, 1, id, 0);
+		in_module(SL_OP_COMMIT, 1, id, 0);
 	else
 		in_store(SLUICE_COMMIT, 1, id, 0);
 }
 
 __attribute__((noinline)) static bool measure_ended(void) {
-	return module ? in_module(SLR_CHECK, 1, 0, 0).allowed : in_store(SLUICE_CHARGE, 1, 0, 0).allowed;
+	return module ? in_module(SL_OP_CHECK, 1, 0, 0).allowed : in_store(SLUICE_CHARGE, 1, 0, 0).allowed;
 }
 
 static uint64_t next_ttl(const char *pattern, struct bench_random *random, uint64_t last_ms) {
@@ -93,7 +93,8 @@ static uint64_t next_ttl(const char *pattern, struct bench_random *random, uint6
 
 /* Not measured. */
 static void reserve(uint64_t id, uint64_t ttl_ms) {
-	struct sluice_decision d = module ? in_module(SLR_RESERVE, 2, id, ttl_ms) : in_store(SLUICE_RESERVE, 2, id, ttl_ms);
+	struct sluice_decision d =
+		module ? in_module(SL_OP_RESERVE, 2, id, ttl_ms) : in_store(SLUICE_RESERVE, 2, id, ttl_ms);
 	admitted += d.allowed;
 	ids[id_count++] = id;
 }
@@ -116,7 +117,7 @@ int main(int argc, char **argv) {
 			reserved++;
 			reserve(bench_next(&random) | 1, next_ttl(argv[3], &random, last_ms));
 		} else if (module) {
-			in_module(SLR_CHECK, 2, 0, 0);
+			in_module(SL_OP_CHECK, 2, 0, 0);
 		} else {
 			in_store(SLUICE_CHARGE, 2, 0, 0);
 		}
