@@ -10,8 +10,9 @@
  * it gives of that again.
  *  target  of any length
  *  out     room for target.len + 1 bytes, but at most SLUICE_KEY_BYTES_MAX; may be target.data itself
- * Returns the length, at least 1. A path that is longer once resolved is cut at SLUICE_KEY_BYTES_MAX, or up to two bytes
- * before it where the cut would leave "." or "..", so that such requests share a counter instead of having none. O(target.len), no allocation. */
+ * Returns the length, at least 1. A path that is longer once resolved is cut at SLUICE_KEY_BYTES_MAX, or up to two
+ * bytes before it where the cut would leave "." or "..", so that such requests share a counter instead of having none.
+ * O(target.len), no allocation. */
 size_t sl_path_normalise(struct sluice_bytes target, char *out);
 
 #endif
