@@ -26,6 +26,7 @@ void sl_conf_forms(struct sl_conf *conf, const struct sl_yaml *value, void *into
 		{"draft6", SL_FORM_DRAFT6, false},
 		{"legacy-epoch", SL_FORM_LEGACY_EPOCH, false},
 		{"legacy-delta", SL_FORM_LEGACY_DELTA, false},
+		{"failed-open", SL_FORM_FAILED_OPEN, false},
 		{"none", 0, false},
 		{"draft-10", SL_FORM_DRAFT10, true},
 		{"draft-7", SL_FORM_DRAFT7, true},

@@ -28,6 +28,7 @@ enum {
 	SL_FORM_DRAFT6 = 4,        /* RateLimit-Limit, -Remaining, -Reset and RateLimit-Policy: 100;w=60 */
 	SL_FORM_LEGACY_EPOCH = 8,  /* X-RateLimit-Limit, -Remaining, -Reset: Unix seconds */
 	SL_FORM_LEGACY_DELTA = 16, /* the same, -Reset in seconds from now */
+	SL_FORM_FAILED_OPEN = 32,  /* Sluice-Failed-Open: 1 with what passes undecided; goes with all of them */
 };
 
 enum sl_listen_door { SL_LISTEN_RESP, SL_LISTEN_HTTP, SL_LISTEN_GRPC };

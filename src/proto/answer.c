@@ -89,8 +89,12 @@ static bool tells_next(const struct sl_outcome *o) {
 	return (o->given & SL_SAYS(NEXT)) != 0;
 }
 
+static bool tells_open(const struct sl_outcome *o) {
+	return (o->given & SL_SAYS(OPEN)) != 0;
+}
+
 int sl_answer_more(const struct sl_outcome *o) {
-	return o->named + o->call->upto + has_id(o) + tells_next(o);
+	return o->named + o->call->upto + has_id(o) + tells_next(o) + tells_open(o);
 }
 
 void sl_answer_put_more(const struct sl_answer_sink *sink, void *to, const struct sl_outcome *o) {
@@ -102,6 +106,8 @@ void sl_answer_put_more(const struct sl_answer_sink *sink, void *to, const struc
 		sink->text(to, o->id);
 	if (tells_next(o))
 		sink->integer(to, sl_ns_to_ms_ceil(o->call->merged.next_after_ns));
+	if (tells_open(o))
+		sink->integer(to, o->failed_open);
 }
 
 void sl_answer_put_other(const struct sl_answer_sink *sink, void *to, const struct sl_outcome *o) {

@@ -8,6 +8,7 @@
  *   COMMIT              the seven, or an error: there is no such reservation
  *   ADMIT               .. name [granted, with UPTO] [ticket or nil, where the policy leases or reserves anything]
  *   with NEXT           .. next_ms, behind all of these
+ *   ADMIT with OPEN     .. 1 where the request passes undecided (on-error: allow), else 0: the last of all
  *   RESET CANCEL        how many were forgotten                 RELEASE RENEW    of how many counters
  *   EACH                an array a limit: the six, next_ms [with EXACT: ns by which retry_ms was rounded up]; then
  *                       [granted repeated found] of calls that come to more than their limits' figures
@@ -35,6 +36,7 @@ struct sl_outcome {
 	uint32_t given;                 /* the words that it said: SL_SAYS() */
 	const struct sluice_call *call; /* call->each where EACH or LEASE tells of each limit */
 	bool named, ticketed;           /* ADMIT: a name goes with it; a ticket may */
+	bool failed_open;               /* ADMIT: it passes though the store has not decided it, in whole or in part */
 	struct sluice_bytes name, id;   /* the limit's; of what there is now: of a lease, a ticket; data NULL: of nothing */
 };
 

@@ -25,6 +25,7 @@ enum sl_command_word {
 	SL_WORD_UPTO,
 	SL_WORD_NEXT,
 	SL_WORD_EACH,
+	SL_WORD_OPEN,
 	/* of fronts */
 	SL_WORD_EXACT,
 	SL_WORD_KEEP,

@@ -20,6 +20,7 @@ const struct sl_meaning sl_words[SL_WORDS] = {
 	[SL_WORD_UPTO] = {NAMED("UPTO"), .member = "upto", .argument = "upto"},
 	[SL_WORD_NEXT] = {NAMED("NEXT"), .member = "next", .argument = "next",
                       .against = SL_SAYS(EACH) | SL_SAYS(EXACT)},
+	[SL_WORD_OPEN] = {NAMED("OPEN"), .argument = "open"},
 	[SL_WORD_EACH] = {NAMED("EACH"), .argument = "each", .against = SL_SAYS(NEXT)},
 	[SL_WORD_EXACT] = {NAMED("EXACT"), .argument = "exact", .against = SL_SAYS(NEXT)},
 	[SL_WORD_KEEP] = {NAMED("KEEP"), .argument = "keep"},
@@ -88,7 +89,7 @@ const struct sl_form sl_forms[SL_OPERATIONS] = {
                   .words = COMMON, .fronts = ITS_OWN},
 	[SL_OP_HOLDERS] = {"HOLDERS", .limits = true, .leases = true, .words = COMMON, .fronts = ITS_OWN},
 	[SL_OP_ADMIT] = {"ADMIT", FIELDS(SL_FIELD_COST), .costs = true, .leases = true,
-                  .words = SL_SAYS(UPTO) | SL_SAYS(NEXT) | SL_SAYS(ID) | SL_SAYS(MEMBER)},
+                  .words = SL_SAYS(UPTO) | SL_SAYS(NEXT) | SL_SAYS(OPEN) | SL_SAYS(ID) | SL_SAYS(MEMBER)},
 	[SL_OP_EXPLAIN] = {"EXPLAIN", FIELDS(SL_FIELD_COST), .costs = true},
 };
 

@@ -36,7 +36,7 @@ def told():
 
 # put_rows(): all counters
 ROWS = {"sluice_decisions", "sluice_hits", "sluice_near_limit", "sluice_candidate_denied", "sluice_penalties",
-        "sluice_bounds"}
+        "sluice_bounds", "sluice_failed_open", "sluice_failed_open_seconds"}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def expressions(dashboard):
 
 
 def test_alerts_are_rules_and_do_what_their_tests_say():
-    assert "12 rules found" in promtool("check", "rules", "alerts.yml")
+    assert "13 rules found" in promtool("check", "rules", "alerts.yml")
     assert "SUCCESS" in promtool("test", "rules", "alerts_test.yml")
     promtool("check", "config", "scrape.yml")
 

@@ -218,6 +218,7 @@ static void test_forms(void **state) {
 		{"draft-6", SL_FORM_DRAFT6},
 		{"[draft-7, draft6]", SL_FORM_DRAFT7 | SL_FORM_DRAFT6},
 		{"[legacy-delta, ietf]", SL_FORM_DRAFT10 | SL_FORM_LEGACY_DELTA},
+		{"[draft10, failed-open]", SL_FORM_DRAFT10 | SL_FORM_FAILED_OPEN},
 		{"'legacy-epoch'", SL_FORM_LEGACY_EPOCH},
 		{"none", 0},
 		{"[none]", 0},
@@ -352,7 +353,7 @@ static void test_bad_listens(void **state) {
 }
 
 static void test_bad_forms(void **state) {
-	static const char all[] = "expected draft10, draft7, draft6, legacy-epoch, legacy-delta or none";
+	static const char all[] = "expected draft10, draft7, draft6, legacy-epoch, legacy-delta, failed-open or none";
 	const struct row rows[] = {
 		{"headers: draft8\n", {{1, 10, "found 'draft8': did you mean 'draft"}}},
 		{"headers: rfc\n", {{1, 10, all}}},

@@ -193,6 +193,54 @@ static __attribute__((noinline)) void count_beyond(struct sl_door_context *conte
 	sl_count(&row->bounds[SLUICE_BOUND_LIMITS], 1);
 }
 
+bool sl_call_outcome_fails_open(const struct sl_door_context *context, const struct sl_call_outcome *outcome) {
+	const struct sluice_call *call = outcome->call;
+	struct sl_undecided *undecided = outcome->undecided;
+	if (undecided == NULL)
+		return false;
+	if (call->err == SLUICE_OK)
+		return call->merged.allowed && undecided->items != 0;
+	undecided->items = 0;
+	if (call->err != SLUICE_E_AWAY && call->err != SLUICE_E_BUSY)
+		return false;
+	for (uint32_t i = 0; i < outcome->shown; i++) {
+		if (call->items[i].observed || !sl_rule_has(call->items[i].limit, SL_HAS_COUNTER))
+			continue;
+		if (sl_policy_limit_at(context->policy, outcome->positions[i])->on_error == SL_ON_ERROR_DENY)
+			return false;
+		undecided->items |= (uint32_t)1 << i;
+	}
+	return undecided->items != 0;
+}
+
+/* Tells of a request that passes undecided, and of the first that is decided again. */
+static __attribute__((noinline)) void tell_open(struct sl_door_context *context,
+                                                const struct sl_call_outcome *outcome) {
+	static const char away[] = "the store did not answer in time", busy[] = SL_HELD_UP_TEXT;
+	const struct sluice_call *call = outcome->call;
+	uint32_t items = outcome->undecided->items;
+	for (uint32_t i = 0; i < outcome->shown; i++) {
+		struct sl_row *row = (items >> i & 1) != 0 ? row_of(context, outcome->positions[i]) : NULL;
+		if (row == NULL)
+			continue;
+		sl_count(&row->undecided, 1);
+		if (context->shared != NULL && context->shared->stats != NULL && context->rows != NULL)
+			sl_stats_undecided(context->shared->stats, context->rows[outcome->positions[i]], context->now);
+	}
+	if (context->shared != NULL && context->shared->failing != NULL)
+		sl_failing_pass(context->shared->failing, context->now,
+		                sluice_policy_limit_name(context->policy, outcome->positions[__builtin_ctz(items)]),
+		                call->err == SLUICE_E_BUSY ? busy : away);
+}
+
+static void settle_open(struct sl_door_context *context, const struct sl_call_outcome *outcome) {
+	if (sl_call_outcome_fails_open(context, outcome))
+		tell_open(context, outcome);
+	else if (outcome->call->err == SLUICE_OK && outcome->undecided->items == 0 && !outcome->undecided->local &&
+	         context->shared != NULL && context->shared->failing != NULL)
+		sl_failing_decided(context->shared->failing, context->now);
+}
+
 /* Limits in notation: the merged answer stands for all. Where none applies there is no limit to count. */
 static inline void settle_notation(struct sl_door_context *context, const struct sl_call_outcome *outcome) {
 	const struct sluice_decision *merged = &outcome->call->merged;
@@ -288,6 +336,8 @@ void sl_call_outcome_settle(struct sl_door_context *context, const struct sl_cal
 		                                                 : SL_VERDICT_DENIED;
 		sl_count(&context->stats->requests[outcome->transport][verdict], 1);
 	}
+	if (outcome->undecided != NULL)
+		settle_open(context, outcome);
 	if (failed)
 		count_errors(context, outcome);
 	else if (outcome->positions == NULL)

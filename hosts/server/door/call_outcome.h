@@ -15,6 +15,7 @@
  *   candidate its candidate would have denied
  *   penalties a shut-out began, of an observed limit, too
  *   bounds    a bound of ours was met (sluice_bound): it denied, or keeps the limit more coarsely
+ *   undecided the store could not answer, and it let the request pass (on-error: allow)
  *
  * Of limits in notation only the merged answer is there: they count once, in row 0, by the name of the limit that
  * decided. Shadows and candidates are counted only: the top keys and the denial log are of those who were turned
@@ -27,8 +28,17 @@
 /* What SLUICE_E_BUSY is, to whoever asked (store/lock.h). */
 #define SL_HELD_UP_TEXT "a process that shares the store was stopped with one of its locks in hand"
 
+/* After how long a caller may ask again whom the store could not answer: it is looked for about once a second. */
+#define SL_UNABLE_RETRY_NS ((sluice_ns)1000000000)
+
 /* The position of an item that is given in notation, among others that are not. */
 #define SL_POSITION_NOTATION UINT32_MAX
+
+/* What of a request nobody has decided, and passes all the same. */
+struct sl_undecided {
+	uint32_t items; /* bit i: the limit of item i can't be asked, and says on-error: allow */
+	bool local;     /* others were decided by counters of this process alone (on-error: local) */
+};
 
 struct sl_call_outcome {
 	struct sluice_call *call;    /* decided (call->err says how); settling may lengthen each[i].retry_after_ns and
@@ -37,8 +47,14 @@ struct sl_call_outcome {
 	uint32_t shown;              /* the request's own items; those after them are candidates */
 	const uint8_t *candidate_of; /* call->item_count - shown of them: which shown item each belongs to */
 	enum sl_transport transport;
+	struct sl_undecided *undecided; /* of a request that the policy decides, filled by deciding and settling; NULL: no
+	                                 * on-error speaks, the caller is told that the store can't answer */
 	uint32_t beyond; /* as in struct sluice_match: an observed limit that is not looked at, and would have denied */
 };
+
+/* Does a request pass that the store has not decided, in whole or in part? Call it for what was decided with
+ * outcome->undecided: fills in what of it is known by the policy alone. */
+bool sl_call_outcome_fails_open(const struct sl_door_context *context, const struct sl_call_outcome *outcome);
 
 /* Puts the candidates of a match after its items, as far as SLUICE_ITEMS_MAX has room.
  *  items  in: match->count items; out: with candidates after them; SLUICE_ITEMS_MAX places

@@ -8,6 +8,7 @@
 #include "hosts/server/watch/stats.h"
 #include "hosts/server/watch/store_stats.h"
 #include "hosts/server/watch/denials.h"
+#include "hosts/server/watch/failing.h"
 #include "hosts/server/watch/top.h"
 #include "policy/address.h"
 #include "policy/policy.h"
@@ -57,6 +58,7 @@ struct sl_shared {
 	uint32_t top_count;
 	struct sl_denials *denials; /* NULL: no denial log */
 	struct sl_stagger *stagger;
+	struct sl_failing *failing; /* NULL: an outage is not told */
 	struct sl_access *access;
 	const struct sl_figures *figures;
 	const struct sl_fleet_figures

@@ -197,6 +197,8 @@ static size_t take_ready(struct sl_door_context *context, const struct sl_call_o
 		if (ready == NULL)
 			break;
 		take(outcomes[taken].call, &ready->call);
+		if (outcomes[taken].undecided != NULL)
+			*outcomes[taken].undecided = ready->undecided;
 		context->ready_taken++;
 	}
 	return taken;

@@ -38,6 +38,7 @@ struct sl_pending_call {
 	 * can't be asked there. Others as sluice_decide() has them. */
 	struct sluice_call call;
 	const struct sl_pending_item *facts; /* of each item */
+	struct sl_undecided undecided;       /* what passes all the same; set where the call was decided in part */
 	bool dated;                          /* the client has set the instant call.now; else the store's clock decides */
 };
 

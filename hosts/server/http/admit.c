@@ -27,6 +27,8 @@ struct admitting {
 	struct sl_http_question question;
 	struct sl_admission admission;
 	struct sluice_bytes id; /* the ticket */
+	struct sl_undecided undecided;
+	bool failed_open; /* it passes undecided, in whole or in part */
 	char ticket[SL_TICKET_BYTES_MAX];
 };
 
@@ -37,6 +39,7 @@ static void reply_match(struct admitting *a, const struct sluice_match *match) {
 	view.candidate_of = a->question.candidate_of;
 	view.store = a->exchange->context->remote == NULL ? a->exchange->context->store : NULL;
 	view.id = a->id;
+	view.failed_open = a->failed_open;
 	view.style = a->style;
 	view.next = a->ask->call.want_next;
 	for (uint32_t i = 0; i < view.count; i++) {
@@ -176,6 +179,8 @@ void sl_http_decide_attributes(struct sl_http_exchange *exchange, const struct s
 	a.ask = ask;
 	a.style = style;
 	a.id = sl_slice(NULL, 0);
+	a.undecided = (struct sl_undecided){0};
+	a.failed_open = false;
 	if (!prepare(&a))
 		return;
 	struct sl_call_outcome outcome = {.call = call,
@@ -183,6 +188,7 @@ void sl_http_decide_attributes(struct sl_http_exchange *exchange, const struct s
 	                                  .shown = a.match.count,
 	                                  .candidate_of = a.question.candidate_of,
 	                                  .transport = SL_TRANSPORT_HTTP,
+	                                  .undecided = &a.undecided,
 	                                  .beyond = a.match.beyond};
 	if (!can_tell(&a)) {
 		deny_untold(&a, &outcome);
@@ -190,6 +196,7 @@ void sl_http_decide_attributes(struct sl_http_exchange *exchange, const struct s
 	}
 	if (!sl_http_decide(exchange, &a.question, ask, &outcome))
 		return;
+	a.failed_open = sl_call_outcome_fails_open(exchange->context, &outcome);
 	if (call->err == SLUICE_OK && call->merged.allowed && call->cost != 0 && sl_admission_holds(call))
 		write_ticket(&a);
 	if (call->err == SLUICE_OK)

@@ -71,6 +71,7 @@ void sl_http_reply_unable(struct sl_http_exchange *exchange, unsigned status, sl
 		room += SL_JSON_ROOM(names[i].len) + 1;
 	if (!sl_http_reply_begin(&reply, exchange, status, "application/problem+json", room))
 		return;
+	sl_headers_retry_after(&reply.w, SL_UNABLE_RETRY_NS);
 	sl_http_reply_body(&reply);
 	sl_http_problem_members(&reply.w, status, sl_http_problem_reduced, busy ? "Store held up" : "Store away",
 	                        sl_str(busy ? SL_HELD_UP_TEXT ": the request was not decided"
@@ -124,6 +125,7 @@ void sl_http_reply_items(struct sl_http_exchange *exchange, const struct sl_http
 	view.candidate_of = NULL;
 	view.store = NULL;
 	view.id = id;
+	view.failed_open = false;
 	view.style = (struct sl_http_style){0};
 	view.next = ask->call.want_next;
 	for (uint32_t i = 0; i < view.count; i++) {

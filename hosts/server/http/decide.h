@@ -29,7 +29,7 @@ void sl_http_reply_failed(struct sl_http_exchange *exchange, sluice_err err);
 /* Is it one of those that a policy's on-error answers: the store is away? */
 bool sl_http_is_unable(sluice_err err);
 /* The store cannot answer. `status`: 503, unless a proxy would take that for a server that is down. `names` are of the
- * limits that deny for it. */
+ * limits that deny for it. With Retry-After: SL_UNABLE_RETRY_NS. */
 void sl_http_reply_unable(struct sl_http_exchange *exchange, unsigned status, sluice_err err,
                           const struct sluice_bytes *names, uint32_t count);
 

@@ -150,6 +150,8 @@ static void put_decision(struct sl_out *out, const struct sl_http_view *view) {
 	}
 	if (view->call->repeated)
 		sl_out_str(out, ",\"repeated\":true");
+	if (view->failed_open)
+		sl_out_str(out, ",\"failed_open\":true");
 	sl_out_str(out, ",\"limits\":[");
 	for (uint32_t i = 0; i < view->count; i++)
 		put_limit(out, view, i);
@@ -272,6 +274,8 @@ static void put_headers(struct sl_out *out, const struct sl_http_view *view, uin
 		put_delay(out, merged->delay_ns);
 		put_ticket(out, view->id);
 	}
+	if (view->failed_open && (forms & SL_FORM_FAILED_OPEN) != 0)
+		sl_out_str(out, "Sluice-Failed-Open: 1\r\n");
 	sl_headers_rate_limit(out, forms, &decision);
 }
 

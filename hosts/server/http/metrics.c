@@ -13,7 +13,8 @@
 
 enum {
 	ROOM = 36 * 1024, /* for all families, but for what each limit adds */
-	LINES = 12 + SLUICE_BOUNDS, /* of one limit: 8 decisions, 2 hits, near, candidate, penalties, bounds but none */
+	LINES = 14 + SLUICE_BOUNDS, /* of one limit: 8 decisions, 2 hits, near, candidate, penalties, 2 of failing open,
+	                             * bounds but none */
 	ROOM_LINE = 128 + 2 * SLUICE_NAME_BYTES_MAX /* each byte of a name may need an escape */
 };
 
@@ -91,6 +92,18 @@ static void put_row_penalties(struct sl_prom *prom, const struct sl_row_sum *row
 	sl_prom_count(prom, labels_of(row, by, 0), row->penalties);
 }
 
+static void put_row_undecided(struct sl_prom *prom, const struct sl_row_sum *row) {
+	struct sl_prom_label by[3];
+	if (row->name[0] != '\0') /* of limits in notation the caller decides */
+		sl_prom_count(prom, labels_of(row, by, 0), row->undecided);
+}
+
+static void put_row_undecided_s(struct sl_prom *prom, const struct sl_row_sum *row) {
+	struct sl_prom_label by[3];
+	if (row->name[0] != '\0')
+		sl_prom_count(prom, labels_of(row, by, 0), row->undecided_s);
+}
+
 static void put_row_bounds(struct sl_prom *prom, const struct sl_row_sum *row) {
 	struct sl_prom_label by[3];
 	for (int bound = SLUICE_BOUND_NONE + 1; bound < SLUICE_BOUNDS; bound++) {
@@ -117,6 +130,10 @@ static void put_limits(struct sl_prom *prom, const struct sl_stats *stats) {
 	put_rows(prom, stats, "sluice_candidate_denied", "Decisions that the candidate of a limit would have denied.",
 	         put_row_candidate);
 	put_rows(prom, stats, "sluice_penalties", "Shut-outs that began by the penalty of a limit.", put_row_penalties);
+	put_rows(prom, stats, "sluice_failed_open", "Requests that a limit let pass undecided (on-error: allow).",
+	         put_row_undecided);
+	put_rows(prom, stats, "sluice_failed_open_seconds", "Seconds in which a limit let any request pass undecided.",
+	         put_row_undecided_s);
 	put_rows(prom, stats, "sluice_bounds", "Decisions that met a bound of ours, not the quota.", put_row_bounds);
 }
 

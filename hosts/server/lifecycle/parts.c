@@ -42,6 +42,7 @@ bool sl_parts_make(struct sl_parts *parts, uint32_t workers, const struct sl_set
 	memset(parts->figures, 0, sizeof *parts->figures);
 	parts->figures->worker_count = workers;
 	shared->figures = parts->figures;
+	shared->failing = &parts->failing;
 	parts->bounds = sl_bounds_new(&parts->figures->refused);
 	shared->stats = sl_stats_new(workers);
 	shared->stagger = sl_stagger_new();

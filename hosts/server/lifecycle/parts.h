@@ -8,6 +8,7 @@ struct sl_parts {
 	struct sl_shared shared; /* what the doors see of it */
 	struct sl_figures *figures;
 	struct sl_bounds *bounds;       /* of its connections */
+	struct sl_failing failing;      /* whether its limits fail open */
 	struct sl_fleet_figures *fleet; /* of each worker; NULL: counters of this host */
 };
 

@@ -52,9 +52,13 @@ static struct survey survey(const struct sl_remote_call *remote) {
 
 static void stand_aside(struct sl_remote_call *remote) {
 	struct sluice_call *call = &remote->call->call;
-	for (uint32_t i = 0; i < call->item_count; i++)
-		if (remote->items[i].state == SL_ITEM_FAILED)
-			call->each[i] = sl_plan_full(call->items[i].limit, (uint8_t)i);
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		if (remote->items[i].state != SL_ITEM_FAILED)
+			continue;
+		call->each[i] = sl_plan_full(call->items[i].limit, (uint8_t)i);
+		if (is_enforced(remote, i) && on_error(remote, i) == SL_ON_ERROR_ALLOW)
+			remote->call->undecided.items |= (uint32_t)1 << i;
+	}
 }
 
 static bool decide_locally(struct sl_remote_call *remote, struct sluice_store *store) {
@@ -85,6 +89,7 @@ sluice_err sl_fallback(struct sl_remote_call *remote, struct sluice_store *store
 	sluice_operation operation = remote->call->call.operation;
 	if (remote->refused)
 		return SLUICE_E_MISUSE;
+	remote->call->undecided = (struct sl_undecided){.local = s.local != 0};
 	if (s.failed == 0)
 		return SLUICE_OK;
 	stand_aside(remote);

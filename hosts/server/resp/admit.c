@@ -122,6 +122,7 @@ static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, co
 	                                                  batch->candidate_of[index]);
 	batch->shown[index] = (uint8_t)found->count;
 	batch->beyond[index] = found->beyond;
+	batch->undecided[index] = (struct sl_undecided){0};
 	bool prepared = sl_admission_prepare(admission, turn->context->policy, found, batch->candidate_of[index],
 	                                     batch->items + batch->item_count, call);
 	SL_ASSERT(prepared); /* only an estimate of a header may be wrong, and there are none here */

@@ -8,8 +8,6 @@
 #include "hosts/server/resp/resp.h"
 #include "proto/answer.h"
 
-#define FALLBACK_NS ((sluice_ns)1000000000)
-
 static char *put_text(char *at, const char *text) {
 	size_t len = strlen(text);
 	memcpy(at, text, len);
@@ -132,6 +130,11 @@ static struct sl_outcome admitted(const struct sl_resp_turn *turn, const struct 
 	};
 }
 
+static bool passes_undecided(const struct sl_resp_turn *turn, const struct sluice_call *call) {
+	const struct sl_resp_batch *batch = &turn->worker->batch;
+	return (call->err != SLUICE_OK || call->merged.allowed) && batch->undecided[call - batch->calls].items != 0;
+}
+
 static char *put_held(char *at, const struct sl_resp_turn *turn, struct sl_outcome *outcome, int64_t position) {
 	const struct sluice_call *call = outcome->call;
 	struct sluice_match match = match_of(turn, call);
@@ -144,6 +147,7 @@ static char *put_admitted(char *at, const struct sl_resp_turn *turn, const struc
 	int32_t index = call->merged.index;
 	int64_t position = index < 0 ? -1 : (int64_t)positions_of(turn, call)[index];
 	struct sl_outcome outcome = admitted(turn, call, given, position);
+	outcome.failed_open = passes_undecided(turn, call);
 	if (outcome.ticketed && sl_admission_holds(call) && sl_answer_holds(call))
 		return put_held(at, turn, &outcome, position);
 	return put_outcome(at, turn, &outcome, &call->merged, position);
@@ -159,9 +163,10 @@ static char *put_fallback(char *at, const struct sl_resp_turn *turn, const struc
 	fallback.merged = sl_merge_nothing();
 	if (denier >= 0)
 		fallback.merged = (struct sluice_decision){.quota = match.items[denier].limit->derived[SL_CAPACITY],
-		                                           .retry_after_ns = FALLBACK_NS};
+		                                           .retry_after_ns = SL_UNABLE_RETRY_NS};
 	fallback.granted = fallback.merged.allowed ? call->cost : 0;
 	struct sl_outcome outcome = admitted(turn, &fallback, given, position);
+	outcome.failed_open = passes_undecided(turn, call);
 	return put_outcome(at, turn, &outcome, &fallback.merged, position);
 }
 

@@ -126,7 +126,7 @@ void sl_resp_call_end(struct sl_resp_turn *turn, const struct sluice_call *call,
 
 /* ---- deciding -------------------------------------------------------------------------------------------------- */
 
-static struct sl_call_outcome outcome_of(const struct sl_resp_batch *batch, uint32_t i) {
+static struct sl_call_outcome outcome_of(struct sl_resp_batch *batch, uint32_t i) {
 	const struct sluice_call *call = &batch->calls[i];
 	return (struct sl_call_outcome){
 		.call = (struct sluice_call *)call,
@@ -134,6 +134,7 @@ static struct sl_call_outcome outcome_of(const struct sl_resp_batch *batch, uint
 		.shown = batch->operations[i] == SL_OP_ADMIT ? batch->shown[i] : call->item_count,
 		.candidate_of = batch->candidate_of[i],
 		.transport = SL_TRANSPORT_RESP,
+		.undecided = batch->operations[i] == SL_OP_ADMIT ? &batch->undecided[i] : NULL,
 		.beyond = batch->operations[i] == SL_OP_ADMIT ? batch->beyond[i] : 0,
 	};
 }

@@ -13,6 +13,7 @@
 #ifndef SL_RESP_DOOR_H
 #define SL_RESP_DOOR_H
 
+#include "hosts/server/door/call_outcome.h"
 #include "hosts/server/door/door.h"
 #include "hosts/server/door/ids.h"
 #include "proto/command.h"
@@ -67,6 +68,7 @@ struct sl_resp_batch {
 	uint8_t shown[SL_RESP_CALLS_MAX]; /* items that answer; candidates stand behind them; SL_OP_ADMIT only */
 	uint8_t candidate_of[SL_RESP_CALLS_MAX][SLUICE_ITEMS_MAX];
 	uint32_t beyond[SL_RESP_CALLS_MAX]; /* of the match; SL_OP_ADMIT only */
+	struct sl_undecided undecided[SL_RESP_CALLS_MAX]; /* SL_OP_ADMIT only */
 	struct sluice_limit spares[SL_RESP_SPARES];
 	char made[SL_RESP_CALLS_MAX][SL_ID_DIGITS + 1]; /* ids that the door gives */
 };

@@ -37,6 +37,7 @@ struct name {
 	struct seen seen;
 	struct sl_step_sum *ring; /* SL_HISTORY_STEPS; NULL where the system gave no memory */
 	uint64_t since;           /* the step that it began with */
+	_Atomic uint64_t undecided_at, undecided_s; /* the last such second, and how many; written without the lock */
 };
 
 struct sl_stats {
@@ -113,6 +114,16 @@ struct sl_row *sl_worker_stats_row(struct sl_worker_stats *page, uint32_t row) {
 		atomic_store_explicit(place, chunk, memory_order_release); /* pairs with find_row */
 	}
 	return &chunk[row % CHUNK];
+}
+
+void sl_stats_undecided(struct sl_stats *stats, uint32_t row, sluice_ns now) {
+	SL_ASSERT(row < SL_ROWS_MAX);
+	struct name *name = &stats->names[row];
+	uint64_t second = now / 1000000000, last = atomic_load_explicit(&name->undecided_at, memory_order_relaxed);
+	/* relaxed: who loses the exchange lost to one who counted a second, too */
+	if (second > last && atomic_compare_exchange_strong_explicit(&name->undecided_at, &last, second,
+	                                                             memory_order_relaxed, memory_order_relaxed))
+		atomic_fetch_add_explicit(&name->undecided_s, 1, memory_order_relaxed);
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------ */
@@ -198,13 +209,14 @@ static void add_row(const struct sl_row *row, struct sl_row_sum *sum) {
 	sum->near += look(&row->near);
 	sum->candidate += look(&row->candidate);
 	sum->penalties += look(&row->penalties);
+	sum->undecided += look(&row->undecided);
 	for (int bound = 0; bound < SLUICE_BOUNDS; bound++)
 		sum->bounds[bound] += look(&row->bounds[bound]);
 }
 
 /* All that was ever counted in a row, whatever its name. */
 static void sum_row(const struct sl_stats *stats, uint32_t row, struct sl_row_sum *sum) {
-	*sum = (struct sl_row_sum){.near = 0};
+	*sum = (struct sl_row_sum){.undecided_s = look(&stats->names[row].undecided_s)};
 	for (uint32_t i = 0; i < stats->workers; i++) {
 		const struct sl_row *own = find_row(&stats->pages[i], row);
 		if (own != NULL)
@@ -226,6 +238,8 @@ static void sum_name(const struct sl_stats *stats, uint32_t row, struct sl_row_s
 	sum->near -= before->near;
 	sum->candidate -= before->candidate;
 	sum->penalties -= before->penalties;
+	sum->undecided -= before->undecided;
+	sum->undecided_s -= before->undecided_s;
 	for (int bound = 0; bound < SLUICE_BOUNDS; bound++)
 		sum->bounds[bound] -= before->bounds[bound];
 }

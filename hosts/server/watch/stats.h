@@ -49,6 +49,7 @@ struct sl_row {
 	_Atomic uint64_t near;      /* allowed decisions that left at most near-limit of the quota */
 	_Atomic uint64_t candidate; /* decisions that its candidate would have denied */
 	_Atomic uint64_t penalties; /* shut-outs that began */
+	_Atomic uint64_t undecided; /* requests that it let pass while the store could not answer (on-error: allow) */
 	_Atomic uint64_t bounds[SLUICE_BOUNDS]; /* decisions that met this bound of ours; [0] stays 0 */
 };
 
@@ -78,6 +79,9 @@ void sl_stats_enter(struct sl_stats *stats, const struct sluice_policy *policy, 
 /* The row of a page, for writing by its worker; NULL when the system gives no memory. Some ns. */
 struct sl_row *sl_worker_stats_row(struct sl_worker_stats *stats, uint32_t row);
 
+/* A limit let a request pass undecided at `now`: the second is counted, once whatever worker says so. Any thread. */
+void sl_stats_undecided(struct sl_stats *stats, uint32_t row, sluice_ns now);
+
 /* ---- reading ---- */
 
 /* The sums of all workers of one row. */
@@ -85,6 +89,7 @@ struct sl_row_sum {
 	char name[SLUICE_NAME_BYTES_MAX + 1]; /* "" for row 0 */
 	uint64_t decisions[SL_TRANSPORTS][SL_VERDICTS];
 	uint64_t hits[2], near, candidate, penalties, bounds[SLUICE_BOUNDS];
+	uint64_t undecided, undecided_s; /* requests let pass, and the seconds in which there was any */
 };
 
 /* The highest row in use + 1. */
