@@ -454,7 +454,7 @@ struct sluice_match {
 	uint32_t count;
 	struct sluice_item items[SLUICE_ITEMS_MAX]; /* point into the policy and into the caller's buffer */
 	uint32_t position[SLUICE_ITEMS_MAX];        /* of each limit in the policy file, from 0 */
-	uint32_t beyond; /* 1 + the position of an observed limit that applies behind SLUICE_ITEMS_MAX others, and is left
+	uint32_t beyond; /* 1 + the position of an observed limit that applies after SLUICE_ITEMS_MAX others, and is left
 	                  * out; 0: none */
 };
 
@@ -463,7 +463,7 @@ struct sluice_match {
  * policy, 64); a path without query, resolved; a method in upper case; a host in lower case, without port. A value of
  * more than SLUICE_KEY_BYTES_MAX bytes counts as the hash of the whole.
  *  buffer  holds the keys that `match` points to; SLUICE_MATCH_BYTES_MAX always suffices
- * Where more than SLUICE_ITEMS_MAX limits apply, the first behind so many that is enforced takes the last place, and
+ * Where more than SLUICE_ITEMS_MAX limits apply, the first after so many that is enforced takes the last place, and
  * denies: its item has SLUICE_BOUND_LIMITS. A call of these items charges nothing.
  * Returns SLUICE_OK; SLUICE_E_MISUSE where an attribute is given twice; SLUICE_E_RANGE when a name is too long, or the
  * buffer is too small. No allocation; one pass over the policy's limits. */

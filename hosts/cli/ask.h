@@ -44,7 +44,7 @@ void sl_ask_end(struct sl_cli_ask *ask);
 /* Says why an answer could not be read. SL_EXIT_FAILED. */
 int sl_ask_failed(const struct sl_cli_ask *ask, const struct sluice_error *error);
 
-/* Reads an array's first `want` integers; `more` elements stand behind them. False with `error` filled. */
+/* Reads an array's first `want` integers; `more` elements stand after them. False with `error` filled. */
 bool sl_ask_read_array(struct sl_cli_ask *ask, int64_t *answer, int want, int more, struct sluice_error *error);
 
 /* Says that a process that is stopped holds up a store. Returns SL_EXIT_FAILED. */

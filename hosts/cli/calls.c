@@ -83,7 +83,7 @@ static int take_word(const struct sl_verb *verb, void *to, const char *word) {
 static const char *pull(struct sl_cli_ask *ask, const char *what) {
 	struct sl_request *request = &ask->request;
 	if (request->word_count < 2) {
-		sl_cli_misuse(ask->verb, "expected a key and %s behind it", what);
+		sl_cli_misuse(ask->verb, "expected a key and %s after it", what);
 		return NULL;
 	}
 	const char *word = request->words[1].data;
@@ -126,7 +126,7 @@ static int read_commit(struct sl_cli_ask *ask) {
 		return sl_cli_misuse(ask->verb, "the true cost '%.32s': expected a whole number, 0 to 4294967295", cost);
 	ask->cost = (uint32_t)actual;
 	if (ask->request.word_count != 1)
-		return sl_cli_misuse(ask->verb, "expected nothing behind the true cost");
+		return sl_cli_misuse(ask->verb, "expected nothing after the true cost");
 	return check_ticket(ask);
 }
 
@@ -172,7 +172,7 @@ static int read_call(struct sl_cli_ask *ask, int argc, char **argv) {
 
 /* ---- telling the answer: each reads it, prints it, and says what to exit with; false with `error` filled --------- */
 
-/* What stands behind the seven: what each word that was said adds, in the order of the words. */
+/* What stands after the seven: what each word that was said adds, in the order of the words. */
 static void print_more(const struct sl_cli_ask *ask, const int64_t *more) {
 	if (ask->upto)
 		printf("%-10s %" PRId64 " of %" PRIu32 "\n", "granted", *more++, ask->cost);
@@ -301,7 +301,7 @@ const struct sl_verb sl_verb_check = {
 			 "                    [--server ADDR [--user NAME] [--tls [--ca FILE]] | --store STORE]",
 	.summary = "Decides one request on a running server or in a store, and charges it if it is allowed",
 	.text = "Each LIMIT is one argument: quote it when it has several words. Several limits admit together or not\n"
-			"at all. `KEY k` between them: the limits behind it count for k. `--` ends the options, for a key that\n"
+			"at all. `KEY k` between them: the limits after it count for k. `--` ends the options, for a key that\n"
 			"begins with a dash. Exit status: 0 allowed, 1 denied, 2 no answer.\n",
 	.examples = "  sluice check user:1 100/1m\n"
 				"  sluice check user:1 10/1s 'token-bucket 600/1h burst 50' KEY ip:9 'sliding-log 20/1m' --cost 5\n"
@@ -405,7 +405,7 @@ const struct sl_verb sl_verb_reset = {
 	.usage = "reset KEY LIMIT... [--server ADDR [--user NAME] [--tls [--ca FILE]] | --store STORE]",
 	.summary = "Forgets a key's counters, as if it had never been seen",
 	.text = "A counter is found by its key and its limit, so say the limit that it was charged under; burst, queue\n"
-			"and edge do not matter. `KEY k` between limits: those behind it count for k. What a full store remembers\n"
+			"and edge do not matter. `KEY k` between limits: those after it count for k. What a full store remembers\n"
 			"of a counter that it evicted is forgotten as well, and so are leases, members, reservations and\n"
 			"penalties. Exit status: 0 whether there was such a counter or not, 2 no answer.\n",
 	.examples = "  sluice reset user:1 100/1m\n"

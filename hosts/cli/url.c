@@ -53,7 +53,7 @@ static bool has_port(const char *host, size_t len) {
 static bool take_prefix(const char *prefix, struct sl_redis_url *url, struct sluice_error *error) {
 	size_t len = strlen(prefix), digits = strspn(prefix, "0123456789");
 	if (len > 0 && digits == len)
-		return fail(error, "what stands behind '/' is a prefix of keys, not the number of a database: leave it out, or "
+		return fail(error, "what stands after '/' is a prefix of keys, not the number of a database: leave it out, or "
 		                   "write one such as /limits:");
 	if (memchr(prefix, '{', len) != NULL || memchr(prefix, '}', len) != NULL)
 		return fail(error, "expected a prefix without { and }, which choose the slot of a key in a cluster");

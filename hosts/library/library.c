@@ -154,7 +154,7 @@ void sluice_store_stats(struct sluice_store *store, struct sluice_store_stats *s
 	/* Pages are locked to be read: who has no row of its own may not. */
 	for (struct sl_walk walk = {.store = store}; store->owner != 0 && sl_walk_next(&walk);)
 		add_page(store, walk.page, now, stats);
-	stats->stopped = sl_stalls_count(store); /* behind the walk, which may have found one */
+	stats->stopped = sl_stalls_count(store); /* after the walk, which may have found one */
 }
 
 const char *sluice_store_verify(const struct sluice_store *store) {

@@ -257,7 +257,7 @@ uint32_t sl_bucket_count(const struct sluice_limit *limit, struct sl_counter *co
 	return cost;
 }
 
-/* What was too much goes back as a refund does, but only what of it has not drained: the debt behind the charge, less
+/* What was too much goes back as a refund does, but only what of it has not drained: the debt after the charge, less
  * what drained since. What was too little is debt from when it is known. */
 bool sl_bucket_correct(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_correction *at) {
 	uint64_t tick_ns = limit->derived[SL_TICK_NS], window = limit->derived[SL_WINDOW_TICKS];
@@ -269,8 +269,8 @@ bool sl_bucket_correct(const struct sluice_limit *limit, struct sl_counter *coun
 		store_line(limit, &counter->state, b.tick, debt < most ? debt : most, b.rate);
 	} else {
 		uint64_t since = b.tick - sl_min(b.tick, to_ticks(at->instant, tick_ns));
-		sl_u128 behind = sl_mul(at->debt, window), drained = sl_mul(b.rate, since);
-		sl_u128 take = sl_mul(at->charged - at->actual, window), left = behind > drained ? behind - drained : 0;
+		sl_u128 owed = sl_mul(at->debt, window), drained = sl_mul(b.rate, since);
+		sl_u128 take = sl_mul(at->charged - at->actual, window), left = owed > drained ? owed - drained : 0;
 		take = take < left ? take : left;
 		take = take < b.debt ? take : b.debt;
 		SL_ASSERT(take <= stored_debt(&before, bits));
@@ -285,9 +285,9 @@ uint32_t sl_ledger_left(const struct sluice_limit *limit, uint32_t rate, const s
                         sluice_ns now) {
 	uint64_t tick_ns = limit->derived[SL_TICK_NS], from = to_ticks(reservation->instant, tick_ns);
 	uint64_t t = to_ticks(now, tick_ns);
-	sl_u128 behind = sl_mul(reservation->debt, limit->derived[SL_WINDOW_TICKS]);
+	sl_u128 owed = sl_mul(reservation->debt, limit->derived[SL_WINDOW_TICKS]);
 	sl_u128 drained = sl_mul(rate, t - sl_min(t, from));
-	return drained < behind ? (uint32_t)sl_div(behind - drained, limit->derived[SL_WINDOW_TICKS]) : 0;
+	return drained < owed ? (uint32_t)sl_div(owed - drained, limit->derived[SL_WINDOW_TICKS]) : 0;
 }
 
 uint32_t sl_bucket_debt(const struct sluice_limit *limit, const struct sl_counter *counter, sluice_ns now) {

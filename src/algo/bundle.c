@@ -332,8 +332,8 @@ static sluice_ns time_of(const struct sluice_limit *limit, uint32_t rate, uint64
 
 /* What of a bucket's entry is given back where it ends later, and until when that holds.
  *
- * As long as the debt behind a charge was more than drained of it since, all of the charge is left. From there on it
- * drains, and so do others of the bundle, one behind the other. What a bucket owes if they are returned late differs
+ * As long as the debt after a charge was more than drained of it since, all of the charge is left. From there on it
+ * drains, and so do others of the bundle, one after the other. What a bucket owes if they are returned late differs
  * from what it owes if they were in time by what drains of it meanwhile, at most: so that much less is given back, in
  * whole units, which hold a while longer. */
 struct stretch {

@@ -6,7 +6,7 @@
 #include "base/zone.h"
 
 /* The window of limit->calendar (not NONE) that holds the instant t, half-open, Unix ns: start <= t < end, but at the
- * very last of all ns. What would begin before 1970 begins at 0, what would end behind the last instant (in 2554) ends
+ * very last of all ns. What would begin before 1970 begins at 0, what would end after the last instant (in 2554) ends
  * there. A day begins at the first instant of its date or, where there is none, of a later one; where the clocks are
  * put back over midnight, at the first of the two. About 20 ns in UTC, 80 ns elsewhere. */
 struct sl_span {

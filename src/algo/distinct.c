@@ -14,7 +14,7 @@
  *                one in Q / (0.72 x 4096), so that this side bounds nothing against somebody who tries
  *
  *   beyond   the end of the last member who lost his seat to a newer one. As long as it lies ahead, others than those
- *            with seats count, and the count is max(estimate, 1,025); behind it every one that counts has a seat
+ *            with seats count, and the count is max(estimate, 1,025); after it every one that counts has a seat
  *            again, and the count is exact. (Who loses his seat ends before all who keep theirs.)
  *   ghosts   members of an evicted counter, whose number is known but not their names: added to either count
  *

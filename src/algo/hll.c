@@ -50,7 +50,7 @@ _Static_assert(CHUNK_CELLS *CHUNKS == SL_SKETCH_RANKS * SL_SKETCH_REGISTERS, "ev
 /* A m^2 in 2^-36: 2^60 / (2 ln 2). */
 #define SCALE UINT64_C(831657068615270156)
 
-/* Registers that are live at each rank and above; [0] are all, and behind the last rank there are none. */
+/* Registers that are live at each rank and above; [0] are all, and after the last rank there are none. */
 struct rows {
 	uint16_t live[28];
 };
@@ -193,7 +193,7 @@ static uint32_t first_to_go(const uint16_t *times, uint16_t base, uint16_t ages)
 	return (uint16_t)left ^ 0x8000;
 }
 
-/* The first unit behind this one in which a register falls. */
+/* The first unit after this one in which a register falls. */
 static uint64_t next_fall(const struct sl_hll *hll, uint64_t base, uint64_t unit) {
 	uint32_t ages = ages_in(base, unit), left = SL_SKETCH_UNITS;
 	for (int rank = 0; rank < SL_SKETCH_RANKS; rank++)
@@ -244,7 +244,7 @@ void sl_hll_format(const struct sluice_limit *limit, const struct sl_seats *p) {
 
 static void set_counted(struct sl_hll *hll, uint64_t counted) {
 	if (hll->counted != counted)
-		__atomic_store_n(&hll->counted, counted, __ATOMIC_SEQ_CST); /* before, or behind, all that it speaks of */
+		__atomic_store_n(&hll->counted, counted, __ATOMIC_SEQ_CST); /* before, or after, all that it speaks of */
 	SL_POINT();
 }
 

@@ -39,7 +39,7 @@ uint64_t sl_hll_estimate_of(const struct sl_seats *seats, uint64_t another);
 /* Whether counting `who` at seats->t would leave the estimate as it is. */
 bool sl_hll_covers(const struct sluice_limit *limit, const struct sl_seats *seats, uint64_t who);
 
-/* The first instant behind t at which the estimate is below `quota`, if that comes before `beyond`; else that. */
+/* The first instant after t at which the estimate is below `quota`, if that comes before `beyond`; else that. */
 sluice_ns sl_hll_below(const struct sluice_limit *limit, const struct sl_seats *seats, uint64_t quota);
 
 /* Before the clock is moved from seats->last to t: makes times so old that they would soon read as new ones old again.

@@ -170,11 +170,11 @@ static sluice_ns wait_for(struct view *v, uint32_t low, uint64_t cost) {
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 		sluice_ns end = v->ledger->list[middle].end;
-		uint32_t behind = sl_ledger_ended(v->ledger, end); /* all that end with it; of damaged ones anything */
-		if (decide(v, behind, end, cost).allowed)
+		uint32_t after = sl_ledger_ended(v->ledger, end); /* all that end with it; of damaged ones anything */
+		if (decide(v, after, end, cost).allowed)
 			high = (uint32_t)sl_min(middle, sl_max(low, sl_ledger_ended(v->ledger, end - 1)));
 		else
-			low = (uint32_t)sl_max(middle + 1, sl_min(behind, high));
+			low = (uint32_t)sl_max(middle + 1, sl_min(after, high));
 	}
 	from = low != 0 ? sl_max(v->ledger->list[low - 1].end, v->t) : v->t;
 	decision = decide(v, low, from, cost);
@@ -290,7 +290,7 @@ static uint64_t crowds_back(const struct view *v, const struct sl_counter *copy,
 	return back;
 }
 
-/* Where sharing stands behind the first `kept`: what is left of the millisecond of the last of them goes on. */
+/* Where sharing stands after the first `kept`: what is left of the millisecond of the last of them goes on. */
 static struct sharing sharing_behind(const struct view *v, const struct sl_counter *copy, uint32_t kept) {
 	struct sharing sharing = {copy, UINT64_MAX, 0, 0};
 	uint32_t first = kept;

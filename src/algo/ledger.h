@@ -5,7 +5,7 @@
  * instant: a window that has rolled on keeps nothing of it. Pure functions, as in step.h; a ledger is a list that the
  * host keeps in whatever memory it has.
  *
- *   reserve   charge; then note {id, sl_step_instant() behind the charge, instant + ttl, cost, sl_ledger_debt()}
+ *   reserve   charge; then note {id, sl_step_instant() after the charge, instant + ttl, cost, sl_ledger_debt()}
  *   charge    sl_ledger_step() decides. Admitted: the first sl_ledger_ended() are corrected to 0 as of their ends and
  *             taken out, then it is charged as any other
  *   commit    sl_bundle_find(); those that have ended are corrected first, then this one as of now, and taken out
@@ -28,7 +28,7 @@ struct sl_reservation {
 	sluice_ns instant; /* of the charge, by the counter's clock */
 	sluice_ns end;     /* from which on it is returned; above instant */
 	uint32_t cost;     /* that was charged, >= 1 */
-	uint32_t debt;     /* buckets: the debt behind the charge, in whole units, rounded down; what of it had drained when
+	uint32_t debt;     /* buckets: the debt after the charge, in whole units, rounded down; what of it had drained when
 	                    * it is returned is not given back again. Where the bucket's rate was turned since, both are as
 	                    * of then (sl_ledger_left()). Others: 0 */
 };
@@ -65,7 +65,7 @@ enum { SL_LEDGER_SCRATCH_BYTES = (SL_BUCKETS_MAX + 1) * 4 + 64 };
 void sl_ledger_step(const struct sluice_limit *limit, const struct sl_counter *counter, const struct sl_ledger *ledger,
                     sluice_ns now, uint64_t cost, void *scratch, struct sluice_decision *decision);
 
-/* The debt to be noted in a reservation, from the counter behind its charge. */
+/* The debt to be noted in a reservation, from the counter after its charge. */
 uint32_t sl_ledger_debt(const struct sluice_limit *limit, const struct sl_counter *counter, sluice_ns now);
 
 /* A reservation of what a counter was just charged: from its clock on, for a ttl. O(1). */

@@ -41,7 +41,7 @@
  *
  * A process may die between any two stores, and leave the old state with a block half written:
  *
- *   charge   The new entry falls behind the ring of the old state, which therefore does not see it; but where the ring
+ *   charge   The new entry falls after the ring of the old state, which therefore does not see it; but where the ring
  *            is as long as the block and begins with expired entries, over those. Then the state without them, at the
  *            instant of the charge, is published first (sl_log_prepare()): nobody counts them any more, nor charges at
  *            an instant at which they would count. A charge merged into the newest entry raises its sum, in one store:
@@ -548,10 +548,10 @@ static inline uint32_t cost_at(const struct sl_log *to, uint32_t k) {
 
 /* Makes room for entry k. */
 static void insert(struct sl_log *to, uint32_t k, uint64_t ms) {
-	size_t behind = to->count - k, at = (size_t)k + 1;
+	size_t after = to->count - k, at = (size_t)k + 1;
 	SL_ASSERT(to->count + 1 < to->capacity);
-	memmove(to->sums + 4 * (at + 1), to->sums + 4 * at, 4 * behind);
-	memmove(to->instants + to->width * (at + 1), to->instants + to->width * at, to->width * behind);
+	memmove(to->sums + 4 * (at + 1), to->sums + 4 * at, 4 * after);
+	memmove(to->instants + to->width * (at + 1), to->instants + to->width * at, to->width * after);
 	put(to, k + 1, ms, 0);
 	to->count++;
 }

@@ -18,7 +18,7 @@ static inline bool sl_is_digit(char c) {
 /* Fills the error with `expected`, what was found at `where`, and its column. Returns `err`. */
 sluice_err sl_reading_fail(const struct sl_reading *in, sluice_err err, const char *where, const char *expected);
 
-/* Reads digits to a number; saturates at UINT64_MAX, so that the range check behind it sees any overflow. SLUICE_OK, or
+/* Reads digits to a number; saturates at UINT64_MAX, so that the range check after it sees any overflow. SLUICE_OK, or
  * SLUICE_E_SYNTAX, which is told. */
 SLUICE_MUST_USE sluice_err sl_read_digits(struct sl_reading *in, uint64_t *value, const char *expected);
 

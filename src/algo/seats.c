@@ -12,7 +12,7 @@
  *
  * Ends are exact nanoseconds. The arrays stand apart, so that a look at a counter is one pass over the ends without a
  * branch (and the costs, where they are not all 1), and a look for somebody one over the ids. Nothing is sorted: the
- * first end behind which a cost fits is found by halving between values, reading only; mostly the earliest end does.
+ * first end after which a cost fits is found by halving between values, reading only; mostly the earliest end does.
  *
  * A seat that has ended but was not released is dead at t, and was not at the instant that the state says. So before
  * it is filled the state goes first, at t (sl_seats_prepare()): from there on nobody, at no instant, counts what stood
@@ -21,7 +21,7 @@
  * A block that is full asks for one an eighth longer than the need, one three quarters empty for a shorter one; those
  * that count move there, and the old block stays as it was until the state that names the new one is published.
  *
- * I1  a seat counts if and only if its end lies behind t. No end lies more than T behind the last charge.
+ * I1  a seat counts if and only if its end lies after t. No end lies more than T after the last charge.
  * I2  nobody stands in two seats that count. Id 0 is nobody's: what is known of an evicted counter.
  * I3  peeks and denials read only.
  * I4  whatever bytes state and block hold: a header that does not fit the block is no block, and what seats say
@@ -95,7 +95,7 @@ static uint32_t find_who(const struct sl_seats *p, uint64_t who) {
 
 /* The instant that the state says; `now` where there are no seats. */
 static sluice_ns last_of(const struct sl_counter *counter, sluice_ns now) {
-	return sl_min(counter->block != NULL ? counter->state.w[0] : now, UINT64_MAX - 1); /* time has an end behind it */
+	return sl_min(counter->block != NULL ? counter->state.w[0] : now, UINT64_MAX - 1); /* time has an end after it */
 }
 
 sluice_ns sl_seats_instant(const struct sl_counter *counter, sluice_ns now) {
@@ -121,7 +121,7 @@ struct sl_seats *sl_seats_look(struct sl_counter *counter, sluice_ns now) {
 
 /* ---- when a cost fits ------------------------------------------------------------------------------------------- */
 
-/* The cost of those that end at or before an instant; the last of their ends; how many end there behind `low`. */
+/* The cost of those that end at or before an instant; the last of their ends; how many end there after `low`. */
 struct cut {
 	uint64_t cost, last;
 	uint32_t count;

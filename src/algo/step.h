@@ -8,7 +8,7 @@
  *      host provides all of them, and only then sl_step_write() charges each. Nothing after that can fail.
  *      one denied: sl_step() with charge = false for those that had admitted, and nothing is written.
  *
- * A host whose counters outlive it publishes states, each with one store of 16 bytes that no store before or behind it
+ * A host whose counters outlive it publishes states, each with one store of 16 bytes that no store before or after it
  * may pass, and does so in this order, so that its death between any two stores leaves every counter whole:
  *
  *   charge in place       if (sl_step_prepare(limit, &c)) publish(c.state);

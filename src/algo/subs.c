@@ -11,9 +11,9 @@
  * Source: J. Carlson's sub-bucketed hash, whose window is `drop`; count is what closes its hole.
  *
  * State: w[0] = instant of the last charge, ns; w[1] = total << 32 | host's. Block: u32 cells[n + 1], sub-bucket j in
- * cells[j mod (n + 1)]; here a cell is named by how far it lies behind the sub-bucket of the last charge, 0..n.
+ * cells[j mod (n + 1)]; here a cell is named by how far it lies before the sub-bucket of the last charge, 0..n.
  *
- *   total <= TOTAL_MAX        the cost of the n newest cells (behind 0..n-1)
+ *   total <= TOTAL_MAX        the cost of the n newest cells (age 0..n-1)
  *   total  > TOTAL_MAX        unknown: it is the sum of the cells, of which the UINT32_MAX - total newest hold leavings
  *                             of the turn of the ring before and read as 0
  *
@@ -59,28 +59,28 @@ static inline uint64_t to_slot(const struct sluice_limit *limit, uint64_t b) {
 	return slot >= ring ? slot - ring : slot;
 }
 
-static inline uint64_t slot_behind(const struct sl_subs *s, uint64_t slot, uint64_t behind) {
-	SL_DEBUG_ASSERT(slot <= s->n && behind <= s->n);
-	return slot >= behind ? slot - behind : slot + ring_of(s) - behind;
+static inline uint64_t slot_aged(const struct sl_subs *s, uint64_t slot, uint64_t age) {
+	SL_DEBUG_ASSERT(slot <= s->n && age <= s->n);
+	return slot >= age ? slot - age : slot + ring_of(s) - age;
 }
 
-/* The cost `behind` 0..n sub-buckets before the last charge's. */
-static inline uint64_t cell(const struct sl_subs *s, uint64_t behind) {
-	return behind < s->stale ? 0 : s->cells[slot_behind(s, s->slot, behind)];
+/* The cost `age` 0..n sub-buckets before the last charge's. */
+static inline uint64_t cell(const struct sl_subs *s, uint64_t age) {
+	return age < s->stale ? 0 : s->cells[slot_aged(s, s->slot, age)];
 }
 
-/* The cost of the sub-buckets behind 0..count-1. */
+/* The cost of the sub-buckets of age 0..count-1. */
 static uint64_t sum_of_newest(const struct sl_subs *s, uint64_t count) {
 	uint64_t sum = 0;
-	for (uint64_t behind = s->stale; behind < count; behind++)
-		sum += cell(s, behind);
+	for (uint64_t age = s->stale; age < count; age++)
+		sum += cell(s, age);
 	return sl_min(sum, UINT32_MAX); /* it is more only in damaged cells */
 }
 
 /* What of a known total still counts `moved` < n sub-buckets later. */
 static uint64_t what_stays(const struct sl_subs *s, uint64_t total) {
-	for (uint64_t behind = s->n; behind-- > s->n - s->moved;) {
-		uint64_t leaves = cell(s, behind);
+	for (uint64_t age = s->n; age-- > s->n - s->moved;) {
+		uint64_t leaves = cell(s, age);
 		total = total > leaves ? total - leaves : 0; /* less only if damaged */
 	}
 	return total;
@@ -178,13 +178,13 @@ sluice_ns sl_subs_leaves(const struct sluice_limit *limit, sluice_ns instant) {
 
 /* The wait until nothing counts: the newest sub-bucket that holds anything has left, with its edge. */
 static sluice_ns subs_reset(const struct sluice_limit *limit, const struct sl_subs *s) {
-	uint64_t behind = s->stale, last = reach_of(limit) - s->moved - 1;
+	uint64_t age = s->stale, last = reach_of(limit) - s->moved - 1;
 	if (edge_cost(limit, s->old, s->r) + s->full == 0)
 		return 0;
 	SL_ASSERT(s->moved < reach_of(limit));
-	while (behind < last && cell(s, behind) == 0)
-		behind++;
-	return (last + 1 - sl_min(behind, last)) * limit->precision_ns - s->r;
+	while (age < last && cell(s, age) == 0)
+		age++;
+	return (last + 1 - sl_min(age, last)) * limit->precision_ns - s->r;
 }
 
 void sl_subs_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost,
@@ -254,7 +254,7 @@ void sl_subs_write(const struct sluice_limit *limit, struct sl_counter *counter,
 	SL_ASSERT(cells != NULL);
 	SL_DEBUG_ASSERT(cost != 0 && slot <= s->n && s->full + cost <= UINT32_MAX);
 	for (uint64_t i = 0; i < clear; i++) {
-		__atomic_store_n(&cells[slot_behind(s, slot, i)], 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&cells[slot_aged(s, slot, i)], 0, __ATOMIC_RELAXED);
 		SL_POINT();
 	}
 	/* one store, whole: a process that dies has raised the cell or not */
@@ -266,7 +266,7 @@ void sl_subs_write(const struct sluice_limit *limit, struct sl_counter *counter,
 
 /* ---- giving back ----------------------------------------------------------------------------------------------- */
 
-/* The cells from which a refund may take are those behind stale..this - 1. */
+/* The cells from which a refund may take are those of age stale..this - 1. */
 static uint64_t refund_end(const struct sluice_limit *limit, const struct sl_subs *s) {
 	uint64_t reach = reach_of(limit);
 	return s->moved < reach ? reach - s->moved : 0;
@@ -285,8 +285,8 @@ bool sl_subs_prepare_refund(const struct sluice_limit *limit, struct sl_counter 
 bool sl_subs_refund(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost) {
 	const struct sl_subs *s = look(limit, counter, now);
 	uint64_t end = refund_end(limit, s), left = cost;
-	for (uint64_t behind = s->stale; left != 0 && behind < end; behind++) {
-		uint32_t *at = &s->cells[slot_behind(s, s->slot, behind)], take = (uint32_t)sl_min(left, *at);
+	for (uint64_t age = s->stale; left != 0 && age < end; age++) {
+		uint32_t *at = &s->cells[slot_aged(s, s->slot, age)], take = (uint32_t)sl_min(left, *at);
 		if (take != 0) {
 			__atomic_store_n(at, *at - take, __ATOMIC_RELAXED); /* newest first, each whole */
 			SL_POINT();
@@ -310,12 +310,12 @@ uint32_t sl_subs_count(const struct sluice_limit *limit, struct sl_counter *coun
 /* In a copy of the cells, as of the last charge. The n newest together stay below 2^32. */
 static bool correct_cell(const struct sluice_limit *limit, struct sl_subs *s, const struct sl_correction *at) {
 	sluice_ns into;
-	uint64_t behind = s->b - sl_min(s->b, to_sub_bucket(limit, at->instant, &into)), corrected;
+	uint64_t age = s->b - sl_min(s->b, to_sub_bucket(limit, at->instant, &into)), corrected;
 	uint32_t *cell_at;
-	bool newest = behind < s->n;
-	if (behind > s->n)
+	bool newest = age < s->n;
+	if (age > s->n)
 		return false;
-	cell_at = &s->cells[slot_behind(s, s->slot, behind)];
+	cell_at = &s->cells[slot_aged(s, s->slot, age)];
 	corrected = sl_corrected(at, *cell_at, UINT32_MAX - (newest ? s->full : *cell_at));
 	if (corrected == *cell_at)
 		return false;
@@ -332,10 +332,10 @@ static bool take_oldest(const struct sluice_limit *limit, struct sl_subs *s, con
 	if (b + s->n < s->b)
 		return false;
 	for (; left != 0 && b < end && b <= s->b; b++) {
-		uint64_t behind = s->b - b;
-		uint32_t *cell_at = &s->cells[slot_behind(s, s->slot, behind)], take = (uint32_t)sl_min(left, *cell_at);
+		uint64_t age = s->b - b;
+		uint32_t *cell_at = &s->cells[slot_aged(s, s->slot, age)], take = (uint32_t)sl_min(left, *cell_at);
 		*cell_at -= take;
-		s->full -= behind < s->n ? take : 0;
+		s->full -= age < s->n ? take : 0;
 		left -= take;
 	}
 	return left != at->charged;
@@ -349,9 +349,9 @@ bool sl_subs_correct(const struct sluice_limit *limit, struct sl_counter *counte
 	if (s.cells == NULL)
 		return false;
 	SL_ASSERT(cells != NULL);
-	for (uint64_t behind = 0; behind <= s.n && cells != s.cells; behind++) { /* or go on in a copy that was made */
-		uint64_t slot = slot_behind(&s, s.slot, behind);
-		cells[slot] = (uint32_t)cell(&s, behind);
+	for (uint64_t age = 0; age <= s.n && cells != s.cells; age++) { /* or go on in a copy that was made */
+		uint64_t slot = slot_aged(&s, s.slot, age);
+		cells[slot] = (uint32_t)cell(&s, age);
 	}
 	s.cells = cells;
 	s.stale = 0;

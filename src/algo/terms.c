@@ -12,7 +12,7 @@
  * count begins anew. Whoever is shut out adds nothing, so nothing prolongs it.
  *
  * I1  until <= last + the longest penalty, whatever bytes are found or terms have changed: never longer than written.
- * I2  denials rise, and none lies behind `last`. */
+ * I2  denials rise, and none lies after `last`. */
 #include "algo/terms.h"
 #include "algo/reading.h"
 #include "base/assert.h"

@@ -51,7 +51,7 @@ static inline uint64_t sl_sip_tail(const unsigned char *p, size_t left, size_t l
 		memcpy(&half, p, 4);
 		word |= half;
 		if (left > 4) {
-			/* the bytes behind the first four, read as the last four of the eight that end here */
+			/* the bytes after the first four, read as the last four of the eight that end here */
 			memcpy(&half, p + left - 4, 4);
 			word |= (uint64_t)(half >> (8 * (8 - left))) << 32;
 		}

@@ -1,5 +1,5 @@
 /* TZif: a header and a block of 32-bit times; from version 2 on the same again of 64 bits, and a rule for the years
- * behind the last time.
+ * after the last time.
  *
  *   header   "TZif", version (0, '2', '3' or '4'), 15 unused bytes, six counts of 32 bits, big-endian as all is:
  *            UT marks, standard marks, leap seconds, times, types, bytes of abbreviations
@@ -12,7 +12,7 @@
  * Of this only what the clocks are set to is used: abbreviations, marks and what is daylight saving are not looked at.
  * Times that set nothing, or are out of order in a rule, are dropped.
  *
- * Every count is checked against the file's length before anything behind it is read; a reader never moves past its
+ * Every count is checked against the file's length before anything after it is read; a reader never moves past its
  * end. Source: RFC 9636; POSIX.1-2024, Base Definitions, 8.3. */
 #include "base/tzif.h"
 
@@ -30,7 +30,7 @@ struct reader {
 struct list {
 	struct sl_shift *shifts;
 	uint32_t count;
-	int64_t times_end_s; /* the last time of the file, behind which its rule holds; INT64_MIN: it has none */
+	int64_t times_end_s; /* the last time of the file, after which its rule holds; INT64_MIN: it has none */
 	bool full;
 };
 
@@ -219,7 +219,7 @@ static bool read_header(struct reader *in, struct header *h) {
 	return h->version == 0 || (h->version >= '2' && h->version <= '4');
 }
 
-/* Bytes of the block behind a header; counts have 32 bits, so the sum cannot overflow. */
+/* Bytes of the block after a header; counts have 32 bits, so the sum cannot overflow. */
 static uint64_t block_bytes(const struct header *h, uint64_t time_bytes) {
 	return h->times * time_bytes + h->times + h->types * (uint64_t)6 + h->letters + h->leaps * (time_bytes + 4) +
 	       h->standard_marks + h->ut_marks;

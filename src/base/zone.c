@@ -73,7 +73,7 @@ const struct sl_zone *sl_zone_at(uint32_t number) {
 }
 
 bool sl_zone_is_known(uint32_t number) {
-	/* a number is only ever learned from the index, behind which its zone is whole */
+	/* a number is only ever learned from the index, after which its zone is whole */
 	return number < __atomic_load_n(&taken, __ATOMIC_RELAXED) && zones[number].count != 0;
 }
 

@@ -218,7 +218,7 @@ uint64_t ledger_counter_bytes(struct part *m, sluice_ns now);
 /* Within a change for which all was taken: writes counter and ledger anew. */
 void ledger_publish(struct sluice_store *store, const struct sluice_call *call, struct part *m);
 
-/* Behind that change, and with no change open: a ledger in which nothing is left gives back its slot. */
+/* After that change, and with no change open: a ledger in which nothing is left gives back its slot. */
 void ledger_close(struct sluice_store *store, struct part *m);
 
 /* Before a charge in place of a counter whose ledger stays as it is: lets that live as long as the counter will. */

@@ -39,7 +39,7 @@ static inline bool sl_file_id_equal(const struct sl_file_id *a, const struct sl_
 }
 
 /* The kind of a filesystem, if it is one on which processes of several hosts, or none of the kernel's page cache, may
- * stand behind a mapping; else NULL.
+ * stand after a mapping; else NULL.
  *  type  statfs.f_type */
 const char *sl_file_remote_kind(uint64_t type);
 
@@ -51,7 +51,7 @@ const char *sl_file_remote_kind_of(int fd);
 int sl_file_reserve(int fd, uint64_t bytes);
 
 /* Finds where a file has been written.
- *  from  in: where to look from; out: where what was written begins; `end` where nothing was behind it
+ *  from  in: where to look from; out: where what was written begins; `end` where nothing was after it
  *  to    where that ends, at most `end`
  * All between reads as zero. Where the filesystem can't say, all of it counts as written. */
 void sl_file_find_written(int fd, uint64_t end, uint64_t *from, uint64_t *to);

@@ -73,7 +73,7 @@ sluice_ns sl_notify_watchdog(void) {
 	return pid == NULL || sl_notify_is_mine(pid) ? us * 1000 : 0;
 }
 
-/* Takes the name up to the next colon; returns where the one behind it begins. */
+/* Takes the name up to the next colon; returns where the one after it begins. */
 static const char *take_name(char name[SL_GIVEN_NAME_MAX], const char *names) {
 	size_t len = strcspn(names, ":");
 	snprintf(name, SL_GIVEN_NAME_MAX, "%.*s", (int)(len < SL_GIVEN_NAME_MAX ? len : SL_GIVEN_NAME_MAX - 1), names);

@@ -1,6 +1,6 @@
 /* Liveness by record locks.
  *
- * A process that uses a shared store holds a write lock (fcntl, POSIX) on one byte of its file, its row, far behind the
+ * A process that uses a shared store holds a write lock (fcntl, POSIX) on one byte of its file, its row, far after the
  * end of the file. Whether it lives is asked with F_GETLK. This knows no process ids, so it can't be deceived by an id
  * that was given to another process, nor by namespaces in which the same process has several or none, and needs no
  * right to send signals or to read /proc.

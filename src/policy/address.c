@@ -195,7 +195,7 @@ size_t sl_address_print(const struct sl_address *address, char text[SL_ADDRESS_T
 
 /* ---- networks ------------------------------------------------------------------------------------------------ */
 
-/* Clears the bits behind the first `bits`; were any set? */
+/* Clears the bits after the first `bits`; were any set? */
 static bool mask(struct sl_address *address, unsigned bits) {
 	bool strays = false;
 	for (unsigned i = 0; i < 16; i++) {

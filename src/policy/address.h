@@ -13,7 +13,7 @@ struct sl_address {
 
 /* Addresses that share their first bits; for IPv4 networks prefix_bits is 96 more than written. */
 struct sl_network {
-	struct sl_address address; /* bits behind the prefix are 0 */
+	struct sl_address address; /* bits after the prefix are 0 */
 	uint8_t prefix_bits;       /* 0..128 */
 	bool v4;
 };
@@ -42,10 +42,10 @@ size_t sl_address_print(const struct sl_address *address, char text[SL_ADDRESS_T
  * "2001:db8:1:2::/64"; with 128 bits the address itself. Returns its length. */
 size_t sl_address_key(const struct sl_address *address, uint32_t ipv6_prefix, char text[SL_ADDRESS_TEXT_MAX]);
 
-/* Clears what does not count of an address: of IPv6 the bits behind the first `ipv6_prefix`, of IPv4 none. */
+/* Clears what does not count of an address: of IPv6 the bits after the first `ipv6_prefix`, of IPv4 none. */
 void sl_address_group(struct sl_address *address, uint32_t ipv6_prefix);
 
-/* Reads "10.0.0.0/8", "2001:db8::/32", or an address for itself alone. Bits behind the prefix are cleared.
+/* Reads "10.0.0.0/8", "2001:db8::/32", or an address for itself alone. Bits after the prefix are cleared.
  *  strays  out, may be NULL: were there such bits?
  * Returns false, leaving both untouched, for anything else. */
 bool sl_network_parse(struct sluice_bytes text, struct sl_network *network, bool *strays);

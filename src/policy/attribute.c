@@ -74,7 +74,7 @@ static struct sluice_bytes path_form(struct sluice_bytes value, char *memory) {
 	return is_plain_path(value) ? value : sl_slice(memory, sl_path_normalise(value, memory));
 }
 
-/* With a letter behind it no segment of the prefix is ".." by chance. */
+/* With a letter after it no segment of the prefix is ".." by chance. */
 static bool path_prefix_form(struct sluice_bytes *prefix, char *memory) {
 	char text[SLUICE_KEY_BYTES_MAX];
 	const char *p = prefix->data;

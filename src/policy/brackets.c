@@ -1,4 +1,4 @@
-/* A list, and words behind it: YAML takes that for a mistake, and stops.
+/* A list, and words after it: YAML takes that for a mistake, and stops.
  *
  * So before YAML sees the file, the brackets and commas of
  *
@@ -6,7 +6,7 @@
  *
  * become U+FEFF, a character that libyaml takes for a letter and that sl_source_check() refuses anywhere in a file: one
  * for one, so that every column stays, and so that whatever text comes out of libyaml with one in it had a bracket or a
- * comma there. Which of them, its neighbours tell: behind ']' stands the word "after", behind the others no 'a'; and
+ * comma there. Which of them, its neighbours tell: after ']' stands the word "after", after the others no 'a'; and
  * before '[' stands nothing, or the colon of the key.
  *
  * Where it stands in a comment nobody looks at it; in a quoted text it is put back like anywhere. It is hidden in
@@ -32,7 +32,7 @@ static bool begins(const char *at, const char *end, const char *word) {
 	return (size_t)(end - at) >= len && memcmp(at, word, len) == 0;
 }
 
-/* Where the list behind a key `penalty` opens, whose first letter stands here; NULL where none does. */
+/* Where the list after a key `penalty` opens, whose first letter stands here; NULL where none does. */
 static const char *find_open(const char *at, const char *end) {
 	if (!begins(at, end, "penalty"))
 		return NULL;
@@ -50,7 +50,7 @@ static bool is_word(char c) {
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.';
 }
 
-/* Where the list ends that opens here: words alone, and "after" behind it; NULL where it is another. Words that are no
+/* Where the list ends that opens here: words alone, and "after" after it; NULL where it is another. Words that are no
  * penalties are told by who reads them, but for those in 'a', which nobody could tell from "after" any more. */
 static const char *find_close(const char *open, const char *end) {
 	const char *at = open;
@@ -113,10 +113,10 @@ struct sluice_bytes sl_brackets_hide(struct sl_pool *pool, struct sluice_bytes y
 
 /* What was hidden at `at`, of a text of which `start` to `out` has been put back. */
 static char shown(const char *start, const char *out, const char *at, const char *end) {
-	const char *behind = skip_spaces(at + HIDDEN_BYTES, end);
+	const char *after = skip_spaces(at + HIDDEN_BYTES, end);
 	while (out > start && is_space(out[-1]))
 		out--;
-	if (behind < end && *behind == 'a')
+	if (after < end && *after == 'a')
 		return ']';
 	return out == start || out[-1] == ':' ? '[' : ',';
 }

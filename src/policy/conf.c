@@ -52,13 +52,13 @@ bool sl_conf_read(struct sluice_policy *policy, struct sluice_bytes yaml, struct
 		{"users", read_users, SETTING(), NULL},
 		{"anonymous", sl_conf_anonymous, SETTING(.anonymous), NULL},
 		{"trusted-proxies", sl_conf_proxies, 0, NULL},
-		{"listen", sl_conf_listen, SETTING(), NULL}, /* behind those that it leans on */
+		{"listen", sl_conf_listen, SETTING(), NULL}, /* after those that it leans on */
 		{"client-address", sl_conf_client_address, SETTING(.forwarded), NULL},
 		{"store", sl_conf_store, SETTING(), NULL},
 		{"attributes", sl_conf_attributes, 0, NULL},
 		{"ipv6-prefix", sl_conf_ipv6_prefix, SETTING(.ipv6_prefix), NULL},
 		{"observe", read_observe, offsetof(struct sluice_policy, observe), NULL},
-		{"limits", read_limits, 0, NULL}, /* behind all that they lean on */
+		{"limits", read_limits, 0, NULL}, /* after all that they lean on */
 		{"threads", sl_conf_threads, SETTING(.threads), NULL},
 		{"client-time", sl_conf_bool, SETTING(.client_time), NULL},
 		{"near-limit", sl_conf_near, SETTING(.near_percent), NULL},

@@ -4,7 +4,7 @@
  *   one    = ADDRESS | { address: ADDRESS, ... }
  *
  * A door that is not written listens where it always does, one that is written as [] nowhere. This section is read
- * behind those that it leans on, tls, users and headers, wherever they stand in the file.
+ * after those that it leans on, tls, users and headers, wherever they stand in the file.
  */
 #include "policy/conf.h"
 

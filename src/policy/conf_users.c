@@ -50,7 +50,7 @@ static bool read_hex(struct sluice_bytes text, uint8_t *bytes, size_t count) {
 	return true;
 }
 
-/* The part of a text from `*at` to the next colon or the end; *at moves behind the colon. */
+/* The part of a text from `*at` to the next colon or the end; *at moves after the colon. */
 static struct sluice_bytes next_part(struct sluice_bytes text, size_t *at) {
 	const char *p = (const char *)text.data + *at;
 	size_t left = text.len - *at;
@@ -80,7 +80,7 @@ static void read_password(struct sl_conf *conf, const struct sl_yaml *node, stru
 	}
 	if (!sl_bytes_to_u64(next_part(text, &at), &rounds) || rounds < ROUNDS_MIN || rounds > ROUNDS_MAX) {
 		sl_report_error(conf->report, sl_node_place(node, start),
-		                "expected rounds from %d to %d behind pbkdf2-sha256: ('sluice password' makes a whole one)",
+		                "expected rounds from %d to %d after pbkdf2-sha256: ('sluice password' makes a whole one)",
 		                ROUNDS_MIN, ROUNDS_MAX);
 		return;
 	}

@@ -145,7 +145,7 @@ void sl_conf_address(struct sl_conf *conf, const struct sl_yaml *node, void *int
 		return;
 	bool named = is_unix(text);
 	if (named && !is_good_unix(text))
-		sl_report_found(conf->report, sl_node_place(node, 5), text, "expected a path of 1 to %d bytes behind 'unix:'",
+		sl_report_found(conf->report, sl_node_place(node, 5), text, "expected a path of 1 to %d bytes after 'unix:'",
 		                UNIX_PATH_BYTES_MAX);
 	else if (!named && !sl_address_parse(text, &address, &port))
 		sl_report_found(conf->report, node->place, text, "expected %s", expected);
@@ -199,7 +199,7 @@ bool sl_conf_network(struct sl_conf *conf, const struct sl_yaml *node, struct sl
 	}
 	sl_network_print(network, text);
 	if (strays)
-		sl_report_warning(conf->report, node->place, "%s has bits behind its prefix: read as %s",
+		sl_report_warning(conf->report, node->place, "%s has bits after its prefix: read as %s",
 		                  sl_quote(written).text, text);
 	return true;
 }

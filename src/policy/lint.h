@@ -30,7 +30,7 @@ void sl_lint_candidate(struct sl_conf *conf, const struct sl_yaml *node, const s
 /* A quota of 0. */
 void sl_lint_rule(struct sl_conf *conf, const struct sl_yaml *node, const struct sluice_limit *limit);
 
-/* Overrides behind one that takes all they could get, and a limit that nothing is left for. `nodes` are the overrides'
+/* Overrides after one that takes all they could get, and a limit that nothing is left for. `nodes` are the overrides'
  * own, `node` is the limit's text. O(overrides^2), within conf->lint_steps. */
 void sl_lint_overrides(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit,
                        const struct sl_yaml *const *nodes);

@@ -166,7 +166,7 @@ static sluice_err sort_attributes(const struct sluice_policy *policy, const stru
 	return strangers > 1 && sl_attribute_repeated(attributes, count) != count ? SLUICE_E_MISUSE : SLUICE_OK;
 }
 
-/* A limit that applies behind so many as can be decided: one that is only observed is noted; another takes the last
+/* A limit that applies after so many as can be decided: one that is only observed is noted; another takes the last
  * place, and denies, whatever else applies. Returns whether it does. */
 static bool add_beyond(struct sluice_match *match, struct sluice_item item, uint32_t position) {
 	if (item.observed) {

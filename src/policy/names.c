@@ -1,7 +1,7 @@
 /* The names of attributes, each once, found by hash.
  *
  * The table is filled from the policy alone, so that no request can make its chains longer; it is at most a quarter
- * full. Invariant: a name stands in the first free slot behind its hash.
+ * full. Invariant: a name stands in the first free slot after its hash.
  */
 #include "policy/attribute.h"
 #include "policy/key.h"

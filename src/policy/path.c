@@ -3,7 +3,7 @@
  * One pass, left to right, in RFC 3986's order: decode (6.2.2.2), then look at segments (6.2.2.3). A segment is judged
  * when its end is met: "." goes, ".." takes the segment before it along. Slashes are joined before dot segments are
  * resolved, as servers do it: /a//../b is /b. Segments that have no room in the key are only counted, so that as many
- * ".." behind them bring back what stands before them.
+ * ".." after them bring back what stands before them.
  *
  * Invariants: out[0..len) is normal, and what is written never overtakes what is read, so that out may be the input.
  * All that ".." removes was written once: O(n). What comes out is what comes out of it again: nothing is decoded that a
@@ -58,7 +58,7 @@ static size_t path_len(struct sluice_bytes target) {
 	return len;
 }
 
-/* A path being written: whole segments, each with the slash behind it; `deep` more have no room, of which the first is
+/* A path being written: whole segments, each with the slash after it; `deep` more have no room, of which the first is
  * written as far as there is. */
 struct path {
 	char *out;

@@ -226,7 +226,7 @@ int32_t sl_policy_denier(const struct sluice_policy *policy, const struct sluice
 /* The candidates that go with a match: quotas that are tried on the live counters and deny nobody. One is tried where
  * its limit itself counts; an override has none. Fills `items` with at most `room` observed items for the same keys,
  * and `of` with the index in the match that each belongs to. Returns how many. `match` must be of this policy.
- * Decided in one call, behind the items of the match, a candidate charges nothing of its own: it meets its limit in one
+ * Decided in one call, after the items of the match, a candidate charges nothing of its own: it meets its limit in one
  * counter, which the limit charges. Only where the limit is observed, too, and would deny, does a larger candidate
  * charge it. */
 uint32_t sl_policy_candidates(const struct sluice_policy *policy, const struct sluice_match *match,

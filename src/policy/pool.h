@@ -18,7 +18,7 @@ struct sl_pool {
  * the system gives no memory or the product overflows. O(bytes). */
 void *sl_pool_take(struct sl_pool *pool, size_t count, size_t bytes);
 
-/* Copies text and puts a NUL behind it. Owned by the pool; NULL, with `failed` set, without memory. */
+/* Copies text and puts a NUL after it. Owned by the pool; NULL, with `failed` set, without memory. */
 char *sl_pool_text(struct sl_pool *pool, struct sluice_bytes text);
 
 /* Gives everything back and leaves an empty pool. */

@@ -50,7 +50,7 @@ static void report_add(struct sl_report *report, struct sl_position place, bool 
 	if (report->listed[warning] > max)
 		return;
 	bool last = report->listed[warning] == max;
-	if (last) /* behind what is listed, not where the first unlisted one happens to be */
+	if (last) /* after what is listed, not where the first unlisted one happens to be */
 		place = (struct sl_position){report->list[report->count - 1].line, report->list[report->count - 1].column};
 	struct sluice_problem *problem = report_insert(report, place, warning);
 	if (problem == NULL)

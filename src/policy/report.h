@@ -27,7 +27,7 @@ struct sl_report {
 void sl_report_error(struct sl_report *report, struct sl_position place, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The same, with ", found 'TEXT'" behind it. */
+/* The same, with ", found 'TEXT'" after it. */
 void sl_report_found(struct sl_report *report, struct sl_position place, struct sluice_bytes found, const char *format,
                      ...) __attribute__((format(printf, 4, 5)));
 

@@ -56,7 +56,7 @@ struct sl_ruleset_limit {
 
 struct sl_name {
 	struct sluice_bytes text;
-	struct sluice_bytes encoded; /* as it stands in a key, with '=' behind it */
+	struct sluice_bytes encoded; /* as it stands in a key, with '=' after it */
 	uint8_t attribute;           /* enum sl_attribute: which form its values have */
 };
 

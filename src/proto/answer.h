@@ -7,7 +7,7 @@
  *   RESERVE             .. ticket or nil
  *   COMMIT              the seven, or an error: there is no such reservation
  *   ADMIT               .. name [granted, with UPTO] [ticket or nil, where the policy leases or reserves anything]
- *   with NEXT           .. next_ms, behind all of these
+ *   with NEXT           .. next_ms, after all of these
  *   ADMIT with OPEN     .. 1 where the request passes undecided (on-error: allow), else 0: the last of all
  *   RESET CANCEL        how many were forgotten                 RELEASE RENEW    of how many counters
  *   EACH                an array a limit: the six, next_ms [with EXACT: ns by which retry_ms was rounded up]; then
@@ -41,7 +41,7 @@ struct sl_outcome {
 };
 
 /* The numbers that most commands answer with. Their hosts write them at once, each by a put() that returns where to go
- * on; what stands behind them, and all other shapes, are written below. */
+ * on; what stands after them, and all other shapes, are written below. */
 enum { SL_FIGURES = 7, SL_FIGURES_CELL = 5 };
 typedef void *sl_answer_put_one(void *to, int64_t value);
 static inline __attribute__((always_inline)) void *sl_answer_seven(sl_answer_put_one *put, void *to,
@@ -74,7 +74,7 @@ static inline bool sl_answer_is_decision(const struct sl_outcome *o) {
 	       !(o->operation == SL_OP_COMMIT && o->call->found == 0) && !(o->operation == SL_OP_HOLD && o->call->upto);
 }
 
-/* How many elements stand behind the seven. */
+/* How many elements stand after the seven. */
 int sl_answer_more(const struct sl_outcome *outcome);
 
 /* Is it just the seven? */
@@ -83,7 +83,7 @@ static inline bool sl_answer_is_plain(enum sl_operation operation, uint32_t give
 	       (given & ~(SL_SAYS(KEY) | SL_SAYS(AT) | SL_SAYS(MEMBER))) == 0;
 }
 
-/* Writes what stands behind the seven; or the whole of an answer that does not begin with them. */
+/* Writes what stands after the seven; or the whole of an answer that does not begin with them. */
 void sl_answer_put_more(const struct sl_answer_sink *sink, void *to, const struct sl_outcome *outcome);
 void sl_answer_put_other(const struct sl_answer_sink *sink, void *to, const struct sl_outcome *outcome);
 

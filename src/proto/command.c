@@ -308,7 +308,7 @@ static bool read_ahead(struct sl_command *c, enum sl_command_word word, struct s
 static __attribute__((noinline)) bool fail_word(struct sl_command *c, enum sl_command_word word, uint32_t words) {
 	const struct sl_meaning *meaning = &sl_words[word];
 	if (meaning->first && c->call->item_count != 0)
-		return sl_command_fail(c, "%s behind a limit: expected it before the first one", meaning->name);
+		return sl_command_fail(c, "%s after a limit: expected it before the first one", meaning->name);
 	if ((words & 1u << word) == 0)
 		return sl_command_fail(c, "%s is no word of SLUICE.%s", meaning->name, c->form->name);
 	if ((c->given & 1u << word) != 0 && !meaning->repeats)
@@ -326,7 +326,7 @@ static inline bool may_stand(struct sl_command *c, enum sl_command_word word, ui
 	const struct sl_meaning *meaning = &sl_words[word];
 	uint32_t words = c->form->words | (c->door->fronts ? c->form->fronts : 0), bit = 1u << word;
 	bool again = (c->given & bit) != 0 && !meaning->repeats, against = (c->given & meaning->against) != 0;
-	if ((words & bit) == 0 || again || against || index + meaning->behind >= c->count ||
+	if ((words & bit) == 0 || again || against || index + meaning->follow >= c->count ||
 	    (meaning->first && (c->call->item_count != 0 || c->door->refuses_at(c) != NULL)))
 		return fail_word(c, word, words);
 	c->given |= bit;
@@ -393,7 +393,7 @@ static bool read_ticketed(struct sl_command *c, uint32_t index) {
 		enum sl_command_word word = may_be_word(text) ? word_of(text) : SL_WORDS;
 		uint32_t may = c->operation == SL_OP_COMMIT ? c->form->words | c->form->fronts : SL_SAYS(AT);
 		if (word == SL_WORDS || (may & 1u << word) == 0)
-			return sl_command_fail(c, "the ticket says its limits: expected nothing behind it%s, found %s",
+			return sl_command_fail(c, "the ticket says its limits: expected nothing after it%s, found %s",
 			                       c->operation == SL_OP_COMMIT ? " and the cost but AT, NEXT and EACH" : " but AT",
 			                       sl_shown(text).text);
 		if (!read_word(c, &index))
@@ -403,7 +403,7 @@ static bool read_ticketed(struct sl_command *c, uint32_t index) {
 	return true;
 }
 
-/* Are there limits behind the id? */
+/* Are there limits after the id? */
 static bool has_limits(const struct sl_command *c) {
 	return c->count > 3 && !(c->count == 5 && sl_bytes_equal_nocase(c->args[3], "at"));
 }
@@ -444,7 +444,7 @@ static inline __attribute__((always_inline)) bool read_limits(struct sl_command 
 	return key_has_limits(c) && (fits_surely(c) || fits(c));
 }
 
-/* The fields behind the first, and tickets. *done: the command was read by its ticket. */
+/* The fields after the first, and tickets. *done: the command was read by its ticket. */
 static __attribute__((noinline)) bool read_fields(struct sl_command *c, bool *done) {
 	const struct sl_form *form = c->form;
 	bool may = form->fields[0] == SL_FIELD_LEASE || form->fields[0] == SL_FIELD_TICKET;
@@ -500,7 +500,7 @@ bool sl_command_read_admit(struct sl_command *c, enum sl_operation operation, co
 		    !sl_bytes_equal(text, sl_str(sl_words[word].name)))
 			break;
 		if ((c->given & 1u << word) != 0)
-			return sl_command_fail(c, "%s twice: expected it once; an attribute of that name goes behind another one",
+			return sl_command_fail(c, "%s twice: expected it once; an attribute of that name goes after another one",
 			                       sl_words[word].name);
 		if (!read_word(c, index))
 			return false;

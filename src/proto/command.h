@@ -4,9 +4,9 @@
  *
  *   command   NAME key [field ..] (word | limit) ..           fields by position: cost, id, ttl_ms ..
  *   ticketed  NAME key ticket [field ..] [word ..]            RELEASE RENEW COMMIT: the ticket says the limits
- *   admit     ADMIT cost [word ..] name value ..              words in capitals, directly behind the cost
+ *   admit     ADMIT cost [word ..] name value ..              words in capitals, directly after the cost
  *
- * No limit in the notation reads as a word, and free bytes (keys, members, ids) stand only behind their words: so
+ * No limit in the notation reads as a word, and free bytes (keys, members, ids) stand only after their words: so
  * nothing needs an escape. Reading owns nothing and copies nothing; errors are one line for people, without the ERR
  * before them. */
 #ifndef SL_PROTO_COMMAND_H
@@ -61,7 +61,7 @@ struct sl_form {
 	const char *name; /* in capitals, without SLUICE. before it */
 	uint8_t fields[SL_FORM_FIELDS_MAX], field_count;
 	bool costs;   /* the cost is the only field */
-	bool limits;  /* limits stand behind, at least one; with LEASE: unless that is a ticket */
+	bool limits;  /* limits stand after, at least one; with LEASE: unless that is a ticket */
 	bool leases;  /* may be asked of limits of concurrency */
 	bool members; /* limits of distinct need a member */
 	uint32_t words, fronts; /* SL_SAYS() bits: of all callers, and of fronts beside */
@@ -77,9 +77,9 @@ struct sl_meaning {
 	uint64_t least, most;      /* of a number */
 	const char *unit;          /* of a number, for messages: "Unix milliseconds, "; NULL: none */
 	bool is_ms;                /* milliseconds that pass */
-	const char *needs, *more;  /* what has to stand behind the word; NULL: nothing; and what that is, for messages */
-	uint8_t takes;             /* arguments behind the word that belong to it */
-	uint8_t behind;            /* and how many there have to be at least, with a limit where it stands for one */
+	const char *needs, *more;  /* what has to stand after the word; NULL: nothing; and what that is, for messages */
+	uint8_t takes;             /* arguments after the word that belong to it */
+	uint8_t follow;            /* and how many there have to be at least, with a limit where it stands for one */
 	uint32_t against;          /* SL_SAYS() bits of words beside which it can't stand */
 	bool ahead, first, repeats; /* stands in front of a limit; before the first; may stand several times */
 };
@@ -166,7 +166,7 @@ void sl_command_say(struct sluice_call *call, enum sl_command_word word);
 /* Fills the error; false. */
 __attribute__((format(printf, 2, 3))) bool sl_command_fail(struct sl_command *command, const char *format, ...);
 
-/* Reads the cost of ADMIT or EXPLAIN, and the words behind it: *index is that of the first attribute. What MEMBER says
+/* Reads the cost of ADMIT or EXPLAIN, and the words after it: *index is that of the first attribute. What MEMBER says
  * is in command->member. */
 SLUICE_MUST_USE bool sl_command_read_admit(struct sl_command *command, enum sl_operation operation,
                                            const struct sluice_bytes *args, uint32_t count, uint32_t *index);

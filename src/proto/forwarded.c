@@ -8,7 +8,7 @@
  * a proxy of ours; what stands to the left of that is the client's own invention. To read it from the left is to let
  * clients choose their key. This is nginx's realip with real_ip_recursive on.
  *
- * Forwarded may quote, and a quote that a client left open on its side would swallow what our proxy appended behind it
+ * Forwarded may quote, and a quote that a client left open on its side would swallow what our proxy appended after it
  * (for="6.6.6.6, for=192.0.2.7) to a reader that comes from the left. So elements too are found from the right, where
  * the proxy's well-formed one is, and lines are never joined: a quoted string cannot reach over two of them. Only then
  * is the one element read strictly.
@@ -33,7 +33,7 @@ static struct sluice_bytes trim(struct sluice_bytes text) {
 
 /* ---- lists, from the right ----------------------------------------------------------------------------------- */
 
-/* A double quote stands at p[at]: where the one that opens the string begins, or `at` where none does. One behind an
+/* A double quote stands at p[at]: where the one that opens the string begins, or `at` where none does. One after an
  * odd number of backslashes is part of the text. */
 static size_t opening_quote(const char *p, size_t at) {
 	for (size_t i = at; i > 0; i--) {
@@ -97,7 +97,7 @@ static void skip(struct sluice_bytes *text, size_t len) {
 	*text = sl_slice((const char *)text->data + len, text->len - len);
 }
 
-/* One name=value and the ';' behind it. `value` keeps its quotes. */
+/* One name=value and the ';' after it. `value` keeps its quotes. */
 static bool take_pair(struct sluice_bytes *rest, struct sluice_bytes *name, struct sluice_bytes *value) {
 	*name = sl_slice(rest->data, token_len(*rest));
 	skip(rest, name->len);

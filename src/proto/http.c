@@ -9,8 +9,8 @@
  *
  * Why walk what a parser has read? Because llhttp 8.1.0 (Debian 12), built as Node builds it, lets through what lets
  * two servers in a row disagree on where a request ends: a bare CR that stands for the last CR LF (it swallows the byte
- * behind), "Host :" with a space, an empty Transfer-Encoding beside a Content-Length, "gzip, chunked", folded lines,
- * several spaces in the request line, any two bytes for the CR LF behind a chunk's data. Each is refused here;
+ * after), "Host :" with a space, an empty Transfer-Encoding beside a Content-Length, "gzip, chunked", folded lines,
+ * several spaces in the request line, any two bytes for the CR LF after a chunk's data. Each is refused here;
  * tests/unit/http_test.c has them all.
  *
  *  I1  Every byte of a request is given to the machine once, whatever the pieces it arrives in.
@@ -159,7 +159,7 @@ static bool split_target(struct sl_http_parser *parser, struct sluice_bytes targ
 		request->authority =
 			sl_slice((const char *)target.data + scheme, (size_t)(at - (const char *)target.data) - scheme);
 		if (request->authority.len == 0 || !is_host(request->authority))
-			return refuse(parser, 400, "the request target must name a host behind its scheme, and no user");
+			return refuse(parser, 400, "the request target must name a host after its scheme, and no user");
 	} else if (*at != '/' && !sl_bytes_equal(target, sl_str("*"))) {
 		return refuse(parser, 400, "the request target must be a path such as /v1/check");
 	}
@@ -200,7 +200,7 @@ static bool walk_request_line(struct sl_http_parser *parser, const char *end, co
 	return split_target(parser, sl_slice(first + 1, (size_t)(second - first - 1)));
 }
 
-/* The header lines begin at `first`; behind them stands the empty one. */
+/* The header lines begin at `first`; after them stands the empty one. */
 static void set_head(struct sl_http_parser *parser, const char *first) {
 	parser->request.head = sl_slice(first, parser->head_bytes - 2 - (size_t)(first - parser->data));
 }
@@ -230,8 +230,8 @@ static bool take_head(struct sl_http_parser *parser) {
 
 /* ---- the body ------------------------------------------------------------------------------------------------ */
 
-/* One chunk's size: hex digits, then nothing or extensions behind a semicolon, then CR LF (RFC 9112 7.1). Returns what
- * stands behind the line; NULL where it is none. */
+/* One chunk's size: hex digits, then nothing or extensions after a semicolon, then CR LF (RFC 9112 7.1). Returns what
+ * stands after the line; NULL where it is none. */
 static const char *behind_size(const char *at, const char *end) {
 	const char *cr = line_end(at, end), *digits = at;
 	if (cr == NULL)
@@ -258,7 +258,7 @@ static const char *behind_framing(const struct sl_http_parser *parser, const cha
 	return behind_size(is_first ? at : at + 2, end);
 }
 
-/* What stands behind the last chunk: header lines that are passed over, but must be some, and an empty line. Every line
+/* What stands after the last chunk: header lines that are passed over, but must be some, and an empty line. Every line
  * ends in CR LF. */
 static bool trailers_are_strict(const char *at, const char *end) {
 	while (at < end) {

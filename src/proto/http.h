@@ -35,7 +35,7 @@ struct sl_http_refusal {
 };
 
 enum sl_http_result {
-	SL_HTTP_MORE = 0,     /* incomplete: call again with the rest behind it */
+	SL_HTTP_MORE = 0,     /* incomplete: call again with the rest after it */
 	SL_HTTP_REQUEST = 1,  /* one request is complete */
 	SL_HTTP_CONTINUE = 2, /* the client asks for "100 Continue" before it sends the body; said once a request. The
 	                       * request is filled but for its body; calling again goes on with it */
@@ -62,7 +62,7 @@ void sl_http_parser_init(struct sl_http_parser *parser);
 void sl_http_parser_free(struct sl_http_parser *parser);
 
 /* Reads one request. `data` begins where the last call's `*consumed` ended; what was not consumed is given again, at
- * any address, with more behind it (or not).
+ * any address, with more after it (or not).
  *  consumed  out: 0..len bytes that are done with, whatever the result
  * After SL_HTTP_REQUEST, parser->request is the request; after SL_HTTP_BAD, parser->refusal says why, and the parser is
  * of no more use. Reads every byte once; no allocation unless the body is chunked. */

@@ -197,7 +197,7 @@ static double unit_of(const char *text) {
 	return 0;
 }
 
-/* A number, or one as text, with or without a unit behind it. */
+/* A number, or one as text, with or without a unit after it. */
 static bool read_duration(const json_t *value, uint32_t unit_ns, sluice_ns *duration) {
 	const double longest_ns = 3660.0 * 86400 * SECOND;
 	double number = json_number_value(value), unit = unit_ns;

@@ -47,7 +47,7 @@ static bool parse_ops(struct sluice_bytes line, struct sl_logline *out, struct s
 	column = column_of(&walk);
 	out->key = take_word(&walk);
 	if (out->key.len == 0 || out->key.len > SLUICE_KEY_BYTES_MAX)
-		return sl_logline_refuse(error, column, "expected a key of 1 to 1024 bytes behind the time");
+		return sl_logline_refuse(error, column, "expected a key of 1 to 1024 bytes after the time");
 	skip_spaces(&walk);
 	column = column_of(&walk);
 	struct sluice_bytes word = take_word(&walk);
@@ -55,7 +55,7 @@ static bool parse_ops(struct sluice_bytes line, struct sl_logline *out, struct s
 		return sl_logline_refuse(error, column, "expected a cost, a whole number from 0 to 4294967295");
 	skip_spaces(&walk);
 	if (walk.at != walk.end)
-		return sl_logline_refuse(error, column_of(&walk), "expected the end of the line behind the cost");
+		return sl_logline_refuse(error, column_of(&walk), "expected the end of the line after the cost");
 	out->format = SL_LOG_OPS;
 	out->time = ms * 1000000;
 	out->cost = (uint32_t)cost;
@@ -70,8 +70,8 @@ static int hex_digit(char c) {
 	return at != NULL ? (int)(at - digits) : -1;
 }
 
-/* Decodes one escape behind a backslash, as Apache (\" \\ \n \t \xhh) and nginx (\xHH) write them. Anything else stands
- * for itself, backslash and all. Returns how many bytes it took behind the backslash. */
+/* Decodes one escape after a backslash, as Apache (\" \\ \n \t \xhh) and nginx (\xHH) write them. Anything else stands
+ * for itself, backslash and all. Returns how many bytes it took after the backslash. */
 static size_t decode_escape(const char *at, size_t left, struct sl_out *out) {
 	static const char names[] = "nrtbvf", bytes[] = "\n\r\t\b\v\f";
 	if (left >= 3 && at[0] == 'x' && hex_digit(at[1]) >= 0 && hex_digit(at[2]) >= 0) {
@@ -114,7 +114,7 @@ static struct sluice_bytes said(struct sluice_bytes text) {
 	return none ? (struct sluice_bytes){NULL, 0} : text;
 }
 
-/* Takes the field between quotes. A backslash guards the byte behind it. */
+/* Takes the field between quotes. A backslash guards the byte after it. */
 static bool take_quoted(struct walk *walk, struct sluice_bytes *text) {
 	if (walk->at == walk->end || *walk->at != '"')
 		return false;
@@ -137,15 +137,15 @@ static bool find_time(struct walk *walk, struct sl_logline *out, struct sluice_e
 	for (const char *at = walk->start; (at = memchr(at, '[', (size_t)(walk->end - at))) != NULL; at++) {
 		sluice_ns time;
 		size_t len = sl_logtime_clf(sl_slice(at + 1, (size_t)(walk->end - at - 1)), &time);
-		const char *behind = at + 1 + len;
+		const char *after = at + 1 + len;
 		if (first_bracket == NULL)
 			first_bracket = at;
-		if (len == 0 || behind == walk->end || *behind != ']')
+		if (len == 0 || after == walk->end || *after != ']')
 			continue;
-		bool quoted = walk->end - behind > 2 && behind[1] == ' ' && behind[2] == '"';
+		bool quoted = walk->end - after > 2 && after[1] == ' ' && after[2] == '"';
 		if (!found || quoted) {
 			*bracket = at;
-			walk->at = behind + 1;
+			walk->at = after + 1;
 			out->time = time;
 			found = true;
 		}
@@ -222,7 +222,7 @@ static bool parse_common(struct sluice_bytes line, struct sl_logline_scratch *sc
 
 /* ---- any ---------------------------------------------------------------------------------------------------- */
 
-/* JSON begins with a brace; ops lines have digits alone first and, unlike an address, nothing behind them but a space;
+/* JSON begins with a brace; ops lines have digits alone first and, unlike an address, nothing after them but a space;
  * everything else can only be an access log. */
 static enum sl_log_format detect(struct sluice_bytes line) {
 	struct walk walk = {line.data, line.data, (const char *)line.data + line.len};

@@ -33,7 +33,7 @@ static bool take_number(struct cursor *c, int digits, int *value) {
 	return true;
 }
 
-/* The digits behind a point or comma, as parts of `unit` nanoseconds, cut off below one; at least one digit. */
+/* The digits after a point or comma, as parts of `unit` nanoseconds, cut off below one; at least one digit. */
 static bool take_fraction(struct cursor *c, uint64_t unit, uint64_t *ns) {
 	const char *from = c->at;
 	uint64_t sum = 0;

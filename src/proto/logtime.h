@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 
 /* Reads the time of an access log, `17/May/2015:10:05:03 +0000`, at the start of `text`; a fraction of a second may
- * stand behind the seconds. The zone is honoured.
+ * stand after the seconds. The zone is honoured.
  * Returns how many bytes it took; 0 when there is no such time, or it is outside 1970..2262. */
 size_t sl_logtime_clf(struct sluice_bytes text, sluice_ns *time);
 

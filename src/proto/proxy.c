@@ -69,7 +69,7 @@ static bool read_port(struct sluice_bytes word, uint16_t *port) {
 	return true;
 }
 
-/* What stands behind "PROXY ", without the CR LF. */
+/* What stands after "PROXY ", without the CR LF. */
 static enum sl_proxy_result read_line(struct sl_proxy *proxy, struct sluice_bytes line) {
 	struct sluice_bytes family, source, destination, source_port, destination_port;
 	struct sl_address ours;
@@ -119,12 +119,12 @@ static uint32_t crc32c(const char *data, size_t len, size_t hole) {
 	return ~crc;
 }
 
-/* Walks what stands behind the addresses, from `at` to `len`, the header's end. */
+/* Walks what stands after the addresses, from `at` to `len`, the header's end. */
 static enum sl_proxy_result read_fields(struct sl_proxy *proxy, const char *data, size_t at, size_t len) {
 	bool checked = false;
 	while (at < len) {
 		if (len - at < TLV_HEAD_BYTES || len - at - TLV_HEAD_BYTES < get16(data + at + 1))
-			return bad(proxy, "a field behind the addresses is cut off");
+			return bad(proxy, "a field after the addresses is cut off");
 		size_t value = at + TLV_HEAD_BYTES, bytes = get16(data + at + 1);
 		if (data[at] == TLV_CRC32C) {
 			if (bytes != 4 || checked)

@@ -13,13 +13,13 @@ enum {
 };
 
 enum sl_proxy_result {
-	SL_PROXY_MORE = 0, /* all bytes there are belong to a header that goes on: call again with more behind them */
+	SL_PROXY_MORE = 0, /* all bytes there are belong to a header that goes on: call again with more after them */
 	SL_PROXY_DONE = 1, /* a whole header */
 	SL_PROXY_BAD = -1, /* none, and nothing that follows can make it one */
 };
 
 struct sl_proxy {
-	size_t consumed; /* bytes of the header; what the client itself says begins behind them */
+	size_t consumed; /* bytes of the header; what the client itself says begins after them */
 	bool named;      /* does it name an inet client? Else (LOCAL, UNKNOWN, unix, datagrams) the socket's peer is it */
 	struct sl_address address;
 	uint16_t port;
@@ -27,7 +27,7 @@ struct sl_proxy {
 };
 
 /* Reads a header from the first bytes of a connection; `proxy` is filled as the result says. A checksum (CRC32C) that
- * version 2 brings is verified, everything else behind its addresses is only checked to be whole. Some 100 ns. */
+ * version 2 brings is verified, everything else after its addresses is only checked to be whole. Some 100 ns. */
 enum sl_proxy_result sl_proxy_parse(struct sl_proxy *proxy, const char *data, size_t len);
 
 #endif

@@ -34,7 +34,7 @@ struct sl_reply_token {
 	struct sluice_bytes text; /* in the caller's bytes */
 };
 
-/* Where in a reply one is. All zero before the first; it is so again behind each reply. */
+/* Where in a reply one is. All zero before the first; it is so again after each reply. */
 struct sl_reply {
 	uint32_t left[SL_REPLY_DEPTH_MAX]; /* elements that are yet to come, of each array that is open */
 	uint8_t depth, aside;              /* open arrays; the first of them that is aside, from 1, or 0 */

@@ -4,8 +4,8 @@
  *   SLUICE.CHECK alice 1 "100/60s"\r\n     an inline request, what people type and redis-benchmark's first test sends
  *
  * What real Redis 7.0.15 does at the edges was probed and is kept, for clients have come to rely on it: lengths are
- * strict decimal (`+1` and `04` are refused), a line ends at its first \r and the byte behind that is not looked at,
- * the two bytes behind a bulk string are not looked at either, a count of 0 or less is an empty request, quotes of an
+ * strict decimal (`+1` and `04` are refused), a line ends at its first \r and the byte after that is not looked at,
+ * the two bytes after a bulk string are not looked at either, a count of 0 or less is an empty request, quotes of an
  * inline request must be followed by a space. The bounds are ours, and much lower than Redis's 512 MiB.
  *
  * Invariants
@@ -84,7 +84,7 @@ bool sl_resp_to_i64(struct sluice_bytes text, int64_t *value) {
 	return true;
 }
 
-/* A length line, from its mark to behind its end. Only its number is judged here, not its mark. */
+/* A length line, from its mark to after its end. Only its number is judged here, not its mark. */
 static ptrdiff_t read_line_slow(const char *p, const char *end, int64_t *value) {
 	size_t seen = (size_t)(end - p) > SL_RESP_INLINE_BYTES_MAX ? SL_RESP_INLINE_BYTES_MAX : (size_t)(end - p);
 	const char *stop = memchr(p, '\r', seen);
@@ -122,7 +122,7 @@ static int hex_digit(char c) {
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* One escape of a double-quoted part, p at the backslash, with at least one byte behind it. Returns past it. */
+/* One escape of a double-quoted part, p at the backslash, with at least one byte after it. Returns past it. */
 static const char *unescape(const char *p, const char *end, char *byte) {
 	if (p[1] == 'x' && end - p >= 4 && hex_digit(p[2]) >= 0 && hex_digit(p[3]) >= 0) {
 		*byte = (char)(hex_digit(p[2]) * 16 + hex_digit(p[3]));

@@ -43,7 +43,7 @@ SLUICE_MUST_USE ptrdiff_t sl_resp_parse_guest(struct sl_resp_request *request, c
 bool sl_resp_to_i64(struct sluice_bytes text, int64_t *value);
 
 /* Writes the digits of a number, a '-' before them where it is negative; returns their end. At most 20 bytes, and up to
- * 3 behind the end, are touched. */
+ * 3 after the end, are touched. */
 char *sl_resp_put_digits(char *at, int64_t value);
 
 /* Writes `type`, a number and the line's end: `:42\r\n`, `$5\r\n`, `*7\r\n`. At most SL_RESP_NUMBER_BYTES_MAX bytes are

@@ -4,7 +4,7 @@
  *   0f3a...(16).AQJsb2dpbhNzbGlkaW5nLWxvZyA1LzFt
  *               version | flags, len, name "login", len, "sliding-log 5/1m"
  *
- * A ticket of one limit of a policy is some 60 bytes. Base64url is RFC 4648's section 5; bits behind the last byte must
+ * A ticket of one limit of a policy is some 60 bytes. Base64url is RFC 4648's section 5; bits after the last byte must
  * be 0 (3.5), so that no two texts are one ticket. */
 #include "proto/ticket.h"
 

@@ -49,7 +49,7 @@ static inline struct sl_block_head *sl_block_head(const struct sluice_store *sto
 	return (struct sl_block_head *)(void *)(store->units + unit * SL_UNIT_BYTES);
 }
 
-/* At least one, and no more than there are behind it, whatever stands there. */
+/* At least one, and no more than there are after it, whatever stands there. */
 static inline uint32_t sl_block_units(const struct sluice_store *store, uint32_t block) {
 	uint64_t units = sl_block_head(store, block)->word & ((1 << SL_BLOCK_UNITS_BITS) - 1);
 	uint64_t room = __builtin_expect(block < store->unit_count, 1) ? store->unit_count - block : 1;

@@ -14,7 +14,7 @@
  *            7..0 lifetime; all 0: free
  *
  * A key's hash of 64 bits is used up: its low 5 bits are the home bucket, the next 44 the fingerprint, and the other 15
- * pick the page, with the low ones behind them for evenness. Of those 15 an arena uses as many as it had pages for when
+ * pick the page, with the low ones after them for evenness. Of those 15 an arena uses as many as it had pages for when
  * it was made (hash_top_bits), so that page and slot always say the whole hash: enough to place the counter in an arena
  * of another size. Two counters are one only if all those bits agree: 3 in 10,000 for any two among 100 M keys.
  * An entry whose home is full spills into another bucket of the same page (one TLB entry, no further than 4 KiB), and

@@ -1,4 +1,4 @@
-/* Making an arena whole for its first opener, whatever bytes stand in it behind its header: after a crash of all its
+/* Making an arena whole for its first opener, whatever bytes stand in it after its header: after a crash of all its
  * users, a power cut, a copy taken at a bad moment, damage.
  *
  * Everything but slots and the blocks that they name can be built anew from those, and is. A slot is kept when it

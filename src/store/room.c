@@ -46,7 +46,7 @@ static uint32_t plan_stretch(const struct sluice_store *store, const struct sl_s
 	return plan->count;
 }
 
-/* The best of the next stretches. The hand moves behind each, or behind the block that makes it impossible: so nothing
+/* The best of the next stretches. The hand moves after each, or after the block that makes it impossible: so nothing
  * is looked at twice while it goes round, and a long block is one step. */
 static bool find_plan(struct sluice_store *store, uint64_t units, sluice_ns now, const struct sl_pins *pins,
                       struct plan *best) {

@@ -144,7 +144,7 @@ struct sl_slot *sl_slot_claim(struct sluice_store *store, const struct sl_place 
  * or held up (lock.h), and nothing was changed; never held up where the counter has no block. */
 sluice_err sl_slot_free(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot);
 
-/* The same within a change of the blocks in which nothing has been done yet; behind it another is open. */
+/* The same within a change of the blocks in which nothing has been done yet; after it another is open. */
 void sl_slot_free_within(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot);
 
 /* Whether the state of a slot of this tag equals no state by now. Without the home's lock: whether it seems to. */

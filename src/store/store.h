@@ -82,7 +82,7 @@ struct sl_repair {
 };
 
 /* Makes an arena whole after a crash, a power cut or damage: frees all locks, drops what is torn, builds spill bits,
- * block map and free lists anew from the slots that are left. Never fails; any bytes may stand in the arena behind its
+ * block map and free lists anew from the slots that are left. Never fails; any bytes may stand in the arena after its
  * header. O(arena). */
 void sl_arena_repair(struct sluice_store *store, struct sl_repair *found);
 

@@ -34,7 +34,7 @@ LITTLE = {  # what is left, and what is said of it
     "braces": ("{}\n", "expected a policy, found nothing"),
     "cut behind listen": (ALL[:ALL.index("threads")], "it has no limits, and does not say limits: []"),
     "cut behind users": (ALL[:ALL.index("anonymous")], "it has no limits, and does not say limits: []"),
-    "cut behind limits:": (ALL[:ALL.index("  - {name: a, key")], "expected a list of limits, found nothing"),
+    "cut after limits:": (ALL[:ALL.index("  - {name: a, key")], "expected a list of limits, found nothing"),
     "without users": (LIMITS, "it has no users, and does not say users: []"),
 }
 

@@ -82,7 +82,7 @@ TABLE = [
     (["CHECK", "k", 1, "AT", "now", WINDOW], "AT 'now': expected Unix milliseconds, a whole number from 0 to "
                                              "9223372036854"),
     # where words stand, and what they need
-    (["CHECK", "k", 1, WINDOW, *AT], "AT behind a limit: expected it before the first one"),
+    (["CHECK", "k", 1, WINDOW, *AT], "AT after a limit: expected it before the first one"),
     (["CHECK", "k", 1, *AT, *AT, WINDOW], "AT twice: expected it once"),
     (["CHECK", "k", 1, "AT"], "AT needs an instant after it: Unix milliseconds"),
     (["CHECK", "k", 1, WINDOW, "KEY"], "KEY needs a key and at least one limit after it"),
@@ -118,11 +118,11 @@ TABLE = [
     (["RELEASE", "k", "x"], "no limit for key 'k': expected at least one after it, such as 'concurrency 20 lease 30s'"),
     (["RENEW", "k", "", LEASE], "the id '' has 0 bytes: expected 1 to 64"),
     (["RELEASE", "k", "00000000000000aa.A"], "no ticket: '00000000000000aa.A': expected it as SLUICE.ADMIT gave it"),
-    (["RELEASE", "k", TICKET, LEASE], "the ticket says its limits: expected nothing behind it but AT, found "
+    (["RELEASE", "k", TICKET, LEASE], "the ticket says its limits: expected nothing after it but AT, found "
                                       "'concurrency 2 lease 5s'"),
     (["COMMIT", "k", "00000000000000aa", 1], "no ticket: '00000000000000aa': expected it as SLUICE.RESERVE or "
                                              "SLUICE.ADMIT gave it"),
-    (["COMMIT", "k", TICKET, 1, WINDOW], "the ticket says its limits: expected nothing behind it and the cost but AT, "
+    (["COMMIT", "k", TICKET, 1, WINDOW], "the ticket says its limits: expected nothing after it and the cost but AT, "
                                          "NEXT and EACH, found 'fixed-window 9/1m'"),
     # too little
     (["CHECK", "k", 1], "wrong number of arguments for 'sluice.check' command"),

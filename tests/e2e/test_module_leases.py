@@ -381,7 +381,7 @@ def test_refusals_name_the_command_that_would_be_right(door):
                         (("RELEASE", "k", "a", "AT", NOW, "MEMBER", "m", LEASES), "MEMBER is no word of"),
                         (("RENEW", "k", "a", "AT", NOW, LEASES, "MEMBER", "m"), "MEMBER is no word of"),
                         (("CHECK", "k", 1, "AT", NOW, "ID", "t", "AT", NOW, LOG), "AT twice: expected it once"),
-                        (("CHECK", "k", 1, LOG, "AT", NOW), "AT behind a limit: expected it before the first"),
+                        (("CHECK", "k", 1, LOG, "AT", NOW), "AT after a limit: expected it before the first"),
                         (("HOLDERS", "k", "AT", NOW, LOG),
                          "concurrency" if isinstance(door, Direct) else "HOLDERS needs the module")]:
         with pytest.raises(redis.ResponseError) as caught:

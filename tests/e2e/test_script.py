@@ -507,7 +507,7 @@ BAD = [
     ("CHECK", ["k"], [1, "KEEP", "5/1m"], "KEEP is no word of SLUICE.CHECK"),
     ("PEEK", ["k"], [1, "ID", "x", "5/1m"], "ID is no word of SLUICE.PEEK"),
     ("HOLD", ["k"], [1, "1", 5, "NEXT", "5/1m"], "NEXT is no word of SLUICE.HOLD"),
-    ("CHECK", ["k"], [1, "5/1m", "AT", 1], "AT behind a limit: expected it before the first one"),
+    ("CHECK", ["k"], [1, "5/1m", "AT", 1], "AT after a limit: expected it before the first one"),
     ("CHECK", ["k"], [1, "AT", 1, "AT", 1, "5/1m"], "AT twice: expected it once"),
     ("CHECK", ["k"], [1, "concurrency 5"], "limit 1, column 14: expected the option 'lease' and its duration"),
     ("CHECK", ["k"], [1, "distinct 1025/1h"], "limit 1, column 10: expected at most 1024 members in a script"),
@@ -525,7 +525,7 @@ BAD = [
     ("CHECK", ["k"], [1, "NAME", "n" * 65, "1/1s"], "expected 1 to 64 bytes"),
     ("CHECK", ["k"], [1, "NAME", "n"], "need a limit after them"),
     ("CHECK", ["k"], [1, "OBSERVED"], "need a limit after them"),
-    ("CHECK", ["k"], [1, "1/1s", "TRIED", "KEY", "k", "1/1s"], "KEY behind"),
+    ("CHECK", ["k"], [1, "1/1s", "TRIED", "KEY", "k", "1/1s"], "KEY after"),
     ("CHECK", ["k" * 1025], [1, "1/1s"], "has 1025 bytes: at most 1024"),
     ("CHECK", [], [1, "1/1s"], "no key"),
     ("HOLD", ["k"], [1, "xyz", 5, "1/1s"], "id 'xyz': expected 1 to 16 hex digits"),
@@ -888,7 +888,7 @@ def test_next_is_told_of_the_limit_that_is_named(forms, form):
     many = ["AT", NOW, "NEXT", "fixed-window 5/1h", "sliding-log 3/1h", "unlimited"]
     assert script.ask("PEEK", [key], 1, *many)[7:] == [0], "all is free"
     assert script.ask("CHECK", [key], 1, *many)[6:] == [1, 3600000]
-    assert script.ask("CHECK", [key], 2, *many[:2], "UPTO", *many[2:])[6:] == [1, 2, 3600000], "behind what UPTO tells"
+    assert script.ask("CHECK", [key], 2, *many[:2], "UPTO", *many[2:])[6:] == [1, 2, 3600000], "after what UPTO tells"
     rows = script.ask("PEEK", [key], 1, "AT", NOW + 7, "EACH", *many[3:])
     merged = script.ask("PEEK", [key], 1, "AT", NOW + 7, *many[2:])
     assert merged[0] == 0 and merged[7] == rows[merged[6]][6] == 3600000 - 7

@@ -73,7 +73,7 @@ BROKEN = {
     "long line": ("bench/x.c", "/* " + "x" * 115 + " */\n", "bench/x.c:1: 121 columns"),
     "long line, counted with tabs": ("bench/x.c", "\tint " + "x" * 112 + ";\n", "bench/x.c:1: 121 columns"),
     "spaces for a tab": ("src/os/x.c", "void f(void) {\n    g();\n}\n", "src/os/x.c:2: indented with spaces"),
-    "tab behind spaces": ("src/os/x.c", "void f(int a,\n  \tint b);\n", "src/os/x.c:2: a tab behind spaces"),
+    "tab behind spaces": ("src/os/x.c", "void f(int a,\n  \tint b);\n", "src/os/x.c:2: a tab after spaces"),
     "no last newline": ("src/os/x.c", "int a;", "src/os/x.c:1: no newline"),
 }
 for call in ("strcpy", "strcat", "sprintf", "vsprintf", "gets", "strtok", "alloca", "atoi", "setjmp", "longjmp"):

@@ -134,7 +134,7 @@ static void test_where_nothing_is_forwarded(void **state) {
 
 static void test_several_lines_and_sources(void **state) {
 	static const struct row rows[] = {
-		/* of what a proxy sets, the last line: it stands behind the client's */
+		/* of what a proxy sets, the last line: it stands after the client's */
 		{"10.0.0.1", "GET " F, "X-Forwarded-Uri: /evil\r\nX-Forwarded-Method: EVIL\r\nX-Forwarded-Host: evil\r\n" XF,
 	     "method=PUT host=example.com path=/a ip=10.0.0.1"},
 		{"10.0.0.1", "GET " F, "Host: s\r\nX-User-Id:\r\n", "method=GET host=s path=/ ip=10.0.0.1 user="},

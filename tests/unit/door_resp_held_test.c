@@ -137,7 +137,7 @@ static void test_members(void **state) {
 	client_expect(&client, "SLUICE.PEEK b 1 MEMBER n UPTO at 5 'distinct 5/1h'\r\n",
 	              "*8\r\n:1\r\n:5\r\n:4\r\n:0\r\n:3600000\r\n:0\r\n:0\r\n:1\r\n");
 	client_expect(&client, "SLUICE.CHECK b 1 MEMBER n 'distinct 5/1h' AT 5\r\n",
-	              "-ERR AT behind a limit: expected it before the first one\r\n");
+	              "-ERR AT after a limit: expected it before the first one\r\n");
 	client_expect(&client, "SLUICE.CHECK b 1 AT 5 MEMBER n AT 5 'distinct 5/1h'\r\n",
 	              "-ERR AT twice: expected it once\r\n");
 	client_expect(&client, "SLUICE.CHECK b 1 AT 5 MEMBER KEY 'distinct 5/1h'\r\n",
@@ -248,7 +248,7 @@ static const struct {
 	{"SLUICE.RELEASE k a " LEASE " ID b", "ID is no word of SLUICE.RELEASE"},
 	{"SLUICE.RELEASE k 00000000000000aa.A", "no ticket: '00000000000000aa.A': expected it as SLUICE.ADMIT gave it"},
 	{"SLUICE.RELEASE k " TICKET " " LEASE,
-     "the ticket says its limits: expected nothing behind it but AT, found 'concurrency 2 lease 1s'"},
+     "the ticket says its limits: expected nothing after it but AT, found 'concurrency 2 lease 1s'"},
 	{"SLUICE.HOLDERS k 9/1m", "expected one limit of concurrency: others have no holders"},
 	{"SLUICE.HOLDERS k " LEASE " " LEASE, "expected one limit of concurrency: others have no holders"},
 	{"SLUICE.COMMIT k 00000000000000aa 5",
@@ -257,17 +257,17 @@ static const struct {
 	{"SLUICE.COMMIT k " TICKET " -1", "actual '-1': expected a whole number from 0 to 4294967295"},
 	{"SLUICE.COMMIT k " TICKET " 4294967296", "actual '4294967296': expected a whole number from 0 to 4294967295"},
 	{"SLUICE.COMMIT k " TICKET " 1 9/1m",
-     "the ticket says its limits: expected nothing behind it and the cost but AT, NEXT and EACH, found '9/1m'"},
+     "the ticket says its limits: expected nothing after it and the cost but AT, NEXT and EACH, found '9/1m'"},
 	{"SLUICE.COMMIT k " TICKET " 1 AT 5", "AT is not allowed here: set client-time: true in the policy file"},
 	{"SLUICE.ADMIT 1 ID t", "no attribute: expected at least one, a name and a value"},
 	{"SLUICE.ADMIT 1 UPTO user", "attribute 'user' has no value: expected pairs of a name and a value"},
 	{"SLUICE.ADMIT 1 UPTO UPTO user ann",
-     "UPTO twice: expected it once; an attribute of that name goes behind another one"},
+     "UPTO twice: expected it once; an attribute of that name goes after another one"},
 	{"SLUICE.ADMIT 1 ID a ID b user ann",
-     "ID twice: expected it once; an attribute of that name goes behind another one"},
+     "ID twice: expected it once; an attribute of that name goes after another one"},
 	{"SLUICE.ADMIT 1 ID '' user ann", "the ID '' has 0 bytes: expected 1 to 64"},
 	{"SLUICE.ADMIT 1 MEMBER a MEMBER b user ann",
-     "MEMBER twice: expected it once; an attribute of that name goes behind another one"},
+     "MEMBER twice: expected it once; an attribute of that name goes after another one"},
 };
 
 static void test_mistakes_are_named_and_change_nothing(void **state) {

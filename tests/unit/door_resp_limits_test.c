@@ -82,7 +82,7 @@ static const struct {
 	{"SLUICE.CHECK k 1 5/1m KEY i KEY j 5/1m", "no limit for key 'i': expected at least one after it, such as 100/60s"},
 	{"SLUICE.RESET k 5/1m KEY j", "no limit for key 'j': expected at least one after it, such as 100/60s"},
 	{"SLUICE.CHECK k 1 AT 5 5/1m", "AT is not allowed here: set client-time: true in the policy file"},
-	{"SLUICE.CHECK k 1 5/1m AT 5", "AT behind a limit: expected it before the first one"},
+	{"SLUICE.CHECK k 1 5/1m AT 5", "AT after a limit: expected it before the first one"},
 	{"SLUICE.CHECK k 1 5/1m 1/1s 1/1s 1/1s 1/1s 1/1s 1/1s 1/1s 1/1s 1/1s 1/1s 1/1s 1/1s 1/1s 1/1s 1/1s 1/1s",
      "too many limits: at most 16 in one request"},
 	{"SLUICE.CHECK k 1 5/1m \"concurrency 5 lease 1s\"",

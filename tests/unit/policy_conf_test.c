@@ -520,7 +520,7 @@ static void test_values(void **state) {
 		{"listen: {resp: 127.0.0.1}\n", {{1, 25, "expected a port, such as :7379, found '127.0.0.1'"}}},
 		{"listen: {resp: \"::1\"}\n", {{1, 20, "expected a port, such as :7379, found '::1'"}}},
 		{"listen: {resp: 127.0.0.1:99999}\n", {{1, 16, "expected an address"}}},
-		{"listen: {resp: \"unix:\"}\n", {{1, 22, "expected a path of 1 to 107 bytes behind 'unix:'"}}},
+		{"listen: {resp: \"unix:\"}\n", {{1, 22, "expected a path of 1 to 107 bytes after 'unix:'"}}},
 		{"listen: {resp: 127.0.0.1:7380}\n",
 	     {{1, 16, "duplicate address '127.0.0.1:7380': http listens there unless the file says otherwise"}}},
 		{"listen: {http: 0.0.0.0:80, grpc: 0.0.0.0:80}\n",

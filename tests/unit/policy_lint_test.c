@@ -49,7 +49,7 @@ static void test_table(void **state) {
 		{"limits:\n- {name: a, key: ip, limit: unlimited, overrides: [{when: {plan: x}, limit: 1/1s}]}\n", {{0}}},
 		/* the rest */
 		{"trusted-proxies: [10.0.0.0/8, 10.1.2.3/16]\n",
-	     {{1, 31, "'10.1.2.3/16' has bits behind its prefix: read as 10.1.0.0/16"}}},
+	     {{1, 31, "'10.1.2.3/16' has bits after its prefix: read as 10.1.0.0/16"}}},
 	};
 	(void)state;
 	CHECK_WARNINGS(rows);

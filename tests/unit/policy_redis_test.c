@@ -142,7 +142,7 @@ static void test_addresses_refused(void **state) {
 		{"store: {redis: [::1]:6379}\n",
 	     {{1, 16, "expected an address such as 10.0.0.1:6379, or \"[::1]:6379\" in quotes, found a list"},
 	      {1, 17, "YAML: did not find expected node content"}}},
-		{"store: {redis: 'unix:'}\n", {{1, 22, "expected a path of 1 to 107 bytes behind 'unix:'"}}},
+		{"store: {redis: 'unix:'}\n", {{1, 22, "expected a path of 1 to 107 bytes after 'unix:'"}}},
 		{"store: {redis: 'redis://10.0.0.1:6379'}\n",
 	     {{1, 16, "found a URL: user, password-file and tls say the rest"}}},
 		{"store: {redis: [10.0.0.1:1, [10.0.0.2:1]]}\n", {{1, 29, "expected an address such as"}}},

@@ -105,7 +105,7 @@ static void test_secrets(void **state) {
 	     "expected a hashed password, pbkdf2-sha256:ROUNDS:SALT:HASH: 'sluice password' makes one"},
 		{"password: \"sha256:" HASH "\"", 1, "expected a hashed password"},
 		{"password: \"PBKDF2-sha256:1000:" SALT ":" HASH "\"", 1, "expected a hashed password"},
-		{"password: \"pbkdf2-sha256:\"", 16, "expected rounds from 1000 to 10000000 behind pbkdf2-sha256:"},
+		{"password: \"pbkdf2-sha256:\"", 16, "expected rounds from 1000 to 10000000 after pbkdf2-sha256:"},
 		{"password: \"pbkdf2-sha256:999:" SALT ":" HASH "\"", 16, "expected rounds from 1000"},
 		{"password: \"pbkdf2-sha256:10000001:" SALT ":" HASH "\"", 16, "expected rounds from 1000"},
 		{"password: \"pbkdf2-sha256:+1000:" SALT ":" HASH "\"", 16, "expected rounds from 1000"},

@@ -35,7 +35,7 @@ struct wire_peer {
 	unsigned stalls_ms; /* keeps the whole loop so long, once it has answered SLUICE.CHECK */
 	/* What it has seen. */
 	unsigned connects, checks, pings, slots_asked, askings, scripts;
-	char last_key[64], last_word[64]; /* of SLUICE.CHECK: its key; what stands behind its cost */
+	char last_key[64], last_word[64]; /* of SLUICE.CHECK: its key; what stands after its cost */
 	unsigned open;
 	struct peer_link links[PEER_LINKS_MAX];
 };

@@ -62,7 +62,7 @@ static const struct sl_option options_table[] = {
                   "committed; of a policy, at the limits that say `reserve` without an estimate",
                   SL_NUMBER(TO(estimate), 1, UINT32_MAX)},
 	[COMMIT_AFTER] = {"commit-after", 0, "TIME",
-                      "how long behind its request a cost is committed (the request's own duration, or 0s)",
+                      "how long after its request a cost is committed (the request's own duration, or 0s)",
                       SL_TIME(TO(commit_ns), 0, LONGEST_NS, LONGEST)},
 	[DECISIONS] = {"decisions", 0, NULL,
                    "print one line a request instead, and nothing else on standard output:\n"

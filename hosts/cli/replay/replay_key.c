@@ -98,7 +98,7 @@ bool sl_replay_key_parse(struct sl_replay_key *key, const char *text, struct slu
 		if (*at++ == '|')
 			continue;
 		if (key->part_count == SL_REPLAY_ATTRIBUTES)
-			return refuse(error, column, "too many parts behind", name);
+			return refuse(error, column, "too many parts after", name);
 		key->part_count++;
 	}
 	key->bare = key->part_count == 1 && key->parts[0].count == 1;

@@ -101,7 +101,7 @@ static void put_key(struct sl_replay_redis *redis, struct sluice_bytes key) {
 	put_written(redis, from);
 }
 
-/* Writes the command behind those that wait to be sent, and begins the next. */
+/* Writes the command after those that wait to be sent, and begins the next. */
 static void end_command(struct sl_replay_redis *redis) {
 	SL_ASSERT(sl_resp_command_bytes(redis->word_count, redis->words) <= (size_t)(redis->out.end - redis->out.at));
 	redis->out.at = sl_resp_put_command(redis->out.at, redis->word_count, redis->words);

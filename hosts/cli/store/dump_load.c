@@ -161,7 +161,7 @@ static int load_end(struct loader *loader, uint64_t base, uint64_t bytes) {
 	if (loader->latest > le64toh(words[1]))
 		return refuse(loader, base, "a counter was charged later than the dump was taken");
 	ssize_t got = read(loader->fd, &more, 1);
-	return got <= 0 ? SL_GO_ON : refuse(loader, loader->offset, "bytes behind the end of the dump");
+	return got <= 0 ? SL_GO_ON : refuse(loader, loader->offset, "bytes after the end of the dump");
 }
 
 /* Reads the bytes of the frame that began at `start`, taking memory for them as they come. */

@@ -141,7 +141,7 @@ const struct sl_verb sl_verb_inspect = {
 	.summary = "Says what a store holds, or what a key has left in it",
 	.text = "Walks the whole store beside the processes that use it, which wait for one bucket at most. With KEY\n"
 			"LIMIT... it says instead what each of these limits has left for the key, charging nothing; `KEY k`\n"
-			"between limits: those behind it are of k. With --verify: exit status 0 when the store is whole, 1\n"
+			"between limits: those after it are of k. With --verify: exit status 0 when the store is whole, 1\n"
 			"when it is not, or when torn counters had to be dropped to make it so.\n",
 	.examples = "  sluice inspect --store /var/lib/sluice/counters\n"
 				"  sluice inspect --store shared:web user:1 10/1s 'sliding-log 20/1m' --json\n"

@@ -28,7 +28,7 @@ local function met(items, upto)
 	end
 end
 
--- Reads the counters of one key, that of items[from], behind those that are in `counters`; how many there are then.
+-- Reads the counters of one key, that of items[from], after those that are in `counters`; how many there are then.
 local function load_key(items, counters, count, from)
 	local key, first, fields = items[from].key, count, {false, false, false, false, false, false, false, false}
 	for i = from, #items do

@@ -192,7 +192,7 @@ local function merged(call)
 end
 
 -- The reply of a call that was decided: with EACH rows, and a `last` one, what was granted of the cost, whether it had
--- been before, and what others hold, where the call wants to know; else one answer, and `told`, `more` and NEXT behind
+-- been before, and what others hold, where the call wants to know; else one answer, and `told`, `more` and NEXT after
 -- it.
 function decide.reply(call, last, told, more)
 	if call.each then

@@ -6,7 +6,7 @@ function errors.raise(text)
 	error({sluice = 'ERR ' .. text}, 0)
 end
 
--- As the server's doors show bytes: quoted, what is not plain text as \x.., cut behind `most`.
+-- As the server's doors show bytes: quoted, what is not plain text as \x.., cut after `most`.
 function errors.shown(text, most)
 	most = most or 128
 	local cut = text:sub(1, most):gsub('[^\32-\126]', function(c)

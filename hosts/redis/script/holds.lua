@@ -123,7 +123,7 @@ function holds.reset(c, limit, v)
 	end))
 end
 
--- Puts what is held of a counter behind fields[at], to be written, or into those to delete; how many there are in
+-- Puts what is held of a counter after fields[at], to be written, or into those to delete; how many there are in
 -- `fields` then, and the instant from which on nothing of the counter matters.
 function holds.save(c, fields, at, gone)
 	local limit = c.limit

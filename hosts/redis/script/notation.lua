@@ -42,7 +42,7 @@ local function most_capacity(window)
 	return math.floor(9007199254740991 / window) - 1
 end
 
--- Reads what stands behind Q/W into the limit; whether all of it is right, and all that is needed is there.
+-- Reads what stands after Q/W into the limit; whether all of it is right, and all that is needed is there.
 local function options(limit, rest)
 	local kind = limit.kind
 	while rest ~= '' do

@@ -95,7 +95,7 @@ local function find_chunk(s, by_cost, bound)
 	return low
 end
 
--- The oldest entry from position `bound` on or, `by_cost`, the oldest behind which there is a cost of at most `bound`:
+-- The oldest entry from position `bound` on or, `by_cost`, the oldest after which there is a cost of at most `bound`:
 -- chunk, index there, the running cost before it, its position and running cost; index count + 1 in the tail, and no
 -- position, if there is none.
 local function find(s, by_cost, bound)
@@ -171,7 +171,7 @@ local function take(s, cost)
 end
 
 -- What becomes of the other fields of a counter whose own was `from` (false: none) and is now `to`: puts fields and
--- texts to write behind fields[at], fields to delete behind those in `gone`; how many there are in `fields` then.
+-- texts to write after fields[at], fields to delete after those in `gone`; how many there are in `fields` then.
 local function changes(c, from, to, fields, at, gone)
 	local first, tail = 0, 0
 	-- What is to be forgotten may be damaged.

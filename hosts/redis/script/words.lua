@@ -8,10 +8,10 @@
 --
 --   AT ms        the instant, before the first limit
 --   EACH, EXACT  answer a row for each limit, with what NEXT asks; EXACT to the nanosecond
---   MEMBER m     who is counted by the distinct limits behind it, until the next one; the first also by those before it
+--   MEMBER m     who is counted by the distinct limits after it, until the next one; the first also by those before it
 --   UPTO         grant the largest part of the cost that is admitted
 --   ID token     a retry by the same token is charged once; of ACQUIRE the lease's name
---   NEXT         answer also when one more is admitted, behind all else
+--   NEXT         answer also when one more is admitted, after all else
 --   KEEP         what is not charged of a hold stays held
 --   BESIDE id    decide as if there were no hold of that id
 --
@@ -65,7 +65,7 @@ local function no_limit(key)
 	raise('no limit for key ' .. errors.shown(key) .. ': expected at least one after it, such as 100/60s')
 end
 
--- What stands behind a word, of `least` to `most` bytes.
+-- What stands after a word, of `least` to `most` bytes.
 local function argument(call, word, least, most, what)
 	local text = call.args[call.at]
 	if not text then
@@ -95,7 +95,7 @@ local function instant(call, begun)
 	if not CLIENT_TIME then
 		raise('AT is not allowed here: load the script that was built with --client-time')
 	elseif call.set or begun then
-		raise(begun and 'AT behind a limit: expected it before the first one' or 'AT twice: expected it once')
+		raise(begun and 'AT after a limit: expected it before the first one' or 'AT twice: expected it once')
 	end
 	call.now, call.set, call.us = words.number(call, 'AT', 0, 9223372036854), true, 0
 end
@@ -179,7 +179,7 @@ function words.items(call, keys)
 		call.at = call.at + 1
 		if word == 'KEY' then
 			if name or part then
-				raise('KEY behind NAME, OBSERVED or TRIED: expected a limit, and KEY in front of them')
+				raise('KEY after NAME, OBSERVED or TRIED: expected a limit, and KEY in front of them')
 			elseif not used then
 				no_limit(key)
 			end

@@ -17,7 +17,7 @@ enum {
 	SL_ASK_MEMBER = 256,
 	SL_ASK_TTL = 512,
 	SL_ASK_ACTUAL = 1024,
-	SL_ASK_MEMBER_COUNT = 11, /* behind them those that are true or false: a word each */
+	SL_ASK_MEMBER_COUNT = 11, /* after them those that are true or false: a word each */
 };
 uint32_t sl_ask_members_of(enum sl_operation operation);
 

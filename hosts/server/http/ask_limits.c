@@ -16,12 +16,12 @@
 
 enum { WHERE_BYTES = 24 };
 
-static const char *where_limit(char where[WHERE_BYTES], size_t i, const char *behind) {
+static const char *where_limit(char where[WHERE_BYTES], size_t i, const char *after) {
 	struct sl_out out = sl_out_to(where, WHERE_BYTES - 1);
 	sl_out_str(&out, "limits[");
 	sl_out_u64(&out, i);
 	sl_out_str(&out, "]");
-	sl_out_str(&out, behind);
+	sl_out_str(&out, after);
 	*out.at = '\0';
 	return where;
 }

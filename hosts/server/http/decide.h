@@ -9,7 +9,7 @@
 /* A call over items, with its answers. */
 struct sl_http_question {
 	struct sluice_call call;
-	struct sluice_item items[SLUICE_ITEMS_MAX]; /* of a match, with candidates behind them */
+	struct sluice_item items[SLUICE_ITEMS_MAX]; /* of a match, with candidates after them */
 	uint8_t candidate_of[SLUICE_ITEMS_MAX];
 	struct sluice_decision each[SLUICE_ITEMS_MAX];
 };

@@ -4,7 +4,7 @@
  *   denied   429 application/problem+json  {"type":..,"title":..,"status":429,"detail":..,"violated-policies":[..],
  *                                           "allowed":false,...}
  *
- * At the proxies' doors a denial is read by whoever was denied: there it ends behind "violated-policies", for the rest
+ * At the proxies' doors a denial is read by whoever was denied: there it ends after "violated-policies", for the rest
  * tells of limits that have nothing to do with it, what is left of them, keys, and limits that are only tried. A
  * listener may say `details: true`.
  *

@@ -17,7 +17,7 @@ struct sl_http_style {
 /* A decision as it is shown. Everything is borrowed. */
 struct sl_http_view {
 	const struct sluice_call *call; /* call->each may be NULL where count is 0 */
-	uint32_t count;                 /* of the limits that are shown; those behind them in the call are candidates */
+	uint32_t count;                 /* of the limits that are shown; those after them in the call are candidates */
 	struct sl_headers_limit limits[SLUICE_ITEMS_MAX];
 	struct sluice_bytes keys[SLUICE_ITEMS_MAX];
 	const uint8_t *candidate_of; /* for each candidate the limit that it belongs to; NULL where there are none */

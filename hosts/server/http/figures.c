@@ -396,7 +396,7 @@ void sl_http_route_figures(struct sl_http_exchange *exchange) {
 		return;
 	}
 	if (!read_wishes(exchange, memory, &wish)) {
-		sl_http_reply_problem(exchange, 400, sl_str("expected nothing, or history=1 and limit=NAME, behind the '?'"),
+		sl_http_reply_problem(exchange, 400, sl_str("expected nothing, or history=1 and limit=NAME, after the '?'"),
 		                      NULL);
 		return;
 	}

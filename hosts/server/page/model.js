@@ -45,7 +45,7 @@ export class Model {
 		this.server = Object.fromEntries(SERVER.map((name) => [name, []]));
 	}
 
-	/* Are these figures to be put behind what is known? Else history must be asked for. */
+	/* Are these figures to be put after what is known? Else history must be asked for. */
 	follows(figures) {
 		const last = this.last;
 		return last !== null && last.started_ms === figures.started_ms && figures.now_ms > last.now_ms
@@ -73,7 +73,7 @@ export class Model {
 		this.last = figures;
 	}
 
-	/* Puts the figures of one more step behind the others. */
+	/* Puts the figures of one more step after the others. */
 	add(figures) {
 		const last = this.last, passed = (figures.now_ms - last.now_ms) / 1000;
 		this.t.push(figures.now_ms / 1000);

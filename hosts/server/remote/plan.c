@@ -262,7 +262,7 @@ static void say(struct head_writer *w, enum sl_command_word word) {
 	w->words[w->count++] = sl_slice(sl_words[word].name, sl_words[word].len);
 }
 
-/* The words behind the fields, as far as the verb's form takes them. Returns the place of EXACT, from 1; 0: none. */
+/* The words after the fields, as far as the verb's form takes them. Returns the place of EXACT, from 1; 0: none. */
 static uint32_t say_words(struct head_writer *w, enum sl_operation verb, uint32_t words, const struct sl_head *head) {
 	bool holds = verb == SL_OP_HOLD; /* whose answer is one counter's, and says how much was held */
 	uint32_t exact = 0;

@@ -5,8 +5,8 @@
  *   SLUICE.EXPLAIN cost name value [name value ...]   tells what it would say, limit by limit, and charges nothing
  *
  * Attributes are what the caller gives, any names. So there is no AT here: it would be one of them; and its words
- * are read only in capitals and only directly behind the cost: an attribute of such a name goes behind another one.
- * Keys are built in the worker's match buffer, one request behind the other, until the batch is decided. */
+ * are read only in capitals and only directly after the cost: an attribute of such a name goes after another one.
+ * Keys are built in the worker's match buffer, one request after the other, until the batch is decided. */
 #include "algo/hll.h"
 #include "base/assert.h"
 #include "hosts/server/door/admission.h"
@@ -25,7 +25,7 @@ static bool name_fits(struct sl_resp_turn *turn, struct sluice_bytes name) {
 	return true;
 }
 
-/* The cost, and the words behind it; *index is that of the first attribute. The command is in the worker's memory,
+/* The cost, and the words after it; *index is that of the first attribute. The command is in the worker's memory,
  * until the next one. */
 static const struct sl_command *read_head(struct sl_resp_turn *turn, struct sluice_call *asked, uint32_t *index) {
 	struct sl_command *command = &turn->worker->command;
@@ -107,7 +107,7 @@ static bool match(struct sl_resp_turn *turn, size_t count, struct sluice_bytes m
 }
 
 /* Makes a call of what was found. begin() may decide the batch, and with it give up the match buffer: then the keys
- * just built are behind its start and stay whole, for nothing is built there before this call has joined. */
+ * just built are after its start and stay whole, for nothing is built there before this call has joined. */
 static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, const struct sl_command *command) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	const struct sluice_match *found = &turn->worker->match;

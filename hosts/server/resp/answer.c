@@ -1,4 +1,4 @@
-/* Answers, written behind each other into memory that is there: each as its command answers (proto/answer.h). A client
+/* Answers, written after each other into memory that is there: each as its command answers (proto/answer.h). A client
  * that asks by one policy always gets as many elements, whatever was decided. */
 #include "algo/merge.h"
 #include "algo/rule.h"

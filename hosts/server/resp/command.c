@@ -28,7 +28,7 @@ static const struct sl_resp_argument index_argument[] = {{"index", "integer", NU
 static const struct sl_resp_argument names[] = {{"command-name", "string", NULL, true, true}};
 static const struct sl_resp_argument patterns[] = {{"parameter", "string", NULL, false, true}};
 
-/* What the grammar of all doors knows; `arguments` stand behind it. */
+/* What the grammar of all doors knows; `arguments` stand after it. */
 #define GRAMMAR(command) .form = &sl_forms[command], .operation = (command)
 #define ARGUMENTS(list) .arguments = (list), .argument_count = COUNT(list)
 #define CHILDREN(list) .children = (list), .child_count = COUNT(list)
@@ -334,7 +334,7 @@ void sl_resp_command_docs(struct sl_resp_turn *turn) {
 			document(turn, find_full(sl_resp_arg(turn, i)));
 }
 
-/* The key behind the name, and those behind the word KEY. */
+/* The key after the name, and those after the word KEY. */
 void sl_resp_command_getkeys(struct sl_resp_turn *turn) {
 	const struct sl_resp_request *request = turn->request;
 	const struct sl_resp_command *command = sl_resp_command_find(sl_resp_arg(turn, 2));

@@ -45,7 +45,7 @@ void sl_door_context_free(struct sl_door_context *context) {
 	context->resp = NULL;
 }
 
-/* Redis's words, down to the space behind the last argument; clients look for "unknown command". */
+/* Redis's words, down to the space after the last argument; clients look for "unknown command". */
 static void refuse_unknown(struct sl_resp_turn *turn) {
 	char memory[160];
 	struct sl_out args = sl_out_to(memory, sizeof memory - 1);
@@ -173,7 +173,7 @@ static bool feed_one(struct sl_resp_turn *turn, const char *data, size_t len, si
 	return !turn->close && !turn->failed && !turn->waits;
 }
 
-/* The turn ends without what it asked for: all that came with and behind that has not happened. */
+/* The turn ends without what it asked for: all that came with and after that has not happened. */
 static enum sl_door_verdict wait(struct sl_resp_turn *turn, size_t *consumed) {
 	if (turn->context->pending == NULL) /* no memory for it */
 		return SL_DOOR_CLOSE;

@@ -65,7 +65,7 @@ struct sl_resp_batch {
 	bool placed[SL_RESP_CALLS_MAX]; /* some of the call's limits are the policy's: the next two are filled */
 	uint32_t positions[SL_RESP_CALLS_MAX * SLUICE_ITEMS_MAX];          /* of each item in the policy */
 	struct sluice_decision each[SL_RESP_CALLS_MAX * SLUICE_ITEMS_MAX]; /* of each item */
-	uint8_t shown[SL_RESP_CALLS_MAX]; /* items that answer; candidates stand behind them; SL_OP_ADMIT only */
+	uint8_t shown[SL_RESP_CALLS_MAX]; /* items that answer; candidates stand after them; SL_OP_ADMIT only */
 	uint8_t candidate_of[SL_RESP_CALLS_MAX][SLUICE_ITEMS_MAX];
 	uint32_t beyond[SL_RESP_CALLS_MAX]; /* of the match; SL_OP_ADMIT only */
 	struct sl_undecided undecided[SL_RESP_CALLS_MAX]; /* SL_OP_ADMIT only */
@@ -102,7 +102,7 @@ struct sl_resp_turn {
 	bool heard;  /* CLIENT REPLY ON: this answer is given although the one before silenced it */
 	bool close;  /* send what is there, then close */
 	bool failed; /* the system gave no memory: the answers in `out` are not whole */
-	/* Decisions are under way: nothing from `begun` on has happened, and nothing behind `said` is said. */
+	/* Decisions are under way: nothing from `begun` on has happened, and nothing after `said` is said. */
 	bool waits;
 	struct sl_resp_mark at, begun; /* the request in hand; the first one that is not answered yet */
 	size_t said;                   /* out->len when the turn began to wait */
@@ -155,7 +155,7 @@ bool sl_resp_command_takes(const struct sl_resp_command *command, uint32_t count
 
 /* ---- the batch (batch.c) ---- */
 
-/* Starts a call, deciding what has gathered if there is no room for it. Fill its items, which stand behind those of the
+/* Starts a call, deciding what has gathered if there is no room for it. Fill its items, which stand after those of the
  * batch, then sl_resp_call_end(); a call that is not ended leaves no trace. Never NULL. */
 struct sluice_call *sl_resp_call_begin(struct sl_resp_turn *turn);
 /* Says which limit of the policy an item of the call is; of items of which nothing is said, none. So they are counted
