@@ -279,7 +279,7 @@ install: all ## into DESTDIR/PREFIX (/usr/local): program, header, libraries, do
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/sluice.pc
 	install -m 644 $(SCRIPTS) $(DESTDIR)$(PREFIX)/share/sluice/
 	install -m 644 LICENSE README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md $(DESTDIR)$(PREFIX)/$(DOC)/
-	install -m 644 $(wildcard docs/*.md) $(DESTDIR)$(PREFIX)/$(DOC)/docs/
+	install -m 644 $(wildcard docs/*.md docs/*.json) $(DESTDIR)$(PREFIX)/$(DOC)/docs/
 	install -m 644 $(wildcard docs/design/*.md) $(DESTDIR)$(PREFIX)/$(DOC)/docs/design/
 	install -m 644 $(wildcard docs/images/*) $(DESTDIR)$(PREFIX)/$(DOC)/docs/images/
 	install -m 644 $(MAN) $(DESTDIR)$(PREFIX)/$(DOC)/docs/man/

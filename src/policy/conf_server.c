@@ -81,6 +81,27 @@ static void read_format(struct sl_conf *conf, const struct sl_yaml *value, void 
 		*(bool *)into = json != 0;
 }
 
+static void read_keys(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
+	static const struct sl_word words[] = {
+		{"clear", SL_KEYS_CLEAR, false}, {"hash", SL_KEYS_HASH, false}, {"cut", SL_KEYS_CUT, false}, {NULL, 0, false}};
+	uint32_t keys;
+	if (sl_conf_word(conf, value, words, &keys))
+		*(uint8_t *)into = (uint8_t)keys;
+}
+
+/* What a hash of few possible keys, addresses for one, is worth depends on this: it is not short. */
+static void read_secret(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
+	struct sluice_bytes text;
+	if (!sl_conf_text(conf, value, "the secret that keys are hashed by", &text))
+		return;
+	if (text.len < 16 || text.len > 256 || memchr(text.data, '\0', text.len) != NULL)
+		sl_report_error(conf->report, value->place,
+		                "expected the secret that keys are hashed by, 16 to 256 bytes without NUL, found %zu bytes",
+		                text.len);
+	else
+		*(const char **)into = sl_pool_text(&conf->policy->pool, text);
+}
+
 void sl_conf_log(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	static const struct sl_field fields[] = {
 		{"format", read_format, offsetof(struct sl_log_settings, json), NULL},
@@ -88,9 +109,17 @@ void sl_conf_log(struct sl_conf *conf, const struct sl_yaml *value, void *into) 
 		{"denials-per-key", read_wait, offsetof(struct sl_log_settings, denials_per_key), NULL},
 		{"denials-per-second", read_rate, offsetof(struct sl_log_settings, denials_per_second), NULL},
 		{"denials-size", sl_conf_size, offsetof(struct sl_log_settings, denials_bytes), NULL},
+		{"keys", read_keys, offsetof(struct sl_log_settings, keys), NULL},
+		{"keys-secret", read_secret, offsetof(struct sl_log_settings, keys_secret), NULL},
 		{NULL, NULL, 0, NULL},
 	};
+	const struct sl_log_settings *log = into;
+	size_t mistakes = conf->report->error_count;
 	sl_conf_map(conf, value, "log", fields, into);
+	if (conf->report->error_count == mistakes && (log->keys == SL_KEYS_HASH) != (log->keys_secret != NULL))
+		sl_report_error(conf->report, value->place,
+		                log->keys_secret == NULL ? "keys: hash needs keys-secret: by what they are hashed"
+		                                         : "keys-secret is of keys: hash, which is not said");
 }
 
 /* ---- single values --------------------------------------------------------------------------------------------- */

@@ -82,6 +82,9 @@ struct sl_connection_limits {
 	sluice_ns write_ns;   /* that answers may wait for a peer who does not read; 0: any time */
 };
 
+/* How logs show keys, and addresses: as they are; as a keyed hash; the beginning of each value. */
+enum sl_keys_shown { SL_KEYS_CLEAR, SL_KEYS_HASH, SL_KEYS_CUT };
+
 /* Logs. */
 struct sl_log_settings {
 	bool json;                   /* of standard error */
@@ -89,6 +92,8 @@ struct sl_log_settings {
 	sluice_ns denials_per_key;   /* at most one line for a key in this time; 10 s */
 	uint32_t denials_per_second; /* and at most so many lines in all; 100 */
 	uint64_t denials_bytes;      /* at which the file is set aside as FILE.1 and begun anew; 64 MiB */
+	uint8_t keys;                /* enum sl_keys_shown; clear unless written */
+	const char *keys_secret;     /* by which keys are hashed; NULL only where they are not */
 };
 
 enum { SL_REDIS_ADDRESSES_MAX = 64, SL_REDIS_PREFIX_BYTES_MAX = 64 };

@@ -1,8 +1,12 @@
 """The denial log of a running server: who is in it, how often, and what becomes of the file."""
 
+import hashlib
+import hmac
 import json
 import os
+import re
 
+import pytest
 from harness import wait_until
 
 POLICY = """
@@ -13,9 +17,30 @@ limits:
 """
 
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+with open(os.path.join(ROOT, "docs", "denial-log.schema.json"), encoding="utf-8") as schema:
+    SCHEMA = json.load(schema)
+TYPES = {"string": str, "integer": int, "boolean": bool}
+
+
+def hold_to_schema(line):
+    """What of JSON Schema ours uses."""
+    assert set(SCHEMA["required"]) <= set(line) <= set(SCHEMA["properties"])
+    for name, value in line.items():
+        said = SCHEMA["properties"][name]
+        assert isinstance(value, TYPES[said.get("type", "string")]) and value in said.get("enum", [value]), name
+        assert re.search(said.get("pattern", ""), value if isinstance(value, str) else ""), name
+        if isinstance(value, int):
+            assert said.get("minimum", value) <= value <= said.get("maximum", value), name
+
+
 def lines_of(path):
+    """The lines of a log, each of which the schema must describe."""
     with open(path, encoding="utf-8") as f:
-        return [json.loads(x) for x in f]
+        lines = [json.loads(x) for x in f]
+    for line in lines:
+        hold_to_schema(line)
+    return lines
 
 
 def test_each_key_once_in_its_time_and_no_shadows(server, tmp_path):
@@ -30,11 +55,72 @@ def test_each_key_once_in_its_time_and_no_shadows(server, tmp_path):
     lines = wait_until(lambda: len(x := lines_of(path)) >= 2 and x, "two lines in the log")
     assert len(lines) == 2
     ann, ben = lines
+    assert "address" not in ann and "method" not in ann
     assert {k: ann[k] for k in ("limit", "key", "cost", "quota", "transport", "suppressed")} == {
         "limit": "login", "key": "user=ann", "cost": 1, "quota": 1, "transport": "resp", "suppressed": 0}
     assert 3590000 < ann["retry_after_ms"] <= 3600000
     assert (ben["key"], ben["cost"], ben["retry_after_ms"], ben["transport"]) == ("user=ben", 2, -1, "http")
     assert os.stat(path).st_mode & 0o007 == 0
+
+
+TOLD = """
+trusted-proxies: [127.0.0.0/8]
+log: {denials: %s%s}
+limits:
+  - {name: login, when: {method: POST}, key: ip, limit: sliding-log 1/1h}
+"""
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+def deny_all_ways(one):
+    """A denial at a proxy's door, at RESP and at /v1/admit, each of another address."""
+    with one.resp() as r, one.http() as h:
+        for _ in range(2):
+            h.connection.request("GET", "/v1/auth/forward", headers={
+                "X-Forwarded-Method": "POST", "X-Forwarded-Uri": "/login?x=1", "X-Forwarded-For": "2001:db8::7",
+                "X-Request-Id": "7f3a", "traceparent": TRACE})
+            h.connection.getresponse().read()
+            r.call("SLUICE.ADMIT", 1, "method", "post", "ip", "192.0.2.8", "request-id", "8b", "traceparent", TRACE,
+                   "route", "/orgs/{org}")
+            h.post("/v1/admit", {"attributes": {"method": "POST", "ip": "192.0.2.9"}, "cost": 1})
+
+
+def test_a_line_tells_what_support_asks_for(server, tmp_path):
+    path = tmp_path / "denials.jsonl"
+    one = server(TOLD % (path, ""))
+    deny_all_ways(one)
+    found = wait_until(lambda: len(x := lines_of(path)) == 3 and x, "three lines")
+    lines = {x["key"]: x for x in found}
+    for line in lines.values():
+        assert (line["limit"], line["cost"], line["quota"], line["remaining"]) == ("login", 1, 1, 0)
+        assert 3590000 < line["retry_after_ms"] <= line["reset_after_ms"] <= 3600000
+        assert (line["method"], line["observed"]) == ("POST", False)
+    proxied, resp, admit = lines["ip=2001:db8::/64"], lines["ip=192.0.2.8"], lines["ip=192.0.2.9"]
+    assert (proxied["address"], proxied["request_id"], proxied["traceparent"]) == ("2001:db8::7", "7f3a", TRACE)
+    assert (resp["address"], resp["request_id"], resp["route"]) == ("192.0.2.8", "8b", "/orgs/{org}")
+    assert "request_id" not in admit and "route" not in admit and admit["transport"] == "http"
+
+
+SECRET = "a secret of enough bytes"
+
+
+@pytest.mark.parametrize("how", ["hash", "cut"])
+def test_keys_and_addresses_are_hashed_or_cut(server, tmp_path, how):
+    path = tmp_path / "denials.jsonl"
+    one = server(TOLD % (path, f", keys: hash, keys-secret: {SECRET}" if how == "hash" else ", keys: cut"))
+    deny_all_ways(one)
+    lines = wait_until(lambda: len(x := lines_of(path)) == 3 and x, "three lines")
+    text = path.read_text()
+    assert not any(x in text for x in ("192.0.2.", "2001:db8:"))
+
+    def digest(value):
+        return "hmac:" + hmac.new(SECRET.encode(), value.encode(), hashlib.sha256).hexdigest()[:16]
+
+    keys = {x["key"]: x["address"] for x in lines}
+    if how == "hash":
+        assert keys[digest("ip=192.0.2.8")] == digest("192.0.2.8")
+    else:
+        assert keys == {"ip=192.*": "192.*", "ip=2001*": "2001*"}
 
 
 def test_no_key_acts_on_who_reads_it(server, tmp_path):

@@ -94,7 +94,7 @@ static const struct sluice_decision *admit(struct server *server, const char *us
 	                                    .each = server->each};
 	sluice_decide_many(server->context.store, &server->call, 1);
 	const struct sl_call_outcome outcome = {&server->call, server->match.position, server->match.count,
-	                                        server->of,    SL_TRANSPORT_HTTP,      0};
+	                                        server->of,    SL_TRANSPORT_HTTP,      NULL, 0, {0}};
 	sl_call_outcome_settle(&server->context, &outcome);
 	return &server->call.merged;
 }
@@ -206,7 +206,7 @@ static void test_bounds_are_counted_by_name(void **state) {
 	server->call.each[0].bound = SLUICE_BOUND_KEY;
 	sl_decide_bound(&server->call.each[1], SLUICE_BOUND_ROOM, 7);
 	const struct sl_call_outcome outcome = {&server->call, server->match.position, server->match.count,
-	                                        server->of,    SL_TRANSPORT_HTTP,      0};
+	                                        server->of,    SL_TRANSPORT_HTTP,      NULL, 0, {0}};
 	sl_call_outcome_settle(&server->context, &outcome);
 	assert_int_equal(row(server, "a").bounds[SLUICE_BOUND_KEY], 1);
 	assert_int_equal(row(server, "b").bounds[SLUICE_BOUND_ROOM], 1);
@@ -232,7 +232,7 @@ static void test_what_cannot_be_decided_is_an_error_of_each(void **state) {
 	admit(server, "ann", 1);
 	server->call.err = SLUICE_E_AWAY;
 	const struct sl_call_outcome outcome = {&server->call, server->match.position, server->match.count,
-	                                        server->of,    SL_TRANSPORT_HTTP,      0};
+	                                        server->of,    SL_TRANSPORT_HTTP,      NULL, 0, {0}};
 	sl_call_outcome_settle(&server->context, &outcome);
 	const struct sl_call_outcome notation = {.call = &server->call, .shown = 2, .transport = SL_TRANSPORT_RESP};
 	sl_call_outcome_settle(&server->context, &notation);
@@ -294,7 +294,7 @@ static void test_the_merged_answer_follows_a_staggered_wait(void **state) {
 	server->call.now += 1000 * MS;
 	sluice_decide_many(server->context.store, &server->call, 1);
 	const struct sl_call_outcome outcome = {&server->call, server->match.position, server->match.count,
-	                                        server->of,    SL_TRANSPORT_HTTP,      0};
+	                                        server->of,    SL_TRANSPORT_HTTP,      NULL, 0, {0}};
 	sl_call_outcome_settle(&server->context, &outcome);
 	assert_int_equal(server->each[1].retry_after_ns, 1000 * MS);
 	server_close(server);

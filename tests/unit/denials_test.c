@@ -3,6 +3,7 @@
 #include "hosts/server/watch/denials.h"
 
 #include "base/bytes.h"
+#include "hosts/server/watch/key_shown.h"
 
 #include <jansson.h>
 #include <setjmp.h>
@@ -50,7 +51,9 @@ static struct sl_denial denial_of(struct sluice_bytes key, sluice_ns now) {
 	                          .key = key,
 	                          .cost = 1,
 	                          .quota = 5,
+	                          .remaining = 2,
 	                          .retry_after_ms = 3100,
+	                          .reset_after_ms = 60000,
 	                          .transport = "http",
 	                          .suppressed = 41};
 }
@@ -96,15 +99,71 @@ static void test_a_line_says_who_and_why(void **state) {
 	char *text = logged(*state, &denial, 1);
 	assert_string_equal(text,
 	                    "{\"time\":\"2027-01-15T08:00:00.123Z\",\"limit\":\"login\",\"key\":\"ip=192.0.2.7\","
-	                    "\"cost\":1,\"quota\":5,\"retry_after_ms\":3100,\"transport\":\"http\",\"suppressed\":41}\n");
+	                    "\"cost\":1,\"quota\":5,\"remaining\":2,\"retry_after_ms\":3100,\"reset_after_ms\":60000,"
+	                    "\"transport\":\"http\",\"observed\":false,\"suppressed\":41}\n");
 	free(text);
+}
+
+/* What the request told, each bounded on its own and in the order of the schema. */
+static void test_a_line_says_what_the_request_told(void **state) {
+	char route[1000];
+	struct sl_denial denial = denial_of(sl_str("ip=192.0.2.7"), NOW_NS);
+	memset(route, 'r', sizeof route);
+	denial.method = sl_str("POST");
+	denial.route = sl_slice(route, sizeof route);
+	denial.address = sl_str("192.0.2.7");
+	denial.request_id = sl_str("a\"b");
+	denial.traceparent = sl_str("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+	denial.observed = true;
+	char *text = logged(*state, &denial, 1), expected[1024];
+	snprintf(expected, sizeof expected,
+	         "\"transport\":\"http\",\"method\":\"POST\",\"route\":\"%.*s\",\"address\":\"192.0.2.7\","
+	         "\"request_id\":\"a\\\"b\",\"traceparent\":\"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\","
+	         "\"observed\":true,\"suppressed\":41}\n",
+	         SL_DENIAL_TOLD_MAX, route);
+	assert_non_null(strstr(text, expected));
+	free(text);
+}
+
+/* ---- how a key is shown ------------------------------------------------------------------------------------------ */
+
+static void test_keys_are_shown_as_chosen(void **state) {
+	static const char secret[] = "0123456789abcdef";
+	static const struct {
+		enum sl_keys_shown keys;
+		const char *key, *shown;
+	} rows[] = {
+		{SL_KEYS_CLEAR, "user=alice", "user=alice"},
+		{SL_KEYS_CUT, "user=alice", "user=al*"},
+		{SL_KEYS_CUT, "user=alexander,plan=pro", "user=alex*,plan=p*"},
+		{SL_KEYS_CUT, "ip=192.0.2.7", "ip=192.*"},
+		{SL_KEYS_CUT, "bob", "b*"},
+		{SL_KEYS_CUT, "x", "*"},
+		{SL_KEYS_CUT, "user=", "user=*"},
+		{SL_KEYS_CUT, "\xc3\xa4\xc3\xb6\xc3\xbc", "\xc3\xa4*"}, /* no half character */
+		{SL_KEYS_HASH, "", ""},
+		/* printf %s user=alice | openssl dgst -sha256 -hmac 0123456789abcdef */
+		{SL_KEYS_HASH, "user=alice", "hmac:9b6be98892504c65"},
+	};
+	char memory[2 * SLUICE_KEY_BYTES_MAX], key[2 * SLUICE_KEY_BYTES_MAX];
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		const struct sl_log_settings settings = {.keys = (uint8_t)rows[i].keys, .keys_secret = secret};
+		struct sluice_bytes shown = sl_key_shown(&settings, sl_str(rows[i].key), memory);
+		assert_int_equal(shown.len, strlen(rows[i].shown));
+		assert_memory_equal(shown.data, rows[i].shown, shown.len);
+	}
+	memset(key, ',', sizeof key); /* each comma ends a value, and each value shows as one byte more */
+	struct sluice_bytes worst = sl_key_shown(&(struct sl_log_settings){.keys = SL_KEYS_CUT}, sl_slice(key, sizeof key),
+	                                         memory);
+	assert_int_equal(worst.len, 2 * SLUICE_KEY_BYTES_MAX);
 }
 
 static void test_a_line_names_the_bound_that_denied(void **state) {
 	struct sl_denial denial = denial_of(sl_str("ip=192.0.2.7"), NOW_NS);
 	denial.bound = SLUICE_BOUND_ROOM;
 	char *text = logged(*state, &denial, 1);
-	assert_non_null(strstr(text, "\"retry_after_ms\":3100,\"bound\":\"room\",\"transport\":\"http\""));
+	assert_non_null(strstr(text, "\"reset_after_ms\":60000,\"bound\":\"room\",\"transport\":\"http\""));
 	free(text);
 }
 
@@ -297,6 +356,8 @@ static void test_lines_that_cannot_be_written_are_counted(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_a_line_says_who_and_why, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_line_says_what_the_request_told, set_up, tear_down),
+		cmocka_unit_test(test_keys_are_shown_as_chosen),
 		cmocka_unit_test_setup_teardown(test_a_line_names_the_bound_that_denied, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_key_of_any_bytes_makes_one_clean_line, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_text_has_no_digits, set_up, tear_down),

@@ -406,6 +406,12 @@ static void test_bad_values(void **state) {
 	      {1, 50, "expected a duration such as 10s"},
 	      {1, 76, "expected a whole number from 1 to 1000000, found '0'"},
 	      {1, 93, "expected a size from 1MiB to 256GiB, found '1KiB'"}}},
+		{"log: {keys: hash}\n", {{1, 6, "keys: hash needs keys-secret: by what they are hashed"}}},
+		{"log: {keys: cut, keys-secret: 0123456789abcdef}\n",
+	     {{1, 6, "keys-secret is of keys: hash, which is not said"}}},
+		{"log: {keys: secret, keys-secret: short}\n",
+	     {{1, 13, "expected clear, hash or cut, found 'secret'"},
+	      {1, 34, "expected the secret that keys are hashed by, 16 to 256 bytes without NUL, found 5 bytes"}}},
 		{"log: json\n", {{1, 6, "expected a mapping with the keys of log, found 'json'"}}},
 	};
 	(void)state;

@@ -8,6 +8,8 @@
 #include "algo/rule.h"
 #include "base/operation.h"
 #include "hosts/server/door/stagger.h"
+#include "hosts/server/watch/key_shown.h"
+#include "policy/attribute.h"
 
 uint32_t sl_call_outcome_add_candidates(const struct sluice_policy *policy, const struct sluice_match *match,
                                         struct sluice_item *items, uint8_t of[SLUICE_ITEMS_MAX]) {
@@ -45,17 +47,39 @@ static struct sluice_bytes name_of(const struct sl_door_context *context, const 
 	return sl_slice(text, sluice_limit_print(item->limit, text));
 }
 
+/* An attribute of the request, or the header that says the same; data NULL: neither. */
+static struct sluice_bytes told_of(const struct sl_asker *asker, const char *attribute, const char *header) {
+	for (size_t i = 0; i < asker->attribute_count; i++)
+		if (sl_bytes_equal(asker->attributes[i].name, sl_str(attribute)))
+			return asker->attributes[i].value;
+	return asker->header != NULL && header != NULL ? asker->header(asker->data, header) : sl_slice(NULL, 0);
+}
+
 static void log_denial(const struct sl_door_context *context, const struct sl_call_outcome *outcome,
                        struct sluice_bytes limit, const struct sluice_item *item,
                        const struct sluice_decision *decision, uint64_t suppressed) {
 	static const char *const transports[SL_TRANSPORTS] = {"resp", "http"};
+	const struct sl_log_settings *settings = &sl_policy_settings(context->policy)->log;
+	const struct sl_asker *asker = &outcome->asker;
+	char key[2 * SLUICE_KEY_BYTES_MAX], address[2 * SLUICE_KEY_BYTES_MAX], ip[SLUICE_KEY_BYTES_MAX],
+		method[SLUICE_KEY_BYTES_MAX];
+	/* the address itself, not the network that it counts as */
+	struct sluice_bytes from = sl_attribute_form(SL_ATTRIBUTE_IP, told_of(asker, "ip", NULL), 128, ip);
 	const struct sl_denial denial = {
 		.now = context->now,
 		.limit = limit,
-		.key = item->key,
-		.cost = outcome->call->cost,
+		.key = sl_key_shown(settings, item->key, key),
+		.cost = item->cost != 0 ? item->cost : outcome->call->cost,
 		.quota = decision->quota,
+		.remaining = decision->remaining,
 		.retry_after_ms = sl_ns_to_ms_ceil(decision->retry_after_ns),
+		.reset_after_ms = sl_ns_to_ms_ceil(decision->reset_after_ns),
+		.method = sl_attribute_form(SL_ATTRIBUTE_METHOD, told_of(asker, "method", NULL), 128, method),
+		.route = told_of(asker, "route", NULL),
+		.address = sl_key_shown(settings, from, address),
+		.request_id = told_of(asker, "request-id", "x-request-id"),
+		.traceparent = told_of(asker, "traceparent", "traceparent"),
+		.observed = item->observed != 0,
 		.transport = transports[outcome->transport],
 		.bound = decision->bound,
 		.suppressed = suppressed,

@@ -25,6 +25,16 @@
 
 #include "hosts/server/door/door.h"
 
+/* What a request tells of itself, for those who look into a denial: attributes as they came (`method`, `route`, `ip`,
+ * `request-id`, `traceparent`), and, at doors that have such, its headers. Looked at only where something is noted. */
+struct sl_asker {
+	const struct sluice_attribute *attributes;
+	size_t attribute_count;
+	/* The value of a header by its name in lower case, data NULL where the request has none; NULL: no headers. */
+	struct sluice_bytes (*header)(void *data, const char *name);
+	void *data;
+};
+
 /* What SLUICE_E_BUSY is, to whoever asked (store/lock.h). */
 #define SL_HELD_UP_TEXT "a process that shares the store was stopped with one of its locks in hand"
 
@@ -50,6 +60,7 @@ struct sl_call_outcome {
 	struct sl_undecided *undecided; /* of a request that the policy decides, filled by deciding and settling; NULL: no
 	                                 * on-error speaks, the caller is told that the store can't answer */
 	uint32_t beyond; /* as in struct sluice_match: an observed limit that is not looked at, and would have denied */
+	struct sl_asker asker;
 };
 
 /* Does a request pass that the store has not decided, in whole or in part? Call it for what was decided with

@@ -71,12 +71,6 @@ static void reply_on_error(struct admitting *a, sluice_err err) {
 
 /* ---- before it is decided ------------------------------------------------------------------------------------ */
 
-static struct sluice_bytes header_of(void *data, const char *name) {
-	struct sluice_bytes value = {NULL, 0};
-	sl_http_field(data, name, &value);
-	return value;
-}
-
 static void reply_no_estimate(struct sl_http_exchange *exchange, const char *header) {
 	char memory[SL_HTTP_ERROR_BYTES];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
@@ -120,7 +114,7 @@ static bool prepare(struct admitting *a) {
 		.upto = a->ask->call.upto,
 		.cost_said = a->ask->cost_said,
 		.id = a->ask->call.id,
-		.header = a->style.empty ? header_of : NULL,
+		.header = a->style.empty ? sl_http_header_of : NULL,
 		.data = (void *)exchange->request,
 	};
 	if (sl_admission_prepare(&a->admission, policy, &a->match, question->candidate_of, question->items,
@@ -189,6 +183,10 @@ void sl_http_decide_attributes(struct sl_http_exchange *exchange, const struct s
 	                                  .candidate_of = a.question.candidate_of,
 	                                  .transport = SL_TRANSPORT_HTTP,
 	                                  .undecided = &a.undecided,
+	                                  .asker = {.attributes = ask->attributes,
+	                                            .attribute_count = ask->attribute_count,
+	                                            .header = sl_http_header_of,
+	                                            .data = (void *)exchange->request},
 	                                  .beyond = a.match.beyond};
 	if (!can_tell(&a)) {
 		deny_untold(&a, &outcome);

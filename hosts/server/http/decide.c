@@ -28,6 +28,12 @@ static bool decide_here(struct sl_http_exchange *exchange, const struct sl_call_
 	return sl_pending_park(exchange->context, outcome, 1);
 }
 
+struct sluice_bytes sl_http_header_of(void *data, const char *name) {
+	struct sluice_bytes value = {NULL, 0};
+	sl_http_field(data, name, &value);
+	return value;
+}
+
 bool sl_http_decide(struct sl_http_exchange *exchange, struct sl_http_question *question, const struct sl_http_ask *ask,
                     struct sl_call_outcome *outcome) {
 	struct sluice_call *call = &question->call;
@@ -38,6 +44,8 @@ bool sl_http_decide(struct sl_http_exchange *exchange, struct sl_http_question *
 	outcome->call = call;
 	outcome->candidate_of = question->candidate_of;
 	outcome->transport = SL_TRANSPORT_HTTP;
+	outcome->asker.header = sl_http_header_of;
+	outcome->asker.data = (void *)exchange->request;
 	bool here = exchange->context->remote == NULL && !sl_pending_wait(exchange->context);
 	exchange->waits = !(here ? decide_here(exchange, outcome) : sl_pending_decide(exchange->context, outcome, 1));
 	if (exchange->waits)

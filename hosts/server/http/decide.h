@@ -20,6 +20,9 @@ struct sl_http_question {
 SLUICE_MUST_USE bool sl_http_decide(struct sl_http_exchange *exchange, struct sl_http_question *question,
                                     const struct sl_http_ask *ask, struct sl_call_outcome *outcome);
 
+/* A header of a request, whose `data` is its struct sl_http_request: data NULL where it has none. */
+struct sluice_bytes sl_http_header_of(void *data, const char *name);
+
 /* A call of an ask's items, in the ask's words. */
 struct sluice_call sl_http_call_of(const struct sl_http_ask *ask, sluice_operation operation);
 

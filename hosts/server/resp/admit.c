@@ -41,9 +41,11 @@ static const struct sl_command *read_head(struct sl_resp_turn *turn, struct slui
 	return NULL;
 }
 
-/* The attributes from `index` on, into the worker's table. */
-static bool read_attributes(struct sl_resp_turn *turn, uint32_t index, size_t *count) {
+/* The attributes from `index` on, into the worker's table, behind those of the calls that are put off. */
+static bool read_attributes(struct sl_resp_turn *turn, uint32_t index, struct sluice_attribute **attributes,
+                            size_t *count) {
 	const struct sl_resp_request *request = turn->request;
+	struct sl_resp_worker *worker = turn->worker;
 	size_t n = 0;
 	if (index == request->count) {
 		sl_reply_error(turn, "ERR no attribute: expected at least one, a name and a value");
@@ -54,19 +56,23 @@ static bool read_attributes(struct sl_resp_turn *turn, uint32_t index, size_t *c
 		               sl_shown(request->args[request->count - 1]).text);
 		return false;
 	}
+	if (worker->batch.attribute_count + (request->count - index) / 2 > SL_RESP_ARGS_MAX / 2)
+		sl_resp_flush(turn);
+	*attributes = worker->attributes + worker->batch.attribute_count;
 	for (uint32_t i = index; i < request->count; i += 2, n++) {
 		if (!name_fits(turn, request->args[i]))
 			return false;
-		turn->worker->attributes[n] = (struct sluice_attribute){request->args[i], request->args[i + 1]};
+		(*attributes)[n] = (struct sluice_attribute){request->args[i], request->args[i + 1]};
 	}
 	*count = n;
 	return true;
 }
 
-static sluice_err try_match(struct sl_resp_turn *turn, size_t count, struct sluice_bytes member) {
+static sluice_err try_match(struct sl_resp_turn *turn, const struct sluice_attribute *attributes, size_t count,
+                            struct sluice_bytes member) {
 	struct sl_resp_worker *worker = turn->worker;
 	size_t used = worker->batch.match_used;
-	return sl_policy_match(turn->context->policy, worker->attributes, count, member, &worker->match,
+	return sl_policy_match(turn->context->policy, attributes, count, member, &worker->match,
 	                       (char *)turn->context->match_buffer + used, SLUICE_MATCH_BYTES_MAX - used);
 }
 
@@ -81,18 +87,19 @@ static void keep(struct sl_resp_turn *turn, struct sluice_bytes text) {
 }
 
 /* Finds the limits that apply, and keeps their keys and members. */
-static bool match(struct sl_resp_turn *turn, size_t count, struct sluice_bytes member) {
+static bool match(struct sl_resp_turn *turn, const struct sluice_attribute *attributes, size_t count,
+                  struct sluice_bytes member) {
 	struct sl_resp_worker *worker = turn->worker;
-	sluice_err err = try_match(turn, count, member);
+	sluice_err err = try_match(turn, attributes, count, member);
 	if (err == SLUICE_E_RANGE && worker->batch.match_used != 0) { /* perhaps the buffer is full of earlier keys */
 		sl_resp_flush(turn);
-		err = try_match(turn, count, member);
+		err = try_match(turn, attributes, count, member);
 	}
 	if (err == SLUICE_E_MISUSE) {
-		size_t twice = sl_attribute_repeated(worker->attributes, count);
+		size_t twice = sl_attribute_repeated(attributes, count);
 		SL_ASSERT(twice < count);
 		sl_reply_error(turn, "ERR the attribute %s is given twice: expected each once",
-		               sl_shown(worker->attributes[twice].name).text);
+		               sl_shown(attributes[twice].name).text);
 		return false;
 	}
 	if (err != SLUICE_OK) {
@@ -108,7 +115,8 @@ static bool match(struct sl_resp_turn *turn, size_t count, struct sluice_bytes m
 
 /* Makes a call of what was found. begin() may decide the batch, and with it give up the match buffer: then the keys
  * just built are after its start and stay whole, for nothing is built there before this call has joined. */
-static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, const struct sl_command *command) {
+static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, const struct sl_command *command,
+                   const struct sluice_attribute *attributes, size_t attribute_count) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	const struct sluice_match *found = &turn->worker->match;
 	size_t used = batch->match_used;
@@ -123,6 +131,9 @@ static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, co
 	batch->shown[index] = (uint8_t)found->count;
 	batch->beyond[index] = found->beyond;
 	batch->undecided[index] = (struct sl_undecided){0};
+	batch->asked_from[index] = (uint32_t)(attributes - turn->worker->attributes);
+	batch->asked_count[index] = (uint32_t)attribute_count;
+	batch->attribute_count = batch->asked_from[index] + batch->asked_count[index];
 	bool prepared = sl_admission_prepare(admission, turn->context->policy, found, batch->candidate_of[index],
 	                                     batch->items + batch->item_count, call);
 	SL_ASSERT(prepared); /* only an estimate of a header may be wrong, and there are none here */
@@ -139,12 +150,14 @@ static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, co
 void sl_resp_admit(struct sl_resp_turn *turn) {
 	struct sluice_call asked;
 	uint32_t index;
+	struct sluice_attribute *attributes;
 	size_t count;
 	const struct sl_command *command = read_head(turn, &asked, &index);
-	if (command == NULL || !read_attributes(turn, index, &count) || !match(turn, count, command->member))
+	if (command == NULL || !read_attributes(turn, index, &attributes, &count) ||
+	    !match(turn, attributes, count, command->member))
 		return;
 	struct sl_admission admission = {.cost_said = true, .upto = asked.upto, .id = asked.id};
-	decide(turn, &admission, command);
+	decide(turn, &admission, command, attributes, count);
 }
 
 static void put_pair(struct sl_resp_turn *turn, const char *name, int64_t value) {
@@ -228,9 +241,10 @@ void sl_resp_explain(struct sl_resp_turn *turn) {
 		.items = found->items, .operation = SLUICE_PEEK, .now = turn->context->now, .each = each};
 	struct sluice_call asked;
 	uint32_t index;
+	struct sluice_attribute *attributes;
 	size_t count;
-	if (read_head(turn, &asked, &index) == NULL || !read_attributes(turn, index, &count) ||
-	    !match(turn, count, sl_slice(NULL, 0)))
+	if (read_head(turn, &asked, &index) == NULL || !read_attributes(turn, index, &attributes, &count) ||
+	    !match(turn, attributes, count, sl_slice(NULL, 0)))
 		return;
 	call.cost = asked.cost;
 	turn->worker->batch.match_used = 0;

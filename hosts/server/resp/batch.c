@@ -126,21 +126,25 @@ void sl_resp_call_end(struct sl_resp_turn *turn, const struct sluice_call *call,
 
 /* ---- deciding -------------------------------------------------------------------------------------------------- */
 
-static struct sl_call_outcome outcome_of(struct sl_resp_batch *batch, uint32_t i) {
+static struct sl_call_outcome outcome_of(struct sl_resp_worker *worker, uint32_t i) {
+	struct sl_resp_batch *batch = &worker->batch;
 	const struct sluice_call *call = &batch->calls[i];
+	bool admits = batch->operations[i] == SL_OP_ADMIT;
 	return (struct sl_call_outcome){
 		.call = (struct sluice_call *)call,
 		.positions = batch->placed[i] ? batch->positions + (call->items - batch->items) : NULL,
-		.shown = batch->operations[i] == SL_OP_ADMIT ? batch->shown[i] : call->item_count,
+		.shown = admits ? batch->shown[i] : call->item_count,
 		.candidate_of = batch->candidate_of[i],
 		.transport = SL_TRANSPORT_RESP,
-		.undecided = batch->operations[i] == SL_OP_ADMIT ? &batch->undecided[i] : NULL,
-		.beyond = batch->operations[i] == SL_OP_ADMIT ? batch->beyond[i] : 0,
+		.undecided = admits ? &batch->undecided[i] : NULL,
+		.asker = {.attributes = worker->attributes + (admits ? batch->asked_from[i] : 0),
+	              .attribute_count = admits ? batch->asked_count[i] : 0},
+		.beyond = admits ? batch->beyond[i] : 0,
 	};
 }
 
 static void settle_one(struct sl_resp_turn *turn, uint32_t i) {
-	struct sl_call_outcome outcome = outcome_of(&turn->worker->batch, i);
+	struct sl_call_outcome outcome = outcome_of(turn->worker, i);
 	sl_call_outcome_settle(turn->context, &outcome);
 }
 
@@ -161,7 +165,7 @@ static bool send_away(struct sl_resp_turn *turn, bool (*decide)(struct sl_door_c
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	struct sl_call_outcome outcomes[SL_RESP_CALLS_MAX];
 	for (uint32_t i = 0; i < batch->call_count; i++)
-		outcomes[i] = outcome_of(batch, i);
+		outcomes[i] = outcome_of(turn->worker, i);
 	if (decide(turn->context, outcomes, batch->call_count))
 		return true;
 	turn->waits = true;
@@ -191,7 +195,7 @@ static bool decide_here(struct sl_resp_turn *turn) {
 
 static void begin_anew(struct sl_resp_batch *batch) {
 	batch->number++;
-	batch->call_count = batch->item_count = batch->spare_count = 0;
+	batch->call_count = batch->item_count = batch->spare_count = batch->attribute_count = 0;
 	batch->match_used = 0;
 }
 

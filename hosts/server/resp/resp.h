@@ -69,6 +69,8 @@ struct sl_resp_batch {
 	uint8_t candidate_of[SL_RESP_CALLS_MAX][SLUICE_ITEMS_MAX];
 	uint32_t beyond[SL_RESP_CALLS_MAX]; /* of the match; SL_OP_ADMIT only */
 	struct sl_undecided undecided[SL_RESP_CALLS_MAX]; /* SL_OP_ADMIT only */
+	uint32_t attribute_count;           /* of the worker's table: those of calls in the batch */
+	uint32_t asked_from[SL_RESP_CALLS_MAX], asked_count[SL_RESP_CALLS_MAX]; /* and whose; SL_OP_ADMIT only */
 	struct sluice_limit spares[SL_RESP_SPARES];
 	char made[SL_RESP_CALLS_MAX][SL_ID_DIGITS + 1]; /* ids that the door gives */
 };

@@ -31,7 +31,9 @@
 
 enum {
 	QUEUE_BYTES = 256 * 1024,
-	LINE_BYTES_MAX = 512 + (int)SL_JSON_ROOM(SLUICE_LIMIT_TEXT_MAX) + (int)SL_JSON_ROOM(SLUICE_KEY_BYTES_MAX) +
+	TOLD_FIELDS = 5,
+	LINE_BYTES_MAX = 1024 + TOLD_FIELDS * (int)SL_JSON_ROOM(SL_DENIAL_TOLD_MAX) +
+	                 (int)SL_JSON_ROOM(SLUICE_LIMIT_TEXT_MAX) + (int)SL_JSON_ROOM(SLUICE_KEY_BYTES_MAX) +
 	                 2 * SLUICE_KEY_BYTES_MAX,
 };
 
@@ -58,7 +60,7 @@ struct sl_denials {
 
 /* ---- one line ---------------------------------------------------------------------------------------------------- */
 
-static void put_time(struct sl_out *out, sluice_ns now) {
+void sl_denial_put_time(struct sl_out *out, sluice_ns now) {
 	char text[40];
 	time_t seconds = (time_t)(now / 1000000000);
 	struct tm tm;
@@ -68,11 +70,18 @@ static void put_time(struct sl_out *out, sluice_ns now) {
 	sl_out_bytes(out, text, len);
 }
 
+static void put_told(struct sl_out *out, const char *name, struct sluice_bytes text) {
+	if (text.data == NULL)
+		return;
+	sl_out_str(out, name);
+	sl_json_string(out, sl_slice(text.data, sl_min(text.len, SL_DENIAL_TOLD_MAX)));
+}
+
 static size_t put_line(char line[LINE_BYTES_MAX], const struct sl_denial *denial) {
 	struct sl_out out = sl_out_to(line, LINE_BYTES_MAX);
 	struct sluice_bytes key = sl_slice(denial->key.data, sl_min(denial->key.len, SLUICE_KEY_BYTES_MAX));
 	sl_out_str(&out, "{\"time\":\"");
-	put_time(&out, denial->now);
+	sl_denial_put_time(&out, denial->now);
 	sl_out_str(&out, "\",\"limit\":");
 	sl_json_string(&out, denial->limit);
 	sl_out_str(&out, ",\"key\":");
@@ -84,8 +93,12 @@ static size_t put_line(char line[LINE_BYTES_MAX], const struct sl_denial *denial
 	sl_out_u64(&out, denial->cost);
 	sl_out_str(&out, ",\"quota\":");
 	sl_out_u64(&out, denial->quota);
+	sl_out_str(&out, ",\"remaining\":");
+	sl_out_u64(&out, denial->remaining);
 	sl_out_str(&out, ",\"retry_after_ms\":");
 	sl_out_i64(&out, denial->retry_after_ms);
+	sl_out_str(&out, ",\"reset_after_ms\":");
+	sl_out_i64(&out, denial->reset_after_ms);
 	if (denial->bound != SLUICE_BOUND_NONE) {
 		sl_out_str(&out, ",\"bound\":\"");
 		sl_out_str(&out, sluice_bound_name(denial->bound));
@@ -93,7 +106,15 @@ static size_t put_line(char line[LINE_BYTES_MAX], const struct sl_denial *denial
 	}
 	sl_out_str(&out, ",\"transport\":\"");
 	sl_out_str(&out, denial->transport);
-	sl_out_str(&out, "\",\"suppressed\":");
+	sl_out_char(&out, '"');
+	put_told(&out, ",\"method\":", denial->method);
+	put_told(&out, ",\"route\":", denial->route);
+	put_told(&out, ",\"address\":", denial->address);
+	put_told(&out, ",\"request_id\":", denial->request_id);
+	put_told(&out, ",\"traceparent\":", denial->traceparent);
+	sl_out_str(&out, ",\"observed\":");
+	sl_json_bool(&out, denial->observed);
+	sl_out_str(&out, ",\"suppressed\":");
 	sl_out_u64(&out, denial->suppressed);
 	sl_out_str(&out, "}\n");
 	return sl_out_len(&out);
