@@ -141,7 +141,7 @@ static void grant(struct sl_deciding *d) {
 static void judge(struct sl_deciding *d, struct sl_cell *c, bool charge) {
 	bool shut_out =
 		c->strikes != NULL && sl_strikes_stand(c->terms, c->strikes, d->call->now).ends_after_ns != 0;
-	d->host->judge(d, c, c->cost, charge && !shut_out, c->decision);
+	d->host->judge(d, c, c->cost, charge && c->counts && !shut_out, c->decision);
 	SL_DEBUG_ASSERT(c->strikes == NULL || (c->counts && !c->plain && c->terms->penalty_count != 0));
 	c->struck = charge && c->strikes != NULL && !shut_out && !c->tried && !c->decision->allowed;
 	if (c->strikes != NULL)
@@ -213,8 +213,8 @@ static void look_charged(struct sl_deciding *d) {
 	}
 }
 
-/* Turns the decisions of all that were to charge the counter of the cell that has no room into denials by its bound.
- * Returns whether one of them is enforced. */
+/* Turns the decisions of all that were to charge the counter of the cell that has no room into denials by its bound:
+ * their figures are those of what stands. Returns whether one of them is enforced. */
 static bool deny_group(struct sl_deciding *d, const struct sl_shortage *shortage) {
 	uint8_t leader = d->cells[shortage->cell]->leader;
 	bool enforced = false;
@@ -223,6 +223,7 @@ static bool deny_group(struct sl_deciding *d, const struct sl_shortage *shortage
 		struct sl_cell *c = d->cells[i];
 		if (!c->counts || c->leader != leader || c->tried || c->cost == 0 || !c->decision->allowed)
 			continue;
+		sl_cell_judge(d, c, c->cost, c->decision);
 		sl_decide_bound(c->decision, shortage->bound, shortage->wait_ns);
 		enforced = enforced || !c->observed;
 	}

@@ -268,20 +268,23 @@ static void a_limit_beyond_the_most_is_not_reserved(void **state) {
 	struct sluice_decision each[2];
 	struct sluice_limit limit;
 	assert_int_equal(sluice_limit_parse(&limit, sl_str("100/1h"), NULL), SLUICE_OK);
-	for (int observed = 0; observed < 2; observed++) {
+	for (int way = 0; way < 4; way++) {
+		bool observed = way % 2 != 0, reserves = way < 2;
 		struct sluice_item items[2] = {
 			{.limit = &limit, .key = sl_str("k")},
-			{.limit = &limit, .key = sl_str("k"), .bound = SLUICE_BOUND_LIMITS, .observed = (uint8_t)observed}};
-		struct sluice_call call = {.items = items, .item_count = 2, .cost = 5, .operation = SLUICE_RESERVE};
+			{.limit = &limit, .key = sl_str("k"), .bound = SLUICE_BOUND_LIMITS, .observed = observed}};
+		struct sluice_call call = {.items = items, .item_count = 2, .cost = 5};
+		call.operation = reserves ? SLUICE_RESERVE : SLUICE_CHARGE;
 		call.now = sluice_store_now(*state);
-		call.ttl_ns = (sluice_ns)60000 * ASK_MS;
-		call.id = sl_str(observed != 0 ? "b" : "a");
+		call.ttl_ns = reserves ? (sluice_ns)60000 * ASK_MS : 0;
+		call.id = sl_str(observed ? "b" : "a");
 		call.each = each;
 		assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
 		assert_int_equal(call.merged.allowed, observed);
 		assert_false(each[1].allowed);
 		assert_int_equal(each[1].bound, SLUICE_BOUND_LIMITS);
-		assert_int_equal(each[0].remaining, observed != 0 ? 95 : 100);
+		assert_true(each[1].reset_after_ns == 0); /* nothing is charged there */
+		assert_int_equal(each[0].remaining, (reserves ? 100 : 95) - (observed ? 5 : 0));
 	}
 }
 

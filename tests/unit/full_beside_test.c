@@ -33,12 +33,16 @@ static void a_reservation_without_room_does_nothing(void **state) {
 			break;
 	}
 	assert_int_equal(a.d.bound, SLUICE_BOUND_ROOM);
+	sluice_ns reset_ns = a.d.reset_after_ns;
 	struct sluice_decision before = ask_peek(s, at, "fixed-window 9/1h");
 	/* with it in one call: the first has room, the second has none, and has to be moved */
 	a = ASK(s, SLUICE_RESERVE, at, 2, "a", 60 * S,
 	        .lines = {{"fixed-window 9/1h"}, {"sliding-log 100000/1h", "big"}, {"token-bucket 5/1h", "t"}});
 	assert_true(a.err == SLUICE_OK && !a.d.allowed && a.d.index == 1 && a.d.bound == SLUICE_BOUND_ROOM);
 	assert_true(a.each[0].allowed && a.each[2].allowed);
+	assert_true(a.each[1].reset_after_ns == reset_ns); /* of what stands, since nothing was charged */
+	a = ASK(s, SLUICE_CHARGE, at, 1, .lines = {{"fixed-window 9/1h"}, {"sliding-log 100000/1h", "big"}});
+	assert_true(!a.d.allowed && a.each[1].bound == SLUICE_BOUND_ROOM && a.each[1].reset_after_ns == reset_ns);
 	assert_int_equal(ask_peek(s, at, "fixed-window 9/1h").remaining, before.remaining);
 	assert_int_equal(ASK(s, SLUICE_COMMIT, at, 0, "a", .lines = {{"fixed-window 9/1h"}}).found, 0);
 	assert_int_equal(
