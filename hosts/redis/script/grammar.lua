@@ -1,8 +1,6 @@
 -- What is wrong with a text that notation.lua takes for no limit: refuses it, with the column and what was expected.
-local errors = need('errors')
+local errors, notation = need('errors'), need('notation')
 
-local ALGORITHMS = ' fixed-window sliding-window sliding-buckets sliding-log token-bucket leaky-bucket concurrency ' ..
-	'distinct unlimited '
 local UNITS = {w = 604800000, d = 86400000, h = 3600000, m = 60000, s = 1000, ms = 1}
 local FACTORS = {k = 1000, M = 1000000, G = 1000000000}
 local OWNERS = {burst = 'token-bucket', queue = 'leaky-bucket', precision = 'sliding-buckets', edge = 'sliding-buckets'}
@@ -128,7 +126,7 @@ local function rate(reader, algorithm)
 		errors.raise('limit ' .. reader.number .. ', ' .. errors.shown(reader.text) ..
 			': its numbers leave the 53 bits that a script counts in: with a window of ' ..
 			reader.text:match('/(%w+)') .. ' the ' .. (leaky and 'queue' or 'burst') .. ' is at most ' ..
-			string.format('%.0f', need('notation').most_capacity(window) - (leaky and 1 or 0)) ..
+			string.format('%.0f', notation.most_capacity(window) - (leaky and 1 or 0)) ..
 			'; use a shorter window, or the module')
 	end
 end
@@ -137,9 +135,9 @@ end
 return function(text, number)
 	local reader, word = {text = text, at = 1, number = number}, text:match('^[^ ]*')
 	local algorithm = word:find('^%d') and 'sliding-window' or word
-	if not ALGORITHMS:find(' ' .. algorithm .. ' ', 1, true) then
-		fail(reader, 1, 'expected a limit such as 100/1m, or an algorithm: fixed-window, sliding-window, ' ..
-			'sliding-buckets, sliding-log, token-bucket, leaky-bucket, concurrency, distinct or unlimited')
+	if not (', ' .. notation.words .. ', '):find(', ' .. algorithm .. ', ', 1, true) then
+		fail(reader, 1, 'expected a limit such as 100/1m, or an algorithm: ' ..
+			notation.words:gsub(', (%l+)$', ' or %1'))
 	elseif algorithm == word then
 		reader.at = #word + 1
 		if word == 'unlimited' then

@@ -11,6 +11,10 @@
 -- precision (ms), parts (W / P), edge.
 local MOST = 4294967295
 
+-- As src/algo/traits.h lists them.
+local WORDS = 'sliding-window, fixed-window, sliding-buckets, sliding-log, token-bucket, leaky-bucket, concurrency, ' ..
+	'distinct, unlimited'
+
 -- Chains of comparisons here and below: a table would be built anew at every EVALSHA.
 local function kind_of(word)
 	return (word == '' or word == 'sliding-window') and 'W' or word == 'token-bucket' and 'T' or
@@ -130,4 +134,4 @@ local function read(text)
 	return limit
 end
 
-return {read = read, field_of = field_of, most_capacity = most_capacity}
+return {read = read, field_of = field_of, most_capacity = most_capacity, words = WORDS}
