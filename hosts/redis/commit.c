@@ -5,7 +5,6 @@
  *
  * How long the key is to be kept is told in wall time, since Redis expires by it; the instants of a counter are those
  * of a clock that nobody sets. */
-#include "algo/calendar.h"
 #include "base/math.h"
 #include "hosts/redis/memory.h"
 #include "hosts/redis/part.h"
@@ -40,13 +39,8 @@ static int64_t until_of(const struct slr_call *call, const struct slr_part *m, s
 /* Whether the expiry that a key has is that of its one window still: the charge before fell into the same window. What
  * a packed counter may become meanwhile has no expiry of its own that would have to be known. */
 static bool keeps_expiry(const struct slr_part *m) {
-	if (m->cell.limit->calendar != SLUICE_CALENDAR_NONE)
-		return m->packed && slr_value_is_packed(m->key->value) &&
-		       m->state.w[0] >= sl_calendar_span(m->cell.limit, m->clock).start;
-	uint32_t windows = m->cell.limit->algorithm == SLUICE_SLIDING_WINDOW ? 2 : 1;
-	sluice_ns whole = windows * m->cell.limit->window_ns;
 	return m->packed && slr_value_is_packed(m->key->value) &&
-	       m->clock + m->cell.decision->reset_after_ns <= m->state.w[0] + whole;
+	       sl_window_keeps_end(m->cell.limit, &m->state, m->clock, m->cell.decision->reset_after_ns);
 }
 
 /* Until when the key is kept anyhow, for another of its counters, as far as is known. */
@@ -357,7 +351,7 @@ void slr_part_refund(const struct slr_call *call, struct slr_part *m, uint32_t c
 	                          : step->state.w[1];
 	holds_changed = put_holds(m, counter, &nothing);
 	if (call->heard) {
-		if (m->cell.limit->algorithm == SLUICE_DISTINCT)
+		if (sl_rule_has(m->cell.limit, SL_TAKES_MEMBER))
 			slr_effect_who(&m->key->effects, SLR_EFFECT_FORGET, m->identity, call->now, m->cell.who);
 		else if (sl_rule_has(m->cell.limit, SL_HAS_BLOCK))
 			slr_effect_whole(&m->key->effects, counter);
@@ -393,7 +387,7 @@ bool slr_part_reset(const struct slr_call *call, struct slr_part *m) {
 
 static bool end_lease(const struct slr_call *call, struct slr_part *m, bool renew) {
 	struct slr_counter *counter;
-	if (!m->cell.there || m->cell.limit->algorithm != SLUICE_CONCURRENCY)
+	if (!m->cell.there || !sl_rule_has(m->cell.limit, SL_TAKES_LEASE))
 		return false;
 	if (!sl_lease_is_held(&m->cell.counter, call->now)) /* before the value is opened: that may move it unheard */
 		return false;

@@ -83,6 +83,10 @@ bool sl_window_correct(const struct sluice_limit *, struct sl_counter *, const s
 sluice_ns sl_window_instant(const struct sl_counter *, sluice_ns);
 struct sl_reach sl_window_reach(const struct sluice_limit *, sluice_ns);
 sluice_ns sl_window_leaves(const struct sluice_limit *, sluice_ns);
+/* Whether a counter that stood at `before`, and is at `now` as `reset_after` says, still ends when its last charge of
+ * before made it end: that fell into the window of now. */
+bool sl_window_keeps_end(const struct sluice_limit *, const struct sl_state *before, sluice_ns now,
+                         sluice_ns reset_after);
 void sl_window_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int);
 
 /* token-bucket and leaky-bucket: bucket.c. */

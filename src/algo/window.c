@@ -229,6 +229,14 @@ sluice_ns sl_window_leaves(const struct sluice_limit *limit, sluice_ns instant) 
 	return sl_ns_plus(instant - into_window(limit, instant), windows * limit->window_ns);
 }
 
+bool sl_window_keeps_end(const struct sluice_limit *limit, const struct sl_state *before, sluice_ns now,
+                         sluice_ns reset_after) {
+	uint64_t windows = limit->algorithm == SLUICE_FIXED_WINDOW ? 1 : 2;
+	if (limit->calendar != SLUICE_CALENDAR_NONE)
+		return before->w[0] >= sl_calendar_span(limit, now).start;
+	return now + reset_after <= before->w[0] + windows * limit->window_ns;
+}
+
 /* In the count of the window in which it was charged, where the state stands; moving on leaves the rest as it is. */
 bool sl_window_correct(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_correction *at) {
 	bool dated = limit->calendar != SLUICE_CALENDAR_NONE;
