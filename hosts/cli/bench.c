@@ -7,6 +7,7 @@
  * Figures are the median of rounds, every limit in every round, so that a machine's drift falls on all alike. Instants
  * go on by a microsecond a decision, as if traffic came at a million a second. What a server answers over a network is
  * bound by the network: measure that with the client that will use it. */
+#include "algo/traits.h"
 #include "hosts/cli/cli.h"
 #include "os/clock.h"
 
@@ -26,10 +27,9 @@ enum {
 };
 enum { HOT, BY_ONE, BATCHES, WAYS };
 
-static const char *const defaults[] = {
-	"fixed-window 1M/1m", "sliding-window 1M/1m", "sliding-buckets 1M/1m precision 1s",
-	"sliding-log 10/10s", "token-bucket 1M/1m",   "leaky-bucket 1M/1m",
-};
+/* What is measured of an algorithm unless limits are given, if it is not this quota of it. */
+static const char quota[] = " 1M/1m";
+static const char *const others[] = {"sliding-buckets 1M/1m precision 1s", "sliding-log 10/10s"};
 
 struct bench {
 	struct sluice_store *store;
@@ -75,9 +75,9 @@ static void put_call(struct bench *bench, const struct sluice_limit *limit, stru
                      struct sluice_item *item, struct sluice_call *call) {
 	*item = (struct sluice_item){.limit = limit, .key = key};
 	*call = (struct sluice_call){.items = item, .item_count = 1, .cost = 1, .now = bench->now};
-	if (limit->algorithm == SLUICE_DISTINCT) {
+	if (sl_rule_has(limit, SL_TAKES_MEMBER)) {
 		item->member = put_key(text, draw(bench) % ((uint64_t)limit->quota + limit->quota / 8 + 1));
-	} else if (limit->algorithm == SLUICE_CONCURRENCY) {
+	} else if (sl_rule_has(limit, SL_TAKES_LEASE)) {
 		call->operation = SLUICE_ACQUIRE;
 		call->id = put_key(text, ++bench->leases);
 	}
@@ -186,12 +186,28 @@ static bool add_limit(struct bench *bench, const char *text, struct sluice_error
 	       ++bench->limit_count != 0;
 }
 
+static bool add_algorithm(struct bench *bench, const char *word, struct sluice_error *error) {
+	char text[SLUICE_LIMIT_TEXT_MAX];
+	size_t len = strlen(word);
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (strncmp(others[i], word, len) == 0 && others[i][len] == ' ')
+			return add_limit(bench, others[i], error);
+	(void)snprintf(text, sizeof text, "%s%s", word, quota);
+	return add_limit(bench, text, error);
+}
+
+/* One of each algorithm of requests. */
+static bool add_defaults(struct bench *bench, struct sluice_error *error) {
+	for (uint32_t i = 0; i < LIMITS_MAX; i++)
+		if (sl_algorithm_has(i, SL_COUNTS_COST) && !add_algorithm(bench, sl_algorithm_word(i), error))
+			return false;
+	return true;
+}
+
 static int run(const struct sl_verb *verb, struct bench *bench) {
 	struct sluice_error error;
-	bool given = bench->limit_count != 0;
-	for (size_t i = 0; !given && i < sizeof defaults / sizeof *defaults; i++)
-		if (!add_limit(bench, defaults[i], &error))
-			return sl_cli_fail(verb, "%s", error.text);
+	if (bench->limit_count == 0 && !add_defaults(bench, &error))
+		return sl_cli_fail(verb, "%s", error.text);
 	if (open_store(bench, &error) != SLUICE_OK)
 		return sl_cli_fail(verb, "%s", error.text);
 	bench->now = sluice_store_now(bench->store);

@@ -133,21 +133,24 @@ static int read_commit(struct sl_cli_ask *ask) {
 /* What can't be asked of these limits, told before anybody is asked. */
 static int check_limits(const struct sl_cli_ask *ask) {
 	const struct sl_request *request = &ask->request;
-	int leases = 0, distinct = 0;
+	const struct sluice_limit *not_reserved = NULL;
+	bool leases = false, distinct = false;
 	for (int i = 0; i < request->limit_count; i++) {
-		leases += request->limits[i].algorithm == SLUICE_CONCURRENCY;
-		distinct += request->limits[i].algorithm == SLUICE_DISTINCT;
+		leases |= sl_rule_has(&request->limits[i], SL_TAKES_LEASE);
+		distinct |= sl_rule_has(&request->limits[i], SL_TAKES_MEMBER);
+		if (not_reserved == NULL && sl_rule_lacks(&request->limits[i], SL_RESERVABLE))
+			not_reserved = &request->limits[i];
 	}
-	if (ask->operation == SL_OP_CHECK && leases != 0)
+	if (ask->operation == SL_OP_CHECK && leases)
 		return sl_cli_misuse(ask->verb, "concurrency is acquired and released: sluice acquire");
-	if (ask->operation == SL_OP_ACQUIRE && leases == 0)
+	if (ask->operation == SL_OP_ACQUIRE && !leases)
 		return sl_cli_misuse(ask->verb, "expected a limit such as 'concurrency 3 lease 1m' among them; without any it "
 		                                "is sluice check");
-	if (ask->operation == SL_OP_HOLDERS && (request->limit_count != 1 || leases == 0))
+	if (ask->operation == SL_OP_HOLDERS && (request->limit_count != 1 || !leases))
 		return sl_cli_misuse(ask->verb, "expected one limit such as 'concurrency 3 lease 1m'");
-	if (ask->operation == SL_OP_RESERVE && leases + distinct != 0)
-		return sl_cli_misuse(ask->verb, "nothing is reserved at %s", leases != 0 ? "concurrency" : "distinct");
-	if (sl_forms[ask->operation].members && distinct != 0 && ask->member == NULL)
+	if (ask->operation == SL_OP_RESERVE && not_reserved != NULL)
+		return sl_cli_misuse(ask->verb, "nothing is reserved at %s", sl_algorithm_word(not_reserved->algorithm));
+	if (sl_forms[ask->operation].members && distinct && ask->member == NULL)
 		return sl_cli_misuse(ask->verb, "distinct counts members: who is it? --member MEMBER");
 	if (ask->operation == SL_OP_PEEK && ask->id != NULL)
 		return sl_cli_misuse(ask->verb, "--id or --peek, not both: what is not charged can be asked again");

@@ -1,6 +1,7 @@
 /* Finding a verb, and what the program says of all of them. */
 #include "hosts/cli/verbs.h"
 
+#include "algo/traits.h"
 #include "policy/nearest.h"
 
 #include <stdio.h>
@@ -20,23 +21,26 @@ const struct sl_verb *sl_verb_find(const char *name) {
 	return NULL;
 }
 
+/* How limits are written: a line of each algorithm, and of what else there is. */
+static const struct {
+	const char *limit, *says;
+} examples[] = {
+#define EXAMPLE(algorithm, word, traits, example, says) {example, says},
+	SL_ALGORITHMS(EXAMPLE)
+#undef EXAMPLE
+	{"1M/month at Europe/Berlin", "a million a month, as bills are"},
+};
+
 static void print_overview(FILE *to) {
 	fputs("Sluice: rate limiting by sliding windows, exact where it says exact.\n\n"
 	      "usage: sluice VERB [ARGUMENT]...\n\n",
 	      to);
 	for (int i = 0; sl_verbs[i] != NULL; i++)
 		fprintf(to, "  %-8s %s\n", sl_verbs[i]->name, sl_verbs[i]->summary);
-	fputs("\nA limit is written [algorithm] QUOTA/WINDOW [option value]...:\n"
-	      "  100/1m                                        sliding-window, 100 a minute\n"
-	      "  sliding-log 5/1m                              exact: never more than 5 in any minute\n"
-	      "  sliding-buckets 240/1h precision 1m           240 an hour, kept in minutes\n"
-	      "  token-bucket 10/1s burst 100                  10 a second, up to 100 at once\n"
-	      "  leaky-bucket 10/1s queue 50                   evened out to 10 a second, 50 may wait\n"
-	      "  fixed-window 10k/1d                           10,000 a day, by the calendar (UTC)\n"
-	      "  1M/month at Europe/Berlin                     a million a month, as bills are\n"
-	      "  concurrency 5 lease 30s                       5 at a time; who dies gives way after 30 s\n"
-	      "  distinct 3/1d                                 3 different members, such as addresses of a user\n\n"
-	      "Exit status: 0 allowed or fine, 1 denied or findings, 2 misuse or failure.\n"
+	fputs("\nA limit is written [algorithm] QUOTA/WINDOW [option value]...:\n", to);
+	for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
+		fprintf(to, "  %-45s %s\n", examples[i].limit, examples[i].says);
+	fputs("\nExit status: 0 allowed or fine, 1 denied or findings, 2 misuse or failure.\n"
 	      "sluice VERB --help says more about each.\n",
 	      to);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "algo/traits.h"
 #include "base/assert.h"
 #include "base/bytes.h"
 
@@ -52,7 +53,7 @@ static uint32_t list_first(struct sluice_store *store, const struct sluice_limit
 uint32_t sluice_holders(struct sluice_store *store, const struct sluice_limit *limit, struct sluice_bytes key,
                         sluice_ns now, struct sluice_holder *list, uint32_t room) {
 	uint32_t count;
-	if (store == NULL || store->owner == 0 || limit == NULL || limit->algorithm != SLUICE_CONCURRENCY)
+	if (store == NULL || store->owner == 0 || limit == NULL || !sl_rule_has(limit, SL_TAKES_LEASE))
 		return 0;
 	count = sl_store_leases(store, limit, key, now, list, room);
 	if (count == SLUICE_HOLDERS_BUSY)

@@ -106,7 +106,7 @@ uint32_t slr_holders_of(const struct slr_call *call, struct sluice_holder *list,
 		slr_value_find(call->keys[item->key].value, sl_identity_of(&item->limit), &scratch);
 	struct sl_counter step;
 	uint32_t count;
-	if (counter == NULL || item->limit.algorithm != SLUICE_CONCURRENCY)
+	if (counter == NULL || !sl_rule_has(&item->limit, SL_TAKES_LEASE))
 		return 0;
 	slr_counter_load(counter, &step);
 	count = sl_lease_list(&step, call->now, list, room);

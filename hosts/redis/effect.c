@@ -210,9 +210,9 @@ static bool apply_who(slr_value *value, struct sl_identity identity, struct slr_
 	uint64_t who = slr_read_u64(reader);
 	struct slr_counter scratch, *counter;
 	struct sluice_limit limit;
-	uint32_t algorithm = type == SLR_EFFECT_FORGET ? SLUICE_DISTINCT : SLUICE_CONCURRENCY;
-	if (reader->failed || sl_identity_is_companion(identity) || sl_identity_algorithm(identity) != algorithm ||
-	    !sl_identity_widest(identity, &limit) || who == 0 || instant > SLR_INSTANT_MAX)
+	enum sl_trait whose = type == SLR_EFFECT_FORGET ? SL_TAKES_MEMBER : SL_TAKES_LEASE;
+	if (reader->failed || !sl_identity_has(identity, whose) || !sl_identity_widest(identity, &limit) || who == 0 ||
+	    instant > SLR_INSTANT_MAX)
 		return false;
 	if (value == NULL)
 		return true;

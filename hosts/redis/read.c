@@ -138,7 +138,7 @@ static void take_item(struct slr_request *request, uint32_t i) {
 	item->has_terms = from->terms != NULL;
 	if (item->has_terms)
 		item->terms = *from->terms;
-	if ((command.named & 1u << i) != 0 && item->limit.algorithm != SLUICE_UNLIMITED)
+	if ((command.named & 1u << i) != 0 && sl_rule_has(&item->limit, SL_HAS_COUNTER))
 		sl_rule_name(&item->limit, command.names[i]);
 }
 

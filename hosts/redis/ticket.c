@@ -94,7 +94,7 @@ struct sluice_bytes slr_ticket_of(const struct slr_request *request) {
 	const char *named[SLUICE_ITEMS_MAX];
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct sluice_bytes name = request->command->names[i];
-		bool has_name = (request->command->named & 1u << i) != 0 && call->items[i].limit.algorithm != SLUICE_UNLIMITED;
+		bool has_name = (request->command->named & 1u << i) != 0 && sl_rule_has(&call->items[i].limit, SL_HAS_COUNTER);
 		named[i] = has_name ? names[i] : NULL;
 		if (has_name)
 			memcpy(names[i], name.data, name.len);
@@ -128,7 +128,7 @@ uint64_t slr_token_of(const struct slr_request *request) {
 	static const uint64_t key[2] = {0x746f6b656e2d6f66, 0x2d726571756573};
 	uint64_t sum = 0, hash;
 	for (uint32_t i = 0; i < request->call->item_count; i++)
-		if (request->call->items[i].limit.algorithm != SLUICE_UNLIMITED &&
+		if (sl_rule_has(&request->call->items[i].limit, SL_HAS_COUNTER) &&
 		    request->call->items[i].watched != SLUICE_TRIED && !stands_before(request->call, i))
 			sum += counter_hash(request, &request->call->items[i]);
 	hash = sl_siphash(key, &sum, 1, request->command->call->id, 2, 4);

@@ -35,6 +35,16 @@ static sluice_err read_quota(struct sl_reading *in, uint32_t *quota, const char 
 	return SLUICE_OK;
 }
 
+static sluice_err fail_algorithm(struct sl_reading *in) {
+	char text[sizeof in->error->text];
+	struct sl_out out = sl_out_to(text, sizeof text - 1);
+	sl_out_str(&out, "expected a limit such as 100/1m, or an algorithm: ");
+	sl_algorithms_list(&out);
+	SL_ASSERT(!out.overflow);
+	*out.at = '\0';
+	return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, text);
+}
+
 static sluice_err read_algorithm(struct sl_reading *in, struct sluice_limit *limit) {
 	struct sluice_bytes word = peek_word(in);
 	int32_t found = sl_algorithm_named(word);
@@ -42,10 +52,7 @@ static sluice_err read_algorithm(struct sl_reading *in, struct sluice_limit *lim
 	if (in->at < in->end && sl_is_digit(*in->at))
 		return SLUICE_OK;
 	if (found < 0)
-		return sl_reading_fail(
-			in, SLUICE_E_SYNTAX, in->at,
-			"expected a limit such as 100/1m, or an algorithm: fixed-window, sliding-window, sliding-buckets, "
-			"sliding-log, token-bucket, leaky-bucket, concurrency, distinct or unlimited");
+		return fail_algorithm(in);
 	limit->algorithm = (uint8_t)found;
 	in->at += word.len;
 	if (limit->algorithm == SLUICE_UNLIMITED)

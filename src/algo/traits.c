@@ -5,11 +5,19 @@
 
 /* By algorithm; NULL: there is none of this number. */
 static const char *const words[] = {
-#define WORD_AT(algorithm, word, traits) [algorithm] = word,
+#define WORD_AT(algorithm, word, traits, example, says) [algorithm] = word,
 	SL_ALGORITHMS(WORD_AT)
 #undef WORD_AT
 };
 
+/* As people read of them. */
+static const uint8_t order[] = {
+#define NUMBER(algorithm, word, traits, example, says) algorithm,
+	SL_ALGORITHMS(NUMBER)
+#undef NUMBER
+};
+
+enum { ALGORITHMS = sizeof order / sizeof order[0] };
 enum { WORDS = sizeof words / sizeof words[0] };
 _Static_assert(WORDS <= 16, "an identity has 4 bits for the algorithm");
 
@@ -27,4 +35,11 @@ int32_t sl_algorithm_named(struct sluice_bytes word) {
 		if (words[i] != NULL && sl_bytes_equal(word, sl_str(words[i])))
 			return (int32_t)i;
 	return -1;
+}
+
+void sl_algorithms_list(struct sl_out *out) {
+	for (uint32_t i = 0; i < ALGORITHMS; i++) {
+		sl_out_str(out, i == 0 ? "" : i + 1 < ALGORITHMS ? ", " : " or ");
+		sl_out_str(out, words[order[i]]);
+	}
 }

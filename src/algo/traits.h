@@ -1,12 +1,14 @@
 /* What each algorithm can do, as one table: a row an algorithm, a column a trait. Hosts ask for the trait that they
- * mean ("does it keep a block?"), never for a seat in the order of enum sluice_algorithm, which has no meaning. So a
- * new algorithm is a row here, a file of its own, and its cases in step.c, ledger.c and notation.c.
+ * mean ("does it keep a block?"), never for an algorithm by its number, nor for a seat in the order of enum
+ * sluice_algorithm, which has no meaning. So a new algorithm is a row here, a file of its own, and its cases in step.c;
+ * in ledger.c if what it charges can be corrected, in notation.c if it has options.
  *
  * A question is asked of a constant that the compiler makes of a column: a shift and a test, and no memory is read. */
 #ifndef SL_TRAITS_H
 #define SL_TRAITS_H
 
 #include "base/bytes.h"
+#include "base/out.h"
 
 enum sl_trait {
 	SL_HAS_COUNTER = 1 << 0,    /* it counts something: all but unlimited */
@@ -23,27 +25,42 @@ enum sl_trait {
 	SL_RESERVABLE = 1 << 11,    /* a charge can be corrected where it was made: RESERVE, COMMIT */
 	SL_REFUNDABLE = 1 << 12,    /* what was charged can be given back: REFUND */
 	SL_COUNTS_DENIED = 1 << 13, /* what it denies can be charged all the same: count-denied */
+	SL_COUNTS_LATE = 1 << 14,   /* what is held while it is spent, and charged later, then counts for no less: slices */
+	/* what those have of whose charges all can be asked */
+	SL_OF_CHARGES = SL_COUNTS_COST | SL_RESERVABLE | SL_REFUNDABLE,
 	/* what all have that count cost */
-	SL_OF_COST = SL_HAS_COUNTER | SL_COUNTS_COST | SL_RESERVABLE | SL_REFUNDABLE | SL_COUNTS_DENIED,
+	SL_OF_COST = SL_HAS_COUNTER | SL_OF_CHARGES | SL_COUNTS_DENIED,
+	/* and those with a block that tells when */
+	SL_OF_TIMES = SL_HAS_BLOCK | SL_KEEPS_TIMES,
 	/* and all that count somebody */
 	SL_OF_SEATS = SL_HAS_COUNTER | SL_HAS_SEATS | SL_HAS_BLOCK,
 };
 
-/* The table: algorithm, its word in the notation, its traits. */
+/* The table: algorithm, its word in the notation, its traits, and an example with what it means, as `sluice help` tells
+ * it. People read of algorithms in this order. */
 #define SL_ALGORITHMS(ROW)                                                                                             \
-	ROW(SLUICE_UNLIMITED, "unlimited", 0)                                                                              \
-	ROW(SLUICE_FIXED_WINDOW, "fixed-window", SL_OF_COST | SL_HAS_WINDOWS)                                              \
-	ROW(SLUICE_SLIDING_WINDOW, "sliding-window", SL_OF_COST | SL_HAS_WINDOWS)                                          \
-	ROW(SLUICE_SLIDING_BUCKETS, "sliding-buckets", SL_OF_COST | SL_HAS_BLOCK | SL_KEEPS_TIMES)                         \
-	ROW(SLUICE_SLIDING_LOG, "sliding-log", SL_OF_COST | SL_HAS_BLOCK | SL_KEEPS_TIMES | SL_ROUNDS_TO_MS)               \
-	ROW(SLUICE_TOKEN_BUCKET, "token-bucket", SL_OF_COST | SL_DRAINS)                                                   \
-	ROW(SLUICE_LEAKY_BUCKET, "leaky-bucket", SL_OF_COST | SL_DRAINS | SL_DELAYS)                                       \
-	ROW(SLUICE_CONCURRENCY, "concurrency", SL_OF_SEATS | SL_TAKES_LEASE)                                               \
-	ROW(SLUICE_DISTINCT, "distinct", SL_OF_SEATS | SL_TAKES_MEMBER | SL_REFUNDABLE)
+	ROW(SLUICE_SLIDING_WINDOW, "sliding-window", SL_OF_COST | SL_HAS_WINDOWS | SL_COUNTS_LATE,                         \
+	    "100/1m", "sliding-window, 100 a minute")                                                                      \
+	ROW(SLUICE_FIXED_WINDOW, "fixed-window", SL_OF_COST | SL_HAS_WINDOWS | SL_COUNTS_LATE,                             \
+	    "fixed-window 10k/1d", "10,000 a day, by the calendar (UTC)")                                                  \
+	ROW(SLUICE_SLIDING_BUCKETS, "sliding-buckets", SL_OF_COST | SL_OF_TIMES | SL_COUNTS_LATE,                          \
+	    "sliding-buckets 240/1h precision 1m", "240 an hour, kept in minutes")                                         \
+	ROW(SLUICE_SLIDING_LOG, "sliding-log", SL_OF_COST | SL_OF_TIMES | SL_ROUNDS_TO_MS | SL_COUNTS_LATE,                \
+	    "sliding-log 5/1m", "exact: never more than 5 in any minute")                                                  \
+	ROW(SLUICE_TOKEN_BUCKET, "token-bucket", SL_OF_COST | SL_DRAINS | SL_COUNTS_LATE,                                  \
+	    "token-bucket 10/1s burst 100", "10 a second, up to 100 at once")                                              \
+	ROW(SLUICE_LEAKY_BUCKET, "leaky-bucket", SL_OF_COST | SL_DRAINS | SL_DELAYS,                                       \
+	    "leaky-bucket 10/1s queue 50", "evened out to 10 a second, 50 may wait")                                       \
+	ROW(SLUICE_CONCURRENCY, "concurrency", SL_OF_SEATS | SL_TAKES_LEASE,                                               \
+	    "concurrency 5 lease 30s", "5 at a time; who dies gives way after 30 s")                                       \
+	ROW(SLUICE_DISTINCT, "distinct", SL_OF_SEATS | SL_TAKES_MEMBER | SL_REFUNDABLE,                                    \
+	    "distinct 3/1d", "3 different members, such as addresses of a user")                                           \
+	ROW(SLUICE_UNLIMITED, "unlimited", 0,                                                                              \
+	    "unlimited", "counts nothing, admits all")
 
 /* A column: a bit for each algorithm that has the trait, which must be a constant. */
 static inline uint32_t sl_algorithms_with(enum sl_trait trait) {
-#define SL_ALGORITHM_BIT(algorithm, word, traits) | (((traits) & trait) != 0 ? 1u << (algorithm) : 0)
+#define SL_ALGORITHM_BIT(algorithm, word, traits, example, says) | (((traits) & trait) != 0 ? 1u << (algorithm) : 0)
 	return 0 SL_ALGORITHMS(SL_ALGORITHM_BIT);
 #undef SL_ALGORITHM_BIT
 }
@@ -57,6 +74,20 @@ static inline bool sl_rule_has(const struct sluice_limit *limit, enum sl_trait t
 	return sl_algorithm_has(limit->algorithm, trait);
 }
 
+/* A bit for each algorithm that counts something and lacks one of these traits at least, which must be constants.
+ * `unlimited`, which counts nothing, lacks nothing. */
+static inline uint32_t sl_algorithms_without(enum sl_trait wanted) {
+#define SL_ALGORITHM_BIT(algorithm, word, traits, example, says)                                                       \
+	| (((traits)&SL_HAS_COUNTER) != 0 && ((traits)&wanted) != wanted ? 1u << (algorithm) : 0)
+	return 0 SL_ALGORITHMS(SL_ALGORITHM_BIT);
+#undef SL_ALGORITHM_BIT
+}
+
+/* Whether a limit counts something and lacks one of these traits at least. */
+static inline bool sl_rule_lacks(const struct sluice_limit *limit, enum sl_trait wanted) {
+	return (sl_algorithms_without(wanted) >> (limit->algorithm & 31) & 1) != 0;
+}
+
 /* Whether it is a number of enum sluice_algorithm. */
 bool sl_algorithm_is_known(uint32_t algorithm);
 
@@ -65,5 +96,8 @@ const char *sl_algorithm_word(uint32_t algorithm);
 
 /* The algorithm of which this is the word; -1: of none. */
 int32_t sl_algorithm_named(struct sluice_bytes word);
+
+/* All words, in the order of the table: `sliding-window, fixed-window, ... or unlimited`. */
+void sl_algorithms_list(struct sl_out *out);
 
 #endif

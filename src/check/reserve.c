@@ -384,7 +384,7 @@ static void publish_add(struct sluice_store *store, struct part *m, const struct
 
 /* Sub-buckets go on in a copy; a log is moved by the write itself. */
 static void *copy_cells(struct part *m, void *block, uint64_t bytes) {
-	if (m->cell.limit->algorithm != SLUICE_SLIDING_BUCKETS || m->cell.counter.block == NULL)
+	if (m->cell.limit->bucket_count == 0 || m->cell.counter.block == NULL)
 		return block;
 	memcpy(block, m->cell.counter.block, sl_min(bytes, m->cell.counter.block_bytes));
 	m->cell.counter.block = block;

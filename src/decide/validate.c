@@ -20,15 +20,18 @@ static bool reserves(const struct sluice_call *call, const struct sluice_item *i
 	       (call->operation == SLUICE_ACQUIRE && item->ttl_ns != 0);
 }
 
-/* Whether an operation is one for a limit of concurrency, or of distinct. Candidates are charged nothing. */
+/* Whether an operation is one for the algorithm of a limit. Candidates are charged nothing. */
 static inline bool fits(const struct sluice_call *call, const struct sluice_item *item) {
-	if (!sl_rule_has(item->limit, SL_HAS_SEATS) || item->observed == SLUICE_TRIED)
+	bool refunds = call->operation == SLUICE_REFUND;
+	if (!sl_rule_lacks(item->limit, SL_OF_CHARGES) || item->observed == SLUICE_TRIED)
 		return true;
+	if ((refunds && !sl_rule_has(item->limit, SL_REFUNDABLE)) ||
+	    (reserves(call, item) && !sl_rule_has(item->limit, SL_RESERVABLE)))
+		return false;
 	if (sl_rule_has(item->limit, SL_TAKES_LEASE))
-		return call->operation != SLUICE_CHARGE && call->operation != SLUICE_REFUND &&
-		       call->operation != SLUICE_RESERVE && item->ttl_ns == 0;
-	return (item->member.data != NULL || !(charges(call->operation) || call->operation == SLUICE_REFUND)) &&
-	       !reserves(call, item);
+		return call->operation != SLUICE_CHARGE && call->operation != SLUICE_RESERVE && item->ttl_ns == 0;
+	return !sl_rule_has(item->limit, SL_TAKES_MEMBER) || item->member.data != NULL ||
+	       !(charges(call->operation) || refunds);
 }
 
 static bool ttl_is_valid(sluice_ns ttl_ns) {

@@ -31,24 +31,15 @@ static uint32_t find_kinds(const struct sl_ruleset_limit *limit) {
 	return kinds;
 }
 
-static bool has(uint32_t kinds, enum sluice_algorithm algorithm) {
-	return (kinds >> algorithm & 1) != 0;
-}
-
-/* Refuses a key that some of a limit's algorithms can't have; true where all can. `why` of concurrency, of distinct:
- * NULL where they can. */
-static bool goes_with(struct sl_conf *conf, const struct sl_yaml *node, const char *key, uint32_t kinds,
-                      const char *why_concurrency, const char *why_distinct) {
-	const char *why = NULL, *what = "unlimited";
-	if (has(kinds, SLUICE_CONCURRENCY) && why_concurrency != NULL)
-		what = "concurrency", why = why_concurrency;
-	else if (has(kinds, SLUICE_DISTINCT) && why_distinct != NULL)
-		what = "distinct", why = why_distinct;
-	else if (kinds == 1u << SLUICE_UNLIMITED)
-		why = "nothing is counted there";
-	if (why != NULL)
-		sl_report_error(conf->report, node->place, "%s can't be said of %s: %s", key, what, why);
-	return why == NULL;
+/* Refuses a key that some of a limit's algorithms can't have: those that are `without` what it takes, and say `why`. */
+static void goes_with(struct sl_conf *conf, const struct sl_yaml *node, const char *key, uint32_t kinds,
+                      uint32_t without, const char *why) {
+	uint32_t refused = kinds & without;
+	if (refused == 0 && (kinds & sl_algorithms_with(SL_HAS_COUNTER)) == 0)
+		refused = kinds, why = "nothing is counted there";
+	if (refused != 0)
+		sl_report_error(conf->report, node->place, "%s can't be said of %s: %s", key,
+		                sl_algorithm_word((uint32_t)__builtin_ctz(refused)), why);
 }
 
 /* What only Sluice's module can do where the counters are in Redis. */
@@ -67,12 +58,9 @@ static void needs_module(struct sl_conf *conf, const struct sl_yaml *node, const
 /* A script counts the debt of a bucket in 1/W of a unit, W in milliseconds: that of a full one, and a charge more, has
  * to fit the 53 bits of a number in Lua (hosts/redis/script/notation.lua). */
 static bool fits_script(const struct sluice_limit *limit) {
-	uint64_t window_ms = (uint64_t)limit->window_ns / SL_MS_NS, capacity = limit->burst;
-	if (limit->algorithm == SLUICE_LEAKY_BUCKET)
-		capacity++;
-	else if (limit->algorithm != SLUICE_TOKEN_BUCKET)
-		return true;
-	return limit->quota == 0 || capacity + 1 <= (((uint64_t)1 << 53) - 1) / window_ms;
+	uint64_t window_ms = (uint64_t)limit->window_ns / SL_MS_NS;
+	return !sl_rule_has(limit, SL_DRAINS) || limit->quota == 0 ||
+	       limit->derived[SL_CAPACITY] + 1 <= (((uint64_t)1 << 53) - 1) / window_ms;
 }
 
 static void check_store(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit) {
@@ -244,7 +232,7 @@ static void read_reserve(struct sl_conf *conf, const struct sl_yaml *node, struc
 static void check_kinds(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit) {
 	const struct sl_policy_limit *shown = &limit->shown;
 	uint32_t kinds = find_kinds(limit);
-	bool distinct = has(kinds, SLUICE_DISTINCT);
+	bool distinct = (kinds & sl_algorithms_with(SL_TAKES_MEMBER)) != 0;
 	if (distinct && nodes->of == NULL)
 		sl_report_error(conf->report, nodes->limit->place,
 		                "missing key 'of' in a limit of distinct: expected the attribute whose values are counted, "
@@ -253,13 +241,13 @@ static void check_kinds(struct sl_conf *conf, const struct sl_term_nodes *nodes,
 		sl_report_error(conf->report, nodes->of->place,
 		                "of is for distinct alone, such as distinct 5/1d: all other limits count requests");
 	if (shown->terms.count_denied)
-		goes_with(conf, nodes->count_denied, "count-denied", kinds, "who is denied holds no lease",
-		          "who is denied is no member");
+		goes_with(conf, nodes->count_denied, "count-denied", kinds, sl_algorithms_without(SL_COUNTS_DENIED),
+		          "who is denied can't be counted there");
 	if (shown->terms.penalty_count != 0)
-		goes_with(conf, nodes->penalty, "penalty", kinds, NULL, NULL);
+		goes_with(conf, nodes->penalty, "penalty", kinds, 0, NULL);
 	if (shown->reserve.on)
-		goes_with(conf, nodes->reserve, "reserve", kinds, "a lease goes back when it is released, or ends",
-		          "a member counts as one, whatever it costs");
+		goes_with(conf, nodes->reserve, "reserve", kinds, sl_algorithms_without(SL_RESERVABLE),
+		          "what is charged there can't be corrected later");
 	check_store(conf, nodes, limit);
 }
 

@@ -170,11 +170,11 @@ enum { BLOCKS_PERCENT = 50, SHARE = 4 /* of the blocks, that one counter gets: s
 /* What one counter of a limit takes, with as many entries as its quota has units, each charged by itself. */
 static uint64_t bytes_used_up(const struct sluice_limit *limit) {
 	uint64_t ms = limit->window_ns / 1000000;
-	if (limit->algorithm == SLUICE_SLIDING_LOG)
-		return (uint64_t)limit->quota * (ms <= UINT16_MAX ? 2 : ms <= UINT32_MAX ? 4 : 8);
-	if (limit->algorithm == SLUICE_SLIDING_BUCKETS)
+	if (limit->bucket_count != 0)
 		return ((uint64_t)limit->bucket_count + 1) * 4;
-	return limit->algorithm == SLUICE_CONCURRENCY ? (uint64_t)limit->quota * 16 : 0;
+	if (sl_rule_has(limit, SL_KEEPS_TIMES))
+		return (uint64_t)limit->quota * (ms <= UINT16_MAX ? 2 : ms <= UINT32_MAX ? 4 : 8);
+	return sl_rule_has(limit, SL_TAKES_LEASE) ? (uint64_t)limit->quota * 16 : 0;
 }
 
 static uint64_t in_kib(uint64_t bytes) {

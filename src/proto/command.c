@@ -418,7 +418,10 @@ static bool fail_ticket(struct sl_command *c) {
 
 static __attribute__((noinline)) bool fail_misfit(struct sl_command *c, const struct sl_misfit *misfit, int index) {
 	char text[256];
-	(void)snprintf(text, sizeof text, misfit->resp, c->form->name);
+	bool names_algorithm = misfit->of_algorithm;
+	SL_ASSERT(index >= 0 || !names_algorithm);
+	(void)snprintf(text, sizeof text, misfit->resp,
+	               names_algorithm ? sl_algorithm_word(c->call->items[index].limit->algorithm) : c->form->name);
 	return index < 0 ? sl_command_fail(c, "%s", text) : sl_command_fail(c, "limit %d: %s", index + 1, text);
 }
 
@@ -428,9 +431,10 @@ static bool fits(struct sl_command *c) {
 	return misfit == NULL || fail_misfit(c, misfit, index);
 }
 
-/* Limits that only count are fit for these. */
+/* Limits of whose charges all can be asked are fit for these. */
 static inline bool fits_surely(const struct sl_command *c) {
-	return (c->algorithms & sl_algorithms_with(SL_HAS_SEATS)) == 0 && sl_operation_is(c->operation, SL_OPS_COUNTING);
+	return (c->algorithms & sl_algorithms_without(SL_OF_CHARGES)) == 0 &&
+	       sl_operation_is(c->operation, SL_OPS_COUNTING);
 }
 
 static inline __attribute__((always_inline)) bool read_limits(struct sl_command *c, uint32_t index) {

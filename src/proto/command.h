@@ -174,10 +174,11 @@ SLUICE_MUST_USE bool sl_command_read_admit(struct sl_command *command, enum sl_o
 /* Takes of a ticket that was read what an operation is about: leases, or, of COMMIT, what was reserved. */
 void sl_command_take_ticket(struct sl_command *command);
 
-/* What an operation can't do with its limits: the rule is one, its text differs by the door. %s is the command's name.
- * */
+/* What an operation can't do with its limits: the rule is one, its text differs by the door. %s is the command's name
+ * or, in one `of_algorithm`, the word of the limit's algorithm. */
 struct sl_misfit {
 	const char *resp, *http;
+	bool of_algorithm;
 };
 /* NULL: it can. *index is the limit's, counted from 0; -1: of all. */
 const struct sl_misfit *sl_command_misfit(enum sl_operation operation, const struct sluice_call *call, int *index);

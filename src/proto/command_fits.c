@@ -1,47 +1,52 @@
-/* Which limits an operation can't be asked of: leases end by their ids, members are no amounts. What is wrong is
- * decided once, and worded for each kind of door. */
+/* Which limits an operation can't be asked of: leases end by their ids, members are no amounts, and not every charge
+ * can be corrected. What is wrong is decided once, and worded for each kind of door. */
 #include "algo/traits.h"
 #include "proto/command.h"
 
 static const struct sl_misfit no_lease = {
 	"concurrency is acquired and released: SLUICE.ACQUIRE",
 	"concurrency is acquired and released: POST /v1/acquire",
-};
-static const struct sl_misfit no_lease_refund = {
-	"concurrency is acquired and released: SLUICE.ACQUIRE",
-	"a lease is given back by its id: POST /v1/release",
+	false,
 };
 static const struct sl_misfit no_member = {
 	"distinct counts members: expected MEMBER and who it is, as in SLUICE.%s key 1 MEMBER 192.0.2.1 \"distinct 50/1h\"",
 	"distinct counts members: POST /v1/%s with \"member\"",
+	false,
 };
 static const struct sl_misfit no_member_refund = {
 	"distinct counts members: expected MEMBER and who it is, as in SLUICE.%s key 1 MEMBER 192.0.2.1 \"distinct 50/1h\"",
 	"a refund of distinct forgets a member: POST /v1/%s with \"member\"",
+	false,
 };
 static const struct sl_misfit not_reserved = {
-	"distinct is not reserved: SLUICE.CHECK with MEMBER decides it at once",
-	"members are not reserved: POST /v1/check with \"member\"",
+	"%s is not reserved: SLUICE.CHECK decides it at once",
+	"%s is not reserved: POST /v1/check decides it at once",
+	true,
+};
+static const struct sl_misfit not_refunded = {
+	"%s takes no refund: SLUICE.RELEASE ends a lease, SLUICE.RESET all that is counted",
+	"%s takes no refund: POST /v1/release ends a lease, POST /v1/reset all that is counted",
+	true,
 };
 static const struct sl_misfit not_held = {
 	"distinct is not held: SLUICE.CHECK with MEMBER decides it at once",
 	NULL,
+	false,
 };
 static const struct sl_misfit no_leases = {
 	"no limit of concurrency among the limits: expected one, or SLUICE.CHECK",
 	"limits has none of concurrency: POST /v1/check",
+	false,
 };
 static const struct sl_misfit no_holders = {
 	"expected one limit of concurrency: others have no holders",
 	"limits[0] must be concurrency: nothing else is held",
+	false,
 };
-static const struct sl_misfit no_end = {"ttl_ms '0': expected a whole number from 1 to 316224000000", NULL};
-static const struct sl_misfit no_slice = {"a lease is of one limit, neither OBSERVED nor TRIED", NULL};
+static const struct sl_misfit no_end = {"ttl_ms '0': expected a whole number from 1 to 316224000000", NULL, false};
+static const struct sl_misfit no_slice = {"a lease is of one limit, neither OBSERVED nor TRIED", NULL, false};
 
-static const struct sl_misfit *of_distinct(enum sl_operation operation, const struct sluice_call *call,
-                                           const struct sluice_item *item) {
-	if (operation == SL_OP_RESERVE && (call->ttl_ns != 0 || item->ttl_ns != 0))
-		return &not_reserved;
+static const struct sl_misfit *of_member(enum sl_operation operation, const struct sluice_item *item) {
 	if (sl_operation_is(operation, SL_OPS_HOLDING))
 		return &not_held;
 	if (item->member.data != NULL || !sl_forms[operation].members)
@@ -51,13 +56,16 @@ static const struct sl_misfit *of_distinct(enum sl_operation operation, const st
 
 static const struct sl_misfit *of_limit(enum sl_operation operation, const struct sluice_call *call,
                                         const struct sluice_item *item) {
-	if (item->observed == SLUICE_TRIED)
+	if (item->observed == SLUICE_TRIED || !sl_rule_lacks(item->limit, SL_OF_CHARGES))
 		return NULL;
-	if (sl_rule_has(item->limit, SL_TAKES_MEMBER))
-		return of_distinct(operation, call, item);
-	if (!sl_rule_has(item->limit, SL_TAKES_LEASE) || sl_forms[operation].leases)
-		return NULL;
-	return operation == SL_OP_REFUND ? &no_lease_refund : &no_lease;
+	if (operation == SL_OP_REFUND && !sl_rule_has(item->limit, SL_REFUNDABLE))
+		return &not_refunded;
+	if (sl_rule_has(item->limit, SL_TAKES_LEASE) && !sl_forms[operation].leases)
+		return &no_lease;
+	if (operation == SL_OP_RESERVE && (call->ttl_ns != 0 || item->ttl_ns != 0) &&
+	    !sl_rule_has(item->limit, SL_RESERVABLE))
+		return &not_reserved;
+	return sl_rule_has(item->limit, SL_TAKES_MEMBER) ? of_member(operation, item) : NULL;
 }
 
 const struct sl_misfit *sl_command_misfit(enum sl_operation operation, const struct sluice_call *call, int *index) {

@@ -106,9 +106,10 @@ TABLE = [
     (["CHECK", "k", 1, "9/1m", "10/1x"], "limit 2, column 5: expected a unit of time: ms, s, m, h, d or w, found 'x'"),
     # what an operation can't do
     (["CHECK", "k", 1, WINDOW, LEASE], "limit 2: concurrency is acquired and released: SLUICE.ACQUIRE"),
-    (["REFUND", "k", 1, LEASE], "limit 1: concurrency is acquired and released: SLUICE.ACQUIRE"),
+    (["REFUND", "k", 1, LEASE], "limit 1: concurrency takes no refund: SLUICE.RELEASE ends a lease, "
+     "SLUICE.RESET all that is counted"),
     (["RESERVE", "k", 1, 5, LEASE], "limit 1: concurrency is acquired and released: SLUICE.ACQUIRE"),
-    (["RESERVE", "k", 1, 5, MEMBERS], "limit 1: distinct is not reserved: SLUICE.CHECK with MEMBER decides it at once"),
+    (["RESERVE", "k", 1, 5, MEMBERS], "limit 1: distinct is not reserved: SLUICE.CHECK decides it at once"),
     (["CHECK", "k", 1, MEMBERS], "limit 1: distinct counts members: expected MEMBER and who it is, as in SLUICE.CHECK "
                                  "key 1 MEMBER 192.0.2.1 \"distinct 50/1h\""),
     (["ACQUIRE", "k", 1, WINDOW], "no limit of concurrency among the limits: expected one, or SLUICE.CHECK"),

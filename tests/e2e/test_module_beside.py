@@ -225,12 +225,13 @@ def test_what_a_lease_was_charged_drains_at_its_rate_behind_a_refund(host):
 
 REFUSED = [
     (["CHECK", "k", 1, LEASES], "limit 1: concurrency is acquired and released: SLUICE.ACQUIRE"),
-    (["REFUND", "k", 1, "9/1s", LEASES], "limit 2: concurrency is acquired and released: SLUICE.ACQUIRE"),
+    (["REFUND", "k", 1, "9/1s", LEASES], "limit 2: concurrency takes no refund: SLUICE.RELEASE ends a lease, "
+     "SLUICE.RESET all that is counted"),
     (["RESERVE", "k", 1, 9, LEASES], "limit 1: concurrency is acquired and released: SLUICE.ACQUIRE"),
     (["HOLD", "k", 1, "a", 9, LEASES], "limit 1: concurrency is acquired and released: SLUICE.ACQUIRE"),
     (["LEASE", "k", "a", 9, 0, 1, LEASES], "limit 1: concurrency is acquired and released: SLUICE.ACQUIRE"),
     (["CONFIRM", "k", 1, "a", MEMBERS], "limit 1: distinct is not held: SLUICE.CHECK with MEMBER decides it at once"),
-    (["RESERVE", "k", 1, 9, MEMBERS], "limit 1: distinct is not reserved: SLUICE.CHECK with MEMBER decides it at once"),
+    (["RESERVE", "k", 1, 9, MEMBERS], "limit 1: distinct is not reserved: SLUICE.CHECK decides it at once"),
     (["CHECK", "k", 1, MEMBERS], "limit 1: distinct counts members: expected MEMBER and who it is, as in SLUICE.CHECK"),
     (["ACQUIRE", "k", 1, "9/1s"], "no limit of concurrency among the limits: expected one, or SLUICE.CHECK"),
     (["HOLDERS", "k", "9/1s"], "expected one limit of concurrency: others have no holders"),

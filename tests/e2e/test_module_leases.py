@@ -373,7 +373,7 @@ def test_random_operations_are_decided_as_the_twin_does(door):
 
 def test_refusals_name_the_command_that_would_be_right(door):
     for words, hint in [(("CHECK", "k", 1, "AT", NOW, LEASES), "SLUICE.ACQUIRE"),
-                        (("REFUND", "k", 1, "AT", NOW, LEASES), "SLUICE.ACQUIRE"),
+                        (("REFUND", "k", 1, "AT", NOW, LEASES), "SLUICE.RELEASE ends a lease, SLUICE.RESET all"),
                         (("CHECK", "k", 1, "AT", NOW, MEMBERS), "MEMBER"),
                         (("ACQUIRE", "k", 1, "AT", NOW, LOG), "SLUICE.CHECK"),
                         (("CHECK", "k", 1, "AT", NOW, "MEMBER", "m" * 1025, MEMBERS), "1024"),

@@ -59,6 +59,8 @@ BROKEN = {
                             "hosts/cli/x.c:4: 'sl_a' is another thing in hosts/cli/x.c:1"),
     "told apart elsewhere": ("hosts/cli/x.c", "int f(int a) {\n\tswitch (a) {\n\tcase SLUICE_PAIL:\n\t\treturn 1;\n"
                              "\t}\n\treturn 0;\n}\n", "hosts/cli/x.c:3: 'case SLUICE_PAIL:' outside of"),
+    "an algorithm by its name": ("hosts/cli/x.c", "bool f(int a) {\n\treturn a == SLUICE_PAIL;\n}\n",
+                                 "hosts/cli/x.c:2: 'SLUICE_PAIL' outside of src/algo; ask for the trait"),
     "below a kind": ("hosts/cli/x.c", "bool f(int a) {\n\treturn a < SLUICE_PAIL;\n}\n",
                      "hosts/cli/x.c:2: 'a < SLUICE_PAIL' asks for a place"),
     "above a kind": ("src/algo/x.c", "bool f(int a) {\n\treturn SLUICE_LOG >= a;\n}\n",

@@ -222,10 +222,11 @@ static const struct {
 	{"SLUICE.ACQUIRE k 1 ID a ID b " LEASE, "ID twice: expected it once"},
 	{"SLUICE.ACQUIRE k 1 AT 5 " LEASE, "AT is not allowed here: set client-time: true in the policy file"},
 	{"SLUICE.CHECK k 1 9/1m " LEASE, "limit 2: concurrency is acquired and released: SLUICE.ACQUIRE"},
-	{"SLUICE.REFUND k 1 " LEASE, "limit 1: concurrency is acquired and released: SLUICE.ACQUIRE"},
+	{"SLUICE.REFUND k 1 " LEASE, "limit 1: concurrency takes no refund: SLUICE.RELEASE ends a lease, "
+     "SLUICE.RESET all that is counted"},
 	{"SLUICE.RESERVE k 1 5000 " LEASE, "limit 1: concurrency is acquired and released: SLUICE.ACQUIRE"},
 	{"SLUICE.RESERVE k 1 5000 'distinct 5/1h'",
-     "limit 1: distinct is not reserved: SLUICE.CHECK with MEMBER decides it at once"},
+     "limit 1: distinct is not reserved: SLUICE.CHECK decides it at once"},
 	{"SLUICE.RESERVE k 1 5000 MEMBER m 'distinct 5/1h'", "MEMBER is no word of SLUICE.RESERVE"},
 	{"SLUICE.RESERVE k 1 0 9/1m", "ttl_ms '0': expected a whole number from 1 to 316224000000"},
 	{"SLUICE.RESERVE k 1 316224000001 9/1m", "ttl_ms '316224000001': expected a whole number from 1 to 316224000000"},

@@ -88,10 +88,67 @@ static void test_words_name_their_algorithms_and_nothing_else_does(void **state)
 	assert_int_equal(sl_algorithm_named(sl_str("fixed-windows")), -1);
 }
 
+/* In the order of the table, the last by `or`; and each one's example is a limit of it. */
+static void test_words_are_listed_and_examples_are_limits(void **state) {
+	static const struct {
+		const char *word, *example;
+		uint32_t algorithm;
+	} rows[] = {
+#define LISTED(algorithm, word, traits, example, says) {word, example, algorithm},
+		SL_ALGORITHMS(LISTED)
+#undef LISTED
+	};
+	char listed[512], *at = listed;
+	struct sl_out out = sl_out_to(listed, sizeof listed - 1);
+	(void)state;
+	sl_algorithms_list(&out);
+	*out.at = '\0';
+	assert_int_equal(sizeof rows / sizeof rows[0], TEXTS);
+	for (uint32_t i = 0; i < TEXTS; i++) {
+		const char *between = i == 0 ? "" : i + 1 < TEXTS ? ", " : " or ";
+		assert_int_equal(parse(rows[i].example).algorithm, rows[i].algorithm);
+		assert_memory_equal(at, between, strlen(between));
+		at += strlen(between);
+		assert_memory_equal(at, rows[i].word, strlen(rows[i].word));
+		at += strlen(rows[i].word);
+	}
+	assert_string_equal(at, "");
+}
+
+static void test_the_list_is_told_where_no_word_is_known(void **state) {
+	struct sluice_error error;
+	struct sluice_limit limit;
+	(void)state;
+	assert_int_equal(sluice_limit_parse(&limit, sl_str("sliding 9/10s"), &error), SLUICE_E_SYNTAX);
+	assert_int_equal(error.column, 1);
+	assert_string_equal(error.text, "expected a limit such as 100/1m, or an algorithm: sliding-window, fixed-window, "
+	                                "sliding-buckets, sliding-log, token-bucket, leaky-bucket, concurrency, distinct "
+	                                "or unlimited, found 'sliding'");
+}
+
 static void test_numbers_of_no_algorithm_have_no_trait(void **state) {
 	(void)state;
-	for (uint32_t trait = 1; trait <= SL_COUNTS_DENIED; trait *= 2)
+	for (uint32_t trait = 1; trait <= SL_COUNTS_LATE; trait *= 2) {
 		assert_int_equal(sl_algorithms_with((enum sl_trait)trait) >> TEXTS, 0);
+		assert_int_equal(sl_algorithms_without((enum sl_trait)trait) >> TEXTS, 0);
+	}
+}
+
+/* Of one trait: all that count something and don't have it. Of several: all that lack any of them. */
+static void test_what_is_lacking(void **state) {
+	uint32_t counting = sl_algorithms_with(SL_HAS_COUNTER);
+	(void)state;
+	for (uint32_t trait = 1; trait <= SL_COUNTS_LATE; trait *= 2) {
+		enum sl_trait one = (enum sl_trait)trait;
+		assert_int_equal(sl_algorithms_without(one), counting & ~sl_algorithms_with(one));
+	}
+	assert_int_equal(sl_algorithms_without(SL_OF_CHARGES),
+	                 sl_algorithms_without(SL_COUNTS_COST) | sl_algorithms_without(SL_RESERVABLE) |
+	                     sl_algorithms_without(SL_REFUNDABLE));
+	for (uint32_t i = 0; i < TEXTS; i++) {
+		struct sluice_limit limit = parse(texts[i]);
+		assert_int_equal(sl_rule_lacks(&limit, SL_OF_CHARGES), sl_algorithms_without(SL_OF_CHARGES) >> i & 1);
+	}
 }
 
 /* ---- the traits -------------------------------------------------------------------------------------------------- */
@@ -153,9 +210,41 @@ static void test_what_goes_back(void **state) {
 	}
 }
 
+/* Two charges, each as it is spent, and each some seconds late. Delays are told for an order that is then another. */
+static void test_what_comes_late(void **state) {
+	(void)state;
+	for (uint32_t i = 0; i < TEXTS; i++) {
+		struct sluice_limit limit = parse(texts[i]);
+		bool less = false;
+		for (uint32_t first = 0; first <= 12; first++) {
+			for (uint32_t second = first; second <= 24; second++) {
+				struct sl_counter spent = {.who = 5}, late = {.who = 5};
+				sluice_ns at = START_NS + second * 1000 * SL_MS_NS;
+				bool admitted;
+				blocks_used = 0;
+				(void)charge(&limit, &spent, START_NS, 2);
+				(void)charge(&limit, &spent, START_NS + first * 1000 * SL_MS_NS, 2);
+				blocks_used = 2;
+				admitted = charge(&limit, &late, START_NS + first * 1000 * SL_MS_NS, 2).allowed;
+				admitted = charge(&limit, &late, at, 2).allowed && admitted;
+				for (uint32_t ahead = 0; ahead <= 24 && admitted; ahead++) {
+					sluice_ns then = at + ahead * 1000 * SL_MS_NS;
+					less = less || remaining(&limit, late, then) > remaining(&limit, spent, then);
+				}
+			}
+		}
+		has(&limit, SL_COUNTS_LATE,
+		    sl_rule_has(&limit, SL_COUNTS_COST) && !sl_rule_has(&limit, SL_DELAYS) && !less);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_words_name_their_algorithms_and_nothing_else_does),
+		cmocka_unit_test(test_words_are_listed_and_examples_are_limits),
+		cmocka_unit_test(test_the_list_is_told_where_no_word_is_known),
+		cmocka_unit_test(test_what_is_lacking),
+		cmocka_unit_test(test_what_comes_late),
 		cmocka_unit_test(test_numbers_of_no_algorithm_have_no_trait),
 		cmocka_unit_test(test_what_counts),
 		cmocka_unit_test(test_what_time_does),

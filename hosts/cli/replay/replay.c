@@ -1,4 +1,5 @@
 /* The verb: what it is asked for, what it needs, and what it gives back. */
+#include "algo/traits.h"
 #include "hosts/cli/replay/replay.h"
 
 #include "hosts/cli/replay/replay_batch.h"
@@ -130,7 +131,8 @@ static int check_kinds(const struct sl_verb *verb, const struct sl_replay_option
 	uint32_t kinds = 0;
 	for (uint32_t i = 0; i < options->limit_count; i++)
 		kinds |= 1u << options->limits[i].algorithm;
-	bool members = (kinds >> SLUICE_DISTINCT & 1) != 0, leases = (kinds >> SLUICE_CONCURRENCY & 1) != 0;
+	bool members = (kinds & sl_algorithms_with(SL_TAKES_MEMBER)) != 0;
+	bool leases = (kinds & sl_algorithms_with(SL_TAKES_LEASE)) != 0;
 	if (options->policy_file != NULL && options->has_member)
 		return sl_cli_misuse(verb, "--member is for --limit: a policy says `of: %s`",
 		                     sl_replay_attribute_names[options->member]);
@@ -201,12 +203,12 @@ static int load_policy(struct sl_replay *replay, const char *path) {
 	return SL_GO_ON;
 }
 
-/* Does any limit of a policy, or override, have an algorithm? */
-static bool policy_has(const struct sl_replay *replay, uint32_t position, uint8_t algorithm) {
+/* Does any limit of a policy, or override, have a trait? */
+static bool policy_has(const struct sl_replay *replay, uint32_t position, enum sl_trait trait) {
 	const struct sluice_limit *variants[SL_POLICY_OVERRIDES_MAX + 1];
 	uint32_t count = sl_policy_limit_variants(replay->policy, position, variants, SL_POLICY_OVERRIDES_MAX + 1);
 	for (uint32_t i = 0; i < count; i++)
-		if (variants[i]->algorithm == algorithm)
+		if (sl_rule_has(variants[i], trait))
 			return true;
 	return false;
 }
@@ -217,13 +219,13 @@ static int check_policy(struct sl_replay *replay) {
 	bool reserves = false;
 	for (uint32_t i = 0; i < replay->limit_count; i++) {
 		const struct sl_policy_limit *limit = sl_policy_limit_at(replay->policy, i);
-		bool leases = policy_has(replay, i, SLUICE_CONCURRENCY);
+		bool leases = policy_has(replay, i, SL_TAKES_LEASE);
 		reserves |= limit->reserve.on;
 		if (options->upto && (leases || limit->reserve.on))
 			return sl_cli_fail(replay->verb, "--upto does not go with %s of %s: its cost is taken whole", limit->name,
 			                   options->policy_file);
 		if (options->store != NULL &&
-		    (leases || limit->reserve.on || limit->has_terms || policy_has(replay, i, SLUICE_DISTINCT)))
+		    (leases || limit->reserve.on || limit->has_terms || policy_has(replay, i, SL_TAKES_MEMBER)))
 			return sl_cli_fail(replay->verb, "--store decides plain limits alone: %s of %s has %s", limit->name,
 			                   options->policy_file,
 			                   leases              ? "leases"

@@ -5,6 +5,7 @@
  * What becomes of a request later, its release or commit, is known when it was decided, and has its place among the
  * requests by its instant, ahead of those of the same one: a lease is not held at the instant at which it ends. So a
  * batch is decided before the first request at or after the earliest instant at which one of it may end. */
+#include "algo/traits.h"
 #include "base/assert.h"
 #include "base/math.h"
 #include "hosts/cli/replay/replay_batch.h"
@@ -69,11 +70,11 @@ void sl_replay_batch_close(struct sl_replay_batch *batch) {
 static bool fill_item(const struct sl_replay_options *options, const struct sl_replay_request *request,
                       const struct sluice_limit *limit, struct sluice_bytes key, struct sluice_item *item) {
 	*item = (struct sluice_item){.limit = limit, .key = key};
-	if (limit->algorithm == SLUICE_DISTINCT)
+	if (sl_rule_has(limit, SL_TAKES_MEMBER))
 		item->member = request->values[options->member];
-	else if (limit->algorithm != SLUICE_UNLIMITED && limit->algorithm != SLUICE_CONCURRENCY && options->reserves)
+	else if (sl_rule_has(limit, SL_RESERVABLE) && options->reserves)
 		item->ttl_ns = options->commit_ns + RESERVE_SPARE_NS;
-	return limit->algorithm != SLUICE_DISTINCT || item->member.data != NULL;
+	return !sl_rule_has(limit, SL_TAKES_MEMBER) || item->member.data != NULL;
 }
 
 /* The options' limits, which share one key. Members are copied after it. */
@@ -137,7 +138,7 @@ static sluice_ns later(sluice_ns time, sluice_ns wait) {
 }
 
 static bool is_lease(const struct sluice_item *item) {
-	return item->limit->algorithm == SLUICE_CONCURRENCY;
+	return sl_rule_has(item->limit, SL_TAKES_LEASE);
 }
 
 static bool is_reserved(const struct sluice_item *item) {

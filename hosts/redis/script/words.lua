@@ -126,7 +126,8 @@ end
 local function check(call, item, number)
 	local kind, word = item.limit.kind, call.word
 	if kind == 'N' and not call.leases then
-		raise('limit ' .. number .. ': concurrency is acquired and released: SLUICE.ACQUIRE')
+		raise('limit ' .. number .. (word == 'REFUND' and ': concurrency takes no refund: SLUICE.RELEASE ends a ' ..
+			'lease, SLUICE.RESET all that is counted' or ': concurrency is acquired and released: SLUICE.ACQUIRE'))
 	elseif kind == 'D' and call.holds then
 		raise('limit ' .. number .. ': distinct is not held: SLUICE.CHECK with MEMBER decides it at once')
 	elseif kind == 'D' and not item.member and call.takes:find(' MEMBER ', 1, true) and word ~= 'PEEK' then

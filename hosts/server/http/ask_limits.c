@@ -9,6 +9,7 @@
  *   distinct      not in reserve; check, refund and acquire say who is counted; a peek without a member is a
  *                 stranger's */
 #include "algo/traits.h"
+#include "base/assert.h"
 #include "hosts/server/http/ask.h"
 #include "policy/nearest.h"
 
@@ -152,7 +153,9 @@ static bool fail_misfit(struct sl_http_ask *ask, const struct sl_misfit *misfit,
 	for (const char *p = sl_forms[operation].name; *p != '\0'; p++)
 		sl_out_char(&lower, (char)(*p | 0x20));
 	*lower.at = '\0';
-	(void)snprintf(text, sizeof text, misfit->http, name);
+	SL_ASSERT(index >= 0 || !misfit->of_algorithm);
+	(void)snprintf(text, sizeof text, misfit->http,
+	               misfit->of_algorithm ? sl_algorithm_word(ask->limits[index].algorithm) : name);
 	if (index >= 0)
 		sl_out_str(&out, where_limit(where, (size_t)index, ": "));
 	sl_out_str(&out, text);

@@ -105,7 +105,7 @@ static struct sl_quota_slice *slice_new(struct sl_quota_slices *slices, const st
 }
 
 bool sl_quota_slice_suits(const struct sluice_limit *limit) {
-	return sl_rule_has(limit, SL_HAS_COUNTER) && !sl_rule_has(limit, SL_DELAYS) && limit->quota != 0;
+	return sl_rule_has(limit, SL_COUNTS_LATE) && limit->quota != 0;
 }
 
 /* ---- how much, how long ------------------------------------------------------------------------------------------ */
