@@ -3,6 +3,7 @@
  * A mapping is gathered first, as nodes, and read afterwards: what one key means may hang on another (the counters of a
  * rule belong to the limit's name). Mistakes are sorted by place anyway.
  */
+#include "policy/conf_rollout.h"
 #include "policy/conf_terms.h"
 
 #include "algo/rule.h"
@@ -12,12 +13,14 @@
 
 /* The values of one limit's keys, NULL where it has none. */
 struct limit_nodes {
-	const struct sl_yaml *name, *when, *key, *limit, *candidate, *overrides, *observe, *on_error, *strict, *stagger;
+	const struct sl_yaml *name, *when, *key, *limit, *candidate, *overrides, *on_error, *strict, *stagger;
+	struct sl_rollout_nodes rollout;
 	const struct sl_yaml *of, *penalty, *count_denied, *reserve, *optional;
 };
 
 struct override_nodes {
-	const struct sl_yaml *when, *limit, *observe;
+	const struct sl_yaml *when, *limit;
+	struct sl_rollout_nodes rollout;
 };
 
 /* A reader that keeps the node for later. */
@@ -81,7 +84,7 @@ static const char *find_mismatch(const struct sluice_limit *limit, const struct 
 		return "another time zone would need counters of its own";
 	if (candidate->window_ns != limit->window_ns || candidate->calendar != limit->calendar)
 		return sl_rule_has(limit, SL_TAKES_LEASE) ? "another lease would need counters of its own"
-		                                              : "another window would need counters of its own";
+		                                          : "another window would need counters of its own";
 	return candidate->precision_ns == limit->precision_ns ? NULL : "another precision would need counters of its own";
 }
 
@@ -116,25 +119,32 @@ static void read_on_error(struct sl_conf *conf, const struct sl_yaml *node, uint
 		*on_error = (uint8_t)bits;
 }
 
-/* `shown` is the limit's own. */
-static void read_override(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_policy_limit *shown,
+/* `limit` is the limit itself, which has been read. */
+static void read_override(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit,
                           struct sl_override *override) {
 	static const struct sl_field fields[] = {
 		{"when", keep, offsetof(struct override_nodes, when), "conditions, such as {plan: pro}"},
-		{"limit", keep, offsetof(struct override_nodes, limit), "a limit such as 100/1m, or unlimited"},
-		{"observe", keep, offsetof(struct override_nodes, observe), NULL},
+		{"limit", keep, offsetof(struct override_nodes, limit), NULL},
+		{"observe", keep, offsetof(struct override_nodes, rollout.observe), NULL},
+		{"canary", keep, offsetof(struct override_nodes, rollout.canary), NULL},
 		{NULL, NULL, 0, NULL},
 	};
 	struct override_nodes nodes = {0};
+	const char *canary;
 	sl_conf_map(conf, node, "an override", fields, &nodes);
 	if (nodes.when != NULL)
 		sl_conf_when(conf, nodes.when, &override->when);
+	override->own = nodes.limit != NULL;
+	override->limit = limit->shown.limit;
 	if (nodes.limit != NULL)
-		read_rule(conf, nodes.limit, shown->name, &override->limit);
-	override->observe = shown->observe;
-	if (nodes.observe != NULL)
-		sl_conf_bool(conf, nodes.observe, &override->observe);
-	override->observe |= conf->policy->observe;
+		read_rule(conf, nodes.limit, limit->shown.name, &override->limit);
+	else if (nodes.rollout.observe == NULL && nodes.rollout.canary == NULL && node->kind == SL_NODE_MAP && !node->cut)
+		sl_report_error(conf->report, node->place,
+		                "missing key 'limit' in an override: expected a limit such as 100/1m, unlimited, or one of "
+		                "observe and canary");
+	override->rollout = limit->rollout;
+	sl_conf_rollout(conf, &nodes.rollout, limit->shown.name, &override->rollout, &canary);
+	override->rollout.observe |= conf->policy->observe;
 }
 
 static void read_overrides(struct sl_conf *conf, const struct limit_nodes *nodes, struct sl_ruleset_limit *limit) {
@@ -154,7 +164,7 @@ static void read_overrides(struct sl_conf *conf, const struct limit_nodes *nodes
 	size_t mistakes = conf->report->error_count;
 	for (const struct sl_yaml *node = list->first; node != NULL; node = node->next) {
 		places[limit->shown.override_count] = node;
-		read_override(conf, node, &limit->shown, &overrides[limit->shown.override_count++]);
+		read_override(conf, node, limit, &overrides[limit->shown.override_count++]);
 	}
 	if (nodes->limit != NULL && conf->report->error_count == mistakes)
 		sl_lint_overrides(conf, nodes->limit, limit, places);
@@ -178,12 +188,12 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 	bool whole = nodes->limit != NULL && read_rule(conf, nodes->limit, limit->shown.name, &limit->shown.limit);
 	if (nodes->candidate != NULL)
 		read_candidate(conf, nodes->candidate, whole, &limit->shown);
-	if (nodes->observe != NULL)
-		sl_conf_bool(conf, nodes->observe, &limit->shown.observe);
+	sl_conf_rollout(conf, &nodes->rollout, limit->shown.name, &limit->rollout, &limit->shown.canary);
 	read_overrides(conf, nodes, limit);
 	struct sl_term_nodes terms = {nodes->limit, nodes->of, nodes->penalty, nodes->count_denied, nodes->reserve};
 	sl_conf_terms(conf, &terms, whole && conf->report->error_count == mistakes, limit);
-	limit->shown.observe |= conf->policy->observe;
+	limit->rollout.observe |= conf->policy->observe;
+	limit->shown.observe = limit->rollout.observe;
 	if (nodes->limit != NULL && conf->report->error_count == mistakes)
 		sl_lint_unlimited(conf, nodes->limit, limit);
 	if (nodes->on_error != NULL)
@@ -218,7 +228,8 @@ static void add_limit(struct sl_conf *conf, const struct sl_yaml *node, const st
 		{"limit", keep, offsetof(struct limit_nodes, limit), "a limit such as 100/1m"},
 		{"candidate", keep, offsetof(struct limit_nodes, candidate), NULL},
 		{"overrides", keep, offsetof(struct limit_nodes, overrides), NULL},
-		{"observe", keep, offsetof(struct limit_nodes, observe), NULL},
+		{"observe", keep, offsetof(struct limit_nodes, rollout.observe), NULL},
+		{"canary", keep, offsetof(struct limit_nodes, rollout.canary), NULL},
 		{"on-error", keep, offsetof(struct limit_nodes, on_error), NULL},
 		{"strict", keep, offsetof(struct limit_nodes, strict), NULL},
 		{"stagger", keep, offsetof(struct limit_nodes, stagger), NULL},

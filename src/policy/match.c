@@ -71,15 +71,17 @@ bool sl_when_holds(const struct sl_when *when, const struct sluice_bytes *values
 
 /* ---- one limit ----------------------------------------------------------------------------------------------- */
 
-/* What counts for a request, and whether it is only observed: the first override that fits, else the limit itself. */
+/* What counts for a request, and for whom it is enforced: the first override that fits, else the limit itself. */
 static const struct sluice_limit *choose(const struct sl_ruleset_limit *limit, const struct sluice_bytes *values,
-                                         bool *observed) {
-	for (uint32_t i = 0; i < limit->shown.override_count; i++)
-		if (sl_when_holds(&limit->overrides[i].when, values)) {
-			*observed = limit->overrides[i].observe;
-			return &limit->overrides[i].limit;
+                                         const struct sl_rollout **rollout) {
+	for (uint32_t i = 0; i < limit->shown.override_count; i++) {
+		const struct sl_override *override = &limit->overrides[i];
+		if (sl_when_holds(&override->when, values)) {
+			*rollout = &override->rollout;
+			return override->own ? &override->limit : &limit->shown.limit;
 		}
-	*observed = limit->shown.observe;
+	}
+	*rollout = &limit->rollout;
 	return &limit->shown.limit;
 }
 
@@ -160,8 +162,8 @@ static sluice_err sort_attributes(const struct sluice_policy *policy, const stru
 		uint8_t attribute = policy->names[number].attribute;
 		values[number] = (struct sluice_bytes){value.len == 0 ? "" : value.data, value.len};
 		if (attribute != SL_ATTRIBUTE_OTHER)
-			values[number] = sl_attribute_form(attribute, values[number], policy->settings.ipv6_prefix,
-			                                   forms->memory[attribute]);
+			values[number] =
+				sl_attribute_form(attribute, values[number], policy->settings.ipv6_prefix, forms->memory[attribute]);
 	}
 	return strangers > 1 && sl_attribute_repeated(attributes, count) != count ? SLUICE_E_MISUSE : SLUICE_OK;
 }
@@ -186,15 +188,15 @@ static sluice_err match_limits(const struct sluice_policy *policy, const struct 
 		const struct sl_ruleset_limit *limit = &policy->limits[i];
 		if (!sl_when_holds(&limit->when, values))
 			continue;
-		bool observed;
-		const struct sluice_limit *rule = choose(limit, values, &observed);
+		const struct sl_rollout *rollout;
+		const struct sluice_limit *rule = choose(limit, values, &rollout);
 		struct sluice_item item = {.limit = rule};
 		char *key = out->at;
 		if (!sl_rule_has(rule, SL_HAS_COUNTER) || !fill_item(policy, limit, values, member, &item, out))
 			continue;
 		if (out->overflow)
 			return SLUICE_E_RANGE;
-		item.observed = observed;
+		item.observed = sl_rollout_observes(rollout, values);
 		if (match->count == SLUICE_ITEMS_MAX) {
 			if (add_beyond(match, item, i))
 				return SLUICE_OK;

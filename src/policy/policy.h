@@ -142,7 +142,7 @@ struct sl_settings {
 	const struct sl_user *users;           /* none: everybody may do everything that the listener lets in */
 	uint32_t user_count;
 	bool limits_given, users_given; /* written, if only as []: then none are meant where there are none */
-	uint32_t anonymous; /* SL_ROLE_ bits of callers without credentials, where there are users; 0 */
+	uint32_t anonymous;             /* SL_ROLE_ bits of callers without credentials, where there are users; 0 */
 	struct sl_connection_limits connections;
 	struct sl_log_settings log;
 	struct sl_redis_settings redis;
@@ -172,9 +172,10 @@ struct sl_policy_limit {
 	const char *key_text;          /* the key, such as "user | ip, path"; "" where all requests share one counter */
 	const char *when_text;         /* the conditions as one line of JSON, "{}" where there are none */
 	uint32_t override_count;
-	bool observe;     /* the limit itself, or all of them; of an override the match says it */
-	uint8_t on_error; /* enum sl_on_error */
-	bool strict;      /* no slices: each request is decided where the counter is */
+	bool observe;       /* the limit itself, or all of them; of an override the match says it */
+	const char *canary; /* the share that is enforced, "10% of user"; NULL: none. A match says it of a request */
+	uint8_t on_error;   /* enum sl_on_error */
+	bool strict;        /* no slices: each request is decided where the counter is */
 	bool has_candidate;
 	bool stagger;              /* spreads retry_after over successive denied callers */
 	const char *of;            /* distinct: the attribute whose values are counted; NULL for all others */

@@ -9,6 +9,7 @@
 #include "policy/address.h"
 #include "policy/policy.h"
 #include "policy/pool.h"
+#include "policy/rollout.h"
 
 enum {
 	SL_ATTRIBUTES_MAX = 256, /* different names in one file */
@@ -35,8 +36,9 @@ struct sl_when {
 
 struct sl_override {
 	struct sl_when when;
-	struct sluice_limit limit;
-	bool observe;
+	struct sluice_limit limit; /* a copy of the limit's own where it says none */
+	bool own;                  /* it says one */
+	struct sl_rollout rollout;
 };
 
 /* The first of `choices` that a request has. */
@@ -48,6 +50,7 @@ struct sl_key_part {
 struct sl_ruleset_limit {
 	struct sl_policy_limit shown;
 	struct sl_when when;
+	struct sl_rollout rollout;
 	const struct sl_override *overrides; /* shown.override_count of them */
 	const struct sl_key_part *parts;
 	uint32_t part_count;

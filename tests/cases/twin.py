@@ -18,6 +18,7 @@ import re
 import sys
 import zoneinfo
 
+import canary
 import forms
 import zones
 
@@ -535,11 +536,12 @@ class Policy:
                 continue
             if one.get("of", "") and one["of"] not in attributes:
                 continue
-            rule = next((o["limit"] for o in one.get("overrides", []) if self.matches(o["when"], attributes)),
-                        one["limit"])
+            override = next((o for o in one.get("overrides", []) if self.matches(o["when"], attributes)), {})
+            rule = override.get("limit", one["limit"])
+            written = override if "observe" in override or "canary" in override else one
             if rule != "unlimited":
-                out.append(Item(Limit(rule), key, one["name"], one.get("observe", False), position,
-                                step.get("member", attributes.get(one.get("of"))), reserved_ns(one)))
+                out.append(Item(Limit(rule), key, one["name"], canary.observes(one["name"], written, attributes),
+                                position, step.get("member", attributes.get(one.get("of"))), reserved_ns(one)))
         return out
 
 

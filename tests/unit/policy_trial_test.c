@@ -34,7 +34,7 @@ static void test_refused(void **state) {
 	     {{2, 37, "unknown key 'candidat' in a limit: did you mean 'candidate'?"}}},
 		{LIMIT("limit: 100/1m, stagger: 2s"), {{2, 46, "expected true or false, found '2s'"}}},
 		{LIMIT("limit: 100/1m, overrides: [{when: {}, limit: 1/1m, candidate: 5/1m}]"),
-	     {{2, 73, "unknown key 'candidate' in an override: expected when, limit or observe"}}},
+	     {{2, 73, "unknown key 'candidate' in an override: expected when, limit, observe or canary"}}},
 		{LIMIT("limit: 100/1m, overrides: [{when: {}, limit: 1/1m, observe: 1}]"),
 	     {{2, 82, "expected true or false, found '1'"}}},
 	};

@@ -155,6 +155,8 @@ void sl_http_reply_problem(struct sl_http_exchange *exchange, unsigned status, s
 static size_t limit_room(const struct sl_policy_limit *limit) {
 	const struct sl_policy_reserve *reserve = &limit->reserve;
 	size_t more = limit->of != NULL ? SL_JSON_ROOM(strlen(limit->of)) : 0;
+	if (limit->canary != NULL)
+		more += SL_JSON_ROOM(strlen(limit->canary));
 	if (reserve->actual_header != NULL)
 		more += SL_JSON_ROOM(strlen(reserve->actual_header));
 	if (reserve->estimate_header != NULL)
@@ -214,6 +216,7 @@ static void put_limit(struct sl_out *out, const struct sl_policy_limit *limit) {
 	sl_out_u64(out, limit->override_count);
 	sl_out_str(out, ",\"observe\":");
 	sl_json_bool(out, limit->observe);
+	put_text_or_null(out, ",\"canary\":", limit->canary);
 	sl_out_str(out, ",\"on_error\":");
 	sl_out_str(out, limit->on_error == SL_ON_ERROR_DENY    ? "\"deny\""
 	                : limit->on_error == SL_ON_ERROR_LOCAL ? "\"local\""
