@@ -193,6 +193,32 @@ sluice_ns sl_step_leaves(const struct sluice_limit *limit, sluice_ns instant) {
 	}
 }
 
+uint64_t sl_step_most(const struct sluice_limit *limit) {
+	const uint64_t quota = limit->quota;
+	if (quota == 0 && sl_rule_has(limit, SL_HAS_COUNTER))
+		return 0;
+	switch (limit->algorithm) {
+	case SLUICE_FIXED_WINDOW:
+		/* a stretch as long as the longest month touches three */
+		return limit->calendar != SLUICE_CALENDAR_NONE ? 3 * quota : 2 * quota;
+	case SLUICE_SLIDING_WINDOW:
+		return 2 * quota - 1;
+	case SLUICE_SLIDING_BUCKETS:
+		return limit->edge == SLUICE_EDGE_COUNT ? quota : 2 * quota - (limit->edge == SLUICE_EDGE_WEIGHTED);
+	case SLUICE_SLIDING_LOG:
+	case SLUICE_CONCURRENCY:
+		return quota;
+	case SLUICE_TOKEN_BUCKET:
+		return limit->burst + quota - 1; /* less than B + Q */
+	case SLUICE_LEAKY_BUCKET:
+		return limit->burst + quota; /* less than N + 1 + Q */
+	case SLUICE_DISTINCT:
+		return quota <= SL_EXACT_MEMBERS ? quota : UINT64_MAX;
+	default:
+		return UINT64_MAX;
+	}
+}
+
 uint32_t sl_step_count(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost) {
 	if (limit->quota == 0 || cost == 0)
 		return 0;

@@ -2,6 +2,7 @@
 #include "algo/traits.h"
 #include "hosts/cli/replay/replay.h"
 
+#include "hosts/cli/replay/replay_audit.h"
 #include "hosts/cli/replay/replay_batch.h"
 #include "hosts/cli/replay/replay_read.h"
 #include "hosts/cli/replay/replay_report.h"
@@ -22,6 +23,8 @@ enum {
 	ESTIMATE,
 	COMMIT_AFTER,
 	DECISIONS,
+	AUDIT,
+	JUDGE,
 	SORT,
 	TOP,
 	MEMORY,
@@ -69,6 +72,14 @@ static const struct sl_option options_table[] = {
                    "print one line a request instead, and nothing else on standard output:\n"
                    "ALLOWED REMAINING RETRY_AFTER_MS RESET_AFTER_MS, such as 1 99 0 60000",
                    SL_FLAG(TO(decisions))},
+	[AUDIT] = {"audit", 0, NULL,
+               "judge what was admitted: print the largest cost of any window beside the bound that\n"
+               "is stated for its algorithm; exit status 1 where a bound is exceeded",
+               SL_FLAG(TO(audit))},
+	[JUDGE] = {"judge", 0, "FILE",
+               "decide nothing, but audit the verdicts of FILE, a line a request: 1 or 0, as\n"
+               "--decisions prints them; what another limiter said of the same log",
+               SL_TEXT_OF(TO(judge), 1, SIZE_MAX)},
 	[SORT] = {"sort", 0, NULL, "sort lines by time first; lines of one instant keep their order", SL_FLAG(TO(sort))},
 	[TOP] = {"top", 0, "N", "how many of the worst keys to print, 0..1000 (10)",
              SL_NUMBER(TO(top), 0, SL_REPLAY_STATS_WORST_MAX)},
@@ -145,6 +156,9 @@ static int check_kinds(const struct sl_verb *verb, const struct sl_replay_option
 		                     "how long is a lease held? these lines do not say how long a request took: --hold TIME");
 	if (options->upto && (leases || options->reserves))
 		return sl_cli_misuse(verb, "--upto does not go with leases or reservations: their cost is taken whole");
+	if (options->reserves && (options->audit || options->judge != NULL))
+		return sl_cli_misuse(verb, "--audit does not go with --estimate: a commit may say more than was reserved, so "
+		                           "no bound is stated of a window");
 	if (options->store == NULL)
 		return SL_GO_ON;
 	if (leases || members || options->reserves || options->upto)
@@ -170,6 +184,11 @@ static int check_options(const struct sl_verb *verb, const struct sl_replay_opti
 		return sl_cli_misuse(verb, "--via says how a Redis decides: give --store redis://HOST as well");
 	if (options->ca != NULL && (options->store == NULL || !options->url.tls))
 		return sl_cli_misuse(verb, "--ca says whom TLS trusts: give --store rediss://HOST as well");
+	if (options->judge != NULL && (options->decisions || options->upto || options->store != NULL))
+		return sl_cli_misuse(verb, "--judge decides nothing: leave out %s",
+		                     options->decisions ? "--decisions"
+		                     : options->upto    ? "--upto"
+		                                        : "--store");
 	return check_kinds(verb, options);
 }
 
@@ -221,6 +240,11 @@ static int check_policy(struct sl_replay *replay) {
 		const struct sl_policy_limit *limit = sl_policy_limit_at(replay->policy, i);
 		bool leases = policy_has(replay, i, SL_TAKES_LEASE);
 		reserves |= limit->reserve.on;
+		if (limit->reserve.on && (options->audit || options->judge != NULL))
+			return sl_cli_fail(replay->verb,
+			                   "--audit does not go with reserve of %s of %s: a commit may say more than was reserved, "
+			                   "so no bound is stated of a window",
+			                   limit->name, options->policy_file);
 		if (options->upto && (leases || limit->reserve.on))
 			return sl_cli_fail(replay->verb, "--upto does not go with %s of %s: its cost is taken whole", limit->name,
 			                   options->policy_file);
@@ -273,7 +297,7 @@ static int open_replay(struct sl_replay *replay) {
 	if (replay->limits == NULL || replay->batch == NULL ||
 	    !sl_replay_stats_open(&replay->stats, SL_REPLAY_STATS_SLOTS_MAX, SL_REPLAY_STATS_TEXT_MAX))
 		return sl_cli_fail(replay->verb, "no memory");
-	return SL_GO_ON;
+	return sl_replay_audit_open(replay);
 }
 
 /* SL_GO_ON, or SL_EXIT_FAILED after saying what may be left behind. */
@@ -283,6 +307,7 @@ static int close_replay(struct sl_replay *replay) {
 	if (!sl_replay_redis_close(replay->redis, &error))
 		status = sl_cli_fail(replay->verb, "%.128s: keys of this replay may be left there until they expire: %s",
 		                     replay->options->store, error.text);
+	sl_replay_audit_close(replay);
 	sl_replay_stats_close(&replay->stats);
 	sl_replay_pendings_close(&replay->pendings);
 	sl_replay_batch_close(replay->batch);
@@ -306,7 +331,7 @@ static int run_options(const struct sl_verb *verb, const struct sl_replay_option
 		/* what came before a file broke off is told, as what it is */
 		if (status == SL_EXIT_FINE || (replay->broke_off != NULL && replay->requests + replay->unreadable_count > 0))
 			sl_replay_report(replay);
-		status = sl_cli_end(verb, status);
+		status = sl_cli_end(verb, status == SL_EXIT_FINE ? sl_replay_audit_status(replay) : status);
 	}
 	return close_replay(replay) == SL_GO_ON ? status : SL_EXIT_FAILED;
 }
@@ -336,7 +361,8 @@ const struct sl_verb sl_verb_replay = {
 			"plain, .gz or .xz; `-` is standard input. Lines are decided in the order of the files: an instant\n"
 			"earlier than a counter's last charge counts as that one. Lines that can't be read are counted and told.\n"
 			"With --store a Redis decides, by keys of this replay alone, which are taken away again at its end.\n"
-			"Exit status: 0 when the input was read, whatever was denied; 2 when it could not be.\n",
+			"Exit status: 0 when the input was read, whatever was denied; 2 when it could not be; with --audit\n"
+			"1 where more was admitted in a window than the bound of its limit.\n",
 	.examples = "  sluice replay access.log --limit 'sliding-log 20/1m'\n"
 				"  sluice replay access.log.1.gz access.log --limit 10/1s --limit 300/1m --key 'user | ip'\n"
 				"  sluice replay access.log -c examples/sluice.yaml --top 50\n"
@@ -345,7 +371,9 @@ const struct sl_verb sl_verb_replay = {
 				"  sluice replay access.json --limit 'concurrency 5 lease 30s' --key user\n"
 				"  sluice replay access.log --limit 'distinct 3/1d' --key user --member ip\n"
 				"  sluice replay tokens.ops --limit 'sliding-log 400k/1m' --estimate 500 --commit-after 2s\n"
-				"  sluice replay access.log -c policy.yaml --store redis://10.0.0.7\n",
+				"  sluice replay access.log -c policy.yaml --store redis://10.0.0.7\n"
+				"  sluice replay access.log --limit 'sliding-log 20/1m' --audit\n"
+				"  sluice replay access.log --limit 'sliding-log 20/1m' --judge theirs.txt\n",
 	SL_OPTIONS(options_table),
 	.take = take_option,
 	.word = take_file,

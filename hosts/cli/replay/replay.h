@@ -30,7 +30,8 @@ struct sl_replay_options {
 	struct sl_replay_key key;
 	bool has_member;
 	uint32_t member; /* enum sl_replay_attribute: who `distinct` of --limit counts */
-	bool sort, decisions, upto;
+	bool sort, decisions, upto, audit;
+	const char *judge; /* a file of verdicts that somebody else gave, or NULL */
 	bool has_hold; /* a request holds its lease for hold_ns, where its line does not say how long it took */
 	sluice_ns hold_ns;
 	bool reserves; /* each request is reserved with `estimate` first, its cost committed commit_ns later */
@@ -65,6 +66,7 @@ struct sl_replay_later {
 };
 
 struct sl_replay_batch;
+struct sl_replay_audit;
 
 /* A replay under way. */
 struct sl_replay {
@@ -75,6 +77,7 @@ struct sl_replay {
 	struct sluice_policy *policy; /* NULL: the options' limits */
 	uint32_t ipv6_prefix;
 	struct sl_replay_batch *batch;
+	struct sl_replay_audit *audit; /* NULL without --audit */
 	struct sl_replay_stats stats;
 	struct sl_replay_limit *limits; /* by position in the policy, or among the options' */
 	uint32_t limit_count;

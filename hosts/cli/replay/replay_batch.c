@@ -8,6 +8,7 @@
 #include "algo/traits.h"
 #include "base/assert.h"
 #include "base/math.h"
+#include "hosts/cli/replay/replay_audit.h"
 #include "hosts/cli/replay/replay_batch.h"
 #include "policy/key.h"
 #include "store/store.h"
@@ -317,6 +318,8 @@ static int decide_in_redis(struct sl_replay *replay) {
 
 static int decide(struct sl_replay *replay) {
 	struct sl_replay_batch *batch = replay->batch;
+	if (replay->options->judge != NULL)
+		return sl_replay_audit_verdicts(replay, batch->calls, batch->count);
 	if (replay->redis != NULL)
 		return decide_in_redis(replay);
 	sluice_decide_many(replay->store, batch->calls, batch->count);
@@ -402,9 +405,12 @@ static int flush(struct sl_replay *replay) {
 			return fail_call(replay, call, origin);
 		if (replay->options->decisions)
 			print_decision(&call->merged);
-		if (!stats(replay, call, origin, batch->positions + (call->items - batch->items)))
+		const uint32_t *positions = batch->positions + (call->items - batch->items);
+		if (!stats(replay, call, origin, positions))
 			return sl_cli_fail(replay->verb, "no memory to count keys");
-		if (call->operation != SLUICE_CHARGE && call->merged.allowed &&
+		if (sl_replay_audit_call(replay, call, positions, origin->release) != SL_GO_ON)
+			return SL_EXIT_FAILED;
+		if (replay->options->judge == NULL && call->operation != SLUICE_CHARGE && call->merged.allowed &&
 		    !note_later(replay, call, origin, batch->order - count + 1 + i))
 			return sl_cli_fail(replay->verb, "no memory for leases and reservations that are open");
 	}
@@ -414,6 +420,7 @@ static int flush(struct sl_replay *replay) {
 }
 
 int sl_replay_end(struct sl_replay *replay) {
-	int status = flush(replay);
-	return status == SL_GO_ON ? end_until(replay, SLUICE_NEVER) : status;
+	if (flush(replay) != SL_GO_ON || end_until(replay, SLUICE_NEVER) != SL_GO_ON)
+		return SL_EXIT_FAILED;
+	return sl_replay_audit_end(replay);
 }

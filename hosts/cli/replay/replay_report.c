@@ -2,6 +2,7 @@
 #include "base/math.h"
 #include "hosts/cli/replay/replay_report.h"
 
+#include "hosts/cli/replay/replay_audit.h"
 #include "hosts/cli/replay/replay_read.h"
 
 #include <inttypes.h>
@@ -165,8 +166,10 @@ void sl_replay_report(const struct sl_replay *replay) {
 		print_unreadable(replay, to);
 		print_limits(replay);
 		print_worst(replay);
-		fputc('\n', to);
 	}
+	sl_replay_audit_report(replay, to);
+	if (!replay->options->decisions)
+		fputc('\n', to);
 	print_hints(replay, to);
 	print_sum(replay, to);
 }

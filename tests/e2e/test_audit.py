@@ -1,0 +1,149 @@
+"""Evidence: `--audit` judges what was admitted by the bound that is stated, and finds what was planted.
+
+The faults are honest ones: a weaker limiter's verdicts (--judge), another client that resets counters while they are
+judged. Nothing in the program is told to misbehave."""
+
+import random
+import re
+import subprocess
+import threading
+
+import pytest
+
+T = 1_700_000_000_000  # a multiple of 10 s
+LIMITS = ("fixed-window 20/10s", "20/10s", "sliding-log 20/10s", "sliding-buckets 20/10s precision 1s",
+          "sliding-buckets 20/10s precision 1s edge drop", "sliding-buckets 20/10s precision 1s edge weighted",
+          "token-bucket 20/10s burst 5", "leaky-bucket 20/10s queue 5", "concurrency 5 lease 3s", "300/hour")
+ROW = re.compile(r"^ +(\d+) +(\d+|-)  (.*), key '(.*)', up to ([-\d]+ [:.\d]+ UTC)(  EXCEEDED)?$", re.M)
+
+
+@pytest.fixture
+def sluice(sluice_bin, tmp_path):
+    """sluice(args..., stdin=text) -> (status, stdout, stderr), in a folder of its own."""
+    def run(*args, stdin=""):
+        done = subprocess.run([sluice_bin, *map(str, args)], input=stdin.encode(), capture_output=True, cwd=tmp_path,
+                              timeout=120, check=False)
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+    return run
+
+
+def rows(text):
+    """[(most, bound or None, limit, key, exceeded)] of an audit."""
+    return [(int(most), None if bound == "-" else int(bound), limit, key, over != "")
+            for most, bound, limit, key, _, over in ROW.findall(text)]
+
+
+def traffic(count=20_000, keys=5, seed=7):
+    chance, t, lines = random.Random(seed), T, []
+    for _ in range(count):
+        t += chance.choice((0, 1, 5, 40, 300))
+        lines.append((t, f"k{chance.randrange(keys)}", chance.randrange(1, 4)))
+    return lines
+
+
+def text_of(lines):
+    return "".join(f"{t} {key} {cost}\n" for t, key, cost in lines)
+
+
+def most_in_a_window(charges, window_ms):
+    """Of (time, cost), in order: the largest sum of any [t, t + W), which is that of any (s, s + W] as well."""
+    best = total = first = 0
+    for t, cost in charges:
+        total += cost
+        while charges[first][0] <= t - window_ms:
+            total -= charges[first][1]
+            first += 1
+        best = max(best, total)
+    return best
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_no_limit_is_above_its_bound(sluice, limit):
+    status, out, _ = sluice("replay", "-", "--limit", limit, "--audit", "--hold", "1s", stdin=text_of(traffic()))
+    (most, bound, name, _, over), = rows(out)
+    assert status == 0 and most <= bound and not over and limit.split("/")[0] in name
+    assert re.search(r"^audit: 5 counters, none above its bound$", out, re.M)
+
+
+def test_the_sums_are_those_of_its_decisions(sluice):
+    lines = traffic()
+    for limit in ("20/10s", "token-bucket 20/10s burst 5"):
+        status, out, err = sluice("replay", "-", "--limit", limit, "--audit", "--decisions", stdin=text_of(lines))
+        charges = {}
+        for (t, key, cost), told in zip(lines, out.splitlines()):
+            if told.startswith("1 "):
+                charges.setdefault(key, []).append((t, cost))
+        assert status == 0 and len(out.splitlines()) == len(lines)  # the audit is on standard error
+        assert rows(err)[0][0] == max(most_in_a_window(each, 10_000) for each in charges.values())
+
+
+def test_a_bound_that_is_reached_is_shown(sluice):
+    """100 just before a minute ends and 100 just after: 200 within 2 ms by fixed windows, 100 by the log."""
+    minute = T - T % 60000 + 60000
+    text = "".join(f"{minute + at} k\n" for at in [-1] * 100 + [1] * 100)
+    assert rows(sluice("replay", "-", "--limit", "fixed-window 100/1m", "--audit", stdin=text)[1])[0][:2] == (200, 200)
+    assert rows(sluice("replay", "-", "--limit", "sliding-log 100/1m", "--audit", stdin=text)[1])[0][:2] == (100, 100)
+    assert rows(sluice("replay", "-", "--limit", "100/1m", "--audit", stdin=text)[1])[0][:2] == (100, 199)
+
+
+def test_a_weaker_limiters_verdicts_are_found_out(sluice, tmp_path):
+    """The planted over-admission: fixed windows decided, and a log was promised."""
+    minute = T - T % 60000 + 60000
+    text = "".join(f"{minute + at} {key}\n" for key in "ab" for at in [-1] * 100 + [1] * 100)
+    (tmp_path / "log.ops").write_text(text)
+    (tmp_path / "theirs").write_text(sluice("replay", "log.ops", "--limit", "fixed-window 100/1m", "--decisions")[1])
+    status, out, _ = sluice("replay", "log.ops", "--limit", "sliding-log 100/1m", "--judge", "theirs")
+    assert status == 1 and rows(out) == [(200, 100, "sliding-log 100/1m", "a", True)]
+    assert re.search(r"^audit: EXCEEDED by 2 of 2 counters$", out, re.M)
+    assert "\nallowed       400, 100.0 %\n" in out
+    assert sluice("replay", "log.ops", "--limit", "fixed-window 100/1m", "--judge", "theirs")[0] == 0
+    # one too many, and no more: 101 in the window that a minute is
+    (tmp_path / "theirs").write_text("1\n" * 101 + "0\n" * 299)
+    assert sluice("replay", "log.ops", "--limit", "sliding-log 100/1m", "--judge", "theirs")[0] == 1
+    (tmp_path / "theirs").write_text("1 0 0 1\n" * 100 + "0\n" * 300)
+    assert sluice("replay", "log.ops", "--limit", "sliding-log 100/1m", "--judge", "theirs")[0] == 0
+
+
+def test_verdicts_that_are_no_answer_are_refused(sluice, tmp_path):
+    text = "".join(f"{T} k\n" for _ in range(3))
+    for verdicts, said in (("1\n1\n", "it ends after 2 verdicts"), ("1\n" * 4, "more verdicts than requests"),
+                           ("1\n2\n1\n", "--judge v:2: expected 1 or 0"), ("1\n\n1\n", "--judge v:2: expected 1 or 0"),
+                           ("10\n1\n1\n", "--judge v:1: expected 1 or 0")):
+        (tmp_path / "v").write_text(verdicts)
+        status, _, err = sluice("replay", "-", "--limit", "1/1s", "--judge", "v", stdin=text)
+        assert status == 2 and said in err
+    status, _, err = sluice("replay", "-", "--limit", "1/1s", "--judge", "gone", stdin=text)
+    assert (status, err) == (2, "sluice replay: --judge gone: No such file or directory\n")
+
+
+def test_what_an_audit_does_not_go_with(sluice, tmp_path):
+    (tmp_path / "p.yaml").write_text("limits: [{name: a, key: key, limit: 5/1m, reserve: true}]\n")
+    for args, said in ((("--limit", "1/1s", "--audit", "--estimate", "5"), "--audit does not go with --estimate"),
+                       (("--limit", "1/1s", "--judge", "v", "--upto"), "leave out --upto"),
+                       (("--limit", "1/1s", "--judge", "v", "--decisions"), "leave out --decisions"),
+                       (("-c", "p.yaml", "--audit"), "--audit does not go with reserve of a of p.yaml")):
+        status, _, err = sluice("replay", "-", *args, stdin=f"{T} k\n")
+        assert status == 2 and said in err, err
+
+
+def test_a_policy_is_judged_limit_by_limit(sluice, tmp_path):
+    (tmp_path / "p.yaml").write_text("""
+limits:
+  - {name: each, key: key, limit: sliding-log 5/10s, overrides: [{when: {key: k1}, limit: sliding-log 9/10s}]}
+  - {name: seen, key: key, limit: sliding-log 2/10s, observe: true}
+  - {name: none, key: user, limit: 1/1h, optional: true}
+""")
+    status, out, _ = sluice("replay", "-", "-c", "p.yaml", "--audit", stdin=text_of(traffic()))
+    found = {limit.split(":")[0]: (most, bound, over) for most, bound, limit, _, over in rows(out)}
+    assert status == 0 and set(found) == {"each", "seen"}
+    assert found["each"] in ((5, 5, False), (9, 9, False)) and found["seen"] == (2, 2, False)
+
+
+def test_members_and_parts_are_judged(sluice):
+    text = "".join(f"{T + i * 100} k{i % 7}\n" for i in range(500))
+    log = '1.2.3.{} - u [14/Nov/2023:22:13:{:02} +0000] "GET / HTTP/1.1" 200 1\n'
+    access = "".join(log.format(i % 9, i % 60) for i in range(60))
+    assert rows(sluice("replay", "-", "--limit", "distinct 3/1m", "--key", "user", "--member", "ip", "--audit",
+                       stdin=access)[1])[0][:2] == (3, 3)
+    assert rows(sluice("replay", "-", "--limit", "sliding-log 10/1m", "--upto", "--audit",
+                       stdin=text.replace("\n", " 7\n"))[1])[0][:2] == (10, 10)
