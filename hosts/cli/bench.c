@@ -6,24 +6,36 @@
  *
  * Figures are the median of rounds, every limit in every round, so that a machine's drift falls on all alike. Instants
  * go on by a microsecond a decision, as if traffic came at a million a second. What a server answers over a network is
- * bound by the network: measure that with the client that will use it. */
+ * bound by the network: bench_live.c drives one.
+ *
+ * --audit lets windows go by, untimed, with costs that ask for more than each quota, and has the auditor judge. */
+#include "hosts/cli/bench.h"
+
 #include "algo/traits.h"
-#include "hosts/cli/cli.h"
+#include "hosts/cli/audit.h"
 #include "os/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 enum {
-	LIMITS_MAX = 16,
+	LIMITS_MAX = SL_BENCH_LIMITS_MAX,
 	BATCH = 16,
 	DECISIONS = 100000, /* timed at a time */
 	KEYS_DEFAULT = 1000000,
 	KEYS_MAX = 100000000,
 	ROUNDS_DEFAULT = 5,
 	ROUNDS_MAX = 100,
-	KEY_BYTES = 20,
+	KEY_BYTES = SL_BENCH_KEY_BYTES,
 	STEP_NS = 1000,
+	AUDIT_KEYS = 3,
+	AUDIT_WINDOWS = 4, /* go by */
+	LIVE_KEYS = 1000,
+	LIVE_RATE = 1000,
+	LIVE_CLIENTS = 8,
+	LIVE_S = 10,
+	SKEW_EVEN = 20,
+	SKEW_MAX = 99,
 };
 enum { HOT, BY_ONE, BATCHES, WAYS };
 
@@ -40,33 +52,49 @@ struct bench {
 	sluice_ns now;
 	double ns[LIMITS_MAX][WAYS][ROUNDS_MAX];
 	uint64_t allowed[LIMITS_MAX], decided[LIMITS_MAX];
+	struct sl_bench_live live; /* what is asked of a server; and `audit` of both */
 };
+#define TO(field) offsetof(struct bench, field)
+#define LONGEST_NS ((sluice_ns)3600 * 1000000000)
+#define LONGEST "a duration such as 30s, up to 1h"
+
+enum { LIMIT, KEYS, ROUNDS, AUDIT, RATE, DURATION, CLIENTS, BURST, THINK, SKEW, COST, SERVER, USER, TLS, CA };
 
 static const struct sl_option options[] = {
-	{"limit", 'l', "LIMIT", "what to measure; may be given several times; one of each algorithm of requests otherwise",
-     SL_OWN},
-	{"keys", 0, "N", "how many keys there are, 1 to 100000000 (1000000)",
-     SL_NUMBER(offsetof(struct bench, keys), 1, KEYS_MAX)},
-	{"rounds", 0, "N", "rounds of which the median is told, 1 to 100 (5)",
-     SL_NUMBER(offsetof(struct bench, rounds), 1, ROUNDS_MAX)},
+	[LIMIT] = {"limit", 'l', "LIMIT",
+               "what to measure; may be given several times; one of each algorithm of requests\n"
+               "otherwise. A server is asked for all of them at once (100/10s)",
+               SL_OWN},
+	[KEYS] = {"keys", 0, "N", "how many keys there are, 1 to 100000000 (1000000; of a server 1000)",
+              SL_NUMBER(TO(keys), 1, KEYS_MAX)},
+	[ROUNDS] = {"rounds", 0, "N", "rounds of which the median is told, 1 to 100 (5)",
+                SL_NUMBER(TO(rounds), 1, ROUNDS_MAX)},
+	[AUDIT] = {"audit", 0, NULL,
+               "judge what was admitted: the largest cost of any window beside the bound that is\n"
+               "stated; exit status 1 where a bound is exceeded",
+               SL_FLAG(TO(live.audit))},
+	[RATE] = {"rate", 0, "N", "requests a second, of all clients together (1000; with --think as many as they make)",
+              SL_NUMBER(TO(live.rate), 1, 10000000)},
+	[DURATION] = {"duration", 0, "TIME", "for how long (10s)", SL_TIME(TO(live.duration), 1, LONGEST_NS, LONGEST)},
+	[CLIENTS] = {"clients", 0, "N", "connections, each of which waits for its answers, 1 to 256 (8)",
+                 SL_NUMBER(TO(live.clients), 1, SL_BENCH_CLIENTS_MAX)},
+	[BURST] = {"burst", 0, "N", "so many requests come at once, at the same rate in all, 1 to 1000 (1)",
+               SL_NUMBER(TO(live.burst), 1, SL_BENCH_BURST_MAX)},
+	[THINK] = {"think", 0, "TIME", "what a client waits between an answer and its next request (0s)",
+               SL_TIME(TO(live.think), 0, LONGEST_NS, LONGEST)},
+	[SKEW] = {"skew", 0, "PERCENT",
+              "so many percent of the requests ask for the first fifth of the keys, and of those as\n"
+              "many for the first fifth of that, and so on: 80 is much, 20 is even, 20 to 99 (20)",
+              SL_NUMBER(TO(live.skew), SKEW_EVEN, SKEW_MAX)},
+	[COST] = {"cost", 0, "N", "what a request costs, 1 to 4294967295 (1)",
+              SL_NUMBER(TO(live.cost), 1, UINT32_MAX)},
+	[SERVER] = SL_CLIENT_OPTIONS(TO(live.server)),
 };
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
 
-/* xorshift64*: which key comes next. */
 static uint64_t draw(struct bench *bench) {
-	bench->random ^= bench->random >> 12;
-	bench->random ^= bench->random << 25;
-	bench->random ^= bench->random >> 27;
-	return bench->random * UINT64_C(0x2545f4914f6cdd1d);
-}
-
-/* A key such as "bench:00000000000042": twenty bytes, the length of many a user's id. */
-static struct sluice_bytes put_key(char text[KEY_BYTES], uint64_t number) {
-	memcpy(text, "bench:", 6);
-	for (int i = KEY_BYTES - 1; i >= 6; i--, number /= 10)
-		text[i] = (char)('0' + number % 10);
-	return sl_slice(text, KEY_BYTES);
+	return sl_bench_draw(&bench->random);
 }
 
 /* A request of a key: whom `distinct` counts is drawn from an eighth more than there is room for; a lease is a new one.
@@ -76,10 +104,10 @@ static void put_call(struct bench *bench, const struct sluice_limit *limit, stru
 	*item = (struct sluice_item){.limit = limit, .key = key};
 	*call = (struct sluice_call){.items = item, .item_count = 1, .cost = 1, .now = bench->now};
 	if (sl_rule_has(limit, SL_TAKES_MEMBER)) {
-		item->member = put_key(text, draw(bench) % ((uint64_t)limit->quota + limit->quota / 8 + 1));
+		item->member = sl_bench_key(text, draw(bench) % ((uint64_t)limit->quota + limit->quota / 8 + 1));
 	} else if (sl_rule_has(limit, SL_TAKES_LEASE)) {
 		call->operation = SLUICE_ACQUIRE;
-		call->id = put_key(text, ++bench->leases);
+		call->id = sl_bench_key(text, ++bench->leases);
 	}
 }
 
@@ -102,7 +130,7 @@ struct bench_batch {
 };
 
 static void put_at(struct bench *bench, struct bench_batch *batch, uint32_t limit, uint32_t at, uint64_t key) {
-	put_call(bench, &bench->limits[limit], put_key(batch->text[at], key), batch->names[at], &batch->items[at],
+	put_call(bench, &bench->limits[limit], sl_bench_key(batch->text[at], key), batch->names[at], &batch->items[at],
 	         &batch->calls[at]);
 }
 
@@ -158,6 +186,55 @@ static void run_rounds(struct bench *bench) {
 			}
 }
 
+/* ---- judging ----------------------------------------------------------------------------------------------------- */
+
+/* Decides for keys that nobody has used yet, and tells the auditor. False without memory. */
+static bool audit_limit(struct bench *bench, struct sl_audit *audit, uint32_t position) {
+	const struct sluice_limit *limit = &bench->limits[position];
+	const uint32_t cost_max = limit->quota / (DECISIONS / 100) + 1;
+	for (uint32_t i = 0; i < DECISIONS; i++) {
+		char text[KEY_BYTES], name[KEY_BYTES];
+		struct sluice_item item;
+		struct sluice_call call;
+		bench->now += limit->window_ns / DECISIONS * AUDIT_WINDOWS + 1;
+		put_call(bench, limit, sl_bench_key(text, (uint64_t)KEYS_MAX + draw(bench) % AUDIT_KEYS), name, &item, &call);
+		call.cost = sl_rule_has(limit, SL_HAS_SEATS) ? 1 : 1 + (uint32_t)(draw(bench) % cost_max);
+		if (sluice_decide(bench->store, &call) != SLUICE_OK || !call.merged.allowed)
+			continue;
+		struct sl_audit_charge charge = {.position = position,
+		                                 .limit = limit,
+		                                 .key = item.key,
+		                                 .member = item.member,
+		                                 .cost = call.cost,
+		                                 .since = call.now,
+		                                 .now = call.now,
+		                                 .until = SLUICE_NEVER};
+		if (sl_rule_has(limit, SL_HAS_COUNTER) && !sl_audit_add(audit, &charge))
+			return false;
+	}
+	return true;
+}
+
+const char *sl_bench_no_name(const void *names, uint32_t position) {
+	(void)names, (void)position;
+	return NULL;
+}
+
+/* As a verb ends: what it exits with. */
+static int audit_all(const struct sl_verb *verb, struct bench *bench) {
+	struct sl_audit *audit = sl_audit_open(bench->limit_count, SL_BENCH_AUDIT_BYTES_MAX, false);
+	bool fine = audit != NULL;
+	for (uint32_t limit = 0; fine && limit < bench->limit_count; limit++)
+		fine = audit_limit(bench, audit, limit);
+	int status = fine ? SL_EXIT_FINE : sl_cli_fail(verb, "no memory to audit in");
+	if (fine) {
+		sl_audit_print(audit, stdout, sl_bench_no_name, NULL);
+		status = sl_audit_exceeded(audit) != 0 ? SL_EXIT_DENIED : SL_EXIT_FINE;
+	}
+	sl_audit_close(audit);
+	return status;
+}
+
 /* ---- the verb ---------------------------------------------------------------------------------------------------- */
 
 static void print_table(struct bench *bench) {
@@ -204,7 +281,7 @@ static bool add_defaults(struct bench *bench, struct sluice_error *error) {
 	return true;
 }
 
-static int run(const struct sl_verb *verb, struct bench *bench) {
+static int run_here(const struct sl_verb *verb, struct bench *bench) {
 	struct sluice_error error;
 	if (bench->limit_count == 0 && !add_defaults(bench, &error))
 		return sl_cli_fail(verb, "%s", error.text);
@@ -212,9 +289,41 @@ static int run(const struct sl_verb *verb, struct bench *bench) {
 		return sl_cli_fail(verb, "%s", error.text);
 	bench->now = sluice_store_now(bench->store);
 	run_rounds(bench);
-	sluice_store_close(bench->store);
 	print_table(bench);
-	return sl_cli_end(verb, SL_EXIT_FINE);
+	int status = bench->live.audit ? audit_all(verb, bench) : SL_EXIT_FINE;
+	sluice_store_close(bench->store);
+	return sl_cli_end(verb, status);
+}
+
+static int run_live(const struct sl_verb *verb, struct bench *bench) {
+	struct sluice_error error;
+	if (bench->limit_count == 0 && !add_limit(bench, "100/10s", &error))
+		return sl_cli_fail(verb, "%s", error.text);
+	for (uint32_t i = 0; i < bench->limit_count; i++)
+		if (sl_rule_has(&bench->limits[i], SL_HAS_SEATS) || !sl_rule_has(&bench->limits[i], SL_HAS_COUNTER))
+			return sl_cli_misuse(verb, "a server is driven by limits that count cost: leave out %s",
+			                     sl_algorithm_word(bench->limits[i].algorithm));
+	bench->live.limits = bench->limits;
+	bench->live.limit_count = bench->limit_count;
+	bench->live.keys = bench->keys;
+	return sl_bench_live_run(verb, &bench->live);
+}
+
+/* What is for a server, and what is not. */
+static int check_options(const struct sl_verb *verb, struct bench *bench, uint32_t given) {
+	bool live = (given >> SERVER & 1) != 0;
+	for (int i = RATE; i <= CA && !live; i++)
+		if ((given >> i & 1) != 0)
+			return sl_cli_misuse(verb, "--%s is for a server: give --server ADDR as well", options[i].name);
+	if (live && (given >> ROUNDS & 1) != 0)
+		return sl_cli_misuse(verb, "--rounds is for measuring here: a server is driven for a --duration");
+	if (bench->live.server.ca != NULL && !bench->live.server.tls)
+		return sl_cli_misuse(verb, "--ca says whom --tls trusts: give --tls as well");
+	if (live && (given >> KEYS & 1) == 0)
+		bench->keys = LIVE_KEYS;
+	if ((given >> RATE & 1) == 0 && bench->live.think == 0)
+		bench->live.rate = LIVE_RATE;
+	return SL_GO_ON;
 }
 
 static int take_limit(const struct sl_verb *verb, void *to, int option, const char *text) {
@@ -235,21 +344,35 @@ static int run_bench(const struct sl_verb *verb, int argc, char **argv) {
 	bench->keys = KEYS_DEFAULT;
 	bench->rounds = ROUNDS_DEFAULT;
 	bench->random = UINT64_C(0x9e3779b97f4a7c15);
-	int status = sl_cli_read(verb, argc, argv, bench, NULL);
+	bench->live = (struct sl_bench_live){.cost = 1,
+	                                     .burst = 1,
+	                                     .clients = LIVE_CLIENTS,
+	                                     .skew = SKEW_EVEN,
+	                                     .duration = (sluice_ns)LIVE_S * 1000000000};
+	uint32_t given;
+	int status = sl_cli_read(verb, argc, argv, bench, &given);
 	if (status == SL_GO_ON)
-		status = run(verb, bench);
+		status = check_options(verb, bench, given);
+	if (status == SL_GO_ON)
+		status = bench->live.server.server != NULL ? run_live(verb, bench) : run_here(verb, bench);
 	free(bench);
 	return status;
 }
 
 const struct sl_verb sl_verb_bench = {
 	.name = "bench",
-	.usage = "bench [--limit LIMIT]... [--keys N] [--rounds N]",
-	.summary = "Measures what a decision costs on this machine",
+	.usage = "bench [--limit LIMIT]... [--keys N] [--audit] [--server ADDR [--rate N] [OPTION]...]",
+	.summary = "Measures what a decision costs on this machine, or drives a server",
 	.text = "In the program's own memory, without a network: one hot key; keys at random, one by one; the same in\n"
-			"batches of 16. Takes some seconds, and 128 bytes of memory for each key and limit.\n",
+			"batches of 16. Takes some seconds, and 128 bytes of memory for each key and limit.\n"
+			"With --server a server that runs is asked SLUICE.CHECK of keys bench:00000000000000 and on, by a\n"
+			"timetable that does not wait for it; latency counts from when a request was due.\n"
+			"Exit status: 0 fine, 1 where --audit found a bound exceeded, 2 what could not be done.\n",
 	.examples = "  sluice bench\n"
-				"  sluice bench --limit 'sliding-log 100/1m' --limit 100/1m --keys 10000\n",
+				"  sluice bench --limit 'sliding-log 100/1m' --limit 100/1m --keys 10000\n"
+				"  sluice bench --server 127.0.0.1:7379 --limit 'sliding-log 50/2s' --keys 20 --skew 80 --audit\n"
+				"  sluice bench --server 127.0.0.1:7379 --rate 5000 --burst 100 --duration 1m --audit\n"
+				"  sluice bench --server 127.0.0.1:7379 --clients 64 --think 50ms\n",
 	SL_OPTIONS(options),
 	.take = take_limit,
 	.no_word = " is one word too many; a limit is given by --limit",

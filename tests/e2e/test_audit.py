@@ -147,3 +147,76 @@ def test_members_and_parts_are_judged(sluice):
                        stdin=access)[1])[0][:2] == (3, 3)
     assert rows(sluice("replay", "-", "--limit", "sliding-log 10/1m", "--upto", "--audit",
                        stdin=text.replace("\n", " 7\n"))[1])[0][:2] == (10, 10)
+
+
+# ---- a server that runs --------------------------------------------------------------------------------------------
+
+
+def figures(text):
+    """{name: count} of what a server was driven with."""
+    return {name: int(count) for name, count in re.findall(r"^(requests|allowed|denied|late) +(\d+)", text, re.M)}
+
+
+def drive(sluice, one, *args):
+    return sluice("bench", "--server", f"127.0.0.1:{one.resp_port}", *args)
+
+
+def test_a_server_is_driven_and_judged(sluice, server):
+    status, out, err = drive(sluice, server(), "--limit", "sliding-log 40/1s", "--limit", "100/10s", "--keys", 4,
+                             "--rate", 500, "--burst", 10, "--duration", "3s", "--clients", 4, "--audit")
+    told, found = figures(out), rows(out)
+    assert (status, err) == (0, "") and told["requests"] == 1500 == told["allowed"] + told["denied"]
+    assert [(bound, over) for _, bound, _, _, over in found] == [(40, False), (199, False)]
+    assert 0 < found[0][0] <= 40 and 0 < found[1][0] <= 199 and told["denied"] > 0
+    assert re.search(r"^latency +p50 [\d.]+ ms, .*longest [\d.]+ ms$", out, re.M)
+
+
+def test_what_another_client_frees_is_found_out(sluice, server):
+    """The planted over-admission: somebody resets the keys while they are counted. The log does what it is told, and
+    still more than 5 pass in ten seconds."""
+    one, done = server(), threading.Event()
+
+    def reset():
+        with one.resp() as peer:
+            while not done.wait(0.02):
+                peer.call("SLUICE.RESET", "bench:00000000000001", "sliding-log 5/10s")
+
+    thief = threading.Thread(target=reset)
+    thief.start()
+    try:
+        args = ("--limit", "sliding-log 5/10s", "--keys", 3, "--rate", 300, "--duration", "2s", "--audit")
+        status, out, _ = drive(sluice, one, *args)
+    finally:
+        done.set()
+        thief.join()
+    (most, bound, limit, key, over), = rows(out)
+    assert (status, bound, limit, key, over) == (1, 5, "sliding-log 5/10s", "bench:00000000000001", True) and most > 5
+    assert re.search(r"^audit: EXCEEDED by 1 of 3 counters$", out, re.M)
+
+
+def test_skew_and_think_time(sluice, server):
+    one = server()
+    out = drive(sluice, one, "--limit", "1M/1h", "--keys", 625, "--skew", 90, "--rate", 2000, "--burst", 100,
+                "--duration", "1s", "--audit")[1]
+    hottest = rows(out)[0][0]  # of 625 keys five times five: the first gets 0.9^4 of all
+    assert 0.55 < hottest / figures(out)["requests"] < 0.75
+    asked = figures(drive(sluice, one, "--clients", 4, "--think", "100ms", "--duration", "1s")[1])["requests"]
+    assert 4 <= asked <= 44  # of four clients each at most ten a second
+
+
+def test_a_server_that_refuses_or_is_not_there(sluice, server):
+    one = server()
+    assert drive(sluice, one, "--limit", "distinct 5/1m")[0] == 2
+    status, _, err = sluice("bench", "--server", "127.0.0.1:1", "--duration", "1s")
+    assert (status, err) == (2, "sluice bench: 127.0.0.1:1: connecting: Connection refused\n")
+    status, _, err = sluice("bench", "--rate", 5)
+    assert status == 2 and "--rate is for a server: give --server ADDR as well" in err
+    status, _, err = sluice("bench", "--server", f"127.0.0.1:{one.http_port}", "--duration", "1s")
+    assert status == 2 and "expected integers of a Sluice server" in err
+
+
+def test_the_programs_own_memory_is_judged(sluice):
+    status, out, _ = sluice("bench", "--keys", 100, "--rounds", 1, "--audit")
+    found = rows(out)
+    assert status == 0 and len(found) >= 6 and all(most <= bound for most, bound, *_ in found)
+    assert all(2 * most >= bound for most, bound, *_ in found)  # it was asked for more than was admitted
