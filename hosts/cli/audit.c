@@ -300,7 +300,7 @@ void sl_audit_print(const struct sl_audit *audit, FILE *to, const char *(*name)(
 	for (uint32_t i = 0; i < audit->position_count; i++) {
 		counters += audit->worst[i].counters;
 		if (audit->worst[i].most != 0)
-			print_worst(&audit->worst[i], to, name(names, i));
+			print_worst(&audit->worst[i], to, name != NULL ? name(names, i) : NULL);
 	}
 	if (exceeded == 0)
 		fprintf(to, "audit: %" PRIu64 " counters, none above its bound\n", counters);

@@ -61,7 +61,7 @@ const struct sl_audit_worst *sl_audit_worst(const struct sl_audit *audit, uint32
 uint64_t sl_audit_exceeded(const struct sl_audit *audit);
 
 /* Prints the table: a line for each limit that admitted anything, then a sentence.
- *  name  what stands before a limit's text; may give NULL */
+ *  name  what stands before a limit's text; may give NULL, or be NULL */
 void sl_audit_print(const struct sl_audit *audit, FILE *to, const char *(*name)(const void *names, uint32_t position),
                     const void *names);
 

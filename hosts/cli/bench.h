@@ -35,7 +35,7 @@ struct sl_bench_live {
 	uint32_t rate;    /* requests a second in all; 0: as fast as the clients go */
 	uint32_t burst;   /* so many come at once */
 	uint32_t clients; /* connections, of a thread each */
-	uint32_t skew;    /* percent of the requests that ask for the first fifth of the keys, and so on within it; 20: even */
+	uint32_t skew;    /* percent of the requests that ask for the first fifth of the keys, and so on in it; 20: even */
 	sluice_ns duration, think;
 	bool audit;
 };
@@ -45,8 +45,5 @@ enum { SL_BENCH_CLIENTS_MAX = 256, SL_BENCH_BURST_MAX = 1000, SL_BENCH_AUDIT_BYT
 /* Drives it, and prints what came of it. SL_EXIT_FINE; SL_EXIT_DENIED where the audit found a bound exceeded;
  * SL_EXIT_FAILED after saying why. */
 int sl_bench_live_run(const struct sl_verb *verb, const struct sl_bench_live *live);
-
-/* What stands before a limit in the audit's table: nothing. */
-const char *sl_bench_no_name(const void *names, uint32_t position);
 
 #endif

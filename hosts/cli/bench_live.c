@@ -1,7 +1,7 @@
 /* bench --server: requests at a rate, and what a server answers.
  *
- * The requests have a timetable, whatever the answers: burst k is due at k * burst / rate. A client, a thread each, takes
- * the next burst, waits until it is due, sends it in one piece and reads the answers; then it thinks, if it is to.
+ * The requests have a timetable, whatever the answers: burst k is due at k * burst / rate. A client, a thread each,
+ * takes the next burst, waits until it is due, sends it at once, reads the answers, then it thinks, if asked to.
  * Latency counts from when a request was due, so that a server that stalls is charged with all who had to wait for it,
  * not with the one who was under way. Where the clients are too few for the rate, requests are late, and that is told.
  *
@@ -280,7 +280,7 @@ static void print(const struct drive *drive) {
 	printf("latency   p50 %.2f ms, p90 %.2f ms, p99 %.2f ms, p99.9 %.2f ms, longest %.2f ms\n", within(drive, 500),
 	       within(drive, 900), within(drive, 990), within(drive, 999), (double)drive->longest / 1e6);
 	if (drive->audit != NULL)
-		sl_audit_print(drive->audit, stdout, sl_bench_no_name, NULL);
+		sl_audit_print(drive->audit, stdout, NULL, NULL);
 }
 
 static int run(const struct sl_verb *verb, struct drive *drive, struct client *clients) {
