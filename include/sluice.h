@@ -463,6 +463,8 @@ struct sluice_match {
  * policy, 64); a path without query, resolved; a method in upper case; a host in lower case, without port. A value of
  * more than SLUICE_KEY_BYTES_MAX bytes counts as the hash of the whole.
  *  buffer  holds the keys that `match` points to; SLUICE_MATCH_BYTES_MAX always suffices
+ * An item has a cost of its own where its limit's `cost` says a number: clear it for a request that costs nothing, and
+ * for one with `upto`.
  * Where more than SLUICE_ITEMS_MAX limits apply, the first after so many that is enforced takes the last place, and
  * denies: its item has SLUICE_BOUND_LIMITS. A call of these items charges nothing.
  * Returns SLUICE_OK; SLUICE_E_MISUSE where an attribute is given twice; SLUICE_E_RANGE when a name is too long, or the

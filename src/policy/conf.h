@@ -92,6 +92,11 @@ bool sl_conf_network(struct sl_conf *conf, const struct sl_yaml *node, struct sl
 /* `header x-user-id`; false where it is none, which is reported. */
 bool sl_conf_source(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes *header);
 
+/* Does a text begin like one of those? Then it is read as one, and nothing else is expected in its place. */
+bool sl_conf_is_header(const struct sl_yaml *node);
+/* The same as sl_conf_source(), NUL-ended; NULL where it is none, which is reported. */
+const char *sl_conf_header(struct sl_conf *conf, const struct sl_yaml *node);
+
 /* A copy in lower case, in the policy's memory; data NULL without any. */
 struct sluice_bytes sl_conf_lower(struct sl_conf *conf, struct sluice_bytes text);
 

@@ -3,6 +3,7 @@
  * A mapping is gathered first, as nodes, and read afterwards: what one key means may hang on another (the counters of a
  * rule belong to the limit's name). Mistakes are sorted by place anyway.
  */
+#include "policy/conf_cost.h"
 #include "policy/conf_rollout.h"
 #include "policy/conf_terms.h"
 
@@ -15,7 +16,7 @@
 struct limit_nodes {
 	const struct sl_yaml *name, *when, *key, *limit, *candidate, *overrides, *on_error, *strict, *stagger;
 	struct sl_rollout_nodes rollout;
-	const struct sl_yaml *of, *penalty, *count_denied, *reserve, *optional;
+	const struct sl_yaml *of, *penalty, *count_denied, *reserve, *cost, *optional;
 };
 
 struct override_nodes {
@@ -192,6 +193,8 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 	read_overrides(conf, nodes, limit);
 	struct sl_term_nodes terms = {nodes->limit, nodes->of, nodes->penalty, nodes->count_denied, nodes->reserve};
 	sl_conf_terms(conf, &terms, whole && conf->report->error_count == mistakes, limit);
+	struct sl_cost_nodes costs = {nodes->cost, nodes->reserve};
+	sl_conf_cost(conf, &costs, whole && conf->report->error_count == mistakes, limit);
 	limit->rollout.observe |= conf->policy->observe;
 	limit->shown.observe = limit->rollout.observe;
 	if (nodes->limit != NULL && conf->report->error_count == mistakes)
@@ -237,6 +240,7 @@ static void add_limit(struct sl_conf *conf, const struct sl_yaml *node, const st
 		{"penalty", keep, offsetof(struct limit_nodes, penalty), NULL},
 		{"count-denied", keep, offsetof(struct limit_nodes, count_denied), NULL},
 		{"reserve", keep, offsetof(struct limit_nodes, reserve), NULL},
+		{"cost", keep, offsetof(struct limit_nodes, cost), NULL},
 		{"optional", keep, offsetof(struct limit_nodes, optional), NULL},
 		{NULL, NULL, 0, NULL},
 	};

@@ -42,8 +42,7 @@ static void goes_with(struct sl_conf *conf, const struct sl_yaml *node, const ch
 		                sl_algorithm_word((uint32_t)__builtin_ctz(refused)), why);
 }
 
-/* What only Sluice's module can do where the counters are in Redis. */
-static void needs_module(struct sl_conf *conf, const struct sl_yaml *node, const char *what) {
+void sl_conf_needs_module(struct sl_conf *conf, const struct sl_yaml *node, const char *what) {
 	const struct sl_redis_settings *redis = &conf->policy->settings.redis;
 	if (redis->address_count == 0 || redis->via == SL_VIA_MODULE)
 		return;
@@ -72,17 +71,17 @@ static void check_store(struct sl_conf *conf, const struct sl_term_nodes *nodes,
 		wide |= !fits_script(one);
 	}
 	if (calendar)
-		needs_module(conf, nodes->limit, "a window of the calendar");
+		sl_conf_needs_module(conf, nodes->limit, "a window of the calendar");
 	if (many)
-		needs_module(conf, nodes->limit, "distinct above 1,024");
+		sl_conf_needs_module(conf, nodes->limit, "distinct above 1,024");
 	if (wide)
-		needs_module(conf, nodes->limit, "a bucket of so large a burst over so long a window");
+		sl_conf_needs_module(conf, nodes->limit, "a bucket of so large a burst over so long a window");
 	if (limit->shown.terms.penalty_count != 0)
-		needs_module(conf, nodes->penalty, "penalty");
+		sl_conf_needs_module(conf, nodes->penalty, "penalty");
 	if (limit->shown.terms.count_denied)
-		needs_module(conf, nodes->count_denied, "count-denied");
+		sl_conf_needs_module(conf, nodes->count_denied, "count-denied");
 	if (limit->shown.reserve.on)
-		needs_module(conf, nodes->reserve, "reserve");
+		sl_conf_needs_module(conf, nodes->reserve, "reserve");
 }
 
 /* ---- members ---------------------------------------------------------------------------------------------------- */
@@ -174,19 +173,10 @@ struct reserve_nodes {
 	const struct sl_yaml *ttl, *actual, *estimate;
 };
 
-static bool is_header(const struct sl_yaml *node) {
-	return node->kind == SL_NODE_TEXT && node->text.len >= 6 && memcmp(node->text.data, "header", 6) == 0;
-}
-
-static const char *read_header(struct sl_conf *conf, const struct sl_yaml *node) {
-	struct sluice_bytes header;
-	return sl_conf_source(conf, node, &header) ? header.data : NULL;
-}
-
 /* 500, `header x-estimate`, or [header x-estimate, 500]. */
 static void read_estimate(struct sl_conf *conf, const struct sl_yaml *node, struct sl_policy_reserve *reserve) {
 	bool list = node->kind == SL_NODE_LIST;
-	const struct sl_yaml *header = list ? node->first : is_header(node) ? node : NULL;
+	const struct sl_yaml *header = list ? node->first : sl_conf_is_header(node) ? node : NULL;
 	const struct sl_yaml *number = list && header != NULL ? header->next : list || header != NULL ? NULL : node;
 	if (list && (node->count != 2 || number == NULL)) {
 		sl_report_error(conf->report, node->place,
@@ -194,7 +184,7 @@ static void read_estimate(struct sl_conf *conf, const struct sl_yaml *node, stru
 		return;
 	}
 	if (header != NULL)
-		reserve->estimate_header = read_header(conf, header);
+		reserve->estimate_header = sl_conf_header(conf, header);
 	if (number != NULL)
 		sl_conf_number(conf, number, 1, UINT32_MAX, &reserve->estimate);
 }
@@ -219,7 +209,7 @@ static void read_reserve(struct sl_conf *conf, const struct sl_yaml *node, struc
 	if (nodes.ttl != NULL)
 		read_duration(conf, nodes.ttl, &reserve->ttl_ns);
 	if (nodes.actual != NULL)
-		reserve->actual_header = read_header(conf, nodes.actual);
+		reserve->actual_header = sl_conf_header(conf, nodes.actual);
 	if (nodes.estimate != NULL)
 		read_estimate(conf, nodes.estimate, reserve);
 	if (reserve->actual_header != NULL)

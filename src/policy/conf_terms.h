@@ -13,4 +13,8 @@ struct sl_term_nodes {
  * not be, and nothing is said of what does not go with them. The store must have been read. */
 void sl_conf_terms(struct sl_conf *conf, const struct sl_term_nodes *nodes, bool whole, struct sl_ruleset_limit *limit);
 
+/* Says of what needs Sluice's module where the counters are in Redis: an error where it can't be there, a warning where
+ * it may be missing. `node` is where, `what` what needs it. The store must have been read. */
+void sl_conf_needs_module(struct sl_conf *conf, const struct sl_yaml *node, const char *what);
+
 #endif

@@ -240,3 +240,12 @@ bool sl_conf_source(struct sl_conf *conf, const struct sl_yaml *node, struct slu
 	*header = sl_conf_lower(conf, sl_slice(p + 7, text.len - 7));
 	return true;
 }
+
+bool sl_conf_is_header(const struct sl_yaml *node) {
+	return node->kind == SL_NODE_TEXT && node->text.len >= 6 && memcmp(node->text.data, "header", 6) == 0;
+}
+
+const char *sl_conf_header(struct sl_conf *conf, const struct sl_yaml *node) {
+	struct sluice_bytes header;
+	return sl_conf_source(conf, node, &header) ? header.data : NULL;
+}

@@ -115,6 +115,16 @@ static bool write_key(const struct sluice_policy *policy, const struct sl_rulese
 	return true;
 }
 
+/* What the policy itself says that a request costs at a limit; 0: the request says it. */
+static __attribute__((noinline)) uint32_t cost_of(const struct sl_ruleset_limit *limit,
+                                                  const struct sluice_bytes *values) {
+	const struct sl_policy_cost *cost = &limit->shown.cost;
+	for (uint32_t i = 0; i < cost->route_count; i++)
+		if (sl_when_holds(&limit->cost_routes[i].when, values))
+			return limit->cost_routes[i].cost;
+	return cost->header == NULL ? cost->cost : 0;
+}
+
 /* Fills the item of a limit that applies; false, with nothing written, where what it counts by is absent. */
 static bool fill_item(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit,
                       const struct sluice_bytes *values, struct sluice_bytes member, struct sluice_item *item,
@@ -128,6 +138,8 @@ static bool fill_item(const struct sluice_policy *policy, const struct sl_rulese
 	item->key = sl_key_fold(key, sl_slice(key, (size_t)(out->at - key)));
 	out->at = key + item->key.len;
 	item->ttl_ns = limit->shown.reserve.ttl_ns;
+	if (limit->shown.cost.on)
+		item->cost = cost_of(limit, values);
 	if (limit->shown.has_terms)
 		item->terms = &limit->shown.terms;
 	if (members)

@@ -9,6 +9,7 @@ enum {
 	SL_POLICY_LIMITS_MAX = 1024,    /* limits in one file */
 	SL_POLICY_OVERRIDES_MAX = 1024, /* overrides of one limit */
 	SL_POLICY_KEY_PARTS_MAX = 8,    /* parts of a composite key */
+	SL_POLICY_COSTS_MAX = 64,       /* of one limit, for different requests */
 	SL_POLICY_FILE_BYTES_MAX = 4 * 1024 * 1024,
 };
 
@@ -164,6 +165,14 @@ struct sl_policy_reserve {
 	const char *estimate_header; /* of the request, in lower case, that says it, and goes before `estimate`; NULL */
 };
 
+/* What a request costs at one limit, whatever it costs at others: `cost`. */
+struct sl_policy_cost {
+	bool on;
+	uint32_t cost;        /* where nothing else is said; 0: the request's own, 1 unless it is stated */
+	const char *header;   /* of the request, in lower case, that says it; NULL: none does */
+	uint32_t route_count; /* costs for some requests, which go before: what matches them fills in their items */
+};
+
 /* One limit as the file has it. */
 struct sl_policy_limit {
 	const char *name;
@@ -183,6 +192,7 @@ struct sl_policy_limit {
 	struct sluice_terms terms; /* what a match's items point to */
 	const char *terms_text;    /* in the words of src/algo/terms.h; "" where there are none */
 	struct sl_policy_reserve reserve;
+	struct sl_policy_cost cost;
 };
 
 /* Where the HTTP doors find an attribute that is not built in. */

@@ -41,6 +41,12 @@ struct sl_override {
 	struct sl_rollout rollout;
 };
 
+/* What requests cost at a limit that meet some conditions. */
+struct sl_cost_route {
+	struct sl_when when;
+	uint32_t cost;
+};
+
 /* The first of `choices` that a request has. */
 struct sl_key_part {
 	uint32_t count;
@@ -54,6 +60,7 @@ struct sl_ruleset_limit {
 	const struct sl_override *overrides; /* shown.override_count of them */
 	const struct sl_key_part *parts;
 	uint32_t part_count;
+	const struct sl_cost_route *cost_routes; /* shown.cost.route_count of them */
 	uint32_t of; /* number of the attribute that `distinct` counts; SL_NAME_NONE: none */
 };
 

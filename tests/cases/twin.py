@@ -283,9 +283,9 @@ def drained(debt, ns, rate, window):
 class Item:
     """A limit of one request, with the key it counts for."""
 
-    def __init__(self, limit, key, name=None, observed=False, position=None, member=None, ttl=0):
+    def __init__(self, limit, key, name=None, observed=False, position=None, member=None, ttl=0, own=None):
         self.limit, self.observed, self.name, self.position = limit, observed, name, position
-        self.member, self.ttl = member, ttl
+        self.member, self.ttl, self.own = member, ttl, own
         self.counter = limit.counter(name, key)
 
 
@@ -344,7 +344,7 @@ class Twin:
                     delay_ns=delay)
 
     def delay(self, item, now, cost, charges):
-        limit, state = item.limit, self._state(item)
+        limit, state, cost = item.limit, self._state(item), weight(item, cost)
         if limit.algorithm != "leaky-bucket" or cost == 0 or not self.admits(item, now, cost):
             return 0
         backlog = state.debt_at(max(now, state.last), limit)
@@ -419,13 +419,13 @@ class Twin:
             state = self.counters.setdefault(counter, State())
             t = max(now, state.last)
             if item.limit.algorithm == "concurrency":
-                state.leases[name], state.last = (cost, t + item.limit.window), t
+                state.leases[name], state.last = (weight(item, cost), t + item.limit.window), t
             elif item.limit.algorithm == "distinct":
                 state.members[item.member], state.last = t, t
             elif operation == "reserve":
-                state.charge(t, cost, item.limit, name, ttl or item.ttl)
+                state.charge(t, weight(item, cost), item.limit, name, ttl or item.ttl)
             else:
-                state.charge(t, cost, item.limit, name, item.ttl)
+                state.charge(t, weight(item, cost), item.limit, name, item.ttl)
 
     def _refund(self, items, cost, now):
         for counter, item in {i.counter: i for i in reversed(items)}.items():
@@ -468,8 +468,10 @@ class Twin:
 
 
 def weight(item, cost):
-    """A member counts as one, whatever the cost."""
-    return min(cost, 1) if item.limit.algorithm == "distinct" else cost
+    """What a request of this cost costs here: a member counts as one; nothing costs nothing."""
+    if item.limit.algorithm == "distinct" or cost == 0:
+        return min(cost, 1)
+    return item.own or cost
 
 
 def merge(items, each):
@@ -528,6 +530,14 @@ class Policy:
             key.append((name, attributes[name]))
         return tuple(key)
 
+    def own_cost(self, cost, attributes):
+        """What a limit itself says that a request costs; None: the request says it."""
+        for one in cost if isinstance(cost, list) else [cost]:
+            if isinstance(one, dict) and not self.matches(one["when"], attributes):
+                continue
+            return one["cost"] if isinstance(one, dict) else one if isinstance(one, int) else None
+        return None
+
     def items(self, step):
         out, attributes = [], {name: forms.text(name, value) for name, value in step["attributes"].items()}
         for position, one in enumerate(self.limits):
@@ -541,7 +551,8 @@ class Policy:
             written = override if "observe" in override or "canary" in override else one
             if rule != "unlimited":
                 out.append(Item(Limit(rule), key, one["name"], canary.observes(one["name"], written, attributes),
-                                position, step.get("member", attributes.get(one.get("of"))), reserved_ns(one)))
+                                position, step.get("member", attributes.get(one.get("of"))), reserved_ns(one),
+                                self.own_cost(one.get("cost"), attributes)))
         return out
 
 

@@ -146,6 +146,8 @@ static void ask(struct question *q, const struct run *run) {
 	if (q->refused)
 		return;
 	q->call.cost = (uint32_t)units;
+	for (uint32_t i = 0; i < q->match.count && units == 0; i++)
+		q->match.items[i].cost = 0; /* what costs nothing costs nothing anywhere, as the doors have it */
 	q->call.operation =
 		strcmp(text_of(run->step, "op"), "admit") == 0 ? admission_of(q, run->step) : operation_of(run->step);
 	q->call.upto = json_is_true(json_object_get(run->step, "upto"));

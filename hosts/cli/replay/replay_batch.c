@@ -14,6 +14,7 @@
 #include "store/store.h"
 
 #include "hosts/cli/replay/replay_read.h"
+#include "hosts/server/door/admission.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -170,7 +171,7 @@ static int take_on(struct sl_replay *replay, const struct sl_replay_request *req
 		reserves = true;
 	}
 	for (uint32_t i = 0; i < call->item_count && reserves; i++)
-		if (!is_reserved(&items[i]))
+		if (!is_reserved(&items[i]) && items[i].cost == 0)
 			items[i].cost = 1; /* the line's cost is of what is reserved: tokens are no requests, and no places */
 	if (!leases && !reserves)
 		return SL_GO_ON;
@@ -187,6 +188,22 @@ static int take_on(struct sl_replay *replay, const struct sl_replay_request *req
 	call->operation = leases ? SLUICE_ACQUIRE : SLUICE_RESERVE;
 	call->id = sl_str(id);
 	return SL_GO_ON;
+}
+
+/* What single limits of the policy cost, by the rules of the doors (hosts/server/door/admission.h): a line's cost is as
+ * stated as that of a caller. */
+static void say_costs(const struct sl_replay *replay, struct sluice_call *call, struct sluice_item *items,
+                      const uint32_t *positions) {
+	uint32_t costs[SLUICE_ITEMS_MAX] = {0};
+	bool own = false;
+	if (call->cost == 0 || call->upto)
+		sl_admission_drop_costs(items, call->item_count);
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		own = own || (replay->policy != NULL && sl_policy_limit_at(replay->policy, positions[i])->cost.on);
+		costs[i] = items[i].cost != 0 ? items[i].cost : call->cost;
+	}
+	if (own && call->cost != 0 && !call->upto)
+		sl_admission_share_costs(call, items, costs, call->item_count);
 }
 
 static int flush(struct sl_replay *replay);
@@ -225,6 +242,7 @@ int sl_replay_add(struct sl_replay *replay, const struct sl_replay_request *requ
 		.each = batch->each + batch->item_count,
 	};
 	batch->order++;
+	say_costs(replay, call, items, batch->positions + batch->item_count);
 	if (take_on(replay, request, items, batch->positions + batch->item_count, call, origin) != SL_GO_ON)
 		return SL_EXIT_FAILED;
 	batch->count++;

@@ -128,6 +128,10 @@ static void put_items(struct sl_replay_redis *redis, const struct sluice_call *c
 		}
 		if (call->items[i].observed)
 			put_word(redis, "OBSERVED");
+		if (call->items[i].cost != 0) {
+			put_word(redis, "COST");
+			put_number(redis, call->items[i].cost);
+		}
 		const char *from = redis->text.at;
 		sl_out_bytes(&redis->text, text, len);
 		put_written(redis, from);

@@ -1,7 +1,7 @@
 /* Deciding recorded traffic in a Redis or Valkey, by the module or the script there, to compare with what is decided
  * here. Each request becomes one command with AT, the instant of the log; a batch is sent at once, then read.
  *
- *   SLUICE.CHECK key cost AT ms EACH [KEY k] [NAME n] [OBSERVED] limit ...
+ *   SLUICE.CHECK key cost AT ms EACH [KEY k] [NAME n] [OBSERVED] [COST n] limit ...
  *   EVALSHA sha1 keys key k ... CHECK cost AT ms EACH ...      without the module: the script of this program
  *
  * A replay's keys begin with {sluice:replay:RANDOM}: and are taken away at its end. The hash tag puts them into one

@@ -71,12 +71,28 @@ static void reply_on_error(struct admitting *a, sluice_err err) {
 
 /* ---- before it is decided ------------------------------------------------------------------------------------ */
 
-static void reply_no_estimate(struct sl_http_exchange *exchange, const char *header) {
+/* Of a header that stands on several lines a client may have written one, and which one counts is nobody's choice. */
+static bool single_header(void *data, const char *name, struct sluice_bytes *value) {
+	const struct sl_http_request *request = data;
+	struct sluice_bytes rest = request->head, found, text;
+	while (sl_http_field_next(&rest, &found, &text)) {
+		if (!sl_bytes_equal_nocase(found, name))
+			continue;
+		if (value->data != NULL)
+			return false;
+		*value = text;
+	}
+	return true;
+}
+
+/* nginx would make 500 of a 400, which its configuration may let in: there it is refused as a denial is. */
+static void reply_no_cost(struct admitting *a, const char *header) {
 	char memory[SL_HTTP_ERROR_BYTES];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
 	sl_out_str(&out, header);
-	sl_out_str(&out, " must be a whole number 0..4294967295: what the request is expected to cost");
-	sl_http_reply_problem(exchange, 400, sl_slice(memory, sl_out_len(&out)), NULL);
+	sl_out_str(&out, " must be a whole number 0..4294967295, on one line: what the request costs");
+	sl_http_reply_problem(a->exchange, a->style.wrong != 0 ? a->style.wrong : 400, sl_slice(memory, sl_out_len(&out)),
+	                      NULL);
 }
 
 /* Which attribute stands twice? */
@@ -114,13 +130,13 @@ static bool prepare(struct admitting *a) {
 		.upto = a->ask->call.upto,
 		.cost_said = a->ask->cost_said,
 		.id = a->ask->call.id,
-		.header = a->style.empty ? sl_http_header_of : NULL,
+		.header = a->style.empty ? single_header : NULL,
 		.data = (void *)exchange->request,
 	};
 	if (sl_admission_prepare(&a->admission, policy, &a->match, question->candidate_of, question->items,
 	                         &question->call))
 		return true;
-	reply_no_estimate(exchange, a->admission.wrong);
+	reply_no_cost(a, a->admission.wrong);
 	return false;
 }
 
@@ -195,7 +211,7 @@ void sl_http_decide_attributes(struct sl_http_exchange *exchange, const struct s
 	if (!sl_http_decide(exchange, &a.question, ask, &outcome))
 		return;
 	a.failed_open = sl_call_outcome_fails_open(exchange->context, &outcome);
-	if (call->err == SLUICE_OK && call->merged.allowed && call->cost != 0 && sl_admission_holds(call))
+	if (call->err == SLUICE_OK && call->merged.allowed && sl_admission_costs(call) && sl_admission_holds(call))
 		write_ticket(&a);
 	if (call->err == SLUICE_OK)
 		reply_match(&a, &a.match);

@@ -189,7 +189,10 @@ static void answer(struct sl_http_exchange *exchange, enum auth_door door, uint1
 	add_request(&ask, exchange, ip_of(ip, exchange, &told), &told, door);
 	add_sources(&ask, exchange->context->policy, &told);
 	sl_http_decide_attributes(exchange, &ask,
-	                          (struct sl_http_style){.empty = true, .denied = denied, .unable = unable});
+	                          (struct sl_http_style){.empty = true,
+	                                                 .denied = denied,
+	                                                 .unable = unable,
+	                                                 .wrong = door == NGINX ? denied : 0});
 }
 
 /* ---- the routes ---------------------------------------------------------------------------------------------- */

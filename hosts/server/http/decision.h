@@ -11,6 +11,7 @@ struct sl_http_style {
 	bool empty;      /* the proxies' doors: no body where it is allowed, but a Sluice-Delay-Ms where the request is to
 	                  * be held; and a denial's body, which strangers read, tells only of those limits that denied */
 	uint16_t denied; /* status of a denial; 0 for 429 */
+	uint16_t wrong;  /* of a cost that is none; 0 for 400 */
 	uint16_t unable; /* of what on-error: deny denies; 0 for 503 */
 };
 

@@ -159,6 +159,8 @@ static size_t limit_room(const struct sl_policy_limit *limit) {
 		more += SL_JSON_ROOM(strlen(limit->canary));
 	if (reserve->actual_header != NULL)
 		more += SL_JSON_ROOM(strlen(reserve->actual_header));
+	if (limit->cost.header != NULL)
+		more += SL_JSON_ROOM(strlen(limit->cost.header));
 	if (reserve->estimate_header != NULL)
 		more += SL_JSON_ROOM(strlen(reserve->estimate_header));
 	return 512 + SLUICE_LIMIT_TEXT_MAX + SL_TERMS_TEXT_MAX + more + SL_JSON_ROOM(strlen(limit->name)) +
@@ -202,6 +204,21 @@ static void put_terms(struct sl_out *out, const struct sl_policy_limit *limit) {
 	put_reserve(out, &limit->reserve);
 }
 
+/* {"cost":5,"header":"x-cost","routes":2}, or null: 0 is what the request costs, which 1 is where nobody says it. */
+static void put_cost(struct sl_out *out, const struct sl_policy_cost *cost) {
+	sl_out_str(out, ",\"cost\":");
+	if (!cost->on) {
+		sl_out_str(out, "null");
+		return;
+	}
+	sl_out_str(out, "{\"cost\":");
+	sl_out_u64(out, cost->cost);
+	put_text_or_null(out, ",\"header\":", cost->header);
+	sl_out_str(out, ",\"routes\":");
+	sl_out_u64(out, cost->route_count);
+	sl_out_char(out, '}');
+}
+
 static void put_limit(struct sl_out *out, const struct sl_policy_limit *limit) {
 	char text[SLUICE_LIMIT_TEXT_MAX];
 	sl_out_str(out, "{\"name\":");
@@ -224,6 +241,7 @@ static void put_limit(struct sl_out *out, const struct sl_policy_limit *limit) {
 	sl_out_str(out, ",\"strict\":");
 	sl_json_bool(out, limit->strict);
 	put_terms(out, limit);
+	put_cost(out, &limit->cost);
 	sl_out_char(out, '}');
 }
 

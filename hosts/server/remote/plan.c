@@ -203,7 +203,8 @@ bool sl_plan_is_whole(const struct sluice_call *call) {
 		return true;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		const struct sluice_item *item = &call->items[i];
-		if (sl_rule_has(item->limit, SL_HAS_SEATS) || item->terms != NULL || item->member.data != NULL)
+		if (sl_rule_has(item->limit, SL_HAS_SEATS) || item->terms != NULL || item->member.data != NULL ||
+		    item->cost != 0)
 			return true;
 	}
 	return false;

@@ -9,6 +9,7 @@
  *     of a hold (a failover, a reset) are the only places where counters are told something that has not quite been:
  *     a refund takes the newest charge, which may be another's, so that one counts some ms shorter
  *   - slices are taken before anything is asked, and put back if the request is denied */
+#include "hosts/server/door/admission.h"
 #include "hosts/server/remote/call_batch.h"
 #include "hosts/server/remote/denial_cache.h"
 #include "hosts/server/remote/fallback.h"
@@ -368,7 +369,7 @@ static enum sl_operation verb_of(const struct sl_remote_call *remote, uint32_t g
 	for (uint32_t i = 0; i < remote->call->call.item_count; i++)
 		if (remote->items[i].state == SL_ITEM_DENIED)
 			return SL_OP_PEEK;
-	if (remote->call->call.cost == 0 && remote->call->call.id.len == 0)
+	if (remote->call->call.id.len == 0 && !sl_admission_costs(&remote->call->call))
 		return SL_OP_PEEK;
 	return groups > 1 ? SL_OP_HOLD : SL_OP_CHECK;
 }

@@ -136,7 +136,7 @@ static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, co
 	batch->attribute_count = batch->asked_from[index] + batch->asked_count[index];
 	bool prepared = sl_admission_prepare(admission, turn->context->policy, found, batch->candidate_of[index],
 	                                     batch->items + batch->item_count, call);
-	SL_ASSERT(prepared); /* only an estimate of a header may be wrong, and there are none here */
+	SL_ASSERT(prepared); /* only the cost of a header may be wrong, and there are none here */
 	if (call->id.data == admission->made) {
 		memcpy(batch->made[index], admission->made, sizeof batch->made[index]);
 		call->id.data = batch->made[index];
@@ -247,6 +247,8 @@ void sl_resp_explain(struct sl_resp_turn *turn) {
 	    !match(turn, attributes, count, sl_slice(NULL, 0)))
 		return;
 	call.cost = asked.cost;
+	if (asked.cost == 0)
+		sl_admission_drop_costs(turn->worker->match.items, found->count);
 	turn->worker->batch.match_used = 0;
 	call.item_count = found->count;
 	call.now = sl_door_instant(call.now, found->items, found->count);

@@ -1,0 +1,129 @@
+"""What a policy says of a request besides who it is: what it costs, which route it is, under which id it is retried,
+and what a denial's body is. At every door: RESP, HTTP, the proxies' doors, a front with its store in Redis, replay."""
+
+import subprocess
+import time
+
+import pytest
+
+from harness import RespError, wait_until
+from redis_world import redises  # noqa: F401
+
+COST = """
+limits:
+  - {name: five, when: {path: /five}, key: ip, limit: fixed-window 20/1h, cost: 5}
+  - {name: said, when: {path: /said}, key: ip, limit: fixed-window 20/1h, cost: [header x-cost, 2]}
+  - name: routes
+    when: {path: /routes*}
+    key: ip
+    limit: fixed-window 20/1h
+    cost: [{when: {path: /routes/export*}, cost: 10}, header x-cost, 2]
+  - {name: all, when: {path: /five}, key: ip, limit: fixed-window 100/1h}
+"""
+
+
+@pytest.fixture
+def front(server, redises):  # noqa: F811
+    """A front of one node with the module, by a policy's text."""
+    def start(text):
+        node = redises()
+        one = server(policy=f'store: {{redis: "127.0.0.1:{node.port}", budget: 2s, via: module}}\n' + text)
+        wait_until(lambda: can_decide(one), "no node answers")
+        return one
+    return start
+
+
+def can_decide(one):
+    with one.resp() as r:
+        try:
+            return bool(r.call("SLUICE.CHECK", "warm", 1, "1M/1h"))
+        except RespError:
+            return False
+
+
+@pytest.fixture(params=["here", "redis"])
+def place(request, server, front):
+    """Starts a server whose store is here, or in Redis."""
+    return (lambda text: server(policy=text)) if request.param == "here" else front
+
+
+def admit(one, cost, **attributes):
+    with one.resp() as r:
+        answer = r.call("SLUICE.ADMIT", cost, *sum(map(list, attributes.items()), []))
+    return answer[0], answer[2], answer[7].decode()
+
+
+def ask(one, door, path, ip, method="GET", **headers):
+    """The status, headers and body of a proxy's question."""
+    own = {"forward": {"X-Forwarded-Method": method, "X-Forwarded-Uri": path},
+           "nginx": {"X-Original-Method": method, "X-Original-URI": path}, "envoy": {}}[door]
+    http = one.http()
+    target = "/v1/auth/" + door + (path if door == "envoy" else "")
+    try:
+        status, head, body = http.ask(method if door == "envoy" else "GET", target, None, {
+            "X-Forwarded-For": ip, **own, **{k.replace("_", "-"): v for k, v in headers.items()}})
+    finally:
+        http.close()
+    return status, head, body
+
+
+def left(head):
+    """What is left of the limit that decided, as a header says it."""
+    return int(dict(head)["RateLimit"].split(";r=")[1].split(";")[0])
+
+
+def steady():
+    """Waits where the hour is about to end: windows of an hour begin with it."""
+    if time.time() % 3600 > 3580:
+        time.sleep(3600 - time.time() % 3600 + 0.1)
+
+
+def test_a_cost_at_every_door(place):
+    steady()
+    one = place(COST)
+    assert admit(one, 1, path="/five", ip="a") == (1, 15, "five")
+    assert admit(one, 9, path="/five", ip="a") == (1, 10, "five")  # a number holds, whoever asks
+    assert admit(one, 0, path="/five", ip="a") == (1, 10, "five")  # what costs nothing costs nothing anywhere
+    with one.resp() as r:
+        told = r.call("SLUICE.EXPLAIN", 1, "path", "/five", "ip", "a")
+    assert [(x[0], x[5]) for x in told] == [(b"five", 10), (b"all", 90)]
+    assert admit(one, 7, path="/said", ip="a") == (1, 13, "said")
+    assert admit(one, 7, path="/routes/export/x", ip="a") == (1, 10, "routes")
+    http = one.http()
+    answer = http.post("/v1/admit", {"attributes": {"path": "/five", "ip": "a"}})[2]
+    assert [(x["name"], x["remaining"]) for x in answer["limits"]] == [("five", 5), ("all", 89)]
+    assert http.post("/v1/admit", {"attributes": {"path": "/said", "ip": "a"}})[2]["remaining"] == 11
+    assert http.post("/v1/admit", {"attributes": {"path": "/said", "ip": "a"}, "cost": 1})[2]["remaining"] == 10
+    http.close()
+
+
+@pytest.mark.parametrize("door", ["forward", "nginx", "envoy"])
+def test_a_cost_at_the_proxies_doors(place, door):
+    steady()
+    one = place(COST)
+    assert left(ask(one, door, "/five", "192.0.2.1")[1]) == 15
+    for headers, rest in (({}, 18), ({"X_Cost": "7"}, 11), ({"X_Cost": "0"}, 11), ({"x_cost": "11"}, 0)):
+        status, head, _ = ask(one, door, "/said", "192.0.2.1", **headers)
+        assert (status, left(head)) == (200, rest), headers
+    assert ask(one, door, "/said", "192.0.2.1", X_Cost="1")[0] == (403 if door == "nginx" else 429)
+    assert left(ask(one, door, "/routes/export/1", "192.0.2.1", X_Cost="1")[1]) == 10
+    assert left(ask(one, door, "/routes/1", "192.0.2.1", X_Cost="1")[1]) == 9
+    for wrong in ("many", "-1", "4294967296", "1.5", ""):
+        status, _, body = ask(one, door, "/routes/1", "192.0.2.1", X_Cost=wrong)
+        assert status == (403 if door == "nginx" else 400)
+        assert body["detail"] == "x-cost must be a whole number 0..4294967295, on one line: what the request costs"
+    assert left(ask(one, door, "/routes/1", "192.0.2.1", X_Cost="1")[1]) == 8  # nothing was charged for those
+
+
+def test_a_cost_in_replay(sluice_bin, tmp_path, redises):  # noqa: F811
+    (tmp_path / "p.yaml").write_text(COST)
+    lines = [f'192.0.2.1 - - [17/May/2015:10:05:0{i} +0000] "GET {path} HTTP/1.1" 200 1\n'
+             for i, path in enumerate(["/five", "/five", "/five", "/five", "/five", "/routes/export/x", "/routes/x"])]
+    (tmp_path / "log").write_text("".join(lines))
+    node = redises()
+    for where in ([], ["--store", f"redis://127.0.0.1:{node.port}"]):
+        done = subprocess.run([sluice_bin, "replay", "-c", tmp_path / "p.yaml", "--decisions", *where,
+                               tmp_path / "log"],
+                              capture_output=True, text=True, timeout=60, check=True)
+        assert [line.split()[:2] for line in done.stdout.splitlines()] == [
+            ["1", "15"], ["1", "10"], ["1", "5"], ["1", "0"], ["0", "0"], ["1", "10"], ["1", "9"]], done.stderr
