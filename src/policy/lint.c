@@ -5,7 +5,8 @@
  */
 #include "policy/lint.h"
 
-#include "algo/traits.h"
+#include "algo/rule.h"
+#include "base/math.h"
 #include "base/out.h"
 
 #include <inttypes.h>
@@ -167,14 +168,18 @@ void sl_lint_many(struct sl_conf *conf, const struct sl_yaml *const *nodes) {
 
 enum { BLOCKS_PERCENT = 50, SHARE = 4 /* of the blocks, that one counter gets: src/store/blocks.h */ };
 
-/* What one counter of a limit takes, with as many entries as its quota has units, each charged by itself. */
-static uint64_t bytes_used_up(const struct sluice_limit *limit) {
+/* Above so many members are estimated. */
+static uint64_t seats_max(const struct sluice_limit *limit) {
+	return sl_rule_has(limit, SL_TAKES_MEMBER) ? SL_EXACT_MEMBERS : UINT32_MAX;
+}
+
+uint64_t sl_lint_bytes_used_up(const struct sluice_limit *limit) {
 	uint64_t ms = limit->window_ns / 1000000;
 	if (limit->bucket_count != 0)
 		return ((uint64_t)limit->bucket_count + 1) * 4;
 	if (sl_rule_has(limit, SL_KEEPS_TIMES))
 		return (uint64_t)limit->quota * (ms <= UINT16_MAX ? 2 : ms <= UINT32_MAX ? 4 : 8);
-	return sl_rule_has(limit, SL_TAKES_LEASE) ? (uint64_t)limit->quota * 16 : 0;
+	return sl_rule_has(limit, SL_HAS_SEATS) ? sl_min(limit->quota, seats_max(limit)) * 16 : 0;
 }
 
 static uint64_t in_kib(uint64_t bytes) {
@@ -190,9 +195,9 @@ void sl_lint_room(struct sl_conf *conf, const struct sl_yaml *const *nodes) {
 		return;
 	for (uint32_t i = 0; i < policy->limit_count; i++) {
 		const struct sl_ruleset_limit *limit = &policy->limits[i];
-		uint64_t bytes = bytes_used_up(&limit->shown.limit);
+		uint64_t bytes = sl_lint_bytes_used_up(&limit->shown.limit);
 		for (uint32_t k = 0; k < limit->shown.override_count; k++) {
-			uint64_t other = bytes_used_up(&limit->overrides[k].limit);
+			uint64_t other = sl_lint_bytes_used_up(&limit->overrides[k].limit);
 			bytes = bytes > other ? bytes : other;
 		}
 		if (bytes > most)
