@@ -42,7 +42,7 @@ static int64_t wall_ms(void) {
 static struct sluice_limit limit_of(uint8_t choice) {
 	struct sluice_limit limit;
 	SL_ASSERT(sluice_limit_parse(&limit, sl_str(notations[choice % LIMITS]), NULL) == SLUICE_OK);
-	if (choice >= 128 && limit.algorithm != SLUICE_UNLIMITED)
+	if (choice >= 128 && sl_rule_has(&limit, SL_HAS_COUNTER))
 		sl_rule_name(&limit, sl_str("n"));
 	return limit;
 }
@@ -66,17 +66,20 @@ static void check_value(slr_value value) {
 static bool fits(const struct sluice_limit *limit, enum sl_operation operation) {
 	if (operation == SL_OP_HOLDERS)
 		return false;
-	if (limit->algorithm < SLUICE_CONCURRENCY)
+	if (!sl_rule_lacks(limit, SL_OF_CHARGES))
 		return true;
-	if (slr_holds_by(operation) || operation == SL_OP_RESERVE)
+	if ((operation == SL_OP_RESERVE && !sl_rule_has(limit, SL_RESERVABLE)) ||
+	    (operation == SL_OP_REFUND && !sl_rule_has(limit, SL_REFUNDABLE)))
 		return false;
-	return limit->algorithm == SLUICE_DISTINCT || (operation != SL_OP_CHECK && operation != SL_OP_REFUND);
+	if (sl_rule_has(limit, SL_HAS_SEATS) && slr_holds_by(operation))
+		return false;
+	return !sl_rule_has(limit, SL_TAKES_LEASE) || operation != SL_OP_CHECK;
 }
 
 static void add_terms(struct slr_item *item, uint8_t choice) {
 	static const char *const texts[] = {"count-denied", "penalty [1s, 1m] after 2 denials in 1m",
 	                                    "count-denied; penalty [1h] after 1 denial in 1s"};
-	item->has_terms = choice % 4 != 0 && item->limit.algorithm < SLUICE_CONCURRENCY;
+	item->has_terms = choice % 4 != 0 && sl_rule_has(&item->limit, SL_COUNTS_DENIED);
 	if (item->has_terms)
 		SL_ASSERT(sl_terms_parse(&item->terms, sl_str(texts[choice % 4 - 1]), NULL) == SLUICE_OK);
 }
@@ -97,7 +100,7 @@ static void call_on(slr_value *value, slr_value *replica, const struct sluice_li
 	call.wall_ms = wall_ms;
 	call.want_next = call.heard = true;
 	call.items[0].limit = *limit;
-	call.items[0].member = limit->algorithm == SLUICE_DISTINCT ? bytes[1] | 1u : 0;
+	call.items[0].member = sl_rule_has(limit, SL_TAKES_MEMBER) ? bytes[1] | 1u : 0;
 	if (!slr_holds_by(call.operation))
 		add_terms(&call.items[0], bytes[1] >> 5);
 	call.keys[0].value = *value;
