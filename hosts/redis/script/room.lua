@@ -35,7 +35,7 @@ end
 
 -- Whether a charge of an item, or a hold, would take what there is none of.
 function room.lacks(item, call)
-	local c, limit, kind = item.counter, item.limit, item.limit.kind
+	local c, limit = item.counter, item.limit
 	if call.outgrown[name(c)] then
 		return true
 	elseif not call.full then
@@ -43,8 +43,9 @@ function room.lacks(item, call)
 	elseif not c.stored and not c.stored_holds then
 		return true
 	end
-	return not call.settles and kind ~= 'W' and kind ~= 'F' and kind ~= 'T' and kind ~= 'K' and
-		(limit.parts or limit.quota) > FEW
+	-- Series (`changes`), and lists of who is counted (`find`), have entries: all others are as long as they were.
+	local entries = limit.steps.changes or limit.steps.find
+	return not call.settles and entries and (limit.parts or limit.quota) > FEW
 end
 
 -- What such an item answers: retry, reset and the bound that it met.
