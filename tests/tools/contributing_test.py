@@ -1,5 +1,6 @@
 """CONTRIBUTING.md lists the files that an addition touches. Here each list is compared with the code: all that it names
-is there, and every file that names one thing of the kind is listed. So the lists can't be forgotten."""
+is there, and every file that names one thing of the kind is listed. So the lists can't be forgotten; and no file is
+listed for every algorithm that not every one needs."""
 import os
 import re
 
@@ -33,6 +34,17 @@ def listed(section):
     return re.findall(r"^\| `([^`]+)` \|", sections()[section], re.M)
 
 
+def needed():
+    """What every algorithm needs: the first table of them, but for the files that are one algorithm's own."""
+    first = sections()["An algorithm"].split("Some need more")[0]
+    return [path for path in re.findall(r"^\| `([^`]+)` \|", first, re.M) if "bucket." not in path]
+
+
+def algorithms():
+    """Each with its word in the notation."""
+    return dict(re.findall(r'ROW\(SLUICE_(\w+), "([\w-]+)"', read("src/algo/traits.h")))
+
+
 def sources():
     for folder in FOLDERS:
         for where, _, names in os.walk(os.path.join(ROOT, folder)):
@@ -54,6 +66,19 @@ def test_whoever_names_one_is_listed(section):
     named = {path for path in sources() if re.search(MADE[section], re.sub(r"/\*.*?\*/", "", read(path), flags=re.S))}
     assert named, "nothing is like this: name another in MADE"
     assert named - set(listed(section)) == set()
+
+
+def test_every_algorithm_is_named_in_what_all_need():
+    assert len(algorithms()) >= 9 and len(needed()) >= 5
+    for path in needed():
+        text = read(path)
+        for name, word in algorithms().items():
+            if path.endswith("algorithms.h"):
+                assert re.search(r"^/\* .*%s.*: \w+\.c" % word, text, re.M) or word == "unlimited", (path, word)
+            elif path.endswith(".lua"):
+                assert "'%s'" % word in text or "^%s " % word in text, (path, word)
+            else:
+                assert re.search(r"\bSLUICE_%s\b" % name, text), (path, name)
 
 
 def test_all_else_that_is_named_is_there():
