@@ -1,5 +1,5 @@
-/* top: the keys denied most, or nearest to their limits, of a running server: a view that is drawn anew every second,
- * or, with --once or where standard output is no terminal, one list.
+/* top: the keys that a running server denies most, that are nearest to their limits, or that it would deny: a view that
+ * is drawn anew every second, or, with --once or where standard output is no terminal, one list.
  *
  * Keys are an attacker's bytes: what is not printable ASCII is shown as \xNN, so that none of it reaches the
  * terminal. */
@@ -35,11 +35,24 @@ struct view {
 	uint64_t allowed_before, denied_before;
 };
 
+/* What can be listed. */
+static const struct kind {
+	const char *word, *title, *none;
+	char key; /* that shows it, in a live view */
+} kinds[] = {
+	{"DENIED", "keys denied most", "no key has been denied lately", 'd'},
+	{"NEAR", "keys near their limits", "no key has been near a limit lately", 'n'},
+	{"SHADOW", "keys that observed limits would deny", "no observed limit would have denied a key lately", 's'},
+	{"CANDIDATE", "keys that candidates would deny", "no candidate would have denied a key lately", 'c'},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
 struct top {
 	struct sl_client_options server;
 	struct sl_client client;
 	struct view view;
-	bool near, once;
+	bool near, shadow, candidate, once;
+	const struct kind *kind;
 	uint32_t count; /* 0: what fits */
 };
 #define TO(field) offsetof(struct top, field)
@@ -47,6 +60,8 @@ struct top {
 static const struct sl_option options[] = {
 	SL_CLIENT_OPTIONS(TO(server)),
 	{"near", 0, NULL, "keys near a limit, instead of keys denied", SL_FLAG(TO(near))},
+	{"shadow", 0, NULL, "keys that observed limits would deny", SL_FLAG(TO(shadow))},
+	{"candidate", 0, NULL, "keys that candidates would deny", SL_FLAG(TO(candidate))},
 	{"once", 0, NULL, "print one list, and end", SL_FLAG(TO(once))},
 	{"count", 'n', "N", "how many keys, 1..100 (20; in a terminal what fits)", SL_NUMBER(TO(count), 1, COUNT_MAX)},
 };
@@ -71,7 +86,7 @@ static bool read_entry(struct sl_client *client, struct entry *entry, struct slu
 static bool ask_keys(struct top *top, int want, struct sluice_error *error) {
 	char number[8];
 	snprintf(number, sizeof number, "%d", want);
-	const struct sluice_bytes words[] = {sl_str("SLUICE.TOP"), sl_str(top->near ? "NEAR" : "DENIED"), sl_str("COUNT"),
+	const struct sluice_bytes words[] = {sl_str("SLUICE.TOP"), sl_str(top->kind->word), sl_str("COUNT"),
 	                                     sl_str(number)};
 	int64_t count;
 	if (!sl_client_send(&top->client, words, 4, error) || !sl_client_integer(&top->client, '*', &count, error))
@@ -147,7 +162,7 @@ static void put_entry(struct page *page, const struct entry *entry, uint64_t now
 static void put_head(struct page *page, const struct top *top) {
 	const struct view *view = &top->view;
 	char line[512];
-	int len = snprintf(line, sizeof line, "%s  %.200s", top->near ? "keys near their limits" : "keys denied most",
+	int len = snprintf(line, sizeof line, "%s  %.200s", top->kind->title,
 	                   top->server.server != NULL ? top->server.server : SL_CLI_SERVER);
 	if (view->before_ns != 0 && view->asked_ns > view->before_ns) {
 		double seconds = (double)(view->asked_ns - view->before_ns) / 1e9;
@@ -164,7 +179,7 @@ static void put_list(struct page *page, const struct top *top) {
 	for (int i = 0; i < top->view.count; i++)
 		put_entry(page, &top->view.entries[i], top->view.now_ms);
 	if (top->view.count == 0)
-		put_line(page, top->near ? "no key has been near a limit lately" : "no key has been denied lately");
+		put_line(page, top->kind->none);
 }
 
 /* ---- the terminal ------------------------------------------------------------------------------------------------ */
@@ -201,8 +216,9 @@ static bool wait_for_key(struct top *top) {
 	if (poll(&in, 1, 1000) == 1) {
 		if (read(STDIN_FILENO, &key, 1) != 1 || key == 'q' || key == 3)
 			return false;
-		if (key == 'n' || key == 'd')
-			top->near = key == 'n';
+		for (int i = 0; i < KINDS; i++)
+			if (key == kinds[i].key)
+				top->kind = &kinds[i];
 	}
 	return !interrupted;
 }
@@ -221,7 +237,7 @@ static bool draw(struct top *top, struct page *page, struct sluice_error *error)
 	put_head(page, top);
 	put_list(page, top);
 	page->end = "\x1b[K\x1b[J"; /* and of the screen */
-	put_line(page, "q ends, d denied, n near");
+	put_line(page, "q ends, d denied, n near, s shadow, c candidate");
 	if (sl_cli_write(STDOUT_FILENO, page->text, sl_out_len(&page->out)))
 		return true;
 	snprintf(error->text, sizeof error->text, "standard output: %s", strerror(errno));
@@ -268,6 +284,10 @@ static int run_top(const struct sl_verb *verb, int argc, char **argv) {
 	struct sluice_error error;
 	int status =
 		top == NULL || page == NULL ? sl_cli_fail(verb, "no memory") : sl_cli_read(verb, argc, argv, top, NULL);
+	if (status == SL_GO_ON && top->near + top->shadow + top->candidate > 1)
+		status = sl_cli_misuse(verb, ": expected one of --near, --shadow and --candidate");
+	if (status == SL_GO_ON)
+		top->kind = &kinds[top->near ? 1 : top->shadow ? 2 : top->candidate ? 3 : 0];
 	if (status == SL_GO_ON && !sl_client_open(&top->client, &top->server, &error)) {
 		status =
 			sl_cli_fail(verb, "%s: %s", top->server.server != NULL ? top->server.server : SL_CLI_SERVER, error.text);
@@ -283,14 +303,17 @@ static int run_top(const struct sl_verb *verb, int argc, char **argv) {
 
 const struct sl_verb sl_verb_top = {
 	.name = "top",
-	.usage = "top [--near] [--once] [--count N] [--server ADDR [--user NAME] [--tls [--ca FILE]]]",
-	.summary = "Shows the keys that a running server denies most, or that are near their limits",
+	.usage =
+		"top [--near | --shadow | --candidate] [--once] [--count N] [--server ADDR [--user NAME] [--tls [--ca FILE]]]",
+	.summary = "Shows the keys that a running server denies most, that are near their limits, or that it would deny",
 	.text =
-		"Drawn anew every second: q ends, d shows keys denied, n keys near their limits. Where standard output is no\n"
-		"terminal one list is printed, as with --once. `count` is of the last minutes and at most `error` too high;\n"
-		"bytes of a key that are not printable ASCII stand as \\xNN.\n",
+		"Drawn anew every second: q ends, d shows keys denied, n keys near their limits, s keys that observed limits\n"
+		"would deny, c keys that candidates would. Where standard output is no terminal one list is printed, as with\n"
+		"--once. `count` is of the last minutes and at most `error` too high; bytes of a key that are not printable\n"
+		"ASCII stand as \\xNN.\n",
 	.examples = "  sluice top\n"
 				"  sluice top --near --once --count 5\n"
+				"  sluice top --shadow\n"
 				"  sluice top --server unix:/run/sluice.sock\n",
 	SL_OPTIONS(options),
 	.no_word = ": it takes no words",

@@ -296,7 +296,8 @@ def test_numbers_live_under_load_and_charts_are_drawn(browser):
         b.open()
         b.wait(lambda: rate_of(b.text("#tile-requests")) > 20, "requests are counted")
         b.wait(lambda: rate_of(b.text("#tile-denied")) > 5, "denials are counted")
-        b.wait(lambda: b.texts("#denied tbody tr"), "denied keys are listed")
+        for kind in ("denied", "shadow", "candidate"):
+            b.wait(lambda: any("=" in row for row in b.texts(f"#{kind} tbody tr")), f"{kind}: keys are listed")
         first = b.text("#tile-requests") + b.text("#chart-allowed b")
         b.wait(lambda: b.text("#tile-requests") + b.text("#chart-allowed b") != first, "numbers change")
         rows = dict(zip(b.texts("#limits tbody button"), b.texts("#limits tbody tr")))

@@ -53,7 +53,7 @@ def test_who_is_denied_and_who_is_near(server):
 
 
 @pytest.mark.parametrize("words, says", [
-    (["most"], "'most': expected DENIED, NEAR or COUNT"), (["COUNT"], "COUNT needs a number"),
+    (["most"], "'most': expected DENIED, NEAR, SHADOW, CANDIDATE or COUNT"), (["COUNT"], "COUNT needs a number"),
     (["COUNT", "0"], "1 to 100"), (["NEAR", "COUNT", "101"], "1 to 100"), (["COUNT", "x\r\n"], "1 to 100")])
 def test_what_is_no_question_is_refused(server, words, says):
     with server().resp() as r:

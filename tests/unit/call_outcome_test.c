@@ -93,8 +93,8 @@ static const struct sluice_decision *admit(struct server *server, const char *us
 	                                    .now = sl_door_instant(server->context.now, server->items, count),
 	                                    .each = server->each};
 	sluice_decide_many(server->context.store, &server->call, 1);
-	const struct sl_call_outcome outcome = {&server->call, server->match.position, server->match.count,
-	                                        server->of,    SL_TRANSPORT_HTTP,      NULL, 0, {0}};
+	const struct sl_call_outcome outcome = {
+		&server->call, server->match.position, server->match.count, server->of, SL_TRANSPORT_HTTP, NULL, 0, {0}};
 	sl_call_outcome_settle(&server->context, &outcome);
 	return &server->call.merged;
 }
@@ -149,6 +149,15 @@ static void test_each_limit_is_counted_by_its_own_answer(void **state) {
 	assert_int_equal(sum.requests[SL_TRANSPORT_HTTP][SL_VERDICT_ALLOWED], 4);
 	assert_int_equal(sum.requests[SL_TRANSPORT_HTTP][SL_VERDICT_DENIED], 2);
 	assert_int_equal(sum.requests[SL_TRANSPORT_RESP][SL_VERDICT_ALLOWED], 0);
+	assert_int_equal(top_of(server, SL_TOP_SHADOW, entries), 1);
+	assert_int_equal(entries[0].count, 4);
+	assert_memory_equal(entries[0].limit, "seen", 4);
+	assert_memory_equal(entries[0].key, "user=ann", 8);
+	assert_int_equal(top_of(server, SL_TOP_CANDIDATE, entries), 1);
+	assert_int_equal(entries[0].count, 3);
+	assert_true(entries[0].named);
+	assert_memory_equal(entries[0].limit, "tight", 5);
+	assert_memory_equal(entries[0].key, "user=ann", 8);
 	assert_int_equal(top_of(server, SL_TOP_DENIED, entries), 1); /* no shadow */
 	assert_int_equal(entries[0].count, 2);
 	assert_true(entries[0].named);
@@ -166,7 +175,7 @@ static void test_notation_is_counted_once_by_who_decided(void **state) {
 	assert_int_equal(sluice_limit_parse(&limits[0], sl_str("100/1m"), NULL), SLUICE_OK);
 	assert_int_equal(sluice_limit_parse(&limits[1], sl_str("fixed-window 2/60s"), NULL), SLUICE_OK);
 	const struct sluice_item items[] = {{.limit = &limits[0], .key = sl_str("k")},
-	                                     {.limit = &limits[1], .key = sl_str("\xff")}};
+	                                    {.limit = &limits[1], .key = sl_str("\xff")}};
 	struct sluice_call call = {.items = items, .item_count = 2, .cost = 1, .now = NOW_NS};
 	const struct sl_call_outcome outcome = {.call = &call, .shown = 2, .transport = SL_TRANSPORT_HTTP};
 	for (int i = 0; i < 3; i++) {
@@ -205,8 +214,8 @@ static void test_bounds_are_counted_by_name(void **state) {
 	admit(server, "ann", 1);
 	server->call.each[0].bound = SLUICE_BOUND_KEY;
 	sl_decide_bound(&server->call.each[1], SLUICE_BOUND_ROOM, 7);
-	const struct sl_call_outcome outcome = {&server->call, server->match.position, server->match.count,
-	                                        server->of,    SL_TRANSPORT_HTTP,      NULL, 0, {0}};
+	const struct sl_call_outcome outcome = {
+		&server->call, server->match.position, server->match.count, server->of, SL_TRANSPORT_HTTP, NULL, 0, {0}};
 	sl_call_outcome_settle(&server->context, &outcome);
 	assert_int_equal(row(server, "a").bounds[SLUICE_BOUND_KEY], 1);
 	assert_int_equal(row(server, "b").bounds[SLUICE_BOUND_ROOM], 1);
@@ -231,8 +240,8 @@ static void test_what_cannot_be_decided_is_an_error_of_each(void **state) {
 	                                    "  - {name: b, key: user, limit: 100/1m}\n");
 	admit(server, "ann", 1);
 	server->call.err = SLUICE_E_AWAY;
-	const struct sl_call_outcome outcome = {&server->call, server->match.position, server->match.count,
-	                                        server->of,    SL_TRANSPORT_HTTP,      NULL, 0, {0}};
+	const struct sl_call_outcome outcome = {
+		&server->call, server->match.position, server->match.count, server->of, SL_TRANSPORT_HTTP, NULL, 0, {0}};
 	sl_call_outcome_settle(&server->context, &outcome);
 	const struct sl_call_outcome notation = {.call = &server->call, .shown = 2, .transport = SL_TRANSPORT_RESP};
 	sl_call_outcome_settle(&server->context, &notation);
@@ -293,8 +302,8 @@ static void test_the_merged_answer_follows_a_staggered_wait(void **state) {
 	/* an instant that the client set is not staggered */
 	server->call.now += 1000 * MS;
 	sluice_decide_many(server->context.store, &server->call, 1);
-	const struct sl_call_outcome outcome = {&server->call, server->match.position, server->match.count,
-	                                        server->of,    SL_TRANSPORT_HTTP,      NULL, 0, {0}};
+	const struct sl_call_outcome outcome = {
+		&server->call, server->match.position, server->match.count, server->of, SL_TRANSPORT_HTTP, NULL, 0, {0}};
 	sl_call_outcome_settle(&server->context, &outcome);
 	assert_int_equal(server->each[1].retry_after_ns, 1000 * MS);
 	server_close(server);

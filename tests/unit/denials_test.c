@@ -97,11 +97,38 @@ static char *logged(const struct place *place, const struct sl_denial *denials, 
 static void test_a_line_says_who_and_why(void **state) {
 	struct sl_denial denial = denial_of(sl_str("ip=192.0.2.7"), NOW_NS + 123456789);
 	char *text = logged(*state, &denial, 1);
-	assert_string_equal(text,
-	                    "{\"time\":\"2027-01-15T08:00:00.123Z\",\"limit\":\"login\",\"key\":\"ip=192.0.2.7\","
-	                    "\"cost\":1,\"quota\":5,\"remaining\":2,\"retry_after_ms\":3100,\"reset_after_ms\":60000,"
-	                    "\"transport\":\"http\",\"observed\":false,\"suppressed\":41}\n");
+	assert_string_equal(text, "{\"time\":\"2027-01-15T08:00:00.123Z\",\"limit\":\"login\",\"key\":\"ip=192.0.2.7\","
+	                          "\"cost\":1,\"quota\":5,\"remaining\":2,\"retry_after_ms\":3100,\"reset_after_ms\":60000,"
+	                          "\"transport\":\"http\",\"observed\":false,\"suppressed\":41}\n");
 	free(text);
+}
+
+/* What nobody was turned away for says so, and has lines of its own: a flood of it leaves those of denials alone. */
+static void test_observed_lines_take_none_from_denials(void **state) {
+	enum { FLOOD = 1000 };
+	struct sl_denial *denials = calloc(FLOOD + 100, sizeof *denials);
+	int count = 0, observed = 0, enforced = 0, candidates = 0;
+	assert_non_null(denials);
+	for (; count < FLOOD; count++) {
+		denials[count] = denial_of(sl_str("ip=192.0.2.7"), NOW_NS);
+		denials[count].observed = true;
+		denials[count].candidate = count % 2 == 1;
+	}
+	for (; count < FLOOD + 100; count++)
+		denials[count] = denial_of(sl_str("ip=192.0.2.8"), NOW_NS);
+	char *text = logged(*state, denials, count);
+	for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+		*end = '\0';
+		bool seen = strstr(line, "\"observed\":true") != NULL;
+		observed += seen;
+		enforced += !seen && strstr(line, "ip=192.0.2.8") != NULL;
+		candidates += strstr(line, "\"observed\":true,\"candidate\":true,\"suppressed\":41}") != NULL;
+	}
+	assert_int_equal(observed, 100);
+	assert_int_equal(candidates, 50);
+	assert_int_equal(enforced, 100);
+	free(text);
+	free(denials);
 }
 
 /* What the request told, each bounded on its own and in the order of the schema. */
@@ -154,8 +181,8 @@ static void test_keys_are_shown_as_chosen(void **state) {
 		assert_memory_equal(shown.data, rows[i].shown, shown.len);
 	}
 	memset(key, ',', sizeof key); /* each comma ends a value, and each value shows as one byte more */
-	struct sluice_bytes worst = sl_key_shown(&(struct sl_log_settings){.keys = SL_KEYS_CUT}, sl_slice(key, sizeof key),
-	                                         memory);
+	struct sluice_bytes worst =
+		sl_key_shown(&(struct sl_log_settings){.keys = SL_KEYS_CUT}, sl_slice(key, sizeof key), memory);
 	assert_int_equal(worst.len, 2 * SLUICE_KEY_BYTES_MAX);
 }
 
@@ -356,6 +383,7 @@ static void test_lines_that_cannot_be_written_are_counted(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_a_line_says_who_and_why, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_observed_lines_take_none_from_denials, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_line_says_what_the_request_told, set_up, tear_down),
 		cmocka_unit_test(test_keys_are_shown_as_chosen),
 		cmocka_unit_test_setup_teardown(test_a_line_names_the_bound_that_denied, set_up, tear_down),

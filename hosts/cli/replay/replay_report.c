@@ -96,7 +96,12 @@ static void print_limits(const struct sl_replay *replay) {
 		printf("  %10" PRIu64 "  %10" PRIu64 "  ", limit->denied, limit->requests);
 		if (shown != NULL)
 			printf("%s: ", shown->name);
-		printf("%s%s\n", text, shown != NULL && shown->observe ? " (observed: denies nobody)" : "");
+		fputs(text, stdout);
+		if (shown != NULL && shown->observe)
+			fputs(" (observed: denies nobody)", stdout);
+		else if (shown != NULL && shown->canary != NULL)
+			printf(" (canary: denies %s alone)", shown->canary);
+		putchar('\n');
 	}
 }
 

@@ -56,7 +56,7 @@ static struct sluice_bytes told_of(const struct sl_asker *asker, const char *att
 }
 
 static void log_denial(const struct sl_door_context *context, const struct sl_call_outcome *outcome,
-                       struct sluice_bytes limit, const struct sluice_item *item,
+                       enum sl_top_kind kind, struct sluice_bytes limit, const struct sluice_item *item,
                        const struct sluice_decision *decision, uint64_t suppressed) {
 	static const char *const transports[SL_TRANSPORTS] = {"resp", "http"};
 	const struct sl_log_settings *settings = &sl_policy_settings(context->policy)->log;
@@ -80,6 +80,7 @@ static void log_denial(const struct sl_door_context *context, const struct sl_ca
 		.request_id = told_of(asker, "request-id", "x-request-id"),
 		.traceparent = told_of(asker, "traceparent", "traceparent"),
 		.observed = item->observed != 0,
+		.candidate = kind == SL_TOP_CANDIDATE,
 		.transport = transports[outcome->transport],
 		.bound = decision->bound,
 		.suppressed = suppressed,
@@ -90,15 +91,15 @@ static void log_denial(const struct sl_door_context *context, const struct sl_ca
 static __attribute__((noinline)) void note(const struct sl_door_context *context, const struct sl_call_outcome *outcome,
                                            enum sl_top_kind kind, uint32_t i, const struct sluice_decision *decision) {
 	const struct sluice_item *item = &outcome->call->items[i];
-	uint32_t position = position_of(outcome, i);
+	uint32_t position = position_of(outcome, kind == SL_TOP_CANDIDATE ? outcome->candidate_of[i - outcome->shown] : i);
 	char text[SLUICE_LIMIT_TEXT_MAX];
 	if (context->top == NULL)
 		return;
 	struct sluice_bytes limit = name_of(context, item, position, text);
 	struct sl_top_noted noted = sl_top_note(context->top, kind, position != SL_POSITION_NOTATION, limit, item->key,
 	                                        context->now, sl_policy_settings(context->policy)->log.denials_per_key);
-	if (kind == SL_TOP_DENIED && noted.write && context->shared != NULL && context->shared->denials != NULL)
-		log_denial(context, outcome, limit, item, decision, noted.suppressed);
+	if (kind != SL_TOP_NEAR && noted.write && context->shared != NULL && context->shared->denials != NULL)
+		log_denial(context, outcome, kind, limit, item, decision, noted.suppressed);
 }
 
 /* ---- staggering -------------------------------------------------------------------------------------------------- */
@@ -191,8 +192,8 @@ static inline void count_one(struct sl_door_context *context, const struct sl_ca
 	}
 	if (near)
 		note(context, outcome, SL_TOP_NEAR, i, decision);
-	else if (!allowed && !observed)
-		note(context, outcome, SL_TOP_DENIED, i, decision);
+	else if (!allowed)
+		note(context, outcome, observed ? SL_TOP_SHADOW : SL_TOP_DENIED, i, decision);
 }
 
 static void count_candidates(struct sl_door_context *context, const struct sl_call_outcome *outcome) {
@@ -203,6 +204,7 @@ static void count_candidates(struct sl_door_context *context, const struct sl_ca
 		struct sl_row *row = row_of(context, position_of(outcome, outcome->candidate_of[i - outcome->shown]));
 		if (row != NULL)
 			sl_count(&row->candidate, 1);
+		note(context, outcome, SL_TOP_CANDIDATE, i, &call->each[i]);
 	}
 }
 

@@ -18,8 +18,9 @@
  *   undecided the store could not answer, and it let the request pass (on-error: allow)
  *
  * Of limits in notation only the merged answer is there: they count once, in row 0, by the name of the limit that
- * decided. Shadows and candidates are counted only: the top keys and the denial log are of those who were turned
- * away. */
+ * decided. What an observed limit or a candidate would have denied is noted as denials are, apart from them: in the top
+ * keys as kinds of their own, in the denial log as observed. Of an observed limit after the sixteenth (`beyond`) only
+ * the count is known. */
 #ifndef SL_CALL_OUTCOME_H
 #define SL_CALL_OUTCOME_H
 
@@ -93,8 +94,7 @@ struct sl_call_outcome_plain {
 static inline bool sl_call_outcome_take(struct sl_call_outcome_plain *plain, const struct sluice_call *call) {
 	const struct sluice_decision *merged = &call->merged;
 	if (call->err != SLUICE_OK || !merged->allowed || merged->bound != SLUICE_BOUND_NONE || merged->index < 0 ||
-	    call->upto || call->id.len != 0 ||
-	    (uint64_t)merged->remaining * 100 <= merged->quota * plain->near_percent)
+	    call->upto || call->id.len != 0 || (uint64_t)merged->remaining * 100 <= merged->quota * plain->near_percent)
 		return false;
 	plain->count++;
 	plain->hits += call->cost;

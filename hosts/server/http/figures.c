@@ -9,7 +9,7 @@
 
 enum {
 	ROOM = 8 * 1024, /* for all but the limits */
-	ROOM_LIMIT = 1024 + 2 * SLUICE_LIMIT_TEXT_MAX + 6 * SLUICE_NAME_BYTES_MAX,
+	ROOM_LIMIT = 1024 + 2 * SLUICE_LIMIT_TEXT_MAX + 2 * 6 * SLUICE_NAME_BYTES_MAX,
 	ARRAYS = 5,
 	ROOM_HISTORY = 256 + ARRAYS * SL_HISTORY_STEPS * 11, /* ten digits and a comma */
 };
@@ -328,6 +328,13 @@ static void put_limit(struct sl_out *out, struct sl_stats *stats, uint32_t row, 
 	sl_out_char(out, ',');
 	put_notation(out, "limit", limit == NULL ? NULL : &limit->limit);
 	put_bool(out, "observe", limit != NULL && limit->observe);
+	if (limit != NULL && limit->canary != NULL) {
+		put_name(out, "canary");
+		sl_json_string(out, sl_str(limit->canary));
+		sl_out_char(out, ',');
+	} else {
+		put_null(out, "canary");
+	}
 	put_notation(out, "candidate", limit != NULL && limit->has_candidate ? &limit->candidate : NULL);
 	put_u64(out, "allowed", both(&sum, SL_VERDICT_ALLOWED));
 	put_u64(out, "denied", both(&sum, SL_VERDICT_DENIED));

@@ -1,4 +1,5 @@
-/* GET /v1/top?kind=denied|near&count=20: the keys denied most, or nearest to their limits, over all workers.
+/* GET /v1/top?kind=denied|near|shadow|candidate&count=20: the keys denied most, nearest to their limits, or that would
+ * be denied, over all workers.
  *
  *   {"kind":"denied","entries":[{"limit":"login","named":true,"key":"ip=192.0.2.7","count":41,"error":0,
  *                                "last_ms":1800000000123}]}
@@ -19,8 +20,6 @@ struct asked {
 	uint32_t count;
 };
 
-static const char *const kinds[SL_TOP_KINDS] = {"denied", "near"};
-
 /* One name=value of the query. Returns NULL, or what would be right. */
 static const char *take_pair(struct sluice_bytes pair, struct asked *asked) {
 	const char *equals = pair.len == 0 ? NULL : memchr(pair.data, '=', pair.len);
@@ -28,16 +27,10 @@ static const char *take_pair(struct sluice_bytes pair, struct asked *asked) {
 	struct sluice_bytes name = sl_slice(pair.data, name_len);
 	struct sluice_bytes value = equals == NULL ? sl_str("") : sl_slice(equals + 1, pair.len - name_len - 1);
 	uint64_t number;
-	if (sl_bytes_equal(name, sl_str("kind"))) {
-		for (int kind = 0; kind < SL_TOP_KINDS; kind++)
-			if (sl_bytes_equal(value, sl_str(kinds[kind]))) {
-				asked->kind = (enum sl_top_kind)kind;
-				return NULL;
-			}
-		return "kind must be denied or near";
-	}
+	if (sl_bytes_equal(name, sl_str("kind")))
+		return sl_top_kind_find(value, &asked->kind) ? NULL : "kind must be denied, near, shadow or candidate";
 	if (!sl_bytes_equal(name, sl_str("count")))
-		return "expected kind=denied|near and count=1..100 in the query";
+		return "expected kind=denied|near|shadow|candidate and count=1..100 in the query";
 	if (!sl_bytes_to_u64(value, &number) || number < 1 || number > SL_TOP_COUNT_MAX)
 		return "count must be a whole number 1..100";
 	asked->count = (uint32_t)number;
@@ -86,7 +79,7 @@ static void reply(struct sl_http_exchange *exchange, enum sl_top_kind kind, cons
 		return;
 	sl_http_reply_body(&reply);
 	sl_out_str(&reply.w, "{\"kind\":\"");
-	sl_out_str(&reply.w, kinds[kind]);
+	sl_out_str(&reply.w, sl_top_kind_name(kind));
 	sl_out_str(&reply.w, "\",\"entries\":[");
 	for (uint32_t i = 0; i < count; i++) {
 		if (i > 0)

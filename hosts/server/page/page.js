@@ -70,10 +70,11 @@ function fillLimitName(cell, row) {
 	const [button, badges, notation] = cell.children;
 	say(button, labelOf(row.name));
 	button.setAttribute('aria-pressed', chosen.has(row.name));
-	const wanted = `${row.observe}${row.candidate}`;
+	const wanted = `${row.observe}${row.canary}${row.candidate}`;
 	if (badges.dataset.of !== wanted) {
 		badges.dataset.of = wanted;
 		badges.replaceChildren(...(row.observe ? [make('span', {class: 'badge shadow'}, 'observed')] : []),
+			...(row.canary ? [make('span', {class: 'badge shadow'}, `canary ${row.canary}`)] : []),
 			...(row.candidate ? [make('span', {class: 'badge candidate'}, 'candidate')] : []));
 	}
 	say(notation, (row.limit ?? 'given by clients') + (row.candidate ? ` → ${row.candidate}` : ''));
@@ -97,9 +98,9 @@ const limitsTable = new SortedTable(byId('limits'), [
 ], (row) => row.name, {column: 2, down: true}, 'No limits: the policy is empty.');
 
 function showLimits(figures) {
-	const rows = figures.limits.map(({name, limit, observe, candidate, ...counted}) => {
+	const rows = figures.limits.map(({name, limit, observe, canary, candidate, ...counted}) => {
 		const recent = model.recent(name), all = recent.allowed + recent.denied;
-		return {...recent, name, limit, observe, candidate, would: recent.shadow + recent.candidate,
+		return {...recent, name, limit, observe, canary, candidate, would: recent.shadow + recent.candidate,
 			share: all > 0 ? recent.denied / all : 0, used: counted.allowed + counted.denied + counted.shadow_denied};
 	});
 	limitsTable.set(rows.filter((row) => row.name !== '' || row.used > 0));
@@ -131,6 +132,8 @@ function topTable(id, counted, empty) {
 const tops = {
 	denied: topTable('denied', 'Denied', 'Nobody was denied lately.'),
 	near: topTable('near', 'Events', 'Nobody is near a limit.'),
+	shadow: topTable('shadow', 'Would be denied', 'No observed limit would have denied anybody lately.'),
+	candidate: topTable('candidate', 'Would be denied', 'No candidate would have denied anybody lately.'),
 };
 
 /* ---- charts --------------------------------------------------------------------------------------------------- */

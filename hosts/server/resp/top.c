@@ -1,9 +1,9 @@
-/* SLUICE.TOP: the keys denied most, or nearest to their limits, over all workers.
+/* SLUICE.TOP: the keys denied most, nearest to their limits, or that would be denied, over all workers.
  *
- *   SLUICE.TOP [DENIED | NEAR] [COUNT n]  ->  [limit, key, count, error, last_ms] ...      most first
+ *   SLUICE.TOP [DENIED | NEAR | SHADOW | CANDIDATE] [COUNT n]  ->  [limit, key, count, error, last_ms] ...
  *
- * `limit` is a name of the policy or notation, `count` is of the last minutes and at most `error` too high, `last_ms`
- * is the instant of the last event in Unix milliseconds. */
+ * Most first. `limit` is a name of the policy or notation, `count` is of the last minutes and at most `error` too
+ * high, `last_ms` is the instant of the last event in Unix milliseconds. */
 #include "hosts/server/resp/resp.h"
 
 #include <stdlib.h>
@@ -32,15 +32,11 @@ static bool read_count(struct sl_resp_turn *turn, uint32_t index, uint32_t *coun
 static bool read_arguments(struct sl_resp_turn *turn, enum sl_top_kind *kind, uint32_t *count) {
 	for (uint32_t i = 1; i < turn->request->count; i++) {
 		struct sluice_bytes word = sl_resp_arg(turn, i);
-		if (is_word(word, "denied")) {
-			*kind = SL_TOP_DENIED;
-		} else if (is_word(word, "near")) {
-			*kind = SL_TOP_NEAR;
-		} else if (is_word(word, "count")) {
+		if (is_word(word, "count")) {
 			if (!read_count(turn, ++i, count))
 				return false;
-		} else {
-			sl_reply_error(turn, "ERR %s: expected DENIED, NEAR or COUNT", sl_shown(word).text);
+		} else if (!sl_top_kind_find(word, kind)) {
+			sl_reply_error(turn, "ERR %s: expected DENIED, NEAR, SHADOW, CANDIDATE or COUNT", sl_shown(word).text);
 			return false;
 		}
 	}

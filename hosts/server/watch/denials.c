@@ -5,7 +5,8 @@
  * Two buffers of fixed size change places: the lock is held for the copy of a line or for the swap, never for a write,
  * so a slow disk costs lines and no time. Four bounds, each on its own, keep an attack from filling a disk:
  *  D1  a key has one line in denials-per-key (top.c says when)
- *  D2  all keys together have denials-per-second lines in a second of the clock that comes with them
+ *  D2  all keys together have denials-per-second lines in a second of the clock that comes with them; what was only
+ *      observed has as many of its own, and leaves half of the buffer free: it takes no line from a denial
  *  D3  what does not fit the buffer is dropped
  *  D4  FILE is renamed to FILE.1, over the one before, ere a line would make it longer than denials-size
  * What D2 and D3 and a failed write cost is counted.
@@ -44,8 +45,8 @@ struct sl_denials {
 	bool ending, reopen;
 	char *filling;
 	size_t filled;
-	uint64_t second;    /* the latest of the clock that lines came with */
-	uint32_t in_second; /* lines queued in it */
+	uint64_t second;       /* the latest of the clock that lines came with */
+	uint32_t in_second[2]; /* lines queued in it: of denials, and of what was only observed */
 	uint32_t per_second;
 
 	/* the thread's own */
@@ -114,6 +115,8 @@ static size_t put_line(char line[LINE_BYTES_MAX], const struct sl_denial *denial
 	put_told(&out, ",\"traceparent\":", denial->traceparent);
 	sl_out_str(&out, ",\"observed\":");
 	sl_json_bool(&out, denial->observed);
+	if (denial->candidate)
+		sl_out_str(&out, ",\"candidate\":true");
 	sl_out_str(&out, ",\"suppressed\":");
 	sl_out_u64(&out, denial->suppressed);
 	sl_out_str(&out, "}\n");
@@ -123,26 +126,26 @@ static size_t put_line(char line[LINE_BYTES_MAX], const struct sl_denial *denial
 /* ---- the queue --------------------------------------------------------------------------------------------------- */
 
 /* Takes one line of the second's; the lock is held. A clock that lags (another worker's) counts as the latest. */
-static bool second_has_room(struct sl_denials *denials, sluice_ns now) {
+static bool second_has_room(struct sl_denials *denials, sluice_ns now, bool observed) {
 	uint64_t second = now / 1000000000;
 	if (second > denials->second) {
 		denials->second = second;
-		denials->in_second = 0;
+		denials->in_second[0] = denials->in_second[1] = 0;
 	}
-	if (denials->in_second >= denials->per_second)
+	if (denials->in_second[observed] >= denials->per_second)
 		return false;
-	denials->in_second++;
+	denials->in_second[observed]++;
 	return true;
 }
 
 void sl_denials_write(struct sl_denials *denials, const struct sl_denial *denial) {
 	char line[LINE_BYTES_MAX];
 	pthread_mutex_lock(&denials->lock);
-	bool room = second_has_room(denials, denial->now);
+	bool room = second_has_room(denials, denial->now, denial->observed);
 	pthread_mutex_unlock(&denials->lock);
 	size_t len = room ? put_line(line, denial) : 0;
 	pthread_mutex_lock(&denials->lock);
-	room = room && denials->filled + len <= QUEUE_BYTES;
+	room = room && denials->filled + len <= (denial->observed ? QUEUE_BYTES / 2 : QUEUE_BYTES);
 	if (room) {
 		memcpy(denials->filling + denials->filled, line, len);
 		denials->filled += len;

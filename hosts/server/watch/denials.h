@@ -39,10 +39,11 @@ struct sl_denial {
 	uint32_t remaining;
 	int64_t retry_after_ms; /* -1: never */
 	int64_t reset_after_ms;
-	uint8_t bound;          /* enum sluice_bound */
-	const char *transport;  /* "resp", "http"; a constant */
-	bool observed;          /* nobody was turned away: an observed limit would have */
-	uint64_t suppressed;    /* denials of this key since its last line */
+	uint8_t bound;         /* enum sluice_bound */
+	const char *transport; /* "resp", "http"; a constant */
+	bool observed;         /* nobody was turned away: an observed limit would have */
+	bool candidate;        /* and it was the limit's candidate, whose quota this is */
+	uint64_t suppressed;   /* denials of this key since its last line */
 	/* what the request tells of itself; data NULL: nothing. Of each SL_DENIAL_TOLD_MAX bytes are shown */
 	struct sluice_bytes method, route, address, request_id, traceparent;
 };

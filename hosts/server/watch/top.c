@@ -61,6 +61,23 @@ struct sl_top {
 	struct text texts[SL_TOP_KINDS][SL_TOP_SETS][SL_TOP_WAYS];
 };
 
+/* ---- kinds ------------------------------------------------------------------------------------------------------- */
+
+static const char *const kinds[SL_TOP_KINDS] = {"denied", "near", "shadow", "candidate"};
+
+const char *sl_top_kind_name(enum sl_top_kind kind) {
+	return kind < SL_TOP_KINDS ? kinds[kind] : NULL;
+}
+
+bool sl_top_kind_find(struct sluice_bytes name, enum sl_top_kind *kind) {
+	for (int i = 0; i < SL_TOP_KINDS; i++)
+		if (name.len == strlen(kinds[i]) && sl_bytes_equal_nocase(name, kinds[i])) {
+			*kind = (enum sl_top_kind)i;
+			return true;
+		}
+	return false;
+}
+
 /* ---- the secret: one for all sketches, so that their keys can be told to be equal -------------------------------- */
 
 static uint64_t secret[2];

@@ -1,16 +1,24 @@
-/* Who is denied most, and who is near a limit: a bounded sketch of heavy hitters, one a worker.
+/* Who is denied most, who is near a limit, and whom an observed limit or a candidate would deny: a bounded sketch of
+ * heavy hitters for each of these kinds, one a worker. Kinds share no memory: no shadow takes the place of a denial.
  *
  * Space-Saving in small sets: a key's hash names a set of SL_TOP_WAYS places; a key that has none takes the place with
  * the least count and goes on from that count, which is its possible error. A key with more than 1/SL_TOP_WAYS of its
  * set's denials is always there. Counts are halved every SL_TOP_HALVE_MS, so the top is about the last minutes.
  *
- * Memory is fixed: about 1.2 MiB a sketch, whatever the keys. The hash is keyed, so nobody can aim at a set. */
+ * Memory is fixed: about 0.6 MiB a kind and sketch, touched when there is one of that kind, whatever the keys. The hash
+ * is keyed, so nobody can aim at a set. */
 #ifndef SL_TOP_H
 #define SL_TOP_H
 
 #include "policy/policy.h"
 
-enum sl_top_kind { SL_TOP_DENIED, SL_TOP_NEAR, SL_TOP_KINDS };
+enum sl_top_kind {
+	SL_TOP_DENIED,
+	SL_TOP_NEAR,
+	SL_TOP_SHADOW,    /* an observed limit would have denied */
+	SL_TOP_CANDIDATE, /* a limit's candidate would have */
+	SL_TOP_KINDS
+};
 
 enum {
 	SL_TOP_SETS = 64,
@@ -18,6 +26,11 @@ enum {
 	SL_TOP_HALVE_MS = 60000,
 	SL_TOP_COUNT_MAX = 100, /* that can be asked for */
 };
+
+/* What a kind is called at the doors; NULL behind the last. */
+const char *sl_top_kind_name(enum sl_top_kind kind);
+/* The kind of a name, in whatever case; false where there is none. */
+bool sl_top_kind_find(struct sluice_bytes name, enum sl_top_kind *kind);
 
 struct sl_top;
 
