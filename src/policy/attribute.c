@@ -6,6 +6,7 @@
 
 #include "policy/address.h"
 #include "policy/path.h"
+#include "policy/policy.h"
 
 enum sl_attribute sl_attribute_find(struct sluice_bytes name) {
 	static const char *const names[] = {
@@ -144,6 +145,13 @@ static struct sluice_bytes host_form(struct sluice_bytes value, char *memory) {
 	while (value.len != 0 && p[value.len - 1] == '.')
 		value.len--;
 	return has_letter(value, 'A') ? recase(value, 'A', memory) : value;
+}
+
+struct sluice_bytes sl_attribute_path(uint32_t choice, struct sluice_bytes form, bool prefix, char *memory) {
+	const char *p = form.data;
+	if ((choice & SL_PATHS_ANY_SLASH) != 0 && !prefix && form.len > 1 && p[0] == '/' && p[form.len - 1] == '/')
+		form.len--;
+	return (choice & SL_PATHS_ANY_CASE) != 0 && has_letter(form, 'A') ? recase(form, 'A', memory) : form;
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */

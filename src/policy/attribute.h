@@ -25,6 +25,10 @@ enum sl_attribute sl_attribute_find(struct sluice_bytes name);
 struct sluice_bytes sl_attribute_form(enum sl_attribute attribute, struct sluice_bytes value, uint32_t ipv6_prefix,
                                       char *memory);
 
+/* What a policy's choice of paths that are one makes of a path's form: SL_PATHS_ bits (policy.h). `memory` may be where
+ * the form is. Of a prefix the slash at its end stays. */
+struct sluice_bytes sl_attribute_path(uint32_t choice, struct sluice_bytes form, bool prefix, char *memory);
+
 /* Does the form of every value that begins with a prefix begin with one? Then writes it: `/a//b` gives `/a/b`. False
  * for what no form begins with: a path with a query, a host with a port, an address that is a network. */
 bool sl_attribute_prefix_form(enum sl_attribute attribute, struct sluice_bytes *prefix, char *memory);

@@ -1,13 +1,14 @@
-/* A list, and words after it: YAML takes that for a mistake, and stops.
+/* A list, and words after it, and a path with parts among other values: YAML takes that for a mistake, and stops.
  *
  * So before YAML sees the file, the brackets and commas of
  *
  *   penalty: [1m, 10m, 1h] after 3 denials in 1m
+ *   when: {path: /orgs/{org}/search}
  *
  * become U+FEFF, a character that libyaml takes for a letter and that sl_source_check() refuses anywhere in a file: one
  * for one, so that every column stays, and so that whatever text comes out of libyaml with one in it had a bracket or a
  * comma there. Which of them, its neighbours tell: after ']' stands the word "after", after the others no 'a'; and
- * before '[' stands nothing, or the colon of the key.
+ * before '[' stands nothing, or the colon of the key; before '{' a slash, and before '}' the name that it opened.
  *
  * Where it stands in a comment nobody looks at it; in a quoted text it is put back like anywhere. It is hidden in
  * nothing that YAML would have read otherwise.
@@ -65,10 +66,43 @@ static const char *find_close(const char *open, const char *end) {
 	return at < end && *at == ']' && begins(skip_spaces(at + 1, end), end, "after") ? at : NULL;
 }
 
+static bool is_part(char c) {
+	return is_word(c) ? c != '.' : c == '_' || c == '-';
+}
+
+/* Where a part of a path ends, {org}, whose slash stands here; NULL where none does. */
+static const char *find_part(const char *slash, const char *end) {
+	const char *at = slash + 2;
+	if (!begins(slash, end, "/{"))
+		return NULL;
+	while (at < end && is_part(*at))
+		at++;
+	return at < end && *at == '}' && at != slash + 2 ? at : NULL;
+}
+
+static bool is_mark(char c) {
+	return c == '[' || c == ',' || c == ']' || c == '{' || c == '}';
+}
+
+/* What is to be hidden next: from *open to its end, which is returned; NULL: nothing any more. */
+static const char *find_marks(const char *at, const char *end, const char **open) {
+	for (; at < end; at++) {
+		const char *close = NULL;
+		*open = at;
+		if (*at == '/')
+			close = find_part(at, end);
+		else if (*at == 'p' && (*open = find_open(at, end)) != NULL)
+			close = find_close(*open, end);
+		if (close != NULL)
+			return close;
+	}
+	return NULL;
+}
+
 /* Copies from `at` on with the marks of a list hidden that closes at `close`; returns where it ends. */
 static char *hide_list(char *to, const char *at, const char *close) {
 	for (; at <= close; at++) {
-		if (*at != '[' && *at != ',' && *at != ']') {
+		if (!is_mark(*at)) {
 			*to++ = *at;
 			continue;
 		}
@@ -83,10 +117,9 @@ static size_t copy(char *to, struct sluice_bytes yaml) {
 	const char *at = yaml.data, *end = at + yaml.len;
 	size_t bytes = yaml.len;
 	while (at < end) {
-		const char *key = memchr(at, 'p', (size_t)(end - at));
-		const char *open = key == NULL ? NULL : find_open(key, end);
-		const char *close = open == NULL ? NULL : find_close(open, end);
-		const char *next = key == NULL ? end : close == NULL ? key + 1 : open;
+		const char *open;
+		const char *close = find_marks(at, end, &open);
+		const char *next = close == NULL ? end : open;
 		if (to != NULL)
 			memcpy(to, at, (size_t)(next - at));
 		to = to == NULL ? NULL : to + (next - at);
@@ -94,7 +127,7 @@ static size_t copy(char *to, struct sluice_bytes yaml) {
 		if (close == NULL)
 			continue;
 		for (const char *mark = open; mark <= close; mark++)
-			bytes += *mark == '[' || *mark == ',' || *mark == ']' ? HIDDEN_BYTES - 1 : 0;
+			bytes += is_mark(*mark) ? HIDDEN_BYTES - 1 : 0;
 		to = to == NULL ? NULL : hide_list(to, open, close);
 		at = close + 1;
 	}
@@ -113,7 +146,13 @@ struct sluice_bytes sl_brackets_hide(struct sl_pool *pool, struct sluice_bytes y
 
 /* What was hidden at `at`, of a text of which `start` to `out` has been put back. */
 static char shown(const char *start, const char *out, const char *at, const char *end) {
-	const char *after = skip_spaces(at + HIDDEN_BYTES, end);
+	const char *after = skip_spaces(at + HIDDEN_BYTES, end), *name = out;
+	if (out > start && out[-1] == '/')
+		return '{';
+	while (name > start && is_part(name[-1]))
+		name--;
+	if (name > start && name[-1] == '{')
+		return '}';
 	while (out > start && is_space(out[-1]))
 		out--;
 	if (after < end && *after == 'a')

@@ -14,6 +14,7 @@ struct sl_conf {
 	bool optional;           /* of the limit being read: attributes may be absent, and that is meant */
 	/* sections that others ask about; NULL while or where there is none */
 	const struct sl_yaml *tls, *anonymous, *observe;
+	const struct sl_condition *routed; /* of the limit being read: its paths; NULL: it has none */
 	struct sl_position *first_use; /* of each name of an attribute in a limit that is not optional; line 0: none */
 };
 
@@ -126,6 +127,8 @@ sl_reader sl_conf_forms;
 sl_reader sl_conf_threads;
 sl_reader sl_conf_ipv6_prefix;
 sl_reader sl_conf_near;
+/* Which paths are one, into a uint32_t of SL_PATHS_ bits. */
+sl_reader sl_conf_paths;
 /* Into a bool: is it `forwarded`? */
 sl_reader sl_conf_client_address;
 /* Into a sluice_ns. */

@@ -1,7 +1,7 @@
 /* `when` and `key`: which requests a limit is for, and who is counted.
  *
- *   when = { NAME: value | [value, ...] }     value = exact | prefix*
- *   key  = part | [part, ...]                 part  = NAME *( " | " NAME )
+ *   when = { NAME: value | [value, ...] }     value = exact | prefix*, and of `path` with parts (conf_route.c)
+ *   key  = part | [part, ...]                 part  = NAME *( " | " NAME ) [ " | " DQUOTE literal DQUOTE ]
  *
  * A name is any text but white space, control characters and '|': "user, ip" is a list that lost its brackets, and a
  * limit on an attribute of that name would never apply to anybody.
@@ -10,9 +10,11 @@
  * another way.
  */
 #include "policy/attribute.h"
-#include "policy/conf.h"
+#include "policy/conf_route.h"
 #include "policy/describe.h"
+#include "policy/key.h"
 #include "policy/lint.h"
+#include "policy/route.h"
 
 #include <stdlib.h>
 
@@ -52,6 +54,9 @@ uint16_t sl_conf_name(struct sl_conf *conf, const struct sl_yaml *node, size_t o
 struct values {
 	struct sluice_bytes *front, *back;
 	enum sl_attribute attribute;
+	struct sl_route *routes; /* of a path: each value, in the order of the file */
+	uint32_t route_count;
+	bool has_parts;
 };
 
 /* Writes a value, or a prefix, in the form that the attribute's values have. */
@@ -64,8 +69,21 @@ static struct sluice_bytes take_form(struct sl_conf *conf, const struct sl_yaml 
 		may_hold = sl_attribute_prefix_form(attribute, &form, memory);
 	else
 		form = sl_attribute_form(attribute, written, conf->policy->settings.ipv6_prefix, memory);
+	if (attribute == SL_ATTRIBUTE_PATH)
+		form = sl_attribute_path(conf->policy->settings.paths, form, prefix, memory);
 	sl_lint_value(conf, node, attribute, written, form, prefix, may_hold);
 	return (struct sluice_bytes){sl_pool_text(&conf->policy->pool, form), form.len};
+}
+
+/* Keeps a path as a route; `*has_parts`: neither exact nor a prefix. False where it is none, which is reported. */
+static bool add_route(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes path, bool prefix,
+                      struct values *values, bool *has_parts) {
+	struct sl_route *route = &values->routes[values->route_count];
+	if (!sl_conf_route_parts(conf, node, path, prefix, route))
+		return false;
+	*has_parts = route->part_count != 0;
+	values->has_parts = values->has_parts || *has_parts;
+	return true;
 }
 
 static void read_value(struct sl_conf *conf, const struct sl_yaml *node, struct values *values) {
@@ -83,16 +101,28 @@ static void read_value(struct sl_conf *conf, const struct sl_yaml *node, struct 
 		                SLUICE_KEY_BYTES_MAX, stem);
 		return;
 	}
+	bool has_parts = false, path = values->attribute == SL_ATTRIBUTE_PATH;
+	if (path && !add_route(conf, node, sl_slice(text.data, stem), star != NULL, values, &has_parts))
+		return;
 	struct sluice_bytes copy = take_form(conf, node, values->attribute, sl_slice(text.data, stem), star != NULL);
-	*(star == NULL ? values->front++ : --values->back) = copy;
+	if (path && (copy.data == NULL || !sl_conf_route_text(conf, copy, &values->routes[values->route_count])))
+		return;
+	if (path && values->routes[values->route_count].ends_loosely && !has_parts)
+		*values->front++ = sl_slice(copy.data, copy.len - 1);
+	values->route_count += path;
+	if (!has_parts)
+		*(star == NULL ? values->front++ : --values->back) = copy;
 }
 
 static bool read_condition(struct sl_conf *conf, const struct sl_yaml *value, enum sl_attribute attribute,
                            struct sl_condition *condition) {
 	uint32_t count = value->kind == SL_NODE_LIST ? value->count : 1;
-	struct sluice_bytes *list = sl_pool_take(&conf->policy->pool, count, sizeof *list);
-	struct values values = {list, list + count, attribute};
-	if (list == NULL)
+	bool path = attribute == SL_ATTRIBUTE_PATH;
+	uint32_t room = path ? 2 * count : count; /* a folder with and without its slash */
+	struct sluice_bytes *list = sl_pool_take(&conf->policy->pool, room, sizeof *list);
+	struct sl_route *routes = path ? sl_pool_take(&conf->policy->pool, count, sizeof *routes) : NULL;
+	struct values values = {.front = list, .back = list + room, .attribute = attribute, .routes = routes};
+	if (list == NULL || (path && routes == NULL))
 		return false;
 	if (value->kind != SL_NODE_LIST)
 		read_value(conf, value, &values);
@@ -103,7 +133,10 @@ static bool read_condition(struct sl_conf *conf, const struct sl_yaml *value, en
 	condition->exact = list;
 	condition->exact_count = (uint32_t)(values.front - list);
 	condition->prefixes = values.back;
-	condition->prefix_count = (uint32_t)(list + count - values.back);
+	condition->prefix_count = (uint32_t)(list + room - values.back);
+	condition->routes = values.routes;
+	condition->route_count = values.route_count;
+	condition->has_parts = values.has_parts;
 	qsort(list, condition->exact_count, sizeof *list, sl_value_compare);
 	return !conf->policy->pool.failed;
 }
@@ -152,12 +185,38 @@ static struct sluice_bytes trim(struct sluice_bytes text, size_t *offset) {
 	return sl_slice(p, text.len);
 }
 
+/* A literal: what a request counts as that has none of the attributes before it. `text` has its quotes. */
+static void add_literal(struct sl_conf *conf, const struct sl_yaml *node, size_t offset, struct sluice_bytes text,
+                        bool last, struct sl_key_part *part) {
+	char encoded[3 * SLUICE_NAME_BYTES_MAX + 1];
+	struct sl_out out = sl_out_to(encoded, sizeof encoded);
+	const char *p = text.data;
+	size_t good = 1;
+	while (good < text.len && p[good] >= 0x20 && p[good] < 0x7f && p[good] != '"')
+		good++;
+	if (text.len < 3 || good + 1 != text.len || text.len - 2 > SLUICE_NAME_BYTES_MAX) {
+		sl_report_found(conf->report, sl_node_place(node, offset), text,
+		                "expected a literal of 1 to %d printable ASCII characters in quotes, such as \"unknown\"",
+		                SLUICE_NAME_BYTES_MAX);
+		return;
+	}
+	if (!last || part->count == 0) {
+		sl_report_found(conf->report, sl_node_place(node, offset), text,
+		                "expected a literal as the last resort, behind the attributes: ip | \"unknown\"");
+		return;
+	}
+	sl_out_char(&out, '=');
+	sl_key_encode(&out, sl_slice(p + 1, text.len - 2));
+	part->literal = sl_slice(sl_pool_text(&conf->policy->pool, sl_slice(encoded, sl_out_len(&out))), sl_out_len(&out));
+	part->written = sl_slice(sl_pool_text(&conf->policy->pool, text), text.len);
+}
+
 static void add_choice(struct sl_conf *conf, const struct sl_yaml *node, size_t offset, struct sluice_bytes name,
                        struct sl_key_part *part) {
-	name = trim(name, &offset);
 	uint16_t number = sl_conf_name(conf, node, offset, name);
 	if (number == SL_NAME_NONE)
 		return;
+	conf->policy->names[number].in_key |= !conf->optional;
 	for (uint32_t i = 0; i < part->count; i++)
 		if (part->choices[i] == number) {
 			sl_report_found(conf->report, sl_node_place(node, offset), name, "expected each fallback once");
@@ -178,7 +237,12 @@ static void read_part(struct sl_conf *conf, const struct sl_yaml *node, struct s
 	const size_t errors = conf->report->error_count;
 	while (at != NULL && conf->report->error_count < errors + SL_CHOICES_MAX) { /* a bound on complaints, too */
 		const char *bar = memchr(at, '|', (size_t)(end - at));
-		add_choice(conf, node, (size_t)(at - start), sl_slice(at, (size_t)((bar == NULL ? end : bar) - at)), part);
+		size_t offset = (size_t)(at - start);
+		struct sluice_bytes choice = trim(sl_slice(at, (size_t)((bar == NULL ? end : bar) - at)), &offset);
+		if (choice.len != 0 && *(const char *)choice.data == '"')
+			add_literal(conf, node, offset, choice, bar == NULL, part);
+		else
+			add_choice(conf, node, offset, choice, part);
 		at = bar == NULL ? NULL : bar + 1;
 	}
 	if (conf->report->error_count == errors)

@@ -171,6 +171,14 @@ static void read_overrides(struct sl_conf *conf, const struct limit_nodes *nodes
 		sl_lint_overrides(conf, nodes->limit, limit, places);
 }
 
+/* What a limit's conditions say of the path; NULL: nothing. */
+static const struct sl_condition *find_paths(const struct sl_when *when) {
+	for (uint32_t i = 0; i < when->count; i++)
+		if (when->list[i].route_count != 0)
+			return &when->list[i];
+	return NULL;
+}
+
 static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, struct sl_ruleset_limit *limit) {
 	size_t mistakes = conf->report->error_count;
 	limit->of = SL_NAME_NONE;
@@ -184,6 +192,7 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 		sl_conf_when(conf, nodes->when, &limit->when);
 		sl_lint_when(conf, nodes->when);
 	}
+	conf->routed = find_paths(&limit->when);
 	if (nodes->key != NULL)
 		sl_conf_key(conf, nodes->key, limit);
 	bool whole = nodes->limit != NULL && read_rule(conf, nodes->limit, limit->shown.name, &limit->shown.limit);
@@ -206,6 +215,10 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 	if (nodes->stagger != NULL)
 		sl_conf_bool(conf, nodes->stagger, &limit->shown.stagger);
 	sl_lint_elsewhere(conf, nodes->on_error, nodes->strict, nodes->stagger, &limit->shown);
+	conf->policy->route = sl_name_find(conf->policy, sl_str("route"));
+	if (conf->routed != NULL && (conf->routed->has_parts || conf->policy->route != SL_NAME_NONE))
+		limit->routed = conf->routed;
+	conf->routed = NULL;
 	limit->shown.when_text = sl_describe_when(&conf->policy->pool, nodes->when);
 	limit->shown.key_text = sl_describe_key(conf->policy, limit);
 }
@@ -275,4 +288,5 @@ void sl_conf_limits(struct sl_conf *conf, const struct sl_yaml *list, void *into
 	sl_lint_many(conf, nodes);
 	sl_lint_room(conf, nodes);
 	sl_lint_calendars(conf, nodes);
+	sl_lint_paths(conf, nodes);
 }

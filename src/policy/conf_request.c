@@ -27,7 +27,8 @@ static void read_attribute(struct sl_conf *conf, const struct sl_yaml *key) {
 	if (!sl_conf_expect(conf, key, SL_NODE_TEXT, "the name of an attribute"))
 		return;
 	uint16_t number = sl_conf_name(conf, key, 0, key->text);
-	bool good = sl_conf_source(conf, key->next, &source->header);
+	bool given = key->next->kind == SL_NODE_TEXT && sl_bytes_equal(key->next->text, sl_str("given"));
+	bool good = given || sl_conf_source(conf, key->next, &source->header);
 	if (number == SL_NAME_NONE)
 		return;
 	source->name = policy->names[number].text;

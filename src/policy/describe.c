@@ -77,8 +77,8 @@ const char *sl_describe_when(struct sl_pool *pool, const struct sl_yaml *when) {
 /* ---- keys ------------------------------------------------------------------------------------------------------ */
 
 const char *sl_describe_key(struct sluice_policy *policy, const struct sl_ruleset_limit *limit) {
-	const size_t bytes = (size_t)SL_POLICY_KEY_PARTS_MAX * SL_CHOICES_MAX * (SLUICE_NAME_BYTES_MAX + 3);
-	char text[SL_POLICY_KEY_PARTS_MAX * SL_CHOICES_MAX * (SLUICE_NAME_BYTES_MAX + 3)];
+	const size_t bytes = (size_t)SL_POLICY_KEY_PARTS_MAX * (SL_CHOICES_MAX + 1) * (SLUICE_NAME_BYTES_MAX + 5);
+	char text[SL_POLICY_KEY_PARTS_MAX * (SL_CHOICES_MAX + 1) * (SLUICE_NAME_BYTES_MAX + 5)];
 	struct sl_out out = sl_out_to(text, bytes);
 	for (uint32_t i = 0; i < limit->part_count; i++) {
 		sl_out_str(&out, i == 0 ? "" : ", ");
@@ -87,6 +87,9 @@ const char *sl_describe_key(struct sluice_policy *policy, const struct sl_rulese
 			sl_out_str(&out, j == 0 ? "" : " | ");
 			sl_out_bytes(&out, name.data, name.len);
 		}
+		if (limit->parts[i].literal.data != NULL)
+			sl_out_str(&out, " | ");
+		sl_out_bytes(&out, limit->parts[i].written.data, limit->parts[i].written.len);
 	}
 	return sl_pool_text(&policy->pool, sl_slice(text, sl_out_len(&out)));
 }

@@ -21,7 +21,7 @@ static struct sluice_bytes decode(struct sluice_bytes text, char *memory) {
 }
 
 /* Appends one pair; false where it is none. */
-static bool add_pair(struct sl_out *out, struct sluice_bytes pair, uint32_t ipv6_prefix) {
+static bool add_pair(struct sl_out *out, struct sluice_bytes pair, const struct sl_settings *settings) {
 	const char *p = pair.data, *mark = pair.len == 0 ? NULL : memchr(p, '=', pair.len);
 	char decoded[SLUICE_KEY_BYTES_MAX], memory[SLUICE_KEY_BYTES_MAX];
 	if (mark == NULL)
@@ -29,10 +29,14 @@ static bool add_pair(struct sl_out *out, struct sluice_bytes pair, uint32_t ipv6
 	struct sluice_bytes name = {p, (size_t)(mark - p)}, value = {mark + 1, pair.len - name.len - 1};
 	enum sl_attribute attribute = sl_attribute_find(name);
 	sl_out_bytes(out, p, name.len + 1);
-	if (attribute == SL_ATTRIBUTE_OTHER)
+	if (attribute == SL_ATTRIBUTE_OTHER) {
 		sl_out_bytes(out, value.data, value.len);
-	else
-		sl_key_add(out, sl_attribute_form(attribute, decode(value, decoded), ipv6_prefix, memory));
+		return true;
+	}
+	value = sl_attribute_form(attribute, decode(value, decoded), settings->ipv6_prefix, memory);
+	if (attribute == SL_ATTRIBUTE_PATH)
+		value = sl_attribute_path(settings->paths, value, false, memory);
+	sl_key_add(out, value);
 	return true;
 }
 
@@ -45,7 +49,7 @@ struct sluice_bytes sl_policy_key(const struct sluice_policy *policy, struct slu
 	while (at != NULL) {
 		const char *comma = memchr(at, ',', (size_t)(end - at));
 		struct sluice_bytes pair = {at, (size_t)((comma != NULL ? comma : end) - at)};
-		if (!add_pair(&out, pair, sl_policy_settings(policy)->ipv6_prefix))
+		if (!add_pair(&out, pair, sl_policy_settings(policy)))
 			return key;
 		if (comma != NULL)
 			sl_out_char(&out, ',');

@@ -8,6 +8,7 @@
 #include "algo/rule.h"
 #include "base/math.h"
 #include "base/out.h"
+#include "policy/route.h"
 
 #include <inttypes.h>
 
@@ -20,14 +21,20 @@ static bool spend(struct sl_conf *conf, uint64_t steps) {
 
 /* ---- what a client may leave out ------------------------------------------------------------------------------- */
 
+/* Does the path of each request that the limit is for fill it in? */
+static bool is_of_route(const struct sl_conf *conf, uint32_t number) {
+	return conf->routed != NULL && (sl_routes_fill(conf->routed, number) ||
+	                                sl_bytes_equal(conf->policy->names[number].text, sl_str("route")));
+}
+
 void sl_lint_part(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_key_part *part) {
 	const struct sl_name *names = conf->policy->names;
 	if (conf->optional)
 		return;
 	for (uint32_t i = 0; i < part->count; i++)
-		if (sl_name_is_built_in(names[part->choices[i]].text))
+		if (sl_name_is_built_in(names[part->choices[i]].text) || is_of_route(conf, part->choices[i]))
 			return;
-	if (part->count != 0)
+	if (part->count != 0 && part->literal.data == NULL)
 		sl_report_warning(conf->report, node->place,
 		                  "a request %s %s escapes this limit: add a fallback that every request has, such as ' | ip'",
 		                  part->count == 1 ? "without" : "with none of", sl_quote(node->text).text);
@@ -77,7 +84,7 @@ static bool has_prefix_of(const struct sl_condition *condition, struct sluice_by
 /* Does `wide` hold for every value that `narrow` holds for? */
 static bool condition_covers(struct sl_conf *conf, const struct sl_condition *wide, const struct sl_condition *narrow) {
 	uint64_t values = (uint64_t)narrow->exact_count + narrow->prefix_count;
-	if (!spend(conf, values * (wide->prefix_count + 8)))
+	if (narrow->has_parts || !spend(conf, values * (wide->prefix_count + 8)))
 		return false;
 	for (uint32_t i = 0; i < narrow->exact_count; i++)
 		if (!sl_condition_holds(wide, narrow->exact[i]))
@@ -161,6 +168,58 @@ void sl_lint_many(struct sl_conf *conf, const struct sl_yaml *const *nodes) {
 				return;
 			}
 		}
+	}
+}
+
+/* ---- a quota for each path --------------------------------------------------------------------------------------- */
+
+/* Are two limits of one key, but for the path in the first one's? */
+static bool is_key_without_path(const struct sl_ruleset_limit *of, const struct sl_ruleset_limit *other,
+                                uint32_t path) {
+	uint32_t k = 0;
+	for (uint32_t i = 0; i < of->part_count; i++) {
+		if (of->parts[i].count == 1 && of->parts[i].choices[0] == path)
+			continue;
+		if (k == other->part_count || of->parts[i].count != other->parts[k].count ||
+		    memcmp(of->parts[i].choices, other->parts[k].choices, of->parts[i].count * sizeof(uint16_t)) != 0)
+			return false;
+		k++;
+	}
+	return k == other->part_count;
+}
+
+static bool counts_paths(const struct sl_ruleset_limit *limit, uint32_t path) {
+	const struct sl_condition *paths = find_condition(&limit->when, path);
+	bool counted = false;
+	for (uint32_t i = 0; i < limit->part_count; i++)
+		counted = counted || (limit->parts[i].count == 1 && limit->parts[i].choices[0] == path);
+	return counted && (paths == NULL || paths->prefix_count != 0 || paths->has_parts);
+}
+
+static struct sl_position place_of_key(const struct sl_yaml *limit) {
+	for (const struct sl_yaml *key = sl_map_first(limit); key != NULL; key = sl_map_next(key))
+		if (key->kind == SL_NODE_TEXT && sl_bytes_equal(key->text, sl_str("key")))
+			return key->next->place;
+	return limit->place;
+}
+
+void sl_lint_paths(struct sl_conf *conf, const struct sl_yaml *const *nodes) {
+	const struct sluice_policy *policy = conf->policy;
+	uint32_t path = sl_name_find(policy, sl_str("path"));
+	for (uint32_t i = 0; path != SL_NAME_NONE && i < policy->limit_count; i++) {
+		const struct sl_ruleset_limit *limit = &policy->limits[i];
+		bool bounded = !counts_paths(limit, path);
+		for (uint32_t j = 0; j < policy->limit_count && !bounded; j++) {
+			if (!spend(conf, 8))
+				return;
+			bounded = sl_rule_has(&policy->limits[j].shown.limit, SL_HAS_COUNTER) &&
+			          is_key_without_path(limit, &policy->limits[j], path) &&
+			          when_covers(conf, &policy->limits[j].when, &limit->when);
+		}
+		if (!bounded)
+			sl_report_warning(conf->report, place_of_key(nodes[i]),
+			                  "each path has a quota of its own, also those that clients make up: route counts what "
+			                  "`when` says of path, or a limit of the same key without path bounds all");
 	}
 }
 

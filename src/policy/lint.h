@@ -68,6 +68,10 @@ void sl_lint_room(struct sl_conf *conf, const struct sl_yaml *const *nodes);
  * own. O(limits^2), within conf->lint_steps. */
 void sl_lint_calendars(struct sl_conf *conf, const struct sl_yaml *const *nodes);
 
+/* Keys of `path` that give each path below a prefix a counter of its own, and nothing bounds them together. `nodes` are
+ * the limits' own. O(limits^2), within conf->lint_steps. */
+void sl_lint_paths(struct sl_conf *conf, const struct sl_yaml *const *nodes);
+
 /* Nodes of Redis that are asked in a way that will be regretted; what was read of them is in `redis`. */
 void sl_lint_redis(struct sl_conf *conf, const struct sl_redis_nodes *nodes, const struct sl_redis_settings *redis);
 

@@ -5,6 +5,8 @@
  */
 #include "policy/lint.h"
 
+#include "policy/nearest.h"
+
 static bool has(struct sluice_bytes text, char c) {
 	return text.len != 0 && memchr(text.data, c, text.len) != NULL;
 }
@@ -80,7 +82,13 @@ static bool is_known(const struct sluice_policy *policy, struct sluice_bytes nam
 	for (uint32_t i = 0; i < policy->source_count; i++)
 		if (sl_bytes_equal(policy->sources[i].name, name))
 			return true;
-	return sl_name_is_built_in(name);
+	return sl_name_is_built_in(name) || sl_bytes_equal(name, sl_str("route"));
+}
+
+/* The attributes that the file says where to find. */
+static const char *source_at(const void *table, size_t index) {
+	const struct sluice_policy *policy = table;
+	return index < policy->source_count ? policy->sources[index].name.data : NULL;
 }
 
 void sl_lint_names(struct sl_conf *conf) {
@@ -88,8 +96,16 @@ void sl_lint_names(struct sl_conf *conf) {
 	for (uint32_t i = 0; i < policy->name_count; i++) {
 		struct sluice_bytes name = policy->names[i].text;
 		struct sl_position place = conf->first_use[i];
-		if (place.line == 0 || is_known(policy, name))
+		if (place.line == 0 || policy->names[i].is_part || is_known(policy, name))
 			continue;
+		const char *nearest = policy->names[i].in_key ? sl_nearest(name, source_at, policy) : NULL;
+		if (nearest != NULL) {
+			sl_report_error(conf->report, place,
+			                "%s is nobody's attribute: did you mean '%s'? (attributes: {..: given} says that callers "
+			                "of ADMIT give it)",
+			                sl_quote(name).text, nearest);
+			continue;
+		}
 		struct sl_quoted quoted = sl_quote(name);
 		if (has(name, ','))
 			sl_report_warning(conf->report, place,

@@ -14,7 +14,7 @@
 #include "algo/traits.h"
 #include "policy/attribute.h"
 #include "policy/key.h"
-#include "policy/ruleset.h"
+#include "policy/route.h"
 
 /* A member, as it is: it stands in no key. */
 static __attribute__((noinline)) struct sluice_bytes copy_member(struct sl_out *out, struct sluice_bytes value) {
@@ -57,7 +57,7 @@ bool sl_condition_holds(const struct sl_condition *condition, struct sluice_byte
 		if (prefix.len <= value.len && (prefix.len == 0 || memcmp(prefix.data, value.data, prefix.len) == 0))
 			return true;
 	}
-	return false;
+	return condition->has_parts && sl_routes_hold(condition, value);
 }
 
 bool sl_when_holds(const struct sl_when *when, const struct sluice_bytes *values) {
@@ -96,7 +96,8 @@ static bool write_part(const struct sluice_policy *policy, const struct sl_key_p
 		sl_key_add(out, value);
 		return true;
 	}
-	return false;
+	sl_out_bytes(out, part->literal.data, part->literal.len);
+	return part->literal.data != NULL;
 }
 
 /* Writes the key of a request; false, with nothing written, where a part of it is absent. */
@@ -176,6 +177,8 @@ static sluice_err sort_attributes(const struct sluice_policy *policy, const stru
 		if (attribute != SL_ATTRIBUTE_OTHER)
 			values[number] =
 				sl_attribute_form(attribute, values[number], policy->settings.ipv6_prefix, forms->memory[attribute]);
+		if (attribute == SL_ATTRIBUTE_PATH && policy->settings.paths != 0)
+			values[number] = sl_attribute_path(policy->settings.paths, values[number], false, forms->memory[attribute]);
 	}
 	return strangers > 1 && sl_attribute_repeated(attributes, count) != count ? SLUICE_E_MISUSE : SLUICE_OK;
 }
@@ -194,12 +197,18 @@ static bool add_beyond(struct sluice_match *match, struct sluice_item item, uint
 	return true;
 }
 
-static sluice_err match_limits(const struct sluice_policy *policy, const struct sluice_bytes *values,
+static sluice_err match_limits(const struct sluice_policy *policy, struct sluice_bytes *values,
                                struct sluice_bytes member, struct sluice_match *match, struct sl_out *out) {
+	struct sl_route_places places;
+	places.count = 0;
 	for (uint32_t i = 0; i < policy->limit_count; i++) {
 		const struct sl_ruleset_limit *limit = &policy->limits[i];
+		if (places.count != 0)
+			sl_route_leave(&places, values);
 		if (!sl_when_holds(&limit->when, values))
 			continue;
+		if (limit->routed != NULL)
+			sl_route_enter(limit->routed, policy->route, values, &places);
 		const struct sl_rollout *rollout;
 		const struct sluice_limit *rule = choose(limit, values, &rollout);
 		struct sluice_item item = {.limit = rule};

@@ -26,6 +26,7 @@ static void policy_init(struct sluice_policy *policy) {
 		.log = {.denials_per_key = SECOND_NS * 10, .denials_per_second = 100, .denials_bytes = (uint64_t)64 << 20},
 	};
 	policy->proxies = loopback;
+	policy->route = SL_NAME_NONE;
 	policy->proxy_count = sizeof loopback / sizeof *loopback;
 	for (size_t i = 0; i < SL_NAME_SLOTS; i++)
 		policy->slots[i] = SL_NAME_NONE;

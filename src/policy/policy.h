@@ -121,6 +121,9 @@ struct sl_redis_settings {
 	const char *tls_certificate, *tls_key; /* ours, where the nodes ask for one; both or none */
 };
 
+/* Which paths are one, besides those that are resolved to one. Bits. */
+enum { SL_PATHS_ANY_CASE = 1, SL_PATHS_ANY_SLASH = 2 };
+
 /* Settings of the server; strings are NUL-ended, NULL where the file does not say. */
 struct sl_settings {
 	const struct sl_listen
@@ -134,6 +137,7 @@ struct sl_settings {
 	uint32_t threads;                      /* 1..SL_THREADS_MAX; 0: one a core */
 	bool client_time;                      /* may clients set the instant (AT)? */
 	uint32_t ipv6_prefix;                  /* 1..128, default 64 */
+	uint32_t paths;                        /* SL_PATHS_ bits; 0 */
 	uint32_t forms;                        /* SL_FORM_ bits; SL_FORM_DRAFT10 unless written */
 	bool forwarded;                        /* `client-address: forwarded`: RFC 7239 instead of X-Forwarded-For */
 	uint32_t near_percent;                 /* of the quota left at which a key is near its limit, 0..100; default 5 */
@@ -198,7 +202,7 @@ struct sl_policy_limit {
 /* Where the HTTP doors find an attribute that is not built in. */
 struct sl_policy_source {
 	struct sluice_bytes name;   /* of the attribute, such as "user" */
-	struct sluice_bytes header; /* in lower case, such as "x-user-id" */
+	struct sluice_bytes header; /* in lower case, such as "x-user-id"; empty: only callers of ADMIT give it */
 };
 
 struct sl_address;

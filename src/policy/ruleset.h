@@ -15,9 +15,20 @@ enum {
 	SL_ATTRIBUTES_MAX = 256, /* different names in one file */
 	SL_CONDITIONS_MAX = 16,  /* of one `when` */
 	SL_CHOICES_MAX = 8,      /* fallbacks of one part of a key */
+	SL_ROUTE_PARTS_MAX = 8,  /* of one path */
 	SL_PROXIES_MAX = 1024,
 	SL_NAME_SLOTS = 1024, /* of the table of names; a power of two, four times SL_ATTRIBUTES_MAX */
 	SL_NAME_NONE = UINT16_MAX,
+};
+
+/* A path of a limit's conditions as it is written, in the form of paths: exact, a prefix, or with parts. */
+struct sl_route {
+	struct sluice_bytes text; /* what the attribute `route` is: /orgs/{org}/search, /search and a star */
+	struct sluice_bytes stem; /* the same without the star */
+	bool prefix;
+	bool ends_loosely; /* a prefix of a folder, which the folder without its slash has as well */
+	uint8_t part_count;
+	uint16_t numbers[SL_ROUTE_PARTS_MAX]; /* of the attributes that its parts are */
 };
 
 /* What one attribute must be: equal to one of `exact`, or begin with one of `prefixes`. */
@@ -26,6 +37,9 @@ struct sl_condition {
 	uint32_t exact_count, prefix_count;
 	const struct sluice_bytes *exact; /* sorted by length, then bytes */
 	const struct sluice_bytes *prefixes;
+	const struct sl_route *routes; /* of `path`: all of them, in the order of the file */
+	uint32_t route_count;
+	bool has_parts; /* some route does, and is neither exact nor a prefix */
 };
 
 /* All must hold; none: always. */
@@ -51,6 +65,8 @@ struct sl_cost_route {
 struct sl_key_part {
 	uint32_t count;
 	uint16_t choices[SL_CHOICES_MAX];
+	struct sluice_bytes literal; /* the last resort, as it stands in a key: =unknown; data NULL: none */
+	struct sluice_bytes written; /* the same as the file has it, with its quotes */
 };
 
 struct sl_ruleset_limit {
@@ -61,6 +77,7 @@ struct sl_ruleset_limit {
 	const struct sl_key_part *parts;
 	uint32_t part_count;
 	const struct sl_cost_route *cost_routes; /* shown.cost.route_count of them */
+	const struct sl_condition *routed; /* whose routes fill in attributes while this limit is looked at; NULL: none */
 	uint32_t of; /* number of the attribute that `distinct` counts; SL_NAME_NONE: none */
 };
 
@@ -68,6 +85,8 @@ struct sl_name {
 	struct sluice_bytes text;
 	struct sluice_bytes encoded; /* as it stands in a key, with '=' after it */
 	uint8_t attribute;           /* enum sl_attribute: which form its values have */
+	bool is_part;                /* of a path */
+	bool in_key;                 /* of a limit that is not optional */
 };
 
 /* The public struct. */
@@ -80,6 +99,7 @@ struct sluice_policy {
 	uint32_t limit_count, proxy_count, source_count;
 	bool observe; /* all limits, whatever they say themselves */
 	bool holds;   /* some limit leases or reserves */
+	uint16_t route;  /* number of the attribute `route`; SL_NAME_NONE: nothing asks for it */
 	uint32_t name_count;
 	struct sl_name names[SL_ATTRIBUTES_MAX];
 	uint16_t slots[SL_NAME_SLOTS]; /* numbers of names by hash, open addressing; SL_NAME_NONE is free */

@@ -515,7 +515,7 @@ class Policy:
         for name, wanted in (when or {}).items():
             wanted = [str(w) for w in (wanted if isinstance(wanted, list) else [wanted])]
             value = attributes.get(name)
-            if value is None or not any(value.startswith(w[:-1]) if w.endswith("*") else value == w for w in wanted):
+            if value is None or not any(holds(w, value) for w in wanted):
                 return False
         return True
 
@@ -524,10 +524,10 @@ class Policy:
         """The (name, value) of each part, or None when one is absent."""
         key = []
         for part in parts if isinstance(parts, list) else [parts]:
-            name = next((n for n in part.split(" | ") if n in attributes), None)
+            name = next((n for n in part.split(" | ") if n in attributes or n[0] == '"'), None)
             if name is None:
                 return None
-            key.append((name, attributes[name]))
+            key.append(("", name.strip('"')) if name[0] == '"' else (name, attributes[name]))
         return tuple(key)
 
     def own_cost(self, cost, attributes):
@@ -539,8 +539,9 @@ class Policy:
         return None
 
     def items(self, step):
-        out, attributes = [], {name: forms.text(name, value) for name, value in step["attributes"].items()}
+        out, given = [], {name: forms.text(name, value) for name, value in step["attributes"].items()}
         for position, one in enumerate(self.limits):
+            attributes = {**given, **route_of(one, given)}
             key = self.key(one["key"], attributes)
             if key is None or not self.matches(one.get("when"), attributes):
                 continue
@@ -554,6 +555,28 @@ class Policy:
                                 position, step.get("member", attributes.get(one.get("of"))), reserved_ns(one),
                                 self.own_cost(one.get("cost"), attributes)))
         return out
+
+
+def holds(written, value):
+    """Is a value what a condition says: exact, a prefix*, a path with {parts}?"""
+    return pattern(written).fullmatch(value) is not None
+
+
+def pattern(written):
+    stem, prefix = (written[:-1], ".*") if written.endswith("*") else (written, "")
+    parts = re.split(r"(/\{[\w-]+\})", stem)
+    return re.compile("".join(f"/(?P<{p[2:-1]}>[^/]+)" if i % 2 else re.escape(p) for i, p in enumerate(parts)) +
+                      prefix, re.S)
+
+
+def route_of(one, attributes):
+    """The attributes that a limit's route fills in: the first of its paths that holds, and its parts."""
+    paths = one.get("when", {}).get("path", [])
+    for written in paths if isinstance(paths, list) else [paths]:
+        found = pattern(written).fullmatch(attributes.get("path", ""))
+        if found:
+            return {**found.groupdict(), "route": written}
+    return {}
 
 
 def reserved_ns(one):

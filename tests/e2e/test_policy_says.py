@@ -127,3 +127,69 @@ def test_a_cost_in_replay(sluice_bin, tmp_path, redises):  # noqa: F811
                               capture_output=True, text=True, timeout=60, check=True)
         assert [line.split()[:2] for line in done.stdout.splitlines()] == [
             ["1", "15"], ["1", "10"], ["1", "5"], ["1", "0"], ["0", "0"], ["1", "10"], ["1", "9"]], done.stderr
+
+
+# ---- routes, keys ----------------------------------------------------------------------------------------------------
+
+ROUTES = """
+paths: {trailing-slash: ignore, case: ignore}
+limits:
+  - name: per-route
+    when: {path: [/orgs/{org}/search, /orgs/{org}/repos/{repo}/*]}
+    key: [ip, route]
+    limit: fixed-window 3/1h
+  - {name: per-org, when: {path: /orgs/{org}/*}, key: org, limit: fixed-window 9/1h}
+  - {name: visitors, when: {path: /visit}, key: visitor | "unknown", limit: fixed-window 2/1h}
+"""
+
+
+def test_routes_at_every_door(place):
+    steady()
+    one = place(ROUTES)
+    assert admit(one, 1, path="/orgs/a/search", ip="192.0.2.1") == (1, 2, "per-route")
+    for door, path in (("forward", "/orgs/b/search/?q=1"), ("nginx", "/Orgs/c/SEARCH")):
+        assert ask(one, door, path, "192.0.2.1")[0] == 200
+    status, _, body = ask(one, "envoy", "/orgs/d/search", "192.0.2.1")
+    assert status == 429 and body["violated-policies"] == ["per-route"]
+    assert ask(one, "envoy", "/orgs/d/repos/x/y", "192.0.2.1")[0] == 200  # another route
+    http = one.http()
+    told = http.ask("GET", "/v1/explain?path=/orgs/a/search&ip=192.0.2.1")[2]["limits"]
+    assert [(x["key"], x["allowed"]) for x in told] == [("ip=192.0.2.1,route=/orgs/{org}/search", False),
+                                                        ("org=a", True)]
+    answer = http.post("/v1/admit", {"attributes": {"path": "/orgs/a/x", "ip": "192.0.2.1", "org": "b"}})[2]
+    assert (answer["limit"], answer["remaining"]) == ("per-org", 7)
+    http.close()
+    with one.resp() as r:
+        assert [x[2] for x in r.call("SLUICE.EXPLAIN", 1, "path", "/orgs/a/search", "ip", "192.0.2.1")] == [
+            b"ip=192.0.2.1,route=/orgs/{org}/search", b"org=a"]
+
+
+def test_a_literal_at_every_door(place):
+    steady()
+    one = place(ROUTES)
+    assert admit(one, 1, path="/visit", visitor="unknown") == (1, 1, "visitors")
+    assert admit(one, 1, path="/visit") == (1, 1, "visitors")
+    assert ask(one, "forward", "/visit/", "192.0.2.1")[0] == 200
+    assert ask(one, "envoy", "/visit", "192.0.2.2")[0] == 429
+    assert admit(one, 1, path="/visit", visitor="unknown") == (1, 0, "visitors")
+    with one.resp() as r:
+        assert r.call("SLUICE.EXPLAIN", 1, "path", "/visit")[0][2] == b"=unknown"
+
+
+def test_routes_in_replay(sluice_bin, tmp_path):
+    (tmp_path / "p.yaml").write_text(ROUTES)
+    (tmp_path / "log").write_text("".join(
+        f'192.0.2.1 - - [17/May/2015:10:05:0{i} +0000] "GET {path} HTTP/1.1" 200 1\n'
+        for i, path in enumerate(["/orgs/a/search", "/orgs/b/search/", "/orgs/c/search", "/orgs/d/search", "/visit"])))
+    done = subprocess.run([sluice_bin, "replay", "-c", tmp_path / "p.yaml", "--decisions", tmp_path / "log"],
+                          capture_output=True, text=True, timeout=60, check=True)
+    assert [line.split()[:2] for line in done.stdout.splitlines()] == [
+        ["1", "2"], ["1", "1"], ["1", "0"], ["0", "0"], ["1", "1"]]
+
+
+def test_a_name_that_is_nobodys(sluice_bin, tmp_path):
+    (tmp_path / "p.yaml").write_text("attributes: {user: header x-user-id}\n"
+                                     "limits: [{name: a, key: usr | ip, limit: 5/1m}]\n")
+    done = subprocess.run([sluice_bin, "lint", tmp_path / "p.yaml"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert f"{tmp_path}/p.yaml:2:25: error: 'usr' is nobody's attribute: did you mean 'user'?" in done.stdout

@@ -60,7 +60,7 @@ def test_the_examples_are_fine(tmp_path, which):
 
 def test_the_examples_have_every_key():
     # those that exclude what is there, mean the same, belong to a later version, or are former names
-    assert len(examples()) == 4
+    assert len(examples()) == 5
     assert keys() - set().union(*(names_in(yaml.safe_load(text)) for text in examples())) == {
         "grpc", "file", "shared", "blocks", "client-ca", "unprotected", "leases", "lease"}
 

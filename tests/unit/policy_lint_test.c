@@ -15,9 +15,9 @@ static void test_table(void **state) {
 	static const struct row rows[] = {
 		/* what an absent attribute switches off */
 		{LIMIT("key: ip"), {{0}}},
-		{LIMIT("key: [method, host, path, ip]"), {{0}}},
+		{LIMIT("key: [method, host, path, ip]"), {{2, 31, "each path has a quota of its own"}}},
 		{LIMIT("key: user | ip"), {{0}}},
-		{LIMIT("key: [user | tenant | host, path]"), {{0}}},
+		{LIMIT("key: [user | tenant | host, path]"), {{2, 31, "each path has a quota of its own"}}},
 		{LIMIT("key: []"), {{0}}},
 		{LIMIT("key: user"), {{2, 31, "a request without 'user' escapes this limit: add a fallback"}}},
 		{LIMIT("key: user | tenant"), {{2, 31, "a request with none of 'user | tenant' escapes this limit"}}},

@@ -1,4 +1,5 @@
-/* What a policy says of requests besides who is counted: what they cost. */
+/* What a policy says of requests besides who is counted: what they cost, and which route they are; and the keys that
+ * come of it. */
 #include "tests/unit/policy_rows.h"
 
 #include <setjmp.h>
@@ -77,10 +78,160 @@ static void test_costs_taken(void **state) {
 	}
 }
 
+/* ---- routes ----------------------------------------------------------------------------------------------------- */
+
+#define PATH(path) "limits:\n- {name: a, key: ip, limit: 5/1m, when: {path: " path "}}\n"
+
+static void test_routes_refused(void **state) {
+	static const struct row rows[] = {
+		{PATH("/a/{b"), {{3, 1, "YAML: did not find expected"}}},
+		{PATH("'/a/{b'"), {{2, 52, "expected a part such as {org} as a whole segment"}}},
+		{PATH("'/a/b}'"), {{2, 53, "expected a part such as {org} as a whole segment"}}},
+		{PATH("'/a/{}'"), {{2, 52, "expected a part such as {org} as a whole segment"}}},
+		{PATH("'/a/{b}c'"), {{2, 52, "expected a part such as {org} as a whole segment"}}},
+		{PATH("'/a/x{b}'"), {{2, 53, "expected a part such as {org} as a whole segment"}}},
+		{PATH("'/a/{b}*'"), {{2, 52, "expected a part such as {org} as a whole segment"}}},
+		{PATH("'/a/{b c}'"), {{2, 52, "expected a part such as {org} as a whole segment"}}},
+		{PATH("/a/{ip}"), {{2, 52, "expected a name of your own for a part"}}},
+		{PATH("/a/{route}"), {{2, 52, "expected a name of your own for a part"}}},
+		{PATH("/a/{b}/{b}"), {{2, 56, "expected at most 8 parts of a path, each with a name of its own"}}},
+		{PATH("/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}"), {{2, 82, "expected at most 8 parts of a path"}}},
+		{"paths: {case: upper}\n" PATH("/a"), {{1, 15, "expected keep or ignore, found 'upper'"}}},
+		{"paths: ignore\n" PATH("/a"), {{1, 8, "expected a mapping with the keys of paths"}}},
+		{"paths: {slash: keep}\n" PATH("/a"), {{1, 9, "unknown key 'slash' in paths: expected case or"}}},
+	};
+	(void)state;
+	CHECK_ROWS(rows);
+}
+
+/* A request for a path, and its key by `[route, x | y | "none"]`; NULL: the limit is not for it. */
+static void test_routes_hold(void **state) {
+	static const struct {
+		const char *choice, *paths, *path, *key;
+	} rows[] = {
+		{"", "/o/{x}/search", "/o/a/search", "route=/o/{x}/search,x=a"},
+		{"", "/o/{x}/search", "/o/a/search?q", "route=/o/{x}/search,x=a"},
+		{"", "/o/{x}/search", "/o//a/./search", "route=/o/{x}/search,x=a"},
+		{"", "/o/{x}/search", "/o/a%2Fb/search", "route=/o/{x}/search,x=a%252Fb"},
+		{"", "/o/{x}/search", "/o/a/search/", NULL},
+		{"", "/o/{x}/search", "/o/search", NULL},
+		{"", "/o/{x}/search", "/o/a/b/search", NULL},
+		{"", "/o/{x}", "/o/", NULL},
+		{"", "/o/{x}", "/o", NULL},
+		{"", "/o/{x}", "/o/a", "route=/o/{x},x=a"},
+		{"", "/o/{x}/*", "/o/a/", "route=/o/{x}/*,x=a"},
+		{"", "/o/{x}/*", "/o/a/b/c", "route=/o/{x}/*,x=a"},
+		{"", "/o/{x}/*", "/o/a", NULL},
+		{"", "/{x}/{y}", "/a/b", "route=/{x}/{y},x=a"},
+		{"", "['/o/new', '/o/{x}', '/o/*']", "/o/new", "route=/o/new,=none"},
+		{"", "['/o/{x}', /o/new]", "/o/new", "route=/o/{x},x=new"},
+		{"", "['/o/{x}', '/o/*']", "/o/a/b", "route=/o/*,=none"},
+		{"", "['/o/{y}', '/p/{x}']", "/p/a", "route=/p/{x},x=a"},
+		{"", "/Search*", "/search", NULL},
+		{"paths: {case: ignore}\n", "'/O/{x}/Se*'", "/o/A/sEARCH", "route=/o/{x}/se*,x=a"},
+		{"paths: {trailing-slash: ignore}\n", "/o/{x}/search", "/o/a/search/", "route=/o/{x}/search,x=a"},
+		{"paths: {trailing-slash: ignore}\n", "/o/{x}/search/", "/o/a/search", "route=/o/{x}/search,x=a"},
+		{"paths: {trailing-slash: ignore}\n", "/o/{x}/*", "/o/a", "route=/o/{x}/*,x=a"},
+		{"paths: {trailing-slash: ignore}\n", "/o/*", "/o", "route=/o/*,=none"},
+		{"paths: {trailing-slash: ignore}\n", "/o/*", "/on", NULL},
+		{"paths: {trailing-slash: ignore}\n", "/", "/", "route=/,=none"},
+	};
+	static char buffer[SLUICE_MATCH_BYTES_MAX];
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct sluice_attribute attribute = {sl_str("path"), sl_str(rows[i].path)};
+		struct sluice_match match;
+		struct sluice_policy *policy;
+		char yaml[256];
+		snprintf(yaml, sizeof yaml,
+		         "%slimits:\n- {name: a, limit: 5/1m, when: {path: %s}, key: [route, x | y | \"none\"]}\n"
+		         "- {name: b, limit: 5/1m, key: [x]}\n",
+		         rows[i].choice, rows[i].paths);
+		assert_int_equal(sluice_policy_load(&policy, sl_str(yaml), NULL), SLUICE_OK);
+		assert_int_equal(sluice_policy_match(policy, &attribute, 1, &match, buffer, sizeof buffer), SLUICE_OK);
+		if (match.count != (rows[i].key != NULL) ||
+		    (match.count == 1 && !sl_bytes_equal(match.items[0].key, sl_str(rows[i].key))))
+			fail_msg("%s of %s: %.*s", rows[i].path, rows[i].paths, match.count == 0 ? 0 : (int)match.items[0].key.len,
+			         match.count == 0 ? "" : (const char *)match.items[0].key.data);
+		sluice_policy_free(policy);
+	}
+}
+
+/* What a route fills in is of its limit alone, and goes before what the caller says. */
+static void test_parts_are_of_their_limit(void **state) {
+	static char buffer[4096];
+	struct sluice_attribute attributes[] = {{sl_str("path"), sl_str("/o/a")}, {sl_str("x"), sl_str("mine")}};
+	struct sluice_match match;
+	struct sluice_policy *policy;
+	(void)state;
+	assert_int_equal(sluice_policy_load(&policy,
+	                                    sl_str("limits:\n"
+	                                           "- {name: a, limit: 5/1m, when: {path: /o/{x}}, key: x,\n"
+	                                           "   overrides: [{when: {x: a}, limit: 9/1m}]}\n"
+	                                           "- {name: b, limit: 5/1m, key: x}\n"
+	                                           "- {name: c, limit: 5/1m, key: [route | \"none\", x]}\n"),
+	                                    NULL),
+	                 SLUICE_OK);
+	assert_int_equal(sluice_policy_match(policy, attributes, 2, &match, buffer, sizeof buffer), SLUICE_OK);
+	assert_int_equal(match.count, 3);
+	assert_int_equal(match.items[0].limit->quota, 9);
+	assert_true(sl_bytes_equal(match.items[0].key, sl_str("x=a")));
+	assert_true(sl_bytes_equal(match.items[1].key, sl_str("x=mine")));
+	assert_true(sl_bytes_equal(match.items[2].key, sl_str("=none,x=mine")));
+	sluice_policy_free(policy);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------------------------- */
+
+#define KEY(key) "limits:\n- {name: a, limit: 5/1m, key: " key "}\n"
+
+static void test_keys_refused(void **state) {
+	static const struct row rows[] = {
+		{KEY("ip | \"unknown"), {{2, 36, "expected a literal of 1 to 64 printable ASCII characters in quotes"}}},
+		{KEY("ip | \"\""), {{2, 36, "expected a literal of 1 to 64 printable ASCII characters in quotes"}}},
+		{KEY("ip | \"a\"b\""), {{2, 36, "expected a literal of 1 to 64 printable ASCII characters in quotes"}}},
+		{KEY("ip | \"\xc3\xa4\""), {{2, 36, "expected a literal of 1 to 64 printable ASCII characters in quotes"}}},
+		{KEY("ip | \"a\" | path"), {{2, 36, "expected a literal as the last resort, behind the attributes"}}},
+		{KEY("'\"a\"'"), {{2, 32, "expected a literal as the last resort, behind the attributes"}}},
+		{"attributes: {user: header x-u}\n" KEY("usr | ip"),
+	     {{3, 31, "'usr' is nobody's attribute: did you mean 'user'? (attributes: {..: given} says"}}},
+		{"attributes: {user: header x-u}\n" KEY("[ip, usr]"), {{3, 36, "'usr' is nobody's attribute: did you mean"}}},
+		{"attributes: {user: gven}\n" KEY("ip"), {{1, 20, "expected a source such as 'header x-user-id'"}}},
+	};
+	(void)state;
+	CHECK_ROWS(rows);
+}
+
+static void test_keys_warned(void **state) {
+	static const struct row rows[] = {
+		{KEY("ip | \"unknown\""), {{0}}},
+		{"attributes: {user: header x-u, usr: given}\n" KEY("[usr | user | \"none\", ip]"), {{0}}},
+		{"attributes: {user: header x-u}\n" KEY("usr | ip, optional: true"), {{0}}},
+		{"attributes: {user: header x-u}\n" KEY("tenant | ip"), {{3, 31, "no HTTP door knows 'tenant'"}}},
+		{KEY("usr | ip"), {{2, 31, "no HTTP door knows 'usr'"}}},
+		{KEY("[ip, route], when: {path: /a*}"), {{0}}},
+		{KEY("[ip, route]"), {{2, 36, "a request without 'route' escapes this limit"}}},
+		{KEY("[x, ip], when: {path: /a/{x}}"), {{0}}},
+		{KEY("[ip, path], when: {path: [/a, /b]}"), {{0}}},
+		{KEY("[ip, path], when: {path: /a*}"), {{2, 31, "each path has a quota of its own"}}},
+		{KEY("[ip, path], when: {path: /a/{x}}"), {{2, 31, "each path has a quota of its own"}}},
+		{KEY("[ip, path], when: {path: /a*}") "- {name: b, limit: 9/1m, key: ip}\n", {{0}}},
+		{KEY("[ip, path], when: {path: /a*}") "- {name: b, limit: 9/1m, key: ip, when: {method: PUT}}\n",
+	     {{2, 31, "each path has a quota of its own"}}},
+	};
+	(void)state;
+	CHECK_WARNINGS(rows);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_costs_refused),
 		cmocka_unit_test(test_costs_taken),
+		cmocka_unit_test(test_routes_refused),
+		cmocka_unit_test(test_routes_hold),
+		cmocka_unit_test(test_parts_are_of_their_limit),
+		cmocka_unit_test(test_keys_refused),
+		cmocka_unit_test(test_keys_warned),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
