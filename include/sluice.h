@@ -114,6 +114,7 @@ typedef enum sluice_algorithm {
 	SLUICE_LEAKY_BUCKET = 6,
 	SLUICE_CONCURRENCY = 7,
 	SLUICE_DISTINCT = 8,
+	SLUICE_SPREAD = 16, /* a bit beside SLUICE_FIXED_WINDOW or SLUICE_SLIDING_WINDOW: `spread` */
 } sluice_algorithm;
 
 typedef enum sluice_edge {
@@ -137,11 +138,13 @@ typedef enum sluice_calendar {
 /* A limit: an algorithm with its numbers, validated. Fill it with sluice_limit_parse() only; the fields up to
  * `precision_ns` may be read, the rest is derived. A value: copy it freely, it owns nothing. */
 struct sluice_limit {
-	uint8_t algorithm;      /* enum sluice_algorithm */
+	uint8_t algorithm;      /* enum sluice_algorithm; with SLUICE_SPREAD, the windows of each key begin at a phase of
+	                         * its own */
 	uint8_t edge;           /* enum sluice_edge; sliding-buckets, and distinct above a quota of 1,024 */
 	uint16_t bucket_count;  /* n = W / P, 2..4096; sliding-buckets only */
 	uint32_t quota;         /* Q, in units of cost; N of concurrency */
-	uint32_t burst;         /* B of token-bucket, N of leaky-bucket's queue; else 0 */
+	uint32_t burst;         /* B of token-bucket, N of leaky-bucket's queue; with SLUICE_SPREAD the phase that was
+	                         * said, in 131072ths of W, plus 1; else 0 */
 	uint16_t calendar;      /* enum sluice_calendar; fixed-window only */
 	uint16_t zone;          /* which time zone of this process's: src/algo/calendar.h */
 	sluice_ns window_ns;    /* W, 1 ms .. 3660 d; 0 for unlimited; T of concurrency; of a calendar the longest that it

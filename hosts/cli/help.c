@@ -30,6 +30,7 @@ static const struct {
 	SL_ALGORITHMS(EXAMPLE)
 #undef EXAMPLE
 	{"1M/month at Europe/Berlin", "a million a month, as bills are"},
+	{"1000/1h spread", "each key's hour begins at a minute of its own"},
 };
 
 static void print_overview(FILE *to) {

@@ -68,7 +68,7 @@ static void reply_counter(struct slr_request *request, const struct slr_counter 
 	bool known = sl_identity_widest(counter->identity, &limit);
 	slr_hex_of(counter->identity.name, name);
 	slr_ReplyWithMap(request->context, 15);
-	pair_text(request, "algorithm", known ? sl_algorithm_word(limit.algorithm) : "unknown");
+	pair_text(request, "algorithm", known ? sl_algorithm_word(sl_rule_algorithm(&limit)) : "unknown");
 	pair_number(request, "window_ms", limit.window_ns / SL_MS_NS);
 	pair_number(request, "precision_ms", limit.precision_ns / SL_MS_NS);
 	pair_text(request, "belongs_to", spaces[space]);

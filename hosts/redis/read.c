@@ -140,6 +140,8 @@ static void take_item(struct slr_request *request, uint32_t i) {
 		item->terms = *from->terms;
 	if ((command.named & 1u << i) != 0 && sl_rule_has(&item->limit, SL_HAS_COUNTER))
 		sl_rule_name(&item->limit, command.names[i]);
+	if (sl_rule_needs_key(&item->limit))
+		sl_rule_key(&item->limit, from->key);
 }
 
 /* All but the items. */

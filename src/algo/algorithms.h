@@ -89,6 +89,16 @@ bool sl_window_keeps_end(const struct sluice_limit *, const struct sl_state *bef
                          sluice_ns reset_after);
 void sl_window_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int);
 
+/* The same on windows that are spread, of a rule that has its key's phase: spread.c. */
+void sl_spread_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
+                    struct sluice_decision *);
+bool sl_spread_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
+uint32_t sl_spread_count(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
+bool sl_spread_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *);
+struct sl_reach sl_spread_reach(const struct sluice_limit *, sluice_ns);
+sluice_ns sl_spread_leaves(const struct sluice_limit *, sluice_ns);
+void sl_spread_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int);
+
 /* token-bucket and leaky-bucket: bucket.c. */
 void sl_bucket_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
                     struct sluice_decision *);

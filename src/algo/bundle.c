@@ -72,6 +72,8 @@ static uint64_t class_of_charge(const struct sluice_limit *limit, sluice_ns inst
 		return sl_bundle_class(limit, instant).number;
 	if (limit->calendar != SLUICE_CALENDAR_NONE)
 		return span_in(limit, instant, before).start;
+	if (sl_rule_spreads(limit))
+		return sl_step_reach(limit, instant).full;
 	return instant - instant % limit->window_ns;
 }
 

@@ -89,6 +89,11 @@ bool sl_correct(const struct sluice_limit *limit, struct sl_counter *counter, co
 		for (uint32_t i = 0; i < count; i++)
 			changed |= sl_window_correct(limit, counter, &list[i]);
 		return changed;
+	case SLUICE_SPREAD | SLUICE_FIXED_WINDOW:
+	case SLUICE_SPREAD | SLUICE_SLIDING_WINDOW:
+		for (uint32_t i = 0; i < count; i++)
+			changed |= sl_spread_correct(limit, counter, &list[i]);
+		return changed;
 	case SLUICE_TOKEN_BUCKET:
 	case SLUICE_LEAKY_BUCKET:
 		for (uint32_t i = 0; i < count && limit->quota != 0; i++)

@@ -1,6 +1,7 @@
 /* The one notation for limits, both ways:
  *
  *   limit    = "unlimited" | [algorithm " "] quota "/" window *( " " option " " value )
+ *            | [algorithm " "] quota "/" duration " spread" [ " " digits ]         fixed-window, sliding-window
  *            | "concurrency " quota " lease " duration
  *   quota    = digits [ k | M | G ]              0..4294967295 after the multiplier
  *   window   = duration | hour | day | week | month | year
@@ -8,7 +9,8 @@
  *
  * One pass, no allocation. A mistake is reported with the column of the first byte that is wrong and with what would
  * be right there; nothing is guessed. Printing gives the canonical text: quotas in digits, durations in the largest
- * unit that divides them, every option written out. parse(print(x)) == x for every valid limit. */
+ * unit that divides them, every option written out but `spread`, which has no default: it is there or not.
+ * parse(print(x)) == x for every valid limit. */
 #include "algo/calendar.h"
 #include "algo/reading.h"
 
@@ -201,6 +203,27 @@ static sluice_err read_zone(struct sl_reading *in, struct sluice_limit *limit) {
 	return SLUICE_OK;
 }
 
+/* `spread`, which may be all that is said; or with the phase of all keys, in parts of a window. */
+static sluice_err read_spread(struct sl_reading *in, struct sluice_limit *limit) {
+	static const char expected[] = "expected the end, or a phase in 131072ths of the window, up to 131071";
+	uint64_t phase;
+	limit->algorithm |= SLUICE_SPREAD;
+	if (in->at == in->end)
+		return SLUICE_OK;
+	const char *start = ++in->at;
+	sluice_err err = sl_read_digits(in, &phase, expected);
+	if (err == SLUICE_OK && phase >= SL_PHASES)
+		return sl_reading_fail(in, SLUICE_E_RANGE, start, expected);
+	limit->burst = err == SLUICE_OK ? (uint32_t)phase + 1 : 0;
+	return err;
+}
+
+/* Windows that are not the calendar's have one option, which is no pair. Whether it stands here. */
+static bool is_spread(const struct sl_reading *in, const struct sluice_limit *limit) {
+	return sl_rule_has(limit, SL_HAS_WINDOWS) && !sl_rule_spreads(limit) &&
+	       limit->calendar == SLUICE_CALENDAR_NONE && sl_bytes_equal(peek_word(in), sl_str("spread"));
+}
+
 static const struct option options[] = {
 	{"at", SLUICE_FIXED_WINDOW, read_zone},      {"burst", SLUICE_TOKEN_BUCKET, read_burst},
 	{"queue", SLUICE_LEAKY_BUCKET, read_queue},  {"precision", SLUICE_SLIDING_BUCKETS, read_precision},
@@ -240,6 +263,7 @@ static sluice_err fail_no_option(struct sl_reading *in, const struct sluice_limi
 	} owners[] = {
 		{"precision", "sliding-buckets ..."}, {"edge", "sliding-buckets ..."}, {"burst", "token-bucket ..."},
 		{"queue", "leaky-bucket ..."},        {"at", "100/day at ..."},
+		{"spread", "fixed-window ... and sliding-window ..."},
 	};
 	char text[128];
 	struct sl_out out = sl_out_to(text, sizeof text - 1);
@@ -267,6 +291,10 @@ static sluice_err read_option(struct sl_reading *in, struct sluice_limit *limit,
 		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected the end");
 	in->at++;
 	word = peek_word(in);
+	if (is_spread(in, limit)) {
+		in->at += word.len;
+		return read_spread(in, limit);
+	}
 	while (i < OPTION_COUNT &&
 	       !(sl_bytes_equal(word, sl_str(options[i].word)) && options[i].algorithm == limit->algorithm))
 		i++;
@@ -348,12 +376,18 @@ static void print_options(struct sl_out *out, const struct sluice_limit *limit) 
 	} else if (limit->quota != 0 && sl_rule_has(limit, SL_DRAINS)) {
 		sl_out_str(out, limit->algorithm == SLUICE_TOKEN_BUCKET ? " burst " : " queue ");
 		sl_out_u64(out, limit->burst);
+	} else if (sl_rule_spreads(limit)) {
+		sl_out_str(out, " spread");
+		if (limit->burst != 0) {
+			sl_out_char(out, ' ');
+			sl_out_u64(out, limit->burst - 1);
+		}
 	}
 }
 
 size_t sluice_limit_print(const struct sluice_limit *limit, char text[SLUICE_LIMIT_TEXT_MAX]) {
 	struct sl_out out = sl_out_to(text, SLUICE_LIMIT_TEXT_MAX - 1);
-	sl_out_str(&out, sl_algorithm_word(limit->algorithm));
+	sl_out_str(&out, sl_algorithm_word(sl_rule_algorithm(limit)));
 	if (limit->algorithm != SLUICE_UNLIMITED) {
 		sl_out_char(&out, ' ');
 		sl_out_u64(&out, limit->quota);

@@ -5,6 +5,7 @@
  *   kind   63..62 namespace (0 no name, 1 a policy's name, 2 CL.THROTTLE)  61..58 algorithm
  *          57..45 W / P (0 where there is no precision)                   44..0  window in ms (< 2^39)
  *          of a fixed-window by the calendar: 4096 + unit                        hash of the zone's name (45 bits)
+ *          of windows that are spread: 4096 + 2048 + phase's upper 11 bits       44..39 its lower 6, 38..0 window in ms
  *   name   hash of the policy's name, never 0; or, without a name, the rate of a bucket; or 0: then kind alone says it
  *
  * Quota, burst, queue and edge are left out on purpose: changing them keeps the counter. In CHECK the rate of a bucket
@@ -16,14 +17,24 @@
 
 #include "algo/calendar.h"
 #include "base/assert.h"
+#include "base/math.h"
 #include "base/out.h"
 #include "base/siphash.h"
+
+/* Bits 57..39 of the kind. */
+static uint64_t spread_field(const struct sluice_limit *limit) {
+	SL_ASSERT(limit->burst <= SL_PHASES && limit->window_ns / SL_MS_NS < (uint64_t)1 << 39);
+	return limit->burst == 0 ? (uint64_t)SL_SPREAD_BIT << 6 : ((uint64_t)SL_PHASE_BIT << 6) + limit->burst - 1;
+}
 
 static uint64_t identity_kind(const struct sluice_limit *limit, uint64_t space) {
 	SL_ASSERT(space < SL_SPACE_COMPANION && limit->window_ns / SL_MS_NS < (uint64_t)1 << 45);
 	if (limit->calendar != SLUICE_CALENDAR_NONE)
 		return space << 62 | (uint64_t)limit->algorithm << 58 | (uint64_t)(SL_CALENDAR_BIT | limit->calendar) << 45 |
 		       sl_zone_at(limit->zone)->hash;
+	if (sl_rule_spreads(limit))
+		return space << 62 | (uint64_t)sl_rule_algorithm(limit) << 58 | spread_field(limit) << 39 |
+		       limit->window_ns / SL_MS_NS;
 	return space << 62 | (uint64_t)limit->algorithm << 58 | (uint64_t)limit->bucket_count << 45 |
 	       limit->window_ns / SL_MS_NS;
 }
@@ -42,8 +53,14 @@ static uint64_t tick_of(sluice_ns window_ns) {
 	return window_ns / 1000 < (uint64_t)1 << 41 ? 1000 : SL_MS_NS;
 }
 
+/* A phase of p 131072ths: windows begin as long after those that are aligned, so their clock is ahead by the rest. */
+static sluice_ns ahead_of(const struct sluice_limit *limit) {
+	uint64_t phase = limit->burst == 0 ? 0 : limit->burst - 1;
+	return phase == 0 ? 0 : limit->window_ns - (sluice_ns)(sl_mul(limit->window_ns, phase) / SL_PHASES);
+}
+
 void sl_rule_derive(struct sluice_limit *limit) {
-	SL_ASSERT(sl_algorithm_is_known(limit->algorithm));
+	SL_ASSERT(sl_algorithm_is_known(sl_rule_algorithm(limit)));
 	memset(limit->derived, 0, sizeof limit->derived);
 	limit->derived[SL_IDENT_KIND] = identity_kind(limit, SL_SPACE_NONE);
 	limit->derived[SL_CAPACITY] = capacity_of(limit);
@@ -53,6 +70,8 @@ void sl_rule_derive(struct sluice_limit *limit) {
 	}
 	SL_ASSERT(limit->window_ns >= SL_MS_NS && limit->window_ns <= SL_WINDOW_NS_MAX);
 	limit->derived[SL_WINDOW_INVERSE] = UINT64_MAX / limit->window_ns;
+	if (sl_rule_spreads(limit))
+		limit->derived[SL_AHEAD_NS] = ahead_of(limit);
 	if (limit->algorithm == SLUICE_SLIDING_BUCKETS) {
 		SL_ASSERT(limit->precision_ns != 0);
 		limit->derived[SL_PRECISION_INVERSE] = UINT64_MAX / limit->precision_ns;
@@ -73,6 +92,17 @@ void sl_rule_name(struct sluice_limit *limit, struct sluice_bytes name) {
 	limit->derived[SL_IDENT_NAME] = sl_siphash(key, NULL, 0, name, 2, 4);
 	if (limit->derived[SL_IDENT_NAME] == 0)
 		limit->derived[SL_IDENT_NAME] = 1;
+}
+
+void sl_rule_key(struct sluice_limit *limit, struct sluice_bytes key) {
+	/* Fixed as well: a client may choose a key for its phase, but gains nothing: all bounds hold for any phase. */
+	static const uint64_t secret[2] = {0x7068617365732d6f, 0x662d77696e646f77};
+	if (!sl_rule_needs_key(limit))
+		return;
+	limit->burst = 1 + (uint32_t)(sl_siphash(secret, &limit->derived[SL_IDENT_KIND], 2, key, 2, 4) % SL_PHASES);
+	limit->derived[SL_IDENT_KIND] = identity_kind(limit, sl_identity_space(sl_identity_of(limit)));
+	limit->derived[SL_AHEAD_NS] = ahead_of(limit);
+	SL_DEBUG_ASSERT(sl_rule_is_valid(limit));
 }
 
 void sl_rule_throttle(struct sluice_limit *limit) {
@@ -120,6 +150,11 @@ static bool buckets_are_valid(const struct sluice_limit *limit) {
 	       limit->derived[SL_RING_INVERSE] == UINT64_MAX / (limit->bucket_count + 1u);
 }
 
+static bool spread_is_valid(const struct sluice_limit *limit) {
+	return sl_rule_has(limit, SL_HAS_WINDOWS) && limit->calendar == SLUICE_CALENDAR_NONE && limit->burst <= SL_PHASES &&
+	       limit->derived[SL_AHEAD_NS] == ahead_of(limit) && limit->derived[SL_AHEAD_NS] < limit->window_ns;
+}
+
 /* Of concurrency and distinct. */
 static bool members_are_valid(const struct sluice_limit *limit) {
 	bool estimated = limit->algorithm == SLUICE_DISTINCT && limit->quota > SL_EXACT_MEMBERS;
@@ -141,9 +176,11 @@ bool sl_rule_is_valid(const struct sluice_limit *limit) {
 		return false;
 	if (limit->algorithm == SLUICE_UNLIMITED)
 		return limit->derived[SL_CAPACITY] == UINT32_MAX;
-	if (!sl_algorithm_is_known(limit->algorithm) || !window_is_valid(limit) ||
+	if (!sl_algorithm_is_known(sl_rule_algorithm(limit)) || !window_is_valid(limit) ||
 	    limit->derived[SL_CAPACITY] != capacity_of(limit))
 		return false;
+	if (sl_rule_spreads(limit))
+		return spread_is_valid(limit);
 	if (limit->algorithm == SLUICE_SLIDING_BUCKETS)
 		return buckets_are_valid(limit);
 	if (sl_rule_has(limit, SL_HAS_SEATS))
@@ -168,6 +205,17 @@ static void read_calendar(struct sluice_limit *limit, uint64_t zone_hash) {
 	limit->window_ns = sl_calendar_longest(limit->calendar, limit->zone);
 }
 
+/* Windows of a phase. Those of no key are no counter's. */
+static void read_spread(struct sluice_limit *limit, uint64_t kind) {
+	uint64_t window_ms = kind & (((uint64_t)1 << 39) - 1);
+	if (limit->bucket_count < SL_PHASE_BIT || !sl_rule_has(limit, SL_HAS_WINDOWS))
+		return; /* no window has a precision: it is refused */
+	limit->algorithm |= SLUICE_SPREAD;
+	limit->burst = (uint32_t)(kind >> 39 & (SL_PHASES - 1)) + 1;
+	limit->bucket_count = 0;
+	limit->window_ns = window_ms <= SL_WINDOW_NS_MAX / SL_MS_NS ? window_ms * SL_MS_NS : 0;
+}
+
 static bool has_numbers(const struct sluice_limit *limit) {
 	return sl_rule_has(limit, SL_HAS_COUNTER) && limit->window_ns != 0 &&
 	       (limit->algorithm == SLUICE_SLIDING_BUCKETS) == (limit->bucket_count != 0);
@@ -177,7 +225,7 @@ static bool has_numbers(const struct sluice_limit *limit) {
 static void widen(struct sluice_limit *limit, struct sl_identity identity, uint64_t rate) {
 	SL_ASSERT(rate >= 1 && rate <= UINT32_MAX);
 	limit->quota = sl_rule_has(limit, SL_DRAINS) ? (uint32_t)rate : UINT32_MAX;
-	limit->burst = sl_rule_has(limit, SL_DRAINS) ? UINT32_MAX : 0;
+	limit->burst = sl_rule_has(limit, SL_DRAINS) ? UINT32_MAX : sl_rule_spreads(limit) ? limit->burst : 0;
 	sl_rule_derive(limit);
 	limit->derived[SL_IDENT_KIND] = identity.kind;
 	limit->derived[SL_IDENT_NAME] = identity.name;
@@ -190,7 +238,9 @@ bool sl_identity_widest(struct sl_identity identity, struct sluice_limit *limit)
 		.bucket_count = (uint16_t)(identity.kind >> 45 & 0x1fff),
 		.window_ns = window_ms <= SL_WINDOW_NS_MAX / SL_MS_NS ? window_ms * SL_MS_NS : 0,
 	};
-	if (limit->bucket_count > SL_CALENDAR_BIT)
+	if (limit->bucket_count >= SL_SPREAD_BIT)
+		read_spread(limit, identity.kind);
+	else if (limit->bucket_count > SL_CALENDAR_BIT)
 		read_calendar(limit, window_ms);
 	if (sl_identity_is_companion(identity) || !has_numbers(limit))
 		return false;

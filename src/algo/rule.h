@@ -13,6 +13,11 @@ enum {
 	/* in the place of W / P of an identity: a window of the calendar, whose unit stands in the bits below, and its
 	 * zone's hash in the place of the window */
 	SL_CALENDAR_BIT = 4096,
+	/* likewise: windows that are spread, and of which key is not said; and below the other, in 11 bits there and 6 more
+	 * above the window, the phase of a key's */
+	SL_SPREAD_BIT = 4096 + 1024,
+	SL_PHASE_BIT = 4096 + 2048,
+	SL_PHASES = 1 << 17, /* phases that there are: parts of a window */
 };
 #define SL_WINDOW_NS_MAX ((sluice_ns)3660 * 86400 * 1000000000) /* 3660 d */
 
@@ -30,6 +35,7 @@ enum sl_derived {
 	SL_WINDOW_INVERSE, /* windows: floor((2^64 - 1) / W), to divide an instant by W with a multiplication */
 	/* sub-buckets: the same of P and of n + 1 */
 	SL_PRECISION_INVERSE = SL_TICK_NS,
+	SL_AHEAD_NS = SL_TICK_NS, /* windows that are spread: how far their clock is ahead of time, below W (spread.c) */
 	SL_RING_INVERSE = SL_WINDOW_TICKS,
 };
 
@@ -39,6 +45,26 @@ void sl_rule_name(struct sluice_limit *limit, struct sluice_bytes name);
 
 /* Makes the counters of a token-bucket those of CL.THROTTLE: no CHECK of the same key meets them. */
 void sl_rule_throttle(struct sluice_limit *limit);
+
+/* ---- windows that are spread (spread.c) -------------------------------------------------------------------------- */
+
+static inline bool sl_rule_spreads(const struct sluice_limit *limit) {
+	return (limit->algorithm & SLUICE_SPREAD) != 0;
+}
+
+/* The algorithm, without SLUICE_SPREAD. */
+static inline uint32_t sl_rule_algorithm(const struct sluice_limit *limit) {
+	return limit->algorithm & ~(uint32_t)SLUICE_SPREAD;
+}
+
+/* Whether it is one rule for all keys, by which nothing can be decided until a key has given it its phase. */
+static inline bool sl_rule_needs_key(const struct sluice_limit *limit) {
+	return sl_rule_spreads(limit) && limit->burst == 0;
+}
+
+/* Gives such a rule, a copy of it, the phase of a key: the same for the same identity and key in every process, store
+ * and node. Others stay as they are. About 30 ns. */
+void sl_rule_key(struct sluice_limit *limit, struct sluice_bytes key);
 
 /* A token-bucket from numbers: quota 1..4294967295 a window of 1 ms..3660 d, burst 1..4294967295. SLUICE_OK, or
  * SLUICE_E_RANGE with `error` (may be NULL) saying which number and what would be right. */

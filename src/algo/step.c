@@ -30,6 +30,16 @@ static void closed_step(uint64_t cost, struct sluice_decision *decision) {
 	decision->retry_after_ns = decision->allowed ? 0 : SLUICE_NEVER;
 }
 
+/* Apart from the switch: there it would cost those that are in it an instruction. */
+static __attribute__((noinline)) void other_step(const struct sluice_limit *limit, struct sl_counter *counter,
+                                                 sluice_ns now, uint64_t cost, bool charge,
+                                                 struct sluice_decision *decision) {
+	if (sl_rule_spreads(limit))
+		sl_spread_step(limit, counter, now, cost, charge, decision);
+	else
+		sl_decide_room(decision, UINT32_MAX, UINT32_MAX, cost);
+}
+
 static inline void choose(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost,
                           bool charge, struct sluice_decision *decision) {
 	if (limit->quota == 0 && limit->algorithm != SLUICE_UNLIMITED) {
@@ -61,7 +71,7 @@ static inline void choose(const struct sluice_limit *limit, struct sl_counter *c
 		sl_distinct_step(limit, counter, now, cost, charge, decision);
 		return;
 	default:
-		sl_decide_room(decision, UINT32_MAX, UINT32_MAX, cost);
+		other_step(limit, counter, now, cost, charge, decision);
 		return;
 	}
 }
@@ -125,6 +135,9 @@ bool sl_step_refund(const struct sluice_limit *limit, struct sl_counter *counter
 	case SLUICE_FIXED_WINDOW:
 	case SLUICE_SLIDING_WINDOW:
 		return sl_window_refund(limit, counter, now, cost);
+	case SLUICE_SPREAD | SLUICE_FIXED_WINDOW:
+	case SLUICE_SPREAD | SLUICE_SLIDING_WINDOW:
+		return sl_spread_refund(limit, counter, now, cost);
 	case SLUICE_SLIDING_BUCKETS:
 		return sl_subs_refund(limit, counter, now, cost);
 	case SLUICE_SLIDING_LOG:
@@ -148,6 +161,8 @@ sluice_ns sl_step_instant(const struct sluice_limit *limit, const struct sl_coun
 		return sl_bucket_instant(limit, counter, now);
 	case SLUICE_FIXED_WINDOW:
 	case SLUICE_SLIDING_WINDOW:
+	case SLUICE_SPREAD | SLUICE_FIXED_WINDOW:
+	case SLUICE_SPREAD | SLUICE_SLIDING_WINDOW:
 		return sl_window_instant(counter, now);
 	case SLUICE_SLIDING_BUCKETS:
 		return sl_subs_instant(counter, now);
@@ -164,6 +179,9 @@ static struct sl_reach reach_of(const struct sluice_limit *limit, sluice_ns t) {
 	case SLUICE_FIXED_WINDOW:
 	case SLUICE_SLIDING_WINDOW:
 		return sl_window_reach(limit, t);
+	case SLUICE_SPREAD | SLUICE_FIXED_WINDOW:
+	case SLUICE_SPREAD | SLUICE_SLIDING_WINDOW:
+		return sl_spread_reach(limit, t);
 	case SLUICE_SLIDING_BUCKETS:
 		return sl_subs_reach(limit, t);
 	case SLUICE_SLIDING_LOG:
@@ -184,6 +202,9 @@ sluice_ns sl_step_leaves(const struct sluice_limit *limit, sluice_ns instant) {
 	case SLUICE_FIXED_WINDOW:
 	case SLUICE_SLIDING_WINDOW:
 		return sl_window_leaves(limit, instant);
+	case SLUICE_SPREAD | SLUICE_FIXED_WINDOW:
+	case SLUICE_SPREAD | SLUICE_SLIDING_WINDOW:
+		return sl_spread_leaves(limit, instant);
 	case SLUICE_SLIDING_BUCKETS:
 		return sl_subs_leaves(limit, instant);
 	case SLUICE_SLIDING_LOG:
@@ -197,7 +218,7 @@ uint64_t sl_step_most(const struct sluice_limit *limit) {
 	const uint64_t quota = limit->quota;
 	if (quota == 0 && sl_rule_has(limit, SL_HAS_COUNTER))
 		return 0;
-	switch (limit->algorithm) {
+	switch (sl_rule_algorithm(limit)) {
 	case SLUICE_FIXED_WINDOW:
 		/* a stretch as long as the longest month touches three */
 		return limit->calendar != SLUICE_CALENDAR_NONE ? 3 * quota : 2 * quota;
@@ -226,6 +247,9 @@ uint32_t sl_step_count(const struct sluice_limit *limit, struct sl_counter *coun
 	case SLUICE_FIXED_WINDOW:
 	case SLUICE_SLIDING_WINDOW:
 		return sl_window_count(limit, counter, now, cost);
+	case SLUICE_SPREAD | SLUICE_FIXED_WINDOW:
+	case SLUICE_SPREAD | SLUICE_SLIDING_WINDOW:
+		return sl_spread_count(limit, counter, now, cost);
 	case SLUICE_SLIDING_BUCKETS:
 		return sl_subs_count(limit, counter, now, cost);
 	case SLUICE_SLIDING_LOG:
@@ -274,6 +298,10 @@ void sl_step_assume(const struct sluice_limit *limit, struct sl_counter *counter
 	case SLUICE_FIXED_WINDOW:
 	case SLUICE_SLIDING_WINDOW:
 		sl_window_assume(limit, counter, held, count);
+		return;
+	case SLUICE_SPREAD | SLUICE_FIXED_WINDOW:
+	case SLUICE_SPREAD | SLUICE_SLIDING_WINDOW:
+		sl_spread_assume(limit, counter, held, count);
 		return;
 	case SLUICE_SLIDING_BUCKETS:
 		sl_subs_assume(limit, counter, held, count, block);

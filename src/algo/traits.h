@@ -58,9 +58,13 @@ enum sl_trait {
 	ROW(SLUICE_UNLIMITED, "unlimited", 0,                                                                              \
 	    "unlimited", "counts nothing, admits all")
 
-/* A column: a bit for each algorithm that has the trait, which must be a constant. */
+/* A column: a bit for each algorithm that has the trait, which must be a constant; and for each whose windows may be
+ * spread (SLUICE_SPREAD), which has all of its traits. */
 static inline uint32_t sl_algorithms_with(enum sl_trait trait) {
-#define SL_ALGORITHM_BIT(algorithm, word, traits, example, says) | (((traits) & trait) != 0 ? 1u << (algorithm) : 0)
+#define SL_ALGORITHM_BITS(algorithm, traits) \
+	(((traits) & SL_HAS_WINDOWS) != 0 ? (1u << SLUICE_SPREAD | 1u) << (algorithm) : 1u << (algorithm))
+#define SL_ALGORITHM_BIT(algorithm, word, traits, example, says) \
+	| (((traits) & trait) != 0 ? SL_ALGORITHM_BITS(algorithm, traits) : 0)
 	return 0 SL_ALGORITHMS(SL_ALGORITHM_BIT);
 #undef SL_ALGORITHM_BIT
 }
@@ -78,9 +82,10 @@ static inline bool sl_rule_has(const struct sluice_limit *limit, enum sl_trait t
  * `unlimited`, which counts nothing, lacks nothing. */
 static inline uint32_t sl_algorithms_without(enum sl_trait wanted) {
 #define SL_ALGORITHM_BIT(algorithm, word, traits, example, says)                                                       \
-	| (((traits)&SL_HAS_COUNTER) != 0 && ((traits)&wanted) != wanted ? 1u << (algorithm) : 0)
+	| (((traits)&SL_HAS_COUNTER) != 0 && ((traits)&wanted) != wanted ? SL_ALGORITHM_BITS(algorithm, traits) : 0)
 	return 0 SL_ALGORITHMS(SL_ALGORITHM_BIT);
 #undef SL_ALGORITHM_BIT
+#undef SL_ALGORITHM_BITS
 }
 
 /* Whether a limit counts something and lacks one of these traits at least. */
@@ -88,7 +93,7 @@ static inline bool sl_rule_lacks(const struct sluice_limit *limit, enum sl_trait
 	return (sl_algorithms_without(wanted) >> (limit->algorithm & 31) & 1) != 0;
 }
 
-/* Whether it is a number of enum sluice_algorithm. */
+/* Whether it is an algorithm's number, without SLUICE_SPREAD. */
 bool sl_algorithm_is_known(uint32_t algorithm);
 
 /* The word of an algorithm that is known; a constant. */

@@ -231,7 +231,7 @@ sluice_ns sl_window_leaves(const struct sluice_limit *limit, sluice_ns instant) 
 
 bool sl_window_keeps_end(const struct sluice_limit *limit, const struct sl_state *before, sluice_ns now,
                          sluice_ns reset_after) {
-	uint64_t windows = limit->algorithm == SLUICE_FIXED_WINDOW ? 1 : 2;
+	uint64_t windows = sl_rule_algorithm(limit) == SLUICE_FIXED_WINDOW ? 1 : 2;
 	if (limit->calendar != SLUICE_CALENDAR_NONE)
 		return before->w[0] >= sl_calendar_span(limit, now).start;
 	return now + reset_after <= before->w[0] + windows * limit->window_ns;

@@ -146,9 +146,11 @@ static inline bool only_charges(const struct sluice_call *call) {
 	return call->operation == SLUICE_CHARGE || call->operation == SLUICE_PEEK;
 }
 
-/* Whether an item names a counter that is charged and peeked at without further ado. */
+/* Whether an item names a counter that is charged and peeked at without further ado. Windows that are spread do not:
+ * the mask leaves them out, and costs the others nothing. */
 static inline bool item_counts(const struct sluice_item *item) {
-	return item->limit != NULL && sl_rule_has(item->limit, SL_COUNTS_COST) &&
+	const uint32_t plain = (uint16_t)sl_algorithms_with(SL_COUNTS_COST);
+	return item->limit != NULL && (plain >> (item->limit->algorithm & 31) & 1) != 0 &&
 	       (item->key.data != NULL || item->key.len == 0);
 }
 
@@ -172,6 +174,33 @@ static inline bool is_simple(const struct sluice_call *call) {
 	       (extras_of(call) | item_extras(call->items) | call->items->observed) == 0;
 }
 
+static bool needs_keys(const struct sluice_call *call) {
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if (sl_rule_needs_key(call->items[i].limit))
+			return true;
+	return false;
+}
+
+static sluice_err decide_any(struct sluice_store *store, struct sluice_call *call);
+
+/* A valid call with windows that are spread: decided by the rules that its keys make of them. */
+static __attribute__((noinline)) sluice_err decide_keyed(struct sluice_store *store, struct sluice_call *call) {
+	const struct sluice_item *asked = call->items;
+	struct sluice_item items[SLUICE_ITEMS_MAX];
+	struct sluice_limit limits[SLUICE_ITEMS_MAX];
+	SL_ASSERT(call->item_count <= SLUICE_ITEMS_MAX);
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		items[i] = asked[i];
+		limits[i] = *asked[i].limit;
+		sl_rule_key(&limits[i], asked[i].key);
+		items[i].limit = &limits[i];
+	}
+	call->items = items;
+	(void)decide_any(store, call);
+	call->items = asked;
+	return call->err;
+}
+
 /* The rest of sluice_decide(): several limits, an operation other than charge and peek, or nothing valid. */
 static __attribute__((noinline)) sluice_err decide_any(struct sluice_store *store, struct sluice_call *call) {
 	struct sl_place places[SLUICE_ITEMS_MAX];
@@ -179,6 +208,8 @@ static __attribute__((noinline)) sluice_err decide_any(struct sluice_store *stor
 	call->err = plain ? SLUICE_OK : store->owner == 0 ? SLUICE_E_BUSY : sl_call_validate(call);
 	if (call->err != SLUICE_OK)
 		return call->err;
+	if (!plain && needs_keys(call))
+		return decide_keyed(store, call);
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		places[i] = place_item(store, &call->items[i]);
 		if (places[i].home != NULL)
@@ -253,6 +284,12 @@ static size_t place_ahead(const struct sluice_store *store, struct sluice_call *
 	return taken;
 }
 
+/* Of a batch, placed and valid; with windows that are spread, in the wrong place. */
+static sluice_err decide_placed(struct sluice_store *store, struct sluice_call *call, const struct sl_place *places) {
+	bool plain = is_plain(call);
+	return !plain && needs_keys(call) ? decide_keyed(store, call) : decide_patiently(store, call, places, plain);
+}
+
 void sluice_decide_many(struct sluice_store *store, struct sluice_call *calls, size_t count) {
 	struct sl_place places[BATCH_ITEMS];
 	if (store == NULL || store->owner == 0) {
@@ -268,9 +305,8 @@ void sluice_decide_many(struct sluice_store *store, struct sluice_call *calls, s
 			if (calls[i].err != SLUICE_OK)
 				continue;
 			sl_answer_clear(&calls[i]);
-			calls[i].err = is_simple(&calls[i])
-			                   ? decide_one(store, &calls[i], places + used)
-			                   : decide_patiently(store, &calls[i], places + used, is_plain(&calls[i]));
+			calls[i].err = is_simple(&calls[i]) ? decide_one(store, &calls[i], places + used)
+			                                    : decide_placed(store, &calls[i], places + used);
 			used += calls[i].item_count;
 		}
 		calls += taken;

@@ -78,12 +78,17 @@ bool strikes_write(struct sluice_store *store, const struct sluice_call *call, s
 struct sluice_standing sluice_standing(struct sluice_store *store, const struct sluice_item *item, sluice_ns now) {
 	struct sluice_standing none = {0};
 	struct sl_strikes strikes;
+	struct sluice_item keyed;
+	struct sluice_limit limit;
 	struct sl_place counter, place;
 	if (store == NULL || store->owner == 0 || item == NULL || item->limit == NULL || item->terms == NULL ||
 	    item->terms->penalty_count == 0 || !sl_terms_are_valid(item->terms) ||
 	    !sl_rule_has(item->limit, SL_HAS_COUNTER))
 		return none;
-	counter = part_place(store, item);
+	limit = *item->limit;
+	sl_rule_key(&limit, item->key);
+	keyed = (struct sluice_item){.limit = &limit, .key = item->key};
+	counter = part_place(store, &keyed);
 	place = sl_place_beside(&counter, SL_BESIDE_STRIKES);
 	if (sl_home_lock_patiently(store, place.home) != SLUICE_OK)
 		return none;

@@ -79,6 +79,9 @@ static const char *find_mismatch(const struct sluice_limit *limit, const struct 
 		return "an unlimited limit counts nothing";
 	if (!sl_rule_has(candidate, SL_HAS_COUNTER))
 		return "an unlimited one counts nothing; observe: true tries having no limit";
+	if (sl_rule_algorithm(candidate) == sl_rule_algorithm(limit) &&
+	    (candidate->algorithm != limit->algorithm || (sl_rule_spreads(limit) && candidate->burst != limit->burst)))
+		return "windows of another phase would need counters of their own";
 	if (candidate->algorithm != limit->algorithm)
 		return "another algorithm would need counters of its own";
 	if (candidate->calendar == limit->calendar && candidate->zone != limit->zone)

@@ -63,15 +63,18 @@ static bool fits_script(const struct sluice_limit *limit) {
 }
 
 static void check_store(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit) {
-	bool calendar = false, many = false, wide = false;
+	bool calendar = false, many = false, wide = false, spread = false;
 	for (uint32_t i = 0; i <= limit->shown.override_count; i++) {
 		const struct sluice_limit *one = i == 0 ? &limit->shown.limit : &limit->overrides[i - 1].limit;
 		calendar |= one->calendar != SLUICE_CALENDAR_NONE;
 		many |= sl_distinct_error(one) != 0;
 		wide |= !fits_script(one);
+		spread |= sl_rule_spreads(one);
 	}
 	if (calendar)
 		sl_conf_needs_module(conf, nodes->limit, "a window of the calendar");
+	if (spread)
+		sl_conf_needs_module(conf, nodes->limit, "spread");
 	if (many)
 		sl_conf_needs_module(conf, nodes->limit, "distinct above 1,024");
 	if (wide)

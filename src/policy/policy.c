@@ -1,7 +1,7 @@
 /* The public calls around a policy's life, and what hosts ask of it. */
 #include "policy/policy.h"
 
-#include "algo/traits.h"
+#include "algo/rule.h"
 #include "base/assert.h"
 #include "policy/conf.h"
 
@@ -163,7 +163,7 @@ int sl_policy_limit_named(const struct sluice_policy *policy, struct sluice_byte
 /* Do two limits of one name keep the same counter for a key? */
 static bool is_same_counter(const struct sluice_limit *a, const struct sluice_limit *b) {
 	return a->algorithm == b->algorithm && a->window_ns == b->window_ns && a->precision_ns == b->precision_ns &&
-	       a->calendar == b->calendar && a->zone == b->zone;
+	       a->calendar == b->calendar && a->zone == b->zone && (!sl_rule_spreads(a) || a->burst == b->burst);
 }
 
 uint32_t sl_policy_limit_variants(const struct sluice_policy *policy, uint32_t position,

@@ -63,6 +63,7 @@ class Limit:
 
     def __init__(self, text):
         self.edge, self.precision, self.burst, self.unit, self.zone = "count", 0, 0, None, None
+        self.spread, self.phase = None, 0
         words = text.split(" ")
         if words[0] in ("concurrency", "distinct"):
             self._held(words, text)
@@ -81,6 +82,9 @@ class Limit:
             self._calendar(window, words, text)
             return
         self.window = duration(window)
+        if words and words[0] == "spread" and self.algorithm in ("fixed-window", "sliding-window"):
+            self._spread(words[1:], text)
+            return
         self._options(words, text)
 
     def _calendar(self, unit, words, text):
@@ -90,10 +94,22 @@ class Limit:
         self.algorithm, self.unit, self.zone = "fixed-window", unit, words[1] if words else "UTC"
         self.window = zones.LONGEST[unit] * UNITS["s"]
 
+    def _spread(self, words, text):
+        """spread N: windows begin at that phase. Without N it is the key's own: no list can say it, for keys differ by
+        the door that plays it."""
+        if len(words) != 1 or not re.fullmatch(r"[0-9]+", words[0]) or int(words[0]) >= 131072:
+            raise Refused(f"bad phase: {text!r}")
+        self.spread = int(words[0])
+        self.phase = self.window * self.spread // 131072
+
+    def _number(self, t):
+        """Of the window that an instant is in."""
+        return (t - self.phase) // self.window
+
     def _together(self, s, t):
         """Are two instants in one window of a fixed-window?"""
         if self.unit is None:
-            return s // self.window == t // self.window
+            return self._number(s) == self._number(t)
         return zones.window_start(self.zone, self.unit, s // UNITS["s"]) == zones.window_start(
             self.zone, self.unit, t // UNITS["s"])
 
@@ -143,7 +159,7 @@ class Limit:
             return f"{out} precision {duration_text(self.precision)} edge {self.edge}"
         if self.algorithm in OPTIONS and self.quota > 0:
             return f"{out} {OPTIONS[self.algorithm][0]} {self.burst}"
-        return out
+        return out if self.spread is None else f"{out} spread {self.spread}"
 
     def most(self):
         """The quota that a decision reports, and the most that one request may cost."""
@@ -154,7 +170,8 @@ class Limit:
     def counter(self, name, key):
         """Whose counter it is: rule 4.3."""
         rate = self.quota if name is None and self.algorithm in ("token-bucket", "leaky-bucket") else None
-        return (name, key, self.algorithm, self.window, self.precision, rate, self.unit, self.zone)
+        return (name, key, self.algorithm, self.window, self.precision, rate, self.unit, self.zone,
+                self.spread)
 
     def is_bucket(self):
         return self.algorithm in ("token-bucket", "leaky-bucket")
@@ -183,9 +200,9 @@ class Limit:
         if self.algorithm == "fixed-window":
             return self.quota - total(lambda s: self._together(s, t))
         if self.algorithm == "sliding-window":
-            previous = total(lambda s: s // w == t // w - 1)
-            return self.quota - total(lambda s: s // w == t // w) - fractions.Fraction(
-                previous * (w - t % w), w)
+            previous = total(lambda s: self._number(s) == self._number(t) - 1)
+            return self.quota - total(lambda s: self._number(s) == self._number(t)) - fractions.Fraction(
+                previous * (w - (t - self.phase) % w), w)
         b, n = t // p, w // p
         full = total(lambda s: b - n + 1 <= s // p <= b)
         old = total(lambda s: s // p == b - n)
@@ -201,7 +218,7 @@ class Limit:
         if self.algorithm == "fixed-window":
             return self._together(s, t)
         if self.algorithm == "sliding-window":
-            return s // w >= t // w - 1
+            return self._number(s) >= self._number(t) - 1
         return s // p >= t // p - w // p + (1 if self.edge == "drop" else 0)
 
 

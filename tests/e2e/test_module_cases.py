@@ -68,6 +68,8 @@ def answer_of(step, reply, each):
         if str(reply).startswith("NOTFOUND "):
             return {"found": 0}
         assert str(reply).startswith("ERR "), reply
+        if "'spread' needs the module, or a server" in str(reply):
+            return {"has no phases": True}
         if "a script has no time zones" in str(reply):
             return {"needs time zones": True}
         return {"leaves 53 bits": True} if "53 bits" in str(reply) else {"error": True}
@@ -119,6 +121,9 @@ def test_case(world, door, each, name, case):
         for _ in range(step.get("times", 1)):
             reply = getattr(world, door).ask(*words_of(step, f"{door} {each} {name}: ", spoken_each, tickets))
         got = answer_of(step, reply, spoken_each)
+        if "has no phases" in got:
+            assert door != "module" and name.startswith("spread-")
+            return
         if "needs time zones" in got:
             assert door != "module" and name.startswith("calendar-")
             return

@@ -165,6 +165,8 @@ size_t rule_print(const struct twin_rule *rule, char *text, size_t bytes) {
 		len += snprintf(end, bytes, " burst %" PRIu32, rule->burst);
 	if (rule->algorithm == SLUICE_LEAKY_BUCKET && rule->quota != 0)
 		len += snprintf(end, bytes, " queue %" PRIu32, rule->burst);
+	if (rule->spread != 0)
+		len += snprintf(end, bytes, " spread %" PRIu32, rule->spread - 1);
 	return (size_t)len;
 }
 

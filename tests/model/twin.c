@@ -95,18 +95,25 @@ static bool buckets_admit(const struct twin *twin, const struct twin_rule *rule,
 	}
 }
 
+/* Where the window of an instant starts: at a whole number of them from the epoch, or from the phase. */
+static twin_wide window_start(const struct twin_rule *rule, twin_wide t) {
+	twin_wide W = rule->window_ns, phase = rule->spread == 0 ? 0 : W * (rule->spread - 1) / 131072;
+	twin_wide into = (t - phase) % W;
+	return t - (into < 0 ? into + W : into);
+}
+
 bool twin_admits(const struct twin *twin, const struct twin_rule *rule, twin_wide t, uint64_t cost) {
 	twin_wide W = rule->window_ns, Q = rule->quota, c = cost, start;
 	if (cost == 0 || rule->algorithm == SLUICE_UNLIMITED)
 		return true;
 	if (rule->quota == 0)
 		return false;
-	start = t - t % W;
+	start = window_start(rule, t);
 	switch (rule->algorithm) {
 	case SLUICE_FIXED_WINDOW:
 		return spent(twin, start, start + W) + c <= Q;
 	case SLUICE_SLIDING_WINDOW:
-		return spent(twin, start - W, start) * (W - t % W) + (spent(twin, start, start + W) + c) * W <= Q * W;
+		return spent(twin, start - W, start) * (W - (t - start)) + (spent(twin, start, start + W) + c) * W <= Q * W;
 	case SLUICE_SLIDING_BUCKETS:
 		return buckets_admit(twin, rule, t, cost);
 	case SLUICE_SLIDING_LOG:
@@ -207,9 +214,9 @@ static twin_wide oldest_counting(const struct twin_rule *rule, twin_wide t) {
 	twin_wide W = rule->window_ns, P = rule->precision_ns;
 	switch (rule->algorithm) {
 	case SLUICE_FIXED_WINDOW:
-		return t - t % W;
+		return window_start(rule, t);
 	case SLUICE_SLIDING_WINDOW:
-		return t - t % W - W;
+		return window_start(rule, t) - W;
 	case SLUICE_SLIDING_BUCKETS:
 		return t - t % P - W + (rule->edge == SLUICE_EDGE_DROP ? P : 0);
 	default:

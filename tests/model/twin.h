@@ -24,6 +24,7 @@ struct twin_rule {
 	uint32_t quota;
 	uint32_t burst; /* B of token-bucket, N of leaky-bucket; else 0 */
 	uint64_t window_ns, precision_ns;
+	uint32_t spread; /* windows: 0, or 1 and the phase at which they begin, in 131072ths of one */
 };
 
 struct twin_event {

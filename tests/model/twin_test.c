@@ -41,6 +41,7 @@ struct stream {
 	struct twin_rule rule;
 	struct sluice_limit limit;
 	bool named; /* the limit belongs to a name: a store reads the rate of its buckets out of their lifetime */
+	bool spread; /* windows of a phase */
 	char key[32];
 	uint64_t unit; /* of time, in ns: TWIN_MS or TWIN_NS */
 	uint64_t now;  /* in units */
@@ -293,7 +294,10 @@ static void run_streams(struct stream *with, sluice_algorithm algorithm, sluice_
 		if (number % STREAMS_PER_STORE == 0)
 			fresh_store(&stream);
 		stream.dice = dice_of(dice_seed(), number * 64 + algorithm * 8 + edge * 2 + stream.named);
-		begin_stream(&stream, number, dice_rule(&stream.dice, algorithm, edge));
+		struct twin_rule rule = dice_rule(&stream.dice, algorithm, edge);
+		if (stream.spread)
+			rule.spread = 1 + (uint32_t)dice_below(&stream.dice, 131072);
+		begin_stream(&stream, number, rule);
 		for (size_t left = stream_length(&stream.dice); left != 0; left--) {
 			struct op op;
 			if (dice_one_in(&stream.dice, 40))
@@ -321,6 +325,22 @@ static void against_twin_to_the_ns(sluice_algorithm algorithm, sluice_edge edge)
 static void against_twin_of_a_name(sluice_algorithm algorithm) {
 	static struct stream with = {.unit = TWIN_MS, .named = true};
 	run_streams(&with, algorithm, 0, DICE_MILLION / 5);
+}
+
+static void against_twin_spread(sluice_algorithm algorithm, uint64_t unit, bool named) {
+	static struct stream with;
+	with = (struct stream){.unit = unit, .spread = true, .named = named};
+	run_streams(&with, algorithm, 0, DICE_MILLION / 10);
+}
+
+static void spread_windows_equal_their_twins(void **state) {
+	(void)state;
+	for (int named = 0; named < 2; named++) {
+		against_twin_spread(SLUICE_FIXED_WINDOW, TWIN_MS, named != 0);
+		against_twin_spread(SLUICE_SLIDING_WINDOW, TWIN_MS, named != 0);
+	}
+	against_twin_spread(SLUICE_FIXED_WINDOW, TWIN_NS, false);
+	against_twin_spread(SLUICE_SLIDING_WINDOW, TWIN_NS, false);
 }
 
 static void fixed_window_equals_its_twin(void **state) {
@@ -390,9 +410,9 @@ static void sub_buckets_equal_their_twins_to_the_ns(void **state) {
 
 static void the_twin_says_what_a_person_computes(void **state) {
 	struct twin twin = {0};
-	struct twin_rule sliding = {SLUICE_SLIDING_WINDOW, 0, 10, 0, 1000ull * TWIN_MS, 0};
-	struct twin_rule token = {SLUICE_TOKEN_BUCKET, 0, 10, 5, 1000ull * TWIN_MS, 0};
-	struct twin_rule leaky = {SLUICE_LEAKY_BUCKET, 0, 10, 2, 1000ull * TWIN_MS, 0};
+	struct twin_rule sliding = {SLUICE_SLIDING_WINDOW, 0, 10, 0, 1000ull * TWIN_MS, 0, 0};
+	struct twin_rule token = {SLUICE_TOKEN_BUCKET, 0, 10, 5, 1000ull * TWIN_MS, 0, 0};
+	struct twin_rule leaky = {SLUICE_LEAKY_BUCKET, 0, 10, 2, 1000ull * TWIN_MS, 0, 0};
 	struct twin_answer a;
 	(void)state;
 	/* Ten at 500 ms; at 1250 ms three quarters of them, 7.5, still weigh: 2 are left, a third fits at 1300. */
@@ -429,6 +449,7 @@ int main(void) {
 		cmocka_unit_test(token_bucket_equals_its_twin),
 		cmocka_unit_test(leaky_bucket_equals_its_twin),
 		cmocka_unit_test(windows_equal_their_twins_to_the_ns),
+		cmocka_unit_test(spread_windows_equal_their_twins),
 		cmocka_unit_test(sub_buckets_equal_their_twins_to_the_ns),
 		cmocka_unit_test(a_named_token_bucket_equals_its_twin),
 		cmocka_unit_test(a_named_leaky_bucket_equals_its_twin),

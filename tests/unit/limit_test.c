@@ -30,6 +30,10 @@ static const struct {
 	{"leaky-bucket 10/1s", "leaky-bucket 10/1s queue 10"},
 	{"leaky-bucket 10/1s queue 0", "leaky-bucket 10/1s queue 0"},
 	{"unlimited", "unlimited"},
+	{"100/60s spread", "sliding-window 100/1m spread"},
+	{"fixed-window 1k/60m spread", "fixed-window 1000/1h spread"},
+	{"fixed-window 1k/60m spread 0", "fixed-window 1000/1h spread 0"},
+	{"0/1h spread 131071", "sliding-window 0/1h spread 131071"},
 	/* Sizes: k, M and G are decimal, up to 4294967295. */
 	{"1k/1s", "sliding-window 1000/1s"},
 	{"3M/1s", "sliding-window 3000000/1s"},

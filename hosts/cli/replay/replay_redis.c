@@ -117,7 +117,9 @@ static bool is_first(const struct sluice_call *call, uint32_t i) {
 static void put_items(struct sl_replay_redis *redis, const struct sluice_call *call, const char *const *names) {
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		char text[SLUICE_LIMIT_TEXT_MAX];
-		const size_t len = sluice_limit_print(call->items[i].limit, text);
+		struct sluice_limit rule = *call->items[i].limit;
+		sl_rule_key(&rule, call->items[i].key); /* as a store of this host would: its prefix is none of the key */
+		const size_t len = sluice_limit_print(&rule, text);
 		if (i > 0 && is_first(call, i)) {
 			put_word(redis, "KEY");
 			put_key(redis, call->items[i].key);

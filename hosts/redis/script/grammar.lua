@@ -91,6 +91,9 @@ local function options(reader, algorithm, most, window)
 			fail(reader, reader.at - 1, 'expected the end')
 		end
 		local name = reader.text:match('^[^ ]*', reader.at)
+		if name == 'spread' and (algorithm == 'fixed-window' or algorithm == 'sliding-window') then
+			fail(reader, reader.at, "expected the end: 'spread' needs the module, or a server")
+		end
 		if OWNERS[name] ~= algorithm or seen[name] then
 			fail(reader, reader.at, EXPECTED[algorithm] or
 				OWNERS[name] and "expected the end: '" .. name .. "' belongs to " .. OWNERS[name] .. ' ...' or

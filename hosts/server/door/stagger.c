@@ -281,6 +281,11 @@ sluice_ns sl_stagger_next(struct sl_stagger *stagger, struct sluice_store *store
 	const struct sluice_limit *limit = item->limit;
 	if (truth_ns > TRUTH_NS_MAX || !sl_rule_has(limit, SL_HAS_COUNTER) || limit->quota == 0)
 		return truth_ns;
+	struct sluice_limit rule = *limit;
+	struct sluice_item keyed = *item;
+	sl_rule_key(&rule, item->key); /* windows that are spread reach as far as this key's do */
+	keyed.limit = limit = &rule;
+	item = &keyed;
 	uint64_t hash = sl_siphash(stagger->secret, &limit->derived[SL_IDENT_KIND], 2, item->key, 1, 3);
 	uint64_t truth_ms = (uint64_t)sl_ns_to_ms_ceil(truth_ns);
 	struct set *set = &stagger->sets[hash & (SETS - 1)];

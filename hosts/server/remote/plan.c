@@ -132,6 +132,14 @@ static size_t text_bytes(const struct sl_plan_item *items, uint32_t count, const
 	return bytes;
 }
 
+/* Windows that are spread have the phase of the key that was asked for, without prefix and however long: the same
+ * that a store on this host gives them. It is said with the limit. */
+static struct sluice_limit keyed_rule(const struct sluice_item *item) {
+	struct sluice_limit rule = *item->limit;
+	sl_rule_key(&rule, item->key);
+	return rule;
+}
+
 /* The words of all items; which of the keys each counts for. */
 static void write_tail(struct writer *w, const struct sl_plan_item *items, uint32_t count, const char *prefix,
                        uint32_t key_of[SLUICE_ITEMS_MAX]) {
@@ -139,6 +147,7 @@ static void write_tail(struct writer *w, const struct sl_plan_item *items, uint3
 	uint32_t counts_for = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		char limit[SLUICE_LIMIT_TEXT_MAX];
+		const struct sluice_limit rule = keyed_rule(items[i].item);
 		key_of[i] = intern_key(w, prefix, &items[i]);
 		if (key_of[i] != counts_for) {
 			add(w, sl_str("KEY"));
@@ -147,7 +156,7 @@ static void write_tail(struct writer *w, const struct sl_plan_item *items, uint3
 		}
 		add_name(w, &items[i]);
 		add_options(w, items[i].item);
-		add(w, keep(w, sl_slice(limit, sluice_limit_print(items[i].item->limit, limit))));
+		add(w, keep(w, sl_slice(limit, sluice_limit_print(&rule, limit))));
 		group->positions[i] = items[i].position;
 	}
 }
@@ -182,6 +191,7 @@ struct sl_group *sl_group_new_ticket(const struct sl_plan_item *items, uint32_t 
                                      uint64_t id) {
 	uint32_t key_of[SLUICE_ITEMS_MAX];
 	struct sluice_item keyed[SLUICE_ITEMS_MAX];
+	struct sluice_limit rules[SLUICE_ITEMS_MAX];
 	const char *names[SLUICE_ITEMS_MAX];
 	struct writer w;
 	struct sl_group *group = new_group(&w, items, count, prefix, SL_TICKET_BYTES_MAX);
@@ -189,7 +199,8 @@ struct sl_group *sl_group_new_ticket(const struct sl_plan_item *items, uint32_t 
 		return NULL;
 	write_tail(&w, items, count, prefix, key_of);
 	for (uint32_t i = 0; i < count; i++) {
-		keyed[i] = (struct sluice_item){.limit = items[i].item->limit, .key = group->keys[key_of[i]]};
+		rules[i] = keyed_rule(items[i].item);
+		keyed[i] = (struct sluice_item){.limit = &rules[i], .key = group->keys[key_of[i]]};
 		names[i] = items[i].name;
 	}
 	group->ticket = sl_slice(w.text.at, sl_ticket_write(w.text.at, id, group->keys[0], keyed, names, count));

@@ -1,0 +1,167 @@
+/* Windows that are spread: each key's own phase, the same everywhere and for ever; the rest of a decision is that of
+ * aligned windows (model/twin_test.c, cases/spread.json). */
+#include "tests/model/dice.h"
+
+#include "algo/rule.h"
+#include "algo/step.h"
+#include "base/bytes.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define NOW_NS (UINT64_C(1728000000000) * SL_MS_NS)
+
+static struct sluice_limit limit_of(const char *text) {
+	struct sluice_limit limit;
+	assert_int_equal(sluice_limit_parse(&limit, sl_str(text), NULL), SLUICE_OK);
+	return limit;
+}
+
+static uint32_t phase_of(const char *text, const char *name, const char *key) {
+	struct sluice_limit limit = limit_of(text);
+	if (name != NULL)
+		sl_rule_name(&limit, sl_str(name));
+	assert_true(sl_rule_needs_key(&limit) && sl_rule_is_valid(&limit));
+	sl_rule_key(&limit, sl_str(key));
+	assert_true(!sl_rule_needs_key(&limit) && sl_rule_is_valid(&limit));
+	return limit.burst - 1;
+}
+
+/* Counters are kept under it, in stores and in Redis: who changes one of these numbers moves everybody's windows. */
+static void phases_are_for_ever(void **state) {
+	(void)state;
+	assert_int_equal(phase_of("fixed-window 100/1h spread", NULL, "user:1"), 25656);
+	assert_int_equal(phase_of("100/1h spread", NULL, "user:1"), 67938);
+	assert_int_equal(phase_of("100/1h spread", "search", "user:1"), 95071);
+	assert_int_equal(phase_of("5/1h spread", "search", "user:1"), 95071); /* the quota is no part of it */
+	assert_int_equal(phase_of("100/1h spread", "search", ""), 73937);
+}
+
+static void identities_say_the_phase(void **state) {
+	static const char *const texts[] = {"fixed-window 5/1ms spread 0", "5/3660d spread 131071", "5/1h spread 77777"};
+	(void)state;
+	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+		for (int named = 0; named < 2; named++) {
+			struct sluice_limit limit = limit_of(texts[i]), wide, again;
+			if (named)
+				sl_rule_name(&limit, sl_str("search"));
+			assert_true(sl_identity_widest(sl_identity_of(&limit), &wide));
+			assert_int_equal(wide.algorithm, limit.algorithm);
+			assert_int_equal(wide.burst, limit.burst);
+			assert_true(wide.window_ns == limit.window_ns && wide.quota == UINT32_MAX);
+			assert_true(wide.derived[SL_AHEAD_NS] == limit.derived[SL_AHEAD_NS]);
+			again = sl_rule_widened(&limit);
+			assert_memory_equal(&again, &wide, sizeof wide);
+		}
+}
+
+/* Nobody's: a rule that has not met its key, a phase of an algorithm without windows, of a window that is too long. */
+static void identities_that_are_none(void **state) {
+	struct sluice_limit limit = limit_of("5/1h spread"), wide;
+	struct sl_identity identity = sl_identity_of(&limit);
+	(void)state;
+	assert_false(sl_identity_widest(identity, &wide));
+	limit = limit_of("5/1h spread 5");
+	identity = sl_identity_of(&limit);
+	assert_true(sl_identity_widest(identity, &wide));
+	for (uint64_t algorithm = 0; algorithm < 16; algorithm++) {
+		struct sl_identity other = {(identity.kind & ~(UINT64_C(15) << 58)) | algorithm << 58, identity.name};
+		assert_int_equal(sl_identity_widest(other, &wide),
+		                 algorithm == SLUICE_FIXED_WINDOW || algorithm == SLUICE_SLIDING_WINDOW);
+	}
+	identity.kind |= (UINT64_C(1) << 39) - 1;
+	assert_false(sl_identity_widest(identity, &wide));
+}
+
+/* ---- in a store -------------------------------------------------------------------------------------------------- */
+
+static struct sluice_store *open_store(void) {
+	struct sluice_store_options options = {.memory_bytes = 64 << 20};
+	struct sluice_store *store = NULL;
+	assert_int_equal(sluice_store_open(&store, &options, NULL), SLUICE_OK);
+	return store;
+}
+
+static struct sluice_decision decide(struct sluice_store *store, const struct sluice_limit *limit, const char *key,
+                                     sluice_operation operation, sluice_ns now) {
+	struct sluice_item item = {.limit = limit, .key = sl_str(key)};
+	struct sluice_call call = {.items = &item, .item_count = 1, .cost = 1, .operation = operation, .now = now};
+	assert_int_equal(sluice_decide(store, &call), SLUICE_OK);
+	assert_true(call.items == &item && item.limit == limit);
+	return call.merged;
+}
+
+/* A rule for all keys, and the one that a key makes of it, count in one counter: alone, among others, in a batch. */
+static void a_key_s_rule_is_the_same_counter(void **state) {
+	struct sluice_store *store = open_store();
+	struct sluice_limit spread = limit_of("fixed-window 3/1h spread"), its = spread, aligned = limit_of("1/1h");
+	struct sluice_item items[] = {{.limit = &aligned, .key = sl_str("b")}, {.limit = &spread, .key = sl_str("a")}};
+	struct sluice_call several = {
+		.items = items, .item_count = 2, .cost = 1, .operation = SLUICE_CHARGE, .now = NOW_NS};
+	struct sluice_call batch[3] = {several, several, several};
+	(void)state;
+	sl_rule_key(&its, sl_str("a"));
+	assert_int_equal(decide(store, &spread, "a", SLUICE_CHARGE, NOW_NS).remaining, 2);
+	assert_int_equal(decide(store, &its, "a", SLUICE_PEEK, NOW_NS).remaining, 2);
+	assert_int_equal(sluice_decide(store, &several), SLUICE_OK);
+	assert_true(several.merged.allowed && decide(store, &its, "a", SLUICE_PEEK, NOW_NS).remaining == 1);
+	for (int i = 0; i < 3; i++) {
+		batch[i].items = &items[1];
+		batch[i].item_count = 1;
+	}
+	sluice_decide_many(store, batch, 3);
+	assert_true(batch[0].merged.allowed && !batch[1].merged.allowed && !batch[2].merged.allowed);
+	assert_int_equal(decide(store, &its, "a", SLUICE_CHARGE, NOW_NS).allowed, false);
+	assert_int_equal(decide(store, &aligned, "a", SLUICE_PEEK, NOW_NS).remaining, 1); /* another's */
+	sluice_store_close(store);
+}
+
+/* ---- the herd ---------------------------------------------------------------------------------------------------- */
+
+enum { CLIENTS = 10000, SLOTS = 100 };
+
+/* All have used their quota up, wait as long as they are told, and come back: how many in the fullest 100 ms? */
+static uint32_t worst_of_herd(const char *text) {
+	struct sluice_store *store = open_store();
+	struct sluice_limit limit = limit_of(text);
+	uint32_t slots[2 * SLOTS + 2] = {0}, worst = 0;
+	for (int i = 0; i < CLIENTS; i++) {
+		char key[16];
+		snprintf(key, sizeof key, "c%d", i);
+		struct sluice_decision d = decide(store, &limit, key, SLUICE_CHARGE, NOW_NS);
+		assert_true(d.allowed);
+		d = decide(store, &limit, key, SLUICE_CHARGE, NOW_NS);
+		assert_true(!d.allowed && d.retry_after_ns != 0 && d.retry_after_ns <= 2 * limit.window_ns);
+		assert_false(decide(store, &limit, key, SLUICE_PEEK, NOW_NS + d.retry_after_ns - 1).allowed);
+		assert_true(decide(store, &limit, key, SLUICE_CHARGE, NOW_NS + d.retry_after_ns).allowed);
+		slots[d.retry_after_ns / (100 * SL_MS_NS)]++;
+	}
+	for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++)
+		worst = slots[i] > worst ? slots[i] : worst;
+	sluice_store_close(store);
+	return worst;
+}
+
+static void a_herd_comes_back_spread(void **state) {
+	(void)state;
+	assert_int_equal(worst_of_herd("fixed-window 1/10s"), CLIENTS); /* aligned: all in one */
+	assert_int_equal(worst_of_herd("1/10s"), CLIENTS);
+	assert_true(worst_of_herd("fixed-window 1/10s spread") <= 3 * CLIENTS / SLOTS);
+	assert_true(worst_of_herd("1/10s spread") <= 3 * CLIENTS / SLOTS);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(phases_are_for_ever),
+		cmocka_unit_test(identities_say_the_phase),
+		cmocka_unit_test(identities_that_are_none),
+		cmocka_unit_test(a_key_s_rule_is_the_same_counter),
+		cmocka_unit_test(a_herd_comes_back_spread),
+	};
+	return cmocka_run_group_tests_name("spread", tests, NULL, NULL);
+}
