@@ -1,8 +1,9 @@
 /* lint: what is wrong with a policy file, all of it at once, as file:line:column, which editors jump to. */
 #include "hosts/cli/cli.h"
-#include "policy/policy.h"
+#include "policy/lint.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,9 +12,30 @@ struct lint {
 	bool errors_only;
 };
 
+enum { SUMS_MAX = 20 };
+
 static const struct sl_option options[] = {
 	{"errors-only", 0, NULL, "leave out warnings, and don't count them", SL_FLAG(offsetof(struct lint, errors_only))},
 };
+
+/* Says of limits below a limit from how many keys on they ask for more than that admits. */
+static void print_sums(const char *file, const struct sluice_policy *policy) {
+	struct sl_lint_sum sums[SUMS_MAX];
+	uint32_t count = sl_lint_sums(policy, sums, SUMS_MAX);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct sl_policy_limit *below = sl_policy_limit_at(policy, sums[i].below);
+		const struct sl_policy_limit *above = sl_policy_limit_at(policy, sums[i].above);
+		char quota[SLUICE_LIMIT_TEXT_MAX], all[SLUICE_LIMIT_TEXT_MAX];
+		sluice_limit_print(&below->limit, quota);
+		sluice_limit_print(&above->limit, all);
+		if (sums[i].keys == 1)
+			printf("%s: note: no key of %s ever has its full quota (%s): %s admits less (%s)\n", file, below->name,
+			       quota, above->name, all);
+		else
+			printf("%s: note: %" PRIu64 " keys of %s at full quota (%s) ask for more than %s admits (%s)\n", file,
+			       sums[i].keys, below->name, quota, above->name, all);
+	}
+}
 
 static int lint(const struct sl_verb *verb, const char *path, bool errors_only) {
 	const char *file = strcmp(path, "-") == 0 ? "<stdin>" : path;
@@ -29,6 +51,8 @@ static int lint(const struct sl_verb *verb, const char *path, bool errors_only) 
 	struct sluice_problems problems = {0};
 	sluice_err err = sluice_policy_load(&policy, sl_slice(yaml, len), &problems);
 	size_t shown = sl_cli_print_problems(stdout, file, &problems, !errors_only);
+	if (err == SLUICE_OK && !errors_only)
+		print_sums(file, policy);
 	int status = err != SLUICE_OK || shown != 0 ? SL_EXIT_DENIED : SL_EXIT_FINE;
 	if (err == SLUICE_E_MEMORY)
 		status = sl_cli_fail(verb, "%s: no memory to read it", file);
@@ -64,6 +88,8 @@ const struct sl_verb sl_verb_lint = {
 	.summary = "Says what is wrong or doubtful in a policy file",
 	.text = "Each problem is one line, FILE:LINE:COLUMN: error|warning: TEXT; a policy with warnings alone loads.\n"
 			"`-` reads standard input. Exit status: 0 clean, 1 problems, 2 the file can't be read.\n"
+			"A note says from how many keys on limits below another ask for more than that one admits; it is no\n"
+			"problem, as not all may come at once.\n"
 			"A limit that an absent attribute switches off is a warning, unless it says `optional: true`.\n",
 	.examples = "  sluice lint examples/sluice.yaml\n",
 	SL_OPTIONS(options),

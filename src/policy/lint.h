@@ -72,6 +72,18 @@ void sl_lint_calendars(struct sl_conf *conf, const struct sl_yaml *const *nodes)
  * the limits' own. O(limits^2), within conf->lint_steps. */
 void sl_lint_paths(struct sl_conf *conf, const struct sl_yaml *const *nodes);
 
+/* A limit whose keys share the quota of another one, and how many of them at full quota are the first to ask for more
+ * than that admits: 1: a single one can't have all of its own. */
+struct sl_lint_sum {
+	uint32_t below, above; /* positions */
+	uint64_t keys;
+};
+
+/* Finds such pairs of a policy of at most 1,000 limits, by the quotas that stand at the limits themselves: enforced
+ * ones that count cost by windows, the one above without conditions. Fills at most `room` of `list`; returns how
+ * many. */
+uint32_t sl_lint_sums(const struct sluice_policy *policy, struct sl_lint_sum *list, uint32_t room);
+
 /* Nodes of Redis that are asked in a way that will be regretted; what was read of them is in `redis`. */
 void sl_lint_redis(struct sl_conf *conf, const struct sl_redis_nodes *nodes, const struct sl_redis_settings *redis);
 

@@ -149,6 +149,32 @@ def test_members_and_parts_are_judged(sluice):
                        stdin=text.replace("\n", " 7\n"))[1])[0][:2] == (10, 10)
 
 
+# of docs/limits.md, "How much less can be admitted": charges in ms after a minute began, an instant, the largest cost
+# that is admitted then; a true log has room for 100 at each of these instants
+M = T - T % 3600000 + 3600000
+LESS = [
+    ("fixed-window 100/1m", [(0, 100)], 60000, 100),
+    ("100/1m", [(0, 100)], 60001, 0), ("100/1m", [(0, 100)], 60599, 0), ("100/1m", [(0, 100)], 60600, 1),
+    ("100/1m", [(0, 100)], 90000, 50), ("100/1m", [(0, 100)], 120000, 100),
+    ("sliding-buckets 100/1m precision 1s", [(0, 100)], 60999, 0),
+    ("sliding-buckets 100/1m precision 1s", [(0, 100)], 61000, 100),
+    ("sliding-buckets 100/1m precision 1s edge drop", [(0, 100)], 60000, 100),
+    ("sliding-buckets 100/1m precision 1s edge weighted", [(0, 100)], 60500, 50),
+    ("sliding-buckets 100/1m precision 1s edge weighted", [(0, 100)], 61000, 100),
+    ("sliding-log 100/1m", [(0, 100)], 60000, 100),
+    ("token-bucket 100/1m burst 20", [], 0, 20), ("token-bucket 100/1m", [(0, 100)], 60000, 100),
+    ("leaky-bucket 100/1m queue 19", [], 0, 20), ("leaky-bucket 100/1m queue 99", [(0, 100)], 60000, 100),
+]
+
+
+@pytest.mark.parametrize("limit,charges,at,most", LESS)
+def test_how_much_less_than_a_log(sluice, limit, charges, at, most):
+    spent = "".join(f"{M + t} k {cost}\n" for t, cost in charges)
+    for cost, allowed in ((most, "1"), (most + 1, "0")):
+        out = sluice("replay", "-", "--limit", limit, "--decisions", stdin=f"{spent}{M + at} k {cost}\n")[1]
+        assert out.splitlines()[-1][0] == allowed, (limit, at, cost)
+
+
 # ---- a server that runs --------------------------------------------------------------------------------------------
 
 

@@ -583,7 +583,7 @@ def test_help_of_every_verb(sluice):
     verbs = re.findall(r"^  ([a-z]+) +[A-Z]", overview, re.M)
     assert verbs == ["serve", "check", "acquire", "release", "renew", "holders", "reserve", "commit", "reset",
                      "inspect", "store", "lint", "replay", "top", "password",
-                     "token", "bench", "version", "help"]
+                     "token", "bench", "size", "version", "help"]
     for verb in verbs:
         status, text, err = sluice(verb, "--help")
         assert (status, err) == (0, "")
@@ -739,3 +739,32 @@ def test_a_file_s_words_reach_no_terminal_raw(sluice, tmp_path):
     assert "unreadable    3 lines" in said[1]
     said += sluice("lint", "p.yaml") + sluice("replay", "log", "-c", "p.yaml")
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]", "".join(map(str, said)))
+
+
+# ---- lint: limits below a limit --------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("above,below,note", [
+    ("key: [], limit: 1000/1m", "key: user, limit: 300/1m", "4 keys of b at full quota (sliding-window 300/1m) ask for "
+     "more than a admits (sliding-window 1000/1m)"),
+    ("key: [], limit: 1000/1m", "key: user, limit: 250/1m", "5 keys of b"),
+    ("key: ip, limit: 60/1m", "key: [ip, path], limit: token-bucket 1/1s", "2 keys of b"),
+    ("key: ip, limit: 60/1m", "key: [path, ip], limit: 100/1m", "no key of b ever has its full quota (sliding-window "
+     "100/1m): a admits less (sliding-window 60/1m)"),
+    ("key: [], limit: 4294967295/1ms", "key: ip, limit: 1/1d", "371085174288000001 keys"),
+    ("key: ip, limit: 60/1m", "key: [user, path], limit: 100/1m", None),
+    ("key: ip, limit: 60/1m", "key: ip, limit: 100/1h", None),
+    ("key: [], limit: 60/1m, when: {path: /x}", "key: ip, limit: 100/1m", None),
+    ("key: [], limit: 60/1m, observe: true", "key: ip, limit: 100/1m", None),
+    ("key: [], limit: 60/month", "key: ip, limit: 100/1m", None),
+])
+def test_lint_notes_limits_below_a_limit(sluice, tmp_path, above, below, note):
+    (tmp_path / "p.yaml").write_text(f"attributes: {{user: header x}}\nlimits:\n  - {{name: a, {above}}}\n"
+                                     f"  - {{name: b, {below}, optional: true}}\n")
+    status, out, _ = sluice("lint", "p.yaml")
+    notes = [line for line in out.splitlines() if ": note: " in line]
+    if note is None:
+        assert notes == []
+    else:
+        assert len(notes) == 1 and notes[0].startswith(f"p.yaml: note: {note}")
+        assert status == (1 if "warning" in out else 0)
+    assert not any(": note: " in line for line in sluice("lint", "p.yaml", "--errors-only")[1].splitlines())
