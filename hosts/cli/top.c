@@ -304,7 +304,7 @@ static int run_top(const struct sl_verb *verb, int argc, char **argv) {
 const struct sl_verb sl_verb_top = {
 	.name = "top",
 	.usage =
-		"top [--near | --shadow | --candidate] [--once] [--count N] [--server ADDR [--user NAME] [--tls [--ca FILE]]]",
+		"top [--near|--shadow|--candidate] [--once] [--count N] [--server ADDR [--user NAME] [--tls [--ca FILE]]]",
 	.summary = "Shows the keys that a running server denies most, that are near their limits, or that it would deny",
 	.text =
 		"Drawn anew every second: q ends, d shows keys denied, n keys near their limits, s keys that observed limits\n"
