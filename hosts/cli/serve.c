@@ -51,12 +51,11 @@ const struct sl_verb sl_verb_serve = {
 	.usage =
 		"serve [-c FILE] [--resp ADDR] [--http ADDR] [--threads N] [--drain TIME] [--unprotected] [--check-config]",
 	.summary = "Serves decisions over the Redis protocol and HTTP until SIGTERM",
-	.text =
-		"Without a policy it serves what needs none: SLUICE.CHECK, POST /v1/check and the like, which carry\n"
-		"their limits with them.\n\n"
-		"SIGTERM ends it, answering what has arrived. SIGHUP reads the policy again; a bad one is told of, and the\n"
-		"one of before goes on. SIGUSR2 starts the program anew, which takes over the sockets, the store and the\n"
-		"connections, and then ends this one.\n",
+	.text = "Without a policy it serves what needs none: SLUICE.CHECK, POST /v1/check and the like, which carry\n"
+			"their limits with them.\n\n"
+			"SIGTERM ends it, answering what has arrived. SIGHUP reloads the policy; one with errors is rejected, and\n"
+			"the current one kept. SIGUSR2 starts the program anew, which takes over the sockets, the store and the\n"
+			"connections, and then ends this one.\n",
 	.examples = "  sluice serve -c examples/sluice.yaml\n"
 				"  sluice serve --resp unix:/run/sluice.sock --threads 2\n"
 				"  sluice serve --check-config -c /etc/sluice/sluice.yaml\n",

@@ -19,7 +19,7 @@ static void lint_listen(struct sl_conf *conf, const struct sl_yaml *node, const 
 		sl_report_warning(conf->report, node->place, "serve refuses to start with it: gRPC is for a later version");
 	if (public && !users && !certified && listen->unprotected)
 		sl_report_warning(conf->report, node->place,
-		                  "unprotected: whoever reaches this address may check, reset and reload");
+		                  "unprotected: every client that can connect may check, reset and reload");
 	else if (public && !users && !certified)
 		sl_report_warning(
 			conf->report, node->place,
@@ -51,8 +51,9 @@ bool sl_lint_has_http(const struct sl_conf *conf) {
 
 void sl_lint_proxy(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_network *network) {
 	if (network->prefix_bits == (network->v4 ? 96 : 0))
-		sl_report_warning(conf->report, node->place,
-		                  "everybody is trusted: whoever writes X-Forwarded-For chooses whom he counts as");
+		sl_report_warning(
+			conf->report, node->place,
+			"every address is trusted: a client that writes X-Forwarded-For chooses the address it is counted by");
 }
 
 void sl_lint_listens(struct sl_conf *conf, const struct sl_yaml *const *nodes) {
@@ -78,5 +79,5 @@ void sl_lint_settings(struct sl_conf *conf) {
 		                  "anonymous does nothing without users: everybody may do everything");
 	else if ((settings->anonymous & SL_ROLE_ADMIN) != 0)
 		sl_report_warning(conf->report, conf->anonymous->place,
-		                  "whoever reaches this server may reset and reload: anonymous callers are admins");
+		                  "every client that can connect may reset and reload: anonymous callers are admins");
 }

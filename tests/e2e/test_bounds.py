@@ -309,7 +309,7 @@ def test_64_files_and_500_clients(server):
     assert served >= 90
     # a policy can be read while connections take all they can get
     one.process.send_signal(1)
-    one.stderr.wait_for(lambda line: "took over" in line)
+    one.stderr.wait_for(lambda line: "sluice: loaded " in line)
     close_all(crowd)
     wait_until(lambda: open_files(one) < 40, "files were kept")
     still_serves(one)

@@ -401,7 +401,7 @@ def test_says_when_the_policy_was_not_taken_over(browser):
         file.write("limits: nonsense\n")
     with b.server.http() as client:
         client.post("/v1/reload", {})
-    b.wait(lambda: "could not be taken over" in b.text("#banners"), "a banner")
+    b.wait(lambda: "could not be loaded" in b.text("#banners"), "a banner")
     with open(b.server.policy_file, "w", encoding="utf-8") as file:
         file.write(POLICY)
     with b.server.http() as client:

@@ -84,7 +84,7 @@ def test_a_reload_never_disarms(server, way, what):
     put(one, text)
     way(one)
     one.stderr.wait_for(lambda line: says in line)
-    one.stderr.wait_for(lambda line: "was not taken over" in line)
+    one.stderr.wait_for(lambda line: "was rejected" in line)
     assert is_armed(one)
     put(one, ALL.replace("fixed-window 5", "fixed-window 7"))
     wait_until(lambda: is_armed(one, 7), "the whole policy")
@@ -114,13 +114,13 @@ def test_who_means_none_says_so(server):
     one = server(ALL, listen=())
     put(one, "users: []\nlimits: []\n")
     one.process.send_signal(signal.SIGHUP)
-    one.stderr.wait_for(lambda line: line.startswith("sluice: took over "))
+    one.stderr.wait_for(lambda line: line.startswith("sluice: loaded "))
     with one.resp() as client:
         wait_until(lambda: client.call("SLUICE.ADMIT", 1, "user", "a")[1] == 4294967295, "a policy without limits")
         assert client.call("SLUICE.RESET", "k", "1/1m") == 0
     put(one, "threads: 2\n")  # who had none loses none
     one.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: one.stderr.text().count("took over") == 2, "a policy that says nothing of limits")
+    wait_until(lambda: one.stderr.text().count("sluice: loaded ") == 2, "a policy that says nothing of limits")
 
 
 @pytest.mark.parametrize("what", ["cut behind listen", "without users", "comment"])
@@ -190,7 +190,7 @@ def test_a_pipe_in_the_place_of_a_certificate(server, pems, tmp_path, which):
     assert is_healthy(one)
     still_serves(one)
     os.rename(tmp_path / (which + ".was"), tmp_path / which)
-    wait_until(lambda: "took over" in one.stderr.text(), "the file that is back")
+    wait_until(lambda: "sluice: loaded " in one.stderr.text(), "the file that is back")
 
 
 def test_a_pipe_will_do_at_the_start(sluice_bin, tmp_path):
@@ -254,7 +254,7 @@ def test_a_disk_that_does_not_answer_holds_nobody_up(server, stuck_disk, way):
         assert told[0][0] == 409 and "going down" in told[0][2]["detail"]
     assert one.process.wait(DEADLINE_S) == 0 and time.monotonic() - begin < 10
     one.stderr.wait_for(lambda line: line == "sluice: SIGTERM: ending")
-    one.stderr.wait_for(lambda line: "whoever reads them is left behind" in line)
+    one.stderr.wait_for(lambda line: "the thread that reads them is abandoned" in line)
 
 
 # ---- all of it under traffic -----------------------------------------------------------------------------------------

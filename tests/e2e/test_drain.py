@@ -24,7 +24,7 @@ def test_red_first_then_the_end(server, policy, args):
         assert http.ask("GET", "/readyz")[0] == 200
         begin = time.monotonic()
         one.ask_to_end()
-        one.stderr.wait_for(lambda line: line == "sluice: going down: not ready any more, serving for another 2 s")
+        one.stderr.wait_for(lambda line: line == "sluice: stopping: not ready any more, serving for another 2 s")
         wait_until(lambda: is_red(one), "/readyz red")
         still_serves(one)  # over new connections too
         assert resp.call("SLUICE.ADMIT", "1", "user", "a")[0] == 1
@@ -73,7 +73,7 @@ def test_reload_and_red_go_together(server):
     one.ask_to_end()
     wait_until(lambda: is_red(one), "/readyz red")
     one.process.send_signal(signal.SIGHUP)
-    one.stderr.wait_for(lambda line: line.startswith("sluice: took over "))
+    one.stderr.wait_for(lambda line: line.startswith("sluice: loaded "))
     assert is_red(one)
     one.process.send_signal(signal.SIGUSR2)
     one.stderr.wait_for(lambda line: line.startswith("sluice: no upgrade: "))

@@ -53,7 +53,7 @@ def test_json_lines(json_server):
         client.read()
     one.file.write_text("nonsense: 1\n" + POLICY)
     one.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: any("was not taken over" in m for m in one.messages()), "the refusal")
+    wait_until(lambda: any("was rejected" in m for m in one.messages()), "the refusal")
     mistakes = [line for line in one.lines() if line.get("line") and line["level"] == "error"]
     assert (mistakes[-1]["level"], mistakes[-1]["line"], mistakes[-1]["column"]) == ("error", 1, 1)
     assert mistakes[-1]["file"] == str(one.file)
@@ -66,7 +66,7 @@ def test_the_format_changes_with_a_reload(json_server):
     one = json_server
     one.file.write_text(POLICY.replace("json", "text"))
     one.process.send_signal(signal.SIGHUP)
-    one.log.wait_for(lambda line: line == f"sluice: took over {one.file}")
+    one.log.wait_for(lambda line: line == f"sluice: loaded {one.file}")
 
 
 @pytest.mark.parametrize("json_format", [False, True])
@@ -91,10 +91,10 @@ def test_turning_away_is_told_once_in_ten_seconds(server):
                 clients[-1].send(b"*1\r\n$4\r\nPING")  # in hand: it does not give way
             except OSError:
                 break
-        one.stderr.wait_for(lambda line: "turned away" in line)
+        one.stderr.wait_for(lambda line: "refusing connections" in line)
     finally:
         for client in clients:
             client.close()
     with one.resp() as client:
         wait_until(lambda: client.call("PING") == b"PONG", "service")
-    assert sum("turned away" in line for line in one.stderr.lines) == 1
+    assert sum("refusing connections" in line for line in one.stderr.lines) == 1

@@ -36,7 +36,7 @@ def reloaded(one, store, rate):
     with open(one.policy_file, "w", encoding="utf-8") as f:
         f.write(POLICY.format(store=store, rate=rate))
     one.process.send_signal(signal.SIGHUP)
-    one.stderr.wait_for(lambda line: line.startswith("sluice: took over "))
+    one.stderr.wait_for(lambda line: line.startswith("sluice: loaded "))
     return one
 
 

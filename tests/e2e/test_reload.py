@@ -33,7 +33,7 @@ def test_sighup_takes_over_and_counters_stay(server, threads):
     one = server(FIVE, ["--threads", threads])
     assert admit(one)[1:3] == [5, 4]
     rewrite(one, NINE)
-    one.stderr.wait_for(lambda line: line.startswith("sluice: took over "))
+    one.stderr.wait_for(lambda line: line.startswith("sluice: loaded "))
     for left in (7, 6, 5, 4):  # over new connections, so that every worker is asked
         assert admit(one)[1:3] == [9, left]
 
@@ -45,7 +45,7 @@ def test_a_bad_policy_leaves_the_old_one(server, bad):
     one = server(FIVE)
     assert admit(one)[1:3] == [5, 4]
     rewrite(one, bad)
-    one.stderr.wait_for(lambda line: line.endswith("was not taken over: the policy of before goes on"))
+    one.stderr.wait_for(lambda line: line.endswith("was rejected: keeping the current policy"))
     assert admit(one)[1:3] == [5, 3]
 
 
@@ -65,13 +65,13 @@ def test_reload_over_http(server):
         write(one, NINE)
         status, _, body = http.post("/v1/reload", b"")
         assert (status, body["reloaded"], body["limits"]) == (200, True, 1)
-        assert body["messages"] == ["took over " + one.policy_file]
+        assert body["messages"] == ["loaded " + one.policy_file]
         assert body["warnings"][0]["line"] == 2  # 'user' may be absent
         wait_until(lambda: admit(one)[1] == 9, "the new quota")
         write(one, "limits:\n  - {name: a, limit: 0}\nfoo: 1\n")
         status, headers, body = http.post("/v1/reload", b"")
         assert status == 422 and ("Content-Type", "application/problem+json") in headers
-        assert "mistakes; the one of before goes on" in body["detail"] and body["limits"] == 1
+        assert "errors; keeping the current policy" in body["detail"] and body["limits"] == 1
         assert body["title"] == "Unprocessable Content"
         assert [(e["line"], e["column"]) for e in body["errors"]][-1] == (3, 1) and "foo" in body["errors"][-1]["text"]
         os.unlink(one.policy_file)
@@ -89,10 +89,10 @@ def test_reload_over_resp(server):
         assert client.call("SLUICE.RELOAD") == b"OK"
         wait_until(lambda: client.call("SLUICE.ADMIT", "0", "user", "a")[1] == 9, "the new quota")
         write(one, "limits:\n  - {name: a, limit: 0}\nfoo: 1\n")
-        with pytest.raises(RespError, match=r"^ERR the policy of before goes on: line 2, .* \([2-9] mistakes\)$"):
+        with pytest.raises(RespError, match=r"^ERR keeping the current policy: line 2, .* \([2-9] errors\)$"):
             client.call("SLUICE.RELOAD")
         assert client.call("SLUICE.ADMIT", "0", "user", "a")[1] == 9
-    wait_until(lambda: said(one, "was not taken over: the policy of before goes on") >= 1, "the log")
+    wait_until(lambda: said(one, "was rejected: keeping the current policy") >= 1, "the log")
 
 
 def test_nothing_to_reload(server):
@@ -131,18 +131,18 @@ def test_a_changed_file_is_followed(server, change):
     for policy, quota in ((NINE, 9), (FIVE, 5)):
         change(one, policy)
         wait_until(lambda quota=quota: admit(one)[1] == quota, "the changed policy")
-    wait_until(lambda: said(one, "took over") == 2, "the log")
+    wait_until(lambda: said(one, "sluice: loaded ") == 2, "the log")
 
 
 def test_a_broken_file_is_told_once_and_so_is_its_end(server):
     one = server(FIVE)
     write(one, "limits: [\n")
-    wait_until(lambda: said(one, "was not taken over") == 1, "the refusal")
+    wait_until(lambda: said(one, "was rejected") == 1, "the refusal")
     os.utime(one.policy_file)  # touched, but no other bytes: neither told nor taken over again
     os.unlink(one.policy_file)
-    wait_until(lambda: said(one, "was not taken over") == 2, "the refusal of a file that is missing")
+    wait_until(lambda: said(one, "was rejected") == 2, "the refusal of a file that is missing")
     write(one, NINE)
-    wait_until(lambda: said(one, "took over") == 1, "the whole file")
+    wait_until(lambda: said(one, "sluice: loaded ") == 1, "the whole file")
     wait_until(lambda: admit(one)[1] == 9, "the new quota")
     os.utime(one.policy_file)
     with one.http() as http:
@@ -163,20 +163,20 @@ def test_a_file_being_written_is_left_alone(server):
             write(one, policy)
             slow += time.monotonic() > begun + 2  # then it may have been refused, as below
             wait_until(lambda quota=9 if policy == NINE else 5: admit(one)[1] == quota, "the whole policy")
-    wait_until(lambda: said(one, "took over") == 2, "the log")
-    assert said(one, "was not taken over") <= slow
+    wait_until(lambda: said(one, "sluice: loaded ") == 2, "the log")
+    assert said(one, "was rejected") <= slow
 
 
 def test_a_file_that_stays_empty_is_told_once(server):
     one = server(FIVE)
     open(one.policy_file, "w", encoding="utf-8").close()
     wait_until(lambda: said(one, "limits: [] says that there are to be no limits") == 1, "how to mean it")
-    wait_until(lambda: said(one, "was not taken over") == 1, "the refusal")
+    wait_until(lambda: said(one, "was rejected") == 1, "the refusal")
     assert admit(one)[1] == 5
     os.utime(one.policy_file)
     write(one, NINE)
     wait_until(lambda: admit(one)[1] == 9, "the whole policy")
-    assert said(one, "was not taken over") == 1
+    assert said(one, "was rejected") == 1
 
 
 def test_what_needs_a_restart_is_said(server):
@@ -223,9 +223,9 @@ def test_200_reloads_under_load(server):
                 with pytest.raises(RespError, match="line"):
                     client.call("SLUICE.RELOAD")
             elif kind == 5:
-                before = said(one, "took over")
+                before = said(one, "sluice: loaded ")
                 one.process.send_signal(signal.SIGHUP)
-                wait_until(lambda before=before: said(one, "took over") > before, "SIGHUP")
+                wait_until(lambda before=before: said(one, "sluice: loaded ") > before, "SIGHUP")
             else:
                 assert client.call("SLUICE.RELOAD") == b"OK"
         write(one, policies[0])
@@ -241,7 +241,7 @@ def test_200_reloads_under_load(server):
 def test_sighup_without_a_policy_file(server):
     one = server()
     one.process.send_signal(signal.SIGHUP)
-    one.stderr.wait_for(lambda line: line == "sluice: nothing to read again: no policy file was given")
+    one.stderr.wait_for(lambda line: line == "sluice: nothing to reload: no policy file was given")
     still_serves(one)
 
 
@@ -261,10 +261,10 @@ def test_reloads_under_traffic(server):
     for asker in askers:
         asker.start()
     for i in range(20):
-        said = one.stderr.text().count("took over")
+        said = one.stderr.text().count("sluice: loaded ")
         rewrite(one, NINE if i % 2 == 0 else FIVE)
         one.stderr.wait_for(lambda _, said=said: one.stderr.lines and
-                            sum("took over" in line for line in one.stderr.lines) > said)
+                            sum("sluice: loaded " in line for line in one.stderr.lines) > said)
     over.set()
     for asker in askers:
         asker.join(DEADLINE_S)

@@ -24,7 +24,7 @@ def test_a_renewed_certificate_is_followed(server, certs, tmp_path):
         os.rename(tmp_path / f"new.{ending}", tmp_path / f"live.{ending}")
     wait_until(lambda: serial_of(port, certs) != first, "the renewed certificate was not used")
     shutil.copy(tmp_path / "ca.pem", tmp_path / "live.pem")
-    one.stderr.wait_for(lambda line: "was not taken over" in line or "live.key" in line)
+    one.stderr.wait_for(lambda line: "was rejected" in line or "live.key" in line)
     assert serial_of(port, certs) != first and one.alive()
 
 

@@ -177,8 +177,8 @@ def test_a_changed_store_needs_a_restart(server, tmp_path):
         with open(one.policy_file, "w", encoding="utf-8") as f:
             f.write("store: {memory: 4MiB}\nlimits: [{name: a, key: user, limit: 5/1h}]\n")
         one.process.send_signal(signal.SIGHUP)
-        one.stderr.wait_for(lambda line: line.startswith("sluice: took over "))
-        assert "needs a restart: the store of before goes on" in one.stderr.text()
+        one.stderr.wait_for(lambda line: line.startswith("sluice: loaded "))
+        assert "needs a restart: keeping the current store" in one.stderr.text()
         assert client.call("SLUICE.CHECK", "k", 1, "sliding-log 3/1h")[ALLOWED] == 0
         assert client.call("SLUICE.ADMIT", 1, "user", "u")[:3] == [1, 5, 4]
 

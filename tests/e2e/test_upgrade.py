@@ -190,7 +190,7 @@ def test_a_process_that_dies_changes_nothing(upgraded):
         spoil_policy(one.one)
         os.kill(one.pid, signal.SIGUSR2)
         one.one.stderr.wait_for(lambda line: line == "sluice: the upgrade failed: the new process ended before it was "
-                                f"ready (it ended with status 2); this process, {one.pid}, goes on")
+                                f"ready (it ended with status 2); process {one.pid} keeps serving")
         assert admit(client) == [1, 20000, 19998]
         still_serves(one.one)
         with open(one.one.policy_file, "w", encoding="utf-8") as file:
@@ -233,8 +233,8 @@ def test_a_broken_program_changes_nothing(replaceable, script, words):
         assert admit(client) == [1, 20000, 19999]
         put_script(path, script)
         one.process.send_signal(signal.SIGUSR2)
-        one.stderr.wait_for(lambda line: line == f"sluice: the upgrade failed: {words}; this process, "
-                            f"{one.process.pid}, goes on")
+        one.stderr.wait_for(lambda line: line == f"sluice: the upgrade failed: {words}; process "
+                            f"{one.process.pid} keeps serving")
         assert admit(client) == [1, 20000, 19998]
         still_serves(one)
 

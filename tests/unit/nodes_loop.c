@@ -11,7 +11,8 @@
 char nodes_lines[LOOP_LINES_MAX][512];
 unsigned nodes_line_count;
 
-static void say(const char *line) {
+static void say(bool trouble, const char *line) {
+	(void)trouble;
 	if (getenv("SAY") != NULL)
 		(void)fprintf(stderr, "# %s\n", line);
 	if (nodes_line_count < LOOP_LINES_MAX)

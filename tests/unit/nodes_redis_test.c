@@ -37,7 +37,7 @@ static void test_one_server(void **state) {
 	assert_counts(&world, "alice", 2);
 	assert_int_equal(sl_nodes_group(world.nodes, sl_str("alice")), 0);
 	assert_true(nodes_loop_until_up(&world, "alice", LOOP_PATIENCE_MS));
-	assert_true(nodes_said("asked by the module"));
+	assert_true(nodes_said("decisions are made by the module"));
 	asked_now(&world, &asked, "PEEK", "alice", "GET u8 0 GET u8 8 GET i8 0", LOOP_PATIENCE_MS);
 	assert_int_equal(asked.kind, SL_ANSWER_NUMBERS);
 	assert_int_equal(asked.count, 3);
@@ -63,7 +63,7 @@ static void test_the_script(void **state) {
 	assert_int_equal(asked.kind, SL_ANSWER_NUMBERS);
 	assert_int_equal(asked.count, 7);
 	assert_int_equal(asked.numbers[2], 9);
-	assert_true(nodes_said("asked by the script"));
+	assert_true(nodes_said("decisions are made by the script"));
 	redis_await(&server, "SCRIPT FLUSH", "+OK", LOOP_PATIENCE_MS);
 	struct asked again[5];
 	for (int i = 0; i < 5; i++) { /* all in one turn: one SCRIPT LOAD serves them */
@@ -101,7 +101,7 @@ static void test_what_settings_insist_on(void **state) {
 	settings.via = SL_BY_SCRIPT;
 	nodes_loop_open(&world, &settings, NULL);
 	assert_true(nodes_loop_until_up(&world, "alice", LOOP_PATIENCE_MS));
-	assert_true(nodes_said("asked by the script"));
+	assert_true(nodes_said("decisions are made by the script"));
 	nodes_loop_close(&world);
 	redis_end(&server, SIGTERM);
 }

@@ -430,7 +430,7 @@ static void test_warnings(void **state) {
 	     {{1, 16, "serve refuses to listen where others reach it without users: add users, or unprotected: true"}}},
 		{"listen: {resp: \"[::]:1\"}\n", {{1, 16, "serve refuses"}}},
 		{"listen: {http: {address: 10.0.0.1:1, unprotected: true}}\n",
-	     {{1, 26, "unprotected: whoever reaches this address may check, reset and reload"}}},
+	     {{1, 26, "unprotected: every client that can connect may check, reset and reload"}}},
 		{"listen: {http: {address: 127.0.0.2:1, unprotected: true}}\n",
 	     {{1, 26, "unprotected does nothing here: other hosts don't reach this address"}}},
 		{"listen: {http: {address: unix:/a, unprotected: true}}\n", {{1, 26, "other hosts don't reach"}}},

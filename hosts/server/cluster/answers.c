@@ -218,7 +218,7 @@ static void on_ping(struct sl_node *node, sluice_ns sent) {
 static void on_script(struct sl_node *node) {
 	node->loads[0] = node->loads[1] = false; /* at worst the other one is loaded twice */
 	if (node->got.is_error)
-		sl_nodes_say(node->nodes, "redis %s: SCRIPT LOAD: %s", node->name, node->got.error);
+		sl_nodes_say(node->nodes, true, "redis %s: SCRIPT LOAD: %s", node->name, node->got.error);
 }
 
 static void finish(struct sl_node *node, struct sl_pending_command *pending, sluice_ns now) {

@@ -191,8 +191,8 @@ void sl_node_greeted(struct sl_node *node) {
 	node->due = sl_clock_monotonic() + SL_NODE_PULSE_NS;
 	node->said[0] = '\0';
 	sl_nodes_arm(nodes, node->due);
-	sl_nodes_say(nodes, "redis %s: connected, %s%s", node->name, node->role == SL_ROLE_REPLICA ? "a replica, " : "",
-	             node->via == SL_BY_MODULE ? "asked by the module" : "asked by the script");
+	sl_nodes_say(nodes, false, "redis %s: connected%s; decisions are made by the %s", node->name,
+	             node->role == SL_ROLE_REPLICA ? ", a replica" : "", node->via == SL_BY_MODULE ? "module" : "script");
 	sl_topology_changed(nodes);
 	sl_nodes_count(nodes);
 	sl_nodes_hurry(nodes);
@@ -215,7 +215,7 @@ static void say_why(struct sl_node *node, const char *why, sluice_ns wait, sluic
 	snprintf(node->said, sizeof node->said, "%s", why);
 	node->said_at = now;
 	const uint64_t ms = wait / SL_MS_NS;
-	sl_nodes_say(node->nodes, "redis %s: %s; tried again in %u.%02u s", node->name, why, (unsigned)(ms / 1000),
+	sl_nodes_say(node->nodes, true, "redis %s: %s; tried again in %u.%02u s", node->name, why, (unsigned)(ms / 1000),
 	             (unsigned)(ms % 1000 / 10));
 }
 
@@ -310,7 +310,7 @@ void sl_node_pinged(struct sl_node *node, sluice_ns sent) {
 	node->open = false;
 	node->failures = 0;
 	node->said[0] = '\0';
-	sl_nodes_say(nodes, "redis %s: answers again", node->name);
+	sl_nodes_say(nodes, false, "redis %s: answers again", node->name);
 	sl_topology_changed(nodes);
 	sl_nodes_count(nodes);
 	sl_nodes_hurry(nodes);

@@ -27,7 +27,7 @@ static const sluice_ns STALL_NS = 3 * SL_MS_NS;
 
 /* ---- the log, the figures, chance -------------------------------------------------------------------------------- */
 
-void sl_nodes_say(struct sl_nodes *nodes, const char *format, ...) {
+void sl_nodes_say(struct sl_nodes *nodes, bool trouble, const char *format, ...) {
 	char line[LINE_BYTES];
 	const sluice_ns second = sl_clock_monotonic() / (1000 * SL_MS_NS);
 	if (nodes->say == NULL)
@@ -35,7 +35,7 @@ void sl_nodes_say(struct sl_nodes *nodes, const char *format, ...) {
 	if (second != nodes->said_second) {
 		if (nodes->unsaid != 0) {
 			snprintf(line, sizeof line, "redis: %u more lines were left out", nodes->unsaid);
-			nodes->say(line);
+			nodes->say(trouble, line);
 		}
 		nodes->said_second = second;
 		nodes->said = nodes->unsaid = 0;
@@ -52,7 +52,7 @@ void sl_nodes_say(struct sl_nodes *nodes, const char *format, ...) {
 	for (char *p = line; *p != '\0'; p++) /* what nodes say is not to be trusted */
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
 			*p = '?';
-	nodes->say(line);
+	nodes->say(trouble, line);
 }
 
 static void count(struct sl_nodes *nodes) {

@@ -68,7 +68,7 @@ struct sl_nodes_options {
 	const struct sl_tls_files *tls; /* NULL: without */
 	uv_loop_t *loop;
 	struct sl_cluster_figures *figures;
-	void (*say)(const char *line); /* at most ten lines a second; may be NULL */
+	void (*say)(bool trouble, const char *line); /* at most ten lines a second; `trouble`: a warning; may be NULL */
 };
 
 /* Begins to connect. False: error->text says why, an address that is none, or a certificate that can't be read. */

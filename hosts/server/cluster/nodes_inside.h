@@ -76,7 +76,7 @@ struct sl_nodes {
 	struct sl_link_world world;
 	struct sl_pending_commands commands;
 	struct sl_cluster_figures *figures;
-	void (*say)(const char *line);
+	void (*say)(bool trouble, const char *line);
 	char *user, *password;
 	uint8_t via;
 	sluice_ns budget_ns;

@@ -8,8 +8,8 @@
 void sl_nodes_arm(struct sl_nodes *nodes, sluice_ns due);
 /* Has a node's output flushed at the end of this turn. */
 void sl_nodes_touch(struct sl_node *node);
-/* A line for the log, at most ten a second. */
-void sl_nodes_say(struct sl_nodes *nodes, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A line for the log, at most ten a second; `trouble`: a warning, else information. */
+void sl_nodes_say(struct sl_nodes *nodes, bool trouble, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Has it counted who is known, up, open, at the end of this turn. */
 void sl_nodes_count(struct sl_nodes *nodes);
 /* Half to all of an interval, at random. */

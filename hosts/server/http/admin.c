@@ -1,6 +1,6 @@
 /* POST /v1/reload: the policy file is read again, and the answer says what came of it.
  *
- *   200 {"reloaded":true,"limits":3,"messages":["took over /etc/sluice/sluice.yaml"],"warnings":[{"line",..}]}
+ *   200 {"reloaded":true,"limits":3,"messages":["loaded /etc/sluice/sluice.yaml"],"warnings":[{"line",..}]}
  *   422 a problem: the file is not a policy that can be served; "errors" has every place and what is wrong there
  *   409 a problem: there is no file to read, or something that it names can't be used */
 #include "hosts/server/http/routes.h"
@@ -78,7 +78,7 @@ static void reply_refused(struct sl_http_exchange *exchange, const struct sl_rel
 	if (errors != 0) {
 		sl_out_str(&text, "the policy has ");
 		sl_out_u64(&text, errors);
-		sl_out_str(&text, errors == 1 ? " mistake; the one of before goes on" : " mistakes; the one of before goes on");
+		sl_out_str(&text, errors == 1 ? " error; keeping the current policy" : " errors; keeping the current policy");
 	} else {
 		sl_out_bytes(&text, outcome->messages, sl_min(strcspn(outcome->messages, "\n"), sizeof detail));
 	}
@@ -94,7 +94,7 @@ static void reply_refused(struct sl_http_exchange *exchange, const struct sl_rel
 void sl_http_route_reload(struct sl_http_exchange *exchange) {
 	const struct sl_reload *outcome;
 	if (exchange->context->reloading == NULL) {
-		sl_http_reply_problem(exchange, 409, sl_str("nothing to read again: no policy file was given"), NULL);
+		sl_http_reply_problem(exchange, 409, sl_str("nothing to reload: no policy file was given"), NULL);
 		return;
 	}
 	exchange->waits = !sl_pending_reload(exchange->context, &outcome);

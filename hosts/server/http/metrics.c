@@ -272,7 +272,7 @@ static void put_connections(struct sl_prom *prom, const struct sl_http_figures *
 	for (int i = 0; i < SL_TRANSPORTS; i++)
 		count_by(prom, "transport", transports[i], figures->accepted[i]);
 	put_one(prom, "sluice_connections_refused", SL_PROM_COUNTER, NULL,
-	        "Connections turned away: a bound was reached, or no descriptor was left.", figures->refused);
+	        "Connections refused: a bound was reached, or no descriptor was left.", figures->refused);
 	sl_prom_family(prom, "sluice_protocol_errors", SL_PROM_COUNTER, NULL,
 	               "Requests that were refused instead of decided.");
 	for (int i = 0; i < SL_TRANSPORTS; i++)
@@ -284,7 +284,7 @@ static void put_config(struct sl_prom *prom, const struct sl_http_figures *figur
 	count_by(prom, "result", "ok", figures->reloads_ok);
 	count_by(prom, "result", "failed", figures->reloads_failed);
 	put_instant(prom, "sluice_config_last_reload_success_timestamp_seconds",
-	            "When the policy in force was taken over, the start included.", figures->reloaded);
+	            "When the policy in force was loaded, the start included.", figures->reloaded);
 	put_one(prom, "sluice_config_last_reload_successful", SL_PROM_GAUGE, NULL,
 	        "Whether the last try to take over the policy succeeded.", !figures->reload_failed);
 	sl_prom_family(prom, "sluice_denial_log_lines", SL_PROM_COUNTER, NULL, "Lines of the denial log.");

@@ -77,7 +77,7 @@ static void pause_accepting(struct sl_server *server, uint64_t ms) {
 static void complain(struct sl_server *server, const char *why) {
 	atomic_fetch_add_explicit(&server->parts.figures->refused, 1, memory_order_relaxed);
 	if (sl_log_may(&server->complained, COMPLAIN_EVERY_NS))
-		sl_log(SL_LOG_ERROR, "connections are turned away: %s", why);
+		sl_log(SL_LOG_ERROR, "refusing connections: %s", why);
 }
 
 /* Gives up the reserve to take one connection and end it; false when there is none to give up. */

@@ -209,11 +209,11 @@ static void warn_of(const struct sl_entrance *entrance, const struct sl_settings
 	if (listener->loopback)
 		return;
 	if (!is_guarded(settings, listener->tls)) {
-		sl_log(SL_LOG_WARNING, "%s on %s is unprotected: whoever reaches it can do everything", entrance->door->name,
-		       listener->name);
+		sl_log(SL_LOG_WARNING, "%s on %s is unprotected: every client that can connect may do everything",
+		       entrance->door->name, listener->name);
 		if (entrance->door == &sl_door_http && nth_of(settings, SL_LISTEN_HTTP, listener->number).host_count == 0)
 			sl_log(SL_LOG_WARNING,
-			       "http on %s is asked as localhost, by address or by a name without a dot only: say other names in "
+			       "http on %s answers to localhost, addresses and names without a dot only: list other names in "
 			       "hosts: [NAME]",
 			       listener->name);
 	} else if (!listener->tls)

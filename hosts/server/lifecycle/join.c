@@ -12,8 +12,8 @@
 enum { PASSWORD_BYTES_MAX = 512 };
 _Static_assert(PASSWORD_BYTES_MAX == 512, "take_first_line() says so");
 
-static void say(const char *line) {
-	sl_log(SL_LOG_WARNING, "%s", line);
+static void say(bool trouble, const char *line) {
+	sl_log(trouble ? SL_LOG_WARNING : SL_LOG_INFO, "%s", line);
 }
 
 /* Ends what was read of a file after its first line. False: that is no password. */

@@ -125,11 +125,11 @@ bool sl_reader_look(void *to, void *it, struct sl_reload *outcome) {
 	if (over)
 		return true;
 	if (sl_policy_is_fixed(server))
-		return not_waited_for(server, outcome, "nothing is read again: ", SL_POLICY_FIXED_TEXT);
+		return not_waited_for(server, outcome, "nothing is reloaded: ", SL_POLICY_FIXED_TEXT);
 	if (sl_clock_monotonic() - ticket->begun < TICKET_NS)
 		return false;
 	return not_waited_for(server, outcome, server->options->policy_file,
-	                      " could not be read within 10 s: the policy of before goes on");
+	                      " could not be read within 10 s: keeping the current policy");
 }
 
 void sl_reader_leave(void *to, void *it) {
@@ -176,7 +176,8 @@ bool sl_reader_end(struct sl_server *server) {
 	const bool ended = reader->ended;
 	pthread_mutex_unlock(&reader->lock);
 	if (!ended) {
-		sl_log(SL_LOG_WARNING, "ending while the policy's files can't be read: whoever reads them is left behind");
+		sl_log(SL_LOG_WARNING,
+		       "stopping while the policy's files can't be read: the thread that reads them is abandoned");
 		return false;
 	}
 	pthread_join(reader->thread, NULL);

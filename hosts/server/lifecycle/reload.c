@@ -149,13 +149,14 @@ static void say_what_stays(const struct sl_server *server, const struct sl_setti
 	const struct sl_settings *first = sl_policy_settings(server->first->policy);
 	const char *path = server->options->policy_file;
 	if (!sl_store_location_equal(now, first))
-		sl_reload_say(outcome, "store: what %s now says of it needs a restart: the store of before goes on", path);
+		sl_reload_say(outcome, "store: %s changes it, which needs a restart: keeping the current store", path);
 	if (!listens_equal(now, first))
-		sl_reload_say(outcome, "listen: what %s now says of it needs a restart: the addresses of before go on", path);
+		sl_reload_say(outcome, "listen: %s changes it, which needs a restart: keeping the current addresses", path);
 	if (now->threads != first->threads && server->options->threads == 0)
-		sl_reload_say(outcome, "threads: what %s now says of them needs a restart: the threads of before go on", path);
+		sl_reload_say(outcome, "threads: %s changes them, which needs a restart: keeping the current threads", path);
 	if (!denials_equal(&now->log, &first->log))
-		sl_reload_say(outcome, "log: what %s now says of denials needs a restart: their log of before goes on", path);
+		sl_reload_say(outcome, "log: %s changes the log of denials, which needs a restart: keeping the current one",
+		              path);
 }
 
 /* Has all use a policy that is ready for it. */
@@ -170,7 +171,7 @@ static void adopt(struct sl_server *server, struct sl_shared_policy *policy, str
 	outcome->taken_over = true;
 	say_what_stays(server, settings, outcome);
 	if (!server->options->quiet)
-		sl_reload_say(outcome, "took over %s", server->options->policy_file);
+		sl_reload_say(outcome, "loaded %s", server->options->policy_file);
 }
 
 static bool listens_with_tls(const struct sl_server *server) {
@@ -198,21 +199,21 @@ static const char *disarms(const struct sl_server *server, const struct sl_share
 static void use_policy(struct sl_server *server, struct sl_shared_policy *policy, struct sl_reload *outcome) {
 	const char *path = server->options->policy_file, *open_to_all, *disarmed;
 	if (policy == NULL) {
-		sl_reload_say(outcome, "%s was not taken over: the policy of before goes on", path);
+		sl_reload_say(outcome, "%s was rejected: keeping the current policy", path);
 	} else if ((open_to_all = sl_entrances_forbidden(server, sl_policy_settings(policy->policy))) != NULL) {
 		sl_reload_say(outcome,
-		              "%s was not taken over: it has no users, and other hosts can reach %s: the policy of "
-		              "before goes on",
+		              "%s was rejected: it has no users, and other hosts can reach %s: keeping "
+		              "the current policy",
 		              path, open_to_all);
 		sl_shared_policy_release(policy);
 	} else if ((disarmed = disarms(server, policy)) != NULL) {
-		sl_reload_say(outcome, "%s was not taken over: %s: the policy of before goes on", path, disarmed);
+		sl_reload_say(outcome, "%s was rejected: %s: keeping the current policy", path, disarmed);
 		sl_shared_policy_release(policy);
 	} else if (policy->tls == NULL && server->policy->tls != NULL && listens_with_tls(server)) {
-		sl_reload_say(outcome, "%s was not taken over: it has no certificate (tls), and a listener speaks TLS", path);
+		sl_reload_say(outcome, "%s was rejected: it has no certificate (tls), and a listener speaks TLS", path);
 		sl_shared_policy_release(policy);
 	} else if (!sl_policy_enter(server, policy)) {
-		sl_reload_say(outcome, "out of memory: the policy of before goes on");
+		sl_reload_say(outcome, "out of memory: keeping the current policy");
 		sl_shared_policy_release(policy);
 	} else {
 		adopt(server, policy, outcome);
@@ -232,7 +233,7 @@ static void change_over(struct sl_server *server, struct sl_policy_reading *read
 	struct sl_shared_policy *policy = sl_policy_prepare(server->options, reading, outcome, &server->reader.followed);
 	pthread_mutex_lock(&server->policy_lock);
 	if (server->policy_is_fixed) {
-		sl_reload_say(outcome, "nothing is read again: " SL_POLICY_FIXED_TEXT);
+		sl_reload_say(outcome, "nothing is reloaded: " SL_POLICY_FIXED_TEXT);
 		if (policy != NULL)
 			sl_shared_policy_release(policy);
 	} else {
@@ -247,9 +248,9 @@ static void change_over(struct sl_server *server, struct sl_policy_reading *read
 void sl_server_reload(struct sl_server *server, struct sl_reload *outcome) {
 	*outcome = (struct sl_reload){.taken_over = false};
 	if (sl_policy_is_fixed(server)) {
-		sl_reload_say(outcome, "nothing is read again: " SL_POLICY_FIXED_TEXT);
+		sl_reload_say(outcome, "nothing is reloaded: " SL_POLICY_FIXED_TEXT);
 	} else if (server->options->policy_file == NULL) {
-		sl_reload_say(outcome, "nothing to read again: no policy file was given");
+		sl_reload_say(outcome, "nothing to reload: no policy file was given");
 	} else {
 		struct sl_policy_reading reading;
 		sl_policy_file_read(&reading, server->options->policy_file, true);

@@ -40,7 +40,7 @@ static void redden(struct sl_server *server, sluice_ns drain_ns) {
 	server->phase = SL_RED;
 	for (uint32_t i = 0; i < server->worker_count; i++)
 		sl_worker_redden(&server->workers[i]);
-	sl_log(SL_LOG_INFO, "going down: not ready any more, serving for another %.3g s", (double)drain_ms / 1000);
+	sl_log(SL_LOG_INFO, "stopping: not ready any more, serving for another %.3g s", (double)drain_ms / 1000);
 	uv_timer_start(&server->drain, on_drained, drain_ms, 0);
 }
 

@@ -207,7 +207,7 @@ static void give_up(struct sl_server *server, const char *why) {
 	uv_close((uv_handle_t *)&server->upgrade.poll, on_channel_closed);
 	uv_timer_stop(&server->upgrade.limit);
 	reap(&server->upgrade, what);
-	sl_log(SL_LOG_ERROR, "the upgrade failed: %s (%s); this process, %d, goes on", why, what, (int)getpid());
+	sl_log(SL_LOG_ERROR, "the upgrade failed: %s (%s); process %d keeps serving", why, what, (int)getpid());
 }
 
 static void on_message(uv_poll_t *handle, int status, int events) {

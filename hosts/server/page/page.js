@@ -52,7 +52,7 @@ function showBanners(figures, before) {
 	const failed = figures.reloads.last_failed ?? reloadFailed;
 	banner('draining', figures.draining
 		&& 'The server is going down: it answers what has arrived, balancers send new work elsewhere.');
-	banner('reload', failed && 'The policy file could not be taken over: '
+	banner('reload', failed && 'The policy file could not be loaded: '
 		+ `the policy of ${clock(figures.reloads.last_ms)} goes on. The server’s log says what is wrong.`, 'bad');
 	banner('evicting', isEvicting()
 		&& 'The store is full: counters in use make room for new ones. Give it more memory.', 'bad');

@@ -26,7 +26,8 @@ struct sl_fleet_options {
 	struct sluice_store *store;       /* of this process: on-error: local */
 	struct sl_fleet_figures *figures; /* this worker's */
 	const char *password;             /* NULL: none; copied */
-	void (*say)(const char *line);    /* the log: nodes that come and go, at most some lines a second; may be NULL */
+	/* The log, may be NULL: nodes that come and go, at most some lines a second; `trouble`: a warning. */
+	void (*say)(bool trouble, const char *line);
 };
 
 /* Makes a fleet and begins to connect; it can be asked at once. False:

@@ -60,7 +60,7 @@ void sl_fleet_refused(struct sl_fleet *fleet, struct sluice_bytes error) {
 	*out.at = '\0';
 	fleet->said_at = now;
 	fleet->unsaid = 0;
-	fleet->say(line);
+	fleet->say(true, line);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */

@@ -16,7 +16,7 @@ struct sl_fleet {
 	struct sl_call_batch *to_finish; /* ended while another was sent */
 	struct sluice_store *store;
 	struct sl_fleet_figures *figures;
-	void (*say)(const char *line);
+	void (*say)(bool trouble, const char *line);
 	char *prefix;
 	sluice_ns budget_ns;
 	uint64_t secret[2], ids;

@@ -10,7 +10,7 @@ static void reply_refused(struct sl_resp_turn *turn, const struct sl_reload *out
 		if (!outcome->problems.list[i].warning && count++ == 0)
 			first = &outcome->problems.list[i];
 	if (first != NULL)
-		sl_reply_error(turn, "ERR the policy of before goes on: line %u, column %u: %s (%zu mistake%s)", first->line,
+		sl_reply_error(turn, "ERR keeping the current policy: line %u, column %u: %s (%zu error%s)", first->line,
 		               first->column, first->text, count, count == 1 ? "" : "s");
 	else
 		sl_reply_error(turn, "ERR %.*s", (int)strcspn(outcome->messages, "\n"), outcome->messages);
@@ -20,7 +20,7 @@ void sl_resp_reload(struct sl_resp_turn *turn) {
 	struct sl_door_context *context = turn->context;
 	const struct sl_reload *outcome;
 	if (context->reloading == NULL) {
-		sl_reply_error(turn, "ERR nothing to read again: no policy file was given");
+		sl_reply_error(turn, "ERR nothing to reload: no policy file was given");
 		return;
 	}
 	if (!sl_pending_reload(context, &outcome)) {

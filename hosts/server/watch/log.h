@@ -1,7 +1,7 @@
 /* The server's own log, on standard error: lines for people, or JSON for machines.
  *
- *   sluice: took over /etc/sluice/sluice.yaml
- *   {"time":"2026-11-21T22:00:00.123Z","level":"info","message":"took over /etc/sluice/sluice.yaml"}
+ *   sluice: loaded /etc/sluice/sluice.yaml
+ *   {"time":"2026-11-21T22:00:00.123Z","level":"info","message":"loaded /etc/sluice/sluice.yaml"}
  *
  * A line is one write of at most SL_LOG_LINE_MAX bytes, so lines of several threads never mix. What stands in a line is
  * made printable: nobody can forge a second line. No secret is ever given to it. */
