@@ -5,6 +5,7 @@ Who is in a canary is known from tests/cases/canary.py, which shares no code wit
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -103,6 +104,9 @@ def test_replay_denies_whom_the_server_would(sluice_bin, tmp_path):
                           timeout=DEADLINE_S).stdout
     assert f"denied        {len(IN_TENTH)}," in told
     assert "per-user: fixed-window 1/1d (canary: denies 10% of user alone)" in told
+    worst, shadows = (set(re.findall(r"user=\S+", part)) for part in told.split("keys that observed limits would deny"))
+    assert worst == {f"user={u}" for u in IN_TENTH}
+    assert len(shadows) == 10 and shadows <= {f"user={u}" for u in FEW} - worst  # --top 10
 
 
 SHADOWS = """

@@ -295,7 +295,8 @@ static int open_replay(struct sl_replay *replay) {
 	replay->limits = calloc(replay->limit_count + 1, sizeof *replay->limits);
 	replay->batch = sl_replay_batch_open();
 	if (replay->limits == NULL || replay->batch == NULL ||
-	    !sl_replay_stats_open(&replay->stats, SL_REPLAY_STATS_SLOTS_MAX, SL_REPLAY_STATS_TEXT_MAX))
+	    !sl_replay_stats_open(&replay->stats, SL_REPLAY_STATS_SLOTS_MAX, SL_REPLAY_STATS_TEXT_MAX) ||
+	    !sl_replay_stats_open(&replay->shadows, SL_REPLAY_STATS_SLOTS_MAX, SL_REPLAY_STATS_TEXT_MAX))
 		return sl_cli_fail(replay->verb, "no memory");
 	return sl_replay_audit_open(replay);
 }
@@ -309,6 +310,7 @@ static int close_replay(struct sl_replay *replay) {
 		                     replay->options->store, error.text);
 	sl_replay_audit_close(replay);
 	sl_replay_stats_close(&replay->stats);
+	sl_replay_stats_close(&replay->shadows);
 	sl_replay_pendings_close(&replay->pendings);
 	sl_replay_batch_close(replay->batch);
 	free(replay->limits);

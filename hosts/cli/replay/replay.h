@@ -78,7 +78,8 @@ struct sl_replay {
 	uint32_t ipv6_prefix;
 	struct sl_replay_batch *batch;
 	struct sl_replay_audit *audit; /* NULL without --audit */
-	struct sl_replay_stats stats;
+	struct sl_replay_stats stats;   /* of limits that are enforced */
+	struct sl_replay_stats shadows; /* of those that are observed: who would have been denied */
 	struct sl_replay_limit *limits; /* by position in the policy, or among the options' */
 	uint32_t limit_count;
 	struct sl_replay_pendings pendings;

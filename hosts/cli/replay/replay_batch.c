@@ -265,18 +265,18 @@ static void print_decision(const struct sluice_decision *decision) {
 	fwrite(line, 1, sl_out_len(&out), stdout);
 }
 
-/* Counts a request for each different key of its enforced limits: a key is denied where one of its own limits denied,
- * not where another key's did. */
-static bool count_keys(struct sl_replay *replay, const struct sluice_call *call) {
+/* Counts a request for each different key of its limits that are enforced, or of those that are observed: a key is
+ * denied where one of its own limits denied, not where another key's did. */
+static bool count_keys(struct sl_replay_stats *stats, const struct sluice_call *call, bool observed) {
 	for (uint32_t i = 0; i < call->item_count; i++) {
-		bool counted = call->items[i].observed, denied = false;
+		bool counted = (call->items[i].observed != 0) != observed, denied = false;
 		for (uint32_t j = 0; j < call->item_count && !counted; j++) {
-			if (call->items[j].observed || !sl_bytes_equal(call->items[i].key, call->items[j].key))
+			if ((call->items[j].observed != 0) != observed || !sl_bytes_equal(call->items[i].key, call->items[j].key))
 				continue;
 			counted = j < i;
 			denied |= !call->each[j].allowed;
 		}
-		if (!counted && !sl_replay_stats_add(&replay->stats, call->items[i].key, denied))
+		if (!counted && !sl_replay_stats_add(stats, call->items[i].key, denied))
 			return false;
 	}
 	return true;
@@ -297,7 +297,7 @@ static bool stats(struct sl_replay *replay, const struct sluice_call *call, cons
 		replay->limits[positions[i]].requests++;
 		replay->limits[positions[i]].denied += !call->each[i].allowed;
 	}
-	return count_keys(replay, call);
+	return count_keys(&replay->stats, call, false) && count_keys(&replay->shadows, call, true);
 }
 
 /* The first call of a batch that no store of this size has room for; count: none. */

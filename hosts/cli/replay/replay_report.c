@@ -118,17 +118,17 @@ static void print_key(struct sluice_bytes key) {
 		printf("%.*s\n", (int)sl_out_len(&out), text);
 }
 
-static void print_worst(const struct sl_replay *replay) {
+static void print_worst(const struct sl_replay_stats *stats, uint32_t top, const char *title) {
 	struct sl_replay_stats_slot worst[SL_REPLAY_STATS_WORST_MAX];
-	uint32_t count = sl_replay_stats_worst(&replay->stats, worst, replay->options->top);
+	uint32_t count = sl_replay_stats_worst(stats, worst, top);
 	if (count == 0)
 		return;
-	puts("\nworst keys\n      denied    requests  key");
+	printf("\n%s\n      denied    requests  key\n", title);
 	for (uint32_t i = 0; i < count; i++) {
 		printf("  %10" PRIu64 "  %10" PRIu64 "  ", worst[i].denied, worst[i].requests);
-		print_key(sl_replay_stats_text(&replay->stats, &worst[i]));
+		print_key(sl_replay_stats_text(stats, &worst[i]));
 	}
-	if (replay->stats.requests_at_least)
+	if (stats->requests_at_least)
 		puts("  (more keys than memory for them: requests are at least these)");
 }
 
@@ -170,7 +170,8 @@ void sl_replay_report(const struct sl_replay *replay) {
 		print_span(replay);
 		print_unreadable(replay, to);
 		print_limits(replay);
-		print_worst(replay);
+		print_worst(&replay->stats, replay->options->top, "worst keys");
+		print_worst(&replay->shadows, replay->options->top, "keys that observed limits would deny");
 	}
 	sl_replay_audit_report(replay, to);
 	if (!replay->options->decisions)
