@@ -514,4 +514,4 @@ def test_a_real_prometheus_scrapes_it_and_the_dashboard_finds_its_series(server,
         if "on (policy)" not in expression and query(expression) == []:
             raise AssertionError(f"no data for {expression}")
     rules = [r for g in ask("rules")["groups"] for r in g["rules"]]
-    assert len(rules) == 13 and all(r["health"] in ("ok", "unknown") for r in rules)
+    assert len(rules) == 14 and all(r["health"] in ("ok", "unknown") for r in rules)

@@ -1,5 +1,6 @@
 """Windows that are spread: a key has the same phase at every door, in the module and behind a front with a prefix,
 after a restart and on a replica; and a herd of clients that wait as they are told does not come back at once."""
+import re
 import subprocess
 
 
@@ -156,3 +157,14 @@ def test_a_herd_does_not_come_back_at_once(server):
     for limit in ("fixed-window 1/10s spread", "1/10s spread"):
         worst, mean = worst_of_herd(one, limit)
         assert worst <= 3 * mean, (limit, worst, mean)
+
+
+def test_metrics_tell_quota_and_window(server):
+    one = server(policy="limits:\n  - {name: search, key: user, limit: fixed-window 3/1h spread}\n"
+                        "  - {name: burst, key: user, limit: token-bucket 10/1s burst 50}\n"
+                        "  - {name: all, key: user, limit: unlimited}\n")
+    text = one.http().ask("GET", "/metrics")[2].decode()
+    for line in ('sluice_limit_quota{policy="search"} 3', 'sluice_limit_window_seconds{policy="search"} 3600',
+                 'sluice_limit_quota{policy="burst"} 50', 'sluice_limit_window_seconds{policy="burst"} 1'):
+        assert re.search(f"^{re.escape(line)}(\\.0+)?$", text, re.M), line
+    assert 'policy="all"' not in "".join(x for x in text.splitlines() if x.startswith("sluice_limit_"))

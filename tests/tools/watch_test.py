@@ -61,7 +61,7 @@ def expressions(dashboard):
 
 
 def test_alerts_are_rules_and_do_what_their_tests_say():
-    assert "13 rules found" in promtool("check", "rules", "alerts.yml")
+    assert "14 rules found" in promtool("check", "rules", "alerts.yml")
     assert "SUCCESS" in promtool("test", "rules", "alerts_test.yml")
     promtool("check", "config", "scrape.yml")
 

@@ -6,6 +6,7 @@
  *  M3  The names are those of docs/metrics.md, which users build their alerts on: none changes its meaning. */
 #include "hosts/server/http/routes.h"
 
+#include "algo/rule.h"
 #include "hosts/server/http/figures.h"
 #include "hosts/server/http/reply.h"
 #include "hosts/server/watch/usage.h"
@@ -135,6 +136,31 @@ static void put_limits(struct sl_prom *prom, const struct sl_stats *stats) {
 	put_rows(prom, stats, "sluice_failed_open_seconds", "Seconds in which a limit let any request pass undecided.",
 	         put_row_undecided_s);
 	put_rows(prom, stats, "sluice_bounds", "Decisions that met a bound of ours, not the quota.", put_row_bounds);
+}
+
+/* ---- what is in force ------------------------------------------------------------------------------------------- */
+
+/* One number of each limit that counts anything: its own, not its overrides'. */
+static void put_each_limit(struct sl_prom *prom, const struct sluice_policy *policy, bool windows) {
+	for (uint32_t i = 0, count = sl_policy_limit_count(policy); i < count; i++) {
+		const struct sl_policy_limit *limit = sl_policy_limit_at(policy, i);
+		struct sl_prom_label by = {"policy", sl_str(limit->name)};
+		if (!sl_rule_has(&limit->limit, SL_HAS_COUNTER))
+			continue;
+		if (windows)
+			sl_prom_time(prom, (struct sl_prom_labels){&by, 1}, limit->limit.window_ns);
+		else
+			sl_prom_count(prom, (struct sl_prom_labels){&by, 1}, limit->limit.derived[SL_CAPACITY]);
+	}
+}
+
+static void put_quotas(struct sl_prom *prom, const struct sluice_policy *policy) {
+	sl_prom_family(prom, "sluice_limit_quota", SL_PROM_GAUGE, NULL,
+	               "The quota of each limit in force, as its decisions tell it.");
+	put_each_limit(prom, policy, false);
+	sl_prom_family(prom, "sluice_limit_window_seconds", SL_PROM_GAUGE, "seconds",
+	               "The window of each limit in force; of concurrency its lease.");
+	put_each_limit(prom, policy, true);
 }
 
 /* ---- what is held ----------------------------------------------------------------------------------------------- */
@@ -337,13 +363,15 @@ void sl_http_route_metrics(struct sl_http_exchange *exchange) {
 	sl_http_figures_read(exchange, &figures);
 	struct sl_prom prom = {.open_metrics = sl_http_field(exchange->request, "accept", &accept) &&
 	                                       sl_prom_accepts_open_metrics(accept)};
-	size_t room = ROOM + (size_t)sl_stats_row_count(shared->stats) * LINES * ROOM_LINE;
+	/* a limit has two lines more, of what is in force */
+	size_t room = ROOM + (size_t)sl_stats_row_count(shared->stats) * (LINES + 2) * ROOM_LINE;
 	if (!sl_http_reply_begin(&reply, exchange, 200, prom.open_metrics ? SL_PROM_OPEN_TYPE : SL_PROM_TEXT_TYPE, room))
 		return;
 	sl_http_reply_body(&reply);
 	prom.out = &reply.w;
 	put_requests(&prom, &figures.stats);
 	put_limits(&prom, shared->stats);
+	put_quotas(&prom, exchange->context->policy);
 	put_held(&prom, &figures.stats);
 	put_times(&prom, &figures.stats);
 	if (shared->store_stats != NULL)
