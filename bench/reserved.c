@@ -29,20 +29,21 @@ static int64_t wall_ms(void) {
 static struct sluice_decision in_module(enum sl_operation operation, uint32_t cost, uint64_t id, uint64_t ttl_ms) {
 	static struct slr_call call;
 	call.operation = operation;
-	call.item_count = call.key_count = 1;
-	call.cost = cost;
+	call.asked.item_count = call.key_count = 1;
+	call.asked.cost = cost;
 	call.id = id;
-	call.ttl_ns = ttl_ms * SL_MS_NS;
-	call.now = now_ms * SL_MS_NS;
+	call.asked.id = sl_slice("id", id != 0 ? 2 : 0);
+	call.asked.ttl_ns = ttl_ms * SL_MS_NS;
+	call.asked.now = now_ms * SL_MS_NS;
 	call.wall_ms = wall_ms;
-	call.items[0].limit = limit;
+	call.items[0].limit = &limit;
 	call.keys[0].value = value;
 	if (slr_decide(&call) != SLR_FINE)
 		exit(1);
 	value = call.keys[0].value;
-	if (operation == SL_OP_COMMIT && call.found != 1)
+	if (operation == SL_OP_COMMIT && call.asked.found != 1)
 		exit(3);
-	return call.merged;
+	return call.asked.merged;
 }
 
 static struct sluice_decision in_store(sluice_operation operation, uint32_t cost, uint64_t id, uint64_t ttl_ms) {

@@ -76,33 +76,37 @@ static bool fits(const struct sluice_limit *limit, enum sl_operation operation) 
 	return !sl_rule_has(limit, SL_TAKES_LEASE) || operation != SL_OP_CHECK;
 }
 
-static void add_terms(struct slr_item *item, uint8_t choice) {
+static void add_terms(struct sluice_item *item, struct sluice_terms *terms, uint8_t choice) {
 	static const char *const texts[] = {"count-denied", "penalty [1s, 1m] after 2 denials in 1m",
 	                                    "count-denied; penalty [1h] after 1 denial in 1s"};
-	item->has_terms = choice % 4 != 0 && sl_rule_has(&item->limit, SL_COUNTS_DENIED);
-	if (item->has_terms)
-		SL_ASSERT(sl_terms_parse(&item->terms, sl_str(texts[choice % 4 - 1]), NULL) == SLUICE_OK);
+	if (choice % 4 == 0 || !sl_rule_has(item->limit, SL_COUNTS_DENIED))
+		return;
+	SL_ASSERT(sl_terms_parse(terms, sl_str(texts[choice % 4 - 1]), NULL) == SLUICE_OK);
+	item->terms = terms;
 }
 
 static void call_on(slr_value *value, slr_value *replica, const struct sluice_limit *limit, const uint8_t *bytes,
                     sluice_ns now) {
-	struct slr_call call = {.operation = (enum sl_operation)(bytes[0] % (SL_OP_LEASE + 1)), .item_count = 1};
+	struct slr_call call = {.operation = (enum sl_operation)(bytes[0] % (SL_OP_LEASE + 1)), .key_count = 1};
+	struct sluice_terms terms;
 	struct slr_effects *effects = &call.keys[0].effects;
 	if (!fits(limit, call.operation))
 		return;
-	call.key_count = 1;
-	call.now = now;
+	call.asked.item_count = 1;
+	call.asked.now = now;
 	call.id = call.operation >= SL_OP_ACQUIRE ? bytes[1] | 1u : bytes[1];
 	call.token = call.operation == SL_OP_CHECK ? bytes[1] % 8 : 0;
-	call.upto = call.operation <= SL_OP_PEEK && bytes[0] >= 128;
-	call.cost = call.want = call.spent = (uint32_t)(bytes[2] << 8 | bytes[3]);
-	call.ttl_ns = (1 + (sluice_ns)bytes[1] * 200) * SL_MS_NS;
+	call.asked.id = sl_slice("id", 2);
+	call.asked.upto = call.operation <= SL_OP_PEEK && bytes[0] >= 128;
+	call.asked.cost = call.want = call.spent = (uint32_t)(bytes[2] << 8 | bytes[3]);
+	call.asked.ttl_ns = (1 + (sluice_ns)bytes[1] * 200) * SL_MS_NS;
 	call.wall_ms = wall_ms;
-	call.want_next = call.heard = true;
-	call.items[0].limit = *limit;
-	call.items[0].member = sl_rule_has(limit, SL_TAKES_MEMBER) ? bytes[1] | 1u : 0;
+	call.asked.want_next = call.heard = true;
+	call.items[0].limit = limit;
+	if (sl_rule_has(limit, SL_TAKES_MEMBER))
+		call.items[0].member = sl_slice(&bytes[1], 1);
 	if (!slr_holds_by(call.operation))
-		add_terms(&call.items[0], bytes[1] >> 5);
+		add_terms(&call.items[0], &terms, bytes[1] >> 5);
 	call.keys[0].value = *value;
 	(void)!slr_decide(&call);
 	*value = call.keys[0].value;

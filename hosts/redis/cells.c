@@ -13,6 +13,7 @@
  *     counts the rest. */
 #include "base/assert.h"
 #include "base/math.h"
+#include "base/siphash.h"
 #include "hosts/redis/part.h"
 
 static struct slr_deciding *of(struct sl_deciding *d) {
@@ -52,7 +53,7 @@ static struct slr_change change_of(const struct slr_deciding *d, const struct sl
 		change.charge = m->cell.cost;
 		return change;
 	}
-	*hold = (struct slr_hold){.id = call->id, .end = m->clock + call->ttl_ns, .cost = m->cell.cost};
+	*hold = (struct slr_hold){.id = call->id, .end = m->clock + call->asked.ttl_ns, .cost = m->cell.cost};
 	change.place = hold;
 	return change;
 }
@@ -60,7 +61,7 @@ static struct slr_change change_of(const struct slr_deciding *d, const struct sl
 /* Whether all that are charged find room; else `*at` is the first that does not. */
 static enum slr_failure plan_all(struct slr_deciding *d, uint32_t *at) {
 	enum slr_failure failure = slr_counters_fit(d, at) ? SLR_FINE : SLR_TOO_MANY_COUNTERS;
-	for (uint32_t i = 0; i < d->call->item_count && failure == SLR_FINE; i++) {
+	for (uint32_t i = 0; i < d->call->asked.item_count && failure == SLR_FINE; i++) {
 		struct slr_hold hold;
 		struct slr_change change = change_of(d, &d->parts[i], &hold);
 		*at = i;
@@ -74,17 +75,17 @@ static enum slr_failure plan_all(struct slr_deciding *d, uint32_t *at) {
 static void drop_holds(struct slr_deciding *d) {
 	static const struct slr_change drop = {.drop_own = true};
 	uint32_t done = 0; /* a bit for each leader */
-	for (uint32_t i = 0; i < d->call->item_count; i++)
+	for (uint32_t i = 0; i < d->call->asked.item_count; i++)
 		if (d->parts[i].cell.charged)
 			done |= 1u << d->parts[i].cell.leader;
-	for (uint32_t i = 0; i < d->call->item_count; i++) {
+	for (uint32_t i = 0; i < d->call->asked.item_count; i++) {
 		struct slr_part *m = &d->parts[i];
 		if (m->own < 0 || (done >> m->cell.leader & 1) != 0)
 			continue;
 		done |= 1u << m->cell.leader;
 		slr_part_commit(d->call, m, &drop);
 	}
-	for (uint32_t i = 0; i < d->call->item_count; i++)
+	for (uint32_t i = 0; i < d->call->asked.item_count; i++)
 		slr_part_reload(d->call, &d->parts[i]);
 }
 
@@ -99,7 +100,7 @@ static sluice_err charge(struct slr_deciding *d, struct sl_shortage *shortage) {
 			d->engine.call->found = UINT32_MAX;
 		return SLUICE_E_FULL;
 	}
-	for (uint32_t i = 0; i < call->item_count; i++) {
+	for (uint32_t i = 0; i < call->asked.item_count; i++) {
 		struct slr_part *m = &d->parts[i];
 		struct slr_hold hold;
 		struct slr_change change = change_of(d, m, &hold);
@@ -174,16 +175,16 @@ static void correct(struct slr_deciding *d) {
 	const struct slr_call *call = d->call;
 	struct sl_correction corrections[SLUICE_ITEMS_MAX];
 	bool corrected[SLUICE_ITEMS_MAX];
-	for (uint32_t i = 0; i < call->item_count; i++) {
+	for (uint32_t i = 0; i < call->asked.item_count; i++) {
 		struct slr_part *m = &d->parts[i];
 		if (!m->cell.corrects)
 			continue;
 		corrections[i] = sl_ledger_return(&m->found.its);
 		corrections[i].known = m->clock;
-		corrections[i].actual = call->cost;
+		corrections[i].actual = call->asked.cost;
 		corrected[i] = m->cell.there && slr_part_correct(m, &corrections[i], 1);
 	}
-	for (uint32_t i = 0; i < call->item_count; i++)
+	for (uint32_t i = 0; i < call->asked.item_count; i++)
 		if (d->parts[i].cell.corrects)
 			close_one(call, &d->parts[i], corrected[i] ? &corrections[i] : NULL);
 }
@@ -194,7 +195,7 @@ static sluice_err change(struct sl_deciding *engine, enum sl_change change, stru
 		correct(d);
 		return SLUICE_OK;
 	}
-	for (uint32_t i = 0; i < d->call->item_count; i++) {
+	for (uint32_t i = 0; i < d->call->asked.item_count; i++) {
 		struct slr_part *m = &d->parts[i];
 		if (change == SL_CHARGE && m->cell.forced)
 			return force(d, m);
@@ -216,7 +217,7 @@ static bool end(struct sl_deciding *engine, struct sl_cell *c) {
 	if (!slr_part_renew(call, m))
 		return false;
 	slr_part_reload(call, m);
-	sl_lease_step(c->limit, &c->counter, call->now, 0, false, c->decision); /* also where N is 0 */
+	sl_lease_step(c->limit, &c->counter, call->asked.now, 0, false, c->decision); /* also where N is 0 */
 	slr_part_keep(call, m);
 	return true;
 }
@@ -226,7 +227,7 @@ static bool end(struct sl_deciding *engine, struct sl_cell *c) {
 static bool recall(struct sl_deciding *d, struct sl_record *record) {
 	const struct slr_key *key = slr_record_key(of(d));
 	const struct slr_token *token =
-		key == NULL ? NULL : slr_token_find(key->value, of(d)->call->token, of(d)->call->now);
+		key == NULL ? NULL : slr_token_find(key->value, of(d)->call->token, of(d)->call->asked.now);
 	if (token == NULL)
 		return false;
 	record->at = token->at;
@@ -242,7 +243,7 @@ static void keep_record(struct sl_deciding *d, const struct sl_record *record) {
 	int64_t until_ms;
 	if (key == NULL || slr_is_full(call)) /* without memory for it a retry is charged once more */
 		return;
-	token.end = call->now + record->life_ns;
+	token.end = call->asked.now + record->life_ns;
 	token.delay = sl_delay_unpack(sl_delay_pack(record->delay_ns)); /* as the store of one host keeps it */
 	until_ms = slr_wall_in(call, key, record->life_ns);
 	slr_token_add(&key->value, &token, until_ms);
@@ -264,31 +265,6 @@ static const struct sl_host values = {
 
 /* ---- the call ---------------------------------------------------------------------------------------------------- */
 
-/* The call as the engine asks for it. A front that holds or confirms charges. */
-static void translate(struct slr_call *call, struct sluice_call *asked, struct sluice_item *items) {
-	*asked = (struct sluice_call){.items = items, .item_count = call->item_count, .cost = call->cost, .now = call->now};
-	asked->operation = slr_holds_by(call->operation) ? SLUICE_CHARGE : (sluice_operation)call->operation;
-	asked->want_next = call->want_next;
-	asked->upto = call->upto;
-	asked->ttl_ns = call->operation == SL_OP_RESERVE ? call->ttl_ns : 0;
-	asked->id = (struct sluice_bytes){&call->id, call->id != 0 ? sizeof call->id : 0};
-	asked->each = call->each;
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		const struct slr_item *item = &call->items[i];
-		items[i] = (struct sluice_item){.limit = &item->limit, .observed = item->watched, .cost = item->cost};
-		items[i].ttl_ns = item->ttl_ns;
-		items[i].terms = item->has_terms ? &item->terms : NULL;
-	}
-}
-
-static void tell(struct slr_call *call, const struct sluice_call *asked) {
-	call->merged = asked->merged;
-	call->forgotten = asked->forgotten;
-	call->found = asked->found;
-	call->granted = asked->granted;
-	call->repeated = asked->repeated;
-}
-
 static uint8_t leader_of(const struct slr_part *parts, uint32_t i) {
 	uint32_t first = 0;
 	while (first < i && !(parts[first].cell.counts && parts[i].cell.counts && parts[first].key == parts[i].key &&
@@ -297,11 +273,19 @@ static uint8_t leader_of(const struct slr_part *parts, uint32_t i) {
 	return (uint8_t)first;
 }
 
+/* The fingerprint of a member of `distinct`, the same on every node; never 0. */
+static uint64_t member_number(struct sluice_bytes member) {
+	/* A fixed key: a value is read by other nodes than the one that wrote it. */
+	static const uint64_t key[2] = {0x6d656d6265722d6f, 0x662d736c75696365};
+	uint64_t number = sl_siphash(key, NULL, 0, member, 2, 4);
+	return number != 0 ? number : 1;
+}
+
 /* Whose lease, or which member, an item asks for. */
-static uint64_t who_of(const struct slr_call *call, const struct slr_item *item) {
-	if (sl_rule_has(&item->limit, SL_TAKES_MEMBER))
-		return item->member;
-	if (!sl_rule_has(&item->limit, SL_TAKES_LEASE))
+static uint64_t who_of(const struct slr_call *call, const struct sluice_item *item) {
+	if (sl_rule_has(item->limit, SL_TAKES_MEMBER))
+		return item->member.data == NULL ? 0 : member_number(item->member);
+	if (!sl_rule_has(item->limit, SL_TAKES_LEASE))
 		return 0;
 	return sl_operation_is(call->operation, SL_OPS_OF_LEASES) ? call->id : 0;
 }
@@ -311,16 +295,16 @@ static bool begin(struct slr_deciding *d) {
 	static struct sl_strikes strikes[SLUICE_ITEMS_MAX];
 	struct slr_call *call = d->call;
 	bool skip_own = slr_holds_by(call->operation) || call->keep, whole = true;
-	for (uint32_t i = 0; i < call->item_count; i++) {
+	for (uint32_t i = 0; i < call->asked.item_count; i++) {
 		struct slr_part *m = &d->parts[i];
-		const struct slr_item *item = &call->items[i];
+		const struct sluice_item *item = &call->items[i];
 		d->engine.cells[i] = &m->cell;
 		sl_cell_set_up(&m->cell, d->engine.call, i, &call->each[i]);
-		m->key = &call->keys[item->key];
-		m->identity = sl_identity_of(&item->limit);
+		m->key = &call->keys[call->key_of[i]];
+		m->identity = sl_identity_of(item->limit);
 		m->cell.who = who_of(call, item);
 		m->cell.leader = leader_of(d->parts, i);
-		if (item->has_terms && item->terms.penalty_count != 0 && m->cell.counts)
+		if (item->terms != NULL && item->terms->penalty_count != 0 && m->cell.counts)
 			m->cell.strikes = &strikes[i];
 		whole = slr_part_load(call, m, skip_own) && whole;
 	}
@@ -330,7 +314,7 @@ static bool begin(struct slr_deciding *d) {
 /* What others hold of the enforced limits' counters, for a while only. */
 static uint32_t held_elsewhere(const struct slr_deciding *d) {
 	uint64_t most = 0;
-	for (uint32_t i = 0; i < d->call->item_count; i++)
+	for (uint32_t i = 0; i < d->call->asked.item_count; i++)
 		if (!d->parts[i].cell.observed)
 			most = sl_max(most, d->parts[i].held - d->parts[i].leased);
 	return (uint32_t)sl_min(most, UINT32_MAX);
@@ -345,35 +329,34 @@ static enum slr_failure run(struct slr_deciding *d) {
 	}
 	if (call->operation == SL_OP_LEASE)
 		return slr_take_slice(d);
-	if (call->operation == SL_OP_HOLD && call->upto)
+	if (call->operation == SL_OP_HOLD && call->asked.upto)
 		d->engine.call->found = held_elsewhere(d);
 	err = sl_decide(&d->engine);
 	SL_ASSERT(err == SLUICE_OK); /* whoever has no room was denied */
 	if (slr_holds_by(call->operation) && !call->keep &&
-	    (!d->engine.call->merged.allowed || (call->operation == SL_OP_HOLD && call->cost == 0)))
+	    (!d->engine.call->merged.allowed || (call->operation == SL_OP_HOLD && call->asked.cost == 0)))
 		slr_look_kept(d);
 	return SLR_FINE;
 }
 
 enum slr_failure slr_decide_cells(struct slr_call *call) {
 	struct slr_deciding d;
-	struct sluice_item items[SLUICE_ITEMS_MAX];
-	struct sluice_call asked;
 	uint32_t counts_before[SLUICE_ITEMS_MAX]; /* of each key */
 	enum slr_failure failure = SLR_LOG_TOO_LONG;
-	SL_DEBUG_ASSERT(call->item_count <= SLUICE_ITEMS_MAX && call->key_count <= SLUICE_ITEMS_MAX);
-	translate(call, &asked, items);
+	SL_DEBUG_ASSERT(call->asked.item_count <= SLUICE_ITEMS_MAX && call->key_count <= SLUICE_ITEMS_MAX);
+	/* a front that holds or confirms charges */
+	call->asked.operation = slr_holds_by(call->operation) ? SLUICE_CHARGE : (sluice_operation)call->operation;
+	sl_answer_clear(&call->asked);
 	d.call = call;
 	d.engine.host = &values;
-	d.engine.call = &asked;
+	d.engine.call = &call->asked;
 	d.engine.retried = call->token != 0;
 	d.engine.always_changes = call->operation == SL_OP_CONFIRM;
 	for (uint32_t k = 0; k < call->key_count; k++)
 		counts_before[k] = slr_key_begin(&call->keys[k]);
 	if (begin(&d))
 		failure = run(&d);
-	tell(call, &asked);
-	for (uint32_t i = 0; i < call->item_count; i++)
+	for (uint32_t i = 0; i < call->asked.item_count; i++)
 		slr_part_drop(&d.parts[i]);
 	for (uint32_t k = 0; k < call->key_count; k++)
 		slr_key_settle(call, &call->keys[k], counts_before[k]);

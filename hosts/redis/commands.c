@@ -32,27 +32,14 @@ static void *put_one(void *to, int64_t value) {
 }
 
 static void reply_seven(const struct slr_request *request, int more) {
-	const struct sluice_decision *merged = &request->call->merged;
+	const struct sluice_decision *merged = &request->call->asked.merged;
 	slr_ReplyWithArray(request->context, SL_FIGURES + more);
 	(void)sl_answer_seven(put_one, request->context, merged, merged->allowed, merged->index);
 }
 
 static void reply_cell(const struct slr_request *request) {
 	slr_ReplyWithArray(request->context, SL_FIGURES_CELL);
-	(void)sl_answer_cell(put_one, request->context, &request->call->merged);
-}
-
-/* What the call has come to, as the answer tells it. */
-static const struct sluice_call *outcome_of(const struct slr_request *request) {
-	struct sluice_call *told = request->command->call;
-	struct slr_call *call = request->call;
-	told->merged = call->merged;
-	told->each = call->each;
-	told->granted = call->granted;
-	told->found = call->found;
-	told->forgotten = call->forgotten;
-	told->repeated = call->repeated;
-	return told;
+	(void)sl_answer_cell(put_one, request->context, &request->call->asked.merged);
 }
 
 /* The id of what there is now under it: a lease, or a reservation. */
@@ -66,7 +53,8 @@ static struct sluice_bytes id_of(const struct slr_request *request, const struct
 
 static void reply_more(const struct slr_request *request) {
 	const struct sl_command *command = request->command;
-	struct sl_outcome outcome = {.operation = command->operation, .given = command->given, .call = outcome_of(request)};
+	struct sl_outcome outcome = {
+		.operation = command->operation, .given = command->given, .call = &request->call->asked};
 	outcome.id = id_of(request, outcome.call);
 	if (sl_answer_is_decision(&outcome)) {
 		reply_seven(request, sl_answer_more(&outcome));
@@ -91,14 +79,14 @@ static void reply(const struct slr_request *request) {
 static __attribute__((noinline)) void make_id(struct slr_request *request) {
 	static char made[17]; /* read until the reply has been given */
 	slr_GetRandomHexChars(made, 16);
-	request->command->call->id = sl_slice(made, 16);
-	request->call->id = sl_id_number(request->command->call->id);
+	request->call->asked.id = sl_slice(made, 16);
+	request->call->id = sl_id_number(request->call->asked.id);
 }
 
 /* Decides a call that has been read, and replies. */
 static int decide(struct slr_request *request) {
 	struct slr_call *call = request->call;
-	bool has_id = request->command->call->id.len != 0;
+	bool has_id = call->asked.id.len != 0;
 	if (has_id && call->operation == SL_OP_CHECK)
 		call->token = slr_token_of(request);
 	else if (!has_id && (call->operation == SL_OP_ACQUIRE || call->operation == SL_OP_RESERVE))

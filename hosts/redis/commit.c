@@ -29,10 +29,10 @@ int64_t slr_wall_in(const struct slr_call *call, struct slr_key *key, sluice_ns 
 /* The wall time at which a counter equals none that is charged as `decision` says, and holds nothing; `end`: of a hold
  * that is being placed, or 0. */
 static int64_t until_of(const struct slr_call *call, const struct slr_part *m, sluice_ns end) {
-	int64_t until_ms = wall_in(call, m->key, m->clock - call->now, sl_step_life(m->cell.limit, m->cell.decision));
+	int64_t until_ms = wall_in(call, m->key, m->clock - call->asked.now, sl_step_life(m->cell.limit, m->cell.decision));
 	if (m->holds != NULL && m->holds->count > m->ended)
 		end = sl_max(end, m->holds->list[m->holds->count - 1].end);
-	int64_t end_ms = end <= m->clock ? 0 : wall_in(call, m->key, end - call->now, SL_MS_NS);
+	int64_t end_ms = end <= m->clock ? 0 : wall_in(call, m->key, end - call->asked.now, SL_MS_NS);
 	return end_ms > until_ms ? end_ms : until_ms;
 }
 
@@ -94,7 +94,7 @@ bool slr_part_has_place(const struct slr_part *m) {
 static bool grows(const struct slr_call *call, struct slr_part *m) {
 	struct sluice_decision decision;
 	m->cell.counter.state = m->state;
-	sl_step(m->cell.limit, &m->cell.counter, call->now, m->cell.cost, true, &decision);
+	sl_step(m->cell.limit, &m->cell.counter, call->asked.now, m->cell.cost, true, &decision);
 	return sl_step_block_bytes(m->cell.limit, &m->cell.counter, m->cell.cost) != 0;
 }
 
@@ -125,7 +125,7 @@ enum slr_failure slr_part_plan(const struct slr_call *call, struct slr_part *m, 
 		return fits(m->cell.limit, m, change->charge);
 	limit = charging_limit(m, change);
 	m->cell.counter.state = m->state;
-	sl_step(&limit, &m->cell.counter, call->now, change->charge, true, &decision);
+	sl_step(&limit, &m->cell.counter, call->asked.now, change->charge, true, &decision);
 	return fits(&limit, m, change->charge);
 }
 
@@ -138,7 +138,7 @@ static void charge(const struct slr_call *call, struct slr_part *m, const struct
 	bool charged;
 	*fresh = NULL;
 	if (change->charge != 0 && is_stepped(m, change)) {
-		charged = sl_copy_write(m->cell.limit, counter, call->now, change->charge, &slr_blocks, fresh);
+		charged = sl_copy_write(m->cell.limit, counter, call->asked.now, change->charge, &slr_blocks, fresh);
 		SL_ASSERT(charged);
 		return;
 	}
@@ -146,12 +146,12 @@ static void charge(const struct slr_call *call, struct slr_part *m, const struct
 	if (change->charge == 0)
 		return;
 	if (change->counted) {
-		charged = sl_copy_count(m->cell.limit, counter, call->now, change->charge, &slr_blocks, fresh);
+		charged = sl_copy_count(m->cell.limit, counter, call->asked.now, change->charge, &slr_blocks, fresh);
 		SL_ASSERT(charged || *fresh == NULL); /* a log as long as may be is not made longer by denials */
 		return;
 	}
 	limit = charging_limit(m, change);
-	charged = sl_copy_charge(&limit, counter, call->now, change->charge, &slr_blocks, fresh);
+	charged = sl_copy_charge(&limit, counter, call->asked.now, change->charge, &slr_blocks, fresh);
 	SL_ASSERT(charged || change->forced);
 }
 
@@ -184,11 +184,11 @@ static void note_charges(const struct slr_call *call, struct slr_part *m, const 
 	if (change->charge == 0)
 		return;
 	if (change->counted)
-		slr_effect_count(&m->key->effects, m->identity, call->now, change->charge, m->cell.limit->quota);
+		slr_effect_count(&m->key->effects, m->identity, call->asked.now, change->charge, m->cell.limit->quota);
 	else if (sl_rule_has(m->cell.limit, SL_HAS_SEATS))
-		slr_effect_lend(&m->key->effects, m->identity, call->now, change->charge, m->cell.who);
+		slr_effect_lend(&m->key->effects, m->identity, call->asked.now, change->charge, m->cell.who);
 	else
-		slr_effect_charge(&m->key->effects, m->identity, call->now, change->charge);
+		slr_effect_charge(&m->key->effects, m->identity, call->asked.now, change->charge);
 }
 
 /* Reservations that have ended leave the ledger, with whatever the counter is changed by. */
@@ -324,8 +324,8 @@ void slr_part_refund(const struct slr_call *call, struct slr_part *m, uint32_t c
 	if (!m->cell.there)
 		return;
 	step->state = m->state;
-	any = sl_step_prepare_refund(m->cell.limit, step, call->now, &cost);
-	any = sl_step_refund(m->cell.limit, step, call->now, cost) || any;
+	any = sl_step_prepare_refund(m->cell.limit, step, call->asked.now, &cost);
+	any = sl_step_refund(m->cell.limit, step, call->asked.now, cost) || any;
 	if (!any && m->returned == 0)
 		return;
 	changed(m, 0);
@@ -352,7 +352,7 @@ void slr_part_refund(const struct slr_call *call, struct slr_part *m, uint32_t c
 	holds_changed = put_holds(m, counter, &nothing);
 	if (call->heard) {
 		if (sl_rule_has(m->cell.limit, SL_TAKES_MEMBER))
-			slr_effect_who(&m->key->effects, SLR_EFFECT_FORGET, m->identity, call->now, m->cell.who);
+			slr_effect_who(&m->key->effects, SLR_EFFECT_FORGET, m->identity, call->asked.now, m->cell.who);
 		else if (sl_rule_has(m->cell.limit, SL_HAS_BLOCK))
 			slr_effect_whole(&m->key->effects, counter);
 		else
@@ -389,13 +389,13 @@ static bool end_lease(const struct slr_call *call, struct slr_part *m, bool rene
 	struct slr_counter *counter;
 	if (!m->cell.there || !sl_rule_has(m->cell.limit, SL_TAKES_LEASE))
 		return false;
-	if (!sl_lease_is_held(&m->cell.counter, call->now)) /* before the value is opened: that may move it unheard */
+	if (!sl_lease_is_held(&m->cell.counter, call->asked.now)) /* before the value is opened: that may move it unheard */
 		return false;
 	counter = slr_value_open(&m->key->value, m->identity, SLR_UNTIL_UNKNOWN);
-	if (!slr_counter_end(m->cell.limit, counter, renew ? SLR_END_RENEW : SLR_END_RELEASE, call->now, m->cell.who))
+	if (!slr_counter_end(m->cell.limit, counter, renew ? SLR_END_RENEW : SLR_END_RELEASE, call->asked.now, m->cell.who))
 		return false;
 	if (call->heard)
-		slr_effect_who(&m->key->effects, renew ? SLR_EFFECT_RENEW : SLR_EFFECT_RELEASE, m->identity, call->now,
+		slr_effect_who(&m->key->effects, renew ? SLR_EFFECT_RENEW : SLR_EFFECT_RELEASE, m->identity, call->asked.now,
 		               m->cell.who);
 	changed(m, 0);
 	return true;
@@ -410,9 +410,9 @@ bool slr_part_renew(const struct slr_call *call, struct slr_part *m) {
 }
 
 void slr_part_reserve(const struct slr_call *call, struct slr_part *m) {
-	struct sl_reservation reservation = sl_reservation_of(m->cell.limit, &m->cell.counter, call->now, call->id,
+	struct sl_reservation reservation = sl_reservation_of(m->cell.limit, &m->cell.counter, call->asked.now, call->id,
 	                                                      m->cell.cost, m->cell.ttl_ns);
-	int64_t until_ms = wall_in(call, m->key, reservation.instant - call->now, m->cell.ttl_ns + SL_MS_NS);
+	int64_t until_ms = wall_in(call, m->key, reservation.instant - call->asked.now, m->cell.ttl_ns + SL_MS_NS);
 	bool added;
 	added = slr_ledger_add(&m->key->value, m->identity, m->cell.limit, m->cell.limit->quota, &reservation, until_ms);
 	SL_ASSERT(added);
@@ -431,7 +431,7 @@ void slr_part_close(const struct slr_call *call, struct slr_part *m, const struc
 }
 
 void slr_part_strike(const struct slr_call *call, struct slr_part *m) {
-	sluice_ns life = sl_strikes_life(m->cell.terms, m->cell.strikes, call->now);
+	sluice_ns life = sl_strikes_life(m->cell.terms, m->cell.strikes, call->asked.now);
 	int64_t until_ms = wall_in(call, m->key, 0, sl_min(life, SLUICE_NEVER - SL_MS_NS) + SL_MS_NS);
 	struct slr_counter scratch;
 	slr_strikes_put(&m->key->value, m->identity, m->cell.strikes, until_ms);

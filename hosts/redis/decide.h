@@ -26,17 +26,6 @@ enum slr_failure {
 	SLR_NO_ROOM,           /* the server has no memory for what a charge would add */
 };
 
-struct slr_item {
-	struct sluice_limit limit;
-	uint8_t key;     /* index into slr_call.keys */
-	uint8_t watched; /* 0: enforced; SLUICE_OBSERVED, SLUICE_TRIED */
-	bool has_terms;
-	uint32_t cost;             /* its own; 0: the call's */
-	uint64_t member;           /* distinct: the fingerprint of who is counted; 0: nobody's */
-	sluice_ns ttl_ns;          /* SL_OP_ACQUIRE, _RESERVE: what it is charged is reserved for so long; 0: the call's */
-	struct sluice_terms terms; /* where it has any */
-};
-
 struct slr_key {
 	slr_value value;        /* in and out */
 	bool changed;           /* out: it is to be kept, its expiry set, its effects sent */
@@ -45,32 +34,26 @@ struct slr_key {
 	struct slr_effects effects; /* out: what changed, for replicas; written where call->heard */
 };
 
+/* A call of counters in values: what is asked of them, and what a front and a value need beside that. */
 struct slr_call {
-	enum sl_operation operation;
-	uint32_t item_count, key_count; /* at most SLUICE_ITEMS_MAX each; SL_OP_LEASE: one item */
-	uint32_t cost;
-	uint32_t spent, want; /* SL_OP_LEASE */
-	uint64_t id;          /* of holds, leases and reservations */
-	uint64_t token;       /* SL_OP_CHECK: of the request's ID and all its counters; 0: it has none */
-	sluice_ns ttl_ns;     /* SL_OP_HOLD, _LEASE, _RESERVE */
-	sluice_ns now;
-	int64_t (*wall_ms)(void); /* Unix ms */
-	bool (*is_full)(void);    /* whether the server has no memory for more; NULL: it always has. Asked where some is
-	                           * needed */
+	struct sluice_call asked; /* and answered; its operation, `items` and `each` are filled as it is decided. `found`:
+	                           * of SL_OP_HOLD with upto the most that others hold of one counter; `forgotten`: holds
+	                           * cancelled, too; `granted`: what was leased, too */
+	struct sluice_item items[SLUICE_ITEMS_MAX]; /* SL_OP_LEASE: one; their keys are those below */
+	uint8_t key_of[SLUICE_ITEMS_MAX];           /* of each item: index into `keys` */
+	struct slr_key keys[SLUICE_ITEMS_MAX];
+	uint32_t key_count;          /* at most SLUICE_ITEMS_MAX */
+	enum sl_operation operation; /* what it is to its caller: a hold is a charge to what decides */
+	uint32_t spent, want;        /* SL_OP_LEASE */
+	uint64_t id;                 /* of holds, leases and reservations: the number of asked.id, or a front's */
+	uint64_t token;              /* SL_OP_CHECK: of the request's ID and all its counters; 0: it has none */
+	int64_t (*wall_ms)(void);    /* Unix ms */
+	bool (*is_full)(void);       /* whether the server has no memory for more; NULL: it always has. Asked where some is
+	                              * needed */
 	int64_t slack_ms; /* how much longer keys live: instants that a caller sets need not pass as the wall clock does */
-	bool want_next;   /* fill next_after_ns */
-	bool upto;        /* SL_OP_CHECK, _PEEK, _HOLD: grant the largest part of the cost that is admitted */
 	bool keep;        /* no figure counts the hold of `id`; SL_OP_CONFIRM charges out of it, and keeps the rest */
 	bool heard;       /* somebody listens */
-	struct slr_item items[SLUICE_ITEMS_MAX];
-	struct slr_key keys[SLUICE_ITEMS_MAX];
-
-	struct sluice_decision merged, each[SLUICE_ITEMS_MAX]; /* out */
-	uint32_t forgotten;                                    /* out: counters reset, or holds cancelled */
-	uint32_t granted;                                      /* out: what was leased, or of the cost granted */
-	uint32_t found;                                        /* out: SL_OP_RELEASE, _RENEW, _COMMIT: of how many counters;
-	                                                        * SL_OP_HOLD with upto: the most that others hold of one */
-	bool repeated; /* out: nothing was charged, since that had been done under this id */
+	struct sluice_decision each[SLUICE_ITEMS_MAX]; /* out */
 };
 
 /* Who holds leases of a call's one limit, of concurrency, those that end first first: fills at most `room` of `list`.

@@ -147,7 +147,7 @@ static sluice_ns reset_after(const struct slr_call *call, const struct slr_part 
 	if (!has_live_lease(m))
 		return reset_ns;
 	begin_future(&future, m);
-	if (charge != 0 && !slr_image_charge(&future.wide, &future.image, call->now, charge))
+	if (charge != 0 && !slr_image_charge(&future.wide, &future.image, call->asked.now, charge))
 		charge = 0; /* planning the charge will say so */
 	while (advance(m, &future))
 		;
@@ -189,17 +189,17 @@ static void decide_held(const struct slr_call *call, struct slr_part *m, uint64_
 	bool hold = call->operation == SL_OP_HOLD;
 	struct sluice_decision plain;
 	uint64_t room;
-	look(m, call->now, with_held(m, cost, m->held), decision);
-	room = room_of(m, call->now, decision->remaining);
+	look(m, call->asked.now, with_held(m, cost, m->held), decision);
+	room = room_of(m, call->asked.now, decision->remaining);
 	room = room > m->held ? room - m->held : 0;
 	charge = charge && decision->allowed && cost != 0;
 	if (!decision->allowed && m->held != 0)
-		judge_denial(m, call->now, cost, decision);
+		judge_denial(m, call->asked.now, cost, decision);
 	decision->remaining = (uint32_t)sl_min(charge ? room - cost : room, UINT32_MAX);
 	if (charge && !hold)
-		step(m, call->now, cost, true, &plain);
+		step(m, call->asked.now, cost, true, &plain);
 	else
-		look(m, call->now, 0, &plain);
+		look(m, call->asked.now, 0, &plain);
 	decision->reset_after_ns = reset_after(call, m, charge && !hold ? (uint32_t)cost : 0, plain.reset_after_ns);
 }
 
@@ -210,10 +210,10 @@ void slr_part_judge(const struct slr_call *call, struct slr_part *m, uint64_t co
 		return;
 	}
 	if (m->ledger.count == m->returned) {
-		step(m, call->now, cost, charge, decision);
+		step(m, call->asked.now, cost, charge, decision);
 		return;
 	}
-	look(m, call->now, cost, decision);
+	look(m, call->asked.now, cost, decision);
 	if (charge && decision->allowed && cost != 0)
-		step(m, call->now, cost, true, decision); /* what is open is looked at again after the charge */
+		step(m, call->asked.now, cost, true, decision); /* what is open is looked at again after the charge */
 }

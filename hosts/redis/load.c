@@ -151,7 +151,7 @@ bool slr_part_load(const struct slr_call *call, struct slr_part *m, bool skip_ow
 	m->ledger = (struct sl_ledger){NULL, 0};
 	m->contents.memory = NULL;
 	m->returned = 0;
-	m->clock = call->now;
+	m->clock = call->asked.now;
 	m->cell.plain = m->cell.ttl_ns == 0 && m->cell.strikes == NULL;
 	if (m->cell.strikes != NULL)
 		memset(m->cell.strikes, 0, sizeof *m->cell.strikes);
@@ -161,7 +161,7 @@ bool slr_part_load(const struct slr_call *call, struct slr_part *m, bool skip_ow
 		slr_counter_load(counter, &m->cell.counter);
 		m->cell.counter.who = m->cell.who;
 		m->state = m->cell.counter.state;
-		m->clock = sl_step_instant(m->cell.limit, &m->cell.counter, call->now);
+		m->clock = sl_step_instant(m->cell.limit, &m->cell.counter, call->asked.now);
 		m->holds = slr_counter_holds(counter);
 	}
 	if (companions)

@@ -2,7 +2,6 @@
 #include "hosts/redis/request.h"
 
 #include "algo/rule.h"
-#include "base/siphash.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,7 +10,9 @@
 
 struct slr_settings slr_settings; /* filled as the module is loaded */
 
-static struct slr_call call; /* one command is read at a time */
+/* One command is read at a time. */
+static struct slr_call call = {.asked.items = call.items};
+static struct sluice_limit limits[SLUICE_ITEMS_MAX];
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
@@ -44,18 +45,16 @@ static const char *refuses_at(const struct sl_command *c) {
 /* Right into the call that it will be part of. */
 static const struct sluice_limit *find_limit(struct sl_command *c, struct sluice_bytes text,
                                              struct sluice_error *error) {
-	struct sluice_limit *limit = &call.items[c->call->item_count].limit;
+	struct sluice_limit *limit = &limits[c->call->item_count];
 	return slr_limit_read(limit, text, error) ? limit : NULL;
 }
 
 static const struct sl_command_door door = {.fronts = true, .refuses_at = refuses_at, .limit = find_limit};
 static struct sluice_bytes texts[SL_COMMAND_ARGS_MAX];
-static struct sluice_item items[SLUICE_ITEMS_MAX];
-static struct sluice_call asked = {.items = items};
 static struct sl_ticket ticket;
 static unsigned char ticket_memory[SL_TICKET_BYTES_MAX];
 static struct sl_command command = {
-	.door = &door, .call = &asked, .items = items, .ticket = &ticket, .ticket_memory = ticket_memory};
+	.door = &door, .call = &call.asked, .items = call.items, .ticket = &ticket, .ticket_memory = ticket_memory};
 
 void slr_request_begin(struct slr_request *request, struct RedisModuleCtx *context, struct RedisModuleString **args,
                        int count) {
@@ -65,11 +64,10 @@ void slr_request_begin(struct slr_request *request, struct RedisModuleCtx *conte
 	request->call = &call;
 	request->command = &command;
 	command.ticketed = false;
-	asked.item_count = 0;
-	asked.want_next = asked.upto = false;
-	asked.id.len = 0;
-	asked.ttl_ns = 0;
-	call.item_count = call.key_count = 0;
+	call.asked.item_count = call.key_count = 0;
+	call.asked.want_next = call.asked.upto = false;
+	call.asked.id.len = 0;
+	call.asked.ttl_ns = 0;
 	call.token = 0;
 	call.wall_ms = slr_clock_wall_ms;
 	call.is_full = NULL;
@@ -108,13 +106,6 @@ uint8_t slr_read_key(struct slr_request *request, uint32_t index) {
 	return (uint8_t)k;
 }
 
-uint64_t slr_member_number(struct sluice_bytes member) {
-	/* A fixed key: a value is read by other nodes than the one that wrote it. */
-	static const uint64_t key[2] = {0x6d656d6265722d6f, 0x662d736c75696365};
-	uint64_t number = sl_siphash(key, NULL, 0, member, 2, 4);
-	return number != 0 ? number : 1;
-}
-
 /* The instant of a call that names none, as at the server's doors: whole milliseconds, so that a counter is small and a
  * log exact to its stamps; but for a bucket, of which 3,000 a second may be asked, the nanosecond. */
 static sluice_ns instant(void) {
@@ -124,44 +115,32 @@ static sluice_ns instant(void) {
 	return by_ns ? now : now - now % SL_MS_NS;
 }
 
-static void take_item(struct slr_request *request, uint32_t i) {
-	const struct sluice_item *from = &items[i];
-	struct slr_item *item = &call.items[i];
-	if (!command.ticketed)
-		item->key = i != 0 && command.key_args[i] == command.key_args[i - 1]
-		                ? call.items[i - 1].key
-		                : slr_read_key(request, command.key_args[i]);
-	item->watched = from->observed;
-	item->cost = from->cost;
-	item->ttl_ns = from->ttl_ns;
-	item->member = from->member.data == NULL ? 0 : slr_member_number(from->member);
-	item->has_terms = from->terms != NULL;
-	if (item->has_terms)
-		item->terms = *from->terms;
-	if ((command.named & 1u << i) != 0 && sl_rule_has(&item->limit, SL_HAS_COUNTER))
-		sl_rule_name(&item->limit, command.names[i]);
-	if (sl_rule_needs_key(&item->limit))
-		sl_rule_key(&item->limit, from->key);
+/* Which key each item counts for, and in whose name. */
+static void take_items(struct slr_request *request) {
+	for (uint32_t i = 0; i < call.asked.item_count; i++) {
+		if (!command.ticketed)
+			call.key_of[i] = i != 0 && command.key_args[i] == command.key_args[i - 1]
+			                     ? call.key_of[i - 1]
+			                     : slr_read_key(request, command.key_args[i]);
+		if ((command.named & 1u << i) != 0 && sl_rule_has(&limits[i], SL_HAS_COUNTER))
+			sl_rule_name(&limits[i], command.names[i]);
+		if (sl_rule_needs_key(&limits[i]))
+			sl_rule_key(&limits[i], call.items[i].key);
+	}
 }
 
-/* All but the items. */
+/* What only a front or a value asks for. */
 static void take_call(void) {
 	call.operation = command.operation;
-	call.cost = asked.cost;
 	call.spent = command.spent;
 	call.want = command.want;
-	call.id = asked.id.len != 0 ? sl_id_number(asked.id) : command.hold;
-	call.ttl_ns = asked.ttl_ns;
-	call.want_next = asked.want_next || command.operation == SL_OP_LEASE;
-	call.upto = asked.upto;
+	call.id = call.asked.id.len != 0 ? sl_id_number(call.asked.id) : command.hold;
+	call.asked.want_next |= command.operation == SL_OP_LEASE;
 	call.keep = (command.given & (SL_SAYS(KEEP) | SL_SAYS(BESIDE))) != 0;
-	call.item_count = asked.item_count;
-	if ((command.given & SL_SAYS(AT)) != 0) {
-		call.now = asked.now;
+	if ((command.given & SL_SAYS(AT)) != 0)
 		call.slack_ms = CLIENT_TIME_SLACK_MS;
-	} else {
-		call.now = instant();
-	}
+	else
+		call.asked.now = instant();
 }
 
 bool slr_read_call(struct slr_request *request, enum sl_operation operation) {
@@ -175,12 +154,12 @@ bool slr_read_call(struct slr_request *request, enum sl_operation operation) {
 		slr_fail(request, "%s", command.error);
 		return false;
 	}
-	for (uint32_t i = 0; command.ticketed && i < asked.item_count; i++) {
-		call.items[i].limit = *items[i].limit;
-		command.algorithms |= 1u << items[i].limit->algorithm;
+	for (uint32_t i = 0; command.ticketed && i < call.asked.item_count; i++) {
+		limits[i] = *call.items[i].limit;
+		call.items[i].limit = &limits[i];
+		command.algorithms |= 1u << limits[i].algorithm;
 	}
-	for (uint32_t i = 0; i < asked.item_count; i++)
-		take_item(request, i);
+	take_items(request);
 	take_call();
 	return true;
 }
@@ -190,17 +169,17 @@ bool slr_read_throttle(struct slr_request *request) {
 		return false;
 	command.operation = SL_OP_THROTTLE;
 	if (!sl_command_read_throttle(&command, texts, request->count) ||
-	    !sl_command_throttle_limit(&command, &call.items[0].limit)) {
+	    !sl_command_throttle_limit(&command, &limits[0])) {
 		slr_fail(request, "%s", command.error);
 		return false;
 	}
-	items[0] = (struct sluice_item){.limit = &call.items[0].limit, .key = texts[1]};
+	call.items[0] = (struct sluice_item){.limit = &limits[0], .key = texts[1]};
 	command.key_args[0] = 1;
 	command.named = 0;
-	asked.item_count = 1;
-	take_item(request, 0);
+	call.asked.item_count = 1;
+	take_items(request);
 	take_call();
-	call.operation = (enum sl_operation)asked.operation;
-	call.now = slr_clock_now();
+	call.operation = (enum sl_operation)call.asked.operation;
+	call.asked.now = slr_clock_now();
 	return true;
 }

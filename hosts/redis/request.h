@@ -68,9 +68,6 @@ SLUICE_MUST_USE bool slr_read_call(struct slr_request *request, enum sl_operatio
 /* The same for CL.THROTTLE. */
 SLUICE_MUST_USE bool slr_read_throttle(struct slr_request *request);
 
-/* The fingerprint of a member of `distinct`, the same on every node; never 0. */
-uint64_t slr_member_number(struct sluice_bytes member);
-
 /* The key's place in the call, for `arg`; the first time it is added. */
 uint8_t slr_read_key(struct slr_request *request, uint32_t index);
 

@@ -39,7 +39,7 @@ struct sl_shortage slr_shortage_of(const struct slr_call *call, struct slr_part 
 }
 
 struct slr_key *slr_record_key(const struct slr_deciding *d) {
-	for (uint32_t i = 0; i < d->call->item_count; i++)
+	for (uint32_t i = 0; i < d->call->asked.item_count; i++)
 		if (d->parts[i].cell.counts && !d->parts[i].cell.tried)
 			return d->parts[i].key;
 	return NULL;
@@ -48,7 +48,7 @@ struct slr_key *slr_record_key(const struct slr_deciding *d) {
 bool slr_counters_fit(const struct slr_deciding *d, uint32_t *at) {
 	const struct slr_call *call = d->call;
 	uint32_t more[SLUICE_ITEMS_MAX] = {0};
-	for (uint32_t i = 0; i < call->item_count; i++) {
+	for (uint32_t i = 0; i < call->asked.item_count; i++) {
 		const struct slr_part *m = &d->parts[i];
 		if (m->cell.charged && !m->cell.there)
 			more[m->key - call->keys]++;
@@ -57,7 +57,7 @@ bool slr_counters_fit(const struct slr_deciding *d, uint32_t *at) {
 	}
 	if (call->token != 0 && slr_record_key(d) != NULL)
 		more[slr_record_key(d) - call->keys]++;
-	for (*at = 0; *at < call->item_count; ++*at) {
+	for (*at = 0; *at < call->asked.item_count; ++*at) {
 		const struct slr_part *m = &d->parts[*at];
 		size_t k = (size_t)(m->key - call->keys);
 		if (m->cell.charged && (!m->cell.there || m->cell.ttl_ns != 0) && more[k] != 0 &&

@@ -5,7 +5,7 @@
 
 void slr_cancel_holds(struct slr_deciding *d) {
 	static const struct slr_change drop = {.drop_own = true};
-	for (uint32_t i = 0; i < d->call->item_count; i++) {
+	for (uint32_t i = 0; i < d->call->asked.item_count; i++) {
 		struct slr_part *m = &d->parts[i];
 		if (m->cell.leader != i || m->own < 0)
 			continue;
@@ -17,7 +17,7 @@ void slr_cancel_holds(struct slr_deciding *d) {
 
 /* Whether the call is allowed was decided without its own hold, the rest is what anybody finds. */
 void slr_look_kept(struct slr_deciding *d) {
-	for (uint32_t i = 0; i < d->call->item_count; i++) {
+	for (uint32_t i = 0; i < d->call->asked.item_count; i++) {
 		struct slr_part *m = &d->parts[i];
 		struct sluice_decision *decision = m->cell.decision, before = *decision;
 		if (m->own < 0)
@@ -36,7 +36,7 @@ static enum slr_failure take(struct slr_deciding *d, struct sl_shortage *shortag
 	struct slr_call *call = d->call;
 	struct slr_part *m = &d->parts[0];
 	uint32_t held = m->own >= 0 ? m->holds->list[m->own].cost : 0, at;
-	struct slr_hold hold = {.id = call->id, .end = m->clock + call->ttl_ns, .lease = 1};
+	struct slr_hold hold = {.id = call->id, .end = m->clock + call->asked.ttl_ns, .lease = 1};
 	struct slr_change change = {
 		.charge = call->spent < held ? call->spent : held, .forced = true, .drop_own = true, .place = NULL};
 	struct sluice_decision room;

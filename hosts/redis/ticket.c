@@ -75,8 +75,8 @@ static bool may_use_keys(struct slr_request *request) {
 
 bool slr_take_ticket_keys(struct slr_request *request) {
 	made_count = 0;
-	for (uint32_t i = 0; i < request->call->item_count; i++)
-		request->call->items[i].key = key_of(request, request->command->items[i].key);
+	for (uint32_t i = 0; i < request->call->asked.item_count; i++)
+		request->call->key_of[i] = key_of(request, request->call->items[i].key);
 	if (may_use_keys(request))
 		return true;
 	slr_request_end(request);
@@ -92,45 +92,46 @@ struct sluice_bytes slr_ticket_of(const struct slr_request *request) {
 	const struct slr_call *call = request->call;
 	static char text[SL_TICKET_BYTES_MAX], names[SLUICE_ITEMS_MAX][SLUICE_NAME_BYTES_MAX + 1];
 	const char *named[SLUICE_ITEMS_MAX];
-	for (uint32_t i = 0; i < call->item_count; i++) {
+	for (uint32_t i = 0; i < call->asked.item_count; i++) {
 		struct sluice_bytes name = request->command->names[i];
-		bool has_name = (request->command->named & 1u << i) != 0 && sl_rule_has(&call->items[i].limit, SL_HAS_COUNTER);
+		bool has_name = (request->command->named & 1u << i) != 0 && sl_rule_has(call->items[i].limit, SL_HAS_COUNTER);
 		named[i] = has_name ? names[i] : NULL;
 		if (has_name)
 			memcpy(names[i], name.data, name.len);
 		names[i][has_name ? name.len : 0] = '\0';
 	}
 	return sl_slice(
-		text, sl_ticket_write(text, call->id, slr_arg(request, 1), request->command->items, named, call->item_count));
+		text, sl_ticket_write(text, call->id, slr_arg(request, 1), call->items, named, call->asked.item_count));
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
 /* One counter: its key and identity. */
-static uint64_t counter_hash(const struct slr_request *request, const struct slr_item *item) {
+static uint64_t counter_hash(const struct slr_request *request, uint32_t i) {
 	/* A fixed key, as for members. */
 	static const uint64_t key[2] = {0x636f756e7465722d, 0x6f662d746f6b656e};
 	struct sluice_bytes name;
-	name.data = slr_StringPtrLen(request->names[item->key], &name.len);
-	return sl_siphash(key, &item->limit.derived[SL_IDENT_KIND], 2, name, 2, 4);
+	name.data = slr_StringPtrLen(request->names[request->call->key_of[i]], &name.len);
+	return sl_siphash(key, &request->call->items[i].limit->derived[SL_IDENT_KIND], 2, name, 2, 4);
 }
 
 /* Whether an item before it is of the same counter: a set has it once. */
 static bool stands_before(const struct slr_call *call, uint32_t i) {
 	for (uint32_t k = 0; k < i; k++)
-		if (call->items[k].key == call->items[i].key &&
-		    memcmp(call->items[k].limit.derived, call->items[i].limit.derived, 2 * sizeof(uint64_t)) == 0)
+		if (call->key_of[k] == call->key_of[i] &&
+		    sl_identity_equal(sl_identity_of(call->items[k].limit), sl_identity_of(call->items[i].limit)))
 			return true;
 	return false;
 }
 
 uint64_t slr_token_of(const struct slr_request *request) {
 	static const uint64_t key[2] = {0x746f6b656e2d6f66, 0x2d726571756573};
+	const struct slr_call *call = request->call;
 	uint64_t sum = 0, hash;
-	for (uint32_t i = 0; i < request->call->item_count; i++)
-		if (sl_rule_has(&request->call->items[i].limit, SL_HAS_COUNTER) &&
-		    request->call->items[i].watched != SLUICE_TRIED && !stands_before(request->call, i))
-			sum += counter_hash(request, &request->call->items[i]);
-	hash = sl_siphash(key, &sum, 1, request->command->call->id, 2, 4);
+	for (uint32_t i = 0; i < call->asked.item_count; i++)
+		if (sl_rule_has(call->items[i].limit, SL_HAS_COUNTER) && call->items[i].observed != SLUICE_TRIED &&
+		    !stands_before(call, i))
+			sum += counter_hash(request, i);
+	hash = sl_siphash(key, &sum, 1, call->asked.id, 2, 4);
 	return hash != 0 ? hash : 1;
 }

@@ -82,7 +82,8 @@ static struct said ask_module(struct world *w, sluice_operation operation, uint6
 	                                           [SLUICE_COMMIT] = SL_OP_COMMIT};
 	struct slr_call call = redis_call(words[operation], w->value, &w->limit, at_ms * SL_MS_NS, cost);
 	call.id = id;
-	call.ttl_ns = ttl_ms * SL_MS_NS;
+	call.asked.id = sl_slice("id", id != 0 ? 2 : 0);
+	call.asked.ttl_ns = ttl_ms * SL_MS_NS;
 	call.heard = true;
 	if (slr_decide(&call) != SLR_FINE)
 		differ(w, "the module failed", 1, 0);
@@ -91,7 +92,7 @@ static struct said ask_module(struct world *w, sluice_operation operation, uint6
 	                                                                                  call.keys[0].effects.bytes.len}))
 		differ(w, "a replica refuses what was noted", 1, 0);
 	slr_bytes_free(&call.keys[0].effects.bytes);
-	return (struct said){call.merged, call.found, call.repeated};
+	return (struct said){call.asked.merged, call.asked.found, call.asked.repeated};
 }
 
 static struct said ask(struct world *w, sluice_operation operation, uint64_t at_ms, uint32_t cost, uint64_t id,

@@ -516,8 +516,9 @@ static void run_module(struct stream *s) {
 		struct standing now = stand(s, op, true);
 		struct figures got;
 		call.id = op->id;
-		call.ttl_ns = op->ttl_ms * TWIN_MS;
-		call.want_next = false;
+		call.asked.id = sl_slice("id", op->id != 0 ? 2 : 0);
+		call.asked.ttl_ns = op->ttl_ms * TWIN_MS;
+		call.asked.want_next = false;
 		call.heard = true;
 		call.keys[0].effects = effects;
 		assert_int_equal(slr_decide(&call), SLR_FINE);
@@ -525,7 +526,7 @@ static void run_module(struct stream *s) {
 		effects = call.keys[0].effects;
 		if (effects.bytes.len != 0)
 			assert_true(slr_effects_apply(&replica, sl_slice(effects.bytes.data, effects.bytes.len)));
-		got = figures_of(&call.merged);
+		got = figures_of(&call.asked.merged);
 		if (gives_back(op))
 			follow(s, op, &now, true, true);
 		if (op->operation != SLUICE_RESET)

@@ -81,11 +81,6 @@ static int64_t wall_ms(void) {
 	return INT64_C(1000000000000);
 }
 
-/* Fingerprints as a host makes them: the same for the same member. */
-static uint64_t number_of(const char *text) {
-	return sl_id_number(sl_str(text)) | 1;
-}
-
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 static bool fits(const struct world *world, const struct sluice_limit *limit) {
@@ -197,29 +192,15 @@ static uint64_t token_of(const struct world *world) {
 static void translate(struct world *world) {
 	const struct sluice_call *call = &world->call;
 	struct slr_call *asked = &world->asked;
-	*asked = (struct slr_call){.operation = (enum sl_operation)call->operation, .wall_ms = wall_ms, .heard = true};
-	asked->item_count = call->item_count;
-	asked->cost = call->cost;
-	asked->now = call->now;
-	asked->ttl_ns = call->ttl_ns;
-	asked->want_next = call->want_next;
-	asked->upto = call->upto;
+	*asked = (struct slr_call){
+		.asked = *call, .operation = (enum sl_operation)call->operation, .wall_ms = wall_ms, .heard = true};
 	asked->id = call->id.len != 0 ? sl_id_number(call->id) : 0;
 	asked->token = call->operation == SLUICE_CHARGE && call->id.len != 0 ? token_of(world) : 0;
 	for (uint32_t i = 0; i < call->item_count; i++) {
-		const struct sluice_item *item = &call->items[i];
 		if (i == 0 || world->key_of[i] != world->key_of[i - 1])
 			asked->keys[asked->key_count++].value = world->values[world->key_of[i]];
-		asked->items[i] = (struct slr_item){.limit = *item->limit,
-		                                    .key = (uint8_t)(asked->key_count - 1),
-		                                    .watched = item->observed,
-		                                    .cost = item->cost,
-		                                    .ttl_ns = item->ttl_ns};
-		asked->items[i].has_terms = item->terms != NULL;
-		if (item->terms != NULL)
-			asked->items[i].terms = *item->terms;
-		if (item->member.data != NULL)
-			asked->items[i].member = number_of(members[world->member_of[i]]);
+		asked->items[i] = call->items[i];
+		asked->key_of[i] = (uint8_t)(asked->key_count - 1);
 	}
 }
 
@@ -279,26 +260,26 @@ static void compare(const struct world *world) {
 	const struct slr_call *asked = &world->asked;
 	bool decides =
 		call->operation != SLUICE_RESET && call->operation != SLUICE_RELEASE && call->operation != SLUICE_RENEW;
-	if (call->found != asked->found)
+	if (call->found != asked->asked.found)
 		differ(world, "found differs");
 	if (!decides)
 		return;
 	for (uint32_t i = 0; i < call->item_count; i++)
 		if (call->items[i].limit->algorithm != SLUICE_UNLIMITED)
 			compare_decision(world, &call->each[i], &asked->each[i], true);
-	compare_decision(world, &call->merged, &asked->merged, true);
-	if (call->repeated != asked->repeated)
+	compare_decision(world, &call->merged, &asked->asked.merged, true);
+	if (call->repeated != asked->asked.repeated)
 		differ(world, "repeated differs");
-	if (call->operation <= SLUICE_PEEK && call->granted != asked->granted)
+	if (call->operation <= SLUICE_PEEK && call->granted != asked->asked.granted)
 		differ(world, "granted differs");
 }
 
 static void compare_holders(struct world *world, uint32_t i) {
 	struct sluice_holder store[HOLDERS_MAX], module[HOLDERS_MAX];
-	struct slr_call asked = {.item_count = 1, .key_count = 1, .now = world->call.now};
+	struct slr_call asked = {.asked = {.item_count = 1, .now = world->call.now}, .key_count = 1};
 	uint32_t count =
 		sluice_holders(world->store, world->items[i].limit, world->items[i].key, world->call.now, store, HOLDERS_MAX);
-	asked.items[0].limit = *world->items[i].limit;
+	asked.items[0].limit = world->items[i].limit;
 	asked.keys[0].value = world->values[world->key_of[i]];
 	if (count != slr_holders_of(&asked, module, HOLDERS_MAX))
 		differ(world, "holders differ");
@@ -313,17 +294,17 @@ static void compare_replica(struct world *world, uint32_t i) {
 	struct slr_call primary = world->asked, replica;
 	(void)unused;
 	primary.operation = SL_OP_PEEK;
-	primary.item_count = primary.key_count = 1;
+	primary.asked.item_count = primary.key_count = 1;
 	primary.token = 0;
-	primary.upto = false;
+	primary.asked.upto = false;
 	primary.items[0] = world->asked.items[i];
-	primary.items[0].key = 0;
+	primary.key_of[0] = 0;
 	replica = primary;
 	primary.keys[0].value = world->values[world->key_of[i]];
 	replica.keys[0].value = world->replicas[world->key_of[i]];
 	if (slr_decide(&primary) != SLR_FINE || slr_decide(&replica) != SLR_FINE)
 		differ(world, "a peek failed");
-	if (!same(&primary.each[0], &replica.each[0], primary.want_next)) {
+	if (!same(&primary.each[0], &replica.each[0], primary.asked.want_next)) {
 		print_decision("primary", &primary.each[0]);
 		print_decision("replica", &replica.each[0]);
 		differ(world, "the replica says otherwise");
@@ -337,7 +318,7 @@ static void keep(struct world *world) {
 	for (uint32_t k = 0; k < asked->key_count; k++) {
 		struct slr_key *key = &asked->keys[k];
 		uint32_t i = 0;
-		while (asked->items[i].key != k)
+		while (asked->key_of[i] != k)
 			i++;
 		world->values[world->key_of[i]] = key->value;
 		if (!slr_value_is_valid(key->value))

@@ -35,12 +35,12 @@ static void stir(struct redis_world *world, uint64_t stream) {
 		redis_world_draw(world);
 		world->call.operation = (enum sl_operation)dice_below(&world->dice, SL_OP_LEASE + 1);
 		world->call.id = dice_below(&world->dice, 3);
-		world->call.ttl_ns = UINT64_C(60000) * SL_MS_NS;
+		world->call.asked.ttl_ns = UINT64_C(60000) * SL_MS_NS;
 		world->call.spent = 1;
 		world->call.want = 5;
 		if (world->call.operation == SL_OP_LEASE) {
-			world->call.item_count = world->call.key_count = 1;
-			world->call.items[0].watched = world->call.items[0].key = 0;
+			world->call.asked.item_count = world->call.key_count = 1;
+			world->call.items[0].observed = world->call.key_of[0] = 0;
 		}
 		CHECK(redis_world_decide(world) == SLR_FINE);
 	}
@@ -59,7 +59,7 @@ static void use(struct redis_world *world, slr_value *value) {
 	for (size_t i = 0; i < WORLD_RULES; i++) {
 		enum sl_operation operation = (enum sl_operation)dice_below(&world->dice, SL_OP_LEASE + 1);
 		struct slr_call call = redis_call(operation, *value, &world->limits[i], world->now_ms * SL_MS_NS, 1);
-		call.ttl_ns = 1;
+		call.asked.ttl_ns = 1;
 		call.want = 1;
 		call.heard = true;
 		CHECK(slr_decide(&call) == SLR_FINE);

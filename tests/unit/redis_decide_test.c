@@ -52,17 +52,17 @@ static void ask_store(struct sluice_store *store, const struct redis_world *worl
 	static struct sluice_item items[SLUICE_ITEMS_MAX];
 	static char keys[WORLD_KEYS][32];
 	const struct slr_call *call = &world->call;
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		uint8_t key = world->keys_of_call[call->items[i].key];
+	for (uint32_t i = 0; i < call->asked.item_count; i++) {
+		uint8_t key = world->keys_of_call[call->key_of[i]];
 		int len = snprintf(keys[key], sizeof keys[key], "%" PRIu64 ":%d", stream, key);
-		items[i] = (struct sluice_item){.limit = &call->items[i].limit,
+		items[i] = (struct sluice_item){.limit = call->items[i].limit,
 		                                .key = sl_slice(keys[key], (size_t)len),
-		                                .observed = call->items[i].watched};
+		                                .observed = call->items[i].observed};
 	}
-	*asked = (struct sluice_call){.items = items, .item_count = call->item_count, .cost = call->cost};
+	*asked = (struct sluice_call){.items = items, .item_count = call->asked.item_count, .cost = call->asked.cost};
 	asked->operation = (sluice_operation)call->operation;
-	asked->want_next = call->want_next;
-	asked->now = call->now;
+	asked->want_next = call->asked.want_next;
+	asked->now = call->asked.now;
 	asked->each = each;
 	CHECK(sluice_decide(store, asked) == SLUICE_OK);
 }
@@ -73,7 +73,7 @@ static void check_twin_value(const struct redis_world *world, slr_value value, s
 		struct slr_call a = redis_call(SL_OP_PEEK, value, &world->limits[i], world->now_ms * SL_MS_NS, 1);
 		struct slr_call b = redis_call(SL_OP_PEEK, twin, &world->limits[i], world->now_ms * SL_MS_NS, 1);
 		CHECK(slr_decide(&a) == SLR_FINE && slr_decide(&b) == SLR_FINE);
-		CHECK(same_decision(&a.merged, &b.merged));
+		CHECK(same_decision(&a.asked.merged, &b.asked.merged));
 	}
 }
 
@@ -120,11 +120,11 @@ static void test_same_as_the_store(void **state) {
 			CHECK(redis_world_decide(&world) == SLR_FINE);
 			ask_store(store, &world, stream_now, &asked, each);
 			if (world.call.operation == SL_OP_RESET) {
-				CHECK(asked.forgotten == world.call.forgotten);
+				CHECK(asked.forgotten == world.call.asked.forgotten);
 				continue;
 			}
-			CHECK(same_decision(&asked.merged, &world.call.merged));
-			for (uint32_t k = 0; k < world.call.item_count; k++)
+			CHECK(same_decision(&asked.merged, &world.call.asked.merged));
+			for (uint32_t k = 0; k < world.call.asked.item_count; k++)
 				CHECK(same_decision(&each[k], &world.call.each[k]));
 		}
 		check_copies(&world);
@@ -196,18 +196,18 @@ static void draw_holding(struct redis_world *world) {
 	if (call->operation == SL_OP_RESET && !dice_one_in(&world->dice, 4))
 		call->operation = SL_OP_LEASE;
 	call->id = dice_below(&world->dice, HOLDERS);
-	call->ttl_ns = (1 + dice_below(&world->dice, dice_one_in(&world->dice, 2) ? 50 : SLR_HOLD_MS_MAX)) * SL_MS_NS;
+	call->asked.ttl_ns = (1 + dice_below(&world->dice, dice_one_in(&world->dice, 2) ? 50 : SLR_HOLD_MS_MAX)) * SL_MS_NS;
 	call->spent = dice_cost(&world->dice, world->rules[0].quota);
 	call->want = dice_cost(&world->dice, world->rules[0].quota);
 	if (call->operation == SL_OP_LEASE) {
-		call->item_count = call->key_count = 1;
-		call->items[0].watched = call->items[0].key = 0;
+		call->asked.item_count = call->key_count = 1;
+		call->items[0].observed = call->key_of[0] = 0;
 	}
 }
 
 static bool changes_nothing(const struct slr_call *call) {
 	return call->operation == SL_OP_PEEK ||
-	       (!call->merged.allowed &&
+	       (!call->asked.merged.allowed &&
 	        (call->operation == SL_OP_CHECK || call->operation == SL_OP_HOLD || call->operation == SL_OP_CONFIRM));
 }
 
@@ -255,7 +255,8 @@ static struct slr_call do_one(enum sl_operation operation, slr_value *value, con
                               uint64_t ms, uint32_t cost, uint64_t id) {
 	struct slr_call call = redis_call(operation, *value, limit, NOW + ms * SL_MS_NS, cost);
 	call.id = id;
-	call.ttl_ns = UINT64_C(1000) * SL_MS_NS;
+	call.asked.id = sl_slice("id", id != 0 ? 2 : 0);
+	call.asked.ttl_ns = UINT64_C(1000) * SL_MS_NS;
 	call.want = cost;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	*value = call.keys[0].value;
@@ -267,11 +268,11 @@ static void test_a_lease_that_ends_by_itself_is_charged_at_its_end(void **state)
 	struct sluice_limit limit = limit_of("sliding-log 10/1m");
 	slr_value value = 0;
 	(void)state;
-	assert_int_equal(do_one(SL_OP_LEASE, &value, &limit, 0, 4, 1).granted, 4);
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 999, 1, 0).merged.remaining, 6);
-	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 30000, 6, 0).merged.remaining, 0);
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 60999, 1, 0).merged.remaining, 0); /* 1000 + 60000 */
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 61000, 1, 0).merged.remaining, 4);
+	assert_int_equal(do_one(SL_OP_LEASE, &value, &limit, 0, 4, 1).asked.granted, 4);
+	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 999, 1, 0).asked.merged.remaining, 6);
+	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 30000, 6, 0).asked.merged.remaining, 0);
+	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 60999, 1, 0).asked.merged.remaining, 0); /* 1000 + 60000 */
+	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 61000, 1, 0).asked.merged.remaining, 4);
 	slr_value_free(value);
 }
 
@@ -286,10 +287,10 @@ static void test_a_lease_is_charged_what_was_spent_of_it(void **state) {
 	call.spent = 9; /* more than it holds: 4 are charged */
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	value = call.keys[0].value;
-	assert_int_equal(call.merged.remaining, 6);
+	assert_int_equal(call.asked.merged.remaining, 6);
 	call = do_one(SL_OP_PEEK, &value, &limit, 60499, 1, 0);
-	assert_int_equal(call.merged.remaining, 6);
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 60500, 1, 0).merged.remaining, 10);
+	assert_int_equal(call.asked.merged.remaining, 6);
+	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 60500, 1, 0).asked.merged.remaining, 10);
 	slr_value_free(value);
 }
 
@@ -297,15 +298,16 @@ static void test_a_hold_fits_when_it_is_confirmed(void **state) {
 	struct sluice_limit limit = limit_of("fixed-window 10/1m");
 	slr_value value = 0;
 	(void)state;
-	assert_true(do_one(SL_OP_HOLD, &value, &limit, 0, 7, 9).merged.allowed);
-	assert_false(do_one(SL_OP_CHECK, &value, &limit, 1, 4, 0).merged.allowed);
-	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 1, 4, 0).merged.retry_after_ns, SL_MS_NS); /* not 999 */
-	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 1, 4, 0).merged.bound, SLUICE_BOUND_HOLDS);
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 1, 11, 0).merged.bound, SLUICE_BOUND_NONE);
-	assert_true(do_one(SL_OP_CHECK, &value, &limit, 2, 3, 0).merged.allowed);
-	assert_true(do_one(SL_OP_CONFIRM, &value, &limit, 999, 7, 9).merged.allowed);
-	assert_false(do_one(SL_OP_CONFIRM, &value, &limit, 999, 7, 9).merged.allowed); /* it is gone: decided as CHECK */
-	assert_int_equal(do_one(SL_OP_RESET, &value, &limit, 999, 0, 0).forgotten, 1);
+	assert_true(do_one(SL_OP_HOLD, &value, &limit, 0, 7, 9).asked.merged.allowed);
+	assert_false(do_one(SL_OP_CHECK, &value, &limit, 1, 4, 0).asked.merged.allowed);
+	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 1, 4, 0).asked.merged.retry_after_ns, SL_MS_NS); /* not 999 */
+	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 1, 4, 0).asked.merged.bound, SLUICE_BOUND_HOLDS);
+	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 1, 11, 0).asked.merged.bound, SLUICE_BOUND_NONE);
+	assert_true(do_one(SL_OP_CHECK, &value, &limit, 2, 3, 0).asked.merged.allowed);
+	assert_true(do_one(SL_OP_CONFIRM, &value, &limit, 999, 7, 9).asked.merged.allowed);
+	/* it is gone: decided as CHECK */
+	assert_false(do_one(SL_OP_CONFIRM, &value, &limit, 999, 7, 9).asked.merged.allowed);
+	assert_int_equal(do_one(SL_OP_RESET, &value, &limit, 999, 0, 0).asked.forgotten, 1);
 	assert_int_equal(value, 0);
 }
 
@@ -314,9 +316,9 @@ static void test_a_hold_leaves_nothing_behind(void **state) {
 	slr_value value = 0;
 	(void)state;
 	do_one(SL_OP_HOLD, &value, &limit, 0, 7, 9);
-	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 1000, 0, 9).forgotten, 0); /* it has ended */
-	assert_int_equal(do_one(SL_OP_HOLD, &value, &limit, 1000, 7, 9).merged.remaining, 3);
-	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 1001, 0, 9).forgotten, 1);
+	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 1000, 0, 9).asked.forgotten, 0); /* it has ended */
+	assert_int_equal(do_one(SL_OP_HOLD, &value, &limit, 1000, 7, 9).asked.merged.remaining, 3);
+	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 1001, 0, 9).asked.forgotten, 1);
 	assert_int_equal(value, 0);
 }
 
@@ -328,36 +330,36 @@ static void test_a_hold_is_spent_in_parts(void **state) {
 	(void)state;
 	do_one(SL_OP_HOLD, &value, &limit, 0, 2, 5);
 	call.keys[0].value = value;
-	call.upto = true;
+	call.asked.upto = true;
 	call.id = 9;
-	call.ttl_ns = UINT64_C(1000) * SL_MS_NS;
+	call.asked.ttl_ns = UINT64_C(1000) * SL_MS_NS;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_true(call.merged.allowed);
-	assert_int_equal(call.granted, 8);
-	assert_int_equal(call.found, 2);
+	assert_true(call.asked.merged.allowed);
+	assert_int_equal(call.asked.granted, 8);
+	assert_int_equal(call.asked.found, 2);
 	value = call.keys[0].value;
 	for (uint32_t i = 1; i <= 4; i++) { /* the rest of it is left out of the figures; the other's is not */
 		call = redis_call(SL_OP_CONFIRM, value, &limit, NOW + i * (sluice_ns)SL_MS_NS, 2);
 		call.id = 9;
-		call.keep = call.want_next = true;
+		call.keep = call.asked.want_next = true;
 		assert_int_equal(slr_decide(&call), SLR_FINE);
 		value = call.keys[0].value;
-		assert_true(call.merged.allowed);
-		assert_int_equal(call.merged.remaining, 8 - 2 * i);
-		assert_int_equal(call.merged.reset_after_ns, UINT64_C(60000) * SL_MS_NS);
-		assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, i, 1, 0).merged.remaining, 0);
+		assert_true(call.asked.merged.allowed);
+		assert_int_equal(call.asked.merged.remaining, 8 - 2 * i);
+		assert_int_equal(call.asked.merged.reset_after_ns, UINT64_C(60000) * SL_MS_NS);
+		assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, i, 1, 0).asked.merged.remaining, 0);
 		call = redis_call(SL_OP_PEEK, value, &limit, NOW + i * (sluice_ns)SL_MS_NS, 1);
 		call.id = 9;
 		call.keep = true;
 		assert_int_equal(slr_decide(&call), SLR_FINE);
-		assert_int_equal(call.merged.remaining, 8 - 2 * i);
+		assert_int_equal(call.asked.merged.remaining, 8 - 2 * i);
 	}
 	call.operation = SL_OP_CONFIRM;
-	call.cost = 1;
+	call.asked.cost = 1;
 	assert_int_equal(slr_decide(&call), SLR_FINE); /* nothing of it is left: as CHECK */
-	assert_int_equal(call.merged.bound, SLUICE_BOUND_HOLDS);
-	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 5, 0, 9).forgotten, 0);
-	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 5, 0, 5).forgotten, 1);
+	assert_int_equal(call.asked.merged.bound, SLUICE_BOUND_HOLDS);
+	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 5, 0, 9).asked.forgotten, 0);
+	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 5, 0, 5).asked.forgotten, 1);
 	slr_value_free(value);
 }
 
@@ -368,21 +370,21 @@ static void test_holds_of_one_counter_are_bounded(void **state) {
 	struct slr_call call;
 	(void)state;
 	for (uint64_t id = 0; id < SLR_HOLDS_MAX; id++)
-		assert_true(do_one(SL_OP_HOLD, &value, &limit, id, 1, id).merged.allowed);
+		assert_true(do_one(SL_OP_HOLD, &value, &limit, id, 1, id).asked.merged.allowed);
 	before = redis_bytes(value);
 	call = redis_call(SL_OP_HOLD, value, &limit, NOW, 1);
 	call.id = SLR_HOLDS_MAX;
-	call.ttl_ns = 1;
+	call.asked.ttl_ns = 1;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_false(call.merged.allowed);
-	assert_int_equal(call.merged.bound, SLUICE_BOUND_HOLDS);
-	assert_int_equal(call.merged.remaining, 0);
-	assert_int_equal(call.merged.retry_after_ns, SL_MS_NS);
+	assert_false(call.asked.merged.allowed);
+	assert_int_equal(call.asked.merged.bound, SLUICE_BOUND_HOLDS);
+	assert_int_equal(call.asked.merged.remaining, 0);
+	assert_int_equal(call.asked.merged.retry_after_ns, SL_MS_NS);
 	after = redis_bytes(value);
 	assert_int_equal(before.len, after.len);
 	assert_memory_equal(before.data, after.data, after.len);
-	assert_true(do_one(SL_OP_HOLD, &value, &limit, 256, 1, 7).merged.allowed); /* its own is replaced */
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 256, 1, 0).merged.remaining, 744);
+	assert_true(do_one(SL_OP_HOLD, &value, &limit, 256, 1, 7).asked.merged.allowed); /* its own is replaced */
+	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 256, 1, 0).asked.merged.remaining, 744);
 	slr_bytes_free(&before);
 	slr_bytes_free(&after);
 	slr_value_free(value);
@@ -397,7 +399,7 @@ static void assert_bound(const struct slr_call *call, uint32_t item, sluice_boun
 	assert_int_equal(d->bound, bound);
 	assert_int_equal(d->remaining, 0);
 	assert_int_equal(d->retry_after_ns, ms * (sluice_ns)SL_MS_NS);
-	assert_int_equal(call->granted, 0);
+	assert_int_equal(call->asked.granted, 0);
 }
 
 static void test_open_reservations_are_bounded(void **state) {
@@ -406,16 +408,16 @@ static void test_open_reservations_are_bounded(void **state) {
 	struct slr_call call;
 	(void)state;
 	for (uint64_t id = 1; id <= SL_LEDGER_MAX; id++)
-		assert_true(do_one(SL_OP_RESERVE, &value, &limit, 0, 1, id).merged.allowed);
+		assert_true(do_one(SL_OP_RESERVE, &value, &limit, 0, 1, id).asked.merged.allowed);
 	call = redis_call(SL_OP_RESERVE, value, &limit, NOW + 300 * SL_MS_NS, 1);
 	call.id = SL_LEDGER_MAX + 1;
-	call.ttl_ns = SL_MS_NS;
+	call.asked.ttl_ns = SL_MS_NS;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_bound(&call, 0, SLUICE_BOUND_RESERVATIONS, 700); /* do_one() reserves for a second */
-	call.items[0].watched = SLUICE_OBSERVED;
+	call.items[0].observed = SLUICE_OBSERVED;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_true(call.merged.allowed && !call.each[0].allowed);
-	assert_true(do_one(SL_OP_RESERVE, &value, &limit, 1000, 1, 1).merged.allowed);
+	assert_true(call.asked.merged.allowed && !call.each[0].allowed);
+	assert_true(do_one(SL_OP_RESERVE, &value, &limit, 1000, 1, 1).asked.merged.allowed);
 	slr_value_free(value);
 }
 
@@ -433,21 +435,21 @@ static void test_without_memory_what_is_there_goes_on(void **state) {
 	call = redis_call(SL_OP_CHECK, value, &window, NOW, 1);
 	call.is_full = no_memory;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_int_equal(call.merged.remaining, 3);
+	assert_int_equal(call.asked.merged.remaining, 3);
 	value = call.keys[0].value;
 	/* the new one denies, with it the call; observed it is only noted */
-	call.items[1] = (struct slr_item){.limit = log};
-	call.items[2] = (struct slr_item){.limit = log};
-	call.item_count = 3;
+	call.items[1] = (struct sluice_item){.limit = &log};
+	call.items[2] = (struct sluice_item){.limit = &log};
+	call.asked.item_count = 3;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_bound(&call, 1, SLUICE_BOUND_ROOM, 500);
 	assert_bound(&call, 2, SLUICE_BOUND_ROOM, 500);
-	assert_int_equal(call.merged.index, 1);
+	assert_int_equal(call.asked.merged.index, 1);
 	assert_true(call.each[0].allowed);
 	assert_int_equal(call.each[0].remaining, 3);
-	call.items[1].watched = call.items[2].watched = SLUICE_OBSERVED;
+	call.items[1].observed = call.items[2].observed = SLUICE_OBSERVED;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_true(call.merged.allowed && call.keys[0].changed);
+	assert_true(call.asked.merged.allowed && call.keys[0].changed);
 	assert_int_equal(call.each[0].remaining, 2);
 	assert_int_equal(call.each[1].bound, SLUICE_BOUND_ROOM);
 	value = call.keys[0].value;
@@ -457,26 +459,26 @@ static void test_without_memory_what_is_there_goes_on(void **state) {
 	call.is_full = no_memory;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
 	assert_bound(&call, 0, SLUICE_BOUND_ROOM, 500);
-	call.cost = 0;
+	call.asked.cost = 0;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_true(call.merged.allowed);
+	assert_true(call.asked.merged.allowed);
 	/* held before: confirmed, given back, released */
 	do_one(SL_OP_HOLD, &value, &log, 0, 7, 9);
 	call = redis_call(SL_OP_CONFIRM, value, &log, NOW, 7);
 	call.id = 9;
 	call.is_full = no_memory;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_true(call.merged.allowed);
+	assert_true(call.asked.merged.allowed);
 	call.operation = SL_OP_REFUND;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_int_equal(call.merged.remaining, 1000);
+	assert_int_equal(call.asked.merged.remaining, 1000);
 	value = call.keys[0].value;
 	do_one(SL_OP_ACQUIRE, &value, &slots, 0, 1, 1);
 	call = redis_call(SL_OP_RELEASE, value, &slots, NOW, 0);
 	call.id = 1;
 	call.is_full = no_memory;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_int_equal(call.found, 1);
+	assert_int_equal(call.asked.found, 1);
 	slr_value_free(call.keys[0].value);
 }
 
@@ -499,9 +501,9 @@ static void test_counters_of_one_key_are_bounded(void **state) {
 	call.operation = SL_OP_LEASE;
 	call.id = 1;
 	call.want = 3;
-	call.ttl_ns = SL_MS_NS;
+	call.asked.ttl_ns = SL_MS_NS;
 	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_int_equal(call.granted, 0);
+	assert_int_equal(call.asked.granted, 0);
 	assert_bound(&call, 0, SLUICE_BOUND_ROOM, 1000);
 	call = redis_call(SL_OP_PEEK, value, &limit, NOW, 1);
 	assert_int_equal(slr_decide(&call), SLR_FINE);
@@ -516,17 +518,17 @@ static void test_what_is_packed_and_what_is_not(void **state) {
 	do_one(SL_OP_CHECK, &value, &limit, 0, 2047, 0);
 	assert_true(slr_value_is_packed(value));
 	assert_int_equal(slr_value_bytes(value), 0);
-	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 0, 1, 0).merged.remaining, 2047);
+	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 0, 1, 0).asked.merged.remaining, 2047);
 	assert_false(slr_value_is_packed(value));
 	assert_int_equal(slr_value_bytes(value), 32);
-	assert_int_equal(do_one(SL_OP_REFUND, &value, &limit, 0, 1, 0).merged.remaining, 2048);
+	assert_int_equal(do_one(SL_OP_REFUND, &value, &limit, 0, 1, 0).asked.merged.remaining, 2048);
 	assert_true(slr_value_is_packed(value));
 	do_one(SL_OP_CHECK, &value, &limit, UINT64_C(1) << 33, 1, 0); /* two eras on: a window of its own */
 	assert_true(slr_value_is_packed(value));
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, UINT64_C(1) << 33, 1, 0).merged.remaining, 4094);
+	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, UINT64_C(1) << 33, 1, 0).asked.merged.remaining, 4094);
 	do_one(SL_OP_HOLD, &value, &limit, UINT64_C(1) << 33, 5, 1);
 	assert_false(slr_value_is_packed(value));
-	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, UINT64_C(1) << 33, 0, 1).forgotten, 1);
+	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, UINT64_C(1) << 33, 0, 1).asked.forgotten, 1);
 	assert_true(slr_value_is_packed(value));
 	struct slr_call call = redis_call(SL_OP_CHECK, value, &limit, NOW + (SL_MS_NS * (UINT64_C(1) << 33)) + 1, 1);
 	assert_int_equal(slr_decide(&call), SLR_FINE);
@@ -552,7 +554,7 @@ static void test_more_shapes_than_there_is_room_for(void **state) {
 	for (int i = 0; i < MANY; i++) {
 		snprintf(text, sizeof text, "5/%dms", 1000 + i);
 		limit = limit_of(text);
-		assert_int_equal(do_one(SL_OP_PEEK, &values[i], &limit, 0, 1, 0).merged.remaining, 3);
+		assert_int_equal(do_one(SL_OP_PEEK, &values[i], &limit, 0, 1, 0).asked.merged.remaining, 3);
 		slr_value_free(values[i]);
 	}
 	limit = limit_of("5/9s");
@@ -586,8 +588,9 @@ static void test_of_no_quota_no_denial_is_counted(void **state) {
 	for (size_t i = 0; i < sizeof notations / sizeof *notations; i++) {
 		struct sluice_limit limit = limit_of(notations[i]);
 		struct slr_call call = redis_call(SL_OP_CHECK, 0, &limit, NOW, 7);
-		call.heard = call.items[0].has_terms = true;
-		call.items[0].terms = (struct sluice_terms){.count_denied = true};
+		struct sluice_terms terms = {.count_denied = true};
+		call.heard = true;
+		call.items[0].terms = &terms;
 		assert_int_equal(slr_decide(&call), SLR_FINE);
 		assert_false(call.keys[0].changed || call.keys[0].effects.bytes.len != 0 || call.keys[0].value != 0);
 		slr_bytes_free(&call.keys[0].effects.bytes);

@@ -84,16 +84,16 @@ void redis_world_draw(struct redis_world *world) {
 	step_time(world);
 	if (world->now_ms > world->latest_ms)
 		world->latest_ms = world->now_ms;
-	call->now = world->now_ms * SL_MS_NS;
-	call->want_next = dice_one_in(&world->dice, 2);
-	call->item_count = dice_one_in(&world->dice, 2) ? 1 : 1 + (uint32_t)dice_below(&world->dice, 4);
-	for (uint32_t i = 0; i < call->item_count; i++) {
+	call->asked.now = world->now_ms * SL_MS_NS;
+	call->asked.want_next = dice_one_in(&world->dice, 2);
+	call->asked.item_count = dice_one_in(&world->dice, 2) ? 1 : 1 + (uint32_t)dice_below(&world->dice, 4);
+	for (uint32_t i = 0; i < call->asked.item_count; i++) {
 		rule = dice_below(&world->dice, WORLD_RULES);
-		call->items[i].limit = world->limits[rule];
-		call->items[i].watched = dice_one_in(&world->dice, 6) ? (uint8_t)(1 + dice_below(&world->dice, 2)) : 0;
-		call->items[i].key = key_of_call(world, (uint8_t)dice_below(&world->dice, WORLD_KEYS));
+		call->items[i].limit = &world->limits[rule];
+		call->items[i].observed = dice_one_in(&world->dice, 6) ? (uint8_t)(1 + dice_below(&world->dice, 2)) : 0;
+		call->key_of[i] = key_of_call(world, (uint8_t)dice_below(&world->dice, WORLD_KEYS));
 	}
-	call->cost = dice_cost(&world->dice, world->rules[rule].quota);
+	call->asked.cost = dice_cost(&world->dice, world->rules[rule].quota);
 }
 
 enum slr_failure redis_world_decide(struct redis_world *world) {
@@ -120,10 +120,10 @@ enum slr_failure redis_world_decide(struct redis_world *world) {
 
 struct slr_call redis_call(enum sl_operation operation, slr_value value, const struct sluice_limit *limit,
                            sluice_ns now, uint32_t cost) {
-	struct slr_call call = {.operation = operation, .item_count = 1, .key_count = 1, .cost = cost, .now = now};
-	call.want_next = true;
+	struct slr_call call = {.operation = operation, .key_count = 1};
+	call.asked = (struct sluice_call){.item_count = 1, .cost = cost, .now = now, .want_next = true};
 	call.wall_ms = redis_wall_ms;
-	call.items[0].limit = *limit;
+	call.items[0].limit = limit;
 	call.keys[0].value = value;
 	return call;
 }

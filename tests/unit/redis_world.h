@@ -29,7 +29,7 @@ void redis_world_draw(struct redis_world *world);
  * valid or a replica refuses effects. */
 enum slr_failure redis_world_decide(struct redis_world *world);
 
-/* A call of one item of a limit, at an instant, on a value. */
+/* A call of one item of a limit, which outlives it, at an instant, on a value. */
 struct slr_call redis_call(enum sl_operation operation, slr_value value, const struct sluice_limit *limit,
                            sluice_ns now, uint32_t cost);
 
