@@ -7,26 +7,17 @@
 
 #include "algo/traits.h"
 #include "base/assert.h"
-#include "base/bytes.h"
+#include "algo/algorithms.h"
+#include "base/out.h"
 
 void sluice_make_id(char text[17]) {
-	static const char digits[] = "0123456789abcdef";
 	uint64_t number = 0;
 	while (number == 0) {
 		ssize_t got = getrandom(&number, sizeof number, 0);
 		SL_ASSERT(got == (ssize_t)sizeof number || (got < 0 && errno == EINTR));
 		number = got < 0 ? 0 : number;
 	}
-	for (int i = 0; i < 16; i++)
-		text[i] = digits[number >> (60 - 4 * i) & 15];
-	text[16] = '\0';
-}
-
-static int by_end(const void *a, const void *b) {
-	const struct sluice_holder *x = a, *y = b;
-	if (x->ends_after_ns != y->ends_after_ns)
-		return x->ends_after_ns < y->ends_after_ns ? -1 : 1;
-	return x->id < y->id ? -1 : x->id > y->id;
+	sl_hex_text(text, number);
 }
 
 /* More hold leases than there is room for: those that end first are among all of them. */
@@ -43,7 +34,7 @@ static uint32_t list_first(struct sluice_store *store, const struct sluice_limit
 		count = sl_store_leases(store, limit, key, now, all, had);
 	}
 	if (count <= had && count != 0) {
-		qsort(all, count, sizeof *all, by_end);
+		qsort(all, count, sizeof *all, sl_lease_order);
 		memcpy(list, all, (count < room ? count : room) * sizeof *all);
 	}
 	free(all);
@@ -61,6 +52,6 @@ uint32_t sluice_holders(struct sluice_store *store, const struct sluice_limit *l
 	if (count > room && room != 0)
 		return list_first(store, limit, key, now, list, room, count);
 	if (count > 1 && room != 0)
-		qsort(list, count, sizeof *list, by_end);
+		qsort(list, count, sizeof *list, sl_lease_order);
 	return count;
 }

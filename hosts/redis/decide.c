@@ -94,13 +94,6 @@ enum slr_failure slr_decide(struct slr_call *call) {
 
 /* ---- who holds leases -------------------------------------------------------------------------------------------- */
 
-static int ends_before(const void *one, const void *other) {
-	const struct sluice_holder *a = one, *b = other;
-	if (a->ends_after_ns != b->ends_after_ns)
-		return a->ends_after_ns < b->ends_after_ns ? -1 : 1;
-	return a->id < b->id ? -1 : a->id > b->id;
-}
-
 uint32_t slr_holders_of(const struct slr_call *call, struct sluice_holder *list, uint32_t room) {
 	const struct sluice_limit *limit = call->items[0].limit;
 	struct slr_counter scratch;
@@ -113,6 +106,6 @@ uint32_t slr_holders_of(const struct slr_call *call, struct sluice_holder *list,
 	slr_counter_load(counter, &step);
 	count = sl_lease_list(&step, call->asked.now, list, room);
 	if (room > 1)
-		qsort(list, count < room ? count : room, sizeof *list, ends_before);
+		qsort(list, count < room ? count : room, sizeof *list, sl_lease_order);
 	return count;
 }

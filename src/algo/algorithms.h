@@ -182,6 +182,9 @@ bool sl_lease_renew(const struct sluice_limit *limit, struct sl_counter *counter
 /* Who holds leases at `now`, in no order: fills at most `room`; returns how many there are. */
 uint32_t sl_lease_list(const struct sl_counter *counter, sluice_ns now, struct sluice_holder *list, uint32_t room);
 
+/* In which order holders are told, for qsort(): those that end first, then by id. */
+int sl_lease_order(const void *one, const void *other);
+
 /* The number of an id: 16 hex digits in lower case are that number, any other text is hashed to one. Never 0. */
 uint64_t sl_id_number(struct sluice_bytes id);
 

@@ -74,6 +74,13 @@ uint32_t sl_lease_list(const struct sl_counter *counter, sluice_ns now, struct s
 	return p->live;
 }
 
+int sl_lease_order(const void *one, const void *other) {
+	const struct sluice_holder *a = one, *b = other;
+	if (a->ends_after_ns != b->ends_after_ns)
+		return a->ends_after_ns < b->ends_after_ns ? -1 : 1;
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
 static bool read_hex(struct sluice_bytes text, uint64_t *number) {
 	const char *p = text.data;
 	*number = 0;

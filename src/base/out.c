@@ -17,15 +17,28 @@ void sl_out_i64(struct sl_out *out, int64_t value) {
 	sl_out_u64(out, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
+void sl_out_hex(struct sl_out *out, const void *bytes, size_t count) {
+	char digits[2];
+	for (size_t i = 0; i < count; i++) {
+		sl_hex(digits, ((const unsigned char *)bytes)[i], 2);
+		sl_out_bytes(out, digits, sizeof digits);
+	}
+}
+
+void sl_out_escaped(struct sl_out *out, unsigned char byte) {
+	char text[4] = "\\x";
+	sl_hex(text + 2, byte, 2);
+	sl_out_bytes(out, text, sizeof text);
+}
+
 void sl_out_quoted(struct sl_out *out, struct sluice_bytes text, size_t max) {
-	static const char hex[] = "0123456789abcdef";
 	const unsigned char *p = text.data;
 	sl_out_char(out, '\'');
 	for (size_t i = 0; i < text.len && i < max; i++) {
 		if (p[i] >= 0x20 && p[i] < 0x7f)
 			sl_out_char(out, (char)p[i]);
 		else
-			sl_out_bytes(out, (char[]){'\\', 'x', hex[p[i] >> 4], hex[p[i] & 15]}, 4);
+			sl_out_escaped(out, p[i]);
 	}
 	sl_out_str(out, text.len > max ? "...'" : "'");
 }

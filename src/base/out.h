@@ -39,9 +39,27 @@ static inline void sl_out_char(struct sl_out *out, char c) {
 	sl_out_bytes(out, &c, 1);
 }
 
+/* Writes the last `digits` hex digits of a number, 1..16, and returns their end. */
+static inline char *sl_hex(char *to, uint64_t number, int digits) {
+	while (digits-- > 0)
+		*to++ = "0123456789abcdef"[number >> 4 * digits & 15];
+	return to;
+}
+
+/* The same of a whole number, NUL-ended. */
+static inline void sl_hex_text(char text[17], uint64_t number) {
+	*sl_hex(text, number, 16) = '\0';
+}
+
 /* Decimal digits, no padding. */
 void sl_out_u64(struct sl_out *out, uint64_t value);
 void sl_out_i64(struct sl_out *out, int64_t value);
+
+/* Bytes, two hex digits each. */
+void sl_out_hex(struct sl_out *out, const void *bytes, size_t count);
+
+/* A byte that can't be shown, as \xNN. */
+void sl_out_escaped(struct sl_out *out, unsigned char byte);
 
 /* Text for a message: printable ASCII as it is, everything else as \xNN, at most `max` bytes of it, then "...". */
 void sl_out_quoted(struct sl_out *out, struct sluice_bytes text, size_t max);

@@ -2,6 +2,8 @@
  * square roots of the first eight (FIPS 180-4, 4.2.2 and 5.3.3); names are the standard's. */
 #include "base/sha256.h"
 
+#include "base/out.h"
+
 enum { BLOCK_BYTES = 64, LENGTH_BYTES = 8 };
 
 static const uint32_t k[64] = {
@@ -66,6 +68,6 @@ void sl_sha256_hex(struct sluice_bytes text, char digits[SL_SHA256_DIGITS]) {
 		last[end - 1 - i] = (unsigned char)((uint64_t)text.len * 8 >> 8 * i);
 	for (size_t at = 0; at < end; at += BLOCK_BYTES)
 		add_block(hash, last + at);
-	for (int i = 0; i < SL_SHA256_DIGITS; i++)
-		digits[i] = "0123456789abcdef"[hash[i / 8] >> (28 - 4 * (i % 8)) & 15];
+	for (int i = 0; i < SL_SHA256_DIGITS / 8; i++)
+		sl_hex(digits + 8 * i, hash[i], 8);
 }

@@ -37,7 +37,6 @@ bool sl_text_is_shown(uint32_t character) {
 }
 
 void sl_out_shown(struct sl_out *out, struct sluice_bytes text, size_t max) {
-	static const char hex[] = "0123456789abcdef";
 	const unsigned char *p = text.data;
 	size_t end = text.len < max ? text.len : max;
 	for (size_t i = 0; i < end;) {
@@ -47,7 +46,7 @@ void sl_out_shown(struct sl_out *out, struct sluice_bytes text, size_t max) {
 			sl_out_bytes(out, p + i, len);
 			i += len;
 		} else { /* byte by byte: those that follow are none either */
-			sl_out_bytes(out, (char[]){'\\', 'x', hex[p[i] >> 4], hex[p[i] & 15]}, 4);
+			sl_out_escaped(out, p[i]);
 			i++;
 		}
 	}

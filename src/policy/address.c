@@ -137,10 +137,9 @@ static void print_v4(struct sl_out *out, const uint8_t quad[4]) {
 }
 
 static void print_group(struct sl_out *out, unsigned group) {
-	static const char hex[] = "0123456789abcdef";
-	for (int shift = 12; shift >= 0; shift -= 4)
-		if (shift == 0 || group >> shift != 0)
-			sl_out_char(out, hex[group >> shift & 15]);
+	char text[4];
+	int digits = group > 0xfff ? 4 : group > 0xff ? 3 : group > 0xf ? 2 : 1;
+	sl_out_bytes(out, text, (size_t)(sl_hex(text, group, digits) - text));
 }
 
 /* The first of the longest runs of zero groups, at least two long; `*len` 0 where there is none. */

@@ -6,14 +6,14 @@
 /* ---- JSON ------------------------------------------------------------------------------------------------------ */
 
 static void json_text(struct sl_out *out, struct sluice_bytes text) {
-	static const char hex[] = "0123456789abcdef";
 	const unsigned char *p = text.data;
+	char escape[6] = "\\u";
 	sl_out_char(out, '"');
 	for (size_t i = 0; i < text.len; i++) {
 		if (p[i] == '"' || p[i] == '\\')
 			sl_out_char(out, '\\');
 		if (p[i] < 0x20)
-			sl_out_bytes(out, (char[]){'\\', 'u', '0', '0', hex[p[i] >> 4], hex[p[i] & 15]}, 6);
+			sl_out_bytes(out, escape, (size_t)(sl_hex(escape + 2, p[i], 4) - escape));
 		else
 			sl_out_char(out, (char)p[i]);
 	}

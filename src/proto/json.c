@@ -100,12 +100,9 @@ static bool is_plain(unsigned char c) {
 	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-static const char hex[] = "0123456789abcdef";
-
 static void put_unit(struct sl_out *out, uint32_t unit) {
-	const char digits[] = {hex[unit >> 12 & 15], hex[unit >> 8 & 15], hex[unit >> 4 & 15], hex[unit & 15]};
 	char text[6] = "\\u";
-	memcpy(text + 2, digits, sizeof digits);
+	sl_hex(text + 2, unit, 4);
 	sl_out_bytes(out, text, sizeof text);
 }
 
@@ -155,10 +152,8 @@ bool sl_json_string(struct sl_out *out, struct sluice_bytes text) {
 }
 
 void sl_json_hex(struct sl_out *out, struct sluice_bytes bytes) {
-	const unsigned char *p = bytes.data;
 	sl_out_char(out, '"');
-	for (size_t i = 0; i < bytes.len; i++)
-		sl_out_bytes(out, (char[]){hex[p[i] >> 4], hex[p[i] & 15]}, 2);
+	sl_out_hex(out, bytes.data, bytes.len);
 	sl_out_char(out, '"');
 }
 

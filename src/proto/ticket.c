@@ -24,9 +24,8 @@ enum {
 
 _Static_assert(SL_TICKET_ID_DIGITS + 1 + (PACKED_MAX * 4 + 2) / 3 + 1 <= SL_TICKET_BYTES_MAX, "the longest one fits");
 
-/* ---- hex and base64url ------------------------------------------------------------------------------------------- */
+/* ---- base64url --------------------------------------------------------------------------------------------------- */
 
-static const char hex[] = "0123456789abcdef";
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /* The value of a character, or 64 for one that is none. */
@@ -120,8 +119,7 @@ size_t sl_ticket_write(char text[SL_TICKET_BYTES_MAX], uint64_t id, struct sluic
 	SL_ASSERT(!out.overflow);
 	if (last != 0)
 		packed[last] |= FLAG_LAST;
-	for (int i = 0; i < SL_TICKET_ID_DIGITS; i++)
-		text[i] = hex[id >> (60 - 4 * i) & 15];
+	sl_hex(text, id, SL_TICKET_ID_DIGITS);
 	text[SL_TICKET_ID_DIGITS] = '.';
 	char *end = encode(text + SL_TICKET_ID_DIGITS + 1, packed, sl_out_len(&out));
 	*end = '\0';

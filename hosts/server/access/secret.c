@@ -56,14 +56,6 @@ bool sl_secret_is(const struct sl_secret *kept, struct sluice_bytes secret) {
 
 /* ---- making ---------------------------------------------------------------------------------------------------- */
 
-static void put_hex(struct sl_out *out, const uint8_t *bytes, size_t count) {
-	static const char digits[] = "0123456789abcdef";
-	for (size_t i = 0; i < count; i++) {
-		sl_out_char(out, digits[bytes[i] >> 4]);
-		sl_out_char(out, digits[bytes[i] & 15]);
-	}
-}
-
 bool sl_secret_of_password(struct sluice_bytes password, char text[SL_SECRET_TEXT_MAX]) {
 	uint8_t salt[SALT_BYTES], hash[HASH_BYTES];
 	struct sl_out out = sl_out_to(text, SL_SECRET_TEXT_MAX - 1);
@@ -72,9 +64,9 @@ bool sl_secret_of_password(struct sluice_bytes password, char text[SL_SECRET_TEX
 	sl_out_str(&out, "pbkdf2-sha256:");
 	sl_out_u64(&out, SL_SECRET_ROUNDS);
 	sl_out_char(&out, ':');
-	put_hex(&out, salt, sizeof salt);
+	sl_out_hex(&out, salt, sizeof salt);
 	sl_out_char(&out, ':');
-	put_hex(&out, hash, sizeof hash);
+	sl_out_hex(&out, hash, sizeof hash);
 	*out.at = '\0';
 	OPENSSL_cleanse(hash, sizeof hash);
 	return true;
@@ -95,7 +87,7 @@ bool sl_secret_of_token(char token[SL_TOKEN_TEXT_BYTES + 1], char text[SL_SECRET
 	if (!sl_secret_digest(sl_slice(token, SL_TOKEN_TEXT_BYTES), hash))
 		return false;
 	sl_out_str(&out, "sha256:");
-	put_hex(&out, hash, sizeof hash);
+	sl_out_hex(&out, hash, sizeof hash);
 	*out.at = '\0';
 	return true;
 }

@@ -8,6 +8,7 @@
 #include "hosts/server/door/ids.h"
 
 #include "base/assert.h"
+#include "base/out.h"
 #include "base/siphash.h"
 
 #include <errno.h>
@@ -33,7 +34,5 @@ void sl_make_id(char text[SL_ID_DIGITS + 1]) {
 		generator.count++;
 		number = sl_siphash(generator.key, &generator.count, 1, sl_slice(NULL, 0), 2, 4);
 	} while (number == 0);
-	for (int i = 0; i < SL_ID_DIGITS; i++)
-		text[i] = "0123456789abcdef"[number >> (60 - 4 * i) & 15];
-	text[SL_ID_DIGITS] = '\0';
+	sl_hex_text(text, number);
 }

@@ -16,9 +16,10 @@
 enum { HOLDERS_MAX = 10000, HOLDER_ROOM = 96 };
 
 static void put_holder(struct sl_out *out, const struct sluice_holder *holder) {
+	char id[17];
+	sl_hex_text(id, holder->id);
 	sl_out_str(out, "{\"id\":\"");
-	for (int shift = 60; shift >= 0; shift -= 4)
-		sl_out_char(out, "0123456789abcdef"[holder->id >> shift & 15]);
+	sl_out_str(out, id);
 	sl_out_str(out, "\",\"cost\":");
 	sl_out_u64(out, holder->cost);
 	sl_out_str(out, ",\"ends_after_ms\":");

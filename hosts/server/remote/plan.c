@@ -26,14 +26,33 @@ struct writer {
 	struct sl_out text;
 };
 
+static struct sluice_bytes text_of(struct sl_out *out, struct sluice_bytes of) {
+	struct sluice_bytes text = {out->at, of.len};
+	sl_out_bytes(out, of.data, of.len);
+	return text;
+}
+
+static struct sluice_bytes number(struct sl_out *out, uint64_t value) {
+	struct sluice_bytes text = {out->at, 0};
+	sl_out_u64(out, value);
+	text.len = (size_t)(out->at - (const char *)text.data);
+	return text;
+}
+
 static struct sluice_bytes keep(struct writer *w, struct sluice_bytes text) {
-	struct sluice_bytes kept = {w->text.at, text.len};
-	sl_out_bytes(&w->text, text.data, text.len);
-	return kept;
+	return text_of(&w->text, text);
 }
 
 static void add(struct writer *w, struct sluice_bytes word) {
 	w->group->tail[w->group->tail_count++] = word;
+}
+
+static struct sluice_bytes text_of_word(enum sl_command_word word) {
+	return sl_slice(sl_words[word].name, sl_words[word].len);
+}
+
+static void add_word(struct writer *w, enum sl_command_word word) {
+	add(w, text_of_word(word));
 }
 
 static void put_untagged(struct sl_out *out, struct sluice_bytes key) {
@@ -86,38 +105,35 @@ static void add_name(struct writer *w, const struct sl_plan_item *item) {
 	const struct sluice_limit *limit = item->item->limit;
 	char text[NAME_TEXT_MAX];
 	if (item->name != NULL) {
-		add(w, sl_str("NAME"));
+		add_word(w, SL_WORD_NAME);
 		add(w, keep(w, sl_str(item->name)));
 	} else if (sl_identity_space(sl_identity_of(limit)) == SL_SPACE_THROTTLE) {
 		snprintf(text, sizeof text, "CL.THROTTLE %u", limit->quota);
-		add(w, sl_str("NAME"));
+		add_word(w, SL_WORD_NAME);
 		add(w, keep(w, sl_str(text)));
 	}
 }
 
-static void add_number(struct writer *w, const char *word, uint64_t value) {
-	struct sluice_bytes text = {w->text.at, 0};
+static void add_number(struct writer *w, enum sl_command_word word, uint64_t value) {
 	if (value == 0)
 		return;
-	sl_out_u64(&w->text, value);
-	text.len = (size_t)(w->text.at - (const char *)text.data);
-	add(w, sl_str(word));
-	add(w, text);
+	add_word(w, word);
+	add(w, number(&w->text, value));
 }
 
 /* What an item says beside its limit. */
 static void add_options(struct writer *w, const struct sluice_item *item) {
 	char terms[SL_TERMS_TEXT_MAX];
 	if (item->observed != 0)
-		add(w, sl_str(item->observed == SLUICE_TRIED ? "TRIED" : "OBSERVED"));
+		add_word(w, item->observed == SLUICE_TRIED ? SL_WORD_TRIED : SL_WORD_OBSERVED);
 	if (item->terms != NULL && (item->terms->count_denied || item->terms->penalty_count != 0)) {
-		add(w, sl_str("TERMS"));
+		add_word(w, SL_WORD_TERMS);
 		add(w, keep(w, sl_slice(terms, sl_terms_print(item->terms, terms))));
 	}
-	add_number(w, "COST", item->cost);
-	add_number(w, "TTL", item->ttl_ns / SL_MS_NS);
+	add_number(w, SL_WORD_COST, item->cost);
+	add_number(w, SL_WORD_TTL, item->ttl_ns / SL_MS_NS);
 	if (item->member.data != NULL) {
-		add(w, sl_str("MEMBER"));
+		add_word(w, SL_WORD_MEMBER);
 		add(w, keep(w, item->member));
 	}
 }
@@ -150,7 +166,7 @@ static void write_tail(struct writer *w, const struct sl_plan_item *items, uint3
 		const struct sluice_limit rule = keyed_rule(items[i].item);
 		key_of[i] = intern_key(w, prefix, &items[i]);
 		if (key_of[i] != counts_for) {
-			add(w, sl_str("KEY"));
+			add_word(w, SL_WORD_KEY);
 			add(w, group->keys[key_of[i]]);
 			counts_for = key_of[i];
 		}
@@ -223,24 +239,10 @@ bool sl_plan_is_whole(const struct sluice_call *call) {
 
 /* ---- the head ---------------------------------------------------------------------------------------------------- */
 
-static struct sluice_bytes number(struct sl_out *out, uint64_t value) {
-	struct sluice_bytes text = {out->at, 0};
-	sl_out_u64(out, value);
-	text.len = (size_t)(out->at - (const char *)text.data);
-	return text;
-}
-
 static struct sluice_bytes identity(struct sl_out *out, uint64_t id) {
-	struct sluice_bytes text = {out->at, 16};
-	for (int shift = 60; shift >= 0; shift -= 4)
-		sl_out_char(out, "0123456789abcdef"[id >> shift & 15]);
-	return text;
-}
-
-static struct sluice_bytes text_of(struct sl_out *out, struct sluice_bytes of) {
-	struct sluice_bytes text = {out->at, of.len};
-	sl_out_bytes(out, of.data, of.len);
-	return text;
+	char text[17];
+	sl_hex_text(text, id);
+	return text_of(out, sl_slice(text, 16));
 }
 
 static struct sluice_bytes field_of(struct sl_out *out, enum sl_command_field field, const struct sl_head *head,
@@ -271,7 +273,7 @@ struct head_writer {
 };
 
 static void say(struct head_writer *w, enum sl_command_word word) {
-	w->words[w->count++] = sl_slice(sl_words[word].name, sl_words[word].len);
+	w->words[w->count++] = text_of_word(word);
 }
 
 /* The words after the fields, as far as the verb's form takes them. Returns the place of EXACT, from 1; 0: none. */

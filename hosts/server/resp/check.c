@@ -202,7 +202,7 @@ static void reply_holders(struct sl_resp_turn *turn, const struct sluice_holder 
 	sl_reply_array(turn, count);
 	for (uint32_t i = 0; i < count; i++) {
 		char id[SL_ID_DIGITS + 1];
-		snprintf(id, sizeof id, "%016llx", (unsigned long long)list[i].id);
+		sl_hex_text(id, list[i].id);
 		sl_reply_array(turn, 3);
 		sl_reply_text(turn, id);
 		sl_reply_integer(turn, list[i].cost);
