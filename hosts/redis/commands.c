@@ -131,7 +131,7 @@ static int run(struct RedisModuleCtx *context, struct RedisModuleString **args, 
 }
 
 #define COMMAND(command, operation)                                                                 \
-	int slr_##command(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) { \
+	static int command(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) { \
 		return run(context, args, count, operation);                                                \
 	}
 
@@ -149,13 +149,13 @@ COMMAND(reserve, SL_OP_RESERVE)
 COMMAND(commit, SL_OP_COMMIT)
 
 /* Without arguments it says what may be said here. */
-int slr_lease(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
+static int lease(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
 	if (count == 1 && !slr_IsKeysPositionRequest(context))
 		return slr_ReplyWithLongLong(context, SLR_GRAMMAR);
 	return run(context, args, count, SL_OP_LEASE);
 }
 
-int slr_throttle(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
+static int throttle(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
 	struct slr_request request;
 	if (count < 5 || count > 6)
 		return slr_WrongArity(context);
@@ -172,7 +172,7 @@ static void reply_holders(struct slr_request *request) {
 	slr_ReplyWithArray(request->context, count);
 	for (uint32_t i = 0; i < count; i++) {
 		char id[17];
-		slr_hex_of(list[i].id, id);
+		sl_hex_text(id, list[i].id);
 		slr_ReplyWithArray(request->context, 3);
 		slr_ReplyWithStringBuffer(request->context, id, 16);
 		slr_ReplyWithLongLong(request->context, list[i].cost);
@@ -181,7 +181,7 @@ static void reply_holders(struct slr_request *request) {
 	slr_give(list);
 }
 
-int slr_holders(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
+static int holders(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
 	struct slr_request request;
 	if (slr_IsKeysPositionRequest(context))
 		return tell_positions(context, args, count, SL_OP_HOLDERS);
@@ -232,7 +232,7 @@ static bool may_tell(struct RedisModuleCtx *context) {
 	       (slr_GetContextFlags(context) & (SLR_CONTEXT_REPLICATED | SLR_CONTEXT_LOADING)) != 0;
 }
 
-int slr_effect(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
+static int effect(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
 	struct slr_request request;
 	int64_t expire_ms;
 	if (count != 4)
@@ -255,3 +255,37 @@ int slr_effect(struct RedisModuleCtx *context, struct RedisModuleString **args, 
 	slr_keys_close(&request);
 	return SLR_REDIS_OK;
 }
+
+/* ---- the commands ------------------------------------------------------------------------------------------------ */
+
+#define WRITES .flags = "write fast getkeys-api", .categories = "write fast"
+#define READS .reads = true, .categories = "read slow"
+
+static const struct sl_argument effect_arguments[] = {
+	{.name = "key", .type = SL_ARGUMENT_KEY},
+	{.name = "expire-ms", .type = SL_ARGUMENT_INTEGER},
+	{.name = "payload", .type = SL_ARGUMENT_STRING},
+};
+
+const struct slr_command_row slr_commands[] = {
+	{"sluice.check", check, SL_OP_CHECK, WRITES},
+	{"sluice.peek", peek, SL_OP_PEEK, "readonly fast getkeys-api", "read fast", .reads = true},
+	{"sluice.refund", refund, SL_OP_REFUND, WRITES},
+	{"sluice.reset", reset, SL_OP_RESET, WRITES},
+	{"sluice.hold", hold, SL_OP_HOLD, WRITES},
+	{"sluice.confirm", confirm, SL_OP_CONFIRM, WRITES},
+	{"sluice.cancel", cancel, SL_OP_CANCEL, WRITES},
+	{"sluice.lease", lease, SL_OP_LEASE, WRITES, .arity = -1}, /* it may be asked what may be said here */
+	{"sluice.acquire", acquire, SL_OP_ACQUIRE, WRITES},
+	{"sluice.release", release, SL_OP_RELEASE, WRITES},
+	{"sluice.renew", renew, SL_OP_RENEW, WRITES},
+	{"sluice.holders", holders, SL_OP_HOLDERS, "readonly getkeys-api", READS},
+	{"sluice.reserve", reserve, SL_OP_RESERVE, WRITES},
+	{"sluice.commit", commit, SL_OP_COMMIT, WRITES},
+	{"sluice.inspect", slr_inspect, 0, "readonly", READS, .arity = 2,
+     .summary = "Tells what a key holds", .arguments = effect_arguments, .argument_count = 1},
+	{"sluice.effect", effect, 0, "write admin", "admin dangerous", .arity = 4,
+     .summary = "Applies what a primary tells of its changes", .arguments = effect_arguments, .argument_count = 3},
+	{"cl.throttle", throttle, SL_OP_THROTTLE, "write fast", "write fast", .arity = -5},
+	{.name = NULL},
+};

@@ -1,91 +1,27 @@
 /* What the server is told about our commands: for COMMAND DOCS, for clients that look for keys, for access lists. */
 #include "hosts/redis/request.h"
 
-#define END \
-	{ .name = NULL }
-#define KEY_ARG \
-	{ .name = "key", .type = SLR_ARG_KEY, .key_spec_index = 0 }
-#define ARG(arg_name, arg_type) \
-	{ .name = (arg_name), .type = (arg_type), .key_spec_index = -1 }
-
-static struct slr_command_arg inspect_args[] = {KEY_ARG, END};
-static struct slr_command_arg throttle_args[] = {
-	KEY_ARG,
-	ARG("max-burst", SLR_ARG_INTEGER),
-	ARG("count", SLR_ARG_INTEGER),
-	ARG("period", SLR_ARG_INTEGER),
-	{.name = "quantity", .type = SLR_ARG_INTEGER, .key_spec_index = -1, .flags = SLR_ARG_IS_OPTIONAL},
-	END,
-};
-static struct slr_command_arg effect_args[] = {
-	KEY_ARG,
-	ARG("expire-ms", SLR_ARG_INTEGER),
-	ARG("payload", SLR_ARG_STRING),
-	END,
-};
-
-/* The first key, and those after the word KEY: of these a specification can find but one, so that servers ask us. */
-#define FIRST_KEY(key_flags)                                                                \
-	{                                                                                       \
-		.flags = (key_flags), .begin_search_type = SLR_SPEC_BEGIN_INDEX, .bs.index.pos = 1, \
-		.find_keys_type = SLR_SPEC_FIND_RANGE, .fk.range = {                                \
-			0,                                                                              \
-			1,                                                                              \
-			0                                                                               \
-		}                                                                                   \
-	}
-#define OTHER_KEYS(key_flags)                                                                                         \
-	{                                                                                                                 \
-		.notes = "any number of them", .flags = (key_flags) | SLR_SPEC_INCOMPLETE,                                  \
-		.begin_search_type = SLR_SPEC_BEGIN_KEYWORD, .bs.keyword = {"KEY", 2}, .find_keys_type = SLR_SPEC_FIND_RANGE, \
-		.fk.range = {                                                                                                 \
-			0,                                                                                                        \
-			1,                                                                                                        \
-			0                                                                                                         \
-		}                                                                                                             \
-	}
 #define CHANGES (SLR_SPEC_KEY_RW | SLR_SPEC_ACCESS | SLR_SPEC_UPDATE)
 #define READS (SLR_SPEC_KEY_RO | SLR_SPEC_ACCESS)
-#define NO_KEY \
-	{ .begin_search_type = 0 }
 
-static struct slr_key_spec keys_changed[] = {FIRST_KEY(CHANGES), OTHER_KEYS(CHANGES), NO_KEY};
-static struct slr_key_spec keys_read[] = {FIRST_KEY(READS), OTHER_KEYS(READS), NO_KEY};
-static struct slr_key_spec key_changed[] = {FIRST_KEY(CHANGES), NO_KEY};
-static struct slr_key_spec key_read[] = {FIRST_KEY(READS), NO_KEY};
-
-static const struct row {
-	const char *name, *summary;
-	int arity; /* SLUICE.LEASE may be asked without arguments, what may be said here; 0: the grammar's */
-	struct slr_key_spec *keys;
-	struct slr_command_arg *args; /* NULL: those of the grammar, by the operation */
-	enum sl_operation operation;
-	const char *categories;
-} rows[] = {
-	{"sluice.check", "Decides a request against limits and charges them if all admit it", 0, keys_changed, NULL,
-     SL_OP_CHECK, "write fast"},
-	{"sluice.peek", "Decides a request without charging it", 0, keys_read, NULL, SL_OP_PEEK, "read fast"},
-	{"sluice.refund", "Gives cost back, newest charges first", 0, keys_changed, NULL, SL_OP_REFUND, "write fast"},
-	{"sluice.reset", "Forgets counters", 0, keys_changed, NULL, SL_OP_RESET, "write fast"},
-	{"sluice.hold", "Decides a request and holds its cost until it is confirmed, cancelled or its time is over", 0,
-     keys_changed, NULL, SL_OP_HOLD, "write fast"},
-	{"sluice.confirm", "Turns a hold into a charge", 0, keys_changed, NULL, SL_OP_CONFIRM, "write fast"},
-	{"sluice.cancel", "Drops a hold", 0, keys_changed, NULL, SL_OP_CANCEL, "write fast"},
-	{"sluice.lease", "Settles a front's slice of a counter and takes the next", -1, keys_changed, NULL, SL_OP_LEASE,
-     "write fast"},
-	{"sluice.acquire", "Decides a request and gives it a lease of each limit of concurrency", 0, keys_changed, NULL,
-     SL_OP_ACQUIRE, "write fast"},
-	{"sluice.release", "Ends a lease", 0, keys_changed, NULL, SL_OP_RELEASE, "write fast"},
-	{"sluice.renew", "Lets a lease end later", 0, keys_changed, NULL, SL_OP_RENEW, "write fast"},
-	{"sluice.holders", "Tells who holds leases", 0, keys_read, NULL, SL_OP_HOLDERS, "read slow"},
-	{"sluice.reserve", "Decides a request by an estimate that is corrected later", 0, keys_changed, NULL,
-     SL_OP_RESERVE, "write fast"},
-	{"sluice.commit", "Corrects an estimate to what it has cost", 0, key_changed, NULL, SL_OP_COMMIT, "write fast"},
-	{"sluice.inspect", "Tells what a key holds", 2, key_read, inspect_args, 0, "read slow"},
-	{"sluice.effect", "Applies what a primary tells of its changes", 4, key_changed, effect_args, 0,
-     "admin dangerous"},
-	{"cl.throttle", "Decides as redis-cell does", -5, key_changed, throttle_args, 0, "write fast"},
-};
+/* The first key, and those after the word KEY: of these a specification can find but one, so that servers ask us. */
+static void fill_specs(struct slr_key_spec specs[3], const struct slr_command_row *row) {
+	bool others = row->summary == NULL && (sl_forms[row->operation].words & SL_SAYS(KEY)) != 0;
+	memset(specs, 0, 3 * sizeof *specs);
+	specs[0].flags = row->reads ? READS : CHANGES;
+	specs[0].begin_search_type = SLR_SPEC_BEGIN_INDEX;
+	specs[0].bs.index.pos = 1;
+	specs[0].find_keys_type = SLR_SPEC_FIND_RANGE;
+	specs[0].fk.range.keystep = 1;
+	if (!others)
+		return;
+	specs[1] = specs[0];
+	specs[1].notes = "any number of them";
+	specs[1].flags |= SLR_SPEC_INCOMPLETE;
+	specs[1].begin_search_type = SLR_SPEC_BEGIN_KEYWORD;
+	specs[1].bs.keyword.keyword = "KEY";
+	specs[1].bs.keyword.startfrom = 2;
+}
 
 static int type_of(enum sl_argument_type type) {
 	static const int types[] = {
@@ -106,11 +42,16 @@ static struct slr_command_arg arg_of(const struct sl_argument *told) {
 	};
 }
 
-/* What the grammar says of a command. The server copies it. What stands in front of a limit is one block with it. */
-static struct slr_command_arg *args_of(enum sl_operation operation) {
+/* What the grammar says of a command, or its row. The server copies it. What stands in front of a limit is one block
+ * with it. */
+static struct slr_command_arg *args_of(const struct slr_command_row *row) {
 	static struct slr_command_arg args[SL_ARGUMENTS_MAX + 2], item[SL_ARGUMENTS_MAX + 1];
 	struct sl_argument told[SL_ARGUMENTS_MAX];
-	uint32_t count = sl_command_arguments(operation, true, told), own = 0, shared = 0;
+	uint32_t count = row->argument_count, own = 0, shared = 0;
+	if (row->summary == NULL)
+		count = sl_command_arguments(row->operation, true, told);
+	else
+		memcpy(told, row->arguments, count * sizeof told[0]);
 	for (uint32_t i = 0; i < count; i++) {
 		bool limit = strcmp(told[i].name, "limit") == 0;
 		struct slr_command_arg arg = arg_of(&told[i]);
@@ -134,28 +75,30 @@ static struct slr_command_arg *args_of(enum sl_operation operation) {
 }
 
 /* What no client sends is in no category that clients are given. */
-static bool is_for_clients(const struct row *row) {
+static bool is_for_clients(const struct slr_command_row *row) {
 	return strstr(row->categories, "admin") == NULL;
 }
 
-static void describe_one(struct RedisModuleCtx *context, const struct row *row, bool has_category) {
+static void describe_one(struct RedisModuleCtx *context, const struct slr_command_row *row, bool has_category) {
 	static const struct slr_info_version version = {1, sizeof(struct slr_history_entry), sizeof(struct slr_key_spec),
 	                                                sizeof(struct slr_command_arg)};
+	struct slr_key_spec specs[3];
 	struct RedisModuleCommand *command = slr_GetCommand(context, row->name);
 	struct slr_command_info info = {
 		.version = &version,
-		.summary = row->summary,
+		.summary = row->summary != NULL ? row->summary : sl_forms[row->operation].summary,
 		.complexity = "O(N) with N the number of limits; O(log M) for a log of M entries",
 		.since = SLUICE_VERSION,
 		.arity = row->arity != 0 ? row->arity : -(int)sl_command_arity(row->operation),
-		.key_specs = row->keys,
-		.args = row->args != NULL ? row->args : args_of(row->operation),
+		.key_specs = specs,
+		.args = args_of(row),
 	};
 	char categories[64];
 	struct sluice_bytes own = sl_str(has_category && is_for_clients(row) ? " ratelimit" : "");
 	struct sluice_bytes words = sl_str(row->categories);
 	if (command == NULL)
 		return;
+	fill_specs(specs, row);
 	if (slr_SetCommandInfo(command, &info) != SLR_REDIS_OK)
 		slr_Log(context, "warning", "the server takes no documentation of %s", row->name);
 	memcpy(categories, words.data, words.len);
@@ -169,6 +112,6 @@ void slr_describe(struct RedisModuleCtx *context) {
 	bool has_category = slr_AddACLCategory != NULL && slr_AddACLCategory(context, "ratelimit") == SLR_REDIS_OK;
 	if (slr_GetCommand == NULL || slr_SetCommandInfo == NULL)
 		return;
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		describe_one(context, &rows[i], has_category);
+	for (const struct slr_command_row *row = slr_commands; row->name != NULL; row++)
+		describe_one(context, row, has_category);
 }

@@ -24,12 +24,6 @@ static uint64_t held_by(const struct slr_holds *holds) {
 	return held;
 }
 
-void slr_hex_of(uint64_t number, char text[17]) {
-	for (int i = 0; i < 16; i++)
-		text[i] = "0123456789abcdef"[number >> (60 - 4 * i) & 15];
-	text[16] = '\0';
-}
-
 /* Who counts at this instant: leases that are held, members that are counted. */
 static uint32_t places_of(const struct slr_counter *counter, sluice_ns now) {
 	struct sl_counter step;
@@ -66,7 +60,7 @@ static void reply_counter(struct slr_request *request, const struct slr_counter 
 	struct sluice_limit limit;
 	char name[17];
 	bool known = sl_identity_widest(counter->identity, &limit);
-	slr_hex_of(counter->identity.name, name);
+	sl_hex_text(name, counter->identity.name);
 	slr_ReplyWithMap(request->context, 15);
 	pair_text(request, "algorithm", known ? sl_algorithm_word(sl_rule_algorithm(&limit)) : "unknown");
 	pair_number(request, "window_ms", limit.window_ns / SL_MS_NS);

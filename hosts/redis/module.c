@@ -45,38 +45,11 @@ bool slr_settings_read(struct slr_settings *settings, struct RedisModuleString *
 	return true;
 }
 
-struct row {
-	const char *name;
-	slr_command run;
-	const char *flags;
-};
-
-/* None is deny-oom: what finds no memory is denied, where it needs some (keys.c); all else goes on. */
-static const struct row commands[] = {
-	{"sluice.check", slr_check, "write fast getkeys-api"},
-	{"sluice.peek", slr_peek, "readonly fast getkeys-api"},
-	{"sluice.refund", slr_refund, "write fast getkeys-api"},
-	{"sluice.reset", slr_reset, "write fast getkeys-api"},
-	{"sluice.hold", slr_hold, "write fast getkeys-api"},
-	{"sluice.confirm", slr_confirm, "write fast getkeys-api"},
-	{"sluice.cancel", slr_cancel, "write fast getkeys-api"},
-	{"sluice.lease", slr_lease, "write fast getkeys-api"},
-	{"sluice.acquire", slr_acquire, "write fast getkeys-api"},
-	{"sluice.release", slr_release, "write fast getkeys-api"},
-	{"sluice.renew", slr_renew, "write fast getkeys-api"},
-	{"sluice.holders", slr_holders, "readonly getkeys-api"},
-	{"sluice.reserve", slr_reserve, "write fast getkeys-api"},
-	{"sluice.commit", slr_commit, "write fast getkeys-api"},
-	{"sluice.inspect", slr_inspect, "readonly"},
-	{"sluice.effect", slr_effect, "write admin"},
-	{"cl.throttle", slr_throttle, "write fast"},
-};
-
 static bool create_commands(struct RedisModuleCtx *context) {
-	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-		if (slr_CreateCommand(context, commands[i].name, commands[i].run, commands[i].flags, 1, 1, 1) != SLR_REDIS_OK) {
+	for (const struct slr_command_row *row = slr_commands; row->name != NULL; row++)
+		if (slr_CreateCommand(context, row->name, row->run, row->flags, 1, 1, 1) != SLR_REDIS_OK) {
 			slr_Log(context, "warning", "the command %s could not be made: is another module here that has it?",
-			        commands[i].name);
+			        row->name);
 			return false;
 		}
 	return true;

@@ -18,8 +18,6 @@ struct slr_request {
 	struct RedisModuleKey *keys[SLUICE_ITEMS_MAX];     /* opened; NULL: not there, and opened for reading */
 };
 
-typedef int slr_command_function(struct RedisModuleCtx *, struct RedisModuleString **, int);
-
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 struct slr_settings {
@@ -53,9 +51,6 @@ bool slr_is_word(struct sluice_bytes text, const char *word);
 
 /* Replies with an error: one line, without the ERR that goes before it. */
 __attribute__((format(printf, 2, 3))) void slr_fail(const struct slr_request *request, const char *format, ...);
-
-/* A number as 16 hex digits, NUL-ended. */
-void slr_hex_of(uint64_t number, char text[17]);
 
 /* Begins a request, with an empty call at this instant. */
 void slr_request_begin(struct slr_request *request, struct RedisModuleCtx *context, struct RedisModuleString **args,
@@ -113,25 +108,24 @@ void slr_listen(struct RedisModuleCtx *context);
  * for that, which is how a front tells. */
 enum { SLR_GRAMMAR = 2 };
 
-/* One function for each command (docs/design/011-redis.md): each reads its arguments, replies once, and returns
- * SLR_REDIS_OK. A malformed call gets an error and changes nothing. */
-slr_command_function slr_check;
-slr_command_function slr_peek;
-slr_command_function slr_refund;
-slr_command_function slr_reset;
-slr_command_function slr_hold;
-slr_command_function slr_confirm;
-slr_command_function slr_cancel;
-slr_command_function slr_lease;
-slr_command_function slr_acquire;
-slr_command_function slr_release;
-slr_command_function slr_renew;
-slr_command_function slr_holders;
-slr_command_function slr_reserve;
-slr_command_function slr_commit;
-slr_command_function slr_inspect;
-slr_command_function slr_throttle;
-slr_command_function slr_effect;
+/* One command (docs/design/011-redis.md). Its function reads the arguments, replies once, and returns SLR_REDIS_OK. A
+ * malformed call gets an error and changes nothing. */
+struct slr_command_row {
+	const char *name;
+	slr_command run;
+	enum sl_operation operation;    /* of the grammar, which says the rest of those that have no summary here */
+	const char *flags, *categories; /* as the server names them; none is deny-oom: what finds no memory is denied,
+	                                 * where it needs some (keys.c); all else goes on */
+	bool reads;                     /* it changes no key */
+	int arity;                      /* 0: the grammar's */
+	const char *summary;
+	const struct sl_argument *arguments;
+	uint32_t argument_count;
+};
+extern const struct slr_command_row slr_commands[]; /* all of them; the last has no name */
+
+/* SLUICE.INSPECT (inspect.c). */
+int slr_inspect(struct RedisModuleCtx *context, struct RedisModuleString **args, int count);
 
 /* ---- the data type (type.c) -------------------------------------------------------------------------------------- */
 

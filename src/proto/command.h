@@ -52,13 +52,19 @@ enum sl_command_field {
 	SL_FIELD_HOLD,   /* the id of a front's hold, in hex */
 	SL_FIELD_LEASE,  /* the id of a lease, or a ticket */
 	SL_FIELD_TICKET, /* a ticket */
+	/* of CL.THROTTLE */
+	SL_FIELD_MAX_BURST,
+	SL_FIELD_COUNT,
+	SL_FIELD_PERIOD,
+	SL_FIELD_QUANTITY, /* may be left out, or be negative */
 	SL_FIELDS
 };
 enum { SL_FORM_FIELDS_MAX = 4 };
 
 /* One command. */
 struct sl_form {
-	const char *name; /* in capitals, without SLUICE. before it */
+	const char *name;    /* in capitals, without SLUICE. before it */
+	const char *summary; /* what it does, in a line for people */
 	uint8_t fields[SL_FORM_FIELDS_MAX], field_count;
 	bool costs;   /* the cost is the only field */
 	bool limits;  /* limits stand after, at least one; with LEASE: unless that is a ticket */

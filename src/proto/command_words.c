@@ -48,6 +48,10 @@ const struct sl_meaning sl_fields[SL_FIELDS] = {
 	[SL_FIELD_HOLD] = {NAMED("id"), .argument = "id"},
 	[SL_FIELD_LEASE] = {NAMED("id"), .member = "id", .argument = "id|ticket"},
 	[SL_FIELD_TICKET] = {NAMED("ticket"), .member = "id", .argument = "ticket"},
+	[SL_FIELD_MAX_BURST] = {NAMED("max_burst"), .argument = "max_burst", .most = UINT32_MAX - 1},
+	[SL_FIELD_COUNT] = {NAMED("count"), .argument = "count", .least = 1, .most = UINT32_MAX},
+	[SL_FIELD_PERIOD] = {NAMED("period"), .argument = "period", .least = 1, .most = 3660 * 86400},
+	[SL_FIELD_QUANTITY] = {NAMED("quantity"), .argument = "quantity", .most = UINT32_MAX},
 };
 
 enum {
@@ -63,34 +67,52 @@ enum {
 
 /* One a command. KEY and AT may stand in all that have limits. */
 const struct sl_form sl_forms[SL_OPERATIONS] = {
-	[SL_OP_CHECK] = {"CHECK", FIELDS(SL_FIELD_COST), .costs = true, .limits = true, .members = true,
+	[SL_OP_CHECK] = {"CHECK", "Decides a request against limits, and charges it if all admit",
+                  FIELDS(SL_FIELD_COST), .costs = true, .limits = true, .members = true,
                   .words = COMMON | SL_SAYS(MEMBER) | SL_SAYS(UPTO) | TOLD | SL_SAYS(ID),
                      .fronts = ITS_OWN | SL_SAYS(EXACT) | OWN},
-	[SL_OP_PEEK] = {"PEEK", FIELDS(SL_FIELD_COST), .costs = true, .limits = true, .leases = true,
+	[SL_OP_PEEK] = {"PEEK", "Decides a request against limits, charging nothing",
+                  FIELDS(SL_FIELD_COST), .costs = true, .limits = true, .leases = true,
                  .words = COMMON | SL_SAYS(MEMBER) | SL_SAYS(UPTO) | TOLD,
                     .fronts = ITS_OWN | SL_SAYS(EXACT) | OWN | SL_SAYS(BESIDE)},
-	[SL_OP_REFUND] = {"REFUND", FIELDS(SL_FIELD_COST), .costs = true, .limits = true, .members = true,
+	[SL_OP_REFUND] = {"REFUND", "Gives cost back, the newest charges first",
+                  FIELDS(SL_FIELD_COST), .costs = true, .limits = true, .members = true,
                    .words = COMMON | SL_SAYS(MEMBER) | TOLD, .fronts = ITS_OWN | SL_SAYS(EXACT) | OWN},
-	[SL_OP_RESET] = {"RESET", .limits = true, .leases = true, .words = COMMON, .fronts = ITS_OWN | SL_SAYS(TERMS)},
-	[SL_OP_ACQUIRE] = {"ACQUIRE", FIELDS(SL_FIELD_COST), .costs = true, .limits = true, .leases = true, .members = true,
+	[SL_OP_RESET] = {"RESET", "Forgets the counters of a key",
+                  .limits = true, .leases = true, .words = COMMON, .fronts = ITS_OWN | SL_SAYS(TERMS)},
+	[SL_OP_ACQUIRE] = {"ACQUIRE", "Takes a lease where all limits admit, and tells its id",
+                  FIELDS(SL_FIELD_COST), .costs = true, .limits = true, .leases = true, .members = true,
                     .words = COMMON | SL_SAYS(MEMBER) | TOLD | SL_SAYS(ID), .fronts = ITS_OWN | SL_SAYS(EXACT) | OWN},
-	[SL_OP_RELEASE] = {"RELEASE", FIELDS(SL_FIELD_LEASE), .leases = true, .words = COMMON, .fronts = ITS_OWN | OWN},
-	[SL_OP_RENEW] = {"RENEW", FIELDS(SL_FIELD_LEASE), .leases = true, .words = COMMON, .fronts = ITS_OWN | OWN},
-	[SL_OP_RESERVE] = {"RESERVE", FIELDS(SL_FIELD_COST, SL_FIELD_TTL), .limits = true, .members = true,
+	[SL_OP_RELEASE] = {"RELEASE", "Ends a lease",
+                  FIELDS(SL_FIELD_LEASE), .leases = true, .words = COMMON, .fronts = ITS_OWN | OWN},
+	[SL_OP_RENEW] = {"RENEW", "Lets a lease last from now on as long as when it was taken",
+                  FIELDS(SL_FIELD_LEASE), .leases = true, .words = COMMON, .fronts = ITS_OWN | OWN},
+	[SL_OP_RESERVE] = {"RESERVE", "Charges an estimate until the true cost is known, and tells its ticket",
+                  FIELDS(SL_FIELD_COST, SL_FIELD_TTL), .limits = true, .members = true,
                     .words = COMMON | TOLD | SL_SAYS(ID), .fronts = ITS_OWN | SL_SAYS(EXACT) | OWN | SL_SAYS(MEMBER)},
-	[SL_OP_COMMIT] = {"COMMIT", FIELDS(SL_FIELD_TICKET, SL_FIELD_ACTUAL), .words = SL_SAYS(AT) | TOLD,
+	[SL_OP_COMMIT] = {"COMMIT", "Corrects a reservation to the true cost",
+                  FIELDS(SL_FIELD_TICKET, SL_FIELD_ACTUAL), .words = SL_SAYS(AT) | TOLD,
                    .fronts = SL_SAYS(EXACT)},
-	[SL_OP_HOLD] = {"HOLD", FIELDS(SL_FIELD_COST, SL_FIELD_HOLD, SL_FIELD_HOLD_TTL), .limits = true, .members = true,
+	[SL_OP_HOLD] = {"HOLD", "Decides a request and holds its cost until it is confirmed, cancelled or its time is over",
+                  FIELDS(SL_FIELD_COST, SL_FIELD_HOLD, SL_FIELD_HOLD_TTL), .limits = true, .members = true,
                  .words = COMMON, .fronts = ITS_OWN | HELD | SL_SAYS(UPTO)},
-	[SL_OP_CONFIRM] = {"CONFIRM", FIELDS(SL_FIELD_COST, SL_FIELD_HOLD), .limits = true, .words = COMMON,
+	[SL_OP_CONFIRM] = {"CONFIRM", "Turns a hold into a charge",
+                  FIELDS(SL_FIELD_COST, SL_FIELD_HOLD), .limits = true, .words = COMMON,
                     .fronts = ITS_OWN | HELD | SL_SAYS(KEEP)},
-	[SL_OP_CANCEL] = {"CANCEL", FIELDS(SL_FIELD_HOLD), .limits = true, .words = COMMON, .fronts = ITS_OWN},
-	[SL_OP_LEASE] = {"LEASE", FIELDS(SL_FIELD_HOLD, SL_FIELD_HOLD_TTL, SL_FIELD_SPENT, SL_FIELD_WANT), .limits = true,
+	[SL_OP_CANCEL] = {"CANCEL", "Drops a hold",
+                  FIELDS(SL_FIELD_HOLD), .limits = true, .words = COMMON, .fronts = ITS_OWN},
+	[SL_OP_LEASE] = {"LEASE", "Settles a front's slice of a counter and takes the next",
+                  FIELDS(SL_FIELD_HOLD, SL_FIELD_HOLD_TTL, SL_FIELD_SPENT, SL_FIELD_WANT), .limits = true,
                   .words = COMMON, .fronts = ITS_OWN},
-	[SL_OP_HOLDERS] = {"HOLDERS", .limits = true, .leases = true, .words = COMMON, .fronts = ITS_OWN},
-	[SL_OP_ADMIT] = {"ADMIT", FIELDS(SL_FIELD_COST), .costs = true, .leases = true,
+	[SL_OP_HOLDERS] = {"HOLDERS", "Who holds leases, those that end first first",
+                  .limits = true, .leases = true, .words = COMMON, .fronts = ITS_OWN},
+	[SL_OP_ADMIT] = {"ADMIT", "Decides a request, told by its attributes, as the policy says",
+                  FIELDS(SL_FIELD_COST), .costs = true, .leases = true,
                   .words = SL_SAYS(UPTO) | SL_SAYS(NEXT) | SL_SAYS(OPEN) | SL_SAYS(ID) | SL_SAYS(MEMBER)},
-	[SL_OP_EXPLAIN] = {"EXPLAIN", FIELDS(SL_FIELD_COST), .costs = true},
+	[SL_OP_THROTTLE] = {"CL.THROTTLE", "A token bucket with the arguments and the answer of redis-cell",
+                  FIELDS(SL_FIELD_MAX_BURST, SL_FIELD_COUNT, SL_FIELD_PERIOD, SL_FIELD_QUANTITY)},
+	[SL_OP_EXPLAIN] = {"EXPLAIN", "What each limit of the policy says of a request, charging nothing",
+                  FIELDS(SL_FIELD_COST), .costs = true},
 };
 
 /* ---- for COMMAND DOCS -------------------------------------------------------------------------------------------- */
@@ -121,8 +143,10 @@ uint32_t sl_command_arguments(enum sl_operation operation, bool fronts, struct s
 	uint32_t said = form->words | (fronts ? form->fronts : 0), count = 0;
 	if (operation != SL_OP_ADMIT && operation != SL_OP_EXPLAIN)
 		list[count++] = (struct sl_argument){.name = "key", .type = SL_ARGUMENT_KEY};
-	for (uint32_t i = 0; i < form->field_count; i++)
-		list[count++] = argument_of(&sl_fields[form->fields[i]]);
+	for (uint32_t i = 0; i < form->field_count; i++) {
+		list[count] = argument_of(&sl_fields[form->fields[i]]);
+		list[count++].optional = form->fields[i] == SL_FIELD_QUANTITY;
+	}
 	for (unsigned word = SL_WORD_KEY + 1; word < SL_WORDS; word++)
 		if ((said & 1u << word) != 0)
 			list[count++] = word_argument(word);

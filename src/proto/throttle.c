@@ -9,8 +9,6 @@
 #include "algo/rule.h"
 #include "proto/command.h"
 
-enum { PERIOD_S_MAX = 3660 * 86400 };
-
 static bool to_i64(struct sluice_bytes text, int64_t *value) {
 	const char *p = text.data;
 	bool negative = text.len > 1 && *p == '-';
@@ -21,13 +19,15 @@ static bool to_i64(struct sluice_bytes text, int64_t *value) {
 	return true;
 }
 
-static bool read_number(struct sl_command *command, uint32_t index, const char *what, int64_t least, int64_t most,
-                        int64_t *value) {
+/* The number at a place, which is the field's. */
+static bool read_number(struct sl_command *command, uint32_t index, enum sl_command_field field, int64_t *value) {
+	const struct sl_meaning *meaning = &sl_fields[field];
+	int64_t most = (int64_t)meaning->most, least = field == SL_FIELD_QUANTITY ? -most : (int64_t)meaning->least;
 	struct sluice_bytes text = command->args[index];
 	if (to_i64(text, value) && *value >= least && *value <= most)
 		return true;
-	return sl_command_fail(command, "%s %s: expected a whole number from %lld to %lld", what, sl_shown(text).text,
-	                       (long long)least, (long long)most);
+	return sl_command_fail(command, "%s %s: expected a whole number from %lld to %lld", meaning->name,
+	                       sl_shown(text).text, (long long)least, (long long)most);
 }
 
 bool sl_command_read_throttle(struct sl_command *command, const struct sluice_bytes *args, uint32_t count) {
@@ -39,7 +39,7 @@ bool sl_command_read_throttle(struct sl_command *command, const struct sluice_by
 	if (args[1].len > SLUICE_KEY_BYTES_MAX)
 		return sl_command_fail(command, "the key has %zu bytes: at most %d are allowed", args[1].len,
 		                       SLUICE_KEY_BYTES_MAX);
-	if (count > 5 && !read_number(command, 5, "quantity", -(int64_t)UINT32_MAX, UINT32_MAX, &quantity))
+	if (count > 5 && !read_number(command, 5, SL_FIELD_QUANTITY, &quantity))
 		return false;
 	command->call->operation = quantity > 0 ? SLUICE_CHARGE : quantity == 0 ? SLUICE_PEEK : SLUICE_REFUND;
 	command->call->cost = (uint32_t)(quantity < 0 ? -quantity : quantity);
@@ -49,9 +49,9 @@ bool sl_command_read_throttle(struct sl_command *command, const struct sluice_by
 bool sl_command_throttle_limit(struct sl_command *command, struct sluice_limit *limit) {
 	int64_t max_burst, count, period;
 	struct sluice_error error;
-	if (!read_number(command, 2, "max_burst", 0, (int64_t)UINT32_MAX - 1, &max_burst) ||
-	    !read_number(command, 3, "count", 1, UINT32_MAX, &count) ||
-	    !read_number(command, 4, "period", 1, PERIOD_S_MAX, &period))
+	if (!read_number(command, 2, SL_FIELD_MAX_BURST, &max_burst) ||
+	    !read_number(command, 3, SL_FIELD_COUNT, &count) ||
+	    !read_number(command, 4, SL_FIELD_PERIOD, &period))
 		return false;
 	if (sl_rule_make_token_bucket(limit, (uint64_t)count, (sluice_ns)period * 1000000000, (uint64_t)max_burst + 1,
 	                              &error) != SLUICE_OK)

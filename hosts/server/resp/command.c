@@ -8,11 +8,6 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static const struct sl_resp_argument admit_arguments[] = {{"name value", "string", NULL, false, true}};
-static const struct sl_resp_argument throttle_arguments[] = {
-	{"key", "key", NULL, false, false},         {"max_burst", "integer", NULL, false, false},
-	{"count", "integer", NULL, false, false},   {"period", "integer", NULL, false, false},
-	{"quantity", "integer", NULL, true, false},
-};
 static const struct sl_resp_argument top_arguments[] = {
 	{"denied|near", "string", NULL, true, false},
 	{"count", "integer", "COUNT", true, false},
@@ -30,6 +25,7 @@ static const struct sl_resp_argument patterns[] = {{"parameter", "string", NULL,
 
 /* What the grammar of all doors knows; `arguments` stand after it. */
 #define GRAMMAR(command) .form = &sl_forms[command], .operation = (command)
+#define KEYED(command) GRAMMAR(command), .first_key = 1, .last_key = 1, .key_step = 1
 #define ARGUMENTS(list) .arguments = (list), .argument_count = COUNT(list)
 #define CHILDREN(list) .children = (list), .child_count = COUNT(list)
 #define LIMITER .roles = SL_ROLE_CHECK, .group = "sluice", .categories = "@write @fast"
@@ -66,43 +62,31 @@ static const struct sl_resp_command config_commands[] = {
 };
 
 static const struct sl_resp_command commands[] = {
-	{"sluice.check", sl_resp_decide, -4, true, 1, 1, 1, .flags = "write denyoom fast movablekeys", LIMITER,
-     .summary = "Decides a request against limits, and charges it if all admit", GRAMMAR(SL_OP_CHECK)},
-	{"sluice.peek", sl_resp_decide, -4, true, 1, 1, 1, .flags = "readonly fast movablekeys", .group = "sluice",
-     .roles = SL_ROLE_CHECK | SL_ROLE_READ, .categories = "@read @fast",
-     .summary = "Decides a request against limits, charging nothing", GRAMMAR(SL_OP_PEEK)},
-	{"sluice.refund", sl_resp_decide, -4, true, 1, 1, 1, .flags = "write fast movablekeys", LIMITER,
-     .summary = "Gives cost back, the newest charges first", GRAMMAR(SL_OP_REFUND)},
-	{"sluice.reset", sl_resp_decide, -3, true, 1, 1, 1, .flags = "write fast movablekeys", .group = "sluice",
-     .roles = SL_ROLE_ADMIN, .categories = "@write @fast", .summary = "Forgets the counters of a key",
-     GRAMMAR(SL_OP_RESET)},
-	{"sluice.acquire", sl_resp_hold, -4, true, 1, 1, 1, .flags = "write denyoom fast movablekeys", LIMITER,
-     .summary = "Takes a lease where all limits admit, and tells its id", GRAMMAR(SL_OP_ACQUIRE)},
-	{"sluice.release", sl_resp_end, -3, true, 1, 1, 1, .flags = "write fast movablekeys", LIMITER,
-     .summary = "Ends a lease", GRAMMAR(SL_OP_RELEASE)},
-	{"sluice.renew", sl_resp_end, -3, true, 1, 1, 1, .flags = "write fast movablekeys", LIMITER,
-     .summary = "Lets a lease last from now on as long as when it was taken", GRAMMAR(SL_OP_RENEW)},
-	{"sluice.holders", sl_resp_holders, -3, .first_key = 1, .last_key = 1, .key_step = 1, .flags = "readonly",
-     .group = "sluice", .roles = SL_ROLE_READ, .categories = "@read @slow",
-     .summary = "Who holds leases, those that end first first", GRAMMAR(SL_OP_HOLDERS)},
-	{"sluice.reserve", sl_resp_hold, -5, true, 1, 1, 1, .flags = "write denyoom fast movablekeys", LIMITER,
-     .summary = "Charges an estimate until the true cost is known, and tells its ticket", GRAMMAR(SL_OP_RESERVE)},
-	{"sluice.commit", sl_resp_end, -4, true, 1, 1, 1, .flags = "write fast", LIMITER,
-     .summary = "Corrects a reservation to the true cost", GRAMMAR(SL_OP_COMMIT)},
+	{"sluice.check", sl_resp_decide, -4, true, .flags = "write denyoom fast movablekeys", LIMITER, KEYED(SL_OP_CHECK)},
+	{"sluice.peek", sl_resp_decide, -4, true, .flags = "readonly fast movablekeys", .group = "sluice",
+     .roles = SL_ROLE_CHECK | SL_ROLE_READ, .categories = "@read @fast", KEYED(SL_OP_PEEK)},
+	{"sluice.refund", sl_resp_decide, -4, true, .flags = "write fast movablekeys", LIMITER, KEYED(SL_OP_REFUND)},
+	{"sluice.reset", sl_resp_decide, -3, true, .flags = "write fast movablekeys", .group = "sluice",
+     .roles = SL_ROLE_ADMIN, .categories = "@write @fast", KEYED(SL_OP_RESET)},
+	{"sluice.acquire", sl_resp_hold, -4, true, .flags = "write denyoom fast movablekeys", LIMITER,
+     KEYED(SL_OP_ACQUIRE)},
+	{"sluice.release", sl_resp_end, -3, true, .flags = "write fast movablekeys", LIMITER, KEYED(SL_OP_RELEASE)},
+	{"sluice.renew", sl_resp_end, -3, true, .flags = "write fast movablekeys", LIMITER, KEYED(SL_OP_RENEW)},
+	{"sluice.holders", sl_resp_holders, -3, .flags = "readonly", .group = "sluice", .roles = SL_ROLE_READ,
+     .categories = "@read @slow", KEYED(SL_OP_HOLDERS)},
+	{"sluice.reserve", sl_resp_hold, -5, true, .flags = "write denyoom fast movablekeys", LIMITER,
+     KEYED(SL_OP_RESERVE)},
+	{"sluice.commit", sl_resp_end, -4, true, .flags = "write fast", LIMITER, KEYED(SL_OP_COMMIT)},
 	{"sluice.top", sl_resp_top, -1, .flags = "readonly", .group = "sluice", .roles = SL_ROLE_READ,
      .categories = "@read @slow", .summary = "The keys that are denied most, or nearest to their limits",
      ARGUMENTS(top_arguments)},
 	{"sluice.reload", sl_resp_reload, 1, .flags = "admin", .group = "sluice", .roles = SL_ROLE_ADMIN,
      .categories = "@admin @slow @dangerous", .summary = "Reads the policy file again"},
-	{"sluice.admit", sl_resp_admit, -4, true, .flags = "write denyoom fast", LIMITER,
-     .summary = "Decides a request, told by its attributes, as the policy says",
-     GRAMMAR(SL_OP_ADMIT), ARGUMENTS(admit_arguments)},
+	{"sluice.admit", sl_resp_admit, -4, true, .flags = "write denyoom fast", LIMITER, GRAMMAR(SL_OP_ADMIT),
+     ARGUMENTS(admit_arguments)},
 	{"sluice.explain", sl_resp_explain, -4, .flags = "readonly", .group = "sluice", .categories = "@read @slow",
-     .roles = SL_ROLE_CHECK | SL_ROLE_READ,
-     .summary = "What each limit of the policy says of a request, charging nothing",
-     GRAMMAR(SL_OP_EXPLAIN), ARGUMENTS(admit_arguments)},
-	{"cl.throttle", sl_resp_throttle, -5, true, 1, 1, 1, .flags = "write denyoom fast", LIMITER,
-     .summary = "A token bucket with the arguments and the answer of redis-cell", ARGUMENTS(throttle_arguments)},
+     .roles = SL_ROLE_CHECK | SL_ROLE_READ, GRAMMAR(SL_OP_EXPLAIN), ARGUMENTS(admit_arguments)},
+	{"cl.throttle", sl_resp_throttle, -5, true, .flags = "write denyoom fast", LIMITER, KEYED(SL_OP_THROTTLE)},
 	{"auth", sl_resp_auth, -2, .summary = "Logs in, by a user's name and secret or by a token alone", DOORSTEP,
      ARGUMENTS(auth_arguments)},
 	{"client", NULL, -2, .summary = "About this connection", SESSION, CHILDREN(client_commands)},
@@ -299,7 +283,7 @@ static void document(struct sl_resp_turn *turn, const struct sl_resp_command *co
 	sl_reply_text(turn, command->name);
 	sl_reply_map(turn, 3 + (count != 0) + (command->child_count != 0));
 	sl_reply_text(turn, "summary");
-	sl_reply_text(turn, command->summary);
+	sl_reply_text(turn, command->form != NULL ? command->form->summary : command->summary);
 	sl_reply_text(turn, "since");
 	sl_reply_text(turn, "0.1.0");
 	sl_reply_text(turn, "group");

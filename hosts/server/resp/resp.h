@@ -140,7 +140,7 @@ struct sl_resp_command {
 	bool deferred; /* joins the batch instead of answering at once */
 	int8_t first_key, last_key, key_step;
 	const char *flags, *categories, *group, *summary; /* flags and categories: words with one space between */
-	const struct sl_form *form; /* of those of the grammar, whose arguments it tells; NULL: `arguments` do */
+	const struct sl_form *form; /* of those of the grammar, whose summary and arguments it tells; NULL: these do */
 	uint8_t operation;          /* enum sl_operation, with it */
 	const struct sl_resp_argument *arguments;
 	const struct sl_resp_command *children; /* subcommands; a command that has some has no run() */
