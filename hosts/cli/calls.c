@@ -298,10 +298,13 @@ static int run_call(const struct sl_verb *verb, int argc, char **argv) {
 
 /* ---- what they say of themselves --------------------------------------------------------------------------------- */
 
+#define CALL(asked, options) .operation = (asked), .word = take_word, .run = run_call, SL_OPTIONS(options)
+#define WHERE "[--server ADDR [--user NAME] [--tls [--ca FILE]] | --store STORE]"
+
 const struct sl_verb sl_verb_check = {
 	.name = "check",
 	.usage = "check KEY LIMIT... [--cost N] [--upto] [--next] [--member MEMBER] [--id TOKEN] [--peek]\n"
-			 "                    [--server ADDR [--user NAME] [--tls [--ca FILE]] | --store STORE]",
+			 "                    " WHERE,
 	.summary = "Decides one request on a running server or in a store, and charges it if it is allowed",
 	.text = "Each LIMIT is one argument: quote it when it has several words. Several limits admit together or not\n"
 			"at all. `KEY k` between them: the limits after it count for k. `--` ends the options, for a key that\n"
@@ -313,99 +316,78 @@ const struct sl_verb sl_verb_check = {
 				"  sluice check user:1 100k/1m --cost 5000 --upto\n"
 				"  sluice check user:1 100/1m --store /var/lib/sluice/counters\n"
 				"  sluice check user:1 100/1m --store redis://10.0.0.7/rl:\n",
-	SL_OPTIONS(check_options),
-	.operation = SL_OP_CHECK,
-	.word = take_word,
-	.run = run_call,
+	CALL(SL_OP_CHECK, check_options),
 };
 
 const struct sl_verb sl_verb_acquire = {
 	.name = "acquire",
 	.usage = "acquire KEY LIMIT... [--id ID] [--cost N] [--member MEMBER]\n"
-			 "                      [--server ADDR [--user NAME] [--tls [--ca FILE]] | --store STORE]",
+			 "                      " WHERE,
 	.summary = "Takes a lease of `concurrency N lease T`, until it is released or T is over",
 	.text = "At least one LIMIT is of concurrency; others may stand beside it and are charged with it, all or none.\n"
 			"The id is printed; one of your own makes a retried acquire the same lease. Exit status: 0 allowed,\n"
 			"1 denied, 2 no answer.\n",
 	.examples = "  sluice acquire backups 'concurrency 2 lease 1h' --id \"$HOSTNAME\" && run-backup\n"
 				"  sluice acquire user:1 'concurrency 5 lease 30s' 100/1m\n",
-	SL_OPTIONS(acquire_options),
-	.operation = SL_OP_ACQUIRE,
-	.word = take_word,
-	.run = run_call,
+	CALL(SL_OP_ACQUIRE, acquire_options),
 };
 
 const struct sl_verb sl_verb_release = {
 	.name = "release",
-	.usage = "release KEY ID LIMIT... [--server ADDR [--user NAME] [--tls [--ca FILE]] | --store STORE]",
+	.usage = "release KEY ID LIMIT... " WHERE,
 	.summary = "Gives a lease back before its time",
 	.text = "Say the limits that it is held at; N does not matter, T does. A ticket of a server says them itself:\n"
 			"release KEY TICKET. Exit status: 0 released, 1 there was no such lease (any more), 2 no answer.\n",
 	.examples = "  sluice release backups \"$HOSTNAME\" 'concurrency 2 lease 1h'\n",
-	SL_OPTIONS(end_options),
-	.operation = SL_OP_RELEASE,
-	.word = take_word,
-	.run = run_call,
+	CALL(SL_OP_RELEASE, end_options),
 };
 
 const struct sl_verb sl_verb_renew = {
 	.name = "renew",
-	.usage = "renew KEY ID LIMIT... [--server ADDR [--user NAME] [--tls [--ca FILE]] | --store STORE]",
+	.usage = "renew KEY ID LIMIT... " WHERE,
 	.summary = "Lets a lease that is held end its T from now",
 	.text =
 		"As release: with the limits, or a ticket. Exit status: 0 renewed, 1 there was no such lease (any more), 2\n"
 		"no answer.\n",
 	.examples = "  sluice renew backups \"$HOSTNAME\" 'concurrency 2 lease 1h' || exit\n",
-	SL_OPTIONS(end_options),
-	.operation = SL_OP_RENEW,
-	.word = take_word,
-	.run = run_call,
+	CALL(SL_OP_RENEW, end_options),
 };
 
 const struct sl_verb sl_verb_holders = {
 	.name = "holders",
-	.usage = "holders KEY LIMIT [--server ADDR [--user NAME] [--tls [--ca FILE]] | --store STORE]",
+	.usage = "holders KEY LIMIT " WHERE,
 	.summary = "Lists who holds leases of a key, those that end first first",
 	.text = "An id that was given as text is listed as the 16 digits that it is kept as; they release it as well.\n",
 	.examples = "  sluice holders backups 'concurrency 2 lease 1h'\n",
-	SL_OPTIONS(end_options),
-	.operation = SL_OP_HOLDERS,
-	.word = take_word,
-	.run = run_call,
+	CALL(SL_OP_HOLDERS, end_options),
 };
 
 const struct sl_verb sl_verb_reserve = {
 	.name = "reserve",
 	.usage = "reserve KEY LIMIT... --cost N [--ttl TIME] [--id ID]\n"
-			 "                      [--server ADDR [--user NAME] [--tls [--ca FILE]] | --store STORE]",
+			 "                      " WHERE,
 	.summary = "Charges an estimate that `commit` corrects when the true cost is known",
 	.text =
 		"As check; the ticket that is printed is what commit takes. What nobody commits goes back after TIME. Exit\n"
 		"status: 0 allowed, 1 denied, 2 no answer.\n",
 	.examples = "  sluice reserve team:7 'sliding-log 400k/1m' --cost 500 --ttl 2m\n",
-	SL_OPTIONS(reserve_options),
-	.operation = SL_OP_RESERVE,
-	.word = take_word,
-	.run = run_call,
+	CALL(SL_OP_RESERVE, reserve_options),
 };
 
 const struct sl_verb sl_verb_commit = {
 	.name = "commit",
-	.usage = "commit KEY TICKET COST [--server ADDR [--user NAME] [--tls [--ca FILE]] | --store STORE]",
+	.usage = "commit KEY TICKET COST " WHERE,
 	.summary = "Says what a reservation has cost in truth: less, or more, than was reserved",
 	.text =
 		"It is charged where the estimate was, at that instant; above the quota it is debt that later requests wait\n"
 		"for. Exit status: 0 committed, 1 there was no such reservation (any more), 2 no answer.\n",
 	.examples = "  sluice commit team:7 \"$ticket\" 1234\n",
-	SL_OPTIONS(commit_options),
-	.operation = SL_OP_COMMIT,
-	.word = take_word,
-	.run = run_call,
+	CALL(SL_OP_COMMIT, commit_options),
 };
 
 const struct sl_verb sl_verb_reset = {
 	.name = "reset",
-	.usage = "reset KEY LIMIT... [--server ADDR [--user NAME] [--tls [--ca FILE]] | --store STORE]",
+	.usage = "reset KEY LIMIT... " WHERE,
 	.summary = "Forgets a key's counters, as if it had never been seen",
 	.text = "A counter is found by its key and its limit, so say the limit that it was charged under; burst, queue\n"
 			"and edge do not matter. `KEY k` between limits: those after it count for k. What a full store remembers\n"
@@ -413,8 +395,5 @@ const struct sl_verb sl_verb_reset = {
 			"penalties. Exit status: 0 whether there was such a counter or not, 2 no answer.\n",
 	.examples = "  sluice reset user:1 100/1m\n"
 				"  sluice reset user:1 10/1s 'sliding-log 20/1m' --store /var/lib/sluice/counters\n",
-	SL_OPTIONS(reset_options),
-	.operation = SL_OP_RESET,
-	.word = take_word,
-	.run = run_call,
+	CALL(SL_OP_RESET, reset_options),
 };

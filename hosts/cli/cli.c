@@ -119,19 +119,6 @@ bool sl_cli_read_file(const char *path, size_t max, char **data, size_t *len) {
 	return failed == 0;
 }
 
-bool sl_cli_write(int fd, const void *data, size_t len) {
-	for (const char *from = data; len > 0;) {
-		ssize_t wrote = write(fd, from, len);
-		if (wrote < 0 && errno == EINTR)
-			continue;
-		if (wrote <= 0)
-			return false;
-		from += wrote;
-		len -= (size_t)wrote;
-	}
-	return true;
-}
-
 size_t sl_cli_print_problems(FILE *to, const char *file, const struct sluice_problems *problems, bool warnings) {
 	size_t count = 0;
 	for (size_t i = 0; i < problems->count; i++) {

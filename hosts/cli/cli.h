@@ -67,9 +67,6 @@ size_t sl_cli_print_problems(FILE *to, const char *file, const struct sluice_pro
  * set: EFBIG for a longer one. */
 bool sl_cli_read_file(const char *path, size_t max, char **data, size_t *len);
 
-/* Writes all of it to a descriptor, whatever signals come. False with errno set. */
-bool sl_cli_write(int fd, const void *data, size_t len);
-
 /* Writes a wait for people: "350 ms", "12.5 s", "3 m 20 s", "2 d 4 h"; "never" for SLUICE_NEVER. Rounded up to the
  * millisecond; from a minute on, up to the second; from an hour on, up to the minute; from a day on, up to the hour.
  * Returns `text`, of SL_WAIT_TEXT_MAX bytes. */

@@ -7,6 +7,7 @@
 #include "base/out.h"
 #include "hosts/cli/client.h"
 #include "os/clock.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -199,7 +200,7 @@ static void take_signals(void) {
 }
 
 static bool write_text(const char *text) {
-	return sl_cli_write(STDOUT_FILENO, text, strlen(text));
+	return sl_file_write(STDOUT_FILENO, text, strlen(text)) == strlen(text);
 }
 
 static void size_of_terminal(int *rows, int *columns) {
@@ -238,7 +239,7 @@ static bool draw(struct top *top, struct page *page, struct sluice_error *error)
 	put_list(page, top);
 	page->end = "\x1b[K\x1b[J"; /* and of the screen */
 	put_line(page, "q ends, d denied, n near, s shadow, c candidate");
-	if (sl_cli_write(STDOUT_FILENO, page->text, sl_out_len(&page->out)))
+	if (sl_file_write(STDOUT_FILENO, page->text, sl_out_len(&page->out)) == sl_out_len(&page->out))
 		return true;
 	snprintf(error->text, sizeof error->text, "standard output: %s", strerror(errno));
 	return false;

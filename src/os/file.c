@@ -160,6 +160,19 @@ void sl_file_find_written(int fd, uint64_t end, uint64_t *from, uint64_t *to) {
 	*to = hole > (off_t)*from && (uint64_t)hole < end ? (uint64_t)hole : end;
 }
 
+size_t sl_file_write(int fd, const void *bytes, size_t len) {
+	size_t done = 0;
+	while (done < len) {
+		ssize_t wrote = write(fd, (const char *)bytes + done, len - done);
+		if (wrote < 0 && errno == EINTR)
+			continue;
+		if (wrote <= 0)
+			break;
+		done += (size_t)wrote;
+	}
+	return done;
+}
+
 int sl_file_sync(int fd, const char *path) {
 	char copy[PATH_MAX];
 	size_t length = strlen(path);

@@ -56,6 +56,10 @@ int sl_file_reserve(int fd, uint64_t bytes);
  * All between reads as zero. Where the filesystem can't say, all of it counts as written. */
 void sl_file_find_written(int fd, uint64_t end, uint64_t *from, uint64_t *to);
 
+/* Writes bytes to a descriptor that blocks, all of them unless that fails. Returns how many; fewer than `len` with
+ * errno. */
+size_t sl_file_write(int fd, const void *bytes, size_t len);
+
 /* Writes a file, and the folder's entry of its path, to disk. Returns 0 or an errno. */
 int sl_file_sync(int fd, const char *path);
 

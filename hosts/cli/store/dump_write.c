@@ -1,6 +1,7 @@
 /* Writes dumps (dump.h): the store stays in use meanwhile, so counters are copied one bucket at a time. */
 #include "hosts/cli/store/dump.h"
 #include "hosts/cli/ask.h"
+#include "os/file.h"
 #include "store/scan.h"
 #include "store/walk.h"
 
@@ -28,7 +29,8 @@ static bool end_frame(struct writer *writer) {
 	unsigned char head[8 * SL_DUMP_FRAME_WORDS];
 	writer->check = sl_dump_check(writer->check, writer->len, writer->count, sl_slice(writer->data, writer->len));
 	put_words(head, (const uint64_t[]){writer->len, writer->count, writer->check}, SL_DUMP_FRAME_WORDS);
-	bool fine = sl_cli_write(writer->fd, head, sizeof head) && sl_cli_write(writer->fd, writer->data, writer->len);
+	bool fine = sl_file_write(writer->fd, head, sizeof head) == sizeof head &&
+	            sl_file_write(writer->fd, writer->data, writer->len) == writer->len;
 	writer->total += writer->count;
 	writer->count = 0;
 	writer->len = 0;
@@ -87,7 +89,7 @@ static bool write_header(struct writer *writer, const struct sluice_store *store
 	put_words(bytes, words, SL_DUMP_AT_CHECK);
 	writer->check = sl_dump_check(0, 0, 0, sl_slice(bytes, 8 * SL_DUMP_AT_CHECK));
 	put_words(bytes + 8 * SL_DUMP_AT_CHECK, &writer->check, 1);
-	return sl_cli_write(writer->fd, bytes, sizeof bytes);
+	return sl_file_write(writer->fd, bytes, sizeof bytes) == sizeof bytes;
 }
 
 /* The instant is read after all counters: what others charged meanwhile may be among them. */

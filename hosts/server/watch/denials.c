@@ -17,6 +17,7 @@
 
 #include "base/math.h"
 #include "hosts/server/watch/log.h"
+#include "os/file.h"
 #include "proto/json.h"
 
 #include <errno.h>
@@ -207,15 +208,7 @@ static uint64_t count_lines(const char *data, size_t len) {
 
 /* Writes all of it, or says why not. */
 static void write_lines(struct sl_denials *denials, const char *data, size_t len) {
-	size_t done = 0;
-	while (done < len && denials->fd >= 0) {
-		ssize_t n = write(denials->fd, data + done, len - done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			break;
-		done += (size_t)n;
-	}
+	size_t done = denials->fd >= 0 ? sl_file_write(denials->fd, data, len) : 0;
 	if (done < len && denials->fd >= 0)
 		complain(denials, "writing");
 	else if (done == len)

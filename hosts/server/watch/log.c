@@ -3,9 +3,9 @@
 
 #include "base/text.h"
 #include "os/clock.h"
+#include "os/file.h"
 #include "proto/json.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
@@ -21,17 +21,7 @@ void sl_log_set_json(bool json) {
 
 /* A line that does not arrive (a full disk, a closed pipe) is lost: there is nowhere to say so. */
 static void write_line(const struct sl_out *line) {
-	const char *at = line->start;
-	size_t left = sl_out_len(line);
-	while (left > 0) {
-		ssize_t wrote = write(STDERR_FILENO, at, left);
-		if (wrote < 0 && errno == EINTR)
-			continue;
-		if (wrote <= 0)
-			return;
-		at += wrote;
-		left -= (size_t)wrote;
-	}
+	(void)sl_file_write(STDERR_FILENO, line->start, sl_out_len(line));
 }
 
 /* Names of files and the like come from outside: what may not be shown of them becomes question marks. */
