@@ -13,7 +13,7 @@ static const char *field_at(const void *table, size_t index) {
 /* Says what was meant, where that is near; returns it. */
 static const char *report_unknown(struct sl_conf *conf, const struct sl_yaml *key, const char *what,
                                   const struct sl_field *fields) {
-	char text[192];
+	char text[256];
 	struct sl_out out = sl_out_to(text, sizeof text - 1);
 	const char *nearest = sl_report_is_full(conf->report) ? NULL : sl_nearest(key->text, field_at, fields);
 	const char *space = conf->hushed ? "" : " ";

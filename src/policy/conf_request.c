@@ -67,3 +67,7 @@ void sl_conf_client_address(struct sl_conf *conf, const struct sl_yaml *value, v
 	if (sl_conf_word(conf, value, words, &forwarded))
 		*(bool *)into = forwarded != 0;
 }
+
+void sl_conf_retry_id(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
+	*(const char **)into = sl_conf_header(conf, value);
+}

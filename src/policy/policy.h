@@ -139,6 +139,7 @@ struct sl_settings {
 	uint32_t ipv6_prefix;                  /* 1..128, default 64 */
 	uint32_t paths;                        /* SL_PATHS_ bits; 0 */
 	uint32_t forms;                        /* SL_FORM_ bits; SL_FORM_DRAFT10 unless written */
+	const char *retry_header;              /* of a proxy's request, in lower case, that says its id; NULL: none */
 	bool forwarded;                        /* `client-address: forwarded`: RFC 7239 instead of X-Forwarded-For */
 	uint32_t near_percent;                 /* of the quota left at which a key is near its limit, 0..100; default 5 */
 	sluice_ns drain_ns;                    /* how long /readyz is red before listening ends; 0 */

@@ -10,6 +10,8 @@
 
 #include "base/assert.h"
 #include "policy/brackets.h"
+#include "policy/environment.h"
+#include "policy/policy.h"
 #include "policy/source.h"
 
 #include <yaml.h>
@@ -22,6 +24,7 @@ struct builder {
 	struct sl_yaml *open[SL_TREE_DEPTH_MAX];
 	struct sl_yaml *last[SL_TREE_DEPTH_MAX]; /* the last child of each */
 	uint32_t depth, node_count, documents;
+	size_t room; /* what the environment may still say */
 };
 
 enum step { STEP_ON, STEP_END };
@@ -75,13 +78,19 @@ static enum step take_text(struct builder *in, const yaml_event_t *event) {
 	char *bytes = (char *)event->data.scalar.value;
 	struct sluice_bytes text = {bytes, sl_brackets_show(bytes, event->data.scalar.length)};
 	refuse_marks(in, place, event->data.scalar.anchor, event->data.scalar.tag);
+	const struct sl_yaml *parent = in->depth == 0 ? NULL : in->open[in->depth - 1];
+	bool is_key = parent != NULL && parent->kind == SL_NODE_MAP && parent->count % 2 == 0;
 	struct sl_yaml *node = node_add(in, SL_NODE_TEXT, place);
 	if (node == NULL)
 		return STEP_END;
 	node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 	node->verbatim = is_verbatim(event, text);
 	node->text = (struct sluice_bytes){sl_pool_text(&in->tree->pool, text), text.len};
-	return node->text.data == NULL ? STEP_END : STEP_ON;
+	if (node->text.data == NULL)
+		return STEP_END;
+	if (!is_key)
+		sl_environment_expand(&in->tree->pool, in->report, node, &in->room);
+	return in->tree->pool.failed ? STEP_END : STEP_ON;
 }
 
 static enum step take_alias(struct builder *in, const yaml_event_t *event) {
@@ -172,7 +181,7 @@ static void read_events(struct builder *in) {
 }
 
 bool sl_tree_read(struct sl_tree *tree, struct sluice_bytes yaml, struct sl_report *report) {
-	struct builder in = {.tree = tree, .report = report, .yaml = yaml};
+	struct builder in = {.tree = tree, .report = report, .yaml = yaml, .room = SL_POLICY_FILE_BYTES_MAX};
 	*tree = (struct sl_tree){0};
 	if (yaml.len == 0 || !sl_source_check(yaml, report))
 		return true;

@@ -14,7 +14,7 @@ enum sl_node_kind {
 	SL_NODE_TEXT,
 	SL_NODE_LIST,
 	SL_NODE_MAP,
-	SL_NODE_REFUSED, /* an alias: already reported, nothing more is said of it */
+	SL_NODE_REFUSED, /* an alias, a value that the environment has not: already reported, nothing more is said of it */
 };
 
 struct sl_yaml {

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from harness import RespError, wait_until
+from harness import RespError, raw_exchange, wait_until
 from redis_world import redises  # noqa: F401
 
 COST = """
@@ -174,6 +174,53 @@ def test_a_literal_at_every_door(place):
     assert admit(one, 1, path="/visit", visitor="unknown") == (1, 0, "visitors")
     with one.resp() as r:
         assert r.call("SLUICE.EXPLAIN", 1, "path", "/visit")[0][2] == b"=unknown"
+
+
+# ---- retries, the environment ---------------------------------------------------------------------------------------
+
+RETRIES = """
+retry-id: header idempotency-key
+limits: [{name: a, when: {path: /a*}, key: ip, limit: fixed-window 5/1h, cost: [header x-cost, 1]}]
+"""
+
+
+@pytest.mark.parametrize("door", ["forward", "nginx", "envoy"])
+def test_a_retry_is_charged_once(place, door):
+    steady()
+    one = place(RETRIES)
+
+    def rest(path="/a", method="GET", **headers):
+        status, head, _ = ask(one, door, path, "192.0.2.1", method, **headers)
+        assert status == 200
+        return left(head)
+
+    assert [rest(Idempotency_Key="k1") for _ in range(3)] == [4, 4, 4]
+    assert rest(Idempotency_Key="k2") == 3
+    assert rest(path="/ab", Idempotency_Key="k1") == 2  # another request, whatever its id
+    assert rest(method="POST", Idempotency_Key="k1") == 1
+    assert rest(Idempotency_Key="") == 0
+    assert rest(Idempotency_Key="k1") == 0
+    assert ask(one, door, "/a", "192.0.2.1", Idempotency_Key="k3")[0] == (403 if door == "nginx" else 429)
+
+
+def test_two_retry_ids_are_none(server):
+    one = server(policy=RETRIES)
+    for door, status in (("forward", 400), ("nginx", 403), ("envoy", 400)):
+        data = raw_exchange(one.http_port, (f"GET /v1/auth/{door} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                                            "Idempotency-Key: a\r\nIdempotency-Key: a\r\n\r\n").encode())
+        assert data.startswith(b"HTTP/1.1 %d " % status), data
+        assert b"idempotency-key is given twice: expected one line" in data
+
+
+def test_the_environment(server, sluice_bin, tmp_path, monkeypatch):
+    text = 'limits: [{name: a, key: ip, limit: "fixed-window ${E2E_QUOTA:-7}/1h"}]\n'
+    assert admit(server(policy=text), 1, ip="a")[1] == 6
+    monkeypatch.setenv("E2E_QUOTA", "3")
+    assert admit(server(policy=text), 1, ip="a")[1] == 2
+    (tmp_path / "p.yaml").write_text("limits:\n- {name: a, key: ip, limit: \"5/${E2E_NOTHING}\"}\n")
+    done = subprocess.run([sluice_bin, "lint", tmp_path / "p.yaml"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert f"{tmp_path}/p.yaml:2:32: error: the environment has no 'E2E_NOTHING'" in done.stdout
 
 
 def test_routes_in_replay(sluice_bin, tmp_path):

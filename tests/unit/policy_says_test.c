@@ -223,6 +223,71 @@ static void test_keys_warned(void **state) {
 	CHECK_WARNINGS(rows);
 }
 
+/* ---- the environment -------------------------------------------------------------------------------------------- */
+
+static void test_environment(void **state) {
+	static const struct {
+		const char *limit, *quota;
+	} rows[] = {
+		{"${SL_QUOTA}/1m", "7"},
+		{"\"${SL_QUOTA}/1m\"", "7"},
+		{"'${SL_QUOTA:-9}/1m'", "7"},
+		{"\"${SL_NOTHING:-9}/1m\"", "9"},
+		{"\"${SL_EMPTY:-9}/1m\"", "9"},
+		{"\"1${SL_EMPTY}/1m\"", "1"},
+		{"\"${SL_QUOTA}${SL_QUOTA}/${SL_WINDOW}\"", "77"},
+		{"\"${SL_NOTHING:-token-bucket 3/1s burst 4}\"", "3"},
+	};
+	(void)state;
+	setenv("SL_QUOTA", "7", 1);
+	setenv("SL_EMPTY", "", 1);
+	setenv("SL_WINDOW", "1h", 1);
+	unsetenv("SL_NOTHING");
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		char yaml[256];
+		snprintf(yaml, sizeof yaml, "limits:\n- name: a\n  key: ip\n  limit: %s\n", rows[i].limit);
+		struct sluice_policy *policy = sl_policy_loads(yaml);
+		assert_int_equal(sl_policy_limit_at(policy, 0)->limit.quota, strtoul(rows[i].quota, NULL, 10));
+		sluice_policy_free(policy);
+	}
+}
+
+/* What the environment says is one value, whatever is in it. */
+static void test_environment_makes_values_only(void **state) {
+	(void)state;
+	setenv("SL_NAME", "a, key: b} #: [x", 1);
+	setenv("SL_THREADS", "3", 1);
+	struct sluice_policy *policy = sl_policy_loads(
+		"threads: \"${SL_THREADS}\"\nlimits:\n"
+		"- {name: \"${SL_NAME}\", key: ip, limit: 5/1m, optional: \"${SL_NO:-true}\"}\n"
+		"- {name: \"$${SL_NAME}\", key: ip, limit: 5/1m}\n");
+	assert_string_equal(sluice_policy_limit_name(policy, 0), "a, key: b} #: [x");
+	assert_string_equal(sluice_policy_limit_name(policy, 1), "${SL_NAME}");
+	assert_int_equal(sl_policy_settings(policy)->threads, 3);
+	sluice_policy_free(policy);
+}
+
+static void test_environment_refused(void **state) {
+	static const struct row rows[] = {
+		{"threads: ${SL_NOTHING}\nlimits: []\n",
+	     {{1, 10, "the environment has no 'SL_NOTHING': expected it to be set, or a default: ${SL_NOTHING:-...}"}}},
+		{"threads: ${SL_QUOTA\nlimits: []\n", {{1, 10, "expected } behind ${NAME or ${NAME:-default"}}},
+		{"threads: 1${}\nlimits: []\n", {{1, 11, "expected ${NAME} or ${NAME:-default}: a name of letters"}}},
+		{"threads: ${1A}\nlimits: []\n", {{1, 10, "expected ${NAME} or ${NAME:-default}: a name of letters"}}},
+		{"threads: ${A-1}\nlimits: []\n", {{1, 10, "expected ${NAME} or ${NAME:-default}: a name of letters"}}},
+		{"threads: ${SL_BYTES}\nlimits: []\n", {{1, 10, "expected one line of UTF-8 text in the environment"}}},
+		{"threads: ${SL_LINES}\nlimits: []\n", {{1, 10, "expected one line of UTF-8 text in the environment"}}},
+		{"threads: ${SL_EMPTY}\nlimits: []\n", {{1, 10, "expected a whole number from 1 to 256"}}},
+		{"${SL_KEY}: 1\nlimits: []\n", {{1, 1, "unknown key '${SL_KEY}' in the policy"}}},
+		{"retry-id: idempotency-key\nlimits: []\n", {{1, 11, "expected a source such as 'header x-user-id'"}}},
+	};
+	(void)state;
+	setenv("SL_BYTES", "\xff", 1);
+	setenv("SL_LINES", "1\nthreads: 2", 1);
+	setenv("SL_KEY", "threads", 1);
+	CHECK_ROWS(rows);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_costs_refused),
@@ -232,6 +297,9 @@ int main(void) {
 		cmocka_unit_test(test_parts_are_of_their_limit),
 		cmocka_unit_test(test_keys_refused),
 		cmocka_unit_test(test_keys_warned),
+		cmocka_unit_test(test_environment),
+		cmocka_unit_test(test_environment_makes_values_only),
+		cmocka_unit_test(test_environment_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

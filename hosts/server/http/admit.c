@@ -11,6 +11,7 @@
 #include "algo/step.h"
 #include "base/assert.h"
 #include "base/math.h"
+#include "base/sha256.h"
 #include "hosts/server/door/admission.h"
 #include "hosts/server/http/decide.h"
 #include "hosts/server/http/reply.h"
@@ -30,6 +31,7 @@ struct admitting {
 	struct sl_undecided undecided;
 	bool failed_open; /* it passes undecided, in whole or in part */
 	char ticket[SL_TICKET_BYTES_MAX];
+	char retry_id[SL_SHA256_DIGITS];
 };
 
 static void reply_match(struct admitting *a, const struct sluice_match *match) {
@@ -107,6 +109,41 @@ static void reply_repeated(struct sl_http_exchange *exchange, const struct sl_ht
 	sl_http_reply_problem(exchange, 400, sl_slice(memory, sl_out_len(&out)), NULL);
 }
 
+/* The id under which a proxy's request is charged once: of the header that the policy names, for one method, host and
+ * target alone, so that a client who gives many requests one id is told apart. len 0: it has none. False where it was
+ * refused. */
+static bool take_retry_id(struct admitting *a, struct sluice_bytes *id) {
+	const struct sl_http_exchange *exchange = a->exchange;
+	const char *name = sl_policy_settings(exchange->context->policy)->retry_header;
+	struct sluice_bytes said = {NULL, 0};
+	char whole[SL_HTTP_HEAD_BYTES_MAX + 64], memory[SL_HTTP_ERROR_BYTES];
+	if (!a->style.empty || name == NULL)
+		return true;
+	if (!single_header((void *)exchange->request, name, &said)) {
+		struct sl_out out = sl_out_to(memory, sizeof memory);
+		sl_out_str(&out, name);
+		sl_out_str(&out, " is given twice: expected one line, the id of the request");
+		sl_http_reply_problem(a->exchange, a->style.wrong != 0 ? a->style.wrong : 400,
+		                      sl_slice(memory, sl_out_len(&out)), NULL);
+		return false;
+	}
+	if (said.len == 0)
+		return true;
+	struct sl_out out = sl_out_to(whole, sizeof whole);
+	for (size_t i = 0; i < a->ask->attribute_count; i++) {
+		struct sluice_bytes attribute = a->ask->attributes[i].name;
+		if (sl_attribute_find(attribute) == SL_ATTRIBUTE_OTHER || sl_bytes_equal(attribute, sl_str("ip")))
+			continue;
+		sl_out_bytes(&out, a->ask->attributes[i].value.data, a->ask->attributes[i].value.len);
+		sl_out_char(&out, '\n'); /* in no head's value */
+	}
+	sl_out_bytes(&out, said.data, said.len);
+	SL_ASSERT(!out.overflow); /* all of it stands in the head */
+	sl_sha256_hex(sl_slice(whole, sl_out_len(&out)), a->retry_id);
+	*id = sl_slice(a->retry_id, sizeof a->retry_id / 2);
+	return true;
+}
+
 /* Finds the limits and makes the call; false where the request was refused. */
 static bool prepare(struct admitting *a) {
 	struct sl_http_exchange *exchange = a->exchange;
@@ -133,6 +170,8 @@ static bool prepare(struct admitting *a) {
 		.header = a->style.empty ? single_header : NULL,
 		.data = (void *)exchange->request,
 	};
+	if (!take_retry_id(a, &a->admission.id))
+		return false;
 	if (sl_admission_prepare(&a->admission, policy, &a->match, question->candidate_of, question->items,
 	                         &question->call))
 		return true;
