@@ -427,9 +427,12 @@ static sluice_err decide_locked(struct arena_call *a) {
 static __attribute__((noinline)) sluice_err decide_any(struct sluice_store *store, struct sluice_call *call,
                                                        struct part *parts, struct sluice_decision *decisions,
                                                        struct sl_bucket **homes, uint32_t home_count) {
-	struct arena_call a = {.store = store, .parts = parts, .token = NULL};
+	struct arena_call a; /* filled as it is needed: its list of cells is the longest part */
 	struct token token;
 	sluice_err err;
+	a.store = store;
+	a.parts = parts;
+	a.token = NULL;
 	set_up(store, call, parts, decisions);
 	if (call->operation == SLUICE_CHARGE && call->id.len != 0 && token_place(store, call, parts, &token)) {
 		a.token = &token;
@@ -441,6 +444,7 @@ static __attribute__((noinline)) sluice_err decide_any(struct sluice_store *stor
 	a.deciding.host = &arena;
 	a.deciding.call = call;
 	a.deciding.retried = a.token != NULL;
+	a.deciding.always_changes = false;
 	err = decide_locked(&a);
 	unlock_homes(homes, home_count);
 	return err;

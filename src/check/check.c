@@ -262,14 +262,19 @@ static inline void place_and_prefetch(const struct sluice_store *store, const st
 		sl_place_prefetch(place);
 }
 
-/* Places and prefetches the valid calls from `first` on, as many as fit. Returns how many calls that were. */
+_Static_assert(BATCH_ITEMS == 64, "a bit for each");
+
+/* Places and prefetches the valid calls from `first` on, as many as fit. Returns how many calls that were. *simple: the
+ * bit of each place that is the only one of a simple call, so that this is found out once. */
 static size_t place_ahead(const struct sluice_store *store, struct sluice_call *calls, size_t count,
-                          struct sl_place *places) {
+                          struct sl_place *places, uint64_t *simple) {
 	size_t taken = 0, used = 0;
+	*simple = 0;
 	for (; taken < count && used < BATCH_ITEMS; taken++) {
 		struct sluice_call *call = &calls[taken];
 		if (call->items != NULL && is_simple(call)) {
 			call->err = SLUICE_OK;
+			*simple |= UINT64_C(1) << used;
 			place_and_prefetch(store, call->items, &places[used++]);
 			continue;
 		}
@@ -298,15 +303,18 @@ void sluice_decide_many(struct sluice_store *store, struct sluice_call *calls, s
 		return;
 	}
 	while (count != 0) {
-		size_t taken = place_ahead(store, calls, count, places), used = 0;
+		uint64_t simple;
+		size_t taken = place_ahead(store, calls, count, places, &simple), used = 0;
 		SL_ASSERT(taken > 0);
 		prefetch_seconds(store, calls, taken, places);
 		for (size_t i = 0; i < taken; i++) {
 			if (calls[i].err != SLUICE_OK)
 				continue;
+			SL_DEBUG_ASSERT(used < BATCH_ITEMS || calls[i].item_count == 0);
 			sl_answer_clear(&calls[i]);
-			calls[i].err = is_simple(&calls[i]) ? decide_one(store, &calls[i], places + used)
-			                                    : decide_placed(store, &calls[i], places + used);
+			calls[i].err = calls[i].item_count == 1 && (simple >> used & 1) != 0
+			                   ? decide_one(store, &calls[i], places + used)
+			                   : decide_placed(store, &calls[i], places + used);
 			used += calls[i].item_count;
 		}
 		calls += taken;

@@ -295,17 +295,18 @@ static inline char *put_small(char *at, unsigned n) {
 }
 
 static char *put_unsigned(char *at, uint64_t n) {
-	if (n < 100 && n >= 10) { /* most numbers of an answer have two digits, or three */
-		memcpy(at, two_digits + n * 2, 2);
-		return at + 2;
-	}
-	if (n < 1000 && n >= 100) {
-		at[0] = (char)('0' + (unsigned)n / 100);
-		memcpy(at + 1, two_digits + (unsigned)n % 100 * 2, 2);
-		return at + 3;
-	}
-	if (n < 10000)
+	if (n < 10000) {
+		if (n < 100 && n >= 10) { /* most numbers of an answer have two digits, or three */
+			memcpy(at, two_digits + n * 2, 2);
+			return at + 2;
+		}
+		if (n < 1000 && n >= 100) {
+			at[0] = (char)('0' + (unsigned)n / 100);
+			memcpy(at + 1, two_digits + (unsigned)n % 100 * 2, 2);
+			return at + 3;
+		}
 		return put_small(at, (unsigned)n);
+	}
 	if (n < 100000000)
 		return put_four(put_small(at, (unsigned)(n / 10000)), (unsigned)(n % 10000));
 	at = put_unsigned(at, n / 100000000);

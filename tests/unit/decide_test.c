@@ -487,6 +487,35 @@ static void a_batch_decides_each_call_by_itself(void **state) {
 	sluice_decide_many(*state, calls, 0);
 }
 
+/* Calls of no limit, of one, and of several stand in any order: each meets the counters of its own limits. */
+static void a_batch_may_hold_calls_of_no_limit(void **state) {
+	struct sluice_limit limits[2] = {limit_of("5/1m"), limit_of("fixed-window 9/1h")};
+	struct sluice_item one = {.limit = &limits[0], .key = sl_str("one")}, seen = one;
+	struct sluice_item two[2] = {{.limit = &limits[0], .key = sl_str("a")}, {.limit = &limits[1], .key = sl_str("b")}};
+	struct sluice_call calls[80];
+	seen.observed = SLUICE_OBSERVED;
+	for (uint32_t i = 0; i < 80; i++) {
+		calls[i] = (struct sluice_call){.cost = 1, .now = START_MS * MS};
+		calls[i].item_count = i % 5 == 1 || i % 5 == 3 ? 1 : i % 5 == 2 ? 2 : 0;
+		calls[i].items = i % 5 == 1 ? &one : i % 5 == 2 ? two : i % 5 == 3 ? &seen : NULL;
+	}
+	sluice_decide_many(*state, calls, 80);
+	for (uint32_t i = 0; i < 80; i++) {
+		uint32_t turn = i / 5, both = turn < 3 ? 3 - turn : 0; /* the second and fourth of five share a counter */
+		assert_int_equal(calls[i].err, SLUICE_OK);
+		if (i % 5 == 0 || i % 5 == 4)
+			assert_true(calls[i].merged.allowed && calls[i].merged.quota == UINT32_MAX);
+		else if (i % 5 == 1)
+			assert_true(calls[i].merged.allowed == (turn < 3) &&
+			            calls[i].merged.remaining == (turn < 3 ? 2 * both - 2 : 0));
+		else if (i % 5 == 2)
+			assert_true(calls[i].merged.allowed == (turn < 5) &&
+			            calls[i].merged.remaining == (turn < 5 ? 4 - turn : 0));
+		else
+			assert_true(calls[i].merged.allowed && calls[i].merged.quota == UINT32_MAX);
+	}
+}
+
 /* Without a store, or behind a fork that has none of its own, each call of a batch says why, and nothing else. */
 static void a_batch_without_a_store_decides_none(void **state) {
 	struct sluice_store *store = *state;
@@ -533,6 +562,7 @@ int main(void) {
 		IN_A_STORE(more_than_sixteen_limits_are_refused),
 		IN_A_STORE(null_pointers_and_unknown_operations_are_refused),
 		IN_A_STORE(a_batch_decides_each_call_by_itself),
+		IN_A_STORE(a_batch_may_hold_calls_of_no_limit),
 		IN_A_STORE(a_batch_without_a_store_decides_none),
 	};
 	return cmocka_run_group_tests_name("deciding", tests, NULL, NULL);

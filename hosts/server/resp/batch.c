@@ -113,12 +113,13 @@ void sl_resp_call_make_id(struct sl_resp_turn *turn, struct sluice_call *call) {
 	call->id = sl_slice(made, SL_ID_DIGITS);
 }
 
-void sl_resp_call_end(struct sl_resp_turn *turn, const struct sluice_call *call, enum sl_operation operation,
+void sl_resp_call_end(struct sl_resp_turn *turn, struct sluice_call *call, enum sl_operation operation,
                       uint32_t given) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
+	SL_DEBUG_ASSERT(call == &batch->calls[batch->call_count]);
 	if ((given & SL_SAYS(EACH)) != 0)
-		batch->calls[batch->call_count].each = batch->each + batch->item_count;
-	batch->calls[batch->call_count].now = sl_door_instant(call->now, call->items, call->item_count);
+		call->each = batch->each + batch->item_count;
+	call->now = sl_door_instant(call->now, call->items, call->item_count);
 	batch->item_count += call->item_count;
 	batch->operations[batch->call_count] = (uint8_t)operation;
 	batch->given[batch->call_count++] = given;

@@ -164,7 +164,7 @@ struct sluice_call *sl_resp_call_begin(struct sl_resp_turn *turn);
  * as such. */
 void sl_resp_call_place(struct sl_resp_turn *turn, struct sluice_call *call, uint32_t index, uint32_t position);
 /* Joins the call to the batch. */
-void sl_resp_call_end(struct sl_resp_turn *turn, const struct sluice_call *call, enum sl_operation operation,
+void sl_resp_call_end(struct sl_resp_turn *turn, struct sluice_call *call, enum sl_operation operation,
                       uint32_t given);
 /* Gives the call begun an id of the door's own making. */
 void sl_resp_call_make_id(struct sl_resp_turn *turn, struct sluice_call *call);
