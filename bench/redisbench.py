@@ -131,9 +131,9 @@ GOALS = [
     ("window-fcall", "two-bucket", 64, 1.0),
     ("window-eval", "two-bucket", 64, 0.91),  # at most 1.1 times theirs
     ("three-fcall", "three-hash", 64, 1.0),
-    ("three-eval", "three-hash", 64, None),
+    ("three-eval", "three-hash", 64, 1.0),
     ("log-fcall", "log-set", 64, 1.0),
-    ("log-eval", "log-set", 64, None),
+    ("log-eval", "log-set", 64, 1.0),
     ("bucket-fcall", "gcra", 64, None),
     ("bucket-eval", "gcra", 64, None),
     ("no-window", "no-two-bucket", 64, None),

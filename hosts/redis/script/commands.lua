@@ -1,7 +1,7 @@
 -- The commands: what each reads, and what answers it. A refusal is caught here, and answered as an error of Redis.
--- Checks and peeks of one window or log, which nearly all calls are, go straight (direct.lua, plain.lua); what the
--- others need is made when one of them comes. A call: its `word`, `args`, of which the next one stands `at`, the words
--- that it `takes`; `full`, `outgrown`: room.lua.
+-- Checks and peeks of windows, sub-buckets and logs of one key, which nearly all calls are, go straight (direct.lua),
+-- and so do those with buckets among them (plain.lua); what the others need is made when one of them comes. A call: its
+-- `word`, `args`, of which the next one stands `at`, the words that it `takes`; `full`, `outgrown`: room.lua.
 local function serve(word, keys, args, at, full, outgrown)
 	local straight = (word == 'check' or word == 'peek') and not outgrown
 	local reply = straight and need('plain')(keys, args, at, word == 'check')

@@ -128,7 +128,6 @@ local function read(text)
 		if cached >= 1024 then
 			limits, cached = {}, 0
 		end
-		limit.digits = limit.window and limit.window .. ''
 		limits[text], cached = limit, cached + 1
 	end
 	return limit

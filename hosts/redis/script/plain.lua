@@ -1,5 +1,5 @@
 -- The straight way of a CHECK or PEEK of limits of requests that count for one key, each in a counter of its own, of
--- which nothing is held:
+-- which nothing is held: of those that direct.lua leaves, mostly token- and leaky-buckets:
 --
 --   key cost [AT ms] [EACH | EXACT] [NAME n] limit [[NAME n] limit ..]
 --
