@@ -168,9 +168,9 @@ static void test_server(void **state) {
 		{"threads: 256\nlimits: []\n", {{0}}},
 		{"listen: {grpc: 127.0.0.1:1}\nlimits: []\n",
 	     {{1, 16, "serve refuses to start with it: gRPC is for a later version"}}},
-		{"trusted-proxies: [10.0.0.0/8, 0.0.0.0/0]\nlimits: []\n", {{1, 31, "everybody is trusted"}}},
+		{"trusted-proxies: [10.0.0.0/8, 0.0.0.0/0]\nlimits: []\n", {{1, 31, "every address is trusted"}}},
 		{"trusted-proxies: ['::/0', '::ffff:0:0/96', '::/1', 0.0.0.0/1]\nlimits: []\n",
-	     {{1, 19, "everybody is trusted"}, {1, 27, "everybody is trusted"}}},
+	     {{1, 19, "every address is trusted"}, {1, 27, "every address is trusted"}}},
 	};
 	(void)state;
 	CHECK_WARNINGS(rows);

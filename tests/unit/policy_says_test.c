@@ -157,6 +157,61 @@ static void test_routes_hold(void **state) {
 	}
 }
 
+/* Does a path have a route, both from their slashes on? Slow and obvious: segment by segment, by recursion. */
+static bool has_route(const char *route, const char *path) {
+	if (strcmp(route, "*") == 0)
+		return true;
+	if (*route == '\0' || *path == '\0')
+		return *route == *path;
+	if (*route != '{')
+		return *route == *path && has_route(route + 1, path + 1);
+	size_t segment = strcspn(path, "/");
+	return segment != 0 && has_route(strchr(route, '}') + 1, path + segment);
+}
+
+/* Appends segments out of a few to a text; with parts, where `named`. */
+static void add_segments(char *text, size_t bytes, unsigned *seed, bool named) {
+	static const char *const plain[] = {"a", "b", "ab"}, *const parts[] = {"{x}", "{y}", "{z}"};
+	unsigned count = rand_r(seed) % 4;
+	for (unsigned i = 0; i < count; i++) {
+		bool part = named && i < 3 && rand_r(seed) % 2 == 0;
+		size_t len = strlen(text);
+		snprintf(text + len, bytes - len, "/%s", part ? parts[i] : plain[rand_r(seed) % 3]);
+	}
+	if (count == 0 || rand_r(seed) % 4 == 0)
+		strncat(text, "/", bytes - strlen(text) - 1);
+}
+
+/* Random routes and paths: a limit is for a path exactly where the slow way says so. */
+static void test_routes_at_random(void **state) {
+	static char buffer[4096];
+	unsigned seed = 20240504, held = 0;
+	(void)state;
+	for (unsigned i = 0; i < 3000; i++) {
+		char route[64] = "", path[64] = "", yaml[256];
+		struct sluice_attribute attribute = {sl_str("path"), sl_str(path)};
+		struct sluice_policy *policy;
+		struct sluice_match match;
+		add_segments(route, sizeof route, &seed, true);
+		size_t len = strlen(route);
+		if (rand_r(&seed) % 3 == 0 && route[len - 1] == '/')
+			strncat(route, "*", 2);
+		snprintf(yaml, sizeof yaml, "limits: [{name: a, limit: 5/1m, key: [], when: {path: '%s'}}]", route);
+		assert_int_equal(sluice_policy_load(&policy, sl_str(yaml), NULL), SLUICE_OK);
+		for (unsigned k = 0; k < 8; k++) {
+			*path = '\0';
+			add_segments(path, sizeof path, &seed, false);
+			attribute.value = sl_str(path);
+			assert_int_equal(sluice_policy_match(policy, &attribute, 1, &match, buffer, sizeof buffer), SLUICE_OK);
+			if ((match.count == 1) != has_route(route, path))
+				fail_msg("%s of %s: %u", path, route, match.count);
+			held += match.count;
+		}
+		sluice_policy_free(policy);
+	}
+	assert_true(held > 1000);
+}
+
 /* What a route fills in is of its limit alone, and goes before what the caller says. */
 static void test_parts_are_of_their_limit(void **state) {
 	static char buffer[4096];
@@ -294,6 +349,7 @@ int main(void) {
 		cmocka_unit_test(test_costs_taken),
 		cmocka_unit_test(test_routes_refused),
 		cmocka_unit_test(test_routes_hold),
+		cmocka_unit_test(test_routes_at_random),
 		cmocka_unit_test(test_parts_are_of_their_limit),
 		cmocka_unit_test(test_keys_refused),
 		cmocka_unit_test(test_keys_warned),
