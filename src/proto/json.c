@@ -151,12 +151,76 @@ bool sl_json_string(struct sl_out *out, struct sluice_bytes text) {
 	return is_text;
 }
 
-void sl_json_hex(struct sl_out *out, struct sluice_bytes bytes) {
+void sl_json_element(struct sl_out *out) {
+	if (out->at != out->start && out->at[-1] != '{' && out->at[-1] != '[')
+		sl_out_char(out, ',');
+}
+
+void sl_json_name(struct sl_out *out, const char *name) {
+	sl_json_element(out);
 	sl_out_char(out, '"');
-	sl_out_hex(out, bytes.data, bytes.len);
+	sl_out_str(out, name);
+	sl_out_str(out, "\":");
+}
+
+void sl_json_put_u64(struct sl_out *out, const char *name, uint64_t value) {
+	sl_json_name(out, name);
+	sl_out_u64(out, value);
+}
+
+void sl_json_put_i64(struct sl_out *out, const char *name, int64_t value) {
+	sl_json_name(out, name);
+	sl_out_i64(out, value);
+}
+
+void sl_json_put_ms(struct sl_out *out, const char *name, sluice_ns ns) {
+	sl_json_put_i64(out, name, sl_ns_to_ms_ceil(ns));
+}
+
+void sl_json_put_bool(struct sl_out *out, const char *name, bool value) {
+	sl_json_name(out, name);
+	sl_out_str(out, value ? "true" : "false");
+}
+
+void sl_json_put_null(struct sl_out *out, const char *name) {
+	sl_json_name(out, name);
+	sl_out_str(out, "null");
+}
+
+void sl_json_put_word(struct sl_out *out, const char *name, const char *word) {
+	sl_json_name(out, name);
+	sl_out_char(out, '"');
+	sl_out_str(out, word);
 	sl_out_char(out, '"');
 }
 
-void sl_json_bool(struct sl_out *out, bool value) {
-	sl_out_str(out, value ? "true" : "false");
+void sl_json_put_text(struct sl_out *out, const char *name, struct sluice_bytes text) {
+	sl_json_name(out, name);
+	(void)sl_json_string(out, text);
+}
+
+void sl_json_put_key(struct sl_out *out, struct sluice_bytes key) {
+	sl_json_name(out, "key");
+	if (sl_json_string(out, key))
+		return;
+	sl_json_name(out, "key_hex");
+	sl_out_char(out, '"');
+	sl_out_hex(out, key.data, key.len);
+	sl_out_char(out, '"');
+}
+
+void sl_json_put_limit(struct sl_out *out, const char *name, const struct sluice_limit *limit) {
+	char text[SLUICE_LIMIT_TEXT_MAX];
+	if (limit == NULL)
+		sl_json_put_null(out, name);
+	else
+		sl_json_put_text(out, name, sl_slice(text, sluice_limit_print(limit, text)));
+}
+
+void sl_json_open(struct sl_out *out, const char *name, char bracket) {
+	if (name != NULL)
+		sl_json_name(out, name);
+	else
+		sl_json_element(out);
+	sl_out_char(out, bracket);
 }

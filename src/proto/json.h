@@ -21,11 +21,24 @@ void sl_json_free(json_t *root);
 #define SL_JSON_ROOM(len) ((size_t)6 * (len) + 2)
 bool sl_json_string(struct sl_out *out, struct sluice_bytes text);
 
-/* Prints bytes as a string of hexadecimal digits, for what is no text: 2 x len + 2 bytes. */
-void sl_json_hex(struct sl_out *out, struct sluice_bytes bytes);
+/* Begins a member of an object: a comma, unless it is the first, and its name; or an element of an array. */
+void sl_json_name(struct sl_out *out, const char *name);
+void sl_json_element(struct sl_out *out);
 
-/* "true" or "false". */
-void sl_json_bool(struct sl_out *out, bool value);
+/* Whole members. ms: rounded up, -1 for SLUICE_NEVER; word: of letters that need no escape; a limit in the notation,
+ * null for NULL; a key as "key", with "key_hex" beside it where it is no text. */
+void sl_json_put_u64(struct sl_out *out, const char *name, uint64_t value);
+void sl_json_put_i64(struct sl_out *out, const char *name, int64_t value);
+void sl_json_put_ms(struct sl_out *out, const char *name, sluice_ns ns);
+void sl_json_put_bool(struct sl_out *out, const char *name, bool value);
+void sl_json_put_null(struct sl_out *out, const char *name);
+void sl_json_put_word(struct sl_out *out, const char *name, const char *word);
+void sl_json_put_text(struct sl_out *out, const char *name, struct sluice_bytes text);
+void sl_json_put_key(struct sl_out *out, struct sluice_bytes key);
+void sl_json_put_limit(struct sl_out *out, const char *name, const struct sluice_limit *limit);
+
+/* Begins an object or an array: ended by its bracket. An element of an array has no name: NULL. */
+void sl_json_open(struct sl_out *out, const char *name, char bracket);
 
 /* The bytes of a JSON string, which may hold NUL; borrowed from it. */
 static inline struct sluice_bytes sl_json_bytes(const json_t *string) {

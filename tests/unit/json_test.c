@@ -116,13 +116,45 @@ static void test_what_deceives_is_escaped(void **state) {
 	ASSERT_KEPT("a\xe2\x80\xae" "b\xe2\x80\xa8\xe2\x81\xa6\xd8\x9c\xef\xbb\xbf\xf3\xa0\x81\x81");
 }
 
-static void test_bytes_as_digits(void **state) {
-	char memory[16];
+/* A comma stands between members and between elements, and nowhere else. */
+static void test_members_and_elements(void **state) {
+	static const char want[] = "{\"n\":7,\"i\":-1,\"ms\":2,\"never\":-1,\"yes\":true,\"none\":null,\"word\":\"full\","
+							   "\"text\":\"a\\\"b\",\"limit\":\"sliding-window 5/1m\",\"no\":null,"
+							   "\"list\":[{},{\"key\":\"k\"},3,4],\"empty\":[],"
+							   "\"key\":\"\\u0000\xef\xbf\xbd\\u001a\",\"key_hex\":\"00ff1a\"}";
+	char memory[512];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
+	struct sluice_limit limit;
 	(void)state;
-	sl_json_hex(&out, sl_slice("\x00\xff\x1a", 3));
-	assert_int_equal(sl_out_len(&out), 8);
-	assert_memory_equal(memory, "\"00ff1a\"", 8);
+	assert_int_equal(sluice_limit_parse(&limit, sl_str("5/60s"), NULL), SLUICE_OK);
+	sl_json_open(&out, NULL, '{');
+	sl_json_put_u64(&out, "n", 7);
+	sl_json_put_i64(&out, "i", -1);
+	sl_json_put_ms(&out, "ms", 1000001);
+	sl_json_put_ms(&out, "never", SLUICE_NEVER);
+	sl_json_put_bool(&out, "yes", true);
+	sl_json_put_null(&out, "none");
+	sl_json_put_word(&out, "word", "full");
+	sl_json_put_text(&out, "text", sl_str("a\"b"));
+	sl_json_put_limit(&out, "limit", &limit);
+	sl_json_put_limit(&out, "no", NULL);
+	sl_json_open(&out, "list", '[');
+	sl_json_open(&out, NULL, '{');
+	sl_out_char(&out, '}');
+	sl_json_open(&out, NULL, '{');
+	sl_json_put_key(&out, sl_str("k"));
+	sl_out_char(&out, '}');
+	for (uint64_t i = 3; i < 5; i++) {
+		sl_json_element(&out);
+		sl_out_u64(&out, i);
+	}
+	sl_out_char(&out, ']');
+	sl_json_open(&out, "empty", '[');
+	sl_out_char(&out, ']');
+	sl_json_put_key(&out, sl_slice("\x00\xff\x1a", 3));
+	sl_out_char(&out, '}');
+	assert_int_equal(sl_out_len(&out), strlen(want));
+	assert_memory_equal(memory, want, strlen(want));
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------- */
@@ -173,7 +205,7 @@ int main(void) {
 		cmocka_unit_test(test_random_bytes_are_always_json),
 		cmocka_unit_test(test_control_characters_are_escaped),
 		cmocka_unit_test(test_what_deceives_is_escaped),
-		cmocka_unit_test(test_bytes_as_digits),
+		cmocka_unit_test(test_members_and_elements),
 		cmocka_unit_test(test_depth_is_bounded_to_the_level),
 		cmocka_unit_test(test_errors_say_where),
 	};

@@ -23,11 +23,10 @@ static size_t count_of(const struct sl_reload *outcome, bool warning) {
 }
 
 static void put_messages(struct sl_out *out, const struct sl_reload *outcome) {
-	sl_out_str(out, ",\"messages\":[");
+	sl_json_open(out, "messages", '[');
 	for (const char *line = outcome->messages; *line != '\0';) {
 		size_t len = strcspn(line, "\n");
-		if (line != outcome->messages)
-			sl_out_char(out, ',');
+		sl_json_element(out);
 		sl_json_string(out, sl_slice(line, len));
 		line += len + (line[len] == '\n');
 	}
@@ -35,20 +34,16 @@ static void put_messages(struct sl_out *out, const struct sl_reload *outcome) {
 }
 
 static void put_problems(struct sl_out *out, const struct sl_reload *outcome, bool warnings) {
-	bool first = true;
-	sl_out_str(out, warnings ? ",\"warnings\":[" : ",\"errors\":[");
+	sl_json_open(out, warnings ? "warnings" : "errors", '[');
 	for (size_t i = 0; i < outcome->problems.count; i++) {
 		const struct sluice_problem *problem = &outcome->problems.list[i];
 		if (problem->warning != warnings)
 			continue;
-		sl_out_str(out, first ? "{\"line\":" : ",{\"line\":");
-		sl_out_u64(out, problem->line);
-		sl_out_str(out, ",\"column\":");
-		sl_out_u64(out, problem->column);
-		sl_out_str(out, ",\"text\":");
-		sl_json_string(out, sl_str(problem->text));
+		sl_json_open(out, NULL, '{');
+		sl_json_put_u64(out, "line", problem->line);
+		sl_json_put_u64(out, "column", problem->column);
+		sl_json_put_text(out, "text", sl_str(problem->text));
 		sl_out_char(out, '}');
-		first = false;
 	}
 	sl_out_char(out, ']');
 }
@@ -58,8 +53,9 @@ static void reply_taken_over(struct sl_http_exchange *exchange, const struct sl_
 	if (!sl_http_reply_begin(&reply, exchange, 200, "application/json", room_for(outcome)))
 		return;
 	sl_http_reply_body(&reply);
-	sl_out_str(&reply.w, "{\"reloaded\":true,\"limits\":");
-	sl_out_u64(&reply.w, outcome->limit_count);
+	sl_out_char(&reply.w, '{');
+	sl_json_put_bool(&reply.w, "reloaded", true);
+	sl_json_put_u64(&reply.w, "limits", outcome->limit_count);
 	put_messages(&reply.w, outcome);
 	put_problems(&reply.w, outcome, true);
 	sl_out_char(&reply.w, '}');
@@ -83,8 +79,8 @@ static void reply_refused(struct sl_http_exchange *exchange, const struct sl_rel
 		sl_out_bytes(&text, outcome->messages, sl_min(strcspn(outcome->messages, "\n"), sizeof detail));
 	}
 	sl_http_problem_members(&reply.w, status, NULL, NULL, sl_slice(detail, sl_out_len(&text)));
-	sl_out_str(&reply.w, ",\"reloaded\":false,\"limits\":");
-	sl_out_u64(&reply.w, outcome->limit_count);
+	sl_json_put_bool(&reply.w, "reloaded", false);
+	sl_json_put_u64(&reply.w, "limits", outcome->limit_count);
 	put_messages(&reply.w, outcome);
 	put_problems(&reply.w, outcome, false);
 	sl_out_char(&reply.w, '}');

@@ -13,6 +13,7 @@
 #include "algo/traits.h"
 #include "hosts/server/http/decide.h"
 #include "hosts/server/http/reply.h"
+#include "proto/json.h"
 
 static const char ticket_header[] = "sluice-ticket", actual_header[] = "x-actual-cost";
 
@@ -108,10 +109,9 @@ static void reply_ended(struct sl_http_exchange *exchange, uint32_t released, ui
 	if (!sl_http_reply_begin(&reply, exchange, 200, "application/json", 64))
 		return;
 	sl_http_reply_body(&reply);
-	sl_out_str(&reply.w, "{\"released\":");
-	sl_out_u64(&reply.w, released);
-	sl_out_str(&reply.w, ",\"committed\":");
-	sl_out_u64(&reply.w, committed);
+	sl_out_char(&reply.w, '{');
+	sl_json_put_u64(&reply.w, "released", released);
+	sl_json_put_u64(&reply.w, "committed", committed);
 	sl_out_char(&reply.w, '}');
 	sl_http_reply_end(&reply);
 }

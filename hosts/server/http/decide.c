@@ -84,10 +84,9 @@ void sl_http_reply_unable(struct sl_http_exchange *exchange, unsigned status, sl
 	sl_http_problem_members(&reply.w, status, sl_http_problem_reduced, busy ? "Store held up" : "Store away",
 	                        sl_str(busy ? SL_HELD_UP_TEXT ": the request was not decided"
 	                                    : "the store did not answer in time: the request was not decided"));
-	sl_out_str(&reply.w, ",\"violated-policies\":[");
+	sl_json_open(&reply.w, "violated-policies", '[');
 	for (uint32_t i = 0; i < count; i++) {
-		if (i > 0)
-			sl_out_char(&reply.w, ',');
+		sl_json_element(&reply.w);
 		sl_json_string(&reply.w, names[i]);
 	}
 	sl_out_str(&reply.w, "]}");

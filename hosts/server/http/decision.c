@@ -25,11 +25,8 @@ static struct sluice_bytes name_of_decider(const struct sl_http_view *view) {
 
 /* Which bound of ours was met; nothing where the quota decided. */
 static void put_bound(struct sl_out *out, const struct sluice_decision *decision) {
-	if (decision->bound == SLUICE_BOUND_NONE)
-		return;
-	sl_out_str(out, ",\"bound\":\"");
-	sl_out_str(out, sluice_bound_name(decision->bound));
-	sl_out_char(out, '"');
+	if (decision->bound != SLUICE_BOUND_NONE)
+		sl_json_put_word(out, "bound", sluice_bound_name(decision->bound));
 }
 
 static void put_ms(struct sl_out *out, sluice_ns ns) {
@@ -37,30 +34,11 @@ static void put_ms(struct sl_out *out, sluice_ns ns) {
 }
 
 static void put_numbers(struct sl_out *out, const struct sluice_decision *decision) {
-	sl_out_str(out, ",\"quota\":");
-	sl_out_u64(out, decision->quota);
-	sl_out_str(out, ",\"remaining\":");
-	sl_out_u64(out, decision->remaining);
-	sl_out_str(out, ",\"retry_after_ms\":");
-	put_ms(out, decision->retry_after_ns);
-	sl_out_str(out, ",\"reset_after_ms\":");
-	put_ms(out, decision->reset_after_ns);
-	sl_out_str(out, ",\"delay_ms\":");
-	put_ms(out, decision->delay_ns);
-}
-
-static void put_next(struct sl_out *out, const struct sluice_decision *decision) {
-	sl_out_str(out, ",\"next_after_ms\":");
-	put_ms(out, decision->next_after_ns);
-}
-
-static void put_allowed(struct sl_out *out, bool allowed) {
-	sl_out_str(out, allowed ? "\"allowed\":true" : "\"allowed\":false");
-}
-
-static void put_notation(struct sl_out *out, const struct sluice_limit *limit) {
-	char text[SLUICE_LIMIT_TEXT_MAX];
-	sl_json_string(out, sl_slice(text, sluice_limit_print(limit, text)));
+	sl_json_put_u64(out, "quota", decision->quota);
+	sl_json_put_u64(out, "remaining", decision->remaining);
+	sl_json_put_ms(out, "retry_after_ms", decision->retry_after_ns);
+	sl_json_put_ms(out, "reset_after_ms", decision->reset_after_ns);
+	sl_json_put_ms(out, "delay_ms", decision->delay_ns);
 }
 
 /* The candidate of a limit, where it has one: another quota, tried on the same counter. */
@@ -69,14 +47,11 @@ static void put_candidate(struct sl_out *out, const struct sl_http_view *view, u
 		if (view->candidate_of[c - view->count] != i)
 			continue;
 		const struct sluice_decision *decision = &view->call->each[c];
-		sl_out_str(out, ",\"candidate\":{\"limit\":");
-		put_notation(out, view->call->items[c].limit);
-		sl_out_char(out, ',');
-		put_allowed(out, decision->allowed);
-		sl_out_str(out, ",\"remaining\":");
-		sl_out_u64(out, decision->remaining);
-		sl_out_str(out, ",\"retry_after_ms\":");
-		put_ms(out, decision->retry_after_ns);
+		sl_json_open(out, "candidate", '{');
+		sl_json_put_limit(out, "limit", view->call->items[c].limit);
+		sl_json_put_bool(out, "allowed", decision->allowed);
+		sl_json_put_u64(out, "remaining", decision->remaining);
+		sl_json_put_ms(out, "retry_after_ms", decision->retry_after_ns);
 		sl_out_char(out, '}');
 		return;
 	}
@@ -88,14 +63,11 @@ static void put_standing(struct sl_out *out, const struct sl_http_view *view, ui
 	if (view->store == NULL || item->terms == NULL || item->terms->penalty_count == 0)
 		return;
 	struct sluice_standing standing = sluice_standing(view->store, item, view->call->now);
-	sl_out_str(out, ",\"penalty\":{\"level\":");
-	sl_out_u64(out, standing.level);
-	sl_out_str(out, ",\"denials\":");
-	sl_out_u64(out, standing.denials);
-	sl_out_str(out, ",\"ends_after_ms\":");
-	put_ms(out, standing.ends_after_ns);
-	sl_out_str(out, ",\"forgiven_after_ms\":");
-	put_ms(out, standing.forgiven_after_ns);
+	sl_json_open(out, "penalty", '{');
+	sl_json_put_u64(out, "level", standing.level);
+	sl_json_put_u64(out, "denials", standing.denials);
+	sl_json_put_ms(out, "ends_after_ms", standing.ends_after_ns);
+	sl_json_put_ms(out, "forgiven_after_ms", standing.forgiven_after_ns);
 	sl_out_char(out, '}');
 }
 
@@ -104,55 +76,49 @@ static void put_error(struct sl_out *out, const struct sluice_limit *limit) {
 	uint32_t error_bp = sl_distinct_error(limit);
 	if (error_bp == 0)
 		return;
-	sl_out_str(out, ",\"error\":0.");
+	sl_json_name(out, "error");
+	sl_out_str(out, "0.");
 	for (uint32_t digit = 1000; digit != 0; digit /= 10)
 		sl_out_char(out, (char)('0' + error_bp / digit % 10));
 }
 
 static void put_limit(struct sl_out *out, const struct sl_http_view *view, uint32_t i) {
 	const struct sl_headers_limit *limit = &view->limits[i];
-	sl_out_str(out, i > 0 ? ",{\"limit\":" : "{\"limit\":");
-	put_notation(out, limit->limit);
-	sl_out_str(out, ",\"name\":");
-	sl_json_string(out, limit->name);
-	sl_out_str(out, ",\"key\":");
-	sl_json_string(out, view->keys[i]);
-	sl_out_char(out, ',');
-	put_allowed(out, limit->decision->allowed);
+	sl_json_open(out, NULL, '{');
+	sl_json_put_limit(out, "limit", limit->limit);
+	sl_json_put_text(out, "name", limit->name);
+	sl_json_put_text(out, "key", view->keys[i]);
+	sl_json_put_bool(out, "allowed", limit->decision->allowed);
 	put_numbers(out, limit->decision);
 	put_bound(out, limit->decision);
 	if (view->next || view->style.explain)
-		put_next(out, limit->decision);
+		sl_json_put_ms(out, "next_after_ms", limit->decision->next_after_ns);
 	if (view->style.explain) {
 		put_candidate(out, view, i);
 		put_standing(out, view, i);
 		put_error(out, limit->limit);
 	}
-	sl_out_str(out, limit->observed ? ",\"observed\":true}" : ",\"observed\":false}");
+	sl_json_put_bool(out, "observed", limit->observed);
+	sl_out_char(out, '}');
 }
 
 /* The members of the decision, without the braces around them. */
 static void put_decision(struct sl_out *out, const struct sl_http_view *view) {
-	put_allowed(out, view->call->merged.allowed);
-	sl_out_str(out, ",\"limit\":");
-	sl_json_string(out, name_of_decider(view));
+	sl_json_put_bool(out, "allowed", view->call->merged.allowed);
+	sl_json_put_text(out, "limit", name_of_decider(view));
 	put_numbers(out, &view->call->merged);
 	put_bound(out, &view->call->merged);
 	if (view->next)
-		put_next(out, &view->call->merged);
-	if (view->call->upto) {
-		sl_out_str(out, ",\"granted\":");
-		sl_out_u64(out, view->call->granted);
-	}
-	if (view->id.len != 0) {
-		sl_out_str(out, ",\"id\":");
-		sl_json_string(out, view->id);
-	}
+		sl_json_put_ms(out, "next_after_ms", view->call->merged.next_after_ns);
+	if (view->call->upto)
+		sl_json_put_u64(out, "granted", view->call->granted);
+	if (view->id.len != 0)
+		sl_json_put_text(out, "id", view->id);
 	if (view->call->repeated)
-		sl_out_str(out, ",\"repeated\":true");
+		sl_json_put_bool(out, "repeated", true);
 	if (view->failed_open)
-		sl_out_str(out, ",\"failed_open\":true");
-	sl_out_str(out, ",\"limits\":[");
+		sl_json_put_bool(out, "failed_open", true);
+	sl_json_open(out, "limits", '[');
 	for (uint32_t i = 0; i < view->count; i++)
 		put_limit(out, view, i);
 	sl_out_char(out, ']');
@@ -165,10 +131,9 @@ static uint32_t cost_of(const struct sl_http_view *view, uint32_t i) {
 }
 
 /* What a person should know about a denial: which limit, how much is left of it, and how long to wait. */
-static void put_detail(struct sl_out *out, const struct sl_http_view *view) {
+static struct sluice_bytes detail_of(const struct sl_http_view *view, char memory[SL_HTTP_ERROR_BYTES]) {
 	const struct sluice_decision *merged = &view->call->merged;
-	char memory[SL_HTTP_ERROR_BYTES];
-	struct sl_out text = sl_out_to(memory, sizeof memory);
+	struct sl_out text = sl_out_to(memory, SL_HTTP_ERROR_BYTES);
 	uint32_t decider = (uint32_t)merged->index;
 	SL_ASSERT(decider < view->count);
 	char notation[SLUICE_LIMIT_TEXT_MAX];
@@ -201,33 +166,26 @@ static void put_detail(struct sl_out *out, const struct sl_http_view *view) {
 		put_ms(&text, merged->retry_after_ns);
 		sl_out_str(&text, " ms");
 	}
-	sl_json_string(out, sl_slice(memory, sl_out_len(&text)));
+	return sl_slice(memory, sl_out_len(&text));
 }
 
 static void put_violated(struct sl_out *out, const struct sl_http_view *view) {
-	const char *before = "";
-	sl_out_str(out, ",\"violated-policies\":[");
+	sl_json_open(out, "violated-policies", '[');
 	for (uint32_t i = 0; i < view->count; i++)
 		if (sl_headers_is_told(&view->limits[i]) && !view->limits[i].decision->allowed) {
-			sl_out_str(out, before);
+			sl_json_element(out);
 			sl_json_string(out, view->limits[i].name);
-			before = ",";
 		}
 	sl_out_char(out, ']');
 }
 
 static void put_problem(struct sl_out *out, const struct sl_http_view *view, unsigned status, bool details) {
-	sl_out_str(out, "{\"type\":\"");
-	sl_out_str(out, sl_http_problem_quota);
-	sl_out_str(out, "\",\"title\":\"Quota Exceeded\",\"status\":");
-	sl_out_u64(out, status);
-	sl_out_str(out, ",\"detail\":");
-	put_detail(out, view);
+	char memory[SL_HTTP_ERROR_BYTES];
+	struct sluice_bytes detail = detail_of(view, memory);
+	sl_http_problem_members(out, status, sl_http_problem_quota, "Quota Exceeded", detail);
 	put_violated(out, view);
-	if (details) {
-		sl_out_char(out, ',');
+	if (details)
 		put_decision(out, view);
-	}
 	sl_out_char(out, '}');
 }
 

@@ -48,47 +48,9 @@ void sl_http_figures_read(const struct sl_http_exchange *exchange, struct sl_htt
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------- */
 
-/* A member and its comma; objects are closed by close_object(), which takes the last comma back. */
-static void put_name(struct sl_out *out, const char *name) {
-	sl_out_char(out, '"');
-	sl_out_str(out, name);
-	sl_out_str(out, "\":");
-}
-
-static void put_u64(struct sl_out *out, const char *name, uint64_t value) {
-	put_name(out, name);
-	sl_out_u64(out, value);
-	sl_out_char(out, ',');
-}
-
-static void put_bool(struct sl_out *out, const char *name, bool value) {
-	put_name(out, name);
-	sl_json_bool(out, value);
-	sl_out_char(out, ',');
-}
-
-static void put_null(struct sl_out *out, const char *name) {
-	put_name(out, name);
-	sl_out_str(out, "null,");
-}
-
-static void put_ms(struct sl_out *out, const char *name, sluice_ns instant) {
-	put_u64(out, name, instant / 1000000);
-}
-
-static void open_object(struct sl_out *out, const char *name) {
-	put_name(out, name);
-	sl_out_char(out, '{');
-}
-
-static void drop_comma(struct sl_out *out) {
-	if (out->at > out->start && out->at[-1] == ',')
-		out->at--;
-}
-
-static void close_with(struct sl_out *out, const char *text) {
-	drop_comma(out);
-	sl_out_str(out, text);
+/* An instant, in whole milliseconds. */
+static void put_instant(struct sl_out *out, const char *name, sluice_ns instant) {
+	sl_json_put_u64(out, name, instant / 1000000);
 }
 
 /* ---- the server ------------------------------------------------------------------------------------------------- */
@@ -96,94 +58,92 @@ static void close_with(struct sl_out *out, const char *text) {
 static const char *const transports[] = {"resp", "http"};
 
 static void put_store(struct sl_out *out, const struct sl_store_figures *store) {
-	open_object(out, "store");
-	put_u64(out, "bytes", store->bytes);
-	put_u64(out, "slots", store->slots);
+	sl_json_open(out, "store", '{');
+	sl_json_put_u64(out, "bytes", store->bytes);
+	sl_json_put_u64(out, "slots", store->slots);
 	if (store->counted != 0) {
-		put_u64(out, "keys", store->keys);
-		put_u64(out, "keys_expired", store->expired);
-		put_ms(out, "counted_ms", store->counted);
+		sl_json_put_u64(out, "keys", store->keys);
+		sl_json_put_u64(out, "keys_expired", store->expired);
+		put_instant(out, "counted_ms", store->counted);
 	} else {
-		put_null(out, "keys");
-		put_null(out, "keys_expired");
-		put_null(out, "counted_ms");
+		sl_json_put_null(out, "keys");
+		sl_json_put_null(out, "keys_expired");
+		sl_json_put_null(out, "counted_ms");
 	}
-	put_u64(out, "block_bytes", store->block_bytes);
-	put_u64(out, "block_bytes_free", store->block_bytes_free);
-	put_u64(out, "evicted", store->evicted);
-	put_u64(out, "from_sketch", store->from_sketch);
-	put_u64(out, "recoveries", store->recoveries);
-	put_u64(out, "held_up", store->given_up);
-	put_u64(out, "stopped_processes", store->stopped);
-	put_u64(out, "dropped", store->dropped);
-	close_with(out, "},");
+	sl_json_put_u64(out, "block_bytes", store->block_bytes);
+	sl_json_put_u64(out, "block_bytes_free", store->block_bytes_free);
+	sl_json_put_u64(out, "evicted", store->evicted);
+	sl_json_put_u64(out, "from_sketch", store->from_sketch);
+	sl_json_put_u64(out, "recoveries", store->recoveries);
+	sl_json_put_u64(out, "held_up", store->given_up);
+	sl_json_put_u64(out, "stopped_processes", store->stopped);
+	sl_json_put_u64(out, "dropped", store->dropped);
+	sl_out_char(out, '}');
 }
 
 static void put_times(struct sl_out *out, const char *name, const uint64_t counts[SL_TIMES], sluice_ns sum) {
-	open_object(out, name);
-	put_name(out, "bounds");
-	sl_out_char(out, '[');
+	sl_json_open(out, name, '{');
+	sl_json_open(out, "bounds", '[');
 	for (uint32_t i = 0; i + 1 < SL_TIMES; i++) {
+		sl_json_element(out);
 		sl_prom_bound(out, sl_times_bound(i));
-		sl_out_char(out, ',');
 	}
-	close_with(out, "],");
-	put_name(out, "counts");
-	sl_out_char(out, '[');
+	sl_out_char(out, ']');
+	sl_json_open(out, "counts", '[');
 	for (uint32_t i = 0; i < SL_TIMES; i++) {
+		sl_json_element(out);
 		sl_out_u64(out, counts[i]);
-		sl_out_char(out, ',');
 	}
-	close_with(out, "],");
-	put_name(out, "sum");
+	sl_out_char(out, ']');
+	sl_json_name(out, "sum");
 	sl_prom_seconds(out, sum);
-	sl_out_str(out, "},");
+	sl_out_char(out, '}');
 }
 
 static void put_traffic(struct sl_out *out, const struct sl_http_figures *figures) {
 	const struct sl_stats_sum *stats = &figures->stats;
-	open_object(out, "connections");
+	sl_json_open(out, "connections", '{');
 	for (int i = 0; i < SL_TRANSPORTS; i++)
-		put_u64(out, transports[i], figures->open[i]);
-	put_u64(out, "refused", figures->refused);
-	close_with(out, "},");
-	open_object(out, "requests");
+		sl_json_put_u64(out, transports[i], figures->open[i]);
+	sl_json_put_u64(out, "refused", figures->refused);
+	sl_out_char(out, '}');
+	sl_json_open(out, "requests", '{');
 	for (int i = 0; i < SL_TRANSPORTS; i++) {
-		open_object(out, transports[i]);
-		put_u64(out, "allowed", stats->requests[i][SL_VERDICT_ALLOWED]);
-		put_u64(out, "denied", stats->requests[i][SL_VERDICT_DENIED]);
-		put_u64(out, "error", stats->requests[i][SL_VERDICT_ERROR]);
-		close_with(out, "},");
+		sl_json_open(out, transports[i], '{');
+		sl_json_put_u64(out, "allowed", stats->requests[i][SL_VERDICT_ALLOWED]);
+		sl_json_put_u64(out, "denied", stats->requests[i][SL_VERDICT_DENIED]);
+		sl_json_put_u64(out, "error", stats->requests[i][SL_VERDICT_ERROR]);
+		sl_out_char(out, '}');
 	}
-	close_with(out, "},");
+	sl_out_char(out, '}');
 	put_times(out, "decision_seconds", stats->decision, stats->decision_ns);
-	open_object(out, "request_seconds");
+	sl_json_open(out, "request_seconds", '{');
 	for (int i = 0; i < SL_TRANSPORTS; i++)
 		put_times(out, transports[i], stats->request[i], stats->request_ns[i]);
-	close_with(out, "},");
-	open_object(out, "protocol_errors");
+	sl_out_char(out, '}');
+	sl_json_open(out, "protocol_errors", '{');
 	for (int i = 0; i < SL_TRANSPORTS; i++)
-		put_u64(out, transports[i], stats->errors[i]);
-	close_with(out, "},");
+		sl_json_put_u64(out, transports[i], stats->errors[i]);
+	sl_out_char(out, '}');
 }
 
 /* Both transports together. */
 static void put_event(struct sl_out *out, const char *name, const struct sl_stats_sum *stats, enum sl_event event) {
-	put_u64(out, name, stats->events[SL_TRANSPORT_RESP][event] + stats->events[SL_TRANSPORT_HTTP][event]);
+	sl_json_put_u64(out, name, stats->events[SL_TRANSPORT_RESP][event] + stats->events[SL_TRANSPORT_HTTP][event]);
 }
 
 static void put_held(struct sl_out *out, const struct sl_stats_sum *stats) {
-	open_object(out, "leases");
+	sl_json_open(out, "leases", '{');
 	put_event(out, "acquired", stats, SL_EVENT_LEASE_ACQUIRED);
 	put_event(out, "released", stats, SL_EVENT_LEASE_RELEASED);
 	put_event(out, "renewed", stats, SL_EVENT_LEASE_RENEWED);
 	put_event(out, "unknown", stats, SL_EVENT_LEASE_UNKNOWN);
-	close_with(out, "},");
-	open_object(out, "reservations");
+	sl_out_char(out, '}');
+	sl_json_open(out, "reservations", '{');
 	put_event(out, "made", stats, SL_EVENT_RESERVATION_MADE);
 	put_event(out, "committed", stats, SL_EVENT_RESERVATION_COMMITTED);
 	put_event(out, "unknown", stats, SL_EVENT_RESERVATION_UNKNOWN);
-	close_with(out, "},");
+	sl_out_char(out, '}');
 	put_event(out, "repeated", stats, SL_EVENT_REPEATED);
 	put_event(out, "partly_granted", stats, SL_EVENT_PARTLY);
 }
@@ -194,57 +154,58 @@ const char *const sl_http_fleet_ways[SL_WAYS] = {"asked", "held", "leased", "kno
 static void put_fleet(struct sl_out *out, const struct sl_http_figures *figures) {
 	const struct sl_fleet_sum *fleet = &figures->fleet;
 	if (!figures->has_fleet) {
-		put_null(out, "fleet");
+		sl_json_put_null(out, "fleet");
 		return;
 	}
-	open_object(out, "fleet");
-	open_object(out, "decided");
+	sl_json_open(out, "fleet", '{');
+	sl_json_open(out, "decided", '{');
 	for (int way = 0; way < SL_WAYS; way++)
-		put_u64(out, sl_http_fleet_ways[way], fleet->decided[way]);
-	close_with(out, "},");
-	put_u64(out, "late", fleet->late);
-	put_u64(out, "refused", fleet->refused);
-	put_u64(out, "lost_confirms", fleet->lost_confirms);
-	put_u64(out, "commands", fleet->commands);
-	put_u64(out, "redirected", fleet->redirected);
-	put_u64(out, "connects", fleet->connects);
-	put_u64(out, "disconnects", fleet->disconnects);
-	put_u64(out, "breaks", fleet->breaks);
-	put_u64(out, "slices", fleet->slices);
-	put_u64(out, "slice_units", fleet->slice_units);
-	put_u64(out, "leases", fleet->slices); /* the former names of these two */
-	put_u64(out, "leased", fleet->slice_units);
-	put_u64(out, "returned", fleet->returned);
-	put_u64(out, "nodes", fleet->nodes);
-	put_u64(out, "nodes_up", fleet->nodes_up);
-	put_u64(out, "nodes_open", fleet->nodes_open);
+		sl_json_put_u64(out, sl_http_fleet_ways[way], fleet->decided[way]);
+	sl_out_char(out, '}');
+	sl_json_put_u64(out, "late", fleet->late);
+	sl_json_put_u64(out, "refused", fleet->refused);
+	sl_json_put_u64(out, "lost_confirms", fleet->lost_confirms);
+	sl_json_put_u64(out, "commands", fleet->commands);
+	sl_json_put_u64(out, "redirected", fleet->redirected);
+	sl_json_put_u64(out, "connects", fleet->connects);
+	sl_json_put_u64(out, "disconnects", fleet->disconnects);
+	sl_json_put_u64(out, "breaks", fleet->breaks);
+	sl_json_put_u64(out, "slices", fleet->slices);
+	sl_json_put_u64(out, "slice_units", fleet->slice_units);
+	sl_json_put_u64(out, "leases", fleet->slices); /* the former names of these two */
+	sl_json_put_u64(out, "leased", fleet->slice_units);
+	sl_json_put_u64(out, "returned", fleet->returned);
+	sl_json_put_u64(out, "nodes", fleet->nodes);
+	sl_json_put_u64(out, "nodes_up", fleet->nodes_up);
+	sl_json_put_u64(out, "nodes_open", fleet->nodes_open);
 	put_times(out, "command_seconds", fleet->asked, fleet->asked_ns);
-	close_with(out, "},");
+	sl_out_char(out, '}');
 }
 
 static void put_server(struct sl_out *out, const struct sl_http_exchange *exchange,
                        const struct sl_http_figures *figures) {
 	sluice_ns now = exchange->context->now;
-	sl_out_str(out, "{\"version\":\"" SLUICE_VERSION "\",");
-	put_ms(out, "now_ms", now);
-	put_ms(out, "started_ms", figures->started);
-	put_u64(out, "uptime_s", now > figures->started ? (now - figures->started) / 1000000000 : 0);
-	put_u64(out, "threads", figures->threads);
-	put_bool(out, "draining", exchange->context->draining);
+	sl_out_char(out, '{');
+	sl_json_put_word(out, "version", SLUICE_VERSION);
+	put_instant(out, "now_ms", now);
+	put_instant(out, "started_ms", figures->started);
+	sl_json_put_u64(out, "uptime_s", now > figures->started ? (now - figures->started) / 1000000000 : 0);
+	sl_json_put_u64(out, "threads", figures->threads);
+	sl_json_put_bool(out, "draining", exchange->context->draining);
 	put_store(out, &figures->store);
 	put_traffic(out, figures);
 	put_held(out, &figures->stats);
 	put_fleet(out, figures);
-	open_object(out, "reloads");
-	put_u64(out, "ok", figures->reloads_ok);
-	put_u64(out, "failed", figures->reloads_failed);
-	put_bool(out, "last_failed", figures->reload_failed);
-	put_ms(out, "last_ms", figures->reloaded);
-	close_with(out, "},");
-	open_object(out, "denial_log");
-	put_u64(out, "written", figures->log_written);
-	put_u64(out, "dropped", figures->log_dropped);
-	close_with(out, "},");
+	sl_json_open(out, "reloads", '{');
+	sl_json_put_u64(out, "ok", figures->reloads_ok);
+	sl_json_put_u64(out, "failed", figures->reloads_failed);
+	sl_json_put_bool(out, "last_failed", figures->reload_failed);
+	put_instant(out, "last_ms", figures->reloaded);
+	sl_out_char(out, '}');
+	sl_json_open(out, "denial_log", '{');
+	sl_json_put_u64(out, "written", figures->log_written);
+	sl_json_put_u64(out, "dropped", figures->log_dropped);
+	sl_out_char(out, '}');
 }
 
 /* ---- the limits ------------------------------------------------------------------------------------------------- */
@@ -267,13 +228,12 @@ static void put_array(struct sl_out *out, const char *name, const struct sl_step
 	bool any = false;
 	for (uint32_t i = 0; i < count; i++)
 		any |= of_step(&steps[i], which) != 0;
-	put_name(out, name);
-	sl_out_char(out, '[');
+	sl_json_open(out, name, '[');
 	for (uint32_t i = 0; any && i < count; i++) {
+		sl_json_element(out);
 		sl_out_u64(out, of_step(&steps[i], which));
-		sl_out_char(out, ',');
 	}
-	close_with(out, "],");
+	sl_out_char(out, ']');
 }
 
 static void put_history(struct sl_out *out, struct sl_stats *stats, uint32_t row) {
@@ -281,24 +241,13 @@ static void put_history(struct sl_out *out, struct sl_stats *stats, uint32_t row
 	struct sl_step_sum steps[SL_HISTORY_STEPS];
 	sluice_ns last;
 	uint32_t count = sl_stats_history(stats, row, steps, &last);
-	open_object(out, "history");
-	put_u64(out, "step_ms", SL_HISTORY_STEP_MS);
-	put_ms(out, "last_ms", last);
-	put_u64(out, "steps", count);
+	sl_json_open(out, "history", '{');
+	sl_json_put_u64(out, "step_ms", SL_HISTORY_STEP_MS);
+	put_instant(out, "last_ms", last);
+	sl_json_put_u64(out, "steps", count);
 	for (int i = ALLOWED; i <= CANDIDATE; i++)
 		put_array(out, names[i], steps, count, i);
-	close_with(out, "},");
-}
-
-static void put_notation(struct sl_out *out, const char *name, const struct sluice_limit *limit) {
-	char text[SLUICE_LIMIT_TEXT_MAX];
-	if (limit == NULL) {
-		put_null(out, name);
-		return;
-	}
-	put_name(out, name);
-	sl_json_string(out, sl_slice(text, sluice_limit_print(limit, text)));
-	sl_out_char(out, ',');
+	sl_out_char(out, '}');
 }
 
 static uint64_t both(const struct sl_row_sum *sum, enum sl_verdict verdict) {
@@ -307,11 +256,10 @@ static uint64_t both(const struct sl_row_sum *sum, enum sl_verdict verdict) {
 
 /* How often each bound of ours was met. */
 static void put_bounds(struct sl_out *out, const struct sl_row_sum *sum) {
-	put_name(out, "bounds");
-	sl_out_char(out, '{');
+	sl_json_open(out, "bounds", '{');
 	for (int bound = SLUICE_BOUND_NONE + 1; bound < SLUICE_BOUNDS; bound++)
-		put_u64(out, sluice_bound_name((sluice_bound)bound), sum->bounds[bound]);
-	close_with(out, "},");
+		sl_json_put_u64(out, sluice_bound_name((sluice_bound)bound), sum->bounds[bound]);
+	sl_out_char(out, '}');
 }
 
 /* `limit` is NULL for all limits in notation, whose row is 0. */
@@ -322,43 +270,37 @@ static void put_limit(struct sl_out *out, struct sl_stats *stats, uint32_t row, 
 	if (wish->one && !sl_bytes_equal(wish->limit, name))
 		return;
 	(void)sl_stats_row(stats, row, &sum);
-	sl_out_char(out, '{');
-	put_name(out, "name");
-	sl_json_string(out, name);
-	sl_out_char(out, ',');
-	put_notation(out, "limit", limit == NULL ? NULL : &limit->limit);
-	put_bool(out, "observe", limit != NULL && limit->observe);
-	if (limit != NULL && limit->canary != NULL) {
-		put_name(out, "canary");
-		sl_json_string(out, sl_str(limit->canary));
-		sl_out_char(out, ',');
-	} else {
-		put_null(out, "canary");
-	}
-	put_notation(out, "candidate", limit != NULL && limit->has_candidate ? &limit->candidate : NULL);
-	put_u64(out, "allowed", both(&sum, SL_VERDICT_ALLOWED));
-	put_u64(out, "denied", both(&sum, SL_VERDICT_DENIED));
-	put_u64(out, "shadow_denied", both(&sum, SL_VERDICT_SHADOW));
-	put_u64(out, "error", both(&sum, SL_VERDICT_ERROR));
-	put_u64(out, "near", sum.near);
-	put_u64(out, "candidate_denied", sum.candidate);
-	put_u64(out, "hits_allowed", sum.hits[1]);
-	put_u64(out, "hits_denied", sum.hits[0]);
-	put_u64(out, "penalties", sum.penalties);
+	sl_json_open(out, NULL, '{');
+	sl_json_put_text(out, "name", name);
+	sl_json_put_limit(out, "limit", limit == NULL ? NULL : &limit->limit);
+	sl_json_put_bool(out, "observe", limit != NULL && limit->observe);
+	if (limit != NULL && limit->canary != NULL)
+		sl_json_put_text(out, "canary", sl_str(limit->canary));
+	else
+		sl_json_put_null(out, "canary");
+	sl_json_put_limit(out, "candidate", limit != NULL && limit->has_candidate ? &limit->candidate : NULL);
+	sl_json_put_u64(out, "allowed", both(&sum, SL_VERDICT_ALLOWED));
+	sl_json_put_u64(out, "denied", both(&sum, SL_VERDICT_DENIED));
+	sl_json_put_u64(out, "shadow_denied", both(&sum, SL_VERDICT_SHADOW));
+	sl_json_put_u64(out, "error", both(&sum, SL_VERDICT_ERROR));
+	sl_json_put_u64(out, "near", sum.near);
+	sl_json_put_u64(out, "candidate_denied", sum.candidate);
+	sl_json_put_u64(out, "hits_allowed", sum.hits[1]);
+	sl_json_put_u64(out, "hits_denied", sum.hits[0]);
+	sl_json_put_u64(out, "penalties", sum.penalties);
 	put_bounds(out, &sum);
 	if (wish->history)
 		put_history(out, stats, row);
-	close_with(out, "},");
+	sl_out_char(out, '}');
 }
 
 static void put_limits(struct sl_out *out, const struct sl_door_context *context, const struct wish *wish) {
 	struct sl_stats *stats = context->shared->stats;
-	put_name(out, "limits");
-	sl_out_char(out, '[');
+	sl_json_open(out, "limits", '[');
 	put_limit(out, stats, 0, NULL, wish);
 	for (uint32_t i = 0; context->rows != NULL && i < sl_policy_limit_count(context->policy); i++)
 		put_limit(out, stats, context->rows[i], sl_policy_limit_at(context->policy, i), wish);
-	close_with(out, "]");
+	sl_out_char(out, ']');
 }
 
 /* ---- the route -------------------------------------------------------------------------------------------------- */

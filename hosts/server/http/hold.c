@@ -11,6 +11,7 @@
 #include "hosts/server/http/decide.h"
 #include "hosts/server/http/reply.h"
 #include "proto/answer.h"
+#include "proto/json.h"
 
 static const char gone[] = "no such reservation is open: it was committed before, or went back at its end";
 
@@ -19,14 +20,12 @@ static void reply_found(struct sl_http_exchange *exchange, const char *member, u
 	if (!sl_http_reply_begin(&reply, exchange, 200, "application/json", 256))
 		return;
 	sl_http_reply_body(&reply);
-	sl_out_str(&reply.w, "{\"");
-	sl_out_str(&reply.w, member);
-	sl_out_str(&reply.w, "\":");
-	sl_out_u64(&reply.w, found);
+	sl_out_char(&reply.w, '{');
+	sl_json_put_u64(&reply.w, member, found);
 	if (found == 0)
-		sl_out_str(&reply.w,
-		           ",\"detail\":\"no such lease is held: it had ended by itself, was released before, or is not "
-		           "of this key and limit\"");
+		sl_json_put_word(&reply.w, "detail",
+		                 "no such lease is held: it had ended by itself, was released before, or is not of this key "
+		                 "and limit");
 	sl_out_char(&reply.w, '}');
 	sl_http_reply_end(&reply);
 }

@@ -10,6 +10,7 @@
 
 #include "hosts/server/http/decide.h"
 #include "hosts/server/http/reply.h"
+#include "proto/json.h"
 
 #include <stdlib.h>
 
@@ -18,12 +19,10 @@ enum { HOLDERS_MAX = 10000, HOLDER_ROOM = 96 };
 static void put_holder(struct sl_out *out, const struct sluice_holder *holder) {
 	char id[17];
 	sl_hex_text(id, holder->id);
-	sl_out_str(out, "{\"id\":\"");
-	sl_out_str(out, id);
-	sl_out_str(out, "\",\"cost\":");
-	sl_out_u64(out, holder->cost);
-	sl_out_str(out, ",\"ends_after_ms\":");
-	sl_out_i64(out, sl_ns_to_ms_ceil(holder->ends_after_ns));
+	sl_json_open(out, NULL, '{');
+	sl_json_put_word(out, "id", id);
+	sl_json_put_u64(out, "cost", holder->cost);
+	sl_json_put_ms(out, "ends_after_ms", holder->ends_after_ns);
 	sl_out_char(out, '}');
 }
 
@@ -34,13 +33,10 @@ static void reply_holders(struct sl_http_exchange *exchange, const struct sluice
 		return;
 	sl_http_reply_body(&reply);
 	sl_out_str(&reply.w, "{\"holders\":[");
-	for (uint32_t i = 0; i < count; i++) {
-		if (i > 0)
-			sl_out_char(&reply.w, ',');
+	for (uint32_t i = 0; i < count; i++)
 		put_holder(&reply.w, &list[i]);
-	}
-	sl_out_str(&reply.w, "],\"count\":");
-	sl_out_u64(&reply.w, all);
+	sl_out_char(&reply.w, ']');
+	sl_json_put_u64(&reply.w, "count", all);
 	sl_out_char(&reply.w, '}');
 	sl_http_reply_end(&reply);
 }

@@ -122,14 +122,11 @@ void sl_http_reply_text(struct sl_http_exchange *exchange, unsigned status, cons
 
 void sl_http_problem_members(struct sl_out *out, unsigned status, const char *type, const char *title,
                              struct sluice_bytes detail) {
-	sl_out_str(out, "{\"type\":\"");
-	sl_out_str(out, type != NULL ? type : "about:blank");
-	sl_out_str(out, "\",\"title\":\"");
-	sl_out_str(out, title != NULL ? title : sl_http_reason(status));
-	sl_out_str(out, "\",\"status\":");
-	sl_out_u64(out, status);
-	sl_out_str(out, ",\"detail\":");
-	sl_json_string(out, detail);
+	sl_out_char(out, '{');
+	sl_json_put_word(out, "type", type != NULL ? type : "about:blank");
+	sl_json_put_word(out, "title", title != NULL ? title : sl_http_reason(status));
+	sl_json_put_u64(out, "status", status);
+	sl_json_put_text(out, "detail", detail);
 }
 
 void sl_http_reply_problem(struct sl_http_exchange *exchange, unsigned status, struct sluice_bytes detail,
@@ -167,27 +164,24 @@ static size_t limit_room(const struct sl_policy_limit *limit) {
 	       SL_JSON_ROOM(strlen(limit->key_text)) + strlen(limit->when_text);
 }
 
-static void put_text_or_null(struct sl_out *out, const char *member, const char *text) {
-	sl_out_str(out, member);
+static void put_text_or_null(struct sl_out *out, const char *name, const char *text) {
 	if (text != NULL)
-		sl_json_string(out, sl_str(text));
+		sl_json_put_text(out, name, sl_str(text));
 	else
-		sl_out_str(out, "null");
+		sl_json_put_null(out, name);
 }
 
 /* {"ttl_ms":60000,"actual":"x-actual-cost","estimate":1,"estimate_header":null}, or null */
 static void put_reserve(struct sl_out *out, const struct sl_policy_reserve *reserve) {
-	sl_out_str(out, ",\"reserve\":");
 	if (!reserve->on) {
-		sl_out_str(out, "null");
+		sl_json_put_null(out, "reserve");
 		return;
 	}
-	sl_out_str(out, "{\"ttl_ms\":");
-	sl_out_i64(out, sl_ns_to_ms_ceil(reserve->ttl_ns));
-	put_text_or_null(out, ",\"actual\":", reserve->actual_header);
-	sl_out_str(out, ",\"estimate\":");
-	sl_out_u64(out, reserve->estimate);
-	put_text_or_null(out, ",\"estimate_header\":", reserve->estimate_header);
+	sl_json_open(out, "reserve", '{');
+	sl_json_put_ms(out, "ttl_ms", reserve->ttl_ns);
+	put_text_or_null(out, "actual", reserve->actual_header);
+	sl_json_put_u64(out, "estimate", reserve->estimate);
+	put_text_or_null(out, "estimate_header", reserve->estimate_header);
 	sl_out_char(out, '}');
 }
 
@@ -197,10 +191,9 @@ static void put_terms(struct sl_out *out, const struct sl_policy_limit *limit) {
 	bool has_penalty = limit->has_terms && limit->terms.penalty_count != 0;
 	if (has_penalty)
 		sl_penalty_print(&limit->terms, penalty);
-	put_text_or_null(out, ",\"of\":", limit->of);
-	put_text_or_null(out, ",\"penalty\":", has_penalty ? penalty : NULL);
-	sl_out_str(out, ",\"count_denied\":");
-	sl_json_bool(out, limit->has_terms && limit->terms.count_denied);
+	put_text_or_null(out, "of", limit->of);
+	put_text_or_null(out, "penalty", has_penalty ? penalty : NULL);
+	sl_json_put_bool(out, "count_denied", limit->has_terms && limit->terms.count_denied);
 	put_reserve(out, &limit->reserve);
 }
 
@@ -220,26 +213,20 @@ static void put_cost(struct sl_out *out, const struct sl_policy_cost *cost) {
 }
 
 static void put_limit(struct sl_out *out, const struct sl_policy_limit *limit) {
-	char text[SLUICE_LIMIT_TEXT_MAX];
-	sl_out_str(out, "{\"name\":");
-	sl_json_string(out, sl_str(limit->name));
-	sl_out_str(out, ",\"limit\":");
-	sl_json_string(out, sl_slice(text, sluice_limit_print(&limit->limit, text)));
-	sl_out_str(out, ",\"key\":");
-	sl_json_string(out, sl_str(limit->key_text));
-	sl_out_str(out, ",\"when\":");
+	sl_json_open(out, NULL, '{');
+	sl_json_put_text(out, "name", sl_str(limit->name));
+	sl_json_put_limit(out, "limit", &limit->limit);
+	sl_json_put_text(out, "key", sl_str(limit->key_text));
+	sl_json_name(out, "when");
 	sl_out_str(out, limit->when_text);
-	sl_out_str(out, ",\"overrides\":");
-	sl_out_u64(out, limit->override_count);
-	sl_out_str(out, ",\"observe\":");
-	sl_json_bool(out, limit->observe);
-	put_text_or_null(out, ",\"canary\":", limit->canary);
-	sl_out_str(out, ",\"on_error\":");
-	sl_out_str(out, limit->on_error == SL_ON_ERROR_DENY    ? "\"deny\""
-	                : limit->on_error == SL_ON_ERROR_LOCAL ? "\"local\""
-	                                                       : "\"allow\"");
-	sl_out_str(out, ",\"strict\":");
-	sl_json_bool(out, limit->strict);
+	sl_json_put_u64(out, "overrides", limit->override_count);
+	sl_json_put_bool(out, "observe", limit->observe);
+	put_text_or_null(out, "canary", limit->canary);
+	sl_json_put_word(out, "on_error",
+	                 limit->on_error == SL_ON_ERROR_DENY    ? "deny"
+	                 : limit->on_error == SL_ON_ERROR_LOCAL ? "local"
+	                                                        : "allow");
+	sl_json_put_bool(out, "strict", limit->strict);
 	put_terms(out, limit);
 	put_cost(out, &limit->cost);
 	sl_out_char(out, '}');
@@ -256,11 +243,8 @@ void sl_http_reply_limits(struct sl_http_exchange *exchange) {
 		return;
 	sl_http_reply_body(&reply);
 	sl_out_str(&reply.w, "{\"limits\":[");
-	for (uint32_t i = 0; i < count; i++) {
-		if (i > 0)
-			sl_out_char(&reply.w, ',');
+	for (uint32_t i = 0; i < count; i++)
 		put_limit(&reply.w, sl_policy_limit_at(policy, i));
-	}
 	sl_out_str(&reply.w, "]}");
 	sl_http_reply_end(&reply);
 }

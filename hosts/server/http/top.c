@@ -50,21 +50,13 @@ static const char *read_query(struct sluice_bytes query, struct asked *asked) {
 
 static void put_entry(struct sl_out *out, const struct sl_top_entry *entry) {
 	struct sluice_bytes key = sl_slice(entry->key, entry->key_len);
-	sl_out_str(out, "{\"limit\":");
-	sl_json_string(out, sl_slice(entry->limit, entry->limit_len));
-	sl_out_str(out, ",\"named\":");
-	sl_json_bool(out, entry->named);
-	sl_out_str(out, ",\"key\":");
-	if (!sl_json_string(out, key)) {
-		sl_out_str(out, ",\"key_hex\":");
-		sl_json_hex(out, key);
-	}
-	sl_out_str(out, ",\"count\":");
-	sl_out_u64(out, entry->count);
-	sl_out_str(out, ",\"error\":");
-	sl_out_u64(out, entry->error);
-	sl_out_str(out, ",\"last_ms\":");
-	sl_out_u64(out, entry->last / 1000000);
+	sl_json_open(out, NULL, '{');
+	sl_json_put_text(out, "limit", sl_slice(entry->limit, entry->limit_len));
+	sl_json_put_bool(out, "named", entry->named);
+	sl_json_put_key(out, key);
+	sl_json_put_u64(out, "count", entry->count);
+	sl_json_put_u64(out, "error", entry->error);
+	sl_json_put_u64(out, "last_ms", entry->last / 1000000);
 	sl_out_char(out, '}');
 }
 
@@ -78,14 +70,11 @@ static void reply(struct sl_http_exchange *exchange, enum sl_top_kind kind, cons
 	if (!sl_http_reply_begin(&reply, exchange, 200, "application/json", room))
 		return;
 	sl_http_reply_body(&reply);
-	sl_out_str(&reply.w, "{\"kind\":\"");
-	sl_out_str(&reply.w, sl_top_kind_name(kind));
-	sl_out_str(&reply.w, "\",\"entries\":[");
-	for (uint32_t i = 0; i < count; i++) {
-		if (i > 0)
-			sl_out_char(&reply.w, ',');
+	sl_out_char(&reply.w, '{');
+	sl_json_put_word(&reply.w, "kind", sl_top_kind_name(kind));
+	sl_json_open(&reply.w, "entries", '[');
+	for (uint32_t i = 0; i < count; i++)
 		put_entry(&reply.w, &entries[i]);
-	}
 	sl_out_str(&reply.w, "]}");
 	sl_http_reply_end(&reply);
 }

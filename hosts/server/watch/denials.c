@@ -73,10 +73,8 @@ void sl_denial_put_time(struct sl_out *out, sluice_ns now) {
 }
 
 static void put_told(struct sl_out *out, const char *name, struct sluice_bytes text) {
-	if (text.data == NULL)
-		return;
-	sl_out_str(out, name);
-	sl_json_string(out, sl_slice(text.data, sl_min(text.len, SL_DENIAL_TOLD_MAX)));
+	if (text.data != NULL)
+		sl_json_put_text(out, name, sl_slice(text.data, sl_min(text.len, SL_DENIAL_TOLD_MAX)));
 }
 
 static size_t put_line(char line[LINE_BYTES_MAX], const struct sl_denial *denial) {
@@ -84,42 +82,26 @@ static size_t put_line(char line[LINE_BYTES_MAX], const struct sl_denial *denial
 	struct sluice_bytes key = sl_slice(denial->key.data, sl_min(denial->key.len, SLUICE_KEY_BYTES_MAX));
 	sl_out_str(&out, "{\"time\":\"");
 	sl_denial_put_time(&out, denial->now);
-	sl_out_str(&out, "\",\"limit\":");
-	sl_json_string(&out, denial->limit);
-	sl_out_str(&out, ",\"key\":");
-	if (!sl_json_string(&out, key)) {
-		sl_out_str(&out, ",\"key_hex\":");
-		sl_json_hex(&out, key);
-	}
-	sl_out_str(&out, ",\"cost\":");
-	sl_out_u64(&out, denial->cost);
-	sl_out_str(&out, ",\"quota\":");
-	sl_out_u64(&out, denial->quota);
-	sl_out_str(&out, ",\"remaining\":");
-	sl_out_u64(&out, denial->remaining);
-	sl_out_str(&out, ",\"retry_after_ms\":");
-	sl_out_i64(&out, denial->retry_after_ms);
-	sl_out_str(&out, ",\"reset_after_ms\":");
-	sl_out_i64(&out, denial->reset_after_ms);
-	if (denial->bound != SLUICE_BOUND_NONE) {
-		sl_out_str(&out, ",\"bound\":\"");
-		sl_out_str(&out, sluice_bound_name(denial->bound));
-		sl_out_char(&out, '"');
-	}
-	sl_out_str(&out, ",\"transport\":\"");
-	sl_out_str(&out, denial->transport);
 	sl_out_char(&out, '"');
-	put_told(&out, ",\"method\":", denial->method);
-	put_told(&out, ",\"route\":", denial->route);
-	put_told(&out, ",\"address\":", denial->address);
-	put_told(&out, ",\"request_id\":", denial->request_id);
-	put_told(&out, ",\"traceparent\":", denial->traceparent);
-	sl_out_str(&out, ",\"observed\":");
-	sl_json_bool(&out, denial->observed);
+	sl_json_put_text(&out, "limit", denial->limit);
+	sl_json_put_key(&out, key);
+	sl_json_put_u64(&out, "cost", denial->cost);
+	sl_json_put_u64(&out, "quota", denial->quota);
+	sl_json_put_u64(&out, "remaining", denial->remaining);
+	sl_json_put_i64(&out, "retry_after_ms", denial->retry_after_ms);
+	sl_json_put_i64(&out, "reset_after_ms", denial->reset_after_ms);
+	if (denial->bound != SLUICE_BOUND_NONE)
+		sl_json_put_word(&out, "bound", sluice_bound_name(denial->bound));
+	sl_json_put_word(&out, "transport", denial->transport);
+	put_told(&out, "method", denial->method);
+	put_told(&out, "route", denial->route);
+	put_told(&out, "address", denial->address);
+	put_told(&out, "request_id", denial->request_id);
+	put_told(&out, "traceparent", denial->traceparent);
+	sl_json_put_bool(&out, "observed", denial->observed);
 	if (denial->candidate)
-		sl_out_str(&out, ",\"candidate\":true");
-	sl_out_str(&out, ",\"suppressed\":");
-	sl_out_u64(&out, denial->suppressed);
+		sl_json_put_bool(&out, "candidate", true);
+	sl_json_put_u64(&out, "suppressed", denial->suppressed);
 	sl_out_str(&out, "}\n");
 	return sl_out_len(&out);
 }

@@ -52,10 +52,9 @@ static void put_json(struct sl_out *out, enum sl_log_level level, const char *me
 	static const char *const names[] = {[SL_LOG_INFO] = "info", [SL_LOG_WARNING] = "warning", [SL_LOG_ERROR] = "error"};
 	sl_out_str(out, "{\"time\":\"");
 	put_time(out);
-	sl_out_str(out, "\",\"level\":\"");
-	sl_out_str(out, names[level]);
-	sl_out_str(out, "\",\"message\":");
-	sl_json_string(out, sl_str(message));
+	sl_out_char(out, '"');
+	sl_json_put_word(out, "level", names[level]);
+	sl_json_put_text(out, "message", sl_str(message));
 }
 
 void sl_log(enum sl_log_level level, const char *format, ...) {
@@ -81,10 +80,10 @@ void sl_log_place(const char *file, const struct sluice_problem *problem) {
 	struct sl_out line = sl_out_to(memory, sizeof memory);
 	if (atomic_load_explicit(&is_json, memory_order_relaxed)) {
 		put_json(&line, problem->warning ? SL_LOG_WARNING : SL_LOG_ERROR, problem->text);
-		snprintf(place, sizeof place, ",\"line\":%u,\"column\":%u}", problem->line, problem->column);
-		sl_out_str(&line, ",\"file\":");
-		sl_json_string(&line, sl_slice(file, strnlen(file, SL_LOG_MESSAGE_MAX / 2)));
-		sl_out_str(&line, place);
+		sl_json_put_text(&line, "file", sl_slice(file, strnlen(file, SL_LOG_MESSAGE_MAX / 2)));
+		sl_json_put_u64(&line, "line", problem->line);
+		sl_json_put_u64(&line, "column", problem->column);
+		sl_out_char(&line, '}');
 	} else {
 		snprintf(place, sizeof place, ":%u:%u: %s", problem->line, problem->column,
 		         problem->warning ? "warning: " : "");
