@@ -209,7 +209,7 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 	sl_conf_cost(conf, &costs, whole && conf->report->error_count == mistakes, limit);
 	limit->rollout.observe |= conf->policy->observe;
 	limit->shown.observe = limit->rollout.observe;
-	if (nodes->limit != NULL && conf->report->error_count == mistakes)
+	if (whole && conf->report->error_count == mistakes)
 		sl_lint_unlimited(conf, nodes->limit, limit);
 	if (nodes->on_error != NULL)
 		read_on_error(conf, nodes->on_error, &limit->shown.on_error);

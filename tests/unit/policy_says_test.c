@@ -334,6 +334,7 @@ static void test_environment_refused(void **state) {
 		{"threads: ${SL_LINES}\nlimits: []\n", {{1, 10, "expected one line of UTF-8 text in the environment"}}},
 		{"threads: ${SL_EMPTY}\nlimits: []\n", {{1, 10, "expected a whole number from 1 to 256"}}},
 		{"${SL_KEY}: 1\nlimits: []\n", {{1, 1, "unknown key '${SL_KEY}' in the policy"}}},
+		{LIMIT("limit: '${SL_NOTHING}'"), {{2, 30, "the environment has no 'SL_NOTHING'"}}},
 		{"retry-id: idempotency-key\nlimits: []\n", {{1, 11, "expected a source such as 'header x-user-id'"}}},
 	};
 	(void)state;
