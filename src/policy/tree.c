@@ -198,13 +198,6 @@ bool sl_tree_read(struct sl_tree *tree, struct sluice_bytes yaml, struct sl_repo
 	return !tree->pool.failed;
 }
 
-struct sl_position sl_node_place(const struct sl_yaml *node, size_t offset) {
-	struct sl_position place = node->place;
-	if (node->verbatim && offset <= node->text.len)
-		place.column += (uint32_t)(sl_source_characters(node->text.data, offset) + !node->plain);
-	return place;
-}
-
 bool sl_node_is_null(const struct sl_yaml *node) {
 	if (node->kind != SL_NODE_TEXT || !node->plain)
 		return false;

@@ -4,6 +4,7 @@
 
 #include "policy/pool.h"
 #include "policy/report.h"
+#include "policy/source.h"
 
 enum {
 	SL_TREE_DEPTH_MAX = 16, /* lists and mappings inside one another; a policy needs 7 */
@@ -39,7 +40,12 @@ struct sl_tree {
 bool sl_tree_read(struct sl_tree *tree, struct sluice_bytes yaml, struct sl_report *report);
 
 /* The place of a byte inside a text, or of its beginning where the file writes it with escapes or on several lines. */
-struct sl_position sl_node_place(const struct sl_yaml *node, size_t offset);
+static inline struct sl_position sl_node_place(const struct sl_yaml *node, size_t offset) {
+	struct sl_position place = node->place;
+	if (node->verbatim && offset <= node->text.len)
+		place.column += (uint32_t)(sl_source_characters(node->text.data, offset) + !node->plain);
+	return place;
+}
 
 /* Is it a plain text that YAML takes for null: nothing at all, ~ or null? */
 bool sl_node_is_null(const struct sl_yaml *node);
