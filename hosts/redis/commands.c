@@ -109,7 +109,7 @@ static __attribute__((noinline)) int tell_positions(struct RedisModuleCtx *conte
 	uint32_t read = count < SL_COMMAND_ARGS_MAX ? (uint32_t)count : SL_COMMAND_ARGS_MAX;
 	uint32_t found;
 	for (uint32_t i = 0; i < read; i++)
-		texts[i].data = slr_StringPtrLen(args[i], &texts[i].len);
+		texts[i] = slr_text(args[i]);
 	found = sl_command_keys(operation, texts, read, positions);
 	for (uint32_t i = 0; i < found; i++)
 		slr_KeyAtPos(context, positions[i]);

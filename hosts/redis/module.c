@@ -11,12 +11,6 @@
 
 enum { MODULE_VERSION = 1 };
 
-static struct sluice_bytes text_of(struct RedisModuleString *string) {
-	struct sluice_bytes text;
-	text.data = slr_StringPtrLen(string, &text.len);
-	return text;
-}
-
 static bool fail_setting(struct sluice_error *error, struct sluice_bytes found, const char *what,
                          const char *expected) {
 	struct sl_out out = sl_out_to(error->text, sizeof error->text - 1);
@@ -30,14 +24,14 @@ static bool fail_setting(struct sluice_error *error, struct sluice_bytes found, 
 bool slr_settings_read(struct slr_settings *settings, struct RedisModuleString **args, int count,
                        struct sluice_error *error) {
 	for (int i = 0; i < count; i += 2) {
-		struct sluice_bytes name = text_of(args[i]), value;
+		struct sluice_bytes name = slr_text(args[i]), value;
 		bool time = slr_is_word(name, "client-time");
 		bool *setting = time ? &settings->client_time : &settings->client_effects;
 		if (!time && !slr_is_word(name, "client-effects"))
 			return fail_setting(error, name, "unknown argument ", ": expected client-time or client-effects, yes|no");
 		if (i + 1 == count)
 			return fail_setting(error, name, "argument ", " has no value: expected yes or no");
-		value = text_of(args[i + 1]);
+		value = slr_text(args[i + 1]);
 		*setting = slr_is_word(value, "yes");
 		if (!*setting && !slr_is_word(value, "no"))
 			return fail_setting(error, value, time ? "client-time " : "client-effects ", ": expected yes or no");

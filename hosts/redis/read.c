@@ -16,12 +16,6 @@ static struct sluice_limit limits[SLUICE_ITEMS_MAX];
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
-struct sluice_bytes slr_arg(const struct slr_request *request, uint32_t index) {
-	struct sluice_bytes text;
-	text.data = slr_StringPtrLen(request->args[index], &text.len);
-	return text;
-}
-
 bool slr_is_word(struct sluice_bytes text, const char *word) {
 	return sl_bytes_equal_nocase(text, word);
 }
@@ -81,26 +75,21 @@ static bool take_texts(struct slr_request *request) {
 		return false;
 	}
 	for (uint32_t i = 1; i < request->count; i++)
-		texts[i].data = slr_StringPtrLen(request->args[i], &texts[i].len);
+		texts[i] = slr_arg(request, i);
 	return true;
 }
 
 /* ---- what it asks ------------------------------------------------------------------------------------------------ */
 
-/* The place of a key that has been named before; else after all of them. */
-static __attribute__((noinline)) uint32_t find_key(const struct slr_request *request, struct sluice_bytes key) {
-	uint32_t k;
-	for (k = 0; k < request->call->key_count; k++) {
-		struct sluice_bytes known;
-		known.data = slr_StringPtrLen(request->names[k], &known.len);
-		if (sl_bytes_equal(known, key))
-			break;
-	}
+__attribute__((noinline)) uint32_t slr_find_key(const struct slr_request *request, struct sluice_bytes key) {
+	uint32_t k = 0;
+	while (k < request->call->key_count && !sl_bytes_equal(slr_text(request->names[k]), key))
+		k++;
 	return k;
 }
 
 uint8_t slr_read_key(struct slr_request *request, uint32_t index) {
-	uint32_t k = call.key_count == 0 ? 0 : find_key(request, slr_arg(request, index));
+	uint32_t k = call.key_count == 0 ? 0 : slr_find_key(request, slr_arg(request, index));
 	if (k == call.key_count)
 		request->names[call.key_count++] = request->args[index];
 	return (uint8_t)k;

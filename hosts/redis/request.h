@@ -43,8 +43,17 @@ int64_t slr_clock_wall_ms(void);
 
 /* ---- reading (read.c, limits.c, ticket.c) ------------------------------------------------------------------------ */
 
+/* The bytes of a string of the server's, which has them. */
+static inline struct sluice_bytes slr_text(const struct RedisModuleString *string) {
+	struct sluice_bytes text;
+	text.data = slr_StringPtrLen(string, &text.len);
+	return text;
+}
+
 /* An argument of the command; `index` is below request->count. */
-struct sluice_bytes slr_arg(const struct slr_request *request, uint32_t index);
+static inline struct sluice_bytes slr_arg(const struct slr_request *request, uint32_t index) {
+	return slr_text(request->args[index]);
+}
 
 /* Whether a text is a word, in either case. */
 bool slr_is_word(struct sluice_bytes text, const char *word);
@@ -62,6 +71,9 @@ SLUICE_MUST_USE bool slr_read_call(struct slr_request *request, enum sl_operatio
 
 /* The same for CL.THROTTLE. */
 SLUICE_MUST_USE bool slr_read_throttle(struct slr_request *request);
+
+/* The place in the call of a key that has been named before; else after all of them. */
+uint32_t slr_find_key(const struct slr_request *request, struct sluice_bytes key);
 
 /* The key's place in the call, for `arg`; the first time it is added. */
 uint8_t slr_read_key(struct slr_request *request, uint32_t index);

@@ -17,16 +17,12 @@ static uint32_t made_count;
 /* The place of a ticket's key in the call, which is the first argument's, or has been made. */
 static uint8_t key_of(struct slr_request *request, struct sluice_bytes key) {
 	struct slr_call *call = request->call;
-	struct RedisModuleString *name = request->args[1];
-	for (uint32_t k = 0; k < call->key_count; k++) {
-		struct sluice_bytes known;
-		known.data = slr_StringPtrLen(request->names[k], &known.len);
-		if (sl_bytes_equal(known, key))
-			return (uint8_t)k;
-	}
+	uint32_t k = slr_find_key(request, key);
+	if (k < call->key_count)
+		return (uint8_t)k;
+	request->names[k] = request->args[1];
 	if (!sl_bytes_equal(slr_arg(request, 1), key))
-		name = made[made_count++] = slr_CreateString(request->context, key.data, key.len);
-	request->names[call->key_count] = name;
+		request->names[k] = made[made_count++] = slr_CreateString(request->context, key.data, key.len);
 	return (uint8_t)call->key_count++;
 }
 
@@ -110,9 +106,8 @@ struct sluice_bytes slr_ticket_of(const struct slr_request *request) {
 static uint64_t counter_hash(const struct slr_request *request, uint32_t i) {
 	/* A fixed key, as for members. */
 	static const uint64_t key[2] = {0x636f756e7465722d, 0x6f662d746f6b656e};
-	struct sluice_bytes name;
-	name.data = slr_StringPtrLen(request->names[request->call->key_of[i]], &name.len);
-	return sl_siphash(key, &request->call->items[i].limit->derived[SL_IDENT_KIND], 2, name, 2, 4);
+	return sl_siphash(key, &request->call->items[i].limit->derived[SL_IDENT_KIND], 2,
+	                  slr_text(request->names[request->call->key_of[i]]), 2, 4);
 }
 
 /* Whether an item before it is of the same counter: a set has it once. */

@@ -21,11 +21,7 @@ struct asked {
 };
 
 /* One name=value of the query. Returns NULL, or what would be right. */
-static const char *take_pair(struct sluice_bytes pair, struct asked *asked) {
-	const char *equals = pair.len == 0 ? NULL : memchr(pair.data, '=', pair.len);
-	size_t name_len = equals == NULL ? pair.len : (size_t)(equals - (const char *)pair.data);
-	struct sluice_bytes name = sl_slice(pair.data, name_len);
-	struct sluice_bytes value = equals == NULL ? sl_str("") : sl_slice(equals + 1, pair.len - name_len - 1);
+static const char *take_pair(struct sluice_bytes name, struct sluice_bytes value, struct asked *asked) {
 	uint64_t number;
 	if (sl_bytes_equal(name, sl_str("kind")))
 		return sl_top_kind_find(value, &asked->kind) ? NULL : "kind must be denied, near, shadow or candidate";
@@ -38,13 +34,10 @@ static const char *take_pair(struct sluice_bytes pair, struct asked *asked) {
 }
 
 static const char *read_query(struct sluice_bytes query, struct asked *asked) {
-	const char *p = query.data, *end = query.len == 0 ? p : p + query.len, *wrong = NULL;
-	while (p != end && wrong == NULL) {
-		const char *stop = memchr(p, '&', (size_t)(end - p));
-		stop = stop == NULL ? end : stop;
-		wrong = take_pair(sl_slice(p, (size_t)(stop - p)), asked);
-		p = stop == end ? end : stop + 1;
-	}
+	struct sluice_bytes name, value;
+	const char *wrong = NULL;
+	while (wrong == NULL && sl_http_query_next(&query, &name, &value))
+		wrong = take_pair(name, value, asked);
 	return wrong;
 }
 
