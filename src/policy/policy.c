@@ -140,6 +140,27 @@ uint32_t sl_policy_candidates(const struct sluice_policy *policy, const struct s
 	return count;
 }
 
+uint32_t sl_policy_denied_count(const struct sluice_policy *policy) {
+	return policy->denied_count;
+}
+
+const struct sl_policy_denied *sl_policy_denied_at(const struct sluice_policy *policy, uint32_t number) {
+	SL_ASSERT(number < policy->denied_count);
+	return &policy->denials[number];
+}
+
+bool sl_policy_denied_set(struct sluice_policy *policy, uint32_t number, struct sluice_bytes text) {
+	SL_ASSERT(number < policy->denied_count);
+	policy->denials[number].body = sl_slice(sl_pool_text(&policy->pool, text), text.len);
+	return policy->denials[number].body.data != NULL;
+}
+
+const struct sl_policy_denied *sl_policy_denied_by(const struct sluice_policy *policy, uint32_t position) {
+	uint8_t own = sl_policy_limit_at(policy, position)->denied, number = own != 0 ? own : policy->denied;
+	SL_ASSERT(number <= policy->denied_count);
+	return number != 0 && policy->denials[number - 1].body.data != NULL ? &policy->denials[number - 1] : NULL;
+}
+
 int64_t sl_policy_limit_find(const struct sluice_policy *policy, struct sluice_bytes name) {
 	for (uint32_t i = 0; i < policy->limit_count; i++)
 		if (sl_bytes_equal(name, sl_str(policy->limits[i].shown.name)))

@@ -170,6 +170,23 @@ struct sl_policy_reserve {
 	const char *estimate_header; /* of the request, in lower case, that says it, and goes before `estimate`; NULL */
 };
 
+enum {
+	SL_DENIED_MAX = 16,               /* different bodies of one policy */
+	SL_DENIED_BYTES_MAX = 16 * 1024,  /* of one, as it stands in its file */
+	SL_DENIED_PATH_BYTES_MAX = 511,
+};
+
+/* What a denial's body is, and so how values are encoded in it. */
+enum sl_denied_type { SL_DENIED_JSON, SL_DENIED_PROBLEM, SL_DENIED_HTML, SL_DENIED_PLAIN };
+
+/* The body of a denial at the proxies' doors, in place of the problem: `denied: {body: FILE, type: text/html}`. */
+struct sl_policy_denied {
+	const char *file;
+	uint8_t type;             /* enum sl_denied_type */
+	struct sluice_bytes body; /* a template (proto/template.h); data NULL until sl_policy_denied_set() */
+	uint32_t line, column;    /* where the policy names the file first */
+};
+
 /* What a request costs at one limit, whatever it costs at others: `cost`. */
 struct sl_policy_cost {
 	bool on;
@@ -198,6 +215,7 @@ struct sl_policy_limit {
 	const char *terms_text;    /* in the words of src/algo/terms.h; "" where there are none */
 	struct sl_policy_reserve reserve;
 	struct sl_policy_cost cost;
+	uint8_t denied; /* the number of its denials' body, from 1; 0: the policy's */
 };
 
 /* Where the HTTP doors find an attribute that is not built in. */
@@ -252,6 +270,18 @@ int32_t sl_policy_denier(const struct sluice_policy *policy, const struct sluice
  * charge it. */
 uint32_t sl_policy_candidates(const struct sluice_policy *policy, const struct sluice_match *match,
                               struct sluice_item *items, uint8_t *of, uint32_t room);
+
+/* How many different bodies of denials the policy names, 0..SL_DENIED_MAX; and one of them, `number` below that. */
+uint32_t sl_policy_denied_count(const struct sluice_policy *policy);
+const struct sl_policy_denied *sl_policy_denied_at(const struct sluice_policy *policy, uint32_t number);
+
+/* Gives a body the text of its file, which is copied: for a host that reads files, before anybody else has the policy.
+ * False without memory. */
+SLUICE_MUST_USE bool sl_policy_denied_set(struct sluice_policy *policy, uint32_t number, struct sluice_bytes text);
+
+/* The body of denials by the limit at a position: its own, else the policy's; NULL where neither names one, or none has
+ * read it. */
+const struct sl_policy_denied *sl_policy_denied_by(const struct sluice_policy *policy, uint32_t position);
 
 /* The position of the limit of a name; -1 where there is none. */
 int64_t sl_policy_limit_find(const struct sluice_policy *policy, struct sluice_bytes name);

@@ -99,6 +99,9 @@ struct sluice_policy {
 	uint32_t limit_count, proxy_count, source_count;
 	bool observe; /* all limits, whatever they say themselves */
 	bool holds;   /* some limit leases or reserves */
+	uint8_t denied; /* the number of the body of denials by limits that name none, from 1; 0: none */
+	uint8_t denied_count;
+	struct sl_policy_denied denials[SL_DENIED_MAX];
 	uint16_t route;  /* number of the attribute `route`; SL_NAME_NONE: nothing asks for it */
 	uint32_t name_count;
 	struct sl_name names[SL_ATTRIBUTES_MAX];
