@@ -1,5 +1,6 @@
 /* lint: what is wrong with a policy file, all of it at once, as file:line:column, which editors jump to. */
 #include "hosts/cli/cli.h"
+#include "hosts/server/door/denied_files.h"
 #include "policy/lint.h"
 
 #include <errno.h>
@@ -37,6 +38,15 @@ static void print_sums(const char *file, const struct sluice_policy *policy) {
 	}
 }
 
+/* How many mistakes the files have that a policy names: they are read as at its start. */
+static size_t print_denied(const char *path, struct sluice_policy *policy) {
+	struct sluice_problem problem;
+	const char *file;
+	if (sl_denied_files_read(policy, path, &file, &problem))
+		return 0;
+	return sl_cli_print_problems(stdout, file, &(struct sluice_problems){.list = &problem, .count = 1}, true);
+}
+
 static int lint(const struct sl_verb *verb, const char *path, bool errors_only) {
 	const char *file = strcmp(path, "-") == 0 ? "<stdin>" : path;
 	char *yaml;
@@ -51,6 +61,8 @@ static int lint(const struct sl_verb *verb, const char *path, bool errors_only) 
 	struct sluice_problems problems = {0};
 	sluice_err err = sluice_policy_load(&policy, sl_slice(yaml, len), &problems);
 	size_t shown = sl_cli_print_problems(stdout, file, &problems, !errors_only);
+	if (err == SLUICE_OK)
+		shown += print_denied(file, policy);
 	if (err == SLUICE_OK && !errors_only)
 		print_sums(file, policy);
 	int status = err != SLUICE_OK || shown != 0 ? SL_EXIT_DENIED : SL_EXIT_FINE;

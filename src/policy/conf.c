@@ -58,6 +58,7 @@ bool sl_conf_read(struct sluice_policy *policy, struct sluice_bytes yaml, struct
 		{"attributes", sl_conf_attributes, 0, NULL},
 		{"paths", sl_conf_paths, SETTING(.paths), NULL},
 		{"retry-id", sl_conf_retry_id, SETTING(.retry_header), NULL},
+		{"denied", sl_conf_denied, offsetof(struct sluice_policy, denied), NULL},
 		{"ipv6-prefix", sl_conf_ipv6_prefix, SETTING(.ipv6_prefix), NULL},
 		{"observe", read_observe, offsetof(struct sluice_policy, observe), NULL},
 		{"limits", read_limits, 0, NULL}, /* after all that they lean on */

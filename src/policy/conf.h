@@ -129,6 +129,8 @@ sl_reader sl_conf_ipv6_prefix;
 sl_reader sl_conf_near;
 /* `header NAME`, in lower case, into a const char *. */
 sl_reader sl_conf_retry_id;
+/* `denied`: the body of denials, into a uint8_t that numbers it from 1. */
+sl_reader sl_conf_denied;
 /* Which paths are one, into a uint32_t of SL_PATHS_ bits. */
 sl_reader sl_conf_paths;
 /* Into a bool: is it `forwarded`? */

@@ -16,7 +16,7 @@
 struct limit_nodes {
 	const struct sl_yaml *name, *when, *key, *limit, *candidate, *overrides, *on_error, *strict, *stagger;
 	struct sl_rollout_nodes rollout;
-	const struct sl_yaml *of, *penalty, *count_denied, *reserve, *cost, *optional;
+	const struct sl_yaml *of, *penalty, *count_denied, *reserve, *cost, *optional, *denied;
 };
 
 struct override_nodes {
@@ -217,6 +217,8 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 		sl_conf_bool(conf, nodes->strict, &limit->shown.strict);
 	if (nodes->stagger != NULL)
 		sl_conf_bool(conf, nodes->stagger, &limit->shown.stagger);
+	if (nodes->denied != NULL)
+		sl_conf_denied(conf, nodes->denied, &limit->shown.denied);
 	sl_lint_elsewhere(conf, nodes->on_error, nodes->strict, nodes->stagger, &limit->shown);
 	conf->policy->route = sl_name_find(conf->policy, sl_str("route"));
 	if (conf->routed != NULL && (conf->routed->has_parts || conf->policy->route != SL_NAME_NONE))
@@ -258,6 +260,7 @@ static void add_limit(struct sl_conf *conf, const struct sl_yaml *node, const st
 		{"reserve", keep, offsetof(struct limit_nodes, reserve), NULL},
 		{"cost", keep, offsetof(struct limit_nodes, cost), NULL},
 		{"optional", keep, offsetof(struct limit_nodes, optional), NULL},
+		{"denied", keep, offsetof(struct limit_nodes, denied), NULL},
 		{NULL, NULL, 0, NULL},
 	};
 	struct limit_nodes values = {0};

@@ -10,6 +10,23 @@ static const char *field_at(const void *table, size_t index) {
 	return ((const struct sl_field *)table)[index].name;
 }
 
+enum { LISTED_BYTES_MAX = 200 }; /* of a table's keys: the rest of a problem's text is for what was found */
+
+/* The keys of a table, or, where they are many, the first of them. */
+static void put_keys(struct sl_out *out, const struct sl_field *fields) {
+	static const char others[] = " or one of sluice.yaml(5)";
+	for (size_t i = 0; fields[i].name != NULL; i++) {
+		bool last = fields[i + 1].name == NULL;
+		size_t room = strlen(fields[i].name) + 4 + (last ? 0 : sizeof others);
+		if (sl_out_len(out) + room > LISTED_BYTES_MAX) {
+			sl_out_str(out, others);
+			return;
+		}
+		sl_out_str(out, i == 0 ? "" : last ? " or " : ", ");
+		sl_out_str(out, fields[i].name);
+	}
+}
+
 /* Says what was meant, where that is near; returns it. */
 static const char *report_unknown(struct sl_conf *conf, const struct sl_yaml *key, const char *what,
                                   const struct sl_field *fields) {
@@ -23,10 +40,7 @@ static const char *report_unknown(struct sl_conf *conf, const struct sl_yaml *ke
 		                nearest);
 		return nearest;
 	}
-	for (size_t i = 0; fields[i].name != NULL; i++) {
-		sl_out_str(&out, i == 0 ? "" : fields[i + 1].name == NULL ? " or " : ", ");
-		sl_out_str(&out, fields[i].name);
-	}
+	put_keys(&out, fields);
 	*out.at = '\0';
 	sl_report_error(conf->report, key->place, "unknown key%s%s in %s: expected %s", space, found.text, what, text);
 	return NULL;

@@ -430,8 +430,8 @@ static void test_keys(void **state) {
 		{"colour: red\n",
 	     {{1, 1,
 	       "unknown key 'colour' in the policy: expected headers, tls, users, anonymous, trusted-proxies, listen, "
-	       "client-address, store, attributes, paths, retry-id, ipv6-prefix, observe, limits, threads, client-time, "
-	       "near-limit, drain, connections or log"}}},
+	       "client-address, store, attributes, paths, retry-id, denied, ipv6-prefix, observe, limits, threads, "
+	       "client-time or one of sluice.yaml(5)"}}},
 		{"threads: 1\nthreads: 2\n", {{2, 1, "duplicate key 'threads' in the policy: first in line 1"}}},
 		{"listen: {htpp: 127.0.0.1:80}\n", {{1, 10, "unknown key 'htpp' in listen: did you mean 'http'?"}}},
 		{"store: {memory: 1GiB, fil: x, memory: 2GiB}\n",

@@ -344,6 +344,60 @@ static void test_environment_refused(void **state) {
 	CHECK_ROWS(rows);
 }
 
+/* ---- bodies of denials ------------------------------------------------------------------------------------------- */
+
+static void test_bodies_refused(void **state) {
+	static const struct row rows[] = {
+		{"denied: a.json\nlimits: []\n", {{1, 9, "expected a mapping with the keys of denied, found 'a.json'"}}},
+		{"denied: {body: a}\nlimits: []\n", {{1, 9, "missing key 'type' in denied: expected a media type"}}},
+		{"denied: {type: text/html}\nlimits: []\n", {{1, 9, "missing key 'body' in denied: expected the path"}}},
+		{"denied: {body: '', type: text/html}\nlimits: []\n", {{1, 16, "expected the path of a file"}}},
+		{"denied: {body: a, type: text/css}\nlimits: []\n",
+	     {{1, 25, "expected application/json, application/problem+json, text/html or text/plain, found 'text/css'"}}},
+		{LIMIT("limit: 5/1m, denied: {body: a, typ: text/html}"), {{2, 53, "did you mean 'type'?"}}},
+	};
+	(void)state;
+	CHECK_ROWS(rows);
+}
+
+static void test_too_many_bodies(void **state) {
+	char text[4096], long_path[4096];
+	int len = snprintf(text, sizeof text, "limits:\n");
+	(void)state;
+	for (int i = 0; i <= SL_DENIED_MAX; i++)
+		len += snprintf(text + len, sizeof text - (size_t)len,
+		                "- {name: a%d, key: ip, limit: 1/1m, denied: {body: f%d, type: text/html}}\n", i, i);
+	CHECK_ROWS(((const struct row[]){{text, {{18, 52, "expected at most 16 different bodies of denials"}}}}));
+	snprintf(long_path, sizeof long_path, "denied: {body: %0512d, type: text/html}\nlimits: []\n", 0);
+	CHECK_ROWS(((const struct row[]){{long_path, {{1, 16, "expected a path of at most 511 bytes, found 512"}}}}));
+}
+
+/* A limit's own goes before the policy's; what is named twice is one; none is served before it was read. */
+static void test_bodies_taken(void **state) {
+	struct sluice_policy *policy;
+	(void)state;
+	static const char text[] = "denied: {body: one, type: text/html}\nlimits:\n"
+							   "- {name: a, key: ip, limit: 1/1m}\n"
+							   "- {name: b, key: ip, limit: 1/1m, denied: {body: two, type: text/html}}\n"
+							   "- {name: c, key: ip, limit: 1/1m, denied: {body: one, type: text/html}}\n"
+							   "- {name: d, key: ip, limit: 1/1m, denied: {body: one, type: text/plain}}\n";
+	assert_int_equal(sluice_policy_load(&policy, sl_str(text), NULL), SLUICE_OK);
+	assert_int_equal(sl_policy_denied_count(policy), 3);
+	for (uint32_t i = 0; i < 4; i++)
+		assert_null(sl_policy_denied_by(policy, i));
+	for (uint32_t i = 0; i < 3; i++)
+		assert_true(sl_policy_denied_set(policy, i, sl_str("text")));
+	static const char *const files[] = {"one", "two", "one", "one"};
+	for (uint32_t i = 0; i < 4; i++) {
+		assert_string_equal(sl_policy_denied_by(policy, i)->file, files[i]);
+		assert_int_equal(sl_policy_denied_by(policy, i)->type, i == 3 ? SL_DENIED_PLAIN : SL_DENIED_HTML);
+		assert_true(sl_bytes_equal(sl_policy_denied_by(policy, i)->body, sl_str("text")));
+	}
+	assert_int_equal(sl_policy_denied_at(policy, 1)->line, 4);
+	assert_int_equal(sl_policy_denied_at(policy, 1)->column, 50);
+	sluice_policy_free(policy);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_costs_refused),
@@ -357,6 +411,9 @@ int main(void) {
 		cmocka_unit_test(test_environment),
 		cmocka_unit_test(test_environment_makes_values_only),
 		cmocka_unit_test(test_environment_refused),
+		cmocka_unit_test(test_bodies_refused),
+		cmocka_unit_test(test_too_many_bodies),
+		cmocka_unit_test(test_bodies_taken),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 #include "hosts/server/http/decide.h"
 #include "hosts/server/http/reply.h"
 #include "policy/attribute.h"
+#include "proto/template.h"
 
 enum { PROXY_TICKET_BYTES_MAX = 3 * 1024 };
 
@@ -34,6 +35,37 @@ struct admitting {
 	char retry_id[SL_SHA256_DIGITS];
 };
 
+/* Of a header that stands on several lines a client may have written one, and which one counts is nobody's choice. */
+static bool single_header(void *data, const char *name, struct sluice_bytes *value) {
+	const struct sl_http_request *request = data;
+	struct sluice_bytes rest = request->head, found, text;
+	while (sl_http_field_next(&rest, &found, &text)) {
+		if (!sl_bytes_equal_nocase(found, name))
+			continue;
+		if (value->data != NULL)
+			return false;
+		*value = text;
+	}
+	return true;
+}
+
+/* A proxy's door answers a denial with the body of the limit that decided, where the policy names one. An id of the
+ * request that is given twice, or longer than ids are, is none. */
+static void choose_body(struct sl_http_view *view, const struct admitting *a, const struct sluice_match *match) {
+	const struct sluice_decision *merged = &a->question.call.merged;
+	view->denied = NULL;
+	view->request_id = sl_slice(NULL, 0);
+	if (!a->style.empty || merged->allowed)
+		return;
+	SL_ASSERT(merged->index >= 0 && (uint32_t)merged->index < match->count);
+	view->denied = sl_policy_denied_by(a->exchange->context->policy, match->position[merged->index]);
+	if (view->denied == NULL)
+		return;
+	bool single = single_header((void *)a->exchange->request, "x-request-id", &view->request_id);
+	if (!single || view->request_id.len > SL_TEMPLATE_TEXT_MAX)
+		view->request_id = sl_slice(NULL, 0);
+}
+
 static void reply_match(struct admitting *a, const struct sluice_match *match) {
 	struct sl_http_view view;
 	view.call = &a->question.call;
@@ -42,6 +74,7 @@ static void reply_match(struct admitting *a, const struct sluice_match *match) {
 	view.store = a->exchange->context->remote == NULL ? a->exchange->context->store : NULL;
 	view.id = a->id;
 	view.failed_open = a->failed_open;
+	choose_body(&view, a, match);
 	view.style = a->style;
 	view.next = a->ask->call.want_next;
 	for (uint32_t i = 0; i < view.count; i++) {
@@ -72,20 +105,6 @@ static void reply_on_error(struct admitting *a, sluice_err err) {
 }
 
 /* ---- before it is decided ------------------------------------------------------------------------------------ */
-
-/* Of a header that stands on several lines a client may have written one, and which one counts is nobody's choice. */
-static bool single_header(void *data, const char *name, struct sluice_bytes *value) {
-	const struct sl_http_request *request = data;
-	struct sluice_bytes rest = request->head, found, text;
-	while (sl_http_field_next(&rest, &found, &text)) {
-		if (!sl_bytes_equal_nocase(found, name))
-			continue;
-		if (value->data != NULL)
-			return false;
-		*value = text;
-	}
-	return true;
-}
 
 /* nginx would make 500 of a 400, which its configuration may let in: there it is refused as a denial is. */
 static void reply_no_cost(struct admitting *a, const char *header) {

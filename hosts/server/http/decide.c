@@ -132,6 +132,7 @@ void sl_http_reply_items(struct sl_http_exchange *exchange, const struct sl_http
 	view.candidate_of = NULL;
 	view.store = NULL;
 	view.id = id;
+	view.denied = NULL;
 	view.failed_open = false;
 	view.style = (struct sl_http_style){0};
 	view.next = ask->call.want_next;

@@ -6,7 +6,7 @@
  *
  * At the proxies' doors a denial is read by whoever was denied: there it ends after "violated-policies", for the rest
  * tells of limits that have nothing to do with it, what is left of them, keys, and limits that are only tried. A
- * listener may say `details: true`.
+ * listener may say `details: true`. Or the policy names a body of its own: then it is that one.
  *
  * "limit" is the name of the limit that decided, "" where none did. Waits are in ms, rounded up, -1 for never. An
  * explanation says besides, of each limit, when its next unit frees, and what its candidate would have said. */
@@ -17,6 +17,7 @@
 #include "hosts/server/http/door_http.h"
 #include "hosts/server/http/reply.h"
 #include "proto/json.h"
+#include "proto/template.h"
 
 static struct sluice_bytes name_of_decider(const struct sl_http_view *view) {
 	int32_t index = view->call->merged.index;
@@ -214,7 +215,7 @@ static size_t room_for(const struct sl_http_view *view) {
 	for (uint32_t i = 0; i < view->count; i++)
 		room += 576 + SL_HEADERS_ROOM_PER_LIMIT + SLUICE_LIMIT_TEXT_MAX + SL_JSON_ROOM(view->keys[i].len) +
 		        (4 + 3 * 6) * view->limits[i].name.len;
-	return room;
+	return room + (view->denied != NULL ? SL_TEMPLATE_ROOM(view->denied->body.len) : 0);
 }
 
 static void put_headers(struct sl_out *out, const struct sl_http_view *view, uint32_t forms, bool denied) {
@@ -237,19 +238,39 @@ static void put_headers(struct sl_out *out, const struct sl_http_view *view, uin
 	sl_headers_rate_limit(out, forms, &decision);
 }
 
+/* The policy's own body of a denial, with what it may tell of the limit that decided. */
+static void put_denied(struct sl_out *out, const struct sl_http_view *view) {
+	const struct sluice_decision *merged = &view->call->merged;
+	const struct sl_headers_limit *decider = &view->limits[merged->index];
+	const struct sl_template_values values = {
+		.limit = decider->name,
+		.request_id = view->request_id,
+		.quota = decider->decision->quota,
+		.remaining = decider->decision->remaining,
+		.retry_after_ns = merged->retry_after_ns,
+		.reset_after_ns = decider->decision->reset_after_ns,
+	};
+	sl_template_put(out, view->denied->body, (enum sl_denied_type)view->denied->type, &values);
+}
+
+static const char *media_of(const struct sl_http_view *view, bool denied) {
+	if (!denied)
+		return view->style.empty ? NULL : "application/json";
+	return view->denied != NULL ? sl_template_media((enum sl_denied_type)view->denied->type)
+	                            : "application/problem+json";
+}
+
 void sl_http_reply_decision(struct sl_http_exchange *exchange, const struct sl_http_view *view) {
 	bool denied = !view->call->merged.allowed && !view->style.explain;
 	unsigned status = !denied ? 200 : view->style.denied != 0 ? view->style.denied : 429;
 	struct sl_http_reply reply;
-	if (!sl_http_reply_begin(&reply, exchange, status,
-	                         denied              ? "application/problem+json"
-	                         : view->style.empty ? NULL
-	                                             : "application/json",
-	                         room_for(view)))
+	if (!sl_http_reply_begin(&reply, exchange, status, media_of(view, denied), room_for(view)))
 		return;
 	put_headers(&reply.w, view, exchange->context->forms, denied);
 	sl_http_reply_body(&reply);
-	if (denied) {
+	if (denied && view->denied != NULL) {
+		put_denied(&reply.w, view);
+	} else if (denied) {
 		const struct sl_listen *listen = sl_http_listen(exchange);
 		put_problem(&reply.w, view, status, !view->style.empty || (listen != NULL && listen->details));
 	} else if (!view->style.empty) {

@@ -25,6 +25,8 @@ struct sl_http_view {
 	struct sluice_store *store;  /* of an explanation: where standings are looked up; NULL: it is not at hand */
 	struct sluice_bytes id;      /* of what the caller holds now, or its ticket; len 0: nothing */
 	struct sl_http_style style;
+	const struct sl_policy_denied *denied; /* the body of a denial; NULL: a problem */
+	struct sluice_bytes request_id; /* what such a body may name: of whoever asks; len 0: none */
 	bool failed_open; /* it passes though the store has not decided it, in whole or in part */
 	bool next; /* it is asked when the next unit is free */
 };

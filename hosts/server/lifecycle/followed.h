@@ -2,13 +2,14 @@
 #ifndef SL_FOLLOWED_H
 #define SL_FOLLOWED_H
 
-#include "base/bytes.h"
+#include "policy/policy.h"
 
-enum { SL_FOLLOWED_MAX = 4 };
+enum { SL_FOLLOWED_OWN = 4, SL_FOLLOWED_MAX = SL_FOLLOWED_OWN + SL_DENIED_MAX };
 
 /* What a policy was read from. */
 struct sl_followed {
-	char paths[SL_FOLLOWED_MAX][512]; /* the policy's file, and those that it names for TLS; "" for none */
+	/* the policy's file, those that it names for TLS, and the bodies of denials; "" for none */
+	char paths[SL_FOLLOWED_MAX][SL_DENIED_PATH_BYTES_MAX + 1];
 	uint64_t digest;                  /* of what stood in them when they were last read, taken over or not */
 };
 

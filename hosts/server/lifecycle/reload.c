@@ -9,6 +9,7 @@
  * with policy_lock in hand. */
 #include "hosts/server/lifecycle/reload.h"
 
+#include "hosts/server/door/denied_files.h"
 #include "hosts/server/lifecycle/entrances.h"
 #include "hosts/server/lifecycle/store_location.h"
 #include "hosts/server/tls/tls.h"
@@ -55,9 +56,12 @@ static bool is_served(const struct sl_settings *settings, struct sl_reload *outc
 	return true;
 }
 
-static void follow(struct sl_followed *followed, const char *policy_file, const struct sl_settings *settings) {
+static void follow(struct sl_followed *followed, const char *policy_file, const struct sluice_policy *policy) {
+	const struct sl_settings *settings = sl_policy_settings(policy);
 	const char *files[SL_FOLLOWED_MAX] = {policy_file, settings->tls_certificate, settings->tls_key,
 	                                      settings->tls_client_ca};
+	for (uint32_t i = 0; i < sl_policy_denied_count(policy); i++)
+		files[SL_FOLLOWED_OWN + i] = sl_policy_denied_at(policy, i)->file;
 	for (int i = 0; i < SL_FOLLOWED_MAX; i++)
 		snprintf(followed->paths[i], sizeof followed->paths[i], "%s", files[i] == NULL ? "" : files[i]);
 }
@@ -96,21 +100,32 @@ static bool load_tls(struct sl_shared_policy *shared, bool or_pipe, struct sluic
 	return true;
 }
 
+/* Gives the policy the bodies of its denials. False, and where: one of them can't be served. */
+static bool load_denied(struct sl_shared_policy *shared, const char *policy_file, struct sl_reload *outcome) {
+	struct sluice_problem problem;
+	const char *file;
+	bool good = sl_denied_files_read(shared->policy, policy_file, &file, &problem);
+	if (!good)
+		sl_reload_say(outcome, "%s:%u:%u: %s", file, problem.line, problem.column, problem.text);
+	return good;
+}
+
 struct sl_shared_policy *sl_policy_prepare(const struct sl_server_options *options, struct sl_policy_reading *reading,
                                            struct sl_reload *outcome, struct sl_followed *followed) {
 	if (reading->policy != NULL)
-		follow(followed, options->policy_file, sl_policy_settings(reading->policy));
+		follow(followed, options->policy_file, reading->policy);
 	const bool or_pipe = !reading->again;
-	/* before the certificates are read: one that changes meanwhile is read again */
+	/* before the certificates and bodies are read: one that changes meanwhile is read again */
 	followed->digest = sl_followed_digest(followed, reading->digest);
 	struct sl_shared_policy *shared = take_policy(reading, outcome);
 	sl_policy_reading_free(reading);
 	if (shared == NULL)
 		return NULL;
 	struct sluice_error error;
-	if (load_tls(shared, or_pipe, &error))
+	if (!load_tls(shared, or_pipe, &error))
+		sl_reload_say(outcome, "%s", error.text);
+	else if (load_denied(shared, options->policy_file, outcome))
 		return shared;
-	sl_reload_say(outcome, "%s", error.text);
 	sl_shared_policy_release(shared);
 	return NULL;
 }
