@@ -142,7 +142,8 @@ static struct sluice_bytes host_form(struct sluice_bytes value, char *memory) {
 	if (value.len == 0)
 		return value;
 	value = cut(sl_slice(p, name_len(value)));
-	while (value.len != 0 && p[value.len - 1] == '.')
+	/* with a colon left it is an address: a dot at its end is of its zone, without which it might be none */
+	while (value.len != 0 && p[value.len - 1] == '.' && !has_byte(value, ':'))
 		value.len--;
 	return has_letter(value, 'A') ? recase(value, 'A', memory) : value;
 }

@@ -77,6 +77,9 @@ static const struct row {
 	{SL_ATTRIBUTE_HOST, "[2001:DB8::1]:443", "[2001:db8::1]"},
 	{SL_ATTRIBUTE_HOST, "[::1", "[::1"},
 	{SL_ATTRIBUTE_HOST, "2001:DB8::1", "2001:db8::1"},
+	{SL_ATTRIBUTE_HOST, "fe80::1%Eth0.", "fe80::1%eth0."}, /* a zone may end with a dot, */
+	{SL_ATTRIBUTE_HOST, "::%..", "::%.."},                 /* or be nothing else */
+	{SL_ATTRIBUTE_HOST, "[fe80::1%.", "[fe80::1%."},
 	{SL_ATTRIBUTE_HOST, ":80", ""},
 	{SL_ATTRIBUTE_HOST, "", ""},
 	{SL_ATTRIBUTE_OTHER, "/A?b", "/A?b"},
