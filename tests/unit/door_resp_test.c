@@ -235,7 +235,7 @@ static void test_every_listed_command_is_found(void **state) {
 		size_t len = strtoul(at + 1, NULL, 10);
 		char *name = strstr(at, "\r\n") + 2;
 		snprintf(asked, sizeof asked, "COMMAND INFO %.*s\r\n", (int)len, name);
-		for (char *p = asked + 13; *p != '\0'; p += 2) /* every other letter in the other case */
+		for (char *p = asked + 13; p < asked + 13 + len; p += 2) /* every other letter in the other case */
 			*p = *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
 		snprintf(expected, sizeof expected, "*1\r\n*10\r\n$%zu\r\n%.*s\r\n", len, (int)len, name);
 		assert_memory_equal(client_ask(&client, asked), expected, strlen(expected));
