@@ -21,11 +21,9 @@ static inline sluice_ns sl_ns_plus(sluice_ns a, sluice_ns b) {
 	return a < SLUICE_NEVER - 1 && b < SLUICE_NEVER - 1 - a ? a + b : SLUICE_NEVER - 1;
 }
 
-/* floor(n / d) for d > 0, saturating at UINT64_MAX. */
-static inline uint64_t sl_div(sl_u128 n, uint64_t d) {
+/* floor(n / d) for d > 0 and n of more than 64 bits, saturating at UINT64_MAX. */
+static inline uint64_t sl_div_wide(sl_u128 n, uint64_t d) {
 	uint64_t high = (uint64_t)(n >> 64), low = (uint64_t)n;
-	if (high == 0)
-		return low / d;
 	if (high >= d)
 		return UINT64_MAX;
 #if defined(__x86_64__)
@@ -48,12 +46,17 @@ static inline uint64_t sl_div(sl_u128 n, uint64_t d) {
 #endif
 }
 
+/* floor(n / d) for d > 0, saturating at UINT64_MAX. */
+static inline uint64_t sl_div(sl_u128 n, uint64_t d) {
+	return n >> 64 == 0 ? (uint64_t)n / d : sl_div_wide(n, d);
+}
+
 /* ceil(n / d) for d > 0, saturating. n + d - 1 must fit 128 bits, as all products of the algorithms do (< 2^95). */
 static inline uint64_t sl_div_ceil(sl_u128 n, uint64_t d) {
 	uint64_t low = (uint64_t)n;
 	if (n >> 64 == 0)
 		return low / d + (low % d != 0);
-	return sl_div(n + (d - 1), d);
+	return sl_div_wide(n + (d - 1), d);
 }
 
 /* A wait of `count` ticks, less what has passed of the present one; saturates just below SLUICE_NEVER. */

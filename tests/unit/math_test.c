@@ -38,12 +38,62 @@ static void waits_saturate_below_never(void **state) {
 	assert_int_equal(sl_wait(3, 1000, 999), 2001);
 	assert_int_equal(sl_wait(3, 1000, 3000), 0);
 	assert_int_equal(sl_wait(3, 1000, 3001), 0);
+	assert_int_equal(sl_wait(UINT64_MAX, 1, 1), SLUICE_NEVER - 1);
+	/* of more than 64 bits, and of 64 once what has passed is taken off */
+	assert_int_equal(sl_wait(UINT64_C(1) << 32, UINT64_C(1) << 32, 1), SLUICE_NEVER - 1);
+	assert_int_equal(sl_wait(UINT64_C(1) << 32, UINT64_C(1) << 32, 2), SLUICE_NEVER - 1);
+	assert_int_equal(sl_wait(UINT64_C(1) << 32, UINT64_C(1) << 32, 10), UINT64_MAX - 9);
+}
+
+static void sums_end_below_never(void **state) {
+	static const struct {
+		sluice_ns a, b, sum;
+	} rows[] = {
+		{0, 0, 0},
+		{3, 4, 7},
+		{SLUICE_NEVER - 3, 1, SLUICE_NEVER - 2},
+		{SLUICE_NEVER - 3, 2, SLUICE_NEVER - 1},
+		{SLUICE_NEVER - 3, 3, SLUICE_NEVER - 1},
+		{SLUICE_NEVER - 2, SLUICE_NEVER - 2, SLUICE_NEVER - 1},
+		{SLUICE_NEVER - 1, 0, SLUICE_NEVER - 1},
+		{SLUICE_NEVER, 0, SLUICE_NEVER - 1},
+		{SLUICE_NEVER, SLUICE_NEVER, SLUICE_NEVER - 1},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		assert_int_equal(sl_ns_plus(rows[i].a, rows[i].b), rows[i].sum);
+		assert_int_equal(sl_ns_plus(rows[i].b, rows[i].a), rows[i].sum);
+	}
+}
+
+static void quotients_saturate(void **state) {
+	static const struct {
+		uint64_t high, low, d, down, up;
+	} rows[] = {
+		{0, 7, 2, 3, 4},
+		{0, 8, 2, 4, 4},
+		{0, UINT64_MAX, 1, UINT64_MAX, UINT64_MAX},
+		{1, 0, 1, UINT64_MAX, UINT64_MAX},
+		{1, 0, 2, UINT64_C(1) << 63, UINT64_C(1) << 63},
+		{1, 1, 2, UINT64_C(1) << 63, (UINT64_C(1) << 63) + 1},
+		{4, UINT64_MAX, 5, UINT64_MAX, UINT64_MAX}, /* the largest that fits */
+		{5, 0, 5, UINT64_MAX, UINT64_MAX},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		sl_u128 n = (sl_u128)rows[i].high << 64 | rows[i].low;
+		assert_int_equal(sl_div(n, rows[i].d), rows[i].down);
+		assert_int_equal(sl_div_ceil(n, rows[i].d), rows[i].up);
+	}
+	assert_true(sl_min(3, 4) == 3 && sl_min(4, 3) == 3 && sl_max(3, 4) == 4 && sl_max(4, 3) == 4);
 }
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(quotients_are_the_compilers),
 		cmocka_unit_test(waits_saturate_below_never),
+		cmocka_unit_test(sums_end_below_never),
+		cmocka_unit_test(quotients_saturate),
 	};
 	return cmocka_run_group_tests_name("math", tests, NULL, NULL);
 }
