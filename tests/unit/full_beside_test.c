@@ -51,6 +51,63 @@ static void a_reservation_without_room_does_nothing(void **state) {
 	sluice_store_close(s);
 }
 
+/* Reserves 2 of a log and of a window of 99, with 10 charged there; then the log grows until it can't be written anew:
+ * nor can what is reserved of it be corrected. */
+static struct sluice_store *store_with_a_log_that_stays(uint64_t *at) {
+	struct sluice_store *s = small_store(1);
+	struct asked a = ASK(s, SLUICE_CHARGE, 0, 10, .lines = {{"fixed-window 99/1d"}});
+	assert_true(a.err == SLUICE_OK && a.d.allowed);
+	a = ASK(s, SLUICE_RESERVE, 0, 2, "a", 60 * S,
+	        .lines = {{"fixed-window 99/1d"}, {"sliding-log 100000/1h", "big"}});
+	for (*at = 1; a.err == SLUICE_OK && a.d.allowed; ++*at)
+		a = ASK(s, SLUICE_CHARGE, *at, 1, .lines = {{"sliding-log 100000/1h", "big"}});
+	assert_true(a.err == SLUICE_OK && a.d.bound == SLUICE_BOUND_ROOM && *at < 60 * S);
+	return s;
+}
+
+static uint32_t big_remaining(struct sluice_store *s, uint64_t at) {
+	return ASK(s, SLUICE_PEEK, at, 0, .lines = {{"sliding-log 100000/1h", "big"}}).d.remaining;
+}
+
+/* Where there is room the estimate is corrected, elsewhere it stays charged, and each is done once. */
+static void a_commit_without_room_keeps_the_estimate(void **state) {
+	static const struct {
+		uint32_t actual, window_remaining;
+	} rows[] = {{0, 89}, {2, 87}, {5, 84}};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		uint64_t at;
+		struct sluice_store *s = store_with_a_log_that_stays(&at);
+		uint32_t big = big_remaining(s, at);
+		for (int again = 0; again < 2; again++) {
+			struct asked a = ASK(s, SLUICE_COMMIT, at, rows[i].actual, "a",
+			                     .lines = {{"fixed-window 99/1d"}, {"sliding-log 100000/1h", "big"}});
+			assert_true(a.err == SLUICE_OK && a.found == (again ? 0 : 2));
+			assert_int_equal(a.each[0].remaining, rows[i].window_remaining);
+			assert_int_equal(big_remaining(s, at), big);
+		}
+		assert_int_equal(big_remaining(s, 61 * S), big); /* committed: its end gives back nothing */
+		assert_null(sluice_store_verify(s));
+		sluice_store_close(s);
+	}
+}
+
+/* What has ended of the log, and can't be written so, stays; the other limit is refunded all the same. */
+static void a_refund_without_room_leaves_out_what_it_cannot_settle(void **state) {
+	uint64_t at;
+	struct sluice_store *s = store_with_a_log_that_stays(&at);
+	uint32_t big = big_remaining(s, 61 * S);
+	(void)state;
+	assert_int_equal(big, big_remaining(s, at) + 2);
+	struct asked a = ASK(s, SLUICE_REFUND, 61 * S, 3,
+	                     .lines = {{"fixed-window 99/1d"}, {"sliding-log 100000/1h", "big"}});
+	assert_int_equal(a.err, SLUICE_OK);
+	assert_int_equal(a.each[0].remaining, 92);
+	assert_int_equal(big_remaining(s, 61 * S), big);
+	assert_null(sluice_store_verify(s));
+	sluice_store_close(s);
+}
+
 /* A denial that could not be noted is a denial. */
 static void a_denial_stands_without_room_for_its_strike(void **state) {
 	static const struct sluice_terms terms = {.count_denied = true,
@@ -165,6 +222,8 @@ static void evicted_ledgers_leave_estimates_charged(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_reservation_without_room_does_nothing),
+		cmocka_unit_test(a_commit_without_room_keeps_the_estimate),
+		cmocka_unit_test(a_refund_without_room_leaves_out_what_it_cannot_settle),
 		cmocka_unit_test(a_denial_stands_without_room_for_its_strike),
 		cmocka_unit_test(a_strike_makes_room),
 		cmocka_unit_test(a_flood_of_records_costs_strangers_nothing),
