@@ -12,6 +12,7 @@
  * does not apply.
  */
 #include "algo/traits.h"
+#include "base/assert.h"
 #include "policy/attribute.h"
 #include "policy/key.h"
 #include "policy/route.h"
@@ -250,4 +251,18 @@ sluice_err sl_policy_match(const struct sluice_policy *policy, const struct slui
 sluice_err sluice_policy_match(const struct sluice_policy *policy, const struct sluice_attribute *attributes,
                                size_t count, struct sluice_match *match, void *buffer, size_t buffer_bytes) {
 	return sl_policy_match(policy, attributes, count, sl_slice(NULL, 0), match, buffer, buffer_bytes);
+}
+
+struct sluice_bytes sl_policy_route(const struct sluice_policy *policy, uint32_t position, struct sluice_bytes path) {
+	SL_ASSERT(position < policy->limit_count);
+	const struct sl_when *when = &policy->limits[position].when;
+	char memory[SLUICE_KEY_BYTES_MAX];
+	path = sl_attribute_form(SL_ATTRIBUTE_PATH, path, policy->settings.ipv6_prefix, memory);
+	if (path.data != NULL && policy->settings.paths != 0)
+		path = sl_attribute_path(policy->settings.paths, path, false, memory);
+	for (uint32_t i = 0; path.data != NULL && i < when->count; i++)
+		for (uint32_t k = 0; k < when->list[i].route_count; k++)
+			if (sl_route_holds(&when->list[i].routes[k], path, NULL))
+				return when->list[i].routes[k].text;
+	return sl_slice(NULL, 0);
 }

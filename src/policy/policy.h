@@ -271,6 +271,10 @@ int32_t sl_policy_denier(const struct sluice_policy *policy, const struct sluice
 uint32_t sl_policy_candidates(const struct sluice_policy *policy, const struct sluice_match *match,
                               struct sluice_item *items, uint8_t *of, uint32_t room);
 
+/* The path among a limit's conditions that a request's path matched, as the policy writes it: /orgs/{org}/search. Data
+ * NULL where the limit names no path, or none that is this one's. */
+struct sluice_bytes sl_policy_route(const struct sluice_policy *policy, uint32_t position, struct sluice_bytes path);
+
 /* How many different bodies of denials the policy names, 0..SL_DENIED_MAX; and one of them, `number` below that. */
 uint32_t sl_policy_denied_count(const struct sluice_policy *policy);
 const struct sl_policy_denied *sl_policy_denied_at(const struct sluice_policy *policy, uint32_t number);

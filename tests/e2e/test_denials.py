@@ -64,6 +64,25 @@ def test_each_key_once_in_its_time(server, tmp_path):
     assert os.stat(path).st_mode & 0o007 == 0
 
 
+def test_the_route_is_the_limits_own(server, tmp_path):
+    path = tmp_path / "denials.jsonl"
+    one = server(f"""
+log: {{denials: {path}, denials-per-key: 0s}}
+paths: {{case: ignore}}
+limits:
+  - {{name: repos, when: {{path: [/orgs/{{org}}/repos/*, /orgs/*]}}, key: [], limit: sliding-log 0/1h}}
+  - {{name: others, when: {{kind: other}}, key: [], limit: sliding-log 0/1h}}
+""")
+    asked = [("path", "/Orgs/a/repos/x?q=1", "route", "/said"), ("path", "/orgs//a/x"),
+             ("kind", "other", "path", "/x", "route", "/said"), ("kind", "other", "path", "/x")]
+    with one.resp() as r:
+        for attributes in asked:
+            r.call("SLUICE.ADMIT", 1, *attributes)
+    lines = wait_until(lambda: len(x := lines_of(path)) >= 4 and x, "four lines in the log")
+    assert [(x["limit"], x.get("route")) for x in lines] == [
+        ("repos", "/orgs/{org}/repos/*"), ("repos", "/orgs/*"), ("others", "/said"), ("others", None)]
+
+
 TOLD = """
 trusted-proxies: [127.0.0.0/8]
 log: {denials: %s%s}

@@ -55,9 +55,18 @@ static struct sluice_bytes told_of(const struct sl_asker *asker, const char *att
 	return asker->header != NULL && header != NULL ? asker->header(asker->data, header) : sl_slice(NULL, 0);
 }
 
+/* What the policy's limit counted the request by, else what the caller says of it. */
+static struct sluice_bytes route_of(const struct sl_door_context *context, const struct sl_asker *asker,
+                                    uint32_t position) {
+	struct sluice_bytes route = {NULL, 0};
+	if (position != SL_POSITION_NOTATION)
+		route = sl_policy_route(context->policy, position, told_of(asker, "path", NULL));
+	return route.data != NULL ? route : told_of(asker, "route", NULL);
+}
+
 static void log_denial(const struct sl_door_context *context, const struct sl_call_outcome *outcome,
-                       enum sl_top_kind kind, struct sluice_bytes limit, const struct sluice_item *item,
-                       const struct sluice_decision *decision, uint64_t suppressed) {
+                       enum sl_top_kind kind, uint32_t position, struct sluice_bytes limit,
+                       const struct sluice_item *item, const struct sluice_decision *decision, uint64_t suppressed) {
 	static const char *const transports[SL_TRANSPORTS] = {"resp", "http"};
 	const struct sl_log_settings *settings = &sl_policy_settings(context->policy)->log;
 	const struct sl_asker *asker = &outcome->asker;
@@ -75,7 +84,7 @@ static void log_denial(const struct sl_door_context *context, const struct sl_ca
 		.retry_after_ms = sl_ns_to_ms_ceil(decision->retry_after_ns),
 		.reset_after_ms = sl_ns_to_ms_ceil(decision->reset_after_ns),
 		.method = sl_attribute_form(SL_ATTRIBUTE_METHOD, told_of(asker, "method", NULL), 128, method),
-		.route = told_of(asker, "route", NULL),
+		.route = route_of(context, asker, position),
 		.address = sl_key_shown(settings, from, address),
 		.request_id = told_of(asker, "request-id", "x-request-id"),
 		.traceparent = told_of(asker, "traceparent", "traceparent"),
@@ -99,7 +108,7 @@ static __attribute__((noinline)) void note(const struct sl_door_context *context
 	struct sl_top_noted noted = sl_top_note(context->top, kind, position != SL_POSITION_NOTATION, limit, item->key,
 	                                        context->now, sl_policy_settings(context->policy)->log.denials_per_key);
 	if (kind != SL_TOP_NEAR && noted.write && context->shared != NULL && context->shared->denials != NULL)
-		log_denial(context, outcome, kind, limit, item, decision, noted.suppressed);
+		log_denial(context, outcome, kind, position, limit, item, decision, noted.suppressed);
 }
 
 /* ---- staggering -------------------------------------------------------------------------------------------------- */
