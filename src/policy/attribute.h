@@ -29,6 +29,13 @@ struct sluice_bytes sl_attribute_form(enum sl_attribute attribute, struct sluice
  * the form is. Of a prefix the slash at its end stays. */
 struct sluice_bytes sl_attribute_path(uint32_t choice, struct sluice_bytes form, bool prefix, char *memory);
 
+/* What a request's value counts as: its form, of a path with the policy's choice. `memory` as above. */
+static inline struct sluice_bytes sl_attribute_counted(enum sl_attribute attribute, struct sluice_bytes value,
+                                                       uint32_t ipv6_prefix, uint32_t choice, char *memory) {
+	value = sl_attribute_form(attribute, value, ipv6_prefix, memory);
+	return attribute == SL_ATTRIBUTE_PATH && choice != 0 ? sl_attribute_path(choice, value, false, memory) : value;
+}
+
 /* Does the form of every value that begins with a prefix begin with one? Then writes it: `/a//b` gives `/a/b`. False
  * for what no form begins with: a path with a query, a host with a port, an address that is a network. */
 bool sl_attribute_prefix_form(enum sl_attribute attribute, struct sluice_bytes *prefix, char *memory);

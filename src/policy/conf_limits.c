@@ -182,6 +182,15 @@ static const struct sl_condition *find_paths(const struct sl_when *when) {
 	return NULL;
 }
 
+/* Numbers the routes of a limit, as far as there are numbers. */
+static void number_routes(struct sluice_policy *policy, const struct sl_condition *paths,
+                          struct sl_ruleset_limit *limit) {
+	uint32_t left = SL_POLICY_ROUTES_MAX - policy->route_count, count = paths == NULL ? 0 : paths->route_count;
+	limit->paths = paths;
+	limit->routes = (struct sl_policy_routes){policy->route_count, count < left ? count : left};
+	policy->route_count += limit->routes.count;
+}
+
 static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, struct sl_ruleset_limit *limit) {
 	size_t mistakes = conf->report->error_count;
 	limit->of = SL_NAME_NONE;
@@ -196,6 +205,7 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 		sl_lint_when(conf, nodes->when);
 	}
 	conf->routed = find_paths(&limit->when);
+	number_routes(conf->policy, conf->routed, limit);
 	if (nodes->key != NULL)
 		sl_conf_key(conf, nodes->key, limit);
 	bool whole = nodes->limit != NULL && read_rule(conf, nodes->limit, limit->shown.name, &limit->shown.limit);

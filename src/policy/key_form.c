@@ -33,9 +33,7 @@ static bool add_pair(struct sl_out *out, struct sluice_bytes pair, const struct 
 		sl_out_bytes(out, value.data, value.len);
 		return true;
 	}
-	value = sl_attribute_form(attribute, decode(value, decoded), settings->ipv6_prefix, memory);
-	if (attribute == SL_ATTRIBUTE_PATH)
-		value = sl_attribute_path(settings->paths, value, false, memory);
+	value = sl_attribute_counted(attribute, decode(value, decoded), settings->ipv6_prefix, settings->paths, memory);
 	sl_key_add(out, value);
 	return true;
 }

@@ -12,7 +12,6 @@
  * does not apply.
  */
 #include "algo/traits.h"
-#include "base/assert.h"
 #include "policy/attribute.h"
 #include "policy/key.h"
 #include "policy/route.h"
@@ -176,10 +175,8 @@ static sluice_err sort_attributes(const struct sluice_policy *policy, const stru
 		uint8_t attribute = policy->names[number].attribute;
 		values[number] = (struct sluice_bytes){value.len == 0 ? "" : value.data, value.len};
 		if (attribute != SL_ATTRIBUTE_OTHER)
-			values[number] =
-				sl_attribute_form(attribute, values[number], policy->settings.ipv6_prefix, forms->memory[attribute]);
-		if (attribute == SL_ATTRIBUTE_PATH && policy->settings.paths != 0)
-			values[number] = sl_attribute_path(policy->settings.paths, values[number], false, forms->memory[attribute]);
+			values[number] = sl_attribute_counted(attribute, values[number], policy->settings.ipv6_prefix,
+			                                      policy->settings.paths, forms->memory[attribute]);
 	}
 	return strangers > 1 && sl_attribute_repeated(attributes, count) != count ? SLUICE_E_MISUSE : SLUICE_OK;
 }
@@ -251,18 +248,4 @@ sluice_err sl_policy_match(const struct sluice_policy *policy, const struct slui
 sluice_err sluice_policy_match(const struct sluice_policy *policy, const struct sluice_attribute *attributes,
                                size_t count, struct sluice_match *match, void *buffer, size_t buffer_bytes) {
 	return sl_policy_match(policy, attributes, count, sl_slice(NULL, 0), match, buffer, buffer_bytes);
-}
-
-struct sluice_bytes sl_policy_route(const struct sluice_policy *policy, uint32_t position, struct sluice_bytes path) {
-	SL_ASSERT(position < policy->limit_count);
-	const struct sl_when *when = &policy->limits[position].when;
-	char memory[SLUICE_KEY_BYTES_MAX];
-	path = sl_attribute_form(SL_ATTRIBUTE_PATH, path, policy->settings.ipv6_prefix, memory);
-	if (path.data != NULL && policy->settings.paths != 0)
-		path = sl_attribute_path(policy->settings.paths, path, false, memory);
-	for (uint32_t i = 0; path.data != NULL && i < when->count; i++)
-		for (uint32_t k = 0; k < when->list[i].route_count; k++)
-			if (sl_route_holds(&when->list[i].routes[k], path, NULL))
-				return when->list[i].routes[k].text;
-	return sl_slice(NULL, 0);
 }

@@ -8,6 +8,7 @@
 enum {
 	SL_POLICY_LIMITS_MAX = 1024,    /* limits in one file */
 	SL_POLICY_OVERRIDES_MAX = 1024, /* overrides of one limit */
+	SL_POLICY_ROUTES_MAX = 1024,    /* routes of all limits together that have a number; more have none */
 	SL_POLICY_KEY_PARTS_MAX = 8,    /* parts of a composite key */
 	SL_POLICY_COSTS_MAX = 64,       /* of one limit, for different requests */
 	SL_POLICY_FILE_BYTES_MAX = 4 * 1024 * 1024,
@@ -286,6 +287,23 @@ SLUICE_MUST_USE bool sl_policy_denied_set(struct sluice_policy *policy, uint32_t
 /* The body of denials by the limit at a position: its own, else the policy's; NULL where neither names one, or none has
  * read it. */
 const struct sl_policy_denied *sl_policy_denied_by(const struct sluice_policy *policy, uint32_t position);
+
+/* The routes of a limit: what its `when` says of the path, in the order of the file. Those of all limits have numbers,
+ * from 0; the limit's are first .. first + count - 1. */
+struct sl_policy_routes {
+	uint32_t first, count;
+};
+struct sl_policy_routes sl_policy_routes(const struct sluice_policy *policy, uint32_t position);
+
+/* How many numbers there are, at most SL_POLICY_ROUTES_MAX. */
+uint32_t sl_policy_route_count(const struct sluice_policy *policy);
+
+/* The text of a limit's i-th route, from 0, in the form of paths: /orgs/{org}/search. */
+struct sluice_bytes sl_policy_route_at(const struct sluice_policy *policy, uint32_t position, uint32_t i);
+
+/* The number of the first route of a limit that holds for a path, as the request tells it; -1 where none with a number
+ * does, or data is NULL. O(routes of the limit x path). */
+int64_t sl_policy_route_find(const struct sluice_policy *policy, uint32_t position, struct sluice_bytes path);
 
 /* The position of the limit of a name; -1 where there is none. */
 int64_t sl_policy_limit_find(const struct sluice_policy *policy, struct sluice_bytes name);

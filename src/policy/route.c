@@ -7,6 +7,9 @@
  */
 #include "policy/route.h"
 
+#include "base/assert.h"
+#include "policy/attribute.h"
+
 /* The end of the segment that begins here. */
 static size_t segment_end(struct sluice_bytes path, size_t at) {
 	const char *p = path.data;
@@ -79,4 +82,45 @@ void sl_route_leave(struct sl_route_places *places, struct sluice_bytes *values)
 		places->count--;
 		values[places->numbers[places->count]] = places->values[places->count];
 	}
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+
+struct sl_policy_routes sl_policy_routes(const struct sluice_policy *policy, uint32_t position) {
+	SL_ASSERT(position < policy->limit_count);
+	return policy->limits[position].routes;
+}
+
+uint32_t sl_policy_route_count(const struct sluice_policy *policy) {
+	return policy->route_count;
+}
+
+struct sluice_bytes sl_policy_route_at(const struct sluice_policy *policy, uint32_t position, uint32_t i) {
+	SL_ASSERT(i < sl_policy_routes(policy, position).count);
+	return policy->limits[position].paths->routes[i].text;
+}
+
+/* The place of the first route of a limit that holds for a path, among them all; -1: none. */
+static int64_t find_place(const struct sluice_policy *policy, uint32_t position, struct sluice_bytes path) {
+	SL_ASSERT(position < policy->limit_count);
+	const struct sl_condition *paths = policy->limits[position].paths;
+	char memory[SLUICE_KEY_BYTES_MAX];
+	if (path.data == NULL || paths == NULL)
+		return -1;
+	path = sl_attribute_counted(SL_ATTRIBUTE_PATH, path, policy->settings.ipv6_prefix, policy->settings.paths, memory);
+	for (uint32_t i = 0; i < paths->route_count; i++)
+		if (sl_route_holds(&paths->routes[i], path, NULL))
+			return i;
+	return -1;
+}
+
+struct sluice_bytes sl_policy_route(const struct sluice_policy *policy, uint32_t position, struct sluice_bytes path) {
+	int64_t place = find_place(policy, position, path);
+	return place < 0 ? sl_slice(NULL, 0) : policy->limits[position].paths->routes[place].text;
+}
+
+int64_t sl_policy_route_find(const struct sluice_policy *policy, uint32_t position, struct sluice_bytes path) {
+	const struct sl_policy_routes routes = sl_policy_routes(policy, position);
+	int64_t place = find_place(policy, position, path);
+	return place >= 0 && place < routes.count ? routes.first + place : -1;
 }

@@ -78,6 +78,8 @@ struct sl_ruleset_limit {
 	uint32_t part_count;
 	const struct sl_cost_route *cost_routes; /* shown.cost.route_count of them */
 	const struct sl_condition *routed; /* whose routes fill in attributes while this limit is looked at; NULL: none */
+	const struct sl_condition *paths;  /* what `when` says of the path; NULL: nothing */
+	struct sl_policy_routes routes;    /* those of them that have numbers */
 	uint32_t of; /* number of the attribute that `distinct` counts; SL_NAME_NONE: none */
 };
 
@@ -102,6 +104,7 @@ struct sluice_policy {
 	uint8_t denied; /* the number of the body of denials by limits that name none, from 1; 0: none */
 	uint8_t denied_count;
 	struct sl_policy_denied denials[SL_DENIED_MAX];
+	uint32_t route_count; /* numbers of routes given so far */
 	uint16_t route;  /* number of the attribute `route`; SL_NAME_NONE: nothing asks for it */
 	uint32_t name_count;
 	struct sl_name names[SL_ATTRIBUTES_MAX];

@@ -203,6 +203,44 @@ def test_what_was_decided_is_what_is_told(server):
     assert value(m, "sluice_request_duration_seconds_count", transport="resp") >= 17
     assert value(m, "sluice_request_duration_seconds_sum", transport="http") > 0
     assert value(m, "sluice_limits") == 3
+    assert value(m, "sluice_denials_by_route_total", policy="login", route="/login") == 2
+    assert value(m, "sluice_denials_by_route_total", policy=ODD, route="/odd") == 0  # it observes
+
+
+ROUTES = """
+limits:
+  - {name: org, when: {path: ["/orgs/{org}/search", "/orgs/*"]}, key: org | ip, limit: 1/1h}
+  - {name: all, key: ip, limit: 1000/1h}
+"""
+
+
+def routes(one):
+    """{(policy, route): denials}"""
+    told = {tuple(sorted(labels)): v for (name, labels), v in metrics(one).items()
+            if name == "sluice_denials_by_route_total"}
+    return {tuple(v for _, v in labels): v for labels, v in told.items()}
+
+
+def test_denials_are_told_by_the_routes_of_the_policy_through_reloads(server):
+    one = server(policy=ROUTES)
+    assert routes(one) == {("org", "/orgs/{org}/search"): 0, ("org", "/orgs/*"): 0}
+    with one.resp() as r, one.http() as h:
+        for _ in range(3):  # two of them denied
+            h.post("/v1/admit", {"attributes": {"ip": "192.0.2.1", "path": "/orgs/acme/search?q=%s" % random.random()}})
+        for org in range(40):  # the proxies' door; paths that clients make up add nothing
+            for _ in range(2):
+                h.ask("GET", "/v1/auth/nginx", headers={"X-Forwarded-Uri": "/orgs/o%d/search" % org,
+                                                        "X-Original-Uri": "/orgs/o%d/search" % org,
+                                                        "X-Forwarded-For": "192.0.2.1"})
+        for _ in range(3):
+            r.call("SLUICE.ADMIT", 1, "ip", "192.0.2.1", "path", "/orgs/acme/else")
+        r.call("SLUICE.CHECK", "org=acme", 1, "policy:org")  # denied by name: no path is known
+    assert routes(one) == {("org", "/orgs/{org}/search"): 42, ("org", "/orgs/*"): 2}
+    with open(one.policy_file, "w", encoding="utf-8") as f:
+        f.write(ROUTES.replace('"/orgs/*"', '"/orgs/{org}/repos"'))
+    with one.http() as h:
+        assert h.ask("POST", "/v1/reload")[0] == 200
+    assert routes(one) == {("org", "/orgs/{org}/search"): 42, ("org", "/orgs/*"): 2, ("org", "/orgs/{org}/repos"): 0}
 
 
 def test_limits_by_name_count_under_their_name_at_both_doors(server):
@@ -488,7 +526,8 @@ def expressions():
         dashboard = json.load(f)
     found = [t["expr"] for p in dashboard["panels"] for t in p.get("targets", [])]
     return [e.replace("$__rate_interval", "1m").replace("$job", "sluice").replace("$instance", ".*")
-            .replace("$policy", ".*") for e in found]
+            .replace("$policy", ".*").replace("$backend_job", ".*")
+            .replace("$backend", "sluice_decision_duration_seconds_bucket") for e in found]
 
 
 def test_a_real_prometheus_scrapes_it_and_the_dashboard_finds_its_series(server, prometheus, redises):

@@ -50,7 +50,8 @@ def panels(dashboard):
 
 def filled_in(expression):
     filled = expression
-    for variable, value in (("$__rate_interval", "5m"), ("$job", "sluice"), ("$instance", "a"), ("$policy", "login")):
+    for variable, value in (("$__rate_interval", "5m"), ("$job", "sluice"), ("$instance", "a"), ("$policy", "login"),
+                            ("$backend_job", "api"), ("$backend", "api_seconds_bucket")):
         filled = filled.replace(variable, value)
     return filled
 
@@ -104,14 +105,15 @@ def test_what_the_dashboard_refers_to_is_there(dashboard):
     source = {"type": "prometheus", "uid": "${DS_PROMETHEUS}"}
     assert [i["name"] for i in dashboard["__inputs"]] == ["DS_PROMETHEUS"]
     names = [v["name"] for v in dashboard["templating"]["list"]]
-    assert names == ["job", "instance", "policy"]
+    assert names == ["job", "instance", "policy", "backend", "backend_job"]
     assert all(v["datasource"] == source for v in dashboard["templating"]["list"])
     for panel in panels(dashboard):
         assert panel["datasource"] == source and all(t["datasource"] == source for t in panel["targets"])
         assert len({t["refId"] for t in panel["targets"]}) == len(panel["targets"])
     for expression in expressions(dashboard):
         variables = set(re.findall(r"\$(\w+)", expression)) - {"__rate_interval"}
-        assert {"job", "instance"} <= variables <= set(names), expression
+        of = {"backend", "backend_job"} if "$backend" in expression else {"job", "instance"}
+        assert of <= variables <= set(names), expression
         assert "[5m]" not in expression, "rates follow the resolution: $__rate_interval"
 
 

@@ -99,6 +99,24 @@ static const struct sluice_decision *admit(struct server *server, const char *us
 	return &server->call.merged;
 }
 
+/* Settles a request for a path that every limit of the policy that applies to it denies. */
+static void deny_at(struct server *server, const char *path) {
+	const struct sluice_attribute attributes[] = {{sl_str("path"), sl_str(path)}};
+	server->call = (struct sluice_call){.items = server->items, .each = server->each, .cost = 2, .now = NOW_NS};
+	assert_int_equal(sluice_policy_match(server->policy, attributes, 1, &server->match, server->match_buffer,
+	                                     SLUICE_MATCH_BYTES_MAX),
+	                 SLUICE_OK);
+	memcpy(server->items, server->match.items, server->match.count * sizeof server->items[0]);
+	server->call.item_count = server->match.count;
+	sluice_decide_many(server->context.store, &server->call, 1);
+	const struct sl_call_outcome outcome = {.call = &server->call,
+	                                        .positions = server->match.position,
+	                                        .shown = server->match.count,
+	                                        .transport = SL_TRANSPORT_HTTP,
+	                                        .asker = {.attributes = attributes, .attribute_count = 1}};
+	sl_call_outcome_settle(&server->context, &outcome);
+}
+
 static struct sl_row_sum row(struct server *server, const char *name) {
 	struct sl_row_sum sum;
 	for (uint32_t i = 0; i < sl_stats_row_count(server->shared.stats); i++)
@@ -164,6 +182,43 @@ static void test_each_limit_is_counted_by_its_own_answer(void **state) {
 	assert_memory_equal(entries[0].limit, "tight", 5);
 	assert_memory_equal(entries[0].key, "user=ann", 8);
 	assert_int_equal(top_of(server, SL_TOP_NEAR, entries), 2);
+	server_close(server);
+}
+
+static void test_denials_are_counted_by_the_route_of_their_limit(void **state) {
+	static const char yaml[] =
+		"paths: {case: ignore}\n"
+		"limits:\n"
+		"  - {name: a, key: [], limit: 1/1h, when: {path: ['/o/{org}/s', '/o/*', /x]}}\n"
+		"  - {name: b, key: [], limit: 1/1h, when: {path: '/O/{org}/s'}}\n"
+		"  - {name: w, key: [], limit: 1/1h, when: {path: /x}, observe: true}\n"
+		"  - {name: all, key: [], limit: 1/1h}\n";
+	static const struct {
+		const char *path;
+		uint64_t told[5]; /* so far */
+	} table[] = {
+		{"/o/acme/s?q=1", {1, 0, 0, 1, 0}}, /* the first that holds, of each limit */
+		{"//O/%6Fther/./S", {2, 0, 0, 2, 0}}, /* in the form of paths */
+		{"/o/acme/t", {2, 1, 0, 2, 0}},
+		{"/x", {2, 1, 1, 2, 0}}, /* observed: no denial */
+		{"/elsewhere", {2, 1, 1, 2, 0}}, /* denied by what names no path */
+	};
+	static const char *const names[] = {"a /o/{org}/s", "a /o/*", "a /x", "b /o/{org}/s", "w /x"};
+	struct server *server = server_open(yaml);
+	(void)state;
+	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+		deny_at(server, table[i].path);
+		assert_false(server->call.merged.allowed);
+		for (uint32_t k = 0; k < 5; k++) {
+			struct sl_route_sum sum;
+			char name[sizeof sum];
+			assert_true(sl_route_stats_row(sl_stats_routes(server->shared.stats), k, &sum));
+			snprintf(name, sizeof name, "%s %s", sum.limit, sum.route);
+			assert_string_equal(name, names[k]);
+			if (sum.denied != table[i].told[k])
+				fail_msg("%s: %s has %llu", table[i].path, name, (unsigned long long)sum.denied);
+		}
+	}
 	server_close(server);
 }
 
@@ -392,6 +447,7 @@ static void test_candidates_change_no_decision_and_no_byte(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_limit_is_counted_by_its_own_answer),
+		cmocka_unit_test(test_denials_are_counted_by_the_route_of_their_limit),
 		cmocka_unit_test(test_notation_is_counted_once_by_who_decided),
 		cmocka_unit_test(test_bounds_are_counted_by_name),
 		cmocka_unit_test(test_what_cannot_be_decided_is_an_error_of_each),

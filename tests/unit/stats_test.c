@@ -1,5 +1,6 @@
-/* The stats: names keep their rows over reloads, rows are used again only where that cannot confuse anybody, workers'
- * pages add up, histograms put every bound where it belongs, and the history is what was counted when. */
+/* The stats: names keep their rows over reloads, rows are used again only where that cannot confuse anybody, those of
+ * limits as those of routes, workers' pages add up, histograms put every bound where it belongs, and the history is
+ * what was counted when. */
 #include "hosts/server/watch/stats.h"
 
 #include <setjmp.h>
@@ -12,7 +13,7 @@
 static const sluice_ns start_ns = 1767225600ull * 1000000000, step_ns = (sluice_ns)SL_HISTORY_STEP_MS * 1000000;
 
 static struct sl_stats *stats;
-static uint32_t rows[SL_POLICY_LIMITS_MAX];
+static uint32_t rows[SL_POLICY_LIMITS_MAX + SL_POLICY_ROUTES_MAX];
 
 static int setup(void **state) {
 	(void)state;
@@ -26,20 +27,25 @@ static int teardown(void **state) {
 	return 0;
 }
 
+static void enter_text(const char *text, size_t len) {
+	struct sluice_policy *policy = NULL;
+	struct sluice_problems problems;
+	if (sluice_policy_load(&policy, sl_slice(text, len), &problems) != SLUICE_OK)
+		fail_msg("%s", problems.count > 0 ? problems.list[0].text : "?");
+	assert_in_range(sl_stats_rows_of(policy), 1, sizeof rows / sizeof *rows);
+	sl_stats_enter(stats, policy, rows);
+	sluice_problems_free(&problems);
+	sluice_policy_free(policy);
+}
+
 /* Enters a policy of the limits PREFIXfrom .. PREFIXto-1, in that order. */
 static void enter(const char *prefix, uint32_t from, uint32_t to) {
 	size_t room = 64 + (to - from) * 64, len = 0;
 	char *text = malloc(room);
-	struct sluice_policy *policy = NULL;
-	struct sluice_problems problems;
 	len += (size_t)snprintf(text, room, "limits:\n");
 	for (uint32_t i = from; i < to; i++)
 		len += (size_t)snprintf(text + len, room - len, "  - {name: %s%u, key: ip, limit: 10/1m}\n", prefix, i);
-	if (sluice_policy_load(&policy, sl_slice(text, len), &problems) != SLUICE_OK)
-		fail_msg("%s", problems.count > 0 ? problems.list[0].text : "?");
-	sl_stats_enter(stats, policy, rows);
-	sluice_problems_free(&problems);
-	sluice_policy_free(policy);
+	enter_text(text, len);
 	free(text);
 }
 
@@ -175,6 +181,94 @@ static void test_a_row_of_the_policy_before_is_not_given_away_in_a_full_table(vo
 	assert_int_equal(left[1], SL_ROWS_MAX - 1 - SL_POLICY_LIMITS_MAX - 100);
 	for (uint32_t i = 0; i < SL_POLICY_LIMITS_MAX; i++)
 		assert_int_not_equal(rows[i], 0);
+}
+
+/* ---- routes ------------------------------------------------------------------------------------------------------ */
+
+static void count_denied(uint32_t worker, uint32_t row, uint64_t by) {
+	assert_true(row < SL_ROUTE_ROWS_MAX);
+	sl_count(&sl_stats_worker(stats, worker)->routes[row], by);
+}
+
+/* What a row counts, "" for no such row. */
+static const char *route_told(uint32_t row) {
+	static char told[512];
+	struct sl_route_sum sum;
+	if (!sl_route_stats_row(sl_stats_routes(stats), row, &sum))
+		return "";
+	snprintf(told, sizeof told, "%s %s %llu", sum.limit, sum.route, (unsigned long long)sum.denied);
+	return told;
+}
+
+static void test_a_route_keeps_its_row_and_what_it_counted(void **state) {
+	static const char before[] = "limits:\n  - {name: a, key: [], limit: 1/1s, when: {path: [/x, '/o/{org}/s', /x]}}\n"
+								 "  - {name: b, key: [], limit: 1/1s}\n"
+								 "  - {name: c, key: [], limit: 1/1s, when: {path: /x*}}\n";
+	static const char after[] = "limits:\n  - {name: c, key: [], limit: 1/1s, when: {path: /y}}\n"
+								"  - {name: a, key: [], limit: 1/1s, when: {path: ['/o/{org}/s', /z]}}\n";
+	(void)state;
+	assert_string_equal(route_told(0), "");
+	enter_text(before, sizeof before - 1);
+	assert_int_equal(sl_route_stats_count(sl_stats_routes(stats)), 3); /* one is written twice */
+	assert_int_equal(rows[3], rows[5]);
+	uint32_t parts = rows[4];
+	for (uint32_t worker = 0; worker < 3; worker++)
+		count_denied(worker, parts, worker + 1);
+	count_denied(1, rows[6], 9);
+	assert_string_equal(route_told(parts), "a /o/{org}/s 6");
+	assert_string_equal(route_told(rows[3]), "a /x 0");
+	assert_string_equal(route_told(rows[6]), "c /x* 9");
+	enter_text(after, sizeof after - 1);
+	assert_int_equal(rows[3], parts);
+	assert_string_equal(route_told(rows[2]), "c /y 0");
+	assert_string_equal(route_told(rows[4]), "a /z 0");
+	count_denied(2, parts, 1);
+	assert_string_equal(route_told(parts), "a /o/{org}/s 7");
+	assert_string_equal(route_told(2), "c /x* 9"); /* what was counted does not vanish */
+}
+
+static void test_a_route_that_is_too_long_has_no_row(void **state) {
+	char text[1024];
+	(void)state;
+	for (int len = SL_ROUTE_TEXT_MAX; len <= SL_ROUTE_TEXT_MAX + 1; len++) {
+		int size = snprintf(text, sizeof text, "limits: [{name: a, key: ip, limit: 1/1s, when: {path: '/%0*d'}}]",
+		                    len - 1, 1);
+		enter_text(text, (size_t)size);
+		assert_int_equal(rows[1] == SL_ROUTE_ROW_NONE, len > SL_ROUTE_TEXT_MAX);
+	}
+	assert_int_equal(sl_route_stats_count(sl_stats_routes(stats)), 1);
+}
+
+/* Enters a policy of four limits with `count` routes each, /PREFIXn. */
+static void enter_routes(const char *prefix, uint32_t count) {
+	size_t room = 1024 + (size_t)count * 4 * 16, len = 0;
+	char *text = malloc(room);
+	len += (size_t)snprintf(text, room, "limits:\n");
+	for (uint32_t i = 0; i < 4; i++) {
+		len += (size_t)snprintf(text + len, room - len,
+		                        "  - name: l%u\n    key: ip\n    limit: 1/1s\n    when: {path: [", i);
+		for (uint32_t k = 0; k < count; k++)
+			len += (size_t)snprintf(text + len, room - len, "%s/%s%u", k == 0 ? "" : ",", prefix, k);
+		len += (size_t)snprintf(text + len, room - len, "]}\n");
+	}
+	enter_text(text, len);
+	free(text);
+}
+
+static void test_rows_of_routes_are_bounded_and_used_again(void **state) {
+	const uint32_t each = SL_POLICY_ROUTES_MAX / 4;
+	char told[64];
+	(void)state;
+	for (int round = 0; round < 4; round++) {
+		char prefix[2] = {(char)('a' + round), '\0'};
+		enter_routes(prefix, each + 1); /* the last limit's last four have no number */
+		for (uint32_t i = 0; i < SL_POLICY_ROUTES_MAX; i++) {
+			snprintf(told, sizeof told, "l%u /%s%u 0", i / (each + 1), prefix, i % (each + 1));
+			assert_string_equal(route_told(rows[4 + i]), told);
+			count_denied(i % 3, rows[4 + i], 5);
+		}
+	}
+	assert_int_equal(sl_route_stats_count(sl_stats_routes(stats)), SL_ROUTE_ROWS_MAX);
 }
 
 /* ---- histograms -------------------------------------------------------------------------------------------------- */
@@ -313,6 +407,9 @@ int main(void) {
 		TEST(test_pages_of_all_workers_add_up),
 		TEST(test_a_full_table_gives_the_longest_unused_rows_to_new_names),
 		TEST(test_a_row_of_the_policy_before_is_not_given_away_in_a_full_table),
+		TEST(test_a_route_keeps_its_row_and_what_it_counted),
+		TEST(test_a_route_that_is_too_long_has_no_row),
+		TEST(test_rows_of_routes_are_bounded_and_used_again),
 		TEST(test_a_bound_belongs_to_the_bucket_below_it),
 		TEST(test_a_step_has_what_was_counted_in_it),
 		TEST(test_steps_that_were_missed_count_nothing),

@@ -205,6 +205,21 @@ static inline void count_one(struct sl_door_context *context, const struct sl_ca
 		note(context, outcome, observed ? SL_TOP_SHADOW : SL_TOP_DENIED, i, decision);
 }
 
+/* The denial of a limit whose `when` names paths is counted by the one that the request had. It is found again here, as
+ * denials are rarer than matches. */
+static __attribute__((noinline)) void count_route(struct sl_door_context *context,
+                                                  const struct sl_call_outcome *outcome, uint32_t i) {
+	uint32_t position = position_of(outcome, i);
+	if (context->stats == NULL || context->rows == NULL || position == SL_POSITION_NOTATION)
+		return;
+	int64_t number = sl_policy_route_find(context->policy, position, told_of(&outcome->asker, "path", NULL));
+	if (number < 0)
+		return;
+	uint32_t row = context->rows[sl_policy_limit_count(context->policy) + number];
+	if (row != SL_ROUTE_ROW_NONE)
+		sl_count(&context->stats->routes[row], 1);
+}
+
 static void count_candidates(struct sl_door_context *context, const struct sl_call_outcome *outcome) {
 	const struct sluice_call *call = outcome->call;
 	for (uint32_t i = outcome->shown; i < call->item_count; i++) {
@@ -292,12 +307,19 @@ static __attribute__((noinline)) void count_penalties(struct sl_door_context *co
 	}
 }
 
+static inline void settle_one(struct sl_door_context *context, const struct sl_call_outcome *outcome, uint32_t i) {
+	const struct sluice_decision *decision = &outcome->call->each[i];
+	count_one(context, outcome, i, decision);
+	if (!decision->allowed && !outcome->call->items[i].observed)
+		count_route(context, outcome, i);
+}
+
 static void settle_each(struct sl_door_context *context, const struct sl_call_outcome *outcome) {
 	if (!outcome->call->merged.allowed)
 		stagger(context, outcome);
 	for (uint32_t i = 0; i < outcome->shown; i++)
 		if (sl_rule_has(outcome->call->items[i].limit, SL_HAS_COUNTER))
-			count_one(context, outcome, i, &outcome->call->each[i]);
+			settle_one(context, outcome, i);
 	count_candidates(context, outcome);
 	if (outcome->call->penalized != 0)
 		count_penalties(context, outcome);

@@ -15,6 +15,7 @@
  *   candidate its candidate would have denied
  *   penalties a shut-out began, of an observed limit, too
  *   bounds    a bound of ours was met (sluice_bound): it denied, or keeps the limit more coarsely
+ *   routes    it denies, by the path of its `when` that the request had
  *   undecided the store could not answer, and it let the request pass (on-error: allow)
  *
  * Of limits in notation only the merged answer is there: they count once, in row 0, by the name of the limit that
@@ -26,8 +27,9 @@
 
 #include "hosts/server/door/door.h"
 
-/* What a request tells of itself, for those who look into a denial: attributes as they came (`method`, `route`, `ip`,
- * `request-id`, `traceparent`), and, at doors that have such, its headers. Looked at only where something is noted. */
+/* What a request tells of itself, for those who look into a denial: attributes as they came (`method`, `path`, `route`,
+ * `ip`, `request-id`, `traceparent`), and, at doors that have such, its headers. Looked at only where something is
+ * noted, or denied. */
 struct sl_asker {
 	const struct sluice_attribute *attributes;
 	size_t attribute_count;

@@ -78,7 +78,7 @@ struct sl_shared {
 struct sl_door_context {
 	struct sluice_store *store;
 	const struct sluice_policy *policy; /* never NULL: an empty policy where no file was given */
-	const uint32_t *rows;               /* the row in the stats of each limit of the policy; NULL: no stats */
+	const uint32_t *rows;               /* the policy's rows in the stats (sl_stats_enter()); NULL: no stats */
 	sluice_ns now;                      /* read once a turn of the loop */
 	bool draining;                      /* the server is going down: /readyz says so */
 	bool leaving;                       /* this connection can't stay: an answer that can say so does */

@@ -1,7 +1,8 @@
 /* GET /metrics: everything that is counted, as text for Prometheus.
  *
- *  M1  No label comes from a request: transports, verdicts and the names of limits are all there is. So the number of
- *      series is the same whatever clients send, and every series is there from the start, at 0.
+ *  M1  No label comes from a request: transports, verdicts, the names of limits and the paths that the policy writes
+ *      are all there is. So the number of series is the same whatever clients send, and every series is there from the
+ *      start, at 0.
  *  M2  What can't be read now is left out, not told as 0.
  *  M3  The names are those of docs/metrics.md, which users build their alerts on: none changes its meaning. */
 #include "hosts/server/http/routes.h"
@@ -16,7 +17,8 @@ enum {
 	ROOM = 36 * 1024, /* for all families, but for what each limit adds */
 	LINES = 14 + SLUICE_BOUNDS, /* of one limit: 8 decisions, 2 hits, near, candidate, penalties, 2 of failing open,
 	                             * bounds but none */
-	ROOM_LINE = 128 + 2 * SLUICE_NAME_BYTES_MAX /* each byte of a name may need an escape */
+	ROOM_LINE = 128 + 2 * SLUICE_NAME_BYTES_MAX, /* each byte of a name may need an escape */
+	ROOM_ROUTE = ROOM_LINE + 2 * SL_ROUTE_TEXT_MAX
 };
 
 static const char *const transports[] = {"resp", "http"};
@@ -136,6 +138,19 @@ static void put_limits(struct sl_prom *prom, const struct sl_stats *stats) {
 	put_rows(prom, stats, "sluice_failed_open_seconds", "Seconds in which a limit let any request pass undecided.",
 	         put_row_undecided_s);
 	put_rows(prom, stats, "sluice_bounds", "Decisions that met a bound of ours, not the quota.", put_row_bounds);
+}
+
+/* `count` rows, for which there is room, however many there are meanwhile. */
+static void put_routes(struct sl_prom *prom, const struct sl_route_stats *stats, uint32_t count) {
+	struct sl_route_sum row;
+	sl_prom_family(prom, "sluice_denials_by_route", SL_PROM_COUNTER, NULL,
+	               "Denials of each limit by the path of its conditions that the request had.");
+	for (uint32_t i = 0; i < count; i++) {
+		if (!sl_route_stats_row(stats, i, &row))
+			continue;
+		struct sl_prom_label by[] = {{"policy", sl_str(row.limit)}, {"route", sl_str(row.route)}};
+		sl_prom_count(prom, (struct sl_prom_labels){by, 2}, row.denied);
+	}
 }
 
 /* ---- what is in force ------------------------------------------------------------------------------------------- */
@@ -364,13 +379,16 @@ void sl_http_route_metrics(struct sl_http_exchange *exchange) {
 	struct sl_prom prom = {.open_metrics = sl_http_field(exchange->request, "accept", &accept) &&
 	                                       sl_prom_accepts_open_metrics(accept)};
 	/* a limit has two lines more, of what is in force */
-	size_t room = ROOM + (size_t)sl_stats_row_count(shared->stats) * (LINES + 2) * ROOM_LINE;
+	const uint32_t routes = sl_route_stats_count(sl_stats_routes(shared->stats));
+	size_t room =
+		ROOM + (size_t)sl_stats_row_count(shared->stats) * (LINES + 2) * ROOM_LINE + (size_t)routes * ROOM_ROUTE;
 	if (!sl_http_reply_begin(&reply, exchange, 200, prom.open_metrics ? SL_PROM_OPEN_TYPE : SL_PROM_TEXT_TYPE, room))
 		return;
 	sl_http_reply_body(&reply);
 	prom.out = &reply.w;
 	put_requests(&prom, &figures.stats);
 	put_limits(&prom, shared->stats);
+	put_routes(&prom, sl_stats_routes(shared->stats), routes);
 	put_quotas(&prom, exchange->context->policy);
 	put_held(&prom, &figures.stats);
 	put_times(&prom, &figures.stats);

@@ -131,7 +131,7 @@ struct sl_shared_policy *sl_policy_prepare(const struct sl_server_options *optio
 }
 
 bool sl_policy_enter(struct sl_server *server, struct sl_shared_policy *policy) {
-	policy->rows = calloc(sl_policy_limit_count(policy->policy) + 1, sizeof *policy->rows);
+	policy->rows = calloc(sl_stats_rows_of(policy->policy) + 1, sizeof *policy->rows);
 	if (policy->rows == NULL)
 		return false;
 	sl_stats_enter(server->parts.shared.stats, policy->policy, policy->rows);

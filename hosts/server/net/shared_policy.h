@@ -9,7 +9,7 @@
 /* The last to let go frees it. */
 struct sl_shared_policy {
 	struct sluice_policy *policy;
-	uint32_t *rows;     /* of its limits in the stats */
+	uint32_t *rows;     /* of its limits and routes in the stats */
 	struct sl_tls *tls; /* its certificate, ready for use; NULL where it has none */
 	_Atomic uint32_t holders;
 };

@@ -49,6 +49,7 @@ struct sl_stats {
 	uint32_t row_count;
 	struct name names[SL_ROWS_MAX];
 	struct sl_worker_stats *pages;
+	struct sl_route_stats *routes;
 };
 
 /* ---- beginning and end ----------------------------------------------------------------------------------------- */
@@ -72,11 +73,16 @@ struct sl_stats *sl_stats_new(uint32_t workers) {
 		return NULL;
 	size_t bytes = workers * sizeof *stats->pages;
 	stats->pages = aligned_alloc(_Alignof(struct sl_worker_stats), bytes);
-	if (stats->pages == NULL) {
+	stats->routes = sl_route_stats_new(workers);
+	if (stats->pages == NULL || stats->routes == NULL) {
+		sl_route_stats_free(stats->routes);
+		free(stats->pages);
 		free(stats);
 		return NULL;
 	}
 	memset(stats->pages, 0, bytes);
+	for (uint32_t i = 0; i < workers; i++)
+		stats->pages[i].routes = sl_route_stats_worker(stats->routes, i);
 	stats->workers = workers;
 	pthread_mutex_init(&stats->lock, NULL);
 	open_row(stats, 0, "", 0);
@@ -92,6 +98,7 @@ void sl_stats_free(struct sl_stats *stats) {
 	for (uint32_t row = 0; row < stats->row_count; row++)
 		free(stats->names[row].ring);
 	pthread_mutex_destroy(&stats->lock);
+	sl_route_stats_free(stats->routes);
 	free(stats->pages);
 	free(stats);
 }
@@ -170,6 +177,10 @@ static uint32_t take_row(struct sl_stats *stats, const char *text, uint32_t hash
 	return row;
 }
 
+uint32_t sl_stats_rows_of(const struct sluice_policy *policy) {
+	return sl_policy_limit_count(policy) + sl_policy_route_count(policy);
+}
+
 void sl_stats_enter(struct sl_stats *stats, const struct sluice_policy *policy, uint32_t *rows) {
 	uint32_t count = sl_policy_limit_count(policy);
 	pthread_mutex_lock(&stats->lock);
@@ -187,6 +198,7 @@ void sl_stats_enter(struct sl_stats *stats, const struct sluice_policy *policy, 
 		stats->names[rows[i]].entered = number;
 	}
 	pthread_mutex_unlock(&stats->lock);
+	sl_route_stats_enter(stats->routes, policy, rows + count);
 }
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
@@ -267,6 +279,10 @@ bool sl_stats_row(const struct sl_stats *stats, uint32_t row, struct sl_row_sum 
 		sum_name(stats, row, sum);
 	unlock(stats);
 	return used;
+}
+
+const struct sl_route_stats *sl_stats_routes(const struct sl_stats *stats) {
+	return stats->routes;
 }
 
 void sl_stats_sum(const struct sl_stats *stats, struct sl_stats_sum *sum) {

@@ -14,6 +14,7 @@
 #ifndef SL_STATS_H
 #define SL_STATS_H
 
+#include "hosts/server/watch/route_stats.h"
 #include "hosts/server/watch/times.h"
 #include "policy/policy.h"
 
@@ -59,6 +60,7 @@ struct sl_worker_stats {
 	_Atomic uint64_t requests[SL_TRANSPORTS][SL_VERDICTS];        /* decided as a whole; never SHADOW */
 	_Atomic uint64_t errors[SL_TRANSPORTS];                       /* protocol errors, refused requests */
 	_Atomic uint64_t events[SL_TRANSPORTS][SL_EVENTS];
+	_Atomic uint64_t *routes; /* denials by the rows of routes: SL_ROUTE_ROWS_MAX */
 	struct sl_times decision, request[SL_TRANSPORTS];
 };
 
@@ -71,9 +73,13 @@ void sl_stats_free(struct sl_stats *stats);
 /* The page of a worker, 0..workers-1. Owned by the stats. */
 struct sl_worker_stats *sl_stats_worker(struct sl_stats *stats, uint32_t worker);
 
-/* Gives each limit of a policy its row, by name: fills rows[0..limit count). To be called for every policy that is
- * taken over, before it is used. From any thread; O(limits x rows), some ms for the largest policies. A row that is
- * used again is one that neither this policy nor the one entered before it has. */
+/* How many rows a policy has: of its limits, and after them of its routes. */
+uint32_t sl_stats_rows_of(const struct sluice_policy *policy);
+
+/* Gives each limit of a policy its row, by name, and each of its routes: fills rows[0 .. sl_stats_rows_of()), the
+ * routes' by their numbers after those of the limits. To be called for every policy that is taken over, before it is
+ * used. From any thread; O(limits x rows), some ms for the largest policies. A row that is used again is one that
+ * neither this policy nor the one entered before it has. */
 void sl_stats_enter(struct sl_stats *stats, const struct sluice_policy *policy, uint32_t *rows);
 
 /* The row of a page, for writing by its worker; NULL when the system gives no memory. Some ns. */
@@ -96,6 +102,9 @@ struct sl_row_sum {
 uint32_t sl_stats_row_count(const struct sl_stats *stats);
 /* Adds up a row; false where it is not in use. From any thread. */
 bool sl_stats_row(const struct sl_stats *stats, uint32_t row, struct sl_row_sum *sum);
+
+/* The denials by route. Owned by the stats. */
+const struct sl_route_stats *sl_stats_routes(const struct sl_stats *stats);
 
 struct sl_stats_sum {
 	uint64_t requests[SL_TRANSPORTS][SL_VERDICTS], errors[SL_TRANSPORTS], events[SL_TRANSPORTS][SL_EVENTS];
