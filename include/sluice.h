@@ -418,6 +418,35 @@ struct sluice_standing {
 SLUICE_API struct sluice_standing sluice_standing(struct sluice_store *store, const struct sluice_item *item,
                                                   sluice_ns now);
 
+/* What a counter holds, and what becomes of it: for people who ask why somebody is denied. */
+enum { SLUICE_RETURNS_MAX = 8, SLUICE_CHARGES_MAX = 16 };
+struct sluice_return {
+	sluice_ns after_ns; /* the wait, in whole milliseconds: one ms earlier less is left */
+	uint32_t remaining; /* that is left from then on, if nothing else is asked */
+};
+struct sluice_charged { /* a window's count, a sub-bucket, an entry of a log, a lease, a member; a bucket's debt */
+	sluice_ns from_ns;  /* Unix ns: when it was charged, or the window or sub-bucket of that begins */
+	sluice_ns until_ns; /* from when on it counts no longer */
+	uint64_t cost;
+};
+struct sluice_inspection {
+	struct sluice_decision decision; /* what a cost of 1 would get now, penalties and all; next_after_ns is filled */
+	uint64_t used;                   /* that counts; above the quota where that was lowered, or corrected */
+	sluice_ns last_ns;               /* the last charge, Unix ns; 0: there is no counter */
+	uint32_t return_count;           /* the next instants at which units return; none of distinct above 1,024 */
+	uint32_t charge_count;           /* of what counts, the oldest first */
+	uint32_t charges_in_all;         /* and how many there are */
+	struct sluice_standing standing; /* with the limit's penalties */
+	struct sluice_return returns[SLUICE_RETURNS_MAX];
+	struct sluice_charged charges[SLUICE_CHARGES_MAX];
+};
+
+/* Looks into the counters of `count` items (at most SLUICE_ITEMS_MAX) in one step, and charges nothing: fills as many
+ * of `list`. `decision` and `returns` are what sluice_decide() will say. SLUICE_OK; SLUICE_E_BUSY, _RANGE and _MISUSE
+ * as there. Some 50 us each. */
+SLUICE_API SLUICE_MUST_USE sluice_err sluice_inspect(struct sluice_store *store, const struct sluice_item *items,
+                                                     uint32_t count, sluice_ns now, struct sluice_inspection *list);
+
 /* Decides `count` calls in order, each as sluice_decide() would, but hashes and prefetches ahead, so that the memory
  * misses overlap. Look at each call's `err`: SLUICE_E_MISUSE in all of them for a NULL store. */
 SLUICE_API void sluice_decide_many(struct sluice_store *store, struct sluice_call *calls, size_t count);

@@ -81,6 +81,7 @@ bool sl_window_refund(const struct sluice_limit *, struct sl_counter *, sluice_n
 uint32_t sl_window_count(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
 bool sl_window_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *);
 sluice_ns sl_window_instant(const struct sl_counter *, sluice_ns);
+void sl_window_describe(const struct sluice_limit *, struct sl_counter *, sluice_ns, struct sluice_inspection *);
 struct sl_reach sl_window_reach(const struct sluice_limit *, sluice_ns);
 sluice_ns sl_window_leaves(const struct sluice_limit *, sluice_ns);
 /* Whether a counter that stood at `before`, and is at `now` as `reset_after` says, still ends when its last charge of
@@ -97,12 +98,14 @@ uint32_t sl_spread_count(const struct sluice_limit *, struct sl_counter *, sluic
 bool sl_spread_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *);
 struct sl_reach sl_spread_reach(const struct sluice_limit *, sluice_ns);
 sluice_ns sl_spread_leaves(const struct sluice_limit *, sluice_ns);
+void sl_spread_describe(const struct sluice_limit *, struct sl_counter *, sluice_ns, struct sluice_inspection *);
 void sl_spread_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int);
 
 /* token-bucket and leaky-bucket: bucket.c. */
 void sl_bucket_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
                     struct sluice_decision *);
 sluice_ns sl_bucket_instant(const struct sluice_limit *, const struct sl_counter *, sluice_ns);
+void sl_bucket_describe(const struct sluice_limit *, struct sl_counter *, sluice_ns, struct sluice_inspection *);
 bool sl_bucket_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
 uint32_t sl_bucket_count(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
 bool sl_bucket_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *);
@@ -150,6 +153,18 @@ uint32_t sl_log_between(const struct sl_counter *, uint32_t first, uint32_t last
 
 /* sliding-buckets: subs.c. */
 sluice_ns sl_subs_instant(const struct sl_counter *, sluice_ns);
+void sl_subs_describe(const struct sluice_limit *, struct sl_counter *, sluice_ns, struct sluice_inspection *);
+void sl_log_describe(const struct sluice_limit *, struct sl_counter *, sluice_ns, struct sluice_inspection *);
+void sl_distinct_describe(const struct sluice_limit *, struct sl_counter *, sluice_ns, struct sluice_inspection *);
+
+/* Adds one of the charges that a description tells of, the oldest first; beyond the room it only counts. */
+static inline void sl_describe_charge(struct sluice_inspection *told, sluice_ns from, sluice_ns until, uint64_t cost) {
+	if (cost == 0)
+		return;
+	if (told->charge_count < SLUICE_CHARGES_MAX)
+		told->charges[told->charge_count++] = (struct sluice_charged){from, until, cost};
+	told->charges_in_all++;
+}
 struct sl_reach sl_subs_reach(const struct sluice_limit *, sluice_ns);
 sluice_ns sl_subs_leaves(const struct sluice_limit *, sluice_ns);
 void sl_subs_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,

@@ -202,6 +202,19 @@ void sl_bucket_step(const struct sluice_limit *limit, struct sl_counter *counter
 		decision->reset_after_ns = sl_wait(sl_div_ceil(b.debt, b.rate), limit->derived[SL_TICK_NS], b.passed);
 }
 
+/* One debt: from the last charge on, until it has drained. */
+void sl_bucket_describe(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now,
+                        struct sluice_inspection *told) {
+	struct bucket b = bucket_at(limit, &counter->state, now);
+	uint64_t tick_ns = limit->derived[SL_TICK_NS];
+	if (b.debt == 0 || b.rate == 0)
+		return;
+	told->used = sl_div_ceil(b.debt, limit->derived[SL_WINDOW_TICKS]);
+	sl_describe_charge(told, told->last_ns,
+	                   sl_ns_plus(b.tick * tick_ns + b.passed, sl_wait(sl_div_ceil(b.debt, b.rate), tick_ns, b.passed)),
+	                   told->used);
+}
+
 /* ---- giving back, correcting ------------------------------------------------------------------------------------- */
 
 /* A rate that was read out of a lifetime is the least of a quarter: what is told on is near its middle, else it would

@@ -145,6 +145,14 @@ void sl_distinct_step(const struct sluice_limit *limit, struct sl_counter *count
 	decision->remaining = (uint32_t)(quota > count ? quota - count : 0);
 }
 
+/* Beyond those that have seats some count by estimate, or without a name. */
+void sl_distinct_describe(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now,
+                          struct sluice_inspection *told) {
+	struct sl_seats *p = sl_seats_look(counter, now);
+	uint64_t with = 0;
+	told->used = count_now(limit, p, 0, &with) + ghosts_of(p);
+}
+
 /* ---- charging --------------------------------------------------------------------------------------------------- */
 
 uint64_t sl_distinct_block_bytes(const struct sluice_limit *limit, const struct sl_counter *counter) {

@@ -259,6 +259,18 @@ void sl_log_step(const struct sluice_limit *limit, struct sl_counter *counter, s
 	}
 }
 
+/* The oldest entries that count are looked at, and all are counted. */
+void sl_log_describe(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now,
+                     struct sluice_inspection *told) {
+	const struct sl_log *log = look(limit, counter, now);
+	told->used = log->total - log->base;
+	for (uint32_t k = log->expired; k < log->count && told->charge_count < SLUICE_CHARGES_MAX; k++) {
+		sluice_ns instant = instant_at(log, k) * SL_MS_NS;
+		sl_describe_charge(told, instant, sl_ns_plus(instant, limit->window_ns), sum_at(log, k + 1) - sum_at(log, k));
+	}
+	told->charges_in_all = (uint32_t)sl_max(told->charge_count, log->count - log->expired);
+}
+
 /* ---- charging -------------------------------------------------------------------------------------------------- */
 
 /* Whether a charge now goes into the newest entry. Unit logs note a repeated instant again, until they grow. */

@@ -98,6 +98,30 @@ static sluice_ns last_of(const struct sl_counter *counter, sluice_ns now) {
 	return sl_min(counter->block != NULL ? counter->state.w[0] : now, UINT64_MAX - 1); /* time has an end after it */
 }
 
+/* The seat after (end, index) in the order of their ends; SL_NO_PLACE: there is none. */
+static uint32_t next_to_end(const struct sl_seats *p, sluice_ns end, uint32_t index) {
+	uint32_t next = SL_NO_PLACE;
+	for (uint32_t i = 0; i < p->capacity; i++) {
+		bool is_after = p->ends[i] > end || (p->ends[i] == end && index != SL_NO_PLACE && i > index);
+		if (p->ends[i] > p->t && is_after && (next == SL_NO_PLACE || p->ends[i] < p->ends[next]))
+			next = i;
+	}
+	return next;
+}
+
+void sl_seats_describe(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now,
+                       struct sluice_inspection *told) {
+	const struct sl_seats *p = sl_seats_look(counter, now);
+	uint32_t i = next_to_end(p, p->t, SL_NO_PLACE);
+	told->used = p->held;
+	while (i != SL_NO_PLACE && told->charge_count < SLUICE_CHARGES_MAX) {
+		sl_describe_charge(told, p->ends[i] - sl_min(p->ends[i], limit->window_ns), p->ends[i],
+		                   p->costs != NULL ? p->costs[i] : 1);
+		i = next_to_end(p, p->ends[i], i);
+	}
+	told->charges_in_all = (uint32_t)sl_max(told->charge_count, p->live);
+}
+
 sluice_ns sl_seats_instant(const struct sl_counter *counter, sluice_ns now) {
 	return sl_min(sl_max(now, last_of(counter, now)), UINT64_MAX - 1);
 }

@@ -15,6 +15,10 @@ enum {
 /* Finds out how the seats stand at `now`, into counter->seats, spare not yet looked for. O(seats). */
 struct sl_seats *sl_seats_look(struct sl_counter *counter, sluice_ns now);
 
+/* Tells of those that count, who ends first first: sl_step_describe(). O(seats), a few times. */
+void sl_seats_describe(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now,
+                       struct sluice_inspection *told);
+
 /* The instant that they are looked at: now or, where that is later, that of the last charge or renewal. */
 sluice_ns sl_seats_instant(const struct sl_counter *counter, sluice_ns now);
 

@@ -84,6 +84,18 @@ sluice_ns sl_spread_leaves(const struct sluice_limit *limit, sluice_ns instant) 
 	return leaves == UINT64_MAX ? leaves : leaves - ahead.by;
 }
 
+void sl_spread_describe(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now,
+                        struct sluice_inspection *told) {
+	const struct ahead ahead = ahead_of(limit);
+	put_ahead(&ahead, counter);
+	sl_window_describe(&ahead.limit, counter, sl_ns_plus(now, ahead.by), told);
+	put_back(&ahead, counter);
+	for (uint32_t i = 0; i < told->charge_count; i++) {
+		told->charges[i].from_ns -= sl_min(told->charges[i].from_ns, ahead.by);
+		told->charges[i].until_ns -= sl_min(told->charges[i].until_ns, ahead.by);
+	}
+}
+
 bool sl_spread_correct(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_correction *at) {
 	const struct ahead ahead = ahead_of(limit);
 	struct sl_correction put = *at;

@@ -240,6 +240,42 @@ uint64_t sl_step_most(const struct sluice_limit *limit) {
 	}
 }
 
+void sl_step_describe(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now,
+                      struct sluice_inspection *told) {
+	if (sl_state_is_none(&counter->state))
+		return;
+	told->last_ns = sl_step_instant(limit, counter, 0);
+	if (sl_rule_spreads(limit)) {
+		sl_spread_describe(limit, counter, now, told);
+		return;
+	}
+	switch (limit->algorithm) {
+	case SLUICE_FIXED_WINDOW:
+	case SLUICE_SLIDING_WINDOW:
+		sl_window_describe(limit, counter, now, told);
+		break;
+	case SLUICE_SLIDING_BUCKETS:
+		sl_subs_describe(limit, counter, now, told);
+		break;
+	case SLUICE_SLIDING_LOG:
+		sl_log_describe(limit, counter, now, told);
+		break;
+	case SLUICE_TOKEN_BUCKET:
+	case SLUICE_LEAKY_BUCKET:
+		sl_bucket_describe(limit, counter, now, told);
+		break;
+	case SLUICE_CONCURRENCY:
+	case SLUICE_DISTINCT:
+		sl_seats_describe(limit, counter, now, told);
+		if (limit->algorithm == SLUICE_DISTINCT)
+			sl_distinct_describe(limit, counter, now, told);
+		break;
+	default:
+		break;
+	}
+	SL_ASSERT(told->charge_count <= told->charges_in_all && told->charge_count <= SLUICE_CHARGES_MAX);
+}
+
 uint32_t sl_step_count(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost) {
 	if (limit->quota == 0 || cost == 0)
 		return 0;

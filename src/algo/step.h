@@ -113,6 +113,13 @@ bool sl_step_trim(const struct sluice_limit *limit, struct sl_counter *counter, 
 void sl_step_counted(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint32_t cost,
                      struct sluice_decision *decision);
 
+/* ---- for people -------------------------------------------------------------------------------------------------- */
+
+/* Tells what a counter holds at `now`: fills used, last_ns and the charges of `told`, which the caller has cleared. As
+ * little is assumed of its bytes as by a step. O(what counts). */
+void sl_step_describe(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now,
+                      struct sluice_inspection *told);
+
 /* ---- what is known of a counter that is gone -------------------------------------------------------------------- */
 
 /* Bytes of block that sl_step_assume() needs for so many; 0 for algorithms without blocks. At most

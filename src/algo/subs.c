@@ -203,6 +203,19 @@ void sl_subs_step(const struct sluice_limit *limit, struct sl_counter *counter, 
 	}
 }
 
+/* Sub-bucket j counts until j + reach begins. */
+void sl_subs_describe(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now,
+                      struct sluice_inspection *told) {
+	const struct sl_subs *s = look(limit, counter, now);
+	told->used = s->full + edge_cost(limit, s->old, s->r);
+	if (s->cells == NULL || s->moved >= reach_of(limit))
+		return;
+	for (uint64_t behind = reach_of(limit) - s->moved; behind-- > s->stale;) {
+		sluice_ns from = (s->b - sl_min(s->b, s->moved + behind)) * limit->precision_ns;
+		sl_describe_charge(told, from, sl_ns_plus(from, reach_of(limit) * limit->precision_ns), cell(s, behind));
+	}
+}
+
 /* The first cells that the step reads: of the last charge's sub-bucket, and of the oldest one, which is the next. */
 void sl_subs_prefetch(const struct sluice_limit *limit, const struct sl_counter *counter) {
 	sluice_ns into;

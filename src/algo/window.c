@@ -150,12 +150,16 @@ static sluice_ns window_retry(const struct sluice_limit *limit, const struct win
 	return 2 * window - w->e - sl_div(sl_mul(quota - cost, window), w->cur);
 }
 
+/* What counts: of the window before, as much as the sliding one still covers. */
+static inline uint64_t window_used(const struct sluice_limit *limit, const struct window *w) {
+	return w->prev == 0 ? w->cur
+	                    : w->cur + sl_div_ceil(sl_mul(w->prev, limit->window_ns - w->e), limit->window_ns);
+}
+
 void sl_window_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost,
                     bool charge, struct sluice_decision *decision) {
 	struct window w = window_at(limit, &counter->state, now);
-	uint64_t quota = limit->quota, used = w.cur, room;
-	if (w.prev != 0)
-		used += sl_div_ceil(sl_mul(w.prev, limit->window_ns - w.e), limit->window_ns);
+	uint64_t quota = limit->quota, used = window_used(limit, &w), room;
 	room = quota > used ? quota - used : 0;
 	sl_decide_room(decision, quota, room, cost);
 	if (!decision->allowed)
@@ -167,6 +171,25 @@ void sl_window_step(const struct sluice_limit *limit, struct sl_counter *counter
 	}
 	/* prev counts until its weight is 0, at the end of this window; cur until the end of the next */
 	decision->reset_after_ns = (w.cur != 0 ? 2 * limit->window_ns : w.prev != 0 ? limit->window_ns : w.e) - w.e;
+}
+
+void sl_window_describe(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now,
+                        struct sluice_inspection *told) {
+	struct window w;
+	sluice_ns start;
+	if (limit->calendar != SLUICE_CALENDAR_NONE) {
+		struct dated d = dated_at(limit, &counter->state, now);
+		told->used = d.cur;
+		sl_describe_charge(told, sl_calendar_span(limit, d.t).start, d.t + d.left, d.cur);
+		return;
+	}
+	w = window_at(limit, &counter->state, now);
+	start = w.t - w.e;
+	if (limit->algorithm == SLUICE_FIXED_WINDOW)
+		w.prev = 0;
+	told->used = window_used(limit, &w);
+	sl_describe_charge(told, start - sl_min(start, limit->window_ns), sl_ns_plus(start, limit->window_ns), w.prev);
+	sl_describe_charge(told, start, sl_window_leaves(limit, w.t), w.cur);
 }
 
 /* Takes from the count of t's window first, then from the one before, without moving the clock: the counts are changed

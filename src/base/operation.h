@@ -22,6 +22,7 @@ enum sl_operation {
 	SL_OP_LEASE,
 	/* these end in one of the first nine, or change nothing */
 	SL_OP_HOLDERS,
+	SL_OP_INSPECT,
 	SL_OP_ADMIT,
 	SL_OP_EXPLAIN,
 	SL_OP_THROTTLE,

@@ -426,13 +426,15 @@ static sluice_err decide_locked(struct arena_call *a) {
 /* Decides a call whose limits' homes are these. As decide_several(). */
 static __attribute__((noinline)) sluice_err decide_any(struct sluice_store *store, struct sluice_call *call,
                                                        struct part *parts, struct sluice_decision *decisions,
-                                                       struct sl_bucket **homes, uint32_t home_count) {
+                                                       struct sl_bucket **homes, uint32_t home_count,
+                                                       struct sluice_inspection *inspect) {
 	struct arena_call a; /* filled as it is needed: its list of cells is the longest part */
 	struct token token;
 	sluice_err err;
 	a.store = store;
 	a.parts = parts;
 	a.token = NULL;
+	a.deciding.inspect = inspect;
 	set_up(store, call, parts, decisions);
 	if (call->operation == SLUICE_CHARGE && call->id.len != 0 && token_place(store, call, parts, &token)) {
 		a.token = &token;
@@ -467,12 +469,55 @@ sluice_err decide_several(struct sluice_store *store, struct sluice_call *call, 
 		apart = apart && (home_count != others || call->items[i].observed == SLUICE_TRIED);
 	}
 	if (!apart)
-		return decide_any(store, call, parts, decisions, homes, home_count);
+		return decide_any(store, call, parts, decisions, homes, home_count, NULL);
 	err = lock_homes(store, homes, home_count);
 	if (err != SLUICE_OK)
 		return err;
 	/* asked again under the locks: somebody may have reserved while they were waited for */
 	err = sl_store_has_ledgers(store, call->now) ? SLUICE_E_FULL : decide_apart(store, call, parts, decisions);
 	unlock_homes(homes, home_count);
-	return err == SLUICE_E_FULL ? decide_any(store, call, parts, decisions, homes, home_count) : err;
+	return err == SLUICE_E_FULL ? decide_any(store, call, parts, decisions, homes, home_count, NULL) : err;
+}
+
+static sluice_err inspect_placed(struct sluice_store *store, struct sluice_call *call, const struct sl_place *places,
+                                 struct sluice_inspection *list) {
+	struct part parts[SLUICE_ITEMS_MAX];
+	struct sluice_decision decisions[SLUICE_ITEMS_MAX];
+	struct sl_bucket *homes[SLUICE_ITEMS_MAX + 2];
+	uint32_t home_count = 0;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		parts[i].place = &places[i];
+		if (places[i].home != NULL)
+			home_count = add_home(homes, home_count, places[i].home);
+	}
+	return decide_any(store, call, parts, decisions, homes, home_count, list);
+}
+
+sluice_err sluice_inspect(struct sluice_store *store, const struct sluice_item *items, uint32_t count, sluice_ns now,
+                          struct sluice_inspection *list) {
+	struct sluice_call call = {.items = items, .item_count = count, .operation = SLUICE_PEEK, .now = now};
+	struct sl_place places[SLUICE_ITEMS_MAX];
+	struct sluice_item keyed[SLUICE_ITEMS_MAX];
+	struct sluice_limit limits[SLUICE_ITEMS_MAX]; /* as their keys make them: windows that are spread */
+	sluice_err err;
+	call.cost = 1;
+	call.want_next = true;
+	if (store == NULL || (list == NULL && count != 0))
+		return SLUICE_E_MISUSE;
+	err = store->owner == 0 ? SLUICE_E_BUSY : sl_call_validate(&call);
+	if (err != SLUICE_OK)
+		return err;
+	for (uint32_t i = 0; i < count; i++) {
+		keyed[i] = items[i];
+		limits[i] = *items[i].limit;
+		sl_rule_key(&limits[i], items[i].key);
+		keyed[i].limit = &limits[i];
+		places[i] = item_has_counter(&keyed[i]) ? part_place(store, &keyed[i]) : (struct sl_place){.home = NULL};
+	}
+	call.items = keyed;
+	sl_answer_clear(&call);
+	do {
+		err = inspect_placed(store, &call, places, list);
+	} while (sl_is_held_up(err) && sl_held_up_wait(store, &err));
+	return err;
 }

@@ -372,27 +372,13 @@ static sluice_err operate(struct sl_deciding *d) {
 
 /* The wait until `remaining` grows by one: when one unit more than it would be admitted. */
 static void fill_next(struct sl_deciding *d, struct sl_cell *c) {
-	const struct sluice_limit *limit = c->limit;
-	struct sluice_limit full;
-	struct sluice_decision next;
 	if (c->decision->remaining >= c->decision->quota)
 		return;
 	if (c->decision->bound != SLUICE_BOUND_NONE) {
 		c->decision->next_after_ns = c->decision->retry_after_ns;
 		return;
 	}
-	SL_ASSERT(c->counts);
-	c->who = c->counter.who = 0; /* for a stranger */
-	if (sl_rule_has(limit, SL_TAKES_MEMBER) && limit->quota <= SL_EXACT_MEMBERS) {
-		/* whatever its cost, who is counted takes one place: as if there were no more than are taken */
-		full = *limit;
-		full.quota -= c->decision->remaining;
-		full.derived[SL_CAPACITY] = full.quota;
-		c->limit = &full;
-	}
-	sl_cell_judge(d, c, (uint64_t)c->decision->remaining + 1, &next);
-	c->decision->next_after_ns = next.retry_after_ns;
-	c->limit = limit;
+	c->decision->next_after_ns = sl_cell_wait(d, c, 1);
 }
 
 void sl_answer(struct sl_deciding *d) {
@@ -412,5 +398,7 @@ sluice_err sl_decide(struct sl_deciding *d) {
 	SL_ASSERT(err != SLUICE_E_FULL); /* it has become a denial */
 	if (err == SLUICE_OK)
 		sl_answer(d);
+	for (uint32_t i = 0; d->inspect != NULL && err == SLUICE_OK && i < d->call->item_count; i++)
+		sl_cell_inspect(d, d->cells[i], &d->inspect[i]);
 	return err;
 }

@@ -119,6 +119,7 @@ struct sl_deciding {
 	struct sl_cell *cells[SLUICE_ITEMS_MAX]; /* the host's, call->item_count of them */
 	bool retried;                            /* it may have been charged before, and is recorded */
 	bool always_changes;                     /* the host changes something even where nothing is charged */
+	struct sluice_inspection *inspect;       /* of a peek: what each cell holds is told, too; NULL: it is not */
 };
 
 /* Clears the answer of a call that is about to be decided, or decided again: all but what its limits say. */

@@ -106,6 +106,8 @@ const struct sl_form sl_forms[SL_OPERATIONS] = {
                   .words = COMMON, .fronts = ITS_OWN},
 	[SL_OP_HOLDERS] = {"HOLDERS", "Who holds leases, those that end first first",
                   .limits = true, .leases = true, .words = COMMON, .fronts = ITS_OWN},
+	[SL_OP_INSPECT] = {"INSPECT", "What counters hold, and when units of their quotas return",
+                  .limits = true, .leases = true, .words = COMMON, .fronts = ITS_OWN | SL_SAYS(TERMS)},
 	[SL_OP_ADMIT] = {"ADMIT", "Decides a request, told by its attributes, as the policy says",
                   FIELDS(SL_FIELD_COST), .costs = true, .leases = true,
                   .words = SL_SAYS(UPTO) | SL_SAYS(NEXT) | SL_SAYS(OPEN) | SL_SAYS(ID) | SL_SAYS(MEMBER)},

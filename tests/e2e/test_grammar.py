@@ -186,3 +186,32 @@ def test_every_form_and_every_error(doors, door, row):
 def test_what_only_fronts_say_is_no_word_of_the_server(doors, word):
     got = ask(doors["server"], ["SLUICE.PEEK", "k", 1, word, "x", WINDOW])
     assert isinstance(got, RespError) and str(got) == f"ERR {word} is no word of SLUICE.PEEK"
+
+
+INSPECTED = ["9/1m", "fixed-window 9/1m", "sliding-buckets 9/1m precision 10s edge count", "sliding-log 9/1m",
+             "token-bucket 9/1m burst 9", "leaky-bucket 9/1m queue 8"]
+
+
+def told(reply):
+    """The names and values of each limit."""
+    return [dict(zip((x.decode() for x in one[::2]), one[1::2])) for one in reply]
+
+
+def test_a_server_inspects(doors):
+    answers = {}
+    for door, client in [("server", doors["server"])]:
+        for after in (0, 7000, 12345):
+            ask(client, ["SLUICE.CHECK", "inspected", 2, "AT", NOW + after, *INSPECTED])
+        ask(client, ["SLUICE.ACQUIRE", "inspected", 1, "AT", NOW + 100, "ID", "x", LEASE])
+        answers[door] = told(ask(client, ["SLUICE.INSPECT", "inspected", "AT", NOW + 13000, *INSPECTED, LEASE]))
+    wrong = ask(doors["server"], ["SLUICE.INSPECT", "inspected", "UPTO", WINDOW])
+    assert str(wrong) == "ERR UPTO is no word of SLUICE.INSPECT"
+    log = answers["server"][3]
+    assert (log["limit"], log["key"]) == (b"sliding-log 9/1m", b"inspected")
+    assert (log["allowed"], log["quota"], log["remaining"], log["used"]) == (1, 9, 3, 6)
+    assert (log["oldest_ms"], log["last_ms"], log["charges_in_all"]) == (NOW, NOW + 12345, 3)
+    assert log["charges"] == [[NOW + t, NOW + t + 60000, 2] for t in (0, 7000, 12345)]
+    assert log["returns"] == [[47000, 5], [54000, 7], [59345, 9]] and log["next_after_ms"] == 47000
+    buckets, lease = answers["server"][2], answers["server"][6]
+    assert buckets["charges"] == [[NOW, NOW + 70000, 4], [NOW + 10000, NOW + 80000, 2]]
+    assert lease["charges"] == [[NOW + 100, NOW + 5100, 1]] or lease["used"] == 0

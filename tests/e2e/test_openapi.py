@@ -14,7 +14,8 @@ limits:
   - {name: login, key: ip, limit: sliding-log 2/1m}
   - {name: seen, key: ip, limit: 1/1h, observe: true}
 """
-ALLOWED = {"ALLOW_POST": {"post"}, "ALLOW_GET": {"get"}, "ALLOW_ANY": {"get"}}  # of those by any method one is told
+# of those by any method one is told
+ALLOWED = {"ALLOW_POST": {"post"}, "ALLOW_GET": {"get"}, "ALLOW_BOTH": {"get", "post"}, "ALLOW_ANY": {"get"}}
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +119,7 @@ def test_answers_are_of_their_schemas(document, server):
         assert ask("POST", "/v1/reset", log)[1] == {"reset": 1}
         assert ask("POST", "/v1/reload")[0] == 200
         assert ask("GET", "/v1/explain", query="?ip=192.0.2.1")[1]["allowed"] is False
+        assert ask("GET", "/v1/inspect", query="?ip=192.0.2.1")[0] == ask("POST", "/v1/inspect", log)[0] == 200
         for path in ("/v1/limits", "/v1/top", "/v1/figures"):
             assert ask("GET", path)[0] == 200
     assert met == {path for path in document["paths"] if not path.startswith("/v1/auth/")}

@@ -136,6 +136,8 @@ static const struct {
 	{"POST", "/v1/release", CHECK},
 	{"POST", "/v1/renew", CHECK},
 	{"POST", "/v1/holders", READ},
+	{"POST", "/v1/inspect", READ},
+	{"GET", "/v1/inspect", READ},
 	{"POST", "/v1/reserve", CHECK},
 	{"POST", "/v1/commit", CHECK},
 	{"POST", "/v1/reset", ADMIN},

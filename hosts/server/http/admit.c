@@ -298,3 +298,42 @@ void sl_http_route_explain(struct sl_http_exchange *exchange) {
 		sl_http_reply_malformed(exchange, &ask);
 	sl_http_ask_free(&ask);
 }
+
+/* ---- what counters hold ------------------------------------------------------------------------------------------ */
+
+static void inspect_body(struct sl_http_exchange *exchange) {
+	struct sl_http_ask ask;
+	uint32_t positions[SLUICE_ITEMS_MAX];
+	if (sl_http_ask_body(&ask, exchange, SL_OP_INSPECT, NULL)) {
+		for (uint32_t i = 0; i < ask.call.item_count; i++)
+			positions[i] = ask.names ? ask.positions[i] : SL_POSITION_NOTATION;
+		sl_http_reply_inspection(exchange, ask.items, ask.call.item_count, positions, ask.call.now);
+	} else {
+		sl_http_reply_malformed(exchange, &ask);
+	}
+	sl_http_ask_free(&ask);
+}
+
+static void inspect_attributes(struct sl_http_exchange *exchange, const struct sl_http_ask *ask) {
+	struct admitting a = {.exchange = exchange, .ask = ask};
+	if (prepare(&a))
+		sl_http_reply_inspection(exchange, a.match.items, a.match.count, a.match.position, ask->call.now);
+}
+
+static void inspect_query(struct sl_http_exchange *exchange) {
+	struct sl_http_ask ask;
+	char decoded[SL_HTTP_HEAD_BYTES_MAX];
+	SL_ASSERT(exchange->request->query.len < sizeof decoded);
+	if (sl_http_ask_query(&ask, exchange, decoded))
+		inspect_attributes(exchange, &ask);
+	else
+		sl_http_reply_malformed(exchange, &ask);
+	sl_http_ask_free(&ask);
+}
+
+void sl_http_route_inspect(struct sl_http_exchange *exchange) {
+	if (exchange->request->method == SL_HTTP_POST)
+		inspect_body(exchange);
+	else
+		inspect_query(exchange);
+}

@@ -43,6 +43,11 @@ void sl_http_reply_malformed(struct sl_http_exchange *exchange, const struct sl_
 void sl_http_reply_items(struct sl_http_exchange *exchange, const struct sl_http_ask *ask,
                          const struct sl_http_question *question, struct sluice_bytes id);
 
+/* Answers with what the counters of items hold at an instant; `positions` of each in the policy, or
+ * SL_POSITION_NOTATION. (inspect.c) */
+void sl_http_reply_inspection(struct sl_http_exchange *exchange, const struct sluice_item *items, uint32_t count,
+                              const uint32_t *positions, sluice_ns now);
+
 /* Decides what the policy says of the ask's attributes, and answers. */
 void sl_http_decide_attributes(struct sl_http_exchange *exchange, const struct sl_http_ask *ask,
                                struct sl_http_style style);

@@ -20,7 +20,7 @@
 
 enum { PATH_BYTES_MAX = 64 }; /* longer than any path that is served */
 
-enum allowed { ALLOW_POST, ALLOW_GET, ALLOW_ANY };
+enum allowed { ALLOW_POST, ALLOW_GET, ALLOW_BOTH, ALLOW_ANY };
 enum { ANY_ROLE = 0 };
 
 static void route_limits(struct sl_http_exchange *exchange) {
@@ -58,6 +58,7 @@ static const struct route {
 	{"/v1/reset", ALLOW_POST, SL_ROLE_ADMIN, sl_http_route_reset, false},
 	{"/v1/reload", ALLOW_POST, SL_ROLE_ADMIN, sl_http_route_reload, false},
 	{"/v1/explain", ALLOW_GET, SL_ROLE_CHECK | SL_ROLE_READ, sl_http_route_explain, false},
+	{"/v1/inspect", ALLOW_BOTH, SL_ROLE_READ, sl_http_route_inspect, false},
 	{"/v1/limits", ALLOW_GET, SL_ROLE_CHECK | SL_ROLE_READ, route_limits, false},
 	{"/v1/top", ALLOW_GET, SL_ROLE_READ, sl_http_route_top, false},
 	{"/v1/figures", ALLOW_GET, SL_ROLE_READ, sl_http_route_figures, false},
@@ -128,8 +129,9 @@ static const struct route *find_route(const struct sl_http_request *request) {
 static bool is_allowed(const struct route *route, const struct sl_http_request *request) {
 	if (route->allowed == ALLOW_ANY)
 		return true;
-	return route->allowed == ALLOW_POST ? request->method == SL_HTTP_POST
-	                                    : request->method == SL_HTTP_GET || request->method == SL_HTTP_HEAD;
+	if (request->method == SL_HTTP_POST)
+		return route->allowed != ALLOW_GET;
+	return route->allowed != ALLOW_POST && (request->method == SL_HTTP_GET || request->method == SL_HTTP_HEAD);
 }
 
 static void reply_unknown_path(struct sl_http_exchange *exchange) {
@@ -146,7 +148,9 @@ static void reply_unknown_path(struct sl_http_exchange *exchange) {
 }
 
 static void reply_wrong_method(struct sl_http_exchange *exchange, const struct route *route) {
-	const char *allow = route->allowed == ALLOW_POST ? "POST" : "GET, HEAD";
+	static const char *const methods[] = {
+		[ALLOW_POST] = "POST", [ALLOW_GET] = "GET, HEAD", [ALLOW_BOTH] = "GET, HEAD, POST"};
+	const char *allow = methods[route->allowed];
 	char memory[SL_HTTP_ERROR_BYTES];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
 	sl_out_str(&out, route->path);

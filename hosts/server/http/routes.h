@@ -14,6 +14,7 @@ void sl_http_route_refund(struct sl_http_exchange *exchange);
 void sl_http_route_reset(struct sl_http_exchange *exchange);
 void sl_http_route_admit(struct sl_http_exchange *exchange);
 void sl_http_route_explain(struct sl_http_exchange *exchange);
+void sl_http_route_inspect(struct sl_http_exchange *exchange);
 void sl_http_route_acquire(struct sl_http_exchange *exchange);
 void sl_http_route_release(struct sl_http_exchange *exchange);
 void sl_http_route_renew(struct sl_http_exchange *exchange);

@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "hosts/server/door/call_outcome.h"
 #include "hosts/server/resp/resp.h"
+#include "proto/inspection.h"
 #include "policy/nearest.h"
 
 #include <stdio.h>
@@ -236,4 +237,45 @@ void sl_resp_holders(struct sl_resp_turn *turn) {
 	uint32_t count = sluice_holders(turn->context->store, item->limit, item->key, now, list, room);
 	reply_holders(turn, list, count < room ? count : room);
 	free(list);
+}
+
+/* ---- what counters hold ------------------------------------------------------------------------------------------ */
+
+static void put_array(void *to, uint32_t count) {
+	sl_reply_array(to, count);
+}
+
+static void put_integer(void *to, int64_t value) {
+	sl_reply_integer(to, value);
+}
+
+static void put_text(void *to, struct sluice_bytes text) {
+	sl_reply_bulk(to, text);
+}
+
+static void put_error(void *to, const char *text) {
+	sl_reply_error(to, "%s", text);
+}
+
+void sl_resp_inspect(struct sl_resp_turn *turn) {
+	static const struct sl_answer_sink sink = {put_array, put_integer, put_text, put_error};
+	struct sluice_inspection told[SLUICE_ITEMS_MAX];
+	struct sl_command *command = begin(turn);
+	if (!sl_command_read(command, SL_OP_INSPECT, turn->request->args, turn->request->count)) {
+		fail(turn);
+		return;
+	}
+	if (turn->context->remote != NULL) {
+		sl_reply_error(turn, "ERR the store is on other hosts: ask them, by SLUICE.INSPECT of the module");
+		return;
+	}
+	const struct sluice_call *call = command->call;
+	if (sluice_inspect(turn->context->store, call->items, call->item_count,
+	                   sl_door_instant(call->now, call->items, call->item_count), told) != SLUICE_OK) {
+		sl_reply_error(turn, "ERR " SL_HELD_UP_TEXT ": nothing can be told");
+		return;
+	}
+	sl_reply_array(turn, call->item_count);
+	for (uint32_t i = 0; i < call->item_count; i++)
+		sl_inspection_put(&sink, turn, &call->items[i], &told[i]);
 }

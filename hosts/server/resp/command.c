@@ -74,6 +74,8 @@ static const struct sl_resp_command commands[] = {
 	{"sluice.renew", sl_resp_end, -3, true, .flags = "write fast movablekeys", LIMITER, KEYED(SL_OP_RENEW)},
 	{"sluice.holders", sl_resp_holders, -3, .flags = "readonly", .group = "sluice", .roles = SL_ROLE_READ,
      .categories = "@read @slow", KEYED(SL_OP_HOLDERS)},
+	{"sluice.inspect", sl_resp_inspect, -3, .flags = "readonly movablekeys", .group = "sluice", .roles = SL_ROLE_READ,
+     .categories = "@read @slow", KEYED(SL_OP_INSPECT)},
 	{"sluice.reserve", sl_resp_hold, -5, true, .flags = "write denyoom fast movablekeys", LIMITER,
      KEYED(SL_OP_RESERVE)},
 	{"sluice.commit", sl_resp_end, -4, true, .flags = "write fast", LIMITER, KEYED(SL_OP_COMMIT)},

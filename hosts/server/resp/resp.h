@@ -217,6 +217,7 @@ void sl_resp_decide(struct sl_resp_turn *turn);
 void sl_resp_hold(struct sl_resp_turn *turn);
 void sl_resp_end(struct sl_resp_turn *turn);
 void sl_resp_holders(struct sl_resp_turn *turn);
+void sl_resp_inspect(struct sl_resp_turn *turn);
 void sl_resp_throttle(struct sl_resp_turn *turn);
 void sl_resp_admit(struct sl_resp_turn *turn);
 void sl_resp_explain(struct sl_resp_turn *turn);
