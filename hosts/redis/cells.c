@@ -350,7 +350,7 @@ enum slr_failure slr_decide_cells(struct slr_call *call) {
 	d.call = call;
 	d.engine.host = &values;
 	d.engine.call = &call->asked;
-	d.engine.inspect = NULL; /* of a key as it is, inspect.c tells */
+	d.engine.inspect = call->inspect;
 	d.engine.retried = call->token != 0;
 	d.engine.always_changes = call->operation == SL_OP_CONFIRM;
 	for (uint32_t k = 0; k < call->key_count; k++)

@@ -1,7 +1,9 @@
 /* The commands that decide, and SLUICE.EFFECT, by which replicas and append-only files are told what came of it. */
+#include "base/math.h"
 #include "hosts/redis/memory.h"
 #include "hosts/redis/request.h"
 #include "proto/answer.h"
+#include "proto/inspection.h"
 
 /* ---- replies ----------------------------------------------------------------------------------------------------- */
 
@@ -193,6 +195,64 @@ static int holders(struct RedisModuleCtx *context, struct RedisModuleString **ar
 	return SLR_REDIS_OK;
 }
 
+/* ---- what counters hold ------------------------------------------------------------------------------------------ */
+
+/* What holds and slices take of a limit's counter, which is not in what was charged: `held` in all, and each slice. */
+static void reply_held(struct slr_request *request, uint32_t at, const struct sluice_inspection *told) {
+	const struct slr_call *call = request->call;
+	sluice_ns clock = sl_max(call->asked.now, told->last_ns);
+	struct slr_counter scratch;
+	const struct slr_counter *counter =
+		slr_value_find(call->keys[call->key_of[at]].value, sl_identity_of(call->items[at].limit), &scratch);
+	const struct slr_holds *holds = counter != NULL ? slr_counter_holds(counter) : NULL;
+	uint32_t count = holds != NULL ? holds->count : 0, slices = 0;
+	uint64_t held = 0;
+	for (uint32_t i = 0; i < count; i++)
+		if (holds->list[i].end > clock) {
+			held += holds->list[i].cost;
+			slices += holds->list[i].lease;
+		}
+	put_text(request->context, sl_str("held"));
+	put_integer(request->context, (int64_t)held);
+	put_text(request->context, sl_str("slices"));
+	put_array(request->context, slices);
+	for (uint32_t i = 0; i < count; i++) {
+		if (holds->list[i].end <= clock || holds->list[i].lease == 0)
+			continue;
+		put_array(request->context, 2);
+		put_integer(request->context, sl_inspection_ms(holds->list[i].end));
+		put_integer(request->context, holds->list[i].cost);
+	}
+}
+
+static int inspect(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
+	static struct sluice_inspection told[SLUICE_ITEMS_MAX]; /* one command is run at a time */
+	struct slr_request request;
+	if (slr_IsKeysPositionRequest(context))
+		return tell_positions(context, args, count, SL_OP_INSPECT);
+	if (count == 2)
+		return slr_inspect(context, args, count);
+	slr_request_begin(&request, context, args, count);
+	if (!slr_read_call(&request, SL_OP_INSPECT))
+		return SLR_REDIS_OK;
+	request.call->operation = SL_OP_PEEK;
+	request.call->asked.cost = 1;
+	request.call->asked.want_next = true;
+	request.call->inspect = told;
+	if (!slr_keys_open(&request, false))
+		return SLR_REDIS_OK;
+	if (slr_request_decide(&request)) {
+		const struct sluice_call *asked = &request.call->asked;
+		put_array(context, asked->item_count);
+		for (uint32_t i = 0; i < asked->item_count; i++) {
+			sl_inspection_put(&sink, context, &asked->items[i], &told[i], 2);
+			reply_held(&request, i, &told[i]);
+		}
+	}
+	slr_keys_close(&request);
+	return SLR_REDIS_OK;
+}
+
 /* ---- effects ----------------------------------------------------------------------------------------------------- */
 
 static bool read_expiry(struct sluice_bytes text, int64_t *expire_ms) {
@@ -282,8 +342,7 @@ const struct slr_command_row slr_commands[] = {
 	{"sluice.holders", holders, SL_OP_HOLDERS, "readonly getkeys-api", READS},
 	{"sluice.reserve", reserve, SL_OP_RESERVE, WRITES},
 	{"sluice.commit", commit, SL_OP_COMMIT, WRITES},
-	{"sluice.inspect", slr_inspect, 0, "readonly", READS, .arity = 2,
-     .summary = "Tells what a key holds", .arguments = effect_arguments, .argument_count = 1},
+	{"sluice.inspect", inspect, SL_OP_INSPECT, "readonly getkeys-api", READS, .arity = -2}, /* a key alone will do */
 	{"sluice.effect", effect, 0, "write admin", "admin dangerous", .arity = 4,
      .summary = "Applies what a primary tells of its changes", .arguments = effect_arguments, .argument_count = 3},
 	{"cl.throttle", throttle, SL_OP_THROTTLE, "write fast", "write fast", .arity = -5},

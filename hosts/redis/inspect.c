@@ -1,5 +1,5 @@
-/* SLUICE.INSPECT key: what a key holds, a map for each counter, and one for each companion. It is for people;
- * programs PEEK. */
+/* SLUICE.INSPECT key, without limits: what a key holds, a map for each counter, and one for each companion. It is for
+ * people; programs PEEK. Of the counters of limits, commands.c tells as a server does. */
 #include "hosts/redis/companion.h"
 #include "hosts/redis/request.h"
 

@@ -65,6 +65,7 @@ void slr_request_begin(struct slr_request *request, struct RedisModuleCtx *conte
 	call.token = 0;
 	call.wall_ms = slr_clock_wall_ms;
 	call.is_full = NULL;
+	call.inspect = NULL;
 	call.slack_ms = 0;
 }
 

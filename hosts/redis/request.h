@@ -136,7 +136,7 @@ struct slr_command_row {
 };
 extern const struct slr_command_row slr_commands[]; /* all of them; the last has no name */
 
-/* SLUICE.INSPECT (inspect.c). */
+/* SLUICE.INSPECT of a key alone (inspect.c). */
 int slr_inspect(struct RedisModuleCtx *context, struct RedisModuleString **args, int count);
 
 /* ---- the data type (type.c) -------------------------------------------------------------------------------------- */

@@ -44,11 +44,11 @@ static void put_lists(const struct sl_answer_sink *sink, void *to, const struct 
 }
 
 void sl_inspection_put(const struct sl_answer_sink *sink, void *to, const struct sluice_item *item,
-                       const struct sluice_inspection *told) {
+                       const struct sluice_inspection *told, uint32_t more) {
 	struct sl_inspection_number numbers[SL_INSPECTION_NUMBERS];
 	char text[SLUICE_LIMIT_TEXT_MAX];
 	sl_inspection_numbers(told, numbers);
-	sink->array(to, 2 * (2 + SL_INSPECTION_NUMBERS + 2));
+	sink->array(to, 2 * (2 + SL_INSPECTION_NUMBERS + 2 + more));
 	sink->text(to, sl_str("limit"));
 	sink->text(to, sl_slice(text, sluice_limit_print(item->limit, text)));
 	sink->text(to, sl_str("key"));

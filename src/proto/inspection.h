@@ -1,5 +1,5 @@
-/* What INSPECT tells of a limit's counter, once for the server's RESP door and HTTP: the same
- * names in the same order, each with a value.
+/* What INSPECT tells of a limit's counter, once for the server's RESP door, HTTP and the module: the
+ * same names in the same order, each with a value.
  *
  *   RESP   an array a limit: name, value, name, value ..; lists are arrays
  *   JSON   an object a limit
@@ -25,9 +25,9 @@ enum {
 	                         2 * SLUICE_LIMIT_TEXT_MAX
 };
 
-/* Writes one limit's array. */
+/* Writes one limit's array; the caller then writes `more` names with their values, which belong to it. */
 void sl_inspection_put(const struct sl_answer_sink *sink, void *to, const struct sluice_item *item,
-                       const struct sluice_inspection *told);
+                       const struct sluice_inspection *told, uint32_t more);
 
 struct sl_inspection_number {
 	const char *name;

@@ -197,15 +197,17 @@ def told(reply):
     return [dict(zip((x.decode() for x in one[::2]), one[1::2])) for one in reply]
 
 
-def test_a_server_inspects(doors):
+def test_both_inspect(doors):
     answers = {}
-    for door, client in [("server", doors["server"])]:
+    for door, client in doors.items():
         for after in (0, 7000, 12345):
             ask(client, ["SLUICE.CHECK", "inspected", 2, "AT", NOW + after, *INSPECTED])
         ask(client, ["SLUICE.ACQUIRE", "inspected", 1, "AT", NOW + 100, "ID", "x", LEASE])
         answers[door] = told(ask(client, ["SLUICE.INSPECT", "inspected", "AT", NOW + 13000, *INSPECTED, LEASE]))
     wrong = ask(doors["server"], ["SLUICE.INSPECT", "inspected", "UPTO", WINDOW])
     assert str(wrong) == "ERR UPTO is no word of SLUICE.INSPECT"
+    more = [(one.pop("held"), one.pop("slices")) for one in answers["module"]]
+    assert more == [(0, [])] * len(more) and answers["module"] == answers["server"]
     log = answers["server"][3]
     assert (log["limit"], log["key"]) == (b"sliding-log 9/1m", b"inspected")
     assert (log["allowed"], log["quota"], log["remaining"], log["used"]) == (1, 9, 3, 6)

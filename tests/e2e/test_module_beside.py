@@ -290,6 +290,30 @@ def test_a_forged_ticket_finds_nothing(host):
         client.call("FLUSHALL")
 
 
+def test_inspect_tells_what_is_held(host):
+    """What holds and slices take is not used, and not left; penalties are told where TERMS say them."""
+    limit = "sliding-log 20/1m"
+    with host.resp() as client:
+        client.call("SLUICE.CHECK", "k", 3, "AT", NOW, limit)
+        client.call("SLUICE.HOLD", "k", 4, "a", 2000, "AT", NOW, limit)
+        assert client.call("SLUICE.LEASE", "k", "b", 9000, 0, 5, "AT", NOW + 10, limit)[0] == 5
+        before = client.call("DUMP", "k")
+        for later, held, slices, remaining in ((20, 9, 1, 8), (2000, 5, 1, 12), (9010, 0, 0, 12)):
+            one, = client.call("SLUICE.INSPECT", "k", "AT", NOW + later, limit)
+            one = dict(zip(one[::2], one[1::2]))
+            assert one[b"held"] == held and one[b"remaining"] == remaining
+            assert one[b"slices"] == [[NOW + 9010, 5]] * slices
+            assert one[b"used"] == (3 if slices else 8) and one[b"charges"][0] == [NOW, NOW + 60_000, 3]
+        assert client.call("DUMP", "k") == before, "nothing was charged"
+        terms = ["TERMS", "penalty [1h] after 1 denial in 1m"]
+        client.call("SLUICE.CHECK", "p", 2, "AT", NOW, *terms, "1/1m")
+        one, = client.call("SLUICE.INSPECT", "p", "AT", NOW + 1000, *terms, "1/1m")
+        one = dict(zip(one[::2], one[1::2]))
+        assert (one[b"penalties"], one[b"allowed"], one[b"shut_out_ms"]) == (1, 0, 3_599_000)
+        assert client.call("COMMAND", "GETKEYS", "SLUICE.INSPECT", "a", limit, "KEY", "b", limit) == [b"a", b"b"]
+        client.call("FLUSHALL")
+
+
 def test_inspect_and_keys(host):
     with host.resp() as client:
         client.call("SLUICE.ACQUIRE", "k", 2, "ID", "a", "MEMBER", "m", LEASES, MEMBERS)

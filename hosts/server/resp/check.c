@@ -277,5 +277,5 @@ void sl_resp_inspect(struct sl_resp_turn *turn) {
 	}
 	sl_reply_array(turn, call->item_count);
 	for (uint32_t i = 0; i < call->item_count; i++)
-		sl_inspection_put(&sink, turn, &call->items[i], &told[i]);
+		sl_inspection_put(&sink, turn, &call->items[i], &told[i], 0);
 }
