@@ -247,7 +247,7 @@ static void a_denied_request_changes_nothing(void **state) {
 	assert_int_equal(sluice_limit_parse(&closed, sl_str("fixed-window 0/1s"), NULL), SLUICE_OK);
 	for (size_t denier = 0; denier < SLUICE_ITEMS_MAX; denier++) {
 		struct dice dice = dice_of(dice_seed(), denier);
-		struct twin_rule rule = {SLUICE_SLIDING_LOG, 0, 1, 0, 1000ull * TWIN_MS, 0};
+		struct twin_rule rule = {.algorithm = SLUICE_SLIDING_LOG, .quota = 1, .window_ns = 1000ull * TWIN_MS};
 		struct probe probe = probe_of(&rule);
 		struct sluice_item items[SLUICE_ITEMS_MAX];
 		struct snapshot before;

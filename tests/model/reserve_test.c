@@ -242,11 +242,9 @@ static void do_once(struct world *w, uint32_t cost) {
 }
 
 static void do_reset(struct world *w) {
+	const struct twin_rule rule = w->model.rule;
 	decide(w, SLUICE_RESET, 0, 0, 0, false);
-	model_start(&w->model,
-	            &(struct twin_rule){w->model.rule.algorithm, w->model.rule.edge, w->model.rule.quota,
-	                                w->model.rule.burst, w->model.rule.window_ns, w->model.rule.precision_ns},
-	            w->limit.derived[SL_TICK_NS]);
+	model_start(&w->model, &rule, w->limit.derived[SL_TICK_NS]);
 	w->strikes = (struct sl_strikes){0};
 	do_peek(w, 1, false);
 }
