@@ -155,6 +155,7 @@ static const struct {
 	{"sluice.reload", "SLUICE.RELOAD\r\n", ADMIN, false},
 	{"sluice.admit", "SLUICE.ADMIT 1 user a\r\n", CHECK_, false},
 	{"sluice.explain", "SLUICE.EXPLAIN 1 user a\r\n", CHECK_ | READ, false},
+	{"sluice.inspect", "SLUICE.INSPECT k 2/1m\r\n", READ, false}, /* tells what others were charged */
 	{"cl.throttle", "CL.THROTTLE k 1 1 1\r\n", CHECK_, false},
 	{"auth", "AUTH x y z\r\n", ANY, true},
 	{"client", "CLIENT ID\r\n", ANY, false},
