@@ -210,9 +210,9 @@ void sl_subs_describe(const struct sluice_limit *limit, struct sl_counter *count
 	told->used = s->full + edge_cost(limit, s->old, s->r);
 	if (s->cells == NULL || s->moved >= reach_of(limit))
 		return;
-	for (uint64_t behind = reach_of(limit) - s->moved; behind-- > s->stale;) {
-		sluice_ns from = (s->b - sl_min(s->b, s->moved + behind)) * limit->precision_ns;
-		sl_describe_charge(told, from, sl_ns_plus(from, reach_of(limit) * limit->precision_ns), cell(s, behind));
+	for (uint64_t age = reach_of(limit) - s->moved; age-- > s->stale;) {
+		sluice_ns from = (s->b - sl_min(s->b, s->moved + age)) * limit->precision_ns;
+		sl_describe_charge(told, from, sl_ns_plus(from, reach_of(limit) * limit->precision_ns), cell(s, age));
 	}
 }
 

@@ -4,7 +4,7 @@
  *
  * In a list the first that fits counts: conditions in their order, then the header where the request has one, then the
  * number. A number holds whoever asks, and whatever cost he says: it is what this limit takes such a request for. A
- * header lets the request say it, and so does a caller who states a cost; the number behind it is for those who do
+ * header lets the request say it, and so does a caller who states a cost; the number after it is for those who do
  * neither.
  */
 #include "policy/conf_cost.h"

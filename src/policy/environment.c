@@ -30,7 +30,7 @@ static const char *read_reference(struct sluice_bytes text, size_t at, struct re
 	const char *p = text.data, *close = memchr(p + at, '}', text.len - at);
 	size_t name = at + 2, len = 0;
 	if (close == NULL)
-		return "expected } behind ${NAME or ${NAME:-default";
+		return "expected } after ${NAME or ${NAME:-default";
 	while (len < NAME_BYTES_MAX && is_name_byte(p[name + len], len == 0))
 		len++;
 	memcpy(reference->name, p + name, len);
@@ -61,7 +61,7 @@ static bool is_text(struct sluice_bytes value) {
 	return good && memchr(value.len == 0 ? "" : value.data, '\n', value.len) == NULL;
 }
 
-/* Appends one reference, and moves *at behind it; false where it can't be, which is reported. */
+/* Appends one reference, and moves *at after it; false where it can't be, which is reported. */
 static bool add_reference(struct sl_report *report, const struct sl_yaml *node, size_t *at, struct sl_out *out) {
 	struct reference reference;
 	const char *wrong = read_reference(node->text, *at, &reference);

@@ -40,7 +40,7 @@ enum { SL_RELOAD_TEXT_MAX = 2048 };
 
 /* What reading the policy again came to. Free its problems with sluice_problems_free(). */
 struct sl_reload {
-	bool taken_over;                   /* else the policy of before goes on */
+	bool taken_over;                   /* else the current policy is kept */
 	uint32_t limit_count;              /* of the policy that is in force now */
 	struct sluice_problems problems;   /* of the file's text, by place: mistakes, or the doubts of one taken over */
 	char messages[SL_RELOAD_TEXT_MAX]; /* what has no place in the text, a line each, NUL-ended; "" for nothing */

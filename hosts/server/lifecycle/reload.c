@@ -1,7 +1,7 @@
 /* The policy: loaded at the start, and read again while the server serves.
  *
  * A reload prepares everything first (text, certificates, rows in the stats) and only then has the workers change over,
- * each at its next turn: what cannot be prepared leaves the policy of before untouched. Counters are found by the names
+ * each at its next turn: what cannot be prepared leaves the current policy untouched. Counters are found by the names
  * and numbers of their limits, so they are kept wherever those are.
  *
  * A policy that would disarm is refused: one without the limits or the users that the one before had, which does not

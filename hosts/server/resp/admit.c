@@ -41,7 +41,7 @@ static const struct sl_command *read_head(struct sl_resp_turn *turn, struct slui
 	return NULL;
 }
 
-/* The attributes from `index` on, into the worker's table, behind those of the calls that are put off. */
+/* The attributes from `index` on, into the worker's table, after those of the calls that are put off. */
 static bool read_attributes(struct sl_resp_turn *turn, uint32_t index, struct sluice_attribute **attributes,
                             size_t *count) {
 	const struct sl_resp_request *request = turn->request;
