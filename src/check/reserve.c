@@ -382,11 +382,11 @@ static void publish_add(struct sluice_store *store, struct part *m, const struct
 		sl_blocks_free(store, old);
 }
 
-/* Sub-buckets go on in a copy; a log is moved by the write itself. */
+/* Sub-buckets go on in a copy; a log is moved by the write itself. In a damaged store the two blocks may overlap. */
 static void *copy_cells(struct part *m, void *block, uint64_t bytes) {
 	if (m->cell.limit->bucket_count == 0 || m->cell.counter.block == NULL)
 		return block;
-	memcpy(block, m->cell.counter.block, sl_min(bytes, m->cell.counter.block_bytes));
+	memmove(block, m->cell.counter.block, sl_min(bytes, m->cell.counter.block_bytes));
 	m->cell.counter.block = block;
 	m->cell.counter.block_bytes = bytes;
 	return NULL;
