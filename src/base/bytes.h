@@ -41,13 +41,16 @@ static inline bool sl_bytes_to_u64(struct sluice_bytes text, uint64_t *value) {
 		return false;
 	for (size_t i = 0; i < text.len; i++) {
 		unsigned digit = (unsigned)p[i] - '0';
-		if (digit > 9 || n > (UINT64_MAX - digit) / 10)
+		if (digit > 9 || (i == 19 && n > (UINT64_MAX - digit) / 10)) /* 19 digits always fit */
 			return false;
 		n = n * 10 + digit;
 	}
 	*value = n;
 	return true;
 }
+
+/* How many bytes a unit stands for: none is one, KiB, MiB, GiB, TiB; 0 for what is none of these. */
+uint64_t sl_size_unit(struct sluice_bytes unit);
 
 /* The last instant that callers and logs may name, Unix milliseconds: its nanoseconds fit 63 bits. In the year 2262. */
 #define SL_AT_MS_MAX ((uint64_t)INT64_MAX / 1000000)

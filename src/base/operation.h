@@ -25,6 +25,7 @@ enum sl_operation {
 	SL_OP_INSPECT,
 	SL_OP_ADMIT,
 	SL_OP_EXPLAIN,
+	SL_OP_WHY,
 	SL_OP_THROTTLE,
 	SL_OPERATIONS /* how many there are */
 };
@@ -41,6 +42,8 @@ enum sl_operations {
 	SL_OPS_LASTING = SL_OPS_OF_LEASES | SL_OP_BIT(RESERVE) | SL_OP_BIT(COMMIT),
 	/* answered by the figures of each limit */
 	SL_OPS_DECIDING = SL_OPS_CHARGING | SL_OP_BIT(PEEK) | SL_OP_BIT(REFUND) | SL_OP_BIT(COMMIT),
+	/* by the attributes of a request */
+	SL_OPS_OF_REQUESTS = SL_OP_BIT(ADMIT) | SL_OP_BIT(EXPLAIN) | SL_OP_BIT(WHY),
 	/* of the public header */
 	SL_OPS_PUBLIC = SL_OPS_COUNTING | SL_OPS_LASTING,
 	/* of fronts, with holds */

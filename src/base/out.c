@@ -42,3 +42,13 @@ void sl_out_quoted(struct sl_out *out, struct sluice_bytes text, size_t max) {
 	}
 	sl_out_str(out, text.len > max ? "...'" : "'");
 }
+
+uint64_t sl_size_unit(struct sluice_bytes unit) {
+	static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+	if (unit.len == 0)
+		return 1;
+	for (unsigned i = 0; i < 4; i++)
+		if (sl_bytes_equal(unit, sl_str(units[i])))
+			return (uint64_t)1 << 10 * (i + 1);
+	return 0;
+}

@@ -5,8 +5,14 @@
 #include "sluice.h"
 
 /* Maps `bytes` of private memory, taken from the system as it is touched. NULL when the system refuses. Give it back
- * with sl_map_free(). */
-void *sl_map_private(uint64_t bytes);
+ * with sl_map_free().
+ *  small  in small pages, until sl_map_touch() makes huge ones: a huge page takes the system 0.2 to 4 ms to clear, and
+ *         whoever touches it first waits for that */
+void *sl_map_private(uint64_t bytes, bool small);
+
+/* Brings in what is not there yet of some bytes of private memory, in huge pages where the system has them, and changes
+ * nothing of what they hold, while others use it. Takes the processor as long as clearing that memory does. */
+void sl_map_touch(void *memory, uint64_t bytes);
 
 /* Maps the first `bytes` of a file for all who map it; it must have them. NULL when the system refuses, with errno.
  *  fresh  the memory is to be brought in at once, in huge pages where the system offers them for a file: for one that

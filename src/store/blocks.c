@@ -23,6 +23,7 @@
  * I2  no two free runs are neighbours.
  * I3  undo_count is 0 whenever the lock is free. */
 #include "base/assert.h"
+#include "base/math.h"
 #include "store/blocks.h"
 
 enum { INSIDE = 0, TAKEN = 1, FREE = 2, LAST = 3 };
@@ -291,13 +292,13 @@ void sl_blocks_rebuild(struct sluice_store *store) {
 	uint64_t count = store->unit_count;
 	*blocks = (struct sl_blocks){.lock = 0};
 	for (uint64_t unit = 1; unit < count;) {
-		uint64_t end = unit;
-		while (end < count && store->map[end] != TAKEN && end - unit < UINT32_MAX)
-			end++;
+		uint64_t most = sl_min(count - unit, UINT32_MAX);
+		const uint8_t *taken = memchr(store->map + unit, TAKEN, most);
+		uint64_t end = taken != NULL ? (uint64_t)(taken - store->map) : unit + most;
 		if (end > unit)
 			push(store, (uint32_t)unit, (uint32_t)(end - unit));
 		blocks->undo_count = 0; /* nobody to undo it for */
-		unit = end < count ? end + sl_block_units(store, (uint32_t)end) : end;
+		unit = taken != NULL ? end + sl_block_units(store, (uint32_t)end) : end;
 		SL_ASSERT(unit <= count);
 	}
 }
