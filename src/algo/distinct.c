@@ -11,7 +11,7 @@
  *
  *   edge deny    who is not among the newest 1,024 is denied, though he may be counted
  *   edge allow   whoever would not raise the estimate is admitted, though he may not be counted: of strangers all but
- *                one in Q / (0.72 x 4096), so that this side bounds nothing against somebody who tries
+ *                one in Q / (0.72 m), of m registers, so that this side bounds nothing against somebody who tries
  *
  *   beyond   the end of the last member who lost his seat to a newer one. As long as it lies ahead, others than those
  *            with seats count, and the count is max(estimate, 1,025); after it every one that counts has a seat
@@ -20,6 +20,10 @@
  *
  * Exact again with less than 256 members, the counter moves to a block of seats alone. So it does after a window
  * without any charge: the sketch's times need not be swept for longer.
+ *
+ * How many registers a limit has is no part of its counters: one that is changed keeps what has been counted. A sketch
+ * goes on with the registers that it began with (its block says how many) until it is exact again; the next one has the
+ * new number.
  *
  * A refund forgets a member's seat. The sketch can't forget him: until his window is over it counts him.
  *
@@ -80,7 +84,7 @@ static uint64_t count_with(const struct sluice_limit *limit, struct sl_seats *p,
 	}
 	if (!converts(p) || p->live - count_nameless(p, &nameless, &last_end) < SL_EXACT_MEMBERS)
 		return count + 1;
-	return sl_max(sl_hll_estimate_of(p, who), ESTIMATE_MIN) + nameless;
+	return sl_max(sl_hll_estimate_of(limit, p, who), ESTIMATE_MIN) + nameless;
 }
 
 /* The first instant at which the count, `count` at t and without ghosts, is below `quota`. */
@@ -161,7 +165,7 @@ uint64_t sl_distinct_block_bytes(const struct sluice_limit *limit, const struct 
 	if (counter->known)
 		return 0;
 	if (converts(p))
-		return sl_seats_bytes(SL_EXACT_MEMBERS, SL_PLACES_SKETCH);
+		return sl_seats_bytes(SL_EXACT_MEMBERS, sl_seats_sketch_flags(sl_rule_register_bits(limit)));
 	if (p->hll == NULL)
 		return sl_seats_block_bytes(p, sl_min(limit->quota, SL_EXACT_MEMBERS), 1);
 	if (is_estimated(p) || need > EXACT_AGAIN)
@@ -205,7 +209,7 @@ static void count_in_hll(const struct sluice_limit *limit, const struct sl_seats
 /* Of a counter of seats alone, and a stranger, makes one with a sketch. */
 static void write_hll(const struct sluice_limit *limit, const struct sl_seats *p, uint64_t who, void *block,
                          uint64_t block_bytes) {
-	struct sl_seats to = sl_seats_format(block, block_bytes, SL_PLACES_SKETCH);
+	struct sl_seats to = sl_seats_format(block, block_bytes, sl_seats_sketch_flags(sl_rule_register_bits(limit)));
 	SL_ASSERT(p->hll == NULL && to.capacity == SL_EXACT_MEMBERS);
 	to.t = to.last = p->t;
 	sl_hll_format(limit, &to);

@@ -9,7 +9,8 @@
  *
  * One pass, no allocation. A mistake is reported with the column of the first byte that is wrong and with what would
  * be right there; nothing is guessed. Printing gives the canonical text: quotas in digits, durations in the largest
- * unit that divides them, every option written out but `spread`, which has no default: it is there or not.
+ * unit that divides them, every option written out but `spread`, which has no default: it is there or not, and
+ * `registers` where it is the default, so that the text of before is the text still.
  * parse(print(x)) == x for every valid limit. */
 #include "algo/calendar.h"
 #include "algo/reading.h"
@@ -173,6 +174,17 @@ static sluice_err read_side(struct sl_reading *in, struct sluice_limit *limit) {
 	return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected an edge: deny or allow");
 }
 
+static sluice_err read_registers(struct sl_reading *in, struct sluice_limit *limit) {
+	static const char expected[] = "expected a number of registers: 1024, 2048, 4096, 8192, 16384 or 32768";
+	const char *start = in->at;
+	uint64_t n;
+	sluice_err err = sl_read_digits(in, &n, expected);
+	if (err == SLUICE_OK && (n < SL_REGISTERS_MIN || n > SL_REGISTERS_MAX || (n & (n - 1)) != 0))
+		return sl_reading_fail(in, SLUICE_E_RANGE, start, expected);
+	limit->burst = err == SLUICE_OK ? (uint32_t)n : 0;
+	return err;
+}
+
 /* `Europe/Berlin` -> `expected the name of a time zone such as 'Europe/Berlin'`, with the one that was meant. */
 static sluice_err fail_zone(struct sl_reading *in, struct sluice_bytes word) {
 	char text[160];
@@ -225,15 +237,12 @@ static bool is_spread(const struct sl_reading *in, const struct sluice_limit *li
 }
 
 static const struct option options[] = {
-	{"at", SLUICE_FIXED_WINDOW, read_zone},      {"burst", SLUICE_TOKEN_BUCKET, read_burst},
-	{"queue", SLUICE_LEAKY_BUCKET, read_queue},  {"precision", SLUICE_SLIDING_BUCKETS, read_precision},
-	{"edge", SLUICE_SLIDING_BUCKETS, read_edge}, {"edge", SLUICE_DISTINCT, read_side},
+	{"at", SLUICE_FIXED_WINDOW, read_zone},         {"burst", SLUICE_TOKEN_BUCKET, read_burst},
+	{"queue", SLUICE_LEAKY_BUCKET, read_queue},     {"precision", SLUICE_SLIDING_BUCKETS, read_precision},
+	{"edge", SLUICE_SLIDING_BUCKETS, read_edge},    {"edge", SLUICE_DISTINCT, read_side},
+	{"registers", SLUICE_DISTINCT, read_registers},
 };
 enum { OPTION_COUNT = sizeof options / sizeof options[0] };
-
-static bool is_estimated(const struct sluice_limit *limit) {
-	return limit->algorithm == SLUICE_DISTINCT && limit->quota > SL_EXACT_MEMBERS;
-}
 
 static const char no_options[] = "expected the end: this algorithm has no options";
 
@@ -248,9 +257,9 @@ static const char *expected_option(const struct sluice_limit *limit) {
 	case SLUICE_SLIDING_BUCKETS:
 		return "expected the options 'precision' and 'edge', once each";
 	case SLUICE_DISTINCT:
-		return is_estimated(limit)
-		           ? "expected the option 'edge', once"
-		           : "expected the end: 'edge' belongs to quotas above 1024, up to there members are counted exactly";
+		return sl_rule_estimates(limit)
+		           ? "expected the options 'edge' and 'registers', once each"
+		           : "expected the end: options belong to quotas above 1024, up to there members are counted exactly";
 	default:
 		return no_options;
 	}
@@ -261,8 +270,12 @@ static sluice_err fail_no_option(struct sl_reading *in, const struct sluice_limi
 	static const struct {
 		const char *word, *owner;
 	} owners[] = {
-		{"precision", "sliding-buckets ..."}, {"edge", "sliding-buckets ..."}, {"burst", "token-bucket ..."},
-		{"queue", "leaky-bucket ..."},        {"at", "100/day at ..."},
+		{"precision", "sliding-buckets ..."},
+		{"edge", "sliding-buckets ..."},
+		{"burst", "token-bucket ..."},
+		{"queue", "leaky-bucket ..."},
+		{"at", "100/day at ..."},
+		{"registers", "distinct ..."},
 		{"spread", "fixed-window ... and sliding-window ..."},
 	};
 	char text[128];
@@ -298,7 +311,7 @@ static sluice_err read_option(struct sl_reading *in, struct sluice_limit *limit,
 	while (i < OPTION_COUNT &&
 	       !(sl_bytes_equal(word, sl_str(options[i].word)) && options[i].algorithm == limit->algorithm))
 		i++;
-	if (i == OPTION_COUNT || (*seen & 1u << i) || (limit->algorithm == SLUICE_DISTINCT && !is_estimated(limit)) ||
+	if (i == OPTION_COUNT || (*seen & 1u << i) || (limit->algorithm == SLUICE_DISTINCT && !sl_rule_estimates(limit)) ||
 	    (limit->algorithm == SLUICE_FIXED_WINDOW && limit->calendar == SLUICE_CALENDAR_NONE))
 		return fail_no_option(in, limit, word);
 	if (limit->quota == 0 && limit->algorithm != SLUICE_SLIDING_BUCKETS && limit->calendar == SLUICE_CALENDAR_NONE)
@@ -316,8 +329,10 @@ static sluice_err read_options(struct sl_reading *in, struct sluice_limit *limit
 	bool bucket = sl_rule_has(limit, SL_DRAINS);
 	if (bucket)
 		limit->burst = limit->quota;
-	if (is_estimated(limit))
+	if (sl_rule_estimates(limit)) {
 		limit->edge = SLUICE_EDGE_DENY;
+		limit->burst = SL_REGISTERS;
+	}
 	while (in->at < in->end) {
 		sluice_err err = read_option(in, limit, &seen);
 		if (err != SLUICE_OK)
@@ -370,9 +385,13 @@ static void print_options(struct sl_out *out, const struct sluice_limit *limit) 
 		sl_print_duration(out, limit->precision_ns);
 		sl_out_str(out, " edge ");
 		sl_out_str(out, edges[limit->edge]);
-	} else if (is_estimated(limit)) {
+	} else if (sl_rule_estimates(limit)) {
 		sl_out_str(out, " edge ");
 		sl_out_str(out, edges[limit->edge]);
+		if (limit->burst != SL_REGISTERS) {
+			sl_out_str(out, " registers ");
+			sl_out_u64(out, limit->burst);
+		}
 	} else if (limit->quota != 0 && sl_rule_has(limit, SL_DRAINS)) {
 		sl_out_str(out, limit->algorithm == SLUICE_TOKEN_BUCKET ? " burst " : " queue ");
 		sl_out_u64(out, limit->burst);

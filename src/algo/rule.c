@@ -8,8 +8,8 @@
  *          of windows that are spread: 4096 + 2048 + phase's upper 11 bits       44..39 its lower 6, 38..0 window in ms
  *   name   hash of the policy's name, never 0; or, without a name, the rate of a bucket; or 0: then kind alone says it
  *
- * Quota, burst, queue and edge are left out on purpose: changing them keeps the counter. In CHECK the rate of a bucket
- * is in, because there it is not an operator who changes one limit but two callers who hold two.
+ * Quota, burst, queue, edge and registers are left out on purpose: changing them keeps the counter. In CHECK the rate
+ * of a bucket is in, because there it is not an operator who changes one limit but two callers who hold two.
  *
  * The tick of a bucket is the finest of 1 ns, 1 us, 1 ms in which the window is below the number of ticks that still
  * leaves room for the debt in a state of 16 bytes (bucket.c): W < 2^32 ns, else W < 2^41 us, else ms. */
@@ -155,13 +155,17 @@ static bool spread_is_valid(const struct sluice_limit *limit) {
 	       limit->derived[SL_AHEAD_NS] == ahead_of(limit) && limit->derived[SL_AHEAD_NS] < limit->window_ns;
 }
 
+static bool registers_are_valid(uint32_t registers) {
+	return registers >= SL_REGISTERS_MIN && registers <= SL_REGISTERS_MAX && (registers & (registers - 1)) == 0;
+}
+
 /* Of concurrency and distinct. */
 static bool members_are_valid(const struct sluice_limit *limit) {
-	bool estimated = limit->algorithm == SLUICE_DISTINCT && limit->quota > SL_EXACT_MEMBERS;
-	if (limit->burst != 0 || limit->bucket_count != 0 || limit->precision_ns != 0)
+	if (limit->bucket_count != 0 || limit->precision_ns != 0)
 		return false;
-	return estimated ? limit->edge == SLUICE_EDGE_DENY || limit->edge == SLUICE_EDGE_ALLOW
-	                 : limit->edge == SLUICE_EDGE_COUNT;
+	if (!sl_rule_estimates(limit))
+		return limit->burst == 0 && limit->edge == SLUICE_EDGE_COUNT;
+	return (limit->edge == SLUICE_EDGE_DENY || limit->edge == SLUICE_EDGE_ALLOW) && registers_are_valid(limit->burst);
 }
 
 static bool calendar_is_valid(const struct sluice_limit *limit) {
@@ -225,7 +229,12 @@ static bool has_numbers(const struct sluice_limit *limit) {
 static void widen(struct sluice_limit *limit, struct sl_identity identity, uint64_t rate) {
 	SL_ASSERT(rate >= 1 && rate <= UINT32_MAX);
 	limit->quota = sl_rule_has(limit, SL_DRAINS) ? (uint32_t)rate : UINT32_MAX;
-	limit->burst = sl_rule_has(limit, SL_DRAINS) ? UINT32_MAX : sl_rule_spreads(limit) ? limit->burst : 0;
+	if (sl_rule_has(limit, SL_DRAINS))
+		limit->burst = UINT32_MAX;
+	else if (sl_rule_has(limit, SL_TAKES_MEMBER))
+		limit->burst = limit->burst != 0 ? limit->burst : SL_REGISTERS;
+	else if (!sl_rule_spreads(limit))
+		limit->burst = 0;
 	sl_rule_derive(limit);
 	limit->derived[SL_IDENT_KIND] = identity.kind;
 	limit->derived[SL_IDENT_NAME] = identity.name;

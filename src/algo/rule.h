@@ -10,6 +10,13 @@ enum {
 	SL_MS_NS = 1000000,
 	SL_BUCKETS_MAX = 4096,   /* W / P of sliding-buckets */
 	SL_EXACT_MEMBERS = 1024, /* distinct: up to this quota members are counted exactly, above it estimated */
+	/* registers of the estimate: a power of two, `registers N`; 4,096 where nothing is said */
+	SL_REGISTER_BITS_MIN = 10,
+	SL_REGISTER_BITS = 12,
+	SL_REGISTER_BITS_MAX = 15,
+	SL_REGISTERS_MIN = 1 << SL_REGISTER_BITS_MIN,
+	SL_REGISTERS = 1 << SL_REGISTER_BITS,
+	SL_REGISTERS_MAX = 1 << SL_REGISTER_BITS_MAX,
 	/* in the place of W / P of an identity: a window of the calendar, whose unit stands in the bits below, and its
 	 * zone's hash in the place of the window */
 	SL_CALENDAR_BIT = 4096,
@@ -65,6 +72,22 @@ static inline bool sl_rule_needs_key(const struct sluice_limit *limit) {
 /* Gives such a rule, a copy of it, the phase of a key: the same for the same identity and key in every process, store
  * and node. Others stay as they are. About 30 ns. */
 void sl_rule_key(struct sluice_limit *limit, struct sluice_bytes key);
+
+/* ---- members that are estimated (hll.c) -------------------------------------------------------------------------- */
+
+/* Whether members are counted by an estimate once there are many: distinct above 1,024. */
+static inline bool sl_rule_estimates(const struct sluice_limit *limit) {
+	return limit->algorithm == SLUICE_DISTINCT && limit->quota > SL_EXACT_MEMBERS;
+}
+
+/* By how many registers, as a power of two, a counter of the limit is estimated from when it has to be; of one that
+ * counts exactly, what is said where nothing is. */
+static inline uint32_t sl_rule_register_bits(const struct sluice_limit *limit) {
+	if (!sl_rule_estimates(limit))
+		return SL_REGISTER_BITS;
+	SL_DEBUG_ASSERT(limit->burst >= SL_REGISTERS_MIN && limit->burst <= SL_REGISTERS_MAX);
+	return (uint32_t)__builtin_ctz(limit->burst);
+}
 
 /* A token-bucket from numbers: quota 1..4294967295 a window of 1 ms..3660 d, burst 1..4294967295. SLUICE_OK, or
  * SLUICE_E_RANGE with `error` (may be NULL) saying which number and what would be right. */

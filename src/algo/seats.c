@@ -39,7 +39,16 @@ struct header {
 };
 
 static uint64_t sketch_bytes(uint32_t flags) {
-	return flags & SL_PLACES_SKETCH ? sizeof(struct sl_hll) : 0;
+	return flags & SL_PLACES_SKETCH ? sl_hll_bytes(sl_seats_sketch_bits(flags)) : 0;
+}
+
+/* Whether a block of ours can have these. */
+static bool flags_are_known(uint32_t flags) {
+	uint32_t low = flags & ((1u << SL_PLACES_BITS_SHIFT) - 1), bits = flags >> SL_PLACES_BITS_SHIFT;
+	if (low > (SL_PLACES_WEIGHTED | SL_PLACES_SKETCH))
+		return false;
+	return bits == 0 || (low == SL_PLACES_SKETCH && bits >= SL_REGISTER_BITS_MIN && bits <= SL_REGISTER_BITS_MAX &&
+	                     bits != SL_REGISTER_BITS);
 }
 
 uint64_t sl_seats_bytes(uint64_t count, uint32_t flags) {
@@ -52,7 +61,7 @@ static void find_parts(struct sl_seats *p, void *block, uint64_t block_bytes) {
 	unsigned char *at = block;
 	if (block_bytes >= HEADER_BYTES)
 		memcpy(&header, block, HEADER_BYTES);
-	if (header.flags > (SL_PLACES_WEIGHTED | SL_PLACES_SKETCH) || header.capacity > PLACES_MAX ||
+	if (!flags_are_known(header.flags) || header.capacity > PLACES_MAX ||
 	    sl_seats_bytes(header.capacity, header.flags) > block_bytes)
 		header = (struct header){0, 0};
 	p->capacity = header.capacity;
@@ -68,6 +77,13 @@ static void find_parts(struct sl_seats *p, void *block, uint64_t block_bytes) {
 	p->ids = p->ends + header.capacity;
 	if (header.flags & SL_PLACES_WEIGHTED)
 		p->costs = (uint32_t *)(void *)(p->ids + header.capacity);
+}
+
+bool sl_seats_have_registers(const void *block, uint64_t block_bytes) {
+	struct header header = {0, 0};
+	if (block_bytes >= HEADER_BYTES)
+		memcpy(&header, block, HEADER_BYTES);
+	return header.flags >> SL_PLACES_BITS_SHIFT != 0 && flags_are_known(header.flags);
 }
 
 static void count_live(struct sl_seats *p) {
@@ -98,27 +114,28 @@ static sluice_ns last_of(const struct sl_counter *counter, sluice_ns now) {
 	return sl_min(counter->block != NULL ? counter->state.w[0] : now, UINT64_MAX - 1); /* time has an end after it */
 }
 
-/* The seat after (end, index) in the order of their ends; SL_NO_PLACE: there is none. */
-static uint32_t next_to_end(const struct sl_seats *p, sluice_ns end, uint32_t index) {
-	uint32_t next = SL_NO_PLACE;
+/* Those that end first, in that order: one pass, in which most are later than the last that is kept. */
+static uint32_t first_to_end(const struct sl_seats *p, uint32_t first[SLUICE_CHARGES_MAX]) {
+	uint32_t count = 0;
 	for (uint32_t i = 0; i < p->capacity; i++) {
-		bool is_after = p->ends[i] > end || (p->ends[i] == end && index != SL_NO_PLACE && i > index);
-		if (p->ends[i] > p->t && is_after && (next == SL_NO_PLACE || p->ends[i] < p->ends[next]))
-			next = i;
+		if (p->ends[i] <= p->t || (count == SLUICE_CHARGES_MAX && p->ends[i] >= p->ends[first[count - 1]]))
+			continue;
+		uint32_t at = count < SLUICE_CHARGES_MAX ? count++ : count - 1;
+		for (; at > 0 && p->ends[first[at - 1]] > p->ends[i]; at--)
+			first[at] = first[at - 1];
+		first[at] = i;
 	}
-	return next;
+	return count;
 }
 
 void sl_seats_describe(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now,
                        struct sluice_inspection *told) {
 	const struct sl_seats *p = sl_seats_look(counter, now);
-	uint32_t i = next_to_end(p, p->t, SL_NO_PLACE);
+	uint32_t first[SLUICE_CHARGES_MAX], count = first_to_end(p, first);
 	told->used = p->held;
-	while (i != SL_NO_PLACE && told->charge_count < SLUICE_CHARGES_MAX) {
-		sl_describe_charge(told, p->ends[i] - sl_min(p->ends[i], limit->window_ns), p->ends[i],
-		                   p->costs != NULL ? p->costs[i] : 1);
-		i = next_to_end(p, p->ends[i], i);
-	}
+	for (uint32_t k = 0; k < count; k++)
+		sl_describe_charge(told, p->ends[first[k]] - sl_min(p->ends[first[k]], limit->window_ns), p->ends[first[k]],
+		                   p->costs != NULL ? p->costs[first[k]] : 1);
 	told->charges_in_all = (uint32_t)sl_max(told->charge_count, p->live);
 }
 
@@ -176,18 +193,27 @@ static uint64_t pick(const struct sl_seats *p, uint64_t low, uint64_t high, uint
 	return picked;
 }
 
-static uint64_t first_end(const struct sl_seats *p) {
+static uint64_t first_end_after(const struct sl_seats *p, sluice_ns instant) {
 	uint64_t first = UINT64_MAX;
 	for (uint32_t i = 0; i < p->capacity; i++)
-		first = p->ends[i] > p->t && p->ends[i] < first ? p->ends[i] : first;
+		first = p->ends[i] > instant && p->ends[i] < first ? p->ends[i] : first;
 	return first;
+}
+
+uint64_t sl_seats_ended(const struct sl_seats *p, sluice_ns instant) {
+	return cut_at(p, p->t, instant).cost;
+}
+
+sluice_ns sl_seats_next_end(const struct sl_seats *p, sluice_ns instant) {
+	uint64_t end = first_end_after(p, sl_max(p->t, instant));
+	return end != UINT64_MAX ? end : 0;
 }
 
 /* Halves between low, up to which too little ends, and high, the end of one up to which enough does: by the one that
  * stands in the middle (ends mostly rise along the block), and in turns by the middle value, which bounds the rounds.
  */
 sluice_ns sl_seats_wait(const struct sl_seats *p, uint64_t keep) {
-	uint64_t need = p->held - keep, low = p->t, high = p->last_end, first = first_end(p), pivot;
+	uint64_t need = p->held - keep, low = p->t, high = p->last_end, first = first_end_after(p, p->t), pivot;
 	uint32_t left = p->live;
 	SL_ASSERT(keep < p->held && p->live != 0);
 	if (cut_at(p, low, first).cost >= need)

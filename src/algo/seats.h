@@ -8,9 +8,22 @@
 
 /* What the header of a block says. */
 enum {
-	SL_PLACES_WEIGHTED = 1, /* costs are kept; else each is 1 */
-	SL_PLACES_SKETCH = 2,   /* distinct above 1,024: a sketch stands before the seats (hll.h) */
+	SL_PLACES_WEIGHTED = 1,   /* costs are kept; else each is 1 */
+	SL_PLACES_SKETCH = 2,     /* distinct above 1,024: a sketch stands before the seats (hll.h), */
+	SL_PLACES_BITS_SHIFT = 8, /* of 2^n registers, n in the bits from here on: 10, 11, 13, 14, 15; 0: 2^12 */
 };
+
+/* The flags of a block with a sketch of 2^bits registers; and how many a block has by its flags, if it has one. */
+static inline uint32_t sl_seats_sketch_flags(uint32_t bits) {
+	return SL_PLACES_SKETCH | (bits == SL_REGISTER_BITS ? 0 : bits << SL_PLACES_BITS_SHIFT);
+}
+
+static inline uint32_t sl_seats_sketch_bits(uint32_t flags) {
+	return flags >> SL_PLACES_BITS_SHIFT != 0 ? flags >> SL_PLACES_BITS_SHIFT : SL_REGISTER_BITS;
+}
+
+/* Whether a block of seats has a sketch of another number of registers than is usual, chosen by a limit. */
+bool sl_seats_have_registers(const void *block, uint64_t block_bytes);
 
 /* Finds out how the seats stand at `now`, into counter->seats, spare not yet looked for. O(seats). */
 struct sl_seats *sl_seats_look(struct sl_counter *counter, sluice_ns now);
@@ -38,6 +51,10 @@ static inline sluice_ns sl_seats_end(const struct sluice_limit *limit, sluice_ns
 static inline sluice_ns sl_seats_wait_for(const struct sl_seats *seats, sluice_ns end) {
 	return end > seats->t ? sl_min(end - seats->t, SLUICE_NEVER - 1) : 0;
 }
+
+/* What of that which counts has ended by an instant; the first end after one, 0: there is none. O(seats). */
+uint64_t sl_seats_ended(const struct sl_seats *seats, sluice_ns instant);
+sluice_ns sl_seats_next_end(const struct sl_seats *seats, sluice_ns instant);
 
 /* Looks for a dead seat. O(seats). */
 void sl_seats_find_spare(struct sl_seats *seats);

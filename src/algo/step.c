@@ -214,6 +214,10 @@ sluice_ns sl_step_leaves(const struct sluice_limit *limit, sluice_ns instant) {
 	}
 }
 
+bool sl_step_goes_at_once(const struct sluice_limit *limit) {
+	return sl_rule_algorithm(limit) == SLUICE_FIXED_WINDOW;
+}
+
 uint64_t sl_step_most(const struct sluice_limit *limit) {
 	const uint64_t quota = limit->quota;
 	if (quota == 0 && sl_rule_has(limit, SL_HAS_COUNTER))

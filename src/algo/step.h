@@ -81,6 +81,9 @@ struct sl_reach sl_step_reach(const struct sluice_limit *limit, sluice_ns t);
  * ends before. */
 sluice_ns sl_step_leaves(const struct sluice_limit *limit, sluice_ns instant);
 
+/* Whether all that was charged within a window goes at once, with the window. */
+bool sl_step_goes_at_once(const struct sluice_limit *limit);
+
 /* The most that a limit admits in any half-open window of its length, as docs/limits.md states it: cost, of concurrency
  * in flight at any instant, of distinct how many members. Net of refunds, while the limit is unchanged and its store is
  * not full. UINT64_MAX where no bound is stated: unlimited, and members that are estimated. O(1). */
