@@ -479,45 +479,39 @@ sluice_err decide_several(struct sluice_store *store, struct sluice_call *call, 
 	return err == SLUICE_E_FULL ? decide_any(store, call, parts, decisions, homes, home_count, NULL) : err;
 }
 
-static sluice_err inspect_placed(struct sluice_store *store, struct sluice_call *call, const struct sl_place *places,
-                                 struct sluice_inspection *list) {
-	struct part parts[SLUICE_ITEMS_MAX];
-	struct sluice_decision decisions[SLUICE_ITEMS_MAX];
-	struct sl_bucket *homes[SLUICE_ITEMS_MAX + 2];
-	uint32_t home_count = 0;
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		parts[i].place = &places[i];
-		if (places[i].home != NULL)
-			home_count = add_home(homes, home_count, places[i].home);
-	}
-	return decide_any(store, call, parts, decisions, homes, home_count, list);
+/* Looks at one limit's counter under its own lock. */
+static sluice_err inspect_one(struct sluice_store *store, const struct sluice_item *item, sluice_ns now,
+                              struct sluice_inspection *told) {
+	struct sluice_limit limit = *item->limit; /* as its key makes it: windows that are spread */
+	struct sluice_item keyed = *item;
+	struct sluice_call call = {
+		.items = &keyed, .item_count = 1, .cost = 1, .operation = SLUICE_PEEK, .want_next = true, .now = now};
+	struct sl_place place = {.home = NULL};
+	struct part part;
+	struct sluice_decision decision;
+	struct sl_bucket *homes[2];
+	sluice_err err;
+	sl_rule_key(&limit, item->key);
+	keyed.limit = &limit;
+	if (item_has_counter(&keyed))
+		place = part_place(store, &keyed);
+	part.place = &place;
+	homes[0] = place.home;
+	sl_answer_clear(&call);
+	do {
+		err = decide_any(store, &call, &part, &decision, homes, place.home != NULL, told);
+	} while (sl_is_held_up(err) && sl_held_up_wait(store, &err));
+	return err;
 }
 
 sluice_err sluice_inspect(struct sluice_store *store, const struct sluice_item *items, uint32_t count, sluice_ns now,
                           struct sluice_inspection *list) {
-	struct sluice_call call = {.items = items, .item_count = count, .operation = SLUICE_PEEK, .now = now};
-	struct sl_place places[SLUICE_ITEMS_MAX];
-	struct sluice_item keyed[SLUICE_ITEMS_MAX];
-	struct sluice_limit limits[SLUICE_ITEMS_MAX]; /* as their keys make them: windows that are spread */
-	sluice_err err;
-	call.cost = 1;
-	call.want_next = true;
+	const struct sluice_call call = {
+		.items = items, .item_count = count, .cost = 1, .operation = SLUICE_PEEK, .now = now};
 	if (store == NULL || (list == NULL && count != 0))
 		return SLUICE_E_MISUSE;
-	err = store->owner == 0 ? SLUICE_E_BUSY : sl_call_validate(&call);
-	if (err != SLUICE_OK)
-		return err;
-	for (uint32_t i = 0; i < count; i++) {
-		keyed[i] = items[i];
-		limits[i] = *items[i].limit;
-		sl_rule_key(&limits[i], items[i].key);
-		keyed[i].limit = &limits[i];
-		places[i] = item_has_counter(&keyed[i]) ? part_place(store, &keyed[i]) : (struct sl_place){.home = NULL};
-	}
-	call.items = keyed;
-	sl_answer_clear(&call);
-	do {
-		err = inspect_placed(store, &call, places, list);
-	} while (sl_is_held_up(err) && sl_held_up_wait(store, &err));
+	sluice_err err = store->owner == 0 ? SLUICE_E_BUSY : sl_call_validate(&call);
+	for (uint32_t i = 0; i < count && err == SLUICE_OK; i++)
+		err = inspect_one(store, &items[i], now, &list[i]);
 	return err;
 }

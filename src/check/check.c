@@ -138,7 +138,7 @@ static inline uint64_t extras_of(const struct sluice_call *call) {
 }
 
 static inline uint64_t item_extras(const struct sluice_item *item) {
-	return item->cost | item->bound | item->member.len | (uintptr_t)item->terms | item->ttl_ns;
+	return item->cost | item->bound | item->quota | item->member.len | (uintptr_t)item->terms | item->ttl_ns;
 }
 
 /* Whether a call is about charging, done or tried: what most are. */

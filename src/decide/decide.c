@@ -150,13 +150,23 @@ static void judge(struct sl_deciding *d, struct sl_cell *c, bool charge) {
 		sl_decide_bound(c->decision, (sluice_bound)c->bound, SLUICE_NEVER);
 }
 
+/* I4: quotas that would deny are observed where another one admits. */
+static void weigh_quotas(struct sl_deciding *d) {
+	bool admits = false;
+	for (uint32_t i = 0; i < d->call->item_count; i++)
+		admits = admits || (d->cells[i]->quota && d->cells[i]->decision->allowed);
+	for (uint32_t i = 0; i < d->call->item_count; i++)
+		if (d->cells[i]->quota)
+			d->cells[i]->observed = admits && !d->cells[i]->decision->allowed;
+}
+
 static bool judge_all(struct sl_deciding *d, bool charge) {
 	bool allowed = true;
-	for (uint32_t i = 0; i < d->call->item_count; i++) {
-		struct sl_cell *c = d->cells[i];
-		judge(d, c, charge);
-		allowed = allowed && (c->decision->allowed || c->observed);
-	}
+	for (uint32_t i = 0; i < d->call->item_count; i++)
+		judge(d, d->cells[i], charge);
+	weigh_quotas(d);
+	for (uint32_t i = 0; i < d->call->item_count; i++)
+		allowed = allowed && (d->cells[i]->decision->allowed || d->cells[i]->observed);
 	return allowed;
 }
 
@@ -218,6 +228,7 @@ static void look_charged(struct sl_deciding *d) {
 static bool deny_group(struct sl_deciding *d, const struct sl_shortage *shortage) {
 	uint8_t leader = d->cells[shortage->cell]->leader;
 	bool enforced = false;
+	uint32_t denied = 0; /* a bit for each that this is about */
 	SL_ASSERT(shortage->bound != SLUICE_BOUND_NONE && d->cells[shortage->cell]->charged);
 	for (uint32_t i = 0; i < d->call->item_count; i++) {
 		struct sl_cell *c = d->cells[i];
@@ -225,8 +236,11 @@ static bool deny_group(struct sl_deciding *d, const struct sl_shortage *shortage
 			continue;
 		sl_cell_judge(d, c, c->cost, c->decision);
 		sl_decide_bound(c->decision, shortage->bound, shortage->wait_ns);
-		enforced = enforced || !c->observed;
+		denied |= 1u << i;
 	}
+	weigh_quotas(d);
+	for (uint32_t i = 0; i < d->call->item_count; i++)
+		enforced = enforced || ((denied >> i & 1) != 0 && !d->cells[i]->observed);
 	return enforced;
 }
 

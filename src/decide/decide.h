@@ -18,7 +18,9 @@
  * I2  Observed limits are decided like the others, never deny, and are charged only where they would have admitted;
  *     candidates (SLUICE_TRIED) are charged through others only.
  * I3  A call that is denied, that only looks, or that fails changes no cell, but for what a denial leaves with limits
- *     that have terms. */
+ *     that have terms.
+ * I4  Of limits that are quotas (sluice_item.quota) all deny together, or none does: where one admits, those that would
+ *     deny are observed in this call; where none admits, all are enforced. */
 #ifndef SL_DECIDE_H
 #define SL_DECIDE_H
 
@@ -42,6 +44,7 @@ struct sl_cell {
 	uint8_t bound;                     /* enum sluice_bound that it has met before the call: it denies, for good */
 	bool counts;                       /* it has a counter: not `unlimited`, and no bound met before */
 	bool observed;                     /* it takes no part in the merged answer */
+	bool quota;                        /* it is enforced only where all that say so deny: I4 */
 	bool tried;                        /* a candidate: it charges nothing itself either */
 	bool there;                        /* its counter exists */
 	bool plain;                        /* the counter has no companions, and the call brings none */
@@ -165,6 +168,7 @@ static inline void sl_cell_set_up(struct sl_cell *c, const struct sluice_call *c
 	c->counts = sl_rule_has(item->limit, SL_HAS_COUNTER) && item->bound == SLUICE_BOUND_NONE;
 	c->ttl_ns = c->counts ? sl_item_ttl(call, item) : 0;
 	c->observed = item->observed != 0;
+	c->quota = item->quota != 0 && item->observed == 0;
 	c->tried = item->observed == SLUICE_TRIED;
 	c->plain = c->ttl_ns == 0;
 	c->kept = c->charged = c->forced = c->corrects = c->gone = c->struck = false;

@@ -516,6 +516,47 @@ static void a_batch_may_hold_calls_of_no_limit(void **state) {
 	}
 }
 
+/* Of quotas all deny or none does: what denies beside one that admits is observed; what admits is charged. */
+static void quotas_deny_together_or_not_at_all(void **state) {
+	static const struct {
+		const char *limits[3];     /* of the keys a, b, c; the third is no quota */
+		const char *want, *merged; /* of each: whether it admits, and what is left; all of them: how it ends */
+	} rows[] = {
+		{{"fixed-window 1/1m", "fixed-window 2/1m", NULL}, "y0 y1", "y0"},
+		{{"fixed-window 1/1m", "fixed-window 2/1m", NULL}, "n0 y0", "y0"}, /* the second alone is charged */
+		{{"fixed-window 1/1m", "fixed-window 2/1m", NULL}, "n0 n0", "n0"},
+		{{"fixed-window 1/1m", "fixed-window 3/1m", "fixed-window 0/1m"}, "n0 y1 n0", "n0"}, /* nothing is charged */
+		{{"fixed-window 1/1m", "fixed-window 3/1m", "fixed-window 1/1m"}, "n0 y0 y0", "y0"},
+		{{"fixed-window 1/1m", "fixed-window 3/1m", "fixed-window 2/1m"}, "n0 n0 y1", "n0"},
+		{{"fixed-window 1/1m", NULL, NULL}, "n0", "n0"}, /* all of one */
+	};
+	static const char *const keys[] = {"a", "b", "c"};
+	for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+		struct sluice_limit limits[3];
+		struct sluice_item items[3];
+		struct sluice_decision each[3];
+		struct sluice_call call = {.items = items, .cost = 1, .now = START_MS * MS, .each = each};
+		char got[64] = "";
+		while (call.item_count < 3 && rows[r].limits[call.item_count] != NULL) {
+			uint32_t i = call.item_count++;
+			limits[i] = limit_of(rows[r].limits[i]);
+			items[i] = (struct sluice_item){.limit = &limits[i], .key = sl_str(keys[i]), .quota = i < 2};
+		}
+		for (int peek = 1; peek >= 0; peek--) { /* it is foreseen, but for what is left */
+			call.operation = peek ? SLUICE_PEEK : SLUICE_CHARGE;
+			assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
+			assert_int_equal(call.merged.allowed, rows[r].merged[0] == 'y');
+			assert_int_equal(call.granted, call.merged.allowed);
+		}
+		for (uint32_t i = 0; i < call.item_count; i++)
+			snprintf(got + strlen(got), sizeof got - strlen(got), "%s%c%u", i == 0 ? "" : " ",
+			         each[i].allowed ? 'y' : 'n', each[i].remaining);
+		assert_string_equal(got, rows[r].want);
+		if (call.merged.allowed)
+			assert_true(each[call.merged.index].allowed); /* one that is observed decides nothing */
+	}
+}
+
 /* Without a store, or behind a fork that has none of its own, each call of a batch says why, and nothing else. */
 static void a_batch_without_a_store_decides_none(void **state) {
 	struct sluice_store *store = *state;
@@ -559,6 +600,7 @@ int main(void) {
 		IN_A_STORE(the_least_remaining_decides_when_allowed),
 		IN_A_STORE(the_longest_wait_decides_when_denied),
 		IN_A_STORE(an_observed_limit_denies_nobody),
+		IN_A_STORE(quotas_deny_together_or_not_at_all),
 		IN_A_STORE(more_than_sixteen_limits_are_refused),
 		IN_A_STORE(null_pointers_and_unknown_operations_are_refused),
 		IN_A_STORE(a_batch_decides_each_call_by_itself),

@@ -4,11 +4,13 @@
 
 #include "hosts/library/anchor.h"
 #include "os/file.h"
+#include "os/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -370,6 +372,45 @@ static void test_private_clock(void **state) {
 	sluice_store_close(store);
 }
 
+/* ---- memory brought in ahead ----------------------------------------------------------------------------------- */
+
+/* In pieces of any size, each page is reached, and counters stay what they are. */
+static void test_pretouch(void **state) {
+	static const uint64_t pieces[] = {1, 4096, MIB + 1, 3 * MIB, UINT64_MAX};
+	struct home_paths *paths = *state;
+	for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+		struct sluice_store *store =
+			open_or_fail(&(struct sluice_store_options){.memory_bytes = 9 * MIB, .pretouch = i % 2 == 0});
+		unsigned char there[9 * MIB / 4096];
+		uint64_t at = 0, steps = 0, before;
+		assert_int_equal(remaining_after(store, "5/1h", "a"), 4);
+		do {
+			before = at;
+			at = sluice_store_pretouch(store, at, pieces[i]);
+			assert_true(at == 0 || (at > before && at % 4096 == 0));
+		} while (at != 0 && ++steps < 10000);
+		assert_true(steps <= 5);
+		assert_int_equal(mincore(store->header, 9 * MIB, there), 0);
+		for (size_t page = 0; page < sizeof there; page++)
+			assert_true(there[page] & 1);
+		assert_int_equal(remaining_after(store, "5/1h", "a"), 3);
+		assert_int_equal(sluice_store_pretouch(store, 9 * MIB, 1), 0);
+		assert_null(sluice_store_verify(store));
+		sluice_store_close(store);
+	}
+	struct sluice_store *file = open_or_fail(&(struct sluice_store_options){.file = paths->file, .pretouch = true});
+	assert_int_equal(sluice_store_pretouch(file, 0, 1), 0);
+	sluice_store_close(file);
+}
+
+/* The kernel says how much there is, and a control group can only leave less. */
+static void test_memory_available(void **state) {
+	uint64_t available = sl_memory_available();
+	(void)state;
+	assert_true(available > MIB);
+	assert_true(available == UINT64_MAX || available <= (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)getpagesize());
+}
+
 int main(void) {
 #define ENTRY(test) cmocka_unit_test_setup_teardown(test, home_setup, home_teardown)
 	const struct CMUnitTest tests[] = {
@@ -388,6 +429,8 @@ int main(void) {
 		ENTRY(test_remote_filesystems_are_named),
 		ENTRY(test_clock_goes_on),
 		ENTRY(test_private_clock),
+		ENTRY(test_pretouch),
+		ENTRY(test_memory_available),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
