@@ -8,12 +8,17 @@
  * nobody's address. What is longer than SLUICE_KEY_BYTES_MAX is folded (key.h), and can't be undone.
  *
  * One pass: attributes into an array by number, in their forms (attribute.h); then each limit in file order:
- * conditions, overrides, key. Nothing is allocated; a key is written to the caller's buffer and taken back if its limit
- * does not apply.
+ * conditions, overrides, key. Where there are many, of limits or of a limit's overrides, an index tells those whose
+ * conditions may hold, in the same order (index.h). Nothing is allocated; a key is written to the caller's buffer and
+ * taken back if its limit does not apply.
  */
 #include "algo/traits.h"
+#include "base/assert.h"
 #include "policy/attribute.h"
+#include "policy/explain.h"
+#include "policy/index.h"
 #include "policy/key.h"
+#include "policy/quotas.h"
 #include "policy/route.h"
 
 /* A member, as it is: it stands in no key. */
@@ -36,6 +41,8 @@ int sl_value_compare(const void *a, const void *b) {
 
 static bool is_exactly(const struct sl_condition *condition, struct sluice_bytes value) {
 	uint32_t low = 0, high = condition->exact_count;
+	if (high == 1)
+		return sl_bytes_equal(condition->exact[0], value);
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 		int order = sl_value_compare(&condition->exact[middle], &value);
@@ -49,6 +56,27 @@ static bool is_exactly(const struct sl_condition *condition, struct sluice_bytes
 	return false;
 }
 
+/* An IPv6 value is a network already, of ipv6-prefix bits. */
+static bool is_in_networks(const struct sl_condition *condition, struct sluice_bytes value) {
+	struct sl_network of;
+	if (!sl_network_parse(value, &of, NULL))
+		return false;
+	for (uint32_t i = 0; i < condition->network_count; i++)
+		if (sl_network_covers(&condition->networks[i], &of))
+			return true;
+	return false;
+}
+
+static bool ends_as_said(const struct sl_condition *condition, struct sluice_bytes value) {
+	for (uint32_t i = 0; i < condition->suffix_count; i++) {
+		struct sluice_bytes suffix = condition->suffixes[i];
+		const char *end = (const char *)value.data + value.len;
+		if (suffix.len < value.len && memcmp(suffix.data, end - suffix.len, suffix.len) == 0)
+			return true;
+	}
+	return false;
+}
+
 bool sl_condition_holds(const struct sl_condition *condition, struct sluice_bytes value) {
 	if (is_exactly(condition, value))
 		return true;
@@ -57,6 +85,10 @@ bool sl_condition_holds(const struct sl_condition *condition, struct sluice_byte
 		if (prefix.len <= value.len && (prefix.len == 0 || memcmp(prefix.data, value.data, prefix.len) == 0))
 			return true;
 	}
+	if (condition->network_count != 0)
+		return is_in_networks(condition, value);
+	if (condition->suffix_count != 0)
+		return ends_as_said(condition, value);
 	return condition->has_parts && sl_routes_hold(condition, value);
 }
 
@@ -66,27 +98,46 @@ bool sl_when_holds(const struct sl_when *when, const struct sluice_bytes *values
 		if (value.data == NULL || !sl_condition_holds(&when->list[i], value))
 			return false;
 	}
+	for (uint32_t i = 0; i < when->except_count; i++)
+		if (sl_when_holds(&when->except[i], values))
+			return false;
 	return true;
 }
 
 /* ---- one limit ----------------------------------------------------------------------------------------------- */
 
-/* What counts for a request, and for whom it is enforced: the first override that fits, else the limit itself. */
-static const struct sluice_limit *choose(const struct sl_ruleset_limit *limit, const struct sluice_bytes *values,
-                                         const struct sl_rollout **rollout) {
-	for (uint32_t i = 0; i < limit->shown.override_count; i++) {
-		const struct sl_override *override = &limit->overrides[i];
-		if (sl_when_holds(&override->when, values)) {
-			*rollout = &override->rollout;
-			return override->own ? &override->limit : &limit->shown.limit;
-		}
-	}
-	*rollout = &limit->rollout;
-	return &limit->shown.limit;
+/* The number of the first override that fits, of many; their count: none does. */
+static __attribute__((noinline)) uint32_t find_override(const struct sl_ruleset_limit *limit,
+                                                        const struct sluice_bytes *values) {
+	struct sl_index_walk walk;
+	sl_index_begin(limit->index, values, &walk);
+	for (uint32_t i = sl_index_next(&walk); i != SL_INDEX_END; i = sl_index_next(&walk))
+		if (sl_when_holds(&limit->overrides[i].when, values))
+			return i;
+	return limit->shown.override_count;
 }
 
-static bool write_part(const struct sluice_policy *policy, const struct sl_key_part *part,
-                       const struct sluice_bytes *values, struct sl_out *out) {
+/* What counts for a request, and for whom it is enforced: the first override that fits, else the limit itself. */
+static inline __attribute__((always_inline)) const struct sluice_limit *
+choose(const struct sl_ruleset_limit *limit, const struct sluice_bytes *values, const struct sl_rollout **rollout) {
+	uint32_t i = 0, count = limit->shown.override_count;
+	if (count != 0 && limit->index != NULL)
+		i = find_override(limit, values);
+	else
+		while (i < count && !sl_when_holds(&limit->overrides[i].when, values))
+			i++;
+	if (i == count) {
+		*rollout = &limit->rollout;
+		return &limit->shown.limit;
+	}
+	const struct sl_override *override = &limit->overrides[i];
+	*rollout = &override->rollout;
+	return override->own ? &override->limit : &limit->shown.limit;
+}
+
+static inline __attribute__((always_inline)) bool write_part(const struct sluice_policy *policy,
+                                                             const struct sl_key_part *part,
+                                                             const struct sluice_bytes *values, struct sl_out *out) {
 	for (uint32_t i = 0; i < part->count; i++) {
 		struct sluice_bytes value = values[part->choices[i]];
 		if (value.data == NULL)
@@ -101,8 +152,9 @@ static bool write_part(const struct sluice_policy *policy, const struct sl_key_p
 }
 
 /* Writes the key of a request; false, with nothing written, where a part of it is absent. */
-static bool write_key(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit,
-                      const struct sluice_bytes *values, struct sl_out *out) {
+static inline __attribute__((always_inline)) bool write_key(const struct sluice_policy *policy,
+                                                            const struct sl_ruleset_limit *limit,
+                                                            const struct sluice_bytes *values, struct sl_out *out) {
 	char *start = out->at;
 	for (uint32_t i = 0; i < limit->part_count; i++) {
 		if (i > 0)
@@ -126,16 +178,36 @@ static __attribute__((noinline)) uint32_t cost_of(const struct sl_ruleset_limit 
 	return cost->header == NULL ? cost->cost : 0;
 }
 
-/* Fills the item of a limit that applies; false, with nothing written, where what it counts by is absent. */
-static bool fill_item(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit,
-                      const struct sluice_bytes *values, struct sluice_bytes member, struct sluice_item *item,
-                      struct sl_out *out) {
+bool sl_quota_of(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit,
+                 const struct sluice_bytes *values, struct sl_quota *quota) {
+	char text[SLUICE_KEY_BYTES_MAX]; /* a longer key is folded, and no file has it */
+	struct sl_out out = sl_out_to(text, sizeof text);
+	return write_key(policy, limit, values, &out) && !out.overflow &&
+	       sl_quotas_find(limit->quotas, sl_slice(text, sl_out_len(&out)), quota);
+}
+
+/* What counts for a key that has a quota of its own, in place of what its limit and the overrides say. */
+static __attribute__((noinline)) void choose_by_key(const struct sluice_policy *policy,
+                                                    const struct sl_ruleset_limit *limit,
+                                                    const struct sluice_bytes *values, struct sluice_item *item,
+                                                    const struct sl_rollout **rollout) {
+	struct sl_quota quota;
+	if (!sl_quota_of(policy, limit, values, &quota))
+		return;
+	item->limit = quota.limit;
+	*rollout = &limit->rollout;
+}
+
+/* Fills the item of a limit that applies; with nothing written where what it counts by is absent. */
+static enum sl_why fill_item(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit,
+                             const struct sluice_bytes *values, struct sluice_bytes member, struct sluice_item *item,
+                             struct sl_out *out) {
 	char *key = out->at;
 	bool members = sl_rule_has(item->limit, SL_TAKES_MEMBER), of = members && member.data == NULL;
 	if (of && values[limit->of].data == NULL)
-		return false;
+		return SL_WHY_MEMBER;
 	if (!write_key(policy, limit, values, out))
-		return false;
+		return SL_WHY_KEY;
 	item->key = sl_key_fold(key, sl_slice(key, (size_t)(out->at - key)));
 	out->at = key + item->key.len;
 	item->ttl_ns = limit->shown.reserve.ttl_ns;
@@ -147,7 +219,31 @@ static bool fill_item(const struct sluice_policy *policy, const struct sl_rulese
 		item->member = member;
 	if (of)
 		item->member = copy_member(out, values[limit->of]);
-	return true;
+	return SL_WHY_COUNTS;
+}
+
+/* Whether a limit counts for a request, and then its item, observed or not; else why not.
+ *  rollout  out: of what counts, the limit or an override; unless its conditions don't hold
+ *  places   those of the limit before, which are left; then this one's */
+static inline __attribute__((always_inline)) enum sl_why
+consider(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit, struct sluice_bytes *values,
+         struct sl_route_places *places, struct sluice_bytes member, struct sluice_item *item,
+         const struct sl_rollout **rollout, struct sl_out *out) {
+	if (places->count != 0)
+		sl_route_leave(places, values);
+	if (!sl_when_is_empty(&limit->when) && !sl_when_holds(&limit->when, values))
+		return SL_WHY_WHEN;
+	if (limit->routed != NULL)
+		sl_route_enter(limit->routed, policy->route, values, places);
+	*item = (struct sluice_item){.limit = choose(limit, values, rollout)};
+	if (limit->quotas != NULL)
+		choose_by_key(policy, limit, values, item, rollout);
+	if (!sl_rule_has(item->limit, SL_HAS_COUNTER))
+		return SL_WHY_UNLIMITED;
+	enum sl_why why = fill_item(policy, limit, values, member, item, out);
+	if (why == SL_WHY_COUNTS)
+		item->observed = sl_rollout_observes(*rollout, values);
+	return why;
 }
 
 /* ---- a request ----------------------------------------------------------------------------------------------- */
@@ -181,71 +277,140 @@ static sluice_err sort_attributes(const struct sluice_policy *policy, const stru
 	return strangers > 1 && sl_attribute_repeated(attributes, count) != count ? SLUICE_E_MISUSE : SLUICE_OK;
 }
 
-/* A limit that applies after so many as can be decided: one that is only observed is noted; another takes the last
- * place, and denies, whatever else applies. Returns whether it does. */
-static bool add_beyond(struct sluice_match *match, struct sluice_item item, uint32_t position) {
-	if (item.observed) {
-		match->beyond = match->beyond != 0 ? match->beyond : position + 1;
-		return false;
+/* Adds the item of a limit that counts. One after as many as can be decided: one that is only observed is noted;
+ * another takes the last place, and denies, whatever else counts: SL_WHY_LATER are all after it. */
+static inline enum sl_why add_item(struct sluice_match *match, struct sluice_item *item, uint32_t position) {
+	uint32_t at = match->count;
+	if (at == SLUICE_ITEMS_MAX) {
+		if (item->observed) {
+			match->beyond = match->beyond != 0 ? match->beyond : position + 1;
+			return SL_WHY_BEYOND;
+		}
+		item->bound = SLUICE_BOUND_LIMITS;
+		item->ttl_ns = 0;
+		at--;
+	} else {
+		match->count++;
 	}
-	item.bound = SLUICE_BOUND_LIMITS;
-	item.ttl_ns = 0;
-	match->items[SLUICE_ITEMS_MAX - 1] = item;
-	match->position[SLUICE_ITEMS_MAX - 1] = position;
-	return true;
+	match->items[at] = *item;
+	match->position[at] = position;
+	return item->bound == SLUICE_BOUND_NONE ? SL_WHY_COUNTS : SL_WHY_LATER;
 }
 
+bool sl_match_add(struct sluice_match *match, const struct sluice_item *item, uint32_t position) {
+	struct sluice_item added = *item;
+	return add_item(match, &added, position) == SL_WHY_COUNTS;
+}
+
+/* An index is asked before the first limit puts its route among the values. */
 static sluice_err match_limits(const struct sluice_policy *policy, struct sluice_bytes *values,
                                struct sluice_bytes member, struct sluice_match *match, struct sl_out *out) {
 	struct sl_route_places places;
+	const struct sl_rollout *rollout;
+	struct sluice_item item;
+	struct sl_index_walk walk;
+	const bool many = policy->index != NULL;
+	if (many)
+		sl_index_begin(policy->index, values, &walk);
 	places.count = 0;
-	for (uint32_t i = 0; i < policy->limit_count; i++) {
-		const struct sl_ruleset_limit *limit = &policy->limits[i];
-		if (places.count != 0)
-			sl_route_leave(&places, values);
-		if (!sl_when_holds(&limit->when, values))
-			continue;
-		if (limit->routed != NULL)
-			sl_route_enter(limit->routed, policy->route, values, &places);
-		const struct sl_rollout *rollout;
-		const struct sluice_limit *rule = choose(limit, values, &rollout);
-		struct sluice_item item = {.limit = rule};
+	for (uint32_t i = many ? sl_index_next(&walk) : 0; i < policy->limit_count;
+	     i = many ? sl_index_next(&walk) : i + 1) {
 		char *key = out->at;
-		if (!sl_rule_has(rule, SL_HAS_COUNTER) || !fill_item(policy, limit, values, member, &item, out))
+		if (consider(policy, &policy->limits[i], values, &places, member, &item, &rollout, out) != SL_WHY_COUNTS)
 			continue;
 		if (out->overflow)
 			return SLUICE_E_RANGE;
-		item.observed = sl_rollout_observes(rollout, values);
-		if (match->count == SLUICE_ITEMS_MAX) {
-			if (add_beyond(match, item, i))
-				return SLUICE_OK;
+		enum sl_why added = add_item(match, &item, i);
+		if (added == SL_WHY_LATER)
+			return SLUICE_OK;
+		if (added == SL_WHY_BEYOND)
 			out->at = key;
-			continue;
-		}
-		match->items[match->count] = item;
-		match->position[match->count++] = i;
 	}
 	return SLUICE_OK;
 }
 
-sluice_err sl_policy_match(const struct sluice_policy *policy, const struct sluice_attribute *attributes, size_t count,
-                           struct sluice_bytes member, struct sluice_match *match, void *buffer, size_t buffer_bytes) {
+/* The limits of one request, after those that the match has; keys go to `out`. */
+static sluice_err match_request(const struct sluice_policy *policy, const struct sluice_attribute *attributes,
+                                size_t count, struct sluice_bytes member, struct sluice_match *match,
+                                struct sl_out *out) {
 	struct sluice_bytes values[SL_ATTRIBUTES_MAX];
 	struct forms forms;
+	sluice_err err = sort_attributes(policy, attributes, count, values, &forms);
+	return err == SLUICE_OK ? match_limits(policy, values, member, match, out) : err;
+}
+
+sluice_err sl_policy_match(const struct sluice_policy *policy, const struct sluice_attribute *attributes, size_t count,
+                           struct sluice_bytes member, struct sluice_match *match, void *buffer, size_t buffer_bytes) {
 	char nothing[1];
 	if (policy == NULL || match == NULL || (attributes == NULL && count != 0) || (buffer == NULL && buffer_bytes != 0))
 		return SLUICE_E_MISUSE;
 	match->count = match->beyond = 0;
 	struct sl_out out = sl_out_to(buffer == NULL ? nothing : buffer, buffer_bytes);
-	sluice_err err = sort_attributes(policy, attributes, count, values, &forms);
-	if (err == SLUICE_OK)
-		err = match_limits(policy, values, member, match, &out);
+	sluice_err err = match_request(policy, attributes, count, member, match, &out);
 	if (err != SLUICE_OK)
 		match->count = 0;
+	return err;
+}
+
+sluice_err sl_policy_match_more(const struct sluice_policy *policy, const struct sluice_attribute *attributes,
+                                size_t count, struct sluice_match *match, void *buffer, size_t buffer_bytes,
+                                size_t *buffer_used) {
+	struct sl_out out = sl_out_to((char *)buffer + *buffer_used, buffer_bytes - *buffer_used);
+	sluice_err err = match_request(policy, attributes, count, sl_slice(NULL, 0), match, &out);
+	*buffer_used += sl_out_len(&out);
 	return err;
 }
 
 sluice_err sluice_policy_match(const struct sluice_policy *policy, const struct sluice_attribute *attributes,
                                size_t count, struct sluice_match *match, void *buffer, size_t buffer_bytes) {
 	return sl_policy_match(policy, attributes, count, sl_slice(NULL, 0), match, buffer, buffer_bytes);
+}
+
+/* ---- what each limit says of a request ------------------------------------------------------------------------- */
+
+/* The longest key before it is folded, and a member. */
+enum { KEY_ROOM = (SL_POLICY_KEY_PARTS_MAX * 3 + 1) * (SLUICE_NAME_BYTES_MAX + SLUICE_KEY_BYTES_MAX + 2) };
+
+/* The place of a limit among those of a match; -1: it has none. */
+static int32_t place_of(const struct sluice_match *match, uint32_t position) {
+	for (uint32_t i = 0; i < match->count; i++)
+		if (match->position[i] == position)
+			return (int32_t)i;
+	return -1;
+}
+
+uint32_t sl_policy_told_count(const struct sluice_policy *policy) {
+	return policy->limit_count < SL_TOLD_MAX ? policy->limit_count : SL_TOLD_MAX;
+}
+
+void sl_policy_explain(const struct sluice_policy *policy, const struct sluice_attribute *attributes, size_t count,
+                       struct sluice_bytes member, const struct sluice_match *match,
+                       void (*tell)(void *to, const struct sl_policy_told *told), void *to) {
+	const bool too_many =
+		match->count == SLUICE_ITEMS_MAX && match->items[SLUICE_ITEMS_MAX - 1].bound == SLUICE_BOUND_LIMITS;
+	struct sluice_bytes values[SL_ATTRIBUTES_MAX];
+	struct sl_route_places places;
+	struct forms forms;
+	char key[KEY_ROOM];
+	sluice_err err = sort_attributes(policy, attributes, count, values, &forms);
+	SL_ASSERT(err == SLUICE_OK);
+	places.count = 0;
+	uint32_t others = sl_policy_told_count(policy) - match->count;
+	for (uint32_t i = 0; i < policy->limit_count; i++) {
+		const struct sl_rollout *rollout = NULL;
+		struct sluice_item item;
+		struct sl_out out = sl_out_to(key, sizeof key);
+		struct sl_policy_told told = {.policy = policy, .position = i, .item = place_of(match, i), .values = values};
+		if (told.item < 0 && others-- == 0) {
+			others = 0;
+			continue;
+		}
+		enum sl_why why = consider(policy, &policy->limits[i], values, &places, member, &item, &rollout, &out);
+		if (why == SL_WHY_COUNTS && told.item < 0)
+			why = too_many ? SL_WHY_LATER : SL_WHY_BEYOND;
+		SL_ASSERT(!out.overflow && (why == SL_WHY_COUNTS) == (told.item >= 0));
+		told.why = (uint8_t)why;
+		told.rollout = rollout;
+		tell(to, &told);
+	}
 }

@@ -87,7 +87,8 @@ void sl_route_leave(struct sl_route_places *places, struct sluice_bytes *values)
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 struct sl_policy_routes sl_policy_routes(const struct sluice_policy *policy, uint32_t position) {
-	SL_ASSERT(position < policy->limit_count);
+	if (position >= policy->limit_count) /* a rule of envoyproxy/ratelimit's files */
+		return (struct sl_policy_routes){0, 0};
 	return policy->limits[position].routes;
 }
 
@@ -102,8 +103,7 @@ struct sluice_bytes sl_policy_route_at(const struct sluice_policy *policy, uint3
 
 /* The place of the first route of a limit that holds for a path, among them all; -1: none. */
 static int64_t find_place(const struct sluice_policy *policy, uint32_t position, struct sluice_bytes path) {
-	SL_ASSERT(position < policy->limit_count);
-	const struct sl_condition *paths = policy->limits[position].paths;
+	const struct sl_condition *paths = position < policy->limit_count ? policy->limits[position].paths : NULL;
 	char memory[SLUICE_KEY_BYTES_MAX];
 	if (path.data == NULL || paths == NULL)
 		return -1;

@@ -31,22 +31,30 @@ struct sl_route {
 	uint16_t numbers[SL_ROUTE_PARTS_MAX]; /* of the attributes that its parts are */
 };
 
-/* What one attribute must be: equal to one of `exact`, or begin with one of `prefixes`. */
+/* What one attribute must be: equal to one of `exact`, or begin with one of `prefixes`; a host may end with one of
+ * `suffixes`, an ip lie in one of `networks`. */
 struct sl_condition {
 	uint32_t attribute;
-	uint32_t exact_count, prefix_count;
+	uint32_t exact_count, prefix_count, suffix_count, network_count;
 	const struct sluice_bytes *exact; /* sorted by length, then bytes */
 	const struct sluice_bytes *prefixes;
+	const struct sluice_bytes *suffixes; /* each with its dot, and a star before that, which is no part of it */
+	const struct sl_network *networks;
 	const struct sl_route *routes; /* of `path`: all of them, in the order of the file */
 	uint32_t route_count;
 	bool has_parts; /* some route does, and is neither exact nor a prefix */
 };
 
-/* All must hold; none: always. */
+/* All of the list must hold, and nothing of `except`; neither: always. */
 struct sl_when {
 	const struct sl_condition *list;
-	uint32_t count;
+	const struct sl_when *except; /* each with a list, and no `except` of its own */
+	uint32_t count, except_count;
 };
+
+static inline bool sl_when_is_empty(const struct sl_when *when) {
+	return when->count + when->except_count == 0;
+}
 
 struct sl_override {
 	struct sl_when when;
@@ -69,11 +77,16 @@ struct sl_key_part {
 	struct sluice_bytes written; /* the same as the file has it, with its quotes */
 };
 
+struct sl_index;
+struct sl_quotas;
+
 struct sl_ruleset_limit {
 	struct sl_policy_limit shown;
 	struct sl_when when;
 	struct sl_rollout rollout;
 	const struct sl_override *overrides; /* shown.override_count of them */
+	const struct sl_index *index;        /* of them; NULL: they are few, and walked through */
+	const struct sl_quotas *quotas;      /* of single keys, which go before; NULL: none */
 	const struct sl_key_part *parts;
 	uint32_t part_count;
 	const struct sl_cost_route *cost_routes; /* shown.cost.route_count of them */
@@ -81,6 +94,8 @@ struct sl_ruleset_limit {
 	const struct sl_condition *paths;  /* what `when` says of the path; NULL: nothing */
 	struct sl_policy_routes routes;    /* those of them that have numbers */
 	uint32_t of; /* number of the attribute that `distinct` counts; SL_NAME_NONE: none */
+	const struct sluice_limit **variants; /* sl_policy_limit_variants() */
+	uint32_t variant_count;
 };
 
 struct sl_name {
@@ -96,6 +111,9 @@ struct sluice_policy {
 	struct sl_pool pool; /* owns all that the rest points to */
 	struct sl_settings settings;
 	struct sl_ruleset_limit *limits;
+	const struct sl_index *index; /* of the limits; NULL: they are few, and walked through */
+	uint32_t *named;              /* positions of limits by the hash of their names (limit_names.c) */
+	uint32_t named_mask;
 	const struct sl_network *proxies;
 	struct sl_policy_source *sources;
 	uint32_t limit_count, proxy_count, source_count;
@@ -103,7 +121,10 @@ struct sluice_policy {
 	bool holds;   /* some limit leases or reserves */
 	uint8_t denied; /* the number of the body of denials by limits that name none, from 1; 0: none */
 	uint8_t denied_count;
+	uint8_t quotas_count;
+	struct sl_policy_quotas quotas[SL_QUOTAS_FILES_MAX];
 	struct sl_policy_denied denials[SL_DENIED_MAX];
+	struct sl_envoy *envoy; /* envoyproxy/ratelimit's files; NULL: none was read */
 	uint32_t route_count; /* numbers of routes given so far */
 	uint16_t route;  /* number of the attribute `route`; SL_NAME_NONE: nothing asks for it */
 	uint32_t name_count;
@@ -116,6 +137,16 @@ uint16_t sl_name_find(const struct sluice_policy *policy, struct sluice_bytes na
 
 /* The number of a name, new or known. SL_NAME_NONE where SL_ATTRIBUTES_MAX are taken or the pool failed. */
 uint16_t sl_name_intern(struct sluice_policy *policy, struct sluice_bytes name);
+
+/* Makes the table of limits' names, for so many. False without memory. */
+bool sl_limit_names_make(struct sluice_policy *policy, uint32_t count);
+
+/* Enters the name of a limit. Returns its position, or that of the limit that has the name already. */
+uint32_t sl_limit_names_add(struct sluice_policy *policy, uint32_t position);
+
+/* Finds out which counters a limit and its overrides may keep for a key. False where they are more than
+ * SL_POLICY_VARIANTS_MAX. */
+bool sl_limit_variants(struct sl_pool *pool, struct sl_ruleset_limit *limit);
 
 /* Is a name one that the proxies' doors always fill in: method, host, path, ip? */
 bool sl_name_is_built_in(struct sluice_bytes name);

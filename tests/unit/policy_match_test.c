@@ -6,6 +6,7 @@
 #include "policy/attribute.h"
 #include "policy/key.h"
 #include "policy/policy.h"
+#include "tests/unit/policy_rows.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,19 +26,6 @@ static struct sluice_policy *load(const char *yaml) {
 	sluice_problems_free(&problems);
 	assert_int_equal(err, SLUICE_OK);
 	return policy;
-}
-
-/* Attributes from "name=value name=value"; values without spaces. */
-static size_t split(const char *text, struct sluice_attribute *attributes) {
-	size_t count = 0;
-	while (*text != '\0') {
-		size_t name = strcspn(text, "="), value = strcspn(text + name + 1, " ");
-		attributes[count].name = sl_slice(text, name);
-		attributes[count++].value = sl_slice(text + name + 1, value);
-		text += name + 1 + value;
-		text += *text == ' ';
-	}
-	return count;
 }
 
 static void print_match(const struct sluice_match *match, char *text, size_t bytes) {
@@ -120,7 +108,7 @@ static void test_table(void **state) {
 		struct sluice_attribute attributes[8];
 		struct sluice_match match;
 		char text[512];
-		size_t count = split(rows[i].request, attributes);
+		size_t count = sl_policy_split(rows[i].request, attributes);
 		print_message("%s\n", rows[i].request);
 		assert_int_equal(sluice_policy_match(policy, attributes, count, &match, buffer, sizeof buffer), SLUICE_OK);
 		print_match(&match, text, sizeof text);
@@ -144,7 +132,7 @@ static void test_on_error(void **state) {
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct sluice_attribute attributes[8];
 		struct sluice_match match;
-		size_t count = split(rows[i].request, attributes);
+		size_t count = sl_policy_split(rows[i].request, attributes);
 		assert_int_equal(sluice_policy_match(policy, attributes, count, &match, buffer, sizeof buffer), SLUICE_OK);
 		assert_int_equal(sl_policy_denier(policy, &match) >= 0, rows[i].deny);
 	}
@@ -219,7 +207,7 @@ static void test_repeated(void **state) {
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		size_t count = split(rows[i].request, many);
+		size_t count = sl_policy_split(rows[i].request, many);
 		assert_int_equal(sluice_policy_match(policy, many, count, &match, buffer, sizeof buffer), rows[i].err);
 		assert_int_equal(match.count, rows[i].err == SLUICE_OK);
 	}
