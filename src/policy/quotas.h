@@ -1,0 +1,34 @@
+/* Quotas of single keys, which a file of their own gives: `overrides-from: FILE`, a line of CSV a key.
+ *
+ *   key,limit                 a first line like this is passed over, as are empty lines and those that begin with #
+ *   alice,6000/1m             a value of the attribute that the limit's key is, or its first choice
+ *   user=bob,unlimited        a key as explain tells it
+ *   "org=a,user=b","5/1m"     quotes, inside which two stand for one, where a text has a comma
+ *
+ * The policy names the file, its host reads it (sl_policy_quotas_set()). */
+#ifndef SL_QUOTAS_H
+#define SL_QUOTAS_H
+
+#include "policy/ruleset.h"
+
+struct sl_quotas;
+
+/* One line. */
+struct sl_quota {
+	const struct sluice_limit *limit;
+	const char *file;
+	uint32_t line;
+};
+
+/* The quota of a key, in the form that requests' keys have. False: it has none of its own. Some 30 ns, and two misses
+ * of memory. */
+bool sl_quotas_find(const struct sl_quotas *quotas, struct sluice_bytes key, struct sl_quota *quota);
+
+/* What of its quotas' file a limit's request has: writes its key to find out. False: none. (match.c) */
+bool sl_quota_of(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit,
+                 const struct sluice_bytes *values, struct sl_quota *quota);
+
+/* Why another limit can't be a quota for the counters of a limit; NULL where it can. */
+const char *sl_limit_mismatch(const struct sluice_limit *limit, const struct sluice_limit *other);
+
+#endif

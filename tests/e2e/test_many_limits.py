@@ -1,0 +1,125 @@
+"""A policy of ten thousand limits: decided by what matches, shown in pages and bounded pieces, reloaded like others."""
+
+import os
+import signal
+import subprocess
+
+from harness import wait_until
+
+COUNT = 10_000
+OWN = 1024  # limits with figures of their own
+
+
+def policy(count, quota):
+    rest = f"optional: true, key: user, limit: fixed-window {quota}/1d"
+    rules = "".join(f"  - {{name: n{i}, when: {{user: u{i}}}, {rest}}}\n" for i in range(count))
+    return f"attributes: {{user: given}}\nlimits:\n{rules}"
+
+
+def admit(one, user):
+    with one.resp() as client:
+        return client.call("SLUICE.ADMIT", "1", "user", user)
+
+
+def pages(web, count):
+    after, names = "", []
+    while after is not None:
+        status, _, page = web.ask("GET", f"/v1/limits?count={count}" + (f"&after={after}" if after else ""))
+        assert status == 200
+        assert page["total"] == COUNT and len(page["limits"]) <= count
+        names += [limit["name"] for limit in page["limits"]]
+        after = page.get("next")
+    return names
+
+
+def test_ten_thousand_limits(server):
+    one = server(policy(COUNT, 5), ["--threads", "2"])
+    assert admit(one, "u7")[1:3] == [5, 4]
+    assert admit(one, "u9999")[1:3] == [5, 4]
+    assert admit(one, "nobody")[1] == 4294967295
+    with one.http() as web:
+        assert pages(web, 1000) == [f"n{i}" for i in range(COUNT)]
+        assert web.ask("GET", "/v1/limits?after=nobody")[0] == 400
+        assert web.ask("GET", "/v1/limits?count=1025")[0] == 400
+        metrics = web.ask("GET", "/metrics")[2].decode()
+        assert f"sluice_limits {COUNT}\n" in metrics
+        assert f"sluice_limits_without_series {COUNT - OWN}\n" in metrics
+        assert 'sluice_decisions_total{policy="n7",decision="allowed",transport="resp"} 1\n' in metrics
+        assert 'sluice_decisions_total{policy="(others)",decision="allowed",transport="resp"} 1\n' in metrics
+        assert 'policy="n1024"' not in metrics and len(metrics) < 8 << 20
+        figures = web.ask("GET", "/v1/figures")[2]["limits"]
+        assert len(figures) == 1 + OWN + 1 and figures[-1]["name"] == "(others)" and figures[-1]["allowed"] == 1
+        story = web.ask("GET", "/v1/inspect?user=u9999")[2]
+        assert [limit["name"] for limit in story["limits"]] == ["n9999"]
+        assert len(story["others"]) == OWN - 1 and story["left_out"] == COUNT - OWN
+    with one.resp() as client:  # every limit can be named
+        assert client.call("SLUICE.RESET", "user=u9999", "policy:n9999") == 1
+
+
+def test_a_reload_of_ten_thousand_limits(server):
+    one = server(policy(COUNT, 5))
+    assert admit(one, "u9999")[1:3] == [5, 4]
+    with open(one.policy_file, "w", encoding="utf-8") as file:
+        file.write(policy(COUNT, 9))
+    one.process.send_signal(signal.SIGHUP)
+    one.stderr.wait_for(lambda line: line.startswith("sluice: loaded "))
+    wait_until(lambda: admit(one, "u9999")[1] == 9, "the new quota")
+    assert admit(one, "u9999")[2] < 8  # what was spent stays spent
+
+
+def write(path, text):
+    """As who means it does: whole, then in its place."""
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(path + ".new", path)
+
+
+OWN_QUOTAS = """limits:
+  - name: per-user
+    key: user | ip
+    limit: fixed-window 5/1d
+    overrides-from: {path}
+"""
+
+
+def test_overrides_from_a_file(server, tmp_path):
+    path = str(tmp_path / "quotas.csv")
+    write(path, "key,limit\nalice,fixed-window 7/1d\n")
+    one = server(OWN_QUOTAS.format(path=path), ["--threads", "2"])
+    assert admit(one, "alice")[1:3] == [7, 6]
+    assert admit(one, "bob")[1:3] == [5, 4]
+    with one.http() as web:
+        limit = web.ask("GET", "/v1/limits")[2]["limits"][0]
+        assert limit["overrides_from"] == path and limit["keys_with_overrides"] == 1
+        story = web.ask("GET", "/v1/inspect?user=alice")[2]["limits"][0]
+        assert story["why"] == f"line 2 of {path} counts, the key's own quota"
+    write(path, "alice,fixed-window 9/1d\nbob,fixed-window 50/1d\n")  # nobody says so: it is followed
+    wait_until(lambda: admit(one, "bob")[1] == 50, "the new file")
+    assert admit(one, "alice")[1:3] == [9, 7]  # what was spent stays spent
+    write(path, "alice,fixed-window 11/1d\nbob;unlimited\n")
+    one.stderr.wait_for(lambda line: f"{path}:2:1: expected KEY,LIMIT" in line)
+    one.stderr.wait_for(lambda line: line.endswith("was rejected: keeping the current policy"))
+    assert admit(one, "alice")[1:3] == [9, 6]
+    os.remove(path)
+    one.process.send_signal(signal.SIGHUP)
+    one.stderr.wait_for(lambda line: f"can't read the overrides {path}" in line)
+    assert admit(one, "alice")[1:3] == [9, 5]
+
+
+def test_overrides_on_the_command_line(tmp_path, sluice_bin):
+    def run(*words):
+        done = subprocess.run([sluice_bin, *words], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    path, policy_file = str(tmp_path / "quotas.csv"), str(tmp_path / "sluice.yaml")
+    write(policy_file, OWN_QUOTAS.format(path=path))
+    status, out, _ = run("lint", policy_file)
+    assert status == 1 and f"{policy_file}:5:21: error: can't read the overrides {path}" in out
+    write(path, "alice,fixed-window 7/1d\nbob,8/1m\n")
+    status, out, _ = run("lint", policy_file)
+    assert status == 1 and f"{path}:2:5: error: expected unlimited, or another quota for the counters of" in out
+    write(path, "")
+    assert "are empty: a line that begins with # says" in run("lint", policy_file)[1]
+    write(path, "alice,fixed-window 7/1d\n")
+    assert run("lint", "--errors-only", policy_file)[0] == 0
+    assert f"line 1 of {path} counts, the key's own quota" in run("explain", "-c", policy_file, "user=alice")[1]
