@@ -1,0 +1,185 @@
+"""envoyproxy/ratelimit as an oracle: what is recorded in tests/envoy is what the real one says, where there is Go to
+build it; and Sluice, with the same files, says the same (docs/envoy.md has what is other, and why)."""
+import os
+import random
+import re
+import subprocess
+
+import pytest
+
+pytest.importorskip("grpc", reason="python3-grpcio is not installed")
+import foreign  # noqa: E402 - they need grpc
+import oracle  # noqa: E402
+import rls  # noqa: E402
+from harness import DEADLINE_S  # noqa: E402
+from redis_world import redises  # noqa: E402, F401 - a fixture
+
+OK, OVER = rls.OK, rls.OVER_LIMIT
+REQUESTS = int(os.environ.get("SLUICE_ORACLE_REQUESTS", "3000"))
+A_START = 5000  # requests to one pair of servers, then others, with other configurations
+
+
+CONFIG = oracle.recorded("config.jsonl")
+
+
+def test_the_corpus_has_good_and_bad_files():
+    assert sum("error" in one for one in CONFIG) >= 20 and sum("dump" in one for one in CONFIG) >= 20
+
+
+def test_recorded_verdicts_are_those_of_the_real_one(tmp_path):
+    oracle.write_corpus(tmp_path)
+    for one in CONFIG:
+        recorded = {name: one[name] for name in ("error", "dump") if name in one}
+        assert oracle.verdict(str(tmp_path / one["file"])) == recorded, one["file"]
+
+
+def test_recorded_answers_are_those_of_the_real_one(redises):  # noqa: F811
+    foreign.built("ratelimit")
+    domains, *recorded = oracle.recorded("answers.jsonl")
+    redis = redises(module=None)
+
+    def replay():
+        with oracle.Ratelimit(redis.port, oracle.files_of(domains)) as real:
+            return oracle.replay(f"127.0.0.1:{real.port}", [asked for asked, _ in recorded])
+    for (asked, answer), told in zip(recorded, oracle.in_one_minute(replay)):
+        assert told == answer, asked
+
+
+def test_recorded_requests_meet_what_there_is():
+    """Over and under the limit, without one, unlimited, at once and alone."""
+    _, *recorded = oracle.recorded("answers.jsonl")
+    statuses = [status for _, (_, statuses) in recorded for status in statuses]
+    for seen in (lambda s: s[0] == OVER, lambda s: s[0] == OK and s[1] > 0 and len(s) > 2, lambda s: s[1:] == [0],
+                 lambda s: s[1:] == [oracle.UNLIMITED], lambda s: s[:2] == [OK, 0] and len(s) > 2):
+        assert sum(map(seen, statuses)) >= 20
+    assert {status[3] for status in statuses if len(status) > 2} == set(oracle.UNITS.values())
+
+
+def test_random_is_the_same_twice():
+    def drawn():
+        dice = random.Random(5)
+        domains = [oracle.random_domain(dice, "a")]
+        return domains, [oracle.random_request(dice, domains) for _ in range(20)]
+    assert drawn() == drawn()
+
+
+# ---- Sluice --------------------------------------------------------------------------------------------------------
+
+# What Sluice says otherwise of a file, and why: None for one that it takes.
+NEWER = "share_threshold can only be used with wildcard values (containing '*'), but found key "
+OTHERWISE = {
+    "metadata.yaml": None,  # later versions of theirs take it
+    "share_middle_star.yaml": None,  # and this: '*' may stand anywhere
+    "share_exact_value.yaml": [NEWER + "'file_a/b'"],  # in their words of since then
+    "share_without_value.yaml": [NEWER + "'file'"],
+    "merge_key.yaml": ["config error, unknown key '<<'"],  # what is merged is better written out
+    "merge_key_bad.yaml": ["config error, unknown key '<<'"],
+    "binary_tag.yaml": None,  # a tag says nothing here
+    "date_value.yaml": ["error loading config file: yaml: unmarshal errors: line 5: cannot unmarshal !!str "
+                        "`2026-01-02` into bool"],  # a date is text
+    "not_utf8.yaml": ["expected UTF-8 text, found the byte 0xff"],  # as of any file of ours
+    "control_character.yaml": ["expected printable text, found the character U+0001"],
+}
+
+
+def texts_of(error):
+    """Theirs, without the file's name; of several that one error tells, each."""
+    text = error.split(": ", 1)[1]
+    head, several, rest = text.partition("unmarshal errors:\n  ")
+    return [head + several[:-3] + " " + one for one in rest.split("\n  ")] if several else [text]
+
+
+@pytest.mark.parametrize("one", CONFIG, ids=lambda one: one["file"])
+def test_lint_says_the_same(sluice_bin, tmp_path, one):
+    oracle.write_corpus(tmp_path)
+    path = str(tmp_path / one["file"])
+    done = subprocess.run([sluice_bin, "lint", "--errors-only", "--envoy", path], capture_output=True, text=True,
+                          timeout=DEADLINE_S, check=False)
+    said = re.findall("^" + re.escape(path) + r":\d+:\d+: error: (.*)$", done.stdout + done.stderr, re.M)
+    wanted = OTHERWISE.get(one["file"], texts_of(one["error"]) if "error" in one else None)
+    if wanted is None:
+        assert (done.returncode, said) == (0, [])
+    else:  # after theirs more may stand, and all that is wrong, where they tell the first
+        assert done.returncode == 1 and len(said) >= len(wanted)
+        assert [text[:len(told)] for text, told in zip(said, wanted)] == wanted
+
+
+POLICY = ('listen: {resp: "127.0.0.1:0", http: "127.0.0.1:0", grpc: "127.0.0.1:0"}\n'
+          "envoy: {config: CONFIG, count-denied: true}\n")
+
+
+def our_server(server, folder):
+    one = server(POLICY.replace("CONFIG", str(folder)), listen=())
+    return one, f"127.0.0.1:{one.ports('grpc')[0]}"
+
+
+def test_recorded_answers_are_ours(server, tmp_path):
+    domains, *recorded = oracle.recorded("answers.jsonl")
+    for name, text in oracle.files_of(domains).items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
+    def replay():
+        return oracle.replay(our_server(server, tmp_path)[1], [asked for asked, _ in recorded])
+    for (asked, answer), told in zip(recorded, oracle.in_one_minute(replay)):
+        assert told == oracle.as_ours(asked, answer, told), asked
+
+
+def test_random_requests(server, redises):  # noqa: F811
+    """The same configurations and requests to both, at the same time."""
+    foreign.built("ratelimit")
+    seed, left, redis = random.randrange(2**32), REQUESTS, redises(module=None)
+    print(f"seed {seed}, {REQUESTS} requests")
+    dice = random.Random(seed)
+    while left > 0:
+        domains = [oracle.random_domain(dice, f"shop{i}") for i in range(40)]
+        asked = [oracle.random_request(dice, domains) for _ in range(min(left, A_START))]
+        with oracle.Ratelimit(redis.port, oracle.files_of(domains)) as real:
+            one, address = our_server(server, real.config)
+            assert oracle.compare(f"127.0.0.1:{real.port}", address, asked) is None
+            one.stop()
+        left -= len(asked)
+
+
+# ---- what is other ---------------------------------------------------------------------------------------------------
+
+def limit(number=5, **more):
+    return {"rate_limit": {"unit": "year", "requests_per_unit": number}, **more}
+
+
+def asks(*descriptors, hits=0):
+    return ["shop", [[entries, {}] for entries in descriptors], hits]
+
+
+LOOK = ["shop", [[[["user", "ann"]], {"hits": 0}]], 0]
+COUNTED = [5, rls.YEAR, ""]
+OTHER = {
+    "a look is over as soon as not one more fits": (
+        [{"key": "user", **limit(1)}], [asks([["user", "ann"]]), LOOK],
+        [OK, [[OK, 0, 1, rls.YEAR, ""]]], [OVER, [[OVER, 0, 1, rls.YEAR, ""]]]),
+    "two descriptors that meet in a counter charge it once": (
+        [{"key": "user", **limit()}], [asks([["user", "ann"]], [["user", "ann"]])],
+        [OK, [[OK, 4, *COUNTED], [OK, 3, *COUNTED]]], [OK, [[OK, 4, *COUNTED]] * 2]),
+    "a key and its value are told apart by more than _": (
+        [{"key": "a", "value": "b_c", **limit()}], [asks([["a_b", "c"]])],
+        [OK, [[OK, 4, *COUNTED]]], [OK, [[OK, 0]]]),
+    "* may stand anywhere, as in later versions of theirs": (
+        [{"key": "path", "value": "/a*z", **limit()}], [asks([["path", "/a/b/z"]])],
+        [OK, [[OK, 0]]], [OK, [[OK, 4, *COUNTED]]]),
+    "all of quota_mode over is over, as in later versions of theirs": (
+        [{"key": "user", "quota_mode": True, **limit(0)}], [asks([["user", "ann"]])],
+        [OK, [[OK, 0, 0, rls.YEAR, ""]]], [OVER, [[OVER, 0, 0, rls.YEAR, ""]]]),
+    "sixteen limits are one decision, a seventeenth is none": (
+        [{"key": "user", **limit()}], [asks(*([["user", str(n)]] for n in range(17)))],
+        [OK, [[OK, 4, *COUNTED]] * 17], None),
+}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_what_is_other(server, redises, name):  # noqa: F811
+    foreign.built("ratelimit")
+    rules, requests, theirs, ours = OTHER[name]
+    files = oracle.files_of([{"domain": "shop", "descriptors": rules}])
+    with oracle.Ratelimit(redises(module=None).port, files) as real:
+        assert oracle.replay(f"127.0.0.1:{real.port}", requests)[-1] == theirs
+        told = oracle.replay(our_server(server, real.config)[1], requests)[-1]
+    assert told == ours or (ours is None and told[0] == OVER and len(told[1]) == len(theirs[1]))
