@@ -259,6 +259,11 @@ bool sl_network_contains(const struct sl_network *network, const struct sl_addre
 	return memcmp(masked.bytes, network->address.bytes, sizeof masked.bytes) == 0;
 }
 
+bool sl_network_covers(const struct sl_network *network, const struct sl_network *other) {
+	return network->v4 == other->v4 && network->prefix_bits <= other->prefix_bits &&
+	       sl_network_contains(network, &other->address);
+}
+
 size_t sl_network_print(const struct sl_network *network, char text[SL_ADDRESS_TEXT_MAX]) {
 	struct sl_out out = sl_out_to(text, SL_ADDRESS_TEXT_MAX - 1);
 	if (network->v4)

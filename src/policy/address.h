@@ -53,6 +53,9 @@ bool sl_network_parse(struct sluice_bytes text, struct sl_network *network, bool
 /* An IPv6 network never contains an IPv4 address, not even ::/0. */
 bool sl_network_contains(const struct sl_network *network, const struct sl_address *address);
 
+/* Does a network contain all of another? IPv4 and IPv6 as above. */
+bool sl_network_covers(const struct sl_network *network, const struct sl_network *other);
+
 /* Writes a network, NUL-ended, always with its prefix. Returns its length. */
 size_t sl_network_print(const struct sl_network *network, char text[SL_ADDRESS_TEXT_MAX]);
 

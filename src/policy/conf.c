@@ -39,7 +39,8 @@ static void read_root(struct sl_conf *conf, const struct sl_yaml *root, const st
 		return;
 	}
 	sl_conf_map(conf, root, "the policy", fields, conf->policy);
-	if (!conf->policy->settings.limits_given && conf->report->error_count == 0)
+	if (!conf->policy->settings.limits_given && conf->policy->settings.envoy.config == NULL &&
+	    conf->report->error_count == 0)
 		sl_report_warning(conf->report, root->place,
 		                  "there are no limits, so this policy denies nobody: limits: [] says that this is meant");
 }
@@ -67,6 +68,7 @@ bool sl_conf_read(struct sluice_policy *policy, struct sluice_bytes yaml, struct
 		{"near-limit", sl_conf_near, SETTING(.near_percent), NULL},
 		{"drain", sl_conf_drain, SETTING(.drain_ns), NULL},
 		{"connections", sl_conf_connections, SETTING(.connections), NULL},
+		{"envoy", sl_conf_envoy, SETTING(.envoy), NULL},
 		{"log", sl_conf_log, SETTING(.log), NULL},
 		{NULL, NULL, 0, NULL},
 	};

@@ -47,6 +47,8 @@ void sl_conf_number(struct sl_conf *conf, const struct sl_yaml *node, uint32_t m
 
 /* `true` or `false`, into a bool. */
 sl_reader sl_conf_bool;
+/* `allow`, `deny` or `local`, into a uint8_t: enum sl_on_error. */
+sl_reader sl_conf_on_error;
 /* `256MiB`, KiB, MiB, GiB, TiB or bytes, into a uint64_t: what a store can be made of, 1 MiB..256 GiB. */
 sl_reader sl_conf_size;
 /* `127.0.0.1:7379`, `[::1]:7379`, `unix:/path`, into a const char *. */
@@ -121,6 +123,7 @@ sl_reader sl_conf_listen;
 /* Into a struct of their own: sl_connection_limits, sl_log_settings. */
 sl_reader sl_conf_connections;
 sl_reader sl_conf_log;
+sl_reader sl_conf_envoy; /* sl_envoy_settings */
 /* Into a uint32_t: bits of roles and of forms, a count, bits, percent. */
 sl_reader sl_conf_anonymous;
 sl_reader sl_conf_forms;

@@ -1,22 +1,13 @@
-/* `when` and `key`: which requests a limit is for, and who is counted.
+/* `key`: who is counted; and names of attributes, wherever they stand.
  *
- *   when = { NAME: value | [value, ...] }     value = exact | prefix*, and of `path` with parts (conf_route.c)
  *   key  = part | [part, ...]                 part  = NAME *( " | " NAME ) [ " | " DQUOTE literal DQUOTE ]
  *
  * A name is any text but white space, control characters and '|': "user, ip" is a list that lost its brackets, and a
  * limit on an attribute of that name would never apply to anybody.
- *
- * Values take the form that requests' values have (attribute.h), or no request would ever have one that is written
- * another way.
  */
-#include "policy/attribute.h"
-#include "policy/conf_route.h"
 #include "policy/describe.h"
 #include "policy/key.h"
 #include "policy/lint.h"
-#include "policy/route.h"
-
-#include <stdlib.h>
 
 static bool is_name_byte(unsigned char c) {
 	return c > ' ' && c != 0x7f && c != '|';
@@ -46,132 +37,6 @@ uint16_t sl_conf_name(struct sl_conf *conf, const struct sl_yaml *node, size_t o
 		return number;
 	}
 	return SL_NAME_NONE;
-}
-
-/* ---- when ------------------------------------------------------------------------------------------------------ */
-
-/* The exact values of a condition are laid out from the front of one array, the prefixes from its back. */
-struct values {
-	struct sluice_bytes *front, *back;
-	enum sl_attribute attribute;
-	struct sl_route *routes; /* of a path: each value, in the order of the file */
-	uint32_t route_count;
-	bool has_parts;
-};
-
-/* Writes a value, or a prefix, in the form that the attribute's values have. */
-static struct sluice_bytes take_form(struct sl_conf *conf, const struct sl_yaml *node, enum sl_attribute attribute,
-                                     struct sluice_bytes written, bool prefix) {
-	char memory[SLUICE_KEY_BYTES_MAX];
-	struct sluice_bytes form = written;
-	bool may_hold = true;
-	if (prefix)
-		may_hold = sl_attribute_prefix_form(attribute, &form, memory);
-	else
-		form = sl_attribute_form(attribute, written, conf->policy->settings.ipv6_prefix, memory);
-	if (attribute == SL_ATTRIBUTE_PATH)
-		form = sl_attribute_path(conf->policy->settings.paths, form, prefix, memory);
-	sl_lint_value(conf, node, attribute, written, form, prefix, may_hold);
-	return (struct sluice_bytes){sl_pool_text(&conf->policy->pool, form), form.len};
-}
-
-/* Keeps a path as a route; `*has_parts`: neither exact nor a prefix. False where it is none, which is reported. */
-static bool add_route(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes path, bool prefix,
-                      struct values *values, bool *has_parts) {
-	struct sl_route *route = &values->routes[values->route_count];
-	if (!sl_conf_route_parts(conf, node, path, prefix, route))
-		return false;
-	*has_parts = route->part_count != 0;
-	values->has_parts = values->has_parts || *has_parts;
-	return true;
-}
-
-static void read_value(struct sl_conf *conf, const struct sl_yaml *node, struct values *values) {
-	struct sluice_bytes text;
-	if (!sl_conf_text(conf, node, "a value, a prefix* or a list of those", &text))
-		return;
-	const char *star = memchr(text.data, '*', text.len);
-	size_t stem = star == NULL ? text.len : (size_t)(star - (const char *)text.data);
-	if (star != NULL && stem + 1 != text.len) {
-		sl_report_found(conf->report, sl_node_place(node, stem), text, "expected * at the end only");
-		return;
-	}
-	if (stem > SLUICE_KEY_BYTES_MAX) {
-		sl_report_error(conf->report, node->place, "expected a value of at most %d bytes, found %zu",
-		                SLUICE_KEY_BYTES_MAX, stem);
-		return;
-	}
-	bool has_parts = false, path = values->attribute == SL_ATTRIBUTE_PATH;
-	if (path && !add_route(conf, node, sl_slice(text.data, stem), star != NULL, values, &has_parts))
-		return;
-	struct sluice_bytes copy = take_form(conf, node, values->attribute, sl_slice(text.data, stem), star != NULL);
-	if (path && (copy.data == NULL || !sl_conf_route_text(conf, copy, &values->routes[values->route_count])))
-		return;
-	if (path && values->routes[values->route_count].ends_loosely && !has_parts)
-		*values->front++ = sl_slice(copy.data, copy.len - 1);
-	values->route_count += path;
-	if (!has_parts)
-		*(star == NULL ? values->front++ : --values->back) = copy;
-}
-
-static bool read_condition(struct sl_conf *conf, const struct sl_yaml *value, enum sl_attribute attribute,
-                           struct sl_condition *condition) {
-	uint32_t count = value->kind == SL_NODE_LIST ? value->count : 1;
-	bool path = attribute == SL_ATTRIBUTE_PATH;
-	uint32_t room = path ? 2 * count : count; /* a folder with and without its slash */
-	struct sluice_bytes *list = sl_pool_take(&conf->policy->pool, room, sizeof *list);
-	struct sl_route *routes = path ? sl_pool_take(&conf->policy->pool, count, sizeof *routes) : NULL;
-	struct values values = {.front = list, .back = list + room, .attribute = attribute, .routes = routes};
-	if (list == NULL || (path && routes == NULL))
-		return false;
-	if (value->kind != SL_NODE_LIST)
-		read_value(conf, value, &values);
-	else if (value->first == NULL && !value->cut)
-		sl_report_error(conf->report, value->place, "expected at least one value, found an empty list");
-	for (const struct sl_yaml *node = value->first; value->kind == SL_NODE_LIST && node != NULL; node = node->next)
-		read_value(conf, node, &values);
-	condition->exact = list;
-	condition->exact_count = (uint32_t)(values.front - list);
-	condition->prefixes = values.back;
-	condition->prefix_count = (uint32_t)(list + room - values.back);
-	condition->routes = values.routes;
-	condition->route_count = values.route_count;
-	condition->has_parts = values.has_parts;
-	qsort(list, condition->exact_count, sizeof *list, sl_value_compare);
-	return !conf->policy->pool.failed;
-}
-
-static bool is_repeated(const struct sl_condition *list, uint32_t count, uint16_t number) {
-	for (uint32_t i = 0; i < count; i++)
-		if (list[i].attribute == number)
-			return true;
-	return false;
-}
-
-void sl_conf_when(struct sl_conf *conf, const struct sl_yaml *node, struct sl_when *when) {
-	if (!sl_conf_expect(conf, node, SL_NODE_MAP, "conditions, such as {method: POST, path: /a*}"))
-		return;
-	if (node->count / 2 > SL_CONDITIONS_MAX) {
-		sl_report_error(conf->report, node->place, "expected at most %d conditions, found %u", SL_CONDITIONS_MAX,
-		                node->count / 2);
-		return;
-	}
-	struct sl_condition *list = sl_pool_take(&conf->policy->pool, node->count / 2, sizeof *list);
-	if (list == NULL)
-		return;
-	when->list = list;
-	for (const struct sl_yaml *key = sl_map_first(node); key != NULL; key = sl_map_next(key)) {
-		struct sl_condition *condition = &list[when->count];
-		if (!sl_conf_expect(conf, key, SL_NODE_TEXT, "the name of an attribute"))
-			continue;
-		uint16_t number = sl_conf_name(conf, key, 0, key->text);
-		if (number != SL_NAME_NONE && is_repeated(list, when->count, number))
-			sl_report_error(conf->report, key->place, "duplicate key %s in when", sl_quote(key->text).text);
-		else if (read_condition(conf, key->next, sl_attribute_find(key->text), condition) && number != SL_NAME_NONE) {
-			condition->attribute = number;
-			when->count++;
-		}
-	}
 }
 
 /* ---- key ------------------------------------------------------------------------------------------------------- */

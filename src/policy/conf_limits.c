@@ -10,11 +10,13 @@
 #include "algo/rule.h"
 #include "base/assert.h"
 #include "policy/describe.h"
+#include "policy/index.h"
 #include "policy/lint.h"
+#include "policy/quotas.h"
 
 /* The values of one limit's keys, NULL where it has none. */
 struct limit_nodes {
-	const struct sl_yaml *name, *when, *key, *limit, *candidate, *overrides, *on_error, *strict, *stagger;
+	const struct sl_yaml *name, *when, *key, *limit, *candidate, *overrides, *from, *on_error, *strict, *stagger;
 	struct sl_rollout_nodes rollout;
 	const struct sl_yaml *of, *penalty, *count_denied, *reserve, *cost, *optional, *denied;
 };
@@ -73,32 +75,13 @@ static bool read_rule(struct sl_conf *conf, const struct sl_yaml *node, const ch
 	return good;
 }
 
-/* Why a candidate can't be tried on a limit's counters; NULL where it can. */
-static const char *find_mismatch(const struct sluice_limit *limit, const struct sluice_limit *candidate) {
-	if (!sl_rule_has(limit, SL_HAS_COUNTER))
-		return "an unlimited limit counts nothing";
-	if (!sl_rule_has(candidate, SL_HAS_COUNTER))
-		return "an unlimited one counts nothing; observe: true tries having no limit";
-	if (sl_rule_algorithm(candidate) == sl_rule_algorithm(limit) &&
-	    (candidate->algorithm != limit->algorithm || (sl_rule_spreads(limit) && candidate->burst != limit->burst)))
-		return "windows of another phase would need counters of their own";
-	if (candidate->algorithm != limit->algorithm)
-		return "another algorithm would need counters of its own";
-	if (candidate->calendar == limit->calendar && candidate->zone != limit->zone)
-		return "another time zone would need counters of its own";
-	if (candidate->window_ns != limit->window_ns || candidate->calendar != limit->calendar)
-		return sl_rule_has(limit, SL_TAKES_LEASE) ? "another lease would need counters of its own"
-		                                          : "another window would need counters of its own";
-	return candidate->precision_ns == limit->precision_ns ? NULL : "another precision would need counters of its own";
-}
-
 /* `whole`: the limit itself was read. */
 static void read_candidate(struct sl_conf *conf, const struct sl_yaml *node, bool whole,
                            struct sl_policy_limit *shown) {
 	struct sluice_limit candidate;
 	if (!read_notation(conf, node, shown->name, &candidate) || !whole)
 		return;
-	const char *why = find_mismatch(&shown->limit, &candidate);
+	const char *why = sl_limit_mismatch(&shown->limit, &candidate);
 	if (why != NULL) {
 		char text[SLUICE_LIMIT_TEXT_MAX];
 		sluice_limit_print(&shown->limit, text);
@@ -109,18 +92,6 @@ static void read_candidate(struct sl_conf *conf, const struct sl_yaml *node, boo
 	shown->candidate = candidate;
 	shown->has_candidate = true;
 	sl_lint_candidate(conf, node, shown);
-}
-
-static void read_on_error(struct sl_conf *conf, const struct sl_yaml *node, uint8_t *on_error) {
-	static const struct sl_word words[] = {
-		{"allow", SL_ON_ERROR_ALLOW, false},
-		{"deny", SL_ON_ERROR_DENY, false},
-		{"local", SL_ON_ERROR_LOCAL, false},
-		{NULL, 0, false},
-	};
-	uint32_t bits;
-	if (sl_conf_word(conf, node, words, &bits))
-		*on_error = (uint8_t)bits;
 }
 
 /* `limit` is the limit itself, which has been read. */
@@ -170,8 +141,33 @@ static void read_overrides(struct sl_conf *conf, const struct limit_nodes *nodes
 		places[limit->shown.override_count] = node;
 		read_override(conf, node, limit, &overrides[limit->shown.override_count++]);
 	}
+	if (list->count >= SL_INDEX_LEAST)
+		limit->index = sl_index_make(&conf->policy->pool, &overrides->when, sizeof *overrides, list->count);
 	if (nodes->limit != NULL && conf->report->error_count == mistakes)
 		sl_lint_overrides(conf, nodes->limit, limit, places);
+}
+
+/* The file of the quotas of single keys, which whoever loads the policy reads. */
+static void read_from(struct sl_conf *conf, const struct sl_yaml *node, struct sl_ruleset_limit *limit) {
+	struct sluice_policy *policy = conf->policy;
+	const char *file = NULL;
+	sl_conf_path(conf, node, &file);
+	if (file == NULL)
+		return;
+	if (strlen(file) > SL_QUOTAS_PATH_BYTES_MAX)
+		sl_report_error(conf->report, node->place, "expected a path of at most %d bytes, found %zu",
+		                SL_QUOTAS_PATH_BYTES_MAX, strlen(file));
+	else if (limit->part_count == 0)
+		sl_report_error(conf->report, node->place, "overrides-from needs a key: all requests share this counter");
+	else if (!sl_rule_has(&limit->shown.limit, SL_HAS_COUNTER))
+		sl_report_error(conf->report, node->place,
+		                "overrides-from gives keys another quota for the counters of the limit: unlimited has none");
+	else if (policy->quotas_count == SL_QUOTAS_FILES_MAX)
+		sl_report_error(conf->report, node->place, "expected overrides-from at %d limits at most", SL_QUOTAS_FILES_MAX);
+	else
+		policy->quotas[policy->quotas_count++] =
+			(struct sl_policy_quotas){file, policy->limit_count, node->place.line, node->place.column};
+	limit->shown.overrides_from = file;
 }
 
 /* What a limit's conditions say of the path; NULL: nothing. */
@@ -213,6 +209,8 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 		read_candidate(conf, nodes->candidate, whole, &limit->shown);
 	sl_conf_rollout(conf, &nodes->rollout, limit->shown.name, &limit->rollout, &limit->shown.canary);
 	read_overrides(conf, nodes, limit);
+	if (nodes->from != NULL && whole)
+		read_from(conf, nodes->from, limit);
 	struct sl_term_nodes terms = {nodes->limit, nodes->of, nodes->penalty, nodes->count_denied, nodes->reserve};
 	sl_conf_terms(conf, &terms, whole && conf->report->error_count == mistakes, limit);
 	struct sl_cost_nodes costs = {nodes->cost, nodes->reserve};
@@ -221,8 +219,13 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 	limit->shown.observe = limit->rollout.observe;
 	if (whole && conf->report->error_count == mistakes)
 		sl_lint_unlimited(conf, nodes->limit, limit);
+	if (!sl_limit_variants(&conf->policy->pool, limit))
+		sl_report_error(conf->report, nodes->overrides->place,
+		                "expected at most %d different counters of one key: algorithms, windows and precisions of a "
+		                "limit and its overrides",
+		                SL_POLICY_VARIANTS_MAX);
 	if (nodes->on_error != NULL)
-		read_on_error(conf, nodes->on_error, &limit->shown.on_error);
+		sl_conf_on_error(conf, nodes->on_error, &limit->shown.on_error);
 	if (nodes->strict != NULL)
 		sl_conf_bool(conf, nodes->strict, &limit->shown.strict);
 	if (nodes->stagger != NULL)
@@ -241,14 +244,12 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 /* ---- all of them ------------------------------------------------------------------------------------------------ */
 
 static void check_name(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_yaml *const *nodes) {
-	const struct sluice_policy *policy = conf->policy;
-	const char *name = policy->limits[policy->limit_count].shown.name;
-	for (uint32_t i = 0; name != NULL && i < policy->limit_count; i++)
-		if (policy->limits[i].shown.name != NULL && strcmp(policy->limits[i].shown.name, name) == 0) {
-			sl_report_error(conf->report, node->place, "duplicate name %s: the limit in line %u has it",
-			                sl_quote(sl_str(name)).text, nodes[i]->place.line);
-			return;
-		}
+	const uint32_t position = conf->policy->limit_count;
+	const char *name = conf->policy->limits[position].shown.name;
+	uint32_t first = name == NULL ? position : sl_limit_names_add(conf->policy, position);
+	if (first != position)
+		sl_report_error(conf->report, node->place, "duplicate name %s: the limit in line %u has it",
+		                sl_quote(sl_str(name)).text, nodes[first]->place.line);
 }
 
 static void add_limit(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_yaml **nodes) {
@@ -259,6 +260,7 @@ static void add_limit(struct sl_conf *conf, const struct sl_yaml *node, const st
 		{"limit", keep, offsetof(struct limit_nodes, limit), "a limit such as 100/1m"},
 		{"candidate", keep, offsetof(struct limit_nodes, candidate), NULL},
 		{"overrides", keep, offsetof(struct limit_nodes, overrides), NULL},
+		{"overrides-from", keep, offsetof(struct limit_nodes, from), NULL},
 		{"observe", keep, offsetof(struct limit_nodes, rollout.observe), NULL},
 		{"canary", keep, offsetof(struct limit_nodes, rollout.canary), NULL},
 		{"on-error", keep, offsetof(struct limit_nodes, on_error), NULL},
@@ -294,12 +296,14 @@ void sl_conf_limits(struct sl_conf *conf, const struct sl_yaml *list, void *into
 	policy->limits = sl_pool_take(&policy->pool, list->count, sizeof *policy->limits);
 	const struct sl_yaml **nodes = sl_pool_take(conf->scratch, list->count, sizeof *nodes);
 	conf->first_use = sl_pool_take(conf->scratch, SL_ATTRIBUTES_MAX, sizeof *conf->first_use);
-	if (policy->limits == NULL || nodes == NULL || conf->first_use == NULL)
+	if (policy->limits == NULL || nodes == NULL || conf->first_use == NULL || !sl_limit_names_make(policy, list->count))
 		return;
 	for (const struct sl_yaml *node = list->first; node != NULL; node = node->next)
 		add_limit(conf, node, nodes);
 	if (conf->report->error_count != 0)
 		return;
+	if (list->count >= SL_INDEX_LEAST)
+		policy->index = sl_index_make(&policy->pool, &policy->limits->when, sizeof *policy->limits, list->count);
 	sl_lint_names(conf);
 	sl_lint_many(conf, nodes);
 	sl_lint_room(conf, nodes);

@@ -1,6 +1,6 @@
 /* `listen`: the addresses of each door, and how each is spoken to.
  *
- *   listen = { resp | http | grpc: door }     door = one | [one, ...] | []
+ *   listen = { resp | http | grpc | spop: door }     door = one | [one, ...] | []
  *   one    = ADDRESS | { address: ADDRESS, ... }
  *
  * A door that is not written listens where it always does, one that is written as [] nowhere. This section is read
@@ -10,10 +10,12 @@
 
 #include "policy/lint.h"
 
-enum { DOORS = 3, MODE_DEFAULT = 0660, MODE_MAX = 0777, HOST_BYTES_MAX = 253 };
+enum { MODE_DEFAULT = 0660, MODE_MAX = 0777, HOST_BYTES_MAX = 253 };
+
+const char *const sl_listen_door_names[SL_LISTEN_DOORS] = {"resp", "http", "grpc", "spop"};
 
 struct listen_nodes {
-	const struct sl_yaml *door[DOORS];
+	const struct sl_yaml *door[SL_LISTEN_DOORS];
 };
 
 /* One listener as it is written. */
@@ -62,8 +64,9 @@ static void read_mode(struct sl_conf *conf, const struct sl_yaml *node, struct s
 
 static void read_headers(struct sl_conf *conf, const struct sl_yaml *node, struct sl_listen *listen) {
 	sl_conf_forms(conf, node, &listen->forms);
-	if (listen->door != SL_LISTEN_HTTP)
-		sl_report_error(conf->report, node->place, "expected headers on http listeners only: no other door has any");
+	if (listen->door == SL_LISTEN_RESP)
+		sl_report_error(conf->report, node->place,
+		                "expected headers on http, grpc and spop listeners only: no other door has any");
 }
 
 static void read_details(struct sl_conf *conf, const struct sl_yaml *node, struct sl_listen *listen) {
@@ -109,6 +112,24 @@ static void read_hosts(struct sl_conf *conf, const struct sl_yaml *node, struct 
 		                "expected hosts on http listeners of a port only: no page reaches any other");
 }
 
+/* HAProxy's protocol knows no login: whoever can connect decides what a request is. So only who is on this host, or
+ * shows a certificate, may. */
+static void check_spop(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_listen *listen) {
+	struct sl_address address;
+	const char *text = listen->address;
+	bool here = text == NULL || is_unix(text) || !sl_address_parse(sl_str(text), &address, NULL) ||
+	            sl_address_is_loopback(&address);
+	if (listen->proxy_protocol)
+		sl_report_error(conf->report, node->place, "expected no proxy-protocol here: HAProxy sends none before SPOP");
+	if (listen->unprotected)
+		sl_report_error(conf->report, node->place,
+		                "expected no unprotected here: SPOP knows no login, and other hosts need certificates");
+	if (!here && !(listen->tls && conf->policy->settings.tls_client_ca != NULL))
+		sl_report_error(conf->report, node->place,
+		                "expected an address that other hosts don't reach (127.0.0.1, [::1], unix:/path), or tls: true "
+		                "with client-ca at the top: SPOP knows no login");
+}
+
 static void read_one(struct sl_conf *conf, const struct sl_yaml *node, struct one *one) {
 	static const struct sl_field fields[] = {
 		{"address", keep, offsetof(struct one, address), "an address such as 127.0.0.1:7379"},
@@ -138,6 +159,8 @@ static void read_one(struct sl_conf *conf, const struct sl_yaml *node, struct on
 		read_hosts(conf, one->hosts, listen);
 	if (one->tls != NULL)
 		sl_conf_bool(conf, one->tls, &listen->tls);
+	if (listen->door == SL_LISTEN_SPOP)
+		check_spop(conf, node, listen);
 	if (listen->tls && conf->tls == NULL)
 		sl_report_error(conf->report, one->tls->place,
 		                "expected a certificate for it: tls: {certificate: FILE, key: FILE} at the top of the policy");
@@ -157,7 +180,6 @@ static bool is_same(const char *a, const char *b) {
 
 /* The complaint stands at whichever of the two is written; a default is not. */
 static void check_address(struct sl_conf *conf, const struct listens *all, uint32_t at) {
-	static const char *const doors[] = {"resp", "http", "grpc"};
 	for (uint32_t i = 0; i < at; i++) {
 		const struct sl_yaml *node = all->nodes[at], *other = all->nodes[i];
 		if (!is_same(all->list[i].address, all->list[at].address))
@@ -165,11 +187,11 @@ static void check_address(struct sl_conf *conf, const struct listens *all, uint3
 		struct sl_quoted address = sl_quote(sl_str(all->list[at].address));
 		if (node != NULL && other != NULL)
 			sl_report_error(conf->report, node->place, "duplicate address %s: the %s listener in line %u has it",
-			                address.text, doors[all->list[i].door], other->place.line);
+			                address.text, sl_listen_door_names[all->list[i].door], other->place.line);
 		else if (node != NULL || other != NULL)
 			sl_report_error(conf->report, (node != NULL ? node : other)->place,
 			                "duplicate address %s: %s listens there unless the file says otherwise", address.text,
-			                doors[all->list[node != NULL ? i : at].door]);
+			                sl_listen_door_names[all->list[node != NULL ? i : at].door]);
 		return;
 	}
 }
@@ -195,7 +217,7 @@ static void add_listen(struct sl_conf *conf, const struct sl_yaml *node, uint8_t
 
 /* `listen` is where the section stands, NULL if it doesn't. */
 static void add_default(struct sl_conf *conf, const struct sl_yaml *listen, uint8_t door, struct listens *all) {
-	static const char *const addresses[DOORS] = {"127.0.0.1:7379", "127.0.0.1:7380", NULL};
+	static const char *const addresses[SL_LISTEN_DOORS] = {"127.0.0.1:7379", "127.0.0.1:7380"};
 	if (addresses[door] == NULL)
 		return;
 	if (all->count == SL_LISTENS_MAX) {
@@ -225,6 +247,7 @@ void sl_conf_listen(struct sl_conf *conf, const struct sl_yaml *value, void *int
 		{"resp", keep, offsetof(struct listen_nodes, door[SL_LISTEN_RESP]), NULL},
 		{"http", keep, offsetof(struct listen_nodes, door[SL_LISTEN_HTTP]), NULL},
 		{"grpc", keep, offsetof(struct listen_nodes, door[SL_LISTEN_GRPC]), NULL},
+		{"spop", keep, offsetof(struct listen_nodes, door[SL_LISTEN_SPOP]), NULL},
 		{NULL, NULL, 0, NULL},
 	};
 	struct sl_settings *settings = into;
@@ -236,7 +259,7 @@ void sl_conf_listen(struct sl_conf *conf, const struct sl_yaml *value, void *int
 		return;
 	if (value != NULL)
 		sl_conf_map(conf, value, "listen", fields, &nodes);
-	for (uint8_t door = 0; door < DOORS; door++) {
+	for (uint8_t door = 0; door < SL_LISTEN_DOORS; door++) {
 		if (nodes.door[door] == NULL)
 			add_default(conf, value, door, &all);
 		else

@@ -6,7 +6,7 @@
 enum { BLOCKS_PERCENT_MAX = 98 };
 
 struct store_nodes {
-	const struct sl_yaml *memory, *file, *shared, *blocks;
+	const struct sl_yaml *memory, *pretouch, *file, *shared, *blocks;
 	struct sl_redis_nodes redis;
 	const struct sl_yaml *leases, *lease;
 };
@@ -27,6 +27,18 @@ static void read_home(struct sl_conf *conf, const struct store_nodes *nodes, str
 		sl_conf_shared(conf, nodes->shared, &settings->store_shared);
 	if (nodes->blocks != NULL)
 		sl_conf_percent(conf, nodes->blocks, 1, BLOCKS_PERCENT_MAX, "a share of the store", &settings->blocks_percent);
+}
+
+/* What a file or shared memory has is there once it is made; where nodes keep the counters little is used here. */
+static void read_pretouch(struct sl_conf *conf, const struct store_nodes *nodes, struct sl_settings *settings) {
+	bool is_private = nodes->file == NULL && nodes->shared == NULL;
+	settings->pretouch = is_private && nodes->redis.redis == NULL;
+	if (nodes->pretouch == NULL)
+		return;
+	sl_conf_bool(conf, nodes->pretouch, &settings->pretouch);
+	if (!is_private)
+		sl_report_error(conf->report, nodes->pretouch->place,
+		                "pretouch is for private memory: that of a file or shared is there when it is made");
 }
 
 static void check_home(struct sl_conf *conf, const struct sl_yaml *store, const struct store_nodes *nodes,
@@ -50,6 +62,7 @@ static void take_former(struct sl_conf *conf, const struct sl_yaml *former, cons
 void sl_conf_store(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
 	static const struct sl_field fields[] = {
 		{"memory", keep, offsetof(struct store_nodes, memory), NULL},
+		{"pretouch", keep, offsetof(struct store_nodes, pretouch), NULL},
 		{"file", keep, offsetof(struct store_nodes, file), NULL},
 		{"shared", keep, offsetof(struct store_nodes, shared), NULL},
 		{"blocks", keep, offsetof(struct store_nodes, blocks), NULL},
@@ -73,6 +86,7 @@ void sl_conf_store(struct sl_conf *conf, const struct sl_yaml *value, void *into
 	sl_conf_map(conf, value, "store", fields, &nodes);
 	conf->hushed = false;
 	read_home(conf, &nodes, settings);
+	read_pretouch(conf, &nodes, settings);
 	take_former(conf, nodes.leases, "leases", &nodes.redis.slices, "slices");
 	take_former(conf, nodes.lease, "lease", &nodes.redis.slice, "slice");
 	sl_conf_redis(conf, &nodes.redis, &settings->redis);

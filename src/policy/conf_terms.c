@@ -62,23 +62,35 @@ static bool fits_script(const struct sluice_limit *limit) {
 	       limit->derived[SL_CAPACITY] + 1 <= (((uint64_t)1 << 53) - 1) / window_ms;
 }
 
+enum { NEEDS_CALENDAR = 1, NEEDS_SPREAD = 2, NEEDS_MANY = 4, NEEDS_WIDE = 8 };
+
+/* What of a limit's notation needs the module. */
+static uint32_t needs_of(const struct sluice_limit *limit) {
+	return (limit->calendar != SLUICE_CALENDAR_NONE ? NEEDS_CALENDAR : 0) |
+	       (sl_rule_spreads(limit) ? NEEDS_SPREAD : 0) | (sl_distinct_error(limit) != 0 ? NEEDS_MANY : 0) |
+	       (fits_script(limit) ? 0 : NEEDS_WIDE);
+}
+
+static void report_needs(struct sl_conf *conf, const struct sl_yaml *node, uint32_t needs) {
+	if ((needs & NEEDS_CALENDAR) != 0)
+		sl_conf_needs_module(conf, node, "a window of the calendar");
+	if ((needs & NEEDS_SPREAD) != 0)
+		sl_conf_needs_module(conf, node, "spread");
+	if ((needs & NEEDS_MANY) != 0)
+		sl_conf_needs_module(conf, node, "distinct above 1,024");
+	if ((needs & NEEDS_WIDE) != 0)
+		sl_conf_needs_module(conf, node, "a bucket of so large a burst over so long a window");
+}
+
+void sl_conf_limit_needs_module(struct sl_conf *conf, const struct sl_yaml *node, const struct sluice_limit *limit) {
+	report_needs(conf, node, needs_of(limit));
+}
+
 static void check_store(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit) {
-	bool calendar = false, many = false, wide = false, spread = false;
-	for (uint32_t i = 0; i <= limit->shown.override_count; i++) {
-		const struct sluice_limit *one = i == 0 ? &limit->shown.limit : &limit->overrides[i - 1].limit;
-		calendar |= one->calendar != SLUICE_CALENDAR_NONE;
-		many |= sl_distinct_error(one) != 0;
-		wide |= !fits_script(one);
-		spread |= sl_rule_spreads(one);
-	}
-	if (calendar)
-		sl_conf_needs_module(conf, nodes->limit, "a window of the calendar");
-	if (spread)
-		sl_conf_needs_module(conf, nodes->limit, "spread");
-	if (many)
-		sl_conf_needs_module(conf, nodes->limit, "distinct above 1,024");
-	if (wide)
-		sl_conf_needs_module(conf, nodes->limit, "a bucket of so large a burst over so long a window");
+	uint32_t needs = needs_of(&limit->shown.limit);
+	for (uint32_t i = 0; i < limit->shown.override_count; i++)
+		needs |= needs_of(&limit->overrides[i].limit);
+	report_needs(conf, nodes->limit, needs);
 	if (limit->shown.terms.penalty_count != 0)
 		sl_conf_needs_module(conf, nodes->penalty, "penalty");
 	if (limit->shown.terms.count_denied)

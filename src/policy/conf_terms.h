@@ -16,5 +16,7 @@ void sl_conf_terms(struct sl_conf *conf, const struct sl_term_nodes *nodes, bool
 /* Says of what needs Sluice's module where the counters are in Redis: an error where it can't be there, a warning where
  * it may be missing. `node` is where, `what` what needs it. The store must have been read. */
 void sl_conf_needs_module(struct sl_conf *conf, const struct sl_yaml *node, const char *what);
+/* The same of what a limit's notation says. */
+void sl_conf_limit_needs_module(struct sl_conf *conf, const struct sl_yaml *node, const struct sluice_limit *limit);
 
 #endif

@@ -45,17 +45,6 @@ static size_t count_digits(struct sluice_bytes text) {
 
 /* ---- sizes ---------------------------------------------------------------------------------------------------- */
 
-/* The factor that a unit stands for; 0 for an unknown one. */
-static uint64_t size_unit(struct sluice_bytes unit) {
-	static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
-	if (unit.len == 0)
-		return 1;
-	for (unsigned i = 0; i < 4; i++)
-		if (sl_bytes_equal(unit, sl_str(units[i])))
-			return (uint64_t)1 << 10 * (i + 1);
-	return 0;
-}
-
 void sl_conf_size(struct sl_conf *conf, const struct sl_yaml *node, void *into) {
 	const uint64_t min = (uint64_t)1 << 20, max = (uint64_t)256 << 30;
 	struct sluice_bytes text;
@@ -64,7 +53,7 @@ void sl_conf_size(struct sl_conf *conf, const struct sl_yaml *node, void *into) 
 		return;
 	const char *p = text.data;
 	size_t digits = count_digits(text);
-	uint64_t unit = size_unit(sl_slice(p + digits, text.len - digits));
+	uint64_t unit = sl_size_unit(sl_slice(p + digits, text.len - digits));
 	if (digits == 0 || unit == 0)
 		sl_report_found(conf->report, sl_node_place(node, digits), text,
 		                "expected a size, such as 256MiB (KiB, MiB, GiB, TiB, or bytes)");

@@ -1,4 +1,4 @@
-/* Words out of a closed table, one or several: roles, forms of headers, formats.
+/* Words out of a closed table, one or several: roles, forms of headers, formats, what on-error says.
  *
  * An unknown word is answered with the one that is near, else with all that are known: the table is short, and whoever
  * reads the message has no manual at hand. Some sets hold words that exclude each other; the message says why.
@@ -45,6 +45,18 @@ bool sl_conf_word(struct sl_conf *conf, const struct sl_yaml *node, const struct
 	else
 		sl_report_found(conf->report, node->place, text, "expected %s", expected);
 	return false;
+}
+
+void sl_conf_on_error(struct sl_conf *conf, const struct sl_yaml *value, void *into) {
+	static const struct sl_word words[] = {
+		{"allow", SL_ON_ERROR_ALLOW, false},
+		{"deny", SL_ON_ERROR_DENY, false},
+		{"local", SL_ON_ERROR_LOCAL, false},
+		{NULL, 0, false},
+	};
+	uint32_t bits;
+	if (sl_conf_word(conf, value, words, &bits))
+		*(uint8_t *)into = (uint8_t)bits;
 }
 
 /* Why a word can't stand beside those before it; NULL where it can. */

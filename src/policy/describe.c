@@ -20,56 +20,64 @@ static void json_text(struct sl_out *out, struct sluice_bytes text) {
 	sl_out_char(out, '"');
 }
 
-static void json_value(struct sl_out *out, const struct sl_yaml *value) {
-	const char *before = "[";
-	if (value->kind == SL_NODE_TEXT)
-		json_text(out, value->text);
-	if (value->kind != SL_NODE_LIST)
-		return;
-	for (const struct sl_yaml *node = value->first; node != NULL; node = node->next) {
-		if (node->kind != SL_NODE_TEXT)
+static bool is_value(const struct sl_yaml *node) {
+	return node->kind == SL_NODE_TEXT || node->kind == SL_NODE_LIST || node->kind == SL_NODE_MAP;
+}
+
+/* The most bytes that a node takes, with the marks around it. Trees are as deep as tree.h lets them be. */
+static size_t json_bytes(const struct sl_yaml *node) {
+	size_t bytes = 6 * node->text.len + 4;
+	for (const struct sl_yaml *inside = node->first; inside != NULL; inside = inside->next)
+		bytes += json_bytes(inside);
+	return bytes;
+}
+
+static void json_node(struct sl_out *out, const struct sl_yaml *node);
+
+static void json_map(struct sl_out *out, const struct sl_yaml *node) {
+	const char *before = "{";
+	for (const struct sl_yaml *key = sl_map_first(node); key != NULL; key = sl_map_next(key)) {
+		if (key->kind != SL_NODE_TEXT || !is_value(key->next))
 			continue;
 		sl_out_str(out, before);
-		json_text(out, node->text);
+		json_text(out, key->text);
+		sl_out_char(out, ':');
+		json_node(out, key->next);
+		before = ",";
+	}
+	sl_out_str(out, *before == ',' ? "}" : "{}");
+}
+
+static void json_list(struct sl_out *out, const struct sl_yaml *node) {
+	const char *before = "[";
+	for (const struct sl_yaml *inside = node->first; inside != NULL; inside = inside->next) {
+		if (!is_value(inside))
+			continue;
+		sl_out_str(out, before);
+		json_node(out, inside);
 		before = ",";
 	}
 	sl_out_str(out, *before == ',' ? "]" : "[]");
 }
 
-/* The most bytes that a text and the marks around it can take. */
-static size_t json_bytes(const struct sl_yaml *node) {
-	return 6 * node->text.len + 4;
-}
-
-static size_t json_bytes_when(const struct sl_yaml *when) {
-	size_t bytes = 3;
-	for (const struct sl_yaml *node = when->first; node != NULL; node = node->next) {
-		bytes += json_bytes(node);
-		for (const struct sl_yaml *value = node->first; value != NULL; value = value->next)
-			bytes += json_bytes(value);
-	}
-	return bytes;
+static void json_node(struct sl_out *out, const struct sl_yaml *node) {
+	if (node->kind == SL_NODE_TEXT)
+		json_text(out, node->text);
+	else if (node->kind == SL_NODE_LIST)
+		json_list(out, node);
+	else
+		json_map(out, node);
 }
 
 const char *sl_describe_when(struct sl_pool *pool, const struct sl_yaml *when) {
-	const char *before = "{";
 	if (when == NULL || when->kind != SL_NODE_MAP || when->first == NULL)
 		return "{}";
-	size_t bytes = json_bytes_when(when);
+	size_t bytes = json_bytes(when) + 1;
 	char *text = sl_pool_take(pool, bytes, 1);
 	if (text == NULL)
 		return NULL;
 	struct sl_out out = sl_out_to(text, bytes);
-	for (const struct sl_yaml *key = sl_map_first(when); key != NULL; key = sl_map_next(key)) {
-		if (key->kind != SL_NODE_TEXT || (key->next->kind != SL_NODE_TEXT && key->next->kind != SL_NODE_LIST))
-			continue;
-		sl_out_str(&out, before);
-		json_text(&out, key->text);
-		sl_out_char(&out, ':');
-		json_value(&out, key->next);
-		before = ",";
-	}
-	sl_out_str(&out, *before == ',' ? "}" : "{}");
+	json_map(&out, when);
 	sl_out_char(&out, '\0');
 	return text;
 }

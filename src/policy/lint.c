@@ -8,6 +8,7 @@
 #include "algo/rule.h"
 #include "base/math.h"
 #include "base/out.h"
+#include "policy/index.h"
 #include "policy/route.h"
 
 #include <inttypes.h>
@@ -44,7 +45,7 @@ void sl_lint_when(struct sl_conf *conf, const struct sl_yaml *when) {
 	if (when->kind != SL_NODE_MAP || conf->optional)
 		return;
 	for (const struct sl_yaml *key = sl_map_first(when); key != NULL; key = sl_map_next(key))
-		if (key->kind == SL_NODE_TEXT && !sl_name_is_built_in(key->text))
+		if (key->kind == SL_NODE_TEXT && !sl_name_is_built_in(key->text) && !sl_bytes_equal(key->text, sl_str("not")))
 			sl_report_warning(conf->report, key->place,
 			                  "a request without %s escapes this limit: a limit for all, with overrides, is safer",
 			                  sl_quote(key->text).text);
@@ -81,11 +82,35 @@ static bool has_prefix_of(const struct sl_condition *condition, struct sluice_by
 	return false;
 }
 
+static bool has_suffix_of(const struct sl_condition *condition, struct sluice_bytes suffix) {
+	for (uint32_t i = 0; i < condition->suffix_count; i++) {
+		struct sluice_bytes shorter = condition->suffixes[i];
+		const char *end = (const char *)suffix.data + suffix.len;
+		if (shorter.len <= suffix.len && memcmp(shorter.data, end - shorter.len, shorter.len) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool has_network_of(const struct sl_condition *condition, const struct sl_network *network) {
+	for (uint32_t i = 0; i < condition->network_count; i++)
+		if (sl_network_covers(&condition->networks[i], network))
+			return true;
+	return false;
+}
+
 /* Does `wide` hold for every value that `narrow` holds for? */
 static bool condition_covers(struct sl_conf *conf, const struct sl_condition *wide, const struct sl_condition *narrow) {
-	uint64_t values = (uint64_t)narrow->exact_count + narrow->prefix_count;
+	uint64_t values =
+		(uint64_t)narrow->exact_count + narrow->prefix_count + narrow->suffix_count + narrow->network_count;
 	if (narrow->has_parts || !spend(conf, values * (wide->prefix_count + 8)))
 		return false;
+	for (uint32_t i = 0; i < narrow->suffix_count; i++)
+		if (!has_suffix_of(wide, narrow->suffixes[i]))
+			return false;
+	for (uint32_t i = 0; i < narrow->network_count; i++)
+		if (!has_network_of(wide, &narrow->networks[i]))
+			return false;
 	for (uint32_t i = 0; i < narrow->exact_count; i++)
 		if (!sl_condition_holds(wide, narrow->exact[i]))
 			return false;
@@ -95,8 +120,9 @@ static bool condition_covers(struct sl_conf *conf, const struct sl_condition *wi
 	return true;
 }
 
+/* What `narrow` excepts makes it narrower still; what `wide` excepts may be what `narrow` is for. */
 static bool when_covers(struct sl_conf *conf, const struct sl_when *wide, const struct sl_when *narrow) {
-	if (!spend(conf, 1 + (uint64_t)wide->count * narrow->count))
+	if (wide->except_count != 0 || !spend(conf, 1 + (uint64_t)wide->count * narrow->count))
 		return false;
 	for (uint32_t i = 0; i < wide->count; i++) {
 		const struct sl_condition *condition = find_condition(narrow, wide->list[i].attribute);
@@ -106,18 +132,53 @@ static bool when_covers(struct sl_conf *conf, const struct sl_when *wide, const 
 	return true;
 }
 
+/* A value that a condition holds for; data NULL where none can be told. `memory` has SL_ADDRESS_TEXT_MAX. */
+static struct sluice_bytes example_of(const struct sl_condition *condition, char *memory) {
+	if (condition->exact_count != 0)
+		return condition->exact[0];
+	if (condition->prefix_count != 0)
+		return condition->prefixes[0];
+	if (condition->suffix_count != 0) /* with the star before it, which is as good as any name */
+		return sl_slice((const char *)condition->suffixes[0].data - 1, condition->suffixes[0].len + 1);
+	if (condition->network_count != 0)
+		return sl_slice(memory, sl_network_print(&condition->networks[0], memory));
+	return sl_slice(NULL, 0);
+}
+
+/* Begins a walk of all in an index that may hold for whatever these conditions hold for: what covers them holds for
+ * each request that meets them, so for this one. */
+static void walk_covers(const struct sl_index *index, const struct sl_when *when, struct sl_index_walk *walk) {
+	struct sluice_bytes values[SL_ATTRIBUTES_MAX];
+	char memory[SL_ADDRESS_TEXT_MAX]; /* for one value: only an ip has networks */
+	memset(values, 0, sizeof values);
+	for (uint32_t i = 0; i < when->count; i++)
+		values[when->list[i].attribute] = example_of(&when->list[i], memory);
+	sl_index_begin(index, values, walk);
+}
+
+/* The first override that takes all of another, and comes before it; that one's own number: none. */
+static uint32_t find_cover(struct sl_conf *conf, const struct sl_ruleset_limit *limit, uint32_t number) {
+	const struct sl_when *when = &limit->overrides[number].when;
+	struct sl_index_walk walk = {.all_count = number};
+	if (limit->index != NULL)
+		walk_covers(limit->index, when, &walk);
+	for (uint32_t i = sl_index_next(&walk); i < number && spend(conf, 1); i = sl_index_next(&walk))
+		if (when_covers(conf, &limit->overrides[i].when, when))
+			return i;
+	return number;
+}
+
 void sl_lint_overrides(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit,
                        const struct sl_yaml *const *nodes) {
 	uint32_t count = limit->shown.override_count;
-	for (uint32_t i = 1; i < count; i++)
-		for (uint32_t j = 0; j < i; j++)
-			if (when_covers(conf, &limit->overrides[j].when, &limit->overrides[i].when)) {
-				sl_report_warning(conf->report, nodes[i]->place,
-				                  "never reached: the override in line %u takes all of it", nodes[j]->place.line);
-				break;
-			}
+	for (uint32_t i = 1; i < count; i++) {
+		uint32_t cover = find_cover(conf, limit, i);
+		if (cover != i)
+			sl_report_warning(conf->report, nodes[i]->place, "never reached: the override in line %u takes all of it",
+			                  nodes[cover]->place.line);
+	}
 	for (uint32_t i = 0; i < count; i++)
-		if (limit->overrides[i].when.count == 0) {
+		if (sl_when_is_empty(&limit->overrides[i].when)) {
 			sl_report_warning(conf->report, node->place, "never used: the override in line %u has no conditions",
 			                  nodes[i]->place.line);
 			return;
@@ -135,6 +196,7 @@ void sl_lint_unlimited(struct sl_conf *conf, const struct sl_yaml *node, const s
  * for of attributes that it does not have yet, of each the first. */
 static bool joins(const struct sl_ruleset_limit *limit, struct sluice_bytes values[SL_ATTRIBUTES_MAX]) {
 	bool counts = sl_rule_has(&limit->shown.limit, SL_HAS_COUNTER) || limit->shown.override_count != 0;
+	counts = counts && limit->when.except_count == 0;
 	for (uint32_t i = 0; i < limit->when.count && counts; i++) {
 		const struct sl_condition *condition = &limit->when.list[i];
 		struct sluice_bytes value = values[condition->attribute];

@@ -12,17 +12,22 @@ void sl_lint_part(struct sl_conf *conf, const struct sl_yaml *node, const struct
 /* The same of a limit's conditions; `when` is its mapping. */
 void sl_lint_when(struct sl_conf *conf, const struct sl_yaml *when);
 
+/* A network of a condition: one that was written with bits after its prefix, or narrower than requests tell. */
+void sl_lint_network(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_network *network, bool strays,
+                     bool narrow);
+
 /* A value of a condition, or a prefix: one that no request can have, or that holds for more than is written.
  *  form      what it was made of
  *  may_hold  can any value begin so? Of a prefix */
 void sl_lint_value(struct sl_conf *conf, const struct sl_yaml *node, enum sl_attribute attribute,
                    struct sluice_bytes written, struct sluice_bytes form, bool prefix, bool may_hold);
 
-/* Names of attributes that no HTTP door can fill in. The listeners and `attributes` must have been read. */
+/* Names of attributes that no HTTP door can fill in, unless descriptors of Envoy's may have them. The listeners and
+ * `attributes` must have been read. */
 void sl_lint_names(struct sl_conf *conf);
 
-/* Is there an HTTP listener? They must have been read. */
-bool sl_lint_has_http(const struct sl_conf *conf);
+/* Is there a listener of a door? They must have been read. */
+bool sl_lint_has_door(const struct sl_conf *conf, enum sl_listen_door door);
 
 /* A candidate that is what it is tried beside. `node` is its text. */
 void sl_lint_candidate(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_policy_limit *limit);

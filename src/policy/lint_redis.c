@@ -3,6 +3,8 @@
  * As in lint.c, each warning is true whatever the traffic is. A node on loopback or a unix socket is this host's:
  * nobody listens in between.
  */
+#include "algo/step.h"
+#include "algo/traits.h"
 #include "policy/lint.h"
 
 static const sluice_ns SECOND_NS = 1000000000;
@@ -39,8 +41,9 @@ void sl_lint_elsewhere(struct sl_conf *conf, const struct sl_yaml *on_error, con
 	if (strict != NULL && !elsewhere && limit->strict)
 		sl_report_warning(conf->report, strict->place,
 		                  "strict means nothing here: only a store in Redis has slices, which it would forbid");
-	if (stagger != NULL && elsewhere && limit->stagger)
+	if (stagger != NULL && elsewhere && limit->stagger && sl_rule_lacks(&limit->limit, SL_DRAINS) &&
+	    !sl_step_goes_at_once(&limit->limit))
 		sl_report_warning(conf->report, stagger->place,
 		                  "stagger means nothing here: its waits are found by peeking at a store on this host, and "
-		                  "this one is in Redis");
+		                  "this one is in Redis; only those of buckets and fixed windows are found without");
 }

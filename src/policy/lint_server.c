@@ -15,8 +15,6 @@ static void lint_listen(struct sl_conf *conf, const struct sl_yaml *node, const 
 	const struct sluice_policy *policy = conf->policy;
 	const bool public = is_public(listen), users = policy->settings.user_count != 0;
 	const bool certified = listen->tls && policy->settings.tls_client_ca != NULL;
-	if (listen->door == SL_LISTEN_GRPC)
-		sl_report_warning(conf->report, node->place, "serve refuses to start with it: gRPC is for a later version");
 	if (public && !users && !certified && listen->unprotected)
 		sl_report_warning(conf->report, node->place,
 		                  "unprotected: every client that can connect may check, reset and reload");
@@ -41,12 +39,12 @@ static void lint_listen(struct sl_conf *conf, const struct sl_yaml *node, const 
 			"no connection is taken here: proxy-protocol is believed from trusted-proxies, which are none");
 }
 
-bool sl_lint_has_http(const struct sl_conf *conf) {
+bool sl_lint_has_door(const struct sl_conf *conf, enum sl_listen_door door) {
 	const struct sl_settings *settings = &conf->policy->settings;
-	bool http = settings->listens == NULL; /* the defaults have one */
+	bool has = settings->listens == NULL && door != SL_LISTEN_GRPC; /* the defaults have one */
 	for (uint32_t i = 0; i < settings->listen_count; i++)
-		http |= settings->listens[i].door == SL_LISTEN_HTTP;
-	return http;
+		has |= settings->listens[i].door == door;
+	return has;
 }
 
 void sl_lint_proxy(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_network *network) {

@@ -26,7 +26,7 @@ static bool is_rate(const struct sl_ruleset_limit *limit) {
 }
 
 static bool is_below(const struct sl_ruleset_limit *below, const struct sl_ruleset_limit *above) {
-	if (!is_rate(below) || !is_rate(above) || above->part_count >= below->part_count || above->when.count != 0)
+	if (!is_rate(below) || !is_rate(above) || above->part_count >= below->part_count || !sl_when_is_empty(&above->when))
 		return false;
 	for (uint32_t i = 0; i < above->part_count; i++)
 		if (!has_part(below, &above->parts[i]))

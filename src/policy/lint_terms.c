@@ -35,9 +35,10 @@ static void lint_estimate(struct sl_conf *conf, const struct sl_yaml *node, cons
 		if (error_bp == 0)
 			continue;
 		sl_report_warning(conf->report, node->place,
-		                  "more than 1,024 members are estimated: standard error %u.%02u %%, some 200 KiB a key that "
+		                  "more than 1,024 members are estimated: standard error %u.%02u %%, some %u KiB a key that "
 		                  "has so many",
-		                  error_bp / 100, error_bp % 100);
+		                  error_bp / 100, error_bp % 100,
+		                  (unsigned)(sl_hll_bytes(sl_rule_register_bits(variant(limit, i))) / 1024));
 		return;
 	}
 }
@@ -81,7 +82,7 @@ static void lint_penalty(struct sl_conf *conf, const struct sl_yaml *node, const
 }
 
 void sl_lint_actual(struct sl_conf *conf, const struct sl_yaml *node) {
-	if (!sl_lint_has_http(conf))
+	if (!sl_lint_has_door(conf, SL_LISTEN_HTTP))
 		sl_report_warning(conf->report, node->place,
 		                  "never read: headers of responses reach the HTTP doors, and no listener is one");
 }

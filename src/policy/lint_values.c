@@ -39,21 +39,22 @@ static void lint_host(struct sl_conf *conf, const struct sl_yaml *node, struct s
 
 static void lint_ip(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes written,
                     struct sluice_bytes form) {
-	const uint32_t bits = conf->policy->settings.ipv6_prefix;
 	struct sl_address address;
-	struct sl_network network;
+	if (sl_address_parse(written, &address, NULL) && has(form, '/'))
+		sl_report_warning(conf->report, node->place, "IPv6 counts by networks: this holds for all of %s",
+		                  sl_quote(form).text);
+}
+
+void sl_lint_network(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_network *network, bool strays,
+                     bool narrow) {
 	char text[SL_ADDRESS_TEXT_MAX];
-	if (sl_address_parse(written, &address, NULL)) {
-		if (has(form, '/'))
-			sl_report_warning(conf->report, node->place, "IPv6 counts by networks: this holds for all of %s",
-			                  sl_quote(form).text);
-	} else if (has(written, '/') && sl_network_parse(written, &network, NULL)) {
-		size_t len = sl_address_key(&network.address, bits, text);
-		if (!sl_bytes_equal(written, sl_slice(text, len)))
-			sl_report_warning(conf->report, node->place,
-			                  "never holds: a request has an address, or of IPv6 its network /%u in canonical form",
-			                  bits);
-	}
+	size_t len = sl_network_print(network, text);
+	if (narrow)
+		sl_report_warning(conf->report, node->place, "IPv6 counts by networks: this holds for all of %s",
+		                  sl_quote(sl_slice(text, len)).text);
+	else if (strays)
+		sl_report_warning(conf->report, node->place, "the network of that address is %s",
+		                  sl_quote(sl_slice(text, len)).text);
 }
 
 /* It holds, since both are brought into one form; who reads the policy may think that it is about 'get' alone. */
@@ -111,7 +112,7 @@ void sl_lint_names(struct sl_conf *conf) {
 			sl_report_warning(conf->report, place,
 			                  "%s is one attribute of that name: a list is [user, ip], fallbacks are user | ip",
 			                  quoted.text);
-		else if (sl_lint_has_http(conf))
+		else if (sl_lint_has_door(conf, SL_LISTEN_HTTP) && !sl_lint_has_door(conf, SL_LISTEN_GRPC))
 			sl_report_warning(conf->report, place,
 			                  "no HTTP door knows %s: `attributes` says in which header it stands (callers of ADMIT "
 			                  "may give it)",

@@ -4,6 +4,7 @@
 #include "algo/rule.h"
 #include "base/assert.h"
 #include "policy/conf.h"
+#include "policy/envoy.h"
 
 #include <stdlib.h>
 
@@ -18,6 +19,7 @@ static const struct sl_network loopback[] = {
 static void policy_init(struct sluice_policy *policy) {
 	policy->settings = (struct sl_settings){
 		.memory_bytes = (uint64_t)256 << 20,
+		.pretouch = true,
 		.ipv6_prefix = 64,
 		.forms = SL_FORM_DRAFT10,
 		.near_percent = 5,
@@ -78,11 +80,34 @@ void sluice_policy_free(struct sluice_policy *policy) {
 }
 
 const char *sluice_policy_limit_name(const struct sluice_policy *policy, uint32_t position) {
-	return policy != NULL && position < policy->limit_count ? policy->limits[position].shown.name : NULL;
+	if (policy == NULL)
+		return NULL;
+	if (position < policy->limit_count)
+		return policy->limits[position].shown.name;
+	const struct sl_envoy_rule *rule = sl_policy_envoy_rule(policy, position);
+	return rule != NULL ? rule->shown.name : NULL;
 }
 
 const struct sl_settings *sl_policy_settings(const struct sluice_policy *policy) {
 	return &policy->settings;
+}
+
+uint32_t sl_policy_armed(const struct sluice_policy *policy) {
+	const bool rules = sl_policy_envoy_count(policy) != 0;
+	return (policy->limit_count != 0 || rules ? SL_ARMED_LIMITS : 0) | (rules ? SL_ARMED_RULES : 0) |
+	       (policy->settings.user_count != 0 ? SL_ARMED_USERS : 0);
+}
+
+const char *sl_policy_disarms(uint32_t had, const struct sluice_policy *policy) {
+	const struct sl_settings *now = &policy->settings;
+	const bool rules = sl_policy_envoy_count(policy) != 0;
+	if ((had & SL_ARMED_RULES) != 0 && now->envoy.config != NULL && !rules)
+		return "the files that envoy.config names have no limits any more, and it still names them";
+	if ((had & SL_ARMED_LIMITS) != 0 && !now->limits_given && !rules)
+		return "it has no limits, and does not say limits: []";
+	if ((had & SL_ARMED_USERS) != 0 && !now->users_given)
+		return "it has no users, and does not say users: []";
+	return NULL;
 }
 
 uint32_t sl_policy_limit_count(const struct sluice_policy *policy) {
@@ -90,8 +115,11 @@ uint32_t sl_policy_limit_count(const struct sluice_policy *policy) {
 }
 
 const struct sl_policy_limit *sl_policy_limit_at(const struct sluice_policy *policy, uint32_t position) {
-	SL_ASSERT(position < policy->limit_count);
-	return &policy->limits[position].shown;
+	if (position < policy->limit_count)
+		return &policy->limits[position].shown;
+	const struct sl_envoy_rule *rule = sl_policy_envoy_rule(policy, position);
+	SL_ASSERT(rule != NULL);
+	return &rule->shown;
 }
 
 enum sl_on_error sl_policy_on_error(const struct sluice_policy *policy, const struct sluice_match *match, uint32_t i) {
@@ -127,6 +155,8 @@ uint32_t sl_policy_candidates(const struct sluice_policy *policy, const struct s
                               struct sluice_item *items, uint8_t *of, uint32_t room) {
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < match->count && count < room; i++) {
+		if (match->position[i] >= policy->limit_count) /* given in notation */
+			continue;
 		const struct sl_ruleset_limit *limit = &policy->limits[match->position[i]];
 		if (!limit->shown.has_candidate || match->items[i].limit != &limit->shown.limit)
 			continue; /* an override has its own quota: the candidate is tried where the limit itself counts */
@@ -161,13 +191,6 @@ const struct sl_policy_denied *sl_policy_denied_by(const struct sluice_policy *p
 	return number != 0 && policy->denials[number - 1].body.data != NULL ? &policy->denials[number - 1] : NULL;
 }
 
-int64_t sl_policy_limit_find(const struct sluice_policy *policy, struct sluice_bytes name) {
-	for (uint32_t i = 0; i < policy->limit_count; i++)
-		if (sl_bytes_equal(name, sl_str(policy->limits[i].shown.name)))
-			return i;
-	return -1;
-}
-
 int sl_policy_limit_named(const struct sluice_policy *policy, struct sluice_bytes text,
                           const struct sluice_limit **limit) {
 	static const char prefix[] = "policy:";
@@ -177,29 +200,8 @@ int sl_policy_limit_named(const struct sluice_policy *policy, struct sluice_byte
 	int64_t position = sl_policy_limit_find(policy, sl_slice((const char *)text.data + len, text.len - len));
 	if (position < 0)
 		return -1;
-	*limit = &policy->limits[position].shown.limit;
+	*limit = &sl_policy_limit_at(policy, (uint32_t)position)->limit;
 	return 1;
-}
-
-/* Do two limits of one name keep the same counter for a key? */
-static bool is_same_counter(const struct sluice_limit *a, const struct sluice_limit *b) {
-	return a->algorithm == b->algorithm && a->window_ns == b->window_ns && a->precision_ns == b->precision_ns &&
-	       a->calendar == b->calendar && a->zone == b->zone && (!sl_rule_spreads(a) || a->burst == b->burst);
-}
-
-uint32_t sl_policy_limit_variants(const struct sluice_policy *policy, uint32_t position,
-                                  const struct sluice_limit **limits, uint32_t room) {
-	const struct sl_ruleset_limit *limit = &policy->limits[position];
-	uint32_t count = 0;
-	for (uint32_t i = 0; i <= limit->shown.override_count && count < room; i++) {
-		const struct sluice_limit *one = i == 0 ? &limit->shown.limit : &limit->overrides[i - 1].limit;
-		bool known = !sl_rule_has(one, SL_HAS_COUNTER);
-		for (uint32_t j = 0; j < count && !known; j++)
-			known = is_same_counter(one, limits[j]);
-		if (!known)
-			limits[count++] = one;
-	}
-	return count;
 }
 
 uint32_t sl_policy_source_count(const struct sluice_policy *policy) {

@@ -6,12 +6,16 @@
 #include "base/bytes.h"
 
 enum {
-	SL_POLICY_LIMITS_MAX = 1024,    /* limits in one file */
-	SL_POLICY_OVERRIDES_MAX = 1024, /* overrides of one limit */
-	SL_POLICY_ROUTES_MAX = 1024,    /* routes of all limits together that have a number; more have none */
-	SL_POLICY_KEY_PARTS_MAX = 8,    /* parts of a composite key */
-	SL_POLICY_COSTS_MAX = 64,       /* of one limit, for different requests */
-	SL_POLICY_FILE_BYTES_MAX = 4 * 1024 * 1024,
+	SL_POLICY_LIMITS_MAX = 100000,    /* limits in one file */
+	SL_POLICY_OVERRIDES_MAX = 100000, /* overrides of one limit */
+	SL_POLICY_VARIANTS_MAX = 1025,    /* counters for one key that a limit and its overrides may have between them */
+	SL_QUOTAS_MAX = 1000000,          /* keys in one file of `overrides-from` */
+	SL_QUOTAS_FILES_MAX = 16,         /* such files of all limits together */
+	SL_QUOTAS_PATH_BYTES_MAX = 511,
+	SL_POLICY_ROUTES_MAX = 1024, /* routes of all limits together that have a number; more have none */
+	SL_POLICY_KEY_PARTS_MAX = 8, /* parts of a composite key */
+	SL_POLICY_COSTS_MAX = 64,    /* of one limit, for different requests */
+	SL_POLICY_FILE_BYTES_MAX = 64 * 1024 * 1024,
 };
 
 /* What callers may do. Each role allows its own routes and commands; admin allows all. Bits. */
@@ -33,7 +37,9 @@ enum {
 	SL_FORM_FAILED_OPEN = 32,  /* Sluice-Failed-Open: 1 with what passes undecided; goes with all of them */
 };
 
-enum sl_listen_door { SL_LISTEN_RESP, SL_LISTEN_HTTP, SL_LISTEN_GRPC };
+enum sl_listen_door { SL_LISTEN_RESP, SL_LISTEN_HTTP, SL_LISTEN_GRPC, SL_LISTEN_SPOP, SL_LISTEN_DOORS };
+extern const char
+	*const sl_listen_door_names[SL_LISTEN_DOORS]; /* "resp", "http", "grpc", "spop": as `listen` has them */
 
 enum {
 	SL_LISTENS_MAX = 16, /* of all doors together */
@@ -122,6 +128,18 @@ struct sl_redis_settings {
 	const char *tls_certificate, *tls_key; /* ours, where the nodes ask for one; both or none */
 };
 
+enum { SL_ENVOY_PATH_BYTES_MAX = 400 };
+
+/* Limits that stand in envoyproxy/ratelimit's files (envoy.h), and what is ours of them. */
+struct sl_envoy_settings {
+	const char *config;    /* a folder, or one file; NULL: there are none */
+	uint32_t line, column; /* where the policy says so */
+	const char *algorithm; /* the word of the notation by which their limits count; NULL: fixed-window, as theirs */
+	bool count_denied;     /* what is denied counts, as theirs does */
+	bool merge_domains;    /* files may go on with a domain that others have, as by their MERGE_DOMAIN_CONFIG */
+	uint8_t on_error;      /* enum sl_on_error, of all of them */
+};
+
 /* Which paths are one, besides those that are resolved to one. Bits. */
 enum { SL_PATHS_ANY_CASE = 1, SL_PATHS_ANY_SLASH = 2 };
 
@@ -132,6 +150,7 @@ struct sl_settings {
 	uint32_t listen_count;
 	uint64_t memory_bytes;                 /* 256 MiB unless written: what a new store gets */
 	bool memory_given;                     /* written: then a store that exists must have just that size */
+	bool pretouch;                         /* private memory is brought in ahead; false for any other */
 	const char *store_file;                /* path; NULL unless written, and then store_shared is NULL */
 	const char *store_shared;              /* name of shared memory; NULL unless written */
 	uint32_t blocks_percent;               /* share of a new store for logs and sub-buckets; 0 unless written */
@@ -153,6 +172,7 @@ struct sl_settings {
 	struct sl_connection_limits connections;
 	struct sl_log_settings log;
 	struct sl_redis_settings redis;
+	struct sl_envoy_settings envoy;
 };
 
 /* What a request gets while the store can't answer. */
@@ -217,6 +237,15 @@ struct sl_policy_limit {
 	struct sl_policy_reserve reserve;
 	struct sl_policy_cost cost;
 	uint8_t denied; /* the number of its denials' body, from 1; 0: the policy's */
+	const char *overrides_from; /* the file of its keys' own quotas; NULL: none */
+	uint32_t quota_count;       /* how many keys that has, once it was read */
+};
+
+/* A file of quotas of single keys (quotas.h). */
+struct sl_policy_quotas {
+	const char *file;
+	uint32_t position;     /* of its limit */
+	uint32_t line, column; /* where the policy names it */
 };
 
 /* Where the HTTP doors find an attribute that is not built in. */
@@ -230,10 +259,23 @@ struct sl_address;
 /* The settings, defaults filled in. */
 const struct sl_settings *sl_policy_settings(const struct sluice_policy *policy);
 
+/* What a policy protects by: bits. */
+enum {
+	SL_ARMED_LIMITS = 1, /* limits, its own or in files of envoyproxy/ratelimit */
+	SL_ARMED_USERS = 2,
+	SL_ARMED_RULES = 4, /* limits in such files */
+};
+uint32_t sl_policy_armed(const struct sluice_policy *policy);
+
+/* Why a policy must not take the place of one that was armed so, for a person: that one had limits, or users, and this
+ * one has none and does not say so; or it names files that have none any more. NULL: it may. */
+const char *sl_policy_disarms(uint32_t had, const struct sluice_policy *now);
+
 /* How many limits the file has, 0..SL_POLICY_LIMITS_MAX. */
 uint32_t sl_policy_limit_count(const struct sluice_policy *policy);
 
-/* One limit, in the order of the file; `position` < sl_policy_limit_count(). */
+/* One limit, in the order of the file: `position` < sl_policy_limit_count(); after those, a rule of
+ * envoyproxy/ratelimit's files (envoy.h), as one. */
 const struct sl_policy_limit *sl_policy_limit_at(const struct sluice_policy *policy, uint32_t position);
 
 /* sluice_policy_match() for a caller who says himself whom limits of distinct count: `member`, which the items then
@@ -242,6 +284,19 @@ SLUICE_MUST_USE sluice_err sl_policy_match(const struct sluice_policy *policy,
                                            const struct sluice_attribute *attributes, size_t count,
                                            struct sluice_bytes member, struct sluice_match *match, void *buffer,
                                            size_t buffer_bytes);
+
+/* The same for one of several requests that are decided together: adds the limits that apply to it to a match that has
+ * those of others already, sluice_match.count, beyond and *buffer_used being 0 at first. All of them together are
+ * bounded as those of one request are: no more than SLUICE_ITEMS_MAX. Nothing may be added once one of them has
+ * SLUICE_BOUND_LIMITS. */
+SLUICE_MUST_USE sluice_err sl_policy_match_more(const struct sluice_policy *policy,
+                                                const struct sluice_attribute *attributes, size_t count,
+                                                struct sluice_match *match, void *buffer, size_t buffer_bytes,
+                                                size_t *buffer_used);
+
+/* Adds one limit to a match. One that finds no place, SLUICE_ITEMS_MAX having come before, is noted where it is only
+ * observed; else it takes the last place, and denies. False: it found none. */
+bool sl_match_add(struct sluice_match *match, const struct sluice_item *item, uint32_t position);
 
 /* What item `i` < match->count of a match gets while the store cannot answer it. Observed, it denies nobody: never
  * SL_ON_ERROR_DENY. SL_ON_ERROR_LOCAL where the store is on this host means SL_ON_ERROR_ALLOW: there is no other. */
@@ -288,6 +343,16 @@ SLUICE_MUST_USE bool sl_policy_denied_set(struct sluice_policy *policy, uint32_t
  * read it. */
 const struct sl_policy_denied *sl_policy_denied_by(const struct sluice_policy *policy, uint32_t position);
 
+/* How many files of quotas the policy names, 0..SL_QUOTAS_FILES_MAX; and one of them, `number` below that. */
+uint32_t sl_policy_quotas_count(const struct sluice_policy *policy);
+const struct sl_policy_quotas *sl_policy_quotas_at(const struct sluice_policy *policy, uint32_t number);
+
+/* Gives a limit the quotas of its keys from the text of their file (CSV, quotas.h), of which nothing is kept: for a
+ * host that reads files, before anybody else has the policy. Without it no key has one. False where the text is wrong,
+ * or there is no memory: *problem says what is, with line and column of the text. O(bytes), some 0.4 us a line. */
+SLUICE_MUST_USE bool sl_policy_quotas_set(struct sluice_policy *policy, uint32_t number, struct sluice_bytes text,
+                                          struct sluice_problem *problem);
+
 /* The routes of a limit: what its `when` says of the path, in the order of the file. Those of all limits have numbers,
  * from 0; the limit's are first .. first + count - 1. */
 struct sl_policy_routes {
@@ -318,6 +383,22 @@ int sl_policy_limit_named(const struct sluice_policy *policy, struct sluice_byte
  *  memory  SLUICE_KEY_BYTES_MAX bytes, used where the key is written anew
  * What is no list of pairs stays as it is. */
 struct sluice_bytes sl_policy_key(const struct sluice_policy *policy, struct sluice_bytes key, char *memory);
+
+/* What a limit says of one key, as far as the key tells it. */
+struct sl_policy_keyed {
+	const struct sluice_limit *limit; /* of the first override that fits; else the limit's own */
+	uint32_t override;                /* which one it is, from 1; 0: the limit's own */
+	/* The first override, from 1, that may fit as well, and comes before any that does: it asks for what the key does
+	 * not tell, such as a plan. Then the limit is its own. 0: there is none. */
+	uint32_t undecided;
+	uint32_t cost; /* of a request, by what the limit says of it; 0: nothing, or what the key does not tell */
+};
+
+/* What counts for requests of a key, in the form of sl_policy_key(), for those who look a key up by the limit's name.
+ *  position  of the limit
+ * Attributes of the key that come later than the first that the request has are absent. O(overrides), some us. */
+struct sl_policy_keyed sl_policy_limit_of_key(const struct sluice_policy *policy, uint32_t position,
+                                              struct sluice_bytes key);
 
 /* The different counters that a limit with its overrides may keep for one key: fills `limits` with at most `room` of
  * them, the limit itself first. Returns how many. For those who reset it. */

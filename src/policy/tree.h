@@ -7,9 +7,12 @@
 #include "policy/source.h"
 
 enum {
-	SL_TREE_DEPTH_MAX = 16, /* lists and mappings inside one another; a policy needs 7 */
-	SL_TREE_NODES_MAX = 1024 * 1024,
+	SL_TREE_DEPTH_MAX = 16,    /* lists and mappings inside one another; a policy needs 7 */
+	SL_TREE_DEPTH_THEIRS = 40, /* the same of a file in YAML as others read it */
+	SL_TREE_NODES_MAX = 4 * 1024 * 1024,
 };
+
+#define SL_TREE_THEIR_ERROR "error loading config file: "
 
 enum sl_node_kind {
 	SL_NODE_TEXT,
@@ -46,6 +49,11 @@ static inline struct sl_position sl_node_place(const struct sl_yaml *node, size_
 		place.column += (uint32_t)(sl_source_characters(node->text.data, offset) + !node->plain);
 	return place;
 }
+
+/* Reads a file that is not ours, as Go's yaml.v2 would: aliases stand for what they name, $ and tags mean nothing, only
+ * the first document counts, and a mistake is told in that program's words, after "error loading config file: ". A tree
+ * with aliases may be walked for longer than its file is: whoever walks it counts. As sl_tree_read() otherwise. */
+bool sl_tree_read_theirs(struct sl_tree *tree, struct sluice_bytes yaml, struct sl_report *report);
 
 /* Is it a plain text that YAML takes for null: nothing at all, ~ or null? */
 bool sl_node_is_null(const struct sl_yaml *node);

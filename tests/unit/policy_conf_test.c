@@ -143,6 +143,7 @@ static void test_stores(void **state) {
 		else
 			assert_string_equal(settings->store_shared, rows[i].shared);
 		assert_int_equal(settings->blocks_percent, rows[i].percent);
+		assert_int_equal(settings->pretouch, rows[i].file == NULL && rows[i].shared == NULL);
 		assert_int_equal(settings->memory_bytes, 268435456);
 		assert_false(settings->memory_given);
 		sluice_policy_free(policy);
@@ -395,11 +396,11 @@ static void test_too_much(void **state) {
 	(void)state;
 	memset(yaml, '#', sizeof yaml);
 	sl_policy_refused(sl_slice(yaml, sizeof yaml),
-	                  &(struct wanted){1, 1, "expected a file of at most 4194304 bytes, found 4194305"}, 1);
+	                  &(struct wanted){1, 1, "expected a file of at most 67108864 bytes, found 67108865"}, 1);
 	memcpy(yaml, "limits: []\n", 11);
 	assert_int_equal(sluice_policy_load(&policy, sl_slice(yaml, sizeof yaml - 1), NULL), SLUICE_OK);
 	sluice_policy_free(policy);
-	/* more values than a tree holds: two million in one list */
+	/* more values than a tree holds: more than thirty million in one list */
 	memset(yaml, ',', sizeof yaml);
 	for (size_t i = 1; i < sizeof yaml; i += 2)
 		yaml[i] = 'a';
@@ -407,7 +408,7 @@ static void test_too_much(void **state) {
 	assert_int_equal(sluice_policy_load(&policy, sl_slice(yaml, sizeof yaml - 1), &problems), SLUICE_E_SYNTAX);
 	sl_policy_print(&problems);
 	assert_int_equal(problems.count, 2);
-	assert_non_null(strstr(problems.list[1].text, "expected at most 1048576 values in a file"));
+	assert_non_null(strstr(problems.list[1].text, "expected at most 4194304 values in a file"));
 	sluice_problems_free(&problems);
 	/* more mistakes than a list holds: a thousand, and the note that there are others */
 	for (size_t i = 0; i < 6000; i += 3)

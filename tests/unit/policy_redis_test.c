@@ -157,6 +157,9 @@ static void test_addresses_refused(void **state) {
 
 static void test_refused(void **state) {
 	static const struct row rows[] = {
+		{"store: {pretouch: yes please}\n", {{1, 19, "expected true or false, found 'yes please'"}}},
+		{"store: {file: x, pretouch: true}\n",
+	     {{1, 28, "pretouch is for private memory: that of a file or shared is there when it is made"}}},
 		{"store: {redis: 10.0.0.1:1, file: x}\n", {{1, 8, "expected redis or file, found both: a store has one home"}}},
 		{"store: {redis: 10.0.0.1:1, shared: x}\n", {{1, 8, "expected redis or shared, found both"}}},
 		{"store: {redis: 10.0.0.1:1, prefix: 'a b'}\n", {{1, 38, "at most 64 printable ASCII characters without"}}},
@@ -210,6 +213,7 @@ static void test_doubted(void **state) {
 		{LIMIT("strict: true"), {{2, 43, "strict means nothing here: only a store in Redis has slices"}}},
 		{LIMIT("strict: true") "store: {memory: 1GiB}\n", {{2, 43, "strict means nothing here"}}},
 		{LIMIT("stagger: true") ON_NODES, {{2, 44, "stagger means nothing here: its waits are found by peeking at"}}},
+		{"limits: [{name: a, key: ip, limit: token-bucket 5/1s burst 5, stagger: true}]\n" ON_NODES, {{0}}},
 		{"store: {redis: 127.0.0.1:1, budget: 1s}\n", {{0}}},
 		{"store: {redis: 127.0.0.1:1, budget: 1001ms}\n", {{1, 37, "a budget above 1s stalls callers"}}},
 		{"store: {redis: 127.0.0.1:1, slices: false, slice: 1s}\n", {{1, 51, "slice does nothing: slices is false"}}},

@@ -22,8 +22,7 @@ static size_t count_wanted(const struct wanted *wanted) {
 
 /* What is said of nearly every policy of a line or two: left out unless the row is about it. */
 static bool is_aside(const struct sluice_problem *problem, const struct wanted *wanted, size_t count) {
-	static const char *const aside[] = {"no HTTP door knows ", "serve refuses to start with it: gRPC",
-	                                    "there are no limits"};
+	static const char *const aside[] = {"no HTTP door knows ", "there are no limits"};
 	for (size_t i = 0; i < sizeof aside / sizeof *aside; i++) {
 		bool asked = false;
 		for (size_t j = 0; j < count; j++)
@@ -97,4 +96,16 @@ struct sluice_policy *sl_policy_loads(const char *yaml) {
 	assert_int_equal(problems.count, 0);
 	sluice_problems_free(&problems);
 	return policy;
+}
+
+size_t sl_policy_split(const char *text, struct sluice_attribute *attributes) {
+	size_t count = 0;
+	while (*text != '\0') {
+		size_t name = strcspn(text, "="), value = strcspn(text + name + 1, " ");
+		attributes[count].name = sl_slice(text, name);
+		attributes[count++].value = sl_slice(text + name + 1, value);
+		text += name + 1 + value;
+		text += *text == ' ';
+	}
+	return count;
 }

@@ -29,6 +29,9 @@ void sl_policy_rows_refused(const struct row *rows, size_t count);
 void sl_policy_rows_warned(const struct row *rows, size_t count);
 #define CHECK_WARNINGS(rows) sl_policy_rows_warned(rows, sizeof(rows) / sizeof *(rows))
 
+/* Attributes from "name=value name=value", values without spaces, which point into the text; how many. */
+size_t sl_policy_split(const char *text, struct sluice_attribute *attributes);
+
 /* Loads a file that has no problems at all; free it with sluice_policy_free(). */
 struct sluice_policy *sl_policy_loads(const char *yaml);
 

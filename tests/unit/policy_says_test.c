@@ -12,6 +12,45 @@
 #define LIMIT(more) "limits:\n- {name: a, key: ip, " more "}\n"
 #define COST(cost) LIMIT("limit: 5/1m, cost: " cost)
 
+/* ---- conditions ------------------------------------------------------------------------------------------------- */
+
+#define WHEN(when) "limits:\n- {name: a, key: ip, limit: 5/1m, when: " when "}\n"
+
+static void test_conditions_refused(void **state) {
+	static const struct row rows[] = {
+		{WHEN("{host: '*example.com'}"), {{2, 49, "expected * at the end only, or *. at the beginning"}}},
+		{WHEN("{path: '*.html'}"), {{2, 49, "expected * at the end only"}}},
+		{WHEN("{host: '*.'}"), {{2, 48, "expected the end of a host's name, such as *.example.com"}}},
+		{WHEN("{host: '*.a.*'}"), {{2, 48, "expected the end of a host's name"}}},
+		{WHEN("{not: {}}"), {{2, 47, "expected at least one condition in not, found none"}}},
+		{WHEN("{not: [{path: /a}, {}]}"), {{2, 60, "expected at least one condition in not, found none"}}},
+		{WHEN("{not: /a}"), {{2, 47, "expected conditions, such as {method: POST, path: /a*}"}}},
+		{WHEN("{not: {not: {path: /a}}}"), {{2, 48, "expected no not within not"}}},
+		{WHEN("{not: {path: /a, path: /b}}"), {{2, 58, "duplicate key 'path'"}}},
+	};
+	(void)state;
+	CHECK_ROWS(rows);
+}
+
+static void test_conditions_in_doubt(void **state) {
+	static const struct row rows[] = {
+		{WHEN("{ip: 10.0.0.0/8}, overrides: [{when: {ip: 10.0.0.0/16}, limit: 1/1m}, {when: {ip: 10.0.0.0/12}, "
+	          "limit: 2/1m}]"),
+	     {{0}}},
+		{WHEN("{ip: 10.0.0.1/8}"), {{2, 46, "the network of that address is '10.0.0.0/8'"}}},
+		{WHEN("{ip: '2001:db8:1:2:3::/96'}"), {{2, 46, "this holds for all of '2001:db8:1:2::/64'"}}},
+		{WHEN("{ip: 10.0.0.0/8}, overrides: [{when: {ip: 10.0.0.0/8}, limit: 1/1m}, {when: {ip: 10.1.0.0/16}, limit: "
+	          "2/1m}]"),
+	     {{2, 110, "never reached: the override in line 2 takes all of it"}}},
+		{WHEN("{ip: 10.0.0.0/8}, overrides: [{when: {host: '*.a.b', not: {user: x}}, limit: 1/1m}, {when: {host: "
+	          "x.a.b}, "
+	          "limit: 2/1m}]"),
+	     {{2, 100, "no HTTP door knows 'user'"}}},
+	};
+	(void)state;
+	CHECK_WARNINGS(rows);
+}
+
 /* ---- costs ------------------------------------------------------------------------------------------------------ */
 
 static void test_costs_refused(void **state) {
@@ -400,20 +439,14 @@ static void test_bodies_taken(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_costs_refused),
-		cmocka_unit_test(test_costs_taken),
-		cmocka_unit_test(test_routes_refused),
-		cmocka_unit_test(test_routes_hold),
-		cmocka_unit_test(test_routes_at_random),
-		cmocka_unit_test(test_parts_are_of_their_limit),
-		cmocka_unit_test(test_keys_refused),
-		cmocka_unit_test(test_keys_warned),
-		cmocka_unit_test(test_environment),
-		cmocka_unit_test(test_environment_makes_values_only),
-		cmocka_unit_test(test_environment_refused),
-		cmocka_unit_test(test_bodies_refused),
-		cmocka_unit_test(test_too_many_bodies),
-		cmocka_unit_test(test_bodies_taken),
+		cmocka_unit_test(test_conditions_refused),  cmocka_unit_test(test_conditions_in_doubt),
+		cmocka_unit_test(test_costs_refused),       cmocka_unit_test(test_costs_taken),
+		cmocka_unit_test(test_routes_refused),      cmocka_unit_test(test_routes_hold),
+		cmocka_unit_test(test_routes_at_random),    cmocka_unit_test(test_parts_are_of_their_limit),
+		cmocka_unit_test(test_keys_refused),        cmocka_unit_test(test_keys_warned),
+		cmocka_unit_test(test_environment),         cmocka_unit_test(test_environment_makes_values_only),
+		cmocka_unit_test(test_environment_refused), cmocka_unit_test(test_bodies_refused),
+		cmocka_unit_test(test_too_many_bodies),     cmocka_unit_test(test_bodies_taken),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
