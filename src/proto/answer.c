@@ -1,6 +1,8 @@
 /* What is answered to a command, once for the server and the module; see answer.h. */
 #include "proto/answer.h"
 
+#include "base/assert.h"
+
 #define MS_NS ((sluice_ns)1000000)
 
 static const char not_found[] = "NOTFOUND no such reservation is open: it was committed before, or has returned at the "
@@ -93,8 +95,29 @@ static bool tells_open(const struct sl_outcome *o) {
 	return (o->given & SL_SAYS(OPEN)) != 0;
 }
 
+static bool tells_each(const struct sl_outcome *o) {
+	return o->named && (o->given & SL_SAYS(EACH)) != 0;
+}
+
 int sl_answer_more(const struct sl_outcome *o) {
-	return o->named + o->call->upto + has_id(o) + tells_next(o) + tells_open(o);
+	return o->named + o->call->upto + has_id(o) + tells_next(o) + tells_each(o) + tells_open(o);
+}
+
+/* Of a policy: each limit with what it is called and says. */
+static void put_each_named(const struct writer *w) {
+	const struct sl_outcome *o = w->o;
+	char text[SLUICE_LIMIT_TEXT_MAX];
+	SL_ASSERT(o->told <= o->call->item_count);
+	w->sink->array(w->to, o->told);
+	for (uint32_t i = 0; i < o->told; i++) {
+		const struct sluice_item *item = &o->call->items[i];
+		w->sink->array(w->to, 2 + SL_FIGURES + 2);
+		w->sink->text(w->to, sl_str(o->names[i]));
+		w->sink->text(w->to, sl_slice(text, sluice_limit_print(item->limit, text)));
+		put_told(w, &o->call->each[i], sl_ns_to_ms_ceil(o->call->each[i].next_after_ns));
+		put(w, o->positions[i]);
+		put(w, item->observed != 0);
+	}
 }
 
 void sl_answer_put_more(const struct sl_answer_sink *sink, void *to, const struct sl_outcome *o) {
@@ -106,6 +129,8 @@ void sl_answer_put_more(const struct sl_answer_sink *sink, void *to, const struc
 		sink->text(to, o->id);
 	if (tells_next(o))
 		sink->integer(to, sl_ns_to_ms_ceil(o->call->merged.next_after_ns));
+	if (tells_each(o))
+		put_each_named(&(struct writer){sink, to, o});
 	if (tells_open(o))
 		sink->integer(to, o->failed_open);
 }

@@ -8,6 +8,8 @@
  *   COMMIT              the seven, or an error: there is no such reservation
  *   ADMIT               .. name [granted, with UPTO] [ticket or nil, where the policy leases or reserves anything]
  *   with NEXT           .. next_ms, after all of these
+ *   ADMIT with EACH     .. in its place an array a limit that applies: name, limit, the six, next_ms, index, observed;
+ *                       none where the store did not answer
  *   ADMIT with OPEN     .. 1 where the request passes undecided (on-error: allow), else 0: the last of all
  *   RESET CANCEL        how many were forgotten                 RELEASE RENEW    of how many counters
  *   EACH                an array a limit: the six, next_ms [with EXACT: ns by which retry_ms was rounded up]; then
@@ -38,6 +40,9 @@ struct sl_outcome {
 	bool named, ticketed;           /* ADMIT: a name goes with it; a ticket may */
 	bool failed_open;               /* ADMIT: it passes though the store has not decided it, in whole or in part */
 	struct sluice_bytes name, id;   /* the limit's; of what there is now: of a lease, a ticket; data NULL: of nothing */
+	uint32_t told;                  /* ADMIT with EACH: of so many items of the call, */
+	const char *const *names;       /* whose limits are called so, */
+	const uint32_t *positions;      /* and stand there in the policy */
 };
 
 /* The numbers that most commands answer with. Their hosts write them at once, each by a put() that returns where to go
@@ -70,8 +75,9 @@ static inline __attribute__((always_inline)) void *sl_answer_cell(sl_answer_put_
 static inline bool sl_answer_is_decision(const struct sl_outcome *o) {
 	const uint32_t others =
 		SL_OP_BIT(RESET) | SL_OP_BIT(RELEASE) | SL_OP_BIT(RENEW) | SL_OP_BIT(CANCEL) | SL_OP_BIT(LEASE);
-	return (o->given & (SL_SAYS(EACH) | SL_SAYS(EXACT))) == 0 && !sl_operation_is(o->operation, others) &&
-	       !(o->operation == SL_OP_COMMIT && o->call->found == 0) && !(o->operation == SL_OP_HOLD && o->call->upto);
+	return ((o->given & (SL_SAYS(EACH) | SL_SAYS(EXACT))) == 0 || o->operation == SL_OP_ADMIT) &&
+	       !sl_operation_is(o->operation, others) && !(o->operation == SL_OP_COMMIT && o->call->found == 0) &&
+	       !(o->operation == SL_OP_HOLD && o->call->upto);
 }
 
 /* How many elements stand after the seven. */

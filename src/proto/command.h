@@ -177,6 +177,14 @@ __attribute__((format(printf, 2, 3))) bool sl_command_fail(struct sl_command *co
 SLUICE_MUST_USE bool sl_command_read_admit(struct sl_command *command, enum sl_operation operation,
                                            const struct sluice_bytes *args, uint32_t count, uint32_t *index);
 
+/* Reads the attributes of ADMIT or EXPLAIN, from `index` on to the end: fills as many as half of the arguments. False
+ * with the error filled: none, one without a value, a name too long. */
+SLUICE_MUST_USE bool sl_command_read_attributes(struct sl_command *command, uint32_t index,
+                                                struct sluice_attribute *attributes, uint32_t *count);
+
+/* Says what is wrong with attributes that were read, and that no policy takes: one is given twice. False. */
+bool sl_command_fail_match(struct sl_command *command, const struct sluice_attribute *attributes, uint32_t count);
+
 /* Takes of a ticket that was read what an operation is about: leases, or, of COMMIT, what was reserved. */
 void sl_command_take_ticket(struct sl_command *command);
 

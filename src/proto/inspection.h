@@ -5,8 +5,8 @@
  *   JSON   an object a limit
  *
  *   limit, key                         whose counter
- *   allowed quota remaining            what a cost of 1 would get now, charging nothing
- *   retry_after_ms reset_after_ms next_after_ms
+ *   allowed quota remaining            what the cost, mostly 1, would get now, charging nothing
+ *   retry_after_ms reset_after_ms next_after_ms delay_ms
  *   used                               what counts
  *   oldest_ms last_ms                  the oldest charge that counts, and the last: Unix ms; 0: none
  *   penalties denials shut_out_ms      imposed and not forgiven; that count towards the next; until a shut-out ends
@@ -19,7 +19,7 @@
 #include "proto/answer.h"
 
 enum {
-	SL_INSPECTION_NUMBERS = 13,
+	SL_INSPECTION_NUMBERS = 14,
 	/* bytes that one limit's object takes at most, without its key and name */
 	SL_INSPECTION_JSON_MAX = 256 + SL_INSPECTION_NUMBERS * 48 + SLUICE_RETURNS_MAX * 48 + SLUICE_CHARGES_MAX * 72 +
 	                         2 * SLUICE_LIMIT_TEXT_MAX
@@ -37,6 +37,34 @@ struct sl_inspection_number {
 /* All of them that are one number each, `allowed` first. */
 void sl_inspection_numbers(const struct sluice_inspection *told,
                            struct sl_inspection_number list[SL_INSPECTION_NUMBERS]);
+
+/* What fronts hold of a counter in Redis, beside what is used. */
+enum { SL_HELD_SLICES_MAX = 24 };
+struct sl_held_there {
+	uint64_t cost;        /* by holds and slices, in all */
+	uint32_t slice_count; /* those that end first first */
+	struct {
+		int64_t ends_ms; /* Unix ms */
+		uint64_t cost;
+	} slices[SL_HELD_SLICES_MAX];
+	uint32_t left_here, spent_here; /* of a slice of the worker that answers: to be had; spent, and not charged yet */
+};
+enum { SL_HELD_JSON_MAX = 160 + SL_HELD_SLICES_MAX * 48 };
+/* Writes two names with their values; those of the worker's own slice, two more. */
+void sl_held_put(const struct sl_answer_sink *sink, void *to, const struct sl_held_there *held);
+void sl_held_put_here(const struct sl_answer_sink *sink, void *to, const struct sl_held_there *held);
+
+/* The same as integers alone, which fronts ask for by the word EACH: the numbers; how many returns and each; how many
+ * charges and each; what is held; how many slices and each. The second reads all but the worker's own slice; false
+ * where they are none of these. */
+enum {
+	SL_INSPECTION_FIGURES_MAX =
+		SL_INSPECTION_NUMBERS + 1 + 2 * SLUICE_RETURNS_MAX + 1 + 3 * SLUICE_CHARGES_MAX + 2 + 2 * SL_HELD_SLICES_MAX
+};
+void sl_inspection_put_figures(const struct sl_answer_sink *sink, void *to, const struct sluice_inspection *told,
+                               const struct sl_held_there *held);
+SLUICE_MUST_USE bool sl_inspection_read_figures(const int64_t *figures, uint32_t count, struct sluice_inspection *told,
+                                                struct sl_held_there *held);
 
 /* An instant in Unix ms. */
 static inline int64_t sl_inspection_ms(sluice_ns ns) {

@@ -118,10 +118,13 @@ static struct sluice_bytes said(struct sluice_bytes text) {
 static bool take_quoted(struct walk *walk, struct sluice_bytes *text) {
 	if (walk->at == walk->end || *walk->at != '"')
 		return false;
-	const char *from = ++walk->at;
-	for (; walk->at < walk->end && *walk->at != '"'; walk->at++) {
-		if (*walk->at == '\\' && walk->at + 1 < walk->end)
-			walk->at++;
+	const char *from = ++walk->at, *quote = memchr(from, '"', (size_t)(walk->end - from));
+	if (quote != NULL && memchr(from, '\\', (size_t)(quote - from)) == NULL) { /* nearly always */
+		walk->at = quote;
+	} else {
+		for (; walk->at < walk->end && *walk->at != '"'; walk->at++)
+			if (*walk->at == '\\' && walk->at + 1 < walk->end)
+				walk->at++;
 	}
 	if (walk->at == walk->end)
 		return false;
@@ -167,7 +170,8 @@ static bool take_client(struct sluice_bytes text, struct sl_logline *out, struct
 	struct sluice_bytes first = take_word(&walk);
 	skip_spaces(&walk);
 	struct sluice_bytes second = take_word(&walk);
-	if (!sl_address_parse(first, &address, NULL) && sl_address_parse(second, &address, NULL)) {
+	/* the second is "-" in nearly every log, which is told at once */
+	if (sl_address_parse(second, &address, NULL) && !sl_address_parse(first, &address, NULL)) {
 		out->host = said(first);
 		first = second;
 		skip_spaces(&walk);

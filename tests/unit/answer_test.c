@@ -74,6 +74,9 @@ static const struct {
 	{SL_OP_ADMIT, SL_SAYS(UPTO) | SL_SAYS(NEXT) | SL_SAYS(OPEN), 1, 1, 1, 1, 0, 0, "id",
      "seven+5 'name' 6 'id' 2 1 "},
 	{SL_OP_ADMIT, SL_SAYS(OPEN), 0, 1, 1, 0, 0, 0, NULL, "seven+3 'name' nil 0 "},
+	{SL_OP_ADMIT, SL_SAYS(EACH) | SL_SAYS(OPEN), 0, 1, 1, 0, 0, 0, NULL,
+     "seven+4 'name' nil [2 [11 'a' 'sliding-window 9/1s' 1 9 4 0 4 0 2 5 0 "
+     "[11 'b' 'sliding-window 9/1s' 4 4294967296 5 7 8 0 1 7 1 0 "},
 	{SL_OP_RESET, 0, 0, 0, 0, 0, 0, 0, NULL, "3 "},
 	{SL_OP_CANCEL, 0, 0, 0, 0, 0, 0, 0, NULL, "3 "},
 	{SL_OP_RELEASE, 0, 0, 0, 0, 0, 0, 2, NULL, "2 "},
@@ -96,9 +99,16 @@ static const struct {
 };
 
 static void test_answers(void **state) {
+	static const char *const names[] = {"a", "b"};
+	static const uint32_t positions[] = {5, 7};
+	struct sluice_limit limit;
+	struct sluice_error error;
 	(void)state;
+	assert_int_equal(sluice_limit_parse(&limit, sl_str("9/1s"), &error), SLUICE_OK);
+	const struct sluice_item items[] = {{.limit = &limit}, {.limit = &limit, .observed = true}};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		struct sluice_call call = {.item_count = 2, .each = each, .upto = rows[i].upto, .granted = 6};
+		struct sluice_call call = {
+			.items = items, .item_count = 2, .each = each, .upto = rows[i].upto, .granted = 6};
 		struct sl_outcome o = {.operation = rows[i].operation, .given = rows[i].given, .call = &call};
 		call.merged = each[rows[i].denied];
 		call.merged.index = rows[i].denied;
@@ -106,6 +116,9 @@ static void test_answers(void **state) {
 		call.forgotten = 3;
 		call.repeated = true;
 		o.named = rows[i].named;
+		o.told = 2;
+		o.names = names;
+		o.positions = positions;
 		o.ticketed = rows[i].ticketed;
 		o.failed_open = rows[i].failed_open;
 		o.name = sl_str("name");

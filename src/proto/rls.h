@@ -1,0 +1,109 @@
+/* The messages of Envoy's rate limit service, envoy.service.ratelimit.v3 (as of go-control-plane envoy 1.40), and of
+ * grpc.health.v1, which are as small as can be: read and written by hand.
+ *
+ *   RateLimitRequest     1 domain   2 descriptors*   3 hits_addend
+ *   RateLimitDescriptor  1 entries*   2 limit   3 hits_addend {1 value}   4 is_negative_hits
+ *   Entry                1 key   2 value          RateLimitOverride  1 requests_per_unit  2 unit  3 unit_multiplier {1}
+ *   RateLimitResponse    1 overall_code   2 statuses*   3 response_headers_to_add*   4 request_headers_to_add*
+ *                        5 raw_body   6 dynamic_metadata
+ *   DescriptorStatus     1 code   2 current_limit {1 requests_per_unit 2 unit 3 name}   3 limit_remaining
+ *                        4 duration_until_reset {1 seconds}
+ *
+ * Texts are bytes here: a header that is not UTF-8 is counted as it is. A parser that refused it would answer an error,
+ * and whoever asks lets a request pass for that. */
+#ifndef SL_RLS_H
+#define SL_RLS_H
+
+#include "proto/protobuf.h"
+
+enum {
+	SL_RLS_DESCRIPTORS_MAX = 256,
+	SL_RLS_ENTRIES_MAX = 1024, /* of all descriptors together */
+};
+
+enum sl_rls_unit {
+	SL_RLS_UNKNOWN,
+	SL_RLS_SECOND,
+	SL_RLS_MINUTE,
+	SL_RLS_HOUR,
+	SL_RLS_DAY,
+	SL_RLS_MONTH, /* of 30 days */
+	SL_RLS_YEAR,  /* of 365 days */
+	SL_RLS_WEEK,
+	SL_RLS_UNITS
+};
+
+enum sl_rls_code { SL_RLS_OK = 1, SL_RLS_OVER_LIMIT = 2 }; /* never 0: whoever asks takes that for OK */
+
+struct sl_rls_entry {
+	struct sluice_bytes key, value;
+};
+
+struct sl_rls_descriptor {
+	uint32_t first_entry, entry_count; /* of the request's entries */
+	bool has_limit, has_hits, negative;
+	uint32_t limit_requests, limit_unit, limit_multiplier; /* unit: as sent, any number; multiplier: 0 is not given */
+	uint64_t hits;
+};
+
+/* A request, read. About 47 KiB. Slices point into the message. */
+struct sl_rls_request {
+	struct sluice_bytes domain;
+	uint32_t hits;
+	uint32_t descriptor_count, entry_count;
+	struct sl_rls_descriptor descriptors[SL_RLS_DESCRIPTORS_MAX];
+	struct sl_rls_entry entries[SL_RLS_ENTRIES_MAX];
+};
+
+enum sl_rls_read { SL_RLS_READ, SL_RLS_MALFORMED, SL_RLS_TOO_MANY };
+
+/* Reads a request. TOO_MANY: more descriptors or entries than there is room for; what was read is not to be used.
+ * O(bytes). */
+enum sl_rls_read sl_rls_request_read(struct sl_rls_request *request, struct sluice_bytes message);
+
+/* What a descriptor costs: its own hits, else the request's, where 0 is 1. `*peek`: its own are there, and are 0. At
+ * most UINT32_MAX, as costs are. */
+uint32_t sl_rls_hits(const struct sl_rls_request *request, const struct sl_rls_descriptor *descriptor, bool *peek);
+
+/* The length of a unit; 0 for one that is unknown. */
+sluice_ns sl_rls_unit_ns(uint32_t unit);
+/* The unit that is so long; SL_RLS_UNKNOWN where there is none. */
+enum sl_rls_unit sl_rls_unit_of(sluice_ns ns);
+
+struct sl_rls_status {
+	enum sl_rls_code code;
+	bool has_limit;    /* else nothing but the code is told */
+	uint32_t requests; /* per unit */
+	enum sl_rls_unit unit;
+	struct sluice_bytes name; /* of the limit */
+	uint32_t remaining;
+	uint64_t reset_s;
+	bool unlimited; /* no limit, and as much left as can be told */
+	bool no_reset;  /* reset_s is not told */
+};
+
+struct sl_rls_header {
+	struct sluice_bytes name, value; /* ASCII */
+};
+
+struct sl_rls_response {
+	enum sl_rls_code code;
+	const struct sl_rls_status *statuses;
+	uint32_t status_count;
+	const struct sl_rls_header *response_headers, *request_headers;
+	uint32_t response_header_count, request_header_count;
+	struct sluice_bytes body;     /* empty: none */
+	struct sluice_bytes metadata; /* the fields of a google.protobuf.Struct, written; empty: none */
+};
+
+/* Puts a response before what `writer` has. */
+void sl_rls_response_put(struct sl_pb_writer *writer, const struct sl_rls_response *response);
+
+/* A field of a google.protobuf.Struct: a text, or a number (whole, up to 2^53 exactly). */
+void sl_rls_struct_text(struct sl_pb_writer *writer, struct sluice_bytes name, struct sluice_bytes text);
+void sl_rls_struct_number(struct sl_pb_writer *writer, struct sluice_bytes name, int64_t number);
+
+/* grpc.health.v1: the service that is asked for, field 1; false for a message that is none. */
+SLUICE_MUST_USE bool sl_health_request_read(struct sluice_bytes message, struct sluice_bytes *service);
+
+#endif
