@@ -6,19 +6,12 @@
  * decided. nginx would take the whole answer for a failure, and fail open; so it would any error of ours. */
 #include "hosts/server/http/routes.h"
 
-#include "algo/merge.h"
-#include "algo/rule.h"
-#include "algo/step.h"
 #include "base/assert.h"
-#include "base/math.h"
-#include "base/sha256.h"
 #include "hosts/server/door/admission.h"
 #include "hosts/server/http/decide.h"
 #include "hosts/server/http/reply.h"
 #include "policy/attribute.h"
 #include "proto/template.h"
-
-enum { PROXY_TICKET_BYTES_MAX = 3 * 1024 };
 
 /* A request of the policy's, from its match to its answer. */
 struct admitting {
@@ -32,7 +25,7 @@ struct admitting {
 	struct sl_undecided undecided;
 	bool failed_open; /* it passes undecided, in whole or in part */
 	char ticket[SL_TICKET_BYTES_MAX];
-	char retry_id[SL_SHA256_DIGITS];
+	char retry_id[SL_RETRY_ID_DIGITS];
 };
 
 /* Of a header that stands on several lines a client may have written one, and which one counts is nobody's choice. */
@@ -128,9 +121,8 @@ static void reply_repeated(struct sl_http_exchange *exchange, const struct sl_ht
 	sl_http_reply_problem(exchange, 400, sl_slice(memory, sl_out_len(&out)), NULL);
 }
 
-/* The id under which a proxy's request is charged once: of the header that the policy names, for one method, host and
- * target alone, so that a client who gives many requests one id is told apart. len 0: it has none. False where it was
- * refused. */
+/* The id under which a proxy's request is charged once: of the header that the policy names. len 0: it has none. False
+ * where it was refused. */
 static bool take_retry_id(struct admitting *a, struct sluice_bytes *id) {
 	const struct sl_http_exchange *exchange = a->exchange;
 	const char *name = sl_policy_settings(exchange->context->policy)->retry_header;
@@ -148,18 +140,8 @@ static bool take_retry_id(struct admitting *a, struct sluice_bytes *id) {
 	}
 	if (said.len == 0)
 		return true;
-	struct sl_out out = sl_out_to(whole, sizeof whole);
-	for (size_t i = 0; i < a->ask->attribute_count; i++) {
-		struct sluice_bytes attribute = a->ask->attributes[i].name;
-		if (sl_attribute_find(attribute) == SL_ATTRIBUTE_OTHER || sl_bytes_equal(attribute, sl_str("ip")))
-			continue;
-		sl_out_bytes(&out, a->ask->attributes[i].value.data, a->ask->attributes[i].value.len);
-		sl_out_char(&out, '\n'); /* in no head's value */
-	}
-	sl_out_bytes(&out, said.data, said.len);
-	SL_ASSERT(!out.overflow); /* all of it stands in the head */
-	sl_sha256_hex(sl_slice(whole, sl_out_len(&out)), a->retry_id);
-	*id = sl_slice(a->retry_id, sizeof a->retry_id / 2);
+	struct sl_out scratch = sl_out_to(whole, sizeof whole); /* all of it stands in the head */
+	*id = sl_admission_retry_id(a->ask->attributes, a->ask->attribute_count, said, &scratch, a->retry_id);
 	return true;
 }
 
@@ -212,27 +194,14 @@ static bool can_tell(struct admitting *a) {
 	write_ticket(a);
 	len = a->id.len;
 	a->id = sl_slice(NULL, 0);
-	return len <= PROXY_TICKET_BYTES_MAX;
+	return len <= SL_ADMISSION_PROXY_TICKET_MAX;
 }
 
 /* What no proxy could hand on is denied by the limits that would be held, before anything is decided: an error would
  * pass where a proxy is open to errors, and clients choose how long their headers are. */
 static void deny_untold(struct admitting *a, const struct sl_call_outcome *outcome) {
-	struct sluice_call *call = &a->question.call;
-	call->each = a->question.each;
-	call->merged = sl_merge_nothing();
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		const struct sluice_item *item = &call->items[i];
-		uint64_t capacity = item->limit->derived[SL_CAPACITY];
-		call->each[i] = (struct sluice_decision){.allowed = true,
-		                                         .index = (int32_t)i,
-		                                         .quota = capacity,
-		                                         .remaining = (uint32_t)sl_min(capacity, UINT32_MAX)};
-		if (sl_rule_has(item->limit, SL_TAKES_LEASE) || item->ttl_ns != 0)
-			sl_decide_bound(&call->each[i], SLUICE_BOUND_KEY, SLUICE_NEVER);
-		if (item->observed == 0)
-			sl_merge_add(&call->merged, &call->each[i], (int32_t)i);
-	}
+	a->question.call.each = a->question.each;
+	sl_admission_deny_untold(&a->question.call);
 	sl_call_outcome_settle(a->exchange->context, outcome);
 	reply_match(a, &a->match);
 }
@@ -305,8 +274,15 @@ static void inspect_body(struct sl_http_exchange *exchange) {
 	struct sl_http_ask ask;
 	uint32_t positions[SLUICE_ITEMS_MAX];
 	if (sl_http_ask_body(&ask, exchange, SL_OP_INSPECT, NULL)) {
-		for (uint32_t i = 0; i < ask.call.item_count; i++)
+		for (uint32_t i = 0; i < ask.call.item_count; i++) {
 			positions[i] = ask.names ? ask.positions[i] : SL_POSITION_NOTATION;
+			if (positions[i] == SL_POSITION_NOTATION)
+				continue;
+			const struct sl_policy_keyed keyed =
+				sl_policy_limit_of_key(exchange->context->policy, positions[i], ask.items[i].key);
+			ask.limits[i] = *keyed.limit;
+			ask.items[i].cost = keyed.cost;
+		}
 		sl_http_reply_inspection(exchange, ask.items, ask.call.item_count, positions, ask.call.now);
 	} else {
 		sl_http_reply_malformed(exchange, &ask);
@@ -316,8 +292,12 @@ static void inspect_body(struct sl_http_exchange *exchange) {
 
 static void inspect_attributes(struct sl_http_exchange *exchange, const struct sl_http_ask *ask) {
 	struct admitting a = {.exchange = exchange, .ask = ask};
-	if (prepare(&a))
-		sl_http_reply_inspection(exchange, a.match.items, a.match.count, a.match.position, ask->call.now);
+	if (!prepare(&a))
+		return;
+	for (uint32_t i = 0; i < a.match.count; i++)
+		if (a.question.items[i].cost == 0)
+			a.question.items[i].cost = 1;
+	sl_http_reply_why(exchange, ask, &a.match, a.question.items);
 }
 
 static void inspect_query(struct sl_http_exchange *exchange) {

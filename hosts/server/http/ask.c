@@ -7,6 +7,7 @@
 #include "hosts/server/http/ask.h"
 
 #include "algo/traits.h"
+#include "hosts/server/door/ending.h"
 
 /* ---- single members ------------------------------------------------------------------------------------------ */
 
@@ -119,11 +120,6 @@ static bool take_own_id(struct sl_http_ask *ask, enum sl_operation operation) {
 	return sl_ask_done(&out);
 }
 
-uint32_t sl_http_position(const struct sluice_policy *policy, struct sluice_bytes name) {
-	int64_t position = name.len == 0 ? -1 : sl_policy_limit_find(policy, name);
-	return position < 0 ? SL_POSITION_NOTATION : (uint32_t)position;
-}
-
 /* Takes of a ticket what this operation of request is about: leases, or reservations. */
 static bool take_held(struct sl_http_ask *ask, const struct sl_ticket *ticket, enum sl_operation operation,
                       const struct sluice_policy *policy) {
@@ -131,7 +127,7 @@ static bool take_held(struct sl_http_ask *ask, const struct sl_ticket *ticket, e
 		bool lease = sl_rule_has(ticket->items[i].limit, SL_TAKES_LEASE);
 		if (lease == (operation == SL_OP_COMMIT))
 			continue;
-		ask->positions[ask->call.item_count] = sl_http_position(policy, ticket->names[i]);
+		ask->positions[ask->call.item_count] = sl_ending_position(policy, ticket->names[i]);
 		ask->names = ask->names || ask->positions[ask->call.item_count] != SL_POSITION_NOTATION;
 		ask->items[ask->call.item_count++] = ticket->items[i];
 	}

@@ -15,18 +15,7 @@
 #include "hosts/server/door/pending.h"
 #include "hosts/server/http/reply.h"
 #include "hosts/server/http/routes.h"
-#include "os/clock.h"
 #include "proto/json.h"
-
-static bool decide_here(struct sl_http_exchange *exchange, const struct sl_call_outcome *outcome) {
-	struct sluice_call *call = outcome->call;
-	struct sl_worker_stats *stats = exchange->context->stats;
-	sluice_ns begun = stats != NULL ? sl_clock_monotonic() : 0;
-	call->err = sluice_decide(exchange->context->store, call);
-	if (stats != NULL)
-		sl_times_add(&stats->decision, sl_clock_monotonic() - begun, 1);
-	return sl_pending_park(exchange->context, outcome, 1);
-}
 
 struct sluice_bytes sl_http_header_of(void *data, const char *name) {
 	struct sluice_bytes value = {NULL, 0};
@@ -46,8 +35,7 @@ bool sl_http_decide(struct sl_http_exchange *exchange, struct sl_http_question *
 	outcome->transport = SL_TRANSPORT_HTTP;
 	outcome->asker.header = sl_http_header_of;
 	outcome->asker.data = (void *)exchange->request;
-	bool here = exchange->context->remote == NULL && !sl_pending_wait(exchange->context);
-	exchange->waits = !(here ? decide_here(exchange, outcome) : sl_pending_decide(exchange->context, outcome, 1));
+	exchange->waits = !sl_pending_ask(exchange->context, outcome);
 	if (exchange->waits)
 		return false;
 	if (call->operation == SLUICE_CHARGE || sl_operation_is(call->operation, SL_OPS_LASTING))
@@ -160,14 +148,14 @@ static void reply_forgotten(struct sl_http_exchange *exchange, uint32_t forgotte
  * later. */
 static bool reset_item(struct sl_http_exchange *exchange, const struct sl_http_ask *ask, uint32_t index,
                        uint32_t *forgotten, sluice_err *err) {
-	const struct sluice_limit *limits[SL_POLICY_OVERRIDES_MAX + 1] = {ask->items[index].limit};
+	const struct sluice_limit *limits[SL_POLICY_VARIANTS_MAX] = {ask->items[index].limit};
 	struct sluice_item items[SLUICE_ITEMS_MAX];
 	uint32_t positions[SLUICE_ITEMS_MAX];
 	struct sl_http_question question;
 	uint32_t count = 1, done = 0;
 	if (ask->positions[index] != SL_POSITION_NOTATION)
-		count = sl_policy_limit_variants(exchange->context->policy, ask->positions[index], limits,
-		                                 SL_POLICY_OVERRIDES_MAX + 1);
+		count =
+			sl_policy_limit_variants(exchange->context->policy, ask->positions[index], limits, SL_POLICY_VARIANTS_MAX);
 	for (uint32_t n; done < count && *err == SLUICE_OK; done += n) {
 		struct sl_call_outcome outcome = {.positions = positions};
 		n = count - done < SLUICE_ITEMS_MAX ? count - done : SLUICE_ITEMS_MAX;

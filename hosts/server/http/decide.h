@@ -48,6 +48,10 @@ void sl_http_reply_items(struct sl_http_exchange *exchange, const struct sl_http
 void sl_http_reply_inspection(struct sl_http_exchange *exchange, const struct sluice_item *items, uint32_t count,
                               const uint32_t *positions, sluice_ns now);
 
+/* The same of items by a request's attributes, of which `match` was made: with reasons. (inspect.c) */
+void sl_http_reply_why(struct sl_http_exchange *exchange, const struct sl_http_ask *ask,
+                       const struct sluice_match *match, const struct sluice_item *items);
+
 /* Decides what the policy says of the ask's attributes, and answers. */
 void sl_http_decide_attributes(struct sl_http_exchange *exchange, const struct sl_http_ask *ask,
                                struct sl_http_style style);

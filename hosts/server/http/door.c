@@ -11,10 +11,12 @@
  *  D3  "100 Continue" is said only to a request that would be served: others get their refusal instead of the body. */
 #include "hosts/server/http/routes.h"
 
+#include "hosts/server/door/tailing.h"
 #include "hosts/server/door/pending.h"
 #include "hosts/server/http/door_http.h"
 #include "hosts/server/http/guard.h"
 #include "hosts/server/http/reply.h"
+#include "hosts/server/http/tail.h"
 
 #include <stdlib.h>
 
@@ -22,10 +24,6 @@ enum { PATH_BYTES_MAX = 64 }; /* longer than any path that is served */
 
 enum allowed { ALLOW_POST, ALLOW_GET, ALLOW_BOTH, ALLOW_ANY };
 enum { ANY_ROLE = 0 };
-
-static void route_limits(struct sl_http_exchange *exchange) {
-	sl_http_reply_limits(exchange);
-}
 
 static void route_healthz(struct sl_http_exchange *exchange) {
 	sl_http_reply_text(exchange, 200, "ok\n");
@@ -59,16 +57,19 @@ static const struct route {
 	{"/v1/reload", ALLOW_POST, SL_ROLE_ADMIN, sl_http_route_reload, false},
 	{"/v1/explain", ALLOW_GET, SL_ROLE_CHECK | SL_ROLE_READ, sl_http_route_explain, false},
 	{"/v1/inspect", ALLOW_BOTH, SL_ROLE_READ, sl_http_route_inspect, false},
-	{"/v1/limits", ALLOW_GET, SL_ROLE_CHECK | SL_ROLE_READ, route_limits, false},
+	{"/v1/limits", ALLOW_GET, SL_ROLE_CHECK | SL_ROLE_READ, sl_http_route_limits, false},
 	{"/v1/top", ALLOW_GET, SL_ROLE_READ, sl_http_route_top, false},
+	{"/v1/tail", ALLOW_GET, SL_ROLE_READ, sl_http_route_tail, false},
 	{"/v1/figures", ALLOW_GET, SL_ROLE_READ, sl_http_route_figures, false},
 	{"/v1/auth/forward*", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_forward, false},
 	{"/v1/auth/nginx*", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_nginx, false},
 	{"/v1/auth/envoy*", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_envoy, false},
 	{"/v1/auth/commit", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_commit, false},
 	{"/metrics", ALLOW_GET, SL_ROLE_READ, sl_http_route_metrics, false},
+	{"/rlconfig", ALLOW_GET, SL_ROLE_READ, sl_http_route_rlconfig, false},
 	{"/healthz", ALLOW_GET, ANY_ROLE, route_healthz, true},
 	{"/readyz", ALLOW_GET, ANY_ROLE, route_readyz, true},
+	{"/v1/openapi.json", ALLOW_GET, ANY_ROLE, sl_http_route_page, false},
 	{"/", ALLOW_GET, ANY_ROLE, sl_http_route_page, false},
 	{"/dashboard/*", ALLOW_GET, ANY_ROLE, sl_http_route_page, false},
 };
@@ -200,6 +201,7 @@ static void answer_refusal(struct sl_http_exchange *exchange, const struct sl_ht
 struct session {
 	struct sl_http_parser parser;
 	bool continued; /* the client of the request in hand was told to go on sending */
+	struct sl_login_kept reader;   /* who follows decisions, if the connection does */
 };
 
 static void *door_open(struct sl_door_context *context) {
@@ -253,6 +255,8 @@ static bool answer_request(struct session *session, struct sl_http_exchange *exc
 	exchange->context->commands++;
 	exchange->close = !session->parser.request.keep_alive || exchange->context->draining || exchange->context->leaving;
 	answer(exchange, false);
+	if (exchange->context->reader != NULL)
+		session->reader = exchange->login;
 	if (exchange->waits) {
 		*consumed = 0;
 		return wait(session, exchange, said);
@@ -280,12 +284,35 @@ static bool step(struct session *session, struct sl_http_exchange *exchange, con
 	}
 }
 
+/* ---- who follows decisions ------------------------------------------------------------------------------------- */
+
+static bool door_may_stream(void *state, struct sl_door_context *context) {
+	struct session *session = state;
+	return (sl_http_roles(context, &session->reader) & SL_ROLE_READ) != 0;
+}
+
+static void door_end_stream(void *state, struct sl_door_context *context, struct sl_buffer *out) {
+	(void)state;
+	(void)sl_http_end_stream(context, out);
+}
+
+/* What comes after a request that is answered by a stream is the next request, which ends it. */
+static bool end_stream(struct sl_http_exchange *exchange) {
+	exchange->close = !sl_http_end_stream(exchange->context, exchange->out);
+	sl_tailing_end(exchange->context);
+	return !exchange->close;
+}
+
 static enum sl_door_verdict door_feed(void *state, struct sl_door_context *context, const char *data, size_t len,
                                       size_t *consumed, struct sl_buffer *out) {
 	struct sl_http_exchange exchange = {.context = context, .out = out};
 	size_t out_before = out->len, used;
 	*consumed = 0;
 	for (;;) {
+		if (context->reader != NULL && *consumed < len && !end_stream(&exchange)) {
+			*consumed = len;
+			return SL_DOOR_CLOSE;
+		}
 		bool more = step(state, &exchange, data + *consumed, len - *consumed, &used);
 		*consumed += used;
 		if (exchange.close) {
@@ -301,5 +328,16 @@ static enum sl_door_verdict door_feed(void *state, struct sl_door_context *conte
 	}
 }
 
-const struct sl_door sl_door_http = {"http",    SL_TRANSPORT_HTTP, door_open,  door_close,
-                                     door_feed, door_pack,         door_unpack};
+const struct sl_door sl_door_http = {
+	.name = "http",
+	.transport = SL_TRANSPORT_HTTP,
+	.alpn = "\x08http/1.1",
+	.open = door_open,
+	.close = door_close,
+	.feed = door_feed,
+	.pack = door_pack,
+	.unpack = door_unpack,
+	.stream = sl_http_stream,
+	.may_stream = door_may_stream,
+	.end_stream = door_end_stream,
+};

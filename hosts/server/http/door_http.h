@@ -49,8 +49,4 @@ bool sl_http_ask_body(struct sl_http_ask *ask, const struct sl_http_exchange *ex
 bool sl_http_ask_query(struct sl_http_ask *ask, const struct sl_http_exchange *exchange, char *memory);
 void sl_http_ask_free(struct sl_http_ask *ask);
 
-/* The position in the policy of a ticket's limit, by its name; SL_POSITION_NOTATION for one in notation (len 0), and
- * for one that the policy has no more. */
-uint32_t sl_http_position(const struct sluice_policy *policy, struct sluice_bytes name);
-
 #endif

@@ -7,7 +7,7 @@
  *   reply.c     answers: head, problems, plain texts, the list of limits
  *   decision.c  decisions -> headers and JSON
  *   auth.c      the proxies' doors           metrics.c  /metrics        figures.c  /v1/figures
- *   top.c       /v1/top                      admin.c    /v1/reload
+ *   top.c       /v1/top   tail.c  /v1/tail    admin.c    /v1/reload
  *   page.c      the dashboard                guard.c    roles, Authorization, pages of other sites */
 #ifndef SL_HTTP_EXCHANGE_H
 #define SL_HTTP_EXCHANGE_H
@@ -21,6 +21,7 @@ struct sl_http_exchange {
 	const struct sl_http_request *request;
 	struct sl_buffer *out;
 	uint32_t roles; /* SL_ROLE_ bits of the caller */
+	struct sl_login_kept login; /* who he is */
 	bool close;     /* in: asked for by the client or by draining; out: set by what cannot go on */
 	bool waits;     /* decisions are under way: nothing is said, and the request will be read again */
 };

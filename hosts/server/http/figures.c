@@ -55,8 +55,6 @@ static void put_instant(struct sl_out *out, const char *name, sluice_ns instant)
 
 /* ---- the server ------------------------------------------------------------------------------------------------- */
 
-static const char *const transports[] = {"resp", "http"};
-
 static void put_store(struct sl_out *out, const struct sl_store_figures *store) {
 	sl_json_open(out, "store", '{');
 	sl_json_put_u64(out, "bytes", store->bytes);
@@ -104,12 +102,12 @@ static void put_traffic(struct sl_out *out, const struct sl_http_figures *figure
 	const struct sl_stats_sum *stats = &figures->stats;
 	sl_json_open(out, "connections", '{');
 	for (int i = 0; i < SL_TRANSPORTS; i++)
-		sl_json_put_u64(out, transports[i], figures->open[i]);
+		sl_json_put_u64(out, sl_transport_names[i], figures->open[i]);
 	sl_json_put_u64(out, "refused", figures->refused);
 	sl_out_char(out, '}');
 	sl_json_open(out, "requests", '{');
 	for (int i = 0; i < SL_TRANSPORTS; i++) {
-		sl_json_open(out, transports[i], '{');
+		sl_json_open(out, sl_transport_names[i], '{');
 		sl_json_put_u64(out, "allowed", stats->requests[i][SL_VERDICT_ALLOWED]);
 		sl_json_put_u64(out, "denied", stats->requests[i][SL_VERDICT_DENIED]);
 		sl_json_put_u64(out, "error", stats->requests[i][SL_VERDICT_ERROR]);
@@ -119,17 +117,16 @@ static void put_traffic(struct sl_out *out, const struct sl_http_figures *figure
 	put_times(out, "decision_seconds", stats->decision, stats->decision_ns);
 	sl_json_open(out, "request_seconds", '{');
 	for (int i = 0; i < SL_TRANSPORTS; i++)
-		put_times(out, transports[i], stats->request[i], stats->request_ns[i]);
+		put_times(out, sl_transport_names[i], stats->request[i], stats->request_ns[i]);
 	sl_out_char(out, '}');
 	sl_json_open(out, "protocol_errors", '{');
 	for (int i = 0; i < SL_TRANSPORTS; i++)
-		sl_json_put_u64(out, transports[i], stats->errors[i]);
+		sl_json_put_u64(out, sl_transport_names[i], stats->errors[i]);
 	sl_out_char(out, '}');
 }
 
-/* Both transports together. */
 static void put_event(struct sl_out *out, const char *name, const struct sl_stats_sum *stats, enum sl_event event) {
-	sl_json_put_u64(out, name, stats->events[SL_TRANSPORT_RESP][event] + stats->events[SL_TRANSPORT_HTTP][event]);
+	sl_json_put_u64(out, name, sl_stats_sum_event(stats, event));
 }
 
 static void put_held(struct sl_out *out, const struct sl_stats_sum *stats) {
@@ -250,10 +247,6 @@ static void put_history(struct sl_out *out, struct sl_stats *stats, uint32_t row
 	sl_out_char(out, '}');
 }
 
-static uint64_t both(const struct sl_row_sum *sum, enum sl_verdict verdict) {
-	return sum->decisions[SL_TRANSPORT_RESP][verdict] + sum->decisions[SL_TRANSPORT_HTTP][verdict];
-}
-
 /* How often each bound of ours was met. */
 static void put_bounds(struct sl_out *out, const struct sl_row_sum *sum) {
 	sl_json_open(out, "bounds", '{');
@@ -262,11 +255,11 @@ static void put_bounds(struct sl_out *out, const struct sl_row_sum *sum) {
 	sl_out_char(out, '}');
 }
 
-/* `limit` is NULL for all limits in notation, whose row is 0. */
+/* `limit` is NULL for all limits in notation, whose row is 0, and for those that share a row. */
 static void put_limit(struct sl_out *out, struct sl_stats *stats, uint32_t row, const struct sl_policy_limit *limit,
                       const struct wish *wish) {
 	struct sl_row_sum sum = {.name = ""};
-	struct sluice_bytes name = limit == NULL ? sl_str("") : sl_str(limit->name);
+	struct sluice_bytes name = sl_str(limit != NULL ? limit->name : row == 0 ? "" : SL_STATS_OTHERS);
 	if (wish->one && !sl_bytes_equal(wish->limit, name))
 		return;
 	(void)sl_stats_row(stats, row, &sum);
@@ -279,10 +272,10 @@ static void put_limit(struct sl_out *out, struct sl_stats *stats, uint32_t row, 
 	else
 		sl_json_put_null(out, "canary");
 	sl_json_put_limit(out, "candidate", limit != NULL && limit->has_candidate ? &limit->candidate : NULL);
-	sl_json_put_u64(out, "allowed", both(&sum, SL_VERDICT_ALLOWED));
-	sl_json_put_u64(out, "denied", both(&sum, SL_VERDICT_DENIED));
-	sl_json_put_u64(out, "shadow_denied", both(&sum, SL_VERDICT_SHADOW));
-	sl_json_put_u64(out, "error", both(&sum, SL_VERDICT_ERROR));
+	sl_json_put_u64(out, "allowed", sl_row_sum_decided(&sum, SL_VERDICT_ALLOWED));
+	sl_json_put_u64(out, "denied", sl_row_sum_decided(&sum, SL_VERDICT_DENIED));
+	sl_json_put_u64(out, "shadow_denied", sl_row_sum_decided(&sum, SL_VERDICT_SHADOW));
+	sl_json_put_u64(out, "error", sl_row_sum_decided(&sum, SL_VERDICT_ERROR));
 	sl_json_put_u64(out, "near", sum.near);
 	sl_json_put_u64(out, "candidate_denied", sum.candidate);
 	sl_json_put_u64(out, "hits_allowed", sum.hits[1]);
@@ -298,8 +291,11 @@ static void put_limits(struct sl_out *out, const struct sl_door_context *context
 	struct sl_stats *stats = context->shared->stats;
 	sl_json_open(out, "limits", '[');
 	put_limit(out, stats, 0, NULL, wish);
-	for (uint32_t i = 0; context->rows != NULL && i < sl_policy_limit_count(context->policy); i++)
+	for (uint32_t i = 0; context->rows != NULL && i < sl_stats_limits_of(context->policy); i++)
 		put_limit(out, stats, context->rows[i], sl_policy_limit_at(context->policy, i), wish);
+	const uint32_t own = sl_stats_limits_of(context->policy);
+	if (context->rows != NULL && own != sl_policy_limit_count(context->policy))
+		put_limit(out, stats, context->rows[own], NULL, wish);
 	sl_out_char(out, ']');
 }
 
@@ -330,7 +326,7 @@ static bool read_wishes(const struct sl_http_exchange *exchange, char memory[SLU
 }
 
 static size_t room_for(const struct sl_door_context *context, const struct wish *wish) {
-	size_t limits = wish->one ? 1 : (size_t)sl_policy_limit_count(context->policy) + 1;
+	size_t limits = wish->one ? 1 : (size_t)sl_stats_limits_of(context->policy) + 2;
 	return ROOM + limits * (ROOM_LIMIT + (wish->history ? ROOM_HISTORY : 0));
 }
 

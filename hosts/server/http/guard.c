@@ -24,14 +24,11 @@
  * challenge names Bearer only, so that no browser shows its own prompt over the dashboard's. */
 #include "hosts/server/http/guard.h"
 
+#include "hosts/server/access/authorization.h"
 #include "hosts/server/http/reply.h"
 #include "proto/json.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-
 enum {
-	BASIC_BYTES_MAX = 2048, /* decoded; more than any name and secret */
 	DETAIL_BYTES = 512,
 	HEADER_BYTES = 64,
 	HOST_SHOWN_MAX = 100,
@@ -169,46 +166,6 @@ static bool is_guarded(const struct sl_door_context *context) {
 	       sl_policy_settings(context->policy)->user_count != 0;
 }
 
-static struct sluice_bytes peer_text(const struct sl_door_context *context) {
-	return sl_str(context->peer.text == NULL ? "" : context->peer.text);
-}
-
-static struct sl_login bearer(const struct sl_door_context *context, struct sluice_bytes token) {
-	return sl_access_bearer(context->shared->access, context->policy, token, peer_text(context), context->now);
-}
-
-/* RFC 7617: base64 of name:secret. Without a name the secret is a token. False where it is none of this. */
-static bool basic(const struct sl_door_context *context, struct sluice_bytes text, struct sl_login *login) {
-	unsigned char memory[BASIC_BYTES_MAX + 4];
-	const char *p = text.data;
-	if (text.len == 0 || text.len % 4 != 0 || text.len / 4 * 3 > BASIC_BYTES_MAX)
-		return false;
-	int len = EVP_DecodeBlock(memory, text.data, (int)text.len);
-	len -= (p[text.len - 1] == '=') + (p[text.len - 2] == '='); /* it counts the padding as bytes */
-	unsigned char *colon = len <= 0 ? NULL : memchr(memory, ':', (size_t)len);
-	if (colon != NULL) {
-		struct sluice_bytes name = sl_slice(memory, (size_t)(colon - memory));
-		struct sluice_bytes secret = sl_slice(colon + 1, (size_t)len - name.len - 1);
-		*login = name.len == 0 ? bearer(context, secret)
-		                       : sl_access_login(context->shared->access, context->policy, name, secret,
-		                                         peer_text(context), context->now);
-	}
-	OPENSSL_cleanse(memory, sizeof memory);
-	return colon != NULL;
-}
-
-/* Takes the scheme and the spaces after it off a value. */
-static bool has_scheme(struct sluice_bytes *value, const char *scheme) {
-	size_t len = strlen(scheme);
-	const char *p = value->data;
-	if (value->len <= len || p[len] != ' ' || !sl_bytes_equal_nocase(sl_slice(p, len), scheme))
-		return false;
-	while (len < value->len && p[len] == ' ')
-		len++;
-	*value = sl_slice(p + len, value->len - len);
-	return true;
-}
-
 static bool refuse_later(struct sl_http_exchange *exchange, sluice_ns wait) {
 	char header[HEADER_BYTES];
 	struct sl_out out = sl_out_to(header, sizeof header - 1);
@@ -222,22 +179,21 @@ static bool refuse_later(struct sl_http_exchange *exchange, sluice_ns wait) {
 /* Finds out the caller's roles; false once it has been refused. */
 static bool identify(struct sl_http_exchange *exchange, const struct fields *fields, bool *logged_in) {
 	const struct sl_door_context *context = exchange->context;
-	struct sluice_bytes value = fields->authorization;
 	struct sl_login login;
 	exchange->roles = sl_access_anonymous(context->policy);
 	if (fields->authorization_count == 0)
 		return true;
 	if (fields->authorization_count > 1)
 		return refuse(exchange, 400, sl_str("Authorization is given more than once: give it once"), "");
-	if (has_scheme(&value, "bearer"))
-		login = bearer(context, value);
-	else if (!has_scheme(&value, "basic") || !basic(context, value, &login))
+	if (!sl_authorization_verify(context->shared->access, context->policy, fields->authorization, context->peer.text,
+	                             context->now, &login))
 		return challenge(exchange,
 		                 sl_str("Authorization: expected 'Bearer TOKEN' or 'Basic', then base64 of name:secret"));
 	if (login.result == SL_LOGIN_LATER)
 		return refuse_later(exchange, login.retry_after_ns);
 	if (login.result == SL_LOGIN_WRONG)
 		return challenge(exchange, sl_str("Authorization: no user has this name and secret, or this token"));
+	sl_login_keep(&exchange->login, sl_policy_settings(context->policy), login.user);
 	exchange->roles = sl_access_roles(login.user);
 	*logged_in = true;
 	return true;
@@ -266,6 +222,10 @@ static bool refuse_role(struct sl_http_exchange *exchange, const char *path, uin
 	           logged_in ? ", which this user does not have" : ": log in with 'Authorization: Bearer TOKEN', or Basic");
 	struct sluice_bytes detail = sl_slice(memory, sl_out_len(&out));
 	return logged_in ? refuse(exchange, 403, detail, "") : challenge(exchange, detail);
+}
+
+uint32_t sl_http_roles(const struct sl_door_context *context, struct sl_login_kept *login) {
+	return is_guarded(context) ? sl_login_judge(login, context->policy) : SL_ROLE_ALL;
 }
 
 bool sl_http_guard(struct sl_http_exchange *exchange, const char *path, uint32_t needed, bool any_host) {

@@ -11,5 +11,7 @@
 bool sl_http_guard(struct sl_http_exchange *exchange, const char *path, uint32_t needed, bool any_host);
 /* The same for the proxies' doors. */
 bool sl_http_guard_proxy(struct sl_http_exchange *exchange);
+/* The roles that who came in so (exchange->login) has now, after another policy came. */
+uint32_t sl_http_roles(const struct sl_door_context *context, struct sl_login_kept *login);
 
 #endif

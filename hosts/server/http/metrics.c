@@ -13,15 +13,17 @@
 #include "hosts/server/watch/usage.h"
 #include "proto/prom.h"
 
+#include <stdlib.h>
+
 enum {
-	ROOM = 36 * 1024, /* for all families, but for what each limit adds */
+	ROOM = 36 * 1024,           /* for all families, but for what each limit adds */
 	LINES = 14 + SLUICE_BOUNDS, /* of one limit: 8 decisions, 2 hits, near, candidate, penalties, 2 of failing open,
 	                             * bounds but none */
 	ROOM_LINE = 128 + 2 * SLUICE_NAME_BYTES_MAX, /* each byte of a name may need an escape */
+	ROOM_RULE = ROOM_LINE + 2 * SL_ENVOY_METRIC_BYTES_MAX,
 	ROOM_ROUTE = ROOM_LINE + 2 * SL_ROUTE_TEXT_MAX
 };
 
-static const char *const transports[] = {"resp", "http"};
 static const char *const verdicts[] = {"allowed", "denied", "shadow_denied", "error"};
 
 #define NONE ((struct sl_prom_labels){NULL, 0})
@@ -49,7 +51,7 @@ static void put_requests(struct sl_prom *prom, const struct sl_stats_sum *sum) {
 	sl_prom_family(prom, "sluice_requests", SL_PROM_COUNTER, NULL, "Requests decided as a whole.");
 	for (int transport = 0; transport < SL_TRANSPORTS; transport++)
 		for (int verdict = 0; verdict < SL_VERDICTS; verdict++) {
-			struct sl_prom_label by[] = {{"transport", sl_str(transports[transport])},
+			struct sl_prom_label by[] = {{"transport", sl_str(sl_transport_names[transport])},
 			                             {"decision", sl_str(verdicts[verdict])}};
 			if (verdict != SL_VERDICT_SHADOW) /* a request as a whole is never in the shadow */
 				sl_prom_count(prom, (struct sl_prom_labels){by, 2}, sum->requests[transport][verdict]);
@@ -67,7 +69,7 @@ static void put_row_decisions(struct sl_prom *prom, const struct sl_row_sum *row
 	for (int verdict = 0; verdict < SL_VERDICTS; verdict++)
 		for (int transport = 0; transport < SL_TRANSPORTS; transport++) {
 			by[1] = (struct sl_prom_label){"decision", sl_str(verdicts[verdict])};
-			by[2] = (struct sl_prom_label){"transport", sl_str(transports[transport])};
+			by[2] = (struct sl_prom_label){"transport", sl_str(sl_transport_names[transport])};
 			sl_prom_count(prom, labels_of(row, by, 2), row->decisions[transport][verdict]);
 		}
 }
@@ -153,11 +155,41 @@ static void put_routes(struct sl_prom *prom, const struct sl_route_stats *stats,
 	}
 }
 
+/* By the rules of envoyproxy/ratelimit's files, under that program's names. */
+static void put_rules(struct sl_prom *prom, const struct sl_rule_sum *sums, uint32_t count) {
+	static const struct {
+		const char *name, *help;
+	} families[SL_RULE_COUNTS] = {
+		[SL_RULE_TOTAL] = {"sluice_envoy_total_hits",
+	                       "Hits that rules of envoyproxy/ratelimit's files were asked for."},
+		[SL_RULE_OVER] = {"sluice_envoy_over_limit", "Hits of those that were over the limit."},
+		[SL_RULE_NEAR] = {"sluice_envoy_near_limit", "Hits that were within the limit, above 80 % of it."},
+		[SL_RULE_WITHIN] = {"sluice_envoy_within_limit", "Hits that were within the limit."},
+		[SL_RULE_SHADOW] = {"sluice_envoy_shadow_mode", "Hits over the limit that shadow_mode let pass."},
+	};
+	for (int family = 0; family < SL_RULE_COUNTS; family++) {
+		sl_prom_family(prom, families[family].name, SL_PROM_COUNTER, NULL, families[family].help);
+		for (uint32_t i = 0; i < count; i++) {
+			struct sl_prom_label by[] = {{"domain", sums[i].domain}, {"descriptor", sums[i].descriptor}};
+			sl_prom_count(prom, (struct sl_prom_labels){by, 2}, sums[i].counts[family]);
+		}
+	}
+}
+
+/* The sums of all rules; NULL where there are none. To be freed. */
+static struct sl_rule_sum *rules_of(const struct sl_stats *stats, uint32_t *count) {
+	const struct sl_rule_page *pages[SL_THREADS_MAX];
+	uint32_t page_count = sl_stats_rules(stats, pages), most = sl_rule_stats_most(pages, page_count);
+	struct sl_rule_sum *sums = most == 0 ? NULL : calloc(most, sizeof *sums);
+	*count = sums == NULL ? 0 : sl_rule_stats_sum(pages, page_count, sums, most);
+	return sums;
+}
+
 /* ---- what is in force ------------------------------------------------------------------------------------------- */
 
-/* One number of each limit that counts anything: its own, not its overrides'. */
+/* One number of each limit that counts anything, and is counted by itself: its own, not its overrides'. */
 static void put_each_limit(struct sl_prom *prom, const struct sluice_policy *policy, bool windows) {
-	for (uint32_t i = 0, count = sl_policy_limit_count(policy); i < count; i++) {
+	for (uint32_t i = 0, count = sl_stats_limits_of(policy); i < count; i++) {
 		const struct sl_policy_limit *limit = sl_policy_limit_at(policy, i);
 		struct sl_prom_label by = {"policy", sl_str(limit->name)};
 		if (!sl_rule_has(&limit->limit, SL_HAS_COUNTER))
@@ -185,7 +217,7 @@ static void put_events(struct sl_prom *prom, const struct sl_stats_sum *sum, enu
                        const char *const *names, uint32_t count) {
 	for (int transport = 0; transport < SL_TRANSPORTS; transport++)
 		for (uint32_t i = 0; i < count; i++) {
-			struct sl_prom_label by[] = {{"transport", sl_str(transports[transport])},
+			struct sl_prom_label by[] = {{"transport", sl_str(sl_transport_names[transport])},
 			                             {"event", sl_str(names != NULL ? names[i] : "")}};
 			sl_prom_count(prom, (struct sl_prom_labels){by, names != NULL ? 2 : 1}, sum->events[transport][first + i]);
 		}
@@ -220,7 +252,7 @@ static void put_times(struct sl_prom *prom, const struct sl_stats_sum *sum) {
 	sl_prom_family(prom, "sluice_request_duration_seconds", SL_PROM_HISTOGRAM, "seconds",
 	               "Time from waking up for a request to having answered it.");
 	for (int transport = 0; transport < SL_TRANSPORTS; transport++) {
-		struct sl_prom_label by = {"transport", sl_str(transports[transport])};
+		struct sl_prom_label by = {"transport", sl_str(sl_transport_names[transport])};
 		sl_prom_histogram(prom, (struct sl_prom_labels){&by, 1}, bounds, sum->request[transport], SL_TIMES,
 		                  sum->request_ns[transport]);
 	}
@@ -308,16 +340,16 @@ static void put_fleet_nodes(struct sl_prom *prom, const struct sl_fleet_sum *fle
 static void put_connections(struct sl_prom *prom, const struct sl_http_figures *figures) {
 	sl_prom_family(prom, "sluice_connections", SL_PROM_GAUGE, NULL, "Open connections.");
 	for (int i = 0; i < SL_TRANSPORTS; i++)
-		count_by(prom, "transport", transports[i], figures->open[i]);
+		count_by(prom, "transport", sl_transport_names[i], figures->open[i]);
 	sl_prom_family(prom, "sluice_connections_accepted", SL_PROM_COUNTER, NULL, "Connections taken.");
 	for (int i = 0; i < SL_TRANSPORTS; i++)
-		count_by(prom, "transport", transports[i], figures->accepted[i]);
+		count_by(prom, "transport", sl_transport_names[i], figures->accepted[i]);
 	put_one(prom, "sluice_connections_refused", SL_PROM_COUNTER, NULL,
 	        "Connections refused: a bound was reached, or no descriptor was left.", figures->refused);
 	sl_prom_family(prom, "sluice_protocol_errors", SL_PROM_COUNTER, NULL,
 	               "Requests that were refused instead of decided.");
 	for (int i = 0; i < SL_TRANSPORTS; i++)
-		count_by(prom, "transport", transports[i], figures->stats.errors[i]);
+		count_by(prom, "transport", sl_transport_names[i], figures->stats.errors[i]);
 }
 
 static void put_config(struct sl_prom *prom, const struct sl_http_figures *figures) {
@@ -333,15 +365,27 @@ static void put_config(struct sl_prom *prom, const struct sl_http_figures *figur
 	count_by(prom, "result", "dropped", figures->log_dropped);
 }
 
+static void put_tail(struct sl_prom *prom, const struct sl_tail *tail) {
+	const struct sl_tail_figures figures = sl_tail_figures(tail);
+	put_one(prom, "sluice_tail_readers", SL_PROM_GAUGE, NULL, "Who follows decisions as they happen.", figures.readers);
+	put_one(prom, "sluice_tail_lines", SL_PROM_COUNTER, NULL, "Decisions that they were told of.", figures.sent);
+	put_one(prom, "sluice_tail_skipped", SL_PROM_COUNTER, NULL,
+	        "Decisions that they wanted to see and were told they had missed.", figures.missed);
+}
+
 static void put_server(struct sl_prom *prom, const struct sl_http_exchange *exchange,
                        const struct sl_http_figures *figures) {
 	put_connections(prom, figures);
 	put_config(prom, figures);
+	put_tail(prom, exchange->context->shared->tail);
 	put_one(prom, "sluice_draining", SL_PROM_GAUGE, NULL, "Whether the server is going down.",
 	        exchange->context->draining);
 	put_one(prom, "sluice_threads", SL_PROM_GAUGE, NULL, "Worker threads.", figures->threads);
 	put_one(prom, "sluice_limits", SL_PROM_GAUGE, NULL, "Limits of the policy.",
 	        sl_policy_limit_count(exchange->context->policy));
+	put_one(prom, "sluice_limits_without_series", SL_PROM_GAUGE, NULL,
+	        "Limits that are counted together, as (others): those after the first 1,024 of the policy.",
+	        sl_policy_limit_count(exchange->context->policy) - sl_stats_limits_of(exchange->context->policy));
 	put_instant(prom, "sluice_start_time_seconds", "When the server began to serve, by the store's clock.",
 	            figures->started);
 	sl_prom_family(prom, "sluice_build_info", SL_PROM_GAUGE, NULL, "What runs; always 1.");
@@ -382,13 +426,20 @@ void sl_http_route_metrics(struct sl_http_exchange *exchange) {
 	const uint32_t routes = sl_route_stats_count(sl_stats_routes(shared->stats));
 	size_t room =
 		ROOM + (size_t)sl_stats_row_count(shared->stats) * (LINES + 2) * ROOM_LINE + (size_t)routes * ROOM_ROUTE;
-	if (!sl_http_reply_begin(&reply, exchange, 200, prom.open_metrics ? SL_PROM_OPEN_TYPE : SL_PROM_TEXT_TYPE, room))
+	uint32_t rule_count;
+	struct sl_rule_sum *rules = rules_of(shared->stats, &rule_count);
+	room += (size_t)rule_count * SL_RULE_COUNTS * ROOM_RULE;
+	if (!sl_http_reply_begin(&reply, exchange, 200, prom.open_metrics ? SL_PROM_OPEN_TYPE : SL_PROM_TEXT_TYPE, room)) {
+		free(rules);
 		return;
+	}
 	sl_http_reply_body(&reply);
 	prom.out = &reply.w;
 	put_requests(&prom, &figures.stats);
 	put_limits(&prom, shared->stats);
 	put_routes(&prom, sl_stats_routes(shared->stats), routes);
+	put_rules(&prom, rules, rule_count);
+	free(rules);
 	put_quotas(&prom, exchange->context->policy);
 	put_held(&prom, &figures.stats);
 	put_times(&prom, &figures.stats);

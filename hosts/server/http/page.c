@@ -1,4 +1,5 @@
-/* The dashboard: files of the program itself, below / and /dashboard/, by their exact names.
+/* The dashboard, and the OpenAPI document: files of the program itself, below / and /dashboard/, and
+ * /v1/openapi.json, by their exact names.
  *
  * The page shows keys that clients chose, so it is built as if one of them had got through: nothing but its own files
  * may run, be loaded or be talked to, no other page may frame it, and no type is guessed.

@@ -1,4 +1,4 @@
-/* The files of the dashboard, which tools/embed writes into the program when it is built. */
+/* The files of the dashboard, and the OpenAPI document, which tools/embed writes into the program when it is built. */
 #ifndef SL_HTTP_PAGE_H
 #define SL_HTTP_PAGE_H
 

@@ -10,7 +10,6 @@
  *  R2  Content-Length counts the body of the same request by GET, also where HEAD leaves the body out. */
 #include "hosts/server/http/reply.h"
 
-#include "algo/terms.h"
 #include "base/assert.h"
 #include "hosts/server/http/routes.h"
 #include "proto/json.h"
@@ -104,6 +103,12 @@ void sl_http_reply_end(struct sl_http_reply *reply) {
 	exchange->out->len += reply->body_at + (head_only ? 0 : body_bytes);
 }
 
+void sl_http_reply_head(struct sl_http_reply *reply) {
+	sl_out_str(&reply->w, "\r\n");
+	SL_ASSERT(!reply->w.overflow);
+	reply->exchange->out->len += sl_out_len(&reply->w);
+}
+
 const struct sl_listen *sl_http_listen(const struct sl_http_exchange *exchange) {
 	return sl_settings_listen(sl_policy_settings(exchange->context->policy), SL_LISTEN_HTTP,
 	                          exchange->context->listener);
@@ -144,107 +149,5 @@ void sl_http_reply_problem(struct sl_http_exchange *exchange, unsigned status, s
 	sl_http_reply_body(&reply);
 	sl_http_problem_members(&reply.w, status, NULL, NULL, detail);
 	sl_out_char(&reply.w, '}');
-	sl_http_reply_end(&reply);
-}
-
-/* ---- the list of limits -------------------------------------------------------------------------------------- */
-
-static size_t limit_room(const struct sl_policy_limit *limit) {
-	const struct sl_policy_reserve *reserve = &limit->reserve;
-	size_t more = limit->of != NULL ? SL_JSON_ROOM(strlen(limit->of)) : 0;
-	if (limit->canary != NULL)
-		more += SL_JSON_ROOM(strlen(limit->canary));
-	if (reserve->actual_header != NULL)
-		more += SL_JSON_ROOM(strlen(reserve->actual_header));
-	if (limit->cost.header != NULL)
-		more += SL_JSON_ROOM(strlen(limit->cost.header));
-	if (reserve->estimate_header != NULL)
-		more += SL_JSON_ROOM(strlen(reserve->estimate_header));
-	return 512 + SLUICE_LIMIT_TEXT_MAX + SL_TERMS_TEXT_MAX + more + SL_JSON_ROOM(strlen(limit->name)) +
-	       SL_JSON_ROOM(strlen(limit->key_text)) + strlen(limit->when_text);
-}
-
-static void put_text_or_null(struct sl_out *out, const char *name, const char *text) {
-	if (text != NULL)
-		sl_json_put_text(out, name, sl_str(text));
-	else
-		sl_json_put_null(out, name);
-}
-
-/* {"ttl_ms":60000,"actual":"x-actual-cost","estimate":1,"estimate_header":null}, or null */
-static void put_reserve(struct sl_out *out, const struct sl_policy_reserve *reserve) {
-	if (!reserve->on) {
-		sl_json_put_null(out, "reserve");
-		return;
-	}
-	sl_json_open(out, "reserve", '{');
-	sl_json_put_ms(out, "ttl_ms", reserve->ttl_ns);
-	put_text_or_null(out, "actual", reserve->actual_header);
-	sl_json_put_u64(out, "estimate", reserve->estimate);
-	put_text_or_null(out, "estimate_header", reserve->estimate_header);
-	sl_out_char(out, '}');
-}
-
-/* What is said of a limit besides its notation: null and false where it is not. */
-static void put_terms(struct sl_out *out, const struct sl_policy_limit *limit) {
-	char penalty[SL_TERMS_TEXT_MAX];
-	bool has_penalty = limit->has_terms && limit->terms.penalty_count != 0;
-	if (has_penalty)
-		sl_penalty_print(&limit->terms, penalty);
-	put_text_or_null(out, "of", limit->of);
-	put_text_or_null(out, "penalty", has_penalty ? penalty : NULL);
-	sl_json_put_bool(out, "count_denied", limit->has_terms && limit->terms.count_denied);
-	put_reserve(out, &limit->reserve);
-}
-
-/* {"cost":5,"header":"x-cost","routes":2}, or null: 0 is what the request costs, which 1 is where nobody says it. */
-static void put_cost(struct sl_out *out, const struct sl_policy_cost *cost) {
-	sl_out_str(out, ",\"cost\":");
-	if (!cost->on) {
-		sl_out_str(out, "null");
-		return;
-	}
-	sl_out_str(out, "{\"cost\":");
-	sl_out_u64(out, cost->cost);
-	put_text_or_null(out, ",\"header\":", cost->header);
-	sl_out_str(out, ",\"routes\":");
-	sl_out_u64(out, cost->route_count);
-	sl_out_char(out, '}');
-}
-
-static void put_limit(struct sl_out *out, const struct sl_policy_limit *limit) {
-	sl_json_open(out, NULL, '{');
-	sl_json_put_text(out, "name", sl_str(limit->name));
-	sl_json_put_limit(out, "limit", &limit->limit);
-	sl_json_put_text(out, "key", sl_str(limit->key_text));
-	sl_json_name(out, "when");
-	sl_out_str(out, limit->when_text);
-	sl_json_put_u64(out, "overrides", limit->override_count);
-	sl_json_put_bool(out, "observe", limit->observe);
-	put_text_or_null(out, "canary", limit->canary);
-	sl_json_put_word(out, "on_error",
-	                 limit->on_error == SL_ON_ERROR_DENY    ? "deny"
-	                 : limit->on_error == SL_ON_ERROR_LOCAL ? "local"
-	                                                        : "allow");
-	sl_json_put_bool(out, "strict", limit->strict);
-	put_terms(out, limit);
-	put_cost(out, &limit->cost);
-	sl_out_char(out, '}');
-}
-
-void sl_http_reply_limits(struct sl_http_exchange *exchange) {
-	const struct sluice_policy *policy = exchange->context->policy;
-	uint32_t count = sl_policy_limit_count(policy);
-	struct sl_http_reply reply;
-	size_t room = 64;
-	for (uint32_t i = 0; i < count; i++)
-		room += limit_room(sl_policy_limit_at(policy, i));
-	if (!sl_http_reply_begin(&reply, exchange, 200, "application/json", room))
-		return;
-	sl_http_reply_body(&reply);
-	sl_out_str(&reply.w, "{\"limits\":[");
-	for (uint32_t i = 0; i < count; i++)
-		put_limit(&reply.w, sl_policy_limit_at(policy, i));
-	sl_out_str(&reply.w, "]}");
 	sl_http_reply_end(&reply);
 }

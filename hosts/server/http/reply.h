@@ -24,6 +24,9 @@ void sl_http_reply_body(struct sl_http_reply *reply);
 /* Sets Content-Length and hands the answer over; without its body where HEAD was asked. */
 void sl_http_reply_end(struct sl_http_reply *reply);
 
+/* Hands over the head of an answer without a length, after the caller's header lines: its body is still to come. */
+void sl_http_reply_head(struct sl_http_reply *reply);
+
 /* A whole answer of plain text. */
 void sl_http_reply_text(struct sl_http_exchange *exchange, unsigned status, const char *text);
 

@@ -4,8 +4,8 @@
 
 #include "hosts/server/http/exchange.h"
 
-/* GET /v1/limits: the policy's limits, in the order of the file. */
-void sl_http_reply_limits(struct sl_http_exchange *exchange);
+/* limits.c: GET /v1/limits, a page of the policy's limits. */
+void sl_http_route_limits(struct sl_http_exchange *exchange);
 
 /* The routes that decide: each reads the request's body or query, decides, and writes the one answer. One allocation a
  * value of the body, by jansson; none else. */
@@ -34,8 +34,14 @@ void sl_http_route_auth_envoy(struct sl_http_exchange *exchange);
 void sl_http_route_metrics(struct sl_http_exchange *exchange);
 void sl_http_route_figures(struct sl_http_exchange *exchange);
 
+/* rlconfig.c: GET /rlconfig, the rules of envoyproxy/ratelimit's files. */
+void sl_http_route_rlconfig(struct sl_http_exchange *exchange);
+
 /* top.c: GET /v1/top. */
 void sl_http_route_top(struct sl_http_exchange *exchange);
+
+/* tail.c: GET /v1/tail, a stream. */
+void sl_http_route_tail(struct sl_http_exchange *exchange);
 
 /* admin.c: POST /v1/reload. */
 void sl_http_route_reload(struct sl_http_exchange *exchange);

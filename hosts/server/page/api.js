@@ -42,6 +42,32 @@ export class Refused extends Error {
 
 const TIMEOUT_MS = 10000;
 
+/* The lines of a stream, each the JSON of a line, until it ends or the signal stops it. By fetch: an EventSource can't
+ * send Authorization. */
+export async function* follow(path, signal) {
+	const headers = authorization === null ? {} : {Authorization: authorization};
+	let response;
+	try {
+		response = await fetch(path, {headers, credentials: 'same-origin', cache: 'no-store', signal});
+	} catch (error) {
+		throw new Refused(0, error.message);
+	}
+	if (!response.ok) {
+		const problem = await response.json().catch(() => ({}));
+		throw new Refused(response.status, problem.detail ?? `status ${response.status}`);
+	}
+	let text = '';
+	for (const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();;) {
+		const {done, value} = await reader.read();
+		if (done)
+			return;
+		const lines = (text + value).split('\n');
+		text = lines.pop();
+		for (const line of lines)
+			yield JSON.parse(line);
+	}
+}
+
 /* Asks, and returns the JSON of the answer; a denial (429) is an answer too. */
 export async function ask(path, body) {
 	const headers = authorization === null ? {} : {Authorization: authorization};

@@ -2,6 +2,7 @@
  *
  *   api.js -> model.js -> tiles, tables.js, charts.js
  *         \-> lookup.js (search, explain, reset)       signin.js (401)
+ *         \-> tail.js (decisions as they happen)
  *
  * At first, and after a gap, it asks for the 15 minutes that the server keeps; from then on it appends. One request is
  * out at a time: a slow server is asked less often, not more. */
@@ -13,6 +14,7 @@ import {LookUp} from './lookup.js';
 import {Model, STEP_MS} from './model.js';
 import {SignIn} from './signin.js';
 import {SortedTable} from './tables.js';
+import {Tail} from './tail.js';
 
 const model = new Model();
 const chosen = new Set(); // names of limits; none: all
@@ -307,6 +309,11 @@ const lookUp = new LookUp((error, again) => {
 		signInFirst(error, again);
 });
 
+const tail = new Tail((error, again) => {
+	if (error.status === 401)
+		signInFirst(error, again);
+});
+
 byId('sign').addEventListener('click', () => {
 	if (!isSignedIn()) {
 		afterSigningIn = turn;
@@ -319,6 +326,8 @@ byId('sign').addEventListener('click', () => {
 
 byId('pause').addEventListener('click', () => {
 	paused = !paused;
+	if (paused && tail.running)
+		tail.stop('Paused.');
 	byId('pause').setAttribute('aria-pressed', paused);
 	clearTimeout(timer);
 	if (paused)

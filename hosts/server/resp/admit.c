@@ -3,6 +3,7 @@
  *   SLUICE.ADMIT   cost [word ...] name value [name value ...]
  *                                                     charges what the policy says of such a request
  *   SLUICE.EXPLAIN cost name value [name value ...]   tells what it would say, limit by limit, and charges nothing
+ *   SLUICE.WHY     cost name value [name value ...]   and of every limit why it counts or not, with what it holds
  *
  * Attributes are what the caller gives, any names. So there is no AT here: it would be one of them; and its words
  * are read only in capitals and only directly after the cost: an attribute of such a name goes after another one.
@@ -12,22 +13,18 @@
 #include "hosts/server/door/admission.h"
 #include "hosts/server/door/pending.h"
 #include "hosts/server/resp/resp.h"
-#include "policy/attribute.h"
+#include "policy/explain.h"
 
 #include <stdio.h>
 
-static bool name_fits(struct sl_resp_turn *turn, struct sluice_bytes name) {
-	if (name.len == 0 || name.len > SLUICE_NAME_BYTES_MAX) {
-		sl_reply_error(turn, "ERR the attribute name %s has %zu bytes: expected 1 to %d", sl_shown(name).text,
-		               name.len, SLUICE_NAME_BYTES_MAX);
-		return false;
-	}
-	return true;
+static bool fail(struct sl_resp_turn *turn, const struct sl_command *command) {
+	sl_reply_error(turn, "ERR %s", command->error);
+	return false;
 }
 
 /* The cost, and the words after it; *index is that of the first attribute. The command is in the worker's memory,
  * until the next one. */
-static const struct sl_command *read_head(struct sl_resp_turn *turn, struct sluice_call *asked, uint32_t *index) {
+static struct sl_command *read_head(struct sl_resp_turn *turn, struct sluice_call *asked, uint32_t *index) {
 	struct sl_command *command = &turn->worker->command;
 	asked->upto = asked->want_next = false;
 	asked->item_count = 0;
@@ -37,35 +34,18 @@ static const struct sl_command *read_head(struct sl_resp_turn *turn, struct slui
 	command->call = asked;
 	if (sl_command_read_admit(command, turn->command->operation, turn->request->args, turn->request->count, index))
 		return command;
-	sl_reply_error(turn, "ERR %s", command->error);
+	(void)fail(turn, command);
 	return NULL;
 }
 
 /* The attributes from `index` on, into the worker's table, after those of the calls that are put off. */
-static bool read_attributes(struct sl_resp_turn *turn, uint32_t index, struct sluice_attribute **attributes,
-                            size_t *count) {
-	const struct sl_resp_request *request = turn->request;
+static bool read_attributes(struct sl_resp_turn *turn, struct sl_command *command, uint32_t index,
+                            struct sluice_attribute **attributes, uint32_t *count) {
 	struct sl_resp_worker *worker = turn->worker;
-	size_t n = 0;
-	if (index == request->count) {
-		sl_reply_error(turn, "ERR no attribute: expected at least one, a name and a value");
-		return false;
-	}
-	if ((request->count - index) % 2 != 0) {
-		sl_reply_error(turn, "ERR attribute %s has no value: expected pairs of a name and a value",
-		               sl_shown(request->args[request->count - 1]).text);
-		return false;
-	}
-	if (worker->batch.attribute_count + (request->count - index) / 2 > SL_RESP_ARGS_MAX / 2)
+	if (worker->batch.attribute_count + (turn->request->count - index) / 2 > SL_RESP_ARGS_MAX / 2)
 		sl_resp_flush(turn);
 	*attributes = worker->attributes + worker->batch.attribute_count;
-	for (uint32_t i = index; i < request->count; i += 2, n++) {
-		if (!name_fits(turn, request->args[i]))
-			return false;
-		(*attributes)[n] = (struct sluice_attribute){request->args[i], request->args[i + 1]};
-	}
-	*count = n;
-	return true;
+	return sl_command_read_attributes(command, index, *attributes, count) || fail(turn, command);
 }
 
 static sluice_err try_match(struct sl_resp_turn *turn, const struct sluice_attribute *attributes, size_t count,
@@ -76,19 +56,9 @@ static sluice_err try_match(struct sl_resp_turn *turn, const struct sluice_attri
 	                       (char *)turn->context->match_buffer + used, SLUICE_MATCH_BYTES_MAX - used);
 }
 
-/* What stands in the match buffer stays there until the batch is decided. */
-static void keep(struct sl_resp_turn *turn, struct sluice_bytes text) {
-	struct sl_resp_batch *batch = &turn->worker->batch;
-	if (text.len == 0)
-		return;
-	const char *buffer = turn->context->match_buffer, *end = (const char *)text.data + text.len;
-	if (end > buffer + batch->match_used && end <= buffer + SLUICE_MATCH_BYTES_MAX)
-		batch->match_used = (size_t)(end - buffer);
-}
-
 /* Finds the limits that apply, and keeps their keys and members. */
-static bool match(struct sl_resp_turn *turn, const struct sluice_attribute *attributes, size_t count,
-                  struct sluice_bytes member) {
+static bool match(struct sl_resp_turn *turn, struct sl_command *command, const struct sluice_attribute *attributes,
+                  uint32_t count, struct sluice_bytes member) {
 	struct sl_resp_worker *worker = turn->worker;
 	sluice_err err = try_match(turn, attributes, count, member);
 	if (err == SLUICE_E_RANGE && worker->batch.match_used != 0) { /* perhaps the buffer is full of earlier keys */
@@ -96,20 +66,16 @@ static bool match(struct sl_resp_turn *turn, const struct sluice_attribute *attr
 		err = try_match(turn, attributes, count, member);
 	}
 	if (err == SLUICE_E_MISUSE) {
-		size_t twice = sl_attribute_repeated(attributes, count);
-		SL_ASSERT(twice < count);
-		sl_reply_error(turn, "ERR the attribute %s is given twice: expected each once",
-		               sl_shown(attributes[twice].name).text);
-		return false;
+		(void)sl_command_fail_match(command, attributes, count);
+		return fail(turn, command);
 	}
 	if (err != SLUICE_OK) {
 		sl_reply_error(turn, "ERR the request could not be decided");
 		return false;
 	}
-	for (uint32_t i = 0; i < worker->match.count; i++) {
-		keep(turn, worker->match.items[i].key);
-		keep(turn, worker->match.items[i].member);
-	}
+	/* what stands in the match buffer stays there until the batch is decided */
+	worker->batch.match_used =
+		sl_admission_match_end(&worker->match, turn->context->match_buffer, worker->batch.match_used);
 	return true;
 }
 
@@ -151,10 +117,10 @@ void sl_resp_admit(struct sl_resp_turn *turn) {
 	struct sluice_call asked;
 	uint32_t index;
 	struct sluice_attribute *attributes;
-	size_t count;
-	const struct sl_command *command = read_head(turn, &asked, &index);
-	if (command == NULL || !read_attributes(turn, index, &attributes, &count) ||
-	    !match(turn, attributes, count, command->member))
+	uint32_t count;
+	struct sl_command *command = read_head(turn, &asked, &index);
+	if (command == NULL || !read_attributes(turn, command, index, &attributes, &count) ||
+	    !match(turn, command, attributes, count, command->member))
 		return;
 	struct sl_admission admission = {.cost_said = true, .upto = asked.upto, .id = asked.id};
 	decide(turn, &admission, command, attributes, count);
@@ -242,9 +208,10 @@ void sl_resp_explain(struct sl_resp_turn *turn) {
 	struct sluice_call asked;
 	uint32_t index;
 	struct sluice_attribute *attributes;
-	size_t count;
-	if (read_head(turn, &asked, &index) == NULL || !read_attributes(turn, index, &attributes, &count) ||
-	    !match(turn, attributes, count, sl_slice(NULL, 0)))
+	uint32_t count;
+	struct sl_command *command = read_head(turn, &asked, &index);
+	if (command == NULL || !read_attributes(turn, command, index, &attributes, &count) ||
+	    !match(turn, command, attributes, count, sl_slice(NULL, 0)))
 		return;
 	call.cost = asked.cost;
 	if (asked.cost == 0)
@@ -257,4 +224,66 @@ void sl_resp_explain(struct sl_resp_turn *turn) {
 	sl_reply_array(turn, found->count);
 	for (uint32_t i = 0; i < found->count; i++)
 		explain_one(turn, i, &each[i], call.now);
+}
+
+/* ---- why ------------------------------------------------------------------------------------------------------- */
+
+/* The answer while it is written, limit by limit. */
+struct telling {
+	struct sl_resp_turn *turn;
+	const struct sl_inspected *told; /* of the match's items */
+};
+
+static void put_text_pair(struct sl_resp_turn *turn, const char *name, struct sluice_bytes value) {
+	sl_reply_text(turn, name);
+	sl_reply_bulk(turn, value);
+}
+
+static void tell_why(void *to, const struct sl_policy_told *told) {
+	const struct telling *telling = to;
+	struct sl_resp_turn *turn = telling->turn;
+	char why[SL_WHY_BYTES_MAX];
+	const struct sluice_policy *policy = turn->context->policy;
+	if (told->item >= 0) {
+		const struct sluice_item *item = &turn->worker->match.items[told->item];
+		sl_resp_put_inspection(turn, item, telling->told, (uint32_t)told->item, 5);
+		put_pair(turn, "cost", item->cost);
+		put_pair(turn, "observed", item->observed != 0);
+	} else {
+		char text[SLUICE_LIMIT_TEXT_MAX];
+		sl_reply_array(turn, 2 * 4);
+		put_text_pair(turn, "limit",
+		              sl_slice(text, sluice_limit_print(&sl_policy_limit_at(policy, told->position)->limit, text)));
+	}
+	put_text_pair(turn, "name", sl_str(sluice_policy_limit_name(policy, told->position)));
+	put_pair(turn, "counts", told->item >= 0);
+	put_text_pair(turn, "why", sl_policy_why(told, why));
+}
+
+/* A cost of nothing is admitted by all, which is no answer. */
+void sl_resp_why(struct sl_resp_turn *turn) {
+	struct sluice_match *found = &turn->worker->match;
+	struct sl_inspected told;
+	struct telling telling = {.turn = turn, .told = &told};
+	struct sluice_call asked;
+	uint32_t index;
+	struct sluice_attribute *attributes;
+	uint32_t count;
+	struct sl_command *command = read_head(turn, &asked, &index);
+	if (command == NULL || !read_attributes(turn, command, index, &attributes, &count))
+		return;
+	if (asked.cost == 0) {
+		sl_reply_error(turn, "ERR a cost of 0 is always admitted: expected 1..4294967295");
+		return;
+	}
+	if (!match(turn, command, attributes, count, sl_slice(NULL, 0)))
+		return;
+	turn->worker->batch.match_used = 0;
+	for (uint32_t i = 0; i < found->count; i++)
+		if (found->items[i].cost == 0)
+			found->items[i].cost = asked.cost;
+	if (!sl_resp_inspect_items(turn, found->items, found->position, found->count, turn->context->now, &told))
+		return;
+	sl_reply_array(turn, sl_policy_told_count(turn->context->policy));
+	sl_policy_explain(turn->context->policy, attributes, count, sl_slice(NULL, 0), found, tell_why, &telling);
 }

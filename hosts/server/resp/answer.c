@@ -1,6 +1,5 @@
 /* Answers, written after each other into memory that is there: each as its command answers (proto/answer.h). A client
  * that asks by one policy always gets as many elements, whatever was decided. */
-#include "algo/merge.h"
 #include "algo/rule.h"
 #include "algo/step.h"
 #include "hosts/server/door/admission.h"
@@ -136,12 +135,25 @@ static bool passes_undecided(const struct sl_resp_turn *turn, const struct sluic
 	return (call->err != SLUICE_OK || call->merged.allowed) && batch->undecided[call - batch->calls].items != 0;
 }
 
+/* An admission, with what each limit says where that was asked for and decided. */
+static char *put_each(char *at, const struct sl_resp_turn *turn, struct sl_outcome *outcome, int64_t position) {
+	const struct sluice_call *call = outcome->call;
+	const char *names[SLUICE_ITEMS_MAX];
+	outcome->told =
+		(outcome->given & SL_SAYS(EACH)) == 0 ? 0 : turn->worker->batch.shown[call - turn->worker->batch.calls];
+	outcome->positions = positions_of(turn, call);
+	outcome->names = names;
+	for (uint32_t i = 0; i < outcome->told; i++)
+		names[i] = sluice_policy_limit_name(turn->context->policy, outcome->positions[i]);
+	return put_outcome(at, turn, outcome, &call->merged, position);
+}
+
 static char *put_held(char *at, const struct sl_resp_turn *turn, struct sl_outcome *outcome, int64_t position) {
 	const struct sluice_call *call = outcome->call;
 	struct sluice_match match = match_of(turn, call);
 	char text[SL_TICKET_BYTES_MAX];
 	outcome->id = sl_slice(text, sl_admission_ticket(turn->context->policy, &match, call, text));
-	return put_outcome(at, turn, outcome, &call->merged, position);
+	return put_each(at, turn, outcome, position);
 }
 
 static char *put_admitted(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call, uint32_t given) {
@@ -151,21 +163,15 @@ static char *put_admitted(char *at, const struct sl_resp_turn *turn, const struc
 	outcome.failed_open = passes_undecided(turn, call);
 	if (outcome.ticketed && sl_admission_holds(call) && sl_answer_holds(call))
 		return put_held(at, turn, &outcome, position);
-	return put_outcome(at, turn, &outcome, &call->merged, position);
+	return put_each(at, turn, &outcome, position);
 }
 
-/* The policy says what a request gets while the store cannot answer: allowed, as where no limit applies, or denied for
- * a second by the first limit that says so. */
+/* The policy says what a request gets while the store cannot answer. */
 static char *put_fallback(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call, uint32_t given) {
 	struct sluice_match match = match_of(turn, call);
 	struct sluice_call fallback = *call;
-	int32_t denier = sl_policy_denier(turn->context->policy, &match);
-	int64_t position = denier < 0 ? -1 : (int64_t)match.position[denier];
-	fallback.merged = sl_merge_nothing();
-	if (denier >= 0)
-		fallback.merged = (struct sluice_decision){.quota = match.items[denier].limit->derived[SL_CAPACITY],
-		                                           .retry_after_ns = SL_UNABLE_RETRY_NS};
-	fallback.granted = fallback.merged.allowed ? call->cost : 0;
+	sl_admission_fall_back(turn->context->policy, &match, &fallback);
+	int64_t position = fallback.merged.index < 0 ? -1 : (int64_t)match.position[fallback.merged.index];
 	struct sl_outcome outcome = admitted(turn, &fallback, given, position);
 	outcome.failed_open = passes_undecided(turn, call);
 	return put_outcome(at, turn, &outcome, &fallback.merged, position);
@@ -211,10 +217,14 @@ static char *put_answer(char *at, const struct sl_resp_turn *turn, const struct 
 /* Bytes that an answer may take. */
 static size_t room_for(enum sl_operation operation, uint32_t given) {
 	const size_t numbers = (size_t)SLUICE_ITEMS_MAX * (1 + SL_FIGURES) + 5; /* of EACH, with the heads of its arrays */
+	const size_t texts = (size_t)SLUICE_ITEMS_MAX * (SLUICE_NAME_BYTES_MAX + SLUICE_LIMIT_TEXT_MAX + 2 * 16);
+	const size_t positions = (size_t)SLUICE_ITEMS_MAX * 2; /* and whether they are observed */
 	bool ticket = operation == SL_OP_ADMIT || operation == SL_OP_RESERVE;
-	if ((given & SL_SAYS(EACH)) != 0)
-		return numbers * SL_RESP_NUMBER_BYTES_MAX;
-	return SL_RESP_REPLY_BYTES_MAX + (ticket ? SL_TICKET_BYTES_MAX : 0);
+	size_t one = SL_RESP_REPLY_BYTES_MAX + (ticket ? SL_TICKET_BYTES_MAX : 0);
+	if ((given & SL_SAYS(EACH)) == 0)
+		return one;
+	return operation != SL_OP_ADMIT ? numbers * SL_RESP_NUMBER_BYTES_MAX
+	                                : one + texts + (numbers + positions) * SL_RESP_NUMBER_BYTES_MAX;
 }
 
 void sl_resp_answer(struct sl_resp_turn *turn) {

@@ -16,6 +16,7 @@
 #include "base/assert.h"
 #include "base/operation.h"
 #include "base/recall.h"
+#include "hosts/server/door/outcome_record.h"
 #include "hosts/server/door/pending.h"
 #include "hosts/server/resp/resp.h"
 #include "os/clock.h"
@@ -152,11 +153,17 @@ static void settle_one(struct sl_resp_turn *turn, uint32_t i) {
 static void settle(struct sl_resp_turn *turn) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	struct sl_call_outcome_plain plain = {.near_percent = sl_policy_settings(turn->context->policy)->near_percent};
-	for (uint32_t i = 0; i < batch->call_count; i++)
+	const enum sl_tail_interest interest = sl_tail_interest(turn->context->tail, turn->context->now);
+	for (uint32_t i = 0; i < batch->call_count; i++) {
 		if (batch->calls[i].operation == SLUICE_CHARGE
 		        ? batch->placed[i] || !sl_call_outcome_take(&plain, &batch->calls[i])
 		        : sl_operation_is(batch->calls[i].operation, SL_OPS_LASTING))
 			settle_one(turn, i);
+		else if (__builtin_expect(interest == SL_TAIL_EACH, 0) && batch->calls[i].operation == SLUICE_CHARGE)
+			sl_outcome_show_plain(turn->context, SL_TRANSPORT_RESP, &batch->calls[i]);
+	}
+	if (__builtin_expect(interest == SL_TAIL_COUNT, 0))
+		sl_tail_count(turn->context->tail, plain.count);
 	sl_call_outcome_settle_plain(turn->context, SL_TRANSPORT_RESP, &plain);
 }
 

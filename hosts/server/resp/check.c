@@ -3,44 +3,29 @@
  *
  * A limit is notation, or `policy:NAME`: the limit of that name with its own counter and its own penalties, for a key
  * as EXPLAIN shows it (`ip=192.0.2.7`). Its conditions, overrides, `observe` and candidate are of requests that the
- * policy decides; here the caller has decided that it counts. RESET alone takes the overrides along: it forgets every
- * counter of the key.
+ * policy decides; here the caller has decided that it counts. RESET takes the overrides along: it forgets every
+ * counter of the key. INSPECT tells the quota of the override that counts for the key, and which that is.
  *
  * Whoever gives a lease an id of his own may ask again when the answer was lost: he gets the lease that he has. Others
  * get one that nobody guesses (door/ids.h); it is all that it takes to end the lease, besides its key and limits.
  * HOLDERS lists ids, and so is for those who may read, not for those who may only be limited. */
 #include "base/assert.h"
 #include "hosts/server/door/call_outcome.h"
+#include "hosts/server/door/tailing.h"
 #include "hosts/server/resp/resp.h"
 #include "proto/inspection.h"
-#include "policy/nearest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 /* ---- limits of the policy, by name ------------------------------------------------------------------------------- */
 
-enum { NAMES_SHOWN = 8 };
-
-static const char *name_at(const void *policy, size_t index) {
-	return sluice_policy_limit_name(policy, (uint32_t)index);
-}
-
 static bool fail_unknown(struct sl_command *command, struct sluice_bytes name) {
 	const struct sl_resp_turn *turn = command->owner;
 	const struct sluice_policy *policy = turn->context->policy;
-	const char *near = sl_nearest(name, name_at, policy);
-	char memory[NAMES_SHOWN * (SLUICE_NAME_BYTES_MAX + 2) + 32];
+	char memory[SL_RESP_REPLY_BYTES_MAX + 64];
 	struct sl_out out = sl_out_to(memory, sizeof memory - 1);
-	uint32_t count = sl_policy_limit_count(policy);
-	sl_out_str(&out, near != NULL ? "did you mean " : count == 0 ? "it has none" : "it has ");
-	if (near != NULL)
-		sl_out_str(&out, near);
-	for (uint32_t i = 0; near == NULL && i < count && i < NAMES_SHOWN; i++) {
-		sl_out_str(&out, i > 0 ? ", " : "");
-		sl_out_str(&out, name_at(policy, i));
-	}
-	sl_out_str(&out, near != NULL ? "?" : count > NAMES_SHOWN ? " and others" : "");
+	sl_tailing_suggest(&out, policy, name);
 	*out.at = '\0';
 	return sl_command_fail(command, "limit %u: the policy has no limit %s: %s", command->call->item_count + 1,
 	                       sl_shown(name).text, memory);
@@ -66,22 +51,27 @@ static bool add_named(struct sl_command *command, struct sluice_bytes text, stru
 	const struct sluice_limit *variants[SLUICE_ITEMS_MAX + 1];
 	int64_t position = sl_policy_limit_find(policy, name);
 	uint32_t count = 1, before = command->call->item_count;
+	struct sl_policy_keyed keyed = {.cost = 0};
 	if (position < 0)
 		return fail_unknown(command, name);
 	const struct sl_policy_limit *limit = sl_policy_limit_at(policy, (uint32_t)position);
 	variants[0] = &limit->limit;
+	const struct sluice_bytes key = key_form(turn, command->key);
 	if (command->operation == SL_OP_RESET)
 		count = sl_policy_limit_variants(policy, (uint32_t)position, variants, SLUICE_ITEMS_MAX + 1);
+	if (command->operation == SL_OP_INSPECT) {
+		keyed = sl_policy_limit_of_key(policy, (uint32_t)position, key);
+		variants[0] = keyed.limit;
+	}
 	if (count > SLUICE_ITEMS_MAX - before)
-		return sl_command_fail(command,
-		                       "too many limits: at most %d in one request, and %s with its overrides stands for %s%u",
-		                       SLUICE_ITEMS_MAX, sl_shown(text).text, count > SLUICE_ITEMS_MAX ? "at least " : "",
-		                       count);
-	const struct sluice_bytes key = key_form(turn, command->key);
+		return sl_command_fail(
+			command, "too many limits: at most %d in one request, and %s with its overrides stands for %s%u",
+			SLUICE_ITEMS_MAX, sl_shown(text).text, count > SLUICE_ITEMS_MAX ? "at least " : "", count);
 	for (uint32_t i = 0; i < count; i++) {
 		struct sluice_item *item = sl_command_add(command, variants[i]);
 		item->key = key;
 		item->terms = limit->has_terms ? &limit->terms : NULL;
+		item->cost = keyed.cost;
 		sl_resp_call_place(turn, command->call, before + i, (uint32_t)position);
 	}
 	return true;
@@ -257,25 +247,59 @@ static void put_error(void *to, const char *text) {
 	sl_reply_error(to, "%s", text);
 }
 
-void sl_resp_inspect(struct sl_resp_turn *turn) {
+void sl_resp_put_inspection(struct sl_resp_turn *turn, const struct sluice_item *item, const struct sl_inspected *told,
+                            uint32_t i, uint32_t more) {
 	static const struct sl_answer_sink sink = {put_array, put_integer, put_text, put_error};
-	struct sluice_inspection told[SLUICE_ITEMS_MAX];
+	const bool remote = turn->context->remote != NULL;
+	sl_inspection_put(&sink, turn, item, &told->list[i], more + (remote ? 4 : 0));
+	if (!remote)
+		return;
+	sl_held_put(&sink, turn, &told->held[i]);
+	sl_held_put_here(&sink, turn, &told->held[i]);
+}
+
+bool sl_resp_inspect_items(struct sl_resp_turn *turn, const struct sluice_item *items, const uint32_t *positions,
+                           uint32_t count, sluice_ns now, struct sl_inspected *told) {
+	if (!sl_inspected_look(turn->context, items, positions, count, now, told)) {
+		turn->waits = true;
+		turn->said = turn->out->len;
+		return false;
+	}
+	if (told->failed != NULL)
+		sl_reply_error(turn, "ERR %s", told->failed);
+	return told->failed == NULL;
+}
+
+/* Of a limit of the policy, besides, which override counts for the key, or may. */
+static void put_inspected(struct sl_resp_turn *turn, const struct sluice_item *item, uint32_t position,
+                          const struct sl_inspected *told, uint32_t i) {
+	struct sl_policy_keyed keyed = {.override = 0};
+	if (position != SL_POSITION_NOTATION)
+		keyed = sl_policy_limit_of_key(turn->context->policy, position, item->key);
+	sl_resp_put_inspection(turn, item, told, i, (keyed.override != 0) + (keyed.undecided != 0));
+	if (keyed.override != 0) {
+		sl_reply_text(turn, "override");
+		sl_reply_integer(turn, keyed.override);
+	}
+	if (keyed.undecided != 0) {
+		sl_reply_text(turn, "undecided");
+		sl_reply_integer(turn, keyed.undecided);
+	}
+}
+
+void sl_resp_inspect(struct sl_resp_turn *turn) {
+	struct sl_inspected told;
 	struct sl_command *command = begin(turn);
 	if (!sl_command_read(command, SL_OP_INSPECT, turn->request->args, turn->request->count)) {
 		fail(turn);
 		return;
 	}
-	if (turn->context->remote != NULL) {
-		sl_reply_error(turn, "ERR the store is on other hosts: ask them, by SLUICE.INSPECT of the module");
-		return;
-	}
 	const struct sluice_call *call = command->call;
-	if (sluice_inspect(turn->context->store, call->items, call->item_count,
-	                   sl_door_instant(call->now, call->items, call->item_count), told) != SLUICE_OK) {
-		sl_reply_error(turn, "ERR " SL_HELD_UP_TEXT ": nothing can be told");
+	const struct sl_resp_batch *batch = &turn->worker->batch;
+	const uint32_t *positions = call->each != NULL ? batch->positions + batch->item_count : NULL;
+	if (!sl_resp_inspect_items(turn, call->items, positions, call->item_count, call->now, &told))
 		return;
-	}
 	sl_reply_array(turn, call->item_count);
 	for (uint32_t i = 0; i < call->item_count; i++)
-		sl_inspection_put(&sink, turn, &call->items[i], &told[i], 0);
+		put_inspected(turn, &call->items[i], positions != NULL ? positions[i] : SL_POSITION_NOTATION, &told, i);
 }

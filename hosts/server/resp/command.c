@@ -12,6 +12,11 @@ static const struct sl_resp_argument top_arguments[] = {
 	{"denied|near", "string", NULL, true, false},
 	{"count", "integer", "COUNT", true, false},
 };
+static const struct sl_resp_argument tail_arguments[] = {
+	{"limit", "string", "LIMIT", true, false},
+	{"key", "string", "KEY", true, false},
+	{"denied", "pure-token", "DENIED", true, false},
+};
 static const struct sl_resp_argument auth_arguments[] = {
 	{"username", "string", NULL, true, false},
 	{"password", "string", NULL, false, false},
@@ -82,12 +87,17 @@ static const struct sl_resp_command commands[] = {
 	{"sluice.top", sl_resp_top, -1, .flags = "readonly", .group = "sluice", .roles = SL_ROLE_READ,
      .categories = "@read @slow", .summary = "The keys that are denied most, or nearest to their limits",
      ARGUMENTS(top_arguments)},
+	{"sluice.tail", sl_resp_tail, -1, .flags = "readonly noscript", .group = "sluice", .roles = SL_ROLE_READ,
+     .categories = "@read @slow", .summary = "Decisions as they happen, until RESET or QUIT",
+     ARGUMENTS(tail_arguments)},
 	{"sluice.reload", sl_resp_reload, 1, .flags = "admin", .group = "sluice", .roles = SL_ROLE_ADMIN,
      .categories = "@admin @slow @dangerous", .summary = "Reads the policy file again"},
 	{"sluice.admit", sl_resp_admit, -4, true, .flags = "write denyoom fast", LIMITER, GRAMMAR(SL_OP_ADMIT),
      ARGUMENTS(admit_arguments)},
 	{"sluice.explain", sl_resp_explain, -4, .flags = "readonly", .group = "sluice", .categories = "@read @slow",
      .roles = SL_ROLE_CHECK | SL_ROLE_READ, GRAMMAR(SL_OP_EXPLAIN), ARGUMENTS(admit_arguments)},
+	{"sluice.why", sl_resp_why, -4, .flags = "readonly", .group = "sluice", .categories = "@read @slow",
+     .roles = SL_ROLE_READ, GRAMMAR(SL_OP_WHY), ARGUMENTS(admit_arguments)},
 	{"cl.throttle", sl_resp_throttle, -5, true, .flags = "write denyoom fast", LIMITER, KEYED(SL_OP_THROTTLE)},
 	{"auth", sl_resp_auth, -2, .summary = "Logs in, by a user's name and secret or by a token alone", DOORSTEP,
      ARGUMENTS(auth_arguments)},

@@ -2,6 +2,7 @@
  * Redis 7.0.15 answers them. There is one database. Where no users are configured, `default` may authenticate with any
  * password, as in a Redis without one. Where there are, AUTH with a secret alone means the user `default`, or, if none
  * is called so, whoever has that token. */
+#include "hosts/server/door/tailing.h"
 #include "hosts/server/resp/resp.h"
 
 #include <stdio.h>
@@ -72,7 +73,8 @@ static bool log_in(struct sl_resp_turn *turn, const struct sluice_bytes *name, s
 	else
 		login = sl_access_login(context->shared->access, context->policy, *name, secret, peer_text(turn), context->now);
 	if (login.result == SL_LOGIN_OK) {
-		sl_resp_session_login(turn->session, settings, login.user);
+		sl_login_keep(&turn->session->login, settings, login.user);
+		turn->session->roles = sl_access_roles(login.user);
 		return true;
 	}
 	if (login.result == SL_LOGIN_WRONG)
@@ -165,6 +167,7 @@ void sl_resp_auth(struct sl_resp_turn *turn) {
 void sl_resp_reset(struct sl_resp_turn *turn) {
 	turn->session->protocol = 2;
 	turn->session->silent = turn->session->skip = false;
+	sl_tailing_end(turn->context);
 	turn->session->name[0] = '\0';
 	sl_resp_session_logout(turn->session);
 	sl_resp_session_judge(turn->session, turn->context);
@@ -277,7 +280,7 @@ static struct sluice_bytes describe_client(const struct sl_resp_turn *turn, char
 	             "id=%llu addr=%s name=%s age=%llu idle=0 flags=N db=0 sub=0 psub=0 multi=-1 cmd=client "
 	             "user=%s resp=%u lib-name=%s lib-ver=%s\n",
 	             (unsigned long long)session->id, turn->context->peer.text == NULL ? "" : turn->context->peer.text,
-	             session->name, (unsigned long long)(open_ns / 1000000000), session->user, session->protocol,
+	             session->name, (unsigned long long)(open_ns / 1000000000), session->login.user, session->protocol,
 	             session->lib_name, session->lib_version);
 	return sl_slice(line, len < 0 ? 0 : (size_t)len);
 }

@@ -40,11 +40,6 @@ static void resp_close(void *state) {
 	free(state);
 }
 
-void sl_door_context_free(struct sl_door_context *context) {
-	free(context->resp);
-	context->resp = NULL;
-}
-
 /* Redis's words, down to the space after the last argument; clients look for "unknown command". */
 static void refuse_unknown(struct sl_resp_turn *turn) {
 	char memory[160];
@@ -98,7 +93,7 @@ static const struct sl_resp_command *find_command(struct sl_resp_turn *turn) {
 
 /* In Redis' words. Who has logged in is told what is missing, others that they have to. */
 static void refuse_caller(struct sl_resp_turn *turn, const struct sl_resp_command *command) {
-	if (turn->session->logged_in)
+	if (turn->session->login.logged_in)
 		sl_reply_error(turn, "NOPERM this user has no permissions to run the '%s' command", command->name);
 	else
 		sl_reply_error(turn, "NOAUTH Authentication required.");
@@ -206,5 +201,15 @@ static enum sl_door_verdict resp_feed(void *state, struct sl_door_context *conte
 	return out->len - start >= SL_DOOR_OUTPUT_TURN ? SL_DOOR_MORE : SL_DOOR_OPEN;
 }
 
-const struct sl_door sl_door_resp = {"resp",    SL_TRANSPORT_RESP,    resp_open,  resp_close,
-                                     resp_feed, sl_resp_session_pack, resp_unpack};
+const struct sl_door sl_door_resp = {
+	.name = "resp",
+	.transport = SL_TRANSPORT_RESP,
+	.open = resp_open,
+	.close = resp_close,
+	.feed = resp_feed,
+	.pack = sl_resp_session_pack,
+	.unpack = resp_unpack,
+	.stream = sl_resp_stream,
+	.may_stream = sl_resp_may_stream,
+	.end_stream = sl_resp_end_stream,
+};

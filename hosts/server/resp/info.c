@@ -89,7 +89,13 @@ static void put_cluster(const struct sl_resp_turn *turn, struct sl_out *out) {
 	sl_out_str(out, "cluster_enabled:0\r\n");
 }
 
-/* What both doors have decided, and what is in the store. */
+static void put_decided(struct sl_out *out, int transport, const char *verdict, uint64_t value) {
+	char name[48];
+	snprintf(name, sizeof name, "sluice_%s_%s", sl_transport_names[transport], verdict);
+	put_line(out, name, value);
+}
+
+/* What the doors have decided, and what is in the store. */
 static void put_decisions(const struct sl_shared *shared, struct sl_out *out) {
 	struct sl_stats_sum stats;
 	struct sl_store_figures store;
@@ -97,12 +103,9 @@ static void put_decisions(const struct sl_shared *shared, struct sl_out *out) {
 		return;
 	sl_stats_sum(shared->stats, &stats);
 	for (int i = 0; i < SL_TRANSPORTS; i++) {
-		static const char *const names[SL_TRANSPORTS][3] = {
-			{"sluice_resp_allowed", "sluice_resp_denied", "sluice_resp_error"},
-			{"sluice_http_allowed", "sluice_http_denied", "sluice_http_error"}};
-		put_line(out, names[i][0], stats.requests[i][SL_VERDICT_ALLOWED]);
-		put_line(out, names[i][1], stats.requests[i][SL_VERDICT_DENIED]);
-		put_line(out, names[i][2], stats.requests[i][SL_VERDICT_ERROR]);
+		put_decided(out, i, "allowed", stats.requests[i][SL_VERDICT_ALLOWED]);
+		put_decided(out, i, "denied", stats.requests[i][SL_VERDICT_DENIED]);
+		put_decided(out, i, "error", stats.requests[i][SL_VERDICT_ERROR]);
 	}
 	if (shared->store_stats == NULL)
 		return;
@@ -122,10 +125,8 @@ static void put_sluice(const struct sl_resp_turn *turn, struct sl_out *out) {
 		return;
 	struct sl_stats_sum sum;
 	sl_stats_sum(turn->context->shared->stats, &sum);
-	put_line(out, "sluice_requests_allowed",
-	         sum.requests[SL_TRANSPORT_RESP][SL_VERDICT_ALLOWED] + sum.requests[SL_TRANSPORT_HTTP][SL_VERDICT_ALLOWED]);
-	put_line(out, "sluice_requests_denied",
-	         sum.requests[SL_TRANSPORT_RESP][SL_VERDICT_DENIED] + sum.requests[SL_TRANSPORT_HTTP][SL_VERDICT_DENIED]);
+	put_line(out, "sluice_requests_allowed", sl_stats_sum_decided(&sum, SL_VERDICT_ALLOWED));
+	put_line(out, "sluice_requests_denied", sl_stats_sum_decided(&sum, SL_VERDICT_DENIED));
 	put_decisions(turn->context->shared, out);
 }
 

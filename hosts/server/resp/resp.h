@@ -4,10 +4,10 @@
  *   batch.c    decisions put off until the batch is full, then decided together and answered in order (answer.c)
  *   check.c    SLUICE.CHECK PEEK REFUND RESET ACQUIRE RELEASE RENEW HOLDERS RESERVE COMMIT and CL.THROTTLE, read by
  *              the grammar of all doors
- *   admit.c    SLUICE.ADMIT EXPLAIN                      connection.c  HELLO AUTH PING CLIENT ...
+ *   admit.c    SLUICE.ADMIT EXPLAIN WHY                  connection.c  HELLO AUTH PING CLIENT ...
  *   session.c  who is logged in, and what of a session goes to another process
  *   info.c     INFO CONFIG CLUSTER                       command.c     the table, and COMMAND
- *   top.c      SLUICE.TOP                                admin.c       SLUICE.RELOAD
+ *   top.c      SLUICE.TOP     tail.c  SLUICE.TAIL        admin.c       SLUICE.RELOAD
  *   reply.c    values, as protocol 2 and 3 write them
  */
 #ifndef SL_RESP_DOOR_H
@@ -16,6 +16,7 @@
 #include "hosts/server/door/call_outcome.h"
 #include "hosts/server/door/door.h"
 #include "hosts/server/door/ids.h"
+#include "hosts/server/door/inspected.h"
 #include "proto/command.h"
 #include "proto/resp.h"
 
@@ -34,11 +35,8 @@ struct sl_resp_session {
 	size_t need; /* bytes below which the unfinished request needs no look */
 	sluice_ns opened;
 	uint8_t protocol; /* 2 or 3 */
-	uint32_t roles;   /* SL_ROLE_ bits of whom the client has logged in as; anonymous before */
-	bool logged_in;
-	uint16_t user_index;                  /* where the policy had the user when last looked */
-	uint8_t user_hash[32];                /* what it keeps of his secret: another one ends the session's login */
-	char user[SLUICE_NAME_BYTES_MAX + 1]; /* "default" before */
+	uint32_t roles;             /* SL_ROLE_ bits of whom the client has logged in as; anonymous before */
+	struct sl_login_kept login; /* its user is "default" before */
 	bool silent;                          /* CLIENT REPLY OFF */
 	bool skip;                            /* CLIENT REPLY SKIP: the next request's answer is not wanted */
 	char name[SL_RESP_NAME_BYTES_MAX + 1];
@@ -117,9 +115,7 @@ bool sl_resp_is_guarded(const struct sl_door_context *context);
 /* Finds out anew what the session's client may do: a policy may have come that knows him no more, by another secret, or
  * in other roles. Some ns. */
 void sl_resp_session_judge(struct sl_resp_session *session, const struct sl_door_context *context);
-/* Notes a login, or its end. */
-void sl_resp_session_login(struct sl_resp_session *session, const struct sl_settings *settings,
-                           const struct sl_user *user);
+/* Ends a login. */
 void sl_resp_session_logout(struct sl_resp_session *session);
 /* As door.h says of pack and unpack. */
 size_t sl_resp_session_pack(const void *state, char *bytes);
@@ -175,6 +171,13 @@ void sl_resp_flush(struct sl_resp_turn *turn);
 /* Answers the decided calls of the batch, in order (answer.c). Sets turn->failed where there is no memory. */
 void sl_resp_answer(struct sl_resp_turn *turn);
 
+/* Looks into the counters of items (door/inspected.h). False: it waits, or has answered with an error (check.c). */
+bool sl_resp_inspect_items(struct sl_resp_turn *turn, const struct sluice_item *items, const uint32_t *positions,
+                           uint32_t count, sluice_ns now, struct sl_inspected *told);
+/* Answers the i-th limit's part of INSPECT; `more` names with their values follow, which belong to it (check.c). */
+void sl_resp_put_inspection(struct sl_resp_turn *turn, const struct sluice_item *item, const struct sl_inspected *told,
+                            uint32_t i, uint32_t more);
+
 /* The limit that a text stands for, parsed at most once while the cache has room for it.
  * Returns NULL with `error` filled where the text is no limit. The limit lives until the batch is decided. */
 const struct sluice_limit *sl_resp_limit(struct sl_resp_turn *turn, struct sluice_bytes text,
@@ -212,6 +215,11 @@ static inline struct sluice_bytes sl_resp_arg(const struct sl_resp_turn *turn, u
 	return turn->request->args[index];
 }
 
+/* As door.h says of stream, may_stream and end_stream (tail.c). */
+void sl_resp_stream(void *state, struct sl_door_context *context, struct sluice_bytes line, struct sl_buffer *out);
+bool sl_resp_may_stream(void *state, struct sl_door_context *context);
+void sl_resp_end_stream(void *state, struct sl_door_context *context, struct sl_buffer *out);
+
 /* The commands, by file. */
 void sl_resp_decide(struct sl_resp_turn *turn);
 void sl_resp_hold(struct sl_resp_turn *turn);
@@ -221,7 +229,9 @@ void sl_resp_inspect(struct sl_resp_turn *turn);
 void sl_resp_throttle(struct sl_resp_turn *turn);
 void sl_resp_admit(struct sl_resp_turn *turn);
 void sl_resp_explain(struct sl_resp_turn *turn);
+void sl_resp_why(struct sl_resp_turn *turn);
 void sl_resp_top(struct sl_resp_turn *turn);
+void sl_resp_tail(struct sl_resp_turn *turn);
 void sl_resp_reload(struct sl_resp_turn *turn);
 void sl_resp_hello(struct sl_resp_turn *turn);
 void sl_resp_auth(struct sl_resp_turn *turn);

@@ -1,9 +1,7 @@
 /* Who a connection belongs to, and how it moves.
  *
- * The policy may change under a session at any time, so nothing of it is pointed to: the session remembers a name,
- * where the name stood, and what the policy kept of the secret, and looks again before each batch of requests. A user
- * who has gone, or whose secret is another one now, is logged out: whoever takes away a stolen password wants its
- * connections to lose it too. One who has other roles has those from the next request on.
+ * The policy may change under a session at any time: the session looks again before each batch of requests
+ * (sl_login_judge()). Who has other roles has those from the next request on.
  *
  * A session that goes to another process of the program (an upgrade without a pause) is written as
  *
@@ -26,49 +24,21 @@ bool sl_resp_is_guarded(const struct sl_door_context *context) {
 	       sl_policy_settings(context->policy)->user_count != 0;
 }
 
-static bool is_still(const struct sl_resp_session *session, const struct sl_user *user) {
-	return sl_bytes_equal(user->name, sl_str(session->user)) &&
-	       memcmp(user->secret.hash, session->user_hash, sizeof session->user_hash) == 0;
-}
-
-static const struct sl_user *find_user(struct sl_resp_session *session, const struct sl_settings *settings) {
-	if (session->user_index < settings->user_count && is_still(session, &settings->users[session->user_index]))
-		return &settings->users[session->user_index];
-	for (uint32_t i = 0; i < settings->user_count; i++)
-		if (is_still(session, &settings->users[i])) {
-			session->user_index = (uint16_t)i;
-			return &settings->users[i];
-		}
-	return NULL;
-}
-
 void sl_resp_session_judge(struct sl_resp_session *session, const struct sl_door_context *context) {
-	bool guarded = sl_resp_is_guarded(context);
-	const struct sl_user *user = NULL;
-	if (session->logged_in) {
-		user = guarded ? find_user(session, sl_policy_settings(context->policy)) : NULL;
-		if (user == NULL)
-			sl_resp_session_logout(session);
+	bool was = session->login.logged_in;
+	if (sl_resp_is_guarded(context)) {
+		session->roles = sl_login_judge(&session->login, context->policy);
+	} else {
+		session->login.logged_in = false;
+		session->roles = SL_ROLE_ALL;
 	}
-	session->roles = !guarded       ? SL_ROLE_ALL
-	                 : user != NULL ? sl_access_roles(user)
-	                                : sl_access_anonymous(context->policy);
-}
-
-void sl_resp_session_login(struct sl_resp_session *session, const struct sl_settings *settings,
-                           const struct sl_user *user) {
-	SL_ASSERT(user->name.len <= SLUICE_NAME_BYTES_MAX);
-	session->logged_in = true;
-	session->roles = sl_access_roles(user);
-	session->user_index = (uint16_t)(user - settings->users);
-	memcpy(session->user_hash, user->secret.hash, sizeof session->user_hash);
-	memcpy(session->user, user->name.data, user->name.len);
-	session->user[user->name.len] = '\0';
+	if (was && !session->login.logged_in)
+		sl_resp_session_logout(session);
 }
 
 void sl_resp_session_logout(struct sl_resp_session *session) {
-	session->logged_in = false;
-	memcpy(session->user, "default", sizeof "default");
+	session->login.logged_in = false;
+	memcpy(session->login.user, "default", sizeof "default");
 }
 
 /* ---- to another process ---------------------------------------------------------------------------------------- */
@@ -86,10 +56,10 @@ size_t sl_resp_session_pack(const void *state, char *bytes) {
 	sl_out_bytes(&out, &session->id, sizeof session->id);
 	sl_out_bytes(&out, &session->opened, sizeof session->opened);
 	sl_out_char(&out, (char)session->protocol);
-	sl_out_char(&out, (char)((session->logged_in ? FLAG_LOGGED_IN : 0) | (session->silent ? FLAG_SILENT : 0) |
+	sl_out_char(&out, (char)((session->login.logged_in ? FLAG_LOGGED_IN : 0) | (session->silent ? FLAG_SILENT : 0) |
 	                         (session->skip ? FLAG_SKIP : 0)));
-	put_text(&out, session->user);
-	sl_out_bytes(&out, session->user_hash, sizeof session->user_hash);
+	put_text(&out, session->login.user);
+	sl_out_bytes(&out, session->login.hash, sizeof session->login.hash);
 	put_text(&out, session->name);
 	put_text(&out, session->lib_name);
 	put_text(&out, session->lib_version);
@@ -124,12 +94,12 @@ bool sl_resp_session_unpack(struct sl_resp_session *session, const char *bytes, 
 	bool whole = take(&rest, begin, sizeof begin) && memcmp(begin, mark, sizeof mark) == 0 &&
 	             take(&rest, &session->id, sizeof session->id) &&
 	             take(&rest, &session->opened, sizeof session->opened) && take(&rest, &session->protocol, 1) &&
-	             take(&rest, &flags, 1) && take_text(&rest, session->user, SLUICE_NAME_BYTES_MAX) &&
-	             take(&rest, session->user_hash, sizeof session->user_hash) &&
+	             take(&rest, &flags, 1) && take_text(&rest, session->login.user, SLUICE_NAME_BYTES_MAX) &&
+	             take(&rest, session->login.hash, sizeof session->login.hash) &&
 	             take_text(&rest, session->name, SL_RESP_NAME_BYTES_MAX) &&
 	             take_text(&rest, session->lib_name, SL_RESP_NAME_BYTES_MAX) &&
 	             take_text(&rest, session->lib_version, SL_RESP_NAME_BYTES_MAX) && rest.len == 0;
-	session->logged_in = (flags & FLAG_LOGGED_IN) != 0;
+	session->login.logged_in = (flags & FLAG_LOGGED_IN) != 0;
 	session->silent = (flags & FLAG_SILENT) != 0;
 	session->skip = (flags & FLAG_SKIP) != 0;
 	return whole && (flags & ~FLAGS_ALL) == 0 && (session->protocol == 2 || session->protocol == 3);

@@ -15,28 +15,21 @@
  * name is looked up again before each write, and where it names another file, that is taken. */
 #include "hosts/server/watch/denials.h"
 
-#include "base/math.h"
 #include "hosts/server/watch/log.h"
 #include "os/file.h"
-#include "proto/json.h"
+#include "os/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
 	QUEUE_BYTES = 256 * 1024,
-	TOLD_FIELDS = 5,
-	LINE_BYTES_MAX = 1024 + TOLD_FIELDS * (int)SL_JSON_ROOM(SL_DENIAL_TOLD_MAX) +
-	                 (int)SL_JSON_ROOM(SLUICE_LIMIT_TEXT_MAX) + (int)SL_JSON_ROOM(SLUICE_KEY_BYTES_MAX) +
-	                 2 * SLUICE_KEY_BYTES_MAX,
 };
 
 struct sl_denials {
@@ -60,52 +53,6 @@ struct sl_denials {
 	_Atomic uint64_t written, dropped;
 };
 
-/* ---- one line ---------------------------------------------------------------------------------------------------- */
-
-void sl_denial_put_time(struct sl_out *out, sluice_ns now) {
-	char text[40];
-	time_t seconds = (time_t)(now / 1000000000);
-	struct tm tm;
-	gmtime_r(&seconds, &tm);
-	size_t len = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
-	len += (size_t)snprintf(text + len, sizeof text - len, ".%03uZ", (unsigned)(now % 1000000000 / 1000000));
-	sl_out_bytes(out, text, len);
-}
-
-static void put_told(struct sl_out *out, const char *name, struct sluice_bytes text) {
-	if (text.data != NULL)
-		sl_json_put_text(out, name, sl_slice(text.data, sl_min(text.len, SL_DENIAL_TOLD_MAX)));
-}
-
-static size_t put_line(char line[LINE_BYTES_MAX], const struct sl_denial *denial) {
-	struct sl_out out = sl_out_to(line, LINE_BYTES_MAX);
-	struct sluice_bytes key = sl_slice(denial->key.data, sl_min(denial->key.len, SLUICE_KEY_BYTES_MAX));
-	sl_out_str(&out, "{\"time\":\"");
-	sl_denial_put_time(&out, denial->now);
-	sl_out_char(&out, '"');
-	sl_json_put_text(&out, "limit", denial->limit);
-	sl_json_put_key(&out, key);
-	sl_json_put_u64(&out, "cost", denial->cost);
-	sl_json_put_u64(&out, "quota", denial->quota);
-	sl_json_put_u64(&out, "remaining", denial->remaining);
-	sl_json_put_i64(&out, "retry_after_ms", denial->retry_after_ms);
-	sl_json_put_i64(&out, "reset_after_ms", denial->reset_after_ms);
-	if (denial->bound != SLUICE_BOUND_NONE)
-		sl_json_put_word(&out, "bound", sluice_bound_name(denial->bound));
-	sl_json_put_word(&out, "transport", denial->transport);
-	put_told(&out, "method", denial->method);
-	put_told(&out, "route", denial->route);
-	put_told(&out, "address", denial->address);
-	put_told(&out, "request_id", denial->request_id);
-	put_told(&out, "traceparent", denial->traceparent);
-	sl_json_put_bool(&out, "observed", denial->observed);
-	if (denial->candidate)
-		sl_json_put_bool(&out, "candidate", true);
-	sl_json_put_u64(&out, "suppressed", denial->suppressed);
-	sl_out_str(&out, "}\n");
-	return sl_out_len(&out);
-}
-
 /* ---- the queue --------------------------------------------------------------------------------------------------- */
 
 /* Takes one line of the second's; the lock is held. A clock that lags (another worker's) counts as the latest. */
@@ -121,14 +68,21 @@ static bool second_has_room(struct sl_denials *denials, sluice_ns now, bool obse
 	return true;
 }
 
-void sl_denials_write(struct sl_denials *denials, const struct sl_denial *denial) {
-	char line[LINE_BYTES_MAX];
+static size_t put_line(char line[SL_RECORD_BYTES_MAX], const struct sl_record_line *record) {
+	struct sl_out out = sl_out_to(line, SL_RECORD_BYTES_MAX);
+	sl_record_put_denial(&out, record);
+	sl_out_char(&out, '\n');
+	return sl_out_len(&out);
+}
+
+void sl_denials_write(struct sl_denials *denials, const struct sl_record_line *record) {
+	char line[SL_RECORD_BYTES_MAX];
 	pthread_mutex_lock(&denials->lock);
-	bool room = second_has_room(denials, denial->now, denial->observed);
+	bool room = second_has_room(denials, record->now, record->observed);
 	pthread_mutex_unlock(&denials->lock);
-	size_t len = room ? put_line(line, denial) : 0;
+	size_t len = room ? put_line(line, record) : 0;
 	pthread_mutex_lock(&denials->lock);
-	room = room && denials->filled + len <= (denial->observed ? QUEUE_BYTES / 2 : QUEUE_BYTES);
+	room = room && denials->filled + len <= (record->observed ? QUEUE_BYTES / 2 : QUEUE_BYTES);
 	if (room) {
 		memcpy(denials->filling + denials->filled, line, len);
 		denials->filled += len;
@@ -221,7 +175,7 @@ static void empty(struct sl_denials *denials, size_t len) {
 			part = lines_within(data, len, denials->size_max);
 		}
 		if (part == 0) /* one line is longer than the file may be: conf allows no such size */
-			part = lines_within(data, len, LINE_BYTES_MAX);
+			part = lines_within(data, len, SL_RECORD_BYTES_MAX);
 		write_lines(denials, data, part);
 		data += part;
 		len -= part;
@@ -254,11 +208,7 @@ static void *run(void *data) {
 }
 
 static bool start(struct sl_denials *denials) {
-	sigset_t all, before;
-	sigfillset(&all); /* signals are for the threads that expect them */
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int failed = pthread_create(&denials->thread, NULL, run, denials);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	int failed = sl_thread_start(&denials->thread, run, denials);
 	if (failed != 0)
 		sl_log(SL_LOG_ERROR, "denial log %s: its thread: %s", denials->path, strerror(failed));
 	return failed == 0;

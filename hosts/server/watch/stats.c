@@ -19,10 +19,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+const char *const sl_transport_names[SL_TRANSPORTS] = {"resp", "http", "spop", "grpc"};
+
 enum { CHUNK = 64, CHUNKS = SL_ROWS_MAX / CHUNK };
 
 _Static_assert(SL_ROWS_MAX % CHUNK == 0, "rows come in whole chunks");
-_Static_assert(SL_ROWS_MAX > 2 * SL_POLICY_LIMITS_MAX, "two policies and row 0 must fit");
+_Static_assert(SL_ROWS_MAX > 2 * (SL_STATS_LIMITS_MAX + 1), "two policies, with their others, and row 0 must fit");
 
 /* What a ring remembers of the sums at its last step. */
 struct seen {
@@ -95,6 +97,8 @@ void sl_stats_free(struct sl_stats *stats) {
 	for (uint32_t i = 0; i < stats->workers; i++)
 		for (uint32_t j = 0; j < CHUNKS; j++)
 			free(atomic_load_explicit(&stats->pages[i].rows[j], memory_order_relaxed));
+	for (uint32_t i = 0; i < stats->workers; i++)
+		sl_rule_stats_free(atomic_load_explicit(&stats->pages[i].rules, memory_order_relaxed));
 	for (uint32_t row = 0; row < stats->row_count; row++)
 		free(stats->names[row].ring);
 	pthread_mutex_destroy(&stats->lock);
@@ -181,23 +185,36 @@ uint32_t sl_stats_rows_of(const struct sluice_policy *policy) {
 	return sl_policy_limit_count(policy) + sl_policy_route_count(policy);
 }
 
+uint32_t sl_stats_limits_of(const struct sluice_policy *policy) {
+	uint32_t count = sl_policy_limit_count(policy);
+	return count < SL_STATS_LIMITS_MAX ? count : SL_STATS_LIMITS_MAX;
+}
+
+/* The name of the i-th row of a policy: of a limit, or of all others. */
+static const char *name_of(const struct sluice_policy *policy, uint32_t i) {
+	return i < SL_STATS_LIMITS_MAX ? sl_policy_limit_at(policy, i)->name : SL_STATS_OTHERS;
+}
+
 void sl_stats_enter(struct sl_stats *stats, const struct sluice_policy *policy, uint32_t *rows) {
 	uint32_t count = sl_policy_limit_count(policy);
+	uint32_t own = sl_stats_limits_of(policy), named = own + (own < count);
 	pthread_mutex_lock(&stats->lock);
 	uint64_t number = ++stats->policies;
-	for (uint32_t i = 0; i < count; i++) { /* those that stay, before any row is given away */
-		const char *text = sl_policy_limit_at(policy, i)->name;
+	for (uint32_t i = 0; i < named; i++) { /* those that stay, before any row is given away */
+		const char *text = name_of(policy, i);
 		rows[i] = find_name(stats, text, hash_of(text));
 		if (rows[i] != 0)
 			stats->names[rows[i]].entered = number;
 	}
-	for (uint32_t i = 0; i < count; i++) {
-		const char *text = sl_policy_limit_at(policy, i)->name;
+	for (uint32_t i = 0; i < named; i++) {
+		const char *text = name_of(policy, i);
 		if (rows[i] == 0)
 			rows[i] = take_row(stats, text, hash_of(text));
 		stats->names[rows[i]].entered = number;
 	}
 	pthread_mutex_unlock(&stats->lock);
+	for (uint32_t i = named; i < count; i++)
+		rows[i] = rows[own];
 	sl_route_stats_enter(stats->routes, policy, rows + count);
 }
 
@@ -301,14 +318,28 @@ void sl_stats_sum(const struct sl_stats *stats, struct sl_stats_sum *sum) {
 	}
 }
 
-/* ---- history ---------------------------------------------------------------------------------------------------- */
-
-static uint64_t of_all_transports(const struct sl_row_sum *sum, enum sl_verdict verdict) {
+uint64_t sl_row_sum_decided(const struct sl_row_sum *sum, enum sl_verdict verdict) {
 	uint64_t total = 0;
 	for (int transport = 0; transport < SL_TRANSPORTS; transport++)
 		total += sum->decisions[transport][verdict];
 	return total;
 }
+
+uint64_t sl_stats_sum_decided(const struct sl_stats_sum *sum, enum sl_verdict verdict) {
+	uint64_t total = 0;
+	for (int transport = 0; transport < SL_TRANSPORTS; transport++)
+		total += sum->requests[transport][verdict];
+	return total;
+}
+
+uint64_t sl_stats_sum_event(const struct sl_stats_sum *sum, enum sl_event event) {
+	uint64_t total = 0;
+	for (int transport = 0; transport < SL_TRANSPORTS; transport++)
+		total += sum->events[transport][event];
+	return total;
+}
+
+/* ---- history ---------------------------------------------------------------------------------------------------- */
 
 /* What has grown since the last step, which a step may hold 2^32 - 1 of. */
 static uint32_t grown(uint64_t *seen, uint64_t now) {
@@ -321,9 +352,9 @@ static void sample_row(struct sl_stats *stats, uint32_t row, struct sl_step_sum 
 	struct seen *seen = &stats->names[row].seen;
 	struct sl_row_sum sum;
 	sum_name(stats, row, &sum);
-	step->allowed = grown(&seen->allowed, of_all_transports(&sum, SL_VERDICT_ALLOWED));
-	step->denied = grown(&seen->denied, of_all_transports(&sum, SL_VERDICT_DENIED));
-	step->shadow = grown(&seen->shadow, of_all_transports(&sum, SL_VERDICT_SHADOW));
+	step->allowed = grown(&seen->allowed, sl_row_sum_decided(&sum, SL_VERDICT_ALLOWED));
+	step->denied = grown(&seen->denied, sl_row_sum_decided(&sum, SL_VERDICT_DENIED));
+	step->shadow = grown(&seen->shadow, sl_row_sum_decided(&sum, SL_VERDICT_SHADOW));
 	step->near = grown(&seen->near, sum.near);
 	step->candidate = grown(&seen->candidate, sum.candidate);
 }
@@ -365,4 +396,11 @@ uint32_t sl_stats_history(struct sl_stats *stats, uint32_t row, struct sl_step_s
 	}
 	pthread_mutex_unlock(&stats->lock);
 	return (uint32_t)count;
+}
+
+uint32_t sl_stats_rules(const struct sl_stats *stats, const struct sl_rule_page *pages[SL_THREADS_MAX]) {
+	uint32_t count = stats->workers < SL_THREADS_MAX ? stats->workers : SL_THREADS_MAX;
+	for (uint32_t i = 0; i < count; i++)
+		pages[i] = atomic_load_explicit(&stats->pages[i].rules, memory_order_acquire);
+	return count;
 }

@@ -4,6 +4,7 @@
  * A row belongs to a limit's name and lives as long as the server: a reload that moves, changes or drops a limit does
  * not make its counters jump. Row 0 counts limits given in notation, which have no name. Each worker has a page of its
  * own with all rows, which it alone writes; readers add the pages up. No label and no row ever comes from a key.
+ * Of a policy with more than SL_STATS_LIMITS_MAX limits the first of its file have rows; the others share one.
  *
  *            row 0     row 1 "login"   row 2 "per-user" ..
  *   worker 0 [....]    [....]          [....]                 <- written by worker 0 only, relaxed
@@ -15,10 +16,13 @@
 #define SL_STATS_H
 
 #include "hosts/server/watch/route_stats.h"
+#include "hosts/server/watch/rule_stats.h"
 #include "hosts/server/watch/times.h"
 #include "policy/policy.h"
 
-enum sl_transport { SL_TRANSPORT_RESP, SL_TRANSPORT_HTTP, SL_TRANSPORTS };
+enum sl_transport { SL_TRANSPORT_RESP, SL_TRANSPORT_HTTP, SL_TRANSPORT_SPOP, SL_TRANSPORT_GRPC, SL_TRANSPORTS };
+/* "resp", "http", "spop", "grpc": in metrics, logs and settings */
+extern const char *const sl_transport_names[SL_TRANSPORTS];
 enum sl_verdict { SL_VERDICT_ALLOWED, SL_VERDICT_DENIED, SL_VERDICT_SHADOW, SL_VERDICT_ERROR, SL_VERDICTS };
 
 /* What became of leases, reservations and retries: calls, not limits. */
@@ -35,10 +39,14 @@ enum sl_event {
 	SL_EVENTS
 };
 
+/* The name of the row of limits that have none of their own. */
+#define SL_STATS_OTHERS "(others)"
+
 enum {
+	SL_STATS_LIMITS_MAX = 1024, /* limits of a policy that have rows of their own */
 	/* Names remembered, row 0 included: more than the limits of two policies, so that a new policy finds rows that
 	 * neither it nor the one before it uses. */
-	SL_ROWS_MAX = 2 * SL_POLICY_LIMITS_MAX + 64,
+	SL_ROWS_MAX = 2 * SL_STATS_LIMITS_MAX + 64,
 	SL_HISTORY_STEP_MS = 2000,
 	SL_HISTORY_STEPS = 450, /* 15 minutes */
 };
@@ -60,6 +68,7 @@ struct sl_worker_stats {
 	_Atomic uint64_t requests[SL_TRANSPORTS][SL_VERDICTS];        /* decided as a whole; never SHADOW */
 	_Atomic uint64_t errors[SL_TRANSPORTS];                       /* protocol errors, refused requests */
 	_Atomic uint64_t events[SL_TRANSPORTS][SL_EVENTS];
+	struct sl_rule_page *_Atomic rules; /* by the rules of envoyproxy/ratelimit's files; NULL: none was met yet */
 	_Atomic uint64_t *routes; /* denials by the rows of routes: SL_ROUTE_ROWS_MAX */
 	struct sl_times decision, request[SL_TRANSPORTS];
 };
@@ -72,6 +81,9 @@ void sl_stats_free(struct sl_stats *stats);
 
 /* The page of a worker, 0..workers-1. Owned by the stats. */
 struct sl_worker_stats *sl_stats_worker(struct sl_stats *stats, uint32_t worker);
+
+/* How many limits of a policy have rows of their own: those before this position. */
+uint32_t sl_stats_limits_of(const struct sluice_policy *policy);
 
 /* How many rows a policy has: of its limits, and after them of its routes. */
 uint32_t sl_stats_rows_of(const struct sluice_policy *policy);
@@ -106,6 +118,13 @@ bool sl_stats_row(const struct sl_stats *stats, uint32_t row, struct sl_row_sum 
 /* The denials by route. Owned by the stats. */
 const struct sl_route_stats *sl_stats_routes(const struct sl_stats *stats);
 
+/* The pages of all workers for the rules of envoyproxy/ratelimit's files, each of which may be NULL: fills `pages`.
+ * Returns how many, at most SL_THREADS_MAX. */
+uint32_t sl_stats_rules(const struct sl_stats *stats, const struct sl_rule_page *pages[SL_THREADS_MAX]);
+
+/* What all doors together decided of it. */
+uint64_t sl_row_sum_decided(const struct sl_row_sum *sum, enum sl_verdict verdict);
+
 struct sl_stats_sum {
 	uint64_t requests[SL_TRANSPORTS][SL_VERDICTS], errors[SL_TRANSPORTS], events[SL_TRANSPORTS][SL_EVENTS];
 	uint64_t decision[SL_TIMES], decision_ns;
@@ -113,6 +132,10 @@ struct sl_stats_sum {
 };
 /* Adds up what is counted of requests as a whole. From any thread; O(workers). */
 void sl_stats_sum(const struct sl_stats *stats, struct sl_stats_sum *sum);
+
+/* What all doors together decided, and what became of leases, reservations and retries there. */
+uint64_t sl_stats_sum_decided(const struct sl_stats_sum *sum, enum sl_verdict verdict);
+uint64_t sl_stats_sum_event(const struct sl_stats_sum *sum, enum sl_event event);
 
 /* ---- history ---- */
 

@@ -8,12 +8,12 @@
 #include "hosts/server/watch/store_stats.h"
 
 #include "os/clock.h"
+#include "os/thread.h"
 #include "store/lock.h"
 #include "store/slot.h"
 #include "store/walk.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -102,16 +102,6 @@ static void *run(void *argument) {
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
-/* The thread hears no signal: those are for the loop. */
-static bool start(struct sl_store_stats *store_stats) {
-	sigset_t all, before;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	bool started = pthread_create(&store_stats->thread, NULL, run, store_stats) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return started;
-}
-
 struct sl_store_stats *sl_store_stats_new(struct sluice_store *store) {
 	struct sl_store_stats *store_stats = calloc(1, sizeof *store_stats);
 	pthread_condattr_t monotonic;
@@ -124,7 +114,7 @@ struct sl_store_stats *sl_store_stats_new(struct sluice_store *store) {
 	pthread_mutex_init(&store_stats->lock, NULL);
 	pthread_cond_init(&store_stats->changed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	if (start(store_stats))
+	if (sl_thread_start(&store_stats->thread, run, store_stats) == 0)
 		return store_stats;
 	pthread_cond_destroy(&store_stats->changed);
 	pthread_mutex_destroy(&store_stats->lock);
