@@ -6,8 +6,8 @@
 
 struct sl_server_options {
 	const char *policy_file; /* NULL: defaults and no limits of its own (CHECK needs none) */
-	const char *listen_resp; /* NULL: as the policy says; else instead of it. Port 0 picks a free one */
-	const char *listen_http;
+	/* By enum sl_listen_door; NULL: as the policy says; else instead of it. Port 0 picks a free one. */
+	const char *listen[SL_LISTEN_DOORS];
 	uint32_t threads;   /* 0: as the policy says */
 	bool drain_given;   /* drain_ns instead of the policy's */
 	sluice_ns drain_ns; /* how long /readyz is red before listening ends */

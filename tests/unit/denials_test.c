@@ -45,8 +45,8 @@ static int tear_down(void **state) {
 	return 0;
 }
 
-static struct sl_denial denial_of(struct sluice_bytes key, sluice_ns now) {
-	return (struct sl_denial){.now = now,
+static struct sl_record_line denial_of(struct sluice_bytes key, sluice_ns now) {
+	return (struct sl_record_line){.now = now,
 	                          .limit = sl_str("login"),
 	                          .key = key,
 	                          .cost = 1,
@@ -82,7 +82,7 @@ static uint64_t file_bytes(const char *path) {
 }
 
 /* Writes denials, ends the log and returns what stands in the file. */
-static char *logged(const struct place *place, const struct sl_denial *denials, int count) {
+static char *logged(const struct place *place, const struct sl_record_line *denials, int count) {
 	struct sl_denials *log = sl_denials_open(&place->settings);
 	size_t len;
 	assert_non_null(log);
@@ -95,7 +95,7 @@ static char *logged(const struct place *place, const struct sl_denial *denials, 
 /* ---- what a line says -------------------------------------------------------------------------------------------- */
 
 static void test_a_line_says_who_and_why(void **state) {
-	struct sl_denial denial = denial_of(sl_str("ip=192.0.2.7"), NOW_NS + 123456789);
+	struct sl_record_line denial = denial_of(sl_str("ip=192.0.2.7"), NOW_NS + 123456789);
 	char *text = logged(*state, &denial, 1);
 	assert_string_equal(text, "{\"time\":\"2027-01-15T08:00:00.123Z\",\"limit\":\"login\",\"key\":\"ip=192.0.2.7\","
 	                          "\"cost\":1,\"quota\":5,\"remaining\":2,\"retry_after_ms\":3100,\"reset_after_ms\":60000,"
@@ -106,7 +106,7 @@ static void test_a_line_says_who_and_why(void **state) {
 /* What nobody was turned away for says so, and has lines of its own: a flood of it leaves those of denials alone. */
 static void test_observed_lines_take_none_from_denials(void **state) {
 	enum { FLOOD = 1000 };
-	struct sl_denial *denials = calloc(FLOOD + 100, sizeof *denials);
+	struct sl_record_line *denials = calloc(FLOOD + 100, sizeof *denials);
 	int count = 0, observed = 0, enforced = 0, candidates = 0;
 	assert_non_null(denials);
 	for (; count < FLOOD; count++) {
@@ -134,7 +134,7 @@ static void test_observed_lines_take_none_from_denials(void **state) {
 /* What the request told, each bounded on its own and in the order of the schema. */
 static void test_a_line_says_what_the_request_told(void **state) {
 	char route[1000];
-	struct sl_denial denial = denial_of(sl_str("ip=192.0.2.7"), NOW_NS);
+	struct sl_record_line denial = denial_of(sl_str("ip=192.0.2.7"), NOW_NS);
 	memset(route, 'r', sizeof route);
 	denial.method = sl_str("POST");
 	denial.route = sl_slice(route, sizeof route);
@@ -147,7 +147,7 @@ static void test_a_line_says_what_the_request_told(void **state) {
 	         "\"transport\":\"http\",\"method\":\"POST\",\"route\":\"%.*s\",\"address\":\"192.0.2.7\","
 	         "\"request_id\":\"a\\\"b\",\"traceparent\":\"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\","
 	         "\"observed\":true,\"suppressed\":41}\n",
-	         SL_DENIAL_TOLD_MAX, route);
+	         SL_RECORD_TOLD_MAX, route);
 	assert_non_null(strstr(text, expected));
 	free(text);
 }
@@ -187,7 +187,7 @@ static void test_keys_are_shown_as_chosen(void **state) {
 }
 
 static void test_a_line_names_the_bound_that_denied(void **state) {
-	struct sl_denial denial = denial_of(sl_str("ip=192.0.2.7"), NOW_NS);
+	struct sl_record_line denial = denial_of(sl_str("ip=192.0.2.7"), NOW_NS);
 	denial.bound = SLUICE_BOUND_ROOM;
 	char *text = logged(*state, &denial, 1);
 	assert_non_null(strstr(text, "\"reset_after_ms\":60000,\"bound\":\"room\",\"transport\":\"http\""));
@@ -200,7 +200,7 @@ static void test_a_key_of_any_bytes_makes_one_clean_line(void **state) {
 	unsigned char key[SLUICE_KEY_BYTES_MAX + 100];
 	for (size_t i = 0; i < sizeof key; i++)
 		key[i] = (unsigned char)i;
-	struct sl_denial denial = denial_of(sl_slice(key, sizeof key), NOW_NS);
+	struct sl_record_line denial = denial_of(sl_slice(key, sizeof key), NOW_NS);
 	char *text = logged(*state, &denial, 1);
 	size_t len = strlen(text);
 	assert_int_equal(text[len - 1], '\n');
@@ -217,7 +217,7 @@ static void test_a_key_of_any_bytes_makes_one_clean_line(void **state) {
 }
 
 static void test_text_has_no_digits(void **state) {
-	struct sl_denial denial = denial_of(sl_str("user=\xc3\xa4\x1b[31m"), NOW_NS);
+	struct sl_record_line denial = denial_of(sl_str("user=\xc3\xa4\x1b[31m"), NOW_NS);
 	char *text = logged(*state, &denial, 1);
 	assert_null(strstr(text, "key_hex"));
 	assert_non_null(strstr(text, "\"key\":\"user=\xc3\xa4\\u001b[31m\""));
@@ -233,10 +233,10 @@ static void test_a_second_has_its_lines_and_no_more(void **state) {
 	uint64_t written, dropped;
 	assert_non_null(log);
 	for (int i = 0; i < 5000; i++) {
-		struct sl_denial denial = denial_of(sl_str("k"), NOW_NS + (i % 2 ? 0 : SECOND_NS) + (sluice_ns)i);
+		struct sl_record_line denial = denial_of(sl_str("k"), NOW_NS + (i % 2 ? 0 : SECOND_NS) + (sluice_ns)i);
 		sl_denials_write(log, &denial); /* two clocks on both companions of a second */
 	}
-	struct sl_denial later = denial_of(sl_str("later"), NOW_NS + 2 * SECOND_NS);
+	struct sl_record_line later = denial_of(sl_str("later"), NOW_NS + 2 * SECOND_NS);
 	sl_denials_write(log, &later);
 	sl_denials_close(log);
 	size_t len;
@@ -257,7 +257,7 @@ static void flood(struct sl_denials *log, int keys, int a_second) {
 	for (int i = 0; i < keys; i++) {
 		snprintf(key, 32, "ip=2001:db8::%x", (unsigned)i);
 		key[strlen(key)] = 'k';
-		struct sl_denial denial =
+		struct sl_record_line denial =
 			denial_of(sl_slice(key, sizeof key), NOW_NS + SECOND_NS / (sluice_ns)a_second * (sluice_ns)i);
 		sl_denials_write(log, &denial);
 	}
@@ -323,7 +323,7 @@ static void wait_for_lines(struct sl_denials *log, uint64_t lines) {
 
 static void test_a_file_renamed_by_others_is_begun_anew(void **state) {
 	struct place *place = *state;
-	struct sl_denial first = denial_of(sl_str("first"), NOW_NS), second = denial_of(sl_str("second"), NOW_NS);
+	struct sl_record_line first = denial_of(sl_str("first"), NOW_NS), second = denial_of(sl_str("second"), NOW_NS);
 	struct sl_denials *log = sl_denials_open(&place->settings);
 	size_t len;
 	assert_non_null(log);
@@ -343,7 +343,7 @@ static void test_a_file_renamed_by_others_is_begun_anew(void **state) {
 
 static void test_what_stands_in_a_file_stays(void **state) {
 	struct place *place = *state;
-	struct sl_denial denial = denial_of(sl_str("a"), NOW_NS);
+	struct sl_record_line denial = denial_of(sl_str("a"), NOW_NS);
 	free(logged(place, &denial, 1));
 	denial.key = sl_str("b");
 	char *text = logged(place, &denial, 1);
@@ -364,7 +364,7 @@ static void test_a_folder_that_is_not_there_is_refused(void **state) {
 /* A full disk costs lines, which are counted, and nothing else. */
 static void test_lines_that_cannot_be_written_are_counted(void **state) {
 	struct place *place = *state;
-	struct sl_denial denial = denial_of(sl_str("a"), NOW_NS);
+	struct sl_record_line denial = denial_of(sl_str("a"), NOW_NS);
 	uint64_t written = 0, dropped = 0;
 	place->settings.denials = "/dev/full";
 	struct sl_denials *log = sl_denials_open(&place->settings);

@@ -147,11 +147,14 @@ static const struct {
 	{"HEAD", "/v1/limits", CHECK | READ},
 	{"GET", "/v1/%6cimits", CHECK | READ},
 	{"GET", "/v1/top", READ},
+	{"GET", "/v1/tail?x=y", READ},
 	{"GET", "/v1/figures", READ},
 	{"GET", "/metrics", READ},
+	{"GET", "/rlconfig", READ},
 	{"GET", "/healthz", 0},
 	{"GET", "/readyz", 0},
 	{"GET", "/", 0},
+	{"GET", "/v1/openapi.json", 0},
 	{"GET", "/dashboard/nosuch", 0},
 };
 

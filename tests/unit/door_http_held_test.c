@@ -380,14 +380,14 @@ static void test_explanations(void **state) {
 	(void)state;
 	use_policy("limits:\n"
 	           "  - {name: p, key: user, limit: fixed-window 1/1h, penalty: \"[1m, 10m] after 2 denials in 1m\"}\n"
-	           "  - {name: many, key: user, limit: distinct 5000/1h edge deny, of: device}\n");
+	           "  - {name: many, key: user, limit: distinct 5000/1h edge deny registers 16384, of: device}\n");
 	struct answer answer = get("/v1/explain?user=alice&device=d");
 	json_t *penalty = json_object_get(limit_of(&answer, 0), "penalty");
 	assert_int_equal(number_of(penalty, "level"), 0);
 	assert_int_equal(number_of(penalty, "ends_after_ms"), 0);
 	assert_null(json_object_get(limit_of(&answer, 0), "error"));
 	assert_null(json_object_get(limit_of(&answer, 1), "penalty"));
-	assert_non_null(strstr(answer.body, "\"error\":0.0163"));
+	assert_non_null(strstr(answer.body, "\"error\":0.0082"));
 	answer_free(&answer);
 	post_for_status("/v1/admit", ALICE "}", 200);
 	for (int i = 0; i < 2; i++)

@@ -152,10 +152,12 @@ static const struct {
 	{"sluice.reserve", "SLUICE.RESERVE k 1 1000 2/1m\r\n", CHECK_, false},
 	{"sluice.commit", "SLUICE.COMMIT k ticket 1\r\n", CHECK_, false},
 	{"sluice.top", "SLUICE.TOP\r\n", READ, false},
+	{"sluice.tail", "SLUICE.TAIL X\r\n", READ, false},
 	{"sluice.reload", "SLUICE.RELOAD\r\n", ADMIN, false},
 	{"sluice.admit", "SLUICE.ADMIT 1 user a\r\n", CHECK_, false},
 	{"sluice.explain", "SLUICE.EXPLAIN 1 user a\r\n", CHECK_ | READ, false},
 	{"sluice.inspect", "SLUICE.INSPECT k 2/1m\r\n", READ, false}, /* tells what others were charged */
+	{"sluice.why", "SLUICE.WHY 1 user a\r\n", READ, false},
 	{"cl.throttle", "CL.THROTTLE k 1 1 1\r\n", CHECK_, false},
 	{"auth", "AUTH x y z\r\n", ANY, true},
 	{"client", "CLIENT ID\r\n", ANY, false},

@@ -13,7 +13,7 @@
 static const sluice_ns start_ns = 1767225600ull * 1000000000, step_ns = (sluice_ns)SL_HISTORY_STEP_MS * 1000000;
 
 static struct sl_stats *stats;
-static uint32_t rows[SL_POLICY_LIMITS_MAX + SL_POLICY_ROUTES_MAX];
+static uint32_t rows[2 * SL_STATS_LIMITS_MAX + SL_POLICY_ROUTES_MAX];
 
 static int setup(void **state) {
 	(void)state;
@@ -139,7 +139,7 @@ static void test_pages_of_all_workers_add_up(void **state) {
 /* Two policies of the largest size fill the table but for some rows; a third must take rows of the first. */
 static void test_a_full_table_gives_the_longest_unused_rows_to_new_names(void **state) {
 	(void)state;
-	const uint32_t most = SL_POLICY_LIMITS_MAX, spare = SL_ROWS_MAX - 1 - 2 * SL_POLICY_LIMITS_MAX;
+	const uint32_t most = SL_STATS_LIMITS_MAX, spare = SL_ROWS_MAX - 1 - 2 * SL_STATS_LIMITS_MAX;
 	enter("a", 0, most);
 	for (uint32_t i = 0; i < most; i++)
 		count_allowed(i % 3, rows[i], 100);
@@ -167,20 +167,39 @@ static void test_a_full_table_gives_the_longest_unused_rows_to_new_names(void **
 
 static void test_a_row_of_the_policy_before_is_not_given_away_in_a_full_table(void **state) {
 	(void)state;
-	enter("a", 0, SL_POLICY_LIMITS_MAX);
-	enter("b", 0, SL_POLICY_LIMITS_MAX);
+	enter("a", 0, SL_STATS_LIMITS_MAX);
+	enter("b", 0, SL_STATS_LIMITS_MAX);
 	enter("c", 0, 100);
 	uint32_t c0 = rows[0];
-	enter("d", 0, SL_POLICY_LIMITS_MAX);
+	enter("d", 0, SL_STATS_LIMITS_MAX);
 	assert_int_equal(row_named("c0"), c0);
 	uint32_t left[2] = {0};
 	for (uint32_t row = 1; row < SL_ROWS_MAX; row++)
 		for (int i = 0; i < 2; i++)
 			left[i] += sum_of(row).name[0] == "ab"[i];
 	assert_int_equal(left[0], 0); /* the oldest first */
-	assert_int_equal(left[1], SL_ROWS_MAX - 1 - SL_POLICY_LIMITS_MAX - 100);
-	for (uint32_t i = 0; i < SL_POLICY_LIMITS_MAX; i++)
+	assert_int_equal(left[1], SL_ROWS_MAX - 1 - SL_STATS_LIMITS_MAX - 100);
+	for (uint32_t i = 0; i < SL_STATS_LIMITS_MAX; i++)
 		assert_int_not_equal(rows[i], 0);
+}
+
+/* Limits after so many share a row, which keeps its name over reloads; the largest policies still fit beside it. */
+static void test_limits_beyond_the_first_are_counted_together(void **state) {
+	(void)state;
+	enter("a", 0, SL_STATS_LIMITS_MAX + 3);
+	const uint32_t others = rows[SL_STATS_LIMITS_MAX];
+	assert_int_equal(row_named(SL_STATS_OTHERS), others);
+	assert_int_equal(rows[SL_STATS_LIMITS_MAX + 2], others);
+	assert_int_not_equal(rows[SL_STATS_LIMITS_MAX - 1], others);
+	count_allowed(0, rows[SL_STATS_LIMITS_MAX], 5);
+	count_allowed(1, rows[SL_STATS_LIMITS_MAX + 2], 6);
+	assert_int_equal(allowed_in(others), 11);
+	enter("b", 0, 2 * SL_STATS_LIMITS_MAX);
+	assert_int_equal(rows[2 * SL_STATS_LIMITS_MAX - 1], others);
+	assert_int_equal(allowed_in(others), 11);
+	enter("c", 0, 1); /* one that has a row of its own is counted by itself again */
+	assert_int_not_equal(rows[0], others);
+	assert_int_equal(row_named(SL_STATS_OTHERS), others);
 }
 
 /* ---- routes ------------------------------------------------------------------------------------------------------ */
@@ -374,15 +393,15 @@ static void test_the_ring_keeps_the_last_steps(void **state) {
 static void test_a_row_that_is_used_again_has_no_history_of_before(void **state) {
 	sluice_ns last;
 	(void)state;
-	enter("a", 0, SL_POLICY_LIMITS_MAX);
-	for (uint32_t i = 0; i < SL_POLICY_LIMITS_MAX; i++)
+	enter("a", 0, SL_STATS_LIMITS_MAX);
+	for (uint32_t i = 0; i < SL_STATS_LIMITS_MAX; i++)
 		count_allowed(0, rows[i], 50);
 	sl_stats_sample(stats, start_ns);
-	enter("b", 0, SL_POLICY_LIMITS_MAX);
-	enter("c", 0, SL_POLICY_LIMITS_MAX);
-	count_allowed(0, rows[SL_POLICY_LIMITS_MAX - 1], 2);
+	enter("b", 0, SL_STATS_LIMITS_MAX);
+	enter("c", 0, SL_STATS_LIMITS_MAX);
+	count_allowed(0, rows[SL_STATS_LIMITS_MAX - 1], 2);
 	sl_stats_sample(stats, start_ns + step_ns);
-	assert_int_equal(history(rows[SL_POLICY_LIMITS_MAX - 1], &last), 1);
+	assert_int_equal(history(rows[SL_STATS_LIMITS_MAX - 1], &last), 1);
 	assert_int_equal(steps[0].allowed, 2);
 }
 
@@ -407,6 +426,7 @@ int main(void) {
 		TEST(test_pages_of_all_workers_add_up),
 		TEST(test_a_full_table_gives_the_longest_unused_rows_to_new_names),
 		TEST(test_a_row_of_the_policy_before_is_not_given_away_in_a_full_table),
+		TEST(test_limits_beyond_the_first_are_counted_together),
 		TEST(test_a_route_keeps_its_row_and_what_it_counted),
 		TEST(test_a_route_that_is_too_long_has_no_row),
 		TEST(test_rows_of_routes_are_bounded_and_used_again),

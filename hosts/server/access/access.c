@@ -18,6 +18,7 @@
  *  A6  An unknown name costs what a known one does: a decoy is stretched, with the rounds of one of the users. */
 #include "hosts/server/access/access.h"
 
+#include "base/assert.h"
 #include "base/siphash.h"
 #include "policy/address.h"
 
@@ -251,4 +252,37 @@ struct sl_login sl_access_bearer(struct sl_access *access, const struct sluice_p
 		return let_in(found);
 	begin_attempt(&attempt, access, settings->ipv6_prefix, address, false, now);
 	return refuse(charge(access, &attempt));
+}
+
+/* ---- logins that are kept ---------------------------------------------------------------------------------------- */
+
+void sl_login_keep(struct sl_login_kept *kept, const struct sl_settings *settings, const struct sl_user *user) {
+	SL_ASSERT(user->name.len <= SLUICE_NAME_BYTES_MAX);
+	kept->logged_in = true;
+	kept->index = (uint16_t)(user - settings->users);
+	memcpy(kept->hash, user->secret.hash, sizeof kept->hash);
+	memcpy(kept->user, user->name.data, user->name.len);
+	kept->user[user->name.len] = '\0';
+}
+
+static bool is_still(const struct sl_login_kept *kept, const struct sl_user *user) {
+	return sl_bytes_equal(user->name, sl_str(kept->user)) &&
+	       memcmp(user->secret.hash, kept->hash, sizeof kept->hash) == 0;
+}
+
+static const struct sl_user *find_kept(struct sl_login_kept *kept, const struct sl_settings *settings) {
+	if (kept->index < settings->user_count && is_still(kept, &settings->users[kept->index]))
+		return &settings->users[kept->index];
+	for (uint32_t i = 0; i < settings->user_count; i++)
+		if (is_still(kept, &settings->users[i])) {
+			kept->index = (uint16_t)i;
+			return &settings->users[i];
+		}
+	return NULL;
+}
+
+uint32_t sl_login_judge(struct sl_login_kept *kept, const struct sluice_policy *policy) {
+	const struct sl_user *user = kept->logged_in ? find_kept(kept, sl_policy_settings(policy)) : NULL;
+	kept->logged_in = user != NULL;
+	return user != NULL ? sl_access_roles(user) : sl_access_anonymous(policy);
 }

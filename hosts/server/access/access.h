@@ -57,6 +57,21 @@ static inline uint32_t sl_access_roles(const struct sl_user *user) {
 	return sl_access_expand(user->roles);
 }
 
+
+/* Who has logged in on a connection, while policies come and go under it: nothing of a policy is pointed to. */
+struct sl_login_kept {
+	bool logged_in;
+	uint16_t index;   /* where the policy had the user when last looked */
+	uint8_t hash[32]; /* what it keeps of his secret: another one ends the login */
+	char user[SLUICE_NAME_BYTES_MAX + 1];
+};
+/* Keeps a login; `user` is one of the settings'. */
+void sl_login_keep(struct sl_login_kept *kept, const struct sl_settings *settings, const struct sl_user *user);
+/* Looks again, under whatever policy is in force: a user who has gone, or whose secret is another one now, is logged
+ * out. Whoever takes away a stolen password wants its connections to lose it too. Returns the roles that he has now;
+ * anonymous' where he is not logged in, all where there are no users. Some ns. */
+uint32_t sl_login_judge(struct sl_login_kept *kept, const struct sluice_policy *policy);
+
 /* ---- making secrets, for `sluice password` and `sluice token` ---- */
 
 enum {

@@ -173,6 +173,11 @@ bool sl_nodes_is_up(const struct sl_nodes *nodes, uint16_t group) {
 	return node != NULL && sl_node_is_up(node);
 }
 
+bool sl_nodes_has_only_scripts(const struct sl_nodes *nodes, uint16_t group) {
+	const struct sl_node *node = sl_topology_route(nodes, group);
+	return node != NULL && sl_node_is_up(node) && node->via == SL_BY_SCRIPT;
+}
+
 bool sl_nodes_is_busy(const struct sl_nodes *nodes, uint16_t group) {
 	const struct sl_node *node = sl_topology_route(nodes, group);
 	return node != NULL && sl_node_is_up(node) && node->heard_at + nodes->budget_ns / 4 * 3 >= sl_clock_monotonic();

@@ -90,6 +90,9 @@ SLUICE_MUST_USE bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_node_ask *as
 /* Whether the group's node could be asked now. */
 bool sl_nodes_is_up(const struct sl_nodes *nodes, uint16_t group);
 
+/* Whether the group's node is one that is up without the module: only scripts are asked there. */
+bool sl_nodes_has_only_scripts(const struct sl_nodes *nodes, uint16_t group);
+
 /* Whether the group's node answers asks in time: it has, within the last three quarters of a budget. What is late there
  * waits for others, and is not a store that is away: one that stops has not answered for nearly a whole budget when
  * the first that it owes an answer is late. */

@@ -8,9 +8,15 @@
  * the same. */
 #include "hosts/server/door/admission.h"
 
+#include "algo/merge.h"
 #include "algo/step.h"
 #include "base/assert.h"
+#include "base/math.h"
+#include "base/sha256.h"
 #include "hosts/server/door/ids.h"
+#include "policy/attribute.h"
+
+_Static_assert((int)SL_RETRY_ID_DIGITS == (int)SL_SHA256_DIGITS, "the half of a hash");
 
 /* The cost that a header says; false where it is there and says none. `*said`: it is there. */
 static bool read_header(struct sl_admission *admission, const char *name, bool *said, uint32_t *cost) {
@@ -31,11 +37,17 @@ static bool read_header(struct sl_admission *admission, const char *name, bool *
 	return true;
 }
 
+/* Does the caller say what an item costs? */
+static bool is_said(const struct sl_admission *admission, uint32_t item) {
+	return admission->costs != NULL ? admission->costs[item] != 0 : admission->cost_said;
+}
+
 /* The estimate of one limit; 0 where the request's own cost is it. */
-static bool estimate_of(struct sl_admission *admission, const struct sl_policy_reserve *reserve, uint32_t *cost) {
+static bool estimate_of(struct sl_admission *admission, const struct sl_policy_reserve *reserve, uint32_t item,
+                        uint32_t *cost) {
 	bool said;
 	*cost = 0;
-	if (admission->cost_said || admission->upto)
+	if (is_said(admission, item) || admission->upto)
 		return true;
 	*cost = reserve->estimate;
 	if (!read_header(admission, reserve->estimate_header, &said, cost))
@@ -47,11 +59,12 @@ static bool estimate_of(struct sl_admission *admission, const struct sl_policy_r
 
 /* The cost of one limit that says one, of a request that costs `whole` elsewhere. What the match knows already holds
  * whatever the request says. */
-static bool cost_of(struct sl_admission *admission, const struct sl_policy_cost *says, uint32_t whole, uint32_t *cost) {
+static bool cost_of(struct sl_admission *admission, const struct sl_policy_cost *says, uint32_t item, uint32_t whole,
+                    uint32_t *cost) {
 	bool said;
 	if (*cost != 0)
 		return true;
-	*cost = admission->cost_said || says->cost == 0 ? whole : says->cost;
+	*cost = is_said(admission, item) || says->cost == 0 ? whole : says->cost;
 	return read_header(admission, says->header, &said, cost);
 }
 
@@ -67,17 +80,25 @@ void sl_admission_share_costs(struct sluice_call *call, struct sluice_item *item
 		items[i].cost = costs[i] != call->cost ? costs[i] : 0;
 }
 
+/* The limit of the policy that an item is of; NULL: it is given in notation. */
+static const struct sl_policy_limit *limit_of(const struct sluice_policy *policy, const struct sluice_match *match,
+                                              uint32_t i) {
+	return match->position[i] == SL_POSITION_NOTATION ? NULL : sl_policy_limit_at(policy, match->position[i]);
+}
+
 /* The costs of all limits, one of which says its own, into their items. */
 static bool fill_costs(struct sl_admission *admission, const struct sluice_policy *policy,
                        const struct sluice_match *match, struct sluice_item *items, struct sluice_call *call) {
 	uint32_t costs[SLUICE_ITEMS_MAX] = {0};
 	for (uint32_t i = 0; i < match->count; i++) {
-		const struct sl_policy_cost *says = &sl_policy_limit_at(policy, match->position[i])->cost;
+		const struct sl_policy_limit *limit = limit_of(policy, match, i);
+		uint32_t whole = admission->costs == NULL ? call->cost : admission->costs[i] != 0 ? admission->costs[i] : 1;
 		costs[i] = items[i].cost;
-		if (says->on && !cost_of(admission, says, call->cost, &costs[i]))
+		bool says = limit != NULL && limit->cost.on;
+		if (says && !cost_of(admission, &limit->cost, i, whole, &costs[i]))
 			return false;
-		if (!says->on && costs[i] == 0)
-			costs[i] = call->cost;
+		if (!says && costs[i] == 0)
+			costs[i] = whole;
 	}
 	sl_admission_share_costs(call, items, costs, match->count);
 	return true;
@@ -92,17 +113,19 @@ static bool fill_items(struct sl_admission *admission, const struct sluice_polic
                        const struct sluice_match *match, struct sluice_item *items, struct sluice_call *call) {
 	bool own = false;
 	for (uint32_t i = 0; i < match->count; i++) {
-		const struct sl_policy_limit *limit = sl_policy_limit_at(policy, match->position[i]);
+		const struct sl_policy_limit *limit = limit_of(policy, match, i);
+		if (limit == NULL)
+			continue;
 		own = own || limit->cost.on;
 		if (!limit->reserve.on)
 			continue;
 		items[i].ttl_ns = limit->reserve.ttl_ns;
-		if (!estimate_of(admission, &limit->reserve, &items[i].cost))
+		if (!estimate_of(admission, &limit->reserve, i, &items[i].cost))
 			return false;
 	}
 	if (own && (call->cost == 0 || admission->upto))
 		sl_admission_drop_costs(items, match->count);
-	else if (own)
+	else if (own || admission->costs != NULL)
 		return fill_costs(admission, policy, match, items, call);
 	return true;
 }
@@ -138,6 +161,48 @@ bool sl_admission_prepare(struct sl_admission *admission, const struct sluice_po
 	return true;
 }
 
+void sl_admission_fall_back(const struct sluice_policy *policy, const struct sluice_match *match,
+                            struct sluice_call *call) {
+	int32_t denier = sl_policy_denier(policy, match);
+	call->merged = sl_merge_nothing();
+	if (denier >= 0)
+		call->merged = (struct sluice_decision){.index = denier,
+		                                        .quota = match->items[denier].limit->derived[SL_CAPACITY],
+		                                        .retry_after_ns = SL_UNABLE_RETRY_NS};
+	call->granted = call->merged.allowed ? call->cost : 0;
+}
+
+static size_t end_of(struct sluice_bytes text, const char *buffer, size_t used) {
+	if (text.len == 0) /* data may be NULL */
+		return used;
+	const char *end = (const char *)text.data + text.len;
+	return end > buffer + used && end <= buffer + SLUICE_MATCH_BYTES_MAX ? (size_t)(end - buffer) : used;
+}
+
+size_t sl_admission_match_end(const struct sluice_match *match, const char *buffer, size_t used) {
+	for (uint32_t i = 0; i < match->count; i++) {
+		used = end_of(match->items[i].key, buffer, used);
+		used = end_of(match->items[i].member, buffer, used);
+	}
+	return used;
+}
+
+struct sluice_bytes sl_admission_retry_id(const struct sluice_attribute *attributes, size_t count,
+                                          struct sluice_bytes said, struct sl_out *scratch,
+                                          char digits[SL_RETRY_ID_DIGITS]) {
+	for (size_t i = 0; i < count; i++) {
+		enum sl_attribute attribute = sl_attribute_find(attributes[i].name);
+		if (attribute == SL_ATTRIBUTE_OTHER || attribute == SL_ATTRIBUTE_IP)
+			continue;
+		sl_out_bytes(scratch, attributes[i].value.data, attributes[i].value.len);
+		sl_out_char(scratch, '\n'); /* in no head's value */
+	}
+	sl_out_bytes(scratch, said.data, said.len);
+	SL_ASSERT(!scratch->overflow);
+	sl_sha256_hex(sl_slice(scratch->start, sl_out_len(scratch)), digits);
+	return sl_slice(digits, SL_RETRY_ID_DIGITS / 2);
+}
+
 /* ---- the ticket -------------------------------------------------------------------------------------------------- */
 
 /* The items that a ticket is of, and their names; the others were charged, and are done with. */
@@ -162,4 +227,20 @@ size_t sl_admission_ticket(const struct sluice_policy *policy, const struct slui
 	uint32_t count = held_items(policy, match, call, items, names);
 	SL_ASSERT(sl_admission_holds(call) && call->id.len != 0);
 	return sl_ticket_write(text, sl_id_number(call->id), sl_slice(NULL, 0), items, names, count);
+}
+
+void sl_admission_deny_untold(struct sluice_call *call) {
+	call->merged = sl_merge_nothing();
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		const struct sluice_item *item = &call->items[i];
+		uint64_t capacity = item->limit->derived[SL_CAPACITY];
+		call->each[i] = (struct sluice_decision){.allowed = true,
+		                                         .index = (int32_t)i,
+		                                         .quota = capacity,
+		                                         .remaining = (uint32_t)sl_min(capacity, UINT32_MAX)};
+		if (sl_rule_has(item->limit, SL_TAKES_LEASE) || item->ttl_ns != 0)
+			sl_decide_bound(&call->each[i], SLUICE_BOUND_KEY, SLUICE_NEVER);
+		if (item->observed == 0)
+			sl_merge_add(&call->merged, &call->each[i], (int32_t)i);
+	}
 }

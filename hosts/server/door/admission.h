@@ -8,10 +8,15 @@
 #include "hosts/server/door/call_outcome.h"
 #include "proto/ticket.h"
 
+/* The longest ticket that a proxy is given in a header: it keeps some KiB for all of them. */
+enum { SL_ADMISSION_PROXY_TICKET_MAX = 3 * 1024 };
+
 /* What a door knows of a request besides its attributes. */
 struct sl_admission {
 	bool peek, upto;
 	bool cost_said;         /* the caller says the cost: what the policy estimates is not looked at */
+	const uint32_t *costs;  /* instead: what the caller says of each item of the match, at least 1, or 0 where it says
+	                         * nothing, which is 1; NULL: one cost for all */
 	struct sluice_bytes id; /* the caller's; len 0: none */
 	/* Costs that headers say: the value for a name in lower case, data NULL where the request has none; false where it
 	 * stands on several lines. NULL at doors without headers. */
@@ -20,6 +25,19 @@ struct sl_admission {
 	char made[SL_TICKET_ID_DIGITS + 1]; /* out: the id, where one was needed and the caller gave none */
 	const char *wrong;                  /* out: the name of the header whose cost is no number, where that failed */
 };
+
+enum { SL_RETRY_ID_DIGITS = 64 };
+
+/* The id under which a proxy's request is charged once: what the header said that the policy's retry-id names, for one
+ * method, host and path alone, so that a client who gives many requests one id is told apart.
+ *  scratch  room for these attributes as they came, what was said, and 3 bytes
+ *  digits   holds the id that is returned */
+struct sluice_bytes sl_admission_retry_id(const struct sluice_attribute *attributes, size_t count,
+                                          struct sluice_bytes said, struct sl_out *scratch,
+                                          char digits[SL_RETRY_ID_DIGITS]);
+
+/* Where what a match has written into its buffer ends, of which the first `used` bytes were others'. */
+size_t sl_admission_match_end(const struct sluice_match *match, const char *buffer, size_t used);
 
 /* Makes a call's operation, id, `upto` and items of a match: fills in ttl and cost of each item.
  *  call   in: item_count, cost; out: operation (CHARGE, PEEK, ACQUIRE or RESERVE), id, upto, cost
@@ -51,6 +69,17 @@ void sl_admission_share_costs(struct sluice_call *call, struct sluice_item *item
 
 /* Takes from items what they cost of their own: for a request that costs nothing, or asks for a part of its cost. */
 void sl_admission_drop_costs(struct sluice_item *items, uint32_t count);
+
+/* What a request gets that the store could not answer: allowed, as where no limit applies, or denied for a second by
+ * the first limit that says `on-error: deny`. Fills call->merged, whose index counts the items of the match, and
+ * call->granted. */
+void sl_admission_fall_back(const struct sluice_policy *policy, const struct sluice_match *match,
+                            struct sluice_call *call);
+
+/* Denies a call that has a ticket which its caller can't be told, since keys are so long: the limits that would be held
+ * deny by SLUICE_BOUND_KEY, for good, and nothing is looked at. Not an error: one would pass where a proxy is open to
+ * errors, and clients choose how long their headers are. Fills call->each, which is there, and merged. */
+void sl_admission_deny_untold(struct sluice_call *call);
 
 /* Writes the ticket of an admission that was allowed and holds something. All keys are in it: what is said with it does
  * not matter. Returns its length. */

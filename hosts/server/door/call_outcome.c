@@ -7,9 +7,7 @@
 
 #include "algo/rule.h"
 #include "base/operation.h"
-#include "hosts/server/door/stagger.h"
-#include "hosts/server/watch/key_shown.h"
-#include "policy/attribute.h"
+#include "hosts/server/door/outcome_record.h"
 
 uint32_t sl_call_outcome_add_candidates(const struct sluice_policy *policy, const struct sluice_match *match,
                                         struct sluice_item *items, uint8_t of[SLUICE_ITEMS_MAX]) {
@@ -26,10 +24,21 @@ static uint32_t position_of(const struct sl_call_outcome *outcome, uint32_t i) {
 	return outcome->positions == NULL ? SL_POSITION_NOTATION : outcome->positions[i];
 }
 
+/* Does a position have a row of its own? What is given in notation shares row 0 with the rules of files of
+ * envoyproxy/ratelimit, which are counted by their names besides. */
+static inline bool has_row(const struct sl_door_context *context, uint32_t position) {
+	return context->rows != NULL && position < sl_policy_limit_count(context->policy);
+}
+
+/* Was an item's denial without consequence: observed, or a quota where another one admits? */
+static inline bool is_observed(const struct sluice_call *call, uint32_t i) {
+	return call->items[i].observed != 0 || (call->items[i].quota != 0 && call->merged.allowed);
+}
+
 /* The row of an item, made where there is none yet; NULL where nothing is counted. Row 0 is always there once used, so
  * the call is for the first time only. */
 static inline struct sl_row *row_of(const struct sl_door_context *context, uint32_t position) {
-	uint32_t row = position == SL_POSITION_NOTATION || context->rows == NULL ? 0 : context->rows[position];
+	uint32_t row = has_row(context, position) ? context->rows[position] : 0;
 	struct sl_row *chunk;
 	if (context->stats == NULL)
 		return NULL;
@@ -39,62 +48,14 @@ static inline struct sl_row *row_of(const struct sl_door_context *context, uint3
 
 /* ---- noting: out of line ----------------------------------------------------------------------------------------- */
 
-/* What a limit is called: its name, or its canonical text. */
-static struct sluice_bytes name_of(const struct sl_door_context *context, const struct sluice_item *item,
-                                   uint32_t position, char text[SLUICE_LIMIT_TEXT_MAX]) {
-	if (position != SL_POSITION_NOTATION)
-		return sl_str(sluice_policy_limit_name(context->policy, position));
-	return sl_slice(text, sluice_limit_print(item->limit, text));
-}
-
-/* An attribute of the request, or the header that says the same; data NULL: neither. */
-static struct sluice_bytes told_of(const struct sl_asker *asker, const char *attribute, const char *header) {
-	for (size_t i = 0; i < asker->attribute_count; i++)
-		if (sl_bytes_equal(asker->attributes[i].name, sl_str(attribute)))
-			return asker->attributes[i].value;
-	return asker->header != NULL && header != NULL ? asker->header(asker->data, header) : sl_slice(NULL, 0);
-}
-
-/* What the policy's limit counted the request by, else what the caller says of it. */
-static struct sluice_bytes route_of(const struct sl_door_context *context, const struct sl_asker *asker,
-                                    uint32_t position) {
-	struct sluice_bytes route = {NULL, 0};
-	if (position != SL_POSITION_NOTATION)
-		route = sl_policy_route(context->policy, position, told_of(asker, "path", NULL));
-	return route.data != NULL ? route : told_of(asker, "route", NULL);
-}
-
 static void log_denial(const struct sl_door_context *context, const struct sl_call_outcome *outcome,
-                       enum sl_top_kind kind, uint32_t position, struct sluice_bytes limit,
-                       const struct sluice_item *item, const struct sluice_decision *decision, uint64_t suppressed) {
-	static const char *const transports[SL_TRANSPORTS] = {"resp", "http"};
-	const struct sl_log_settings *settings = &sl_policy_settings(context->policy)->log;
-	const struct sl_asker *asker = &outcome->asker;
-	char key[2 * SLUICE_KEY_BYTES_MAX], address[2 * SLUICE_KEY_BYTES_MAX], ip[SLUICE_KEY_BYTES_MAX],
-		method[SLUICE_KEY_BYTES_MAX];
-	/* the address itself, not the network that it counts as */
-	struct sluice_bytes from = sl_attribute_form(SL_ATTRIBUTE_IP, told_of(asker, "ip", NULL), 128, ip);
-	const struct sl_denial denial = {
-		.now = context->now,
-		.limit = limit,
-		.key = sl_key_shown(settings, item->key, key),
-		.cost = item->cost != 0 ? item->cost : outcome->call->cost,
-		.quota = decision->quota,
-		.remaining = decision->remaining,
-		.retry_after_ms = sl_ns_to_ms_ceil(decision->retry_after_ns),
-		.reset_after_ms = sl_ns_to_ms_ceil(decision->reset_after_ns),
-		.method = sl_attribute_form(SL_ATTRIBUTE_METHOD, told_of(asker, "method", NULL), 128, method),
-		.route = route_of(context, asker, position),
-		.address = sl_key_shown(settings, from, address),
-		.request_id = told_of(asker, "request-id", "x-request-id"),
-		.traceparent = told_of(asker, "traceparent", "traceparent"),
-		.observed = item->observed != 0,
-		.candidate = kind == SL_TOP_CANDIDATE,
-		.transport = transports[outcome->transport],
-		.bound = decision->bound,
-		.suppressed = suppressed,
-	};
-	sl_denials_write(context->shared->denials, &denial);
+                       enum sl_top_kind kind, uint32_t i, uint32_t position, const struct sluice_decision *decision,
+                       uint64_t suppressed) {
+	struct sl_outcome_record made;
+	sl_outcome_record(context, outcome, i, position, decision, &made);
+	made.record.candidate = kind == SL_TOP_CANDIDATE;
+	made.record.suppressed = suppressed;
+	sl_denials_write(context->shared->denials, &made.record);
 }
 
 static __attribute__((noinline)) void note(const struct sl_door_context *context, const struct sl_call_outcome *outcome,
@@ -104,11 +65,11 @@ static __attribute__((noinline)) void note(const struct sl_door_context *context
 	char text[SLUICE_LIMIT_TEXT_MAX];
 	if (context->top == NULL)
 		return;
-	struct sluice_bytes limit = name_of(context, item, position, text);
+	struct sluice_bytes limit = sl_outcome_limit(context, item, position, text);
 	struct sl_top_noted noted = sl_top_note(context->top, kind, position != SL_POSITION_NOTATION, limit, item->key,
 	                                        context->now, sl_policy_settings(context->policy)->log.denials_per_key);
 	if (kind != SL_TOP_NEAR && noted.write && context->shared != NULL && context->shared->denials != NULL)
-		log_denial(context, outcome, kind, position, limit, item, decision, noted.suppressed);
+		log_denial(context, outcome, kind, i, position, decision, noted.suppressed);
 }
 
 /* ---- staggering -------------------------------------------------------------------------------------------------- */
@@ -118,45 +79,14 @@ static bool is_own_instant(const struct sl_door_context *context, const struct s
 	return call->now <= context->now && context->now - call->now < 1000000;
 }
 
-static bool is_staggered(const struct sl_door_context *context, const struct sl_call_outcome *outcome, uint32_t i) {
-	uint32_t position = position_of(outcome, i);
-	return position != SL_POSITION_NOTATION && !outcome->call->items[i].observed && !outcome->call->each[i].allowed &&
-	       sl_policy_limit_at(context->policy, position)->stagger;
-}
-
-/* The longest wait of those that deny, and whose it is; the first of equals. */
-static void merge_waits(const struct sl_call_outcome *outcome) {
-	struct sluice_call *call = outcome->call;
-	sluice_ns longest = 0;
-	for (uint32_t i = 0; i < outcome->shown; i++) {
-		const struct sluice_decision *one = &call->each[i];
-		if (call->items[i].observed || one->allowed || one->retry_after_ns <= longest)
-			continue;
-		longest = one->retry_after_ns;
-		call->merged.index = (int32_t)i;
-		call->merged.quota = one->quota;
-		call->merged.bound = one->bound;
-		call->merged.next_after_ns = one->next_after_ns;
-	}
-	call->merged.retry_after_ns = longest;
-}
-
 static __attribute__((noinline)) void stagger(const struct sl_door_context *context,
                                               const struct sl_call_outcome *outcome) {
 	struct sluice_call *call = outcome->call;
-	bool any = false;
-	if (context->shared == NULL || context->shared->stagger == NULL || !is_own_instant(context, call) ||
-	    context->remote != NULL) /* tickets are spaced by peeking at a store that is at hand */
+	if (context->shared == NULL || context->shared->stagger == NULL || outcome->positions == NULL ||
+	    !is_own_instant(context, call))
 		return;
-	for (uint32_t i = 0; i < outcome->shown; i++) {
-		if (!is_staggered(context, outcome, i))
-			continue;
-		call->each[i].retry_after_ns = sl_stagger_next(context->shared->stagger, context->store, &call->items[i],
-		                                               call->cost, call->now, call->each[i].retry_after_ns);
-		any = true;
-	}
-	if (any)
-		merge_waits(outcome);
+	struct sluice_store *store = context->remote == NULL ? context->store : NULL;
+	sl_stagger_call(context->shared->stagger, store, context->policy, outcome->positions, outcome->shown, call);
 }
 
 /* ---- counting ---------------------------------------------------------------------------------------------------- */
@@ -187,8 +117,7 @@ static inline uint32_t hits_of(const struct sluice_call *call, uint32_t i, bool 
 static inline void count_one(struct sl_door_context *context, const struct sl_call_outcome *outcome, uint32_t i,
                              const struct sluice_decision *decision) {
 	const struct sluice_call *call = outcome->call;
-	bool allowed = decision->allowed, near = allowed && is_near(context, decision),
-		 observed = call->items[i].observed != 0;
+	bool allowed = decision->allowed, near = allowed && is_near(context, decision), observed = is_observed(call, i);
 	struct sl_row *row = row_of(context, position_of(outcome, i));
 	if (row != NULL) {
 		enum sl_verdict verdict = allowed ? SL_VERDICT_ALLOWED : observed ? SL_VERDICT_SHADOW : SL_VERDICT_DENIED;
@@ -210,9 +139,9 @@ static inline void count_one(struct sl_door_context *context, const struct sl_ca
 static __attribute__((noinline)) void count_route(struct sl_door_context *context,
                                                   const struct sl_call_outcome *outcome, uint32_t i) {
 	uint32_t position = position_of(outcome, i);
-	if (context->stats == NULL || context->rows == NULL || position == SL_POSITION_NOTATION)
+	if (context->stats == NULL || !has_row(context, position))
 		return;
-	int64_t number = sl_policy_route_find(context->policy, position, told_of(&outcome->asker, "path", NULL));
+	int64_t number = sl_policy_route_find(context->policy, position, sl_asker_told(&outcome->asker, "path", NULL));
 	if (number < 0)
 		return;
 	uint32_t row = context->rows[sl_policy_limit_count(context->policy) + number];
@@ -256,7 +185,8 @@ bool sl_call_outcome_fails_open(const struct sl_door_context *context, const str
 	for (uint32_t i = 0; i < outcome->shown; i++) {
 		if (call->items[i].observed || !sl_rule_has(call->items[i].limit, SL_HAS_COUNTER))
 			continue;
-		if (sl_policy_limit_at(context->policy, outcome->positions[i])->on_error == SL_ON_ERROR_DENY)
+		if (outcome->positions[i] == SL_POSITION_NOTATION ||
+		    sl_policy_limit_at(context->policy, outcome->positions[i])->on_error == SL_ON_ERROR_DENY)
 			return false;
 		undecided->items |= (uint32_t)1 << i;
 	}
@@ -274,7 +204,7 @@ static __attribute__((noinline)) void tell_open(struct sl_door_context *context,
 		if (row == NULL)
 			continue;
 		sl_count(&row->undecided, 1);
-		if (context->shared != NULL && context->shared->stats != NULL && context->rows != NULL)
+		if (context->shared != NULL && context->shared->stats != NULL && has_row(context, outcome->positions[i]))
 			sl_stats_undecided(context->shared->stats, context->rows[outcome->positions[i]], context->now);
 	}
 	if (context->shared != NULL && context->shared->failing != NULL)
@@ -310,7 +240,7 @@ static __attribute__((noinline)) void count_penalties(struct sl_door_context *co
 static inline void settle_one(struct sl_door_context *context, const struct sl_call_outcome *outcome, uint32_t i) {
 	const struct sluice_decision *decision = &outcome->call->each[i];
 	count_one(context, outcome, i, decision);
-	if (!decision->allowed && !outcome->call->items[i].observed)
+	if (!decision->allowed && !is_observed(outcome->call, i))
 		count_route(context, outcome, i);
 }
 
@@ -401,6 +331,8 @@ void sl_call_outcome_settle(struct sl_door_context *context, const struct sl_cal
 		settle_notation(context, outcome);
 	else
 		settle_each(context, outcome);
+	if (sl_tail_is_wanted(context->tail))
+		sl_outcome_show(context, outcome);
 }
 
 void sl_call_outcome_settle_plain(struct sl_door_context *context, enum sl_transport transport,

@@ -26,6 +26,7 @@
 #define SL_CALL_OUTCOME_H
 
 #include "hosts/server/door/door.h"
+#include "hosts/server/door/stagger.h"
 
 /* What a request tells of itself, for those who look into a denial: attributes as they came (`method`, `path`, `route`,
  * `ip`, `request-id`, `traceparent`), and, at doors that have such, its headers. Looked at only where something is
@@ -43,9 +44,6 @@ struct sl_asker {
 
 /* After how long a caller may ask again whom the store could not answer: it is looked for about once a second. */
 #define SL_UNABLE_RETRY_NS ((sluice_ns)1000000000)
-
-/* The position of an item that is given in notation, among others that are not. */
-#define SL_POSITION_NOTATION UINT32_MAX
 
 /* What of a request nobody has decided, and passes all the same. */
 struct sl_undecided {

@@ -10,6 +10,7 @@
 #include "hosts/server/watch/store_stats.h"
 #include "hosts/server/watch/denials.h"
 #include "hosts/server/watch/failing.h"
+#include "hosts/server/watch/tail.h"
 #include "hosts/server/watch/top.h"
 #include "policy/address.h"
 #include "policy/policy.h"
@@ -58,6 +59,7 @@ struct sl_shared {
 	struct sl_top *const *tops; /* of all workers */
 	uint32_t top_count;
 	struct sl_denials *denials; /* NULL: no denial log */
+	struct sl_tail *tail;       /* NULL: nobody can follow decisions */
 	struct sl_stagger *stagger;
 	struct sl_failing *failing; /* NULL: an outage is not told */
 	struct sl_access *access;
@@ -81,7 +83,7 @@ struct sl_door_context {
 	const uint32_t *rows;               /* the policy's rows in the stats (sl_stats_enter()); NULL: no stats */
 	sluice_ns now;                      /* read once a turn of the loop */
 	bool draining;                      /* the server is going down: /readyz says so */
-	bool leaving;                       /* this connection can't stay: an answer that can say so does */
+	bool leaving;                       /* this connection can't stay: an answer, or a door, that can say so does */
 	void *match_buffer;                 /* SLUICE_MATCH_BYTES_MAX bytes, scratch of one feed() */
 	uint64_t connection_id;             /* of the connection being fed, from 1 */
 	struct sl_peer peer;                /* its other end */
@@ -90,6 +92,9 @@ struct sl_door_context {
 	uint64_t commands;                  /* requests answered with this context so far */
 	struct sl_worker_stats *stats;      /* this worker's page of the stats; NULL: nothing is counted */
 	struct sl_top *top;                 /* this worker's top keys; NULL likewise */
+	struct sl_tail_source *tail;        /* this worker's decisions for those who follow; NULL likewise */
+	struct sl_tail_reader *reader;      /* of the connection being fed: it follows decisions. A door sets it by
+	                                     * sl_tail_join(), and ends it by sl_tail_leave() and NULL; NULL: it does not */
 	const struct sl_shared *shared;     /* NULL in tests */
 	struct sl_remote *remote;           /* where decisions are made instead of the store (pending.h); NULL: in it */
 	struct sl_remote *parking;          /* where calls wait that another process holds up; NULL: they are waited for */
@@ -98,7 +103,11 @@ struct sl_door_context {
 	uint32_t ready_settled;             /* of its calls, how many have been answered */
 	uint32_t ready_taken;               /* and how many after them the door has taken and not answered yet */
 	struct sl_pending *pending;         /* what it asks for now, where feed() returned SL_DOOR_WAIT */
-	struct sl_resp_worker *resp;        /* the RESP door's memory, made by its first open(); sl_door_context_free() */
+	struct sl_pending *put_off;         /* a list: what its requests ask for, each on its own: sl_pending_put_off() */
+	void *asker;                        /* the request that `ready` is of, one that was put off; NULL: it is none's */
+	struct sl_resp_worker *resp;        /* the doors' own memory, made by their first open(); sl_door_context_free() */
+	struct sl_spop_worker *spop;
+	struct sl_grpc_worker *grpc;
 };
 
 /* Frees what the doors keep in a context between connections; the context itself is the caller's. */
@@ -143,9 +152,22 @@ enum sl_door_verdict {
 	                    * over, without new bytes, and with them in context->ready */
 };
 
+/* What a connection has in hand, whose requests are answered each on its own. */
+struct sl_door_standing {
+	bool unfinished;   /* the peer has begun something, and has to go on */
+	bool unread;       /* the peer takes no answers */
+	size_t held_bytes; /* of unfinished requests and of answers */
+};
+
+/* Two kinds of doors. Most answer one request after the other: they wait for one as pending.h has it. Others, which
+ * have standing(), answer each request on its own, in any order: they consume all that they are fed, never return
+ * SL_DOOR_WAIT, and are fed nothing (len 0) when the context has something to tell: that an answer is there
+ * (context->asker, context->ready), that the server is draining or the connection has to leave. When it leaves, such a
+ * door says so to its peer and closes as soon as nothing is open. */
 struct sl_door {
-	const char *name; /* "resp", "http" */
+	const char *name; /* "resp", "http", "spop", "grpc" */
 	enum sl_transport transport;
+	const char *alpn; /* what TLS calls the protocol, its length in the first byte; NULL: it has no name */
 	/* Makes the state of a new connection; NULL when there is no memory. */
 	void *(*open)(struct sl_door_context *context);
 	void (*close)(void *state);
@@ -157,6 +179,14 @@ struct sl_door {
 	 * most) and returns its length; and makes such a state anew, NULL for bytes that are none. */
 	size_t (*pack)(const void *state, char *bytes);
 	void *(*unpack)(struct sl_door_context *context, const char *bytes, size_t len);
+	/* Of doors that answer each request on its own, which have no pack() and unpack(): their connections don't move. */
+	struct sl_door_standing (*standing)(const void *state);
+	/* Of a connection that follows decisions (context->reader), between its feeds; NULL where none can. stream: appends
+	 * one line, JSON without a line end, in the form that the client asked for. may_stream: whether he still may, after
+	 * another policy came. end_stream: appends what ends the stream; the connection closes after it. */
+	void (*stream)(void *state, struct sl_door_context *context, struct sluice_bytes line, struct sl_buffer *out);
+	bool (*may_stream)(void *state, struct sl_door_context *context);
+	void (*end_stream)(void *state, struct sl_door_context *context, struct sl_buffer *out);
 };
 
 enum {
@@ -167,5 +197,7 @@ enum {
 
 extern const struct sl_door sl_door_resp;
 extern const struct sl_door sl_door_http;
+extern const struct sl_door sl_door_spop;
+extern const struct sl_door sl_door_grpc;
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "algo/rule.h"
 #include "base/assert.h"
+#include "hosts/server/door/inspected.h"
 #include "os/clock.h"
 #include "store/lock.h"
 
@@ -143,6 +144,8 @@ void sl_pending_free(struct sl_pending *pending) {
 		sluice_problems_free(&pending->reload->problems);
 	if (pending != NULL)
 		free(pending->reload);
+	if (pending != NULL)
+		free(pending->inspected);
 	free(pending);
 }
 
@@ -253,6 +256,27 @@ bool sl_pending_park(struct sl_door_context *context, const struct sl_call_outco
 	return !held_up || send_away(context, context->parking, outcomes, count, SLUICE_OK);
 }
 
+bool sl_pending_ask(struct sl_door_context *context, const struct sl_call_outcome *outcome) {
+	struct sl_worker_stats *stats = context->stats;
+	if (context->remote != NULL || sl_pending_wait(context))
+		return sl_pending_decide(context, outcome, 1);
+	sluice_ns begun = stats != NULL ? sl_clock_monotonic() : 0;
+	outcome->call->err = sluice_decide(context->store, outcome->call);
+	if (stats != NULL)
+		sl_times_add(&stats->decision, sl_clock_monotonic() - begun, 1);
+	return sl_pending_park(context, outcome, 1);
+}
+
+void sl_pending_put_off(struct sl_door_context *context, void *asker) {
+	struct sl_pending *pending = context->pending;
+	SL_ASSERT(pending != NULL && asker != NULL);
+	pending->asker = asker;
+	pending->next = context->put_off;
+	context->put_off = pending;
+	context->pending = NULL;
+	context->ready_taken = 0; /* what it has taken is taken again when the rest is there */
+}
+
 /* ---- reading the policy again ------------------------------------------------------------------------------------ */
 
 /* Where the call is that a door takes next; NULL: it is not ready. */
@@ -286,5 +310,31 @@ bool sl_pending_reload(struct sl_door_context *context, const struct sl_reload *
 	SL_ASSERT(pending->reload != NULL);
 	context->ready_taken++;
 	*outcome = pending->reload;
+	return true;
+}
+
+/* ---- what counters hold ---------------------------------------------------------------------------------------- */
+
+bool sl_pending_inspect(struct sl_door_context *context, const struct sl_call_outcome *outcome,
+                        const struct sl_inspected **told) {
+	struct sl_pending *pending = next_ready(context);
+	context->pending = NULL;
+	if (pending == NULL) {
+		pending = pack(context, outcome, 1, SLUICE_E_AWAY);
+		if (pending != NULL)
+			pending->inspected = calloc(1, sizeof *pending->inspected);
+		if (pending == NULL || pending->inspected == NULL) {
+			sl_pending_free(pending);
+			return false;
+		}
+		if (!context->remote->send(context->remote, pending)) {
+			context->pending = pending;
+			return false;
+		}
+		append(context, pending);
+	}
+	SL_ASSERT(pending->inspected != NULL);
+	context->ready_taken++;
+	*told = pending->inspected;
 	return true;
 }

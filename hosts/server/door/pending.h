@@ -9,7 +9,10 @@
  *   door -> sl_pending_decide() -> context->remote->send()         -> false -> SL_DOOR_WAIT
  *   remote: pending->ready() -> connection feeds again, context->ready set -> sl_pending_decide() -> true
  *
- * struct sl_pending owns copies of all that it carries: keys, limits, names. */
+ * struct sl_pending owns copies of all that it carries: keys, limits, names.
+ *
+ * A door whose requests are answered each on its own (HTTP/2) has many asks under way at a time: sl_pending_put_off().
+ * A node that is slow holds up those that ask it, and nobody beside them. */
 #ifndef SL_PENDING_H
 #define SL_PENDING_H
 
@@ -44,6 +47,7 @@ struct sl_pending_call {
 
 struct sl_pending {
 	struct sl_pending *next; /* whoever holds it, in lists of his own */
+	void *asker;             /* of one that was put off: which of the door's requests asks */
 	/* Called once, on the worker's thread, where send() did not decide at once; from then on it is
 	 * the callee's again. `to` is NULL for one that nobody waits for any more: then the fleet frees it instead. */
 	void (*ready)(struct sl_pending *pending, void *to);
@@ -51,6 +55,7 @@ struct sl_pending {
 	void *owner; /* of whoever decides it, for himself */
 	/* Of one that waits until the policy was read again: what that came to. It has one call, which is nothing. */
 	struct sl_reload *reload;
+	struct sl_inspected *inspected; /* of one whose only call's items are looked at, and not decided: what is told */
 	sluice_ns sent_at; /* sl_clock_monotonic() */
 	uint32_t call_count;
 	struct sl_pending_call calls[];
@@ -71,14 +76,32 @@ struct sl_remote {
 SLUICE_MUST_USE bool sl_pending_decide(struct sl_door_context *context, const struct sl_call_outcome *outcomes,
                                        size_t count);
 
+/* Decides one call: in the store, where the counters are here and nobody holds it up, else as sl_pending_decide(), with
+ * whose words it answers. How long the store took is counted. */
+SLUICE_MUST_USE bool sl_pending_ask(struct sl_door_context *context, const struct sl_call_outcome *outcome);
+
 /* The same after calls that were decided in the store: true, unless one is held up by another process (store/lock.h)
  * and has to wait; what was decided beside it is kept. */
 SLUICE_MUST_USE bool sl_pending_park(struct sl_door_context *context, const struct sl_call_outcome *outcomes,
                                      size_t count);
 
+struct sl_inspected;
+
+/* Has what counters hold told (door/inspected.h) at context->remote, which is there, by outcome->call's items and
+ * positions. True: *told lives until sl_pending_settle(). False: as sl_pending_decide(). */
+SLUICE_MUST_USE bool sl_pending_inspect(struct sl_door_context *context, const struct sl_call_outcome *outcome,
+                                        const struct sl_inspected **told);
+
 /* Has the policy read again, at context->reloading, which is there. True: *outcome says what it came to, and lives
  * until sl_pending_settle(). False: as sl_pending_decide(). */
 SLUICE_MUST_USE bool sl_pending_reload(struct sl_door_context *context, const struct sl_reload **outcome);
+
+/* For doors that answer each request on its own: after sl_pending_decide() or sl_pending_park() has returned false with
+ * context->pending, that is put off, and the door goes on with other requests. It is fed nothing, with context->asker
+ * and context->ready, when it is there: then that request alone is decided again, by the same calls, and finds what it
+ * asked for, in all its steps so far. `asker` must live until then, or until the connection closes, even if its own
+ * client has lost interest. */
+void sl_pending_put_off(struct sl_door_context *context, void *asker);
 
 /* Whether a door has to ask for what is ready, before it decides in the store. */
 static inline bool sl_pending_wait(const struct sl_door_context *context) {

@@ -7,8 +7,9 @@
  *   sum        1        3        4
  *
  * Windows and logs: the store says, by a peek at an instant t that is still to come, what will be admitted there if
- * nobody comes; the tickets that will count at t are added to the cost asked for. Both only shrink as t grows past the
- * last ticket, so the first t is found by steps that double and then by halving.
+ * nobody comes (all, of a fixed window that is over: there no store is asked that is elsewhere); the tickets that will
+ * count at t are added to the cost asked for. Both only shrink as t grows past the last ticket, so the first t is found
+ * by steps that double and then by halving.
  *
  * Buckets: charges of the same debt are one sum. With E the instant at which all debt is drained, cost c is admitted at
  * E - (C - c) W / Q, and moves E to max(E, t) + c W / Q; see algo/bucket.c for C, W and Q.
@@ -184,14 +185,15 @@ struct search {
 	const struct line *line;
 	uint32_t cost;
 	sluice_ns now;
+	const struct sluice_decision *denial;
 	uint64_t far_ms; /* no further than this */
 };
 
 static bool admits_after(const struct search *search, uint64_t wait_ms) {
 	sluice_ns t = search->now + wait_ms * SL_MS_NS;
 	uint64_t cost = search->cost + tickets_at(search->line, search->item->limit, t);
-	if (cost > search->item->limit->quota)
-		return false;
+	if (cost > search->item->limit->quota || search->store == NULL)
+		return cost <= search->item->limit->quota;
 	struct sluice_item item = {.limit = search->item->limit, .key = search->item->key};
 	struct sluice_call call = {
 		.items = &item, .item_count = 1, .cost = (uint32_t)cost, .operation = SLUICE_PEEK, .now = t};
@@ -222,13 +224,29 @@ static uint64_t search_windows(const struct search *search, uint64_t from_ms) {
 
 /* ---- buckets ----------------------------------------------------------------------------------------------------- */
 
+/* How long a bucket takes to drain, by a denial: at the instant of the retry its cost fits just so, into a bucket that
+ * is otherwise full. That holds for what fronts hold of it as well. A penalty's wait says nothing of the bucket: there
+ * the reset does, to the ms. */
+static sluice_ns held_by_denial(const struct search *search) {
+	const struct sluice_limit *limit = search->item->limit;
+	const struct sluice_terms *terms = search->item->terms;
+	const uint64_t others = limit->derived[SL_CAPACITY] - search->cost;
+	if (terms != NULL && terms->penalty_count != 0)
+		return search->denial->reset_after_ns;
+	return search->denial->retry_after_ns + sl_div_ceil(sl_mul(others, limit->window_ns), limit->quota);
+}
+
+static sluice_ns held_by_store(const struct search *search) {
+	struct sluice_item item = {.limit = search->item->limit, .key = search->item->key};
+	struct sluice_call call = {.items = &item, .item_count = 1, .operation = SLUICE_PEEK, .now = search->now};
+	return sluice_decide(search->store, &call) == SLUICE_OK ? call.merged.reset_after_ns : 0;
+}
+
 /* E times Q, which is a whole number: the whole of what the store holds (to the ns), and of all tickets, drained. */
 static sl_u128 drained_at(const struct search *search) {
 	const struct sluice_limit *limit = search->item->limit;
 	const struct line *line = search->line;
-	struct sluice_item item = {.limit = limit, .key = search->item->key};
-	struct sluice_call call = {.items = &item, .item_count = 1, .operation = SLUICE_PEEK, .now = search->now};
-	sluice_ns held = sluice_decide(search->store, &call) == SLUICE_OK ? call.merged.reset_after_ns : 0;
+	sluice_ns held = search->store != NULL ? held_by_store(search) : held_by_denial(search);
 	sl_u128 drained = sl_mul(search->now + sl_min(held, INT64_MAX), limit->quota);
 	drained += sl_mul(line->total - line->base, limit->window_ns);
 	/* after the last ticket it may be more: where he comes later than he could, in whole ms, a full bucket stays
@@ -277,8 +295,11 @@ static uint64_t take_ticket(struct line *line, struct search *search, uint64_t t
 }
 
 sluice_ns sl_stagger_next(struct sl_stagger *stagger, struct sluice_store *store, const struct sluice_item *item,
-                          uint32_t cost, sluice_ns now, sluice_ns truth_ns) {
+                          uint32_t cost, sluice_ns now, const struct sluice_decision *denial) {
 	const struct sluice_limit *limit = item->limit;
+	const sluice_ns truth_ns = denial->retry_after_ns;
+	if (store == NULL && (!sl_stagger_suits_elsewhere(limit) || denial->bound != SLUICE_BOUND_NONE))
+		return truth_ns;
 	if (truth_ns > TRUTH_NS_MAX || !sl_rule_has(limit, SL_HAS_COUNTER) || limit->quota == 0)
 		return truth_ns;
 	struct sluice_limit rule = *limit;
@@ -286,15 +307,56 @@ sluice_ns sl_stagger_next(struct sl_stagger *stagger, struct sluice_store *store
 	sl_rule_key(&rule, item->key); /* windows that are spread reach as far as this key's do */
 	keyed.limit = limit = &rule;
 	item = &keyed;
+	if (store == NULL && !sl_rule_has(limit, SL_DRAINS) && sl_step_reach(limit, now + truth_ns).old <= now)
+		return truth_ns; /* reservations end in between, or it counts no windows of this host's clock */
 	uint64_t hash = sl_siphash(stagger->secret, &limit->derived[SL_IDENT_KIND], 2, item->key, 1, 3);
 	uint64_t truth_ms = (uint64_t)sl_ns_to_ms_ceil(truth_ns);
 	struct set *set = &stagger->sets[hash & (SETS - 1)];
 	pthread_mutex_lock(&set->lock);
 	struct line *line = find_line(set, hash);
-	struct search search = {store, item, line, cost, now, 0};
+	struct search search = {store, item, line, cost, now, denial, 0};
 	search.far_ms = sl_max(limit->window_ns / SL_MS_NS * SL_STAGGER_WINDOWS, truth_ms);
 	forget_passed(line, now);
 	uint64_t wait_ms = take_ticket(line, &search, truth_ms);
 	pthread_mutex_unlock(&set->lock);
 	return wait_ms * SL_MS_NS;
+}
+
+/* ---- a call ------------------------------------------------------------------------------------------------------ */
+
+static bool is_staggered(const struct sluice_policy *policy, const struct sluice_call *call, uint32_t position,
+                         uint32_t i) {
+	return position != SL_POSITION_NOTATION && !call->items[i].observed && !call->each[i].allowed &&
+	       sl_policy_limit_at(policy, position)->stagger;
+}
+
+/* The longest wait of those that deny, and whose it is; the first of equals. */
+static void merge_waits(struct sluice_call *call, uint32_t count) {
+	sluice_ns longest = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct sluice_decision *one = &call->each[i];
+		if (call->items[i].observed || one->allowed || one->retry_after_ns <= longest)
+			continue;
+		longest = one->retry_after_ns;
+		call->merged.index = (int32_t)i;
+		call->merged.quota = one->quota;
+		call->merged.bound = one->bound;
+		call->merged.next_after_ns = one->next_after_ns;
+	}
+	call->merged.retry_after_ns = longest;
+}
+
+void sl_stagger_call(struct sl_stagger *stagger, struct sluice_store *store, const struct sluice_policy *policy,
+                     const uint32_t *positions, uint32_t count, struct sluice_call *call) {
+	bool any = false;
+	for (uint32_t i = 0; i < count && !call->merged.allowed; i++) {
+		if (!is_staggered(policy, call, positions[i], i))
+			continue;
+		const struct sluice_item *item = &call->items[i];
+		call->each[i].retry_after_ns =
+			sl_stagger_next(stagger, store, item, item->cost != 0 ? item->cost : call->cost, call->now, &call->each[i]);
+		any = true;
+	}
+	if (any)
+		merge_waits(call, count);
 }

@@ -21,6 +21,8 @@
 #ifndef SL_STAGGER_H
 #define SL_STAGGER_H
 
+#include "algo/step.h"
+#include "algo/traits.h"
 #include "policy/policy.h"
 
 enum {
@@ -36,10 +38,29 @@ struct sl_stagger *sl_stagger_new(void);
 void sl_stagger_free(struct sl_stagger *stagger);
 
 /* The wait to tell a caller whom `item` denies at `now` with this cost, and a ticket for it.
- *  truth_ns  the exact wait, as decided; SLUICE_NEVER is returned as it is
- * The waits after it are found by peeking at `store`. At least truth_ns, whole milliseconds. Any thread; about a
- * microsecond, for windows and logs some more the longer the line is. */
+ *  store   where the waits after it are found, by peeking; NULL: it is elsewhere. Then a bucket's are found by the
+ *          denial alone, which says how much it holds, and those of fixed windows, whose truth is the window's end:
+ *          from there on tickets alone count. All other limits tell the truth
+ *  denial  as decided: retry_after_ns is the truth; SLUICE_NEVER is returned as it is
+ * At least the truth, whole milliseconds. Any thread; about a microsecond, for windows and logs some more the longer
+ * the line is. */
 sluice_ns sl_stagger_next(struct sl_stagger *stagger, struct sluice_store *store, const struct sluice_item *item,
-                          uint32_t cost, sluice_ns now, sluice_ns truth_ns);
+                          uint32_t cost, sluice_ns now, const struct sluice_decision *denial);
+
+/* Whether a limit is staggered whose store is elsewhere. */
+static inline bool sl_stagger_suits_elsewhere(const struct sluice_limit *limit) {
+	return sl_rule_has(limit, SL_DRAINS) || sl_step_goes_at_once(limit);
+}
+
+/* The position of an item that no policy says anything of. */
+#define SL_POSITION_NOTATION UINT32_MAX
+
+/* The same for each limit that denies a decided call and says `stagger: true`: lengthens each[i].retry_after_ns, and
+ * what is merged of them. Nothing where the call is allowed.
+ *  store      NULL: it is elsewhere
+ *  positions  of the first `count` items in the policy, or SL_POSITION_NOTATION
+ *  call       decided, with call->each filled */
+void sl_stagger_call(struct sl_stagger *stagger, struct sluice_store *store, const struct sluice_policy *policy,
+                     const uint32_t *positions, uint32_t count, struct sluice_call *call);
 
 #endif

@@ -11,9 +11,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static const struct sl_door *const doors[] = {[SL_LISTEN_RESP] = &sl_door_resp, [SL_LISTEN_HTTP] = &sl_door_http};
-static const char *const options_of[] = {[SL_LISTEN_RESP] = "--resp", [SL_LISTEN_HTTP] = "--http"};
-enum { DOORS = sizeof doors / sizeof *doors };
+static const struct sl_door *const doors[SL_LISTEN_DOORS] = {
+	[SL_LISTEN_RESP] = &sl_door_resp,
+	[SL_LISTEN_HTTP] = &sl_door_http,
+	[SL_LISTEN_GRPC] = &sl_door_grpc,
+	[SL_LISTEN_SPOP] = &sl_door_spop,
+};
 
 /* An entrance to be opened. */
 struct wanted {
@@ -25,8 +28,11 @@ struct wanted {
 
 /* ---- what is wanted -------------------------------------------------------------------------------------------- */
 
-static const char *instead_of(const struct sl_server_options *options, uint32_t door) {
-	return door == SL_LISTEN_RESP ? options->listen_resp : options->listen_http;
+static uint32_t listen_of(const struct sl_door *door) {
+	uint32_t listen = 0;
+	while (doors[listen] != door)
+		listen++;
+	return listen;
 }
 
 /* The settings of the entrance that is the number-th of its door. */
@@ -44,7 +50,7 @@ static struct sl_gift *find_gift(struct sl_server *server, const char *key) {
 }
 
 static void name_given(char key[SL_ENTRANCE_KEY_MAX], uint32_t door, uint32_t number) {
-	snprintf(key, SL_ENTRANCE_KEY_MAX, "%s given %u", doors[door]->name, number);
+	snprintf(key, SL_ENTRANCE_KEY_MAX, "%s given %u", sl_listen_door_names[door], number);
 }
 
 static bool want(struct wanted list[SL_LISTENS_MAX], uint32_t *count, const struct sl_listen *listen,
@@ -56,7 +62,7 @@ static bool want(struct wanted list[SL_LISTENS_MAX], uint32_t *count, const stru
 	struct wanted *wanted = &list[(*count)++];
 	*wanted = (struct wanted){.door = listen->door, .listen = *listen, .address = address};
 	if (address != NULL)
-		snprintf(wanted->key, sizeof wanted->key, "%s %s", doors[listen->door]->name, address);
+		snprintf(wanted->key, sizeof wanted->key, "%s %s", sl_listen_door_names[listen->door], address);
 	return true;
 }
 
@@ -77,7 +83,7 @@ static bool want_given(struct sl_server *server, const struct sl_settings *setti
 
 static bool want_door(struct sl_server *server, const struct sl_settings *settings, uint32_t door,
                       struct wanted list[SL_LISTENS_MAX], uint32_t *count) {
-	const char *instead = instead_of(server->options, door);
+	const char *instead = server->options->listen[door];
 	uint32_t before = *count;
 	if (instead != NULL) {
 		struct sl_listen plain = {.door = (uint8_t)door, .mode = 0660, .forms = settings->forms};
@@ -96,13 +102,14 @@ static bool want_door(struct sl_server *server, const struct sl_settings *settin
 
 /* ---- opening --------------------------------------------------------------------------------------------------- */
 
-/* Whether whoever connects has to show who he is: users, or certificates of clients. */
-static bool is_guarded(const struct sl_settings *settings, bool tls) {
-	return settings->user_count != 0 || (tls && settings->tls_client_ca != NULL);
+/* Whether whoever connects has to show who he is: users, where the protocol knows a login, or certificates of clients.
+ */
+static bool is_guarded(const struct sl_settings *settings, const struct sl_door *door, bool tls) {
+	return (settings->user_count != 0 && door != &sl_door_spop) || (tls && settings->tls_client_ca != NULL);
 }
 
 static bool may_be_public(const struct sl_server *server, const struct sl_listen *listen) {
-	return listen->unprotected || server->options->unprotected;
+	return listen->door != SL_LISTEN_SPOP && (listen->unprotected || server->options->unprotected);
 }
 
 /* Which of the policy's listeners of its door an entrance is, also after a reload. That of the command line has another
@@ -130,7 +137,9 @@ static bool open_one(struct sl_server *server, const struct sl_settings *setting
 	struct sl_entrance *entrance = &server->entrances[server->entrance_count];
 	struct sluice_error error = {.text = ""};
 	struct sl_gift *gift = find_gift(server, wanted->key);
+	char option[16];
 	bool good;
+	snprintf(option, sizeof option, "--%s", sl_listen_door_names[wanted->door]);
 	if (gift != NULL) {
 		/* a socket that systemd made is systemd's to remove */
 		good = sl_listener_adopt(&entrance->listener, gift->fd, wanted->address != NULL, &error);
@@ -139,9 +148,11 @@ static bool open_one(struct sl_server *server, const struct sl_settings *setting
 	} else {
 		struct sl_listen_ask ask = {
 			.text = wanted->address,
-			.option = options_of[wanted->door],
+			.option = option,
 			.mode = wanted->listen.mode,
-			.local_only = !is_guarded(settings, wanted->listen.tls) && !may_be_public(server, &wanted->listen),
+			.local_only = !is_guarded(settings, doors[wanted->door], wanted->listen.tls) &&
+		                  !may_be_public(server, &wanted->listen),
+			.no_login = wanted->door == SL_LISTEN_SPOP,
 			.only_look = only_look,
 		};
 		good = sl_listen(&entrance->listener, &ask, &error);
@@ -166,7 +177,7 @@ static void close_gifts(struct sl_server *server) {
 bool sl_entrances_open(struct sl_server *server, const struct sl_settings *settings, bool only_look) {
 	struct wanted list[SL_LISTENS_MAX];
 	uint32_t count = 0;
-	for (uint32_t door = 0; door < DOORS; door++)
+	for (uint32_t door = 0; door < SL_LISTEN_DOORS; door++)
 		if (!want_door(server, settings, door, list, &count))
 			return false;
 	for (uint32_t i = 0; i < count; i++)
@@ -188,7 +199,8 @@ bool sl_entrances_open(struct sl_server *server, const struct sl_settings *setti
 const char *sl_entrances_forbidden(const struct sl_server *server, const struct sl_settings *settings) {
 	for (uint32_t i = 0; i < server->entrance_count; i++) {
 		const struct sl_entrance *entrance = &server->entrances[i];
-		if (!entrance->listener.loopback && !entrance->may_be_public && !is_guarded(settings, entrance->listener.tls))
+		if (!entrance->listener.loopback && !entrance->may_be_public &&
+		    !is_guarded(settings, entrance->door, entrance->listener.tls))
 			return entrance->listener.name;
 	}
 	return NULL;
@@ -197,8 +209,8 @@ const char *sl_entrances_forbidden(const struct sl_server *server, const struct 
 void sl_entrances_refresh(struct sl_server *server, const struct sl_settings *settings) {
 	for (uint32_t i = 0; i < server->entrance_count; i++) {
 		struct sl_entrance *entrance = &server->entrances[i];
-		uint32_t door = entrance->door == &sl_door_resp ? SL_LISTEN_RESP : SL_LISTEN_HTTP;
-		bool instead = instead_of(server->options, door) != NULL;
+		uint32_t door = listen_of(entrance->door);
+		bool instead = server->options->listen[door] != NULL;
 		uint32_t forms = instead ? settings->forms : nth_of(settings, door, entrance->listener.number).forms;
 		atomic_store_explicit(&entrance->listener.forms, forms, memory_order_relaxed);
 	}
@@ -208,7 +220,7 @@ static void warn_of(const struct sl_entrance *entrance, const struct sl_settings
 	const struct sl_listener *listener = &entrance->listener;
 	if (listener->loopback)
 		return;
-	if (!is_guarded(settings, listener->tls)) {
+	if (!is_guarded(settings, entrance->door, listener->tls)) {
 		sl_log(SL_LOG_WARNING, "%s on %s is unprotected: every client that can connect may do everything",
 		       entrance->door->name, listener->name);
 		if (entrance->door == &sl_door_http && nth_of(settings, SL_LISTEN_HTTP, listener->number).host_count == 0)
@@ -246,15 +258,15 @@ void sl_entrances_close(struct sl_server *server, bool leave) {
 
 /* By its name; a name that says nothing (the unit's own, "unknown") is taken by its place: resp, then http. */
 static uint32_t door_of_given(const struct sl_given *given, uint32_t place) {
-	for (uint32_t door = 0; door < DOORS; door++)
-		if (strcmp(given->name, doors[door]->name) == 0)
+	for (uint32_t door = 0; door < SL_LISTEN_DOORS; door++)
+		if (strcmp(given->name, sl_listen_door_names[door]) == 0)
 			return door;
-	return place < DOORS ? place : DOORS;
+	return place <= SL_LISTEN_HTTP ? place : SL_LISTEN_DOORS;
 }
 
 bool sl_entrances_take_given(struct sl_server *server) {
 	struct sl_given list[SL_GIVEN_MAX];
-	uint32_t of_door[DOORS] = {0};
+	uint32_t of_door[SL_LISTEN_DOORS] = {0};
 	int count = sl_given_sockets(list);
 	if (count < 0) {
 		sl_log(SL_LOG_ERROR, "LISTEN_FDS does not say which sockets this process was given");
@@ -262,10 +274,10 @@ bool sl_entrances_take_given(struct sl_server *server) {
 	}
 	for (int i = 0; i < count; i++) {
 		uint32_t door = door_of_given(&list[i], (uint32_t)i);
-		if (door == DOORS || server->gift_count == SL_LISTENS_MAX) {
+		if (door == SL_LISTEN_DOORS || server->gift_count == SL_LISTENS_MAX) {
 			sl_log(SL_LOG_ERROR,
-			       "the %d. socket that was given is named '%s': expected FileDescriptorName=resp or http", i + 1,
-			       list[i].name);
+			       "the %d. socket that was given is named '%s': expected FileDescriptorName=resp, http, grpc or spop",
+			       i + 1, list[i].name);
 			return false;
 		}
 		struct sl_gift *gift = &server->gifts[server->gift_count++];

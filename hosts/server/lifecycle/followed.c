@@ -2,6 +2,7 @@
 #include "hosts/server/lifecycle/followed.h"
 
 #include "base/siphash.h"
+#include "hosts/server/door/envoy_files.h"
 #include "hosts/server/lifecycle/policy_file.h"
 
 #include <sys/stat.h>
@@ -16,6 +17,8 @@ uint64_t sl_followed_digest(const struct sl_followed *followed, uint64_t text) {
 	for (int i = 1; i < SL_FOLLOWED_MAX; i++)
 		if (followed->paths[i][0] != '\0')
 			digest = mix(digest, sl_policy_file_digest(followed->paths[i]));
+	if (followed->envoy[0] != '\0')
+		digest = mix(digest, sl_envoy_files_digest(followed->envoy, true));
 	return digest;
 }
 
@@ -34,5 +37,7 @@ uint64_t sl_followed_look(const struct sl_followed *followed) {
 		seen = mix(seen, (uint64_t)status.st_ctim.tv_sec);
 		seen = mix(seen, (uint64_t)status.st_ctim.tv_nsec);
 	}
+	if (followed->envoy[0] != '\0')
+		seen = mix(seen, sl_envoy_files_digest(followed->envoy, false));
 	return seen;
 }

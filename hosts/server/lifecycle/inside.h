@@ -7,6 +7,7 @@
  *   reader.c     the thread that does so
  *   follow.c     its files watched for changes                     parts.c    what there is one of
  *   manager.c    what systemd is told                          join.c     workers and the nodes that they ask
+ *   pretouch.c   the store's memory, brought in ahead
  *
  * The first worker runs on the thread that started the server and does what there is one of: it accepts and hears
  * signals. All handles here are of its loop; what other threads may call says so. */
@@ -20,6 +21,7 @@
 #include "hosts/server/lifecycle/policy_file.h"
 #include "hosts/server/server.h"
 #include "hosts/server/watch/log.h"
+#include "hosts/server/watch/store_room.h"
 #include "os/notify.h"
 
 enum { SL_SIGNALS = 4, SL_ENTRANCE_KEY_MAX = SL_LISTEN_TEXT_MAX + 16 };
@@ -72,6 +74,14 @@ struct sl_reader {
 	bool was_piped;              /* likewise: what the server began with was no file, so there is none to follow */
 };
 
+/* The thread that brings in the store's memory. */
+struct sl_pretouch {
+	uv_timer_t delay;
+	pthread_t thread;
+	bool started;
+	_Atomic bool stop;
+};
+
 struct sl_server {
 	const struct sl_server_options *options;
 	struct sluice_store *store;
@@ -92,14 +102,17 @@ struct sl_server {
 	struct sl_shared_policy *policy;
 	bool policy_is_fixed;           /* no reload: the workers are ending, or another process takes over */
 	struct sl_shared_policy *first; /* the policy that the process began with */
+	struct sl_shared_policy *retired; /* that were in force, the newest first; the reader's, which frees them */
 	struct sl_reader reader;
+	struct sl_pretouch pretouch;
 
 	uv_signal_t signals[SL_SIGNALS];
-	uv_timer_t drain, sample, watchdog;
+	uv_timer_t drain, sample, watchdog, room;
+	struct sl_store_room store_room;
 	enum sl_phase phase;
 	struct sl_upgrade upgrade;
 	int predecessor; /* the channel to the process that this one takes over from; -1: none */
-	bool had_limits, had_users; /* the policy of that one */
+	uint32_t had;    /* SL_ARMED_ bits of the policy of that one */
 	bool introduced; /* by that one, to systemd: this is the main process now */
 	uv_poll_t predecessor_poll;
 };

@@ -45,10 +45,11 @@ bool sl_parts_make(struct sl_parts *parts, uint32_t workers, const struct sl_set
 	shared->failing = &parts->failing;
 	parts->bounds = sl_bounds_new(&parts->figures->refused);
 	shared->stats = sl_stats_new(workers);
+	shared->tail = sl_tail_new(workers);
 	shared->stagger = sl_stagger_new();
 	shared->access = sl_access_new();
-	if (parts->bounds == NULL || shared->stats == NULL || shared->stagger == NULL || shared->access == NULL ||
-	    !make_tops(parts, workers))
+	if (parts->bounds == NULL || shared->stats == NULL || shared->tail == NULL || shared->stagger == NULL ||
+	    shared->access == NULL || !make_tops(parts, workers))
 		return false;
 	if (settings->redis.address_count != 0 && !make_fleet_figures(parts, workers))
 		return false;
@@ -65,6 +66,7 @@ void sl_parts_free(struct sl_parts *parts) {
 		sl_top_free(shared->tops[i]);
 	free((void *)shared->tops);
 	sl_access_free(shared->access);
+	sl_tail_free(shared->tail);
 	sl_stagger_free(shared->stagger);
 	sl_stats_free(shared->stats);
 	sl_bounds_free(parts->bounds);

@@ -14,8 +14,8 @@
 #include "hosts/server/lifecycle/follow.h"
 #include "hosts/server/lifecycle/reload.h"
 #include "os/clock.h"
+#include "os/thread.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -68,6 +68,7 @@ static void *run(void *argument) {
 			serve_first(server);
 		} else if (sl_clock_monotonic() >= next_look) {
 			pthread_mutex_unlock(&reader->lock);
+			sl_policy_clear_retired(server);
 			next_look = sl_clock_monotonic() + sl_follow_look(server);
 			pthread_mutex_lock(&reader->lock);
 		} else {
@@ -147,17 +148,13 @@ void sl_reader_leave(void *to, void *it) {
 bool sl_reader_start(struct sl_server *server) {
 	struct sl_reader *reader = &server->reader;
 	pthread_condattr_t monotonic;
-	sigset_t all, before;
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_mutex_init(&reader->lock, NULL);
 	pthread_cond_init(&reader->changed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	sl_follow_begin(server);
-	sigfillset(&all); /* signals are for the first worker's loop */
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	reader->started = pthread_create(&reader->thread, NULL, run, server) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	reader->started = sl_thread_start(&reader->thread, run, server) == 0;
 	if (!reader->started)
 		sl_log(SL_LOG_ERROR, "the system gave no thread for reading the policy again");
 	return reader->started;

@@ -10,6 +10,8 @@
 #include "hosts/server/lifecycle/reload.h"
 
 #include "hosts/server/door/denied_files.h"
+#include "hosts/server/door/envoy_files.h"
+#include "hosts/server/door/quota_files.h"
 #include "hosts/server/lifecycle/entrances.h"
 #include "hosts/server/lifecycle/store_location.h"
 #include "hosts/server/tls/tls.h"
@@ -46,24 +48,18 @@ void sl_reload_tell(const struct sl_server_options *options, const struct sl_rel
 
 /* ---- loading --------------------------------------------------------------------------------------------------- */
 
-/* What the policy asks for and this version does not have. */
-static bool is_served(const struct sl_settings *settings, struct sl_reload *outcome) {
-	for (uint32_t i = 0; i < settings->listen_count; i++)
-		if (settings->listens[i].door == SL_LISTEN_GRPC) {
-			sl_reload_say(outcome, "listen.grpc: this version serves no gRPC; take it out of the policy");
-			return false;
-		}
-	return true;
-}
-
 static void follow(struct sl_followed *followed, const char *policy_file, const struct sluice_policy *policy) {
 	const struct sl_settings *settings = sl_policy_settings(policy);
 	const char *files[SL_FOLLOWED_MAX] = {policy_file, settings->tls_certificate, settings->tls_key,
 	                                      settings->tls_client_ca};
 	for (uint32_t i = 0; i < sl_policy_denied_count(policy); i++)
 		files[SL_FOLLOWED_OWN + i] = sl_policy_denied_at(policy, i)->file;
+	for (uint32_t i = 0; i < sl_policy_quotas_count(policy); i++)
+		files[SL_FOLLOWED_QUOTAS + i] = sl_policy_quotas_at(policy, i)->file;
 	for (int i = 0; i < SL_FOLLOWED_MAX; i++)
 		snprintf(followed->paths[i], sizeof followed->paths[i], "%s", files[i] == NULL ? "" : files[i]);
+	snprintf(followed->envoy, sizeof followed->envoy, "%s",
+	         settings->envoy.config == NULL ? "" : settings->envoy.config);
 }
 
 /* Takes the policy out of a reading; NULL where there is none, or no memory. */
@@ -75,7 +71,7 @@ static struct sl_shared_policy *take_policy(struct sl_policy_reading *reading, s
 		sl_reload_say(outcome, "%s", reading->error);
 	if (shared == NULL)
 		sl_reload_say(outcome, "out of memory while loading the policy");
-	if (shared == NULL || reading->policy == NULL || !is_served(sl_policy_settings(reading->policy), outcome)) {
+	if (shared == NULL || reading->policy == NULL) {
 		free(shared);
 		return NULL;
 	}
@@ -100,14 +96,21 @@ static bool load_tls(struct sl_shared_policy *shared, bool or_pipe, struct sluic
 	return true;
 }
 
-/* Gives the policy the bodies of its denials. False, and where: one of them can't be served. */
-static bool load_denied(struct sl_shared_policy *shared, const char *policy_file, struct sl_reload *outcome) {
+/* Gives the policy the bodies of its denials, and its keys' own quotas. False, and where: one of them can't be used. */
+static bool load_files(struct sl_shared_policy *shared, const char *policy_file, struct sl_reload *outcome) {
 	struct sluice_problem problem;
 	const char *file;
-	bool good = sl_denied_files_read(shared->policy, policy_file, &file, &problem);
+	bool good = sl_denied_files_read(shared->policy, policy_file, &file, &problem) &&
+	            sl_quota_files_read(shared->policy, policy_file, &file, &problem);
 	if (!good)
 		sl_reload_say(outcome, "%s:%u:%u: %s", file, problem.line, problem.column, problem.text);
 	return good;
+}
+
+static void tell_envoy(void *to, const char *file, const struct sluice_problems *problems) {
+	for (size_t i = 0; i < problems->count; i++)
+		sl_reload_say(to, "%s:%u:%u: %s%s", file, problems->list[i].line, problems->list[i].column,
+		              problems->list[i].warning ? "warning: " : "", problems->list[i].text);
 }
 
 struct sl_shared_policy *sl_policy_prepare(const struct sl_server_options *options, struct sl_policy_reading *reading,
@@ -124,7 +127,8 @@ struct sl_shared_policy *sl_policy_prepare(const struct sl_server_options *optio
 	struct sluice_error error;
 	if (!load_tls(shared, or_pipe, &error))
 		sl_reload_say(outcome, "%s", error.text);
-	else if (load_denied(shared, options->policy_file, outcome))
+	else if (load_files(shared, options->policy_file, outcome) &&
+	         sl_envoy_files_read(shared->policy, options->policy_file, tell_envoy, outcome))
 		return shared;
 	sl_shared_policy_release(shared);
 	return NULL;
@@ -174,12 +178,30 @@ static void say_what_stays(const struct sl_server *server, const struct sl_setti
 		              path);
 }
 
+/* A large policy takes a while to free: not on the thread of a worker, who may be the last to let go of it. */
+static void retire(struct sl_server *server, struct sl_shared_policy *policy) {
+	policy->next = server->retired;
+	server->retired = policy;
+}
+
+void sl_policy_clear_retired(struct sl_server *server) {
+	for (struct sl_shared_policy **at = &server->retired; *at != NULL;) {
+		struct sl_shared_policy *policy = *at;
+		if (!sl_shared_policy_is_mine(policy)) {
+			at = &policy->next;
+			continue;
+		}
+		*at = policy->next;
+		sl_shared_policy_release(policy);
+	}
+}
+
 /* Has all use a policy that is ready for it. */
 static void adopt(struct sl_server *server, struct sl_shared_policy *policy, struct sl_reload *outcome) {
 	const struct sl_settings *settings = sl_policy_settings(policy->policy);
 	for (uint32_t i = 0; i < server->worker_count; i++)
 		sl_worker_set_policy(&server->workers[i], policy);
-	sl_shared_policy_release(server->policy);
+	retire(server, server->policy);
 	server->policy = policy;
 	sl_entrances_refresh(server, settings);
 	sl_log_set_json(settings->log.json);
@@ -196,18 +218,9 @@ static bool listens_with_tls(const struct sl_server *server) {
 	return false;
 }
 
-const char *sl_policy_disarms(bool had_limits, bool had_users, const struct sl_settings *now) {
-	if (had_limits && !now->limits_given)
-		return "it has no limits, and does not say limits: []";
-	if (had_users && !now->users_given)
-		return "it has no users, and does not say users: []";
-	return NULL;
-}
-
 static const char *disarms(const struct sl_server *server, const struct sl_shared_policy *policy) {
 	const struct sluice_policy *before = server->policy->policy;
-	return sl_policy_disarms(sl_policy_limit_count(before) != 0, sl_policy_settings(before)->user_count != 0,
-	                         sl_policy_settings(policy->policy));
+	return sl_policy_disarms(sl_policy_armed(before), policy->policy);
 }
 
 /* `policy`: what was read, and is ready; NULL: it can't be served. The lock is held. */

@@ -8,9 +8,6 @@
  * was wrong. NULL: not to be served. Any thread. */
 struct sl_shared_policy *sl_policy_prepare(const struct sl_server_options *options, struct sl_policy_reading *reading,
                                            struct sl_reload *outcome, struct sl_followed *followed);
-/* Why a policy must not take another one's place, for a person: that one had limits, or users, and this one has none
- * and does not say so. NULL: it may. */
-const char *sl_policy_disarms(bool had_limits, bool had_users, const struct sl_settings *now);
 /* Appends a line to outcome->messages; `format` as for printf. */
 void sl_reload_say(struct sl_reload *outcome, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Writes the outcome's problems and messages to the log. */
@@ -21,6 +18,8 @@ bool sl_policy_enter(struct sl_server *server, struct sl_shared_policy *policy);
 void sl_server_reload(struct sl_server *server, struct sl_reload *outcome);
 /* The same, if the file's text has this digest (sl_policy_file_digest()); else nothing is done, and false returned. */
 bool sl_server_reload_followed(struct sl_server *server, uint64_t text);
+/* Frees policies that were in force and that no worker uses any more. On the reader's thread, or after its end. */
+void sl_policy_clear_retired(struct sl_server *server);
 /* Why a policy is fixed. */
 #define SL_POLICY_FIXED_TEXT "another process takes over, or the server is going down"
 /* From now on no reload, or again; waits for workers that are changing over, never for files. */

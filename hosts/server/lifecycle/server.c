@@ -15,6 +15,7 @@
 #include "hosts/server/lifecycle/stop.h"
 #include "hosts/server/lifecycle/store_location.h"
 #include "hosts/server/lifecycle/takeover.h"
+#include "hosts/server/lifecycle/pretouch.h"
 #include "hosts/server/lifecycle/upgrade.h"
 #include "hosts/server/net/crowd.h"
 
@@ -30,8 +31,7 @@ enum { EXIT_FAILED = 2 };
 
 /* An upgrade is a reload as well: what the process that goes had may not be lost by it. */
 static bool disarms(const struct sl_server *server, struct sl_reload *outcome) {
-	const char *why =
-		sl_policy_disarms(server->had_limits, server->had_users, sl_policy_settings(server->policy->policy));
+	const char *why = sl_policy_disarms(server->had, server->policy->policy);
 	if (why != NULL)
 		sl_reload_say(outcome, "%s is not served: %s",
 		              server->options->policy_file == NULL ? "no policy" : server->options->policy_file, why);
@@ -155,12 +155,14 @@ static void greet(struct sl_server *server) {
 		sl_log(SL_LOG_INFO, "ready");
 	}
 	sl_manager_start(server);
+	sl_pretouch_start(server);
 	sl_takeover_ready(server);
 }
 
 /* Ends what does not keep the loop alive, so that the loop can be closed. */
 static void end_duties(struct sl_server *server) {
-	uv_timer_t *timers[] = {&server->pause, &server->drain, &server->sample, &server->watchdog, &server->upgrade.limit};
+	uv_timer_t *timers[] = {&server->pause,    &server->drain,          &server->sample,       &server->room,
+	                        &server->watchdog, &server->pretouch.delay, &server->upgrade.limit};
 	sl_signals_end(server);
 	sl_upgrade_abandon(server);
 	for (size_t i = 0; i < sizeof timers / sizeof *timers; i++)
@@ -188,6 +190,7 @@ static bool run(struct sl_server *server) {
 	run_worker(&server->workers[0]);
 	for (uint32_t i = 1; i < started; i++)
 		pthread_join(server->workers[i].thread, NULL);
+	sl_pretouch_end(server);
 	end_duties(server);
 	return all && reads;
 }
@@ -202,6 +205,7 @@ static void clear_up(struct sl_server *server) {
 		sl_shared_policy_release(server->policy);
 	if (server->first != NULL)
 		sl_shared_policy_release(server->first);
+	sl_policy_clear_retired(server);
 	sluice_store_close(server->store);
 	if (server->reserve >= 0)
 		close(server->reserve);

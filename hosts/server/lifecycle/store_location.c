@@ -52,7 +52,8 @@ struct sluice_store *sl_store_location_open(const struct sl_settings *settings, 
 	                                       .blocks_percent = settings->blocks_percent,
 	                                       .file = settings->store_file,
 	                                       .shared = settings->store_shared,
-	                                       .existing = location != NULL};
+	                                       .existing = location != NULL,
+	                                       .pretouch = settings->pretouch};
 	struct sluice_error error = {.text = ""};
 	struct sluice_store *store = NULL;
 	uint64_t before = settings->store_file != NULL ? sl_torn_dropped(settings->store_file) : UINT64_MAX;
@@ -123,5 +124,5 @@ static bool is_same_redis(const struct sl_redis_settings *a, const struct sl_red
 bool sl_store_location_equal(const struct sl_settings *a, const struct sl_settings *b) {
 	return is_same_redis(&a->redis, &b->redis) && is_same(a->store_file, b->store_file) &&
 	       is_same(a->store_shared, b->store_shared) && a->memory_bytes == b->memory_bytes &&
-	       a->blocks_percent == b->blocks_percent;
+	       a->pretouch == b->pretouch && a->blocks_percent == b->blocks_percent;
 }

@@ -71,8 +71,10 @@ static bool take_sockets(struct sl_server *server) {
 bool sl_takeover_begin(struct sl_server *server) {
 	const char *variable = getenv(SL_TAKEOVER_VARIABLE), *had = getenv(SL_TAKEOVER_HAD);
 	uint64_t fd;
-	server->had_limits = variable != NULL && had != NULL && strstr(had, "limits") != NULL;
-	server->had_users = variable != NULL && had != NULL && strstr(had, "users") != NULL;
+	if (variable != NULL && had != NULL)
+		server->had = (strstr(had, "limits") != NULL ? SL_ARMED_LIMITS : 0) |
+		              (strstr(had, "users") != NULL ? SL_ARMED_USERS : 0) |
+		              (strstr(had, "rules") != NULL ? SL_ARMED_RULES : 0);
 	unsetenv(SL_TAKEOVER_HAD);
 	if (variable == NULL)
 		return true;

@@ -84,9 +84,9 @@ static void fill_environment(char *list[ENVIRONMENT_MAX + 3], char *channel, cha
 
 static void say_what_it_had(struct sl_server *server, char had[64]) {
 	pthread_mutex_lock(&server->policy_lock);
-	const struct sluice_policy *policy = server->policy->policy;
-	snprintf(had, 64, SL_TAKEOVER_HAD "=%s,%s", sl_policy_limit_count(policy) != 0 ? "limits" : "",
-	         sl_policy_settings(policy)->user_count != 0 ? "users" : "");
+	uint32_t armed = sl_policy_armed(server->policy->policy);
+	snprintf(had, 64, SL_TAKEOVER_HAD "=%s,%s,%s", (armed & SL_ARMED_LIMITS) != 0 ? "limits" : "",
+	         (armed & SL_ARMED_USERS) != 0 ? "users" : "", (armed & SL_ARMED_RULES) != 0 ? "rules" : "");
 	pthread_mutex_unlock(&server->policy_lock);
 }
 

@@ -1,6 +1,7 @@
 /* The end of a connection, whoever brings it about: its place in every list and count is given back. */
 #include "hosts/server/net/close.h"
 
+#include "hosts/server/net/streams.h"
 #include "hosts/server/net/suspend.h"
 #include "hosts/server/net/waits.h"
 
@@ -27,11 +28,22 @@ void sl_connection_close(struct sl_connection *c) {
 	if (c->next != NULL)
 		c->next->link = c->link;
 	sl_wait_leave(c);
-	worker->kept_bytes -= c->input_capacity + c->unsent_len;
+	worker->kept_bytes -= c->input_capacity + c->unsent_len + c->held_bytes;
 	sl_connection_forget_pending(c);
+	sl_connection_forget_waiting(c);
+	sl_streams_end(c);
 	c->door->close(c->door_state);
 	sl_bounds_leave(worker->bounds, &c->place);
 	atomic_fetch_add_explicit(&worker->figures->closed[c->door->transport], 1, memory_order_relaxed);
+}
+
+bool sl_connection_leave(struct sl_connection *c) {
+	if (c->fd < 0 || c->stage != SL_OPEN || c->door->standing == NULL || c->leaving)
+		return false;
+	c->leaving = true;
+	sl_wait_for(c, SL_WAIT_IDLE, true);
+	c->poke(c);
+	return c->fd >= 0;
 }
 
 void sl_connection_count_error(struct sl_connection *c) {

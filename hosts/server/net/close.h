@@ -9,4 +9,8 @@ void sl_connection_close(struct sl_connection *c);
 /* Counts a connection that was none of ours: a greeting that failed. */
 void sl_connection_count_error(struct sl_connection *c);
 
+/* Asks a connection whose door answers each request on its own to end, once: it closes by itself when nothing is open.
+ * False: it was asked before, or its door can't tell its peer, or it is closed already. */
+bool sl_connection_leave(struct sl_connection *c);
+
 #endif

@@ -17,8 +17,10 @@
  *  4. A connection that is not closed stands in one list of those that wait. */
 #include "hosts/server/net/connection.h"
 
+#include "base/assert.h"
 #include "hosts/server/net/close.h"
 #include "hosts/server/net/evict.h"
+#include "hosts/server/net/streams.h"
 #include "hosts/server/net/greeting.h"
 #include "hosts/server/net/input.h"
 #include "hosts/server/net/parcel.h"
@@ -127,7 +129,7 @@ static void introduce(struct sl_connection *c) {
 	context->peer = c->peer;
 	context->forms = c->listener->forms;
 	context->listener = c->listener->number;
-	context->leaving = worker->hand_over != NULL && c->tls != NULL;
+	context->leaving = c->leaving || (worker->hand_over != NULL && c->tls != NULL);
 }
 
 /* Lends the context what the connection has waited for, and the policy under which it did; and takes back what is left.
@@ -140,6 +142,25 @@ static void lend(struct sl_connection *c) {
 	worker->context.ready = c->ready;
 	worker->context.ready_settled = c->ready_settled;
 	worker->context.ready_taken = 0;
+	worker->context.reader = c->reader;
+}
+
+static void send_stream(struct sl_connection *c);
+static bool may_stream(struct sl_connection *c);
+static void end_stream(struct sl_connection *c);
+
+static const struct sl_stream_calls stream_calls = {send_stream, may_stream, end_stream};
+
+/* The door may have let its client follow decisions, or end that. */
+static void take_reader(struct sl_connection *c, struct sl_tail_reader *reader) {
+	bool did = c->reader != NULL;
+	c->reader = reader;
+	if (reader != NULL)
+		c->streams_by = c->worker->policy_number;
+	if (reader != NULL && !did)
+		sl_streams_add(c, &stream_calls);
+	else if (reader == NULL && did)
+		sl_streams_remove(c);
 }
 
 static void take_back(struct sl_connection *c) {
@@ -149,6 +170,25 @@ static void take_back(struct sl_connection *c) {
 	worker->context.ready = NULL;
 	worker->context.policy = worker->policy->policy;
 	worker->context.rows = worker->policy->rows;
+	struct sl_tail_reader *reader = worker->context.reader;
+	worker->context.reader = NULL;
+	take_reader(c, reader);
+}
+
+/* What a connection waits for that is not to be read or written now. Closes one whose door holds more than there is
+ * room for. */
+static enum sl_wait wait_of(struct sl_connection *c) {
+	if (c->door->standing == NULL)
+		return c->input_len != 0 ? SL_WAIT_REQUEST : c->reader != NULL ? SL_WAIT_STREAM : SL_WAIT_IDLE;
+	struct sl_door_standing standing = c->door->standing(c->door_state);
+	c->worker->kept_bytes += standing.held_bytes - c->held_bytes;
+	bool more = standing.held_bytes > c->held_bytes;
+	c->held_bytes = standing.held_bytes;
+	if (more && !sl_evict_for_room(c->worker, c, 0))
+		sl_connection_close(c);
+	return standing.unread                              ? SL_WAIT_WRITE
+	       : standing.unfinished || c->waiting != NULL ? SL_WAIT_REQUEST
+	                                                    : SL_WAIT_IDLE;
 }
 
 /* Between two events: what is waited for, and for what by the loop. */
@@ -164,13 +204,17 @@ static void settle(struct sl_connection *c, bool answered) {
 		watch(c, 0);
 		return;
 	}
-	sl_wait_for(c, c->input_len != 0 ? SL_WAIT_REQUEST : SL_WAIT_IDLE, answered);
+	enum sl_wait wait = wait_of(c);
+	if (c->fd < 0)
+		return;
+	sl_wait_for(c, wait, answered);
 	watch(c, UV_READABLE);
 	if (c->fd >= 0 && c->worker->hand_over != NULL)
 		sl_connection_hand_over(c);
 }
 
 static void answer_suspended(struct sl_connection *c);
+static void answer_waiting(struct sl_waiting *waiting);
 
 /* One call of the door, and its answers sent; `*data` and `*len` move on. False when the connection is broken. */
 static bool feed_once(struct sl_connection *c, const char **data, size_t *len, enum sl_door_verdict *verdict) {
@@ -185,7 +229,8 @@ static bool feed_once(struct sl_connection *c, const char **data, size_t *len, e
 		sl_connection_forget_pending(c);
 	*data += consumed;
 	*len -= consumed;
-	return send_out(c);
+	bool good = worker->context.put_off == NULL || sl_connection_put_off(c, NULL, answer_waiting);
+	return send_out(c) && good;
 }
 
 /* Counts what was answered. A request that has waited took from when it was sent away on; the others are counted by
@@ -215,8 +260,9 @@ static void feed(struct sl_connection *c, const char *data, size_t len) {
 	} while (verdict == SL_DOOR_MORE && c->unsent_len == 0);
 	uint64_t answered = worker->context.commands - before;
 	count_answered(c, answered, sent_at);
-	c->more = verdict == SL_DOOR_MORE;
+	c->more = verdict == SL_DOOR_MORE || sl_connection_next_ready(c) != NULL;
 	if (verdict == SL_DOOR_CLOSE) {
+		sl_streams_end(c);
 		finish(c);
 		return;
 	}
@@ -270,21 +316,82 @@ static void discard(struct sl_connection *c) {
 		sl_connection_close(c);
 }
 
-static void read_clock(struct sl_worker *worker) {
-	if (worker->context.now == 0)
-		worker->context.now = sluice_store_now(worker->context.store);
-}
-
 /* After answers that were not sent at once, or came later: what the connection does next. */
 static void rest(struct sl_connection *c) {
 	if (c->fd < 0 || c->stage == SL_LINGERING || c->unsent_len != 0)
 		return;
 	if (c->stage == SL_FLUSHING)
 		linger(c);
-	else if (c->ending && c->pending == NULL)
+	else if (c->ending && c->pending == NULL && c->door->standing == NULL)
 		sl_connection_close(c);
 	else
 		settle(c, true);
+}
+
+/* The door's turn for one request, what it waited for being there. False when the connection is closed, or closes. */
+static bool feed_waiting(struct sl_connection *c, struct sl_waiting *waiting) {
+	struct sl_worker *worker = c->worker;
+	struct sl_door_context *context = &worker->context;
+	uint64_t before = context->commands;
+	sluice_ns sent_at = waiting->ready->sent_at;
+	size_t consumed;
+	introduce(c);
+	context->policy = waiting->policy->policy;
+	context->rows = waiting->policy->rows;
+	context->ready = waiting->ready;
+	context->ready_settled = context->ready_taken = 0;
+	context->asker = waiting->asker;
+	enum sl_door_verdict verdict = c->door->feed(c->door_state, context, "", 0, &consumed, &worker->out);
+	context->asker = NULL;
+	waiting->ready = context->ready;
+	context->ready = NULL;
+	context->policy = worker->policy->policy;
+	context->rows = worker->policy->rows;
+	bool good = sl_connection_put_off(c, waiting, answer_waiting);
+	if (!send_out(c) || !good) {
+		sl_connection_close(c);
+		return false;
+	}
+	count_answered(c, context->commands - before, sent_at);
+	c->more = c->more || verdict == SL_DOOR_MORE;
+	if (verdict == SL_DOOR_CLOSE)
+		finish(c);
+	return verdict != SL_DOOR_CLOSE;
+}
+
+/* All requests whose answers are there, as long as the peer takes them. */
+static void feed_ready(struct sl_connection *c) {
+	struct sl_waiting *waiting;
+	while (c->unsent_len == 0 && (waiting = sl_connection_next_ready(c)) != NULL)
+		if (!feed_waiting(c, waiting))
+			return;
+	if (c->unsent_len == 0 && c->more)
+		feed(c, c->input_len != 0 ? c->input : "", c->input_len);
+	else
+		settle(c, true);
+}
+
+static void answer_waiting(struct sl_waiting *waiting) {
+	struct sl_connection *c = waiting->c;
+	sl_worker_read_clock(c->worker);
+	if (c->stage != SL_OPEN) /* it has said its last word */
+		return;
+	c->more = false;
+	if (c->unsent_len != 0)
+		c->more = true;
+	else
+		feed_ready(c);
+}
+
+/* Nothing has come, but the context has something to tell. */
+static void poke(struct sl_connection *c) {
+	if (c->fd < 0 || c->stage != SL_OPEN || c->door->standing == NULL)
+		return;
+	sl_worker_read_clock(c->worker);
+	if (c->unsent_len != 0)
+		c->more = true;
+	else
+		feed(c, "", 0);
 }
 
 static void resume(struct sl_connection *c) {
@@ -297,13 +404,13 @@ static void resume(struct sl_connection *c) {
 		return;
 	}
 	if (c->stage == SL_OPEN && c->more)
-		feed(c, c->input, c->input_len);
+		feed_ready(c);
 	rest(c);
 }
 
 /* The door's next turn, over the bytes that are kept: what it waited for is ready. */
 static void answer_suspended(struct sl_connection *c) {
-	read_clock(c->worker);
+	sl_worker_read_clock(c->worker);
 	if (c->unsent_len != 0) { /* the answers before this one are not sent yet */
 		c->more = true;
 		return;
@@ -313,12 +420,46 @@ static void answer_suspended(struct sl_connection *c) {
 		rest(c);
 }
 
+/* ---- following decisions ---------------------------------------------------------------------------------------- */
+
+static void send_stream(struct sl_connection *c) {
+	SL_ASSERT(c->unsent_len == 0);
+	if (send_out(c))
+		settle(c, false);
+	else
+		sl_connection_close(c);
+}
+
+static bool may_stream(struct sl_connection *c) {
+	struct sl_worker *worker = c->worker;
+	if (c->streams_by == worker->policy_number)
+		return true;
+	c->streams_by = worker->policy_number;
+	return c->door->may_stream(c->door_state, &worker->context);
+}
+
+static void end_stream(struct sl_connection *c) {
+	struct sl_worker *worker = c->worker;
+	if (c->unsent_len != 0 || c->pending != NULL || c->stage != SL_OPEN) {
+		sl_connection_close(c);
+		return;
+	}
+	worker->context.reader = c->reader;
+	c->door->end_stream(c->door_state, &worker->context, &worker->out);
+	worker->context.reader = NULL;
+	sl_streams_end(c);
+	if (send_out(c))
+		finish(c);
+	else
+		sl_connection_close(c);
+}
+
 /* ---- greeting -------------------------------------------------------------------------------------------------- */
 
 /* Begins a TLS session; closes the connection where it can't. */
 static bool start_tls(struct sl_connection *c) {
 	const struct sl_tls *tls = c->worker->policy->tls;
-	c->tls = tls != NULL ? sl_tls_open(tls, c->fd, c->door->transport == SL_TRANSPORT_HTTP) : NULL;
+	c->tls = tls != NULL ? sl_tls_open(tls, c->fd, c->door->alpn) : NULL;
 	if (c->tls != NULL)
 		return true;
 	sl_connection_count_error(c);
@@ -369,7 +510,7 @@ static void go_on(struct sl_connection *c) {
 static void on_ready(uv_poll_t *handle, int status, int events) {
 	struct sl_connection *c = handle->data;
 	(void)events; /* level-triggered: whatever it was, doing the next thing finds out */
-	read_clock(c->worker);
+	sl_worker_read_clock(c->worker);
 	if (status < 0)
 		sl_connection_close(c);
 	else
@@ -429,6 +570,7 @@ static struct sl_connection *make(struct sl_worker *worker, const struct sl_arri
 	c->listener = arrival->listener;
 	c->place = arrival->place;
 	c->wait = SL_WAITS;
+	c->poke = poke;
 	c->judged_by = UINT64_MAX;
 	c->is_named = arrival->is_named || !arrival->listener->proxy_protocol;
 	memcpy(c->peer_text, arrival->peer, sizeof c->peer_text);
@@ -457,7 +599,7 @@ static void begin(struct sl_connection *c, const struct sl_luggage *luggage) {
 }
 
 void sl_connection_open(struct sl_worker *worker, struct sl_arrival *arrival) {
-	read_clock(worker);
+	sl_worker_read_clock(worker);
 	sl_arrival_admit_moved(worker->bounds, worker->context.policy, arrival);
 	struct sl_connection *c = make(worker, arrival);
 	if (c != NULL && start(c, arrival->luggage)) {
@@ -474,6 +616,14 @@ bool sl_connection_hand_over(struct sl_connection *c) {
 	struct sl_worker *worker = c->worker;
 	bool is_between = c->stage == SL_OPEN || (c->stage == SL_PROXYING && c->input_len == 0);
 	char packed[SL_DOOR_PACK_MAX];
+	if (c->reader != NULL) { /* he asks the other process again, which has decisions of its own */
+		end_stream(c);
+		return false;
+	}
+	if (c->door->standing != NULL) {
+		(void)sl_connection_leave(c);
+		return false;
+	}
 	if (c->fd < 0 || !is_between || c->tls != NULL || c->listener->tls || c->unsent_len != 0 || c->more || c->ending ||
 	    c->pending != NULL || c->input_len > SL_PARCEL_INPUT_MAX)
 		return false;
@@ -493,11 +643,15 @@ bool sl_connection_hand_over(struct sl_connection *c) {
 }
 
 void sl_connection_drain(struct sl_connection *c) {
-	read_clock(c->worker);
+	sl_worker_read_clock(c->worker);
 	for (int i = 0; i < DRAIN_READS_MAX && can_receive(c); i++)
 		if (!receive(c))
 			break;
 	c->ending = true;
-	if (c->fd >= 0 && c->stage <= SL_OPEN && c->unsent_len == 0 && c->pending == NULL)
+	if (c->reader != NULL)
+		end_stream(c);
+	else if (c->door->standing != NULL && c->stage == SL_OPEN)
+		(void)sl_connection_leave(c);
+	else if (c->fd >= 0 && c->stage <= SL_OPEN && c->unsent_len == 0 && c->pending == NULL)
 		sl_connection_close(c); /* nothing unread, nothing unsaid */
 }

@@ -41,6 +41,15 @@ struct sl_connection {
 	struct sl_pending *ready;                /* those that are there and not answered yet, in order */
 	uint32_t ready_settled;                  /* of their calls, how many have been answered */
 	struct sl_shared_policy *policy;         /* under which the request in hand was read, while `pending` or `ready` */
+	struct sl_waiting *waiting;              /* requests that wait each on its own, or are to be resumed (suspend.h) */
+	void (*resume_waiting)(struct sl_waiting *waiting);
+	void (*poke)(struct sl_connection *c); /* lets a door that answers each request on its own look at the context: the
+	                                        * server drains, or the connection has to leave; nothing for others */
+	size_t held_bytes; /* that its door holds: part of worker->kept_bytes */
+	bool leaving;      /* a door that answers each request on its own was asked to end */
+	struct sl_tail_reader *reader; /* it follows decisions; NULL: it does not. Then one of the worker's list: */
+	struct sl_connection *stream_before, *stream_after;
+	uint64_t streams_by; /* the number of the policy that said whether it still may */
 	uint64_t judged_by; /* the number of the policy that said whether the peer is trusted; UINT64_MAX: none yet */
 };
 

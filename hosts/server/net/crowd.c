@@ -52,6 +52,8 @@ enum sl_room sl_worker_shed(struct sl_worker *workers, uint32_t worker_count) {
 	if (worker == NULL)
 		worker = longest(workers, worker_count, SL_WAIT_REQUEST, SL_WAIT_WRITE, SL_GIVE_WAY_MS);
 	if (worker == NULL)
+		worker = longest(workers, worker_count, SL_WAIT_STREAM, SL_WAIT_STREAM, SL_GIVE_WAY_MS);
+	if (worker == NULL)
 		return SL_ROOM_NO;
 	if (worker == &workers[0])
 		return sl_evict_longest(worker) ? SL_ROOM_YES : SL_ROOM_NO;

@@ -30,9 +30,10 @@ void sl_evict_overdue(struct sl_worker *worker) {
 		uint64_t ms = limit_ms(worker, what);
 		struct sl_connection *c;
 		while (ms != 0 && (c = first_of(worker, what, ms)) != NULL)
-			if ((what == SL_WAIT_WRITE && sl_wire_has_moved(c)) || (what == SL_WAIT_REQUEST && c->pending != NULL))
+			if ((what == SL_WAIT_WRITE && sl_wire_has_moved(c)) ||
+			    (what == SL_WAIT_REQUEST && (c->pending != NULL || c->waiting != NULL)))
 				sl_wait_for(c, what, true);
-			else
+			else if (what != SL_WAIT_IDLE || !sl_connection_leave(c))
 				sl_connection_close(c);
 	}
 }
@@ -48,6 +49,8 @@ bool sl_evict_longest(struct sl_worker *worker) {
 		c = first_of(worker, SL_WAIT_IDLE, SL_GIVE_WAY_MS);
 	if (c == NULL)
 		c = slower(first_of(worker, SL_WAIT_REQUEST, SL_GIVE_WAY_MS), first_of(worker, SL_WAIT_WRITE, SL_GIVE_WAY_MS));
+	if (c == NULL) /* last: whoever floods a server should not be rid of those who watch */
+		c = first_of(worker, SL_WAIT_STREAM, SL_GIVE_WAY_MS);
 	if (c == NULL)
 		return false;
 	sl_connection_close(c);
@@ -66,7 +69,7 @@ bool sl_evict_for_room(struct sl_worker *worker, struct sl_connection *c, size_t
 			next = other->after;
 			if (now_of(worker) - other->since_ms < SL_GIVE_WAY_MS)
 				break;
-			if (other != c && other->input_capacity + other->unsent_len != 0)
+			if (other != c && other->input_capacity + other->unsent_len + other->held_bytes != 0)
 				sl_connection_close(other);
 		}
 	}

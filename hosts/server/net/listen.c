@@ -193,11 +193,18 @@ static bool describe(struct sl_listener *listener, int fd, bool remove) {
 	return address.ss_family == AF_INET || address.ss_family == AF_INET6;
 }
 
-static bool refuse_public(struct sluice_error *error, const char *text) {
-	snprintf(error->text, sizeof error->text,
-	         "refusing to listen on %.60s: other hosts can reach it and the policy has no users; add users, listen on "
-	         "127.0.0.1 or unix:/path, or say unprotected: true there or --unprotected here",
-	         text);
+static bool refuse_public(struct sluice_error *error, const char *text, bool no_login) {
+	if (no_login)
+		snprintf(error->text, sizeof error->text,
+		         "refusing to listen on %.60s: other hosts can reach it and its protocol knows no login; listen on "
+		         "127.0.0.1 or unix:/path, or say tls: true in the policy, with a client-ca",
+		         text);
+	else
+		snprintf(
+			error->text, sizeof error->text,
+			"refusing to listen on %.60s: other hosts can reach it and the policy has no users; add users, listen on "
+			"127.0.0.1 or unix:/path, or say unprotected: true there or --unprotected here",
+			text);
 	return false;
 }
 
@@ -210,7 +217,7 @@ bool sl_listen(struct sl_listener *listener, const struct sl_listen_ask *ask, st
 		return false;
 	listener->loopback = is_loopback(&target.address);
 	if (ask->local_only && !listener->loopback)
-		return refuse_public(error, text);
+		return refuse_public(error, text, ask->no_login);
 	if (ask->only_look)
 		return true;
 	listener->fd = bind_and_listen(&target, ask->mode);

@@ -31,6 +31,7 @@ struct sl_listen_ask {
 	const char *option; /* the command line's name for it, such as "--resp", for messages */
 	uint32_t mode;      /* permissions of a unix socket, 0..0777; it never has others, not for an instant */
 	bool local_only;    /* an address that other hosts reach is refused */
+	bool no_login;      /* since its protocol knows none: users change nothing about that */
 	bool only_look;     /* everything but the socket: listener->fd stays -1 */
 };
 

@@ -19,3 +19,7 @@ struct sl_shared_policy *sl_shared_policy_hold(struct sl_shared_policy *shared) 
 	atomic_fetch_add_explicit(&shared->holders, 1, memory_order_relaxed);
 	return shared;
 }
+
+bool sl_shared_policy_is_mine(const struct sl_shared_policy *shared) {
+	return atomic_load_explicit(&shared->holders, memory_order_acquire) == 1; /* pairs with release */
+}

@@ -1,4 +1,4 @@
-/* Who waits for what. Every connection stands in one of four lists of its worker, at the end when it begins to wait, so
+/* Who waits for what. Every connection stands in one of five lists of its worker, at the end when it begins to wait, so
  * each list is in the order of its waits, and whoever has waited too long is at its front: no timer a connection, no
  * search, and a time-out that a reload changes applies at once.
  *
@@ -7,6 +7,7 @@
  *            or waits for its decisions: for as long as those take)
  *   WRITE    answers are not taken        since some last were sent connections.write     (or taken from the kernel)
  *   LINGER   our last word is said        since then                SL_LINGER_MS
+ *   STREAM   it follows decisions         since it began            for ever (streams.c)
  *
  * A peer that drips bytes does not move in its list: only a request that is whole, or answers that are taken, count. */
 #include "hosts/server/net/waits.h"

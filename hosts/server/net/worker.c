@@ -29,7 +29,10 @@ static void on_turn_end(uv_check_t *handle) {
 	struct sl_worker *worker = handle->data;
 	struct sl_worker_stats *stats = worker->context.stats;
 	sl_waits_publish(worker);
-	if (worker->answered[SL_TRANSPORT_RESP] + worker->answered[SL_TRANSPORT_HTTP] == 0)
+	uint64_t answered = 0;
+	for (int transport = 0; transport < SL_TRANSPORTS; transport++)
+		answered += worker->answered[transport];
+	if (answered == 0)
 		return;
 	sluice_ns now = sluice_store_now(worker->context.store), since = worker->context.now;
 	for (int transport = 0; transport < SL_TRANSPORTS; transport++) {
@@ -51,6 +54,7 @@ static void end_loop(struct sl_worker *worker) {
 	uv_close((uv_handle_t *)&worker->sweep, NULL);
 	sl_parking_close(&worker->parking);
 	sl_reloading_close(&worker->reloading);
+	sl_streams_close(&worker->streams);
 }
 
 static void close_all(struct sl_worker *worker) {
@@ -133,6 +137,14 @@ static void set_hand_over(struct sl_worker *worker, sl_hand_over_fn give, void *
 	hand_over_all(worker);
 }
 
+static void start_reddening(struct sl_worker *worker) {
+	worker->context.draining = true;
+	for (struct sl_connection *c = worker->connections, *next; c != NULL; c = next) {
+		next = c->next;
+		c->poke(c);
+	}
+}
+
 static void on_wake(uv_async_t *handle) {
 	struct sl_worker *worker = handle->data;
 	pthread_mutex_lock(&worker->lock);
@@ -148,7 +160,7 @@ static void on_wake(uv_async_t *handle) {
 	worker->drain = worker->redden = worker->change_hand_over = false;
 	pthread_mutex_unlock(&worker->lock);
 	if (redden)
-		worker->context.draining = true;
+		start_reddening(worker);
 	if (policy != NULL)
 		use_policy(worker, policy);
 	for (size_t i = 0; i < count; i++)
@@ -258,11 +270,14 @@ sluice_err sl_worker_init(struct sl_worker *worker, const struct sl_worker_optio
 	worker->context.parking = &worker->parking.remote;
 	sl_reloading_init(&worker->reloading, &worker->loop, options->shared);
 	worker->context.reloading = &worker->reloading.remote;
+	sl_streams_init(&worker->streams, &worker->loop, worker);
 	worker->context.policy = options->policy->policy;
 	worker->context.rows = options->policy->rows;
 	worker->context.shared = options->shared;
 	worker->context.stats = sl_stats_worker(options->shared->stats, options->number);
 	worker->context.top = options->shared->tops[options->number];
+	if (options->shared->tail != NULL)
+		worker->context.tail = sl_tail_source(options->shared->tail, options->number);
 	return SLUICE_OK;
 }
 

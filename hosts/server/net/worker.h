@@ -7,11 +7,13 @@
  *   crowd.c    how full it is, and who gives way               suspend.c     a door that waits for its decisions
  *   bounds.c   how many there are, in all and of an address    waits.c       who waits for what
  *   parcel.c   a connection as another process takes it over   evict.c       and for too long
- *   parking.c, reloading.c  what doors wait for here           input.c, wire.c, close.c */
+ *   parking.c, reloading.c  what doors wait for here           input.c, wire.c, close.c
+ *   streams.c  who follows decisions, and what he gets of them */
 #ifndef SL_WORKER_H
 #define SL_WORKER_H
 
 #include "hosts/server/net/arrival.h"
+#include "hosts/server/net/streams.h"
 #include "hosts/server/net/parking.h"
 #include "hosts/server/net/reloading.h"
 #include "hosts/server/net/shared_policy.h"
@@ -35,7 +37,7 @@ enum {
 typedef bool (*sl_hand_over_fn)(void *to, int fd, const char *parcel, size_t len);
 
 /* What connections wait in lists for, one list of each a worker, the longest wait first (waits.c). */
-enum sl_wait { SL_WAIT_IDLE, SL_WAIT_REQUEST, SL_WAIT_WRITE, SL_WAIT_LINGER, SL_WAITS };
+enum sl_wait { SL_WAIT_IDLE, SL_WAIT_REQUEST, SL_WAIT_WRITE, SL_WAIT_LINGER, SL_WAIT_STREAM, SL_WAITS };
 
 struct sl_wait_list {
 	struct sl_connection *first, *last;
@@ -49,6 +51,7 @@ struct sl_worker {
 	uv_check_t turn_end; /* its last answer is sent: the stats, what the worker publishes */
 	struct sl_parking parking;
 	struct sl_reloading reloading;
+	struct sl_streams streams;
 	uv_timer_t sweep;    /* runs while there are connections, or the worker drains */
 	struct sl_door_context context;
 	struct sl_buffer out;
@@ -95,6 +98,12 @@ struct sl_worker_options {
 SLUICE_MUST_USE sluice_err sl_worker_init(struct sl_worker *worker, const struct sl_worker_options *options);
 /* Frees it; its loop must have ended, or never have run. */
 void sl_worker_free(struct sl_worker *worker);
+
+/* Reads the clock for this turn, unless it was read: context.now. On the worker's thread. */
+static inline void sl_worker_read_clock(struct sl_worker *worker) {
+	if (worker->context.now == 0)
+		worker->context.now = sluice_store_now(worker->context.store);
+}
 
 /* From any thread: gives the worker a connection, whose descriptor it then owns; false when there is no memory. */
 bool sl_worker_give(struct sl_worker *worker, const struct sl_arrival *arrival);

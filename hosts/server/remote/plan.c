@@ -296,6 +296,8 @@ static uint32_t say_words(struct head_writer *w, enum sl_operation verb, uint32_
 	}
 	if (verb == SL_OP_CONFIRM)
 		say(w, SL_WORD_KEEP);
+	if (verb == SL_OP_INSPECT)
+		say(w, SL_WORD_EACH);
 	if (verb == SL_OP_BESIDE) {
 		say(w, SL_WORD_BESIDE);
 		w->words[w->count++] = identity(&w->text, head->id);

@@ -456,6 +456,12 @@ void sl_quota_slice_settle(struct sl_quota_slices *slices, uint64_t tag, sluice_
 		(void)order(l, 0, now);
 }
 
+void sl_quota_slice_look(struct sl_quota_slices *slices, uint64_t tag, uint32_t *left, uint32_t *spent) {
+	const struct sl_quota_slice *slice = find(slices, tag);
+	*left = slice != NULL ? slice->left : 0;
+	*spent = slice != NULL ? slice->spent : 0;
+}
+
 void sl_quota_slice_forget(struct sl_quota_slices *slices, uint64_t tag) {
 	struct sl_quota_slice *l = find(slices, tag);
 	if (l == NULL)

@@ -142,6 +142,9 @@ void sl_quota_slice_forget(struct sl_quota_slices *slices, uint64_t tag);
  * SLUICE_NEVER: after the next sl_quota_slice_take(). O(slices). */
 sluice_ns sl_quota_slices_tick(struct sl_quota_slices *slices, sluice_ns now);
 
+/* What there is of a counter's slice: to be had, and spent but not told yet; zeroes where there is none. */
+void sl_quota_slice_look(struct sl_quota_slices *slices, uint64_t tag, uint32_t *left, uint32_t *spent);
+
 /* How many there are; how many of their commands are under way, O(slices). */
 uint32_t sl_quota_slices_count(const struct sl_quota_slices *slices);
 uint32_t sl_quota_slices_under_way(const struct sl_quota_slices *slices);

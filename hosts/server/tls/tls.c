@@ -64,16 +64,16 @@ static int no_passphrase(char *into, int size, int for_writing, void *data) {
 	return 0;
 }
 
-/* HTTP/1.1 where it is offered; a client that offers only others gets the alert that says so. RESP has no name. */
+/* The door's protocol where it is offered; a client that offers only others gets the alert that says so. RESP has no
+ * name. */
 static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_len,
                            const unsigned char *offered, unsigned int offered_len, void *data) {
-	static const unsigned char ours[] = "\x08http/1.1";
+	const unsigned char *ours = SSL_get_app_data(ssl);
 	(void)data;
-	if (SSL_get_app_data(ssl) == NULL)
+	if (ours == NULL)
 		return SSL_TLSEXT_ERR_NOACK;
 	unsigned char *found = NULL;
-	if (SSL_select_next_proto(&found, chosen_len, ours, sizeof ours - 1, offered, offered_len) !=
-	    OPENSSL_NPN_NEGOTIATED)
+	if (SSL_select_next_proto(&found, chosen_len, ours, 1u + ours[0], offered, offered_len) != OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
 	*chosen = found;
 	return SSL_TLSEXT_ERR_OK;
@@ -236,15 +236,14 @@ void sl_tls_free(struct sl_tls *tls) {
 
 /* ---- sessions ---------------------------------------------------------------------------------------------------- */
 
-struct sl_tls_session *sl_tls_open(const struct sl_tls *tls, int fd, bool http) {
-	static char is_http;
+struct sl_tls_session *sl_tls_open(const struct sl_tls *tls, int fd, const char *alpn) {
 	SSL *ssl = SSL_new(context_of(tls));
 	if (ssl == NULL || SSL_set_fd(ssl, fd) != 1) {
 		SSL_free(ssl);
 		ERR_clear_error();
 		return NULL;
 	}
-	SSL_set_app_data(ssl, http ? &is_http : NULL);
+	SSL_set_app_data(ssl, (void *)(uintptr_t)alpn);
 	SSL_set_accept_state(ssl);
 	return (struct sl_tls_session *)ssl;
 }

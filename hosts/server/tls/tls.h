@@ -1,6 +1,6 @@
 /* TLS on sockets that never block: who serves (a certificate of ours, and whose clients are let in) and who calls (whom
  * we trust, and who we are). Version 1.2 and up, OpenSSL's defaults for everything that ages; no renegotiation, no
- * compression; tickets, but no sessions kept here. ALPN agrees on HTTP where the client asks. */
+ * compression; tickets, but no sessions kept here. ALPN agrees on what the door speaks where the client asks. */
 #ifndef SL_TLS_H
 #define SL_TLS_H
 
@@ -31,8 +31,9 @@ SLUICE_MUST_USE bool sl_tls_load_client(const struct sl_tls_files *files, struct
 void sl_tls_free(struct sl_tls *tls);
 
 /* Begins a session on a non-blocking socket, which stays the caller's. NULL: no memory. About 10 KiB each.
- *  http  may ALPN agree on HTTP/1.1? Else it is not answered */
-struct sl_tls_session *sl_tls_open(const struct sl_tls *tls, int fd, bool http);
+ *  alpn  the protocol that ALPN may agree on, its length in the first byte: "\x08http/1.1"; NULL: it is not answered.
+ *        Not copied */
+struct sl_tls_session *sl_tls_open(const struct sl_tls *tls, int fd, const char *alpn);
 /* The same for who calls. The peer's certificate has to be signed by whom we trust, and to be for `host`. */
 struct sl_tls_session *sl_tls_call(const struct sl_tls *tls, int fd, const char *host);
 /* Frees it without a word to the peer. NULL is fine. */

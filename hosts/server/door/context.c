@@ -1,0 +1,13 @@
+/* What the doors keep in a context, of whichever protocol. */
+#include "hosts/server/door/door.h"
+
+#include <stdlib.h>
+
+void sl_door_context_free(struct sl_door_context *context) {
+	free(context->resp);
+	free(context->spop);
+	free(context->grpc);
+	context->resp = NULL;
+	context->spop = NULL;
+	context->grpc = NULL;
+}
