@@ -174,18 +174,12 @@ bool sl_args_number(const char *text, uint64_t min, uint64_t max, uint64_t *valu
 }
 
 bool sl_args_size(const char *text, uint64_t *bytes) {
-	static const char *const units[] = {"", "KiB", "MiB", "GiB"};
 	size_t digits = strspn(text, "0123456789");
-	uint64_t number;
-	if (!sl_bytes_to_u64(sl_slice(text, digits), &number))
+	uint64_t number, unit = sl_size_unit(sl_str(text + digits));
+	if (unit == 0 || !sl_bytes_to_u64(sl_slice(text, digits), &number) || number > UINT64_MAX / unit)
 		return false;
-	for (unsigned i = 0; i < 4; i++) {
-		if (strcmp(text + digits, units[i]) == 0) {
-			*bytes = number << (10 * i);
-			return *bytes >> (10 * i) == number;
-		}
-	}
-	return false;
+	*bytes = number * unit;
+	return true;
 }
 
 bool sl_args_duration(const char *text, sluice_ns max, sluice_ns *ns) {

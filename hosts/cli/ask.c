@@ -76,17 +76,17 @@ void sl_ask_end(struct sl_cli_ask *ask) {
 	ask->here = NULL;
 }
 
-/* Connects; SL_GO_ON, or what to exit with after saying why. */
-static int reach(struct sl_cli_ask *ask) {
+int sl_ask_reach(struct sl_cli_ask *ask) {
 	struct sl_client_options options = ask->in_redis ? sl_redis_url_options(&ask->url, ask->server.ca) : ask->server;
 	struct sluice_error error;
 	if (ask->store != NULL && !ask->in_redis) {
 		ask->here = sl_store_open_existing(ask->verb, ask->store);
 		if (ask->here == NULL)
 			return SL_EXIT_FAILED;
-		if (sl_client_open_store(&ask->client, ask->here, &error))
+		if (sl_client_open_store(&ask->client, ask->here, ask->policy, &error))
 			return SL_GO_ON;
 		sluice_store_close(ask->here);
+		ask->here = NULL;
 		return sl_cli_fail(ask->verb, "%s", error.text);
 	}
 	if (sl_client_open(&ask->client, &options, &error))
@@ -127,7 +127,7 @@ int sl_ask_send(struct sl_cli_ask *ask) {
 	struct sluice_bytes words[2 + FIELDS_MAX + SL_REQUEST_WORDS_MAX];
 	char name[32], numbers[SL_FORM_FIELDS_MAX][24];
 	struct sluice_error error;
-	int status = reach(ask);
+	int status = sl_ask_reach(ask);
 	if (status != SL_GO_ON)
 		return status;
 	if (ask->in_redis)

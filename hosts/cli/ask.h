@@ -16,6 +16,7 @@ struct sl_cli_ask {
 	uint32_t given; /* words of the grammar, which stand alone: SL_SAYS() */
 	struct sl_client_options server;
 	const char *store;       /* NULL: a server */
+	const struct sluice_policy *policy; /* whose limits a store of this host has; NULL: none */
 	struct sl_redis_url url; /* of it, where it is a Redis */
 	bool in_redis;
 	bool peek, upto, next;
@@ -33,6 +34,9 @@ struct sl_cli_ask sl_ask_begin(const struct sl_verb *verb);
 
 /* What does not go together of the options; where to ask. SL_GO_ON, or what to exit with after saying why. */
 int sl_ask_check_place(struct sl_cli_ask *ask);
+
+/* Connects alone; as sl_ask_send(). */
+int sl_ask_reach(struct sl_cli_ask *ask);
 
 /* Connects, and sends ask->operation with what `ask` says. SL_GO_ON with ask->client to be read, and sl_ask_end(); or
  * what to exit with. */

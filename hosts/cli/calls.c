@@ -134,14 +134,14 @@ static int read_commit(struct sl_cli_ask *ask) {
 static int check_limits(const struct sl_cli_ask *ask) {
 	const struct sl_request *request = &ask->request;
 	const struct sluice_limit *not_reserved = NULL;
-	bool leases = false, distinct = false;
+	bool leases = request->named, distinct = false; /* of limits by name the server knows what can be asked */
 	for (int i = 0; i < request->limit_count; i++) {
 		leases |= sl_rule_has(&request->limits[i], SL_TAKES_LEASE);
 		distinct |= sl_rule_has(&request->limits[i], SL_TAKES_MEMBER);
-		if (not_reserved == NULL && sl_rule_lacks(&request->limits[i], SL_RESERVABLE))
+		if (not_reserved == NULL && request->names[i] == NULL && sl_rule_lacks(&request->limits[i], SL_RESERVABLE))
 			not_reserved = &request->limits[i];
 	}
-	if (ask->operation == SL_OP_CHECK && leases)
+	if (ask->operation == SL_OP_CHECK && leases && !request->named)
 		return sl_cli_misuse(ask->verb, "concurrency is acquired and released: sluice acquire");
 	if (ask->operation == SL_OP_ACQUIRE && !leases)
 		return sl_cli_misuse(ask->verb, "expected a limit such as 'concurrency 3 lease 1m' among them; without any it "

@@ -2,6 +2,7 @@
 #include "hosts/cli/cli.h"
 
 #include "base/text.h"
+#include "hosts/server/door/quota_files.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -131,6 +132,15 @@ size_t sl_cli_print_problems(FILE *to, const char *file, const struct sluice_pro
 		fputc('\n', to);
 	}
 	return count;
+}
+
+bool sl_cli_read_quotas(struct sluice_policy *policy, const char *path) {
+	struct sluice_problem problem;
+	const char *file;
+	if (sl_quota_files_read(policy, path, &file, &problem))
+		return true;
+	sl_cli_print_problems(stderr, file, &(struct sluice_problems){.list = &problem, .count = 1}, true);
+	return false;
 }
 
 const char *sl_cli_wait(char text[SL_WAIT_TEXT_MAX], int64_t ms) {

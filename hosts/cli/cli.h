@@ -63,6 +63,10 @@ int sl_cli_end(const struct sl_verb *verb, int status);
 /* Prints what is wrong with a policy file, a line each, FILE:LINE:COLUMN first. Returns how many lines. */
 size_t sl_cli_print_problems(FILE *to, const char *file, const struct sluice_problems *problems, bool warnings);
 
+/* Reads the files of overrides that a policy of this path names; false, with a line on standard error, where one of
+ * them can't be used. */
+SLUICE_MUST_USE bool sl_cli_read_quotas(struct sluice_policy *policy, const char *path);
+
 /* Reads a whole file (`-`: standard input) of at most `max` bytes into memory that the caller frees. False with errno
  * set: EFBIG for a longer one. */
 bool sl_cli_read_file(const char *path, size_t max, char **data, size_t *len);

@@ -199,9 +199,8 @@ static bool refuse(struct sluice_bytes text, bool is_error, struct sluice_error 
 	return false;
 }
 
-/* The next token of the answer, of one of two kinds; its text is borrowed until the next one is read. */
-static bool next(struct sl_client *client, struct sl_reply_token *token, enum sl_reply_kind kind,
-                 enum sl_reply_kind other, struct sluice_error *error) {
+/* Is a token one that was expected? Its text is borrowed until the next one is read. */
+static bool take(struct sl_client *client, struct sl_reply_token *token, uint32_t kinds, struct sluice_error *error) {
 	for (;;) {
 		const char *from = client->input + client->at;
 		size_t len = client->len - client->at;
@@ -213,10 +212,20 @@ static bool next(struct sl_client *client, struct sl_reply_token *token, enum sl
 			return false;
 		if (taken == 0 || token->aside)
 			continue;
-		return token->kind == kind || token->kind == other ||
+		return (kinds >> token->kind & 1) != 0 ||
 		       refuse(token->kind == SL_REPLY_ERROR ? token->text : sl_slice(from, (size_t)taken),
 		              token->kind == SL_REPLY_ERROR, error);
 	}
+}
+
+/* The next token of the answer, of one of two kinds. */
+static bool next(struct sl_client *client, struct sl_reply_token *token, enum sl_reply_kind kind,
+                 enum sl_reply_kind other, struct sluice_error *error) {
+	return take(client, token, 1u << kind | 1u << other, error);
+}
+
+bool sl_client_token(struct sl_client *client, struct sl_reply_token *token, struct sluice_error *error) {
+	return take(client, token, ~(1u << SL_REPLY_ERROR), error);
 }
 
 /* The secret leaves the environment here: nothing that runs later needs it. */

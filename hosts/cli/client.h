@@ -64,8 +64,10 @@ static inline void sl_client_begin(struct sl_client *client) {
  * unused); there is then nothing to close. */
 bool sl_client_open(struct sl_client *client, const struct sl_client_options *options, struct sluice_error *error);
 
-/* The same for a store that this process has open, and closes itself: it is answered as a server answers. */
-bool sl_client_open_store(struct sl_client *client, struct sluice_store *store, struct sluice_error *error);
+/* The same for a store that this process has open, and closes itself: it is answered as a server answers.
+ *  policy  whose limits it has; lives as long, NULL: none */
+bool sl_client_open_store(struct sl_client *client, struct sluice_store *store, const struct sluice_policy *policy,
+                          struct sluice_error *error);
 
 /* Closes the connection. */
 void sl_client_close(struct sl_client *client);
@@ -76,6 +78,8 @@ bool sl_client_send(struct sl_client *client, const struct sluice_bytes *words, 
 bool sl_client_send_bytes(struct sl_client *client, struct sluice_bytes bytes, struct sluice_error *error);
 /* Reads an integer, or the head of an aggregate: `type` is ':' or '*'. */
 bool sl_client_integer(struct sl_client *client, char type, int64_t *value, struct sluice_error *error);
+/* Reads the next token of an answer, of any kind but an error; its text is borrowed until the next is read. */
+bool sl_client_token(struct sl_client *client, struct sl_reply_token *token, struct sluice_error *error);
 /* Reads a string; its first `max` bytes are kept, *len of them; none of nil. */
 bool sl_client_string(struct sl_client *client, char *data, size_t max, size_t *len, struct sluice_error *error);
 

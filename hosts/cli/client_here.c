@@ -11,19 +11,23 @@
 
 struct sl_client_here {
 	struct sl_door_context context;
+	struct sluice_policy *none; /* without limits, where there is no other; NULL: there is */
 	void *state;
 	struct sl_buffer in, out;
 	size_t read; /* of `out` */
 };
 
-bool sl_client_open_store(struct sl_client *client, struct sluice_store *store, struct sluice_error *error) {
+bool sl_client_open_store(struct sl_client *client, struct sluice_store *store, const struct sluice_policy *policy,
+                          struct sluice_error *error) {
 	struct sl_client_here *here = calloc(1, sizeof *here);
-	struct sluice_policy *none = NULL;
 	sl_client_begin(client);
 	client->here = here;
-	if (here != NULL && sluice_policy_load(&none, sl_str("limits: []\n"), NULL) == SLUICE_OK) {
-		here->context = (struct sl_door_context){
-			.store = store, .policy = none, .connection_id = 1, .match_buffer = malloc(SLUICE_MATCH_BYTES_MAX)};
+	if (here != NULL &&
+	    (policy != NULL || sluice_policy_load(&here->none, sl_str("limits: []\n"), NULL) == SLUICE_OK)) {
+		here->context = (struct sl_door_context){.store = store,
+		                                         .policy = policy != NULL ? policy : here->none,
+		                                         .connection_id = 1,
+		                                         .match_buffer = malloc(SLUICE_MATCH_BYTES_MAX)};
 		here->state = here->context.match_buffer != NULL ? sl_door_resp.open(&here->context) : NULL;
 	}
 	if (here != NULL && here->state != NULL) {
@@ -43,7 +47,7 @@ void sl_client_here_end(struct sl_client *client) {
 		sl_door_resp.close(here->state);
 	sl_door_context_free(&here->context);
 	free(here->context.match_buffer);
-	sluice_policy_free((struct sluice_policy *)here->context.policy);
+	sluice_policy_free(here->none);
 	sl_buffer_free(&here->in);
 	sl_buffer_free(&here->out);
 	free(here);

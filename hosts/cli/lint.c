@@ -1,6 +1,8 @@
 /* lint: what is wrong with a policy file, all of it at once, as file:line:column, which editors jump to. */
 #include "hosts/cli/cli.h"
 #include "hosts/server/door/denied_files.h"
+#include "hosts/server/door/envoy_files.h"
+#include "hosts/server/door/quota_files.h"
 #include "policy/lint.h"
 
 #include <errno.h>
@@ -9,13 +11,15 @@
 #include <stdlib.h>
 
 struct lint {
-	const char *path;
+	const char *path, *envoy;
 	bool errors_only;
 };
 
 enum { SUMS_MAX = 20 };
 
 static const struct sl_option options[] = {
+	{"envoy", 0, "DIR", "in place of a policy: files of envoyproxy/ratelimit, of a folder or one",
+     SL_TEXT(offsetof(struct lint, envoy))},
 	{"errors-only", 0, NULL, "leave out warnings, and don't count them", SL_FLAG(offsetof(struct lint, errors_only))},
 };
 
@@ -42,9 +46,47 @@ static void print_sums(const char *file, const struct sluice_policy *policy) {
 static size_t print_denied(const char *path, struct sluice_policy *policy) {
 	struct sluice_problem problem;
 	const char *file;
-	if (sl_denied_files_read(policy, path, &file, &problem))
+	if (sl_denied_files_read(policy, path, &file, &problem) && sl_quota_files_read(policy, path, &file, &problem))
 		return 0;
 	return sl_cli_print_problems(stdout, file, &(struct sluice_problems){.list = &problem, .count = 1}, true);
+}
+
+/* What the files of envoyproxy/ratelimit say: printed as it comes. */
+struct envoy_lint {
+	bool warnings;
+	size_t shown;
+};
+
+static void print_envoy(void *to, const char *file, const struct sluice_problems *problems) {
+	struct envoy_lint *lint = to;
+	lint->shown += sl_cli_print_problems(stdout, file, problems, lint->warnings);
+}
+
+/* How many problems the files have that a policy names, printed. */
+static size_t lint_files(const char *path, struct sluice_policy *policy, bool warnings) {
+	struct envoy_lint lint = {.warnings = warnings};
+	bool good = sl_envoy_files_read(policy, path, print_envoy, &lint);
+	return good ? lint.shown : lint.shown + 1;
+}
+
+static int lint_envoy(const struct sl_verb *verb, const char *config, bool errors_only) {
+	struct sluice_policy *policy;
+	if (strlen(config) > SL_ENVOY_PATH_BYTES_MAX)
+		return sl_cli_misuse(verb, "--envoy takes a path of at most %d bytes", SL_ENVOY_PATH_BYTES_MAX);
+	if (sl_policy_envoy_alone(&policy, config) != SLUICE_OK)
+		return sl_cli_fail(verb, "%s: no memory to read it", config);
+	int status = lint_files(config, policy, !errors_only) == 0 ? SL_EXIT_FINE : SL_EXIT_DENIED;
+	uint32_t files = sl_policy_envoy_files(policy), rules = sl_policy_envoy_count(policy);
+	if (status == SL_EXIT_FINE && rules == 0 && !errors_only) {
+		printf("%s:1:1: warning: there are no limits in %" PRIu32 " file%s: nobody is denied\n", config, files,
+		       files == 1 ? "" : "s");
+		status = SL_EXIT_DENIED;
+	} else if (status == SL_EXIT_FINE) {
+		printf("%s: fine, %" PRIu32 " limit%s in %" PRIu32 " file%s\n", config, rules, rules == 1 ? "" : "s", files,
+		       files == 1 ? "" : "s");
+	}
+	sluice_policy_free(policy);
+	return sl_cli_end(verb, status);
 }
 
 static int lint(const struct sl_verb *verb, const char *path, bool errors_only) {
@@ -62,14 +104,14 @@ static int lint(const struct sl_verb *verb, const char *path, bool errors_only) 
 	sluice_err err = sluice_policy_load(&policy, sl_slice(yaml, len), &problems);
 	size_t shown = sl_cli_print_problems(stdout, file, &problems, !errors_only);
 	if (err == SLUICE_OK)
-		shown += print_denied(file, policy);
+		shown += print_denied(file, policy) + lint_files(file, policy, !errors_only);
 	if (err == SLUICE_OK && !errors_only)
 		print_sums(file, policy);
 	int status = err != SLUICE_OK || shown != 0 ? SL_EXIT_DENIED : SL_EXIT_FINE;
 	if (err == SLUICE_E_MEMORY)
 		status = sl_cli_fail(verb, "%s: no memory to read it", file);
 	if (status == SL_EXIT_FINE) {
-		uint32_t count = sl_policy_limit_count(policy);
+		uint32_t count = sl_policy_limit_count(policy) + sl_policy_envoy_count(policy);
 		printf("%s: fine, %u limit%s\n", file, count, count == 1 ? "" : "s");
 	}
 	sluice_problems_free(&problems);
@@ -91,19 +133,29 @@ static int run_lint(const struct sl_verb *verb, int argc, char **argv) {
 	int status = sl_cli_read(verb, argc, argv, &asked, NULL);
 	if (status != SL_GO_ON)
 		return status;
+	if (asked.envoy != NULL && asked.path != NULL)
+		return sl_cli_misuse(verb, "a policy file or --envoy DIR, not both");
+	if (asked.envoy != NULL)
+		return lint_envoy(verb, asked.envoy, asked.errors_only);
 	return asked.path != NULL ? lint(verb, asked.path, asked.errors_only) : sl_cli_misuse(verb, "which policy file?");
 }
 
 const struct sl_verb sl_verb_lint = {
 	.name = "lint",
-	.usage = "lint FILE [--errors-only]",
+	.usage = "lint FILE [--errors-only]\n"
+			 "       sluice lint --envoy DIR [--errors-only]",
 	.summary = "Says what is wrong or doubtful in a policy file",
-	.text = "Each problem is one line, FILE:LINE:COLUMN: error|warning: TEXT; a policy with warnings alone loads.\n"
-			"`-` reads standard input. Exit status: 0 clean, 1 problems, 2 the file can't be read.\n"
-			"A note says from how many keys on limits below another ask for more than that one admits; it is no\n"
-			"problem, as not all may come at once.\n"
-			"A limit that an absent attribute switches off is a warning, unless it says `optional: true`.\n",
-	.examples = "  sluice lint examples/sluice.yaml\n",
+	.text =
+		"Each problem is one line, FILE:LINE:COLUMN: error|warning: TEXT; a policy with warnings alone loads.\n"
+		"`-` reads standard input. Exit status: 0 clean, 1 problems, 2 the file can't be read.\n"
+		"A note says from how many keys on limits below another ask for more than that one admits; it is no\n"
+		"problem, as not all may come at once.\n"
+		"The files that a policy names by `denied` and `overrides-from` are read, too, and said to be wrong in\n"
+		"their own lines. Those that it names by `envoy` are looked at as well; with --envoy DIR, those alone, in the\n"
+		"words of envoyproxy/ratelimit.\n"
+		"A limit that an absent attribute switches off is a warning, unless it says `optional: true`.\n",
+	.examples = "  sluice lint examples/sluice.yaml\n"
+				"  sluice lint --envoy /data/ratelimit/config\n",
 	SL_OPTIONS(options),
 	.word = take_file,
 	.run = run_lint,

@@ -21,6 +21,12 @@ static int take_limit(const struct sl_verb *verb, struct sl_request *request, st
 	if (request->limit_count == SLUICE_ITEMS_MAX)
 		return sl_cli_misuse(verb, "more than %d limits", SLUICE_ITEMS_MAX);
 	struct sluice_limit *limit = &request->limits[request->limit_count];
+	static const char by_name[] = "policy:";
+	bool named = text.len >= sizeof by_name && memcmp(text.data, by_name, sizeof by_name - 1) == 0;
+	request->names[request->limit_count] = named ? text.data : NULL;
+	request->named |= named;
+	if (named)
+		text = sl_str("unlimited"); /* nothing is known of it here */
 	if (sluice_limit_parse(limit, text, &error) != SLUICE_OK) {
 		bool part = memchr(text.data, ' ', text.len) == NULL;
 		return sl_cli_misuse(verb, "limit '%.64s', column %u: %s%s", (const char *)text.data, error.column, error.text,
@@ -60,7 +66,7 @@ static void print_limit(const struct sl_request *request, int64_t index, bool al
 	}
 	sluice_limit_print(&request->limits[index], text);
 	printf("%-10s %s %s %s\n", allowed ? "allowed" : "denied", (const char *)request->items[index].key.data,
-	       allowed ? "under" : "by", text);
+	       allowed ? "under" : "by", request->names[index] != NULL ? request->names[index] : text);
 }
 
 void sl_request_print_wait(const char *name, int64_t ms) {
@@ -75,6 +81,10 @@ void sl_request_print_wait(const char *name, int64_t ms) {
 
 void sl_request_print(const struct sl_request *request, int64_t index, const int64_t answer[SL_ANSWER_LEN]) {
 	print_limit(request, index, answer[SL_ANSWER_ALLOWED] != 0);
+	sl_request_print_figures(answer);
+}
+
+void sl_request_print_figures(const int64_t answer[SL_ANSWER_LEN]) {
 	printf("%-10s %" PRId64 " of %" PRId64 "\n", "remaining", answer[SL_ANSWER_REMAINING], answer[SL_ANSWER_QUOTA]);
 	if (answer[SL_ANSWER_ALLOWED] == 0)
 		sl_request_print_wait("retry", answer[SL_ANSWER_RETRY]);

@@ -13,6 +13,8 @@ struct sl_request {
 	struct sluice_limit limits[SLUICE_ITEMS_MAX];
 	struct sluice_item items[SLUICE_ITEMS_MAX]; /* the same with the keys that they count for */
 	int limit_count;
+	const char *names[SLUICE_ITEMS_MAX]; /* of limits given as policy:NAME, whose numbers the server knows; else NULL */
+	bool named;                          /* some are */
 };
 
 /* An answer, as SLUICE.CHECK orders its integers; waits in ms, -1 for never. */
@@ -36,6 +38,9 @@ int sl_request_read(const struct sl_verb *verb, struct sl_request *request);
 
 /* Prints an answer for people. `index` names the limit that decided; -1 where none applied. */
 void sl_request_print(const struct sl_request *request, int64_t index, const int64_t answer[SL_ANSWER_LEN]);
+
+/* The same without its first line. */
+void sl_request_print_figures(const int64_t answer[SL_ANSWER_LEN]);
 
 /* "NAME   in 3 s (3000 ms)", "now" or "never". */
 void sl_request_print_wait(const char *name, int64_t ms);

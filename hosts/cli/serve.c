@@ -11,7 +11,7 @@ struct serve {
 };
 #define TO(field) offsetof(struct serve, field)
 
-enum { CONFIG, RESP, HTTP, THREADS, DRAIN, UNPROTECTED, CHECK_CONFIG };
+enum { CONFIG, RESP, HTTP, GRPC, SPOP, THREADS, DRAIN, UNPROTECTED, CHECK_CONFIG };
 
 static const struct sl_option options[] = {
 	[CONFIG] = {"config", 'c', "FILE", "the policy; it is read again when it changes, and at SIGHUP",
@@ -19,8 +19,13 @@ static const struct sl_option options[] = {
 	[RESP] = {"resp", 0, "ADDR",
               "where to speak the Redis protocol, instead of where the policy says;\n"
               "127.0.0.1:7379, [::1]:7379 or unix:/path; port 0 picks a free one",
-              SL_TEXT(TO(server.listen_resp))},
-	[HTTP] = {"http", 0, "ADDR", "where to speak HTTP, likewise (127.0.0.1:7380)", SL_TEXT(TO(server.listen_http))},
+              SL_TEXT(TO(server.listen[SL_LISTEN_RESP]))},
+	[HTTP] = {"http", 0, "ADDR", "where to speak HTTP, likewise (127.0.0.1:7380)",
+              SL_TEXT(TO(server.listen[SL_LISTEN_HTTP]))},
+	[GRPC] = {"grpc", 0, "ADDR", "where to speak gRPC to Envoy, likewise; nowhere unless it is said",
+              SL_TEXT(TO(server.listen[SL_LISTEN_GRPC]))},
+	[SPOP] = {"spop", 0, "ADDR", "where to speak SPOP to HAProxy, on this host; nowhere unless it is said",
+              SL_TEXT(TO(server.listen[SL_LISTEN_SPOP]))},
 	[THREADS] = {"threads", 0, "N", "how many threads serve; as the policy says, else one a core",
                  SL_NUMBER(TO(server.threads), 1, SL_THREADS_MAX)},
 	[DRAIN] = {"drain", 0, "TIME",
@@ -48,9 +53,9 @@ static int run_serve(const struct sl_verb *verb, int argc, char **argv) {
 
 const struct sl_verb sl_verb_serve = {
 	.name = "serve",
-	.usage =
-		"serve [-c FILE] [--resp ADDR] [--http ADDR] [--threads N] [--drain TIME] [--unprotected] [--check-config]",
-	.summary = "Serves decisions over the Redis protocol and HTTP until SIGTERM",
+	.usage = "serve [-c FILE] [--resp ADDR] [--http ADDR] [--grpc ADDR] [--spop ADDR] [--threads N]\n"
+			 "      [--drain TIME] [--unprotected] [--check-config]",
+	.summary = "Serves decisions over the Redis protocol, HTTP, gRPC and SPOP until SIGTERM",
 	.text = "Without a policy it serves what needs none: SLUICE.CHECK, POST /v1/check and the like, which carry\n"
 			"their limits with them.\n\n"
 			"SIGTERM ends it, answering what has arrived. SIGHUP reloads the policy; one with errors is rejected, and\n"

@@ -3,6 +3,7 @@
  * fill real ones and compare. */
 #include "hosts/cli/size.h"
 
+#include "algo/hll.h"
 #include "algo/step.h"
 #include "base/math.h"
 #include "policy/lint.h"
@@ -35,8 +36,6 @@ enum {
 	HASH_PACKED = 22,
 	HASH_PACKED_MAX = 510,
 	HASH_ENTRY = 96,
-	/* members that are estimated: 4,096 registers of a sliding HyperLogLog, beside those that are known */
-	ESTIMATE_BYTES = 216 * 1024,
 };
 
 /* Charges, cells or seats of a counter that is used up. */
@@ -46,8 +45,9 @@ static uint64_t entries_of(const struct sluice_limit *limit) {
 	return sl_rule_has(limit, SL_TAKES_MEMBER) ? sl_min(limit->quota, SL_EXACT_MEMBERS) : limit->quota;
 }
 
-static bool is_estimated(const struct sluice_limit *limit) {
-	return sl_rule_has(limit, SL_TAKES_MEMBER) && limit->quota > SL_EXACT_MEMBERS;
+/* Members that are estimated: the registers of a sliding HyperLogLog, beside the members that are known. */
+static uint64_t estimate_bytes(const struct sluice_limit *limit) {
+	return sl_rule_estimates(limit) ? sl_hll_bytes(sl_rule_register_bits(limit)) : 0;
 }
 
 static uint64_t script_bytes(const struct sluice_limit *limit) {
@@ -70,7 +70,7 @@ static void fill_theirs(const struct sluice_limit *limit, struct sl_size *size) 
 		size->theirs_called = "sorted set";
 	} else if (sl_rule_has(limit, SL_HAS_WINDOWS)) {
 		/* a fixed window is forgotten when it is over; a sliding one needs the one before */
-		bool slides = sl_step_most(limit) < 2 * (uint64_t)limit->quota;
+		bool slides = !sl_step_goes_at_once(limit);
 		size->theirs = slides ? 2 * STRING_KEY : STRING_KEY;
 		size->theirs_called = slides ? "two strings" : "string";
 	} else if (sl_rule_has(limit, SL_DRAINS)) {
@@ -89,12 +89,12 @@ struct sl_size sl_size_of(const struct sluice_limit *limit) {
 		size.module = sl_rule_has(limit, SL_DRAINS) ? MODULE_BUCKET : MODULE_KEY;
 		size.script = limit->calendar == SLUICE_CALENDAR_NONE ? SCRIPT_KEY : 0;
 	} else {
-		bytes += is_estimated(limit) ? ESTIMATE_BYTES : 0;
+		bytes += estimate_bytes(limit);
 		/* up to an eighth more, so that not each charge makes it longer; and gaps between blocks */
 		size.blocks = (bytes + bytes / 8 + BLOCK_UNIT) / BLOCK_UNIT * BLOCK_UNIT;
 		size.blocks += size.blocks / 4;
 		size.module = MODULE_BLOCK + bytes + bytes / 16;
-		size.script = is_estimated(limit) ? 0 : script_bytes(limit);
+		size.script = sl_rule_estimates(limit) ? 0 : script_bytes(limit);
 	}
 	fill_theirs(limit, &size);
 	return size;

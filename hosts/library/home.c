@@ -196,8 +196,8 @@ static void attach(struct sl_home *home, void *memory) {
 	home->store.find_written = find_written;
 }
 
-static void *format_private(uint64_t bytes, uint32_t percent) {
-	void *memory = sl_map_private(bytes);
+static void *format_private(uint64_t bytes, uint32_t percent, bool pretouch) {
+	void *memory = sl_map_private(bytes, pretouch);
 	uint64_t secret[2];
 	if (memory == NULL)
 		return NULL;
@@ -208,7 +208,8 @@ static void *format_private(uint64_t bytes, uint32_t percent) {
 }
 
 sluice_err sl_home_make_private(struct sl_home *home, const struct sl_opening *opening) {
-	void *memory = format_private(opening->bytes != 0 ? opening->bytes : SL_HOME_BYTES_DEFAULT, opening->percent);
+	void *memory = format_private(opening->bytes != 0 ? opening->bytes : SL_HOME_BYTES_DEFAULT, opening->percent,
+	                              opening->pretouch);
 	if (memory == NULL)
 		return sl_opening_fail(opening, SLUICE_E_MEMORY, "the system gave no memory for the store");
 	attach(home, memory);

@@ -18,6 +18,7 @@ struct sl_opening {
 	const char *path; /* of a file, shared memory's too; NULL for private memory */
 	bool shared;
 	bool existing;
+	bool pretouch;
 	uint32_t mode;
 	uint32_t percent;
 	uint64_t bytes; /* a multiple of a page; 0: as it comes */

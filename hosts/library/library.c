@@ -1,8 +1,10 @@
 /* The library as a host: stores in their three homes, and the simple call with the store's own clock. Everything else
  * that sluice.h offers is the core's and the policy's as it stands. */
+#include "base/math.h"
 #include "base/out.h"
 #include "hosts/library/registry.h"
 #include "os/clock.h"
+#include "os/map.h"
 #include "os/zone.h"
 #include "store/scan.h"
 #include "store/walk.h"
@@ -12,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SHARED_NAME_MAX = 200 };
+enum { SHARED_NAME_MAX = 200, HUGE_PAGE_BYTES = 2 << 20 };
 #define SHARED_PREFIX "/dev/shm/sluice-" /* where shm_open() puts "/sluice-NAME" */
 
 struct shared_path {
@@ -61,6 +63,7 @@ static sluice_err check_options(struct sl_opening *opening, const struct sluice_
 	opening->path = options->shared != NULL ? path->text : options->file;
 	opening->shared = options->shared != NULL;
 	opening->existing = options->existing;
+	opening->pretouch = options->pretouch;
 	opening->mode = options->mode != 0 ? options->mode : 0600;
 	opening->percent = options->blocks_percent != 0 ? options->blocks_percent : SL_BLOCKS_PERCENT_DEFAULT;
 	opening->bytes = bytes - bytes % SL_PAGE_BYTES;
@@ -101,6 +104,18 @@ sluice_err sluice_store_forget(const char *shared, struct sluice_error *error) {
 	if (!shared_path_of(shared, &path) || errno == ENOENT)
 		return sl_opening_fail(&opening, SLUICE_E_NONE, "there is no shared memory of that name");
 	return sl_opening_fail(&opening, SLUICE_E_SYSTEM, "%s: %s", path.text, strerror(errno));
+}
+
+uint64_t sluice_store_pretouch(struct sluice_store *store, uint64_t from, uint64_t bytes) {
+	const struct sl_home *home = sl_home_of(store);
+	if (home == NULL || home->fd >= 0 || from >= store->arena_bytes)
+		return 0;
+	unsigned char *memory = (unsigned char *)store->header + from;
+	uint64_t left = store->arena_bytes - from;
+	uint64_t end = (uintptr_t)memory + sl_min(bytes, left);
+	uint64_t now = sl_min(end + (HUGE_PAGE_BYTES - end % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES - (uintptr_t)memory, left);
+	sl_map_touch(memory, now);
+	return now == left ? 0 : from + now;
 }
 
 sluice_ns sluice_store_now(const struct sluice_store *store) {

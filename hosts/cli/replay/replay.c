@@ -215,7 +215,7 @@ static int load_policy(struct sl_replay *replay, const char *path) {
 		sl_cli_print_problems(stderr, path, &problems, true);
 	sluice_problems_free(&problems);
 	free(yaml);
-	if (err != SLUICE_OK)
+	if (err != SLUICE_OK || !sl_cli_read_quotas(replay->policy, path))
 		return sl_cli_fail(replay->verb, "%s: not replayed with this policy", path);
 	replay->ipv6_prefix = sl_policy_settings(replay->policy)->ipv6_prefix;
 	replay->limit_count = sl_policy_limit_count(replay->policy);
@@ -224,8 +224,8 @@ static int load_policy(struct sl_replay *replay, const char *path) {
 
 /* Does any limit of a policy, or override, have a trait? */
 static bool policy_has(const struct sl_replay *replay, uint32_t position, enum sl_trait trait) {
-	const struct sluice_limit *variants[SL_POLICY_OVERRIDES_MAX + 1];
-	uint32_t count = sl_policy_limit_variants(replay->policy, position, variants, SL_POLICY_OVERRIDES_MAX + 1);
+	const struct sluice_limit *variants[SL_POLICY_VARIANTS_MAX];
+	uint32_t count = sl_policy_limit_variants(replay->policy, position, variants, SL_POLICY_VARIANTS_MAX);
 	for (uint32_t i = 0; i < count; i++)
 		if (sl_rule_has(variants[i], trait))
 			return true;
@@ -285,6 +285,9 @@ static int open_store(struct sl_replay *replay) {
 static int open_replay(struct sl_replay *replay) {
 	const struct sl_replay_options *options = replay->options;
 	replay->ipv6_prefix = 64;
+	replay->wanted = SL_REPLAY_ALL; /* a policy may name any */
+	if (options->policy_file == NULL)
+		replay->wanted = sl_replay_key_wants(&options->key) | (options->has_member ? 1u << options->member : 0);
 	replay->limit_count = options->limit_count;
 	replay->tells_cost = options->reserves || options->upto;
 	if (options->policy_file != NULL &&
@@ -296,7 +299,8 @@ static int open_replay(struct sl_replay *replay) {
 	replay->batch = sl_replay_batch_open();
 	if (replay->limits == NULL || replay->batch == NULL ||
 	    !sl_replay_stats_open(&replay->stats, SL_REPLAY_STATS_SLOTS_MAX, SL_REPLAY_STATS_TEXT_MAX) ||
-	    !sl_replay_stats_open(&replay->shadows, SL_REPLAY_STATS_SLOTS_MAX, SL_REPLAY_STATS_TEXT_MAX))
+	    !sl_replay_stats_open(&replay->shadows, SL_REPLAY_STATS_SLOTS_MAX, SL_REPLAY_STATS_TEXT_MAX) ||
+	    !sl_replay_stats_open(&replay->tried, SL_REPLAY_STATS_SLOTS_MAX, SL_REPLAY_STATS_TEXT_MAX))
 		return sl_cli_fail(replay->verb, "no memory");
 	return sl_replay_audit_open(replay);
 }
@@ -311,6 +315,7 @@ static int close_replay(struct sl_replay *replay) {
 	sl_replay_audit_close(replay);
 	sl_replay_stats_close(&replay->stats);
 	sl_replay_stats_close(&replay->shadows);
+	sl_replay_stats_close(&replay->tried);
 	sl_replay_pendings_close(&replay->pendings);
 	sl_replay_batch_close(replay->batch);
 	free(replay->limits);

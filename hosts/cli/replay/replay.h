@@ -46,9 +46,9 @@ struct sl_replay_options {
 	uint32_t via; /* enum sl_redis_via */
 };
 
-/* How one limit fared. */
+/* How one limit fared, and its candidate. */
 struct sl_replay_limit {
-	uint64_t requests, denied;
+	uint64_t requests, denied, tried, candidate_denied;
 };
 
 /* One line that could not be read. */
@@ -76,10 +76,12 @@ struct sl_replay {
 	struct sl_replay_redis *redis;
 	struct sluice_policy *policy; /* NULL: the options' limits */
 	uint32_t ipv6_prefix;
+	uint32_t wanted; /* attributes that are looked at, as sl_replay_request_make() has them */
 	struct sl_replay_batch *batch;
 	struct sl_replay_audit *audit; /* NULL without --audit */
 	struct sl_replay_stats stats;   /* of limits that are enforced */
 	struct sl_replay_stats shadows; /* of those that are observed: who would have been denied */
+	struct sl_replay_stats tried;   /* of candidates: the same */
 	struct sl_replay_limit *limits; /* by position in the policy, or among the options' */
 	uint32_t limit_count;
 	struct sl_replay_pendings pendings;

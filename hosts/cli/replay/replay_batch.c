@@ -15,6 +15,7 @@
 
 #include "hosts/cli/replay/replay_read.h"
 #include "hosts/server/door/admission.h"
+#include "hosts/server/door/call_outcome.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -139,8 +140,12 @@ static sluice_ns later(sluice_ns time, sluice_ns wait) {
 	return wait < SLUICE_NEVER - time ? time + wait : SLUICE_NEVER;
 }
 
+static bool is_candidate(const struct sluice_item *item) {
+	return item->observed == SLUICE_TRIED;
+}
+
 static bool is_lease(const struct sluice_item *item) {
-	return sl_rule_has(item->limit, SL_TAKES_LEASE);
+	return sl_rule_has(item->limit, SL_TAKES_LEASE) && !is_candidate(item);
 }
 
 static bool is_reserved(const struct sluice_item *item) {
@@ -206,6 +211,23 @@ static void say_costs(const struct sl_replay *replay, struct sluice_call *call, 
 		sl_admission_share_costs(call, items, costs, call->item_count);
 }
 
+/* The candidates of the request's limits, after these, as at the doors: they charge nothing, and cost what their limits
+ * do. Verdicts that somebody else gave say nothing of them. Returns how many items there are then. */
+static uint32_t add_candidates(const struct sl_replay *replay, struct sluice_item *items, uint32_t *positions,
+                               uint32_t count) {
+	const struct sluice_match *match = &replay->batch->match;
+	uint8_t of[SLUICE_ITEMS_MAX];
+	if (replay->policy == NULL || replay->options->judge != NULL)
+		return count;
+	SL_ASSERT(match->count == count);
+	count = sl_call_outcome_add_candidates(replay->policy, match, items, of);
+	for (uint32_t i = match->count; i < count; i++) {
+		items[i].cost = items[of[i - match->count]].cost;
+		positions[i] = positions[of[i - match->count]];
+	}
+	return count;
+}
+
 static int flush(struct sl_replay *replay);
 static int end_until(struct sl_replay *replay, sluice_ns time);
 
@@ -245,8 +267,9 @@ int sl_replay_add(struct sl_replay *replay, const struct sl_replay_request *requ
 	say_costs(replay, call, items, batch->positions + batch->item_count);
 	if (take_on(replay, request, items, batch->positions + batch->item_count, call, origin) != SL_GO_ON)
 		return SL_EXIT_FAILED;
+	call->item_count = add_candidates(replay, items, batch->positions + batch->item_count, count);
 	batch->count++;
-	batch->item_count += count;
+	batch->item_count += call->item_count;
 	return SL_GO_ON;
 }
 
@@ -265,13 +288,13 @@ static void print_decision(const struct sluice_decision *decision) {
 	fwrite(line, 1, sl_out_len(&out), stdout);
 }
 
-/* Counts a request for each different key of its limits that are enforced, or of those that are observed: a key is
- * denied where one of its own limits denied, not where another key's did. */
-static bool count_keys(struct sl_replay_stats *stats, const struct sluice_call *call, bool observed) {
+/* Counts a request for each different key of its limits that are enforced (0), of those that are SLUICE_OBSERVED, or of
+ * candidates (SLUICE_TRIED): a key is denied where one of its own limits denied, not where another key's did. */
+static bool count_keys(struct sl_replay_stats *stats, const struct sluice_call *call, int observed) {
 	for (uint32_t i = 0; i < call->item_count; i++) {
-		bool counted = (call->items[i].observed != 0) != observed, denied = false;
+		bool counted = call->items[i].observed != observed, denied = false;
 		for (uint32_t j = 0; j < call->item_count && !counted; j++) {
-			if ((call->items[j].observed != 0) != observed || !sl_bytes_equal(call->items[i].key, call->items[j].key))
+			if (call->items[j].observed != observed || !sl_bytes_equal(call->items[i].key, call->items[j].key))
 				continue;
 			counted = j < i;
 			denied |= !call->each[j].allowed;
@@ -294,10 +317,15 @@ static bool stats(struct sl_replay *replay, const struct sluice_call *call, cons
 	replay->admitted_cost += call->upto ? call->granted : call->merged.allowed ? origin->cost : 0;
 	replay->parts += call->upto && call->merged.allowed && call->granted < origin->cost;
 	for (uint32_t i = 0; i < call->item_count; i++) {
-		replay->limits[positions[i]].requests++;
-		replay->limits[positions[i]].denied += !call->each[i].allowed;
+		struct sl_replay_limit *limit = &replay->limits[positions[i]];
+		bool candidate = is_candidate(&call->items[i]), denied = !call->each[i].allowed;
+		limit->requests += !candidate;
+		limit->denied += !candidate && denied;
+		limit->tried += candidate;
+		limit->candidate_denied += candidate && denied;
 	}
-	return count_keys(&replay->stats, call, false) && count_keys(&replay->shadows, call, true);
+	return count_keys(&replay->stats, call, 0) && count_keys(&replay->shadows, call, SLUICE_OBSERVED) &&
+	       count_keys(&replay->tried, call, SLUICE_TRIED);
 }
 
 /* The first call of a batch that no store of this size has room for; count: none. */

@@ -19,14 +19,16 @@ const struct sl_replay_key sl_replay_key_default = {
 
 /* ---- a request ------------------------------------------------------------------------------------------------- */
 
-/* Which attributes have forms, and memory for each. */
-static struct sluice_bytes form(struct sl_replay_request *request, int i, struct sluice_bytes value,
-                                uint32_t ipv6_prefix) {
-	enum sl_attribute attribute = sl_attribute_find(sl_str(sl_replay_attribute_names[i]));
-	return sl_attribute_form(attribute, value, ipv6_prefix, request->forms[attribute]);
-}
+/* Which attributes have forms. */
+static const uint8_t attributes[SL_REPLAY_ATTRIBUTES] = {
+	[SL_REPLAY_IP] = SL_ATTRIBUTE_IP,
+	[SL_REPLAY_METHOD] = SL_ATTRIBUTE_METHOD,
+	[SL_REPLAY_PATH] = SL_ATTRIBUTE_PATH,
+	[SL_REPLAY_HOST] = SL_ATTRIBUTE_HOST,
+};
 
-void sl_replay_request_make(struct sl_replay_request *request, const struct sl_logline *line, uint32_t ipv6_prefix) {
+void sl_replay_request_make(struct sl_replay_request *request, const struct sl_logline *line, uint32_t wanted,
+                            uint32_t ipv6_prefix) {
 	const struct sluice_bytes said[SL_REPLAY_ATTRIBUTES] = {
 		[SL_REPLAY_IP] = line->ip,     [SL_REPLAY_METHOD] = line->method, [SL_REPLAY_PATH] = line->path,
 		[SL_REPLAY_HOST] = line->host, [SL_REPLAY_USER] = line->user,     [SL_REPLAY_STATUS] = line->status,
@@ -36,8 +38,11 @@ void sl_replay_request_make(struct sl_replay_request *request, const struct sl_l
 	request->cost = line->cost;
 	request->has_duration = line->has_duration;
 	request->duration = line->duration;
-	for (int i = 0; i < SL_REPLAY_ATTRIBUTES; i++)
-		request->values[i] = form(request, i, said[i], ipv6_prefix);
+	for (int i = 0; i < SL_REPLAY_ATTRIBUTES; i++) {
+		request->values[i] = (struct sluice_bytes){NULL, 0};
+		if (wanted >> i & 1)
+			request->values[i] = sl_attribute_form(attributes[i], said[i], ipv6_prefix, request->forms[attributes[i]]);
+	}
 }
 
 /* ---- --key ------------------------------------------------------------------------------------------------------ */
@@ -103,6 +108,13 @@ bool sl_replay_key_parse(struct sl_replay_key *key, const char *text, struct slu
 	}
 	key->bare = key->part_count == 1 && key->parts[0].count == 1;
 	return true;
+}
+
+uint32_t sl_replay_key_wants(const struct sl_replay_key *key) {
+	uint32_t wanted = 0;
+	for (int i = 0; i < SL_REPLAY_ATTRIBUTES; i++)
+		wanted |= (uint32_t)sl_replay_key_has(key, i) << i;
+	return wanted;
 }
 
 bool sl_replay_key_has(const struct sl_replay_key *key, enum sl_replay_attribute attribute) {

@@ -31,8 +31,10 @@ struct sl_replay_request {
 };
 
 /* Turns what a line says into what every door makes of it (policy/attribute.h), with IPv6 by its first `ipv6_prefix`
- * bits. */
-void sl_replay_request_make(struct sl_replay_request *request, const struct sl_logline *line, uint32_t ipv6_prefix);
+ * bits. Only attributes whose bits, 1 << enum sl_replay_attribute, are in `wanted`; the others are as if not said. */
+void sl_replay_request_make(struct sl_replay_request *request, const struct sl_logline *line, uint32_t wanted,
+                            uint32_t ipv6_prefix);
+enum { SL_REPLAY_ALL = (1 << SL_REPLAY_ATTRIBUTES) - 1 };
 
 /* A key as --key writes it: parts joined by ',', each the first of its '|' choices that the request has. */
 struct sl_replay_key {
@@ -55,6 +57,9 @@ int sl_replay_attribute(struct sluice_bytes name);
 
 /* Does any part of the key name this attribute? */
 bool sl_replay_key_has(const struct sl_replay_key *key, enum sl_replay_attribute attribute);
+
+/* The bits of all attributes that it names. */
+uint32_t sl_replay_key_wants(const struct sl_replay_key *key);
 
 /* Appends the key of a request; false, with nothing appended, where a part of it is absent. Needs at most
  * SL_REPLAY_KEY_BYTES_MAX bytes, and leaves a key of at most SLUICE_KEY_BYTES_MAX. */

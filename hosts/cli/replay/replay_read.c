@@ -40,7 +40,7 @@ static bool understand(struct reader *reader, struct sluice_bytes text) {
 		note_unreadable(reader, &error);
 		return false;
 	}
-	sl_replay_request_make(&replay->request, &line, replay->ipv6_prefix);
+	sl_replay_request_make(&replay->request, &line, replay->wanted, replay->ipv6_prefix);
 	reader->format = line.format;
 	return true;
 }

@@ -129,7 +129,7 @@ static void put_items(struct sl_replay_redis *redis, const struct sluice_call *c
 			put_word(redis, names[i]);
 		}
 		if (call->items[i].observed)
-			put_word(redis, "OBSERVED");
+			put_word(redis, call->items[i].observed == SLUICE_TRIED ? "TRIED" : "OBSERVED");
 		if (call->items[i].cost != 0) {
 			put_word(redis, "COST");
 			put_number(redis, call->items[i].cost);

@@ -102,6 +102,11 @@ static void print_limits(const struct sl_replay *replay) {
 		else if (shown != NULL && shown->canary != NULL)
 			printf(" (canary: denies %s alone)", shown->canary);
 		putchar('\n');
+		if (limit->tried == 0)
+			continue;
+		sluice_limit_print(&shown->candidate, text);
+		printf("  %10" PRIu64 "  %10" PRIu64 "  %s: candidate %s (denies nobody)\n", limit->candidate_denied,
+		       limit->tried, shown->name, text);
 	}
 }
 
@@ -172,6 +177,7 @@ void sl_replay_report(const struct sl_replay *replay) {
 		print_limits(replay);
 		print_worst(&replay->stats, replay->options->top, "worst keys");
 		print_worst(&replay->shadows, replay->options->top, "keys that observed limits would deny");
+		print_worst(&replay->tried, replay->options->top, "keys that candidates would deny");
 	}
 	sl_replay_audit_report(replay, to);
 	if (!replay->options->decisions)

@@ -1,8 +1,10 @@
-/* inspect: what a store holds, and whether it is whole; beside the processes that use it. */
+/* inspect: what a store holds, and whether it is whole, beside the processes that use it; what counters of a key hold,
+ * wherever they are. */
 #include "hosts/cli/store/inspect.h"
 
 #include "base/coarse.h"
 #include "hosts/cli/store/store_open.h"
+#include "hosts/cli/told.h"
 #include "hosts/library/torn.h"
 #include "store/scan.h"
 #include "store/walk.h"
@@ -17,7 +19,9 @@ struct inspect {
 #define TO(field) offsetof(struct inspect, field)
 
 static const struct sl_option options[] = {
-	{"store", 0, "FILE", "the store's file, or shared:NAME", SL_TEXT(TO(ask.store))},
+	{"store", 0, "STORE", "the store's file, or shared:NAME; for KEY LIMIT... a Redis as well:\n"
+     "redis://[USER@]HOST[:PORT][/PREFIX], rediss:// over TLS, or unix://[USER@]/PATH", SL_TEXT(TO(ask.store))},
+	SL_CLIENT_OPTIONS(TO(ask.server)),
 	{"json", 0, NULL, "for programs: JSON, with every figure as a whole number", SL_FLAG(TO(json))},
 	{"verify", 0, NULL, "check every structure; nobody else may have the store open", SL_FLAG(TO(verify))},
 };
@@ -52,19 +56,24 @@ static void inspect_store(const struct inspect *inspect, struct sluice_store *st
 
 /* Each limit tells of itself. */
 static bool tell_keys(struct inspect *inspect, struct sluice_error *error) {
-	const struct sl_request *request = &inspect->ask.request;
-	int64_t each[SLUICE_ITEMS_MAX][SL_ANSWER_LEN], count;
+	static struct sl_told told;
+	int64_t count;
 	if (!sl_client_integer(&inspect->ask.client, '*', &count, error))
 		return false;
-	for (int i = 0; i < request->limit_count; i++) {
-		if (!sl_ask_read_array(&inspect->ask, each[i], SL_ANSWER_LEN, 0, error))
+	for (int64_t i = 0; i < count; i++) {
+		if (!sl_told_read(&inspect->ask.client, &told, error))
 			return false;
-		each[i][SL_ANSWER_ALLOWED] &= 1; /* the bound that was met stands above it (proto/answer.h) */
+		if (i != 0)
+			puts(inspect->json ? "," : "");
+		if (inspect->json && i == 0)
+			putchar('[');
+		if (inspect->json)
+			sl_told_print_json(&told);
+		else
+			sl_told_print(&told);
 	}
 	if (inspect->json)
-		sl_inspect_print_keys_json(request, each);
-	else
-		sl_inspect_print_keys_text(request, each);
+		puts("]");
 	return true;
 }
 
@@ -103,24 +112,28 @@ static int take_word(const struct sl_verb *verb, void *to, const char *word) {
 }
 
 static int read_arguments(const struct sl_verb *verb, struct inspect *inspect, int argc, char **argv) {
+	struct sl_cli_ask *ask = &inspect->ask;
 	int status = sl_cli_read(verb, argc, argv, inspect, NULL);
+	bool keys = ask->request.word_count != 0;
 	if (status != SL_GO_ON)
 		return status;
-	if (inspect->ask.store == NULL)
-		return sl_cli_misuse(verb, "which store? --store FILE, or --store shared:NAME");
-	if (inspect->verify && (inspect->json || inspect->ask.request.word_count != 0))
+	if (ask->store == NULL && !keys)
+		return sl_cli_misuse(verb, "which store? --store FILE, or --store shared:NAME; or KEY LIMIT..., of a server");
+	if (inspect->verify && (inspect->json || keys))
 		return sl_cli_misuse(verb, "--verify looks at the whole store: leave out --json and KEY LIMIT...");
-	return inspect->ask.request.word_count == 0 ? SL_GO_ON : sl_request_read(verb, &inspect->ask.request);
+	status = sl_ask_check_place(ask);
+	if (status == SL_GO_ON && ask->in_redis && !keys)
+		return sl_cli_misuse(verb, "of a store in Redis it says what a key has: KEY LIMIT...; the rest is in its INFO");
+	return status == SL_GO_ON && keys ? sl_request_read(verb, &ask->request) : status;
 }
 
 static int run_inspect(const struct sl_verb *verb, int argc, char **argv) {
 	static struct inspect inspect;
-	inspect.ask = sl_ask_begin(verb);
-	inspect.ask.given = SL_SAYS(EACH);
+	inspect = (struct inspect){.ask = sl_ask_begin(verb)};
 	int status = read_arguments(verb, &inspect, argc, argv);
 	if (status != SL_GO_ON)
 		return status;
-	if (!inspect.verify && inspect.ask.request.word_count != 0)
+	if (inspect.ask.request.word_count != 0)
 		return inspect_keys(verb, &inspect);
 	uint64_t dropped = sl_store_name_is_shared(inspect.ask.store) ? UINT64_MAX : sl_torn_dropped(inspect.ask.store);
 	struct sluice_store *store = sl_store_open_existing(verb, inspect.ask.store);
@@ -137,17 +150,23 @@ static int run_inspect(const struct sl_verb *verb, int argc, char **argv) {
 
 const struct sl_verb sl_verb_inspect = {
 	.name = "inspect",
-	.usage = "inspect --store FILE [KEY LIMIT...] [--json] [--verify]",
-	.summary = "Says what a store holds, or what a key has left in it",
-	.text = "Walks the whole store beside the processes that use it, which wait for one bucket at most. With KEY\n"
-			"LIMIT... it says instead what each of these limits has left for the key, charging nothing; `KEY k`\n"
-			"between limits: those after it are of k. With --verify: exit status 0 when the store is whole, 1\n"
-			"when it is not, or when torn counters had to be dropped to make it so.\n",
+	.usage = "inspect --store FILE [--json] [--verify]\n"
+			 "       sluice inspect KEY LIMIT... [--json] [--server ADDR [--user NAME] [--tls [--ca FILE]] |\n"
+			 "                      --store STORE]",
+	.summary = "Says what a store holds, or what the counters of a key hold and when units return",
+	.text = "Without KEY it walks the whole store beside the processes that use it, which wait for one bucket at\n"
+			"most. With KEY LIMIT... it says of each of these limits what is left for the key, what counts, when\n"
+			"units return, penalties and what fronts hold, charging nothing; at a server, in a store, or in a Redis\n"
+			"with Sluice's module. `KEY k` between limits: those after it are of k. `policy:NAME` is a limit of the\n"
+			"server's policy. With --verify: exit status 0 when the store is whole, 1 when it is not, or when torn\n"
+			"counters had to be dropped to make it so.\n",
 	.examples = "  sluice inspect --store /var/lib/sluice/counters\n"
+				"  sluice inspect ip=192.0.2.7 policy:login\n"
 				"  sluice inspect --store shared:web user:1 10/1s 'sliding-log 20/1m' --json\n"
+				"  sluice inspect --store redis://10.0.0.7/rl: user:1 100/1m\n"
 				"  sluice inspect --store /var/lib/sluice/counters --verify\n",
 	SL_OPTIONS(options),
-	.operation = SL_OP_PEEK,
+	.operation = SL_OP_INSPECT,
 	.word = take_word,
 	.run = run_inspect,
 };

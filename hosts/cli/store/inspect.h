@@ -21,8 +21,4 @@ struct sl_inspection {
 void sl_inspect_print_text(const struct sl_inspection *inspection);
 void sl_inspect_print_json(const struct sl_inspection *inspection);
 
-/* Prints the counters of a request, by what each answers (with next_ms in the place of the index); likewise. */
-void sl_inspect_print_keys_text(const struct sl_request *request, const int64_t (*each)[SL_ANSWER_LEN]);
-void sl_inspect_print_keys_json(const struct sl_request *request, const int64_t (*each)[SL_ANSWER_LEN]);
-
 #endif

@@ -93,16 +93,6 @@ void sl_inspect_print_text(const struct sl_inspection *inspection) {
 	print_sizes(inspection);
 }
 
-void sl_inspect_print_keys_text(const struct sl_request *request, const int64_t (*each)[SL_ANSWER_LEN]) {
-	for (int i = 0; i < request->limit_count; i++) {
-		if (i != 0)
-			putchar('\n');
-		sl_request_print(request, i, each[i]);
-		if (each[i][SL_ANSWER_INDEX] != 0)
-			sl_request_print_wait("next unit", each[i][SL_ANSWER_INDEX]);
-	}
-}
-
 /* ---- for programs ---------------------------------------------------------------------------------------------- */
 
 static void put_string(const char *name, struct sluice_bytes text) {
@@ -166,21 +156,4 @@ void sl_inspect_print_json(const struct sl_inspection *inspection) {
 		if (inspection->sizes[i] != 0)
 			printf("%s\"%" PRIu64 "\":%" PRIu64, told++ == 0 ? "" : ",", (uint64_t)64 << i, inspection->sizes[i]);
 	printf("}}\n");
-}
-
-void sl_inspect_print_keys_json(const struct sl_request *request, const int64_t (*each)[SL_ANSWER_LEN]) {
-	char text[SLUICE_LIMIT_TEXT_MAX];
-	for (int i = 0; i < request->limit_count; i++) {
-		const int64_t *answer = each[i];
-		size_t len = sluice_limit_print(&request->limits[i], text);
-		printf(i == 0 ? "[{" : ",\n {");
-		put_string("key", request->items[i].key);
-		putchar(',');
-		put_string("limit", sl_slice(text, len));
-		printf(",\"allowed\":%s,\"quota\":%" PRId64 ",\"remaining\":%" PRId64 ",\"retry_after_ms\":%" PRId64
-		       ",\"reset_after_ms\":%" PRId64 ",\"delay_ms\":%" PRId64 ",\"next_after_ms\":%" PRId64 "}",
-		       answer[SL_ANSWER_ALLOWED] != 0 ? "true" : "false", answer[SL_ANSWER_QUOTA], answer[SL_ANSWER_REMAINING],
-		       answer[SL_ANSWER_RETRY], answer[SL_ANSWER_RESET], answer[SL_ANSWER_DELAY], answer[SL_ANSWER_INDEX]);
-	}
-	printf("]\n");
 }

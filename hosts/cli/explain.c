@@ -1,0 +1,371 @@
+/* sluice explain: from a request's attributes to its answer: which limits of the policy count, by which key, why the
+ * others don't, what each would answer and what its counter holds. One command, SLUICE.WHY, tells it; of a server, or,
+ * with -c FILE, of the server's own door in this process over a store of this host. Where the counters are in Redis
+ * that door tells the rules alone, and a node with the module what they hold. */
+#include "algo/merge.h"
+#include "hosts/cli/ask.h"
+#include "hosts/cli/explain_descriptor.h"
+#include "hosts/cli/explain_redis.h"
+#include "hosts/cli/store/store_open.h"
+#include "hosts/cli/told.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ATTRIBUTES_MAX = 256 };
+
+struct explain {
+	struct sl_cli_ask ask;
+	const char *config;
+	const char *domain, *descriptor; /* of a descriptor, in place of attributes */
+	bool json;
+	uint32_t cost;
+	int word_count;
+	struct sluice_bytes words[2 + 2 * ATTRIBUTES_MAX]; /* the command, the cost, then names and values */
+	struct sluice_policy *policy;                      /* of -c */
+	struct sluice_store *aside;                        /* stands for a store that nobody named: it holds nothing */
+	bool counters;                                     /* what counters hold is known */
+};
+#define TO(field) offsetof(struct explain, field)
+
+static const struct sl_option options[] = {
+	{"config", 'c', "FILE", "the policy, to explain it without a server", SL_TEXT(TO(config))},
+	{"store", 0, "STORE",
+     "with -c: the store's file, shared:NAME, or a Redis with the module (redis://[USER@]HOST\n"
+     "[:PORT][/PREFIX], rediss://, unix://), instead of the one that the policy names",
+     SL_TEXT(TO(ask.store))},
+	{"domain", 0, "NAME", "with -c: the domain of a descriptor", SL_TEXT(TO(domain))},
+	{"descriptor", 0, "KEY=VALUE,..",
+     "with -c: a descriptor's entries, in place of attributes: which rule of\n"
+     "envoyproxy/ratelimit's files it finds",
+     SL_TEXT(TO(descriptor))},
+	{"cost", 0, "N", "what the request costs where the policy does not say it, 1..4294967295 (1)",
+     SL_NUMBER(TO(cost), 1, UINT32_MAX)},
+	{"json", 0, NULL, "for programs: JSON, with every figure as a whole number", SL_FLAG(TO(json))},
+	SL_CLIENT_OPTIONS(TO(ask.server)),
+};
+
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
+
+static int take_word(const struct sl_verb *verb, void *to, const char *word) {
+	struct explain *explain = to;
+	const char *equals = strchr(word, '=');
+	if (equals == NULL || equals == word)
+		return sl_cli_misuse(verb, "'%.64s': expected an attribute, such as ip=192.0.2.7", word);
+	if ((size_t)(equals - word) > SLUICE_NAME_BYTES_MAX)
+		return sl_cli_misuse(verb, "the attribute name '%.16s...' has more than %d bytes", word, SLUICE_NAME_BYTES_MAX);
+	if (explain->word_count == 2 * ATTRIBUTES_MAX)
+		return sl_cli_misuse(verb, "more than %d attributes", ATTRIBUTES_MAX);
+	explain->words[2 + explain->word_count++] = sl_slice(word, (size_t)(equals - word));
+	explain->words[2 + explain->word_count++] = sl_str(equals + 1);
+	return SL_GO_ON;
+}
+
+static int load_policy(struct explain *explain) {
+	const struct sl_verb *verb = explain->ask.verb;
+	struct sluice_problems problems = {0};
+	char *yaml;
+	size_t len;
+	if (!sl_cli_read_file(explain->config, SL_POLICY_FILE_BYTES_MAX, &yaml, &len))
+		return sl_cli_fail(verb, "%s: %s", explain->config, strerror(errno));
+	sluice_err err = sluice_policy_load(&explain->policy, sl_slice(yaml, len), &problems);
+	if (err != SLUICE_OK)
+		sl_cli_print_problems(stderr, explain->config, &problems, false);
+	bool good = err == SLUICE_OK && sl_cli_read_quotas(explain->policy, explain->config);
+	sluice_problems_free(&problems);
+	free(yaml);
+	explain->ask.policy = explain->policy;
+	return good ? SL_GO_ON : SL_EXIT_FAILED;
+}
+
+/* The counters that belong to the policy's file: those of the store that it names, where that is on this host. */
+static void find_store(struct explain *explain) {
+	static char name[sizeof SL_STORE_SHARED + SLUICE_NAME_BYTES_MAX];
+	const struct sl_settings *settings = sl_policy_settings(explain->policy);
+	if (explain->ask.store == NULL && settings->store_file != NULL)
+		explain->ask.store = settings->store_file;
+	if (explain->ask.store == NULL && settings->store_shared != NULL) {
+		snprintf(name, sizeof name, SL_STORE_SHARED "%s", settings->store_shared);
+		explain->ask.store = name;
+	}
+}
+
+static int read_arguments(struct explain *explain, int argc, char **argv) {
+	struct sl_cli_ask *ask = &explain->ask;
+	int status = sl_cli_read(ask->verb, argc, argv, explain, NULL);
+	if (status != SL_GO_ON)
+		return status;
+	if ((explain->domain == NULL) != (explain->descriptor == NULL))
+		return sl_cli_misuse(ask->verb, "--domain and --descriptor go together");
+	if (explain->descriptor != NULL && (explain->word_count != 0 || explain->config == NULL || explain->json))
+		return sl_cli_misuse(ask->verb, "--descriptor goes with -c FILE, without attributes and without --json");
+	if (explain->word_count == 0 && explain->descriptor == NULL)
+		return sl_cli_misuse(ask->verb,
+		                     "which request? Its attributes, such as: sluice explain ip=192.0.2.7 path=/login");
+	if (explain->config == NULL && ask->store != NULL)
+		return sl_cli_misuse(ask->verb, "--store has no policy: give it by -c FILE as well");
+	if (explain->config != NULL && ask->server.server != NULL)
+		return sl_cli_misuse(ask->verb, "-c FILE or --server ADDR, not both: a server has its own policy");
+	return sl_ask_check_place(ask);
+}
+
+/* All limits of the policy. */
+struct story {
+	struct sl_told *list;
+	uint32_t count, shown; /* of them, those that count */
+	struct sluice_decision merged;
+	int32_t decider; /* in the list; -1: none */
+};
+
+/* ---- asking ----------------------------------------------------------------------------------------------------- */
+
+/* A store that holds nothing, where nobody knows what the counters hold: the rules are told all the same. */
+static int reach_aside(struct explain *explain) {
+	const struct sluice_store_options nothing = {.memory_bytes = 1 << 20};
+	struct sluice_error error;
+	if (sluice_store_open(&explain->aside, &nothing, &error) == SLUICE_OK &&
+	    sl_client_open_store(&explain->ask.client, explain->aside, explain->policy, &error))
+		return SL_GO_ON;
+	return sl_cli_fail(explain->ask.verb, "%s", error.text);
+}
+
+static int reach(struct explain *explain) {
+	int status = SL_GO_ON;
+	if (explain->config != NULL)
+		status = load_policy(explain);
+	if (status == SL_GO_ON && explain->config != NULL)
+		find_store(explain);
+	explain->counters = explain->config == NULL || explain->ask.store != NULL;
+	if (status != SL_GO_ON)
+		return status;
+	return explain->counters && !explain->ask.in_redis ? sl_ask_reach(&explain->ask) : reach_aside(explain);
+}
+
+/* A prefix of the URL, else that of the policy. SL_GO_ON, or what to exit with. */
+static int look_in_redis(struct explain *explain, struct story *story) {
+	struct sl_cli_ask there = {.verb = explain->ask.verb,
+	                           .store = explain->ask.store,
+	                           .in_redis = true,
+	                           .url = explain->ask.url,
+	                           .server = explain->ask.server};
+	struct sluice_attribute attributes[ATTRIBUTES_MAX];
+	const char *own = sl_policy_settings(explain->policy)->redis.prefix;
+	const char *prefix = there.url.prefix[0] != '\0' || own == NULL ? there.url.prefix : own;
+	size_t count = (size_t)explain->word_count / 2;
+	struct sluice_error error;
+	int status = sl_ask_reach(&there);
+	if (status != SL_GO_ON)
+		return status;
+	for (size_t i = 0; i < count; i++)
+		attributes[i] = (struct sluice_attribute){explain->words[2 + 2 * i], explain->words[3 + 2 * i]};
+	if (!sl_explain_in_redis(&there.client, explain->policy, prefix, attributes, count, story->list, story->count,
+	                         &error))
+		status = sl_ask_failed(&there, &error);
+	sl_ask_end(&there);
+	return status;
+}
+
+static bool send_request(struct explain *explain, struct sluice_error *error) {
+	char cost[16];
+	snprintf(cost, sizeof cost, "%" PRIu32, explain->cost);
+	explain->words[0] = sl_str("SLUICE.WHY");
+	explain->words[1] = sl_str(cost);
+	return sl_client_send(&explain->ask.client, explain->words, 2 + explain->word_count, error);
+}
+
+/* ---- telling ---------------------------------------------------------------------------------------------------- */
+
+static bool counts(const struct sl_told *told) {
+	return sl_told_number(told, "counts", 0) != 0;
+}
+
+static sluice_ns wait_of(const struct sl_told *told, const char *name) {
+	int64_t ms = sl_told_number(told, name, 0);
+	return ms < 0 ? SLUICE_NEVER : (sluice_ns)ms * 1000000;
+}
+
+/* As contract and doors merge: what all enforced limits say together. */
+static void merge(struct story *story) {
+	story->merged = sl_merge_nothing();
+	for (uint32_t i = 0; i < story->count; i++) {
+		const struct sl_told *told = &story->list[i];
+		struct sluice_decision one = {.allowed = sl_told_number(told, "allowed", 1) != 0,
+		                              .quota = (uint64_t)sl_told_number(told, "quota", 0),
+		                              .remaining = (uint32_t)sl_told_number(told, "remaining", 0),
+		                              .retry_after_ns = wait_of(told, "retry_after_ms"),
+		                              .reset_after_ns = wait_of(told, "reset_after_ms"),
+		                              .delay_ns = wait_of(told, "delay_ms")};
+		if (counts(told) && sl_told_number(told, "observed", 0) == 0)
+			sl_merge_add(&story->merged, &one, (int32_t)i);
+	}
+	story->decider = story->merged.index;
+}
+
+/* What nobody knows is not told: rules alone. */
+static void forget_counters(struct sl_told *told) {
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < told->number_count; i++)
+		if (strcmp(told->numbers[i].name, "cost") == 0 || strcmp(told->numbers[i].name, "observed") == 0 ||
+		    strcmp(told->numbers[i].name, "counts") == 0)
+			told->numbers[kept++] = told->numbers[i];
+	told->number_count = kept;
+	told->list_count = 0;
+}
+
+static bool read_story(struct explain *explain, struct story *story, struct sluice_error *error) {
+	int64_t count;
+	if (!sl_client_integer(&explain->ask.client, '*', &count, error))
+		return false;
+	if (count > SL_POLICY_LIMITS_MAX) {
+		snprintf(error->text, sizeof error->text, "the server tells of more limits than a policy has");
+		return false;
+	}
+	story->list = calloc((size_t)count + 1, sizeof *story->list);
+	if (story->list == NULL) {
+		snprintf(error->text, sizeof error->text, "no memory");
+		return false;
+	}
+	for (; story->count < (uint32_t)count; story->count++) {
+		struct sl_told *told = &story->list[story->count];
+		if (!sl_told_read(&explain->ask.client, told, error))
+			return false;
+		story->shown += counts(told);
+		if (!explain->counters || explain->ask.in_redis)
+			forget_counters(told);
+	}
+	return true;
+}
+
+static void print_verdict(const struct explain *explain, const struct story *story) {
+	char wait[SL_WAIT_TEXT_MAX];
+	int name = story->decider < 0 ? 0 : (int)story->list[story->decider].name.len;
+	if (!explain->counters)
+		printf("%" PRIu32 " of %" PRIu32 " limits count; %s, so what they would answer is not known\n", story->shown,
+		       story->count,
+		       sl_policy_settings(explain->policy)->redis.address_count == 0
+		           ? "no store was named"
+		           : "the store is a Redis, to be named by --store redis://HOST");
+	else if (story->merged.allowed)
+		printf("allowed: %" PRIu32 " of %" PRIu32 " limits count\n", story->shown, story->count);
+	else if (story->merged.retry_after_ns == SLUICE_NEVER)
+		printf("denied by %.*s, and always will be: the cost is above the quota\n", name,
+		       story->list[story->decider].name.data);
+	else
+		printf("denied by %.*s: allowed in %s\n", name, story->list[story->decider].name.data,
+		       sl_cli_wait(wait, sl_ns_to_ms_ceil(story->merged.retry_after_ns)));
+}
+
+static void print_text(const struct explain *explain, const struct story *story) {
+	print_verdict(explain, story);
+	for (uint32_t i = 0; i < story->count; i++) {
+		const struct sl_told *told = &story->list[i];
+		if (!counts(told))
+			continue;
+		printf("\n%.*s: ", (int)told->name.len, told->name.data);
+		sl_told_put_text(&told->why);
+		putchar('\n');
+		if (explain->counters)
+			sl_told_print(told);
+		else
+			sl_told_print_rule(told);
+	}
+	for (uint32_t i = 0, before = 0; i < story->count; i++) {
+		const struct sl_told *told = &story->list[i];
+		if (counts(told))
+			continue;
+		printf("%s%.*s does not count: ", before++ == 0 ? "\n" : "", (int)told->name.len, told->name.data);
+		sl_told_put_text(&told->why);
+		putchar('\n');
+	}
+}
+
+static void print_json(const struct explain *explain, const struct story *story) {
+	putchar('{');
+	if (explain->counters)
+		printf("\"allowed\":%s,\"limit\":\"%.*s\",\"retry_after_ms\":%" PRId64 ",",
+		       story->merged.allowed ? "true" : "false",
+		       story->decider < 0 ? 0 : (int)story->list[story->decider].name.len,
+		       story->decider < 0 ? "" : story->list[story->decider].name.data,
+		       sl_ns_to_ms_ceil(story->merged.retry_after_ns));
+	for (int others = 0; others < 2; others++) {
+		uint32_t told = 0;
+		printf(others ? ",\"others\":[" : "\"limits\":[");
+		for (uint32_t i = 0; i < story->count; i++) {
+			if (counts(&story->list[i]) != (others == 0))
+				continue;
+			printf(told++ == 0 ? "" : ",\n ");
+			sl_told_print_json(&story->list[i]);
+		}
+		putchar(']');
+	}
+	puts("}");
+}
+
+static int explain_request(struct explain *explain) {
+	struct sluice_error error;
+	struct story story = {.decider = -1};
+	int status = reach(explain);
+	if (status != SL_GO_ON)
+		return status;
+	if (!send_request(explain, &error) || !read_story(explain, &story, &error))
+		status = sl_ask_failed(&explain->ask, &error);
+	else if (explain->ask.in_redis)
+		status = look_in_redis(explain, &story);
+	if (status == SL_GO_ON) {
+		merge(&story);
+		(explain->json ? print_json : print_text)(explain, &story);
+		status = story.merged.allowed ? SL_EXIT_FINE : SL_EXIT_DENIED;
+	}
+	free(story.list);
+	sl_ask_end(&explain->ask);
+	return sl_cli_end(explain->ask.verb, status);
+}
+
+static int explain_any(struct explain *explain) {
+	if (explain->descriptor == NULL)
+		return explain_request(explain);
+	int status = load_policy(explain);
+	if (status != SL_GO_ON)
+		return status;
+	find_store(explain);
+	return sl_explain_descriptor(&explain->ask, explain->policy, explain->config, explain->domain, explain->descriptor);
+}
+
+static int run_explain(const struct sl_verb *verb, int argc, char **argv) {
+	static struct explain explain;
+	explain = (struct explain){.ask = sl_ask_begin(verb), .cost = 1};
+	int status = read_arguments(&explain, argc, argv);
+	if (status == SL_GO_ON)
+		status = explain_any(&explain);
+	if (explain.aside != NULL)
+		sluice_store_close(explain.aside);
+	sluice_policy_free(explain.policy);
+	return status;
+}
+
+const struct sl_verb sl_verb_explain = {
+	.name = "explain",
+	.usage = "explain NAME=VALUE... [--cost N] [--json] [--server ADDR [--user NAME] [--tls [--ca FILE]]]\n"
+			 "       sluice explain NAME=VALUE... -c FILE [--store STORE] [--cost N] [--json]\n"
+			 "       sluice explain -c FILE --domain NAME --descriptor KEY=VALUE,.. [--store STORE]",
+	.summary = "Says why a request gets its answer: which limits of the policy count, by which key, and why not others",
+	.text =
+		"The attributes are those that a request is decided by: ip=192.0.2.7 method=POST path=/login, and what the\n"
+		"policy's `attributes` name. Of each limit that counts it says by which override and key, what it answers,\n"
+		"and what its counter holds; of each other, what is missing. Nothing is charged. With -c FILE no server is\n"
+		"asked: the counters are those of the store that the file names, or of --store, also in a Redis with\n"
+		"Sluice's module; without either the rules are told alone. Exit status: 0 allowed, 1 denied, 2 no answer.\n"
+		"With --domain and --descriptor: which rule of envoyproxy/ratelimit's files a descriptor of Envoy's rate "
+        "limit\n"
+		"service finds, where it stands, and by which counter it is decided.\n",
+	.examples = "  sluice explain ip=192.0.2.7 method=POST path=/login\n"
+				"  sluice explain user=alice plan=pro path=/search --json --server 10.0.0.7:7379\n"
+				"  sluice explain -c examples/sluice.yaml user=alice ip=192.0.2.7 path=/\n"
+				"  sluice explain -c policy.yaml --store redis://10.0.0.7 ip=192.0.2.7 path=/login\n"
+				"  sluice explain -c policy.yaml --domain shop --descriptor path=/login,user=alice\n",
+	SL_OPTIONS(options),
+	.word = take_word,
+	.run = run_explain,
+};
