@@ -197,32 +197,36 @@ static int holders(struct RedisModuleCtx *context, struct RedisModuleString **ar
 
 /* ---- what counters hold ------------------------------------------------------------------------------------------ */
 
-/* What holds and slices take of a limit's counter, which is not in what was charged: `held` in all, and each slice. */
-static void reply_held(struct slr_request *request, uint32_t at, const struct sluice_inspection *told) {
-	const struct slr_call *call = request->call;
+/* What holds and slices take of a limit's counter, which is not in what was charged. */
+static struct sl_held_there held_of(const struct slr_call *call, uint32_t at, const struct sluice_inspection *told) {
 	sluice_ns clock = sl_max(call->asked.now, told->last_ns);
 	struct slr_counter scratch;
 	const struct slr_counter *counter =
 		slr_value_find(call->keys[call->key_of[at]].value, sl_identity_of(call->items[at].limit), &scratch);
 	const struct slr_holds *holds = counter != NULL ? slr_counter_holds(counter) : NULL;
-	uint32_t count = holds != NULL ? holds->count : 0, slices = 0;
-	uint64_t held = 0;
-	for (uint32_t i = 0; i < count; i++)
-		if (holds->list[i].end > clock) {
-			held += holds->list[i].cost;
-			slices += holds->list[i].lease;
-		}
-	put_text(request->context, sl_str("held"));
-	put_integer(request->context, (int64_t)held);
-	put_text(request->context, sl_str("slices"));
-	put_array(request->context, slices);
-	for (uint32_t i = 0; i < count; i++) {
-		if (holds->list[i].end <= clock || holds->list[i].lease == 0)
+	struct sl_held_there held = {.cost = 0};
+	for (uint32_t i = 0; holds != NULL && i < holds->count; i++) {
+		const struct slr_hold *hold = &holds->list[i];
+		if (hold->end <= clock)
 			continue;
-		put_array(request->context, 2);
-		put_integer(request->context, sl_inspection_ms(holds->list[i].end));
-		put_integer(request->context, holds->list[i].cost);
+		held.cost += hold->cost;
+		if (hold->lease == 0 || held.slice_count == SL_HELD_SLICES_MAX)
+			continue;
+		held.slices[held.slice_count].ends_ms = sl_inspection_ms(hold->end);
+		held.slices[held.slice_count++].cost = hold->cost;
 	}
+	return held;
+}
+
+static void reply_inspected(struct slr_request *request, uint32_t at, const struct sluice_inspection *told) {
+	const struct slr_call *call = request->call;
+	const struct sl_held_there held = held_of(call, at, told);
+	if ((request->command->given & SL_SAYS(EACH)) != 0) {
+		sl_inspection_put_figures(&sink, request->context, told, &held);
+		return;
+	}
+	sl_inspection_put(&sink, request->context, &call->asked.items[at], told, 2);
+	sl_held_put(&sink, request->context, &held);
 }
 
 static int inspect(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
@@ -244,10 +248,8 @@ static int inspect(struct RedisModuleCtx *context, struct RedisModuleString **ar
 	if (slr_request_decide(&request)) {
 		const struct sluice_call *asked = &request.call->asked;
 		put_array(context, asked->item_count);
-		for (uint32_t i = 0; i < asked->item_count; i++) {
-			sl_inspection_put(&sink, context, &asked->items[i], &told[i], 2);
-			reply_held(&request, i, &told[i]);
-		}
+		for (uint32_t i = 0; i < asked->item_count; i++)
+			reply_inspected(&request, i, &told[i]);
 	}
 	slr_keys_close(&request);
 	return SLR_REDIS_OK;

@@ -5,6 +5,7 @@
  *
  * How long the key is to be kept is told in wall time, since Redis expires by it; the instants of a counter are those
  * of a clock that nobody sets. */
+#include "algo/seats.h"
 #include "base/math.h"
 #include "hosts/redis/memory.h"
 #include "hosts/redis/part.h"
@@ -168,8 +169,9 @@ static uint32_t note_returned(struct slr_part *m, uint32_t from, sluice_ns insta
 	return ended;
 }
 
-/* All that has happened to a counter with a block, in the order in which loading has worked it out. */
-static void note_charges(const struct slr_call *call, struct slr_part *m, const struct slr_change *change) {
+/* All that has happened to a counter with a block, in the order in which loading has worked it out. `whole`: what this
+ * call charges is said by the counter as it is then. */
+static void note_charges(const struct slr_call *call, struct slr_part *m, const struct slr_change *change, bool whole) {
 	uint32_t returned = 0;
 	for (uint32_t i = 0; i < m->ended; i++) {
 		const struct slr_hold *hold = &m->holds->list[i];
@@ -181,7 +183,7 @@ static void note_charges(const struct slr_call *call, struct slr_part *m, const 
 	note_returned(m, returned, m->clock);
 	if (change->correction != NULL)
 		slr_effect_correct(&m->key->effects, m->identity, change->correction, 1);
-	if (change->charge == 0)
+	if (change->charge == 0 || whole)
 		return;
 	if (change->counted)
 		slr_effect_count(&m->key->effects, m->identity, call->asked.now, change->charge, m->cell.limit->quota);
@@ -264,10 +266,13 @@ static void commit_in_place(const struct slr_call *call, struct slr_part *m, con
                             int64_t until_ms) {
 	struct slr_counter *counter;
 	void *fresh;
-	bool holds_changed;
+	bool holds_changed, whole;
 	charge(call, m, change, &fresh);
+	/* a replica that is told of the charge alone would begin a sketch of as many registers as are usual */
+	whole = fresh != NULL && sl_rule_has(m->cell.limit, SL_TAKES_MEMBER) &&
+	        sl_seats_have_registers(m->cell.counter.block, m->cell.counter.block_bytes);
 	if (call->heard && sl_rule_has(m->cell.limit, SL_HAS_BLOCK))
-		note_charges(call, m, change);
+		note_charges(call, m, change, whole);
 	counter = slr_value_open(&m->key->value, m->identity, until_ms);
 	if (sl_rule_has(m->cell.limit, SL_HAS_BLOCK)) {
 		if (fresh != NULL || m->image.own != NULL) {
@@ -282,6 +287,8 @@ static void commit_in_place(const struct slr_call *call, struct slr_part *m, con
 		counter->state = m->cell.counter.state;
 	}
 	holds_changed = put_holds(m, counter, change);
+	if (whole && call->heard)
+		slr_effect_whole(&m->key->effects, counter);
 	if (slr_counter_is_none(counter))
 		forget(call, m);
 	else if (call->heard)

@@ -86,6 +86,10 @@ static const struct {
 	{"distinct 1025/1h", "distinct 1025/1h edge deny"},
 	{"distinct 1M/1d edge deny", "distinct 1000000/1d edge deny"},
 	{"distinct 4294967295/3660d edge allow", "distinct 4294967295/3660d edge allow"},
+	{"distinct 1025/1h registers 4096", "distinct 1025/1h edge deny"},
+	{"distinct 1M/1d registers 16384", "distinct 1000000/1d edge deny registers 16384"},
+	{"distinct 1M/1d registers 1024 edge allow", "distinct 1000000/1d edge allow registers 1024"},
+	{"distinct 1M/1d edge deny registers 32768", "distinct 1000000/1d edge deny registers 32768"},
 };
 
 static const struct refusal {
@@ -146,8 +150,22 @@ static const struct refusal {
 	{"distinct 0/1h edge allow", SLUICE_E_SYNTAX, 15, "above 1024"},
 	{"distinct 1025/1h edge count", SLUICE_E_SYNTAX, 23, "deny or allow"},
 	{"distinct 1025/1h edge", SLUICE_E_SYNTAX, 22, "value"},
-	{"distinct 1025/1h edge deny edge deny", SLUICE_E_SYNTAX, 28, "'edge', once"},
-	{"distinct 1025/1h burst 5", SLUICE_E_SYNTAX, 18, "'edge', once"},
+	{"distinct 1025/1h edge deny edge deny", SLUICE_E_SYNTAX, 28, "'edge' and 'registers', once each"},
+	{"distinct 1025/1h registers 1024 registers 1024", SLUICE_E_SYNTAX, 33, "once each"},
+	{"distinct 1025/1h burst 5", SLUICE_E_SYNTAX, 18, "'edge' and 'registers', once each"},
+	{"distinct 1024/1h registers 4096", SLUICE_E_SYNTAX, 18, "above 1024"},
+	{"distinct 0/1h registers 4096", SLUICE_E_SYNTAX, 15, "above 1024"},
+	{"distinct 1025/1h registers", SLUICE_E_SYNTAX, 27, "value"},
+	{"distinct 1025/1h registers ", SLUICE_E_SYNTAX, 28, "a number of registers"},
+	{"distinct 1025/1h registers many", SLUICE_E_SYNTAX, 28, "a number of registers"},
+	{"distinct 1025/1h registers 0", SLUICE_E_RANGE, 28, "1024, 2048"},
+	{"distinct 1025/1h registers 512", SLUICE_E_RANGE, 28, "1024, 2048"},
+	{"distinct 1025/1h registers 5000", SLUICE_E_RANGE, 28, "16384 or 32768"},
+	{"distinct 1025/1h registers 16k", SLUICE_E_RANGE, 28, "1024, 2048"},
+	{"distinct 1025/1h registers 65536", SLUICE_E_RANGE, 28, "16384 or 32768"},
+	{"distinct 1025/1h registers 18446744073709555712", SLUICE_E_RANGE, 28, ""},
+	{"distinct 1025/1h registers 4096 ", SLUICE_E_SYNTAX, 32, "expected"},
+	{"sliding-log 240/1h registers 4096", SLUICE_E_SYNTAX, 20, "'registers' belongs to distinct ..."},
 	{"sliding-buckets 10/1s precision 100ms edge deny", SLUICE_E_SYNTAX, 44, "count, drop or weighted"},
 	/* Numbers. */
 	{"-1/1s", SLUICE_E_SYNTAX, 1, "expected"},
@@ -322,16 +340,17 @@ static void an_unknown_zone_is_told_with_what_is_known(void **state) {
 	sl_zone_near = near;
 }
 
-/* A counter of leases or members belongs to T or W; N, Q and edge may change under it. */
+/* A counter of leases or members belongs to T or W; N, Q, edge and registers may change under it. */
 static void identity_of_leases_and_members(void **state) {
 	static const char *const texts[] = {
-		"concurrency 20 lease 30s", "concurrency 5 lease 30s",    "concurrency 20 lease 31s", "distinct 20/30s",
-		"distinct 5M/30s",          "distinct 5M/30s edge allow", "distinct 20/31s",          "sliding-log 20/30s"};
-	static const int same[] = {0, 0, 2, 3, 3, 3, 6, 7};
-	struct sluice_limit limits[8];
+		"concurrency 20 lease 30s", "concurrency 5 lease 30s", "concurrency 20 lease 31s",
+		"distinct 20/30s",          "distinct 5M/30s",         "distinct 5M/30s edge allow",
+		"distinct 20/31s",          "sliding-log 20/30s",      "distinct 5M/30s registers 32768"};
+	static const int same[] = {0, 0, 2, 3, 3, 3, 6, 7, 3};
+	struct sluice_limit limits[9];
 	struct sluice_error error;
 	(void)state;
-	for (int i = 0; i < 8; i++) {
+	for (int i = 0; i < 9; i++) {
 		assert_int_equal(parse(sl_str(texts[i]), &limits[i], &error), SLUICE_OK);
 		assert_true(sl_rule_is_valid(&limits[i]));
 		assert_int_equal(limits[i].derived[SL_CAPACITY], limits[i].quota);
@@ -340,7 +359,10 @@ static void identity_of_leases_and_members(void **state) {
 	}
 	limits[0].edge = SLUICE_EDGE_DENY;
 	limits[4].edge = SLUICE_EDGE_COUNT;
+	limits[5].burst = 0;
+	limits[8].burst = 5000;
 	assert_false(sl_rule_is_valid(&limits[0]) || sl_rule_is_valid(&limits[4]));
+	assert_false(sl_rule_is_valid(&limits[5]) || sl_rule_is_valid(&limits[8]));
 }
 
 /* Bytes that C strings hide: NUL inside and at the end, and what is not ASCII. */

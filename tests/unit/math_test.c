@@ -1,4 +1,5 @@
 /* 128-bit quotients against the compiler's own, and the saturation that no caller may forget. */
+#include "base/bytes.h"
 #include "base/math.h"
 
 #include <setjmp.h>
@@ -88,11 +89,39 @@ static void quotients_saturate(void **state) {
 	assert_true(sl_min(3, 4) == 3 && sl_min(4, 3) == 3 && sl_max(3, 4) == 4 && sl_max(4, 3) == 4);
 }
 
+/* Of 20 digits some fit 64 bits. */
+static void test_decimal_numbers(void **state) {
+	static const struct {
+		const char *text;
+		bool fits;
+		uint64_t value;
+	} rows[] = {
+		{"0", true, 0},
+		{"007", true, 7},
+		{"9999999999999999999", true, UINT64_C(9999999999999999999)},
+		{"18446744073709551615", true, UINT64_MAX},
+		{"18446744073709551616", false, 0},
+		{"18446744073709551620", false, 0},
+		{"99999999999999999999", false, 0},
+		{"00000000000000000009", true, 9},
+		{"000000000000000000009", false, 0},
+		{"", false, 0},
+		{"1 ", false, 0},
+		{"-1", false, 0},
+		{"1234567890123456789:", false, 0},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		uint64_t value = 0;
+		assert_int_equal(sl_bytes_to_u64(sl_str(rows[i].text), &value), rows[i].fits);
+		assert_int_equal(value, rows[i].value);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(quotients_are_the_compilers),
-		cmocka_unit_test(waits_saturate_below_never),
-		cmocka_unit_test(sums_end_below_never),
+		cmocka_unit_test(test_decimal_numbers),       cmocka_unit_test(quotients_are_the_compilers),
+		cmocka_unit_test(waits_saturate_below_never), cmocka_unit_test(sums_end_below_never),
 		cmocka_unit_test(quotients_saturate),
 	};
 	return cmocka_run_group_tests_name("math", tests, NULL, NULL);

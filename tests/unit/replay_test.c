@@ -16,13 +16,26 @@
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
 static struct sl_replay_request request;
+static struct sl_logline made; /* what it was made of */
 
 static void make(const char *text) {
 	static struct sl_logline_scratch scratch;
-	struct sl_logline line;
 	struct sluice_error error;
-	assert_true(sl_logline_parse(SL_LOG_AUTO, sl_str(text), &scratch, &line, &error));
-	sl_replay_request_make(&request, &line, 64);
+	assert_true(sl_logline_parse(SL_LOG_AUTO, sl_str(text), &scratch, &made, &error));
+	sl_replay_request_make(&request, &made, SL_REPLAY_ALL, 64);
+}
+
+/* What the key names is all that it needs. */
+static void expect_same_of_wanted(const struct sl_replay_key *key, struct sluice_bytes expected, bool has) {
+	static struct sl_replay_request narrow;
+	char bytes[SL_REPLAY_KEY_BYTES_MAX];
+	struct sl_out out = sl_out_to(bytes, sizeof bytes);
+	uint32_t wanted = sl_replay_key_wants(key);
+	sl_replay_request_make(&narrow, &made, wanted, 64);
+	assert_int_equal(sl_replay_key_write(key, &narrow, &out), has);
+	assert_true(sl_bytes_equal(sl_slice(bytes, sl_out_len(&out)), expected));
+	for (int i = 0; i < SL_REPLAY_ATTRIBUTES; i++)
+		assert_true((wanted >> i & 1) || narrow.values[i].data == NULL);
 }
 
 /* `wanted` NULL: the request has no such key. */
@@ -37,6 +50,7 @@ static void expect_key(const char *key_text, const char *wanted) {
 	assert_int_equal(has, wanted != NULL);
 	assert_int_equal(sl_out_len(&out), has ? strlen(wanted) : 0);
 	assert_memory_equal(bytes, wanted, has ? strlen(wanted) : 0);
+	expect_same_of_wanted(&key, sl_slice(bytes, sl_out_len(&out)), has);
 }
 
 static void keys(void **state) {
@@ -108,7 +122,7 @@ static void long_values_are_folded(void **state) {
 	memset(value, 'v', sizeof value);
 	value[0] = '/';
 	line.user = line.path = sl_slice(value, sizeof value);
-	sl_replay_request_make(&request, &line, 64);
+	sl_replay_request_make(&request, &line, SL_REPLAY_ALL, 64);
 	assert_int_equal(request.values[SL_REPLAY_PATH].len, SLUICE_KEY_BYTES_MAX); /* cut: they share a counter */
 	assert_true(sl_replay_key_parse(&key, "user", &error));
 	struct sl_out out = sl_out_to(bytes, sizeof bytes);

@@ -94,8 +94,8 @@ struct outcome {
 	double late; /* the last one's wait, in those of the line */
 };
 
-/* `step` is what instants are whole numbers of: 1 ms at a log's door. */
-static struct outcome stampede(const char *notation, uint32_t cost_max, sluice_ns step) {
+/* `step` is what instants are whole numbers of: 1 ms at a log's door. `elsewhere`: by the denials alone. */
+static struct outcome stampede(const char *notation, uint32_t cost_max, sluice_ns step, bool elsewhere) {
 	int count = cost_max == 1 ? CALLERS : CALLERS / 3; /* within the windows that tickets reach ahead */
 	struct sluice_limit limit = limit_of(notation);
 	struct sluice_item item = {.limit = &limit, .key = sl_str("k")};
@@ -115,7 +115,7 @@ static struct outcome stampede(const char *notation, uint32_t cost_max, sluice_n
 			callers[i--].cost = 0;
 			continue;
 		}
-		sluice_ns wait = sl_stagger_next(stagger, stores[0], &item, callers[i].cost, now, decision.retry_after_ns);
+		sluice_ns wait = sl_stagger_next(stagger, elsewhere ? NULL : stores[0], &item, callers[i].cost, now, &decision);
 		assert_true(wait >= decision.retry_after_ns);
 		assert_int_equal(wait % MS, 0);
 		callers[i].at = now + wait;
@@ -128,7 +128,7 @@ static struct outcome stampede(const char *notation, uint32_t cost_max, sluice_n
 	qsort(callers, (size_t)count, sizeof *callers, by_instant);
 	for (int i = 0; i < count; i++)
 		outcome.denied_again += !decide(stores[0], &item, callers[i].cost, callers[i].at, SLUICE_CHARGE).allowed;
-	outcome.late = (double)(before - now) / (double)(line_end - now);
+	outcome.late = ((double)(before - now) - MS) / (double)(line_end - now); /* told in whole ms, rounded up */
 	sl_stagger_free(stagger);
 	free(callers);
 	sluice_store_close(stores[0]);
@@ -165,12 +165,63 @@ static void test_a_thousand_who_come_when_told_are_not_denied_again(void **state
 	(void)state;
 	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
 		for (uint32_t cost_max = 1; cost_max <= 4; cost_max += 3) {
-			struct outcome outcome = stampede(limits[i].limit, cost_max, limits[i].step);
+			struct outcome outcome = stampede(limits[i].limit, cost_max, limits[i].step, false);
 			/* weighted shares are rounded up to whole cost: a thousandth or two later */
 			if (outcome.denied_again != 0 || outcome.late > 1.002)
 				fail_msg("%s, cost 1..%u: %d denied again, the last at %.4f of the line's time", limits[i].limit,
 				         cost_max, outcome.denied_again, outcome.late);
 		}
+}
+
+/* The counters are in Redis: what a denial says of a bucket or a fixed window is enough, and all others are told the
+ * truth. */
+static void test_elsewhere_some_are_spread_by_their_denials(void **state) {
+	int buckets = 0;
+	(void)state;
+	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+		struct sluice_limit limit = limit_of(limits[i].limit);
+		for (uint32_t cost_max = 1; cost_max <= 4 && sl_stagger_suits_elsewhere(&limit); cost_max += 3, buckets++) {
+			struct outcome outcome = stampede(limits[i].limit, cost_max, limits[i].step, true);
+			if (outcome.denied_again != 0 || outcome.late > 1.002)
+				fail_msg("%s, cost 1..%u: %d denied again, the last at %.4f of the line's time", limits[i].limit,
+				         cost_max, outcome.denied_again, outcome.late);
+		}
+	}
+	assert_int_equal(buckets, 18);
+}
+
+static void test_elsewhere_others_are_told_the_truth(void **state) {
+	const struct sluice_limit log = limit_of("sliding-log 2/1m"), bucket = limit_of("token-bucket 1/1s burst 1");
+	struct sluice_item item = {.limit = &log, .key = sl_str("k")};
+	struct sluice_decision denial = {.retry_after_ns = 7 * MS + 1, .reset_after_ns = 60000 * MS};
+	struct sl_stagger *stagger = sl_stagger_new();
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(sl_stagger_next(stagger, NULL, &item, 1, START_NS, &denial), 7 * MS + 1);
+	/* a fixed window that frees before it ends is one with reservations, of which the denial says nothing */
+	const struct sluice_limit window = limit_of("fixed-window 2/1m");
+	const sluice_ns left = 60000 * MS - START_NS % (60000 * MS);
+	item = (struct sluice_item){.limit = &window, .key = sl_str("w")};
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(sl_stagger_next(stagger, NULL, &item, 1, START_NS, &denial), 7 * MS + 1);
+	denial.retry_after_ns = left;
+	for (int i = 0; i < 6; i++) /* two fit the next window, two the one after it */
+		assert_int_equal(sl_stagger_next(stagger, NULL, &item, 1, START_NS, &denial), left + i / 2 * (60000 * MS));
+	denial.retry_after_ns = 7 * MS + 1;
+	item = (struct sluice_item){.limit = &bucket, .key = sl_str("k")};
+	denial.bound = SLUICE_BOUND_QUEUE; /* what a bound lets pass again is none of the bucket's */
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(sl_stagger_next(stagger, NULL, &item, 1, START_NS, &denial), 7 * MS + 1);
+	denial.bound = SLUICE_BOUND_NONE;
+	assert_int_equal(sl_stagger_next(stagger, NULL, &item, 1, START_NS, &denial), 8 * MS);
+	assert_int_equal(sl_stagger_next(stagger, NULL, &item, 1, START_NS, &denial), 1008 * MS);
+	/* a penalty's wait is no bucket's: after it those who wait find it as full as it then is */
+	const struct sluice_terms terms = {.penalty_count = 1, .after = 1, .within_ns = MS, .penalties_ns = {5000 * MS}};
+	item = (struct sluice_item){.limit = &bucket, .key = sl_str("p"), .terms = &terms};
+	denial.retry_after_ns = denial.reset_after_ns = 5000 * MS;
+	assert_int_equal(sl_stagger_next(stagger, NULL, &item, 1, START_NS, &denial), 5000 * MS);
+	assert_int_equal(sl_stagger_next(stagger, NULL, &item, 1, START_NS, &denial), 6000 * MS);
+	sl_stagger_free(stagger);
 }
 
 /* ---- a line of one limit, used up at START_NS -------------------------------------------------------------------- */
@@ -205,7 +256,7 @@ static uint64_t told(struct desk *desk, const char *key, uint64_t at_ms, uint64_
 	if (truth_ms != NULL)
 		*truth_ms = (uint64_t)sl_ns_to_ms_ceil(decision.retry_after_ns);
 	return (uint64_t)sl_ns_to_ms_ceil(
-		sl_stagger_next(desk->stagger, desk->store, &item, 1, now, decision.retry_after_ns));
+		sl_stagger_next(desk->stagger, desk->store, &item, 1, now, &decision));
 }
 
 static void test_slots_are_told_in_order(void **state) {
@@ -260,15 +311,16 @@ static void test_nobody_is_sent_away_for_longer_than_a_round(void **state) {
 }
 
 static void test_a_cost_that_never_fits_takes_no_ticket(void **state) {
+	const struct sluice_decision never = {.retry_after_ns = SLUICE_NEVER};
 	struct desk desk;
 	(void)state;
 	desk_open(&desk, "10/1m");
-	assert_int_equal(sl_stagger_next(desk.stagger, desk.store, &desk.item, 11, START_NS, SLUICE_NEVER), SLUICE_NEVER);
+	assert_int_equal(sl_stagger_next(desk.stagger, desk.store, &desk.item, 11, START_NS, &never), SLUICE_NEVER);
 	uint64_t truth, wait = told(&desk, "k", 0, &truth);
 	assert_int_equal(wait, truth);
 	desk_close(&desk);
 	desk_open(&desk, "0/1m");
-	assert_int_equal(sl_stagger_next(desk.stagger, desk.store, &desk.item, 1, START_NS, SLUICE_NEVER), SLUICE_NEVER);
+	assert_int_equal(sl_stagger_next(desk.stagger, desk.store, &desk.item, 1, START_NS, &never), SLUICE_NEVER);
 	desk_close(&desk);
 }
 
@@ -285,7 +337,7 @@ static void test_tickets_survive_another_quota(void **state) {
 		desk.limit = limit_of(notations[i % 3]);
 		desk.limit.derived[1] = name; /* one name of a policy */
 		struct sluice_decision decision = decide(desk.store, &desk.item, 1, START_NS, SLUICE_PEEK);
-		uint64_t wait = sl_stagger_next(desk.stagger, desk.store, &desk.item, 1, START_NS, decision.retry_after_ns);
+		uint64_t wait = sl_stagger_next(desk.stagger, desk.store, &desk.item, 1, START_NS, &decision);
 		assert_true(wait >= decision.retry_after_ns);
 		assert_true(wait >= last);
 		assert_true(wait <= 16 * SECOND_NS);
@@ -368,6 +420,8 @@ static void test_threads_share_a_line(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_thousand_who_come_when_told_are_not_denied_again),
+		cmocka_unit_test(test_elsewhere_some_are_spread_by_their_denials),
+		cmocka_unit_test(test_elsewhere_others_are_told_the_truth),
 		cmocka_unit_test(test_slots_are_told_in_order),
 		cmocka_unit_test(test_a_ticket_is_forgotten_when_its_instant_has_passed),
 		cmocka_unit_test(test_nobody_is_sent_away_for_longer_than_a_round),

@@ -3,11 +3,13 @@ local errors, notation = need('errors'), need('notation')
 
 local UNITS = {w = 604800000, d = 86400000, h = 3600000, m = 60000, s = 1000, ms = 1}
 local FACTORS = {k = 1000, M = 1000000, G = 1000000000}
-local OWNERS = {burst = 'token-bucket', queue = 'leaky-bucket', precision = 'sliding-buckets', edge = 'sliding-buckets'}
+local OWNERS = {burst = 'token-bucket', queue = 'leaky-bucket', precision = 'sliding-buckets', edge = 'sliding-buckets',
+	registers = 'distinct'}
 local EXPECTED = {
 	['token-bucket'] = "expected the option 'burst', once",
 	['leaky-bucket'] = "expected the option 'queue', once",
 	['sliding-buckets'] = "expected the options 'precision' and 'edge', once each",
+	distinct = 'expected the end: options belong to quotas above 1024, up to there members are counted exactly',
 }
 
 -- A reader is {text, at, number}: number of the limit in its call.
@@ -94,7 +96,7 @@ local function options(reader, algorithm, most, window)
 		if name == 'spread' and (algorithm == 'fixed-window' or algorithm == 'sliding-window') then
 			fail(reader, reader.at, "expected the end: 'spread' needs the module, or a server")
 		end
-		if OWNERS[name] ~= algorithm or seen[name] then
+		if algorithm == 'distinct' or OWNERS[name] ~= algorithm or seen[name] then
 			fail(reader, reader.at, EXPECTED[algorithm] or
 				OWNERS[name] and "expected the end: '" .. name .. "' belongs to " .. OWNERS[name] .. ' ...' or
 				'expected the end: this algorithm has no options')
@@ -120,10 +122,10 @@ local function rate(reader, algorithm)
 			'server, since a script has no time zones')
 	end
 	local window = duration(reader, 'expected a window such as 10s or 1m')
-	options(reader, algorithm, most, window)
 	if algorithm == 'distinct' and most > 1024 then
 		fail(reader, 10, 'expected at most 1024 members in a script: more need the module, or a server')
 	end
+	options(reader, algorithm, most, window)
 	local leaky = algorithm == 'leaky-bucket'
 	if leaky or algorithm == 'token-bucket' then
 		errors.raise('limit ' .. reader.number .. ', ' .. errors.shown(reader.text) ..
