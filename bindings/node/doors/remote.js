@@ -1,0 +1,99 @@
+/* A limiter over HTTP, by any fetch: for runtimes without sockets, and where the HTTP door is the one that is open. Its
+ * calls and results are those of the class, as far as the door has them; the door's own headers come along. */
+'use strict';
+
+const TOLD = ['ratelimit-policy', 'ratelimit', 'ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset',
+	'x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'retry-after', 'sluice-failed-open'];
+const TIMEOUT_MS = 100;
+
+class HttpError extends Error {
+	constructor(code, message, options) {
+		super(message, options);
+		this.name = 'SluiceError';
+		this.code = code;
+	}
+}
+
+function resultOf(body, headers) {
+	const one = (x) => ({ allowed: x.allowed, quota: x.quota, remaining: x.remaining, retryAfter: x.retry_after_ms,
+		resetAfter: x.reset_after_ms, delay: x.delay_ms, nextAfter: x.next_after_ms, limit: x.name ?? x.limit });
+	const each = (body.limits ?? []).map(one);
+	return { ...one(body), limit: body.limit, index: each.findIndex((x) => x.limit === body.limit), each,
+		granted: body.granted, repeated: body.repeated ?? false, id: body.id ?? null,
+			failedOpen: body.failed_open ?? false,
+		headers: TOLD.filter((name) => headers.has(name)).map((name) => [name, headers.get(name)]) };
+}
+
+const element = (limit) => (Array.isArray(limit) ? { key: limit[0], limit: limit[1] } : limit);
+
+class HttpLimiter {
+	/** url: of the HTTP door; token: a user's; timeout: ms that an answer may take (100); fetch: another one. */
+	constructor({ url, token, timeout = TIMEOUT_MS, fetch } = {}) {
+		this.url = new URL(url);
+		this.timeout = timeout;
+		this.headers = { 'content-type': 'application/json', ...(token ? { authorization: `Bearer ${token}` } : {}) };
+		this.fetch = fetch ?? ((...words) => globalThis.fetch(...words));
+		this.inProcess = false;
+	}
+
+	async ask(route, body) {
+		let response, answer;
+		try {
+			response = await this.fetch(new URL(route, this.url), { method: 'POST', headers: this.headers,
+				body: JSON.stringify(body), signal: AbortSignal.timeout(this.timeout) });
+			answer = await response.json();
+		} catch (error) {
+			throw new HttpError('away', `${this.url.origin} does not answer: ${error.message}`, { cause: error });
+		}
+		if (response.status === 200 || (response.status === 429 && 'allowed' in answer))
+			return { answer, headers: response.headers };
+		const codes = { 400: 'bad-argument', 401: 'no-access', 403: 'no-access', 404: 'not-found',
+			413: 'bad-argument' };
+		throw new HttpError(codes[response.status] ?? 'away', answer.detail ?? `status ${response.status}`);
+	}
+
+	async decided(route, body) {
+		const { answer, headers } = await this.ask(route, body);
+		return resultOf(answer, headers);
+	}
+
+	#keyed(key, limits, { cost, id, member, upto, next } = {}) {
+		return { key, limits: Array.isArray(limits) ? limits.map(element) : [limits], cost, id, member, upto, next };
+	}
+
+	check(key, limits, options) {
+		return this.decided('/v1/check', this.#keyed(key, limits, options));
+	}
+
+	peek(key, limits, options) {
+		return this.decided('/v1/check', { ...this.#keyed(key, limits, options), peek: true });
+	}
+
+	refund(key, limits, cost = 1, options = undefined) {
+		return this.decided('/v1/refund', this.#keyed(key, limits, { ...options, cost }));
+	}
+
+	async reset(key, limits) {
+		return (await this.ask('/v1/reset', this.#keyed(key, limits))).answer.reset;
+	}
+
+	acquire(key, limits, options) {
+		return this.decided('/v1/acquire', this.#keyed(key, limits, options));
+	}
+
+	async release(key, limits, id) {
+		const of = limits === null ? { id } : { ...this.#keyed(key, limits), id };
+		return (await this.ask('/v1/release', of)).answer.released;
+	}
+
+	async admit(attributes, { cost, id, member, upto, next } = {}) {
+		const told = Object.fromEntries(Object.entries(attributes).filter(([,
+			value]) => value !== undefined && value !== null));
+		const result = await this.decided('/v1/admit', { attributes: told, cost, id, member, upto, next });
+		if (result.id !== null)
+			result.release = () => this.release('*', null, result.id);
+		return result;
+	}
+}
+
+module.exports = { HttpLimiter };

@@ -1,0 +1,115 @@
+/* sluice/express: a middleware, and a Store for express-rate-limit.
+ *
+ *   app.use(sluice({ store: 'shared:api', limits: '100/1m' }));
+ *   app.use(rateLimit({ windowMs: 60000, limit: 100, store: new SluiceStore({ store: 'shared:api' }) }));
+ *
+ * Works with Express 4 and 5, Connect and plain node:http; it needs none of them. */
+'use strict';
+
+const { Admission } = require('../doors/admission.js');
+const { Counter, MOST } = require('../doors/counter.js');
+
+/** All lines of a header, in their order: req.headers joins them, or keeps one. */
+function lines(request, name) {
+	const found = [];
+	for (let i = 0; i < request.rawHeaders.length; i += 2) {
+		if (request.rawHeaders[i].toLowerCase() === name)
+			found.push(request.rawHeaders[i + 1]);
+	}
+	return found;
+}
+
+function viewOf(request) {
+	return { peer: request.socket.remoteAddress, header: (name) => lines(request, name), method: request.method,
+		url: request.originalUrl ?? request.url, host: request.headers.host, request };
+}
+
+function deny(response, verdict) {
+	response.statusCode = verdict.status;
+	response.setHeader('Content-Type', 'application/problem+json');
+	response.setHeader('Cache-Control', 'no-store');
+	response.end(JSON.stringify(verdict.body));
+}
+
+/** A middleware: (req, res, next). What the options are stands in index.d.ts. */
+function sluice(options) {
+	const admission = new Admission(options);
+	return async function sluiceMiddleware(request, response, next) {
+		let verdict;
+		try {
+			verdict = await admission.decide(viewOf(request));
+		} catch (error) {
+			next(error);
+			return;
+		}
+		request.sluice = verdict.result;
+		for (const [name, value] of verdict.headers)
+			response.setHeader(name, value);
+		if (!verdict.allowed) {
+			if (options.onDenied)
+				options.onDenied(request, response, verdict, next);
+			else
+				deny(response, verdict);
+			return;
+		}
+		response.once('close', () => verdict.release());
+		if (verdict.delay > 0)
+			setTimeout(next, verdict.delay);
+		else
+			next();
+	};
+}
+
+/** A Store of express-rate-limit, over a Limiter: of the middleware's own windowMs and limit. */
+class SluiceStore {
+	/** limiter or store, timeout, algorithm ('sliding-window'), prefix: as Counter has them. Stores of one prefix,
+	 * window and algorithm share their counts. */
+	constructor(options) {
+		this.counter = new Counter({ prefix: 'erl:', ...options });
+		this.prefix = this.counter.prefix;
+		this.localKeys = false;
+		this.windowMs = 60000;
+		this.max = MOST;
+		this.counts = true;
+	}
+
+	/** Called by express-rate-limit. Where the limit is a function it is known for each request only, and where denied
+	 * requests are taken back by skipFailedRequests they have to be charged first: then all are counted, as in its own
+	 * store. */
+	init(options) {
+		this.windowMs = options.windowMs;
+		this.max = typeof options.limit === 'number' ? options.limit : MOST;
+		this.counts = this.max === MOST || Boolean(options.skipFailedRequests);
+	}
+
+	async increment(key) {
+		const { counter, windowMs, max } = this;
+		const hit = await (this.counts ? counter.force(key, windowMs) : counter.hit(key, max, windowMs));
+		if (hit.error)
+			return { totalHits: hit.allowed ? 1 : max + 1, resetTime: undefined };
+		const over = this.counts && hit.used > max;
+		return { totalHits: Math.max(1, hit.used),
+			resetTime: at(hit.allowed && !over ? hit.wait || hit.reset : hit.wait) };
+	}
+
+	async get(key) {
+		const seen = await this.counter.look(key, this.windowMs);
+		return seen.used === 0 ? undefined : { totalHits: seen.used, resetTime: at(seen.wait || seen.reset) };
+	}
+
+	async decrement(key) {
+		await this.counter.giveBack(key, this.max, this.windowMs);
+	}
+
+	async resetKey(key) {
+		await this.counter.forget(key, this.windowMs);
+	}
+
+	async shutdown() {
+		await this.counter.close();
+	}
+}
+
+const at = (ms) => (ms < 0 ? undefined : new Date(Date.now() + ms));
+
+module.exports = { sluice, SluiceStore };

@@ -1,0 +1,65 @@
+/* sluice/hono: a middleware for Hono, on Node, Deno, Bun and runtimes that have fetch alone.
+ *
+ *   app.use(sluice({ url: 'http://127.0.0.1:7380', limits: '100/1m' }));           // over HTTP: everywhere
+ *   app.use(sluice({ store: 'redis://127.0.0.1:7379', limits: '100/1m' }));        // over RESP: Node, Deno, Bun
+ *
+ * Whose request it is the runtime knows, not Hono: it is asked as Hono's adapters do (getConnInfo); `peer` says it
+ * otherwise. Where nobody knows, there is no address, and a `key` has to be given. */
+'use strict';
+
+const { Admission } = require('../doors/admission.js');
+
+/** The peer's address: of @hono/node-server, Bun's server and Deno. Undefined where none says it. */
+function peerOf(context) {
+	const env = context.env ?? {};
+	const server = env.server ?? env;
+	return env.incoming?.socket?.remoteAddress ?? env.remoteAddr?.hostname ??
+		(typeof server.requestIP === 'function' ? server.requestIP(context.req.raw)?.address : undefined);
+}
+
+function viewOf(context, peer) {
+	const url = new URL(context.req.url);
+	return { peer, method: context.req.method, url: url.pathname + url.search,
+		host: context.req.header('host') ?? url.host,
+		request: context,
+		header: (name) => {
+			const value = context.req.header(name);
+			return value === undefined ? [] : [value];
+		} };
+}
+
+/** A middleware. What the options are stands in index.d.ts. */
+function sluice(options) {
+	const { peer = peerOf, ...common } = options;
+	const admission = new Admission(common);
+	const keyed = common.key !== undefined || common.attributes !== undefined;
+	return async function sluiceMiddleware(context, next) {
+		const address = peer(context);
+		if (address === undefined && !keyed)
+			throw new TypeError('sluice/hono: this runtime does not say whose request it is; give `key`, or `peer`');
+		const verdict = await admission.decide(viewOf(context, address));
+		context.set('sluice', verdict.result);
+		if (!verdict.allowed)
+			return denied(context, common, verdict);
+		if (verdict.delay > 0)
+			await new Promise((resolve) => setTimeout(resolve, verdict.delay));
+		try {
+			await next();
+		} finally {
+			verdict.release();
+		}
+		for (const [name, value] of verdict.headers)
+			context.res.headers.set(name, value);
+		return undefined;
+	};
+}
+
+function denied(context, options, verdict) {
+	if (options.onDenied)
+		return options.onDenied(context, verdict);
+	const headers = { 'Content-Type': 'application/problem+json', 'Cache-Control': 'no-store',
+		...Object.fromEntries(verdict.headers) };
+	return context.body(JSON.stringify(verdict.body), verdict.status, headers);
+}
+
+module.exports = { sluice };

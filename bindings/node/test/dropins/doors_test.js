@@ -1,0 +1,112 @@
+/* What drop-ins say and whose request they take one for, held to a real server's doors: the same fields, the same
+ * bodies, the same clients. */
+'use strict';
+
+const assert = require('node:assert');
+const test = require('node:test');
+const { START, ask, part, startSluice, steered } = require('./common.js');
+
+const { addressKey, clientFinder } = part('doors/address.js');
+const { formsOf, headersOf, problemOf } = part('doors/answer.js');
+
+const FORMS = ['draft10', 'draft7', 'draft6', 'legacy-epoch', 'legacy-delta'];
+const LIMITS = ['100/60s', '10/1500ms', 'fixed-window 10k/1d', 'sliding-log 400k/1m', 'sliding-log 5/3600000ms',
+	'sliding-buckets 240/1h precision 60s', 'sliding-buckets 240/1h edge drop precision 1m',
+		'token-bucket 10/1s burst 100',
+	'token-bucket 7/60s', 'token-bucket 3/7m burst 1k', 'leaky-bucket 10/1s queue 50', 'leaky-bucket 7/1m',
+		'distinct 50/1h',
+	'fixed-window 1G/3660d', '005/01m', '14/2w', 'sliding-window 100/1m spread', 'unlimited', 'fixed-window 0/1h',
+	'token-bucket 0/1m', '1/90s'];
+
+const fieldsOf = (answer) => Object.fromEntries(['ratelimit-policy', 'ratelimit', 'ratelimit-limit',
+	'ratelimit-remaining',
+	'ratelimit-reset', 'x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'retry-after']
+	.filter((name) => answer.headers.has(name)).map((name) => [name, answer.headers.get(name)]));
+
+for (const form of FORMS) {
+	test(`${form}: fields and bodies are the server's`, async (t) => {
+		const server = await startSluice(`client-time: true\nheaders: ${form}\nlimits: []\n`);
+		t.after(() => server.stop());
+		const { at, limiter } = steered({ memory: '4MiB' });
+		const sets = [...LIMITS.map((limit) => [limit]), LIMITS.slice(0, 6), ['2/1s', 'sliding-log 1/1m', 'unlimited'],
+			['concurrency 20 lease 30s', '100/1m'], ['concurrency 1 lease 90s', 'fixed-window 3/1h']];
+		for (const limits of sets) {
+			const leases = limits.some((limit) => limit.startsWith('concurrency'));
+			const member = limits.some((limit) => limit.startsWith('distinct')) ? { member: 'm' } : {};
+			for (let turn = 0; turn < 4; turn++) {
+				at.now = START + turn * 137;
+				const key = `${form} ${limits}`;
+				const cost = limits[0].startsWith('distinct') ? 1 : [1, 1, 2, 3000000000][turn];
+				const answer = await fetch(`http://127.0.0.1:${server.http}/v1/${leases ? 'acquire' : 'check'}`,
+					{ method: 'POST',
+					body: JSON.stringify({ key, limits, at: at.now, cost, ...member }) });
+				const result = await limiter[leases ? 'acquire' : 'check'](key, limits, { cost, next: true, each: true,
+					...member });
+				const fields = Object.fromEntries(headersOf(result, formsOf(form), limits, at.now)
+					.map(([name, value]) => [name.toLowerCase(), value]));
+				assert.deepStrictEqual(fields, fieldsOf(answer), `${limits} ${turn}`);
+				const { type, title, status, detail, 'violated-policies': violated } = await answer.json();
+				if (!result.allowed)
+					assert.deepStrictEqual(problemOf(result, limits, cost),
+						{ type, title, status, detail, 'violated-policies': violated });
+			}
+		}
+	});
+}
+
+const CHAINS = ['192.0.2.7', '6.6.6.6, 192.0.2.7', '192.0.2.7, 10.0.0.2', '192.0.2.7,, ,10.0.0.2', 'junk',
+	'junk, 10.0.0.2',
+	'192.0.2.7, junk', '10.0.0.9, 10.0.0.2', '192.0.2.7:80', '192.0.2.7:99999', '[2001:db8::7]:443', '2001:db8::7',
+	'2001:DB8:0:0:1:2:3:4', '[2001:db8::7]', '::ffff:192.0.2.7', '::ffff:c000:207', '::1, 10.0.0.2', '2001:db8::1%eth0',
+	'[2001:db8::1%eth0]:1', '1.2.3', '01.2.3.4', '1.2.3.4.5', '256.1.1.1', '::', '1::', '::1:2:3:4:5:6:7',
+		'1:2:3:4:5:6:7::',
+	'1:2:3:4:5:6:7:8', '1:2:3:4:5:6:7:8:9', '1::2::3', '2001:db8::192.0.2.1', '64:ff9b::192.0.2.1',
+		'1:2:3:4:5:6:7:1.2.3.4',
+	'12345::', ':1', '1:', '[::1', '::1]', '[192.0.2.7]', 'fe80::1, 10.0.0.2', '2002:c000:207::1', '1.2.3.4:',
+		'[1::]:x',
+	'0:0:1:0:0:0:1:0', '2001:db8:a:b:c:d:e:f', 'unknown, 192.0.2.7', '1.2.3.4%eth0'];
+const ELEMENTS = ['for=192.0.2.7', 'for=192.0.2.7;proto=https', 'proto=https;for="192.0.2.7:80"',
+	'for="[2001:db8::7]:4711"',
+	'for=[2001:db8::7]', 'for="2001:db8::7"', 'FOR=192.0.2.7', 'for=unknown', 'for=_hidden', 'for="192.0.2.7:_port"',
+	'for=192.0.2.7, for=10.0.0.2', 'for="6.6.6.6, for=192.0.2.7', 'for=192.0.2.7;for=192.0.2.8', 'by=10.0.0.1', 'for=',
+	'for=192.0.2.7 ; by=x', 'for = 192.0.2.7', 'for="192.0.2.\\7"', 'for=192.0.2.7;', ';for=192.0.2.7',
+		'for="192.0.2.7',
+	'host="a,b";for=192.0.2.7', 'for=192.0.2.7;by="x\\"y"'];
+
+for (const [clientAddress, lines] of [['x-forwarded-for', CHAINS], ['forwarded', ELEMENTS]]) {
+	test(`whose request it is, by ${clientAddress}: whom the server finds`, async (t) => {
+		const trusted = ['127.0.0.0/8', '10.0.0.0/24', 'fe80::/10'];
+		const server = await startSluice(`listen: {http: [{address: "127.0.0.1:0", details: true}]}\n` +
+			`trusted-proxies: [${trusted.map((text) => `"${text}"`)}]\nclient-address: ${clientAddress}\n` +
+			'limits:\n  - {name: client, key: ip, limit: 0/1h}\n');
+		t.after(() => server.stop());
+		const find = clientFinder({ trustedProxies: trusted, clientAddress });
+		const of = async (values) => {
+			const answer = await ask(`http://127.0.0.1:${server.http}/v1/auth/forward`, { path: '/v1/auth/forward',
+				headers: { [clientAddress]: values } });
+			assert.strictEqual(answer.status, 429, answer.body);
+			return decodeURIComponent(/"key":"ip=([^"]*)"/.exec(answer.body)[1]);
+		};
+		for (const line of lines) {
+			const found = find('127.0.0.1', [line]);
+			assert.strictEqual(addressKey(found), await of(line), line);
+		}
+		const two = [lines[0], lines[10]];
+		assert.strictEqual(addressKey(find('127.0.0.1', two)), await of(two));
+	});
+}
+
+test('a peer that is no proxy, a unix socket, networks that are none', () => {
+	const find = clientFinder({ trustedProxies: ['10.0.0.0/8', '2001:db8::/32', '::/0'] });
+	const key = (peer, ...lines) => {
+		const found = find(peer, lines);
+		return found && addressKey(found);
+	};
+	assert.strictEqual(key('192.0.2.9', '6.6.6.6'), '192.0.2.9'); /* ::/0 has no IPv4 address in it */
+	assert.strictEqual(key('::ffff:10.1.1.1', '192.0.2.7'), '192.0.2.7');
+	assert.strictEqual(key(undefined, '192.0.2.7'), '192.0.2.7');
+	assert.strictEqual(key(undefined), null);
+	assert.strictEqual(key('10.0.0.1', ...Array(200).fill('10.0.0.1'), '10.0.0.1'), '10.0.0.1');
+	for (const wrong of ['10.0.0.0/33', '2001:db8::/129', 'x', '10.0.0.0/8/8', '', '10.0.0.0/-1'])
+		assert.throws(() => clientFinder({ trustedProxies: [wrong] }), TypeError, wrong);
+});

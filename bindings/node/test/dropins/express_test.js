@@ -1,0 +1,254 @@
+/* sluice/express under Express 5 and 4: the middleware, and the Store under express-rate-limit. */
+'use strict';
+
+const assert = require('node:assert');
+const test = require('node:test');
+const { ask, asked, library, part, startApp, startSluice, statuses, steered } = require('./common.js');
+
+const { sluice, SluiceStore } = part('express');
+const { rateLimit, MemoryStore } = library('express-rate-limit');
+
+async function app(t, middlewares, name = 'express') {
+	const express = library(name);
+	const one = express();
+	for (const middleware of [middlewares].flat())
+		one.use(middleware);
+	one.get('/{*path}'.slice(0, name === 'express' ? undefined : 1), (request, response) => response.send('fine'));
+	one.use((error, request, response, next) => response.status(500).send(error.message));
+	const started = await startApp(one);
+	t.after(() => started.stop());
+	return started.url;
+}
+
+for (const name of ['express', 'express-4']) {
+	test(`${name}: three are served, the fourth is told why not`, async (t) => {
+		const { limiter } = steered();
+		const url = await app(t, sluice({ limiter, limits: ['sliding-log 3/1m', '100/1h'] }), name);
+		const answers = await asked(4, url);
+		assert.deepStrictEqual(statuses(answers), [200, 200, 200, 429]);
+		const [first, , , last] = answers;
+		assert.strictEqual(first.headers['ratelimit-policy'],
+			'"sliding-log 3/1m";q=3;w=60, "sliding-window 100/1h";q=100;w=3600');
+		assert.strictEqual(first.headers.ratelimit, '"sliding-log 3/1m";r=2;t=60');
+		assert.strictEqual(first.headers['retry-after'], undefined);
+		assert.strictEqual(last.headers['retry-after'], '60');
+		assert.strictEqual(last.headers.ratelimit, '"sliding-log 3/1m";r=0;t=60');
+		assert.strictEqual(last.headers['content-type'], 'application/problem+json');
+		assert.strictEqual(last.headers['cache-control'], 'no-store');
+		assert.deepStrictEqual(JSON.parse(last.body), {
+			type: 'https://iana.org/assignments/http-problem-types#quota-exceeded', title: 'Quota Exceeded',
+				status: 429,
+			detail: 'limit sliding-log 3/1m has 0 left, the request costs 1: retry in 60000 ms',
+			'violated-policies': ['sliding-log 3/1m'] });
+	});
+}
+
+test('after the wait that was told it is served', async (t) => {
+	const { limiter, at } = steered();
+	const url = await app(t, sluice({ limiter, limits: 'sliding-log 1/7s' }));
+	assert.deepStrictEqual(statuses(await asked(2, url)), [200, 429]);
+	at.now += 6999;
+	assert.strictEqual((await ask(url)).status, 429);
+	at.now += 1;
+	assert.strictEqual((await ask(url)).status, 200);
+});
+
+test('who stands behind a proxy is found from the right, IPv6 by its network', async (t) => {
+	const { limiter } = steered();
+	const seen = [];
+	const key = (limiter.check).bind(limiter);
+	limiter.check = (k, ...rest) => {
+		seen.push(k);
+		return key(k, ...rest);
+	};
+	const url = await app(t, sluice({ limiter, limits: '100/1m', trustedProxies: ['127.0.0.0/8', '10.0.0.0/8'] }));
+	for (const forwarded of [undefined, '192.0.2.7', '6.6.6.6, 192.0.2.7', '6.6.6.6, 192.0.2.7, 10.1.2.3',
+		'junk, 10.1.2.3',
+		'2001:db8:1:2:3:4:5:6', '[2001:db8:1:2::9]:443', '::ffff:192.0.2.7', '192.0.2.7:4711', '192.0.2.7, unknown',
+			'010.0.0.1'])
+		await ask(url, { headers: forwarded ? { 'x-forwarded-for': forwarded } : {} });
+	await ask(url, { headers: { 'x-forwarded-for': ['6.6.6.6', '192.0.2.8'] } });
+	assert.deepStrictEqual(seen, ['127.0.0.1', '192.0.2.7', '192.0.2.7', '192.0.2.7', '10.1.2.3', '2001:db8:1:2::/64',
+		'2001:db8:1:2::/64', '192.0.2.7', '192.0.2.7', '127.0.0.1', '127.0.0.1', '192.0.2.8']);
+});
+
+test('of a peer that is no trusted proxy nothing is believed', async (t) => {
+	const { limiter } = steered();
+	const url = await app(t, sluice({ limiter, limits: '1/1h', trustedProxies: [] }));
+	assert.strictEqual((await ask(url, { headers: { 'x-forwarded-for': '192.0.2.1' } })).status, 200);
+	assert.strictEqual((await ask(url, { headers: { 'x-forwarded-for': '192.0.2.2' } })).status, 429);
+});
+
+test('keys, costs, functions, other header forms, a body of one\'s own', async (t) => {
+	const { limiter } = steered();
+	const url = await app(t, sluice({ limiter, key: (request) => request.headers['x-user'], prefix: 'user:',
+		limits: (request) => (request.headers['x-plan'] === 'pro' ? 'fixed-window 100/1h' : 'fixed-window 4/1h'),
+			cost: () => 2,
+		headers: ['draft6', 'legacy-delta'], skip: (request) => request.path === '/health',
+		onDenied: (request, response, { result }) => response.status(420).json({ wait: result.retryAfter > 0 }) }));
+	const [first, , third] = await asked(3, url, { headers: { 'x-user': 'ann' } });
+	assert.strictEqual(first.headers['ratelimit-limit'], '4');
+	assert.strictEqual(first.headers['ratelimit-remaining'], '2');
+	assert.strictEqual(first.headers['x-ratelimit-remaining'], '2');
+	assert.strictEqual(first.headers['ratelimit-policy'], '4;w=3600');
+	assert.deepStrictEqual([third.status, third.body], [420, '{"wait":true}']);
+	assert.strictEqual((await ask(url, { headers: { 'x-user': 'bob' } })).status, 200);
+	assert.strictEqual((await ask(url, { headers: { 'x-user': 'ann', 'x-plan': 'pro' } })).status, 200);
+	assert.strictEqual((await ask(url, { headers: { 'x-user': 'ann' }, path: '/health' })).status, 200);
+});
+
+test('a place in flight is given back with the answer', async (t) => {
+	const { limiter } = steered();
+	const waiting = [];
+	let decided = 0;
+	const all = () => ++decided === 5 && waiting.splice(0).forEach((next) => next());
+	const url = await app(t, [sluice({ limiter, limits: ['concurrency 2 lease 1h', '1000/1h'],
+		onDenied: (request, response, { status }) => {
+			all();
+			response.status(status).end();
+		} }), (request, response, next) => {
+		if (decided >= 5)
+			return next();
+		waiting.push(next);
+		return all();
+	}]);
+	const first = await Promise.all([1, 2, 3, 4, 5].map(() => ask(url)));
+	assert.deepStrictEqual(statuses(first).sort(), [200, 200, 429, 429, 429]);
+	assert.strictEqual(first.find(({ status }) => status === 429).headers['ratelimit-policy'],
+		'"concurrency 2 lease 1h";q=2;qu="concurrent-requests", "sliding-window 1000/1h";q=1000;w=3600');
+	assert.deepStrictEqual(statuses(await asked(3, url)), [200, 200, 200]);
+});
+
+test('by a policy, in process and at a server', async (t) => {
+	const policy = 'limits:\n  - {name: login, when: {method: GET, path: /login}, key: ip, limit: sliding-log 1/1h}\n' +
+		'  - {name: per-user, key: user, limit: sliding-log 2/1h}\n';
+	const server = await startSluice(policy);
+	t.after(() => server.stop());
+	const { Limiter } = part();
+	const remote = new Limiter({ store: `redis://127.0.0.1:${server.resp}` });
+	t.after(() => remote.close());
+	for (const limiter of [steered({ policy }).limiter, remote]) {
+		const url = await app(t, sluice({ limiter, attributes: (request) => ({ user: request.headers['x-user'] }) }));
+		assert.strictEqual((await ask(url, { path: '/login?next=/' })).status, 200);
+		const denied = await ask(url, { path: '/login' });
+		assert.strictEqual(denied.status, 429);
+		assert.deepStrictEqual(JSON.parse(denied.body)['violated-policies'], ['login']);
+		assert.match(denied.headers.ratelimit, /^"login";r=0(;t=3600)?$/);
+		assert.strictEqual(denied.headers['ratelimit-policy'], '"login";q=1;w=3600');
+		assert.deepStrictEqual(statuses(await asked(3, url, { headers: { 'x-user': 'ann' } })), [200, 200, 429]);
+		assert.deepStrictEqual(statuses(await asked(3, url)), [200, 200, 200]);
+	}
+});
+
+test('when nobody answers: open, closed or an error, as was said', async (t) => {
+	const gone = 'redis://127.0.0.1:1';
+	const open = await ask(await app(t, sluice({ store: gone, limits: '1/1h' })));
+	assert.deepStrictEqual([open.status, open.headers['sluice-failed-open']], [200, '1']);
+	const closed = await ask(await app(t, sluice({ store: gone, limits: '1/1h', onError: 'deny' })));
+	assert.strictEqual(closed.status, 503);
+	assert.strictEqual(JSON.parse(closed.body).type,
+		'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity');
+	assert.strictEqual((await ask(await app(t, sluice({ store: gone, limits: '1/1h', onError: 'throw' })))).status,
+		500);
+	const wrong = await ask(await app(t, sluice({ limiter: steered().limiter, limits: '100/60x' })));
+	assert.strictEqual(wrong.status, 500);
+	assert.match(wrong.body, /column/);
+});
+
+test('wrong options are refused when they are given', () => {
+	const { limiter } = steered();
+	for (const options of [{}, { limiter, store: 'memory' }, { limiter, limit: '1/1h' }, { limiter,
+		headers: 'draft-99' },
+		{ limiter, headers: ['draft10', 'draft6'] }, { limiter, trustedProxies: ['10.0.0.0/33'] }, { limiter,
+			ipv6Prefix: 0 },
+		{ limiter, onError: 'maybe' }, { limiter, clientAddress: 'x-real-ip' }, { limiter, limits: '1/1h',
+			attributes: () => ({}) }])
+		assert.throws(() => sluice(options), TypeError, JSON.stringify(Object.keys(options)));
+});
+
+/* ---- express-rate-limit
+ * ----------------------------------------------------------------------------------------------- */
+
+/** Runs with what the library's validations say: it logs them, it throws none. */
+async function limited(t, options, store, count, asking) {
+	const said = [];
+	const logger = { error: (error) => said.push(error.code ?? error.message),
+		warn: (error) => said.push(error.code ?? error.message) };
+	const url = await app(t, rateLimit({ windowMs: 60000, limit: 3, standardHeaders: 'draft-7', logger, store,
+		...options }));
+	const answers = await asked(count, url, asking);
+	return { answers, said, url };
+}
+
+test('express-rate-limit: our store answers as its own does, and no validation speaks', async (t) => {
+	const own = await limited(t, {}, new MemoryStore(), 5);
+	for (const algorithm of ['sliding-window', 'sliding-log', 'fixed-window']) {
+		const { limiter } = steered();
+		const ours = await limited(t, {}, new SluiceStore({ limiter, algorithm }), 5);
+		assert.deepStrictEqual(statuses(ours.answers), statuses(own.answers));
+		assert.deepStrictEqual(ours.said, own.said);
+		assert.deepStrictEqual(ours.said, []);
+		const left = (answers) => answers.map(({ headers }) => /remaining=(\d+)/.exec(headers.ratelimit)[1]);
+		assert.deepStrictEqual(left(ours.answers), left(own.answers));
+		assert.deepStrictEqual(ours.answers.map(({ body }) => body), own.answers.map(({ body }) => body));
+	}
+});
+
+test('express-rate-limit: Retry-After is the wait after which the same is admitted', async (t) => {
+	const { limiter, at } = steered();
+	const { answers, url } = await limited(t, {}, new SluiceStore({ limiter, algorithm: 'sliding-log' }), 4);
+	assert.strictEqual(answers[3].headers['retry-after'], '60');
+	at.now += 59999;
+	assert.strictEqual((await ask(url)).status, 429);
+	at.now += 1;
+	assert.strictEqual((await ask(url)).status, 200);
+});
+
+test('express-rate-limit: its own validations are not set off, nor silenced', async (t) => {
+	const { limiter } = steered();
+	const store = new SluiceStore({ limiter });
+	const twice = await limited(t, {}, store, 1);
+	assert.deepStrictEqual(twice.said, []);
+	const said = [];
+	const logger = { error: (error) => said.push(error.code), warn: (error) => said.push(error.code) };
+	rateLimit({ store, logger });
+	assert.deepStrictEqual(said, ['ERR_ERL_STORE_REUSE']);
+	const double = () => rateLimit({ store: new SluiceStore({ limiter, prefix: 'x:' }), logger });
+	await ask(await app(t, [double(), double()]));
+	assert.deepStrictEqual(said, ['ERR_ERL_STORE_REUSE', 'ERR_ERL_DOUBLE_COUNT']);
+	const apart = await app(t, [rateLimit({ store: new SluiceStore({ limiter, prefix: 'a:' }), logger }),
+		rateLimit({ store: new SluiceStore({ limiter, prefix: 'b:' }), logger })]);
+	await ask(apart);
+	const forwarded = await app(t, rateLimit({ store: new SluiceStore({ limiter, prefix: 'c:' }), logger }));
+	await ask(forwarded, { headers: { 'x-forwarded-for': '192.0.2.1' } });
+	assert.deepStrictEqual(said.slice(2), ['ERR_ERL_UNEXPECTED_X_FORWARDED_FOR']);
+});
+
+test('express-rate-limit: skipped and failed requests, limits by request, resetKey and getKey', async (t) => {
+	const { limiter } = steered();
+	const failing = [(request, response, next) => (request.headers.fail ? response.status(500).end() : next())];
+	const store = () => new SluiceStore({ limiter, algorithm: 'sliding-log', prefix: `t${Math.random()}:` });
+	const skip = rateLimit({ windowMs: 60000, limit: 2, skipFailedRequests: true, store: store() });
+	const url = await app(t, [skip, ...failing]);
+	assert.deepStrictEqual(statuses(await asked(4, url, { headers: { fail: '1' } })), [500, 500, 500, 500]);
+	assert.deepStrictEqual(statuses(await asked(5, url)), [200, 200, 429, 429, 429]);
+	await skip.resetKey('127.0.0.1');
+	assert.strictEqual(await skip.getKey('127.0.0.1'), undefined);
+	assert.deepStrictEqual(statuses(await asked(3, url)), [200, 200, 429]);
+	const info = await skip.getKey('127.0.0.1');
+	assert.strictEqual(info.totalHits, 2);
+	assert.ok(info.resetTime > new Date());
+	const succeeding = await app(t, rateLimit({ windowMs: 60000, limit: 2, skipSuccessfulRequests: true,
+		store: store() }));
+	assert.deepStrictEqual(statuses(await asked(6, succeeding)), [200, 200, 200, 200, 200, 200]);
+	const plans = await app(t, rateLimit({ windowMs: 60000, store: store(),
+		limit: (request) => Number(request.headers.plan) }));
+	assert.deepStrictEqual(statuses(await asked(4, plans, { headers: { plan: '3' } })), [200, 200, 200, 429]);
+	assert.strictEqual((await ask(plans, { headers: { plan: '9' } })).status, 200);
+});
+
+test('express-rate-limit: a store that does not answer is its error, or passOnStoreError', async (t) => {
+	const gone = () => new SluiceStore({ store: 'redis://127.0.0.1:1' });
+	assert.strictEqual((await limited(t, {}, gone(), 1)).answers[0].status, 500);
+	assert.strictEqual((await limited(t, { passOnStoreError: true }, gone(), 1)).answers[0].status, 200);
+});
