@@ -1,0 +1,429 @@
+"""Limiter and AsyncLimiter: the same calls, in process or at a server."""
+import asyncio
+import contextlib
+
+from . import _core, _resp
+from ._errors import Limited, SluiceError
+
+ON_ERROR = {"throw": 0, "allow": 1, "deny": 2}
+# What decides: of these `on_error` can say what a request gets.
+DECIDING = ("check", "peek", "acquire", "reserve", "admit")
+OUTAGES = ("away", "busy", "full")
+AGAIN_SECONDS = 0.002  # between two looks whether a process that was stopped has moved
+
+
+def _on_error(word):
+    if word not in ON_ERROR:
+        raise ValueError(f"on_error {word!r}: expected throw, allow or deny")
+    return ON_ERROR[word]
+
+
+def _is_url(store):
+    return isinstance(store, str) and ("://" in store or store.startswith("unix:"))
+
+
+def forget(name):
+    """Removes shared memory of this name; processes that have it open go on with it."""
+    _core.forget(name)
+
+
+class Limiter:
+    """A store, and what can be asked of it.
+
+    store     ``memory`` of this process, ``shared:NAME`` for the processes of this host, the path of a file, or
+              ``redis://[user:password@]host[:port]``: a Sluice server, or Redis or Valkey with the module
+              (``rediss://`` with TLS; ``sluice://`` is the same as ``redis://``, port 7379; ``unix:/path``)
+    memory    of a new store: ``64MiB`` unless said
+    policy    a policy's YAML, or the path of its file: for admit(), in process
+    clock     a callable: Unix milliseconds. For tests; over RESP the server must say ``client-time: true``
+    timeout   ms that a call over RESP may take in all; in process, ms that one by AsyncLimiter is put off for a process
+              that was stopped with a lock in hand (Limiter waits 10 s, once)
+    on_error  what a request gets that can't be decided (away, busy, full): ``throw``, ``allow`` or ``deny``
+    tls       an ``ssl.SSLContext`` for rediss://, instead of the system's certificates
+
+    Results are true where a request is allowed; all waits are whole milliseconds, -1 is never. A denial is a Result,
+    and what fails is a SluiceError. Any thread may call; after fork() the child may go on with it.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, store="memory", **options):
+        if cls is Limiter:
+            cls = RemoteLimiter if _is_url(store) else LocalLimiter
+        return super().__new__(cls)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.close()
+
+    @contextlib.contextmanager
+    def lease(self, key, limits, cost=1, *, id=None):
+        """Holds a lease for as long as the block runs; raises Limited where it is denied.
+
+            with limiter.lease("reports", "concurrency 20 lease 30s"):
+                ...
+        """
+        result = self.acquire(key, limits, cost, id=id)
+        if not result.allowed:
+            raise Limited(result)
+        try:
+            yield result
+        finally:
+            if result.id is not None:
+                self.release(key, limits, result.id)
+
+
+class LocalLimiter(_core.Limiter, Limiter):
+    """In process: its calls are those of the extension."""
+
+    __slots__ = ()
+
+    def __init__(self, store="memory", *, memory=None, policy=None, clock=None, timeout=100, on_error="throw",
+                 tls=None):
+        if isinstance(memory, int):
+            memory = str(memory)
+        _core.open(self, store, memory, policy, clock, _on_error(on_error), timeout, False)
+
+
+def _split_ticket(limits, id):
+    """Whether a reservation's id is the caller's own, of which limits make a ticket."""
+    text = id.decode("latin-1") if isinstance(id, bytes) else id
+    return limits is not None and not (len(text) > 16 and text[16] == ".")
+
+
+class _Remote:
+    """What both faces over RESP share: commands, and what is made of their answers."""
+
+    __slots__ = ()
+
+    def _encode(self, operation, args, named):
+        named = dict(named)
+        if operation in ("acquire", "reserve") and named.get("id") is None:
+            named["id"] = _core.make_id()  # so that it may be asked again if the answer is lost
+        if operation == "commit" and len(args) == 4 and _split_ticket(args[1], args[2]):
+            args = (args[0], args[1], _core.ticket(*args[:3]), args[3])
+        command, given, limits = _core.encode(operation, self._clock, *args, **named)
+        return command, (operation, given, limits, args, named.get("id"))
+
+    def _failed(self, error, shape):
+        if self._on_error == 0 or error.code not in OUTAGES or shape[0] not in DECIDING:
+            raise error
+        return _core.fallback(self._on_error == 1, shape[2])
+
+    @staticmethod
+    def _told(reply, shape):
+        operation, given, limits, args, id = shape
+        try:
+            if operation in ("reset", "release", "renew"):
+                return int(reply)
+            if given & 4 and operation != "admit":
+                return _each(operation, given, reply, limits, args, id)
+            return _one(operation, given, reply, limits, args)
+        except (TypeError, ValueError, IndexError) as error:
+            raise SluiceError("protocol", f"an answer that can't be understood: {reply!r}") from error
+
+
+def _text(value):
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _one(operation, given, reply, limits, args):
+    numbers, rest = tuple(reply[:7]), reply[7:]
+    name = id = each = None
+    granted = _cost(operation, args) if numbers[0] else 0
+    opened = False
+    if operation == "admit":
+        name, opened = _text(rest.pop(0)), bool(rest.pop())
+        limits = None
+    if given & 4:
+        each = tuple(_core.told(_text(row[0]), _text(row[1]), tuple(row[2:9]), *row[9:]) for row in rest.pop()) or None
+        next_after = max((one.next_after for one in each or () if one.index == numbers[6]), default=0)
+    else:
+        next_after = rest.pop() if given & 2 else 0
+    if given & 1:
+        granted = rest.pop(0)
+    if operation in ("acquire", "reserve") or (operation == "admit" and rest):
+        id = _text(rest.pop(0))
+    if rest or len(numbers) != 7:
+        raise ValueError("other elements than were asked for")
+    return _core.result(limits, name, numbers, next_after, granted, False, id, opened, each)
+
+
+def _cost(operation, args):
+    cost = args[1:] if operation == "admit" else args[2:]
+    return cost[0] if cost and operation not in ("commit", "refund") else 1
+
+
+def _each(operation, given, reply, limits, args, id):
+    granted, repeated = 0, False
+    if len(reply[-1]) == 3:
+        *reply, (granted, repeated, _) = reply
+    else:
+        granted = _cost(operation, args)
+    result = _core.merge(limits, reply, granted, bool(repeated), None)
+    if operation in ("acquire", "reserve") and result.allowed and granted:
+        held = _text(id) if operation == "acquire" else _core.ticket(args[0], args[1], id)
+        result = _core.merge(limits, reply, granted, bool(repeated), held)
+    elif not (given & 1 or operation in ("acquire", "reserve", "commit")) and not result.allowed:
+        result = _core.merge(limits, reply, 0, bool(repeated), None)
+    return result
+
+
+def _holders_command(clock, key, limit):
+    said = [] if clock is None else ["AT", str(int(clock()))]
+    return _resp.command("SLUICE.HOLDERS", key, *said, limit)
+
+
+def _holders(reply):
+    try:
+        return [(_text(id), int(cost), int(ends_after)) for id, cost, ends_after in reply]
+    except (TypeError, ValueError) as error:
+        raise SluiceError("protocol", f"an answer that can't be understood: {reply!r}") from error
+
+
+class RemoteLimiter(_Remote, Limiter):
+    """At a server, over RESP. Each thread that calls has a connection of its own for that time."""
+
+    __slots__ = ("_pool", "_clock", "_on_error")
+
+    def __init__(self, store, *, memory=None, policy=None, clock=None, timeout=100, on_error="throw", tls=None):
+        _refuse_here(memory, policy)
+        self._clock, self._on_error = clock, _on_error(on_error)
+        self._pool = _resp.Pool(_resp.Address(store, tls), timeout / 1000)
+
+    def _ask(self, operation, *args, **named):
+        args, named = _sorted(operation, args, named)
+        command, shape = self._encode(operation, args, named)
+        try:
+            return self._told(self._pool.call(command), shape)
+        except SluiceError as error:
+            return self._failed(error, shape)
+
+    def check(self, *args, **named):
+        return self._ask("check", *args, **named)
+
+    def peek(self, *args, **named):
+        return self._ask("peek", *args, **named)
+
+    def refund(self, *args, **named):
+        return self._ask("refund", *args, **named)
+
+    def reset(self, *args, **named):
+        return self._ask("reset", *args, **named)
+
+    def acquire(self, *args, **named):
+        return self._ask("acquire", *args, **named)
+
+    def release(self, *args, **named):
+        return self._ask("release", *args, **named)
+
+    def renew(self, *args, **named):
+        return self._ask("renew", *args, **named)
+
+    def reserve(self, *args, **named):
+        return self._ask("reserve", *args, **named)
+
+    def commit(self, *args, **named):
+        return self._ask("commit", *args, **named)
+
+    def admit(self, *args, **named):
+        return self._ask("admit", *args, **named)
+
+    def holders(self, key, limit):
+        return _holders(self._pool.call(_holders_command(self._clock, key, limit)))
+
+    def reload(self, policy):
+        raise SluiceError("bad-argument", "the policy is the server's: SLUICE.RELOAD")
+
+    def close(self):
+        self._pool.close()
+
+
+def _refuse_here(memory, policy):
+    if memory is not None or policy is not None:
+        raise SluiceError("bad-argument", "memory and policy are the server's")
+
+
+POSITIONS = {"admit": ("attributes", "cost"), "release": ("key", "limits", "id"), "renew": ("key", "limits", "id"),
+             "reset": ("key", "limits"), "commit": ("key", "limits", "id", "cost")}
+
+
+def _sorted(operation, args, named):
+    """Arguments by position as far as they go, whichever way they were given."""
+    if not named:
+        return args, named
+    names = POSITIONS.get(operation, ("key", "limits", "cost"))
+    args, named = list(args), dict(named)
+    for name in names[len(args):]:
+        if name not in named:
+            break
+        args.append(named.pop(name))
+    return tuple(args), named
+
+
+class AsyncLimiter:
+    """Limiter for asyncio: the same arguments, calls that are awaited.
+
+    In process a call is decided at once, without a thread. Over RESP all calls of a loop share one connection, and are
+    under way together.
+    """
+
+    def __new__(cls, store="memory", **options):
+        if cls is AsyncLimiter:
+            cls = AsyncRemoteLimiter if _is_url(store) else AsyncLocalLimiter
+        return super().__new__(cls)
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *unused):
+        await self.aclose()
+
+    @contextlib.asynccontextmanager
+    async def lease(self, key, limits, cost=1, *, id=None):
+        """As Limiter.lease(): ``async with limiter.lease(..)``."""
+        result = await self.acquire(key, limits, cost, id=id)
+        if not result.allowed:
+            raise Limited(result)
+        try:
+            yield result
+        finally:
+            if result.id is not None:
+                await self.release(key, limits, result.id)
+
+
+class _LoopsLimiter(LocalLimiter):
+    """In process, for a loop: what another process holds up now is None."""
+
+    __slots__ = ()
+
+    def __init__(self, store, *, memory, policy, clock, timeout, on_error):
+        if isinstance(memory, int):
+            memory = str(memory)
+        _core.open(self, store, memory, policy, clock, _on_error(on_error), timeout, True)
+
+
+class AsyncLocalLimiter(AsyncLimiter):
+    def __init__(self, store="memory", *, memory=None, policy=None, clock=None, timeout=100, on_error="throw",
+                 tls=None):
+        self._limiter = _LoopsLimiter(store, memory=memory, policy=policy, clock=clock, timeout=timeout,
+                                      on_error=on_error)
+        self._timeout = timeout / 1000
+
+    async def _insist(self, operation, args, named):
+        """Asks again until it is decided, while the loop goes on; and for the last time."""
+        end = asyncio.get_running_loop().time() + self._timeout
+        while asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(AGAIN_SECONDS)
+            told = getattr(self._limiter, operation)(*args, **named)
+            if told is not None:
+                return told
+        return _core.last(self._limiter, operation, *args, **named)
+
+    async def check(self, *args, **named):
+        told = self._limiter.check(*args, **named)
+        return await self._insist("check", args, named) if told is None else told
+
+    async def peek(self, *args, **named):
+        told = self._limiter.peek(*args, **named)
+        return await self._insist("peek", args, named) if told is None else told
+
+    async def refund(self, *args, **named):
+        told = self._limiter.refund(*args, **named)
+        return await self._insist("refund", args, named) if told is None else told
+
+    async def reset(self, *args, **named):
+        told = self._limiter.reset(*args, **named)
+        return await self._insist("reset", args, named) if told is None else told
+
+    async def acquire(self, *args, **named):
+        told = self._limiter.acquire(*args, **named)
+        return await self._insist("acquire", args, named) if told is None else told
+
+    async def release(self, *args, **named):
+        told = self._limiter.release(*args, **named)
+        return await self._insist("release", args, named) if told is None else told
+
+    async def renew(self, *args, **named):
+        told = self._limiter.renew(*args, **named)
+        return await self._insist("renew", args, named) if told is None else told
+
+    async def reserve(self, *args, **named):
+        told = self._limiter.reserve(*args, **named)
+        return await self._insist("reserve", args, named) if told is None else told
+
+    async def commit(self, *args, **named):
+        told = self._limiter.commit(*args, **named)
+        return await self._insist("commit", args, named) if told is None else told
+
+    async def admit(self, *args, **named):
+        told = self._limiter.admit(*args, **named)
+        return await self._insist("admit", args, named) if told is None else told
+
+    async def holders(self, key, limit):
+        return self._limiter.holders(key, limit)
+
+    async def counters(self):
+        return self._limiter.counters()
+
+    async def reload(self, policy):
+        self._limiter.reload(policy)
+
+    async def aclose(self):
+        self._limiter.close()
+
+
+class AsyncRemoteLimiter(_Remote, AsyncLimiter):
+    def __init__(self, store, *, memory=None, policy=None, clock=None, timeout=100, on_error="throw", tls=None):
+        _refuse_here(memory, policy)
+        self._clock, self._on_error = clock, _on_error(on_error)
+        self._wires = _resp.Wires(_resp.Address(store, tls), timeout / 1000)
+
+    async def _ask(self, operation, *args, **named):
+        args, named = _sorted(operation, args, named)
+        command, shape = self._encode(operation, args, named)
+        try:
+            return self._told(await self._wires.call(command), shape)
+        except SluiceError as error:
+            return self._failed(error, shape)
+
+    async def check(self, *args, **named):
+        return await self._ask("check", *args, **named)
+
+    async def peek(self, *args, **named):
+        return await self._ask("peek", *args, **named)
+
+    async def refund(self, *args, **named):
+        return await self._ask("refund", *args, **named)
+
+    async def reset(self, *args, **named):
+        return await self._ask("reset", *args, **named)
+
+    async def acquire(self, *args, **named):
+        return await self._ask("acquire", *args, **named)
+
+    async def release(self, *args, **named):
+        return await self._ask("release", *args, **named)
+
+    async def renew(self, *args, **named):
+        return await self._ask("renew", *args, **named)
+
+    async def reserve(self, *args, **named):
+        return await self._ask("reserve", *args, **named)
+
+    async def commit(self, *args, **named):
+        return await self._ask("commit", *args, **named)
+
+    async def admit(self, *args, **named):
+        return await self._ask("admit", *args, **named)
+
+    async def holders(self, key, limit):
+        return _holders(await self._wires.call(_holders_command(self._clock, key, limit)))
+
+    async def reload(self, policy):
+        raise SluiceError("bad-argument", "the policy is the server's: SLUICE.RELOAD")
+
+    async def aclose(self):
+        await self._wires.close()

@@ -1,0 +1,422 @@
+"""RESP, the protocol of Redis, by the standard library alone: connections for threads, and for asyncio.
+
+A call is never sent twice: what was charged at the server can't be told from here. So a connection that the other end
+has closed meanwhile is noticed before it is used, and what breaks afterwards is an error. Where a call has an id,
+asking again is safe, and the caller's to do.
+"""
+import asyncio
+import collections
+import os
+import select
+import socket
+import ssl
+import threading
+import time
+import urllib.parse
+import weakref
+
+from . import _core
+from ._errors import SluiceError
+
+READ_BYTES = 65536
+IDLE_MAX = 64  # connections that are kept while nobody needs them
+ANSWER_BYTES_MAX = 1 << 20
+
+
+def away(address, why):
+    return SluiceError("away", f"{address}: {why}")
+
+
+class Address:
+    """Where a server is, and who we are: ``redis://[user:password@]host[:port][/number]``."""
+
+    def __init__(self, url, tls=None):
+        parts = urllib.parse.urlsplit(url)
+        self.path = self.tls = self.host = None
+        try:
+            self.port = parts.port or 7379 if parts.scheme == "sluice" else parts.port or 6379
+        except ValueError:
+            raise bad_url(url) from None
+        if parts.scheme == "unix":
+            self.path = urllib.parse.unquote(parts.path)
+        elif parts.scheme in ("redis", "rediss", "sluice"):
+            self.host = parts.hostname
+        if not (self.host or self.path):
+            raise bad_url(url)
+        if parts.scheme == "rediss":
+            self.tls = tls or ssl.create_default_context()
+        self.user = urllib.parse.unquote(parts.username or "")
+        self.password = urllib.parse.unquote(parts.password or "")
+        number = "" if self.path else parts.path.strip("/")
+        if number and not number.isdigit():
+            raise bad_url(url)
+        self.number = number if number.strip("0") else ""
+
+    def __str__(self):
+        return self.path or f"{self.host}:{self.port}"
+
+    def greetings(self):
+        """What is said first: commands, each of which must be answered by OK."""
+        said = []
+        if self.password:
+            said.append(["AUTH", self.user, self.password] if self.user else ["AUTH", self.password])
+        if self.number:
+            said.append(["SELECT", self.number])
+        return [command(*words) for words in said]
+
+
+def bad_url(url):
+    shown = urllib.parse.urlsplit(url).scheme
+    return SluiceError("bad-argument", f"no server by this URL ({shown}://..): expected redis://host:port, rediss://, "
+                                       "sluice:// or unix:/path")
+
+
+def command(*words):
+    encoded = [word if isinstance(word, bytes) else word.encode() for word in words]
+    return b"*%d\r\n" % len(encoded) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in encoded)
+
+
+class Malformed(Exception):
+    pass
+
+
+class Reader:
+    """Bytes to answers. next() gives one, or raises IndexError while it is not there as a whole."""
+
+    def __init__(self):
+        self.bytes, self.at = b"", 0
+
+    def feed(self, data):
+        self.bytes, self.at = self.bytes[self.at:] + data, 0
+        if len(self.bytes) > ANSWER_BYTES_MAX:
+            raise Malformed("an answer of more than 1 MiB")
+
+    def next(self):
+        answer, self.at = self.read(self.at, 0)
+        return answer
+
+    def line(self, at):
+        end = self.bytes.find(b"\r\n", at)
+        if end < 0:
+            raise IndexError
+        return self.bytes[at:end], end + 2
+
+    def read(self, at, depth):
+        line, at = self.line(at)
+        kind, rest = line[:1], line[1:]
+        if kind == b":":
+            return number(rest), at
+        if kind == b"+":
+            return rest, at
+        if kind == b"-":
+            return refused(rest), at
+        if kind == b"$":
+            size = number(rest)
+            if size < 0:
+                return None, at
+            if len(self.bytes) < at + size + 2:
+                raise IndexError
+            return self.bytes[at:at + size], at + size + 2
+        if kind == b"*" and depth < 4:
+            items = []
+            for _ in range(number(rest)):
+                item, at = self.read(at, depth + 1)
+                items.append(item)
+            return items, at
+        raise Malformed(f"no answer of RESP: {line[:32]!r}")
+
+
+def number(text):
+    try:
+        return int(text)
+    except ValueError:
+        raise Malformed(f"no number: {text[:32]!r}") from None
+
+
+def refused(line):
+    text = line.decode("utf-8", "replace")
+    return SluiceError(_core.failure_kind(text), text[4:] if text.startswith("ERR ") else text)
+
+
+# ---- for threads -----------------------------------------------------------------------------------------------------
+
+class Connection:
+    def __init__(self, address, deadline):
+        self.address, self.reader = address, Reader()
+        try:
+            self.socket = connect(address, left(deadline))
+        except (OSError, ValueError) as error:
+            raise away(address, error) from error
+        try:
+            for said in address.greetings():
+                self.call(said, deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    def is_stale(self):
+        """Whether the other end has closed it, or said what nobody asked for."""
+        try:
+            return polled(self.socket)
+        except (OSError, ValueError):
+            return True
+
+    def call(self, data, deadline):
+        """The answer to a command. Errors that are answered are raised; `away` and `protocol` end the connection."""
+        try:
+            self.socket.settimeout(left(deadline))
+            self.socket.sendall(data)
+            answer = self.receive(deadline)
+        except (OSError, Malformed) as error:
+            code = "protocol" if isinstance(error, Malformed) else "away"
+            why = "no answer in time" if isinstance(error, TimeoutError) else error
+            raise SluiceError(code, f"{self.address}: {why}") from error
+        if isinstance(answer, SluiceError):
+            raise answer
+        return answer
+
+    def receive(self, deadline):
+        while True:
+            try:
+                return self.reader.next()
+            except IndexError:
+                self.socket.settimeout(left(deadline))
+                data = self.socket.recv(READ_BYTES)
+                if not data:
+                    raise ConnectionError("the connection was closed") from None
+                self.reader.feed(data)
+
+    def close(self):
+        self.socket.close()
+
+
+def polled(sock):
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def left(deadline):
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError("no answer in time")
+    return seconds
+
+
+def connect(address, timeout):
+    if address.path:
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            sock.settimeout(timeout)
+            sock.connect(address.path)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+    sock = socket.create_connection((address.host, address.port), timeout)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if address.tls:
+        try:
+            return address.tls.wrap_socket(sock, server_hostname=address.host)
+        except BaseException:
+            sock.close()
+            raise
+    return sock
+
+
+class Pool:
+    """Connections that nobody uses at this time, the latest first. A child of fork() begins with none."""
+
+    def __init__(self, address, timeout):
+        self.address, self.timeout = address, timeout
+        self.idle, self.lock, self.closed = collections.deque(), threading.Lock(), False
+        POOLS.add(self)
+
+    def after_fork(self):
+        # Closing the inherited descriptors ends nothing for the parent: no word is said on them, nor TLS's goodbye.
+        for connection in self.idle:
+            try:
+                os.close(connection.socket.detach())
+            except OSError:
+                pass
+        self.idle, self.lock = collections.deque(), threading.Lock()
+
+    def take(self, deadline):
+        while True:
+            with self.lock:
+                if self.closed:
+                    raise SluiceError("closed", "the limiter is closed")
+                connection = self.idle.pop() if self.idle else None
+            if connection is None:
+                return Connection(self.address, deadline)
+            if not connection.is_stale():
+                return connection
+            connection.close()
+
+    def give(self, connection):
+        with self.lock:
+            if not self.closed and len(self.idle) < IDLE_MAX:
+                self.idle.append(connection)
+                return
+        connection.close()
+
+    def call(self, data):
+        deadline = time.monotonic() + self.timeout
+        try:
+            connection = self.take(deadline)
+        except TimeoutError as error:
+            raise away(self.address, "no connection in time") from error
+        try:
+            answer = connection.call(data, deadline)
+        except SluiceError as error:
+            if error.code in ("away", "protocol") and error.__cause__ is not None:
+                connection.close()
+            else:
+                self.give(connection)  # it was answered
+            raise
+        except BaseException:
+            connection.close()
+            raise
+        self.give(connection)
+        return answer
+
+    def close(self):
+        with self.lock:
+            self.closed, idle, self.idle = True, self.idle, collections.deque()
+        for connection in idle:
+            connection.close()
+
+
+POOLS = weakref.WeakSet()
+
+
+def _after_fork():
+    for pool in list(POOLS):
+        pool.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+# ---- for asyncio -----------------------------------------------------------------------------------------------------
+
+class Wire(asyncio.Protocol):
+    """One connection of a loop: commands go out as they come, answers come back in their order."""
+
+    def __init__(self, address):
+        self.address, self.reader, self.waiting = address, Reader(), collections.deque()
+        self.transport, self.lost = None, None
+
+    def connection_made(self, transport):
+        self.transport = transport
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def data_received(self, data):
+        try:
+            self.reader.feed(data)
+            while self.waiting:
+                self.settle(self.reader.next())
+            if self.reader.at != len(self.reader.bytes):
+                raise Malformed("an answer that nobody asked for")
+        except IndexError:
+            pass
+        except Malformed as error:
+            self.end(SluiceError("protocol", f"{self.address}: {error}"))
+
+    def settle(self, answer):
+        future, _ = self.waiting.popleft()
+        if future.done():
+            return  # it gave up waiting
+        if isinstance(answer, SluiceError):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+
+    def connection_lost(self, error):
+        self.end(away(self.address, error or "the connection was closed"))
+
+    def end(self, error):
+        self.lost = self.lost or error
+        while self.waiting:
+            future, _ = self.waiting.popleft()
+            if not future.done():
+                future.set_exception(error)
+        if self.transport is not None:
+            self.transport.abort()
+
+    def send(self, data, loop):
+        future = loop.create_future()
+        if self.lost is not None:
+            future.set_exception(self.lost)
+            return future
+        self.waiting.append((future, loop.time()))
+        self.transport.write(data)
+        return future
+
+
+class Wires:
+    """The wire of each loop, made when it is needed and made anew when it broke."""
+
+    def __init__(self, address, timeout):
+        self.address, self.timeout = address, timeout
+        self.loops, self.closed = weakref.WeakKeyDictionary(), False
+
+    async def call(self, data):
+        if self.closed:
+            raise SluiceError("closed", "the limiter is closed")
+        loop = asyncio.get_running_loop()
+        wire = self.loops.get(loop)
+        begun = loop.time()
+        if not isinstance(wire, Wire) or wire.lost is not None or wire.transport.is_closing():
+            wire = await self.connected(loop, wire)
+        future = wire.send(data, loop)
+        try:
+            return await asyncio.wait_for(future, max(0.0, self.timeout - (loop.time() - begun)))
+        except asyncio.TimeoutError as error:
+            if wire.waiting and wire.waiting[0][1] <= begun:  # nothing was answered since
+                wire.end(away(self.address, "no answer in time"))
+            raise away(self.address, "no answer in time") from error
+
+    async def connected(self, loop, pending):
+        """One connection is made at a time; others wait for the same."""
+        if not isinstance(pending, asyncio.Future) or pending.done():
+            pending = self.loops[loop] = asyncio.ensure_future(self.connect(loop))
+            pending.add_done_callback(lambda task: task.cancelled() or task.exception())
+        try:
+            return await asyncio.wait_for(asyncio.shield(pending), self.timeout)
+        except asyncio.TimeoutError as error:
+            raise away(self.address, "no connection in time") from error
+
+    async def connect(self, loop):
+        address, made = self.address, None
+        try:
+            if address.path:
+                made = loop.create_unix_connection(lambda: Wire(address), address.path)
+            else:
+                made = loop.create_connection(lambda: Wire(address), address.host, address.port, ssl=address.tls)
+            _, wire = await asyncio.wait_for(made, self.timeout)
+        except asyncio.TimeoutError as error:
+            raise away(address, "no connection in time") from error
+        except OSError as error:
+            raise away(address, error) from error
+        try:
+            for said in address.greetings():
+                await asyncio.wait_for(wire.send(said, loop), self.timeout)
+        except asyncio.TimeoutError as error:
+            wire.end(away(address, "no answer in time"))
+            raise away(address, "no answer in time") from error
+        except BaseException:
+            wire.transport.abort()
+            raise
+        self.loops[loop] = wire
+        return wire
+
+    async def close(self):
+        self.closed = True
+        for wire in list(self.loops.values()):
+            if isinstance(wire, Wire):
+                wire.end(away(self.address, "the limiter was closed"))
+            else:
+                wire.cancel()

@@ -1,0 +1,98 @@
+"""What the middlewares have in common: whose request it is, what is asked, and what is answered to a denial.
+
+limits           a limit, a list of them, or a callable of the request that gives either, or None for no limit
+policy           instead: a policy's YAML or the path of its file. Or neither: that of the server which `store` names
+key              who is counted by `limits`: `ip` (the default), the name of a header, or a callable of the request
+attributes       with a policy: a dict of attribute: header, or a callable of the request that gives a dict
+cost             what a request costs, or a callable of the request
+store, memory, timeout, tls, on_error   as for Limiter; on_error is `allow` here
+limiter          instead of these: a limiter of yours
+trusted_proxies  networks whose X-Forwarded-For is believed: loopback if left out; [] (nobody)
+forwarded        which header they send: `x-forwarded-for` (the default) or `forwarded`
+ipv6_prefix      an IPv6 client counts as his network of so many bits: 64
+headers          `draft10` (the default), `draft7`, `draft6`, `legacy-epoch` (X-RateLimit-*, reset in Unix seconds),
+                 `legacy-delta`, or None
+"""
+import json
+import time
+
+from . import _core
+
+FORMS = {"draft10": 1, "draft7": 2, "draft6": 4, "legacy-epoch": 8, "legacy-delta": 16, None: 0}
+LOOPBACK = ("127.0.0.0/8", "::1/128")  # whom the server trusts as well, unless told otherwise
+QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+
+
+class Request:
+    """What is looked at of a request. `headers` gives all values of a name in lower case; `raw` is the framework's."""
+
+    __slots__ = ("method", "path", "host", "peer", "headers", "raw", "ip")
+
+    def __init__(self, method, path, host, peer, headers, raw):
+        self.method, self.path, self.host, self.peer, self.headers, self.raw = method, path, host, peer, headers, raw
+        self.ip = None
+
+
+class Guard:
+    def __init__(self, make, *, limits=None, policy=None, key="ip", attributes=None, cost=1, limiter=None,
+                 store="memory", memory=None, timeout=100, tls=None, on_error="allow", trusted_proxies=LOOPBACK,
+                 forwarded="x-forwarded-for", ipv6_prefix=64, headers="draft10"):
+        if limits is not None and policy is not None:
+            raise ValueError("limits or a policy: expected one of them")
+        if headers not in FORMS:
+            raise ValueError(f"headers {headers!r}: expected one of {', '.join(str(form) for form in FORMS)}")
+        if forwarded not in ("x-forwarded-for", "forwarded"):
+            raise ValueError(f"forwarded {forwarded!r}: expected x-forwarded-for or forwarded")
+        self.limits, self.key, self.attributes, self.cost = limits, key, attributes, cost
+        self.forms, self.forwarded = FORMS[headers], forwarded
+        self.proxies = _core.proxies(json.dumps({"limits": [], "trusted-proxies": list(trusted_proxies),
+                                                 "ipv6-prefix": ipv6_prefix}))
+        self.limiter = limiter or make(store, memory=memory, policy=policy, timeout=timeout, tls=tls, on_error=on_error)
+
+    def question(self, request):
+        """The call of the limiter that decides a request: its method, arguments and words; None where none does."""
+        lines = [line.encode("latin-1", "replace") for line in request.headers(self.forwarded)]
+        request.ip = self.proxies.client(request.peer, lines, self.forwarded == "forwarded")
+        cost = self.cost(request) if callable(self.cost) else self.cost
+        if self.limits is None:
+            return "admit", (self.attributes_of(request), cost), {"each": True}
+        limits = self.limits(request) if callable(self.limits) else self.limits
+        key = self.key_of(request)
+        return (limits is not None and key is not None) and ("check", (key, limits, cost), {"each": True}) or None
+
+    def key_of(self, request):
+        if callable(self.key):
+            return self.key(request)
+        return request.ip if self.key == "ip" else first(request.headers(self.key.lower()))
+
+    def attributes_of(self, request):
+        said = {"method": request.method, "path": request.path, "host": request.host, "ip": request.ip}
+        if callable(self.attributes):
+            said.update(self.attributes(request))
+        elif self.attributes:
+            said.update((name, first(request.headers(header.lower()))) for name, header in self.attributes.items())
+        return {name: value for name, value in said.items() if value not in (None, "")}
+
+    def headers_of(self, result):
+        """The headers of an answer, as pairs."""
+        if result.failed_open:
+            return [("Sluice-Failed-Open", "1")] if self.forms else []
+        return _core.headers(self.forms, result, int(time.time() * 1000))
+
+    def denial(self, result):
+        """Headers and body of a 429."""
+        violated = [one.limit for one in result.each or () if not one.allowed and not one.observed]
+        body = json.dumps({"type": QUOTA_EXCEEDED, "title": "Quota Exceeded", "status": 429, "detail": detail(result),
+                           "violated-policies": violated or [result.limit]}, separators=(",", ":")).encode()
+        return self.headers_of(result) + [("Content-Type", "application/problem+json"), ("Cache-Control", "no-store"),
+                                          ("Content-Length", str(len(body)))], body
+
+
+def first(values):
+    return values[0] if values else None
+
+
+def detail(result):
+    if result.retry_after < 0:
+        return f"limit {result.limit}: it can never be admitted, the quota is {result.quota}"
+    return f"limit {result.limit} has {result.remaining} left: retry in {result.retry_after} ms"

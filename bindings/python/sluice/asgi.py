@@ -1,0 +1,66 @@
+"""ASGI middleware, for FastAPI, Starlette and others:
+
+    app.add_middleware(sluice.asgi.RateLimit, limits="100/1m", store="shared:api")
+
+Options: see sluice._web. A denied request never reaches the application: 429, application/problem+json, Retry-After.
+"""
+from . import _web
+from ._limiter import AsyncLimiter, Limiter
+
+__doc__ += _web.__doc__
+__all__ = ["RateLimit"]
+
+
+class RateLimit:
+    def __init__(self, app, **options):
+        self.app = app
+        self.guard = _web.Guard(AsyncLimiter, **options)
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        question = self.guard.question(request_of(scope))
+        if question is None:
+            await self.app(scope, receive, send)
+            return
+        result = await self.ask(*question)
+        scope.setdefault("state", {})["rate_limit"] = result
+        if not result.allowed:
+            headers, body = self.guard.denial(result)
+            await send({"type": "http.response.start", "status": 429, "headers": encoded(headers)})
+            await send({"type": "http.response.body", "body": body if scope["method"] != "HEAD" else b""})
+            return
+        more = encoded(self.guard.headers_of(result))
+
+        async def send_with_headers(message):
+            if message["type"] == "http.response.start" and more:
+                message = {**message, "headers": [*message.get("headers", ()), *more]}
+            await send(message)
+        try:
+            await self.app(scope, receive, send_with_headers)
+        finally:
+            if result.id is not None:
+                await self.end("release", "*", None, result.id)
+
+    async def ask(self, method, args, words):
+        return await self.end(method, *args, **words)
+
+    async def end(self, method, *args, **words):
+        answer = getattr(self.guard.limiter, method)(*args, **words)
+        return answer if isinstance(self.guard.limiter, Limiter) else await answer
+
+
+def encoded(headers):
+    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+
+
+def request_of(scope):
+    lines = {}
+    for name, value in scope["headers"]:
+        lines.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    path = scope.get("raw_path")
+    path = path.decode("latin-1") if path else scope["path"]
+    client = scope.get("client")
+    return _web.Request(scope["method"], path, _web.first(lines.get("host")), client[0] if client else None,
+                        lambda name: lines.get(name, ()), scope)

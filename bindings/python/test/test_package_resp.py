@@ -1,0 +1,244 @@
+"""At a server: what goes wrong on the way, who may ask, connections that are reused, broken, inherited and shared."""
+import asyncio
+import os
+import socket
+import ssl
+import subprocess
+import threading
+import time
+
+import pytest
+
+import world
+import sluice
+import sluice._web
+from harness import Server
+
+POLICY = "limits: []\nclient-time: true\n"
+
+
+@pytest.fixture(scope="module")
+def server():
+    server = Server(world.SLUICE, POLICY)
+    yield server
+    server.stop()
+
+
+def url_of(server, who=""):
+    return f"redis://{who}127.0.0.1:{server.resp_port}"
+
+
+def failure(call, *args, **words):
+    with pytest.raises(sluice.SluiceError) as caught:
+        call(*args, **words)
+    return caught.value.code, str(caught.value)
+
+
+class Peer:
+    """A server that answers as it is told: each connection's first bytes by the next answer; None closes it at once."""
+
+    def __init__(self, *answers):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = "redis://127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.answers, self.kept = list(answers), []
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self):
+        for answer in self.answers:
+            connection, _ = self.listener.accept()
+            self.kept.append(connection)
+            if answer is None:
+                connection.close()
+                continue
+            connection.recv(65536)
+            connection.sendall(answer)
+
+    def close(self):
+        self.thread.join(20)
+        for connection in (*self.kept, self.listener):
+            connection.close()
+
+
+SEVEN = b"*7\r\n:1\r\n:2\r\n:1\r\n:0\r\n:5\r\n:0\r\n:0\r\n"
+
+
+@pytest.mark.parametrize("answer,code", [
+    (b"", "away"), (None, "away"), (b"*7\r\n:1\r\n", "away"), (b"HTTP/1.1 400\r\n\r\n", "protocol"),
+    (b"*1\r\n:1\r\n", "protocol"), (b":5\r\n", "protocol"), (b"*7\r\n" + b":x\r\n" * 7, "protocol"),
+    (b"$9999999\r\n" + b"x" * 2000000, "protocol"), (b"-LOADING dataset\r\n", "away"),
+    (b"-NOAUTH Authentication required.\r\n", "no-access"), (b"*7\r\n" + b":-9\r\n" * 7, "protocol")])
+@pytest.mark.parametrize("face", ["threads", "asyncio"])
+def test_answers_that_are_none(face, answer, code):
+    peer = Peer(answer)
+    words = {"timeout": 300 if answer in (b"", b"*7\r\n:1\r\n") else 10000}
+    if face == "threads":
+        with sluice.Limiter(peer.url, **words) as limiter:
+            assert failure(limiter.check, "k", "2/1s")[0] == code
+    else:
+        async def ask():
+            async with sluice.AsyncLimiter(peer.url, **words) as limiter:
+                with pytest.raises(sluice.SluiceError) as caught:
+                    await limiter.check("k", "2/1s")
+                assert caught.value.code == code
+        asyncio.run(ask())
+    peer.close()
+
+
+def test_a_connection_that_went_away_meanwhile_is_not_used():
+    peer = Peer(SEVEN, SEVEN)
+    with sluice.Limiter(peer.url, timeout=10000) as limiter:
+        assert limiter.check("k", "2/1s").allowed
+        peer.kept[0].close()
+        assert limiter.check("k", "2/1s").allowed  # by another one, sent once
+    peer.close()
+
+
+def test_what_a_request_gets_meanwhile():
+    gone = "redis://127.0.0.1:9"
+    assert failure(sluice.Limiter(gone).check, "k", "1/1s")[0] == "away"
+    passed = sluice.Limiter(gone, on_error="allow").check("k", "1/1s")
+    assert passed.allowed and passed.failed_open and passed.index == -1
+    denied = sluice.Limiter(gone, on_error="deny").check("k", "1/1s")
+    assert not denied.allowed and denied.retry_after == 1000
+    assert failure(sluice.Limiter(gone, on_error="allow").reset, "k", "1/1s")[0] == "away"
+
+
+def test_callers_mistakes_are_no_outage(server):
+    with sluice.Limiter(url_of(server), on_error="allow", timeout=10000) as limiter:
+        for args in (("k", "nonsense"), ("k" * 1025, "1/1s"), ("k", ["1/1s"] * 17), ("k", "1/1s", -1)):
+            with sluice.Limiter() as here:
+                assert failure(limiter.check, *args) == failure(here.check, *args)  # word for word
+
+
+def test_the_time_is_all_there_is():
+    peer = Peer(b"")
+    with sluice.Limiter(peer.url, timeout=200) as limiter:
+        begun = time.monotonic()
+        assert failure(limiter.check, "k", "1/1s") == ("away", f"{peer.url[8:]}: no answer in time")
+        assert 0.15 < time.monotonic() - begun < 5
+    peer.close()
+
+
+def test_many_at_a_time_share_exactly(server):
+    allowed = []
+
+    def work(limiter):
+        allowed.append(sum(limiter.check("threads", "sliding-log 100/1d").allowed for _ in range(30)))
+    with sluice.Limiter(url_of(server), timeout=10000) as limiter:
+        threads = [threading.Thread(target=work, args=(limiter,)) for _ in range(8)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+    assert sum(allowed) == 100
+
+    async def ask():
+        async with sluice.AsyncLimiter(url_of(server), timeout=10000) as limiter:
+            results = await asyncio.gather(*(limiter.check("loop", "sliding-log 100/1d") for _ in range(300)))
+            assert sum(result.allowed for result in results) == 100
+            one = asyncio.ensure_future(limiter.check("loop2", "5/1d"))
+            await asyncio.sleep(0)
+            one.cancel()  # whose answer comes all the same, and is nobody else's
+            assert (await limiter.check("loop3", "7/1d")).quota == 7
+    asyncio.run(ask())
+
+
+def test_a_child_has_connections_of_its_own(server):
+    with sluice.Limiter(url_of(server), timeout=10000) as limiter:
+        limiter.check("forked", "5/1d")
+        child = os.fork()
+        if child == 0:
+            ok = all(limiter.check("forked", "5/1d").remaining == left for left in (3, 2))
+            os._exit(0 if ok else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert limiter.check("forked", "5/1d").remaining == 1
+
+
+def test_urls():
+    for wrong in ("http://x", "redis://", "redis://h:x", "redis://h/a", "ftp://h", "unix:"):
+        assert failure(sluice.Limiter, wrong)[0] == "bad-argument"
+    assert failure(sluice.Limiter, "redis://h", policy="limits: []")[0] == "bad-argument"
+    with sluice.Limiter("redis://h") as limiter:
+        assert failure(limiter.reload, "limits: []\n")[0] == "bad-argument"
+    limiter.close()
+    assert failure(limiter.check, "k", "1/1s")[0] == "closed"
+
+
+def test_passwords_and_tls(tmp_path):
+    key, cert = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-days", "2", "-keyout", key, "-out", cert, "-subj", "/CN=localhost", "-addext",
+                    "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    user = subprocess.run([world.SLUICE, "password", "ann", "--role", "check"], input="correct horse battery\n",
+                          capture_output=True, text=True, check=True).stdout.strip()
+    policy = (f"tls: {{certificate: {cert}, key: {key}}}\n"
+              'listen: {resp: {address: "127.0.0.1:0", tls: true}, http: "127.0.0.1:0"}\n'
+              f"limits: []\nusers:\n  {user}\n")
+    server = Server(world.SLUICE, policy, listen=())
+    try:
+        context = ssl.create_default_context(cafile=cert)
+        url = "rediss://{}127.0.0.1:%d" % server.resp_port
+        with sluice.Limiter(url.format("ann:correct%20horse%20battery@"), tls=context, timeout=10000) as limiter:
+            assert limiter.check("k", "5/1d").allowed
+        for who in ("", "ann:wrong@"):
+            stranger = sluice.Limiter(url.format(who), tls=context, timeout=10000)
+            assert failure(stranger.check, "k", "5/1d")[0] == "no-access"
+        assert failure(sluice.Limiter(url.format(""), timeout=10000).check, "k", "5/1d")[0] == "away"  # whose is it?
+
+        ours = url.format("ann:correct%20horse%20battery@")
+
+        async def ask():
+            async with sluice.AsyncLimiter(ours, tls=context, timeout=10000) as limiter:
+                assert (await limiter.check("k", "5/1d")).remaining == 3
+        asyncio.run(ask())
+    finally:
+        server.stop()
+
+
+def test_each_limit_of_a_policy_is_told_as_in_process():
+    policy = ("limits:\n  - {name: all, key: user, limit: 600/1d}\n"
+              "  - {name: seen, key: ip, limit: sliding-log 1/1d, observe: true}\n"
+              "  - {name: posts, when: {method: POST}, key: user, limit: token-bucket 2/1d burst 3}\n")
+    server = Server(world.SLUICE, policy)
+    try:
+        with sluice.Limiter(policy=policy) as here, sluice.Limiter(url_of(server), timeout=10000) as there:
+            for method in ("GET", "GET", "POST", "POST", "POST", "POST"):
+                asked = {"user": "ann", "ip": "192.0.2.1", "method": method}
+                mine, theirs = here.admit(asked, each=True), there.admit(asked, each=True)
+                assert len(theirs.each) == (3 if method == "POST" else 2)
+                for one, other in zip((mine, *mine.each), (theirs, *theirs.each)):
+                    for name in ("limit", "rule", "observed", "index", "allowed", "quota", "remaining", "granted",
+                                 "bound"):
+                        assert getattr(one, name) == getattr(other, name), name
+                    assert abs(one.next_after - other.next_after) < 60000
+                    assert (one.retry_after > 0) == (other.retry_after > 0)
+                assert lines(mine) == lines(theirs)
+            assert '"all";q=600;w=86400' in lines(theirs) and "seen" not in lines(theirs)
+            assert there.admit({"host": "h"}, each=True).each is here.admit({"host": "h"}, each=True).each is None
+    finally:
+        server.stop()
+
+
+def test_who_holds_leases_is_told_alike(server):
+    at, limit = 1728000000000, "concurrency 5 lease 30s"
+    with sluice.Limiter(clock=lambda: at) as here, \
+            sluice.Limiter(url_of(server), timeout=10000, clock=lambda: at) as there:
+        for one in (here, there):
+            assert one.holders("hk", limit) == []
+            for seconds, id in enumerate(("00000000000000aa", "mine")):
+                at += 1000
+                assert one.acquire("hk", limit, 2, id=id)
+            told = one.holders("hk", limit)
+            assert told[0] == ("00000000000000aa", 2, 29000) and told[1][1:] == (2, 30000)
+            assert one.release("hk", limit, told[1][0]) == 1 and len(one.holders(b"hk", limit)) == 1
+            assert failure(one.holders, "hk", "5 a minute")[0] == "bad-limit"
+        assert failure(here.holders, "hk", "5/1m") == failure(there.holders, "hk", "5/1m")
+
+    async def asked():
+        async with sluice.AsyncLimiter(url_of(server), timeout=10000) as one, sluice.AsyncLimiter() as other:
+            return await one.holders("other", limit), await other.holders("other", limit)
+    assert asyncio.run(asked()) == ([], [])
+
+
+def lines(result):
+    """RateLimit-Policy, as the middlewares say it."""
+    return dict(sluice._core.headers(sluice._web.FORMS["draft10"], result, 0))["RateLimit-Policy"]
