@@ -163,7 +163,7 @@ def measure_sluice():
                ("sliding-log 100/1h, 100 entries", 100000, "256MiB", ["sliding-log 100/1h"], 100),
                ("three limits, 1 sub-bucket", 100000, "128MiB", THREE_LIMITS, 1)]
     for title, keys, size, limits, times in layouts:
-        server = harness.start_sluice("sluice-memory", size)
+        server = harness.start_sluice("sluice-memory", f"{{memory: {size}, pretouch: false}}")
         before = server.resident()
         for _ in range(times):
             fill(server, keys, ["SLUICE.CHECK", "%k", "1", *limits])

@@ -8,8 +8,9 @@ within a round, and the median of those is what counts.
 
   BENCH_ROUNDS=5          rounds                          BENCH_RUN_MS=2000          measured time of a run
   BENCH_LOG_ROUNDS=3      rounds that include the logs    BENCH_LOG_WARMUP_MS=10000  a window, so that logs are full
-  BENCH_ONLY=name,name    some rows of resp, redis        BENCH_PARTS=scale,resp     some parts: inprocess named scale
-                                                     share hostile memory resp redis front http
+  BENCH_ONLY=name,name    some rows of resp, redis        BENCH_PARTS=scale,resp     some parts: inprocess named rules
+                                                     scale share hostile memory resp redis front http haproxy
+                                                     grpc
   BENCH_REPEATS=7         rounds of the parts without     BENCH_KEYS_MAX=100000000   the most keys of one store
                           a network
 A look in less than a minute: BENCH_PARTS=scale,share,hostile BENCH_KEYS_MAX=1000000 BENCH_REPEATS=3
@@ -25,6 +26,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import frontbench
+import grpcbench
+import haproxybench
 import harness
 import httpbench
 import memory
@@ -33,8 +36,9 @@ from rounds import (ROUNDS, RUN_MS, check_names, chosen, print_ratios, print_row
                     warn_of_neighbours)
 from workloads import GOALS, ROWS, start_servers
 
-PROGRAMS = ["inprocess", "named", "scale", "share", "hostile"]  # of build/bench, without a network
-PARTS = os.environ.get("BENCH_PARTS", ",".join(PROGRAMS + ["memory", "resp", "redis", "front", "http"])).split(",")
+PROGRAMS = ["inprocess", "named", "rules", "scale", "share", "hostile"]  # of build/bench, without a network
+ALL_PARTS = [*PROGRAMS, "memory", "resp", "redis", "front", "http", "haproxy", "grpc"]
+PARTS = os.environ.get("BENCH_PARTS", ",".join(ALL_PARTS)).split(",")
 REPEATS = int(os.environ.get("BENCH_REPEATS", 7))
 KEYS_MAX = int(os.environ.get("BENCH_KEYS_MAX", 100000000))
 
@@ -83,7 +87,7 @@ def main():
           f"client on core {harness.CLIENT_CORE}")
     if harness.SERVER_CORE == harness.CLIENT_CORE:
         print("bench: one core only: server and client share it, so read no ops/s here", file=sys.stderr)
-    unknown = set(PARTS) - {*PROGRAMS, "memory", "resp", "redis", "front", "http"}
+    unknown = set(PARTS) - set(ALL_PARTS)
     if unknown:
         harness.die(f"BENCH_PARTS: no part named {', '.join(sorted(unknown))}")
     check_names(ROWS + redisbench.ROWS)
@@ -101,6 +105,10 @@ def main():
         frontbench.measure(report)
     if "http" in PARTS:
         httpbench.measure(report, ROUNDS, RUN_MS)
+    if "haproxy" in PARTS:
+        haproxybench.measure(report, ROUNDS, RUN_MS)
+    if "grpc" in PARTS:
+        grpcbench.measure(report, ROUNDS, RUN_MS)
     path = harness.BENCH / "results.json"
     path.write_text(json.dumps(report, indent=1) + "\n")
     print(f"\nall numbers: {path}")
