@@ -24,7 +24,7 @@ static const char *const notations[] = {
 	"distinct 0/1h",
 	"distinct 1025/1ms edge deny",
 	"distinct 1100/1h edge allow",
-	"distinct 4G/3660d",
+	"distinct 4G/3660d registers 8192",
 	"distinct 5000/1s edge allow",
 };
 enum { LIMITS = sizeof notations / sizeof *notations };
@@ -174,6 +174,8 @@ static void call(struct sluice_limit *limit, struct kept *kept, const uint8_t *b
 static void make_block(struct kept *kept, uint8_t kind, uint32_t seats, const uint8_t *bytes, size_t size) {
 	static const uint32_t flags[] = {0, 0, SL_PLACES_WEIGHTED, SL_PLACES_SKETCH};
 	uint32_t header[2] = {kind % 4 == 3 ? SL_EXACT_MEMBERS : seats % PLACES_MAX, flags[kind % 4]};
+	if (kind % 4 == 3) /* of 1,024, 2,048, 4,096 or 8,192 registers: more take the time of many rounds */
+		header[1] = sl_seats_sketch_flags(SL_REGISTER_BITS_MIN + kind / 4 % 4);
 	unsigned char *block;
 	kept->block_bytes = (sl_seats_bytes(header[0], header[1]) + 7) / 8 * 8;
 	SL_ASSERT((block = calloc(1, kept->block_bytes)) != NULL);

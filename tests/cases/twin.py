@@ -12,6 +12,7 @@ Arithmetic is on integers and fractions; nothing is rounded but the milliseconds
 
 import fractions
 import glob
+import ipaddress
 import json
 import os
 import re
@@ -114,18 +115,21 @@ class Limit:
             self.zone, self.unit, t // UNITS["s"])
 
     def _held(self, words, text):
-        """concurrency N lease T; distinct Q/W [edge deny|allow], the edge above 1,024 only."""
+        """concurrency N lease T; distinct Q/W [edge deny|allow] [registers M], these two above 1,024 only."""
         self.algorithm = words[0]
         if words[0] == "concurrency" and len(words) == 4 and words[2] == "lease":
             self.quota, self.window = number(words[1]), duration(words[3])
             return
-        quota, slash, window = (words[1] if words[0] == "distinct" and len(words) in (2, 4) else "").partition("/")
+        quota, slash, window = (words[1] if words[0] == "distinct" and len(words) in (2, 4, 6) else "").partition("/")
         if not slash:
             raise Refused(f"bad limit: {text!r}")
-        self.quota, self.window, self.edge = number(quota), duration(window), "deny"
-        if len(words) == 4 and (self.quota <= 1024 or words[2] != "edge" or words[3] not in ("deny", "allow")):
-            raise Refused(f"bad edge: {text!r}")
-        self.edge = words[3] if len(words) == 4 else "deny"
+        self.quota, self.window = number(quota), duration(window)
+        given = dict(zip(words[2::2], words[3::2]))
+        if given and self.quota <= 1024 or len(given) * 2 != len(words) - 2 or set(given) - {"edge", "registers"}:
+            raise Refused(f"bad options: {text!r}")
+        self.edge, self.registers = given.get("edge", "deny"), given.get("registers", "4096")
+        if self.edge not in ("deny", "allow") or self.registers not in [str(2 ** n) for n in range(10, 16)]:
+            raise Refused(f"bad edge or registers: {text!r}")
 
     def _options(self, words, text):
         given = dict(zip(words[::2], words[1::2]))
@@ -154,7 +158,7 @@ class Limit:
             return f"fixed-window {self.quota}/{self.unit} at {self.zone}"
         out = f"{self.algorithm} {self.quota}/{duration_text(self.window)}"
         if self.algorithm == "distinct" and self.quota > 1024:
-            return f"{out} edge {self.edge}"
+            return f"{out} edge {self.edge}" + (f" registers {self.registers}" if self.registers != "4096" else "")
         if self.algorithm == "sliding-buckets":
             return f"{out} precision {duration_text(self.precision)} edge {self.edge}"
         if self.algorithm in OPTIONS and self.quota > 0:
@@ -530,9 +534,13 @@ class Policy:
     @staticmethod
     def matches(when, attributes):
         for name, wanted in (when or {}).items():
+            if name == "not":
+                if any(Policy.matches(one, attributes) for one in (wanted if isinstance(wanted, list) else [wanted])):
+                    return False
+                continue
             wanted = [str(w) for w in (wanted if isinstance(wanted, list) else [wanted])]
             value = attributes.get(name)
-            if value is None or not any(holds(w, value) for w in wanted):
+            if value is None or not any(holds(w, value, name) for w in wanted):
                 return False
         return True
 
@@ -574,8 +582,15 @@ class Policy:
         return out
 
 
-def holds(written, value):
-    """Is a value what a condition says: exact, a prefix*, a path with {parts}?"""
+def holds(written, value, name=""):
+    """Is a value what a condition says: exact, a prefix*, a path with {parts}, *.a host's end, a network?"""
+    if name == "host" and written.startswith("*."):
+        return value.endswith(written[1:].lower()) and value != written[1:].lower()
+    if name == "ip" and "/" in written:
+        try:
+            return ipaddress.ip_network(value).subnet_of(ipaddress.ip_network(written, strict=False))
+        except (ValueError, TypeError):  # no address, or of the other family
+            return False
     return pattern(written).fullmatch(value) is not None
 
 

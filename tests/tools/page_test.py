@@ -65,7 +65,7 @@ def test_files_are_embedded_byte_for_byte(tmp_path):
     ([], "expected OUT.c PATH=FILE..."),
     (["x.js"], "expected PATH=FILE with a PATH that begins with /"),
     (["/x.js=/nowhere/x.js"], "/nowhere/x.js: not there, or empty"),
-    (["/x=tools/embed"], "expected a name that ends in .html, .js, .css or .svg"),
+    (["/x=tools/embed"], "expected a name that ends in .html, .js, .css, .svg or .json"),
 ])
 def test_what_cannot_be_embedded_is_refused_and_writes_nothing(tmp_path, pairs, said):
     out = tmp_path / "files.c"

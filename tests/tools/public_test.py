@@ -68,6 +68,8 @@ int main(int count, char **arguments) {
 	call.operation = SLUICE_PEEK;
 	call.now = sluice_store_now(store);
 	call.each = each;
+	if (sluice_store_pretouch(store, 0, 1) != 0 && count > 1)
+		return 1;
 	sluice_decide_many(store, &call, 1);
 	sluice_store_stats(store, &stats);
 	if (call.err != SLUICE_OK || sluice_store_verify(store) != NULL || stats.processes != 1)

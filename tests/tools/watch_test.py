@@ -36,7 +36,8 @@ def told():
 
 # put_rows(): all counters
 ROWS = {"sluice_decisions", "sluice_hits", "sluice_near_limit", "sluice_candidate_denied", "sluice_penalties",
-        "sluice_bounds", "sluice_failed_open", "sluice_failed_open_seconds"}
+        "sluice_bounds", "sluice_failed_open", "sluice_failed_open_seconds",
+        *(f"sluice_envoy_{what}" for what in ("total_hits", "over_limit", "near_limit", "within_limit", "shadow_mode"))}
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +63,7 @@ def expressions(dashboard):
 
 
 def test_alerts_are_rules_and_do_what_their_tests_say():
-    assert "14 rules found" in promtool("check", "rules", "alerts.yml")
+    assert "16 rules found" in promtool("check", "rules", "alerts.yml")
     assert "SUCCESS" in promtool("test", "rules", "alerts_test.yml")
     promtool("check", "config", "scrape.yml")
 
