@@ -13,6 +13,7 @@ Where there is an island, all nodes meet at addresses of 198.18.0.0/15, which is
 island has the second of a /30, all others the first, which is theirs even while the link is down.
 """
 
+import contextlib
 import glob
 import os
 import random
@@ -33,6 +34,7 @@ from harness import DEADLINE_S, Closed, Resp, RespError, encode, wait_until
 PRIMARIES, REPLICAS = 3, 3
 SLOTS = 16384
 NODE_TIMEOUT_MS = 1000
+PATIENT_MS = 15000
 PORTS = range(12000, 32000)
 NAMESPACE = "sluice-e2e-{}"
 
@@ -296,8 +298,8 @@ class Cluster:
         return [node for node in self.living() if node.is_primary()]
 
     def owner(self, slot, asked=None):
-        """The primary that `asked` (else any) says the slot belongs to."""
-        for first, last, primary, *_ in (asked or self.living()[-1]).call("CLUSTER", "SLOTS"):
+        """The primary that `asked` (else a primary: they hear first of what moves) says the slot belongs to."""
+        for first, last, primary, *_ in (asked or self.primaries()[-1]).call("CLUSTER", "SLOTS"):
             if first <= slot <= last:
                 return self.node_at(primary[0].decode(), primary[1])
         raise AssertionError(f"nobody has slot {slot}")
@@ -357,6 +359,16 @@ class Cluster:
             between()
         for node in (target, source, *(x for x in self.primaries() if x not in (target, source))):
             node.call("CLUSTER", "SETSLOT", slot, "NODE", target.id())
+
+    @contextlib.contextmanager
+    def patient(self):
+        """While nobody is to be lost, a node that a busy machine stops for seconds is not taken for lost."""
+        def wait(timeout_ms):
+            for node in self.living():
+                node.call("CONFIG", "SET", "cluster-node-timeout", timeout_ms)
+        wait(PATIENT_MS)
+        yield
+        wait(NODE_TIMEOUT_MS)
 
     def wait_taken_over(self, primary):
         """Waits until another node serves what this one did, and says so; returns it."""

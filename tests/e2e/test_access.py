@@ -410,7 +410,7 @@ def everything_said(one, users):
                           ["AUTH", name, secret, "AUTH"], ["AUTH", name, secret], ["HELLO", "3", "AUTH", name, secret],
                           ["HELLO", "3", "AUTH", name, secret, secret[:3]], ["CLIENT", "LIST"], ["CLIENT", "INFO"],
                           ["INFO"], ["COMMAND"], ["COMMAND", "DOCS"], ["CONFIG", "GET", "*"], ["SLUICE.TOP"],
-                          ["SLUICE.RELOAD"]):
+                          ["SLUICE.TAIL", "?"], ["SLUICE.RELOAD"]):
                 client.send(encode(*words))
                 said.append(repr(client.read()))
         for path in ("/metrics", "/v1/limits", "/v1/figures?history=1", "/v1/top", "/", "/nosuch"):

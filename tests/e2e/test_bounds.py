@@ -18,6 +18,7 @@ PING = encode("PING")
 SECONDS = float(os.environ.get("SLUICE_SECONDS", "0"))
 # What neighbours on the machine may add to a p99 of some hundredths of a ms; a soak has the machine for itself.
 NOISE_MS = 0.3 if SECONDS else 5
+STILL = "store: {pretouch: false}\n"  # where what a process has in memory is measured
 FRAGMENT = b"*3\r\n$12\r\nSLUICE.CHECK\r\n"
 FRAGMENTS = {"resp": FRAGMENT[:9], "http": b"GET /healthz HTTP/1.1\r\nHo"}
 
@@ -316,7 +317,7 @@ def test_64_files_and_500_clients(server):
 
 
 def test_10000_idle_connections(server):
-    one = server("threads: 2\n", open_files=11000)
+    one = server(STILL + "threads: 2\n", open_files=11000)
     idle = []
     still_serves(one)
     before = resident(one)
@@ -340,7 +341,7 @@ def test_10000_idle_connections(server):
 
 def test_2000_slow_connections(server):
     """1,500 whose requests do not go on, 500 that ask much and read nothing; then each of the former sends a byte."""
-    one = server("threads: 2\nconnections: {request: 20s, write: 20s}\n", open_files=4000)
+    one = server(STILL + "threads: 2\nconnections: {request: 20s, write: 20s}\n", open_files=4000)
     still_serves(one)
     before = resident(one)
     slow, data = [], encode("ECHO", b"y" * 60000) * 20
@@ -379,7 +380,7 @@ def test_2000_slow_connections(server):
 
 def test_what_all_keep_is_bounded_and_the_slow_ones_pay(server):
     """1,500 unfinished requests of 60 KB are 90 MB and more than a worker keeps: those that have been slow go."""
-    one = server("threads: 1\nconnections: {request: 60s}\n", open_files=4000)
+    one = server(STILL + "threads: 1\nconnections: {request: 60s}\n", open_files=4000)
     still_serves(one)
     before = resident(one)
     part = b"*2\r\n$4\r\nECHO\r\n$65000\r\n" + b"z" * 60000
@@ -405,7 +406,7 @@ def test_what_all_keep_is_bounded_and_the_slow_ones_pay(server):
 
 
 def test_memory_is_flat_after_waves(server):
-    one = server("threads: 2\n", open_files=3000)
+    one = server(STILL + "threads: 2\n", open_files=3000)
     sizes, waves = [], 6
     end = time.monotonic() + SECONDS
     while len(sizes) < waves or time.monotonic() < end:

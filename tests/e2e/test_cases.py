@@ -1,4 +1,5 @@
-"""The case list through every door of the program: RESP 2 and 3 on a raw socket, redis-py, HTTP and `sluice replay`.
+"""The case list through every door of the program: RESP 2 and 3 on a raw socket, redis-py, HTTP, SPOP, gRPC and
+`sluice replay`.
 
 tests/unit/cases_test.c drives the same list through the library. All compare with what the list says, number for
 number, so no two doors can differ. The list itself is checked against its slow twin, which shares no code with the
@@ -15,6 +16,12 @@ import pytest
 import redis
 
 from harness import FIELDS, ROOT, RespError, Server
+from spop import Spop
+
+try:
+    import rls  # needs python3-grpcio
+except ImportError:
+    rls = None
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "cases"))
 import twin  # noqa: E402
@@ -280,9 +287,9 @@ def test_case(doors, door, name, case):
 
 # ---- policies: a server of its own for each case, as the counters are the policy's -----------------------------------
 
-def policy_server(sluice_bin, case):
+def policy_server(sluice_bin, case, more=""):
     with open(os.path.join(POLICIES, case["policy"]), encoding="utf-8") as f:
-        return Server(sluice_bin, f.read())
+        return Server(sluice_bin, more + f.read())
 
 
 @each_of(POLICY)
@@ -309,21 +316,129 @@ def without_waits(answer):
             if k not in ("each", "repeated")}
 
 
+def within_a_minute(play):
+    """Plays until no window's boundary lies between two steps."""
+    while True:
+        minute = int(time.time() // 60)
+        answers = play()
+        if int(time.time() // 60) == minute:
+            return answers
+
+
 @each_of([(n, c) for n, c in POLICY if at_once(c)])
 def test_policy_case_over_resp(sluice_bin, name, case):
-    while True:
+    def play():
         server = policy_server(sluice_bin, case)
         try:
             door = RawDoor(server, 2)
-            minute = int(time.time() // 60)
             answers = [door.ask(step, "") for step in case["steps"]]
             door.close()
+            return answers
         finally:
             server.stop()
-        if int(time.time() // 60) == minute:
-            break  # else a window's boundary lay between two steps: play it again
-    for number, (step, got) in enumerate(zip(case["steps"], answers)):
+
+    for number, (step, got) in enumerate(zip(case["steps"], within_a_minute(play))):
         assert without_waits(got) == without_waits(step["expect"]), f"step {number}: {step}"
+
+
+class SpopDoor:
+    """What HAProxy asks: admissions by a policy, on the running clock. It has no limits of its own to bring along, no
+    UPTO, no MEMBER and no looks."""
+
+    def __init__(self, server):
+        self.client = Spop(server.ports("spop")[0])
+
+    @staticmethod
+    def can_say(step):
+        return step["op"] == "admit" and not step.keys() & {"upto", "member"}
+
+    def ask(self, step):
+        words = [(name, str(step[name])) for name in ("cost", "id") if name in step]
+        said = self.client.ask("admit", words + list(step["attributes"].items()))
+        if "refused" in said:
+            return {"error": True}
+        expect, counted = step["expect"], "limit" in said
+        out = {"allowed": int(not said["denied"]), "quota": said.get("quota", 2**32 - 1),
+               "remaining": said.get("remaining", 2**32 - 1), "retry_after_ms": said.get("retry_after_ms", 0),
+               "reset_after_ms": said.get("reset_after_ms", 0), "delay_ms": said.get("delay_ms", 0),
+               "index": expect.get("index") if counted else -1, "name": said.get("limit", "")}
+        if "ticket" in said or "held" in expect:
+            out["held"] = "ticket" in said
+        return out
+
+    def close(self):
+        self.client.close()
+
+
+class GrpcDoor:
+    """What Envoy asks: admissions by a policy, on the running clock, each one descriptor. It has no way to say what
+    costs nothing (that is a look), an id, UPTO or MEMBER, and is told no reset_after."""
+
+    def __init__(self, server):
+        self.client = rls.Client(f"127.0.0.1:{server.ports('grpc')[0]}")
+
+    @staticmethod
+    def can_say(step):
+        return (step["op"] == "admit" and not step.keys() & {"upto", "member", "id"} and step.get("cost", 1) != 0
+                and "error" not in step["expect"])
+
+    def ask(self, step):
+        entries = list(step["attributes"].items()) or [("nothing", "")]
+        response = self.client.ask("cases", (entries, {"hits": step["cost"]} if "cost" in step else {}))
+        (status,), expect, told = response.statuses, step["expect"], dict(response.dynamic_metadata)
+        assert response.overall_code == status.code
+        counted = status.HasField("current_limit")
+        out = {"allowed": int(status.code == rls.OK), "quota": status.current_limit.requests_per_unit,
+               "remaining": status.limit_remaining, "delay_ms": told.get("delay_ms", 0),
+               "retry_after_ms": told.get("retry_after_ms", 0), "reset_after_ms": expect["reset_after_ms"],
+               "index": expect["index"], "name": status.current_limit.name}
+        if not counted:
+            out.update(quota=2**32 - 1, remaining=2**32 - 1, index=-1)
+        tickets = [one for one in response.request_headers_to_add if one.key == "sluice-ticket"]
+        if tickets or "held" in expect:
+            out["held"] = bool(tickets)
+        return out
+
+    def close(self):
+        self.client.channel.close()
+
+
+# Doors that only admit, by their listener.
+ADMITTING = {"spop": SpopDoor, **({"grpc": GrpcDoor} if rls else {})}
+
+
+def admissions(door, case):
+    """The admissions that a case begins with, as far as a door can say them."""
+    steps = [step for step in case["steps"] if step["op"] == "admit"]
+    return steps[:next((i for i, step in enumerate(steps) if not ADMITTING[door].can_say(step)), len(steps))]
+
+
+ADMITTED = [(door, name, case) for door in ADMITTING for name, case in POLICY
+            if at_once(case) and admissions(door, case)]
+
+
+@pytest.mark.parametrize("door,name,case", ADMITTED,
+                         ids=[door + "-" + re.sub(r"[^\w.-]+", "-", name) for door, name, _ in ADMITTED])
+def test_policy_case_over_doors_that_admit(sluice_bin, door, name, case):
+    steps = admissions(door, case)
+
+    def play():
+        server = policy_server(sluice_bin, case, f'listen: {{{door}: "127.0.0.1:0"}}\n')
+        try:
+            client = ADMITTING[door](server)
+            answers = [[client.ask(step) for _ in range(step.get("times", 1))][-1] for step in steps]
+            client.close()
+            return answers
+        finally:
+            server.stop()
+
+    for number, (step, got) in enumerate(zip(steps, within_a_minute(play))):
+        assert without_waits(got) == without_waits(step["expect"]), f"step {number}: {step}"
+
+
+def test_many_cases_can_be_said_there():
+    for door in ADMITTING:
+        assert sum(one == door for one, _, _ in ADMITTED) >= 40, door
 
 
 # ---- replay ----------------------------------------------------------------------------------------------------------

@@ -582,7 +582,7 @@ def test_help_of_every_verb(sluice):
     assert (status, err) == (0, "") and sluice("--help") == (0, overview, "")
     verbs = re.findall(r"^  ([a-z]+) +[A-Z]", overview, re.M)
     assert verbs == ["serve", "check", "acquire", "release", "renew", "holders", "reserve", "commit", "reset",
-                     "inspect", "store", "lint", "replay", "top", "password",
+                     "inspect", "store", "lint", "replay", "top", "tail", "explain", "password",
                      "token", "bench", "size", "version", "help"]
     for verb in verbs:
         status, text, err = sluice(verb, "--help")
@@ -614,9 +614,9 @@ def test_lint(sluice, tmp_path):
     assert (status, err) == (1, "") and out.startswith("<stdin>:1:")
     status, out, err = sluice("lint", "/")
     assert (status, out) == (2, "") and "Is a directory" in err
-    (tmp_path / "huge.yaml").write_bytes(b"#" * (4 * 1024 * 1024 + 1))
+    (tmp_path / "huge.yaml").write_bytes(b"#" * (64 * 1024 * 1024 + 1))
     status, out, err = sluice("lint", "huge.yaml")
-    assert (status, out) == (2, "") and "4 MiB" in err
+    assert (status, out) == (2, "") and "64 MiB" in err
 
 
 def test_lint_warnings_are_findings(sluice):
@@ -722,6 +722,9 @@ REFUSAL = b"-ERR " + EVIL.encode() + b"\r\n"
     (["acquire", "k", "concurrency 1 lease 1s"], [b"*8\r\n" + b":1\r\n" * 6 + b":0\r\n" + bulk(EVIL)]),
     (["reserve", "k", "9/1h"], [b"*8\r\n" + b":1\r\n" * 6 + b":0\r\n" + bulk(EVIL)]),
     (["holders", "k", "concurrency 1 lease 1s"], [b"*1\r\n*3\r\n" + bulk(EVIL) + b":1\r\n:1\r\n"]),
+    (["tail", "--count", "1"], [REFUSAL]),
+    (["tail", "--count", "1"], [b"+OK\r\n" + b"*2\r\n" + bulk("sluice.tail") +
+                               bulk(json.dumps({"limit": EVIL, "key": EVIL, "method": EVIL}, ensure_ascii=False))]),
     (["top", "--once"], [b"*1\r\n*5\r\n" + bulk(EVIL) * 2 + b":1\r\n" * 3, bulk("server_time_usec:5")]),
 ], ids=lambda value: value[0] if isinstance(value[0], str) else None)
 def test_a_server_s_words_reach_no_terminal_raw(sluice_bin, evil_server, words, replies):

@@ -205,14 +205,14 @@ RECOVERY_S = 2.5 if SOAK_S else 4  # for probing to find the new primary, and th
 MISSED = 0.02 if SOAK_S else 0.4  # of requests that all could have been answered, or admitted; a busy machine: more
 
 
-def move_slots(cluster, keys, seconds):
+def move_slots(cluster, keys, seconds, least=9):
+    """Moves a slot after another, for so long, and until so many have moved."""
     end, turn = time.monotonic() + seconds, 0
-    while time.monotonic() < end:
+    while time.monotonic() < end or turn < least:
         slot = slot_of("sluice:" + keys[turn % len(keys)])
         others = [node for node in cluster.primaries() if node is not cluster.owner(slot)]
         cluster.move_slot(slot, others[turn % 2], lambda: time.sleep(0.005), keys_a_time=1)
         turn += 1
-    return turn
 
 
 def befall(cluster, fate):
@@ -234,14 +234,15 @@ def test_answers_come_within_the_budget_and_limits_hold(breakable, fronts, load_
                                                         fate):
     cluster = breakable
     via, rate = (Module(), 1500) if how == "module" else (Script(os.path.dirname(sluice_bin)), 300)
-    three = fronts(policy_of(cluster, TWO_LIMITS.format(user=USER, ip=ADDRESS), budget_ms=BUDGET_MS, via=how))
+    budget_ms = LONG_BUDGET_MS if fate == "slots move" else BUDGET_MS
+    three = fronts(policy_of(cluster, TWO_LIMITS.format(user=USER, ip=ADDRESS), budget_ms=budget_ms, via=how))
     # One request at a time on a connection: behind one that waits another waits, and has its own budget then.
     with Load(load_program, tmp_path, three, rate, 300, ASK_TWO, connections=70, flying=1) as load:
         time.sleep(1)
         fate_at = time.monotonic()
         if fate == "slots move":
-            moved = move_slots(cluster, [f"user=u{i}" for i in range(300)], 4)
-            assert moved > 8
+            with cluster.patient():
+                move_slots(cluster, [f"user=u{i}" for i in range(300)], 4)
         else:
             befall(cluster, fate)
         over_at = time.monotonic()
@@ -262,8 +263,8 @@ def test_answers_come_within_the_budget_and_limits_hold(breakable, fronts, load_
           f"{failed} by on-error, {lost} charges lost, {over} over")
     assert not any(one.outcome == UNANSWERED for one in answers)
     assert lost <= (0 if fate == "slots move" else 2 * recent) and over <= lost
-    assert percentile(waits, 0.99) < (BUDGET_MS + SLACK_MS) / 1000
-    assert max(waits) < (BUDGET_MS + 2 * SLACK_MS + 400) / 1000
+    assert percentile(waits, 0.99) < (budget_ms + SLACK_MS) / 1000
+    assert max(waits) < (budget_ms + 2 * SLACK_MS + 400) / 1000
     last = [one.is_unknown for one in answers if end_at - 1 < one.sent]
     assert last and sum(last) <= MISSED * len(last), "no recovery by itself"
     # 4 of 9 have both their keys elsewhere

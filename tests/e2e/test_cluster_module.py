@@ -326,11 +326,12 @@ def test_slots_move_under_load_and_no_decision_is_lost(cluster, client, via):
     small = Ledger()
     small_clients, small_workers = writers(cluster, via, small, [key + "small" for key in keys], limits[1:2])
     try:
-        for turn in range(5):
-            for tag in tags:
-                owner = cluster.owner_of(tag)
-                others = [node for node in cluster.primaries() if node is not owner]
-                cluster.move_slot(slot_of(tag), others[turn % 2], lambda: time.sleep(0.01), keys_a_time=2)
+        with cluster.patient():
+            for turn in range(5):
+                for tag in tags:
+                    owner = cluster.owner_of(tag)
+                    others = [node for node in cluster.primaries() if node is not owner]
+                    cluster.move_slot(slot_of(tag), others[turn % 2], lambda: time.sleep(0.01), keys_a_time=2)
     finally:
         stop(workers + small_workers)
     told = {name: sum(one.redirects.get(name, 0) for one in clients + small_clients) for name in ("ASK", "MOVED")}

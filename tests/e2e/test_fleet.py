@@ -30,7 +30,7 @@ def limit(name="per-user", key="user", limit="sliding-log 5/1h", on_error="deny"
     return HOUR.format(name=name, key=key, limit=f'"{limit}"', on_error=on_error, more=more)
 
 
-def policy(redis, *limits, budget=500, more=""):
+def policy(redis, *limits, budget=2000, more=""):
     return POLICY.format(address=f"127.0.0.1:{redis.port}", budget=budget, more=more,
                          limits="".join(limits or [limit()]))
 
@@ -416,3 +416,52 @@ def test_what_lies_in_several_slots_is_refused_with_the_way_out(server, sluice_b
             body = {"key": "a", "limits": [JOBS, {"key": "b", "limit": "100/1m"}]}
             status, _, problem = h.post("/v1/acquire", body)
             assert status == 400 and "hash tag" in problem["detail"]
+
+
+# ---- retries that are spread -----------------------------------------------------------------------------------------
+
+def test_denied_callers_of_a_bucket_are_staggered(front, redises):
+    """Each next caller is told an instant one unit later, found by the denials alone; a log's are told the truth, and
+    lint says so."""
+    redis = redises(module=("client-time", "yes"))
+    one = front(policy(redis, limit("bucket", "user", "token-bucket 5/10s burst 5", more=", stagger: true"),
+                       limit("log", "ip", "sliding-log 5/1m", more=", stagger: true")))
+    warned = [line for line in one.stderr.lines if "stagger means nothing here" in line]
+    assert len(warned) == 1 and ":7:" in warned[0], "of the log, in line 7, alone"
+    told, truth = [], []
+    with one.resp() as r:
+        for _ in range(5):
+            assert r.call("SLUICE.ADMIT", 1, "user", "a")[0] == r.call("SLUICE.ADMIT", 1, "ip", "192.0.2.1")[0] == 1
+        began = time.monotonic()
+        for _ in range(6):
+            at = (time.monotonic() - began) * 1000
+            told.append(r.call("SLUICE.ADMIT", 1, "user", "a")[3] + at)
+            at = (time.monotonic() - began) * 1000
+            truth.append(r.call("SLUICE.ADMIT", 1, "ip", "192.0.2.1")[3] + at)
+        late = (time.monotonic() - began) * 1000
+    # one unit is back every 2 s; the instants are known to within the time that all of this took
+    for i, instant in enumerate(told):
+        assert abs(instant - told[0] - 2000 * i) <= late + 2, told
+    assert max(truth) - min(truth) <= late + 2 and 58000 < truth[0] <= 60000 + late, truth
+
+
+def test_each_front_staggers_those_that_it_denies_itself(front, redises):
+    """Two fronts of one key: each has a line of its own, so two callers share an instant, and no more do."""
+    redis = redises(module=("client-time", "yes"))
+    text = policy(redis, limit("window", "ip", "fixed-window 4/1d", more=", stagger: true"),
+                  limit("bucket", "user", "token-bucket 5/100s burst 5", more=", stagger: true"))
+    fronts = [front(text), front(text)]
+    assert not any("stagger means nothing" in line for one in fronts for line in one.stderr.lines)
+    day = 86400000
+    with fronts[0].resp() as a, fronts[1].resp() as b:
+        for name, value, spent in (("ip", "192.0.2.1", 4), ("user", "u", 5)):
+            assert all(a.call("SLUICE.ADMIT", 1, name, value)[0] == 1 for _ in range(spent))
+            began = time.monotonic()
+            told = [[r.call("SLUICE.ADMIT", 1, name, value) for _ in range(6)] for r in (a, b)]
+            late = (time.monotonic() - began) * 1000 + 2
+            assert all(answer[0] == 0 for line in told for answer in line)
+            waits = [[answer[3] for answer in line] for line in told]
+            assert all(abs(x - y) <= late for x, y in zip(*waits)), "both tell the same instants"
+            steps = [0, 0, 0, 0, day, day] if name == "ip" else [20000 * i for i in range(6)]
+            for line in waits:
+                assert all(abs(wait - line[0] - step) <= late for wait, step in zip(line, steps)), waits

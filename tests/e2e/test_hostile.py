@@ -299,7 +299,7 @@ def open_files(pid):
 
 
 def test_slow_reader_costs_bounded_memory_and_nobody_else(server):
-    one = server()
+    one = server("store: {pretouch: false}\n")
     still_serves(one)
     before = resident_bytes(one.process.pid)
     count, payload = 2000, b"x" * 60000  # 120 MB of answers

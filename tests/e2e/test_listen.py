@@ -188,7 +188,6 @@ def test_check_config_beside_a_running_server(sluice_bin, tmp_path):
 
 @pytest.mark.parametrize("policy, words", [
     ("nonsense: 1\n", ":1:1: "),
-    ('listen: {grpc: "127.0.0.1:1"}\n', "listen.grpc"),
     ('listen: {http: "0.0.0.0:80"}\n', "refusing to listen on 0.0.0.0:80"),
     ("store: {file: /nowhere/store}\n", "store: /nowhere/store can't be made"),
     ("store: {file: /proc/version}\n", "store: "),

@@ -70,6 +70,8 @@ def answer_of(step, reply, each):
         assert str(reply).startswith("ERR "), reply
         if "'spread' needs the module, or a server" in str(reply):
             return {"has no phases": True}
+        if "expected at most 1024 members in a script" in str(reply):
+            return {"estimates nobody": True}
         if "a script has no time zones" in str(reply):
             return {"needs time zones": True}
         return {"leaves 53 bits": True} if "53 bits" in str(reply) else {"error": True}
@@ -123,6 +125,11 @@ def test_case(world, door, each, name, case):
         got = answer_of(step, reply, spoken_each)
         if "has no phases" in got:
             assert door != "module" and name.startswith("spread-")
+            return
+        if "estimates nobody" in got:
+            assert door != "module" and name.startswith("distinct-")
+            if "error" in step["expect"]:
+                continue
             return
         if "needs time zones" in got:
             assert door != "module" and name.startswith("calendar-")

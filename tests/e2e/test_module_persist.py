@@ -261,6 +261,51 @@ def test_the_stream_of_effects(redises, still):
         assert client.call("DEBUG", "DIGEST") == other.call("DEBUG", "DIGEST")
 
 
+@pytest.mark.parametrize("registers", [1024, 4096, 16384])
+def test_a_sketch_of_chosen_registers_arrives_whole(redises, still, registers):
+    """A replica and an append-only file have as many registers as the primary, though what they are told of later is
+    each charge alone; and so has a server that loads them. What was counted before the number was changed stays."""
+    few, limit = "distinct 5000/1h", f"distinct 5000/1h registers {registers}"
+    one = redises(clock=still, options=["--appendonly", "yes", "--appendfsync", "no"])
+    replica = redises(clock=still)
+    replicate(one, replica)
+
+    def charge(client, key, begin, end, limit):
+        client.send(b"".join(encode("SLUICE.CHECK", key, 1, "AT", NOW + i, "MEMBER", f"m{i}", limit)
+                             for i in range(begin, end)))
+        return [client.read() for _ in range(begin, end)]
+
+    def left(client):
+        return [client.call("SLUICE.PEEK", key, 1, "AT", NOW + 4000 + later, limit) for key in ("sketch", "changed")
+                for later in (0, 3_599_000, 3_605_000)]
+
+    with one.resp() as client, replica.resp() as other:
+        assert all(reply[0] == 1 for reply in charge(client, "sketch", 0, 1024, limit))
+        before = int(one.info("replication", "master_repl_offset"))
+        assert all(reply[0] == 1 for reply in charge(client, "sketch", 1024, 1025, limit))
+        sent = int(one.info("replication", "master_repl_offset")) - before
+        assert (sent > 50 * registers) == (registers != 4096), "one effect has it all, if it is unusual"
+        before = int(one.info("replication", "master_repl_offset"))
+        assert all(reply[0] == 1 for reply in charge(client, "sketch", 1025, 3000, limit))
+        assert int(one.info("replication", "master_repl_offset")) - before < 2000 * 200, "and then each charge is one"
+        assert all(reply[0] == 1 for reply in charge(client, "changed", 0, 2000, few))
+        assert all(reply[0] == 1 for reply in charge(client, "changed", 2000, 3000, limit))
+        told = left(client)
+        assert abs(told[0][2] - 2000) < 3000 * 4 * 1.04 / registers ** 0.5 and abs(told[3][2] - 2000) < 3000 * 0.065
+        usage = client.call("MEMORY", "USAGE", "sketch")
+        assert 50 * registers + 16384 <= usage < 50 * registers + 16384 * 3 + 50 * registers // 4
+        synced(one, replica)
+        assert left(other) == told and client.call("DEBUG", "DIGEST") == other.call("DEBUG", "DIGEST")
+        assert other.call("MEMORY", "USAGE", "sketch") == usage
+        client.call("RESTORE", "again", 0, client.call("DUMP", "sketch"))
+        assert client.call("SLUICE.PEEK", "again", 1, "AT", NOW + 4000, limit) == told[0]
+        client.call("DEL", "again")
+    one.restart()
+    with one.resp() as client:
+        assert left(client) == told
+        assert client.call("DEBUG", "RELOAD") == b"OK" and left(client) == told
+
+
 def test_partial_sync_after_a_cut(redises, still):
     one, replica = redises(clock=still), redises(clock=still)
     replicate(one, replica)

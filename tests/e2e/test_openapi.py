@@ -76,6 +76,12 @@ def test_every_route_is_told_of(document):
     assert len(routes) > 10 and told == {path: ALLOWED[allowed] for path, allowed in routes}
 
 
+def test_the_server_serves_it(document, server):
+    with server(POLICY).http() as http:
+        status, headers, answer = http.ask("GET", "/v1/openapi.json")
+    assert (status, answer) == (200, document) and dict(headers)["Content-Type"] == "application/json"
+
+
 def test_members_are_those_that_the_server_takes(document, server):
     with server(POLICY).http() as http:
         for path, methods in document["paths"].items():
@@ -122,4 +128,5 @@ def test_answers_are_of_their_schemas(document, server):
         assert ask("GET", "/v1/inspect", query="?ip=192.0.2.1")[0] == ask("POST", "/v1/inspect", log)[0] == 200
         for path in ("/v1/limits", "/v1/top", "/v1/figures"):
             assert ask("GET", path)[0] == 200
+        assert ask("GET", "/v1/tail", query="?denied=yes")[0] == 400  # what it answers: test_tail.py
     assert met == {path for path in document["paths"] if not path.startswith("/v1/auth/")}

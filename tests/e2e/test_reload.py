@@ -39,7 +39,7 @@ def test_sighup_takes_over_and_counters_stay(server, threads):
 
 
 @pytest.mark.parametrize(
-    "bad", ["limits: 5\n", "limits: [\n", 'listen: {grpc: "127.0.0.1:0"}\n', "store: {file: /x, shared: x}\n"]
+    "bad", ["limits: 5\n", "limits: [\n", "store: {file: /x, shared: x}\n"]
 )
 def test_a_bad_policy_leaves_the_old_one(server, bad):
     one = server(FIVE)
@@ -273,7 +273,6 @@ def test_reloads_under_traffic(server):
 
 @pytest.mark.parametrize("policy, words", [
     ("store: {file: /proc/version}\nlimits: []\n", "store: "),
-    ('listen: {grpc: "127.0.0.1:7381"}\nlimits: []\n', "listen.grpc"),
 ])
 def test_what_this_version_does_not_have_is_refused(sluice_bin, tmp_path, policy, words):
     path = tmp_path / "policy.yaml"

@@ -96,9 +96,9 @@ def test_real_traffic(sluice_bin, store, tmp_path):
 POLICY = """
 attributes: {user: header x-user}
 limits:
-  - {name: everybody, key: [], limit: 400/1m}
-  - {name: "a name", key: ip, limit: token-bucket 2/1s burst 9}
-  - {name: pages, key: [ip, path], limit: sliding-log 3/10s, observe: true}
+  - {name: everybody, key: [], limit: 400/1m, candidate: 90/1m}
+  - {name: "a name", key: ip, limit: token-bucket 2/1s burst 9, candidate: token-bucket 1/1s burst 4}
+  - {name: pages, key: [ip, path], limit: sliding-log 3/10s, observe: true, candidate: sliding-log 5/10s}
   - name: writes
     when: {method: POST}
     key: user | ip
@@ -120,6 +120,9 @@ def test_a_policy_with_keys_of_its_own(sluice_bin, store, tmp_path):
     both(sluice_bin, *store, "--decisions", *words)
     out = both(sluice_bin, *store, *words)
     assert "writes: fixed-window 5/1m" in out and "(observed: denies nobody)" in out
+    tried = {name: int(n) for n, name in re.findall(r"^ +(\d+) +1500  ([\w ]+): candidate ", out, re.M)}
+    assert tried["everybody"] > 100 and tried["pages"] == tried["a name"] == 0, tried
+    assert "\nkeys that candidates would deny\n" in out
 
 
 def test_requests_that_no_limit_applies_to(sluice_bin, store, tmp_path):

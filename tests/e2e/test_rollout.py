@@ -109,6 +109,51 @@ def test_replay_denies_whom_the_server_would(sluice_bin, tmp_path):
     assert len(shadows) == 10 and shadows <= {f"user={u}" for u in FEW} - worst  # --top 10
 
 
+def test_replay_names_whom_candidates_would_deny(server, sluice_bin, tmp_path):
+    """As a server lists them: by the limit's key, apart from those that are denied; at the cost that the limit has; and
+    whatever a candidate says, no other figure of the replay changes."""
+    plain, tried, log = tmp_path / "plain.yaml", tmp_path / "tried.yaml", tmp_path / "access.log"
+    text = ("limits:\n"
+            "  - {name: per-user, key: user, cost: 2, limit: sliding-log 10/1h%s}\n"
+            "  - {name: everybody, key: method, limit: fixed-window 1000/1d%s}\n"
+            "  - {name: held, key: user, limit: concurrency 9 lease 1h%s, optional: true}\n")
+    plain.write_text(text % ("", "", ""))
+    tried.write_text(text % (", candidate: sliding-log 4/1h", ", candidate: fixed-window 2000/1d",
+                             ", candidate: concurrency 3 lease 1h"))
+    times = {"ann": 7, "ben": 4, "cat": 2}
+    log.write_text("".join(f'192.0.2.1 - {user} [21/Nov/2026:10:00:{second:02} +0000] "GET / HTTP/1.1" 200 1\n'
+                           for second in range(7) for user, n in times.items() if second < n))
+
+    def replay(policy, *words):
+        done = subprocess.run([sluice_bin, "replay", "-c", policy, "--hold", "1h", *words, log], capture_output=True,
+                              text=True, timeout=DEADLINE_S)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert replay(plain, "--decisions") == replay(tried, "--decisions")
+    told = replay(tried)
+    head, shadows = told.split("keys that candidates would deny\n")
+    # five requests of 2 fit ann's 10, two fit the candidate's 4; and a fourth lease is above the candidate's 3
+    assert re.findall(r"(\d+) +(\d+)  user=(\w+)", shadows) == [("5", "7", "ann"), ("2", "4", "ben")]
+    assert re.findall(r"(\d+) +(\d+)  user=(\w+)", head) == [("2", "7", "ann")]
+    rows = re.findall(r"^ +(\d+) +(\d+)  (.*)$", head.split("\nlimits\n")[1].split("\n\n")[0], re.M)
+    assert rows == [("2", "13", "per-user: sliding-log 10/1h"),
+                    ("7", "13", "per-user: candidate sliding-log 4/1h (denies nobody)"),
+                    ("0", "13", "everybody: fixed-window 1000/1d"),
+                    ("0", "13", "everybody: candidate fixed-window 2000/1d (denies nobody)"),
+                    ("0", "13", "held: concurrency 9 lease 1h"),
+                    ("5", "13", "held: candidate concurrency 3 lease 1h (denies nobody)")]
+    without = "\n".join(line for line in head.splitlines() if "candidate" not in line).strip()
+    assert replay(plain).split("\n\n13 requests")[0].strip() == without
+    one = server(tried.read_text())
+    with one.resp() as r:
+        for second in range(7):
+            for user in (u for u, n in times.items() if second < n):
+                r.call("SLUICE.ADMIT", 1, "user", user, "method", "GET")
+        assert sorted(x[:3] for x in r.call("SLUICE.TOP", "CANDIDATE") if x[0] == b"per-user") == [
+            [b"per-user", b"user=ann", 5], [b"per-user", b"user=ben", 2]]
+
+
 SHADOWS = """
 log: {denials: %s, denials-per-key: 1h}
 limits:

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from harness import DEADLINE_S, RespError, still_serves
+from harness import DEADLINE_S, RespError, still_serves, wait_until
 
 # One of each algorithm, and the cost that uses it up for long.
 LIMITS = [
@@ -181,6 +181,31 @@ def test_a_changed_store_needs_a_restart(server, tmp_path):
         assert "needs a restart: keeping the current store" in one.stderr.text()
         assert client.call("SLUICE.CHECK", "k", 1, "sliding-log 3/1h")[ALLOWED] == 0
         assert client.call("SLUICE.ADMIT", 1, "user", "u")[:3] == [1, 5, 4]
+
+
+def resident(one):
+    with open(f"/proc/{one.process.pid}/statm", encoding="ascii") as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def test_private_memory_is_brought_in_ahead(server):
+    """What was counted before and meanwhile stays as it is; and a server may end amid of it."""
+    used = server(policy="store: {memory: 96MiB, pretouch: false}\n")
+    ahead, ended = (server(policy="store: {memory: 96MiB}\n") for _ in range(2))
+    with ahead.resp() as r:
+        count = 0
+
+        def is_here():
+            nonlocal count
+            for _ in range(100):
+                count += 1
+                assert r.call("SLUICE.CHECK", f"user:{count}", "1", "5/1h")[REMAINING] == 4
+            return resident(ahead) >= 96 << 20
+        wait_until(is_here, "the store's memory is not there", 60)
+        assert all(r.call("SLUICE.CHECK", f"user:{i}", "0", "5/1h")[REMAINING] == 4 for i in range(1, count + 1))
+    assert resident(used) < 64 << 20
+    wait_until(lambda: resident(ended) > 20 << 20, "nothing is brought in", 60)
+    ended.stop()
 
 
 def test_memory_left_out(server, sluice, tmp_path):
