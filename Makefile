@@ -43,7 +43,7 @@ LIB_SRC  := $(CORE_SRC) $(wildcard src/policy/*.c hosts/library/*.c\
               $(addprefix src/os/,clock.c map.c file.c process.c zone.c))
 APP_SRC  := $(filter-out $(LIB_SRC) hosts/cli/main.c,\
               $(wildcard src/proto/*.c src/os/*.c hosts/server/*/*.c hosts/cli/*.c hosts/cli/*/*.c \
-              hosts/redis/script/*.c))
+              hosts/redis/script/*.c bindings/common/*.c))
 # The module for Redis and Valkey. What of it knows no Redis is tested and fuzzed without one.
 MODULE_SRC  := $(wildcard hosts/redis/*.c)
 MODULE_FREE := $(patsubst %,hosts/redis/%.c,cells charge codec commit companion decide effect held hold load \
@@ -63,7 +63,7 @@ MODULE_OBJ := $(call obj,$(MODULE_SRC) $(wildcard src/base/*.c src/algo/*.c src/
               ticket.c))
 
 LIB_LIBS  := -lyaml
-APP_LIBS  := $(LIB_LIBS) -luv -ljansson -lssl -lcrypto -lz -llzma
+APP_LIBS  := $(LIB_LIBS) -luv -lnghttp2 -ljansson -lssl -lcrypto -lz -llzma
 TEST_LIBS := $(APP_LIBS) -lcmocka -lsodium -lhiredis -lm
 
 # A test is tests/{unit,model,race,crash}/NAME_test.c; what tests share are the other .c files of those folders. Two
@@ -117,7 +117,7 @@ PAGE      := hosts/server/page
 PAGE_SRC  := $(wildcard $(addprefix $(PAGE)/*.,css js svg))
 NPM       := $(if $(filter 0,$(CHARTS)),,$(shell command -v npm 2>/dev/null))
 PAGE_ALL   = $(PAGE_SRC) $(B)/page/uplot.js $(B)/page/uplot.css
-PAGE_PAIRS = /=$(PAGE)/index.html $(foreach f,$(PAGE_ALL),/dashboard/$(notdir $f)=$f)
+PAGE_PAIRS = /=$(PAGE)/index.html /v1/openapi.json=docs/openapi.json $(foreach f,$(PAGE_ALL),/dashboard/$(notdir $f)=$f)
 ifneq ($(filter-out clean help deps,$(or $(MAKECMDGOALS),all)),)
 $(shell mkdir -p $(B)/page; cd $(B)/page; [ -e charts-missing ] && [ '$(NPM)' ] && rm -f npm-found; \
 	echo '$(NPM)' | cmp -s - npm-found || echo '$(NPM)' >npm-found)
@@ -127,7 +127,7 @@ $(B)/page/uplot.js: tools/charts $(PAGE)/package.json $(PAGE)/package-lock.json 
 	$(call say,NPM)
 	$(Q)tools/charts '$(NPM)' $(PAGE) $(@D)
 $(B)/page/uplot.css: $(B)/page/uplot.js ;
-$(B)/page/files.c: tools/embed $(PAGE)/index.html $(PAGE_ALL)
+$(B)/page/files.c: tools/embed $(PAGE)/index.html docs/openapi.json $(PAGE_ALL)
 	$(call say,GEN)
 	$(Q)tools/embed $@ $(PAGE_PAIRS)
 $(B)/page/files.o: $(B)/page/files.c hosts/server/http/page.h $(B)/flags
@@ -240,6 +240,59 @@ bench: ## measure beside what memory allows and beside redis-server: bench/run.p
 tidy: $(B)/libsluice-core.a $(B)/libsluice.so $(B)/sluice $(B)/sluice-module.so ## the rules of the house: tools/tidy
 	$(PYTHON) tools/tidy --core $(B)/libsluice-core.a --shared $(B)/libsluice.so --objects $(B)/obj
 
+# ---- bindings --------------------------------------------------------------------------------------------------------
+
+# For Node: Node-API needs its headers, which come with node. Linked out of an archive that names its members by their
+# paths, so that the linker tells which sources the package needs.
+NODE_HEADERS ?= $(firstword $(wildcard $(patsubst %,%/node_api.h,\
+                  $(dir $(shell command -v node))../include/node /usr/include/node /usr/include/nodejs/src)))
+NODE_SRC     := $(wildcard bindings/node/native/*.c)
+NODE_ADDON   := $(B)/bindings/node/sluice.node
+# Only there: all other objects need no header of Node's.
+$(call obj,$(NODE_SRC)): CPPFLAGS_ALL += -isystem $(patsubst %/,%,$(dir $(NODE_HEADERS)))
+
+$(NODE_ADDON): $(call obj,$(NODE_SRC)) $(LIB_OBJ) $(APP_OBJ)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$(Q)rm -f $(@D)/all.a && ar rcsT $(@D)/all.a $(LIB_OBJ) $(APP_OBJ)
+	$(Q)$(CC) -shared $(CFLAGS_ALL) $(LDFLAGS_ALL) $(call obj,$(NODE_SRC)) $(@D)/all.a -Wl,-Bstatic $(LIB_LIBS) \
+		-Wl,-Bdynamic -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,-z,nodelete -Wl,--trace -o $@ >$(@D)/linked
+
+.PHONY: node-package
+node-package: $(NODE_ADDON)
+	$(Q)bindings/node/scripts/pack $(B)/bindings $(NODE_ADDON) $(<D)/linked $(B)/obj
+
+# The library with the limiter of bindings/common. libyaml goes along where its archive is there: so a wheel needs
+# nothing but a C library.
+BINDING_OBJ  := $(LIB_OBJ) $(call obj,$(wildcard bindings/common/*.c) $(addprefix hosts/server/door/,admission.c ids.c \
+                stagger.c) $(addprefix src/proto/,answer.c command.c command_attributes.c command_fits.c \
+                command_words.c forwarded.c headers.c ticket.c))
+BINDING_LIBS := $(if $(wildcard $(shell $(CC) -print-file-name=libyaml.a 2>/dev/null)),-l:libyaml.a,$(LIB_LIBS))
+$(B)/libsluice-binding.a: $(BINDING_OBJ)
+	$(archive)
+
+# One extension for every Python from 3.9 on. Only the symbol by which it is loaded is seen from outside.
+PYTHON_INCLUDE := $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null)
+PYTHON_SRC     := $(wildcard bindings/python/src/*.c)
+PYTHON_EXT     := $(B)/bindings/python/_core.abi3.so
+PYTHON_FILES   := $(wildcard bindings/python/README.md bindings/python/*.py \
+                  $(addprefix bindings/python/sluice/*,.py .pyi /*.py /*.pyi .typed))
+$(call obj,$(PYTHON_SRC)): CPPFLAGS_ALL += -isystem $(PYTHON_INCLUDE)
+
+$(PYTHON_EXT): $(call obj,$(PYTHON_SRC)) $(B)/libsluice-binding.a bindings/python/exports.map
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$(Q)$(CC) -shared -Wl,--version-script=bindings/python/exports.map $(CFLAGS_ALL) $(LDFLAGS_ALL) \
+		$(call obj,$(PYTHON_SRC)) $(B)/libsluice-binding.a $(BINDING_LIBS) -o $@
+
+.PHONY: python-package
+python-package: $(PYTHON_EXT) $(PYTHON_FILES)
+	$(Q)$(PYTHON) bindings/python/wheel.py $(PYTHON_EXT) $(VERSION) $(B)/bindings
+	$(Q)$(PYTHON) bindings/python/sdist.py $(VERSION) $(B)/obj $(B)/bindings $(call obj,$(PYTHON_SRC)) $(BINDING_OBJ)
+
+.PHONY: bindings
+bindings: node-package python-package ## packages for Node and Python into build/bindings/
+
 # ---- for people ----------------------------------------------------------------------------------------------------
 
 .PHONY: run
@@ -286,6 +339,8 @@ install: all ## into DESTDIR/PREFIX (/usr/local): program, header, libraries, do
 	install -m 644 $(MAN) $(DESTDIR)$(PREFIX)/$(DOC)/docs/man/
 	ln -sf ../../../../include/sluice.h $(DESTDIR)$(PREFIX)/$(DOC)/include/sluice.h
 	cp -r --no-preserve=all examples $(DESTDIR)$(PREFIX)/$(DOC)/
+	for file in $(wildcard bindings/*/README.md bindings/common/client/*.json bindings/node/doors/index.d.ts); do \
+		install -D -m 644 $$file $(DESTDIR)$(PREFIX)/$(DOC)/$$file; done
 	install -m 644 $(filter %.1,$(MAN)) $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 $(filter %.5,$(MAN)) $(DESTDIR)$(PREFIX)/share/man/man5/
 	sed 's|@PREFIX@|$(PREFIX)|' systemd/sluice.service.in >$(DESTDIR)$(PREFIX)/lib/systemd/system/sluice.service
@@ -308,7 +363,8 @@ help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
 	while IFS='|' read -r target text; do printf '  %-11s %s\n' "$$target" "$$text"; done
 
-ALL_OBJ := $(LIB_OBJ) $(APP_OBJ) $(MODULE_OBJ) $(call obj,hosts/cli/main.c $(TEST_SRC) $(TEST_SHARED)) \
+ALL_OBJ := $(LIB_OBJ) $(APP_OBJ) $(MODULE_OBJ) \
+           $(call obj,hosts/cli/main.c $(TEST_SRC) $(TEST_SHARED) $(NODE_SRC) $(PYTHON_SRC)) \
            $(patsubst $(B)/%,$(B)/obj/%.o,$(BENCH) $(FUZZ))
 .SECONDARY: $(ALL_OBJ)
 -include $(wildcard $(ALL_OBJ:.o=.d))
