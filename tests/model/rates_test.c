@@ -311,8 +311,9 @@ static void follow(struct stream *s, const struct op *op, struct standing *now, 
 	} else if (op->operation == SLUICE_COMMIT) {
 		commit(s, op, now, holds);
 	} else if (op->operation == SLUICE_REFUND && s->line.rate != 0) {
+		size_t opens = s->line.opens;
 		s->line = settled(&s->line, op->now, W, asker, holds);
-		s->line.told += cost != 0 && !holds && rule->quota != s->line.rate;
+		s->line.told += (cost != 0 || s->line.opens != opens) && !holds && rule->quota != s->line.rate;
 		s->line.least = less(s->line.least, now->drained_least, cost * W);
 		s->line.most = less(s->line.most, now->drained_most, cost * W);
 	} else if (op->operation != SLUICE_PEEK && op->operation != SLUICE_REFUND && allowed && cost != 0) {
