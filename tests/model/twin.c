@@ -243,3 +243,33 @@ struct twin_answer twin_refund(struct twin *twin, const struct twin_rule *rule, 
 	}
 	return twin_peek(twin, rule, now_ns, 0, unit_ns);
 }
+
+int64_t twin_units(uint64_t unit_ns, sluice_ns wait) {
+	return wait == SLUICE_NEVER ? -1 : (int64_t)(wait / unit_ns + (wait % unit_ns != 0));
+}
+
+static int64_t signed_wait(uint64_t wait) {
+	return wait == SLUICE_NEVER ? -1 : (int64_t)wait;
+}
+
+const char *twin_difference(const struct twin_answer *answer, const struct twin_rule *rule,
+                            const struct sluice_decision *got, bool want_next, uint64_t unit_ns) {
+	bool quota_is_said = rule->algorithm != SLUICE_LEAKY_BUCKET || rule->quota != 0;
+	if (got->allowed != answer->allowed)
+		return "allowed";
+	if (got->remaining != answer->remaining)
+		return "remaining";
+	if (twin_units(unit_ns, got->retry_after_ns) != signed_wait(answer->retry))
+		return "retry_after";
+	if (twin_units(unit_ns, got->reset_after_ns) != signed_wait(answer->reset))
+		return "reset_after";
+	if (twin_units(unit_ns, got->delay_ns) != signed_wait(answer->delay))
+		return "delay";
+	if (quota_is_said && got->quota != answer->quota)
+		return "quota";
+	if (!want_next && got->next_after_ns != 0)
+		return "next_after, which nobody asked for,";
+	if (want_next && !answer->next_is_beyond && twin_units(unit_ns, got->next_after_ns) != signed_wait(answer->next))
+		return "next_after";
+	return got->index == 0 ? NULL : "index";
+}

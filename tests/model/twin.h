@@ -80,4 +80,12 @@ struct twin_answer twin_refund(struct twin *twin, const struct twin_rule *rule, 
 void twin_outlook(const struct twin *twin, const struct twin_rule *rule, uint64_t now_ns, uint64_t unit_ns,
                   struct twin_answer *answer);
 
+/* A wait of a decision in whole units, rounded up; -1 for never. */
+int64_t twin_units(uint64_t unit_ns, sluice_ns wait);
+
+/* The first figure in which a decision on one limit differs from the twin's answer; NULL where none does. The index is
+ * 0. `want_next`: whether next_after_ns was asked for. */
+const char *twin_difference(const struct twin_answer *answer, const struct twin_rule *rule,
+                            const struct sluice_decision *got, bool want_next, uint64_t unit_ns);
+
 #endif

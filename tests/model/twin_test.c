@@ -51,11 +51,6 @@ struct stream {
 
 /* ---- saying what went wrong ---------------------------------------------------------------------------------- */
 
-/* A wait in whole units, rounded up; -1 for never. */
-static int64_t units(uint64_t unit, sluice_ns wait) {
-	return wait == SLUICE_NEVER ? -1 : (int64_t)(wait / unit + (wait % unit != 0));
-}
-
 static void print_op(const struct op *op, uint64_t unit) {
 	static const char *const names[] = {"charge", "peek", "refund", "reset"};
 	char text[SLUICE_LIMIT_TEXT_MAX];
@@ -66,8 +61,9 @@ static void print_op(const struct op *op, uint64_t unit) {
 	fprintf(stderr,
 	        "    got  %d quota %" PRIu64 " remaining %" PRIu32 " retry %" PRId64 " reset %" PRId64 " delay %" PRId64
 	        " next %" PRId64 "%s\n",
-	        d->allowed, d->quota, d->remaining, units(unit, d->retry_after_ns), units(unit, d->reset_after_ns),
-	        units(unit, d->delay_ns), units(unit, d->next_after_ns), op->want_next ? "" : " (not asked)");
+	        d->allowed, d->quota, d->remaining, twin_units(unit, d->retry_after_ns),
+	        twin_units(unit, d->reset_after_ns), twin_units(unit, d->delay_ns), twin_units(unit, d->next_after_ns),
+	        op->want_next ? "" : " (not asked)");
 	fprintf(stderr,
 	        "    twin %d quota %" PRIu64 " remaining %" PRIu32 " retry %" PRId64 " reset %" PRId64 " delay %" PRId64
 	        " next %" PRId64 "\n",
@@ -84,33 +80,10 @@ static void differ(const struct stream *stream, const char *what) {
 	fail_msg("%s", what);
 }
 
-/* ---- comparing ----------------------------------------------------------------------------------------------- */
-
-static int64_t signed_wait(uint64_t wait) {
-	return wait == SLUICE_NEVER ? -1 : (int64_t)wait;
-}
-
-static const char *difference(const struct op *op, uint64_t unit) {
-	const struct sluice_decision *d = &op->got;
-	const struct twin_answer *a = &op->expected;
-	bool quota_is_said = op->rule.algorithm != SLUICE_LEAKY_BUCKET || op->rule.quota != 0;
-	if (d->allowed != a->allowed)
-		return "allowed";
-	if (d->remaining != a->remaining)
-		return "remaining";
-	if (units(unit, d->retry_after_ns) != signed_wait(a->retry))
-		return "retry_after";
-	if (units(unit, d->reset_after_ns) != signed_wait(a->reset))
-		return "reset_after";
-	if (units(unit, d->delay_ns) != signed_wait(a->delay))
-		return "delay";
-	if (quota_is_said && d->quota != a->quota)
-		return "quota";
-	if (!op->want_next && d->next_after_ns != 0)
-		return "next_after, which nobody asked for,";
-	if (op->want_next && !a->next_is_beyond && units(unit, d->next_after_ns) != signed_wait(a->next))
-		return "next_after";
-	return d->index == 0 ? NULL : "index";
+static void compare(const struct stream *stream, const struct op *op) {
+	const char *what = twin_difference(&op->expected, &op->rule, &op->got, op->want_next, stream->unit);
+	if (what != NULL)
+		differ(stream, what);
 }
 
 static struct twin_answer ask_twin(struct stream *stream, const struct op *op) {
@@ -157,12 +130,10 @@ static void run_op(struct stream *stream, const struct op *wanted) {
 		return;
 	}
 	op->expected = ask_twin(stream, op);
-	if (difference(op, stream->unit) != NULL)
-		differ(stream, difference(op, stream->unit));
+	compare(stream, op);
 	op->got = each;
 	op->got.index = 0; /* of one limit's own answer: not promised */
-	if (difference(op, stream->unit) != NULL)
-		differ(stream, difference(op, stream->unit));
+	compare(stream, op);
 }
 
 /* ---- what to do next ----------------------------------------------------------------------------------------- */

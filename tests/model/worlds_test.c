@@ -1,0 +1,574 @@
+/* Small worlds, all of them: every history of up to six calls over one or two counters, with every cost, instant and
+ * key, and one change of the limit, each answer held against the twin's (twin.h), which is the contract read as a
+ * formula. Chance finds what is likely; here what is small is complete.
+ *
+ * A world has windows of up to 8 ms, quotas of up to 4. Its calls: a charge of each cost up to one more than the quota,
+ * the same asked by a peek before it, a refund of each cost; each after every wait of interest: a ms back, none, each
+ * ms of a window, one more, two windows. Every phase of the window is a beginning.
+ *
+ * Histories that lead to the same place are followed once. A place is all that a next call can depend on: the instant,
+ * whether the limit was changed, what the twin has, and the bytes that the store has for the counters: its states,
+ * lifetimes and blocks, less the numbers of those. So the count of histories is exact, though most are not played to
+ * their end one by one.
+ *
+ * SLUICE_SOAK_SECONDS: larger worlds, as long as that lasts; without it those that are done in seconds. */
+#include "tests/model/probe.h"
+
+#include "base/bytes.h"
+#include "store/scan.h"
+#include "store/store.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { CALLS = 6, COUNTERS = 2, ALPHABET_MAX = 1024, WAITS_MAX = 16 };
+#define BASE_MS UINT64_C(1764000000000) /* a multiple of every window; before all instants */
+
+/* One call, as the alphabet of a world has it. */
+struct letter {
+	sluice_operation operation;
+	uint32_t cost;
+	int32_t wait_ms;
+	uint32_t counters; /* a bit for each */
+	bool changed;      /* by the limit after its change */
+};
+
+struct world {
+	size_t counters, letters;
+	struct twin_rule rules[COUNTERS][2]; /* before and after the change */
+	struct sluice_limit limits[COUNTERS][2];
+	struct letter alphabet[ALPHABET_MAX];
+	uint64_t page[COUNTERS]; /* where a counter is in the store */
+	struct sluice_store *store;
+};
+
+/* A charge or a refund of a twin, packed: there are many places. */
+struct mark {
+	uint32_t at_ms; /* since BASE_MS */
+	uint16_t cost;
+	uint8_t rate;
+	bool refund;
+};
+
+struct place {
+	uint64_t seen[2]; /* a fingerprint of what makes the place */
+	uint64_t start_ms, now_ms;
+	double histories; /* that lead here; exact up to 2^53 */
+	uint16_t calls[CALLS];
+	uint8_t depth, marks[COUNTERS];
+	bool changed;
+	struct mark mark[COUNTERS][CALLS];
+};
+
+/* The places of one depth, and where each is, by its fingerprint. */
+struct layer {
+	struct place *places;
+	size_t count, room;
+	uint32_t *slots; /* index + 1; a power of two of them */
+	size_t slot_count;
+};
+
+struct totals {
+	double histories;
+	uint64_t calls, places;
+};
+
+/* ---- places ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t mixed(uint64_t bits) {
+	bits = (bits ^ bits >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	bits = (bits ^ bits >> 27) * UINT64_C(0x94d049bb133111eb);
+	return bits ^ bits >> 31;
+}
+
+static void mix_in(uint64_t seen[2], uint64_t word) {
+	seen[0] = mixed(seen[0] + word + UINT64_C(0x9e3779b97f4a7c15));
+	seen[1] = mixed((seen[1] ^ word) * 3 + UINT64_C(0xd1b54a32d192ed03));
+}
+
+static bool see_entry(void *context, const struct sl_entry *entry) {
+	uint64_t *seen = context, word;
+	const unsigned char *bytes = entry->block;
+	mix_in(seen, entry->hash);
+	mix_in(seen, entry->tag & SL_LIFE_FRESH);
+	mix_in(seen, entry->state[0]);
+	mix_in(seen, entry->block != NULL ? entry->state[1] >> 32 : entry->state[1]);
+	for (uint64_t i = 0; entry->block != NULL && i + 8 <= entry->block_bytes; i += 8) {
+		memcpy(&word, bytes + i, 8);
+		mix_in(seen, word);
+	}
+	return true;
+}
+
+/* What the store has for the counters of the world. */
+static void see_store(const struct world *w, uint64_t now_ms, uint64_t seen[2]) {
+	for (size_t i = 0; i < w->counters; i++)
+		if (i == 0 || w->page[i] != w->page[0])
+			(void)sl_store_scan(w->store, w->page[i], now_ms * TWIN_MS, NULL, see_entry, seen);
+}
+
+static void see_twins(const struct world *w, struct place *place) {
+	mix_in(place->seen, place->now_ms << 1 | place->changed);
+	for (size_t i = 0; i < w->counters; i++) {
+		mix_in(place->seen, place->marks[i]);
+		for (size_t k = 0; k < place->marks[i]; k++) {
+			const struct mark *m = &place->mark[i][k];
+			mix_in(place->seen, (uint64_t)m->at_ms << 32 | m->cost << 16 | (uint32_t)m->rate << 8 | m->refund);
+		}
+	}
+}
+
+static void unpack(const struct place *place, size_t counter, struct twin *twin, struct twin_event events[CALLS]) {
+	for (size_t k = 0; k < place->marks[counter]; k++) {
+		const struct mark *m = &place->mark[counter][k];
+		events[k] = (struct twin_event){(BASE_MS + m->at_ms) * TWIN_MS, m->cost, m->rate, m->refund};
+	}
+	*twin = (struct twin){events, place->marks[counter], CALLS + 1};
+}
+
+/* Charges of one instant are one, and one that was given back to nothing is kept only where it is the last, which holds
+ * the clock: so that histories that leave the same meet. */
+static void pack(struct place *place, size_t counter, const struct twin *twin) {
+	struct mark *marks = place->mark[counter];
+	size_t count = 0;
+	assert_true(twin->count <= CALLS);
+	for (size_t k = 0; k < twin->count; k++) {
+		const struct twin_event *e = &twin->events[k];
+		struct mark m = {(uint32_t)(e->at_ns / TWIN_MS - BASE_MS), (uint16_t)e->cost, (uint8_t)e->rate, e->refund};
+		struct mark *last = count != 0 ? &marks[count - 1] : NULL;
+		if (last != NULL && last->cost == 0 && !last->refund && !m.refund)
+			count--;
+		else if (last != NULL && last->at_ms == m.at_ms && last->rate == m.rate && last->refund == m.refund)
+			m.cost = (uint16_t)(m.cost + marks[--count].cost);
+		marks[count++] = m;
+	}
+	place->marks[counter] = (uint8_t)count;
+}
+
+static void *grown(void *memory, size_t count, size_t each) {
+	memory = realloc(memory, count * each);
+	assert_non_null(memory);
+	return memory;
+}
+
+static void rehash(struct layer *layer) {
+	layer->slot_count = layer->slot_count == 0 ? 1024 : 2 * layer->slot_count;
+	free(layer->slots);
+	layer->slots = calloc(layer->slot_count, sizeof *layer->slots);
+	assert_non_null(layer->slots);
+	for (size_t i = 0; i < layer->count; i++) {
+		size_t at = layer->places[i].seen[0] & (layer->slot_count - 1);
+		while (layer->slots[at] != 0)
+			at = (at + 1) & (layer->slot_count - 1);
+		layer->slots[at] = (uint32_t)i + 1;
+	}
+}
+
+/* Adds the histories of a place to those that lead there. */
+static void reach(struct layer *layer, const struct place *place) {
+	size_t at;
+	if (2 * layer->count >= layer->slot_count)
+		rehash(layer);
+	for (at = place->seen[0] & (layer->slot_count - 1); layer->slots[at] != 0;
+	     at = (at + 1) & (layer->slot_count - 1)) {
+		struct place *there = &layer->places[layer->slots[at] - 1];
+		if (there->seen[0] == place->seen[0] && there->seen[1] == place->seen[1]) {
+			there->histories += place->histories;
+			return;
+		}
+	}
+	if (layer->count == layer->room) {
+		layer->room = layer->room == 0 ? 256 : 2 * layer->room;
+		layer->places = grown(layer->places, layer->room, sizeof *layer->places);
+	}
+	layer->slots[at] = (uint32_t)layer->count + 1;
+	layer->places[layer->count++] = *place;
+}
+
+static void empty(struct layer *layer) {
+	free(layer->places);
+	free(layer->slots);
+	*layer = (struct layer){0};
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+static const char *const keys[COUNTERS] = {"a", "b"};
+
+static struct sluice_call ask(const struct world *w, const struct letter *letter, sluice_operation operation,
+                              uint64_t now_ms, struct sluice_decision each[COUNTERS]) {
+	struct sluice_item items[COUNTERS];
+	struct sluice_call call = {.items = items, .cost = letter->cost, .operation = operation, .want_next = true};
+	memset(items, 0, sizeof items);
+	for (size_t i = 0; i < w->counters; i++)
+		if (letter->counters >> i & 1) {
+			items[call.item_count].limit = &w->limits[i][letter->changed];
+			items[call.item_count++].key = sl_str(keys[i]);
+		}
+	call.now = now_ms * TWIN_MS;
+	call.each = each;
+	assert_int_equal(sluice_decide(w->store, &call), SLUICE_OK);
+	return call;
+}
+
+static void differ(const struct world *w, const struct place *place, const struct letter *last, const char *what) {
+	char text[SLUICE_LIMIT_TEXT_MAX];
+	uint64_t now = place->start_ms;
+	for (size_t i = 0; i < w->counters; i++)
+		for (int changed = 0; changed < 2; changed++) {
+			rule_print(&w->rules[i][changed], text, sizeof text);
+			fprintf(stderr, "%s%s: %s\n", keys[i], changed ? " changed" : "", text);
+		}
+	for (size_t k = 0; k <= place->depth; k++) {
+		const struct letter *l = k < place->depth ? &w->alphabet[place->calls[k]] : last;
+		now += (uint64_t)(int64_t)l->wait_ms;
+		fprintf(stderr, "  %s %" PRIu32 " at %" PRIu64 " ms of counters %" PRIu32 "%s\n",
+		        l->operation == SLUICE_REFUND ? "refund" : "charge", l->cost, now - BASE_MS, l->counters,
+		        l->changed ? ", changed" : "");
+	}
+	fail_msg("%s", what);
+}
+
+/* The counters as the history leaves them. */
+static void play(const struct world *w, const struct place *place) {
+	struct letter all = {.operation = SLUICE_RESET, .counters = (1u << w->counters) - 1};
+	struct sluice_decision each[COUNTERS];
+	uint64_t now = place->start_ms;
+	(void)ask(w, &all, SLUICE_RESET, now, each);
+	for (size_t k = 0; k < place->depth; k++) {
+		const struct letter *l = &w->alphabet[place->calls[k]];
+		now += (uint64_t)(int64_t)l->wait_ms;
+		(void)ask(w, l, l->operation, now, each);
+	}
+}
+
+/* Rule 4.4. `answers` are of the items in order. */
+static struct twin_answer merged_of(const struct twin_answer *answers, size_t count, bool allowed, size_t *decided) {
+	struct twin_answer merged = {.allowed = allowed, .remaining = UINT32_MAX};
+	*decided = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct twin_answer *a = &answers[i], *d = &answers[*decided];
+		merged.remaining = a->remaining < merged.remaining ? a->remaining : merged.remaining;
+		merged.reset = a->reset > merged.reset ? a->reset : merged.reset;
+		if (!a->allowed && a->retry > merged.retry)
+			merged.retry = a->retry; /* SLUICE_NEVER is the longest */
+		if (allowed && a->delay > merged.delay)
+			merged.delay = a->delay;
+		if (allowed ? a->remaining < d->remaining : !a->allowed && (d->allowed || a->retry > d->retry))
+			*decided = i;
+	}
+	merged.quota = answers[*decided].quota;
+	return merged;
+}
+
+static void compare_merged(const struct world *w, const struct place *place, const struct letter *l,
+                           const struct sluice_call *call, const struct twin_answer *answers, bool allowed) {
+	size_t decided;
+	struct twin_answer merged = merged_of(answers, call->item_count, allowed, &decided);
+	struct sluice_decision got = call->merged;
+	const struct twin_rule any = {.algorithm = SLUICE_FIXED_WINDOW, .quota = 1};
+	if (got.index != (int32_t)decided)
+		differ(w, place, l, "the index of the limit that decided");
+	got.index = 0;
+	got.next_after_ns = 0; /* of several limits it is told of each */
+	const char *what = twin_difference(&merged, &any, &got, false, TWIN_MS);
+	if (what != NULL)
+		differ(w, place, l, what);
+}
+
+static void compare(const struct world *w, const struct place *place, const struct letter *l,
+                    const struct sluice_call *call, const struct twin_answer *answers, bool allowed) {
+	for (size_t i = 0, at = 0; i < w->counters; i++) {
+		struct sluice_decision got;
+		const char *what;
+		if ((l->counters >> i & 1) == 0)
+			continue;
+		got = call->each[at];
+		got.index = 0;
+		if (!allowed) /* a limit that admits where another denies holds nobody */
+			got.delay_ns = answers[at].delay * TWIN_MS;
+		what = twin_difference(&answers[at], &w->rules[i][l->changed], &got, true, TWIN_MS);
+		if (what != NULL)
+			differ(w, place, l, what);
+		at++;
+	}
+	compare_merged(w, place, l, call, answers, allowed);
+}
+
+static bool all_admit(const struct world *w, struct twin twins[COUNTERS], const struct letter *l, uint64_t now_ns) {
+	for (size_t i = 0; i < w->counters; i++)
+		if (l->counters >> i & 1 &&
+		    !twin_admits(&twins[i], &w->rules[i][l->changed], twin_clock(&twins[i], now_ns), l->cost))
+			return false;
+	return true;
+}
+
+/* The twins' answers to a letter; they are changed as it says, or as a peek says. Returns whether all admit. */
+static bool expect(const struct world *w, struct twin twins[COUNTERS], const struct letter *l,
+                   sluice_operation operation, uint64_t now_ms, struct twin_answer answers[COUNTERS]) {
+	uint64_t now_ns = now_ms * TWIN_MS;
+	bool allowed = operation == SLUICE_REFUND || all_admit(w, twins, l, now_ns);
+	for (size_t i = 0, at = 0; i < w->counters; i++) {
+		const struct twin_rule *rule = &w->rules[i][l->changed];
+		if ((l->counters >> i & 1) == 0)
+			continue;
+		if (operation == SLUICE_REFUND)
+			answers[at++] = twin_refund(&twins[i], rule, now_ns, l->cost, TWIN_MS);
+		else if (operation == SLUICE_CHARGE && allowed)
+			answers[at++] = twin_charge(&twins[i], rule, now_ns, l->cost, TWIN_MS);
+		else
+			answers[at++] = twin_peek(&twins[i], rule, now_ns, l->cost, TWIN_MS);
+	}
+	return allowed;
+}
+
+/* One call in a place, and a peek before it where it charges, which changes nothing. Returns where it leads. */
+static struct place step(const struct world *w, const struct place *from, size_t letter) {
+	const struct letter *l = &w->alphabet[letter];
+	struct place to = *from;
+	struct twin twins[COUNTERS];
+	struct twin_event events[COUNTERS][CALLS + 1];
+	struct twin_answer answers[COUNTERS];
+	struct sluice_decision each[COUNTERS];
+	struct sluice_call call;
+	uint64_t before[2] = {0, 0}, after[2] = {0, 0};
+	bool allowed;
+	to.now_ms = from->now_ms + (uint64_t)(int64_t)l->wait_ms;
+	for (size_t i = 0; i < w->counters; i++)
+		unpack(from, i, &twins[i], events[i]);
+	play(w, from);
+	see_store(w, BASE_MS, before);
+	if (l->operation == SLUICE_CHARGE) {
+		call = ask(w, l, SLUICE_PEEK, to.now_ms, each);
+		allowed = expect(w, twins, l, SLUICE_PEEK, to.now_ms, answers);
+		compare(w, from, l, &call, answers, allowed);
+	}
+	call = ask(w, l, l->operation, to.now_ms, each);
+	allowed = expect(w, twins, l, l->operation, to.now_ms, answers);
+	compare(w, from, l, &call, answers, allowed);
+	see_store(w, BASE_MS, after);
+	if (!allowed && memcmp(before, after, sizeof before) != 0)
+		differ(w, from, l, "a denial changed what the store has");
+	to.calls[to.depth++] = (uint16_t)letter;
+	to.changed = l->changed;
+	memcpy(to.seen, after, sizeof to.seen);
+	for (size_t i = 0; i < w->counters; i++)
+		pack(&to, i, &twins[i]);
+	see_twins(w, &to);
+	return to;
+}
+
+/* ---- worlds ------------------------------------------------------------------------------------------------------ */
+
+static bool always(void *context, const struct sl_entry *entry) {
+	(void)entry;
+	*(bool *)context = true;
+	return false;
+}
+
+/* Where the counters are: a charge each, looked for in all pages. */
+static void find_pages(struct world *w) {
+	struct sluice_decision each[COUNTERS];
+	for (size_t i = 0; i < w->counters; i++) {
+		struct letter one = {.cost = 1, .counters = 1u << i};
+		bool found = false;
+		(void)ask(w, &one, SLUICE_CHARGE, BASE_MS, each);
+		for (w->page[i] = 0; w->page[i] < w->store->page_count && !found; w->page[i] += !found)
+			(void)sl_store_scan(w->store, w->page[i], BASE_MS * TWIN_MS, NULL, always, &found);
+		assert_true(found);
+		(void)ask(w, &one, SLUICE_RESET, BASE_MS, each);
+	}
+}
+
+static void add_letters(struct world *w, sluice_operation operation, uint32_t most, const int32_t *waits,
+                        size_t count) {
+	bool changes = false;
+	for (size_t i = 0; i < w->counters; i++)
+		changes = changes || memcmp(&w->rules[i][0], &w->rules[i][1], sizeof w->rules[i][0]) != 0;
+	for (uint32_t changed = 0; changed < 1u + changes; changed++)
+		for (uint32_t counters = 1; counters < 1u << w->counters; counters++)
+			for (size_t i = 0; i < count; i++)
+				for (uint32_t cost = 1; cost <= most; cost++) {
+					assert_true(w->letters < ALPHABET_MAX);
+					w->alphabet[w->letters++] = (struct letter){operation, cost, waits[i], counters, changed != 0};
+				}
+}
+
+static uint32_t largest_cost(const struct world *w) {
+	uint64_t most = 0;
+	for (size_t i = 0; i < 2 * w->counters; i++)
+		most = twin_quota(&w->rules[i / 2][i % 2]) > most ? twin_quota(&w->rules[i / 2][i % 2]) : most;
+	return (uint32_t)most + 1;
+}
+
+static size_t waits_of(uint32_t window_ms, int32_t waits[WAITS_MAX]) {
+	size_t count = 0;
+	waits[count++] = -1;
+	for (uint32_t ms = 0; ms <= window_ms + 1; ms++)
+		waits[count++] = (int32_t)ms;
+	waits[count++] = 2 * (int32_t)window_ms + 1;
+	return count;
+}
+
+/* Every history begins at each phase of the window. */
+static void begin(const struct world *w, struct layer *layer, uint32_t window_ms) {
+	for (uint32_t phase = 0; phase < window_ms; phase++) {
+		struct place place = {.start_ms = BASE_MS + 8 * window_ms + phase, .histories = 1};
+		place.now_ms = place.start_ms;
+		see_twins(w, &place);
+		reach(layer, &place);
+	}
+}
+
+static struct totals explore(struct world *w, uint32_t window_ms, uint32_t calls) {
+	struct layer now = {0}, next = {0};
+	struct totals totals = {0};
+	begin(w, &now, window_ms);
+	for (uint32_t depth = 1; depth <= calls; depth++) {
+		for (size_t i = 0; i < now.count; i++)
+			for (size_t k = 0; k < w->letters; k++) {
+				struct place to;
+				if (now.places[i].changed && !w->alphabet[k].changed)
+					continue; /* one change */
+				to = step(w, &now.places[i], k);
+				totals.calls++;
+				totals.histories += to.histories;
+				if (depth < calls)
+					reach(&next, &to);
+			}
+		totals.places += now.count;
+		empty(&now);
+		now = next;
+		next = (struct layer){0};
+	}
+	empty(&now);
+	return totals;
+}
+
+static void run_world(struct world *w, uint32_t window_ms, uint32_t calls, struct totals *sum) {
+	struct sluice_store_options options = {.memory_bytes = 1 << 20};
+	int32_t waits[WAITS_MAX];
+	size_t count = waits_of(window_ms, waits);
+	uint32_t most = largest_cost(w);
+	struct totals totals;
+	assert_int_equal(sluice_store_open(&w->store, &options, NULL), SLUICE_OK);
+	for (size_t i = 0; i < w->counters; i++)
+		for (int k = 0; k < 2; k++)
+			w->limits[i][k] = rule_limit(&w->rules[i][k]);
+	w->letters = 0;
+	add_letters(w, SLUICE_CHARGE, most, waits, count);
+	add_letters(w, SLUICE_REFUND, most < 3 ? most : 3, waits, count);
+	find_pages(w);
+	totals = explore(w, window_ms, calls);
+	sluice_store_close(w->store);
+	sum->histories += totals.histories;
+	sum->calls += totals.calls;
+	sum->places += totals.places;
+}
+
+static struct twin_rule rule_of(const struct kind *kind, uint32_t window_ms, uint32_t quota) {
+	struct twin_rule rule = {.algorithm = kind->algorithm, .edge = kind->edge, .quota = quota};
+	rule.window_ns = window_ms * (uint64_t)TWIN_MS;
+	rule.precision_ns = kind->algorithm == SLUICE_SLIDING_BUCKETS ? TWIN_MS : 0;
+	if (kind->algorithm == SLUICE_TOKEN_BUCKET)
+		rule.burst = quota;
+	if (kind->algorithm == SLUICE_LEAKY_BUCKET)
+		rule.burst = quota - 1; /* of which one more fits */
+	return rule;
+}
+
+struct size {
+	uint32_t window_ms, quota, calls;
+};
+
+/* One counter whose limit stays. */
+static void explore_one(const struct kind *kind, const struct size *size, struct totals *sum) {
+	static struct world w;
+	memset(&w, 0, sizeof w);
+	w.counters = 1;
+	w.rules[0][0] = w.rules[0][1] = rule_of(kind, size->window_ms, size->quota);
+	run_world(&w, size->window_ms, size->calls, sum);
+}
+
+/* One whose limit has one more, or one less, from some call on: a bucket in its burst; its rate is for rates_test.c. */
+static void explore_changed(const struct kind *kind, const struct size *size, struct totals *sum) {
+	static struct world w;
+	for (uint32_t less = 0; less < 2; less++) {
+		struct twin_rule from = rule_of(kind, size->window_ms, size->quota + less);
+		struct twin_rule to = rule_of(kind, size->window_ms, size->quota + !less);
+		if (to.algorithm == SLUICE_TOKEN_BUCKET || to.algorithm == SLUICE_LEAKY_BUCKET)
+			to.quota = from.quota;
+		memset(&w, 0, sizeof w);
+		w.counters = 1;
+		w.rules[0][0] = from;
+		w.rules[0][1] = to;
+		run_world(&w, size->window_ms, size->calls, sum);
+	}
+}
+
+/* Two counters, of this kind and of any other, decided together or apart. */
+static void explore_two(const struct kind *kind, const struct size *size, struct totals *sum) {
+	static struct world w;
+	for (int other = 0; other < KINDS; other++) {
+		memset(&w, 0, sizeof w);
+		w.counters = 2;
+		w.rules[0][0] = w.rules[0][1] = rule_of(kind, size->window_ms, size->quota);
+		w.rules[1][0] = w.rules[1][1] = rule_of(&kinds[other], size->window_ms, size->quota + 1);
+		run_world(&w, size->window_ms, size->calls, sum);
+	}
+}
+
+static const struct size short_ones[] = {{1, 1, 4}, {2, 1, 5}, {2, 2, 4}, {3, 2, 3}, {4, 3, 3}},
+						 short_changed[] = {{2, 1, 3}, {3, 2, 3}}, short_two[] = {{2, 1, 2}},
+						 long_ones[] = {{2, 1, 6}, {2, 2, 6}, {4, 2, 5}, {8, 4, 4}},
+						 long_changed[] = {{2, 1, 5}, {4, 2, 4}, {8, 4, 3}}, long_two[] = {{2, 1, 3}, {4, 2, 3}};
+
+static void explore_sizes(const char *what, const struct size *sizes, size_t count,
+                          void (*explore_size)(const struct kind *, const struct size *, struct totals *)) {
+	uint32_t fewer = dice_ops(DICE_MILLION) < DICE_MILLION; /* under a sanitizer */
+	for (int k = 0; k < KINDS; k++) {
+		struct totals sum = {0};
+		for (size_t i = 0; i < count; i++) {
+			struct size size = {sizes[i].window_ms, sizes[i].quota, sizes[i].calls - fewer};
+			if (kinds[k].algorithm != SLUICE_SLIDING_BUCKETS || size.window_ms >= 2) /* of two parts at least */
+				explore_size(&kinds[k], &size, &sum);
+		}
+		printf("kept: %s, %s: %.3g histories, %" PRIu64 " calls in %" PRIu64 " places\n", what, kinds[k].name,
+		       sum.histories, sum.calls, sum.places);
+	}
+}
+
+#define COUNT_OF(list) (sizeof(list) / sizeof *(list))
+#define EXPLORE(what, name, explore_size)                                                                          \
+	(getenv("SLUICE_SOAK_SECONDS") != NULL ? explore_sizes(what, long_##name, COUNT_OF(long_##name), explore_size) \
+	                                       : explore_sizes(what, short_##name, COUNT_OF(short_##name), explore_size))
+
+static void every_history_of_one_counter(void **state) {
+	(void)state;
+	EXPLORE("one counter", ones, explore_one);
+}
+
+static void every_history_with_a_change(void **state) {
+	(void)state;
+	EXPLORE("a change", changed, explore_changed);
+}
+
+static void every_history_of_two_counters(void **state) {
+	(void)state;
+	EXPLORE("two counters", two, explore_two);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_history_of_one_counter),
+		cmocka_unit_test(every_history_with_a_change),
+		cmocka_unit_test(every_history_of_two_counters),
+	};
+	return cmocka_run_group_tests_name("worlds", tests, NULL, NULL);
+}
