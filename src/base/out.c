@@ -25,6 +25,26 @@ void sl_out_hex(struct sl_out *out, const void *bytes, size_t count) {
 	}
 }
 
+static void put_sextet(struct sl_out *out, unsigned sextet, bool for_url) {
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+	sl_out_char(out, sextet < 62 ? letters[sextet] : (for_url ? "-_" : "+/")[sextet - 62]);
+}
+
+void sl_out_base64(struct sl_out *out, struct sluice_bytes bytes, bool for_url) {
+	const unsigned char *p = bytes.data;
+	uint32_t bits = 0;
+	unsigned count = 0; /* of bits that wait */
+	for (size_t i = 0; i < bytes.len; i++) {
+		bits = bits << 8 | p[i];
+		for (count += 8; count >= 6; count -= 6)
+			put_sextet(out, bits >> (count - 6) & 63, for_url);
+	}
+	if (count != 0)
+		put_sextet(out, bits << (6 - count) & 63, for_url);
+	for (size_t len = bytes.len; !for_url && len % 3 != 0; len++)
+		sl_out_char(out, '=');
+}
+
 void sl_out_escaped(struct sl_out *out, unsigned char byte) {
 	char text[4] = "\\x";
 	sl_hex(text + 2, byte, 2);

@@ -58,6 +58,9 @@ void sl_out_i64(struct sl_out *out, int64_t value);
 /* Bytes, two hex digits each. */
 void sl_out_hex(struct sl_out *out, const void *bytes, size_t count);
 
+/* Bytes in base64 (RFC 4648): by its section 4, with padding; or for URLs, by its section 5, without. */
+void sl_out_base64(struct sl_out *out, struct sluice_bytes bytes, bool for_url);
+
 /* A byte that can't be shown, as \xNN. */
 void sl_out_escaped(struct sl_out *out, unsigned char byte);
 

@@ -26,8 +26,6 @@ _Static_assert(SL_TICKET_ID_DIGITS + 1 + (PACKED_MAX * 4 + 2) / 3 + 1 <= SL_TICK
 
 /* ---- base64url --------------------------------------------------------------------------------------------------- */
 
-static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
 /* The value of a character, or 64 for one that is none. */
 static unsigned sextet_of(unsigned char c) {
 	if (c >= 'A' && c <= 'Z')
@@ -37,19 +35,6 @@ static unsigned sextet_of(unsigned char c) {
 	if (c >= '0' && c <= '9')
 		return c - '0' + 52u;
 	return c == '-' ? 62 : c == '_' ? 63 : 64;
-}
-
-static char *encode(char *at, const unsigned char *bytes, size_t len) {
-	uint32_t bits = 0;
-	unsigned count = 0; /* of bits that wait */
-	for (size_t i = 0; i < len; i++) {
-		bits = bits << 8 | bytes[i];
-		for (count += 8; count >= 6; count -= 6)
-			*at++ = alphabet[bits >> (count - 6) & 63];
-	}
-	if (count != 0)
-		*at++ = alphabet[bits << (6 - count) & 63];
-	return at;
 }
 
 /* How many bytes a text stands for, written to `to`; SIZE_MAX for a text that is none. */
@@ -121,9 +106,12 @@ size_t sl_ticket_write(char text[SL_TICKET_BYTES_MAX], uint64_t id, struct sluic
 		packed[last] |= FLAG_LAST;
 	sl_hex(text, id, SL_TICKET_ID_DIGITS);
 	text[SL_TICKET_ID_DIGITS] = '.';
-	char *end = encode(text + SL_TICKET_ID_DIGITS + 1, packed, sl_out_len(&out));
-	*end = '\0';
-	return (size_t)(end - text);
+	struct sl_out whole = sl_out_to(text, SL_TICKET_BYTES_MAX - 1);
+	whole.at += SL_TICKET_ID_DIGITS + 1;
+	sl_out_base64(&whole, sl_slice(packed, sl_out_len(&out)), true);
+	SL_ASSERT(!whole.overflow);
+	*whole.at = '\0';
+	return sl_out_len(&whole);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
