@@ -146,6 +146,14 @@ sluice_ns sl_rls_unit_ns(uint32_t unit) {
 	return unit < SL_RLS_UNITS ? (sluice_ns)seconds[unit] * 1000000000 : 0;
 }
 
+const char *sl_rls_unit_name(uint32_t unit) {
+	static const char *const names[SL_RLS_UNITS] = {
+		[SL_RLS_UNKNOWN] = "UNKNOWN", [SL_RLS_SECOND] = "SECOND", [SL_RLS_MINUTE] = "MINUTE", [SL_RLS_HOUR] = "HOUR",
+		[SL_RLS_DAY] = "DAY",         [SL_RLS_MONTH] = "MONTH",   [SL_RLS_YEAR] = "YEAR",     [SL_RLS_WEEK] = "WEEK",
+	};
+	return names[unit < SL_RLS_UNITS ? unit : SL_RLS_UNKNOWN];
+}
+
 enum sl_rls_unit sl_rls_unit_of(sluice_ns ns) {
 	for (uint32_t unit = SL_RLS_SECOND; unit < SL_RLS_UNITS; unit++)
 		if (sl_rls_unit_ns(unit) == ns)
@@ -193,35 +201,34 @@ static void put_headers(struct sl_pb_writer *writer, uint32_t number, const stru
 	}
 }
 
+/* The fields of a google.protobuf.Struct. */
+static void put_metadata(struct sl_pb_writer *writer, const struct sl_rls_response *response) {
+	const uint8_t *whole = sl_pb_message_end(writer);
+	for (uint32_t i = response->metadata_count; i-- > 0;) {
+		const struct sl_rls_field *field = &response->metadata[i];
+		const uint8_t *end = sl_pb_message_end(writer);
+		double number = (double)field->number; /* what JSON numbers are; nothing is decided by it */
+		uint64_t bits;
+		memcpy(&bits, &number, sizeof bits);
+		if (field->is_number)
+			sl_pb_put_fixed64(writer, VALUE_NUMBER, bits);
+		else
+			sl_pb_put_bytes(writer, VALUE_STRING, field->text);
+		sl_pb_message_begin(writer, FIELD_VALUE, end);
+		sl_pb_put_bytes(writer, FIELD_KEY, field->name);
+		sl_pb_message_begin(writer, STRUCT_FIELDS, end);
+	}
+	if (response->metadata_count != 0)
+		sl_pb_message_begin(writer, RESPONSE_METADATA, whole);
+}
+
 void sl_rls_response_put(struct sl_pb_writer *writer, const struct sl_rls_response *response) {
 	SL_ASSERT(response->code == SL_RLS_OK || response->code == SL_RLS_OVER_LIMIT);
-	sl_pb_put_text(writer, RESPONSE_METADATA, response->metadata);
+	put_metadata(writer, response);
 	sl_pb_put_text(writer, RESPONSE_BODY, response->body);
 	put_headers(writer, RESPONSE_TO_UPSTREAM, response->request_headers, response->request_header_count);
 	put_headers(writer, RESPONSE_HEADERS, response->response_headers, response->response_header_count);
 	for (uint32_t i = response->status_count; i-- > 0;)
 		put_status(writer, &response->statuses[i]);
 	sl_pb_put_varint(writer, RESPONSE_CODE, response->code);
-}
-
-/* The name of a field, and the field around both; `end` is where its value ends. */
-static void close_field(struct sl_pb_writer *writer, struct sluice_bytes name, const uint8_t *end) {
-	sl_pb_message_begin(writer, FIELD_VALUE, end);
-	sl_pb_put_bytes(writer, FIELD_KEY, name);
-	sl_pb_message_begin(writer, STRUCT_FIELDS, end);
-}
-
-void sl_rls_struct_text(struct sl_pb_writer *writer, struct sluice_bytes name, struct sluice_bytes text) {
-	const uint8_t *end = sl_pb_message_end(writer);
-	sl_pb_put_bytes(writer, VALUE_STRING, text);
-	close_field(writer, name, end);
-}
-
-void sl_rls_struct_number(struct sl_pb_writer *writer, struct sluice_bytes name, int64_t number) {
-	const uint8_t *end = sl_pb_message_end(writer);
-	double value = (double)number; /* what JSON numbers are; nothing is decided by it */
-	uint64_t bits;
-	memcpy(&bits, &value, sizeof bits);
-	sl_pb_put_fixed64(writer, VALUE_NUMBER, bits);
-	close_field(writer, name, end);
 }

@@ -67,6 +67,8 @@ uint32_t sl_rls_hits(const struct sl_rls_request *request, const struct sl_rls_d
 
 /* The length of a unit; 0 for one that is unknown. */
 sluice_ns sl_rls_unit_ns(uint32_t unit);
+/* Its name, SECOND to WEEK; UNKNOWN for one that is. */
+const char *sl_rls_unit_name(uint32_t unit);
 /* The unit that is so long; SL_RLS_UNKNOWN where there is none. */
 enum sl_rls_unit sl_rls_unit_of(sluice_ns ns);
 
@@ -86,6 +88,14 @@ struct sl_rls_header {
 	struct sluice_bytes name, value; /* ASCII */
 };
 
+/* A field of what Envoy calls dynamic metadata: a text, or a whole number up to 2^53. */
+struct sl_rls_field {
+	struct sluice_bytes name; /* ASCII */
+	bool is_number;
+	int64_t number;
+	struct sluice_bytes text;
+};
+
 struct sl_rls_response {
 	enum sl_rls_code code;
 	const struct sl_rls_status *statuses;
@@ -93,15 +103,12 @@ struct sl_rls_response {
 	const struct sl_rls_header *response_headers, *request_headers;
 	uint32_t response_header_count, request_header_count;
 	struct sluice_bytes body;     /* empty: none */
-	struct sluice_bytes metadata; /* the fields of a google.protobuf.Struct, written; empty: none */
+	const struct sl_rls_field *metadata;
+	uint32_t metadata_count;
 };
 
 /* Puts a response before what `writer` has. */
 void sl_rls_response_put(struct sl_pb_writer *writer, const struct sl_rls_response *response);
-
-/* A field of a google.protobuf.Struct: a text, or a number (whole, up to 2^53 exactly). */
-void sl_rls_struct_text(struct sl_pb_writer *writer, struct sluice_bytes name, struct sluice_bytes text);
-void sl_rls_struct_number(struct sl_pb_writer *writer, struct sluice_bytes name, int64_t number);
 
 /* grpc.health.v1: the service that is asked for, field 1; false for a message that is none. */
 SLUICE_MUST_USE bool sl_health_request_read(struct sluice_bytes message, struct sluice_bytes *service);

@@ -53,8 +53,8 @@ static void test_wrong_requests(void **state) {
 	pump();
 	assert_string_equal(shown(id, false),
 	                    "grpc 13: grpc: error unmarshalling request: proto: cannot parse invalid wire-format data");
-	expect("x a=b@3/0", "grpc 3: rate limit override must have a unit, SECOND to YEAR, and at most 3660 days");
-	expect("x a=b@3/7", "grpc 3: rate limit override must have a unit, SECOND to YEAR, and at most 3660 days");
+	expect("x a=b@3/0", "grpc 3: rate limit override must have a unit, SECOND to WEEK, and at most 3660 days");
+	expect("x a=b@3/8", "grpc 3: rate limit override must have a unit, SECOND to WEEK, and at most 3660 days");
 }
 
 /* All descriptors of a request are charged, or none is. */

@@ -246,13 +246,11 @@ static void test_responses(void **state) {
 	check_written(&writer, "0801 1202 0801 120f 0801 1206 08ac02 1a0161 18ab02 2200");
 	response = (struct sl_rls_response){
 		.code = SL_RLS_OK, .request_headers = &header, .request_header_count = 1, .body = {"no", 2}};
+	const struct sl_rls_field fields[] = {{.name = sl_str("t"), .text = sl_str("")},
+	                                      {.name = sl_str("n"), .is_number = true, .number = 3}};
+	response.metadata = fields;
+	response.metadata_count = 2;
 	writer = sl_pb_write(memory, sizeof memory);
-	sl_rls_struct_number(&writer, sl_str("n"), 3);
-	sl_rls_struct_text(&writer, sl_str("t"), sl_str(""));
-	check_written(&writer, "0a07 0a0174 1202 1a00 0a0e 0a016e 1209 110000000000000840");
-	response.metadata = sl_pb_written(&writer);
-	uint8_t whole[256];
-	writer = sl_pb_write(whole, sizeof whole);
 	sl_rls_response_put(&writer, &response);
 	check_written(&writer, "0801 2214 0a0f 526174654c696d69742d4c696d6974 1201 33 2a02 6e6f 3219 0a07 0a0174 1202 1a00 "
 	                       "0a0e 0a016e 1209 110000000000000840");

@@ -7,7 +7,9 @@ void sl_door_context_free(struct sl_door_context *context) {
 	free(context->resp);
 	free(context->spop);
 	free(context->grpc);
+	free(context->rls);
 	context->resp = NULL;
 	context->spop = NULL;
 	context->grpc = NULL;
+	context->rls = NULL;
 }

@@ -108,6 +108,7 @@ struct sl_door_context {
 	struct sl_resp_worker *resp;        /* the doors' own memory, made by their first open(); sl_door_context_free() */
 	struct sl_spop_worker *spop;
 	struct sl_grpc_worker *grpc;
+	struct sl_rls_worker *rls;
 };
 
 /* Frees what the doors keep in a context between connections; the context itself is the caller's. */

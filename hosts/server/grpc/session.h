@@ -3,7 +3,7 @@
  *   door.c        one connection: bytes to nghttp2 and back, bounds, GOAWAY      frames.c  its events: headers, bodies
  *   stream.c      one request: its refusal and its answer    memory.c  blocks    methods.c which methods, and who may
  *   health.c      grpc.health.v1: Check and Watch
- *   rate_limit.c  RateLimitService: descriptors to limits, decided               statuses.c  and what is told of it
+ *   should_rate_limit.c  RateLimitService: messages to requests (envoy/rate_limit.h), and answers to messages
  *
  * A request is decided as soon as its last byte is there, in the middle of nghttp2's reading; what has to wait for a
  * store elsewhere is put off (door/pending.h) and answered on its own. docs/design/020-http2.md has the bounds. */
@@ -143,10 +143,10 @@ void sl_grpc_health_watch(struct sl_grpc_stream *stream, struct sluice_bytes mes
 /* Tells all watchers of a connection what has changed. */
 void sl_grpc_health_changed(struct sl_grpc_session *session);
 
-/* ---- rate_limit.c ---- */
+/* ---- should_rate_limit.c ---- */
 
-/* Decides a request to RateLimitService, and answers it or puts it off: about 2 us for one descriptor; and answers one
- * that can't be read for a bound of ours, over its limit. */
+/* Decides a request to RateLimitService, and answers it or puts it off; and answers one that can't be read for a bound
+ * of ours, over its limit. */
 void sl_grpc_should_rate_limit(struct sl_grpc_stream *stream, struct sluice_bytes message);
 void sl_grpc_deny_unread(struct sl_grpc_stream *stream);
 /* The memory of a worker's connections, made by the first; NULL where there is none. It goes with the context. */

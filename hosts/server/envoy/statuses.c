@@ -9,7 +9,7 @@
  * Headers are those of all doors, in the forms of the listener: Envoy adds them to responses whether they are allowed
  * or not. A denial has the body that the policy names. What was granted for a while (leases, reservations) goes
  * upstream as Sluice-Ticket, as at the proxies' doors. */
-#include "hosts/server/grpc/rate_limit.h"
+#include "hosts/server/envoy/rate_limit.h"
 
 #include "algo/merge.h"
 #include "algo/traits.h"
@@ -18,7 +18,6 @@
 #include "proto/template.h"
 
 enum {
-	HEADERS_MAX = 24,
 	SHOWN_MAX = SL_RLS_GROUPS * SLUICE_ITEMS_MAX,
 	WINDOWS_MAX = 10000, /* a bucket that takes longer to fill than any unit is has none; and nothing overflows */
 };
@@ -77,7 +76,7 @@ static void add_group(struct shown *shown, const struct sluice_policy *policy, s
 }
 
 /* What was given back is told, but takes no part in the answer. */
-static void collect(struct shown *shown, const struct sluice_policy *policy, struct sl_grpc_worker *worker) {
+static void collect(struct shown *shown, const struct sluice_policy *policy, struct sl_rls_worker *worker) {
 	shown->count = 0;
 	shown->merged = sl_merge_nothing();
 	shown->unable = shown->passes = false;
@@ -155,7 +154,7 @@ static void fill_observed(struct sl_rls_status *status, const struct shown *show
 }
 
 /* What descriptors have found in envoyproxy/ratelimit's files. */
-static void fill_rules(struct sl_grpc_worker *worker, const struct sluice_policy *policy, const struct shown *shown,
+static void fill_rules(struct sl_rls_worker *worker, const struct sluice_policy *policy, const struct shown *shown,
                        const struct sluice_decision *merged) {
 	for (uint32_t d = 0; d < worker->request.descriptor_count; d++)
 		worker->statuses[d].unlimited = worker->found[d].rule != NULL && worker->found[d].rule->unlimited;
@@ -171,14 +170,13 @@ static void fill_rules(struct sl_grpc_worker *worker, const struct sluice_policy
 }
 
 /* Limits that nobody could decide, and that say on-error: deny. */
-static void mark_unable(struct sl_grpc_worker *worker, const struct sl_rls_group *group) {
+static void mark_unable(struct sl_rls_worker *worker, const struct sl_rls_group *group) {
 	for (uint32_t i = 0; i < group->match.count; i++)
 		if ((group->unable >> i & 1) != 0)
 			worker->statuses[group->owner[i]].code = SL_RLS_OVER_LIMIT;
 }
 
-static void fill_statuses(struct sl_grpc_worker *worker, const struct sluice_policy *policy,
-                          const struct shown *shown) {
+static void fill_statuses(struct sl_rls_worker *worker, const struct sluice_policy *policy, const struct shown *shown) {
 	struct sluice_decision merged[SL_RLS_DESCRIPTORS_MAX];
 	for (uint32_t d = 0; d < worker->request.descriptor_count; d++) {
 		worker->statuses[d] = (struct sl_rls_status){.code = SL_RLS_OK};
@@ -203,7 +201,7 @@ static void fill_statuses(struct sl_grpc_worker *worker, const struct sluice_pol
 
 /* Header lines, each "Name: value" with CR LF, as the message has them. */
 static uint32_t split_lines(const char *at, const char *end, struct sl_rls_header *headers, uint32_t count) {
-	while (at < end && count < HEADERS_MAX) {
+	while (at < end && count < SL_RLS_HEADERS_MAX) {
 		const char *colon = memchr(at, ':', (size_t)(end - at));
 		const char *stop = memchr(at, '\r', (size_t)(end - at));
 		SL_ASSERT(colon != NULL && stop != NULL && colon < stop);
@@ -255,24 +253,40 @@ static struct sluice_bytes put_body(struct sl_out *out, const struct sluice_poli
 	return sl_slice(start, (size_t)(out->at - start));
 }
 
-/* For whoever looks into Envoy's log: which limit decided, and what it said. Fields from the last to the first. */
-static void put_metadata(struct sl_pb_writer *writer, const struct shown *shown) {
+static void put_field(struct sl_rls_response *response, struct sl_rls_worker *worker, struct sl_rls_field field) {
+	SL_ASSERT(response->metadata_count < SL_RLS_FIELDS_MAX);
+	worker->fields[response->metadata_count++] = field;
+	response->metadata = worker->fields;
+}
+
+static void put_text(struct sl_rls_response *response, struct sl_rls_worker *worker, const char *name,
+                     struct sluice_bytes text) {
+	put_field(response, worker, (struct sl_rls_field){.name = sl_str(name), .text = text});
+}
+
+static void put_ms(struct sl_rls_response *response, struct sl_rls_worker *worker, const char *name, sluice_ns ns) {
+	put_field(response, worker,
+	          (struct sl_rls_field){.name = sl_str(name), .is_number = true, .number = sl_ns_to_ms_ceil(ns)});
+}
+
+/* For whoever looks into Envoy's log: which limit decided, and what it said. */
+static void put_metadata(struct sl_rls_response *response, struct sl_rls_worker *worker, const struct shown *shown) {
 	const struct sluice_decision *merged = &shown->merged;
 	if (merged->index < 0)
 		return;
-	if (merged->bound != SLUICE_BOUND_NONE)
-		sl_rls_struct_text(writer, sl_str("bound"), sl_str(sluice_bound_name((sluice_bound)merged->bound)));
-	if (merged->delay_ns != 0)
-		sl_rls_struct_number(writer, sl_str("delay_ms"), sl_ns_to_ms_ceil(merged->delay_ns));
+	put_text(response, worker, "limit", shown->limits[merged->index].name);
 	if (!merged->allowed)
-		sl_rls_struct_number(writer, sl_str("retry_after_ms"), sl_ns_to_ms_ceil(merged->retry_after_ns));
-	sl_rls_struct_text(writer, sl_str("limit"), shown->limits[merged->index].name);
+		put_ms(response, worker, "retry_after_ms", merged->retry_after_ns);
+	if (merged->delay_ns != 0)
+		put_ms(response, worker, "delay_ms", merged->delay_ns);
+	if (merged->bound != SLUICE_BOUND_NONE)
+		put_text(response, worker, "bound", sl_str(sluice_bound_name((sluice_bound)merged->bound)));
 }
 
 /* ---- the answer -------------------------------------------------------------------------------------------------- */
 
 /* The ticket of what is held now; empty for nothing. */
-static struct sluice_bytes ticket_of(const struct sluice_policy *policy, struct sl_grpc_worker *worker) {
+static struct sluice_bytes ticket_of(const struct sluice_policy *policy, struct sl_rls_worker *worker) {
 	const struct sl_rls_group *group = &worker->groups[SL_RLS_CHARGED];
 	const struct sluice_call *call = &group->call;
 	if (group->match.count == 0 || call->err != SLUICE_OK || !call->merged.allowed || !sl_admission_holds(call))
@@ -280,74 +294,57 @@ static struct sluice_bytes ticket_of(const struct sluice_policy *policy, struct 
 	return sl_slice(worker->ticket, sl_admission_ticket(policy, &group->match, call, worker->ticket));
 }
 
-static void send(struct sl_grpc_stream *stream, struct sl_grpc_worker *worker, struct sl_rls_response *response) {
-	uint8_t *memory = worker->answer;
-	struct sl_pb_writer writer = sl_pb_write(memory, sizeof worker->answer - response->metadata.len);
-	sl_rls_response_put(&writer, response);
-	SL_ASSERT(!writer.overflow); /* SL_RLS_ANSWER_BYTES is more than the most that there can be */
-	sl_grpc_answer(stream, sl_pb_written(&writer));
-}
-
-void sl_rls_answer(struct sl_grpc_stream *stream, struct sl_grpc_worker *worker) {
-	const struct sl_door_context *context = stream->session->context;
+void sl_rls_answer_decided(const struct sl_door_context *context, struct sl_rls_worker *worker,
+                           struct sl_rls_answer *answer) {
+	struct sl_rls_response *response = &answer->response;
 	struct shown shown;
-	struct sl_rls_header headers[HEADERS_MAX], upstream;
 	const char *media = NULL;
 	struct sl_out out = sl_out_to(worker->text, sizeof worker->text);
-	struct sl_pb_writer metadata = sl_pb_write(worker->answer, sizeof worker->answer);
 	collect(&shown, context->policy, worker);
 	fill_statuses(worker, context->policy, &shown);
 	put_headers(&out, &shown, context->forms);
-	struct sl_rls_response response = {
+	*response = (struct sl_rls_response){
 		.code = shown.merged.allowed ? SL_RLS_OK : SL_RLS_OVER_LIMIT,
 		.statuses = worker->statuses,
 		.status_count = worker->request.descriptor_count,
-		.response_headers = headers,
-		.response_header_count = split_lines(worker->text, out.at, headers, 0),
-		.request_headers = &upstream,
+		.response_headers = worker->headers,
+		.response_header_count = split_lines(worker->text, out.at, worker->headers, 0),
+		.request_headers = &worker->upstream,
 	};
-	response.body = put_body(&out, context->policy, &shown, &media);
+	response->body = put_body(&out, context->policy, &shown, &media);
 	SL_ASSERT(!out.overflow);
 	if (media != NULL)
-		headers[response.response_header_count++] = (struct sl_rls_header){sl_str("content-type"), sl_str(media)};
-	upstream = (struct sl_rls_header){sl_str("sluice-ticket"), ticket_of(context->policy, worker)};
-	response.request_header_count = upstream.value.len != 0;
-	put_metadata(&metadata, &shown);
-	SL_ASSERT(!metadata.overflow);
-	response.metadata = sl_pb_written(&metadata);
-	send(stream, worker, &response);
+		worker->headers[response->response_header_count++] =
+			(struct sl_rls_header){sl_str("content-type"), sl_str(media)};
+	worker->upstream = (struct sl_rls_header){sl_str("sluice-ticket"), ticket_of(context->policy, worker)};
+	response->request_header_count = worker->upstream.value.len != 0;
+	put_metadata(response, worker, &shown);
 }
 
-void sl_rls_answer_refused(struct sl_grpc_stream *stream, struct sl_grpc_worker *worker,
-                           const struct sl_rls_group *group, const char *why) {
-	struct sl_rls_response response = {
+static void count_error(struct sl_worker_stats *stats, enum sl_transport transport) {
+	if (stats != NULL)
+		sl_count(&stats->errors[transport], 1);
+}
+
+void sl_rls_answer_refused(struct sl_door_context *context, struct sl_rls_worker *worker, enum sl_transport transport,
+                           const struct sl_rls_group *group, const char *why, struct sl_rls_answer *answer) {
+	struct sl_rls_response *response = &answer->response;
+	*response = (struct sl_rls_response){
 		.code = SL_RLS_OVER_LIMIT, .statuses = worker->statuses, .status_count = worker->request.descriptor_count};
-	struct sl_pb_writer metadata = sl_pb_write(worker->answer, sizeof worker->answer);
-	struct sl_worker_stats *stats = stream->session->context->stats;
-	for (uint32_t d = 0; d < response.status_count; d++)
+	for (uint32_t d = 0; d < response->status_count; d++)
 		worker->statuses[d] = (struct sl_rls_status){.code = SL_RLS_OK};
 	for (uint32_t i = 0; i < group->match.count; i++)
 		if (!group->match.items[i].observed)
 			worker->statuses[group->owner[i]].code = SL_RLS_OVER_LIMIT;
-	sl_rls_struct_text(&metadata, sl_str("refused"), sl_str(why));
-	response.metadata = sl_pb_written(&metadata);
-	if (stats != NULL)
-		sl_count(&stats->errors[SL_TRANSPORT_GRPC], 1);
-	send(stream, worker, &response);
+	put_text(response, worker, "refused", sl_str(why));
+	count_error(context->stats, transport);
 }
 
-void sl_rls_answer_bound(struct sl_grpc_stream *stream, const char *bound) {
+void sl_rls_answer_bound(struct sl_door_context *context, struct sl_rls_worker *worker, enum sl_transport transport,
+                         const char *bound, struct sl_rls_answer *answer) {
 	static const struct sl_rls_header later = {{"Retry-After", 11}, {"1", 1}};
-	struct sl_rls_response response = {
-		.code = SL_RLS_OVER_LIMIT, .response_headers = &later, .response_header_count = 1};
-	uint8_t fields[64], memory[256];
-	struct sl_pb_writer metadata = sl_pb_write(fields, sizeof fields), writer = sl_pb_write(memory, sizeof memory);
-	struct sl_worker_stats *stats = stream->session->context->stats;
-	sl_rls_struct_text(&metadata, sl_str("bound"), sl_str(bound));
-	response.metadata = sl_pb_written(&metadata);
-	sl_rls_response_put(&writer, &response);
-	SL_ASSERT(!metadata.overflow && !writer.overflow);
-	if (stats != NULL)
-		sl_count(&stats->errors[SL_TRANSPORT_GRPC], 1);
-	sl_grpc_answer(stream, sl_pb_written(&writer));
+	answer->response =
+		(struct sl_rls_response){.code = SL_RLS_OVER_LIMIT, .response_headers = &later, .response_header_count = 1};
+	put_text(&answer->response, worker, "bound", sl_str(bound));
+	count_error(context->stats, transport);
 }

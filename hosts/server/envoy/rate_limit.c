@@ -1,4 +1,4 @@
-/* RateLimitService.ShouldRateLimit by the limits of the policy.
+/* Requests to Envoy's rate limit service, by the limits of the policy.
  *
  *   domain, descriptors -> attributes of each -> the limits that apply -> one call -> statuses.c
  *
@@ -15,7 +15,7 @@
  *   is_negative_hits            gives back, last, and never denies
  *
  * Nothing is settled before all is decided: a request that waits for its store is decided again from its first step. */
-#include "hosts/server/grpc/rate_limit.h"
+#include "hosts/server/envoy/rate_limit.h"
 
 #include "algo/merge.h"
 #include "algo/traits.h"
@@ -26,12 +26,28 @@
 
 #include <stdlib.h>
 
+#define UNDECIDED_TEXT "the request could not be decided"
+
 _Static_assert(sizeof(struct sl_rls_entry) == 2 * sizeof(struct sluice_bytes), "entries are pairs of texts");
 
-struct sl_grpc_memory *sl_grpc_memory_of(struct sl_door_context *context) {
-	if (context->grpc == NULL)
-		context->grpc = calloc(1, sizeof *context->grpc);
-	return context->grpc == NULL ? NULL : &context->grpc->memory;
+struct sl_rls_worker *sl_rls_worker_of(struct sl_door_context *context) {
+	if (context->rls == NULL)
+		context->rls = calloc(1, sizeof *context->rls);
+	return context->rls;
+}
+
+/* A request on its way. */
+struct deciding {
+	struct sl_door_context *context;
+	struct sl_rls_worker *worker;
+	enum sl_transport transport;
+	struct sl_rls_answer *answer;
+};
+
+static enum sl_rls_end refuse(struct sl_rls_answer *answer, enum sl_grpc_code code, const char *text) {
+	answer->code = code;
+	answer->text = text;
+	return SL_RLS_REFUSED;
 }
 
 /* ---- descriptors to attributes ----------------------------------------------------------------------------------- */
@@ -45,7 +61,7 @@ static uint32_t count_before(const struct sl_rls_entry *entries, uint32_t at) {
 }
 
 /* The attribute that an entry is; len 0: it has no name that fits. */
-static struct sluice_bytes name_of(struct sl_grpc_worker *worker, const struct sl_rls_entry *entries, uint32_t at) {
+static struct sluice_bytes name_of(struct sl_rls_worker *worker, const struct sl_rls_entry *entries, uint32_t at) {
 	struct sluice_bytes key = entries[at].key;
 	uint32_t before = count_before(entries, at);
 	if (sl_bytes_equal(key, sl_str("remote_address")))
@@ -68,7 +84,7 @@ static bool has_name(const struct sluice_attribute *attributes, size_t count, st
 
 /* A descriptor's attributes, after those of the ones before. What can be none, having no name, or one longer than names
  * are, or that of another entry (ip beside remote_address), is left out: no limit can ask for it. */
-static size_t read_attributes(struct sl_grpc_worker *worker, const struct sl_rls_descriptor *descriptor) {
+static size_t read_attributes(struct sl_rls_worker *worker, const struct sl_rls_descriptor *descriptor) {
 	const struct sl_rls_entry *entries = worker->request.entries + descriptor->first_entry;
 	struct sluice_attribute *attributes = worker->attributes + worker->attribute_count;
 	size_t count = 0;
@@ -106,7 +122,7 @@ static bool is_full(const struct sl_rls_group *group) {
 /* The key of a limit that a descriptor brings along, or has found: its domain and all its entries, in their order. One
  * that grows long is folded on the way.
  *  found  the rule whose values are counted, some of which share a threshold; NULL: the descriptor's own */
-static struct sluice_bytes entries_key(struct sl_door_context *context, struct sl_grpc_worker *worker,
+static struct sluice_bytes entries_key(struct sl_door_context *context, struct sl_rls_worker *worker,
                                        const struct sl_rls_descriptor *descriptor, const struct sl_envoy_found *found) {
 	char *start = (char *)context->match_buffer + worker->match_used;
 	struct sl_out out = sl_out_to(start, SLUICE_MATCH_BYTES_MAX - worker->match_used);
@@ -128,9 +144,9 @@ static struct sluice_bytes entries_key(struct sl_door_context *context, struct s
 }
 
 /* Adds a limit that a descriptor brings along; false for one of no unit, or of too long a one. */
-static bool add_override(struct sl_door_context *context, struct sl_grpc_worker *worker, struct sl_rls_group *group,
+static bool add_override(struct sl_door_context *context, struct sl_rls_worker *worker, struct sl_rls_group *group,
                          const struct sl_rls_descriptor *descriptor) {
-	sluice_ns unit_ns = descriptor->limit_unit < SL_RLS_WEEK ? sl_rls_unit_ns(descriptor->limit_unit) : 0;
+	sluice_ns unit_ns = sl_rls_unit_ns(descriptor->limit_unit);
 	uint64_t multiplier = descriptor->limit_multiplier != 0 ? descriptor->limit_multiplier : 1;
 	struct sluice_limit *limit = &group->overrides[group->override_count];
 	char text[64];
@@ -149,7 +165,7 @@ static bool add_override(struct sl_door_context *context, struct sl_grpc_worker 
 }
 
 /* Adds the rule that a descriptor has found, if there is one that counts. */
-static void add_rule(struct sl_door_context *context, struct sl_grpc_worker *worker, struct sl_rls_group *group,
+static void add_rule(struct sl_door_context *context, struct sl_rls_worker *worker, struct sl_rls_group *group,
                      uint32_t index) {
 	const struct sl_envoy_found *found = &worker->found[index];
 	const struct sl_envoy_rule *rule = found->rule;
@@ -165,7 +181,7 @@ static void add_rule(struct sl_door_context *context, struct sl_grpc_worker *wor
 	(void)sl_match_add(&group->match, &item, found->position); /* one that finds no place is noted, or denies */
 }
 
-static struct sl_rls_group *group_of(struct sl_grpc_worker *worker, const struct sl_rls_descriptor *descriptor,
+static struct sl_rls_group *group_of(struct sl_rls_worker *worker, const struct sl_rls_descriptor *descriptor,
                                      uint32_t *cost) {
 	bool peek;
 	*cost = sl_rls_hits(&worker->request, descriptor, &peek);
@@ -176,9 +192,10 @@ static struct sl_rls_group *group_of(struct sl_grpc_worker *worker, const struct
 	return &worker->groups[peek ? SL_RLS_LOOKED : descriptor->negative ? SL_RLS_REFUNDED : SL_RLS_CHARGED];
 }
 
-/* Adds the limits of one descriptor to the group that it is of. False once the request was refused. */
-static bool add_descriptor(struct sl_grpc_stream *stream, struct sl_grpc_worker *worker, uint32_t index) {
-	struct sl_door_context *context = stream->session->context;
+/* Adds the limits of one descriptor to the group that it is of. ANSWERED: it did. */
+static enum sl_rls_end add_descriptor(const struct deciding *d, uint32_t index) {
+	struct sl_door_context *context = d->context;
+	struct sl_rls_worker *worker = d->worker;
 	const struct sl_rls_descriptor *descriptor = &worker->request.descriptors[index];
 	uint32_t cost;
 	struct sl_rls_group *group = group_of(worker, descriptor, &cost);
@@ -187,23 +204,67 @@ static bool add_descriptor(struct sl_grpc_stream *stream, struct sl_grpc_worker 
 	const struct sluice_attribute *attributes = worker->attributes + worker->attribute_count;
 	size_t count = read_attributes(worker, descriptor);
 	if (is_full(group))
-		return true;
+		return SL_RLS_ANSWERED;
 	if (descriptor->has_limit) {
 		bool counts = !worker->has_rules || sl_policy_envoy_has(context->policy, worker->request.domain);
-		if (counts && !add_override(context, worker, group, descriptor)) {
-			sl_grpc_fail(stream, SL_GRPC_INVALID_ARGUMENT,
-			             "rate limit override must have a unit, SECOND to YEAR, and at most 3660 days");
-			return false;
-		}
+		if (counts && !add_override(context, worker, group, descriptor))
+			return refuse(d->answer, SL_GRPC_INVALID_ARGUMENT,
+			              "rate limit override must have a unit, SECOND to WEEK, and at most 3660 days");
 	} else if (sl_policy_match_more(context->policy, attributes, count, &group->match, context->match_buffer,
 	                                SLUICE_MATCH_BYTES_MAX, &worker->match_used) != SLUICE_OK) {
-		sl_grpc_fail(stream, SL_GRPC_INTERNAL, "the request could not be decided");
-		return false;
+		return refuse(d->answer, SL_GRPC_INTERNAL, UNDECIDED_TEXT);
 	}
 	if (worker->has_rules && !descriptor->has_limit && !is_full(group))
 		add_rule(context, worker, group, index);
 	own(group, first, index, cost);
-	return true;
+	return SL_RLS_ANSWERED;
+}
+
+/* ---- what is counted --------------------------------------------------------------------------------------------- */
+
+/* What a rule is counted by, as envoyproxy/ratelimit counts: hits that are near are those above the share of the quota.
+ * What is denied is over as a whole. */
+static void count_hits(const struct sluice_call *call, const struct sl_envoy_rule *rule,
+                       const struct sluice_decision *decision, uint64_t hits, uint64_t add[SL_RULE_COUNTS]) {
+	uint64_t used = decision->quota - sl_min(decision->remaining, decision->quota);
+	uint64_t after = call->merged.allowed ? used : used + hits, before = after - sl_min(hits, after);
+	uint64_t near = decision->quota * SL_ENVOY_NEAR_PERCENT / 100;
+	add[SL_RULE_TOTAL] = hits;
+	if (decision->allowed) {
+		add[SL_RULE_WITHIN] = hits;
+		add[SL_RULE_NEAR] = after > near ? sl_min(hits, after - sl_max(near, before)) : 0;
+	} else {
+		add[SL_RULE_OVER] = hits;
+		add[SL_RULE_SHADOW] = rule->shadow ? hits : 0;
+	}
+}
+
+static void count_rules(struct sl_door_context *context, struct sl_rls_worker *worker) {
+	const struct sl_rls_group *group = &worker->groups[SL_RLS_CHARGED];
+	if (context->stats == NULL || group->call.err != SLUICE_OK)
+		return;
+	for (uint32_t i = 0; i < group->match.count; i++) {
+		const struct sl_envoy_rule *rule = sl_policy_envoy_rule(context->policy, group->match.position[i]);
+		const struct sl_rls_descriptor *descriptor = &worker->request.descriptors[group->owner[i]];
+		uint64_t add[SL_RULE_COUNTS] = {0}, hits = group->costs[i] != 0 ? group->costs[i] : 1;
+		char text[SL_ENVOY_METRIC_BYTES_MAX];
+		if (rule == NULL || (group->undecided.items >> i & 1) != 0)
+			continue;
+		count_hits(&group->call, rule, &group->each[i], hits, add);
+		struct sluice_bytes name = sl_policy_envoy_metric(
+			context->policy, &worker->found[group->owner[i]], worker->request.domain,
+			&worker->request.entries[descriptor->first_entry].key, descriptor->entry_count, text);
+		sl_rule_stats_count(&context->stats->rules, worker->request.domain, name, add);
+	}
+}
+
+static void settle(struct sl_door_context *context, struct sl_rls_worker *worker) {
+	struct sl_rls_group *charged = &worker->groups[SL_RLS_CHARGED];
+	if (!charged->used || charged->call.operation == SLUICE_PEEK)
+		return;
+	sl_call_outcome_settle(context, &charged->outcome);
+	if (worker->has_rules)
+		count_rules(context, worker);
 }
 
 /* ---- deciding ---------------------------------------------------------------------------------------------------- */
@@ -223,7 +284,9 @@ static void keep_refundable(struct sl_rls_group *group) {
 }
 
 /* Makes the call of a group. */
-static void prepare(struct sl_door_context *context, struct sl_grpc_worker *worker, uint32_t kind, bool only_look) {
+static void prepare(const struct deciding *d, uint32_t kind, bool only_look) {
+	struct sl_door_context *context = d->context;
+	struct sl_rls_worker *worker = d->worker;
 	struct sl_rls_group *group = &worker->groups[kind];
 	struct sluice_match *match = &group->match;
 	if (kind == SL_RLS_REFUNDED)
@@ -249,32 +312,17 @@ static void prepare(struct sl_door_context *context, struct sl_grpc_worker *work
 		.positions = match->position,
 		.shown = match->count,
 		.candidate_of = group->candidate_of,
-		.transport = SL_TRANSPORT_GRPC,
+		.transport = d->transport,
 		.undecided = &group->undecided,
 		.beyond = match->beyond,
 		.asker = {.attributes = worker->attributes, .attribute_count = worker->attribute_count}};
 }
 
 /* Can the proxy be told what it would hold? All tickets of a call are of one length, whatever their id. */
-static bool can_tell(const struct sl_door_context *context, struct sl_grpc_worker *worker,
+static bool can_tell(const struct sl_door_context *context, struct sl_rls_worker *worker,
                      const struct sl_rls_group *group) {
 	return !sl_admission_holds(&group->call) || sl_admission_ticket(context->policy, &group->match, &group->call,
 	                                                                worker->ticket) <= SL_ADMISSION_PROXY_TICKET_MAX;
-}
-
-/* Decides one group. False: later, or never, and then it was refused. */
-static bool decide(struct sl_grpc_stream *stream, struct sl_rls_group *group) {
-	struct sl_door_context *context = stream->session->context;
-	if (sl_pending_ask(context, &group->outcome))
-		return true;
-	if (context->pending == NULL) {
-		sl_grpc_fail(stream, SL_GRPC_RESOURCE_EXHAUSTED, "out of memory");
-		return false;
-	}
-	sl_pending_put_off(context, stream);
-	stream->waits = true;
-	stream->session->waiting++;
-	return false;
 }
 
 /* What became of a group that the store could not decide. False where its limits don't say what then. */
@@ -297,23 +345,21 @@ static bool judge(struct sl_door_context *context, struct sl_rls_group *group) {
 /* A group that can't be decided. An outage, of which no limit says what then, is UNAVAILABLE: the proxy's configuration
  * says. What no node can decide is no outage, and a caller may have brought it about: it is refused, for a proxy lets
  * pass what it gets an error for. */
-static void answer_undecided(struct sl_grpc_stream *stream, struct sl_grpc_worker *worker,
-                             const struct sl_rls_group *group) {
+static enum sl_rls_end answer_undecided(const struct deciding *d, const struct sl_rls_group *group) {
+	d->answer->err = group->call.err;
 	switch (group->call.err) {
 	case SLUICE_E_APART:
-		sl_rls_answer_refused(stream, worker, group, SL_PENDING_APART_TEXT);
-		break;
+		sl_rls_answer_refused(d->context, d->worker, d->transport, group, SL_PENDING_APART_TEXT, d->answer);
+		return SL_RLS_ANSWERED;
 	case SLUICE_E_MISUSE:
-		sl_rls_answer_refused(stream, worker, group, SL_PENDING_MISUSE_TEXT);
-		break;
+		sl_rls_answer_refused(d->context, d->worker, d->transport, group, SL_PENDING_MISUSE_TEXT, d->answer);
+		return SL_RLS_ANSWERED;
 	case SLUICE_E_AWAY:
-		sl_grpc_fail(stream, SL_GRPC_UNAVAILABLE, "the store did not answer in time: the request was not decided");
-		break;
+		return refuse(d->answer, SL_GRPC_UNAVAILABLE, "the store did not answer in time: the request was not decided");
 	case SLUICE_E_BUSY:
-		sl_grpc_fail(stream, SL_GRPC_UNAVAILABLE, SL_HELD_UP_TEXT ": the request was not decided");
-		break;
+		return refuse(d->answer, SL_GRPC_UNAVAILABLE, SL_HELD_UP_TEXT ": the request was not decided");
 	default:
-		sl_grpc_fail(stream, SL_GRPC_UNAVAILABLE, "the request could not be decided");
+		return refuse(d->answer, SL_GRPC_UNAVAILABLE, UNDECIDED_TEXT);
 	}
 }
 
@@ -321,9 +367,9 @@ static bool denies(const struct sl_rls_group *group) {
 	return group->unable != 0 || (group->call.err == SLUICE_OK && !group->call.merged.allowed);
 }
 
-/* Decides all groups that have limits, in their order. False: later, or refused. */
-static bool decide_all(struct sl_grpc_stream *stream, struct sl_grpc_worker *worker) {
-	struct sl_door_context *context = stream->session->context;
+/* Decides all groups that have limits, in their order, and answers. */
+static enum sl_rls_end decide_all(const struct deciding *d) {
+	struct sl_rls_worker *worker = d->worker;
 	bool denied = false;
 	for (uint32_t kind = 0; kind < SL_RLS_GROUPS; kind++) {
 		struct sl_rls_group *group = &worker->groups[kind];
@@ -331,42 +377,26 @@ static bool decide_all(struct sl_grpc_stream *stream, struct sl_grpc_worker *wor
 		group->passes = false;
 		group->unable = 0;
 		if (group->used)
-			prepare(context, worker, kind, kind == SL_RLS_LOOKED || denied);
+			prepare(d, kind, kind == SL_RLS_LOOKED || denied);
 		group->call.merged = sl_merge_nothing();
 		if (group->match.count == 0)
 			continue;
-		if (!can_tell(context, worker, group))
+		if (!can_tell(d->context, worker, group))
 			sl_admission_deny_untold(&group->call);
-		else if (!decide(stream, group))
-			return false;
-		if (!judge(context, group)) {
-			answer_undecided(stream, worker, group);
-			return false;
-		}
+		else if (!sl_pending_ask(d->context, &group->outcome))
+			return SL_RLS_LATER;
+		if (!judge(d->context, group))
+			return answer_undecided(d, group);
 		denied = denied || (kind != SL_RLS_REFUNDED && denies(group));
 	}
-	return true;
+	settle(d->context, worker);
+	sl_rls_answer_decided(d->context, worker, d->answer);
+	return SL_RLS_ANSWERED;
 }
 
 /* ---- a request --------------------------------------------------------------------------------------------------- */
 
-static bool read_request(struct sl_grpc_stream *stream, struct sl_grpc_worker *worker, struct sluice_bytes message) {
-	enum sl_rls_read came = sl_rls_request_read(&worker->request, message);
-	if (came == SL_RLS_TOO_MANY)
-		sl_rls_answer_bound(stream, "descriptors");
-	else if (came == SL_RLS_MALFORMED)
-		sl_grpc_fail(stream, SL_GRPC_INTERNAL,
-		             "grpc: error unmarshalling request: proto: cannot parse invalid wire-format data");
-	else if (worker->request.domain.len == 0)
-		sl_grpc_fail(stream, SL_GRPC_UNKNOWN, "rate limit domain must not be empty");
-	else if (worker->request.descriptor_count == 0)
-		sl_grpc_fail(stream, SL_GRPC_UNKNOWN, "rate limit descriptor list must not be empty");
-	else
-		return true;
-	return false;
-}
-
-static bool is_replaced(const struct sl_grpc_worker *worker, struct sluice_bytes name) {
+static bool is_replaced(const struct sl_rls_worker *worker, struct sluice_bytes name) {
 	for (uint32_t i = 0; i < worker->request.descriptor_count; i++) {
 		const struct sl_envoy_rule *rule = worker->found[i].rule;
 		for (uint32_t k = 0; rule != NULL && k < rule->replace_count; k++)
@@ -378,7 +408,7 @@ static bool is_replaced(const struct sl_grpc_worker *worker, struct sluice_bytes
 
 /* What each descriptor is decided by in the files of envoyproxy/ratelimit; and of those, not by what another one
  * replaces. */
-static void find_rules(const struct sluice_policy *policy, struct sl_grpc_worker *worker) {
+static void find_rules(const struct sluice_policy *policy, struct sl_rls_worker *worker) {
 	uint8_t gone[SL_RLS_DESCRIPTORS_MAX] = {0};
 	bool replaces = false;
 	for (uint32_t i = 0; i < worker->request.descriptor_count; i++) {
@@ -398,8 +428,11 @@ static void find_rules(const struct sluice_policy *policy, struct sl_grpc_worker
 			worker->found[i].rule = NULL;
 }
 
-/* The limits of all descriptors, in their groups. */
-static bool match_all(struct sl_grpc_stream *stream, struct sl_grpc_worker *worker) {
+/* The limits of all descriptors, in their groups. ANSWERED: they were found. */
+static enum sl_rls_end match_all(const struct deciding *d) {
+	const struct sluice_policy *policy = d->context->policy;
+	struct sl_rls_worker *worker = d->worker;
+	enum sl_rls_end end = SL_RLS_ANSWERED;
 	worker->attribute_count = worker->match_used = 0;
 	worker->names = sl_out_to(worker->names_memory, sizeof worker->names_memory);
 	for (uint32_t kind = 0; kind < SL_RLS_GROUPS; kind++) {
@@ -407,78 +440,22 @@ static bool match_all(struct sl_grpc_stream *stream, struct sl_grpc_worker *work
 		group->match.count = group->match.beyond = group->override_count = 0;
 		group->used = false;
 	}
-	worker->has_rules = sl_policy_settings(stream->session->context->policy)->envoy.config != NULL;
+	worker->has_rules = sl_policy_settings(policy)->envoy.config != NULL;
 	if (worker->has_rules)
-		find_rules(stream->session->context->policy, worker);
-	for (uint32_t i = 0; i < worker->request.descriptor_count; i++)
-		if (!add_descriptor(stream, worker, i))
-			return false;
-	return true;
+		find_rules(policy, worker);
+	for (uint32_t i = 0; i < worker->request.descriptor_count && end == SL_RLS_ANSWERED; i++)
+		end = add_descriptor(d, i);
+	return end;
 }
 
-/* What a rule is counted by, as envoyproxy/ratelimit counts: hits that are near are those above the share of the quota.
- * What is denied is over as a whole. */
-static void count_hits(const struct sluice_call *call, const struct sl_envoy_rule *rule,
-                       const struct sluice_decision *decision, uint64_t hits, uint64_t add[SL_RULE_COUNTS]) {
-	uint64_t used = decision->quota - sl_min(decision->remaining, decision->quota);
-	uint64_t after = call->merged.allowed ? used : used + hits, before = after - sl_min(hits, after);
-	uint64_t near = decision->quota * SL_ENVOY_NEAR_PERCENT / 100;
-	add[SL_RULE_TOTAL] = hits;
-	if (decision->allowed) {
-		add[SL_RULE_WITHIN] = hits;
-		add[SL_RULE_NEAR] = after > near ? sl_min(hits, after - sl_max(near, before)) : 0;
-	} else {
-		add[SL_RULE_OVER] = hits;
-		add[SL_RULE_SHADOW] = rule->shadow ? hits : 0;
-	}
-}
-
-static void count_rules(struct sl_door_context *context, struct sl_grpc_worker *worker) {
-	const struct sl_rls_group *group = &worker->groups[SL_RLS_CHARGED];
-	if (context->stats == NULL || group->call.err != SLUICE_OK)
-		return;
-	for (uint32_t i = 0; i < group->match.count; i++) {
-		const struct sl_envoy_rule *rule = sl_policy_envoy_rule(context->policy, group->match.position[i]);
-		const struct sl_rls_descriptor *descriptor = &worker->request.descriptors[group->owner[i]];
-		uint64_t add[SL_RULE_COUNTS] = {0}, hits = group->costs[i] != 0 ? group->costs[i] : 1;
-		char text[SL_ENVOY_METRIC_BYTES_MAX];
-		if (rule == NULL || (group->undecided.items >> i & 1) != 0)
-			continue;
-		count_hits(&group->call, rule, &group->each[i], hits, add);
-		struct sluice_bytes name = sl_policy_envoy_metric(
-			context->policy, &worker->found[group->owner[i]], worker->request.domain,
-			&worker->request.entries[descriptor->first_entry].key, descriptor->entry_count, text);
-		sl_rule_stats_count(&context->stats->rules, worker->request.domain, name, add);
-	}
-}
-
-static void settle(struct sl_door_context *context, struct sl_grpc_worker *worker) {
-	struct sl_rls_group *charged = &worker->groups[SL_RLS_CHARGED];
-	if (charged->used && charged->call.operation != SLUICE_PEEK)
-		sl_call_outcome_settle(context, &charged->outcome);
-	if (charged->used && charged->call.operation != SLUICE_PEEK && worker->has_rules)
-		count_rules(context, worker);
-	sl_pending_settle(context);
-}
-
-void sl_grpc_should_rate_limit(struct sl_grpc_stream *stream, struct sluice_bytes message) {
-	struct sl_grpc_session *session = stream->session;
-	struct sl_door_context *context = session->context;
-	struct sl_grpc_worker *worker = context->grpc;
-	if (session->waiting >= SL_GRPC_WAITING_MAX) {
-		sl_rls_answer_bound(stream, "queue");
-		return;
-	}
-	if (!read_request(stream, worker, message) || !match_all(stream, worker))
-		return;
-	if (decide_all(stream, worker)) {
-		settle(context, worker);
-		sl_rls_answer(stream, worker);
-	} else if (!stream->waits) {
-		sl_pending_settle(context); /* it was answered, and needs nothing of what it had asked for */
-	}
-}
-
-void sl_grpc_deny_unread(struct sl_grpc_stream *stream) {
-	sl_rls_answer_bound(stream, "message");
+enum sl_rls_end sl_rls_decide(struct sl_door_context *context, struct sl_rls_worker *worker,
+                              enum sl_transport transport, struct sl_rls_answer *answer) {
+	const struct deciding d = {context, worker, transport, answer};
+	answer->err = SLUICE_OK;
+	if (worker->request.domain.len == 0)
+		return refuse(answer, SL_GRPC_UNKNOWN, "rate limit domain must not be empty");
+	if (worker->request.descriptor_count == 0)
+		return refuse(answer, SL_GRPC_UNKNOWN, "rate limit descriptor list must not be empty");
+	enum sl_rls_end end = match_all(&d);
+	return end == SL_RLS_ANSWERED ? decide_all(&d) : end;
 }
