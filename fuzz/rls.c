@@ -1,8 +1,8 @@
 /* Any bytes as messages of Envoy's rate limit service: what is read lies within them; and what is written of it is read
- * as the same. */
+ * as the same. As JSON: what is read is within its bounds, and an error is said. */
 #include "base/assert.h"
 #include "proto/grpc.h"
-#include "proto/rls.h"
+#include "proto/rls_json.h"
 
 #include <stdlib.h>
 
@@ -58,8 +58,18 @@ static void check_same(void) {
 		          sl_bytes_equal(first.entries[i].value, second.entries[i].value));
 }
 
+static void read_json(const uint8_t *data, size_t size) {
+	char error[SL_JSON_ERROR_BYTES] = "";
+	json_t *root = sl_json_read(sl_slice(data, size), error);
+	enum sl_rls_read came = root != NULL ? sl_rls_json_read(&first, root, error) : SL_RLS_MALFORMED;
+	SL_ASSERT(came != SL_RLS_MALFORMED || error[0] != '\0');
+	SL_ASSERT(first.descriptor_count <= SL_RLS_DESCRIPTORS_MAX && first.entry_count <= SL_RLS_ENTRIES_MAX);
+	sl_json_free(root);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	struct sluice_bytes message, service;
+	read_json(data, size);
 	(void)sl_health_request_read(sl_slice(data, size), &service);
 	check_within(service, data, size);
 	if (sl_grpc_unframe(sl_slice(data, size), &message) == SL_GRPC_FRAME_WHOLE)

@@ -1,5 +1,6 @@
 """envoyproxy/ratelimit, the real one, with a Redis of its own; and random configurations and requests to ask it and
 Sluice. An answer is compared as `told()` has it: what both say that does not depend on the second it is said in."""
+import http.client
 import json
 import os
 import socket
@@ -8,6 +9,7 @@ import tempfile
 import time
 
 import yaml
+from google.protobuf import json_format
 
 import foreign
 import rls
@@ -278,4 +280,62 @@ def compare(address, ours, requests):
                      in zip(theirs.statuses, own.statuses, asked[1]) if "limit" not in more]
             if wanted != told(own) or any(abs(a - b) > 1 for a, b in waits):
                 return asked, wanted, told(own), waits
+    return None
+
+
+# ---- JSON over HTTP --------------------------------------------------------------------------------------------------
+
+class Json:
+    """Asks POST /json of a port of loopback."""
+
+    def __init__(self, port):
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.connection.close()
+
+    def post(self, body):
+        """(status, headers, the answer's bytes)"""
+        self.connection.request("POST", "/json", body, {"Content-Type": "application/json"})
+        response = self.connection.getresponse()
+        return response.status, response.headers, response.read()
+
+    def send(self, made):
+        """(status, what it says as JSON) of a request as rls.request() makes them."""
+        status, headers, body = self.post(json_format.MessageToJson(made))
+        assert headers["Content-Type"] == "application/json", body
+        return status, json.loads(body)
+
+
+CODES, JSON_UNITS = {"OK": rls.OK, "OVER_LIMIT": rls.OVER_LIMIT}, {name.upper(): unit for name, unit in UNITS.items()}
+
+
+def told_json(answer):
+    """As told(), of an answer in JSON."""
+    statuses = []
+    for status in answer.get("statuses", []):
+        limit = status.get("currentLimit")
+        unit = (limit or {}).get("unit", 0)
+        statuses.append([CODES[status["code"]], status.get("limitRemaining", 0)] +
+                        ([limit.get("requestsPerUnit", 0), JSON_UNITS.get(unit, unit), limit.get("name", "")]
+                         if limit is not None else []))
+    return [CODES[answer["overallCode"]], statuses]
+
+
+def compare_json(port, our_port, requests):
+    """As compare(), by JSON; one after the other."""
+    with Json(port) as real, Json(our_port) as own:
+        for asked in requests:
+            well_within_a_minute()
+            begun, made = minute(), message(asked)
+            (their_status, theirs), (our_status, ours) = real.send(made), own.send(made)
+            if minute() != begun:
+                return None
+            wanted = as_ours(asked, told_json(theirs), told_json(ours))
+            if wanted != told_json(ours) or our_status != (200 if wanted[0] == rls.OK else 429) or \
+                    their_status != (200 if told_json(theirs)[0] == rls.OK else 429):
+                return asked, theirs, ours
     return None

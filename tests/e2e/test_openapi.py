@@ -70,7 +70,7 @@ def test_the_judge_can_say_no(document):
 
 def test_every_route_is_told_of(document):
     with open(os.path.join(ROOT, "hosts", "server", "http", "door.c"), encoding="utf-8") as file:
-        routes = re.findall(r'\{"(/v1/[a-z/]+)\*?", (ALLOW_\w+),', file.read())
+        routes = re.findall(r'\{"(/v1/[a-z/]+|/json)\*?", (ALLOW_\w+),', file.read())
     told = {path: {method for method in methods if method != "parameters"}
             for path, methods in document["paths"].items()}
     assert len(routes) > 10 and told == {path: ALLOWED[allowed] for path, allowed in routes}
@@ -126,6 +126,9 @@ def test_answers_are_of_their_schemas(document, server):
         assert ask("POST", "/v1/reload")[0] == 200
         assert ask("GET", "/v1/explain", query="?ip=192.0.2.1")[1]["allowed"] is False
         assert ask("GET", "/v1/inspect", query="?ip=192.0.2.1")[0] == ask("POST", "/v1/inspect", log)[0] == 200
+        request = {"domain": "d", "descriptors": [{"entries": [{"key": "ip", "value": "192.0.2.9"}], "hitsAddend": 2}]}
+        assert [ask("POST", "/json", request)[0] for _ in range(2)] == [200, 429]
+        assert ask("POST", "/json", {**request, "domain": ""})[0] == 400
         for path in ("/v1/limits", "/v1/top", "/v1/figures"):
             assert ask("GET", path)[0] == 200
         assert ask("GET", "/v1/tail", query="?denied=yes")[0] == 400  # what it answers: test_tail.py

@@ -140,6 +140,55 @@ def test_random_requests(server, redises):  # noqa: F811
         left -= len(asked)
 
 
+def test_random_requests_as_json(server, redises):  # noqa: F811
+    foreign.built("ratelimit")
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    domains = [oracle.random_domain(dice, f"shop{i}") for i in range(20)]
+    asked = [oracle.random_request(dice, domains) for _ in range(600)]
+    with oracle.Ratelimit(redises(module=None).port, oracle.files_of(domains)) as real:
+        one, _ = our_server(server, real.config)
+        assert oracle.compare_json(real.ports["PORT"], one.ports('http')[0], asked) is None
+
+
+ONE = '"descriptors": [{"entries": [{"key": "user", "value": "ann"}]%s}]'
+BODIES = [  # what is taken, and what is refused, by both alike
+    ("", 400), ("{", 400), ("[]", 400), ("null", 400), ("{}", 400), ('{"domain": "shop"}', 400),
+    ('{"domain": "", %s}' % (ONE % ""), 400), ('{"domain": 1, %s}' % (ONE % ""), 400),
+    ('{"domain": "shop", %s}' % (ONE % ""), 200), ('{"domain": "shop", "hits": 1, %s}' % (ONE % ""), 400),
+    ('{"domain": "shop", "hitsAddend": 1, %s}' % (ONE % ""), 200),
+    ('{"domain": "shop", "hits_addend": "1", %s}' % (ONE % ""), 200),
+    ('{"domain": "shop", "hitsAddend": null, %s}' % (ONE % ""), 200),
+    ('{"domain": "shop", "hitsAddend": -1, %s}' % (ONE % ""), 400),
+    ('{"domain": "shop", "hitsAddend": 4294967296, %s}' % (ONE % ""), 400),
+    ('{"domain": "shop", "hitsAddend": true, %s}' % (ONE % ""), 400),
+    ('{"domain": "shop", "hitsAddend": 1, "hits_addend": 1, %s}' % (ONE % ""), 400),
+    ('{"domain": "shop", "domain": "shop", %s}' % (ONE % ""), 400),
+    ('{"domain": "shop", %s}' % (ONE % ', "hitsAddend": "2"'), 200),
+    ('{"domain": "shop", %s}' % (ONE % ', "hits_addend": 2'), 200),
+    ('{"domain": "shop", %s}' % (ONE % ', "hitsAddend": {"value": 2}'), 400),
+    ('{"domain": "shop", %s}' % (ONE % ', "limit": {"requestsPerUnit": 9, "unit": "HOUR"}'), 200),
+    ('{"domain": "shop", %s}' % (ONE % ', "limit": {"requests_per_unit": 9, "unit": 7}'), 200),
+    ('{"domain": "shop", %s}' % (ONE % ', "limit": {"requestsPerUnit": 9, "unit": "hour"}'), 400),
+    ('{"domain": "shop", %s}' % (ONE % ', "limit": 9'), 400),
+    ('{"domain": "shop", "descriptors": {}}', 400), ('{"domain": "shop", "descriptors": [null]}', 400),
+    ('{"domain": "shop", "descriptors": [{"entries": null}]}', 200),
+    ('{"domain": "shop", "descriptors": [{"entries": [{"key": "user", "values": "ann"}]}]}', 400),
+    ('{"domain": "shop", %s}' % (ONE % ', "hitsAddend": 100'), 429),
+]
+
+
+def test_bodies_as_json(server, redises):  # noqa: F811
+    foreign.built("ratelimit")
+    files = oracle.files_of([{"domain": "shop", "descriptors": [{"key": "user", **limit(50)}]}])
+    with oracle.Ratelimit(redises(module=None).port, files) as real:
+        one, _ = our_server(server, real.config)
+        with oracle.Json(real.ports["PORT"]) as theirs, oracle.Json(one.ports('http')[0]) as ours:
+            for body, status in BODIES:
+                assert (theirs.post(body)[0], ours.post(body)[0]) == (status, status), body
+
+
 # ---- what is other ---------------------------------------------------------------------------------------------------
 
 def limit(number=5, **more):

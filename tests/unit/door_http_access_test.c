@@ -150,6 +150,7 @@ static const struct {
 	{"GET", "/v1/tail?x=y", READ},
 	{"GET", "/v1/figures", READ},
 	{"GET", "/metrics", READ},
+	{"POST", "/json", CHECK},
 	{"GET", "/rlconfig", READ},
 	{"GET", "/healthz", 0},
 	{"GET", "/readyz", 0},

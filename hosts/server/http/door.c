@@ -65,6 +65,7 @@ static const struct route {
 	{"/v1/auth/nginx*", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_nginx, false},
 	{"/v1/auth/envoy*", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_envoy, false},
 	{"/v1/auth/commit", ALLOW_ANY, SL_ROLE_CHECK, sl_http_route_auth_commit, false},
+	{"/json", ALLOW_POST, SL_ROLE_CHECK, sl_http_route_json, false},
 	{"/metrics", ALLOW_GET, SL_ROLE_READ, sl_http_route_metrics, false},
 	{"/rlconfig", ALLOW_GET, SL_ROLE_READ, sl_http_route_rlconfig, false},
 	{"/healthz", ALLOW_GET, ANY_ROLE, route_healthz, true},

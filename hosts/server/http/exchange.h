@@ -8,6 +8,7 @@
  *   decision.c  decisions -> headers and JSON
  *   auth.c      the proxies' doors           metrics.c  /metrics        figures.c  /v1/figures
  *   top.c       /v1/top   tail.c  /v1/tail    admin.c    /v1/reload
+ *   descriptors.c  /json, Envoy's descriptors  rlconfig.c  /rlconfig
  *   page.c      the dashboard                guard.c    roles, Authorization, pages of other sites */
 #ifndef SL_HTTP_EXCHANGE_H
 #define SL_HTTP_EXCHANGE_H

@@ -4,14 +4,14 @@
 
 #include "hosts/server/http/reply.h"
 #include "policy/envoy.h"
+#include "proto/rls.h"
 
 enum { LINE_BYTES = 128 }; /* of a line besides its name */
 
 static void put_rule(struct sl_out *out, const struct sl_envoy_rule *rule) {
-	static const char *const units[] = {"UNKNOWN", "SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "YEAR", "WEEK"};
 	sl_out_bytes(out, rule->full_key.data, rule->full_key.len);
 	sl_out_str(out, ": unit=");
-	sl_out_str(out, units[rule->unit]);
+	sl_out_str(out, sl_rls_unit_name(rule->unit));
 	sl_out_str(out, " requests_per_unit=");
 	sl_out_u64(out, rule->requests);
 	sl_out_str(out, ", shadow_mode: ");

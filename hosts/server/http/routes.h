@@ -34,6 +34,9 @@ void sl_http_route_auth_envoy(struct sl_http_exchange *exchange);
 void sl_http_route_metrics(struct sl_http_exchange *exchange);
 void sl_http_route_figures(struct sl_http_exchange *exchange);
 
+/* descriptors.c: POST /json, what envoyproxy/ratelimit is asked over HTTP. */
+void sl_http_route_json(struct sl_http_exchange *exchange);
+
 /* rlconfig.c: GET /rlconfig, the rules of envoyproxy/ratelimit's files. */
 void sl_http_route_rlconfig(struct sl_http_exchange *exchange);
 
