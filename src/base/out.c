@@ -1,14 +1,26 @@
 /* Writing text into a piece of memory that may be too short; see out.h. */
 #include "base/out.h"
 
+#include "base/digits.h"
+
+char *sl_put_large(char *at, uint64_t n) {
+	const uint64_t eight = 100000000;
+	if (n < eight * eight) {
+		at = sl_put_small(at, (uint32_t)(n / eight));
+	} else {
+		at = sl_put_small(at, (uint32_t)(n / eight / eight));
+		at = sl_put_eight(at, (uint32_t)(n / eight % eight));
+	}
+	return sl_put_eight(at, (uint32_t)(n % eight));
+}
+
 void sl_out_u64(struct sl_out *out, uint64_t value) {
-	char digits[20];
-	size_t n = sizeof digits;
-	do {
-		digits[--n] = (char)('0' + value % 10);
-		value /= 10;
-	} while (value != 0);
-	sl_out_bytes(out, digits + n, sizeof digits - n);
+	char digits[SL_DIGITS_MAX];
+	if (out->end - out->at >= SL_DIGITS_MAX) {
+		out->at = sl_put_unsigned(out->at, value);
+		return;
+	}
+	sl_out_bytes(out, digits, (size_t)(sl_put_unsigned(digits, value) - digits));
 }
 
 void sl_out_i64(struct sl_out *out, int64_t value) {

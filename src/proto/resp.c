@@ -269,54 +269,10 @@ ptrdiff_t sl_resp_parse_guest(struct sl_resp_request *request, const char *data,
 
 /* ---- writing ------------------------------------------------------------------------------------------------- */
 
-static const char two_digits[] = "0001020304050607080910111213141516171819202122232425262728293031323334353637383940"
-								 "4142434445464748495051525354555657585960616263646566676869707172737475767778798081"
-								 "828384858687888990919293949596979899";
-
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "put_small() shifts the first digits out at the low end");
-
-/* 0..9999 in four digits. */
-static inline char *put_four(char *at, unsigned n) {
-	memcpy(at, two_digits + n / 100 * 2, 2);
-	memcpy(at + 2, two_digits + n % 100 * 2, 2);
-	return at + 4;
-}
-
-/* 0..9999 in as many digits as it has; touches four bytes. */
-static inline char *put_small(char *at, unsigned n) {
-	uint32_t word;
-	char four[4];
-	unsigned zeros = (n < 1000) + (n < 100) + (n < 10);
-	put_four(four, n);
-	memcpy(&word, four, 4);
-	word >>= 8 * zeros;
-	memcpy(at, &word, 4);
-	return at + 4 - zeros;
-}
-
-static char *put_unsigned(char *at, uint64_t n) {
-	if (n < 10000) {
-		if (n < 100 && n >= 10) { /* most numbers of an answer have two digits, or three */
-			memcpy(at, two_digits + n * 2, 2);
-			return at + 2;
-		}
-		if (n < 1000 && n >= 100) {
-			at[0] = (char)('0' + (unsigned)n / 100);
-			memcpy(at + 1, two_digits + (unsigned)n % 100 * 2, 2);
-			return at + 3;
-		}
-		return put_small(at, (unsigned)n);
-	}
-	if (n < 100000000)
-		return put_four(put_small(at, (unsigned)(n / 10000)), (unsigned)(n % 10000));
-	at = put_unsigned(at, n / 100000000);
-	return put_four(put_four(at, (unsigned)(n / 10000 % 10000)), (unsigned)(n % 10000));
-}
-
 char *sl_resp_put_digits(char *at, int64_t value) {
 	if (value < 0)
 		*at++ = '-';
-	return put_unsigned(at, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+	return sl_put_unsigned(at, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
 size_t sl_resp_command_bytes(uint32_t count, const struct sluice_bytes *args) {

@@ -7,6 +7,7 @@
 #define SL_RESP_H
 
 #include "base/bytes.h"
+#include "base/digits.h"
 
 enum {
 	SL_RESP_ARGS_MAX = 1024,                /* arguments in a request, its name among them */
@@ -42,8 +43,8 @@ SLUICE_MUST_USE ptrdiff_t sl_resp_parse_guest(struct sl_resp_request *request, c
 /* Reads a whole number as Redis does: an optional '-', digits without leading zeros, -2^63..2^63-1. */
 bool sl_resp_to_i64(struct sluice_bytes text, int64_t *value);
 
-/* Writes the digits of a number, a '-' before them where it is negative; returns their end. At most 20 bytes, and up to
- * 3 after the end, are touched. */
+/* Writes the digits of a number, a '-' before them where it is negative; returns their end. At most 20 bytes are
+ * touched. */
 char *sl_resp_put_digits(char *at, int64_t value);
 
 /* Writes `type`, a number and the line's end: `:42\r\n`, `$5\r\n`, `*7\r\n`. At most SL_RESP_NUMBER_BYTES_MAX bytes are
@@ -55,7 +56,7 @@ static inline char *sl_resp_put_number(char *at, char type, int64_t value) {
 		at[1] = (char)('0' + value);
 		return at + 4;
 	}
-	at = sl_resp_put_digits(at + 1, value);
+	at = value >= 0 ? sl_put_unsigned(at + 1, (uint64_t)value) : sl_resp_put_digits(at + 1, value);
 	memcpy(at, "\r\n", 2);
 	return at + 2;
 }
