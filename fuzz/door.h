@@ -12,6 +12,7 @@
 struct fuzz_run {
 	struct sl_door_context context;
 	struct sl_buffer out;
+	void (*before)(struct sl_door_context *context); /* called before each feed; NULL: nothing is */
 };
 
 enum { FUZZ_TURNS_MAX = 1 << 20 }; /* of one input: more is a door that does not move on */
@@ -58,6 +59,8 @@ static inline void fuzz_feed(const struct sl_door *door, struct fuzz_run *run, c
 		SL_ASSERT(copy != NULL && turn < FUZZ_TURNS_MAX);
 		memcpy(copy, data + kept, avail);
 		copy = realloc(copy, avail != 0 ? avail : 1);
+		if (run->before != NULL)
+			run->before(&run->context);
 		verdict = door->feed(state, &run->context, copy, avail, &consumed, &run->out);
 		free(copy);
 		SL_ASSERT(consumed <= avail && run->out.len >= before && run->out.len <= run->out.capacity);
@@ -69,6 +72,11 @@ static inline void fuzz_feed(const struct sl_door *door, struct fuzz_run *run, c
 	sluice_store_close(run->context.store);
 }
 
+static inline void fuzz_same(const struct fuzz_run *a, const struct fuzz_run *b) {
+	SL_ASSERT(a->out.len == b->out.len);
+	SL_ASSERT(a->out.len == 0 || memcmp(a->out.data, b->out.data, a->out.len) == 0);
+}
+
 /* The first byte says how long the pieces are; the rest is what arrives. */
 static inline int fuzz_door(const struct sl_door *door, const uint8_t *data, size_t size) {
 	static struct fuzz_run whole, pieces;
@@ -76,8 +84,7 @@ static inline int fuzz_door(const struct sl_door *door, const uint8_t *data, siz
 		return 0;
 	fuzz_feed(door, &whole, data + 1, size - 1, 0);
 	fuzz_feed(door, &pieces, data + 1, size - 1, 1 + data[0] % 64);
-	SL_ASSERT(whole.out.len == pieces.out.len);
-	SL_ASSERT(whole.out.len == 0 || memcmp(whole.out.data, pieces.out.data, whole.out.len) == 0);
+	fuzz_same(&whole, &pieces);
 	return 0;
 }
 

@@ -55,6 +55,7 @@ const struct sluice_limit *sl_resp_limit_keep(struct sl_resp_turn *turn, struct 
 	if (text.len <= SL_RESP_CACHE_TEXT_MAX && text.len != 0) {
 		struct sl_resp_cached *line = line_of(turn->worker, text);
 		if (line->batch != batch->number) {
+			sl_resp_memos_forget(&turn->worker->memos); /* one of its limits may have stood here */
 			line->batch = batch->number;
 			line->len = (uint8_t)text.len;
 			memcpy(line->text, text.data, text.len);

@@ -117,10 +117,15 @@ static void keep_ticket(struct sl_resp_turn *turn, struct sl_command *command) {
 	}
 }
 
+static inline void join(struct sl_resp_turn *turn, struct sl_command *command) {
+	sl_resp_memo_keep(turn);
+	sl_resp_call_end(turn, command->call, command->operation, command->given);
+}
+
 void sl_resp_decide(struct sl_resp_turn *turn) {
 	struct sl_command *command = begin(turn);
 	if (sl_command_read(command, turn->command->operation, turn->request->args, turn->request->count))
-		sl_resp_call_end(turn, command->call, command->operation, command->given);
+		join(turn, command);
 	else
 		fail(turn);
 }

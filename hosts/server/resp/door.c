@@ -145,6 +145,11 @@ static bool feed_one(struct sl_resp_turn *turn, const char *data, size_t len, si
 	turn->at = (struct sl_resp_mark){*consumed, turn->context->commands};
 	if (turn->worker->batch.call_count == 0)
 		turn->begun = turn->at;
+	size_t known = sl_resp_memo_take(turn, data + *consumed, len - *consumed);
+	if (known != 0) {
+		*consumed += known;
+		return !turn->failed && !turn->waits;
+	}
 	ptrdiff_t taken = session->roles != 0 ? sl_resp_parse(turn->request, data + *consumed, len - *consumed)
 	                                      : sl_resp_parse_guest(turn->request, data + *consumed, len - *consumed);
 	if (taken < 0) {
@@ -157,6 +162,7 @@ static bool feed_one(struct sl_resp_turn *turn, const char *data, size_t len, si
 		session->need = turn->request->need;
 		return false;
 	}
+	turn->bytes = sl_slice(data + *consumed, (size_t)taken);
 	*consumed += (size_t)taken;
 	if (turn->request->count == 0)
 		return true;

@@ -8,6 +8,7 @@
  *   session.c  who is logged in, and what of a session goes to another process
  *   info.c     INFO CONFIG CLUSTER                       command.c     the table, and COMMAND
  *   top.c      SLUICE.TOP     tail.c  SLUICE.TAIL        admin.c       SLUICE.RELOAD
+ *   memo.c     commands that differ from the one before in their key alone
  *   reply.c    values, as protocol 2 and 3 write them
  */
 #ifndef SL_RESP_DOOR_H
@@ -17,6 +18,7 @@
 #include "hosts/server/door/door.h"
 #include "hosts/server/door/ids.h"
 #include "hosts/server/door/inspected.h"
+#include "hosts/server/resp/memo.h"
 #include "proto/command.h"
 #include "proto/resp.h"
 
@@ -81,6 +83,7 @@ struct sl_resp_worker {
 	struct sluice_attribute attributes[SL_RESP_ARGS_MAX / 2];
 	struct sl_ticket ticket;
 	struct sl_command command;
+	struct sl_resp_memos memos;
 	struct sl_resp_cached *recent; /* the line that was used last; NULL before */
 	struct sl_resp_cached cache[SL_RESP_CACHE_LINES];
 };
@@ -97,6 +100,7 @@ struct sl_resp_turn {
 	struct sl_door_context *context;
 	struct sl_resp_worker *worker;
 	struct sl_resp_request *request;
+	struct sluice_bytes bytes;             /* that it was parsed from */
 	const struct sl_resp_command *command; /* that is run */
 	struct sl_buffer *out;
 	bool heard;  /* CLIENT REPLY ON: this answer is given although the one before silenced it */
