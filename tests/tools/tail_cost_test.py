@@ -1,6 +1,6 @@
 """What following decisions costs whoever decides, in instructions of a SLUICE.CHECK at the RESP door, at 500,000 a
-second: nothing while nobody reads, 2 % for readers of everything, however many. Counted by callgrind in
-build/bench/tailed."""
+second: nothing while nobody reads, some thirty for readers of everything, however many: 2 % of a server's time with the
+network's share. Counted by callgrind in build/bench/tailed."""
 
 import os
 import re
@@ -33,9 +33,9 @@ def test_nobody_costs_nothing(cost):
     assert cost["nobody"][1] == 0 and cost["nobody"][0] <= cost["nothing"][0] + 2, cost
 
 
-def test_readers_of_everything_cost_two_percent(cost):
+def test_readers_of_everything_cost_thirty_instructions(cost):
     for who in ("one", "hundred"):
-        assert cost[who][1] > 10000 and cost[who][0] <= 1.02 * cost["nothing"][0], cost
+        assert cost[who][1] > 10000 and cost[who][0] <= cost["nothing"][0] + 36, cost
 
 
 def test_filters_cost_as_many_instructions_whatever_their_number(cost):
