@@ -11,7 +11,7 @@ pytest.importorskip("grpc", reason="python3-grpcio is not installed")
 import foreign  # noqa: E402 - they need grpc
 import oracle  # noqa: E402
 import rls  # noqa: E402
-from harness import DEADLINE_S  # noqa: E402
+from harness import DEADLINE_S, RespError, encode, wait_until  # noqa: E402
 from redis_world import redises  # noqa: E402, F401 - a fixture
 
 OK, OVER = rls.OK, rls.OVER_LIMIT
@@ -108,26 +108,69 @@ POLICY = ('listen: {resp: "127.0.0.1:0", http: "127.0.0.1:0", grpc: "127.0.0.1:0
           "envoy: {config: CONFIG, count-denied: true}\n")
 
 
-def our_server(server, folder):
-    one = server(POLICY.replace("CONFIG", str(folder)), listen=())
+def our_server(server, folder, store="", policy=POLICY):
+    one = server(policy.replace("CONFIG", str(folder)) + store, listen=())
+
+    def decides():
+        with one.resp() as resp:
+            resp.send(encode("SLUICE.CHECK", "warm", 1, "1M/1h"))
+            return not isinstance(resp.read(), RespError)
+    wait_until(decides, "no node answers")
     return one, f"127.0.0.1:{one.ports('grpc')[0]}"
 
 
-def test_recorded_answers_are_ours(server, tmp_path):
+def store_in(redis, via):
+    return "store: {redis: ['127.0.0.1:%d'], via: %s, budget: 1s}\n" % (redis.port, via)
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """The requests with their answers, and their files in `tmp_path`."""
     domains, *recorded = oracle.recorded("answers.jsonl")
     for name, text in oracle.files_of(domains).items():
         (tmp_path / name).write_text(text, encoding="utf-8")
+    return recorded
 
+
+@pytest.mark.parametrize("via", ["own store", "module"])
+def test_recorded_answers_are_ours(server, redises, tmp_path, recorded, via):  # noqa: F811
     def replay():
-        return oracle.replay(our_server(server, tmp_path)[1], [asked for asked, _ in recorded])
+        store = store_in(redises(module=()), via) if via == "module" else ""
+        return oracle.replay(our_server(server, tmp_path, store)[1], [asked for asked, _ in recorded])
     for (asked, answer), told in zip(recorded, oracle.in_one_minute(replay)):
         assert told == oracle.as_ours(asked, answer, told), asked
+
+
+def test_the_script_answers_as_our_own_store(server, redises, tmp_path, recorded):  # noqa: F811
+    """Without count-denied, and costs of single descriptors, which need the module."""
+    def replay():
+        return [oracle.replay(our_server(server, tmp_path, store, policy)[1], requests)
+                for store in ("", store_in(redises(module=None), "script"))]
+    policy = POLICY.replace(", count-denied: true", "")
+    requests = [asked for asked, _ in recorded if not any("hits" in more for _, more in asked[1])]
+    assert len(requests) > 500
+    for asked, ours, told in zip(requests, *oracle.in_one_minute(replay)):
+        assert told == ours, asked
+
+
+def test_what_the_script_can_not_decide_is_refused(server, redises, tmp_path):  # noqa: F811
+    """Descriptors of one request that cost differently: the caller says so, hence no outage, and nobody passes."""
+    (tmp_path / "shop.yaml").write_text("domain: shop\ndescriptors:\n"
+                                        "- {key: a, rate_limit: {unit: hour, requests_per_unit: 9}}\n"
+                                        "- {key: b, rate_limit: {unit: hour, requests_per_unit: 9}}\n")
+    policy = POLICY.replace(", count-denied: true", "")
+    _, address = our_server(server, tmp_path, store_in(redises(module=None), "script"), policy)
+    with rls.Client(address) as client:
+        assert client.ask("shop", ([("a", "x")], {"hits": 1}), ([("b", "x")], {"hits": 2})).overall_code == OVER
+        answer = client.ask("shop", [("a", "x")], [("b", "x")])
+        assert (answer.overall_code, [status.limit_remaining for status in answer.statuses]) == (OK, [8, 8])
 
 
 def test_random_requests(server, redises):  # noqa: F811
     """The same configurations and requests to both, at the same time."""
     foreign.built("ratelimit")
-    seed, left, redis = random.randrange(2**32), REQUESTS, redises(module=None)
+    seed = int(os.environ.get("SLUICE_SEED", random.randrange(2**32)))
+    left, redis = REQUESTS, redises(module=None)
     print(f"seed {seed}, {REQUESTS} requests")
     dice = random.Random(seed)
     while left > 0:

@@ -133,9 +133,10 @@ static uint32_t items_of(const struct sl_group *group) {
 
 /* Is a node's error about what the caller has said himself? That is no store that is away, whatever is wrong with it;
  * of limits of a policy without an instant nothing is his but keys and members, which no node refuses, and that he
- * reserves: a policy that does is not loaded where nodes are asked by script. */
+ * reserves, or says what single descriptors cost: a policy that does is not loaded where nodes are asked by script. */
 static bool is_callers(const struct sl_remote_call *remote, uint32_t items, const struct sl_answer *answer) {
-	bool own = remote->call->dated || says(answer, "ERR reservations need the module");
+	bool own = remote->call->dated || says(answer, "ERR reservations need the module") ||
+	           says(answer, "ERR COST is for reservations");
 	for (uint32_t i = 0; i < remote->call->call.item_count; i++)
 		own = own || ((items >> i & 1) != 0 && remote->call->facts[i].name == NULL);
 	return own && says(answer, "ERR ") && !says(answer, "ERR unknown command");
