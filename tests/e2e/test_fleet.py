@@ -345,7 +345,10 @@ def test_refused_commands_are_told_with_what_to_do(front, redises, refuse, advic
     refuse(redis)
     replies = hammer(one, ("SLUICE.ADMIT", 1, "user", "a"), 200)
     assert all(reply[0] == 1 for reply in replies)
-    told = [line for line in one.stderr.text().splitlines() if "a command was refused" in line]
+
+    def lines():
+        return [line for line in one.stderr.text().splitlines() if "a command was refused" in line]
+    told = wait_until(lines, "nobody is told")
     assert 1 <= len(told) <= 3 and advice in told[0] and "; " in told[0]
     assert metric(one, "sluice_fleet_commands_refused_total") >= 100
     if refuse is refuse_foreign:
