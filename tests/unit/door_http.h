@@ -65,6 +65,7 @@ static inline int setup(void **state) {
 static inline int teardown(void **state) {
 	(void)state;
 	sl_door_http.close(connection);
+	sl_door_context_free(&context);
 	sl_buffer_free(&out);
 	sluice_store_close(context.store);
 	sluice_policy_free((struct sluice_policy *)context.policy);

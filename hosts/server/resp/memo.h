@@ -50,7 +50,7 @@ struct sl_resp_memos {
 };
 
 /* Takes a command that is as the one remembered, but for its key, into the batch. Returns the bytes that it took; 0: it
- * is another one, or not all there. 100 instructions, and one for each 4 bytes of it. */
+ * is another one, or not all there. Some 230 instructions, with the call that it begins and ends. */
 size_t sl_resp_memo_take(struct sl_resp_turn *turn, const char *data, size_t len);
 
 static inline void sl_resp_memos_forget(struct sl_resp_memos *memos) {
