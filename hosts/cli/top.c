@@ -254,6 +254,7 @@ static int watch(const struct sl_verb *verb, struct top *top, struct page *page)
 	if (keys) {
 		raw = before;
 		raw.c_lflag &= (tcflag_t) ~(ICANON | ECHO);
+		raw.c_lflag |= NOFLSH; /* else ^C may drop what gives the screen back: the flush comes after the signal */
 		tcsetattr(STDIN_FILENO, TCSANOW, &raw);
 	}
 	write_text("\x1b[?1049h\x1b[?25l"); /* another screen, no cursor */
