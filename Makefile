@@ -311,7 +311,9 @@ DOC       := share/doc/sluice
 MAN       := $(wildcard docs/man/*.1 docs/man/*.5)
 INSTALLED := bin/sluice include/sluice.h $(addprefix lib/,libsluice.a libsluice.so $(SONAME) libsluice.so.$(VERSION) \
              pkgconfig/sluice.pc sluice $(addprefix systemd/system/sluice.,service socket)) share/sluice $(DOC) \
-             $(foreach m,$(MAN),share/man/man$(subst .,,$(suffix $m))/$(notdir $m))
+             $(foreach m,$(MAN),share/man/man$(subst .,,$(suffix $m))/$(notdir $m)) $(COMPLETIONS)
+COMPLETIONS := $(addprefix share/,bash-completion/completions/sluice zsh/site-functions/_sluice \
+               fish/vendor_completions.d/sluice.fish)
 
 # Programs find a shared library through the loader's cache. A package (DESTDIR) leaves that to its own scripts.
 loader = $(if $(DESTDIR),,@PATH="$$PATH:/usr/sbin:/sbin"; ldconfig 2>/dev/null; $(1))
@@ -319,7 +321,7 @@ loads  = ldconfig -p 2>/dev/null | grep -q ' => $(PREFIX)/lib/$(SONAME)$$' || \
          echo 'note: the loader does not look into $(PREFIX)/lib: run ldconfig as root, or set LD_LIBRARY_PATH'
 
 .PHONY: install
-install: all ## into DESTDIR/PREFIX (/usr/local): program, header, libraries, documents, manual, systemd units
+install: all ## into DESTDIR/PREFIX (/usr/local): program, libraries, documents, units, completions
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig lib/sluice lib/systemd/system share/sluice \
 		share/man/man1 share/man/man5 $(DOC)/docs/design $(DOC)/docs/images $(DOC)/docs/man $(DOC)/include)
 	install -m 755 $(B)/sluice $(DESTDIR)$(PREFIX)/bin/sluice
@@ -345,6 +347,10 @@ install: all ## into DESTDIR/PREFIX (/usr/local): program, header, libraries, do
 	install -m 644 $(filter %.5,$(MAN)) $(DESTDIR)$(PREFIX)/share/man/man5/
 	sed 's|@PREFIX@|$(PREFIX)|' systemd/sluice.service.in >$(DESTDIR)$(PREFIX)/lib/systemd/system/sluice.service
 	install -m 644 systemd/sluice.socket $(DESTDIR)$(PREFIX)/lib/systemd/system/
+	install -d $(dir $(addprefix $(DESTDIR)$(PREFIX)/,$(COMPLETIONS)))
+	$(B)/sluice completion bash >$(DESTDIR)$(PREFIX)/$(word 1,$(COMPLETIONS))
+	$(B)/sluice completion zsh >$(DESTDIR)$(PREFIX)/$(word 2,$(COMPLETIONS))
+	$(B)/sluice completion fish >$(DESTDIR)$(PREFIX)/$(word 3,$(COMPLETIONS))
 	$(call loader,$(loads))
 
 .PHONY: uninstall

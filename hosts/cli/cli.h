@@ -17,6 +17,13 @@ enum {
 	SL_GO_ON = -1,      /* between functions: nothing to exit for yet */
 };
 
+/* What the words that follow a verb are, for shells to complete. */
+enum sl_follows {
+	SL_FOLLOWS_ANY,  /* nothing that can be listed: keys, limits */
+	SL_FOLLOWS_FILE, /* paths */
+	SL_FOLLOWS_VERB, /* the name of a verb */
+};
+
 /* A verb, by its table of options: sl_cli_read() does the rest but for what take() and word() say. */
 struct sl_verb {
 	const char *name;
@@ -26,6 +33,8 @@ struct sl_verb {
 	const char *examples;
 	const struct sl_option *options;
 	int option_count;
+	enum sl_follows follows;
+	const char *const *words; /* what the first word is one of, ended by NULL; NULL where it is no such word */
 	/* An option of SL_OPTION_OWN, by its position, and a word that is no option: into what the verb reads its arguments
 	 * into. SL_GO_ON, or what to exit with after saying why. */
 	int (*take)(const struct sl_verb *verb, void *to, int option, const char *value);

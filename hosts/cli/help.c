@@ -2,6 +2,7 @@
 #include "hosts/cli/verbs.h"
 
 #include "algo/traits.h"
+#include "hosts/cli/completion.h"
 #include "policy/nearest.h"
 
 #include <stdio.h>
@@ -11,7 +12,7 @@ const struct sl_verb *const sl_verbs[] = {
 	&sl_verb_holders, &sl_verb_reserve, &sl_verb_commit,  &sl_verb_reset,   &sl_verb_inspect,
 	&sl_verb_store,   &sl_verb_lint,    &sl_verb_replay,  &sl_verb_top,     &sl_verb_tail,
 	&sl_verb_explain, &sl_verb_password, &sl_verb_token,   &sl_verb_bench,   &sl_verb_size,
-	&sl_verb_version, &sl_verb_help,
+	&sl_verb_completion, &sl_verb_version, &sl_verb_help,
 	NULL,
 };
 
@@ -39,7 +40,7 @@ static void print_overview(FILE *to) {
 	      "usage: sluice VERB [ARGUMENT]...\n\n",
 	      to);
 	for (int i = 0; sl_verbs[i] != NULL; i++)
-		fprintf(to, "  %-8s %s\n", sl_verbs[i]->name, sl_verbs[i]->summary);
+		fprintf(to, "  %-10s %s\n", sl_verbs[i]->name, sl_verbs[i]->summary);
 	fputs("\nA limit is written [algorithm] QUOTA/WINDOW [option value]...:\n", to);
 	for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
 		fprintf(to, "  %-45s %s\n", examples[i].limit, examples[i].says);
@@ -103,8 +104,50 @@ const struct sl_verb sl_verb_help = {
 	.usage = "help [VERB]",
 	.summary = "Says what there is, or how a verb is used",
 	.examples = "  sluice help replay\n",
+	.follows = SL_FOLLOWS_VERB,
 	.word = help_about,
 	.run = run_help,
+};
+
+struct completion {
+	uint32_t shell;
+	bool named;
+};
+
+static int take_shell(const struct sl_verb *verb, void *to, const char *word) {
+	struct completion *completion = to;
+	if (completion->named)
+		return sl_cli_misuse(verb, "'%.64s' is one word too many", word);
+	for (uint32_t i = 0; sl_completion_shells[i] != NULL; i++) {
+		if (strcmp(sl_completion_shells[i], word) == 0) {
+			*completion = (struct completion){i, true};
+			return SL_GO_ON;
+		}
+	}
+	return sl_cli_misuse(verb, "no shell '%.64s': expected bash, zsh or fish", word);
+}
+
+static int run_completion(const struct sl_verb *verb, int argc, char **argv) {
+	struct completion completion = {0};
+	int status = sl_cli_read(verb, argc, argv, &completion, NULL);
+	if (status != SL_GO_ON)
+		return status;
+	if (!completion.named)
+		return sl_cli_misuse(verb, "a shell is missing: bash, zsh or fish");
+	sl_completion_print(completion.shell, sl_verbs);
+	return sl_cli_end(verb, SL_EXIT_FINE);
+}
+
+const struct sl_verb sl_verb_completion = {
+	.name = "completion",
+	.usage = "completion bash|zsh|fish",
+	.summary = "Prints what makes a shell complete verbs, options and their values",
+	.examples = "  eval \"$(sluice completion bash)\"              # in ~/.bashrc\n"
+				"  source <(sluice completion zsh)               # in ~/.zshrc, after compinit\n"
+				"  sluice completion fish | source               # in ~/.config/fish/config.fish\n",
+	.words = sl_completion_shells,
+	.word = take_shell,
+	.run = run_completion,
 };
 
 static int run_version(const struct sl_verb *verb, int argc, char **argv) {

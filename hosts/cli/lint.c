@@ -145,6 +145,7 @@ const struct sl_verb sl_verb_lint = {
 	.usage = "lint FILE [--errors-only]\n"
 			 "       sluice lint --envoy DIR [--errors-only]",
 	.summary = "Says what is wrong or doubtful in a policy file",
+	.follows = SL_FOLLOWS_FILE,
 	.text =
 		"Each problem is one line, FILE:LINE:COLUMN: error|warning: TEXT; a policy with warnings alone loads.\n"
 		"`-` reads standard input. Exit status: 0 clean, 1 problems, 2 the file can't be read.\n"

@@ -370,6 +370,7 @@ const struct sl_verb sl_verb_replay = {
 			"With --store a Redis decides, by keys of this replay alone, which are taken away again at its end.\n"
 			"Exit status: 0 when the input was read, whatever was denied; 2 when it could not be; with --audit\n"
 			"1 where more was admitted in a window than the bound of its limit.\n",
+	.follows = SL_FOLLOWS_FILE,
 	.examples = "  sluice replay access.log --limit 'sliding-log 20/1m'\n"
 				"  sluice replay access.log.1.gz access.log --limit 10/1s --limit 300/1m --key 'user | ip'\n"
 				"  sluice replay access.log -c examples/sluice.yaml --top 50\n"

@@ -38,7 +38,6 @@ static const struct sl_option options[] = {
 };
 
 struct action {
-	const char *name;
 	unsigned options; /* a bit for each that it takes */
 	bool shared;      /* shared:NAME will do as well */
 	int (*run)(const struct job *job);
@@ -222,24 +221,30 @@ static int run_load(const struct job *job) {
 
 /* ---- the verb -------------------------------------------------------------------------------------------------- */
 
-static const struct action actions[] = {
-	{"create", 1 << MEMORY | 1 << BLOCKS, true, run_create},
-	{"resize", 1 << MEMORY | 1 << BLOCKS | 1 << FORCE, false, run_resize},
-	{"dump", 1 << OUTPUT, true, run_dump},
-	{"load", 1 << MEMORY | 1 << BLOCKS | 1 << FORCE, false, run_load},
+enum { CREATE, RESIZE, DUMP, LOAD, ACTIONS };
+
+/* As words of the command line, ended by NULL. */
+static const char *const action_names[ACTIONS + 1] = {"create", "resize", "dump", "load", NULL};
+
+static const struct action actions[ACTIONS] = {
+	[CREATE] = {1 << MEMORY | 1 << BLOCKS, true, run_create},
+	[RESIZE] = {1 << MEMORY | 1 << BLOCKS | 1 << FORCE, false, run_resize},
+	[DUMP] = {1 << OUTPUT, true, run_dump},
+	[LOAD] = {1 << MEMORY | 1 << BLOCKS | 1 << FORCE, false, run_load},
 };
-enum { ACTIONS = sizeof actions / sizeof *actions };
+
+static const char *action_name(const struct action *action) {
+	return action_names[action - actions];
+}
 
 static int take_action(struct job *job, const char *word) {
-	const char *names[ACTIONS + 1] = {NULL};
 	for (int i = 0; i < ACTIONS; i++) {
-		names[i] = actions[i].name;
-		if (strcmp(word, names[i]) == 0)
+		if (strcmp(word, action_names[i]) == 0)
 			job->action = &actions[i];
 	}
 	if (job->action != NULL)
 		return SL_GO_ON;
-	const char *nearest = sl_args_nearest(word, names);
+	const char *nearest = sl_args_nearest(word, action_names);
 	if (nearest != NULL)
 		return sl_cli_misuse(job->verb, "'%.64s': did you mean %s?", word, nearest);
 	return sl_cli_misuse(job->verb, "'%.64s': expected create, resize, dump or load", word);
@@ -289,12 +294,12 @@ static int read_arguments(struct job *job, int argc, char **argv) {
 	if (job->action == NULL)
 		return sl_cli_misuse(job->verb, "expected create, resize, dump or load");
 	if (job->file == NULL)
-		return sl_cli_misuse(job->verb, "%s: which store?", job->action->name);
+		return sl_cli_misuse(job->verb, "%s: which store?", action_name(job->action));
 	for (int i = 0; i < (int)(sizeof options / sizeof *options); i++)
 		if ((given & ~job->action->options) >> i & 1)
-			return sl_cli_misuse(job->verb, "%s takes no --%s", job->action->name, options[i].name);
+			return sl_cli_misuse(job->verb, "%s takes no --%s", action_name(job->action), options[i].name);
 	if (!job->action->shared && sl_store_name_is_shared(job->file))
-		return sl_cli_misuse(job->verb, "%s is for stores in files, not for shared memory", job->action->name);
+		return sl_cli_misuse(job->verb, "%s is for stores in files, not for shared memory", action_name(job->action));
 	return SL_GO_ON;
 }
 
@@ -320,6 +325,8 @@ const struct sl_verb sl_verb_store = {
 			"  load FILE < DUMP             a store in a new file from such a stream; a damaged one is refused\n"
 			"A dump holds the secret that the store hashes keys with: keep it as safe as the store. What a full store\n"
 			"remembers of counters that it evicted is in neither a dump nor a resized store.\n",
+	.follows = SL_FOLLOWS_FILE,
+	.words = action_names,
 	.examples = "  sluice store create /var/lib/sluice/counters --memory 1GiB --blocks 30%\n"
 				"  sluice store resize /var/lib/sluice/counters --memory 4GiB\n"
 				"  sluice store dump /var/lib/sluice/counters -o counters.dump\n"
