@@ -40,7 +40,7 @@ void nodes_loop_open(struct nodes_loop *world, const struct sl_nodes_options *op
 	nodes_line_count = 0;
 	struct sl_nodes_options own = *options;
 	own.password = password;
-	own.loop = &world->loop;
+	own.loop = sl_loop_uv(&world->loop);
 	own.figures = &world->figures;
 	own.say = say;
 	if (!sl_nodes_open(&world->nodes, &own, &error))

@@ -3,6 +3,7 @@
 #define NODES_LOOP_H
 
 #include "hosts/server/cluster/nodes.h"
+#include "hosts/server/loop/loop_uv.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -199,7 +199,7 @@ static void test_tls(void **state) {
 	uv_loop_t loop;
 	assert_int_equal(uv_loop_init(&loop), 0);
 	files.ca = "/nowhere/ca.pem";
-	settings.loop = &loop;
+	settings.loop = sl_loop_uv(&loop);
 	settings.figures = &figures;
 	assert_false(sl_nodes_open(&nodes, &settings, &error));
 	assert_non_null(strstr(error.text, "store.tls.ca: /nowhere/ca.pem: No such file"));

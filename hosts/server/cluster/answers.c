@@ -17,7 +17,6 @@
 #include "hosts/server/cluster/node.h"
 #include "hosts/server/cluster/nodes_timing.h"
 #include "hosts/server/cluster/topology.h"
-#include "os/clock.h"
 
 #include <stdlib.h>
 
@@ -105,7 +104,7 @@ static void on_ask(struct sl_nodes *nodes, struct sl_node *to, struct sl_pending
 		pending->tries++;
 	/* Of a node that is being connected, or one that is asked in vain, the owner will tell us again. */
 	if (pending->tries > SL_NODE_REDIRECTS_MAX || !sl_node_is_up(to) ||
-	    !sl_node_command(to, SL_COMMAND_ASKING, 1, &asking) || !sl_node_send(to, pending, sl_clock_monotonic()))
+	    !sl_node_command(to, SL_COMMAND_ASKING, 1, &asking) || !sl_node_send(to, pending, sl_nodes_now(nodes)))
 		sl_nodes_pause(nodes, pending);
 }
 
@@ -275,7 +274,7 @@ static bool take(struct sl_node *node, const struct sl_reply_token *token, sluic
 ptrdiff_t sl_answers_read(struct sl_link *link, void *owner, const char *data, size_t len, size_t *need,
                           const char **why) {
 	struct sl_node *node = owner;
-	const sluice_ns now = sl_clock_monotonic();
+	const sluice_ns now = sl_nodes_now(node->nodes);
 	size_t at = 0;
 	for (;;) {
 		struct sl_reply_token token;

@@ -2,20 +2,16 @@
  *
  *   RESOLVING -> CONNECTING -> AGREEING (TLS) -> OPEN -> CLOSED
  *
- * One uv_poll on the descriptor serves sockets of both families, unix sockets and TLS alike. Input and output are one
- * run of memory each: input grows to the longest token that a reply may have, output to SL_LINK_OUTPUT_BYTES_MAX and is
- * given back when it has been large and is empty. */
+ * Sockets and names are the loop's (loop/loop.h). Input and output are one run of memory each: input grows to the
+ * longest token that a reply may have, output to SL_LINK_OUTPUT_BYTES_MAX and is given back when it has been large and
+ * is empty. */
 #include "hosts/server/cluster/link.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 enum {
 	INPUT_BYTES = 16 * 1024,
@@ -36,20 +32,17 @@ struct sl_link {
 	struct sl_link_world *world;
 	void *owner;
 	uint8_t state;
-	bool wants_write, has_poll;
-	int fd;
-	int events; /* that the poll waits for */
 	uint32_t turn;
-	uint32_t handles; /* of the loop: the poll, the resolver */
+	uint32_t handles; /* of the loop: the socket, the lookup */
+	struct sl_socket *socket;
+	struct sl_lookup *lookup;
 	struct sl_tls_session *tls;
 	struct sl_node_place place;
 	struct memory in, out;
 	uint64_t queued, handed;
-	uv_poll_t poll;
-	uv_getaddrinfo_t resolver;
 };
 
-static void on_poll(uv_poll_t *poll, int status, int events);
+static void on_ready(void *to, int error, int events);
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -93,7 +86,8 @@ static void give_back(struct memory *memory) {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-static void forget_handle(struct sl_link *link) {
+static void forget_handle(void *to) {
+	struct sl_link *link = to;
 	struct sl_link_world *world = link->world;
 	if (--link->handles != 0)
 		return;
@@ -102,24 +96,17 @@ static void forget_handle(struct sl_link *link) {
 	world->ended(world);
 }
 
-static void on_closed(uv_handle_t *handle) {
-	forget_handle(handle->data);
-}
-
 void sl_link_close(struct sl_link *link) {
 	if (link->state == CLOSED)
 		return;
-	if (link->state == RESOLVING)
-		(void)uv_cancel((uv_req_t *)&link->resolver); /* one that runs ends by itself */
 	link->state = CLOSED;
-	if (link->has_poll)
-		uv_close((uv_handle_t *)&link->poll, on_closed);
+	if (link->lookup != NULL)
+		sl_lookup_cancel(link->lookup);
 	if (link->tls != NULL)
 		sl_tls_end(link->tls);
 	sl_tls_close(link->tls);
-	if (link->fd >= 0)
-		close(link->fd);
-	link->fd = -1;
+	if (link->socket != NULL)
+		sl_socket_close(link->socket);
 	give_back(&link->in);
 	give_back(&link->out);
 }
@@ -139,63 +126,40 @@ static void fail_errno(struct sl_link *link, int error) {
 
 /* ---- the beginning ----------------------------------------------------------------------------------------------- */
 
-static bool wait_for(struct sl_link *link, int events) {
-	if (link->events == events)
-		return true;
-	link->events = events;
-	return uv_poll_start(&link->poll, events, on_poll) == 0;
-}
-
 /* A socket on its way to an address. False: errno says why. */
 static bool begin(struct sl_link *link, const struct sockaddr *address, socklen_t len) {
-	const int yes = 1, idle = 15, between = 5, times = 3;
-	link->fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (link->fd < 0)
+	const struct sl_socket_events events = {.ready = on_ready, .gone = forget_handle, .to = link};
+	link->socket = sl_socket_connect(link->world->loop, address, len, &events);
+	if (link->socket == NULL)
 		return false;
-	if (address->sa_family != AF_UNIX) {
-		(void)setsockopt(link->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-		(void)setsockopt(link->fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
-		(void)setsockopt(link->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-		(void)setsockopt(link->fd, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof between);
-		(void)setsockopt(link->fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
-	}
-	if (connect(link->fd, address, len) != 0 && errno != EINPROGRESS)
-		return false;
-	if (uv_poll_init(link->world->loop, &link->poll, link->fd) != 0) {
-		errno = EMFILE;
-		return false;
-	}
-	link->poll.data = link;
-	link->has_poll = true;
 	link->handles++;
 	link->state = CONNECTING;
-	return wait_for(link, UV_WRITABLE);
+	return true;
 }
 
-static void on_resolved(uv_getaddrinfo_t *resolver, int status, struct addrinfo *found) {
-	struct sl_link *link = resolver->data;
-	if (link->state != CLOSED && status != 0) {
-		fail(link, uv_strerror(status));
+static void on_found(void *to, const char *why, const struct addrinfo *addresses) {
+	struct sl_link *link = to;
+	link->lookup = NULL;
+	if (link->state != CLOSED && why != NULL) {
+		fail(link, why);
 	} else if (link->state != CLOSED) {
 		uint32_t count = 0;
-		for (const struct addrinfo *one = found; one != NULL; one = one->ai_next)
+		for (const struct addrinfo *one = addresses; one != NULL; one = one->ai_next)
 			count++;
-		const struct addrinfo *chosen = found;
+		const struct addrinfo *chosen = addresses;
 		for (uint32_t skip = link->turn % count; skip > 0; skip--)
 			chosen = chosen->ai_next;
 		if (!begin(link, chosen->ai_addr, chosen->ai_addrlen))
 			fail_errno(link, errno);
 	}
-	uv_freeaddrinfo(found);
 	forget_handle(link);
 }
 
 static bool resolve(struct sl_link *link) {
-	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
 	char port[8];
 	snprintf(port, sizeof port, "%u", link->place.port);
-	link->resolver.data = link;
-	if (uv_getaddrinfo(link->world->loop, &link->resolver, on_resolved, link->place.host, port, &hints) != 0)
+	link->lookup = sl_lookup_new(link->world->loop, link->place.host, port, on_found, link);
+	if (link->lookup == NULL)
 		return false;
 	link->handles++;
 	return true;
@@ -216,7 +180,6 @@ static bool connect_to(struct sl_link *link) {
 		return begin(link, (const struct sockaddr *)&v4, sizeof v4);
 	if (inet_pton(AF_INET6, link->place.host, &v6.sin6_addr) == 1)
 		return begin(link, (const struct sockaddr *)&v6, sizeof v6);
-	errno = EINVAL;
 	return resolve(link);
 }
 
@@ -231,7 +194,6 @@ struct sl_link *sl_link_open(struct sl_link_world *world, const struct sl_node_p
 	link->owner = owner;
 	link->place = *place;
 	link->turn = turn;
-	link->fd = -1;
 	link->handles = 1; /* this call */
 	world->alive++;
 	const bool begun = connect_to(link);
@@ -270,18 +232,15 @@ uint64_t sl_link_handed(const struct sl_link *link) {
 	return link->handed;
 }
 
-/* Bytes taken; 0: not now; -1: errno says why, or 0 for TLS. */
+/* Bytes taken; -EAGAIN: not now; -errno. */
 static ssize_t hand_over(struct sl_link *link, const char *data, size_t len) {
-	ssize_t sent;
-	if (link->tls == NULL) {
-		do
-			sent = send(link->fd, data, len, MSG_NOSIGNAL);
-		while (sent < 0 && errno == EINTR);
-		return sent >= 0 ? sent : errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
-	}
+	if (link->tls == NULL)
+		return sl_socket_send(link->socket, data, len);
 	errno = 0;
-	sent = sl_tls_write(link->tls, data, len);
-	return sent > 0 ? sent : sent == SL_TLS_WANT_READ || sent == SL_TLS_WANT_WRITE ? 0 : -1;
+	const ssize_t sent = sl_tls_write(link->tls, data, len);
+	if (sent > 0)
+		return sent;
+	return sent == SL_TLS_WANT_READ || sent == SL_TLS_WANT_WRITE ? -EAGAIN : -(errno != 0 ? errno : ECONNRESET);
 }
 
 void sl_link_flush(struct sl_link *link) {
@@ -295,39 +254,41 @@ void sl_link_flush(struct sl_link *link) {
 			link->handed += (size_t)sent;
 		}
 	}
-	if (sent < 0) {
-		fail_errno(link, errno != 0 ? errno : ECONNRESET);
+	if (sent < 0 && sent != -EAGAIN) {
+		fail_errno(link, (int)-sent);
 		return;
 	}
 	if (link->out.at == link->out.end && link->out.room > OUTPUT_BYTES_KEPT)
 		give_back(&link->out);
-	if (!wait_for(link, UV_READABLE | (link->out.at != link->out.end ? UV_WRITABLE : 0)))
+	if (!sl_socket_watch(link->socket,
+	                     SL_SOCKET_READABLE | (link->out.at != link->out.end ? SL_SOCKET_WRITABLE : 0)))
 		fail(link, "the system does not watch its socket");
 }
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
 
+/* Bytes read; 0: it has ended; -EAGAIN: not now; -errno. */
+static ssize_t take_over(struct sl_link *link, char *into, size_t room) {
+	if (link->tls == NULL)
+		return sl_socket_receive(link->socket, into, room);
+	errno = 0;
+	const ssize_t got = sl_tls_read(link->tls, into, room);
+	if (got >= 0)
+		return got;
+	return got == SL_TLS_WANT_READ || got == SL_TLS_WANT_WRITE ? -EAGAIN : -(errno != 0 ? errno : ECONNRESET);
+}
+
 /* Bytes read; 0: not now; -1: it has ended, and `down` was called. */
 static ssize_t receive(struct sl_link *link, char *into, size_t room) {
-	ssize_t got;
-	errno = 0;
-	if (link->tls != NULL) {
-		got = sl_tls_read(link->tls, into, room);
-		if (got == SL_TLS_WANT_READ || got == SL_TLS_WANT_WRITE)
-			return 0;
-	} else {
-		do
-			got = recv(link->fd, into, room, 0);
-		while (got < 0 && errno == EINTR);
-		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-			return 0;
-	}
+	const ssize_t got = take_over(link, into, room);
 	if (got > 0)
 		return got;
+	if (got == -EAGAIN)
+		return 0;
 	if (got == 0)
 		fail(link, "it has closed the connection");
 	else
-		fail_errno(link, errno != 0 ? errno : ECONNRESET);
+		fail_errno(link, (int)-got);
 	return -1;
 }
 
@@ -375,7 +336,7 @@ static void read_in(struct sl_link *link) {
 
 static void open_up(struct sl_link *link) {
 	link->state = OPEN;
-	if (!wait_for(link, UV_READABLE))
+	if (!sl_socket_watch(link->socket, SL_SOCKET_READABLE))
 		fail(link, "the system does not watch its socket");
 	else
 		link->world->up(link, link->owner);
@@ -388,16 +349,13 @@ static void agree(struct sl_link *link) {
 		open_up(link);
 	} else if (next == SL_TLS_FAILED) {
 		fail(link, why);
-	} else if (!wait_for(link, next == SL_TLS_WANT_WRITE ? UV_WRITABLE : UV_READABLE)) {
+	} else if (!sl_socket_watch(link->socket, next == SL_TLS_WANT_WRITE ? SL_SOCKET_WRITABLE : SL_SOCKET_READABLE)) {
 		fail(link, "the system does not watch its socket");
 	}
 }
 
 static void connected(struct sl_link *link) {
-	int error = 0;
-	socklen_t len = sizeof error;
-	if (getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
-		error = errno;
+	const int error = sl_socket_error(link->socket);
 	if (error != 0) {
 		fail_errno(link, error);
 		return;
@@ -407,27 +365,27 @@ static void connected(struct sl_link *link) {
 		return;
 	}
 	link->state = AGREEING;
-	link->tls = sl_tls_call(link->world->tls, link->fd, link->place.host);
+	link->tls = sl_tls_call(link->world->tls, sl_socket_descriptor(link->socket), link->place.host);
 	if (link->tls == NULL)
 		fail(link, "no memory for TLS");
 	else
 		agree(link);
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events) {
-	struct sl_link *link = poll->data;
+static void on_ready(void *to, int error, int events) {
+	struct sl_link *link = to;
 	if (link->state == CLOSED)
 		return;
 	if (link->state == CONNECTING) { /* also after an error: the socket knows which */
 		connected(link);
 	} else if (link->state == AGREEING) {
 		agree(link);
-	} else if (status < 0) {
-		fail(link, uv_strerror(status));
+	} else if (error != 0) {
+		fail_errno(link, error);
 	} else {
-		if ((events & UV_WRITABLE) != 0)
+		if ((events & SL_SOCKET_WRITABLE) != 0)
 			sl_link_flush(link);
-		if (link->state == OPEN && (events & UV_READABLE) != 0)
+		if (link->state == OPEN && (events & SL_SOCKET_READABLE) != 0)
 			read_in(link);
 	}
 }

@@ -7,9 +7,8 @@
 #define SL_LINK_H
 
 #include "hosts/server/cluster/slots.h"
+#include "hosts/server/loop/loop.h"
 #include "hosts/server/tls/tls.h"
-
-#include <uv.h>
 
 enum {
 	SL_LINK_OUTPUT_BYTES_MAX = 16 * 1024 * 1024,
@@ -20,7 +19,7 @@ struct sl_link;
 
 /* What all links of a worker have in common. */
 struct sl_link_world {
-	uv_loop_t *loop;
+	struct sl_loop loop;
 	struct sl_tls *tls;                         /* NULL: no TLS */
 	uint32_t alive;                             /* links that the loop still knows */
 	void (*ended)(struct sl_link_world *world); /* one is gone: alive was counted down */

@@ -12,7 +12,6 @@
 #include "hosts/server/cluster/command.h"
 #include "hosts/server/cluster/nodes_timing.h"
 #include "hosts/server/cluster/topology.h"
-#include "os/clock.h"
 #include "proto/resp.h"
 
 #include <stdio.h>
@@ -105,7 +104,7 @@ bool sl_node_command(struct sl_node *node, enum sl_command_kind kind, uint32_t c
 		return false;
 	sl_link_wrote(node->link, (size_t)(sl_resp_put_command(at, count, args) - at));
 	pending->kind = (uint8_t)kind;
-	append(node, pending, sl_clock_monotonic());
+	append(node, pending, sl_nodes_now(nodes));
 	if (kind == SL_COMMAND_PING)
 		node->ping = pending;
 	return true;
@@ -188,7 +187,7 @@ void sl_node_greeted(struct sl_node *node) {
 	node->state = SL_NODE_UP;
 	node->open = false;
 	node->failures = 0;
-	node->due = sl_clock_monotonic() + SL_NODE_PULSE_NS;
+	node->due = sl_nodes_now(nodes) + SL_NODE_PULSE_NS;
 	node->said[0] = '\0';
 	sl_nodes_arm(nodes, node->due);
 	sl_nodes_say(nodes, false, "redis %s: connected%s; decisions are made by the %s", node->name,
@@ -227,7 +226,7 @@ void sl_node_failed(struct sl_node *node, uint32_t asks, const char *why) {
 	node->open = true;
 	sl_count(&nodes->figures->breaks, 1);
 	if (node->state == SL_NODE_UP) {
-		const sluice_ns now = sl_clock_monotonic(), wait = next_interval(node);
+		const sluice_ns now = sl_nodes_now(nodes), wait = next_interval(node);
 		node->due = node->ping != NULL ? node->due : now + wait;
 		sl_nodes_arm(nodes, node->due);
 		say_why(node, why, wait, now);
@@ -263,7 +262,7 @@ void sl_node_down(struct sl_node *node, const char *why) {
 	struct sl_nodes *nodes = node->nodes;
 	struct sl_pending_command *first = node->first;
 	const uint64_t handed = node->link != NULL ? sl_link_handed(node->link) : 0;
-	const sluice_ns now = sl_clock_monotonic(), wait = next_interval(node);
+	const sluice_ns now = sl_nodes_now(nodes), wait = next_interval(node);
 	const uint32_t lost = count_lost(first, handed);
 	if (node->state >= SL_NODE_GREETING)
 		sl_count(&nodes->figures->disconnects, 1);
@@ -294,7 +293,7 @@ void sl_node_on_down(struct sl_link *link, void *owner, const char *why) {
 
 void sl_node_pinged(struct sl_node *node, sluice_ns sent) {
 	struct sl_nodes *nodes = node->nodes;
-	const sluice_ns now = sl_clock_monotonic();
+	const sluice_ns now = sl_nodes_now(nodes);
 	const bool in_time = now - sent <= nodes->budget_ns;
 	if (node->open && !in_time) {
 		node->due = now + next_interval(node);

@@ -11,7 +11,6 @@
 #include "hosts/server/cluster/command.h"
 #include "hosts/server/cluster/node.h"
 #include "hosts/server/cluster/topology.h"
-#include "os/clock.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,7 +28,7 @@ static const sluice_ns STALL_NS = 3 * SL_MS_NS;
 
 void sl_nodes_say(struct sl_nodes *nodes, bool trouble, const char *format, ...) {
 	char line[LINE_BYTES];
-	const sluice_ns second = sl_clock_monotonic() / (1000 * SL_MS_NS);
+	const sluice_ns second = sl_nodes_now(nodes) / (1000 * SL_MS_NS);
 	if (nodes->say == NULL)
 		return;
 	if (second != nodes->said_second) {
@@ -123,7 +122,7 @@ void sl_nodes_pause(struct sl_nodes *nodes, struct sl_pending_command *pending) 
 	if (nodes->closing)
 		sl_nodes_finish_as(nodes, pending, SL_ANSWER_AWAY);
 	else
-		rest(nodes, pending, sl_clock_monotonic() + SL_NODE_PAUSE_NS);
+		rest(nodes, pending, sl_nodes_now(nodes) + SL_NODE_PAUSE_NS);
 }
 
 /* May asks wait until this node, or none, can be asked? Only for those that have not failed yet. */
@@ -133,7 +132,7 @@ static bool is_worth_waiting(const struct sl_nodes *nodes, const struct sl_node 
 
 void sl_nodes_send_again(struct sl_nodes *nodes, struct sl_pending_command *pending) {
 	struct sl_node *node = sl_topology_route(nodes, pending->slot);
-	const sluice_ns now = sl_clock_monotonic();
+	const sluice_ns now = sl_nodes_now(nodes);
 	if (nodes->closing || now >= pending->ask->deadline) {
 		sl_nodes_finish_as(nodes, pending, SL_ANSWER_AWAY);
 	} else if (node != NULL && sl_node_is_up(node)) {
@@ -180,7 +179,7 @@ bool sl_nodes_has_only_scripts(const struct sl_nodes *nodes, uint16_t group) {
 
 bool sl_nodes_is_busy(const struct sl_nodes *nodes, uint16_t group) {
 	const struct sl_node *node = sl_topology_route(nodes, group);
-	return node != NULL && sl_node_is_up(node) && node->heard_at + nodes->budget_ns / 4 * 3 >= sl_clock_monotonic();
+	return node != NULL && sl_node_is_up(node) && node->heard_at + nodes->budget_ns / 4 * 3 >= sl_nodes_now(nodes);
 }
 
 bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_node_ask *ask) {
@@ -205,7 +204,7 @@ bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_node_ask *ask) {
 		rest(nodes, pending, ask->deadline);
 		return true;
 	}
-	if (!sl_node_send(node, pending, sl_clock_monotonic())) {
+	if (!sl_node_send(node, pending, sl_nodes_now(nodes))) {
 		sl_pending_commands_clear_due(&nodes->commands, pending);
 		sl_pending_commands_give(&nodes->commands, pending);
 		return false;
@@ -216,9 +215,8 @@ bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_node_ask *ask) {
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-static void on_prepare(uv_prepare_t *prepare) {
-	struct sl_nodes *nodes = prepare->data;
-	uv_prepare_stop(prepare);
+static void on_turn_end(void *to) {
+	struct sl_nodes *nodes = to;
 	if (nodes->recounts)
 		count(nodes);
 	nodes->recounts = false;
@@ -239,12 +237,12 @@ void sl_nodes_touch(struct sl_node *node) {
 	node->next_dirty = nodes->dirty;
 	nodes->dirty = node;
 	if (node->next_dirty == NULL && !nodes->closing)
-		uv_prepare_start(&nodes->prepare, on_prepare);
+		sl_timer_set(nodes->turn_end, 0);
 }
 
 void sl_nodes_count(struct sl_nodes *nodes) {
 	if (!nodes->recounts && !nodes->closing && nodes->handles != 0)
-		uv_prepare_start(&nodes->prepare, on_prepare);
+		sl_timer_set(nodes->turn_end, 0);
 	nodes->recounts = true;
 }
 
@@ -261,22 +259,19 @@ static void on_due(struct sl_nodes *nodes, struct sl_pending_command *pending) {
 	pending->ask = NULL;
 	sl_pending_commands_clear_due(&nodes->commands, pending);
 	if (pending->sent >= pending->node->late_at) { /* all that was under way then was late for the same reason */
-		pending->node->late_at = sl_clock_monotonic();
+		pending->node->late_at = sl_nodes_now(nodes);
 		sl_node_failed(pending->node, 1, "answers come too late");
 	}
 	ask->answered(ask, &late);
 }
 
-static void on_timer(uv_timer_t *timer);
-
-/* `ms_min`: 1 from within the timer, whom libuv would else call again before anything is read. */
+/* `ms_min`: 1 from within the timer, whom the loop would else call again before anything is read. */
 static void set_timer(struct sl_nodes *nodes, sluice_ns due, uint64_t ms_min) {
-	const sluice_ns now = sl_clock_monotonic();
+	const sluice_ns now = sl_nodes_now(nodes);
 	const uint64_t ms = due <= now ? 0 : (due - now + SL_MS_NS - 1) / SL_MS_NS;
 	nodes->armed = due;
 	nodes->expected = due > now ? due : now;
-	uv_update_time(nodes->world.loop);
-	uv_timer_start(&nodes->timer, on_timer, ms > ms_min ? ms : ms_min, 0);
+	sl_timer_set(nodes->timer, ms > ms_min ? ms : ms_min);
 }
 
 void sl_nodes_arm(struct sl_nodes *nodes, sluice_ns due) {
@@ -295,9 +290,9 @@ static bool has_stalled(struct sl_nodes *nodes, sluice_ns now) {
 	return nodes->stalled;
 }
 
-static void on_timer(uv_timer_t *timer) {
-	struct sl_nodes *nodes = timer->data;
-	const sluice_ns now = sl_clock_monotonic();
+static void on_timer(void *to) {
+	struct sl_nodes *nodes = to;
+	const sluice_ns now = sl_nodes_now(nodes);
 	const struct sl_pending_command *first;
 	sluice_ns next;
 	if (has_stalled(nodes, now))
@@ -351,8 +346,8 @@ static void on_link_ended(struct sl_link_world *world) {
 	maybe_closed((struct sl_nodes *)((char *)world - offsetof(struct sl_nodes, world)));
 }
 
-static void on_handle_closed(uv_handle_t *handle) {
-	struct sl_nodes *nodes = handle->data;
+static void on_timer_gone(void *to) {
+	struct sl_nodes *nodes = to;
 	nodes->handles--;
 	maybe_closed(nodes);
 }
@@ -391,7 +386,6 @@ static bool fill(struct sl_nodes *nodes, const struct sl_nodes_options *options,
 	nodes->password = copy(options->password);
 	for (int dated = 0; dated < 2; dated++)
 		nodes->scripts[dated] = sl_command_script(dated);
-	nodes->random = (sl_clock_monotonic() ^ (uint64_t)(uintptr_t)nodes) | 1;
 	memset(nodes->owner, 0xff, sizeof nodes->owner);
 	nodes->refresh_due = nodes->armed = SLUICE_NEVER;
 	nodes->refresh_interval_ns = SL_NODE_INTERVAL_MIN_NS;
@@ -405,23 +399,39 @@ static bool fill(struct sl_nodes *nodes, const struct sl_nodes_options *options,
 	return options->tls == NULL || sl_tls_load_client(options->tls, &nodes->world.tls, error);
 }
 
+/* The timers, and chance. */
+static bool join_loop(struct sl_nodes *nodes, struct sluice_error *error) {
+	const struct sl_loop loop = nodes->world.loop;
+	if (!sl_loop_random(loop, &nodes->random, sizeof nodes->random)) {
+		snprintf(error->text, sizeof error->text, "the system gives no random bytes");
+		return false;
+	}
+	nodes->random |= 1;
+	nodes->timer = sl_timer_new(loop, SL_TIMER_AFTER, on_timer, nodes);
+	if (nodes->timer == NULL)
+		return no_memory(error);
+	nodes->turn_end = sl_timer_new(loop, SL_TIMER_TURN_END, on_turn_end, nodes);
+	if (nodes->turn_end == NULL) {
+		sl_timer_free(nodes->timer, NULL);
+		return no_memory(error);
+	}
+	nodes->handles = 2;
+	return true;
+}
+
 bool sl_nodes_open(struct sl_nodes **out, const struct sl_nodes_options *options, struct sluice_error *error) {
 	struct sl_nodes *nodes = calloc(1, sizeof *nodes);
 	*out = NULL;
 	if (nodes == NULL)
 		return no_memory(error);
 	bool good = fill(nodes, options, error);
-	nodes->armed = 0; /* the timer is no handle yet */
-	if (!good || !add_seeds(nodes, options, error)) {
+	nodes->armed = 0; /* there is no timer yet */
+	if (!good || !add_seeds(nodes, options, error) || !join_loop(nodes, error)) {
 		free_all(nodes);
 		return false;
 	}
-	(void)uv_timer_init(options->loop, &nodes->timer); /* neither fails */
-	(void)uv_prepare_init(options->loop, &nodes->prepare);
-	nodes->timer.data = nodes->prepare.data = nodes;
-	nodes->handles = 2;
 	set_timer(nodes, 0, 0);
-	uv_prepare_start(&nodes->prepare, on_prepare);
+	sl_timer_set(nodes->turn_end, 0);
 	*out = nodes;
 	return true;
 }
@@ -442,8 +452,7 @@ void sl_nodes_close(struct sl_nodes *nodes, void (*closed)(void *to), void *to) 
 	nodes->closed_to = to;
 	nodes->closing = true;
 	nodes->say = NULL;
-	uv_timer_stop(&nodes->timer);
-	uv_close((uv_handle_t *)&nodes->timer, on_handle_closed);
-	uv_close((uv_handle_t *)&nodes->prepare, on_handle_closed);
+	sl_timer_free(nodes->timer, on_timer_gone);
+	sl_timer_free(nodes->turn_end, on_timer_gone);
 	finish_all(nodes);
 }

@@ -12,10 +12,9 @@
 #ifndef SL_NODES_H
 #define SL_NODES_H
 
+#include "hosts/server/loop/loop.h"
 #include "hosts/server/tls/tls.h"
 #include "hosts/server/watch/cluster_figures.h"
-
-#include <uv.h>
 
 enum {
 	SL_ANSWER_NUMBERS_MAX = 144, /* integers of an answer, nested arrays laid flat */
@@ -51,7 +50,7 @@ struct sl_node_ask {
 	uint32_t word_count;
 	uint32_t exact;     /* which of the words is EXACT, from 1; 0: none. A node that does not know it is told EACH */
 	bool dated;         /* AT is among the words */
-	sluice_ns deadline; /* sl_clock_monotonic() */
+	sluice_ns deadline; /* sl_loop_now() */
 	void (*answered)(struct sl_node_ask *ask, const struct sl_answer *answer);
 	void *owner; /* the caller's */
 };
@@ -66,7 +65,7 @@ struct sl_nodes_options {
 	sluice_ns budget_ns;            /* how soon an answer is in time */
 	const char *user, *password;    /* NULL: none */
 	const struct sl_tls_files *tls; /* NULL: without */
-	uv_loop_t *loop;
+	struct sl_loop loop;
 	struct sl_cluster_figures *figures;
 	void (*say)(bool trouble, const char *line); /* at most ten lines a second; `trouble`: a warning; may be NULL */
 };

@@ -89,8 +89,7 @@ struct sl_nodes {
 	uint32_t count;                     /* the highest index in use + 1 */
 	struct sl_node *dirty;
 	struct sl_pending_command *paused; /* a ring's first, by next and prev */
-	uv_timer_t timer;
-	uv_prepare_t prepare;
+	struct sl_timer *timer, *turn_end;
 	sluice_ns armed, expected; /* what the timer is set to; when it will come, if we are not late */
 	bool stalled;              /* we were: what was due is seen to when sockets have been read */
 	uint64_t random;

@@ -4,6 +4,10 @@
 
 #include "hosts/server/cluster/nodes_inside.h"
 
+/* The time of its loop. */
+static inline sluice_ns sl_nodes_now(const struct sl_nodes *nodes) {
+	return sl_loop_now(nodes->world.loop);
+}
 /* Sees to it that the timer fires at `due`. */
 void sl_nodes_arm(struct sl_nodes *nodes, sluice_ns due);
 /* Has a node's output flushed at the end of this turn. */

@@ -14,7 +14,6 @@
 
 #include "hosts/server/cluster/node.h"
 #include "hosts/server/cluster/nodes_timing.h"
-#include "os/clock.h"
 
 #include <stdlib.h>
 
@@ -181,7 +180,7 @@ void sl_topology_on_slots(struct sl_node *node) {
 		set_single(nodes);
 	if (!got->is_error) {
 		set_cluster(nodes);
-		nodes->refreshed = sl_clock_monotonic();
+		nodes->refreshed = sl_nodes_now(nodes);
 		take_over(nodes);
 		if (nodes->slots_reader.bad != 0)
 			sl_nodes_say(nodes, true, "redis %s: its CLUSTER SLOTS has entries that make no sense", node->name);

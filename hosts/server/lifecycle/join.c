@@ -2,6 +2,7 @@
  * loop. The server's own store stays: it has the clock, and the counters of on-error: local. */
 #include "hosts/server/lifecycle/join.h"
 
+#include "hosts/server/loop/loop_uv.h"
 #include "hosts/server/remote/fleet.h"
 #include "hosts/server/tls/tls.h"
 #include "os/file.h"
@@ -46,7 +47,7 @@ static bool join(struct sl_server *server, struct sl_worker *worker, const struc
 	struct sluice_error error = {.text = ""};
 	struct sl_fleet *fleet = NULL;
 	struct sl_fleet_options own = *options;
-	own.loop = &worker->loop;
+	own.loop = sl_loop_uv(&worker->loop);
 	own.store = server->store;
 	own.figures = &server->parts.fleet[worker - server->workers];
 	if (!sl_fleet_open(&fleet, &own, &error)) {

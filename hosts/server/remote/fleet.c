@@ -11,7 +11,6 @@
 #include "hosts/server/remote/look.h"
 #include "hosts/server/remote/sending.h"
 #include "hosts/server/remote/start.h"
-#include "os/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +20,6 @@ enum { RETURN_MS = 200, TICK_MS_MAX = 10 };
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
-static void tick(uv_timer_t *timer);
-
 static void slice_answered(struct sl_node_ask *ask, const struct sl_answer *answer) {
 	struct sl_group *group = (struct sl_group *)(void *)((char *)ask - offsetof(struct sl_group, ask));
 	struct sl_quota_slice *slice = group->owner;
@@ -31,9 +28,9 @@ static void slice_answered(struct sl_node_ask *ask, const struct sl_answer *answ
 		sl_count(&fleet->figures->cluster.refused, 1);
 		sl_fleet_refused(fleet, answer->error);
 	}
-	sl_quota_slice_answered(slice, answer, sl_clock_monotonic());
+	sl_quota_slice_answered(slice, answer, sl_loop_now(fleet->loop));
 	if (fleet->closing && sl_quota_slices_under_way(fleet->slices) == 0)
-		uv_timer_start(&fleet->timer, tick, 0, 0); /* not from within the nodes */
+		sl_timer_set(fleet->timer, 0); /* not from within the nodes */
 }
 
 static bool send_slice(void *to, struct sl_quota_slice *slice) {
@@ -41,15 +38,15 @@ static bool send_slice(void *to, struct sl_quota_slice *slice) {
 	struct sl_node_ask *ask = &slice->command->ask;
 	ask->owner = fleet;
 	ask->answered = slice_answered;
-	ask->deadline = sl_clock_monotonic() + fleet->budget_ns;
+	ask->deadline = sl_loop_now(fleet->loop) + fleet->budget_ns;
 	return sl_fleet_ask(fleet, slice->command);
 }
 
 static void close_nodes(struct sl_fleet *fleet);
 
-static void tick(uv_timer_t *timer) {
-	struct sl_fleet *fleet = timer->data;
-	sluice_ns now = sl_clock_monotonic(), due;
+static void tick(void *to) {
+	struct sl_fleet *fleet = to;
+	sluice_ns now = sl_loop_now(fleet->loop), due;
 	if (fleet->closing) {
 		close_nodes(fleet);
 		return;
@@ -57,13 +54,13 @@ static void tick(uv_timer_t *timer) {
 	due = sl_quota_slices_tick(fleet->slices, now);
 	if (due != SLUICE_NEVER) {
 		uint64_t ms = due > now ? (due - now) / SL_MS_NS : 0;
-		uv_timer_start(timer, tick, ms < 1 ? 1 : ms < TICK_MS_MAX ? ms : TICK_MS_MAX, 0);
+		sl_timer_set(fleet->timer, ms < 1 ? 1 : ms < TICK_MS_MAX ? ms : TICK_MS_MAX);
 	}
 }
 
-static void lanes_tick(uv_timer_t *timer) {
-	struct sl_fleet *fleet = timer->data;
-	sluice_ns now = sl_clock_monotonic(), due = now;
+static void lanes_tick(void *to) {
+	struct sl_fleet *fleet = to;
+	sluice_ns now = sl_loop_now(fleet->loop), due = now;
 	fleet->stalled = !fleet->stalled && now > sl_max(fleet->lanes_due, fleet->lanes_set) + STALL_NS;
 	fleet->lanes_due = SLUICE_NEVER;
 	if (!fleet->stalled) { /* else it is this worker that was late, and answers lie there that are to be read first */
@@ -88,8 +85,8 @@ static bool on_send(struct sl_remote *remote, struct sl_pending *pending) {
 	decided = sl_call_batch_start(batch);
 	fleet->sending = false;
 	if (fleet->slices != NULL && sl_quota_slices_count(fleet->slices) != 0 &&
-	    !uv_is_active((uv_handle_t *)&fleet->timer))
-		uv_timer_start(&fleet->timer, tick, 1, 0);
+	    !sl_timer_is_set(fleet->timer))
+		sl_timer_set(fleet->timer, 1);
 	return decided;
 }
 
@@ -103,7 +100,7 @@ static bool make_parts(struct sl_fleet *fleet, const struct sl_redis_settings *s
 	struct sl_quota_slices_options slices = {
 		.slice_ns = settings->slice_ns, .send = send_slice, .to = fleet, .figures = fleet->figures};
 	uint64_t random[4];
-	if (uv_random(NULL, NULL, random, sizeof random, 0, NULL) != 0)
+	if (!sl_loop_random(fleet->loop, random, sizeof random))
 		return false;
 	memcpy(fleet->secret, random, sizeof fleet->secret);
 	fleet->ids = random[2];
@@ -113,7 +110,10 @@ static bool make_parts(struct sl_fleet *fleet, const struct sl_redis_settings *s
 	fleet->lanes = sl_lanes_new(fleet, &sl_remote_call_lanes);
 	fleet->lanes_due = SLUICE_NEVER;
 	fleet->hold_id = sl_fleet_id(fleet);
-	if (fleet->prefix == NULL || fleet->denials == NULL || fleet->lanes == NULL)
+	fleet->timer = sl_timer_new(fleet->loop, SL_TIMER_AFTER, tick, fleet);
+	fleet->lane_timer = sl_timer_new(fleet->loop, SL_TIMER_AFTER, lanes_tick, fleet);
+	if (fleet->prefix == NULL || fleet->denials == NULL || fleet->lanes == NULL || fleet->timer == NULL ||
+	    fleet->lane_timer == NULL)
 		return false;
 	slices.prefix = fleet->prefix;
 	if (settings->slices)
@@ -122,6 +122,10 @@ static bool make_parts(struct sl_fleet *fleet, const struct sl_redis_settings *s
 }
 
 static void free_parts(struct sl_fleet *fleet) {
+	if (fleet->timer != NULL) /* those of one that was never open */
+		sl_timer_free(fleet->timer, NULL);
+	if (fleet->lane_timer != NULL)
+		sl_timer_free(fleet->lane_timer, NULL);
 	sl_quota_slices_free(fleet->slices);
 	sl_denial_cache_free(fleet->denials);
 	sl_lanes_free(fleet->lanes);
@@ -157,49 +161,46 @@ bool sl_fleet_open(struct sl_fleet **fleet, const struct sl_fleet_options *optio
 	made->figures = options->figures;
 	made->say = options->say;
 	made->loop = options->loop;
-	made->lanes_tick = lanes_tick;
 	made->budget_ns = options->settings->budget_ns;
 	if (!make_parts(made, options->settings) || !open_nodes(made, options, error)) {
 		free_parts(made);
 		return false;
 	}
-	SL_ASSERT(uv_timer_init(made->loop, &made->timer) == 0);
-	made->timer.data = made;
-	SL_ASSERT(uv_timer_init(made->loop, &made->lane_timer) == 0);
-	made->lane_timer.data = made;
 	*fleet = made;
 	return true;
 }
 
 /* ---- closing ----------------------------------------------------------------------------------------------------- */
 
-static void timer_closed(uv_handle_t *handle) {
-	struct sl_fleet *fleet = handle->data;
+static void timer_gone(void *of) {
+	struct sl_fleet *fleet = of;
 	void (*closed)(void *to) = fleet->closed;
 	void *to = fleet->closed_to;
+	fleet->timer = NULL;
 	free_parts(fleet);
 	if (closed != NULL)
 		closed(to);
 }
 
-static void lane_timer_closed(uv_handle_t *handle) {
-	struct sl_fleet *fleet = handle->data;
-	uv_close((uv_handle_t *)&fleet->timer, timer_closed);
+static void lane_timer_gone(void *of) {
+	struct sl_fleet *fleet = of;
+	fleet->lane_timer = NULL;
+	sl_timer_free(fleet->timer, timer_gone);
 }
 
 static void nodes_closed(void *to) {
 	struct sl_fleet *fleet = to;
 	sl_lanes_abandon(fleet->lanes);
 	sl_call_batches_finish(fleet);
-	uv_close((uv_handle_t *)&fleet->lane_timer, lane_timer_closed);
+	sl_timer_free(fleet->lane_timer, lane_timer_gone);
 }
 
 static void close_nodes(struct sl_fleet *fleet) {
 	if (fleet->nodes_closing)
 		return;
 	fleet->nodes_closing = true;
-	uv_timer_stop(&fleet->timer);
-	uv_timer_stop(&fleet->lane_timer);
+	sl_timer_stop(fleet->timer);
+	sl_timer_stop(fleet->lane_timer);
 	sl_nodes_close(fleet->nodes, nodes_closed, fleet);
 }
 
@@ -209,8 +210,8 @@ void sl_fleet_close(struct sl_fleet *fleet, void (*closed)(void *to), void *to) 
 	fleet->closing = true;
 	fleet->closed = closed;
 	fleet->closed_to = to;
-	if (fleet->slices != NULL && sl_quota_slices_end(fleet->slices, sl_clock_monotonic()) != 0)
-		uv_timer_start(&fleet->timer, tick, RETURN_MS, 0);
+	if (fleet->slices != NULL && sl_quota_slices_end(fleet->slices, sl_loop_now(fleet->loop)) != 0)
+		sl_timer_set(fleet->timer, RETURN_MS);
 	else
 		close_nodes(fleet);
 }

@@ -15,15 +15,14 @@
 #define SL_FLEET_H
 
 #include "hosts/server/door/pending.h"
+#include "hosts/server/loop/loop.h"
 #include "hosts/server/watch/fleet_figures.h"
-
-#include <uv.h>
 
 struct sl_fleet;
 
 struct sl_fleet_options {
 	const struct sl_redis_settings *settings; /* copied: may go after the call */
-	uv_loop_t *loop;
+	struct sl_loop loop; /* whose time is that of struct sl_pending */
 	struct sluice_store *store;       /* of this process: on-error: local */
 	struct sl_fleet_figures *figures; /* this worker's */
 	const char *password;             /* NULL: none; copied */

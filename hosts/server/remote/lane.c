@@ -8,7 +8,6 @@
 #include "hosts/server/remote/call_batch.h"
 #include "hosts/server/remote/denial_cache.h"
 #include "hosts/server/remote/sending.h"
-#include "os/clock.h"
 
 #include <stdlib.h>
 
@@ -422,7 +421,7 @@ static void fail(struct sl_lanes *lanes, struct sl_lane *lane, const struct sl_a
 
 /* The sooner a node answers, the more is asked of it at once. */
 static void adapt(struct sl_lanes *lanes, const struct sl_lane *lane) {
-	sluice_ns took = sl_clock_monotonic() - lane->sent, budget = lanes->fleet->budget_ns;
+	sluice_ns took = sl_loop_now(lanes->fleet->loop) - lane->sent, budget = lanes->fleet->budget_ns;
 	if (took < budget / 8 && lane->covered >= lanes->cover / 2 && lanes->cover < SL_LANE_COVER_MAX)
 		lanes->cover *= 2;
 	else if (took > budget / 4 && lanes->cover > SL_LANE_COVER_MIN)
@@ -464,7 +463,7 @@ static void ask(struct sl_lanes *lanes, struct sl_lane *lane) {
 		fail(lanes, lane, &away);
 		return;
 	}
-	lane->sent = sl_clock_monotonic();
+	lane->sent = sl_loop_now(lanes->fleet->loop);
 	lane->command->cost = lane->want;
 	lane->command->owner = lane;
 	head = sl_group_head(lanes->fleet, lane->command);

@@ -7,7 +7,6 @@
 #include "hosts/server/door/inspected.h"
 #include "hosts/server/remote/denial_cache.h"
 #include "hosts/server/remote/sending.h"
-#include "os/clock.h"
 
 #include <stdlib.h>
 
@@ -78,7 +77,7 @@ static bool ask_for(struct look *look, uint32_t i) {
 	group->now = call->call.now;
 	struct sl_head head = sl_group_head(fleet, group);
 	sl_group_say(group, SL_OP_INSPECT, &head);
-	group->ask.deadline = sl_clock_monotonic() + fleet->budget_ns;
+	group->ask.deadline = sl_loop_now(fleet->loop) + fleet->budget_ns;
 	group->ask.answered = answered;
 	look->left++;
 	if (sl_fleet_ask(fleet, group))

@@ -19,7 +19,6 @@
 #include "algo/step.h"
 #include "base/assert.h"
 #include "base/math.h"
-#include "os/clock.h"
 
 #include <stdlib.h>
 
@@ -82,7 +81,7 @@ static void note_denial(struct sl_remote_call *remote, uint32_t i, sluice_ns now
 static void take_each(struct sl_remote_call *remote, struct sl_group *group, const int64_t *numbers, uint32_t count) {
 	uint32_t stride = sl_plan_stride(count, group->item_count);
 	struct sluice_call *call = &remote->call->call;
-	sluice_ns now = sl_clock_monotonic();
+	sluice_ns now = sl_loop_now(fleet_of(remote)->loop);
 	for (uint32_t k = 0; k < group->item_count; k++) {
 		uint8_t i = group->positions[k];
 		call->each[i] = sl_plan_decision(numbers + (size_t)stride * k, stride, i, call->want_next);
@@ -294,7 +293,8 @@ static void send_group(struct sl_remote_call *remote, struct sl_group *group) {
 	group->ask.deadline = remote->batch->deadline;
 	if (remote->verb == SL_OP_CONFIRM ||
 	    remote->verb == SL_OP_BESIDE) /* what is granted is not lost for being granted late */
-		group->ask.deadline = sl_max(group->ask.deadline, sl_clock_monotonic() + fleet_of(remote)->budget_ns / 4);
+		group->ask.deadline =
+			sl_max(group->ask.deadline, sl_loop_now(fleet_of(remote)->loop) + fleet_of(remote)->budget_ns / 4);
 	group->ask.answered = answered;
 	group->result = GROUP_ASKED;
 	if (sl_fleet_ask(fleet_of(remote), group))
@@ -478,7 +478,7 @@ static void settle(struct sl_remote_call *remote, enum sl_lane_verdict verdict) 
 
 static void take_turn(struct sl_remote_call *remote) {
 	struct sl_lanes *lanes = fleet_of(remote)->lanes;
-	sluice_ns now = sl_clock_monotonic();
+	sluice_ns now = sl_loop_now(fleet_of(remote)->loop);
 	enum sl_lane_verdict verdict;
 	if (remote->alone && remote->groups != NULL) {
 		sl_lanes_leave(lanes, remote);
@@ -525,7 +525,7 @@ static bool is_doubted(const struct sl_remote_call *remote) {
 
 static bool ask_again(struct sl_remote_call *remote) {
 	struct sl_lanes *lanes = fleet_of(remote)->lanes;
-	sluice_ns now = sl_clock_monotonic();
+	sluice_ns now = sl_loop_now(fleet_of(remote)->loop);
 	if (!is_doubted(remote) || now >= remote->batch->deadline || fleet_of(remote)->closing)
 		return false;
 	remote->denies = remote->no_room = 0;
@@ -615,7 +615,7 @@ static void end(struct sl_remote_call *remote, sluice_err err) {
 	passes = err == SLUICE_OK ? call->merged.allowed : sl_fallback_passes(remote);
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		if (remote->items[i].state == SL_ITEM_TAKEN && remote->items[i].wait.slice != NULL) /* a peek takes nothing */
-			sl_quota_slice_done(&remote->items[i].wait, !passes, sl_clock_monotonic());
+			sl_quota_slice_done(&remote->items[i].wait, !passes, sl_loop_now(fleet_of(remote)->loop));
 		if (!call->want_next)
 			call->each[i].next_after_ns = 0;
 	}

@@ -5,7 +5,6 @@
 #include "base/math.h"
 #include "base/out.h"
 #include "base/siphash.h"
-#include "os/clock.h"
 
 #include <stdlib.h>
 
@@ -41,7 +40,7 @@ static const char *advice_for(struct sluice_bytes error) {
 void sl_fleet_refused(struct sl_fleet *fleet, struct sluice_bytes error) {
 	char line[LINE_BYTES_MAX];
 	struct sl_out out = sl_out_to(line, sizeof line - 1);
-	sluice_ns now = sl_clock_monotonic();
+	sluice_ns now = sl_loop_now(fleet->loop);
 	if (fleet->say == NULL)
 		return;
 	if (fleet->said_at != 0 && now - fleet->said_at < SAY_EVERY_NS) {
@@ -89,7 +88,7 @@ void sl_group_send_off(struct sl_fleet *fleet, struct sl_group *group, enum sl_o
 	struct sl_head head = sl_group_head(fleet, group);
 	group->owner = NULL;
 	sl_group_say(group, verb, &head);
-	group->ask.deadline = sl_clock_monotonic() + TIDY_NS;
+	group->ask.deadline = sl_loop_now(fleet->loop) + TIDY_NS;
 	group->ask.answered = tidied;
 	if (!sl_fleet_ask(fleet, group))
 		free(group);
@@ -101,9 +100,8 @@ void sl_fleet_wake(struct sl_fleet *fleet, sluice_ns due) {
 	sluice_ns now;
 	if (due >= fleet->lanes_due || fleet->nodes_closing)
 		return;
-	now = sl_clock_monotonic();
+	now = sl_loop_now(fleet->loop);
 	fleet->lanes_due = due;
 	fleet->lanes_set = now;
-	uv_update_time(fleet->loop);
-	uv_timer_start(&fleet->lane_timer, fleet->lanes_tick, due <= now ? 1 : (due - now + SL_MS_NS - 1) / SL_MS_NS, 0);
+	sl_timer_set(fleet->lane_timer, due <= now ? 1 : (due - now + SL_MS_NS - 1) / SL_MS_NS);
 }

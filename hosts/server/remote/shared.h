@@ -5,8 +5,6 @@
 #include "hosts/server/cluster/nodes.h"
 #include "hosts/server/door/pending.h"
 
-#include <uv.h>
-
 struct sl_fleet {
 	struct sl_remote remote;
 	struct sl_nodes *nodes;
@@ -23,9 +21,8 @@ struct sl_fleet {
 	uint64_t hold_id; /* of all holds of this worker: one a counter */
 	sluice_ns said_at;
 	uint64_t unsaid;
-	uv_loop_t *loop;
-	uv_timer_t timer, lane_timer;
-	void (*lanes_tick)(uv_timer_t *timer);
+	struct sl_loop loop;
+	struct sl_timer *timer, *lane_timer;
 	sluice_ns lanes_due; /* when lane_timer is set to; SLUICE_NEVER: it is not */
 	sluice_ns lanes_set; /* and when it was set */
 	bool stalled;        /* it came too late */
