@@ -125,6 +125,20 @@ static uint64_t edge_cost(const struct sluice_limit *limit, uint64_t old, sluice
 	return limit->edge == SLUICE_EDGE_COUNT ? old : 0;
 }
 
+/* From `age` on towards the newest: the first cell that holds something, or 0. Most sub-buckets of a day are empty for
+ * most keys, so four are looked at together. */
+static uint64_t skip_empty(const struct sl_subs *s, uint64_t age) {
+	uint64_t slot = slot_aged(s, s->slot, age), words[2];
+	for (; age > s->stale + 4 && slot + 4 <= s->n; age -= 4, slot += 4) {
+		memcpy(words, s->cells + slot, sizeof words);
+		if ((words[0] | words[1]) != 0)
+			break;
+	}
+	while (age != 0 && cell(s, age) == 0)
+		age--;
+	return age;
+}
+
 /* The wait until a denied cost <= Q is admitted: walk the oldest sub-buckets out of the window until it fits, which is
  * once all have left, whatever a damaged total says. */
 static sluice_ns subs_retry(const struct sluice_limit *limit, const struct sl_subs *s, uint64_t cost) {
@@ -134,6 +148,8 @@ static sluice_ns subs_retry(const struct sluice_limit *limit, const struct sl_su
 	SL_ASSERT(cost <= limit->quota);
 	while (full + (count ? old : 0) > room) {
 		k++;
+		if (old == 0 && s->moved + k < s->n) /* that empty ones leave changes nothing */
+			k = s->n - s->moved - skip_empty(s, s->n - s->moved - k);
 		SL_ASSERT(k <= ring_of(s)); /* all have left by then */
 		old = s->moved + k <= s->n ? cell(s, s->n - s->moved - k) : 0;
 		full = s->moved + k < s->n && full > old ? full - old : 0;

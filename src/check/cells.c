@@ -390,6 +390,8 @@ static inline sluice_err decide_apart(struct sluice_store *store, struct sluice_
 		return err;
 	if (charge && (!allowed || candidates))
 		step_back(store, call, parts, allowed);
+	for (uint32_t i = 0; call->want_next && i < call->item_count; i++)
+		part_fill_next(store, &parts[i], call->now);
 	call->granted = allowed ? call->cost : 0;
 	call->merged = sl_merge_nothing();
 	for (uint32_t i = 0; i < call->item_count; i++)
@@ -459,7 +461,7 @@ sluice_err decide_several(struct sluice_store *store, struct sluice_call *call, 
 	struct sl_bucket *homes[SLUICE_ITEMS_MAX + 2];
 	uint32_t home_count = 0;
 	/* whether each limit has a home of its own, so a counter of its own; candidates charge nothing */
-	bool apart = plain && !call->want_next && !sl_store_has_ledgers(store, call->now);
+	bool apart = plain && !sl_store_has_ledgers(store, call->now);
 	sluice_err err;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		uint32_t others = home_count;

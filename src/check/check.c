@@ -26,23 +26,31 @@
 
 enum { BATCH_ITEMS = 64 }; /* placed and prefetched ahead by sluice_decide_many() */
 
-static struct sl_place place_item(const struct sluice_store *store, const struct sluice_item *item) {
-	return item_has_counter(item) ? part_place(store, item) : (struct sl_place){NULL, 0};
+/* The place of a candidate's counter, which is that of the limit that it is of, seldom one of its own. */
+static __attribute__((noinline)) struct sl_place place_tried(const struct sluice_store *store,
+                                                             const struct sluice_item *items, uint32_t i,
+                                                             const struct sl_place *places) {
+	const uint64_t *its = items[i].limit->derived;
+	for (uint32_t j = 0; j < i; j++) {
+		const uint64_t *other = items[j].limit->derived;
+		if (items[j].key.data == items[i].key.data && items[j].key.len == items[i].key.len &&
+		    other[SL_IDENT_KIND] == its[SL_IDENT_KIND] && other[SL_IDENT_NAME] == its[SL_IDENT_NAME] &&
+		    sl_rule_has(items[j].limit, SL_HAS_BLOCK) == sl_rule_has(items[i].limit, SL_HAS_BLOCK) &&
+		    places[j].home != NULL)
+			return places[j];
+	}
+	return part_place(store, &items[i]);
+}
+
+/* The place of the i-th item, those of the items before it being known. */
+static inline struct sl_place place_item(const struct sluice_store *store, const struct sluice_item *items, uint32_t i,
+                                         const struct sl_place *places) {
+	if (!item_has_counter(&items[i]))
+		return (struct sl_place){NULL, 0};
+	return items[i].observed == SLUICE_TRIED ? place_tried(store, items, i, places) : part_place(store, &items[i]);
 }
 
 /* ---- the commonest call ------------------------------------------------------------------------------------------ */
-
-static void fill_next(const struct sluice_store *store, struct part *m, sluice_ns now) {
-	struct sluice_decision next;
-	if (m->cell.decision->remaining >= m->cell.decision->quota)
-		return;
-	if (m->cell.decision->bound != SLUICE_BOUND_NONE) {
-		m->cell.decision->next_after_ns = m->cell.decision->retry_after_ns;
-		return;
-	}
-	part_step(store, m, now, (uint64_t)m->cell.decision->remaining + 1, false, &next);
-	m->cell.decision->next_after_ns = next.retry_after_ns;
-}
 
 /* A counter that is new, or whose block is too short. Where there is no room for it the limit denies. */
 static __attribute__((noinline)) sluice_err charge_anew(struct sluice_store *store, struct part *m,
@@ -120,7 +128,7 @@ static sluice_err decide_one(struct sluice_store *store, struct sluice_call *cal
 	if (charge && decision->allowed && call->cost != 0)
 		err = charge_one(store, &m, call);
 	if (call->want_next)
-		fill_next(store, &m, call->now);
+		part_fill_next(store, &m, call->now);
 	sl_home_unlock(place->home);
 	if (__builtin_expect(err != SLUICE_OK, 0))
 		return decide_held_up(store, call, place, true, err);
@@ -211,7 +219,7 @@ static __attribute__((noinline)) sluice_err decide_any(struct sluice_store *stor
 	if (!plain && needs_keys(call))
 		return decide_keyed(store, call);
 	for (uint32_t i = 0; i < call->item_count; i++) {
-		places[i] = place_item(store, &call->items[i]);
+		places[i] = place_item(store, call->items, i, places);
 		if (places[i].home != NULL)
 			sl_place_prefetch(&places[i]);
 	}
@@ -251,47 +259,58 @@ static inline void prefetch_second(const struct sluice_store *store, const struc
 static void prefetch_seconds(const struct sluice_store *store, const struct sluice_call *calls, size_t count,
                              const struct sl_place *places) {
 	for (size_t c = 0; c < count; c++)
-		for (uint32_t i = 0; calls[c].err == SLUICE_OK && i < calls[c].item_count; i++)
-			prefetch_second(store, calls[c].items[i].limit, places++);
+		for (uint32_t i = 0; calls[c].err == SLUICE_OK && i < calls[c].item_count; i++, places++)
+			if (calls[c].items[i].observed != SLUICE_TRIED) /* its counter is another item's */
+				prefetch_second(store, calls[c].items[i].limit, places);
 }
 
-static inline void place_and_prefetch(const struct sluice_store *store, const struct sluice_item *item,
-                                      struct sl_place *place) {
-	*place = place_item(store, item);
-	if (place->home != NULL)
-		sl_place_prefetch(place);
+static inline void place_and_prefetch(const struct sluice_store *store, const struct sluice_item *items, uint32_t count,
+                                      struct sl_place *places) {
+	for (uint32_t i = 0; i < count; i++) {
+		places[i] = place_item(store, items, i, places);
+		if (places[i].home != NULL)
+			sl_place_prefetch(&places[i]);
+	}
 }
+
+/* What is found out once of the calls of a batch: the bit of each one's first place. */
+struct kinds {
+	uint64_t simple, plain;
+};
 
 _Static_assert(BATCH_ITEMS == 64, "a bit for each");
 
-/* Places and prefetches the valid calls from `first` on, as many as fit. Returns how many calls that were. *simple: the
- * bit of each place that is the only one of a simple call, so that this is found out once. */
+/* Places and prefetches the valid calls from `first` on, as many as fit. Returns how many calls that were. */
 static size_t place_ahead(const struct sluice_store *store, struct sluice_call *calls, size_t count,
-                          struct sl_place *places, uint64_t *simple) {
+                          struct sl_place *places, struct kinds *kinds) {
 	size_t taken = 0, used = 0;
-	*simple = 0;
+	*kinds = (struct kinds){0, 0};
 	for (; taken < count && used < BATCH_ITEMS; taken++) {
 		struct sluice_call *call = &calls[taken];
 		if (call->items != NULL && is_simple(call)) {
 			call->err = SLUICE_OK;
-			*simple |= UINT64_C(1) << used;
-			place_and_prefetch(store, call->items, &places[used++]);
+			kinds->simple |= UINT64_C(1) << used;
+			places[used] = part_place(store, call->items);
+			sl_place_prefetch(&places[used++]);
 			continue;
 		}
-		call->err = is_plain(call) ? SLUICE_OK : sl_call_validate(call);
+		bool plain = is_plain(call);
+		call->err = plain ? SLUICE_OK : sl_call_validate(call);
 		if (call->err != SLUICE_OK)
 			continue;
 		if (used + call->item_count > BATCH_ITEMS)
 			break;
-		for (uint32_t i = 0; i < call->item_count; i++)
-			place_and_prefetch(store, &call->items[i], &places[used++]);
+		if (call->item_count != 0)
+			kinds->plain |= (uint64_t)plain << used;
+		place_and_prefetch(store, call->items, call->item_count, places + used);
+		used += call->item_count;
 	}
 	return taken;
 }
 
 /* Of a batch, placed and valid; with windows that are spread, in the wrong place. */
-static sluice_err decide_placed(struct sluice_store *store, struct sluice_call *call, const struct sl_place *places) {
-	bool plain = is_plain(call);
+static sluice_err decide_placed(struct sluice_store *store, struct sluice_call *call, const struct sl_place *places,
+                                bool plain) {
 	return !plain && needs_keys(call) ? decide_keyed(store, call) : decide_patiently(store, call, places, plain);
 }
 
@@ -303,8 +322,8 @@ void sluice_decide_many(struct sluice_store *store, struct sluice_call *calls, s
 		return;
 	}
 	while (count != 0) {
-		uint64_t simple;
-		size_t taken = place_ahead(store, calls, count, places, &simple), used = 0;
+		struct kinds kinds;
+		size_t taken = place_ahead(store, calls, count, places, &kinds), used = 0;
 		SL_ASSERT(taken > 0);
 		prefetch_seconds(store, calls, taken, places);
 		for (size_t i = 0; i < taken; i++) {
@@ -312,9 +331,10 @@ void sluice_decide_many(struct sluice_store *store, struct sluice_call *calls, s
 				continue;
 			SL_DEBUG_ASSERT(used < BATCH_ITEMS || calls[i].item_count == 0);
 			sl_answer_clear(&calls[i]);
-			calls[i].err = calls[i].item_count == 1 && (simple >> used & 1) != 0
+			bool has = calls[i].item_count != 0; /* a bit */
+			calls[i].err = has && (kinds.simple >> used & 1) != 0
 			                   ? decide_one(store, &calls[i], places + used)
-			                   : decide_placed(store, &calls[i], places + used);
+			                   : decide_placed(store, &calls[i], places + used, has && (kinds.plain >> used & 1) != 0);
 			used += calls[i].item_count;
 		}
 		calls += taken;

@@ -170,6 +170,19 @@ static inline void part_refresh(const struct sluice_store *store, struct part *m
 		m->cell.decision->retry_after_ns = left.retry_after_ns;
 }
 
+/* The wait until a plain part's `remaining` grows by one, of the counter as it is now. */
+static inline void part_fill_next(const struct sluice_store *store, struct part *m, sluice_ns now) {
+	struct sluice_decision next;
+	if (m->cell.decision->remaining >= m->cell.decision->quota)
+		return;
+	if (m->cell.decision->bound != SLUICE_BOUND_NONE) {
+		m->cell.decision->next_after_ns = m->cell.decision->retry_after_ns;
+		return;
+	}
+	part_step(store, m, now, (uint64_t)m->cell.decision->remaining + 1, false, &next);
+	m->cell.decision->next_after_ns = next.retry_after_ns;
+}
+
 /* Before a state is written at `now`: no state may be later than header->latest_charge. */
 static inline void parts_keep_latest(struct sluice_store *store, sluice_ns now) {
 	if (__builtin_expect(now >= __atomic_load_n(&store->latest_ns, __ATOMIC_RELAXED), 0))
