@@ -6,6 +6,7 @@
 #include "policy/conf.h"
 #include "policy/envoy.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 static const sluice_ns SECOND_NS = 1000000000;
@@ -46,6 +47,8 @@ static void note_what_holds(struct sluice_policy *policy) {
 		policy->holds = policy->holds || policy->limits[i].shown.reserve.on || leases(&policy->limits[i]);
 }
 
+static _Atomic uint64_t loaded_before; /* policies of this process */
+
 sluice_err sluice_policy_load(struct sluice_policy **policy, struct sluice_bytes yaml,
                               struct sluice_problems *problems) {
 	struct sl_report report = {0};
@@ -57,6 +60,7 @@ sluice_err sluice_policy_load(struct sluice_policy **policy, struct sluice_bytes
 	if (loaded == NULL)
 		return SLUICE_E_MEMORY;
 	policy_init(loaded);
+	loaded->number = atomic_fetch_add_explicit(&loaded_before, 1, memory_order_relaxed) + 1;
 	sluice_err err = sl_conf_read(loaded, yaml, &report) ? SLUICE_OK : SLUICE_E_MEMORY;
 	if (err == SLUICE_OK && report.error_count != 0)
 		err = SLUICE_E_SYNTAX;
@@ -86,6 +90,10 @@ const char *sluice_policy_limit_name(const struct sluice_policy *policy, uint32_
 		return policy->limits[position].shown.name;
 	const struct sl_envoy_rule *rule = sl_policy_envoy_rule(policy, position);
 	return rule != NULL ? rule->shown.name : NULL;
+}
+
+uint64_t sl_policy_number(const struct sluice_policy *policy) {
+	return policy->number;
 }
 
 const struct sl_settings *sl_policy_settings(const struct sluice_policy *policy) {

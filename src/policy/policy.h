@@ -256,6 +256,10 @@ struct sl_policy_source {
 
 struct sl_address;
 
+/* The policy's number, above 0: no other that this process has loaded has it. What is derived from a policy and kept
+ * elsewhere is known by it, since the place in memory of one that was freed is soon another's. */
+uint64_t sl_policy_number(const struct sluice_policy *policy);
+
 /* The settings, defaults filled in. */
 const struct sl_settings *sl_policy_settings(const struct sluice_policy *policy);
 

@@ -109,6 +109,7 @@ struct sl_name {
 /* The public struct. */
 struct sluice_policy {
 	struct sl_pool pool; /* owns all that the rest points to */
+	uint64_t number;     /* sl_policy_number() */
 	struct sl_settings settings;
 	struct sl_ruleset_limit *limits;
 	const struct sl_index *index; /* of the limits; NULL: they are few, and walked through */

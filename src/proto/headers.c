@@ -87,18 +87,21 @@ static void put_window(struct sl_out *out, const struct sl_headers_limit *limit,
 	sl_headers_integer(out, sl_headers_window_s(limit->limit, limit->decision->quota, now));
 }
 
-static void policy_item(struct sl_out *out, const struct sl_headers_limit *limit, sluice_ns now) {
+void sl_headers_policy_item(struct sl_out *out, const struct sl_headers_limit *limit, sluice_ns now) {
 	sl_headers_string(out, limit->name);
 	sl_out_bytes(out, ";q=", 3);
 	sl_headers_integer(out, limit->decision->quota);
 	put_window(out, limit, now);
 }
 
-static void state_item(struct sl_out *out, const struct sl_headers_limit *limit) {
-	sluice_ns next_ns = limit->decision->next_after_ns;
-	sl_headers_string(out, limit->name);
+void sl_headers_state_name(struct sl_out *out, struct sluice_bytes name) {
+	sl_headers_string(out, name);
 	sl_out_bytes(out, ";r=", 3);
-	sl_headers_integer(out, limit->decision->remaining);
+}
+
+void sl_headers_state_numbers(struct sl_out *out, const struct sluice_decision *decision) {
+	sluice_ns next_ns = decision->next_after_ns;
+	sl_headers_integer(out, decision->remaining);
 	if (next_ns == 0 || next_ns == SLUICE_NEVER)
 		return;
 	sl_out_bytes(out, ";t=", 3);
@@ -118,7 +121,7 @@ static void put_draft10(struct sl_out *out, const struct sl_headers_decision *de
 	for (uint32_t i = 0; i < decision->count; i++)
 		if (sl_headers_is_told(&decision->limits[i])) {
 			sl_out_str(out, before);
-			policy_item(out, &decision->limits[i], decision->now);
+			sl_headers_policy_item(out, &decision->limits[i], decision->now);
 			before = ", ";
 		}
 	if (*before != ',')
@@ -127,7 +130,8 @@ static void put_draft10(struct sl_out *out, const struct sl_headers_decision *de
 	for (uint32_t i = 0; i < decision->count; i++)
 		if (is_reported(decision, i)) {
 			sl_out_str(out, before);
-			state_item(out, &decision->limits[i]);
+			sl_headers_state_name(out, decision->limits[i].name);
+			sl_headers_state_numbers(out, decision->limits[i].decision);
 			before = ", ";
 		}
 	sl_out_bytes(out, "\r\n", 2);

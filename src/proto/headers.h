@@ -43,6 +43,13 @@ uint64_t sl_headers_window_s(const struct sluice_limit *limit, uint64_t quota, s
 /* Whether clients are told of this limit: it counts something, and is not merely observed. */
 bool sl_headers_is_told(const struct sl_headers_limit *limit);
 
+/* What draft-10 tells of one limit, for those who keep what does not change of it: its item of RateLimit-Policy, which
+ * is the same as long as its quota is, unless its window is one of the calendar; and of RateLimit what stands before
+ * the numbers, and these. */
+void sl_headers_policy_item(struct sl_out *out, const struct sl_headers_limit *limit, sluice_ns now);
+void sl_headers_state_name(struct sl_out *out, struct sluice_bytes name);
+void sl_headers_state_numbers(struct sl_out *out, const struct sluice_decision *decision);
+
 /* The header lines of each form in `forms` (SL_FORM_ bits), each with its CR LF; none where no limit is told. draft-10
  * tells of the limit that decided on a request that is allowed, and of every limit that denies on one that is not; the
  * other forms know one limit only: the one that decided. draft-7 and draft-6 share one RateLimit-Policy. */

@@ -86,17 +86,6 @@ int sl_pb_next(struct sl_pb_reader *reader, struct sl_pb_field *field) {
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Makes room for so many bytes before what is written; NULL where there is none. */
-static uint8_t *room_for(struct sl_pb_writer *writer, size_t len) {
-	SL_ASSERT(writer->start <= writer->at && writer->at <= writer->end);
-	if ((size_t)(writer->at - writer->start) < len) {
-		writer->overflow = true;
-		return NULL;
-	}
-	writer->at -= len;
-	return writer->at;
-}
-
 /* The bytes of a varint. */
 static size_t varint_len(uint64_t value) {
 	size_t len = 1;
@@ -111,57 +100,23 @@ static void store_varint(uint8_t *to, size_t len, uint64_t value) {
 	to[len - 1] = (uint8_t)value;
 }
 
-/* A tag and the varint after it: two bytes where the number is below 16 and the value below 128, as nearly all are. */
-static void put_head(struct sl_pb_writer *writer, uint32_t number, enum sl_pb_kind kind, uint64_t value) {
-	uint64_t tag = (uint64_t)number << 3 | (uint64_t)kind;
-	SL_DEBUG_ASSERT(number >= 1 && number <= NUMBER_MAX);
-	if ((tag | value) < 0x80 && writer->at - writer->start >= 2) {
-		writer->at -= 2;
-		writer->at[0] = (uint8_t)tag;
-		writer->at[1] = (uint8_t)value;
-		return;
-	}
+void sl_pb_put_long_head(struct sl_pb_writer *writer, uint64_t tag, uint64_t value) {
+	SL_DEBUG_ASSERT(tag >> 3 >= 1 && tag >> 3 <= NUMBER_MAX);
 	size_t tag_len = varint_len(tag), value_len = varint_len(value);
-	uint8_t *to = room_for(writer, tag_len + value_len);
+	uint8_t *to = sl_pb_room(writer, tag_len + value_len);
 	if (to == NULL)
 		return;
 	store_varint(to, tag_len, tag);
 	store_varint(to + tag_len, value_len, value);
 }
 
-void sl_pb_put_varint(struct sl_pb_writer *writer, uint32_t number, uint64_t value) {
-	put_head(writer, number, SL_PB_VARINT, value);
-}
-
 void sl_pb_put_fixed64(struct sl_pb_writer *writer, uint32_t number, uint64_t value) {
 	uint64_t tag = (uint64_t)number << 3 | SL_PB_FIXED64;
 	size_t tag_len = varint_len(tag);
-	uint8_t *to = room_for(writer, tag_len + 8);
+	uint8_t *to = sl_pb_room(writer, tag_len + 8);
 	if (to == NULL)
 		return;
 	store_varint(to, tag_len, tag);
 	for (int i = 0; i < 8; i++)
 		to[tag_len + (size_t)i] = (uint8_t)(value >> 8 * i);
-}
-
-void sl_pb_put_bytes(struct sl_pb_writer *writer, uint32_t number, struct sluice_bytes bytes) {
-	uint8_t *to = room_for(writer, bytes.len);
-	if (to != NULL && bytes.len != 0)
-		memcpy(to, bytes.data, bytes.len);
-	put_head(writer, number, SL_PB_BYTES, bytes.len);
-}
-
-void sl_pb_put_u64(struct sl_pb_writer *writer, uint32_t number, uint64_t value) {
-	if (value != 0)
-		sl_pb_put_varint(writer, number, value);
-}
-
-void sl_pb_put_text(struct sl_pb_writer *writer, uint32_t number, struct sluice_bytes text) {
-	if (text.len != 0)
-		sl_pb_put_bytes(writer, number, text);
-}
-
-void sl_pb_message_begin(struct sl_pb_writer *writer, uint32_t number, const uint8_t *end) {
-	SL_ASSERT(end >= writer->at && end <= writer->end);
-	put_head(writer, number, SL_PB_BYTES, (uint64_t)(end - writer->at));
 }

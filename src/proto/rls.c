@@ -163,7 +163,7 @@ enum sl_rls_unit sl_rls_unit_of(sluice_ns ns) {
 
 /* ---- writing: from the last field to the first ------------------------------------------------------------------- */
 
-static void put_limit(struct sl_pb_writer *writer, const struct sl_rls_status *status) {
+void sl_rls_limit_put(struct sl_pb_writer *writer, const struct sl_rls_status *status) {
 	const uint8_t *end = sl_pb_message_end(writer);
 	sl_pb_put_text(writer, LIMIT_NAME, status->name);
 	sl_pb_put_u64(writer, LIMIT_UNIT, status->unit);
@@ -177,7 +177,7 @@ static void put_reset(struct sl_pb_writer *writer, uint64_t seconds) {
 	sl_pb_message_begin(writer, STATUS_RESET, end);
 }
 
-static void put_status(struct sl_pb_writer *writer, const struct sl_rls_status *status) {
+void sl_rls_status_put(struct sl_pb_writer *writer, const struct sl_rls_status *status, struct sluice_bytes limit) {
 	const uint8_t *end = sl_pb_message_end(writer);
 	if (!status->has_limit && status->unlimited)
 		sl_pb_put_u64(writer, STATUS_REMAINING, UINT32_MAX);
@@ -185,27 +185,39 @@ static void put_status(struct sl_pb_writer *writer, const struct sl_rls_status *
 		if (!status->no_reset)
 			put_reset(writer, status->reset_s);
 		sl_pb_put_u64(writer, STATUS_REMAINING, status->remaining);
-		put_limit(writer, status);
+		if (limit.len != 0)
+			sl_pb_put_raw(writer, limit);
+		else
+			sl_rls_limit_put(writer, status);
 	}
 	sl_pb_put_varint(writer, STATUS_CODE, status->code);
 	sl_pb_message_begin(writer, RESPONSE_STATUSES, end);
 }
 
+static void put_header(struct sl_pb_writer *writer, uint32_t number, const struct sl_rls_header *header) {
+	const uint8_t *end = sl_pb_message_end(writer);
+	sl_pb_put_text(writer, HEADER_VALUE, header->value);
+	sl_pb_put_text(writer, HEADER_KEY, header->name);
+	sl_pb_message_begin(writer, number, end);
+}
+
+void sl_rls_header_begin(struct sl_pb_writer *writer, struct sluice_bytes name, const uint8_t *value_end) {
+	sl_pb_message_begin(writer, HEADER_VALUE, value_end); /* a text and a message are alike there */
+	sl_pb_put_text(writer, HEADER_KEY, name);
+	sl_pb_message_begin(writer, RESPONSE_HEADERS, value_end);
+}
+
 static void put_headers(struct sl_pb_writer *writer, uint32_t number, const struct sl_rls_header *headers,
                         uint32_t count) {
-	while (count-- > 0) {
-		const uint8_t *end = sl_pb_message_end(writer);
-		sl_pb_put_text(writer, HEADER_VALUE, headers[count].value);
-		sl_pb_put_text(writer, HEADER_KEY, headers[count].name);
-		sl_pb_message_begin(writer, number, end);
-	}
+	while (count-- > 0)
+		put_header(writer, number, &headers[count]);
 }
 
 /* The fields of a google.protobuf.Struct. */
-static void put_metadata(struct sl_pb_writer *writer, const struct sl_rls_response *response) {
+void sl_rls_metadata_put(struct sl_pb_writer *writer, const struct sl_rls_field *fields, uint32_t count) {
 	const uint8_t *whole = sl_pb_message_end(writer);
-	for (uint32_t i = response->metadata_count; i-- > 0;) {
-		const struct sl_rls_field *field = &response->metadata[i];
+	for (uint32_t i = count; i-- > 0;) {
+		const struct sl_rls_field *field = &fields[i];
 		const uint8_t *end = sl_pb_message_end(writer);
 		double number = (double)field->number; /* what JSON numbers are; nothing is decided by it */
 		uint64_t bits;
@@ -218,17 +230,21 @@ static void put_metadata(struct sl_pb_writer *writer, const struct sl_rls_respon
 		sl_pb_put_bytes(writer, FIELD_KEY, field->name);
 		sl_pb_message_begin(writer, STRUCT_FIELDS, end);
 	}
-	if (response->metadata_count != 0)
+	if (count != 0)
 		sl_pb_message_begin(writer, RESPONSE_METADATA, whole);
 }
 
+void sl_rls_code_put(struct sl_pb_writer *writer, enum sl_rls_code code) {
+	SL_ASSERT(code == SL_RLS_OK || code == SL_RLS_OVER_LIMIT);
+	sl_pb_put_varint(writer, RESPONSE_CODE, code);
+}
+
 void sl_rls_response_put(struct sl_pb_writer *writer, const struct sl_rls_response *response) {
-	SL_ASSERT(response->code == SL_RLS_OK || response->code == SL_RLS_OVER_LIMIT);
-	put_metadata(writer, response);
+	sl_rls_metadata_put(writer, response->metadata, response->metadata_count);
 	sl_pb_put_text(writer, RESPONSE_BODY, response->body);
 	put_headers(writer, RESPONSE_TO_UPSTREAM, response->request_headers, response->request_header_count);
 	put_headers(writer, RESPONSE_HEADERS, response->response_headers, response->response_header_count);
 	for (uint32_t i = response->status_count; i-- > 0;)
-		put_status(writer, &response->statuses[i]);
-	sl_pb_put_varint(writer, RESPONSE_CODE, response->code);
+		sl_rls_status_put(writer, &response->statuses[i], sl_slice(NULL, 0));
+	sl_rls_code_put(writer, response->code);
 }

@@ -110,6 +110,15 @@ struct sl_rls_response {
 /* Puts a response before what `writer` has. */
 void sl_rls_response_put(struct sl_pb_writer *writer, const struct sl_rls_response *response);
 
+/* Its parts, the last first, for those who have some of them written already. */
+void sl_rls_metadata_put(struct sl_pb_writer *writer, const struct sl_rls_field *fields, uint32_t count);
+/* Begins a header of the client's response, whose value was put, not empty, up to `value_end`. */
+void sl_rls_header_begin(struct sl_pb_writer *writer, struct sluice_bytes name, const uint8_t *value_end);
+/* `limit`: its current_limit, as sl_rls_limit_put() has written it; empty: it is written here. */
+void sl_rls_status_put(struct sl_pb_writer *writer, const struct sl_rls_status *status, struct sluice_bytes limit);
+void sl_rls_limit_put(struct sl_pb_writer *writer, const struct sl_rls_status *status);
+void sl_rls_code_put(struct sl_pb_writer *writer, enum sl_rls_code code);
+
 /* grpc.health.v1: the service that is asked for, field 1; false for a message that is none. */
 SLUICE_MUST_USE bool sl_health_request_read(struct sluice_bytes message, struct sluice_bytes *service);
 

@@ -283,6 +283,22 @@ static void keep_refundable(struct sl_rls_group *group) {
 	group->match.count = kept;
 }
 
+/* Begins to decide the call of a group, which is made. */
+static void begin(const struct deciding *d, struct sl_rls_group *group) {
+	const struct sl_rls_worker *worker = d->worker;
+	group->call.now = sl_door_instant(d->context->now, group->items, group->call.item_count);
+	group->undecided = (struct sl_undecided){0};
+	group->outcome = (struct sl_call_outcome){
+		.call = &group->call,
+		.positions = group->match.position,
+		.shown = group->match.count,
+		.candidate_of = group->candidate_of,
+		.transport = d->transport,
+		.undecided = &group->undecided,
+		.beyond = group->match.beyond,
+		.asker = {.attributes = worker->attributes, .attribute_count = worker->attribute_count}};
+}
+
 /* Makes the call of a group. */
 static void prepare(const struct deciding *d, uint32_t kind, bool only_look) {
 	struct sl_door_context *context = d->context;
@@ -305,17 +321,7 @@ static void prepare(const struct deciding *d, uint32_t kind, bool only_look) {
 		group->call.operation = SLUICE_REFUND;
 		group->call.id.len = 0;
 	}
-	group->call.now = sl_door_instant(context->now, group->items, group->call.item_count);
-	group->undecided = (struct sl_undecided){0};
-	group->outcome = (struct sl_call_outcome){
-		.call = &group->call,
-		.positions = match->position,
-		.shown = match->count,
-		.candidate_of = group->candidate_of,
-		.transport = d->transport,
-		.undecided = &group->undecided,
-		.beyond = match->beyond,
-		.asker = {.attributes = worker->attributes, .attribute_count = worker->attribute_count}};
+	begin(d, group);
 }
 
 /* Can the proxy be told what it would hold? All tickets of a call are of one length, whatever their id. */
@@ -367,17 +373,35 @@ static bool denies(const struct sl_rls_group *group) {
 	return group->unable != 0 || (group->call.err == SLUICE_OK && !group->call.merged.allowed);
 }
 
+static enum sl_rls_end answer_decided(const struct deciding *d) {
+	settle(d->context, d->worker);
+	d->answer->written = d->answer->writer != NULL && sl_rls_plain_put(d->context, d->worker, d->answer->writer);
+	if (!d->answer->written)
+		sl_rls_answer_decided(d->context, d->worker, d->answer);
+	return SL_RLS_ANSWERED;
+}
+
+/* Decides a request that came before. It has one call, which charges, and of which nothing is told but a decision. */
+static enum sl_rls_end decide_known(const struct deciding *d) {
+	struct sl_rls_group *group = &d->worker->groups[SL_RLS_CHARGED];
+	begin(d, group);
+	if (group->match.count == 0)
+		group->call.merged = sl_merge_nothing();
+	else if (!sl_pending_ask(d->context, &group->outcome))
+		return SL_RLS_LATER;
+	return judge(d->context, group) ? answer_decided(d) : answer_undecided(d, group);
+}
+
 /* Decides all groups that have limits, in their order, and answers. */
 static enum sl_rls_end decide_all(const struct deciding *d) {
 	struct sl_rls_worker *worker = d->worker;
 	bool denied = false;
 	for (uint32_t kind = 0; kind < SL_RLS_GROUPS; kind++) {
 		struct sl_rls_group *group = &worker->groups[kind];
-		group->call.err = SLUICE_OK;
-		group->passes = false;
-		group->unable = 0;
 		if (group->used)
 			prepare(d, kind, kind == SL_RLS_LOOKED || denied);
+		if (kind == SL_RLS_CHARGED && worker->room != NULL)
+			sl_rls_known_keep(d->context, worker);
 		group->call.merged = sl_merge_nothing();
 		if (group->match.count == 0)
 			continue;
@@ -389,9 +413,7 @@ static enum sl_rls_end decide_all(const struct deciding *d) {
 			return answer_undecided(d, group);
 		denied = denied || (kind != SL_RLS_REFUNDED && denies(group));
 	}
-	settle(d->context, worker);
-	sl_rls_answer_decided(d->context, worker, d->answer);
-	return SL_RLS_ANSWERED;
+	return answer_decided(d);
 }
 
 /* ---- a request --------------------------------------------------------------------------------------------------- */
@@ -435,11 +457,8 @@ static enum sl_rls_end match_all(const struct deciding *d) {
 	enum sl_rls_end end = SL_RLS_ANSWERED;
 	worker->attribute_count = worker->match_used = 0;
 	worker->names = sl_out_to(worker->names_memory, sizeof worker->names_memory);
-	for (uint32_t kind = 0; kind < SL_RLS_GROUPS; kind++) {
-		struct sl_rls_group *group = &worker->groups[kind];
-		group->match.count = group->match.beyond = group->override_count = 0;
-		group->used = false;
-	}
+	for (uint32_t kind = 0; kind < SL_RLS_GROUPS; kind++)
+		sl_rls_group_clear(&worker->groups[kind]);
 	worker->has_rules = sl_policy_settings(policy)->envoy.config != NULL;
 	if (worker->has_rules)
 		find_rules(policy, worker);
@@ -452,6 +471,8 @@ enum sl_rls_end sl_rls_decide(struct sl_door_context *context, struct sl_rls_wor
                               enum sl_transport transport, struct sl_rls_answer *answer) {
 	const struct deciding d = {context, worker, transport, answer};
 	answer->err = SLUICE_OK;
+	if (worker->met != NULL)
+		return decide_known(&d);
 	if (worker->request.domain.len == 0)
 		return refuse(answer, SL_GRPC_UNKNOWN, "rate limit domain must not be empty");
 	if (worker->request.descriptor_count == 0)

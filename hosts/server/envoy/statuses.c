@@ -111,31 +111,45 @@ static enum sl_rls_unit unit_of(const struct sluice_limit *limit, uint64_t quota
 	return sl_rls_unit_of(windows * limit->window_ns);
 }
 
-static void fill_status(struct sl_rls_status *status, const struct shown *shown, const struct sluice_decision *merged) {
-	const struct sl_headers_limit *limit = &shown->limits[merged->index];
-	const struct sluice_decision *decision = limit->decision;
-	sluice_ns wait = merged->allowed ? decision->next_after_ns : merged->retry_after_ns;
-	status->code = merged->allowed ? SL_RLS_OK : SL_RLS_OVER_LIMIT;
+void sl_rls_status_name(struct sl_rls_status *status, const struct sl_headers_limit *limit) {
+	uint64_t quota = limit->decision->quota;
 	status->has_limit = true;
 	status->name = limit->name;
-	status->requests = decision->quota < UINT32_MAX ? (uint32_t)decision->quota : UINT32_MAX;
-	status->unit = unit_of(limit->limit, decision->quota);
-	status->remaining = merged->remaining;
-	status->reset_s = wait == SLUICE_NEVER ? 0 : (uint64_t)sl_ns_to_s_ceil(wait);
+	status->requests = quota < UINT32_MAX ? (uint32_t)quota : UINT32_MAX;
+	status->unit = unit_of(limit->limit, quota);
 }
 
-/* A rule of envoyproxy/ratelimit's files says what it is as its file does. Fixed windows end where theirs do, whatever
- * is left; who is over has nothing left. */
-static void fill_rule(struct sl_rls_status *status, const struct shown *shown, const struct sl_envoy_rule *rule) {
+void sl_rls_status_name_rule(struct sl_rls_status *status, const struct sl_envoy_rule *rule) {
 	status->name = rule->name;
 	if (rule->own)
 		return;
 	status->requests = rule->requests;
 	status->unit = (enum sl_rls_unit)rule->unit;
-	if (!rule->fixed)
+}
+
+uint64_t sl_rls_reset_s(sluice_ns wait, sluice_ns now, const struct sl_envoy_rule *rule) {
+	if (rule != NULL && !rule->own && rule->fixed) {
+		sluice_ns window = rule->shown.limit.window_ns;
+		wait = window - now % window;
+	}
+	return wait == SLUICE_NEVER ? 0 : (uint64_t)sl_ns_to_s_ceil(wait);
+}
+
+static void fill_status(struct sl_rls_status *status, const struct shown *shown, const struct sluice_decision *merged) {
+	const struct sl_headers_limit *limit = &shown->limits[merged->index];
+	sluice_ns wait = merged->allowed ? limit->decision->next_after_ns : merged->retry_after_ns;
+	status->code = merged->allowed ? SL_RLS_OK : SL_RLS_OVER_LIMIT;
+	sl_rls_status_name(status, limit);
+	status->remaining = merged->remaining;
+	status->reset_s = sl_rls_reset_s(wait, shown->now, NULL);
+}
+
+/* A rule of envoyproxy/ratelimit's files says what it is as its file does. Who is over has nothing left. */
+static void fill_rule(struct sl_rls_status *status, const struct shown *shown, const struct sl_envoy_rule *rule) {
+	sl_rls_status_name_rule(status, rule);
+	if (rule->own || !rule->fixed)
 		return;
-	sluice_ns window = rule->shown.limit.window_ns;
-	status->reset_s = (uint64_t)sl_ns_to_s_ceil(window - shown->now % window);
+	status->reset_s = sl_rls_reset_s(0, shown->now, rule);
 	if (status->code == SL_RLS_OVER_LIMIT)
 		status->remaining = 0;
 }
@@ -329,6 +343,7 @@ static void count_error(struct sl_worker_stats *stats, enum sl_transport transpo
 void sl_rls_answer_refused(struct sl_door_context *context, struct sl_rls_worker *worker, enum sl_transport transport,
                            const struct sl_rls_group *group, const char *why, struct sl_rls_answer *answer) {
 	struct sl_rls_response *response = &answer->response;
+	answer->written = false;
 	*response = (struct sl_rls_response){
 		.code = SL_RLS_OVER_LIMIT, .statuses = worker->statuses, .status_count = worker->request.descriptor_count};
 	for (uint32_t d = 0; d < response->status_count; d++)
@@ -343,6 +358,7 @@ void sl_rls_answer_refused(struct sl_door_context *context, struct sl_rls_worker
 void sl_rls_answer_bound(struct sl_door_context *context, struct sl_rls_worker *worker, enum sl_transport transport,
                          const char *bound, struct sl_rls_answer *answer) {
 	static const struct sl_rls_header later = {{"Retry-After", 11}, {"1", 1}};
+	answer->written = false;
 	answer->response =
 		(struct sl_rls_response){.code = SL_RLS_OVER_LIMIT, .response_headers = &later, .response_header_count = 1};
 	put_text(&answer->response, worker, "bound", sl_str(bound));

@@ -22,19 +22,24 @@ struct sl_grpc_memory *sl_grpc_memory_of(struct sl_door_context *context) {
 	return context->grpc == NULL || sl_rls_worker_of(context) == NULL ? NULL : &context->grpc->memory;
 }
 
-static void send(struct sl_grpc_stream *stream, const struct sl_rls_response *response) {
-	uint8_t *memory = stream->session->context->grpc->answer;
-	struct sl_pb_writer writer = sl_pb_write(memory, ANSWER_BYTES);
-	sl_rls_response_put(&writer, response);
-	SL_ASSERT(!writer.overflow);
-	sl_grpc_answer(stream, sl_pb_written(&writer));
+static struct sl_pb_writer begin(const struct sl_grpc_stream *stream) {
+	return sl_pb_write(stream->session->context->grpc->answer, ANSWER_BYTES);
+}
+
+static void send(struct sl_grpc_stream *stream, const struct sl_rls_answer *answer) {
+	if (!answer->written)
+		sl_rls_response_put(answer->writer, &answer->response);
+	SL_ASSERT(!answer->writer->overflow);
+	sl_grpc_answer(stream, sl_pb_written(answer->writer));
 }
 
 static void send_bound(struct sl_grpc_stream *stream, const char *bound) {
 	struct sl_door_context *context = stream->session->context;
+	struct sl_pb_writer writer = begin(stream);
 	struct sl_rls_answer answer;
+	answer.writer = &writer;
 	sl_rls_answer_bound(context, context->rls, SL_TRANSPORT_GRPC, bound, &answer);
-	send(stream, &answer.response);
+	send(stream, &answer);
 }
 
 static void put_off(struct sl_grpc_stream *stream) {
@@ -50,7 +55,8 @@ static void put_off(struct sl_grpc_stream *stream) {
 }
 
 static bool read_request(struct sl_grpc_stream *stream, struct sluice_bytes message) {
-	enum sl_rls_read came = sl_rls_request_read(&stream->session->context->rls->request, message);
+	const struct sl_door_context *context = stream->session->context;
+	enum sl_rls_read came = sl_rls_read(context, context->rls, message);
 	if (came == SL_RLS_TOO_MANY)
 		send_bound(stream, "descriptors");
 	else if (came == SL_RLS_MALFORMED)
@@ -62,7 +68,9 @@ static bool read_request(struct sl_grpc_stream *stream, struct sluice_bytes mess
 void sl_grpc_should_rate_limit(struct sl_grpc_stream *stream, struct sluice_bytes message) {
 	struct sl_grpc_session *session = stream->session;
 	struct sl_door_context *context = session->context;
+	struct sl_pb_writer writer = begin(stream);
 	struct sl_rls_answer answer;
+	answer.writer = &writer;
 	if (session->waiting >= SL_GRPC_WAITING_MAX) {
 		send_bound(stream, "queue");
 		return;
@@ -77,7 +85,7 @@ void sl_grpc_should_rate_limit(struct sl_grpc_stream *stream, struct sluice_byte
 		sl_grpc_fail(stream, answer.code, answer.text);
 		break;
 	default:
-		send(stream, &answer.response);
+		send(stream, &answer);
 	}
 	sl_pending_settle(context); /* it needs nothing more of what it had asked for */
 }

@@ -47,6 +47,8 @@ static void reply_refused(struct sl_http_exchange *exchange, const struct sl_rls
 
 static void decide(struct sl_http_exchange *exchange, struct sl_rls_worker *worker) {
 	struct sl_rls_answer answer;
+	answer.writer = NULL; /* JSON is asked for */
+	sl_rls_was_read(worker);
 	switch (sl_rls_decide(exchange->context, worker, SL_TRANSPORT_HTTP, &answer)) {
 	case SL_RLS_LATER:
 		exchange->waits = true;
