@@ -21,6 +21,9 @@ struct sl_index;
  * bytes a value. */
 const struct sl_index *sl_index_make(struct sl_pool *pool, const struct sl_when *first, size_t stride, uint32_t count);
 
+/* Whether what the index tells depends on the value of an attribute, by its number. O(attributes that it asks for). */
+bool sl_index_asks(const struct sl_index *index, uint32_t number);
+
 /* What a request may meet: lists of numbers, each rising, of which the least comes next. */
 struct sl_index_walk {
 	uint32_t list_count;

@@ -74,6 +74,13 @@ static __attribute__((noinline)) void look_up_shapes(const struct sl_index *inde
 	}
 }
 
+bool sl_index_asks(const struct sl_index *index, uint32_t number) {
+	for (uint32_t i = 0; i < index->attribute_count; i++)
+		if (index->attributes[i].number == number)
+			return true;
+	return false;
+}
+
 void sl_index_begin(const struct sl_index *index, const struct sluice_bytes *values, struct sl_index_walk *walk) {
 	walk->list_count = walk->all = walk->all_count = 0;
 	if (index->always != SL_INDEX_END)

@@ -14,17 +14,22 @@ static bool word_has(uint64_t word, char c) {
 	return ((zeros - ones) & ~zeros & ones << 7) != 0;
 }
 
-/* Copies what needs no encoding, eight bytes at a time; both ends have room for them. Returns how many. */
+/* Copies a word that needs no encoding. False: it does. */
+static inline bool copy_word(char *to, const char *from) {
+	uint64_t word;
+	memcpy(&word, from, 8);
+	memcpy(to, &word, 8);
+	return !word_has(word, '%') && !word_has(word, ',') && !word_has(word, '=');
+}
+
+/* Copies what needs no encoding, eight bytes at a time, the last ones together with some before them; both ends have
+ * room for them. Returns how many. */
 static size_t copy_words(char *to, const char *from, size_t len) {
 	size_t at = 0;
-	for (; len - at >= 8; at += 8) {
-		uint64_t word;
-		memcpy(&word, from + at, 8);
-		if (word_has(word, '%') || word_has(word, ',') || word_has(word, '='))
-			break;
-		memcpy(to + at, &word, 8);
-	}
-	return at;
+	for (; len - at >= 8; at += 8)
+		if (!copy_word(to + at, from + at))
+			return at;
+	return at != 0 && at != len && copy_word(to + len - 8, from + len - 8) ? len : at;
 }
 
 void sl_key_encode(struct sl_out *out, struct sluice_bytes text) {

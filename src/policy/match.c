@@ -18,6 +18,7 @@
 #include "policy/explain.h"
 #include "policy/index.h"
 #include "policy/key.h"
+#include "policy/pattern.h"
 #include "policy/quotas.h"
 #include "policy/route.h"
 
@@ -198,7 +199,8 @@ static __attribute__((noinline)) void choose_by_key(const struct sluice_policy *
 	*rollout = &limit->rollout;
 }
 
-/* Fills the item of a limit that applies; with nothing written where what it counts by is absent. */
+/* Fills the item of a limit that applies; with nothing written where what it counts by is absent. Its key may be there
+ * already: item->key. */
 static enum sl_why fill_item(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit,
                              const struct sluice_bytes *values, struct sluice_bytes member, struct sluice_item *item,
                              struct sl_out *out) {
@@ -206,10 +208,12 @@ static enum sl_why fill_item(const struct sluice_policy *policy, const struct sl
 	bool members = sl_rule_has(item->limit, SL_TAKES_MEMBER), of = members && member.data == NULL;
 	if (of && values[limit->of].data == NULL)
 		return SL_WHY_MEMBER;
-	if (!write_key(policy, limit, values, out))
-		return SL_WHY_KEY;
-	item->key = sl_key_fold(key, sl_slice(key, (size_t)(out->at - key)));
-	out->at = key + item->key.len;
+	if (item->key.data == NULL) {
+		if (!write_key(policy, limit, values, out))
+			return SL_WHY_KEY;
+		item->key = sl_key_fold(key, sl_slice(key, (size_t)(out->at - key)));
+		out->at = key + item->key.len;
+	}
 	item->ttl_ns = limit->shown.reserve.ttl_ns;
 	if (limit->shown.cost.on)
 		item->cost = cost_of(limit, values);
@@ -222,20 +226,27 @@ static enum sl_why fill_item(const struct sluice_policy *policy, const struct sl
 	return SL_WHY_COUNTS;
 }
 
+/* What of a limit's answer is known before it is considered. */
+struct foregone {
+	bool holds;              /* its conditions do */
+	struct sluice_bytes key; /* data NULL: it has to be written */
+};
+static const struct foregone nothing_known = {false, {NULL, 0}};
+
 /* Whether a limit counts for a request, and then its item, observed or not; else why not.
  *  rollout  out: of what counts, the limit or an override; unless its conditions don't hold
  *  places   those of the limit before, which are left; then this one's */
 static inline __attribute__((always_inline)) enum sl_why
-consider(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit, struct sluice_bytes *values,
-         struct sl_route_places *places, struct sluice_bytes member, struct sluice_item *item,
-         const struct sl_rollout **rollout, struct sl_out *out) {
+consider(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit, const struct foregone *known,
+         struct sluice_bytes *values, struct sl_route_places *places, struct sluice_bytes member,
+         struct sluice_item *item, const struct sl_rollout **rollout, struct sl_out *out) {
 	if (places->count != 0)
 		sl_route_leave(places, values);
-	if (!sl_when_is_empty(&limit->when) && !sl_when_holds(&limit->when, values))
+	if (!known->holds && !sl_when_is_empty(&limit->when) && !sl_when_holds(&limit->when, values))
 		return SL_WHY_WHEN;
 	if (limit->routed != NULL)
 		sl_route_enter(limit->routed, policy->route, values, places);
-	*item = (struct sluice_item){.limit = choose(limit, values, rollout)};
+	*item = (struct sluice_item){.limit = choose(limit, values, rollout), .key = known->key};
 	if (limit->quotas != NULL)
 		choose_by_key(policy, limit, values, item, rollout);
 	if (!sl_rule_has(item->limit, SL_HAS_COUNTER))
@@ -253,6 +264,15 @@ struct forms {
 	char memory[SL_ATTRIBUTE_HOST + 1][SLUICE_KEY_BYTES_MAX];
 };
 
+static inline void put_value(const struct sluice_policy *policy, struct sluice_bytes *values, uint16_t number,
+                             struct sluice_bytes value, struct forms *forms) {
+	uint8_t attribute = policy->names[number].attribute;
+	values[number] = (struct sluice_bytes){value.len == 0 ? "" : value.data, value.len};
+	if (attribute != SL_ATTRIBUTE_OTHER)
+		values[number] = sl_attribute_counted(attribute, values[number], policy->settings.ipv6_prefix,
+		                                      policy->settings.paths, forms->memory[attribute]);
+}
+
 static sluice_err sort_attributes(const struct sluice_policy *policy, const struct sluice_attribute *attributes,
                                   size_t count, struct sluice_bytes *values, struct forms *forms) {
 	size_t strangers = 0;
@@ -268,11 +288,7 @@ static sluice_err sort_attributes(const struct sluice_policy *policy, const stru
 		}
 		if (values[number].data != NULL)
 			return SLUICE_E_MISUSE;
-		uint8_t attribute = policy->names[number].attribute;
-		values[number] = (struct sluice_bytes){value.len == 0 ? "" : value.data, value.len};
-		if (attribute != SL_ATTRIBUTE_OTHER)
-			values[number] = sl_attribute_counted(attribute, values[number], policy->settings.ipv6_prefix,
-			                                      policy->settings.paths, forms->memory[attribute]);
+		put_value(policy, values, number, value, forms);
 	}
 	return strangers > 1 && sl_attribute_repeated(attributes, count) != count ? SLUICE_E_MISUSE : SLUICE_OK;
 }
@@ -302,32 +318,91 @@ bool sl_match_add(struct sluice_match *match, const struct sluice_item *item, ui
 	return add_item(match, &added, position) == SL_WHY_COUNTS;
 }
 
+/* A request while it is matched. */
+struct matching {
+	const struct sluice_policy *policy;
+	struct sluice_bytes *values;
+	struct sluice_bytes member;
+	struct sluice_match *match;
+	struct sl_out *out;
+	struct sl_route_places places;
+};
+
+/* Considers a limit, and adds its item where it counts. False: no more are to be. *key: of its item; data NULL: none. */
+static inline __attribute__((always_inline)) bool match_limit(struct matching *m, uint32_t position,
+                                                              const struct foregone *known, struct sluice_bytes *key) {
+	const struct sl_rollout *rollout;
+	struct sluice_item item;
+	char *start = m->out->at;
+	key->data = NULL;
+	if (consider(m->policy, &m->policy->limits[position], known, m->values, &m->places, m->member, &item, &rollout,
+	             m->out) != SL_WHY_COUNTS)
+		return true;
+	if (m->out->overflow)
+		return false;
+	enum sl_why added = add_item(m->match, &item, position);
+	if (added == SL_WHY_BEYOND)
+		m->out->at = start;
+	else
+		*key = item.key;
+	return added != SL_WHY_LATER;
+}
+
 /* An index is asked before the first limit puts its route among the values. */
 static sluice_err match_limits(const struct sluice_policy *policy, struct sluice_bytes *values,
                                struct sluice_bytes member, struct sluice_match *match, struct sl_out *out) {
-	struct sl_route_places places;
-	const struct sl_rollout *rollout;
-	struct sluice_item item;
+	struct matching matching = {.policy = policy, .values = values, .member = member, .match = match, .out = out};
+	struct sluice_bytes key;
 	struct sl_index_walk walk;
 	const bool many = policy->index != NULL;
 	if (many)
 		sl_index_begin(policy->index, values, &walk);
-	places.count = 0;
 	for (uint32_t i = many ? sl_index_next(&walk) : 0; i < policy->limit_count;
-	     i = many ? sl_index_next(&walk) : i + 1) {
-		char *key = out->at;
-		if (consider(policy, &policy->limits[i], values, &places, member, &item, &rollout, out) != SL_WHY_COUNTS)
-			continue;
-		if (out->overflow)
-			return SLUICE_E_RANGE;
-		enum sl_why added = add_item(match, &item, i);
-		if (added == SL_WHY_LATER)
-			return SLUICE_OK;
-		if (added == SL_WHY_BEYOND)
-			out->at = key;
-	}
-	return SLUICE_OK;
+	     i = many ? sl_index_next(&walk) : i + 1)
+		if (!match_limit(&matching, i, &nothing_known, &key))
+			break;
+	return out->overflow ? SLUICE_E_RANGE : SLUICE_OK;
 }
+
+/* ---- a request of a pattern -------------------------------------------------------------------------------------- */
+
+static sluice_err match_listed(const struct sl_pattern *pattern, const struct sluice_policy *policy,
+                               struct sluice_bytes *values, struct sluice_match *match, struct sl_out *out) {
+	struct matching matching = {.policy = policy, .values = values, .match = match, .out = out};
+	struct sluice_bytes keys[SL_PATTERN_LIMITS_MAX];
+	for (uint32_t i = 0; i < pattern->limit_count; i++) {
+		const struct sl_pattern_limit *limit = &pattern->limits[i];
+		struct foregone known = {limit->sure, {NULL, 0}};
+		if (limit->key_of != 0)
+			known.key = keys[limit->key_of - 1];
+		if (!match_limit(&matching, limit->position, &known, &keys[i]))
+			break;
+	}
+	return out->overflow ? SLUICE_E_RANGE : SLUICE_OK;
+}
+
+sluice_err sl_pattern_match(const struct sl_pattern *pattern, const struct sluice_policy *policy,
+                            const struct sluice_attribute *attributes, struct sluice_match *match, void *buffer,
+                            size_t buffer_bytes) {
+	struct sluice_bytes values[SL_ATTRIBUTES_MAX];
+	struct forms forms;
+	struct sl_out out = sl_out_to(buffer, buffer_bytes);
+	SL_ASSERT(sl_pattern_is_of(pattern, policy) && pattern->count <= SL_PATTERN_ATTRIBUTES_MAX);
+	memcpy(values, pattern->values, policy->name_count * sizeof values[0]);
+	for (uint32_t left = pattern->varies; left != 0; left &= left - 1) {
+		uint32_t i = (uint32_t)__builtin_ctz(left);
+		if (pattern->numbers[i] != SL_NAME_NONE)
+			put_value(policy, values, pattern->numbers[i], attributes[i].value, &forms);
+	}
+	match->count = match->beyond = 0;
+	sluice_err err = pattern->listed ? match_listed(pattern, policy, values, match, &out)
+	                                 : match_limits(policy, values, sl_slice(NULL, 0), match, &out);
+	if (err != SLUICE_OK)
+		match->count = 0;
+	return err;
+}
+
+/* ---- any request ------------------------------------------------------------------------------------------------- */
 
 /* The limits of one request, after those that the match has; keys go to `out`. */
 static sluice_err match_request(const struct sluice_policy *policy, const struct sluice_attribute *attributes,
@@ -405,7 +480,8 @@ void sl_policy_explain(const struct sluice_policy *policy, const struct sluice_a
 			others = 0;
 			continue;
 		}
-		enum sl_why why = consider(policy, &policy->limits[i], values, &places, member, &item, &rollout, &out);
+		enum sl_why why = consider(policy, &policy->limits[i], &nothing_known, values, &places, member, &item,
+		                           &rollout, &out);
 		if (why == SL_WHY_COUNTS && told.item < 0)
 			why = too_many ? SL_WHY_LATER : SL_WHY_BEYOND;
 		SL_ASSERT(!out.overflow && (why == SL_WHY_COUNTS) == (told.item >= 0));

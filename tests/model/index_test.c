@@ -1,7 +1,10 @@
 /* The index of conditions against walking through all of them: random policies, random requests, one answer. What the
- * two match has to be the same down to the last pointer, whatever the kinds of values and however they nest. */
+ * two match has to be the same down to the last pointer, whatever the kinds of values and however they nest. The same of
+ * patterns (policy/pattern.h), with and without an index: what is known of a request that has been seen must be what is
+ * found of one that has not. */
 #include "base/out.h"
 #include "policy/index.h"
+#include "policy/pattern.h"
 #include "tests/model/dice.h"
 
 #include <setjmp.h>
@@ -202,6 +205,46 @@ static void test_random(void **state) {
 	assert_true(found > policies);
 }
 
+/* A request of the pattern of another, and how it is matched without one. */
+static uint64_t compare_pattern(struct dice *dice, const struct sluice_policy *policy) {
+	static struct answer slow, fast;
+	static struct sl_pattern pattern;
+	struct sluice_attribute list[ATTRIBUTES];
+	size_t count = random_request(dice, list);
+	uint32_t varies = (uint32_t)dice_bits(dice) & (uint32_t)dice_bits(dice) & ((1u << count) - 1);
+	uint64_t listed = 0;
+	assert_true(sl_pattern_make(&pattern, policy, list, (uint32_t)count, varies));
+	for (unsigned i = 0; i < 8; i++) {
+		for (size_t k = 0; k < count; k++)
+			for (unsigned a = 0; (varies >> k & 1) != 0 && a < ATTRIBUTES; a++)
+				if (sl_bytes_equal(list[k].name, sl_str(attributes[a].name)))
+					list[k].value = sl_str(attributes[a].values[dice_below(dice, attributes[a].plain)]);
+		ask(policy, list, count, &slow);
+		fast.err = sl_pattern_match(&pattern, policy, list, &fast.match, fast.buffer, sizeof fast.buffer);
+		assert_same(&slow, &fast);
+		listed += pattern.listed;
+	}
+	return listed;
+}
+
+static void test_patterns(void **state) {
+	const uint64_t policies = dice_ops(600);
+	uint64_t listed = 0;
+	(void)state;
+	for (uint64_t n = 0; n < policies; n++) {
+		struct dice dice = dice_of(dice_seed(), n);
+		struct sluice_policy *policy = random_policy(&dice);
+		for (unsigned on = 0; on < 2; on++) {
+			set_index(policy, on != 0);
+			for (unsigned i = 0; i < REQUESTS / 8; i++)
+				listed += compare_pattern(&dice, policy);
+		}
+		sluice_policy_free(policy);
+	}
+	print_message("%lu policies, %lu requests by a list\n", policies, listed);
+	assert_true(listed > policies);
+}
+
 /* ---- by name: what random policies seldom have ------------------------------------------------------------- */
 
 static struct sluice_policy *load(const char *head, const char *each, unsigned count) {
@@ -289,7 +332,7 @@ static void test_shared_values(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_random), cmocka_unit_test(test_patterns),
 		cmocka_unit_test(test_many_lists),
 		cmocka_unit_test(test_shapes),
 		cmocka_unit_test(test_shared_values),

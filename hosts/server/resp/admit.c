@@ -38,59 +38,81 @@ static struct sl_command *read_head(struct sl_resp_turn *turn, struct sluice_cal
 	return NULL;
 }
 
-/* The attributes from `index` on, into the worker's table, after those of the calls that are put off. */
+struct sluice_attribute *sl_resp_attributes(struct sl_resp_turn *turn, uint32_t count) {
+	struct sl_resp_worker *worker = turn->worker;
+	if (worker->batch.attribute_count + count > SL_RESP_ARGS_MAX / 2)
+		sl_resp_flush(turn);
+	return worker->attributes + worker->batch.attribute_count;
+}
+
+/* The attributes from `index` on, into the worker's table. */
 static bool read_attributes(struct sl_resp_turn *turn, struct sl_command *command, uint32_t index,
                             struct sluice_attribute **attributes, uint32_t *count) {
-	struct sl_resp_worker *worker = turn->worker;
-	if (worker->batch.attribute_count + (turn->request->count - index) / 2 > SL_RESP_ARGS_MAX / 2)
-		sl_resp_flush(turn);
-	*attributes = worker->attributes + worker->batch.attribute_count;
+	*attributes = sl_resp_attributes(turn, (turn->request->count - index) / 2);
 	return sl_command_read_attributes(command, index, *attributes, count) || fail(turn, command);
 }
 
-static sluice_err try_match(struct sl_resp_turn *turn, const struct sluice_attribute *attributes, size_t count,
-                            struct sluice_bytes member) {
+/* What is matched: a request of a pattern, or any. */
+struct matched {
+	const struct sl_pattern *pattern; /* NULL: none */
+	const struct sluice_attribute *attributes;
+	uint32_t count;
+	struct sluice_bytes member; /* of one without a pattern */
+};
+
+static inline sluice_err try_match(struct sl_resp_turn *turn, const struct matched *matched) {
 	struct sl_resp_worker *worker = turn->worker;
-	size_t used = worker->batch.match_used;
-	return sl_policy_match(turn->context->policy, attributes, count, member, &worker->match,
-	                       (char *)turn->context->match_buffer + used, SLUICE_MATCH_BYTES_MAX - used);
+	size_t used = worker->batch.match_used, room = SLUICE_MATCH_BYTES_MAX - used;
+	char *buffer = (char *)turn->context->match_buffer + used;
+	const struct sluice_policy *policy = turn->context->policy;
+	return matched->pattern != NULL
+	           ? sl_pattern_match(matched->pattern, policy, matched->attributes, &worker->match, buffer, room)
+	           : sl_policy_match(policy, matched->attributes, matched->count, matched->member, &worker->match, buffer,
+	                             room);
 }
 
-/* Finds the limits that apply, and keeps their keys and members. */
-static bool match(struct sl_resp_turn *turn, struct sl_command *command, const struct sluice_attribute *attributes,
-                  uint32_t count, struct sluice_bytes member) {
+/* Finds the limits that apply; their keys and members stay in the match buffer until the batch is decided. */
+static inline sluice_err match_and_keep(struct sl_resp_turn *turn, const struct matched *matched) {
 	struct sl_resp_worker *worker = turn->worker;
-	sluice_err err = try_match(turn, attributes, count, member);
+	sluice_err err = try_match(turn, matched);
 	if (err == SLUICE_E_RANGE && worker->batch.match_used != 0) { /* perhaps the buffer is full of earlier keys */
 		sl_resp_flush(turn);
-		err = try_match(turn, attributes, count, member);
+		err = try_match(turn, matched);
 	}
+	if (err == SLUICE_OK)
+		worker->batch.match_used =
+			sl_admission_match_end(&worker->match, turn->context->match_buffer, worker->batch.match_used);
+	return err;
+}
+
+static bool fail_undecidable(struct sl_resp_turn *turn) {
+	sl_reply_error(turn, "ERR the request could not be decided");
+	return false;
+}
+
+static bool match(struct sl_resp_turn *turn, struct sl_command *command, const struct sluice_attribute *attributes,
+                  uint32_t count, struct sluice_bytes member) {
+	const struct matched matched = {NULL, attributes, count, member};
+	sluice_err err = match_and_keep(turn, &matched);
 	if (err == SLUICE_E_MISUSE) {
 		(void)sl_command_fail_match(command, attributes, count);
 		return fail(turn, command);
 	}
-	if (err != SLUICE_OK) {
-		sl_reply_error(turn, "ERR the request could not be decided");
-		return false;
-	}
-	/* what stands in the match buffer stays there until the batch is decided */
-	worker->batch.match_used =
-		sl_admission_match_end(&worker->match, turn->context->match_buffer, worker->batch.match_used);
-	return true;
+	return err == SLUICE_OK || fail_undecidable(turn);
 }
 
 /* Makes a call of what was found. begin() may decide the batch, and with it give up the match buffer: then the keys
  * just built are after its start and stay whole, for nothing is built there before this call has joined. */
-static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, const struct sl_command *command,
-                   const struct sluice_attribute *attributes, size_t attribute_count) {
+static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, const struct sluice_call *asked,
+                   uint32_t given, const struct sluice_attribute *attributes, uint32_t attribute_count) {
 	struct sl_resp_batch *batch = &turn->worker->batch;
 	const struct sluice_match *found = &turn->worker->match;
 	size_t used = batch->match_used;
 	struct sluice_call *call = sl_resp_call_begin(turn);
 	batch->match_used = used;
 	uint32_t index = batch->call_count;
-	call->cost = command->call->cost;
-	call->want_next = command->call->want_next;
+	call->cost = asked->cost;
+	call->want_next = asked->want_next;
 	memcpy(batch->items + batch->item_count, found->items, found->count * sizeof found->items[0]);
 	call->item_count = sl_call_outcome_add_candidates(turn->context->policy, found, batch->items + batch->item_count,
 	                                                  batch->candidate_of[index]);
@@ -98,7 +120,7 @@ static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, co
 	batch->beyond[index] = found->beyond;
 	batch->undecided[index] = (struct sl_undecided){0};
 	batch->asked_from[index] = (uint32_t)(attributes - turn->worker->attributes);
-	batch->asked_count[index] = (uint32_t)attribute_count;
+	batch->asked_count[index] = attribute_count;
 	batch->attribute_count = batch->asked_from[index] + batch->asked_count[index];
 	bool prepared = sl_admission_prepare(admission, turn->context->policy, found, batch->candidate_of[index],
 	                                     batch->items + batch->item_count, call);
@@ -110,7 +132,7 @@ static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, co
 	memcpy(batch->positions + batch->item_count, found->position, found->count * sizeof found->position[0]);
 	call->each = batch->each + batch->item_count;
 	batch->placed[index] = true;
-	sl_resp_call_end(turn, call, SL_OP_ADMIT, command->given);
+	sl_resp_call_end(turn, call, SL_OP_ADMIT, given);
 }
 
 void sl_resp_admit(struct sl_resp_turn *turn) {
@@ -123,7 +145,20 @@ void sl_resp_admit(struct sl_resp_turn *turn) {
 	    !match(turn, command, attributes, count, command->member))
 		return;
 	struct sl_admission admission = {.cost_said = true, .upto = asked.upto, .id = asked.id};
-	decide(turn, &admission, command, attributes, count);
+	if (command->given == 0)
+		sl_resp_memo_keep_admit(turn, attributes, count, asked.cost);
+	decide(turn, &admission, &asked, command->given, attributes, count);
+}
+
+void sl_resp_admit_alike(struct sl_resp_turn *turn, const struct sl_pattern *pattern,
+                         const struct sluice_attribute *attributes, uint32_t cost) {
+	const struct matched matched = {.pattern = pattern, .attributes = attributes, .count = pattern->count};
+	struct sl_admission admission = {.cost_said = true};
+	const struct sluice_call asked = {.cost = cost};
+	if (match_and_keep(turn, &matched) == SLUICE_OK)
+		decide(turn, &admission, &asked, 0, attributes, pattern->count);
+	else
+		(void)fail_undecidable(turn);
 }
 
 static void put_pair(struct sl_resp_turn *turn, const char *name, int64_t value) {

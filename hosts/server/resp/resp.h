@@ -8,7 +8,7 @@
  *   session.c  who is logged in, and what of a session goes to another process
  *   info.c     INFO CONFIG CLUSTER                       command.c     the table, and COMMAND
  *   top.c      SLUICE.TOP     tail.c  SLUICE.TAIL        admin.c       SLUICE.RELOAD
- *   memo.c     commands that differ from the one before in their key alone
+ *   memo.c     commands that differ from one before in keys alone
  *   reply.c    values, as protocol 2 and 3 write them
  */
 #ifndef SL_RESP_DOOR_H
@@ -192,6 +192,13 @@ const struct sluice_limit *sl_resp_limit_recall(struct sl_resp_turn *turn, struc
  * batch is decided. */
 const struct sluice_limit *sl_resp_limit_keep(struct sl_resp_turn *turn, struct sluice_bytes text,
                                               const struct sluice_limit *limit);
+
+/* Room for so many attributes of a call in the worker's table, after those of the calls that are put off; decides what
+ * has gathered where there is none (admit.c). */
+struct sluice_attribute *sl_resp_attributes(struct sl_resp_turn *turn, uint32_t count);
+/* Has an ADMIT of a pattern join the batch, without words; `attributes` stand in the worker's table (admit.c). */
+void sl_resp_admit_alike(struct sl_resp_turn *turn, const struct sl_pattern *pattern,
+                         const struct sluice_attribute *attributes, uint32_t cost);
 
 /* How the grammar is this door's (check.c). */
 extern const struct sl_command_door sl_resp_grammar;
