@@ -2,6 +2,7 @@
 #include "policy/pattern.h"
 
 #include "base/assert.h"
+#include "base/recall.h"
 #include "policy/attribute.h"
 #include "policy/index.h"
 
@@ -143,4 +144,82 @@ bool sl_pattern_make(struct sl_pattern *pattern, const struct sluice_policy *pol
 	pattern->listed = list_limits(pattern, policy, &varying);
 	pattern->policy_number = policy->number;
 	return true;
+}
+
+/* ---- finding the pattern of a request ---------------------------------------------------------------------------- */
+
+static inline bool is_piece(const struct sl_pattern_memo *memo, struct sl_pattern_piece piece,
+                            struct sluice_bytes text) {
+	return sl_recall_is(memo->text + piece.at, piece.len, text);
+}
+
+static inline bool has_names(const struct sl_pattern_memo *memo, const struct sluice_attribute *attributes,
+                             size_t count) {
+	if (memo->count != count)
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		if (!is_piece(memo, memo->names[i], attributes[i].name))
+			return false;
+	return true;
+}
+
+/* A bit for each value that is not the one remembered. */
+static inline uint32_t differing(const struct sl_pattern_memo *memo, const struct sluice_attribute *attributes,
+                                 uint32_t among) {
+	uint32_t bits = 0;
+	for (uint32_t left = among; left != 0; left &= left - 1) {
+		uint32_t i = (uint32_t)__builtin_ctz(left);
+		if (!is_piece(memo, memo->values[i], attributes[i].value))
+			bits |= 1u << i;
+	}
+	return bits;
+}
+
+static bool keep_piece(struct sl_pattern_memo *memo, struct sl_pattern_piece *piece, struct sluice_bytes text,
+                       size_t *used) {
+	if (text.len > sizeof memo->text - *used)
+		return false;
+	*piece = (struct sl_pattern_piece){(uint16_t)*used, (uint16_t)text.len};
+	if (text.len != 0)
+		memcpy(memo->text + *used, text.data, text.len);
+	*used += text.len;
+	return true;
+}
+
+/* A request with more than there is room for leaves the memo empty. */
+static void keep(struct sl_pattern_memo *memo, const struct sluice_attribute *attributes, size_t count) {
+	size_t used = 0;
+	memo->count = 0;
+	for (uint32_t i = 0; i < count; i++)
+		if (!keep_piece(memo, &memo->names[i], attributes[i].name, &used) ||
+		    !keep_piece(memo, &memo->values[i], attributes[i].value, &used))
+			return;
+	memo->count = (uint32_t)count;
+}
+
+/* The first request of its names is only noted. */
+static void learn(struct sl_pattern_memo *memo, const struct sluice_policy *policy,
+                  const struct sluice_attribute *attributes, size_t count) {
+	if (count == 0 || count > SL_PATTERN_ATTRIBUTES_MAX)
+		return;
+	bool known = has_names(memo, attributes, count);
+	uint32_t varies = known ? memo->pattern.varies | differing(memo, attributes, (1u << count) - 1) : 0;
+	keep(memo, attributes, count);
+	memo->pattern.policy_number = 0;
+	memo->pattern.varies = varies;
+	if (known && memo->count != 0)
+		(void)sl_pattern_make(&memo->pattern, policy, attributes, (uint32_t)count, varies);
+}
+
+sluice_err sl_pattern_memo_match(struct sl_pattern_memo *memo, const struct sluice_policy *policy,
+                                 const struct sluice_attribute *attributes, size_t count, struct sluice_bytes member,
+                                 struct sluice_match *match, void *buffer, size_t buffer_bytes) {
+	const bool alone = member.data == NULL;
+	if (alone && memo->count != 0 && sl_pattern_is_of(&memo->pattern, policy) && has_names(memo, attributes, count) &&
+	    differing(memo, attributes, ~memo->pattern.varies & ((1u << count) - 1)) == 0)
+		return sl_pattern_match(&memo->pattern, policy, attributes, match, buffer, buffer_bytes);
+	sluice_err err = sl_policy_match(policy, attributes, count, member, match, buffer, buffer_bytes);
+	if (alone && err == SLUICE_OK)
+		learn(memo, policy, attributes, count);
+	return err;
 }

@@ -30,27 +30,24 @@
 #include "algo/calendar.h"
 #include "algo/traits.h"
 #include "base/math.h"
+#include "base/plain.h"
 
 static const uint64_t integer_max = 999999999999999, second_ns = 1000000000;
 
 void sl_headers_string(struct sl_out *out, struct sluice_bytes text) {
 	const unsigned char *p = text.data;
-	size_t plain = 0; /* bytes before i that stand as they are, and are not written yet */
 	sl_out_char(out, '"');
 	for (size_t i = 0; i < text.len; i++) {
-		bool shown = p[i] >= 0x20 && p[i] < 0x7f, escaped = p[i] == '"' || p[i] == '\\';
-		if (shown && !escaped) {
-			plain++;
-			continue;
-		}
-		sl_out_bytes(out, p + i - plain, plain);
-		plain = 0;
+		size_t plain = sl_plain_len(p + i, text.len - i);
+		sl_out_bytes(out, p + i, plain);
+		i += plain;
+		if (i == text.len)
+			break;
+		bool escaped = p[i] == '"' || p[i] == '\\';
 		if (escaped)
 			sl_out_char(out, '\\');
-		sl_out_char(out, shown ? (char)p[i] : '?');
+		sl_out_char(out, escaped ? (char)p[i] : '?');
 	}
-	if (plain != 0)
-		sl_out_bytes(out, p + text.len - plain, plain);
 	sl_out_char(out, '"');
 }
 

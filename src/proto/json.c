@@ -5,6 +5,7 @@
  *  J3  What is printed is valid UTF-8, whatever bytes a key holds. */
 #include "proto/json.h"
 
+#include "base/plain.h"
 #include "base/text.h"
 
 /* ---- reading ------------------------------------------------------------------------------------------------- */
@@ -96,10 +97,6 @@ void sl_json_free(json_t *root) {
 
 /* ---- writing ------------------------------------------------------------------------------------------------- */
 
-static bool is_plain(unsigned char c) {
-	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-}
-
 static void put_unit(struct sl_out *out, uint32_t unit) {
 	char text[6] = "\\u";
 	sl_hex(text + 2, unit, 4);
@@ -139,47 +136,14 @@ bool sl_json_string(struct sl_out *out, struct sluice_bytes text) {
 	bool is_text = true;
 	sl_out_char(out, '"');
 	for (size_t i = 0; i < text.len;) {
-		size_t plain = i;
-		while (plain < text.len && is_plain(p[plain]))
-			plain++;
-		sl_out_bytes(out, p + i, plain - i);
-		i = plain;
+		size_t plain = sl_plain_len(p + i, text.len - i);
+		sl_out_bytes(out, p + i, plain);
+		i += plain;
 		if (i < text.len)
 			i += escape(out, p + i, text.len - i, &is_text);
 	}
 	sl_out_char(out, '"');
 	return is_text;
-}
-
-void sl_json_element(struct sl_out *out) {
-	if (out->at != out->start && out->at[-1] != '{' && out->at[-1] != '[')
-		sl_out_char(out, ',');
-}
-
-void sl_json_name(struct sl_out *out, const char *name) {
-	sl_json_element(out);
-	sl_out_char(out, '"');
-	sl_out_str(out, name);
-	sl_out_str(out, "\":");
-}
-
-void sl_json_put_u64(struct sl_out *out, const char *name, uint64_t value) {
-	sl_json_name(out, name);
-	sl_out_u64(out, value);
-}
-
-void sl_json_put_i64(struct sl_out *out, const char *name, int64_t value) {
-	sl_json_name(out, name);
-	sl_out_i64(out, value);
-}
-
-void sl_json_put_ms(struct sl_out *out, const char *name, sluice_ns ns) {
-	sl_json_put_i64(out, name, sl_ns_to_ms_ceil(ns));
-}
-
-void sl_json_put_bool(struct sl_out *out, const char *name, bool value) {
-	sl_json_name(out, name);
-	sl_out_str(out, value ? "true" : "false");
 }
 
 void sl_json_put_null(struct sl_out *out, const char *name) {

@@ -10,6 +10,7 @@
  *
  * SLUICE_SEED and SLUICE_OPS repeat or lengthen a run. */
 #include "tests/model/dice.h"
+#include "tests/model/memo_policies.h"
 
 #include "base/recall.h"
 #include "hosts/server/resp/resp.h"
@@ -23,34 +24,6 @@
 #include <cmocka.h>
 
 enum { PIPELINE_BYTES_MAX = 64 * 1024, COMMANDS_MAX = 200, CROWD = 20 };
-
-enum { POLICIES = 4, MANY = 20 };
-
-/* The last but one has an index besides, made of MANY more; the last one lets nobody in. */
-static const char *const policy_texts[POLICIES] = {
-	"limits:\n"
-	"  - {name: user, key: user, limit: 50/1m}\n",
-	"limits:\n"
-	"  - {name: login, when: {method: POST, path: [/login, '/x*']}, key: ip, limit: sliding-log 5/1m}\n"
-	"  - name: user\n"
-	"    key: user | ip\n"
-	"    limit: 50/1m\n"
-	"    candidate: 40/1m\n"
-	"    overrides: [{when: {plan: pro}, limit: 90/1m}, {when: {user: [aaaaa, baaaa]}, limit: unlimited}]\n"
-	"  - {name: day, key: user | ip, limit: sliding-buckets 80/1d precision 1h edge count, optional: true}\n"
-	"  - {name: orgs, when: {path: '/orgs/{org}/*'}, key: [org, user], limit: 20/1m, optional: true}\n"
-	"  - {name: by-org, key: org, limit: 9/1m, optional: true}\n"
-	"  - {name: who, when: {not: {ip: 10.0.0.0/30}}, key: path, limit: distinct 4/1m, of: user, optional: true}\n"
-	"  - {name: some, key: ip, limit: 7/1m, canary: 50% of user, optional: true}\n",
-	"limits:\n"
-	"  - {name: user, key: [user, path], limit: token-bucket 5/1s burst 9, optional: true}\n"
-	"  - {name: plan, when: {plan: p*}, key: plan, limit: 30/1m, optional: true}\n",
-	"users:\n"
-	"  - {name: somebody, token: \"sha256:"
-	"0000000000000000000000000000000000000000000000000000000000000000\", roles: [check]}\n"
-	"limits:\n"
-	"  - {name: user, key: user, limit: 50/1m}\n",
-};
 
 struct side {
 	struct sl_door_context context;
@@ -146,27 +119,14 @@ static void put_alike(struct dice *dice) {
 
 /* ---- admissions -------------------------------------------------------------------------------------------------- */
 
-static const struct {
-	const char *name, *values[6];
-} attributes[] = {
-	{"user", {"aaaaa", "baaaa", "c", "", "dd=,%d", "eeeeeeeeeeeeee"}},
-	{"ip", {"10.0.0.1", "10.0.0.9", "::ffff:10.0.0.1", "2001:db8::1", "2001:DB8::2", "nobody"}},
-	{"method", {"GET", "POST", "post", "PUT", "get", "P"}},
-	{"path", {"/", "/login", "/x/y?z", "/orgs/a/b", "/orgs/b/../c/d", "/orgs/a"}},
-	{"plan", {"pro", "free", "p", "", "prox", "none"}},
-	{"org", {"a", "b", "c", "d", "", "e"}},
-	{"NEXT", {"1", "2", "3", "4", "5", "6"}},
-};
-enum { ATTRIBUTES = sizeof attributes / sizeof *attributes };
-
 static void put_bulk(const char *text) {
 	put("$%zu\r\n%s\r\n", strlen(text), text);
 }
 
 /* One kind of admission, and many of it, of which some values differ. */
 static void put_admissions(struct dice *dice) {
-	uint32_t first = (uint32_t)dice_below(dice, ATTRIBUTES), attribute_count = 1 + (uint32_t)dice_below(dice, 5);
-	uint32_t step = dice_one_in(dice, 2) ? 1 : 3, count = (uint32_t)dice_below(dice, 12), chosen[ATTRIBUTES] = {0};
+	uint32_t first = (uint32_t)dice_below(dice, MEMO_ATTRIBUTES), attribute_count = 1 + (uint32_t)dice_below(dice, 5);
+	uint32_t step = dice_one_in(dice, 2) ? 1 : 3, count = (uint32_t)dice_below(dice, 12), chosen[MEMO_ATTRIBUTES] = {0};
 	uint32_t differ = (uint32_t)dice_bits(dice) & (uint32_t)dice_bits(dice);
 	const char *cost = dice_one_in(dice, 4) ? "3" : "1", *word = dice_one_in(dice, 8) ? "EACH" : NULL;
 	bool twice = dice_one_in(dice, 30);
@@ -176,11 +136,11 @@ static void put_admissions(struct dice *dice) {
 		if (word != NULL)
 			put_bulk(word);
 		for (uint32_t k = 0; k < attribute_count + twice; k++) {
-			uint32_t which = (first + k % attribute_count * step) % ATTRIBUTES;
+			uint32_t which = (first + k % attribute_count * step) % MEMO_ATTRIBUTES;
 			if ((differ >> which & 1) != 0 || dice_one_in(dice, 40))
 				chosen[which] = (uint32_t)dice_below(dice, 6);
-			put_bulk(attributes[which].name);
-			put_bulk(attributes[which].values[chosen[which]]);
+			put_bulk(memo_attributes[which].name);
+			put_bulk(memo_attributes[which].values[chosen[which]]);
 		}
 	}
 }
@@ -219,24 +179,10 @@ static void fill_pipeline(struct dice *dice) {
 
 /* ---- both sides -------------------------------------------------------------------------------------------------- */
 
-/* A reload: the policy before is given back first, so that the new one is likely to stand where that stood. */
-static void load_policy(struct side *side, unsigned number) {
-	char text[8 * 1024];
-	struct sluice_policy *policy = NULL;
-	size_t len = (size_t)snprintf(text, sizeof text, "%s", policy_texts[number]);
-	for (unsigned i = 0; number == 2 && i < MANY; i++)
-		len += (size_t)snprintf(text + len, sizeof text - len,
-		                        "  - {name: m%u, when: {path: '/orgs/%c*', method: [GET, P%u]}, key: ip, limit: 9/1m}\n",
-		                        i, (char)('a' + i % 5), i);
-	sluice_policy_free((struct sluice_policy *)side->context.policy);
-	assert_int_equal(sluice_policy_load(&policy, sl_slice(text, len), NULL), SLUICE_OK);
-	side->context.policy = policy;
-}
-
 static void open_side(struct side *side, bool forgets) {
 	struct sluice_store_options options = {.memory_bytes = 4 << 20};
 	*side = (struct side){.forgets = forgets, .closed = true};
-	load_policy(side, 0);
+	memo_policy_load(&side->context, 0);
 	assert_int_equal(sluice_store_open(&side->context.store, &options, NULL), SLUICE_OK);
 	side->context.match_buffer = malloc(SLUICE_MATCH_BYTES_MAX);
 	assert_non_null(side->context.match_buffer);
@@ -288,11 +234,11 @@ static uint64_t known, admits_known; /* how often the one side had something to 
 
 static void one_round(struct side sides[2], uint64_t round, struct dice *dice) {
 	sluice_ns pause = dice_below(dice, 1000) * 1000000;
-	unsigned policy = dice_one_in(dice, 10) ? dice_one_in(dice, 6) ? 3 : (unsigned)dice_below(dice, 3) : POLICIES;
+	unsigned policy = memo_policy_next(dice);
 	fill_pipeline(dice);
 	for (int i = 0; i < 2; i++) {
-		if (policy != POLICIES)
-			load_policy(&sides[i], policy);
+		if (policy != MEMO_POLICIES)
+			memo_policy_load(&sides[i].context, policy);
 		if (sides[i].closed || dice_one_in(&(struct dice){round}, 20))
 			connect_side(&sides[i]);
 		sides[i].context.now += pause;

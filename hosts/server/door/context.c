@@ -5,10 +5,12 @@
 
 void sl_door_context_free(struct sl_door_context *context) {
 	free(context->resp);
+	free(context->http);
 	free(context->spop);
 	free(context->grpc);
 	free(context->rls);
 	context->resp = NULL;
+	context->http = NULL;
 	context->spop = NULL;
 	context->grpc = NULL;
 	context->rls = NULL;

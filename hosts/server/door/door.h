@@ -106,6 +106,7 @@ struct sl_door_context {
 	struct sl_pending *put_off;         /* a list: what its requests ask for, each on its own: sl_pending_put_off() */
 	void *asker;                        /* the request that `ready` is of, one that was put off; NULL: it is none's */
 	struct sl_resp_worker *resp;        /* the doors' own memory, made by their first open(); sl_door_context_free() */
+	struct sl_http_worker *http;
 	struct sl_spop_worker *spop;
 	struct sl_grpc_worker *grpc;
 	struct sl_rls_worker *rls;

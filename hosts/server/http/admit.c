@@ -10,6 +10,7 @@
 #include "hosts/server/door/admission.h"
 #include "hosts/server/http/decide.h"
 #include "hosts/server/http/reply.h"
+#include "hosts/server/http/worker.h"
 #include "policy/attribute.h"
 #include "proto/template.h"
 
@@ -145,13 +146,24 @@ static bool take_retry_id(struct admitting *a, struct sluice_bytes *id) {
 	return true;
 }
 
+static sluice_err match(struct admitting *a) {
+	const struct sl_door_context *context = a->exchange->context;
+	const struct sl_http_ask *ask = a->ask;
+	struct sl_http_worker *worker = context->http;
+	if (worker == NULL)
+		return sl_policy_match(context->policy, ask->attributes, ask->attribute_count, ask->member, &a->match,
+		                       context->match_buffer, SLUICE_MATCH_BYTES_MAX);
+	return sl_pattern_memo_match(a->style.empty ? &worker->forwarded : &worker->asked, context->policy,
+	                             ask->attributes, ask->attribute_count, ask->member, &a->match,
+	                             context->match_buffer, SLUICE_MATCH_BYTES_MAX);
+}
+
 /* Finds the limits and makes the call; false where the request was refused. */
 static bool prepare(struct admitting *a) {
 	struct sl_http_exchange *exchange = a->exchange;
 	const struct sluice_policy *policy = exchange->context->policy;
 	struct sl_http_question *question = &a->question;
-	sluice_err err = sl_policy_match(policy, a->ask->attributes, a->ask->attribute_count, a->ask->member, &a->match,
-	                                 exchange->context->match_buffer, SLUICE_MATCH_BYTES_MAX);
+	sluice_err err = match(a);
 	if (err == SLUICE_E_MISUSE)
 		reply_repeated(exchange, a->ask);
 	else if (err != SLUICE_OK)

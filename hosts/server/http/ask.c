@@ -5,6 +5,7 @@
  * Which members a body has, and their ranges, are those of the words and fields of its command (proto/command.h); all
  * may have `at`, all but admit `key`. JSON's own are `limits`, `attributes` and `peek`; `cost` may be left out. */
 #include "hosts/server/http/ask.h"
+#include "hosts/server/http/worker.h"
 
 #include "algo/traits.h"
 #include "hosts/server/door/ending.h"
@@ -191,11 +192,8 @@ static bool take_values(struct sl_http_ask *ask, const struct sl_http_exchange *
 	       (operation != SL_OP_COMMIT || take_actual(ask, sl_ask_member(members, SL_ASK_ACTUAL)));
 }
 
-bool sl_http_ask_body(struct sl_http_ask *ask, const struct sl_http_exchange *exchange, enum sl_operation operation,
-                      struct sl_http_ticket *ticket) {
+static bool read_body(struct sl_http_ask *ask, const struct sl_http_exchange *exchange, enum sl_operation operation) {
 	struct sl_ask_members members;
-	sl_http_ask_begin(ask, exchange);
-	ask->ticket = ticket;
 	ask->root = sl_json_read(exchange->request->body, ask->error);
 	if (ask->root == NULL || !sl_ask_sort(ask, "", ask->root, sl_ask_members_of(operation), &members) ||
 	    !take_values(ask, exchange, operation, &members))
@@ -204,6 +202,29 @@ bool sl_http_ask_body(struct sl_http_ask *ask, const struct sl_http_exchange *ex
 		return take_attributes(ask, sl_ask_member(&members, SL_ASK_ATTRIBUTES));
 	return ask->call.item_count != 0 ||
 	       sl_ask_limits(ask, &members, operation, exchange->context->policy, exchange->context->match_buffer);
+}
+
+/* The memo of bodies of an operation; NULL: they are not remembered. */
+static struct sl_http_body_memo *memo_of(const struct sl_http_exchange *exchange, enum sl_operation operation) {
+	struct sl_http_worker *worker = exchange->context->http;
+	return worker == NULL                ? NULL
+	       : operation == SL_OP_CHECK ? &worker->checks
+	       : operation == SL_OP_ADMIT ? &worker->admits
+	                                  : NULL;
+}
+
+bool sl_http_ask_body(struct sl_http_ask *ask, const struct sl_http_exchange *exchange, enum sl_operation operation,
+                      struct sl_http_ticket *ticket) {
+	struct sl_http_body_memo *memo = memo_of(exchange, operation);
+	sl_http_ask_begin(ask, exchange);
+	ask->ticket = ticket;
+	if (memo != NULL && sl_http_body_recall(memo, exchange->request->body, ask))
+		return true;
+	if (!read_body(ask, exchange, operation))
+		return false;
+	if (memo != NULL)
+		sl_http_body_keep(memo, exchange->request->body, ask, operation);
+	return true;
 }
 
 bool sl_http_ask_query(struct sl_http_ask *ask, const struct sl_http_exchange *exchange, char *memory) {

@@ -27,7 +27,7 @@ static bool has_member(const struct sl_form *form, const char *name) {
 	return false;
 }
 
-uint32_t sl_ask_members_of(enum sl_operation operation) {
+static uint32_t find_members_of(enum sl_operation operation) {
 	const struct sl_form *form = &sl_forms[operation];
 	uint32_t members = SL_ASK_AT;
 	for (size_t i = 0; i < SL_ASK_MEMBER_COUNT; i++)
@@ -40,6 +40,18 @@ uint32_t sl_ask_members_of(enum sl_operation operation) {
 	if (operation == SL_OP_ADMIT)
 		return members | SL_ASK_ATTRIBUTES;
 	return members | SL_ASK_KEY | (operation == SL_OP_COMMIT ? 0 : SL_ASK_LIMITS);
+}
+
+/* Found once: none has none. Whoever comes first writes what all others would. */
+uint32_t sl_ask_members_of(enum sl_operation operation) {
+	static uint32_t found[SL_OPERATIONS];
+	SL_ASSERT(operation < SL_OPERATIONS);
+	uint32_t members = __atomic_load_n(&found[operation], __ATOMIC_RELAXED);
+	if (members == 0) {
+		members = find_members_of(operation);
+		__atomic_store_n(&found[operation], members, __ATOMIC_RELAXED);
+	}
+	return members;
 }
 
 /* ---- saying what is wrong ------------------------------------------------------------------------------------ */

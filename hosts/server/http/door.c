@@ -17,6 +17,7 @@
 #include "hosts/server/http/guard.h"
 #include "hosts/server/http/reply.h"
 #include "hosts/server/http/tail.h"
+#include "hosts/server/http/worker.h"
 
 #include <stdlib.h>
 
@@ -206,8 +207,9 @@ struct session {
 };
 
 static void *door_open(struct sl_door_context *context) {
+	if (context->http == NULL) /* without it nothing is remembered */
+		context->http = calloc(1, sizeof *context->http);
 	struct session *session = calloc(1, sizeof *session);
-	(void)context;
 	if (session != NULL)
 		sl_http_parser_init(&session->parser);
 	return session;
