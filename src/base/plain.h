@@ -1,5 +1,5 @@
-/* Text that may stand between double quotes as it is, in JSON and in a String of RFC 9651 alike: printable ASCII but `"`
- * and `\\`. Nearly all keys and names are such, so whoever writes or reads them looks at eight bytes at a time. */
+/* Text that may stand between double quotes as it is, in JSON and in a String of RFC 9651 alike: printable ASCII but
+ * `"` and `\`. Nearly all keys and names are such, so whoever writes or reads them looks at eight bytes at a time. */
 #ifndef SL_PLAIN_H
 #define SL_PLAIN_H
 
@@ -9,8 +9,9 @@ static inline bool sl_is_plain(unsigned char c) {
 	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* The top bit of each byte of a word that is not plain; bytes after the first such may have it set as well. A byte below
- * 0x20, and one that equals what it is compared to, borrows when it is subtracted from; 0x7f and above carries. */
+/* The top bit of each byte of a word that is not plain; bytes after the first such may have it set as well. A byte
+ * below 0x20, and one that equals what it is compared to,
+ * borrows when it is subtracted from; 0x7f and above carries. */
 static inline uint64_t sl_plain_misfits(uint64_t word) {
 	const uint64_t ones = UINT64_MAX / 255, tops = ones << 7;
 	uint64_t quote = word ^ ones * '"', escape = word ^ ones * '\\';

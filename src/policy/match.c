@@ -328,7 +328,7 @@ struct matching {
 	struct sl_route_places places;
 };
 
-/* Considers a limit, and adds its item where it counts. False: no more are to be. *key: of its item; data NULL: none. */
+/* Considers a limit, and adds its item where it counts. False: no more are to be. *key: of the item; NULL: none. */
 static inline __attribute__((always_inline)) bool match_limit(struct matching *m, uint32_t position,
                                                               const struct foregone *known, struct sluice_bytes *key) {
 	const struct sl_rollout *rollout;

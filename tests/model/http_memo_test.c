@@ -1,5 +1,5 @@
-/* Requests that the HTTP door recognises (hosts/server/http/body_memo.h, policy/pattern.h) against the same door without
- * a memory: random requests, split at random bytes, must be answered alike, and leave the same counted.
+/* Requests that the HTTP door recognises (hosts/server/http/body_memo.h, policy/pattern.h) against the same door
+ * without a memory: random requests, split at random bytes, must be answered alike, and leave the same counted.
  *
  * Bodies are of what comes close to being recognised: the same with other keys, escaped ones, no text at all, too long
  * ones; other limits, members, spaces; bytes changed at random. Admissions by JSON and at the proxies' doors have
@@ -73,8 +73,8 @@ static void put_check(struct dice *dice) {
 	put_key(dice);
 	put_body("\",%s\"limits\":[%s", blank, PICK("\"100/1m\"", "\"5/1s\"", "\"token-bucket 5/1s burst 9\", \"7/1m\"",
 	                                            "{\"limit\":\"9/1m\"}", "{\"key\":\"own\",\"limit\":\"9/1m\"}",
-	                                            "\"policy:user\"", "\"distinct 3/1m\"", "1", "\"1/1m\",\"1/1m\",\"1/1m\","
-	                                            "\"1/1m\",\"1/1m\""));
+	                                            "\"policy:user\"", "\"distinct 3/1m\"", "1",
+	                                            "\"1/1m\",\"1/1m\",\"1/1m\",\"1/1m\",\"1/1m\""));
 	put_body("]%s}", PICK("", ",\"cost\":2", ",\"peek\":true", ",\"member\":\"m\"", ",\"at\":1800000000000",
 	                      ",\"cost\":5000000000", ",\"each\":true", ",\"upto\":true", ",\"next\":true", ",\"id\":\"i\"",
 	                      ",\"key\":\"twice\"", ",\"attributes\":{}", "}", ",\"peek\":false,\"cost\":0"));
@@ -103,7 +103,8 @@ static void put_admission(const struct chosen *chosen, struct dice *dice) {
 		put_body("%s\"%s\":\"%s%s\"", i == 0 ? "" : ",", attribute->name,
 		         attribute->values[chosen->values[attribute_at(chosen, i)]], PICK("", "\\u0041", "\xc3\xa4"));
 	}
-	put_body("}%s}", PICK("", ",\"cost\":2", ",\"peek\":true", ",\"member\":\"m\"", ",\"id\":\"once\"", ",\"key\":\"k\""));
+	put_body("}%s}", PICK("", ",\"cost\":2", ",\"peek\":true", ",\"member\":\"m\"", ",\"id\":\"once\"",
+	                      ",\"key\":\"k\""));
 }
 
 static void post(const char *path, struct dice *dice) {
@@ -229,7 +230,8 @@ static void one_round(struct side sides[2], uint64_t round, struct dice *dice) {
 	    sides[0].closed != sides[1].closed || sides[0].context.commands != sides[1].context.commands)
 		fail_msg("SLUICE_SEED=%" PRIu64 ", round %" PRIu64
 		         ": with a memory requests are answered %zu bytes, without %zu:\n%.*s",
-		         dice_seed(), round, sides[0].out.len, sides[1].out.len, (int)(sent_len < 3000 ? sent_len : 3000), sent);
+		         dice_seed(), round, sides[0].out.len, sides[1].out.len,
+		         (int)(sent_len < 3000 ? sent_len : 3000), sent);
 }
 
 static void answers_are_the_same(void **state) {

@@ -1,7 +1,7 @@
 /* The index of conditions against walking through all of them: random policies, random requests, one answer. What the
- * two match has to be the same down to the last pointer, whatever the kinds of values and however they nest. The same of
- * patterns (policy/pattern.h), with and without an index: what is known of a request that has been seen must be what is
- * found of one that has not. */
+ * two match has to be the same down to the last pointer, whatever the kinds of values and however they nest. The same
+ * of patterns (policy/pattern.h), with and without an index: what is known of a request that has been seen
+ * must be what is found of one that has not. */
 #include "base/out.h"
 #include "policy/index.h"
 #include "policy/pattern.h"

@@ -1,4 +1,4 @@
-/* Policies between which what is known of a request differs, and attributes that matter to them. See memo_policies.h. */
+/* Policies between which what is known of a request differs, and attributes that matter to them: memo_policies.h. */
 #include "tests/model/memo_policies.h"
 
 #include <setjmp.h>
@@ -51,7 +51,8 @@ void memo_policy_load(struct sl_door_context *context, unsigned number) {
 	size_t len = (size_t)snprintf(text, sizeof text, "%s", policy_texts[number]);
 	for (unsigned i = 0; number == 2 && i < MANY; i++)
 		len += (size_t)snprintf(text + len, sizeof text - len,
-		                        "  - {name: m%u, when: {path: '/orgs/%c*', method: [GET, P%u]}, key: ip, limit: 9/1m}\n",
+		                        "  - {name: m%u, when: {path: '/orgs/%c*', method: [GET, P%u]}, key: ip, "
+		                        "limit: 9/1m}\n",
 		                        i, (char)('a' + i % 5), i);
 	sluice_policy_free((struct sluice_policy *)context->policy);
 	assert_int_equal(sluice_policy_load(&policy, sl_slice(text, len), NULL), SLUICE_OK);

@@ -4,8 +4,9 @@
  * The twin is fed byte by byte and made to forget before each, so that every command goes the long way. Pipelines are
  * of what comes close to being recognised: the same command of keys of all lengths, with another case, cost, limit,
  * word, or number of limits, lengths written as the parser does not expect them; limits enough to drive each other out
- * of the table of those that were parsed; inline commands, others, and bytes changed at random. ADMITs have attributes in
- * any order, of which now one value differs and now another. Between pipelines the policy is another one at times, with
+ * of the table of those that were parsed; inline commands, others, and bytes changed at random. ADMITs have attributes
+ * in any order, of which now one value differs and now another. Between pipelines the policy is another one at
+ * times, with
  * or without an index, or one that asks who calls.
  *
  * SLUICE_SEED and SLUICE_OPS repeat or lengthen a run. */

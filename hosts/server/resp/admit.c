@@ -6,8 +6,7 @@
  *   SLUICE.WHY     cost name value [name value ...]   and of every limit why it counts or not, with what it holds
  *
  * Attributes are what the caller gives, any names. So there is no AT here: it would be one of them; and its words
- * are read only in capitals and only directly after the cost: an attribute of such a name goes after another one.
- * Keys are built in the worker's match buffer, one request after the other, until the batch is decided. */
+ * are read only in capitals and only directly after the cost: an attribute of such a name goes after another one. */
 #include "algo/hll.h"
 #include "base/assert.h"
 #include "hosts/server/door/admission.h"
@@ -38,13 +37,6 @@ static struct sl_command *read_head(struct sl_resp_turn *turn, struct sluice_cal
 	return NULL;
 }
 
-struct sluice_attribute *sl_resp_attributes(struct sl_resp_turn *turn, uint32_t count) {
-	struct sl_resp_worker *worker = turn->worker;
-	if (worker->batch.attribute_count + count > SL_RESP_ARGS_MAX / 2)
-		sl_resp_flush(turn);
-	return worker->attributes + worker->batch.attribute_count;
-}
-
 /* The attributes from `index` on, into the worker's table. */
 static bool read_attributes(struct sl_resp_turn *turn, struct sl_command *command, uint32_t index,
                             struct sluice_attribute **attributes, uint32_t *count) {
@@ -52,87 +44,17 @@ static bool read_attributes(struct sl_resp_turn *turn, struct sl_command *comman
 	return sl_command_read_attributes(command, index, *attributes, count) || fail(turn, command);
 }
 
-/* What is matched: a request of a pattern, or any. */
-struct matched {
-	const struct sl_pattern *pattern; /* NULL: none */
-	const struct sluice_attribute *attributes;
-	uint32_t count;
-	struct sluice_bytes member; /* of one without a pattern */
-};
-
-static inline sluice_err try_match(struct sl_resp_turn *turn, const struct matched *matched) {
-	struct sl_resp_worker *worker = turn->worker;
-	size_t used = worker->batch.match_used, room = SLUICE_MATCH_BYTES_MAX - used;
-	char *buffer = (char *)turn->context->match_buffer + used;
-	const struct sluice_policy *policy = turn->context->policy;
-	return matched->pattern != NULL
-	           ? sl_pattern_match(matched->pattern, policy, matched->attributes, &worker->match, buffer, room)
-	           : sl_policy_match(policy, matched->attributes, matched->count, matched->member, &worker->match, buffer,
-	                             room);
-}
-
-/* Finds the limits that apply; their keys and members stay in the match buffer until the batch is decided. */
-static inline sluice_err match_and_keep(struct sl_resp_turn *turn, const struct matched *matched) {
-	struct sl_resp_worker *worker = turn->worker;
-	sluice_err err = try_match(turn, matched);
-	if (err == SLUICE_E_RANGE && worker->batch.match_used != 0) { /* perhaps the buffer is full of earlier keys */
-		sl_resp_flush(turn);
-		err = try_match(turn, matched);
-	}
-	if (err == SLUICE_OK)
-		worker->batch.match_used =
-			sl_admission_match_end(&worker->match, turn->context->match_buffer, worker->batch.match_used);
-	return err;
-}
-
-static bool fail_undecidable(struct sl_resp_turn *turn) {
-	sl_reply_error(turn, "ERR the request could not be decided");
-	return false;
-}
-
 static bool match(struct sl_resp_turn *turn, struct sl_command *command, const struct sluice_attribute *attributes,
                   uint32_t count, struct sluice_bytes member) {
-	const struct matched matched = {NULL, attributes, count, member};
-	sluice_err err = match_and_keep(turn, &matched);
+	const struct sl_resp_matched matched = {NULL, attributes, count, member};
+	sluice_err err = sl_resp_match(turn, &matched);
 	if (err == SLUICE_E_MISUSE) {
 		(void)sl_command_fail_match(command, attributes, count);
 		return fail(turn, command);
 	}
-	return err == SLUICE_OK || fail_undecidable(turn);
-}
-
-/* Makes a call of what was found. begin() may decide the batch, and with it give up the match buffer: then the keys
- * just built are after its start and stay whole, for nothing is built there before this call has joined. */
-static void decide(struct sl_resp_turn *turn, struct sl_admission *admission, const struct sluice_call *asked,
-                   uint32_t given, const struct sluice_attribute *attributes, uint32_t attribute_count) {
-	struct sl_resp_batch *batch = &turn->worker->batch;
-	const struct sluice_match *found = &turn->worker->match;
-	size_t used = batch->match_used;
-	struct sluice_call *call = sl_resp_call_begin(turn);
-	batch->match_used = used;
-	uint32_t index = batch->call_count;
-	call->cost = asked->cost;
-	call->want_next = asked->want_next;
-	memcpy(batch->items + batch->item_count, found->items, found->count * sizeof found->items[0]);
-	call->item_count = sl_call_outcome_add_candidates(turn->context->policy, found, batch->items + batch->item_count,
-	                                                  batch->candidate_of[index]);
-	batch->shown[index] = (uint8_t)found->count;
-	batch->beyond[index] = found->beyond;
-	batch->undecided[index] = (struct sl_undecided){0};
-	batch->asked_from[index] = (uint32_t)(attributes - turn->worker->attributes);
-	batch->asked_count[index] = attribute_count;
-	batch->attribute_count = batch->asked_from[index] + batch->asked_count[index];
-	bool prepared = sl_admission_prepare(admission, turn->context->policy, found, batch->candidate_of[index],
-	                                     batch->items + batch->item_count, call);
-	SL_ASSERT(prepared); /* only the cost of a header may be wrong, and there are none here */
-	if (call->id.data == admission->made) {
-		memcpy(batch->made[index], admission->made, sizeof batch->made[index]);
-		call->id.data = batch->made[index];
-	}
-	memcpy(batch->positions + batch->item_count, found->position, found->count * sizeof found->position[0]);
-	call->each = batch->each + batch->item_count;
-	batch->placed[index] = true;
-	sl_resp_call_end(turn, call, SL_OP_ADMIT, given);
+	if (err != SLUICE_OK)
+		sl_reply_error(turn, SL_RESP_UNDECIDABLE);
+	return err == SLUICE_OK;
 }
 
 void sl_resp_admit(struct sl_resp_turn *turn) {
@@ -147,18 +69,8 @@ void sl_resp_admit(struct sl_resp_turn *turn) {
 	struct sl_admission admission = {.cost_said = true, .upto = asked.upto, .id = asked.id};
 	if (command->given == 0)
 		sl_resp_memo_keep_admit(turn, attributes, count, asked.cost);
-	decide(turn, &admission, &asked, command->given, attributes, count);
-}
-
-void sl_resp_admit_alike(struct sl_resp_turn *turn, const struct sl_pattern *pattern,
-                         const struct sluice_attribute *attributes, uint32_t cost) {
-	const struct matched matched = {.pattern = pattern, .attributes = attributes, .count = pattern->count};
-	struct sl_admission admission = {.cost_said = true};
-	const struct sluice_call asked = {.cost = cost};
-	if (match_and_keep(turn, &matched) == SLUICE_OK)
-		decide(turn, &admission, &asked, 0, attributes, pattern->count);
-	else
-		(void)fail_undecidable(turn);
+	sl_resp_admit_join(turn, &admission, &asked, command->given,
+	                   &(struct sl_resp_matched){.attributes = attributes, .count = count});
 }
 
 static void put_pair(struct sl_resp_turn *turn, const char *name, int64_t value) {

@@ -78,8 +78,8 @@ struct sl_resp_memos {
 };
 
 /* Takes a command that is as one remembered, but for its key, or the values that differ, into the batch. Returns the
- * bytes that it took; 0: it is another one, or not all there. A CHECK takes some 230 instructions, with the call that it
- * begins and ends; an ADMIT some 100 before its keys are written. */
+ * bytes that it took; 0: it is another one, or not all there. A CHECK takes some 230 instructions, with the call that
+ * it begins and ends; an ADMIT some 100 before its keys are written. */
 size_t sl_resp_memo_take(struct sl_resp_turn *turn, const char *data, size_t len);
 
 static inline void sl_resp_memos_forget(struct sl_resp_memos *memos) {

@@ -4,7 +4,7 @@
  *   batch.c    decisions put off until the batch is full, then decided together and answered in order (answer.c)
  *   check.c    SLUICE.CHECK PEEK REFUND RESET ACQUIRE RELEASE RENEW HOLDERS RESERVE COMMIT and CL.THROTTLE, read by
  *              the grammar of all doors
- *   admit.c    SLUICE.ADMIT EXPLAIN WHY                  connection.c  HELLO AUTH PING CLIENT ...
+ *   admit.c    SLUICE.ADMIT EXPLAIN WHY (admit_call.c)   connection.c  HELLO AUTH PING CLIENT ...
  *   session.c  who is logged in, and what of a session goes to another process
  *   info.c     INFO CONFIG CLUSTER                       command.c     the table, and COMMAND
  *   top.c      SLUICE.TOP     tail.c  SLUICE.TAIL        admin.c       SLUICE.RELOAD
@@ -193,10 +193,29 @@ const struct sluice_limit *sl_resp_limit_recall(struct sl_resp_turn *turn, struc
 const struct sluice_limit *sl_resp_limit_keep(struct sl_resp_turn *turn, struct sluice_bytes text,
                                               const struct sluice_limit *limit);
 
+/* ---- admissions (admit_call.c) ---- */
+
+/* What is matched: a request of a pattern, or any. */
+struct sl_resp_matched {
+	const struct sl_pattern *pattern; /* NULL: none */
+	const struct sluice_attribute *attributes;
+	uint32_t count;
+	struct sluice_bytes member; /* of one without a pattern */
+};
+
+#define SL_RESP_UNDECIDABLE "ERR the request could not be decided"
+
 /* Room for so many attributes of a call in the worker's table, after those of the calls that are put off; decides what
- * has gathered where there is none (admit.c). */
+ * has gathered where there is none. */
 struct sluice_attribute *sl_resp_attributes(struct sl_resp_turn *turn, uint32_t count);
-/* Has an ADMIT of a pattern join the batch, without words; `attributes` stand in the worker's table (admit.c). */
+/* Finds the limits that apply, into the worker's match; their keys and members stay in the match buffer until the batch
+ * is decided. As sl_policy_match(). */
+SLUICE_MUST_USE sluice_err sl_resp_match(struct sl_resp_turn *turn, const struct sl_resp_matched *matched);
+/* Has what was found join the batch; `asked` says cost and want_next. */
+struct sl_admission;
+void sl_resp_admit_join(struct sl_resp_turn *turn, struct sl_admission *admission, const struct sluice_call *asked,
+                        uint32_t given, const struct sl_resp_matched *matched);
+/* Both of an ADMIT of a pattern, without words; `attributes` stand in the worker's table. */
 void sl_resp_admit_alike(struct sl_resp_turn *turn, const struct sl_pattern *pattern,
                          const struct sluice_attribute *attributes, uint32_t cost);
 
