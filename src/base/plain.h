@@ -10,8 +10,7 @@ static inline bool sl_is_plain(unsigned char c) {
 }
 
 /* The top bit of each byte of a word that is not plain; bytes after the first such may have it set as well. A byte
- * below 0x20, and one that equals what it is compared to,
- * borrows when it is subtracted from; 0x7f and above carries. */
+ * below 0x20, and one that equals what it is compared to, borrows when it is subtracted from; 0x7f carries. */
 static inline uint64_t sl_plain_misfits(uint64_t word) {
 	const uint64_t ones = UINT64_MAX / 255, tops = ones << 7;
 	uint64_t quote = word ^ ones * '"', escape = word ^ ones * '\\';

@@ -465,6 +465,34 @@ static enum sl_http_result run(struct sl_http_parser *parser, size_t len) {
 	}
 }
 
+/* ---- heads that were seen before --------------------------------------------------------------------------------- */
+
+/* Keeps the head of a request that is whole, and plain: with a length, or without a body. */
+static void keep_head(struct sl_http_parser *parser) {
+	struct sl_http_head_memo *memo = parser->memo;
+	if (memo == NULL || parser->head_bytes > sizeof memo->text || parser->framed_from != 0 ||
+	    parser->expects_continue || !parser->request.keep_alive)
+		return;
+	memo->head_bytes = parser->head_bytes;
+	memo->body_bytes = parser->parsed - parser->head_bytes;
+	memcpy(memo->text, parser->data, parser->head_bytes);
+}
+
+/* Whether a request begins with the head that is kept, and is all there. */
+static bool is_kept(const struct sl_http_parser *parser, size_t len) {
+	const struct sl_http_head_memo *memo = parser->memo;
+	return memo != NULL && parser->parsed == 0 && memo->head_bytes != 0 && len >= memo->head_bytes &&
+	       len - memo->head_bytes >= memo->body_bytes && memcmp(parser->data, memo->text, memo->head_bytes) == 0;
+}
+
+/* The same bytes mean the same: neither the machine nor the judge of the head is asked again. */
+static enum sl_http_result recall(struct sl_http_parser *parser) {
+	parser->head_bytes = parser->memo->head_bytes;
+	parser->parsed = parser->head_bytes + parser->memo->body_bytes;
+	parser->complete = parser->request.keep_alive = true;
+	return finish(parser);
+}
+
 enum sl_http_result sl_http_parse(struct sl_http_parser *parser, const char *data, size_t len, size_t *consumed) {
 	enum sl_http_result result;
 	*consumed = 0;
@@ -480,7 +508,10 @@ enum sl_http_result sl_http_parse(struct sl_http_parser *parser, const char *dat
 	if (len == 0 || (parser->parsed == 0 && len == 1 && data[0] == '\r'))
 		return SL_HTTP_MORE;
 	parser->data = data;
-	result = run(parser, len);
+	bool kept = is_kept(parser, len);
+	result = kept ? recall(parser) : run(parser, len);
+	if (result == SL_HTTP_REQUEST && !kept)
+		keep_head(parser);
 	if (result == SL_HTTP_REQUEST)
 		*consumed += parser->parsed;
 	return result;

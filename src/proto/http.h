@@ -42,6 +42,14 @@ enum sl_http_result {
 	SL_HTTP_BAD = -1,     /* `refusal` says why */
 };
 
+/* The head of a request that was read before: a client on a kept connection sends the same again and again, and the
+ * same bytes mean the same. One for as many parsers as one likes, in one thread; zeroed it is empty. */
+enum { SL_HTTP_HEAD_KEPT_MAX = 512 };
+struct sl_http_head_memo {
+	size_t head_bytes, body_bytes; /* 0: there is none; of the body that it announces */
+	char text[SL_HTTP_HEAD_KEPT_MAX];
+};
+
 /* One a connection. It remembers how far it has read, so that a request that drips in is read once, not once a byte. */
 struct sl_http_parser {
 	llhttp_t machine;
@@ -50,6 +58,7 @@ struct sl_http_parser {
 	size_t framed_from; /* chunked: where the framing begins that is not yet checked */
 	bool head_is_new;   /* it was read by the present call: request points into the present bytes */
 	bool expects_continue, complete;
+	struct sl_http_head_memo *memo; /* in: heads are looked for there, and kept; NULL: nowhere */
 	const char *data; /* where the present request begins; valid during a call only */
 	char *chunks;     /* the joined body of a chunked request; owned */
 	size_t chunks_bytes, chunks_capacity;

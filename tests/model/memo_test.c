@@ -6,8 +6,7 @@
  * word, or number of limits, lengths written as the parser does not expect them; limits enough to drive each other out
  * of the table of those that were parsed; inline commands, others, and bytes changed at random. ADMITs have attributes
  * in any order, of which now one value differs and now another. Between pipelines the policy is another one at
- * times, with
- * or without an index, or one that asks who calls.
+ * times, with or without an index, or one that asks who calls.
  *
  * SLUICE_SEED and SLUICE_OPS repeat or lengthen a run. */
 #include "tests/model/dice.h"

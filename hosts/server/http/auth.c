@@ -22,6 +22,7 @@
 #include "hosts/server/http/routes.h"
 
 #include "base/assert.h"
+#include "base/nocase.h"
 #include "hosts/server/http/decide.h"
 #include "hosts/server/http/reply.h"
 #include "proto/forwarded.h"
@@ -42,17 +43,6 @@ struct told {
 
 /* ---- the walk over the head ---------------------------------------------------------------------------------- */
 
-/* Is this the name of a header? `header` is in lower case. */
-static bool is_named(struct sluice_bytes name, struct sluice_bytes header) {
-	const unsigned char *p = name.data, *want = header.data;
-	if (name.len != header.len)
-		return false;
-	for (size_t i = 0; i < name.len; i++)
-		if ((p[i] >= 'A' && p[i] <= 'Z' ? p[i] + 32 : p[i]) != want[i])
-			return false;
-	return true;
-}
-
 /* A policy's names are 256 at most. */
 static uint32_t source_count(const struct sluice_policy *policy) {
 	uint32_t count = sl_policy_source_count(policy);
@@ -64,7 +54,7 @@ static void take_source(struct told *told, const struct sluice_policy *policy, s
                         struct sluice_bytes value) {
 	uint32_t count = source_count(policy);
 	for (uint32_t i = 0; i < count; i++) {
-		if (!is_named(name, sl_policy_source_at(policy, i)->header))
+		if (!sl_is_lowered(name, sl_policy_source_at(policy, i)->header))
 			continue;
 		if (told->sources[i].data != NULL)
 			told->repeated = sl_policy_source_at(policy, i);
@@ -91,9 +81,9 @@ static void take_field(struct told *told, struct sluice_bytes addresses, struct 
 		[17] = {{"x-original-method", 17}, offsetof(struct told, original_method)},
 		[18] = {{"x-forwarded-method", 18}, offsetof(struct told, forwarded_method)},
 	};
-	if (name.len < sizeof known / sizeof known[0] && is_named(name, known[name.len].name))
+	if (name.len < sizeof known / sizeof known[0] && sl_is_lowered(name, known[name.len].name))
 		take((struct sluice_bytes *)((char *)told + known[name.len].place), value);
-	if (is_named(name, addresses) && told->for_count < SL_HTTP_FIELDS_MAX)
+	if (sl_is_lowered(name, addresses) && told->for_count < SL_HTTP_FIELDS_MAX)
 		told->for_lines[told->for_count++] = value;
 }
 

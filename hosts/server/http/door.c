@@ -274,6 +274,7 @@ static bool answer_request(struct session *session, struct sl_http_exchange *exc
 static bool step(struct session *session, struct sl_http_exchange *exchange, const char *data, size_t len,
                  size_t *consumed) {
 	exchange->request = &session->parser.request;
+	session->parser.memo = exchange->context->http == NULL ? NULL : &exchange->context->http->head;
 	switch (sl_http_parse(&session->parser, data, len, consumed)) {
 	case SL_HTTP_MORE:
 		return false;
