@@ -7,6 +7,8 @@
 #include "hosts/redis/memory.h"
 #include "hosts/redis/companion.h"
 
+#include <endian.h>
+
 enum { ROOM_MIN = 64, HOLD_BYTES = 24 };
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -29,11 +31,10 @@ void slr_bytes_add(struct slr_bytes *bytes, const void *data, size_t len) {
 	bytes->len += len;
 }
 
-static void add_number(struct slr_bytes *bytes, uint64_t value, size_t len) {
-	unsigned char number[8];
-	for (size_t i = 0; i < len; i++)
-		number[i] = (unsigned char)(value >> (8 * i));
-	slr_bytes_add(bytes, number, len);
+/* The first so many bytes of a number, little-endian. */
+static inline void add_number(struct slr_bytes *bytes, uint64_t value, size_t len) {
+	uint64_t number = htole64(value);
+	slr_bytes_add(bytes, &number, len);
 }
 
 void slr_bytes_u32(struct slr_bytes *bytes, uint32_t value) {

@@ -44,6 +44,12 @@ static bool keeps_expiry(const struct slr_part *m) {
 	       sl_window_keeps_end(m->cell.limit, &m->state, m->clock, m->cell.decision->reset_after_ns);
 }
 
+/* How much longer than it has to a key may live for a counter that was charged: the end of all but windows, which end
+ * where they did, moves with each charge, and so its expiry needs to move 16 times a window at most. */
+static int64_t spare_of(const struct slr_part *m) {
+	return sl_rule_has(m->cell.limit, SL_HAS_WINDOWS) ? 0 : (int64_t)(m->cell.limit->window_ns / 16 / SL_MS_NS);
+}
+
 /* Until when the key is kept anyhow, for another of its counters, as far as is known. */
 static int64_t kept_until(const struct slr_key *key) {
 	int64_t latest = 0;
@@ -312,6 +318,8 @@ void slr_part_commit(const struct slr_call *call, struct slr_part *m, const stru
 	drop_returned(call, m);
 	if (change->charge != 0 && open)
 		note_turn(call, m);
+	if (until_ms > kept_ms && end == 0)
+		m->key->spare_ms = sl_max(m->key->spare_ms, spare_of(m));
 	changed(m, until_ms > kept_ms ? until_ms : 0);
 }
 

@@ -55,37 +55,49 @@ static void put_value(struct RedisModuleKey *opened, slr_value value) {
 		slr_DeleteKey(opened);
 }
 
-static void put_expiry(struct RedisModuleKey *opened, int64_t expire_ms) {
-	if (expire_ms > slr_GetAbsExpire(opened)) /* SLR_NO_EXPIRE, of a key just made, is less */
-		slr_SetAbsExpire(opened, expire_ms);
+/* Keeps a key as long as it has to be, and a little longer where it is charged again: each look-up of an expiry costs
+ * what deciding does, and setting one costs two. Returns the expiry that the key has then. */
+static int64_t put_expiry(struct RedisModuleKey *opened, const struct slr_key *key) {
+	int64_t expire_ms = slr_GetAbsExpire(opened);
+	if (key->expire_ms <= expire_ms)
+		return expire_ms;
+	/* a key that was just made, and may never be charged again, has none, and SLR_NO_EXPIRE is less than any */
+	expire_ms = key->expire_ms + (expire_ms == SLR_NO_EXPIRE ? 0 : key->spare_ms);
+	slr_SetAbsExpire(opened, expire_ms);
+	return expire_ms;
 }
+
+enum { UNKNOWN = -2 /* an expiry that was not looked at */ };
 
 /* Tells replicas and the append-only file what became of a key; or only counts the change, for the server's points at
  * which it saves by itself. */
-static void tell(struct slr_request *request, uint32_t k) {
-	const struct slr_key *key = &request->call->keys[k];
-	const struct slr_bytes *effects = &key->effects.bytes;
-	long long expire_ms;
+static void tell(struct slr_request *request, uint32_t k, int64_t expire_ms) {
+	const struct slr_bytes *effects = &request->call->keys[k].effects.bytes;
 	if (!request->call->heard) {
 		slr_ReplicateVerbatim(request->context); /* reaches nobody: nobody listens (listen.c) */
 		return;
 	}
-	expire_ms = key->value == 0 ? SLR_NO_EXPIRE : slr_GetAbsExpire(request->keys[k]);
-	if (effects->len != 0)
-		slr_Replicate(request->context, "SLUICE.EFFECT", "slb", request->names[k], expire_ms,
-		              (const char *)effects->data, effects->len);
+	if (effects->len == 0)
+		return;
+	if (expire_ms == UNKNOWN)
+		expire_ms = slr_GetAbsExpire(request->keys[k]);
+	slr_Replicate(request->context, "SLUICE.EFFECT", "slb", request->names[k], (long long)expire_ms,
+	              (const char *)effects->data, effects->len);
 }
 
 void slr_keys_keep(struct slr_request *request) {
 	for (uint32_t k = 0; k < request->call->key_count; k++) {
 		struct slr_key *key = &request->call->keys[k];
+		int64_t expire_ms = UNKNOWN;
 		if (!key->changed)
 			continue;
 		put_value(request->keys[k], key->value);
-		if (key->value != 0 && key->expire_ms != 0)
-			put_expiry(request->keys[k], key->expire_ms);
+		if (key->value == 0)
+			expire_ms = SLR_NO_EXPIRE;
+		else if (key->expire_ms != 0)
+			expire_ms = put_expiry(request->keys[k], key);
 		slr_SignalModifiedKey(request->context, request->names[k]);
-		tell(request, k);
+		tell(request, k, expire_ms);
 	}
 }
 

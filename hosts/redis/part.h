@@ -167,7 +167,7 @@ int64_t slr_wall_in(const struct slr_call *call, struct slr_key *key, sluice_ns 
 /* Before a call: nothing of the key is changed yet. Returns how many counters it has. */
 static inline uint32_t slr_key_begin(struct slr_key *key) {
 	key->changed = false;
-	key->expire_ms = key->wall_ms = 0;
+	key->expire_ms = key->spare_ms = key->wall_ms = 0;
 	key->effects.bytes.len = 0;
 	return slr_value_count(key->value);
 }

@@ -334,9 +334,10 @@ def test_databases_are_apart(client):
 
 # ---- expiry ----------------------------------------------------------------------------------------------------------
 
-EXPIRING = {"fixed-window 3/100ms": 0, "3/100ms": 0, "sliding-log 3/100ms": 0, "token-bucket 3/90ms burst 5": 0,
-            "leaky-bucket 3/90ms queue 5": 0, "sliding-buckets 3/100ms precision 10ms": 10,
-            "sliding-buckets 3/100ms precision 10ms edge drop": 10}
+# How much longer than it has to a key lives that was charged twice: a sixteenth of the window, but for windows.
+EXPIRING = {"fixed-window 3/100ms": 0, "3/100ms": 0, "sliding-log 3/100ms": 6, "token-bucket 3/90ms burst 5": 5,
+            "leaky-bucket 3/90ms queue 5": 5, "sliding-buckets 3/100ms precision 10ms": 16,
+            "sliding-buckets 3/100ms precision 10ms edge drop": 16}
 
 
 @pytest.fixture
@@ -371,6 +372,39 @@ def test_a_key_is_gone_when_it_matters_no_more(timed):
             assert client.call("SLUICE.PEEK", "k", 1, limit)[4] == 0
             timed.clock.stand_all(start + 3 + reset + spare + 2)
             assert client.call("EXISTS", "k") == 0, (limit, offset)
+
+
+@pytest.mark.parametrize("limit", ["sliding-log 5000/16s", "token-bucket 1000/16s", "leaky-bucket 1000/16s",
+                                   "sliding-buckets 5000/16s precision 100ms", "5000/16s"])
+def test_an_expiry_moves_by_a_sixteenth_of_the_window_and_is_never_early(timed, limit):
+    client, at, expiries = timed.client, MANY_YEARS_MS - MANY_YEARS_MS % 32_000, set()
+    for i in range(320):
+        timed.clock.stand_all(at + 50 * i)
+        reset = client.call("SLUICE.CHECK", "moves", 5, limit)[4]
+        left = client.call("PTTL", "moves")
+        assert reset <= left <= reset + 1000 + 100 + 2 or limit == "5000/16s", (i, reset, left)
+        assert left >= reset
+        expiries.add(at + 50 * i + left)
+    assert len(expiries) <= 3 + (max(expiries) - min(expiries)) / 1000, sorted(expiries)
+
+
+@pytest.mark.parametrize("algorithm", ["token-bucket", "leaky-bucket"])
+def test_a_changed_rate_hangs_on_no_expiry(timed, algorithm):
+    """Contract 4.7: what is owed at a low rate is owed longer than the key had to live at a high one, and the other way
+    round; whatever the last charge was, the key is there until its counter is full."""
+    client, at = timed.client, MANY_YEARS_MS
+    option = "burst" if algorithm == "token-bucket" else "queue"
+    for i in range(400):
+        rate = (1, 1000, 10, 100_000)[i * 7 // 3 % 4]
+        at += (0, 3, 700, 61_000)[i % 4]
+        timed.clock.stand_all(at)
+        words = ["SLUICE.CHECK", "rated", (1, 40, 0)[i % 3], "NAME", "n", f"{algorithm} {rate}/1s {option} 1000"]
+        client.call(*words)
+        reset = client.call("SLUICE.PEEK", *words[1:])[4]
+        assert client.call("PTTL", "rated") >= reset or reset == 0, (i, rate, reset)
+        if reset > 1:
+            timed.clock.stand_all(at + reset - 1)
+            assert client.call("SLUICE.PEEK", *words[1:])[4] == 1, (i, rate)
 
 
 def test_a_key_lives_as_long_as_its_longest(timed):
