@@ -104,7 +104,7 @@ static bool begin_tls(struct sl_client *client, const struct sl_client_options *
 
 static bool log_in(struct sl_client *client, const char *user, struct sluice_error *error);
 
-bool sl_client_open(struct sl_client *client, const struct sl_client_options *options, struct sluice_error *error) {
+bool sl_client_connect(struct sl_client *client, const struct sl_client_options *options, struct sluice_error *error) {
 	const char *address = options->server != NULL ? options->server : SL_CLI_SERVER;
 	sl_client_begin(client);
 	bool connected = strncmp(address, "unix:", 5) == 0 ? open_unix(client, address + 5, error)
@@ -112,7 +112,16 @@ bool sl_client_open(struct sl_client *client, const struct sl_client_options *op
 	if (!connected)
 		return false;
 	client->reached = true;
-	if ((!options->tls || begin_tls(client, options, error)) && log_in(client, options->user, error))
+	if (!options->tls || begin_tls(client, options, error))
+		return true;
+	sl_client_close(client);
+	return false;
+}
+
+bool sl_client_open(struct sl_client *client, const struct sl_client_options *options, struct sluice_error *error) {
+	if (!sl_client_connect(client, options, error))
+		return false;
+	if (log_in(client, options->user, error))
 		return true;
 	sl_client_close(client);
 	return false;
@@ -254,6 +263,20 @@ static bool log_in(struct sl_client *client, const char *user, struct sluice_err
 
 bool sl_client_send_bytes(struct sl_client *client, struct sluice_bytes bytes, struct sluice_error *error) {
 	return send_all(client, bytes.data, bytes.len, error);
+}
+
+bool sl_client_line(struct sl_client *client, struct sluice_bytes *line, struct sluice_error *error) {
+	const char *end;
+	while ((end = memchr(client->input + client->at, '\n', client->len - client->at)) == NULL) {
+		if (client->at == 0 && client->len == sizeof client->input)
+			return refuse(sl_slice(client->input, client->len), false, error);
+		if (!read_more(client, error))
+			return false;
+	}
+	*line = sl_slice(client->input + client->at, (size_t)(end - client->input) - client->at);
+	client->at += line->len + 1;
+	line->len -= line->len > 0 && end[-1] == '\r' ? 1 : 0;
+	return true;
 }
 
 bool sl_client_integer(struct sl_client *client, char type, int64_t *value, struct sluice_error *error) {

@@ -60,6 +60,9 @@ static inline void sl_client_begin(struct sl_client *client) {
 	client->reply = (struct sl_reply){.depth = 0};
 }
 
+/* Connects, and speaks TLS where asked, to whatever protocol: what sl_client_open() does before it logs in. */
+bool sl_client_connect(struct sl_client *client, const struct sl_client_options *options, struct sluice_error *error);
+
 /* Connects, speaks TLS where asked, and logs in where there is a secret. False with `error` filled (its column is
  * unused); there is then nothing to close. */
 bool sl_client_open(struct sl_client *client, const struct sl_client_options *options, struct sluice_error *error);
@@ -76,6 +79,8 @@ void sl_client_close(struct sl_client *client);
 bool sl_client_send(struct sl_client *client, const struct sluice_bytes *words, int count, struct sluice_error *error);
 /* Sends commands that are written already, one or many. */
 bool sl_client_send_bytes(struct sl_client *client, struct sluice_bytes bytes, struct sluice_error *error);
+/* Reads a line of a protocol that is none of RESP, without what ends it; borrowed until more is read. */
+bool sl_client_line(struct sl_client *client, struct sluice_bytes *line, struct sluice_error *error);
 /* Reads an integer, or the head of an aggregate: `type` is ':' or '*'. */
 bool sl_client_integer(struct sl_client *client, char type, int64_t *value, struct sluice_error *error);
 /* Reads the next token of an answer, of any kind but an error; its text is borrowed until the next is read. */

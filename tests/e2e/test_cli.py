@@ -581,9 +581,9 @@ def test_help_of_every_verb(sluice):
     status, overview, err = sluice("help")
     assert (status, err) == (0, "") and sluice("--help") == (0, overview, "")
     verbs = re.findall(r"^  ([a-z]+) +[A-Z]", overview, re.M)
-    assert verbs == ["serve", "check", "acquire", "release", "renew", "holders", "reserve", "commit", "reset",
+    assert verbs == ["serve", "ready", "check", "acquire", "release", "renew", "holders", "reserve", "commit", "reset",
                      "inspect", "store", "lint", "replay", "top", "tail", "explain", "password",
-                     "token", "bench", "size", "version", "help"]
+                     "token", "bench", "size", "completion", "version", "help"]
     for verb in verbs:
         status, text, err = sluice(verb, "--help")
         assert (status, err) == (0, "")

@@ -17,6 +17,26 @@ def is_red(one):
         return http.ask("GET", "/readyz")[0] == 503
 
 
+def asked_ready(sluice_bin, port, *more):
+    done = subprocess.run([sluice_bin, "ready", "--server", f"127.0.0.1:{port}", *more], capture_output=True, text=True,
+                          timeout=DEADLINE_S, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_ready_says_what_readyz_says(server, sluice_bin):
+    one = server("drain: 9m\n" + LIMITS)
+    port, resp_port = one.http_port, one.ports("resp")[0]
+    assert asked_ready(sluice_bin, port) == (0, "ready\n")
+    status, told = asked_ready(sluice_bin, resp_port)
+    assert status == 2 and told.startswith(f"sluice ready: 127.0.0.1:{resp_port}: expected HTTP, got '-ERR ")
+    one.ask_to_end()
+    wait_until(lambda: is_red(one), "/readyz red")
+    assert asked_ready(sluice_bin, port) == (1, "not ready: the server is stopping\n")
+    one.process.send_signal(signal.SIGTERM)
+    assert one.process.wait(DEADLINE_S) == 0
+    assert asked_ready(sluice_bin, port) == (2, f"sluice ready: 127.0.0.1:{port}: connecting: Connection refused\n")
+
+
 @pytest.mark.parametrize("policy, args", [("drain: 2s\n", []), ("drain: 9m\n", ["--drain", "2s"])])
 def test_red_first_then_the_end(server, policy, args):
     one = server(policy + LIMITS, args)

@@ -101,6 +101,14 @@ def errors(server, door):
         return client.ask("GET", "/v1/figures")[2]["protocol_errors"][door]
 
 
+def test_ready_asks_over_tls(server, sluice_bin, certs):
+    one = server(policy(certs), listen=())
+    words = [sluice_bin, "ready", "--tls", "--server", f"localhost:{one.ports('http')[1]}"]
+    for more, status in ((["--ca", f"{certs}/ca.pem"], 0), ([], 2)):
+        done = subprocess.run([*words, *more], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == status, done.stderr
+
+
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_both_doors_speak_tls(server, certs, version, threads):
