@@ -11,6 +11,7 @@ PYTHON   ?= /usr/bin/python3
 SAN      ?=
 WERROR   ?=
 PREFIX   ?= /usr/local
+LIBDIR   ?= lib
 DESTDIR  ?=
 SECONDS  ?= 60
 VERSION  := $(shell sed -n 's/^.define SLUICE_VERSION "\(.*\)"/\1/p' include/sluice.h)
@@ -227,7 +228,7 @@ test: ## install what tests need, build, run everything; ends "N passed, N faile
 
 .PHONY: soak
 soak: ## models, races, crashes and fuzzers with new seeds for about SECONDS= (60) in all
-	tools/deps test
+	tools/deps packages
 	@CC='$(CC)' $(PYTHON) tests/run --soak $(SECONDS)
 
 .PHONY: bench
@@ -293,6 +294,37 @@ python-package: $(PYTHON_EXT) $(PYTHON_FILES)
 .PHONY: bindings
 bindings: node-package python-package ## packages for Node and Python into build/bindings/
 
+# ---- a release -----------------------------------------------------------------------------------------------------
+
+# All of it from one commit, with that commit's time in place of today's, so that two builds give the same bytes.
+RELEASE := $(B)/release
+# libuv's archive has a name of its own in Debian
+STATIC_LIBS := $(patsubst -luv,-l:libuv_a.a,$(APP_LIBS)) -ldl
+
+# One file that needs no library of the machine it runs on. glibc warns of names that it looks up by plug-ins: files and
+# DNS are in it, and those are all that is looked up.
+$(B)/sluice-static: $(call obj,hosts/cli/main.c) $(B)/libapp.a
+	$(call say,LD)
+	$(Q)$(CC) -static $(CFLAGS_ALL) $(LDFLAGS_ALL) -Wl,--build-id=none -s $^ $(STATIC_LIBS) -o $@ 2>$@.log || \
+		{ cat $@.log; exit 1; }
+
+.PHONY: static
+static: $(B)/sluice-static ## build/sluice-static: the program, with all its libraries in it
+
+.PHONY: release
+release: ## build/release: source, Debian packages, static program, image, SBOM, checksums; KEY= signs them
+	tools/deps release
+	rm -rf $(RELEASE)
+	mkdir -p $(RELEASE)
+	$(MAKE) --no-print-directory -j2 O=$(B)/released CFLAGS='-O2 -g -ffile-prefix-map=$(CURDIR)=.' \
+		$(B)/released/sluice-static $(B)/released/page/uplot.js
+	packaging/source $(VERSION) $(B)/released/page $(RELEASE)/sluice-$(VERSION).tar.gz
+	packaging/deb $(RELEASE)/sluice-$(VERSION).tar.gz $(RELEASE)
+	install -m 755 $(B)/released/sluice-static $(RELEASE)/sluice-$(VERSION)-linux-$(shell uname -m)
+	packaging/image $(B)/released/sluice-static $(VERSION) $(RELEASE)/sluice-$(VERSION)-image.tar
+	packaging/sbom $(VERSION) $(PAGE)/package-lock.json $(RELEASE)/sluice-$(VERSION).spdx.json
+	packaging/sign $(RELEASE) $(KEY)
+
 # ---- for people ----------------------------------------------------------------------------------------------------
 
 .PHONY: run
@@ -306,33 +338,35 @@ run: ## install what is missing, build, serve examples/sluice.yaml, print what t
 deps: ## install what building needs
 	tools/deps run
 
-# All that `make install` puts below PREFIX; the folders are ours alone. `make uninstall` removes just these.
+# All that `make install` puts below PREFIX; the folders are ours alone. `make uninstall` removes just these. Libraries
+# go to LIBDIR of it, which is another where a system keeps those of several machines: lib/x86_64-linux-gnu.
 DOC       := share/doc/sluice
 MAN       := $(wildcard docs/man/*.1 docs/man/*.5)
-INSTALLED := bin/sluice include/sluice.h $(addprefix lib/,libsluice.a libsluice.so $(SONAME) libsluice.so.$(VERSION) \
-             pkgconfig/sluice.pc sluice $(addprefix systemd/system/sluice.,service socket)) share/sluice $(DOC) \
-             $(foreach m,$(MAN),share/man/man$(subst .,,$(suffix $m))/$(notdir $m)) $(COMPLETIONS)
 COMPLETIONS := $(addprefix share/,bash-completion/completions/sluice zsh/site-functions/_sluice \
                fish/vendor_completions.d/sluice.fish)
+INSTALLED := bin/sluice include/sluice.h $(addprefix $(LIBDIR)/,libsluice.a libsluice.so $(SONAME) \
+             libsluice.so.$(VERSION) pkgconfig/sluice.pc sluice) share/sluice $(DOC) \
+             $(addprefix lib/systemd/system/sluice.,service socket) \
+             $(foreach m,$(MAN),share/man/man$(subst .,,$(suffix $m))/$(notdir $m)) $(COMPLETIONS)
 
 # Programs find a shared library through the loader's cache. A package (DESTDIR) leaves that to its own scripts.
 loader = $(if $(DESTDIR),,@PATH="$$PATH:/usr/sbin:/sbin"; ldconfig 2>/dev/null; $(1))
-loads  = ldconfig -p 2>/dev/null | grep -q ' => $(PREFIX)/lib/$(SONAME)$$' || \
-         echo 'note: the loader does not look into $(PREFIX)/lib: run ldconfig as root, or set LD_LIBRARY_PATH'
+loads  = ldconfig -p 2>/dev/null | grep -q ' => $(PREFIX)/$(LIBDIR)/$(SONAME)$$' || \
+         echo 'note: the loader does not look into $(PREFIX)/$(LIBDIR): run ldconfig as root, or set LD_LIBRARY_PATH'
 
 .PHONY: install
 install: all ## into DESTDIR/PREFIX (/usr/local): program, libraries, documents, units, completions
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig lib/sluice lib/systemd/system share/sluice \
-		share/man/man1 share/man/man5 $(DOC)/docs/design $(DOC)/docs/images $(DOC)/docs/man $(DOC)/include)
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include $(LIBDIR)/pkgconfig $(LIBDIR)/sluice lib/systemd/system \
+		share/sluice share/man/man1 share/man/man5 $(DOC)/docs/design $(DOC)/docs/images $(DOC)/docs/man $(DOC)/include)
 	install -m 755 $(B)/sluice $(DESTDIR)$(PREFIX)/bin/sluice
 	install -m 644 include/sluice.h $(DESTDIR)$(PREFIX)/include/sluice.h
-	install -m 644 $(B)/libsluice.a $(DESTDIR)$(PREFIX)/lib/libsluice.a
-	install -m 755 $(B)/libsluice.so $(DESTDIR)$(PREFIX)/lib/libsluice.so.$(VERSION)
-	ln -sf libsluice.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/$(SONAME)
-	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libsluice.so
-	install -m 755 $(B)/sluice-module.so $(DESTDIR)$(PREFIX)/lib/sluice/sluice-module.so
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LIB_LIBS)|' sluice.pc.in \
-		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/sluice.pc
+	install -m 644 $(B)/libsluice.a $(DESTDIR)$(PREFIX)/$(LIBDIR)/libsluice.a
+	install -m 755 $(B)/libsluice.so $(DESTDIR)$(PREFIX)/$(LIBDIR)/libsluice.so.$(VERSION)
+	ln -sf libsluice.so.$(VERSION) $(DESTDIR)$(PREFIX)/$(LIBDIR)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/$(LIBDIR)/libsluice.so
+	install -m 755 $(B)/sluice-module.so $(DESTDIR)$(PREFIX)/$(LIBDIR)/sluice/sluice-module.so
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+		-e 's|@LIBS@|$(LIB_LIBS)|' sluice.pc.in >$(DESTDIR)$(PREFIX)/$(LIBDIR)/pkgconfig/sluice.pc
 	install -m 644 $(SCRIPTS) $(DESTDIR)$(PREFIX)/share/sluice/
 	install -m 644 LICENSE README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md $(DESTDIR)$(PREFIX)/$(DOC)/
 	install -m 644 $(wildcard docs/*.md docs/*.json) $(DESTDIR)$(PREFIX)/$(DOC)/docs/
