@@ -10,7 +10,8 @@ import yaml
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = os.path.join(ROOT, "examples", "kubernetes")
 SLUICE = os.environ.get("SLUICE_BIN", os.path.join(ROOT, "build", "sluice"))
-GATEWAYS = sorted(name for name in os.listdir(FOLDER) if name != "sluice.yaml")
+OF_OTHERS = ("sluice.yaml", "sidecar.yaml", "fleet.yaml")  # the server as a gateway's service, and without one
+GATEWAYS = sorted(name for name in os.listdir(FOLDER) if name not in OF_OTHERS)
 KEYS = {"remote_address": "ip", "remoteAddress": "ip"}  # as the gRPC door has it
 
 
