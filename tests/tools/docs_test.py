@@ -87,7 +87,7 @@ def lint(path):
 def test_the_policies_shown_load(tmp_path):
     done = lint(os.path.join(ROOT, "examples", "sluice.yaml"))
     assert done.returncode == 0, done.stdout
-    blocks = re.findall(r"```yaml\n(.*?)```", read("README.md"), re.S)
+    blocks = re.findall(r"```yaml\n(.*?)```", read("README.md") + read("docs/tour.md"), re.S)
     assert blocks
     for number, block in enumerate(blocks):
         path = tmp_path / ("%d.yaml" % number)

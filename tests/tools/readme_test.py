@@ -1,8 +1,8 @@
-"""The README from its first command to its last, as somebody types it who has nothing yet: in a root of its own, where
-nothing of ours is installed, with a network of its own, so that the ports are the printed ones.
+"""The README and the tour, from the first command to the last, as somebody types them who has nothing yet: in a root
+where nothing of ours is installed, with a network of its own, so that the ports are the printed ones.
 
 The root is the machine's with an empty /usr/local, /var/log and /var/lib, a copy of /etc (for the loader's cache), and
-the tree as it is under an overlay, built or not. What a block answers is compared where the README prints an answer."""
+the tree as it is under an overlay, built or not. What a block answers is compared where they print an answer."""
 import gzip
 import lzma
 import os
@@ -33,15 +33,19 @@ cd {work}/sluice
 """
 
 
-def readme():
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-        return file.read()
+def documents():
+    """One after the other, as they are read."""
+    text = ""
+    for path in ("README.md", "docs/tour.md"):
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+            text += file.read()
+    return text
 
 
 def steps():
     """[(shell text, what it must answer or None)], in order. A block of answers stands behind the block that asks."""
     found = []
-    all_blocks = shown.blocks(readme())
+    all_blocks = shown.blocks(documents())
     for i, (language, text) in enumerate(all_blocks):
         if language == "console":
             found += shown.commands("```console\n%s```\n" % text)
