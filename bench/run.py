@@ -8,7 +8,7 @@ within a round, and the median of those is what counts.
 
   BENCH_ROUNDS=5          rounds                          BENCH_RUN_MS=2000          measured time of a run
   BENCH_LOG_ROUNDS=3      rounds that include the logs    BENCH_LOG_WARMUP_MS=10000  a window, so that logs are full
-  BENCH_ONLY=name,name    some rows of resp, redis        BENCH_PARTS=scale,resp     some parts: inprocess named rules
+  BENCH_ONLY=name,name    some rows of resp, redis, http  BENCH_PARTS=scale,resp     some parts: inprocess named rules
                                                      scale share hostile memory resp redis front http haproxy
                                                      grpc
   BENCH_REPEATS=7         rounds of the parts without     BENCH_KEYS_MAX=100000000   the most keys of one store
@@ -90,7 +90,7 @@ def main():
     unknown = set(PARTS) - set(ALL_PARTS)
     if unknown:
         harness.die(f"BENCH_PARTS: no part named {', '.join(sorted(unknown))}")
-    check_names(ROWS + redisbench.ROWS)
+    check_names([row.name for row in ROWS + redisbench.ROWS] + httpbench.NAMES)
     for name in PROGRAMS:
         if name in PARTS:
             part_program(name, report)

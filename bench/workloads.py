@@ -73,6 +73,8 @@ ROWS = [
     Row("get", "Redis GET", "redis", ["GET", "%k"], {1: MILLION, 64: MILLION}, lambda reply: reply == GET_VALUE, None),
     Row("counter", "Sluice 100/60s", "sluice", ["SLUICE.CHECK", "%k", "1", "100/60s"],
         {1: MILLION, 64: MILLION}, seven(100)),
+    Row("hot", "Sluice 1G/60s, one key", "sluice", ["SLUICE.CHECK", "%k", "1", "1G/60s"], {1: 1, 64: 1},
+        seven(1000000000)),
     Row("counter-2", "Sluice 100/60s, 2 threads (one beside the client)", "sluice2",
         ["SLUICE.CHECK", "%k", "1", "100/60s"], {1: MILLION, 64: MILLION}, seven(100)),
     Row("two-bucket-script", "Redis, two-bucket counter script", "redis",
@@ -104,6 +106,7 @@ GOALS = [
     ("three", "three-script", 1, None),
     ("counter", "floor", 1, None),
     ("counter", "floor", 64, None),
+    ("hot", "floor", 64, None),
 ]
 
 

@@ -1,5 +1,6 @@
--- What wrk asks, by WRK_ASK: a plain GET whose query has a random key, a proxy's question about a random client, or a
--- check. Requests are written once and taken in turn: making them must not be what is measured.
+-- What wrk asks, by WRK_ASK: a plain GET whose query has a random key, a proxy's question about a random client, a
+-- check, or an admission of such a client. Requests are written once and taken in turn: making them must not be what
+-- is measured.
 local ask, keys = os.getenv("WRK_ASK"), tonumber(os.getenv("WRK_KEYS"))
 local requests, turn, COUNT = {}, 0, 20000
 
@@ -18,11 +19,18 @@ local function check(key)
     string.format('{"key":"rl:user:%012d","limits":["100/60s"]}', key))
 end
 
+local function admit(key)
+  return wrk.format("POST", "/v1/admit", {["Content-Type"] = "application/json"},
+    string.format('{"attributes":{"ip":"10.%d.%d.%d","method":"GET","path":"/search"}}', key / 65536 % 256,
+      key / 256 % 256, key % 256))
+end
+
 function init()
   math.randomseed(tonumber(os.getenv("WRK_SEED")))
   for i = 1, COUNT do
     local key = math.random(0, keys - 1)
-    requests[i] = ask == "get" and get(key) or ask == "forward" and forward(key) or check(key)
+    requests[i] = ask == "get" and get(key) or ask == "forward" and forward(key) or ask == "admit" and admit(key)
+      or check(key)
   end
 end
 
