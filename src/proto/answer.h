@@ -89,6 +89,11 @@ static inline bool sl_answer_is_plain(enum sl_operation operation, uint32_t give
 	       (given & ~(SL_SAYS(KEY) | SL_SAYS(AT) | SL_SAYS(MEMBER))) == 0;
 }
 
+/* Is it the seven and a name? Of an ADMIT without words, where the policy neither leases nor reserves. */
+static inline bool sl_answer_is_named(uint32_t given, bool ticketed) {
+	return given == 0 && !ticketed;
+}
+
 /* Writes what stands after the seven; or the whole of an answer that does not begin with them. */
 void sl_answer_put_more(const struct sl_answer_sink *sink, void *to, const struct sl_outcome *outcome);
 void sl_answer_put_other(const struct sl_answer_sink *sink, void *to, const struct sl_outcome *outcome);

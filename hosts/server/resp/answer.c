@@ -196,6 +196,8 @@ static char *put_admitted(char *at, const struct sl_resp_turn *turn, const struc
 	int32_t index = call->merged.index;
 	int64_t position = index < 0 ? -1 : (int64_t)positions_of(turn, call)[index];
 	struct sl_outcome outcome = admitted(turn, call, given, position);
+	if (sl_answer_is_named(given, outcome.ticketed))
+		return sl_resp_put_bulk(put_seven(at, &call->merged, position, 1), outcome.name);
 	outcome.failed_open = passes_undecided(turn, call);
 	if (outcome.ticketed && sl_admission_holds(call) && sl_answer_holds(call))
 		return put_held(at, turn, &outcome, position);
