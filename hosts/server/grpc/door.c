@@ -35,6 +35,7 @@ static bool start_http2(struct sl_grpc_session *session) {
 	bool good = callbacks != NULL && nghttp2_option_new(&option) == 0;
 	if (good) {
 		nghttp2_option_set_stream_reset_rate_limit(option, RESETS_AT_ONCE, RESETS_PER_S);
+		nghttp2_option_set_no_http_messaging(option, 1); /* head.c does that */
 		good = nghttp2_session_server_new3(&session->http2, callbacks, session, option, &memory) == 0;
 	}
 	nghttp2_option_del(option);
@@ -47,6 +48,7 @@ static bool start_http2(struct sl_grpc_session *session) {
 
 static void grpc_close(void *state) {
 	struct sl_grpc_session *session = state;
+	sl_grpc_heads_forget(session);
 	nghttp2_session_del(session->http2); /* calls nothing back */
 	while (session->streams != NULL)
 		sl_grpc_stream_free(session->streams);

@@ -2,17 +2,13 @@
  *
  * nghttp2 holds HTTP/2's own rules: states and windows of streams, HPACK, what a header may be, CONTINUATION frames (8
  * a list), SETTINGS (32 a frame), answers to PING and SETTINGS (1,000 unsent), streams that are reset (a rate). Here
- * are those that it leaves to us: how long a header list may be, how long a message, and how many frames may come that
- * bring no request on. */
+ * are those that it leaves to us: what a head may be (head.c) and how long, how long a message, and how many frames may
+ * come that bring no request on. */
 #include "hosts/server/grpc/session.h"
 
 #include "base/assert.h"
 #include "base/math.h"
 
-#include <stdlib.h>
-
-/* Is a header's name this one? Names are in lower case. */
-#define IS(name, len, text) ((len) == sizeof(text) - 1 && memcmp(name, text, sizeof(text) - 1) == 0)
 
 /* ---- heads ------------------------------------------------------------------------------------------------------- */
 
@@ -29,57 +25,32 @@ static int on_begin_headers(nghttp2_session *http2, const nghttp2_frame *frame, 
 	return nghttp2_session_set_stream_user_data(http2, frame->hd.stream_id, session->head);
 }
 
-/* Credentials are read when the head is whole; a second line of them is refused then. */
-static void keep_authorization(struct sl_grpc_stream *stream, struct sluice_bytes value) {
-	stream->authorizations = stream->authorizations == 0 && value.len <= SL_GRPC_AUTHORIZATION_MAX ? 1 : 2;
-	if (stream->authorizations > 1 || value.len == 0)
-		return;
-	stream->authorization = malloc(value.len);
-	if (stream->authorization == NULL)
-		return;
-	memcpy(stream->authorization, value.data, value.len);
-	stream->authorization_len = value.len;
+static void count_error(const struct sl_grpc_session *session) {
+	if (session->context->stats != NULL)
+		sl_count(&session->context->stats->errors[SL_TRANSPORT_GRPC], 1);
 }
 
-static void keep_path(struct sl_grpc_stream *stream, struct sluice_bytes path) {
-	stream->method = sl_grpc_method_of(path);
-	if (stream->method == NULL)
-		sl_grpc_stream_show(stream, path);
+/* Ends a stream whose request is none of HTTP's; an answer that has not gone yet goes no more. */
+static int refuse_malformed(struct sl_grpc_stream *stream) {
+	stream->answered = stream->refused = true;
+	count_error(stream->session);
+	return nghttp2_submit_rst_stream(stream->session->http2, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_PROTOCOL_ERROR);
 }
 
-static void keep_header(struct sl_grpc_stream *stream, const uint8_t *name, size_t len, struct sluice_bytes value) {
-	if (IS(name, len, ":method")) {
-		stream->is_post = sl_bytes_equal(value, sl_str("POST"));
-	} else if (IS(name, len, ":path")) {
-		keep_path(stream, value);
-	} else if (IS(name, len, "content-type")) {
-		stream->is_grpc = stream->is_grpc || sl_grpc_is_content(value);
-	} else if (IS(name, len, "grpc-timeout")) {
-		stream->bad_timeout = !sl_grpc_is_timeout(value);
-	} else if (IS(name, len, "grpc-encoding")) {
-		stream->encoded = !sl_bytes_equal(value, sl_str("identity"));
-		if (stream->encoded && stream->method != NULL)
-			sl_grpc_stream_show(stream, value);
-	} else if (IS(name, len, "authorization")) {
-		keep_authorization(stream, value);
-	}
-}
-
-static int on_header(nghttp2_session *http2, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
-                     const uint8_t *value, size_t value_len, uint8_t flags, void *data) {
+static int on_header(nghttp2_session *http2, const nghttp2_frame *frame, nghttp2_rcbuf *name, nghttp2_rcbuf *value,
+                     uint8_t flags, void *data) {
 	const struct sl_grpc_session *session = data;
 	struct sl_grpc_stream *stream = session->head;
 	(void)flags;
-	if (stream == NULL || stream->id != frame->hd.stream_id || stream->header_bytes > SL_GRPC_HEADERS_MAX)
+	if (stream == NULL || stream->id != frame->hd.stream_id || stream->refused)
 		return 0;
-	stream->header_bytes += (uint32_t)sl_min(name_len + value_len + 32, SL_GRPC_HEADERS_MAX + 1);
+	bool good = sl_grpc_head_add(stream, name, value, frame->headers.cat != NGHTTP2_HCAT_REQUEST);
+	stream->refused = !good || stream->header_bytes > SL_GRPC_HEADERS_MAX;
 	if (stream->header_bytes > SL_GRPC_HEADERS_MAX) {
 		stream->answered = true;
 		return nghttp2_submit_rst_stream(http2, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_ENHANCE_YOUR_CALM);
 	}
-	if (frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-		keep_header(stream, name, name_len, sl_slice(value, value_len));
-	return 0;
+	return good ? 0 : refuse_malformed(stream);
 }
 
 /* ---- bodies ------------------------------------------------------------------------------------------------------ */
@@ -107,7 +78,12 @@ static int on_data(nghttp2_session *http2, uint8_t flags, int32_t id, const uint
 	struct sl_grpc_stream *stream = nghttp2_session_get_stream_user_data(http2, id);
 	(void)flags;
 	(void)data;
-	if (stream == NULL || stream->answered || stream->waits || stream->started)
+	if (stream == NULL || stream->refused)
+		return 0;
+	stream->received += len;
+	if ((stream->head & SL_GRPC_HAS_LENGTH) != 0 && stream->received > stream->content_length)
+		return refuse_malformed(stream);
+	if (stream->answered || stream->waits || stream->started)
 		return 0;
 	if (!sl_grpc_stream_take(stream, bytes, len)) {
 		deny_unread(stream);
@@ -143,9 +119,7 @@ static void count_aside(struct sl_grpc_session *session) {
 	}
 	session->aside = session->aside < SL_GRPC_ASIDE_MAX ? session->aside : SL_GRPC_ASIDE_MAX;
 	if (--session->aside < 0) {
-		struct sl_worker_stats *stats = session->context->stats;
-		if (stats != NULL)
-			sl_count(&stats->errors[SL_TRANSPORT_GRPC], 1);
+		count_error(session);
 		(void)nghttp2_session_terminate_session(session->http2, NGHTTP2_ENHANCE_YOUR_CALM);
 	}
 }
@@ -162,10 +136,23 @@ void sl_grpc_part(struct sl_grpc_session *session) {
 			sl_grpc_watch_end(stream, SL_GRPC_UNAVAILABLE);
 }
 
+/* Is what has come of a request as HTTP has it? Trailers are the last of it, and its body is as long as it said. */
+static bool is_well_formed(const struct sl_grpc_stream *stream, const nghttp2_frame *frame, bool head, bool last) {
+	if (head && !sl_grpc_head_is_whole(stream))
+		return false;
+	if (frame->hd.type == NGHTTP2_HEADERS && !head && !last)
+		return false;
+	return !last || (stream->head & SL_GRPC_HAS_LENGTH) == 0 || stream->received == stream->content_length;
+}
+
 static void on_request_frame(struct sl_grpc_session *session, struct sl_grpc_stream *stream,
                              const nghttp2_frame *frame) {
 	bool head = frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
 	bool last = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+	if (!stream->refused && !is_well_formed(stream, frame, head, last)) {
+		(void)refuse_malformed(stream);
+		return;
+	}
 	if (last) {
 		sl_grpc_stream_finished(stream);
 		session->aside += SL_GRPC_ASIDE_PER_REQUEST;
@@ -210,13 +197,11 @@ static int on_frame_sent(nghttp2_session *http2, const nghttp2_frame *frame, voi
 
 static int on_invalid_frame(nghttp2_session *http2, const nghttp2_frame *frame, int error, void *data) {
 	struct sl_grpc_session *session = data;
-	struct sl_worker_stats *stats = session->context->stats;
 	(void)http2;
 	(void)frame;
 	(void)error;
 	session->heading = false;
-	if (stats != NULL)
-		sl_count(&stats->errors[SL_TRANSPORT_GRPC], 1);
+	count_error(session);
 	return 0;
 }
 
@@ -234,7 +219,7 @@ nghttp2_session_callbacks *sl_grpc_callbacks(void) {
 	if (nghttp2_session_callbacks_new(&callbacks) != 0)
 		return NULL;
 	nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
-	nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+	nghttp2_session_callbacks_set_on_header_callback2(callbacks, on_header);
 	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
 	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
 	nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_sent);

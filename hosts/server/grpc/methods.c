@@ -118,11 +118,11 @@ static bool refuse_head(struct sl_grpc_stream *stream, unsigned status, enum sl_
 }
 
 bool sl_grpc_admit_head(struct sl_grpc_stream *stream) {
-	if (!stream->is_grpc)
+	if ((stream->head & SL_GRPC_IS_GRPC) == 0)
 		return refuse_head(stream, 415, SL_GRPC_INVALID_ARGUMENT, "invalid gRPC request content-type");
 	if (stream->bad_timeout)
 		return refuse_head(stream, 400, SL_GRPC_INTERNAL, "malformed grpc-timeout");
-	if (!stream->is_post)
+	if ((stream->head & SL_GRPC_IS_POST) == 0)
 		return refuse_head(stream, 405, SL_GRPC_INTERNAL,
 		                   "Received a HEADERS frame with a :method which should be POST");
 	if (stream->method == NULL)

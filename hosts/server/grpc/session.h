@@ -1,6 +1,7 @@
 /* The gRPC door: HTTP/2 by nghttp2, and on it the methods that are served.
  *
  *   door.c        one connection: bytes to nghttp2 and back, bounds, GOAWAY      frames.c  its events: headers, bodies
+ *   head.c        what a head may be, and says
  *   stream.c      one request: its refusal and its answer    memory.c  blocks    methods.c which methods, and who may
  *   health.c      grpc.health.v1: Check and Watch
  *   should_rate_limit.c  RateLimitService: messages to requests (envoy/rate_limit.h), and answers to messages
@@ -20,6 +21,8 @@ enum {
 	SL_GRPC_HEADERS_MAX = 16 * 1024,    /* bytes of a header list, counted as RFC 9113 (6.5.2) does */
 	SL_GRPC_HELD_MAX = 8 * 1024 * 1024, /* unfinished messages and answers of a connection */
 	SL_GRPC_AUTHORIZATION_MAX = 4 * 1024,
+	SL_GRPC_SEEN = 16,            /* fields of a head that are known again */
+	SL_GRPC_SEEN_BYTES_MAX = 256, /* and what each may hold on to */
 	SL_GRPC_SHOWN_MAX = 100, /* of what a peer has sent, in an error */
 	/* Frames that bring no request on: so many at once, and so many a second and a request besides. */
 	SL_GRPC_ASIDE_MAX = 2000,
@@ -28,6 +31,44 @@ enum {
 };
 
 struct sl_grpc_stream;
+
+/* What a head has, and what that says. Bits. */
+enum {
+	SL_GRPC_HAS_METHOD = 1,
+	SL_GRPC_HAS_SCHEME = 2,
+	SL_GRPC_HAS_PATH = 4,
+	SL_GRPC_HAS_AUTHORITY = 8,
+	SL_GRPC_HAS_HOST = 16,
+	SL_GRPC_HAS_LENGTH = 32,
+	SL_GRPC_HAS_REGULAR = 64, /* fields that are no pseudo ones have begun */
+	SL_GRPC_IS_POST = 128,
+	SL_GRPC_IS_CONNECT = 256,
+	SL_GRPC_IS_GRPC = 512, /* by its content-type */
+};
+
+/* What a field of a head is. Those from PATH on say something by their value, each time. */
+enum sl_grpc_field_kind {
+	SL_GRPC_FIELD_BAD, /* the request is malformed */
+	SL_GRPC_FIELD_PSEUDO,
+	SL_GRPC_FIELD_REGULAR,
+	SL_GRPC_FIELD_PATH,
+	SL_GRPC_FIELD_LENGTH,
+	SL_GRPC_FIELD_TIMEOUT,
+	SL_GRPC_FIELD_ENCODING,
+	SL_GRPC_FIELD_AUTHORIZATION,
+};
+
+struct sl_grpc_field {
+	uint8_t kind;   /* enum sl_grpc_field_kind */
+	uint16_t sets;  /* SL_GRPC_HAS_, SL_GRPC_IS_ bits */
+	uint32_t bytes; /* that it counts for, at most SL_GRPC_HEADERS_MAX + 1 */
+};
+
+/* A field that was judged, known by its memory, to which it holds on. */
+struct sl_grpc_seen {
+	nghttp2_rcbuf *name, *value; /* NULL: none */
+	struct sl_grpc_field field;
+};
 
 struct sl_grpc_session {
 	nghttp2_session *http2;
@@ -48,6 +89,7 @@ struct sl_grpc_session {
 	bool ended;    /* to be closed, whatever is open */
 	int64_t aside; /* frames that may still come aside */
 	sluice_ns aside_at;
+	struct sl_grpc_seen seen[SL_GRPC_SEEN]; /* by their places in the head */
 };
 
 /* A kind of request. */
@@ -72,7 +114,11 @@ struct sl_grpc_stream {
 	const struct sl_grpc_method *method; /* NULL: none of ours */
 	int32_t id;
 	uint32_t header_bytes;
-	bool is_post, is_grpc, bad_timeout, encoded;
+	uint32_t head, fields;   /* of its head: bits, and how many came */
+	uint64_t content_length; /* with SL_GRPC_HAS_LENGTH */
+	uint64_t received;       /* bytes of its body, whatever became of them */
+	bool bad_timeout, encoded;
+	bool refused;    /* by RST_STREAM, for its head or as malformed: the rest of it is passed over */
 	bool unfinished; /* the peer has more to send */
 	bool answered;   /* its answer was submitted, or it needs none any more */
 	bool started;    /* of a stream of answers: its first was */
@@ -117,6 +163,16 @@ void sl_grpc_refuse(struct sl_grpc_stream *stream, unsigned status, enum sl_grpc
 static inline void sl_grpc_fail(struct sl_grpc_stream *stream, enum sl_grpc_code code, const char *text) {
 	sl_grpc_refuse(stream, 200, code, (struct sluice_bytes){text, strlen(text)});
 }
+
+/* ---- head.c ---- */
+
+/* Adds a field to a head, or to its trailers; false where that makes the request malformed. header_bytes grows. */
+SLUICE_MUST_USE bool sl_grpc_head_add(struct sl_grpc_stream *stream, nghttp2_rcbuf *name, nghttp2_rcbuf *value,
+                                      bool trailer);
+/* Has a head, which has come to its end, all that a request must have? */
+SLUICE_MUST_USE bool sl_grpc_head_is_whole(const struct sl_grpc_stream *stream);
+/* Lets go of the fields that a session knows. */
+void sl_grpc_heads_forget(struct sl_grpc_session *session);
 
 /* ---- frames.c ---- */
 
