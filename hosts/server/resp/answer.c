@@ -269,20 +269,18 @@ static size_t room_for(enum sl_operation operation, uint32_t given) {
 void sl_resp_answer(struct sl_resp_turn *turn) {
 	const struct sl_resp_batch *batch = &turn->worker->batch;
 	struct usual usual = {.quota = UINT64_MAX};
-	char *at = sl_buffer_reserve(turn->out, (size_t)batch->call_count * SL_RESP_REPLY_BYTES_MAX);
+	char *at = sl_reply_reserve(turn, (size_t)batch->call_count * SL_RESP_REPLY_BYTES_MAX);
 	for (uint32_t i = 0; i < batch->call_count && at != NULL; i++) {
 		enum sl_operation operation = batch->operations[i];
 		uint32_t given = batch->given[i];
 		size_t room = room_for(operation, given);
 		if (room > SL_RESP_REPLY_BYTES_MAX) {
 			turn->out->len = (size_t)(at - turn->out->data);
-			at = sl_buffer_reserve(turn->out, room + (size_t)(batch->call_count - i - 1) * SL_RESP_REPLY_BYTES_MAX);
+			at = sl_reply_reserve(turn, room + (size_t)(batch->call_count - i - 1) * SL_RESP_REPLY_BYTES_MAX);
 		}
 		if (at != NULL)
 			at = put_answer(at, turn, &batch->calls[i], operation, given, &usual);
 	}
 	if (at != NULL)
 		turn->out->len = (size_t)(at - turn->out->data);
-	else
-		turn->failed = true;
 }

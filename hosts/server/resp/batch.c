@@ -111,8 +111,7 @@ void sl_resp_call_place(struct sl_resp_turn *turn, struct sluice_call *call, uin
 
 void sl_resp_call_make_id(struct sl_resp_turn *turn, struct sluice_call *call) {
 	char *made = turn->worker->batch.made[turn->worker->batch.call_count];
-	sl_make_id(made);
-	call->id = sl_slice(made, SL_ID_DIGITS);
+	call->id = sl_make_id(made);
 }
 
 void sl_resp_call_end(struct sl_resp_turn *turn, struct sluice_call *call, enum sl_operation operation,

@@ -6,17 +6,17 @@
 #include <stdio.h>
 
 static void append(struct sl_resp_turn *turn, const void *data, size_t len) {
-	if (!sl_buffer_append(turn->out, data, len))
-		turn->failed = true;
+	char *at = sl_reply_reserve(turn, len);
+	if (at == NULL || len == 0)
+		return;
+	memcpy(at, data, len);
+	turn->out->len += len;
 }
 
 static void append_number(struct sl_resp_turn *turn, char type, int64_t value) {
-	char *at = sl_buffer_reserve(turn->out, SL_RESP_NUMBER_BYTES_MAX);
-	if (at == NULL) {
-		turn->failed = true;
-		return;
-	}
-	turn->out->len = (size_t)(sl_resp_put_number(at, type, value) - turn->out->data);
+	char *at = sl_reply_reserve(turn, SL_RESP_NUMBER_BYTES_MAX);
+	if (at != NULL)
+		turn->out->len = (size_t)(sl_resp_put_number(at, type, value) - turn->out->data);
 }
 
 void sl_reply_error(struct sl_resp_turn *turn, const char *format, ...) {
@@ -49,12 +49,9 @@ void sl_reply_integer(struct sl_resp_turn *turn, int64_t value) {
 }
 
 void sl_reply_bulk(struct sl_resp_turn *turn, struct sluice_bytes text) {
-	char *at = sl_buffer_reserve(turn->out, text.len + SL_RESP_BULK_MORE);
-	if (at == NULL) {
-		turn->failed = true;
-		return;
-	}
-	turn->out->len = (size_t)(sl_resp_put_bulk(at, text) - turn->out->data);
+	char *at = sl_reply_reserve(turn, text.len + SL_RESP_BULK_MORE);
+	if (at != NULL)
+		turn->out->len = (size_t)(sl_resp_put_bulk(at, text) - turn->out->data);
 }
 
 void sl_reply_text(struct sl_resp_turn *turn, const char *text) {

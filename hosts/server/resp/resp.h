@@ -224,6 +224,14 @@ extern const struct sl_command_door sl_resp_grammar;
 
 /* ---- values (reply.c): all append to turn->out, and set turn->failed where there is no memory ---- */
 
+/* Room for `more` bytes at the end of turn->out; NULL, and turn->failed, where there is no memory. Once an answer could
+ * not be written nothing more is: what follows would be read as that answer. Cost: as sl_buffer_reserve(). */
+static inline char *sl_reply_reserve(struct sl_resp_turn *turn, size_t more) {
+	char *at = turn->failed ? NULL : sl_buffer_reserve(turn->out, more);
+	turn->failed = at == NULL;
+	return at;
+}
+
 /* An error: `text` begins with its code word and is one line; \r and \n become spaces. Answers what has gathered in the
  * batch before it. */
 void sl_reply_error(struct sl_resp_turn *turn, const char *format, ...) __attribute__((format(printf, 2, 3)));
