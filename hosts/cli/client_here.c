@@ -75,6 +75,10 @@ ssize_t sl_client_here_send(struct sl_client *client, const void *data, size_t l
 ssize_t sl_client_here_receive(struct sl_client *client, void *data, size_t len) {
 	struct sl_client_here *here = client->here;
 	size_t got = (size_t)sl_min(here->out.len - here->read, len);
+	if (got == 0) { /* a door says nothing, or not all, only where it got no memory to say it */
+		errno = ENOMEM;
+		return -1;
+	}
 	memcpy(data, here->out.data + here->read, got);
 	here->read += got;
 	return (ssize_t)got;
