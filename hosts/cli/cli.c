@@ -3,8 +3,10 @@
 
 #include "base/text.h"
 #include "hosts/server/door/quota_files.h"
+#include "os/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -103,15 +105,16 @@ int sl_cli_end(const struct sl_verb *verb, int status) {
 }
 
 bool sl_cli_read_file(const char *path, size_t max, char **data, size_t *len) {
-	FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-	if (file == NULL)
+	bool is_input = strcmp(path, "-") == 0;
+	int fd = is_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
 		return false;
-	errno = 0;
 	char *memory = malloc(max + 1);
-	*len = memory != NULL ? fread(memory, 1, max + 1, file) : 0;
-	int failed = memory == NULL ? ENOMEM : ferror(file) ? errno : *len > max ? EFBIG : 0;
-	if (file != stdin)
-		fclose(file);
+	int failed = memory == NULL ? ENOMEM : sl_file_read_all(fd, memory, max + 1, len);
+	if (failed == 0 && *len > max)
+		failed = EFBIG;
+	if (!is_input)
+		close(fd);
 	if (failed != 0)
 		free(memory);
 	else
@@ -134,13 +137,31 @@ size_t sl_cli_print_problems(FILE *to, const char *file, const struct sluice_pro
 	return count;
 }
 
-bool sl_cli_read_quotas(struct sluice_policy *policy, const char *path) {
+static bool read_quotas(struct sluice_policy *policy, const char *path) {
 	struct sluice_problem problem;
 	const char *file;
 	if (sl_quota_files_read(policy, path, &file, &problem))
 		return true;
 	sl_cli_print_problems(stderr, file, &(struct sluice_problems){.list = &problem, .count = 1}, true);
 	return false;
+}
+
+int sl_cli_load_policy(const struct sl_verb *verb, const char *path, bool warnings, struct sluice_policy **policy) {
+	struct sluice_problems problems = {0};
+	char *yaml;
+	size_t len;
+	*policy = NULL;
+	if (!sl_cli_read_file(path, SL_POLICY_FILE_BYTES_MAX, &yaml, &len))
+		return sl_cli_fail(verb, "%s: %s", path, strerror(errno));
+	sluice_err err = sluice_policy_load(policy, sl_slice(yaml, len), &problems);
+	if (err == SLUICE_E_MEMORY)
+		sl_cli_fail(verb, "%s: no memory to read it", path);
+	else if (err != SLUICE_OK)
+		sl_cli_print_problems(stderr, path, &problems, warnings);
+	bool good = err == SLUICE_OK && read_quotas(*policy, path);
+	sluice_problems_free(&problems);
+	free(yaml);
+	return good ? SL_GO_ON : SL_EXIT_FAILED;
 }
 
 const char *sl_cli_wait(char text[SL_WAIT_TEXT_MAX], int64_t ms) {

@@ -72,9 +72,11 @@ int sl_cli_end(const struct sl_verb *verb, int status);
 /* Prints what is wrong with a policy file, a line each, FILE:LINE:COLUMN first. Returns how many lines. */
 size_t sl_cli_print_problems(FILE *to, const char *file, const struct sluice_problems *problems, bool warnings);
 
-/* Reads the files of overrides that a policy of this path names; false, with a line on standard error, where one of
- * them can't be used. */
-SLUICE_MUST_USE bool sl_cli_read_quotas(struct sluice_policy *policy, const char *path);
+/* Loads a policy and the files of overrides that it names. SL_GO_ON, with *policy the caller's to free; or
+ * SL_EXIT_FAILED, after saying on standard error what is wrong: *policy may be set then, too, and is to be freed.
+ *  warnings  where the policy has errors, its warnings are told beside them */
+SLUICE_MUST_USE int sl_cli_load_policy(const struct sl_verb *verb, const char *path, bool warnings,
+                                       struct sluice_policy **policy);
 
 /* Reads a whole file (`-`: standard input) of at most `max` bytes into memory that the caller frees. False with errno
  * set: EFBIG for a longer one. */

@@ -64,20 +64,9 @@ static int take_word(const struct sl_verb *verb, void *to, const char *word) {
 }
 
 static int load_policy(struct explain *explain) {
-	const struct sl_verb *verb = explain->ask.verb;
-	struct sluice_problems problems = {0};
-	char *yaml;
-	size_t len;
-	if (!sl_cli_read_file(explain->config, SL_POLICY_FILE_BYTES_MAX, &yaml, &len))
-		return sl_cli_fail(verb, "%s: %s", explain->config, strerror(errno));
-	sluice_err err = sluice_policy_load(&explain->policy, sl_slice(yaml, len), &problems);
-	if (err != SLUICE_OK)
-		sl_cli_print_problems(stderr, explain->config, &problems, false);
-	bool good = err == SLUICE_OK && sl_cli_read_quotas(explain->policy, explain->config);
-	sluice_problems_free(&problems);
-	free(yaml);
+	int status = sl_cli_load_policy(explain->ask.verb, explain->config, false, &explain->policy);
 	explain->ask.policy = explain->policy;
-	return good ? SL_GO_ON : SL_EXIT_FAILED;
+	return status;
 }
 
 /* The counters that belong to the policy's file: those of the store that it names, where that is on this host. */

@@ -83,20 +83,48 @@ static int open_to_read(const char *path, bool or_pipe, struct sluice_error *err
 	return -1;
 }
 
-bool sl_file_read(const char *path, bool or_pipe, void *bytes, size_t room, size_t *len, struct sluice_error *error) {
-	int fd = open_to_read(path, or_pipe, error);
-	bool good = fd >= 0;
+int sl_file_read_all(int fd, void *bytes, size_t room, size_t *len) {
 	ssize_t got = 1;
 	*len = 0;
-	while (good && *len < room && got != 0) {
+	while (*len < room && got != 0) {
 		got = read(fd, (char *)bytes + *len, room - *len);
 		if (got < 0 && errno != EINTR)
-			good = fail(error, strerror(errno));
+			return errno;
 		*len += got > 0 ? (size_t)got : 0;
 	}
-	if (fd >= 0)
-		(void)close(fd);
-	return good;
+	return 0;
+}
+
+bool sl_file_read(const char *path, bool or_pipe, void *bytes, size_t room, size_t *len, struct sluice_error *error) {
+	int fd = open_to_read(path, or_pipe, error);
+	*len = 0;
+	if (fd < 0)
+		return false;
+	int wrong = sl_file_read_all(fd, bytes, room, len);
+	(void)close(fd);
+	return wrong == 0 || fail(error, strerror(wrong));
+}
+
+ssize_t sl_file_read_at(int fd, void *bytes, size_t len, uint64_t at) {
+	size_t done = 0;
+	while (done < len) {
+		ssize_t got = pread(fd, (char *)bytes + done, len - done, (off_t)(at + done));
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -1;
+		if (got == 0)
+			break;
+		done += (size_t)got;
+	}
+	return (ssize_t)done;
+}
+
+int sl_file_set_length(int fd, uint64_t bytes) {
+	while (ftruncate(fd, (off_t)bytes) != 0)
+		if (errno != EINTR)
+			return errno;
+	return 0;
 }
 
 int sl_file_id_at(const char *path, struct sl_file_id *id) {

@@ -21,6 +21,10 @@ int sl_file_open(const char *path, bool create, mode_t mode, bool *created);
 SLUICE_MUST_USE bool sl_file_read(const char *path, bool or_pipe, void *bytes, size_t room, size_t *len,
                                   struct sluice_error *error);
 
+/* Reads to the end of what a descriptor has, or until `room` bytes are there. 0 or an errno; *len says how many, either
+ * way. */
+SLUICE_MUST_USE int sl_file_read_all(int fd, void *bytes, size_t room, size_t *len);
+
 /* What a file is known by, as long as it exists. */
 struct sl_file_id {
 	dev_t device;
@@ -49,6 +53,13 @@ const char *sl_file_remote_kind_of(int fd);
 /* Takes space for the first `bytes` of a file, now, and makes it at least that long: no write into a mapping of it will
  * end in SIGBUS because the disk is full. Returns 0 or an errno: ENOSPC, EFBIG, EDQUOT... O(bytes) at worst. */
 int sl_file_reserve(int fd, uint64_t bytes);
+
+/* Reads `len` bytes of a file from `at` on, however few the system gives at a time. Returns how many there were, fewer
+ * only at the file's end, or -1 with errno. */
+ssize_t sl_file_read_at(int fd, void *bytes, size_t len, uint64_t at);
+
+/* Makes a file so long, whatever interrupts. Returns 0 or an errno. */
+int sl_file_set_length(int fd, uint64_t bytes);
 
 /* Finds where a file has been written.
  *  from  in: where to look from; out: where what was written begins; `end` where nothing was after it

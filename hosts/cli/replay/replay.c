@@ -205,17 +205,7 @@ static int read_options(const struct sl_verb *verb, int argc, char **argv, struc
 /* ---- what it needs ----------------------------------------------------------------------------------------------- */
 
 static int load_policy(struct sl_replay *replay, const char *path) {
-	struct sluice_problems problems = {0};
-	char *yaml;
-	size_t len;
-	if (!sl_cli_read_file(path, SL_POLICY_FILE_BYTES_MAX, &yaml, &len))
-		return sl_cli_fail(replay->verb, "%s: %m", path);
-	sluice_err err = sluice_policy_load(&replay->policy, sl_slice(yaml, len), &problems);
-	if (err != SLUICE_OK)
-		sl_cli_print_problems(stderr, path, &problems, true);
-	sluice_problems_free(&problems);
-	free(yaml);
-	if (err != SLUICE_OK || !sl_cli_read_quotas(replay->policy, path))
+	if (sl_cli_load_policy(replay->verb, path, true, &replay->policy) != SL_GO_ON)
 		return sl_cli_fail(replay->verb, "%s: not replayed with this policy", path);
 	replay->ipv6_prefix = sl_policy_settings(replay->policy)->ipv6_prefix;
 	replay->limit_count = sl_policy_limit_count(replay->policy);
@@ -346,8 +336,10 @@ static int run_options(const struct sl_verb *verb, const struct sl_replay_option
 static int run_replay(const struct sl_verb *verb, int argc, char **argv) {
 	struct sl_replay_options *options = calloc(1, sizeof *options);
 	char **files = calloc((size_t)argc + 1, sizeof *files);
-	int status = SL_EXIT_FAILED;
-	if (options != NULL && files != NULL) {
+	int status;
+	if (options == NULL || files == NULL) {
+		status = sl_cli_fail(verb, "no memory");
+	} else {
 		options->files = files;
 		options->top = TOP_DEFAULT;
 		options->memory_bytes = memory_default;
