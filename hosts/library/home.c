@@ -235,7 +235,7 @@ static bool file_is_zero(int fd, uint64_t from, uint64_t to) {
 	unsigned char bytes[16384];
 	while (from < to) {
 		uint64_t left = to - from;
-		ssize_t got = pread(fd, bytes, left < sizeof bytes ? (size_t)left : sizeof bytes, (off_t)from);
+		ssize_t got = sl_file_read_at(fd, bytes, left < sizeof bytes ? (size_t)left : sizeof bytes, from);
 		if (got == 0)
 			return true;
 		if (got < 0 || !all_zero(bytes, (size_t)got))
@@ -271,11 +271,17 @@ static sluice_err format_file(const struct sl_home *home, const struct sl_openin
 	return wrong == 0 ? SLUICE_OK : fail_system(opening, wrong);
 }
 
+static int set_length_anew(int fd, uint64_t bytes) {
+	int wrong = sl_file_set_length(fd, 0);
+	return wrong != 0 ? wrong : sl_file_set_length(fd, bytes);
+}
+
 static sluice_err map_and_format(struct sl_home *home, const struct sl_opening *opening, uint64_t bytes) {
 	sluice_err err;
 	void *memory;
-	if (ftruncate(home->fd, 0) != 0 || ftruncate(home->fd, (off_t)bytes) != 0)
-		return fail_space(opening, bytes, errno);
+	int wrong = set_length_anew(home->fd, bytes);
+	if (wrong != 0)
+		return fail_space(opening, bytes, wrong);
 	memory = sl_map_shared(home->fd, bytes, opening->shared);
 	if (memory == NULL)
 		return fail_map(opening);
@@ -290,8 +296,8 @@ static sluice_err map_and_format(struct sl_home *home, const struct sl_opening *
 /* Makes the store in a file of `had` bytes that are worth nothing; it is as long again when that fails. */
 static sluice_err make(struct sl_home *home, const struct sl_opening *opening, uint64_t had) {
 	sluice_err err = map_and_format(home, opening, opening->bytes != 0 ? opening->bytes : SL_HOME_BYTES_DEFAULT);
-	if (err != SLUICE_OK && (ftruncate(home->fd, 0) != 0 || ftruncate(home->fd, (off_t)had) != 0))
-		return err; /* of another length then, and still never finished */
+	if (err != SLUICE_OK)
+		(void)set_length_anew(home->fd, had); /* or of another length then, and still never finished */
 	return err;
 }
 
@@ -322,9 +328,16 @@ static sluice_err join(struct sl_home *home, const struct sl_opening *opening, c
 	return SLUICE_OK;
 }
 
-/* Before anything is written through the mapping: a file that was copied may have holes, and its disk be full. */
-static sluice_err fill_holes(const struct sl_home *home, const struct sl_opening *opening) {
-	int wrong = sl_file_reserve(home->fd, home->store.arena_bytes);
+/* Whether nobody else has the store open, who would have repaired it. Where the kernel can't say it is not opened: it
+ * may be torn. The first fills its holes, before anything is written through the mapping: a file that was copied may
+ * have some, and its disk be full. */
+static sluice_err find_first(const struct sl_home *home, const struct sl_opening *opening, bool *is_first) {
+	bool is_held;
+	int wrong = sl_any_row_is_held(home->fd, &is_held);
+	*is_first = !is_held;
+	if (wrong != 0)
+		return fail_system(opening, wrong);
+	wrong = *is_first ? sl_file_reserve(home->fd, home->store.arena_bytes) : 0;
 	return wrong == 0 ? SLUICE_OK : fail_space(opening, home->store.arena_bytes, wrong);
 }
 
@@ -332,9 +345,9 @@ static sluice_err fill_holes(const struct sl_home *home, const struct sl_opening
 static sluice_err enter_guarded(struct sl_home *home, const struct sl_opening *opening, uint64_t file_bytes) {
 	struct sl_header header = {0};
 	struct sl_repair found;
-	bool is_new, is_first;
+	bool is_new, is_first = false;
 	sluice_err err;
-	if (pread(home->fd, &header, sizeof header, 0) < 0)
+	if (sl_file_read_at(home->fd, &header, sizeof header, 0) < 0)
 		return fail_system(opening, errno);
 	is_new = was_never_finished(home->fd, &header, file_bytes);
 	if (is_new && opening->existing)
@@ -342,8 +355,7 @@ static sluice_err enter_guarded(struct sl_home *home, const struct sl_opening *o
 	err = is_new ? make(home, opening, file_bytes) : join(home, opening, &header, file_bytes);
 	if (err != SLUICE_OK)
 		return err;
-	is_first = !is_new && !sl_any_row_is_held(home->fd);
-	err = is_first ? fill_holes(home, opening) : SLUICE_OK;
+	err = is_new ? SLUICE_OK : find_first(home, opening, &is_first);
 	if (err == SLUICE_OK)
 		err = become_process(home, opening);
 	if (err == SLUICE_OK && is_first) {

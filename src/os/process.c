@@ -71,7 +71,9 @@ bool sl_row_is_held(int fd, uint32_t row) {
 	return lock_bytes(fd, F_GETLK, F_WRLCK, (off_t)row, 1, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-bool sl_any_row_is_held(int fd) {
+int sl_any_row_is_held(int fd, bool *held) {
 	struct flock lock;
-	return lock_bytes(fd, F_GETLK, F_WRLCK, 1, SL_LOCK_ROWS, &lock) != 0 || lock.l_type != F_UNLCK;
+	int err = lock_bytes(fd, F_GETLK, F_WRLCK, 1, SL_LOCK_ROWS, &lock);
+	*held = err != 0 || lock.l_type != F_UNLCK;
+	return err;
 }

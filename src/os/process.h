@@ -17,7 +17,7 @@ int sl_row_take(int fd, uint32_t row);
  * less than its word. About 0.3 us. */
 bool sl_row_is_held(int fd, uint32_t row);
 
-/* Whether another process holds the lock of any row. */
-bool sl_any_row_is_held(int fd);
+/* Whether another process holds the lock of any row; `held` also where the kernel can't say. 0 or an errno. */
+SLUICE_MUST_USE int sl_any_row_is_held(int fd, bool *held);
 
 #endif
