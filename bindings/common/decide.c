@@ -158,8 +158,7 @@ static bool decide(struct owner *owner, const struct sl_asked *asked, struct sl_
 	if (!sl_command_read(&ws->command, asked->operation, ws->words, count))
 		return fail_command(failure, &ws->command);
 	if (call->id.len == 0 && (asked->operation == SL_OP_ACQUIRE || asked->operation == SL_OP_RESERVE)) {
-		sl_make_id(made);
-		call->id = sl_slice(made, SL_ID_DIGITS);
+		call->id = sl_make_id(made);
 	}
 	call->now = sl_door_instant(call->now, call->items, call->item_count);
 	if (sluice_decide(owner->limiter->store, call) != SLUICE_OK)

@@ -155,8 +155,7 @@ bool sl_admission_prepare(struct sl_admission *admission, const struct sluice_po
 	call->id = admission->id;
 	call->upto = admission->upto;
 	if (sl_admission_holds(call) && call->id.len == 0) {
-		sl_make_id(admission->made);
-		call->id = sl_slice(admission->made, SL_TICKET_ID_DIGITS);
+		call->id = sl_make_id(admission->made);
 	}
 	return true;
 }

@@ -7,7 +7,6 @@
  * 800-90A's CTR_DRBG, without its reseeding: a process that can read this one's memory can read the store as well. */
 #include "hosts/server/door/ids.h"
 
-#include "base/assert.h"
 #include "base/out.h"
 #include "base/siphash.h"
 
@@ -17,22 +16,26 @@
 static _Thread_local struct { uint64_t key[2], count; /* 0: no key yet */ } generator;
 
 /* Blocks only until the host has gathered its first randomness, at boot. */
-static __attribute__((noinline)) void seed(void) {
+static __attribute__((noinline)) bool seed(void) {
 	size_t have = 0;
 	while (have < sizeof generator.key) {
 		ssize_t got = getrandom((char *)generator.key + have, sizeof generator.key - have, 0);
-		SL_ASSERT(got > 0 || errno == EINTR); /* a guessable id would be worse than none */
+		if (got < 0 && errno != EINTR)
+			return false;
 		have += got > 0 ? (size_t)got : 0;
 	}
+	return true;
 }
 
-void sl_make_id(char text[SL_ID_DIGITS + 1]) {
+struct sluice_bytes sl_make_id(char text[SL_ID_DIGITS + 1]) {
 	uint64_t number;
-	if (generator.count == 0)
-		seed();
+	text[0] = '\0';
+	if (generator.count == 0 && !seed())
+		return sl_slice(text, 0);
 	do {
 		generator.count++;
 		number = sl_siphash(generator.key, &generator.count, 1, sl_slice(NULL, 0), 2, 4);
 	} while (number == 0);
 	sl_hex_text(text, number);
+	return sl_slice(text, SL_ID_DIGITS);
 }

@@ -69,8 +69,7 @@ static void decide(struct sl_http_exchange *exchange, struct sl_http_ask *ask, s
 	char made[SL_ID_DIGITS + 1];
 	struct sl_call_outcome outcome = {.positions = ask->names ? ask->positions : NULL, .shown = ask->call.item_count};
 	if ((operation == SLUICE_ACQUIRE || operation == SLUICE_RESERVE) && ask->call.id.len == 0) {
-		sl_make_id(made);
-		ask->call.id = sl_slice(made, SL_ID_DIGITS);
+		ask->call.id = sl_make_id(made);
 	}
 	struct sl_http_question question = {.call = sl_http_call_of(ask, operation)};
 	if (sl_http_decide(exchange, &question, ask, &outcome))
