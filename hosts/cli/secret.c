@@ -114,6 +114,8 @@ static ssize_t read_password(char password[PASSWORD_BYTES_MAX], const sigset_t *
 		if (awake != NULL && ppoll(&input, 1, NULL, awake) < 0)
 			return -1;
 		ssize_t got = read(STDIN_FILENO, &byte, 1);
+		if (got < 0 && errno == EINTR && interrupted == 0)
+			continue; /* it was stopped, and goes on */
 		if (got < 0)
 			return -1;
 		if (got == 0 || byte == '\n')
