@@ -227,8 +227,11 @@ bool sl_listen(struct sl_listener *listener, const struct sl_listen_ask *ask, st
 	}
 	if (listener->fd < 0)
 		return fail_bind(error, text, ask->option, errno);
-	(void)describe(listener, listener->fd, true);
-	return true;
+	if (describe(listener, listener->fd, true))
+		return true;
+	(void)fail_bind(error, text, ask->option, errno);
+	sl_listener_leave(listener);
+	return false;
 }
 
 /* ---- given descriptors ---------------------------------------------------------------------------------------- */
