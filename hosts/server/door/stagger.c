@@ -64,9 +64,10 @@ struct sl_stagger {
 
 struct sl_stagger *sl_stagger_new(void) {
 	struct sl_stagger *stagger = calloc(1, sizeof *stagger);
-	if (stagger == NULL)
+	if (stagger == NULL || !sl_random_secret(stagger->secret)) {
+		free(stagger);
 		return NULL;
-	SL_ASSERT(sl_random_secret(stagger->secret));
+	}
 	for (int i = 0; i < SETS; i++)
 		pthread_mutex_init(&stagger->sets[i].lock, NULL);
 	return stagger;

@@ -33,7 +33,8 @@ enum {
 
 struct sl_stagger;
 
-/* Makes the table; one a server, shared by its workers. NULL when the system gives no memory. */
+/* Makes the table; one a server, shared by its workers. NULL when the system gives no memory, or no random
+ * bytes. */
 struct sl_stagger *sl_stagger_new(void);
 void sl_stagger_free(struct sl_stagger *stagger);
 

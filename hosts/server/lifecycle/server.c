@@ -121,7 +121,7 @@ static bool set_up(struct sl_server *server) {
 	use_all_descriptors(server);
 	if (make_workers(server, settings))
 		return sl_fleets_join(server, settings);
-	sl_log(SL_LOG_ERROR, "out of memory or descriptors while starting %u threads",
+	sl_log(SL_LOG_ERROR, "out of memory, descriptors or random bytes while starting %u threads",
 	       thread_count(server->options, settings));
 	return false;
 }

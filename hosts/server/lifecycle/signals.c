@@ -19,7 +19,8 @@ static void on_signal(uv_signal_t *handle, int number) {
 	if (number == SIGHUP) {
 		if (server->parts.shared.denials != NULL)
 			sl_denials_reopen(server->parts.shared.denials);
-		(void)sl_reader_ask(server, false);
+		if (sl_reader_ask(server, false) == NULL)
+			sl_log(SL_LOG_ERROR, "SIGHUP: nothing is reloaded: no memory, or too many reloads wait already");
 	} else if (number == SIGUSR2) {
 		sl_upgrade_begin(server);
 	} else {

@@ -81,10 +81,11 @@ bool sl_top_kind_find(struct sluice_bytes name, enum sl_top_kind *kind) {
 /* ---- the secret: one for all sketches, so that their keys can be told to be equal -------------------------------- */
 
 static uint64_t secret[2];
+static bool secret_made;
 static pthread_once_t secret_once = PTHREAD_ONCE_INIT;
 
 static void make_secret(void) {
-	SL_ASSERT(sl_random_secret(secret));
+	secret_made = sl_random_secret(secret);
 }
 
 static uint64_t hash_of(bool named, struct sluice_bytes limit, struct sluice_bytes key) {
@@ -96,8 +97,8 @@ static uint64_t hash_of(bool named, struct sluice_bytes limit, struct sluice_byt
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
 struct sl_top *sl_top_new(void) {
-	struct sl_top *top = calloc(1, sizeof *top);
 	pthread_once(&secret_once, make_secret);
+	struct sl_top *top = secret_made ? calloc(1, sizeof *top) : NULL;
 	for (int kind = 0; top != NULL && kind < SL_TOP_KINDS; kind++)
 		for (int i = 0; i < SL_TOP_SETS; i++)
 			pthread_mutex_init(&top->sets[kind][i].lock, NULL);

@@ -34,7 +34,7 @@ bool sl_top_kind_find(struct sluice_bytes name, enum sl_top_kind *kind);
 
 struct sl_top;
 
-/* Makes a sketch; NULL when the system gives no memory. */
+/* Makes a sketch; NULL when the system gives no memory, or no random bytes. */
 struct sl_top *sl_top_new(void);
 void sl_top_free(struct sl_top *top);
 
