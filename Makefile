@@ -335,6 +335,11 @@ release: ## build/release: source, Debian packages, static program, image, SBOM,
 	packaging/sbom $(VERSION) $(PAGE)/package-lock.json $(RELEASE)/sluice-$(VERSION).spdx.json
 	packaging/sign $(RELEASE) $(KEY)
 
+.PHONY: site
+site: ## build/pages/site: the documents as static pages, with a search
+	tools/deps site
+	tools/site $(B)/pages
+
 # ---- for people ----------------------------------------------------------------------------------------------------
 
 .PHONY: run
