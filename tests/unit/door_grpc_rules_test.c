@@ -186,6 +186,9 @@ static void test_count_denied(void **state) {
 	expect("rl plain=b", "OVER | over plain-name 2/m r0 t60");
 	expect("rl!2 shade=a", "OK | ok shade 1/m r0 t60");
 	expect("rl shade=a", "OK | ok shade 1/m r0 t60");
+	expect("rl!2 plain=c@3/2", "OK | ok fixed-window 3/1m 3/m r1 t60"); /* brought along: as well */
+	expect("rl!2 plain=c@3/2", "OVER | over fixed-window 3/1m 3/m r0 t60");
+	expect("rl plain=c@3/2", "OVER | over fixed-window 3/1m 3/m r0 t60");
 }
 
 static void test_shadow(void **state) {
@@ -223,6 +226,10 @@ static void test_overrides(void **state) {
 	expect("rl plain=a@1/2", "OK | ok fixed-window 1/1m 1/m r0 t60");
 	expect("rl plain=a@1/2", "OVER | over fixed-window 1/1m 1/m r0 t60");
 	expect("rl plain=a", "OK | ok plain-name 2/m r1 t60");
+	expect("rl!2 plain=c@3/2", "OK | ok fixed-window 3/1m 3/m r1 t60");
+	expect("rl!2 plain=c@3/2", "OVER | over fixed-window 3/1m 3/m r1 t60"); /* and not counted */
+	expect("rl plain=c@3/2", "OK | ok fixed-window 3/1m 3/m r0 t60");
+	expect("rl plain=a@3/7", "OK | ok fixed-window 3/1w 3/w r2 t604800");
 	expect("other plain=a@0/2", "OK | ok");
 }
 

@@ -143,9 +143,12 @@ static struct sluice_bytes entries_key(struct sl_door_context *context, struct s
 	return key;
 }
 
-/* Adds a limit that a descriptor brings along; false for one of no unit, or of too long a one. */
+/* Adds a limit that a descriptor brings along; false for one of no unit, or of too long a one. Beside files whose rules
+ * count what is denied (`count-denied`), it does so, too, as in envoyproxy/ratelimit. */
 static bool add_override(struct sl_door_context *context, struct sl_rls_worker *worker, struct sl_rls_group *group,
                          const struct sl_rls_descriptor *descriptor) {
+	static const struct sluice_terms counts_denied = {.count_denied = true};
+	const struct sl_envoy_settings *theirs = &sl_policy_settings(context->policy)->envoy;
 	sluice_ns unit_ns = sl_rls_unit_ns(descriptor->limit_unit);
 	uint64_t multiplier = descriptor->limit_multiplier != 0 ? descriptor->limit_multiplier : 1;
 	struct sluice_limit *limit = &group->overrides[group->override_count];
@@ -159,6 +162,7 @@ static bool add_override(struct sl_door_context *context, struct sl_rls_worker *
 	if (unit_ns == 0 || sluice_limit_parse(limit, sl_slice(text, sl_out_len(&out)), NULL) != SLUICE_OK)
 		return false;
 	struct sluice_item item = {.limit = limit, .key = entries_key(context, worker, descriptor, NULL)};
+	item.terms = theirs->config != NULL && theirs->count_denied ? &counts_denied : NULL;
 	if (sl_match_add(&group->match, &item, SL_POSITION_NOTATION))
 		group->override_count++;
 	return true;
