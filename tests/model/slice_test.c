@@ -229,7 +229,7 @@ static void request(struct front *f) {
 	struct sl_quota_slice_wait *wait = &f->waits[f->wait_count++ % WAITS_MAX];
 	struct sluice_decision decision = {0};
 	enum sl_quota_slice_result result;
-	*wait = (struct sl_quota_slice_wait){.cost = 1, .decided = decided, .owner = f};
+	*wait = (struct sl_quota_slice_wait){.until = SLUICE_NEVER, .cost = 1, .decided = decided, .owner = f};
 	w->requests++;
 	w->ideal += decide(w, w->plain, SLUICE_CHARGE, 1, w->now).allowed;
 	result = sl_quota_slice_take(f->slices, &plan, 42, w->now, wait, &decision);

@@ -65,7 +65,7 @@ static void decided(struct sl_quota_slice_wait *wait, enum sl_quota_slice_result
 
 static struct sl_quota_slice_wait *fresh_wait(uint32_t cost) {
 	struct sl_quota_slice_wait *wait = &bed.waits[bed.used++ % WAITS];
-	*wait = (struct sl_quota_slice_wait){.cost = cost, .decided = decided};
+	*wait = (struct sl_quota_slice_wait){.until = SLUICE_NEVER, .cost = cost, .decided = decided};
 	return wait;
 }
 
@@ -278,6 +278,25 @@ static void test_a_command_whose_end_is_unknown_ends_the_slice(void **state) {
 	}
 }
 
+/* One command after the other may be sent while somebody waits; he is told by his time all the same. */
+static void test_who_waits_is_told_when_his_time_is_over(void **state) {
+	sluice_ns now = warm_up();
+	(void)state;
+	assert_int_equal(take(1000, now), SL_QUOTA_SLICE_NONE); /* more than a slice has: he asks himself */
+	bed.sent->first->until = now + 20 * MS; /* warm_up()'s */
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(take(1, now), SL_QUOTA_SLICE_WAIT);
+		bed.last->until = now + (i == 0 ? 20 : 40) * MS;
+	}
+	const uint32_t none = bed.none;
+	(void)sl_quota_slices_tick(bed.slices, now + 20 * MS - 1);
+	assert_int_equal(bed.none, none);
+	assert_true(sl_quota_slices_tick(bed.slices, now + 20 * MS) <= now + 40 * MS);
+	assert_int_equal(bed.none, none + 2); /* the third waits on */
+	answer(bed.want, 1000, 0, now + 30 * MS);
+	assert_int_equal(bed.none, none + 2);
+}
+
 static void test_refused_commands_are_not_sent_again_at_once(void **state) {
 	sluice_ns now = warm_up();
 	(void)state;
@@ -455,6 +474,7 @@ int main(void) {
 		CASE(test_nothing_is_spent_of_what_a_command_gives_back),
 		CASE(test_a_slice_ends_in_time_while_a_command_is_late),
 		CASE(test_a_command_whose_end_is_unknown_ends_the_slice),
+		CASE(test_who_waits_is_told_when_his_time_is_over),
 		CASE(test_refused_commands_are_not_sent_again_at_once),
 		CASE(test_answers_that_can_not_be_are_no_slices),
 		CASE(test_exhaustion_denies_until_it_is_worth_asking),

@@ -395,8 +395,27 @@ static void queue(struct sl_remote_call *remote) {
 		sl_lanes_run(lanes);
 }
 
+/* Has it waited for a slice until its time was over? Then nobody is asked any more: what would be charged now would be
+ * charged for nobody. Those nodes that answer others in time are not away. */
+static bool ends_late(struct sl_remote_call *remote) {
+	const struct sl_fleet *fleet = fleet_of(remote);
+	bool busy = !fleet->closing;
+	if (!remote->waited || sl_loop_now(fleet->loop) < remote->batch->deadline)
+		return false;
+	for (uint32_t i = 0; i < remote->call->call.item_count; i++)
+		if (remote->items[i].state == SL_ITEM_TO_ASK)
+			busy = busy && sl_nodes_is_busy(fleet->nodes, number_of(remote, i));
+	if (busy)
+		deny_for_load(remote, UINT32_MAX);
+	expire(remote, !busy);
+	return true;
+}
+
 static void ask(struct sl_remote_call *remote) {
-	uint32_t groups = make_groups(remote);
+	uint32_t groups;
+	if (ends_late(remote))
+		return;
+	groups = make_groups(remote);
 	remote->verb = (uint8_t)verb_of(remote, groups);
 	remote->asked = remote->asked || groups != 0;
 	if (remote->whole && groups > 1) { /* counters of several slots, in one step: that can't be */

@@ -479,13 +479,31 @@ static bool is_cold(const struct sl_quota_slice *l, sluice_ns now) {
 	       l->rate->request_rate < SL_QUOTA_SLICE_HOT / 2 && now - l->used_at > COLD_NS;
 }
 
+/* The time of the first of those who wait is over: they were waiting for a command that was sent before they came, and
+ * then for the next. */
+static void end_waits(struct sl_quota_slice *l, sluice_ns now) {
+	struct sl_quota_slice_wait *ended = l->first, **last = &ended;
+	while (*last != NULL && now >= (*last)->until) {
+		(*last)->result = SL_QUOTA_SLICE_NONE;
+		l->waiting -= (*last)->cost;
+		last = &(*last)->next;
+	}
+	l->first = *last;
+	if (l->first == NULL)
+		l->last = &l->first;
+	*last = NULL;
+	tell(l, ended, now);
+}
+
 /* Returns when the slice is due again. */
 static sluice_ns tick_one(struct sl_quota_slice *l, sluice_ns now) {
 	sluice_ns due;
+	if (l->first != NULL && now >= l->first->until)
+		end_waits(l, now);
 	sl_rate_roll(l->rate, now);
 	check_end(l, now);
 	if (l->asking || (l->held == 0 && l->spent == 0))
-		return now + COLD_NS;
+		return l->first != NULL ? sl_min(l->first->until, now + COLD_NS) : now + COLD_NS;
 	due = l->sent_at + interval_of(l->slices, sl_rate_of_requests(l->rate), l->window_ns);
 	if (l->exhausted && l->left == 0 && l->spent != 0) {
 		(void)order(l, 0, now);

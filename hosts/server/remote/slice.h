@@ -31,7 +31,8 @@
  * I2  While a command is under way no more is spent than it wants anew: it fits, since it was held. What is lent, taken
  *     by requests that are not over, is always among it: it is told as spent when it is.
  * I3  A command whose end is not known ends the slice: its id is given up, the node charges it in full at its end.
- * I4  One command a counter at a time. */
+ * I4  One command a counter at a time.
+ * I5  Who waits is told by his time, whatever his slice's commands come to: one may follow the other while he waits. */
 #ifndef SL_SLICE_H
 #define SL_SLICE_H
 
@@ -54,11 +55,12 @@ enum sl_quota_slice_result { SL_QUOTA_SLICE_NONE, SL_QUOTA_SLICE_TAKEN, SL_QUOTA
 struct sl_quota_slice_wait {
 	struct sl_quota_slice_wait *next;
 	struct sl_quota_slice *slice; /* whose slice it waits for, or has taken of */
+	sluice_ns until; /* it waits no longer; not before that of who has come before it */
 	uint32_t cost;
 	uint32_t turn; /* how many slices were given up */
 	uint8_t result;
-	/* From within sl_quota_slice_answered(); never SL_QUOTA_SLICE_WAIT. `decision` is there unless the result is NONE.
-	 */
+	/* From within sl_quota_slice_answered() or, when its time is over, sl_quota_slices_tick(); never
+	 * SL_QUOTA_SLICE_WAIT. `decision` is there unless the result is NONE. */
 	void (*decided)(struct sl_quota_slice_wait *wait, enum sl_quota_slice_result result,
 	                const struct sluice_decision *decision);
 	void *owner;
@@ -116,7 +118,7 @@ void sl_quota_slices_free(struct sl_quota_slices *slices);
 /* Whether a limit's counters may be sliced at all. */
 bool sl_quota_slice_suits(const struct sluice_limit *limit);
 
-/* One request for one counter: `tag` is sl_item_tag()'s. `wait` has its cost, decided and owner filled.
+/* One request for one counter: `tag` is sl_item_tag()'s. `wait` has its until, cost, decided and owner filled.
  * SL_QUOTA_SLICE_WAIT: it is kept. SL_QUOTA_SLICE_TAKEN: to be ended by sl_quota_slice_done(). TAKEN, DENIED:
  * `decision` is filled (index 0). */
 enum sl_quota_slice_result sl_quota_slice_take(struct sl_quota_slices *slices, const struct sl_plan_item *item,
@@ -138,8 +140,8 @@ void sl_quota_slice_settle(struct sl_quota_slices *slices, uint64_t tag, sluice_
 /* After a reset, sent already: the slice is gone. */
 void sl_quota_slice_forget(struct sl_quota_slices *slices, uint64_t tag);
 
-/* Settles what is due, gives back what is idle, drops what is cold. Returns when it wants to be called again;
- * SLUICE_NEVER: after the next sl_quota_slice_take(). O(slices). */
+/* Settles what is due, gives back what is idle, drops what is cold, tells those who have waited long enough. Returns
+ * when it wants to be called again; SLUICE_NEVER: after the next sl_quota_slice_take(). O(slices). */
 sluice_ns sl_quota_slices_tick(struct sl_quota_slices *slices, sluice_ns now);
 
 /* What there is of a counter's slice: to be had, and spent but not told yet; zeroes where there is none. */

@@ -27,6 +27,7 @@ static void slice_decided(struct sl_quota_slice_wait *wait, enum sl_quota_slice_
 	item->state = result == SL_QUOTA_SLICE_TAKEN    ? SL_ITEM_TAKEN
 	              : result == SL_QUOTA_SLICE_DENIED ? SL_ITEM_DENIED
 	                                                : SL_ITEM_TO_ASK;
+	remote->waited = true;
 	if (result != SL_QUOTA_SLICE_NONE) {
 		remote->call->call.each[i] = *decision;
 		remote->call->call.each[i].index = (int32_t)i;
@@ -65,7 +66,8 @@ static enum sl_quota_slice_result try_slice(struct sl_remote_call *remote, uint3
 		return SL_QUOTA_SLICE_NONE;
 	if (call->call.operation == SLUICE_PEEK)
 		return sl_quota_slice_peek(slices, item->tag, call->call.cost, now, &call->call.each[i]);
-	item->wait = (struct sl_quota_slice_wait){.cost = call->call.cost, .decided = slice_decided, .owner = remote};
+	item->wait = (struct sl_quota_slice_wait){
+		.until = remote->batch->deadline, .cost = call->call.cost, .decided = slice_decided, .owner = remote};
 	return sl_quota_slice_take(slices, &plan, item->tag, now, &item->wait, &call->call.each[i]);
 }
 
