@@ -1,0 +1,178 @@
+/* The judge: what must hold, whatever befalls anybody.
+ *
+ * Windows. A request was decided some time between its sending and its answer, which is all that anybody can know. Of
+ * those that must lie in one window, by the clock of the counter's node, no more is admitted than the limit's bound and
+ * what was lost: writes of a primary that its heir had not been told, those of one that was none any more, and keys
+ * that a leaping wall clock has ended. All three are measured at the nodes.
+ *
+ * Accounts. Of limits whose window outlasts the world, `admitted - lost <= charged`; where no slice can be given up
+ * `charged <= admitted + unknown`, too; and between two looks with nothing amiss in between, what was charged is what
+ * was admitted, to the unit: so each slice and each hold is back. */
+#include "tests/sim/world.h"
+
+#include "algo/rule.h"
+#include "base/assert.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RING = 4096 };
+#define SLACK_NS (4 * SIM_MS) /* stamps of logs are rounded by 1 ms, slices outlast their hold by what clocks drift */
+
+void sim_fail(struct world *world, const char *format, ...) {
+	va_list args;
+	char what[SIM_WHY_BYTES - 40];
+	if (world->failed)
+		return;
+	va_start(args, format);
+	vsnprintf(what, sizeof what, format, args);
+	va_end(args);
+	world->failed = true;
+	snprintf(world->why, sizeof world->why, "at %.6f s: %s", (double)world->time.now / 1e9, what);
+}
+
+void judge_begin(struct world *world) {
+	for (uint32_t c = 0; c < world->counter_count; c++)
+		world->counters[c].admissions = sim_take(&world->time, RING * sizeof(struct sim_admission));
+}
+
+sluice_ns judge_clock(struct world *world, const struct sim_counter *counter, sluice_ns *highest) {
+	struct sim_shard *shard = &world->shards[world->shard_of[counter->slot]];
+	const sluice_ns now = sim_node_now(&world->nodes[shard->primary]);
+	if (now > shard->clock)
+		shard->clock = now;
+	/* a slot that has moved brings its clock along */
+	for (uint32_t s = 0; s < world->config.shards && highest != NULL; s++)
+		if (s == 0 || world->shards[s].clock > *highest)
+			*highest = world->shards[s].clock;
+	return now;
+}
+
+/* ---- windows ----------------------------------------------------------------------------------------------------- */
+
+void judge_lost(struct world *world, struct sim_counter *counter, uint64_t cost) {
+	counter->losses[counter->loss_count++ % 64] = (struct sim_loss){world->time.now, cost};
+	counter->lost += cost;
+	world->totals.lost_units += cost;
+}
+
+/* What was lost within so long: a charge that counts in a window is lost in it, or after it. */
+static uint64_t lost_lately(const struct world *world, const struct sim_counter *counter, sluice_ns within) {
+	uint64_t lost = 0;
+	for (uint32_t l = 0; l < 64 && l < counter->loss_count; l++)
+		if (counter->losses[l].at + within >= world->time.now)
+			lost += counter->losses[l].cost;
+	return counter->loss_count > 64 ? counter->lost : lost;
+}
+
+void judge_admitted(struct world *world, struct sim_counter *counter, sluice_ns sent, uint32_t cost, sluice_ns floor) {
+	const struct sim_limit *limit = counter->limit;
+	const sluice_ns window = limit->limit.window_ns;
+	struct sim_admission *new = &counter->admissions[counter->count++ % RING];
+	sluice_ns until = 0;
+	uint64_t sum = 0;
+	const sluice_ns here = judge_clock(world, counter, &until);
+	counter->admitted += cost;
+	*new = (struct sim_admission){here < floor ? here : floor, until, cost};
+	if (limit->bound == 0)
+		return;
+	world->totals.judged++;
+	const sluice_ns begin = until - window + SLACK_NS;
+	for (uint32_t back = 1; back <= counter->count && back <= RING; back++) {
+		const struct sim_admission *one = &counter->admissions[(counter->count - back) % RING];
+		if (one->until <= begin)
+			break;
+		sum += one->from > begin ? one->cost : 0;
+	}
+	if (sum > limit->bound && sum > limit->bound + lost_lately(world, counter, 3 * window + 5 * SIM_S))
+		sim_fail(world, "over: %s %s: %" PRIu64 " admitted within a window, bound %" PRIu64 ", lost %" PRIu64
+		         " (a request of %u sent %" PRIu64 " us ago)", limit->text, counter->key, sum, limit->bound,
+		         lost_lately(world, counter, 3 * window + 5 * SIM_S), cost, (world->time.now - sent) / 1000);
+}
+
+/* ---- accounts ---------------------------------------------------------------------------------------------------- */
+
+static int64_t number_at(struct sluice_bytes reply, uint32_t index) {
+	const char *at = reply.data, *end = at + reply.len;
+	for (uint32_t i = 0; i <= index; i++)
+		at = (const char *)memchr(at, '\n', (size_t)(end - at)) + 1;
+	SL_ASSERT(*at == ':');
+	return strtoll(at + 1, NULL, 10);
+}
+
+uint64_t judge_used(struct sim_node *node, struct sim_counter *counter, sluice_ns at) {
+	char instant[24];
+	struct sim_entry *entry = sim_node_entry(node, sl_str(counter->redis_key), false);
+	snprintf(instant, sizeof instant, "%" PRIu64, at / SIM_MS);
+	if (entry != NULL)
+		sim_node_expire(node, entry);
+	const struct sluice_bytes args[] = {sl_str("SLUICE.PEEK"), sl_str(counter->redis_key), sl_str("0"), sl_str("AT"),
+	                                    sl_str(instant), sl_str("NAME"), sl_str(counter->limit->name),
+	                                    sl_str(counter->limit->text)};
+	sim_reply_begin();
+	SL_ASSERT(sim_module_run(node, args, 8, false));
+	return (uint64_t)(number_at(sim_reply(), 1) - number_at(sim_reply(), 2));
+}
+
+/* By then its counters say no more than none would; unless it was another's wall clock that it was to expire by. What
+ * has come from a node whose clock is ahead of this one's counts by this one's clock for longer than its key lives. */
+void judge_expiring(struct sim_node *node, struct sim_entry *entry) {
+	struct world *world = world_of(node);
+	const struct sluice_bytes key = sl_slice(entry->key, entry->key_len);
+	entry->expire_ms = 0;
+	for (uint32_t c = 0; c < world->counter_count; c++) {
+		struct sim_counter *counter = &world->counters[c];
+		if (!sl_bytes_equal(sl_str(counter->redis_key), key))
+			continue;
+		const uint64_t used = judge_used(node, counter, sim_node_now(node));
+		if (used != 0 && !world->has_leapt && world->config.apart_ms == 0 && world->config.drift == 0)
+			sim_fail(world, "expiry: %s %s expires at node %u with %" PRIu64 " charged", counter->limit->text,
+			         counter->key, node->number, used);
+		else if (used != 0 && !shards_is_stale(world, node, counter))
+			judge_lost(world, counter, used);
+	}
+}
+
+/* The clock of a counter's node was another a moment ago. If it is ahead of that, what is held for fronts ends at once,
+ * and they spend it yet. */
+void judge_clock_changed(struct world *world, struct sim_node *node, struct sim_counter *counter, sluice_ns before) {
+	const struct sim_entry *entry = sim_node_entry(node, sl_str(counter->redis_key), false);
+	const sluice_ns now = sim_node_now(node);
+	struct slr_counter scratch, *there = NULL;
+	uint64_t ended = 0;
+	if (entry != NULL)
+		there = slr_value_find(entry->value, sl_identity_of(&counter->limit->limit), &scratch);
+	const struct slr_holds *holds = there == NULL ? NULL : slr_counter_holds(there);
+	for (uint32_t h = 0; holds != NULL && h < holds->count; h++)
+		if (holds->list[h].end > before && holds->list[h].end <= now + world->config.slice_ns)
+			ended += holds->list[h].cost;
+	if (ended != 0 && now > before + SIM_MS)
+		judge_lost(world, counter, ended);
+}
+
+static void look_at(struct world *world, struct sim_counter *counter) {
+	struct sim_node *node = primary_of(world, counter->slot);
+	const uint64_t charged = judge_used(node, counter, sim_node_now(node)), more = charged - counter->admitted;
+	if (counter->admitted > charged + counter->lost)
+		sim_fail(world, "account: %s %s: admitted %" PRIu64 ", charged %" PRIu64 ", lost %" PRIu64,
+		         counter->limit->text, counter->key, counter->admitted, charged, counter->lost);
+	if (!counter->sliced && charged > counter->admitted + counter->unknown)
+		sim_fail(world, "account: %s %s: charged %" PRIu64 ", admitted %" PRIu64 ", unknown %" PRIu64,
+		         counter->limit->text, counter->key, charged, counter->admitted, counter->unknown);
+	if (counter->has_base && world->disturbed_at < world->looked_at &&
+	    more - counter->base > counter->unknown - counter->base_unknown)
+		sim_fail(world, "account: %s %s: %" PRId64 " charged beyond what was admitted, with nothing amiss",
+		         counter->limit->text, counter->key, (int64_t)(more - counter->base));
+	counter->base = more;
+	counter->base_unknown = counter->unknown;
+	counter->has_base = true;
+}
+
+void judge_accounts(struct world *world) {
+	for (uint32_t c = 0; c < world->counter_count; c++)
+		if (world->counters[c].limit->account)
+			look_at(world, &world->counters[c]);
+	world->looked_at = world->time.now;
+}
