@@ -36,7 +36,7 @@ from rounds import (ROUNDS, RUN_MS, check_names, chosen, print_ratios, print_row
                     warn_of_neighbours)
 from workloads import GOALS, ROWS, start_servers
 
-PROGRAMS = ["inprocess", "named", "rules", "scale", "share", "hostile"]  # of build/bench, without a network
+PROGRAMS = ["inprocess", "named", "rules", "scale", "full", "share", "hostile"]  # of build/bench, without a network
 ALL_PARTS = [*PROGRAMS, "memory", "resp", "redis", "front", "http", "haproxy", "grpc"]
 PARTS = os.environ.get("BENCH_PARTS", ",".join(ALL_PARTS)).split(",")
 REPEATS = int(os.environ.get("BENCH_REPEATS", 7))

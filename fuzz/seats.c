@@ -106,7 +106,7 @@ static void refund(const struct sluice_limit *limit, struct kept *kept, sluice_n
 
 static void assume(const struct sluice_limit *limit, struct kept *kept, sluice_ns now, uint32_t cost) {
 	struct sl_held held[2] = {{now - now / 3, UINT64_MAX}, {now, cost}};
-	uint64_t bytes = (sl_step_assume_bytes(limit, 2) + 7) / 8 * 8;
+	uint64_t bytes = (sl_step_assume_bytes(limit, 2, UINT32_MAX) + 7) / 8 * 8;
 	struct sl_counter counter;
 	free(kept->block);
 	kept->block_bytes = bytes;

@@ -208,7 +208,7 @@ static void correct(const struct sluice_limit *limit, struct kept *kept, const u
 static void assume(const struct sluice_limit *limit, struct kept *kept, sluice_ns now, uint32_t cost) {
 	struct sl_held held[SL_HELD_MAX] = {{kept->state.w[0], UINT64_MAX}, {now, cost}};
 	int first = held[0].instant <= now ? 0 : 1;
-	uint64_t bytes = (sl_step_assume_bytes(limit, SL_HELD_MAX) + 7) / 8 * 8;
+	uint64_t bytes = (sl_step_assume_bytes(limit, SL_HELD_MAX, UINT32_MAX) + 7) / 8 * 8;
 	struct sl_counter counter;
 	free(kept->block);
 	kept->block = NULL;

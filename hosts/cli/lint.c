@@ -3,6 +3,7 @@
 #include "hosts/server/door/denied_files.h"
 #include "hosts/server/door/envoy_files.h"
 #include "hosts/server/door/quota_files.h"
+#include "policy/footprint.h"
 #include "policy/lint.h"
 
 #include <errno.h>
@@ -40,6 +41,16 @@ static void print_sums(const char *file, const struct sluice_policy *policy) {
 			printf("%s: note: %" PRIu64 " keys of %s at full quota (%s) ask for more than %s admits (%s)\n", file,
 			       sums[i].keys, below->name, quota, above->name, all);
 	}
+}
+
+/* Says how a store is split that is made for limits which need blocks, and how many keys it then has room for. */
+static void print_split(const char *file, const struct sluice_policy *policy) {
+	const struct sl_settings *settings = sl_policy_settings(policy);
+	if (settings->redis.address_count != 0 || sl_policy_footprint(policy).most == 0)
+		return;
+	printf("%s: note: %" PRIu64 " MiB, of which blocks are %" PRIu32 "%%, are room for %" PRIu64
+	       " keys of each limit that use it up\n",
+	       file, settings->memory_bytes >> 20, sl_policy_blocks_percent(policy), sl_policy_keys_most(policy));
 }
 
 /* How many mistakes the files have that a policy names: they are read as at its start. */
@@ -107,6 +118,8 @@ static int lint(const struct sl_verb *verb, const char *path, bool errors_only) 
 		shown += print_denied(file, policy) + lint_files(file, policy, !errors_only);
 	if (err == SLUICE_OK && !errors_only)
 		print_sums(file, policy);
+	if (err == SLUICE_OK && !errors_only)
+		print_split(file, policy);
 	int status = err != SLUICE_OK || shown != 0 ? SL_EXIT_DENIED : SL_EXIT_FINE;
 	if (err == SLUICE_E_MEMORY)
 		status = sl_cli_fail(verb, "%s: no memory to read it", file);

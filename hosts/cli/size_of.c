@@ -6,12 +6,9 @@
 #include "algo/hll.h"
 #include "algo/step.h"
 #include "base/math.h"
-#include "policy/lint.h"
+#include "policy/footprint.h"
 
 enum {
-	/* a store: a slot and its part of a bucket, at the fill at which no page overflows; with the sketch */
-	SLOT_BYTES = 42,
-	BLOCK_UNIT = 64,
 	/* the module: a key, its name, its entries in the tables of keys and of expiries, the value's header; buckets keep
 	 * more; then the block and a sixteenth */
 	MODULE_KEY = 150,
@@ -50,6 +47,12 @@ static uint64_t estimate_bytes(const struct sluice_limit *limit) {
 	return sl_rule_estimates(limit) ? sl_hll_bytes(sl_rule_register_bits(limit)) : 0;
 }
 
+/* The block of a counter that has used its quota up, in the module: as in a store, but that cells are of four bytes. */
+static uint64_t in_module(const struct sluice_limit *limit) {
+	uint64_t cells = limit->bucket_count != 0 ? entries_of(limit) * 4 : 0;
+	return cells != 0 ? cells : sl_footprint_bytes_used_up(limit) + estimate_bytes(limit);
+}
+
 static uint64_t script_bytes(const struct sluice_limit *limit) {
 	uint64_t entries = entries_of(limit);
 	uint64_t each = limit->bucket_count != 0                  ? SCRIPT_SUB
@@ -83,16 +86,14 @@ struct sl_size sl_size_of(const struct sluice_limit *limit) {
 	struct sl_size size = {0};
 	if (!sl_rule_has(limit, SL_HAS_COUNTER) || limit->quota == 0)
 		return size;
-	uint64_t bytes = sl_lint_bytes_used_up(limit);
-	size.slots = SLOT_BYTES;
-	if (bytes == 0) {
+	struct sl_footprint footprint = sl_footprint_of(limit);
+	size.slots = footprint.slot;
+	size.blocks = footprint.most;
+	if (footprint.most == 0) {
 		size.module = sl_rule_has(limit, SL_DRAINS) ? MODULE_BUCKET : MODULE_KEY;
 		size.script = limit->calendar == SLUICE_CALENDAR_NONE ? SCRIPT_KEY : 0;
 	} else {
-		bytes += estimate_bytes(limit);
-		/* up to an eighth more, so that not each charge makes it longer; and gaps between blocks */
-		size.blocks = (bytes + bytes / 8 + BLOCK_UNIT) / BLOCK_UNIT * BLOCK_UNIT;
-		size.blocks += size.blocks / 4;
+		uint64_t bytes = in_module(limit);
 		size.module = MODULE_BLOCK + bytes + bytes / 16;
 		size.script = sl_rule_estimates(limit) ? 0 : script_bytes(limit);
 	}
@@ -109,7 +110,7 @@ void sl_size_store(const struct sluice_limit *limits, uint32_t count, uint64_t k
 		slots += size.slots * keys;
 		blocks += size.blocks * keys;
 	}
-	*percent = blocks == 0 ? 1 : (uint32_t)sl_min(98, sl_div_ceil(sl_mul(blocks, 100), blocks + slots));
+	*percent = sl_footprint_split(&(struct sl_footprint){slots, blocks, blocks}); /* for keys that use all up */
 	/* by whole percents one of the two may come short: what is given is enough for both */
 	uint64_t of_blocks = (uint64_t)sl_div_ceil(sl_mul(blocks, 100), *percent);
 	uint64_t of_slots = (uint64_t)sl_div_ceil(sl_mul(slots, 100), 100 - *percent);

@@ -170,15 +170,22 @@ sluice_ns sl_subs_leaves(const struct sluice_limit *, sluice_ns);
 void sl_subs_step(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint64_t, bool,
                   struct sluice_decision *);
 void sl_subs_prefetch(const struct sluice_limit *, const struct sl_counter *);
-uint64_t sl_subs_block_bytes(const struct sluice_limit *, const struct sl_counter *);
+uint64_t sl_subs_block_bytes(const struct sluice_limit *, const struct sl_counter *, uint32_t);
+/* The longest block that charges within the quota ask for; and that of the widest cells, for any charge or
+ * correction, and the only one that programs of before wide and narrow cells know. */
+uint64_t sl_subs_most_bytes(const struct sluice_limit *);
+uint64_t sl_subs_wide_bytes(const struct sluice_limit *);
+/* Copies the cells of a counter into another block, no shorter one, which becomes counter->block. False: it has
+ * none. */
+bool sl_subs_move(const struct sluice_limit *, struct sl_counter *, void *, uint64_t);
 bool sl_subs_prepare(struct sl_counter *);
-void sl_subs_write(const struct sluice_limit *, struct sl_counter *, uint32_t, void *);
+void sl_subs_write(const struct sluice_limit *, struct sl_counter *, uint32_t, void *, uint64_t);
 bool sl_subs_prepare_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
 bool sl_subs_refund(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
 uint32_t sl_subs_count(const struct sluice_limit *, struct sl_counter *, sluice_ns, uint32_t);
 bool sl_subs_correct(const struct sluice_limit *, struct sl_counter *, const struct sl_correction *, uint32_t, void *);
-uint64_t sl_subs_assume_bytes(const struct sluice_limit *);
-void sl_subs_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int, void *);
+uint64_t sl_subs_assume_bytes(const struct sluice_limit *, uint32_t);
+void sl_subs_assume(const struct sluice_limit *, struct sl_counter *, const struct sl_held *, int, void *, uint64_t);
 bool sl_subs_is_valid(const struct sluice_limit *, const struct sl_counter *);
 
 /* concurrency: lease.c. What leases share with members is in seats.h. */

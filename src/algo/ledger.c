@@ -76,7 +76,7 @@ uint64_t sl_correct_bytes(const struct sluice_limit *limit, const struct sl_coun
 		return 0;
 	if (limit->algorithm == SLUICE_SLIDING_LOG)
 		return sl_log_correct_bytes(limit, counter, above);
-	return limit->algorithm == SLUICE_SLIDING_BUCKETS ? sl_step_assume_bytes(limit, 0) : 0;
+	return limit->algorithm == SLUICE_SLIDING_BUCKETS ? sl_subs_wide_bytes(limit) : 0;
 }
 
 bool sl_correct(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_correction *list,
@@ -102,7 +102,7 @@ bool sl_correct(const struct sluice_limit *limit, struct sl_counter *counter, co
 	case SLUICE_SLIDING_LOG:
 		return sl_log_correct(limit, counter, list, count, block, block_bytes);
 	case SLUICE_SLIDING_BUCKETS:
-		SL_ASSERT(counter->block == NULL || block_bytes >= sl_step_assume_bytes(limit, 0));
+		SL_ASSERT(counter->block == NULL || block_bytes >= sl_subs_wide_bytes(limit));
 		return sl_subs_correct(limit, counter, list, count, block);
 	default:
 		return false;

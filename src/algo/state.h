@@ -35,7 +35,8 @@ struct sl_log {
 
 /* Sub-buckets as they stand at one instant (subs.c). */
 struct sl_subs {
-	uint32_t *cells;    /* the block; NULL: none, or one too short */
+	void *cells;        /* the block; NULL: none, or one too short */
+	bool narrow;        /* cells of 16 bits */
 	uint64_t n, slot;   /* where the cell of the last charge's sub-bucket stands */
 	uint64_t stale;     /* of the newest cells, how many read as 0 */
 	uint64_t moved;     /* sub-buckets from the last charge's to t's, at most n + 1 */

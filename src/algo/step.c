@@ -99,7 +99,7 @@ uint64_t sl_step_block_bytes(const struct sluice_limit *limit, const struct sl_c
 	case SLUICE_SLIDING_LOG:
 		return sl_log_block_bytes(limit, counter, cost);
 	case SLUICE_SLIDING_BUCKETS:
-		return sl_subs_block_bytes(limit, counter);
+		return sl_subs_block_bytes(limit, counter, cost);
 	case SLUICE_CONCURRENCY:
 		return sl_lease_block_bytes(limit, counter, cost);
 	case SLUICE_DISTINCT:
@@ -116,7 +116,7 @@ void sl_step_write(const struct sluice_limit *limit, struct sl_counter *counter,
 	if (limit->algorithm == SLUICE_SLIDING_LOG)
 		sl_log_write(counter, cost, block, block_bytes);
 	else if (limit->algorithm == SLUICE_SLIDING_BUCKETS)
-		sl_subs_write(limit, counter, cost, block);
+		sl_subs_write(limit, counter, cost, block, block_bytes);
 	else if (limit->algorithm == SLUICE_CONCURRENCY)
 		sl_lease_write(limit, counter, cost, block, block_bytes);
 	else
@@ -317,18 +317,18 @@ void sl_step_counted(const struct sluice_limit *limit, struct sl_counter *counte
 	decision->bound = before.bound;
 }
 
-uint64_t sl_step_assume_bytes(const struct sluice_limit *limit, int count) {
+uint64_t sl_step_assume_bytes(const struct sluice_limit *limit, int count, uint32_t cost) {
 	if (limit->algorithm == SLUICE_SLIDING_LOG)
 		return sl_log_assume_bytes(limit, count);
 	if (sl_rule_has(limit, SL_HAS_SEATS))
 		return sl_seats_assume_bytes(count);
-	return limit->algorithm == SLUICE_SLIDING_BUCKETS ? sl_subs_assume_bytes(limit) : 0;
+	return limit->algorithm == SLUICE_SLIDING_BUCKETS ? sl_subs_assume_bytes(limit, cost) : 0;
 }
 
 void sl_step_assume(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_held *held, int count,
                     void *block, uint64_t block_bytes) {
 	static const struct sl_held nothing = {0, 0};
-	SL_ASSERT(count >= 0 && count <= SL_HELD_MAX && block_bytes >= sl_step_assume_bytes(limit, count));
+	SL_ASSERT(count >= 0 && count <= SL_HELD_MAX && block_bytes >= sl_step_assume_bytes(limit, count, 0));
 	if (count == 0) {
 		held = &nothing;
 		count = 1;
@@ -344,7 +344,7 @@ void sl_step_assume(const struct sluice_limit *limit, struct sl_counter *counter
 		sl_spread_assume(limit, counter, held, count);
 		return;
 	case SLUICE_SLIDING_BUCKETS:
-		sl_subs_assume(limit, counter, held, count, block);
+		sl_subs_assume(limit, counter, held, count, block, block_bytes);
 		return;
 	case SLUICE_SLIDING_LOG:
 		sl_log_assume(limit, counter, held, count, block, block_bytes);

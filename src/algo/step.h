@@ -48,8 +48,15 @@ static inline bool sl_step_prepare(const struct sluice_limit *limit, struct sl_c
 
 /* After sl_step() at the same instant: how many bytes of block a charge of `cost` needs. 0 when the present one serves,
  * else of a new one, which sl_step_write() is then given and the old one is free after it; SL_BLOCK_TOO_LARGE when
- * there can be none. */
+ * there can be none. It is the shortest that will do: sl_step_most_bytes() says what a later charge may ask for. */
 uint64_t sl_step_block_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t cost);
+
+/* How long a block a counter may come to need of which no part goes before all of it: one that has no room for it
+ * can't be kept, and is denied at once and not at some later charge. 0 for algorithms other than sub-buckets:
+ * logs, leases and members grow with what they hold, and shrink. */
+static inline uint64_t sl_step_most_bytes(const struct sluice_limit *limit) {
+	return limit->algorithm == SLUICE_SLIDING_BUCKETS ? sl_subs_most_bytes(limit) : 0;
+}
 
 /* Charges an admitted cost > 0 to an algorithm with blocks, after sl_step() at the same instant. `block` is the new
  * block (bytes as asked for or more) or NULL to go on in counter->block, if sl_step_block_bytes() was 0.
@@ -126,8 +133,8 @@ void sl_step_describe(const struct sluice_limit *limit, struct sl_counter *count
 /* ---- what is known of a counter that is gone -------------------------------------------------------------------- */
 
 /* Bytes of block that sl_step_assume() needs for so many; 0 for algorithms without blocks. At most
- * SL_ASSUME_BYTES_MAX. */
-uint64_t sl_step_assume_bytes(const struct sluice_limit *limit, int count);
+ * SL_ASSUME_BYTES_MAX. `cost`: the most that the next charge will be. */
+uint64_t sl_step_assume_bytes(const struct sluice_limit *limit, int count, uint32_t cost);
 enum { SL_ASSUME_BYTES_MAX = (SL_BUCKETS_MAX + 1) * 4 + 64 };
 
 /* Makes counter->state and its block those of a counter that at every instant from the last of `held` on (at most

@@ -10,8 +10,10 @@
  *
  * Source: J. Carlson's sub-bucketed hash, whose window is `drop`; count is what closes its hole.
  *
- * State: w[0] = instant of the last charge, ns; w[1] = total << 32 | host's. Block: u32 cells[n + 1], sub-bucket j in
- * cells[j mod (n + 1)]; here a cell is named by how far it lies before the sub-bucket of the last charge, 0..n.
+ * State: w[0] = instant of the last charge, ns; w[1] = total << 32 | host's. Block: cells[n + 1], sub-bucket j in
+ * cells[j mod (n + 1)]; here a cell is named by how far it lies before the sub-bucket of the last charge, 0..n. Cells
+ * are u32 in a block that has room for so many of them, else u16: a counter begins with those, and gets a block of the
+ * others with the first charge that would take a cell above 2^16 - 1. Corrections, and Redis, keep to u32.
  *
  *   total <= TOTAL_MAX        the cost of the n newest cells (age 0..n-1)
  *   total  > TOTAL_MAX        unknown: it is the sum of the cells, of which the UINT32_MAX - total newest hold leavings
@@ -27,7 +29,8 @@
  *     correction (ledger.h), saturate there. One above TOTAL_MAX is kept as unknown.
  * I2  the edge is no part of the state: n + 1 cells serve all three.
  * I3  cells of sub-buckets after the last charge's hold leavings until the next charge clears them.
- * I4  whatever bytes state and block hold, no cell outside the ring is touched and no loop is longer than it. */
+ * I4  whatever bytes state and block hold, no cell outside the ring is touched and no loop is longer than it.
+ * I5  the width of the cells follows from the length of the block, and from nothing else. */
 #include "algo/ledger.h"
 #include "base/assert.h"
 #include "base/math.h"
@@ -35,8 +38,43 @@
 
 #define TOTAL_MAX (UINT32_MAX - (SL_BUCKETS_MAX + 1))
 
+enum { NARROW_MAX = UINT16_MAX };
+
 static inline uint64_t ring_of(const struct sl_subs *s) {
 	return s->n + 1;
+}
+
+static inline uint64_t ring_of_limit(const struct sluice_limit *limit) {
+	return (uint64_t)limit->bucket_count + 1;
+}
+
+static inline uint64_t narrow_bytes(const struct sluice_limit *limit) {
+	return ring_of_limit(limit) * sizeof(uint16_t);
+}
+
+uint64_t sl_subs_wide_bytes(const struct sluice_limit *limit) {
+	return ring_of_limit(limit) * sizeof(uint32_t);
+}
+
+/* I5 */
+static inline bool is_narrow(uint64_t ring, uint64_t block_bytes) {
+	return block_bytes < ring * sizeof(uint32_t);
+}
+
+static inline uint64_t get(const struct sl_subs *s, uint64_t slot) {
+	SL_DEBUG_ASSERT(slot <= s->n);
+	return s->narrow ? ((const uint16_t *)s->cells)[slot] : ((const uint32_t *)s->cells)[slot];
+}
+
+/* One store, whole: a process that dies has written the cell or not. No cost is more than a cell can hold, but for
+ * damaged ones. */
+static inline void put(const struct sl_subs *s, uint64_t slot, uint64_t cost) {
+	SL_DEBUG_ASSERT(slot <= s->n);
+	if (s->narrow)
+		__atomic_store_n((uint16_t *)s->cells + slot, (uint16_t)sl_min(cost, NARROW_MAX), __ATOMIC_RELAXED);
+	else
+		__atomic_store_n((uint32_t *)s->cells + slot, (uint32_t)sl_min(cost, UINT32_MAX), __ATOMIC_RELAXED);
+	SL_POINT();
 }
 
 /* floor(t / P) by the stored inverse: its estimate of the quotient is at most 2 too low. */
@@ -53,7 +91,7 @@ static inline uint64_t to_sub_bucket(const struct sluice_limit *limit, sluice_ns
 
 /* b mod (n + 1); b is below 2^45, so the estimate is at most 1 too low. */
 static inline uint64_t to_slot(const struct sluice_limit *limit, uint64_t b) {
-	uint64_t ring = (uint64_t)limit->bucket_count + 1;
+	uint64_t ring = ring_of_limit(limit);
 	uint64_t slot = b - (uint64_t)(sl_mul(b, limit->derived[SL_RING_INVERSE]) >> 64) * ring;
 	SL_DEBUG_ASSERT(slot < 2 * ring);
 	return slot >= ring ? slot - ring : slot;
@@ -66,7 +104,7 @@ static inline uint64_t slot_aged(const struct sl_subs *s, uint64_t slot, uint64_
 
 /* The cost `age` 0..n sub-buckets before the last charge's. */
 static inline uint64_t cell(const struct sl_subs *s, uint64_t age) {
-	return age < s->stale ? 0 : s->cells[slot_aged(s, s->slot, age)];
+	return age < s->stale ? 0 : get(s, slot_aged(s, s->slot, age));
 }
 
 /* The cost of the sub-buckets of age 0..count-1. */
@@ -93,8 +131,9 @@ static inline struct sl_subs *look(const struct sluice_limit *limit, struct sl_c
 	sluice_ns into;
 	s->n = limit->bucket_count;
 	s->cells = counter->block;
+	s->narrow = is_narrow(ring_of(s), counter->block_bytes);
 	s->stale = s->full = s->old = 0;
-	if (counter->block_bytes < ring_of(s) * sizeof(uint32_t)) { /* 0 without a block */
+	if (counter->block_bytes < ring_of(s) * sizeof(uint16_t)) { /* 0 without a block */
 		s->cells = NULL;
 		s->t = now;
 		s->b = to_sub_bucket(limit, now, &s->r);
@@ -233,22 +272,19 @@ void sl_subs_describe(const struct sluice_limit *limit, struct sl_counter *count
 	}
 }
 
-/* The first cells that the step reads: of the last charge's sub-bucket, and of the oldest one, which is the next. */
+/* The first cells that the step reads: of the last charge's sub-bucket, and of the oldest one, which is the next. How
+ * wide they are is not known before the block's head is: likely as wide as they must be. */
 void sl_subs_prefetch(const struct sluice_limit *limit, const struct sl_counter *counter) {
 	sluice_ns into;
-	uintptr_t cells = (uintptr_t)counter->block;
+	uintptr_t cells = (uintptr_t)counter->block, width = limit->quota <= NARROW_MAX ? 2 : 4;
 	if (limit->bucket_count < 16) /* nearly always on the line that every block begins with */
 		return;
-	cells += sizeof(uint32_t) * to_slot(limit, to_sub_bucket(limit, counter->state.w[0], &into));
+	cells += width * to_slot(limit, to_sub_bucket(limit, counter->state.w[0], &into));
 	__builtin_prefetch((const void *)cells, 1);
-	__builtin_prefetch((const void *)(cells + sizeof(uint32_t)), 1);
+	__builtin_prefetch((const void *)(cells + width), 1);
 }
 
 /* ---- charging -------------------------------------------------------------------------------------------------- */
-
-static uint64_t bytes_of(const struct sluice_limit *limit) {
-	return ((uint64_t)limit->bucket_count + 1) * sizeof(uint32_t);
-}
 
 static inline void set_total(struct sl_counter *counter, uint64_t total) {
 	counter->state.w[1] = (total <= TOTAL_MAX ? total : UINT32_MAX) << 32 | (uint32_t)counter->state.w[1];
@@ -259,8 +295,35 @@ static inline void set_unknown(struct sl_counter *counter, uint64_t stale) {
 	counter->state.w[1] = (UINT32_MAX - stale) << 32 | (uint32_t)counter->state.w[1];
 }
 
-uint64_t sl_subs_block_bytes(const struct sluice_limit *limit, const struct sl_counter *counter) {
-	return counter->block_bytes < bytes_of(limit) ? bytes_of(limit) : 0;
+/* What a charge at the same instant finds in its own cell. */
+static inline uint64_t own_cell(const struct sl_subs *s) {
+	return s->moved == 0 ? cell(s, 0) : 0;
+}
+
+uint64_t sl_subs_block_bytes(const struct sluice_limit *limit, const struct sl_counter *counter, uint32_t cost) {
+	const struct sl_subs *s = &counter->subs;
+	uint64_t own = s->cells != NULL ? own_cell(s) : 0;
+	if (s->cells != NULL && (!s->narrow || own + cost <= NARROW_MAX))
+		return 0;
+	return own + cost <= NARROW_MAX ? narrow_bytes(limit) : sl_subs_wide_bytes(limit);
+}
+
+uint64_t sl_subs_most_bytes(const struct sluice_limit *limit) {
+	return limit->quota <= NARROW_MAX ? narrow_bytes(limit) : sl_subs_wide_bytes(limit);
+}
+
+bool sl_subs_move(const struct sluice_limit *limit, struct sl_counter *counter, void *block, uint64_t block_bytes) {
+	uint64_t ring = ring_of_limit(limit);
+	struct sl_subs from = {.cells = counter->block, .n = ring - 1, .narrow = is_narrow(ring, counter->block_bytes)};
+	struct sl_subs to = {.cells = block, .n = ring - 1, .narrow = is_narrow(ring, block_bytes)};
+	SL_ASSERT(block != NULL && block_bytes >= narrow_bytes(limit));
+	if (counter->block_bytes < narrow_bytes(limit))
+		return false;
+	for (uint64_t slot = 0; slot < ring; slot++)
+		put(&to, slot, get(&from, slot));
+	counter->block = block;
+	counter->block_bytes = block_bytes;
+	return true;
 }
 
 bool sl_subs_prepare(struct sl_counter *counter) {
@@ -271,25 +334,23 @@ bool sl_subs_prepare(struct sl_counter *counter) {
 	return counter->state.w[0] != before.w[0] || counter->state.w[1] != before.w[1];
 }
 
-void sl_subs_write(const struct sluice_limit *limit, struct sl_counter *counter, uint32_t cost, void *block) {
-	const struct sl_subs *s = &counter->subs;
+void sl_subs_write(const struct sluice_limit *limit, struct sl_counter *counter, uint32_t cost, void *block,
+                   uint64_t block_bytes) {
+	struct sl_subs *s = &counter->subs;
+	uint64_t own = s->cells != NULL ? own_cell(s) : 0;
 	uint64_t clear = sl_min(s->moved + s->stale, ring_of(s)), slot = s->moved == 0 ? s->slot : to_slot(limit, s->b);
-	uint32_t *cells = s->cells;
-	if (block != NULL) {
-		cells = block;
+	if (block != NULL && !sl_subs_move(limit, counter, block, block_bytes)) {
 		clear = ring_of(s);
 		counter->block = block;
-		counter->block_bytes = bytes_of(limit);
+		counter->block_bytes = block_bytes;
 	}
-	SL_ASSERT(cells != NULL);
+	s->cells = counter->block;
+	s->narrow = is_narrow(ring_of(s), counter->block_bytes);
+	SL_ASSERT(s->cells != NULL);
 	SL_DEBUG_ASSERT(cost != 0 && slot <= s->n && s->full + cost <= UINT32_MAX);
-	for (uint64_t i = 0; i < clear; i++) {
-		__atomic_store_n(&cells[slot_aged(s, slot, i)], 0, __ATOMIC_RELAXED);
-		SL_POINT();
-	}
-	/* one store, whole: a process that dies has raised the cell or not */
-	__atomic_store_n(&cells[slot], cells[slot] + cost, __ATOMIC_RELAXED);
-	SL_POINT();
+	for (uint64_t i = 0; i < clear; i++)
+		put(s, slot_aged(s, slot, i), 0);
+	put(s, slot, own + cost);
 	counter->state.w[0] = s->t;
 	set_total(counter, s->full + cost);
 }
@@ -316,11 +377,9 @@ bool sl_subs_refund(const struct sluice_limit *limit, struct sl_counter *counter
 	const struct sl_subs *s = look(limit, counter, now);
 	uint64_t end = refund_end(limit, s), left = cost;
 	for (uint64_t age = s->stale; left != 0 && age < end; age++) {
-		uint32_t *at = &s->cells[slot_aged(s, s->slot, age)], take = (uint32_t)sl_min(left, *at);
-		if (take != 0) {
-			__atomic_store_n(at, *at - take, __ATOMIC_RELAXED); /* newest first, each whole */
-			SL_POINT();
-		}
+		uint64_t slot = slot_aged(s, s->slot, age), held = get(s, slot), take = sl_min(left, held);
+		if (take != 0)
+			put(s, slot, held - take); /* newest first */
 		left -= take;
 	}
 	if (left == cost)
@@ -340,17 +399,17 @@ uint32_t sl_subs_count(const struct sluice_limit *limit, struct sl_counter *coun
 /* In a copy of the cells, as of the last charge. The n newest together stay below 2^32. */
 static bool correct_cell(const struct sluice_limit *limit, struct sl_subs *s, const struct sl_correction *at) {
 	sluice_ns into;
-	uint64_t age = s->b - sl_min(s->b, to_sub_bucket(limit, at->instant, &into)), corrected;
-	uint32_t *cell_at;
+	uint64_t age = s->b - sl_min(s->b, to_sub_bucket(limit, at->instant, &into)), slot, held, corrected;
 	bool newest = age < s->n;
 	if (age > s->n)
 		return false;
-	cell_at = &s->cells[slot_aged(s, s->slot, age)];
-	corrected = sl_corrected(at, *cell_at, UINT32_MAX - (newest ? s->full : *cell_at));
-	if (corrected == *cell_at)
+	slot = slot_aged(s, s->slot, age);
+	held = get(s, slot);
+	corrected = sl_corrected(at, held, UINT32_MAX - (newest ? s->full : held));
+	if (corrected == held)
 		return false;
-	s->full = newest ? s->full + corrected - *cell_at : s->full;
-	*cell_at = (uint32_t)corrected;
+	s->full = newest ? s->full + corrected - held : s->full;
+	put(s, slot, corrected);
 	return true;
 }
 
@@ -362,9 +421,8 @@ static bool take_oldest(const struct sluice_limit *limit, struct sl_subs *s, con
 	if (b + s->n < s->b)
 		return false;
 	for (; left != 0 && b < end && b <= s->b; b++) {
-		uint64_t age = s->b - b;
-		uint32_t *cell_at = &s->cells[slot_aged(s, s->slot, age)], take = (uint32_t)sl_min(left, *cell_at);
-		*cell_at -= take;
+		uint64_t age = s->b - b, slot = slot_aged(s, s->slot, age), held = get(s, slot), take = sl_min(left, held);
+		put(s, slot, held - take);
 		s->full -= age < s->n ? take : 0;
 		left -= take;
 	}
@@ -373,53 +431,55 @@ static bool take_oldest(const struct sluice_limit *limit, struct sl_subs *s, con
 
 bool sl_subs_correct(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_correction *list,
                      uint32_t count, void *block) {
-	struct sl_subs s = *look(limit, counter, 0);
-	uint32_t *cells = block;
+	struct sl_subs from = *look(limit, counter, 0), s = from;
 	bool changed = false;
-	if (s.cells == NULL)
+	if (from.cells == NULL)
 		return false;
-	SL_ASSERT(cells != NULL);
-	for (uint64_t age = 0; age <= s.n && cells != s.cells; age++) { /* or go on in a copy that was made */
-		uint64_t slot = slot_aged(&s, s.slot, age);
-		cells[slot] = (uint32_t)cell(&s, age);
-	}
-	s.cells = cells;
+	SL_ASSERT(block != NULL);
+	s.cells = block;
+	s.narrow = false;
 	s.stale = 0;
+	SL_ASSERT(block != from.cells || !from.narrow);
+	for (uint64_t age = 0; age <= s.n && block != from.cells; age++) /* or go on in a copy that was made */
+		put(&s, slot_aged(&s, s.slot, age), cell(&from, age));
 	for (uint32_t i = 0; i < count; i++)
 		changed |= list[i].spread != 0 ? take_oldest(limit, &s, &list[i]) : correct_cell(limit, &s, &list[i]);
 	if (!changed)
 		return false;
 	counter->block = block;
-	counter->block_bytes = bytes_of(limit);
+	counter->block_bytes = sl_subs_wide_bytes(limit);
 	set_total(counter, s.full);
 	return true;
 }
 
 /* ---- the rest -------------------------------------------------------------------------------------------------- */
 
-uint64_t sl_subs_assume_bytes(const struct sluice_limit *limit) {
-	return bytes_of(limit);
+uint64_t sl_subs_assume_bytes(const struct sluice_limit *limit, uint32_t cost) {
+	uint64_t most = limit->derived[SL_CAPACITY] + cost; /* of a cell, whatever the quota */
+	return most <= NARROW_MAX ? narrow_bytes(limit) : sl_subs_wide_bytes(limit);
 }
 
 /* Each of `held` may have charged all of its cost in its last sub-bucket, from where it counts longest. So that the
  * cells from there on add up to its cost, its cell holds what it has above the next one. */
 void sl_subs_assume(const struct sluice_limit *limit, struct sl_counter *counter, const struct sl_held *held, int count,
-                    void *block) {
-	uint64_t ring = (uint64_t)limit->bucket_count + 1, total = 0;
+                    void *block, uint64_t block_bytes) {
+	uint64_t ring = ring_of_limit(limit), total = 0;
+	struct sl_subs s = {.cells = block, .n = ring - 1, .narrow = is_narrow(ring, block_bytes)};
 	sluice_ns into;
 	uint64_t last_b = to_sub_bucket(limit, held[count - 1].instant, &into);
-	uint32_t *cells = block;
+	SL_ASSERT(!s.narrow || limit->derived[SL_CAPACITY] <= NARROW_MAX);
 	for (uint64_t i = 0; i < ring; i++)
-		cells[i] = 0;
+		put(&s, i, 0);
 	for (int i = 0; i < count; i++) {
 		uint64_t b = to_sub_bucket(limit, held[i].instant, &into), above = sl_held_above(limit, held, count, i);
+		uint64_t slot = to_slot(limit, b);
 		SL_ASSERT(b <= last_b);
 		if (last_b - b < ring)
-			cells[to_slot(limit, b)] += (uint32_t)above;
+			put(&s, slot, get(&s, slot) + above);
 		total += last_b - b < ring - 1 ? above : 0;
 	}
 	counter->block = block;
-	counter->block_bytes = bytes_of(limit);
+	counter->block_bytes = block_bytes;
 	counter->state.w[0] = held[count - 1].instant;
 	set_total(counter, total);
 }
@@ -430,7 +490,7 @@ bool sl_subs_is_valid(const struct sluice_limit *limit, const struct sl_counter 
 	const struct sl_subs *s;
 	if (counter->block == NULL)
 		return sl_state_is_none(&counter->state);
-	if (counter->block_bytes < bytes_of(limit))
+	if (counter->block_bytes < narrow_bytes(limit))
 		return false;
 	s = look(limit, &copy, counter->state.w[0]);
 	if (total > TOTAL_MAX)

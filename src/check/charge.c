@@ -119,7 +119,8 @@ static bool plan_beside(struct sluice_store *store, const struct sluice_call *ca
 	} else if (m->ledger.writes) {
 		part_step(store, m, call->now, 0, false, &left);
 		m->block_bytes =
-			m->remembered ? sl_step_assume_bytes(m->cell.limit, m->held_count) : ledger_counter_bytes(m, call->now);
+			m->remembered ? sl_step_assume_bytes(m->cell.limit, m->held_count, m->cell.cost)
+			              : ledger_counter_bytes(m, call->now);
 	} else if (m->cell.forced) {
 		part_step(store, m, call->now, 0, false, &left);
 		m->amount = sl_step_count(m->cell.limit, &m->cell.counter, call->now, m->cell.cost);
@@ -160,9 +161,10 @@ static inline bool plan_one(struct sluice_store *store, const struct sluice_call
 		writes = m->ledger.writes;
 	}
 	if (sl_rule_has(m->cell.limit, SL_HAS_BLOCK) && !writes)
-		m->block_bytes = m->remembered ? sl_step_assume_bytes(m->cell.limit, m->held_count)
+		m->block_bytes = m->remembered ? sl_step_assume_bytes(m->cell.limit, m->held_count, m->amount)
 		                               : sl_step_block_bytes(m->cell.limit, &m->cell.counter, m->amount);
-	if (m->block_bytes != 0 && m->block_bytes > sl_block_bytes_most(store) && !m->cell.corrects) {
+	if (m->block_bytes != 0 && !m->cell.corrects &&
+	    sl_max(m->block_bytes, sl_step_most_bytes(m->cell.limit)) > sl_block_bytes_most(store)) {
 		lacks_room_of_its_own(store, call, m, shortage);
 		return false;
 	}

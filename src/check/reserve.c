@@ -382,14 +382,10 @@ static void publish_add(struct sluice_store *store, struct part *m, const struct
 		sl_blocks_free(store, old);
 }
 
-/* Sub-buckets go on in a copy; a log is moved by the write itself. In a damaged store the two blocks may overlap. */
+/* Sub-buckets go on in a copy; a log is moved by the write itself. */
 static void *copy_cells(struct part *m, void *block, uint64_t bytes) {
-	if (m->cell.limit->bucket_count == 0 || m->cell.counter.block == NULL)
-		return block;
-	memmove(block, m->cell.counter.block, sl_min(bytes, m->cell.counter.block_bytes));
-	m->cell.counter.block = block;
-	m->cell.counter.block_bytes = bytes;
-	return NULL;
+	bool moved = m->cell.limit->bucket_count != 0 && sl_subs_move(m->cell.limit, &m->cell.counter, block, bytes);
+	return moved ? NULL : block;
 }
 
 /* Charges the copy. `block`: to write it to; NULL: it is in a block of its own already, or needs none. What ended was

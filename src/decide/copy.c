@@ -20,6 +20,8 @@ bool sl_copy_write(const struct sluice_limit *limit, struct sl_counter *copy, sl
 	if (bytes == SL_BLOCK_TOO_LARGE)
 		return false;
 	SL_ASSERT(cost != 0);
+	if (bytes != 0 && limit->bucket_count != 0)
+		bytes = sl_subs_wide_bytes(limit); /* replicas of before know no others */
 	bytes = (bytes + 7) / 8 * 8;
 	*fresh = take(memory, bytes);
 	if (bytes != 0 && sl_rule_has(limit, SL_HAS_SEATS))

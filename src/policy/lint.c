@@ -3,6 +3,7 @@
  * Every warning is a statement that holds for each request, proved and not guessed: a file without warnings is not
  * thereby good, but one with a warning has something to look at. Whatever needs a search gets a budget of steps.
  */
+#include "policy/footprint.h"
 #include "policy/lint.h"
 
 #include "algo/rule.h"
@@ -287,21 +288,7 @@ void sl_lint_paths(struct sl_conf *conf, const struct sl_yaml *const *nodes) {
 
 /* ---- more than has room ----------------------------------------------------------------------------------------- */
 
-enum { BLOCKS_PERCENT = 50, SHARE = 4 /* of the blocks, that one counter gets: src/store/blocks.h */ };
-
-/* Above so many members are estimated. */
-static uint64_t seats_max(const struct sluice_limit *limit) {
-	return sl_rule_has(limit, SL_TAKES_MEMBER) ? SL_EXACT_MEMBERS : UINT32_MAX;
-}
-
-uint64_t sl_lint_bytes_used_up(const struct sluice_limit *limit) {
-	uint64_t ms = limit->window_ns / 1000000;
-	if (limit->bucket_count != 0)
-		return ((uint64_t)limit->bucket_count + 1) * 4;
-	if (sl_rule_has(limit, SL_KEEPS_TIMES))
-		return (uint64_t)limit->quota * (ms <= UINT16_MAX ? 2 : ms <= UINT32_MAX ? 4 : 8);
-	return sl_rule_has(limit, SL_HAS_SEATS) ? sl_min(limit->quota, seats_max(limit)) * 16 : 0;
-}
+enum { SHARE = 4 /* of the blocks, that one counter gets: src/store/blocks.h */ };
 
 static uint64_t in_kib(uint64_t bytes) {
 	return bytes / 1024 + (bytes % 1024 != 0);
@@ -310,15 +297,14 @@ static uint64_t in_kib(uint64_t bytes) {
 void sl_lint_room(struct sl_conf *conf, const struct sl_yaml *const *nodes) {
 	const struct sluice_policy *policy = conf->policy;
 	const struct sl_settings *settings = &policy->settings;
-	uint64_t percent = settings->blocks_percent != 0 ? settings->blocks_percent : BLOCKS_PERCENT;
-	uint64_t most = settings->memory_bytes / 100 * percent / SHARE;
+	uint64_t most = settings->memory_bytes / 100 * sl_policy_blocks_percent(policy) / SHARE;
 	if (settings->redis.address_count != 0)
 		return;
 	for (uint32_t i = 0; i < policy->limit_count; i++) {
 		const struct sl_ruleset_limit *limit = &policy->limits[i];
-		uint64_t bytes = sl_lint_bytes_used_up(&limit->shown.limit);
+		uint64_t bytes = sl_footprint_bytes_used_up(&limit->shown.limit);
 		for (uint32_t k = 0; k < limit->shown.override_count; k++) {
-			uint64_t other = sl_lint_bytes_used_up(&limit->overrides[k].limit);
+			uint64_t other = sl_footprint_bytes_used_up(&limit->overrides[k].limit);
 			bytes = bytes > other ? bytes : other;
 		}
 		if (bytes > most)

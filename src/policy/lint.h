@@ -61,10 +61,6 @@ void sl_lint_actual(struct sl_conf *conf, const struct sl_yaml *node);
 /* What will surprise of leases, of members that are estimated, of penalties. The limit has no mistakes. */
 void sl_lint_terms(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit);
 
-/* What one counter of a limit takes of a store's blocks, with as many entries as its quota has units, each charged by
- * itself; of members at most those that are counted exactly. 0 for algorithms without blocks. */
-uint64_t sl_lint_bytes_used_up(const struct sluice_limit *limit);
-
 /* Logs and leases that the store has no room for, should one counter use its quota up. The store's settings have been
  * read. `nodes` are the limits' own. */
 void sl_lint_room(struct sl_conf *conf, const struct sl_yaml *const *nodes);

@@ -603,7 +603,9 @@ def test_version(sluice):
 def test_lint(sluice, tmp_path):
     (tmp_path / "good.yaml").write_text(POLICY.replace("when: {user: alice}", "when: {ip: 10.0.0.1}")
                                         .replace('"user | ip"', "ip"))
-    assert sluice("lint", "good.yaml") == (0, "good.yaml: fine, 3 limits\n", "")
+    status, out, err = sluice("lint", "good.yaml")
+    assert (status, err) == (0, "") and out.splitlines()[-1] == "good.yaml: fine, 3 limits"
+    assert re.match(r"good.yaml: note: 256 MiB, of which blocks are \d+%, are room for \d+ keys of each limit", out)
     (tmp_path / "bad.yaml").write_text("limits:\n  - {name: a, key: ip, limit: 10/1y}\n  - {nam: b}\nlimts: 1\n")
     status, out, err = sluice("lint", "bad.yaml")
     assert (status, err) == (1, "")

@@ -247,12 +247,14 @@ static void test_many_of_different_conditions(void **state) {
 
 static void test_room(void **state) {
 	static const struct row rows[] = {
-		{"limits:\n- {name: n, key: ip, limit: sliding-log 8M/1h}\n", {{0}}},
-		{"limits:\n- {name: n, key: ip, limit: sliding-log 9M/1h}\n",
-	     {{2, 3, "a key that uses up the quota by costs of 1 needs 35157 KiB, and gets at most 32768 KiB of this"}}},
-		{"store: {memory: 1MiB}\nlimits:\n- {name: n, key: ip, limit: concurrency 8k lease 1m}\n", {{0}}},
-		{"store: {memory: 1MiB}\nlimits:\n- {name: n, key: ip, limit: concurrency 9k lease 1m}\n", {{3, 3, "needs"}}},
-		{"store: {memory: 1MiB, blocks: 1%}\nlimits:\n- {name: n, key: ip, limit: sliding-buckets 9/1d precision 1m}\n",
+		{"store: {blocks: 50%}\nlimits:\n- {name: n, key: ip, limit: sliding-log 8M/1h}\n", {{0}}},
+		{"store: {blocks: 50%}\nlimits:\n- {name: n, key: ip, limit: sliding-log 9M/1h}\n",
+	     {{3, 3, "a key that uses up the quota by costs of 1 needs 35157 KiB, and gets at most 32768 KiB of this"}}},
+		{"store: {memory: 1MiB, blocks: 50%}\nlimits:\n- {name: n, key: ip, limit: concurrency 8k lease 1m}\n", {{0}}},
+		{"store: {memory: 1MiB, blocks: 50%}\nlimits:\n- {name: n, key: ip, limit: concurrency 9k lease 1m}\n",
+	     {{3, 3, "needs"}}},
+		{"store: {memory: 1MiB, blocks: 1%}\nlimits:\n"
+	     "- {name: n, key: ip, limit: sliding-buckets 90k/1d precision 1m}\n",
 	     {{3, 3, "needs 6 KiB, and gets at most 3 KiB"}}},
 		{"store: {memory: 1MiB}\nlimits:\n- {name: n, key: ip, limit: 9/1m, overrides: [{when: {ip: a}, limit: "
 	     "sliding-log 1M/1h}]}\n",

@@ -195,7 +195,7 @@ static void members_by_the_table(void **state) {
 static void assume(const struct sl_held *held, int count, const char *text) {
 	struct sl_counter counter;
 	begin(text);
-	host.block_bytes = (sl_step_assume_bytes(&host.limit, count) + 7) / 8 * 8;
+	host.block_bytes = (sl_step_assume_bytes(&host.limit, count, UINT32_MAX) + 7) / 8 * 8;
 	assert_true(host.block_bytes <= SL_ASSUME_BYTES_MAX);
 	assert_non_null(host.block = calloc(1, host.block_bytes));
 	sl_step_assume(&host.limit, &counter, held, count, host.block, host.block_bytes);

@@ -425,7 +425,8 @@ static void a_death_leaves_a_whole_counter(void **state) {
 
 static struct kept assume(const struct sluice_limit *limit, const struct sl_held *held, int count, struct dice *dice) {
 	struct sl_counter counter;
-	struct kept kept = {.block_bytes = (sl_step_assume_bytes(limit, count) + 7) / 8 * 8};
+	uint32_t cost = dice_one_in(dice, 2) ? limit->quota : UINT32_MAX;
+	struct kept kept = {.block_bytes = (sl_step_assume_bytes(limit, count, cost) + 7) / 8 * 8};
 	assert_true(kept.block_bytes <= SL_ASSUME_BYTES_MAX);
 	if (kept.block_bytes != 0)
 		kept.block = bytes_for(kept.block_bytes, dice);

@@ -115,7 +115,7 @@ static bool set_up(struct sl_server *server) {
 	const struct sl_settings *settings = sl_policy_settings(server->policy->policy);
 	if (!sl_entrances_open(server, settings, false))
 		return false;
-	server->store = sl_store_location_open(settings, server->options->quiet);
+	server->store = sl_store_location_open(server->policy->policy, server->options->quiet);
 	if (server->store == NULL)
 		return false;
 	use_all_descriptors(server);

@@ -4,6 +4,7 @@
 
 #include "hosts/library/torn.h"
 #include "hosts/server/watch/log.h"
+#include "policy/footprint.h"
 #include "store/lock.h"
 
 #include <errno.h>
@@ -30,9 +31,25 @@ static void tell_kept(const char *location, struct sluice_store *store, uint64_t
 	       others);
 }
 
-static void tell(const char *location, const struct sl_settings *settings, struct sluice_store *store, bool created,
+/* A store that exists keeps its share. What other one the policy says is told, and where slots or blocks are less than
+ * two thirds of what its limits want. */
+static void tell_share(const char *location, const struct sluice_policy *policy, uint32_t percent) {
+	uint32_t wanted = sl_policy_blocks_percent(policy);
+	bool said = sl_policy_settings(policy)->blocks_percent != 0;
+	bool far = percent * 3 < wanted * 2 || (100 - percent) * 3 < (100 - wanted) * 2;
+	if (said && wanted != percent)
+		sl_log(SL_LOG_WARNING, "store %s keeps %u%% for blocks, not %u%%: sluice store resize changes it", location,
+		       percent, wanted);
+	else if (!said && far)
+		sl_log(SL_LOG_INFO,
+		       "store %s keeps %u%% for blocks, its limits want %u%%: sluice store resize changes it",
+		       location, percent, wanted);
+}
+
+static void tell(const char *location, const struct sluice_policy *policy, struct sluice_store *store, bool created,
                  uint64_t before) {
 	size_t bytes;
+	uint32_t percent = store->header->blocks_percent;
 	(void)sl_store_arena(store, &bytes);
 	if (created)
 		sl_log(SL_LOG_INFO, "store %s: created, %zu MiB", location, bytes >> 20);
@@ -40,16 +57,14 @@ static void tell(const char *location, const struct sl_settings *settings, struc
 		tell_kept(location, store, before);
 	else
 		sl_log(SL_LOG_INFO, "store %s: kept its counters", location);
-	uint32_t percent = store->header->blocks_percent;
-	if (settings->blocks_percent != 0 && settings->blocks_percent != percent)
-		sl_log(SL_LOG_WARNING, "store %s keeps %u%% for blocks, not %u%%: sluice store resize changes it", location,
-		       percent, settings->blocks_percent);
+	tell_share(location, policy, percent);
 }
 
-struct sluice_store *sl_store_location_open(const struct sl_settings *settings, bool quiet) {
+struct sluice_store *sl_store_location_open(const struct sluice_policy *policy, bool quiet) {
+	const struct sl_settings *settings = sl_policy_settings(policy);
 	const char *location = settings->store_file != NULL ? settings->store_file : settings->store_shared;
 	struct sluice_store_options options = {.memory_bytes = settings->memory_given ? settings->memory_bytes : 0,
-	                                       .blocks_percent = settings->blocks_percent,
+	                                       .blocks_percent = sl_policy_blocks_percent(policy),
 	                                       .file = settings->store_file,
 	                                       .shared = settings->store_shared,
 	                                       .existing = location != NULL,
@@ -70,7 +85,7 @@ struct sluice_store *sl_store_location_open(const struct sl_settings *settings, 
 	}
 	store->stalls->parks = true; /* threads that serve wait for nobody: net/parking.c */
 	if (location != NULL && !quiet)
-		tell(location, settings, store, created, before);
+		tell(location, policy, store, created, before);
 	return store;
 }
 

@@ -8,7 +8,7 @@
  * it must have the policy's size, if the policy says one. Unless `quiet`, says on standard error what became of the
  * counters of a file or of shared memory: "sluice: store FILE: kept 12 counters". NULL, and one line on standard error,
  * where it can't be opened. Close it with sluice_store_close(). O(size) where the store is checked, or counted. */
-struct sluice_store *sl_store_location_open(const struct sl_settings *settings, bool quiet);
+struct sluice_store *sl_store_location_open(const struct sluice_policy *policy, bool quiet);
 
 /* Whether sl_store_location_open() would succeed; a store that there is is opened for a moment, one that there is not
  * is not made: then the folder has to be one that this process may write to. False after a line in the log. */
