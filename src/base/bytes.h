@@ -33,13 +33,34 @@ static inline bool sl_bytes_equal_nocase(struct sluice_bytes a, const char *b) {
 	return i == a.len && b[i] == '\0';
 }
 
+/* Eight characters, the first in the lowest byte, as a number below 10^8; false where one of them is no digit. */
+static inline bool sl_eight_to_u64(uint64_t text, uint64_t *value) {
+	uint64_t high = text & UINT64_C(0xf0f0f0f0f0f0f0f0); /* 3 in each upper half, and still so six further on */
+	uint64_t higher = (text + UINT64_C(0x0606060606060606)) & UINT64_C(0xf0f0f0f0f0f0f0f0);
+	uint64_t digits = text & UINT64_C(0x0f0f0f0f0f0f0f0f);
+	if ((high | higher >> 4) != UINT64_C(0x3333333333333333))
+		return false;
+	digits = (digits * 10 + (digits >> 8)) & UINT64_C(0x00ff00ff00ff00ff);
+	digits = (digits * 100 + (digits >> 16)) & UINT64_C(0x0000ffff0000ffff);
+	*value = (digits * 10000 + (digits >> 32)) & UINT64_C(0xffffffff);
+	return true;
+}
+
 /* Reads a decimal number of at most 20 digits, digits only. Returns false on an empty, malformed or overflowing one. */
 static inline bool sl_bytes_to_u64(struct sluice_bytes text, uint64_t *value) {
 	const unsigned char *p = text.data;
 	uint64_t n = 0;
+	size_t i = 0;
 	if (text.len == 0 || text.len > 20)
 		return false;
-	for (size_t i = 0; i < text.len; i++) {
+	for (; text.len - i >= 8; i += 8) {
+		uint64_t word, eight;
+		memcpy(&word, p + i, 8);
+		if (!sl_eight_to_u64(word, &eight))
+			return false;
+		n = n * 100000000 + eight;
+	}
+	for (; i < text.len; i++) {
 		unsigned digit = (unsigned)p[i] - '0';
 		if (digit > 9 || (i == 19 && n > (UINT64_MAX - digit) / 10)) /* 19 digits always fit */
 			return false;

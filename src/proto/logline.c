@@ -2,8 +2,8 @@
 #include "proto/logline.h"
 
 #include "base/out.h"
+#include "base/scan.h"
 #include "policy/address.h"
-#include "proto/logtime.h"
 
 const char *const sl_log_formats[] = {"auto", "common", "combined", "json", "ops", NULL};
 
@@ -17,20 +17,15 @@ static size_t column_of(const struct walk *walk) {
 	return (size_t)(walk->at - walk->start) + 1;
 }
 
-static bool is_space(char c) {
-	return c == ' ' || c == '\t';
-}
-
 static void skip_spaces(struct walk *walk) {
-	while (walk->at < walk->end && is_space(*walk->at))
+	while (walk->at < walk->end && sl_is_blank(*walk->at))
 		walk->at++;
 }
 
 /* The bytes up to the next space; empty at the end of the line. */
 static struct sluice_bytes take_word(struct walk *walk) {
 	const char *from = walk->at;
-	while (walk->at < walk->end && !is_space(*walk->at))
-		walk->at++;
+	walk->at = sl_find_blank(walk->start, from, walk->end);
 	return sl_slice(from, (size_t)(walk->at - from));
 }
 
@@ -134,12 +129,13 @@ static bool take_quoted(struct walk *walk, struct sluice_bytes *text) {
 
 /* Finds "[time]" before the request. A user's name may hold brackets, even a time in them; a quote in it is escaped,
  * so nothing but the real one stands before ` "`. Where none does, the first one is taken, for the error. */
-static bool find_time(struct walk *walk, struct sl_logline *out, struct sluice_error *error, const char **bracket) {
+static bool find_time(struct walk *walk, struct sl_logtime_day *day, struct sl_logline *out, struct sluice_error *error,
+                      const char **bracket) {
 	const char *first_bracket = NULL;
 	bool found = false;
 	for (const char *at = walk->start; (at = memchr(at, '[', (size_t)(walk->end - at))) != NULL; at++) {
 		sluice_ns time;
-		size_t len = sl_logtime_clf(sl_slice(at + 1, (size_t)(walk->end - at - 1)), &time);
+		size_t len = sl_logtime_clf(sl_slice(at + 1, (size_t)(walk->end - at - 1)), day, &time);
 		const char *after = at + 1 + len;
 		if (first_bracket == NULL)
 			first_bracket = at;
@@ -170,15 +166,15 @@ static bool take_client(struct sluice_bytes text, struct sl_logline *out, struct
 	struct sluice_bytes first = take_word(&walk);
 	skip_spaces(&walk);
 	struct sluice_bytes second = take_word(&walk);
-	/* the second is "-" in nearly every log, which is told at once */
-	if (sl_address_parse(second, &address, NULL) && !sl_address_parse(first, &address, NULL)) {
+	/* the second is "-" in nearly every log, and no address has one byte */
+	if (second.len > 1 && sl_address_parse(second, &address, NULL) && !sl_address_parse(first, &address, NULL)) {
 		out->host = said(first);
 		first = second;
 		skip_spaces(&walk);
 		second = take_word(&walk);
 	}
 	skip_spaces(&walk);
-	while (walk.end > walk.at && is_space(walk.end[-1]))
+	while (walk.end > walk.at && sl_is_blank(walk.end[-1]))
 		walk.end--;
 	if (second.len == 0 || walk.at == walk.end)
 		return sl_logline_refuse(error, 1, "expected the client's address, an identity and a user before the time");
@@ -201,7 +197,7 @@ static bool parse_common(struct sluice_bytes line, struct sl_logline_scratch *sc
 	struct walk walk = {line.data, line.data, (const char *)line.data + line.len};
 	struct sluice_bytes request = {NULL, 0};
 	const char *bracket = line.data;
-	if (!find_time(&walk, out, error, &bracket) ||
+	if (!find_time(&walk, &scratch->day, out, error, &bracket) ||
 	    !take_client(sl_slice(walk.start, (size_t)(bracket - walk.start)), out, error))
 		return false;
 	skip_spaces(&walk);
@@ -220,7 +216,8 @@ static bool parse_common(struct sluice_bytes line, struct sl_logline_scratch *sc
 		return sl_logline_refuse(error, column, "expected the response's size in bytes, or -");
 	out->status = said(status);
 	out->user = decode(out->user, scratch);
-	sl_logline_request(decode(request, scratch), out);
+	if (!scratch->skips_request)
+		sl_logline_request(decode(request, scratch), out);
 	return true;
 }
 

@@ -19,6 +19,7 @@
 #define SL_LOGLINE_H
 
 #include "base/bytes.h"
+#include "proto/logtime.h"
 
 enum { SL_LOGLINE_BYTES_MAX = 64 * 1024 };
 
@@ -44,8 +45,10 @@ struct sl_logline {
 	sluice_ns duration;
 };
 
-/* Memory for what had to be decoded. Reused for every line. */
+/* What is kept from line to line, and memory for what had to be decoded. Begins zeroed, but for the bytes. */
 struct sl_logline_scratch {
+	struct sl_logtime_day day;
+	bool skips_request; /* in: nobody asks for what the request of an access log says: method, path, its target's host */
 	size_t used;
 	char bytes[SL_LOGLINE_BYTES_MAX];
 };

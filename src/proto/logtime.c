@@ -103,14 +103,20 @@ static bool civil_is_valid(const struct civil *t) {
 	       t->minute <= 59 && t->second <= 60;
 }
 
-static bool civil_to_ns(const struct civil *t, sluice_ns *time) {
-	if (!civil_is_valid(t))
-		return false;
-	int64_t s = days_since_epoch(t) * DAY_S + t->hour * 3600 + t->minute * 60 + t->second - t->east_s;
+static int clock_s(const struct civil *t) {
+	return t->hour * 3600 + t->minute * 60 + t->second;
+}
+
+static bool seconds_to_ns(int64_t s, uint64_t fraction_ns, sluice_ns *time) {
 	if (s < 0 || (uint64_t)s >= SL_AT_NS_MAX / SECOND_NS)
 		return false;
-	*time = (uint64_t)s * SECOND_NS + t->fraction_ns;
+	*time = (uint64_t)s * SECOND_NS + fraction_ns;
 	return true;
+}
+
+static bool civil_to_ns(const struct civil *t, sluice_ns *time) {
+	return civil_is_valid(t) &&
+	       seconds_to_ns(days_since_epoch(t) * DAY_S + clock_s(t) - t->east_s, t->fraction_ns, time);
 }
 
 static bool take_clock(struct cursor *c, struct civil *t) {
@@ -122,14 +128,35 @@ static bool take_clock(struct cursor *c, struct civil *t) {
 	return true;
 }
 
-size_t sl_logtime_clf(struct sluice_bytes text, sluice_ns *time) {
+enum { DATE_BYTES = 12, CLOCK_BYTES = 8, ZONE_BYTES = 6, PLAIN_BYTES = DATE_BYTES + CLOCK_BYTES + ZONE_BYTES };
+
+/* The instant of another clock on the day that is known; false: read it as a whole. */
+static bool read_clock(const struct sl_logtime_day *day, const char *text, sluice_ns *time) {
+	struct cursor c = {text + DATE_BYTES, text + DATE_BYTES + CLOCK_BYTES};
+	struct civil t = {.year = 1970, .month = 1, .day = 1};
+	return memcmp(text, day->date, DATE_BYTES) == 0 && memcmp(c.end, day->zone, ZONE_BYTES) == 0 &&
+	       take_clock(&c, &t) && c.at == c.end && civil_is_valid(&t) &&
+	       seconds_to_ns(day->midnight_s + clock_s(&t), 0, time);
+}
+
+size_t sl_logtime_clf(struct sluice_bytes text, struct sl_logtime_day *day, sluice_ns *time) {
 	const char *from = text.data;
 	struct cursor c = {from, from + text.len};
 	struct civil t = {0};
+	if (day != NULL && day->known && text.len >= PLAIN_BYTES && read_clock(day, from, time))
+		return PLAIN_BYTES;
 	bool fine = take_number(&c, 2, &t.day) && take_char(&c, '/') && take_month(&c, &t.month) && take_char(&c, '/') &&
 	            take_number(&c, 4, &t.year) && take_char(&c, ':') && take_clock(&c, &t) && take_char(&c, ' ') &&
 	            take_zone(&c, &t.east_s) && civil_to_ns(&t, time);
-	return fine ? (size_t)(c.at - from) : 0;
+	if (!fine)
+		return 0;
+	if (day != NULL && c.at - from == PLAIN_BYTES && from[DATE_BYTES + CLOCK_BYTES] == ' ') {
+		day->known = true;
+		day->midnight_s = days_since_epoch(&t) * DAY_S - t.east_s;
+		memcpy(day->date, from, DATE_BYTES);
+		memcpy(day->zone, from + DATE_BYTES + CLOCK_BYTES, ZONE_BYTES);
+	}
+	return (size_t)(c.at - from);
 }
 
 static bool read_iso(struct sluice_bytes text, sluice_ns *time) {
@@ -174,6 +201,6 @@ bool sl_logtime_count(struct sluice_bytes text, sluice_ns *time) {
 }
 
 bool sl_logtime_text(struct sluice_bytes text, sluice_ns *time) {
-	size_t clf = sl_logtime_clf(text, time);
+	size_t clf = sl_logtime_clf(text, NULL, time);
 	return (clf != 0 && clf == text.len) || read_iso(text, time) || sl_logtime_count(text, time);
 }

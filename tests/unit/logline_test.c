@@ -482,6 +482,56 @@ static void mutations(void **state) {
 	assert_true(tried > 10000);
 }
 
+/* A line means the same whatever lines came before it: the day that is remembered is a shortcut and no more. */
+static void days_remembered(void **state) {
+	static const char *const times[] = {
+		"17/May/2015:10:05:03 +0000", "17/May/2015:23:59:60 +0000",     "17/May/2015:10:05:03 +0200",
+		"17/May/2015:10:05:61 +0000", "17/May/2015:24:00:00 +0000",     "17/May/2015:10:05:03.250 +0000",
+		"17/May/2015:10-05:03 +0000", "18/May/2015:10:05:03 +0000",     "17/May/2016:10:05:03 +0000",
+		"17/Jun/2015:10:05:03 +0000", "17/May/2015:10:05:03 -0330",     "17/May/2015:10:05:03 Z",
+		"01/Jan/1970:00:30:00 +0000", "01/Jan/1970:00:30:00 +0100",     "01/Jan/1970:01:30:00 +0100",
+		"11/Apr/2262:23:47:15 +0000", "11/Apr/2262:23:47:16 +0000",     "17/May/2015:10:05:03 +00:00",
+		"17/May/2015:1a:05:03 +0000", "17/May/2015:10:05:03 +0000 and", "31/Apr/2015:10:05:03 +0000",
+	};
+	enum { TIMES = sizeof times / sizeof *times };
+	size_t shortened = 0;
+	(void)state;
+	for (size_t before = 0; before < TIMES; before++)
+		for (size_t i = 0; i < TIMES; i++) {
+			struct sl_logtime_day day = {0};
+			sluice_ns time = 0, alone = 0;
+			sl_logtime_clf(sl_str(times[before]), &day, &time);
+			shortened += day.known && memcmp(times[i], day.date, sizeof day.date) == 0;
+			size_t len = sl_logtime_clf(sl_str(times[i]), NULL, &alone);
+			time = 0;
+			assert_int_equal(sl_logtime_clf(sl_str(times[i]), &day, &time), len);
+			assert_true(len == 0 || time == alone);
+			for (size_t end = 0; end < len; end++) /* a line that ends within its time has none */
+				if (sl_logtime_clf(sl_slice(times[i], end), &day, &time) != 0)
+					assert_int_equal(sl_logtime_clf(sl_slice(times[i], end), NULL, &alone), end);
+		}
+	assert_true(shortened > 20);
+}
+
+static void request_skipped(void **state) {
+	static struct sl_logline_scratch narrow = {.skips_request = true};
+	struct sl_logline whole, line;
+	struct sluice_error error;
+	const char *text = "203.0.113.9 - alice [17/May/2015:10:05:03 +0000] \"GET http://a.example/b HTTP/1.1\" 200 5316";
+	(void)state;
+	assert_true(parse(SL_LOG_COMMON, text, &whole));
+	assert_true(sl_logline_parse(SL_LOG_COMMON, sl_str(text), &narrow, &line, &error));
+	assert_null(line.method.data);
+	assert_null(line.path.data);
+	assert_null(line.host.data);
+	expect(whole.host, "a.example");
+	expect(line.ip, "203.0.113.9");
+	expect(line.user, "alice");
+	expect(line.status, "200");
+	assert_int_equal(line.time, whole.time);
+	assert_false(sl_logline_parse(SL_LOG_COMMON, sl_slice(text, strlen(text) - 9), &narrow, &line, &error));
+}
+
 static void names(void **state) {
 	(void)state;
 	assert_string_equal(sl_log_formats[SL_LOG_AUTO], "auto");
@@ -502,6 +552,7 @@ int main(void) {
 		cmocka_unit_test(fractions),       cmocka_unit_test(calendar),
 		cmocka_unit_test(detection),       cmocka_unit_test(too_long),
 		cmocka_unit_test(mutations),       cmocka_unit_test(names),
+		cmocka_unit_test(days_remembered), cmocka_unit_test(request_skipped),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,8 +118,27 @@ static void test_decimal_numbers(void **state) {
 	}
 }
 
+/* Any byte in any of the eight places, beside digits whose sums could carry into it. */
+static void eight_digits_or_none(void **state) {
+	static const char *const around[] = {"00000000", "99999999", "12345678"};
+	(void)state;
+	for (size_t a = 0; a < sizeof around / sizeof *around; a++)
+		for (int place = 0; place < 8; place++)
+			for (int byte = 0; byte < 256; byte++) {
+				char text[9];
+				uint64_t word, value = 0;
+				strcpy(text, around[a]);
+				text[place] = (char)byte;
+				memcpy(&word, text, 8);
+				bool fine = byte >= '0' && byte <= '9';
+				assert_int_equal(sl_eight_to_u64(word, &value), fine);
+				assert_int_equal(value, fine ? strtoul(text, NULL, 10) : 0);
+			}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(eight_digits_or_none),
 		cmocka_unit_test(test_decimal_numbers),       cmocka_unit_test(quotients_are_the_compilers),
 		cmocka_unit_test(waits_saturate_below_never), cmocka_unit_test(sums_end_below_never),
 		cmocka_unit_test(quotients_saturate),

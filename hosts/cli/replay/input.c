@@ -32,29 +32,36 @@ static int fail(struct sluice_error *error, const char *text) {
 	return -1;
 }
 
-/* Reads raw bytes after those that are left. Returns -1 with `error`, else 0; raw_ended says that none came. */
-static int read_raw(struct sl_input *input, struct sluice_error *error) {
-	memmove(input->raw, input->raw + input->raw_at, input->raw_len - input->raw_at);
-	input->raw_len -= input->raw_at;
-	input->raw_at = 0;
+/* Reads bytes of the file. Returns how many, -1 with `error`; raw_ended says that none came. */
+static ssize_t read_some(struct sl_input *input, void *to, size_t room, struct sluice_error *error) {
 	ssize_t got;
 	do
-		got = read(input->fd, input->raw + input->raw_len, sizeof input->raw - input->raw_len);
+		got = read(input->fd, to, room);
 	while (got < 0 && errno == EINTR);
 	if (got < 0)
 		return fail(error, strerror(errno));
 	input->raw_ended = got == 0;
-	input->raw_len += (size_t)got;
 	input->bytes_read += (uint64_t)got;
-	return 0;
+	return got;
+}
+
+/* Reads raw bytes after those that are left. Returns -1 with `error`, else 0. */
+static int read_raw(struct sl_input *input, struct sluice_error *error) {
+	memmove(input->raw, input->raw + input->raw_at, input->raw_len - input->raw_at);
+	input->raw_len -= input->raw_at;
+	input->raw_at = 0;
+	ssize_t got = read_some(input, input->raw + input->raw_len, sizeof input->raw - input->raw_len, error);
+	input->raw_len += got > 0 ? (size_t)got : 0;
+	return got < 0 ? -1 : 0;
 }
 
 /* ---- decoders: each fills `to` with at most `room` bytes; 0 is the end, -1 a failure ---------------------------- */
 
+/* What was read to tell what the stream is; then straight into the text, with no copy between. */
 static ssize_t fill_plain(struct sl_input *input, char *to, size_t room, struct sluice_error *error) {
-	if (input->raw_at == input->raw_len && !input->raw_ended && read_raw(input, error) != 0)
-		return -1;
 	size_t n = input->raw_len - input->raw_at;
+	if (n == 0)
+		return input->raw_ended ? 0 : read_some(input, to, room, error);
 	n = n < room ? n : room;
 	memcpy(to, input->raw + input->raw_at, n);
 	input->raw_at += n;

@@ -29,9 +29,7 @@ static void draw(struct sl_progress *progress, uint64_t done, const char *doing)
 	progress->drawn = true;
 }
 
-void sl_progress_line(struct sl_progress *progress, uint64_t done_bytes, const char *doing) {
-	if (++progress->lines % SL_PROGRESS_EVERY != 0 || !progress->shown)
-		return;
+void sl_progress_look(struct sl_progress *progress, uint64_t done_bytes, const char *doing) {
 	sluice_ns now = sl_clock_monotonic();
 	if (now - progress->drawn_at < SL_PROGRESS_REDRAW_NS)
 		return;

@@ -20,8 +20,14 @@ struct sl_progress {
 /* Begins. */
 struct sl_progress sl_progress_begin(uint64_t total_bytes);
 
+/* The rest of sl_progress_line(): looks at the clock, and draws. */
+void sl_progress_look(struct sl_progress *progress, uint64_t done_bytes, const char *doing);
+
 /* Counts a line; draws now and then. `done` is how many of the total bytes were read; `doing` one word for it. */
-void sl_progress_line(struct sl_progress *progress, uint64_t done_bytes, const char *doing);
+static inline void sl_progress_line(struct sl_progress *progress, uint64_t done_bytes, const char *doing) {
+	if (++progress->lines % SL_PROGRESS_EVERY == 0 && progress->shown)
+		sl_progress_look(progress, done_bytes, doing);
+}
 
 /* Wipes the bar, so that what is printed next has the line to itself. */
 void sl_progress_end(struct sl_progress *progress);

@@ -278,6 +278,8 @@ static int open_replay(struct sl_replay *replay) {
 	replay->wanted = SL_REPLAY_ALL; /* a policy may name any */
 	if (options->policy_file == NULL)
 		replay->wanted = sl_replay_key_wants(&options->key) | (options->has_member ? 1u << options->member : 0);
+	replay->scratch.skips_request =
+		(replay->wanted & (1u << SL_REPLAY_METHOD | 1u << SL_REPLAY_PATH | 1u << SL_REPLAY_HOST)) == 0;
 	replay->limit_count = options->limit_count;
 	replay->tells_cost = options->reserves || options->upto;
 	if (options->policy_file != NULL &&

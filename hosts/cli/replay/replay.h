@@ -14,7 +14,7 @@
 #include "policy/policy.h"
 
 enum {
-	SL_REPLAY_BATCH = 256,       /* requests decided together */
+	SL_REPLAY_BATCH = 64,       /* requests decided together */
 	SL_REPLAY_UNREADABLE_MAX = 5 /* unreadable lines that are told one by one */
 };
 

@@ -201,10 +201,12 @@ static void say_costs(const struct sl_replay *replay, struct sluice_call *call, 
                       const uint32_t *positions) {
 	uint32_t costs[SLUICE_ITEMS_MAX] = {0};
 	bool own = false;
+	if (replay->policy == NULL)
+		return; /* limits of the command line have none of their own */
 	if (call->cost == 0 || call->upto)
 		sl_admission_drop_costs(items, call->item_count);
 	for (uint32_t i = 0; i < call->item_count; i++) {
-		own = own || (replay->policy != NULL && sl_policy_limit_at(replay->policy, positions[i])->cost.on);
+		own = own || sl_policy_limit_at(replay->policy, positions[i])->cost.on;
 		costs[i] = items[i].cost != 0 ? items[i].cost : call->cost;
 	}
 	if (own && call->cost != 0 && !call->upto)
@@ -305,6 +307,14 @@ static bool count_keys(struct sl_replay_stats *stats, const struct sluice_call *
 	return true;
 }
 
+/* The same of all three. Most requests meet one limit. */
+static bool count_all_keys(struct sl_replay *replay, const struct sluice_call *call) {
+	if (call->item_count == 1 && call->items->observed == 0)
+		return sl_replay_stats_add(&replay->stats, call->items->key, !call->each->allowed);
+	return count_keys(&replay->stats, call, 0) && count_keys(&replay->shadows, call, SLUICE_OBSERVED) &&
+	       count_keys(&replay->tried, call, SLUICE_TRIED);
+}
+
 static bool stats(struct sl_replay *replay, const struct sluice_call *call, const struct origin *origin,
                   const uint32_t *positions) {
 	replay->first = replay->requests == 0 || call->now < replay->first ? call->now : replay->first;
@@ -324,8 +334,7 @@ static bool stats(struct sl_replay *replay, const struct sluice_call *call, cons
 		limit->tried += candidate;
 		limit->candidate_denied += candidate && denied;
 	}
-	return count_keys(&replay->stats, call, 0) && count_keys(&replay->shadows, call, SLUICE_OBSERVED) &&
-	       count_keys(&replay->tried, call, SLUICE_TRIED);
+	return count_all_keys(replay, call);
 }
 
 /* The first call of a batch that no store of this size has room for; count: none. */

@@ -27,21 +27,29 @@ static const uint8_t attributes[SL_REPLAY_ATTRIBUTES] = {
 	[SL_REPLAY_HOST] = SL_ATTRIBUTE_HOST,
 };
 
+/* Where a line says each. */
+static const uint8_t places[SL_REPLAY_ATTRIBUTES] = {
+	[SL_REPLAY_IP] = offsetof(struct sl_logline, ip),     [SL_REPLAY_METHOD] = offsetof(struct sl_logline, method),
+	[SL_REPLAY_PATH] = offsetof(struct sl_logline, path), [SL_REPLAY_HOST] = offsetof(struct sl_logline, host),
+	[SL_REPLAY_USER] = offsetof(struct sl_logline, user), [SL_REPLAY_STATUS] = offsetof(struct sl_logline, status),
+	[SL_REPLAY_KEY] = offsetof(struct sl_logline, key),
+};
+_Static_assert(sizeof(struct sl_logline) <= UINT8_MAX, "an offset in it fits a byte");
+
 void sl_replay_request_make(struct sl_replay_request *request, const struct sl_logline *line, uint32_t wanted,
                             uint32_t ipv6_prefix) {
-	const struct sluice_bytes said[SL_REPLAY_ATTRIBUTES] = {
-		[SL_REPLAY_IP] = line->ip,     [SL_REPLAY_METHOD] = line->method, [SL_REPLAY_PATH] = line->path,
-		[SL_REPLAY_HOST] = line->host, [SL_REPLAY_USER] = line->user,     [SL_REPLAY_STATUS] = line->status,
-		[SL_REPLAY_KEY] = line->key,
-	};
 	request->time = line->time;
 	request->cost = line->cost;
 	request->has_duration = line->has_duration;
 	request->duration = line->duration;
-	for (int i = 0; i < SL_REPLAY_ATTRIBUTES; i++) {
-		request->values[i] = (struct sluice_bytes){NULL, 0};
-		if (wanted >> i & 1)
-			request->values[i] = sl_attribute_form(attributes[i], said[i], ipv6_prefix, request->forms[attributes[i]]);
+	memset(request->values, 0, sizeof request->values);
+	for (uint32_t left = wanted; left != 0; left &= left - 1) {
+		unsigned i = (unsigned)__builtin_ctz(left);
+		const struct sluice_bytes *said = (const struct sluice_bytes *)((const char *)line + places[i]);
+		if (attributes[i] == SL_ATTRIBUTE_OTHER)
+			request->values[i] = *said;
+		else if (said->data != NULL)
+			request->values[i] = sl_attribute_form(attributes[i], *said, ipv6_prefix, request->forms[attributes[i]]);
 	}
 }
 

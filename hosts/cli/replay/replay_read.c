@@ -35,7 +35,7 @@ static void note_unreadable(struct reader *reader, const struct sluice_error *er
 static bool understand(struct reader *reader, struct sluice_bytes text) {
 	struct sl_replay *replay = reader->replay;
 	struct sl_logline line;
-	struct sluice_error error = {0};
+	struct sluice_error error;
 	if (!sl_logline_parse(reader->format, text, &replay->scratch, &line, &error)) {
 		note_unreadable(reader, &error);
 		return false;

@@ -44,6 +44,7 @@ static bool rebuild(struct sl_replay_stats *stats, uint32_t slot_count, bool lim
 		stats->used++;
 	}
 	free(stats->slots);
+	memset(stats->memo, 0, sizeof stats->memo);
 	stats->slots = slots;
 	stats->slot_count = slot_count;
 	return true;
@@ -86,20 +87,56 @@ static bool keep_text(struct sl_replay_stats *stats, struct sl_replay_stats_slot
 	return true;
 }
 
-bool sl_replay_stats_add(struct sl_replay_stats *stats, struct sluice_bytes key, bool denied) {
+/* The slot of a key, a new one if it has none; *slot is NULL where there is no room. False without memory. */
+static bool take_slot(struct sl_replay_stats *stats, struct sluice_bytes key, struct sl_replay_stats_slot **slot) {
 	uint64_t hash = sl_siphash(stats->secret, NULL, 0, key, 1, 3);
+	bool room;
 	hash += hash == 0; /* 0 says free */
-	struct sl_replay_stats_slot *slot = find(stats->slots, stats->slot_count, hash);
-	if (slot->hash == 0) {
-		bool room;
-		if (!make_room(stats, &room))
+	*slot = find(stats->slots, stats->slot_count, hash);
+	if ((*slot)->hash != 0)
+		return true;
+	if (!make_room(stats, &room))
+		return false;
+	*slot = room ? find(stats->slots, stats->slot_count, hash) : NULL;
+	if (!room)
+		return true;
+	(*slot)->hash = hash;
+	stats->used++;
+	stats->keys++;
+	return true;
+}
+
+/* A key as two words, which with its length say all of it; where it has its place in the memo. NULL: it is too long. */
+static inline struct sl_replay_stats_memo *remember(struct sl_replay_stats *stats, struct sluice_bytes key,
+                                                    uint64_t words[2]) {
+	const char *p = key.data;
+	if (key.len - 1 >= 16)
+		return NULL;
+	words[0] = words[1] = 0;
+	if (key.len >= 8) {
+		memcpy(&words[0], p, 8);
+		memcpy(&words[1], p + key.len - 8, 8);
+	} else {
+		memcpy(&words[0], p, key.len);
+	}
+	uint64_t mixed = (words[0] ^ sl_rotate(words[1], 29)) * UINT64_C(0x9e3779b97f4a7c15);
+	return &stats->memo[mixed >> 32 & (SL_REPLAY_STATS_MEMO - 1)];
+}
+
+bool sl_replay_stats_add(struct sl_replay_stats *stats, struct sluice_bytes key, bool denied) {
+	uint64_t words[2];
+	struct sl_replay_stats_memo *memo = remember(stats, key, words);
+	struct sl_replay_stats_slot *slot;
+	if (memo != NULL && memo->len == key.len && memo->first == words[0] && memo->last == words[1]) {
+		slot = &stats->slots[memo->slot];
+	} else {
+		if (!take_slot(stats, key, &slot))
 			return false;
-		if (!room)
+		if (slot == NULL)
 			return true;
-		slot = find(stats->slots, stats->slot_count, hash);
-		slot->hash = hash;
-		stats->used++;
-		stats->keys++;
+		if (memo != NULL)
+			*memo = (struct sl_replay_stats_memo){words[0], words[1], (uint32_t)key.len,
+			                                      (uint32_t)(slot - stats->slots)};
 	}
 	slot->requests++;
 	slot->denied += denied;

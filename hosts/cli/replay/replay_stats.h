@@ -8,6 +8,10 @@
  * keys is there nothing left to drop; from then on new keys are not counted (keys_at_least). The text of a key is kept
  * from its first denial, in at most `text_max` bytes (64 MiB).
  *
+ * Keys of at most sixteen bytes that came lately are known by these, in a small memo of where their slots are: most lines
+ * of a log are of few clients, and then nothing is hashed. Whoever chooses keys that push each other out of it makes
+ * them cost what others do.
+ *
  * Two keys are taken for one if 64 bits of their hashes agree: with a million keys, once in 37 million replays. */
 #ifndef SL_CLI_REPLAY_STATS_H
 #define SL_CLI_REPLAY_STATS_H
@@ -18,12 +22,19 @@ enum {
 	SL_REPLAY_STATS_SLOTS_MAX = 1 << 21,
 	SL_REPLAY_STATS_TEXT_MAX = 64 * 1024 * 1024,
 	SL_REPLAY_STATS_WORST_MAX = 1000,
+	SL_REPLAY_STATS_MEMO = 512, /* a power of two */
 };
 
 struct sl_replay_stats_slot {
 	uint64_t hash; /* 0: free */
 	uint64_t requests, denied;
 	uint32_t text_at, text_len; /* of the key, in `text`; len 0: not kept */
+};
+
+/* A key of `len` bytes, 1..16, as two words: of one that is shorter its bytes, overlapping. len 0: none. */
+struct sl_replay_stats_memo {
+	uint64_t first, last;
+	uint32_t len, slot;
 };
 
 struct sl_replay_stats {
@@ -36,6 +47,7 @@ struct sl_replay_stats {
 	uint64_t keys, limited; /* different keys met; of them, those denied at least once */
 	bool requests_at_least; /* some keys' `requests`, and `keys`, may be too small or too great: see above */
 	bool keys_at_least;     /* `keys` and `limited` are too small */
+	struct sl_replay_stats_memo memo[SL_REPLAY_STATS_MEMO]; /* forgotten when slots move */
 };
 
 /* Begins with nothing counted. False when the system gives no memory or no random bytes. */
