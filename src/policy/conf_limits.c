@@ -107,8 +107,10 @@ static void read_override(struct sl_conf *conf, const struct sl_yaml *node, cons
 	struct override_nodes nodes = {0};
 	const char *canary;
 	sl_conf_map(conf, node, "an override", fields, &nodes);
-	if (nodes.when != NULL)
+	if (nodes.when != NULL) {
 		sl_conf_when(conf, nodes.when, &override->when);
+		sl_lint_never(conf, nodes.when, &override->when);
+	}
 	override->own = nodes.limit != NULL;
 	override->limit = limit->shown.limit;
 	if (nodes.limit != NULL)
@@ -199,6 +201,7 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 	if (nodes->when != NULL) {
 		sl_conf_when(conf, nodes->when, &limit->when);
 		sl_lint_when(conf, nodes->when);
+		sl_lint_never(conf, nodes->when, &limit->when);
 	}
 	conf->routed = find_paths(&limit->when);
 	number_routes(conf->policy, conf->routed, limit);
@@ -237,6 +240,7 @@ static void read_limit(struct sl_conf *conf, const struct limit_nodes *nodes, st
 	if (conf->routed != NULL && (conf->routed->has_parts || conf->policy->route != SL_NAME_NONE))
 		limit->routed = conf->routed;
 	conf->routed = NULL;
+	sl_lint_routes(conf, nodes->when, limit);
 	limit->shown.when_text = sl_describe_when(&conf->policy->pool, nodes->when);
 	limit->shown.key_text = sl_describe_key(conf->policy, limit);
 }
@@ -309,4 +313,5 @@ void sl_conf_limits(struct sl_conf *conf, const struct sl_yaml *list, void *into
 	sl_lint_room(conf, nodes);
 	sl_lint_calendars(conf, nodes);
 	sl_lint_paths(conf, nodes);
+	sl_lint_hidden(conf, nodes);
 }

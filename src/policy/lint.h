@@ -6,6 +6,22 @@
 #include "policy/conf_redis.h"
 #include "policy/conf_terms.h"
 
+/* ---- shared by the files ----------------------------------------------------------------------------------------- */
+
+/* Takes steps from the budget of a file; false where it is used up. */
+bool sl_lint_spend(struct sl_conf *conf, uint64_t steps);
+
+/* Does the path of each request that the limit being read is for fill in the attribute of this number? */
+bool sl_lint_is_of_route(const struct sl_conf *conf, uint32_t number);
+
+/* What a `when` says of an attribute; NULL: nothing. */
+const struct sl_condition *sl_lint_condition(const struct sl_when *when, uint32_t attribute);
+
+/* Does `wide` surely hold for each request that `narrow` holds for? */
+bool sl_lint_covers(struct sl_conf *conf, const struct sl_when *wide, const struct sl_when *narrow);
+
+/* ---- one warning each, or of one kind ---------------------------------------------------------------------------- */
+
 /* A part of a key that a request may lack in all its forms: such a request is not limited. */
 void sl_lint_part(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_key_part *part);
 
@@ -35,10 +51,22 @@ void sl_lint_candidate(struct sl_conf *conf, const struct sl_yaml *node, const s
 /* A quota of 0. */
 void sl_lint_rule(struct sl_conf *conf, const struct sl_yaml *node, const struct sluice_limit *limit);
 
-/* Overrides after one that takes all they could get, and a limit that nothing is left for. `nodes` are the overrides'
- * own, `node` is the limit's text. O(overrides^2), within conf->lint_steps. */
+/* Conditions whose `not` excepts all that they hold for. `node` is their text. */
+void sl_lint_never(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_when *when);
+
+/* Overrides after one that takes all they could get, those that the limit's own conditions exclude, and those that
+ * change nothing; and a limit that nothing is left for. `nodes` are the overrides' own, `node` is the limit's text.
+ * O(overrides), and O(overrides^2) of those that say what the limit says, within conf->lint_steps. */
 void sl_lint_overrides(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit,
                        const struct sl_yaml *const *nodes);
+
+/* Limits that deny nobody whom another one of the same key and window admits. `nodes` are the limits' own. O(limits)
+ * where their conditions tell them apart, else O(limits^2) within conf->lint_steps. */
+void sl_lint_hidden(struct sl_conf *conf, const struct sl_yaml *const *nodes);
+
+/* Routes after one that holds for all their paths: what their parts, or `route`, would be, they never are. `when` is the
+ * text of the limit's conditions. O(routes^2), within conf->lint_steps. */
+void sl_lint_routes(struct sl_conf *conf, const struct sl_yaml *when, const struct sl_ruleset_limit *limit);
 
 /* `unlimited` without overrides. */
 void sl_lint_unlimited(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit);

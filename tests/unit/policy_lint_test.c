@@ -55,6 +55,122 @@ static void test_table(void **state) {
 	CHECK_WARNINGS(rows);
 }
 
+#define WITHIN(when, override) \
+	"limits:\n- name: a\n  key: ip\n  when: {" when "}\n  limit: 5/1m\n  overrides:\n  - {when: {" override "}, limit: 9/1m}\n"
+#define EXCLUDED {{7, 5, "never used: the limit's own `when` excludes all of it"}}
+
+/* Overrides that the limit's own conditions exclude; and as many that come near to it. */
+static void test_excluded_overrides(void **state) {
+	static const struct row rows[] = {
+		{WITHIN("method: GET", "method: POST"), EXCLUDED},
+		{WITHIN("method: [GET, POST]", "method: POST"), {{0}}},
+		{WITHIN("method: GET", "path: /a"), {{0}}},
+		{WITHIN("path: '/a/*'", "path: '/b/*'"), EXCLUDED},
+		{WITHIN("path: '/a/*'", "path: '/a/b/*'"), {{0}}},
+		{WITHIN("path: '/a/b/*'", "path: '/a/*'"), {{0}}},
+		{WITHIN("path: '/a/*'", "path: /b"), EXCLUDED},
+		{WITHIN("path: '/a/*'", "path: [/b, /a/c]"), {{0}}},
+		{WITHIN("path: '/a/*'", "path: /a"), EXCLUDED},
+		{"paths: {trailing-slash: ignore}\n" WITHIN("path: '/a/*'", "path: /a"), {{0}}},
+		{WITHIN("path: '/a/{id}'", "path: /b"), {{0}}},
+		{WITHIN("path: '/a/{id}'", "path: '/b/{id}'"), {{0}}},
+		{WITHIN("plan: a, path: '/a/{plan}'", "plan: b") "  optional: true\n", {{0}}}, /* the part, not what was said */
+		{WITHIN("ip: 10.0.0.0/8", "ip: 192.168.0.0/16"), EXCLUDED},
+		{WITHIN("ip: 10.0.0.0/8", "ip: 10.1.0.0/16"), {{0}}},
+		{WITHIN("ip: 10.1.0.0/16", "ip: 10.0.0.0/8"), {{0}}},
+		{WITHIN("ip: 10.0.0.0/8", "ip: '1*'"), {{0}}},
+		{WITHIN("host: '*.example.com'", "host: '*.example.org'"), EXCLUDED},
+		{WITHIN("host: '*.example.com'", "host: '*.eu.example.com'"), {{0}}},
+		{WITHIN("host: '*.example.com'", "host: 'a*'"), {{0}}},
+		{WITHIN("host: '*.example.com'", "host: example.com"), EXCLUDED},
+		{WITHIN("not: {method: POST}", "method: POST"), EXCLUDED},
+		{WITHIN("not: {method: POST, path: /a}", "method: POST"), {{0}}},
+		{WITHIN("not: {method: POST}", "method: [GET, POST]"), {{0}}},
+		{WITHIN("method: POST", "not: {method: POST}"), EXCLUDED},
+		{WITHIN("method: [GET, POST]", "not: {method: POST}"), {{0}}},
+	};
+	(void)state;
+	CHECK_WARNINGS(rows);
+}
+
+#define SAME(first, more) OVERRIDES("  - {when: {" first "}, limit: 5/1m}\n" more)
+#define NOTHING {{6, 5, "changes nothing: the limit itself says the same"}}
+
+static void test_what_changes_nothing(void **state) {
+	static const struct row rows[] = {
+		{SAME("path: /a", ""), NOTHING},
+		{SAME("path: /a", "  - {when: {path: /b}, limit: 9/1m}\n"), NOTHING},
+		{SAME("path: /a", "  - {when: {path: '/*'}, limit: 9/1m}\n"), {{0}}}, /* an exception of what follows */
+		{SAME("path: /a", "  - {when: {method: GET}, limit: 9/1m}\n"), {{0}}},
+		{OVERRIDES("  - {when: {path: /a}, limit: sliding-window 5/60s}\n"), NOTHING},
+		{OVERRIDES("  - {when: {path: /a}, limit: 5/1m, observe: true}\n"), {{0}}},
+		{OVERRIDES("  - {when: {path: /a}, limit: fixed-window 5/1m}\n"), {{0}}},
+		{"limits:\n- {name: a, key: ip, limit: 5/1m, candidate: 6/1m, overrides: [{when: {path: /a}, limit: 5/1m}]}\n",
+	     {{0}}},
+		/* `not` that leaves nothing */
+		{LIMIT("key: ip, when: {path: '/a/b', not: {path: '/a/*'}}"), {{2, 41, "never holds: `not` takes away all"}}},
+		{LIMIT("key: ip, when: {path: '/a/*', not: {path: '/a/b'}}"), {{0}}},
+		{LIMIT("key: ip, when: {path: '/a/b', not: {path: '/a/*', method: GET}}"), {{0}}},
+		{OVERRIDES("  - {when: {method: GET, not: {method: [GET, PUT]}}, limit: 1/1m}\n"), {{6, 12, "never holds"}}},
+	};
+	(void)state;
+	CHECK_WARNINGS(rows);
+}
+
+#define TWO(one, two) "limits:\n- {name: a, " one "}\n- {name: b, " two "}\n"
+#define HIDDEN(line, by) {{line, 3, "denies nobody whom the limit in line " by " admits"}}
+
+/* Limits that another one hides; and those that only look so. */
+static void test_hidden_limits(void **state) {
+	static const struct row rows[] = {
+		{TWO("key: ip, limit: 5/1m", "key: ip, limit: 6/1m"), HIDDEN(3, "2")},
+		{TWO("key: ip, limit: 6/1m", "key: ip, limit: 5/1m"), HIDDEN(2, "3")},
+		{TWO("key: ip, limit: 5/1m", "key: ip, limit: 5/1m"), HIDDEN(3, "2")},
+		{TWO("key: ip, limit: 5/1m", "key: ip, limit: 6/1m, when: {path: /a}"), HIDDEN(3, "2")},
+		{TWO("key: ip, limit: 5/1m, when: {path: /a}", "key: ip, limit: 6/1m"), {{0}}},
+		{TWO("key: ip, limit: 5/1m, when: {path: /a}", "key: ip, limit: 6/1m, when: {path: /b}"), {{0}}},
+		{TWO("key: ip, limit: 5/1m, when: {not: {path: /a}}", "key: ip, limit: 6/1m"), {{0}}},
+		{TWO("key: ip, limit: 5/1m", "key: ip, limit: 100/1h"), {{0}}},
+		{TWO("key: ip, limit: 5/1m", "key: host, limit: 6/1m"), {{0}}},
+		{TWO("key: ip, limit: 5/1m", "key: [ip, host], limit: 6/1m"), {{0}}},
+		{TWO("key: user | ip, limit: 5/1m", "key: ip, limit: 6/1m"), {{0}}},
+		{TWO("key: ip, limit: 5/1m", "key: ip, limit: sliding-log 6/1m"), {{0}}},
+		{TWO("key: ip, limit: 5/1m, observe: true", "key: ip, limit: 6/1m"), {{0}}},
+		{TWO("key: ip, limit: 5/1m", "key: ip, limit: 6/1m, observe: true"), {{0}}},
+		{TWO("key: ip, limit: 5/1m", "key: ip, limit: 6/1m, candidate: 4/1m"), {{0}}},
+		{TWO("key: ip, limit: 5/1m, cost: 2", "key: ip, limit: 6/1m"), {{0}}},
+		{TWO("key: ip, limit: 5/1m, overrides: [{when: {path: /a}, limit: 9/1m}]", "key: ip, limit: 6/1m"), {{0}}},
+		{TWO("key: ip, limit: 5/1m", "key: ip, limit: 6/1m, overrides: [{when: {path: /a}, limit: 1/1m}]"), {{0}}},
+		{TWO("key: ip, limit: 5/1m", "key: ip, limit: 6/1m, penalty: '[1m] after 3 denials in 1m'"), {{0}}},
+		{TWO("key: ip, limit: token-bucket 5/1m", "key: ip, limit: token-bucket 6/1m"), {{0}}},
+		{TWO("key: ip, limit: token-bucket 5/1m", "key: ip, limit: token-bucket 5/1m"), HIDDEN(3, "2")},
+		{TWO("key: ip, limit: concurrency 5 lease 1m", "key: ip, limit: concurrency 6 lease 1m"), {{0}}},
+		{TWO("key: id, limit: 5/1m, when: {path: '/a/{id}'}", "key: id, limit: 6/1m, when: {path: '/a/{id}'}"), {{0}}},
+	};
+	(void)state;
+	CHECK_WARNINGS(rows);
+}
+
+#define ROUTES(key, routes) "limits:\n- {name: a, limit: 5/1m, key: [" key "], when: {path: [" routes "]}}\n"
+
+static void test_hidden_routes(void **state) {
+	static const struct row rows[] = {
+		{ROUTES("route", "'/a/{x}', '/a/b'"), {{2, 46, "'/a/b' is never the route: '/a/{x}' before it holds"}}},
+		{ROUTES("route", "'/a/b', '/a/{x}'"), {{0}}},
+		{ROUTES("route", "'/a/{x}', '/a/{y}'"), {{2, 46, "'/a/{y}' is never the route"}}},
+		{ROUTES("route", "'/a/{x}', '/a/{x}/b'"), {{0}}},
+		{ROUTES("route", "'/a/*', '/a/{x}'"), {{2, 46, "'/a/{x}' is never the route: '/a/*' before it"}}},
+		{ROUTES("route", "'/a/*', '/a'"), {{0}}},
+		{"paths: {trailing-slash: ignore}\n" ROUTES("route", "'/a/*', '/a'"),
+	     {{3, 46, "'/a' is never the route: '/a/*' before it"}}},
+		{ROUTES("route", "'/a/b/*', '/a/{x}/*'"), {{0}}},
+		{ROUTES("route", "'/a*', '/b'"), {{0}}},
+		{ROUTES("ip", "'/a/*', '/a/b'"), {{0}}}, /* nobody asks for it */
+	};
+	(void)state;
+	CHECK_WARNINGS(rows);
+}
+
 /* Limits that exclude each other may be as many as they like; seventeen that meet may not. */
 static void test_many(void **state) {
 	static char yaml[65536];
@@ -63,22 +179,22 @@ static void test_many(void **state) {
 		unsigned count;
 		struct wanted wanted[2];
 	} rows[] = {
-		{"- {name: n%u, key: ip, limit: 1/1s}\n", 16, {{0}}},
-		{"- {name: n%u, key: ip, limit: 1/1s}\n",
+		{"- {name: n%u, key: ip, limit: 1/1%us}\n", 16, {{0}}},
+		{"- {name: n%u, key: ip, limit: 1/1%us}\n",
 	     17,
 	     {{18, 3, "one limit more than the 16 that may apply to a request"}}},
 		{"- {name: n%u, key: ip, limit: 1/1s, when: {path: '/%u'}}\n", 500, {{0}}},
 		{"- {name: n%u, key: ip, limit: 1/1s, when: {path: ['/%u', '/x*']}}\n", 500, {{0}}},
-		{"- {name: n%u, key: ip, limit: 1/1s, when: {path: '/x*', method: POST}}\n",
+		{"- {name: n%u, key: ip, limit: 1/1%us, when: {path: '/x*', method: POST}}\n",
 	     17,
 	     {{18, 3, "one limit more than the 16 that may apply to a request: it denies such a request"}}},
-		{"- {name: n%u, key: ip, limit: 1/1s, when: {path: '/%u*'}}\n", 500, {{0}}},
+		{"- {name: n%u, key: ip, limit: 1/1%us, when: {path: '/%u*'}}\n", 500, {{0}}},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		size_t len = (size_t)snprintf(yaml, sizeof yaml, "limits:\n");
 		for (unsigned j = 0; j < rows[i].count; j++)
-			len += (size_t)snprintf(yaml + len, sizeof yaml - len, rows[i].each, j, j);
+			len += (size_t)snprintf(yaml + len, sizeof yaml - len, rows[i].each, j, j, j);
 		sl_policy_rows_warned(&(struct row){yaml, {rows[i].wanted[0]}}, 1);
 	}
 }
@@ -160,7 +276,7 @@ static void test_names(void **state) {
 		{LIMIT("key: ip, when: {plan: free}, optional: true"), {{0}}},
 		{LIMIT("key: user, optional: false"), {{2, 31, "a request without 'user' escapes"}}},
 		{"limits:\n- {name: a, limit: distinct 5/1m, key: ip, of: user, optional: true}\n", {{0}}},
-		{"limits:\n- {name: a, limit: 5/1m, key: user, optional: true}\n- {name: b, limit: 5/1m, key: user}\n",
+		{"limits:\n- {name: a, limit: 5/1m, key: user, optional: true}\n- {name: b, limit: 5/1h, key: user}\n",
 	     {{3, 31, "a request without 'user' escapes"}, {3, 31, "no HTTP door knows 'user'"}}},
 	};
 	(void)state;
@@ -238,8 +354,8 @@ static void test_many_of_different_conditions(void **state) {
 	for (unsigned more = 7; more <= 8; more++) {
 		size_t len = (size_t)snprintf(yaml, sizeof yaml, "limits:\n");
 		for (unsigned j = 0; j < 9 + more; j++)
-			len += (size_t)snprintf(yaml + len, sizeof yaml - len, "- {name: n%u, key: ip, limit: 1/1s, when: {%s}}\n",
-			                        j, j < 9 ? "method: POST" : "path: /x");
+			len += (size_t)snprintf(yaml + len, sizeof yaml - len, "- {name: n%u, key: ip, limit: 1/1%us, when: {%s}}\n",
+			                        j, j, j < 9 ? "method: POST" : "path: /x");
 		sl_policy_rows_warned(
 			&(struct row){yaml, {more == 7 ? (struct wanted){0} : (struct wanted){18, 3, "one limit more"}}}, 1);
 	}
@@ -324,6 +440,10 @@ int main(void) {
 		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_warnings_are_bounded),
 		cmocka_unit_test(test_hidden_among_many),
+		cmocka_unit_test(test_excluded_overrides),
+		cmocka_unit_test(test_what_changes_nothing),
+		cmocka_unit_test(test_hidden_limits),
+		cmocka_unit_test(test_hidden_routes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
