@@ -316,7 +316,7 @@ static void stats_full(void **state) {
 static void stats_text_full(void **state) {
 	struct sl_replay_stats stats;
 	struct sl_replay_stats_slot worst[4];
-	char text[16];
+	char text[KEY_TEXT];
 	(void)state;
 	assert_true(sl_replay_stats_open(&stats, 64, 11));
 	for (uint32_t i = 0; i < 3; i++)
