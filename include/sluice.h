@@ -290,6 +290,9 @@ struct sluice_store_stats {
 	uint32_t passed_over; /* buckets that sluice_store_stats() could not look at for that */
 	uint32_t processes;   /* that have it open */
 	sluice_ns created_ns; /* wall time */
+	uint64_t overrides;      /* quotas of keys' own (sluice_override_set()); those that have ended may be among them */
+	uint64_t overrides_most; /* of which it holds so many: a quarter of its slots, or a half of its blocks
+	                          * where those are less */
 };
 
 /* Fills `stats`, walking the whole store beside its users: O(size), about 0.3 s a GiB. One that has stopped with a lock
@@ -432,6 +435,72 @@ struct sluice_standing {
 SLUICE_API struct sluice_standing sluice_standing(struct sluice_store *store, const struct sluice_item *item,
                                                   sluice_ns now);
 
+/* ---- quotas of keys' own ------------------------------------------------------------------------------------- *
+ *
+ * Another quota for the counter that a limit has for one key, from now on: what a billing system says when a plan
+ * changes. It is kept in the store beside the counter, so that every process that shares the store decides by it from
+ * the next call on, and each call by the old quota or by the new one; but not with the counter: it stays when that
+ * expires, is reset or evicted, until its own end. It wins against whatever limit a call brings for that counter, a
+ * candidate's included. What is spent stays spent, as whenever a quota changes.
+ *
+ * It has to be a quota for that counter: another algorithm, window, precision or phase would count elsewhere, and is
+ * refused; so is another rate of a bucket without a name. `unlimited` admits all and counts nothing; what was charged,
+ * leased or reserved before is refunded, released and committed as if there were none. */
+
+/* What is to be set. Zeroed fields are left out. */
+struct sluice_override_request {
+	const struct sluice_limit *limit; /* whose counter: as its calls have it, by policy or notation */
+	struct sluice_bytes key;          /* likewise */
+	const struct sluice_limit *own;   /* the quota */
+	sluice_ns ttl_ns;                 /* 1 ms .. 3660 d; 0: it does not end */
+	uint64_t most;            /* how many the store may have in all, but never more than overrides_most of its
+	                           * figures; 0: those */
+	struct sluice_bytes name; /* what sluice_override_list() tells the limit's name to be, at most
+	                           * SLUICE_NAME_BYTES_MAX bytes */
+};
+
+/* Sets the quota of a key at `now`, or changes it. SLUICE_OK, or nothing was changed and `error` (may be NULL) says:
+ *  SLUICE_E_RANGE   the quota is none for that counter; a ttl or a name out of range
+ *  SLUICE_E_FULL    there are `most` already, or the store has no room for one more
+ *  SLUICE_E_BUSY, SLUICE_E_MISUSE
+ * 24 bytes of a slot, and 64 and more of a block. About 1 us. */
+SLUICE_API SLUICE_MUST_USE sluice_err sluice_override_set(struct sluice_store *store,
+                                                          const struct sluice_override_request *request, sluice_ns now,
+                                                          struct sluice_error *error);
+
+/* Forgets it: the limit's own quota counts again. SLUICE_OK; SLUICE_E_NONE: there was none; SLUICE_E_BUSY, _MISUSE. */
+SLUICE_API SLUICE_MUST_USE sluice_err sluice_override_delete(struct sluice_store *store,
+                                                             const struct sluice_limit *limit, struct sluice_bytes key,
+                                                             sluice_ns now);
+
+/* A quota of a key's own. */
+struct sluice_override {
+	struct sluice_limit limit; /* the limit of the key, with the counters of the limit that was asked for */
+	sluice_ns ends_after_ns;   /* the wait until it ends, at most 1 ms more; SLUICE_NEVER: it does not */
+};
+
+/* The quota of a key at `now`. SLUICE_OK; SLUICE_E_NONE: it has none of its own; SLUICE_E_BUSY, _MISUSE. */
+SLUICE_API SLUICE_MUST_USE sluice_err sluice_override_get(struct sluice_store *store, const struct sluice_limit *limit,
+                                                          struct sluice_bytes key, sluice_ns now,
+                                                          struct sluice_override *override);
+
+/* One that is listed. Texts are borrowed until visit() returns. */
+struct sluice_override_entry {
+	struct sluice_bytes name, key; /* as they were given; of a longer key its first SLUICE_KEY_BYTES_MAX bytes */
+	struct sluice_bytes limit;     /* its quota, in canonical text */
+	sluice_ns ends_after_ns;
+};
+
+/* Lists quotas of keys' own, in no order, beside users of the store: each that is there from the first call to the last
+ * is told once.
+ *  from   0 at first, then what the call before returned
+ *  count  it ends with the page of the store (160 slots) in which so many have been told, or after 1,024 pages
+ *  visit  is called while a lock of the store is held: it must be quick, and make no call with the store
+ * Returns where to go on; 0: that was all. At most some ms. */
+SLUICE_API uint64_t sluice_override_list(struct sluice_store *store, uint64_t from, uint32_t count, sluice_ns now,
+                                         void (*visit)(void *context, const struct sluice_override_entry *entry),
+                                         void *context);
+
 /* What a counter holds, and what becomes of it: for people who ask why somebody is denied. */
 enum { SLUICE_RETURNS_MAX = 8, SLUICE_CHARGES_MAX = 16 };
 struct sluice_return {
@@ -450,6 +519,8 @@ struct sluice_inspection {
 	uint32_t return_count;           /* the next instants at which units return; none of distinct above 1,024 */
 	uint32_t charge_count;           /* of what counts, the oldest first */
 	uint32_t charges_in_all;         /* and how many there are */
+	bool overridden;                 /* the key has a quota of its own, by which all of this is: `own` */
+	struct sluice_override own;
 	struct sluice_standing standing; /* with the limit's penalties */
 	struct sluice_return returns[SLUICE_RETURNS_MAX];
 	struct sluice_charged charges[SLUICE_CHARGES_MAX];

@@ -165,6 +165,8 @@ void sluice_store_stats(struct sluice_store *store, struct sluice_store_stats *s
 		.given_up = store->stalls != NULL ? figure(&store->stalls->given_up) : 0,
 		.processes = sl_home_of(store) != NULL ? sl_home_processes(sl_home_of(store)) : 1,
 		.created_ns = header->formatted_ns,
+		.overrides = figure(&header->overrides),
+		.overrides_most = sl_store_overrides_most(store),
 	};
 	/* Pages are locked to be read: who has no row of its own may not. */
 	for (struct sl_walk walk = {.store = store}; store->owner != 0 && sl_walk_next(&walk);)

@@ -193,6 +193,20 @@ bool sl_rule_is_valid(const struct sluice_limit *limit) {
 	                             limit->derived[SL_WINDOW_TICKS] * limit->derived[SL_TICK_NS] == limit->window_ns);
 }
 
+bool sl_rule_requota(struct sluice_limit *limit, uint32_t quota, uint32_t burst, uint8_t edge) {
+	struct sluice_limit other = *limit;
+	other.quota = quota;
+	other.burst = burst;
+	other.edge = edge;
+	if (limit->algorithm == SLUICE_SLIDING_BUCKETS ? !edge_is_of_buckets(edge)
+	    : sl_rule_has(limit, SL_HAS_SEATS)         ? !members_are_valid(&other)
+	                                               : edge != SLUICE_EDGE_COUNT)
+		return false;
+	other.derived[SL_CAPACITY] = capacity_of(&other);
+	*limit = other;
+	return true;
+}
+
 /* ---- identities -------------------------------------------------------------------------------------------------- */
 
 /* A window of the calendar, by the hash of its zone. On a host that does not know it, UTC's are the nearest. */

@@ -100,6 +100,11 @@ bool sl_rule_is_valid(const struct sluice_limit *limit);
 /* Fills the derived constants from the numbers, as a rule of no name. For the parser. */
 void sl_rule_derive(struct sluice_limit *limit);
 
+/* Gives a limit another quota, burst (in the sense of struct sluice_limit) and edge: its counters stay the same, also
+ * those of a bucket without a name, whose rate is in their identity. False, and nothing was changed, where no limit of
+ * its kind has them. Some ns. */
+bool sl_rule_requota(struct sluice_limit *limit, uint32_t quota, uint32_t burst, uint8_t edge);
+
 /* ---- identities, by themselves: of hosts that keep them (layout: rule.c) ----------------------------------------- */
 
 struct sl_identity {

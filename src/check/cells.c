@@ -42,8 +42,25 @@ static void find_companions(struct sluice_store *store, const struct sluice_call
 		strikes_find(store, m);
 }
 
+/* Of a key that is unlimited for now nothing is counted. */
+static void load_override(struct sl_deciding *d, struct sl_cell *c) {
+	const struct sluice_limit *limit = c->limit;
+	if (!override_take(of(d)->store, part_of(c), d->call->now))
+		return;
+	if (!override_counts(d->call->operation, c->limit)) {
+		c->limit = limit;
+	} else if (!sl_rule_has(c->limit, SL_HAS_COUNTER)) {
+		c->counts = false;
+		c->ttl_ns = 0;
+		c->plain = true;
+		c->strikes = NULL;
+	}
+}
+
 static void load(struct sl_deciding *d, struct sl_cell *c) {
 	struct part *m = part_of(c);
+	if (c->counts && sl_store_has_overrides(of(d)->store))
+		load_override(d, c);
 	m->slot = c->counts ? sl_slot_find(m->place) : NULL;
 	SL_ASSERT(!c->counts || m->place->home != NULL);
 	c->there = m->slot != NULL;
@@ -371,7 +388,8 @@ static inline void step_back(const struct sluice_store *store, const struct slui
 	}
 }
 
-/* SLUICE_OK; held up; or SLUICE_E_FULL: nothing was changed, and the engine is to decide who denies. */
+/* SLUICE_OK; held up; or SLUICE_E_FULL: nothing was changed, and the engine is to decide: who denies for want of room,
+ * or a key that is unlimited. */
 static inline sluice_err decide_apart(struct sluice_store *store, struct sluice_call *call, struct part *parts,
                                       struct sluice_decision *decisions) {
 	bool charge = call->operation == SLUICE_CHARGE && call->cost != 0, allowed = true, candidates = false;
@@ -379,6 +397,9 @@ static inline sluice_err decide_apart(struct sluice_store *store, struct sluice_
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct part *m = &parts[i];
 		set_up_plain(m, call, i, &decisions[i]);
+		if (__builtin_expect(sl_store_has_overrides(store), 0) && override_take(store, m, call->now) &&
+		    !sl_rule_has(m->cell.limit, SL_HAS_COUNTER))
+			return SLUICE_E_FULL;
 		m->slot = sl_slot_find(m->place);
 		part_step(store, m, call->now, call->cost, charge && !m->cell.tried, &decisions[i]);
 		candidates |= m->cell.tried;
@@ -450,6 +471,9 @@ static __attribute__((noinline)) sluice_err decide_any(struct sluice_store *stor
 	a.deciding.retried = a.token != NULL;
 	a.deciding.always_changes = false;
 	err = decide_locked(&a);
+	if (inspect != NULL && home_count != 0 && sl_store_has_overrides(store))
+		inspect->overridden =
+			override_tell(store, parts[0].place, call->items[0].limit, call->now, &inspect->own);
 	unlock_homes(homes, home_count);
 	return err;
 }

@@ -106,6 +106,11 @@ static __attribute__((noinline)) bool has_ledger(const struct sl_place *place) {
 	return sl_slot_find(&ledger) != NULL;
 }
 
+/* Whether a part of a store in which keys have quotas of their own can go on by itself: its key is not unlimited. */
+static __attribute__((noinline)) bool goes_on(const struct sluice_store *store, struct part *m, sluice_ns now) {
+	return !override_take(store, m, now) || sl_rule_has(m->cell.limit, SL_HAS_COUNTER);
+}
+
 /* No groups, no merging, one lock. */
 static sluice_err decide_one(struct sluice_store *store, struct sluice_call *call, const struct sl_place *place) {
 	struct part m; /* filled as it is needed: zeroing it would be a tenth of the call */
@@ -119,6 +124,10 @@ static sluice_err decide_one(struct sluice_store *store, struct sluice_call *cal
 	if (__builtin_expect(err != SLUICE_OK, 0))
 		return decide_held_up(store, call, place, true, err);
 	if (__builtin_expect(sl_store_has_ledgers(store, call->now), 0) && has_ledger(place)) {
+		sl_home_unlock(place->home);
+		return decide_patiently(store, call, place, true);
+	}
+	if (__builtin_expect(sl_store_has_overrides(store), 0) && !goes_on(store, &m, call->now)) {
 		sl_home_unlock(place->home);
 		return decide_patiently(store, call, place, true);
 	}

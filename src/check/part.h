@@ -3,6 +3,7 @@
 #define SL_PART_H
 
 #include "algo/bundle.h"
+#include "algo/override.h"
 #include "base/assert.h"
 #include "decide/decide.h"
 #include "store/blocks.h"
@@ -52,6 +53,7 @@ struct part {
 	struct sl_held held[SL_USES];
 	struct ledger ledger; /* these two: of one that is not plain */
 	struct strikes strikes;
+	struct sluice_limit own; /* where its key has a quota of its own: cell.limit is this then */
 };
 
 /* The record of a request that may be retried (token.c). */
@@ -276,6 +278,22 @@ void strikes_find(const struct sluice_store *store, struct part *m);
 
 /* Writes cell.strikes, in a block written anew. False: there is no room for them. (strikes.c) */
 bool strikes_write(struct sluice_store *store, const struct sluice_call *call, struct part *parts, struct part *m);
+
+/* Whether the key of a part has a quota of its own, in a store that has some, its home locked: cell.limit is that then.
+ * (override.c) */
+bool override_take(const struct sluice_store *store, struct part *m, sluice_ns now);
+
+/* Whether an operation is decided by such a quota. What only ends or gives back what was charged under another is not,
+ * if the key is unlimited now. */
+static inline bool override_counts(sluice_operation operation, const struct sluice_limit *own) {
+	return operation == SLUICE_CHARGE || operation == SLUICE_PEEK || operation == SLUICE_ACQUIRE ||
+	       operation == SLUICE_RESERVE ||
+	       ((operation == SLUICE_REFUND || operation == SLUICE_COMMIT) && sl_rule_has(own, SL_HAS_COUNTER));
+}
+
+/* Fills the quota that the key of a counter has of its own, its home locked; false: it has none. (override.c) */
+bool override_tell(const struct sluice_store *store, const struct sl_place *counter, const struct sluice_limit *limit,
+                   sluice_ns now, struct sluice_override *override);
 
 /* ---- the operations ---------------------------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include "policy/conf_rollout.h"
 #include "policy/conf_terms.h"
 
-#include "algo/rule.h"
+#include "algo/override.h"
 #include "base/assert.h"
 #include "policy/describe.h"
 #include "policy/index.h"
@@ -81,7 +81,7 @@ static void read_candidate(struct sl_conf *conf, const struct sl_yaml *node, boo
 	struct sluice_limit candidate;
 	if (!read_notation(conf, node, shown->name, &candidate) || !whole)
 		return;
-	const char *why = sl_limit_mismatch(&shown->limit, &candidate);
+	const char *why = sl_rule_mismatch(&shown->limit, &candidate);
 	if (why != NULL) {
 		char text[SLUICE_LIMIT_TEXT_MAX];
 		sluice_limit_print(&shown->limit, text);

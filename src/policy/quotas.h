@@ -28,7 +28,4 @@ bool sl_quotas_find(const struct sl_quotas *quotas, struct sluice_bytes key, str
 bool sl_quota_of(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit,
                  const struct sluice_bytes *values, struct sl_quota *quota);
 
-/* Why another limit can't be a quota for the counters of a limit; NULL where it can. */
-const char *sl_limit_mismatch(const struct sluice_limit *limit, const struct sluice_limit *other);
-
 #endif

@@ -6,7 +6,7 @@
  */
 #include "policy/quotas_inside.h"
 
-#include "algo/rule.h"
+#include "algo/override.h"
 #include "base/assert.h"
 #include "policy/key.h"
 #include "policy/report.h"
@@ -113,7 +113,7 @@ static bool add_limit(struct reader *reader, struct sluice_bytes notation, size_
 	if (sluice_limit_parse(limit, notation, &error) != SLUICE_OK)
 		return fail(reader, column + (error.column == 0 ? 0 : error.column - 1), error.text);
 	sl_rule_name(limit, sl_str(shown->name));
-	const char *why = sl_rule_has(limit, SL_HAS_COUNTER) ? sl_limit_mismatch(&shown->limit, limit) : NULL;
+	const char *why = sl_rule_has(limit, SL_HAS_COUNTER) ? sl_rule_mismatch(&shown->limit, limit) : NULL;
 	if (why != NULL) {
 		char text[SLUICE_LIMIT_TEXT_MAX], message[SLUICE_LIMIT_TEXT_MAX + 128];
 		sluice_limit_print(&shown->limit, text);

@@ -48,21 +48,3 @@ uint32_t sl_policy_limit_variants(const struct sluice_policy *policy, uint32_t p
 	memcpy(limits, limit->variants, count * sizeof *limits);
 	return count;
 }
-
-const char *sl_limit_mismatch(const struct sluice_limit *limit, const struct sluice_limit *candidate) {
-	if (!sl_rule_has(limit, SL_HAS_COUNTER))
-		return "an unlimited limit counts nothing";
-	if (!sl_rule_has(candidate, SL_HAS_COUNTER))
-		return "an unlimited one counts nothing; observe: true tries having no limit";
-	if (sl_rule_algorithm(candidate) == sl_rule_algorithm(limit) &&
-	    (candidate->algorithm != limit->algorithm || (sl_rule_spreads(limit) && candidate->burst != limit->burst)))
-		return "windows of another phase would need counters of their own";
-	if (candidate->algorithm != limit->algorithm)
-		return "another algorithm would need counters of its own";
-	if (candidate->calendar == limit->calendar && candidate->zone != limit->zone)
-		return "another time zone would need counters of its own";
-	if (candidate->window_ns != limit->window_ns || candidate->calendar != limit->calendar)
-		return sl_rule_has(limit, SL_TAKES_LEASE) ? "another lease would need counters of its own"
-		                                          : "another window would need counters of its own";
-	return candidate->precision_ns == limit->precision_ns ? NULL : "another precision would need counters of its own";
-}

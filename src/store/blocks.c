@@ -201,7 +201,7 @@ static uint32_t find(const struct sluice_store *store, uint32_t units) {
 }
 
 uint32_t sl_blocks_take(struct sluice_store *store, uint64_t bytes, uint64_t *true_bytes) {
-	uint64_t units = (bytes + sizeof(struct sl_block_head) + SL_UNIT_BYTES - 1) / SL_UNIT_BYTES;
+	uint64_t units = sl_block_units_for(bytes);
 	uint32_t unit, found;
 	if (bytes == 0 || bytes > store->unit_count * SL_UNIT_BYTES || units >> SL_BLOCK_UNITS_BITS != 0)
 		return 0;

@@ -65,6 +65,11 @@ static inline uint64_t sl_block_bytes(const struct sluice_store *store, uint32_t
 	return (uint64_t)sl_block_units(store, block) * SL_UNIT_BYTES - sizeof(struct sl_block_head);
 }
 
+/* The units of a block that keeps so many bytes. */
+static inline uint64_t sl_block_units_for(uint64_t bytes) {
+	return (bytes + sizeof(struct sl_block_head) + SL_UNIT_BYTES - 1) / SL_UNIT_BYTES;
+}
+
 /* Within the change that took it: says whose a block is. And who that is; NULL where it can't be. */
 void sl_block_own(struct sluice_store *store, uint32_t block, const struct sl_slot *slot);
 struct sl_slot *sl_block_owner(const struct sluice_store *store, uint32_t block);

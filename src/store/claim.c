@@ -1,7 +1,8 @@
 /* How a new counter gets a slot, and what has to go for it (contract 4.8).
  *
  *   free at home, expired at home, free in the page, expired in the page: nobody loses anything
- *   the least used counter of the page, the oldest of those that used little: remembered in the sketch, and gone
+ *   the least used counter of the page, the oldest of those that used little: remembered in the sketch, and gone;
+ *   never a key's own quota, which is no counter (layout.h I9)
  *
  * Dead entries are swept by the traffic of the very buckets that are short of room, without a background thread, and a
  * store that is far from full never reuses anything. "Least used" is what keeps a flood of new keys from freeing a
@@ -87,7 +88,7 @@ bool sl_slot_make_free(struct sluice_store *store, struct sl_slot *slot, const s
 		if (sl_slot_has_expired(slot, tag, now))
 			freed = sl_slot_free(store, home, slot) == SLUICE_OK;
 		else
-			freed = evict && evict_locked(store, home, slot, tag);
+			freed = evict && !sl_marks_are_kept(sl_tag_marks(tag)) && evict_locked(store, home, slot, tag);
 	}
 	if (home != locked)
 		sl_home_unlock(home);
@@ -102,12 +103,14 @@ struct survey {
 	unsigned passed_over_count;
 };
 
-static bool may_go(const struct survey *survey, const struct sl_slot *slot, uint64_t tag, const struct sl_pins *pins) {
+static bool may_go(const struct survey *survey, const struct sl_slot *slot, uint64_t tag, bool expired,
+                   const struct sl_pins *pins) {
 	SL_DEBUG_ASSERT(survey->passed_over_count < EVICT_TRIES);
 	for (unsigned i = 0; i < survey->passed_over_count; i++)
 		if (survey->passed_over[i] == slot)
 			return false;
-	return (tag & SL_LIFE_FRESH) != SL_LIFE_FRESH && !sl_pins_have(pins, slot);
+	return (tag & SL_LIFE_FRESH) != SL_LIFE_FRESH && (expired || !sl_marks_are_kept(sl_tag_marks(tag))) &&
+	       !sl_pins_have(pins, slot);
 }
 
 /* Looks through the page from home on for a free slot, noting who else could go: expired ones have rank 0. The inner
@@ -128,7 +131,7 @@ static struct sl_slot *claim_or_survey(const struct sl_place *place, struct surv
 				return slot;
 			last = __atomic_load_n(&bucket->states[i][0], __ATOMIC_RELAXED) >> SL_COARSE_SHIFT;
 			rank = now_coarse > last + sl_life_units(tag) ? 0 : rank_of(tag, last);
-			if (rank < survey->rank && tag != 0 && may_go(survey, &bucket->slots[i], tag, pins)) {
+			if (rank < survey->rank && tag != 0 && may_go(survey, &bucket->slots[i], tag, rank == 0, pins)) {
 				survey->least = &bucket->slots[i];
 				survey->rank = rank;
 			}

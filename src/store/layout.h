@@ -31,13 +31,18 @@
  *     and for what is remembered then. start: with which use, plus 1, the counter started from the sketch; 0: with
  *     none.
  *     Start 7 goes with use 0, 6 or 7 only, since who starts with all of a quota has nothing left beyond; with 1..5 it
- *     marks a slot that is no counter but stands beside some (I8), which the sketch never hears of.
+ *     marks a slot that is no counter but stands beside some (I8), which the sketch never hears of; 7 with 4 one that
+ *     is never evicted (I9).
  * I6  A state is published by one aligned store of 16 bytes; where the lifetime grows with it the tag is written
  *     before, where it shrinks after: at any instant the slot lives long enough for the state that it has.
  * I7  A lock word is 0, or says who holds it: row of the process table and generation (SL_OWNER_*).
  * I8  What is kept beside a counter (its open reservations, its strikes) is a slot of the same home, whose fingerprint
  *     is the counter's with one bit changed, and which has a block. A request that may be retried has one of
- *     its own. */
+ *     its own.
+ * I9  A key's own quota, set at run time, is kept beside its counter as well: its state is that of algo/override.h, its
+ *     block says whose it is (check/override.c). Whatever the counter's page or the blocks are short of, it stays until
+ *     it has expired. The header counts them, and the units of their blocks: never less than there are; a process that
+ *     died, or a program that does not know of them, may leave more, until a first opener counts anew. */
 #ifndef SL_LAYOUT_H
 #define SL_LAYOUT_H
 
@@ -121,7 +126,9 @@ struct sl_header {
 	uint64_t latest_charge; /* no state has a later instant (latest.h); ahead of the truth by up to two steps of it */
 	uint64_t repairs;       /* times the arena was verified by a first opener */
 	uint64_t dropped;       /* counters dropped then, as torn */
-	uint8_t apart[64];
+	/* of quotas of keys' own; 0 in stores of those who know none: see I9 */
+	uint64_t overrides, override_units;
+	uint8_t apart[48];
 	/* figures, atomic, on a cache line of their own that only a full or damaged store writes */
 	uint64_t evicted;         /* counters in use that made room for others */
 	uint64_t sketch_starts;   /* counters that started from the sketch */

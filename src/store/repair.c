@@ -79,7 +79,10 @@ static void repair_slot(struct sluice_store *store, struct sl_page *page, unsign
 		found->counters++;
 		found->last_ns = sl_max(found->last_ns, state[0]);
 		found->blocks += block != 0;
-		if (block != 0 && sl_marks_are_beside(sl_tag_marks(slot->tag)))
+		if (sl_marks_are_kept(sl_tag_marks(slot->tag))) {
+			found->overrides++;
+			found->override_units += block != 0 ? sl_block_units(store, block) : 0;
+		} else if (block != 0 && sl_marks_are_beside(sl_tag_marks(slot->tag)))
 			found->until_ns = sl_max(found->until_ns, sl_slot_end(state[0], slot->tag));
 		return;
 	}
@@ -130,6 +133,8 @@ void sl_arena_repair(struct sluice_store *store, struct sl_repair *found) {
 		store->header->latest_charge = sl_latest_write(found->last_ns, store->secret);
 	SL_ASSERT(found->blocks <= found->counters);
 	store->header->ledgers_until_ns = found->until_ns;
+	store->header->overrides = found->overrides;
+	store->header->override_units = found->override_units;
 	store->header->repairs++;
 	store->header->dropped += found->dropped;
 }

@@ -36,6 +36,8 @@ static uint32_t plan_stretch(const struct sluice_store *store, const struct sl_s
 	for (plan->count = 0; plan->count < stretch->count; plan->count++) {
 		struct sl_slot *slot = sl_block_owner(store, stretch->blocks[plan->count]);
 		uint64_t tag = slot != NULL ? sl_slot_tag(slot) : 0, rank;
+		if (tag != 0 && sl_marks_are_kept(sl_tag_marks(tag)) && !sl_slot_has_expired(slot, tag, now))
+			break;
 		if (tag == 0 || (tag & SL_LIFE_FRESH) == SL_LIFE_FRESH || sl_pins_have(pins, slot) ||
 		    __atomic_load_n(&sl_slot_home(slot, tag)->lock, __ATOMIC_RELAXED) != 0)
 			break;
@@ -95,7 +97,7 @@ static void note_piece(struct sl_room_search *room, const struct plan *plan) {
 
 bool sl_store_make_room(struct sluice_store *store, uint64_t bytes, sluice_ns now, const struct sl_pins *pins,
                         struct sl_room_search *room) {
-	uint64_t units = (bytes + sizeof(struct sl_block_head) + SL_UNIT_BYTES - 1) / SL_UNIT_BYTES;
+	uint64_t units = sl_block_units_for(bytes);
 	struct plan plan;
 	bool found;
 	SL_ASSERT(bytes != 0 && pins->count <= SL_PINS_MAX);

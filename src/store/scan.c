@@ -22,6 +22,7 @@ static void add_figures(const struct scan *scan, const struct sl_bucket *home, c
 	figures->with_block += entry->block != NULL;
 	figures->block_bytes += entry->block_bytes;
 	figures->spilled += sl_slot_bucket(slot) != home;
+	figures->overrides += !expired && sl_marks_are_kept(sl_tag_marks(entry->tag));
 	if (!expired && !sl_marks_are_beside(sl_tag_marks(entry->tag)))
 		figures->uses[sl_tag_use(entry->tag)]++;
 }
@@ -121,19 +122,24 @@ static sluice_err put_locked(struct sluice_store *store, const struct sl_place *
 }
 
 sluice_err sl_store_put(struct sluice_store *store, const struct sl_entry *entry, sluice_ns now) {
-	bool has_block = sl_tag_has_block(entry->tag);
+	bool has_block = sl_tag_has_block(entry->tag), kept = sl_marks_are_kept(sl_tag_marks(entry->tag));
+	uint64_t units = sl_block_units_for(entry->block_bytes);
 	struct sl_place place = sl_place_of_hash(store, entry->hash, has_block);
 	sluice_err err;
 	if ((entry->tag & SL_LIFE_FRESH) > SL_LIFE_CODE_MAX || (entry->block != NULL && !has_block))
 		return SLUICE_E_RANGE;
 	if (entry->state[0] >= __atomic_load_n(&store->latest_ns, __ATOMIC_RELAXED))
 		sl_store_raise_latest(store, entry->state[0]);
-	if (sl_marks_are_beside(sl_tag_marks(entry->tag)) && has_block)
+	if (sl_marks_are_beside(sl_tag_marks(entry->tag)) && has_block && !kept)
 		sl_store_raise_ledgers(store, sl_slot_end(entry->state[0], entry->tag));
+	if (kept && !sl_store_count_override(store, 1, units, sl_store_overrides_most(store)))
+		return SLUICE_E_FULL;
 	err = sl_home_lock(store, place.home);
-	if (err != SLUICE_OK)
-		return err;
-	err = put_locked(store, &place, entry, now);
-	sl_home_unlock(place.home);
+	if (err == SLUICE_OK) {
+		err = put_locked(store, &place, entry, now);
+		sl_home_unlock(place.home);
+	}
+	if (kept && err != SLUICE_OK)
+		sl_store_uncount_override(store, 1, units);
 	return err;
 }

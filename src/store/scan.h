@@ -15,7 +15,7 @@ struct sl_entry {
 
 /* What a page holds. */
 struct sl_page_figures {
-	uint32_t used, expired, with_block, spilled;
+	uint32_t used, expired, with_block, spilled, overrides;
 	uint32_t uses[SL_USES];
 	uint64_t block_bytes;
 	uint32_t held_up; /* homes whose counters were passed over: a process that is stopped holds their locks */

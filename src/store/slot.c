@@ -58,6 +58,38 @@ static uint32_t block_of(const struct sl_slot *slot) {
 	return sl_tag_has_block(sl_slot_tag(slot)) ? (uint32_t)sl_slot_state(slot)[1] : 0;
 }
 
+static bool count_up(uint64_t *word, uint64_t by, uint64_t most) {
+	uint64_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+	do {
+		if (seen > most || by > most - seen)
+			return false;
+	} while (!__atomic_compare_exchange_n(word, &seen, seen + by, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	return true;
+}
+
+/* Not below 0, whatever stands there. */
+static void count_down(uint64_t *word, uint64_t by) {
+	uint64_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(word, &seen, seen - (seen < by ? seen : by), true, __ATOMIC_RELAXED,
+	                                    __ATOMIC_RELAXED))
+		;
+}
+
+bool sl_store_count_override(struct sluice_store *store, uint64_t count, uint64_t units, uint64_t most) {
+	struct sl_header *header = store->header;
+	if (!count_up(&header->overrides, count, most))
+		return false;
+	if (count_up(&header->override_units, units, sl_store_override_units_most(store)))
+		return true;
+	count_down(&header->overrides, count);
+	return false;
+}
+
+void sl_store_uncount_override(struct sluice_store *store, uint64_t count, uint64_t units) {
+	count_down(&store->header->overrides, count);
+	count_down(&store->header->override_units, units);
+}
+
 /* A slot without a block. */
 static void clear(struct sl_bucket *home, struct sl_slot *slot) {
 	SL_DEBUG_ASSERT(sl_slot_home(slot, sl_slot_tag(slot)) == home);
@@ -70,6 +102,8 @@ static void clear(struct sl_bucket *home, struct sl_slot *slot) {
 
 sluice_err sl_slot_free(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot) {
 	uint32_t block = block_of(slot);
+	bool kept = sl_marks_are_kept(sl_tag_marks(sl_slot_tag(slot)));
+	uint64_t units = kept && block != 0 ? sl_block_units(store, block) : 0;
 	if (block != 0) {
 		sluice_err err = sl_blocks_begin(store);
 		if (err != SLUICE_OK)
@@ -78,6 +112,8 @@ sluice_err sl_slot_free(struct sluice_store *store, struct sl_bucket *home, stru
 		sl_blocks_commit(store);
 	}
 	clear(home, slot);
+	if (kept)
+		sl_store_uncount_override(store, 1, units);
 	return SLUICE_OK;
 }
 

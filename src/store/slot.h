@@ -42,14 +42,20 @@ static inline struct sl_place sl_place_of(const struct sluice_store *store, cons
 
 /* What is kept beside the counter of a place, always with a block (layout.h I8). The bits are the lowest of the
  * fingerprint, which hardly ever pick the page: so in an arena of another size they come to the same one. */
-enum { SL_BESIDE_LEDGER = 1, SL_BESIDE_STRIKES = 2, SL_BESIDE_CONTENTS = 4, SL_BESIDE_ALL = 7 };
+enum {
+	SL_BESIDE_LEDGER = 1,
+	SL_BESIDE_STRIKES = 2,
+	SL_BESIDE_CONTENTS = 4,
+	SL_BESIDE_ALL = 7, /* that is forgotten with its counter */
+	SL_BESIDE_OVERRIDE = 8,
+};
 
 /* Where that is kept: at the same home. */
 static inline struct sl_place sl_place_beside(const struct sl_place *place, uint64_t which) {
 	uint64_t tag = (place->tag ^ which << SL_TAG_PRINT_SHIFT) | (uint64_t)1 << SL_TAG_BLOCK_SHIFT;
-	SL_DEBUG_ASSERT(which != 0 && which <= SL_BESIDE_ALL);
+	SL_DEBUG_ASSERT(which != 0 && which <= SL_BESIDE_OVERRIDE);
 	return (struct sl_place){place->home,
-	                         tag >> SL_TAG_PRINT_SHIFT != 0 ? tag : tag | (uint64_t)8 << SL_TAG_PRINT_SHIFT};
+	                         tag >> SL_TAG_PRINT_SHIFT != 0 ? tag : tag | (uint64_t)16 << SL_TAG_PRINT_SHIFT};
 }
 
 static inline void sl_place_prefetch(const struct sl_place *place) {

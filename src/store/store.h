@@ -76,6 +76,7 @@ struct sl_repair {
 	uint64_t dropped;    /* torn: in a place where they may not be, twice, from the future, with a block not theirs */
 	uint64_t fresh;      /* claimed by an owner that died before it charged them */
 	uint64_t blocks;     /* kept */
+	uint64_t overrides, override_units; /* of those, quotas of keys' own, and what their blocks take */
 	sluice_ns until_ns;  /* of what is kept beside counters, the last end */
 	sluice_ns last_ns;   /* of the latest charge that was kept, about */
 	sluice_ns latest_ns; /* past which a charge is torn; UINT64_MAX where the arena does not say */
@@ -105,5 +106,25 @@ static inline bool sl_store_has_ledgers(const struct sluice_store *store, sluice
 	return now < __atomic_load_n(&store->header->ledgers_until_ns, __ATOMIC_RELAXED);
 }
 void sl_store_raise_ledgers(struct sluice_store *store, sluice_ns until);
+
+/* Whether any key of the arena may have a quota of its own. */
+static inline bool sl_store_has_overrides(const struct sluice_store *store) {
+	return __atomic_load_n(&store->header->overrides, __ATOMIC_RELAXED) != 0;
+}
+
+/* The most units of blocks that they may take, and how many of them the arena can have: a half of the units, of which
+ * each takes one or more, and a quarter of the slots, so that counters find room beside them. */
+static inline uint64_t sl_store_override_units_most(const struct sluice_store *store) {
+	return store->unit_count / 2;
+}
+static inline uint64_t sl_store_overrides_most(const struct sluice_store *store) {
+	uint64_t slots = store->page_count * SL_PAGE_SLOTS / 4, units = sl_store_override_units_most(store);
+	return slots < units ? slots : units;
+}
+
+/* Counts one more of them, whose block has so many units, before it is there: false where it would be more than `most`,
+ * or its block too much. Counts one less, or units of one that gets another block, after it has gone. (slot.c) */
+SLUICE_MUST_USE bool sl_store_count_override(struct sluice_store *store, uint64_t count, uint64_t units, uint64_t most);
+void sl_store_uncount_override(struct sluice_store *store, uint64_t count, uint64_t units);
 
 #endif

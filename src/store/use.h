@@ -22,10 +22,15 @@ enum {
 	/* What is no counter (layout.h I5): evicted as early as one that was hardly used, or as late as one that was. */
 	SL_MARKS_BESIDE_LITTLE = SL_USE_ALL << SL_MARKS_START_SHIFT | 1,
 	SL_MARKS_BESIDE_MUCH = SL_USE_ALL << SL_MARKS_START_SHIFT | 5,
+	SL_MARKS_KEPT = SL_USE_ALL << SL_MARKS_START_SHIFT | 4, /* a key's own quota: it is not evicted at all (I9) */
 };
 
 static inline bool sl_marks_are_beside(uint64_t marks) {
 	return marks >= SL_MARKS_BESIDE_LITTLE && marks <= SL_MARKS_BESIDE_MUCH;
+}
+
+static inline bool sl_marks_are_kept(uint64_t marks) {
+	return marks == SL_MARKS_KEPT;
 }
 
 /* The use of a quota of which `used` is used. Comparisons: quicker than a division, and exact. */

@@ -35,7 +35,7 @@ static uint64_t taken_blocks(const struct sluice_store *store) {
 }
 
 const char *sl_store_verify(const struct sluice_store *store) {
-	uint64_t blocks = 0;
+	uint64_t blocks = 0, overrides = 0;
 	const char *wrong = sl_blocks_verify(store);
 	for (uint64_t p = 0; p < store->page_count && wrong == NULL; p++)
 		for (unsigned at = 0; at < SL_PAGE_BUCKETS && wrong == NULL; at++) {
@@ -43,9 +43,13 @@ const char *sl_store_verify(const struct sluice_store *store) {
 			if (bucket->lock != 0)
 				wrong = "a bucket is locked";
 			for (int i = 0; i < SL_BUCKET_SLOTS && wrong == NULL; i++)
-				if (bucket->slots[i].tag != 0)
+				if (bucket->slots[i].tag != 0) {
 					wrong = verify_slot(store, &store->pages[p], at, &bucket->slots[i], &blocks);
+					overrides += sl_marks_are_kept(sl_tag_marks(bucket->slots[i].tag));
+				}
 		}
+	if (wrong == NULL && overrides > store->header->overrides)
+		wrong = "there are more quotas of keys' own than are counted";
 	if (wrong == NULL && blocks != taken_blocks(store))
 		wrong = "a taken block is referred to by no slot, or by two";
 	return wrong;

@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 
-enum { ANYWHERE = -1, BYSTANDERS = 24, SPREAD = 40, COMPLAINTS_A_SCENE = 3, LONG_SCENES = 10 };
+enum { ANYWHERE = -1, BYSTANDERS = 24, SPREAD = 40, LONG_SCENES = 10 };
 #define TTL (25 * ARENA_S)
 
 #define LOG "sliding-log 60/1m"
@@ -335,6 +334,22 @@ static void penalized(struct scene *scene, const char *notation) {
 	must_call(scene, subject, SLUICE_CHARGE, 1, NULL, 0);
 }
 
+/* Half as much again as the limit says. */
+static void with_own(struct scene *scene, const char *notation) {
+	struct scene_subject *subject = target(scene, charged(scene, subject_of(scene, notation)));
+	struct sluice_limit own = subject->limit;
+	struct sluice_override_request request = {
+		.limit = &subject->limit, .key = sl_str(subject->key), .own = &own, .ttl_ns = 2 * TTL};
+	bool drains = sl_rule_has(&own, SL_DRAINS);
+	if (!sl_rule_requota(&own, drains ? own.quota : 90, drains ? 90 : 0, 0))
+		abort();
+	if (sluice_override_set(&scene->store, &request, scene->now, NULL) != SLUICE_OK)
+		abort();
+}
+
+/* Most scenes leave out the last column. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
 static const struct {
 	const char *name;
 	void (*set)(struct scene *, const char *notation);
@@ -344,6 +359,7 @@ static const struct {
 	sluice_ns ahead_ns; /* of the last charge */
 	const char *id;
 	sluice_ns ttl_ns;
+	const char *own;
 } scenes[] = {
 	{"new fixed-window", new_counter, "fixed-window 60/1m", SLUICE_CHARGE, 1, 0, NULL, 0},
 	{"new sliding-window", new_counter, "sliding-window 60/1m", SLUICE_CHARGE, 1, 0, NULL, 0},
@@ -493,6 +509,16 @@ static const struct {
 	{"denial that counts in sub-buckets", counts_denied, SUBS, SLUICE_CHARGE, 3, ARENA_S, NULL, 0},
 	{"strike that shuts out", penalized, "sliding-window 60/1m", SLUICE_CHARGE, 1, ARENA_S, NULL, 0},
 	{"reset of strikes", penalized, "sliding-window 60/1m", SLUICE_RESET, 0, ARENA_S, NULL, 0},
+	{"first quota of its own", old_counter, "sliding-window 60/1m", .own = "90/1m"},
+	{"first quota of its own, no counter", new_counter, LOG, .own = "sliding-log 90/1m", .ttl_ns = TTL},
+	{"another quota of its own", with_own, "token-bucket 60/1m", .own = "token-bucket 60/1m burst 70", .ttl_ns = TTL},
+	{"quota of its own for longer", with_own, "sliding-window 60/1m", .own = "90/1m", .ttl_ns = 4 * TTL},
+	{"quota of its own, deleted", with_own, "sliding-window 60/1m", .own = ""},
+	{"quota of its own, full page", full_page, "sliding-window 60/1m", .own = "token-bucket 60/1m burst 90",
+     .ahead_ns = ARENA_S},
+	{"quota of its own, no blocks", no_blocks, LOG, .own = "sliding-log 90/1m", .ahead_ns = ARENA_S},
+	{"charge by a quota of its own", with_own, "sliding-window 60/1m", SLUICE_CHARGE, 70, ARENA_S, NULL, 0},
+	{"reset beside a quota of its own", with_own, "sliding-window 60/1m", SLUICE_RESET, 0, ARENA_S, NULL, 0},
 	{"reserve, first bundle, fixed-window", full_ledger, BUNDLED_WINDOW, SLUICE_RESERVE, 5, ARENA_S, "new", TTL},
 	{"reserve, longer contents, fixed-window", much_bundled, BUNDLED_WINDOW, SLUICE_RESERVE, 5, 0, "new", 20 * ARENA_S},
 	{"commit, bundled, fixed-window", bundled, BUNDLED_WINDOW, SLUICE_COMMIT, 2, ARENA_S, "open", 0},
@@ -539,7 +565,7 @@ sluice_err scene_peek(const struct scene *scene, struct sluice_store *store, uin
 	return try_peek(store, scene, which, 0, &ignored);
 }
 
-static void peek_both(struct sluice_store *store, const struct scene *scene, uint32_t which,
+void scene_peek_both(struct sluice_store *store, const struct scene *scene, uint32_t which,
                       struct sluice_decision both[2]) {
 	both[0] = peek(store, scene, which, 0);
 	both[1] = peek(store, scene, which, TTL);
@@ -560,6 +586,7 @@ void scene_set(struct scene *scene, uint32_t which, uint64_t seed) {
 	scene->operation = scenes[which].operation;
 	scene->id = scenes[which].id;
 	scene->ttl_ns = scenes[which].ttl_ns;
+	scene->own = scenes[which].own;
 	scene->now = ARENA_START_NS + 7 * ARENA_S;
 	arena_format(scene->memory, seed + which);
 	arena_attach(&scene->store, scene->memory, ARENA_VICTIM);
@@ -571,10 +598,10 @@ void scene_set(struct scene *scene, uint32_t which, uint64_t seed) {
 
 	memcpy(scene->before, scene->memory, ARENA_BYTES);
 	for (uint32_t i = 0; i < scene->subject_count; i++)
-		peek_both(&scene->store, scene, i, scene->subjects[i].before);
+		scene_peek_both(&scene->store, scene, i, scene->subjects[i].before);
 	scene_call(scene, ARENA_VICTIM);
 	for (uint32_t i = 0; i < scene->subject_count; i++)
-		peek_both(&scene->store, scene, i, scene->subjects[i].after);
+		scene_peek_both(&scene->store, scene, i, scene->subjects[i].after);
 	scene_rewind(scene);
 }
 
@@ -582,7 +609,24 @@ void scene_rewind(struct scene *scene) {
 	memcpy(scene->memory, scene->before, ARENA_BYTES);
 }
 
+static sluice_err try_own(const struct scene *scene, struct sluice_store *store) {
+	const struct sluice_item *item = scene->items;
+	struct sluice_limit own;
+	sluice_err err;
+	if (scene->own[0] == '\0') {
+		err = sluice_override_delete(store, item->limit, item->key, scene->now);
+		return err == SLUICE_E_NONE ? SLUICE_OK : err; /* made again */
+	}
+	own = arena_limit(scene->own);
+	return sluice_override_set(
+		store,
+		&(struct sluice_override_request){.limit = item->limit, .key = item->key, .own = &own, .ttl_ns = scene->ttl_ns},
+		scene->now, NULL);
+}
+
 sluice_err scene_try(const struct scene *scene, struct sluice_store *store) {
+	if (scene->own != NULL)
+		return try_own(scene, store);
 	struct sluice_call call = {.items = scene->items,
 	                           .item_count = scene->item_count,
 	                           .cost = scene->cost,
@@ -597,99 +641,6 @@ void scene_call(struct scene *scene, uint32_t owner) {
 	struct sluice_store store;
 	arena_attach(&store, scene->memory, owner);
 	scene->err = scene_try(scene, &store);
-}
-
-static void touch(struct scene *scene, struct sluice_store *store) {
-	struct sluice_call call = {
-		.items = scene->items, .item_count = scene->item_count, .operation = SLUICE_PEEK, .cost = 1, .now = scene->now};
-	if (sluice_decide(store, &call) != SLUICE_OK)
-		abort();
-	if (sl_blocks_begin(store) != SLUICE_OK)
-		abort();
-	sl_blocks_commit(store);
-}
-
-void scene_touch(struct scene *scene, void *memory, uint32_t owner) {
-	struct sluice_store store;
-	arena_attach(&store, memory, owner);
-	touch(scene, &store);
-}
-
-static bool same(const struct sluice_decision *a, const struct sluice_decision *b) {
-	return a->allowed == b->allowed && a->remaining == b->remaining && a->retry_after_ns == b->retry_after_ns &&
-	       a->reset_after_ns == b->reset_after_ns && a->delay_ns == b->delay_ns;
-}
-
-static bool within(uint64_t x, uint64_t a, uint64_t b) {
-	return x >= sl_min(a, b) && x <= sl_max(a, b);
-}
-
-/* As before or as after, at both instants: a counter and its reservations are one. A refund, which may take from
- * several sub-buckets or entries, may have been made in part; so may a reset of strikes and counter. */
-static bool is_fine(const struct scene *scene, const struct scene_subject *s, const struct sluice_decision now[2]) {
-	if ((same(&now[0], &s->before[0]) && same(&now[1], &s->before[1])) ||
-	    (same(&now[0], &s->after[0]) && same(&now[1], &s->after[1])))
-		return true;
-	if (scene->operation == SLUICE_RESET && s->terms != NULL)
-		return true;
-	return scene->operation == SLUICE_REFUND &&
-	       within(now[0].remaining, s->before[0].remaining, s->after[0].remaining) &&
-	       within(now[0].reset_after_ns, s->before[0].reset_after_ns, s->after[0].reset_after_ns);
-}
-
-static const char *judge_subjects(struct scene *scene, struct sluice_store *store) {
-	for (uint32_t i = 0; i < scene->subject_count; i++) {
-		const struct scene_subject *s = &scene->subjects[i];
-		struct sluice_decision now[2];
-		char text[SLUICE_LIMIT_TEXT_MAX];
-		peek_both(store, scene, i, now);
-		if (is_fine(scene, s, now))
-			continue;
-		sluice_limit_print(&s->limit, text);
-		snprintf(scene->trouble, sizeof scene->trouble,
-		         "%s of %s: remaining %" PRIu32 " (later %" PRIu32 "), reset %" PRIu64 "; before %" PRIu32 " (%" PRIu32
-		         "), %" PRIu64 ", after %" PRIu32 " (%" PRIu32 "), %" PRIu64,
-		         text, s->key, now[0].remaining, now[1].remaining, now[0].reset_after_ns, s->before[0].remaining,
-		         s->before[1].remaining, s->before[0].reset_after_ns, s->after[0].remaining, s->after[1].remaining,
-		         s->after[0].reset_after_ns);
-		return scene->trouble;
-	}
-	return NULL;
-}
-
-/* Nobody else runs, so a survivor waits by running; what others on the machine take of the time is not its wait. */
-static uint64_t processor_ns(void) {
-	struct timespec now;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-const char *scene_judge(struct scene *scene, void *memory, uint32_t owner) {
-	struct sluice_store store;
-	const char *problem;
-	uint64_t start = processor_ns();
-	sluice_err err;
-	arena_attach(&store, memory, owner);
-	touch(scene, &store);
-	scene->longest_ns = sl_max(scene->longest_ns, processor_ns() - start);
-	problem = judge_subjects(scene, &store);
-	arena_settle(&store);
-	problem = problem != NULL ? problem : arena_problem(&store, scene->units);
-	if (problem != NULL)
-		return problem;
-	err = scene_try(scene, &store);
-	if (err != SLUICE_OK && err != scene->err)
-		return "the call made again is refused";
-	return arena_problem(&store, scene->units);
-}
-
-void scene_expect(struct scene *scene, void *memory, const char *when, uint64_t n, uint64_t m) {
-	const char *problem = scene_judge(scene, memory, ARENA_SURVIVOR);
-	if (problem == NULL)
-		return;
-	scene->complaints++;
-	if (scene->complaints_here++ < COMPLAINTS_A_SCENE)
-		printf("%s, %s %" PRIu64 ".%" PRIu64 ": %s\n", scene->name, when, n, m, problem);
 }
 
 void scene_free(struct scene *scene) {

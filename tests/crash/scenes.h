@@ -33,6 +33,7 @@ struct scene {
 	sluice_operation operation;
 	const char *id;
 	sluice_ns ttl_ns;
+	const char *own;     /* not NULL: the call sets this quota of the key's own, or deletes it where that is empty */
 	sluice_err err;      /* what the call says when nobody dies */
 	uint64_t longest_ns; /* that a survivor has waited for an answer */
 	char trouble[256];
@@ -58,6 +59,10 @@ void scene_call(struct scene *scene, uint32_t owner);
 /* The same call with another handle; and a peek of cost 1 at one of its counters, or another of the scene. */
 sluice_err scene_try(const struct scene *scene, struct sluice_store *store);
 sluice_err scene_peek(const struct scene *scene, struct sluice_store *store, uint32_t which);
+
+/* Peeks of cost 1 at a counter at the call, and when its reservations have ended. */
+void scene_peek_both(struct sluice_store *store, const struct scene *scene, uint32_t which,
+                     struct sluice_decision both[2]);
 
 /* What a survivor does first: asks for the counters of the call and takes a look at the blocks. */
 void scene_touch(struct scene *scene, void *memory, uint32_t owner);

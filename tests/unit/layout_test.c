@@ -26,6 +26,7 @@ static const struct field header_fields[] = {
 	FIELD(sl_header, blocks_offset),   FIELD(sl_header, hash_top_bits), FIELD(sl_header, blocks_percent),
 	FIELD(sl_header, secret),          FIELD(sl_header, formatted_ns),  FIELD(sl_header, check),
 	FIELD(sl_header, anchors),         FIELD(sl_header, latest_charge), FIELD(sl_header, repairs),
+	FIELD(sl_header, overrides),       FIELD(sl_header, override_units),
 	FIELD(sl_header, dropped),         FIELD(sl_header, evicted),       FIELD(sl_header, sketch_starts),
 	FIELD(sl_header, sketch_until_ns), FIELD(sl_header, stolen_locks),  FIELD(sl_header, sweep_unit),
 	FIELD(sl_header, ledgers_until_ns),
