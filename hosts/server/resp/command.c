@@ -66,6 +66,34 @@ static const struct sl_resp_command config_commands[] = {
 	{"config|help", sl_resp_help, 2, .summary = "Lists the subcommands", SERVER},
 };
 
+#define OVERRIDES .group = "sluice", .roles = SL_ROLE_ADMIN
+static const struct sl_resp_argument override_set_arguments[] = {
+	{"limit", "string", NULL, false, false},
+	{"key", "string", NULL, false, false},
+	{"quota", "string", NULL, false, false},
+	{"ttl-ms", "integer", NULL, true, false},
+};
+static const struct sl_resp_argument override_arguments[] = {
+	{"limit", "string", NULL, false, false},
+	{"key", "string", NULL, false, false},
+};
+static const struct sl_resp_argument override_list_arguments[] = {
+	{"cursor", "integer", NULL, true, false},
+	{"count", "integer", "COUNT", true, false},
+};
+static const struct sl_resp_command override_commands[] = {
+	{"sluice.override|del", sl_resp_override_del, 4, .summary = "Forgets a key's own quota", .flags = "write",
+     .categories = "@write @fast", OVERRIDES, ARGUMENTS(override_arguments)},
+	{"sluice.override|get", sl_resp_override_get, 4, .summary = "A key's own quota, and when it ends",
+     .flags = "readonly", .categories = "@read @fast", OVERRIDES, ARGUMENTS(override_arguments)},
+	{"sluice.override|help", sl_resp_help, 2, .summary = "Lists the subcommands", .flags = "readonly",
+     .categories = "@slow", OVERRIDES},
+	{"sluice.override|list", sl_resp_override_list, -2, .summary = "Quotas of keys' own, some at a time",
+     .flags = "readonly", .categories = "@read @slow", OVERRIDES, ARGUMENTS(override_list_arguments)},
+	{"sluice.override|set", sl_resp_override_set, -5, .summary = "Gives a key of a limit another quota",
+     .flags = "write denyoom", .categories = "@write @fast", OVERRIDES, ARGUMENTS(override_set_arguments)},
+};
+
 static const struct sl_resp_command commands[] = {
 	{"sluice.check", sl_resp_decide, -4, true, .flags = "write denyoom fast movablekeys", LIMITER, KEYED(SL_OP_CHECK)},
 	{"sluice.peek", sl_resp_decide, -4, true, .flags = "readonly fast movablekeys", .group = "sluice",
@@ -92,6 +120,8 @@ static const struct sl_resp_command commands[] = {
      ARGUMENTS(tail_arguments)},
 	{"sluice.reload", sl_resp_reload, 1, .flags = "admin", .group = "sluice", .roles = SL_ROLE_ADMIN,
      .categories = "@admin @slow @dangerous", .summary = "Reads the policy file again"},
+	{"sluice.override", NULL, -2, .summary = "Quotas of keys' own, at run time", .flags = "write", .group = "sluice",
+     .roles = SL_ROLE_ADMIN, .categories = "@write @slow", CHILDREN(override_commands)},
 	{"sluice.admit", sl_resp_admit, -4, true, .flags = "write denyoom fast", LIMITER, GRAMMAR(SL_OP_ADMIT),
      ARGUMENTS(admit_arguments)},
 	{"sluice.explain", sl_resp_explain, -4, .flags = "readonly", .group = "sluice", .categories = "@read @slow",

@@ -9,6 +9,7 @@
  *   info.c     INFO CONFIG CLUSTER                       command.c     the table, and COMMAND
  *   top.c      SLUICE.TOP     tail.c  SLUICE.TAIL        admin.c       SLUICE.RELOAD
  *   memo.c     commands that differ from one before in keys alone
+ *   override.c SLUICE.OVERRIDE
  *   reply.c    values, as protocol 2 and 3 write them
  */
 #ifndef SL_RESP_DOOR_H
@@ -271,6 +272,10 @@ void sl_resp_why(struct sl_resp_turn *turn);
 void sl_resp_top(struct sl_resp_turn *turn);
 void sl_resp_tail(struct sl_resp_turn *turn);
 void sl_resp_reload(struct sl_resp_turn *turn);
+void sl_resp_override_set(struct sl_resp_turn *turn);
+void sl_resp_override_get(struct sl_resp_turn *turn);
+void sl_resp_override_del(struct sl_resp_turn *turn);
+void sl_resp_override_list(struct sl_resp_turn *turn);
 void sl_resp_hello(struct sl_resp_turn *turn);
 void sl_resp_auth(struct sl_resp_turn *turn);
 void sl_resp_ping(struct sl_resp_turn *turn);
