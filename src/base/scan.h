@@ -22,8 +22,8 @@ static inline bool sl_is_blank(char c) {
 /* A bit for each of sixteen bytes that is a space or a tab. */
 static inline unsigned sl_blanks_of_16(const char *at) {
 	__m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
-	__m128i blanks = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(' ')), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\t')));
-	return (unsigned)_mm_movemask_epi8(blanks);
+	__m128i spaces = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(' ')), tabs = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\t'));
+	return (unsigned)_mm_movemask_epi8(_mm_or_si128(spaces, tabs));
 }
 #endif
 

@@ -64,8 +64,8 @@ void sl_lint_overrides(struct sl_conf *conf, const struct sl_yaml *node, const s
  * where their conditions tell them apart, else O(limits^2) within conf->lint_steps. */
 void sl_lint_hidden(struct sl_conf *conf, const struct sl_yaml *const *nodes);
 
-/* Routes after one that holds for all their paths: what their parts, or `route`, would be, they never are. `when` is the
- * text of the limit's conditions. O(routes^2), within conf->lint_steps. */
+/* Routes after one that holds for all their paths: what their parts, or `route`, would be, they never are. `when` is
+ * the text of the limit's conditions. O(routes^2), within conf->lint_steps. */
 void sl_lint_routes(struct sl_conf *conf, const struct sl_yaml *when, const struct sl_ruleset_limit *limit);
 
 /* `unlimited` without overrides. */

@@ -1,7 +1,7 @@
 /* What another rule hides: overrides, limits, routes and whole conditions that can never count.
  *
- * As in lint.c, each warning is proved. Where a proof would take more than is looked at here (parts of paths, conditions
- * of several kinds, what a route fills in) there is none, and so no warning.
+ * As in lint.c, each warning is proved. Where a proof would take more than is looked at here (parts of paths,
+ * conditions of several kinds, what a route fills in) there is none, and so no warning.
  *
  * An example of what a rule holds for is looked up in the index of the others: whatever covers the rule holds for the
  * example, too. So 100,000 rules take as long as their neighbours, not as their pairs. */
@@ -135,7 +135,8 @@ static bool any_texts_meet(const struct sluice_bytes *a, uint32_t a_count, const
 static bool any_networks_meet(const struct sl_condition *a, const struct sl_condition *b) {
 	for (uint32_t i = 0; i < a->network_count; i++)
 		for (uint32_t k = 0; k < b->network_count; k++)
-			if (sl_network_covers(&a->networks[i], &b->networks[k]) || sl_network_covers(&b->networks[k], &a->networks[i]))
+			if (sl_network_covers(&a->networks[i], &b->networks[k]) ||
+			    sl_network_covers(&b->networks[k], &a->networks[i]))
 				return true;
 	return false;
 }
@@ -270,7 +271,7 @@ void sl_lint_unlimited(struct sl_conf *conf, const struct sl_yaml *node, const s
 /* Does it deny by what it counts of the requests' own cost, and nothing else? */
 static bool is_plain(const struct sl_ruleset_limit *limit) {
 	const struct sl_policy_limit *shown = &limit->shown;
-	return sl_rule_has(&shown->limit, SL_COUNTS_COST) && (shown->limit.algorithm & SLUICE_SPREAD) == 0 &&
+	return sl_rule_has(&shown->limit, SL_COUNTS_COST) && !sl_rule_spreads(&shown->limit) &&
 	       shown->override_count == 0 && shown->overrides_from == NULL && !limit->rollout.observe &&
 	       !limit->rollout.canary && !shown->has_candidate && !shown->has_terms && !shown->reserve.on &&
 	       !shown->cost.on && !shown->stagger && limit->routed == NULL;

@@ -48,7 +48,7 @@ struct sl_logline {
 /* What is kept from line to line, and memory for what had to be decoded. Begins zeroed, but for the bytes. */
 struct sl_logline_scratch {
 	struct sl_logtime_day day;
-	bool skips_request; /* in: nobody asks for what the request of an access log says: method, path, its target's host */
+	bool skips_request; /* in: nobody asks for what the request of an access log says: method, path, host */
 	size_t used;
 	char bytes[SL_LOGLINE_BYTES_MAX];
 };

@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 
-/* A day that was met in an access log: lines of the same day and zone, as nearly all are, have only their clock read. */
+/* A day that was met in an access log: of lines of the same day and zone, as nearly all are, only the clock is read. */
 struct sl_logtime_day {
 	bool known;
 	char date[12], zone[6]; /* "17/May/2015:", " +0000" */

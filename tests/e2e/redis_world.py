@@ -25,7 +25,8 @@ SOAK = int(os.environ.get("SLUICE_SOAK_SECONDS", "0"))
 def built(name):
     """What `make` puts beside the program; $SLUICE_BESIDE where the program under test is of another build, for a Redis
     without sanitizers loads no module with them."""
-    beside = os.environ.get("SLUICE_BESIDE") or os.path.dirname(os.path.abspath(os.environ.get("SLUICE_BIN", os.path.join(ROOT, "build", "sluice"))))
+    program = os.environ.get("SLUICE_BIN", os.path.join(ROOT, "build", "sluice"))
+    beside = os.environ.get("SLUICE_BESIDE") or os.path.dirname(os.path.abspath(program))
     path = os.path.join(beside, name)
     assert os.path.exists(path), f"{path} is not there: run `make` first, or set SLUICE_BIN"
     return path

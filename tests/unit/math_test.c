@@ -127,7 +127,7 @@ static void eight_digits_or_none(void **state) {
 			for (int byte = 0; byte < 256; byte++) {
 				char text[9];
 				uint64_t word, value = 0;
-				strcpy(text, around[a]);
+				memcpy(text, around[a], sizeof text);
 				text[place] = (char)byte;
 				memcpy(&word, text, 8);
 				bool fine = byte >= '0' && byte <= '9';

@@ -56,7 +56,8 @@ static void test_table(void **state) {
 }
 
 #define WITHIN(when, override) \
-	"limits:\n- name: a\n  key: ip\n  when: {" when "}\n  limit: 5/1m\n  overrides:\n  - {when: {" override "}, limit: 9/1m}\n"
+	"limits:\n- name: a\n  key: ip\n  when: {" when "}\n  limit: 5/1m\n  overrides:\n" \
+	"  - {when: {" override "}, limit: 9/1m}\n"
 #define EXCLUDED {{7, 5, "never used: the limit's own `when` excludes all of it"}}
 
 /* Overrides that the limit's own conditions exclude; and as many that come near to it. */
@@ -354,8 +355,8 @@ static void test_many_of_different_conditions(void **state) {
 	for (unsigned more = 7; more <= 8; more++) {
 		size_t len = (size_t)snprintf(yaml, sizeof yaml, "limits:\n");
 		for (unsigned j = 0; j < 9 + more; j++)
-			len += (size_t)snprintf(yaml + len, sizeof yaml - len, "- {name: n%u, key: ip, limit: 1/1%us, when: {%s}}\n",
-			                        j, j, j < 9 ? "method: POST" : "path: /x");
+			len += (size_t)snprintf(yaml + len, sizeof yaml - len,
+			                        "- {name: n%u, key: ip, limit: 1/1%us, when: {%s}}\n", j, j, j < 9 ? "method: POST" : "path: /x");
 		sl_policy_rows_warned(
 			&(struct row){yaml, {more == 7 ? (struct wanted){0} : (struct wanted){18, 3, "one limit more"}}}, 1);
 	}

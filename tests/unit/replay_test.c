@@ -225,9 +225,10 @@ static void no_temporary_file(void **state) {
 
 enum { KEY_TEXT = 40 };
 
-/* Of 5 to 28 bytes, the first sixteen the short ones: some of those that the memo takes, some that are too long for it. */
+/* Of 5 to 28 bytes, the first sixteen the short ones: some that the memo takes, some that are too long for it. */
 static struct sluice_bytes key_text(char text[KEY_TEXT], uint32_t number) {
-	int len = snprintf(text, KEY_TEXT, "key-%u%.*s", number, number < 16 ? 0 : (int)(number % 20), "~~~~~~~~~~~~~~~~~~~~");
+	int more = number < 16 ? 0 : (int)(number % 20);
+	int len = snprintf(text, KEY_TEXT, "key-%u%.*s", number, more, "~~~~~~~~~~~~~~~~~~~~");
 	return sl_slice(text, (size_t)len);
 }
 

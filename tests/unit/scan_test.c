@@ -1,5 +1,5 @@
-/* The end of a word, found many bytes at a time, is where a walk finds it; and nothing outside of the text is read: each
- * text is a copy of its own exact size, so that the address sanitizer sees it. */
+/* The end of a word, found many bytes at a time, is where a walk finds it; and nothing outside of the text is read:
+ * each text is a copy of its own exact size, so that the address sanitizer sees it. */
 #include "base/scan.h"
 
 #include <setjmp.h>
