@@ -165,14 +165,15 @@ static uint64_t edge_cost(const struct sluice_limit *limit, uint64_t old, sluice
 }
 
 /* From `age` on towards the newest: the first cell that holds something, or 0. Most sub-buckets of a day are empty for
- * most keys, so four are looked at together. */
+ * most keys, so sixteen bytes of cells are looked at together. */
 static uint64_t skip_empty(const struct sl_subs *s, uint64_t age) {
+	const uint64_t width = s->narrow ? sizeof(uint16_t) : sizeof(uint32_t);
 	uint64_t slot = slot_aged(s, s->slot, age);
 	while (age != 0 && cell(s, age) == 0) {
-		uint64_t words[2] = {1, 0};
-		if (age > s->stale + 4 && slot + 4 <= s->n) /* the ring does not end among them */
-			memcpy(words, s->cells + slot, sizeof words);
-		uint64_t step = (words[0] | words[1]) == 0 ? 4 : 1;
+		uint64_t words[2] = {1, 0}, together = sizeof words / width;
+		if (age > s->stale + together && slot + together <= s->n) /* the ring does not end among them */
+			memcpy(words, (const char *)s->cells + slot * width, sizeof words);
+		uint64_t step = (words[0] | words[1]) == 0 ? together : 1;
 		age -= step;
 		slot = slot + step <= s->n ? slot + step : 0;
 	}

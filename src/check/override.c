@@ -65,13 +65,18 @@ struct setting {
 	char text[SLUICE_LIMIT_TEXT_MAX];
 };
 
+/* A text of no bytes may have no address. */
+static uint8_t *put_text(uint8_t *to, const void *text, size_t len) {
+	if (len != 0)
+		memcpy(to, text, len);
+	return to + len;
+}
+
 static void write_block(const struct setting *s, void *block) {
-	uint8_t *to = block;
-	memcpy(to, &s->head, sizeof s->head);
-	to += sizeof s->head;
-	memcpy(to, s->request->name.data, s->head.name);
-	memcpy(to + s->head.name, s->request->key.data, s->head.key);
-	memcpy(to + s->head.name + s->head.key, s->text, s->head.text);
+	uint8_t *to = put_text(block, &s->head, sizeof s->head);
+	to = put_text(to, s->request->name.data, s->head.name);
+	to = put_text(to, s->request->key.data, s->head.key);
+	put_text(to, s->text, s->head.text);
 }
 
 /* Within a change for which the block was taken. */

@@ -356,7 +356,8 @@ static void test_many_of_different_conditions(void **state) {
 		size_t len = (size_t)snprintf(yaml, sizeof yaml, "limits:\n");
 		for (unsigned j = 0; j < 9 + more; j++)
 			len += (size_t)snprintf(yaml + len, sizeof yaml - len,
-			                        "- {name: n%u, key: ip, limit: 1/1%us, when: {%s}}\n", j, j, j < 9 ? "method: POST" : "path: /x");
+			                        "- {name: n%u, key: ip, limit: 1/1%us, when: {%s}}\n", j, j,
+			                        j < 9 ? "method: POST" : "path: /x");
 		sl_policy_rows_warned(
 			&(struct row){yaml, {more == 7 ? (struct wanted){0} : (struct wanted){18, 3, "one limit more"}}}, 1);
 	}

@@ -9,8 +9,8 @@
  * from its first denial, in at most `text_max` bytes (64 MiB).
  *
  * Keys of at most sixteen bytes that came lately are known by these, in a small memo of where their slots are: most
- * lines of a log are of few clients, and then nothing is hashed. Whoever chooses keys that push each other out of it makes
- * them cost what others do.
+ * lines of a log are of few clients, and then nothing is hashed. Whoever chooses keys that push each other out of it
+ * makes them cost what others do.
  *
  * Two keys are taken for one if 64 bits of their hashes agree: with a million keys, once in 37 million replays. */
 #ifndef SL_CLI_REPLAY_STATS_H
