@@ -93,6 +93,12 @@ ptrdiff_t sl_http_decode(struct sluice_bytes text, bool plus, char *out);
  * '=' has the empty value. Returns false when none is left. */
 bool sl_http_query_next(struct sluice_bytes *rest, struct sluice_bytes *name, struct sluice_bytes *value);
 
+/* Is one of a query's first SL_HTTP_QUERY_NAMES_MAX names given twice? For a route that knows at most so many, and none
+ * encoded: where none of those is, a further one is a name that it refuses. O(query). */
+enum { SL_HTTP_QUERY_NAMES_MAX = 4 };
+#define SL_HTTP_REPEATED "a parameter is given twice: expected each once"
+bool sl_http_query_repeats(struct sluice_bytes query);
+
 /* The reason phrase of a status that this project sends. Never NULL. */
 const char *sl_http_reason(unsigned status);
 

@@ -71,6 +71,20 @@ bool sl_http_query_next(struct sluice_bytes *rest, struct sluice_bytes *name, st
 	return false;
 }
 
+bool sl_http_query_repeats(struct sluice_bytes query) {
+	struct sluice_bytes names[SL_HTTP_QUERY_NAMES_MAX], name, value;
+	uint32_t count = 0;
+	while (sl_http_query_next(&query, &name, &value)) {
+		for (uint32_t i = 0; i < count; i++)
+			if (sl_bytes_equal(names[i], name))
+				return true;
+		if (count == SL_HTTP_QUERY_NAMES_MAX)
+			return false;
+		names[count++] = name;
+	}
+	return false;
+}
+
 const char *sl_http_reason(unsigned status) {
 	static const struct {
 		unsigned status;

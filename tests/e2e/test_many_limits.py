@@ -41,6 +41,11 @@ def test_ten_thousand_limits(server):
         assert pages(web, 1000) == [f"n{i}" for i in range(COUNT)]
         assert web.ask("GET", "/v1/limits?after=nobody")[0] == 400
         assert web.ask("GET", "/v1/limits?count=1025")[0] == 400
+        for query in ("limits?after=n1&after=n1", "limits?after=n1&count=1&after=n2", "limits?count=1&count=1",
+                      "top?kind=near&kind=near", "figures?history=1&history=1", "figures?limit=n1&limit=n2",
+                      "tail?limit=n1&limit=n2"):
+            status, _, problem = web.ask("GET", "/v1/" + query)
+            assert status == 400 and "a parameter is given twice: expected each once" in problem["detail"], query
         metrics = web.ask("GET", "/metrics")[2].decode()
         assert f"sluice_limits {COUNT}\n" in metrics
         assert f"sluice_limits_without_series {COUNT - OWN}\n" in metrics

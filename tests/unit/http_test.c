@@ -637,6 +637,18 @@ static void test_queries(void **state) {
 	assert_false(sl_http_query_next(&rest, &name, &value));
 }
 
+static void test_names_given_twice(void **state) {
+	static const char *const twice[] = {"a=1&a=1", "a&a=2", "a=1&b=2&c=3&d=4&a=5", "&&b=1&a=&b", "=1&=2"};
+	static const char *const once[] = {"", "a=1", "a=1&b=1", "a=b&b=a", "a=a", "a=1&A=1", "aa=1&a=1", "a&b&c&d&e&e"};
+	(void)state;
+	for (size_t i = 0; i < sizeof twice / sizeof *twice; i++)
+		if (!sl_http_query_repeats(sl_str(twice[i])))
+			fail_msg("%s", twice[i]);
+	for (size_t i = 0; i < sizeof once / sizeof *once; i++)
+		if (sl_http_query_repeats(sl_str(once[i])))
+			fail_msg("%s", once[i]);
+}
+
 static void assert_date(uint64_t seconds) {
 	char got[SL_HTTP_DATE_BYTES + 1] = {0}, want[64];
 	time_t at = (time_t)seconds;
@@ -670,6 +682,7 @@ int main(void) {
 		cmocka_unit_test(test_mutations_are_told_alike_however_cut),
 		cmocka_unit_test(test_percent_decoding),
 		cmocka_unit_test(test_queries),
+		cmocka_unit_test(test_names_given_twice),
 		cmocka_unit_test(test_dates_are_those_of_the_c_library),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

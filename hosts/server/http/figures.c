@@ -340,6 +340,10 @@ void sl_http_route_figures(struct sl_http_exchange *exchange) {
 		sl_http_reply_problem(exchange, 503, sl_str("this server keeps no stats"), NULL);
 		return;
 	}
+	if (sl_http_query_repeats(exchange->request->query)) {
+		sl_http_reply_problem(exchange, 400, sl_str(SL_HTTP_REPEATED), NULL);
+		return;
+	}
 	if (!read_wishes(exchange, memory, &wish)) {
 		sl_http_reply_problem(exchange, 400, sl_str("expected nothing, or history=1 and limit=NAME, after the '?'"),
 		                      NULL);

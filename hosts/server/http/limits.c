@@ -128,7 +128,7 @@ void sl_http_route_limits(struct sl_http_exchange *exchange) {
 	struct sluice_bytes rest = exchange->request->query, name, value;
 	struct page page = {.count = COUNT_MAX};
 	struct sl_http_reply reply;
-	const char *wrong = NULL;
+	const char *wrong = sl_http_query_repeats(rest) ? SL_HTTP_REPEATED : NULL;
 	while (wrong == NULL && sl_http_query_next(&rest, &name, &value))
 		wrong = take_pair(policy, name, value, &page);
 	if (wrong != NULL) {

@@ -46,6 +46,8 @@ static bool read_query(const struct sl_http_exchange *exchange, struct sl_tail_f
 	struct sluice_bytes query = exchange->request->query, name, value;
 	char memory[3 * SLUICE_KEY_BYTES_MAX];
 	sl_tail_filter_begin(filter);
+	if (sl_http_query_repeats(query))
+		return fail(error, "query", SL_HTTP_REPEATED);
 	while (sl_http_query_next(&query, &name, &value)) {
 		if (value.len > sizeof memory)
 			return fail(error, "query", "longer than any limit or key");

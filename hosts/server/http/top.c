@@ -35,7 +35,7 @@ static const char *take_pair(struct sluice_bytes name, struct sluice_bytes value
 
 static const char *read_query(struct sluice_bytes query, struct asked *asked) {
 	struct sluice_bytes name, value;
-	const char *wrong = NULL;
+	const char *wrong = sl_http_query_repeats(query) ? SL_HTTP_REPEATED : NULL;
 	while (wrong == NULL && sl_http_query_next(&query, &name, &value))
 		wrong = take_pair(name, value, asked);
 	return wrong;
