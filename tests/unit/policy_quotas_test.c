@@ -59,6 +59,10 @@ static void test_lines(void **state) {
 		{one_part, "\"a,b\",7/1m\n", "user=a,b", 7},
 		{one_part, "\"say\"\"a\",\"7/1m\"\n", "user=say\"a", 7},
 		{one_part, "100%,7/1m\n", "user=100%", 7},
+		{one_part, "j\xc3\xb6rg,7/1m\n", "user=j\xc3\xb6rg", 7},
+		{one_part, "j\xf6rg,7/1m\n", "user=j\xf6rg", 7}, /* keys are bytes, text or not */
+		{one_part, "j\xf6rg,7/1m\n", "user=j\xc3\xb6rg", 5},
+		{one_part, "user=\xff\xfe,7/1m\n", "user=\xff\xfe", 7},
 		{one_part, "user=a%2Cb,7/1m\n", "user=a,b", 7},
 		{one_part, "alice,sliding-window 7/1m\n", "user=alice", 7},
 		{one_part, "alice,0/1m\n", "user=alice", 0},
