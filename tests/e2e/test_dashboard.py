@@ -245,7 +245,7 @@ def test_page_takes_nothing_from_elsewhere_and_has_nothing_inline():
     # Small enough to be read in an evening: what is left without indentation and comments.
     code = sum(len(line.strip()) + 1 for text in scripts for line in text.split("\n")
                if not line.strip().startswith(("/*", "*", "//")))
-    assert code < 42 * 1024
+    assert code < 48 * 1024
 
 
 # ---- live ------------------------------------------------------------------------------------------------------------
@@ -373,6 +373,136 @@ def test_columns_sort_both_ways_and_say_so(browser):
     assert (names(), head.get_attribute("aria-sort")) == (["search", "per-user", "login"], "descending")
     assert b.js("return document.querySelectorAll('#limits [aria-sort]').length") == 1
 
+
+# ---- many limits -----------------------------------------------------------------------------------------------------
+
+MANY, OWN, ROWS = 3000, 1024, 100  # limits; those with figures of their own; rows of a page
+MANY_POLICY = "attributes: {user: given}\nlimits:\n" + "".join(
+    f"  - {{name: n{i}, when: {{user: u{i}}}, optional: true, key: user, limit: fixed-window {i + 1}/1d}}\n"
+    for i in range(MANY))
+
+
+def asked_for(browser, what):
+    return browser.js("return performance.getEntriesByType('resource').map((e) => e.name)"
+                      ".filter((name) => name.includes(arguments[0]))", what)
+
+
+def rows_made(browser):
+    """The rows of all tables, and what can be chosen in lists: few, however many limits there are."""
+    return browser.js("return document.querySelectorAll('tr, option').length")
+
+
+def range_of(browser):
+    return browser.text("#limits-range")
+
+
+def test_many_limits_are_shown_a_page_at_a_time(browser):
+    b = browser(MANY_POLICY)
+    spend(b.server, 2, user="u7")
+    spend(b.server, 1, user=f"u{MANY - 1}")
+    b.open()
+    names = lambda: b.texts("#limits tbody th button")  # noqa: E731
+    total = MANY + 1  # with the row of those without figures
+    b.wait(lambda: range_of(b) == f"1 to {ROWS} of {total:,}", "how many there are")
+    assert len(names()) == ROWS and rows_made(b) < 2 * ROWS
+    assert len(asked_for(b, "/v1/limits")) == 1, "pages are asked for as they are needed"
+
+    # By keyboard alone: page by page to the last limit, the focus stays on the button.
+    b.js("document.getElementById('limits-next').focus()")
+    pages = -(-total // ROWS)
+    for page in range(1, pages):
+        b.press(Keys.ENTER)
+        until = min(total, (page + 1) * ROWS)
+        b.wait(lambda: range_of(b) == f"{page * ROWS + 1:,} to {until:,} of {total:,}" and  # noqa: B023
+               len(names()) == until - page * ROWS, "the next page")  # noqa: B023
+        assert b.focused() == "limits-next" and rows_made(b) < 2 * ROWS
+    assert names()[-1] == f"n{MANY - 1}" and f"fixed-window {MANY}/1d" in b.texts("#limits tbody tr")[-1]
+    asked = len(asked_for(b, "/v1/limits"))
+    b.press(Keys.ENTER)
+    assert range_of(b).startswith(f"{(pages - 1) * ROWS + 1:,} to "), "there is no page after the last"
+    webdriver.ActionChains(b.driver).key_down(Keys.SHIFT).send_keys(Keys.TAB).key_up(Keys.SHIFT).perform()
+    assert b.focused() == "limits-before"
+    b.press(Keys.SPACE)
+    b.wait(lambda: range_of(b).startswith(f"{(pages - 2) * ROWS + 1:,} to "), "back")
+    assert len(asked_for(b, "/v1/limits")) == asked, "what is known is not asked for again"
+    b.get("#limits thead button").click()
+    b.wait(lambda: range_of(b).startswith("1 to "), "whoever sorts sees the first")
+
+
+def test_many_limits_are_found_by_a_filter(browser):
+    b = browser(MANY_POLICY)
+    b.open()
+    names = lambda: b.texts("#limits tbody th button")  # noqa: E731
+    b.wait(lambda: range_of(b), "shown")
+    box = b.get("#limits-filter")
+    box.send_keys(f"N{MANY - 1}")
+    b.wait(lambda: names() == [f"n{MANY - 1}"], "the last limit is found")
+    assert range_of(b) == "1 to 1 of 1" and b.focused() == "limits-filter"
+    assert len(asked_for(b, "/v1/limits")) <= 2 + -(-(MANY - OWN) // OWN)
+    b.get("#limits tbody button").click()  # it has no figures: it is looked up
+    assert b.focused() == "search-text" and b.get("#search-limit").get_attribute("value") == f"policy:n{MANY - 1}"
+    b.search(f"user=u{MANY - 1}")
+    b.wait(lambda: f"{MANY:,} left of {MANY:,}" in b.text("#found"), "its counter")
+    for text, found in (("window 2998/1d", ["n2997"]), ("(others", ["(others)"]), ("<b>", [])):
+        box.clear()
+        box.send_keys(text)
+        b.wait(lambda: names() == found, text)  # noqa: B023
+    assert b.text("#limits tbody") == "No limit has that in its name or notation."
+    box.clear()
+    box.send_keys("n")
+    b.wait(lambda: range_of(b) == f"1 to {ROWS} of {MANY:,}", "all of them")
+    assert len(names()) == ROWS
+    limit = b.get("#search-limit")
+    limit.clear()
+    limit.send_keys("n299")
+    offered = "return [...document.querySelectorAll('#search-limits option')].map((option) => option.value)"
+    b.wait(lambda: b.js(offered) == [f"policy:n{n}" for n in (299, *range(2990, 3000))], "names to choose from")
+    limit.clear()
+    limit.send_keys("n2")
+    b.wait(lambda: len(b.js(offered)) == 20, "not all of them")
+    limit.send_keys("998")
+    b.search("user=u2998")
+    b.wait(lambda: "2,999 left of 2,999" in b.text("#found"), "a name alone is enough")
+
+
+def test_pages_of_limits_follow_a_reload(browser):
+    b = browser(MANY_POLICY)
+    b.open()
+    b.get("#limits-filter").send_keys("n2999")
+    b.wait(lambda: b.texts("#limits tbody th button") == ["n2999"], "found")
+    with open(b.server.policy_file, "w", encoding="utf-8") as file:
+        file.write(MANY_POLICY.replace("fixed-window 3000/1d", "fixed-window 4000/1d"))
+    with b.server.http() as client:
+        client.post("/v1/reload", {})
+    b.wait(lambda: "fixed-window 4000/1d" in b.text("#limits tbody"), "as it is now")
+    with open(b.server.policy_file, "w", encoding="utf-8") as file:
+        file.write(POLICY)
+    with b.server.http() as client:
+        client.post("/v1/reload", {})
+    b.wait(lambda: b.text("#limits tbody") == "No limit has that in its name or notation.", "it is gone")
+    b.get("#limits-filter").clear()
+    b.wait(lambda: sorted(b.texts("#limits tbody th button")) == ["login", "per-user", "search"], "those there are")
+    assert not b.get("#limits-pages").is_displayed() and not b.get("#limits-find").is_displayed()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_pages_of_limits_have_names_and_contrasts(browser, width, theme):
+    b = browser(MANY_POLICY)
+    spend(b.server, 9, user="u3")
+    b.open(width, 1000, theme)
+    b.wait(lambda: range_of(b).startswith("1 to 100 of"), "shown")
+    assert b.js(NAMELESS) == []
+    assert [(round(ratio, 2), what) for ratio, least, what in b.js(CONTRASTS) if ratio < least] == []
+    assert b.js("return document.documentElement.scrollWidth") <= width
+    b.get("#limits-next").click()
+    b.get("#limits-filter").send_keys("n29")
+    b.wait(lambda: range_of(b) == "1 to 100 of 111", "found")  # 29, 290 to 299, 2900 to 2999
+    b.size(width, b.js("return document.documentElement.scrollHeight"))
+    assert png_spread(b.shot(f"limits-{width}-{theme}")) > 40
+
+
+# ---- pausing, following, what goes wrong -----------------------------------------------------------------------------
 
 def test_pause_stops_asking(browser):
     b = browser().open()

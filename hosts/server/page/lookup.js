@@ -1,13 +1,14 @@
 /* Looking up a key: which limits apply, what is left of each, when more frees; and resetting it.
  *
  * Without a limit chosen, attributes are typed as user=alice path=/search and the policy says what applies (explain).
- * With one, its key is typed, as explain and the lists show it, and that one counter is peeked at. Neither charges.
+ * With one, policy:NAME or a notation, its key is typed, as explain and the lists show it, and that one counter is
+ * peeked at. Neither charges. Of the policy's names a few are offered that have what is typed in them.
  * What was found is asked for again with every turn, so that it can be watched. */
 
 import {ask, Refused} from './api.js';
 import {byId, make, say, wait, whole} from './dom.js';
 
-const UNLIMITED = 4294967295;
+const UNLIMITED = 4294967295, OFFERED_MAX = 20;
 
 /* "a=1 b='x y'" -> [['a', '1'], ['b', 'x y']]. Throws an Error that says what is wrong. */
 export function readAttributes(text) {
@@ -37,8 +38,9 @@ async function peek(key, limit) {
 }
 
 export class LookUp {
-	constructor(onRefused) {
-		this.onRefused = onRefused;
+	/* find(text, count): names of the policy's limits, a promise */
+	constructor(find, onRefused) {
+		Object.assign(this, {find, onRefused});
 		this.asked = null; // what is being watched: {attributes} or {key, limit}
 		this.counters = new Map();
 		this.ticket = 0;
@@ -48,35 +50,51 @@ export class LookUp {
 			event.preventDefault();
 			this.search();
 		});
-		this.limit.addEventListener('change', () => this.describe());
+		for (const event of ['input', 'focus'])
+			this.limit.addEventListener(event, () => {
+				this.describe();
+				this.offer();
+			});
 		this.describe();
 	}
 
 	describe() {
-		const all = this.limit.value === '';
+		const all = this.named() === '';
 		say(byId('search-label'), all ? 'Attributes of the request' : 'Key');
 		say(byId('search-hint'), all ? 'Such as user=alice path=/search. Looking charges nothing.'
 			: 'As the lists show it, such as user=alice. The limit decides without its overrides.');
 	}
 
-	/* The names that can be chosen: the policy's. A limit in notation is added when it is shown. */
-	setLimits(names) {
-		const wanted = names.map((name) => `policy:${name}`);
-		const have = [...this.limit.options].filter((option) => option.value.startsWith('policy:'));
-		if (wanted.join('\n') === have.map((option) => option.value).join('\n'))
-			return;
-		const chosen = this.limit.value;
-		for (const option of have)
-			option.remove();
-		this.limit.append(...names.map((name) => make('option', {value: `policy:${name}`}, name)));
-		this.limit.value = [...this.limit.options].some((option) => option.value === chosen) ? chosen : '';
+	/* The limit that was typed; a word that can't be a notation is a name. */
+	named() {
+		const text = this.limit.value.trim();
+		return text === '' || /[\s/:]/.test(text) ? text : `policy:${text}`;
+	}
+
+	async offer() {
+		const typed = this.limit.value;
+		try {
+			const names = await this.find(typed.replace(/^policy:/, ''), OFFERED_MAX);
+			if (typed === this.limit.value)
+				byId('search-limits').replaceChildren(...names.map((name) =>
+					make('option', {value: `policy:${name}`})));
+		} catch (error) {
+			if (!(error instanceof Refused))
+				throw error; // else nothing is offered: whoever searches is told
+		}
+	}
+
+	/* Puts a limit of the policy there, whose key is to be typed. */
+	choose(name) {
+		this.limit.value = `policy:${name}`;
+		this.text.value = '';
 		this.describe();
+		byId('look-up').scrollIntoView({block: 'nearest'});
+		this.text.focus({preventScroll: true});
 	}
 
 	/* Shows one counter, from the lists. */
 	show(limit, key) {
-		if (![...this.limit.options].some((option) => option.value === limit))
-			this.limit.append(make('option', {value: limit}, limit));
 		this.limit.value = limit;
 		this.text.value = key;
 		this.describe();
@@ -86,7 +104,7 @@ export class LookUp {
 	}
 
 	async search() {
-		const limit = this.limit.value, text = this.text.value;
+		const limit = this.named(), text = this.text.value;
 		this.text.removeAttribute('aria-invalid');
 		this.forget();
 		try {

@@ -122,7 +122,13 @@ export class Model {
 
 	/* Several limits added up, by kind. */
 	total(names) {
-		return Object.fromEntries(KINDS.map((kind) => [kind,
-			this.t.map((_, i) => names.reduce((all, name) => all + (this.limits.get(name)?.[kind][i] ?? 0), 0))]));
+		return Object.fromEntries(KINDS.map((kind) => {
+			const sum = Array(this.t.length).fill(0);
+			for (const name of names)
+				this.limits.get(name)?.[kind].forEach((n, i) => {
+					sum[i] += n;
+				});
+			return [kind, sum];
+		}));
 	}
 }

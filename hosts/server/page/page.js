@@ -1,6 +1,6 @@
 /* The dashboard: asks for the figures every two seconds and shows them.
  *
- *   api.js -> model.js -> tiles, tables.js, charts.js
+ *   api.js -> model.js -> tiles, limits.js, tables.js, charts.js
  *         \-> lookup.js (search, explain, reset)       signin.js (401)
  *         \-> tail.js (decisions as they happen)
  *
@@ -10,6 +10,7 @@
 import {ask, isSignedIn, Refused, signOut} from './api.js';
 import {Chart} from './charts.js';
 import {byId, bytes, clock, make, percent, rate, say, seconds, wait, whole} from './dom.js';
+import {labelOf, Limits} from './limits.js';
 import {LookUp} from './lookup.js';
 import {Model, STEP_MS} from './model.js';
 import {SignIn} from './signin.js';
@@ -18,8 +19,6 @@ import {Tail} from './tail.js';
 
 const model = new Model();
 const chosen = new Set(); // names of limits; none: all
-const NOTATION = 'limits in notation';
-const labelOf = (name) => name || NOTATION;
 const aSecond = (value) => `${rate(value)}/s`;
 
 /* ---- banners -------------------------------------------------------------------------------------------------- */
@@ -64,55 +63,17 @@ function showBanners(figures, before) {
 
 /* ---- tables --------------------------------------------------------------------------------------------------- */
 
-function fillLimitName(cell, row) {
-	if (!cell.firstChild) {
-		cell.append(make('button', {type: 'button', class: 'choose', onclick: () => choose(cell.parentNode.row.name)}),
-			make('span', {class: 'badges'}), make('code'));
-	}
-	const [button, badges, notation] = cell.children;
-	say(button, labelOf(row.name));
-	button.setAttribute('aria-pressed', chosen.has(row.name));
-	const wanted = `${row.observe}${row.canary}${row.candidate}`;
-	if (badges.dataset.of !== wanted) {
-		badges.dataset.of = wanted;
-		badges.replaceChildren(...(row.observe ? [make('span', {class: 'badge shadow'}, 'observed')] : []),
-			...(row.canary ? [make('span', {class: 'badge shadow'}, `canary ${row.canary}`)] : []),
-			...(row.candidate ? [make('span', {class: 'badge candidate'}, 'candidate')] : []));
-	}
-	say(notation, (row.limit ?? 'given by clients') + (row.candidate ? ` → ${row.candidate}` : ''));
-}
-
-function fillShare(cell, row) {
-	if (!cell.firstChild)
-		cell.append(make('span'), make('span', {class: 'bar', 'aria-hidden': 'true'}, make('span', {class: 'bad'})));
-	say(cell.children[0], percent(row.denied, row.allowed + row.denied));
-	cell.children[1].firstChild.style.width = `${100 * row.share}%`;
-}
-
-const number = (title, name) => ({title, number: true, value: (row) => row[name], text: (row) => rate(row[name])});
-const limitsTable = new SortedTable(byId('limits'), [
-	{title: 'Limit', value: (row) => labelOf(row.name), fill: fillLimitName},
-	number('Allowed/s', 'allowed'),
-	number('Denied/s', 'denied'),
-	{title: 'Share denied', number: true, value: (row) => row.share, fill: fillShare},
-	number('Near/s', 'near'),
-	number('Would deny/s', 'would'),
-], (row) => row.name, {column: 2, down: true}, 'No limits: the policy is empty.');
-
-function showLimits(figures) {
-	const rows = figures.limits.map(({name, limit, observe, canary, candidate, ...counted}) => {
-		const recent = model.recent(name), all = recent.allowed + recent.denied;
-		return {...recent, name, limit, observe, canary, candidate, would: recent.shadow + recent.candidate,
-			share: all > 0 ? recent.denied / all : 0, used: counted.allowed + counted.denied + counted.shadow_denied};
-	});
-	limitsTable.set(rows.filter((row) => row.name !== '' || row.used > 0));
-	lookUp.setLimits(figures.limits.map((limit) => limit.name).filter(Boolean));
-}
+const limits = new Limits(model, chosen, (row) => {
+	if (row.isCounted)
+		choose(row.name);
+	else
+		lookUp.choose(row.name);
+}, (error) => refused(error));
 
 function choose(name) {
 	if (!chosen.delete(name))
 		chosen.add(name);
-	showLimits(model.last);
+	limits.set(model.last);
 	showDecisions();
 }
 
@@ -221,7 +182,7 @@ function state(name, text) {
 
 function show(figures, before) {
 	showTiles(figures, before);
-	showLimits(figures);
+	limits.set(figures);
 	showCharts();
 	showBanners(figures, before);
 }
@@ -304,7 +265,7 @@ function signInFirst(error, again) {
 	signIn.open(tried ? `That was not accepted: ${error.message}` : 'The server asks who you are.');
 }
 
-const lookUp = new LookUp((error, again) => {
+const lookUp = new LookUp((text, count) => limits.find(text, count), (error, again) => {
 	if (error.status === 401)
 		signInFirst(error, again);
 });
@@ -338,7 +299,7 @@ byId('pause').addEventListener('click', () => {
 
 byId('choose-all').addEventListener('click', () => {
 	chosen.clear();
-	showLimits(model.last);
+	limits.set(model.last);
 	showDecisions();
 	byId('limits').closest('.scroll').focus();
 });

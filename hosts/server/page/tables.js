@@ -5,10 +5,11 @@
 import {make, say} from './dom.js';
 
 export class SortedTable {
-	/* columns: {title, value(row), text(row), number, fill(cell, row)}; key(row) names a row for ever;
-	 * order: {column, down}; empty: what stands there without rows */
-	constructor(table, columns, key, order, empty) {
-		Object.assign(this, {table, columns, key, order, empty, rows: [], kept: new Map()});
+	/* columns: {title, value(row), text(row), number, fill(cell, row)}, where rows without a value (null) come last in
+	 * both orders; key(row) names a row for ever; order: {column, down}; empty: what stands there without rows; count:
+	 * how many rows are shown at most. onSort() is told when somebody sorts. */
+	constructor(table, columns, key, order, empty, count = Infinity) {
+		Object.assign(this, {table, columns, key, order, empty, count, rows: [], from: 0, kept: new Map()});
 		this.heads = columns.map((column, i) => make('th', {scope: 'col', class: column.number && 'number'},
 			make('button', {type: 'button', onclick: () => this.sortBy(i)}, column.title)));
 		this.body = make('tbody');
@@ -22,6 +23,7 @@ export class SortedTable {
 		this.order = {column: index, down: again ? !this.order.down : Boolean(this.columns[index].number)};
 		this.showOrder();
 		this.arrange();
+		this.onSort?.();
 	}
 
 	showOrder() {
@@ -33,29 +35,22 @@ export class SortedTable {
 		});
 	}
 
-	set(rows) {
-		const names = new Set(rows.map(this.key));
-		let changed = false;
-		for (const [name, line] of this.kept)
-			if (!names.has(name)) {
-				line.remove();
-				this.kept.delete(name);
-			}
-		for (const row of rows)
-			if (!this.kept.has(this.key(row))) {
-				this.kept.set(this.key(row), this.makeLine());
-				changed = true;
-			}
-		this.rows = rows;
-		for (const row of rows)
-			this.fill(this.kept.get(this.key(row)), row);
-		this.none?.remove();
-		if (rows.length === 0) {
-			this.none = make('tr', {}, make('td', {colspan: this.columns.length, class: 'none'}, this.empty));
-			this.body.append(this.none);
-		}
-		if (changed || !this.body.matches(':hover, :focus-within'))
+	/* Shows the rows that stand `from` there on in their order; anew: even if somebody points at one. */
+	set(rows, from = 0, anew = false) {
+		Object.assign(this, {rows, from});
+		if (anew || !this.body.matches(':hover, :focus-within') || !this.refill())
 			this.arrange();
+	}
+
+	/* Fills the rows that are shown where they stand; false where they are not those that are to be shown. */
+	refill() {
+		const byKey = new Map(this.rows.map((row) => [this.key(row), row]));
+		if (this.kept.size !== Math.min(this.count, this.rows.length - this.from)
+			|| ![...this.kept.keys()].every((name) => byKey.has(name)))
+			return false;
+		for (const [name, line] of this.kept)
+			this.fill(line, byKey.get(name));
+		return this.kept.size > 0;
 	}
 
 	makeLine() {
@@ -73,16 +68,34 @@ export class SortedTable {
 		});
 	}
 
-	arrange() {
+	/* The rows to be shown, in their order. */
+	sorted() {
 		const {value} = this.columns[this.order.column], sign = this.order.down ? -1 : 1;
 		const sorted = this.rows.map((row, i) => ({row, i, v: value(row)}));
-		sorted.sort((a, b) => sign * (a.v < b.v ? -1 : a.v > b.v ? 1 : 0) || a.i - b.i);
-		const focused = document.activeElement;
-		sorted.forEach(({row}, i) => {
-			const line = this.kept.get(this.key(row));
+		sorted.sort((a, b) => (a.v === null) - (b.v === null) || sign * (a.v < b.v ? -1 : a.v > b.v ? 1 : 0)
+			|| a.i - b.i);
+		return sorted.slice(this.from, this.from + this.count).map(({row}) => row);
+	}
+
+	arrange() {
+		const focused = document.activeElement, rows = this.sorted(), names = new Set(rows.map(this.key));
+		for (const [name, line] of this.kept)
+			if (!names.has(name)) {
+				line.remove();
+				this.kept.delete(name);
+			}
+		this.none?.remove();
+		rows.forEach((row, i) => {
+			const line = this.kept.get(this.key(row)) ?? this.makeLine();
+			this.kept.set(this.key(row), line);
+			this.fill(line, row);
 			if (this.body.children[i] !== line)
 				this.body.insertBefore(line, this.body.children[i] ?? null);
 		});
+		if (rows.length === 0) {
+			this.none = make('tr', {}, make('td', {colspan: this.columns.length, class: 'none'}, this.empty));
+			this.body.append(this.none);
+		}
 		if (focused !== document.activeElement && this.body.contains(focused))
 			focused.focus({preventScroll: true}); // moving a row takes the focus out of it
 	}
