@@ -115,7 +115,8 @@ class Bound:
     def policy(self):
         return ("threads: 1\nclient-time: true\nattributes:\n"
                 + "".join(f"  {k}: header {v.lower()}\n" for k, v in HEADERS.items() if k in ("user", "plan", "device"))
-                + f"store: {{memory: {self.memory}}}\nlimits:\n"
+                # half of it for blocks, whatever these limits would have it split by
+                + f"store: {{memory: {self.memory}, blocks: 50%}}\nlimits:\n"
                 + "".join(f"  - {{{limit}}}\n" for limit in (BESIDE, *self.limits)))
 
 

@@ -42,8 +42,11 @@ def test_two_servers_of_one_store_decide_by_it_at_once(server):
             assert 'r=' in {k.lower(): v for k, v in dict(headers).items()}["ratelimit"]
             explained = b.call("SLUICE.EXPLAIN", 1, "user", "ann")
             assert explained[0][4] == 100
-            cursor, listed = a.call("SLUICE.OVERRIDE", "LIST")
-            assert cursor == 0 and sorted(row[:3] for row in listed) == [
+            listed, cursor = [], None
+            while cursor != 0:
+                cursor, some = a.call("SLUICE.OVERRIDE", "LIST", cursor or 0)
+                listed += some
+            assert sorted(row[:3] for row in listed) == [
                 [b"per-user", b"user=ann", b"sliding-window 100/1h"],
                 [b"per-user", b"user=ann", b"sliding-window 60/1d"]]
             assert a.call("SLUICE.OVERRIDE", "DEL", *KEY) == 2
