@@ -99,7 +99,12 @@ static int64_t number_at(struct sluice_bytes reply, uint32_t index) {
 	for (uint32_t i = 0; i <= index; i++)
 		at = (const char *)memchr(at, '\n', (size_t)(end - at)) + 1;
 	SL_ASSERT(*at == ':');
-	return strtoll(at + 1, NULL, 10);
+	/* a reply is ended by its length, not by a NUL: strtoll() may not have it */
+	int64_t number = 0;
+	bool negative = at[1] == '-';
+	for (at += negative ? 2 : 1; at < end && *at >= '0' && *at <= '9'; at++)
+		number = number * 10 + (*at - '0');
+	return negative ? -number : number;
 }
 
 uint64_t judge_used(struct sim_node *node, struct sim_counter *counter, sluice_ns at) {
