@@ -101,10 +101,14 @@ static void every_point_of_every_call(void **state) {
 	alarm(0);
 }
 
+enum { SECOND_DEATHS = 400 };
+
 static void every_point_of_every_recovery(void **state) {
 	struct scene scene = {0};
 	struct dice dice = dice_of(dice_seed(), 3);
 	uint64_t one_in = sl_max(1, 900 / (arena_seconds() + 15)); /* all would take half an hour */
+	/* of one scene: sixteen full ledgers alone have 49 million */
+	uint64_t second_deaths = SECOND_DEATHS * (arena_seconds() + 1);
 	uint32_t covered = 0, all = 0;
 	void *dead = malloc(ARENA_BYTES);
 	(void)state;
@@ -118,9 +122,10 @@ static void every_point_of_every_recovery(void **state) {
 			die_at(&scene, the_call, n);
 			memcpy(dead, scene.memory, ARENA_BYTES);
 			uint32_t again = points_of(&scene, the_recovery);
+			uint64_t rare = sl_max(one_in, (uint64_t)points * again / second_deaths);
 			all += again;
 			for (uint32_t m = 1; m <= again; m++) {
-				if (!dice_one_in(&dice, one_in))
+				if (!dice_one_in(&dice, rare))
 					continue;
 				memcpy(scene.memory, dead, ARENA_BYTES);
 				die_at(&scene, the_recovery, m);
