@@ -24,7 +24,10 @@ struct sim_call {
 	sluice_ns floors[CALLS_MAX][ITEMS_MAX]; /* what the counter's node's clock showed */
 };
 
-/* A pending as doors make it: in one piece. */
+/* A pending as doors make it: in one piece. What is at its end without a size is what follows it here. */
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wgnu-variable-sized-type-not-at-end"
+#endif
 struct asked {
 	struct sl_pending pending;
 	struct sl_pending_call calls[CALLS_MAX]; /* pending.calls */
