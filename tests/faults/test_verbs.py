@@ -95,8 +95,9 @@ class World:
 
 def steady(text):
     """Without what depends on when it is said."""
-    text = re.sub(r"\d+(\.\d+)? ?(ms|s|m|h|d)\b( \d+ (s|m|h)\b)?", "T", text)
-    return re.sub(r"\b[0-9a-f]{16}\b(\.\S+)?|\d{4}-\d\d-\d\d[T ][\d:.]+|(?<=repairs).*", "X", text)
+    # Ids before spans of time: an id may end in "7d".
+    text = re.sub(r"\b[0-9a-f]{16}\b(\.\S+)?|\d{4}-\d\d-\d\d[T ][\d:.]+|(?<=repairs).*", "X", text)
+    return re.sub(r"\b\d+(\.\d+)? ?(ms|s|m|h|d)\b( \d+ (s|m|h)\b)?", "T", text)
 
 
 STORE = ["--store", "counters"]
