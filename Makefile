@@ -382,7 +382,7 @@ loads  = ldconfig -p 2>/dev/null | grep -q ' => $(PREFIX)/$(LIBDIR)/$(SONAME)$$'
 .PHONY: install
 install: all ## into DESTDIR/PREFIX (/usr/local): program, libraries, documents, units, completions
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include $(LIBDIR)/pkgconfig $(LIBDIR)/sluice lib/systemd/system \
-		share/sluice share/man/man1 share/man/man5 $(DOC)/docs/design $(DOC)/docs/images $(DOC)/docs/man $(DOC)/include)
+		share/sluice share/man/man1 share/man/man5 $(addprefix $(DOC)/docs/,design guides images man) $(DOC)/include)
 	install -m 755 $(B)/sluice $(DESTDIR)$(PREFIX)/bin/sluice
 	install -m 644 include/sluice.h $(DESTDIR)$(PREFIX)/include/sluice.h
 	install -m 644 $(B)/libsluice.a $(DESTDIR)$(PREFIX)/$(LIBDIR)/libsluice.a
@@ -396,6 +396,7 @@ install: all ## into DESTDIR/PREFIX (/usr/local): program, libraries, documents,
 	install -m 644 LICENSE README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md $(DESTDIR)$(PREFIX)/$(DOC)/
 	install -m 644 $(wildcard docs/*.md docs/*.json) $(DESTDIR)$(PREFIX)/$(DOC)/docs/
 	install -m 644 $(wildcard docs/design/*.md) $(DESTDIR)$(PREFIX)/$(DOC)/docs/design/
+	install -m 644 $(wildcard docs/guides/*.md) $(DESTDIR)$(PREFIX)/$(DOC)/docs/guides/
 	install -m 644 $(wildcard docs/images/*) $(DESTDIR)$(PREFIX)/$(DOC)/docs/images/
 	install -m 644 $(MAN) $(DESTDIR)$(PREFIX)/$(DOC)/docs/man/
 	ln -sf ../../../../include/sluice.h $(DESTDIR)$(PREFIX)/$(DOC)/include/sluice.h
