@@ -130,8 +130,9 @@ void sl_blocks_abort(struct sluice_store *store) {
 	sl_unlock(&store->blocks->lock);
 }
 
-/* A write that is undone with the change. */
-#define PUT(store, place, value) (sl_blocks_save(store, &(place)), (place) = (value))
+/* A write that is undone with the change; whole, for figures are read without the lock. */
+#define PUT(store, place, value) \
+	(sl_blocks_save(store, &(place)), __atomic_store_n(&(place), (value), __ATOMIC_RELAXED))
 
 /* ---- runs ------------------------------------------------------------------------------------------------------- */
 
