@@ -32,13 +32,14 @@ limits:
 # the request, how often it is made, the limit that denies, its key, and what is known of him
 CAUSES = {
     "another address counts": ("ip=10.0.0.5 method=GET path=/login", 5, "login", "ip=10.0.0.5", "req-8140"),
-    "he is shut out": ("user=bob ip=203.0.113.7 method=GET path=/export", 9, "export", "user=bob", "bob"),
-    "an override comes before his": ("user=carol plan=trial ip=203.0.113.7 method=GET path=/", 4, "per-user",
+    "a penalty is running": ("user=bob ip=203.0.113.7 method=GET path=/export", 9, "export", "user=bob", "bob"),
+    "another override comes first": ("user=carol plan=trial ip=203.0.113.7 method=GET path=/", 4, "per-user",
                                      "user=carol", "carol"),
-    "another limit than he thinks": ("user=ann ip=203.0.113.7 method=GET path=/search/shoes", 4, "search",
+    "another limit denies": ("user=ann ip=203.0.113.7 method=GET path=/search/shoes", 4, "search",
                                      "user=ann,path=/search/shoes", "ann"),
     "leases are not released": ("user=eve ip=203.0.113.7 method=GET path=/jobs", 4, "jobs", "user=eve", "eve"),
-    "he is in a canary": ("user=mallory ip=203.0.113.7 method=GET path=/beta", 3, "beta", "user=mallory", "mallory"),
+    "the client is in a canary": ("user=mallory ip=203.0.113.7 method=GET path=/beta", 3, "beta", "user=mallory",
+                                  "mallory"),
 }
 
 
