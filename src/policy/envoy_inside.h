@@ -83,9 +83,9 @@ struct sl_their_descriptor {
 
 struct sl_their_rate_limit {
 	uint32_t requests;
-	struct sluice_bytes unit, name;
+	struct sluice_bytes name;
 	bool unlimited;
-	const struct sl_yaml *replaces;
+	const struct sl_yaml *unit, *replaces;
 };
 
 /* Checks the keys and then the types of a whole file, as they do; reports all mistakes, and doubts. */
@@ -96,6 +96,7 @@ struct sluice_bytes sl_their_text(const struct sl_yaml *map, const char *name);
 /* The list or mapping of a key; NULL where it is absent or null. */
 const struct sl_yaml *sl_their_node(const struct sl_yaml *map, const char *name);
 void sl_their_descriptor(const struct sl_yaml *map, struct sl_their_descriptor *descriptor);
-void sl_their_rate_limit(const struct sl_yaml *map, struct sl_their_rate_limit *limit);
+/* The rate_limit of a descriptor that has one: what all that stand in it, or were merged into it, say together. */
+void sl_their_rate_limit(const struct sl_yaml *descriptor, struct sl_their_rate_limit *limit);
 
 #endif

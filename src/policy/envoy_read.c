@@ -206,14 +206,14 @@ static struct sl_envoy_rule *read_rule(struct reading *in, const struct sl_yaml 
 	struct sl_their_rate_limit limit;
 	if (rule == NULL)
 		return NULL;
-	sl_their_rate_limit(descriptor->rate_limit, &limit);
-	const struct sl_yaml *unit = sl_their_node(descriptor->rate_limit, "unit");
-	struct sl_position place = unit != NULL ? unit->place : descriptor->rate_limit->place;
+	sl_their_rate_limit(map, &limit);
+	struct sl_position place = limit.unit != NULL ? limit.unit->place : descriptor->rate_limit->place;
+	struct sluice_bytes unit = limit.unit != NULL ? limit.unit->text : sl_slice("", 0);
 	*rule = (struct sl_envoy_rule){
 		.full_key = full_key,
 		.name = kept(in->envoy, limit.name),
 		.requests = limit.requests,
-		.unit = unit_of(limit.unit),
+		.unit = unit_of(unit),
 		.line = map->place.line,
 		.file = in->file,
 		.unlimited = limit.unlimited,
@@ -226,7 +226,7 @@ static struct sl_envoy_rule *read_rule(struct reading *in, const struct sl_yaml 
 		return NULL;
 	}
 	if (!limit.unlimited && rule->unit == 0) {
-		sl_report_error(in->report, place, "invalid rate limit unit '%.100s'", (const char *)limit.unit.data);
+		sl_report_error(in->report, place, "invalid rate limit unit '%.100s'", (const char *)unit.data);
 		return NULL;
 	}
 	if (!read_replaces(in, &limit, rule))

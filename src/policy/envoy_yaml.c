@@ -14,9 +14,8 @@
 #include <stdlib.h>
 
 enum {
-	VISITS_MAX = 4 * 1024 * 1024, /* nodes looked at: aliases may name one thing very often */
-	SHOWN_BYTES = 100,            /* of a value, in a message */
-	NUMBER_BYTES_MAX = 70,        /* the longest whole number has 64 binary digits */
+	SHOWN_BYTES = 100,     /* of a value, in a message */
+	NUMBER_BYTES_MAX = 70, /* the longest whole number has 64 binary digits */
 };
 
 /* ---- scalars ---------------------------------------------------------------------------------------------------- */
@@ -147,18 +146,6 @@ static bool is_nil(const struct sl_yaml *node) {
 
 /* ---- keys ------------------------------------------------------------------------------------------------------- */
 
-struct check {
-	struct sl_report *report;
-	uint32_t visits;
-};
-
-static bool visit(struct check *check, const struct sl_yaml *node) {
-	if (++check->visits == VISITS_MAX)
-		sl_report_error(check->report, node->place, "expected at most %d values, those of aliases each time",
-		                VISITS_MAX);
-	return check->visits < VISITS_MAX;
-}
-
 /* A value as Go prints it. */
 static void put_value(struct sl_out *out, const struct sl_yaml *node, int depth) {
 	bool truth = false;
@@ -190,7 +177,7 @@ static const char *shown_value(char text[SHOWN_BYTES + 1], const struct sl_yaml 
 	return text;
 }
 
-static bool check_key(struct check *check, const struct sl_yaml *key) {
+static bool check_key(struct sl_report *report, const struct sl_yaml *key) {
 	static const char *const known[] = {"domain",
 	                                    "key",
 	                                    "value",
@@ -210,38 +197,45 @@ static bool check_key(struct check *check, const struct sl_yaml *key) {
 	                                    NULL};
 	char text[SHOWN_BYTES + 1];
 	if (key->kind != SL_NODE_TEXT || kind_of(key) != SCALAR_TEXT)
-		sl_report_error(check->report, key->place, "config error, key is not of type string: %s",
+		sl_report_error(report, key->place, "config error, key is not of type string: %s",
 		                shown_value(text, key));
 	else if (!is_one_of(key->text, known))
-		sl_report_error(check->report, key->place, "config error, unknown key '%s'", shown_value(text, key));
+		sl_report_error(report, key->place, "config error, unknown key '%s'", shown_value(text, key));
 	else
 		return true;
 	return false;
 }
 
-static void check_keys(struct check *check, const struct sl_yaml *map);
+static void check_keys(struct sl_report *report, const struct sl_yaml *map);
 
-static void check_value(struct check *check, const struct sl_yaml *value) {
+/* The next key of a mapping that is the same; NULL. */
+static const struct sl_yaml *same_later(const struct sl_yaml *key) {
+	const struct sl_yaml *later = sl_map_next(key);
+	while (later != NULL && !sl_bytes_equal(later->text, key->text))
+		later = sl_map_next(later);
+	return later;
+}
+
+/* A map of Go's has the last value of a key: what it replaced is not looked at. */
+static void check_value(struct sl_report *report, const struct sl_yaml *value) {
 	char text[SHOWN_BYTES + 1];
 	if (value->kind == SL_NODE_MAP)
-		check_keys(check, value);
+		check_keys(report, value);
 	for (const struct sl_yaml *one = value->kind == SL_NODE_LIST ? value->first : NULL; one != NULL; one = one->next)
 		if (one->kind == SL_NODE_MAP)
-			check_keys(check, one);
+			check_keys(report, one);
 		else
-			sl_report_error(check->report, one->place,
+			sl_report_error(report, one->place,
 			                "config error, yaml file contains list of type other than map: %s", shown_value(text, one));
 	if (value->kind == SL_NODE_TEXT && kind_of(value) == SCALAR_OTHER)
-		sl_report_error(check->report, value->place, "error checking config: %s is no whole number (quote a text)",
+		sl_report_error(report, value->place, "error checking config: %s is no whole number (quote a text)",
 		                shown_value(text, value));
 }
 
-static void check_keys(struct check *check, const struct sl_yaml *map) {
-	if (!visit(check, map))
-		return;
+static void check_keys(struct sl_report *report, const struct sl_yaml *map) {
 	for (const struct sl_yaml *key = sl_map_first(map); key != NULL; key = sl_map_next(key))
-		if (check_key(check, key) && !sl_bytes_equal(key->text, sl_str("metadata")))
-			check_value(check, key->next);
+		if (check_key(report, key) && !sl_bytes_equal(key->text, sl_str("metadata")) && same_later(key) == NULL)
+			check_value(report, key->next);
 }
 
 /* ---- types ------------------------------------------------------------------------------------------------------ */
@@ -291,7 +285,7 @@ static const struct member of_root[] = {{"domain", &a_text}, {"descriptors", &so
 static const struct type a_root = {"config.YamlRoot", TYPE_MAP, of_root, NULL, "a file"};
 
 /* In the words of yaml.v2, which shows seven bytes of a longer value. */
-static void report_type(struct check *check, const struct sl_yaml *node, const char *wanted) {
+static void report_type(struct sl_report *report, const struct sl_yaml *node, const char *wanted) {
 	static const char *const tags[] = {
 		[SCALAR_NIL] = "!!null",  [SCALAR_TEXT] = "!!str",    [SCALAR_NUMBER] = "!!int",
 		[SCALAR_BOOL] = "!!bool", [SCALAR_OTHER] = "!!float",
@@ -301,7 +295,7 @@ static void report_type(struct check *check, const struct sl_yaml *node, const c
 	if (node->kind == SL_NODE_TEXT)
 		snprintf(shown, sizeof shown, " `%.*s%s`", (int)(node->text.len > 10 ? 7 : node->text.len),
 		         (const char *)node->text.data, node->text.len > 10 ? "..." : "");
-	sl_report_error(check->report, node->place,
+	sl_report_error(report, node->place,
 	                SL_TREE_THEIR_ERROR "yaml: unmarshal errors: line %u: cannot unmarshal %s%s into %s",
 	                node->place.line, tag, shown, wanted);
 }
@@ -329,69 +323,71 @@ static bool is_scalar_good(const struct sl_yaml *node, const struct type *type) 
 	}
 }
 
-static void check_type(struct check *check, const struct sl_yaml *node, const struct type *type);
+static void check_type(struct sl_report *report, const struct sl_yaml *node, const struct type *type);
 
-static void check_members(struct check *check, const struct sl_yaml *map, const struct type *type) {
+static void check_members(struct sl_report *report, const struct sl_yaml *map, const struct type *type) {
 	for (const struct sl_yaml *key = sl_map_first(map); key != NULL; key = sl_map_next(key)) {
 		const struct type *member = member_of(type, key->text);
-		for (const struct sl_yaml *later = sl_map_next(key); later != NULL; later = sl_map_next(later))
-			if (sl_bytes_equal(later->text, key->text)) {
-				sl_report_warning(check->report, key->place, "'%s' stands again in line %u, which counts",
-				                  (const char *)key->text.data, later->place.line);
-				break;
-			}
+		const struct sl_yaml *later = same_later(key);
+		if (later != NULL && !key->merged)
+			sl_report_warning(report, key->place, "'%s' stands again in line %u, which counts%s",
+			                  (const char *)key->text.data, later->place.line,
+			                  later->merged ? ": << comes after it" : "");
 		if (member != NULL)
-			check_type(check, key->next, member);
+			check_type(report, key->next, member);
 		else if (type != &a_descriptor || !sl_bytes_equal(key->text, sl_str("metadata")))
-			sl_report_warning(check->report, key->place, "'%s' means nothing in %s", (const char *)key->text.data,
+			sl_report_warning(report, key->place, "'%s' means nothing in %s", (const char *)key->text.data,
 			                  type->called);
 	}
 }
 
-static void check_type(struct check *check, const struct sl_yaml *node, const struct type *type) {
-	if (!visit(check, node))
-		return;
+static void check_type(struct sl_report *report, const struct sl_yaml *node, const struct type *type) {
 	if (type->kind == TYPE_MAP && node->kind == SL_NODE_MAP)
-		check_members(check, node, type);
+		check_members(report, node, type);
 	else if (type->kind == TYPE_LIST && node->kind == SL_NODE_LIST)
 		for (const struct sl_yaml *one = node->first; one != NULL; one = one->next)
-			check_type(check, one, type->each);
+			check_type(report, one, type->each);
 	else if (!is_nil(node) && (type->kind >= TYPE_MAP || !is_scalar_good(node, type)))
-		report_type(check, node, type->name);
+		report_type(report, node, type->name);
 }
 
 void sl_their_check(struct sl_report *report, const struct sl_yaml *root) {
-	struct check check = {report, 0};
 	if (is_nil(root))
 		return;
 	if (root->kind != SL_NODE_MAP) {
-		report_type(&check, root, "map[interface {}]interface {}");
+		report_type(report, root, "map[interface {}]interface {}");
 		return;
 	}
-	check_keys(&check, root);
-	check.visits = 0;
+	check_keys(report, root);
 	if (report->error_count == 0)
-		check_type(&check, root, &a_root);
+		check_type(report, root, &a_root);
 }
 
 /* ---- values of what was checked ---------------------------------------------------------------------------------- */
 
-/* The last that a mapping says of a key, as they take it; NULL where that is nothing. */
-const struct sl_yaml *sl_their_node(const struct sl_yaml *map, const char *name) {
+/* The last that a mapping says of a key, as they take it; NULL where it is absent. */
+static const struct sl_yaml *last_of(const struct sl_yaml *map, const char *name) {
 	const struct sl_yaml *found = NULL;
 	for (const struct sl_yaml *key = sl_map_first(map); key != NULL; key = sl_map_next(key))
 		if (sl_bytes_equal(key->text, sl_str(name)))
 			found = key->next;
+	return found;
+}
+
+const struct sl_yaml *sl_their_node(const struct sl_yaml *map, const char *name) {
+	const struct sl_yaml *found = last_of(map, name);
 	return found != NULL && !is_nil(found) ? found : NULL;
 }
 
-struct sluice_bytes sl_their_text(const struct sl_yaml *map, const char *name) {
-	const struct sl_yaml *node = sl_their_node(map, name);
+static struct sluice_bytes text_of(const struct sl_yaml *node) {
 	return node != NULL ? node->text : sl_slice("", 0);
 }
 
-static bool truth_of(const struct sl_yaml *map, const char *name) {
-	const struct sl_yaml *node = sl_their_node(map, name);
+struct sluice_bytes sl_their_text(const struct sl_yaml *map, const char *name) {
+	return text_of(sl_their_node(map, name));
+}
+
+static bool truth_of(const struct sl_yaml *node) {
 	bool truth = false;
 	int64_t number;
 	return node != NULL && scalar_of(node, &truth, &number) == SCALAR_BOOL && truth;
@@ -404,25 +400,41 @@ void sl_their_descriptor(const struct sl_yaml *map, struct sl_their_descriptor *
 		.rate_limit = sl_their_node(map, "rate_limit"),
 		.descriptors = sl_their_node(map, "descriptors"),
 		.metadata = sl_their_node(map, "metadata"),
-		.shadow = truth_of(map, "shadow_mode"),
-		.quota = truth_of(map, "quota_mode"),
-		.detailed = truth_of(map, "detailed_metric"),
-		.value_to_metric = truth_of(map, "value_to_metric"),
-		.share = truth_of(map, "share_threshold"),
+		.shadow = truth_of(sl_their_node(map, "shadow_mode")),
+		.quota = truth_of(sl_their_node(map, "quota_mode")),
+		.detailed = truth_of(sl_their_node(map, "detailed_metric")),
+		.value_to_metric = truth_of(sl_their_node(map, "value_to_metric")),
+		.share = truth_of(sl_their_node(map, "share_threshold")),
 	};
 }
 
-void sl_their_rate_limit(const struct sl_yaml *map, struct sl_their_rate_limit *limit) {
-	const struct sl_yaml *requests = sl_their_node(map, "requests_per_unit");
+/* What a descriptor says of a key of its rate_limit. Theirs are all read into one struct, where several are merged or
+ * stand in one descriptor: a later one replaces what it says, null all. */
+static const struct sl_yaml *limit_node(const struct sl_yaml *descriptor, const char *name) {
+	const struct sl_yaml *found = NULL;
+	for (const struct sl_yaml *key = sl_map_first(descriptor); key != NULL; key = sl_map_next(key)) {
+		if (!sl_bytes_equal(key->text, sl_str("rate_limit")))
+			continue;
+		const struct sl_yaml *last = last_of(key->next, name);
+		if (is_nil(key->next))
+			found = NULL;
+		else if (last != NULL)
+			found = last;
+	}
+	return found != NULL && !is_nil(found) ? found : NULL;
+}
+
+void sl_their_rate_limit(const struct sl_yaml *descriptor, struct sl_their_rate_limit *limit) {
+	const struct sl_yaml *requests = limit_node(descriptor, "requests_per_unit");
 	bool truth;
 	int64_t number = 0;
 	if (requests != NULL)
 		(void)scalar_of(requests, &truth, &number);
 	*limit = (struct sl_their_rate_limit){
 		.requests = (uint32_t)number,
-		.unit = sl_their_text(map, "unit"),
-		.name = sl_their_text(map, "name"),
-		.unlimited = truth_of(map, "unlimited"),
-		.replaces = sl_their_node(map, "replaces"),
+		.unit = limit_node(descriptor, "unit"),
+		.name = text_of(limit_node(descriptor, "name")),
+		.unlimited = truth_of(limit_node(descriptor, "unlimited")),
+		.replaces = limit_node(descriptor, "replaces"),
 	};
 }

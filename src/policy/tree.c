@@ -9,6 +9,7 @@
 #include "policy/tree.h"
 
 #include "base/assert.h"
+#include "policy/alias.h"
 #include "policy/brackets.h"
 #include "policy/environment.h"
 #include "policy/policy.h"
@@ -17,11 +18,14 @@
 #include <stdio.h>
 #include <yaml.h>
 
-/* What an alias may stand for. */
-struct anchor {
-	struct anchor *next;
-	const char *name;
-	const struct sl_yaml *node;
+/* A list or mapping that is being read. */
+struct opened {
+	struct sl_yaml *node, *last; /* its last child */
+	struct sl_alias_anchor *anchor;    /* that names it; NULL */
+	uint64_t began;              /* how many steps had been taken: alias.h */
+	uint32_t height;             /* of its highest child */
+	bool merges;                 /* it has << */
+	bool merged;                 /* << merges it, or what is in it: it is no level of its own */
 };
 
 struct builder {
@@ -29,10 +33,9 @@ struct builder {
 	struct sl_tree *tree;
 	struct sl_report *report;
 	struct sluice_bytes yaml;
-	struct sl_yaml *open[SL_TREE_DEPTH_THEIRS];
-	struct sl_yaml *last[SL_TREE_DEPTH_THEIRS]; /* the last child of each */
-	uint32_t depth, depth_max, node_count, documents;
-	struct anchor *anchors; /* of a file that is theirs; the newest first */
+	struct opened open[SL_TREE_DEPTH_THEIRS];
+	uint32_t depth, depth_max, nodes_left, documents;
+	struct sl_aliases aliases; /* of a file that is theirs */
 	bool theirs;
 	size_t room; /* what the environment may still say */
 };
@@ -43,26 +46,54 @@ static struct sl_position place_of(yaml_mark_t mark) {
 	return (struct sl_position){(uint32_t)mark.line + 1, (uint32_t)mark.column + 1};
 }
 
+static void report_full(struct builder *in, struct sl_position place) {
+	sl_report_error(in->report, place, "expected at most %d values in a file", SL_TREE_NODES_MAX);
+}
+
+static void report_deep(struct builder *in, struct sl_position place) {
+	sl_report_error(in->report, place, "expected at most %u lists and mappings inside one another", in->depth_max);
+}
+
+/* Is what comes next a key of a mapping? */
+static bool is_key_next(const struct builder *in) {
+	const struct sl_yaml *parent = in->depth == 0 ? NULL : in->open[in->depth - 1].node;
+	return parent != NULL && parent->kind == SL_NODE_MAP && parent->count % 2 == 0;
+}
+
+/* Is it what << merges, or an element of a list of that? */
+static bool is_merged_next(const struct builder *in) {
+	const struct opened *parent = in->depth == 0 ? NULL : &in->open[in->depth - 1];
+	if (parent == NULL || parent->node->kind == SL_NODE_LIST)
+		return parent != NULL && parent->merged;
+	return parent->node->count % 2 == 1 && parent->last->merges;
+}
+
+/* Tells the innermost open one how high what stands in it is. */
+static void note_height(struct builder *in, uint32_t height, bool merged) {
+	if (in->depth != 0 && in->open[in->depth - 1].height + merged < height)
+		in->open[in->depth - 1].height = height - merged;
+}
+
 /* Makes a node and hangs it under the innermost open one; NULL where a bound or the memory ends. */
 static struct sl_yaml *node_add(struct builder *in, enum sl_node_kind kind, struct sl_position place) {
-	if (in->node_count == SL_TREE_NODES_MAX) {
-		sl_report_error(in->report, place, "expected at most %d values in a file", SL_TREE_NODES_MAX);
+	if (in->nodes_left == 0) {
+		report_full(in, place);
 		return NULL;
 	}
 	struct sl_yaml *node = sl_pool_take(&in->tree->pool, 1, sizeof *node);
 	if (node == NULL)
 		return NULL;
-	in->node_count++;
+	in->nodes_left--;
 	node->kind = (uint8_t)kind;
 	node->place = place;
 	if (in->depth == 0) {
 		in->tree->root = node;
 		return node;
 	}
-	struct sl_yaml **last = &in->last[in->depth - 1];
-	*(*last == NULL ? &in->open[in->depth - 1]->first : &(*last)->next) = node;
-	*last = node;
-	in->open[in->depth - 1]->count++;
+	struct opened *parent = &in->open[in->depth - 1];
+	*(parent->last == NULL ? &parent->node->first : &parent->last->next) = node;
+	parent->last = node;
+	parent->node->count++;
 	return node;
 }
 
@@ -77,13 +108,24 @@ static void refuse_marks(struct builder *in, struct sl_position place, const yam
 		sl_report_error(in->report, place, "expected no tag: they are not read (quote a text that begins with !)");
 }
 
-static void keep_anchor(struct builder *in, const yaml_char_t *name, const struct sl_yaml *node) {
-	struct anchor *anchor = in->theirs && name != NULL ? sl_pool_take(&in->tree->pool, 1, sizeof *anchor) : NULL;
-	if (anchor == NULL)
-		return;
-	*anchor = (struct anchor){in->anchors, sl_pool_text(&in->tree->pool, sl_str((const char *)name)), node};
-	if (anchor->name != NULL)
-		in->anchors = anchor;
+static struct sl_alias_anchor *keep_anchor(struct builder *in, const yaml_char_t *name, const struct sl_yaml *node) {
+	if (!in->theirs || name == NULL)
+		return NULL;
+	return sl_anchor_add(&in->aliases, sl_str((const char *)name), node);
+}
+
+/* << is a merge where it stands plain, or is called one. */
+static bool is_merge(const yaml_event_t *event) {
+	const char *tag = (const char *)event->data.scalar.tag;
+	return sl_bytes_equal(sl_slice((const char *)event->data.scalar.value, event->data.scalar.length), sl_str("<<")) &&
+	       (event->data.scalar.plain_implicit || (tag != NULL && strcmp(tag, "tag:yaml.org,2002:merge") == 0));
+}
+
+/* A merge is no step of its own: what it merges is. */
+static void note_key(struct builder *in, const yaml_event_t *event, struct sl_yaml *key) {
+	key->merges = is_merge(event);
+	if (key->merges)
+		in->open[in->depth - 1].merges = true;
 }
 
 /* Does the text take as many columns as it has characters? Any escape, fold or mark before it takes more. */
@@ -100,8 +142,7 @@ static enum step take_text(struct builder *in, const yaml_event_t *event) {
 	size_t len = event->data.scalar.length;
 	struct sluice_bytes text = {bytes, in->theirs ? len : sl_brackets_show(bytes, len)};
 	refuse_marks(in, place, event->data.scalar.anchor, event->data.scalar.tag);
-	const struct sl_yaml *parent = in->depth == 0 ? NULL : in->open[in->depth - 1];
-	bool is_key = parent != NULL && parent->kind == SL_NODE_MAP && parent->count % 2 == 0;
+	bool is_key = is_key_next(in);
 	struct sl_yaml *node = node_add(in, SL_NODE_TEXT, place);
 	if (node == NULL)
 		return STEP_END;
@@ -111,59 +152,89 @@ static enum step take_text(struct builder *in, const yaml_event_t *event) {
 	node->text = (struct sluice_bytes){sl_pool_text(&in->tree->pool, text), text.len};
 	if (node->text.data == NULL)
 		return STEP_END;
-	keep_anchor(in, event->data.scalar.anchor, node);
-	if (!is_key && !in->theirs)
+	if (in->theirs) {
+		keep_anchor(in, event->data.scalar.anchor, node);
+		if (is_key)
+			note_key(in, event, node);
+		if (!node->merges)
+			sl_aliases_count(&in->aliases, place, 0);
+	} else if (!is_key) {
 		sl_environment_expand(&in->tree->pool, in->report, node, &in->room);
+	}
 	return in->tree->pool.failed ? STEP_END : STEP_ON;
 }
 
-/* A copy of the node, which shares what is inside; nothing that stands inside of what it names. */
-static enum step take_their_alias(struct builder *in, const char *name, struct sl_position place) {
-	const struct anchor *anchor = in->anchors;
-	while (anchor != NULL && strcmp(anchor->name, name) != 0)
-		anchor = anchor->next;
-	if (anchor == NULL || anchor->node->cut) {
-		sl_report_error(in->report, place, SL_TREE_THEIR_ERROR "yaml: %s %s %s",
-		                anchor == NULL ? "unknown anchor" : "anchor", sl_quote(sl_str(name)).text,
-		                anchor == NULL ? "referenced" : "value contains itself");
+/* A copy of the node, which shares what is inside. Nothing that stands inside of what it names, nothing that would be
+ * read too often: null stands there, and the rest of the file is read, whose mistakes are told first. */
+static enum step take_their_alias(struct builder *in, struct sluice_bytes name, struct sl_position place) {
+	const struct sl_alias_anchor *anchor = sl_anchor_find(&in->aliases, name);
+	if (anchor == NULL) {
+		sl_report_error(in->report, place, SL_TREE_THEIR_ERROR "yaml: unknown anchor %s referenced",
+		                sl_quote(name).text);
+		return STEP_END;
+	}
+	const bool merged = is_merged_next(in);
+	if (in->depth + anchor->height > in->depth_max + merged) {
+		report_deep(in, place);
 		return STEP_END;
 	}
 	struct sl_yaml *node = node_add(in, SL_NODE_TEXT, place);
 	if (node == NULL)
 		return STEP_END;
-	*node = *anchor->node;
-	node->next = NULL;
+	*node = (struct sl_yaml){.kind = SL_NODE_TEXT, .plain = true, .place = place, .text = sl_str("")};
+	if (anchor->node->cut) {
+		sl_aliases_wrong(&in->aliases, place, "anchor %s value contains itself", sl_quote(name).text);
+	} else if (sl_aliases_count(&in->aliases, place, anchor->steps)) {
+		*node = *anchor->node;
+		node->next = NULL;
+		node->merges = false;
+	}
+	node->aliased = true;
+	note_height(in, anchor->height, merged);
 	return STEP_ON;
 }
 
 static enum step take_alias(struct builder *in, const yaml_event_t *event) {
 	struct sl_position place = place_of(event->start_mark);
 	if (in->theirs)
-		return take_their_alias(in, (const char *)event->data.alias.anchor, place);
+		return take_their_alias(in, sl_str((const char *)event->data.alias.anchor), place);
 	sl_report_error(in->report, place, "expected no alias: they are not read (quote a text that begins with *)");
 	return node_add(in, SL_NODE_REFUSED, place) == NULL ? STEP_END : STEP_ON;
 }
 
 static enum step take_open(struct builder *in, enum sl_node_kind kind, yaml_mark_t mark, const yaml_char_t *anchor) {
 	if (in->depth == in->depth_max) {
-		sl_report_error(in->report, place_of(mark), "expected at most %u lists and mappings inside one another",
-		                in->depth_max);
+		report_deep(in, place_of(mark));
 		return STEP_END;
 	}
+	const bool merged = is_merged_next(in);
 	struct sl_yaml *node = node_add(in, kind, place_of(mark));
 	if (node == NULL)
 		return STEP_END;
 	node->cut = true;
-	keep_anchor(in, anchor, node);
-	in->open[in->depth] = node;
-	in->last[in->depth++] = NULL;
+	struct opened *open = &in->open[in->depth++];
+	*open = (struct opened){.node = node, .began = in->aliases.steps, .merged = merged};
+	open->anchor = keep_anchor(in, anchor, node);
+	if (in->theirs && !(merged && kind == SL_NODE_LIST)) /* which is no step: what is in it is */
+		sl_aliases_count(&in->aliases, node->place, 0);
 	return STEP_ON;
 }
 
 static enum step take_close(struct builder *in) {
 	SL_ASSERT(in->depth > 0);
-	in->open[--in->depth]->cut = false;
-	return STEP_ON;
+	const struct opened *closed = &in->open[--in->depth];
+	const uint32_t height = closed->height + 1;
+	closed->node->cut = false;
+	note_height(in, height, closed->merged);
+	if (closed->anchor != NULL) {
+		closed->anchor->steps = in->aliases.steps - closed->began;
+		closed->anchor->height = height;
+	}
+	if (!closed->merges || sl_aliases_merge(&in->aliases, closed->node, &in->nodes_left))
+		return STEP_ON;
+	if (!in->tree->pool.failed)
+		report_full(in, closed->node->place);
+	return STEP_END;
 }
 
 static enum step take_document(struct builder *in, yaml_mark_t mark) {
@@ -243,6 +314,8 @@ static void read_events(struct builder *in) {
 		step = take_event(in, &event);
 		yaml_event_delete(&event);
 	}
+	if (in->aliases.wrong[0] != '\0' && in->report->error_count == 0)
+		sl_report_error(in->report, in->aliases.place, SL_TREE_THEIR_ERROR "yaml: %s", in->aliases.wrong);
 }
 
 static bool read_tree(struct sl_tree *tree, struct sluice_bytes yaml, struct sl_report *report, bool theirs) {
@@ -251,6 +324,8 @@ static bool read_tree(struct sl_tree *tree, struct sluice_bytes yaml, struct sl_
 	                     .yaml = yaml,
 	                     .room = SL_POLICY_FILE_BYTES_MAX,
 	                     .theirs = theirs,
+	                     .nodes_left = SL_TREE_NODES_MAX,
+	                     .aliases = {.pool = &tree->pool, .steps = 1 /* the document */},
 	                     .depth_max = theirs ? SL_TREE_DEPTH_THEIRS : SL_TREE_DEPTH_MAX};
 	*tree = (struct sl_tree){0};
 	if (yaml.len == 0 || !sl_source_check(yaml, report))

@@ -8,7 +8,7 @@
 
 enum {
 	SL_TREE_DEPTH_MAX = 16,    /* lists and mappings inside one another; a policy needs 7 */
-	SL_TREE_DEPTH_THEIRS = 40, /* the same of a file in YAML as others read it */
+	SL_TREE_DEPTH_THEIRS = 40, /* the same of a file in YAML as others read it, aliases included */
 	SL_TREE_NODES_MAX = 4 * 1024 * 1024,
 };
 
@@ -22,10 +22,13 @@ enum sl_node_kind {
 };
 
 struct sl_yaml {
-	uint8_t kind;  /* enum sl_node_kind */
-	bool plain;    /* text without quotes */
-	bool verbatim; /* text that stands in the file as it is, on one line, so that columns inside it are known */
-	bool cut;      /* the file broke off inside: what is missing says nothing */
+	uint8_t kind;      /* enum sl_node_kind */
+	bool plain : 1;    /* text without quotes */
+	bool verbatim : 1; /* text that stands in the file as it is, on one line: columns inside it are known */
+	bool cut : 1;      /* the file broke off inside: what is missing says nothing */
+	bool merges : 1;   /* of a file that is theirs, as what follows: << of a mapping, while it is read */
+	bool aliased : 1;  /* an alias stands here */
+	bool merged : 1;   /* a key or value that << has brought here */
 	struct sl_position place;
 	uint32_t count;               /* children of a list; keys and values of a mapping */
 	struct sluice_bytes text;     /* NUL-ended */
@@ -50,9 +53,9 @@ static inline struct sl_position sl_node_place(const struct sl_yaml *node, size_
 	return place;
 }
 
-/* Reads a file that is not ours, as Go's yaml.v2 would: aliases stand for what they name, $ and tags mean nothing, only
- * the first document counts, and a mistake is told in that program's words, after "error loading config file: ". A tree
- * with aliases may be walked for longer than its file is: whoever walks it counts. As sl_tree_read() otherwise. */
+/* Reads a file that is not ours, as Go's yaml.v2 would: aliases and merges stand for what they name (alias.h, which
+ * also bounds how much more a tree may be than its file), $ and tags mean nothing, only the first document counts, and
+ * a mistake is told in that program's words, after "error loading config file: ". As sl_tree_read() otherwise. */
 bool sl_tree_read_theirs(struct sl_tree *tree, struct sluice_bytes yaml, struct sl_report *report);
 
 /* Is it a plain text that YAML takes for null: nothing at all, ~ or null? */

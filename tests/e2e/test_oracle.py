@@ -72,8 +72,6 @@ OTHERWISE = {
     "share_middle_star.yaml": None,  # and this: '*' may stand anywhere
     "share_exact_value.yaml": [NEWER + "'file_a/b'"],  # in their words of since then
     "share_without_value.yaml": [NEWER + "'file'"],
-    "merge_key.yaml": ["config error, unknown key '<<'"],  # what is merged is better written out
-    "merge_key_bad.yaml": ["config error, unknown key '<<'"],
     "binary_tag.yaml": None,  # a tag says nothing here
     "date_value.yaml": ["error loading config file: yaml: unmarshal errors: line 5: cannot unmarshal !!str "
                         "`2026-01-02` into bool"],  # a date is text
@@ -102,6 +100,28 @@ def test_lint_says_the_same(sluice_bin, tmp_path, one):
     else:  # after theirs more may stand, and all that is wrong, where they tell the first
         assert done.returncode == 1 and len(said) >= len(wanted)
         assert [text[:len(told)] for text, told in zip(said, wanted)] == wanted
+
+
+def renamed(one):
+    """A good file, and what theirs dumps of it, of a domain that only this file has."""
+    domain = "of_" + one["file"].replace(".", "_")
+    return (re.sub(r"\b(shop|other)\b", domain, one["bytes"]),
+            [re.sub(r"^(shop|other)\.", domain + ".", line) for line in one["dump"] if line])
+
+
+def test_good_files_are_the_same_rules(server, tmp_path):
+    """All of them, read by one server; what it lists, without what it knows and theirs does not."""
+    wanted = []
+    for one in CONFIG:
+        if "dump" in one and one["file"] not in OTHERWISE:
+            text, dump = renamed(one)
+            (tmp_path / one["file"]).write_bytes(text.encode("latin-1"))
+            wanted += dump
+    one, _ = our_server(server, tmp_path)
+    with one.http() as client:
+        status, _, body = client.ask("GET", "/rlconfig")
+    assert status == 200 and len(wanted) > 80
+    assert sorted(body.decode().splitlines()) == sorted(wanted)
 
 
 POLICY = ('listen: {resp: "127.0.0.1:0", http: "127.0.0.1:0", grpc: "127.0.0.1:0"}\n'

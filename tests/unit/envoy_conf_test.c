@@ -206,7 +206,6 @@ static void test_ours(void **state) {
 		{RATE("unit: day, requests_per_unit: 1}\n    metadata: {sluice: {limit: concurrency 5 lease 1s}"),
 	     "expected a limit that counts requests"},
 		{RATE("unlimited: true}\n    metadata: {sluice: {limit: 5/1m}"), "metadata.sluice can't go with unlimited"},
-		{"domain: d\n<<: {}\n", "config error, unknown key '<<'"},
 		{"domain: \x01\n", "expected printable text"},
 	};
 	(void)state;
@@ -388,21 +387,63 @@ static void test_bounds(void **state) {
 	free(yaml);
 }
 
-/* Aliases of aliases: a small file that would be large. It is walked as far as a bound, and refused. */
-static void test_aliases(void **state) {
+static void add_long(const struct sl_out *out, const char *text) {
 	struct sluice_policy *policy = policy_of("limits: []\n");
 	struct sluice_problems problems;
-	char yaml[8192];
+	assert_int_equal(add_out(policy, out, &problems), text == NULL ? SLUICE_OK : SLUICE_E_SYNTAX);
+	if (text != NULL)
+		assert_non_null(strstr(problems.list[0].text, text));
+	sluice_problems_free(&problems);
+	sluice_policy_free(policy);
+}
+
+/* Aliases of aliases, and merges of merges: a small file that would be large. */
+static void test_bombs(void **state) {
+	static char yaml[8192];
 	struct sl_out out = sl_out_to(yaml, sizeof yaml);
-	sl_out_str(&out, "domain: d\nreplaces: &a0 [{key: x}]\n");
 	(void)state;
+	sl_out_str(&out, "domain: d\ndescriptors: &a0 [{key: x}]\n");
 	for (int i = 1; i < 12; i++) {
-		put(&out, "replaces: &a%d\n", i);
+		put(&out, "descriptors: &a%d\n", i);
 		for (int j = 0; j < 8; j++)
 			put(&out, "  - {descriptors: *a%d}\n", i - 1);
 	}
-	assert_int_equal(add_out(policy, &out, &problems), SLUICE_E_SYNTAX);
-	assert_non_null(strstr(problems.list[0].text, "expected at most 4194304 values"));
+	add_long(&out, YAML("document contains excessive aliasing"));
+	out = sl_out_to(yaml, sizeof yaml);
+	sl_out_str(&out, "domain: d\ndescriptors:\n- &a0 {key: x}\n");
+	for (int i = 1; i < 40; i++)
+		put(&out, "- &a%d {<<: [*a%d, *a%d, *a%d]}\n", i, i - 1, i - 1, i - 1);
+	add_long(&out, YAML("document contains excessive aliasing"));
+}
+
+/* Aliases inside one another, where a reader that goes down by itself would find no end of its stack. */
+static void test_deep_aliases(void **state) {
+	char *yaml = malloc(YAML_BYTES);
+	(void)state;
+	assert_non_null(yaml);
+	for (int deep = 0; deep < 2; deep++) {
+		struct sl_out out = sl_out_to(yaml, YAML_BYTES);
+		const int links = deep ? 60000 : 12;
+		sl_out_str(&out, "domain: d\ndescriptors:\n- key: k\n  metadata:\n  - &a0 {key: a}\n");
+		for (int i = 1; i < links; i++)
+			put(&out, "  - &a%d {key: a, descriptors: [*a%d]}\n", i, i - 1);
+		put(&out, "  descriptors: [*a%d]\n", links - 1);
+		add_long(&out, deep ? "expected at most 40 lists and mappings inside one another"
+		                    : "expected metadata to be a mapping");
+	}
+	free(yaml);
+}
+
+/* What stands where something is merged over it, or said again, is doubted; what was merged may be replaced. */
+static void test_merges_are_told(void **state) {
+	static const char base[] = ONE("&b {key: a, value: x}\n  - {<<: *b, key: b}\n  - {key: c, <<: *b, value: y}");
+	struct sluice_policy *policy = policy_of("limits: []\n");
+	struct sluice_problems problems;
+	(void)state;
+	assert_int_equal(add(policy, base, &problems), SLUICE_OK);
+	assert_int_equal(problems.count, 1);
+	assert_string_equal(problems.list[0].text, "'key' stands again in line 3, which counts: << comes after it");
+	assert_int_equal(problems.list[0].line, 5);
 	sluice_problems_free(&problems);
 	sluice_policy_free(policy);
 }
@@ -411,7 +452,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_their_verdicts), cmocka_unit_test(test_ours),    cmocka_unit_test(test_places),
 		cmocka_unit_test(test_domains),        cmocka_unit_test(test_limits),  cmocka_unit_test(test_policies),
-		cmocka_unit_test(test_bounds),         cmocka_unit_test(test_aliases), cmocka_unit_test(test_by_script),
+		cmocka_unit_test(test_bounds),         cmocka_unit_test(test_bombs),   cmocka_unit_test(test_by_script),
+		cmocka_unit_test(test_deep_aliases),   cmocka_unit_test(test_merges_are_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
