@@ -29,6 +29,11 @@ static const char *const right[][2] = {
 	{":path", "/grpc.health.v1.Health/Check"}, {":authority", "a.example:81"},
 	{"content-type", "application/grpc"},      {"te", "trailers"},
 };
+/* What may stand in place of one of them, each right by itself, and not with every other. */
+static const char *const instead[][2] = {
+	{":method", "OPTIONS"}, {":method", "GET"}, {":path", "*"}, {":path", "no/slash"}, {":path", "**"},
+	{":scheme", "HTTPS"},   {":scheme", "foo"},
+};
 static const char *const any[][2] = {
 	{":method", "GET"},          {":method", "CONNECT"},     {":method", "P O"},        {":method", ""},
 	{":scheme", "https"},        {":scheme", "1x"},          {":path", "/no/such"},     {":path", "/a b"},
@@ -57,6 +62,11 @@ static nghttp2_nv field(const char *const text[2], struct dice *dice) {
 	                    dice_one_in(dice, 6) ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE};
 }
 
+static const char *const *one_instead(const char *const text[2], struct dice *dice) {
+	const char *const *other = instead[dice_below(dice, sizeof instead / sizeof instead[0])];
+	return strcmp(other[0], text[0]) == 0 ? other : text;
+}
+
 static void make_head(struct head *head, struct dice *dice) {
 	const size_t rights = sizeof right / sizeof right[0], anys = sizeof any / sizeof any[0];
 	*head = (struct head){.body = (uint32_t)(dice_one_in(dice, 3) ? dice_below(dice, 8) : 5),
@@ -64,7 +74,7 @@ static void make_head(struct head *head, struct dice *dice) {
 	                      .trailers_wrong = dice_one_in(dice, 3)};
 	for (size_t i = 0; i < rights; i++)
 		if (!dice_one_in(dice, 12))
-			head->fields[head->count++] = field(right[i], dice);
+			head->fields[head->count++] = field(one_instead(right[i], dice), dice);
 	for (uint64_t more = dice_below(dice, 4); more > 0; more--) {
 		size_t at = dice_one_in(dice, 3) ? dice_below(dice, head->count + 1) : head->count;
 		memmove(head->fields + at + 1, head->fields + at, (head->count - at) * sizeof head->fields[0]);

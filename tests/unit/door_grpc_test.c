@@ -53,6 +53,8 @@ static void test_refusals(void **state) {
 		{"POST", RLS_PATH, GRPC, "grpc-timeout", "1s", BODY(""), "400", "13", "malformed grpc-timeout"},
 		{"GET", RLS_PATH, GRPC, NULL, NULL, BODY(""), "405", "13",
 	     "Received a HEADERS frame with a :method which should be POST"},
+		{"OPTIONS", "*", GRPC, NULL, NULL, BODY(""), "405", "13",
+	     "Received a HEADERS frame with a :method which should be POST"},
 		{"POST", "/a.B/C", GRPC, NULL, NULL, BODY(""), "200", "12", "unknown service /a.B/C"},
 		{"POST", "/envoy.service.ratelimit.v3.RateLimitService/Other", GRPC, NULL, NULL, BODY(""), "200", "12",
 	     "unknown method /envoy.service.ratelimit.v3.RateLimitService/Other"},

@@ -60,7 +60,7 @@ static bool is_path(struct sluice_bytes text) {
 	for (size_t i = 0; i < text.len; i++)
 		if (p[i] <= ' ' || p[i] == 0x7f)
 			return false;
-	return text.len != 0 && p[0] == '/'; /* `*` is of OPTIONS, which no gRPC has */
+	return true;
 }
 
 /* A host and a port, perhaps with a user before it. */
@@ -83,6 +83,10 @@ static bool is_scheme(struct sluice_bytes text) {
 	return text.len != 0;
 }
 
+static bool is_http(struct sluice_bytes scheme) {
+	return sl_bytes_equal_nocase(scheme, "http") || sl_bytes_equal_nocase(scheme, "https");
+}
+
 /* ---- fields ------------------------------------------------------------------------------------------------------ */
 
 #define FIELD(what, ...) ((struct sl_grpc_field){.kind = what, .sets = __VA_ARGS__})
@@ -93,13 +97,15 @@ static const struct sl_grpc_field other = {.kind = SL_GRPC_FIELD_REGULAR}; /* sa
 static struct sl_grpc_field judge_pseudo(struct sluice_bytes name, struct sluice_bytes value) {
 	if (value.len == 0)
 		return bad;
-	if (is(name, ":path"))
-		return is_path(value) ? FIELD(SL_GRPC_FIELD_PATH, SL_GRPC_HAS_PATH) : bad;
+	if (is(name, ":path") && is_path(value))
+		return FIELD(SL_GRPC_FIELD_PATH, SL_GRPC_HAS_PATH | (*(const char *)value.data == '/' ? SL_GRPC_IS_ROOTED : 0) |
+		                                     (is(value, "*") ? SL_GRPC_IS_STAR : 0));
 	if (is(name, ":method") && are_tokens(value, true))
 		return FIELD(SL_GRPC_FIELD_PSEUDO, SL_GRPC_HAS_METHOD | (is(value, "POST") ? SL_GRPC_IS_POST : 0) |
-		                                       (is(value, "CONNECT") ? SL_GRPC_IS_CONNECT : 0));
+		                                       (is(value, "CONNECT") ? SL_GRPC_IS_CONNECT : 0) |
+		                                       (is(value, "OPTIONS") ? SL_GRPC_IS_OPTIONS : 0));
 	if (is(name, ":scheme") && is_scheme(value))
-		return FIELD(SL_GRPC_FIELD_PSEUDO, SL_GRPC_HAS_SCHEME);
+		return FIELD(SL_GRPC_FIELD_PSEUDO, SL_GRPC_HAS_SCHEME | (is_http(value) ? SL_GRPC_IS_HTTP : 0));
 	if (is(name, ":authority") && is_authority(value))
 		return FIELD(SL_GRPC_FIELD_PSEUDO, SL_GRPC_HAS_AUTHORITY);
 	return bad;
@@ -242,11 +248,17 @@ bool sl_grpc_head_add(struct sl_grpc_stream *stream, nghttp2_rcbuf *name, nghttp
 	return field.kind < SL_GRPC_FIELD_PATH || keep_value(stream, field.kind, bytes_of(value));
 }
 
+/* Of http and https a path begins with a /, or is the * of an OPTIONS that asks for no resource (8.3.1). */
+static bool path_is_of_scheme(uint32_t head) {
+	return (head & (SL_GRPC_IS_HTTP | SL_GRPC_IS_ROOTED)) != SL_GRPC_IS_HTTP ||
+	       (head & (SL_GRPC_IS_OPTIONS | SL_GRPC_IS_STAR)) == (SL_GRPC_IS_OPTIONS | SL_GRPC_IS_STAR);
+}
+
 bool sl_grpc_head_is_whole(const struct sl_grpc_stream *stream) {
 	const uint32_t request = SL_GRPC_HAS_METHOD | SL_GRPC_HAS_SCHEME | SL_GRPC_HAS_PATH, head = stream->head;
 	if ((head & (SL_GRPC_HAS_AUTHORITY | SL_GRPC_HAS_HOST)) == 0)
 		return false;
 	if ((head & SL_GRPC_IS_CONNECT) != 0)
 		return (head & request) == SL_GRPC_HAS_METHOD && (head & SL_GRPC_HAS_AUTHORITY) != 0;
-	return (head & request) == request;
+	return (head & request) == request && path_is_of_scheme(head);
 }

@@ -44,6 +44,10 @@ enum {
 	SL_GRPC_IS_POST = 128,
 	SL_GRPC_IS_CONNECT = 256,
 	SL_GRPC_IS_GRPC = 512, /* by its content-type */
+	SL_GRPC_IS_OPTIONS = 1024,
+	SL_GRPC_IS_HTTP = 2048,  /* the scheme, or https: of others a path may be anything */
+	SL_GRPC_IS_ROOTED = 4096, /* the path begins with a / */
+	SL_GRPC_IS_STAR = 8192,   /* the path is * */
 };
 
 /* What a field of a head is. Those from PATH on say something by their value, each time. */
