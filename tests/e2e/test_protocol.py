@@ -191,7 +191,7 @@ def test_throttle_answers_as_redis_cell(server):
 def test_what_docs_say_is_not_there(shared_server):
     """docs/resp.md, "No Redis": libraries that need these can't work here, and are told so."""
     with open(os.path.join(ROOT, "docs", "resp.md"), encoding="utf-8") as f:
-        said = f.read().split("## No Redis")[1].split("\n## ")[0]
+        said = f.read().split("## Not a Redis")[1].split("\n## ")[0]
     words = {word.split()[0] for word in re.findall(r"`([A-Z]+(?: LOAD)?)`", said)}
     assert {"GET", "SET", "EVAL", "EVALSHA", "SCRIPT", "FCALL", "MULTI", "SUBSCRIBE", "INCRBY", "EXPIRE"} == words
     with shared_server.resp() as client:
