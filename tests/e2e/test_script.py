@@ -269,7 +269,8 @@ class Model:
         real = [i for i in items if i.limit.algorithm != "unlimited"]
         self.begin(real, now)
         if word == "REFUND":
-            for item in {i.counter: i for i in reversed(real) if i.counter in self.counters}.values():
+            given = [i for i in reversed(real) if i.counter in self.counters and cost > 0]  # none: changes nothing
+            for item in {i.counter: i for i in given}.values():
                 held = self.change(item)
                 held.state.refund(max(now, held.state.last), cost, item.limit)
             cost = 0
