@@ -20,6 +20,7 @@ from harness import DEADLINE_S, ROOT, Resp, RespError, encode, wait_until
 
 MANY_YEARS_MS = 1_000_000_000_000  # 2001: a clock that stands there lets nothing expire that is about later instants
 SOAK = int(os.environ.get("SLUICE_SOAK_SECONDS", "0"))
+SANITIZER = "sanitizer"
 
 
 def built(name):
@@ -33,7 +34,8 @@ def built(name):
 
 
 def module_path():
-    return built("sluice-module.so")
+    """The module under test: $SLUICE_MODULE, which may be one with sanitizers, or the one beside the program."""
+    return os.environ.get("SLUICE_MODULE") or built("sluice-module.so")
 
 
 def free_port():
@@ -79,7 +81,7 @@ class Clock:
         self.memory[:16] = struct.pack("qq", 0, round(off_ms * 1000))
 
     def environment(self):
-        return {**os.environ, "LD_PRELOAD": self.library(), "STEERED_CLOCK": self.file}
+        return {"LD_PRELOAD": self.library(), "STEERED_CLOCK": self.file}
 
     def close(self):
         self.memory.close()
@@ -104,9 +106,19 @@ class Redis:
 
     def start(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL,
-                                        env=self.clock.environment() if self.clock else None)
+                                        stderr=subprocess.DEVNULL, env=self.environment())
         wait_until(self._answers, "redis-server does not answer: " + " ".join(self.command))
+
+    def environment(self):
+        """A module with sanitizers needs their runtimes in the server that loads it: $SLUICE_REDIS_PRELOAD. What is
+        wrong is written to a file, for the server has no output."""
+        more = self.clock.environment() if self.clock else {}
+        runtimes = os.environ.get("SLUICE_REDIS_PRELOAD")
+        if runtimes:
+            more["LD_PRELOAD"] = " ".join(filter(None, (runtimes, more.get("LD_PRELOAD"))))
+            more["ASAN_OPTIONS"] = "detect_leaks=0:log_path=" + self.path(SANITIZER)
+            more["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1:log_path=" + self.path(SANITIZER)
+        return {**os.environ, **more}
 
     def _answers(self):
         assert self.process.poll() is None, "redis-server ended: " + self.log()[-2000:]
@@ -122,11 +134,13 @@ class Redis:
         return self.process.poll() is None
 
     def log(self):
-        try:
-            with open(os.path.join(self.folder.name, "log"), encoding="utf-8", errors="replace") as f:
-                return f.read()
-        except OSError:
-            return ""
+        """The server's, and what sanitizers have said."""
+        said = ""
+        for name in sorted(os.listdir(self.folder.name)):
+            if name == "log" or name.startswith(SANITIZER + "."):
+                with open(self.path(name), encoding="utf-8", errors="replace") as f:
+                    said += f.read()
+        return said
 
     def resp(self, **options):
         return Resp(self.port, **options)
@@ -160,7 +174,8 @@ class Redis:
         try:
             if status is None:
                 status = self.end()
-            assert not crashed and status in (0, -9), f"status {status}:\n{self.log()[-6000:]}"
+            assert not crashed and status in (0, -9) and "runtime error:" not in self.log(), \
+                f"status {status}:\n{self.log()[-6000:]}"
         finally:
             self.folder.cleanup()
 
