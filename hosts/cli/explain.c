@@ -36,9 +36,9 @@ static const struct sl_option options[] = {
      "with -c: the store's file, shared:NAME, or a Redis with the module (redis://[USER@]HOST\n"
      "[:PORT][/PREFIX], rediss://, unix://), instead of the one that the policy names",
      SL_TEXT(TO(ask.store))},
-	{"domain", 0, "NAME", "with -c: the domain of a descriptor", SL_TEXT(TO(domain))},
+	{"domain", 0, "NAME", "the domain of a descriptor", SL_TEXT(TO(domain))},
 	{"descriptor", 0, "KEY=VALUE,..",
-     "with -c: a descriptor's entries, in place of attributes: which rule of\n"
+     "a descriptor's entries, in place of attributes: which rule of\n"
      "envoyproxy/ratelimit's files it finds",
      SL_TEXT(TO(descriptor))},
 	{"cost", 0, "N", "what the request costs where the policy does not say it, 1..4294967295 (1)",
@@ -88,8 +88,8 @@ static int read_arguments(struct explain *explain, int argc, char **argv) {
 		return status;
 	if ((explain->domain == NULL) != (explain->descriptor == NULL))
 		return sl_cli_misuse(ask->verb, "--domain and --descriptor go together");
-	if (explain->descriptor != NULL && (explain->word_count != 0 || explain->config == NULL || explain->json))
-		return sl_cli_misuse(ask->verb, "--descriptor goes with -c FILE, without attributes and without --json");
+	if (explain->descriptor != NULL && (explain->word_count != 0 || explain->json))
+		return sl_cli_misuse(ask->verb, "--descriptor goes without attributes and without --json");
 	if (explain->word_count == 0 && explain->descriptor == NULL)
 		return sl_cli_misuse(ask->verb,
 		                     "which request? Its attributes, such as: sluice explain ip=192.0.2.7 path=/login");
@@ -97,7 +97,10 @@ static int read_arguments(struct explain *explain, int argc, char **argv) {
 		return sl_cli_misuse(ask->verb, "--store has no policy: give it by -c FILE as well");
 	if (explain->config != NULL && ask->server.server != NULL)
 		return sl_cli_misuse(ask->verb, "-c FILE or --server ADDR, not both: a server has its own policy");
-	return sl_ask_check_place(ask);
+	status = sl_ask_check_place(ask);
+	if (status == SL_GO_ON && explain->descriptor != NULL && ask->in_redis)
+		return sl_cli_misuse(ask->verb, "--descriptor: counters in Redis are asked for at a server: --server ADDR");
+	return status;
 }
 
 /* All limits of the policy. */
@@ -126,6 +129,8 @@ static int reach(struct explain *explain) {
 		status = load_policy(explain);
 	if (status == SL_GO_ON && explain->config != NULL)
 		find_store(explain);
+	if (status == SL_GO_ON && explain->config != NULL && explain->descriptor != NULL)
+		(void)sl_explain_read_files(&explain->ask, explain->policy, explain->config, &status);
 	explain->counters = explain->config == NULL || explain->ask.store != NULL;
 	if (status != SL_GO_ON)
 		return status;
@@ -312,14 +317,13 @@ static int explain_request(struct explain *explain) {
 	return sl_cli_end(explain->ask.verb, status);
 }
 
-static int explain_any(struct explain *explain) {
-	if (explain->descriptor == NULL)
-		return explain_request(explain);
-	int status = load_policy(explain);
+static int explain_descriptor(struct explain *explain) {
+	int status = reach(explain);
 	if (status != SL_GO_ON)
 		return status;
-	find_store(explain);
-	return sl_explain_descriptor(&explain->ask, explain->policy, explain->config, explain->domain, explain->descriptor);
+	status = sl_explain_descriptor(&explain->ask, explain->counters, explain->domain, explain->descriptor);
+	sl_ask_end(&explain->ask);
+	return sl_cli_end(explain->ask.verb, status);
 }
 
 static int run_explain(const struct sl_verb *verb, int argc, char **argv) {
@@ -327,7 +331,7 @@ static int run_explain(const struct sl_verb *verb, int argc, char **argv) {
 	explain = (struct explain){.ask = sl_ask_begin(verb), .cost = 1};
 	int status = read_arguments(&explain, argc, argv);
 	if (status == SL_GO_ON)
-		status = explain_any(&explain);
+		status = (explain.descriptor == NULL ? explain_request : explain_descriptor)(&explain);
 	if (explain.aside != NULL)
 		sluice_store_close(explain.aside);
 	sluice_policy_free(explain.policy);
@@ -338,7 +342,7 @@ const struct sl_verb sl_verb_explain = {
 	.name = "explain",
 	.usage = "explain NAME=VALUE... [--cost N] [--json] [--server ADDR [--user NAME] [--tls [--ca FILE]]]\n"
 			 "       sluice explain NAME=VALUE... -c FILE [--store STORE] [--cost N] [--json]\n"
-			 "       sluice explain -c FILE --domain NAME --descriptor KEY=VALUE,.. [--store STORE]",
+			 "       sluice explain --domain NAME --descriptor KEY=VALUE,.. [--server ADDR | -c FILE [--store STORE]]",
 	.summary = "Says why a request gets its answer: which limits of the policy count, by which key, and why not others",
 	.text =
 		"The attributes are those that a request is decided by: ip=192.0.2.7 method=POST path=/login, and what the\n"
@@ -348,12 +352,13 @@ const struct sl_verb sl_verb_explain = {
 		"Sluice's module; without either the rules are told alone. Exit status: 0 allowed, 1 denied, 2 no answer.\n"
 		"With --domain and --descriptor: which rule of envoyproxy/ratelimit's files a descriptor of Envoy's rate "
         "limit\n"
-		"service finds, where it stands, and by which counter it is decided.\n",
+		"service finds, where it stands, by which counter it is decided, and what is left.\n",
 	.examples = "  sluice explain ip=192.0.2.7 method=POST path=/login\n"
 				"  sluice explain user=alice plan=pro path=/search --json --server 10.0.0.7:7379\n"
 				"  sluice explain -c examples/sluice.yaml user=alice ip=192.0.2.7 path=/\n"
 				"  sluice explain -c policy.yaml --store redis://10.0.0.7 ip=192.0.2.7 path=/login\n"
-				"  sluice explain -c policy.yaml --domain shop --descriptor path=/login,user=alice\n",
+				"  sluice explain --domain shop --descriptor path=/login,user=alice\n"
+				"  sluice explain -c policy.yaml --domain shop --descriptor path=/login\n",
 	SL_OPTIONS(options),
 	.word = take_word,
 	.run = run_explain,

@@ -1,8 +1,9 @@
-/* A descriptor, level by level: as the gRPC door finds its rule, by the same call. */
+/* A descriptor: SLUICE.RULE finds its rule, as the gRPC door does, and SLUICE.PEEK says what is left. Both are asked of
+ * a server, or of the server's own door in this process, which then has the files that a policy names. */
 #include "hosts/cli/explain_descriptor.h"
 
+#include "hosts/cli/told.h"
 #include "hosts/server/door/envoy_files.h"
-#include "policy/key.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -51,93 +52,77 @@ static void print_problems(void *to, const char *file, const struct sluice_probl
 	sl_cli_print_problems(stderr, file, problems, false);
 }
 
-/* The key of its counter, as the door has it. */
-static struct sluice_bytes key_of(char memory[SLUICE_KEY_BYTES_MAX * 8], const struct sluice_policy *policy,
-                                  const struct sl_envoy_found *found, const char *domain,
-                                  const struct descriptor *descriptor) {
-	struct sl_out out = sl_out_to(memory, (size_t)SLUICE_KEY_BYTES_MAX * 8);
-	sl_key_add(&out, sl_str(domain));
-	for (uint32_t i = 0; i < descriptor->count; i++) {
-		const struct sluice_bytes *pair = &descriptor->pairs[2 * (size_t)i];
-		sl_out_char(&out, ',');
-		sl_key_add(&out, pair[0]);
-		sl_out_char(&out, '=');
-		sl_key_add(&out, sl_policy_envoy_value(policy, found, i, pair[1]));
-		struct sluice_bytes key = sl_key_fold(memory, sl_slice(memory, sl_out_len(&out)));
-		out.at = memory + key.len;
-	}
-	return sl_slice(memory, sl_out_len(&out));
+bool sl_explain_read_files(struct sl_cli_ask *ask, struct sluice_policy *policy, const char *policy_file, int *status) {
+	*status = SL_EXIT_FAILED;
+	if (sl_policy_settings(policy)->envoy.config == NULL)
+		*status =
+			sl_cli_fail(ask->verb, "%s names no files of envoyproxy/ratelimit (envoy: {config: DIR})", policy_file);
+	else if (sl_envoy_files_read(policy, policy_file, print_problems, NULL))
+		*status = SL_GO_ON;
+	return *status == SL_GO_ON;
 }
 
-/* What is left, by SLUICE.PEEK. */
-static int print_counter(struct sl_cli_ask *ask, const struct sl_envoy_rule *rule, struct sluice_bytes key) {
-	char named[SLUICE_NAME_BYTES_MAX + 8], wait[SL_WAIT_TEXT_MAX];
-	struct sluice_error error;
+static struct sluice_bytes bytes_of(const struct sl_told_text *text) {
+	return sl_slice(text->data, text->len);
+}
+
+/* Asks for the rule. */
+static bool ask_rule(struct sl_cli_ask *ask, const char *domain, const struct descriptor *descriptor,
+                     struct sl_told *told, struct sluice_error *error) {
+	struct sluice_bytes words[2 + 2 * SL_ENVOY_DEPTH_MAX] = {sl_str("SLUICE.RULE"), sl_str(domain)};
+	const uint32_t count = 2 * descriptor->count;
+	memcpy(words + 2, descriptor->pairs, count * sizeof words[0]);
+	return sl_client_send(&ask->client, words, (int)(2 + count), error) && sl_told_read(&ask->client, told, error);
+}
+
+static void print_rule(const struct sl_told *told) {
+	sl_told_put_text(&told->why);
+	putchar('\n');
+	if (told->limit.len == 0)
+		return;
+	printf("  limit     ");
+	sl_told_put_text(&told->limit);
+	printf("%s%s%s\n", sl_told_number(told, "shadow", 0) != 0 ? ", shadow_mode" : "",
+	       sl_told_number(told, "quota", 0) != 0 ? ", quota_mode" : "",
+	       sl_told_number(told, "count-denied", 0) != 0 ? ", count-denied" : "");
+	if (told->key.len == 0)
+		return;
+	printf("  counter   ");
+	sl_told_put_text(&told->key);
+	putchar('\n');
+}
+
+/* What is left. False with `error` filled. */
+static bool print_counter(struct sl_cli_ask *ask, const struct sl_told *told, int *status, struct sluice_error *error) {
+	char named[8 + sizeof told->name.data], wait[SL_WAIT_TEXT_MAX];
 	int64_t answer[7];
-	snprintf(named, sizeof named, "policy:%s", rule->shown.name);
-	const struct sluice_bytes words[] = {sl_str("SLUICE.PEEK"), key, sl_str("1"), sl_str(named)};
-	int status = sl_ask_reach(ask);
-	if (status != SL_GO_ON)
-		return status;
-	if (!sl_client_send(&ask->client, words, 4, &error) || !sl_ask_read_array(ask, answer, 7, 0, &error)) {
-		status = sl_ask_failed(ask, &error);
-	} else {
-		bool denied = answer[0] == 0 && !rule->shadow;
-		printf("  now       %s, %" PRId64 " of %" PRId64 " left%s%s\n",
-		       answer[0] != 0 ? "OK"
-		       : rule->shadow ? "over, and OK as a shadow"
-		                      : "over the limit",
-		       answer[2], answer[1], answer[0] != 0 ? "" : "; next in ",
-		       answer[0] != 0 ? "" : sl_cli_wait(wait, answer[3]));
-		status = denied ? SL_EXIT_DENIED : SL_EXIT_FINE;
-	}
-	sl_ask_end(ask);
-	return status;
+	snprintf(named, sizeof named, "policy:%.*s", (int)told->name.len, told->name.data);
+	const struct sluice_bytes words[] = {sl_str("SLUICE.PEEK"), bytes_of(&told->key), sl_str("1"), sl_str(named)};
+	if (!sl_client_send(&ask->client, words, 4, error) || !sl_ask_read_array(ask, answer, 7, 0, error))
+		return false;
+	const bool over = answer[0] == 0, shadow = sl_told_number(told, "shadow", 0) != 0;
+	printf("  now       %s, %" PRId64 " of %" PRId64 " left%s%s\n",
+	       !over    ? "OK"
+	       : shadow ? "over, and OK as a shadow"
+	                : "over the limit",
+	       answer[2], answer[1], over ? "; next in " : "", over ? sl_cli_wait(wait, answer[3]) : "");
+	*status = over && !shadow ? SL_EXIT_DENIED : SL_EXIT_FINE;
+	return true;
 }
 
-static int print_nothing(const struct sluice_policy *policy, const struct sl_envoy_found *found, const char *domain,
-                         const struct descriptor *descriptor) {
-	if (!sl_policy_envoy_has(policy, sl_str(domain)))
-		printf("no rule: no file has the domain %s\n", domain);
-	else if (found->matched < descriptor->count)
-		printf("no rule: entry %" PRIu32 " (%.*s) finds no descriptor\n", found->matched + 1,
-		       (int)descriptor->pairs[2 * (size_t)found->matched].len,
-		       (const char *)descriptor->pairs[2 * (size_t)found->matched].data);
-	else
-		printf("no rule: the descriptor that it finds has no rate_limit\n");
-	return SL_EXIT_FINE;
-}
-
-static int print_rule(struct sl_cli_ask *ask, const struct sluice_policy *policy, const struct sl_envoy_found *found,
-                      const char *domain, const struct descriptor *descriptor) {
-	const struct sl_envoy_rule *rule = found->rule;
-	char limit[SLUICE_LIMIT_TEXT_MAX], memory[SLUICE_KEY_BYTES_MAX * 8];
-	struct sluice_bytes key = key_of(memory, policy, found, domain, descriptor);
-	sluice_limit_print(&rule->shown.limit, limit);
-	printf("%.*s: %s:%" PRIu32 "\n", (int)rule->full_key.len, (const char *)rule->full_key.data, rule->file,
-	       rule->line);
-	printf("  limit     %s%s%s%s\n", limit, rule->shadow ? ", shadow_mode" : "", rule->quota ? ", quota_mode" : "",
-	       rule->shown.has_terms ? ", count-denied" : "");
-	if (rule->unlimited)
-		return SL_EXIT_FINE;
-	printf("  counter   %.*s\n", (int)key.len, (const char *)key.data);
-	return ask->store != NULL ? print_counter(ask, rule, key) : SL_EXIT_FINE;
-}
-
-int sl_explain_descriptor(struct sl_cli_ask *ask, struct sluice_policy *policy, const char *policy_file,
-                          const char *domain, const char *text) {
+int sl_explain_descriptor(struct sl_cli_ask *ask, bool counters, const char *domain, const char *text) {
+	static struct sl_told told;
 	struct descriptor descriptor;
-	struct sl_envoy_found found;
+	struct sluice_error error;
+	int status = SL_EXIT_FINE;
 	if (!read_descriptor(&descriptor, text))
 		return sl_cli_misuse(ask->verb,
 		                     "'%.64s': expected entries such as path=/login,remote_address=192.0.2.7, at most %d", text,
 		                     SL_ENVOY_DEPTH_MAX);
-	if (sl_policy_settings(policy)->envoy.config == NULL)
-		return sl_cli_fail(ask->verb, "%s names no files of envoyproxy/ratelimit (envoy: {config: DIR})", policy_file);
-	if (!sl_envoy_files_read(policy, policy_file, print_problems, NULL))
-		return SL_EXIT_FAILED;
-	sl_policy_envoy_find(policy, sl_str(domain), descriptor.pairs, descriptor.count, &found);
-	int status = found.rule == NULL ? print_nothing(policy, &found, domain, &descriptor)
-	                                : print_rule(ask, policy, &found, domain, &descriptor);
-	return sl_cli_end(ask->verb, status);
+	if (!ask_rule(ask, domain, &descriptor, &told, &error))
+		return sl_ask_failed(ask, &error);
+	print_rule(&told);
+	if (counters && told.key.len != 0 && !print_counter(ask, &told, &status, &error))
+		return sl_ask_failed(ask, &error);
+	return status;
 }

@@ -25,6 +25,7 @@ enum {
 	SL_ENVOY_DEPTH_MAX = 16,               /* descriptors inside one another */
 	SL_ENVOY_ENDS_MAX = 256,               /* different lengths around the stars of a level's keys, or a key's values */
 	SL_ENVOY_REPLACES_MAX = 64,            /* of one rule */
+	SL_ENVOY_WHY_BYTES_MAX = 2048,
 	SL_ENVOY_METRIC_BYTES_MAX = 512,       /* of what a rule is counted under; longer ones go without values, or cut */
 	SL_ENVOY_NEAR_PERCENT = 80,            /* of a quota, from which on a hit is near the limit: theirs */
 };
@@ -90,6 +91,19 @@ void sl_policy_envoy_find(const struct sluice_policy *policy, struct sluice_byte
  * rule. */
 struct sluice_bytes sl_policy_envoy_value(const struct sluice_policy *policy, const struct sl_envoy_found *found,
                                           uint32_t i, struct sluice_bytes value);
+
+/* The key of a descriptor's counter: its domain and all its entries, in their order; one that grows long is folded on
+ * the way. At most `room` bytes in `to`, for which SLUICE_KEY_BYTES_MAX * 8 suffices.
+ *  found  the rule whose values are counted, some of which share a threshold; NULL: the entries' own */
+struct sluice_bytes sl_policy_envoy_key(const struct sluice_policy *policy, const struct sl_envoy_found *found,
+                                        struct sluice_bytes domain, const struct sluice_bytes *pairs, uint32_t count,
+                                        char *to, size_t room);
+
+/* Says in one line, which may be shown (base/text.h), which rule a descriptor has found and where it stands, or why it
+ * has found none: 1..SL_ENVOY_WHY_BYTES_MAX bytes in `memory`. */
+struct sluice_bytes sl_policy_envoy_why(const struct sluice_policy *policy, const struct sl_envoy_found *found,
+                                        struct sluice_bytes domain, const struct sluice_bytes *pairs, uint32_t count,
+                                        char memory[SL_ENVOY_WHY_BYTES_MAX]);
 
 /* What a descriptor that has found a rule is counted under in metrics: the rule's full key, with the values that
  * value_to_metric and detailed_metric ask for. At most SL_ENVOY_METRIC_BYTES_MAX bytes: written to `text`, or borrowed

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import wait_until
+from harness import RespError, wait_until
 
 grpc = pytest.importorskip("grpc", reason="python3-grpcio is not installed")
 import rls  # noqa: E402 - needs grpc
@@ -208,7 +208,11 @@ def test_what_is_told(served):
 
 
 def explain(sluice_bin, policy, *args):
-    done = subprocess.run([sluice_bin, "explain", "-c", str(policy), *args], stdout=subprocess.PIPE,
+    return explain_at(sluice_bin, "-c", str(policy), *args)
+
+
+def explain_at(sluice_bin, *args):
+    done = subprocess.run([sluice_bin, "explain", *args], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=60)
     return done.returncode, done.stdout
 
@@ -241,3 +245,41 @@ def test_a_descriptor_is_explained(sluice_bin, server, tmp_path):
     for args in (["--domain", "x"], ["--descriptor", "a=b"], ["--domain", "x", "--descriptor", "=b"],
                  ["--domain", "x", "--descriptor", "a=b", "ip=1.2.3.4"]):
         assert explain(sluice_bin, tmp_path / "policy", *args)[0] == 2
+
+
+def test_a_server_explains_a_descriptor(sluice_bin, served):
+    """By the rules in force there, and what their counters hold there."""
+    start, folder = served
+    one = start()
+    server = f"127.0.0.1:{one.resp_port}"
+
+    def told(descriptor, domain="shop"):
+        return explain_at(sluice_bin, "--server", server, "--domain", domain, "--descriptor", descriptor)
+    with client_of(one) as client:
+        for left, status in ((2, 0), (1, 0), (0, 1)):
+            code, text = told("user=a%2Cb")
+            assert (code, text.splitlines()[:3]) == (status, [
+                f"shop.user: {folder}/shop.yaml:3", "  limit     fixed-window 2/365d", "  counter   shop,user=a%2Cb"])
+            assert f"  now       {'over the limit' if status else 'OK'}, {left} of 2 left" in text
+            client.ask("shop", [("user", "a,b")])
+        for _ in range(2):
+            client.ask("shop", [("path", "/api/x")])
+    code, text = told("path=/api/x")
+    assert code == 0 and ", shadow_mode\n" in text and "  now       over, and OK as a shadow, 0 of 1 left" in text
+    assert told("user=vip") == (0, f"shop.user_vip: {folder}/shop.yaml:5\n  limit     unlimited\n")
+    assert told("user=a,more=b") == (0, "no rule: entry 2 (more) finds no descriptor\n")
+    assert told("user=a", "elsewhere") == (0, "no rule: no file has the domain elsewhere\n")
+    (folder / "shop.yaml").write_text(SHOP % 7)
+    wait_until(lambda: "fixed-window 7/365d" in told("user=a")[1], "the change")
+
+
+def test_what_a_server_can_not_explain(sluice_bin, server):
+    one = server()
+    args = ("--server", f"127.0.0.1:{one.resp_port}", "--domain", "shop", "--descriptor", "user=a")
+    code, text = explain_at(sluice_bin, *args)
+    assert code == 2 and "the policy names no files of envoyproxy/ratelimit (envoy: {config: DIR})" in text
+    assert explain_at(sluice_bin, *args, "-c", "f")[0] == 2
+    with one.resp() as client:
+        for words in (["shop", "a"], ["shop", "a", "b", "c"], ["shop"]):
+            with pytest.raises(RespError):
+                client.call("SLUICE.RULE", *words)

@@ -159,6 +159,7 @@ static const struct {
 	{"sluice.explain", "SLUICE.EXPLAIN 1 user a\r\n", CHECK_ | READ, false},
 	{"sluice.inspect", "SLUICE.INSPECT k 2/1m\r\n", READ, false}, /* tells what others were charged */
 	{"sluice.why", "SLUICE.WHY 1 user a\r\n", READ, false},
+	{"sluice.rule", "SLUICE.RULE d k v\r\n", READ, false},
 	{"cl.throttle", "CL.THROTTLE k 1 1 1\r\n", CHECK_, false},
 	{"auth", "AUTH x y z\r\n", ANY, true},
 	{"client", "CLIENT ID\r\n", ANY, false},

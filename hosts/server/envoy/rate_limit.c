@@ -119,26 +119,13 @@ static bool is_full(const struct sl_rls_group *group) {
 	       group->match.items[SLUICE_ITEMS_MAX - 1].bound == SLUICE_BOUND_LIMITS;
 }
 
-/* The key of a limit that a descriptor brings along, or has found: its domain and all its entries, in their order. One
- * that grows long is folded on the way.
- *  found  the rule whose values are counted, some of which share a threshold; NULL: the descriptor's own */
+/* The key of a limit that a descriptor brings along, or has found (`found`), in the buffer of matches. */
 static struct sluice_bytes entries_key(struct sl_door_context *context, struct sl_rls_worker *worker,
                                        const struct sl_rls_descriptor *descriptor, const struct sl_envoy_found *found) {
-	char *start = (char *)context->match_buffer + worker->match_used;
-	struct sl_out out = sl_out_to(start, SLUICE_MATCH_BYTES_MAX - worker->match_used);
-	struct sluice_bytes key;
-	sl_key_add(&out, worker->request.domain);
-	for (uint32_t i = 0; i < descriptor->entry_count; i++) {
-		const struct sl_rls_entry *entry = &worker->request.entries[descriptor->first_entry + i];
-		sl_out_char(&out, ',');
-		sl_key_add(&out, entry->key);
-		sl_out_char(&out, '=');
-		sl_key_add(&out, found == NULL ? entry->value : sl_policy_envoy_value(context->policy, found, i, entry->value));
-		key = sl_key_fold(start, sl_slice(start, sl_out_len(&out)));
-		out.at = start + key.len;
-	}
-	SL_ASSERT(!out.overflow);
-	key = sl_key_fold(start, sl_slice(start, sl_out_len(&out)));
+	struct sluice_bytes key = sl_policy_envoy_key(
+		context->policy, found, worker->request.domain, &worker->request.entries[descriptor->first_entry].key,
+		descriptor->entry_count, (char *)context->match_buffer + worker->match_used,
+		SLUICE_MATCH_BYTES_MAX - worker->match_used);
 	worker->match_used += key.len;
 	return key;
 }

@@ -17,6 +17,10 @@ static const struct sl_resp_argument tail_arguments[] = {
 	{"key", "string", "KEY", true, false},
 	{"denied", "pure-token", "DENIED", true, false},
 };
+static const struct sl_resp_argument rule_arguments[] = {
+	{"domain", "string", NULL, false, false},
+	{"key value", "string", NULL, false, true},
+};
 static const struct sl_resp_argument auth_arguments[] = {
 	{"username", "string", NULL, true, false},
 	{"password", "string", NULL, false, false},
@@ -128,6 +132,9 @@ static const struct sl_resp_command commands[] = {
      .roles = SL_ROLE_CHECK | SL_ROLE_READ, GRAMMAR(SL_OP_EXPLAIN), ARGUMENTS(admit_arguments)},
 	{"sluice.why", sl_resp_why, -4, .flags = "readonly", .group = "sluice", .categories = "@read @slow",
      .roles = SL_ROLE_READ, GRAMMAR(SL_OP_WHY), ARGUMENTS(admit_arguments)},
+	{"sluice.rule", sl_resp_rule, -4, .flags = "readonly", .group = "sluice", .categories = "@read @slow",
+     .roles = SL_ROLE_READ, ARGUMENTS(rule_arguments),
+     .summary = "Which rule of envoyproxy/ratelimit's files a descriptor finds"},
 	{"cl.throttle", sl_resp_throttle, -5, true, .flags = "write denyoom fast", LIMITER, KEYED(SL_OP_THROTTLE)},
 	{"auth", sl_resp_auth, -2, .summary = "Logs in, by a user's name and secret or by a token alone", DOORSTEP,
      ARGUMENTS(auth_arguments)},

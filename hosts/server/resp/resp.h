@@ -9,7 +9,7 @@
  *   info.c     INFO CONFIG CLUSTER                       command.c     the table, and COMMAND
  *   top.c      SLUICE.TOP     tail.c  SLUICE.TAIL        admin.c       SLUICE.RELOAD
  *   memo.c     commands that differ from one before in keys alone
- *   override.c SLUICE.OVERRIDE
+ *   override.c SLUICE.OVERRIDE                           rule.c        SLUICE.RULE
  *   reply.c    values, as protocol 2 and 3 write them
  */
 #ifndef SL_RESP_DOOR_H
@@ -268,6 +268,7 @@ void sl_resp_inspect(struct sl_resp_turn *turn);
 void sl_resp_throttle(struct sl_resp_turn *turn);
 void sl_resp_admit(struct sl_resp_turn *turn);
 void sl_resp_explain(struct sl_resp_turn *turn);
+void sl_resp_rule(struct sl_resp_turn *turn);
 void sl_resp_why(struct sl_resp_turn *turn);
 void sl_resp_top(struct sl_resp_turn *turn);
 void sl_resp_tail(struct sl_resp_turn *turn);
