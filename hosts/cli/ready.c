@@ -3,10 +3,13 @@
 #include "base/text.h"
 #include "hosts/cli/client.h"
 #include "hosts/cli/verbs.h"
+#include "proto/json.h"
 
 #include <stdio.h>
 
 #define DEFAULT_SERVER "127.0.0.1:7380"
+
+enum { DETAIL_BYTES_MAX = 200 };
 
 static const struct sl_option options[] = {
 	{"server", 's', "ADDR", "the server's HTTP address (" DEFAULT_SERVER "), or unix:/path",
@@ -39,6 +42,23 @@ static int ask(struct sl_client *client, struct sluice_error *error) {
 	return 0;
 }
 
+/* Why not, as the server says it: the `detail` of its problem document, which the end of the connection ends. */
+static void say_why(struct sl_client *client) {
+	struct sluice_bytes body;
+	struct sluice_error error;
+	char why[SL_JSON_ERROR_BYTES], text[4 * DETAIL_BYTES_MAX + 8];
+	struct sl_out out = sl_out_to(text, sizeof text);
+	while (sl_client_line(client, &body, &error) && body.len != 0)
+		;
+	if (!sl_client_line(client, &body, &error))
+		body = sl_slice(client->input + client->at, client->len - client->at);
+	json_t *problem = sl_json_read(body, why), *detail = json_object_get(problem, "detail");
+	sl_out_shown(&out, json_is_string(detail) ? sl_json_bytes(detail) : sl_str("the server does not say why"),
+	             DETAIL_BYTES_MAX);
+	printf("not ready: %.*s\n", (int)sl_out_len(&out), text);
+	sl_json_free(problem);
+}
+
 static int run_ready(const struct sl_verb *verb, int argc, char **argv) {
 	struct sl_client_options server = {.server = DEFAULT_SERVER};
 	struct sl_client client;
@@ -48,13 +68,16 @@ static int run_ready(const struct sl_verb *verb, int argc, char **argv) {
 		return status;
 	if (sl_client_connect(&client, &server, &error)) {
 		answer = ask(&client, &error);
+		if (answer == 200)
+			puts("ready");
+		else if (answer == 503)
+			say_why(&client);
 		sl_client_close(&client);
 	}
 	if (answer == 0)
 		return sl_cli_fail(verb, "%s: %s", server.server, error.text);
 	if (answer != 200 && answer != 503)
 		return sl_cli_fail(verb, "%s: HTTP status %d: expected 200 or 503 of a Sluice server", server.server, answer);
-	puts(answer == 200 ? "ready" : "not ready: the server is stopping");
 	return sl_cli_end(verb, answer == 200 ? SL_EXIT_FINE : SL_EXIT_DENIED);
 }
 

@@ -222,8 +222,9 @@ static void refuse_all(struct sl_conf *conf, const struct sl_redis_nodes *nodes)
 	} keys[] = {
 		{nodes->prefix, "prefix"}, {nodes->via, "via"},
 		{nodes->budget, "budget"}, {nodes->slices, "slices"},
-		{nodes->slice, "slice"},   {nodes->user, "user"},
-		{nodes->tls, "tls"},       {nodes->password_file, "password-file"},
+		{nodes->slice, "slice"},   {nodes->ready_after, "ready-after"},
+		{nodes->user, "user"},     {nodes->password_file, "password-file"},
+		{nodes->tls, "tls"},
 	};
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
 		if (keys[i].node != NULL)
@@ -243,6 +244,8 @@ static void read_values(struct sl_conf *conf, const struct sl_redis_nodes *nodes
 		sl_conf_bool(conf, nodes->slices, &redis->slices);
 	if (nodes->slice != NULL)
 		sl_conf_wait(conf, nodes->slice, 10 * MS_NS, "10ms", 10000 * MS_NS, "10s", &redis->slice_ns);
+	if (nodes->ready_after != NULL)
+		sl_conf_wait(conf, nodes->ready_after, 0, "0s", 3600000 * MS_NS, "1h", &redis->ready_after_ns);
 	if (nodes->user != NULL)
 		read_user(conf, nodes->user, &redis->user);
 	if (nodes->password_file != NULL)

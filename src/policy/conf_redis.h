@@ -6,7 +6,8 @@
 
 /* The values of the keys of `store` that are about nodes; NULL where it has none. */
 struct sl_redis_nodes {
-	const struct sl_yaml *redis, *prefix, *via, *budget, *slices, *slice, *user, *password, *password_file, *tls;
+	const struct sl_yaml *redis, *prefix, *via, *budget, *slices, *slice, *ready_after, *user, *password;
+	const struct sl_yaml *password_file, *tls;
 };
 
 /* Reads them into settings that hold the defaults; O(addresses^2), at most SL_REDIS_ADDRESSES_MAX. Without `redis` all

@@ -75,6 +75,7 @@ void sl_conf_store(struct sl_conf *conf, const struct sl_yaml *value, void *into
 		{"leases", keep, offsetof(struct store_nodes, leases), NULL}, /* the former names of these two */
 		{"lease", keep, offsetof(struct store_nodes, lease), NULL},
 		{"tls", keep, offsetof(struct store_nodes, redis.tls), NULL},
+		{"ready-after", keep, offsetof(struct store_nodes, redis.ready_after), NULL},
 		{"user", keep, offsetof(struct store_nodes, redis.user), NULL},
 		{"password", keep, offsetof(struct store_nodes, redis.password), NULL}, /* to say where it belongs */
 		{"password-file", keep, offsetof(struct store_nodes, redis.password_file), NULL},

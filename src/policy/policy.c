@@ -25,7 +25,8 @@ static void policy_init(struct sluice_policy *policy) {
 		.forms = SL_FORM_DRAFT10,
 		.near_percent = 5,
 		.connections = {.idle_ns = 0, .request_ns = SECOND_NS * 10, .write_ns = SECOND_NS * 10},
-		.redis = {.prefix = "sluice:", .budget_ns = SECOND_NS / 50, .slices = true, .slice_ns = SECOND_NS / 2},
+		.redis = {.prefix = "sluice:", .budget_ns = SECOND_NS / 50, .slices = true, .slice_ns = SECOND_NS / 2,
+		          .ready_after_ns = 10 * SECOND_NS},
 		.log = {.denials_per_key = SECOND_NS * 10, .denials_per_second = 100, .denials_bytes = (uint64_t)64 << 20},
 	};
 	policy->proxies = loopback;

@@ -110,8 +110,8 @@ enum { SL_REDIS_ADDRESSES_MAX = 64, SL_REDIS_PREFIX_BYTES_MAX = 64 };
 enum sl_redis_via { SL_VIA_AUTO, SL_VIA_MODULE, SL_VIA_SCRIPT };
 
 /* A store that is not on this host: nodes of Redis or Valkey. In the file: `store: {redis: [...], prefix, via, budget,
- * slices, slice, user, password-file, tls}`; the store's other keys are of the counters that this process keeps itself
- * (on-error: local). */
+ * slices, slice, ready-after, user, password-file, tls}`; the store's other keys are of the counters that this process
+ * keeps itself (on-error: local). */
 struct sl_redis_settings {
 	const char *const *addresses; /* "10.0.0.1:6379", "[::1]:6379", "name:6379", "unix:/path": some of them */
 	uint32_t address_count;       /* 0: the store is on this host */
@@ -121,6 +121,7 @@ struct sl_redis_settings {
 	sluice_ns budget_ns;          /* how long a request may take there, 1 ms..10 s; 20 ms */
 	bool slices;                  /* may slices of hot keys' quotas be taken? true unless written */
 	sluice_ns slice_ns;           /* how long a slice is kept at most, 10 ms..10 s; 500 ms */
+	sluice_ns ready_after_ns;     /* how long /readyz waits for a first node that answers, 0..1 h; 10 s */
 	const char *user;             /* AUTH; NULL: the user default */
 	const char *password_file;    /* a file whose first line is the password; NULL: none */
 	bool tls;                     /* `tls: true`, or a mapping {ca, certificate, key} */

@@ -106,7 +106,7 @@ limits:
     done = lint(path)
     assert done.returncode == 0, done.stdout
     path.write_text("store: {redis: 127.0.0.1:6379, prefix: 'sluice:', via: auto, budget: 20ms, slices: true, "
-                    "slice: 500ms, tls: false}\nlimits: []\n")
+                    "slice: 500ms, ready-after: 10s, tls: false}\nlimits: []\n")
     done = lint(path)
     assert done.returncode == 0, done.stdout
 

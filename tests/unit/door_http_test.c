@@ -302,6 +302,19 @@ static void test_health(void **state) {
 	answer = get("/readyz");
 	assert_problem(&answer, 503, "going down");
 	answer_free(&answer);
+	context.draining = false;
+	struct sl_figures figures = {.awaits_nodes = true};
+	const struct sl_shared *before = context.shared, shared = {.figures = &figures};
+	context.shared = &shared;
+	answer = get("/readyz");
+	assert_problem(&answer, 503, "no node of Redis has answered yet");
+	assert_header(&answer, "Connection", NULL); /* it may be asked again over the same one */
+	answer_free(&answer);
+	figures.awaits_nodes = false;
+	answer = get("/readyz");
+	assert_int_equal(answer.status, 200);
+	answer_free(&answer);
+	context.shared = before;
 }
 
 /* ---- bodies that are refused --------------------------------------------------------------------------------- */

@@ -34,7 +34,8 @@ static const char good[] =
 	"log: {format: json, denials: /d, denials-per-key: 10s, denials-per-second: 100, denials-size: 64MiB}\n"
 	"store: {memory: 256MiB, blocks: 40%, redis: [\"10.0.0.1:6379\", unix:/r], prefix: 'x:', via: module, budget: "
 	"20ms,\n"
-	"  slices: true, slice: 1s, user: me, password-file: /p, tls: {ca: c.pem, certificate: /a, key: /b}}\n"
+	"  slices: true, slice: 1s, ready-after: 5s,\n"
+	"  user: me, password-file: /p, tls: {ca: c.pem, certificate: /a, key: /b}}\n"
 	"trusted-proxies: [127.0.0.0/8, \"::1/128\"]\n"
 	"attributes:\n"
 	"  user: header x-user-id\n"
@@ -160,6 +161,7 @@ static void check_redis(const struct sl_settings *settings, const struct sl_redi
 	assert_true(strlen(a->prefix) <= 64 && a->via <= SL_VIA_SCRIPT);
 	assert_in_range(a->budget_ns, 1000000, 10000000000);
 	assert_in_range(a->slice_ns, 10000000, 10000000000);
+	assert_in_range(a->ready_after_ns, 0, 3600000000000);
 	assert_int_equal(a->tls_certificate == NULL, a->tls_key == NULL);
 	assert_true(a->tls || (a->tls_ca == NULL && a->tls_key == NULL));
 	assert_true(a->user == NULL || a->password_file != NULL);

@@ -29,6 +29,7 @@ static void test_defaults(void **state) {
 		assert_int_equal(redis.budget_ns, 20 * MS);
 		assert_true(redis.slices);
 		assert_int_equal(redis.slice_ns, 500 * MS);
+		assert_int_equal(redis.ready_after_ns, 10000 * MS);
 		assert_null(redis.user);
 		assert_null(redis.password_file);
 		assert_false(redis.tls);
@@ -49,6 +50,7 @@ static void test_all_written(void **state) {
 	                                               "  budget: 1s\n"
 	                                               "  slices: true\n"
 	                                               "  slice: 10s\n"
+	                                               "  ready-after: 1h\n"
 	                                               "  user: front-1\n"
 	                                               "  password-file: /etc/sluice/redis.password\n"
 	                                               "  tls: {ca: /a.pem, certificate: /b.pem, key: /c.pem}\n"
@@ -65,6 +67,7 @@ static void test_all_written(void **state) {
 	assert_int_equal(redis.via, SL_VIA_SCRIPT);
 	assert_int_equal(redis.budget_ns, 1000 * MS);
 	assert_int_equal(redis.slice_ns, 10000 * MS);
+	assert_int_equal(redis.ready_after_ns, 3600000 * MS);
 	assert_string_equal(redis.user, "front-1");
 	assert_string_equal(redis.password_file, "/etc/sluice/redis.password");
 	assert_true(redis.tls);
@@ -90,6 +93,7 @@ static void test_values(void **state) {
 		{"budget: 1000ms", {.budget_ns = 1000000000}},
 		{"slice: 10ms", {.slice_ns = 10000000}},
 		{"lease: 11ms", {.slice_ns = 11000000}}, /* its former name */
+		{"ready-after: 1500ms", {.ready_after_ns = 1500000000}},
 		{"tls: true", {.tls = true}},
 		{"tls: {}", {.tls = true}},
 		{"tls: {ca: x}", {.tls = true, .tls_ca = "x"}},
@@ -113,9 +117,13 @@ static void test_values(void **state) {
 		assert_int_equal(redis.tls, wanted.tls);
 		assert_int_equal(redis.budget_ns, wanted.budget_ns != 0 ? wanted.budget_ns : 20 * MS);
 		assert_int_equal(redis.slice_ns, wanted.slice_ns != 0 ? wanted.slice_ns : 500 * MS);
+		assert_int_equal(redis.ready_after_ns, wanted.ready_after_ns != 0 ? wanted.ready_after_ns : 10000 * MS);
 		sluice_policy_free(policy);
 	}
-	struct sluice_policy *policy = sl_policy_loads("store: {redis: 127.0.0.1:1, slices: false, tls: false}\n");
+	struct sluice_policy *policy = sl_policy_loads("store: {redis: 127.0.0.1:1, ready-after: 0s}\n");
+	assert_int_equal(redis_of(policy).ready_after_ns, 0);
+	sluice_policy_free(policy);
+	policy = sl_policy_loads("store: {redis: 127.0.0.1:1, slices: false, tls: false}\n");
 	assert_false(redis_of(policy).slices);
 	assert_false(redis_of(policy).tls);
 	sluice_policy_free(policy);
@@ -174,6 +182,8 @@ static void test_refused(void **state) {
 		{"store: {redis: 10.0.0.1:1, budget: 20}\n", {{1, 38, "expected a duration such as 10s"}}},
 		{"store: {redis: 10.0.0.1:1, slice: 9ms}\n", {{1, 35, "expected a duration from 10ms to 10s"}}},
 		{"store: {redis: 10.0.0.1:1, slice: 10001ms}\n", {{1, 35, "expected a duration from 10ms to 10s"}}},
+		{"store: {redis: 10.0.0.1:1, ready-after: 61m}\n",
+	     {{1, 41, "expected a duration from 0s to 1h, found '61m'"}}},
 		{"store: {redis: 10.0.0.1:1, slices: 500ms}\n", {{1, 36, "expected true or false, found '500ms'"}}},
 		{"store: {redis: 10.0.0.1:1, user: a}\n", {{1, 34, "expected password-file beside user"}}},
 		{"store: {redis: 10.0.0.1:1, user: 'a b', password-file: x}\n", {{1, 36, "a name of 1 to 128 printable"}}},
@@ -195,8 +205,11 @@ static void test_refused(void **state) {
 	     {{1, 51, "expected slices alone: leases is its former name"}}},
 		{"store: {redis: 127.0.0.1:1, lease: 1s, slice: 1s}\n",
 	     {{1, 36, "expected slice alone: lease is its former name"}}},
-		{"store: {user: a, password-file: b, tls: true}\n",
-	     {{1, 15, "user says"}, {1, 33, "password-file says"}, {1, 41, "tls says"}}},
+		{"store: {user: a, password-file: b, tls: true, ready-after: 1s}\n",
+	     {{1, 15, "user says"},
+	      {1, 33, "password-file says"},
+	      {1, 41, "tls says"},
+	      {1, 60, "ready-after says how nodes of Redis are asked"}}},
 		{LIMIT("on-error: remote"), {{2, 45, "expected allow, deny or local, found 'remote'"}}},
 		{ON_NODES LIMIT("strict: always"), {{3, 43, "expected true or false, found 'always'"}}},
 	};

@@ -82,7 +82,7 @@ struct sl_door_context {
 	const struct sluice_policy *policy; /* never NULL: an empty policy where no file was given */
 	const uint32_t *rows;               /* the policy's rows in the stats (sl_stats_enter()); NULL: no stats */
 	sluice_ns now;                      /* read once a turn of the loop */
-	bool draining;                      /* the server is going down: /readyz says so */
+	bool draining;                      /* the server is going down: sl_door_unready() */
 	bool leaving;                       /* this connection can't stay: an answer, or a door, that can say so does */
 	void *match_buffer;                 /* SLUICE_MATCH_BYTES_MAX bytes, scratch of one feed() */
 	uint64_t connection_id;             /* of the connection being fed, from 1 */
@@ -130,9 +130,21 @@ struct sl_figures {
 	_Atomic uint64_t reloads[2];  /* of the policy: failed, taken over */
 	_Atomic uint64_t reloaded_ns; /* instant of the last one taken over, the start included */
 	_Atomic bool reload_failed;   /* the last try was one that failed */
+	_Atomic bool awaits_nodes;    /* the store is in Redis, and requests are not wanted before a node answers */
 	_Atomic uint64_t refused;     /* connections turned away: bounds reached, no descriptor left */
 	struct sl_worker_figures workers[SL_WORKERS_MAX];
 };
+
+/* Why requests are not wanted now, for those who ask after the server's health; NULL: they are. Whoever sends some all
+ * the same is answered. */
+static inline const char *sl_door_unready(const struct sl_door_context *context) {
+	const struct sl_figures *figures = context->shared == NULL ? NULL : context->shared->figures;
+	if (context->draining)
+		return "the server is going down: ask another";
+	if (figures != NULL && atomic_load_explicit(&figures->awaits_nodes, memory_order_relaxed))
+		return "no node of Redis has answered yet: ask another";
+	return NULL;
+}
 
 /* The instant, Unix ns, at which a request over these limits is decided when the clock says `now`: whole milliseconds
  * where one of them is a sliding-log, else `now`. A log keeps instants in whole milliseconds, so a request that meets

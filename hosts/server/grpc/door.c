@@ -63,7 +63,7 @@ static void *grpc_open(struct sl_door_context *context) {
 	session->memory = sl_grpc_memory_of(context);
 	session->aside = SL_GRPC_ASIDE_MAX;
 	session->aside_at = context->now;
-	session->draining = context->draining;
+	session->ready = sl_door_unready(context) == NULL;
 	if (session->memory != NULL && start_http2(session))
 		return session;
 	grpc_close(session);
@@ -86,8 +86,8 @@ static void resume(struct sl_grpc_session *session, struct sl_grpc_stream *strea
 /* What has changed with the server. */
 static void look_around(struct sl_grpc_session *session) {
 	const struct sl_door_context *context = session->context;
-	if (session->draining != context->draining) {
-		session->draining = context->draining;
+	if (session->ready != (sl_door_unready(context) == NULL)) {
+		session->ready = !session->ready;
 		sl_grpc_health_changed(session);
 	}
 	if (!context->leaving || session->noticed)

@@ -1,6 +1,6 @@
-/* grpc.health.v1: what balancers and kubelets ask. The server serves until it drains; then, as /readyz, it says that it
- * does not, and goes on to serve whoever asks. The names that are known are the server's own (""), the one that
- * envoyproxy/ratelimit has ("ratelimit"), and the service's.
+/* grpc.health.v1: what balancers and kubelets ask. The server says what /readyz says: that it serves, but for
+ * before a node of Redis answers and while it drains; whoever asks then is served all the same. The names that are
+ * known are the server's own (""), the one that envoyproxy/ratelimit has ("ratelimit"), and the service's.
  *
  *   HealthCheckRequest  1 service      HealthCheckResponse  1 status: 1 SERVING, 2 NOT_SERVING, 3 SERVICE_UNKNOWN */
 #include "hosts/server/grpc/session.h"
@@ -25,7 +25,7 @@ static void answer(struct sl_grpc_stream *stream, uint8_t status) {
 }
 
 static uint8_t status_of(const struct sl_grpc_session *session) {
-	return session->draining ? NOT_SERVING : SERVING;
+	return session->ready ? SERVING : NOT_SERVING;
 }
 
 static bool read_service(struct sl_grpc_stream *stream, struct sluice_bytes message, bool *known) {

@@ -86,7 +86,7 @@ struct sl_grpc_session {
 	size_t held_bytes;
 	bool greeted;  /* the peer's first SETTINGS have come */
 	bool heading;  /* a header list has begun and not ended */
-	bool draining; /* as its watchers were told */
+	bool ready; /* sl_door_unready() was NULL, as its watchers were told */
 	bool noticed;  /* GOAWAY was announced: no new streams, please; a PING is under way */
 	bool heard;    /* the peer has answered that PING: what it sent before has come */
 	bool parted;   /* GOAWAY with the last stream that is served was said */

@@ -30,10 +30,12 @@ static void route_healthz(struct sl_http_exchange *exchange) {
 	sl_http_reply_text(exchange, 200, "ok\n");
 }
 
-/* A balancer that asks this stops sending new work before the listener goes away. */
+/* A balancer that asks this sends nothing before there is somebody to decide, and stops sending new work before the
+ * listener goes away. */
 static void route_readyz(struct sl_http_exchange *exchange) {
-	if (exchange->context->draining)
-		sl_http_reply_problem(exchange, 503, sl_str("the server is going down: ask another"), NULL);
+	const char *why = sl_door_unready(exchange->context);
+	if (why != NULL)
+		sl_http_reply_problem(exchange, 503, sl_str(why), NULL);
 	else
 		sl_http_reply_text(exchange, 200, "ready\n");
 }

@@ -189,6 +189,7 @@ static void put_server(struct sl_out *out, const struct sl_http_exchange *exchan
 	sl_json_put_u64(out, "uptime_s", now > figures->started ? (now - figures->started) / 1000000000 : 0);
 	sl_json_put_u64(out, "threads", figures->threads);
 	sl_json_put_bool(out, "draining", exchange->context->draining);
+	sl_json_put_bool(out, "ready", sl_door_unready(exchange->context) == NULL);
 	put_store(out, &figures->store);
 	put_traffic(out, figures);
 	put_held(out, &figures->stats);

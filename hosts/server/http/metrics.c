@@ -380,6 +380,8 @@ static void put_server(struct sl_prom *prom, const struct sl_http_exchange *exch
 	put_tail(prom, exchange->context->shared->tail);
 	put_one(prom, "sluice_draining", SL_PROM_GAUGE, NULL, "Whether the server is going down.",
 	        exchange->context->draining);
+	put_one(prom, "sluice_ready", SL_PROM_GAUGE, NULL, "Whether /readyz answers 200.",
+	        sl_door_unready(exchange->context) == NULL);
 	put_one(prom, "sluice_threads", SL_PROM_GAUGE, NULL, "Worker threads.", figures->threads);
 	put_one(prom, "sluice_limits", SL_PROM_GAUGE, NULL, "Limits of the policy.",
 	        sl_policy_limit_count(exchange->context->policy));

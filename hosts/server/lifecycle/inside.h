@@ -7,7 +7,7 @@
  *   reader.c     the thread that does so
  *   follow.c     its files watched for changes                     parts.c    what there is one of
  *   manager.c    what systemd is told                          join.c     workers and the nodes that they ask
- *   pretouch.c   the store's memory, brought in ahead
+ *   pretouch.c   the store's memory, brought in ahead      readiness.c  until nodes answer
  *
  * The first worker runs on the thread that started the server and does what there is one of: it accepts and hears
  * signals. All handles here are of its loop; what other threads may call says so. */
@@ -107,12 +107,13 @@ struct sl_server {
 	struct sl_pretouch pretouch;
 
 	uv_signal_t signals[SL_SIGNALS];
-	uv_timer_t drain, sample, watchdog, room;
+	uv_timer_t drain, sample, watchdog, room, readiness;
 	struct sl_store_room store_room;
 	enum sl_phase phase;
 	struct sl_upgrade upgrade;
 	int predecessor; /* the channel to the process that this one takes over from; -1: none */
 	uint32_t had;    /* SL_ARMED_ bits of the policy of that one */
+	bool predecessor_was_ready; /* it wanted requests, so balancers are to see no gap */
 	bool introduced; /* by that one, to systemd: this is the main process now */
 	uv_poll_t predecessor_poll;
 };

@@ -10,6 +10,7 @@
 #include "hosts/server/lifecycle/join.h"
 #include "hosts/server/lifecycle/manager.h"
 #include "hosts/server/lifecycle/reader.h"
+#include "hosts/server/lifecycle/readiness.h"
 #include "hosts/server/lifecycle/reload.h"
 #include "hosts/server/lifecycle/signals.h"
 #include "hosts/server/lifecycle/stop.h"
@@ -86,6 +87,7 @@ static bool make_workers(struct sl_server *server, const struct sl_settings *set
 	    !sl_policy_enter(server, server->policy))
 		return false;
 	fill_figures(server);
+	sl_readiness_init(server);
 	for (; server->worker_count < count; server->worker_count++) {
 		struct sl_worker_options options = {.store = server->store,
 		                                    .policy = server->policy,
@@ -155,14 +157,15 @@ static void greet(struct sl_server *server) {
 		sl_log(SL_LOG_INFO, "ready");
 	}
 	sl_manager_start(server);
+	sl_readiness_start(server);
 	sl_pretouch_start(server);
 	sl_takeover_ready(server);
 }
 
 /* Ends what does not keep the loop alive, so that the loop can be closed. */
 static void end_duties(struct sl_server *server) {
-	uv_timer_t *timers[] = {&server->pause,    &server->drain,          &server->sample,       &server->room,
-	                        &server->watchdog, &server->pretouch.delay, &server->upgrade.limit};
+	uv_timer_t *timers[] = {&server->pause,     &server->drain,    &server->sample,         &server->room,
+	                        &server->readiness, &server->watchdog, &server->pretouch.delay, &server->upgrade.limit};
 	sl_signals_end(server);
 	sl_upgrade_abandon(server);
 	for (size_t i = 0; i < sizeof timers / sizeof *timers; i++)

@@ -75,6 +75,7 @@ bool sl_takeover_begin(struct sl_server *server) {
 		server->had = (strstr(had, "limits") != NULL ? SL_ARMED_LIMITS : 0) |
 		              (strstr(had, "users") != NULL ? SL_ARMED_USERS : 0) |
 		              (strstr(had, "rules") != NULL ? SL_ARMED_RULES : 0);
+	server->predecessor_was_ready = variable != NULL && (had == NULL || strstr(had, "unready") == NULL);
 	unsetenv(SL_TAKEOVER_HAD);
 	if (variable == NULL)
 		return true;

@@ -11,7 +11,8 @@
 
 #define SL_TAKEOVER_VARIABLE "SLUICE_UPGRADE_CHANNEL" /* of the environment: the descriptor of the channel */
 /* What the policy of the one that goes had, which that of the one that comes must not lack by mistake: "limits",
- * "users" or both, with a comma between. One of another version may not say. */
+ * "users" and "rules", with commas between; and "unready" where it still waited for nodes. One of another version may
+ * not say. */
 #define SL_TAKEOVER_HAD "SLUICE_UPGRADE_HAD"
 #define SL_TAKEOVER_HEAD "sluice upgrade 1\n"
 #define SL_TAKEOVER_READY "ready"

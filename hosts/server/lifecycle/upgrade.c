@@ -85,8 +85,10 @@ static void fill_environment(char *list[ENVIRONMENT_MAX + 3], char *channel, cha
 static void say_what_it_had(struct sl_server *server, char had[64]) {
 	pthread_mutex_lock(&server->policy_lock);
 	uint32_t armed = sl_policy_armed(server->policy->policy);
-	snprintf(had, 64, SL_TAKEOVER_HAD "=%s,%s,%s", (armed & SL_ARMED_LIMITS) != 0 ? "limits" : "",
-	         (armed & SL_ARMED_USERS) != 0 ? "users" : "", (armed & SL_ARMED_RULES) != 0 ? "rules" : "");
+	bool waits = atomic_load_explicit(&server->parts.figures->awaits_nodes, memory_order_relaxed);
+	snprintf(had, 64, SL_TAKEOVER_HAD "=%s,%s,%s,%s", (armed & SL_ARMED_LIMITS) != 0 ? "limits" : "",
+	         (armed & SL_ARMED_USERS) != 0 ? "users" : "", (armed & SL_ARMED_RULES) != 0 ? "rules" : "",
+	         waits ? "unready" : "");
 	pthread_mutex_unlock(&server->policy_lock);
 }
 

@@ -137,8 +137,7 @@ static void set_hand_over(struct sl_worker *worker, sl_hand_over_fn give, void *
 	hand_over_all(worker);
 }
 
-static void start_reddening(struct sl_worker *worker) {
-	worker->context.draining = true;
+static void poke_all(struct sl_worker *worker) {
 	for (struct sl_connection *c = worker->connections, *next; c != NULL; c = next) {
 		next = c->next;
 		c->poke(c);
@@ -151,16 +150,19 @@ static void on_wake(uv_async_t *handle) {
 	struct sl_arrival *arrivals = worker->arrivals;
 	size_t count = worker->arrival_count;
 	struct sl_shared_policy *policy = worker->next_policy;
-	bool drain = worker->drain, redden = worker->redden, change_hand_over = worker->change_hand_over;
+	bool drain = worker->drain, redden = worker->redden, poke = worker->poke;
+	bool change_hand_over = worker->change_hand_over;
 	sl_hand_over_fn give = worker->next_hand_over;
 	void *give_to = worker->next_hand_over_to;
 	worker->arrivals = NULL;
 	worker->arrival_count = worker->arrival_capacity = 0;
 	worker->next_policy = NULL;
-	worker->drain = worker->redden = worker->change_hand_over = false;
+	worker->drain = worker->redden = worker->poke = worker->change_hand_over = false;
 	pthread_mutex_unlock(&worker->lock);
 	if (redden)
-		start_reddening(worker);
+		worker->context.draining = true;
+	if (redden || poke)
+		poke_all(worker);
 	if (policy != NULL)
 		use_policy(worker, policy);
 	for (size_t i = 0; i < count; i++)
@@ -214,6 +216,13 @@ void sl_worker_set_policy(struct sl_worker *worker, struct sl_shared_policy *pol
 void sl_worker_redden(struct sl_worker *worker) {
 	pthread_mutex_lock(&worker->lock);
 	worker->redden = true;
+	pthread_mutex_unlock(&worker->lock);
+	uv_async_send(&worker->wake);
+}
+
+void sl_worker_poke(struct sl_worker *worker) {
+	pthread_mutex_lock(&worker->lock);
+	worker->poke = true;
 	pthread_mutex_unlock(&worker->lock);
 	uv_async_send(&worker->wake);
 }

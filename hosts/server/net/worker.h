@@ -81,7 +81,7 @@ struct sl_worker {
 	struct sl_shared_policy *next_policy; /* NULL: none */
 	sl_hand_over_fn next_hand_over;
 	void *next_hand_over_to;
-	bool drain, redden, change_hand_over;
+	bool drain, redden, poke, change_hand_over;
 };
 
 struct sl_worker_options {
@@ -111,6 +111,8 @@ bool sl_worker_give(struct sl_worker *worker, const struct sl_arrival *arrival);
 void sl_worker_set_policy(struct sl_worker *worker, struct sl_shared_policy *policy);
 /* From any thread: the worker serves on, and lets it be known that the server is going down (context.draining). */
 void sl_worker_redden(struct sl_worker *worker);
+/* From any thread: the worker lets its doors look at what has changed with the server (shared->figures). */
+void sl_worker_poke(struct sl_worker *worker);
 /* From any thread: the worker answers what has arrived, sends it, closes its connections and ends its loop, all within
  * SL_DRAIN_MS. Asked a second time, it ends at once. */
 void sl_worker_drain(struct sl_worker *worker);

@@ -120,6 +120,7 @@ static void put_sluice(const struct sl_resp_turn *turn, struct sl_out *out) {
 	sl_out_str(out, "sluice_version:" SLUICE_VERSION "\r\n");
 	put_line(out, "sluice_threads", figures == NULL ? 1 : figures->worker_count);
 	put_line(out, "sluice_limits", sl_policy_limit_count(turn->context->policy));
+	put_line(out, "sluice_ready", sl_door_unready(turn->context) == NULL);
 	put_line(out, "sluice_client_time", sl_policy_settings(turn->context->policy)->client_time);
 	if (turn->context->shared == NULL || turn->context->shared->stats == NULL)
 		return;

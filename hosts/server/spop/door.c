@@ -161,8 +161,8 @@ static enum sl_door_verdict hello(struct sl_spop_turn *turn, struct sluice_bytes
 		return say_goodbye(turn, SL_SPOP_BAD_VERSION, "supported-versions: expected 2.0");
 	if (hello.size < SL_SPOP_AGREED_MIN)
 		return say_goodbye(turn, SL_SPOP_BAD_FRAME_SIZE, "max-frame-size: expected at least 1024");
-	if (hello.healthcheck && turn->context->draining)
-		return say_goodbye(turn, SL_SPOP_NORMAL, "the server is going down: ask another");
+	if (hello.healthcheck && sl_door_unready(turn->context) != NULL)
+		return say_goodbye(turn, SL_SPOP_NORMAL, sl_door_unready(turn->context));
 	if (!greet(turn, hello.size < SL_SPOP_FRAME_MAX ? (uint32_t)hello.size : SL_SPOP_FRAME_MAX))
 		return SL_DOOR_CLOSE;
 	return hello.healthcheck ? SL_DOOR_CLOSE : SL_DOOR_OPEN;

@@ -1,0 +1,54 @@
+/* When a server whose store is in Redis is ready: as soon as every worker has a node that answers, or `ready-after` of
+ * the policy after the start. Until then /readyz, grpc.health.v1 and HAProxy's check of an SPOE agent are red, so that
+ * balancers send nothing that would only get what on-error says; whoever asks all the same is answered. Once ready the
+ * server stays so while nodes come and go: a front end that answers by on-error is better than none. */
+#include "hosts/server/lifecycle/readiness.h"
+
+#include "hosts/server/watch/fleet_figures.h"
+
+enum { LOOK_MS = 20 };
+
+static sluice_ns ready_after(struct sl_server *server) {
+	pthread_mutex_lock(&server->policy_lock);
+	sluice_ns after = sl_policy_settings(server->policy->policy)->redis.ready_after_ns;
+	pthread_mutex_unlock(&server->policy_lock);
+	return after;
+}
+
+static void end_waiting(struct sl_server *server) {
+	atomic_store_explicit(&server->parts.figures->awaits_nodes, false, memory_order_relaxed);
+	for (uint32_t i = 0; i < server->worker_count; i++)
+		sl_worker_poke(&server->workers[i]);
+	uv_timer_stop(&server->readiness);
+}
+
+static void on_look(uv_timer_t *timer) {
+	struct sl_server *server = timer->data;
+	const struct sl_figures *figures = server->parts.figures;
+	sluice_ns now = sluice_store_now(server->store), waited = now > figures->started ? now - figures->started : 0;
+	struct sl_fleet_sum sum;
+	sl_fleet_sum(server->parts.fleet, server->worker_count, &sum);
+	if (sum.nodes_up != 0)
+		sl_log(SL_LOG_INFO, "redis answers: ready for requests after %.3g s", (double)waited / 1e9);
+	else if (waited >= ready_after(server))
+		sl_log(SL_LOG_WARNING,
+		       "redis has not answered for %.3g s (ready-after): ready without it, requests get what on-error says",
+		       (double)waited / 1e9);
+	else
+		return;
+	end_waiting(server);
+}
+
+void sl_readiness_init(struct sl_server *server) {
+	bool waits = server->parts.fleet != NULL && !server->predecessor_was_ready && ready_after(server) != 0;
+	atomic_store_explicit(&server->parts.figures->awaits_nodes, waits, memory_order_relaxed);
+}
+
+void sl_readiness_start(struct sl_server *server) {
+	if (!atomic_load_explicit(&server->parts.figures->awaits_nodes, memory_order_relaxed))
+		return;
+	uv_timer_init(&server->workers[0].loop, &server->readiness);
+	uv_unref((uv_handle_t *)&server->readiness);
+	server->readiness.data = server;
+	uv_timer_start(&server->readiness, on_look, LOOK_MS, LOOK_MS);
+}

@@ -1,0 +1,12 @@
+/* Whether requests are wanted, where the store is in Redis. */
+#ifndef SL_READINESS_H
+#define SL_READINESS_H
+
+#include "hosts/server/lifecycle/inside.h"
+
+/* Says whether a node is waited for, before anybody can ask. */
+void sl_readiness_init(struct sl_server *server);
+/* Begins to look for it, on the first worker's loop. */
+void sl_readiness_start(struct sl_server *server);
+
+#endif
