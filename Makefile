@@ -207,12 +207,14 @@ $(BENCH): $(B)/%: $(B)/obj/%.o $(B)/libapp.a
 	$(Q)$(CC) $(CFLAGS_ALL) $< $(B)/libapp.a $(LDFLAGS_ALL) -Wl,--as-needed $(APP_LIBS) -lm -o $@
 
 # The program with calls that can be made to fail, by tests/faults: all that our own code makes.
-FAULTS := $(addprefix $(B)/tests/faults/,sluice)
-$(B)/tests/faults/sluice: $(call obj,hosts/cli/main.c tests/faults/faults.c) $(B)/libapp.a
+FAULTS := $(addprefix $(B)/tests/faults/,sluice embed)
+$(B)/tests/faults/sluice: $(call obj,hosts/cli/main.c)
+$(B)/tests/faults/embed: $(call obj,tests/faults/embed.c)
+$(FAULTS): $(call obj,tests/faults/faults.c) $(B)/libapp.a
 	@mkdir -p $(@D)
 	$(call say,LD)
-	$(Q)nm $(call obj,tests/faults/faults.c) | sed -n 's/^.* T __wrap_/-Wl,--wrap=/p' >$(@D)/wrapped
-	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $^ @$(@D)/wrapped $(APP_LIBS) -o $@
+	$(Q)nm $(call obj,tests/faults/faults.c) | sed -n 's/^.* T __wrap_/-Wl,--wrap=/p' >$@-wrapped
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(filter-out %.a,$^) $(filter %.a,$^) @$@-wrapped $(APP_LIBS) -o $@
 .PHONY: faults
 faults: $(FAULTS) ## the programs of tests/faults
 
