@@ -21,17 +21,9 @@ static inline sluice_ns sl_ns_plus(sluice_ns a, sluice_ns b) {
 	return a < SLUICE_NEVER - 1 && b < SLUICE_NEVER - 1 - a ? a + b : SLUICE_NEVER - 1;
 }
 
-/* floor(n / d) for d > 0 and n of more than 64 bits, saturating at UINT64_MAX. */
-static inline uint64_t sl_div_wide(sl_u128 n, uint64_t d) {
-	uint64_t high = (uint64_t)(n >> 64), low = (uint64_t)n;
-	if (high >= d)
-		return UINT64_MAX;
-#if defined(__x86_64__)
-	uint64_t quotient, remainder;
-	__asm__("divq %4" : "=a"(quotient), "=d"(remainder) : "a"(low), "d"(high), "r"(d) : "cc");
-	return quotient;
-#else
-	/* Schoolbook: the remainder stays below d, so one bit a step; `carry` is its 65th bit. */
+/* floor(n / d) of n = high, low for high < d: schoolbook, for machines whose division is not known here. The remainder
+ * stays below d, so one bit a step; `carry` is its 65th bit. About 64 times the cost of a division. */
+static inline uint64_t sl_div_bit_by_bit(uint64_t high, uint64_t low, uint64_t d) {
 	uint64_t quotient = 0;
 	for (int bit = 63; bit >= 0; bit--) {
 		uint64_t carry = high >> 63;
@@ -43,6 +35,19 @@ static inline uint64_t sl_div_wide(sl_u128 n, uint64_t d) {
 		}
 	}
 	return quotient;
+}
+
+/* floor(n / d) for d > 0 and n of more than 64 bits, saturating at UINT64_MAX. */
+static inline uint64_t sl_div_wide(sl_u128 n, uint64_t d) {
+	uint64_t high = (uint64_t)(n >> 64), low = (uint64_t)n;
+	if (high >= d)
+		return UINT64_MAX;
+#if defined(__x86_64__)
+	uint64_t quotient, remainder;
+	__asm__("divq %4" : "=a"(quotient), "=d"(remainder) : "a"(low), "d"(high), "r"(d) : "cc");
+	return quotient;
+#else
+	return sl_div_bit_by_bit(high, low, d);
 #endif
 }
 

@@ -23,12 +23,46 @@ static void quotients_are_the_compilers(void **state) {
 	(void)state;
 	printf("seed %llu\n", (unsigned long long)dice_state);
 	for (int i = 0; i < 1000000; i++) {
-		uint64_t d = dice() | 1;
+		uint64_t d = dice(); /* even and odd */
+		d += d == 0;
 		sl_u128 n = (sl_u128)dice() << 64 | dice();
 		sl_u128 quotient = n / d, up = n / d + (n % d != 0);
 		assert_true(sl_div(n, d) == (quotient > UINT64_MAX ? UINT64_MAX : (uint64_t)quotient));
 		if (n >> 96 == 0)
 			assert_true(sl_div_ceil(n, d) == (up > UINT64_MAX ? UINT64_MAX : (uint64_t)up));
+	}
+}
+
+/* The way of other machines, on this one: for every n below d * 2^64. */
+static void schoolbook_is_the_compilers(void **state) {
+	static const struct {
+		uint64_t high, low, d;
+	} rows[] = {
+		{0, 0, 1},
+		{0, UINT64_MAX, 1},
+		{0, UINT64_MAX, 2},
+		{1, 0, 2},
+		{1, UINT64_MAX, 2},
+		{1, 0, UINT64_MAX},
+		{UINT64_MAX - 1, UINT64_MAX, UINT64_MAX}, /* the 65th bit at every step */
+		{UINT64_MAX - 2, UINT64_MAX, UINT64_MAX - 1},
+		{INT64_MAX, UINT64_MAX, UINT64_C(1) << 63},
+		{(UINT64_C(1) << 63) - 1, 0, (UINT64_C(1) << 63) + 1},
+		{UINT64_C(1) << 63, 0, (UINT64_C(1) << 63) + 1},
+		{4, UINT64_MAX, 5},
+		{999999, 999999, 1000000},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		sl_u128 n = (sl_u128)rows[i].high << 64 | rows[i].low;
+		assert_int_equal(sl_div_bit_by_bit(rows[i].high, rows[i].low, rows[i].d), (uint64_t)(n / rows[i].d));
+		assert_int_equal(sl_div(n, rows[i].d), (uint64_t)(n / rows[i].d));
+	}
+	for (int i = 0; i < 200000; i++) {
+		uint64_t d = dice(), low = dice(), high;
+		d += d == 0;
+		high = dice() % d;
+		assert_int_equal(sl_div_bit_by_bit(high, low, d), (uint64_t)(((sl_u128)high << 64 | low) / d));
 	}
 }
 
@@ -141,7 +175,7 @@ int main(void) {
 		cmocka_unit_test(eight_digits_or_none),
 		cmocka_unit_test(test_decimal_numbers),       cmocka_unit_test(quotients_are_the_compilers),
 		cmocka_unit_test(waits_saturate_below_never), cmocka_unit_test(sums_end_below_never),
-		cmocka_unit_test(quotients_saturate),
+		cmocka_unit_test(quotients_saturate),         cmocka_unit_test(schoolbook_is_the_compilers),
 	};
 	return cmocka_run_group_tests_name("math", tests, NULL, NULL);
 }
