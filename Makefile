@@ -235,6 +235,12 @@ fuzz: ## build the libFuzzer harnesses of fuzz/ (needs clang) into build/fuzz/fu
 tests: $(UNIT) $(MODEL) $(RACE) $(CRASH) $(SIM)
 benches: $(BENCH)
 
+# What tools/ctests.py compiles and links with, for what measures the tests.
+.PHONY: words
+words:
+	@printf '%s\n' 'CC=$(CC)' 'CPPFLAGS=$(CPPFLAGS_ALL) -I$(LLHTTP_INCLUDE)' 'CFLAGS=$(CFLAGS_ALL)' \
+		'LDFLAGS=$(LDFLAGS_ALL)' 'TEST_LIBS=$(TEST_LIBS)' 'SOURCES=$(LIB_SRC) $(APP_SRC) $(MODULE_FREE)'
+
 ifneq ($(POINTED),)
 .PHONY: pointed
 pointed: $(POINTS)

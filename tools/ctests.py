@@ -1,0 +1,127 @@
+"""The C tests for tools that compile a few files in another way: what was compiled so is linked before the archives of
+an ordinary build, so that a test is linked again in a tenth of a second and nothing else is built twice. Nothing of the
+tree, nor of build/obj, is written."""
+import glob
+import os
+import resource
+import signal
+import subprocess
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FEW_OPS = "20000"  # of models; their seed is that of tests/run
+OWN_OPS = ("model/rates_test", "model/redis_test")  # quick as they are, and not to be had with few
+MEMORY_MAX, FILE_MAX = 16 << 30, 4 << 30
+SLOW = ("model/worlds_test", "model/hll_test", "model/bundle_test", "model/twin_test")  # over 10 s with few operations
+
+
+def run(argv, **more):
+    return subprocess.run(argv, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          errors="replace", **more)
+
+
+class Build:
+    """The words with which the Makefile compiles and links, and what an ordinary build has made."""
+
+    def __init__(self, folder="build"):
+        self.folder = folder
+        said = run(["make", "-s", "words", "O=" + folder])
+        words = dict(line.split("=", 1) for line in said.stdout.splitlines() if "=" in line)
+        if "TEST_LIBS" not in words:
+            raise SystemExit("make words: " + said.stdout)
+        self.cc = words["CC"].split()
+        self.compile_words = words["CPPFLAGS"].split() + words["CFLAGS"].split()
+        self.link_words = words["LDFLAGS"].split() + ["-Wl,--as-needed"] + words["TEST_LIBS"].split()
+        self.sources = words["SOURCES"].split()
+        self.archives = [os.path.join(folder, name) for name in ("libtests.a", "libapp.a")]
+
+    def make(self, tests):
+        """Everything that tests are linked from: an ordinary build, which is there already where tests were run."""
+        objects = [os.path.join(self.folder, "obj", "tests", test + ".o") for test in tests]
+        programs = [os.path.join(self.folder, name) for name in ("sluice", "sluice-module.so")]  # which some of them run
+        done = run(["make", "-j2", "O=" + self.folder, *programs, *self.archives, *objects])
+        if done.returncode:
+            raise SystemExit(done.stdout[-4000:])
+
+    def compile(self, source, to, more=(), before=()):
+        """`before`: folders that are searched for headers before the tree. Returns what the compiler said, or None."""
+        os.makedirs(os.path.dirname(to), exist_ok=True)
+        ahead = ["-I" + os.path.join(folder, sub) for folder in before for sub in ("include", "src", "")]
+        done = run([*self.cc, *ahead, *self.compile_words, "-w", *more, "-c", source, "-o", to])
+        return done.stdout if done.returncode else None
+
+    def link(self, test, objects, to, more=()):
+        """`objects` replace those of the same name in the archives. Returns what the linker said, or None."""
+        os.makedirs(os.path.dirname(to), exist_ok=True)
+        # Named by themselves: an archive would be asked only for what is not yet found in the other. The first definition
+        # counts, so that a test that has its own keeps it.
+        done = run([*self.cc, *more, os.path.join(self.folder, "obj", "tests", test + ".o"), *objects, *self.archives,
+                    "-Wl,-z,muldefs", *self.link_words, "-o", to])
+        return done.stdout if done.returncode else None
+
+    def depends(self, source):
+        """The files of the tree that a source includes, by the record of its last compilation."""
+        try:
+            with open(os.path.join(self.folder, "obj", source[:-2] + ".d"), encoding="utf-8") as f:
+                return f.read().replace("\\\n", " ").split()
+        except OSError:
+            return []
+
+
+def tests(folders=("unit", "model"), slow=False):
+    found = []
+    for folder in folders:
+        paths = glob.glob(os.path.join(ROOT, "tests", folder, "*_test.c"))
+        found += sorted(os.path.relpath(path, os.path.join(ROOT, "tests"))[:-2] for path in paths)
+    return [test for test in found if slow or test not in SLOW]
+
+
+def bounded():
+    """Of a program that may do anything: no core, no end of memory or files."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_MAX, FILE_MAX))
+
+
+def passes(test, program, seconds_max, env=None):
+    """(how it ended: "", "timeout" or what it ended with, seconds). Whatever it started is ended with it."""
+    start = time.monotonic()
+    ops = {} if test in OWN_OPS else {"SLUICE_OPS": FEW_OPS}
+    process = subprocess.Popen([program], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=bounded,
+                               env={**os.environ, **ops, "SLUICE_SEED": "20261124", **(env or {})})
+    try:
+        status = process.wait(timeout=seconds_max)
+        how = "" if status == 0 else "signal %d" % -status if status < 0 else "status %d" % status
+    except subprocess.TimeoutExpired:
+        how = "timeout"
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+    return how, time.monotonic() - start
+
+
+def in_turn(work, items, at_a_time):
+    """work(item, number of the worker) for each, by so many threads; an exception of one ends all."""
+    items, lock, errors = iter(items), threading.Lock(), []
+
+    def worker(number):
+        while not errors:
+            with lock:
+                item = next(items, None)
+            if item is None:
+                return
+            try:
+                work(item, number)
+            except BaseException as e:  # told by the caller's thread
+                errors.append(e)
+    threads = [threading.Thread(target=worker, args=(n,)) for n in range(at_a_time)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
