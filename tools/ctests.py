@@ -39,7 +39,7 @@ class Build:
     def make(self, tests):
         """Everything that tests are linked from: an ordinary build, which is there already where tests were run."""
         objects = [os.path.join(self.folder, "obj", "tests", test + ".o") for test in tests]
-        programs = [os.path.join(self.folder, name) for name in ("sluice", "sluice-module.so")]  # which some of them run
+        programs = [os.path.join(self.folder, name) for name in ("sluice", "sluice-module.so")]  # some run these
         done = run(["make", "-j2", "O=" + self.folder, *programs, *self.archives, *objects])
         if done.returncode:
             raise SystemExit(done.stdout[-4000:])
@@ -54,8 +54,8 @@ class Build:
     def link(self, test, objects, to, more=()):
         """`objects` replace those of the same name in the archives. Returns what the linker said, or None."""
         os.makedirs(os.path.dirname(to), exist_ok=True)
-        # Named by themselves: an archive would be asked only for what is not yet found in the other. The first definition
-        # counts, so that a test that has its own keeps it.
+        # Named by themselves: what one member of an archive needs is first looked for in the same archive. The first
+        # definition counts, so that a test that has its own keeps it.
         done = run([*self.cc, *more, os.path.join(self.folder, "obj", "tests", test + ".o"), *objects, *self.archives,
                     "-Wl,-z,muldefs", *self.link_words, "-o", to])
         return done.stdout if done.returncode else None

@@ -1,7 +1,7 @@
 """Where C can be wrong by one small mistake: what tools/mutate draws from.
 
-Only the bodies of functions are changed; comments, texts, the preprocessor's lines, assertions and hints to the compiler
-are not. A mutant is (file, offset, length, what stands there instead, the operator's name)."""
+Only the bodies of functions are changed; comments, texts, the preprocessor's lines, assertions and hints to the
+compiler are not. A mutant is (file, offset, length, what stands there instead, the operator's name)."""
 import bisect
 import collections
 import hashlib
@@ -93,7 +93,8 @@ def statements(text, start, end):
 def in_body(text, start, end):
     """(offset, length, instead, operator) of one body."""
     for name, pattern, table in (("calculation", CALCULATION, CALCULATED), ("bits", BITS, BITTED),
-                                 ("and, or", LOGIC, {"&&": "||", "||": "&&"}), ("shift", SHIFT, {"<<": ">>", ">>": "<<"}),
+                                 ("and, or", LOGIC, {"&&": "||", "||": "&&"}),
+                                 ("shift", SHIFT, {"<<": ">>", ">>": "<<"}),
                                  ("least, most", NAMES, LESS_OR_MORE), ("step", STEPPED, {"++": "--", "--": "++"}),
                                  ("change", CHANGED, {"+": "-", "-": "+", "|": "&", "&": "|"}),
                                  ("constant", TRUTH, {"true": "false", "false": "true"})):

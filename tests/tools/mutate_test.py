@@ -1,4 +1,4 @@
-"""tools/mutants.py by texts whose mutants are known, and tools/mutate by a function in whose test a mistake is found."""
+"""tools/mutants.py by a text whose mutants are known, and what tools/mutate says where there is nothing to do."""
 import os
 import subprocess
 import sys
