@@ -62,29 +62,29 @@ enum { LIMIT, KEYS, ROUNDS, AUDIT, RATE, DURATION, CLIENTS, BURST, THINK, SKEW, 
 
 static const struct sl_option options[] = {
 	[LIMIT] = {"limit", 'l', "LIMIT",
-               "what to measure; may be given several times; one of each algorithm of requests\n"
-               "otherwise. A server is asked for all of them at once (100/10s)",
+               "a limit to measure; repeatable; by default one of each algorithm that counts\n"
+               "requests. A server gets all of them in one call (100/10s)",
                SL_OWN},
-	[KEYS] = {"keys", 0, "N", "how many keys there are, 1 to 100000000 (1000000; of a server 1000)",
+	[KEYS] = {"keys", 0, "N", "number of keys, 1 to 100000000 (1000000; with --server 1000)",
               SL_NUMBER(TO(keys), 1, KEYS_MAX)},
-	[ROUNDS] = {"rounds", 0, "N", "rounds of which the median is told, 1 to 100 (5)",
+	[ROUNDS] = {"rounds", 0, "N", "number of rounds; the median is reported, 1 to 100 (5)",
                 SL_NUMBER(TO(rounds), 1, ROUNDS_MAX)},
 	[AUDIT] = {"audit", 0, NULL,
-               "judge what was admitted: the largest cost of any window beside the bound that is\n"
-               "stated; exit status 1 where a bound is exceeded",
+               "audit what was admitted: the largest cost in any window next to the bound; exit\n"
+               "status 1 if a bound is exceeded",
                SL_FLAG(TO(live.audit))},
-	[RATE] = {"rate", 0, "N", "requests a second, of all clients together (1000; with --think as many as they make)",
+	[RATE] = {"rate", 0, "N", "requests per second, all clients together (1000; with --think as many as they make)",
               SL_NUMBER(TO(live.rate), 1, 10000000)},
 	[DURATION] = {"duration", 0, "TIME", "for how long (10s)", SL_TIME(TO(live.duration), 1, LONGEST_NS, LONGEST)},
-	[CLIENTS] = {"clients", 0, "N", "connections, each of which waits for its answers, 1 to 256 (8)",
+	[CLIENTS] = {"clients", 0, "N", "number of connections, each of which waits for its answers, 1 to 256 (8)",
                  SL_NUMBER(TO(live.clients), 1, SL_BENCH_CLIENTS_MAX)},
-	[BURST] = {"burst", 0, "N", "so many requests come at once, at the same rate in all, 1 to 1000 (1)",
+	[BURST] = {"burst", 0, "N", "send N requests at once, at the same overall rate, 1 to 1000 (1)",
                SL_NUMBER(TO(live.burst), 1, SL_BENCH_BURST_MAX)},
-	[THINK] = {"think", 0, "TIME", "what a client waits between an answer and its next request (0s)",
+	[THINK] = {"think", 0, "TIME", "how long a client waits between an answer and its next request (0s)",
                SL_TIME(TO(live.think), 0, LONGEST_NS, LONGEST)},
 	[SKEW] = {"skew", 0, "PERCENT",
-              "so many percent of the requests ask for the first fifth of the keys, and of those as\n"
-              "many for the first fifth of that, and so on: 80 is much, 20 is even, 20 to 99 (20)",
+              "this share of the requests uses the first fifth of the keys, the same share of those\n"
+              "the first fifth of that, and so on: 80 is strongly skewed, 20 is even, 20 to 99 (20)",
               SL_NUMBER(TO(live.skew), SKEW_EVEN, SKEW_MAX)},
 	[COST] = {"cost", 0, "N", "what a request costs, 1 to 4294967295 (1)",
               SL_NUMBER(TO(live.cost), 1, UINT32_MAX)},
@@ -360,9 +360,9 @@ const struct sl_verb sl_verb_bench = {
 	.summary = "Measures what a decision costs on this machine, or drives a server",
 	.text = "In the program's own memory, without a network: one hot key; keys at random, one by one; the same in\n"
 			"batches of 16. Takes some seconds, and 128 bytes of memory for each key and limit.\n"
-			"With --server a server that runs is asked SLUICE.CHECK of keys bench:00000000000000 and on, by a\n"
-			"timetable that does not wait for it; latency counts from when a request was due.\n"
-			"Exit status: 0 fine, 1 where --audit found a bound exceeded, 2 what could not be done.\n",
+			"With --server it sends SLUICE.CHECK for the keys bench:00000000000000 and on to a running server, on a\n"
+			"timetable that does not wait for answers; latency counts from when a request was due.\n"
+			"Exit status: 0 fine, 1 if --audit found a bound exceeded, 2 if something could not be done.\n",
 	.examples = "  sluice bench\n"
 				"  sluice bench --limit 'sliding-log 100/1m' --limit 100/1m --keys 10000\n"
 				"  sluice bench --server 127.0.0.1:7379 --limit 'sliding-log 50/2s' --keys 20 --skew 80 --audit\n"

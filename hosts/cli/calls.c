@@ -20,7 +20,7 @@
 #define ID(value, help) \
 	{ "id", 0, value, help, SL_TEXT_OF(TO(id), 1, SLUICE_ID_BYTES_MAX) }
 #define MEMBER \
-	{ "member", 0, "MEMBER", "who is counted by limits of `distinct`", SL_TEXT_OF(TO(member), 0, SLUICE_KEY_BYTES_MAX) }
+	{ "member", 0, "MEMBER", "member for limits of `distinct`", SL_TEXT_OF(TO(member), 0, SLUICE_KEY_BYTES_MAX) }
 #define FLAG(name, help) \
 	{ #name, 0, NULL, help, SL_FLAG(TO(name)) }
 #define STORE(help) \
@@ -306,8 +306,8 @@ const struct sl_verb sl_verb_check = {
 	.usage = "check KEY LIMIT... [--cost N] [--upto] [--next] [--member MEMBER] [--id TOKEN] [--peek]\n"
 			 "                    " WHERE,
 	.summary = "Decides one request on a running server or in a store, and charges it if it is allowed",
-	.text = "Each LIMIT is one argument: quote it when it has several words. Several limits admit together or not\n"
-			"at all. `KEY k` between them: the limits after it count for k. `--` ends the options, for a key that\n"
+	.text = "Each LIMIT is one argument: quote it if it has several words. Several limits admit together or not at\n"
+			"all. `KEY k` between them gives the limits after it the key k. `--` ends the options, for a key that\n"
 			"begins with a dash. Exit status: 0 allowed, 1 denied, 2 no answer.\n",
 	.examples = "  sluice check user:1 100/1m\n"
 				"  sluice check user:1 10/1s 'token-bucket 600/1h burst 50' KEY ip:9 'sliding-log 20/1m' --cost 5\n"
@@ -324,8 +324,8 @@ const struct sl_verb sl_verb_acquire = {
 	.usage = "acquire KEY LIMIT... [--id ID] [--cost N] [--member MEMBER]\n"
 			 "                      " WHERE,
 	.summary = "Takes a lease of `concurrency N lease T`, until it is released or T is over",
-	.text = "At least one LIMIT is of concurrency; others may stand beside it and are charged with it, all or none.\n"
-			"The id is printed; one of your own makes a retried acquire the same lease. Exit status: 0 allowed,\n"
+	.text = "At least one LIMIT must be of concurrency. Other limits are charged together with it, all or none. The\n"
+			"id is printed. With an id of your own, a retried acquire is the same lease. Exit status: 0 allowed,\n"
 			"1 denied, 2 no answer.\n",
 	.examples = "  sluice acquire backups 'concurrency 2 lease 1h' --id \"$HOSTNAME\" && run-backup\n"
 				"  sluice acquire user:1 'concurrency 5 lease 30s' 100/1m\n",
@@ -335,9 +335,9 @@ const struct sl_verb sl_verb_acquire = {
 const struct sl_verb sl_verb_release = {
 	.name = "release",
 	.usage = "release KEY ID LIMIT... " WHERE,
-	.summary = "Gives a lease back before its time",
-	.text = "Say the limits that it is held at; N does not matter, T does. A ticket of a server says them itself:\n"
-			"release KEY TICKET. Exit status: 0 released, 1 there was no such lease (any more), 2 no answer.\n",
+	.summary = "Ends a lease before its time",
+	.text = "Name the limits of the lease; N does not matter, T does. A server's ticket contains them: release KEY\n"
+			"TICKET. Exit status: 0 released, 1 there is no such lease (any more), 2 no answer.\n",
 	.examples = "  sluice release backups \"$HOSTNAME\" 'concurrency 2 lease 1h'\n",
 	CALL(SL_OP_RELEASE, end_options),
 };
@@ -345,10 +345,10 @@ const struct sl_verb sl_verb_release = {
 const struct sl_verb sl_verb_renew = {
 	.name = "renew",
 	.usage = "renew KEY ID LIMIT... " WHERE,
-	.summary = "Lets a lease that is held end its T from now",
+	.summary = "Restarts the time of a lease: it ends T from now",
 	.text =
-		"As release: with the limits, or a ticket. Exit status: 0 renewed, 1 there was no such lease (any more), 2\n"
-		"no answer.\n",
+		"Takes the limits or a ticket, as release does. Exit status: 0 renewed, 1 there is no such lease (any\n"
+		"more), 2 no answer.\n",
 	.examples = "  sluice renew backups \"$HOSTNAME\" 'concurrency 2 lease 1h' || exit\n",
 	CALL(SL_OP_RENEW, end_options),
 };
@@ -356,8 +356,8 @@ const struct sl_verb sl_verb_renew = {
 const struct sl_verb sl_verb_holders = {
 	.name = "holders",
 	.usage = "holders KEY LIMIT " WHERE,
-	.summary = "Lists who holds leases of a key, those that end first first",
-	.text = "An id that was given as text is listed as the 16 digits that it is kept as; they release it as well.\n",
+	.summary = "Lists the leases of a key and their holders, in the order in which they end",
+	.text = "An id that you chose is listed as 16 digits, which release the lease as well.\n",
 	.examples = "  sluice holders backups 'concurrency 2 lease 1h'\n",
 	CALL(SL_OP_HOLDERS, end_options),
 };
@@ -368,8 +368,8 @@ const struct sl_verb sl_verb_reserve = {
 			 "                      " WHERE,
 	.summary = "Charges an estimate that `commit` corrects when the true cost is known",
 	.text =
-		"As check; the ticket that is printed is what commit takes. What nobody commits goes back after TIME. Exit\n"
-		"status: 0 allowed, 1 denied, 2 no answer.\n",
+		"Works as check does, and prints the ticket for commit. Without a commit, the estimate is returned after\n"
+		"TIME. Exit status: 0 allowed, 1 denied, 2 no answer.\n",
 	.examples = "  sluice reserve team:7 'sliding-log 400k/1m' --cost 500 --ttl 2m\n",
 	CALL(SL_OP_RESERVE, reserve_options),
 };
@@ -377,10 +377,10 @@ const struct sl_verb sl_verb_reserve = {
 const struct sl_verb sl_verb_commit = {
 	.name = "commit",
 	.usage = "commit KEY TICKET COST " WHERE,
-	.summary = "Says what a reservation has cost in truth: less, or more, than was reserved",
+	.summary = "Corrects a reservation to its true cost, which may be less or more",
 	.text =
-		"It is charged where the estimate was, at that instant; above the quota it is debt that later requests wait\n"
-		"for. Exit status: 0 committed, 1 there was no such reservation (any more), 2 no answer.\n",
+		"The true cost is charged at the instant of the reservation. Above the quota it is debt, for which later\n"
+		"requests wait. Exit status: 0 committed, 1 there is no such reservation (any more), 2 no answer.\n",
 	.examples = "  sluice commit team:7 \"$ticket\" 1234\n",
 	CALL(SL_OP_COMMIT, commit_options),
 };
@@ -388,11 +388,11 @@ const struct sl_verb sl_verb_commit = {
 const struct sl_verb sl_verb_reset = {
 	.name = "reset",
 	.usage = "reset KEY LIMIT... " WHERE,
-	.summary = "Forgets a key's counters, as if it had never been seen",
-	.text = "A counter is found by its key and its limit, so say the limit that it was charged under; burst, queue\n"
-			"and edge do not matter. `KEY k` between limits: those after it count for k. What a full store remembers\n"
-			"of a counter that it evicted is forgotten as well, and so are leases, members, reservations and\n"
-			"penalties. Exit status: 0 whether there was such a counter or not, 2 no answer.\n",
+	.summary = "Clears a key's counters, as if the key had never been seen",
+	.text = "A counter is found by its key and its limit, so name the limit that charged it; burst, queue and edge\n"
+			"do not matter. `KEY k` between limits gives those after it the key k. Leases, members, reservations and\n"
+			"penalties are cleared as well, and what a full store remembers of an evicted counter. Exit status: 0\n"
+			"whether there was such a counter or not, 2 no answer.\n",
 	.examples = "  sluice reset user:1 100/1m\n"
 				"  sluice reset user:1 10/1s 'sliding-log 20/1m' --store /var/lib/sluice/counters\n",
 	CALL(SL_OP_RESET, reset_options),

@@ -34,7 +34,7 @@ struct sl_client_options {
 		{"tls", 0, NULL, "speak TLS; the server's certificate is verified",                    \
 	     SL_FLAG((at) + offsetof(struct sl_client_options, tls))},                             \
 	{                                                                                          \
-		"ca", 0, "FILE", "trust who is in this PEM file instead of the system's list (--tls)", \
+		"ca", 0, "FILE", "trust the certificates in this PEM file instead of the system's (--tls)", \
 			SL_TEXT((at) + offsetof(struct sl_client_options, ca))                             \
 	}
 

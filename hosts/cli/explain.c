@@ -38,10 +38,10 @@ static const struct sl_option options[] = {
      SL_TEXT(TO(ask.store))},
 	{"domain", 0, "NAME", "the domain of a descriptor", SL_TEXT(TO(domain))},
 	{"descriptor", 0, "KEY=VALUE,..",
-     "a descriptor's entries, in place of attributes: which rule of\n"
-     "envoyproxy/ratelimit's files it finds",
+     "a descriptor's entries instead of attributes; shows which rule of\n"
+     "envoyproxy/ratelimit's files it matches",
      SL_TEXT(TO(descriptor))},
-	{"cost", 0, "N", "what the request costs where the policy does not say it, 1..4294967295 (1)",
+	{"cost", 0, "N", "the cost of the request if the policy does not set it, 1..4294967295 (1)",
      SL_NUMBER(TO(cost), 1, UINT32_MAX)},
 	{"json", 0, NULL, "for programs: JSON, with every figure as a whole number", SL_FLAG(TO(json))},
 	SL_CLIENT_OPTIONS(TO(ask.server)),
@@ -343,16 +343,15 @@ const struct sl_verb sl_verb_explain = {
 	.usage = "explain NAME=VALUE... [--cost N] [--json] [--server ADDR [--user NAME] [--tls [--ca FILE]]]\n"
 			 "       sluice explain NAME=VALUE... -c FILE [--store STORE] [--cost N] [--json]\n"
 			 "       sluice explain --domain NAME --descriptor KEY=VALUE,.. [--server ADDR | -c FILE [--store STORE]]",
-	.summary = "Says why a request gets its answer: which limits of the policy count, by which key, and why not others",
+	.summary = "Explains a decision: which limits apply to a request, by which key, and why others do not",
 	.text =
-		"The attributes are those that a request is decided by: ip=192.0.2.7 method=POST path=/login, and what the\n"
-		"policy's `attributes` name. Of each limit that counts it says by which override and key, what it answers,\n"
-		"and what its counter holds; of each other, what is missing. Nothing is charged. With -c FILE no server is\n"
-		"asked: the counters are those of the store that the file names, or of --store, also in a Redis with\n"
-		"Sluice's module; without either the rules are told alone. Exit status: 0 allowed, 1 denied, 2 no answer.\n"
-		"With --domain and --descriptor: which rule of envoyproxy/ratelimit's files a descriptor of Envoy's rate "
-        "limit\n"
-		"service finds, where it stands, by which counter it is decided, and what is left.\n",
+		"Give the attributes of the request: ip=192.0.2.7 method=POST path=/login, and the policy's own attributes.\n"
+		"For each limit that applies, explain shows the override and the key, the answer, and what its counter\n"
+		"holds; for each other limit, what is missing. Nothing is charged. With -c FILE no server is asked: the\n"
+		"counters come from the policy's store, or from --store, which may be a Redis with Sluice's module; without\n"
+		"a store, only the rules are shown. Exit status: 0 allowed, 1 denied, 2 no answer.\n"
+		"With --domain and --descriptor, explain shows which rule of envoyproxy/ratelimit's files a descriptor\n"
+		"matches, where that rule is, which counter decides it, and what is left.\n",
 	.examples = "  sluice explain ip=192.0.2.7 method=POST path=/login\n"
 				"  sluice explain user=alice plan=pro path=/search --json --server 10.0.0.7:7379\n"
 				"  sluice explain -c examples/sluice.yaml user=alice ip=192.0.2.7 path=/\n"

@@ -19,9 +19,9 @@ struct lint {
 enum { SUMS_MAX = 20 };
 
 static const struct sl_option options[] = {
-	{"envoy", 0, "DIR", "in place of a policy: files of envoyproxy/ratelimit, of a folder or one",
+	{"envoy", 0, "DIR", "check files of envoyproxy/ratelimit instead: a folder, or one file",
      SL_TEXT(offsetof(struct lint, envoy))},
-	{"errors-only", 0, NULL, "leave out warnings, and don't count them", SL_FLAG(offsetof(struct lint, errors_only))},
+	{"errors-only", 0, NULL, "do not report or count warnings", SL_FLAG(offsetof(struct lint, errors_only))},
 };
 
 /* Says of limits below a limit from how many keys on they ask for more than that admits. */
@@ -157,17 +157,17 @@ const struct sl_verb sl_verb_lint = {
 	.name = "lint",
 	.usage = "lint FILE [--errors-only]\n"
 			 "       sluice lint --envoy DIR [--errors-only]",
-	.summary = "Says what is wrong or doubtful in a policy file",
+	.summary = "Reports the errors and warnings of a policy file",
 	.follows = SL_FOLLOWS_FILE,
 	.text =
 		"Each problem is one line, FILE:LINE:COLUMN: error|warning: TEXT; a policy with warnings alone loads.\n"
 		"`-` reads standard input. Exit status: 0 clean, 1 problems, 2 the file can't be read.\n"
-		"A note says from how many keys on limits below another ask for more than that one admits; it is no\n"
-		"problem, as not all may come at once.\n"
-		"The files that a policy names by `denied` and `overrides-from` are read, too, and said to be wrong in\n"
-		"their own lines. Those that it names by `envoy` are looked at as well; with --envoy DIR, those alone, in the\n"
-		"words of envoyproxy/ratelimit.\n"
-		"A limit that an absent attribute switches off is a warning, unless it says `optional: true`.\n",
+		"A note says how many keys at full quota exceed a limit that they share. This is no problem if they do not\n"
+		"all come at once.\n"
+		"lint also reads the files that a policy names by `denied`, `overrides-from` and `envoy`, and reports their\n"
+		"errors with their own lines. With --envoy DIR it checks only files of envoyproxy/ratelimit, in the words of\n"
+		"that program.\n"
+		"A limit that does not apply because an attribute is absent is a warning, unless it has `optional: true`.\n",
 	.examples = "  sluice lint examples/sluice.yaml\n"
 				"  sluice lint --envoy /data/ratelimit/config\n",
 	SL_OPTIONS(options),

@@ -16,7 +16,7 @@ static const struct sl_option options[] = {
      SL_TEXT(offsetof(struct sl_client_options, server))},
 	{"tls", 0, NULL, "speak TLS; the server's certificate is verified",
      SL_FLAG(offsetof(struct sl_client_options, tls))},
-	{"ca", 0, "FILE", "trust who is in this PEM file instead of the system's list (--tls)",
+	{"ca", 0, "FILE", "trust the certificates in this PEM file instead of the system's (--tls)",
      SL_TEXT(offsetof(struct sl_client_options, ca))},
 };
 
@@ -84,7 +84,7 @@ static int run_ready(const struct sl_verb *verb, int argc, char **argv) {
 const struct sl_verb sl_verb_ready = {
 	.name = "ready",
 	.usage = "ready [--server ADDR [--tls [--ca FILE]]]",
-	.summary = "Says whether a running server wants requests, as its /readyz does",
+	.summary = "Says whether a running server is ready for requests, as its /readyz does",
 	.text = "Exit status: 0 ready, 1 not ready, 2 nobody answers.\n",
 	.examples = "  sluice ready\n"
 				"  until sluice ready >/dev/null 2>&1; do sleep 1; done\n",

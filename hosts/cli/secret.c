@@ -24,7 +24,7 @@ struct secret_user {
 };
 
 static const struct sl_option options[] = {
-	{"role", 'r', "ROLES", "what the user may do: check, read or admin, or several with commas (check)",
+	{"role", 'r', "ROLES", "the user's roles: check, read or admin, or several separated by commas (check)",
      SL_TEXT(offsetof(struct secret_user, roles))},
 };
 
@@ -241,8 +241,8 @@ const struct sl_verb sl_verb_token = {
 	.usage = "token [NAME] [--role ROLES]",
 	.summary = "Makes a token for a program, and the line of the policy file that knows it",
 	.text =
-		"The first line is the token, 256 random bits: give it to the program, and to nobody else. The second goes\n"
-		"under `users:` in the policy file; it holds a hash, which nobody can log in with.\n",
+		"The first line is the token, 256 random bits: give it to the program and to nobody else. The second goes\n"
+		"under `users:` in the policy file; it contains a hash, which is useless for logging in.\n",
 	.examples = "  sluice token api\n"
 				"  sluice token prometheus --role read\n",
 	SL_OPTIONS(options),

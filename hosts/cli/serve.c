@@ -14,30 +14,30 @@ struct serve {
 enum { CONFIG, RESP, HTTP, GRPC, SPOP, THREADS, DRAIN, UNPROTECTED, CHECK_CONFIG };
 
 static const struct sl_option options[] = {
-	[CONFIG] = {"config", 'c', "FILE", "the policy; it is read again when it changes, and at SIGHUP",
+	[CONFIG] = {"config", 'c', "FILE", "the policy; it is reloaded when it changes, and on SIGHUP",
                 SL_TEXT(TO(server.policy_file))},
 	[RESP] = {"resp", 0, "ADDR",
-              "where to speak the Redis protocol, instead of where the policy says;\n"
+              "where to serve the Redis protocol, instead of the policy's addresses;\n"
               "127.0.0.1:7379, [::1]:7379 or unix:/path; port 0 picks a free one",
               SL_TEXT(TO(server.listen[SL_LISTEN_RESP]))},
-	[HTTP] = {"http", 0, "ADDR", "where to speak HTTP, likewise (127.0.0.1:7380)",
+	[HTTP] = {"http", 0, "ADDR", "where to serve HTTP, likewise (127.0.0.1:7380)",
               SL_TEXT(TO(server.listen[SL_LISTEN_HTTP]))},
-	[GRPC] = {"grpc", 0, "ADDR", "where to speak gRPC to Envoy, likewise; nowhere unless it is said",
+	[GRPC] = {"grpc", 0, "ADDR", "where to serve gRPC for Envoy, likewise; by default not at all",
               SL_TEXT(TO(server.listen[SL_LISTEN_GRPC]))},
-	[SPOP] = {"spop", 0, "ADDR", "where to speak SPOP to HAProxy, on this host; nowhere unless it is said",
+	[SPOP] = {"spop", 0, "ADDR", "where to serve SPOP for HAProxy, on this host; by default not at all",
               SL_TEXT(TO(server.listen[SL_LISTEN_SPOP]))},
-	[THREADS] = {"threads", 0, "N", "how many threads serve; as the policy says, else one a core",
+	[THREADS] = {"threads", 0, "N", "number of worker threads; else the policy's, else one per core",
                  SL_NUMBER(TO(server.threads), 1, SL_THREADS_MAX)},
 	[DRAIN] = {"drain", 0, "TIME",
-               "how long to serve on, with /readyz red, after SIGTERM: 30s, 2m;\n"
-               "as the policy says, else 0",
+               "how long to keep serving after SIGTERM, while /readyz answers 503: 30s, 2m;\n"
+               "else the policy's, else 0",
                SL_TIME(TO(server.drain_ns), 0, DRAIN_NS_MAX, "a duration such as 30s, up to 10m")},
 	[UNPROTECTED] = {"unprotected", 0, NULL,
-                     "listen where other hosts reach it though the policy has no users:\n"
-                     "whoever connects can then do everything",
+                     "listen on addresses that other hosts can reach without users in the\n"
+                     "policy: every client can then do everything",
                      SL_FLAG(TO(server.unprotected))},
 	[CHECK_CONFIG] = {"check-config", 0, NULL,
-                      "check all that starting would check, bind nothing, and end: 0 fine, 2 not",
+                      "check everything that a start would check, bind nothing, and exit: 0 fine, 2 not",
                       SL_FLAG(TO(only_check))},
 };
 
@@ -58,9 +58,9 @@ const struct sl_verb sl_verb_serve = {
 	.summary = "Serves decisions over the Redis protocol, HTTP, gRPC and SPOP until SIGTERM",
 	.text = "Without a policy it serves what needs none: SLUICE.CHECK, POST /v1/check and the like, which carry\n"
 			"their limits with them.\n\n"
-			"SIGTERM ends it, answering what has arrived. SIGHUP reloads the policy; one with errors is rejected, and\n"
-			"the current one kept. SIGUSR2 starts the program anew, which takes over the sockets, the store and the\n"
-			"connections, and then ends this one.\n",
+			"On SIGTERM it answers what has arrived and exits. On SIGHUP it reloads the policy; if that has errors,\n"
+			"it keeps the current one. On SIGUSR2 it starts the program again; the new process takes over the\n"
+			"sockets, the store and the connections, and the old one exits.\n",
 	.examples = "  sluice serve -c examples/sluice.yaml\n"
 				"  sluice serve --resp unix:/run/sluice.sock --threads 2\n"
 				"  sluice serve --check-config -c /etc/sluice/sluice.yaml\n",

@@ -16,7 +16,7 @@ enum { KEYS_DEFAULT = 1000000, LIMIT_COLUMNS = 52 };
 
 static const struct sl_option options[] = {
 	{"limit", 'l', "LIMIT", "a limit that each key has; up to 16", SL_OWN},
-	{"keys", 0, "N", "how many keys count at a time, 1 to 4294967295 (1000000)",
+	{"keys", 0, "N", "how many keys are counted at a time, 1 to 4294967295 (1000000)",
      SL_NUMBER(offsetof(struct sizing, keys), 1, UINT32_MAX)},
 };
 
@@ -101,12 +101,12 @@ static int run_size(const struct sl_verb *verb, int argc, char **argv) {
 const struct sl_verb sl_verb_size = {
 	.name = "size",
 	.usage = "size --limit LIMIT... [--keys N]",
-	.summary = "Says how much memory limits take for so many keys, wherever they are counted",
+	.summary = "Says how much memory limits need for a number of keys, in a store and in Redis",
 	.text = "For keys of 20 bytes that have used up their quota by costs of 1: the most that they take. `store` is\n"
-			"a store of Sluice, in private memory, shared or a file, with the room it needs so that nothing is\n"
-			"evicted; `module` and `script` are a Redis, by its own used_memory; `by hand` is what scripts keep\n"
-			"that are written for it: strings, a sorted set, a hash. `-`: not there. Figures are measured ones, and\n"
-			"within a quarter; a Redis in which several limits share a key takes less.\n",
+			"a store of Sluice, in private or shared memory or a file, large enough that nothing is evicted. `module`\n"
+			"and `script` are a Redis, by its own used_memory. `by hand` is what the usual hand-written scripts keep:\n"
+			"strings, a sorted set, a hash. `-` means not available. Figures were measured, and are right to within a\n"
+			"quarter. Limits that share a key take less in Redis.\n",
 	.examples = "  sluice size --limit 100/1m --keys 1000000\n"
 				"  sluice size --limit 10/1s --limit 'sliding-log 100/1h' --keys 50000\n",
 	SL_OPTIONS(options),

@@ -40,13 +40,13 @@ struct tail {
 
 static const struct sl_option options[] = {
 	SL_CLIENT_OPTIONS(TO(server)),
-	{"limit", 'l', "NAME", "of this limit: a name of the policy, or notation",
+	{"limit", 'l', "NAME", "only this limit: a name in the policy, or notation",
      SL_TEXT_OF(TO(limit), 1, SLUICE_LIMIT_TEXT_MAX)},
-	{"key", 'k', "KEY", "of this key, as `sluice top` shows it (user=ann)",
+	{"key", 'k', "KEY", "only this key, as `sluice top` shows it (user=ann)",
      SL_TEXT_OF(TO(key), 0, SLUICE_KEY_BYTES_MAX)},
-	{"denied", 'd', NULL, "only what is denied, or would be", SL_FLAG(TO(denied))},
+	{"denied", 'd', NULL, "only denials, including those that observed limits would make", SL_FLAG(TO(denied))},
 	{"json", 0, NULL, "lines of JSON, as docs/tail.schema.json says", SL_FLAG(TO(json))},
-	{"count", 'n', "N", "end after so many decisions", SL_NUMBER(TO(count), 1, UINT32_MAX)},
+	{"count", 'n', "N", "exit after N decisions", SL_NUMBER(TO(count), 1, UINT32_MAX)},
 };
 
 static volatile sig_atomic_t interrupted;
@@ -276,11 +276,11 @@ const struct sl_verb sl_verb_tail = {
 	.summary = "Shows the decisions of a running server as they happen",
 	.text = "A line is what one limit decided of one request: when, what, the limit, the key, what is left. Ctrl-C "
 			"ends it.\n"
-			"Where much happens it is a sample, of at most 200 lines in a tenth of a second and thread; how many more "
-			"there\n"
-			"were is told. --limit, --key and --denied are looked at by the server before that: what is rare is found. "
-			"When\n"
-			"the server goes away it is asked again for ten seconds. Keys are shown as the server's log shows them.\n",
+			"Under heavy traffic it is a sample: each thread sends at most 200 lines in a tenth of a second and counts "
+			"the\n"
+			"rest. The server applies --limit, --key and --denied before it samples, so rare decisions are found. If "
+			"the\n"
+			"server goes away, tail tries to reconnect for ten seconds. Keys are shown as in the server's log.\n",
 	.examples = "  sluice tail\n"
 				"  sluice tail --denied --limit login\n"
 				"  sluice tail --key user=ann --count 10\n"

@@ -63,8 +63,8 @@ static const struct sl_option options[] = {
 	{"near", 0, NULL, "keys near a limit, instead of keys denied", SL_FLAG(TO(near))},
 	{"shadow", 0, NULL, "keys that observed limits would deny", SL_FLAG(TO(shadow))},
 	{"candidate", 0, NULL, "keys that candidates would deny", SL_FLAG(TO(candidate))},
-	{"once", 0, NULL, "print one list, and end", SL_FLAG(TO(once))},
-	{"count", 'n', "N", "how many keys, 1..100 (20; in a terminal what fits)", SL_NUMBER(TO(count), 1, COUNT_MAX)},
+	{"once", 0, NULL, "print one list and exit", SL_FLAG(TO(once))},
+	{"count", 'n', "N", "number of keys, 1..100 (20; in a terminal, what fits)", SL_NUMBER(TO(count), 1, COUNT_MAX)},
 };
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
@@ -307,12 +307,12 @@ const struct sl_verb sl_verb_top = {
 	.name = "top",
 	.usage =
 		"top [--near|--shadow|--candidate] [--once] [--count N] [--server ADDR [--user NAME] [--tls [--ca FILE]]]",
-	.summary = "Shows the keys that a running server denies most, that are near their limits, or that it would deny",
+	.summary = "Shows the keys that a server denies most, that are near their limits, or that it would deny",
 	.text =
-		"Drawn anew every second: q ends, d shows keys denied, n keys near their limits, s keys that observed limits\n"
-		"would deny, c keys that candidates would. Where standard output is no terminal one list is printed, as with\n"
-		"--once. `count` is of the last minutes and at most `error` too high; bytes of a key that are not printable\n"
-		"ASCII stand as \\xNN.\n",
+		"The list is updated every second. Press q to quit, d for denied keys, n for keys near their limits, s for\n"
+		"keys that observed limits would deny, c for keys that candidates would deny. If standard output is not a\n"
+		"terminal, one list is printed, as with --once. `count` covers the last minutes and is at most `error` too\n"
+		"high. Bytes of a key that are not printable ASCII are shown as \\xNN.\n",
 	.examples = "  sluice top\n"
 				"  sluice top --near --once --count 5\n"
 				"  sluice top --shadow\n"

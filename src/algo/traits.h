@@ -52,7 +52,7 @@ enum sl_trait {
 	ROW(SLUICE_LEAKY_BUCKET, "leaky-bucket", SL_OF_COST | SL_DRAINS | SL_DELAYS,                                       \
 	    "leaky-bucket 10/1s queue 50", "evened out to 10 a second, 50 may wait")                                       \
 	ROW(SLUICE_CONCURRENCY, "concurrency", SL_OF_SEATS | SL_TAKES_LEASE,                                               \
-	    "concurrency 5 lease 30s", "5 at a time; who dies gives way after 30 s")                                       \
+	    "concurrency 5 lease 30s", "5 at a time; a lease ends by itself after 30 s")                                   \
 	ROW(SLUICE_DISTINCT, "distinct", SL_OF_SEATS | SL_TAKES_MEMBER | SL_REFUNDABLE,                                    \
 	    "distinct 3/1d", "3 different members, such as addresses of a user")                                           \
 	ROW(SLUICE_UNLIMITED, "unlimited", 0,                                                                              \

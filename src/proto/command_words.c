@@ -103,7 +103,7 @@ const struct sl_form sl_forms[SL_OPERATIONS] = {
 	[SL_OP_LEASE] = {"LEASE", "Settles a front's slice of a counter and takes the next",
                      FIELDS(SL_FIELD_HOLD, SL_FIELD_HOLD_TTL, SL_FIELD_SPENT, SL_FIELD_WANT), .limits = true,
                      .words = COMMON, .fronts = ITS_OWN},
-	[SL_OP_HOLDERS] = {"HOLDERS", "Who holds leases, those that end first first", .limits = true, .leases = true,
+	[SL_OP_HOLDERS] = {"HOLDERS", "Lists leases in the order in which they end", .limits = true, .leases = true,
                        .words = COMMON, .fronts = ITS_OWN},
 	[SL_OP_INSPECT] = {"INSPECT", "What counters hold, and when units of their quotas return", .limits = true,
                        .leases = true, .words = COMMON,

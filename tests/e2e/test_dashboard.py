@@ -585,7 +585,7 @@ def test_search_shows_each_limit_and_charges_nothing(browser):
     b.wait(lambda: len(b.texts("#found article")) == 2, "two limits apply")
     per_user, search = b.texts("#found article")
     assert "per-user" in per_user and "570 left of 600" in per_user and "user=alice" in per_user
-    assert "Next unit frees in" in per_user and "Candidate" in per_user and "would deny" in per_user
+    assert "Next unit returns in" in per_user and "Candidate" in per_user and "would deny" in per_user
     assert "search" in search and "observed" in search and "5 left of 5" in search
     assert "user=alice,path=/search/blue shoes" in search
     assert b.text("#search-said") == "per-user: 570 left; search: 5 left"
@@ -617,7 +617,7 @@ def test_a_click_in_the_list_inspects_and_reset_frees(browser):
     assert b.get("#search-limit").get_attribute("value") == "policy:login"
     assert "denies" in b.text("#found article")
     b.get("#found article button").click()
-    assert b.focused() == "Reset now" and b.text("#found").count("Forget what it has spent?") == 1
+    assert b.focused() == "Reset now" and b.text("#found").count("Clear this counter?") == 1
     b.press(Keys.ESCAPE)
     assert b.focused() == "Reset…" and "0 left of 5" in b.text("#found")
     b.get("#found article button").click()

@@ -50,50 +50,50 @@ static const struct sl_option options_table[] = {
 	[LIMIT] = {"limit", 0, "LIMIT", "a limit, such as 100/1m or 'sliding-log 20/1m'; up to 16, which admit together",
                SL_OWN},
 	[KEY] = {"key", 0, "KEY",
-             "what they count by: ip (default), user, method, path, host, status, key;\n"
-             "'user | ip' is the first that is there, 'ip,path' both together;\n"
+             "the key of the limits: ip (default), user, method, path, host, status, key;\n"
+             "'user | ip' is the first that a line has, 'ip,path' both together;\n"
              "ops lines have only a key, which is their default",
              SL_OWN},
-	[MEMBER] = {"member", 0, "ATTRIBUTE", "whom limits of `distinct` count: ip, user, method, path, host, status, key",
+	[MEMBER] = {"member", 0, "ATTRIBUTE", "the members of `distinct` limits: ip, user, method, path, host, status, key",
                 SL_NAME(TO(member), sl_replay_attribute_names)},
 	[CONFIG] = {"config", 'c', "FILE", "a policy instead of --limit", SL_TEXT(TO(policy_file))},
-	[UPTO] = {"upto", 0, NULL, "grant the part of a cost that there is room for, instead of all or nothing",
+	[UPTO] = {"upto", 0, NULL, "grant the part of a cost that fits, instead of all or nothing",
               SL_FLAG(TO(upto))},
-	[HOLD] = {"hold", 0, "TIME", "how long a request holds its lease (`concurrency`) where its line does not say it",
+	[HOLD] = {"hold", 0, "TIME", "how long a request holds its lease (`concurrency`) if its line does not say so",
               SL_TIME(TO(hold_ns), 0, LONGEST_NS, LONGEST)},
 	[ESTIMATE] = {"estimate", 0, "N",
-                  "charge N first, as a reservation, and correct it to the line's cost when that is\n"
-                  "committed; of a policy, at the limits that say `reserve` without an estimate",
+                  "reserve N first, and commit the line's cost later; with a policy, at limits that\n"
+                  "have `reserve` without an estimate",
                   SL_NUMBER(TO(estimate), 1, UINT32_MAX)},
 	[COMMIT_AFTER] = {"commit-after", 0, "TIME",
                       "how long after its request a cost is committed (the request's own duration, or 0s)",
                       SL_TIME(TO(commit_ns), 0, LONGEST_NS, LONGEST)},
 	[DECISIONS] = {"decisions", 0, NULL,
-                   "print one line a request instead, and nothing else on standard output:\n"
+                   "print one line per request, and nothing else, on standard output:\n"
                    "ALLOWED REMAINING RETRY_AFTER_MS RESET_AFTER_MS, such as 1 99 0 60000",
                    SL_FLAG(TO(decisions))},
 	[AUDIT] = {"audit", 0, NULL,
-               "judge what was admitted: print the largest cost of any window beside the bound that\n"
-               "is stated for its algorithm; exit status 1 where a bound is exceeded",
+               "audit what was admitted: print the largest cost in any window next to the bound of\n"
+               "the algorithm; exit status 1 if a bound is exceeded",
                SL_FLAG(TO(audit))},
 	[JUDGE] = {"judge", 0, "FILE",
-               "decide nothing, but audit the verdicts of FILE, a line a request: 1 or 0, as\n"
-               "--decisions prints them; what another limiter said of the same log",
+               "decide nothing, but audit the verdicts in FILE, one line per request: 1 or 0, as\n"
+               "--decisions prints them; for the verdicts of another limiter on the same log",
                SL_TEXT_OF(TO(judge), 1, SIZE_MAX)},
 	[SORT] = {"sort", 0, NULL, "sort lines by time first; lines of one instant keep their order", SL_FLAG(TO(sort))},
 	[TOP] = {"top", 0, "N", "how many of the worst keys to print, 0..1000 (10)",
              SL_NUMBER(TO(top), 0, SL_REPLAY_STATS_WORST_MAX)},
-	[MEMORY] = {"memory", 0, "SIZE", "what the counters may take, such as 512MiB (1GiB); taken as it is used",
+	[MEMORY] = {"memory", 0, "SIZE", "memory for the counters, such as 512MiB (1GiB); allocated as it is used",
                 SL_SIZE(TO(memory_bytes), 0, UINT64_MAX, "a size such as 512MiB or 4GiB")},
 	[STORE] = {"store", 0, "URL",
                "decide in a Redis or Valkey instead, to compare: redis://[USER@]HOST[:PORT][/PREFIX],\n"
                "rediss:// over TLS, or unix://[USER@]/PATH; USER's password is in SLUICE_PASSWORD",
                SL_OWN},
 	[VIA] = {"via", 0, "NAME",
-             "how it decides: module, which has to be loaded with `client-time yes`; script, which\n"
-             "this program sends; auto, the module where it is loaded (auto)",
+             "how Redis decides: module, which must be loaded with `client-time yes`; script, which\n"
+             "this program sends; auto, the module if it is loaded (auto)",
              SL_NAME(TO(via), ways)},
-	[CA] = {"ca", 0, "FILE", "trust who is in this PEM file instead of the system's list (rediss://)", SL_TEXT(TO(ca))},
+	[CA] = {"ca", 0, "FILE", "trust certificates of this PEM file, not the system's (rediss://)", SL_TEXT(TO(ca))},
 };
 
 static int take_limit(const struct sl_verb *verb, struct sl_replay_options *options, const char *text) {
@@ -359,11 +359,11 @@ const struct sl_verb sl_verb_replay = {
 	.usage = "replay LOG... (--limit LIMIT... [--key KEY] | -c FILE) [--store URL] [OPTION]...",
 	.summary = "Runs recorded traffic through limits, in the log's own time, and says who would have been limited",
 	.text = "LOG is an access log (common, combined or JSON lines) or a file of ops lines, `time_ms key [cost]`;\n"
-			"plain, .gz or .xz; `-` is standard input. Lines are decided in the order of the files: an instant\n"
-			"earlier than a counter's last charge counts as that one. Lines that can't be read are counted and told.\n"
-			"With --store a Redis decides, by keys of this replay alone, which are taken away again at its end.\n"
-			"Exit status: 0 when the input was read, whatever was denied; 2 when it could not be; with --audit\n"
-			"1 where more was admitted in a window than the bound of its limit.\n",
+			"plain, .gz or .xz; `-` is standard input. Lines are decided in file order: an instant earlier than a\n"
+			"counter's last charge counts as that charge's instant. Unreadable lines are counted and reported.\n"
+			"With --store a Redis decides, with keys of this replay alone, which are removed at the end.\n"
+			"Exit status: 0 if the input was read, whatever was denied; 2 if it could not be read; with --audit 1 if\n"
+			"any window admitted more than the bound of its limit.\n",
 	.follows = SL_FOLLOWS_FILE,
 	.examples = "  sluice replay access.log --limit 'sliding-log 20/1m'\n"
 				"  sluice replay access.log.1.gz access.log --limit 10/1s --limit 300/1m --key 'user | ip'\n"

@@ -23,7 +23,7 @@ static const struct sl_option options[] = {
      "redis://[USER@]HOST[:PORT][/PREFIX], rediss:// over TLS, or unix://[USER@]/PATH", SL_TEXT(TO(ask.store))},
 	SL_CLIENT_OPTIONS(TO(ask.server)),
 	{"json", 0, NULL, "for programs: JSON, with every figure as a whole number", SL_FLAG(TO(json))},
-	{"verify", 0, NULL, "check every structure; nobody else may have the store open", SL_FLAG(TO(verify))},
+	{"verify", 0, NULL, "check every structure; no other process may have the store open", SL_FLAG(TO(verify))},
 };
 
 static bool look_at(void *context, const struct sl_entry *entry) {
@@ -154,12 +154,12 @@ const struct sl_verb sl_verb_inspect = {
 			 "       sluice inspect KEY LIMIT... [--json] [--server ADDR [--user NAME] [--tls [--ca FILE]] |\n"
 			 "                      --store STORE]",
 	.summary = "Says what a store holds, or what the counters of a key hold and when units return",
-	.text = "Without KEY it walks the whole store beside the processes that use it, which wait for one bucket at\n"
-			"most. With KEY LIMIT... it says of each of these limits what is left for the key, what counts, when\n"
-			"units return, penalties and what fronts hold, charging nothing; at a server, in a store, or in a Redis\n"
-			"with Sluice's module. `KEY k` between limits: those after it are of k. `policy:NAME` is a limit of the\n"
-			"server's policy. With --verify: exit status 0 when the store is whole, 1 when it is not, or when torn\n"
-			"counters had to be dropped to make it so.\n",
+	.text = "Without KEY it reads the whole store while other processes use it; they wait for one bucket at most.\n"
+			"With KEY LIMIT... it shows for each limit what is left for the key, what counts, when units return,\n"
+			"penalties, and what front ends hold. It asks a server, a store, or a Redis with Sluice's module, and\n"
+			"charges nothing. `KEY k` between limits gives those after it the key k. `policy:NAME` is a limit of the\n"
+			"server's policy. With --verify the exit status is 0 if the store is intact, and 1 if it is not, or if\n"
+			"torn counters had to be dropped to repair it.\n",
 	.examples = "  sluice inspect --store /var/lib/sluice/counters\n"
 				"  sluice inspect ip=192.0.2.7 policy:login\n"
 				"  sluice inspect --store shared:web user:1 10/1s 'sliding-log 20/1m' --json\n"

@@ -28,11 +28,11 @@ struct job {
 #define TO(field) offsetof(struct job, field)
 
 static const struct sl_option options[] = {
-	[MEMORY] = {"memory", 'm', "SIZE", "of the whole store, 1MiB to 256GiB",
+	[MEMORY] = {"memory", 'm', "SIZE", "size of the whole store, 1MiB to 256GiB",
                 SL_SIZE(TO(bytes), SL_ARENA_BYTES_MIN, SL_ARENA_BYTES_MAX, "a size, 1MiB to 256GiB")},
 	[BLOCKS] = {"blocks", 'b', "SHARE", "how much of it is for logs, sub-buckets, leases and members, 1% to 98% (50%)",
                 SL_OWN},
-	[FORCE] = {"force", 0, NULL, "resize, load: go without the counters that find no room", SL_FLAG(TO(force))},
+	[FORCE] = {"force", 0, NULL, "resize, load: drop the counters that do not fit", SL_FLAG(TO(force))},
 	[OUTPUT] = {"output", 'o', "OUT", "dump: the file to write, for its owner only (standard output)",
                 SL_TEXT(TO(output))},
 };
@@ -312,15 +312,15 @@ static int run_store(const struct sl_verb *verb, int argc, char **argv) {
 const struct sl_verb sl_verb_store = {
 	.name = "store",
 	.usage = "store create|resize|dump|load FILE [--memory SIZE] [--blocks SHARE] [--force] [-o OUT]",
-	.summary = "Makes a store in a file, gives it another size, or moves its counters to another machine",
+	.summary = "Creates a store in a file, resizes it, or moves its counters to another machine",
 	.text = "  create FILE --memory SIZE    an empty store; shared:NAME makes one in shared memory\n"
-			"  resize FILE --memory SIZE    another size, or another share for --blocks, for a store that no process\n"
-			"                               has open; its counters are kept, and without --force it stays as it was\n"
-			"                               where one of them would find no room\n"
-			"  dump FILE > DUMP             its counters as a stream, beside the processes that use it\n"
-			"  load FILE < DUMP             a store in a new file from such a stream; a damaged one is refused\n"
-			"A dump holds the secret that the store hashes keys with: keep it as safe as the store. What a full store\n"
-			"remembers of counters that it evicted is in neither a dump nor a resized store.\n",
+			"  resize FILE --memory SIZE    changes the size, or the share of --blocks, of a store that no process\n"
+			"                               has open. Counters are kept. If one does not fit, the store is left\n"
+			"                               unchanged, unless --force is given\n"
+			"  dump FILE > DUMP             writes the counters as a stream, while other processes use the store\n"
+			"  load FILE < DUMP             makes a store in a new file from a dump; a damaged dump is refused\n"
+			"A dump contains the secret with which the store hashes keys: keep it as safe as the store. What a full\n"
+			"store remembers of evicted counters is in neither a dump nor a resized store.\n",
 	.follows = SL_FOLLOWS_FILE,
 	.words = action_names,
 	.examples = "  sluice store create /var/lib/sluice/counters --memory 1GiB --blocks 30%\n"

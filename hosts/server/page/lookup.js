@@ -213,12 +213,12 @@ class Counter {
 		this.question = make('div', {class: 'row sure', role: 'group', hidden: true, onkeydown: (event) => {
 			if (event.key === 'Escape')
 				this.confirm(false);
-		}}, make('span', {}, 'Forget what it has spent?'), this.sure,
+		}}, make('span', {}, 'Clear this counter?'), this.sure,
 		make('button', {type: 'button', onclick: () => this.confirm(false)}, 'Keep'));
 		this.element = make('article', {class: 'counter'},
 			make('div', {class: 'row'}, this.name, this.badge), make('p', {class: 'hint'}, this.notation), this.key,
 			this.left, make('div', {class: 'bar', 'aria-hidden': 'true'}, this.bar),
-			make('dl', {}, make('dt', {}, 'Next unit frees in'), this.next,
+			make('dl', {}, make('dt', {}, 'Next unit returns in'), this.next,
 				make('dt', {}, 'Whole quota back in'), this.whole,
 				make('dt', {}, 'Delay'), this.delay,
 				make('dt'), this.candidate),

@@ -52,13 +52,13 @@ function showBanners(figures, before) {
 	}
 	const failed = figures.reloads.last_failed ?? reloadFailed;
 	banner('draining', figures.draining
-		&& 'The server is going down: it answers what has arrived, balancers send new work elsewhere.');
+		&& 'The server is stopping: it answers what has arrived, and load balancers send new requests elsewhere.');
 	banner('reload', failed && 'The policy file could not be loaded: '
 		+ `the policy of ${clock(figures.reloads.last_ms)} goes on. The server’s log says what is wrong.`, 'bad');
 	banner('evicting', isEvicting()
-		&& 'The store is full: counters in use make room for new ones. Give it more memory.', 'bad');
+		&& 'The store is full and evicts counters in use. Give it more memory.', 'bad');
 	banner('errors', before && asked(figures, 'error') > asked(before, 'error')
-		&& 'The store can’t answer some requests: they get what the policy says under on-error.', 'bad');
+		&& 'The store can’t answer some requests: on-error in the policy decides them.', 'bad');
 }
 
 /* ---- tables --------------------------------------------------------------------------------------------------- */
@@ -93,10 +93,10 @@ function topTable(id, counted, empty) {
 }
 
 const tops = {
-	denied: topTable('denied', 'Denied', 'Nobody was denied lately.'),
-	near: topTable('near', 'Events', 'Nobody is near a limit.'),
-	shadow: topTable('shadow', 'Would be denied', 'No observed limit would have denied anybody lately.'),
-	candidate: topTable('candidate', 'Would be denied', 'No candidate would have denied anybody lately.'),
+	denied: topTable('denied', 'Denied', 'No key was denied lately.'),
+	near: topTable('near', 'Events', 'No key is near a limit.'),
+	shadow: topTable('shadow', 'Would be denied', 'No observed limit would have denied a key lately.'),
+	candidate: topTable('candidate', 'Would be denied', 'No candidate would have denied a key lately.'),
 };
 
 /* ---- charts --------------------------------------------------------------------------------------------------- */
