@@ -288,6 +288,27 @@ static void test_rapid_resets(void **state) {
 	assert_true(count > 1000 && count < 20000);
 }
 
+/* Whoever gives a request up before its turn has come is not charged for it; those beside it are answered in order. */
+static void test_given_up_at_once(void **state) {
+	static uint8_t bytes[4096];
+	const uint8_t *data;
+	size_t len = 0;
+	(void)state;
+	pump();
+	int32_t first = submit_request("x ip=1.1.1.1"), gone = submit_request("x ip=1.1.1.1"),
+			last = submit_request("x ip=1.1.1.1");
+	for (ssize_t more; (more = nghttp2_session_mem_send(peer.http2, &data)) > 0; len += (size_t)more)
+		memcpy(bytes + len, data, (size_t)more);
+	const uint8_t reset[] = {0, 0, 4, NGHTTP2_RST_STREAM, 0, 0, 0, 0, (uint8_t)gone, 0, 0, 0, NGHTTP2_CANCEL};
+	memcpy(bytes + len, reset, sizeof reset);
+	feed(bytes, len + sizeof reset);
+	pump();
+	assert_string_equal(shown(first, false), "OK | ok per-ip 3/m r2 t60");
+	assert_string_equal(shown(last, false), "OK | ok per-ip 3/m r1 t60");
+	assert_false(answer_of(gone)->closed);
+	expect("x ip=1.1.1.1", "OK | ok per-ip 3/m r0 t60");
+}
+
 /* More streams at a time than the peer was told. */
 static void test_many_streams(void **state) {
 	uint32_t refused = 0, open = 0;
@@ -504,6 +525,7 @@ int main(void) {
 		TEST(test_continuations),
 		TEST(test_long_headers),
 		TEST(test_rapid_resets),
+		TEST(test_given_up_at_once),
 		TEST(test_many_streams),
 		TEST(test_held_bytes),
 		TEST(test_shut_window),

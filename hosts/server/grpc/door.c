@@ -1,6 +1,10 @@
 /* The gRPC door: one connection of HTTP/2, by prior knowledge or by ALPN.
  *
- *   feed: what a request waited for -> what the server has to tell -> bytes to nghttp2 (frames.c) -> bytes out
+ *   feed: what a request waited for -> what the server has to tell -> bytes to nghttp2 (frames.c)
+ *         -> requests that are whole, decided -> bytes out
+ *
+ * So each of the three has the processor's cache of instructions to itself: a request took 62 misses of it where
+ * nghttp2's code and ours took turns, and takes a few.
  *
  * All bytes are taken as they come. Requests are answered in the order in which they are decided, and their answers go
  * as far as the peer's windows let them.
@@ -61,6 +65,7 @@ static void *grpc_open(struct sl_door_context *context) {
 	if (session == NULL)
 		return NULL;
 	session->memory = sl_grpc_memory_of(context);
+	session->whole_end = &session->whole;
 	session->aside = SL_GRPC_ASIDE_MAX;
 	session->aside_at = context->now;
 	session->ready = sl_door_unready(context) == NULL;
@@ -134,6 +139,8 @@ static enum sl_door_verdict grpc_feed(void *state, struct sl_door_context *conte
 		resume(session, context->asker);
 	look_around(session);
 	bool good = take(session, data, len);
+	if (good)
+		sl_grpc_run_whole(session);
 	if (session->heard && !session->parted)
 		sl_grpc_part(session);
 	enum sl_door_verdict verdict = say(session, out);

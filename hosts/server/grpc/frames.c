@@ -159,8 +159,11 @@ static void on_request_frame(struct sl_grpc_session *session, struct sl_grpc_str
 	}
 	if (stream->answered || (head && !sl_grpc_admit_head(stream)))
 		return;
-	if (last)
-		sl_grpc_run(stream);
+	if (!last)
+		return;
+	stream->whole = true;
+	*session->whole_end = stream;
+	session->whole_end = &stream->next_whole;
 }
 
 static int on_frame(nghttp2_session *http2, const nghttp2_frame *frame, void *data) {

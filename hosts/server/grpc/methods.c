@@ -152,3 +152,16 @@ void sl_grpc_run(struct sl_grpc_stream *stream) {
 	else
 		sl_grpc_fail(stream, SL_GRPC_INTERNAL, wrong[frame]);
 }
+
+void sl_grpc_run_whole(struct sl_grpc_session *session) {
+	for (struct sl_grpc_stream *stream = session->whole, *next; stream != NULL; stream = next) {
+		next = stream->next_whole;
+		stream->whole = false;
+		if (stream->gone)
+			sl_grpc_stream_free(stream);
+		else
+			sl_grpc_run(stream);
+	}
+	session->whole = NULL;
+	session->whole_end = &session->whole;
+}

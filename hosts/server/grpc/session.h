@@ -80,6 +80,7 @@ struct sl_grpc_session {
 	struct sl_door_context *context; /* while it is fed */
 	struct sl_grpc_stream *streams;  /* all, also those that were given up and wait */
 	struct sl_grpc_stream *head;     /* whose header list is being read; NULL: none, or of none of ours */
+	struct sl_grpc_stream *whole, **whole_end; /* requests that have come and are not run yet, in their order */
 	uint32_t unfinished;             /* of which the peer has more to send */
 	uint32_t owed;                   /* whose answers the peer has not taken yet */
 	uint32_t waiting;
@@ -115,6 +116,7 @@ struct sl_grpc_shown {
 struct sl_grpc_stream {
 	struct sl_grpc_session *session;
 	struct sl_grpc_stream *next, **link;
+	struct sl_grpc_stream *next_whole;
 	const struct sl_grpc_method *method; /* NULL: none of ours */
 	int32_t id;
 	uint32_t header_bytes;
@@ -127,7 +129,8 @@ struct sl_grpc_stream {
 	bool answered;   /* its answer was submitted, or it needs none any more */
 	bool started;    /* of a stream of answers: its first was */
 	bool waits;      /* its decision is under way */
-	bool gone;       /* closed: it goes when its decision is there */
+	bool whole;      /* in session->whole */
+	bool gone;       /* closed: it goes when its decision is there, or when its turn comes */
 	bool owes;       /* part of session->owed */
 	bool watches;    /* its answer has no end until `ends` */
 	bool ends;
@@ -194,6 +197,8 @@ const struct sl_grpc_method *sl_grpc_method_of(struct sluice_bytes path);
 SLUICE_MUST_USE bool sl_grpc_admit_head(struct sl_grpc_stream *stream);
 /* Runs a request whose body is whole. Called again when what it waited for is there. */
 void sl_grpc_run(struct sl_grpc_stream *stream);
+/* Runs all that have become whole, in their order. */
+void sl_grpc_run_whole(struct sl_grpc_session *session);
 
 /* ---- health.c ---- */
 

@@ -7,7 +7,7 @@
  *
  * The body is copied as it comes, in as much memory as has come: what its prefix announces is nobody's claim on memory.
  * A stream that the peer gives up while its decision is under way stays until that is there, for it can't be taken
- * back. */
+ * back; one that it gives up before its turn has come stays until then, and is not decided. */
 #include "hosts/server/grpc/session.h"
 
 #include "base/assert.h"
@@ -79,7 +79,7 @@ void sl_grpc_stream_free(struct sl_grpc_stream *stream) {
 }
 
 void sl_grpc_stream_end(struct sl_grpc_stream *stream) {
-	if (!stream->waits) {
+	if (!stream->waits && !stream->whole) {
 		sl_grpc_stream_free(stream);
 		return;
 	}
