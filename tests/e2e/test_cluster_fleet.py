@@ -8,16 +8,17 @@ With a = told "allowed", f = told that nobody could answer, u = unanswered becau
 
 f and u may have been charged, since nobody can know whether a command that was not answered was executed.
 
-The limits on load and time grow with SLUICE_SOAK_SECONDS: 60 s of a hot key, 500 fronts killed. How fast all this is
-is measured then as well. Else it runs beside other tests on a machine that may be busy: budgets are longer, what is to
-be over soon is waited for, and only what is never allowed to happen is held to its figure.
+These are a few, with real processes: tests/sim has the same fronts and nodes on virtual time, and by the thousand.
+
+The limits on load and time grow with SLUICE_SOAK_SECONDS: 60 s of a hot key. How fast all this is is measured then as
+well. Else it runs beside other tests on a machine that may be busy: budgets are longer, what is to be over soon is
+waited for, and only what is never allowed to happen is held to its figure.
 """
 
 import bisect
 import collections
 import contextlib
 import os
-import random
 import re
 import struct
 import subprocess
@@ -215,21 +216,14 @@ def move_slots(cluster, keys, seconds, least=9):
         turn += 1
 
 
-def befall(cluster, fate):
+def kill_a_primary(cluster):
     """Returns who took over."""
     victim = cluster.nodes[0]
-    if fate == "killed":
-        victim.kill()
-    elif fate == "paused":
-        victim.pause()
-    else:
-        cluster.island.cut_off()
+    victim.kill()
     return cluster.wait_taken_over(victim)
 
 
-@pytest.mark.parametrize("how, fate", [
-    ("module", "slots move"), ("module", "killed"), ("module", "paused"),
-    pytest.param("module", "cut off", marks=needs_island()), ("script", "slots move"), ("script", "killed")])
+@pytest.mark.parametrize("how, fate", [("module", "killed"), ("script", "slots move"), ("script", "killed")])
 def test_answers_come_within_the_budget_and_limits_hold(breakable, fronts, load_program, tmp_path, sluice_bin, how,
                                                         fate):
     cluster = breakable
@@ -244,7 +238,7 @@ def test_answers_come_within_the_budget_and_limits_hold(breakable, fronts, load_
             with cluster.patient():
                 move_slots(cluster, [f"user=u{i}" for i in range(300)], 4)
         else:
-            befall(cluster, fate)
+            kill_a_primary(cluster)
         over_at = time.monotonic()
         time.sleep(RECOVERY_S)
         end_at = time.monotonic()
@@ -309,32 +303,6 @@ def test_a_front_cut_off_with_a_primary(breakable, fronts, load_program, tmp_pat
 
 # ---- fronts that are lost --------------------------------------------------------------------------------------------
 
-def test_fronts_killed_at_random_leave_nothing_charged(breakable, fronts, load_program, tmp_path):
-    """Two limits in different slots: held, then confirmed. A front dies between the two, and the holds end."""
-    cluster, kills = breakable, 500 if SOAK_S else 20
-    dice = random.Random(11)
-    three = fronts(policy_of(cluster, TWO_LIMITS.format(user="sliding-log 40/3660d", ip=ADDRESS)))
-    counters = (("per-user", "user", "a", "sliding-log 40/3660d"), COUNTERS[1])
-    with Load(load_program, tmp_path, three, 3000, 4000 if SOAK_S else 150, ASK_TWO, connections=3) as load:
-        for _ in range(kills):
-            time.sleep(dice.uniform(0.05, 0.25))
-            front = dice.choice(three)
-            front.kill()
-            front.start()
-            wait_until(front.decides, "a front that was started again does not reach the nodes")
-        answers = load.stop()
-    unanswered = sum(one.outcome == UNANSWERED for one in answers)
-    assert unanswered > 0
-
-    found = charged_at_last(cluster, answers, counters)
-    beyond = sum(max(0, charged - a) for a, _, charged in found.values())
-    assert all(a <= charged for a, _, charged in found.values())  # nothing is lost: no node was
-    assert all(a <= 40 for key, (a, _, _) in found.items() if key.startswith("user="))
-    assert beyond <= 2 * sum(one.is_unknown for one in answers)
-    print(f"{kills} fronts killed under {len(answers)} requests: {unanswered} unanswered, "
-          f"{beyond} charges of those; none else")
-
-
 @pytest.mark.parametrize("turn", range(25 if SOAK_S else 2))
 def test_fronts_killed_between_hold_and_confirm(breakable, fronts, turn):
     """One node is paused, so that no request gets beyond its first hold: what the dead fronts held is free again when
@@ -376,30 +344,6 @@ def test_fronts_killed_between_hold_and_confirm(breakable, fronts, turn):
         wait_until(lambda: used() == [count, count], "a dead front's holds stay", hold_s + 2)
         print(f"{count} fronts killed between hold and confirm: {count * each} holds were over after "
               f"{time.monotonic() - began:.1f} s")
-
-
-def test_a_hot_key_whose_node_is_lost(breakable, fronts, load_program, tmp_path):
-    """Slices go on and come back, and the sum of all that was ever admitted is the limit and what was lost."""
-    cluster, limit = breakable, "fixed-window 6000/3660d"
-    number = next(i for i in range(10000) if cluster.owner_of(f"sluice:user=u{i}") is cluster.nodes[0])
-    three = fronts(policy_of(cluster, HOT.format(limit=limit), slices=True))
-    with Load(load_program, tmp_path, three, 1500, 1, ("SLUICE.ADMIT", "1", "user", f"u{number}")) as load:
-        time.sleep(1.5)
-        killed_at = time.monotonic()
-        befall(cluster, "killed")
-        over_at = time.monotonic()
-        with Client(cluster) as client:
-            charged = wait_until(lambda: used_of(client, "hot", f"user=u{number}", limit) == 6000 and 6000,
-                                 "what was left is not handed out", 20)
-        time.sleep(1)  # for slices that were handed out to be used
-        answers = load.stop()
-    admitted = [one for one in answers if one.is_admitted]
-    lost = max(0, len(admitted) - charged)
-    recent = sum(killed_at - 0.5 < one.answered < killed_at + 0.2 for one in admitted)
-    print(f"a hot key's node killed: {len(admitted)} of 6000 admitted, at most {lost} lost of {recent} recent ones")
-    assert lost <= recent
-    assert 0.9 * 6000 <= len(admitted)
-    assert sum(one.is_admitted for one in answers if one.sent > over_at) > 500, "no recovery by itself"
 
 
 # ---- one hot key -----------------------------------------------------------------------------------------------------
