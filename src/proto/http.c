@@ -171,10 +171,12 @@ static bool split_target(struct sl_http_parser *parser, struct sluice_bytes targ
 }
 
 static enum sl_http_method method_of(struct sluice_bytes name) {
-	return sl_bytes_equal(name, sl_str("POST"))   ? SL_HTTP_POST
-	       : sl_bytes_equal(name, sl_str("GET"))  ? SL_HTTP_GET
-	       : sl_bytes_equal(name, sl_str("HEAD")) ? SL_HTTP_HEAD
-	                                              : SL_HTTP_OTHER;
+	return sl_bytes_equal(name, sl_str("POST"))     ? SL_HTTP_POST
+	       : sl_bytes_equal(name, sl_str("GET"))    ? SL_HTTP_GET
+	       : sl_bytes_equal(name, sl_str("HEAD"))   ? SL_HTTP_HEAD
+	       : sl_bytes_equal(name, sl_str("PUT"))    ? SL_HTTP_PUT
+	       : sl_bytes_equal(name, sl_str("DELETE")) ? SL_HTTP_DELETE
+	                                                : SL_HTTP_OTHER;
 }
 
 /* "METHOD SP target SP HTTP/1.x", single spaces. `*next` is the first header line. */

@@ -13,7 +13,7 @@ enum {
 	SL_HTTP_FIELDS_MAX = 100,            /* header lines: more is 431 */
 };
 
-enum sl_http_method { SL_HTTP_OTHER = 0, SL_HTTP_GET, SL_HTTP_HEAD, SL_HTTP_POST };
+enum sl_http_method { SL_HTTP_OTHER = 0, SL_HTTP_GET, SL_HTTP_HEAD, SL_HTTP_POST, SL_HTTP_PUT, SL_HTTP_DELETE };
 
 /* A request. All slices are borrowed: they point into the bytes given to sl_http_parse(), the body of a chunked request
  * into the parser, and hold until its next call. */

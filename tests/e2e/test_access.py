@@ -343,7 +343,8 @@ def test_roles(server, users, role):
     wanted = {("GET", "/metrics"): "read", ("GET", "/v1/top"): "read", ("GET", "/v1/figures"): "read",
               ("GET", "/v1/limits"): "check read", ("GET", "/v1/explain?user=a"): "check read",
               ("POST", "/v1/check"): "check", ("POST", "/v1/admit"): "check", ("POST", "/v1/reset"): "admin",
-              ("POST", "/v1/reload"): "admin"}
+              ("POST", "/v1/reload"): "admin", ("GET", "/v1/overrides"): "admin",
+              ("GET", "/v1/overrides/1%2F1m/k"): "admin", ("DELETE", "/v1/overrides/1%2F1m/k"): "admin"}
     for (method, path), roles in wanted.items():
         for kind in ("person", "program"):
             name = f"{role}-{kind}"

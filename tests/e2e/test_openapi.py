@@ -15,7 +15,10 @@ limits:
   - {name: seen, key: ip, limit: 1/1h, observe: true}
 """
 # of those by any method one is told
-ALLOWED = {"ALLOW_POST": {"post"}, "ALLOW_GET": {"get"}, "ALLOW_BOTH": {"get", "post"}, "ALLOW_ANY": {"get"}}
+ALLOWED = {"ALLOW_POST": {"post"}, "ALLOW_GET": {"get"}, "ALLOW_BOTH": {"get", "post"},
+           "ALLOW_ITEM": {"get", "put", "delete"}, "ALLOW_ANY": {"get"}}
+# what stands for the parts of a path that name something
+PARTS = {"/v1/overrides/": "/v1/overrides/{limit}/{key}"}
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +76,7 @@ def test_every_route_is_told_of(document):
         routes = re.findall(r'\{"(/v1/[a-z/]+|/json)\*?", (ALLOW_\w+),', file.read())
     told = {path: {method for method in methods if method != "parameters"}
             for path, methods in document["paths"].items()}
-    assert len(routes) > 10 and told == {path: ALLOWED[allowed] for path, allowed in routes}
+    assert len(routes) > 10 and told == {PARTS.get(path, path): ALLOWED[allowed] for path, allowed in routes}
 
 
 def test_the_server_serves_it(document, server):
@@ -98,8 +101,8 @@ def test_answers_are_of_their_schemas(document, server):
     lease, log = {"key": "k", "limits": ["concurrency 2 lease 1m"]}, {"key": "k", "limits": ["sliding-log 2/1m"]}
     met = set()
     with server(POLICY).http() as http:
-        def ask(method, path, body=None, query=""):
-            status, _, answer = http.ask(method, path + query, body)
+        def ask(method, path, body=None, query="", **parts):
+            status, _, answer = http.ask(method, path.format(**parts) + query, body)
             operation = document["paths"][path][method.lower()]
             if body is not None and status != 400:
                 assert wrong(document, operation["requestBody"]["content"]["application/json"]["schema"], body) is None
@@ -129,6 +132,13 @@ def test_answers_are_of_their_schemas(document, server):
         request = {"domain": "d", "descriptors": [{"entries": [{"key": "ip", "value": "192.0.2.9"}], "hitsAddend": 2}]}
         assert [ask("POST", "/json", request)[0] for _ in range(2)] == [200, 429]
         assert ask("POST", "/json", {**request, "domain": ""})[0] == 400
+        item, whose = "/v1/overrides/{limit}/{key}", {"limit": "policy:login", "key": "ip=192.0.2.7"}
+        assert ask("PUT", item, {"limit": "sliding-log 9/1m", "ttl_ms": 60000}, **whose)[0] == 200
+        assert ask("PUT", item, {"limit": "9/1h"}, **whose)[0] == 400
+        assert ask("GET", item, **whose)[1]["limit"] == "sliding-log 9/1m"
+        assert len(ask("GET", "/v1/overrides")[1]["overrides"]) == 1
+        assert ask("DELETE", item, **whose)[1] == {"deleted": 1}
+        assert ask("GET", item, **whose)[0] == 404
         for path in ("/v1/limits", "/v1/top", "/v1/figures"):
             assert ask("GET", path)[0] == 200
         assert ask("GET", "/v1/tail", query="?denied=yes")[0] == 400  # what it answers: test_tail.py

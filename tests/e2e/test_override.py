@@ -89,7 +89,72 @@ def test_bad_requests_say_what_is_wrong_and_change_nothing(server, tmp_path):
         assert r.call("SLUICE.OVERRIDE", "LIST") == [0, []]
 
 
+def test_over_http_as_over_resp(server, tmp_path):
+    one = server(POLICY % f"file: {tmp_path / 'store'}")
+    at = "/v1/overrides/per-user/user=ann"
+    told = {"name": "per-user", "key": "user=ann", "limit": "sliding-window 9/1h", "ends_after_ms": -1}
+    with one.http() as http, one.resp() as r:
+        assert http.ask("GET", at)[0] == 404
+        assert http.ask("PUT", at, {"limit": "9/1h"})[::2] == (200, told)
+        assert admit(r)[:3] == [1, 9, 8] and r.call("SLUICE.OVERRIDE", "GET", *KEY) == [b"sliding-window 9/1h", -1]
+        assert http.ask("GET", "/v1/overrides/policy:per-user/user%3Dann")[::2] == (200, told)
+        assert http.ask("GET", "/v1/overrides")[2] == {"overrides": [told]}
+        status, _, brief = http.ask("PUT", at, {"limit": "unlimited", "ttl_ms": 60000})
+        assert status == 200 and brief == {**told, "limit": "unlimited", "ends_after_ms": 60000}
+        assert 0 < http.ask("GET", at)[2]["ends_after_ms"] <= 60001
+        assert http.ask("DELETE", at)[::2] == (200, {"deleted": 1})
+        assert http.ask("DELETE", at)[::2] == (200, {"deleted": 0})
+        assert admit(r)[1] == 5
+        # a limit in notation, a key of bytes that are no text, and one with a slash
+        assert http.ask("PUT", "/v1/overrides/7%2F1m/%ff%2f", {"limit": "8/1m"})[2]["key_hex"] == "ff2f"
+        assert r.call("SLUICE.OVERRIDE", "GET", "7/1m", b"\xff/") == [b"sliding-window 8/1m", -1]
+
+
+def test_pages_over_http_tell_each_once(server, tmp_path):
+    one = server(POLICY % f"file: {tmp_path / 'store'}")
+    with one.http() as http, one.resp() as r:
+        for i in range(300):
+            assert r.call("SLUICE.OVERRIDE", "SET", "policy:per-user", f"user={i}", "9/1h") == b"OK"
+        seen, after = [], 0
+        while after is not None:
+            page = http.ask("GET", f"/v1/overrides?count=7&after={after}")[2]
+            seen += [one["key"] for one in page["overrides"]]
+            after = page.get("next")
+        assert sorted(seen) == sorted(f"user={i}" for i in range(300))
+
+
+def test_bad_requests_over_http_change_nothing(server, tmp_path):
+    one = server(POLICY % f"file: {tmp_path / 'store'}")
+    at = "/v1/overrides/per-user/user=ann"
+    with one.http() as http:
+        for method, path, body, status, said in (
+                ("PUT", at, {"limit": "9/1m"}, 400, "another window"),
+                ("PUT", at, {"limit": "token-bucket 9/1h"}, 400, "algorithm"),
+                ("PUT", at, {"limit": "nine"}, 400, "quota, column"), ("PUT", at, {"limit": 9}, 400, "limit must be"),
+                ("PUT", at, {}, 400, "limit is missing"), ("PUT", at, {"limit": "9/1h", "ttl": 5}, 400, "ttl_ms"),
+                ("PUT", at, {"limit": "9/1h", "ttl_ms": 0}, 400, "ttl_ms must be"), ("PUT", at, None, 400, "empty"),
+                ("PUT", "/v1/overrides/policy:nobody/k", {"limit": "9/1h"}, 404, "no limit of that name"),
+                ("PUT", "/v1/overrides/nobody/k", {"limit": "9/1h"}, 400, "column"),
+                ("GET", "/v1/overrides/per-user", None, 400, "percent-encoded"),
+                ("GET", "/v1/overrides/per-user/a/b", None, 400, "percent-encoded"),
+                ("GET", "/v1/overrides/per-user/a%2", None, 400, "percent-encoded"),
+                ("GET", "/v1/overrides/per-user/" + "x" * 1025, None, 400, "1024 bytes"),
+                ("GET", "/v1/overrides?count=1025", None, 400, "1..1024"),
+                ("GET", "/v1/overrides?after=x", None, 400, "after"), ("POST", at, {}, 405, "PUT, DELETE"),
+                ("PUT", "/v1/overrides", {}, 405, "not by 'PUT'")):
+            answer = http.ask(method, path, body)
+            assert answer[0] == status and said in str(answer), (method, path, answer)
+        assert http.ask("GET", "/v1/overrides")[2] == {"overrides": []}
+        # what a page of another site has a browser send
+        answer = http.ask("PUT", at, {"limit": "9/1h"}, {"Origin": "https://evil.example"})
+        assert answer[0] == 403
+
+
 def test_where_counters_are_in_redis_there_are_none(server):
     one = server("store: {redis: 127.0.0.1:1}\nlimits: [{name: per-user, key: user, limit: 5/1h}]\n")
     with one.resp() as r, pytest.raises(Exception, match="in Redis"):
         r.call("SLUICE.OVERRIDE", "SET", *KEY, "9/1h")
+    with one.http() as http:
+        put = http.ask("PUT", "/v1/overrides/per-user/k", {"limit": "9/1h"})
+        for answer in (put, http.ask("GET", "/v1/overrides")):
+            assert answer[0] == 400 and "overrides-from in the policy does" in answer[2]["detail"]

@@ -23,7 +23,7 @@
 
 enum { PATH_BYTES_MAX = 64 }; /* longer than any path that is served */
 
-enum allowed { ALLOW_POST, ALLOW_GET, ALLOW_BOTH, ALLOW_ANY };
+enum allowed { ALLOW_POST, ALLOW_GET, ALLOW_BOTH, ALLOW_ITEM, ALLOW_ANY };
 enum { ANY_ROLE = 0 };
 
 static void route_healthz(struct sl_http_exchange *exchange) {
@@ -61,6 +61,8 @@ static const struct route {
 	{"/v1/explain", ALLOW_GET, SL_ROLE_CHECK | SL_ROLE_READ, sl_http_route_explain, false},
 	{"/v1/inspect", ALLOW_BOTH, SL_ROLE_READ, sl_http_route_inspect, false},
 	{"/v1/limits", ALLOW_GET, SL_ROLE_CHECK | SL_ROLE_READ, sl_http_route_limits, false},
+	{"/v1/overrides", ALLOW_GET, SL_ROLE_ADMIN, sl_http_route_overrides, false},
+	{"/v1/overrides/*", ALLOW_ITEM, SL_ROLE_ADMIN, sl_http_route_override, false},
 	{"/v1/top", ALLOW_GET, SL_ROLE_READ, sl_http_route_top, false},
 	{"/v1/tail", ALLOW_GET, SL_ROLE_READ, sl_http_route_tail, false},
 	{"/v1/figures", ALLOW_GET, SL_ROLE_READ, sl_http_route_figures, false},
@@ -132,11 +134,14 @@ static const struct route *find_route(const struct sl_http_request *request) {
 }
 
 static bool is_allowed(const struct route *route, const struct sl_http_request *request) {
-	if (route->allowed == ALLOW_ANY)
-		return true;
-	if (request->method == SL_HTTP_POST)
-		return route->allowed != ALLOW_GET;
-	return route->allowed != ALLOW_POST && (request->method == SL_HTTP_GET || request->method == SL_HTTP_HEAD);
+	static const uint32_t methods[] = {
+		[ALLOW_POST] = 1u << SL_HTTP_POST,
+		[ALLOW_GET] = 1u << SL_HTTP_GET | 1u << SL_HTTP_HEAD,
+		[ALLOW_BOTH] = 1u << SL_HTTP_GET | 1u << SL_HTTP_HEAD | 1u << SL_HTTP_POST,
+		[ALLOW_ITEM] = 1u << SL_HTTP_GET | 1u << SL_HTTP_HEAD | 1u << SL_HTTP_PUT | 1u << SL_HTTP_DELETE,
+		[ALLOW_ANY] = UINT32_MAX,
+	};
+	return (methods[route->allowed] >> request->method & 1) != 0;
 }
 
 static void reply_unknown_path(struct sl_http_exchange *exchange) {
@@ -154,7 +159,11 @@ static void reply_unknown_path(struct sl_http_exchange *exchange) {
 
 static void reply_wrong_method(struct sl_http_exchange *exchange, const struct route *route) {
 	static const char *const methods[] = {
-		[ALLOW_POST] = "POST", [ALLOW_GET] = "GET, HEAD", [ALLOW_BOTH] = "GET, HEAD, POST"};
+		[ALLOW_POST] = "POST",
+		[ALLOW_GET] = "GET, HEAD",
+		[ALLOW_BOTH] = "GET, HEAD, POST",
+		[ALLOW_ITEM] = "GET, HEAD, PUT, DELETE",
+	};
 	const char *allow = methods[route->allowed];
 	char memory[SL_HTTP_ERROR_BYTES];
 	struct sl_out out = sl_out_to(memory, sizeof memory);

@@ -7,6 +7,7 @@
  *   reply.c     answers: head, problems, plain texts, the list of limits
  *   decision.c  decisions -> headers and JSON
  *   auth.c      the proxies' doors           metrics.c  /metrics        figures.c  /v1/figures
+ *   overrides.c /v1/overrides, quotas of keys' own
  *   top.c       /v1/top   tail.c  /v1/tail    admin.c    /v1/reload
  *   descriptors.c  /json, Envoy's descriptors  rlconfig.c  /rlconfig
  *   page.c      the dashboard                guard.c    roles, Authorization, pages of other sites */

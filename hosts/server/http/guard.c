@@ -3,8 +3,9 @@
  *                        who                                     from where
  *   the proxies' doors   a trusted peer, or a role of anonymous  no page of another site, unless a proxy passed it on
  *   /healthz /readyz     anybody                                 anywhere
- *   everything else      Authorization, else anonymous           POST: no page of another site. Without users: asked
- *                                                                under a name that no stranger's page can have
+ *   everything else      Authorization, else anonymous           no page of another site changes anything. Without
+ *                                                                users: asked under a name that no stranger's page
+ *                                                                can have
  *
  * A page of anybody's, open in somebody's browser, can make that browser send a POST to a server on its loopback. It
  * can't read the answer, but a reset is done. Browsers say where such a request comes from (Origin, Sec-Fetch-Site):
@@ -228,6 +229,10 @@ uint32_t sl_http_roles(const struct sl_door_context *context, struct sl_login_ke
 	return is_guarded(context) ? sl_login_judge(login, context->policy) : SL_ROLE_ALL;
 }
 
+static bool changes_something(const struct sl_http_request *request) {
+	return request->method != SL_HTTP_GET && request->method != SL_HTTP_HEAD;
+}
+
 bool sl_http_guard(struct sl_http_exchange *exchange, const char *path, uint32_t needed, bool any_host) {
 	struct fields fields;
 	bool logged_in = false, guarded = is_guarded(exchange->context);
@@ -235,7 +240,7 @@ bool sl_http_guard(struct sl_http_exchange *exchange, const char *path, uint32_t
 	if (needed == 0 && (guarded || any_host))
 		return true;
 	read_fields(&fields, exchange->request);
-	if (exchange->request->method == SL_HTTP_POST && refuse_foreign(exchange, &fields))
+	if (changes_something(exchange->request) && refuse_foreign(exchange, &fields))
 		return false;
 	if (guarded ? !identify(exchange, &fields, &logged_in) : !any_host && refuse_host(exchange, fields.host))
 		return false;

@@ -7,6 +7,10 @@
 /* limits.c: GET /v1/limits, a page of the policy's limits. */
 void sl_http_route_limits(struct sl_http_exchange *exchange);
 
+/* overrides.c: GET /v1/overrides, a page of quotas of keys' own, and PUT, GET and DELETE of one. */
+void sl_http_route_overrides(struct sl_http_exchange *exchange);
+void sl_http_route_override(struct sl_http_exchange *exchange);
+
 /* The routes that decide: each reads the request's body or query, decides, and writes the one answer. One allocation a
  * value of the body, by jansson; none else. */
 void sl_http_route_check(struct sl_http_exchange *exchange);

@@ -1,0 +1,76 @@
+/* Quotas of keys' own at run time, for the doors that set and tell them: which counters a limit and a key mean, what
+ * may be set, who is told of it, and why something can't be done. A door only turns words into this, and answers back.
+ *
+ * Errors, with `error` saying why in one line:
+ *  SLUICE_E_SYNTAX, _RANGE  a limit, key, notation or time that is none
+ *  SLUICE_E_NONE            there is no limit of that name
+ *  SLUICE_E_FULL            there are as many as there may be
+ *  SLUICE_E_BUSY            a process has stopped with a lock of the store; nothing was changed
+ *  SLUICE_E_MISUSE          the counters are in Redis, which keeps none */
+#ifndef SL_KEY_OVERRIDE_H
+#define SL_KEY_OVERRIDE_H
+
+#include "hosts/server/door/door.h"
+
+/* How many of a list are told where nobody says it. */
+enum { SL_OVERRIDES_LISTED = 100 };
+
+/* Whose quota: the counters that a limit keeps for a key. Of a limit whose overrides in the file count in windows of
+ * their own there are several, and each can have a quota. About 10 KiB; borrows the limit's text. */
+struct sl_override_target {
+	const struct sluice_limit *limits[SL_POLICY_VARIANTS_MAX];
+	uint32_t count;
+	struct sluice_limit parsed;
+	struct sluice_bytes name, key;
+	char memory[SLUICE_KEY_BYTES_MAX];
+};
+
+/* Finds it. `limit` is `policy:NAME` or notation, as in all commands; the name alone will do where it is no notation,
+ * so that what a list tells can be asked for. */
+SLUICE_MUST_USE sluice_err sl_override_find(const struct sl_door_context *context, struct sluice_bytes limit,
+                                            struct sluice_bytes key, struct sl_override_target *target,
+                                            struct sluice_error *error);
+
+/* Sets the quota of the first of the counters that the notation is a quota for, and logs who did it.
+ *  ttl_ms  0: it does not end
+ *  own     out: the quota, as it is now
+ *  user    NUL-ended; "": nobody logged in */
+SLUICE_MUST_USE sluice_err sl_override_set(const struct sl_door_context *context,
+                                           const struct sl_override_target *target, struct sluice_bytes notation,
+                                           uint64_t ttl_ms, const char *user, struct sluice_override *own,
+                                           struct sluice_error *error);
+
+/* The quota of the first of the counters that has one. SLUICE_E_NONE, without a text: none has. */
+SLUICE_MUST_USE sluice_err sl_override_get(const struct sl_door_context *context,
+                                           const struct sl_override_target *target, struct sluice_override *own,
+                                           struct sluice_error *error);
+
+/* Forgets those of all of the counters, and logs who did it. *gone: how many there were. */
+SLUICE_MUST_USE sluice_err sl_override_delete(const struct sl_door_context *context,
+                                              const struct sl_override_target *target, const char *user,
+                                              uint32_t *gone, struct sluice_error *error);
+
+/* When one ends, as doors tell it: milliseconds, -1 for never. */
+int64_t sl_override_ms_left(sluice_ns ends_after_ns);
+
+/* Some of a list, copied: a store is not kept waiting by who reads it. */
+struct sl_override_listed {
+	struct sluice_bytes name, key, limit; /* into the list's memory */
+	int64_t ms_left;
+};
+struct sl_override_list {
+	struct sl_override_listed *list;
+	size_t count, room;
+	char *texts;
+	size_t used, bytes;
+	uint64_t next; /* where to go on; 0: that was all */
+	bool failed;   /* there was no memory */
+};
+
+/* Lists as sluice_override_list() does. End it with sl_override_list_free() in either case.
+ * SLUICE_OK, with list->failed to be looked at, or SLUICE_E_MISUSE. */
+SLUICE_MUST_USE sluice_err sl_override_list_read(const struct sl_door_context *context, uint64_t from, uint32_t count,
+                                                 struct sl_override_list *list, struct sluice_error *error);
+void sl_override_list_free(struct sl_override_list *list);
+
+#endif
