@@ -7,7 +7,6 @@ import subprocess
 import tempfile
 
 import pytest
-
 from harness import ROOT, Server, wait_until
 from redis_world import redises, world  # noqa: F401 - fixtures
 
@@ -77,6 +76,32 @@ def node_clients():
     """The folder with the npm clients, installed as package-lock.json pins them, and the node to run them with."""
     npm_ci(CLIENTS)
     return CLIENTS, node_at_least_20()
+
+
+@pytest.fixture(scope="session")
+def axe():
+    """The text of axe-core, which finds what keeps people out of a page."""
+    npm_ci(CLIENTS)
+    with open(os.path.join(CLIENTS, "node_modules", "axe-core", "axe.min.js"), encoding="utf-8") as file:
+        return file.read()
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Debian's Chromium, without a window."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or pytest.fail("apt-get install chromium")
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+                     "--lang=en-GB"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options)
+    driver.set_page_load_timeout(30)
+    driver.set_script_timeout(60)
+    yield driver
+    driver.quit()
 
 
 def npm_ci(folder):

@@ -30,12 +30,20 @@ function isAlone(values) {
 
 const isDecade = (v) => Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6;
 const onlyDecades = (plot, splits) => splits.map((v) => (isDecade(v) ? v : null));
+/* Of rates, which may be 0: linear below 1, decades above. */
+const withZero = (plot, least, most) => [0, 10 ** Math.ceil(Math.log10(Math.max(1, (most ?? 0) * 1.01)))];
+const zeroAndDecades = (plot) => {
+	const splits = [0];
+	for (let v = 1; v <= plot.scales.y.max; v *= 10)
+		splits.push(v);
+	return splits;
+};
 const fromZero = (plot, least, most) => [0, Math.max(1, (most ?? 0) * 1.12)];
 const decades = (plot, least, most) => (least > 0
 	? [10 ** Math.floor(Math.log10(least)), 10 ** Math.ceil(Math.log10(most * 1.01))] : [1e-6, 1e-3]);
 
 export class Chart {
-	/* options: {what, series, axis(value), log}; what: of the sentence, "Latency" */
+	/* options: {what, series, axis(value), log}; what: of the sentence, "Latency"; log: always, for values above 0 */
 	constructor(figure, options) {
 		Object.assign(this, options);
 		this.data = null;
@@ -53,7 +61,8 @@ export class Chart {
 			this.place.hidden = true;
 		else
 			new ResizeObserver(() => this.resize()).observe(this.place);
-		document.addEventListener('theme', () => this.draw());
+		for (const event of ['theme', 'scale'])
+			document.addEventListener(event, () => this.draw());
 	}
 
 	/* t in s; one array for each series. */
@@ -84,17 +93,24 @@ export class Chart {
 			cursor: {sync: {key: 'sluice'}, drag: {x: false, y: false}, y: false},
 			scales: {
 				x: {range: () => this.span()},
-				y: {distr: this.log ? 3 : 1, range: this.log ? decades : fromZero},
+				y: this.scale(),
 			},
 			axes: [
 				{...axis, size: 28, space: 64, values: timeOfDay},
 				{...axis, size: 56, space: 28,
 					...this.log && {filter: onlyDecades, grid: {...axis.grid, filter: onlyDecades}},
+					...!this.log && globalThis.isLogarithmic() && {splits: zeroAndDecades},
 					values: (plot, splits) => splits.map((v) => (v === null ? '' : this.axis(v)))},
 			],
 			series: [{}, ...this.series.map(line)],
 			hooks: {setCursor: [(plot) => this.showValues(plot.cursor.idx)]},
 		}, this.data, this.place);
+	}
+
+	scale() {
+		if (this.log)
+			return {distr: 3, range: decades};
+		return globalThis.isLogarithmic() ? {distr: 4, asinh: 1, range: withZero} : {distr: 1, range: fromZero};
 	}
 
 	/* What is known only since the page was opened is not squeezed into the last tenth of 15 minutes. */

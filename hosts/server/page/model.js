@@ -2,7 +2,8 @@
  *
  *   t        [.. , 12:00:00, 12:00:02, 12:00:04]      seconds, one for each step
  *   limits   name -> {allowed: [..], denied: [..], shadow: [..], near: [..], candidate: [..]}      a second
- *   server   {resp: [..], http: [..], p50: [..], p99: [..], decide: [..], keys: [..], evicted: [..]}
+ *   server   {resp: [..], http: [..], spop: [..], grpc: [..], p50: [..], p99: [..], decide: [..], keys: [..],
+ *             evicted: [..], asked: [..], sliced: [..], known: [..], failed: [..], command: [..]}  (FLEET at the end)
  *
  * All arrays have the length of t. null stands where nothing is known: what the server does not keep is known only from
  * when the page was opened. */
@@ -14,7 +15,9 @@ const GAP_MS = 3 * STEP_MS; // after a longer one (a laptop slept, a tab was hid
 const KINDS = ['allowed', 'denied', 'shadow', 'near', 'candidate'];
 const COUNTERS = {
 	allowed: 'allowed', denied: 'denied', shadow: 'shadow_denied', near: 'near', candidate: 'candidate_denied'};
-const SERVER = ['resp', 'http', 'p50', 'p99', 'decide', 'keys', 'evicted'];
+export const DOORS = ['http', 'resp', 'grpc', 'spop'];
+const FLEET = ['asked', 'sliced', 'known', 'failed', 'command'];
+const SERVER = [...DOORS, 'p50', 'p99', 'decide', 'keys', 'evicted', ...FLEET];
 
 /* The value below which a share of what a histogram counted lies: linear within its bucket. null where it is empty. */
 export function quantile(bounds, counts, share) {
@@ -36,6 +39,16 @@ export function quantile(bounds, counts, share) {
 const minus = (now, before) => now.map((n, i) => n - (before[i] ?? 0));
 const plus = (a, b) => (a.length === 0 ? b : a.map((n, i) => n + (b[i] ?? 0)));
 const sum = (door) => door.allowed + door.denied + door.error;
+
+/* What a fleet did in a step: how requests were decided, a second, and the time of commands. */
+function fleetStep(fleet, before, passed) {
+	if (!fleet || !before)
+		return Object.fromEntries(FLEET.map((name) => [name, null]));
+	const decided = (...ways) => ways.reduce((n, way) => n + fleet.decided[way] - before.decided[way], 0) / passed;
+	const commands = minus(fleet.command_seconds.counts, before.command_seconds.counts);
+	return {asked: decided('asked', 'held'), sliced: decided('leased'), known: decided('known'),
+		failed: decided('local', 'failed'), command: quantile(fleet.command_seconds.bounds, commands, 0.99)};
+}
 
 export class Model {
 	constructor() {
@@ -82,13 +95,14 @@ export class Model {
 			for (const kind of KINDS)
 				series[kind].push(Math.max(0, limit[COUNTERS[kind]] - last.limits[i][COUNTERS[kind]]) / passed);
 		});
-		const request = ['resp', 'http'].reduce((all, door) => plus(all,
+		const request = DOORS.reduce((all, door) => plus(all,
 			minus(figures.request_seconds[door].counts, last.request_seconds[door].counts)), []);
 		const bounds = figures.request_seconds.resp.bounds;
 		const decision = minus(figures.decision_seconds.counts, last.decision_seconds.counts);
 		const now = {
-			resp: (sum(figures.requests.resp) - sum(last.requests.resp)) / passed,
-			http: (sum(figures.requests.http) - sum(last.requests.http)) / passed,
+			...Object.fromEntries(DOORS.map((door) =>
+				[door, (sum(figures.requests[door]) - sum(last.requests[door])) / passed])),
+			...fleetStep(figures.fleet, last.fleet, passed),
 			p50: quantile(bounds, request, 0.5),
 			p99: quantile(bounds, request, 0.99),
 			decide: quantile(figures.decision_seconds.bounds, decision, 0.99),

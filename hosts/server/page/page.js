@@ -1,6 +1,6 @@
 /* The dashboard: asks for the figures every two seconds and shows them.
  *
- *   api.js -> model.js -> tiles, limits.js, tables.js, charts.js
+ *   api.js -> model.js -> tiles, limits.js, tables.js, charts.js, panels.js
  *         \-> lookup.js (search, explain, reset)       signin.js (401)
  *         \-> tail.js (decisions as they happen)
  *
@@ -12,7 +12,8 @@ import {Chart} from './charts.js';
 import {byId, bytes, clock, make, percent, rate, say, seconds, wait, whole} from './dom.js';
 import {labelOf, Limits} from './limits.js';
 import {LookUp} from './lookup.js';
-import {Model, STEP_MS} from './model.js';
+import {DOORS, Model, STEP_MS} from './model.js';
+import {showPanels} from './panels.js';
 import {SignIn} from './signin.js';
 import {SortedTable} from './tables.js';
 import {Tail} from './tail.js';
@@ -41,7 +42,8 @@ function banner(name, text, kind = 'warn') {
 
 let reloadFailed = false;
 const isEvicting = () => model.server.evicted.slice(-5).some((n) => n > 0);
-const asked = (figures, kind) => figures.requests.resp[kind] + figures.requests.http[kind];
+const overDoors = (of) => DOORS.reduce((sum, door) => sum + of(door), 0);
+const asked = (figures, kind) => overDoors((door) => figures.requests[door][kind]);
 
 function showBanners(figures, before) {
 	if (before?.started_ms === figures.started_ms) {
@@ -53,6 +55,8 @@ function showBanners(figures, before) {
 	const failed = figures.reloads.last_failed ?? reloadFailed;
 	banner('draining', figures.draining
 		&& 'The server is stopping: it answers what has arrived, and load balancers send new requests elsewhere.');
+	banner('ready', figures.ready === false && !figures.draining
+		&& 'Not ready: no node of Redis has answered yet. Requests get what the policy says under on-error.');
 	banner('reload', failed && 'The policy file could not be loaded: '
 		+ `the policy of ${clock(figures.reloads.last_ms)} goes on. The server’s log says what is wrong.`, 'bad');
 	banner('evicting', isEvicting()
@@ -111,7 +115,16 @@ const charts = {
 		counted('candidate', 'candidate would deny', {dash: [2, 3]})]}),
 	requests: new Chart(byId('chart-requests'), {what: 'Requests by door', axis: rate, series: [
 		{name: 'http', label: 'HTTP', color: 'allowed', fill: true, format: aSecond},
-		{name: 'resp', label: 'RESP', color: 'shadow', fill: true, format: aSecond}]}),
+		{name: 'resp', label: 'RESP', color: 'shadow', fill: true, format: aSecond},
+		{name: 'grpc', label: 'gRPC', color: 'denied', format: aSecond},
+		{name: 'spop', label: 'SPOP', color: 'candidate', dash: [2, 3], format: aSecond}]}),
+	fleet: new Chart(byId('chart-fleet'), {what: 'Decided by the fleet', axis: rate, series: [
+		{name: 'asked', label: 'by asking a node', color: 'allowed', fill: true, format: aSecond},
+		{name: 'sliced', label: 'from slices', color: 'shadow', format: aSecond},
+		{name: 'known', label: 'by known denials', color: 'candidate', dash: [2, 3], format: aSecond},
+		{name: 'failed', label: 'without an answer', color: 'denied', dash: [6, 4], format: aSecond}]}),
+	command: new Chart(byId('chart-command'), {what: 'Commands to nodes', axis: seconds, log: true, series: [
+		{name: 'command', label: 'command p99', color: 'denied', format: seconds}]}),
 	latency: new Chart(byId('chart-latency'), {what: 'Latency', axis: seconds, log: true, series: [
 		{name: 'p99', label: 'request p99', color: 'denied', format: seconds},
 		{name: 'p50', label: 'request p50', color: 'allowed', format: seconds},
@@ -136,7 +149,7 @@ function showDecisions() {
 
 function showCharts() {
 	showDecisions();
-	for (const name of ['requests', 'latency', 'store'])
+	for (const name of ['requests', 'latency', 'store', 'fleet', 'command'])
 		charts[name].set(model.t, charts[name].series.map((series) => model.server[series.name]));
 }
 
@@ -164,8 +177,10 @@ function showTiles(figures, before) {
 	tile('keys', store.keys === null ? '–' : whole(store.keys),
 		`${store.keys === null ? 'counting' : percent(store.keys, store.slots)} of ${bytes(store.bytes)}${evicted}`,
 		isEvicting());
-	tile('connections', whole(connections.resp + connections.http),
-		`${whole(connections.http)} HTTP, ${whole(connections.resp)} RESP${refused}`);
+	const more = ['grpc', 'spop'].filter((door) => connections[door] > 0)
+		.map((door) => `, ${whole(connections[door])} ${door === 'grpc' ? 'gRPC' : 'SPOP'}`).join('');
+	tile('connections', whole(overDoors((door) => connections[door])),
+		`${whole(connections.http)} HTTP, ${whole(connections.resp)} RESP${more}${refused}`);
 	say(byId('about'), `Sluice ${figures.version} · threads: ${figures.threads} · up ${wait(figures.uptime_s * 1000)}`
 		+ ` · policy of ${clock(figures.reloads.last_ms)}`);
 }
@@ -183,6 +198,7 @@ function state(name, text) {
 function show(figures, before) {
 	showTiles(figures, before);
 	limits.set(figures);
+	showPanels(figures, before, model);
 	showCharts();
 	showBanners(figures, before);
 }
@@ -308,6 +324,11 @@ const showTheme = () => byId('theme').setAttribute('aria-pressed', document.docu
 byId('theme').addEventListener('click', () => globalThis.toggleTheme());
 document.addEventListener('theme', showTheme);
 showTheme();
+
+const showScale = () => byId('scale').setAttribute('aria-pressed', globalThis.isLogarithmic());
+byId('scale').addEventListener('click', () => globalThis.toggleScale());
+document.addEventListener('scale', showScale);
+showScale();
 
 document.addEventListener('visibilitychange', () => {
 	if (!document.hidden && !paused && byId('state').dataset.state !== 'out')

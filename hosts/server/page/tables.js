@@ -4,16 +4,25 @@
 
 import {make, say} from './dom.js';
 
+/* On small screens a row is a card (page.css), whose cells tell their column by data-label. To be laid out so must not
+ * make a table less of one to those who hear it: its parts say what they are. */
+export function asCards(table) {
+	table.classList.add('cards');
+	table.setAttribute('role', 'table');
+}
+
 export class SortedTable {
 	/* columns: {title, value(row), text(row), number, fill(cell, row)}, where rows without a value (null) come last in
 	 * both orders; key(row) names a row for ever; order: {column, down}; empty: what stands there without rows; count:
 	 * how many rows are shown at most. onSort() is told when somebody sorts. */
 	constructor(table, columns, key, order, empty, count = Infinity) {
 		Object.assign(this, {table, columns, key, order, empty, count, rows: [], from: 0, kept: new Map()});
-		this.heads = columns.map((column, i) => make('th', {scope: 'col', class: column.number && 'number'},
+		const style = (column) => column.number && 'number';
+		this.heads = columns.map((column, i) => make('th', {scope: 'col', role: 'columnheader', class: style(column)},
 			make('button', {type: 'button', onclick: () => this.sortBy(i)}, column.title)));
-		this.body = make('tbody');
-		table.append(make('thead', {}, make('tr', {}, ...this.heads)), this.body);
+		this.body = make('tbody', {role: 'rowgroup'});
+		table.append(make('thead', {role: 'rowgroup'}, make('tr', {role: 'row'}, ...this.heads)), this.body);
+		asCards(table);
 		this.showOrder();
 		this.set([]);
 	}
@@ -54,8 +63,9 @@ export class SortedTable {
 	}
 
 	makeLine() {
-		return make('tr', {}, ...this.columns.map((column, i) =>
-			make(i === 0 ? 'th' : 'td', i === 0 ? {scope: 'row'} : {class: column.number && 'number'})));
+		return make('tr', {role: 'row'}, ...this.columns.map((column, i) => (i === 0
+			? make('th', {scope: 'row', role: 'rowheader'})
+			: make('td', {role: 'cell', class: column.number && 'number', 'data-label': column.title}))));
 	}
 
 	fill(line, row) {
@@ -93,7 +103,8 @@ export class SortedTable {
 				this.body.insertBefore(line, this.body.children[i] ?? null);
 		});
 		if (rows.length === 0) {
-			this.none = make('tr', {}, make('td', {colspan: this.columns.length, class: 'none'}, this.empty));
+			const all = {role: 'cell', colspan: this.columns.length, class: 'none'};
+			this.none = make('tr', {role: 'row'}, make('td', all, this.empty));
 			this.body.append(this.none);
 		}
 		if (focused !== document.activeElement && this.body.contains(focused))

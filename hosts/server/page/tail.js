@@ -4,6 +4,7 @@
 
 import {follow, Refused} from './api.js';
 import {byId, make, say, wait, whole} from './dom.js';
+import {asCards} from './tables.js';
 
 const LINES_MAX = 100, AGAIN_MS = 2000;
 
@@ -28,19 +29,22 @@ function figuresOf(line) {
 
 const kindOf = (line) => (line.allowed ? '' : line.observed ? 'shadow' : 'bad');
 
-const rowOf = (line) => make('tr', {},
-	make('td', {}, time.format(new Date(line.time))),
-	make('td', {}, make('span', {class: `badge ${kindOf(line)}`}, verdictOf(line))),
-	make('td', {}, line.limit),
-	make('td', {class: 'keytext'}, line.key_hex ? `${line.key} (hex ${line.key_hex})` : line.key || '(one for all)'),
-	make('td', {}, figuresOf(line)),
-	make('td', {}, [line.method, line.route, line.address].filter(Boolean).join(' ')));
+const cell = (label, content, style) => make('td', {role: 'cell', 'data-label': label, class: style}, content);
+
+const rowOf = (line) => make('tr', {role: 'row'},
+	cell('Time', time.format(new Date(line.time))),
+	cell('Decision', make('span', {class: `badge ${kindOf(line)}`}, verdictOf(line))),
+	cell('Limit', line.limit),
+	cell('Key', line.key_hex ? `${line.key} (hex ${line.key_hex})` : line.key || '(one for all)', 'keytext'),
+	cell('Left', figuresOf(line)),
+	cell('Request', [line.method, line.route, line.address].filter(Boolean).join(' ')));
 
 export class Tail {
 	/* refused(error, again): the server wants to know who asks */
 	constructor(refused) {
 		Object.assign(this, {refused, running: null, news: [], skipped: 0});
 		this.body = byId('tail-lines').tBodies[0];
+		asCards(byId('tail-lines'));
 		byId('tail').addEventListener('submit', (event) => {
 			event.preventDefault();
 			this.toggle();
