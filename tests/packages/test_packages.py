@@ -183,6 +183,39 @@ kill $server; wait $server""" % (root, tmp_path, root, tmp_path, root)
     print("kept: image unpacked, first limited answer: %.1f s" % (time.monotonic() - begin))
 
 
+@pytest.fixture(scope="session")
+def others(tmp_path_factory):
+    """Programs from PyPI, in the versions of requirements.txt: they know schemas that we don't."""
+    folder = tmp_path_factory.mktemp("others")
+    run("python3", "-m", "venv", folder)
+    done = subprocess.run([folder / "bin/pip", "install", "-q", "-r", ROOT / "tests/packages/requirements.txt"],
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("pip can't install kubernetes-validate and spdx-tools: " + done.stderr.strip().splitlines()[-1])
+    return folder / "bin"
+
+
+def test_the_list_of_what_is_in_it_is_spdx(release, others):
+    run(others / "pyspdxtools", "--infile", next(release.glob("*.spdx.json")))
+
+
+def test_kubernetes_takes_the_manifests(others, tmp_path):
+    """By its own schemas, strictly. What is of other projects (Envoy Gateway, Istio, Contour) these don't know."""
+    taken = 0
+    for path in sorted((ROOT / "examples/kubernetes").glob("*.yaml")):
+        done = subprocess.run([others / "kubernetes-validate", "--strict", "-k", "1.30", path], capture_output=True,
+                              text=True, check=False)
+        said = done.stdout + done.stderr
+        assert done.returncode == 0 and "ERROR" not in said, "%s\n%s" % (path.name, said)
+        taken += len(re.findall(r"passed for resource", said))
+    assert taken >= 9
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text((ROOT / "examples/kubernetes/fleet.yaml").read_text().replace("replicas: 3", "replicas: three"))
+    done = subprocess.run([others / "kubernetes-validate", "--strict", "-k", "1.30", wrong], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode != 0, "it looks"
+
+
 def test_two_releases_are_the_same(release):
     other = made("try-release-again")
     names = {path.name for path in release.iterdir()}
