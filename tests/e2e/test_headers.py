@@ -163,3 +163,22 @@ limits:
         lines = [dict(h.ask("GET", "/v1/auth/forward")[1]) for _ in range(3)]
     assert lines[0]["RateLimit-Policy"] == "5;w=1, 2;w=3600"
     assert lines[2]["RateLimit"].startswith("limit=2, remaining=0, reset=")
+
+
+@pytest.mark.parametrize("forms, theirs_too", [("draft10", False), ("draft7", True), ("draft6", True),
+                                               ("legacy-epoch", True), ("legacy-delta", True)])
+def test_which_form_parsers_read(server, node_clients, forms, theirs_too):
+    """ratelimit-header-parser reads all but draft10; our own client reads all; urllib3 needs Retry-After alone."""
+    from urllib3.util.retry import Retry
+    answers = [dict(lines) for _, lines in ours(server, forms)]
+    for left, lines, got in zip((2, 1, 0, 0), answers, node(node_clients, "parsers.mjs", answers)):
+        assert (got["ours"]["quota"], got["ours"]["remaining"]) == (3, left)
+        assert 0 < got["ours"]["resetMs"] <= 61000
+        if theirs_too:
+            assert (got["parser"]["limit"], got["parser"]["remaining"]) == (3, left)
+            assert 50 < got["parser"]["reset"] < 65
+        else:  # it finds the header, and takes no number from it
+            assert got["parser"] == {"limit": None, "remaining": None, "reset": None}
+        after = Retry().parse_retry_after(lines["Retry-After"]) if "Retry-After" in lines else None
+        assert (after is not None) == (lines is answers[3])
+    assert 50 < after <= 60
