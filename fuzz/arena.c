@@ -2,9 +2,12 @@
  * repaired by a first opener and verified, asked and charged, and verified again. Nothing may be read or written beside
  * it, nothing may hang, and a repaired arena must be whole.
  *
- * A change is 5 bytes: which part of the arena, 2 of where in it, how many bytes, with what. */
+ * A change is CHANGE_BYTES bytes, each of them one choice. Random bytes seldom look like what belongs to a place, so a
+ * change may also be a small step, one bit, a number that is some unit's or slot's, or what stands at another place:
+ * two slots with one block, a list that goes round, an undo log that begins elsewhere. */
 #include "algo/step.h"
 #include "base/assert.h"
+#include "fuzz/mutate.h"
 #include "store/slot.h"
 #include "store/store.h"
 
@@ -12,7 +15,20 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { CHANGE_BYTES = 5, KEYS = 250, BYTES = SL_ARENA_BYTES_MIN, OWNER = 1 << SL_OWNER_ROW_SHIFT | 1 };
+/* Where each choice of a change stands. */
+enum {
+	AT_PART,      /* of the arena */
+	AT_WHERE,     /* in it: 2 bytes */
+	AT_HOW = 3,   /* HOW_ */
+	AT_VALUE,
+	AT_COUNT,     /* how many bytes, or words */
+	AT_FROM,      /* 2 bytes: the other place */
+	CHANGE_BYTES = 8
+};
+enum { HOW_SET, HOW_BIT, HOW_STEP, HOW_NUMBER, HOW_COPY, HOW_ONES, HOWS };
+enum { KEYS = 48, BYTES = SL_ARENA_BYTES_MIN, OWNER = 1 << SL_OWNER_ROW_SHIFT | 1 };
+
+FUZZ_SHAPE(0, CHANGE_BYTES, SIZE_MAX);
 
 static const char *const notations[] = {
 	"sliding-log 60/1h",
@@ -61,8 +77,8 @@ static void make_valid(void) {
 }
 
 /* Where a change begins: the header, what is behind it, slots and blocks in use, or anywhere. */
-static size_t place_of(const struct sluice_store *store, const uint8_t *change) {
-	size_t where = (size_t)change[1] << 8 | change[2];
+static size_t place_of(const struct sluice_store *store, const uint8_t *change, const uint8_t *at) {
+	size_t where = (size_t)at[0] << 8 | at[1];
 	uint32_t key = (uint32_t)where % KEYS;
 	const struct sluice_limit *limit = &limits[key % LIMITS];
 	struct sl_place place =
@@ -89,6 +105,36 @@ static size_t place_of(const struct sluice_store *store, const uint8_t *change) 
 	}
 }
 
+/* Changes some bytes of `work`, at `at` and after it. */
+static void change_at(size_t at, const uint8_t *change, size_t from) {
+	size_t left = BYTES - at, count = 1 + change[AT_COUNT] % 64;
+	uint32_t number = 0;
+	count = change[AT_COUNT] < 128 ? 1 : count;
+	switch (change[AT_HOW] % HOWS) {
+	case HOW_SET:
+		memset(work + at, change[AT_VALUE], count < left ? count : left);
+		return;
+	case HOW_BIT:
+		work[at] ^= (unsigned char)(1 << change[AT_VALUE] % 8);
+		return;
+	case HOW_STEP:
+	case HOW_NUMBER:
+		at -= at % sizeof number;
+		memcpy(&number, work + at, sizeof number);
+		number = change[AT_HOW] % HOWS == HOW_STEP ? number + change[AT_VALUE] - 128
+		                                           : (uint32_t)change[AT_VALUE] << change[AT_COUNT] % 25;
+		memcpy(work + at, &number, sizeof number);
+		return;
+	case HOW_COPY:
+		count = 8 * (1 + change[AT_COUNT] % 16);
+		if (count < left && from + count < BYTES)
+			memmove(work + at, work + from, count);
+		return;
+	default:
+		memset(work + at, 0xff, 8 < left ? 8 : left);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	struct sluice_store store;
 	struct sl_repair found;
@@ -96,9 +142,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	attach(&store, valid);
 	memcpy(work, valid, BYTES);
 	for (; size >= CHANGE_BYTES; data += CHANGE_BYTES, size -= CHANGE_BYTES) {
-		size_t at = place_of(&store, data), count = 1 + (data[3] >= 128 ? data[3] % 64 : 0);
-		for (size_t i = at; i < at + count && i < BYTES; i++)
-			work[i] = data[4];
+		size_t at = place_of(&store, data, data + AT_WHERE), from = place_of(&store, data, data + AT_FROM);
+		if (at < BYTES)
+			change_at(at, data, from);
 	}
 	if (sl_arena_refuse(work, BYTES) != NULL)
 		return 0;

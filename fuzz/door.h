@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "hosts/server/door/door.h"
+#include "store/store.h"
 
 #include <stdlib.h>
 
@@ -38,7 +39,7 @@ static inline const struct sluice_policy *fuzz_policy(void) {
 static inline void fuzz_feed(const struct sl_door *door, struct fuzz_run *run, const uint8_t *data, size_t len,
                              size_t piece) {
 	static char match_buffer[SLUICE_MATCH_BYTES_MAX];
-	struct sluice_store_options options = {.memory_bytes = 1024 * 1024};
+	struct sluice_store_options options = {.memory_bytes = SL_ARENA_BYTES_MIN};
 	size_t kept = 0, given = 0;
 	enum sl_door_verdict verdict = SL_DOOR_OPEN;
 	run->context.policy = fuzz_policy();

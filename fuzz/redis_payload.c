@@ -9,10 +9,13 @@
 
 #include "algo/terms.h"
 #include "base/assert.h"
+#include "fuzz/mutate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { HEAD_BYTES = 3, CALL_BYTES = 8, CALLS_MAX = 32 };
+
+FUZZ_SHAPE(HEAD_BYTES, CALL_BYTES, 2);
 
 static const sluice_ns START_NS = UINT64_C(1800000000) * 1000000000;
 

@@ -9,10 +9,13 @@
 #include "algo/hll.h"
 #include "algo/step.h"
 #include "base/assert.h"
+#include "fuzz/mutate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { HEAD_BYTES = 5 + sizeof(struct sl_state), CALL_BYTES = 8, BLOCK_BYTES_MAX = 1 << 20, PLACES_MAX = 2048 };
+
+FUZZ_SHAPE(HEAD_BYTES, CALL_BYTES, 4);
 
 static const char *const notations[] = {
 	"concurrency 20 lease 30s",

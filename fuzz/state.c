@@ -8,12 +8,15 @@
 #include "algo/bundle.h"
 #include "algo/step.h"
 #include "base/assert.h"
+#include "fuzz/mutate.h"
 
 #define LAST_NS (UINT64_MAX - 1000000)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { HEAD_BYTES = 4 + sizeof(struct sl_state), CALL_BYTES = 8, UNITS_MAX = 4096, BLOCK_BYTES_MAX = 1 << 20 };
+
+FUZZ_SHAPE(HEAD_BYTES, CALL_BYTES, 3);
 
 static const char *const notations[] = {
 	"sliding-log 20/1m",

@@ -1,16 +1,40 @@
 /* Any bytes as a history of one small store: a line-up of limits of every algorithm, few keys, instants that jump both
- * ways, every operation, several limits at once. After each call its answer must agree with itself and with a peek, and
- * at the end the whole arena must be one that this code could have written.
+ * ways and to the edges that answers name, every operation, several limits at once. After each call its answer must
+ * agree with itself, with a peek, and with a peek at the instant that it names; at the end the whole arena must be one
+ * that this code could have written. The arena is small, so that counters are evicted and blocks run out.
  *
- * A call is 8 bytes: operation and count, limit, key, 2 of cost, exponent of the time step, 2 of the time step.
- * Where the first one is 64..191 the operation is a plain one; else it may be any, with an id, parts, terms,
- * members, times to live, as the other bytes say. */
+ * A call is CALL_BYTES bytes, each of them one choice, so that what changes in an input is one thing of one call. */
 #include "base/assert.h"
+#include "fuzz/mutate.h"
 #include "store/store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { CALL_BYTES = 8, KEYS = 7, ITEMS = 3 };
+/* Where each choice of a call stands. */
+enum {
+	AT_KIND,   /* below ANY: a plain charge, refund or reset, which is held against a peek; else any operation */
+	AT_LIMIT,  /* of the first item */
+	AT_ITEMS,  /* how many, and how far apart their limits */
+	AT_KEY,
+	AT_COST,   /* 2 bytes: how it is meant, and how much */
+	AT_ID = 6, /* which, and whether there is one; and of one that has any, how long it lives */
+	AT_WORDS,  /* upto, next, terms, an observed item */
+	AT_MEMBER, /* which, or a cost or a time to live of an item's own */
+	AT_STEP,   /* how time goes on: STEP_ */
+	AT_TIME,   /* 2 bytes: exponent, mantissa */
+	CALL_BYTES = 12
+};
+enum { ANY = 160, KEYS = 60, ITEMS = 3 };
+enum { STEP_NONE, STEP_ON, STEP_RETRY, STEP_BEFORE_RETRY, STEP_RESET, STEP_WINDOW, STEP_MS, STEP_BACK, STEPS };
+
+FUZZ_SHAPE(0, CALL_BYTES, SIZE_MAX);
+
+/* A history in hand. */
+struct history {
+	struct sluice_store *store;
+	sluice_ns now;
+	struct sluice_decision last; /* of the call before */
+};
 
 static const char *const notations[] = {
 	"fixed-window 10/1s",
@@ -33,6 +57,7 @@ static const char *const notations[] = {
 	"distinct 4/10s",
 	"distinct 3000/1m edge allow",
 };
+#define LAST_NS (UINT64_MAX / 2)
 enum { LIMITS = sizeof notations / sizeof *notations, PLAIN = LIMITS - 3 };
 
 static struct sluice_limit limits[LIMITS];
@@ -67,18 +92,34 @@ static bool same(const struct sluice_decision *a, const struct sluice_decision *
 	       a->delay_ns == b->delay_ns;
 }
 
-static void decide_plain(struct sluice_store *store, const uint8_t *bytes, struct sluice_call *call) {
+/* What is refused for now is not refused when it says so; but what another key has pushed out, or what was charged at a
+ * later instant than now, may say less. */
+static void check_retry(struct history *history, const struct sluice_call *denied) {
+	struct sluice_call again = *denied;
+	struct sluice_decision each[ITEMS];
+	sluice_ns retry_ns = denied->merged.retry_after_ns;
+	if (retry_ns == SLUICE_NEVER || denied->item_count != 1 || history->now > UINT64_MAX - retry_ns)
+		return;
+	again.each = each;
+	again.operation = SLUICE_PEEK;
+	again.now = history->now + retry_ns;
+	SL_ASSERT(sluice_decide(history->store, &again) == SLUICE_OK && again.merged.allowed);
+}
+
+static void decide_plain(struct history *history, const uint8_t *bytes, struct sluice_call *call) {
 	struct sluice_decision each[ITEMS], peeked[ITEMS];
-	sluice_operation operation = bytes[0] % 64 == 63 ? SLUICE_RESET : bytes[0] % 4 == 3 ? SLUICE_REFUND : SLUICE_CHARGE;
-	call->cost = operation == SLUICE_REFUND || bytes[0] < 144 ? call->cost % 65536 : call->cost;
+	sluice_operation operation = bytes[AT_KIND] % 32 == 31  ? SLUICE_RESET
+	                             : bytes[AT_KIND] % 4 == 3 ? SLUICE_REFUND
+	                                                       : SLUICE_CHARGE;
 	call->operation = SLUICE_PEEK;
 	call->each = peeked;
-	SL_ASSERT(sluice_decide(store, call) == SLUICE_OK);
+	SL_ASSERT(sluice_decide(history->store, call) == SLUICE_OK);
 	bool allowed = call->merged.allowed;
 
 	call->each = each;
 	call->operation = operation;
-	SL_ASSERT(sluice_decide(store, call) == SLUICE_OK);
+	SL_ASSERT(sluice_decide(history->store, call) == SLUICE_OK);
+	history->last = call->merged;
 	if (call->merged.bound != SLUICE_BOUND_NONE) {
 		SL_ASSERT(call->merged.bound == SLUICE_BOUND_ROOM && !call->merged.allowed && operation == SLUICE_CHARGE);
 		SL_ASSERT(call->merged.remaining == 0 && call->merged.retry_after_ns != 0);
@@ -92,28 +133,36 @@ static void decide_plain(struct sluice_store *store, const uint8_t *bytes, struc
 		SL_ASSERT(operation != SLUICE_CHARGE || allowed || same(&each[i], &peeked[i]));
 		SL_ASSERT(operation != SLUICE_REFUND || each[i].remaining >= peeked[i].remaining);
 	}
+	if (!call->merged.allowed)
+		check_retry(history, call);
+}
+
+/* The words of a call that may be any. */
+static void fill_any(const uint8_t *bytes, struct sluice_call *call, struct sluice_item *items) {
+	static const char ids[] = "0123456789abcdef";
+	uint8_t id = bytes[AT_ID], words = bytes[AT_WORDS], member = bytes[AT_MEMBER];
+	call->operation = (sluice_operation)(bytes[AT_KIND] % 10);
+	call->id = sl_slice(ids + id % 8, id % 4 != 0 ? 1 + id % 3 : 0);
+	call->ttl_ns = id >= 64 ? (sluice_ns)1 << (20 + id / 8) : 0;
+	call->upto = words % 2 != 0;
+	call->want_next = words / 2 % 2 != 0;
+	for (uint32_t i = 0; i < call->item_count; i++) {
+		bool own = member / 64 % 4 == i + 1;
+		items[i].terms = words / 4 % 4 == i + 1 ? &terms[words / 16 % 2] : NULL;
+		items[i].observed = words / 32 % 4 == i + 1 ? 1 + words / 128 : 0;
+		items[i].cost = own ? bytes[AT_COST + 1] : 0;
+		items[i].ttl_ns = own && member % 2 != 0 ? (sluice_ns)(member % 64 + 1) << 28 : 0;
+		items[i].member = sl_slice(ids + member % 16, member % 64 != 0 ? 1 : 0);
+	}
+	call->cost %= 4096;
 }
 
 /* Any operation, sensible or not; what is refused must have been peeked at as before. */
-static void decide_any(struct sluice_store *store, const uint8_t *bytes, struct sluice_call *call,
-                       struct sluice_item *items) {
-	static const char ids[] = "0123456789abcdef";
-	uint32_t flags = bytes[2];
-	call->operation = (sluice_operation)(bytes[0] % 10);
-	call->id = sl_slice(ids, flags % 5);
-	call->ttl_ns = flags % 3 != 0 ? (sluice_ns)(bytes[3] + 1) << 24 : 0;
-	call->upto = flags % 7 == 1;
-	call->want_next = flags % 2 == 1;
-	for (uint32_t i = 0; i < call->item_count; i++) {
-		items[i].observed = flags % 11 == i ? 1 + flags % 2 : 0;
-		items[i].cost = flags % 13 == i ? bytes[3] : 0;
-		items[i].ttl_ns = flags % 17 == i ? (sluice_ns)(bytes[4] + 1) << 28 : 0;
-		items[i].member = sl_slice(ids + bytes[4] % 8, flags % 6 != 0 ? 1 : 0);
-		items[i].terms = flags % 4 == i ? &terms[bytes[1] / 64 % 2] : NULL;
-	}
-	call->cost %= 4096;
+static void decide_any(struct history *history, struct sluice_call *call) {
+	struct sluice_store *store = history->store;
 	if (sluice_decide(store, call) != SLUICE_OK)
 		return;
+	history->last = call->merged;
 	SL_ASSERT((call->repeated || call->granted <= call->cost) && call->found <= call->item_count);
 	SL_ASSERT(!call->repeated || call->merged.allowed);
 	SL_ASSERT(call->merged.remaining <= call->merged.quota);
@@ -122,41 +171,91 @@ static void decide_any(struct sluice_store *store, const uint8_t *bytes, struct 
 	if (call->operation == SLUICE_COMMIT || call->operation == SLUICE_RELEASE) {
 		SL_ASSERT(sluice_decide(store, call) == SLUICE_OK && call->found == 0); /* it is done with */
 	} else if ((call->operation == SLUICE_ACQUIRE || call->operation == SLUICE_CHARGE) && call->id.len != 0 &&
-	           call->merged.allowed && call->cost != 0 && items[0].observed == 0 && call->item_count == 1 &&
-	           items[0].limit->algorithm != SLUICE_UNLIMITED) {
+	           call->merged.allowed && call->cost != 0 && call->items[0].observed == 0 && call->item_count == 1 &&
+	           call->items[0].limit->algorithm != SLUICE_UNLIMITED) {
 		SL_ASSERT(sluice_decide(store, call) == SLUICE_OK && call->repeated);
 	}
 }
 
-static void decide(struct sluice_store *store, const uint8_t *bytes, sluice_ns now) {
-	static const char keys[] = "abcdefgh";
+/* A cost is small, or near to a quota, or of any size. */
+static uint32_t cost_of(const uint8_t *bytes, const struct sluice_limit *limit) {
+	uint32_t much = bytes[AT_COST + 1];
+	switch (bytes[AT_COST] % 4) {
+	case 0:
+		return 1;
+	case 1:
+		return much;
+	case 2:
+		return (uint32_t)(limit->quota / (1 + bytes[AT_COST] / 4 % 4)) + much % 8 - 4;
+	default:
+		return much << bytes[AT_COST] / 4 % 25;
+	}
+}
+
+/* The instant of the next call. */
+static void step(struct history *history, const uint8_t *bytes, const struct sluice_limit *limit) {
+	sluice_ns by = (sluice_ns)(bytes[AT_TIME + 1] + 1) << bytes[AT_TIME] % 40, now = history->now;
+	bool never = history->last.retry_after_ns == SLUICE_NEVER;
+	switch (bytes[AT_STEP] % STEPS) {
+	case STEP_NONE:
+		return;
+	case STEP_RETRY:
+		now += never ? by : history->last.retry_after_ns;
+		break;
+	case STEP_BEFORE_RETRY:
+		now += never || history->last.retry_after_ns == 0 ? by : history->last.retry_after_ns - 1;
+		break;
+	case STEP_RESET:
+		now += history->last.reset_after_ns != SLUICE_NEVER ? history->last.reset_after_ns : by;
+		break;
+	case STEP_WINDOW:
+		now += limit->window_ns / (1 + bytes[AT_TIME] % 4) + bytes[AT_TIME + 1] % 3 - 1;
+		break;
+	case STEP_MS:
+		now += bytes[AT_TIME + 1] * UINT64_C(1000000) - now % 1000000;
+		break;
+	case STEP_BACK:
+		now -= by % 100000000000;
+		break;
+	default:
+		now += by;
+	}
+	if (now < LAST_NS)
+		history->now = now;
+}
+
+static void decide(struct history *history, const uint8_t *bytes) {
+	static char keys[KEYS][2];
 	struct sluice_item items[ITEMS];
+	bool plain = bytes[AT_KIND] < ANY;
+	uint32_t key = bytes[AT_KEY] % KEYS, most = plain ? PLAIN : LIMITS;
+	const struct sluice_limit *first = &limits[bytes[AT_LIMIT] % most];
+	step(history, bytes, first);
 	struct sluice_call call = {.items = items,
-	                           .item_count = 1 + bytes[0] / 4 % ITEMS,
-	                           .now = now,
-	                           .cost = (uint32_t)(bytes[3] << 8 | bytes[4]) * (bytes[2] | 1)};
-	bool plain = bytes[0] >= 64 && bytes[0] < 192;
-	for (uint32_t i = 0; i < call.item_count; i++)
-		items[i] = (struct sluice_item){.limit = &limits[(bytes[1] + 5 * i) % (plain ? PLAIN : LIMITS)],
-		                                .key = sl_slice(keys + bytes[2] % KEYS, 1)};
-	if (plain)
-		decide_plain(store, bytes, &call);
-	else
-		decide_any(store, bytes, &call, items);
+	                           .item_count = 1 + bytes[AT_ITEMS] % ITEMS,
+	                           .now = history->now,
+	                           .cost = cost_of(bytes, first)};
+	for (uint32_t i = 0; i < call.item_count; i++) {
+		keys[key][0] = (char)('0' + key);
+		items[i] = (struct sluice_item){.limit = &limits[(bytes[AT_LIMIT] + bytes[AT_ITEMS] / ITEMS * i) % most],
+		                                .key = sl_slice(keys[key], 1)};
+	}
+	if (plain) {
+		decide_plain(history, bytes, &call);
+		return;
+	}
+	fill_any(bytes, &call, items);
+	decide_any(history, &call);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-	struct sluice_store *store;
 	struct sluice_store_options options = {.memory_bytes = SL_ARENA_BYTES_MIN};
-	sluice_ns now = UINT64_C(1800000000) * 1000000000;
+	struct history history = {.now = UINT64_C(1800000000) * 1000000000};
 	parse_limits();
-	SL_ASSERT(sluice_store_open(&store, &options, NULL) == SLUICE_OK);
-	for (; size >= CALL_BYTES; data += CALL_BYTES, size -= CALL_BYTES) {
-		sluice_ns step = (sluice_ns)(data[6] << 8 | data[7]) << data[5] % 40;
-		now = data[5] >= 224 ? now - step % 100000000000 : now + step;
-		decide(store, data, now);
-	}
-	SL_ASSERT(sl_store_verify(store) == NULL);
-	sluice_store_close(store);
+	SL_ASSERT(sluice_store_open(&history.store, &options, NULL) == SLUICE_OK);
+	for (; size >= CALL_BYTES; data += CALL_BYTES, size -= CALL_BYTES)
+		decide(&history, data);
+	SL_ASSERT(sl_store_verify(history.store) == NULL);
+	sluice_store_close(history.store);
 	return 0;
 }

@@ -7,8 +7,13 @@
 #include "store/latest.h"
 #include "store/layout.h"
 
+/* Fuzzers have small ones: a few calls fill them, and each input looks into all of one. */
+#ifdef SL_SMALL_ARENAS
+enum { SL_ARENA_BYTES_MIN = 96 * 1024 };
+#else
+enum { SL_ARENA_BYTES_MIN = 1024 * 1024 };
+#endif
 enum {
-	SL_ARENA_BYTES_MIN = 1024 * 1024,
 	SL_BLOCKS_PERCENT_DEFAULT = 50,
 	SL_BLOCKS_PERCENT_MAX = 98,
 };
