@@ -186,6 +186,7 @@ static void check_nobody_waits(struct run *run) {
 		}
 	} while (hosts_settle(&run->hosts, 0, false));
 	SL_ASSERT(run->hosts.tickets == 0);
+	hosts_check_nobody_waits(&run->hosts);
 	for (uint32_t i = 0; i < run->client_count; i++) {
 		const struct wire *wire = run->clients[i].wire;
 		SL_ASSERT(wire->queued == 0 && (wire->held == 0 || wire->reset || wire->way_at == wire->way_len));

@@ -3,6 +3,7 @@
 #include "fuzz/session/session.h"
 
 #include "hosts/server/door/inspected.h"
+#include "hosts/server/net/connection.h"
 #include "hosts/server/net/parcel.h"
 #include "store/store.h"
 
@@ -196,6 +197,14 @@ void hosts_hand_over(struct hosts *hosts) {
 	if (!hosts->has_left && is_running(hosts, 0))
 		sl_worker_hand_over(&hosts->workers[0], give, hosts);
 	hosts->has_left = true;
+}
+
+void hosts_check_nobody_waits(const struct hosts *hosts) {
+	for (int i = 0; i < WORKERS; i++)
+		for (const struct sl_connection *c = hosts->workers[i].connections; c != NULL; c = c->next) {
+			bool waits = c->unsent_len != 0 || c->pending != NULL || c->ready != NULL || c->waiting != NULL;
+			SL_ASSERT(c->stage == SL_LINGERING || (c->stage != SL_FLUSHING && !waits && !c->more));
+		}
 }
 
 /* ---- beginning, turns and end ------------------------------------------------------------------------------------ */

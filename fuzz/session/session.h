@@ -96,6 +96,8 @@ void hosts_use_policy(struct hosts *hosts, uint32_t policy);
 void hosts_hand_over(struct hosts *hosts);
 /* One call that was sent elsewhere is answered: decided, or not (`away`). False: there is none. */
 bool hosts_settle(struct hosts *hosts, uint8_t which, bool away);
+/* All answers are sent and all decisions are there: then no connection waits for any, or has more to say. */
+void hosts_check_nobody_waits(const struct hosts *hosts);
 /* A turn of all loops. False: nothing was to be done. */
 bool hosts_turn(struct hosts *hosts);
 
