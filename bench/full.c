@@ -7,7 +7,7 @@
  *   all day  the same number of users asks again every two hours of a day: how many counters were evicted by its end
  *   room     CPU time of an admission of a new user while there is room for its block
  *   none     the same once there is none. Instructions:
- *     valgrind --tool=callgrind --toggle-collect='measure_*' full --repeats 1 --keys-max 20000 --only none */
+ *     valgrind --tool=callgrind --toggle-collect='measure_*' full --repeats 1 --keys-max 100000 --only none */
 #include "bench/traffic.h"
 #include "policy/footprint.h"
 #include "store/store.h"

@@ -27,6 +27,7 @@
 #include "store/blocks.h"
 
 enum { INSIDE = 0, TAKEN = 1, FREE = 2, LAST = 3 };
+enum { MAP_WORD = 8 };
 enum { LOOKS = 8 }; /* runs of the very class that are tried for one that is long enough */
 
 struct run {
@@ -286,6 +287,19 @@ bool sl_blocks_stretch(const struct sluice_store *store, uint64_t from, uint64_t
 	stretch->end = (uint32_t)unit;
 	SL_ASSERT(unit <= (count > from ? count : from) && stretch->count <= SL_STRETCH_MAX);
 	return unit - stretch->first >= units;
+}
+
+uint32_t sl_blocks_ahead(const struct sluice_store *store, uint64_t from, uint32_t most, uint32_t *blocks) {
+	uint64_t end = sl_min(from + SL_AHEAD_UNITS, store->unit_count), word;
+	uint32_t count = 0;
+	for (uint64_t unit = from; unit + MAP_WORD <= end && count < most; unit += MAP_WORD) {
+		memcpy(&word, store->map + unit, sizeof word);
+		/* a bit for each byte that is TAKEN: odd, and without the bit of LAST */
+		for (word &= ~(word >> 1) & UINT64_C(0x0101010101010101); word != 0 && count < most; word &= word - 1)
+			blocks[count++] = (uint32_t)(unit + (unsigned)__builtin_ctzll(word) / 8);
+	}
+	SL_ASSERT(count <= most);
+	return count;
 }
 
 void sl_blocks_rebuild(struct sluice_store *store) {

@@ -93,6 +93,11 @@ struct sl_stretch {
  * as SL_STRETCH_MAX blocks are. False when it would go past the end; `end` is how far it got. */
 bool sl_blocks_stretch(const struct sluice_store *store, uint64_t from, uint64_t units, struct sl_stretch *stretch);
 
+/* Within a change: the first blocks from unit `from` on, by the map alone, so that nothing has to be read of them.
+ * Fills at most `most` numbers, of blocks in the next SL_AHEAD_UNITS; returns how many. */
+enum { SL_AHEAD_UNITS = 1024 };
+uint32_t sl_blocks_ahead(const struct sluice_store *store, uint64_t from, uint32_t most, uint32_t *blocks);
+
 /* Sets up the free lists of a formatted arena, or after a repair, from a map of which only taken units are marked. */
 void sl_blocks_rebuild(struct sluice_store *store);
 

@@ -58,8 +58,9 @@ static inline uint64_t rank_of(uint64_t tag, uint64_t last_coarse) {
 }
 
 uint64_t sl_slot_rank(const struct sl_slot *slot, uint64_t tag, sluice_ns now) {
-	uint64_t last = __atomic_load_n(&sl_slot_state(slot)[0], __ATOMIC_RELAXED);
-	return sl_slot_has_expired(slot, tag, now) ? 0 : rank_of(tag, last >> SL_COARSE_SHIFT);
+	uint64_t last = __atomic_load_n(&sl_slot_state(slot)[0], __ATOMIC_RELAXED) >> SL_COARSE_SHIFT;
+	SL_DEBUG_ASSERT((tag & SL_LIFE_FRESH) != SL_LIFE_FRESH);
+	return now >> SL_COARSE_SHIFT > last + sl_life_units(tag) ? 0 : rank_of(tag, last);
 }
 
 static bool evict_locked(struct sluice_store *store, struct sl_bucket *home, struct sl_slot *slot, uint64_t tag) {

@@ -45,6 +45,13 @@ static void raise_until(uint64_t *until_ns, uint64_t coarse) {
 		;
 }
 
+void sl_sketch_prefetch(const struct sluice_store *store, uint64_t page, uint64_t tag) {
+	struct sl_sketch_cell *cells[ROWS];
+	cells_of(store, page, tag, cells);
+	for (int row = 0; row < ROWS; row++)
+		__builtin_prefetch(cells[row], 1);
+}
+
 void sl_sketch_note(struct sluice_store *store, uint64_t page, uint64_t tag, sluice_ns last) {
 	struct sl_sketch_cell *cells[ROWS];
 	uint32_t unit = (uint32_t)((last >> UNIT_SHIFT) + 1); /* rounded up: nothing is forgotten early */

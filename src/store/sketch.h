@@ -14,6 +14,9 @@ struct sl_past {
 /* Remembers a counter by its page and tag: `last` is the instant of its last charge, rounded up as one likes. */
 void sl_sketch_note(struct sluice_store *store, uint64_t page, uint64_t tag, sluice_ns last);
 
+/* Asks for the memory that sl_sketch_note() writes for a counter. */
+void sl_sketch_prefetch(const struct sluice_store *store, uint64_t page, uint64_t tag);
+
 /* What the sketch has of a counter that has no slot: fills at most SL_USES pasts, their instants rising, uses falling.
  * Returns how many. Two misses of memory; call it only where sl_sketch_is_used(). */
 int sl_sketch_ask(const struct sluice_store *store, const struct sl_place *place, sluice_ns now,

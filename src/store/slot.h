@@ -165,7 +165,8 @@ uint64_t sl_slot_hash(const struct sluice_store *store, const struct sl_slot *sl
 bool sl_slot_make_free(struct sluice_store *store, struct sl_slot *slot, const struct sl_bucket *locked, bool evict,
                        sluice_ns now);
 
-/* Whom to evict first: the less used, and among those the longer unused, have the lower rank; 0: has expired. */
+/* Whom to evict first: the less used, and among those the longer unused, have the lower rank; 0: has expired. The slot
+ * is in use, and not FRESH. */
 uint64_t sl_slot_rank(const struct sl_slot *slot, uint64_t tag, sluice_ns now);
 
 /* What of a rank is use. */

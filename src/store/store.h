@@ -27,6 +27,17 @@ struct sl_stalls {
 	bool parks;                  /* calls that would have to wait for one are left to the host: sl_held_up_wait() */
 };
 
+/* Stretches of blocks that this process looked at for room and passed over for better ones (room.c): where each begins,
+ * and its rank then; the least last. Its own, not the arena's; under the blocks' lock. */
+enum { SL_PASSED_MAX = 16 };
+struct sl_passed {
+	uint64_t ranks[SL_PASSED_MAX];
+	uint32_t units[SL_PASSED_MAX];
+	uint32_t count;
+	uint32_t unexpired; /* stretches looked at since one had expired; stays where it would overflow */
+	uint64_t ahead;     /* the unit up to which the memory of owners was asked for */
+};
+
 /* A process's handle of an arena: where it is mapped here, and nothing that another process would have to know. */
 struct sluice_store {
 	struct sl_header *header;
@@ -43,6 +54,7 @@ struct sluice_store {
 	uint32_t owner;     /* this process's lock word; 0: it may not decide (no row was free for it after a fork) */
 	uint64_t latest_ns; /* somewhat before header->latest_charge as last seen: past it, that is raised; atomic */
 	uint64_t arena_bytes;
+	struct sl_passed passed;
 	void (*relax)(const struct sluice_store *);                         /* lets others run; NULL: spins on */
 	void (*rest)(const struct sluice_store *, sluice_ns ns);            /* sleeps; with `stalls` */
 	sluice_ns (*clock)(const struct sluice_store *);                    /* monotonic; with `stalls` */

@@ -218,12 +218,41 @@ static void verifying_tells_each_damage(void **state) {
 	assert_null(sl_blocks_verify(&f->store));
 }
 
+/* ---- looking ahead ----------------------------------------------------------------------------------------------- */
+
+/* The next blocks by the map, a word at a time, beside a walk from run to run: from each unit, for each number asked
+ * for; never more than asked, never past what is looked at, none left out between. */
+static void the_next_blocks_are_told_by_the_map(void **state) {
+	struct sluice_store *store = &((struct fixture *)*state)->store;
+	enum { BLOCKS = 400, MOST = 16 };
+	uint32_t blocks[BLOCKS], ahead[MOST];
+	for (uint32_t i = 0; i < BLOCKS; i++)
+		assert_int_not_equal(blocks[i] = take(store, 1 + i % 11), 0);
+	for (uint32_t i = 0; i < BLOCKS; i += 3)
+		give(store, blocks[i]);
+	for (uint64_t from = 1; from < store->unit_count; from += from < 3000 ? 1 : 97) {
+		uint32_t most = (uint32_t)(from % (MOST + 1)), count, seen = 0;
+		assert_int_equal(sl_blocks_begin(store), SLUICE_OK);
+		count = sl_blocks_ahead(store, from, most, ahead);
+		sl_blocks_commit(store);
+		assert_true(count <= most);
+		for (uint32_t i = 0; i < BLOCKS; i++) /* they were taken in order */
+			if (i % 3 != 0 && blocks[i] >= from && seen < count)
+				assert_int_equal(ahead[seen++], blocks[i]);
+		assert_int_equal(seen, count);
+		for (uint32_t i = 0; i < BLOCKS && count < most; i++) /* whoever is left out is farther than is looked */
+			if (i % 3 != 0 && blocks[i] >= from && (count == 0 || blocks[i] > ahead[count - 1]))
+				assert_true(blocks[i] >= sl_min(from + SL_AHEAD_UNITS, store->unit_count) - 8);
+	}
+}
+
 #define WITH_STORE(test) cmocka_unit_test_setup_teardown(test, open_store, close_store)
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		WITH_STORE(a_free_run_hangs_in_the_list_of_its_class),
 		WITH_STORE(a_run_that_is_long_enough_is_found),
+		WITH_STORE(the_next_blocks_are_told_by_the_map),
 		WITH_STORE(verifying_tells_each_damage),
 	};
 	return cmocka_run_group_tests_name("blocks", tests, NULL, NULL);
