@@ -162,13 +162,13 @@ def start_redis(name, more=()):
         die("redis-server is not installed: apt-get install redis-server")
 
 
-def start_sluice(name, memory, threads=1, door="resp", more="", listen=""):
-    """A store of `memory` (a size, or a whole map as in a policy file), RESP and HTTP on free ports, `listen` says what
-    else; its port is that of `door`. One thread runs on the servers' core, several on all cores."""
+def start_sluice(name, memory, threads=1, door="resp", more="", listen="", http='"127.0.0.1:0"'):
+    """A store of `memory` (a size, or a whole map as in a policy file), RESP and HTTP on free ports; `listen` says what
+    else, `http` how HTTP listens. Its port is that of `door`. One thread runs on the servers' core, several on all."""
     policy = BENCH / f"{name}.yaml"
     store = memory if memory.startswith("{") else f"{{memory: {memory}}}"
     policy.write_text(f'threads: {threads}\nstore: {store}\n'
-                      f'listen: {{resp: "127.0.0.1:0", http: "127.0.0.1:0"{listen and ", " + listen}}}\n' + more)
+                      f'listen: {{resp: "127.0.0.1:0", http: {http}{listen and ", " + listen}}}\n' + more)
     server = Server(name, [BUILD / "sluice", "serve", "-c", policy], (SERVER_CORE,) if threads == 1 else CORES)
 
     def says():

@@ -10,7 +10,7 @@ within a round, and the median of those is what counts.
   BENCH_LOG_ROUNDS=3      rounds that include the logs    BENCH_LOG_WARMUP_MS=10000  a window, so that logs are full
   BENCH_ONLY=name,name    some rows of resp, redis, http  BENCH_PARTS=scale,resp     some parts: inprocess named rules
                                                      scale share hostile memory resp redis front http haproxy
-                                                     grpc
+                                                     grpc latency tls replay
   BENCH_REPEATS=7         rounds of the parts without     BENCH_KEYS_MAX=100000000   the most keys of one store
                           a network
 A look in less than a minute: BENCH_PARTS=scale,share,hostile BENCH_KEYS_MAX=1000000 BENCH_REPEATS=3
@@ -30,14 +30,17 @@ import grpcbench
 import haproxybench
 import harness
 import httpbench
+import latencybench
 import memory
 import redisbench
+import replaybench
+import tlsbench
 from rounds import (ROUNDS, RUN_MS, check_names, chosen, print_ratios, print_rows, run_rounds, warn_of_denials,
                     warn_of_neighbours)
 from workloads import GOALS, ROWS, start_servers
 
 PROGRAMS = ["inprocess", "named", "rules", "scale", "full", "share", "hostile"]  # of build/bench, without a network
-ALL_PARTS = [*PROGRAMS, "memory", "resp", "redis", "front", "http", "haproxy", "grpc"]
+ALL_PARTS = [*PROGRAMS, "memory", "resp", "redis", "front", "http", "haproxy", "grpc", "latency", "tls", "replay"]
 PARTS = os.environ.get("BENCH_PARTS", ",".join(ALL_PARTS)).split(",")
 REPEATS = int(os.environ.get("BENCH_REPEATS", 7))
 KEYS_MAX = int(os.environ.get("BENCH_KEYS_MAX", 100000000))
@@ -90,7 +93,8 @@ def main():
     unknown = set(PARTS) - set(ALL_PARTS)
     if unknown:
         harness.die(f"BENCH_PARTS: no part named {', '.join(sorted(unknown))}")
-    check_names([row.name for row in ROWS + redisbench.ROWS] + httpbench.NAMES)
+    check_names([row.name for row in ROWS + redisbench.ROWS] + httpbench.NAMES + latencybench.NAMES +
+                tlsbench.NAMES + replaybench.NAMES)
     for name in PROGRAMS:
         if name in PARTS:
             part_program(name, report)
@@ -109,6 +113,12 @@ def main():
         haproxybench.measure(report, ROUNDS, RUN_MS)
     if "grpc" in PARTS:
         grpcbench.measure(report, ROUNDS, RUN_MS)
+    if "latency" in PARTS:
+        latencybench.measure(report)
+    if "tls" in PARTS:
+        tlsbench.measure(report)
+    if "replay" in PARTS:
+        replaybench.measure(report)
     path = harness.BENCH / "results.json"
     path.write_text(json.dumps(report, indent=1) + "\n")
     print(f"\nall numbers: {path}")

@@ -2,7 +2,7 @@
  *
  *   files -> input (lines) -> logline (a request) -> [sort] -> batch (decided together) -> stats, or --decisions
  *
- * See docs/design/006-replay.md for why each is as it is. */
+ * See docs/design/026-replay.md for why each is as it is. */
 #ifndef SL_CLI_REPLAY_H
 #define SL_CLI_REPLAY_H
 
