@@ -66,17 +66,22 @@ class App(BaseHTTPRequestHandler):
         pass
 
 
-class Front:
-    """Envoy, with the example's configuration."""
+EXAMPLE = os.path.join(ROOT, "examples", "envoy", "ratelimit.yaml")
 
-    def __init__(self, binary, folder, grpc_port, edit=None, **changes):
+
+class Front:
+    """Envoy, with the example's configuration, or that of envoyproxy/ratelimit's."""
+
+    def __init__(self, binary, folder, grpc_port, edit=None, source=EXAMPLE, **changes):
         self.app = ThreadingHTTPServer(("127.0.0.1", 0), App)
         self.app.daemon_threads = True
         threading.Thread(target=self.app.serve_forever, daemon=True).start()
         self.port = free_port()
-        with open(os.path.join(ROOT, "examples", "envoy", "ratelimit.yaml"), encoding="utf-8") as file:
+        with open(source, encoding="utf-8") as file:
             text = file.read()
-        ports = {10000: self.port, 8080: self.app.server_address[1], 7381: grpc_port}
+        app_port = self.app.server_address[1]
+        ports = {10000: self.port, 8080: app_port, 7381: grpc_port,
+                 8888: self.port, 9999: app_port, 8081: grpc_port, 8001: free_port()}
         text = re.sub(r"port_value: (\d+)", lambda m: f"port_value: {ports[int(m[1])]}", text)
         for old, new in changes.items():
             assert f"{old}:" in text
@@ -85,8 +90,9 @@ class Front:
         with open(path, "w", encoding="utf-8") as file:
             file.write(edit(text) if edit else text)
         self.log = open(os.path.join(folder, "envoy.log"), "wb")
-        self.process = subprocess.Popen([binary, "-c", path, "--concurrency", "1", "--disable-hot-restart",
-                                         "-l", "error"], stdout=self.log, stderr=self.log)
+        words = [binary, "-c", path, "--concurrency", "1", "--disable-hot-restart", "-l", "error",
+                 "--service-cluster", "proxy", "--service-node", "proxy"]
+        self.process = subprocess.Popen(words, stdout=self.log, stderr=self.log)
         try:
             wait_until(self._answers, "Envoy does not answer")
         except BaseException:
@@ -96,7 +102,7 @@ class Front:
     def _answers(self):
         assert self.process.poll() is None, "Envoy has ended"
         try:
-            return self.get("/")[0] == 200
+            return self.get("/")[0] in (200, 404)  # 404: there is no route for it
         except OSError:
             return False
 
