@@ -552,6 +552,13 @@ def test_each_verb_is_suggested_for_one_that_is_near(sluice):
     (["check", "k", "1/1s", "--server", "127.0.0.1:1"], "no server at 127.0.0.1:1: connecting: Connection refused"),
     (["check", "k", "1/1s", "--server", "unix:/nowhere/s"], "no server at unix:/nowhere/s: connecting: No such file"),
     (["check", "x" * 1025, "1/1s"], "more than 1024 bytes"),
+    (["override"], "expected set, get, del or list"), (["override", "lst"], "did you mean list?"),
+    (["override", "set", "1/1m", "k"], "set takes LIMIT KEY QUOTA"),
+    (["override", "get", "1/1m", "k", "j"], "too many"),
+    (["override", "get", "1/1m", "k", "--ttl", "1m"], "--ttl is for set"),
+    (["override", "list", "-c", "f"], "-c FILE goes with --store"),
+    (["override", "list", "--store", "redis://h/"], "counters in Redis have no quotas of keys' own"),
+    (["override", "list", "--store", "f"], "f: there is no such store"),
     (["serve", "x.yaml"], "named by -c FILE"),
     (["serve", "--threads", "0"], "--threads '0': expected a whole number, 1 to 256"),
     (["bench", "100/1m"], "given by --limit"),
@@ -582,7 +589,7 @@ def test_help_of_every_verb(sluice):
     assert (status, err) == (0, "") and sluice("--help") == (0, overview, "")
     verbs = re.findall(r"^  ([a-z]+) +[A-Z]", overview, re.M)
     assert verbs == ["serve", "ready", "check", "acquire", "release", "renew", "holders", "reserve", "commit", "reset",
-                     "inspect", "store", "lint", "replay", "top", "tail", "explain", "password",
+                     "override", "inspect", "store", "lint", "replay", "top", "tail", "explain", "password",
                      "token", "bench", "size", "completion", "version", "help"]
     for verb in verbs:
         status, text, err = sluice(verb, "--help")
@@ -724,6 +731,9 @@ REFUSAL = b"-ERR " + EVIL.encode() + b"\r\n"
     (["acquire", "k", "concurrency 1 lease 1s"], [b"*8\r\n" + b":1\r\n" * 6 + b":0\r\n" + bulk(EVIL)]),
     (["reserve", "k", "9/1h"], [b"*8\r\n" + b":1\r\n" * 6 + b":0\r\n" + bulk(EVIL)]),
     (["holders", "k", "concurrency 1 lease 1s"], [b"*1\r\n*3\r\n" + bulk(EVIL) + b":1\r\n:1\r\n"]),
+    (["override", "del", "1/1m", "k"], [REFUSAL]),
+    (["override", "get", "1/1m", "k"], [b"*2\r\n" + bulk(EVIL) + b":1\r\n"]),
+    (["override", "list"], [b"*2\r\n:0\r\n*1\r\n*4\r\n" + bulk(EVIL) * 3 + b":1\r\n"]),
     (["tail", "--count", "1"], [REFUSAL]),
     (["tail", "--count", "1"], [b"+OK\r\n" + b"*2\r\n" + bulk("sluice.tail") +
                                bulk(json.dumps({"limit": EVIL, "key": EVIL, "method": EVIL}, ensure_ascii=False))]),

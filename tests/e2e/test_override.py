@@ -2,6 +2,7 @@
 and still there after a restart where the store is a file."""
 
 import os
+import subprocess
 
 import pytest
 
@@ -154,6 +155,32 @@ def test_bad_requests_over_http_change_nothing(server, tmp_path):
         # what a page of another site has a browser send
         answer = http.ask("PUT", at, {"limit": "9/1h"}, {"Origin": "https://evil.example"})
         assert answer[0] == 403
+
+
+def test_by_the_command_line(server, sluice_bin, tmp_path):
+    def run(*words):
+        done = subprocess.run([sluice_bin, "override", *words], capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    store = str(tmp_path / "store")
+    one = server(POLICY % f"file: {store}")
+    there = ("--server", f"127.0.0.1:{one.resp_port}")
+    here = ("--store", store, "-c", one.policy_file)
+    assert run("get", *KEY, *there) == run("get", *KEY, *here) == (1, "the key has no quota of its own\n", "")
+    assert run("set", *KEY, "9/1h", *here)[:2] == (0, "user=ann of policy:per-user has 9/1h from now on\n")
+    with one.resp() as r:
+        assert admit(r)[:3] == [1, 9, 8]
+    assert run("get", *KEY, *there) == (0, "sliding-window 9/1h\n", "")
+    assert run("set", "7/1m", "k", "unlimited", "--ttl", "1h", *there)[0] == 0
+    listed = run("list", *here)
+    assert listed[0] == 0 and len(listed[1].splitlines()) == 2
+    assert "per-user  user=ann  sliding-window 9/1h\n" in listed[1] and "  unlimited, ends in " in listed[1]
+    assert run("del", *KEY, *there)[0] == 0 and run("del", *KEY, *here)[0] == 1
+    for words, said in ((("set", *KEY, "9/1m"), "another window"),
+                        (("set", "policy:nobody", "k", "9/1h"), "that name")):
+        for where in (there, here):
+            status, out, err = run(*words, *where)
+            assert (status, out) == (2, "") and said in err
 
 
 def test_where_counters_are_in_redis_there_are_none(server):
