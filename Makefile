@@ -55,6 +55,7 @@ MODULE_FREE := $(patsubst %,hosts/redis/%.c,cells charge codec commit companion 
                  memory room shape slice valid value)
 
 # llhttp comes as C source with Debian's node-llhttp; it is compiled here, from where the package put it.
+# Its warnings are not ours; the flags that harden a package, and name no folder in debugging symbols, are.
 LLHTTP_DIR     ?= /usr/share/llhttp
 LLHTTP_INCLUDE ?= /usr/share/include/llhttp
 LLHTTP_OBJ     := $(addprefix $(B)/llhttp/,api.o http.o llhttp.o)
@@ -112,7 +113,7 @@ $(B)/obj/%.o: %.c $(B)/flags
 $(LLHTTP_OBJ): $(B)/llhttp/%.o: $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)
-	$(Q)$(CC) -I$(LLHTTP_INCLUDE) -O2 -g -fPIC -w $(if $(SAN),-fsanitize=$(SAN)) -c $(LLHTTP_DIR)/$*.c -o $@
+	$(Q)$(CC) -I$(LLHTTP_INCLUDE) -O2 -g -fPIC $(CFLAGS) -w $(if $(SAN),-fsanitize=$(SAN)) -c $(LLHTTP_DIR)/$*.c -o $@
 
 # ---- the dashboard -------------------------------------------------------------------------------------------------
 
