@@ -284,6 +284,11 @@ bench: ## measure beside what memory allows and beside redis-server: bench/run.p
 tidy: $(B)/libsluice-core.a $(B)/libsluice.so $(B)/sluice $(B)/sluice-module.so ## the rules of the house: tools/tidy
 	$(PYTHON) tools/tidy --core $(B)/libsluice-core.a --shared $(B)/libsluice.so --objects $(B)/obj
 
+.PHONY: analyze
+analyze: ## what cppcheck says of src and hosts, less what was judged: tools/analyze
+	tools/deps test
+	tools/analyze
+
 # ---- bindings --------------------------------------------------------------------------------------------------------
 
 # For Node: Node-API needs its headers, which come with node. Linked out of an archive that names its members by their
