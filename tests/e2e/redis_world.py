@@ -134,9 +134,9 @@ class Redis:
         return self.process.poll() is None
 
     def log(self):
-        """The server's, and what sanitizers have said."""
-        said = ""
-        for name in sorted(os.listdir(self.folder.name)):
+        """The server's, and what sanitizers have said; nothing of one that was stopped before."""
+        said, folder = "", self.folder.name
+        for name in sorted(os.listdir(folder) if os.path.isdir(folder) else []):
             if name == "log" or name.startswith(SANITIZER + "."):
                 with open(self.path(name), encoding="utf-8", errors="replace") as f:
                     said += f.read()
