@@ -12,6 +12,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FEW_OPS = "20000"  # of models; their seed is that of tests/run
 OWN_OPS = ("model/rates_test", "model/redis_test")  # quick as they are, and not to be had with few
+# What tests look for beside their own program, if they are not told where it is.
+MADE = {"SLUICE_MODULE": os.path.join(ROOT, "build", "sluice-module.so")}
 MEMORY_MAX, FILE_MAX = 16 << 30, 4 << 30
 SLOW = ("model/worlds_test", "model/hll_test", "model/bundle_test", "model/twin_test")  # over 10 s with few operations
 
@@ -90,7 +92,7 @@ def passes(test, program, seconds_max, env=None):
     ops = {} if test in OWN_OPS else {"SLUICE_OPS": FEW_OPS}
     process = subprocess.Popen([program], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=bounded,
-                               env={**os.environ, **ops, "SLUICE_SEED": "20261124", **(env or {})})
+                               env={**os.environ, **ops, **MADE, "SLUICE_SEED": "20261124", **(env or {})})
     try:
         status = process.wait(timeout=seconds_max)
         how = "" if status == 0 else "signal %d" % -status if status < 0 else "status %d" % status
