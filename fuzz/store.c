@@ -32,7 +32,7 @@ FUZZ_SHAPE(0, CALL_BYTES, SIZE_MAX);
 /* A history in hand. */
 struct history {
 	struct sluice_store *store;
-	sluice_ns now;
+	sluice_ns now, latest;       /* latest: no call before was at a later instant */
 	struct sluice_decision last; /* of the call before */
 };
 
@@ -92,13 +92,14 @@ static bool same(const struct sluice_decision *a, const struct sluice_decision *
 	       a->delay_ns == b->delay_ns;
 }
 
-/* What is refused for now is not refused when it says so; but what another key has pushed out, or what was charged at a
- * later instant than now, may say less. */
+/* What is refused for now is let in when it says so. But a counter's clock never runs back: where it was charged at a
+ * later instant than now, waits are counted from there and nothing is held of them here. */
 static void check_retry(struct history *history, const struct sluice_call *denied) {
 	struct sluice_call again = *denied;
 	struct sluice_decision each[ITEMS];
 	sluice_ns retry_ns = denied->merged.retry_after_ns;
-	if (retry_ns == SLUICE_NEVER || denied->item_count != 1 || history->now > UINT64_MAX - retry_ns)
+	if (retry_ns == SLUICE_NEVER || denied->item_count != 1 || history->now > UINT64_MAX - retry_ns ||
+	    history->now < history->latest)
 		return;
 	again.each = each;
 	again.operation = SLUICE_PEEK;
@@ -222,6 +223,8 @@ static void step(struct history *history, const uint8_t *bytes, const struct slu
 	}
 	if (now < LAST_NS)
 		history->now = now;
+	if (history->now > history->latest)
+		history->latest = history->now;
 }
 
 static void decide(struct history *history, const uint8_t *bytes) {
@@ -250,7 +253,8 @@ static void decide(struct history *history, const uint8_t *bytes) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	struct sluice_store_options options = {.memory_bytes = SL_ARENA_BYTES_MIN};
-	struct history history = {.now = UINT64_C(1800000000) * 1000000000};
+	const sluice_ns start = UINT64_C(1800000000) * 1000000000;
+	struct history history = {.now = start, .latest = start};
 	parse_limits();
 	SL_ASSERT(sluice_store_open(&history.store, &options, NULL) == SLUICE_OK);
 	for (; size >= CALL_BYTES; data += CALL_BYTES, size -= CALL_BYTES)
