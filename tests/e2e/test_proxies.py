@@ -406,7 +406,8 @@ def test_one_late_answer_costs_nobody_the_limiter(chain, name):
     assert proxy.ask("/api/x", source="127.0.0.3")[0] == 200
     sluice.process.send_signal(signal.SIGCONT)
     answers = []
-    wait_until(lambda: answers.append(proxy.ask("/api/x")) or answers[-1][0] == 429, "a limiter that goes on is not asked")
+    wait_until(lambda: answers.append(proxy.ask("/api/x")) or answers[-1][0] == 429,
+               "a limiter that goes on is not asked")
     assert_denied(answers[-1])
 
 

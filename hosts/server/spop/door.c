@@ -161,8 +161,8 @@ static enum sl_door_verdict hello(struct sl_spop_turn *turn, struct sluice_bytes
 		return say_goodbye(turn, SL_SPOP_BAD_VERSION, "supported-versions: expected 2.0");
 	if (hello.size < SL_SPOP_AGREED_MIN)
 		return say_goodbye(turn, SL_SPOP_BAD_FRAME_SIZE, "max-frame-size: expected at least 1024");
-	/* Not before a node has answered, as at other doors: HAProxy lets requests pass undecided while its check fails, and
-	 * here on-error decides them, which may deny. */
+	/* It does not wait for a node, as health does at other doors: HAProxy lets requests pass undecided while its check
+	 * fails, and here on-error decides them, which may deny. */
 	if (hello.healthcheck && turn->context->draining)
 		return say_goodbye(turn, SL_SPOP_NORMAL, sl_door_unready(turn->context));
 	if (!greet(turn, hello.size < SL_SPOP_FRAME_MAX ? (uint32_t)hello.size : SL_SPOP_FRAME_MAX))
