@@ -2,8 +2,9 @@
 in Sluice in its place, and what its integration-test/scripts ask and assert; by its fixed windows, counting what is
 denied or not, and by sliding ones.
 
-Changed are addresses and ports, and Envoy's 20 ms for an answer, which a busy machine does not keep. Of the script that
-reads statsd the first half is run, and the metric read here."""
+Changed are addresses and ports, and Envoy's 20 ms for an answer, which a busy machine does not keep; Sluice's clock
+stands still, so that no minute ends between two requests. Of the script that reads statsd the first half is run, and
+the metric read here."""
 import os
 import re
 import subprocess
@@ -12,7 +13,7 @@ import time
 import pytest
 
 import foreign
-from harness import DEADLINE_S
+from redis_world import Clock
 from test_envoy import Front, envoy  # noqa: F401 - a fixture
 
 MODULE = "github.com/envoyproxy/ratelimit"
@@ -20,6 +21,7 @@ SCRIPTS = ["replaces", "simple-get", "trigger-ratelimit", "trigger-shadow-mode-k
            "value-included-in-stats-key-when-unspecified"]
 SAYS = {"fixed windows, what is denied counts": ", count-denied: true", "fixed windows, all or nothing": "",
         "sliding windows": ", algorithm: sliding-window", "a log": ", algorithm: sliding-log"}
+SCRIPT_SECONDS_MAX = 300
 
 
 def edited(text):
@@ -35,32 +37,39 @@ def run_script(name, port):
         text = file.read().split("# Sleep a bit")[0]
     assert "http://envoy-proxy:8888/" in text
     text = text.replace("http://envoy-proxy:8888/", f"http://127.0.0.1:{port}/")
-    done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, timeout=SCRIPT_SECONDS_MAX,
+                          check=False)
     return done.returncode, done.stdout + done.stderr
 
 
-def run_all(server, envoy, folder, says):  # noqa: F811
-    """What became of each script, at servers of their own; and the metrics then."""
-    source = foreign.source(MODULE)
-    one = server('listen: {resp: "127.0.0.1:0", http: "127.0.0.1:0", grpc: "127.0.0.1:0"}\n'
-                 f"envoy: {{config: {source}/examples/ratelimit/config{says}}}\n", listen=())
-    web = Front(envoy, str(folder), one.ports("grpc")[0], edit=edited,
-                source=os.path.join(source, "examples", "envoy", "proxy.yaml"))
-    try:
-        told = {name: run_script(name, web.port) for name in SCRIPTS}
-        with one.http() as client:
-            return told, client.ask("GET", "/metrics")[2].decode()
-    finally:
-        web.stop()
-        one.stop()
+@pytest.fixture
+def still(monkeypatch):
+    """A clock that stands, for who is started within it."""
+    clock = Clock()
+    clock.stand_all(time.time() * 1000)
+
+    def within(start):
+        with monkeypatch.context() as patch:
+            for name, value in clock.environment().items():
+                patch.setenv(name, value)
+            return start()
+    yield within
+    clock.close()
 
 
 @pytest.mark.parametrize("says", SAYS.values(), ids=SAYS)
-def test_their_scripts(server, envoy, tmp_path, says):  # noqa: F811
-    for _ in range(3):
-        minute = time.time() // 60
-        told, metrics = run_all(server, envoy, tmp_path, says)
-        if time.time() // 60 == minute:
-            break  # else fixed windows have begun anew between two requests
+def test_their_scripts(server, envoy, still, tmp_path, says):  # noqa: F811
+    source = foreign.source(MODULE)
+    one = still(lambda: server(
+        'listen: {resp: "127.0.0.1:0", http: "127.0.0.1:0", grpc: "127.0.0.1:0"}\n'
+        f"envoy: {{config: {source}/examples/ratelimit/config{says}}}\n", listen=()))
+    web = Front(envoy, str(tmp_path), one.ports("grpc")[0], edit=edited,
+                source=os.path.join(source, "examples", "envoy", "proxy.yaml"))
+    try:
+        told = {name: run_script(name, web.port) for name in SCRIPTS}
+    finally:
+        web.stop()
     assert told == {name: (0, told[name][1]) for name in SCRIPTS}
+    with one.http() as client:
+        metrics = client.ask("GET", "/metrics")[2].decode()
     assert 'sluice_envoy_over_limit_total{domain="rl",descriptor="unspec_unspecified_value"} 1' in metrics
