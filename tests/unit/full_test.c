@@ -403,6 +403,41 @@ static void blocks_of_expired_counters_come_back(void **state) {
 	assert_null(sl_store_verify(world->store));
 }
 
+/* How many of every other key, from `first` on, have no counter any more. */
+static uint32_t gone(struct world *world, uint32_t first, uint32_t keys, uint64_t at_s) {
+	uint32_t count = 0;
+	for (uint32_t k = first; k < keys; k += 2) {
+		char name[32];
+		struct sluice_inspection seen;
+		struct sluice_item item = {.limit = &world->limit, .key = {name, 0}};
+		item.key.len = (size_t)snprintf(name, sizeof name, "0:%" PRIu32, k);
+		assert_int_equal(sluice_inspect(world->store, &item, 1, start_ns + at_s * second_ns, &seen), SLUICE_OK);
+		count += seen.last_ns == 0;
+	}
+	return count;
+}
+
+/* Logs of which every other has used most of its quota: those go last when strangers need their room. A search looks at
+ * a few only, so some go all the same: at most one in ten. */
+static void the_least_used_give_their_room_first(void **state) {
+	struct world *world = *state;
+	uint32_t keys = 0, little, much;
+	world->limit = limit_of("sliding-log 10/1h");
+	while (world->store->header->evicted == 0 && keys < KEYS_MAX) {
+		for (uint32_t times = keys % 2 == 0 ? 8 : 1; times != 0; times--)
+			assert_true(ask(world, SLUICE_CHARGE, 0, keys, 0, 1).merged.allowed);
+		keys++;
+	}
+	assert_in_range(keys, 1000, KEYS_MAX - 1);
+	for (uint32_t k = 0; k < keys / 4; k++)
+		assert_int_equal(ask(world, SLUICE_CHARGE, 1, k, 1, 1).err, SLUICE_OK);
+	much = gone(world, 0, keys, 2);
+	little = gone(world, 1, keys, 2);
+	assert_in_range(little, keys / 10, keys);
+	assert_true(much * 10 <= little);
+	assert_null(sl_store_verify(world->store));
+}
+
 #define IN_A_WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
 
 int main(void) {
@@ -421,6 +456,7 @@ int main(void) {
 		IN_A_WORLD(resetting_two_keys_of_a_full_page_forgets_both),
 		IN_A_WORLD(a_log_that_cannot_grow_loses_nothing),
 		IN_A_WORLD(blocks_of_expired_counters_come_back),
+		IN_A_WORLD(the_least_used_give_their_room_first),
 	};
 	return cmocka_run_group_tests_name("a full store", tests, NULL, NULL);
 }
