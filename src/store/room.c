@@ -100,9 +100,9 @@ static void pass_over(struct sl_passed *passed, uint32_t unit, uint64_t rank) {
 	passed->units[at] = unit;
 }
 
-/* Of 24 stretches that nobody has seen before, the best is among the lowest 24th on average. So it is of 12 when those
- * that were passed over compete with them: what goes is then whatever is below the lowest 12th. Where expired ones may
- * be near, or who would go has used more than a little, it looks at all 24. */
+/* Of STRETCHES that nobody has seen before, the best is among the lowest 24th on average. Of FEW, whose best competes
+ * with those that were passed over, what goes is among the lowest eighth. Where expired ones may be near, or who would
+ * go has used more than a little, a search looks at all STRETCHES. */
 static bool is_enough(const struct sl_passed *passed, unsigned looked, const struct plan *best) {
 	return looked >= STRETCHES ||
 	       (looked >= FEW && passed->unexpired >= RARE && best != NULL && sl_rank_use(best->rank) == 0);
@@ -196,7 +196,7 @@ static struct plan *find_plan(struct sluice_store *store, uint64_t units, sluice
 			return finding.best;
 	}
 	look_again(store, units, now, pins, &finding);
-	if (*hand < unit_count && passed->ahead < *hand + FEW)
+	if (*hand < unit_count && passed->ahead < *hand + AHEAD)
 		passed->ahead = look_ahead(store, sl_max(passed->ahead, *hand));
 	return finding.best;
 }
