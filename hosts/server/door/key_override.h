@@ -5,7 +5,8 @@
  *  SLUICE_E_SYNTAX, _RANGE  a limit, key, notation or time that is none
  *  SLUICE_E_NONE            there is no limit of that name
  *  SLUICE_E_FULL            there are as many as there may be
- *  SLUICE_E_BUSY            a process has stopped with a lock of the store; nothing was changed
+ *  SLUICE_E_BUSY            a process has stopped with a lock of the store; nothing was changed, but
+ *                          where `error` says that not all are deleted
  *  SLUICE_E_MISUSE          the counters are in Redis, which keeps none */
 #ifndef SL_KEY_OVERRIDE_H
 #define SL_KEY_OVERRIDE_H
