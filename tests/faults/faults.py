@@ -8,6 +8,7 @@ the same calls); a soak (SLUICE_FAULTS=all) every call.
 import errno
 import mmap
 import os
+import re
 import struct
 import subprocess
 import tempfile
@@ -15,6 +16,11 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("SLUICE_FAULTS_BUILD", os.path.join(ROOT, "build", "address-undefined")))
 PROGRAM = os.path.join(BUILD, "tests", "faults", "sluice")
+PLAIN = os.path.join(ROOT, "build", "sluice")  # what looks at what is left: without sanitizers, it is quick
+# What sanitizers are told, and by which status they end.
+ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": "exitcode=99:detect_leaks=1:allocator_may_return_null=1",
+               "UBSAN_OPTIONS": "halt_on_error=1:exitcode=99", "LC_ALL": "C.UTF-8"}
+SECONDS_MAX, TOLD_MAX = 60, 30
 ALL = os.environ.get("SLUICE_FAULTS") == "all"
 ONE = os.environ.get("SLUICE_FAULT")  # as repeating() says it
 
@@ -106,10 +112,11 @@ class Control:
         return [(KINDS[word >> 56], word & (1 << 56) - 1) for word in words]
 
 
-def repeating(file, test, armed):
-    """The line that repeats a case."""
-    return (f"SLUICE_FAULT='{','.join(armed['kinds'])} {armed['first']} {armed['last']} {armed['error']} "
-            f"{armed.get('every', 1)}' /usr/bin/python3 -m pytest -q tests/faults/{file} -k '{test}'")
+def steady(text):
+    """Without what depends on when it is said, or of which key."""
+    # Ids before spans of time: an id may end in "7d".
+    text = re.sub(r"\w*key\d+\b|\b[0-9a-f]{16}\b(\.\S+)?|\d{4}-\d\d-\d\d[T ][\d:.]+|(?<=repairs).*", "X", text)
+    return re.sub(r"\b\d+(\.\d+)? ?(ms|s|m|h|d)\b( \d+ (s|m|h)\b)?", "T", text)
 
 
 def choose(sites, kinds, seen, every=ALL):
@@ -145,3 +152,38 @@ def cases(sites, seen=None, every=ALL):
     for name, kinds, error, second in WEATHER:
         if choose(sites, kinds, seen.setdefault(name, set())):
             yield name, {"kinds": kinds, "first": 1, "last": NEVER, "error": error, "every": 2 if second else 1}
+
+
+class Trial:
+    """The cases of a run that was counted last: each is tried, what is wrong of it is noted, and told at the end."""
+
+    def __init__(self, control, file, test, program=PROGRAM):
+        self.control, self.file, self.test, self.program = control, file, test, program
+        self.sites, self.tried, self.bad, self.case = control.sites(), 0, [], None
+
+    def cases(self, seen=None, every=ALL):
+        """What arm() is given, of each case in turn; whoever takes it arms."""
+        for self.case in cases(self.sites, seen, every):
+            self.tried += 1
+            yield self.case[1]
+
+    def repeating(self):
+        """The line that repeats the case."""
+        armed = self.case[1]
+        return (f"SLUICE_FAULT='{','.join(armed['kinds'])} {armed['first']} {armed['last']} {armed['error']} "
+                f"{armed.get('every', 1)}' /usr/bin/python3 -m pytest -q tests/faults/{self.file} -k '{self.test}'")
+
+    def note(self, wrong, *more):
+        """What is wrong of the case; `more` are lines of what was said meanwhile."""
+        told = self.control.told(self.program)
+        self.bad.append("\n  ".join([f"{self.case[0]}: {wrong}", told, self.repeating(), *more]))
+
+    def end(self):
+        print(f"\nfaults: {self.test}: {len(self.sites)} calls, {self.tried} failed one way or another"
+              f"{', all' if ALL else ''}")
+        assert not self.bad, f"{len(self.bad)} of {self.tried}:\n" + "\n".join(self.bad[:TOLD_MAX])
+
+
+def output_of(done):
+    """The end of what a process said, by line; `done` is None where it was not done in time."""
+    return [f"stdout {done.stdout[-300:]!r}", f"stderr {done.stderr[-1500:]}"] if done else []

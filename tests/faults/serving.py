@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from faults import PROGRAM, ROOT, Control
+from faults import ENVIRONMENT, PROGRAM, ROOT
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 import harness  # noqa: E402
@@ -19,8 +19,6 @@ import rls  # noqa: E402
 import spop  # noqa: E402
 
 ANSWER_S, WAIT_S = 20, 1
-ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": "exitcode=99:detect_leaks=1:allocator_may_return_null=1",
-               "UBSAN_OPTIONS": "halt_on_error=1:exitcode=99", "LC_ALL": "C.UTF-8"}
 
 LIMITS = """
 limits:

@@ -7,21 +7,10 @@ import subprocess
 
 import pytest
 
-from faults import ALL, BUILD, KINDS, ROOT, Control, cases, repeating
+from faults import BUILD, ENVIRONMENT, KINDS, PLAIN, SECONDS_MAX, Trial, output_of
 
 EMBED = os.path.join(BUILD, "tests", "faults", "embed")
-PLAIN = os.path.join(ROOT, "build", "sluice")
-ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": "exitcode=99:detect_leaks=1:allocator_may_return_null=1",
-               "UBSAN_OPTIONS": "halt_on_error=1:exitcode=99"}
-SECONDS_MAX, TOLD_MAX = 60, 30
 SEEN = {}
-
-
-@pytest.fixture
-def control():
-    one = Control()
-    yield one
-    one.close()
 
 
 def left(path):
@@ -44,11 +33,10 @@ def test_each_call_of_an_embedding_program_fails(control, tmp_path, home):
     calm = run(0)
     assert (calm.returncode, calm.stderr) == (0, ""), calm
     assert calm.stdout == "decided 1, 2 limits, 3 left\nchecked 1, 97 left\nused 3, 197 left\n"
-    sites, bad, tried = control.sites(), [], 0
-    for text, armed in cases(sites, SEEN):
-        tried += 1
+    trial = Trial(control, "test_embed.py", home, EMBED)
+    for armed in trial.cases(SEEN):
         control.arm(**armed)
-        done, wrong = run(tried), ""
+        done, wrong = run(trial.tried), ""
         if done.returncode not in (0, 2) or re.search("Sanitizer|runtime error", done.stderr):
             wrong = f"ended with {done.returncode}"
         elif done.returncode == 2 and not re.match(r"\w+: -\d+: ", done.stderr):
@@ -56,13 +44,11 @@ def test_each_call_of_an_embedding_program_fails(control, tmp_path, home):
         elif not calm.stdout.startswith(done.stdout) or done.returncode == 0 and done.stdout != calm.stdout:
             wrong = "another answer"
         elif home == "file" and "checked" in done.stdout:
-            whole, remaining = left(str(tmp_path / f"counters{tried}"))
+            whole, remaining = left(str(tmp_path / f"counters{trial.tried}"))
             wrong = "" if whole == 0 and remaining in (97, 197) else f"left {remaining}, verified with {whole}"
         if home == "shared" and done.returncode == 2:
-            path = f"/dev/shm/sluice-embed-{os.getpid()}-{tried}"
+            path = f"/dev/shm/sluice-embed-{os.getpid()}-{trial.tried}"
             os.path.exists(path) and os.unlink(path)
         if wrong:
-            bad.append(f"{text}: {wrong}\n  {control.told(EMBED)}\n  {repeating('test_embed.py', home, armed)}"
-                       f"\n  stdout {done.stdout[-300:]!r}\n  stderr {done.stderr[-1500:]}")
-    print(f"\nfaults: embed {home}: {len(sites)} calls, {tried} failed one way or another{', all' if ALL else ''}")
-    assert not bad, f"{len(bad)} of {tried}:\n" + "\n".join(bad[:TOLD_MAX])
+            trial.note(wrong, *output_of(done))
+    trial.end()

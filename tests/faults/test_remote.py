@@ -8,14 +8,12 @@ import sys
 
 import pytest
 
-from faults import ALL, KINDS, NEVER, PROGRAM, ROOT, Control, cases, repeating
-from serving import ANSWER_S, Bad, ENVIRONMENT, Faulted, LIMITS, compare, folder_of, harness, policy, run_script
+from faults import ENVIRONMENT, KINDS, NEVER, PLAIN, PROGRAM, ROOT, SECONDS_MAX, Trial, output_of, steady
+from serving import ANSWER_S, Bad, Faulted, LIMITS, compare, folder_of, harness, policy, run_script
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 from redis_world import Redis  # noqa: E402
 
-PLAIN = os.path.join(ROOT, "build", "sluice")
-SECONDS_MAX, TOLD_MAX = 60, 30
 LEASE = "concurrency 3 lease 1w"
 # What is asked, by a key of its own each time; what it charges of 100/1w.
 VERBS = {
@@ -37,19 +35,6 @@ SEEN = {}
 UNDECIDED = (1, [0])  # at gRPC, where nothing could be asked for want of memory: on-error allows it, with nothing left
 
 
-def steady(text):
-    """Without keys, ids, and what depends on when it is said."""
-    text = re.sub(r"\w*key\d+\b|\b[0-9a-f]{16}\b(\.\S+)?", "X", text)
-    return re.sub(r"\b\d+(\.\d+)? ?(ms|s|m|h|d)\b( \d+ (s|m|h)\b)?", "T", text)
-
-
-@pytest.fixture
-def control():
-    one = Control()
-    yield one
-    one.close()
-
-
 @pytest.fixture(scope="module")
 def node():
     one = Redis(module=())
@@ -58,10 +43,8 @@ def node():
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server():
     """A server with nothing failing."""
-    folder = tmp_path_factory.mktemp("server")
-    (folder / "policy.yaml").write_text(LIMITS)
     one = harness.Server(PLAIN, LIMITS)
     yield one
     one.stop()
@@ -97,20 +80,18 @@ def fail_each_call(control, name, argv, charge, used_of):
     control.arm(KINDS)
     calm = run(of(f"{prefix}key0"), control)
     assert calm.returncode in (0, 1), calm
-    sites, bad, tried = control.sites(), [], 0
-    for text, armed in cases(sites, SEEN):
-        tried += 1
+    trial = Trial(control, "test_remote.py", name)
+    for armed in trial.cases(SEEN):
         control.arm(**armed)
+        key = f"{prefix}key{trial.tried}"
         try:
-            done = run(of(f"{prefix}key{tried}"), control)
-            wrong = trouble_of(done, calm, charge, used_of(f"{prefix}key{tried}"))
+            done = run(of(key), control)
+            wrong = trouble_of(done, calm, charge, used_of(key))
         except subprocess.TimeoutExpired:
             done, wrong = None, f"not done after {SECONDS_MAX} s"
         if wrong:
-            bad.append(f"{text}: {wrong}\n  {control.told()}\n  {repeating('test_remote.py', name, armed)}"
-                       + (f"\n  stdout {done.stdout[-300:]!r}\n  stderr {done.stderr[-1500:]}" if done else ""))
-    print(f"\nfaults: {name}: {len(sites)} calls, {tried} failed one way or another{', all' if ALL else ''}")
-    assert not bad, f"{len(bad)} of {tried}:\n" + "\n".join(bad[:TOLD_MAX])
+            trial.note(wrong, *output_of(done))
+    trial.end()
 
 
 def used_at(resp):
@@ -138,41 +119,38 @@ def test_each_call_of_a_front_fails(control, node, door):
     """While it fails an answer may be an error, or the connection is ended; afterwards all is as ever, and the node
     has charged what was told, and no more than was asked."""
     folder = folder_of(policy(store=f'{{redis: ["127.0.0.1:{node.port}"], prefix: "{door}:", budget: 5s}}'))
-    front, bad, tried = Faulted(folder, control), [], 0
+    front = Faulted(folder, control)
     try:
         assert front.is_ready()
+        harness.wait_until(lambda: "redis answers: ready" in front.stderr.text(), "its node has not answered")
         for i in range(3):
             calm = run_script(front, door, f"calm{i}")
         assert [what for what, value in calm.said if value in ("error", "closed")] in ([], ["wrong"]), calm.said
         control.arm(KINDS)
         calm = run_script(front, door, "counted")
         control.disarm()
-        sites = control.sites()
-        for text, armed in cases(sites, SEEN):
-            tried += 1
+        trial = Trial(control, "test_remote.py", f"front and {door}")
+        for armed in trial.cases(SEEN):
             control.arm(**armed)
             try:
-                noted = run_script(front, door, f"k{tried}", can_wait=armed["last"] == NEVER)
+                noted = run_script(front, door, f"k{trial.tried}", can_wait=armed["last"] == NEVER)
                 control.disarm()
                 noted.said = [(what, "error" if value == UNDECIDED else value) for what, value in noted.said]
                 wrong = compare(noted, calm) or charged_at(node, door, noted)
                 if not wrong:
                     harness.wait_until(
-                        lambda: not compare(run_script(front, door, f"again{tried}{os.urandom(4).hex()}"), calm),
+                        lambda: not compare(run_script(front, door, f"again{trial.tried}{os.urandom(4).hex()}"), calm),
                         "all is served again")
             except (Bad, AssertionError) as error:
                 control.disarm()
                 wrong = str(error)
             if wrong or front.process.poll() is not None:
-                bad.append("\n  ".join([f"{text}: {wrong or 'it ended'}", control.told(),
-                                        repeating("test_remote.py", f"front and {door}", armed),
-                                        *front.stderr.lines[-15:]]))
+                trial.note(wrong or "it ended", *front.stderr.lines[-25:])
                 break
     finally:
         status = front.end()
     assert status == 0, front.stderr.text()[-3000:]
-    print(f"\nfaults: front {door}: {len(sites)} calls, {tried} failed one way or another{', all' if ALL else ''}")
-    assert not bad, f"{len(bad)} of {tried}:\n" + "\n".join(bad[:TOLD_MAX])
+    trial.end()
 
 
 def charged_at(node, door, noted):

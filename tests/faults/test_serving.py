@@ -10,19 +10,12 @@ import time
 
 import pytest
 
-from faults import ALL, KINDS, NEVER, PROGRAM, Control, cases, repeating
+from faults import KINDS, NEVER, PROGRAM, Trial
 from serving import (ANSWER_S, Bad, Faulted, LIMITS, SCRIPTS, TROUBLE, compare, folder_of, harness, peek, policy,
                      run_script, write_policy)
 
-TOLD_MAX, MUTE_S = 30, 4
+FILE, MUTE_S, LINES_MAX = "test_serving.py", 4, 25
 SEEN = {}  # places at which a server's calls have failed already
-
-
-@pytest.fixture
-def control():
-    one = Control()
-    yield one
-    one.close()
 
 
 @pytest.fixture
@@ -37,19 +30,9 @@ def is_mute(control):
     return "write_line" in control.told()
 
 
-def told(name, sites, tried, bad):
-    print(f"\nfaults: {name}: {len(sites)} calls, {tried} failed one way or another{', all' if ALL else ''}")
-    assert not bad, f"{len(bad)} of {tried}:\n" + "\n".join(bad[:TOLD_MAX])
-
-
-def say(text, armed, control, wrong, server, test):
-    return "\n  ".join([f"{text}: {wrong}", control.told(), repeating("test_serving.py", test, armed),
-                        *server.stderr.lines[-25:]])
-
-
 @pytest.mark.parametrize("door", SCRIPTS)
 def test_each_call_fails_while_a_door_serves(control, folder, door):
-    server, bad, tried = Faulted(folder, control), [], 0
+    server = Faulted(folder, control)
     try:
         assert server.is_ready()
         for i in range(3):
@@ -57,30 +40,29 @@ def test_each_call_fails_while_a_door_serves(control, folder, door):
         control.arm(KINDS)
         calm = run_script(server, door, "counted")
         control.disarm()
-        sites = control.sites()
-        for text, armed in cases(sites, every=True):
-            tried += 1
+        trial = Trial(control, FILE, f"serves and {door}")
+        for armed in trial.cases(every=True):
             control.arm(**armed)
             try:
-                noted = run_script(server, door, f"k{tried}", can_wait=armed["last"] == NEVER)
+                noted = run_script(server, door, f"k{trial.tried}", can_wait=armed["last"] == NEVER)
                 control.disarm()
                 wrong = compare(noted, calm) or peek(server, noted)
-                again = compare(run_script(server, door, f"again{tried}"), calm)
+                again = compare(run_script(server, door, f"again{trial.tried}"), calm)
                 wrong = wrong or again and "afterwards: " + again
             except Bad as error:
                 control.disarm()
                 wrong = str(error)
             if wrong or server.process.poll() is not None:
-                bad.append(say(text, armed, control, wrong or "it ended", server, f"serves and {door}"))
+                trial.note(wrong or "it ended", *server.stderr.lines[-LINES_MAX:])
             if server.process.poll() is not None:
                 server = Faulted(folder, control)
                 assert server.is_ready()
                 for i in range(3):
-                    run_script(server, door, f"once more{tried} {i}")
+                    run_script(server, door, f"once more{trial.tried} {i}")
     finally:
         status = server.end()
     assert status == 0, server.stderr.text()[-3000:]
-    told(f"serving {door}", sites, tried, bad)
+    trial.end()
 
 
 def life(folder, control, can_wait=False):
@@ -107,18 +89,17 @@ def test_each_call_of_a_life_fails(control, folder):
     control.arm(KINDS)
     calm, status, server, wrong = life(folder, control)
     assert status == 0 and not wrong and all(calm.values()), wrong + server.stderr.text()
-    sites, bad, tried = control.sites(), [], 0
-    for text, armed in cases(sites, SEEN):
-        tried += 1
+    trial = Trial(control, FILE, "life")
+    for armed in trial.cases(SEEN):
         control.arm(**armed)
         started = time.monotonic()
         noted, status, server, wrong = life(folder, control, armed["last"] == NEVER)
         wrong = wrong or "; ".join(filter(None, (compare(noted[door], calm[door]) for door in noted)))
         if os.environ.get("SLUICE_FAULTS_WORDS"):
-            print(f"{text}: {time.monotonic() - started:.2f} s, {wrong}; {control.told()}", flush=True)
+            print(f"{trial.case[0]}: {time.monotonic() - started:.2f} s, {wrong}; {control.told()}", flush=True)
         if wrong and not (status in (0, 2, -signal.SIGKILL) and is_mute(control)):
-            bad.append(say(text, armed, control, wrong, server, "life"))
-    told("a server's life", sites, tried, bad)
+            trial.note(wrong, *server.stderr.lines[-LINES_MAX:])
+    trial.end()
 
 
 # ---- changes while it serves ----------------------------------------------------------------------------------------
@@ -147,7 +128,7 @@ SAID = "loaded |keeping the current policy|nothing is reloaded"
 def test_each_call_of_a_reload_fails(control, folder):
     """The policy before, and a word that it is kept, or the new one; never one without limits; and the next reload
     goes well."""
-    server, bad, tried, sites, now = Faulted(folder, control), [], 0, [], 5
+    server = Faulted(folder, control)
 
     def reload(to, armed={"kinds": KINDS}):
         write_policy(folder, policy(limits=OTHER if to == 6 else LIMITS))
@@ -159,26 +140,25 @@ def test_each_call_of_a_reload_fails(control, folder):
         control.arm(KINDS)
         assert "loaded" in reload(6) and quota(server, "first") == 6
         control.disarm()
-        sites, now = control.sites(), 6
-        for text, armed in cases(sites):
-            tried += 1
+        trial, now = Trial(control, FILE, "reload"), 6
+        for armed in trial.cases():
             control.arm(**armed)
             to = 11 - now
             said, wrong = reload(to, armed), ""
             control.disarm()
             if said is None:
                 wrong = "" if is_mute(control) else "nothing was said"
-            elif quota(server, f"q{tried}") not in ({to} if "loaded policy" in said else {now, to}):
-                wrong = f"{said}; and then quota {quota(server, 'x%d' % tried)}, before {now}, asked for {to}"
-            elif reload(to) is None or quota(server, f"again{tried}") != to:
+            elif quota(server, f"q{trial.tried}") not in ({to} if "loaded policy" in said else {now, to}):
+                wrong = f"{said}; and then quota {quota(server, 'x%d' % trial.tried)}, before {now}, asked for {to}"
+            elif reload(to) is None or quota(server, f"again{trial.tried}") != to:
                 wrong = "afterwards it is not loaded"
-            now = quota(server, f"then{tried}")
+            now = quota(server, f"then{trial.tried}")
             if wrong:
-                bad.append(say(text, armed, control, wrong, server, "reload"))
+                trial.note(wrong, *server.stderr.lines[-LINES_MAX:])
     finally:
         status = server.end()
     assert status == 0, server.stderr.text()[-3000:]
-    told("reload", sites, tried, bad)
+    trial.end()
 
 
 TURNED = "has taken over: this one|the upgrade failed|no upgrade: "
@@ -238,14 +218,13 @@ def test_each_call_of_an_upgrade_fails(control):
     try:
         wrong, server = upgrade(folder, control, {"kinds": KINDS})
         assert not wrong and "this one" in server.stderr.text(), wrong + server.stderr.text()
-        sites, bad, tried = control.sites(), [], 0
-        for text, armed in cases(sites, SEEN):
-            tried += 1
+        trial = Trial(control, FILE, "upgrade")
+        for armed in trial.cases(SEEN):
             wrong, server = upgrade(folder, control, armed)
             if os.environ.get("SLUICE_FAULTS_WORDS"):
-                print(f"{text}: {wrong}; {control.told()}", flush=True)
+                print(f"{trial.case[0]}: {wrong}; {control.told()}", flush=True)
             if wrong:
-                bad.append(say(text, armed, control, wrong, server, "upgrade"))
-        told("upgrade", sites, tried, bad)
+                trial.note(wrong, *server.stderr.lines[-LINES_MAX:])
+        trial.end()
     finally:
         shutil.rmtree(folder)

@@ -8,12 +8,7 @@ import subprocess
 
 import pytest
 
-from faults import ALL, KINDS, PROGRAM, ROOT, Control, cases, repeating
-
-SECONDS_MAX = 60
-PLAIN = os.path.join(ROOT, "build", "sluice")  # what looks at what is left: without sanitizers, it is quick
-ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": "exitcode=99:detect_leaks=1:allocator_may_return_null=1",
-               "UBSAN_OPTIONS": "halt_on_error=1:exitcode=99", "LC_ALL": "C.UTF-8"}
+from faults import ENVIRONMENT, KINDS, PLAIN, PROGRAM, SECONDS_MAX, Control, Trial, output_of, steady
 
 POLICY = """
 limits:
@@ -91,13 +86,6 @@ class World:
         done = [subprocess.run([PLAIN, *argv], cwd=self.folder, text=True, capture_output=True, timeout=SECONDS_MAX,
                                check=False) for argv in asked]
         return [steady(one.stdout + one.stderr) for one in done]
-
-
-def steady(text):
-    """Without what depends on when it is said."""
-    # Ids before spans of time: an id may end in "7d".
-    text = re.sub(r"\b[0-9a-f]{16}\b(\.\S+)?|\d{4}-\d\d-\d\d[T ][\d:.]+|(?<=repairs).*", "X", text)
-    return re.sub(r"\b\d+(\.\d+)? ?(ms|s|m|h|d)\b( \d+ (s|m|h)\b)?", "T", text)
 
 
 STORE = ["--store", "counters"]
@@ -192,10 +180,9 @@ def test_each_call_of_a_verb_fails_once(world, name):
     world.control.arm(KINDS)
     calm = world.run(argv, stdin)
     assert calm.returncode in (0, 1), calm
-    sites = world.control.sites()
+    trial, words = Trial(world.control, "test_verbs.py", name), set()
     states.append(world.state())
-    bad, tried, words = [], 0, set()
-    for text, armed in cases(sites, SEEN):
+    for armed in trial.cases(SEEN):
         world.renew()
         world.control.arm(**armed)
         try:
@@ -204,11 +191,8 @@ def test_each_call_of_a_verb_fails_once(world, name):
             words.add(f"{done.returncode} {done.stderr.strip()[:150]}")
         except subprocess.TimeoutExpired:
             wrong, done = f"not done after {SECONDS_MAX} s", None
-        tried += 1
         if wrong:
-            bad.append(f"{text}: {wrong}\n  {world.control.told()}\n  {repeating('test_verbs.py', name, armed)}"
-                       + (f"\n  stdout {done.stdout[-300:]!r}\n  stderr {done.stderr[-1500:]}" if done else ""))
-    print(f"\nfaults: {name}: {len(sites)} calls, {tried} failed one way or another{', all' if ALL else ''}")
+            trial.note(wrong, *output_of(done))
     if os.environ.get("SLUICE_FAULTS_WORDS"):
         print("\n".join(sorted(words)))
-    assert not bad, f"{len(bad)} of {tried}:\n" + "\n".join(bad[:40])
+    trial.end()
