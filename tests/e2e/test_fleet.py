@@ -4,7 +4,6 @@ What befalls a cluster and fronts that are killed stands in test_cluster_fleet.p
 which commands it sends (by the node's own count), which it spares, and what requests get when nobody answers.
 """
 
-import os
 import random
 import signal
 import time

@@ -2,10 +2,13 @@
 an order is drawn the same by the same seed."""
 import glob
 import os
-from importlib.machinery import SourceFileLoader
+import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-run = SourceFileLoader("run", os.path.join(ROOT, "tests", "run")).load_module()
+sys.path.insert(0, os.path.join(ROOT, "tests", "runner"))
+import counted as said  # noqa: E402
+import jobs as runner  # noqa: E402
+from job import Job, Report  # noqa: E402
 
 PYTEST = """..s                                                                      [100%]
 SKIPPED [2] tests/e2e/test_script.py:439: long: set SLUICE_SOAK_SECONDS
@@ -20,8 +23,8 @@ def add(monkeypatch, ci, name, output, counted):
     monkeypatch.delenv("SLUICE_CI", raising=False)
     if ci:
         monkeypatch.setenv("SLUICE_CI", "1")
-    report = run.Report()
-    report.add(run.Job(name, ["x"], run.count_pytest), list(counted), output, 1.0, "")
+    report = Report()
+    report.add(Job(name, ["x"], said.count_pytest), list(counted), output, 1.0, "")
     return report
 
 
@@ -49,32 +52,33 @@ def test_who_skips_without_a_word_has_failed(monkeypatch):
 
 
 def test_every_line_of_the_list_names_a_file_that_is_there():
-    lines = [known.split(":")[0] for known in run.may_be_skipped()]
+    lines = [known.split(":")[0] for known in said.may_be_skipped()]
     assert len(lines) > 9
     for name in lines:
         there = [name, "tests/" + name + ".c"]
-        assert any(glob.glob(os.path.join(ROOT, path)) for path in there) or name in run.BINDINGS_MADE, name
+        assert any(glob.glob(os.path.join(ROOT, path)) for path in there) or name in runner.BINDINGS_MADE, name
 
 
 def test_the_line_that_runs_it_again(monkeypatch):
     monkeypatch.setenv("SLUICE_SEED", "7")
-    job = run.Job("model/log_test seed 9 (tsan)", ["x"], run.count_cmocka, {"SLUICE_SEED": "9", "SLUICE_OPS": "5"})
+    job = Job("model/log_test seed 9 (tsan)", ["x"], said.count_cmocka, {"SLUICE_SEED": "9", "SLUICE_OPS": "5"})
     assert job.again([]) == ["SLUICE_OPS=5 SLUICE_SEED=9 tests/run --only 'model/log_test'"]
-    job = run.pytest_job("tests/e2e")
+    job = runner.pytest_job("tests/e2e")
     assert job.again(["tests/e2e/test_a.py::test_b[c]", "tests/e2e/test_a.py::test_d"]) == [
         "SLUICE_SEED=7 tests/run --only 'tests/e2e/test_a.py'"]
 
 
 def test_an_order_is_the_seeds(capsys):
     def order(seed):
-        jobs = [run.pytest_job("a", ["a/%d_test.py" % k for k in range(9)])]
-        jobs += [run.Job(str(k), [], None) for k in range(9)]
-        return [(job.name, job.argv[-9:]) for job in run.shuffled(jobs, seed)]
+        jobs = [runner.pytest_job("a", ["a/%d_test.py" % k for k in range(9)])]
+        jobs += [Job(str(k), [], None) for k in range(9)]
+        return [(job.name, job.argv[-9:]) for job in runner.shuffled(jobs, seed)]
     assert order(1) == order(1) != order(2)
     assert "tests/run --shuffle 1\n" in capsys.readouterr().out
 
 
 def test_alone_each_file_is_a_job():
-    jobs = run.each_alone([run.pytest_job("tests/x", ["tests/x/a.py", "tests/x/b.py"]), run.Job("unit/a", ["a"], None)])
+    two = runner.pytest_job("tests/x", ["tests/x/a.py", "tests/x/b.py"])
+    jobs = runner.each_alone([two, Job("unit/a", ["a"], None)])
     assert [job.name for job in jobs] == ["tests/x a.py", "tests/x b.py", "unit/a"]
     assert [job.argv[-1] for job in jobs] == ["tests/x/a.py", "tests/x/b.py", "a"]

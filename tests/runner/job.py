@@ -1,0 +1,165 @@
+"""Programs that are run, two at a time, and what is told of them."""
+
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+from counted import count_fuzz, count_pytest, executed, missed, names_of_failed, reasons_of_failed, told
+from places import AT_A_TIME, FAILED, JOB_SECONDS_MAX, ROOT, SKIPPED
+
+TAIL_LINES = 60
+PROGRESS = re.compile(r"^[.sxFE]+ +\[ *\d+%\]$")  # pytest's dots
+ENVIRONMENT = {
+    "ASAN_OPTIONS": "abort_on_error=0:detect_stack_use_after_return=1:strict_string_checks=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+class Job:
+    """One program to run. `count` finds [passed, failed, skipped] in its output, or None where it says nothing. One
+    that `waits` spends most of its time so: it runs beside those that compute.
+    """
+
+    def __init__(self, name, argv, count, env=None, seconds_max=JOB_SECONDS_MAX):
+        self.name, self.argv, self.count, self.seconds_max = name, argv, count, seconds_max
+        self.env, self.waits = env or {}, False
+
+    def run(self):
+        start = time.monotonic()
+        if not os.path.exists(os.path.join(ROOT, self.argv[0])):
+            return self.result([0, 1, 0], "was not built\n", start, "not built")
+        # A session of its own: what a hanging test started is ended with it, and nothing else is.
+        process = subprocess.Popen(flat_addresses() + self.argv, cwd=ROOT, stdin=subprocess.DEVNULL, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
+                                   env={**os.environ, **ENVIRONMENT, **self.env}, start_new_session=True)
+        try:
+            output, _ = process.communicate(timeout=self.seconds_max)
+            trouble = ended_by(process.returncode)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+            trouble = "still running after %d s" % self.seconds_max
+        counted = None if trouble and self.count is count_fuzz else self.count(output)
+        if counted is None:
+            return self.result([0, 1, 0], output, start, trouble or "said no count of its tests")
+        counted[1] += 1 if trouble and not counted[1] else 0
+        return self.result(counted, output, start, trouble)
+
+    def again(self, names):
+        """The lines that run it once more: of Python the files that failed, of all else the job."""
+        files = [path for path in dict.fromkeys(name.split("::")[0] for name in names) if path.startswith("tests/")
+                 and self.count is count_pytest]
+        env = {k: v for k, v in sorted({**{k: v for k, v in os.environ.items() if k.startswith("SLUICE_SEED")},
+                                        **self.env}.items())
+               if k.startswith("SLUICE_") and not v.startswith("/")}
+        words = "".join("%s=%s " % pair for pair in env.items())
+        name = self.name.split(" seed ")[0]
+        return ["%stests/run --only '%s'" % (words, file) for file in files or [name]]
+
+    def result(self, counted, output, start, trouble):
+        return self, counted, output, time.monotonic() - start, trouble
+
+
+def ended_by(status):
+    if status < 0:
+        return "ended by %s" % signal.Signals(-status).name
+    return "exit status %d" % status if status else ""
+
+
+def flat_addresses(cache=[]):
+    """Sanitizers want their shadow where they expect it; too random a layout breaks them on some kernels."""
+    if not cache:
+        works = subprocess.run(["setarch", "-R", "true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        cache.append(["setarch", "-R"] if works.returncode == 0 else [])
+    return cache[0]
+
+
+class Report:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = self.executed = 0
+        self.failures = []  # lines: which test, then why
+        self.lock = threading.Lock()
+
+    def add(self, job, counted, output, seconds, trouble):
+        passed, failed, skipped = counted
+        absent = missed(job.name, output, skipped) if os.environ.get("SLUICE_CI") else []
+        failed += len(absent)
+        with self.lock:
+            self.passed += passed
+            self.failed += failed
+            self.skipped += skipped
+            self.executed += executed(output)
+            print("%-6s %-44s %5d passed%s%s  %6.1f s%s" % (
+                "FAILED" if failed else "ok", job.name, passed, ", %d failed" % failed if failed else "",
+                ", %d skipped" % skipped if skipped else "", seconds, "  " + trouble if trouble else ""))
+            for name in absent:
+                self.failures.append("FAILED %s: skipped, and not in %s: %s" % (job.name, SKIPPED, name))
+                print("    skipped, and not in %s: %s" % (SKIPPED, name))
+            if failed > len(absent):
+                self.tell_failed(job, output, trouble)
+            for line in re.findall(r"^SKIPPED.*$", output, re.M) + ([] if failed else told(output)):
+                print("         " + line[:200])
+            sys.stdout.flush()
+
+    def tell_failed(self, job, output, trouble):
+        names = names_of_failed(output) or [trouble or "it said no name"]
+        self.failures += ["FAILED %s: %s" % (job.name, name) for name in names]
+        self.failures += ["    " + line for line in reasons_of_failed(output)]
+        for name in names:
+            print("    failed: " + name)
+        for line in job.again(names):
+            self.failures.append("    again: " + line)
+            print("    again: " + line)
+        os.makedirs(os.path.join(ROOT, FAILED), exist_ok=True)
+        kept = os.path.join(FAILED, re.sub(r"\W+", "-", job.name).strip("-") + ".txt")
+        with open(os.path.join(ROOT, kept), "w", encoding="utf-8") as f:
+            f.write(output)
+        print("    its last lines; all is in " + kept)
+        for line in [line for line in output.splitlines() if not PROGRESS.match(line)][-TAIL_LINES:]:
+            print("    | " + line)
+
+    def end(self):
+        for line in self.failures:
+            print(line)
+        print("%d passed, %d failed%s" % (self.passed, self.failed,
+                                          ", %d skipped" % self.skipped if self.skipped else ""))
+        return 1 if self.failed or not self.passed else 0
+
+
+def run_all(report, jobs):
+    """Two at a time, in the order given: the long ones stand first; and beside them one of those that mostly wait."""
+    computing, waiting = queue.Queue(), queue.Queue()
+    for job in jobs:
+        (waiting if job.waits else computing).put(job)
+
+    def work(left):
+        while True:
+            try:
+                job = left.get_nowait()
+            except queue.Empty:
+                return
+            report.add(*job.run())
+    threads = [threading.Thread(target=work, args=(left,)) for left in [computing] * AT_A_TIME + [waiting]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def beside_load(report, jobs):
+    """While twice as many loops as there are processors do nothing but run."""
+    loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        print("under load: %d jobs beside %d busy loops" % (len(jobs), len(loops)))
+        run_all(report, jobs)
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()

@@ -1,0 +1,10 @@
+"""Where things are, and how many run at a time."""
+
+import os
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+AT_A_TIME = 2
+JOB_SECONDS_MAX = 900
+FAILED, SKIPPED = "build/failed", "tests/skipped"
+ASAN, TSAN, FUZZ, POINTS = "build/address-undefined", "build/thread", "build/fuzz", "build/points"
+NODE_ADDON = "bindings/node/sluice.node"
