@@ -70,7 +70,15 @@ MODULE_OBJ := $(call obj,$(MODULE_SRC) $(wildcard src/base/*.c src/algo/*.c src/
 
 LIB_LIBS  := -lyaml
 APP_LIBS  := $(LIB_LIBS) -luv -lnghttp2 -ljansson -lssl -lcrypto -lz -llzma
-TEST_LIBS := $(APP_LIBS) -lcmocka -lsodium -lhiredis -lm
+# Envoy's messages as protobuf-c has them, for tests/model/rls_codec_test; without its packages that test is skipped.
+PROTO_IN   := tests/e2e/clients
+PROTO_STD  := /usr/include/google/protobuf/struct.proto
+PROTO_HERE := $(and $(shell command -v protoc-c 2>/dev/null),$(wildcard $(PROTO_STD)),\
+                $(wildcard /usr/include/protobuf-c/protobuf-c.h))
+PROTO_C    := $(if $(PROTO_HERE),$(patsubst %,$(B)/proto/%.pb-c.c,rls health \
+                $(addprefix google/protobuf/,duration struct wrappers)))
+
+TEST_LIBS := $(APP_LIBS) -lcmocka -lsodium -lhiredis -lm $(if $(PROTO_HERE),-lprotobuf-c)
 
 # A test is tests/{unit,model,race,crash}/NAME_test.c; what tests share are the other .c files of those folders. Two
 # need a build in which the points at which a process may die, or stop, are marked (src/base/point.h): `make points`.
@@ -176,7 +184,7 @@ $(B)/libsluice.a: $(LIB_OBJ)
 	$(archive)
 $(B)/libapp.a: $(LIB_OBJ) $(APP_OBJ)
 	$(archive)
-$(B)/libtests.a: $(call obj,$(TEST_SHARED))
+$(B)/libtests.a: $(call obj,$(TEST_SHARED)) $(PROTO_C:.c=.o)
 	$(archive)
 $(B)/libsluice.so: $(LIB_OBJ)
 	$(call say,LD)
@@ -205,6 +213,20 @@ $(SIM): $(B)/%: $(B)/obj/%.o $(SIM_OBJ) $(B)/libtests.a $(B)/libapp.a $(PLANTED)
 	$(call say,LD)
 	$(Q)$(CC) $(CFLAGS_ALL) $< $(PLANTED) $(filter-out $(PLANTED_OBJ),$(SIM_OBJ)) $(B)/libtests.a $(B)/libapp.a \
 		$(LDFLAGS_ALL) -Wl,--as-needed $(TEST_LIBS) -o $(or $(PLANTED_OUT),$@)
+
+ifneq ($(PROTO_C),)
+$(firstword $(PROTO_C)): $(PROTO_IN)/rls.proto $(PROTO_IN)/health.proto
+	@mkdir -p $(@D)
+	$(call say,GEN)
+	$(Q)protoc-c --c_out=$(@D) -I$(PROTO_IN) -I/usr/include $(^F) $(patsubst %,google/protobuf/%.proto,duration struct \
+		wrappers) && touch $(PROTO_C)
+$(wordlist 2,9,$(PROTO_C)): $(firstword $(PROTO_C)) ;
+$(PROTO_C:.c=.o): %.o: %.c $(B)/flags
+	$(call say,CC)
+	$(Q)$(CC) -I$(B)/proto $(CFLAGS_ALL) -w -c $< -o $@
+$(call obj,tests/model/rls_codec_test.c): CPPFLAGS_ALL += -isystem $(B)/proto
+$(call obj,tests/model/rls_codec_test.c): $(PROTO_C)
+endif
 
 $(BENCH): $(B)/%: $(B)/obj/%.o $(B)/libapp.a
 	@mkdir -p $(@D)
