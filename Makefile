@@ -52,7 +52,7 @@ APP_SRC  := $(filter-out $(LIB_SRC) hosts/cli/main.c,\
 # The module for Redis and Valkey. What of it knows no Redis is tested and fuzzed without one.
 MODULE_SRC  := $(wildcard hosts/redis/*.c)
 MODULE_FREE := $(patsubst %,hosts/redis/%.c,cells charge codec commit companion decide effect held hold load \
-                 memory room shape slice valid value)
+                 own_quota memory room shape slice valid value)
 
 # llhttp comes as C source with Debian's node-llhttp; it is compiled here, from where the package put it.
 # Its warnings are not ours; the flags that harden a package, and name no folder in debugging symbols, are.
@@ -65,8 +65,8 @@ CORE_OBJ := $(call obj,$(CORE_SRC))
 LIB_OBJ  := $(call obj,$(LIB_SRC))
 APP_OBJ  := $(call obj,$(APP_SRC) $(MODULE_FREE)) $(LLHTTP_OBJ) $(B)/page/files.o $(B)/script/files.o
 MODULE_OBJ := $(call obj,$(MODULE_SRC) $(wildcard src/base/*.c src/algo/*.c src/decide/*.c) src/os/zone.c \
-              $(addprefix src/proto/,answer.c command.c command_fits.c command_words.c inspection.c throttle.c \
-              ticket.c))
+              $(addprefix src/proto/,answer.c command.c command_fits.c command_words.c inspection.c \
+              override_words.c throttle.c ticket.c))
 
 LIB_LIBS  := -lyaml
 APP_LIBS  := $(LIB_LIBS) -luv -lnghttp2 -ljansson -lssl -lcrypto -lz -llzma

@@ -29,6 +29,7 @@ enum {
 	SLR_API_VERSION = 1,
 	SLR_KEY_READ = 1 << 0,
 	SLR_KEY_WRITE = 1 << 1,
+	SLR_KEY_NOTOUCH = 1 << 16,
 	SLR_KEYTYPE_EMPTY = 0,
 	SLR_NO_EXPIRE = -1,
 	SLR_TYPE_METHODS_VERSION = 4,
@@ -184,6 +185,9 @@ typedef void (*slr_event_callback)(struct RedisModuleCtx *, struct slr_event, ui
 	X(Call, struct RedisModuleCallReply *, (struct RedisModuleCtx *, const char *, const char *, ...))       \
 	X(FreeCallReply, void, (struct RedisModuleCallReply *))                                                  \
 	X(CallReplyStringPtr, const char *, (struct RedisModuleCallReply *, size_t *))                           \
+	X(CallReplyArrayElement, struct RedisModuleCallReply *, (struct RedisModuleCallReply *, size_t))         \
+	X(CallReplyLength, size_t, (struct RedisModuleCallReply *))                                              \
+	X(CreateStringFromCallReply, struct RedisModuleString *, (struct RedisModuleCallReply *))                \
 	X(FreeString, void, (struct RedisModuleCtx *, struct RedisModuleString *))                               \
 	X(GetRandomHexChars, void, (char *, size_t))                                                             \
 	X(Replicate, int, (struct RedisModuleCtx *, const char *, const char *, ...))                            \
@@ -212,6 +216,8 @@ typedef void (*slr_event_callback)(struct RedisModuleCtx *, struct slr_event, ui
 /* Those that some server lacks: test them before use. */
 #define SLR_API_OPTIONAL(X)                                                                         \
 	X(GetCommand, struct RedisModuleCommand *, (struct RedisModuleCtx *, const char *))             \
+	X(CreateSubcommand, int,                                                                        \
+	  (struct RedisModuleCommand *, const char *, slr_command, const char *, int, int, int))        \
 	X(SetCommandInfo, int, (struct RedisModuleCommand *, const struct slr_command_info *))          \
 	X(SetCommandACLCategories, int, (struct RedisModuleCommand *, const char *))                    \
 	X(AddACLCategory, int, (struct RedisModuleCtx *, const char *))                                 \

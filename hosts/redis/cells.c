@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/math.h"
 #include "base/siphash.h"
+#include "hosts/redis/own_quota.h"
 #include "hosts/redis/part.h"
 
 static struct slr_deciding *of(struct sl_deciding *d) {
@@ -290,6 +291,21 @@ static uint64_t who_of(const struct slr_call *call, const struct sluice_item *it
 	return sl_operation_is(call->operation, SL_OPS_OF_LEASES) ? call->id : 0;
 }
 
+/* Has a part decided by its key's own quota, where it has one. What a front holds of a key that is unlimited now is let
+ * go of as ever. */
+static void take_own(const struct slr_call *call, struct slr_part *m) {
+	const struct slr_own *own = m->cell.counts ? slr_own_find(m->key->value, m->identity) : NULL;
+	m->free = false;
+	if (own == NULL)
+		return;
+	m->key_rule = *m->cell.limit;
+	if (!slr_own_take(own, call->asked.now, &m->key_rule))
+		return;
+	m->free = own->unlimited != 0 && (call->operation == SL_OP_LEASE || call->operation == SL_OP_CANCEL);
+	if (!m->free)
+		sl_cell_take_own(&m->cell, call->asked.operation, &m->key_rule);
+}
+
 /* Sets up all cells and loads them. False: a log is too long for the leases that have ended. */
 static bool begin(struct slr_deciding *d) {
 	static struct sl_strikes strikes[SLUICE_ITEMS_MAX];
@@ -303,6 +319,7 @@ static bool begin(struct slr_deciding *d) {
 		m->key = &call->keys[call->key_of[i]];
 		m->identity = sl_identity_of(item->limit);
 		m->cell.who = who_of(call, item);
+		take_own(call, m);
 		m->cell.leader = leader_of(d->parts, i);
 		if (item->terms != NULL && item->terms->penalty_count != 0 && m->cell.counts)
 			m->cell.strikes = &strikes[i];
@@ -320,6 +337,20 @@ static uint32_t held_elsewhere(const struct slr_deciding *d) {
 	return (uint32_t)sl_min(most, UINT32_MAX);
 }
 
+/* Of a peek that tells what counters hold: which quotas their keys have of their own. */
+static void tell_own(const struct slr_deciding *d) {
+	for (uint32_t i = 0; i < d->call->asked.item_count; i++) {
+		const struct slr_part *m = &d->parts[i];
+		struct sluice_inspection *told = &d->call->inspect[i];
+		const struct slr_own *own = slr_own_find(m->key->value, m->identity);
+		told->overridden = m->cell.limit == &m->key_rule;
+		if (!told->overridden)
+			continue;
+		told->own.limit = m->key_rule;
+		told->own.ends_after_ns = own->end == SLUICE_NEVER ? SLUICE_NEVER : own->end - d->call->asked.now;
+	}
+}
+
 static enum slr_failure run(struct slr_deciding *d) {
 	const struct slr_call *call = d->call;
 	sluice_err err;
@@ -333,6 +364,8 @@ static enum slr_failure run(struct slr_deciding *d) {
 		d->engine.call->found = held_elsewhere(d);
 	err = sl_decide(&d->engine);
 	SL_ASSERT(err == SLUICE_OK); /* whoever has no room was denied */
+	if (call->inspect != NULL)
+		tell_own(d);
 	if (slr_holds_by(call->operation) && !call->keep &&
 	    (!d->engine.call->merged.allowed || (call->operation == SL_OP_HOLD && call->asked.cost == 0)))
 		slr_look_kept(d);

@@ -90,10 +90,12 @@ static uint64_t version_of(slr_value value) {
 	uint64_t version = SLR_CODEC_VERSION_OLD;
 	for (uint32_t i = 0; i < slr_value_count(value); i++) {
 		const struct slr_counter *counter = slr_value_at(value, i, &scratch);
-		if (slr_companion_is(SLR_COMPANION_CONTENTS, counter->identity))
+		if (slr_companion_is(SLR_COMPANION_OVERRIDE, counter->identity))
 			return SLR_CODEC_VERSION;
-		if (sl_identity_keeps_rate(counter->identity) && counter->state.rate != 0)
-			version = SLR_CODEC_VERSION_RATES;
+		if (slr_companion_is(SLR_COMPANION_CONTENTS, counter->identity))
+			version = SLR_CODEC_VERSION_BUNDLES;
+		else if (sl_identity_keeps_rate(counter->identity) && counter->state.rate != 0)
+			version = sl_max(version, SLR_CODEC_VERSION_RATES);
 		else if (is_new(counter->identity))
 			version = sl_max(version, SLR_CODEC_VERSION_RATELESS);
 	}

@@ -1,13 +1,13 @@
 /* A value as bytes, for RDB files, DUMP and the append-only file; and the reader and writer that effects share.
  *
- *   value   := version u8 (1, 2, 3, 4) | count u32 | count counters
+ *   value   := version u8 (1, 2, 3, 4, 5) | count u32 | count counters
  *   counter := kind u64 | name u64 | w0 u64 | w1 u64 | until i64, wall ms | block bytes u32 | block
  *              | holds u32 | holds | rate u32 (from version 3 on)
  *   hold    := id u64 | end u64, ns | cost u32 | lease u32
  *
  * Version 2 has what 1 had not: leases, members, windows of the calendar, and companions of counters (companion.h). 3
  * has the rates that buckets of a name drain by; read from 1 or 2, or 0, they are those of whoever asks. 4
- * has ledgers with bundles, and their contents (algo/bundle.h). A value is
+ * has ledgers with bundles, and their contents (algo/bundle.h). 5 has quotas of keys' own (own_quota.h). A value is
  * written in the least version that has all of it, so that nodes of several versions understand each other while one
  * is replaced.
  *
@@ -22,7 +22,8 @@ enum {
 	SLR_CODEC_VERSION_OLD = 1,
 	SLR_CODEC_VERSION_RATELESS = 2,
 	SLR_CODEC_VERSION_RATES = 3,
-	SLR_CODEC_VERSION = 4,
+	SLR_CODEC_VERSION_BUNDLES = 4,
+	SLR_CODEC_VERSION = 5,
 };
 
 /* Bytes that grow as they are written. Zeroed it is empty. */

@@ -1,6 +1,7 @@
 /* The commands that decide, and SLUICE.EFFECT, by which replicas and append-only files are told what came of it. */
 #include "base/math.h"
 #include "hosts/redis/memory.h"
+#include "hosts/redis/own_quota.h"
 #include "hosts/redis/request.h"
 #include "proto/answer.h"
 #include "proto/inspection.h"
@@ -282,7 +283,7 @@ static void apply(struct slr_request *request, int64_t expire_ms) {
 	slr_keys_keep(request);
 	if (!right)
 		return;
-	if (key->value != 0 && expire_ms != SLR_NO_EXPIRE)
+	if (key->value != 0 && (expire_ms != SLR_NO_EXPIRE || slr_own_endless(key->value)))
 		slr_SetAbsExpire(request->keys[0], expire_ms);
 	slr_ReplyWithSimpleString(request->context, "OK");
 }

@@ -8,6 +8,7 @@
 #include "algo/seats.h"
 #include "base/math.h"
 #include "hosts/redis/memory.h"
+#include "hosts/redis/own_quota.h"
 #include "hosts/redis/part.h"
 
 static int64_t wall_of(const struct slr_call *call, struct slr_key *key) {
@@ -486,7 +487,24 @@ static void remove_expired(const struct slr_call *call, struct slr_key *key) {
 	}
 }
 
+/* Quotas of the key's own that have ended. */
+static void remove_ended(const struct slr_call *call, struct slr_key *key) {
+	for (uint32_t i = slr_value_count(key->value); i-- > 0;) {
+		struct slr_counter scratch;
+		const struct slr_counter *counter = slr_value_at(key->value, i, &scratch);
+		const struct slr_own *own = slr_own_of(counter);
+		struct sl_identity identity = counter->identity;
+		if (own == NULL || own->end > call->asked.now)
+			continue;
+		slr_value_remove(&key->value, identity);
+		if (call->heard)
+			slr_effect_gone(&key->effects, identity);
+	}
+}
+
 static __attribute__((noinline)) void settle(const struct slr_call *call, struct slr_key *key, uint32_t count_before) {
+	if (slr_value_has_companions(key->value))
+		remove_ended(call, key);
 	if (slr_value_count(key->value) > count_before && count_before > 0)
 		remove_expired(call, key);
 	slr_value_slim(&key->value);

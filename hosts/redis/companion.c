@@ -3,6 +3,7 @@
 
 #include "base/math.h"
 #include "hosts/redis/memory.h"
+#include "hosts/redis/own_quota.h"
 
 enum { ROOM_MIN = 4, TOKENS_ROOM_MIN = 8, PUTS = 4 /* in contents, for one reservation more */ };
 
@@ -285,6 +286,8 @@ bool slr_companion_is_valid(struct sl_identity identity, const struct sl_state *
 		return contents_are_valid(block, bytes, used_of(state));
 	case SLR_COMPANION_STRIKES:
 		return strikes_are_valid(block, bytes, used_of(state));
+	case SLR_COMPANION_OVERRIDE:
+		return used_of(state) == 0 && slr_own_is_valid(block, bytes);
 	default:
 		return false;
 	}

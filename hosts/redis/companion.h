@@ -3,6 +3,7 @@
  *   LEDGER   of one counter: its open reservations (algo/ledger.h), sorted by end
  *   CONTENTS of one counter: what the bundles of its ledger are made of (algo/bundle.h)
  *   STRIKES  of one counter: who was denied how often, and is shut out until when (algo/terms.h)
+ *   OVERRIDE of one counter: the quota that its key was given at run time (own_quota.h)
  *   TOKENS   of the key: the requests that were charged under an ID, and until when that is remembered
  *
  * Their identities are companions' (algo/rule.h) of the type enum slr_companion; of TOKENS the counter's is 0.
@@ -23,7 +24,8 @@ enum slr_companion {
 	SLR_COMPANION_LEDGER = 1,
 	SLR_COMPANION_STRIKES = 2,
 	SLR_COMPANION_TOKENS = 3,
-	SLR_COMPANION_CONTENTS = 4
+	SLR_COMPANION_CONTENTS = 4,
+	SLR_COMPANION_OVERRIDE = 5
 };
 
 enum { SLR_TOKENS_MAX = 65536 /* remembered at one key */ };

@@ -29,6 +29,7 @@ enum slr_failure {
 struct slr_key {
 	slr_value value;        /* in and out */
 	bool changed;           /* out: it is to be kept, its expiry set, its effects sent */
+	bool exact;             /* `expire_ms` is what the key's expiry is to be, even if that is sooner, or none */
 	int64_t expire_ms;      /* out, where changed: wall time until which it is to be kept at least, or 0: as it is */
 	int64_t spare_ms;       /* out: how much longer than that it may be kept, so that its expiry moves seldom */
 	int64_t wall_ms;        /* the call's clock, read at the first need; 0: not yet */

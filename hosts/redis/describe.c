@@ -8,9 +8,11 @@
 static void fill_specs(struct slr_key_spec specs[3], const struct slr_command_row *row) {
 	bool others = row->summary == NULL && (sl_forms[row->operation].words & SL_SAYS(KEY)) != 0;
 	memset(specs, 0, 3 * sizeof *specs);
+	if (row->key_at < 0)
+		return;
 	specs[0].flags = row->reads ? READS : CHANGES;
 	specs[0].begin_search_type = SLR_SPEC_BEGIN_INDEX;
-	specs[0].bs.index.pos = 1;
+	specs[0].bs.index.pos = row->key_at != 0 ? row->key_at : 1;
 	specs[0].find_keys_type = SLR_SPEC_FIND_RANGE;
 	specs[0].fk.range.keystep = 1;
 	if (!others)
@@ -50,10 +52,10 @@ static struct slr_command_arg *args_of(const struct slr_command_row *row) {
 	uint32_t count = row->argument_count, own = 0, shared = 0;
 	if (row->summary == NULL)
 		count = sl_command_arguments(row->operation, true, told);
-	else
+	else if (count != 0)
 		memcpy(told, row->arguments, count * sizeof told[0]);
 	for (uint32_t i = 0; i < count; i++) {
-		bool limit = strcmp(told[i].name, "limit") == 0;
+		bool limit = row->summary == NULL && strcmp(told[i].name, "limit") == 0;
 		struct slr_command_arg arg = arg_of(&told[i]);
 		if (!told[i].ahead && !limit) {
 			args[shared++] = arg;
@@ -87,7 +89,9 @@ static void describe_one(struct RedisModuleCtx *context, const struct slr_comman
 	struct slr_command_info info = {
 		.version = &version,
 		.summary = row->summary != NULL ? row->summary : sl_forms[row->operation].summary,
-		.complexity = "O(N) with N the number of limits; O(log M) for a log of M entries",
+		.complexity = row->complexity != NULL
+		                  ? row->complexity
+		                  : "O(N) with N the number of limits; O(log M) for a log of M entries",
 		.since = SLUICE_VERSION,
 		.arity = row->arity != 0 ? row->arity : -(int)sl_command_arity(row->operation),
 		.key_specs = specs,
@@ -113,5 +117,9 @@ void slr_describe(struct RedisModuleCtx *context) {
 	if (slr_GetCommand == NULL || slr_SetCommandInfo == NULL)
 		return;
 	for (const struct slr_command_row *row = slr_commands; row->name != NULL; row++)
+		describe_one(context, row, has_category);
+	if (slr_CreateSubcommand == NULL)
+		return;
+	for (const struct slr_command_row *row = slr_override_commands; row->name != NULL; row++)
 		describe_one(context, row, has_category);
 }

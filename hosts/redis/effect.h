@@ -25,7 +25,7 @@
  *
  * A log of 70,000 entries is not sent again for each charge: so CHARGE and what is like it, which are not
  * idempotent. It
- * is charged whatever its limit says, since it has been admitted. Strikes are sent WHOLE. */
+ * is charged whatever its limit says, since it has been admitted. Strikes, and quotas of keys' own, are sent WHOLE. */
 #ifndef SLR_EFFECT_H
 #define SLR_EFFECT_H
 

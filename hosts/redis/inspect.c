@@ -1,6 +1,6 @@
 /* SLUICE.INSPECT key, without limits: what a key holds, a map for each counter, and one for each companion. It is for
  * people; programs PEEK. Of the counters of limits, commands.c tells as a server does. */
-#include "hosts/redis/companion.h"
+#include "hosts/redis/own_quota.h"
 #include "hosts/redis/request.h"
 
 #include "base/out.h"
@@ -79,11 +79,18 @@ static void reply_counter(struct slr_request *request, const struct slr_counter 
 /* A companion whose counter has gone: strikes outlive it. */
 static void reply_companion(struct slr_request *request, const struct slr_counter *companion) {
 	static const char *const words[] = {"unknown", "reservations", "penalties", "requests that may be retried",
-	                                    "bundled reservations"};
+	                                    "bundled reservations", "a quota of the key's own"};
 	uint32_t type = sl_identity_algorithm(companion->identity);
-	slr_ReplyWithMap(request->context, 2);
-	pair_text(request, "beside", words[type <= SLR_COMPANION_CONTENTS ? type : 0]);
+	const struct slr_own *own = slr_own_of(companion);
+	slr_ReplyWithMap(request->context, own != NULL ? 4 : 2);
+	pair_text(request, "beside", words[type <= SLR_COMPANION_OVERRIDE ? type : 0]);
 	pair_number(request, "bytes", slr_counter_block_bytes(companion));
+	if (own == NULL)
+		return;
+	slr_ReplyWithCString(request->context, "quota");
+	slr_ReplyWithStringBuffer(request->context, slr_own_text(own).data, own->text);
+	slr_ReplyWithCString(request->context, "ends_ms");
+	slr_ReplyWithLongLong(request->context, own->end == SLUICE_NEVER ? -1 : (long long)(own->end / SL_MS_NS));
 }
 
 static void reply_one(struct slr_request *request, const struct slr_counter *counter, sluice_ns now) {

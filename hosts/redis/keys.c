@@ -3,6 +3,7 @@
  * While a call is decided a value is ours alone: what the server holds of it may be gone. It is told of the new one
  * before anything else is asked of it. A key is reported as modified only when it was: a denial does not end a
  * transaction that WATCHes the key, nor a client's cache of it. */
+#include "hosts/redis/own_quota.h"
 #include "hosts/redis/request.h"
 
 static bool open_one(struct slr_request *request, uint32_t k, bool to_write) {
@@ -59,6 +60,11 @@ static void put_value(struct RedisModuleKey *opened, slr_value value) {
  * what deciding does, and setting one costs two. Returns the expiry that the key has then. */
 static int64_t put_expiry(struct RedisModuleKey *opened, const struct slr_key *key) {
 	int64_t expire_ms = slr_GetAbsExpire(opened);
+	if (key->exact || (expire_ms == SLR_NO_EXPIRE && slr_own_endless(key->value))) {
+		if (key->exact && expire_ms != key->expire_ms)
+			slr_SetAbsExpire(opened, key->expire_ms);
+		return key->exact ? key->expire_ms : expire_ms;
+	}
 	if (key->expire_ms <= expire_ms)
 		return expire_ms;
 	/* a key that was just made, and may never be charged again, has none, and SLR_NO_EXPIRE is less than any */

@@ -33,6 +33,8 @@ struct slr_part {
 	uint32_t returned;             /* the first so many of its entries have ended */
 	sluice_ns clock;               /* the counter's: `now`, or its last charge where that is later */
 	struct sl_found found;         /* what the call commits */
+	struct sluice_limit key_rule;  /* cell.limit, where the key has a quota of its own */
+	bool free;                     /* that is unlimited, but the call deals with what was held before */
 };
 
 /* A call while it is decided. */
@@ -166,7 +168,7 @@ int64_t slr_wall_in(const struct slr_call *call, struct slr_key *key, sluice_ns 
 
 /* Before a call: nothing of the key is changed yet. Returns how many counters it has. */
 static inline uint32_t slr_key_begin(struct slr_key *key) {
-	key->changed = false;
+	key->changed = key->exact = false;
 	key->expire_ms = key->spare_ms = key->wall_ms = 0;
 	key->effects.bytes.len = 0;
 	return slr_value_count(key->value);

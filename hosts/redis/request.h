@@ -23,6 +23,7 @@ struct slr_request {
 struct slr_settings {
 	bool client_time;    /* AT is allowed */
 	bool client_effects; /* SLUICE.EFFECT is taken from anybody */
+	uint64_t overrides_max; /* quotas of keys' own that may be set */
 };
 extern struct slr_settings slr_settings;
 
@@ -82,6 +83,9 @@ uint8_t slr_read_key(struct slr_request *request, uint32_t index);
  * user may change them; slr_request_end() frees them. False: the reply has been given. */
 SLUICE_MUST_USE bool slr_take_ticket_keys(struct slr_request *request);
 
+/* The user whom a command runs as, to be freed by slr_FreeModuleUser(); NULL: nobody. */
+struct RedisModuleUser *slr_user_of(struct RedisModuleCtx *context);
+
 /* Frees the names that a ticket's keys were given. */
 void slr_request_end(struct slr_request *request);
 
@@ -129,12 +133,14 @@ struct slr_command_row {
 	const char *flags, *categories; /* as the server names them; none is deny-oom: what finds no memory is denied,
 	                                 * where it needs some (keys.c); all else goes on */
 	bool reads;                     /* it changes no key */
+	int8_t key_at;                  /* which argument is its key; 0: the first; -1: it has none */
 	int arity;                      /* 0: the grammar's */
-	const char *summary;
+	const char *summary, *complexity; /* NULL: as commands about limits have it */
 	const struct sl_argument *arguments;
 	uint32_t argument_count;
 };
 extern const struct slr_command_row slr_commands[]; /* all of them; the last has no name */
+extern const struct slr_command_row slr_override_commands[]; /* a container, and its subcommands (override_command.c) */
 
 /* SLUICE.INSPECT of a key alone (inspect.c). */
 int slr_inspect(struct RedisModuleCtx *context, struct RedisModuleString **args, int count);

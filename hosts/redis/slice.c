@@ -70,15 +70,36 @@ static enum slr_failure take(struct slr_deciding *d, struct sl_shortage *shortag
 	return SLR_FINE;
 }
 
+/* Of a key that is unlimited for now all is granted, and nothing held; what was spent of a slice before is charged. */
+static enum slr_failure take_freely(struct slr_deciding *d, struct sl_shortage *shortage) {
+	struct slr_part *m = &d->parts[0];
+	uint32_t want = d->call->want;
+	enum slr_failure failure;
+	d->call->want = 0;
+	failure = take(d, shortage);
+	d->call->want = want;
+	if (failure != SLR_FINE)
+		return failure;
+	if (m->key->changed) {
+		slr_part_reload(d->call, m);
+		slr_part_judge(d->call, m, 1, false, m->cell.decision);
+		slr_part_keep(d->call, m);
+	}
+	*shortage = (struct sl_shortage){.bound = SLUICE_BOUND_NONE};
+	d->engine.call->granted = want;
+	sl_cell_take_own(&m->cell, SLUICE_CHARGE, &m->key_rule);
+	return SLR_FINE;
+}
+
 enum slr_failure slr_take_slice(struct slr_deciding *d) {
 	struct slr_part *m = &d->parts[0];
 	struct sl_shortage shortage = {.bound = SLUICE_BOUND_NONE};
-	enum slr_failure failure = take(d, &shortage);
+	enum slr_failure failure = m->free ? take_freely(d, &shortage) : take(d, &shortage);
 	if (failure != SLR_FINE)
 		return failure;
 	slr_part_reload(d->call, m);
 	slr_part_judge(d->call, m, 1, false, m->cell.decision);
-	if (m->key->changed)
+	if (m->key->changed && m->cell.counts)
 		slr_part_keep(d->call, m);
 	if (shortage.bound != SLUICE_BOUND_NONE)
 		sl_decide_bound(m->cell.decision, shortage.bound, shortage.wait_ns);

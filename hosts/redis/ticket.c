@@ -48,20 +48,24 @@ static bool user_may(struct slr_request *request, struct RedisModuleUser *user) 
 	return true;
 }
 
+struct RedisModuleUser *slr_user_of(struct RedisModuleCtx *context) {
+	struct RedisModuleString *name = current_user(context);
+	struct RedisModuleUser *user = name == NULL ? NULL : slr_GetModuleUserFromUserName(name);
+	if (name != NULL)
+		slr_FreeString(context, name);
+	return user;
+}
+
 /* False: the reply has been given. */
 static bool may_use_keys(struct slr_request *request) {
-	struct RedisModuleString *name;
 	struct RedisModuleUser *user;
 	bool may;
 	if (made_count == 0)
 		return true;
-	name = current_user(request->context);
-	user = name == NULL ? NULL : slr_GetModuleUserFromUserName(name);
+	user = slr_user_of(request->context);
 	may = user != NULL && user_may(request, user);
 	if (user != NULL)
 		slr_FreeModuleUser(user);
-	if (name != NULL)
-		slr_FreeString(request->context, name);
 	if (!may)
 		slr_ReplyWithError(request->context, "NOPERM No permissions to access a key that the ticket names");
 	return may;

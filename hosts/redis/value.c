@@ -235,7 +235,22 @@ void slr_value_write(slr_value *value, struct sl_identity identity, const struct
 	slr_value_open(value, identity, until_ms)->state = *state;
 }
 
+/* Values are freed by any thread. */
+static uint64_t own_count;
+
+uint64_t slr_own_count(void) {
+	return __atomic_load_n(&own_count, __ATOMIC_RELAXED);
+}
+
+/* A block of a companion has come, or goes. */
+static inline void count_own(struct sl_identity identity, uint64_t more) {
+	if (slr_companion_is(SLR_COMPANION_OVERRIDE, identity))
+		__atomic_fetch_add(&own_count, more, __ATOMIC_RELAXED);
+}
+
 static void free_more(struct slr_counter *counter) {
+	if (counter->more != NULL)
+		count_own(counter->identity, UINT64_MAX);
 	if (counter->more != NULL && slr_has_block(counter->identity))
 		slr_give(((struct slr_block *)counter->more)->holds);
 	slr_give(counter->more);
@@ -322,6 +337,8 @@ void slr_counter_set_block(struct slr_counter *counter, void *block, uint64_t by
 	SL_ASSERT(slr_has_block(counter->identity) && bytes / 8 <= UINT32_MAX);
 	if (before != now) {
 		now->holds = before != NULL ? before->holds : NULL;
+		if (before == NULL)
+			count_own(counter->identity, 1);
 		slr_give(before);
 		counter->more = now;
 	}
@@ -353,6 +370,7 @@ static struct slr_counter copy_counter(const struct slr_counter *from) {
 	if (bytes != 0) {
 		to.more = block_of_bytes(slr_block_take(bytes));
 		memcpy(slr_counter_block(&to)->bytes, slr_counter_block(from)->bytes, bytes);
+		count_own(to.identity, 1);
 	}
 	slr_counter_set_holds(&to, slr_holds_copy(slr_counter_holds(from)));
 	return to;

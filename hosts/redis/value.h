@@ -70,6 +70,9 @@ static inline uint32_t slr_value_count(slr_value value) {
 /* Whether any counter has companions. */
 bool slr_value_has_companions(slr_value value);
 
+/* How many quotas of keys' own (own_quota.h) all values of this process have. From any thread. */
+uint64_t slr_own_count(void);
+
 /* The counter at an index below the count, brought into `scratch` where it is kept otherwise. Points into the value:
  * valid until that is changed. */
 struct slr_counter *slr_value_at(slr_value value, uint32_t index, struct slr_counter *scratch);

@@ -26,6 +26,11 @@ struct sl_own {
  * that are spread, phases that keys give are left out of it; what it says of `unlimited` is for limits that try one. */
 const char *sl_rule_mismatch(const struct sluice_limit *limit, const struct sluice_limit *other);
 
+/* What is wrong with one, before the reason; and with a time that it is to last. */
+#define SL_OWN_MISMATCH_TEXT "expected unlimited, or another quota for the same counter: "
+#define SL_OWN_LASTS_TEXT "a quota of a key's own lasts 1 ms to 3660 d"
+#define SL_OWN_FULL_TEXT "there are as many quotas of keys' own as "
+
 /* The same for a key's own quota at run time, which may be `unlimited`: the same counter or none, nothing else. */
 const char *sl_own_mismatch(const struct sluice_limit *limit, const struct sluice_limit *own);
 

@@ -42,19 +42,12 @@ static void find_companions(struct sluice_store *store, const struct sluice_call
 		strikes_find(store, m);
 }
 
-/* Of a key that is unlimited for now nothing is counted. */
 static void load_override(struct sl_deciding *d, struct sl_cell *c) {
 	const struct sluice_limit *limit = c->limit;
 	if (!override_take(of(d)->store, part_of(c), d->call->now))
 		return;
-	if (!override_counts(d->call->operation, c->limit)) {
-		c->limit = limit;
-	} else if (!sl_rule_has(c->limit, SL_HAS_COUNTER)) {
-		c->counts = false;
-		c->ttl_ns = 0;
-		c->plain = true;
-		c->strikes = NULL;
-	}
+	c->limit = limit;
+	sl_cell_take_own(c, d->call->operation, &part_of(c)->own);
 }
 
 static void load(struct sl_deciding *d, struct sl_cell *c) {

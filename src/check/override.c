@@ -186,10 +186,10 @@ static sluice_err check_request(const struct sluice_override_request *request, s
                                 struct sluice_error *error) {
 	const char *why = sl_own_mismatch(request->limit, request->own);
 	if (why != NULL)
-		return fail(error, SLUICE_E_RANGE, "expected unlimited, or another quota for the same counter: ", why);
+		return fail(error, SLUICE_E_RANGE, SL_OWN_MISMATCH_TEXT, why);
 	if (request->ttl_ns != 0 && (request->ttl_ns < SL_MS_NS || request->ttl_ns > SL_WINDOW_NS_MAX ||
 	                             now > SLUICE_NEVER - 1 - request->ttl_ns))
-		return fail(error, SLUICE_E_RANGE, "a quota of a key's own lasts 1 ms to 3660 d", "");
+		return fail(error, SLUICE_E_RANGE, SL_OWN_LASTS_TEXT, "");
 	if (request->name.len > SLUICE_NAME_BYTES_MAX)
 		return fail(error, SLUICE_E_RANGE, "the name of a limit has at most 64 bytes", "");
 	return SLUICE_OK;
@@ -256,7 +256,7 @@ sluice_err sluice_override_set(struct sluice_store *store, const struct sluice_o
 		err = set_patiently(store, &s, now);
 	}
 	if (err == SLUICE_E_FULL)
-		return fail(error, err, "there are as many quotas of keys' own as the store may hold, or it has no room", "");
+		return fail(error, err, SL_OWN_FULL_TEXT "the store may hold, or it has no room", "");
 	return err == SLUICE_OK ? err : fail(error, told(err), "another process has stopped with a lock in hand", "");
 }
 

@@ -283,14 +283,6 @@ bool strikes_write(struct sluice_store *store, const struct sluice_call *call, s
  * (override.c) */
 bool override_take(const struct sluice_store *store, struct part *m, sluice_ns now);
 
-/* Whether an operation is decided by such a quota. What only ends or gives back what was charged under another is not,
- * if the key is unlimited now. */
-static inline bool override_counts(sluice_operation operation, const struct sluice_limit *own) {
-	return operation == SLUICE_CHARGE || operation == SLUICE_PEEK || operation == SLUICE_ACQUIRE ||
-	       operation == SLUICE_RESERVE ||
-	       ((operation == SLUICE_REFUND || operation == SLUICE_COMMIT) && sl_rule_has(own, SL_HAS_COUNTER));
-}
-
 /* Fills the quota that the key of a counter has of its own, its home locked; false: it has none. (override.c) */
 bool override_tell(const struct sluice_store *store, const struct sl_place *counter, const struct sluice_limit *limit,
                    sluice_ns now, struct sluice_override *override);

@@ -174,6 +174,25 @@ static inline void sl_cell_set_up(struct sl_cell *c, const struct sluice_call *c
 	c->kept = c->charged = c->forced = c->corrects = c->gone = c->struck = false;
 }
 
+/* Has a cell decided by `own`, the limit that its key's own quota makes of it (algo/override.h), which lives as long.
+ * Of a key that is unlimited for now nothing is counted; but what only ends or gives back what was charged under
+ * another quota is done as if there were none. */
+static inline void sl_cell_take_own(struct sl_cell *c, sluice_operation operation, const struct sluice_limit *own) {
+	bool charges = operation == SLUICE_CHARGE || operation == SLUICE_PEEK || operation == SLUICE_ACQUIRE ||
+	               operation == SLUICE_RESERVE;
+	bool corrects = operation == SLUICE_REFUND || operation == SLUICE_COMMIT;
+	if (sl_rule_has(own, SL_HAS_COUNTER)) {
+		if (charges || corrects)
+			c->limit = own;
+	} else if (charges) {
+		c->limit = own;
+		c->counts = false;
+		c->ttl_ns = 0;
+		c->plain = true;
+		c->strikes = NULL;
+	}
+}
+
 /* Decides a call that is valid, its cells set up and loaded: fills its answer but `err`, which it returns: SLUICE_OK,
  * or what change() failed with. O(limits^2), and what the host takes. */
 SLUICE_MUST_USE sluice_err sl_decide(struct sl_deciding *d);

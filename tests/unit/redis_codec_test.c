@@ -43,6 +43,8 @@ static void stir(struct redis_world *world, uint64_t stream) {
 			world->call.items[0].observed = world->call.key_of[0] = 0;
 		}
 		CHECK(redis_world_decide(world) == SLR_FINE);
+		if (dice_one_in(&world->dice, 8))
+			(void)redis_world_override(world, true);
 	}
 }
 

@@ -2,6 +2,7 @@
 #include "tests/unit/redis_world.h"
 
 #include "base/assert.h"
+#include "hosts/redis/own_quota.h"
 
 static int64_t wall_ms;
 
@@ -116,6 +117,42 @@ enum slr_failure redis_world_decide(struct redis_world *world) {
 		SL_ASSERT(slr_value_is_valid(*replica));
 	}
 	return failure;
+}
+
+static void draw_own(struct redis_world *world, bool some_end, struct redis_own *drawn) {
+	size_t rule = dice_below(&world->dice, WORLD_RULES);
+	struct twin_rule sibling = sibling_of(&world->dice, world->rules[rule]);
+	drawn->key = (uint8_t)dice_below(&world->dice, WORLD_KEYS);
+	drawn->limit = &world->limits[rule];
+	drawn->set = !dice_one_in(&world->dice, 3);
+	drawn->own = rule_limit(&sibling);
+	if (dice_one_in(&world->dice, 4))
+		SL_ASSERT(sluice_limit_parse(&drawn->own, sl_str("unlimited"), NULL) == SLUICE_OK);
+	if (some_end && dice_one_in(&world->dice, 2))
+		drawn->ttl_ns = (1 + dice_below(&world->dice, world->rules[rule].window_ns / TWIN_MS)) * TWIN_MS;
+}
+
+struct redis_own redis_world_override(struct redis_world *world, bool some_end) {
+	struct redis_own drawn = {.ttl_ns = 0};
+	struct slr_effects effects = {.bytes.data = NULL};
+	struct slr_counter scratch;
+	sluice_ns now = world->now_ms * SL_MS_NS;
+	draw_own(world, some_end, &drawn);
+	slr_value *value = &world->values[drawn.key];
+	struct sl_identity counter = sl_identity_of(drawn.limit);
+	struct sl_identity companion = slr_companion_of(SLR_COMPANION_OVERRIDE, counter);
+	if (drawn.set) {
+		slr_own_put(value, counter, &drawn.own, slr_own_end(&drawn.own, now, drawn.ttl_ns), sl_str("per-user"));
+		slr_effect_whole(&effects, slr_value_find(*value, companion, &scratch));
+	} else {
+		slr_value_remove(value, companion);
+		slr_effect_gone(&effects, companion);
+	}
+	slr_value_slim(value);
+	SL_ASSERT(slr_effects_apply(&world->replicas[drawn.key], sl_slice(effects.bytes.data, effects.bytes.len)));
+	slr_bytes_free(&effects.bytes);
+	SL_ASSERT(slr_value_is_valid(*value) && slr_value_is_valid(world->replicas[drawn.key]));
+	return drawn;
 }
 
 struct slr_call redis_call(enum sl_operation operation, slr_value value, const struct sluice_limit *limit,

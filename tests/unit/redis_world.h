@@ -29,6 +29,18 @@ void redis_world_draw(struct redis_world *world);
  * valid or a replica refuses effects. */
 enum slr_failure redis_world_decide(struct redis_world *world);
 
+/* A quota of a key's own that was set, or forgotten, in a value and its replica. */
+struct redis_own {
+	uint8_t key;
+	const struct sluice_limit *limit;
+	struct sluice_limit own; /* unlimited, or a quota for the limit's counter */
+	sluice_ns ttl_ns;        /* 0: it does not end */
+	bool set;
+};
+
+/* Sets or forgets one, of a random limit and key of the world; some end, where that is asked for. */
+struct redis_own redis_world_override(struct redis_world *world, bool some_end);
+
 /* A call of one item of a limit, which outlives it, at an instant, on a value. */
 struct slr_call redis_call(enum sl_operation operation, slr_value value, const struct sluice_limit *limit,
                            sluice_ns now, uint32_t cost);

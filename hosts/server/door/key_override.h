@@ -12,9 +12,7 @@
 #define SL_KEY_OVERRIDE_H
 
 #include "hosts/server/door/door.h"
-
-/* How many of a list are told where nobody says it. */
-enum { SL_OVERRIDES_LISTED = 100 };
+#include "proto/override_words.h"
 
 /* Whose quota: the counters that a limit keeps for a key. Of a limit whose overrides in the file count in windows of
  * their own there are several, and each can have a quota. About 10 KiB; borrows the limit's text. */

@@ -10,33 +10,29 @@
 #include "hosts/server/door/key_override.h"
 #include "hosts/server/resp/resp.h"
 
-enum { LIST_COUNT_MAX = 10000 };
-#define TTL_MS_MAX (UINT64_C(3660) * 86400 * 1000)
-
-/* The limit and the key that stand at 2 and 3. False: answered. */
-static bool find(struct sl_resp_turn *turn, struct sl_override_target *target) {
+/* Whether the words were read, and their limit found. False: answered. */
+static bool find(struct sl_resp_turn *turn, const struct sl_override_words *words, bool read,
+                 struct sl_override_target *target) {
 	struct sluice_error error;
-	if (sl_override_find(turn->context, sl_resp_arg(turn, 2), sl_resp_arg(turn, 3), target, &error) == SLUICE_OK)
+	if (!read)
+		sl_reply_error(turn, "ERR %s", words->error);
+	else if (sl_override_find(turn->context, words->limit, words->key, target, &error) == SLUICE_OK)
 		return true;
-	sl_reply_error(turn, "ERR %s", error.text);
+	else
+		sl_reply_error(turn, "ERR %s", error.text);
 	return false;
 }
 
 void sl_resp_override_set(struct sl_resp_turn *turn) {
 	struct sl_override_target target;
 	struct sluice_override own;
+	struct sl_override_words words;
 	struct sluice_error error;
-	uint64_t ttl_ms = 0;
-	if (!find(turn, &target))
+	bool read = sl_override_read_set(&words, turn->request->args, turn->request->count, false);
+	if (!find(turn, &words, read, &target))
 		return;
-	if (turn->request->count > 6)
-		sl_reply_error(turn, "ERR expected SLUICE.OVERRIDE SET limit key notation [ttl_ms]");
-	else if (turn->request->count == 6 &&
-	         (!sl_bytes_to_u64(sl_resp_arg(turn, 5), &ttl_ms) || ttl_ms < 1 || ttl_ms > TTL_MS_MAX))
-		sl_reply_error(turn, "ERR ttl_ms %s: expected a whole number from 1 to %llu",
-		               sl_shown(sl_resp_arg(turn, 5)).text, (unsigned long long)TTL_MS_MAX);
-	else if (sl_override_set(turn->context, &target, sl_resp_arg(turn, 4), ttl_ms, turn->session->login.user, &own,
-	                         &error) != SLUICE_OK)
+	if (sl_override_set(turn->context, &target, words.notation, words.ttl_ms, turn->session->login.user, &own,
+	                    &error) != SLUICE_OK)
 		sl_reply_error(turn, "ERR %s", error.text);
 	else
 		sl_reply_status(turn, "OK");
@@ -46,8 +42,9 @@ void sl_resp_override_get(struct sl_resp_turn *turn) {
 	struct sl_override_target target;
 	struct sluice_override own;
 	struct sluice_error error;
+	struct sl_override_words words;
 	char text[SLUICE_LIMIT_TEXT_MAX];
-	if (!find(turn, &target))
+	if (!find(turn, &words, sl_override_read_one(&words, turn->request->args, turn->request->count, false), &target))
 		return;
 	sluice_err err = sl_override_get(turn->context, &target, &own, &error);
 	if (err == SLUICE_E_NONE) {
@@ -64,8 +61,9 @@ void sl_resp_override_get(struct sl_resp_turn *turn) {
 void sl_resp_override_del(struct sl_resp_turn *turn) {
 	struct sl_override_target target;
 	struct sluice_error error;
+	struct sl_override_words words;
 	uint32_t gone;
-	if (!find(turn, &target))
+	if (!find(turn, &words, sl_override_read_one(&words, turn->request->args, turn->request->count, false), &target))
 		return;
 	if (sl_override_delete(turn->context, &target, turn->session->login.user, &gone, &error) != SLUICE_OK)
 		sl_reply_error(turn, "ERR %s", error.text);
@@ -87,17 +85,14 @@ static void reply_listed(struct sl_resp_turn *turn, const struct sl_override_lis
 }
 
 void sl_resp_override_list(struct sl_resp_turn *turn) {
-	uint32_t words = turn->request->count;
-	uint64_t from = 0, count = SL_OVERRIDES_LISTED;
+	struct sl_override_words words;
 	struct sluice_error error;
 	struct sl_override_list l;
-	if ((words != 2 && words != 3 && words != 5) || (words > 2 && !sl_bytes_to_u64(sl_resp_arg(turn, 2), &from)) ||
-	    (words == 5 && (!sl_bytes_equal_nocase(sl_resp_arg(turn, 3), "COUNT") ||
-	                    !sl_bytes_to_u64(sl_resp_arg(turn, 4), &count) || count < 1 || count > LIST_COUNT_MAX))) {
-		sl_reply_error(turn, "ERR expected SLUICE.OVERRIDE LIST [cursor [COUNT 1..%d]]", LIST_COUNT_MAX);
+	if (!sl_override_read_list(&words, turn->request->args, turn->request->count)) {
+		sl_reply_error(turn, "ERR %s", words.error);
 		return;
 	}
-	if (sl_override_list_read(turn->context, from, (uint32_t)count, &l, &error) != SLUICE_OK)
+	if (sl_override_list_read(turn->context, words.from, words.count, &l, &error) != SLUICE_OK)
 		sl_reply_error(turn, "ERR %s", error.text);
 	else if (l.failed)
 		turn->failed = true;
