@@ -286,15 +286,18 @@ static bool serves_slot(struct sim_node *node, const struct sluice_bytes *args, 
 	const struct sim_view *view = &node->view;
 	const uint16_t slot = sl_slot_of(args[places[0]]);
 	const uint32_t there = count_there(node, args, places, count);
-	for (uint32_t i = 1; i < count; i++)
+	bool are_one = true;
+	for (uint32_t i = 1; i < count; i++) {
+		are_one = are_one && sl_bytes_equal(args[places[i]], args[places[0]]);
 		if (sl_slot_of(args[places[i]]) != slot) {
 			sim_reply_line('-', "CROSSSLOT Keys in request don't hash to the same slot");
 			return false;
 		}
+	}
 	if (view->down) {
 		sim_reply_line('-', "CLUSTERDOWN The cluster is down");
 	} else if (view->comes[slot] != SIM_NOBODY && asking) {
-		if (count == 1 || there == count)
+		if (are_one || there == count)
 			return true;
 		sim_reply_line('-', "TRYAGAIN Multiple keys request during rehashing of slot");
 	} else if (view->owner[slot] == SIM_NOBODY) {
