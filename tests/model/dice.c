@@ -132,6 +132,18 @@ static void dice_precision(struct dice *dice, struct twin_rule *rule) {
 	rule->window_ns = n * rule->precision_ns;
 }
 
+const struct dice_kind dice_kinds[DICE_KINDS] = {
+	{SLUICE_FIXED_WINDOW, 0},
+	{SLUICE_SLIDING_WINDOW, 0},
+	{SLUICE_SLIDING_BUCKETS, SLUICE_EDGE_COUNT},
+	{SLUICE_SLIDING_BUCKETS, SLUICE_EDGE_DROP},
+	{SLUICE_SLIDING_BUCKETS, SLUICE_EDGE_WEIGHTED},
+	{SLUICE_SLIDING_LOG, 0},
+	{SLUICE_TOKEN_BUCKET, 0},
+	{SLUICE_LEAKY_BUCKET, 0},
+	{SLUICE_UNLIMITED, 0},
+};
+
 struct twin_rule dice_rule(struct dice *dice, sluice_algorithm algorithm, sluice_edge edge) {
 	struct twin_rule rule = {.algorithm = algorithm, .edge = edge, .quota = dice_quota(dice)};
 	if (algorithm == SLUICE_UNLIMITED)

@@ -43,6 +43,13 @@ uint32_t dice_cost(struct dice *dice, uint64_t quota);
 /* A window, 1 ms to 3660 d, in ns. */
 uint64_t dice_window(struct dice *dice);
 
+/* The algorithms that count charges, with each edge; the last, unlimited, counts nothing. */
+enum { DICE_COUNTING = 8, DICE_KINDS = DICE_COUNTING + 1 };
+extern const struct dice_kind {
+	sluice_algorithm algorithm;
+	sluice_edge edge;
+} dice_kinds[DICE_KINDS];
+
 /* A limit of the algorithm. */
 struct twin_rule dice_rule(struct dice *dice, sluice_algorithm algorithm, sluice_edge edge);
 

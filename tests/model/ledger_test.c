@@ -356,25 +356,13 @@ static void run_stream(uint64_t number, sluice_algorithm algorithm, sluice_edge 
 	free(w.counter.block);
 }
 
-static const struct {
-	sluice_algorithm algorithm;
-	sluice_edge edge;
-} which[] = {
-	{SLUICE_FIXED_WINDOW, 0},
-	{SLUICE_SLIDING_WINDOW, 0},
-	{SLUICE_SLIDING_BUCKETS, SLUICE_EDGE_COUNT},
-	{SLUICE_SLIDING_BUCKETS, SLUICE_EDGE_DROP},
-	{SLUICE_SLIDING_BUCKETS, SLUICE_EDGE_WEIGHTED},
-	{SLUICE_SLIDING_LOG, 0},
-	{SLUICE_TOKEN_BUCKET, 0},
-	{SLUICE_LEAKY_BUCKET, 0},
-};
-
 static void every_algorithm_against_its_twin(void **state) {
 	uint64_t ops = getenv("SLUICE_SOAK_SECONDS") != NULL ? DICE_MILLION : dice_ops(DICE_MILLION / 4);
 	(void)state;
-	for (uint64_t i = 0; i * STREAM_OPS < ops || i < 16; i++)
-		run_stream(i, which[i % 8].algorithm, which[i % 8].edge, i / 8 % 2 == 1);
+	for (uint64_t i = 0; i * STREAM_OPS < ops || i < 16; i++) {
+		const struct dice_kind *kind = &dice_kinds[i % DICE_COUNTING];
+		run_stream(i, kind->algorithm, kind->edge, i / DICE_COUNTING % 2 == 1);
+	}
 }
 
 int main(void) {

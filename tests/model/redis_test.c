@@ -351,20 +351,8 @@ static void run_request(struct world *world, struct request *request) {
 /* ---- drawing --------------------------------------------------------------------------------------------------- */
 
 static struct twin_rule draw_rule(struct dice *dice) {
-	static const struct {
-		sluice_algorithm algorithm;
-		sluice_edge edge;
-	} kinds[] = {{SLUICE_FIXED_WINDOW, 0},
-	             {SLUICE_SLIDING_WINDOW, 0},
-	             {SLUICE_SLIDING_BUCKETS, SLUICE_EDGE_COUNT},
-	             {SLUICE_SLIDING_BUCKETS, SLUICE_EDGE_DROP},
-	             {SLUICE_SLIDING_BUCKETS, SLUICE_EDGE_WEIGHTED},
-	             {SLUICE_SLIDING_LOG, 0},
-	             {SLUICE_TOKEN_BUCKET, 0},
-	             {SLUICE_LEAKY_BUCKET, 0},
-	             {SLUICE_UNLIMITED, 0}};
-	size_t kind = (size_t)dice_below(dice, sizeof kinds / sizeof *kinds);
-	struct twin_rule rule = dice_rule(dice, kinds[kind].algorithm, kinds[kind].edge);
+	const struct dice_kind *kind = &dice_kinds[dice_below(dice, DICE_KINDS)];
+	struct twin_rule rule = dice_rule(dice, kind->algorithm, kind->edge);
 	if (dice_one_in(dice, 2) && rule.quota > 50) /* so that several of them deny */
 		rule.quota = (uint32_t)(1 + dice_below(dice, 20));
 	if (dice_one_in(dice, 2) && rule.burst > 50)

@@ -249,20 +249,8 @@ static bool same_counters(const struct twin_rule *a, const struct twin_rule *b) 
 }
 
 static struct twin_rule draw_rule(struct world *world) {
-	static const struct {
-		sluice_algorithm algorithm;
-		sluice_edge edge;
-	} kinds[] = {{SLUICE_FIXED_WINDOW, 0},
-	             {SLUICE_SLIDING_WINDOW, 0},
-	             {SLUICE_SLIDING_BUCKETS, SLUICE_EDGE_COUNT},
-	             {SLUICE_SLIDING_BUCKETS, SLUICE_EDGE_DROP},
-	             {SLUICE_SLIDING_BUCKETS, SLUICE_EDGE_WEIGHTED},
-	             {SLUICE_SLIDING_LOG, 0},
-	             {SLUICE_TOKEN_BUCKET, 0},
-	             {SLUICE_LEAKY_BUCKET, 0},
-	             {SLUICE_UNLIMITED, 0}};
-	size_t kind = (size_t)dice_below(&world->dice, sizeof kinds / sizeof *kinds);
-	struct twin_rule rule = dice_rule(&world->dice, kinds[kind].algorithm, kinds[kind].edge);
+	const struct dice_kind *kind = &dice_kinds[dice_below(&world->dice, DICE_KINDS)];
+	struct twin_rule rule = dice_rule(&world->dice, kind->algorithm, kind->edge);
 	if (dice_one_in(&world->dice, 2) && rule.quota > 50) /* so that several of them deny */
 		rule.quota = (uint32_t)(1 + dice_below(&world->dice, 20));
 	if (rule.burst > 50)

@@ -385,20 +385,6 @@ static void run_stream(struct world *w, uint64_t number, sluice_algorithm algori
 	}
 }
 
-static const struct {
-	sluice_algorithm algorithm;
-	sluice_edge edge;
-} which[] = {
-	{SLUICE_FIXED_WINDOW, 0},
-	{SLUICE_SLIDING_WINDOW, 0},
-	{SLUICE_SLIDING_BUCKETS, SLUICE_EDGE_COUNT},
-	{SLUICE_SLIDING_BUCKETS, SLUICE_EDGE_DROP},
-	{SLUICE_SLIDING_BUCKETS, SLUICE_EDGE_WEIGHTED},
-	{SLUICE_SLIDING_LOG, 0},
-	{SLUICE_TOKEN_BUCKET, 0},
-	{SLUICE_LEAKY_BUCKET, 0},
-};
-
 /* Streams 0.. of a store; the last eight of each in a file. */
 static void every_algorithm_through_the_store(void **state) {
 	uint64_t ops = getenv("SLUICE_SOAK_SECONDS") != NULL ? DICE_MILLION : dice_ops(DICE_MILLION / 8);
@@ -415,7 +401,7 @@ static void every_algorithm_through_the_store(void **state) {
 			w.file = of_store == 0 ? NULL : file;
 			open_store(&w);
 		}
-		run_stream(&w, i, which[i % 8].algorithm, which[i % 8].edge);
+		run_stream(&w, i, dice_kinds[i % DICE_COUNTING].algorithm, dice_kinds[i % DICE_COUNTING].edge);
 	}
 	assert_null(sluice_store_verify(w.store));
 	sluice_store_close(w.store);

@@ -14,6 +14,19 @@ struct sluice_store *ask_store(uint64_t mib) {
 	return store;
 }
 
+int ask_open(void **state) {
+	*state = ask_store(2);
+	return 0;
+}
+
+int ask_close(void **state) {
+	const char *wrong = sluice_store_verify(*state);
+	sluice_store_close(*state);
+	if (wrong != NULL)
+		fprintf(stderr, "%s\n", wrong);
+	return wrong == NULL ? 0 : -1;
+}
+
 struct sluice_limit ask_limit(const char *notation) {
 	struct sluice_limit limit;
 	if (sluice_limit_parse(&limit, sl_str(notation), NULL) != SLUICE_OK) {

@@ -40,6 +40,10 @@ struct asked {
 /* A store of so many MiB; aborts when there is none. */
 struct sluice_store *ask_store(uint64_t mib);
 
+/* For cmocka, before and after a test: a store of 2 MiB as *state, which has to be whole when it is closed. */
+int ask_open(void **state);
+int ask_close(void **state);
+
 /* A limit of this notation; aborts when there is none. */
 struct sluice_limit ask_limit(const char *notation);
 

@@ -19,19 +19,6 @@ static const char *const notations[] = {
 };
 enum { NOTATIONS = sizeof notations / sizeof *notations, S = 1000 };
 
-static int open_store(void **state) {
-	*state = ask_store(2);
-	return 0;
-}
-
-static int close_store(void **state) {
-	const char *wrong = sluice_store_verify(*state);
-	sluice_store_close(*state);
-	if (wrong != NULL)
-		fprintf(stderr, "%s\n", wrong);
-	return wrong == NULL ? 0 : -1;
-}
-
 static struct asked reserve(struct sluice_store *s, uint64_t at_ms, uint32_t cost, const char *id, uint64_t ttl_ms,
                             const char *limit) {
 	struct asked asked = ASK(s, SLUICE_RESERVE, at_ms, cost, id, ttl_ms, .lines = {{limit}});
@@ -288,7 +275,7 @@ static void a_limit_beyond_the_most_is_not_reserved(void **state) {
 	}
 }
 
-#define IN_A_STORE(test) cmocka_unit_test_setup_teardown(test, open_store, close_store)
+#define IN_A_STORE(test) cmocka_unit_test_setup_teardown(test, ask_open, ask_close)
 
 int main(void) {
 	const struct CMUnitTest tests[] = {

@@ -14,19 +14,6 @@
 
 enum { S = 1000 };
 
-static int open_store(void **state) {
-	*state = ask_store(2);
-	return 0;
-}
-
-static int close_store(void **state) {
-	const char *wrong = sluice_store_verify(*state);
-	sluice_store_close(*state);
-	if (wrong != NULL)
-		fprintf(stderr, "%s\n", wrong);
-	return wrong == NULL ? 0 : -1;
-}
-
 static int64_t retry_ms(const struct asked *a) {
 	return sl_ns_to_ms_ceil(a->d.retry_after_ns);
 }
@@ -373,7 +360,7 @@ static void a_candidate_sees_what_its_limit_was_charged(void **state) {
 	}
 }
 
-#define IN_A_STORE(test) cmocka_unit_test_setup_teardown(test, open_store, close_store)
+#define IN_A_STORE(test) cmocka_unit_test_setup_teardown(test, ask_open, ask_close)
 
 int main(void) {
 	const struct CMUnitTest tests[] = {

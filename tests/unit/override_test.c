@@ -18,19 +18,6 @@
 enum { S = 1000 };
 #define START_NS (ASK_START_MS * ASK_MS)
 
-static int open_store(void **state) {
-	*state = ask_store(2);
-	return 0;
-}
-
-static int close_store(void **state) {
-	const char *wrong = sluice_store_verify(*state);
-	sluice_store_close(*state);
-	if (wrong != NULL)
-		fprintf(stderr, "%s\n", wrong);
-	return wrong == NULL ? 0 : -1;
-}
-
 static sluice_err set_most(struct sluice_store *s, uint64_t at_ms, const char *limit, const char *key, const char *own,
                            uint64_t ttl_ms, uint64_t most) {
 	struct sluice_limit of = ask_limit(limit), quota = ask_limit(own);
@@ -404,7 +391,7 @@ static void any_sixteen_bytes_are_read(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_store, close_store)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, ask_open, ask_close)
 	const struct CMUnitTest tests[] = {
 		TEST(a_quota_of_a_key_decides),
 		TEST(what_is_no_quota_for_the_counter_is_refused),
