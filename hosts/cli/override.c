@@ -193,8 +193,8 @@ static int read_arguments(const struct sl_verb *verb, struct override *override,
 		return sl_cli_misuse(verb, "-c FILE goes with --store: a server has its own policy");
 	status = sl_ask_check_place(ask);
 	if (status == SL_GO_ON && ask->in_redis)
-		return sl_cli_misuse(verb, "counters in Redis have no quotas of keys' own: overrides-from in the policy, and "
-		                           "stores in files and in shared memory, do");
+		return sl_cli_misuse(verb, "--store can't be Redis here: ask a server whose counters are there, or the "
+		                           "module itself by redis-cli SLUICE.OVERRIDE");
 	return status;
 }
 

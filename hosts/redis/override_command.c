@@ -36,6 +36,10 @@ static bool take_texts(const struct slr_request *request) {
 /* The limit whose counter it is, and its key, which is opened. False: the reply has been given. */
 static bool open_counter(struct slr_request *request, struct sluice_limit *limit, bool to_write) {
 	struct sluice_error error;
+	if (words.key.len > SLUICE_KEY_BYTES_MAX) {
+		slr_fail(request, SL_OVERRIDE_KEY_TEXT, words.key.len, SLUICE_KEY_BYTES_MAX);
+		return false;
+	}
 	if (!slr_limit_read(limit, words.limit, &error)) {
 		slr_fail(request, "limit 1, column %u: %s", error.column, error.text);
 		return false;
@@ -122,7 +126,7 @@ static const char *full(const struct slr_key *key, const struct sluice_limit *li
 }
 
 static int set(struct RedisModuleCtx *context, struct RedisModuleString **args, int count) {
-	struct sluice_limit limit, own;
+	struct sluice_limit limit, own, checked;
 	struct slr_request request;
 	struct sluice_error error;
 	const char *why;
@@ -134,7 +138,10 @@ static int set(struct RedisModuleCtx *context, struct RedisModuleString **args, 
 	}
 	if (!open_counter(&request, &limit, true))
 		return SLR_REDIS_OK;
-	why = sl_own_mismatch(&limit, &own);
+	checked = own;
+	if (sl_rule_needs_key(&own) && sl_rule_spreads(&limit))
+		checked.burst = limit.burst; /* the phase that the key gives */
+	why = sl_own_mismatch(&limit, &checked);
 	if (why != NULL)
 		slr_fail(&request, "%s%s", SL_OWN_MISMATCH_TEXT, why);
 	else if ((why = full(&request.call->keys[0], &limit)) != NULL)
@@ -221,7 +228,7 @@ static uint32_t walk(const struct listing *l, struct RedisModuleString *key, slr
 			continue;
 		slr_ReplyWithArray(l->context, 4);
 		slr_ReplyWithStringBuffer(l->context, slr_own_name(own).data, own->name);
-		slr_ReplyWithStringBuffer(l->context, name.data, name.len);
+		slr_ReplyWithStringBuffer(l->context, name.data, sl_min(name.len, SLUICE_KEY_BYTES_MAX));
 		slr_ReplyWithStringBuffer(l->context, slr_own_text(own).data, own->text);
 		slr_ReplyWithLongLong(l->context, ms_left(own, l->now));
 	}

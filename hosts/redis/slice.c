@@ -45,7 +45,9 @@ static enum slr_failure take(struct slr_deciding *d, struct sl_shortage *shortag
 	m->held += change.charge;
 	slr_part_judge(call, m, 0, false, &room);
 	m->held -= change.charge;
-	hold.cost = d->engine.call->granted = (uint32_t)sl_min(call->want, room.remaining);
+	/* under a lowered quota there may be less room than is held: what the front may be spending meanwhile stays held */
+	hold.cost = d->engine.call->granted =
+		(uint32_t)sl_min(call->want, sl_max(room.remaining, held - change.charge));
 	if (!m->cell.counts)
 		return SLR_FINE;
 	if (hold.cost != 0)

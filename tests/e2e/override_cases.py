@@ -22,13 +22,16 @@ CASES = [
         ("del", 1), ("check", 1, (1, 5, 2))]),
     ("it stays when the counter goes", f"sliding-log 5/{LONG}", [
         ("set", f"sliding-log 9/{LONG}", "OK"), ("check", 8, (1, 9, 1)), ("reset", 1), ("check", 1, (1, 9, 8)),
-        ("reset", 1), ("reset", 0), ("get", f"sliding-log 9/{LONG}"), ("check", 9, (1, 9, 0))]),
+        ("reset", 1), ("reset", 0), ("get", f"sliding-log 9/{LONG}"), ("check", 9, (1, 9, 0)), ("del", 1)]),
     ("sub-buckets, with another edge", f"sliding-buckets 5/{LONG} precision 366d", [
         ("set", f"sliding-buckets 8/{LONG} precision 366d edge weighted", "OK"), ("check", 7, (1, 8, 1)), ("del", 1),
         ("check", 1, (0, 5, 0))]),
     ("a bucket's burst", f"token-bucket 1/{LONG} burst 4", [
         ("check", 3, (1, 4, 1)), ("set", f"token-bucket 1/{LONG} burst 10", "OK"), ("check", 6, (1, 10, 1)),
         ("del", 1), ("check", 1, (0, 4, 0))]),
+    ("windows that are spread", f"5/{LONG} spread", [
+        ("check", 2, (1, 5, 3)), ("set", f"8/{LONG} spread", "OK"), ("check", 5, (1, 8, 1)), ("del", 1),
+        ("check", 1, (0, 5, 0))]),
     ("a queue", f"leaky-bucket 1/{LONG} queue 1", [
         ("set", f"leaky-bucket 1/{LONG} queue 0", "OK"), ("check", 1, (1, 1, 0)), ("check", 1, (0, 1, 0)), ("del", 1),
         ("check", 1, (1, 2, 0))]),
@@ -40,6 +43,15 @@ REFUSED = [
     (f"5/{LONG}", f"5/{LONG} spread", "another phase"), ("unlimited", f"5/{LONG}", "counts nothing"),
     (f"5/{LONG}", "nine", "quota, column"), ("nine", f"5/{LONG}", "column"),
 ]
+
+
+def by_http(http, key, limit):
+    """How a case's checks are decided over HTTP."""
+    def check(cost):
+        status, _, told = http.ask("POST", "/v1/check", {"key": key, "cost": cost, "limits": [limit]})
+        assert status in (200, 429), told
+        return [int(told["allowed"]), told["quota"], told["remaining"]]
+    return check
 
 
 def run(client, case, key, check=None):

@@ -557,7 +557,7 @@ def test_each_verb_is_suggested_for_one_that_is_near(sluice):
     (["override", "get", "1/1m", "k", "j"], "too many"),
     (["override", "get", "1/1m", "k", "--ttl", "1m"], "--ttl is for set"),
     (["override", "list", "-c", "f"], "-c FILE goes with --store"),
-    (["override", "list", "--store", "redis://h/"], "counters in Redis have no quotas of keys' own"),
+    (["override", "list", "--store", "redis://h/"], "--store can't be Redis here"),
     (["override", "list", "--store", "f"], "f: there is no such store"),
     (["serve", "x.yaml"], "named by -c FILE"),
     (["serve", "--threads", "0"], "--threads '0': expected a whole number, 1 to 256"),

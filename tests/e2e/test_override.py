@@ -6,6 +6,8 @@ import subprocess
 
 import pytest
 
+import override_cases
+
 POLICY = """
 store: {%s, memory: 8MiB}
 attributes: {user: header x-user}
@@ -183,11 +185,9 @@ def test_by_the_command_line(server, sluice_bin, tmp_path):
             assert (status, out) == (2, "") and said in err
 
 
-def test_where_counters_are_in_redis_there_are_none(server):
-    one = server("store: {redis: 127.0.0.1:1}\nlimits: [{name: per-user, key: user, limit: 5/1h}]\n")
-    with one.resp() as r, pytest.raises(Exception, match="in Redis"):
-        r.call("SLUICE.OVERRIDE", "SET", *KEY, "9/1h")
-    with one.http() as http:
-        put = http.ask("PUT", "/v1/overrides/per-user/k", {"limit": "9/1h"})
-        for answer in (put, http.ask("GET", "/v1/overrides")):
-            assert answer[0] == 400 and "overrides-from in the policy does" in answer[2]["detail"]
+@pytest.mark.parametrize("case", override_cases.CASES, ids=[case[0] for case in override_cases.CASES])
+def test_case(shared_server, case):
+    """The same as the module's and those of a server whose counters are in Redis."""
+    with shared_server.resp() as r, shared_server.http() as http:
+        override_cases.run(r, case, "resp: " + case[0])
+        override_cases.run(r, case, "http: " + case[0], check=override_cases.by_http(http, "http: " + case[0], case[1]))

@@ -584,57 +584,6 @@ static void test_more_shapes_than_there_is_room_for(void **state) {
 	slr_value_free(value);
 }
 
-/* A quota of a key's own: to which instant it counts, what RESET leaves, and that what it was is gone with a charge. */
-static void test_a_quota_of_a_key_ends(void **state) {
-	struct sluice_limit limit = limit_of("5/1m"), own = limit_of("9/1m"), free = limit_of("unlimited");
-	struct sl_identity counter = sl_identity_of(&limit);
-	slr_value value = 0;
-	(void)state;
-	sluice_ns end = slr_own_end(&own, NOW, 1000 * SL_MS_NS);
-	CHECK(end >= NOW + 1000 * SL_MS_NS && end <= NOW + 1001 * SL_MS_NS);
-	slr_own_put(&value, counter, &own, end, sl_str(""));
-	CHECK(slr_own_count() == 1 && !slr_own_endless(value));
-	CHECK(peek(value, &limit, end - 1, 9).allowed && !peek(value, &limit, end, 9).allowed);
-	slr_own_put(&value, counter, &free, SLUICE_NEVER, sl_str("per-user"));
-	CHECK(slr_own_count() == 1 && slr_own_endless(value) && slr_value_count(value) == 1);
-	struct slr_call call = redis_call(SL_OP_CHECK, value, &limit, NOW, 100);
-	CHECK(slr_decide(&call) == SLR_FINE && call.each[0].allowed && !call.keys[0].changed);
-	slr_own_put(&value, counter, &own, end, sl_str(""));
-	call = redis_call(SL_OP_CHECK, value, &limit, NOW, 6);
-	CHECK(slr_decide(&call) == SLR_FINE && call.each[0].remaining == 3);
-	CHECK(slr_value_count(call.keys[0].value) == 2);
-	call = redis_call(SL_OP_RESET, call.keys[0].value, &limit, NOW, 0);
-	CHECK(slr_decide(&call) == SLR_FINE && call.asked.forgotten == 1);
-	CHECK(slr_own_find(call.keys[0].value, counter) != NULL);
-	call = redis_call(SL_OP_CHECK, call.keys[0].value, &limit, NOW + 1001 * SL_MS_NS, 1);
-	CHECK(slr_decide(&call) == SLR_FINE && call.each[0].quota == 5);
-	CHECK(slr_value_is_packed(call.keys[0].value) && slr_own_count() == 0);
-	slr_value_free(call.keys[0].value);
-}
-
-/* A front's slice of a key that is unlimited for now: all is granted, and what was spent of the one before charged. */
-static void test_slices_of_a_key_without_limit(void **state) {
-	struct sluice_limit limit = limit_of("100/1m"), free = limit_of("unlimited");
-	struct sl_identity counter = sl_identity_of(&limit);
-	struct slr_call call = redis_call(SL_OP_LEASE, 0, &limit, NOW, 0);
-	(void)state;
-	call.id = 7;
-	call.want = 40;
-	call.asked.ttl_ns = 1000 * SL_MS_NS;
-	CHECK(slr_decide(&call) == SLR_FINE && call.asked.granted == 40);
-	slr_own_put(&call.keys[0].value, counter, &free, SLUICE_NEVER, sl_str(""));
-	slr_value before = call.keys[0].value;
-	call = redis_call(SL_OP_LEASE, before, &limit, NOW, 0);
-	call.id = 7;
-	call.spent = 30;
-	call.want = 5000;
-	call.asked.ttl_ns = 1000 * SL_MS_NS;
-	CHECK(slr_decide(&call) == SLR_FINE && call.asked.granted == 5000 && call.each[0].quota == UINT32_MAX);
-	CHECK(slr_value_remove(&call.keys[0].value, slr_companion_of(SLR_COMPANION_OVERRIDE, counter)));
-	CHECK(peek(call.keys[0].value, &limit, NOW, 0).remaining == 70);
-	slr_value_free(call.keys[0].value);
-}
-
 static void test_expiry_is_told_in_wall_time(void **state) {
 	struct sluice_limit limit = limit_of("fixed-window 10/1m");
 	slr_value value = 0;
@@ -684,8 +633,6 @@ int main(void) {
 		cmocka_unit_test(test_counters_of_one_key_are_bounded),
 		cmocka_unit_test(test_what_is_packed_and_what_is_not),
 		cmocka_unit_test(test_more_shapes_than_there_is_room_for),
-		cmocka_unit_test(test_a_quota_of_a_key_ends),
-		cmocka_unit_test(test_slices_of_a_key_without_limit),
 		cmocka_unit_test(test_expiry_is_told_in_wall_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,14 +83,18 @@ static enum sl_quota_slice_result take_and_keep(uint32_t cost, sluice_ns now) {
 	return result;
 }
 
-static void answer(int64_t granted, int64_t remaining, int64_t retry_ms, sluice_ns now) {
-	const int64_t numbers[SL_LEASE_NUMBERS] = {granted, remaining > 0, 1000, remaining, retry_ms, 900, 0, 7};
+static void answer_under(int64_t quota, int64_t granted, int64_t remaining, int64_t retry_ms, sluice_ns now) {
+	const int64_t numbers[SL_LEASE_NUMBERS] = {granted, remaining > 0, quota, remaining, retry_ms, 900, 0, 7};
 	const struct sl_answer answer = {.kind = SL_ANSWER_NUMBERS, .count = SL_LEASE_NUMBERS, .numbers = numbers};
 	struct sl_quota_slice *slice = bed.sent;
 	assert_non_null(slice);
 	bed.now = now;
 	bed.sent = NULL;
 	sl_quota_slice_answered(slice, &answer, now);
+}
+
+static void answer(int64_t granted, int64_t remaining, int64_t retry_ms, sluice_ns now) {
+	answer_under(1000, granted, remaining, retry_ms, now);
 }
 
 static void break_off(enum sl_answer_kind kind, sluice_ns now) {
@@ -413,6 +417,62 @@ static void test_a_reset_takes_the_slice_with_it(void **state) {
 	assert_int_equal(take(1, now), SL_QUOTA_SLICE_WAIT);
 }
 
+/* A key's own quota, set at another front: of a lower one nothing more is spent here. */
+static void test_under_a_lower_quota_the_rest_is_given_back(void **state) {
+	sluice_ns now = warm_up();
+	(void)state;
+	answer(bed.want, 1000, 0, now);
+	assert_int_equal(take_and_keep(1, now), SL_QUOTA_SLICE_TAKEN);
+	sl_quota_slices_tick(bed.slices, now += 100 * MS);
+	assert_non_null(bed.sent);
+	answer_under(20, bed.want, 0, 0, now); /* the node lets go of nothing that may have been spent meanwhile */
+	assert_int_equal(take(1, now), SL_QUOTA_SLICE_WAIT);
+	answer_under(20, 0, 0, 400, now);
+	assert_int_equal(bed.denied, 1);
+	assert_int_equal(bed.decision.quota, 20);
+}
+
+/* And set here, it ends the slice at once. */
+static void test_a_change_here_ends_the_slice(void **state) {
+	sluice_ns now = warm_up();
+	(void)state;
+	answer(bed.want, 1000, 0, now);
+	assert_int_equal(take_and_keep(1, now), SL_QUOTA_SLICE_TAKEN);
+	assert_null(bed.sent);
+	sl_quota_slice_end(bed.slices, TAG, now);
+	assert_non_null(bed.sent);
+	assert_int_equal(bed.want, 0);
+	assert_int_equal(bed.spent, 2);
+	answer(0, 998, 0, now);
+	sl_quota_slice_end(bed.slices, TAG, now); /* nothing is held any more */
+	assert_null(bed.sent);
+	sl_quota_slice_end(bed.slices, TAG + 1, now);
+	assert_null(bed.sent);
+}
+
+/* However few its requests have become, so that a raised quota is seen. */
+static void test_an_exhausted_slice_asks_within_half_a_second(void **state) {
+	sluice_ns now, asked;
+	(void)state;
+	assert_int_equal(sluice_limit_parse(&bed.limit, sl_str("1000/1h"), NULL), SLUICE_OK);
+	asked = now = warm_up();
+	answer(1, 0, 3000000, now);
+	for (uint32_t commands = bed.commands; now < asked + 501 * MS;) {
+		now += 100 * MS;
+		sl_quota_slices_tick(bed.slices, now);
+		if (bed.sent != NULL)
+			answer(0, 0, 3000000, now);
+		(void)take_and_keep(1, now);
+		if (bed.sent != NULL && bed.want != 0)
+			asked = now;
+		if (bed.sent != NULL)
+			answer(0, 0, 3000000, now);
+		if (bed.commands > commands + 100)
+			return;
+	}
+	fail_msg("nothing was asked for half a second");
+}
+
 static void test_peeks_see_the_slice_and_take_nothing(void **state) {
 	sluice_ns now = warm_up();
 	struct sluice_decision d;
@@ -482,6 +542,9 @@ int main(void) {
 		CASE(test_what_is_put_back_is_there_again),
 		CASE(test_what_is_put_back_of_a_slice_that_is_gone_is_gone),
 		CASE(test_a_reset_takes_the_slice_with_it),
+		CASE(test_under_a_lower_quota_the_rest_is_given_back),
+		CASE(test_a_change_here_ends_the_slice),
+		CASE(test_an_exhausted_slice_asks_within_half_a_second),
 		CASE(test_peeks_see_the_slice_and_take_nothing),
 		CASE(test_idle_slices_are_given_back_and_cold_leases_freed),
 		CASE(test_ending_gives_everything_back),

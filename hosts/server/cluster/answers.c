@@ -191,7 +191,7 @@ static void answer(struct sl_node *node, struct sl_pending_command *pending, slu
 	sl_times_add(&nodes->figures->asked, now - pending->sent, 1);
 	if (got->is_error) {
 		finish_error(node, pending, sl_slice(got->error, got->error_len));
-	} else if (got->odd || got->count == 0) {
+	} else if ((got->odd || got->count == 0) && pending->ask->told == NULL) {
 		finish_error(node, pending, sl_str("ERR the node's answer is none of this command"));
 	} else {
 		const struct sl_answer numbers = {.kind = SL_ANSWER_NUMBERS, .count = got->count, .numbers = got->numbers};
@@ -264,6 +264,9 @@ static bool take(struct sl_node *node, const struct sl_reply_token *token, sluic
 	if (token->depth == 0)
 		begin_collecting(&node->got);
 	collect(&node->got, token);
+	if (node->first->kind == SL_COMMAND_ASK && node->first->ask != NULL && node->first->ask->told != NULL &&
+	    token->kind != SL_REPLY_ERROR)
+		node->first->ask->told(node->first->ask, token);
 	if (node->first->kind == SL_COMMAND_SLOTS)
 		sl_topology_on_slot(node, token);
 	if (token->last)

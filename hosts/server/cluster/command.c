@@ -23,12 +23,14 @@ char *sl_command_write_ask(char *at, const struct sl_node_ask *ask, const char *
 		at = sl_resp_put_bulk(at, sl_str(ask->verb));
 	} else {
 		const size_t len = strlen(ask->verb);
-		at = sl_resp_put_number(at, '*', 2 + (int64_t)ask->word_count);
+		at = sl_resp_put_number(at, '*', 1 + !ask->bare + (int64_t)ask->word_count);
 		at = sl_resp_put_number(at, '$', (int64_t)len + 7);
 		memcpy(at, "SLUICE.", 7);
 		memcpy(at + 7, ask->verb, len);
 		memcpy(at + 7 + len, "\r\n", 2);
-		at = sl_resp_put_bulk(at + len + 9, ask->keys[0]);
+		at += len + 9;
+		if (!ask->bare)
+			at = sl_resp_put_bulk(at, ask->keys[0]);
 	}
 	for (uint32_t i = 0; i < ask->word_count; i++)
 		at = sl_resp_put_bulk(at, !exact && i + 1 == ask->exact ? sl_str("EACH") : ask->words[i]);

@@ -167,6 +167,23 @@ bool sl_nodes_knows_slots(const struct sl_nodes *nodes) {
 	return nodes->mode != SL_MODE_UNKNOWN;
 }
 
+bool sl_nodes_primary(const struct sl_nodes *nodes, uint32_t n, uint16_t *group) {
+	bool seen[SL_NODES_MAX] = {false};
+	*group = 0;
+	if (nodes->mode != SL_MODE_CLUSTER)
+		return n == 0;
+	for (uint32_t slot = 0; slot < SL_SLOTS; slot++) {
+		const uint16_t owner = nodes->owner[slot];
+		if (owner == SL_NODE_NONE || seen[owner])
+			continue;
+		seen[owner] = true;
+		*group = (uint16_t)slot;
+		if (n-- == 0)
+			return true;
+	}
+	return false;
+}
+
 bool sl_nodes_is_up(const struct sl_nodes *nodes, uint16_t group) {
 	const struct sl_node *node = sl_topology_route(nodes, group);
 	return node != NULL && sl_node_is_up(node);
@@ -185,7 +202,7 @@ bool sl_nodes_is_busy(const struct sl_nodes *nodes, uint16_t group) {
 bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_node_ask *ask) {
 	if (nodes->closing)
 		return false;
-	const uint16_t slot = sl_nodes_group(nodes, ask->keys[0]);
+	const uint16_t slot = ask->key_count != 0 ? sl_nodes_group(nodes, ask->keys[0]) : ask->group;
 	struct sl_node *node = sl_topology_route(nodes, slot);
 	const bool up = node != NULL && sl_node_is_up(node);
 	if (!up && !is_worth_waiting(nodes, node))

@@ -32,6 +32,8 @@ enum sl_answer_kind {
 	SL_ANSWER_AWAY,    /* nothing was done: nobody to send it to, or whoever got it refused it until the deadline */
 };
 
+struct sl_reply_token;
+
 struct sl_answer {
 	enum sl_answer_kind kind;
 	uint32_t count;
@@ -45,11 +47,16 @@ struct sl_answer {
 struct sl_node_ask {
 	const char *verb;                /* "CHECK", a constant */
 	const struct sluice_bytes *keys; /* 1..SL_ASK_KEYS_MAX, all of one group (sl_nodes_group()) */
-	uint32_t key_count;
+	uint32_t key_count;              /* 0 of a bare one that is about no key: it goes to whom `group` belongs */
+	uint16_t group;                  /* of a bare one */
 	const struct sluice_bytes *words; /* after the first key; `KEY k` for the others are among them */
 	uint32_t word_count;
 	uint32_t exact;     /* which of the words is EXACT, from 1; 0: none. A node that does not know it is told EACH */
 	bool dated;         /* AT is among the words */
+	bool bare;          /* the words are all that stands after the verb, keys among them */
+	/* Takes the tokens of an answer that is more than integers, but for those of an error; then answered() is told of
+	 * SL_ANSWER_NUMBERS, whatever they were. NULL: such an answer is an error. */
+	void (*told)(struct sl_node_ask *ask, const struct sl_reply_token *token);
 	sluice_ns deadline; /* sl_loop_now() */
 	void (*answered)(struct sl_node_ask *ask, const struct sl_answer *answer);
 	void *owner; /* the caller's */
@@ -85,6 +92,10 @@ bool sl_nodes_knows_slots(const struct sl_nodes *nodes);
  * under way: 65,536 commands, 16 MiB at the node. Then `answered` will not be called. A node that is being connected
  * for the first time is waited for, until the deadline. About 500 ns, reading the answer included. */
 SLUICE_MUST_USE bool sl_nodes_ask(struct sl_nodes *nodes, struct sl_node_ask *ask);
+
+/* A group of the nodes' n-th primary, from 0, in the order of the first groups that they have. False: there are not as
+ * many. O(slots). */
+bool sl_nodes_primary(const struct sl_nodes *nodes, uint32_t n, uint16_t *group);
 
 /* Whether the group's node could be asked now. */
 bool sl_nodes_is_up(const struct sl_nodes *nodes, uint16_t group);

@@ -4,6 +4,8 @@
 #include "algo/override.h"
 #include "base/text.h"
 #include "hosts/server/door/call_outcome.h"
+#include "hosts/server/door/override_ask.h"
+#include "hosts/server/door/pending.h"
 #include "hosts/server/watch/log.h"
 #include "proto/command.h"
 
@@ -23,17 +25,12 @@ __attribute__((format(printf, 3, 4))) static sluice_err fail(struct sluice_error
 	return err;
 }
 
-static sluice_err fail_redis(struct sluice_error *error) {
-	return fail(error, SLUICE_E_MISUSE,
-	            "the counters are in Redis, which keeps no quotas of keys' own: overrides-from in the policy does, and "
-	            "so do stores in memory, shared memory and files");
-}
-
 /* ---- whose ------------------------------------------------------------------------------------------------------- */
 
 static void take_named(const struct sluice_policy *policy, struct sluice_bytes name,
                        struct sl_override_target *target) {
 	target->name = name;
+	target->policy_name = sluice_policy_limit_name(policy, (uint32_t)sl_policy_limit_find(policy, name));
 	target->count = sl_policy_limit_variants(policy, (uint32_t)sl_policy_limit_find(policy, name), target->limits,
 	                                         SL_POLICY_VARIANTS_MAX);
 }
@@ -63,11 +60,8 @@ static sluice_err find_limit(const struct sluice_policy *policy, struct sluice_b
 sluice_err sl_override_find(const struct sl_door_context *context, struct sluice_bytes limit, struct sluice_bytes key,
                             struct sl_override_target *target, struct sluice_error *error) {
 	sluice_err err;
-	if (context->remote != NULL)
-		return fail_redis(error);
 	if (key.len > SLUICE_KEY_BYTES_MAX)
-		return fail(error, SLUICE_E_RANGE, "the key has %zu bytes: at most %d are allowed", key.len,
-		            SLUICE_KEY_BYTES_MAX);
+		return fail(error, SLUICE_E_RANGE, SL_OVERRIDE_KEY_TEXT, key.len, SLUICE_KEY_BYTES_MAX);
 	err = find_limit(context->policy, limit, target, error);
 	if (err != SLUICE_OK)
 		return err;
@@ -87,6 +81,42 @@ static void tell(const char *what, const struct sl_override_target *target, cons
 	       sl_shown(target->key).text, quota[0] != '\0' ? " " : "", quota, user[0] != '\0' ? user : "anybody");
 }
 
+/* Asks the nodes of Redis. SL_E_WAITS; or what it came to, with *told what is told until sl_pending_settle(). */
+static sluice_err ask_remote(struct sl_door_context *context, const struct sl_override_target *target,
+                             struct sl_override_ask *asked, struct sl_override_ask **told,
+                             struct sluice_error *error) {
+	if (target != NULL) {
+		asked->key = target->key;
+		asked->name = target->limits[0] != &target->parsed ? target->policy_name : NULL;
+	}
+	if (!sl_pending_override(context, asked, told))
+		return (sluice_err)SL_E_WAITS;
+	if ((*told)->err != SLUICE_OK && (*told)->err != SLUICE_E_NONE)
+		*error = (*told)->error;
+	return (*told)->err;
+}
+
+/* The same about all counters of the target; what is told goes to the caller's own. */
+static sluice_err ask_of_target(struct sl_door_context *context, const struct sl_override_target *target,
+                                struct sl_override_ask *asked, struct sluice_error *error) {
+	struct sluice_limit *limits = malloc(target->count * sizeof *limits);
+	struct sl_override_ask *told;
+	if (limits == NULL)
+		return fail(error, SLUICE_E_AWAY, "there is no memory for it");
+	for (uint32_t i = 0; i < target->count; i++)
+		limits[i] = *target->limits[i];
+	asked->limits = limits;
+	asked->count = target->count;
+	sluice_err err = ask_remote(context, target, asked, &told, error);
+	free(limits);
+	if (err == (sluice_err)SL_E_WAITS)
+		return err;
+	asked->found = told->found;
+	asked->gone = told->gone;
+	sl_pending_settle(context);
+	return err;
+}
+
 /* The first that the quota is one for; the very first, for its reason, where there is none. */
 static const struct sluice_limit *choose(const struct sl_override_target *target, const struct sluice_limit *own) {
 	for (uint32_t i = 0; i < target->count; i++)
@@ -95,7 +125,25 @@ static const struct sluice_limit *choose(const struct sl_override_target *target
 	return target->limits[0];
 }
 
-sluice_err sl_override_set(const struct sl_door_context *context, const struct sl_override_target *target,
+static sluice_err set_remote(struct sl_door_context *context, const struct sl_override_target *target,
+                             const struct sluice_override_request *request, uint64_t ttl_ms,
+                             struct sluice_error *error) {
+	struct sl_override_ask asked = {.kind = SL_OVERRIDE_SET,
+	                                .limits = request->limit,
+	                                .count = 1,
+	                                .own = *request->own,
+	                                .ttl_ms = ttl_ms},
+						   *told;
+	const char *why = sl_own_mismatch(request->limit, request->own);
+	if (why != NULL)
+		return fail(error, SLUICE_E_RANGE, "%s%s", SL_OWN_MISMATCH_TEXT, why);
+	sluice_err err = ask_remote(context, target, &asked, &told, error);
+	if (err != (sluice_err)SL_E_WAITS)
+		sl_pending_settle(context);
+	return err;
+}
+
+sluice_err sl_override_set(struct sl_door_context *context, const struct sl_override_target *target,
                            struct sluice_bytes notation, uint64_t ttl_ms, const char *user,
                            struct sluice_override *own, struct sluice_error *error) {
 	struct sluice_error parsing;
@@ -106,7 +154,8 @@ sluice_err sl_override_set(const struct sl_door_context *context, const struct s
 		return fail(error, SLUICE_E_SYNTAX, "quota, column %u: %s", parsing.column, parsing.text);
 	request.limit = choose(target, &own->limit);
 	own->ends_after_ns = ttl_ms != 0 ? request.ttl_ns : SLUICE_NEVER;
-	sluice_err err = sluice_override_set(context->store, &request, context->now, error);
+	sluice_err err = context->remote != NULL ? set_remote(context, target, &request, ttl_ms, error)
+	                                         : sluice_override_set(context->store, &request, context->now, error);
 	if (err == SLUICE_E_BUSY)
 		return fail(error, err, SL_HELD_UP_TEXT ": nothing was changed");
 	if (err != SLUICE_OK)
@@ -116,18 +165,31 @@ sluice_err sl_override_set(const struct sl_door_context *context, const struct s
 	return SLUICE_OK;
 }
 
-sluice_err sl_override_get(const struct sl_door_context *context, const struct sl_override_target *target,
+sluice_err sl_override_get(struct sl_door_context *context, const struct sl_override_target *target,
                            struct sluice_override *own, struct sluice_error *error) {
+	struct sl_override_ask asked = {.kind = SL_OVERRIDE_GET};
 	sluice_err err = SLUICE_E_NONE;
+	if (context->remote != NULL) {
+		err = ask_of_target(context, target, &asked, error);
+		*own = asked.found;
+		return err;
+	}
 	for (uint32_t i = 0; i < target->count && err == SLUICE_E_NONE; i++)
 		err = sluice_override_get(context->store, target->limits[i], target->key, context->now, own);
 	return err == SLUICE_OK || err == SLUICE_E_NONE ? err : fail(error, err, SL_HELD_UP_TEXT ": nothing can be told");
 }
 
-sluice_err sl_override_delete(const struct sl_door_context *context, const struct sl_override_target *target,
+sluice_err sl_override_delete(struct sl_door_context *context, const struct sl_override_target *target,
                               const char *user, uint32_t *gone, struct sluice_error *error) {
+	struct sl_override_ask asked = {.kind = SL_OVERRIDE_DELETE};
 	*gone = 0;
-	for (uint32_t i = 0; i < target->count; i++) {
+	if (context->remote != NULL) {
+		sluice_err err = ask_of_target(context, target, &asked, error);
+		if (err != SLUICE_OK)
+			return err;
+		*gone = asked.gone;
+	}
+	for (uint32_t i = 0; i < target->count && context->remote == NULL; i++) {
 		sluice_err err = sluice_override_delete(context->store, target->limits[i], target->key, context->now);
 		*gone += err == SLUICE_OK;
 		if (err != SLUICE_OK && err != SLUICE_E_NONE)
@@ -140,70 +202,28 @@ sluice_err sl_override_delete(const struct sl_door_context *context, const struc
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
-/* While the list grows its texts move: their addresses are made at the end. */
-static bool make_room(struct sl_override_list *l, size_t more) {
-	if (l->count == l->room) {
-		size_t room = l->room * 2 + 64;
-		struct sl_override_listed *list = realloc(l->list, room * sizeof *list);
-		if (list == NULL)
-			return false;
-		l->list = list;
-		l->room = room;
-	}
-	if (l->bytes - l->used < more) {
-		size_t bytes = l->bytes * 2 + more + 4096;
-		char *texts = realloc(l->texts, bytes);
-		if (texts == NULL)
-			return false;
-		l->texts = texts;
-		l->bytes = bytes;
-	}
-	return true;
-}
-
-static struct sluice_bytes keep(struct sl_override_list *l, struct sluice_bytes text) {
-	if (text.len != 0)
-		memcpy(l->texts + l->used, text.data, text.len);
-	l->used += text.len;
-	return sl_slice(NULL, text.len);
-}
-
 static void take(void *context, const struct sluice_override_entry *entry) {
-	struct sl_override_list *l = context;
-	if (l->failed || !make_room(l, entry->name.len + entry->key.len + entry->limit.len)) {
-		l->failed = true;
-		return;
-	}
-	struct sl_override_listed *one = &l->list[l->count++];
-	one->name = keep(l, entry->name);
-	one->key = keep(l, entry->key);
-	one->limit = keep(l, entry->limit);
-	one->ms_left = sl_override_ms_left(entry->ends_after_ns);
+	sl_override_list_add(context, entry->name, entry->key, entry->limit, sl_override_ms_left(entry->ends_after_ns));
 }
 
-/* The texts stand after each other. */
-static void give_addresses(struct sl_override_list *l) {
-	const char *at = l->texts;
-	for (size_t i = 0; i < l->count; i++) {
-		struct sluice_bytes *const texts[] = {&l->list[i].name, &l->list[i].key, &l->list[i].limit};
-		for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) {
-			texts[k]->data = at;
-			at += texts[k]->len;
-		}
-	}
+static sluice_err list_remote(struct sl_door_context *context, uint64_t from, uint32_t count,
+                              struct sl_override_list *list, struct sluice_error *error) {
+	struct sl_override_ask asked = {.kind = SL_OVERRIDE_LIST, .from = from, .most = count}, *told;
+	sluice_err err = ask_remote(context, NULL, &asked, &told, error);
+	if (err == (sluice_err)SL_E_WAITS)
+		return err;
+	*list = told->list;
+	told->list = (struct sl_override_list){.list = NULL};
+	sl_pending_settle(context);
+	return err;
 }
 
-sluice_err sl_override_list_read(const struct sl_door_context *context, uint64_t from, uint32_t count,
+sluice_err sl_override_list_read(struct sl_door_context *context, uint64_t from, uint32_t count,
                                  struct sl_override_list *list, struct sluice_error *error) {
 	*list = (struct sl_override_list){.list = NULL};
 	if (context->remote != NULL)
-		return fail_redis(error);
+		return list_remote(context, from, count, list, error);
 	list->next = sluice_override_list(context->store, from, count, context->now, take, list);
-	give_addresses(list);
+	sl_override_list_end(list);
 	return SLUICE_OK;
-}
-
-void sl_override_list_free(struct sl_override_list *list) {
-	free(list->list);
-	free(list->texts);
 }

@@ -7,12 +7,18 @@
  *  SLUICE_E_FULL            there are as many as there may be
  *  SLUICE_E_BUSY            a process has stopped with a lock of the store; nothing was changed, but
  *                          where `error` says that not all are deleted
- *  SLUICE_E_MISUSE          the counters are in Redis, which keeps none */
+ *  SLUICE_E_MISUSE          the counters are in Redis, and its node can't do that
+ *  SLUICE_E_AWAY            or does not answer
+ * And, where counters are in Redis, SL_E_WAITS: it is under way (door/pending.h); the caller leaves no trace and
+ * returns SL_DOOR_WAIT. */
 #ifndef SL_KEY_OVERRIDE_H
 #define SL_KEY_OVERRIDE_H
 
 #include "hosts/server/door/door.h"
+#include "hosts/server/door/override_list.h"
 #include "proto/override_words.h"
+
+enum { SL_E_WAITS = 300 /* beside the values of sluice_err */ };
 
 /* Whose quota: the counters that a limit keeps for a key. Of a limit whose overrides in the file count in windows of
  * their own there are several, and each can have a quota. About 10 KiB; borrows the limit's text. */
@@ -21,6 +27,7 @@ struct sl_override_target {
 	uint32_t count;
 	struct sluice_limit parsed;
 	struct sluice_bytes name, key;
+	const char *policy_name; /* of a limit of the policy: the same, NUL-ended */
 	char memory[SLUICE_KEY_BYTES_MAX];
 };
 
@@ -34,42 +41,27 @@ SLUICE_MUST_USE sluice_err sl_override_find(const struct sl_door_context *contex
  *  ttl_ms  0: it does not end
  *  own     out: the quota, as it is now
  *  user    NUL-ended; "": nobody logged in */
-SLUICE_MUST_USE sluice_err sl_override_set(const struct sl_door_context *context,
+SLUICE_MUST_USE sluice_err sl_override_set(struct sl_door_context *context,
                                            const struct sl_override_target *target, struct sluice_bytes notation,
                                            uint64_t ttl_ms, const char *user, struct sluice_override *own,
                                            struct sluice_error *error);
 
 /* The quota of the first of the counters that has one. SLUICE_E_NONE, without a text: none has. */
-SLUICE_MUST_USE sluice_err sl_override_get(const struct sl_door_context *context,
+SLUICE_MUST_USE sluice_err sl_override_get(struct sl_door_context *context,
                                            const struct sl_override_target *target, struct sluice_override *own,
                                            struct sluice_error *error);
 
 /* Forgets those of all of the counters, and logs who did it. *gone: how many there were. */
-SLUICE_MUST_USE sluice_err sl_override_delete(const struct sl_door_context *context,
+SLUICE_MUST_USE sluice_err sl_override_delete(struct sl_door_context *context,
                                               const struct sl_override_target *target, const char *user,
                                               uint32_t *gone, struct sluice_error *error);
 
 /* When one ends, as doors tell it: milliseconds, -1 for never. */
 int64_t sl_override_ms_left(sluice_ns ends_after_ns);
 
-/* Some of a list, copied: a store is not kept waiting by who reads it. */
-struct sl_override_listed {
-	struct sluice_bytes name, key, limit; /* into the list's memory */
-	int64_t ms_left;
-};
-struct sl_override_list {
-	struct sl_override_listed *list;
-	size_t count, room;
-	char *texts;
-	size_t used, bytes;
-	uint64_t next; /* where to go on; 0: that was all */
-	bool failed;   /* there was no memory */
-};
-
-/* Lists as sluice_override_list() does. End it with sl_override_list_free() in either case.
- * SLUICE_OK, with list->failed to be looked at, or SLUICE_E_MISUSE. */
-SLUICE_MUST_USE sluice_err sl_override_list_read(const struct sl_door_context *context, uint64_t from, uint32_t count,
+/* Lists as sluice_override_list() does; where counters are in Redis, a page of one of its nodes. End it with
+ * sl_override_list_free() in either case. With SLUICE_OK list->failed is to be looked at. */
+SLUICE_MUST_USE sluice_err sl_override_list_read(struct sl_door_context *context, uint64_t from, uint32_t count,
                                                  struct sl_override_list *list, struct sluice_error *error);
-void sl_override_list_free(struct sl_override_list *list);
 
 #endif

@@ -10,6 +10,7 @@
 #include "algo/rule.h"
 #include "base/assert.h"
 #include "hosts/server/door/inspected.h"
+#include "hosts/server/door/override_ask.h"
 #include "os/clock.h"
 #include "store/lock.h"
 
@@ -146,6 +147,8 @@ void sl_pending_free(struct sl_pending *pending) {
 		free(pending->reload);
 	if (pending != NULL)
 		free(pending->inspected);
+	if (pending != NULL)
+		sl_override_ask_free(pending->override);
 	free(pending);
 }
 
@@ -310,6 +313,34 @@ bool sl_pending_reload(struct sl_door_context *context, const struct sl_reload *
 	SL_ASSERT(pending->reload != NULL);
 	context->ready_taken++;
 	*outcome = pending->reload;
+	return true;
+}
+
+/* ---- quotas of keys' own ----------------------------------------------------------------------------------------- */
+
+bool sl_pending_override(struct sl_door_context *context, const struct sl_override_ask *asked,
+                         struct sl_override_ask **told) {
+	struct sl_pending *pending = next_ready(context);
+	context->pending = NULL;
+	if (pending == NULL) {
+		pending = calloc(1, sizeof *pending + sizeof pending->calls[0]);
+		if (pending == NULL)
+			return false;
+		*pending = (struct sl_pending){.sent_at = sl_clock_monotonic(), .call_count = 1};
+		pending->override = sl_override_ask_new(asked);
+		if (pending->override == NULL) {
+			sl_pending_free(pending);
+			return false;
+		}
+		if (!context->remote->send(context->remote, pending)) {
+			context->pending = pending;
+			return false;
+		}
+		append(context, pending);
+	}
+	SL_ASSERT(pending->override != NULL && pending->override->kind == asked->kind);
+	context->ready_taken++;
+	*told = pending->override;
 	return true;
 }
 

@@ -55,6 +55,7 @@ struct sl_pending {
 	void *owner; /* of whoever decides it, for himself */
 	/* Of one that waits until the policy was read again: what that came to. It has one call, which is nothing. */
 	struct sl_reload *reload;
+	struct sl_override_ask *override; /* of one that is about quotas of keys' own; its one call is nothing */
 	struct sl_inspected *inspected; /* of one whose only call's items are looked at, and not decided: what is told */
 	sluice_ns sent_at; /* sl_clock_monotonic() */
 	uint32_t call_count;
@@ -91,6 +92,13 @@ struct sl_inspected;
  * positions. True: *told lives until sl_pending_settle(). False: as sl_pending_decide(). */
 SLUICE_MUST_USE bool sl_pending_inspect(struct sl_door_context *context, const struct sl_call_outcome *outcome,
                                         const struct sl_inspected **told);
+
+struct sl_override_ask;
+
+/* Has nodes asked about quotas of keys' own (door/override_ask.h) at context->remote, which is there. True: *told,
+ * which says what it came to, lives until sl_pending_settle(). False: as sl_pending_decide(). */
+SLUICE_MUST_USE bool sl_pending_override(struct sl_door_context *context, const struct sl_override_ask *asked,
+                                         struct sl_override_ask **told);
 
 /* Has the policy read again, at context->reloading, which is there. True: *outcome says what it came to, and lives
  * until sl_pending_settle(). False: as sl_pending_decide(). */

@@ -32,7 +32,9 @@ static size_t room_of(struct sluice_bytes name, struct sluice_bytes key, struct 
 }
 
 static void reply_error(struct sl_http_exchange *exchange, sluice_err err, const struct sluice_error *error) {
-	if (sl_http_is_unable(err))
+	if (err == (sluice_err)SL_E_WAITS)
+		exchange->waits = true;
+	else if (sl_http_is_unable(err))
 		sl_http_reply_unable(exchange, 503, err, NULL, 0);
 	else
 		sl_http_reply_problem(exchange,

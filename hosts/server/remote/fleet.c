@@ -9,6 +9,7 @@
 #include "base/math.h"
 #include "hosts/server/remote/denial_cache.h"
 #include "hosts/server/remote/look.h"
+#include "hosts/server/remote/remote_override.h"
 #include "hosts/server/remote/sending.h"
 #include "hosts/server/remote/start.h"
 
@@ -74,6 +75,8 @@ static bool on_send(struct sl_remote *remote, struct sl_pending *pending) {
 	struct sl_fleet *fleet = (struct sl_fleet *)(void *)((char *)remote - offsetof(struct sl_fleet, remote));
 	if (pending->inspected != NULL)
 		return sl_fleet_look(fleet, pending);
+	if (pending->override != NULL)
+		return sl_fleet_override(fleet, pending);
 	struct sl_call_batch *batch = fleet->closing ? NULL : sl_call_batch_new(fleet, pending);
 	bool decided;
 	if (batch == NULL) {

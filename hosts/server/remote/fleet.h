@@ -6,7 +6,7 @@
  *   plan.c          items -> commands, by slot    sending.c       commands -> nodes
  *   slice.c         slices of hot counters        rate.c          which are hot
  *   denial_cache.c  denials that still hold       fallback.c      what a call gets when nobody answers
- *   look.c          what counters hold, told
+ *   look.c          what counters hold, told      remote_override.c  quotas of keys' own
  *
  * The nodes are cluster/nodes.h: connections, slots, scripts, who is up. What is counted: watch/fleet_figures.h.
  *

@@ -144,6 +144,7 @@ static void pace(struct sl_quota_slice *l, sluice_ns now) {
 	l->recent_taken /= 2;
 	l->recent_denied /= 2;
 	l->ask_after = sl_max(sl_min(room, sl_max(probe, by_credit)), sl_min(by_credit, probe));
+	l->ask_after = sl_min(l->ask_after, now + SL_QUOTA_SLICE_SEEN_NS);
 }
 
 /* ---- the slice --------------------------------------------------------------------------------------------------- */
@@ -316,6 +317,7 @@ static void take_in(struct sl_quota_slice *l, const int64_t *numbers, sluice_ns 
 	uint32_t more = granted > l->carried ? granted - l->carried : 0,
 			 less = granted < l->carried ? l->carried - granted : 0;
 	sl_count(&l->slices->options.figures->slice_units, more);
+	bool lowered = l->told && peek.quota < l->quota;
 	l->held = granted;
 	l->left += more;
 	l->left -= (uint32_t)sl_min(l->left, less); /* a node that let go of what it held: a failover, a reset */
@@ -329,6 +331,8 @@ static void take_in(struct sl_quota_slice *l, const int64_t *numbers, sluice_ns 
 	l->told = true;
 	if (l->wanted != 0)
 		l->exhausted = granted < l->wanted;
+	if (lowered)
+		l->left = 0; /* it was granted by the quota before: given back by the next command */
 	if (now >= l->ends)
 		give_up(l);
 	if (l->exhausted)
@@ -453,6 +457,15 @@ void sl_quota_slice_settle(struct sl_quota_slices *slices, uint64_t tag, sluice_
 		return;
 	l->exhausted = false;
 	if (!l->asking && l->spent != 0)
+		(void)order(l, 0, now);
+}
+
+void sl_quota_slice_end(struct sl_quota_slices *slices, uint64_t tag, sluice_ns now) {
+	struct sl_quota_slice *l = find(slices, tag);
+	if (l == NULL)
+		return;
+	l->exhausted = false;
+	if (!l->asking && (l->held != 0 || l->spent != 0))
 		(void)order(l, 0, now);
 }
 

@@ -26,6 +26,10 @@
  * min(W / 16, 250 ms), times the share of requests that are denied. In between all is denied here, with the wait until
  * then. A slice that is spent is settled at once, so that its charges are over as early as they may.
  *
+ * Another quota. A key's own, set at run time at any front (hosts/redis/own_quota.h), is in the answer to the next
+ * command: at most an interval later where there is a slice, and SL_QUOTA_SLICE_SEEN_NS where it is exhausted. Of a
+ * lower one nothing of the slice is spent after that answer; what was spent until then the node still holds.
+ *
  * I1  What is spent is at most what was granted, and is spent before the hold at the node can end: `ends` is counted
  *     from when the command was sent.
  * I2  While a command is under way no more is spent than it wants anew: it fits, since it was held. What is lent, taken
@@ -48,6 +52,7 @@ enum {
 };
 #define SL_QUOTA_SLICE_SHORT_NS ((sluice_ns)10000000)
 #define SL_QUOTA_SLICE_PROBE_NS ((sluice_ns)250000000)
+#define SL_QUOTA_SLICE_SEEN_NS ((sluice_ns)500000000)
 
 enum sl_quota_slice_result { SL_QUOTA_SLICE_NONE, SL_QUOTA_SLICE_TAKEN, SL_QUOTA_SLICE_DENIED, SL_QUOTA_SLICE_WAIT };
 
@@ -137,6 +142,8 @@ void sl_quota_slice_answered(struct sl_quota_slice *slice, const struct sl_answe
 
 /* Before a refund: what is spent is to be charged first. */
 void sl_quota_slice_settle(struct sl_quota_slices *slices, uint64_t tag, sluice_ns now);
+/* The quota has changed: what is left is given back, and whoever asks next is told by the new one. */
+void sl_quota_slice_end(struct sl_quota_slices *slices, uint64_t tag, sluice_ns now);
 /* After a reset, sent already: the slice is gone. */
 void sl_quota_slice_forget(struct sl_quota_slices *slices, uint64_t tag);
 

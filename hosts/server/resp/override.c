@@ -23,6 +23,16 @@ static bool find(struct sl_resp_turn *turn, const struct sl_override_words *word
 	return false;
 }
 
+/* Answers with an error, or waits for the nodes of Redis. */
+static void reply_failed(struct sl_resp_turn *turn, sluice_err err, const struct sluice_error *error) {
+	if (err != (sluice_err)SL_E_WAITS) {
+		sl_reply_error(turn, "ERR %s", error->text);
+		return;
+	}
+	turn->waits = true;
+	turn->said = turn->out->len;
+}
+
 void sl_resp_override_set(struct sl_resp_turn *turn) {
 	struct sl_override_target target;
 	struct sluice_override own;
@@ -31,9 +41,10 @@ void sl_resp_override_set(struct sl_resp_turn *turn) {
 	bool read = sl_override_read_set(&words, turn->request->args, turn->request->count, false);
 	if (!find(turn, &words, read, &target))
 		return;
-	if (sl_override_set(turn->context, &target, words.notation, words.ttl_ms, turn->session->login.user, &own,
-	                    &error) != SLUICE_OK)
-		sl_reply_error(turn, "ERR %s", error.text);
+	sluice_err err = sl_override_set(turn->context, &target, words.notation, words.ttl_ms, turn->session->login.user,
+	                                 &own, &error);
+	if (err != SLUICE_OK)
+		reply_failed(turn, err, &error);
 	else
 		sl_reply_status(turn, "OK");
 }
@@ -50,7 +61,7 @@ void sl_resp_override_get(struct sl_resp_turn *turn) {
 	if (err == SLUICE_E_NONE) {
 		sl_reply_null(turn);
 	} else if (err != SLUICE_OK) {
-		sl_reply_error(turn, "ERR %s", error.text);
+		reply_failed(turn, err, &error);
 	} else {
 		sl_reply_array(turn, 2);
 		sl_reply_bulk(turn, sl_slice(text, sluice_limit_print(&own.limit, text)));
@@ -65,8 +76,9 @@ void sl_resp_override_del(struct sl_resp_turn *turn) {
 	uint32_t gone;
 	if (!find(turn, &words, sl_override_read_one(&words, turn->request->args, turn->request->count, false), &target))
 		return;
-	if (sl_override_delete(turn->context, &target, turn->session->login.user, &gone, &error) != SLUICE_OK)
-		sl_reply_error(turn, "ERR %s", error.text);
+	sluice_err err = sl_override_delete(turn->context, &target, turn->session->login.user, &gone, &error);
+	if (err != SLUICE_OK)
+		reply_failed(turn, err, &error);
 	else
 		sl_reply_integer(turn, gone);
 }
@@ -92,8 +104,9 @@ void sl_resp_override_list(struct sl_resp_turn *turn) {
 		sl_reply_error(turn, "ERR %s", words.error);
 		return;
 	}
-	if (sl_override_list_read(turn->context, words.from, words.count, &l, &error) != SLUICE_OK)
-		sl_reply_error(turn, "ERR %s", error.text);
+	sluice_err err = sl_override_list_read(turn->context, words.from, words.count, &l, &error);
+	if (err != SLUICE_OK)
+		reply_failed(turn, err, &error);
 	else if (l.failed)
 		turn->failed = true;
 	else

@@ -1,0 +1,132 @@
+/* Quotas of keys' own in values of the module, case by case, without Redis: how long they last, what leaves them, and
+ * what becomes of fronts' slices. The store decides the same: tests/unit/redis_decide_test.c. */
+#include "tests/unit/redis_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hosts/redis/own_quota.h"
+
+static const sluice_ns NOW = UINT64_C(1800000000) * 1000000000;
+
+static struct sluice_limit limit_of(const char *text) {
+	struct sluice_limit limit;
+	assert_int_equal(sluice_limit_parse(&limit, sl_str(text), NULL), SLUICE_OK);
+	return limit;
+}
+
+static struct sluice_decision peek(slr_value value, const struct sluice_limit *limit, sluice_ns now, uint32_t cost) {
+	struct slr_call call = redis_call(SL_OP_PEEK, value, limit, now, cost);
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	assert_false(call.keys[0].changed);
+	return call.each[0];
+}
+
+/* A quota of a key's own: to which instant it counts, what RESET leaves, and that what it was is gone with a charge. */
+static void test_a_quota_of_a_key_ends(void **state) {
+	struct sluice_limit limit = limit_of("5/1m"), own = limit_of("9/1m"), free = limit_of("unlimited");
+	struct sl_identity counter = sl_identity_of(&limit);
+	slr_value value = 0;
+	(void)state;
+	sluice_ns end = slr_own_end(&own, NOW, 1000 * SL_MS_NS);
+	assert_true(end >= NOW + 1000 * SL_MS_NS && end <= NOW + 1001 * SL_MS_NS);
+	slr_own_put(&value, counter, &own, end, sl_str(""));
+	assert_true(slr_own_count() == 1 && !slr_own_endless(value));
+	assert_true(peek(value, &limit, end - 1, 9).allowed && !peek(value, &limit, end, 9).allowed);
+	slr_own_put(&value, counter, &free, SLUICE_NEVER, sl_str("per-user"));
+	assert_true(slr_own_count() == 1 && slr_own_endless(value) && slr_value_count(value) == 1);
+	struct slr_call call = redis_call(SL_OP_CHECK, value, &limit, NOW, 100);
+	assert_true(slr_decide(&call) == SLR_FINE && call.each[0].allowed && !call.keys[0].changed);
+	slr_own_put(&value, counter, &own, end, sl_str(""));
+	call = redis_call(SL_OP_CHECK, value, &limit, NOW, 6);
+	assert_true(slr_decide(&call) == SLR_FINE && call.each[0].remaining == 3);
+	assert_true(slr_value_count(call.keys[0].value) == 2);
+	call = redis_call(SL_OP_RESET, call.keys[0].value, &limit, NOW, 0);
+	assert_true(slr_decide(&call) == SLR_FINE && call.asked.forgotten == 1);
+	assert_true(slr_own_find(call.keys[0].value, counter) != NULL);
+	call = redis_call(SL_OP_CHECK, call.keys[0].value, &limit, NOW + 1001 * SL_MS_NS, 1);
+	assert_true(slr_decide(&call) == SLR_FINE && call.each[0].quota == 5);
+	assert_true(slr_value_is_packed(call.keys[0].value) && slr_own_count() == 0);
+	slr_value_free(call.keys[0].value);
+}
+
+static struct slr_call lease(slr_value value, const struct sluice_limit *limit, uint32_t spent, uint32_t want) {
+	struct slr_call call = redis_call(SL_OP_LEASE, value, limit, NOW, 0);
+	call.id = 7;
+	call.spent = spent;
+	call.want = want;
+	call.asked.ttl_ns = 1000 * SL_MS_NS;
+	assert_true(slr_decide(&call) == SLR_FINE);
+	return call;
+}
+
+/* A front's slice of a key without a limit for now: all is granted, and what was spent of the one before charged. */
+static void test_slices_of_a_key_without_limit(void **state) {
+	struct sluice_limit limit = limit_of("100/1m"), free = limit_of("unlimited");
+	struct sl_identity counter = sl_identity_of(&limit);
+	struct slr_call call = lease(0, &limit, 0, 40);
+	(void)state;
+	assert_true(call.asked.granted == 40);
+	slr_own_put(&call.keys[0].value, counter, &free, SLUICE_NEVER, sl_str(""));
+	call = lease(call.keys[0].value, &limit, 30, 5000);
+	assert_true(call.asked.granted == 5000 && call.each[0].quota == UINT32_MAX);
+	assert_true(slr_value_remove(&call.keys[0].value, slr_companion_of(SLR_COMPANION_OVERRIDE, counter)));
+	assert_true(peek(call.keys[0].value, &limit, NOW, 0).remaining == 70);
+	slr_value_free(call.keys[0].value);
+}
+
+/* A front may spend of its slice while it asks anew. Of a quota that was lowered meanwhile that stays held, and is
+ * charged when it is told: what is admitted in all is what one of the two quotas admits. */
+static void test_a_slice_under_a_lowered_quota(void **state) {
+	struct sluice_limit limit = limit_of("100/1m"), own = limit_of("10/1m");
+	struct slr_call call = lease(0, &limit, 0, 40);
+	(void)state;
+	assert_true(call.asked.granted == 40);
+	slr_own_put(&call.keys[0].value, sl_identity_of(&limit), &own, SLUICE_NEVER, sl_str(""));
+	call = lease(call.keys[0].value, &limit, 15, 40);
+	assert_true(call.asked.granted == 25 && call.each[0].quota == 10 && !call.each[0].allowed);
+	call = lease(call.keys[0].value, &limit, 25, 40);
+	assert_true(call.asked.granted == 0);
+	assert_true(
+		slr_value_remove(&call.keys[0].value, slr_companion_of(SLR_COMPANION_OVERRIDE, sl_identity_of(&limit))));
+	assert_true(peek(call.keys[0].value, &limit, NOW, 0).remaining == 60);
+	slr_value_free(call.keys[0].value);
+}
+
+/* A key lives as long as the longest-lived thing in it; one that does not end has it live for good. */
+static void test_how_long_a_key_lives(void **state) {
+	struct sluice_limit limit = limit_of("5/1m"), other = limit_of("fixed-window 5/1h"), own = limit_of("9/1m");
+	const int64_t wall = 1800000000000, hour = 3600000;
+	slr_value value = 0;
+	(void)state;
+	slr_own_put(&value, sl_identity_of(&limit), &own, NOW + 500 * SL_MS_NS, sl_str(""));
+	assert_in_range(slr_own_expiry(value, &limit, NOW, wall, -1), wall + 500, wall + 502);
+	struct slr_call call = redis_call(SL_OP_CHECK, value, &limit, NOW, 1);
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	value = call.keys[0].value;
+	slr_value_keep(value, sl_identity_of(&limit), wall + hour);
+	assert_int_equal(slr_own_expiry(value, NULL, NOW, wall, -1), wall + hour);
+	/* what is not known ends with what the key's expiry was, or is worked out, or lasts as long as a window may */
+	slr_value_keep(value, sl_identity_of(&limit), SLR_UNTIL_UNKNOWN);
+	assert_int_equal(slr_own_expiry(value, NULL, NOW, wall, wall + hour), wall + hour);
+	assert_in_range(slr_own_expiry(value, &limit, NOW, wall, -1), wall + 60000, wall + 121000);
+	assert_true(slr_own_expiry(value, &other, NOW, wall, -1) > wall + 3659 * 24 * hour);
+	slr_own_put(&value, sl_identity_of(&other), &own, SLUICE_NEVER, sl_str(""));
+	assert_int_equal(slr_own_expiry(value, &limit, NOW, wall, wall + hour), -1);
+	slr_value_free(value);
+	assert_int_equal(slr_own_count(), 0);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_quota_of_a_key_ends),
+		cmocka_unit_test(test_slices_of_a_key_without_limit),
+		cmocka_unit_test(test_a_slice_under_a_lowered_quota),
+		cmocka_unit_test(test_how_long_a_key_lives),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
