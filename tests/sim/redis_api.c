@@ -393,6 +393,7 @@ static void unasked(void) {
 
 static int find(const char *name, void *function) {
 	static const char *const unused[] = {"KeyAtPos", "Call", "FreeCallReply", "CallReplyStringPtr",
+	                                     "CallReplyArrayElement", "CallReplyLength", "CreateStringFromCallReply",
 	                                     "GetClientUserNameById", "ACLAddLogEntry", "SaveStringBuffer",
 	                                     "LoadStringBuffer", "IsIOError", "EmitAOF", "LogIOError"};
 	void (*found)(void) = NULL;
