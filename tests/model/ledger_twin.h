@@ -11,12 +11,12 @@
 
 enum { PLACES_MAX = 1024 /* of one counter in a test; one more aborts */ };
 
-enum kind { CHARGE, COUNT, UP, DOWN, REFUND };
+enum place_kind { CHARGE, COUNT, UP, DOWN, REFUND };
 
 struct place {
 	uint64_t at;    /* the window's or sub-bucket's number, the millisecond; of buckets the instant of the event */
 	uint64_t cost;  /* buckets: of the event */
-	enum kind kind; /* buckets */
+	enum place_kind kind; /* buckets */
 	uint64_t instant, debt; /* of DOWN: when it was charged, and the debt behind that; debt of COUNT: the capacity */
 };
 

@@ -273,3 +273,23 @@ const char *twin_difference(const struct twin_answer *answer, const struct twin_
 		return "next_after";
 	return got->index == 0 ? NULL : "index";
 }
+
+struct twin_answer twin_merged(const struct twin_answer *answers, size_t count, bool allowed, size_t *decided) {
+	struct twin_answer merged = {.allowed = allowed, .remaining = UINT32_MAX};
+	*decided = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct twin_answer *a = &answers[i], *d = &answers[*decided];
+		merged.remaining = a->remaining < merged.remaining ? a->remaining : merged.remaining;
+		merged.reset = a->reset > merged.reset ? a->reset : merged.reset;
+		if (!a->allowed && a->retry > merged.retry)
+			merged.retry = a->retry; /* SLUICE_NEVER is the longest */
+		if (allowed && a->delay > merged.delay)
+			merged.delay = a->delay;
+		if (allowed ? a->remaining < d->remaining : !a->allowed && (d->allowed || a->retry > d->retry))
+			*decided = i;
+	}
+	merged.quota = answers[*decided].quota;
+	merged.next = answers[*decided].next;
+	merged.next_is_beyond = answers[*decided].next_is_beyond;
+	return merged;
+}

@@ -80,6 +80,10 @@ struct twin_answer twin_refund(struct twin *twin, const struct twin_rule *rule, 
 void twin_outlook(const struct twin *twin, const struct twin_rule *rule, uint64_t now_ns, uint64_t unit_ns,
                   struct twin_answer *answer);
 
+/* Rule 4.4: what a call of several limits is answered, by their answers in order. `decided` is set to the one that
+ * decided, whose quota and `next` it has. */
+struct twin_answer twin_merged(const struct twin_answer *answers, size_t count, bool allowed, size_t *decided);
+
 /* A wait of a decision in whole units, rounded up; -1 for never. */
 int64_t twin_units(uint64_t unit_ns, sluice_ns wait);
 

@@ -6,18 +6,15 @@
  * the same asked by a peek before it, a refund of each cost; each after every wait of interest: a ms back, none, each
  * ms of a window, one more, two windows. Every phase of the window is a beginning.
  *
- * Histories that lead to the same place are followed once. A place is all that a next call can depend on: the instant,
- * whether the limit was changed, what the twin has, and the bytes that the store has for the counters: its states,
- * lifetimes and blocks, less the numbers of those. So the count of histories is exact, though most are not played to
- * their end one by one.
+ * Histories that lead to the same place are followed once (histories.h). A place is the instant, whether the limit was
+ * changed, what the twin has, and what the store has.
  *
  * SLUICE_WORLDS: only those of algorithms whose name begins so. SLUICE_SOAK_SECONDS: larger worlds, as long as that
  * lasts; without it those that are done in seconds. */
+#include "tests/model/histories.h"
 #include "tests/model/probe.h"
 
 #include "base/bytes.h"
-#include "store/scan.h"
-#include "store/store.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -28,7 +25,7 @@
 
 #include <cmocka.h>
 
-enum { CALLS = 6, COUNTERS = 2, ALPHABET_MAX = 1024, WAITS_MAX = 16 };
+enum { CALLS = HISTORIES_CALLS_MAX, COUNTERS = 2, ALPHABET_MAX = 1024, WAITS_MAX = 16 };
 #define BASE_MS UINT64_C(1764000000000) /* a multiple of every window; before all instants */
 
 /* One call, as the alphabet of a world has it. */
@@ -59,69 +56,30 @@ struct mark {
 };
 
 struct place {
-	uint64_t seen[2]; /* a fingerprint of what makes the place */
+	struct history history;
 	uint64_t start_ms, now_ms;
-	double histories; /* that lead here; exact up to 2^53 */
-	uint16_t calls[CALLS];
-	uint8_t depth, marks[COUNTERS];
+	uint8_t marks[COUNTERS];
 	bool changed;
 	struct mark mark[COUNTERS][CALLS];
 };
 
-/* The places of one depth, and where each is, by its fingerprint. */
-struct layer {
-	struct place *places;
-	size_t count, room;
-	uint32_t *slots; /* index + 1; a power of two of them */
-	size_t slot_count;
-};
-
-struct totals {
-	double histories;
-	uint64_t calls, places;
-};
-
 /* ---- places ------------------------------------------------------------------------------------------------------ */
-
-static uint64_t mixed(uint64_t bits) {
-	bits = (bits ^ bits >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	bits = (bits ^ bits >> 27) * UINT64_C(0x94d049bb133111eb);
-	return bits ^ bits >> 31;
-}
-
-static void mix_in(uint64_t seen[2], uint64_t word) {
-	seen[0] = mixed(seen[0] + word + UINT64_C(0x9e3779b97f4a7c15));
-	seen[1] = mixed((seen[1] ^ word) * 3 + UINT64_C(0xd1b54a32d192ed03));
-}
-
-static bool see_entry(void *context, const struct sl_entry *entry) {
-	uint64_t *seen = context, word;
-	const unsigned char *bytes = entry->block;
-	mix_in(seen, entry->hash);
-	mix_in(seen, entry->tag & SL_LIFE_FRESH);
-	mix_in(seen, entry->state[0]);
-	mix_in(seen, entry->block != NULL ? entry->state[1] >> 32 : entry->state[1]);
-	for (uint64_t i = 0; entry->block != NULL && i + 8 <= entry->block_bytes; i += 8) {
-		memcpy(&word, bytes + i, 8);
-		mix_in(seen, word);
-	}
-	return true;
-}
 
 /* What the store has for the counters of the world. */
 static void see_store(const struct world *w, uint64_t now_ms, uint64_t seen[2]) {
 	for (size_t i = 0; i < w->counters; i++)
 		if (i == 0 || w->page[i] != w->page[0])
-			(void)sl_store_scan(w->store, w->page[i], now_ms * TWIN_MS, NULL, see_entry, seen);
+			histories_see(w->store, w->page[i], now_ms * TWIN_MS, seen);
 }
 
 static void see_twins(const struct world *w, struct place *place) {
-	mix_in(place->seen, place->now_ms << 1 | place->changed);
+	histories_mix(place->history.seen, place->now_ms << 1 | place->changed);
 	for (size_t i = 0; i < w->counters; i++) {
-		mix_in(place->seen, place->marks[i]);
+		histories_mix(place->history.seen, place->marks[i]);
 		for (size_t k = 0; k < place->marks[i]; k++) {
 			const struct mark *m = &place->mark[i][k];
-			mix_in(place->seen, (uint64_t)m->at_ms << 32 | m->cost << 16 | (uint32_t)m->rate << 8 | m->refund);
+			uint64_t word = (uint64_t)m->at_ms << 32 | m->cost << 16 | (uint32_t)m->rate << 8 | m->refund;
+			histories_mix(place->history.seen, word);
 		}
 	}
 }
@@ -153,52 +111,6 @@ static void pack(struct place *place, size_t counter, const struct twin *twin) {
 	place->marks[counter] = (uint8_t)count;
 }
 
-static void *grown(void *memory, size_t count, size_t each) {
-	memory = realloc(memory, count * each);
-	assert_non_null(memory);
-	return memory;
-}
-
-static void rehash(struct layer *layer) {
-	layer->slot_count = layer->slot_count == 0 ? 1024 : 2 * layer->slot_count;
-	free(layer->slots);
-	layer->slots = calloc(layer->slot_count, sizeof *layer->slots);
-	assert_non_null(layer->slots);
-	for (size_t i = 0; i < layer->count; i++) {
-		size_t at = layer->places[i].seen[0] & (layer->slot_count - 1);
-		while (layer->slots[at] != 0)
-			at = (at + 1) & (layer->slot_count - 1);
-		layer->slots[at] = (uint32_t)i + 1;
-	}
-}
-
-/* Adds the histories of a place to those that lead there. */
-static void reach(struct layer *layer, const struct place *place) {
-	size_t at;
-	if (2 * layer->count >= layer->slot_count)
-		rehash(layer);
-	for (at = place->seen[0] & (layer->slot_count - 1); layer->slots[at] != 0;
-	     at = (at + 1) & (layer->slot_count - 1)) {
-		struct place *there = &layer->places[layer->slots[at] - 1];
-		if (there->seen[0] == place->seen[0] && there->seen[1] == place->seen[1]) {
-			there->histories += place->histories;
-			return;
-		}
-	}
-	if (layer->count == layer->room) {
-		layer->room = layer->room == 0 ? 256 : 2 * layer->room;
-		layer->places = grown(layer->places, layer->room, sizeof *layer->places);
-	}
-	layer->slots[at] = (uint32_t)layer->count + 1;
-	layer->places[layer->count++] = *place;
-}
-
-static void empty(struct layer *layer) {
-	free(layer->places);
-	free(layer->slots);
-	*layer = (struct layer){0};
-}
-
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 static const char *const keys[COUNTERS] = {"a", "b"};
@@ -227,8 +139,8 @@ static void differ(const struct world *w, const struct place *place, const struc
 			rule_print(&w->rules[i][changed], text, sizeof text);
 			fprintf(stderr, "%s%s: %s\n", keys[i], changed ? " changed" : "", text);
 		}
-	for (size_t k = 0; k <= place->depth; k++) {
-		const struct letter *l = k < place->depth ? &w->alphabet[place->calls[k]] : last;
+	for (size_t k = 0; k <= place->history.depth; k++) {
+		const struct letter *l = k < place->history.depth ? &w->alphabet[place->history.calls[k]] : last;
 		now += (uint64_t)(int64_t)l->wait_ms;
 		fprintf(stderr, "  %s %" PRIu32 " at %" PRIu64 " ms of counters %" PRIu32 "%s\n",
 		        l->operation == SLUICE_REFUND ? "refund" : "charge", l->cost, now - BASE_MS, l->counters,
@@ -243,43 +155,23 @@ static void play(const struct world *w, const struct place *place) {
 	struct sluice_decision each[COUNTERS];
 	uint64_t now = place->start_ms;
 	(void)ask(w, &all, SLUICE_RESET, now, each);
-	for (size_t k = 0; k < place->depth; k++) {
-		const struct letter *l = &w->alphabet[place->calls[k]];
+	for (size_t k = 0; k < place->history.depth; k++) {
+		const struct letter *l = &w->alphabet[place->history.calls[k]];
 		now += (uint64_t)(int64_t)l->wait_ms;
 		(void)ask(w, l, l->operation, now, each);
 	}
 }
 
-/* Rule 4.4. `answers` are of the items in order. */
-static struct twin_answer merged_of(const struct twin_answer *answers, size_t count, bool allowed, size_t *decided) {
-	struct twin_answer merged = {.allowed = allowed, .remaining = UINT32_MAX};
-	*decided = 0;
-	for (size_t i = 0; i < count; i++) {
-		const struct twin_answer *a = &answers[i], *d = &answers[*decided];
-		merged.remaining = a->remaining < merged.remaining ? a->remaining : merged.remaining;
-		merged.reset = a->reset > merged.reset ? a->reset : merged.reset;
-		if (!a->allowed && a->retry > merged.retry)
-			merged.retry = a->retry; /* SLUICE_NEVER is the longest */
-		if (allowed && a->delay > merged.delay)
-			merged.delay = a->delay;
-		if (allowed ? a->remaining < d->remaining : !a->allowed && (d->allowed || a->retry > d->retry))
-			*decided = i;
-	}
-	merged.quota = answers[*decided].quota;
-	return merged;
-}
-
 static void compare_merged(const struct world *w, const struct place *place, const struct letter *l,
                            const struct sluice_call *call, const struct twin_answer *answers, bool allowed) {
 	size_t decided;
-	struct twin_answer merged = merged_of(answers, call->item_count, allowed, &decided);
+	struct twin_answer merged = twin_merged(answers, call->item_count, allowed, &decided);
 	struct sluice_decision got = call->merged;
 	const struct twin_rule any = {.algorithm = SLUICE_FIXED_WINDOW, .quota = 1};
 	if (got.index != (int32_t)decided)
 		differ(w, place, l, "the index of the limit that decided");
 	got.index = 0;
-	got.next_after_ns = 0; /* of several limits it is told of each */
-	const char *what = twin_difference(&merged, &any, &got, false, w->unit_ns);
+	const char *what = twin_difference(&merged, &any, &got, true, w->unit_ns);
 	if (what != NULL)
 		differ(w, place, l, what);
 }
@@ -330,10 +222,12 @@ static bool expect(const struct world *w, struct twin twins[COUNTERS], const str
 	return allowed;
 }
 
-/* One call in a place, and a peek before it where it charges, which changes nothing. Returns where it leads. */
-static struct place step(const struct world *w, const struct place *from, size_t letter) {
+/* One call in a place, and a peek before it where it charges, which changes nothing. `to` is where it leads. */
+static void step(const void *world, const void *place, size_t letter, void *next) {
+	const struct world *w = world;
+	const struct place *from = place;
 	const struct letter *l = &w->alphabet[letter];
-	struct place to = *from;
+	struct place *to = next;
 	struct twin twins[COUNTERS];
 	struct twin_event events[COUNTERS][CALLS + 1];
 	struct twin_answer answers[COUNTERS];
@@ -341,49 +235,38 @@ static struct place step(const struct world *w, const struct place *from, size_t
 	struct sluice_call call;
 	uint64_t before[2] = {0, 0}, after[2] = {0, 0};
 	bool allowed;
-	to.now_ms = from->now_ms + (uint64_t)(int64_t)l->wait_ms;
+	to->now_ms = from->now_ms + (uint64_t)(int64_t)l->wait_ms;
 	for (size_t i = 0; i < w->counters; i++)
 		unpack(from, i, &twins[i], events[i]);
 	play(w, from);
 	see_store(w, BASE_MS, before);
 	if (l->operation == SLUICE_CHARGE) {
-		call = ask(w, l, SLUICE_PEEK, to.now_ms, each);
-		allowed = expect(w, twins, l, SLUICE_PEEK, to.now_ms, answers);
+		call = ask(w, l, SLUICE_PEEK, to->now_ms, each);
+		allowed = expect(w, twins, l, SLUICE_PEEK, to->now_ms, answers);
 		compare(w, from, l, &call, answers, allowed);
 	}
-	call = ask(w, l, l->operation, to.now_ms, each);
-	allowed = expect(w, twins, l, l->operation, to.now_ms, answers);
+	call = ask(w, l, l->operation, to->now_ms, each);
+	allowed = expect(w, twins, l, l->operation, to->now_ms, answers);
 	compare(w, from, l, &call, answers, allowed);
 	see_store(w, BASE_MS, after);
 	if (!allowed && memcmp(before, after, sizeof before) != 0)
 		differ(w, from, l, "a denial changed what the store has");
-	to.calls[to.depth++] = (uint16_t)letter;
-	to.changed = l->changed;
-	memcpy(to.seen, after, sizeof to.seen);
+	to->changed = l->changed;
+	memcpy(to->history.seen, after, sizeof after);
 	for (size_t i = 0; i < w->counters; i++)
-		pack(&to, i, &twins[i]);
-	see_twins(w, &to);
-	return to;
+		pack(to, i, &twins[i]);
+	see_twins(w, to);
 }
 
 /* ---- worlds ------------------------------------------------------------------------------------------------------ */
-
-static bool always(void *context, const struct sl_entry *entry) {
-	(void)entry;
-	*(bool *)context = true;
-	return false;
-}
 
 /* Where the counters are: a charge each, looked for in all pages. */
 static void find_pages(struct world *w) {
 	struct sluice_decision each[COUNTERS];
 	for (size_t i = 0; i < w->counters; i++) {
 		struct letter one = {.cost = 1, .counters = 1u << i};
-		bool found = false;
 		(void)ask(w, &one, SLUICE_CHARGE, BASE_MS, each);
-		for (w->page[i] = 0; w->page[i] < w->store->page_count && !found; w->page[i] += !found)
-			(void)sl_store_scan(w->store, w->page[i], BASE_MS * TWIN_MS, NULL, always, &found);
-		assert_true(found);
+		w->page[i] = histories_page(w->store, BASE_MS * TWIN_MS);
 		(void)ask(w, &one, SLUICE_RESET, BASE_MS, each);
 	}
 }
@@ -418,39 +301,23 @@ static size_t waits_of(uint32_t window_ms, int32_t waits[WAITS_MAX]) {
 	return count;
 }
 
-/* Every history begins at each phase of the window. */
-static void begin(const struct world *w, struct layer *layer, uint32_t window_ms) {
-	for (uint32_t phase = 0; phase < window_ms; phase++) {
-		struct place place = {.start_ms = BASE_MS + 8 * window_ms + phase, .histories = 1};
-		place.now_ms = place.start_ms;
-		see_twins(w, &place);
-		reach(layer, &place);
-	}
+/* One change: who has made it does not go back. */
+static bool follows(const void *world, const void *place, size_t letter) {
+	const struct world *w = world;
+	const struct place *from = place;
+	return !from->changed || w->alphabet[letter].changed;
 }
 
-static struct totals explore(struct world *w, uint32_t window_ms, uint32_t calls) {
-	struct layer now = {0}, next = {0};
-	struct totals totals = {0};
-	begin(w, &now, window_ms);
-	for (uint32_t depth = 1; depth <= calls; depth++) {
-		for (size_t i = 0; i < now.count; i++)
-			for (size_t k = 0; k < w->letters; k++) {
-				struct place to;
-				if (now.places[i].changed && !w->alphabet[k].changed)
-					continue; /* one change */
-				to = step(w, &now.places[i], k);
-				totals.calls++;
-				totals.histories += to.histories;
-				if (depth < calls)
-					reach(&next, &to);
-			}
-		totals.places += now.count;
-		empty(&now);
-		now = next;
-		next = (struct layer){0};
+/* Every history begins at each phase of the window. */
+static struct totals explore(const struct world *w, uint32_t window_ms, uint32_t calls) {
+	static struct place starts[8];
+	const struct histories all = {w, sizeof *starts, w->letters, calls, follows, step};
+	for (uint32_t phase = 0; phase < window_ms; phase++) {
+		starts[phase] = (struct place){.start_ms = BASE_MS + 8 * window_ms + phase};
+		starts[phase].now_ms = starts[phase].start_ms;
+		see_twins(w, &starts[phase]);
 	}
-	empty(&now);
-	return totals;
+	return histories_explore(&all, starts, window_ms);
 }
 
 static void run_world(struct world *w, uint32_t window_ms, uint32_t calls, struct totals *sum) {
@@ -473,9 +340,7 @@ static void run_world(struct world *w, uint32_t window_ms, uint32_t calls, struc
 	find_pages(w);
 	totals = explore(w, window_ms, calls);
 	sluice_store_close(w->store);
-	sum->histories += totals.histories;
-	sum->calls += totals.calls;
-	sum->places += totals.places;
+	totals_add(sum, &totals);
 }
 
 static struct twin_rule rule_of(const struct kind *kind, uint32_t window_ms, uint32_t quota) {
@@ -549,8 +414,7 @@ static void explore_sizes(const char *what, const struct size *sizes, size_t cou
 			if (kinds[k].algorithm != SLUICE_SLIDING_BUCKETS || size.window_ms >= 2) /* of two parts at least */
 				explore_size(&kinds[k], &size, &sum);
 		}
-		printf("kept: %s, %s: %.3g histories, %" PRIu64 " calls in %" PRIu64 " places\n", what, kinds[k].name,
-		       sum.histories, sum.calls, sum.places);
+		totals_print(&sum, what, kinds[k].name);
 	}
 }
 

@@ -1,0 +1,411 @@
+/* Small worlds of reservations: every history of some calls on one counter that is charged, reserved from, committed
+ * and refunded, each answer held against the slow ledger (ledger_twin.h), a list of charges and of reservations.
+ *
+ * Calls: a charge and a refund of each cost; a reservation by each of two ids, of each cost and of two lives, all or a
+ * part (UPTO: what a front end does with a slice of a quota: it takes what there is, and gives back what it has not
+ * spent); a commit by each id, of nothing (which cancels it) up to one more than the quota. Each after every wait of
+ * interest: one ms back, none, each ms of a window, two windows. What nobody commits goes back at its end.
+ * Every phase of the window is a beginning. Before each charge or reservation the same is asked by a peek; what is
+ * denied changes nothing that the store has.
+ *
+ * With `count-denied` what is denied is charged as well; of a log then nothing is reserved, and beside reservations of
+ * a log nothing is refunded: which units they lose is only bounded there (algo/ledger.h).
+ *
+ * SLUICE_WORLDS: only those of algorithms whose name begins so. SLUICE_SOAK_SECONDS: larger worlds, minutes. */
+#include "tests/model/histories.h"
+#include "tests/model/ledger_twin.h"
+#include "tests/model/probe.h"
+
+#include "algo/rule.h"
+#include "base/bytes.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { IDS = 2, ALPHABET_MAX = 1024, KEPT_MAX = 2 * HISTORIES_CALLS_MAX };
+#define BASE_MS UINT64_C(1764000000000)
+
+struct letter {
+	sluice_operation operation;
+	uint32_t cost, id, life_ms; /* id: 1..IDS of reservations and commits */
+	int32_t wait_ms;
+	bool upto;
+};
+
+struct world {
+	struct twin_rule rule;
+	struct sluice_limit limit;
+	struct sluice_terms terms;
+	twin_wide most;   /* of struct model */
+	uint64_t unit_ns; /* in which waits are compared */
+	size_t letters;
+	struct letter alphabet[ALPHABET_MAX];
+	uint64_t page;
+	struct sluice_store *store;
+};
+
+struct spot {
+	struct history history;
+	uint64_t start_ms, now_ms;
+	uint64_t clock, exact, places, opens; /* of struct model */
+	struct place place[KEPT_MAX];
+	struct open open[KEPT_MAX];
+};
+
+/* ---- the ledger, packed ------------------------------------------------------------------------------------------ */
+
+static void unpack(const struct world *w, const struct spot *spot, struct model *m) {
+	m->rule = w->rule;
+	m->most = w->most;
+	m->clock = spot->clock;
+	m->exact = spot->exact;
+	m->places = spot->places;
+	m->opens = spot->opens;
+	memcpy(m->place, spot->place, spot->places * sizeof *m->place);
+	memcpy(m->open, spot->open, spot->opens * sizeof *m->open);
+}
+
+static int by_id(const void *a, const void *b) {
+	const struct open *x = a, *y = b;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void pack(struct spot *spot, struct model *m) {
+	bool in_order = model_is_bucket(&m->rule);
+	memset(spot->place, 0, sizeof spot->place);
+	memset(spot->open, 0, sizeof spot->open);
+	spot->clock = m->clock;
+	spot->exact = m->exact;
+	spot->places = 0;
+	for (size_t i = 0; i < m->places; i++) { /* a place of nothing is none */
+		if (m->place[i].cost == 0 && !in_order && m->place[i].kind != UP)
+			continue;
+		assert_true(spot->places < KEPT_MAX);
+		spot->place[spot->places++] = m->place[i];
+	}
+	assert_true(m->opens <= KEPT_MAX);
+	spot->opens = m->opens;
+	qsort(m->open, m->opens, sizeof *m->open, by_id);
+	memcpy(spot->open, m->open, m->opens * sizeof *m->open);
+}
+
+static void see_spot(struct spot *spot) {
+	const uint64_t *words = &spot->start_ms + 1;
+	uint64_t *seen = spot->history.seen;
+	for (int i = 0; i < 5; i++)
+		histories_mix(seen, words[i]);
+	for (size_t i = 0; i < spot->places; i++) {
+		const struct place *p = &spot->place[i];
+		histories_mix(seen, p->at);
+		histories_mix(seen, p->cost << 8 | p->kind);
+		histories_mix(seen, p->instant);
+		histories_mix(seen, p->debt);
+	}
+	for (size_t i = 0; i < spot->opens; i++) {
+		const struct open *o = &spot->open[i];
+		histories_mix(seen, o->id);
+		histories_mix(seen, o->instant);
+		histories_mix(seen, o->end);
+		histories_mix(seen, o->cost << 32 | o->debt);
+	}
+}
+
+/* ---- the definition ---------------------------------------------------------------------------------------------- */
+
+struct expected {
+	struct twin_answer answer;
+	uint32_t granted, found;
+	bool repeated;
+};
+
+static bool takes(const struct letter *l) {
+	return l->operation == SLUICE_CHARGE || l->operation == SLUICE_RESERVE;
+}
+
+static void take(const struct world *w, struct model *m, uint64_t now, const struct letter *l, struct expected *e) {
+	uint64_t t = model_clock(m, now), delay = e->answer.delay;
+	bool allowed = e->answer.allowed;
+	uint64_t retry;
+	if (!allowed && !w->terms.count_denied)
+		return;
+	model_collect(m, t);
+	if (!allowed)
+		model_count(m, t, l->upto ? 1 : l->cost);
+	else if (l->operation == SLUICE_RESERVE)
+		model_reserve(m, t, e->granted, l->id, t + l->life_ms * (uint64_t)TWIN_MS);
+	else
+		model_charge(m, t, e->granted);
+	retry = allowed ? 0 : model_ask(m, now, l->upto ? 1 : l->cost, w->unit_ns).retry;
+	e->answer = model_ask(m, now, 0, w->unit_ns);
+	e->answer.allowed = allowed;
+	e->answer.delay = allowed ? delay : 0;
+	e->answer.retry = retry;
+}
+
+/* What a letter is answered, the ledger changed as it says; `peek`: as if it were a peek. */
+static struct expected expect(const struct world *w, struct model *m, uint64_t now, const struct letter *l, bool peek) {
+	uint64_t t = model_clock(m, now);
+	struct expected e = {.granted = l->cost};
+	if (takes(l)) {
+		e.repeated = !peek && l->operation == SLUICE_RESERVE && model_is_open(m, l->id, t);
+		if (l->upto && !e.repeated) {
+			uint32_t free = model_ask(m, now, 1, w->unit_ns).remaining;
+			e.granted = free < e.granted ? free : e.granted;
+		}
+		e.answer = model_ask(m, now, e.repeated ? 0 : l->upto && e.granted == 0 ? 1 : e.granted, w->unit_ns);
+		if (!e.answer.allowed)
+			e.granted = 0;
+		if (!peek && !e.repeated)
+			take(w, m, now, l, &e);
+		return e;
+	}
+	if (l->operation == SLUICE_REFUND) {
+		model_collect(m, t);
+		model_refund(m, t, l->cost);
+	} else if (model_is_open(m, l->id, t)) {
+		e.found = 1;
+		model_collect(m, t);
+		model_commit(m, l->id, l->cost, t);
+	}
+	e.answer = model_ask(m, now, 0, w->unit_ns);
+	return e;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+static const char *const ids[IDS + 1] = {"", "0000000000000001", "0000000000000002"};
+
+static struct sluice_call ask(const struct world *w, const struct letter *l, sluice_operation operation,
+                              uint64_t now_ms) {
+	struct sluice_item item = {.limit = &w->limit, .key = sl_str("a"), .terms = &w->terms};
+	struct sluice_call call = {.items = &item, .item_count = 1, .cost = l->cost, .operation = operation};
+	call.upto = l->upto && (operation == SLUICE_PEEK || operation == l->operation);
+	call.now = now_ms * TWIN_MS;
+	if (operation == SLUICE_RESERVE)
+		call.ttl_ns = l->life_ms * (uint64_t)TWIN_MS;
+	if (operation == SLUICE_RESERVE || operation == SLUICE_COMMIT)
+		call.id = sl_str(ids[l->id]);
+	assert_int_equal(sluice_decide(w->store, &call), SLUICE_OK);
+	call.items = NULL;
+	return call;
+}
+
+static void differ(const struct world *w, const struct spot *from, const struct letter *last, const char *what) {
+	static const char *const words[] = {"charge", "peek", "refund", "reset", "", "", "", "reserve", "commit"};
+	char text[SLUICE_LIMIT_TEXT_MAX];
+	uint64_t now = from->start_ms;
+	rule_print(&w->rule, text, sizeof text);
+	fprintf(stderr, "%s%s\n", text, w->terms.count_denied ? ", count-denied" : "");
+	for (size_t k = 0; k <= from->history.depth; k++) {
+		const struct letter *l = k < from->history.depth ? &w->alphabet[from->history.calls[k]] : last;
+		now += (uint64_t)(int64_t)l->wait_ms;
+		fprintf(stderr, "  %s %s%" PRIu32 " id %" PRIu32 " life %" PRIu32 " at %" PRIu64 " ms\n",
+		        words[l->operation], l->upto ? "up to " : "", l->cost, l->id, l->life_ms, now - BASE_MS);
+	}
+	fail_msg("%s", what);
+}
+
+static void compare(const struct world *w, const struct spot *from, const struct letter *l,
+                    const struct sluice_call *call, const struct expected *e) {
+	const char *what = twin_difference(&e->answer, &w->rule, &call->merged, false, w->unit_ns);
+	if (what != NULL)
+		differ(w, from, l, what);
+	if (takes(l) && call->granted != e->granted && !call->repeated)
+		differ(w, from, l, "granted");
+	if (call->found != e->found || call->repeated != e->repeated)
+		differ(w, from, l, "found, or repeated");
+}
+
+static void play(const struct world *w, const struct spot *spot) {
+	const struct letter none = {0};
+	uint64_t now = spot->start_ms;
+	(void)ask(w, &none, SLUICE_RESET, now);
+	for (size_t k = 0; k < spot->history.depth; k++) {
+		const struct letter *l = &w->alphabet[spot->history.calls[k]];
+		now += (uint64_t)(int64_t)l->wait_ms;
+		(void)ask(w, l, l->operation, now);
+	}
+}
+
+static void step(const void *world, const void *place, size_t letter, void *next) {
+	static struct model m;
+	const struct world *w = world;
+	const struct spot *from = place;
+	const struct letter *l = &w->alphabet[letter];
+	struct spot *to = next;
+	struct sluice_call call;
+	struct expected e;
+	uint64_t before[2] = {0, 0}, after[2] = {0, 0}, now;
+	to->now_ms = from->now_ms + (uint64_t)(int64_t)l->wait_ms;
+	now = to->now_ms * TWIN_MS;
+	play(w, from);
+	histories_see(w->store, w->page, BASE_MS * TWIN_MS, before);
+	unpack(w, from, &m);
+	if (takes(l)) {
+		call = ask(w, l, SLUICE_PEEK, to->now_ms);
+		e = expect(w, &m, now, l, true);
+		compare(w, from, l, &call, &e);
+	}
+	call = ask(w, l, l->operation, to->now_ms);
+	e = expect(w, &m, now, l, false);
+	compare(w, from, l, &call, &e);
+	histories_see(w->store, w->page, BASE_MS * TWIN_MS, after);
+	if (((takes(l) && e.granted == 0 && !w->terms.count_denied) || e.repeated) &&
+	    memcmp(before, after, sizeof before) != 0)
+		differ(w, from, l, "a call that changes nothing changed what the store has");
+	pack(to, &m);
+	memcpy(to->history.seen, after, sizeof after);
+	see_spot(to);
+}
+
+/* ---- worlds ------------------------------------------------------------------------------------------------------ */
+
+struct size {
+	uint32_t window_ms, quota, calls;
+	bool denials; /* under count-denied */
+	bool lean;    /* of one id, and time that goes on: for more calls */
+};
+
+static bool is_log(const struct world *w) {
+	return w->rule.algorithm == SLUICE_SLIDING_LOG;
+}
+
+/* See above. */
+static bool follows(const void *world, const void *place, size_t letter) {
+	const struct world *w = world;
+	const struct spot *from = place;
+	return !is_log(w) || w->alphabet[letter].operation != SLUICE_REFUND || from->opens == 0;
+}
+
+static void add_letter(struct world *w, struct letter letter) {
+	assert_true(w->letters < ALPHABET_MAX);
+	w->alphabet[w->letters++] = letter;
+}
+
+static void fill_alphabet(struct world *w, const struct size *size) {
+	int32_t W = (int32_t)size->window_ms;
+	uint32_t most = (uint32_t)twin_quota(&w->rule) + 1;
+	for (int32_t i = size->lean ? 0 : -1; i <= W + (size->lean ? 1 : 2); i++) {
+		int32_t wait = i == W + 2 ? 2 * W + 1 : i;
+		for (uint32_t cost = 1; cost <= most; cost++) {
+			add_letter(w, (struct letter){SLUICE_CHARGE, cost, 0, 0, wait, false});
+			if (cost < most)
+				add_letter(w, (struct letter){SLUICE_REFUND, cost, 0, 0, wait, false});
+		}
+		for (uint32_t id = 1; id <= (size->lean ? 1 : IDS) && !(is_log(w) && size->denials); id++) {
+			for (uint32_t cost = 1; cost <= most; cost++)
+				add_letter(w, (struct letter){SLUICE_RESERVE, cost, id, 1 + cost % 2 * (uint32_t)W, wait, false});
+			add_letter(w, (struct letter){SLUICE_RESERVE, 1, id, 1, wait, false});
+			add_letter(w, (struct letter){SLUICE_RESERVE, most, id, 2, wait, true});
+			for (uint32_t cost = 0; cost <= most; cost++)
+				add_letter(w, (struct letter){SLUICE_COMMIT, cost, id, 0, wait, false});
+		}
+	}
+}
+
+static struct twin_rule rule_of(const struct kind *kind, uint32_t window_ms, uint32_t quota) {
+	struct twin_rule rule = {.algorithm = kind->algorithm, .edge = kind->edge, .quota = quota};
+	rule.window_ns = window_ms * (uint64_t)TWIN_MS;
+	if (kind->algorithm == SLUICE_SLIDING_BUCKETS)
+		rule.precision_ns = (window_ms >= 4 && window_ms % 2 == 0 ? 2 : 1) * (uint64_t)TWIN_MS;
+	if (kind->algorithm == SLUICE_TOKEN_BUCKET)
+		rule.burst = quota;
+	if (kind->algorithm == SLUICE_LEAKY_BUCKET)
+		rule.burst = quota - 1;
+	return rule;
+}
+
+static void start_at(struct world *w, struct spot *spot, uint64_t now_ms) {
+	static struct model m;
+	model_start(&m, &w->rule, w->limit.derived[SL_TICK_NS]);
+	w->most = m.most;
+	*spot = (struct spot){.start_ms = now_ms, .now_ms = now_ms};
+	pack(spot, &m);
+	see_spot(spot);
+}
+
+static struct totals explore(const struct kind *kind, const struct size *size) {
+	static struct world w;
+	static struct spot starts[8];
+	const struct letter one = {.cost = 1};
+	struct sluice_store_options options = {.memory_bytes = 1 << 20};
+	uint32_t fewer = dice_ops(DICE_MILLION) < DICE_MILLION; /* under a sanitizer */
+	struct histories all = {&w, sizeof *starts, 0, size->calls - fewer, follows, step};
+	struct totals totals;
+	memset(&w, 0, sizeof w);
+	w.rule = rule_of(kind, size->window_ms, size->quota);
+	w.limit = rule_limit(&w.rule);
+	w.unit_ns = kind->algorithm == SLUICE_SLIDING_LOG ? TWIN_MS : TWIN_NS;
+	w.terms.count_denied = size->denials;
+	assert_int_equal(sluice_store_open(&w.store, &options, NULL), SLUICE_OK);
+	fill_alphabet(&w, size);
+	(void)ask(&w, &one, SLUICE_CHARGE, BASE_MS);
+	w.page = histories_page(w.store, BASE_MS * TWIN_MS);
+	(void)ask(&w, &one, SLUICE_RESET, BASE_MS);
+	all.letters = w.letters;
+	for (uint32_t phase = 0; phase < size->window_ms; phase++)
+		start_at(&w, &starts[phase], BASE_MS + 8 * size->window_ms + phase);
+	totals = histories_explore(&all, starts, size->window_ms);
+	assert_null(sluice_store_verify(w.store));
+	sluice_store_close(w.store);
+	return totals;
+}
+
+static const struct size short_ones[] = {{1, 1, 3, false, false},
+                                         {2, 1, 2, false, false},
+                                         {2, 2, 2, false, false},
+                                         {2, 1, 3, false, true},
+                                         {2, 1, 2, true, false}};
+static const struct size long_ones[] = {{1, 1, 4, false, false}, {2, 1, 3, false, false}, {2, 2, 3, false, false},
+                                        {4, 2, 3, false, false}, {2, 1, 6, false, true},  {1, 1, 3, true, false},
+                                        {2, 2, 3, true, false},  {2, 1, 6, true, true}};
+
+static void explore_all(const struct size *sizes, size_t count, bool denials) {
+	const char *only = getenv("SLUICE_WORLDS");
+	for (int k = 0; k < KINDS; k++) {
+		struct totals sum = {0};
+		if (only != NULL && strncmp(kinds[k].name, only, strlen(only)) != 0)
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			bool too_short = kinds[k].algorithm == SLUICE_SLIDING_BUCKETS && sizes[i].window_ms < 2;
+			if (sizes[i].denials == denials && !too_short) {
+				struct totals one = explore(&kinds[k], &sizes[i]);
+				totals_add(&sum, &one);
+			}
+		}
+		totals_print(&sum, denials ? "reservations, count-denied" : "reservations", kinds[k].name);
+	}
+}
+
+#define COUNT_OF(list) (sizeof(list) / sizeof *(list))
+
+static void run(bool denials) {
+	if (getenv("SLUICE_SOAK_SECONDS") != NULL)
+		explore_all(long_ones, COUNT_OF(long_ones), denials);
+	else
+		explore_all(short_ones, COUNT_OF(short_ones), denials);
+}
+
+static void every_history_of_reservations(void **state) {
+	(void)state;
+	run(false);
+}
+
+static void every_history_where_denials_count(void **state) {
+	(void)state;
+	run(true);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_history_of_reservations),
+		cmocka_unit_test(every_history_where_denials_count),
+	};
+	return cmocka_run_group_tests_name("worlds of ledgers", tests, NULL, NULL);
+}
