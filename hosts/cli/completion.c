@@ -11,6 +11,9 @@
 
 const char *const sl_completion_shells[] = {"bash", "zsh", "fish", NULL};
 
+/* What every verb has without naming it. */
+static const struct sl_option help_option = {"help", 'h', NULL, "this text", SL_OWN};
+
 /* Whether an option's value is the path of a file or of a folder. */
 static bool is_path(const struct sl_option *option) {
 	static const char *const paths[] = {"FILE", "DIR", "OUT", "STORE"};
@@ -151,13 +154,14 @@ static void zsh_verb(const struct sl_verb *verb, const struct sl_verb *const *ve
 	printf("\t\t(%s) _arguments \\\n\t\t\t", verb->name);
 	for (int i = 0; i < verb->option_count; i++)
 		zsh_option(&verb->options[i]);
-	zsh_option(&(struct sl_option){"help", 'h', NULL, "this text", SL_OWN});
+	zsh_option(&help_option);
 	if (verb->follows == SL_FOLLOWS_VERB || verb->words != NULL) {
 		fputs("'1: :(", stdout);
 		print_words(verb, verbs);
 		fputs(")' \\\n\t\t\t", stdout);
 	}
-	printf("'*: :%s' ;;\n", verb->follows == SL_FOLLOWS_FILE ? "_files" : "");
+	/* Where no words follow, "( )": with an empty action zsh only lists an option that it should write out. */
+	printf("'*: :%s' ;;\n", verb->follows == SL_FOLLOWS_FILE ? "_files" : "( )");
 }
 
 static void print_zsh(const struct sl_verb *const *verbs) {
@@ -211,6 +215,7 @@ static void fish_verb(const struct sl_verb *verb, const struct sl_verb *const *v
 	puts("'");
 	for (int i = 0; i < verb->option_count; i++)
 		fish_option(verb, &verb->options[i]);
+	fish_option(verb, &help_option);
 	if (verb->follows == SL_FOLLOWS_FILE)
 		printf("complete -c sluice -n '__fish_seen_subcommand_from %s' -F\n", verb->name);
 	if (verb->follows == SL_FOLLOWS_VERB || verb->words != NULL) {

@@ -19,6 +19,7 @@ CASES = [
     ("sluice replay --format ", {"auto", "common", "combined", "json", "ops"}, {"replay"}),
     ("sluice replay --de", {"--decisions"}, {"--audit"}),
     ("sluice store ", {"create", "resize", "dump", "load"}, {"serve"}),
+    ("sluice check --he", {"--help"}, {"--cost"}),
     ("sluice help t", {"top", "tail", "token"}, {"help"}),
     ("sluice completion ", {"bash", "zsh", "fish"}, {"serve"}),
     ("sluice lint po", {"policy.yaml"}, {"serve"}),
