@@ -1,7 +1,9 @@
-/* When a server whose store is in Redis is ready: as soon as every worker has a node that answers, or `ready-after` of
- * the policy after the start. Until then /readyz, grpc.health.v1 and HAProxy's check of an SPOE agent are red, so that
- * balancers send nothing that would only get what on-error says; whoever asks all the same is answered. Once ready the
- * server stays so while nodes come and go: a front end that answers by on-error is better than none. */
+/* When a server whose store is in Redis is ready: as soon as every worker has a node that answers, or when the policy's
+ * `ready-after` has passed since the start. Until then /readyz and grpc.health.v1 are red, so that balancers send no
+ * requests that on-error would answer; a request that comes all the same is decided. HAProxy's check of an SPOE agent
+ * does not wait: while it fails HAProxy lets requests pass undecided, even those that on-error would deny
+ * (hosts/server/spop/door.c). Once ready the server stays so while nodes come and go: a front end that answers by
+ * on-error is better than none. */
 #include "hosts/server/lifecycle/readiness.h"
 
 #include "hosts/server/watch/fleet_figures.h"
@@ -32,7 +34,7 @@ static void on_look(uv_timer_t *timer) {
 		sl_log(SL_LOG_INFO, "redis answers: ready for requests after %.3g s", (double)waited / 1e9);
 	else if (waited >= ready_after(server))
 		sl_log(SL_LOG_WARNING,
-		       "redis has not answered for %.3g s (ready-after): ready without it, requests get what on-error says",
+		       "redis has not answered for %.3g s (ready-after): ready without it: on-error answers requests",
 		       (double)waited / 1e9);
 	else
 		return;

@@ -148,7 +148,7 @@ static bool greet(struct sl_spop_turn *turn, uint32_t size) {
 static enum sl_door_verdict hello(struct sl_spop_turn *turn, struct sluice_bytes payload) {
 	struct hello hello;
 	if (turn->session->greeted)
-		return say_goodbye(turn, SL_SPOP_INVALID, "HELLO was said before");
+		return say_goodbye(turn, SL_SPOP_INVALID, "HELLO was sent before");
 	if (!read_hello(payload, &hello))
 		return end_with(turn, SL_SPOP_INVALID);
 	if (hello.versions.data == NULL)
@@ -161,8 +161,8 @@ static enum sl_door_verdict hello(struct sl_spop_turn *turn, struct sluice_bytes
 		return say_goodbye(turn, SL_SPOP_BAD_VERSION, "supported-versions: expected 2.0");
 	if (hello.size < SL_SPOP_AGREED_MIN)
 		return say_goodbye(turn, SL_SPOP_BAD_FRAME_SIZE, "max-frame-size: expected at least 1024");
-	/* It does not wait for a node, as health does at other doors: HAProxy lets requests pass undecided while its check
-	 * fails, and here on-error decides them, which may deny. */
+	/* Unlike the health checks of other doors, this one does not wait for a node: while it fails, HAProxy lets requests
+	 * pass undecided; while it succeeds, on-error decides them, and may deny. */
 	if (hello.healthcheck && turn->context->draining)
 		return say_goodbye(turn, SL_SPOP_NORMAL, sl_door_unready(turn->context));
 	if (!greet(turn, hello.size < SL_SPOP_FRAME_MAX ? (uint32_t)hello.size : SL_SPOP_FRAME_MAX))
