@@ -326,7 +326,7 @@ bool sl_limiter_holders(struct sl_limiter *limiter, struct sluice_bytes key, str
 		now = owner.workspace->call.now;
 		uint32_t room = sluice_holders(limiter->store, item->limit, item->key, now, NULL, 0);
 		if (room == SLUICE_HOLDERS_BUSY)
-			good = sl_fail(failure, SL_FAILED_BUSY, SL_HELD_UP_TEXT ": nothing can be told");
+			good = sl_fail(failure, SL_FAILED_BUSY, SL_HELD_UP_TEXT ": nothing was read");
 		else if ((*list = malloc(((size_t)room + 1) * sizeof **list)) == NULL)
 			good = sl_fail(failure, SL_FAILED_SYSTEM, "no memory");
 		else /* others may acquire between the two looks: those that end last are left out */

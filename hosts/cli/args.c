@@ -34,7 +34,7 @@ static int bad_unknown(struct sl_args *args, const char *word) {
 	if (nearest != NULL)
 		snprintf(args->error, sizeof args->error, "no option '%.64s': did you mean --%s?", word, nearest);
 	else
-		snprintf(args->error, sizeof args->error, "no option '%.64s': --help lists those there are", word);
+		snprintf(args->error, sizeof args->error, "no option '%.64s': --help lists them", word);
 	return SL_ARG_BAD;
 }
 
@@ -48,7 +48,7 @@ static int take_value(struct sl_args *args, int found, const char *attached) {
 	}
 	if (option->value != NULL && attached == NULL) {
 		if (args->at == args->argc) {
-			snprintf(args->error, sizeof args->error, "--%s wants a value: --%s %s", option->name, option->name,
+			snprintf(args->error, sizeof args->error, "--%s needs a value: --%s %s", option->name, option->name,
 			         option->value);
 			return SL_ARG_BAD;
 		}

@@ -150,7 +150,7 @@ bool sl_ask_read_array(struct sl_cli_ask *ask, int64_t *answer, int want, int mo
 	if (!sl_client_integer(&ask->client, '*', &got, error))
 		return false;
 	if (got != want + more) {
-		snprintf(error->text, sizeof error->text, "expected %d elements, the server sends %" PRId64, want + more, got);
+		snprintf(error->text, sizeof error->text, "expected %d elements, the server sent %" PRId64, want + more, got);
 		return false;
 	}
 	for (int i = 0; i < want; i++)

@@ -114,7 +114,7 @@ static bool read_answer(struct client *client, bool *allowed, struct sluice_erro
 	if (!sl_client_integer(&client->connection, '*', &count, error))
 		return false;
 	if (count != FIGURES) {
-		snprintf(error->text, sizeof error->text, "that is no answer of Sluice: expected %d integers", FIGURES);
+		snprintf(error->text, sizeof error->text, "this is not an answer of Sluice: expected %d integers", FIGURES);
 		return false;
 	}
 	for (int i = 0; i < FIGURES; i++) {
@@ -255,7 +255,7 @@ static bool drive_all(struct drive *drive, struct client *clients, struct sluice
 	for (; started < drive->live->clients; started++)
 		if (pthread_create(&clients[started].thread, NULL, drive_client, &clients[started]) != 0) {
 			atomic_store_explicit(&drive->failed, true, memory_order_relaxed);
-			snprintf(drive->error.text, sizeof drive->error.text, "the system gives no thread for client %u", started);
+			snprintf(drive->error.text, sizeof drive->error.text, "the system gave no thread for client %u", started);
 			break;
 		}
 	for (uint32_t i = 0; i < started; i++)

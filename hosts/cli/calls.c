@@ -46,7 +46,7 @@ static const struct sl_option check_options[] = {
 
 static const struct sl_option acquire_options[] = {
 	COST("how many places it takes, and what other limits are charged, 0..4294967295 (1)"),
-	ID("ID", "the lease's name, 1 to 64 bytes: acquired again with it, it is the same lease"),
+	ID("ID", "the lease's name, 1 to 64 bytes: to acquire it again is to get the same lease"),
 	MEMBER,
 	SL_CLIENT_OPTIONS(TO(server)),
 	LEASED,
@@ -56,9 +56,9 @@ static const struct sl_option end_options[] = {SL_CLIENT_OPTIONS(TO(server)), LE
 
 static const struct sl_option reserve_options[] = {
 	COST("the estimate that is charged, 0..4294967295 (1)"),
-	{"ttl", 0, "TIME", "how long a commit is waited for: then the estimate goes back (60s)",
+	{"ttl", 0, "TIME", "how long to wait for the commit; then the estimate is returned (60s)",
      SL_TIME(TO(ttl_ns), 1, (sluice_ns)3660 * 86400 * 1000000000, "a duration such as 60s, 1ms to 3660d")},
-	ID("ID", "the reservation's name, 1 to 64 bytes: reserved again with it, it is the same one"),
+	ID("ID", "the reservation's name, 1 to 64 bytes: to reserve it again is to get the same one"),
 	SL_CLIENT_OPTIONS(TO(server)),
 	DECIDE,
 };
@@ -98,7 +98,7 @@ static int check_ticket(const struct sl_cli_ask *ask) {
 	static struct sl_ticket ticket;
 	if (sl_ticket_read(&ticket, sl_str(ask->held), ask->request.words[0], memory))
 		return SL_GO_ON;
-	return sl_cli_fail(ask->verb, "'%.40s': no ticket, or not a whole one", ask->held);
+	return sl_cli_fail(ask->verb, "'%.40s': not a ticket, or not a whole one", ask->held);
 }
 
 /* KEY ID LIMIT..., or KEY TICKET. */
@@ -151,9 +151,9 @@ static int check_limits(const struct sl_cli_ask *ask) {
 	if (ask->operation == SL_OP_RESERVE && not_reserved != NULL)
 		return sl_cli_misuse(ask->verb, "nothing is reserved at %s", sl_algorithm_word(not_reserved->algorithm));
 	if (sl_forms[ask->operation].members && distinct && ask->member == NULL)
-		return sl_cli_misuse(ask->verb, "distinct counts members: who is it? --member MEMBER");
+		return sl_cli_misuse(ask->verb, "distinct counts members: which one? --member MEMBER");
 	if (ask->operation == SL_OP_PEEK && ask->id != NULL)
-		return sl_cli_misuse(ask->verb, "--id or --peek, not both: what is not charged can be asked again");
+		return sl_cli_misuse(ask->verb, "--id or --peek, not both: a peek charges nothing that could be charged twice");
 	return SL_GO_ON;
 }
 
@@ -234,7 +234,7 @@ static bool tell_committed(struct sl_cli_ask *ask, int *status, struct sluice_er
 	if (!fine && strstr(error->text, "NOTFOUND") == NULL)
 		return false;
 	if (!fine) {
-		puts("no such reservation: it was committed before, its time was over, or it is another key's");
+		puts("no such reservation: it was committed before, its time is over, or it is another key's");
 		return true;
 	}
 	printf("%-10s %" PRIu32 " for %s\n", "committed", ask->cost, (const char *)ask->request.words[0].data);
@@ -252,7 +252,7 @@ static bool tell_holder(struct sl_client *client, struct sluice_error *error) {
 	    !sl_client_integer(client, ':', &cost, error) || !sl_client_integer(client, ':', &ends_ms, error))
 		return false;
 	if (width != 3) {
-		snprintf(error->text, sizeof error->text, "expected 3 elements of a holder, the server sends %" PRId64, width);
+		snprintf(error->text, sizeof error->text, "expected 3 elements of a holder, the server sent %" PRId64, width);
 		return false;
 	}
 	sl_out_quoted(&out, sl_slice(id, len), SLUICE_ID_BYTES_MAX);

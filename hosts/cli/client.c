@@ -57,7 +57,8 @@ static bool open_network(struct sl_client *client, const char *address, struct s
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
 	char host[256], port[8];
 	if (!sl_host_split(address, host, port) || strspn(port, "0123456789") != strlen(port)) {
-		snprintf(error->text, sizeof error->text, "that is no address: expected HOST:PORT, [HOST]:PORT or unix:/path");
+		snprintf(error->text, sizeof error->text, "this is not an address: expected HOST:PORT, [HOST]:PORT or "
+		                                          "unix:/path");
 		return false;
 	}
 	int failed = getaddrinfo(host, port, &hints, &found);
@@ -244,7 +245,7 @@ static bool log_in(struct sl_client *client, const char *user, struct sluice_err
 	struct sl_reply_token token;
 	int count = 1;
 	if (secret == NULL && user != NULL) {
-		snprintf(error->text, sizeof error->text, "--user wants a secret in the environment variable SLUICE_PASSWORD");
+		snprintf(error->text, sizeof error->text, "--user needs a secret in the environment variable SLUICE_PASSWORD");
 		return false;
 	}
 	if (secret == NULL)

@@ -92,14 +92,14 @@ static int read_arguments(struct explain *explain, int argc, char **argv) {
 		return sl_cli_misuse(ask->verb, "--descriptor goes without attributes and without --json");
 	if (explain->word_count == 0 && explain->descriptor == NULL)
 		return sl_cli_misuse(ask->verb,
-		                     "which request? Its attributes, such as: sluice explain ip=192.0.2.7 path=/login");
+		                     "which request? Give its attributes, such as: sluice explain ip=192.0.2.7 path=/login");
 	if (explain->config == NULL && ask->store != NULL)
 		return sl_cli_misuse(ask->verb, "--store has no policy: give it by -c FILE as well");
 	if (explain->config != NULL && ask->server.server != NULL)
 		return sl_cli_misuse(ask->verb, "-c FILE or --server ADDR, not both: a server has its own policy");
 	status = sl_ask_check_place(ask);
 	if (status == SL_GO_ON && explain->descriptor != NULL && ask->in_redis)
-		return sl_cli_misuse(ask->verb, "--descriptor: counters in Redis are asked for at a server: --server ADDR");
+		return sl_cli_misuse(ask->verb, "--descriptor: counters in Redis need a server: --server ADDR");
 	return status;
 }
 
@@ -236,7 +236,7 @@ static void print_verdict(const struct explain *explain, const struct story *sto
 	char wait[SL_WAIT_TEXT_MAX];
 	int name = story->decider < 0 ? 0 : (int)story->list[story->decider].name.len;
 	if (!explain->counters)
-		printf("%" PRIu32 " of %" PRIu32 " limits count; %s, so what they would answer is not known\n", story->shown,
+		printf("%" PRIu32 " of %" PRIu32 " limits count; %s, so their answers are not known\n", story->shown,
 		       story->count,
 		       sl_policy_settings(explain->policy)->redis.address_count == 0
 		           ? "no store was named"

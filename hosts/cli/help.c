@@ -69,7 +69,7 @@ static int no_verb(const char *name) {
 	if (nearest != NULL)
 		fprintf(stderr, "did you mean '%s'?\n", nearest);
 	else
-		fputs("sluice help lists those there are\n", stderr);
+		fputs("sluice help lists them\n", stderr);
 	return SL_EXIT_FAILED;
 }
 

@@ -32,7 +32,7 @@ static const struct sl_option options[] = {
 	{"ttl", 0, "TIME", "set: it ends after so long, 1ms to 3660d (it does not end)",
      SL_TIME(TO(ttl_ns), 1000000, (sluice_ns)3660 * 86400 * 1000000000, "a duration such as 30d, 1ms to 3660d")},
 	{"store", 0, "STORE", "in a store's file, or in shared:NAME, instead of asking a server", SL_TEXT(TO(ask.store))},
-	{"config", 'c', "FILE", "with --store: the policy that policy:NAME is of", SL_TEXT(TO(config))},
+	{"config", 'c', "FILE", "with --store: the policy that has policy:NAME", SL_TEXT(TO(config))},
 	SL_CLIENT_OPTIONS(TO(ask.server)),
 };
 

@@ -41,7 +41,7 @@ int sl_request_read(const struct sl_verb *verb, struct sl_request *request) {
 	for (int i = 1; i < request->word_count; i++) {
 		if (sl_bytes_equal(request->words[i], sl_str("KEY"))) {
 			if (i + 2 >= request->word_count)
-				return sl_cli_misuse(verb, "KEY wants a key and a limit after it: KEY ip:9 10/1s");
+				return sl_cli_misuse(verb, "KEY needs a key and a limit after it: KEY ip:9 10/1s");
 			key = request->words[++i];
 			continue;
 		}

@@ -199,7 +199,7 @@ static int run_password(const struct sl_verb *verb, int argc, char **argv) {
 		return status;
 	status = obtain(verb, password, &len);
 	if (status == SL_GO_ON && !sl_secret_of_password(sl_slice(password, len), text))
-		status = sl_cli_fail(verb, "the system gives no random bytes");
+		status = sl_cli_fail(verb, "the system gave no random bytes");
 	OPENSSL_cleanse(password, sizeof password);
 	if (status != SL_GO_ON)
 		return status;
@@ -229,7 +229,7 @@ static int run_token(const struct sl_verb *verb, int argc, char **argv) {
 	if (status != SL_GO_ON)
 		return status;
 	if (!sl_secret_of_token(token, text))
-		return sl_cli_fail(verb, "the system gives no random bytes");
+		return sl_cli_fail(verb, "the system gave no random bytes");
 	puts(token);
 	OPENSSL_cleanse(token, sizeof token);
 	print_line(&user, "token", text);

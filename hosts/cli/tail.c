@@ -136,7 +136,7 @@ static bool show(struct tail *tail, size_t len, struct sluice_error *error) {
 	char why[SL_JSON_ERROR_BYTES];
 	json_t *line = sl_json_read(sl_slice(tail->line, len), why);
 	if (line == NULL) {
-		snprintf(error->text, sizeof error->text, "expected a decision, got what is no JSON: %.150s", why);
+		snprintf(error->text, sizeof error->text, "expected a decision, which is not JSON: %.150s", why);
 		return false;
 	}
 	const json_t *skipped = json_object_get(line, "skipped");
@@ -217,7 +217,7 @@ static bool is_over(const struct tail *tail) {
 static bool begin_again(const struct sl_verb *verb, struct tail *tail, struct sluice_error *error) {
 	sluice_ns until = sl_clock_monotonic() + (sluice_ns)RETRY_S * 1000000000;
 	flush(tail);
-	fprintf(stderr, "sluice %s: %s: %s: asking again\n", verb->name, address_of(tail), error->text);
+	fprintf(stderr, "sluice %s: %s: %s: retrying\n", verb->name, address_of(tail), error->text);
 	tail->following = false;
 	do {
 		if (begin(tail, error))

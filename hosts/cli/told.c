@@ -140,7 +140,7 @@ static void print_used(const struct sl_told *told) {
 	if (last_ms == 0)
 		printf(": nothing was charged\n");
 	else if (oldest_ms != 0 && sl_rule_has(&limit, SL_TAKES_LEASE))
-		printf(", by leases that nobody has released: the oldest was taken or renewed %s\n", ago(oldest, oldest_ms));
+		printf(", by leases that have not been released: the oldest was taken or renewed %s\n", ago(oldest, oldest_ms));
 	else if (oldest_ms == 0)
 		printf(", the last charge %s\n", ago(last, last_ms));
 	else if (sl_rule_has(&limit, SL_HAS_WINDOWS)) /* when within the window nobody knows */
@@ -192,7 +192,7 @@ static void print_held(const struct sl_told *told) {
 	const struct sl_told_list *list = list_of(told, "slices");
 	int64_t held = sl_told_number(told, "held", 0);
 	if (held != 0)
-		printf("%-10s %" PRId64 " beside what is used, %" PRIu32 " slice%s of fronts among it\n", "held", held,
+		printf("%-10s %" PRId64 " beside what is used, %" PRIu32 " slice%s of front ends among it\n", "held", held,
 		       list->count, list->count == 1 ? "" : "s");
 	if (sl_told_number(told, "slice_spent", 0) != 0)
 		printf("%-10s %" PRId64 " of these are spent at the server that answers, and charged in a moment\n", "",
@@ -221,7 +221,7 @@ static void print_override(const struct sl_told *told) {
 		printf("%-10s %" PRId64 " of the limit counts for this key\n", "override", override);
 	if (undecided != 0)
 		printf("%-10s %" PRId64
-		       " may count for its requests, which this key does not tell: sluice explain NAME=VALUE... "
+		       " may count for its requests, which the key does not show: sluice explain NAME=VALUE... "
 		       "does\n",
 		       "override", undecided);
 }

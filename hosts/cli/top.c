@@ -93,7 +93,7 @@ static bool ask_keys(struct top *top, int want, struct sluice_error *error) {
 	if (!sl_client_send(&top->client, words, 4, error) || !sl_client_integer(&top->client, '*', &count, error))
 		return false;
 	if (count < 0 || count > want) {
-		snprintf(error->text, sizeof error->text, "asked for %d keys, the server sends %" PRId64, want, count);
+		snprintf(error->text, sizeof error->text, "asked for %d keys, the server sent %" PRId64, want, count);
 		return false;
 	}
 	for (top->view.count = 0; top->view.count < count; top->view.count++)

@@ -301,8 +301,8 @@ static int effect(struct RedisModuleCtx *context, struct RedisModuleString **arg
 	if (count != 4)
 		return slr_WrongArity(context);
 	if (!may_tell(context)) {
-		slr_ReplyWithError(context, "NOPERM SLUICE.EFFECT is what primaries tell replicas and append-only files: it is "
-		                            "not taken from clients unless the module is loaded with client-effects yes");
+		slr_ReplyWithError(context, "NOPERM SLUICE.EFFECT is for replicas and append-only files: clients may send it "
+		                            "only if the module is loaded with client-effects yes");
 		return SLR_REDIS_OK;
 	}
 	slr_request_begin(&request, context, args, count);
@@ -347,7 +347,7 @@ const struct slr_command_row slr_commands[] = {
 	{"sluice.commit", commit, SL_OP_COMMIT, WRITES},
 	{"sluice.inspect", inspect, SL_OP_INSPECT, "readonly getkeys-api", READS, .arity = -2}, /* a key alone will do */
 	{"sluice.effect", effect, 0, "write admin", "admin dangerous", .arity = 4,
-     .summary = "Applies what a primary tells of its changes", .arguments = effect_arguments, .argument_count = 3},
+     .summary = "Applies the changes that a primary made", .arguments = effect_arguments, .argument_count = 3},
 	{"cl.throttle", throttle, SL_OP_THROTTLE, "write fast", "write fast", .arity = -5},
 	{.name = NULL},
 };

@@ -104,12 +104,12 @@ static void describe_one(struct RedisModuleCtx *context, const struct slr_comman
 		return;
 	fill_specs(specs, row);
 	if (slr_SetCommandInfo(command, &info) != SLR_REDIS_OK)
-		slr_Log(context, "warning", "the server takes no documentation of %s", row->name);
+		slr_Log(context, "warning", "the server refused the documentation of %s", row->name);
 	memcpy(categories, words.data, words.len);
 	memcpy(categories + words.len, own.data, own.len);
 	categories[words.len + own.len] = '\0';
 	if (slr_SetCommandACLCategories != NULL && slr_SetCommandACLCategories(command, categories) != SLR_REDIS_OK)
-		slr_Log(context, "warning", "the server takes no access categories of %s", row->name);
+		slr_Log(context, "warning", "the server refused the access categories of %s", row->name);
 }
 
 void slr_describe(struct RedisModuleCtx *context) {

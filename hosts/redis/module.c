@@ -72,7 +72,7 @@ static bool create_commands(struct RedisModuleCtx *context) {
 	}
 	for (const struct slr_command_row *row = slr_commands; row->name != NULL; row++)
 		if (slr_CreateCommand(context, row->name, row->run, row->flags, 1, 1, 1) != SLR_REDIS_OK) {
-			slr_Log(context, "warning", "the command %s could not be made: is another module here that has it?",
+			slr_Log(context, "warning", "the command %s could not be created: does another module have it?",
 			        row->name);
 			return false;
 		}

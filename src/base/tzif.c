@@ -266,7 +266,7 @@ static const char *read_footer(struct reader *in, struct list *list) {
 	if (text.at == text.end)
 		return NULL; /* nobody knows what comes: it stays as it was */
 	if (!read_rule(&text, &rule))
-		return "has a rule for the years to come that is none";
+		return "has a malformed rule for future years";
 	follow_rule(list, &rule);
 	return NULL;
 }
@@ -277,7 +277,7 @@ const char *sl_tzif_read(struct sluice_bytes file, struct sl_shift *shifts, uint
 	struct header h;
 	const char *why;
 	if (!read_header(&in, &h))
-		return "is no time zone";
+		return "is not a time zone";
 	if (h.version == 0) {
 		why = read_block(&in, &h, 4, &list);
 	} else {

@@ -73,7 +73,7 @@ static int open_to_read(const char *path, bool or_pipe, struct sluice_error *err
 	else if (S_ISDIR(found.st_mode))
 		good = fail(error, strerror(EISDIR));
 	else if (!S_ISREG(found.st_mode) && !(waits && S_ISFIFO(found.st_mode)))
-		good = fail(error, S_ISFIFO(found.st_mode) ? "it is a pipe: a file is needed" : "it is no regular file");
+		good = fail(error, S_ISFIFO(found.st_mode) ? "it is a pipe: a file is needed" : "it is not a regular file");
 	else
 		good = true;
 	if (good)

@@ -35,14 +35,14 @@ static void read_root(struct sl_conf *conf, const struct sl_yaml *root, const st
 	if (is_empty(root)) {
 		if (conf->report->error_count == 0)
 			sl_report_error(conf->report, root == NULL ? start : root->place,
-			                "expected a policy, found nothing: limits: [] says that there are to be no limits");
+			                "expected a policy, found nothing: write limits: [] if there are to be no limits");
 		return;
 	}
 	sl_conf_map(conf, root, "the policy", fields, conf->policy);
 	if (!conf->policy->settings.limits_given && conf->policy->settings.envoy.config == NULL &&
 	    conf->report->error_count == 0)
 		sl_report_warning(conf->report, root->place,
-		                  "there are no limits, so this policy denies nobody: limits: [] says that this is meant");
+		                  "there are no limits, so this policy denies nobody: write limits: [] if this is meant");
 }
 
 bool sl_conf_read(struct sluice_policy *policy, struct sluice_bytes yaml, struct sl_report *report) {

@@ -86,12 +86,12 @@ static void check_kinds(struct sl_conf *conf, const struct sl_cost_nodes *nodes,
 	}
 	if (members)
 		sl_report_error(conf->report, nodes->cost->place,
-		                "cost can't be said of distinct: a member counts as one, whatever it costs");
+		                "cost does not go with distinct: a member counts as one, whatever the request costs");
 	else if (!counts)
-		sl_report_error(conf->report, nodes->cost->place, "cost can't be said of unlimited: nothing is counted there");
+		sl_report_error(conf->report, nodes->cost->place, "cost does not go with unlimited: it counts nothing");
 	if (limit->shown.reserve.on)
 		sl_report_error(conf->report, nodes->cost->place,
-		                "cost can't be said beside reserve: its estimate is what a request costs first");
+		                "cost does not go with reserve: a request first costs the estimate");
 	sl_conf_needs_module(conf, nodes->cost, "a cost of one limit alone");
 }
 

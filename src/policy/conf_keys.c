@@ -67,7 +67,7 @@ static void add_literal(struct sl_conf *conf, const struct sl_yaml *node, size_t
 	}
 	if (!last || part->count == 0) {
 		sl_report_found(conf->report, sl_node_place(node, offset), text,
-		                "expected a literal as the last resort, behind the attributes: ip | \"unknown\"");
+		                "expected a literal as the last fallback, after the attributes: ip | \"unknown\"");
 		return;
 	}
 	sl_out_char(&out, '=');

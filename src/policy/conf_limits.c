@@ -165,7 +165,8 @@ static void read_from(struct sl_conf *conf, const struct sl_yaml *node, struct s
 		sl_report_error(conf->report, node->place,
 		                "overrides-from gives keys another quota for the counters of the limit: unlimited has none");
 	else if (policy->quotas_count == SL_QUOTAS_FILES_MAX)
-		sl_report_error(conf->report, node->place, "expected overrides-from at %d limits at most", SL_QUOTAS_FILES_MAX);
+		sl_report_error(conf->report, node->place, "expected at most %d limits with "
+		                                           "overrides-from", SL_QUOTAS_FILES_MAX);
 	else
 		policy->quotas[policy->quotas_count++] =
 			(struct sl_policy_quotas){file, policy->limit_count, node->place.line, node->place.column};
@@ -260,7 +261,7 @@ static void add_limit(struct sl_conf *conf, const struct sl_yaml *node, const st
 	static const struct sl_field fields[] = {
 		{"name", keep, offsetof(struct limit_nodes, name), "a name, such as per-user"},
 		{"when", keep, offsetof(struct limit_nodes, when), NULL},
-		{"key", keep, offsetof(struct limit_nodes, key), "who is counted, such as ip; or [] for all together"},
+		{"key", keep, offsetof(struct limit_nodes, key), "the key, such as ip; or [] for one counter of all requests"},
 		{"limit", keep, offsetof(struct limit_nodes, limit), "a limit such as 100/1m"},
 		{"candidate", keep, offsetof(struct limit_nodes, candidate), NULL},
 		{"overrides", keep, offsetof(struct limit_nodes, overrides), NULL},

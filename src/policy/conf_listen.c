@@ -57,7 +57,7 @@ static void read_mode(struct sl_conf *conf, const struct sl_yaml *node, struct s
 		sl_report_found(conf->report, node->place, text, "expected permissions in octal, 3 or 4 digits up to 0777");
 	else if (listen->address != NULL && !is_unix(listen->address))
 		sl_report_error(conf->report, node->place,
-		                "expected a mode for unix sockets only: nothing but a file has permissions");
+		                "expected a mode for unix sockets only: other sockets have no permissions");
 	else
 		listen->mode = mode;
 }
@@ -77,7 +77,7 @@ static void read_details(struct sl_conf *conf, const struct sl_yaml *node, struc
 
 /* One name, as a Host header is compared with it. */
 static void read_host(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes *host) {
-	static const char expected[] = "a name that clients ask by, such as limits.example.com";
+	static const char expected[] = "a name that clients use for it, such as limits.example.com";
 	struct sluice_bytes text;
 	if (!sl_conf_text(conf, node, expected, &text))
 		return;
@@ -109,7 +109,7 @@ static void read_hosts(struct sl_conf *conf, const struct sl_yaml *node, struct 
 	bool is_beyond = listen->address != NULL && is_unix(listen->address) && !listen->proxy_protocol;
 	if (listen->door != SL_LISTEN_HTTP || is_beyond)
 		sl_report_error(conf->report, node->place,
-		                "expected hosts on http listeners of a port only: no page reaches any other");
+		                "expected hosts on http listeners with a port only: web pages reach no other");
 }
 
 /* HAProxy's protocol knows no login: whoever can connect decides what a request is. So only who is on this host, or
@@ -123,11 +123,11 @@ static void check_spop(struct sl_conf *conf, const struct sl_yaml *node, const s
 		sl_report_error(conf->report, node->place, "expected no proxy-protocol here: HAProxy sends none before SPOP");
 	if (listen->unprotected)
 		sl_report_error(conf->report, node->place,
-		                "expected no unprotected here: SPOP knows no login, and other hosts need certificates");
+		                "expected no unprotected here: SPOP has no login, and other hosts need certificates");
 	if (!here && !(listen->tls && conf->policy->settings.tls_client_ca != NULL))
 		sl_report_error(conf->report, node->place,
 		                "expected an address that other hosts don't reach (127.0.0.1, [::1], unix:/path), or tls: true "
-		                "with client-ca at the top: SPOP knows no login");
+		                "with client-ca at the top: SPOP has no login");
 }
 
 static void read_one(struct sl_conf *conf, const struct sl_yaml *node, struct one *one) {
@@ -222,7 +222,7 @@ static void add_default(struct sl_conf *conf, const struct sl_yaml *listen, uint
 		return;
 	if (all->count == SL_LISTENS_MAX) {
 		sl_report_error(conf->report, listen->place,
-		                "expected at most %d addresses of all doors together, with %s, where http listens by itself",
+		                "expected at most %d addresses of all doors together, with %s, where http listens by default",
 		                SL_LISTENS_MAX, addresses[door]);
 		return;
 	}

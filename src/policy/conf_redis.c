@@ -157,7 +157,8 @@ static void read_prefix(struct sl_conf *conf, const struct sl_yaml *node, const 
 			"the hash tag in this prefix puts all keys into one slot: one node of a cluster has them all");
 	if (broken)
 		sl_report_found(conf->report, node->place, text,
-		                "expected a prefix without '{', or with a whole hash tag: a key would end what it begins");
+		                "expected a prefix without '{', or with a whole hash tag: a key would close the tag that it "
+		                "opens");
 	else
 		*prefix = sl_pool_text(&conf->policy->pool, text);
 }
@@ -229,7 +230,7 @@ static void refuse_all(struct sl_conf *conf, const struct sl_redis_nodes *nodes)
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
 		if (keys[i].node != NULL)
 			sl_report_error(conf->report, keys[i].node->place,
-			                "expected redis: ADDRESS beside it: %s says how nodes of Redis are asked", keys[i].name);
+			                "expected redis: ADDRESS as well: %s is for a store in Redis", keys[i].name);
 }
 
 static void read_values(struct sl_conf *conf, const struct sl_redis_nodes *nodes, struct sl_redis_settings *redis) {
@@ -254,7 +255,7 @@ static void read_values(struct sl_conf *conf, const struct sl_redis_nodes *nodes
 		read_tls(conf, nodes->tls, redis);
 	if (nodes->user != NULL && nodes->password_file == NULL && nodes->password == NULL)
 		sl_report_error(conf->report, nodes->user->place,
-		                "expected password-file beside user: AUTH takes a name and a password");
+		                "expected password-file as well as user: AUTH takes a name and a password");
 }
 
 void sl_conf_redis(struct sl_conf *conf, const struct sl_redis_nodes *nodes, struct sl_redis_settings *redis) {

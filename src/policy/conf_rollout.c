@@ -104,5 +104,6 @@ void sl_conf_rollout(struct sl_conf *conf, const struct sl_rollout_nodes *nodes,
 	read_canary(conf, nodes->canary, name, rollout, shown);
 	if (observe)
 		sl_report_error(conf->report, nodes->canary->place,
-		                "expected canary or observe: true, found both: who is not in the canary is observed anyway");
+		                "expected canary or observe: true, found both: requests outside the canary are observed "
+		                "anyway");
 }

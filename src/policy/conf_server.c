@@ -118,8 +118,8 @@ void sl_conf_log(struct sl_conf *conf, const struct sl_yaml *value, void *into) 
 	sl_conf_map(conf, value, "log", fields, into);
 	if (conf->report->error_count == mistakes && (log->keys == SL_KEYS_HASH) != (log->keys_secret != NULL))
 		sl_report_error(conf->report, value->place,
-		                log->keys_secret == NULL ? "keys: hash needs keys-secret: by what they are hashed"
-		                                         : "keys-secret is of keys: hash, which is not said");
+		                log->keys_secret == NULL ? "keys: hash needs keys-secret, the secret that keys are hashed by"
+		                                         : "keys-secret is for keys: hash, which is missing");
 }
 
 /* ---- single values --------------------------------------------------------------------------------------------- */

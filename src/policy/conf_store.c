@@ -38,16 +38,16 @@ static void read_pretouch(struct sl_conf *conf, const struct store_nodes *nodes,
 	sl_conf_bool(conf, nodes->pretouch, &settings->pretouch);
 	if (!is_private)
 		sl_report_error(conf->report, nodes->pretouch->place,
-		                "pretouch is for private memory: that of a file or shared is there when it is made");
+		                "pretouch is for private memory: files and shared memory are allocated when they are created");
 }
 
 static void check_home(struct sl_conf *conf, const struct sl_yaml *store, const struct store_nodes *nodes,
                        const struct sl_settings *settings) {
 	if (nodes->redis.redis != NULL && (nodes->file != NULL || nodes->shared != NULL))
-		sl_report_error(conf->report, store->place, "expected redis or %s, found both: a store has one home",
+		sl_report_error(conf->report, store->place, "expected redis or %s, found both: a store is in one place",
 		                nodes->file != NULL ? "file" : "shared");
 	if (settings->store_file != NULL && settings->store_shared != NULL)
-		sl_report_error(conf->report, store->place, "expected file or shared, found both: a store has one home");
+		sl_report_error(conf->report, store->place, "expected file or shared, found both: a store is in one place");
 }
 
 /* What is written under the former name of a key counts as the key; once is enough. */

@@ -36,9 +36,9 @@ static void goes_with(struct sl_conf *conf, const struct sl_yaml *node, const ch
                       uint32_t without, const char *why) {
 	uint32_t refused = kinds & without;
 	if (refused == 0 && (kinds & sl_algorithms_with(SL_HAS_COUNTER)) == 0)
-		refused = kinds, why = "nothing is counted there";
+		refused = kinds, why = "it counts nothing";
 	if (refused != 0)
-		sl_report_error(conf->report, node->place, "%s can't be said of %s: %s", key,
+		sl_report_error(conf->report, node->place, "%s does not go with %s: %s", key,
 		                sl_algorithm_word((uint32_t)__builtin_ctz(refused)), why);
 }
 
@@ -247,12 +247,12 @@ static void check_kinds(struct sl_conf *conf, const struct sl_term_nodes *nodes,
 		                "of is for distinct alone, such as distinct 5/1d: all other limits count requests");
 	if (shown->terms.count_denied)
 		goes_with(conf, nodes->count_denied, "count-denied", kinds, sl_algorithms_without(SL_COUNTS_DENIED),
-		          "who is denied can't be counted there");
+		          "it can't count denials");
 	if (shown->terms.penalty_count != 0)
 		goes_with(conf, nodes->penalty, "penalty", kinds, 0, NULL);
 	if (shown->reserve.on)
 		goes_with(conf, nodes->reserve, "reserve", kinds, sl_algorithms_without(SL_RESERVABLE),
-		          "what is charged there can't be corrected later");
+		          "its charges can't be corrected later");
 	check_store(conf, nodes, limit);
 }
 

@@ -212,7 +212,8 @@ static void read_list(struct sl_conf *conf, const struct sl_yaml *node, struct s
 		if (!is_not(key))
 			add_condition(conf, key, list, when);
 		else if (not == NULL)
-			sl_report_error(conf->report, key->place, "expected no not within not: say what it is for beside it");
+			sl_report_error(conf->report, key->place, "expected no not within not: write the inner conditions "
+			                                          "outside of both");
 		else if (*not != NULL)
 			sl_report_error(conf->report, key->place, "duplicate key 'not' in when");
 		else

@@ -48,7 +48,7 @@ void sl_lint_candidate(struct sl_conf *conf, const struct sl_yaml *node, const s
 	sluice_limit_print(&limit->limit, enforced);
 	sluice_limit_print(&limit->candidate, tried);
 	if (strcmp(enforced, tried) == 0)
-		sl_report_warning(conf->report, node->place, "the candidate is the limit itself: it will tell nothing new");
+		sl_report_warning(conf->report, node->place, "the candidate equals the limit: it will show nothing new");
 }
 
 /* ---- more than can be decided ----------------------------------------------------------------------------------- */
@@ -141,8 +141,8 @@ void sl_lint_paths(struct sl_conf *conf, const struct sl_yaml *const *nodes) {
 		}
 		if (!bounded)
 			sl_report_warning(conf->report, place_of_key(nodes[i]),
-			                  "each path has a quota of its own, also those that clients make up: route counts what "
-			                  "`when` says of path, or a limit of the same key without path bounds all");
+			                  "each path has a quota of its own, even one that a client makes up: key by route (the "
+			                  "pattern of `when`) instead, or add a limit with the same key without path");
 	}
 }
 
@@ -170,8 +170,9 @@ void sl_lint_room(struct sl_conf *conf, const struct sl_yaml *const *nodes) {
 		if (bytes > most)
 			sl_report_warning(conf->report, nodes[i]->place,
 			                  "a key that uses up the quota by costs of 1 needs %" PRIu64
-			                  " KiB, and gets at most %" PRIu64
-			                  " KiB of this store: beyond that it is denied. Give store more memory, or blocks",
+			                  " KiB, and may have at most %" PRIu64
+			                  " KiB of this store: it is denied beyond that. Give store more memory, or blocks a "
+			                  "larger share",
 			                  in_kib(bytes), in_kib(most));
 	}
 }

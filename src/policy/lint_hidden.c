@@ -187,7 +187,8 @@ static bool whens_exclude(struct sl_conf *conf, const struct sl_when *a, const s
 void sl_lint_never(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_when *when) {
 	for (uint32_t i = 0; i < when->except_count; i++)
 		if (sl_lint_covers(conf, &when->except[i], when)) {
-			sl_report_warning(conf->report, node->place, "never holds: `not` takes away all that the rest is for");
+			sl_report_warning(conf->report, node->place, "never holds: `not` excludes all that the other conditions "
+			                                             "match");
 			return;
 		}
 }
@@ -240,7 +241,7 @@ static void lint_override(struct sl_conf *conf, const struct sl_yaml *node, cons
 	const struct sl_when *when = &limit->overrides[number].when;
 	uint32_t cover = find_cover(conf, limit, number);
 	if (cover != number)
-		sl_report_warning(conf->report, node->place, "never reached: the override in line %u takes all of it",
+		sl_report_warning(conf->report, node->place, "never reached: the override in line %u matches all of it",
 		                  nodes[cover]->place.line);
 	else if (!asks_for_route(conf, when) && whens_exclude(conf, &limit->when, when))
 		sl_report_warning(conf->report, node->place, "never used: the limit's own `when` excludes all of it");
@@ -324,8 +325,8 @@ void sl_lint_hidden(struct sl_conf *conf, const struct sl_yaml *const *nodes) {
 			if (!hides(conf, k, i))
 				continue;
 			sl_report_warning(conf->report, nodes[i]->place,
-			                  "denies nobody whom the limit in line %u admits: that one counts the same and gives no "
-			                  "more",
+			                  "denies no request that the limit in line %u admits: that limit counts the same and "
+			                  "its quota is no larger",
 			                  nodes[k]->place.line);
 			break;
 		}
@@ -389,7 +390,7 @@ void sl_lint_routes(struct sl_conf *conf, const struct sl_yaml *when, const stru
 				return;
 			if (!route_covers(&paths->routes[k], &paths->routes[i]))
 				continue;
-			sl_report_warning(conf->report, when->place, "%s is never the route: %s before it holds for all of it",
+			sl_report_warning(conf->report, when->place, "%s is never the route: %s before it matches all of it",
 			                  sl_quote(paths->routes[i].text).text, sl_quote(paths->routes[k].text).text);
 			break;
 		}

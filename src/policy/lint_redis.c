@@ -24,12 +24,12 @@ static bool crosses_network(const struct sl_redis_settings *redis) {
 void sl_lint_redis(struct sl_conf *conf, const struct sl_redis_nodes *nodes, const struct sl_redis_settings *redis) {
 	if (nodes->budget != NULL && redis->budget_ns > SECOND_NS)
 		sl_report_warning(conf->report, nodes->budget->place,
-		                  "while nodes are silent every request waits as long: a budget above 1s stalls callers");
+		                  "while nodes don't answer, every request waits this long: a budget above 1s stalls callers");
 	if (nodes->slice != NULL && !redis->slices)
-		sl_report_warning(conf->report, nodes->slice->place, "slice does nothing: slices is false");
+		sl_report_warning(conf->report, nodes->slice->place, "slice has no effect: slices is false");
 	if (nodes->password_file != NULL && !redis->tls && crosses_network(redis))
 		sl_report_warning(conf->report, nodes->password_file->place,
-		                  "the password crosses the network in clear: tls protects it");
+		                  "the password crosses the network in clear text: tls protects it");
 }
 
 void sl_lint_elsewhere(struct sl_conf *conf, const struct sl_yaml *on_error, const struct sl_yaml *strict,
@@ -37,13 +37,13 @@ void sl_lint_elsewhere(struct sl_conf *conf, const struct sl_yaml *on_error, con
 	const bool elsewhere = conf->policy->settings.redis.address_count != 0;
 	if (on_error != NULL && !elsewhere && limit->on_error == SL_ON_ERROR_LOCAL)
 		sl_report_warning(conf->report, on_error->place,
-		                  "local means nothing here, as allow: the store is on this host already, not in Redis");
+		                  "local acts as allow here: the store is on this host, not in Redis");
 	if (strict != NULL && !elsewhere && limit->strict)
 		sl_report_warning(conf->report, strict->place,
-		                  "strict means nothing here: only a store in Redis has slices, which it would forbid");
+		                  "strict has no effect here: it forbids slices, which only a store in Redis has");
 	if (stagger != NULL && elsewhere && limit->stagger && sl_rule_lacks(&limit->limit, SL_DRAINS) &&
 	    !sl_step_goes_at_once(&limit->limit))
 		sl_report_warning(conf->report, stagger->place,
-		                  "stagger means nothing here: its waits are found by peeking at a store on this host, and "
-		                  "this one is in Redis; only those of buckets and fixed windows are found without");
+		                  "stagger has no effect here: the store is in Redis, where only the waits of buckets and "
+		                  "fixed windows can be staggered");
 }

@@ -21,22 +21,23 @@ static void lint_listen(struct sl_conf *conf, const struct sl_yaml *node, const 
 	else if (public && !users && !certified)
 		sl_report_warning(
 			conf->report, node->place,
-			"serve refuses to listen where others reach it without users: add users, or unprotected: true");
+			"serve refuses to listen where other hosts can reach it and there are no users: add users, or "
+			"unprotected: true");
 	else if (listen->unprotected)
-		sl_report_warning(conf->report, node->place, "unprotected does nothing here: %s",
+		sl_report_warning(conf->report, node->place, "unprotected has no effect here: %s",
 		                  users       ? "there are users"
-		                  : certified ? "clients show certificates"
-		                              : "other hosts don't reach this address");
+		                  : certified ? "clients need certificates"
+		                              : "other hosts can't reach this address");
 	if (listen->host_count != 0 && (users || certified))
-		sl_report_warning(conf->report, node->place, "hosts do nothing here: %s",
-		                  users ? "who asks has to log in, by whatever name he asks" : "clients show certificates");
+		sl_report_warning(conf->report, node->place, "hosts has no effect here: %s",
+		                  users ? "clients have to log in, whatever name they use" : "clients need certificates");
 	if (public && users && !listen->tls)
 		sl_report_warning(conf->report, node->place,
-		                  "passwords and tokens cross the network in clear here: tls: true protects them");
+		                  "passwords and tokens cross the network in clear text here: tls: true protects them");
 	if (listen->proxy_protocol && policy->proxy_count == 0 && strncmp(listen->address, "unix:", 5) != 0)
 		sl_report_warning(
 			conf->report, node->place,
-			"no connection is taken here: proxy-protocol is believed from trusted-proxies, which are none");
+			"no connection is accepted here: proxy-protocol is believed from trusted-proxies only, and there are none");
 }
 
 bool sl_lint_has_door(const struct sl_conf *conf, enum sl_listen_door door) {
@@ -74,7 +75,7 @@ void sl_lint_settings(struct sl_conf *conf) {
 		return;
 	if (settings->user_count == 0)
 		sl_report_warning(conf->report, conf->anonymous->place,
-		                  "anonymous does nothing without users: everybody may do everything");
+		                  "anonymous has no effect without users: every client may do everything");
 	else if ((settings->anonymous & SL_ROLE_ADMIN) != 0)
 		sl_report_warning(conf->report, conf->anonymous->place,
 		                  "every client that can connect may reset and reload: anonymous callers are admins");

@@ -16,11 +16,11 @@ static const sluice_ns HOUR_NS = (sluice_ns)3600 * 1000 * SL_MS_NS;
 void sl_lint_of(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit) {
 	if (!conf->optional && !sl_name_is_built_in(sl_str(limit->shown.of)))
 		sl_report_warning(conf->report, node->place,
-		                  "a request without %s escapes this limit: it is no member, and not counted",
+		                  "a request without %s escapes this limit: it has no member and is not counted",
 		                  sl_quote(sl_str(limit->shown.of)).text);
 	for (uint32_t i = 0; i < limit->part_count; i++)
 		if (limit->parts[i].count == 1 && limit->parts[i].choices[0] == limit->of)
-			sl_report_warning(conf->report, node->place, "the key is of %s as well: each counter counts one member",
+			sl_report_warning(conf->report, node->place, "%s is part of the key as well: each counter has one member",
 			                  sl_quote(sl_str(limit->shown.of)).text);
 }
 
@@ -47,8 +47,9 @@ static void lint_allow(struct sl_conf *conf, const struct sl_yaml *node, const s
 	for (uint32_t i = 0; i <= limit->shown.override_count; i++)
 		if (sl_rule_has(variant(limit, i), SL_TAKES_MEMBER) && variant(limit, i)->edge == SLUICE_EDGE_ALLOW) {
 			sl_report_warning(conf->report, node->place,
-			                  "edge allow is no bound: once full it admits nearly all strangers too, for an estimate "
-			                  "can't tell them from members: edge deny where the quota protects something");
+			                  "edge allow is not a bound: once the quota is used up, nearly all new members are "
+			                  "admitted too, because an estimate can't tell them from counted ones: use edge deny "
+			                  "where the quota protects something");
 			return;
 		}
 }
@@ -84,7 +85,7 @@ static void lint_penalty(struct sl_conf *conf, const struct sl_yaml *node, const
 void sl_lint_actual(struct sl_conf *conf, const struct sl_yaml *node) {
 	if (!sl_lint_has_door(conf, SL_LISTEN_HTTP))
 		sl_report_warning(conf->report, node->place,
-		                  "never read: headers of responses reach the HTTP doors, and no listener is one");
+		                  "never read: only HTTP doors see the headers of responses, and there is no http listener");
 }
 
 void sl_lint_terms(struct sl_conf *conf, const struct sl_term_nodes *nodes, const struct sl_ruleset_limit *limit) {
@@ -117,7 +118,7 @@ void sl_lint_calendars(struct sl_conf *conf, const struct sl_yaml *const *nodes)
 		}
 		if (!bounded)
 			sl_report_warning(conf->report, nodes[i]->place,
-			                  "up to twice the quota passes around the end of a window of the calendar: a second limit "
-			                  "of the same key, such as 100/1m, bounds that");
+			                  "up to twice the quota passes around the end of a window of the calendar: add a second "
+			                  "limit with the same key, such as 100/1m, to bound that");
 	}
 }

@@ -16,14 +16,15 @@ static void lint_path(struct sl_conf *conf, const struct sl_yaml *node, struct s
 	const char *p = form.data;
 	if (!may_hold)
 		sl_report_warning(conf->report, node->place,
-		                  "never holds: requests are compared by a path without its query, and %s is more",
+		                  "never holds: paths are compared without their query, and %s has one",
 		                  sl_quote(written).text);
 	else if (form.len != 0 && p[0] != '/' && (prefix || form.len != 1 || p[0] != '*'))
 		sl_report_warning(conf->report, node->place,
 		                  "never holds at the proxies' doors: a path begins with /, as in '/%s",
 		                  sl_quote(form).text + 1);
 	else if (!prefix && (has(written, '?') || has(written, '#')))
-		sl_report_warning(conf->report, node->place, "a path has no query here: this holds for %s with any",
+		sl_report_warning(conf->report, node->place, "paths are compared without their query: this holds for %s with "
+		                                             "any query",
 		                  sl_quote(form).text);
 }
 
@@ -31,9 +32,10 @@ static void lint_host(struct sl_conf *conf, const struct sl_yaml *node, struct s
                       struct sluice_bytes form, bool prefix, bool may_hold) {
 	struct sluice_bytes dropped = {(const char *)written.data + form.len, written.len - form.len};
 	if (!may_hold)
-		sl_report_warning(conf->report, node->place, "never holds: requests are compared by a host without port");
+		sl_report_warning(conf->report, node->place, "never holds: hosts are compared without their port");
 	else if (!prefix && has(dropped, ':'))
-		sl_report_warning(conf->report, node->place, "a host has no port here: this holds for %s at any",
+		sl_report_warning(conf->report, node->place, "hosts are compared without their port: this holds for %s at "
+		                                             "any port",
 		                  sl_quote(form).text);
 }
 
@@ -61,7 +63,7 @@ void sl_lint_network(struct sl_conf *conf, const struct sl_yaml *node, const str
 static void lint_method(struct sl_conf *conf, const struct sl_yaml *node, struct sluice_bytes written,
                         struct sluice_bytes form) {
 	if (!sl_bytes_equal(written, form))
-		sl_report_warning(conf->report, node->place, "a method is in upper case here: this holds for %s",
+		sl_report_warning(conf->report, node->place, "methods are compared in upper case: this holds for %s",
 		                  sl_quote(form).text);
 }
 
@@ -102,7 +104,7 @@ void sl_lint_names(struct sl_conf *conf) {
 		const char *nearest = policy->names[i].in_key ? sl_nearest(name, source_at, policy) : NULL;
 		if (nearest != NULL) {
 			sl_report_error(conf->report, place,
-			                "%s is nobody's attribute: did you mean '%s'? (attributes: {..: given} says that callers "
+			                "unknown attribute %s: did you mean '%s'? (attributes: {..: given} says that callers "
 			                "of ADMIT give it)",
 			                sl_quote(name).text, nearest);
 			continue;
@@ -114,7 +116,7 @@ void sl_lint_names(struct sl_conf *conf) {
 			                  quoted.text);
 		else if (sl_lint_has_door(conf, SL_LISTEN_HTTP) && !sl_lint_has_door(conf, SL_LISTEN_GRPC))
 			sl_report_warning(conf->report, place,
-			                  "no HTTP door knows %s: `attributes` says in which header it stands (callers of ADMIT "
+			                  "HTTP doors have no attribute %s: name its header under `attributes` (callers of ADMIT "
 			                  "may give it)",
 			                  quoted.text);
 	}

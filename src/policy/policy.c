@@ -111,7 +111,7 @@ const char *sl_policy_disarms(uint32_t had, const struct sluice_policy *policy) 
 	const struct sl_settings *now = &policy->settings;
 	const bool rules = sl_policy_envoy_count(policy) != 0;
 	if ((had & SL_ARMED_RULES) != 0 && now->envoy.config != NULL && !rules)
-		return "the files that envoy.config names have no limits any more, and it still names them";
+		return "the files that envoy.config names no longer have any limits";
 	if ((had & SL_ARMED_LIMITS) != 0 && !now->limits_given && !rules)
 		return "it has no limits, and does not say limits: []";
 	if ((had & SL_ARMED_USERS) != 0 && !now->users_given)

@@ -103,9 +103,11 @@ static void refuse_marks(struct builder *in, struct sl_position place, const yam
 	if (in->theirs)
 		return;
 	if (anchor != NULL)
-		sl_report_error(in->report, place, "expected no anchor: they are not read (quote a text that begins with &)");
+		sl_report_error(in->report, place, "expected no anchor: anchors are not supported here (quote a text that "
+		                                   "begins with &)");
 	if (tag != NULL)
-		sl_report_error(in->report, place, "expected no tag: they are not read (quote a text that begins with !)");
+		sl_report_error(in->report, place, "expected no tag: tags are not supported here (quote a text that begins "
+		                                   "with !)");
 }
 
 static struct sl_alias_anchor *keep_anchor(struct builder *in, const yaml_char_t *name, const struct sl_yaml *node) {
@@ -198,7 +200,8 @@ static enum step take_alias(struct builder *in, const yaml_event_t *event) {
 	struct sl_position place = place_of(event->start_mark);
 	if (in->theirs)
 		return take_their_alias(in, sl_str((const char *)event->data.alias.anchor), place);
-	sl_report_error(in->report, place, "expected no alias: they are not read (quote a text that begins with *)");
+	sl_report_error(in->report, place, "expected no alias: aliases are not supported here (quote a text that begins "
+	                                   "with *)");
 	return node_add(in, SL_NODE_REFUSED, place) == NULL ? STEP_END : STEP_ON;
 }
 

@@ -5,8 +5,8 @@
 
 #define MS_NS ((sluice_ns)1000000)
 
-static const char not_found[] = "NOTFOUND no such reservation is open: it was committed before, or has returned at the "
-								"end of its ttl, or was of another key";
+static const char not_found[] = "NOTFOUND no such reservation is open: it was committed before, was returned at the "
+                                "end of its ttl, or belongs to another key";
 
 struct writer {
 	const struct sl_answer_sink *sink;

@@ -237,7 +237,7 @@ static bool read_key(struct sl_command *c, uint32_t index) {
 	if (!key_has_limits(c))
 		return false;
 	if (c->ahead != 0)
-		return sl_command_fail(c, "KEY needs to stand before what is said of its limit");
+		return sl_command_fail(c, "KEY has to stand before the words of its limit");
 	c->key = c->args[index];
 	c->key_arg = (uint16_t)index;
 	c->before = c->call->item_count;
@@ -311,7 +311,7 @@ static __attribute__((noinline)) bool fail_word(struct sl_command *c, enum sl_co
 	if ((c->given & 1u << word) != 0 && !meaning->repeats)
 		return sl_command_fail(c, "%s twice: expected it once", meaning->name);
 	if ((c->given & meaning->against) != 0)
-		return sl_command_fail(c, "NEXT and EACH: expected one of them; EACH tells it of each limit");
+		return sl_command_fail(c, "NEXT and EACH: expected one of them; EACH includes it for each limit");
 	if (word == SL_WORD_AT && c->door->refuses_at(c) != NULL)
 		return sl_command_fail(c, "AT is not allowed here: %s", c->door->refuses_at(c));
 	return sl_command_fail(c, "%s needs %s after it%s", meaning->name, meaning->needs,
@@ -441,7 +441,7 @@ static inline __attribute__((always_inline)) bool read_limits(struct sl_command 
 			return false;
 	}
 	if (c->ahead != 0)
-		return sl_command_fail(c, "what stands at the end needs a limit after it");
+		return sl_command_fail(c, "the last words need a limit after them");
 	return key_has_limits(c) && (fits_surely(c) || fits(c));
 }
 

@@ -9,12 +9,14 @@ static const struct sl_misfit no_lease = {
 	false,
 };
 static const struct sl_misfit no_member = {
-	"distinct counts members: expected MEMBER and who it is, as in SLUICE.%s key 1 MEMBER 192.0.2.1 \"distinct 50/1h\"",
+	"distinct counts members: expected MEMBER and the member, as in SLUICE.%s key 1 MEMBER 192.0.2.1 \"distinct "
+	"50/1h\"",
 	"distinct counts members: POST /v1/%s with \"member\"",
 	false,
 };
 static const struct sl_misfit no_member_refund = {
-	"distinct counts members: expected MEMBER and who it is, as in SLUICE.%s key 1 MEMBER 192.0.2.1 \"distinct 50/1h\"",
+	"distinct counts members: expected MEMBER and the member, as in SLUICE.%s key 1 MEMBER 192.0.2.1 \"distinct "
+	"50/1h\"",
 	"a refund of distinct forgets a member: POST /v1/%s with \"member\"",
 	false,
 };

@@ -217,7 +217,7 @@ static bool take_head(struct sl_http_parser *parser) {
 	if (fields.host_count != 1 && !(fields.host_count == 0 && parser->request.http10))
 		return refuse(parser, 400, "HTTP/1.1 asks for exactly one Host header");
 	if (chunked != (fields.coding_count == 1) || (chunked && parser->request.http10))
-		return refuse(parser, 400, "chunks are of HTTP/1.1 only");
+		return refuse(parser, 400, "chunks need HTTP/1.1");
 	if (!chunked && parser->machine.content_length > SL_HTTP_BODY_BYTES_MAX)
 		return refuse(parser, 413, "the body may have at most 65536 bytes");
 	/* without a body it is harmless: a proxy that asks whether a request may pass sends its headers alone */

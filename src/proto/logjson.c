@@ -252,9 +252,9 @@ static bool read_object(const json_t *object, struct sl_logline_scratch *scratch
 	if (time == NULL)
 		return sl_logline_refuse(error, 1, "no time: expected a field such as \"time\", \"timestamp\" or \"ts\"");
 	if (!read_time(time, &out->time))
-		return sl_logline_refuse(error, 1, "the time is none: expected ISO 8601, or a count since 1970");
+		return sl_logline_refuse(error, 1, "the time can't be read: expected ISO 8601, or a count since 1970");
 	if (!read_cost(object, &out->cost))
-		return sl_logline_refuse(error, 1, "the cost is none: expected a whole number from 0 to 4294967295");
+		return sl_logline_refuse(error, 1, "the cost can't be read: expected a whole number from 0 to 4294967295");
 	out->key = copy(find(object, key_names), scratch);
 	out->ip = copy(find(object, ip_names), scratch);
 	out->user = copy(find(object, user_names), scratch);

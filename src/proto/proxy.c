@@ -130,7 +130,7 @@ static enum sl_proxy_result read_fields(struct sl_proxy *proxy, const char *data
 			if (bytes != 4 || checked)
 				return bad(proxy, "more than one checksum, or one of another length than 4");
 			if (crc32c(data, len, value) != (uint32_t)(get16(data + value) << 16 | get16(data + value + 2)))
-				return bad(proxy, "the checksum is another");
+				return bad(proxy, "the checksum is wrong");
 			checked = true;
 		}
 		at = value + bytes;

@@ -107,7 +107,7 @@ static ptrdiff_t read_sized(struct sl_reply *reply, const char *data, size_t len
                             struct sluice_bytes number, struct sl_reply_token *token) {
 	int64_t count;
 	if (!sl_resp_to_i64(number, &count))
-		return refuse(reply, "a length that is no number");
+		return refuse(reply, "a length that is not a number");
 	if (count == -1 && (*data == '$' || *data == '*'))
 		return end_of(reply, token, SL_REPLY_NIL, line);
 	if (*data == '$' || *data == '!' || *data == '=')
@@ -131,12 +131,12 @@ ptrdiff_t sl_reply_next(struct sl_reply *reply, const char *data, size_t len, st
 	switch (*data) {
 	case ':':
 		taken = sl_resp_to_i64(line, &token->value) ? end_of(reply, token, SL_REPLY_INTEGER, taken)
-		                                            : refuse(reply, "an integer that is none");
+		                                            : refuse(reply, "a malformed integer");
 		break;
 	case '#':
 		token->value = line.len == 1 && *p == 't';
 		taken = line.len == 1 && (*p == 't' || *p == 'f') ? end_of(reply, token, SL_REPLY_INTEGER, taken)
-		                                                  : refuse(reply, "a boolean that is none");
+		                                                  : refuse(reply, "a malformed boolean");
 		break;
 	case '_':
 		taken = end_of(reply, token, SL_REPLY_NIL, taken);

@@ -103,13 +103,13 @@ const char *sl_arena_refuse(const void *memory, uint64_t bytes) {
 	if (header.arena_bytes != bytes)
 		return bytes < header.arena_bytes ? "it has been truncated" : "it is longer than when it was made";
 	if (!size_is_possible(bytes, header.blocks_percent))
-		return "its header says an impossible size";
+		return "its header has an impossible size";
 	divide(&sums, bytes, header.blocks_percent);
 	if (sums.page_count != header.page_count || sums.cell_count != header.cell_count ||
 	    sums.unit_count != header.unit_count || sums.sketch_offset != header.sketch_offset ||
 	    sums.map_offset != header.map_offset || sums.blocks_offset != header.blocks_offset ||
 	    header.hash_top_bits > top_bits_for(header.page_count))
-		return "its header says impossible parts";
+		return "its header has impossible parts";
 	return NULL;
 }
 

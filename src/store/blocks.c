@@ -348,7 +348,7 @@ const char *sl_blocks_verify(const struct sluice_store *store) {
 	if (wrong != NULL)
 		return wrong;
 	if (blocks->lock != 0 || blocks->undo_count != 0)
-		return "a change of the blocks was not ended";
+		return "a change of the blocks was not completed";
 	if (free_units != blocks->free_units)
 		return "the number of free units is not that of the block map";
 	for (unsigned class = 0; class < SL_RUN_CLASSES; class ++) {

@@ -198,7 +198,7 @@ def test_our_own_client(place, sluice_bin):
         status, _, err = run(sluice_bin, "check", "own", "1/1m", *words, SLUICE_PASSWORD=WRONG)
         assert status == 2 and "WRONGPASS" in err and WRONG not in err
         status, _, err = run(sluice_bin, "check", "own", "1/1m", *words)
-        assert status == 2 and "--user wants a secret in the environment variable SLUICE_PASSWORD" in err
+        assert status == 2 and "--user needs a secret in the environment variable SLUICE_PASSWORD" in err
         status, _, err = run(sluice_bin, "check", "own", "1/1m", "--server", words[1], *words[2:-2])
         assert status == 2 and "NOAUTH" in err
     if place.cert:
@@ -351,7 +351,7 @@ def test_roles(server, users, role):
             status, _, body = ask(one, method, path, users.secrets[name], name)
             assert (status == 403) == (role != "admin" and role not in roles), (method, path, name, status, body)
             if status == 403:
-                assert "asks for the role " + roles.replace(" ", " or ") in body["detail"]
+                assert "requires the role " + roles.replace(" ", " or ") in body["detail"]
         status, headers, _ = ask(one, method, path)
         assert status == 401 and headers["WWW-Authenticate"] == 'Bearer realm="sluice"'
     for path in ("/healthz", "/readyz", "/"):

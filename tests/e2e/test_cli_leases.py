@@ -184,20 +184,20 @@ def test_what_is_held_moves_with_a_store(sluice, tmp_path):
 # ---- misuse ----------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("args, says", [
-    (["check", "k", "distinct 5/1d"], "who is it? --member MEMBER"),
+    (["check", "k", "distinct 5/1d"], "which one? --member MEMBER"),
     (["check", "k", LEASE], "concurrency is acquired and released: sluice acquire"),
     (["check", "k", "1/1s", "--id", ""], "--id '': expected 1 to 64 bytes"),
     (["check", "k", "1/1s", "--id", "x" * 65], "expected 1 to 64 bytes, found 65"),
     (["check", "k", "1/1s", "--id", "x", "--peek"], "--id or --peek, not both"),
     (["acquire", "k", "1/1s"], "expected a limit such as 'concurrency 3 lease 1m' among them"),
-    (["acquire", "k", LEASE, "distinct 5/1d"], "who is it? --member MEMBER"),
+    (["acquire", "k", LEASE, "distinct 5/1d"], "which one? --member MEMBER"),
     (["acquire", "k", LEASE, "--upto"], "no option '--upto'"),
     (["acquire"], "expected a key and at least one limit"),
     (["release"], "expected a key and the id of a lease after it"),
     (["release", "k"], "expected a key and the id of a lease after it"),
     (["release", "k", "id"], "expected a key and at least one limit"),
     (["renew", "k", "x" * 65, LEASE], "expected 1 to 64 bytes"),
-    (["release", "k", "0123456789abcdef.AQ", "--store", "f"], "no ticket, or not a whole one"),
+    (["release", "k", "0123456789abcdef.AQ", "--store", "f"], "not a ticket, or not a whole one"),
     (["holders", "k"], "expected a key and at least one limit"),
     (["holders", "k", LEASE, LEASE], "expected one limit such as 'concurrency 3 lease 1m'"),
     (["holders", "k", "1/1s"], "expected one limit such as"),
@@ -209,7 +209,7 @@ def test_what_is_held_moves_with_a_store(sluice, tmp_path):
     (["commit", "k", "0123456789abcdef.AQ", "-5"], "no option '-5'"),
     (["commit", "k", "0123456789abcdef.AQ", "5x"], "the true cost '5x': expected a whole number"),
     (["commit", "k", "0123456789abcdef.AQ", "5", "1/1s"], "expected nothing after the true cost"),
-    (["commit", "k", "0123456789abcdef.!!", "5", "--store", "f"], "no ticket, or not a whole one"),
+    (["commit", "k", "0123456789abcdef.!!", "5", "--store", "f"], "not a ticket, or not a whole one"),
     (["acquire", "k", LEASE, "--server", "127.0.0.1:1"], "no server at 127.0.0.1:1"),
     (["replay", "-", "--limit", "distinct 5/1d"], "which attribute? --member ip"),
     (["replay", "-", "--limit", "1/1d", "--member", "ip"], "--member is for limits of distinct"),
@@ -353,7 +353,7 @@ def test_replayed_reservations_equal_the_twin(sluice, tmp_path):
             asked, spent = sum(cost for _, cost in lines), sum(charge[1] for charge in twin.charges)
             assert f"\nadmitted cost {spent}, of {asked}\n" in out, (wait, how, out)
             assert f"\nreserved      {count} times, {60 * count} in all\n" in out
-            assert f"\ncommitted     {count} times, {spent} in all; 0 had gone back before\n" in out
+            assert f"\ncommitted     {count} times, {spent} in all; 0 had been returned before\n" in out
             debts = [charge[1] - 60 for charge in twin.charges if charge[1] > 60]
             assert f"\ndebts         {len(debts)} times, {sum(debts)} in all, above what was reserved\n" in out
 
@@ -382,7 +382,7 @@ def test_reservations_that_nobody_commits_in_time(sluice, tmp_path):
     run = ["replay", "-", "-c", "p.yaml", "--commit-after", "5s"]
     text = ops("0 k 3", "999 k 3", "1000 k 3", "9000 k 3")
     assert allowed(sluice(*run, "--decisions", stdin=text)[1]) == "1011", "back at 1000, not before"
-    assert "\ncommitted     0 times, 0 in all; 3 had gone back before\n" in sluice(*run, stdin=text)[1]
+    assert "\ncommitted     0 times, 0 in all; 3 had been returned before\n" in sluice(*run, stdin=text)[1]
 
 
 def test_what_reservations_of_a_policy_do_not_go_with(sluice, tmp_path):

@@ -28,7 +28,7 @@ NINE = LIMITS.replace("5/", "9/")
 ALL = "listen: {resp: \"127.0.0.1:0\", http: \"127.0.0.1:0\"}\nthreads: 2\n" + USERS + "anonymous: check\n" + LIMITS
 
 LITTLE = {  # what is left, and what is said of it
-    "empty": ("", "expected a policy, found nothing: limits: [] says"),
+    "empty": ("", "expected a policy, found nothing: write limits: []"),
     "newline": ("\n", "expected a policy, found nothing"),
     "comment": ("# nothing\n", "expected a policy, found nothing"),
     "braces": ("{}\n", "expected a policy, found nothing"),
@@ -155,7 +155,7 @@ def is_healthy(one):
 
 
 @pytest.mark.parametrize("kind, says", [("fifo", "it is a pipe"), ("folder", "Is a directory"),
-                                        ("device", "it is no regular file"), ("circle", "symbolic links")])
+                                        ("device", "it is not a regular file"), ("circle", "symbolic links")])
 @pytest.mark.parametrize("way", [by_signal, by_http, by_resp, by_itself])
 def test_what_is_no_file_holds_nobody_up(server, way, kind, says):
     one = server(ALL, listen=())
@@ -251,7 +251,7 @@ def test_a_disk_that_does_not_answer_holds_nobody_up(server, stuck_disk, way):
     one.ask_to_end()
     if way == "http":  # told before the end
         asker.join(DEADLINE_S)
-        assert told[0][0] == 409 and "going down" in told[0][2]["detail"]
+        assert told[0][0] == 409 and "shutting down" in told[0][2]["detail"]
     assert one.process.wait(DEADLINE_S) == 0 and time.monotonic() - begin < 10
     one.stderr.wait_for(lambda line: line == "sluice: SIGTERM: ending")
     one.stderr.wait_for(lambda line: "the thread that reads them is abandoned" in line)

@@ -31,7 +31,7 @@ def test_ready_says_what_readyz_says(server, sluice_bin):
     assert status == 2 and told.startswith(f"sluice ready: 127.0.0.1:{resp_port}: expected HTTP, got '-ERR ")
     one.ask_to_end()
     wait_until(lambda: is_red(one), "/readyz red")
-    assert asked_ready(sluice_bin, port) == (1, "not ready: the server is going down: ask another\n")
+    assert asked_ready(sluice_bin, port) == (1, "not ready: the server is shutting down: ask another\n")
     one.process.send_signal(signal.SIGTERM)
     assert one.process.wait(DEADLINE_S) == 0
     assert asked_ready(sluice_bin, port) == (2, f"sluice ready: 127.0.0.1:{port}: connecting: Connection refused\n")
@@ -72,7 +72,7 @@ def test_without_a_drain_time_it_ends_at_once(server):
     one = server(LIMITS)
     begin = time.monotonic()
     one.stop()
-    assert time.monotonic() - begin < 3 and "going down" not in one.stderr.text()
+    assert time.monotonic() - begin < 3 and "shutting down" not in one.stderr.text()
 
 
 def test_kept_connections_leave_without_a_loss(server):

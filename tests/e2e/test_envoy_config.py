@@ -102,8 +102,8 @@ def test_nothing_disarms(served, what):
     says = {"broken": "shop.yaml:4:36: invalid rate limit unit 'eon'",
             "cut": "error loading config file: yaml: ",
             "emptied": "config file cannot have empty domain",
-            "without limits": "the files that envoy.config names have no limits any more",
-            "no file": "the files that envoy.config names have no limits any more",
+            "without limits": "the files that envoy.config names no longer have any limits",
+            "no file": "the files that envoy.config names no longer have any limits",
             "no folder": "can't read ",
             "duplicate": "duplicate domain 'shop' in config file"}
     one = start()

@@ -27,7 +27,7 @@ def kind(name, word):
 
 @pytest.mark.parametrize("name,warnings", [
     ("kubernetes/sidecar.yaml", set()),
-    ("kubernetes/fleet.yaml", {"passwords and tokens cross the network in clear here: tls: true protects them"}),
+    ("kubernetes/fleet.yaml", {"passwords and tokens cross the network in clear text here: tls: true protects them"}),
 ])
 def test_policies_of_manifests_load(name, warnings, tmp_path, sluice_bin):
     path = tmp_path / "policy.yaml"

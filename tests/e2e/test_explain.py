@@ -118,7 +118,7 @@ def test_rules_alone(sluice, tmp_path):
     policy.write_text("limits: [{name: a, key: ip, limit: 5/1m}, {name: b, when: {path: /x}, key: ip, limit: 5/1m}]\n")
     status, out, err = sluice("explain", "ip=192.0.2.7", "-c", policy)
     assert (status, err) == (0, "")
-    assert out == ("1 of 2 limits count; no store was named, so what they would answer is not known\n\n"
+    assert out == ("1 of 2 limits count; no store was named, so their answers are not known\n\n"
                    "a: counts every request\ncounted    ip=192.0.2.7 under sliding-window 5/1m\n\n"
                    "b does not count: for path=/x: no path\n")
     story = told(sluice, "ip=192.0.2.7", "-c", policy)
@@ -225,7 +225,7 @@ def test_a_key_is_told_the_quota_of_its_override(server, sluice, key, limit, ove
 
 
 WRONG = [
-    (["explain"], "which request? Its attributes"),
+    (["explain"], "which request? Give its attributes"),
     (["explain", "ip"], "'ip': expected an attribute, such as ip=192.0.2.7"),
     (["explain", "=x"], "expected an attribute"),
     (["explain", "ip=1", "--store", "f"], "--store has no policy: give it by -c FILE as well"),

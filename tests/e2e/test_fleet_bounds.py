@@ -321,7 +321,7 @@ def test_who_holds_leases_is_asked_elsewhere(stores, server):
     one = Place("module", stores, server).start([])
     status, _, body = one.http().post("/v1/holders", {"key": "k", "limits": ["concurrency 1 lease 1s"]})
     assert status == 400 and "ask its nodes" in body["detail"]
-    with one.resp() as r, pytest.raises(RespError, match="on other hosts: ask them"):
+    with one.resp() as r, pytest.raises(RespError, match="in Redis: ask its nodes"):
         r.call("SLUICE.HOLDERS", "k", "concurrency 1 lease 1s")
     nothing_failed(one)
 

@@ -29,8 +29,9 @@ TABLE = [
     (["RENEW", "k", "x", *AT, LEASE], 0),
     (["HOLDERS", "k", *AT, LEASE], []),
     (["RESERVE", "k", 2, 5000, *AT, "ID", "00000000000000aa", WINDOW], [1, 9, 7, 0, 5000, 0, 0, TICKET.encode()]),
-    (["COMMIT", "k", TICKET, 1, *AT], RespError("NOTFOUND no such reservation is open: it was committed before, or has "
-                                                "returned at the end of its ttl, or was of another key")),
+    (["COMMIT", "k", TICKET, 1, *AT], RespError(
+        "NOTFOUND no such reservation is open: it was committed before, was returned at the end of its ttl, or belongs "
+        "to another key")),
     # words
     (["CHECK", "k", 12, *AT, "UPTO", WINDOW], [1, 9, 0, 0, 60000, 0, 0, 9]),
     (["CHECK", "k", 12, WINDOW, "upto", "MEMBER", "m"], [1, 9, 0, 0, None, 0, 0, 9]),
@@ -67,8 +68,8 @@ TABLE = [
     (["RESERVE", "k", 2, 5000, *AT, "EACH", "ID", "x", WINDOW], [[1, 9, 7, 0, 5000, 0, 5000], [2, 0, 0]]),
     (["CHECK", "k", 1, *AT, "EACH", *[f"fixed-window 9/{n}m" for n in range(1, 17)]],
      [[1, 9, 8, 0, None, 0, None]] * 16),
-    (["CHECK", "k", 1, "EACH", "NEXT", WINDOW], "NEXT and EACH: expected one of them; EACH tells it of each limit"),
-    (["CHECK", "k", 1, "NEXT", "EACH", WINDOW], "NEXT and EACH: expected one of them; EACH tells it of each limit"),
+    (["CHECK", "k", 1, "EACH", "NEXT", WINDOW], "NEXT and EACH: expected one of them; EACH includes it for each limit"),
+    (["CHECK", "k", 1, "NEXT", "EACH", WINDOW], "NEXT and EACH: expected one of them; EACH includes it for each limit"),
     (["CHECK", "k", 1, "EACH", WINDOW, "EACH"], "EACH twice: expected it once"),
     (["RESET", "k", "EACH", WINDOW], "EACH is no word of SLUICE.RESET"),
     # numbers
@@ -91,7 +92,7 @@ TABLE = [
     (["CHECK", "k", 1, WINDOW, "KEY", "j" * 1025, WINDOW], f"the key that begins '{'j' * 32}' has 1025 bytes: at most "
                                                            "1024 are allowed"),
     (["CHECK", "k" * 1025, 1, WINDOW], f"the key that begins '{'k' * 32}' has 1025 bytes: at most 1024 are allowed"),
-    (["CHECK", "k", 1, MEMBERS, "MEMBER"], "MEMBER needs a member after it: who is counted by distinct"),
+    (["CHECK", "k", 1, MEMBERS, "MEMBER"], "MEMBER needs a member after it: a member that distinct counts"),
     (["CHECK", "k", 1, "MEMBER", "m" * 1025, MEMBERS], f"the member that begins '{'m' * 32}' has 1025 bytes: at most "
                                                        "1024 are allowed"),
     (["CHECK", "k", 1, WINDOW, "ID"], "ID needs a token after it"),
@@ -110,7 +111,7 @@ TABLE = [
      "SLUICE.RESET all that is counted"),
     (["RESERVE", "k", 1, 5, LEASE], "limit 1: concurrency is acquired and released: SLUICE.ACQUIRE"),
     (["RESERVE", "k", 1, 5, MEMBERS], "limit 1: distinct is not reserved: SLUICE.CHECK decides it at once"),
-    (["CHECK", "k", 1, MEMBERS], "limit 1: distinct counts members: expected MEMBER and who it is, as in SLUICE.CHECK "
+    (["CHECK", "k", 1, MEMBERS], "limit 1: distinct counts members: expected MEMBER and the member, as in SLUICE.CHECK "
                                  "key 1 MEMBER 192.0.2.1 \"distinct 50/1h\""),
     (["ACQUIRE", "k", 1, WINDOW], "no limit of concurrency among the limits: expected one, or SLUICE.CHECK"),
     (["HOLDERS", "k", WINDOW], "expected one limit of concurrency: others have no holders"),

@@ -173,7 +173,7 @@ def test_a_store_that_is_away(front, redises):
     redis.process.kill()
     redis.process.wait()
     with one.resp() as r:
-        with pytest.raises(RespError, match="did not answer in time: nothing can be told"):
+        with pytest.raises(RespError, match="did not answer in time: nothing was read"):
             r.call("SLUICE.INSPECT", "k", "10/1m")
         assert r.call("PING") == b"PONG"
     with pytest.raises(urllib.error.HTTPError) as refused:
@@ -215,6 +215,6 @@ def test_the_command_line_at_redis(redises, sluice):
     assert (other["used"], other["held"]) == (0, 0)
     status, out, err = sluice("inspect", "--store", url, "user:1", "10/1h")
     assert (status, err) == (0, "")
-    assert "\nheld       4 beside what is used, 1 slice of fronts among it\n" in out
+    assert "\nheld       4 beside what is used, 1 slice of front ends among it\n" in out
     status, out, err = sluice("inspect", "--store", f"redis://127.0.0.1:{redises(module=None).port}", "k", "10/1h")
     assert (status, out) == (2, "") and "Sluice's module is not loaded there" in err

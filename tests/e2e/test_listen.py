@@ -189,13 +189,13 @@ def test_check_config_beside_a_running_server(sluice_bin, tmp_path):
 @pytest.mark.parametrize("policy, words", [
     ("nonsense: 1\n", ":1:1: "),
     ('listen: {http: "0.0.0.0:80"}\n', "refusing to listen on 0.0.0.0:80"),
-    ("store: {file: /nowhere/store}\n", "store: /nowhere/store can't be made"),
+    ("store: {file: /nowhere/store}\n", "store: /nowhere/store can't be created: folder"),
     ("store: {file: /proc/version}\n", "store: "),
     ("log: {denials: /nowhere/denials}\n", "log.denials: /nowhere/denials can't be written"),
     ("tls: {certificate: /nowhere/cert.pem, key: /nowhere/key.pem}\n", "/nowhere/cert.pem"),
     ('store: {redis: "127.0.0.1:6379", password-file: /nowhere/password}\n', "/nowhere/password: No such file"),
-    ('store: {redis: "127.0.0.1:6379", password-file: /dev/zero}\n', "/dev/zero: it is no regular file"),
-    ('store: {redis: "127.0.0.1:6379", password-file: /dev/null}\n', "/dev/null: it is no regular file"),
+    ('store: {redis: "127.0.0.1:6379", password-file: /dev/zero}\n', "/dev/zero: it is not a regular file"),
+    ('store: {redis: "127.0.0.1:6379", password-file: /dev/null}\n', "/dev/null: it is not a regular file"),
     ('store: {redis: "127.0.0.1:6379", tls: {ca: /etc/passwd}}\n', "store.tls.ca: /etc/passwd: no certificate"),
 ])
 def test_check_config_says_what_is_wrong(sluice_bin, tmp_path, policy, words):

@@ -239,4 +239,4 @@ def test_a_name_that_is_nobodys(sluice_bin, tmp_path):
                                      "limits: [{name: a, key: usr | ip, limit: 5/1m}]\n")
     done = subprocess.run([sluice_bin, "lint", tmp_path / "p.yaml"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert f"{tmp_path}/p.yaml:2:25: error: 'usr' is nobody's attribute: did you mean 'user'?" in done.stdout
+    assert f"{tmp_path}/p.yaml:2:25: error: unknown attribute 'usr': did you mean 'user'?" in done.stdout

@@ -32,12 +32,12 @@ def admit(client, user="bob"):
 # ---- who may reach it ------------------------------------------------------------------------------------------------
 
 REFUSED = [
-    ('listen: {spop: "0.0.0.0:7382"}\n', "SPOP knows no login"),
+    ('listen: {spop: "0.0.0.0:7382"}\n', "SPOP has no login"),
     ('listen: {spop: {address: "0.0.0.0:7382", unprotected: true}}\n', "no unprotected here"),
     ('listen: {spop: {address: "127.0.0.1:7382", proxy-protocol: true}}\n', "no proxy-protocol here"),
     ('listen: {spop: {address: "127.0.0.1:7382", details: true}}\n', "expected details on http listeners only"),
     ('users: [{name: a, password: "sha256:%s", roles: [admin]}]\nlisten: {spop: "192.0.2.1:7382"}\n' % ("0" * 64),
-     "SPOP knows no login"),
+     "SPOP has no login"),
 ]
 
 
@@ -56,14 +56,14 @@ def test_users_open_no_spop(sluice_bin, tmp_path):
     file.write_text('users: [{name: a, token: "sha256:%s", role: admin}]\n' % ("0" * 64) + LIMITS)
     done = subprocess.run([sluice_bin, "serve", "--check-config", "-c", str(file), "--spop", "0.0.0.0:0"],
                           capture_output=True, text=True, timeout=20, check=False)
-    assert done.returncode == 2 and "its protocol knows no login" in done.stderr, done
+    assert done.returncode == 2 and "its protocol has no login" in done.stderr, done
 
 
 def test_unprotected_opens_no_spop(sluice_bin):
     """The command line's word is for doors that could have a login."""
     done = subprocess.run([sluice_bin, "serve", "--unprotected", "--spop", "0.0.0.0:0", "--resp", "127.0.0.1:0"],
                           capture_output=True, text=True, timeout=20, check=False)
-    assert done.returncode == 2 and "its protocol knows no login" in done.stderr, done
+    assert done.returncode == 2 and "its protocol has no login" in done.stderr, done
 
 
 def test_a_unix_socket(server, tmp_path):
@@ -215,7 +215,7 @@ def test_a_check_of_health_sees_that_it_drains(server):
         said = check.hello(healthcheck=True)
         check.close()
         return said.get("message")
-    assert wait_until(says, "it does not drain") == "the server is going down: ask another"
+    assert wait_until(says, "it does not drain") == "the server is shutting down: ask another"
     assert admit(serving)["remaining"] == 999  # whoever is there is served on
     serving.close()
     assert one.process.wait(20) == 0

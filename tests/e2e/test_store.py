@@ -509,8 +509,8 @@ def test_a_damaged_dump_is_refused_wherever_it_is_damaged(sluice, filled, tmp_pa
 @pytest.mark.parametrize("data, says", [
     (b"", "byte 0: what begins here is cut short or damaged: the dump ends at byte 0"),
     (b"short", "byte 0: what begins here is cut short or damaged: the dump ends at byte 5"),
-    (b"#!/bin/sh\necho this is no dump\n" * 20, "byte 0: this is no dump of a store"),
-    (bytes(4096), "byte 0: this is no dump of a store"),
+    (b"#!/bin/sh\necho this is no dump\n" * 20, "byte 0: this is not a dump of a store"),
+    (bytes(4096), "byte 0: this is not a dump of a store"),
 ])
 def test_what_is_no_dump_is_refused(sluice, tmp_path, data, says):
     status, out, err = sluice("store", "load", "counters", stdin=data)

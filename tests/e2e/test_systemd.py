@@ -172,9 +172,9 @@ def test_given_sockets_of_one_door(sluice_bin, tmp_path):
 
 
 @pytest.mark.parametrize("make, words", [
-    (lambda: [listening(socket.SOCK_DGRAM)], "it is no stream socket"),
+    (lambda: [listening(socket.SOCK_DGRAM)], "it is not a stream socket"),
     (lambda: [socket.socket()], "nothing listens on it"),
-    (lambda: [listening(), listening(), listening()], "the 3. socket that was given is named ''"),
+    (lambda: [listening(), listening(), listening()], "socket 3 of those given is named ''"),
 ])
 def test_what_can_not_be_served_is_refused(sluice_bin, make, words):
     process, log = start_given(sluice_bin, make())

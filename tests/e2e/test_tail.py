@@ -401,10 +401,10 @@ def test_a_hundred_readers_and_the_one_too_many(server):
     one = server(POLICY)
     tails = [Tail(one) for _ in range(100)] + [Tail(one, "KEY", f"k{i}") for i in range(READERS - 100)]
     with one.resp() as r, one.http() as h:
-        with pytest.raises(RespError, match="128 follow decisions already"):
+        with pytest.raises(RespError, match="128 clients follow decisions already"):
             r.call("SLUICE.TAIL")
         status, _, body = h.ask("GET", "/v1/tail")
-        assert status == 503 and "128 follow decisions already" in body["detail"]
+        assert status == 503 and "128 clients follow decisions already" in body["detail"]
         assert readers_of(one) == READERS
         for i in range(10):
             r.call("SLUICE.CHECK", f"k{i}", 1, "2/1h")

@@ -171,4 +171,4 @@ def test_the_server_goes_away_and_comes_back(server, sluice_bin, tmp_path):
         os.kill(after, signal.SIGTERM)
     assert one.process.wait(20) == 0
     assert tail.end(None) == 2
-    assert "asking again" in tail.errors[0] and "Connection refused" in tail.errors[-1], tail.errors
+    assert "retrying" in tail.errors[0] and "Connection refused" in tail.errors[-1], tail.errors

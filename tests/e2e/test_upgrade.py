@@ -20,7 +20,7 @@ from traffic import Traffic, total
 PR_SET_CHILD_SUBREAPER = 36
 REQUESTS = int(os.environ.get("SLUICE_UPGRADE_REQUESTS", "30000"))
 LIMITS = "limits:\n  - {name: load, key: user, limit: fixed-window 20000/1d}\n"
-TAKEN_OVER = re.compile(r"sluice: process (\d+) has taken over: this one, (\d+), ends")
+TAKEN_OVER = re.compile(r"sluice: process (\d+) has taken over: process (\d+) exits")
 
 
 @pytest.fixture
@@ -225,7 +225,7 @@ def put_script(path, script):
     ("kill -9 $$", "the new process ended before it was ready (it was ended by signal 9)"),
     ("exec /usr/bin/python3 -c 'import os, time; os.write(int(os.environ[\"SLUICE_UPGRADE_CHANNEL\"]), b\"nonsense\"); "
      "time.sleep(60)'",
-     "the new process speaks another language (it was ended by signal 9)"),
+     "the new process speaks another version of the handover protocol (it was ended by signal 9)"),
 ])
 def test_a_broken_program_changes_nothing(replaceable, script, words):
     one, path = replaceable
@@ -254,12 +254,12 @@ def test_a_program_that_hangs_is_ended_with_the_server(replaceable):
     one.process.send_signal(signal.SIGUSR2)
     one.stderr.wait_for(lambda line: line.endswith("was started to take over"))
     one.process.send_signal(signal.SIGUSR2)
-    one.stderr.wait_for(lambda line: line == "sluice: no upgrade: one is under way")
+    one.stderr.wait_for(lambda line: line == "sluice: no upgrade: another upgrade is under way")
     still_serves(one)
     other = int(re.search(r"upgrade: process (\d+) was started", one.stderr.text())[1])
     one.stop()
     assert not os.path.exists(f"/proc/{other}")
-    one.stderr.wait_for(lambda line: "the upgrade failed: the server is going down" in line)
+    one.stderr.wait_for(lambda line: "the upgrade failed: the server is shutting down" in line)
 
 
 def test_nothing_else_is_inherited(upgraded):

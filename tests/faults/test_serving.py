@@ -161,7 +161,7 @@ def test_each_call_of_a_reload_fails(control, folder):
     trial.end()
 
 
-TURNED = "has taken over: this one|the upgrade failed|no upgrade: "
+TURNED = "has taken over: process|the upgrade failed|no upgrade: "
 
 
 def upgrade(folder, control, armed):

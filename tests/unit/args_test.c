@@ -72,14 +72,14 @@ static void refused(void **state) {
 		{"--cots=5", "no option '--cots=5': did you mean --cost?"},
 		{"--sever", "no option '--sever': did you mean --server?"},
 		{"--halp", "no option '--halp': did you mean --help?"},
-		{"--frobnicate", "no option '--frobnicate': --help lists those there are"},
+		{"--frobnicate", "no option '--frobnicate': --help lists them"},
 		{"--cos", "no option '--cos': did you mean --cost?"},
 		{"--peek=1", "--peek takes no value"},
-		{"-x", "no option '-x': --help lists those there are"},
-		{"-pp", "no option '-pp': --help lists those there are"},
-		{"--cost", "--cost wants a value: --cost N"},
-		{"-n", "--cost wants a value: --cost N"},
-		{"---", "no option '---': --help lists those there are"},
+		{"-x", "no option '-x': --help lists them"},
+		{"-pp", "no option '-pp': --help lists them"},
+		{"--cost", "--cost needs a value: --cost N"},
+		{"-n", "--cost needs a value: --cost N"},
+		{"---", "no option '---': --help lists them"},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -491,7 +491,7 @@ static void test_users(void **state) {
 	shared.access = sl_access_new();
 	context.shared = &shared;
 	context.peer.text = "192.0.2.1:4321";
-	expect_login(NULL, NULL, "grpc 16: this asks for the role check: log in");
+	expect_login(NULL, NULL, "grpc 16: this requires the role check: log in");
 	expect_login("Bearer token-robot", NULL, "OK | ok per-ip 3/m r2");
 	expect_login("bearer  token-robot", NULL, "OK | ok per-ip 3/m r1");
 	expect_login("Basic Y2hlY2tlcjpwdy1jaGVja2Vy", NULL, "OK | ok per-ip 3/m r0"); /* checker:pw-checker */

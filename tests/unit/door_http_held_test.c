@@ -55,11 +55,11 @@ static const struct {
 	{"commit", "{\"actual\":1}", "id is missing"},
 	{"commit", "{\"id\":\"mine\",\"actual\":1}", "id must be a ticket"},
 	{"commit", "{\"id\":\"0123456789abcdef\",\"actual\":1}", "id must be a ticket"},
-	{"commit", "{\"id\":\"0123456789abcdef.AQ\",\"actual\":1}", "id looks like a ticket and is none"},
-	{"commit", "{\"id\":\"0123456789abcdef.\",\"actual\":1}", "id looks like a ticket and is none"},
-	{"release", "{\"id\":\"0123456789abcdef.!!!!\"}", "id looks like a ticket and is none"},
+	{"commit", "{\"id\":\"0123456789abcdef.AQ\",\"actual\":1}", "id looks like a ticket but is not one"},
+	{"commit", "{\"id\":\"0123456789abcdef.\",\"actual\":1}", "id looks like a ticket but is not one"},
+	{"release", "{\"id\":\"0123456789abcdef.!!!!\"}", "id looks like a ticket but is not one"},
 	{"release", "{\"id\":\"0123456789abcdef.AQQA\",\"limits\":[" C "]}",
-     "limits must be absent: id is a ticket, which says what it is of"},
+     "limits must be absent: id is a ticket, which contains them"},
 	{"release", "{\"id\":\"0123456789abcdef.AQQA\",\"key\":1}", "key must be a string"},
 	/* a ticket of the other kind: of "1/1s", and of concurrency 1 lease 1s */
 	{"release", "{\"id\":\"0123456789abcdef.AQQTc2xpZGluZy13aW5kb3cgMS8xcw\"}",
@@ -83,7 +83,7 @@ static const struct {
 	{"check", "{\"key\":\"k\",\"limits\":[" D "],\"member\":1}", "member must be a string, found 1"},
 	{"check", "{\"key\":\"k\",\"limits\":[\"1/1s\"],\"member\":\"m\"}", "member must be absent: none of the limits"},
 	{"check", "{\"key\":\"k\",\"limits\":[{\"limit\":\"1/1s\",\"member\":\"m\"}]}",
-     "limits[0]: only distinct counts members: leave member away"},
+     "limits[0]: only distinct counts members: leave member out"},
 	{"check", "{\"key\":\"k\",\"limits\":[{\"limit\":" D ",\"member\":null}]}",
      "limits[0].member must be a string, found null"},
 	{"release", "{\"key\":\"k\",\"id\":\"a\",\"limits\":[{\"limit\":" C ",\"member\":\"m\"}]}",
@@ -321,7 +321,7 @@ static void test_what_nobody_commits_goes_back(void **state) {
 	post_for_status("/v1/check", "{\"key\":\"k\",\"cost\":1000,\"peek\":true,\"limits\":[\"sliding-log 1000/1m\"]}",
 	                200);
 	struct answer answer = post("/v1/commit", commit_of(tickets[0], 1));
-	assert_problem(&answer, 404, "went back at its end");
+	assert_problem(&answer, 404, "at the end of its ttl");
 	answer_free(&answer);
 }
 
@@ -441,18 +441,18 @@ static void test_a_proxy_commits(void **state) {
 		/* what is wrong changes nothing */
 		expect_commit(NULL, "X-Tokens: 1\r\n", 400, "Sluice-Ticket is missing");
 		expect_commit("", "X-Tokens: 1\r\n", 400, "Sluice-Ticket is missing");
-		expect_commit("0123456789abcdef", "X-Tokens: 1\r\n", 400, "Sluice-Ticket is no ticket");
-		expect_commit("0123456789abcdef.AQ", "X-Tokens: 1\r\n", 400, "Sluice-Ticket is no ticket");
+		expect_commit("0123456789abcdef", "X-Tokens: 1\r\n", 400, "Sluice-Ticket is not a ticket");
+		expect_commit("0123456789abcdef.AQ", "X-Tokens: 1\r\n", 400, "Sluice-Ticket is not a ticket");
 		expect_commit(ticket, "", 400, "x-tokens is missing");
 		expect_commit(ticket, "X-Tokens:\r\n", 400, "x-tokens is missing");
 		expect_commit(ticket, "X-Actual-Cost: 1\r\n", 400, "x-tokens is missing");
-		expect_commit(ticket, "X-Tokens: 1.5\r\n", 400, "x-tokens is no whole number");
-		expect_commit(ticket, "X-Tokens: -1\r\n", 400, "x-tokens is no whole number");
+		expect_commit(ticket, "X-Tokens: 1.5\r\n", 400, "x-tokens is not a whole number");
+		expect_commit(ticket, "X-Tokens: -1\r\n", 400, "x-tokens is not a whole number");
 		expect_commit(ticket, "X-Tokens: 4294967296\r\n", 400, "nothing was changed");
 		expect_left(9 - i, 1500 - 100 * i, 1);
 		expect_commit(ticket, "x-tokens: 100\r\n", 200, "{\"released\":1,\"committed\":1}");
 		expect_left(9 - i, 1900 - 100 * i, 2);
-		expect_commit(ticket, "X-Tokens: 100\r\n", 404, "nothing is held by this ticket");
+		expect_commit(ticket, "X-Tokens: 100\r\n", 404, "this ticket holds nothing");
 	}
 	/* a denied request holds nothing */
 	use_policy("attributes: {user: header x-user}\n"
@@ -477,7 +477,7 @@ static void test_what_a_ticket_of_leases_alone_needs(void **state) {
 	/* also when the policy has another limit by now */
 	use_policy("attributes: {user: header x-user}\nlimits: []\n");
 	expect_commit(ticket, "", 200, "{\"released\":1,\"committed\":0}");
-	expect_commit(ticket, "", 404, "nothing is held by this ticket");
+	expect_commit(ticket, "", 404, "this ticket holds nothing");
 }
 
 static void test_estimates(void **state) {

@@ -300,7 +300,7 @@ static void test_health(void **state) {
 	assert_header(&answer, "Connection", "close");
 	answer_free(&answer);
 	answer = get("/readyz");
-	assert_problem(&answer, 503, "going down");
+	assert_problem(&answer, 503, "shutting down");
 	answer_free(&answer);
 	context.draining = false;
 	struct sl_figures figures = {.awaits_nodes = true};

@@ -182,8 +182,8 @@ static void test_reserve_and_commit(void **state) {
 	client_expect(&client, sent, seven(answer, 1, 7, 1, 0, 59900, 0, 1));
 	client_expect(
 		&client, sent,
-		"-NOTFOUND no such reservation is open: it was committed before, or has returned at the end of its ttl, "
-		"or was of another key\r\n");
+		"-NOTFOUND no such reservation is open: it was committed before, was returned at the end of its ttl, or "
+		"belongs to another key\r\n");
 	client_expect(&client, "SLUICE.PEEK k 1 AT 100 'fixed-window 9/1m'\r\n", seven(answer, 1, 9, 3, 0, 59900, 0, 0));
 	/* By a name of one's own; and another key has none such. */
 	client_expect(&client, "SLUICE.RESERVE k 3 5000 AT 100 ID 00000000000000aa 'fixed-window 9/1m'\r\n",
@@ -210,7 +210,7 @@ static const struct {
 	{"SLUICE.ACQUIRE k x " LEASE, "cost 'x': expected a whole number from 0 to 4294967295"},
 	{"SLUICE.ACQUIRE k 1 9/1m", "no limit of concurrency among the limits: expected one, or SLUICE.CHECK"},
 	{"SLUICE.ACQUIRE k 1 " LEASE " 'distinct 5/1h'",
-     "limit 2: distinct counts members: expected MEMBER and who it is, as in SLUICE.ACQUIRE key 1 MEMBER 192.0.2.1 "
+     "limit 2: distinct counts members: expected MEMBER and the member, as in SLUICE.ACQUIRE key 1 MEMBER 192.0.2.1 "
      "\"distinct 50/1h\""},
 	{"SLUICE.ACQUIRE k 1 UPTO " LEASE, "UPTO is no word of SLUICE.ACQUIRE"},
 	{"SLUICE.ACQUIRE k 1 ID " LEASE, "no limit for key 'k': expected at least one after it, such as 'concurrency 20 "
@@ -232,12 +232,12 @@ static const struct {
 	{"SLUICE.RESERVE k 1 316224000001 9/1m", "ttl_ms '316224000001': expected a whole number from 1 to 316224000000"},
 	{"SLUICE.RESERVE k 1 5s 9/1m", "ttl_ms '5s': expected a whole number from 1 to 316224000000"},
 	{"SLUICE.CHECK k 1 'distinct 5/1h'",
-     "limit 1: distinct counts members: expected MEMBER and who it is, as in SLUICE.CHECK key 1 MEMBER 192.0.2.1 "
+     "limit 1: distinct counts members: expected MEMBER and the member, as in SLUICE.CHECK key 1 MEMBER 192.0.2.1 "
      "\"distinct 50/1h\""},
 	{"SLUICE.REFUND k 1 9/1m 'distinct 5/1h'",
-     "limit 2: distinct counts members: expected MEMBER and who it is, as in SLUICE.REFUND key 1 MEMBER 192.0.2.1 "
+     "limit 2: distinct counts members: expected MEMBER and the member, as in SLUICE.REFUND key 1 MEMBER 192.0.2.1 "
      "\"distinct 50/1h\""},
-	{"SLUICE.CHECK k 1 'distinct 5/1h' MEMBER", "MEMBER needs a member after it: who is counted by distinct"},
+	{"SLUICE.CHECK k 1 'distinct 5/1h' MEMBER", "MEMBER needs a member after it: a member that distinct counts"},
 	{"SLUICE.CHECK k 1 MEMBER m", "no limit for key 'k': expected at least one after it, such as 100/60s"},
 	{"SLUICE.CHECK k 1 9/1m UPTO UPTO", "UPTO twice: expected it once"},
 	{"SLUICE.PEEK k 1 9/1m ID t", "ID is no word of SLUICE.PEEK"},

@@ -207,7 +207,7 @@ static void test_health(void **state) {
 	client_connect(&client);
 	client.context.draining = true;
 	assert_string_equal(client_send(&client, bytes, sl_out_len(&out), 0),
-	                    "goodbye status-code=0 message=the server is going down: ask another\n");
+	                    "goodbye status-code=0 message=the server is shutting down: ask another\n");
 	client_close(&client);
 }
 
@@ -298,9 +298,9 @@ static void test_messages_that_are_none(void **state) {
 	assert_string_equal(client_notify(&client, "check-ip", PAIRS("ip", "192.0.2.1")),
 	                    "5/1 error=message 'check-ip': expected one message, named admit or commit\n");
 	assert_string_equal(client_notify(&client, "commit", PAIRS("ticket", "")),
-	                    "5/1 refused='ticket' is missing: expected what admit has answered in it\n");
+	                    "5/1 refused='ticket' is missing: expected the one that admit answered\n");
 	assert_string_equal(client_notify(&client, "commit", PAIRS("ticket", "0123456789abcdef.AQ")),
-	                    "5/1 refused='ticket' is no ticket: give it as admit has answered it\n");
+	                    "5/1 refused='ticket' is not a ticket: send it back exactly as admit answered it\n");
 	client_close(&client);
 }
 
@@ -317,8 +317,8 @@ static void test_held(void **state) {
 	assert_non_null(at);
 	assert_int_equal(sscanf(at, " ticket=%255s", ticket), 1);
 	/* no cost, or none that is one: nothing is changed */
-	static const char refused[] = "5/1 refused='x-actual-cost': expected a whole number 0..4294967295, what the "
-								  "request has cost; nothing was changed\n";
+	static const char refused[] = "5/1 refused='x-actual-cost': expected the request's true cost, a whole number "
+	                              "0..4294967295; nothing was changed\n";
 	assert_string_equal(client_notify(&client, "commit", PAIRS("ticket", ticket)), refused);
 	assert_string_equal(client_notify(&client, "commit", PAIRS("ticket", ticket, "x-actual-cost", "x")), refused);
 	/* the first that says something counts */
@@ -426,7 +426,7 @@ static void test_malformed(void **state) {
 		{"\0\0\0\x0e\x03\0\0\0\x01\x05\x01\x05"
 	     "admit\x02",
 	     18, "goodbye status-code=4 message=the frame is malformed\n"},
-		{"\0\0\0\x07\x01\0\0\0\x01\0\0", 11, "goodbye status-code=4 message=HELLO was said before\n"},
+		{"\0\0\0\x07\x01\0\0\0\x01\0\0", 11, "goodbye status-code=4 message=HELLO was sent before\n"},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

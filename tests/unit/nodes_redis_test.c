@@ -90,7 +90,7 @@ static void test_what_settings_insist_on(void **state) {
 	struct sl_nodes_options settings = settings_of(addresses, 1);
 	settings.via = SL_BY_MODULE;
 	nodes_loop_open(&world, &settings, NULL);
-	nodes_loop_until_said(&world, "it has not loaded the module, which via: module insists on");
+	nodes_loop_until_said(&world, "it has not loaded the module, which via: module requires");
 	assert_false(sl_nodes_is_up(world.nodes, sl_nodes_group(world.nodes, sl_str("alice"))));
 	asked_fill(&asked, "CHECK", "alice", "1 10/60s", LOOP_PATIENCE_MS);
 	assert_false(sl_nodes_ask(world.nodes, &asked.ask));

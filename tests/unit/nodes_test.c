@@ -90,7 +90,7 @@ static void test_answers_of_another_shape(void **state) {
 		peers[0].check = odd[i];
 		const struct asked asked = ask("a");
 		assert_int_equal(asked.kind, SL_ANSWER_ERROR);
-		assert_string_equal(asked.error, "ERR the node's answer is none of this command");
+		assert_string_equal(asked.error, "ERR the node's answer does not fit the command");
 	}
 	for (int more = 0; more < 2; more++) { /* just as many numbers as there may be, and one more */
 		at = many + snprintf(many, sizeof many, "*%d\r\n", SL_ANSWER_NUMBERS_MAX + more);
@@ -117,7 +117,7 @@ static void test_garbage_ends_the_connection(void **state) {
 	assert_true(nodes_loop_until_up(&world, "a", LOOP_PATIENCE_MS));
 	assert_number("a", 1);
 	peer_say(&peers[0], ":5\r\n");
-	nodes_loop_until_said(&world, "an answer that nobody has asked for");
+	nodes_loop_until_said(&world, "an answer to no command");
 	assert_true(nodes_loop_until_up(&world, "a", LOOP_PATIENCE_MS));
 }
 
@@ -525,7 +525,7 @@ static void test_the_log_is_bounded(void **state) {
 	nodes_loop_run(&world, 100);
 	assert_in_range(nodes_line_count, 10, 21);
 	assert_true(nodes_said("redis 127.0.0.1:"));
-	assert_true(nodes_said(": Connection refused; tried again in 0."));
+	assert_true(nodes_said(": Connection refused; retrying in 0."));
 }
 
 /* ---- what a module knows ---------------------------------------------------------------------------------------- */

@@ -320,7 +320,7 @@ static void test_away(void **state) {
 		{"SLUICE.CHECK k 1 3/1m\r\n", "-ERR the store did not answer in time: the request was not decided\r\n"},
 		{"SLUICE.ADMIT 1 user k\r\n", "*8\r\n:0\r\n:7\r\n:0\r\n:1000\r\n:0\r\n:0\r\n:0\r\n$8\r\nper-user\r\n"},
 		{"SLUICE.ADMIT 1 path k\r\n", "*8\r\n:1\r\n:4294967295\r\n:4294967295\r\n:0\r\n:0\r\n:0\r\n:-1\r\n$0\r\n\r\n"},
-		{"SLUICE.EXPLAIN 1 user k\r\n", "-ERR the store did not answer in time: nothing can be told\r\n"},
+		{"SLUICE.EXPLAIN 1 user k\r\n", "-ERR the store did not answer in time: nothing was read\r\n"},
 	};
 	struct elsewhere there;
 	struct line line;

@@ -64,7 +64,7 @@ static void test_nothing_is_refused(void **state) {
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
 		assert_int_equal(sluice_policy_load(&policy, sl_str(files[i]), &problems), SLUICE_E_SYNTAX);
 		assert_int_equal(problems.count, 1);
-		assert_non_null(strstr(problems.list[0].text, "expected a policy, found nothing: limits: [] says"));
+		assert_non_null(strstr(problems.list[0].text, "expected a policy, found nothing: write limits: []"));
 		sluice_problems_free(&problems);
 	}
 	assert_int_equal(sluice_policy_load(&policy, (struct sluice_bytes){NULL, 0}, NULL), SLUICE_E_SYNTAX);
@@ -356,9 +356,10 @@ static void test_yaml(void **state) {
 		{"threads: 1: 2\n", {{1, 11, "YAML: mapping values are not allowed"}}},
 		{"threads: 1\n---\nthreads: 2\n", {{2, 1, "expected one document, found a second one"}}},
 		{"threads: &n 1\nipv6-prefix: *n\n",
-	     {{1, 10, "expected no anchor: they are not read (quote a text that begins with &)"},
-	      {2, 14, "expected no alias: they are not read (quote a text that begins with *)"}}},
-		{"threads: !!int 3\n", {{1, 10, "expected no tag: they are not read (quote a text that begins with !)"}}},
+	     {{1, 10, "expected no anchor: anchors are not supported here (quote a text that begins with &)"},
+	      {2, 14, "expected no alias: aliases are not supported here (quote a text that begins with *)"}}},
+		{"threads: !!int 3\n", {{1, 10, "expected no tag: tags are not supported here (quote a text that begins with "
+		                                "!)"}}},
 		{"threads: ! 3\n", {{1, 10, "expected no tag"}}},
 		{"limits: &a [*a]\n", {{1, 9, "expected no anchor"}, {1, 13, "expected no alias"}}},
 		{"- threads\n", {{1, 1, "expected a mapping with the keys of the policy, found a list"}}},
@@ -441,7 +442,7 @@ static void test_keys(void **state) {
 	     {{2, 5, "did you mean 'name'?"}, {3, 5, "did you mean 'key'?"}, {5, 5, "did you mean 'observe'?"}}},
 		{"limits:\n  - {}\n",
 	     {{2, 5, "missing key 'name' in a limit: expected a name, such as per-user"},
-	      {2, 5, "missing key 'key' in a limit: expected who is counted, such as ip; or [] for all together"},
+	      {2, 5, "missing key 'key' in a limit: expected the key, such as ip; or [] for one counter of all requests"},
 	      {2, 5, "missing key 'limit' in a limit: expected a limit such as 100/1m"}}},
 		{"\"thr\\x1beads\": 1\n", {{1, 1, "unknown key 'thr\\x1beads' in the policy: did you mean 'threads'?"}}},
 	};

@@ -33,7 +33,7 @@ static void test_table(void **state) {
 		/* what is never reached */
 		{OVERRIDES("  - {when: {plan: a}, limit: 1/1m}\n  - {when: {plan: b}, limit: 2/1m}\n"), {{0}}},
 		{OVERRIDES("  - {when: {plan: a}, limit: 1/1m}\n  - {when: {plan: a}, limit: 2/1m}\n"),
-	     {{7, 5, "never reached: the override in line 6 takes all of it"}}},
+	     {{7, 5, "never reached: the override in line 6 matches all of it"}}},
 		{OVERRIDES("  - {when: {plan: 'a*'}, limit: 1/1m}\n  - {when: {plan: [ab, 'ac*']}, limit: 2/1m}\n"),
 	     {{7, 5, "never reached"}}},
 		{OVERRIDES("  - {when: {plan: 'a*'}, limit: 1/1m}\n  - {when: {plan: [ab, b]}, limit: 2/1m}\n"), {{0}}},
@@ -109,7 +109,7 @@ static void test_what_changes_nothing(void **state) {
 		{"limits:\n- {name: a, key: ip, limit: 5/1m, candidate: 6/1m, overrides: [{when: {path: /a}, limit: 5/1m}]}\n",
 	     {{0}}},
 		/* `not` that leaves nothing */
-		{LIMIT("key: ip, when: {path: '/a/b', not: {path: '/a/*'}}"), {{2, 41, "never holds: `not` takes away all"}}},
+		{LIMIT("key: ip, when: {path: '/a/b', not: {path: '/a/*'}}"), {{2, 41, "never holds: `not` excludes all"}}},
 		{LIMIT("key: ip, when: {path: '/a/*', not: {path: '/a/b'}}"), {{0}}},
 		{LIMIT("key: ip, when: {path: '/a/b', not: {path: '/a/*', method: GET}}"), {{0}}},
 		{OVERRIDES("  - {when: {method: GET, not: {method: [GET, PUT]}}, limit: 1/1m}\n"), {{6, 12, "never holds"}}},
@@ -119,7 +119,7 @@ static void test_what_changes_nothing(void **state) {
 }
 
 #define TWO(one, two) "limits:\n- {name: a, " one "}\n- {name: b, " two "}\n"
-#define HIDDEN(line, by) {{line, 3, "denies nobody whom the limit in line " by " admits"}}
+#define HIDDEN(line, by) {{line, 3, "denies no request that the limit in line " by " admits"}}
 
 /* Limits that another one hides; and those that only look so. */
 static void test_hidden_limits(void **state) {
@@ -156,7 +156,7 @@ static void test_hidden_limits(void **state) {
 
 static void test_hidden_routes(void **state) {
 	static const struct row rows[] = {
-		{ROUTES("route", "'/a/{x}', '/a/b'"), {{2, 46, "'/a/b' is never the route: '/a/{x}' before it holds"}}},
+		{ROUTES("route", "'/a/{x}', '/a/b'"), {{2, 46, "'/a/b' is never the route: '/a/{x}' before it matches"}}},
 		{ROUTES("route", "'/a/b', '/a/{x}'"), {{0}}},
 		{ROUTES("route", "'/a/{x}', '/a/{y}'"), {{2, 46, "'/a/{y}' is never the route"}}},
 		{ROUTES("route", "'/a/{x}', '/a/{x}/b'"), {{0}}},
@@ -206,19 +206,21 @@ static void test_many(void **state) {
 
 static void test_what_never_holds(void **state) {
 	static const struct row rows[] = {
-		{WHEN("path: /search?q=1"), {{2, 48, "a path has no query here: this holds for '/search' with any"}}},
-		{WHEN("path: '/search?q=*'"), {{2, 48, "never holds: requests are compared by a path without its query"}}},
+		{WHEN("path: /search?q=1"), {{2, 48, "paths are compared without their query: this holds for '/search' with "
+		                                     "any"}}},
+		{WHEN("path: '/search?q=*'"), {{2, 48, "never holds: paths are compared without their query"}}},
 		{WHEN("path: [/a, upload]"),
 	     {{2, 53, "never holds at the proxies' doors: a path begins with /, as in '/upload'"}}},
 		{WHEN("path: 'up*'"), {{2, 48, "a path begins with /, as in '/up'"}}},
 		{WHEN("path: ['*', /a//b, /a/../b*, '%2a']"), {{2, 71, "a path begins with /"}}},
 		{WHEN("method: [GET, 'PROP*']"), {{0}}},
-		{WHEN("method: get"), {{2, 50, "a method is in upper case here: this holds for 'GET'"}}},
+		{WHEN("method: get"), {{2, 50, "methods are compared in upper case: this holds for 'GET'"}}},
 		{WHEN("method: [GET, 'prop*']"), {{2, 56, "this holds for 'PROP'"}}},
 		{WHEN("host: Example.com"), {{0}}},
-		{WHEN("host: 'Example.com:443'"), {{2, 48, "a host has no port here: this holds for 'example.com' at any"}}},
+		{WHEN("host: 'Example.com:443'"), {{2, 48, "hosts are compared without their port: this holds for "
+		                                           "'example.com' at any"}}},
 		{WHEN("host: ['[::1]', '[::1]:80']"), {{2, 58, "this holds for '[::1]' at any"}}},
-		{WHEN("host: 'a.example:80*'"), {{2, 48, "never holds: requests are compared by a host without port"}}},
+		{WHEN("host: 'a.example:80*'"), {{2, 48, "never holds: hosts are compared without their port"}}},
 		{WHEN("ip: [1.2.3.4, '::ffff:1.2.3.5', local, '10.*']"), {{0}}},
 		{WHEN("ip: 10.0.0.0/8"), {{0}}},
 		{WHEN("ip: '2001:db8::/32'"), {{0}}},
@@ -226,7 +228,7 @@ static void test_what_never_holds(void **state) {
 		{WHEN("ip: '2001:db8::/64'"), {{0}}},
 		{WHEN("ip: '2001:db8::5'"), {{2, 46, "IPv6 counts by networks: this holds for all of '2001:db8::/64'"}}},
 		{WHEN("ip: '2001:db8::5'") "ipv6-prefix: 128\n", {{0}}},
-		{OVERRIDES("  - {when: {path: /a?b}, limit: 1/1m}\n"), {{6, 19, "a path has no query here"}}},
+		{OVERRIDES("  - {when: {path: /a?b}, limit: 1/1m}\n"), {{6, 19, "paths are compared without their query"}}},
 	};
 	(void)state;
 	CHECK_WARNINGS(rows);
@@ -262,12 +264,12 @@ static void test_conditions_take_the_form(void **state) {
 
 static void test_names(void **state) {
 	static const struct row rows[] = {
-		{LIMIT("key: user | ip"), {{2, 31, "no HTTP door knows 'user': `attributes` says in which header"}}},
-		{LIMIT("key: ip | user"), {{2, 36, "no HTTP door knows 'user'"}}},
+		{LIMIT("key: user | ip"), {{2, 31, "HTTP doors have no attribute 'user': name its header under `attributes`"}}},
+		{LIMIT("key: ip | user"), {{2, 36, "HTTP doors have no attribute 'user'"}}},
 		{"attributes: {user: header x-user}\n" LIMIT("key: user | ip"), {{0}}},
 		{"listen: {http: []}\n" LIMIT("key: user | ip"), {{0}}},
 		{OVERRIDES("  - {when: {plan: a}, limit: 1/1m}\n  - {when: {plan: b}, limit: 2/1m}\n"),
-	     {{6, 13, "no HTTP door knows 'plan'"}}},
+	     {{6, 13, "HTTP doors have no attribute 'plan'"}}},
 		{LIMIT("key: 'user,ip', optional: true"), {{0}}},
 		{LIMIT("key: 'user,ip'"),
 	     {{2, 31, "a request without 'user,ip' escapes"},
@@ -278,7 +280,7 @@ static void test_names(void **state) {
 		{LIMIT("key: user, optional: false"), {{2, 31, "a request without 'user' escapes"}}},
 		{"limits:\n- {name: a, limit: distinct 5/1m, key: ip, of: user, optional: true}\n", {{0}}},
 		{"limits:\n- {name: a, limit: 5/1m, key: user, optional: true}\n- {name: b, limit: 5/1h, key: user}\n",
-	     {{3, 31, "a request without 'user' escapes"}, {3, 31, "no HTTP door knows 'user'"}}},
+	     {{3, 31, "a request without 'user' escapes"}, {3, 31, "HTTP doors have no attribute 'user'"}}},
 	};
 	(void)state;
 	CHECK_WARNINGS(rows);
@@ -367,13 +369,13 @@ static void test_room(void **state) {
 	static const struct row rows[] = {
 		{"store: {blocks: 50%}\nlimits:\n- {name: n, key: ip, limit: sliding-log 8M/1h}\n", {{0}}},
 		{"store: {blocks: 50%}\nlimits:\n- {name: n, key: ip, limit: sliding-log 9M/1h}\n",
-	     {{3, 3, "a key that uses up the quota by costs of 1 needs 35157 KiB, and gets at most 32768 KiB of this"}}},
+	     {{3, 3, "a key that uses up the quota by costs of 1 needs 35157 KiB, and may have at most 32768 KiB of"}}},
 		{"store: {memory: 1MiB, blocks: 50%}\nlimits:\n- {name: n, key: ip, limit: concurrency 8k lease 1m}\n", {{0}}},
 		{"store: {memory: 1MiB, blocks: 50%}\nlimits:\n- {name: n, key: ip, limit: concurrency 9k lease 1m}\n",
 	     {{3, 3, "needs"}}},
 		{"store: {memory: 1MiB, blocks: 1%}\nlimits:\n"
 	     "- {name: n, key: ip, limit: sliding-buckets 90k/1d precision 1m}\n",
-	     {{3, 3, "needs 6 KiB, and gets at most 3 KiB"}}},
+	     {{3, 3, "needs 6 KiB, and may have at most 3 KiB"}}},
 		{"store: {memory: 1MiB}\nlimits:\n- {name: n, key: ip, limit: 9/1m, overrides: [{when: {ip: a}, limit: "
 	     "sliding-log 1M/1h}]}\n",
 	     {{3, 3, "needs"}}},

@@ -22,7 +22,7 @@ static size_t count_wanted(const struct wanted *wanted) {
 
 /* What is said of nearly every policy of a line or two: left out unless the row is about it. */
 static bool is_aside(const struct sluice_problem *problem, const struct wanted *wanted, size_t count) {
-	static const char *const aside[] = {"no HTTP door knows ", "there are no limits"};
+	static const char *const aside[] = {"HTTP doors have no attribute ", "there are no limits"};
 	for (size_t i = 0; i < sizeof aside / sizeof *aside; i++) {
 		bool asked = false;
 		for (size_t j = 0; j < count; j++)

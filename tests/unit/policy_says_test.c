@@ -41,11 +41,11 @@ static void test_conditions_in_doubt(void **state) {
 		{WHEN("{ip: '2001:db8:1:2:3::/96'}"), {{2, 46, "this holds for all of '2001:db8:1:2::/64'"}}},
 		{WHEN("{ip: 10.0.0.0/8}, overrides: [{when: {ip: 10.0.0.0/8}, limit: 1/1m}, {when: {ip: 10.1.0.0/16}, limit: "
 	          "2/1m}]"),
-	     {{2, 110, "never reached: the override in line 2 takes all of it"}}},
+	     {{2, 110, "never reached: the override in line 2 matches all of it"}}},
 		{WHEN("{ip: 10.0.0.0/8}, overrides: [{when: {host: '*.a.b', not: {user: x}}, limit: 1/1m}, {when: {host: "
 	          "x.a.b}, "
 	          "limit: 2/1m}]"),
-	     {{2, 100, "no HTTP door knows 'user'"}}},
+	     {{2, 100, "HTTP doors have no attribute 'user'"}}},
 	};
 	(void)state;
 	CHECK_WARNINGS(rows);
@@ -70,9 +70,9 @@ static void test_costs_refused(void **state) {
 		{COST("[{when: {path: /a}, costs: 2}]"), {{2, 61, "unknown key 'costs' in a cost: did you mean 'cost'?"}}},
 		{COST("[{when: {path: /a}, cost: 0}]"), {{2, 67, "expected a cost from 1, found 0"}}},
 		{COST("[{cost: 2}]"), {{2, 42, "missing key 'when' in a cost"}}},
-		{LIMIT("limit: distinct 5/1d, of: path, cost: 2"), {{2, 60, "cost can't be said of distinct: a member"}}},
-		{LIMIT("limit: unlimited, cost: 2"), {{2, 46, "cost can't be said of unlimited: nothing is counted there"}}},
-		{LIMIT("limit: 5/1m, reserve: true, cost: 2"), {{2, 56, "cost can't be said beside reserve: its estimate is"}}},
+		{LIMIT("limit: distinct 5/1d, of: path, cost: 2"), {{2, 60, "cost does not go with distinct: a member"}}},
+		{LIMIT("limit: unlimited, cost: 2"), {{2, 46, "cost does not go with unlimited: it counts nothing"}}},
+		{LIMIT("limit: 5/1m, reserve: true, cost: 2"), {{2, 56, "cost does not go with reserve: a request first"}}},
 		{"store: {redis: 127.0.0.1:1, via: script}\n" COST("2"),
 	     {{3, 41, "a cost of one limit alone needs Sluice's module on the nodes: via: script can't do it"}}},
 	};
@@ -285,11 +285,11 @@ static void test_keys_refused(void **state) {
 		{KEY("ip | \"\""), {{2, 36, "expected a literal of 1 to 64 printable ASCII characters in quotes"}}},
 		{KEY("ip | \"a\"b\""), {{2, 36, "expected a literal of 1 to 64 printable ASCII characters in quotes"}}},
 		{KEY("ip | \"\xc3\xa4\""), {{2, 36, "expected a literal of 1 to 64 printable ASCII characters in quotes"}}},
-		{KEY("ip | \"a\" | path"), {{2, 36, "expected a literal as the last resort, behind the attributes"}}},
-		{KEY("'\"a\"'"), {{2, 32, "expected a literal as the last resort, behind the attributes"}}},
+		{KEY("ip | \"a\" | path"), {{2, 36, "expected a literal as the last fallback, after the attributes"}}},
+		{KEY("'\"a\"'"), {{2, 32, "expected a literal as the last fallback, after the attributes"}}},
 		{"attributes: {user: header x-u}\n" KEY("usr | ip"),
-	     {{3, 31, "'usr' is nobody's attribute: did you mean 'user'? (attributes: {..: given} says"}}},
-		{"attributes: {user: header x-u}\n" KEY("[ip, usr]"), {{3, 36, "'usr' is nobody's attribute: did you mean"}}},
+	     {{3, 31, "unknown attribute 'usr': did you mean 'user'? (attributes: {..: given} says"}}},
+		{"attributes: {user: header x-u}\n" KEY("[ip, usr]"), {{3, 36, "unknown attribute 'usr': did you mean"}}},
 		{"attributes: {user: gven}\n" KEY("ip"), {{1, 20, "expected a source such as 'header x-user-id'"}}},
 	};
 	(void)state;
@@ -301,8 +301,8 @@ static void test_keys_warned(void **state) {
 		{KEY("ip | \"unknown\""), {{0}}},
 		{"attributes: {user: header x-u, usr: given}\n" KEY("[usr | user | \"none\", ip]"), {{0}}},
 		{"attributes: {user: header x-u}\n" KEY("usr | ip, optional: true"), {{0}}},
-		{"attributes: {user: header x-u}\n" KEY("tenant | ip"), {{3, 31, "no HTTP door knows 'tenant'"}}},
-		{KEY("usr | ip"), {{2, 31, "no HTTP door knows 'usr'"}}},
+		{"attributes: {user: header x-u}\n" KEY("tenant | ip"), {{3, 31, "HTTP doors have no attribute 'tenant'"}}},
+		{KEY("usr | ip"), {{2, 31, "HTTP doors have no attribute 'usr'"}}},
 		{KEY("[ip, route], when: {path: /a*}"), {{0}}},
 		{KEY("[ip, route]"), {{2, 36, "a request without 'route' escapes this limit"}}},
 		{KEY("[x, ip], when: {path: /a/{x}}"), {{0}}},

@@ -46,7 +46,7 @@ static void test_warned(void **state) {
 	static const struct row rows[] = {
 		{LIMIT("limit: 100/1m, candidate: 50/1m"), {{0}}},
 		{LIMIT("limit: 100/1m, candidate: 0/1m"), {{0}}}, /* denies nobody */
-		{LIMIT("limit: 100/1m, candidate: sliding-window 100/60s"), {{2, 48, "the candidate is the limit itself"}}},
+		{LIMIT("limit: 100/1m, candidate: sliding-window 100/60s"), {{2, 48, "the candidate equals the limit"}}},
 		{LIMIT("limit: token-bucket 1/1s burst 5, candidate: token-bucket 1/1s burst 6"), {{0}}},
 		{LIMIT("limit: token-bucket 1/1s burst 5, candidate: token-bucket 2/1s burst 5"), {{0}}},
 		{LIMIT("limit: leaky-bucket 1/1s queue 5, candidate: leaky-bucket 1/1s queue 0"), {{0}}},

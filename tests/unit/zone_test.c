@@ -179,7 +179,7 @@ static void what_is_wrong_is_refused(void **state) {
 			fail_msg("%s", rules[i]);
 	}
 	struct file file = make_file('5', &(struct zone_text){.rule = ""});
-	assert_string_equal(read_back(&file, shifts, &count), "is no time zone");
+	assert_string_equal(read_back(&file, shifts, &count), "is not a time zone");
 }
 
 /* ---- rules ------------------------------------------------------------------------------------------------------- */

@@ -76,7 +76,7 @@ static int next_gzip_member(struct sl_input *input, struct sluice_error *error) 
 			input->raw_at++;
 		if (input->raw_at < input->raw_len) {
 			if (input->raw[input->raw_at] != 0x1f)
-				return fail(error, "bytes after the end of the .gz that are no .gz: is it damaged?");
+				return fail(error, "the bytes after the end of the .gz are not a .gz: is it damaged?");
 			inflateReset(&input->zlib);
 			input->member_open = true;
 			return 1;

@@ -157,8 +157,8 @@ static int check_kinds(const struct sl_verb *verb, const struct sl_replay_option
 	if (options->upto && (leases || options->reserves))
 		return sl_cli_misuse(verb, "--upto does not go with leases or reservations: their cost is taken whole");
 	if (options->reserves && (options->audit || options->judge != NULL))
-		return sl_cli_misuse(verb, "--audit does not go with --estimate: a commit may say more than was reserved, so "
-		                           "no bound is stated of a window");
+		return sl_cli_misuse(verb, "--audit does not go with --estimate: a commit may charge more than was reserved, "
+		                           "so no bound holds for a window");
 	if (options->store == NULL)
 		return SL_GO_ON;
 	if (leases || members || options->reserves || options->upto)
@@ -232,8 +232,8 @@ static int check_policy(struct sl_replay *replay) {
 		reserves |= limit->reserve.on;
 		if (limit->reserve.on && (options->audit || options->judge != NULL))
 			return sl_cli_fail(replay->verb,
-			                   "--audit does not go with reserve of %s of %s: a commit may say more than was reserved, "
-			                   "so no bound is stated of a window",
+			                   "--audit does not go with reserve of %s of %s: a commit may charge more than was "
+			                   "reserved, so no bound holds for a window",
 			                   limit->name, options->policy_file);
 		if (options->upto && (leases || limit->reserve.on))
 			return sl_cli_fail(replay->verb, "--upto does not go with %s of %s: its cost is taken whole", limit->name,

@@ -72,7 +72,7 @@ int sl_replay_audit_verdicts(struct sl_replay *replay, struct sluice_call *calls
 			return status != SL_GO_ON ? status
 			                          : sl_cli_fail(replay->verb,
 			                                        "--judge %s: it ends after %" PRIu64
-			                                        " verdicts, and there are more requests: it is no answer to them",
+			                                        " verdicts, and there are more requests: it is not of this log",
 			                                        replay->options->judge, replay->audit->read);
 		call->err = SLUICE_OK;
 		call->granted = allowed ? call->cost : 0;
@@ -90,7 +90,7 @@ int sl_replay_audit_end(struct sl_replay *replay) {
 		return SL_GO_ON;
 	if (!next_verdict(replay, &allowed, &status))
 		return status;
-	return sl_cli_fail(replay->verb, "--judge %s: more verdicts than requests: it is no answer to them",
+	return sl_cli_fail(replay->verb, "--judge %s: more verdicts than requests: it is not of this log",
 	                   replay->options->judge);
 }
 

@@ -193,7 +193,7 @@ static bool send_words(struct sl_replay_redis *redis, const char *const *words, 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
 static bool refuse_shape(struct sluice_error *error) {
-	snprintf(error->text, sizeof error->text, "that is no answer of Sluice: expected 7 integers for each limit");
+	snprintf(error->text, sizeof error->text, "this is not an answer of Sluice: expected 7 integers for each limit");
 	return false;
 }
 
@@ -299,7 +299,7 @@ static bool may_unlink(struct sl_replay_redis *redis, struct sluice_error *error
 	end_command(redis);
 	if (send_written(redis, &why) && sl_client_integer(&redis->client, ':', &gone, &why))
 		return true;
-	snprintf(error->text, sizeof error->text, "a replay takes its keys away again, by UNLINK: %.160s", why.text);
+	snprintf(error->text, sizeof error->text, "a replay removes its keys by UNLINK: %.160s", why.text);
 	return false;
 }
 
@@ -361,7 +361,7 @@ static bool note_keys(struct sl_replay_redis *redis, const struct sluice_call *c
 	for (uint32_t i = 0; i < call->item_count; i++)
 		if (is_first(call, i) && !sl_replay_keys_add(&redis->keys, call->items[i].key)) {
 			snprintf(error->text, sizeof error->text,
-			         "no memory for the list of keys to take away again: --memory gives it more");
+			         "no memory for the list of keys to remove: --memory gives it more");
 			return false;
 		}
 	return true;

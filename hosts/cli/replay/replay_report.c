@@ -65,7 +65,7 @@ static void print_later(const struct sl_replay *replay) {
 		printf("in part       %" PRIu64 " of the allowed\n", replay->parts);
 	if (all->reservations > 0) {
 		printf("reserved      %" PRIu64 " times, %" PRIu64 " in all\n", all->reservations, all->reserved_cost);
-		printf("committed     %" PRIu64 " times, %" PRIu64 " in all; %" PRIu64 " had gone back before\n",
+		printf("committed     %" PRIu64 " times, %" PRIu64 " in all; %" PRIu64 " had been returned before\n",
 		       all->committed, all->committed_cost, all->reservations - all->committed);
 		printf("debts         %" PRIu64 " times, %" PRIu64 " in all, above what was reserved\n", all->debts,
 		       all->debt_cost);

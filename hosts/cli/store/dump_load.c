@@ -66,7 +66,7 @@ static int read_words(struct loader *loader, uint64_t *words, size_t count) {
 static int check_header(struct loader *loader, const uint64_t words[SL_DUMP_WORDS]) {
 	uint64_t raw[SL_DUMP_AT_CHECK];
 	if (words[SL_DUMP_AT_MAGIC] != SL_DUMP_MAGIC)
-		return refuse(loader, 0, "this is no dump of a store");
+		return refuse(loader, 0, "this is not a dump of a store");
 	if (words[SL_DUMP_AT_VERSION] != SL_DUMP_VERSION)
 		return refuse(loader, 8 * SL_DUMP_AT_VERSION, "a dump of format %" PRIu64 "; this program reads format %d",
 		              words[SL_DUMP_AT_VERSION], SL_DUMP_VERSION);

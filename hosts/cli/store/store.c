@@ -184,7 +184,7 @@ static int run_dump(const struct job *job) {
 	struct sl_file_id from, to;
 	uint64_t counters;
 	if (job->output == NULL && isatty(STDOUT_FILENO))
-		return sl_cli_misuse(job->verb, "a dump is no text: send it into a file, or name one with -o OUT");
+		return sl_cli_misuse(job->verb, "a dump is not text: send it to a file, or name one with -o OUT");
 	if (job->output != NULL && sl_file_id_at(job->file, &from) == 0 && sl_file_id_at(job->output, &to) == 0 &&
 	    sl_file_id_equal(&from, &to))
 		return sl_cli_fail(job->verb, "%s: the dump would replace the store", job->output);

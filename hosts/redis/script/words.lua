@@ -131,8 +131,8 @@ local function check(call, item, number)
 	elseif kind == 'D' and call.holds then
 		raise('limit ' .. number .. ': distinct is not held: SLUICE.CHECK with MEMBER decides it at once')
 	elseif kind == 'D' and not item.member and call.takes:find(' MEMBER ', 1, true) and word ~= 'PEEK' then
-		raise('limit ' .. number .. ': distinct counts members: expected MEMBER and who it is, as in SLUICE.' .. word ..
-			' key 1 MEMBER 192.0.2.1 "distinct 50/1h"')
+		raise('limit ' .. number .. ': distinct counts members: expected MEMBER and the member, as in SLUICE.' ..
+			word .. ' key 1 MEMBER 192.0.2.1 "distinct 50/1h"')
 	end
 end
 
@@ -221,7 +221,7 @@ function words.items(call, keys)
 	end
 	call.items, call.each = items, call.each or call.exact
 	if call.next and call.each then
-		raise('NEXT and EACH: expected one of them; EACH tells it of each limit')
+		raise('NEXT and EACH: expected one of them; EACH includes it for each limit')
 	end
 	if not call.set then
 		server_clock(call)

@@ -80,7 +80,7 @@ enum {
 	SL_SECRET_ROUNDS = 60000, /* of a new password: about 30 ms, during which a worker does nothing else */
 };
 
-/* Hashes a password for the policy file: "pbkdf2-sha256:..", NUL-ended. False where the system gives no random bytes.
+/* Hashes a password for the policy file: "pbkdf2-sha256:..", NUL-ended. False where the system gave no random bytes.
  * Takes SL_SECRET_ROUNDS. */
 bool sl_secret_of_password(struct sluice_bytes password, char text[SL_SECRET_TEXT_MAX]);
 /* Makes a new token (256 random bits, base64url, NUL-ended) and its hash "sha256:..". */

@@ -192,7 +192,7 @@ static void answer(struct sl_node *node, struct sl_pending_command *pending, slu
 	if (got->is_error) {
 		finish_error(node, pending, sl_slice(got->error, got->error_len));
 	} else if ((got->odd || got->count == 0) && pending->ask->told == NULL) {
-		finish_error(node, pending, sl_str("ERR the node's answer is none of this command"));
+		finish_error(node, pending, sl_str("ERR the node's answer does not fit the command"));
 	} else {
 		const struct sl_answer numbers = {.kind = SL_ANSWER_NUMBERS, .count = got->count, .numbers = got->numbers};
 		sl_nodes_finish(nodes, pending, &numbers);
@@ -292,7 +292,7 @@ ptrdiff_t sl_answers_read(struct sl_link *link, void *owner, const char *data, s
 		}
 		at += (size_t)taken;
 		if (!take(node, &token, now)) {
-			*why = "an answer that nobody has asked for";
+			*why = "an answer to no command";
 			return -1;
 		}
 		if (node->link != link) /* it went down meanwhile */

@@ -262,7 +262,7 @@ void sl_link_flush(struct sl_link *link) {
 		give_back(&link->out);
 	if (!sl_socket_watch(link->socket,
 	                     SL_SOCKET_READABLE | (link->out.at != link->out.end ? SL_SOCKET_WRITABLE : 0)))
-		fail(link, "the system does not watch its socket");
+		fail(link, "the system refused to watch its socket");
 }
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
@@ -286,7 +286,7 @@ static ssize_t receive(struct sl_link *link, char *into, size_t room) {
 	if (got == -EAGAIN)
 		return 0;
 	if (got == 0)
-		fail(link, "it has closed the connection");
+		fail(link, "it closed the connection");
 	else
 		fail_errno(link, (int)-got);
 	return -1;
@@ -294,7 +294,7 @@ static ssize_t receive(struct sl_link *link, char *into, size_t room) {
 
 /* Gives what came to the owner. False: closed. */
 static bool deliver(struct sl_link *link) {
-	const char *why = "a reply that is none";
+	const char *why = "a malformed reply";
 	size_t need = 1;
 	const ptrdiff_t taken =
 		link->world->bytes(link, link->owner, link->in.bytes + link->in.at, link->in.end - link->in.at, &need, &why);
@@ -310,13 +310,13 @@ static bool deliver(struct sl_link *link) {
 	const size_t used = link->in.end - link->in.at;
 	if (make_room(&link->in, need > used ? need - used : 1, INPUT_BYTES, INPUT_BYTES_MAX))
 		return true;
-	fail(link, "no memory for what it says");
+	fail(link, "no memory for its answer");
 	return false;
 }
 
 static void read_in(struct sl_link *link) {
 	if (!make_room(&link->in, 1, INPUT_BYTES, INPUT_BYTES_MAX)) {
-		fail(link, "no memory for what it says");
+		fail(link, "no memory for its answer");
 		return;
 	}
 	for (int i = 0; i < READS_A_TURN || (link->tls != NULL && sl_tls_has_more(link->tls)); i++) {
@@ -337,7 +337,7 @@ static void read_in(struct sl_link *link) {
 static void open_up(struct sl_link *link) {
 	link->state = OPEN;
 	if (!sl_socket_watch(link->socket, SL_SOCKET_READABLE))
-		fail(link, "the system does not watch its socket");
+		fail(link, "the system refused to watch its socket");
 	else
 		link->world->up(link, link->owner);
 }
@@ -350,7 +350,7 @@ static void agree(struct sl_link *link) {
 	} else if (next == SL_TLS_FAILED) {
 		fail(link, why);
 	} else if (!sl_socket_watch(link->socket, next == SL_TLS_WANT_WRITE ? SL_SOCKET_WRITABLE : SL_SOCKET_READABLE)) {
-		fail(link, "the system does not watch its socket");
+		fail(link, "the system refused to watch its socket");
 	}
 }
 

@@ -155,14 +155,14 @@ void sl_node_on_up(struct sl_link *link, void *owner) {
 	       command(node, SL_COMMAND_MODULE, "SLUICE.LEASE", NULL, NULL) &&
 	       command(node, SL_COMMAND_ROLE, "ROLE", NULL, NULL) && command(node, SL_COMMAND_PING, "PING", NULL, NULL);
 	if (!sent)
-		sl_node_down(node, "no memory to greet it");
+		sl_node_down(node, "no memory for the first commands");
 }
 
 /* Module or script, as the settings want it and the node has it; NULL, or why it is of no use. */
 static const char *choose_via(struct sl_node *node) {
 	const struct sl_nodes *nodes = node->nodes;
 	if (nodes->via == SL_BY_MODULE && !node->has_module)
-		return "it has not loaded the module, which via: module insists on (loadmodule sluice-module.so)";
+		return "it has not loaded the module, which via: module requires (loadmodule sluice-module.so)";
 	if (nodes->via != SL_BY_SCRIPT && node->has_module) {
 		node->via = SL_BY_MODULE;
 		return NULL;
@@ -214,7 +214,7 @@ static void say_why(struct sl_node *node, const char *why, sluice_ns wait, sluic
 	snprintf(node->said, sizeof node->said, "%s", why);
 	node->said_at = now;
 	const uint64_t ms = wait / SL_MS_NS;
-	sl_nodes_say(node->nodes, true, "redis %s: %s; tried again in %u.%02u s", node->name, why, (unsigned)(ms / 1000),
+	sl_nodes_say(node->nodes, true, "redis %s: %s; retrying in %u.%02u s", node->name, why, (unsigned)(ms / 1000),
 	             (unsigned)(ms % 1000 / 10));
 }
 
@@ -322,7 +322,7 @@ static void probe(struct sl_node *node, sluice_ns now) {
 	}
 	node->due = now + SL_NODE_CONNECT_NS;
 	if (!command(node, SL_COMMAND_PING, "PING", NULL, NULL))
-		sl_node_down(node, "it does not read what it is sent");
+		sl_node_down(node, "it does not read what is sent to it");
 	else if (node->nodes->mode != SL_MODE_CLUSTER)
 		(void)command(node, SL_COMMAND_ROLE, "ROLE", NULL, NULL);
 }

@@ -420,7 +420,7 @@ static bool fill(struct sl_nodes *nodes, const struct sl_nodes_options *options,
 static bool join_loop(struct sl_nodes *nodes, struct sluice_error *error) {
 	const struct sl_loop loop = nodes->world.loop;
 	if (!sl_loop_random(loop, &nodes->random, sizeof nodes->random)) {
-		snprintf(error->text, sizeof error->text, "the system gives no random bytes");
+		snprintf(error->text, sizeof error->text, "the system gave no random bytes");
 		return false;
 	}
 	nodes->random |= 1;

@@ -87,7 +87,7 @@ static void choose_primary(struct sl_nodes *nodes) {
 	if (best == nodes->primary || (best == NULL && nodes->primary->role != SL_ROLE_REPLICA))
 		return;
 	if (best != NULL && nodes->had_primary)
-		sl_nodes_say(nodes, false, "redis %s: the primary now", best->name);
+		sl_nodes_say(nodes, false, "redis %s: is the primary now", best->name);
 	nodes->had_primary = nodes->had_primary || best != NULL;
 	nodes->primary = best;
 	sl_nodes_hurry(nodes);
@@ -183,7 +183,7 @@ void sl_topology_on_slots(struct sl_node *node) {
 		nodes->refreshed = sl_nodes_now(nodes);
 		take_over(nodes);
 		if (nodes->slots_reader.bad != 0)
-			sl_nodes_say(nodes, true, "redis %s: its CLUSTER SLOTS has entries that make no sense", node->name);
+			sl_nodes_say(nodes, true, "redis %s: left malformed entries of its CLUSTER SLOTS out", node->name);
 	}
 	sl_topology_changed(nodes);
 	sl_nodes_hurry(nodes);

@@ -82,7 +82,7 @@ struct sl_door_context {
 	const struct sluice_policy *policy; /* never NULL: an empty policy where no file was given */
 	const uint32_t *rows;               /* the policy's rows in the stats (sl_stats_enter()); NULL: no stats */
 	sluice_ns now;                      /* read once a turn of the loop */
-	bool draining;                      /* the server is going down: sl_door_unready() */
+	bool draining;                      /* the server is shutting down: sl_door_unready() */
 	bool leaving;                       /* this connection can't stay: an answer, or a door, that can say so does */
 	void *match_buffer;                 /* SLUICE_MATCH_BYTES_MAX bytes, scratch of one feed() */
 	uint64_t connection_id;             /* of the connection being fed, from 1 */
@@ -140,7 +140,7 @@ struct sl_figures {
 static inline const char *sl_door_unready(const struct sl_door_context *context) {
 	const struct sl_figures *figures = context->shared == NULL ? NULL : context->shared->figures;
 	if (context->draining)
-		return "the server is going down: ask another";
+		return "the server is shutting down: ask another";
 	if (figures != NULL && atomic_load_explicit(&figures->awaits_nodes, memory_order_relaxed))
 		return "no node of Redis has answered yet: ask another";
 	return NULL;

@@ -26,6 +26,6 @@ bool sl_inspected_look(struct sl_door_context *context, const struct sluice_item
 	told->failed = NULL;
 	told->err = sluice_inspect(context->store, items, count, call.now, told->list);
 	if (told->err != SLUICE_OK)
-		told->failed = SL_HELD_UP_TEXT ": nothing can be told";
+		told->failed = SL_HELD_UP_TEXT ": nothing was read";
 	return true;
 }

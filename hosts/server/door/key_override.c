@@ -176,7 +176,7 @@ sluice_err sl_override_get(struct sl_door_context *context, const struct sl_over
 	}
 	for (uint32_t i = 0; i < target->count && err == SLUICE_E_NONE; i++)
 		err = sluice_override_get(context->store, target->limits[i], target->key, context->now, own);
-	return err == SLUICE_OK || err == SLUICE_E_NONE ? err : fail(error, err, SL_HELD_UP_TEXT ": nothing can be told");
+	return err == SLUICE_OK || err == SLUICE_E_NONE ? err : fail(error, err, SL_HELD_UP_TEXT ": nothing was read");
 }
 
 sluice_err sl_override_delete(struct sl_door_context *context, const struct sl_override_target *target,

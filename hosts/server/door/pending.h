@@ -32,7 +32,7 @@ struct sl_pending_item {
 	"hash tag, such as {user:1}"
 #define SL_PENDING_MISUSE_TEXT                                                                               \
 	"the store is in Redis, and its node can't decide that: an instant (AT) needs a module that was loaded " \
-	"with client-time yes, and some limits need the module; the server's log has the node's words"
+	"with client-time yes, and some limits need the module; the server's log has the node's message"
 
 struct sl_pending_call {
 	/* items, their terms, id and each (always there) lie in the same memory. Deciding fills err, merged, each,

@@ -57,15 +57,16 @@ bool sl_tailing_begin(struct sl_door_context *context, const struct sl_tail_filt
 	enum sl_tail_joined joined = SL_TAIL_NO_MEMORY;
 	sl_tailing_end(context);
 	if (context->shared == NULL || context->shared->tail == NULL) {
-		snprintf(error->text, sizeof error->text, "decisions can be followed at a server only");
+		snprintf(error->text, sizeof error->text, "only a server's decisions can be followed");
 		return false;
 	}
 	joined = sl_tail_join(context->shared->tail, filter, &reader);
 	context->reader = reader;
 	if (joined == SL_TAIL_FULL)
-		snprintf(error->text, sizeof error->text, "%d follow decisions already: it takes no more", SL_TAIL_READERS_MAX);
+		snprintf(error->text, sizeof error->text, "%d clients follow decisions already: no more are "
+		                                          "accepted", SL_TAIL_READERS_MAX);
 	else if (joined == SL_TAIL_NO_MEMORY)
-		snprintf(error->text, sizeof error->text, "there is no memory for another who follows decisions");
+		snprintf(error->text, sizeof error->text, "there is no memory for another client that follows decisions");
 	return joined == SL_TAIL_JOINED;
 }
 

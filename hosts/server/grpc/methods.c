@@ -107,9 +107,9 @@ static bool is_let_in(struct sl_grpc_stream *stream) {
 	if ((roles & needed) != 0)
 		return true;
 	return stream->authorizations != 0
-	           ? fail(stream, SL_GRPC_PERMISSION_DENIED, "this asks for the role check, which this user does not have")
+	           ? fail(stream, SL_GRPC_PERMISSION_DENIED, "this requires the role check, which this user does not have")
 	           : fail(stream, SL_GRPC_UNAUTHENTICATED,
-	                  "this asks for the role check: log in with authorization metadata");
+	                  "this requires the role check: log in with authorization metadata");
 }
 
 static bool refuse_head(struct sl_grpc_stream *stream, unsigned status, enum sl_grpc_code code, const char *text) {

@@ -24,7 +24,7 @@ static bool take_cost(struct sl_http_ask *ask, const json_t *value) {
 static bool take_actual(struct sl_http_ask *ask, const json_t *value) {
 	uint64_t number;
 	if (value == NULL)
-		return sl_ask_fail(ask, "actual is missing: expected what it cost in the end, a whole number 0..4294967295");
+		return sl_ask_fail(ask, "actual is missing: expected the true cost, a whole number 0..4294967295");
 	if (!sl_ask_number(ask, &sl_fields[SL_FIELD_ACTUAL], value, &number))
 		return false;
 	ask->call.cost = (uint32_t)number;
@@ -34,7 +34,8 @@ static bool take_actual(struct sl_http_ask *ask, const json_t *value) {
 static bool take_ttl(struct sl_http_ask *ask, const json_t *value) {
 	uint64_t ms;
 	if (value == NULL)
-		return sl_ask_fail(ask, "ttl_ms is missing: expected after how many milliseconds it goes back uncommitted");
+		return sl_ask_fail(ask, "ttl_ms is missing: expected the milliseconds after which an uncommitted estimate is "
+		                        "returned");
 	if (!sl_ask_number(ask, &sl_fields[SL_FIELD_TTL], value, &ms))
 		return false;
 	ask->call.ttl_ns = ms * 1000000;
@@ -55,7 +56,7 @@ static bool take_at(struct sl_http_ask *ask, const json_t *value, const struct s
 		return true;
 	if (!sl_policy_settings(context->policy)->client_time)
 		return sl_ask_fail(ask,
-		                   "at is not allowed here: the operator would have to write client-time: true in the policy");
+		                   "at is not allowed here: it needs client-time: true in the policy");
 	if (!sl_ask_number(ask, &sl_words[SL_WORD_AT], value, &ms))
 		return false;
 	ask->call.now = ms * 1000000;
@@ -67,7 +68,7 @@ static bool take_at(struct sl_http_ask *ask, const json_t *value, const struct s
 static bool add_attribute(struct sl_http_ask *ask, struct sluice_bytes name, struct sluice_bytes value) {
 	struct sl_out out = sl_ask_error(ask);
 	if (ask->attribute_count == SL_HTTP_ATTRIBUTES_MAX)
-		return sl_ask_fail(ask, "at most 64 attributes are taken");
+		return sl_ask_fail(ask, "at most 64 attributes are allowed");
 	sl_out_str(&out, "attribute ");
 	sl_out_quoted(&out, name, 64);
 	if (name.len < 1 || name.len > SLUICE_NAME_BYTES_MAX) {
@@ -112,8 +113,8 @@ static bool take_own_id(struct sl_http_ask *ask, enum sl_operation operation) {
 	struct sl_out out = sl_ask_error(ask);
 	if (operation == SL_OP_COMMIT)
 		return sl_ask_fail(ask,
-		                   "id must be a ticket, as /v1/reserve and /v1/admit give them: 16 hex digits, a dot, and "
-		                   "what it is of");
+		                   "id must be a ticket, as /v1/reserve and /v1/admit answer it: 16 hex digits, a dot, and "
+		                   "its limits");
 	if (ask->call.id.len >= 1 && ask->call.id.len <= SLUICE_ID_BYTES_MAX)
 		return true;
 	sl_out_str(&out, "id must have 1 to 64 bytes, found ");
@@ -143,11 +144,11 @@ static bool take_ticket(struct sl_http_ask *ask, const struct sl_http_exchange *
 	struct sluice_bytes key = {"", 0};
 	const json_t *own = sl_ask_member(members, SL_ASK_KEY);
 	if (sl_ask_member(members, SL_ASK_LIMITS) != NULL)
-		return sl_ask_fail(ask, "limits must be absent: id is a ticket, which says what it is of");
+		return sl_ask_fail(ask, "limits must be absent: id is a ticket, which contains them");
 	if (own != NULL && !sl_ask_key(ask, "key", own, &key))
 		return false;
 	if (!sl_ticket_read(ticket, ask->call.id, key, ask->ticket->memory))
-		return sl_ask_fail(ask, "id looks like a ticket and is none: give it as it was answered, to the byte");
+		return sl_ask_fail(ask, "id looks like a ticket but is not one: send it back exactly as it was answered");
 	ask->call.id = ticket->id;
 	return take_held(ask, ticket, operation, exchange->context->policy);
 }
@@ -156,7 +157,7 @@ static bool take_id(struct sl_http_ask *ask, const struct sl_http_exchange *exch
                     const struct sl_ask_members *members, enum sl_operation operation) {
 	const json_t *value = sl_ask_member(members, SL_ASK_ID);
 	if (value == NULL)
-		return !needs_id(operation) || sl_ask_fail(ask, "id is missing: expected what was answered as \"id\"");
+		return !needs_id(operation) || sl_ask_fail(ask, "id is missing: expected the \"id\" of an answer");
 	if (!json_is_string(value))
 		return sl_ask_fail_type(ask, "id", "a string", value);
 	if (ask->peek)

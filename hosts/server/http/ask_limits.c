@@ -119,7 +119,7 @@ static bool fail_member(struct sl_http_ask *ask, size_t i) {
 	char where[WHERE_BYTES];
 	struct sl_out out = sl_ask_error(ask);
 	sl_out_str(&out, where_limit(where, i, ""));
-	sl_out_str(&out, ": only distinct counts members: leave member away");
+	sl_out_str(&out, ": only distinct counts members: leave member out");
 	return sl_ask_done(&out);
 }
 

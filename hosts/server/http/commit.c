@@ -23,8 +23,8 @@ static void refuse_cost(struct sl_http_exchange *exchange, const char *header) {
 	struct sl_out out = sl_out_to(memory, sizeof memory);
 	bool missing = sl_http_header_of((void *)exchange->request, header).len == 0;
 	sl_out_str(&out, header);
-	sl_out_str(&out, missing ? " is missing" : " is no whole number 0..4294967295");
-	sl_out_str(&out, ": expected what the request has cost; nothing was changed");
+	sl_out_str(&out, missing ? " is missing" : " is not a whole number 0..4294967295");
+	sl_out_str(&out, ": expected the request's true cost; nothing was changed");
 	sl_http_reply_problem(exchange, 400, sl_slice(memory, sl_out_len(&out)), NULL);
 }
 
@@ -32,7 +32,7 @@ static void reply_ended(struct sl_http_exchange *exchange, uint32_t released, ui
 	struct sl_http_reply reply;
 	if (released == 0 && committed == 0) {
 		sl_http_reply_problem(exchange, 404,
-		                      sl_str("nothing is held by this ticket: it was committed before, or all of it has ended"),
+		                      sl_str("this ticket holds nothing: it was committed before, or its time is over"),
 		                      NULL);
 		return;
 	}
@@ -69,10 +69,11 @@ void sl_http_route_auth_commit(struct sl_http_exchange *exchange) {
 	struct sluice_bytes text = {NULL, 0};
 	if (!sl_http_field(exchange->request, ticket_header, &text) || text.len == 0)
 		sl_http_reply_problem(exchange, 400,
-		                      sl_str("Sluice-Ticket is missing: expected what the first call answered in it"), NULL);
+		                      sl_str("Sluice-Ticket is missing: expected the one that the first call answered"), NULL);
 	else if (!sl_ticket_read(&ticket.ticket, text, sl_slice("", 0), ticket.memory))
 		sl_http_reply_problem(exchange, 400,
-		                      sl_str("Sluice-Ticket is no ticket: give it as the first call answered it, to the byte"),
+		                      sl_str("Sluice-Ticket is not a ticket: send it back exactly as the first call answered "
+		                             "it"),
 		                      NULL);
 	else
 		end(exchange, &ticket.ticket);

@@ -168,9 +168,9 @@ static void reply_wrong_method(struct sl_http_exchange *exchange, const struct r
 	char memory[SL_HTTP_ERROR_BYTES];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
 	sl_out_str(&out, route->path);
-	sl_out_str(&out, " is asked by ");
+	sl_out_str(&out, " accepts ");
 	sl_out_str(&out, allow);
-	sl_out_str(&out, ", not by ");
+	sl_out_str(&out, ", not ");
 	sl_out_quoted(&out, exchange->request->method_name, 40);
 	sl_http_reply_problem(exchange, 405, sl_slice(memory, sl_out_len(&out)), allow);
 }

@@ -144,19 +144,19 @@ static bool refuse_host(struct sl_http_exchange *exchange, struct sluice_bytes h
 	if (exchange->context->peer.is_unix || shows_certificate(exchange->context) ||
 	    is_own_host(sl_http_listen(exchange), host))
 		return false;
-	sl_out_str(&out, host.len == 0 ? "the request names no Host" : "this server is not asked as ");
+	sl_out_str(&out, host.len == 0 ? "the request names no Host" : "this server does not answer as ");
 	if (host.len != 0)
 		sl_out_quoted(&out, host, HOST_SHOWN_MAX);
 	sl_out_str(&out,
 	           ": while no users are configured, Host must be localhost, an address, a name without a dot, or one that "
-	           "the policy names at this listener, hosts: [NAME]; or a page of anybody's could ask this");
+	           "the policy names at this listener, hosts: [NAME]; otherwise any web page could ask this");
 	return !refuse(exchange, 403, sl_slice(memory, sl_out_len(&out)), "");
 }
 
 static bool refuse_foreign(struct sl_http_exchange *exchange, const struct fields *fields) {
 	if (fields->origin_count > 1 || sl_bytes_equal_nocase(fields->site, "cross-site") ||
 	    (fields->origin_count == 1 && !is_own_origin(fields->origin, fields->host)))
-		return !refuse(exchange, 403, sl_str("a page of another site may not ask this: Origin must name the Host"), "");
+		return !refuse(exchange, 403, sl_str("pages of other sites may not ask this: Origin must name the Host"), "");
 	return false;
 }
 
@@ -217,7 +217,7 @@ static bool refuse_role(struct sl_http_exchange *exchange, const char *path, uin
 	char memory[DETAIL_BYTES];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
 	sl_out_str(&out, path);
-	sl_out_str(&out, " asks for the role ");
+	sl_out_str(&out, " requires the role ");
 	put_roles(&out, needed);
 	sl_out_str(&out,
 	           logged_in ? ", which this user does not have" : ": log in with 'Authorization: Bearer TOKEN', or Basic");
@@ -276,7 +276,7 @@ static bool comes_across_sites(const struct sl_http_request *request) {
 
 bool sl_http_guard_proxy(struct sl_http_exchange *exchange) {
 	static const char crossing[] =
-		"Sec-Fetch-Site says that a page of another site asks, and no header that a proxy did: this door is for "
+		"Sec-Fetch-Site says that a page of another site sent this, and no header shows a proxy: this door is for "
 		"proxies, which add X-Forwarded-For, X-Original-URI or the like";
 	static const char closed[] =
 		"this door is for proxies: name the proxy's address in trusted-proxies, or let anonymous check";

@@ -13,7 +13,8 @@
 #include "proto/answer.h"
 #include "proto/json.h"
 
-static const char gone[] = "no such reservation is open: it was committed before, or went back at its end";
+static const char gone[] = "no such reservation is open: it was committed before, or was returned at the end of its "
+                           "ttl";
 
 static void reply_found(struct sl_http_exchange *exchange, const char *member, uint32_t found) {
 	struct sl_http_reply reply;
@@ -24,8 +25,8 @@ static void reply_found(struct sl_http_exchange *exchange, const char *member, u
 	sl_json_put_u64(&reply.w, member, found);
 	if (found == 0)
 		sl_json_put_word(&reply.w, "detail",
-		                 "no such lease is held: it had ended by itself, was released before, or is not of this key "
-		                 "and limit");
+		                 "no such lease is held: it ended by itself, was released before, or belongs to another key "
+		                 "or limit");
 	sl_out_char(&reply.w, '}');
 	sl_http_reply_end(&reply);
 }

@@ -134,12 +134,13 @@ static void put_limits(struct sl_prom *prom, const struct sl_stats *stats) {
 	         put_row_near);
 	put_rows(prom, stats, "sluice_candidate_denied", "Decisions that the candidate of a limit would have denied.",
 	         put_row_candidate);
-	put_rows(prom, stats, "sluice_penalties", "Shut-outs that began by the penalty of a limit.", put_row_penalties);
+	put_rows(prom, stats, "sluice_penalties", "Penalties that a limit has imposed.", put_row_penalties);
 	put_rows(prom, stats, "sluice_failed_open", "Requests that a limit let pass undecided (on-error: allow).",
 	         put_row_undecided);
 	put_rows(prom, stats, "sluice_failed_open_seconds", "Seconds in which a limit let any request pass undecided.",
 	         put_row_undecided_s);
-	put_rows(prom, stats, "sluice_bounds", "Decisions that met a bound of ours, not the quota.", put_row_bounds);
+	put_rows(prom, stats, "sluice_bounds", "Decisions by one of Sluice's own bounds instead of the "
+	                                       "quota.", put_row_bounds);
 }
 
 /* `count` rows, for which there is room, however many there are meanwhile. */
@@ -227,16 +228,16 @@ static void put_held(struct sl_prom *prom, const struct sl_stats_sum *sum) {
 	static const char *const leases[] = {"acquired", "released", "renewed", "unknown"};
 	static const char *const reservations[] = {"made", "committed", "unknown"};
 	sl_prom_family(prom, "sluice_leases", SL_PROM_COUNTER, NULL,
-	               "Leases acquired, released, renewed, and such as had ended or never were (unknown).");
+	               "Leases acquired, released and renewed; unknown: calls for leases that had ended or never existed.");
 	put_events(prom, sum, SL_EVENT_LEASE_ACQUIRED, leases, 4);
 	sl_prom_family(prom, "sluice_reservations", SL_PROM_COUNTER, NULL,
-	               "Reservations made, committed, and commits of such as were open no more (unknown).");
+	               "Reservations made and committed; unknown: commits of reservations that were no longer open.");
 	put_events(prom, sum, SL_EVENT_RESERVATION_MADE, reservations, 3);
 	sl_prom_family(prom, "sluice_repeated", SL_PROM_COUNTER, NULL,
-	               "Requests that were charged nothing, since that had been done before under their id.");
+	               "Retries under the same id, which were not charged again.");
 	put_events(prom, sum, SL_EVENT_REPEATED, NULL, 1);
 	sl_prom_family(prom, "sluice_partly_granted", SL_PROM_COUNTER, NULL,
-	               "Requests that were granted a part of what they asked for (upto).");
+	               "Requests that were granted a part of their cost (upto).");
 	put_events(prom, sum, SL_EVENT_PARTLY, NULL, 1);
 }
 
@@ -263,14 +264,15 @@ static void put_times(struct sl_prom *prom, const struct sl_stats_sum *sum) {
 static void put_store(struct sl_prom *prom, const struct sl_store_figures *store) {
 	if (store->counted != 0) {
 		put_one(prom, "sluice_keys", SL_PROM_GAUGE, NULL, "Counters in the store.", store->keys);
-		put_one(prom, "sluice_keys_expired", SL_PROM_GAUGE, NULL, "Counters in the store that count no longer.",
+		put_one(prom, "sluice_keys_expired", SL_PROM_GAUGE, NULL, "Counters in the store that have expired.",
 		        store->expired);
 	}
 	put_one(prom, "sluice_store_slots", SL_PROM_GAUGE, NULL, "Counters that the store has room for.", store->slots);
 	sl_prom_family(prom, "sluice_keys_evicted", SL_PROM_COUNTER, NULL, "Counters in use that made room for others.");
 	count_by(prom, "reason", "full", store->evicted);
 	put_one(prom, "sluice_sketch_starts", SL_PROM_COUNTER, NULL,
-	        "Counters that started with less than their quota, as evicted ones are remembered.", store->from_sketch);
+	        "Counters that started with less than their quota, because evicted counters are "
+	        "remembered.", store->from_sketch);
 	put_one(prom, "sluice_store_bytes", SL_PROM_GAUGE, "bytes", "Size of the store.", store->bytes);
 	sl_prom_family(prom, "sluice_store_block_bytes", SL_PROM_GAUGE, "bytes", "Memory for logs and sub-buckets.");
 	count_by(prom, "state", "used", store->block_bytes);
@@ -278,9 +280,9 @@ static void put_store(struct sl_prom *prom, const struct sl_store_figures *store
 	put_one(prom, "sluice_store_recoveries", SL_PROM_COUNTER, NULL, "Locks taken from processes that had died.",
 	        store->recoveries);
 	put_one(prom, "sluice_store_held_up", SL_PROM_COUNTER, NULL,
-	        "Decisions not made, since another process was stopped with a lock of the store in hand.", store->given_up);
+	        "Decisions not made because a stopped process held a lock of the store.", store->given_up);
 	put_one(prom, "sluice_store_stopped_processes", SL_PROM_GAUGE, NULL,
-	        "Processes that share the store and count as stopped with a lock in hand.", store->stopped);
+	        "Processes that share the store and count as stopped while holding a lock.", store->stopped);
 	put_one(prom, "sluice_store_dropped", SL_PROM_COUNTER, NULL, "Counters dropped as torn after a power cut.",
 	        store->dropped);
 }
@@ -323,15 +325,15 @@ static void put_fleet_nodes(struct sl_prom *prom, const struct sl_fleet_sum *fle
 	put_one(prom, "sluice_fleet_commands", SL_PROM_COUNTER, NULL, "Commands sent to nodes.", fleet->commands);
 	put_one(prom, "sluice_fleet_commands_refused", SL_PROM_COUNTER, NULL, "Commands that nodes answered with an error.",
 	        fleet->refused);
-	put_one(prom, "sluice_fleet_redirections", SL_PROM_COUNTER, NULL, "Commands that a node sent to another.",
+	put_one(prom, "sluice_fleet_redirections", SL_PROM_COUNTER, NULL, "Commands that a node redirected to another.",
 	        fleet->redirected);
 	sl_prom_family(prom, "sluice_fleet_connections", SL_PROM_COUNTER, NULL, "Connections to nodes.");
 	count_by(prom, "event", "made", fleet->connects);
 	count_by(prom, "event", "lost", fleet->disconnects);
 	put_one(prom, "sluice_fleet_circuit_opens", SL_PROM_COUNTER, NULL,
-	        "Times that a node was given up until it answers a probe.", fleet->breaks);
+	        "Times that a node's circuit opened: nothing is sent to it until it answers a probe.", fleet->breaks);
 	sl_prom_family(prom, "sluice_fleet_command_duration_seconds", SL_PROM_HISTOGRAM, "seconds",
-	               "Time from a command's sending to its answer.");
+	               "Time from sending a command to its answer.");
 	sl_prom_histogram(prom, NONE, bounds, fleet->asked, SL_TIMES, fleet->asked_ns);
 }
 
@@ -353,13 +355,13 @@ static void put_connections(struct sl_prom *prom, const struct sl_http_figures *
 }
 
 static void put_config(struct sl_prom *prom, const struct sl_http_figures *figures) {
-	sl_prom_family(prom, "sluice_config_reloads", SL_PROM_COUNTER, NULL, "Times that the policy was read again.");
+	sl_prom_family(prom, "sluice_config_reloads", SL_PROM_COUNTER, NULL, "Reloads of the policy.");
 	count_by(prom, "result", "ok", figures->reloads_ok);
 	count_by(prom, "result", "failed", figures->reloads_failed);
 	put_instant(prom, "sluice_config_last_reload_success_timestamp_seconds",
 	            "When the policy in force was loaded, the start included.", figures->reloaded);
 	put_one(prom, "sluice_config_last_reload_successful", SL_PROM_GAUGE, NULL,
-	        "Whether the last try to take over the policy succeeded.", !figures->reload_failed);
+	        "Whether the last reload of the policy succeeded.", !figures->reload_failed);
 	sl_prom_family(prom, "sluice_denial_log_lines", SL_PROM_COUNTER, NULL, "Lines of the denial log.");
 	count_by(prom, "result", "written", figures->log_written);
 	count_by(prom, "result", "dropped", figures->log_dropped);
@@ -367,10 +369,12 @@ static void put_config(struct sl_prom *prom, const struct sl_http_figures *figur
 
 static void put_tail(struct sl_prom *prom, const struct sl_tail *tail) {
 	const struct sl_tail_figures figures = sl_tail_figures(tail);
-	put_one(prom, "sluice_tail_readers", SL_PROM_GAUGE, NULL, "Who follows decisions as they happen.", figures.readers);
-	put_one(prom, "sluice_tail_lines", SL_PROM_COUNTER, NULL, "Decisions that they were told of.", figures.sent);
+	put_one(prom, "sluice_tail_readers", SL_PROM_GAUGE, NULL, "Clients that follow decisions as they "
+	                                                          "happen.", figures.readers);
+	put_one(prom, "sluice_tail_lines", SL_PROM_COUNTER, NULL, "Decisions sent to clients that follow "
+	                                                          "decisions.", figures.sent);
 	put_one(prom, "sluice_tail_skipped", SL_PROM_COUNTER, NULL,
-	        "Decisions that they wanted to see and were told they had missed.", figures.missed);
+	        "Decisions that were counted for these clients as missed, not sent.", figures.missed);
 }
 
 static void put_server(struct sl_prom *prom, const struct sl_http_exchange *exchange,
@@ -378,7 +382,7 @@ static void put_server(struct sl_prom *prom, const struct sl_http_exchange *exch
 	put_connections(prom, figures);
 	put_config(prom, figures);
 	put_tail(prom, exchange->context->shared->tail);
-	put_one(prom, "sluice_draining", SL_PROM_GAUGE, NULL, "Whether the server is going down.",
+	put_one(prom, "sluice_draining", SL_PROM_GAUGE, NULL, "Whether the server is shutting down.",
 	        exchange->context->draining);
 	put_one(prom, "sluice_ready", SL_PROM_GAUGE, NULL, "Whether /readyz answers 200.",
 	        sl_door_unready(exchange->context) == NULL);
@@ -390,7 +394,7 @@ static void put_server(struct sl_prom *prom, const struct sl_http_exchange *exch
 	        sl_policy_limit_count(exchange->context->policy) - sl_stats_limits_of(exchange->context->policy));
 	put_instant(prom, "sluice_start_time_seconds", "When the server began to serve, by the store's clock.",
 	            figures->started);
-	sl_prom_family(prom, "sluice_build_info", SL_PROM_GAUGE, NULL, "What runs; always 1.");
+	sl_prom_family(prom, "sluice_build_info", SL_PROM_GAUGE, NULL, "The version that runs; always 1.");
 	count_by(prom, "version", SLUICE_VERSION, 1);
 }
 
@@ -407,7 +411,7 @@ static void put_process(struct sl_prom *prom) {
 	}
 	if (usage.has_fds)
 		put_one(prom, "process_open_fds", SL_PROM_GAUGE, NULL, "Open file descriptors.", usage.open_fds);
-	put_one(prom, "process_max_fds", SL_PROM_GAUGE, NULL, "Most file descriptors that may be open.", usage.max_fds);
+	put_one(prom, "process_max_fds", SL_PROM_GAUGE, NULL, "Maximum number of open file descriptors.", usage.max_fds);
 }
 
 /* ---- the route -------------------------------------------------------------------------------------------------- */

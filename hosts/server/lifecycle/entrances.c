@@ -276,7 +276,7 @@ bool sl_entrances_take_given(struct sl_server *server) {
 		uint32_t door = door_of_given(&list[i], (uint32_t)i);
 		if (door == SL_LISTEN_DOORS || server->gift_count == SL_LISTENS_MAX) {
 			sl_log(SL_LOG_ERROR,
-			       "the %d. socket that was given is named '%s': expected FileDescriptorName=resp, http, grpc or spop",
+			       "socket %d of those given is named '%s': expected FileDescriptorName=resp, http, grpc or spop",
 			       i + 1, list[i].name);
 			return false;
 		}

@@ -15,7 +15,8 @@ enum { START_MS = 1000, PIECE_BYTES = 4 << 20, LOOK_BYTES = 64 << 20, LOWEST_PRI
 static bool is_enough(uint64_t at) {
 	if (sl_memory_available() >= SPARE_BYTES)
 		return true;
-	sl_log(SL_LOG_INFO, "store: the system has little memory left: after %" PRIu64 " MiB it is taken as it is used",
+	sl_log(SL_LOG_INFO,
+	       "store: the system has little memory left: after %" PRIu64 " MiB the rest is allocated as it is used",
 	       at >> 20);
 	return false;
 }

@@ -21,7 +21,7 @@ bool sl_server_reload_followed(struct sl_server *server, uint64_t text);
 /* Frees policies that were in force and that no worker uses any more. On the reader's thread, or after its end. */
 void sl_policy_clear_retired(struct sl_server *server);
 /* Why a policy is fixed. */
-#define SL_POLICY_FIXED_TEXT "another process takes over, or the server is going down"
+#define SL_POLICY_FIXED_TEXT "another process takes over, or the server is shutting down"
 /* From now on no reload, or again; waits for workers that are changing over, never for files. */
 void sl_policy_fix(struct sl_server *server, bool fixed);
 bool sl_policy_is_fixed(struct sl_server *server);

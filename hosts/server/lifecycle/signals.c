@@ -27,7 +27,7 @@ static void on_signal(uv_signal_t *handle, int number) {
 		sl_log(SL_LOG_INFO, "%s: %s", number == SIGTERM ? "SIGTERM" : "SIGINT",
 		       server->phase == SL_SERVING ? "ending"
 		       : server->phase == SL_RED   ? "ending now, without the rest of the drain time"
-		                                   : "cutting the connections that are left");
+		                                   : "closing the connections that are left");
 		sl_server_stop(server);
 	}
 }

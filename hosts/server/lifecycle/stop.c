@@ -47,7 +47,7 @@ static void redden(struct sl_server *server, sluice_ns drain_ns) {
 void sl_server_stop(struct sl_server *server) {
 	sl_upgrade_abandon(server);
 	if (server->phase == SL_SERVING)
-		sl_notify("STOPPING=1\nSTATUS=going down");
+		sl_notify("STOPPING=1\nSTATUS=shutting down");
 	sluice_ns drain_ns = server->phase == SL_SERVING && !server->upgrade.handed_over ? drain_time(server) : 0;
 	if (drain_ns >= 1000000)
 		redden(server, drain_ns);

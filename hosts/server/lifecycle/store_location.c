@@ -97,7 +97,7 @@ static bool can_make(const char *path) {
 	snprintf(folder, sizeof folder, "%.*s", len == 0 ? 1 : len, len == 0 ? "." : path);
 	if (access(folder, W_OK | X_OK) == 0)
 		return true;
-	sl_log(SL_LOG_ERROR, "store: %s can't be made: folder %s: %s", path, folder, strerror(errno));
+	sl_log(SL_LOG_ERROR, "store: %s can't be created: folder %s: %s", path, folder, strerror(errno));
 	return false;
 }
 

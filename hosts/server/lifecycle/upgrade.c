@@ -172,7 +172,7 @@ static void hand_over(struct sl_server *server) {
 	(void)!send(upgrade->channel, SL_TAKEOVER_MAIN, strlen(SL_TAKEOVER_MAIN), MSG_NOSIGNAL);
 	for (uint32_t i = 0; i < server->worker_count; i++)
 		sl_worker_hand_over(&server->workers[i], give, server);
-	sl_log(SL_LOG_INFO, "process %d has taken over: this one, %d, ends", upgrade->pid, (int)getpid());
+	sl_log(SL_LOG_INFO, "process %d has taken over: process %d exits", upgrade->pid, (int)getpid());
 }
 
 /* Whatever has become of the other process, it is none after this. Its end of the channel closes a moment before its
@@ -180,7 +180,7 @@ static void hand_over(struct sl_server *server) {
 static void reap(struct sl_upgrade *upgrade, char what[64]) {
 	int status = 0;
 	pid_t ended = 0;
-	snprintf(what, 64, "nothing is known of it");
+	snprintf(what, 64, "its exit status is unknown");
 	for (int i = 0; i < REAP_TRIES && ended == 0; i++) {
 		ended = waitpid(upgrade->pid, &status, WNOHANG);
 		if (ended == 0)
@@ -224,7 +224,7 @@ static void on_message(uv_poll_t *handle, int status, int events) {
 	else if (got <= 0)
 		give_up(server, "the new process ended before it was ready");
 	else
-		give_up(server, "the new process speaks another language");
+		give_up(server, "the new process speaks another version of the handover protocol");
 }
 
 static void on_limit(uv_timer_t *timer) {
@@ -234,7 +234,7 @@ static void on_limit(uv_timer_t *timer) {
 void sl_upgrade_abandon(struct sl_server *server) {
 	if (server->upgrade.channel >= 0 && !server->upgrade.handed_over &&
 	    !uv_is_closing((uv_handle_t *)&server->upgrade.poll))
-		give_up(server, "the server is going down");
+		give_up(server, "the server is shutting down");
 }
 
 /* ---- beginning ------------------------------------------------------------------------------------------------- */
@@ -245,11 +245,11 @@ static const char *refusal(const struct sl_server *server) {
 	if (settings->store_file == NULL && settings->store_shared == NULL && settings->redis.address_count == 0)
 		return "the counters are in private memory and would be lost: use store: {file: ...} or {shared: ...}";
 	if (server->phase != SL_SERVING)
-		return "the server is going down";
+		return "the server is shutting down";
 	if (server->upgrade.channel >= 0)
-		return "one is under way";
+		return "another upgrade is under way";
 	if (server->predecessor >= 0)
-		return "the process before is still handing over";
+		return "the previous process is still handing over";
 	if (command.arguments[0] == NULL)
 		return "/proc/self/cmdline does not say how this process was started";
 	return NULL;

@@ -38,7 +38,7 @@ static bool fail_bind(struct sluice_error *error, const char *text, const char *
 	bool other_file = why == EADDRINUSE && strncmp(text, "unix:", 5) == 0 && !is_socket(text + 5);
 	if (other_file)
 		snprintf(error->text, sizeof error->text,
-		         "can't listen on %.120s: the file is no socket and is left alone (choose another with %s)", text,
+		         "can't listen on %.120s: the file is not a socket and is left alone (choose another with %s)", text,
 		         option);
 	else if (why == EADDRINUSE)
 		snprintf(error->text, sizeof error->text,
@@ -196,7 +196,7 @@ static bool describe(struct sl_listener *listener, int fd, bool remove) {
 static bool refuse_public(struct sluice_error *error, const char *text, bool no_login) {
 	if (no_login)
 		snprintf(error->text, sizeof error->text,
-		         "refusing to listen on %.60s: other hosts can reach it and its protocol knows no login; listen on "
+		         "refusing to listen on %.60s: other hosts can reach it and its protocol has no login; listen on "
 		         "127.0.0.1 or unix:/path, or say tls: true in the policy, with a client-ca",
 		         text);
 	else
@@ -246,11 +246,11 @@ bool sl_listener_adopt(struct sl_listener *listener, int fd, bool remove, struct
 	*listener = (struct sl_listener){.fd = -1};
 	const char *why = NULL;
 	if (!option_is(fd, SO_TYPE, SOCK_STREAM))
-		why = "it is no stream socket";
+		why = "it is not a stream socket";
 	else if (!option_is(fd, SO_ACCEPTCONN, 1))
 		why = "nothing listens on it";
 	else if (!describe(listener, fd, remove))
-		why = "it is neither of IPv4, IPv6 nor unix";
+		why = "it is neither IPv4, IPv6 nor unix";
 	else if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)
 		why = strerror(errno);
 	if (why == NULL) {

@@ -13,7 +13,7 @@ static bool on_send(struct sl_remote *remote, struct sl_pending *pending) {
 	pending->owner = reloading->shared->reload_ask(reloading->shared->server, true);
 	if (pending->owner == NULL) {
 		snprintf(pending->reload->messages, sizeof pending->reload->messages,
-		         "the policy can't be read again now: it is being read for many others");
+		         "the policy can't be reloaded now: too many reloads are waiting");
 		return true;
 	}
 	pending->next = reloading->first;

@@ -109,7 +109,7 @@ static inline void sl_worker_read_clock(struct sl_worker *worker) {
 bool sl_worker_give(struct sl_worker *worker, const struct sl_arrival *arrival);
 /* From any thread: lets the worker use another policy from its next turn on; it takes one hold of its own. */
 void sl_worker_set_policy(struct sl_worker *worker, struct sl_shared_policy *policy);
-/* From any thread: the worker serves on, and lets it be known that the server is going down (context.draining). */
+/* From any thread: the worker serves on, and lets it be known that the server is shutting down (context.draining). */
 void sl_worker_redden(struct sl_worker *worker);
 /* From any thread: the worker lets its doors look at what has changed with the server (shared->figures). */
 void sl_worker_poke(struct sl_worker *worker);

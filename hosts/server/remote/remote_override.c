@@ -38,7 +38,7 @@ struct part {
 	struct sluice_bytes texts[3]; /* of one of a list, in `memory` */
 	size_t text_bytes;
 	char memory[SLUICE_KEY_BYTES_MAX + SLUICE_NAME_BYTES_MAX + SLUICE_LIMIT_TEXT_MAX];
-	bool answered, odd; /* odd: none of this command */
+	bool answered, odd; /* odd: it does not fit the command */
 };
 
 struct override_call {
@@ -69,7 +69,7 @@ static void fail_away(struct override_call *call) {
 	const bool changes = call->pending->override->kind == SL_OVERRIDE_SET ||
 	                     call->pending->override->kind == SL_OVERRIDE_DELETE;
 	fail(call, SLUICE_E_AWAY, "the store did not answer in time: %s",
-	     changes ? "it may have been changed, or not" : "nothing can be told");
+	     changes ? "it may have been changed, or not" : "nothing was read");
 }
 
 static bool begins(struct sluice_bytes text, const char *with) {
@@ -127,7 +127,7 @@ static void on_token(struct sl_node_ask *ask, const struct sl_reply_token *token
 		p->number = token->value;
 }
 
-/* What a node's answer means; false: it is none of this command. */
+/* What a node's answer means; false: it does not fit the command. */
 static bool take_set(struct override_call *call, struct part *p) {
 	(void)call;
 	return p->told == 1 && sl_bytes_equal(p->texts[0], sl_str("OK"));
@@ -174,7 +174,7 @@ static void take_all(struct override_call *call) {
 	for (uint32_t i = 0; i < ask->count; i++) {
 		struct part *p = &call->parts[i];
 		if (p->answered && (p->odd || !take[ask->kind](call, p)))
-			fail(call, SLUICE_E_MISUSE, "the node's answer is none of this command");
+			fail(call, SLUICE_E_MISUSE, "the node's answer does not fit the command");
 	}
 	sl_override_list_end(&ask->list);
 }

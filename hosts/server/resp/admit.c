@@ -140,8 +140,8 @@ static bool peek(struct sl_resp_turn *turn, struct sluice_call *call) {
 	sl_pending_settle(context);
 	if (call->err == SLUICE_OK)
 		return true;
-	sl_reply_error(turn, call->err == SLUICE_E_AWAY    ? "ERR the store did not answer in time: nothing can be told"
-	                     : call->err == SLUICE_E_BUSY  ? "ERR " SL_HELD_UP_TEXT ": nothing can be told"
+	sl_reply_error(turn, call->err == SLUICE_E_AWAY    ? "ERR the store did not answer in time: nothing was read"
+	                     : call->err == SLUICE_E_BUSY  ? "ERR " SL_HELD_UP_TEXT ": nothing was read"
 	                     : call->err == SLUICE_E_APART ? "ERR " SL_PENDING_APART_TEXT
 	                                                   : "ERR the request could not be decided");
 	return false;

@@ -214,14 +214,14 @@ void sl_resp_holders(struct sl_resp_turn *turn) {
 		return;
 	}
 	if (turn->context->remote != NULL) {
-		sl_reply_error(turn, "ERR the store is on other hosts: ask them, by SLUICE.HOLDERS of the module");
+		sl_reply_error(turn, "ERR the store is in Redis: ask its nodes, by SLUICE.HOLDERS");
 		return;
 	}
 	const struct sluice_item *item = &command->items[0];
 	sluice_ns now = command->call->now;
 	uint32_t room = sluice_holders(turn->context->store, item->limit, item->key, now, NULL, 0);
 	if (room == SLUICE_HOLDERS_BUSY) {
-		sl_reply_error(turn, "ERR " SL_HELD_UP_TEXT ": nothing can be told");
+		sl_reply_error(turn, "ERR " SL_HELD_UP_TEXT ": nothing was read");
 		return;
 	}
 	struct sluice_holder *list = malloc((room + 1) * sizeof *list);

@@ -56,12 +56,12 @@ static bool end(struct sl_spop_turn *turn, const struct sl_spop_frame *frame, st
 	sluice_err err;
 	struct sluice_bytes text = sl_spop_argument(said->arguments, said->count, "ticket", NULL);
 	if (text.len == 0)
-		return refuse(turn, frame, "ticket", " is missing: expected what admit has answered in it");
+		return refuse(turn, frame, "ticket", " is missing: expected the one that admit answered");
 	if (!sl_ticket_read(&ticket, text, sl_slice("", 0), memory))
-		return refuse(turn, frame, "ticket", " is no ticket: give it as admit has answered it");
+		return refuse(turn, frame, "ticket", " is not a ticket: send it back exactly as admit answered it");
 	if (!sl_ending_make(&ending, &ticket, turn->context->policy, turn->context->now, cost_of, said, &no))
 		return refuse(turn, frame, no,
-		              ": expected a whole number 0..4294967295, what the request has cost; nothing was changed");
+		              ": expected the request's true cost, a whole number 0..4294967295; nothing was changed");
 	turn->waits = !sl_ending_decide(&ending, turn->context, SL_TRANSPORT_SPOP, &err);
 	if (turn->waits)
 		return true;

@@ -189,7 +189,7 @@ bool sl_spop_admit(struct sl_spop_turn *turn, const struct sl_spop_frame *frame,
 			worker->argument_count = arguments;
 			sl_spop_flush(turn);
 			turn->failed |= !turn->waits && !sl_spop_answer_words(turn, frame->stream, frame->frame, "error",
-			                                                      "expected one message a frame");
+			                                                      "expected one message per frame");
 			return true;
 		}
 		if (fill(turn, ask)) {
