@@ -15,7 +15,7 @@
 #include "hosts/redis/request.h"
 #include "proto/override_words.h"
 
-enum { VISITED_A_CALL = 1024 /* keys; about 1 ms */, SCANNED_AT_ONCE = 128 };
+enum { VISITED_A_CALL = 512 /* keys */, SCANNED_AT_ONCE = 128 };
 
 /* One command is read at a time. */
 static struct sl_override_words words;
@@ -374,7 +374,7 @@ const struct slr_command_row slr_override_commands[] = {
 	{"sluice.override|del", del, 0, "write admin fast", "write admin fast", .arity = -4, .key_at = 3,
      .complexity = ONE, .summary = "Forgets a key's own quota", ARGUMENTS(one_arguments)},
 	{"sluice.override|list", list, 0, "readonly admin", "read admin slow", .reads = true, .arity = -2, .key_at = -1,
-     .complexity = "O(N) with N the keys looked at: at most some 1,000 a call",
+     .complexity = "O(N) with N the keys looked at: at most some 500 a call",
      .summary = "Quotas of keys' own, some at a time", ARGUMENTS(list_arguments)},
 	{"sluice.override|help", help, 0, "allow-loading allow-stale", "slow", .arity = 2, .key_at = -1,
      .complexity = "O(1)", .summary = "Lists the subcommands"},
