@@ -287,7 +287,7 @@ bool slr_companion_is_valid(struct sl_identity identity, const struct sl_state *
 	case SLR_COMPANION_STRIKES:
 		return strikes_are_valid(block, bytes, used_of(state));
 	case SLR_COMPANION_OVERRIDE:
-		return used_of(state) == 0 && slr_own_is_valid(block, bytes);
+		return used_of(state) == 0 && slr_own_is_valid(identity.name, block, bytes);
 	default:
 		return false;
 	}

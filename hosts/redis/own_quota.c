@@ -24,10 +24,14 @@ const struct slr_own *slr_own_find(slr_value value, struct sl_identity counter) 
 	return companion != NULL ? slr_own_of(companion) : NULL;
 }
 
-bool slr_own_take(const struct slr_own *own, sluice_ns now, struct sluice_limit *rule) {
+static bool apply(const struct slr_own *own, struct sluice_limit *rule) {
 	const struct sl_own said = {
 		.quota = own->quota, .burst = own->burst, .edge = own->edge, .unlimited = own->unlimited != 0};
-	return now < own->end && sl_own_apply(&said, rule);
+	return sl_own_apply(&said, rule);
+}
+
+bool slr_own_take(const struct slr_own *own, sluice_ns now, struct sluice_limit *rule) {
+	return now < own->end && apply(own, rule);
 }
 
 bool slr_own_endless(slr_value value) {
@@ -79,7 +83,14 @@ void slr_own_put(slr_value *value, struct sl_identity counter, const struct slui
 	slr_counter_set_block(companion, put, bytes);
 }
 
-bool slr_own_is_valid(const void *block, uint64_t bytes) {
+/* Whether it makes a rule of a limit of that kind, with which decisions can be made. */
+static bool makes_rule(uint64_t kind, const struct slr_own *own) {
+	struct sluice_limit limit;
+	return sl_identity_widest((struct sl_identity){kind, 0}, &limit) && apply(own, &limit) &&
+	       sl_rule_is_valid(&limit);
+}
+
+bool slr_own_is_valid(uint64_t kind, const void *block, uint64_t bytes) {
 	const struct slr_own *own = block;
 	if (bytes < sizeof *own || own->name > SLUICE_NAME_BYTES_MAX || own->text >= SLUICE_LIMIT_TEXT_MAX ||
 	    bytes != bytes_for(own->name, own->text))
@@ -88,7 +99,7 @@ bool slr_own_is_valid(const void *block, uint64_t bytes) {
 		if (((const unsigned char *)block)[i] != 0)
 			return false;
 	return own->zero == 0 && own->unlimited <= 1 &&
-	       (own->end <= SLR_INSTANT_MAX || own->end == SLUICE_NEVER);
+	       (own->end <= SLR_INSTANT_MAX || own->end == SLUICE_NEVER) && makes_rule(kind, own);
 }
 
 /* ---- how long a key lives ---------------------------------------------------------------------------------------- */

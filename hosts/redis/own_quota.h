@@ -42,8 +42,8 @@ static inline struct sluice_bytes slr_own_text(const struct slr_own *own) {
 	return sl_slice(own->texts + own->name, own->text);
 }
 
-/* Whether a block of so many bytes can be one. */
-bool slr_own_is_valid(const void *block, uint64_t bytes);
+/* Whether a block of so many bytes can be one of a counter of that kind (sl_identity.kind). */
+bool slr_own_is_valid(uint64_t kind, const void *block, uint64_t bytes);
 
 /* Whether a value has a quota that does not end: then its key has no expiry. */
 bool slr_own_endless(slr_value value);

@@ -498,6 +498,7 @@ BAD = [
     ("CHECK", ["k"], [1, "concurrency 5 lease 1s"], "limit 1: concurrency is acquired and released: SLUICE.ACQUIRE"),
     ("RESERVE", ["k"], [1, 1000, "5/1m"], "reservations need the module (sluice-module.so) or a server: a script has"),
     ("COMMIT", ["k"], ["1.x", 5], "reservations need the module (sluice-module.so) or a server"),
+    ("OVERRIDE", ["k"], ["SET", "5/1m", "6/1m"], "quotas of keys' own need the module (sluice-module.so) or a server"),
     ("HOLDERS", ["k"], ["concurrency 5 lease 1s"], "HOLDERS needs the module (sluice-module.so) or a server"),
     ("INSPECT", ["k"], [], "INSPECT needs the module (sluice-module.so) or a server"),
     ("THROTTLE", ["k"], [15, 30, 60], "THROTTLE needs the module (sluice-module.so) or a server"),

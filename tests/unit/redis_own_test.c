@@ -121,12 +121,99 @@ static void test_how_long_a_key_lives(void **state) {
 	assert_int_equal(slr_own_count(), 0);
 }
 
+/* A value is written in the least version that has all of it: an older module refuses those that have one, and reads
+ * all others. */
+static void test_only_values_with_one_are_of_version_5(void **state) {
+	struct sluice_limit limit = limit_of("5/1m"), own = limit_of("9/1m");
+	struct slr_call call = redis_call(SL_OP_CHECK, 0, &limit, NOW, 1);
+	(void)state;
+	assert_int_equal(slr_decide(&call), SLR_FINE);
+	slr_value value = call.keys[0].value;
+	struct slr_bytes bytes = redis_bytes(value);
+	assert_int_equal(bytes.data[0], SLR_CODEC_VERSION_OLD);
+	slr_bytes_free(&bytes);
+	slr_own_put(&value, sl_identity_of(&limit), &own, SLUICE_NEVER, sl_str("per-user"));
+	bytes = redis_bytes(value);
+	assert_int_equal(bytes.data[0], 5);
+	slr_value loaded = slr_read_value(sl_slice(bytes.data, bytes.len));
+	const struct slr_own *read = slr_own_find(loaded, sl_identity_of(&limit));
+	assert_non_null(read);
+	assert_true(sl_bytes_equal(slr_own_name(read), sl_str("per-user")));
+	assert_true(sl_bytes_equal(slr_own_text(read), sl_str("sliding-window 9/1m")));
+	slr_bytes_free(&bytes);
+	slr_value_free(loaded);
+	slr_value_free(value);
+	assert_int_equal(slr_own_count(), 0);
+}
+
+/* What no module has written is no quota. */
+static void test_damaged_ones_are_refused(void **state) {
+	struct sluice_limit limit = limit_of("5/1m"), own = limit_of("9/1m");
+	slr_value value = 0;
+	struct slr_counter scratch;
+	(void)state;
+	slr_own_put(&value, sl_identity_of(&limit), &own, SLUICE_NEVER, sl_str("per-user"));
+	struct slr_counter *companion = slr_value_at(value, 0, &scratch);
+	struct slr_own *put = (void *)slr_counter_block(companion)->bytes;
+	const uint64_t bytes = slr_counter_block_bytes(companion);
+	const struct slr_own was = *put;
+	const uint64_t kind = sl_identity_of(&limit).kind;
+	assert_true(slr_own_is_valid(kind, put, bytes) && slr_value_is_valid(value));
+	assert_false(slr_own_is_valid(kind, put, bytes - 8) || slr_own_is_valid(kind, put, 8));
+	put->unlimited = 2;
+	assert_false(slr_own_is_valid(kind, put, bytes));
+	*put = was;
+	put->name = SLUICE_NAME_BYTES_MAX + 1;
+	assert_false(slr_own_is_valid(kind, put, bytes));
+	*put = was;
+	put->end = SLUICE_NEVER - 1;
+	assert_false(slr_own_is_valid(kind, put, bytes));
+	*put = was;
+	put->zero = 1;
+	assert_false(slr_value_is_valid(value));
+	*put = was;
+	((char *)put)[bytes - 1] = 1;
+	assert_false(slr_value_is_valid(value));
+	((char *)put)[bytes - 1] = 0;
+	put->edge = 77;
+	assert_false(slr_value_is_valid(value));
+	*put = was;
+	slr_value_free(value);
+}
+
+/* Numbers that no SET would write lead to decisions that end, whatever they are. */
+static void test_odd_numbers_are_decided_by(void **state) {
+	static const char *const limits[] = {"5/1m", "token-bucket 5/1m burst 9", "leaky-bucket 5/1m", "sliding-log 5/1m"};
+	static const uint32_t numbers[] = {0, 1, UINT32_MAX};
+	(void)state;
+	for (size_t i = 0; i < sizeof limits / sizeof *limits * 9; i++) {
+		struct sluice_limit limit = limit_of(limits[i / 9]), own = limit;
+		slr_value value = 0;
+		own.quota = numbers[i % 3];
+		own.burst = numbers[i / 3 % 3];
+		sl_rule_derive(&own);
+		slr_own_put(&value, sl_identity_of(&limit), &own, SLUICE_NEVER, sl_str(""));
+		for (uint64_t step = 0; step < 40; step++) {
+			struct slr_call call =
+				redis_call(SL_OP_CHECK, value, &limit, NOW + step * 7919 * SL_MS_NS, (uint32_t)(step % 4));
+			call.wall_ms = redis_wall_ms;
+			assert_int_equal(slr_decide(&call), SLR_FINE);
+			assert_true(slr_value_is_valid(call.keys[0].value));
+			value = call.keys[0].value;
+		}
+		slr_value_free(value);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_quota_of_a_key_ends),
 		cmocka_unit_test(test_slices_of_a_key_without_limit),
 		cmocka_unit_test(test_a_slice_under_a_lowered_quota),
 		cmocka_unit_test(test_how_long_a_key_lives),
+		cmocka_unit_test(test_only_values_with_one_are_of_version_5),
+		cmocka_unit_test(test_damaged_ones_are_refused),
+		cmocka_unit_test(test_odd_numbers_are_decided_by),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

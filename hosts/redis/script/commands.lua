@@ -42,6 +42,8 @@ local function refuse(word)
 		what = word:upper() .. ' needs the module (sluice-module.so) or a server: a script has CHECK, '
 	elseif word == 'reserve' or word == 'commit' then
 		what = 'reservations need the module (sluice-module.so) or a server: a script has CHECK, '
+	elseif word == 'override' then
+		what = "quotas of keys' own need the module (sluice-module.so) or a server: a script has CHECK, "
 	end
 	return {err = 'ERR ' .. what .. 'PEEK, REFUND, RESET, ACQUIRE, RELEASE, RENEW, HOLD, CONFIRM, CANCEL, LEASE and ' ..
 		'VERSION'}
