@@ -283,6 +283,39 @@ static void a_standing_is_read_under_the_lock(void **state) {
 	assert_int_equal(*lock_of(w, "a"), 0);
 }
 
+/* A quota of a key's own is neither set, changed, read nor taken back past a lock, and is whole when that is free. */
+static void quotas_of_keys_wait_for_it_too(void **state) {
+	struct world *w = *state;
+	struct sluice_limit own = arena_limit("sliding-window 20/1m"), more = arena_limit("sliding-window 30/1m");
+	struct sluice_override_request request = {.limit = &w->plain, .key = sl_str("a"), .own = &own};
+	struct sluice_override found;
+	struct sluice_error error;
+	uint32_t *home = lock_of(w, "a"), *locks[2] = {home, &w->store.blocks->lock};
+	for (int i = 0; i < 2; i++) {
+		*locks[i] = OTHER;
+		assert_int_equal(sluice_override_set(&w->store, &request, w->now, &error), SLUICE_E_BUSY);
+		assert_string_equal(error.text, "another process has stopped with a lock in hand");
+		*locks[i] = 0;
+		assert_int_equal(sluice_override_get(&w->store, &w->plain, request.key, w->now, &found), SLUICE_E_NONE);
+	}
+	assert_int_equal(w->store.header->overrides, 0);
+	assert_int_equal(sluice_override_set(&w->store, &request, w->now, NULL), SLUICE_OK);
+	request.own = &more;
+	for (int i = 0; i < 2; i++) {
+		*locks[i] = OTHER;
+		assert_int_equal(sluice_override_set(&w->store, &request, w->now, NULL), SLUICE_E_BUSY);
+		assert_int_equal(sluice_override_delete(&w->store, &w->plain, request.key, w->now), SLUICE_E_BUSY);
+		if (locks[i] == home)
+			assert_int_equal(sluice_override_get(&w->store, &w->plain, request.key, w->now, &found), SLUICE_E_BUSY);
+		*locks[i] = 0;
+		assert_int_equal(sluice_override_get(&w->store, &w->plain, request.key, w->now, &found), SLUICE_OK);
+		assert_int_equal(found.limit.quota, 20);
+	}
+	assert_int_equal(sluice_override_set(&w->store, &request, w->now, NULL), SLUICE_OK);
+	assert_int_equal(sluice_override_delete(&w->store, &w->plain, request.key, w->now), SLUICE_OK);
+	assert_null(sl_store_verify(&w->store));
+}
+
 #define IN_A_WORLD(test) cmocka_unit_test_setup_teardown(test, open_world, close_world)
 
 int main(void) {
@@ -298,6 +331,7 @@ int main(void) {
 		IN_A_WORLD(calls_can_be_parked),
 		IN_A_WORLD(walks_pass_it_over),
 		IN_A_WORLD(a_standing_is_read_under_the_lock),
+		IN_A_WORLD(quotas_of_keys_wait_for_it_too),
 	};
 	return cmocka_run_group_tests_name("stopped", tests, NULL, NULL);
 }
