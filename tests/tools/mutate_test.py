@@ -7,7 +7,10 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tools"))
+import ctests  # noqa: E402
 import mutants  # noqa: E402
+from importlib.machinery import SourceFileLoader  # noqa: E402
+mutate = SourceFileLoader("mutate", os.path.join(ROOT, "tools", "mutate")).load_module()
 
 TEXT = """/* a < b in a comment */
 #define TWICE(x) ((x) << 1)
@@ -76,3 +79,42 @@ def test_unknown_mutant_is_told():
     done = subprocess.run([os.path.join(ROOT, "tools", "mutate"), "--one", "src/base/math.h:1:1:constant:3"], cwd=ROOT,
                           text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert done.returncode == 2 and "0 to draw from" in done.stdout
+
+
+def sources_of(text):
+    sources = mutate.Sources([])
+    sources.text, sources.all = {"x.c": text}, mutants.of_text("x.c", text)
+    return sources
+
+
+def test_the_order_of_a_draw_is_that_of_the_seed_and_of_each_line_alone():
+    sources = sources_of(TEXT)
+    drawn = [sources.key(m) for m in mutate.in_order(sources, 7)]
+    assert sorted(drawn) == sorted(map(sources.key, sources.all))
+    assert drawn != [sources.key(m) for m in mutate.in_order(sources, 8)]
+    changed = sources_of(TEXT.replace("a += most", "a += 2 * most"))
+    again = [changed.key(m) for m in mutate.in_order(changed, 7)]
+    assert len(again) > len(drawn)
+    assert [key for key in again if key in drawn] == [key for key in drawn if key in again]
+
+
+def test_a_draw_goes_on_where_it_was_ended(tmp_path):
+    file = str(tmp_path / "drawn")
+    killed, survived = ("x.c", "0" * 10, 3, "step: '++' -> '--'"), ("x.c", "1" * 10, 3, "shift: '<<' -> '>>'")
+    first = mutate.Verdicts(file, False)
+    first.add(killed, "killed", "unit/x_test, status 1")
+    first.add(survived, "survived", "3 tests")
+    assert mutate.Verdicts(file, False).known == {killed: ("killed", "unit/x_test, status 1"),
+                                                  survived: ("survived", "3 tests")}
+    again = mutate.Verdicts(file, True)
+    assert set(again.known) == {killed}
+    again.add(survived, "killed", "unit/y_test, status 1")
+    assert mutate.Verdicts(file, False).known[survived] == ("killed", "unit/y_test, status 1")
+
+
+def test_a_time_out_is_one_of_the_processor(tmp_path):
+    spins = tmp_path / "spins"
+    spins.write_text("#!/bin/sh\nwhile :; do :; done\n")
+    spins.chmod(0o755)
+    assert ctests.passes("x", str(spins), 0)[0] == "timeout"
+    assert ctests.passes("x", "/bin/true", 9)[0] == "" and ctests.passes("x", "/bin/false", 9)[0] == "status 1"
