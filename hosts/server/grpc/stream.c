@@ -136,11 +136,14 @@ void sl_grpc_stream_show(struct sl_grpc_stream *stream, struct sluice_bytes text
 
 /* The trailers of an answer that has messages. */
 static int end_answer(struct sl_grpc_stream *stream, nghttp2_session *http2) {
+	static const nghttp2_nv good[] = {NV_FIXED("grpc-status", "0")};
 	char digits[4];
+	owe(stream, false);
+	if (stream->code == SL_GRPC_OK) /* as nearly all are */
+		return nghttp2_submit_trailer(http2, stream->id, good, 1);
 	struct sl_out out = sl_out_to(digits, sizeof digits);
 	sl_out_u64(&out, stream->code);
 	const nghttp2_nv trailers[] = {NV("grpc-status", digits, sl_out_len(&out))};
-	owe(stream, false);
 	return nghttp2_submit_trailer(http2, stream->id, trailers, 1);
 }
 
