@@ -4,6 +4,7 @@
 #include "tests/unit/redis_world.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "hosts/redis/companion.h"
 #include "hosts/redis/memory.h"
 
 enum { CALLS = 40, MUTATIONS = 60 };
@@ -201,6 +203,62 @@ static void test_holds_that_could_not_have_been_are_refused(void **state) {
 	}
 }
 
+/* As a module of another version might write them. */
+static void test_what_is_not_known_is_refused(void **state) {
+	struct sluice_limit limit = limit_of("10/1m");
+	struct slr_counter counter = {.identity = slr_companion_of((enum slr_companion)15, sl_identity_of(&limit))};
+	struct slr_bytes bytes = {.data = NULL};
+	slr_value value = 0;
+	void *block = slr_block_take(16);
+	(void)state;
+	memset(block, 0, 16);
+	slr_counter_set_block(&counter, block, 16);
+	slr_write_counter(&bytes, &counter, SLR_UNTIL_UNKNOWN);
+	struct slr_reader reader = {.at = bytes.data, .end = bytes.data + bytes.len};
+	assert_false(slr_read_counter(&reader, SLR_CODEC_VERSION_RATELESS, &value));
+	assert_int_equal(value, 0);
+	assert_false(slr_effects_apply(&value, sl_str("")));
+	slr_block_give(block);
+	slr_bytes_free(&bytes);
+}
+
+/* Another place in memory, as the server's defragmentation gives. */
+static void *to_elsewhere(void *context, void *memory) {
+	size_t bytes = malloc_usable_size(memory);
+	void *to = malloc(bytes);
+	assert_non_null(to);
+	memcpy(to, memory, bytes);
+	free(memory);
+	++*(uint64_t *)context;
+	return to;
+}
+
+static void *nowhere(void *context, void *memory) {
+	(void)context;
+	(void)memory;
+	return NULL; /* it stays */
+}
+
+static void test_a_value_that_is_moved_is_the_same(void **state) {
+	static struct redis_world world;
+	uint64_t moved = 0;
+	(void)state;
+	for (stream_now = 0; stream_now < 200; stream_now++) {
+		stir(&world, stream_now);
+		for (size_t k = 0; k < WORLD_KEYS; k++) {
+			struct slr_bytes before = redis_bytes(world.values[k]), after;
+			slr_value_move(&world.values[k], stream_now % 4 == 0 ? nowhere : to_elsewhere, &moved);
+			after = redis_bytes(world.values[k]);
+			CHECK(before.len == after.len && (after.len == 0 || memcmp(before.data, after.data, after.len) == 0));
+			slr_bytes_free(&before);
+			slr_bytes_free(&after);
+			use(&world, &world.values[k]);
+		}
+		redis_world_end(&world);
+	}
+	assert_true(moved > 400);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_value_is_read_as_it_was_written),
@@ -208,6 +266,8 @@ int main(void) {
 		cmocka_unit_test(test_damaged_values_are_refused_or_harmless),
 		cmocka_unit_test(test_damaged_notes_are_refused_or_harmless),
 		cmocka_unit_test(test_holds_that_could_not_have_been_are_refused),
+		cmocka_unit_test(test_what_is_not_known_is_refused),
+		cmocka_unit_test(test_a_value_that_is_moved_is_the_same),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,18 +2,16 @@
  * itself where it does not, which is with holds and leases.
  *
  *  same      random calls of several limits and keys, some of which have quotas of their own for a while: every figure
- *            as the store's; and a replica that is sent the
- *            effects, and a value that was saved and loaded, answer like the value itself
+ *            as the store's; and a replica that is sent the effects, and a value that was saved and loaded, answer
+ *            like the value itself
  *  waits     with holds and leases among the calls: what a peek at a later instant says is what a decision promised for
  *            it, to the millisecond; a denied call changes no byte
- *  edges     by name: what a hold, a lease and a packed counter do at their limits
  *
- * The definition of holds, as a twin that counts them from scratch, meets the module in
- * tests/e2e/test_module_random.py. */
+ * Edges, by name, are in redis_edges_test.c. The definition of holds, as a twin that counts them from scratch, meets
+ * the module in tests/e2e/test_module_random.py. */
 #include "tests/unit/redis_world.h"
 
 #include "base/math.h"
-#include "hosts/redis/own_quota.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -25,7 +23,6 @@
 
 enum { CALLS = 60, HOLDING_CALLS = 40, STREAMS_PER_STORE = 500, HOLDERS = 3 };
 
-static const sluice_ns NOW = UINT64_C(1800000000) * 1000000000;
 static uint64_t stream_now; /* for the message of a failure */
 
 #define CHECK(condition)                                                                                     \
@@ -33,12 +30,6 @@ static uint64_t stream_now; /* for the message of a failure */
 		if (!(condition))                                                                                    \
 			fail_msg("SLUICE_SEED=%" PRIu64 " stream %" PRIu64 ": %s", dice_seed(), stream_now, #condition); \
 	} while (0)
-
-static struct sluice_limit limit_of(const char *text) {
-	struct sluice_limit limit;
-	assert_int_equal(sluice_limit_parse(&limit, sl_str(text), NULL), SLUICE_OK);
-	return limit;
-}
 
 /* ---- the same as the store -------------------------------------------------------------------------------------- */
 
@@ -269,371 +260,10 @@ static void test_waits_behind_holds_come_true(void **state) {
 	}
 }
 
-/* ---- edges, by name --------------------------------------------------------------------------------------------- */
-
-static struct slr_call do_one(enum sl_operation operation, slr_value *value, const struct sluice_limit *limit,
-                              uint64_t ms, uint32_t cost, uint64_t id) {
-	struct slr_call call = redis_call(operation, *value, limit, NOW + ms * SL_MS_NS, cost);
-	call.id = id;
-	call.asked.id = sl_slice("id", id != 0 ? 2 : 0);
-	call.asked.ttl_ns = UINT64_C(1000) * SL_MS_NS;
-	call.want = cost;
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	*value = call.keys[0].value;
-	assert_true(slr_value_is_valid(*value));
-	return call;
-}
-
-static void test_a_lease_that_ends_by_itself_is_charged_at_its_end(void **state) {
-	struct sluice_limit limit = limit_of("sliding-log 10/1m");
-	slr_value value = 0;
-	(void)state;
-	assert_int_equal(do_one(SL_OP_LEASE, &value, &limit, 0, 4, 1).asked.granted, 4);
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 999, 1, 0).asked.merged.remaining, 6);
-	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 30000, 6, 0).asked.merged.remaining, 0);
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 60999, 1, 0).asked.merged.remaining, 0); /* 1000 + 60000 */
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 61000, 1, 0).asked.merged.remaining, 4);
-	slr_value_free(value);
-}
-
-static void test_a_lease_is_charged_what_was_spent_of_it(void **state) {
-	struct sluice_limit limit = limit_of("sliding-log 10/1m");
-	slr_value value = 0;
-	struct slr_call call;
-	(void)state;
-	do_one(SL_OP_LEASE, &value, &limit, 0, 4, 1);
-	call = redis_call(SL_OP_LEASE, value, &limit, NOW + 500 * (sluice_ns)SL_MS_NS, 0);
-	call.id = 1;
-	call.spent = 9; /* more than it holds: 4 are charged */
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	value = call.keys[0].value;
-	assert_int_equal(call.asked.merged.remaining, 6);
-	call = do_one(SL_OP_PEEK, &value, &limit, 60499, 1, 0);
-	assert_int_equal(call.asked.merged.remaining, 6);
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 60500, 1, 0).asked.merged.remaining, 10);
-	slr_value_free(value);
-}
-
-static void test_a_hold_fits_when_it_is_confirmed(void **state) {
-	struct sluice_limit limit = limit_of("fixed-window 10/1m");
-	slr_value value = 0;
-	(void)state;
-	assert_true(do_one(SL_OP_HOLD, &value, &limit, 0, 7, 9).asked.merged.allowed);
-	assert_false(do_one(SL_OP_CHECK, &value, &limit, 1, 4, 0).asked.merged.allowed);
-	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 1, 4, 0).asked.merged.retry_after_ns, SL_MS_NS); /* not 999 */
-	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 1, 4, 0).asked.merged.bound, SLUICE_BOUND_HOLDS);
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 1, 11, 0).asked.merged.bound, SLUICE_BOUND_NONE);
-	assert_true(do_one(SL_OP_CHECK, &value, &limit, 2, 3, 0).asked.merged.allowed);
-	assert_true(do_one(SL_OP_CONFIRM, &value, &limit, 999, 7, 9).asked.merged.allowed);
-	/* it is gone: decided as CHECK */
-	assert_false(do_one(SL_OP_CONFIRM, &value, &limit, 999, 7, 9).asked.merged.allowed);
-	assert_int_equal(do_one(SL_OP_RESET, &value, &limit, 999, 0, 0).asked.forgotten, 1);
-	assert_int_equal(value, 0);
-}
-
-static void test_a_hold_leaves_nothing_behind(void **state) {
-	struct sluice_limit limit = limit_of("sliding-buckets 10/1m precision 1s");
-	slr_value value = 0;
-	(void)state;
-	do_one(SL_OP_HOLD, &value, &limit, 0, 7, 9);
-	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 1000, 0, 9).asked.forgotten, 0); /* it has ended */
-	assert_int_equal(do_one(SL_OP_HOLD, &value, &limit, 1000, 7, 9).asked.merged.remaining, 3);
-	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 1001, 0, 9).asked.forgotten, 1);
-	assert_int_equal(value, 0);
-}
-
-/* A front holds for several calls at once, and charges one after the other out of that. */
-static void test_a_hold_is_spent_in_parts(void **state) {
-	struct sluice_limit limit = limit_of("sliding-log 10/1m");
-	slr_value value = 0;
-	struct slr_call call = redis_call(SL_OP_HOLD, 0, &limit, NOW, 12);
-	(void)state;
-	do_one(SL_OP_HOLD, &value, &limit, 0, 2, 5);
-	call.keys[0].value = value;
-	call.asked.upto = true;
-	call.id = 9;
-	call.asked.ttl_ns = UINT64_C(1000) * SL_MS_NS;
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_true(call.asked.merged.allowed);
-	assert_int_equal(call.asked.granted, 8);
-	assert_int_equal(call.asked.found, 2);
-	value = call.keys[0].value;
-	for (uint32_t i = 1; i <= 4; i++) { /* the rest of it is left out of the figures; the other's is not */
-		call = redis_call(SL_OP_CONFIRM, value, &limit, NOW + i * (sluice_ns)SL_MS_NS, 2);
-		call.id = 9;
-		call.keep = call.asked.want_next = true;
-		assert_int_equal(slr_decide(&call), SLR_FINE);
-		value = call.keys[0].value;
-		assert_true(call.asked.merged.allowed);
-		assert_int_equal(call.asked.merged.remaining, 8 - 2 * i);
-		assert_int_equal(call.asked.merged.reset_after_ns, UINT64_C(60000) * SL_MS_NS);
-		assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, i, 1, 0).asked.merged.remaining, 0);
-		call = redis_call(SL_OP_PEEK, value, &limit, NOW + i * (sluice_ns)SL_MS_NS, 1);
-		call.id = 9;
-		call.keep = true;
-		assert_int_equal(slr_decide(&call), SLR_FINE);
-		assert_int_equal(call.asked.merged.remaining, 8 - 2 * i);
-	}
-	call.operation = SL_OP_CONFIRM;
-	call.asked.cost = 1;
-	assert_int_equal(slr_decide(&call), SLR_FINE); /* nothing of it is left: as CHECK */
-	assert_int_equal(call.asked.merged.bound, SLUICE_BOUND_HOLDS);
-	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 5, 0, 9).asked.forgotten, 0);
-	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, 5, 0, 5).asked.forgotten, 1);
-	slr_value_free(value);
-}
-
-static void test_holds_of_one_counter_are_bounded(void **state) {
-	struct sluice_limit limit = limit_of("1000/1m");
-	struct slr_bytes before, after;
-	slr_value value = 0;
-	struct slr_call call;
-	(void)state;
-	for (uint64_t id = 0; id < SLR_HOLDS_MAX; id++)
-		assert_true(do_one(SL_OP_HOLD, &value, &limit, id, 1, id).asked.merged.allowed);
-	before = redis_bytes(value);
-	call = redis_call(SL_OP_HOLD, value, &limit, NOW, 1);
-	call.id = SLR_HOLDS_MAX;
-	call.asked.ttl_ns = 1;
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_false(call.asked.merged.allowed);
-	assert_int_equal(call.asked.merged.bound, SLUICE_BOUND_HOLDS);
-	assert_int_equal(call.asked.merged.remaining, 0);
-	assert_int_equal(call.asked.merged.retry_after_ns, SL_MS_NS);
-	after = redis_bytes(value);
-	assert_int_equal(before.len, after.len);
-	assert_memory_equal(before.data, after.data, after.len);
-	assert_true(do_one(SL_OP_HOLD, &value, &limit, 256, 1, 7).asked.merged.allowed); /* its own is replaced */
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, 256, 1, 0).asked.merged.remaining, 744);
-	slr_bytes_free(&before);
-	slr_bytes_free(&after);
-	slr_value_free(value);
-}
-
-/* Nothing was charged, and the limit says why. */
-static void assert_bound(const struct slr_call *call, uint32_t item, sluice_bound bound, uint32_t ms) {
-	const struct sluice_decision *d = &call->each[item];
-	for (uint32_t k = 0; k < call->key_count; k++)
-		assert_false(call->keys[k].changed);
-	assert_false(d->allowed);
-	assert_int_equal(d->bound, bound);
-	assert_int_equal(d->remaining, 0);
-	assert_int_equal(d->retry_after_ns, ms * (sluice_ns)SL_MS_NS);
-	assert_int_equal(call->asked.granted, 0);
-}
-
-static void test_open_reservations_are_bounded(void **state) {
-	struct sluice_limit limit = limit_of("sliding-log 1M/1h");
-	slr_value value = 0;
-	struct slr_call call;
-	(void)state;
-	for (uint64_t id = 1; id <= SL_LEDGER_MAX; id++)
-		assert_true(do_one(SL_OP_RESERVE, &value, &limit, 0, 1, id).asked.merged.allowed);
-	call = redis_call(SL_OP_RESERVE, value, &limit, NOW + 300 * SL_MS_NS, 1);
-	call.id = SL_LEDGER_MAX + 1;
-	call.asked.ttl_ns = SL_MS_NS;
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_bound(&call, 0, SLUICE_BOUND_RESERVATIONS, 700); /* do_one() reserves for a second */
-	call.items[0].observed = SLUICE_OBSERVED;
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_true(call.asked.merged.allowed && !call.each[0].allowed);
-	assert_true(do_one(SL_OP_RESERVE, &value, &limit, 1000, 1, 1).asked.merged.allowed);
-	slr_value_free(value);
-}
-
-static bool no_memory(void) {
-	return true;
-}
-
-static void test_without_memory_what_is_there_goes_on(void **state) {
-	struct sluice_limit window = limit_of("fixed-window 5/1h"), log = limit_of("sliding-log 1000/500ms"),
-						slots = limit_of("concurrency 2 lease 1m");
-	slr_value value = 0;
-	struct slr_call call;
-	(void)state;
-	do_one(SL_OP_CHECK, &value, &window, 0, 1, 0);
-	call = redis_call(SL_OP_CHECK, value, &window, NOW, 1);
-	call.is_full = no_memory;
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_int_equal(call.asked.merged.remaining, 3);
-	value = call.keys[0].value;
-	/* the new one denies, with it the call; observed it is only noted */
-	call.items[1] = (struct sluice_item){.limit = &log};
-	call.items[2] = (struct sluice_item){.limit = &log};
-	call.asked.item_count = 3;
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_bound(&call, 1, SLUICE_BOUND_ROOM, 500);
-	assert_bound(&call, 2, SLUICE_BOUND_ROOM, 500);
-	assert_int_equal(call.asked.merged.index, 1);
-	assert_true(call.each[0].allowed);
-	assert_int_equal(call.each[0].remaining, 3);
-	call.items[1].observed = call.items[2].observed = SLUICE_OBSERVED;
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_true(call.asked.merged.allowed && call.keys[0].changed);
-	assert_int_equal(call.each[0].remaining, 2);
-	assert_int_equal(call.each[1].bound, SLUICE_BOUND_ROOM);
-	value = call.keys[0].value;
-	assert_int_equal(slr_value_count(value), 1);
-	/* a peek tells what a check would; what asks for nothing is let through */
-	call = redis_call(SL_OP_PEEK, value, &log, NOW, 1);
-	call.is_full = no_memory;
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_bound(&call, 0, SLUICE_BOUND_ROOM, 500);
-	call.asked.cost = 0;
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_true(call.asked.merged.allowed);
-	/* held before: confirmed, given back, released */
-	do_one(SL_OP_HOLD, &value, &log, 0, 7, 9);
-	call = redis_call(SL_OP_CONFIRM, value, &log, NOW, 7);
-	call.id = 9;
-	call.is_full = no_memory;
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_true(call.asked.merged.allowed);
-	call.operation = SL_OP_REFUND;
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_int_equal(call.asked.merged.remaining, 1000);
-	value = call.keys[0].value;
-	do_one(SL_OP_ACQUIRE, &value, &slots, 0, 1, 1);
-	call = redis_call(SL_OP_RELEASE, value, &slots, NOW, 0);
-	call.id = 1;
-	call.is_full = no_memory;
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_int_equal(call.asked.found, 1);
-	slr_value_free(call.keys[0].value);
-}
-
-static void test_counters_of_one_key_are_bounded(void **state) {
-	struct sluice_limit limit;
-	struct slr_call call;
-	slr_value value = 0;
-	char text[32];
-	(void)state;
-	for (int i = 0; i < SLR_COUNTERS_MAX; i++) {
-		snprintf(text, sizeof text, "5/%ds", i + 1);
-		limit = limit_of(text);
-		do_one(SL_OP_CHECK, &value, &limit, 0, 1, 0);
-	}
-	limit = limit_of("5/1h");
-	call = redis_call(SL_OP_CHECK, value, &limit, NOW, 1);
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_bound(&call, 0, SLUICE_BOUND_ROOM, 1000);
-	assert_int_equal(slr_value_count(value), SLR_COUNTERS_MAX);
-	call.operation = SL_OP_LEASE;
-	call.id = 1;
-	call.want = 3;
-	call.asked.ttl_ns = SL_MS_NS;
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	assert_int_equal(call.asked.granted, 0);
-	assert_bound(&call, 0, SLUICE_BOUND_ROOM, 1000);
-	call = redis_call(SL_OP_PEEK, value, &limit, NOW, 1);
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	slr_value_free(value);
-}
-
-/* 2047 fit, 2048 do not; an instant of whole ms fits in any era, one between them does not. */
-static void test_what_is_packed_and_what_is_not(void **state) {
-	struct sluice_limit limit = limit_of("4095/60s");
-	slr_value value = 0;
-	(void)state;
-	do_one(SL_OP_CHECK, &value, &limit, 0, 2047, 0);
-	assert_true(slr_value_is_packed(value));
-	assert_int_equal(slr_value_bytes(value), 0);
-	assert_int_equal(do_one(SL_OP_CHECK, &value, &limit, 0, 1, 0).asked.merged.remaining, 2047);
-	assert_false(slr_value_is_packed(value));
-	assert_int_equal(slr_value_bytes(value), 32);
-	assert_int_equal(do_one(SL_OP_REFUND, &value, &limit, 0, 1, 0).asked.merged.remaining, 2048);
-	assert_true(slr_value_is_packed(value));
-	do_one(SL_OP_CHECK, &value, &limit, UINT64_C(1) << 33, 1, 0); /* two eras on: a window of its own */
-	assert_true(slr_value_is_packed(value));
-	assert_int_equal(do_one(SL_OP_PEEK, &value, &limit, UINT64_C(1) << 33, 1, 0).asked.merged.remaining, 4094);
-	do_one(SL_OP_HOLD, &value, &limit, UINT64_C(1) << 33, 5, 1);
-	assert_false(slr_value_is_packed(value));
-	assert_int_equal(do_one(SL_OP_CANCEL, &value, &limit, UINT64_C(1) << 33, 0, 1).asked.forgotten, 1);
-	assert_true(slr_value_is_packed(value));
-	struct slr_call call = redis_call(SL_OP_CHECK, value, &limit, NOW + (SL_MS_NS * (UINT64_C(1) << 33)) + 1, 1);
-	assert_int_equal(slr_decide(&call), SLR_FINE);
-	value = call.keys[0].value;
-	assert_false(slr_value_is_packed(value));
-	slr_value_free(value);
-}
-
-static void test_more_shapes_than_there_is_room_for(void **state) {
-	enum { MANY = 700 };
-	static slr_value values[MANY];
-	struct sluice_limit limit;
-	char text[32];
-	int packed = 0;
-	(void)state;
-	for (int i = 0; i < MANY; i++) {
-		snprintf(text, sizeof text, "5/%dms", 1000 + i);
-		limit = limit_of(text);
-		do_one(SL_OP_CHECK, &values[i], &limit, 0, 2, 0);
-		packed += slr_value_is_packed(values[i]);
-	}
-	assert_true(packed > 256 && packed <= 512);
-	for (int i = 0; i < MANY; i++) {
-		snprintf(text, sizeof text, "5/%dms", 1000 + i);
-		limit = limit_of(text);
-		assert_int_equal(do_one(SL_OP_PEEK, &values[i], &limit, 0, 1, 0).asked.merged.remaining, 3);
-		slr_value_free(values[i]);
-	}
-	limit = limit_of("5/9s");
-	slr_value value = 0;
-	do_one(SL_OP_CHECK, &value, &limit, 0, 2, 0);
-	assert_true(slr_value_is_packed(value)); /* what was given up is free again */
-	slr_value_free(value);
-}
-
-static void test_expiry_is_told_in_wall_time(void **state) {
-	struct sluice_limit limit = limit_of("fixed-window 10/1m");
-	slr_value value = 0;
-	struct slr_call call;
-	(void)state;
-	call = do_one(SL_OP_CHECK, &value, &limit, 1500, 1, 0);
-	assert_int_equal(call.keys[0].expire_ms, redis_wall_ms() + 60000 - 1500 + 1);
-	call = do_one(SL_OP_CHECK, &value, &limit, 2500, 1, 0);
-	assert_true(call.keys[0].changed && call.keys[0].expire_ms == 0); /* that of its window, which it has */
-	call = do_one(SL_OP_CHECK, &value, &limit, 2500, 100, 0);
-	assert_false(call.keys[0].changed);
-	call = do_one(SL_OP_CHECK, &value, &limit, 61000, 1, 0);
-	assert_int_equal(call.keys[0].expire_ms, redis_wall_ms() + 59000 + 1);
-	slr_value_free(value);
-}
-
-/* Nothing is charged to a quota of 0, so nothing is told to replicas, which would refuse it. */
-static void test_of_no_quota_no_denial_is_counted(void **state) {
-	static const char *const notations[] = {"fixed-window 0/1m", "sliding-log 0/1m", "token-bucket 0/1m",
-	                                        "sliding-buckets 0/1m precision 1s"};
-	(void)state;
-	for (size_t i = 0; i < sizeof notations / sizeof *notations; i++) {
-		struct sluice_limit limit = limit_of(notations[i]);
-		struct slr_call call = redis_call(SL_OP_CHECK, 0, &limit, NOW, 7);
-		struct sluice_terms terms = {.count_denied = true};
-		call.heard = true;
-		call.items[0].terms = &terms;
-		assert_int_equal(slr_decide(&call), SLR_FINE);
-		assert_false(call.keys[0].changed || call.keys[0].effects.bytes.len != 0 || call.keys[0].value != 0);
-		slr_bytes_free(&call.keys[0].effects.bytes);
-	}
-}
-
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_of_no_quota_no_denial_is_counted),
 		cmocka_unit_test(test_same_as_the_store),
 		cmocka_unit_test(test_waits_behind_holds_come_true),
-		cmocka_unit_test(test_a_lease_that_ends_by_itself_is_charged_at_its_end),
-		cmocka_unit_test(test_a_lease_is_charged_what_was_spent_of_it),
-		cmocka_unit_test(test_a_hold_fits_when_it_is_confirmed),
-		cmocka_unit_test(test_a_hold_leaves_nothing_behind),
-		cmocka_unit_test(test_a_hold_is_spent_in_parts),
-		cmocka_unit_test(test_holds_of_one_counter_are_bounded),
-		cmocka_unit_test(test_open_reservations_are_bounded),
-		cmocka_unit_test(test_without_memory_what_is_there_goes_on),
-		cmocka_unit_test(test_counters_of_one_key_are_bounded),
-		cmocka_unit_test(test_what_is_packed_and_what_is_not),
-		cmocka_unit_test(test_more_shapes_than_there_is_room_for),
-		cmocka_unit_test(test_expiry_is_told_in_wall_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
