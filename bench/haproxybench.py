@@ -1,6 +1,7 @@
 """HAProxy that limits: by its own stick table, by asking Sluice over SPOE (examples/haproxy), and by asking it by Lua
 (examples/haproxy-lua). Whole requests by wrk, over keep-alive connections, each answered by HAProxy itself, so that
-what differs is the limit.
+what differs is the limit. Beside it an agent that answers as much and decides nothing (spopnull): what SPOE costs
+HAProxy, and reading and writing costs an agent, whoever it is.
 
 HAProxy's CPU and Sluice's are told apart: what a request costs HAProxy more than an empty 200, and what it costs the
 agent. Every limit here admits all.
@@ -8,6 +9,7 @@ agent. Every limit here admits all.
 import pathlib
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -83,11 +85,17 @@ def start_agent(name, door):
     return server.wait_for(says)
 
 
+def start_null():
+    server = harness.Server("spopnull", [harness.BENCH / "spopnull"], stdout=subprocess.PIPE)
+    server.port = int(server.process.stdout.readline())
+    return server
+
+
 def start_all(folder):
     """(name, title, HAProxy, its agent or None)."""
     folder = pathlib.Path(folder)
     (folder / "sluice.spoe").write_text(SPOE)
-    agent, lua = start_agent("spoe-agent", "spop"), start_agent("lua-agent", "http")
+    agent, lua, null = start_agent("spoe-agent", "spop"), start_agent("lua-agent", "http"), start_null()
     script = (harness.ROOT / "examples/haproxy-lua/sluice.lua").read_text()
     (folder / "sluice.lua").write_text(script)
     front = harness.free_port()
@@ -101,6 +109,8 @@ def start_all(folder):
          start_haproxy("ha-table", folder, httpbench.TRACK, httpbench.TABLE), None),
         ("spoe", "HAProxy asks Sluice by SPOE",
          start_haproxy("ha-spoe", folder, spoe, AGENT.format(port=agent.port)), agent),
+        ("null", "HAProxy asks an agent that decides nothing",
+         start_haproxy("ha-null", folder, spoe, AGENT.format(port=null.port)), null),
         ("lua", "HAProxy asks Sluice by Lua", start_haproxy(
             "ha-lua", folder, by_lua, BY_HTTP.format(front=front, port=lua.port),
             "    lua-load-per-thread sluice.lua\n"), lua),
@@ -129,13 +139,16 @@ def added(results, name):
 
 def print_table(rows, results):
     print(f"\nHAProxy that limits, {CONNECTIONS} connections, HAProxy and agent on one core")
-    print(f"  {'':32} {'HAProxy us/op':>14} {'added':>8} {'agent us/op':>12} {'ops/s':>10} {'p50 us':>8} {'p99 us':>8}")
+    print(f"  {'':43} {'HAProxy us/op':>14} {'added':>8} {'agent us/op':>12} {'ops/s':>10} {'p50 us':>8} {'p99 us':>8}")
     for name, title, _, _ in rows:
         runs = results[name]
-        print(f"  {title:32} {median(runs, 'haproxy_us'):14.2f} {added(results, name):8.2f}"
+        print(f"  {title:43} {median(runs, 'haproxy_us'):14.2f} {added(results, name):8.2f}"
               f" {median(runs, 'agent_us'):12.2f} {median(runs, 'ops_per_s'):10,.0f} {median(runs, 'p50_us'):8.0f}"
               f" {median(runs, 'p99_us'):8.0f}")
     agent, more = median(results["spoe"], "agent_us"), added(results, "spoe")
+    ratios = [one["agent_us"] / null["agent_us"] for one, null in zip(results["spoe"], results["null"])]
+    print(f"  by SPOE: agent's CPU over the null agent's: {statistics.median(ratios):.2f}"
+          f" ({min(ratios):.2f}..{max(ratios):.2f})")
     print(f"  by SPOE: agent {agent:.2f} us, goal {GOAL_AGENT_US}: {'PASS' if agent <= GOAL_AGENT_US else 'short'}; "
           f"HAProxy's own {more:.2f} us, goal {GOAL_ADDED_US}: {'PASS' if more <= GOAL_ADDED_US else 'short'}")
 
