@@ -77,7 +77,10 @@ class Unit:
             elif isinstance(child, c_ast.Enum) and child.values:
                 value = -1
                 for item in child.values.enumerators:
-                    value = self.constant(item.value) if item.value is not None else value + 1
+                    try:
+                        value = self.constant(item.value) if item.value is not None else value + 1
+                    except NotImplementedError:
+                        break  # who uses it, or those after it, finds no such name
                     self.constants[item.name] = value
 
     def walk(self, node):

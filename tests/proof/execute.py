@@ -212,8 +212,8 @@ class Run:
             return Val(self.divide(a.term, b.term + 1)[1] if b.term else 0, type_)
         zeros = max((a, b), key=lambda v: getattr(v, "zeros", 0))
         other = b if zeros is a else a
-        assert getattr(zeros, "zeros", 0), where + ": '|' of numbers that were not shifted"
-        self.prove(other.term < (1 << zeros.zeros), where + ": '|' of numbers without a bit in common")
+        bits = getattr(zeros, "zeros", 0)  # where nothing was shifted, the other one has to be 0
+        self.prove(other.term < (1 << bits), where + ": '|' of numbers without a bit in common")
         return Val(a.term + b.term, type_)
 
     def compare(self, op, a, b):
@@ -486,7 +486,8 @@ class Run:
 
 
 def paths(make_run, begin):
-    """Every path: calls begin(run) for each until no fork is left; yields (run, what begin returned)."""
+    """Every path: calls begin(run) for each until no fork is left; yields (run, what begin returned). Forks that are
+    taken with the run after that are followed as well."""
     todo = [()]
     while todo:
         choices = todo.pop()
@@ -496,8 +497,8 @@ def paths(make_run, begin):
             ended = True
         except Infeasible:
             ended = False
+        if ended:
+            yield run, result
         for i in range(len(choices), len(run.taken)):
             if run.taken[i][1]:
                 todo.append(tuple(run.taken[:i]) + ((not run.taken[i][0], False),))
-        if ended:
-            yield run, result
