@@ -6,8 +6,8 @@
  *   health.c      grpc.health.v1: Check and Watch
  *   should_rate_limit.c  RateLimitService: messages to requests (envoy/rate_limit.h), and answers to messages
  *
- * A request is decided as soon as its last byte is there, in the middle of nghttp2's reading; what has to wait for a
- * store elsewhere is put off (door/pending.h) and answered on its own. docs/design/020-http2.md has the bounds. */
+ * Requests whose last byte is there are decided when nghttp2 has read all that came, in their order; what has to wait
+ * for a store elsewhere is put off (door/pending.h) and answered on its own. The bounds: docs/design/020-http2.md. */
 #ifndef SL_GRPC_SESSION_H
 #define SL_GRPC_SESSION_H
 
