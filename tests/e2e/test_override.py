@@ -150,7 +150,7 @@ def test_bad_requests_over_http_change_nothing(server, tmp_path):
                 ("GET", "/v1/overrides/per-user/" + "x" * 1025, None, 400, "1024 bytes"),
                 ("GET", "/v1/overrides?count=1025", None, 400, "1..1024"),
                 ("GET", "/v1/overrides?after=x", None, 400, "after"), ("POST", at, {}, 405, "PUT, DELETE"),
-                ("PUT", "/v1/overrides", {}, 405, "not by 'PUT'")):
+                ("PUT", "/v1/overrides", {}, 405, "not 'PUT'")):
             answer = http.ask(method, path, body)
             assert answer[0] == status and said in str(answer), (method, path, answer)
         assert http.ask("GET", "/v1/overrides")[2] == {"overrides": []}
