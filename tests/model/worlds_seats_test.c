@@ -412,8 +412,8 @@ static void explore_all(const struct size *sizes, size_t count, bool leases) {
 
 static const struct size short_ones[] = {
 	{true, 2, 2, 2, 1, 2, 4, false},  {true, 2, 2, 1, 1, 2, 3, false},  {true, 2, 1, 2, 2, 2, 2, false},
-	{true, 5, 4, 4, 1, 4, 5, true},   {false, 2, 1, 1, 1, 2, 4, false}, {false, 2, 2, 1, 1, 3, 3, false},
-	{false, 2, 1, 2, 2, 2, 3, false}, {false, 5, 3, 2, 1, 4, 5, true},
+	{true, 5, 4, 4, 1, 4, 5, true},   {true, 3, 3, 3, 1, 4, 4, true},   {false, 2, 1, 1, 1, 2, 4, false},
+	{false, 2, 2, 1, 1, 3, 3, false}, {false, 2, 1, 2, 2, 2, 3, false}, {false, 5, 3, 2, 1, 4, 5, true},
 };
 static const struct size long_ones[] = {
 	{true, 2, 1, 1, 1, 2, 6, false},  {true, 2, 2, 2, 1, 2, 6, false},  {true, 3, 2, 3, 1, 3, 4, false},

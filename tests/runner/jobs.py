@@ -179,6 +179,13 @@ def proofs_job():
     return job
 
 
+def turned_job():
+    job = pytest_job("tests/model/turned_test.py")
+    job.argv[3:3] = ["-s"]
+    job.seconds_max = PROOFS_SECONDS_MAX
+    return job
+
+
 def soaked_fleets(seconds):
     """Two, one a core, each with a seed of its own: 1,000 simulated hours and more a night. Before them the mistakes
     that are planted there, up to a minute of processor each."""
