@@ -155,12 +155,65 @@ static void a_herd_comes_back_spread(void **state) {
 	assert_true(worst_of_herd("1/10s spread") <= 3 * CLIENTS / SLOTS);
 }
 
+/* A reservation in a window that is spread is of the window of the key, whose bounds are not whole minutes; a peek of
+ * the same key, and what inspecting tells, agree with it. */
+static void reservations_in_a_phase(void **state) {
+	static const char *const texts[][2] = {{"9/1m spread", "20/1m spread"},
+	                                       {"fixed-window 9/1m spread", "fixed-window 20/1m spread"}};
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		struct sluice_store_options options = {.memory_bytes = 2 << 20};
+		struct sluice_store *store;
+		struct sluice_limit limit = limit_of(texts[i][0]), own = limit_of(texts[i][1]);
+		struct sluice_item item = {.limit = &limit, .key = sl_str("k")};
+		struct sluice_call call = {.items = &item, .item_count = 1, .cost = 5, .now = NOW_NS, .id = sl_str("r")};
+		struct sluice_override_request request;
+		struct sluice_inspection told;
+		assert_int_equal(sluice_store_open(&store, &options, NULL), SLUICE_OK);
+		call.operation = SLUICE_RESERVE;
+		call.ttl_ns = 10000 * (sluice_ns)SL_MS_NS;
+		assert_int_equal(sluice_decide(store, &call), SLUICE_OK);
+		assert_int_equal(call.merged.remaining, 4);
+		assert_int_equal(sluice_inspect(store, &item, 1, NOW_NS, &told), SLUICE_OK);
+		assert_true(told.used == 5 && told.charge_count == 1 && told.charges[0].cost == 5);
+		assert_true(told.charges[0].from_ns <= NOW_NS && told.charges[0].until_ns > NOW_NS);
+		assert_true(told.charges[0].from_ns % (60000 * (sluice_ns)SL_MS_NS) != 0);
+		call.operation = SLUICE_COMMIT;
+		call.cost = 2;
+		call.ttl_ns = 0;
+		assert_int_equal(sluice_decide(store, &call), SLUICE_OK);
+		assert_true(call.found == 1 && call.merged.remaining == 7);
+		/* one that is not committed is given back at its end, and not before */
+		call.operation = SLUICE_RESERVE;
+		call.cost = 7;
+		call.ttl_ns = 1000 * (sluice_ns)SL_MS_NS;
+		call.id = sl_str("other");
+		assert_int_equal(sluice_decide(store, &call), SLUICE_OK);
+		assert_int_equal(call.merged.remaining, 0);
+		call = (struct sluice_call){.items = &item, .item_count = 1, .cost = 1, .operation = SLUICE_PEEK};
+		call.now = NOW_NS + 1;
+		assert_int_equal(sluice_decide(store, &call), SLUICE_OK);
+		assert_false(call.merged.allowed);
+		call.now = NOW_NS + 1001 * (sluice_ns)SL_MS_NS;
+		assert_int_equal(sluice_decide(store, &call), SLUICE_OK);
+		assert_int_equal(call.merged.remaining, 7);
+		/* and a quota of the key's own has the same windows */
+		request = (struct sluice_override_request){.limit = &limit, .key = item.key, .own = &own};
+		assert_int_equal(sluice_override_set(store, &request, call.now, NULL), SLUICE_OK);
+		assert_int_equal(sluice_decide(store, &call), SLUICE_OK);
+		assert_int_equal(call.merged.remaining, 18);
+		assert_null(sluice_store_verify(store));
+		sluice_store_close(store);
+	}
+	(void)state;
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(phases_are_for_ever),
 		cmocka_unit_test(identities_say_the_phase),
 		cmocka_unit_test(identities_that_are_none),
 		cmocka_unit_test(a_key_s_rule_is_the_same_counter),
+		cmocka_unit_test(reservations_in_a_phase),
 		cmocka_unit_test(a_herd_comes_back_spread),
 	};
 	return cmocka_run_group_tests_name("spread", tests, NULL, NULL);
