@@ -55,11 +55,13 @@ class Build:
 
     def link(self, test, objects, to, more=()):
         """`objects` replace those of the same name in the archives. Returns what the linker said, or None."""
+        return self.link_with([os.path.join(self.folder, "obj", "tests", test + ".o")], objects, to, more)
+
+    def link_with(self, own, objects, to, more=()):
         os.makedirs(os.path.dirname(to), exist_ok=True)
         # Named by themselves: what one member of an archive needs is first looked for in the same archive. The first
         # definition counts, so that a test that has its own keeps it.
-        done = run([*self.cc, *more, os.path.join(self.folder, "obj", "tests", test + ".o"), *objects, *self.archives,
-                    "-Wl,-z,muldefs", *self.link_words, "-o", to])
+        done = run([*self.cc, *more, *own, *objects, *self.archives, "-Wl,-z,muldefs", *self.link_words, "-o", to])
         return done.stdout if done.returncode else None
 
     def depends(self, source):
@@ -87,12 +89,12 @@ def bounded(cpu_seconds):
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_MAX, FILE_MAX))
 
 
-def passes(test, program, cpu_seconds, env=None):
+def passes(test, program, cpu_seconds, env=None, arguments=()):
     """(how it ended: "", "timeout" or what it ended with, seconds of processor). A busy machine is no time-out: it may
     compute so long, and may take ten times that by the clock, which ends what waits for itself. Whatever it started is
     ended with it."""
     ops = {} if test in OWN_OPS else {"SLUICE_OPS": FEW_OPS}
-    process = subprocess.Popen([program], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+    process = subprocess.Popen([program, *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, start_new_session=True,
                                preexec_fn=lambda: bounded(int(cpu_seconds) + 1),
                                env={**os.environ, **ops, **MADE, "SLUICE_SEED": "20261124", **(env or {})})
