@@ -66,7 +66,7 @@ LIB_OBJ  := $(call obj,$(LIB_SRC))
 APP_OBJ  := $(call obj,$(APP_SRC) $(MODULE_FREE)) $(LLHTTP_OBJ) $(B)/page/files.o $(B)/script/files.o
 MODULE_OBJ := $(call obj,$(MODULE_SRC) $(wildcard src/base/*.c src/algo/*.c src/decide/*.c) src/os/zone.c \
               $(addprefix src/proto/,answer.c command.c command_fits.c command_words.c inspection.c \
-              override_words.c throttle.c ticket.c))
+              override_words.c own_quota.c throttle.c ticket.c))
 
 LIB_LIBS  := -lyaml
 APP_LIBS  := $(LIB_LIBS) -luv -lnghttp2 -ljansson -lssl -lcrypto -lz -llzma

@@ -7,6 +7,7 @@
 #include "hosts/cli/request.h"
 #include "os/clock.h"
 #include "proto/json.h"
+#include "proto/own_quota.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,11 +21,12 @@ static bool fail(struct sluice_error *error) {
 }
 
 static struct sl_told_text *text_of(struct sl_told *told, const char *name) {
-	return strcmp(name, "limit") == 0  ? &told->limit
-	       : strcmp(name, "key") == 0  ? &told->key
-	       : strcmp(name, "name") == 0 ? &told->name
-	       : strcmp(name, "why") == 0  ? &told->why
-	                                   : NULL;
+	return strcmp(name, "limit") == 0        ? &told->limit
+	       : strcmp(name, "key") == 0        ? &told->key
+	       : strcmp(name, "name") == 0       ? &told->name
+	       : strcmp(name, "why") == 0        ? &told->why
+	       : strcmp(name, SL_OWN_QUOTA) == 0 ? &told->own
+	                                         : NULL;
 }
 
 static bool read_row(struct sl_client *client, struct sl_told_list *list, struct sluice_error *error) {
@@ -226,6 +228,19 @@ static void print_override(const struct sl_told *told) {
 		       "override", undecided);
 }
 
+/* What was set at run time, and so is in no file. */
+static void print_own(const struct sl_told *told) {
+	char wait[SL_WAIT_TEXT_MAX];
+	int64_t ends_ms = sl_told_number(told, SL_OWN_ENDS, -1);
+	if (told->own.len == 0)
+		return;
+	printf("%-10s ", "own quota");
+	sl_told_put_text(&told->own);
+	if (ends_ms >= 0)
+		printf(", ends in %s", sl_cli_wait(wait, ends_ms));
+	putchar('\n');
+}
+
 static void print_head(const struct sl_told *told, const char *what, const char *relation) {
 	printf("%-10s ", what);
 	sl_told_put_text(&told->key);
@@ -243,6 +258,7 @@ void sl_told_print(const struct sl_told *told) {
 	bool observed = sl_told_number(told, "observed", 0) != 0;
 	print_head(told, allowed ? "allowed" : observed ? "would deny" : "denied", allowed || observed ? "under" : "by");
 	print_override(told);
+	print_own(told);
 	print_answer(told);
 	print_used(told);
 	print_returns(told);
@@ -284,6 +300,7 @@ void sl_told_print_json(const struct sl_told *told) {
 	if (sl_told_number(told, "counts", 1) != 0)
 		put_json_text("key", &told->key, &before);
 	put_json_text("why", &told->why, &before);
+	put_json_text(SL_OWN_QUOTA, &told->own, &before);
 	for (uint32_t i = 0; i < told->number_count; i++)
 		if (is_yes_or_no(told->numbers[i].name))
 			printf(",\"%s\":%s", told->numbers[i].name, told->numbers[i].value != 0 ? "true" : "false");

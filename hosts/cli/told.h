@@ -27,7 +27,7 @@ struct sl_told_list {
 
 /* One limit. */
 struct sl_told {
-	struct sl_told_text limit, key, name, why; /* len 0: not said */
+	struct sl_told_text limit, key, name, why, own; /* len 0: not said */
 	uint32_t number_count, list_count;
 	struct {
 		char name[SL_TOLD_NAME_MAX + 1];

@@ -8,6 +8,7 @@
 #include "hosts/cli/client.h"
 #include "os/clock.h"
 #include "os/file.h"
+#include "proto/own_quota.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -25,6 +26,9 @@ struct entry {
 	char limit[SLUICE_LIMIT_TEXT_MAX], key[SLUICE_KEY_BYTES_MAX];
 	size_t limit_len, key_len;
 	int64_t count, error, last_ms;
+	char own[SLUICE_LIMIT_TEXT_MAX]; /* the quota of the key's own */
+	size_t own_len;                  /* 0: it has none */
+	int64_t own_ends_ms;
 };
 
 /* What the server said. */
@@ -69,19 +73,33 @@ static const struct sl_option options[] = {
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
+/* The quota of a key's own, by names and values. */
+static bool read_own(struct sl_client *client, struct entry *entry, struct sluice_error *error) {
+	char name[sizeof SL_OWN_QUOTA + sizeof SL_OWN_ENDS];
+	size_t len;
+	return sl_client_string(client, name, sizeof name, &len, error) &&
+	       sl_client_string(client, entry->own, sizeof entry->own, &entry->own_len, error) &&
+	       sl_client_string(client, name, sizeof name, &len, error) &&
+	       sl_client_integer(client, ':', &entry->own_ends_ms, error);
+}
+
 static bool read_entry(struct sl_client *client, struct entry *entry, struct sluice_error *error) {
+	const int64_t plain = 5, with_own = plain + 2 * SL_OWN_QUOTA_NAMES;
 	int64_t members;
+	entry->own_len = 0;
 	if (!sl_client_integer(client, '*', &members, error))
 		return false;
-	if (members != 5) {
-		snprintf(error->text, sizeof error->text, "expected 5 members of a key, got %" PRId64, members);
+	if (members != plain && members != with_own) {
+		snprintf(error->text, sizeof error->text, "expected %" PRId64 " or %" PRId64 " members of a key, got %" PRId64,
+		         plain, with_own, members);
 		return false;
 	}
 	return sl_client_string(client, entry->limit, sizeof entry->limit, &entry->limit_len, error) &&
 	       sl_client_string(client, entry->key, sizeof entry->key, &entry->key_len, error) &&
 	       sl_client_integer(client, ':', &entry->count, error) &&
 	       sl_client_integer(client, ':', &entry->error, error) &&
-	       sl_client_integer(client, ':', &entry->last_ms, error);
+	       sl_client_integer(client, ':', &entry->last_ms, error) &&
+	       (members == plain || read_own(client, entry, error));
 }
 
 static bool ask_keys(struct top *top, int want, struct sluice_error *error) {
@@ -149,14 +167,27 @@ static const char *clean(char *text, size_t room, const char *data, size_t len) 
 	return text + 1;
 }
 
+/* "  own quota 6000/1m, ends in 3 d". "" where the key has none. */
+static const char *own_of(char *text, size_t room, const struct entry *entry) {
+	char quota[4 * SLUICE_LIMIT_TEXT_MAX + 8], wait[SL_WAIT_TEXT_MAX] = "";
+	text[0] = '\0';
+	if (entry->own_len == 0)
+		return text;
+	if (entry->own_ends_ms >= 0)
+		sl_cli_wait(wait, entry->own_ends_ms);
+	snprintf(text, room, "  (own quota %s%s%s)", clean(quota, sizeof quota, entry->own, entry->own_len),
+	         wait[0] != '\0' ? ", ends in " : "", wait);
+	return text;
+}
+
 static void put_entry(struct page *page, const struct entry *entry, uint64_t now_ms) {
 	char key[4 * SLUICE_KEY_BYTES_MAX + 8], limit[4 * SLUICE_LIMIT_TEXT_MAX + 8], age[SL_WAIT_TEXT_MAX];
-	char line[sizeof key + sizeof limit + 128];
+	char own[4 * SLUICE_LIMIT_TEXT_MAX + 128], line[sizeof key + sizeof limit + sizeof own + 128];
 	int64_t passed_ms = (int64_t)now_ms - entry->last_ms;
 	sl_cli_wait(age, passed_ms < 0 ? 0 : passed_ms / 1000 * 1000);
-	snprintf(line, sizeof line, "%10" PRId64 "  %7" PRId64 "  %9s  %-24s  %s", entry->count, entry->error,
+	snprintf(line, sizeof line, "%10" PRId64 "  %7" PRId64 "  %9s  %-24s  %s%s", entry->count, entry->error,
 	         passed_ms < 1000 ? "now" : age, clean(limit, sizeof limit, entry->limit, entry->limit_len),
-	         clean(key, sizeof key, entry->key, entry->key_len));
+	         clean(key, sizeof key, entry->key, entry->key_len), own_of(own, sizeof own, entry));
 	put_line(page, line);
 }
 
@@ -312,7 +343,8 @@ const struct sl_verb sl_verb_top = {
 		"The list is updated every second. Press q to quit, d for denied keys, n for keys near their limits, s for\n"
 		"keys that observed limits would deny, c for keys that candidates would deny. If standard output is not a\n"
 		"terminal, one list is printed, as with --once. `count` covers the last minutes and is at most `error` too\n"
-		"high. Bytes of a key that are not printable ASCII are shown as \\xNN.\n",
+		"high. Bytes of a key that are not printable ASCII are shown as \\xNN. After a key with a quota of its own\n"
+		"(sluice override) stands that, and when it ends.\n",
 	.examples = "  sluice top\n"
 				"  sluice top --near --once --count 5\n"
 				"  sluice top --shadow\n"

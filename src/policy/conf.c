@@ -81,6 +81,8 @@ bool sl_conf_read(struct sluice_policy *policy, struct sluice_bytes yaml, struct
 	if (good && policy->settings.listens == NULL && report->error_count == 0)
 		sl_conf_listen(&conf, NULL, &policy->settings);
 	if (good && report->error_count == 0)
+		sl_conf_check_overrides(&conf);
+	if (good && report->error_count == 0)
 		sl_lint_settings(&conf);
 	good = good && !tree.pool.failed;
 	sl_pool_free(&tree.pool);

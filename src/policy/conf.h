@@ -13,7 +13,7 @@ struct sl_conf {
 	bool hushed;             /* what is being read may hold secrets: messages repeat none of it */
 	bool optional;           /* of the limit being read: attributes may be absent, and that is meant */
 	/* sections that others ask about; NULL while or where there is none */
-	const struct sl_yaml *tls, *anonymous, *observe;
+	const struct sl_yaml *tls, *anonymous, *observe, *overrides_most;
 	const struct sl_condition *routed; /* of the limit being read: its paths; NULL: it has none */
 	struct sl_position *first_use; /* of each name of an attribute in a limit that is not optional; line 0: none */
 };
@@ -120,6 +120,8 @@ sl_reader sl_conf_store;
 sl_reader sl_conf_tls;
 sl_reader sl_conf_users;
 sl_reader sl_conf_listen;
+/* Once all has been read: whether the store can have as many quotas of keys' own as it says. Reports. */
+void sl_conf_check_overrides(struct sl_conf *conf);
 /* Into a struct of their own: sl_connection_limits, sl_log_settings. */
 sl_reader sl_conf_connections;
 sl_reader sl_conf_log;

@@ -2,11 +2,15 @@
  * Valkey, and then memory and blocks size what this process counts by itself (on-error: local).
  */
 #include "policy/conf_redis.h"
+#include "policy/footprint.h"
+#include "store/store.h"
+
+#include <inttypes.h>
 
 enum { BLOCKS_PERCENT_MAX = 98 };
 
 struct store_nodes {
-	const struct sl_yaml *memory, *pretouch, *file, *shared, *blocks;
+	const struct sl_yaml *memory, *pretouch, *file, *shared, *blocks, *overrides;
 	struct sl_redis_nodes redis;
 	const struct sl_yaml *leases, *lease;
 };
@@ -27,6 +31,31 @@ static void read_home(struct sl_conf *conf, const struct store_nodes *nodes, str
 		sl_conf_shared(conf, nodes->shared, &settings->store_shared);
 	if (nodes->blocks != NULL)
 		sl_conf_percent(conf, nodes->blocks, 1, BLOCKS_PERCENT_MAX, "a share of the store", &settings->blocks_percent);
+}
+
+/* How many there may be in a store of that size: sl_conf_check_overrides(). */
+static void read_overrides(struct sl_conf *conf, const struct store_nodes *nodes, struct sl_settings *settings) {
+	if (nodes->overrides == NULL)
+		return;
+	sl_conf_number(conf, nodes->overrides, 1, UINT32_MAX, &settings->overrides_most);
+	if (nodes->redis.redis != NULL)
+		sl_report_error(conf->report, nodes->overrides->place,
+		                "overrides bounds what a store of this host holds: these counters are in redis");
+	conf->overrides_most = nodes->overrides;
+}
+
+void sl_conf_check_overrides(struct sl_conf *conf) {
+	const struct sl_settings *settings = &conf->policy->settings;
+	bool is_known = settings->memory_given || (settings->store_file == NULL && settings->store_shared == NULL);
+	if (settings->overrides_most == 0 || !is_known)
+		return;
+	uint64_t most = sl_arena_overrides_most(settings->memory_bytes, sl_policy_blocks_percent(conf->policy));
+	if (settings->overrides_most > most)
+		sl_report_error(conf->report, conf->overrides_most->place,
+		                "expected at most %" PRIu64 ", found %" PRIu32 ": a store of %" PRIu64
+		                " MiB gives a quarter of its slots and a half of its blocks to quotas of keys' own; give it "
+		                "more memory",
+		                most, settings->overrides_most, settings->memory_bytes >> 20);
 }
 
 /* What a file or shared memory has is there once it is made; where nodes keep the counters little is used here. */
@@ -66,6 +95,7 @@ void sl_conf_store(struct sl_conf *conf, const struct sl_yaml *value, void *into
 		{"file", keep, offsetof(struct store_nodes, file), NULL},
 		{"shared", keep, offsetof(struct store_nodes, shared), NULL},
 		{"blocks", keep, offsetof(struct store_nodes, blocks), NULL},
+		{"overrides", keep, offsetof(struct store_nodes, overrides), NULL},
 		{"redis", keep, offsetof(struct store_nodes, redis.redis), NULL},
 		{"prefix", keep, offsetof(struct store_nodes, redis.prefix), NULL},
 		{"via", keep, offsetof(struct store_nodes, redis.via), NULL},
@@ -88,6 +118,7 @@ void sl_conf_store(struct sl_conf *conf, const struct sl_yaml *value, void *into
 	conf->hushed = false;
 	read_home(conf, &nodes, settings);
 	read_pretouch(conf, &nodes, settings);
+	read_overrides(conf, &nodes, settings);
 	take_former(conf, nodes.leases, "leases", &nodes.redis.slices, "slices");
 	take_former(conf, nodes.lease, "lease", &nodes.redis.slice, "slice");
 	sl_conf_redis(conf, &nodes.redis, &settings->redis);

@@ -155,6 +155,8 @@ struct sl_settings {
 	const char *store_file;                /* path; NULL unless written, and then store_shared is NULL */
 	const char *store_shared;              /* name of shared memory; NULL unless written */
 	uint32_t blocks_percent;               /* share of a new store for logs and sub-buckets; 0 unless written */
+	uint32_t overrides_most;               /* how many quotas of keys' own the store may have; 0 unless written: as many
+	                                        * as it can */
 	uint32_t threads;                      /* 1..SL_THREADS_MAX; 0: one a core */
 	bool client_time;                      /* may clients set the instant (AT)? */
 	uint32_t ipv6_prefix;                  /* 1..128, default 64 */

@@ -51,7 +51,7 @@ void sl_inspection_put(const struct sl_answer_sink *sink, void *to, const struct
 	struct sl_inspection_number numbers[SL_INSPECTION_NUMBERS];
 	char text[SLUICE_LIMIT_TEXT_MAX];
 	sl_inspection_numbers(told, numbers);
-	sink->array(to, 2 * (2 + SL_INSPECTION_NUMBERS + 2 + more));
+	sink->array(to, 2 * (2 + SL_INSPECTION_NUMBERS + 2 + (told->overridden ? SL_OWN_QUOTA_NAMES : 0) + more));
 	sink->text(to, sl_str("limit"));
 	sink->text(to, sl_slice(text, sluice_limit_print(item->limit, text)));
 	sink->text(to, sl_str("key"));
@@ -61,6 +61,8 @@ void sl_inspection_put(const struct sl_answer_sink *sink, void *to, const struct
 		sink->integer(to, numbers[i].value);
 	}
 	put_lists(sink, to, told);
+	if (told->overridden)
+		sl_own_quota_put(sink, to, &told->own);
 }
 
 /* ---- what fronts hold ------------------------------------------------------------------------------------------ */

@@ -12,17 +12,19 @@
  *   penalties denials shut_out_ms      imposed and not forgiven; that count towards the next; until a shut-out ends
  *   charges_in_all                     how many charges, windows, sub-buckets, leases or members count
  *   returns                            [after_ms, remaining], .. the next instants at which units return, at most 8
- *   charges                            [from_ms, until_ms, cost], .. what counts, the oldest first, at most 16 */
+ *   charges                            [from_ms, until_ms, cost], .. what counts, the oldest first, at most 16
+ *   own_quota own_ends_after_ms        where the key has a quota of its own, by which all of this is (own_quota.h) */
 #ifndef SL_PROTO_INSPECTION_H
 #define SL_PROTO_INSPECTION_H
 
 #include "proto/answer.h"
+#include "proto/own_quota.h"
 
 enum {
 	SL_INSPECTION_NUMBERS = 14,
 	/* bytes that one limit's object takes at most, without its key and name */
 	SL_INSPECTION_JSON_MAX = 256 + SL_INSPECTION_NUMBERS * 48 + SLUICE_RETURNS_MAX * 48 + SLUICE_CHARGES_MAX * 72 +
-	                         2 * SLUICE_LIMIT_TEXT_MAX
+	                         2 * SLUICE_LIMIT_TEXT_MAX + SL_OWN_QUOTA_JSON_MAX
 };
 
 /* Writes one limit's array; the caller then writes `more` names with their values, which belong to it. */

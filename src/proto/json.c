@@ -181,6 +181,11 @@ void sl_json_put_limit(struct sl_out *out, const char *name, const struct sluice
 		sl_json_put_text(out, name, sl_slice(text, sluice_limit_print(limit, text)));
 }
 
+void sl_json_put_own_quota(struct sl_out *out, const struct sluice_override *own) {
+	sl_json_put_limit(out, SL_OWN_QUOTA, &own->limit);
+	sl_json_put_ms(out, SL_OWN_ENDS, own->ends_after_ns);
+}
+
 void sl_json_open(struct sl_out *out, const char *name, char bracket) {
 	if (name != NULL)
 		sl_json_name(out, name);

@@ -4,6 +4,7 @@
 
 #include "base/digits.h"
 #include "base/out.h"
+#include "proto/own_quota.h"
 
 #include <jansson.h>
 
@@ -70,6 +71,8 @@ void sl_json_put_word(struct sl_out *out, const char *name, const char *word);
 void sl_json_put_text(struct sl_out *out, const char *name, struct sluice_bytes text);
 void sl_json_put_key(struct sl_out *out, struct sluice_bytes key);
 void sl_json_put_limit(struct sl_out *out, const char *name, const struct sluice_limit *limit);
+/* Both members of proto/own_quota.h. */
+void sl_json_put_own_quota(struct sl_out *out, const struct sluice_override *own);
 
 /* Begins an object or an array: ended by its bracket. An element of an array has no name: NULL. */
 void sl_json_open(struct sl_out *out, const char *name, char bracket);

@@ -49,6 +49,13 @@ static void format(struct sl_header *header, uint64_t bytes, uint32_t blocks_per
 	__atomic_store_n(&header->magic, SL_ARENA_MAGIC, __ATOMIC_RELEASE);
 }
 
+uint64_t sl_arena_overrides_most(uint64_t bytes, uint32_t blocks_percent) {
+	struct sl_header header;
+	SL_ASSERT(bytes >= SL_ARENA_BYTES_MIN);
+	divide(&header, bytes, blocks_percent);
+	return sl_overrides_most(header.page_count, header.unit_count);
+}
+
 static bool size_is_possible(uint64_t bytes, uint32_t blocks_percent) {
 	return bytes >= SL_ARENA_BYTES_MIN && bytes <= SL_ARENA_BYTES_MAX && bytes % SL_PAGE_BYTES == 0 &&
 	       blocks_percent >= 1 && blocks_percent <= SL_BLOCKS_PERCENT_MAX;

@@ -4,6 +4,7 @@
 #ifndef SL_STORE_H
 #define SL_STORE_H
 
+#include "base/math.h"
 #include "store/latest.h"
 #include "store/layout.h"
 
@@ -134,10 +135,15 @@ static inline bool sl_store_has_overrides(const struct sluice_store *store) {
 static inline uint64_t sl_store_override_units_most(const struct sluice_store *store) {
 	return store->unit_count / 2;
 }
-static inline uint64_t sl_store_overrides_most(const struct sluice_store *store) {
-	uint64_t slots = store->page_count * SL_PAGE_SLOTS / 4, units = sl_store_override_units_most(store);
-	return slots < units ? slots : units;
+static inline uint64_t sl_overrides_most(uint64_t pages, uint64_t units) {
+	return sl_min(pages * SL_PAGE_SLOTS / 4, units / 2);
 }
+static inline uint64_t sl_store_overrides_most(const struct sluice_store *store) {
+	return sl_overrides_most(store->page_count, store->unit_count);
+}
+
+/* The same of an arena that is yet to be made, of at least SL_ARENA_BYTES_MIN. */
+uint64_t sl_arena_overrides_most(uint64_t bytes, uint32_t blocks_percent);
 
 /* Counts one more of them, whose block has so many units, before it is there: false where it would be more than `most`,
  * or its block too much. Counts one less, or units of one that gets another block, after it has gone. (slot.c) */

@@ -2,6 +2,7 @@
 and still there after a restart where the store is a file."""
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -23,6 +24,13 @@ KEY = ("policy:per-user", "user=ann")
 
 def admit(r, *more):
     return r.call("SLUICE.ADMIT", 1, "user", "ann", *more)
+
+
+def write(one, policy):
+    """Replaces the policy of a server that runs."""
+    with open(one.policy_file + ".new", "w", encoding="utf-8") as file:
+        file.write(policy)
+    os.rename(one.policy_file + ".new", one.policy_file)
 
 
 def test_two_servers_of_one_store_decide_by_it_at_once(server):
@@ -143,7 +151,8 @@ def test_bad_requests_over_http_change_nothing(server, tmp_path):
                 ("PUT", at, {}, 400, "limit is missing"), ("PUT", at, {"limit": "9/1h", "ttl": 5}, 400, "ttl_ms"),
                 ("PUT", at, {"limit": "9/1h", "ttl_ms": 0}, 400, "ttl_ms must be"), ("PUT", at, None, 400, "empty"),
                 ("PUT", "/v1/overrides/policy:nobody/k", {"limit": "9/1h"}, 404, "no limit of that name"),
-                ("PUT", "/v1/overrides/nobody/k", {"limit": "9/1h"}, 400, "column"),
+                ("PUT", "/v1/overrides/nobody/k", {"limit": "9/1h"}, 400,
+                 "'nobody' is no name of the policy's, and no notation: column 1: "),
                 ("GET", "/v1/overrides/per-user", None, 400, "percent-encoded"),
                 ("GET", "/v1/overrides/per-user/a/b", None, 400, "percent-encoded"),
                 ("GET", "/v1/overrides/per-user/a%2", None, 400, "percent-encoded"),
@@ -169,7 +178,8 @@ def test_by_the_command_line(server, sluice_bin, tmp_path):
     there = ("--server", f"127.0.0.1:{one.resp_port}")
     here = ("--store", store, "-c", one.policy_file)
     assert run("get", *KEY, *there) == run("get", *KEY, *here) == (1, "the key has no quota of its own\n", "")
-    assert run("set", *KEY, "9/1h", *here)[:2] == (0, "user=ann of policy:per-user has 9/1h from now on\n")
+    # nothing of the log that a server would keep of it
+    assert run("set", *KEY, "9/1h", *here) == (0, "user=ann of policy:per-user has 9/1h from now on\n", "")
     with one.resp() as r:
         assert admit(r)[:3] == [1, 9, 8]
     assert run("get", *KEY, *there) == (0, "sliding-window 9/1h\n", "")
@@ -191,3 +201,123 @@ def test_case(shared_server, case):
     with shared_server.resp() as r, shared_server.http() as http:
         override_cases.run(r, case, "resp: " + case[0])
         override_cases.run(r, case, "http: " + case[0], check=override_cases.by_http(http, "http: " + case[0], case[1]))
+
+
+def metrics(http):
+    text = http.ask("GET", "/metrics")[2].decode()
+    lines = (line.rpartition(" ") for line in text.splitlines() if line.startswith("sluice_override"))
+    return {name: float(value) for name, _, value in lines}
+
+
+def test_all_doors_tell_whose_quota_it_is(server, sluice_bin, tmp_path):
+    one = server(POLICY % f"file: {tmp_path / 'store'}")
+
+    def cli(*words):
+        done = subprocess.run([sluice_bin, *words, "--server", f"127.0.0.1:{one.resp_port}"], capture_output=True,
+                              text=True, timeout=60)
+        return done.stdout + done.stderr
+
+    def seen(http, r):
+        """What each door tells of the key: [(quota, ends)], None where it tells nothing."""
+        told = {}
+        inspected = r.call("SLUICE.INSPECT", "user=ann", "policy:per-user")[0]
+        told["INSPECT"] = dict(zip(inspected[::2], inspected[1::2]))
+        why = r.call("SLUICE.WHY", 1, "user", "ann")[0]
+        told["WHY"] = dict(zip(why[::2], why[1::2]))
+        explained = r.call("SLUICE.EXPLAIN", 1, "user", "ann")[0][9:]
+        told["EXPLAIN"] = dict(zip(explained[::2], explained[1::2]))
+        top = [entry for entry in r.call("SLUICE.TOP") if entry[1] == b"user=ann"][0][5:]
+        told["TOP"] = dict(zip(top[::2], top[1::2]))
+        told = {door: {name.decode(): value.decode() if isinstance(value, bytes) else value
+                       for name, value in pairs.items()} for door, pairs in told.items()}
+        told["GET inspect"] = http.ask("GET", "/v1/inspect?user=ann")[2]["limits"][0]
+        told["POST inspect"] = http.ask("POST", "/v1/inspect",
+                                        {"key": "user=ann", "limits": ["policy:per-user"]})[2]["limits"][0]
+        told["GET explain"] = http.ask("GET", "/v1/explain?user=ann")[2]["limits"][0]
+        told["GET top"] = [entry for entry in http.ask("GET", "/v1/top")[2]["entries"] if entry["key"] == "user=ann"][0]
+        for door, name in (("inspect", "inspect"), ("explain", "explain")):
+            words = ("user=ann", "policy:per-user") if name == "inspect" else ("user=ann",)
+            told["sluice " + door] = {"text": cli(name, *words)}
+        told["sluice top"] = {"text": cli("top", "--once")}
+        return told
+
+    with one.http() as http, one.resp() as r:
+        for _ in range(6):
+            admit(r)
+        for door, what in seen(http, r).items():
+            assert "own_quota" not in what and "own_ends_after_ms" not in what, door
+            assert "own quota" not in what.get("text", ""), door
+        assert r.call("SLUICE.OVERRIDE", "SET", *KEY, "9/1h") == b"OK"
+        for door, what in seen(http, r).items():
+            if "text" in what:
+                assert re.search(r"own quota +sliding-window 9/1h[\n)]", what["text"]), (door, what)
+            else:
+                assert (what["own_quota"], what["own_ends_after_ms"]) == ("sliding-window 9/1h", -1), door
+            assert what.get("quota", 9) == 9, door
+        assert r.call("SLUICE.OVERRIDE", "SET", *KEY, "unlimited", 3600000) == b"OK"
+        for door, what in seen(http, r).items():
+            if "text" in what:
+                assert re.search(r"own quota +unlimited, ends in (1 h|59 m|60 m|59\.\d+ m)", what["text"]), (door, what)
+            else:
+                assert what["own_quota"] == "unlimited" and 3000000 < what["own_ends_after_ms"] <= 3600001, door
+        # another key, and the same key of another limit, have none
+        assert b"own_quota" not in r.call("SLUICE.INSPECT", "user=ben", "policy:per-user")[0]
+        assert b"own_quota" not in r.call("SLUICE.INSPECT", "user=ann", "7/1m")[0]
+
+
+def test_at_the_bound_only_setting_another_is_refused(server, tmp_path):
+    """HTTP 409 and -ERR, with the requests beside them as ever; what is deleted makes room. The bound is followed."""
+    policy = POLICY % f"overrides: 20, file: {tmp_path / 'store'}"
+    one = server(policy)
+    at = "/v1/overrides/per-user/user="
+    with one.http() as http, one.resp() as r:
+        for i in range(20):
+            assert http.ask("PUT", f"{at}{i}", {"limit": "9/1h"})[0] == 200
+        status, _, problem = http.ask("PUT", at + "x", {"limit": "9/1h"})
+        assert status == 409 and "as many quotas of keys' own" in problem["detail"]
+        with pytest.raises(Exception, match="as many quotas of keys' own"):
+            r.call("SLUICE.OVERRIDE", "SET", "policy:per-user", "user=x", "9/1h")
+        # beside it: decisions by the limit and by a quota, looks, and a change of one that is there
+        assert admit(r)[:3] == [1, 5, 4]
+        assert r.call("SLUICE.ADMIT", 1, "user", "3")[:3] == [1, 9, 8]
+        assert http.ask("GET", at + "3")[2]["limit"] == "sliding-window 9/1h"
+        assert http.ask("GET", at + "x")[0] == 404
+        assert http.ask("PUT", at + "3", {"limit": "11/1h"})[0] == 200
+        assert r.call("SLUICE.ADMIT", 1, "user", "3")[:3] == [1, 11, 9]
+        assert len(listed(http)) == 20
+        told = metrics(http)
+        assert told["sluice_overrides"] == 20 and told["sluice_overrides_max"] == 20
+        assert told['sluice_override_changes_total{transport="http",event="set"}'] == 21
+        assert told['sluice_override_changes_total{transport="http",event="full"}'] == 1
+        assert told['sluice_override_changes_total{transport="resp",event="full"}'] == 1
+        store = http.ask("GET", "/v1/figures")[2]
+        assert store["store"]["overrides"] == store["store"]["overrides_max"] == 20
+        assert store["override_changes"] == {"set": 21, "deleted": 0, "full": 2}
+        # room by a deletion, through either door
+        assert http.ask("DELETE", at + "3")[2] == {"deleted": 1}
+        assert r.call("SLUICE.OVERRIDE", "SET", "policy:per-user", "user=x", "9/1h") == b"OK"
+        assert http.ask("PUT", at + "3", {"limit": "9/1h"})[0] == 409
+        assert r.call("SLUICE.OVERRIDE", "DEL", "policy:per-user", "user=x") == 1
+        assert http.ask("PUT", at + "3", {"limit": "9/1h"})[0] == 200
+        assert metrics(http)['sluice_override_changes_total{transport="resp",event="deleted"}'] == 1
+        # a higher bound is in force with a reload; one above what the store can have is refused, and says what can
+        write(one, policy.replace("overrides: 20", "overrides: 21"))
+        assert http.ask("POST", "/v1/reload")[0] == 200
+        assert http.ask("PUT", at + "x", {"limit": "9/1h"})[0] == 200
+        write(one, policy.replace("overrides: 20", "overrides: 4000000"))
+        status, _, problem = http.ask("POST", "/v1/reload")
+        assert status != 200 and "expected at most" in str(problem) and "found 4000000" in str(problem)
+        write(one, policy.replace("overrides: 20", "overrides: 4000000").replace(", memory: 8MiB", ""))
+        status, _, problem = http.ask("POST", "/v1/reload")
+        assert status != 200 and "a quarter of the slots" in str(problem), problem
+        assert metrics(http)["sluice_overrides_max"] == 21
+
+
+def test_a_store_that_cannot_have_so_many_is_not_served(server, sluice_bin, tmp_path):
+    store = tmp_path / "store"
+    subprocess.run([sluice_bin, "store", "create", store, "--memory", "1MiB"], check=True, timeout=60)
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f"store: {{file: {store}, overrides: 100000}}\nlimits: []\n")
+    for words in (["serve", "-c", policy, "--check-config"], ["serve", "-c", policy]):
+        done = subprocess.run([sluice_bin, *words], capture_output=True, text=True, timeout=60)
+        assert done.returncode != 0 and "overrides: expected at most" in done.stderr, done

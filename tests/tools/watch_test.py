@@ -63,7 +63,7 @@ def expressions(dashboard):
 
 
 def test_alerts_are_rules_and_do_what_their_tests_say():
-    assert "16 rules found" in promtool("check", "rules", "alerts.yml")
+    assert "17 rules found" in promtool("check", "rules", "alerts.yml")
     assert "SUCCESS" in promtool("test", "rules", "alerts_test.yml")
     promtool("check", "config", "scrape.yml")
 

@@ -102,6 +102,7 @@ static void test_settings(void **state) {
 	assert_int_equal(settings->memory_bytes, 1073741824);
 	assert_true(settings->memory_given);
 	assert_int_equal(settings->blocks_percent, 35);
+	assert_int_equal(settings->overrides_most, 0);
 	assert_null(settings->store_shared);
 	assert_int_equal(settings->threads, 3);
 	assert_true(settings->client_time);
@@ -512,6 +513,11 @@ static void test_values(void **state) {
 		{"store: {shared: ''}\n", {{1, 17, "expected the name of shared memory, 1 to 200 letters"}}},
 		{"store: {shared: ab/c}\n", {{1, 19, "1 to 200 letters, digits, dots, _ and -, found 'ab/c'"}}},
 		{"store: {shared: [a]}\n", {{1, 17, "expected the name of shared memory, found a list"}}},
+		{"store: {overrides: 0}\n", {{1, 20, "expected a whole number from 1 to 4294967295, found '0'"}}},
+		{"store: {overrides: 1k}\n", {{1, 20, "expected a whole number"}}},
+		{"limits: []\nstore: {memory: 1MiB, overrides: 3841}\n",
+	     {{2, 34, "expected at most 3840, found 3841: a store of 1 MiB gives a quarter of its slots and a half"}}},
+		{"store: {redis: \"127.0.0.1:1\", overrides: 7}\n", {{1, 42, "these counters are in redis"}}},
 		{"store: {blocks: 50}\n", {{1, 17, "expected a share of the store, 1% to 98%, found '50'"}}},
 		{"store: {blocks: 0%}\n", {{1, 17, "expected a share of the store"}}},
 		{"store: {blocks: 99%}\n", {{1, 17, "expected a share of the store, 1% to 98%, found '99%'"}}},

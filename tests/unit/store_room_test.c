@@ -87,7 +87,43 @@ static void test_edges(void **state) {
 	}
 }
 
+/* Quotas of keys' own, of 200: one line when they become many, one when there is room again. */
+static void test_overrides(void **state) {
+	static const struct {
+		uint64_t set;
+		const char *says;
+		bool warns;
+	} looks[] = {{170, NULL, false},
+	             {171,
+	              "store: 86% of its overrides are in use; at the bound more keys get none: delete some, raise "
+	              "store.overrides, or give it more memory",
+	              true},
+	             {200, NULL, false},
+	             {150, "store: 25% of its overrides are free again", false}};
+	struct sl_store_room room = {0};
+	(void)state;
+	for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {
+		const struct sl_store_figures figures = {.overrides = looks[i].set, .overrides_most = 200};
+		char lines[SL_STORE_ROOM_LINES][SL_STORE_ROOM_LINE_MAX];
+		bool warns[SL_STORE_ROOM_LINES];
+		assert_int_equal(sl_store_room_look(&room, &figures, lines, warns), looks[i].says != NULL);
+		if (looks[i].says == NULL)
+			continue;
+		assert_string_equal(lines[0], looks[i].says);
+		assert_int_equal(warns[0], looks[i].warns);
+	}
+}
+
+/* What the policy says counts where the store can have as many. */
+static void test_bound(void **state) {
+	(void)state;
+	assert_int_equal(sl_store_overrides_bound(0, 200), 200);
+	assert_int_equal(sl_store_overrides_bound(199, 200), 199);
+	assert_int_equal(sl_store_overrides_bound(201, 200), 200);
+}
+
 int main(void) {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_looks), cmocka_unit_test(test_edges)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_looks), cmocka_unit_test(test_edges),
+	                                   cmocka_unit_test(test_overrides), cmocka_unit_test(test_bound)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

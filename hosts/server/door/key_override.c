@@ -8,6 +8,7 @@
 #include "hosts/server/door/pending.h"
 #include "hosts/server/watch/log.h"
 #include "proto/command.h"
+#include "store/store.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -52,7 +53,8 @@ static sluice_err find_limit(const struct sluice_policy *policy, struct sluice_b
 		return SLUICE_OK;
 	}
 	if (sl_policy_limit_find(policy, text) < 0)
-		return fail(error, SLUICE_E_SYNTAX, "limit 1, column %u: %s", parsing.column, parsing.text);
+		return fail(error, SLUICE_E_SYNTAX, "limit %s is no name of the policy's, and no notation: column %u: %s",
+		            sl_shown(text).text, parsing.column, parsing.text);
 	take_named(policy, text, target);
 	return SLUICE_OK;
 }
@@ -71,8 +73,9 @@ sluice_err sl_override_find(const struct sl_door_context *context, struct sluice
 
 /* ---- one --------------------------------------------------------------------------------------------------------- */
 
-int64_t sl_override_ms_left(sluice_ns ends_after_ns) {
-	return ends_after_ns == SLUICE_NEVER ? -1 : sl_ns_to_ms_ceil(ends_after_ns);
+static void count(const struct sl_door_context *context, struct sl_override_changer changer, enum sl_event event) {
+	if (context->stats != NULL)
+		sl_count(&context->stats->events[changer.transport][event], 1);
 }
 
 /* Who did it, for whoever reads the log. */
@@ -144,12 +147,16 @@ static sluice_err set_remote(struct sl_door_context *context, const struct sl_ov
 }
 
 sluice_err sl_override_set(struct sl_door_context *context, const struct sl_override_target *target,
-                           struct sluice_bytes notation, uint64_t ttl_ms, const char *user,
+                           struct sluice_bytes notation, uint64_t ttl_ms, struct sl_override_changer changer,
                            struct sluice_override *own, struct sluice_error *error) {
 	struct sluice_error parsing;
 	char text[SLUICE_LIMIT_TEXT_MAX];
 	struct sluice_override_request request = {
-		.key = target->key, .own = &own->limit, .ttl_ns = ttl_ms * SL_MS_NS, .name = target->name};
+		.key = target->key,
+		.own = &own->limit,
+		.ttl_ns = ttl_ms * SL_MS_NS,
+		.most = sl_policy_settings(context->policy)->overrides_most,
+		.name = target->name};
 	if (sluice_limit_parse(&own->limit, notation, &parsing) != SLUICE_OK)
 		return fail(error, SLUICE_E_SYNTAX, "quota, column %u: %s", parsing.column, parsing.text);
 	request.limit = choose(target, &own->limit);
@@ -158,29 +165,39 @@ sluice_err sl_override_set(struct sl_door_context *context, const struct sl_over
 	                                         : sluice_override_set(context->store, &request, context->now, error);
 	if (err == SLUICE_E_BUSY)
 		return fail(error, err, SL_HELD_UP_TEXT ": nothing was changed");
+	if (err == SLUICE_E_FULL)
+		count(context, changer, SL_EVENT_OVERRIDE_FULL);
 	if (err != SLUICE_OK)
 		return err;
+	count(context, changer, SL_EVENT_OVERRIDE_SET);
 	sluice_limit_print(&own->limit, text);
-	tell("set", target, text, user);
+	tell("set", target, text, changer.user);
 	return SLUICE_OK;
+}
+
+static sluice_err get_here(const struct sl_door_context *context, const struct sl_override_target *target,
+                           struct sluice_override *own) {
+	sluice_err err = SLUICE_E_NONE;
+	for (uint32_t i = 0; i < target->count && err == SLUICE_E_NONE; i++)
+		err = sluice_override_get(context->store, target->limits[i], target->key, context->now, own);
+	return err;
 }
 
 sluice_err sl_override_get(struct sl_door_context *context, const struct sl_override_target *target,
                            struct sluice_override *own, struct sluice_error *error) {
 	struct sl_override_ask asked = {.kind = SL_OVERRIDE_GET};
-	sluice_err err = SLUICE_E_NONE;
+	sluice_err err;
 	if (context->remote != NULL) {
 		err = ask_of_target(context, target, &asked, error);
 		*own = asked.found;
 		return err;
 	}
-	for (uint32_t i = 0; i < target->count && err == SLUICE_E_NONE; i++)
-		err = sluice_override_get(context->store, target->limits[i], target->key, context->now, own);
+	err = get_here(context, target, own);
 	return err == SLUICE_OK || err == SLUICE_E_NONE ? err : fail(error, err, SL_HELD_UP_TEXT ": nothing was read");
 }
 
 sluice_err sl_override_delete(struct sl_door_context *context, const struct sl_override_target *target,
-                              const char *user, uint32_t *gone, struct sluice_error *error) {
+                              struct sl_override_changer changer, uint32_t *gone, struct sluice_error *error) {
 	struct sl_override_ask asked = {.kind = SL_OVERRIDE_DELETE};
 	*gone = 0;
 	if (context->remote != NULL) {
@@ -195,15 +212,38 @@ sluice_err sl_override_delete(struct sl_door_context *context, const struct sl_o
 		if (err != SLUICE_OK && err != SLUICE_E_NONE)
 			return fail(error, err, SL_HELD_UP_TEXT ": %s", *gone == 0 ? "nothing was changed" : "not all are deleted");
 	}
-	if (*gone != 0)
-		tell("deleted", target, "", user);
+	if (*gone != 0) {
+		count(context, changer, SL_EVENT_OVERRIDE_DELETED);
+		tell("deleted", target, "", changer.user);
+	}
 	return SLUICE_OK;
+}
+
+/* ---- beside other figures ---------------------------------------------------------------------------------------- */
+
+bool sl_override_of_item(const struct sl_door_context *context, const struct sluice_item *item, sluice_ns now,
+                         struct sluice_override *own) {
+	return context->remote == NULL &&
+	       sluice_override_get(context->store, item->limit, item->key, now, own) == SLUICE_OK;
+}
+
+bool sl_override_of_key(const struct sl_door_context *context, bool named, struct sluice_bytes limit,
+                        struct sluice_bytes key, struct sluice_override *own) {
+	struct sl_override_target target = {.name = limit, .key = key};
+	struct sluice_error error;
+	if (context->remote != NULL || !sl_store_has_overrides(context->store))
+		return false;
+	if (named && sl_policy_limit_find(context->policy, limit) >= 0)
+		take_named(context->policy, limit, &target);
+	else if (!named && sluice_limit_parse(&target.parsed, limit, &error) == SLUICE_OK)
+		target.limits[target.count++] = &target.parsed;
+	return get_here(context, &target, own) == SLUICE_OK;
 }
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
 static void take(void *context, const struct sluice_override_entry *entry) {
-	sl_override_list_add(context, entry->name, entry->key, entry->limit, sl_override_ms_left(entry->ends_after_ns));
+	sl_override_list_add(context, entry->name, entry->key, entry->limit, sl_ns_to_ms_ceil(entry->ends_after_ns));
 }
 
 static sluice_err list_remote(struct sl_door_context *context, uint64_t from, uint32_t count,

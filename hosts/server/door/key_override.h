@@ -31,6 +31,12 @@ struct sl_override_target {
 	char memory[SLUICE_KEY_BYTES_MAX];
 };
 
+/* Who changes one, for the log and the stats. */
+struct sl_override_changer {
+	enum sl_transport transport;
+	const char *user; /* NUL-ended; "": nobody logged in */
+};
+
 /* Finds it. `limit` is `policy:NAME` or notation, as in all commands; the name alone will do where it is no notation,
  * so that what a list tells can be asked for. */
 SLUICE_MUST_USE sluice_err sl_override_find(const struct sl_door_context *context, struct sluice_bytes limit,
@@ -39,12 +45,11 @@ SLUICE_MUST_USE sluice_err sl_override_find(const struct sl_door_context *contex
 
 /* Sets the quota of the first of the counters that the notation is a quota for, and logs who did it.
  *  ttl_ms  0: it does not end
- *  own     out: the quota, as it is now
- *  user    NUL-ended; "": nobody logged in */
+ *  own     out: the quota, as it is now */
 SLUICE_MUST_USE sluice_err sl_override_set(struct sl_door_context *context,
                                            const struct sl_override_target *target, struct sluice_bytes notation,
-                                           uint64_t ttl_ms, const char *user, struct sluice_override *own,
-                                           struct sluice_error *error);
+                                           uint64_t ttl_ms, struct sl_override_changer changer,
+                                           struct sluice_override *own, struct sluice_error *error);
 
 /* The quota of the first of the counters that has one. SLUICE_E_NONE, without a text: none has. */
 SLUICE_MUST_USE sluice_err sl_override_get(struct sl_door_context *context,
@@ -53,11 +58,17 @@ SLUICE_MUST_USE sluice_err sl_override_get(struct sl_door_context *context,
 
 /* Forgets those of all of the counters, and logs who did it. *gone: how many there were. */
 SLUICE_MUST_USE sluice_err sl_override_delete(struct sl_door_context *context,
-                                              const struct sl_override_target *target, const char *user,
-                                              uint32_t *gone, struct sluice_error *error);
+                                              const struct sl_override_target *target,
+                                              struct sl_override_changer changer, uint32_t *gone,
+                                              struct sluice_error *error);
 
-/* When one ends, as doors tell it: milliseconds, -1 for never. */
-int64_t sl_override_ms_left(sluice_ns ends_after_ns);
+/* The quota of a key's own by which an item is decided, or that a limit has for a key as lists show them (`named`: a
+ * name of the policy, else notation), for the doors that tell it beside other figures (proto/own_quota.h). False:
+ * there is none, or it can't be told now. Where nobody has one, one load. */
+bool sl_override_of_item(const struct sl_door_context *context, const struct sluice_item *item, sluice_ns now,
+                         struct sluice_override *own);
+bool sl_override_of_key(const struct sl_door_context *context, bool named, struct sluice_bytes limit,
+                        struct sluice_bytes key, struct sluice_override *own);
 
 /* Lists as sluice_override_list() does; where counters are in Redis, a page of one of its nodes. End it with
  * sl_override_list_free() in either case. With SLUICE_OK list->failed is to be looked at. */

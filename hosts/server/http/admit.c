@@ -65,7 +65,7 @@ static void reply_match(struct admitting *a, const struct sluice_match *match) {
 	view.call = &a->question.call;
 	view.count = match->count;
 	view.candidate_of = a->question.candidate_of;
-	view.store = a->exchange->context->remote == NULL ? a->exchange->context->store : NULL;
+	view.context = a->exchange->context;
 	view.id = a->id;
 	view.failed_open = a->failed_open;
 	choose_body(&view, a, match);

@@ -118,7 +118,7 @@ void sl_http_reply_items(struct sl_http_exchange *exchange, const struct sl_http
 	view.call = &question->call;
 	view.count = question->call.item_count;
 	view.candidate_of = NULL;
-	view.store = NULL;
+	view.context = exchange->context;
 	view.id = id;
 	view.denied = NULL;
 	view.failed_open = false;

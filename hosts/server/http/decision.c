@@ -9,11 +9,13 @@
  * listener may say `details: true`. Or the policy names a body of its own: then it is that one.
  *
  * "limit" is the name of the limit that decided, "" where none did. Waits are in ms, rounded up, -1 for never. An
- * explanation says besides, of each limit, when its next unit frees, and what its candidate would have said. */
+ * explanation says besides, of each limit, when its next unit frees, what its candidate would have said, and the quota
+ * of the key's own, if it has one. */
 #include "hosts/server/http/decision.h"
 
 #include "algo/hll.h"
 #include "base/assert.h"
+#include "hosts/server/door/key_override.h"
 #include "hosts/server/http/door_http.h"
 #include "hosts/server/http/reply.h"
 #include "proto/json.h"
@@ -61,15 +63,22 @@ static void put_candidate(struct sl_out *out, const struct sl_http_view *view, u
 /* How the key stands with the penalties of the limit, where it has any. */
 static void put_standing(struct sl_out *out, const struct sl_http_view *view, uint32_t i) {
 	const struct sluice_item *item = &view->call->items[i];
-	if (view->store == NULL || item->terms == NULL || item->terms->penalty_count == 0)
+	if (view->context->remote != NULL || item->terms == NULL || item->terms->penalty_count == 0)
 		return;
-	struct sluice_standing standing = sluice_standing(view->store, item, view->call->now);
+	struct sluice_standing standing = sluice_standing(view->context->store, item, view->call->now);
 	sl_json_open(out, "penalty", '{');
 	sl_json_put_u64(out, "level", standing.level);
 	sl_json_put_u64(out, "denials", standing.denials);
 	sl_json_put_ms(out, "ends_after_ms", standing.ends_after_ns);
 	sl_json_put_ms(out, "forgiven_after_ms", standing.forgiven_after_ns);
 	sl_out_char(out, '}');
+}
+
+/* The quota of the key's own by which it was decided, where it has one. */
+static void put_own(struct sl_out *out, const struct sl_http_view *view, uint32_t i) {
+	struct sluice_override own;
+	if (sl_override_of_item(view->context, &view->call->items[i], view->call->now, &own))
+		sl_json_put_own_quota(out, &own);
 }
 
 /* The standard error of a count that is an estimate, in parts of 1; nothing where it is exact. */
@@ -98,6 +107,7 @@ static void put_limit(struct sl_out *out, const struct sl_http_view *view, uint3
 		put_candidate(out, view, i);
 		put_standing(out, view, i);
 		put_error(out, limit->limit);
+		put_own(out, view, i);
 	}
 	sl_json_put_bool(out, "observed", limit->observed);
 	sl_out_char(out, '}');
@@ -213,8 +223,8 @@ static size_t room_for(const struct sl_http_view *view) {
 	size_t room = 512 + SL_JSON_ROOM(SL_HTTP_ERROR_BYTES) + SL_HEADERS_ROOM_FIXED + SL_JSON_ROOM(view->id.len);
 	room += (size_t)(view->call->item_count - view->count) * (128 + SLUICE_LIMIT_TEXT_MAX);
 	for (uint32_t i = 0; i < view->count; i++)
-		room += 576 + SL_HEADERS_ROOM_PER_LIMIT + SLUICE_LIMIT_TEXT_MAX + SL_JSON_ROOM(view->keys[i].len) +
-		        (4 + 3 * 6) * view->limits[i].name.len;
+		room += 576 + SL_OWN_QUOTA_JSON_MAX + SL_HEADERS_ROOM_PER_LIMIT + SLUICE_LIMIT_TEXT_MAX +
+		        SL_JSON_ROOM(view->keys[i].len) + (4 + 3 * 6) * view->limits[i].name.len;
 	return room + (view->denied != NULL ? SL_TEMPLATE_ROOM(view->denied->body.len) : 0);
 }
 

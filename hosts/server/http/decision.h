@@ -22,7 +22,7 @@ struct sl_http_view {
 	struct sl_headers_limit limits[SLUICE_ITEMS_MAX];
 	struct sluice_bytes keys[SLUICE_ITEMS_MAX];
 	const uint8_t *candidate_of; /* for each candidate the limit that it belongs to; NULL where there are none */
-	struct sluice_store *store;  /* of an explanation: where standings are looked up; NULL: it is not at hand */
+	const struct sl_door_context *context; /* of an explanation: where standings and quotas are looked up */
 	struct sluice_bytes id;      /* of what the caller holds now, or its ticket; len 0: nothing */
 	struct sl_http_style style;
 	const struct sl_policy_denied *denied; /* the body of a denial; NULL: a problem */

@@ -4,6 +4,7 @@
 
 #include "hosts/server/http/reply.h"
 #include "hosts/server/http/routes.h"
+#include "hosts/server/watch/store_room.h"
 #include "proto/json.h"
 #include "proto/prom.h"
 
@@ -26,6 +27,8 @@ void sl_http_figures_read(const struct sl_http_exchange *exchange, struct sl_htt
 	sl_denials_figures(shared->denials, &figures->log_written, &figures->log_dropped);
 	if (shared->store_stats != NULL)
 		sl_store_stats_read(shared->store_stats, &figures->store);
+	figures->store.overrides_most = sl_store_overrides_bound(
+		sl_policy_settings(exchange->context->policy)->overrides_most, figures->store.overrides_most);
 	if (own == NULL)
 		return;
 	figures->has_fleet = shared->fleet != NULL;
@@ -70,6 +73,8 @@ static void put_store(struct sl_out *out, const struct sl_store_figures *store) 
 	}
 	sl_json_put_u64(out, "block_bytes", store->block_bytes);
 	sl_json_put_u64(out, "block_bytes_free", store->block_bytes_free);
+	sl_json_put_u64(out, "overrides", store->overrides);
+	sl_json_put_u64(out, "overrides_max", store->overrides_most);
 	sl_json_put_u64(out, "evicted", store->evicted);
 	sl_json_put_u64(out, "from_sketch", store->from_sketch);
 	sl_json_put_u64(out, "recoveries", store->recoveries);
@@ -143,6 +148,11 @@ static void put_held(struct sl_out *out, const struct sl_stats_sum *stats) {
 	sl_out_char(out, '}');
 	put_event(out, "repeated", stats, SL_EVENT_REPEATED);
 	put_event(out, "partly_granted", stats, SL_EVENT_PARTLY);
+	sl_json_open(out, "override_changes", '{');
+	put_event(out, "set", stats, SL_EVENT_OVERRIDE_SET);
+	put_event(out, "deleted", stats, SL_EVENT_OVERRIDE_DELETED);
+	put_event(out, "full", stats, SL_EVENT_OVERRIDE_FULL);
+	sl_out_char(out, '}');
 }
 
 const char *const sl_http_fleet_ways[SL_WAYS] = {"asked", "held", "leased", "known", "local", "failed"};

@@ -66,6 +66,8 @@ static void put_inspected(struct sl_out *out, const struct sluice_item *item, co
 	for (int i = 1; i < SL_INSPECTION_NUMBERS; i++)
 		sl_json_put_i64(out, numbers[i].name, numbers[i].value);
 	put_lists(out, told);
+	if (told->overridden)
+		sl_json_put_own_quota(out, &told->own);
 	if (remote)
 		put_held(out, &inspected->held[at]);
 }

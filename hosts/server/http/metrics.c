@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 enum {
-	ROOM = 36 * 1024,           /* for all families, but for what each limit adds */
+	ROOM = 40 * 1024,           /* for all families, but for what each limit adds */
 	LINES = 14 + SLUICE_BOUNDS, /* of one limit: 8 decisions, 2 hits, near, candidate, penalties, 2 of failing open,
 	                             * bounds but none */
 	ROOM_LINE = 128 + 2 * SLUICE_NAME_BYTES_MAX, /* each byte of a name may need an escape */
@@ -241,6 +241,13 @@ static void put_held(struct sl_prom *prom, const struct sl_stats_sum *sum) {
 	put_events(prom, sum, SL_EVENT_PARTLY, NULL, 1);
 }
 
+static void put_overrides(struct sl_prom *prom, const struct sl_stats_sum *sum) {
+	static const char *const changes[] = {"set", "deleted", "full"};
+	sl_prom_family(prom, "sluice_override_changes", SL_PROM_COUNTER, NULL,
+	               "Quotas of keys' own that were set, deleted, and refused since there were too many (full).");
+	put_events(prom, sum, SL_EVENT_OVERRIDE_SET, changes, 3);
+}
+
 /* ---- how long it took ------------------------------------------------------------------------------------------- */
 
 static void put_times(struct sl_prom *prom, const struct sl_stats_sum *sum) {
@@ -277,6 +284,9 @@ static void put_store(struct sl_prom *prom, const struct sl_store_figures *store
 	sl_prom_family(prom, "sluice_store_block_bytes", SL_PROM_GAUGE, "bytes", "Memory for logs and sub-buckets.");
 	count_by(prom, "state", "used", store->block_bytes);
 	count_by(prom, "state", "free", store->block_bytes_free);
+	put_one(prom, "sluice_overrides", SL_PROM_GAUGE, NULL,
+	        "Quotas of keys' own in the store; those that have ended may be among them.", store->overrides);
+	put_one(prom, "sluice_overrides_max", SL_PROM_GAUGE, NULL, "How many there may be.", store->overrides_most);
 	put_one(prom, "sluice_store_recoveries", SL_PROM_COUNTER, NULL, "Locks taken from processes that had died.",
 	        store->recoveries);
 	put_one(prom, "sluice_store_held_up", SL_PROM_COUNTER, NULL,
@@ -448,6 +458,7 @@ void sl_http_route_metrics(struct sl_http_exchange *exchange) {
 	free(rules);
 	put_quotas(&prom, exchange->context->policy);
 	put_held(&prom, &figures.stats);
+	put_overrides(&prom, &figures.stats);
 	put_times(&prom, &figures.stats);
 	if (shared->store_stats != NULL)
 		put_store(&prom, &figures.store);

@@ -52,7 +52,7 @@ static void reply_override(struct sl_http_exchange *exchange, const struct sl_ov
 	if (!sl_http_reply_begin(&reply, exchange, 200, "application/json", room_of(target->name, target->key, limit)))
 		return;
 	sl_http_reply_body(&reply);
-	put_override(&reply.w, target->name, target->key, limit, sl_override_ms_left(own->ends_after_ns));
+	put_override(&reply.w, target->name, target->key, limit, sl_ns_to_ms_ceil(own->ends_after_ns));
 	sl_http_reply_end(&reply);
 }
 
@@ -112,6 +112,10 @@ static bool read_body(struct sl_http_ask *ask, struct sluice_bytes body, struct 
 	return ttl == NULL || sl_ask_number(ask, &sl_fields[SL_FIELD_TTL], ttl, ttl_ms);
 }
 
+static struct sl_override_changer changer_of(const struct sl_http_exchange *exchange) {
+	return (struct sl_override_changer){SL_TRANSPORT_HTTP, exchange->login.user};
+}
+
 static void put(struct sl_http_exchange *exchange, const struct sl_override_target *target) {
 	struct sl_http_ask ask;
 	struct sluice_bytes notation;
@@ -123,7 +127,7 @@ static void put(struct sl_http_exchange *exchange, const struct sl_override_targ
 		sl_http_reply_malformed(exchange, &ask);
 	} else {
 		sluice_err err =
-			sl_override_set(exchange->context, target, notation, ttl_ms, exchange->login.user, &own, &error);
+			sl_override_set(exchange->context, target, notation, ttl_ms, changer_of(exchange), &own, &error);
 		if (err == SLUICE_OK)
 			reply_override(exchange, target, &own);
 		else
@@ -146,7 +150,7 @@ static void forget(struct sl_http_exchange *exchange, const struct sl_override_t
 	struct sluice_error error;
 	struct sl_http_reply reply;
 	uint32_t gone;
-	sluice_err err = sl_override_delete(exchange->context, target, exchange->login.user, &gone, &error);
+	sluice_err err = sl_override_delete(exchange->context, target, changer_of(exchange), &gone, &error);
 	if (err != SLUICE_OK) {
 		reply_error(exchange, err, &error);
 		return;

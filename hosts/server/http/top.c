@@ -5,15 +5,16 @@
  *                                "last_ms":1800000000123}]}
  *
  * Keys are bytes, JSON is text: a key that is not UTF-8 has U+FFFD for each byte that is none, and all of its bytes in
- * "key_hex" beside it. */
+ * "key_hex" beside it. A key with a quota of its own has "own_quota" and "own_ends_after_ms" besides. */
 #include "hosts/server/http/routes.h"
 
+#include "hosts/server/door/key_override.h"
 #include "hosts/server/http/reply.h"
 #include "proto/json.h"
 
 #include <stdlib.h>
 
-enum { COUNT_DEFAULT = 20, ENTRY_ROOM = 256 };
+enum { COUNT_DEFAULT = 20, ENTRY_ROOM = 256 + SL_OWN_QUOTA_JSON_MAX };
 
 struct asked {
 	enum sl_top_kind kind;
@@ -41,15 +42,18 @@ static const char *read_query(struct sluice_bytes query, struct asked *asked) {
 	return wrong;
 }
 
-static void put_entry(struct sl_out *out, const struct sl_top_entry *entry) {
-	struct sluice_bytes key = sl_slice(entry->key, entry->key_len);
+static void put_entry(struct sl_out *out, const struct sl_door_context *context, const struct sl_top_entry *entry) {
+	struct sluice_bytes limit = sl_slice(entry->limit, entry->limit_len), key = sl_slice(entry->key, entry->key_len);
+	struct sluice_override own;
 	sl_json_open(out, NULL, '{');
-	sl_json_put_text(out, "limit", sl_slice(entry->limit, entry->limit_len));
+	sl_json_put_text(out, "limit", limit);
 	sl_json_put_bool(out, "named", entry->named);
 	sl_json_put_key(out, key);
 	sl_json_put_u64(out, "count", entry->count);
 	sl_json_put_u64(out, "error", entry->error);
 	sl_json_put_u64(out, "last_ms", entry->last / 1000000);
+	if (sl_override_of_key(context, entry->named, limit, key, &own))
+		sl_json_put_own_quota(out, &own);
 	sl_out_char(out, '}');
 }
 
@@ -67,7 +71,7 @@ static void reply(struct sl_http_exchange *exchange, enum sl_top_kind kind, cons
 	sl_json_put_word(&reply.w, "kind", sl_top_kind_name(kind));
 	sl_json_open(&reply.w, "entries", '[');
 	for (uint32_t i = 0; i < count; i++)
-		put_entry(&reply.w, &entries[i]);
+		put_entry(&reply.w, exchange->context, &entries[i]);
 	sl_out_str(&reply.w, "]}");
 	sl_http_reply_end(&reply);
 }

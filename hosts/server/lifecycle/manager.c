@@ -18,6 +18,10 @@ static void on_room(uv_timer_t *timer) {
 	char lines[SL_STORE_ROOM_LINES][SL_STORE_ROOM_LINE_MAX];
 	bool warns[SL_STORE_ROOM_LINES];
 	sl_store_stats_read(server->parts.shared.store_stats, &figures);
+	pthread_mutex_lock(&server->policy_lock);
+	figures.overrides_most = sl_store_overrides_bound(sl_policy_settings(server->policy->policy)->overrides_most,
+	                                                  figures.overrides_most);
+	pthread_mutex_unlock(&server->policy_lock);
 	uint32_t count = sl_store_room_look(&server->store_room, &figures, lines, warns);
 	for (uint32_t i = 0; i < count; i++)
 		sl_log(warns[i] ? SL_LOG_WARNING : SL_LOG_INFO, "%s", lines[i]);

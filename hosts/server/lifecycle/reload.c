@@ -226,6 +226,7 @@ static const char *disarms(const struct sl_server *server, const struct sl_share
 /* `policy`: what was read, and is ready; NULL: it can't be served. The lock is held. */
 static void use_policy(struct sl_server *server, struct sl_shared_policy *policy, struct sl_reload *outcome) {
 	const char *path = server->options->policy_file, *open_to_all, *disarmed;
+	struct sluice_error error;
 	if (policy == NULL) {
 		sl_reload_say(outcome, "%s was rejected: keeping the current policy", path);
 	} else if ((open_to_all = sl_entrances_forbidden(server, sl_policy_settings(policy->policy))) != NULL) {
@@ -236,6 +237,9 @@ static void use_policy(struct sl_server *server, struct sl_shared_policy *policy
 		sl_shared_policy_release(policy);
 	} else if ((disarmed = disarms(server, policy)) != NULL) {
 		sl_reload_say(outcome, "%s was rejected: %s: keeping the current policy", path, disarmed);
+		sl_shared_policy_release(policy);
+	} else if (!sl_store_location_bears(sl_policy_settings(policy->policy), server->store, &error)) {
+		sl_reload_say(outcome, "%s was rejected: store: %s: keeping the current policy", path, error.text);
 		sl_shared_policy_release(policy);
 	} else if (policy->tls == NULL && server->policy->tls != NULL && listens_with_tls(server)) {
 		sl_reload_say(outcome, "%s was rejected: it has no certificate (tls), and a listener speaks TLS", path);

@@ -60,6 +60,18 @@ static void tell(const char *location, const struct sluice_policy *policy, struc
 	tell_share(location, policy, percent);
 }
 
+bool sl_store_location_bears(const struct sl_settings *settings, const struct sluice_store *store,
+                             struct sluice_error *error) {
+	uint64_t most = sl_store_overrides_most(store);
+	if (settings->overrides_most <= most)
+		return true;
+	snprintf(error->text, sizeof error->text,
+	         "overrides: expected at most %" PRIu64 ", found %" PRIu32
+	         ": a quarter of the slots and a half of the blocks of this store; sluice store resize gives it more",
+	         most, settings->overrides_most);
+	return false;
+}
+
 struct sluice_store *sl_store_location_open(const struct sluice_policy *policy, bool quiet) {
 	const struct sl_settings *settings = sl_policy_settings(policy);
 	const char *location = settings->store_file != NULL ? settings->store_file : settings->store_shared;
@@ -79,8 +91,9 @@ struct sluice_store *sl_store_location_open(const struct sluice_policy *policy, 
 		options.existing = false;
 		err = sluice_store_open(&store, &options, &error);
 	}
-	if (err != SLUICE_OK) {
+	if (err != SLUICE_OK || !sl_store_location_bears(settings, store, &error)) {
 		sl_log(SL_LOG_ERROR, "store: %s", error.text);
+		sluice_store_close(store);
 		return NULL;
 	}
 	store->stalls->parks = true; /* threads that serve wait for nobody: net/parking.c */
@@ -111,13 +124,13 @@ bool sl_store_location_check(const struct sl_settings *settings) {
 	if (settings->store_file == NULL && settings->store_shared == NULL)
 		return true;
 	sluice_err err = sluice_store_open(&store, &options, &error);
-	if (err == SLUICE_OK)
-		sluice_store_close(store);
-	else if (err == SLUICE_E_NONE)
+	if (err == SLUICE_E_NONE)
 		return settings->store_file == NULL || can_make(settings->store_file);
-	else
+	bool fine = err == SLUICE_OK && sl_store_location_bears(settings, store, &error);
+	if (!fine)
 		sl_log(SL_LOG_ERROR, "store: %s", error.text);
-	return err == SLUICE_OK;
+	sluice_store_close(store);
+	return fine;
 }
 
 static bool is_same(const char *a, const char *b) {

@@ -14,6 +14,10 @@ struct sluice_store *sl_store_location_open(const struct sluice_policy *policy, 
  * is not made: then the folder has to be one that this process may write to. False after a line in the log. */
 bool sl_store_location_check(const struct sl_settings *settings);
 
+/* Whether a store can hold as many quotas of keys' own as a policy says; false with `error` filled. */
+bool sl_store_location_bears(const struct sl_settings *settings, const struct sluice_store *store,
+                             struct sluice_error *error);
+
 /* Whether two policies ask for the same store: a reload can't change it. */
 bool sl_store_location_equal(const struct sl_settings *a, const struct sl_settings *b);
 

@@ -27,8 +27,15 @@ export function readAttributes(text) {
 
 const explain = (attributes) => ask(`/v1/explain?${new URLSearchParams(attributes)}`);
 
-/* One counter. When its next unit frees is when one more than what remains would be admitted. */
-async function peek(key, limit) {
+/* One counter, with all that it holds; of a node that has only the script, which does not inspect, what a peek tells.
+ * There its next unit frees when one more than what remains would be admitted. */
+async function look(key, limit) {
+	try {
+		return await ask('/v1/inspect', {key, limits: [limit]});
+	} catch (error) {
+		if (!(error instanceof Refused) || error.status !== 400)
+			throw error;
+	}
 	const body = {key, limits: [limit], cost: 1, peek: true};
 	const answer = await ask('/v1/check', body);
 	const [one] = answer.limits;
@@ -62,7 +69,7 @@ export class LookUp {
 		const all = this.named() === '';
 		say(byId('search-label'), all ? 'Attributes of the request' : 'Key');
 		say(byId('search-hint'), all ? 'Such as user=alice path=/search. Looking charges nothing.'
-			: 'As the lists show it, such as user=alice. The limit decides without its overrides.');
+			: 'As the lists show it, such as user=alice. Looking charges nothing.');
 	}
 
 	/* The limit that was typed; a word that can't be a notation is a name. */
@@ -133,7 +140,7 @@ export class LookUp {
 		if (asked === null)
 			return null;
 		try {
-			const {limits} = await (asked.attributes ? explain(asked.attributes) : peek(asked.key, asked.limit));
+			const {limits} = await (asked.attributes ? explain(asked.attributes) : look(asked.key, asked.limit));
 			if (asked !== this.asked || ticket !== this.ticket)
 				return null;
 			const found = limits.map((one) => ({...one, reset: asked.limit ?? `policy:${one.name}`}));
@@ -207,6 +214,7 @@ class Counter {
 		this.next = make('dd');
 		this.whole = make('dd');
 		this.delay = make('dd');
+		this.own = make('dd');
 		this.candidate = make('dd');
 		this.button = make('button', {type: 'button', onclick: () => this.confirm(true)}, 'Reset…');
 		this.sure = make('button', {type: 'button', class: 'danger', onclick: () => this.reset()}, 'Reset now');
@@ -220,6 +228,7 @@ class Counter {
 			this.left, make('div', {class: 'bar', 'aria-hidden': 'true'}, this.bar),
 			make('dl', {}, make('dt', {}, 'Next unit returns in'), this.next,
 				make('dt', {}, 'Whole quota back in'), this.whole,
+				make('dt', {}, 'Own quota'), this.own,
 				make('dt', {}, 'Delay'), this.delay,
 				make('dt'), this.candidate),
 			make('div', {class: 'row end'}, this.button, this.question));
@@ -230,7 +239,7 @@ class Counter {
 		say(this.name, nameOf(one));
 		say(this.badge, one.observed ? (one.allowed ? 'observed' : 'would deny') : one.allowed ? 'allows' : 'denies');
 		this.badge.className = `badge ${one.allowed ? 'good' : one.observed ? 'shadow' : 'bad'}`;
-		say(this.notation, one.name === one.limit ? 'given in notation' : one.limit);
+		say(this.notation, (one.name ?? one.limit) === one.limit ? 'given in notation' : one.limit);
 		say(this.key, one.key === '' ? 'one counter for all' : one.key);
 		say(this.left, `${left(one)} left of ${one.quota === UNLIMITED ? 'everything' : whole(one.quota)}`);
 		this.bar.style.width = `${one.quota > 0 ? Math.min(100, 100 * one.remaining / one.quota) : 0}%`;
@@ -239,6 +248,8 @@ class Counter {
 		say(this.next, next === null ? '–' : one.remaining >= one.quota ? 'all is free' : wait(next));
 		say(this.whole, wait(one.reset_after_ms));
 		optional(this.delay, one.delay_ms > 0, () => wait(one.delay_ms));
+		optional(this.own, one.own_quota, (quota) =>
+			(one.own_ends_after_ms < 0 ? quota : `${quota}, ends in ${wait(one.own_ends_after_ms)}`));
 		optional(this.candidate, one.candidate, ({allowed, remaining}) =>
 			`${allowed ? 'would allow' : 'would deny'}, ${whole(remaining)} left`);
 		say(this.candidate.previousElementSibling, `Candidate ${one.candidate?.limit}`);

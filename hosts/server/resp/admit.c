@@ -10,6 +10,7 @@
 #include "algo/hll.h"
 #include "base/assert.h"
 #include "hosts/server/door/admission.h"
+#include "hosts/server/door/key_override.h"
 #include "hosts/server/door/pending.h"
 #include "hosts/server/resp/resp.h"
 #include "policy/explain.h"
@@ -104,7 +105,10 @@ static void explain_one(struct sl_resp_turn *turn, uint32_t index, const struct 
 	uint32_t error_bp = sl_distinct_error(item->limit);
 	bool stands = turn->context->remote == NULL && item->terms != NULL && item->terms->penalty_count != 0;
 	bool bound = decision->bound != SLUICE_BOUND_NONE;
-	sl_reply_array(turn, 9 + (bound ? 2 : 0) + (error_bp != 0 ? 2 : 0) + (stands ? 8 : 0));
+	struct sluice_override own;
+	bool owns = sl_override_of_item(turn->context, item, now, &own);
+	sl_reply_array(turn, 9 + (bound ? 2 : 0) + (error_bp != 0 ? 2 : 0) + (stands ? 8 : 0) +
+	                         (owns ? 2 * SL_OWN_QUOTA_NAMES : 0));
 	sl_reply_text(turn, sluice_policy_limit_name(turn->context->policy, found->position[index]));
 	sl_reply_bulk(turn, sl_slice(limit, len));
 	sl_reply_bulk(turn, item->key);
@@ -122,6 +126,8 @@ static void explain_one(struct sl_resp_turn *turn, uint32_t index, const struct 
 		put_error(turn, error_bp);
 	if (stands)
 		put_standing(turn, item, now);
+	if (owns)
+		sl_resp_put_own_quota(turn, &own);
 }
 
 /* Peeks at what was found. False where it waits, or has answered with an error. */

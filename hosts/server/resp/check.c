@@ -252,9 +252,14 @@ static void put_error(void *to, const char *text) {
 	sl_reply_error(to, "%s", text);
 }
 
+static const struct sl_answer_sink sink = {put_array, put_integer, put_text, put_error};
+
+void sl_resp_put_own_quota(struct sl_resp_turn *turn, const struct sluice_override *own) {
+	sl_own_quota_put(&sink, turn, own);
+}
+
 void sl_resp_put_inspection(struct sl_resp_turn *turn, const struct sluice_item *item, const struct sl_inspected *told,
                             uint32_t i, uint32_t more) {
-	static const struct sl_answer_sink sink = {put_array, put_integer, put_text, put_error};
 	const bool remote = turn->context->remote != NULL;
 	sl_inspection_put(&sink, turn, item, &told->list[i], more + (remote ? 4 : 0));
 	if (!remote)

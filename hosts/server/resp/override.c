@@ -33,6 +33,10 @@ static void reply_failed(struct sl_resp_turn *turn, sluice_err err, const struct
 	turn->said = turn->out->len;
 }
 
+static struct sl_override_changer changer_of(const struct sl_resp_turn *turn) {
+	return (struct sl_override_changer){SL_TRANSPORT_RESP, turn->session->login.user};
+}
+
 void sl_resp_override_set(struct sl_resp_turn *turn) {
 	struct sl_override_target target;
 	struct sluice_override own;
@@ -41,8 +45,8 @@ void sl_resp_override_set(struct sl_resp_turn *turn) {
 	bool read = sl_override_read_set(&words, turn->request->args, turn->request->count, false);
 	if (!find(turn, &words, read, &target))
 		return;
-	sluice_err err = sl_override_set(turn->context, &target, words.notation, words.ttl_ms, turn->session->login.user,
-	                                 &own, &error);
+	sluice_err err = sl_override_set(turn->context, &target, words.notation, words.ttl_ms, changer_of(turn), &own,
+	                                 &error);
 	if (err != SLUICE_OK)
 		reply_failed(turn, err, &error);
 	else
@@ -65,7 +69,7 @@ void sl_resp_override_get(struct sl_resp_turn *turn) {
 	} else {
 		sl_reply_array(turn, 2);
 		sl_reply_bulk(turn, sl_slice(text, sluice_limit_print(&own.limit, text)));
-		sl_reply_integer(turn, sl_override_ms_left(own.ends_after_ns));
+		sl_reply_integer(turn, sl_ns_to_ms_ceil(own.ends_after_ns));
 	}
 }
 
@@ -76,7 +80,7 @@ void sl_resp_override_del(struct sl_resp_turn *turn) {
 	uint32_t gone;
 	if (!find(turn, &words, sl_override_read_one(&words, turn->request->args, turn->request->count, false), &target))
 		return;
-	sluice_err err = sl_override_delete(turn->context, &target, turn->session->login.user, &gone, &error);
+	sluice_err err = sl_override_delete(turn->context, &target, changer_of(turn), &gone, &error);
 	if (err != SLUICE_OK)
 		reply_failed(turn, err, &error);
 	else

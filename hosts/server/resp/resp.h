@@ -179,6 +179,8 @@ void sl_resp_answer(struct sl_resp_turn *turn);
 /* Looks into the counters of items (door/inspected.h). False: it waits, or has answered with an error (check.c). */
 bool sl_resp_inspect_items(struct sl_resp_turn *turn, const struct sluice_item *items, const uint32_t *positions,
                            uint32_t count, sluice_ns now, struct sl_inspected *told);
+/* Answers with the quota of a key's own, by names and values (proto/own_quota.h; check.c). */
+void sl_resp_put_own_quota(struct sl_resp_turn *turn, const struct sluice_override *own);
 /* Answers the i-th limit's part of INSPECT; `more` names with their values follow, which belong to it (check.c). */
 void sl_resp_put_inspection(struct sl_resp_turn *turn, const struct sluice_item *item, const struct sl_inspected *told,
                             uint32_t i, uint32_t more);

@@ -1,9 +1,11 @@
 /* SLUICE.TOP: the keys denied most, nearest to their limits, or that would be denied, over all workers.
  *
- *   SLUICE.TOP [DENIED | NEAR | SHADOW | CANDIDATE] [COUNT n]  ->  [limit, key, count, error, last_ms] ...
+ *   SLUICE.TOP [DENIED | NEAR | SHADOW | CANDIDATE] [COUNT n]  ->  [limit, key, count, error, last_ms, ..] ...
  *
  * Most first. `limit` is a name of the policy or notation, `count` is of the last minutes and at most `error` too
- * high, `last_ms` is the instant of the last event in Unix milliseconds. */
+ * high, `last_ms` is the instant of the last event in Unix milliseconds. A key with a quota of its own has that after
+ * these, by names and values (proto/own_quota.h). */
+#include "hosts/server/door/key_override.h"
 #include "hosts/server/resp/resp.h"
 
 #include <stdlib.h>
@@ -44,12 +46,17 @@ static bool read_arguments(struct sl_resp_turn *turn, enum sl_top_kind *kind, ui
 }
 
 static void reply_entry(struct sl_resp_turn *turn, const struct sl_top_entry *entry) {
-	sl_reply_array(turn, 5);
-	sl_reply_bulk(turn, sl_slice(entry->limit, entry->limit_len));
-	sl_reply_bulk(turn, sl_slice(entry->key, entry->key_len));
+	struct sluice_bytes limit = sl_slice(entry->limit, entry->limit_len), key = sl_slice(entry->key, entry->key_len);
+	struct sluice_override own;
+	bool owns = sl_override_of_key(turn->context, entry->named, limit, key, &own);
+	sl_reply_array(turn, 5 + (owns ? 2 * SL_OWN_QUOTA_NAMES : 0));
+	sl_reply_bulk(turn, limit);
+	sl_reply_bulk(turn, key);
 	sl_reply_integer(turn, (int64_t)entry->count);
 	sl_reply_integer(turn, (int64_t)entry->error);
 	sl_reply_integer(turn, (int64_t)(entry->last / 1000000));
+	if (owns)
+		sl_resp_put_own_quota(turn, &own);
 }
 
 void sl_resp_top(struct sl_resp_turn *turn) {

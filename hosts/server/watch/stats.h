@@ -36,6 +36,9 @@ enum sl_event {
 	SL_EVENT_RESERVATION_UNKNOWN, /* committed, but it had been before, or had returned at its end */
 	SL_EVENT_REPEATED,            /* allowed without a charge: it had been charged before under its id */
 	SL_EVENT_PARTLY,              /* UPTO: less was granted than was asked for, but some */
+	SL_EVENT_OVERRIDE_SET,        /* a key got a quota of its own, or another one */
+	SL_EVENT_OVERRIDE_DELETED,
+	SL_EVENT_OVERRIDE_FULL, /* refused: there were as many as there may be */
 	SL_EVENTS
 };
 

@@ -48,6 +48,8 @@ uint32_t sl_store_room_look(struct sl_store_room *room, const struct sl_store_fi
 		           "give it more memory, before counters in use make room for others");
 	tell_share(&lines, &room->blocks_low, figures->block_bytes, figures->block_bytes + figures->block_bytes_free,
 	           "blocks", "give it more memory, or blocks a larger share, before counters in use make room for others");
+	tell_share(&lines, &room->overrides_low, figures->overrides, figures->overrides_most, "overrides",
+	           "at the bound more keys get none: delete some, raise store.overrides, or give it more memory");
 	tell_evicted(&lines, room, figures->evicted);
 	return lines.count;
 }

@@ -150,6 +150,8 @@ void sl_store_stats_read(struct sl_store_stats *store_stats, struct sl_store_fig
 		.slots = store->page_count * SL_PAGE_SLOTS,
 		.block_bytes = (store->unit_count - 1 - units_free) * SL_UNIT_BYTES, /* unit 0 is nobody's */
 		.block_bytes_free = units_free * SL_UNIT_BYTES,
+		.overrides = figure(&header->overrides),
+		.overrides_most = sl_store_overrides_most(store),
 		.evicted = figure(&header->evicted),
 		.from_sketch = figure(&header->sketch_starts),
 		.recoveries = figure(&header->stolen_locks),

@@ -24,6 +24,7 @@ struct sl_store_figures {
 	uint64_t keys, expired; /* as of `counted`: counters, and how many of them count no longer */
 	sluice_ns counted;      /* instant of the count; 0: none is done yet */
 	uint64_t block_bytes, block_bytes_free;
+	uint64_t overrides, overrides_most; /* quotas of keys' own; how many the store can have */
 	uint64_t evicted, from_sketch, recoveries, dropped, given_up, stopped; /* as in struct sluice_store_stats */
 };
 
