@@ -4,6 +4,7 @@
 
 #include "base/math.h"
 #include "hosts/server/door/door.h"
+#include "hosts/server/watch/log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@ bool sl_client_open_store(struct sl_client *client, struct sluice_store *store, 
 	struct sl_client_here *here = calloc(1, sizeof *here);
 	sl_client_begin(client);
 	client->here = here;
+	sl_log_set_least(SL_LOG_WARNING); /* what is done is told by the verb: a server's log tells who did it */
 	if (here != NULL &&
 	    (policy != NULL || sluice_policy_load(&here->none, sl_str("limits: []\n"), NULL) == SLUICE_OK)) {
 		here->context = (struct sl_door_context){.store = store,

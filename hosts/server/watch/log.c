@@ -12,9 +12,18 @@
 #include <unistd.h>
 
 static _Atomic bool is_json;
+static _Atomic int least;
 
 void sl_log_set_json(bool json) {
 	atomic_store_explicit(&is_json, json, memory_order_relaxed);
+}
+
+void sl_log_set_least(enum sl_log_level level) {
+	atomic_store_explicit(&least, (int)level, memory_order_relaxed);
+}
+
+static bool is_written(enum sl_log_level level) {
+	return (int)level >= atomic_load_explicit(&least, memory_order_relaxed);
 }
 
 /* ---- a line --------------------------------------------------------------------------------------------------- */
@@ -61,6 +70,8 @@ void sl_log(enum sl_log_level level, const char *format, ...) {
 	char message[SL_LOG_MESSAGE_MAX], memory[SL_LOG_LINE_MAX];
 	struct sl_out line = sl_out_to(memory, sizeof memory);
 	va_list list;
+	if (!is_written(level))
+		return;
 	va_start(list, format);
 	vsnprintf(message, sizeof message, format, list);
 	va_end(list);
@@ -78,6 +89,8 @@ void sl_log(enum sl_log_level level, const char *format, ...) {
 void sl_log_place(const char *file, const struct sluice_problem *problem) {
 	char memory[SL_LOG_LINE_MAX], place[64];
 	struct sl_out line = sl_out_to(memory, sizeof memory);
+	if (!is_written(problem->warning ? SL_LOG_WARNING : SL_LOG_ERROR))
+		return;
 	if (atomic_load_explicit(&is_json, memory_order_relaxed)) {
 		put_json(&line, problem->warning ? SL_LOG_WARNING : SL_LOG_ERROR, problem->text);
 		sl_json_put_text(&line, "file", sl_slice(file, strnlen(file, SL_LOG_MESSAGE_MAX / 2)));

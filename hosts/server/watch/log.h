@@ -22,6 +22,10 @@ enum {
 /* Says whether lines are JSON from now on; text before the first call. From any thread. */
 void sl_log_set_json(bool json);
 
+/* Says which lines are written from now on: those of this level and above; all before the first call. For a process
+ * that is no server, and has a door of its own. From any thread. */
+void sl_log_set_least(enum sl_log_level level);
+
 /* Writes a line; `format` as for printf, without a name in front or a newline after it. As text it is "sluice:
  * MESSAGE", or "sluice: warning: MESSAGE". From any thread. */
 void sl_log(enum sl_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
