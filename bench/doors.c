@@ -4,14 +4,15 @@
  *     valgrind --tool=callgrind --toggle-collect='measure_*' doors WHAT
  *
  * WHAT is `check` (SLUICE.CHECK of one limit, a key each), `hot` (of one key), `three` (of three limits), `other` (two
- * limits by turns), `admit` (SLUICE.ADMIT by examples/sluice.yaml, a user each), `http-check`, `http-forward` or
- * `http-admit` (by the same file). ROUNDS turns of BATCH requests of RESP, or of one of HTTP, go through the door of a
- * worker that counts as a server's does, at 500,000 a second of the clock that it is given. Prints how many were
- * measured. */
+ * limits by turns), `admit` (SLUICE.ADMIT by examples/sluice.yaml, a user each), `http-check`, `http-forward`,
+ * `http-admit` or `spop` (by the same file). ROUNDS turns of BATCH requests of RESP or SPOP, or of one of HTTP, go
+ * through the door of a worker that counts as a server's does, at 500,000 a second of the clock that it is given.
+ * Prints how many were measured. */
 #include "bench/bench.h"
 
 #include "hosts/server/door/door.h"
 #include "hosts/server/door/tailing.h"
+#include "proto/spop.h"
 
 enum { BATCH = 64, ROUNDS = 640, KEYS = 4096, REQUEST_BYTES_MAX = 512 };
 
@@ -53,9 +54,49 @@ static void post(char *to, const char *path, const char *format, const char *fir
 		path, len, body);
 }
 
-static void write_request(const char *what, uint32_t key, char *to) {
+static void put_argument(struct sl_out *frame, const char *name, const char *value) {
+	sl_spop_put_text(frame, sl_str(name));
+	sl_out_char(frame, SL_SPOP_STRING);
+	sl_spop_put_text(frame, sl_str(value));
+}
+
+/* As HAProxy asks by examples/haproxy, with the address as it sends it. Returns its length. */
+static size_t notify(char *to, uint32_t key, const char *user) {
+	struct sl_out frame = sl_out_to(to, REQUEST_BYTES_MAX);
+	char *start = sl_spop_begin(&frame, SL_SPOP_NOTIFY, key + 1, 1);
+	sl_spop_put_text(&frame, sl_str("admit"));
+	sl_out_char(&frame, 5);
+	put_argument(&frame, "method", "GET");
+	put_argument(&frame, "path", "/search/books");
+	put_argument(&frame, "host", "shop.example.com");
+	sl_spop_put_text(&frame, sl_str("ip"));
+	sl_out_char(&frame, SL_SPOP_IPV4);
+	const char address[] = {10, 1, (char)(key / 256), (char)(key % 256)};
+	sl_out_bytes(&frame, address, sizeof address);
+	put_argument(&frame, "user", user);
+	sl_spop_end(&frame, start);
+	return sl_out_len(&frame);
+}
+
+/* What a connection of SPOP begins with. */
+static void greet(void) {
+	struct sl_out hello = sl_out_to(feeds[0], sizeof feeds[0]);
+	char *start = sl_spop_begin(&hello, SL_SPOP_HAPROXY_HELLO, 0, 0);
+	sl_spop_put_pair_text(&hello, "supported-versions", "2.0");
+	sl_spop_put_pair_u32(&hello, "max-frame-size", 16380);
+	sl_spop_put_pair_text(&hello, "capabilities", "pipelining");
+	sl_spop_end(&hello, start);
+	lengths[0] = sl_out_len(&hello);
+	feed(0);
+	lengths[0] = 0;
+}
+
+/* Returns its length. */
+static size_t write_request(const char *what, uint32_t key, char *to) {
 	char name[32], ip[32];
 	snprintf(name, sizeof name, "key:%012u", key);
+	if (door == &sl_door_spop)
+		return notify(to, key, name);
 	snprintf(ip, sizeof ip, "10.1.%u.%u", key / 256, key % 256);
 	if (strcmp(what, "three") == 0)
 		resp(to, 6,
@@ -78,6 +119,7 @@ static void write_request(const char *what, uint32_t key, char *to) {
 		bool other = strcmp(what, "other") == 0 && key % 2 != 0;
 		resp(to, 4, (const char *[]){"SLUICE.CHECK", name, "1", other ? "200000/1m" : "100000/1m"});
 	}
+	return strlen(to);
 }
 
 static uint32_t fill(const char *what) {
@@ -85,9 +127,9 @@ static uint32_t fill(const char *what) {
 	const uint32_t each = http ? 1 : BATCH;
 	for (uint32_t key = 0; key < KEYS; key++) {
 		char *request = requests[key];
-		write_request(what, strcmp(what, "hot") == 0 ? 7 : key, request);
-		memcpy(feeds[key / each] + lengths[key / each], request, strlen(request));
-		lengths[key / each] += strlen(request);
+		size_t len = write_request(what, strcmp(what, "hot") == 0 ? 7 : key, request);
+		memcpy(feeds[key / each] + lengths[key / each], request, len);
+		lengths[key / each] += len;
 	}
 	return KEYS / each;
 }
@@ -128,12 +170,14 @@ static void start(void) {
 
 int main(int argc, char **argv) {
 	const char *what = argc == 2 ? argv[1] : "";
-	door = strncmp(what, "http-", 5) == 0 ? &sl_door_http : &sl_door_resp;
+	door = strncmp(what, "http-", 5) == 0 ? &sl_door_http : strcmp(what, "spop") == 0 ? &sl_door_spop : &sl_door_resp;
 	if (argc != 2) {
-		fprintf(stderr, "usage: doors check|hot|three|other|admit|http-check|http-forward|http-admit\n");
+		fprintf(stderr, "usage: doors check|hot|three|other|admit|http-check|http-forward|http-admit|spop\n");
 		return 2;
 	}
 	start();
+	if (door == &sl_door_spop)
+		greet();
 	uint32_t turns = fill(what), rounds = door == &sl_door_http ? KEYS * 2 : ROUNDS;
 	for (uint32_t i = 0; i < turns + rounds; i++) {
 		if (i < turns) /* the counters are made */

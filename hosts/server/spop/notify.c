@@ -90,8 +90,9 @@ static bool names_fit(struct sl_spop_ask *ask) {
 
 static sluice_err try_match(struct sl_spop_turn *turn, struct sl_spop_ask *ask) {
 	size_t used = turn->worker->match_used;
-	return sl_policy_match(turn->context->policy, ask->attributes, ask->attribute_count, sl_slice(NULL, 0), &ask->match,
-	                       (char *)turn->context->match_buffer + used, SLUICE_MATCH_BYTES_MAX - used);
+	return sl_pattern_memo_match(&turn->worker->memo, turn->context->policy, ask->attributes, ask->attribute_count,
+	                             sl_slice(NULL, 0), &ask->match, (char *)turn->context->match_buffer + used,
+	                             SLUICE_MATCH_BYTES_MAX - used);
 }
 
 /* Finds the limits that apply. False where the request was refused, or the batch has to be decided first. */

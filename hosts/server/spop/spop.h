@@ -19,6 +19,7 @@
 #define SL_SPOP_DOOR_H
 
 #include "hosts/server/door/admission.h"
+#include "policy/pattern.h"
 #include "proto/spop.h"
 
 enum {
@@ -57,6 +58,7 @@ struct sl_spop_worker {
 	struct sluice_call calls[SL_SPOP_ASKS_MAX]; /* to be decided, in the order of asks */
 	uint32_t call_count;
 	size_t match_used; /* of the context's match buffer */
+	struct sl_pattern_memo memo;
 	struct sluice_attribute arguments[SL_SPOP_ARGUMENTS_MAX];
 	char texts[SL_SPOP_ARGUMENTS_MAX][SL_SPOP_TEXT_MAX];
 	uint32_t argument_count;
