@@ -59,7 +59,8 @@ void sl_resp_override_get(struct sl_resp_turn *turn) {
 	struct sluice_error error;
 	struct sl_override_words words;
 	char text[SLUICE_LIMIT_TEXT_MAX];
-	if (!find(turn, &words, sl_override_read_one(&words, turn->request->args, turn->request->count, false), &target))
+	bool read = sl_override_read_one(&words, turn->request->args, turn->request->count, false);
+	if (!find(turn, &words, read, &target))
 		return;
 	sluice_err err = sl_override_get(turn->context, &target, &own, &error);
 	if (err == SLUICE_E_NONE) {
@@ -78,7 +79,8 @@ void sl_resp_override_del(struct sl_resp_turn *turn) {
 	struct sluice_error error;
 	struct sl_override_words words;
 	uint32_t gone;
-	if (!find(turn, &words, sl_override_read_one(&words, turn->request->args, turn->request->count, false), &target))
+	bool read = sl_override_read_one(&words, turn->request->args, turn->request->count, false);
+	if (!find(turn, &words, read, &target))
 		return;
 	sluice_err err = sl_override_delete(turn->context, &target, changer_of(turn), &gone, &error);
 	if (err != SLUICE_OK)
