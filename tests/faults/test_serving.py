@@ -217,7 +217,7 @@ def test_each_call_of_an_upgrade_fails(control):
     folder = folder_of(policy(store="{file: counters, memory: 1MiB}"))
     try:
         wrong, server = upgrade(folder, control, {"kinds": KINDS})
-        assert not wrong and "this one" in server.stderr.text(), wrong + server.stderr.text()
+        assert not wrong and "has taken over: process" in server.stderr.text(), wrong + server.stderr.text()
         trial = Trial(control, FILE, "upgrade")
         for armed in trial.cases(SEEN):
             wrong, server = upgrade(folder, control, armed)
