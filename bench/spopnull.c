@@ -1,20 +1,11 @@
 /* spopnull: the floor of SPOP. An agent that greets HAProxy and answers each NOTIFY with the ACK that Sluice's door
- * gives an admission that is allowed, reading nothing of it but its two numbers and deciding nothing.
- *
- * What it costs a request is what loopback TCP and epoll cost at so many requests a read; no agent can be cheaper on a
- * machine. One thread, one read and one write for each readable connection. It prints its port on standard output and
- * serves until it is killed.
- */
-#include "bench/bench.h"
+ * gives an admission that is allowed, reading nothing of it but its two numbers and deciding nothing. No agent can be
+ * cheaper on a machine. Served as nullserver.h says. */
+#include "bench/nullserver.h"
 
 #include "proto/spop.h"
 
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
-enum { BUFFER_BYTES = 256 * 1024, FRAME_BYTES = 16380, EVENTS_MAX = 256 };
+enum { BUFFER_BYTES = 256 * 1024, FRAME_BYTES = 16380 };
 
 struct connection {
 	int fd;
@@ -41,7 +32,8 @@ static void acknowledge(struct sl_out *out, const struct sl_spop_frame *frame) {
 }
 
 /* Answers what has arrived; false closes the connection. */
-static bool serve(struct connection *connection) {
+static bool serve(void *opened) {
+	struct connection *connection = opened;
 	static char memory[BUFFER_BYTES * 2];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
 	struct sl_spop_frame frame;
@@ -68,39 +60,21 @@ static bool serve(struct connection *connection) {
 	return len == 0 || send(connection->fd, memory, (size_t)len, MSG_NOSIGNAL) == len;
 }
 
-static void accept_one(int poll, int listener) {
+static void *open_one(int fd) {
 	struct connection *connection = malloc(sizeof *connection);
-	int one = 1;
-	if (connection == NULL || (connection->fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0)
-		bench_die("accept");
+	if (connection == NULL)
+		bench_die("malloc");
+	connection->fd = fd;
 	connection->in_len = 0;
-	setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
-	if (epoll_ctl(poll, EPOLL_CTL_ADD, connection->fd, &event) != 0)
-		bench_die("epoll_ctl");
+	return connection;
+}
+
+static void close_one(void *opened) {
+	close(((struct connection *)opened)->fd);
+	free(opened);
 }
 
 int main(void) {
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t len = sizeof address;
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), poll = epoll_create1(EPOLL_CLOEXEC);
-	struct epoll_event events[EVENTS_MAX], event = {.events = EPOLLIN, .data.ptr = NULL};
-	if (listener < 0 || poll < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) != 0 ||
-	    listen(listener, 1024) != 0 || getsockname(listener, (struct sockaddr *)&address, &len) != 0 ||
-	    epoll_ctl(poll, EPOLL_CTL_ADD, listener, &event) != 0)
-		bench_die("can't listen");
-	printf("%d\n", ntohs(address.sin_port));
-	fflush(stdout);
-	for (;;) {
-		int count = epoll_wait(poll, events, EVENTS_MAX, -1);
-		for (int i = 0; i < count; i++) {
-			struct connection *connection = events[i].data.ptr;
-			if (connection == NULL) {
-				accept_one(poll, listener);
-			} else if (!serve(connection)) {
-				close(connection->fd);
-				free(connection);
-			}
-		}
-	}
+	static const struct nullserver server = {open_one, serve, close_one};
+	nullserver_run(&server);
 }
