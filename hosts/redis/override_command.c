@@ -119,7 +119,7 @@ static const char *full(const struct slr_key *key, const struct sluice_limit *li
 	if (slr_own_find(key->value, sl_identity_of(limit)) != NULL)
 		return NULL;
 	if (slr_value_count(key->value) >= SLR_COUNTERS_MAX)
-		return "the key has as many counters as it may: 256";
+		return SL_OWN_KEY_FULL_TEXT "256";
 	return slr_own_count() >= slr_settings.overrides_max
 	           ? SL_OWN_FULL_TEXT "overrides-max, an argument of the module, allows"
 	           : NULL;

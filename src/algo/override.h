@@ -30,6 +30,7 @@ const char *sl_rule_mismatch(const struct sluice_limit *limit, const struct slui
 #define SL_OWN_MISMATCH_TEXT "expected unlimited, or another quota for the same counter: "
 #define SL_OWN_LASTS_TEXT "a quota of a key's own lasts 1 ms to 3660 d"
 #define SL_OWN_FULL_TEXT "there are as many quotas of keys' own as "
+#define SL_OWN_KEY_FULL_TEXT "the key has as many counters as it may: "
 
 /* The same for a key's own quota at run time, which may be `unlimited`: the same counter or none, nothing else. */
 const char *sl_own_mismatch(const struct sluice_limit *limit, const struct sluice_limit *own);

@@ -291,24 +291,39 @@ static struct sl_pending *next_ready(const struct sl_door_context *context) {
 	return pending;
 }
 
+/* One that asks for no decision; NULL: there is no memory. */
+static struct sl_pending *make_plain(void) {
+	struct sl_pending *pending = calloc(1, sizeof *pending + sizeof pending->calls[0]);
+	if (pending != NULL)
+		*pending = (struct sl_pending){.sent_at = sl_clock_monotonic(), .call_count = 1};
+	return pending;
+}
+
+/* Has `to` do what is pending, which will fill `told`. False: it waits, as context->pending; or either is NULL, there
+ * was no memory for it, and it is freed. */
+static bool send_one(struct sl_door_context *context, struct sl_remote *to, struct sl_pending *pending,
+                     const void *told) {
+	if (pending == NULL || told == NULL) {
+		sl_pending_free(pending);
+		return false;
+	}
+	if (!to->send(to, pending)) {
+		context->pending = pending;
+		return false;
+	}
+	append(context, pending);
+	return true;
+}
+
 bool sl_pending_reload(struct sl_door_context *context, const struct sl_reload **outcome) {
 	struct sl_pending *pending = next_ready(context);
 	context->pending = NULL;
 	if (pending == NULL) {
-		pending = calloc(1, sizeof *pending + sizeof pending->calls[0]);
-		if (pending == NULL)
+		pending = make_plain();
+		if (pending != NULL)
+			pending->reload = calloc(1, sizeof *pending->reload);
+		if (!send_one(context, context->reloading, pending, pending != NULL ? pending->reload : NULL))
 			return false;
-		*pending = (struct sl_pending){.sent_at = sl_clock_monotonic(), .call_count = 1};
-		pending->reload = calloc(1, sizeof *pending->reload);
-		if (pending->reload == NULL) {
-			sl_pending_free(pending);
-			return false;
-		}
-		if (!context->reloading->send(context->reloading, pending)) {
-			context->pending = pending;
-			return false;
-		}
-		append(context, pending);
 	}
 	SL_ASSERT(pending->reload != NULL);
 	context->ready_taken++;
@@ -323,20 +338,11 @@ bool sl_pending_override(struct sl_door_context *context, const struct sl_overri
 	struct sl_pending *pending = next_ready(context);
 	context->pending = NULL;
 	if (pending == NULL) {
-		pending = calloc(1, sizeof *pending + sizeof pending->calls[0]);
-		if (pending == NULL)
+		pending = make_plain();
+		if (pending != NULL)
+			pending->override = sl_override_ask_new(asked);
+		if (!send_one(context, context->remote, pending, pending != NULL ? pending->override : NULL))
 			return false;
-		*pending = (struct sl_pending){.sent_at = sl_clock_monotonic(), .call_count = 1};
-		pending->override = sl_override_ask_new(asked);
-		if (pending->override == NULL) {
-			sl_pending_free(pending);
-			return false;
-		}
-		if (!context->remote->send(context->remote, pending)) {
-			context->pending = pending;
-			return false;
-		}
-		append(context, pending);
 	}
 	SL_ASSERT(pending->override != NULL && pending->override->kind == asked->kind);
 	context->ready_taken++;
@@ -354,15 +360,8 @@ bool sl_pending_inspect(struct sl_door_context *context, const struct sl_call_ou
 		pending = pack(context, outcome, 1, SLUICE_E_AWAY);
 		if (pending != NULL)
 			pending->inspected = calloc(1, sizeof *pending->inspected);
-		if (pending == NULL || pending->inspected == NULL) {
-			sl_pending_free(pending);
+		if (!send_one(context, context->remote, pending, pending != NULL ? pending->inspected : NULL))
 			return false;
-		}
-		if (!context->remote->send(context->remote, pending)) {
-			context->pending = pending;
-			return false;
-		}
-		append(context, pending);
 	}
 	SL_ASSERT(pending->inspected != NULL);
 	context->ready_taken++;

@@ -6,6 +6,7 @@
  * workers and fronts see the change when they next ask for a slice (slice.h), or a denial is a second old. */
 #include "hosts/server/remote/remote_override.h"
 
+#include "algo/override.h"
 #include "base/math.h"
 #include "base/out.h"
 #include "hosts/server/door/override_ask.h"
@@ -82,7 +83,7 @@ static void fail_refused(struct override_call *call, struct sluice_bytes text) {
 	struct sl_out out = sl_out_to(quoted, sizeof quoted - 1);
 	sl_out_quoted(&out, text, QUOTED_MAX);
 	*out.at = '\0';
-	if (begins(text, "OOM") || begins(text, "ERR there are as many") || begins(text, "ERR the key has as many"))
+	if (begins(text, "OOM") || begins(text, "ERR " SL_OWN_FULL_TEXT) || begins(text, "ERR " SL_OWN_KEY_FULL_TEXT))
 		fail(call, SLUICE_E_FULL, "the node has no room for one more: %s", quoted);
 	else if (begins(text, "ERR unknown"))
 		fail(call, SLUICE_E_MISUSE, "the node's module is older than this server, and keeps no quotas of keys' own");
