@@ -132,7 +132,7 @@ static int set(struct RedisModuleCtx *context, struct RedisModuleString **args, 
 	const char *why;
 	if (!begin(&request, context, args, count, true))
 		return SLR_REDIS_OK;
-	if (sluice_limit_parse(&own, words.notation, &error) != SLUICE_OK) {
+	if (sluice_limit_parse(&own, words.quota, &error) != SLUICE_OK) {
 		slr_fail(&request, "quota, column %u: %s", error.column, error.text);
 		return SLR_REDIS_OK;
 	}

@@ -7,6 +7,7 @@
 
 #include "base/plain.h"
 #include "base/text.h"
+#include "proto/command.h"
 
 /* ---- reading ------------------------------------------------------------------------------------------------- */
 
@@ -51,13 +52,34 @@ static struct sluice_bytes member_before(struct sluice_bytes text, size_t positi
 	return sl_slice(at, (size_t)(end - at));
 }
 
+/* ": expected a whole number 1..9", of a member that stands for a number of a command. */
+static bool put_range_of(struct sl_out *out, struct sluice_bytes name, const struct sl_meaning *meaning) {
+	if (meaning->member == NULL || meaning->most == 0 || !sl_bytes_equal(name, sl_str(meaning->member)))
+		return false;
+	sl_out_str(out, ": expected a whole number ");
+	sl_out_u64(out, meaning->least);
+	sl_out_str(out, "..");
+	sl_out_u64(out, meaning->most);
+	return true;
+}
+
+static void put_range(struct sl_out *out, struct sluice_bytes name) {
+	for (int field = 0; field < SL_FIELDS; field++)
+		if (put_range_of(out, name, &sl_fields[field]))
+			return;
+	for (int word = 0; word < SL_WORDS; word++)
+		if (put_range_of(out, name, &sl_words[word]))
+			return;
+}
+
 static void explain(char error[SL_JSON_ERROR_BYTES], struct sluice_bytes text, const json_error_t *from) {
 	struct sl_out out = sl_out_to(error, SL_JSON_ERROR_BYTES - 1);
 	if (json_error_code(from) == json_error_numeric_overflow) {
 		struct sluice_bytes name = member_before(text, (size_t)from->position);
 		sl_out_str(&out, "the number of ");
 		sl_out_quoted(&out, name, 40);
-		sl_out_str(&out, " is too large: expected a whole number 0..4294967295");
+		sl_out_str(&out, " is too large");
+		put_range(&out, name);
 	} else {
 		sl_out_str(&out, "the body is not JSON: line ");
 		sl_out_i64(&out, from->line);

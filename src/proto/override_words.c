@@ -33,10 +33,10 @@ bool sl_override_read_set(struct sl_override_words *words, const struct sluice_b
 	if (!take_name(words, args, &count, 5, fronts))
 		return false;
 	if (count < 5 || count > 6)
-		return fail(words, "expected SLUICE.OVERRIDE SET limit key notation [ttl_ms]");
+		return fail(words, "expected SLUICE.OVERRIDE SET limit key quota [ttl_ms]%s", fronts ? " [NAME name]" : "");
 	words->limit = args[2];
 	words->key = args[3];
-	words->notation = args[4];
+	words->quota = args[4];
 	words->ttl_ms = 0;
 	if (count == 6 && (!sl_bytes_to_u64(args[5], &words->ttl_ms) || !sl_meaning_has(ttl, words->ttl_ms)))
 		return fail(words, "ttl_ms %s: expected a whole number from %llu to %llu", sl_shown(args[5]).text,
@@ -49,7 +49,7 @@ bool sl_override_read_one(struct sl_override_words *words, const struct sluice_b
 	if (!take_name(words, args, &count, 4, fronts))
 		return false;
 	if (count != 4)
-		return fail(words, "expected SLUICE.OVERRIDE GET|DEL limit key");
+		return fail(words, "expected SLUICE.OVERRIDE GET|DEL limit key%s", fronts ? " [NAME name]" : "");
 	words->limit = args[2];
 	words->key = args[3];
 	return true;

@@ -1,6 +1,6 @@
 /* The words of SLUICE.OVERRIDE, once for the server and the module in Redis:
  *
- *   SET limit key notation [ttl_ms]   GET limit key   DEL limit key   LIST [cursor [COUNT count]]
+ *   SET limit key quota [ttl_ms]   GET limit key   DEL limit key   LIST [cursor [COUNT count]]
  *
  * and, from fronts to the module alone, NAME name at the end of the first three: of the limit in their policy, whose
  * counter it is. Reading copies nothing. */
@@ -19,7 +19,7 @@ enum {
 #define SL_OVERRIDE_KEY_TEXT "the key has %zu bytes: at most %d are allowed"
 
 struct sl_override_words {
-	struct sluice_bytes limit, key, notation;
+	struct sluice_bytes limit, key, quota;
 	struct sluice_bytes name; /* data NULL: none was given */
 	uint64_t ttl_ms;          /* 0: none was given */
 	uint64_t from;

@@ -190,6 +190,8 @@ static void test_errors_say_where(void **state) {
 	assert_refused("{\n\"a\":1,\n\"a\":2}", "line 3");
 	assert_refused("{\"a\":\"\x01\"}", "line 1");
 	assert_refused("{\"first\":1,\"second\":99999999999999999999}", "the number of 'second' is too large");
+	assert_refused("{\"cost\":99999999999999999999}", "'cost' is too large: expected a whole number 0..4294967295");
+	assert_refused("{\"ttl_ms\":1e309}", "'ttl_ms' is too large: expected a whole number 1..316224000000");
 	assert_refused("{\"a\" : -99999999999999999999}", "the number of 'a' is too large");
 	/* a number whose member is hard to tell is still refused as a number */
 	assert_refused("{\"a\":[1,99999999999999999999]}", "is too large");

@@ -20,7 +20,7 @@
 #include <stdlib.h>
 
 enum {
-	WORDS_MAX = 7,        /* SET limit key notation ttl NAME name */
+	WORDS_MAX = 7,        /* SET limit key quota ttl NAME name */
 	PRIMARIES_MAX = 1024, /* the cursor of a list is a node's times this, and the node */
 	QUOTED_MAX = 120,
 	LIST_DEPTH = 3, /* of what is told of one quota, in the answer to LIST */

@@ -1,12 +1,12 @@
 /* SLUICE.OVERRIDE SET|GET|DEL|LIST: quotas of keys' own, at run time (door/key_override.h).
  *
- *   SET limit key notation [ttl_ms]   +OK
- *   GET limit key                     [notation, ms until it ends or -1]; null: the key has none of its own
+ *   SET limit key quota [ttl_ms]      +OK
+ *   GET limit key                     [quota, ms until it ends or -1]; null: the key has none of its own
  *   DEL limit key                     how many were there, 0 or 1
- *   LIST [cursor [COUNT count]]       [next cursor or 0, [[limit, key, notation, ms until it ends or -1] ..]]
+ *   LIST [cursor [COUNT count]]       [next cursor or 0, [[limit, key, quota, ms until it ends or -1] ..]]
  *
  * Of a limit whose overrides in the file count in windows of their own, each counter can have a quota: SET takes the
- * first that the notation is a quota for. */
+ * first that it is a quota for. */
 #include "hosts/server/door/key_override.h"
 #include "hosts/server/resp/resp.h"
 
@@ -45,7 +45,7 @@ void sl_resp_override_set(struct sl_resp_turn *turn) {
 	bool read = sl_override_read_set(&words, turn->request->args, turn->request->count, false);
 	if (!find(turn, &words, read, &target))
 		return;
-	sluice_err err = sl_override_set(turn->context, &target, words.notation, words.ttl_ms, changer_of(turn), &own,
+	sluice_err err = sl_override_set(turn->context, &target, words.quota, words.ttl_ms, changer_of(turn), &own,
 	                                 &error);
 	if (err != SLUICE_OK)
 		reply_failed(turn, err, &error);
