@@ -78,6 +78,15 @@ static void an_acquire_made_five_times_has_one_lease(void **state) {
 	assert_true(a.d.allowed && !a.repeated && a.each[0].remaining == 1 && a.each[2].remaining == 3);
 }
 
+/* Who only asks is a stranger: what an id stands for matters to those who would hold, keep or end it. */
+static void a_peek_of_leases_knows_nobody(void **state) {
+	struct ask peek = {SLUICE_PEEK, 0, 1, "b", .lines = {{TWO}}};
+	assert_true(acquire(*state, 0, "a").d.allowed && acquire(*state, 0, "b").d.allowed);
+	struct asked a = ask_quietly(*state, &peek);
+	assert_false(a.d.allowed);
+	assert_int_equal(retry_ms(&a), 30 * S);
+}
+
 static void leases_outlive_a_change_of_their_number(void **state) {
 	for (int i = 0; i < 8; i++) {
 		char id[4] = {(char)('a' + i), 0};
@@ -367,6 +376,7 @@ int main(void) {
 		IN_A_STORE(a_lease_is_held_until_it_is_released_or_ends),
 		IN_A_STORE(a_renewed_lease_ends_later),
 		IN_A_STORE(an_acquire_made_five_times_has_one_lease),
+		IN_A_STORE(a_peek_of_leases_knows_nobody),
 		IN_A_STORE(leases_outlive_a_change_of_their_number),
 		IN_A_STORE(calls_of_leases_that_make_no_sense_are_refused),
 		IN_A_STORE(a_known_member_passes_while_the_limit_is_full),

@@ -1,0 +1,203 @@
+/* What a store keeps: whatever was charged, in whichever way, outlives the death of all who use it; and what is over
+ * leaves nothing behind. */
+#include "store/slot.h"
+#include "store/store.h"
+#include "tests/unit/ask.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { S = 1000, DAY = 86400 * S };
+
+/* ---- repair ------------------------------------------------------------------------------------------------------ */
+
+/* Makes a copy of a store whole, as its first opener does after all of its users died at this moment. */
+static struct sl_repair repaired(const struct sluice_store *store) {
+	static struct sluice_store copy;
+	struct sl_repair found;
+	void *memory = aligned_alloc(SL_PAGE_BYTES, store->arena_bytes);
+	assert_non_null(memory);
+	memcpy(memory, store->header, store->arena_bytes);
+	sl_arena_attach(&copy, memory);
+	copy.owner = store->owner;
+	sl_arena_repair(&copy, &found);
+	assert_null(sl_store_verify(&copy));
+	free(memory);
+	return found;
+}
+
+static const struct sluice_terms strict = {.count_denied = true,
+                                           .penalty_count = 1,
+                                           .after = 1,
+                                           .within_ns = (sluice_ns)30 * DAY * ASK_MS,
+                                           .forgive_ns = (sluice_ns)30 * DAY * ASK_MS,
+                                           .penalties_ns = {(sluice_ns)30 * DAY * ASK_MS}};
+
+static const struct sluice_terms knocked = {.penalty_count = 1,
+                                            .after = 1,
+                                            .within_ns = (sluice_ns)30 * DAY * ASK_MS,
+                                            .forgive_ns = (sluice_ns)30 * DAY * ASK_MS,
+                                            .penalties_ns = {(sluice_ns)30 * DAY * ASK_MS}};
+
+#define LEASE "concurrency 2 lease 9d"
+
+/* One a day, each in its own way; after each there is so much in the store. */
+static const struct {
+	struct ask ask;
+	uint64_t counters;
+} kept[] = {
+	{{SLUICE_CHARGE, 1, 1, .lines = {{"9/30d"}}}, 1},
+	{{SLUICE_CHARGE, 2, 1, .lines = {{"9/30d"}, {"9/40d"}}}, 2},
+	{{SLUICE_CHARGE, 3, 1, .lines = {{"sliding-log 9/30d"}}}, 3},
+	{{SLUICE_CHARGE, 4, 1, "retried", .lines = {{"9/40d"}}}, 4},
+	{{SLUICE_CHARGE, 5, 1, .lines = {{"distinct 9/30d", .member = "m"}}}, 5},
+	{{SLUICE_ACQUIRE, 6, 1, "lease", .lines = {{LEASE}}}, 6},
+	{{SLUICE_RENEW, 7, 0, "lease", .lines = {{LEASE}}}, 6},
+	{{SLUICE_RESERVE, 8, 2, "a", 90 * (uint64_t)DAY, .lines = {{"fixed-window 9/year"}}}, 8},
+	{{SLUICE_COMMIT, 9, 3, "a", .lines = {{"fixed-window 9/year"}}}, 7},
+	{{SLUICE_CHARGE, 10, 6, .lines = {{"fixed-window 9/year", .terms = &strict}}}, 7},
+	{{SLUICE_CHARGE, 11, 1, .lines = {{"fixed-window 9/year", .terms = &strict}}}, 8}, /* denied: a strike */
+	{{SLUICE_RESERVE, 12, 2, "b", DAY, .lines = {{"token-bucket 9/30d"}}}, 10},
+	{{SLUICE_REFUND, 14, 2, .lines = {{"token-bucket 9/30d"}}}, 9}, /* what was reserved has ended */
+	{{SLUICE_RESERVE, 15, 2, "c", 9 * (uint64_t)DAY, .lines = {{"token-bucket 9/40d"}}}, 11},
+	{{SLUICE_COMMIT, 16, 7, "c", .lines = {{"token-bucket 9/40d"}}}, 10},
+	{{SLUICE_CHARGE, 17, 9, .lines = {{"fixed-window 8/year", "other", .terms = &knocked}}}, 11}, /* a strike alone */
+};
+
+static void what_was_charged_outlives_its_users(void **state) {
+	for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+		struct ask at_its_day = kept[i].ask;
+		at_its_day.at_ms *= DAY;
+		assert_int_equal(ask(*state, &at_its_day).err, SLUICE_OK);
+		struct sl_repair found = repaired(*state);
+		if (found.dropped != 0 || found.counters != kept[i].counters)
+			fail_msg("row %zu: %u kept, %u dropped", i, (unsigned)found.counters, (unsigned)found.dropped);
+	}
+}
+
+/* A quota of a key's own, the last that anybody wrote. */
+static void so_does_a_quota_of_a_key(void **state) {
+	struct sluice_limit of = ask_limit("9/1m"), own = ask_limit("20/1m");
+	struct sluice_override_request request = {.limit = &of, .key = sl_str("k"), .own = &own};
+	assert_true(ASK(*state, SLUICE_CHARGE, 0, 1, .lines = {{"9/1m"}}).d.allowed);
+	assert_int_equal(sluice_override_set(*state, &request, (ASK_START_MS + DAY) * ASK_MS, NULL), SLUICE_OK);
+	struct sl_repair found = repaired(*state);
+	assert_true(found.overrides == 1 && found.dropped == 0);
+}
+
+static uint64_t slots_used(struct sluice_store *store) {
+	struct sluice_store_stats stats;
+	sluice_store_stats(store, &stats);
+	return stats.slots_used;
+}
+
+/* Has the only counter of a store go, as for want of room; what stands beside it stays. */
+static void evict_counter(struct sluice_store *store, uint64_t at_ms) {
+	uint64_t before = slots_used(store);
+	for (uint64_t at = 0; at < store->page_count * SL_PAGE_SLOTS; at++) {
+		struct sl_bucket *bucket = &store->pages[at / SL_PAGE_SLOTS].buckets[at % SL_PAGE_SLOTS / SL_BUCKET_SLOTS];
+		struct sl_slot *slot = &bucket->slots[at % SL_BUCKET_SLOTS];
+		if (slot->tag != 0 && !sl_marks_are_beside(sl_tag_marks(slot->tag)))
+			assert_true(sl_slot_make_free(store, slot, NULL, true, (ASK_START_MS + at_ms) * ASK_MS));
+	}
+	assert_int_equal(slots_used(store), before - 1);
+}
+
+/* That the sketch was told to forget is kept as well. */
+static void so_is_what_was_forgotten(void **state) {
+	assert_true(ASK(*state, SLUICE_CHARGE, 0, 9, .lines = {{"9/30d"}}).d.allowed);
+	evict_counter(*state, 0);
+	assert_false(ask_peek(*state, DAY, "9/30d").allowed);
+	assert_int_equal(ASK(*state, SLUICE_RESET, DAY, 0, .lines = {{"9/30d"}}).forgotten, 1);
+	assert_int_equal(ask_peek(*state, DAY, "9/30d").remaining, 9);
+	struct sl_repair found = repaired(*state);
+	assert_true(found.counters == 1 && found.dropped == 0);
+}
+
+/* ---- what is over ------------------------------------------------------------------------------------------------ */
+
+enum { OPEN = 300 /* more than a ledger lists one by one: some are bundled */ };
+
+static const char *const reservable[] = {
+	"fixed-window 1000/1h", "sliding-window 1000/1h", "sliding-buckets 1000/1h precision 1m",
+	"sliding-log 1000/1h",  "token-bucket 1000/1h",   "leaky-bucket 1000/1h queue 999",
+};
+enum { RESERVABLE = sizeof reservable / sizeof *reservable };
+
+static void reserve_all(struct sluice_store *store, const char *limit) {
+	for (int k = 0; k < OPEN; k++) {
+		char id[16];
+		snprintf(id, sizeof id, "%d", k);
+		assert_true(ASK(store, SLUICE_RESERVE, (uint64_t)k, 2, id, 60 * S, .lines = {{limit}}).d.allowed);
+	}
+}
+
+/* Of reservations that are all committed there is a counter, and nothing beside it. */
+static void what_is_committed_leaves_a_counter(void **state) {
+	for (uint64_t i = 0; i < RESERVABLE; i++) {
+		reserve_all(*state, reservable[i]);
+		assert_int_equal(slots_used(*state), i + 3); /* the counter, its ledger, what is bundled */
+		for (int k = OPEN - 1; k >= 0; k--) {
+			char id[16];
+			snprintf(id, sizeof id, "%d", k);
+			assert_int_equal(ASK(*state, SLUICE_COMMIT, S, 1, id, .lines = {{reservable[i]}}).found, 1);
+		}
+		assert_int_equal(slots_used(*state), i + 1);
+	}
+}
+
+/* Nor is there of those that ended and were returned by whoever charged next. */
+static void what_has_ended_leaves_a_counter(void **state) {
+	for (uint64_t i = 0; i < RESERVABLE; i++) {
+		reserve_all(*state, reservable[i]);
+		assert_true(ASK(*state, SLUICE_CHARGE, 120 * S, 1, .lines = {{reservable[i]}}).d.allowed);
+		assert_int_equal(slots_used(*state), i + 1);
+	}
+}
+
+/* ---- reservations whose counter had to go ------------------------------------------------------------------------ */
+
+/* A commit finds its reservation once, and gives nothing back of what nobody knows any more; nor does its end. */
+static void what_went_with_its_counter_is_not_given_back(void **state) {
+	static const uint32_t actual[] = {0, 400, 900};
+	(void)state;
+	for (uint64_t i = 0; i < RESERVABLE * (uint64_t)3; i++) {
+		struct sluice_store *s = ask_store(2);
+		const char *limit = reservable[i / 3];
+		assert_true(ASK(s, SLUICE_RESERVE, 0, 400, "a", 60 * S, .lines = {{limit}}).d.allowed);
+		assert_true(ASK(s, SLUICE_RESERVE, 0, 400, "b", 50 * S, .lines = {{limit}}).d.allowed);
+		evict_counter(s, 0);
+		struct sluice_decision known = ask_peek(s, 0, limit); /* by the sketch */
+		assert_in_range(known.remaining, 0, 200);
+		for (int again = 0; again < 2; again++) {
+			struct asked a = ASK(s, SLUICE_COMMIT, 0, actual[i % 3], "a", .lines = {{limit}});
+			assert_true(a.err == SLUICE_OK && a.found == (again ? 0 : 1));
+			assert_int_equal(a.d.remaining, known.remaining);
+		}
+		/* a new counter is none that the other reservation speaks of */
+		struct asked a = ASK(s, SLUICE_CHARGE, 0, 1, .lines = {{limit}});
+		uint32_t left = known.remaining - a.d.allowed;
+		assert_int_equal(a.d.remaining, left);
+		assert_in_range(ask_peek(s, 50 * S, limit).remaining, left, left + 50 * 1000 / 3600 + 1);
+		assert_null(sluice_store_verify(s));
+		sluice_store_close(s);
+	}
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, ask_open, ask_close)
+	const struct CMUnitTest tests[] = {
+		TEST(what_was_charged_outlives_its_users),
+		TEST(so_does_a_quota_of_a_key),
+		TEST(so_is_what_was_forgotten),
+		TEST(what_is_committed_leaves_a_counter),
+		TEST(what_has_ended_leaves_a_counter),
+		cmocka_unit_test(what_went_with_its_counter_is_not_given_back),
+	};
+	return cmocka_run_group_tests_name("what a store keeps", tests, NULL, NULL);
+}
