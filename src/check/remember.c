@@ -5,11 +5,11 @@
  * (sl_step_assume). All that the limit does with time follows from that. */
 #include "check/part.h"
 
-/* Fills held, held_count and use. */
+/* Fills held, held_count, which begins as 0, and use. */
 static void look_up(const struct sluice_store *store, struct part *m, sluice_ns now) {
 	struct sl_past pasts[SL_USES];
 	int found = sl_sketch_ask(store, m->place, now, pasts);
-	m->held_count = 0;
+	SL_ASSERT(m->held_count == 0);
 	for (int i = 0; i < found; i++) {
 		uint64_t cost = sl_use_cost(m->cell.limit->derived[SL_CAPACITY], pasts[i].use);
 		if (cost == 0)

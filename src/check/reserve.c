@@ -78,7 +78,6 @@ void ledger_judge(const struct sluice_store *store, struct part *m, sluice_ns no
                   struct sluice_decision *decision) {
 	uint64_t scratch[SL_LEDGER_SCRATCH_BYTES / sizeof(uint64_t) + 1];
 	SL_ASSERT(!m->cell.plain && !m->ledger.dead && m->slot != NULL);
-	m->remembered = false;
 	part_load(store, m);
 	sl_ledger_step(m->cell.limit, &m->cell.counter, &(struct sl_ledger){m->ledger.list, m->ledger.count}, now, cost,
 	               scratch, decision);
@@ -399,8 +398,6 @@ static bool charge_copy(struct part *m, sluice_ns now, void *block, uint64_t byt
 	counts = m->cell.forced || !decision.allowed;
 	if (counts)
 		cost = sl_step_count(m->cell.limit, &m->cell.counter, now, cost);
-	else
-		*m->cell.decision = decision;
 	if (sl_rule_has(m->cell.limit, SL_HAS_BLOCK) && cost != 0)
 		sl_step_write(m->cell.limit, &m->cell.counter, now, cost, block, bytes);
 	while (counts && cost != 0 && sl_step_trim(m->cell.limit, &m->cell.counter, now))

@@ -11,10 +11,9 @@ static void load(const struct sluice_store *store, const struct sl_slot *slot, s
 }
 
 void strikes_find(const struct sluice_store *store, struct part *m) {
-	SL_ASSERT(m->cell.counts && m->cell.strikes != NULL && m->cell.terms->penalty_count != 0);
+	SL_ASSERT(!m->cell.plain && m->cell.strikes != NULL && m->cell.terms->penalty_count != 0);
 	m->strikes.place = sl_place_beside(m->place, SL_BESIDE_STRIKES);
 	m->strikes.slot = sl_slot_find(&m->strikes.place);
-	m->cell.plain = false;
 	load(store, m->strikes.slot, m->cell.strikes);
 }
 
