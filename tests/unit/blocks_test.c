@@ -133,6 +133,25 @@ static void without_length(struct sluice_store *s, uint32_t taken, uint32_t free
 	*(uint64_t *)(void *)(s->units + (size_t)(freed + 3) * SL_UNIT_BYTES - 8) += 1;
 }
 
+static void of_no_unit(struct sluice_store *s, uint32_t taken, uint32_t freed) {
+	(void)taken;
+	*(uint32_t *)(void *)(s->units + (size_t)freed * SL_UNIT_BYTES) = 0;
+}
+
+static void free_past_the_end(struct sluice_store *s, uint32_t taken, uint32_t freed) {
+	(void)taken;
+	*(uint32_t *)(void *)(s->units + (size_t)freed * SL_UNIT_BYTES) = (uint32_t)s->unit_count - freed + 1;
+}
+
+/* The block turned into a free run that is whole, but for the one before it, with which it should be one. */
+static void beside_another(struct sluice_store *s, uint32_t taken, uint32_t freed) {
+	(void)freed;
+	s->map[taken] = 2;
+	s->map[taken + 4] = 3;
+	*(uint32_t *)(void *)(s->units + (size_t)taken * SL_UNIT_BYTES) = 5;
+	*(uint64_t *)(void *)(s->units + (size_t)(taken + 5) * SL_UNIT_BYTES - 8) = 5;
+}
+
 static void locked(struct sluice_store *s, uint32_t taken, uint32_t freed) {
 	(void)taken, (void)freed;
 	s->blocks->lock = OWNER;
@@ -168,6 +187,22 @@ static void a_list_of_a_block(struct sluice_store *s, uint32_t taken, uint32_t f
 	s->blocks->heads[class_by_definition(3)] = taken;
 }
 
+static void a_list_of_nowhere(struct sluice_store *s, uint32_t taken, uint32_t freed) {
+	(void)taken, (void)freed;
+	s->blocks->heads[class_by_definition(3)] = (uint32_t)s->unit_count;
+}
+
+/* The next one's "previous" is a run, and not the one before it. */
+static void a_list_that_goes_back_elsewhere(struct sluice_store *s, uint32_t taken, uint32_t freed) {
+	(void)taken;
+	*(uint32_t *)(void *)(s->units + (size_t)freed * SL_UNIT_BYTES + 8) = freed;
+}
+
+static void a_list_without_end(struct sluice_store *s, uint32_t taken, uint32_t freed) {
+	(void)taken;
+	*(uint32_t *)(void *)(s->units + (size_t)freed * SL_UNIT_BYTES + 4) = freed;
+}
+
 static void of_another_class(struct sluice_store *s, uint32_t taken, uint32_t freed) {
 	unsigned class = class_by_definition(3);
 	(void)taken;
@@ -191,6 +226,9 @@ static void verifying_tells_each_damage(void **state) {
 		{a_run_inside, "the block map has a run inside of a run"},
 		{of_no_run, "the block map has a unit that belongs to no run"},
 		{past_the_end, "the block map has a unit that belongs to no run"},
+		{of_no_unit, "the block map has a unit that belongs to no run"},
+		{free_past_the_end, "the block map has a unit that belongs to no run"},
+		{beside_another, "two free runs are neighbours, or the ends of one disagree"},
 		{without_length, "two free runs are neighbours, or the ends of one disagree"},
 		{locked, "a change of the blocks was not completed"},
 		{not_ended, "a change of the blocks was not completed"},
@@ -199,6 +237,9 @@ static void verifying_tells_each_damage(void **state) {
 		{a_bit_of_nothing, "a list of free runs is not what its bit says"},
 		{a_bit_is_gone, "a list of free runs is not what its bit says"},
 		{a_list_of_a_block, "a list of free runs names what is none of its runs"},
+		{a_list_of_nowhere, "a list of free runs names what is none of its runs"},
+		{a_list_that_goes_back_elsewhere, "a list of free runs names what is none of its runs"},
+		{a_list_without_end, "a list of free runs names what is none of its runs"},
 		{of_another_class, "a list of free runs names what is none of its runs"},
 		{in_no_list, "a free run is in no list"},
 	};

@@ -31,8 +31,10 @@ struct world {
 
 static uint64_t clock_ns, rests, questions;
 static uint64_t rest_takes_ns;
+static uint32_t dies = 0; /* another that is dead */
 static uint32_t *moves; /* a lock that is let go of at the rest with this number */
 static uint64_t moves_at;
+static uint32_t *sits_on; /* what its owner takes then */
 
 static sluice_ns read_clock(const struct sluice_store *store) {
 	(void)store;
@@ -42,14 +44,20 @@ static sluice_ns read_clock(const struct sluice_store *store) {
 static void rest(const struct sluice_store *store, sluice_ns ns) {
 	(void)store;
 	clock_ns += ns + rest_takes_ns;
-	if (++rests == moves_at)
-		sl_unlock(moves);
+	if (++rests != moves_at)
+		return;
+	sl_unlock(moves);
+	if (sits_on != NULL) { /* and another is taken, at which a thread of ours has met it */
+		*sits_on = OTHER;
+		store->stalls->rows[OTHER >> SL_OWNER_ROW_SHIFT] =
+			(uint64_t)((char *)sits_on - (char *)store->header) / 4 << SL_OWNER_ROW_SHIFT | OTHER % (1 << 24);
+	}
 }
 
 static bool is_the_dead(const struct sluice_store *store, uint32_t owner) {
 	(void)store;
 	questions++;
-	return owner == DEAD;
+	return owner == DEAD || (dies != 0 && owner == dies);
 }
 
 static int open_world(void **state) {
@@ -64,8 +72,9 @@ static int open_world(void **state) {
 	w->stalls.looks = LOOKS;
 	w->plain = arena_limit("sliding-window 9/1m");
 	w->log = arena_limit("sliding-log 9/1m");
+	sits_on = NULL;
 	w->now = ARENA_START_NS;
-	rests = questions = rest_takes_ns = moves_at = 0;
+	rests = questions = rest_takes_ns = moves_at = dies = 0;
 	*state = w;
 	return 0;
 }
@@ -141,6 +150,22 @@ static void time_that_passes_is_no_look(void **state) {
 	assert_int_equal(rests, LOOKS - 1);
 }
 
+/* One that has let go of the lock and sits on another has moved: at any look, and at the last one too. */
+static void one_that_sits_elsewhere_has_moved(void **state) {
+	struct world *w = *state;
+	for (moves_at = 1; moves_at <= LOOKS; moves_at += LOOKS - 1) {
+		moves = lock_of(w, "a");
+		*moves = OTHER;
+		sits_on = lock_of(w, key_elsewhere(w));
+		rests = 0;
+		assert_int_equal(charge(w, &w->plain, "a"), SLUICE_OK);
+		assert_int_equal(rests, moves_at);
+		assert_int_equal(sl_stalls_count(&w->store), 0);
+		*sits_on = 0;
+	}
+	assert_int_equal(w->stalls.given_up, 0);
+}
+
 /* Its row is given to another process, which is waited for anew. */
 static void an_heir_is_another(void **state) {
 	struct world *w = *state;
@@ -160,6 +185,40 @@ static void one_that_dies_is_recovered(void **state) {
 	assert_int_equal(rests, 0);
 	assert_int_equal(w->store.header->stolen_locks, 1);
 	assert_null(sl_store_verify(&w->store));
+}
+
+static void one_that_dies_while_it_is_waited_for_is_recovered(void **state) {
+	struct world *w = *state;
+	*lock_of(w, "a") = OTHER;
+	assert_int_equal(charge(w, &w->plain, "a"), SLUICE_E_BUSY);
+	dies = OTHER;
+	assert_int_equal(sl_stall_look(&w->store, (sluice_err)(SL_E_HELD_UP - (OTHER >> SL_OWNER_ROW_SHIFT))),
+	                 SL_STALL_OVER);
+	assert_int_equal(charge(w, &w->plain, "a"), SLUICE_OK);
+	assert_int_equal(rests, LOOKS);
+	assert_int_equal(w->store.header->stolen_locks, 1);
+}
+
+/* Whom nobody has waited for counts as nothing, whatever is asked of him; and a store that waits without a bound, or
+ * that can ask after nobody, holds nobody up. */
+static void who_has_not_been_waited_for_is_not_stopped(void **state) {
+	struct world *w = *state;
+	sluice_err held_up = (sluice_err)(SL_E_HELD_UP - (OTHER >> SL_OWNER_ROW_SHIFT)), err = SLUICE_OK;
+	uint32_t *lock = lock_of(w, "a");
+	sl_stall_give_up(&w->store, held_up);
+	assert_int_equal(sl_stalls_count(&w->store), 0);
+	assert_int_equal(sl_stall_look(&w->store, held_up), SL_STALL_OVER);
+	assert_false(sl_lock_is_held_up(&w->store, lock, &err));
+	*lock = OTHER;
+	assert_false(sl_lock_is_held_up(&w->store, lock, &err));
+	assert_int_equal(err, SLUICE_OK);
+	w->store.owner_is_dead = NULL;
+	assert_int_equal(charge(w, &w->plain, "a"), SLUICE_E_BUSY);
+	assert_true(sl_lock_is_held_up(&w->store, lock, &err));
+	assert_int_equal(err, held_up);
+	w->store.stalls = NULL;
+	assert_false(sl_lock_is_held_up(&w->store, lock, &err));
+	assert_int_equal(sl_stalls_count(&w->store), 0);
 }
 
 /* Of two homes one is had: it is given back, and nothing is changed, before anybody is waited for. */
@@ -252,9 +311,24 @@ static void walks_pass_it_over(void **state) {
 		assert_true(sl_store_scan(&w->store, page, w->now, &figures, NULL, NULL));
 	assert_int_equal(figures.held_up, 1);
 	assert_int_equal(rests, LOOKS);
+	for (uint64_t page = 0; page < w->store.page_count; page++) /* whoever wants no figures is told nothing of it */
+		assert_true(sl_store_scan(&w->store, page, w->now, NULL, NULL, NULL));
+	assert_int_equal(rests, LOOKS);
 	arena_place(&w->store, &leases, "l").home->lock = OTHER;
 	assert_int_equal(sluice_holders(&w->store, &leases, sl_str("l"), w->now, &holder, 1), SLUICE_HOLDERS_BUSY);
 	assert_int_equal(rests, LOOKS);
+}
+
+static void a_walk_waits_for_one_that_moves(void **state) {
+	struct world *w = *state;
+	struct sl_page_figures figures = {0};
+	moves = lock_of(w, "a");
+	*moves = OTHER;
+	moves_at = LOOKS - 1;
+	for (uint64_t page = 0; page < w->store.page_count; page++)
+		assert_true(sl_store_scan(&w->store, page, w->now, &figures, NULL, NULL));
+	assert_int_equal(figures.held_up, 0);
+	assert_int_equal(rests, LOOKS - 1);
 }
 
 /* How a key stands is read under the lock of its home: of one that is held up nothing is known, and the lock stays its
@@ -323,13 +397,17 @@ int main(void) {
 		IN_A_WORLD(it_is_waited_for_once),
 		IN_A_WORLD(one_that_moves_in_time_costs_nobody_a_call),
 		IN_A_WORLD(time_that_passes_is_no_look),
+		IN_A_WORLD(one_that_sits_elsewhere_has_moved),
 		IN_A_WORLD(an_heir_is_another),
 		IN_A_WORLD(one_that_dies_is_recovered),
+		IN_A_WORLD(one_that_dies_while_it_is_waited_for_is_recovered),
+		IN_A_WORLD(who_has_not_been_waited_for_is_not_stopped),
 		IN_A_WORLD(what_is_held_is_given_back),
 		IN_A_WORLD(the_blocks_are_held_up),
 		IN_A_WORLD(a_recovery_that_is_held_up_is_left_to_others),
 		IN_A_WORLD(calls_can_be_parked),
 		IN_A_WORLD(walks_pass_it_over),
+		IN_A_WORLD(a_walk_waits_for_one_that_moves),
 		IN_A_WORLD(a_standing_is_read_under_the_lock),
 		IN_A_WORLD(quotas_of_keys_wait_for_it_too),
 	};
