@@ -31,12 +31,10 @@ static bool keep_block(struct sluice_store *store, uint32_t block, const struct 
 	if (block >= count || store->map[block] != TAKEN)
 		return false;
 	units = sl_block_units(store, block);
-	if (units == 0 || block + units > count)
-		return false;
+	SL_ASSERT(block != 0 && units != 0 && block + units <= count);
 	for (uint64_t unit = block + 1; unit < block + units; unit++)
 		if (store->map[unit] != 0)
 			return false;
-	SL_ASSERT(block != 0 && block + units <= count);
 	store->map[block] = KEPT;
 	sl_block_own(store, block, slot);
 	memset(store->map + block + 1, WITHIN, units - 1);
@@ -46,9 +44,10 @@ static bool keep_block(struct sluice_store *store, uint32_t block, const struct 
 /* Whether another slot of the page, before this one, has the same counter. */
 static bool is_second(const struct sl_page *page, const struct sl_slot *slot) {
 	unsigned home = (unsigned)sl_tag_home(slot->tag);
-	for (unsigned at = 0; at < SL_PAGE_BUCKETS; at++) {
+	for (unsigned at = 0;; at++) {
 		const struct sl_bucket *bucket = &page->buckets[at];
-		/* the home's spill bits have been built from the buckets before this one */
+		SL_ASSERT(at < SL_PAGE_BUCKETS); /* it is met at last */
+		/* the home's spill bits have been built from the buckets up to this slot's */
 		if (at != home && !(page->buckets[home].spill >> at & 1))
 			continue;
 		for (int i = 0; i < SL_BUCKET_SLOTS; i++) {
@@ -58,7 +57,6 @@ static bool is_second(const struct sl_page *page, const struct sl_slot *slot) {
 				return true;
 		}
 	}
-	return false;
 }
 
 static bool is_whole(const struct sl_page *page, const struct sl_slot *slot, uint64_t latest) {

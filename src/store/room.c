@@ -204,14 +204,14 @@ static struct plan *find_plan(struct sluice_store *store, uint64_t units, sluice
 /* Asks for what is about to be written: where the owners are remembered, and the room that the caller waits for. */
 static void prefetch_room(const struct sluice_store *store, const struct plan *plan, uint64_t units) {
 	const char *memory = (const char *)sl_block_head(store, plan->first);
-	SL_ASSERT(plan->first != 0);
+	SL_ASSERT(plan->first != 0 && plan->first + units <= store->unit_count);
 	if (plan->rank >= CHEAP && plan->count <= LINES_MAX) /* one that has expired is forgotten */
 		for (uint32_t i = 0; i < plan->count; i++) {
 			const struct sl_slot *slot = plan->owners[i];
 			uint64_t page = (uint64_t)(sl_page_of(sl_slot_bucket(slot)) - store->pages);
 			sl_sketch_prefetch(store, page, sl_slot_tag(slot));
 		}
-	for (uint64_t i = 0; i < LINES_MAX && i < units && plan->first + i < store->unit_count; i++)
+	for (uint64_t i = 0; i < LINES_MAX && i < units; i++)
 		__builtin_prefetch(memory + i * LINE_BYTES, 1);
 }
 
