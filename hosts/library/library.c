@@ -72,6 +72,12 @@ static sluice_err check_options(struct sl_opening *opening, const struct sluice_
 	return SLUICE_OK;
 }
 
+sluice_err sl_store_options_check(const struct sluice_store_options *options, struct sluice_error *error) {
+	struct sl_opening opening = {.error = error};
+	struct shared_path path;
+	return check_options(&opening, options, &path);
+}
+
 sluice_err sluice_store_open(struct sluice_store **store, const struct sluice_store_options *options,
                              struct sluice_error *error) {
 	static const struct sluice_store_options defaults;

@@ -8,6 +8,11 @@
  * openings of this process; forks wait for it. */
 SLUICE_MUST_USE sluice_err sl_registry_open(struct sl_home **home, const struct sl_opening *opening);
 
+/* What sluice_store_open() says of options before it looks for a store: SLUICE_OK, _RANGE, _MISUSE. For hosts that
+ * check a configuration and open nothing. */
+SLUICE_MUST_USE sluice_err sl_store_options_check(const struct sluice_store_options *options,
+                                                  struct sluice_error *error);
+
 /* Gives back one reference; the last one leaves the store. */
 void sl_registry_close(struct sl_home *home);
 

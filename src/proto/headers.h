@@ -55,6 +55,9 @@ void sl_headers_state_numbers(struct sl_out *out, const struct sluice_decision *
  * other forms know one limit only: the one that decided. draft-7 and draft-6 share one RateLimit-Policy. */
 void sl_headers_rate_limit(struct sl_out *out, uint32_t forms, const struct sl_headers_decision *decision);
 
+/* The line of a request that passes though the store has not decided it, in whole or in part: SL_FORM_FAILED_OPEN. */
+#define SL_HEADERS_FAILED_OPEN "Sluice-Failed-Open: 1\r\n"
+
 /* "Retry-After: 7" with its CR LF: whole seconds, rounded up, at least 1. Nothing for SLUICE_NEVER. */
 void sl_headers_retry_after(struct sl_out *out, sluice_ns wait_ns);
 

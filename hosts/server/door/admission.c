@@ -68,6 +68,17 @@ static bool cost_of(struct sl_admission *admission, const struct sl_policy_cost 
 	return read_header(admission, says->header, &said, cost);
 }
 
+void sl_admission_put_no_cost(struct sl_out *out, const char *header) {
+	sl_out_str(out, header);
+	sl_out_str(out, " must be a whole number 0..4294967295, on one line: what the request costs");
+}
+
+void sl_admission_put_repeated(struct sl_out *out, struct sluice_bytes name) {
+	sl_out_str(out, "attribute ");
+	sl_out_quoted(out, name, SLUICE_NAME_BYTES_MAX);
+	sl_out_str(out, " is given twice: expected each once");
+}
+
 void sl_admission_share_costs(struct sluice_call *call, struct sluice_item *items, const uint32_t *costs,
                               uint32_t count) {
 	bool same = true, none = false;

@@ -61,6 +61,11 @@ static inline bool sl_admission_costs(const struct sluice_call *call) {
 	return costs;
 }
 
+/* What is wrong with a request, for whoever reads its refusal: the cost that `header` says is none; an attribute is
+ * given twice. At most 160 bytes, and those of the header's name. */
+void sl_admission_put_no_cost(struct sl_out *out, const char *header);
+void sl_admission_put_repeated(struct sl_out *out, struct sluice_bytes name);
+
 /* Says what each of `count` items costs: as the call's cost, which changes, where it is the same for all, so that none
  * has its own, which would take it a longer way. An item whose cost is 0 has none of its own either.
  *  costs  one for each item */

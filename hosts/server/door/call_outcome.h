@@ -27,6 +27,7 @@
 
 #include "hosts/server/door/door.h"
 #include "hosts/server/door/stagger.h"
+#include "proto/problem.h"
 
 /* What a request tells of itself, for those who look into a denial: attributes as they came (`method`, `path`, `route`,
  * `ip`, `request-id`, `traceparent`), and, at doors that have such, its headers. Looked at only where something is
@@ -38,9 +39,6 @@ struct sl_asker {
 	struct sluice_bytes (*header)(void *data, const char *name);
 	void *data;
 };
-
-/* What SLUICE_E_BUSY is, to whoever asked (store/lock.h). */
-#define SL_HELD_UP_TEXT "a process that shares the store was stopped with one of its locks in hand"
 
 /* After how long a caller may ask again whom the store could not answer: it is looked for about once a second. */
 #define SL_UNABLE_RETRY_NS ((sluice_ns)1000000000)

@@ -1,11 +1,10 @@
-/* Ends what a ticket holds. Items that end the same way are one call, so that a reservation over several limits is
+/* What ends a ticket, as calls. Items that end the same way are one call, so that a reservation over several limits is
  * committed as it was made, in one step; leases come last, so that nothing is half done where a reservation can't be
  * answered for now. */
 #include "hosts/server/door/ending.h"
 
 #include "algo/rule.h"
 #include "algo/traits.h"
-#include "hosts/server/door/pending.h"
 
 uint32_t sl_ending_position(const struct sluice_policy *policy, struct sluice_bytes name) {
 	int64_t position = name.len == 0 ? -1 : sl_policy_limit_find(policy, name);
@@ -77,34 +76,5 @@ bool sl_ending_make(struct sl_ending *ending, const struct sl_ticket *ticket, co
 		for (uint32_t i = 0; i < ticket->count; i++)
 			if (!ends[i].done && ends[i].is_lease == (leases == 1))
 				add_call(ending, ticket, ends, i, &filled, now);
-	return true;
-}
-
-static struct sl_call_outcome outcome_of(struct sl_ending *ending, uint32_t i, enum sl_transport transport) {
-	struct sluice_call *call = &ending->calls[i];
-	return (struct sl_call_outcome){.call = call,
-	                                .positions = ending->positions + (call->items - ending->items),
-	                                .shown = call->item_count,
-	                                .transport = transport};
-}
-
-bool sl_ending_decide(struct sl_ending *ending, struct sl_door_context *context, enum sl_transport transport,
-                      sluice_err *err) {
-	uint32_t decided = 0;
-	*err = SLUICE_OK;
-	while (decided < ending->call_count && *err == SLUICE_OK) {
-		struct sl_call_outcome outcome = outcome_of(ending, decided, transport);
-		if (!sl_pending_ask(context, &outcome))
-			return false;
-		*err = ending->calls[decided++].err;
-	}
-	ending->released = ending->committed = 0;
-	for (uint32_t i = 0; i < decided; i++) {
-		const struct sluice_call *call = &ending->calls[i];
-		struct sl_call_outcome outcome = outcome_of(ending, i, transport);
-		sl_call_outcome_settle(context, &outcome);
-		if (call->err == SLUICE_OK)
-			*(call->operation == SLUICE_RELEASE ? &ending->released : &ending->committed) += call->found;
-	}
 	return true;
 }

@@ -9,6 +9,7 @@
 #include "hosts/server/door/pending.h"
 #include "hosts/server/http/reply.h"
 #include "proto/json.h"
+#include "proto/problem.h"
 
 static size_t room_for(const struct sl_reload *outcome) {
 	return 1024 + SL_JSON_ROOM(sizeof outcome->messages) +
@@ -78,7 +79,7 @@ static void reply_refused(struct sl_http_exchange *exchange, const struct sl_rel
 	} else {
 		sl_out_bytes(&text, outcome->messages, sl_min(strcspn(outcome->messages, "\n"), sizeof detail));
 	}
-	sl_http_problem_members(&reply.w, status, NULL, NULL, sl_slice(detail, sl_out_len(&text)));
+	sl_problem_members(&reply.w, status, NULL, NULL, sl_slice(detail, sl_out_len(&text)));
 	sl_json_put_bool(&reply.w, "reloaded", false);
 	sl_json_put_u64(&reply.w, "limits", outcome->limit_count);
 	put_messages(&reply.w, outcome);

@@ -104,8 +104,7 @@ static void reply_on_error(struct admitting *a, sluice_err err) {
 static void reply_no_cost(struct admitting *a, const char *header) {
 	char memory[SL_HTTP_ERROR_BYTES];
 	struct sl_out out = sl_out_to(memory, sizeof memory);
-	sl_out_str(&out, header);
-	sl_out_str(&out, " must be a whole number 0..4294967295, on one line: what the request costs");
+	sl_admission_put_no_cost(&out, header);
 	sl_http_reply_problem(a->exchange, a->style.wrong != 0 ? a->style.wrong : 400, sl_slice(memory, sl_out_len(&out)),
 	                      NULL);
 }
@@ -116,9 +115,7 @@ static void reply_repeated(struct sl_http_exchange *exchange, const struct sl_ht
 	struct sl_out out = sl_out_to(memory, sizeof memory);
 	size_t twice = sl_attribute_repeated(ask->attributes, ask->attribute_count);
 	SL_ASSERT(twice < ask->attribute_count);
-	sl_out_str(&out, "attribute ");
-	sl_out_quoted(&out, ask->attributes[twice].name, SLUICE_NAME_BYTES_MAX);
-	sl_out_str(&out, " is given twice: expected each once");
+	sl_admission_put_repeated(&out, ask->attributes[twice].name);
 	sl_http_reply_problem(exchange, 400, sl_slice(memory, sl_out_len(&out)), NULL);
 }
 

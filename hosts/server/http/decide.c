@@ -16,6 +16,7 @@
 #include "hosts/server/http/reply.h"
 #include "hosts/server/http/routes.h"
 #include "proto/json.h"
+#include "proto/problem.h"
 
 struct sluice_bytes sl_http_header_of(void *data, const char *name) {
 	struct sluice_bytes value = {NULL, 0};
@@ -61,23 +62,14 @@ bool sl_http_is_unable(sluice_err err) {
 void sl_http_reply_unable(struct sl_http_exchange *exchange, unsigned status, sluice_err err,
                           const struct sluice_bytes *names, uint32_t count) {
 	struct sl_http_reply reply;
-	bool busy = err == SLUICE_E_BUSY;
 	size_t room = 1024;
 	for (uint32_t i = 0; i < count; i++)
 		room += SL_JSON_ROOM(names[i].len) + 1;
-	if (!sl_http_reply_begin(&reply, exchange, status, "application/problem+json", room))
+	if (!sl_http_reply_begin(&reply, exchange, status, sl_problem_media, room))
 		return;
 	sl_headers_retry_after(&reply.w, SL_UNABLE_RETRY_NS);
 	sl_http_reply_body(&reply);
-	sl_http_problem_members(&reply.w, status, sl_http_problem_reduced, busy ? "Store held up" : "Store away",
-	                        sl_str(busy ? SL_HELD_UP_TEXT ": the request was not decided"
-	                                    : "the store did not answer in time: the request was not decided"));
-	sl_json_open(&reply.w, "violated-policies", '[');
-	for (uint32_t i = 0; i < count; i++) {
-		sl_json_element(&reply.w);
-		sl_json_string(&reply.w, names[i]);
-	}
-	sl_out_str(&reply.w, "]}");
+	sl_problem_put_unable(&reply.w, status, err == SLUICE_E_BUSY, names, count);
 	sl_http_reply_end(&reply);
 }
 

@@ -19,6 +19,7 @@
 #include "hosts/server/http/door_http.h"
 #include "hosts/server/http/reply.h"
 #include "proto/json.h"
+#include "proto/problem.h"
 #include "proto/template.h"
 
 static struct sluice_bytes name_of_decider(const struct sl_http_view *view) {
@@ -135,66 +136,8 @@ static void put_decision(struct sl_out *out, const struct sl_http_view *view) {
 	sl_out_char(out, ']');
 }
 
-/* What a limit was asked for. */
-static uint32_t cost_of(const struct sl_http_view *view, uint32_t i) {
-	const struct sluice_item *item = &view->call->items[i];
-	return item->cost != 0 ? item->cost : sl_rule_has(item->limit, SL_TAKES_MEMBER) ? 1 : view->call->cost;
-}
-
-/* What a person should know about a denial: which limit, how much is left of it, and how long to wait. */
-static struct sluice_bytes detail_of(const struct sl_http_view *view, char memory[SL_HTTP_ERROR_BYTES]) {
-	const struct sluice_decision *merged = &view->call->merged;
-	struct sl_out text = sl_out_to(memory, SL_HTTP_ERROR_BYTES);
-	uint32_t decider = (uint32_t)merged->index;
-	SL_ASSERT(decider < view->count);
-	char notation[SLUICE_LIMIT_TEXT_MAX];
-	struct sluice_bytes name = view->limits[decider].name;
-	struct sluice_bytes limit = sl_slice(notation, sluice_limit_print(view->limits[decider].limit, notation));
-	sl_out_str(&text, "limit ");
-	sl_out_bytes(&text, name.data, name.len);
-	if (!sl_bytes_equal(name, limit)) {
-		sl_out_str(&text, " (");
-		sl_out_bytes(&text, limit.data, limit.len);
-		sl_out_str(&text, ")");
-	}
-	if (merged->bound != SLUICE_BOUND_NONE) {
-		sl_out_str(&text, " can't be kept for the request (bound: ");
-		sl_out_str(&text, sluice_bound_name((sluice_bound)merged->bound));
-		sl_out_char(&text, ')');
-	} else {
-		sl_out_str(&text, " has ");
-		sl_out_u64(&text, view->limits[decider].decision->remaining);
-		sl_out_str(&text, view->call->upto ? " left, the request takes at least " : " left, the request costs ");
-		sl_out_u64(&text, view->call->upto ? 1 : cost_of(view, decider));
-	}
-	if (merged->retry_after_ns == SLUICE_NEVER && merged->bound != SLUICE_BOUND_NONE) {
-		sl_out_str(&text, ": it can never be admitted");
-	} else if (merged->retry_after_ns == SLUICE_NEVER) {
-		sl_out_str(&text, ": it can never be admitted, the quota is ");
-		sl_out_u64(&text, merged->quota);
-	} else {
-		sl_out_str(&text, ": retry in ");
-		put_ms(&text, merged->retry_after_ns);
-		sl_out_str(&text, " ms");
-	}
-	return sl_slice(memory, sl_out_len(&text));
-}
-
-static void put_violated(struct sl_out *out, const struct sl_http_view *view) {
-	sl_json_open(out, "violated-policies", '[');
-	for (uint32_t i = 0; i < view->count; i++)
-		if (sl_headers_is_told(&view->limits[i]) && !view->limits[i].decision->allowed) {
-			sl_json_element(out);
-			sl_json_string(out, view->limits[i].name);
-		}
-	sl_out_char(out, ']');
-}
-
 static void put_problem(struct sl_out *out, const struct sl_http_view *view, unsigned status, bool details) {
-	char memory[SL_HTTP_ERROR_BYTES];
-	struct sluice_bytes detail = detail_of(view, memory);
-	sl_http_problem_members(out, status, sl_http_problem_quota, "Quota Exceeded", detail);
-	put_violated(out, view);
+	sl_problem_put_denial(out, status, &(struct sl_problem_denial){view->call, view->limits, view->count});
 	if (details)
 		put_decision(out, view);
 	sl_out_char(out, '}');
@@ -244,7 +187,7 @@ static void put_headers(struct sl_out *out, const struct sl_http_view *view, uin
 		put_ticket(out, view->id);
 	}
 	if (view->failed_open && (forms & SL_FORM_FAILED_OPEN) != 0)
-		sl_out_str(out, "Sluice-Failed-Open: 1\r\n");
+		sl_out_str(out, SL_HEADERS_FAILED_OPEN);
 	sl_headers_rate_limit(out, forms, &decision);
 }
 
@@ -267,7 +210,7 @@ static const char *media_of(const struct sl_http_view *view, bool denied) {
 	if (!denied)
 		return view->style.empty ? NULL : "application/json";
 	return view->denied != NULL ? sl_template_media((enum sl_denied_type)view->denied->type)
-	                            : "application/problem+json";
+	                            : sl_problem_media;
 }
 
 void sl_http_reply_decision(struct sl_http_exchange *exchange, const struct sl_http_view *view) {

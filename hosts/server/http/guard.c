@@ -28,6 +28,7 @@
 #include "hosts/server/access/authorization.h"
 #include "hosts/server/http/reply.h"
 #include "proto/json.h"
+#include "proto/problem.h"
 
 enum {
 	DETAIL_BYTES = 512,
@@ -71,7 +72,7 @@ static bool refuse(struct sl_http_exchange *exchange, unsigned status, struct sl
 		return false;
 	sl_out_str(&reply.w, header);
 	sl_http_reply_body(&reply);
-	sl_http_problem_members(&reply.w, status, NULL, NULL, detail);
+	sl_problem_members(&reply.w, status, NULL, NULL, detail);
 	sl_out_char(&reply.w, '}');
 	sl_http_reply_end(&reply);
 	return false;

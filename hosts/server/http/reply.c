@@ -13,9 +13,7 @@
 #include "base/assert.h"
 #include "hosts/server/http/routes.h"
 #include "proto/json.h"
-
-const char sl_http_problem_quota[] = "https://iana.org/assignments/http-problem-types#quota-exceeded";
-const char sl_http_problem_reduced[] = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+#include "proto/problem.h"
 
 enum { LENGTH_DIGITS = 3, LENGTH_DIGITS_MAX = 10 };
 
@@ -125,21 +123,12 @@ void sl_http_reply_text(struct sl_http_exchange *exchange, unsigned status, cons
 	sl_http_reply_end(&reply);
 }
 
-void sl_http_problem_members(struct sl_out *out, unsigned status, const char *type, const char *title,
-                             struct sluice_bytes detail) {
-	sl_out_char(out, '{');
-	sl_json_put_word(out, "type", type != NULL ? type : "about:blank");
-	sl_json_put_word(out, "title", title != NULL ? title : sl_http_reason(status));
-	sl_json_put_u64(out, "status", status);
-	sl_json_put_text(out, "detail", detail);
-}
-
 void sl_http_reply_problem(struct sl_http_exchange *exchange, unsigned status, struct sluice_bytes detail,
                            const char *allow) {
 	struct sl_http_reply reply;
 	if (exchange->context->stats != NULL && status != 500 && status != 503)
 		sl_count(&exchange->context->stats->errors[SL_TRANSPORT_HTTP], 1);
-	if (!sl_http_reply_begin(&reply, exchange, status, "application/problem+json", 512 + SL_JSON_ROOM(detail.len)))
+	if (!sl_http_reply_begin(&reply, exchange, status, sl_problem_media, 512 + SL_JSON_ROOM(detail.len)))
 		return;
 	if (allow != NULL) {
 		sl_out_str(&reply.w, "Allow: ");
@@ -147,7 +136,7 @@ void sl_http_reply_problem(struct sl_http_exchange *exchange, unsigned status, s
 		sl_out_str(&reply.w, "\r\n");
 	}
 	sl_http_reply_body(&reply);
-	sl_http_problem_members(&reply.w, status, NULL, NULL, detail);
+	sl_problem_members(&reply.w, status, NULL, NULL, detail);
 	sl_out_char(&reply.w, '}');
 	sl_http_reply_end(&reply);
 }

@@ -30,14 +30,6 @@ void sl_http_reply_head(struct sl_http_reply *reply);
 /* A whole answer of plain text. */
 void sl_http_reply_text(struct sl_http_exchange *exchange, unsigned status, const char *text);
 
-extern const char sl_http_problem_quota[];   /* type URI: a limit denied */
-extern const char sl_http_problem_reduced[]; /* type URI: the store cannot answer */
-
-/* The first members of a problem (RFC 9457), from '{' on and without the closing '}': type, title, status, detail.
- *  type  NULL for about:blank; title  NULL for the status' own phrase */
-void sl_http_problem_members(struct sl_out *out, unsigned status, const char *type, const char *title,
-                             struct sluice_bytes detail);
-
 /* A whole problem of type about:blank. `detail` says what was wrong and what would be right; at most 512 bytes.
  *  allow  the Allow header of a 405; else NULL */
 void sl_http_reply_problem(struct sl_http_exchange *exchange, unsigned status, struct sluice_bytes detail,
