@@ -299,7 +299,7 @@ soak: ## models, races, crashes and fuzzers with new seeds for about SECONDS= (6
 .PHONY: bench
 bench: ## measure beside what memory allows and beside redis-server: bench/run.py
 	tools/deps bench
-	$(MAKE) --no-print-directory -j2 all benches
+	$(MAKE) --no-print-directory -j2 all benches nginx
 	BENCH_BUILD='$(B)' $(PYTHON) bench/run.py
 
 .PHONY: tidy
@@ -363,6 +363,39 @@ python-package: $(PYTHON_EXT) $(PYTHON_FILES)
 
 .PHONY: bindings
 bindings: node-package python-package ## packages for Node and Python into build/bindings/
+
+# ---- the module for nginx --------------------------------------------------------------------------------------------
+
+# Built by nginx' own configure from its sources, where Debian's nginx-dev puts them or tools/deps has unpacked them:
+# NGINX_SRC= names others, of the nginx that is to load it. What of the module knows no nginx is in an archive.
+NGINX_SRC   ?= $(firstword $(wildcard /usr/share/nginx/src build/nginx-dev/usr/share/nginx/src))
+NGINX_FREE  := $(addprefix hosts/nginx/,decide.c ticket.c)
+NGINX_OBJ   := $(LIB_OBJ) $(call obj,$(NGINX_FREE) $(addprefix hosts/server/door/,admission.c denied_files.c ending.c \
+               ids.c quota_files.c stagger.c) $(addprefix src/proto/,headers.c http_text.c json_put.c problem.c \
+               template.c ticket.c))
+NGINX_CFLAGS := $(CPPFLAGS) $(CFLAGS) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -DSL_DEBUG)
+NGINX_MODULE := $(B)/nginx/ngx_http_sluice_module.so
+NGINX_FACING := $(filter-out $(NGINX_FREE),$(wildcard hosts/nginx/*.c hosts/nginx/*.h)) hosts/nginx/exports.map
+
+$(B)/libsluice-nginx.a: $(NGINX_OBJ)
+	$(archive)
+
+# Sanitizers of an archive that was built with them are asked of nginx' build as well.
+$(B)/nginx/src/objs/Makefile: hosts/nginx/config Makefile
+	@[ '$(NGINX_SRC)' ] || { \
+		echo 'make nginx: nginx-dev is missing: tools/deps nginx, or NGINX_SRC=FOLDER' >&2; exit 2; }
+	$(call say,CONF)
+	$(Q)rm -rf $(B)/nginx/src && mkdir -p $(B)/nginx && cp -r $(NGINX_SRC) $(B)/nginx/src
+	$(Q)cd $(B)/nginx/src && SLUICE_BUILD=$(abspath $(B)) $(CURDIR)/hosts/nginx/configure \
+		--with-cc='$(CC)' --with-cc-opt='$(NGINX_CFLAGS)' --with-ld-opt='$(LDFLAGS_ALL)' \
+		--add-dynamic-module=$(CURDIR)/hosts/nginx >../configured 2>&1 || { tail -n 5 ../configured; exit 1; }
+$(NGINX_MODULE): $(B)/nginx/src/objs/Makefile $(NGINX_FACING) $(B)/libsluice-nginx.a
+	$(call say,NGX)
+	$(Q)$(MAKE) --no-print-directory -s -C $(B)/nginx/src -f objs/Makefile modules
+	$(Q)cp $(B)/nginx/src/objs/$(@F) $@
+
+.PHONY: nginx
+nginx: $(NGINX_MODULE) ## build/nginx/ngx_http_sluice_module.so: limits inside nginx (needs nginx-dev)
 
 # ---- a release -----------------------------------------------------------------------------------------------------
 
@@ -480,6 +513,7 @@ help: ## this list
 	while IFS='|' read -r target text; do printf '  %-11s %s\n' "$$target" "$$text"; done
 
 ALL_OBJ := $(LIB_OBJ) $(APP_OBJ) $(MODULE_OBJ) \
+           $(call obj,$(NGINX_FREE)) \
            $(call obj,hosts/cli/main.c $(TEST_SRC) $(TEST_SHARED) $(wildcard tests/sim/*.c) $(NODE_SRC) $(PYTHON_SRC)) \
            $(patsubst $(B)/%,$(B)/obj/%.o,$(BENCH) $(FUZZ))
 .SECONDARY: $(ALL_OBJ)

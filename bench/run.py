@@ -9,8 +9,8 @@ within a round, and the median of those is what counts.
   BENCH_ROUNDS=5          rounds                          BENCH_RUN_MS=2000          measured time of a run
   BENCH_LOG_ROUNDS=3      rounds that include the logs    BENCH_LOG_WARMUP_MS=10000  a window, so that logs are full
   BENCH_ONLY=name,name    some rows of resp, redis, http  BENCH_PARTS=scale,resp     some parts: inprocess named rules
-                                                     scale share hostile memory resp redis front http haproxy
-                                                     grpc latency tls replay
+                                                     scale share hostile memory resp redis front http nginx
+                                                     haproxy grpc latency tls replay
   BENCH_REPEATS=7         rounds of the parts without     BENCH_KEYS_MAX=100000000   the most keys of one store
                           a network
 A look in less than a minute: BENCH_PARTS=scale,share,hostile BENCH_KEYS_MAX=1000000 BENCH_REPEATS=3
@@ -32,6 +32,7 @@ import harness
 import httpbench
 import latencybench
 import memory
+import nginxbench
 import redisbench
 import replaybench
 import tlsbench
@@ -40,7 +41,8 @@ from rounds import (ROUNDS, RUN_MS, check_names, chosen, print_ratios, print_row
 from workloads import GOALS, ROWS, start_servers
 
 PROGRAMS = ["inprocess", "named", "rules", "scale", "full", "share", "hostile"]  # of build/bench, without a network
-ALL_PARTS = [*PROGRAMS, "memory", "resp", "redis", "front", "http", "haproxy", "grpc", "latency", "tls", "replay"]
+ALL_PARTS = [*PROGRAMS, "memory", "resp", "redis", "front", "http", "nginx", "haproxy", "grpc", "latency", "tls",
+             "replay"]
 PARTS = os.environ.get("BENCH_PARTS", ",".join(ALL_PARTS)).split(",")
 REPEATS = int(os.environ.get("BENCH_REPEATS", 7))
 KEYS_MAX = int(os.environ.get("BENCH_KEYS_MAX", 100000000))
@@ -93,7 +95,7 @@ def main():
     unknown = set(PARTS) - set(ALL_PARTS)
     if unknown:
         harness.die(f"BENCH_PARTS: no part named {', '.join(sorted(unknown))}")
-    check_names([row.name for row in ROWS + redisbench.ROWS] + httpbench.NAMES + latencybench.NAMES +
+    check_names([row.name for row in ROWS + redisbench.ROWS] + httpbench.NAMES + nginxbench.NAMES + latencybench.NAMES +
                 tlsbench.NAMES + replaybench.NAMES)
     for name in PROGRAMS:
         if name in PARTS:
@@ -109,6 +111,8 @@ def main():
         frontbench.measure(report)
     if "http" in PARTS:
         httpbench.measure(report, ROUNDS, RUN_MS)
+    if "nginx" in PARTS:
+        nginxbench.measure(report, ROUNDS, RUN_MS)
     if "haproxy" in PARTS:
         haproxybench.measure(report, ROUNDS, RUN_MS)
     if "grpc" in PARTS:

@@ -133,6 +133,19 @@ def test_an_upgrade_keeps_counters_and_what_was_edited(release, root, tmp_path):
     assert not (root / "etc/sluice/sluice.yaml").exists() and (root / "var/lib/sluice/counters").exists()
 
 
+def test_nginx_loads_its_module(release, root):
+    """Installed, it is enabled; nginx reads the directives, and counts."""
+    installs(root, package(release, "libnginx-mod-http-sluice"))
+    told = inside(root, """
+        echo 'sluice_store shared:t memory=2m;
+        server { listen 127.0.0.1:8123; location / { sluice_limit 1/1h key=$remote_addr; empty_gif; } }' \
+            >/etc/nginx/conf.d/t.conf
+        mkdir -p /dev/shm; nginx -t 2>&1; nginx; ls -l /etc/nginx/modules-enabled
+        for i in 1 2; do exec 3<>/dev/tcp/127.0.0.1/8123; printf 'GET / HTTP/1.0\r\n\r\n' >&3; head -n 1 <&3; done
+        nginx -s stop""")
+    assert "mod-http-sluice.conf" in told and "HTTP/1.1 200" in told and "HTTP/1.1 429" in told, told
+
+
 def test_the_packages_own_tests(release, root):
     """autopkgtest, in the bare Debian."""
     packages = sorted(path for path in release.glob("*.deb") if "dbgsym" not in path.name)

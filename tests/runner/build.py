@@ -56,6 +56,8 @@ def build_for(report, jobs, only):
         make(report, "SAN=thread", "CFLAGS=-O1 -g", os.path.join(TSAN, "sluice"))
     if any(job.name.startswith("tests/e2e") for job in jobs) and not only:
         build_foreign()
+    if any(word.endswith("test_nginx_module.py") for job in jobs for word in job.argv):
+        make(report, "nginx")
     if any(job.name in BINDINGS_MADE for job in jobs):
         make(report, "bindings")
     if any(job.name == BINDINGS_MADE[3] for job in jobs):

@@ -1,0 +1,83 @@
+/* Policy files, read while the configuration is: each once, however many places name it. Workers inherit them by
+ * fork(), and never write to them. */
+#include "hosts/nginx/module.h"
+
+#include "hosts/server/door/denied_files.h"
+#include "hosts/server/door/quota_files.h"
+#include "os/file.h"
+
+static void free_policy(void *data) {
+	sluice_policy_free(data);
+}
+
+/* All mistakes of a file, a line each, with its own name, line and column. */
+static void tell(ngx_conf_t *cf, const char *path, const struct sluice_problem *list, size_t count) {
+	for (size_t i = 0; i < count; i++) {
+		ngx_uint_t level = list[i].warning ? NGX_LOG_WARN : NGX_LOG_EMERG;
+		ngx_conf_log_error(level, cf, 0, "%s:%ui:%ui: %s", path, (ngx_uint_t)list[i].line, (ngx_uint_t)list[i].column,
+		                   list[i].text);
+	}
+}
+
+/* What the policy names besides: bodies of denials, quotas of single keys. */
+static bool read_files(ngx_conf_t *cf, struct sluice_policy *policy, const char *path) {
+	struct sluice_problem problem = {.line = 0};
+	const char *file = path;
+	if (sl_denied_files_read(policy, path, &file, &problem) && sl_quota_files_read(policy, path, &file, &problem))
+		return true;
+	tell(cf, file, &problem, 1);
+	return false;
+}
+
+static struct sluice_policy *read_policy(ngx_conf_t *cf, const char *path) {
+	char *yaml = ngx_alloc(SL_POLICY_FILE_BYTES_MAX, cf->log);
+	struct sluice_policy *policy = NULL;
+	struct sluice_problems problems = {.list = NULL};
+	struct sluice_error error = {.text = ""};
+	size_t len = 0;
+	if (yaml == NULL)
+		return NULL;
+	if (!sl_file_read(path, false, yaml, SL_POLICY_FILE_BYTES_MAX, &len, &error)) {
+		ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "the policy \"%s\" can't be read: %s", path, error.text);
+	} else {
+		if (sluice_policy_load(&policy, sl_slice(yaml, len), &problems) != SLUICE_OK)
+			policy = NULL;
+		tell(cf, path, problems.list, problems.count);
+		sluice_problems_free(&problems);
+	}
+	ngx_free(yaml);
+	if (policy != NULL && !read_files(cf, policy, path)) {
+		sluice_policy_free(policy);
+		policy = NULL;
+	}
+	return policy;
+}
+
+static struct sl_nginx_policy *find(struct sl_nginx_main *main, ngx_str_t path) {
+	struct sl_nginx_policy **all = main->policies.elts;
+	for (ngx_uint_t i = 0; i < main->policies.nelts; i++)
+		if (sl_bytes_equal(sl_nginx_bytes(all[i]->path), sl_nginx_bytes(path)))
+			return all[i];
+	return NULL;
+}
+
+struct sl_nginx_policy *sl_nginx_policy_load(ngx_conf_t *cf, struct sl_nginx_main *main, ngx_str_t *path) {
+	if (ngx_conf_full_name(cf->cycle, path, 1) != NGX_OK)
+		return NULL;
+	struct sl_nginx_policy *one = find(main, *path), **place;
+	if (one != NULL)
+		return one;
+	ngx_pool_cleanup_t *cleanup = ngx_pool_cleanup_add(cf->pool, 0);
+	one = ngx_palloc(cf->pool, sizeof *one);
+	place = ngx_array_push(&main->policies);
+	if (cleanup == NULL || one == NULL || place == NULL)
+		return NULL;
+	*place = one;
+	one->path = *path;
+	one->policy = read_policy(cf, (const char *)path->data);
+	if (one->policy == NULL)
+		return NULL;
+	cleanup->handler = free_policy;
+	cleanup->data = one->policy;
+	return one;
+}
