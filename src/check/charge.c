@@ -123,7 +123,8 @@ static bool plan_beside(struct sluice_store *store, const struct sluice_call *ca
 			              : ledger_counter_bytes(m, call->now);
 	} else if (m->cell.forced) {
 		part_step(store, m, call->now, 0, false, &left);
-		m->amount = sl_step_count(m->cell.limit, &m->cell.counter, call->now, m->cell.cost);
+		if (!m->remembered || !sl_rule_has(m->cell.limit, SL_HAS_BLOCK)) /* that has its block when it is moved */
+			m->amount = sl_step_count(m->cell.limit, &m->cell.counter, call->now, m->cell.cost);
 		m->cell.charged = m->amount != 0;
 	} else {
 		part_step(store, m, call->now, m->cell.cost, true, m->cell.decision);
@@ -262,7 +263,8 @@ static void publish_moved(struct sluice_store *store, struct part *m, sluice_ns 
 			sl_step(m->cell.limit, &m->cell.counter, now, m->amount, true, m->cell.decision);
 		block = NULL;
 	}
-	sl_step_write(m->cell.limit, &m->cell.counter, now, m->amount, block, bytes);
+	if (m->amount != 0)
+		sl_step_write(m->cell.limit, &m->cell.counter, now, m->amount, block, bytes);
 	while (m->cell.forced && sl_step_trim(m->cell.limit, &m->cell.counter, now))
 		;
 	left = m->cell.forced ? left_by(m, now) : *m->cell.decision;
@@ -274,10 +276,10 @@ static void publish_moved(struct sluice_store *store, struct part *m, sluice_ns 
 		sl_blocks_free(store, old);
 }
 
-/* Forces a charge in place. */
+/* Forces a charge in place, or into the slot that was claimed for what the sketch knows. */
 static void publish_forced(struct part *m, sluice_ns now) {
 	struct sluice_decision left;
-	SL_ASSERT(m->slot != NULL && m->amount != 0 && !m->remembered);
+	SL_ASSERT(m->slot != NULL && m->amount != 0 && !(m->remembered && sl_rule_has(m->cell.limit, SL_HAS_BLOCK)));
 	if (sl_rule_has(m->cell.limit, SL_HAS_BLOCK)) {
 		if (sl_step_prepare(m->cell.limit, &m->cell.counter))
 			sl_slot_write(m->slot, m->cell.counter.state.w);

@@ -1,5 +1,6 @@
 /* What a store keeps: whatever was charged, in whichever way, outlives the death of all who use it; and what is over
  * leaves nothing behind. */
+#include "store/blocks.h"
 #include "store/slot.h"
 #include "store/store.h"
 #include "tests/unit/ask.h"
@@ -162,6 +163,14 @@ static void what_has_ended_leaves_a_counter(void **state) {
 
 /* ---- reservations whose counter had to go ------------------------------------------------------------------------ */
 
+static const struct sluice_terms counted = {.count_denied = true};
+
+/* The contents of bundles are by far the longest of what stands beside a counter. */
+static bool is_contents(const struct sluice_store *store, const struct sl_slot *slot) {
+	uint32_t block = (uint32_t)sl_slot_state(slot)[1];
+	return sl_marks_are_beside(sl_tag_marks(slot->tag)) && sl_block_bytes(store, block) > 4096;
+}
+
 /* A commit finds its reservation once, and gives nothing back of what nobody knows any more; nor does its end. */
 static void what_went_with_its_counter_is_not_given_back(void **state) {
 	static const uint32_t actual[] = {0, 400, 900};
@@ -189,6 +198,79 @@ static void what_went_with_its_counter_is_not_given_back(void **state) {
 	}
 }
 
+/* What the sketch knows of a counter that had to go holds for whoever reserves. */
+static void what_is_remembered_counts_on(void **state) {
+	(void)state;
+	for (uint64_t i = 0; i < RESERVABLE; i++) {
+		struct sluice_store *s = ask_store(2);
+		const char *limit = reservable[i];
+		assert_true(ASK(s, SLUICE_CHARGE, 0, 500, .lines = {{limit}}).d.allowed);
+		evict_counter(s, 0);
+		uint32_t known = ask_peek(s, 0, limit).remaining;
+		assert_in_range(known, 1, 500);
+		assert_false(ASK(s, SLUICE_RESERVE, 0, known + 1, "a", 60 * S, .lines = {{limit}}).d.allowed);
+		struct asked a = ASK(s, SLUICE_RESERVE, 0, 1, "a", 60 * S, .lines = {{limit}});
+		assert_true(a.d.allowed && a.d.remaining == known - 1);
+		a = ASK(s, SLUICE_COMMIT, 0, 0, "a", .lines = {{limit}});
+		assert_true(a.found == 1 && a.d.remaining == known);
+		assert_null(sluice_store_verify(s));
+		sluice_store_close(s);
+	}
+	/* what nothing may be charged of, or nothing is counted of, is what it is */
+	struct sluice_store *s = ask_store(2);
+	assert_true(ASK(s, SLUICE_CHARGE, 0, 9, .lines = {{"fixed-window 9/1h"}}).d.allowed);
+	evict_counter(s, 0);
+	struct asked a = ASK(s, SLUICE_PEEK, 0, 1, .lines = {{"fixed-window 0/1h"}, {"unlimited", .key = "other"}});
+	assert_true(!a.each[0].allowed && a.each[0].retry_after_ns == SLUICE_NEVER && a.each[1].allowed);
+	sluice_store_close(s);
+}
+
+/* And what is denied is charged to it, where that is to be: also where it can hold no more. */
+static void what_is_denied_is_charged_to_what_is_remembered(void **state) {
+	static const char *const fullest[] = {
+		"fixed-window 4294967295/1h", "sliding-window 4294967295/1h", "sliding-buckets 4294967295/1h precision 1m",
+		"sliding-log 4294967295/1h",  "token-bucket 4294967295/1h",   "leaky-bucket 4294967295/1h queue 4294967294",
+	};
+	(void)state;
+	for (uint64_t i = 0; i < RESERVABLE * (uint64_t)2; i++) {
+		struct sluice_store *s = ask_store(2);
+		bool full = i >= RESERVABLE;
+		const char *limit = full ? fullest[i - RESERVABLE] : reservable[i];
+		uint32_t spent = full ? UINT32_MAX : 500, more = full ? UINT32_MAX : 900;
+		assert_true(ASK(s, SLUICE_CHARGE, 0, spent, .lines = {{limit}}).d.allowed);
+		evict_counter(s, 0);
+		struct asked a = ASK(s, SLUICE_CHARGE, 600 * S, more, .lines = {{limit, .terms = &counted}});
+		assert_true(a.err == SLUICE_OK && !a.d.allowed && a.d.remaining == 0);
+		assert_int_equal(ask_peek(s, 600 * S, limit).remaining, 0);
+		assert_true(ask_peek(s, 5 * 3600 * S, limit).allowed);
+		assert_null(sluice_store_verify(s));
+		sluice_store_close(s);
+	}
+}
+
+/* Bundles whose contents had to go can't be told apart: their estimates stay charged, whatever is committed. */
+static void what_is_bundled_without_contents_stays_charged(void **state) {
+	for (uint64_t i = 0; i < RESERVABLE; i++) {
+		const char *limit = reservable[i];
+		reserve_all(*state, limit);
+		uint32_t left = ask_peek(*state, S, limit).remaining;
+		uint64_t seen = 0;
+		for (uint64_t at = 0; at < ((struct sluice_store *)*state)->page_count * SL_PAGE_SLOTS; at++) {
+			struct sluice_store *s = *state;
+			struct sl_bucket *bucket = &s->pages[at / SL_PAGE_SLOTS].buckets[at % SL_PAGE_SLOTS / SL_BUCKET_SLOTS];
+			struct sl_slot *slot = &bucket->slots[at % SL_BUCKET_SLOTS];
+			if (slot->tag == 0 || !is_contents(s, slot))
+				continue;
+			assert_true(sl_slot_make_free(s, slot, NULL, true, (ASK_START_MS + S) * ASK_MS));
+			seen++;
+		}
+		assert_int_equal(seen, 1);
+		assert_int_equal(ASK(*state, SLUICE_COMMIT, S, 0, "7", .lines = {{limit}}).found, 0);
+		assert_in_range(ask_peek(*state, 120 * S, limit).remaining, left, left + 120 * 1000 / 3600 + 1);
+		assert_int_equal(ASK(*state, SLUICE_RESET, 120 * S, 0, .lines = {{limit}}).forgotten, 1);
+	}
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, ask_open, ask_close)
 	const struct CMUnitTest tests[] = {
@@ -197,6 +279,9 @@ int main(void) {
 		TEST(so_is_what_was_forgotten),
 		TEST(what_is_committed_leaves_a_counter),
 		TEST(what_has_ended_leaves_a_counter),
+		cmocka_unit_test(what_is_remembered_counts_on),
+		cmocka_unit_test(what_is_denied_is_charged_to_what_is_remembered),
+		TEST(what_is_bundled_without_contents_stays_charged),
 		cmocka_unit_test(what_went_with_its_counter_is_not_given_back),
 	};
 	return cmocka_run_group_tests_name("what a store keeps", tests, NULL, NULL);
