@@ -13,6 +13,13 @@
 
 enum { S = 1000 };
 
+/* Who is denied once is shut out for a minute. */
+static const struct sluice_terms once = {.penalty_count = 1,
+                                         .after = 1,
+                                         .within_ns = (sluice_ns)60 * S * ASK_MS,
+                                         .forgive_ns = (sluice_ns)60 * S * ASK_MS,
+                                         .penalties_ns = {(sluice_ns)60 * S * ASK_MS}};
+
 static struct sluice_store *small_store(uint32_t blocks_percent) {
 	struct sluice_store_options options = {.memory_bytes = 1 << 20, .blocks_percent = blocks_percent};
 	struct sluice_store *store;
@@ -136,6 +143,149 @@ static void a_denial_stands_without_room_for_its_strike(void **state) {
 	sluice_store_close(s);
 }
 
+/* Has every free slot claimed by others, who have published nothing yet. */
+static void claim_the_rest(struct sluice_store *s) {
+	for (uint64_t at = 0; at < s->page_count * SL_PAGE_SLOTS; at++) {
+		struct sl_bucket *bucket = &s->pages[at / SL_PAGE_SLOTS].buckets[at % SL_PAGE_SLOTS / SL_BUCKET_SLOTS];
+		struct sl_slot *slot = &bucket->slots[at % SL_BUCKET_SLOTS];
+		if (slot->tag == 0)
+			slot->tag = (uint64_t)(at + 1) << SL_TAG_PRINT_SHIFT |
+			            (uint64_t)(bucket - s->pages[at / SL_PAGE_SLOTS].buckets) << SL_TAG_HOME_SHIFT |
+			            SL_LIFE_FRESH;
+	}
+}
+
+/* And lets them go. */
+static void unclaim_the_rest(struct sluice_store *s) {
+	for (uint64_t at = 0; at < s->page_count * SL_PAGE_SLOTS; at++) {
+		struct sl_bucket *bucket = &s->pages[at / SL_PAGE_SLOTS].buckets[at % SL_PAGE_SLOTS / SL_BUCKET_SLOTS];
+		struct sl_slot *slot = &bucket->slots[at % SL_BUCKET_SLOTS];
+		if ((slot->tag & SL_LIFE_FRESH) == SL_LIFE_FRESH)
+			slot->tag = 0;
+	}
+}
+
+/* A counter that is there is charged, whatever finds no place beside it: a strike and the record of a request are done
+ * without, and a reservation is denied. */
+static void without_a_slot_the_counter_goes_on(void **state) {
+	struct sluice_store *s = small_store(50);
+	struct asked a = ASK(s, SLUICE_CHARGE, 0, 2, .lines = {{"fixed-window 9/1h"}});
+	(void)state;
+	assert_true(a.d.allowed);
+	claim_the_rest(s);
+	for (uint32_t i = 0; i < 2; i++) { /* nobody knows that it was made before */
+		a = ASK(s, SLUICE_CHARGE, 1, 1, "id", .lines = {{"fixed-window 9/1h"}});
+		assert_true(a.err == SLUICE_OK && a.d.allowed && !a.repeated && a.d.remaining == 6 - i);
+	}
+	a = ASK(s, SLUICE_CHARGE, 1, 9, .lines = {{"fixed-window 9/1h", .terms = &once}});
+	assert_true(a.err == SLUICE_OK && !a.d.allowed && a.penalized == 0);
+	assert_true(ASK(s, SLUICE_CHARGE, 2, 1, .lines = {{"fixed-window 9/1h", .terms = &once}}).d.allowed);
+	a = ASK(s, SLUICE_RESERVE, 3, 1, "r", 60 * S, .lines = {{"fixed-window 9/1h"}});
+	assert_true(a.err == SLUICE_OK && !a.d.allowed && a.d.bound == SLUICE_BOUND_ROOM);
+	assert_int_equal(ask_peek(s, 4, "fixed-window 9/1h").remaining, 4);
+	unclaim_the_rest(s);
+	assert_int_equal(ASK(s, SLUICE_COMMIT, 4, 0, "r", .lines = {{"fixed-window 9/1h"}}).found, 0);
+	assert_null(sluice_store_verify(s));
+	sluice_store_close(s);
+}
+
+/* A key gets no quota of its own, and is counted as none. */
+static void without_a_slot_no_quota_is_set(void **state) {
+	struct sluice_limit of = ask_limit("9/1h"), own = ask_limit("20/1h");
+	struct sluice_override_request request = {.limit = &of, .key = sl_str("k"), .own = &own};
+	struct sluice_error error;
+	struct sluice_store *s = small_store(50);
+	(void)state;
+	claim_the_rest(s);
+	assert_int_equal(sluice_override_set(s, &request, ASK_START_MS * ASK_MS, &error), SLUICE_E_FULL);
+	assert_int_equal(s->header->overrides + s->header->override_units, 0);
+	assert_int_equal(ask_peek(s, 0, "9/1h").quota, 9);
+	unclaim_the_rest(s);
+	assert_int_equal(sluice_override_set(s, &request, ASK_START_MS * ASK_MS, &error), SLUICE_OK);
+	assert_int_equal(ask_peek(s, 0, "9/1h").quota, 20);
+	assert_null(sluice_store_verify(s));
+	sluice_store_close(s);
+}
+
+/* Where logs have all blocks it is one of them that goes. */
+static void a_quota_of_a_key_makes_room(void **state) {
+	struct sluice_limit of = ask_limit("9/1h"), own = ask_limit("20/1h");
+	struct sluice_override_request request = {.limit = &of, .key = sl_str("k"), .own = &own};
+	struct sluice_store *s = small_store(1);
+	struct sluice_store_stats before, stats;
+	(void)state;
+	for (uint32_t i = 0; s->blocks->free_units != 0 && i < 10000; i++) {
+		char key[16];
+		snprintf(key, sizeof key, "%" PRIu32, i);
+		ASK(s, SLUICE_CHARGE, 0, 1, .lines = {{"sliding-log 100/1h", key}});
+	}
+	sluice_store_stats(s, &before);
+	assert_int_equal(before.block_bytes_free, 0);
+	assert_int_equal(sluice_override_set(s, &request, ASK_START_MS * ASK_MS, NULL), SLUICE_OK);
+	sluice_store_stats(s, &stats);
+	assert_int_equal(stats.evicted - before.evicted, 1);
+	assert_int_equal(ask_peek(s, 0, "9/1h").quota, 20);
+	assert_null(sluice_store_verify(s));
+	sluice_store_close(s);
+}
+
+/* Nor is one reservation more than are listed one by one, where what is bundled has no place. */
+static void without_a_slot_for_bundles_one_more_is_denied(void **state) {
+	struct sluice_store *s = small_store(50);
+	struct asked a = {.granted = 0};
+	uint32_t open = 0;
+	(void)state;
+	assert_true(ASK(s, SLUICE_RESERVE, 0, 1, "first", 60 * S, .lines = {{"fixed-window 1k/1h"}}).d.allowed);
+	claim_the_rest(s);
+	do {
+		char id[16];
+		snprintf(id, sizeof id, "%" PRIu32, open++);
+		a = ASK(s, SLUICE_RESERVE, 0, 1, id, 60 * S, .lines = {{"fixed-window 1k/1h"}});
+	} while (a.d.allowed && open < 1000);
+	assert_true(a.err == SLUICE_OK && a.d.bound == SLUICE_BOUND_ROOM);
+	assert_in_range(open, 60, 70);
+	assert_int_equal(ask_peek(s, 0, "fixed-window 1k/1h").remaining, 1000 - open);
+	unclaim_the_rest(s);
+	assert_null(sluice_store_verify(s));
+	sluice_store_close(s);
+}
+
+/* Nobody's counter makes room for a strike that is in the same call: the denial stands, and is not noted. */
+static void a_strike_takes_nothing_of_its_own_call(void **state) {
+	struct sluice_store *s = small_store(1);
+	struct sluice_limit of = ask_limit("9/1h"), own = ask_limit("20/1h");
+	static const char keys[][2] = {"a", "b", "c", "d", "e", "f"};
+	struct ask all = {SLUICE_CHARGE, 0, 1, .lines = {{"fixed-window 9/1h", "other"}}};
+	struct asked a;
+	(void)state;
+	for (int i = 0; i < 6; i++) { /* each takes what those before it have left, which are in the same call */
+		all.lines[1 + i] =
+			(struct ask_line){"sliding-log 100000/1h", keys[i], .observed = SLUICE_OBSERVED, .cost = 1};
+		all.cost = 0;
+		do
+			all.at_ms++, a = ask(s, &all);
+		while (a.each[1 + i].allowed);
+	}
+	for (uint32_t i = 0; s->blocks->free_units != 0 && i < 10000; i++) { /* the rest is whose nobody evicts */
+		char key[16];
+		struct sluice_override_request request = {.limit = &of, .key = {key, 0}, .own = &own};
+		request.key.len = (size_t)snprintf(key, sizeof key, "%" PRIu32, i);
+		assert_int_equal(sluice_override_set(s, &request, ASK_START_MS * ASK_MS, NULL), SLUICE_OK);
+	}
+	assert_int_equal(s->blocks->free_units, 0);
+	all.cost = 10;
+	all.lines[0] = (struct ask_line){"fixed-window 9/1h", .terms = &once};
+	a = ask(s, &all);
+	assert_true(a.err == SLUICE_OK && !a.d.allowed && a.penalized == 0);
+	assert_true(ASK(s, SLUICE_CHARGE, all.at_ms, 9, .lines = {all.lines[0]}).d.allowed); /* nor shut out */
+	all.cost = 1;
+	all.lines[1].limit = NULL; /* without them there is room to be made */
+	a = ask(s, &all);
+	assert_true(a.err == SLUICE_OK && !a.d.allowed && a.penalized == 1);
+	assert_null(sluice_store_verify(s));
+	sluice_store_close(s);
+}
+
 /* Where somebody can make room a strike has it, and the penalty holds; nobody's counter goes in vain. */
 static void a_strike_makes_room(void **state) {
 	static const struct sluice_terms terms = {.penalty_count = 1,
@@ -225,6 +375,11 @@ int main(void) {
 		cmocka_unit_test(a_commit_without_room_keeps_the_estimate),
 		cmocka_unit_test(a_refund_without_room_leaves_out_what_it_cannot_settle),
 		cmocka_unit_test(a_denial_stands_without_room_for_its_strike),
+		cmocka_unit_test(without_a_slot_the_counter_goes_on),
+		cmocka_unit_test(without_a_slot_no_quota_is_set),
+		cmocka_unit_test(a_quota_of_a_key_makes_room),
+		cmocka_unit_test(without_a_slot_for_bundles_one_more_is_denied),
+		cmocka_unit_test(a_strike_takes_nothing_of_its_own_call),
 		cmocka_unit_test(a_strike_makes_room),
 		cmocka_unit_test(a_flood_of_records_costs_strangers_nothing),
 		cmocka_unit_test(evicted_ledgers_leave_estimates_charged),

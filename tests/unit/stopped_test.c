@@ -265,6 +265,65 @@ static void the_blocks_are_held_up(void **state) {
 	free(before);
 }
 
+/* Whatever is asked: what needs a block is not decided, and has changed nothing, neither at the limit beside it. A
+ * denial stands, its strike noted or not. */
+static void no_call_changes_half_while_the_blocks_are_held_up(void **state) {
+	static const struct sluice_terms strict = {.penalty_count = 1,
+	                                           .after = 1,
+	                                           .within_ns = 60 * ARENA_S,
+	                                           .forgive_ns = 60 * ARENA_S,
+	                                           .penalties_ns = {60 * ARENA_S}};
+	struct world *w = *state;
+	struct sluice_limit leases = arena_limit("concurrency 3 lease 1m");
+	const struct sluice_limit *second[] = {&w->log, &w->log, &w->log, &w->log, &leases, &w->log};
+	static const sluice_operation operations[] = {SLUICE_CHARGE, SLUICE_RESERVE, SLUICE_COMMIT,
+	                                              SLUICE_REFUND, SLUICE_ACQUIRE, SLUICE_RESET};
+	static const char *const keys[] = {"new", "new", "b", "old", "new", "b"};
+	struct sluice_item items[2] = {{.limit = &w->plain, .key = sl_str("a")}, {.limit = &w->log, .key = sl_str("b")}};
+	struct sluice_call call = {.items = items, .item_count = 2, .cost = 2, .operation = SLUICE_RESERVE, .now = w->now};
+	void *before = malloc(ARENA_BYTES);
+	call.id = sl_str("id");
+	call.ttl_ns = 10 * ARENA_S;
+	assert_int_equal(sluice_decide(&w->store, &call), SLUICE_OK);
+	items[1].key = sl_str("old"); /* by now it has ended, and is to be corrected before anything is given back */
+	call.now -= 20 * ARENA_S;
+	assert_int_equal(sluice_decide(&w->store, &call), SLUICE_OK);
+	call.now = w->now;
+	for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
+		call.operation = operations[i];
+		call.cost = 1;
+		items[1].limit = second[i];
+		items[1].key = sl_str(keys[i]);
+		w->store.blocks->lock = OTHER;
+		memcpy(before, w->memory, ARENA_BYTES);
+		assert_int_equal(sluice_decide(&w->store, &call), SLUICE_E_BUSY);
+		assert_memory_equal(before, w->memory, ARENA_BYTES);
+		w->store.blocks->lock = 0;
+	}
+	items[0] = (struct sluice_item){.limit = &w->plain, .key = sl_str("c"), .terms = &strict};
+	call = (struct sluice_call){.items = items, .item_count = 1, .cost = 10, .now = w->now};
+	w->store.blocks->lock = OTHER;
+	assert_int_equal(sluice_decide(&w->store, &call), SLUICE_OK);
+	assert_true(!call.merged.allowed && call.penalized == 0);
+	w->store.blocks->lock = 0;
+	assert_int_equal(sluice_decide(&w->store, &call), SLUICE_OK);
+	assert_true(!call.merged.allowed && call.penalized == 1);
+	assert_null(sl_store_verify(&w->store));
+	free(before);
+}
+
+/* What is told of a key is told under its lock, too. */
+static void nor_is_it_inspected(void **state) {
+	struct world *w = *state;
+	struct sluice_item item = {.limit = &w->plain, .key = sl_str("a")};
+	struct sluice_inspection told;
+	*lock_of(w, "a") = OTHER;
+	assert_int_equal(sluice_inspect(&w->store, &item, 1, w->now, &told), SLUICE_E_BUSY);
+	assert_int_equal(rests, LOOKS);
+	sl_unlock(lock_of(w, "a"));
+	assert_int_equal(sluice_inspect(&w->store, &item, 1, w->now, &told), SLUICE_OK);
+}
+
 /* A home whose owner has died can't be made whole while the blocks are held up: it stays the dead one's. */
 static void a_recovery_that_is_held_up_is_left_to_others(void **state) {
 	struct world *w = *state;
@@ -404,6 +463,8 @@ int main(void) {
 		IN_A_WORLD(who_has_not_been_waited_for_is_not_stopped),
 		IN_A_WORLD(what_is_held_is_given_back),
 		IN_A_WORLD(the_blocks_are_held_up),
+		IN_A_WORLD(no_call_changes_half_while_the_blocks_are_held_up),
+		IN_A_WORLD(nor_is_it_inspected),
 		IN_A_WORLD(a_recovery_that_is_held_up_is_left_to_others),
 		IN_A_WORLD(calls_can_be_parked),
 		IN_A_WORLD(walks_pass_it_over),
