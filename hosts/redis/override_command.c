@@ -365,18 +365,18 @@ static const struct sl_argument list_arguments[] = {
 #define ARGUMENTS(list) .arguments = list, .argument_count = sizeof list / sizeof list[0]
 
 const struct slr_command_row slr_override_commands[] = {
-	{"sluice.override", NULL, 0, "admin", "admin", .arity = -2, .key_at = -1,
+	{"sluice.override", NULL, 0, "admin", "admin dangerous", .arity = -2, .key_at = -1,
      .summary = "Quotas of keys' own, at run time"},
-	{"sluice.override|set", set, 0, "write deny-oom admin fast", "write admin fast", .arity = -5, .key_at = 3,
+	{"sluice.override|set", set, 0, "write deny-oom admin fast", "admin dangerous", .arity = -5, .key_at = 3,
      .complexity = ONE, .summary = "Gives a key of a limit another quota", ARGUMENTS(set_arguments)},
-	{"sluice.override|get", get, 0, "readonly admin fast", "read admin fast", .arity = -4, .key_at = 3, .reads = true,
+	{"sluice.override|get", get, 0, "readonly admin fast", "admin dangerous", .arity = -4, .key_at = 3, .reads = true,
      .complexity = ONE, .summary = "A key's own quota, and when it ends", ARGUMENTS(one_arguments)},
-	{"sluice.override|del", del, 0, "write admin fast", "write admin fast", .arity = -4, .key_at = 3,
+	{"sluice.override|del", del, 0, "write admin fast", "admin dangerous", .arity = -4, .key_at = 3,
      .complexity = ONE, .summary = "Forgets a key's own quota", ARGUMENTS(one_arguments)},
-	{"sluice.override|list", list, 0, "readonly admin", "read admin slow", .reads = true, .arity = -2, .key_at = -1,
+	{"sluice.override|list", list, 0, "readonly admin", "admin dangerous", .reads = true, .arity = -2, .key_at = -1,
      .complexity = "O(N) with N the keys looked at: at most some 500 a call",
      .summary = "Quotas of keys' own, some at a time", ARGUMENTS(list_arguments)},
-	{"sluice.override|help", help, 0, "allow-loading allow-stale", "slow", .arity = 2, .key_at = -1,
+	{"sluice.override|help", help, 0, "allow-loading allow-stale", "admin dangerous", .arity = 2, .key_at = -1,
      .complexity = "O(1)", .summary = "Lists the subcommands"},
 	{.name = NULL},
 };

@@ -217,6 +217,9 @@ def test_categories(host, client):
     own, write, read = ({name for name in client.call("ACL", "CAT", category) if name.startswith((b"sluice.", b"cl."))}
                         for category in ("ratelimit", "write", "read"))
     assert read == {b"sluice.peek", b"sluice.holders", b"sluice.inspect"} and own == write | read
+    ours = {name for category in ("admin", "dangerous") for name in client.call("ACL", "CAT", category)}
+    overrides = {b"sluice.override" + word for word in (b"", b"|set", b"|get", b"|del", b"|list", b"|help")}
+    assert {b"sluice.effect"} | overrides <= ours and not overrides & (own | write | read)
     assert b"sluice.effect" not in own and {b"sluice.check", b"sluice.reset", b"cl.throttle"} < write
     client.call("ACL", "SETUSER", "app", "on", ">p", "~rl:*", "+@ratelimit", "-sluice.reset")
     with host.resp() as app:
@@ -224,6 +227,13 @@ def test_categories(host, client):
         assert app.call("SLUICE.CHECK", "rl:1", 0, "10/1h")[0] == 1
         for words in (["SLUICE.RESET", "rl:1", "10/1h"], ["SLUICE.EFFECT", "rl:1", -1, "x"]):
             assert refusal(app, *words).startswith("NOPERM ")
+    client.call("ACL", "SETUSER", "app", "reset", "on", ">p", "~app:*", "~rl:*", "+@read", "+@write", "+@fast",
+                "+@slow", "-sluice.reset")
+    with host.resp() as app:  # one with data of its own raises no quota of its own
+        app.call("AUTH", "app", "p")
+        assert app.call("SLUICE.CHECK", "rl:1", 0, "10/1h")[0] == 1
+        for words in (["SET", "10/1h", "rl:1", "20/1h"], ["GET", "10/1h", "rl:1"], ["DEL", "10/1h", "rl:1"], ["LIST"]):
+            assert refusal(app, "SLUICE.OVERRIDE", *words).startswith("NOPERM "), words
     client.call("ACL", "DELUSER", "app")
 
 
