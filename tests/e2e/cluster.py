@@ -29,6 +29,7 @@ import time
 import pytest
 from redis.crc import key_slot
 
+from foreign import redis_server
 from harness import DEADLINE_S, Closed, Resp, RespError, encode, wait_until
 
 PRIMARIES, REPLICAS = 3, 3
@@ -157,7 +158,7 @@ class Node:
     def start(self):
         with open(os.path.join(self.folder, "log"), "ab") as log:
             self.process = subprocess.Popen(
-                [*self.enter, "redis-server", "--port", str(self.port), "--cluster-port", str(self.bus), "--bind",
+                [*self.enter, redis_server(), "--port", str(self.port), "--cluster-port", str(self.bus), "--bind",
                  self.host, "--cluster-announce-ip", self.host, "--cluster-enabled", "yes", "--dir", self.folder,
                  "--cluster-node-timeout", str(NODE_TIMEOUT_MS), "--cluster-require-full-coverage", "no",
                  "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0", "--protected-mode", "no",
@@ -231,7 +232,6 @@ class Cluster:
     """Three primaries, `nodes[:3]` as they begin, and a replica of each, `nodes[3:]` in the same order."""
 
     def __init__(self, module=None, islands=0):
-        assert shutil.which("redis-server"), "redis-server is not installed: apt-get install redis-server"
         self.folder = tempfile.TemporaryDirectory(prefix="sluice-cluster-")
         self.nodes, self.island = [], None
         arguments = ["--loadmodule", *module] if module else []

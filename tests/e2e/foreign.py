@@ -1,4 +1,4 @@
-"""Programs in Go that are not ours, built by tests/foreign/build.py."""
+"""Programs that are not ours: in Go, built by tests/foreign/build.py, and newer servers of tests/foreign/servers.py."""
 import functools
 import json
 import os
@@ -11,17 +11,32 @@ from harness import ROOT
 
 
 @functools.lru_cache(None)
-def _build(name):
-    return subprocess.run([os.path.join(ROOT, "tests", "foreign", "build.py"), name], capture_output=True, text=True,
+def _made(maker, name):
+    return subprocess.run([os.path.join(ROOT, "tests", "foreign", maker), name], capture_output=True, text=True,
                           check=False, timeout=900)
 
 
-def built(name):
-    """The path of a program; skips the test where it can't be had."""
-    done = _build(name)
+def _path(maker, name):
+    done = _made(maker, name)
     if done.returncode != 0:
         pytest.skip(done.stderr.strip().splitlines()[-1])
     return done.stdout.strip()
+
+
+def built(name):
+    """The path of a program in Go; skips the test where it can't be had."""
+    return _path("build.py", name)
+
+
+def redis_server():
+    """The path of redis-server: the one installed, or the newer one that $SLUICE_REDIS names (redis, valkey); skips the
+    test where that can't be had."""
+    newer = os.environ.get("SLUICE_REDIS")
+    if newer:
+        return os.path.join(_path("servers.py", newer), "redis-server")
+    program = shutil.which("redis-server")
+    assert program, "redis-server is not installed: apt-get install redis-server"
+    return program
 
 
 @functools.lru_cache(None)

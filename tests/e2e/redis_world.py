@@ -7,7 +7,6 @@ because the machine was slow, and what a limiter decides at an instant can be as
 
 import mmap
 import os
-import shutil
 import socket
 import struct
 import subprocess
@@ -16,6 +15,7 @@ import time
 
 import pytest
 
+from foreign import redis_server
 from harness import DEADLINE_S, ROOT, Resp, RespError, encode, wait_until
 
 MANY_YEARS_MS = 1_000_000_000_000  # 2001: a clock that stands there lets nothing expire that is about later instants
@@ -64,7 +64,7 @@ class Clock:
         if cls._library is None:
             cls._library = tempfile.TemporaryDirectory(prefix="sluice-clock-")
             source = os.path.join(ROOT, "tests", "e2e", "steered_clock.c")
-            subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", source, "-o",
+            subprocess.run(["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", source, "-o",
                             os.path.join(cls._library.name, "clock.so")], check=True)
         return os.path.join(cls._library.name, "clock.so")
 
@@ -93,11 +93,9 @@ class Redis:
     redis-server's command line."""
 
     def __init__(self, module=("client-time", "yes"), clock=None, options=(), path=None):
-        program = shutil.which("redis-server")
-        assert program, "redis-server is not installed: apt-get install redis-server"
         self.folder = tempfile.TemporaryDirectory(prefix="sluice-redis-")
         self.port, self.clock, self.process = free_port(), clock, None
-        self.command = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.folder.name,
+        self.command = [redis_server(), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.folder.name,
                         "--enable-debug-command", "yes", "--enable-module-command", "yes", "--logfile", "log",
                         "--save", "", "--repl-diskless-sync-delay", "0", *map(str, options)]
         if module is not None:

@@ -18,6 +18,12 @@
 
 enum { US = 1000000 };
 
+/* A server may bind a module to its own libraries first (RTLD_DEEPBIND; Valkey does), ahead of this one. */
+void *dlopen(const char *path, int flags) {
+	void *(*real)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
+	return real(path, flags & ~RTLD_DEEPBIND);
+}
+
 static const volatile int64_t *steering(void) {
 	static const volatile int64_t *found;
 	const char *path = getenv("STEERED_CLOCK");

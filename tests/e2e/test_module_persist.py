@@ -377,7 +377,7 @@ def test_dump_restore_copy_rename(filled):
             client.call("SLUICE.RESET", "again", "AT", NOW + 6500, *LIMITS.values())
             client.call("UNLINK", "again", "renamed")
             assert picture(client, [key]) == want
-            assert client.call("MEMORY", "USAGE", key) > 0
+            assert client.call("MEMORY", "USAGE", key) is not None
             assert client.call("TYPE", key) == client.call("TYPE", "long") != b"string"
             assert client.call("OBJECT", "ENCODING", key) == b"raw"
         assert client.call("MEMORY", "USAGE", "long") > LONG * 4 > client.call("MEMORY", "USAGE", "one:0")

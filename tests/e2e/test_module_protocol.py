@@ -4,12 +4,12 @@ introspection, both protocols, what other commands do to its keys, when keys exp
 
 import json
 import os
-import shutil
 import subprocess
 
 import pytest
 import redis as redis_py
 
+from foreign import redis_server
 from harness import RespError, encode, wait_until
 from redis_world import MANY_YEARS_MS, Clock, Redis, free_port, module_path
 
@@ -162,10 +162,11 @@ def test_wrong_load_arguments(redises, arguments):
     one = redises(module=None)
     with one.resp() as client:
         assert refusal(client, "MODULE", "LOAD", module_path(), *arguments).startswith("ERR ")
-        assert client.call("MODULE", "LIST") == [] and "client-time" in one.log()
+        assert b"sluice" not in [dict(zip(told[::2], told[1::2]))[b"name"] for told in client.call("MODULE", "LIST")]
+        assert "client-time" in one.log()
         assert client.call("MODULE", "LOAD", module_path(), "client-time", "no") == b"OK"
         assert "not allowed" in refusal(client, "SLUICE.CHECK", "k", 1, "AT", NOW, "1/1s")
-    program = subprocess.run([shutil.which("redis-server"), "--port", str(free_port()), "--bind", "127.0.0.1",
+    program = subprocess.run([redis_server(), "--port", str(free_port()), "--bind", "127.0.0.1",
                               "--save", "",
                               "--dir", one.folder.name, "--loadmodule", module_path(), *arguments],
                              capture_output=True, timeout=20, check=False)
@@ -457,7 +458,7 @@ def test_what_redis_tells_of_our_keys(client):
     client.call("SLUICE.CHECK", "k", 1, "AT", NOW, "10/1h")
     small = client.call("MEMORY", "USAGE", "k")
     client.call("SLUICE.CHECK", "big", 1, "AT", NOW, *(f"sliding-buckets 9/{n}d precision 1h" for n in range(20, 36)))
-    assert 0 < small < client.call("MEMORY", "USAGE", "big")
+    assert 0 <= small < client.call("MEMORY", "USAGE", "big")  # Valkey does not count a key's name
     kind = client.call("TYPE", "k")
     assert client.call("OBJECT", "ENCODING", "k") == b"raw" and client.call("OBJECT", "REFCOUNT", "k") == 1
     assert client.call("SCAN", 0, "TYPE", kind)[1] != []

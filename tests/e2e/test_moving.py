@@ -275,7 +275,9 @@ def test_memory(r):
     used = {key: r.call("MEMORY", "USAGE", key, "SAMPLES", 0)
             for key in ("new:spread", "new:dense", "set", "new:w", f"s:{START // MINUTE}")}
     assert used["new:spread"] <= 2100 * 1.1 and used["new:dense"] <= 424 * 1.1 and used["new:w"] <= 32 * 1.3
-    assert used["set"] >= 100_000 and used[f"s:{START // MINUTE}"] >= 56
+    assert used["set"] >= 100_000
+    if b"valkey_version" not in r.call("INFO", "server"):  # which does not count a key's name
+        assert used[f"s:{START // MINUTE}"] >= 56
 
 
 def test_full_memory(redises):

@@ -90,7 +90,8 @@ static void build_clock(const struct redis_door *door, char library[PATH_BYTES],
 	const int64_t steering[3] = {STANDS_US, 0, 0};
 	snprintf(library, PATH_BYTES, "%s/clock.so", door->folder);
 	snprintf(file, PATH_BYTES, "%s/clock", door->folder);
-	run((char *[]){"gcc", "-shared", "-fPIC", "-O1", "tests/e2e/steered_clock.c", "-o", library, NULL});
+	run((char *[]){"gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-O1", "tests/e2e/steered_clock.c", "-o", library,
+	               NULL});
 	FILE *out = fopen(file, "wb");
 	if (out == NULL || fwrite(steering, sizeof steering, 1, out) != 1 || fclose(out) != 0)
 		give_up(file, "cannot be written");

@@ -8,11 +8,16 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "foreign"))
+
+from debian import mirrors  # noqa: E402
+
 SUITE = "bookworm"
 SERVED = "(exec 3<>/dev/tcp/127.0.0.1/7379) 2>/dev/null"
 
@@ -38,13 +43,9 @@ def release():
 
 
 def mirror():
-    """Where this machine has its packages from."""
-    told = run("apt-get", "indextargets", "--format", "$(SITE) $(RELEASE)", "Created-By: Packages")
-    for line in told.splitlines():
-        site, suite = line.split()
-        if suite == SUITE:
-            return site
-    pytest.skip("this machine has no packages of Debian %s to make a bare one of" % SUITE)
+    if SUITE not in mirrors():
+        pytest.skip("this machine has no packages of Debian %s to make a bare one of" % SUITE)
+    return mirrors()[SUITE]
 
 
 @pytest.fixture(scope="session")

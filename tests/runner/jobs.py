@@ -23,6 +23,8 @@ QUICK_PROOFS = "test_division or test_translation or instant or (fixed and decid
 RELEASE_SECONDS_MAX = 3600
 FAULTS_SECONDS_MAX = 7200
 SANITIZED_E2E = ("hostile", "cases", "reload", "held", "proxies", "proxy_protocol", "spop", "grpc", "tls")
+NEWER_SERVERS = ("redis", "valkey")  # of tests/foreign/servers.py
+NEWER_E2E = ("protocol", "override", "cell")
 MODULE_E2E = ("cases", "cell", "clock", "leases", "protocol", "random", "strangers")
 THREADED_E2E = ("threads", "held_load", "top", "upgrade")
 # Jobs that try what `make bindings` makes.
@@ -139,7 +141,7 @@ def long_jobs(seconds):
     """End-to-end tests whose numbers grow with the time they are given: requests across hot upgrades, crowds of
     connections, reloads under load, a simulated day of random keys, fronts killed over a cluster, module and script at
     random, attributes at random, leases and reservations at every door and of clients that are killed; and 100,000
-    requests to envoyproxy/ratelimit and to us."""
+    requests to envoyproxy/ratelimit and to us. And what needs a Redis on newer ones."""
     wanted = [("test_upgrade.py", "no_request_fails", {"SLUICE_UPGRADE_REQUESTS": str(max(30000, seconds * 1000))}),
               ("test_reload.py", "under_load", {}),
               ("test_bounds.py", "", {"SLUICE_SECONDS": str(seconds // 10)}),
@@ -154,7 +156,7 @@ def long_jobs(seconds):
               ("test_stopped.py", "chance", {"SLUICE_SOAK_SECONDS": str(seconds)}),
               ("test_threads.py", "", {"SLUICE_SOAK_SECONDS": str(seconds),
                                        "SLUICE_BIN": os.path.join(TSAN, "sluice")})]
-    jobs = [release_job()]
+    jobs = [release_job(), *newer_server_jobs({"SLUICE_SOAK_SECONDS": "1"})]
     for name, word, env in wanted:
         job = pytest_job(os.path.join("tests/e2e", name))
         job.argv[3:3] = ["-s", "-k", word] if word else ["-s"]
@@ -242,6 +244,19 @@ def sanitized_module_job():
     return job
 
 
+def newer_server_jobs(env=None):
+    """In the Redis and the Valkey of Debian 13: some of the module's tests; with SLUICE_SOAK_SECONDS all on Redis."""
+    files = [path for path in sources_of("tests/e2e/test_*.py") if os.path.basename(path).startswith(ON_REDIS)] \
+        if env else ["tests/e2e/test_module_%s.py" % name for name in NEWER_E2E]
+    jobs = []
+    for server in NEWER_SERVERS:
+        job = pytest_job("tests/e2e/on a newer %s" % server, files)
+        job.env = {**job.env, "SLUICE_REDIS": server, **(env or {})}
+        job.seconds_max = END_TO_END_SECONDS_MAX
+        jobs.append(job)
+    return jobs
+
+
 def fault_jobs(env=None):
     """A job for each file: calls fail in a build with AddressSanitizer and UndefinedBehaviorSanitizer."""
     jobs = [pytest_job(path) for path in sources_of("tests/faults/test_*.py")]
@@ -262,12 +277,12 @@ def quick_proofs_job():
 def pytest_jobs(only):
     """All tests of Python by folder; or, for a word, a job for each file that it names."""
     if not only:
-        return [*end_to_end_jobs(), *fault_jobs(), *sanitized_end_to_end_jobs(),
+        return [*end_to_end_jobs(), *newer_server_jobs(), *fault_jobs(), *sanitized_end_to_end_jobs(),
                 quick_proofs_job(), pytest_job("tests/spin"), pytest_job("tests/tools")]
     files = [path for form in ("test_*.py", "*_test.py") for path in glob.glob(os.path.join(ROOT, "tests/*", form))]
     files = [os.path.relpath(path, ROOT) for path in sorted(files)]
     files = [path for path in files if not path.startswith("tests/faults/")]
-    return fault_jobs() + sanitized_end_to_end_jobs() + [pytest_job(path) for path in files]
+    return fault_jobs() + sanitized_end_to_end_jobs() + newer_server_jobs() + [pytest_job(path) for path in files]
 
 
 def each_alone(jobs):
