@@ -184,6 +184,28 @@ static void a_walk_ends_where_its_visitor_says(void **state) {
 	}
 }
 
+/* Whatever a slot says of its block, no more of it is told than is there. */
+static void a_walk_stays_in_the_arena(void **state) {
+	struct world *w = *state;
+	struct sl_page_figures figures = {0};
+	struct seen seen = {0};
+	refer_past_the_end(w);
+	w->slots[2]->tag = 0;
+	assert_true(scan_all(w, &figures, &seen));
+	assert_int_equal(figures.with_block, 1);
+	assert_int_equal(figures.block_bytes, SL_UNIT_BYTES - sizeof(struct sl_block_head));
+	assert_ptr_equal(seen.last_log.block, w->store.units + sizeof(struct sl_block_head));
+}
+
+/* A hash whose fingerprint would be that of a free slot is found again under another. */
+static void an_entry_without_a_fingerprint_has_one(void **state) {
+	struct world *w = *state;
+	struct sl_entry entry = {.hash = 9, .tag = w->slots[0]->tag};
+	assert_int_equal(sl_store_put(&w->store, &entry, ARENA_START_NS), SLUICE_OK);
+	assert_int_equal(sl_store_put(&w->store, &entry, ARENA_START_NS), SLUICE_E_RANGE);
+	assert_null(sl_store_verify(&w->store));
+}
+
 static void an_entry_that_is_none_is_not_taken_in(void **state) {
 	struct world *w = *state;
 	struct seen seen = {0};
@@ -215,6 +237,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		IN_A_WORLD(each_damage_is_told),
 		IN_A_WORLD(a_walk_ends_where_its_visitor_says),
+		IN_A_WORLD(a_walk_stays_in_the_arena),
+		IN_A_WORLD(an_entry_without_a_fingerprint_has_one),
 		IN_A_WORLD(an_entry_that_is_none_is_not_taken_in),
 	};
 	return cmocka_run_group_tests_name("verify", tests, NULL, NULL);
