@@ -61,7 +61,7 @@ static sluice_err read_algorithm(struct sl_reading *in, struct sluice_limit *lim
 	if (limit->algorithm == SLUICE_UNLIMITED)
 		return in->at == in->end ? SLUICE_OK
 		                         : sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected nothing after 'unlimited'");
-	if (in->at == in->end || *in->at != ' ')
+	if (in->at == in->end) /* else a space stands here, with which words end */
 		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected a space and a quota such as 100/1m");
 	in->at++;
 	return SLUICE_OK;
@@ -318,7 +318,7 @@ static sluice_err read_option(struct sl_reading *in, struct sluice_limit *limit,
 		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected no option: a quota of 0 denies all and has none");
 	*seen |= 1u << i;
 	in->at += word.len;
-	if (in->at == in->end || *in->at != ' ')
+	if (in->at == in->end)
 		return sl_reading_fail(in, SLUICE_E_SYNTAX, in->at, "expected a space and the option's value");
 	in->at++;
 	return options[i].read(in, limit);

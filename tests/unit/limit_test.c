@@ -104,7 +104,14 @@ static const struct refusal {
 	{"100/", SLUICE_E_SYNTAX, 5, "expected"},
 	{"100/60", SLUICE_E_SYNTAX, 7, "ms, s, m, h, d or w"},
 	{"/60s", SLUICE_E_SYNTAX, 1, "expected"},
-	{"fixed-window", SLUICE_E_SYNTAX, 13, "expected"},
+	{"fixed-window", SLUICE_E_SYNTAX, 13, "expected a space and a quota such as 100/1m"},
+	{"fixed-window 9/1m spread 131072", SLUICE_E_RANGE, 26, "up to 131071"},
+	{"fixed-window 9/1m spread x", SLUICE_E_SYNTAX, 26, "up to 131071"},
+	{"fixed-window 9/1m spread 5 spread", SLUICE_E_SYNTAX, 28, "expected the end"},
+	{"9/day at ", SLUICE_E_SYNTAX, 10, "expected the name of a time zone"},
+	{"9/day at  UTC", SLUICE_E_SYNTAX, 10, "expected the name of a time zone"},
+	{"9/day at 0123456789012345678901234567890123456789012345678901234567890123456789", SLUICE_E_SYNTAX, 10,
+     "expected the name of a time zone"},
 	{"fixed-window ", SLUICE_E_SYNTAX, 14, "expected"},
 	{"sliding-buckets 10/1s", SLUICE_E_SYNTAX, 22, "precision"},
 	{"sliding-buckets 10/1s precision", SLUICE_E_SYNTAX, 32, "expected"},
@@ -394,6 +401,14 @@ static void bytes_that_are_no_text_are_refused(void **state) {
 	}
 }
 
+static void a_text_and_a_limit_are_needed(void **state) {
+	struct sluice_limit limit;
+	(void)state;
+	assert_int_equal(sluice_limit_parse(NULL, sl_str("9/1m"), NULL), SLUICE_E_MISUSE);
+	assert_int_equal(sluice_limit_parse(&limit, (struct sluice_bytes){NULL, 1}, NULL), SLUICE_E_MISUSE);
+	assert_int_equal(sluice_limit_parse(&limit, (struct sluice_bytes){NULL, 0}, NULL), SLUICE_E_SYNTAX);
+}
+
 static void a_long_text_is_refused_and_quoted_shortly(void **state) {
 	static char text[100000];
 	struct sluice_limit limit;
@@ -509,6 +524,7 @@ int main(void) {
 		cmocka_unit_test(an_unknown_zone_is_told_with_what_is_known),
 		cmocka_unit_test(identity_of_leases_and_members),
 		cmocka_unit_test(bytes_that_are_no_text_are_refused),
+		cmocka_unit_test(a_text_and_a_limit_are_needed),
 		cmocka_unit_test(a_long_text_is_refused_and_quoted_shortly),
 		cmocka_unit_test(random_limits_go_round),
 		cmocka_unit_test(damaged_limits_are_refused_or_whole),

@@ -327,6 +327,12 @@ static void names_are_checked(void **state) {
 	assert_string_equal(sl_zone_guess(text_of("new_york")), "America/New_York");
 	assert_null(sl_zone_guess(text_of("Elsewhere/Entirely")));
 	assert_null(sl_zone_guess(text_of("..")));
+	/* two letters too few or too many are a slip, three are another name */
+	assert_string_equal(sl_zone_guess(text_of("Europe/Belin")), "Europe/Berlin");
+	assert_string_equal(sl_zone_guess(text_of("America/New_rk")), "America/New_York");
+	assert_string_equal(sl_zone_guess(text_of("America/New_Yxxork")), "America/New_York");
+	assert_null(sl_zone_guess(text_of("America/New_k")));
+	assert_null(sl_zone_guess(text_of("America/New_Yxxxork")));
 }
 
 static void a_zone_is_found_by_its_hash(void **state) {
