@@ -64,6 +64,11 @@ class Build:
         done = run([*self.cc, *more, *own, *objects, *self.archives, "-Wl,-z,muldefs", *self.link_words, "-o", to])
         return done.stdout if done.returncode else None
 
+    def objects_of(self, files):
+        """The sources that files are compiled in: of a header, all that include it."""
+        headers = set(file for file in files if file.endswith(".h"))
+        return [s for s in self.sources if s in files or headers & set(self.depends(s))]
+
     def depends(self, source):
         """The files of the tree that a source includes, by the record of its last compilation."""
         try:

@@ -13,6 +13,8 @@ HIDDEN = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])
                     r"""|^[ \t]*\#(?:[^\n]*\\\n)*[^\n]*""", re.S | re.M | re.X)
 UNTOUCHED = re.compile(r"\b(?:SL_ASSERT|SL_DEBUG_ASSERT|_Static_assert|SL_POINT\w*|__builtin_prefetch|__asm__"
                        r"|__attribute__)\s*(?=\()")
+FETCHED = re.compile(r"\bfor (?=\()")  # a loop of hints alone is a hint
+FETCHES = re.compile(r"\s*__builtin_prefetch\(")
 EXPECTED = re.compile(r", [01]\)")  # the second word of __builtin_expect
 TURNED = {"<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<"), "==": ("!=",), "!=": ("==",)}
 RELATION = re.compile(r"(?<=\s)(<=|>=|==|!=|<|>)(?=\s)")
@@ -54,6 +56,10 @@ def closing(text, at):
 def shown(text):
     """The same text with all that is not to be changed made blank."""
     text = HIDDEN.sub(lambda match: blank(match.group()), text)
+    for match in list(FETCHED.finditer(text)):
+        end = closing(text, match.end()) + 1
+        if FETCHES.match(text, end):
+            text = text[:match.start()] + blank(text[match.start():end]) + text[end:]
     for match in list(UNTOUCHED.finditer(text)):
         end = closing(text, match.end()) + 1
         text = text[:match.start()] + blank(text[match.start():end]) + text[end:]

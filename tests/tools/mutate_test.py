@@ -7,6 +7,7 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tools"))
+import changes  # noqa: E402
 import ctests  # noqa: E402
 import mutants  # noqa: E402
 from importlib.machinery import SourceFileLoader  # noqa: E402
@@ -19,6 +20,8 @@ static int least(int a, const char *s) {
 	const char *word = "a < b && 1";
 	SL_ASSERT(a > 0 &&
 	          a < 9);
+	for (int i = 0; i < 8; i++)
+		__builtin_prefetch(s + i, 1);
 	if (a <= 2 && !word)
 		a += most;
 	use(s, a << 1);
@@ -26,14 +29,14 @@ static int least(int a, const char *s) {
 }
 """
 EXPECTED = {
-    (8, "relation turned: '<=' -> '>'"), (8, "off by one: '<=' -> '<'"), (8, "and, or: '&&' -> '||'"),
-    (8, "negated condition: '!' -> ''"), (8, "negated condition: '(a <= 2 && !word)' -> '(!(a <= 2 && !word))'"),
-    (8, "constant: '2' -> '3'"), (8, "constant: '2' -> '1'"),
-    (9, "change: '+' -> '-'"), (9, "deleted statement: 'a += most;' -> ';'"),
-    (10, "shift: '<<' -> '>>'"), (10, "constant: '1' -> '2'"), (10, "constant: '1' -> '0'"),
-    (10, "deleted statement: 'use(s, a << 1);' -> ';'"),
-    (11, "calculation: '-' -> '+'"), (11, "least, most: 'sl_min' -> 'sl_max'"), (11, "constant: '4' -> '5'"),
-    (11, "constant: '4' -> '3'"), (11, "returned value: 'return a - sl_min(a, 4);' -> 'return 0;'"),
+    (10, "relation turned: '<=' -> '>'"), (10, "off by one: '<=' -> '<'"), (10, "and, or: '&&' -> '||'"),
+    (10, "negated condition: '!' -> ''"), (10, "negated condition: '(a <= 2 && !word)' -> '(!(a <= 2 && !word))'"),
+    (10, "constant: '2' -> '3'"), (10, "constant: '2' -> '1'"),
+    (11, "change: '+' -> '-'"), (11, "deleted statement: 'a += most;' -> ';'"),
+    (12, "shift: '<<' -> '>>'"), (12, "constant: '1' -> '2'"), (12, "constant: '1' -> '0'"),
+    (12, "deleted statement: 'use(s, a << 1);' -> ';'"),
+    (13, "calculation: '-' -> '+'"), (13, "least, most: 'sl_min' -> 'sl_max'"), (13, "constant: '4' -> '5'"),
+    (13, "constant: '4' -> '3'"), (13, "returned value: 'return a - sl_min(a, 4);' -> 'return 0;'"),
 }
 
 
@@ -50,8 +53,8 @@ def test_lines_keep_their_numbers():
 
 
 def test_a_judgement_expires_with_its_line():
-    assert mutants.line_hash(TEXT, 8) == mutants.line_hash(TEXT.replace("\tif", "\t\tif"), 8)
-    assert mutants.line_hash(TEXT, 8) != mutants.line_hash(TEXT.replace("<= 2", "<= 3"), 8)
+    assert mutants.line_hash(TEXT, 10) == mutants.line_hash(TEXT.replace("\tif", "\t\tif"), 10)
+    assert mutants.line_hash(TEXT, 10) != mutants.line_hash(TEXT.replace("<= 2", "<= 3"), 10)
 
 
 def test_what_is_judged_is_still_there():
@@ -73,6 +76,59 @@ def test_nothing_changed_ends_at_once():
                           text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert done.returncode == 0 and done.stdout.endswith(": 0 files that C tests are linked from\n"
                                                          "mutants: 0 to draw from\n"), done.stdout
+
+
+def run_git(folder, *words):
+    return subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@localhost", *words], cwd=folder, text=True,
+                          check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout.strip()
+
+
+@pytest.fixture
+def origin(tmp_path):
+    """main of 30 commits, and a branch of two more."""
+    folder = tmp_path / "origin"
+    (folder / "src").mkdir(parents=True)
+    run_git(folder, "init", "-q", "-b", "main")
+    for i in range(32):
+        if i == 30:
+            run_git(folder, "checkout", "-q", "-b", "change")
+        (folder / "src" / "a.c").write_text("".join("int a%d;\n" % k for k in range(i + 1)))
+        run_git(folder, "add", "-A")
+        run_git(folder, "commit", "-q", "-m", "commit %d" % i)
+    return folder
+
+
+@pytest.mark.parametrize("branch, options, how, lines", [
+    ("change", [], "where this left origin/main", {31, 32}),
+    ("main", [], "20 commits ago", set(range(11, 31))),
+    ("main", ["--single-branch"], "20 commits ago", set(range(11, 31))),
+    ("change", ["--single-branch"], "20 commits ago", set(range(13, 33))),
+    ("main", ["--depth", "5"], "4 commits ago, as far as this clone goes back", set(range(27, 31))),
+    ("main", ["--depth", "1"], "this clone has no commit before its last", None),
+])
+def test_what_a_change_is_compared_with(origin, tmp_path, monkeypatch, branch, options, how, lines):
+    clone = tmp_path / "clone"
+    run_git(tmp_path, "clone", "-q", "-b", branch, *options, "file://%s" % origin, str(clone))
+    monkeypatch.setattr(ctests, "ROOT", str(clone))
+    base, said = changes.base()
+    assert said == how
+    if lines is None:
+        assert base == ""
+    else:
+        assert changes.lines_since(base) == {"src/a.c": lines}
+
+
+def test_without_a_clone_there_is_nothing_to_compare_with(tmp_path, monkeypatch):
+    monkeypatch.setattr(ctests, "ROOT", str(tmp_path))
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert changes.base() == ("", "this is no clone, or an empty one")
+
+
+def test_a_good_change_does_not_fail_by_chance():
+    """Where a half is found, once in a thousand; where 80 of 100 are, never. And none of ten is none by chance."""
+    assert not mutate.is_likely(0, 10) and mutate.is_likely(0, 9) and mutate.is_likely(0, 0)
+    assert [max(k for k in range(of) if not mutate.is_likely(k, of)) for of in (10, 20, 30, 100)] == [0, 2, 6, 34]
+    assert mutate.is_enough(23, 25) and not mutate.is_enough(22, 25) and mutate.is_enough(0, 24)
 
 
 def test_unknown_mutant_is_told():
