@@ -186,6 +186,78 @@ def test_npm_client(policy_server, node_clients, name):
     assert seen["pipelined"] == [1] * 30 + [0] * 20 == seen["sideBySide"]
 
 
+# ---- who asks --------------------------------------------------------------------------------------------------------
+
+def clients_of(server, door, name=...):
+    with server.http() as http:
+        told = http.ask("GET", "/v1/figures")[2]
+    by_door = {one: [client for client in told["clients"] if client["door"] == one] for one in told["requests"]}
+    for one, clients in by_door.items():  # whatever they call themselves, no decision is lost
+        for verdict, count in told["requests"][one].items():
+            assert sum(client[verdict] for client in clients) == count, (one, verdict)
+    return [client for client in by_door[door] if name is ... or client["name"] == name]
+
+
+@pytest.mark.parametrize("name,said", [("ioredis", "ioredis"), ("redis", "node-redis")])
+def test_npm_clients_are_counted_by_the_name_they_give(server, node_clients, name, said):
+    folder, node = node_clients
+    one = server(policy=POLICY)
+    status, _, err = run(node, os.path.join(folder, "run.mjs"), name, str(one.resp_port))
+    assert status == 0, err
+    with open(os.path.join(folder, "node_modules", name, "package.json"), encoding="utf-8") as file:
+        version = json.load(file)["version"]
+    counted = clients_of(one, "resp")
+    assert {(client["kind"], client["name"], client["version"]) for client in counted} == {("named", said, version)}
+    assert sum(client["denied"] for client in counted) > 20
+
+
+def test_redis_py_and_strangers_are_counted(server):
+    one = server(policy=POLICY)
+    with redis.Redis(port=one.resp_port) as client, one.resp() as stranger:
+        client.execute_command("CLIENT", "SETINFO", "LIB-NAME", "redis-py(app)")
+        client.execute_command("CLIENT", "SETINFO", "LIB-VER", "5.0.1")
+        client.execute_command("SLUICE.CHECK", "a", 1, "2/1h")
+        stranger.call("SLUICE.CHECK", "a", 5, "2/1h")
+        named, unnamed = clients_of(one, "resp", "redis-py(app)")[0], clients_of(one, "resp", None)[0]
+        assert named == {"door": "resp", "kind": "named", "name": "redis-py(app)", "version": "5.0.1",
+                         "connections": 1, "allowed": 1, "denied": 0, "error": 0}
+        assert (unnamed["kind"], unnamed["connections"], unnamed["denied"]) == ("unnamed", 1, 1)
+        with one.http() as http:
+            metrics = http.ask("GET", "/metrics")[2].decode()
+        assert 'sluice_client_connections{library="redis-py"} 1\n' in metrics
+        assert 'sluice_client_connections{library="unnamed"} 1\n' in metrics
+
+
+def test_a_user_agent_names_programs_and_not_the_visitors_of_proxies(server):
+    one = server(policy=POLICY)
+    with one.http() as program_, one.http() as proxy:
+        program_.ask("POST", "/v1/admit", b'{"attributes":{"user":"a"}}', {"User-Agent": "shop/2.1 (linux)"})
+        program_.ask("POST", "/v1/admit", b'{"attributes":{"user":"a"}}', {"User-Agent": "other/1"})
+        proxy.ask("GET", "/v1/auth/nginx", headers={"User-Agent": "Mozilla/5.0", "X-Forwarded-For": "192.0.2.1"})
+        shop = clients_of(one, "http", "shop")
+        assert [(client["version"], client["connections"], client["allowed"]) for client in shop] == [("2.1", 1, 2)]
+        assert {client["name"] for client in clients_of(one, "http")} == {"shop", None}
+
+
+def test_a_client_of_ever_new_names_takes_no_others_place(server):
+    one = server(policy=POLICY, args=("--threads", "1"))
+    with one.resp() as kept, one.resp() as hostile:
+        kept.call("CLIENT", "SETINFO", "LIB-NAME", "steady")
+        kept.call("SLUICE.CHECK", "a", 1, "9/1h")
+        for i in range(1000):
+            hostile.send(encode("CLIENT", "SETINFO", "LIB-NAME", f"\\x<i>{i}") +
+                         encode("CLIENT", "SETINFO", "LIB-VER", i) + encode("SLUICE.CHECK", "b", 1, "9/1h"))
+            assert [hostile.read() for _ in range(2)] == [b"OK", b"OK"] and len(hostile.read()) == 7
+        counted = clients_of(one, "resp")
+        assert len(counted) <= 60
+        assert [client for client in counted if client["name"] == "steady"][0]["allowed"] == 1
+        assert [client["kind"] for client in counted].count("others") == 1
+        with one.http() as http:
+            body = http.ask("GET", "/metrics")[2].decode()
+        assert "<i>" not in body and body.count("sluice_client_connections{") == 14
+    still_serves(one)
+
+
 # ---- curl, and the headers of real responses -------------------------------------------------------------------------
 
 def curl(server, path, body=None, *words):

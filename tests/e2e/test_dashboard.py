@@ -912,6 +912,33 @@ def test_the_fleet_and_grpc_have_panels_where_there_are_some(browser, redises): 
     b.wait(lambda: facts(b, "fleet")["Nodes"] == "1 of 1 up", "it is back")
 
 
+def clients_shown(browser):
+    return {row[0]: row[1:] for row in browser.js("""
+        return [...document.querySelectorAll('#clients-list tbody tr')].map((r) => [...r.cells].map((c) => c.innerText))
+        """)}
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_clients_are_told_by_name(browser, width):
+    b = browser()
+    with b.server.resp() as client, Load(b.server, {"User-Agent": "shop/2.1"}):
+        client.call("CLIENT", "SETINFO", "LIB-NAME", HOSTILE.replace(" ", "/"))
+        b.open(width)
+        b.wait(lambda: "shop 2.1" in clients_shown(b), "the program over HTTP")
+        named = [name for name in clients_shown(b) if name.startswith("_img")]
+        assert len(named) == 1 and clients_shown(b)[named[0]][:2] == ["RESP", "1"]
+        b.wait(lambda: rate_of(clients_shown(b)["shop 2.1"][2]) > 1, "its decisions")
+        assert clients_shown(b)["shop 2.1"][0] == "HTTP" and rate_of(clients_shown(b)["shop 2.1"][3]) > 0
+        # A header is a button: by keyboard to the names, in their order.
+        b.js("document.querySelector('#clients-list thead button').focus()")
+        b.press(Keys.ENTER)
+        assert b.js("return document.querySelector('#clients-list thead th').ariaSort") == "ascending"
+        names = list(clients_shown(b))
+        assert names == sorted(names)
+        assert b.js("return document.documentElement.scrollWidth <= innerWidth")
+        assert b.get("#clients").is_displayed()
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 768, 390])
 def test_axe_finds_nothing_serious(browser, axe, redises, width, theme):  # noqa: F811

@@ -14,17 +14,30 @@ const {BINARY, Limiter, PACKAGE, Result, SluiceError, atEnd, folder, freePort, l
 
 const PATIENT = {timeout: 10000};
 
-/** A server that answers each command by what `answer(words)` says; for what no real one does. */
+/** The commands of a piece of bytes, which no command here is longer than. */
+function* commandsIn(text) {
+	const lines = text.split('\r\n');
+	for (let at = 0; lines[at].startsWith('*');) {
+		const count = Number(lines[at].slice(1));
+		yield Array.from({length: count}, (_, i) => lines[at + 2 + 2 * i]);
+		at += 1 + 2 * count;
+	}
+}
+
+/** A server that answers each command by what `answer(words)` says; for what no real one does. It refuses to be told
+ * who is there, as Redis 7.0 does. */
 async function fake(answer) {
 	const sockets = new Set();
 	const server = net.createServer((socket) => {
 		sockets.add(socket);
 		socket.on('error', () => {});
 		socket.on('data', (data) => {
-			const words = data.toString().split('\r\n').filter((line) => line !== '' && !/^[*$]\d+$/.test(line));
-			const said = answer(words, socket);
-			if (said !== undefined)
-				socket.write(said);
+			for (const words of commandsIn(data.toString())) {
+				const said = words[0] === 'CLIENT' ? '-ERR unknown subcommand \'SETINFO\'. Try CLIENT HELP.\r\n'
+					: answer(words, socket);
+				if (said !== undefined)
+					socket.write(said);
+			}
 		});
 	}).listen(0, '127.0.0.1');
 	await once(server, 'listening');
@@ -228,6 +241,37 @@ it('logs in to servers that know no HELLO', async () => {
 	const one = limiter({store: `${store.replace('//', '//:secret@')}/2`, ...PATIENT});
 	assert.equal((await one.check('k', '5/1m')).remaining, 4);
 	assert.deepEqual(heard, ['HELLO', 'AUTH', 'SELECT', 'SLUICE.CHECK']);
+});
+
+it('says who it is, in one write with HELLO, and does not wait for the answer', async () => {
+	const pieces = [];
+	const store = await new Promise((resolve) => {
+		const server = net.createServer((socket) => {
+			socket.on('error', () => {}).on('data', (data) => {
+				pieces.push([...commandsIn(data.toString())]);
+				socket.write(pieces.length === 1 ? '%1\r\n+proto\r\n:3\r\n' // and no answer to who it is, yet
+					: '-ERR no\r\n+OK\r\n*7\r\n:1\r\n:5\r\n:4\r\n:0\r\n:1\r\n:0\r\n:0\r\n');
+			});
+		}).listen(0, '127.0.0.1', () => resolve(`redis://127.0.0.1:${server.address().port}`));
+		atEnd(() => server.close());
+	});
+	const one = limiter({store, ...PATIENT}), {version} = require(join(PACKAGE, 'package.json'));
+	assert.equal((await one.check('k', '5/1m')).remaining, 4);
+	await one.close();
+	assert.deepEqual(pieces.map((piece) => piece.map((words) => words.slice(0, 4))), [
+		[['HELLO', '3'], ['CLIENT', 'SETINFO', 'LIB-NAME', 'sluice-node'], ['CLIENT', 'SETINFO', 'LIB-VER', version]],
+		[['SLUICE.CHECK', 'k', '1', '5/1m']]]);
+});
+
+it('is counted by its name at a server', async () => {
+	const server = await serve();
+	const port = /^sluice: http on 127\.0\.0\.1:(\d+)$/m.exec(server.said)[1];
+	const one = limiter({store: server.url, ...PATIENT}), {version} = require(join(PACKAGE, 'package.json'));
+	for (let i = 0; i < 5; i++)
+		await one.check('k', '3/1h');
+	const {clients} = await (await fetch(`http://127.0.0.1:${port}/v1/figures`)).json();
+	assert.deepEqual(clients.filter((client) => client.door === 'resp'), [{door: 'resp', kind: 'named',
+		name: 'sluice-node', version, connections: 1, allowed: 3, denied: 2, error: 0}]);
 });
 
 it('tells what is no answer of a Sluice', async () => {

@@ -65,6 +65,13 @@ class Address:
         return [command(*words) for words in said]
 
 
+def introduction():
+    """Who we are, for those who look who is connected: goes before the first command, in the same write. Answers to
+    it don't matter: a server that knows no SETINFO (Redis before 7.2) says so, and goes on."""
+    words = (("LIB-NAME", "sluice-python"), ("LIB-VER", _core.version))
+    return b"".join(command("CLIENT", "SETINFO", *one) for one in words), len(words)
+
+
 def bad_url(url):
     shown = urllib.parse.urlsplit(url).scheme
     return SluiceError("bad-argument", f"no server by this URL ({shown}://..): expected redis://host:port, rediss://, "
@@ -143,6 +150,7 @@ def refused(line):
 class Connection:
     def __init__(self, address, deadline):
         self.address, self.reader = address, Reader()
+        self.unsaid, self.passed_over = b"", 0  # goes before the next command; answers that nobody wants
         try:
             self.socket = connect(address, left(deadline))
         except (OSError, ValueError) as error:
@@ -153,6 +161,7 @@ class Connection:
         except BaseException:
             self.close()
             raise
+        self.unsaid, self.passed_over = introduction()
 
     def is_stale(self):
         """Whether the other end has closed it, or said what nobody asked for."""
@@ -165,7 +174,11 @@ class Connection:
         """The answer to a command. Errors that are answered are raised; `away` and `protocol` end the connection."""
         try:
             self.socket.settimeout(left(deadline))
-            self.socket.sendall(data)
+            self.socket.sendall(self.unsaid + data)
+            self.unsaid = b""
+            while self.passed_over > 0:
+                self.receive(deadline)
+                self.passed_over -= 1
             answer = self.receive(deadline)
         except (OSError, Malformed) as error:
             code = "protocol" if isinstance(error, Malformed) else "away"
@@ -306,6 +319,7 @@ class Wire(asyncio.Protocol):
     def __init__(self, address):
         self.address, self.reader, self.waiting = address, Reader(), collections.deque()
         self.transport, self.lost = None, None
+        self.unsaid, self.passed_over = b"", 0
 
     def connection_made(self, transport):
         self.transport = transport
@@ -316,6 +330,9 @@ class Wire(asyncio.Protocol):
     def data_received(self, data):
         try:
             self.reader.feed(data)
+            while self.passed_over > 0 and not self.unsaid:
+                self.reader.next()
+                self.passed_over -= 1
             while self.waiting:
                 self.settle(self.reader.next())
             if self.reader.at != len(self.reader.bytes):
@@ -346,13 +363,18 @@ class Wire(asyncio.Protocol):
         if self.transport is not None:
             self.transport.abort()
 
+    def introduce(self):
+        """Goes out before the first command, whose answer comes after those that are passed over."""
+        self.unsaid, self.passed_over = introduction()
+
     def send(self, data, loop):
         future = loop.create_future()
         if self.lost is not None:
             future.set_exception(self.lost)
             return future
         self.waiting.append((future, loop.time()))
-        self.transport.write(data)
+        self.transport.write(self.unsaid + data)
+        self.unsaid = b""
         return future
 
 
@@ -410,6 +432,7 @@ class Wires:
         except BaseException:
             wire.transport.abort()
             raise
+        wire.introduce()
         self.loops[loop] = wire
         return wire
 

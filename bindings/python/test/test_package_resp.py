@@ -34,13 +34,17 @@ def failure(call, *args, **words):
     return caught.value.code, str(caught.value)
 
 
+REFUSED = b"-ERR unknown subcommand 'SETINFO'. Try CLIENT HELP.\r\n" * 2  # as Redis 7.0 does
+
+
 class Peer:
-    """A server that answers as it is told: each connection's first bytes by the next answer; None closes it at once."""
+    """A server that answers as it is told: each connection's first bytes by the next answer, after those to who is
+    there; None closes it at once."""
 
     def __init__(self, *answers):
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = "redis://127.0.0.1:%d" % self.listener.getsockname()[1]
-        self.answers, self.kept = list(answers), []
+        self.answers, self.kept, self.heard = list(answers), [], []
         self.thread = threading.Thread(target=self.serve, daemon=True)
         self.thread.start()
 
@@ -51,8 +55,8 @@ class Peer:
             if answer is None:
                 connection.close()
                 continue
-            connection.recv(65536)
-            connection.sendall(answer)
+            self.heard.append(connection.recv(65536))
+            connection.sendall(REFUSED + answer)
 
     def close(self):
         self.thread.join(20)
@@ -83,6 +87,39 @@ def test_answers_that_are_none(face, answer, code):
                 assert caught.value.code == code
         asyncio.run(ask())
     peer.close()
+
+
+@pytest.mark.parametrize("face", ["threads", "asyncio"])
+def test_it_says_who_it_is_in_one_write_with_the_first_command(face):
+    peer = Peer(SEVEN)
+    asked = sluice._resp.command(*"CLIENT SETINFO LIB-NAME sluice-python".split()) + \
+        sluice._resp.command(*"CLIENT SETINFO LIB-VER".split(), sluice.__version__)
+    if face == "threads":
+        with sluice.Limiter(peer.url, timeout=10000) as limiter:
+            assert limiter.check("k", "2/1s").allowed
+    else:
+        async def ask():
+            async with sluice.AsyncLimiter(peer.url, timeout=10000) as limiter:
+                assert (await limiter.check("k", "2/1s")).allowed
+        asyncio.run(ask())
+    peer.close()
+    assert peer.heard[0].startswith(asked + b"*4\r\n$12\r\nSLUICE.CHECK")
+
+
+def test_it_is_counted_by_its_name():
+    server = Server(world.SLUICE, POLICY)
+
+    async def ask():
+        async with sluice.AsyncLimiter(url_of(server), timeout=10000) as limiter:
+            return [(await limiter.check("k", "3/1h")).allowed for _ in range(5)]
+    with sluice.Limiter(url_of(server), timeout=10000) as limiter:
+        assert asyncio.run(ask()) == [True] * 3 + [False] * 2
+        assert not limiter.check("k", "3/1h").allowed
+        with server.http() as http:
+            clients = http.ask("GET", "/v1/figures")[2]["clients"]
+    server.stop()
+    assert [(one["name"], one["version"], one["allowed"], one["denied"]) for one in clients if one["door"] == "resp"] \
+        == [("sluice-python", sluice.__version__, 3, 3)]
 
 
 def test_a_connection_that_went_away_meanwhile_is_not_used():

@@ -86,6 +86,8 @@ struct sl_door_context {
 	bool leaving;                       /* this connection can't stay: an answer, or a door, that can say so does */
 	void *match_buffer;                 /* SLUICE_MATCH_BYTES_MAX bytes, scratch of one feed() */
 	uint64_t connection_id;             /* of the connection being fed, from 1 */
+	uint32_t client;                    /* as which it is counted (client_stats.h): a door that learns the client's
+	                                     * name sets another by sl_door_name_client(); 0: it is not counted so */
 	struct sl_peer peer;                /* its other end */
 	uint32_t forms;                     /* SL_FORM_ bits of the listener that it came by */
 	uint32_t listener;                  /* and its number in the policy: sl_settings_listen() */
@@ -114,6 +116,19 @@ struct sl_door_context {
 
 /* Frees what the doors keep in a context between connections; the context itself is the caller's. */
 void sl_door_context_free(struct sl_door_context *context);
+
+/* The client of the connection being fed has said its library's name and version: sl_client_stats_name(). */
+static inline void sl_door_name_client(struct sl_door_context *context, struct sluice_bytes name,
+                                       struct sluice_bytes version) {
+	if (context->client != 0)
+		context->client = sl_client_stats_name(&context->stats->clients, context->client, name, version);
+}
+
+/* The same by a User-Agent. */
+static inline void sl_door_name_agent(struct sl_door_context *context, struct sluice_bytes agent) {
+	if (context->client != 0)
+		context->client = sl_client_stats_agent(&context->stats->clients, context->client, agent);
+}
 
 /* What a running server tells about itself. Written by its workers, each in its own line; read by any. */
 struct sl_worker_figures {

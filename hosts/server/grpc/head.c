@@ -137,6 +137,8 @@ static struct sl_grpc_field judge_regular(struct sluice_bytes name, struct sluic
 		return FIELD(SL_GRPC_FIELD_TIMEOUT, 0);
 	if (is(name, "grpc-encoding"))
 		return FIELD(SL_GRPC_FIELD_ENCODING, 0);
+	if (is(name, "user-agent"))
+		return FIELD(SL_GRPC_FIELD_AGENT, 0);
 	return is(name, "authorization") ? FIELD(SL_GRPC_FIELD_AUTHORIZATION, 0) : other;
 }
 
@@ -213,6 +215,14 @@ static void keep_path(struct sl_grpc_stream *stream, struct sluice_bytes path) {
 		sl_grpc_stream_show(stream, path);
 }
 
+/* A connection is named once: its client has one User-Agent. */
+static void name_client(struct sl_grpc_session *session, struct sluice_bytes agent) {
+	if (session->named)
+		return;
+	session->named = true;
+	sl_door_name_agent(session->context, agent);
+}
+
 /* False where it makes the request malformed. */
 static bool keep_value(struct sl_grpc_stream *stream, uint8_t kind, struct sluice_bytes value) {
 	switch (kind) {
@@ -228,6 +238,9 @@ static bool keep_value(struct sl_grpc_stream *stream, uint8_t kind, struct sluic
 		stream->encoded = !sl_bytes_equal(value, sl_str("identity"));
 		if (stream->encoded && stream->method != NULL)
 			sl_grpc_stream_show(stream, value);
+		return true;
+	case SL_GRPC_FIELD_AGENT:
+		name_client(stream->session, value);
 		return true;
 	default:
 		keep_authorization(stream, value);

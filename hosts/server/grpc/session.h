@@ -60,6 +60,7 @@ enum sl_grpc_field_kind {
 	SL_GRPC_FIELD_TIMEOUT,
 	SL_GRPC_FIELD_ENCODING,
 	SL_GRPC_FIELD_AUTHORIZATION,
+	SL_GRPC_FIELD_AGENT,
 };
 
 struct sl_grpc_field {
@@ -87,6 +88,7 @@ struct sl_grpc_session {
 	size_t held_bytes;
 	bool greeted;  /* the peer's first SETTINGS have come */
 	bool heading;  /* a header list has begun and not ended */
+	bool named;    /* a User-Agent has come */
 	bool ready; /* sl_door_unready() was NULL, as its watchers were told */
 	bool noticed;  /* GOAWAY was announced: no new streams, please; a PING is under way */
 	bool heard;    /* the peer has answered that PING: what it sent before has come */

@@ -191,6 +191,7 @@ static bool answer(struct sl_http_exchange *exchange, bool only_refuse) {
 	else if (is_let_in(exchange, route)) {
 		if (only_refuse)
 			return false;
+		exchange->by_program = route->allowed == ALLOW_POST;
 		route->answer(exchange);
 	}
 	return true;
@@ -214,6 +215,7 @@ static void answer_refusal(struct sl_http_exchange *exchange, const struct sl_ht
 struct session {
 	struct sl_http_parser parser;
 	bool continued; /* the client of the request in hand was told to go on sending */
+	bool named;     /* the first request by a program has said, or not said, which */
 	struct sl_login_kept reader;   /* who follows decisions, if the connection does */
 };
 
@@ -263,12 +265,22 @@ static bool wait(struct session *session, struct sl_http_exchange *exchange, siz
 	return false;
 }
 
+/* A connection is named once: a program has one User-Agent. What proxies ask has their visitors'. */
+static void name_client(struct session *session, const struct sl_http_exchange *exchange) {
+	struct sluice_bytes agent;
+	session->named = true;
+	if (sl_http_field(exchange->request, "user-agent", &agent))
+		sl_door_name_agent(exchange->context, agent);
+}
+
 /* Answers a request of `*consumed` bytes; none of them are, where it waits. */
 static bool answer_request(struct session *session, struct sl_http_exchange *exchange, size_t *consumed) {
 	size_t said = exchange->out->len;
 	exchange->context->commands++;
 	exchange->close = !session->parser.request.keep_alive || exchange->context->draining || exchange->context->leaving;
 	answer(exchange, false);
+	if (exchange->by_program && !session->named)
+		name_client(session, exchange);
 	if (exchange->context->reader != NULL)
 		session->reader = exchange->login;
 	if (exchange->waits) {

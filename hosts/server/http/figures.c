@@ -10,6 +10,8 @@
 
 enum {
 	ROOM = 8 * 1024, /* for all but the limits */
+	/* of each client: what it may be called may need an escape each byte */
+	ROOM_CLIENT = 256 + SL_JSON_ROOM(SL_CLIENT_NAME_MAX) + SL_JSON_ROOM(SL_CLIENT_VERSION_MAX),
 	ROOM_LIMIT = 1024 + 2 * SLUICE_LIMIT_TEXT_MAX + 2 * 6 * SLUICE_NAME_BYTES_MAX,
 	ARRAYS = 5,
 	ROOM_HISTORY = 256 + ARRAYS * SL_HISTORY_STEPS * 11, /* ten digits and a comma */
@@ -24,6 +26,7 @@ void sl_http_figures_read(const struct sl_http_exchange *exchange, struct sl_htt
 	const struct sl_figures *own = shared->figures;
 	*figures = (struct sl_http_figures){.threads = own == NULL ? 1 : own->worker_count};
 	sl_stats_sum(shared->stats, &figures->stats);
+	figures->client_count = sl_stats_clients(shared->stats, figures->clients);
 	sl_denials_figures(shared->denials, &figures->log_written, &figures->log_dropped);
 	if (shared->store_stats != NULL)
 		sl_store_stats_read(shared->store_stats, &figures->store);
@@ -189,6 +192,35 @@ static void put_fleet(struct sl_out *out, const struct sl_http_figures *figures)
 	sl_out_char(out, '}');
 }
 
+static const char *const client_kinds[] = {
+	[SL_CLIENT_NAMED] = "named", [SL_CLIENT_UNNAMED] = "unnamed", [SL_CLIENT_OTHERS] = "others"};
+
+/* A text that a client has said; null for none. */
+static void put_said(struct sl_out *out, const char *name, const char *text) {
+	if (text[0] != '\0')
+		sl_json_put_text(out, name, sl_str(text));
+	else
+		sl_json_put_null(out, name);
+}
+
+static void put_clients(struct sl_out *out, const struct sl_http_figures *figures) {
+	sl_json_open(out, "clients", '[');
+	for (uint32_t i = 0; i < figures->client_count; i++) {
+		const struct sl_client_sum *client = &figures->clients[i];
+		sl_json_open(out, NULL, '{');
+		sl_json_put_word(out, "door", sl_transport_names[client->transport]);
+		sl_json_put_word(out, "kind", client_kinds[client->kind]);
+		put_said(out, "name", client->name);
+		put_said(out, "version", client->version);
+		sl_json_put_u64(out, "connections", client->open);
+		sl_json_put_u64(out, "allowed", client->decided[SL_VERDICT_ALLOWED]);
+		sl_json_put_u64(out, "denied", client->decided[SL_VERDICT_DENIED]);
+		sl_json_put_u64(out, "error", client->decided[SL_VERDICT_ERROR]);
+		sl_out_char(out, '}');
+	}
+	sl_out_char(out, ']');
+}
+
 static void put_server(struct sl_out *out, const struct sl_http_exchange *exchange,
                        const struct sl_http_figures *figures) {
 	sluice_ns now = exchange->context->now;
@@ -204,6 +236,7 @@ static void put_server(struct sl_out *out, const struct sl_http_exchange *exchan
 	put_traffic(out, figures);
 	put_held(out, &figures->stats);
 	put_fleet(out, figures);
+	put_clients(out, figures);
 	sl_json_open(out, "reloads", '{');
 	sl_json_put_u64(out, "ok", figures->reloads_ok);
 	sl_json_put_u64(out, "failed", figures->reloads_failed);
@@ -361,7 +394,8 @@ void sl_http_route_figures(struct sl_http_exchange *exchange) {
 		return;
 	}
 	sl_http_figures_read(exchange, &figures);
-	if (!sl_http_reply_begin(&reply, exchange, 200, "application/json", room_for(exchange->context, &wish)))
+	size_t room = room_for(exchange->context, &wish) + figures.client_count * ROOM_CLIENT;
+	if (!sl_http_reply_begin(&reply, exchange, 200, "application/json", room))
 		return;
 	sl_http_reply_body(&reply);
 	put_server(&reply.w, exchange, &figures);

@@ -15,12 +15,14 @@ struct sl_http_figures {
 	uint64_t log_written, log_dropped;
 	bool has_fleet; /* the store is in Redis: */
 	struct sl_fleet_sum fleet;
+	uint32_t client_count;
+	struct sl_client_sum clients[SL_CLIENTS_TOLD_MAX];
 };
 
 /* The words for the ways in which a fleet decides, in the order of enum sl_fleet_way. */
 extern const char *const sl_http_fleet_ways[SL_WAYS];
 
-/* Reads them; exchange->context->shared must have stats. O(workers); any thread. */
+/* Reads them; exchange->context->shared must have stats. O(workers), and as sl_client_stats_sums(); any thread. */
 void sl_http_figures_read(const struct sl_http_exchange *exchange, struct sl_http_figures *figures);
 
 #endif

@@ -364,6 +364,18 @@ static void put_connections(struct sl_prom *prom, const struct sl_http_figures *
 		count_by(prom, "transport", sl_transport_names[i], figures->stats.errors[i]);
 }
 
+/* M1: what clients call themselves is no label; a list of ours is. */
+static void put_clients(struct sl_prom *prom, const struct sl_http_figures *figures) {
+	uint64_t open[SL_CLIENT_LIBRARIES] = {0};
+	for (uint32_t i = 0; i < figures->client_count; i++)
+		if (figures->clients[i].transport == SL_TRANSPORT_RESP)
+			open[sl_client_library(&figures->clients[i])] += figures->clients[i].open;
+	sl_prom_family(prom, "sluice_client_connections", SL_PROM_GAUGE, NULL,
+	               "Open connections of RESP by the library that the client has named.");
+	for (int i = 0; i < SL_CLIENT_LIBRARIES; i++)
+		count_by(prom, "library", sl_client_libraries[i], open[i]);
+}
+
 static void put_config(struct sl_prom *prom, const struct sl_http_figures *figures) {
 	sl_prom_family(prom, "sluice_config_reloads", SL_PROM_COUNTER, NULL, "Reloads of the policy.");
 	count_by(prom, "result", "ok", figures->reloads_ok);
@@ -390,6 +402,7 @@ static void put_tail(struct sl_prom *prom, const struct sl_tail *tail) {
 static void put_server(struct sl_prom *prom, const struct sl_http_exchange *exchange,
                        const struct sl_http_figures *figures) {
 	put_connections(prom, figures);
+	put_clients(prom, figures);
 	put_config(prom, figures);
 	put_tail(prom, exchange->context->shared->tail);
 	put_one(prom, "sluice_draining", SL_PROM_GAUGE, NULL, "Whether the server is shutting down.",

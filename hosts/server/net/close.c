@@ -34,6 +34,7 @@ void sl_connection_close(struct sl_connection *c) {
 	sl_streams_end(c);
 	c->door->close(c->door_state);
 	sl_bounds_leave(worker->bounds, &c->place);
+	sl_connection_uncount_client(c);
 	atomic_fetch_add_explicit(&worker->figures->closed[c->door->transport], 1, memory_order_relaxed);
 }
 
@@ -50,4 +51,18 @@ void sl_connection_count_error(struct sl_connection *c) {
 	struct sl_worker_stats *stats = c->worker->context.stats;
 	if (stats != NULL)
 		sl_count(&stats->errors[c->door->transport], 1);
+}
+
+void sl_connection_count_decided(struct sl_connection *c) {
+	struct sl_worker_stats *stats = c->worker->context.stats;
+	if (stats != NULL)
+		sl_client_stats_note(&stats->clients, c->client, c->door->transport, stats->requests[c->door->transport]);
+}
+
+void sl_connection_uncount_client(struct sl_connection *c) {
+	struct sl_worker_stats *stats = c->worker->context.stats;
+	sl_connection_count_decided(c);
+	if (stats != NULL)
+		sl_client_stats_close(&stats->clients, c->client);
+	c->client = 0;
 }

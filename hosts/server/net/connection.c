@@ -126,6 +126,7 @@ static void introduce(struct sl_connection *c) {
 		c->peer.is_trusted = c->peer.is_unix || sl_policy_trusts(context->policy, &c->peer.address);
 	}
 	context->connection_id = c->id;
+	context->client = c->client;
 	context->peer = c->peer;
 	context->forms = c->listener->forms;
 	context->listener = c->listener->number;
@@ -165,6 +166,8 @@ static void take_reader(struct sl_connection *c, struct sl_tail_reader *reader) 
 
 static void take_back(struct sl_connection *c) {
 	struct sl_worker *worker = c->worker;
+	c->client = worker->context.client;
+	sl_connection_count_decided(c); /* before it closes, or its peer has the answers */
 	c->ready = worker->context.ready;
 	c->ready_settled = worker->context.ready_settled;
 	worker->context.ready = NULL;
@@ -342,6 +345,8 @@ static bool feed_waiting(struct sl_connection *c, struct sl_waiting *waiting) {
 	context->ready_settled = context->ready_taken = 0;
 	context->asker = waiting->asker;
 	enum sl_door_verdict verdict = c->door->feed(c->door_state, context, "", 0, &consumed, &worker->out);
+	c->client = context->client;
+	sl_connection_count_decided(c);
 	context->asker = NULL;
 	waiting->ready = context->ready;
 	context->ready = NULL;
@@ -535,13 +540,25 @@ static void *open_door(struct sl_connection *c, const struct sl_luggage *luggage
 	return c->door->unpack(context, luggage->bytes, luggage->packed_len);
 }
 
+/* Counts it among its client's: unnamed, or as its door has remembered. */
+static void *open_counted(struct sl_connection *c, const struct sl_luggage *luggage) {
+	struct sl_door_context *context = &c->worker->context;
+	context->client = context->stats == NULL ? 0 : sl_client_stats_open(&context->stats->clients, c->door->transport);
+	void *state = open_door(c, luggage);
+	c->client = context->client;
+	if (state == NULL)
+		sl_connection_uncount_client(c);
+	return state;
+}
+
 /* Ties the connection to the loop and to a door; false leaves nothing behind but `c` itself. */
 static bool start(struct sl_connection *c, const struct sl_luggage *luggage) {
 	struct sl_worker *worker = c->worker;
-	c->door_state = open_door(c, luggage);
+	c->door_state = open_counted(c, luggage);
 	if (c->door_state == NULL)
 		return false;
 	if (uv_poll_init(&worker->loop, &c->poll, c->fd) != 0) {
+		sl_connection_uncount_client(c);
 		c->door->close(c->door_state);
 		return false;
 	}

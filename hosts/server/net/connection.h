@@ -19,6 +19,7 @@ struct sl_connection {
 	enum sl_wait wait;
 	enum sl_stage stage;
 	uint64_t id;
+	uint32_t client; /* as which it is counted: struct sl_door_context */
 	int fd;
 	int events;                 /* that libuv watches for us */
 	int wants;                  /* the event without which the wire could not go on */

@@ -1,8 +1,9 @@
-/* Panels that are there only where there is something to show: the fleet where the store is in Redis, and gRPC where it
- * is asked. Each is a list of facts, all from /v1/figures. */
+/* Panels that are there only where there is something to show, all from /v1/figures: the fleet where the store is in
+ * Redis, and gRPC where it is asked, each a list of facts; and a table of clients by the names of their libraries. */
 
 import {byId, make, rate, say, seconds, whole} from './dom.js';
 import {quantile} from './model.js';
+import {SortedTable} from './tables.js';
 
 const aSecond = (value) => `${rate(value)}/s`;
 
@@ -68,8 +69,48 @@ function grpcFacts(figures, before) {
 	];
 }
 
+/* ---- clients -------------------------------------------------------------------------------------------------- */
+
+const KINDS = {unnamed: '(unnamed)', others: '(others)'};
+const DOOR_NAMES = {resp: 'RESP', http: 'HTTP', grpc: 'gRPC', spop: 'SPOP'};
+const keyOf = ({door, kind, name, version}) => JSON.stringify([door, kind, name, version]);
+const byRate = (title, of) => ({title, number: true, value: of,
+	text: (row) => (of(row) === null ? '–' : aSecond(of(row)))});
+
+let clients = null;
+
+function clientTable() {
+	return new SortedTable(byId('clients-list'), [
+		{title: 'Client', value: (row) => row.shown, text: (row) => row.shown},
+		{title: 'Door', value: (row) => DOOR_NAMES[row.door], text: (row) => DOOR_NAMES[row.door]},
+		{title: 'Connections', number: true, value: (row) => row.connections, text: (row) => whole(row.connections)},
+		byRate('Decisions', (row) => row.rate),
+		byRate('Denied', (row) => row.deniedRate),
+	], keyOf, {column: 3, down: true}, 'Nobody is connected.');
+}
+
+/* Rates since the figures before. A name that was forgotten meanwhile, and came back, counts from 0. */
+function clientRows(figures, before) {
+	const last = new Map((before?.clients ?? []).map((one) => [keyOf(one), one]));
+	const passed = before ? (figures.now_ms - before.now_ms) / 1000 : null;
+	const rateOf = (row, count) => {
+		const since = count(row) - (last.has(keyOf(row)) ? count(last.get(keyOf(row))) : 0);
+		return before ? (since >= 0 ? since : count(row)) / passed : null;
+	};
+	return figures.clients.map((row) => ({...row, rate: rateOf(row, all), deniedRate: rateOf(row, (r) => r.denied),
+		shown: KINDS[row.kind] ?? [row.name, row.version].filter(Boolean).join(' ')}));
+}
+
+function showClients(figures, before) {
+	const rows = clientRows(figures, before);
+	byId('clients').hidden = rows.length === 0;
+	clients ??= clientTable();
+	clients.set(rows);
+}
+
 /* `before`: the figures of the turn before of the same server, or null. */
 export function showPanels(figures, before, model) {
+	showClients(figures, before);
 	show('fleet', figures.fleet ? fleetFacts(figures, model.server) : []);
 	show(GRPC, grpcFacts(figures, before));
 }

@@ -244,8 +244,10 @@ void sl_resp_client_setinfo(struct sl_resp_turn *turn) {
 	if (to == NULL)
 		sl_reply_error(turn, "ERR Unrecognized option %s", sl_shown(option).text);
 	else if (read_name(turn, value, to,
-	                   "ERR lib-name and lib-ver cannot contain spaces, newlines or special characters."))
+	                   "ERR lib-name and lib-ver cannot contain spaces, newlines or special characters.")) {
+		sl_resp_session_name_client(turn->session, turn->context);
 		sl_reply_status(turn, "OK");
+	}
 }
 
 void sl_resp_client_no_evict(struct sl_resp_turn *turn) {

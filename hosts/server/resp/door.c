@@ -33,6 +33,8 @@ static void *resp_unpack(struct sl_door_context *context, const char *bytes, siz
 		free(session);
 		return NULL;
 	}
+	if (session != NULL)
+		sl_resp_session_name_client(session, context);
 	return session;
 }
 

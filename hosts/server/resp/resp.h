@@ -122,6 +122,8 @@ bool sl_resp_is_guarded(const struct sl_door_context *context);
 void sl_resp_session_judge(struct sl_resp_session *session, const struct sl_door_context *context);
 /* Ends a login. */
 void sl_resp_session_logout(struct sl_resp_session *session);
+/* Has the connection counted under the name and version that its client gave its library. */
+void sl_resp_session_name_client(const struct sl_resp_session *session, struct sl_door_context *context);
 /* As door.h says of pack and unpack. */
 size_t sl_resp_session_pack(const void *state, char *bytes);
 /* False for bytes that are no session's. */

@@ -41,6 +41,10 @@ void sl_resp_session_logout(struct sl_resp_session *session) {
 	memcpy(session->login.user, "default", sizeof "default");
 }
 
+void sl_resp_session_name_client(const struct sl_resp_session *session, struct sl_door_context *context) {
+	sl_door_name_client(context, sl_str(session->lib_name), sl_str(session->lib_version));
+}
+
 /* ---- to another process ---------------------------------------------------------------------------------------- */
 
 static void put_text(struct sl_out *out, const char *text) {

@@ -83,8 +83,10 @@ struct sl_stats *sl_stats_new(uint32_t workers) {
 		return NULL;
 	}
 	memset(stats->pages, 0, bytes);
-	for (uint32_t i = 0; i < workers; i++)
+	for (uint32_t i = 0; i < workers; i++) {
 		stats->pages[i].routes = sl_route_stats_worker(stats->routes, i);
+		sl_client_page_init(&stats->pages[i].clients);
+	}
 	stats->workers = workers;
 	pthread_mutex_init(&stats->lock, NULL);
 	open_row(stats, 0, "", 0);
@@ -403,4 +405,12 @@ uint32_t sl_stats_rules(const struct sl_stats *stats, const struct sl_rule_page 
 	for (uint32_t i = 0; i < count; i++)
 		pages[i] = atomic_load_explicit(&stats->pages[i].rules, memory_order_acquire);
 	return count;
+}
+
+uint32_t sl_stats_clients(struct sl_stats *stats, struct sl_client_sum sums[SL_CLIENTS_TOLD_MAX]) {
+	struct sl_client_page *pages[SL_THREADS_MAX];
+	uint32_t count = stats->workers < SL_THREADS_MAX ? stats->workers : SL_THREADS_MAX;
+	for (uint32_t i = 0; i < count; i++)
+		pages[i] = &stats->pages[i].clients;
+	return sl_client_stats_sums(pages, count, sums);
 }

@@ -15,15 +15,11 @@
 #ifndef SL_STATS_H
 #define SL_STATS_H
 
+#include "hosts/server/watch/client_stats.h"
 #include "hosts/server/watch/route_stats.h"
 #include "hosts/server/watch/rule_stats.h"
 #include "hosts/server/watch/times.h"
 #include "policy/policy.h"
-
-enum sl_transport { SL_TRANSPORT_RESP, SL_TRANSPORT_HTTP, SL_TRANSPORT_SPOP, SL_TRANSPORT_GRPC, SL_TRANSPORTS };
-/* "resp", "http", "spop", "grpc": in metrics, logs and settings */
-extern const char *const sl_transport_names[SL_TRANSPORTS];
-enum sl_verdict { SL_VERDICT_ALLOWED, SL_VERDICT_DENIED, SL_VERDICT_SHADOW, SL_VERDICT_ERROR, SL_VERDICTS };
 
 /* What became of leases, reservations and retries: calls, not limits. */
 enum sl_event {
@@ -74,6 +70,7 @@ struct sl_worker_stats {
 	struct sl_rule_page *_Atomic rules; /* by the rules of envoyproxy/ratelimit's files; NULL: none was met yet */
 	_Atomic uint64_t *routes; /* denials by the rows of routes: SL_ROUTE_ROWS_MAX */
 	struct sl_times decision, request[SL_TRANSPORTS];
+	struct sl_client_page clients;
 };
 
 struct sl_stats;
@@ -124,6 +121,9 @@ const struct sl_route_stats *sl_stats_routes(const struct sl_stats *stats);
 /* The pages of all workers for the rules of envoyproxy/ratelimit's files, each of which may be NULL: fills `pages`.
  * Returns how many, at most SL_THREADS_MAX. */
 uint32_t sl_stats_rules(const struct sl_stats *stats, const struct sl_rule_page *pages[SL_THREADS_MAX]);
+
+/* Adds up who asks: as sl_client_stats_sums() says. */
+uint32_t sl_stats_clients(struct sl_stats *stats, struct sl_client_sum sums[SL_CLIENTS_TOLD_MAX]);
 
 /* What all doors together decided of it. */
 uint64_t sl_row_sum_decided(const struct sl_row_sum *sum, enum sl_verdict verdict);

@@ -21,6 +21,8 @@ const {Fifo} = require('./fifo.js');
 const {commandOf} = require('./writer.js');
 const {Reader, ErrorReply} = require('./reader.js');
 
+const {version} = require('../../package.json');
+
 const BACKOFF_MS_MIN = 50, BACKOFF_MS_MAX = 1000;
 const SILENCE_MS_MIN = 1000; // without a byte, after a deadline: the connection is dead
 const CONNECT_MS_MIN = 1000;
@@ -142,12 +144,18 @@ class Connection {
 		this.#hold();
 	}
 
-	/** Says hello before anything else; a server that knows no HELLO is asked in the older way. */
+	/** Says hello before anything else; a server that knows no HELLO is asked in the older way. The name goes along,
+	 * for those who look who is connected: what a server answers to it does not matter, and is not waited for. */
 	async #greet(socket) {
 		const {user, password, db} = this.#to;
 		const login = password === '' && user === '' ? [] : ['AUTH', user || 'default', password];
 		try {
-			const hello = await this.#ask(socket, ['HELLO', 3, ...login]);
+			socket.cork();
+			const said = this.#ask(socket, ['HELLO', 3, ...login]);
+			for (const [what, value] of [['LIB-NAME', 'sluice-node'], ['LIB-VER', version]])
+				this.#ask(socket, ['CLIENT', 'SETINFO', what, value]).catch(() => {});
+			socket.uncork();
+			const hello = await said;
 			if (hello instanceof ErrorReply && /^(NOPROTO|ERR unknown command)/.test(hello.text) && login.length)
 				await this.#demand(socket, user === '' ? ['AUTH', password] : login);
 			else if (hello instanceof ErrorReply && !/^(NOPROTO|ERR unknown command)/.test(hello.text))
