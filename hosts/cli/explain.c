@@ -236,13 +236,13 @@ static void print_verdict(const struct explain *explain, const struct story *sto
 	char wait[SL_WAIT_TEXT_MAX];
 	int name = story->decider < 0 ? 0 : (int)story->list[story->decider].name.len;
 	if (!explain->counters)
-		printf("%" PRIu32 " of %" PRIu32 " limits count; %s, so their answers are not known\n", story->shown,
+		printf("%" PRIu32 " of %" PRIu32 " limits apply; %s, so their answers are not known\n", story->shown,
 		       story->count,
 		       sl_policy_settings(explain->policy)->redis.address_count == 0
 		           ? "no store was named"
 		           : "the store is a Redis, to be named by --store redis://HOST");
 	else if (story->merged.allowed)
-		printf("allowed: %" PRIu32 " of %" PRIu32 " limits count\n", story->shown, story->count);
+		printf("allowed: %" PRIu32 " of %" PRIu32 " limits apply\n", story->shown, story->count);
 	else if (story->merged.retry_after_ns == SLUICE_NEVER)
 		printf("denied by %.*s, and always will be: the cost is above the quota\n", name,
 		       story->list[story->decider].name.data);
@@ -269,7 +269,7 @@ static void print_text(const struct explain *explain, const struct story *story)
 		const struct sl_told *told = &story->list[i];
 		if (counts(told))
 			continue;
-		printf("%s%.*s does not count: ", before++ == 0 ? "\n" : "", (int)told->name.len, told->name.data);
+		printf("%s%.*s does not apply: ", before++ == 0 ? "\n" : "", (int)told->name.len, told->name.data);
 		sl_told_put_text(&told->why);
 		putchar('\n');
 	}

@@ -220,7 +220,7 @@ static void print_answer(const struct sl_told *told) {
 static void print_override(const struct sl_told *told) {
 	int64_t override = sl_told_number(told, "override", 0), undecided = sl_told_number(told, "undecided", 0);
 	if (override != 0)
-		printf("%-10s %" PRId64 " of the limit counts for this key\n", "override", override);
+		printf("%-10s %" PRId64 " of the limit applies to this key\n", "override", override);
 	if (undecided != 0)
 		printf("%-10s %" PRId64
 		       " may count for its requests, which the key does not show: sluice explain NAME=VALUE... "

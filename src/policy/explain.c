@@ -1,5 +1,5 @@
 /* The lines of explain.h. What matching finds out is told, not found out again: a condition that does not hold is named
- * with what the request has instead; of overrides the first that fits counts, so those before it are told with what
+ * with what the request has instead; of overrides the first that fits applies, so those before it are told with what
  * they lack, and those after it that would fit as well. */
 #include "policy/explain.h"
 
@@ -136,11 +136,11 @@ static void put_passed(struct sl_out *out, const struct sluice_policy *policy, c
 			continue;
 		sl_out_str(out, "; ");
 		if (told++ == OVERRIDES_SHOWN) {
-			sl_out_str(out, "other overrides don't count either");
+			sl_out_str(out, "other overrides don't apply either");
 			return;
 		}
 		put_override(out, policy, limit, i);
-		sl_out_str(out, fits ? " fits as well, and comes later: the first that fits counts" : " does not fit: ");
+		sl_out_str(out, fits ? " fits as well, and comes later: the first that fits applies" : " does not fit: ");
 		if (!fits)
 			put_lacking(out, policy, when, values);
 	}
@@ -263,14 +263,14 @@ static bool put_own(struct sl_out *out, const struct sluice_policy *policy, cons
 static void put_counts(struct sl_out *out, const struct sluice_policy *policy, const struct sl_ruleset_limit *limit,
                        const struct sl_rollout *rollout, const struct sluice_bytes *values) {
 	uint32_t counts = chosen(limit, rollout);
-	bool own = put_own(out, policy, limit, values, " counts, the key's own quota");
+	bool own = put_own(out, policy, limit, values, " applies, the key's own quota");
 	if (own) {
 		sl_out_str(out, limit->shown.override_count != 0 ? ", before any override" : "");
 	} else if (counts != limit->shown.override_count) {
 		put_override(out, policy, limit, counts);
-		sl_out_str(out, " counts");
+		sl_out_str(out, " applies");
 	} else {
-		sl_out_str(out, limit->when.count != 0 ? "counts where " : "counts ");
+		sl_out_str(out, limit->when.count != 0 ? "applies where " : "applies to ");
 		put_when(out, policy, &limit->when);
 	}
 	if (limit->shown.of != NULL) {
@@ -318,8 +318,8 @@ static void put_why(struct sl_out *out, const struct sluice_policy *policy, cons
 	case SL_WHY_BEYOND:
 	case SL_WHY_LATER:
 		sl_out_str(out, why == SL_WHY_BEYOND
-		                    ? "it would be observed, and 16 limits before it count already"
-		                    : "more limits count than one request can have, and one of them denies for that");
+		                    ? "it would be observed, and 16 limits before it apply already"
+		                    : "more limits apply than one request can have, and one of them denies for that");
 		break;
 	case SL_WHY_COUNTS:
 		put_counts(out, policy, limit, rollout, values);

@@ -93,7 +93,7 @@ def test_what_explain_says_is_decided(one, sluice):
     assert told(sluice, *words, "--cost", "5", "-s", at(one), status=1)["retry_after_ms"] == -1
     login, user = told(sluice, *words, "-s", at(one), status=1)["limits"]
     assert (login["used"], login["charges_in_all"], user["used"]) == (2, 2, 2)
-    assert user["why"] == "override 1 (user=ann|bob) counts"
+    assert user["why"] == "override 1 (user=ann|bob) applies"
 
 
 def test_for_people(one, sluice):
@@ -103,14 +103,14 @@ def test_for_people(one, sluice):
     assert (status, err) == (1, "")
     lines = out.splitlines()
     assert lines[0].startswith("denied by login: allowed in ")
-    assert "login: counts where method=POST, path=/login" in lines
+    assert "login: applies where method=POST, path=/login" in lines
     assert "denied     ip=192.0.2.7 by sliding-log 3/1h" in lines
     assert any(line.startswith("shut out   for 30 m") or line.startswith("shut out   for 29 m") for line in lines), out
     assert any(line.startswith("used       3, the oldest charge ") for line in lines)
-    assert lines[-1] == "search does not count: for path=/search*: path is /login"
+    assert lines[-1] == "search does not apply: for path=/search*: path is /login"
     status, out, _ = sluice("explain", "ip=192.0.2.1", "path=/search/a", "-s", at(one))
     assert status == 0 and "\nwould deny ip=192.0.2.1 under sliding-window 0/1h\n" in out
-    assert out.startswith("allowed: 2 of 3 limits count\n")
+    assert out.startswith("allowed: 2 of 3 limits apply\n")
 
 
 def test_rules_alone(sluice, tmp_path):
@@ -118,12 +118,12 @@ def test_rules_alone(sluice, tmp_path):
     policy.write_text("limits: [{name: a, key: ip, limit: 5/1m}, {name: b, when: {path: /x}, key: ip, limit: 5/1m}]\n")
     status, out, err = sluice("explain", "ip=192.0.2.7", "-c", policy)
     assert (status, err) == (0, "")
-    assert out == ("1 of 2 limits count; no store was named, so their answers are not known\n\n"
-                   "a: counts every request\ncounted    ip=192.0.2.7 under sliding-window 5/1m\n\n"
-                   "b does not count: for path=/x: no path\n")
+    assert out == ("1 of 2 limits apply; no store was named, so their answers are not known\n\n"
+                   "a: applies to every request\ncounted    ip=192.0.2.7 under sliding-window 5/1m\n\n"
+                   "b does not apply: for path=/x: no path\n")
     story = told(sluice, "ip=192.0.2.7", "-c", policy)
     assert story == {"limits": [{"limit": "sliding-window 5/1m", "name": "a", "key": "ip=192.0.2.7",
-                                 "why": "counts every request", "cost": 1, "observed": False, "counts": True}],
+                                 "why": "applies to every request", "cost": 1, "observed": False, "counts": True}],
                      "others": [{"limit": "sliding-window 5/1m", "name": "b", "why": "for path=/x: no path",
                                  "counts": False}]}
 
@@ -134,7 +134,7 @@ def test_over_http(one):
     with urllib.request.urlopen(url) as answer:
         story = json.load(answer)
     assert [(limit["name"], limit["key"], limit["used"]) for limit in story["limits"]] == [("per-user", "user=ann", 1)]
-    assert story["limits"][0]["why"].startswith("override 1 (user=ann|bob) counts; override 2 (plan=pro) fits as well")
+    assert story["limits"][0]["why"].startswith("override 1 (user=ann|bob) applies; override 2 (plan=pro) fits as well")
     assert [other["name"] for other in story["others"]] == ["login", "search"]
 
 
@@ -220,7 +220,7 @@ def test_a_key_is_told_the_quota_of_its_override(server, sluice, key, limit, ove
             limit, override, undecided)
         assert "override" not in second and first["name"] == "per-user"
     text = sluice("inspect", key, "policy:per-user", "-s", at(one))[1]
-    assert (f"override   {override} of the limit counts for this key" in text) == (override is not None)
+    assert (f"override   {override} of the limit applies to this key" in text) == (override is not None)
     assert (f"override   {undecided} may count for its requests" in text) == (undecided is not None)
 
 

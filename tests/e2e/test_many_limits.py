@@ -97,7 +97,7 @@ def test_overrides_from_a_file(server, tmp_path):
         limit = web.ask("GET", "/v1/limits")[2]["limits"][0]
         assert limit["overrides_from"] == path and limit["keys_with_overrides"] == 1
         story = web.ask("GET", "/v1/inspect?user=alice")[2]["limits"][0]
-        assert story["why"] == f"line 2 of {path} counts, the key's own quota"
+        assert story["why"] == f"line 2 of {path} applies, the key's own quota"
     write(path, "alice,fixed-window 9/1d\nbob,fixed-window 50/1d\n")  # nobody says so: it is followed
     wait_until(lambda: admit(one, "bob")[1] == 50, "the new file")
     assert admit(one, "alice")[1:3] == [9, 7]  # what was spent stays spent
@@ -127,4 +127,4 @@ def test_overrides_on_the_command_line(tmp_path, sluice_bin):
     assert "are empty: a line that begins with # says" in run("lint", policy_file)[1]
     write(path, "alice,fixed-window 7/1d\n")
     assert run("lint", "--errors-only", policy_file)[0] == 0
-    assert f"line 1 of {path} counts, the key's own quota" in run("explain", "-c", policy_file, "user=alice")[1]
+    assert f"line 1 of {path} applies, the key's own quota" in run("explain", "-c", policy_file, "user=alice")[1]

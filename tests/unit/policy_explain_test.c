@@ -89,28 +89,28 @@ static void test_each_reason(void **state) {
 	} rows[] = {
 		{"ip=192.0.2.7 method=GET path=/x", 0, "for method=POST, path=/login|/password/*: method is GET, path is /x"},
 		{"ip=192.0.2.7", 0, "for method=POST, path=/login|/password/*: no method, no path"},
-		{"ip=192.0.2.7 method=post path=/password/a", 0, "counts where method=POST, path=/login|/password/*"},
+		{"ip=192.0.2.7 method=post path=/password/a", 0, "applies where method=POST, path=/login|/password/*"},
 		{"method=POST path=/login", 0, "its key is ip, and the request has no ip"},
 		{"path=/x", 1, "its key is user | ip, and the request has no user and no ip"},
 		{"user=alice", 1, "override 2 (user=alice) says unlimited"},
 		{"user=bob", 1,
-	     "counts every request; override 1 (plan=pro) does not fit: no plan; override 2 (user=alice) does not fit: "
-	     "user "
+	     "applies to every request; override 1 (plan=pro) does not fit: no plan; override 2 (user=alice) does not "
+	     "fit: user "
 	     "is bob; override 3 (user=ann|eve) does not fit: user is bob"},
 		{"user=ann plan=pro", 1,
-	     "override 1 (plan=pro) counts; override 3 (user=ann|eve) fits as well, and comes later: the first that fits "
-	     "counts"},
+	     "override 1 (plan=pro) applies; override 3 (user=ann|eve) fits as well, and comes later: the first that fits "
+	     "applies"},
 		{"user=ann plan=\xff\x01", 1,
-	     "override 3 (user=ann|eve) counts; override 1 (plan=pro) does not fit: plan is \\xff\\x01; override 2 "
+	     "override 3 (user=ann|eve) applies; override 1 (plan=pro) does not fit: plan is \\xff\\x01; override 2 "
 	     "(user=alice) does not fit: user is ann; observed: it denies nobody"},
 		{"path=/search/a", 2,
-	     "counts where path=/search*; no user, so it counts by \"nobody\"; each path has a counter of its own; canary "
+	     "applies where path=/search*; no user, so it counts by \"nobody\"; each path has a counter of its own; canary "
 	     "100% of user: the request has none, so it is not in it, and only observed"},
 		{"path=/search/a user=x", 2,
-	     "counts where path=/search*; each path has a counter of its own; canary 100% of user: the request is in it, "
+	     "applies where path=/search*; each path has a counter of its own; canary 100% of user: the request is in it, "
 	     "so "
 	     "it can be denied"},
-		{"user=x ip=192.0.2.7", 3, "counts every request; counts different values of ip"},
+		{"user=x ip=192.0.2.7", 3, "applies to every request; counts different values of ip"},
 		{"user=x", 3, "it counts different values of ip, and the request has none"},
 		{"ip=192.0.2.7", 3, "its key is user, and the request has no user"},
 		{"ip=192.0.2.7", 4, "the limit says unlimited"},
@@ -153,7 +153,7 @@ static void test_addresses(void **state) {
 		snprintf(request, sizeof request, "ip=%s", rows[i].ip);
 		explain(policy, request, &match, &story);
 		if (rows[i].said == NULL)
-			assert_string_equal(story.why[0], "counts every request");
+			assert_string_equal(story.why[0], "applies to every request");
 		else
 			assert_non_null(strstr(story.why[0], rows[i].said));
 	}
@@ -178,7 +178,7 @@ static void test_more_limits_than_fit(void **state) {
 	assert_int_equal(story.item[15], -1); /* its place was taken */
 	assert_int_equal(story.item[17], 15);
 	assert_int_equal(story.item[18], -1);
-	assert_non_null(strstr(story.why[18], "more limits count than one request can have"));
+	assert_non_null(strstr(story.why[18], "more limits apply than one request can have"));
 	sluice_policy_free(policy);
 }
 

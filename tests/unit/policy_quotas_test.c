@@ -154,7 +154,7 @@ static void test_explained(void **state) {
 		assert_int_equal(sl_policy_match(policy, &user, 1, sl_slice(NULL, 0), &match, buffer, sizeof buffer),
 		                 SLUICE_OK);
 		sl_policy_explain(policy, &user, 1, sl_slice(NULL, 0), &match, keep, why);
-		assert_string_equal(why, i == 0 ? "line 2 of q.csv counts, the key's own quota, before any override"
+		assert_string_equal(why, i == 0 ? "line 2 of q.csv applies, the key's own quota, before any override"
 		                                : "line 1 of q.csv says unlimited");
 	}
 	sluice_policy_free(policy);
