@@ -17,7 +17,8 @@ struct sl_server_options {
 
 /* Serves until SIGTERM or SIGINT, finishes what is in hand, and returns 0; or says why not, on standard error, and
  * returns 2 (a taken port, a missing file, a bad policy). Once it listens it prints, one a line, "sluice: resp on
- * 127.0.0.1:7379" and "sluice: http on 127.0.0.1:7380" with the real ports, then "sluice: ready", to standard error.
+ * 127.0.0.1:7379" and "sluice: http on 127.0.0.1:7380" with the real ports, to standard error, then "sluice: ready";
+ * or, until a node of Redis has answered, "sluice: listening: not ready before ..", and "sluice: ready" after that.
  * SIGHUP reads the policy again, SIGUSR2 starts the program anew and hands everything over to it. */
 int sl_server_run(const struct sl_server_options *options);
 

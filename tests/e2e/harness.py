@@ -1,7 +1,8 @@
 """What the end-to-end tests stand on: a server started and ended by its process id, bytes over a real socket, and
 waiting that polls against a deadline. Nothing here sleeps for a fixed time and hopes.
 
-A server under test is started on free ports; it says on standard error which ones, and `sluice: ready` once it listens.
+A server under test is started on free ports; it says on standard error which ones, and `sluice: ready` once it listens,
+or, where its nodes of Redis have not answered yet, `sluice: listening`.
 Ending it is itself a test: SIGTERM must end it with status 0, whatever the test did to it before.
 """
 
@@ -20,6 +21,13 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 DEADLINE_S = 20.0
 
 FIELDS = ("allowed", "quota", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms")
+
+
+def is_up(line):
+    """Does a line of a server's log say that it listens? In text, or in JSON."""
+    text = line.removeprefix("sluice: ")
+    return text == "ready" or text.startswith("listening: ") or '"message":"ready"' in line \
+        or '"message":"listening: ' in line
 
 
 def wait_until(condition, what, deadline_s=DEADLINE_S):
@@ -80,7 +88,7 @@ class Server:
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, preexec_fn=limit_files(open_files))
         self.stderr = Lines(self.process.stderr)
-        self.stderr.wait_for(lambda x: x == "sluice: ready" or '"message":"ready"' in x)  # a log of text, or of JSON
+        self.stderr.wait_for(is_up)
         self.resp_port = self.ports("resp")[0]
         self.http_port = self.ports("http")[0]
 

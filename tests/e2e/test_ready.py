@@ -79,6 +79,8 @@ def test_ready_when_a_node_has_answered_and_from_then_on(fronts, redises, sluice
     one = fronts(redis.port, ", ready-after: 1h")
     assert readyz(one) == (503, WAITS)
     assert not any(at_all_doors(one, sluice_bin).values())
+    assert "sluice: listening: not ready before a node of Redis has answered" in one.stderr.lines
+    assert "sluice: ready" not in one.stderr.lines
     with one.http() as http:  # asked all the same, it is answered, by on-error
         assert http.ask("GET", "/healthz")[0] == 200
         assert http.post("/v1/admit", {"attributes": {"user": "a"}})[0] == 503
@@ -90,6 +92,7 @@ def test_ready_when_a_node_has_answered_and_from_then_on(fronts, redises, sluice
     wait_until(lambda: is_ready(one), "ready")
     assert all(at_all_doors(one, sluice_bin).values())
     one.stderr.wait_for(lambda line: line.startswith("sluice: redis answers: ready for requests after "))
+    one.stderr.wait_for(lambda line: line == "sluice: ready")
     wait_until(lambda: post(one)[0] == 200, "the node decides")
     redis.end()
     wait_until(lambda: post(one)[0] == 503, "the node is missed")

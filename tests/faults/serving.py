@@ -78,11 +78,11 @@ class Faulted:
         """True once it listens; False where it ended instead."""
         with self.stderr.changed:
             done = self.stderr.changed.wait_for(
-                lambda: self.stderr.ended or "sluice: ready" in self.stderr.lines, seconds)
+                lambda: self.stderr.ended or any(map(harness.is_up, self.stderr.lines)), seconds)
             if not done:
                 self.process.kill()
                 raise Bad("neither ready nor ended: " + repr(self.stderr.lines))
-            return "sluice: ready" in self.stderr.lines
+            return any(map(harness.is_up, self.stderr.lines))
 
     def port(self, door, number=0):
         found = [re.search(rf"^sluice: {door} on 127\.0\.0\.1:(\d+)", line) for line in self.stderr.lines]

@@ -17,8 +17,16 @@ static sluice_ns ready_after(struct sl_server *server) {
 	return after;
 }
 
+/* The log says what /readyz says. */
+void sl_readiness_announce(const struct sl_server *server) {
+	bool waits = atomic_load_explicit(&server->parts.figures->awaits_nodes, memory_order_relaxed);
+	sl_log(SL_LOG_INFO, waits ? "listening: not ready before a node of Redis has answered" : "ready");
+}
+
 static void end_waiting(struct sl_server *server) {
 	atomic_store_explicit(&server->parts.figures->awaits_nodes, false, memory_order_relaxed);
+	if (!server->options->quiet)
+		sl_readiness_announce(server);
 	for (uint32_t i = 0; i < server->worker_count; i++)
 		sl_worker_poke(&server->workers[i]);
 	uv_timer_stop(&server->readiness);

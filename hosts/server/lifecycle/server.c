@@ -154,7 +154,7 @@ static void start_duties(struct sl_server *server) {
 static void greet(struct sl_server *server) {
 	if (!server->options->quiet) {
 		sl_entrances_announce(server);
-		sl_log(SL_LOG_INFO, "ready");
+		sl_readiness_announce(server);
 	}
 	sl_manager_start(server);
 	sl_readiness_start(server);
