@@ -167,9 +167,10 @@ static sluice_ns bucket_retry(const struct sluice_limit *limit, const struct buc
 
 static sluice_ns bucket_delay(const struct sluice_limit *limit, const struct bucket *b, uint64_t cost) {
 	sl_u128 ahead = b->debt + sl_mul(cost - 1, limit->derived[SL_WINDOW_TICKS]);
+	sl_u128 owed = ahead * limit->derived[SL_TICK_NS], drained = sl_mul(b->rate, b->passed); /* < 2^93: 2^73, a tick */
 	SL_ASSERT(cost != 0 && b->rate != 0);
-	/* < 2^73 debts times a tick of < 2^20 ns */
-	return sl_wait(sl_div_ceil(ahead * limit->derived[SL_TICK_NS], b->rate), 1, b->passed);
+	/* what this tick has drained goes first: a quotient that does not fit stands for any that is longer */
+	return owed > drained ? sl_wait(sl_div_ceil(owed - drained, b->rate), 1, 0) : 0;
 }
 
 void sl_bucket_step(const struct sluice_limit *limit, struct sl_counter *counter, sluice_ns now, uint64_t cost,

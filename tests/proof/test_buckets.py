@@ -238,7 +238,7 @@ def delays(run, s):
     claims = []
     if run.choose(s.delay > 0):
         claims += [("not one ns before", rate_ * (s.passed + s.delay - 1) < ahead)]
-    if run.choose(s.delay < NEVER - s.tick_ns):  # else it is longer than can be said, and may be told a tick less
+    if run.choose(s.delay < NEVER - 1):  # else it is longer than can be said
         claims += [("it may leave then", rate_ * (s.passed + s.delay) >= ahead)]
     return claims
 
@@ -279,7 +279,8 @@ MISTAKES = [
     ("charges", ("sl_min(room - cost, UINT32_MAX)", "sl_min(room, UINT32_MAX)", 1)),
     ("charges", ("cost != 0 ? limit->quota : b.rate", "cost == 0 ? limit->quota : b.rate", 1)),
     ("delays", ("sl_mul(cost - 1, limit", "sl_mul(cost, limit", 1)),
-    ("delays", ("sl_wait(sl_div_ceil(ahead", "sl_wait(sl_div(ahead", 1)),
+    ("delays", ("sl_div_ceil(owed - drained", "sl_div(owed - drained", 1)),
+    ("delays", ("owed > drained ?", "owed >= drained + 1000 ?", 1)),
 ]
 
 

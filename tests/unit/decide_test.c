@@ -173,6 +173,27 @@ static void waits_saturate(void **state) {
 	       0, 316224000000);
 }
 
+/* A quotient of 2^64 and more may be a delay that still fits, once what has passed of a tick of 1 ms is taken off: it
+ * is told to the ns, and whatever is longer by as much as can be said. */
+static void a_delay_at_the_end_of_all_time_is_told_to_the_ns(void **state) {
+	const uint64_t debt_ms = 60 * UINT64_C(316224000000);
+	static const struct {
+		uint64_t left_ms; /* of the debt, with all but a ns of a tick passed; 2^64 ns are 18446744073709.6 ms */
+		sluice_ns delay;
+	} told[] = {{UINT64_C(18446744073709), UINT64_C(18446744073708000001)},
+	            {UINT64_C(18446744073710), UINT64_C(18446744073709000001)},
+	            {UINT64_C(18446744073711), SLUICE_NEVER - 1}};
+	struct sluice_limit limit = limit_of("leaky-bucket 1/3660d queue 4294967295");
+	struct sluice_item item = {.limit = &limit, .key = sl_str("k")};
+	charge(*state, 0, 60, "leaky-bucket 1/3660d queue 4294967295");
+	for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
+		struct sluice_call call = {.items = &item, .item_count = 1, .cost = 1, .operation = SLUICE_PEEK};
+		call.now = (START_MS + debt_ms - told[i].left_ms + 1) * MS - 1;
+		assert_int_equal(sluice_decide(*state, &call), SLUICE_OK);
+		assert_true(call.merged.allowed && call.merged.delay_ns == told[i].delay);
+	}
+}
+
 /* ---- the clock, rule 4.6 -------------------------------------------------------------------------------------- */
 
 static void an_instant_before_the_last_charge_is_raised_to_it(void **state) {
@@ -586,6 +607,7 @@ int main(void) {
 		IN_A_STORE(quota_0_denies_every_cost_but_0),
 		IN_A_STORE(the_largest_and_smallest_rates_count),
 		IN_A_STORE(waits_saturate),
+		IN_A_STORE(a_delay_at_the_end_of_all_time_is_told_to_the_ns),
 		IN_A_STORE(an_instant_before_the_last_charge_is_raised_to_it),
 		IN_A_STORE(a_step_back_neither_frees_nor_locks),
 		IN_A_STORE(quota_burst_queue_and_edge_change_under_a_live_counter),
