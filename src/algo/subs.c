@@ -36,7 +36,7 @@
 #include "base/math.h"
 #include "base/point.h"
 
-#define TOTAL_MAX (UINT32_MAX - (SL_BUCKETS_MAX + 1))
+#define TOTAL_MAX (UINT32_MAX - (SL_BUCKETS_MAX + 1) - 1) /* a ring of the longest may be stale as a whole */
 
 enum { NARROW_MAX = UINT16_MAX };
 
@@ -198,7 +198,7 @@ static sluice_ns subs_retry(const struct sluice_limit *limit, const struct sl_su
 	if (limit->edge == SLUICE_EDGE_WEIGHTED && old != 0) {
 		/* below P, unless a damaged total and its cells disagree */
 		uint64_t weightless = sl_min(sl_div(sl_mul(room - full, precision), old), precision);
-		return k * precision - s->r + precision - weightless;
+		return (k + 1) * precision - s->r - weightless;
 	}
 	return k * precision - s->r;
 }
@@ -235,10 +235,11 @@ sluice_ns sl_subs_leaves(const struct sluice_limit *limit, sluice_ns instant) {
 
 /* The wait until nothing counts: the newest sub-bucket that holds anything has left, with its edge. */
 static sluice_ns subs_reset(const struct sluice_limit *limit, const struct sl_subs *s) {
-	uint64_t age = s->stale, last = reach_of(limit) - s->moved - 1;
+	uint64_t age = s->stale, last;
 	if (edge_cost(limit, s->old, s->r) + s->full == 0)
 		return 0;
 	SL_ASSERT(s->moved < reach_of(limit));
+	last = reach_of(limit) - s->moved - 1;
 	while (age < last && cell(s, age) == 0)
 		age++;
 	return (last + 1 - sl_min(age, last)) * limit->precision_ns - s->r;

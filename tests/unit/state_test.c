@@ -7,6 +7,7 @@
  *            always between what it would be without the call and with it, then and after all later calls
  *  assumed   a counter made from what is remembered is never less used than the real one, at no later instant */
 #include "algo/step.h"
+#include "base/bytes.h"
 #include "tests/model/dice.h"
 
 #include <inttypes.h>
@@ -398,6 +399,26 @@ static void walk_on(struct walk *walk, const struct sluice_limit *limit, sluice_
 	CHECK(charge(limit, &walk->more, now, cost, dice));
 }
 
+/* Of 4096 sub-buckets, the most that there may be, every cell is older than the window: then a charge that dies once it
+ * has said so has left a counter of nothing. */
+static void a_death_in_the_longest_ring_leaves_an_empty_counter(void **state) {
+	struct sluice_limit limit;
+	struct sl_counter counter = {0};
+	struct sluice_decision d;
+	void *block;
+	(void)state;
+	assert_int_equal(sluice_limit_parse(&limit, sl_str("sliding-buckets 10/4096ms precision 1ms"), NULL), SLUICE_OK);
+	sl_step(&limit, &counter, START_NS, 10, true, &d);
+	block = calloc(1, sl_step_block_bytes(&limit, &counter, 10));
+	assert_non_null(block);
+	sl_step_write(&limit, &counter, START_NS, 10, block, sl_step_block_bytes(&limit, &counter, 10));
+	sl_step(&limit, &counter, START_NS + 3 * limit.window_ns, 1, true, &d);
+	assert_true(d.allowed && sl_step_block_bytes(&limit, &counter, 1) == 0 && sl_step_prepare(&limit, &counter));
+	sl_step(&limit, &counter, START_NS + 3 * limit.window_ns, 1, false, &d);
+	assert_true(d.allowed && d.remaining == 10 && d.reset_after_ns == 0);
+	free(block);
+}
+
 static void a_death_leaves_a_whole_counter(void **state) {
 	uint64_t seed = dice_seed(), streams = dice_ops(3000);
 	(void)state;
@@ -616,6 +637,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hostile_bytes_give_wrong_answers_at_worst),
 		cmocka_unit_test(a_damaged_total_gives_a_wait_all_the_same),
+		cmocka_unit_test(a_death_in_the_longest_ring_leaves_an_empty_counter),
 		cmocka_unit_test(a_death_leaves_a_whole_counter),
 		cmocka_unit_test(the_longest_wait_is_the_longest_life),
 		cmocka_unit_test(assumed_from_one_is_as_used),
