@@ -66,11 +66,11 @@ class Run:
     """One path. `ask(facts, claim, where)` proves or fails; `can(facts)` says whether facts can be true together;
     `choices` are the turns to take at forks, and those that were taken are in `taken`."""
 
-    def __init__(self, unit, ask, can, choices=(), summaries=None):
+    def __init__(self, unit, ask, can, choices=(), summaries=None, invariants=None):
         self.unit, self.ask, self.can, self.choices = unit, ask, can, choices
-        self.summaries = summaries or {}
+        self.summaries, self.invariants = summaries or {}, invariants or {}
         self.facts, self.taken, self.fresh_count, self.divisions = [], [], 0, {}
-        self.frames = []
+        self.frames, self.names = [], []
         self.wraps = False  # whether unsigned numbers may wrap, as in C
         self.windows = []  # what summaries.py notes of instants
 
@@ -341,6 +341,8 @@ class Run:
 
     def value_UnaryOp(self, node):
         where = str(node.coord)
+        if node.op == "sizeof":
+            return Val(self.unit.type_of(node.expr).bits // 8, U64)
         if node.op == "&":
             return Val(self.place(node.expr), POINTER)
         if node.op == "*":
@@ -411,6 +413,7 @@ class Run:
                 frame[param.name] = copy.deepcopy(argument) if isinstance(argument, Struct) \
                     else self.convert(argument, type_, where)
         self.frames.append(frame)
+        self.names.append(name)
         try:
             self.run(function.body)
             value = Val(None, VOID)
@@ -419,6 +422,7 @@ class Run:
             if value is not None and not isinstance(value, Struct):
                 value = self.convert(value, self.unit.type_of(function.decl.type.type), where)
         self.frames.pop()
+        self.names.pop()
         return value
 
     # ---- statements -------------------------------------------------------------------------------------------
@@ -449,6 +453,9 @@ class Run:
     def loop(self, node):
         if isinstance(node, c_ast.For) and node.init is not None:
             self.run(node.init)
+        if self.names and self.loop_key(node) in self.invariants:
+            self.any_round(node, *self.invariants[self.loop_key(node)])
+            return
         for _ in range(ROUNDS_MAX):
             if node.cond is not None and not self.choose(self.truth(self.value(node.cond))):
                 return
@@ -459,6 +466,47 @@ class Run:
             if isinstance(node, c_ast.For) and node.next is not None:
                 self.value(node.next)
         raise AssertionError("%s: more than %d rounds" % (node.coord, ROUNDS_MAX))
+
+    def loop_key(self, node):
+        """The function, and which of its loops, from 0."""
+        loops = [each for each in self.unit.walk(self.unit.functions[self.names[-1]].body)
+                 if isinstance(each, (c_ast.While, c_ast.For))]
+        return self.names[-1], [each is node for each in loops].index(True)
+
+    def any_round(self, node, claims, measure):
+        """A loop of however many rounds: what is claimed of its variables holds before it and after a round that began
+        with it, and the measure has fallen and is not below 0. Then it holds behind the loop, whatever they are."""
+        frame = self.frames[-1]
+        for words, claim in claims(self, frame):
+            self.prove(claim, words + ", before the loop")
+        for name in sorted(self.assigned(node)):
+            frame[name] = Val(self.fresh(name), frame[name].type)
+            low, high = frame[name].type.range()
+            self.facts += [frame[name].term >= low, frame[name].term <= high]
+        for _, claim in claims(self, frame):
+            self.know(claim)
+        before = measure(self, frame)
+        if node.cond is not None and not self.choose(self.truth(self.value(node.cond))):
+            return
+        self.run(node.stmt)
+        if isinstance(node, c_ast.For) and node.next is not None:
+            self.value(node.next)
+        for words, claim in claims(self, frame):
+            self.prove(claim, words + ", after a round")
+        after = measure(self, frame)
+        self.prove(z3.And(after < before, after >= 0), "%s: a round less" % node.coord)
+        raise Infeasible()  # this way ends here
+
+    def assigned(self, node):
+        """The variables that a loop changes. What it changes elsewhere is not understood."""
+        names = set()
+        for each in self.unit.walk(node):
+            target = each.lvalue if isinstance(each, c_ast.Assignment) else \
+                each.expr if isinstance(each, c_ast.UnaryOp) and each.op in ("++", "--", "p++", "p--") else None
+            if target is not None:
+                assert isinstance(target, c_ast.ID), "%s: more than a variable is changed" % each.coord
+                names.add(target.name)
+        return names & set(self.frames[-1])
 
     def declare(self, decl):
         type_ = self.unit.type_of(decl.type)

@@ -68,10 +68,12 @@ def times(a, b):
 
 
 class Prover:
-    """Asks what runs have to have proved, with the lemmas that `hints` makes of a run; counts what was asked."""
+    """Asks what runs have to have proved, with the lemmas that `hints` makes of a run, or each of several in turn: what
+    needs few lemmas is not found among many. Counts what was asked."""
 
     def __init__(self, hints=None, refute=False):
-        self.hints, self.refute, self.asked, self.done = hints, refute, 0, set()
+        self.hints = hints if isinstance(hints, tuple) else () if hints is None else (hints,)
+        self.refute, self.asked, self.done = refute, 0, set()
 
     def ask(self, run, claim, where):
         claim = z3.BoolVal(claim) if known(claim) else claim
@@ -85,9 +87,11 @@ class Prover:
             print(where, " ".join(str(claim).split())[:150])
         if on_reals(facts) == z3.unsat:
             return
-        lemmas = self.hints(run) if self.hints is not None else []
-        if lemmas and on_reals(facts + lemmas) == z3.unsat:
-            return
+        lemmas = []
+        for hints in self.hints:
+            lemmas = hints(run)
+            if on_reals(facts + lemmas) == z3.unsat:
+                return
         self.ask_of_whole(facts, [] if self.refute else lemmas, claim, where)
 
     def ask_of_whole(self, facts, lemmas, claim, where):
@@ -108,13 +112,14 @@ def numbers(model, facts):
     return ", ".join(sorted("%s = %s" % (d, model[d]) for d in model.decls() if "!" not in d.name()))
 
 
-def prove(unit, begin, claims=None, hints=None, summaries=None, refute=False):
+def prove(unit, begin, claims=None, hints=None, summaries=None, refute=False, invariants=None):
     """Every path of begin(run) with what is asked on it, and `claims` (of a run and begin's result, to a list of
-    (words, claim)). Returns how many paths and how many questions that were."""
+    (words, claim)); `invariants` of loops (execute.any_round). Returns how many paths and how many questions that
+    were."""
     prover, count = Prover(hints, refute), 0
 
     def make(choices):
-        return Run(unit, prover.ask, can, choices, summaries)
+        return Run(unit, prover.ask, can, choices, summaries, invariants)
 
     for run, result in paths(make, begin):
         count += 1
