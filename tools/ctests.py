@@ -53,9 +53,9 @@ class Build:
         done = run([*self.cc, *ahead, *self.compile_words, "-w", *more, "-c", source, "-o", to])
         return done.stdout if done.returncode else None
 
-    def link(self, test, objects, to, more=()):
+    def link(self, test, objects, to, more=(), own=None):
         """`objects` replace those of the same name in the archives. Returns what the linker said, or None."""
-        return self.link_with([os.path.join(self.folder, "obj", "tests", test + ".o")], objects, to, more)
+        return self.link_with([own or os.path.join(self.folder, "obj", "tests", test + ".o")], objects, to, more)
 
     def link_with(self, own, objects, to, more=()):
         os.makedirs(os.path.dirname(to), exist_ok=True)

@@ -183,6 +183,19 @@ static void a_refund_takes_from_the_present_window_alone(void **state) {
 	assert_int_equal(step(&limit, &counter, midnight - 1, 0).remaining, 5);
 }
 
+/* What is known of a counter that is gone counts in the window of its charge, whose first instant is in it. */
+static void what_is_known_counts_in_its_window(void **state) {
+	struct sluice_limit limit = parse("5/day at Asia/Kolkata");
+	struct sl_counter counter = {.block = NULL};
+	sluice_ns midnight = 1719772200 * second; /* 2024-07-01 00:00 there */
+	const struct sl_held inside[] = {{midnight, 5}, {midnight + 1, 1}}, before[] = {{midnight - 1, 5}, {midnight, 1}};
+	(void)state;
+	sl_step_assume(&limit, &counter, inside, 2, NULL, 0);
+	assert_int_equal(step(&limit, &counter, midnight + 1, 0).remaining, 0);
+	sl_step_assume(&limit, &counter, before, 2, NULL, 0);
+	assert_int_equal(step(&limit, &counter, midnight, 0).remaining, 4);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_written_is_printed_in_full),
@@ -193,6 +206,7 @@ int main(void) {
 		cmocka_unit_test(a_cost_above_the_quota_never_passes),
 		cmocka_unit_test(the_last_instant_is_in_a_window),
 		cmocka_unit_test(a_refund_takes_from_the_present_window_alone),
+		cmocka_unit_test(what_is_known_counts_in_its_window),
 	};
 	sl_zone_use_host();
 	return cmocka_run_group_tests(tests, NULL, NULL);

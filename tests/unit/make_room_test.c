@@ -184,6 +184,19 @@ static void the_least_used_of_those_looked_at_goes(void **state) {
 	assert_int_equal(gone(w), 1);
 }
 
+/* The hand that goes round is the store's: anything may stand there. */
+static void a_hand_is_put_back_from_anywhere(void **state) {
+	struct world *w = *state;
+	const uint64_t hands[] = {0, w->store.unit_count - 1, w->store.unit_count, UINT64_MAX};
+	for (size_t i = 0; i < sizeof hands / sizeof *hands; i++) {
+		w->store.header->sweep_unit = hands[i];
+		w->store.passed = (struct sl_passed){.count = 0};
+		assert_true(search(w, UNIT, 0, NULL));
+		assert_int_equal(gone(w), i + 1);
+		assert_in_range(w->store.header->sweep_unit, 1, w->store.unit_count);
+	}
+}
+
 /* ---- how long it is looked for ----------------------------------------------------------------------------------- */
 
 static void more_than_its_share_is_not_looked_for(void **state) {
@@ -255,6 +268,7 @@ int main(void) {
 		OF_FEW(the_only_one_who_may_goes),
 		OF_FEW(whoever_has_expired_goes_first),
 		OF_FEW(the_least_used_of_those_looked_at_goes),
+		OF_FEW(a_hand_is_put_back_from_anywhere),
 		OF_FEW(more_than_its_share_is_not_looked_for),
 		OF_FEW(a_search_has_an_end),
 		OF_MANY(a_stretch_is_gone_on_with_or_left),

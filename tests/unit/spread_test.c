@@ -207,6 +207,40 @@ static void reservations_in_a_phase(void **state) {
 	(void)state;
 }
 
+static uint32_t left_at(const struct sluice_limit *limit, struct sl_counter counter, sluice_ns now) {
+	struct sluice_decision decision;
+	sl_step(limit, &counter, now, 0, false, &decision);
+	return decision.remaining;
+}
+
+/* Of any phase: a charge of all counts to the last instant of its window, and what is known of a counter that is gone
+ * counts where it was charged, the first instant of a window included. */
+static void a_window_has_all_of_its_instants(void **state) {
+	static const char *const texts[] = {"fixed-window 9/1h spread 0", "fixed-window 9/1h spread 77777",
+	                                    "fixed-window 9/1s spread 131071"};
+	(void)state;
+	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+		struct sluice_limit limit = limit_of(texts[i]);
+		struct sl_counter counter = {.block = NULL}, known = {.block = NULL};
+		struct sluice_decision decision;
+		struct sluice_inspection told = {0};
+		sluice_ns leaves = sl_step_leaves(&limit, NOW_NS), start = leaves - limit.window_ns;
+		const struct sl_held inside[] = {{start, 9}, {start + 1, 1}}, before[] = {{start - 1, 9}, {start, 1}};
+		assert_true(start <= NOW_NS && NOW_NS < leaves);
+		sl_step(&limit, &counter, start, 9, true, &decision);
+		assert_true(decision.allowed);
+		assert_int_equal(left_at(&limit, counter, leaves - 1), 0);
+		assert_int_equal(left_at(&limit, counter, leaves), 9);
+		assert_true(sl_step_leaves(&limit, start) == leaves && sl_step_leaves(&limit, leaves) != leaves);
+		sl_step_describe(&limit, &counter, start, &told);
+		assert_true(told.charge_count == 1 && told.charges[0].until_ns == leaves);
+		sl_step_assume(&limit, &known, inside, 2, NULL, 0);
+		assert_int_equal(left_at(&limit, known, start + 1), 0);
+		sl_step_assume(&limit, &known, before, 2, NULL, 0);
+		assert_int_equal(left_at(&limit, known, start), 8);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(phases_are_for_ever),
@@ -215,6 +249,7 @@ int main(void) {
 		cmocka_unit_test(a_key_s_rule_is_the_same_counter),
 		cmocka_unit_test(reservations_in_a_phase),
 		cmocka_unit_test(a_herd_comes_back_spread),
+		cmocka_unit_test(a_window_has_all_of_its_instants),
 	};
 	return cmocka_run_group_tests_name("spread", tests, NULL, NULL);
 }
