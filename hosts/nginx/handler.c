@@ -9,10 +9,11 @@
  *   a process that shares the store was stopped with a lock in hand -> asked again every 5 ms, for 1 s at most */
 #include "hosts/nginx/module.h"
 
+#include "base/assert.h"
 #include "base/math.h"
 #include "store/lock.h"
 
-enum { HELD_UP_MS = 5, HELD_UP_MS_MAX = 1000, UNABLE_STATUS = 503, WRONG_STATUS = 400 };
+enum { LINES_BYTES = 2048, HELD_UP_MS = 5, HELD_UP_MS_MAX = 1000, UNABLE_STATUS = 503, WRONG_STATUS = 400 };
 
 ngx_http_output_header_filter_pt sl_nginx_next_header_filter;
 
@@ -20,10 +21,14 @@ ngx_http_output_header_filter_pt sl_nginx_next_header_filter;
 
 struct kept_of_request {
 	struct sl_nginx_kept kept;
+	ngx_queue_t holding; /* among those with a ticket */
 	ngx_http_request_t *r;
 	const struct sluice_policy *policy;
 	struct sluice_bytes ticket;
 };
+
+/* Requests that hold something; next NULL: there was none yet. */
+static ngx_queue_t holding;
 
 /* A response's header: as it goes to the client, or as the app gave it where that is hidden from clients. */
 static struct sluice_bytes response_header(void *data, const char *name) {
@@ -37,9 +42,17 @@ static struct sluice_bytes response_header(void *data, const char *name) {
 /* The request has ended, however it did. */
 static void end(void *data) {
 	struct kept_of_request *kept = data;
-	struct sluice_store *store = sl_nginx_store();
-	if (kept->ticket.len != 0 && store != NULL)
-		(void)sl_nginx_end_ticket(store, kept->policy, kept->ticket, response_header, kept->r);
+	if (kept->ticket.len == 0)
+		return;
+	SL_ASSERT(sl_nginx_store() != NULL); /* it is closed after all requests */
+	(void)sl_nginx_end_ticket(sl_nginx_store(), kept->policy, kept->ticket, response_header, kept->r);
+	ngx_queue_remove(&kept->holding);
+	kept->ticket.len = 0;
+}
+
+void sl_nginx_end_requests(void) {
+	while (holding.next != NULL && !ngx_queue_empty(&holding))
+		end(ngx_queue_data(ngx_queue_head(&holding), struct kept_of_request, holding));
 }
 
 static struct kept_of_request *find(ngx_http_request_t *r) {
@@ -103,20 +116,24 @@ static ngx_int_t hold(ngx_http_request_t *r, ngx_msec_t ms) {
 
 /* ---- telling its client ------------------------------------------------------------------------------------------ */
 
+/* Mostly they are short, and nothing but what they have is taken from the pool. */
 static bool keep_lines(ngx_http_request_t *r, struct sl_nginx_kept *kept, const struct sl_nginx_answer *answer,
                        const struct sl_nginx_place *place) {
 	uint32_t forms = place->policy != NULL ? sl_policy_settings(place->policy->policy)->forms : SL_FORM_DRAFT10;
 	size_t room = sl_nginx_headers_room(answer);
-	char *memory;
+	char few[LINES_BYTES], *memory = few;
 	if (!place->headers || answer->call.item_count == 0)
 		return true;
-	memory = ngx_pnalloc(r->pool, room);
+	if (room > sizeof few)
+		memory = ngx_pnalloc(r->pool, room);
 	if (memory == NULL)
 		return false;
 	struct sl_out out = sl_out_to(memory, room);
 	sl_nginx_put_headers(&out, answer, forms);
 	kept->lines = (ngx_str_t){sl_out_len(&out), (u_char *)memory};
-	return true;
+	if (memory == few)
+		kept->lines.data = ngx_pstrdup(r->pool, &kept->lines);
+	return kept->lines.data != NULL;
 }
 
 static ngx_int_t push_header(ngx_http_request_t *r, ngx_str_t key, ngx_str_t value) {
@@ -136,7 +153,7 @@ static ngx_int_t push_header(ngx_http_request_t *r, ngx_str_t key, ngx_str_t val
 static ngx_int_t push_lines(ngx_http_request_t *r, ngx_str_t lines) {
 	u_char *at = lines.data, *last = lines.data + lines.len;
 	while (at < last) {
-		u_char *colon = ngx_strlchr(at, last, ':'), *end_of_line = ngx_strlchr(at, last, CR);
+		u_char *colon = memchr(at, ':', (size_t)(last - at)), *end_of_line = memchr(colon, CR, (size_t)(last - colon));
 		ngx_str_t key = {(size_t)(colon - at), at};
 		ngx_str_t value = {(size_t)(end_of_line - colon - 2), colon + 2};
 		if (push_header(r, key, value) != NGX_OK)
@@ -211,11 +228,17 @@ static bool keep_ticket(ngx_http_request_t *r, struct kept_of_request *kept, con
 	if (!sl_admission_holds(&answer->call))
 		return true;
 	len = sl_nginx_ticket(answer, policy, text);
+	if (len == 0)
+		return true;
 	kept->policy = policy;
 	kept->ticket = sl_slice(ngx_pnalloc(r->pool, len), len);
 	if (kept->ticket.data == NULL)
 		return false;
 	ngx_memcpy((void *)kept->ticket.data, text, len);
+	if (holding.next == NULL) {
+		ngx_queue_init(&holding);
+	}
+	ngx_queue_insert_tail(&holding, &kept->holding);
 	return true;
 }
 

@@ -72,6 +72,9 @@ struct sluice_store *sl_nginx_store(void);
 /* Where this worker decides. */
 struct sl_nginx_answer *sl_nginx_answer(void);
 
+/* Ends what requests hold that nginx does not end: a worker that is told to stop at once frees none. */
+void sl_nginx_end_requests(void);
+
 /* Tells in the log that the store did not answer, at most once a second. */
 void sl_nginx_tell_undecided(ngx_log_t *log, const struct sl_nginx_answer *answer, bool denied);
 

@@ -29,7 +29,31 @@ static bool read_files(ngx_conf_t *cf, struct sluice_policy *policy, const char 
 	return false;
 }
 
-static struct sluice_policy *read_policy(ngx_conf_t *cf, const char *path) {
+static struct sl_nginx_policy *find(struct sl_nginx_main *main, ngx_str_t path) {
+	struct sl_nginx_policy **all = main->policies.elts;
+	for (ngx_uint_t i = 0; i < main->policies.nelts; i++)
+		if (sl_bytes_equal(sl_nginx_bytes(all[i]->path), sl_nginx_bytes(path)))
+			return all[i];
+	return NULL;
+}
+
+/* A reload never disarms: a file that had limits, and has none now, has to say that none are meant. */
+static bool disarms(ngx_conf_t *cf, const struct sluice_policy *policy, ngx_str_t path) {
+	ngx_cycle_t *before = cf->cycle->old_cycle;
+	struct sl_nginx_main *main = NULL;
+	if (before != NULL && before->conf_ctx != NULL)
+		main = ngx_http_cycle_get_module_main_conf(before, ngx_http_sluice_module);
+	struct sl_nginx_policy *one = main != NULL ? find(main, path) : NULL;
+	if (one == NULL || one->policy == NULL)
+		return false;
+	const char *why = sl_policy_disarms(sl_policy_armed(one->policy) & SL_ARMED_LIMITS, policy);
+	if (why != NULL)
+		ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "the policy \"%V\" was rejected: %s", &path, why);
+	return why != NULL;
+}
+
+static struct sluice_policy *read_policy(ngx_conf_t *cf, ngx_str_t name) {
+	const char *path = (const char *)name.data;
 	char *yaml = ngx_alloc(SL_POLICY_FILE_BYTES_MAX, cf->log);
 	struct sluice_policy *policy = NULL;
 	struct sluice_problems problems = {.list = NULL};
@@ -46,19 +70,11 @@ static struct sluice_policy *read_policy(ngx_conf_t *cf, const char *path) {
 		sluice_problems_free(&problems);
 	}
 	ngx_free(yaml);
-	if (policy != NULL && !read_files(cf, policy, path)) {
+	if (policy != NULL && (disarms(cf, policy, name) || !read_files(cf, policy, path))) {
 		sluice_policy_free(policy);
 		policy = NULL;
 	}
 	return policy;
-}
-
-static struct sl_nginx_policy *find(struct sl_nginx_main *main, ngx_str_t path) {
-	struct sl_nginx_policy **all = main->policies.elts;
-	for (ngx_uint_t i = 0; i < main->policies.nelts; i++)
-		if (sl_bytes_equal(sl_nginx_bytes(all[i]->path), sl_nginx_bytes(path)))
-			return all[i];
-	return NULL;
 }
 
 struct sl_nginx_policy *sl_nginx_policy_load(ngx_conf_t *cf, struct sl_nginx_main *main, ngx_str_t *path) {
@@ -74,7 +90,7 @@ struct sl_nginx_policy *sl_nginx_policy_load(ngx_conf_t *cf, struct sl_nginx_mai
 		return NULL;
 	*place = one;
 	one->path = *path;
-	one->policy = read_policy(cf, (const char *)path->data);
+	one->policy = read_policy(cf, *path);
 	if (one->policy == NULL)
 		return NULL;
 	cleanup->handler = free_policy;

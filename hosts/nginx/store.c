@@ -82,6 +82,7 @@ ngx_int_t sl_nginx_worker_begin(ngx_cycle_t *cycle) {
 
 void sl_nginx_worker_end(ngx_cycle_t *cycle) {
 	(void)cycle;
+	sl_nginx_end_requests();
 	sluice_store_close(worker.store);
 	worker.store = NULL;
 	if (worker.answer == NULL)
