@@ -12,6 +12,8 @@ import subprocess
 from harness import ROOT, wait_until
 
 MODULE = os.environ.get("SLUICE_NGINX_MODULE", os.path.join(ROOT, "build", "nginx", "ngx_http_sluice_module.so"))
+# A module with sanitizers needs their runtimes in nginx before it is loaded: the path of each, in SLUICE_NGINX_PRELOAD.
+ENVIRONMENT = {**os.environ, "LD_PRELOAD": os.environ.get("SLUICE_NGINX_PRELOAD", "")}
 
 
 def free_port():
@@ -46,12 +48,13 @@ class Nginx:
     def test(self):
         """nginx -t: whether it is content, and what it says."""
         done = subprocess.run(["nginx", "-p", self.folder, "-c", self.conf, "-e", "stderr", "-t"], text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, env=ENVIRONMENT)
         return done.returncode == 0, done.stdout
 
     def start(self):
         assert shutil.which("nginx"), "nginx is not installed: apt-get install nginx"
-        self.process = subprocess.Popen(self.command(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(self.command(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                        env=ENVIRONMENT)
         wait_until(self.listens, "nginx does not listen: " + self.said())
         return self
 

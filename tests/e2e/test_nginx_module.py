@@ -14,6 +14,7 @@ import pytest
 
 from harness import ROOT, Server, wait_until
 from nginx import Nginx, levels
+from test_stopped import Neighbour, neighbour_bin  # noqa: F401 - a fixture
 
 NAMES = iter(range(1 << 30))
 
@@ -494,6 +495,13 @@ def test_a_policy_is_read_again_at_a_reload(place):
     with open(policy, "w", encoding="utf-8") as f:
         f.write("limits: [\n")
     assert not nginx.reload() and nginx.status("/") == 429
+    with open(policy, "w", encoding="utf-8") as f:  # it would disarm, and does not say so
+        f.write("attributes: {user: header x-user}\n")
+    assert not nginx.reload() and nginx.status("/") == 429
+    assert f'the policy "{policy}" was rejected: ' in nginx.said()
+    with open(policy, "w", encoding="utf-8") as f:
+        f.write("limits: []\n")
+    assert nginx.reload() and nginx.status("/") == 200
 
 
 # ---- a store that is away, workers that die ----
@@ -557,6 +565,44 @@ def test_a_worker_that_is_killed_leaves_nothing_behind(place):
     nginx.stop()
     verified = place.cli("inspect", "--verify")
     assert verified.returncode == 0, verified.stdout
+
+
+def test_a_process_that_is_stopped_holds_up_its_own_counters_only(place, neighbour_bin):  # noqa: F811
+    """It sits on the lock of one key: who needs it waits, without the worker; then on-error; all others are decided."""
+    nginx = place.start("""
+        location /open { sluice_limit 100/1h key=$arg_k; add_header X-S $sluice_status; empty_gif; }
+        location /closed { sluice_limit 100/1h key=$arg_k; sluice_on_error deny; empty_gif; }""")
+    assert nginx.status("/open?k=held") == 200
+    neighbour = Neighbour(neighbour_bin, place.file, "held")
+    try:
+        waiting = []
+        thread = threading.Thread(target=lambda: waiting.append(nginx.ask("/open?k=held")))
+        thread.start()
+        for i in range(50):
+            assert nginx.ask("/open?k=free%d" % i)[1]["x-s"] == "PASSED"
+        thread.join(30)
+        assert waiting[0][0] == 200 and waiting[0][1]["x-s"] == "ERROR" and "ratelimit" not in waiting[0][1]
+        status, headers, body = nginx.ask("/closed?k=held")  # at once now: it is known to be stopped
+        assert status == 503 and headers["retry-after"] == "1"
+        assert json.loads(body)["title"] == "Store held up"
+        assert "was stopped with one of its locks in hand): on-error allows requests" in nginx.said()
+        neighbour.go_on()
+        wait_until(lambda: nginx.ask("/open?k=held")[1]["x-s"] == "PASSED", "it has moved")
+    finally:
+        neighbour.end()
+
+
+def test_a_worker_that_is_told_to_stop_ends_leases(place):
+    nginx = place.start("location /slow { sluice_limit concurrency 1 lease 1h key=a; limit_rate 1; root {folder}; }")
+    with open(os.path.join(nginx.folder, "slow"), "wb") as f:
+        f.write(b"x" * 4096)
+    with socket.create_connection(("127.0.0.1", nginx.port), 10) as s:
+        s.sendall(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert s.recv(1) == b"H"
+        assert "denied" in place.cli("inspect", "a", "concurrency 1 lease 1h").stdout
+        nginx.stop()
+    said = place.cli("inspect", "a", "concurrency 1 lease 1h", "--json")
+    assert '"used":0' in said.stdout.replace(" ", ""), said.stdout
 
 
 def test_a_bound_denies_its_limit_and_is_no_error(place):

@@ -7,7 +7,7 @@ import sys
 import time
 
 from job import Job
-from jobs import BINDINGS_MADE, NEWER_SERVERS
+from jobs import BINDINGS_MADE, NEWER_SERVERS, NGINX_SANITIZED
 from places import ASAN, AT_A_TIME, FUZZ, NODE_ADDON, POINTS, ROOT, TSAN
 
 
@@ -60,6 +60,8 @@ def build_for(report, jobs, only):
         build_foreign()
     if any(word.endswith("test_nginx_module.py") for job in jobs for word in job.argv):
         make(report, "nginx")
+    if any(job.name == NGINX_SANITIZED for job in jobs):
+        make(report, "SAN=address,undefined", "CFLAGS=-O1 -g", "nginx")
     if any(job.name in BINDINGS_MADE for job in jobs):
         make(report, "bindings")
     if any(job.name == BINDINGS_MADE[3] for job in jobs):

@@ -25,6 +25,7 @@ FAULTS_SECONDS_MAX = 7200
 SANITIZED_E2E = ("hostile", "cases", "reload", "held", "proxies", "proxy_protocol", "spop", "grpc", "tls")
 NEWER_SERVERS = ("redis", "valkey")  # of tests/foreign/servers.py
 NEWER_E2E = ("protocol", "override", "cell")
+NGINX_SANITIZED = "tests/faults/nginx (asan, ubsan)"
 MODULE_E2E = ("cases", "cell", "clock", "leases", "protocol", "random", "strangers")
 THREADED_E2E = ("threads", "held_load", "top", "upgrade")
 # Jobs that try what `make bindings` makes.
@@ -229,17 +230,31 @@ def sanitized_end_to_end_jobs():
         job.env = {"SLUICE_BIN": os.path.join(ROOT, program), "SLUICE_BESIDE": os.path.join(ROOT, "build")}
         job.waits = True
         jobs.append(job)
-    return [*jobs, sanitized_module_job()]
+    return [*jobs, sanitized_module_job(), sanitized_nginx_job()]
+
+
+def runtimes():
+    """Those of the sanitizers, as LD_PRELOAD has them."""
+    return " ".join(subprocess.run(["gcc", "-print-file-name=lib%s.so" % name], text=True, check=True,
+                                   stdout=subprocess.PIPE).stdout.strip() for name in ("asan", "ubsan"))
 
 
 def sanitized_module_job():
     """The module with sanitizers, whose runtimes have to be in the redis-server that loads it before it is."""
-    runtimes = [subprocess.run(["gcc", "-print-file-name=lib%s.so" % name], text=True, check=True,
-                               stdout=subprocess.PIPE).stdout.strip() for name in ("asan", "ubsan")]
     job = pytest_job("tests/faults/module (asan, ubsan)", ["tests/e2e/test_module_%s.py" % name for name in MODULE_E2E])
     job.argv[3:3] = ["-k", "not wrong_load"]  # those start a server of their own
     job.env["SLUICE_MODULE"] = os.path.join(ROOT, ASAN, "sluice-module.so")
-    job.env["SLUICE_REDIS_PRELOAD"] = " ".join(runtimes)
+    job.env["SLUICE_REDIS_PRELOAD"] = runtimes()
+    job.waits = True
+    return job
+
+
+def sanitized_nginx_job():
+    """nginx' module with sanitizers; nginx itself keeps what it has to its end."""
+    job = pytest_job(NGINX_SANITIZED, ["tests/e2e/test_nginx_module.py"])
+    job.env["SLUICE_NGINX_MODULE"] = os.path.join(ROOT, ASAN, "nginx", "ngx_http_sluice_module.so")
+    job.env["SLUICE_NGINX_PRELOAD"] = runtimes()
+    job.env["ASAN_OPTIONS"] = "detect_leaks=0"
     job.waits = True
     return job
 
