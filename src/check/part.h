@@ -265,11 +265,10 @@ static inline void part_beside_none(struct part *m) {
 	m->ledger.list = NULL;
 	m->ledger.count = m->ledger.skipped = m->ledger.ended = m->ledger.corrected = 0;
 	m->ledger.commits = -1;
-	m->ledger.dead = m->ledger.adds = m->ledger.writes = m->ledger.claimed = false;
+	m->ledger.dead = m->ledger.adds = false;
 	m->ledger.block = m->ledger.scratch = m->ledger.contents_block = 0;
 	m->ledger.contents_slot = NULL;
 	m->ledger.contents.memory = NULL;
-	m->ledger.contents_claimed = m->ledger.contents_renew = false;
 	m->strikes.slot = NULL;
 }
 

@@ -107,7 +107,7 @@ static bool read_key(struct reader *reader, struct sluice_bytes field, char memo
 static bool add_limit(struct reader *reader, struct sluice_bytes notation, size_t column, uint16_t *slot) {
 	struct sluice_limit *limit = &reader->quotas->limits[reader->limit_count];
 	const struct sl_policy_limit *shown = &reader->limit->shown;
-	struct sluice_error error = {0};
+	struct sluice_error error;
 	if (reader->limit_count == LIMITS_MAX)
 		return fail(reader, column, "expected at most 4096 different limits in a file");
 	if (sluice_limit_parse(limit, notation, &error) != SLUICE_OK)

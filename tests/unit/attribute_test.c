@@ -8,6 +8,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -49,6 +52,8 @@ static const struct row {
 	{SL_ATTRIBUTE_IP, "1.2.3.04", "1.2.3.04"},
 	{SL_ATTRIBUTE_IP, "1.2.3.256", "1.2.3.256"},
 	{SL_ATTRIBUTE_IP, "1.2.3.4.", "1.2.3.4."},
+	{SL_ATTRIBUTE_IP, "10.20.30.", "10.20.30."},
+	{SL_ATTRIBUTE_IP, "10.20.30", "10.20.30"},
 	{SL_ATTRIBUTE_IP, "1..3.4", "1..3.4"},
 	{SL_ATTRIBUTE_IP, "1.2.3.4.5", "1.2.3.4.5"},
 	{SL_ATTRIBUTE_IP, "1.2.3.4:70000", "1.2.3.4:70000"},
@@ -98,6 +103,22 @@ static void test_table(void **state) {
 	assert_true(sl_bytes_equal(whole, sl_str("2001:db8::5")));
 	whole = sl_attribute_form(SL_ATTRIBUTE_IP, sl_str("2001:db8:1:2::5"), 48, memory);
 	assert_true(sl_bytes_equal(whole, sl_str("2001:db8:1::/48")));
+}
+
+/* Nothing is read past the end of a value: here no memory is beyond it. */
+static void test_values_at_the_end_of_memory(void **state) {
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char memory[SLUICE_KEY_BYTES_MAX];
+	(void)state;
+	assert_true(pages != MAP_FAILED && mprotect(pages + page, page, PROT_NONE) == 0);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		size_t len = strlen(rows[i].value);
+		char *value = memcpy(pages + page - len, rows[i].value, len);
+		struct sluice_bytes got = form(rows[i].attribute, sl_slice(value, len), memory);
+		assert_true(sl_bytes_equal(got, sl_str(rows[i].form)));
+	}
+	munmap(pages, 2 * page);
 }
 
 /* What has its form is not copied: that is what makes forms cheap. */
@@ -197,6 +218,7 @@ static void test_forms_stay(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_values_at_the_end_of_memory),
 		cmocka_unit_test(test_names), cmocka_unit_test(test_table),    cmocka_unit_test(test_borrowed),
 		cmocka_unit_test(test_long),  cmocka_unit_test(test_prefixes), cmocka_unit_test(test_forms_stay),
 	};

@@ -96,8 +96,16 @@ static const struct row their_rows[] = {
 	{RATE("unit: day, requests_per_unit: many"), UNMARSHAL("4", "!!str `many`", "uint32")},
 	{RATE("unit: day, requests_per_unit: 010"), NULL},
 	{RATE("unit: day, requests_per_unit: 0x10"), NULL},
+	{RATE("unit: day, requests_per_unit: 0X1aF"), NULL},
+	{RATE("unit: day, requests_per_unit: 0x1g"), UNMARSHAL("4", "!!str `0x1g`", "uint32")},
+	{RATE("unit: day, requests_per_unit: 0x1@"), UNMARSHAL("4", "!!str `0x1@`", "uint32")},
 	{RATE("unit: day, requests_per_unit: 1_000"), NULL},
 	{RATE("unit: day, requests_per_unit: 08"), "error checking config"},
+	{RATE("unit: day, requests_per_unit: +5"), NULL},
+	{RATE("unit: day, requests_per_unit: -0x10"), UNMARSHAL("4", "!!int `-0x10`", "uint32")},
+	{RATE("unit: day, requests_per_unit: -1.5"), "error checking config"},
+	{RATE("unit: day, requests_per_unit: +.5e-3"), "error checking config"},
+	{RATE("unit: day, requests_per_unit: -"), UNMARSHAL("4", "!!str `-`", "uint32")},
 	{RATE("unit: day, requests_per_unit: yes"), UNMARSHAL("4", "!!bool `yes`", "uint32")},
 	{RATE("unit: day, requests_per_unit: "), NULL},
 	{RATE("unit: day, requests_per_unit: 99999999999999999999"), "error checking config"},
@@ -361,6 +369,19 @@ static void test_bounds(void **state) {
 		assert_int_equal(add_out(policy, &out, &problems), depth > SL_ENVOY_DEPTH_MAX ? SLUICE_E_SYNTAX : SLUICE_OK);
 		if (depth > SL_ENVOY_DEPTH_MAX)
 			assert_string_equal(problems.list[0].text, "expected at most 16 descriptors inside one another");
+		sluice_problems_free(&problems);
+		sluice_policy_free(policy);
+	}
+	for (int count = SL_ENVOY_REPLACES_MAX; count <= SL_ENVOY_REPLACES_MAX + 1; count++) {
+		struct sluice_policy *policy = policy_of("limits: []\n");
+		struct sl_out out = sl_out_to(yaml, YAML_BYTES);
+		sl_out_str(&out, "domain: d\ndescriptors:\n- key: a\n  rate_limit:\n    unit: day\n    requests_per_unit: 1\n"
+		                 "    name: own\n    replaces:\n");
+		for (int i = 0; i < count; i++)
+			put(&out, "    - name: n%d\n", i);
+		assert_int_equal(add_out(policy, &out, &problems), count > SL_ENVOY_REPLACES_MAX ? SLUICE_E_SYNTAX : SLUICE_OK);
+		if (count > SL_ENVOY_REPLACES_MAX)
+			assert_string_equal(problems.list[0].text, "expected at most 64 names in replaces, found 65");
 		sluice_problems_free(&problems);
 		sluice_policy_free(policy);
 	}

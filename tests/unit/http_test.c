@@ -326,6 +326,10 @@ static const struct {
 	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n3 \r\nabc\r\n0\r\n\r\n"},
 	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n\r\n0\r\n\r\n"},
 	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n3;a=\x01\r\nabc\r\n0\r\n\r\n"},
+	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n3;a=\"\x01\"\r\nabc\r\n0\r\n\r\n"},
+	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n3;a=\"\x7f\"\r\nabc\r\n0\r\n\r\n"},
+	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n3;a=\x7f\r\nabc\r\n0\r\n\r\n"},
+	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n3 ;\x0b\r\nabc\r\n0\r\n\r\n"},
 	{413, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n10001\r\n"},
 	{413, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n10000\r\n"},
 	{400, "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n"},
@@ -343,6 +347,61 @@ static void test_hostile_requests(void **state) {
 		assert_true(strlen(at) > strlen(want) + 10); /* says something */
 		assert_cuts_alike(bad[i].bytes, strlen(bad[i].bytes));
 	}
+}
+
+/* Who speaks another method of HTTP is told which there are; who speaks something else, where it began. */
+static void test_who_speaks_is_told(void **state) {
+	static const struct {
+		const char *line, *text;
+	} rows[] = {
+		{"FOO / HTTP/1.1\r\n", "unknown method: GET, HEAD and POST"},
+		{"get / HTTP/1.1\r\n", "unknown method"},
+		{"ZZ / HTTP/1.1\r\n", "unknown method"},
+		{"@GET / HTTP/1.1\r\n", "not a request of HTTP/1.1: at byte 1: "},
+		{"`a / HTTP/1.1\r\n", "not a request of HTTP/1.1: at byte 1: "},
+		{"[a / HTTP/1.1\r\n", "not a request of HTTP/1.1: at byte 1: "},
+		{"{a / HTTP/1.1\r\n", "not a request of HTTP/1.1: at byte 1: "},
+		{"*1\r\n$4\r\n", "not a request of HTTP/1.1: at byte 1: "},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		const char *told = tell(rows[i].line, strlen(rows[i].line));
+		if (strstr(told, rows[i].text) == NULL)
+			fail_msg("%s: %s", rows[i].line, told);
+	}
+}
+
+/* The words of RFC 9110 for each status that is answered. */
+static void test_each_status_has_its_words(void **state) {
+	static const struct {
+		unsigned status;
+		const char *words;
+	} rows[] = {
+		{200, "OK"},
+		{304, "Not Modified"},
+		{400, "Bad Request"},
+		{401, "Unauthorized"},
+		{403, "Forbidden"},
+		{404, "Not Found"},
+		{405, "Method Not Allowed"},
+		{409, "Conflict"},
+		{413, "Content Too Large"},
+		{414, "URI Too Long"},
+		{415, "Unsupported Media Type"},
+		{417, "Expectation Failed"},
+		{422, "Unprocessable Content"},
+		{429, "Too Many Requests"},
+		{431, "Request Header Fields Too Large"},
+		{500, "Internal Server Error"},
+		{501, "Not Implemented"},
+		{503, "Service Unavailable"},
+		{505, "HTTP Version Not Supported"},
+		{299, "Unknown"},
+		{0, "Unknown"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		assert_string_equal(sl_http_reason(rows[i].status), rows[i].words);
 }
 
 static void test_nul_bytes_are_refused(void **state) {
@@ -673,6 +732,8 @@ int main(void) {
 		cmocka_unit_test(test_a_prefix_is_never_a_request),
 		cmocka_unit_test(test_continue_is_asked_for_once),
 		cmocka_unit_test(test_hostile_requests),
+		cmocka_unit_test(test_who_speaks_is_told),
+		cmocka_unit_test(test_each_status_has_its_words),
 		cmocka_unit_test(test_nul_bytes_are_refused),
 		cmocka_unit_test(test_chunks_are_the_grammar_s),
 		cmocka_unit_test(test_heads_are_the_grammar_s),

@@ -1,6 +1,8 @@
 /* Warnings: a file that loads and has something to look at; and as important, files without that have none. */
+#include "policy/lint.h"
 #include "tests/unit/policy_rows.h"
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -431,6 +433,50 @@ static void test_hidden_among_many(void **state) {
 	free(yaml);
 }
 
+/* ---- sums ---------------------------------------------------------------------------------------------------- */
+
+/* Keys of one limit that share the quota of another, and how many at full quota ask for more than that. */
+static void test_sums(void **state) {
+	static const struct {
+		const char *below, *above;
+		uint64_t keys; /* 0: they are no such pair */
+	} rows[] = {
+		{"key: [tenant, user], limit: 10/1m", "key: tenant, limit: 100/1m", 11},
+		{"key: [tenant, user], limit: 10/1m", "key: tenant, limit: 105/1m", 11},
+		{"key: [tenant, user], limit: 600/1h", "key: tenant, limit: 100/1m", 11},
+		{"key: [tenant, user], limit: 10/1m", "key: [], limit: 9/1m", 1},
+		{"key: [tenant, user], limit: 4294967295/1m", "key: [], limit: 1/1h", 1},
+		{"key: [user, tenant], limit: 10/1m", "key: user, limit: 10/1m", 2},
+		{"key: [tenant, user], limit: 10/1m, observe: true", "key: tenant, limit: 100/1m", 0},
+		{"key: [tenant, user], limit: 10/1m", "key: tenant, limit: 100/1m, observe: true", 0},
+		{"key: [tenant, user], limit: 0/1m", "key: tenant, limit: 100/1m", 0},
+		{"key: [tenant, user], limit: 10/1m", "key: tenant, limit: 0/1m", 0},
+		{"key: [tenant, user], limit: 10/1m", "key: ip, limit: 100/1m", 0},
+		{"key: [tenant, user], limit: 10/1m", "key: [user, tenant], limit: 100/1m", 0},
+		{"key: [tenant, user], limit: 10/1m", "key: tenant, limit: 100/1m, when: {path: /a}", 0},
+		{"key: [tenant, user], limit: 10/1m, when: {path: /a}", "key: tenant, limit: 100/1m", 11},
+		{"key: [tenant, user], limit: 10/1m", "key: tenant, limit: 100/month at UTC", 0},
+		{"key: [tenant, user], limit: 10/month at UTC", "key: tenant, limit: 100/1m", 0},
+		{"key: [tenant, user], limit: concurrency 9 lease 1m", "key: tenant, limit: 100/1m", 0},
+		{"key: [tenant | ip, user], limit: 10/1m", "key: tenant, limit: 100/1m", 0},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		char yaml[512];
+		struct sluice_policy *policy = NULL;
+		struct sl_lint_sum list[4] = {{0}};
+		snprintf(yaml, sizeof yaml, "limits:\n- {name: b, %s}\n- {name: a, %s}\n", rows[i].below, rows[i].above);
+		assert_int_equal(sluice_policy_load(&policy, sl_str(yaml), NULL), SLUICE_OK);
+		uint32_t found = sl_lint_sums(policy, list, 4);
+		if (found != (rows[i].keys != 0) || list[0].keys != rows[i].keys)
+			fail_msg("%s: %u found, %" PRIu64 " keys", yaml, found, list[0].keys);
+		if (found != 0)
+			assert_true(list[0].below == 0 && list[0].above == 1);
+		assert_int_equal(sl_lint_sums(policy, list, 0), 0);
+		sluice_policy_free(policy);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table),
@@ -448,6 +494,7 @@ int main(void) {
 		cmocka_unit_test(test_what_changes_nothing),
 		cmocka_unit_test(test_hidden_limits),
 		cmocka_unit_test(test_hidden_routes),
+		cmocka_unit_test(test_sums),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

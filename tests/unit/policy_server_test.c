@@ -379,7 +379,14 @@ static void test_bad_forms(void **state) {
 }
 
 static void test_bad_values(void **state) {
+#define NO_ALGORITHM "expected an algorithm that needs no more than a quota and a window, such as sliding-window, found"
 	static const struct row rows[] = {
+		{"envoy: {config: a, algorithm: concurrency}\n", {{1, 31, NO_ALGORITHM " 'concurrency'"}}},
+		{"envoy: {config: a, algorithm: distinct}\n", {{1, 31, NO_ALGORITHM}}},
+		{"envoy: {config: a, algorithm: sliding-buckets}\n", {{1, 31, NO_ALGORITHM}}},
+		{"envoy: {config: a, algorithm: sliding}\n", {{1, 31, NO_ALGORITHM}}},
+		{"envoy: {config: a, algorithm: sliding-log 5/1m}\n", {{1, 31, NO_ALGORITHM}}},
+		{"envoy: {config: a, algorithm: ''}\n", {{1, 31, NO_ALGORITHM}}},
 		{"tls: cert.pem\n", {{1, 6, "expected a mapping with the keys of tls, found 'cert.pem'"}}},
 		{"tls: {cert: a, keys: b}\n",
 	     {{1, 6, "missing key 'certificate' in tls"},

@@ -125,6 +125,8 @@ static void test_the_accept_header_chooses(void **state) {
 		{false, "application/openmetrics-text;q="},
 		{false, "application/openmetrics-text;q=0.1234"},
 		{false, "application/openmetrics-texts"},
+		{true, "text/plain;q=0.5, ,\t,  application/openmetrics-text ; q=0.5 ; "},
+		{false, " ,  ;  ,\t= ; q , ; ;q=1 "},
 		{false, ",;,=;q,,;;q=1"},
 	};
 	(void)state;

@@ -339,12 +339,57 @@ static void test_health(void **state) {
 	assert_false(sl_health_request_read(sl_str("\x0a\x02x"), &service));
 }
 
+/* Fields off bytes: one, the end, or no field, which is -1 whatever is wrong with it. */
+static void test_fields(void **state) {
+	static const struct {
+		const char *bytes;
+		size_t len;
+		int first;
+		uint32_t number;
+		uint64_t value;
+	} rows[] = {
+		{"", 0, 0, 0, 0},
+		{"\x08\x01", 2, 1, 1, 1},
+		{"\x08\x80\x01", 3, 1, 1, 128},
+		{"\x11\x01\x00\x00\x00\x00\x00\x00\x80", 9, 1, 2, UINT64_C(1) << 63 | 1},
+		{"\x1d\x01\x00\x00\x80", 5, 1, 3, UINT64_C(1) << 31 | 1},
+		{"\x22\x02" "ab", 4, 1, 4, 2},
+		{"\xf8\xff\xff\xff\x0f\x07", 6, 1, (1 << 29) - 1, 7},
+		{"\x0b\x0c\x10\x05", 4, 1, 2, 5},     /* a group is passed over */
+		{"\x0b\x13\x14\x0c", 4, 0, 0, 0},     /* and what is in it */
+		{"\x80", 1, -1, 0, 0},                  /* a tag that is cut */
+		{"\x00\x01", 2, -1, 0, 0},              /* number 0 */
+		{"\x80\x80\x80\x80\x10\x01", 6, -1, 0, 0}, /* 2^29 */
+		{"\x08", 1, -1, 0, 0},                  /* no value */
+		{"\x11\x01\x00\x00\x00\x00\x00\x00", 8, -1, 0, 0},
+		{"\x1d\x01\x00\x00", 4, -1, 0, 0},
+		{"\x22\x03" "ab", 4, -1, 0, 0},          /* longer than what there is */
+		{"\x0e\x01", 2, -1, 0, 0},              /* kinds 6 and 7 */
+		{"\x0f\x01", 2, -1, 0, 0},
+		{"\x0c", 1, -1, 0, 0},                  /* ends what has not begun */
+		{"\x0b\x14", 2, -1, 0, 0},              /* or another one */
+		{"\x0b", 1, -1, 0, 0},                  /* does not end */
+		{"\x0b\x08", 2, -1, 0, 0},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct sl_pb_reader reader = sl_pb_read(sl_slice(rows[i].bytes, rows[i].len));
+		struct sl_pb_field field;
+		assert_int_equal(sl_pb_next(&reader, &field), rows[i].first);
+		if (rows[i].first != 1)
+			continue;
+		assert_int_equal(field.number, rows[i].number);
+		assert_int_equal(field.value, rows[i].value);
+		assert_int_equal(sl_pb_next(&reader, &field), 0);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_requests), cmocka_unit_test(test_every_cut), cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_hits),     cmocka_unit_test(test_units),     cmocka_unit_test(test_responses),
 		cmocka_unit_test(test_no_room),  cmocka_unit_test(test_frames),    cmocka_unit_test(test_headers),
-		cmocka_unit_test(test_health),
+		cmocka_unit_test(test_health),   cmocka_unit_test(test_fields),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
