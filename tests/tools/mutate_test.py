@@ -2,6 +2,7 @@
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -166,6 +167,27 @@ def test_a_draw_goes_on_where_it_was_ended(tmp_path):
     assert set(again.known) == {killed}
     again.add(survived, "killed", "unit/y_test, status 1")
     assert mutate.Verdicts(file, False).known[survived] == ("killed", "unit/y_test, status 1")
+
+
+def test_a_verdict_is_of_one_place(tmp_path):
+    twice = sources_of("int f(void) {\n\treturn g() | 4;\n}\n\nint h(void) {\n\treturn g() | 4;\n}\n")
+    places = [twice.place(m) for m in twice.all]
+    assert len(set(places)) == len(places) == 2 * len(set(map(twice.key, twice.all)))
+    file = str(tmp_path / "drawn")
+    first = mutate.Verdicts(file, False)
+    for place in places:
+        first.add(place, "survived", "3 tests")
+    assert any(" | " in place[3] for place in places)  # what stands between the fields may stand in one
+    assert set(mutate.Verdicts(file, False).known) == set(places)
+
+
+def test_a_line_without_code_has_the_tests_of_those_beside_it():
+    reach = mutate.coverage.Coverage()
+    reach.lines = {"x.c": {1: {"unit/a"}, 2: set(), 5: {"unit/b"}}}
+    reach.seconds = {"unit/a": 1, "unit/b": 2}
+    judge = mutate.Judge(None, None, reach, types.SimpleNamespace(slow=False, test=None))
+    tests = {line: judge.tests(types.SimpleNamespace(file="x.c", line=line)) for line in (1, 2, 3, 4, 5, 6)}
+    assert tests == {1: ["unit/a"], 2: [], 3: ["unit/b"], 4: ["unit/b"], 5: ["unit/b"], 6: ["unit/b"]}
 
 
 def test_a_time_out_is_one_of_the_processor(tmp_path):
