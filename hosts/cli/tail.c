@@ -63,6 +63,22 @@ static void take_signals(void) {
 	sigaction(SIGHUP, &action, NULL);
 }
 
+/* As poll(); a signal that came just before ends it as well. */
+static int wait_for(struct pollfd *in, nfds_t count, int ms) {
+	const struct timespec most = {ms / 1000, ms % 1000 * 1000000L};
+	sigset_t ends, before;
+	int ready = -1;
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGHUP);
+	sigprocmask(SIG_BLOCK, &ends, &before);
+	if (!interrupted)
+		ready = ppoll(in, count, &most, &before);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return ready;
+}
+
 static const char *address_of(const struct tail *tail) {
 	return tail->server.server != NULL ? tail->server.server : SL_CLI_SERVER;
 }
@@ -196,7 +212,7 @@ static bool wait_for_line(struct tail *tail, struct sluice_error *error) {
 	flush(tail);
 	if (tail->failed != 0)
 		return false;
-	int ready = poll(&in, 1, SILENCE_MS);
+	int ready = wait_for(&in, 1, SILENCE_MS);
 	snprintf(error->text, sizeof error->text, "nothing within %d seconds", SILENCE_MS / 1000);
 	return ready == 1 && !interrupted;
 }
@@ -224,15 +240,15 @@ static bool begin_again(const struct sl_verb *verb, struct tail *tail, struct sl
 			return true;
 		if (tail->client.reached) /* and refused */
 			return false;
-		poll(NULL, 0, RETRY_MS);
+		wait_for(NULL, 0, RETRY_MS);
 	} while (!interrupted && sl_clock_monotonic() < until);
 	return false;
 }
 
 static int follow(const struct sl_verb *verb, struct tail *tail) {
 	struct sluice_error error = {.text = ""};
+	take_signals(); /* before the server counts a reader: whoever sees that may end it */
 	bool fine = begin(tail, &error);
-	take_signals();
 	while (fine && !is_over(tail)) {
 		if (wait_for_line(tail, &error) && read_line(tail, &error))
 			continue;
