@@ -123,7 +123,7 @@ def test_nothing_disarms(served, what):
         (folder / "also.yaml").unlink(missing_ok=True)
         file.write_text(SHOP % 3)
         reloaded(one, True)
-        assert quota_of(client) == 3
+        wait_until(lambda: quota_of(client) == 3, "each thread takes it at its next turn")
 
 
 def write_policy(one, text):
