@@ -245,19 +245,10 @@ const char *sl_nginx_body_media(const struct sl_nginx_answer *answer, enum sl_ng
 	return has_own_body(answer, end) ? sl_template_media((enum sl_denied_type)answer->denied->type) : sl_problem_media;
 }
 
-/* The policy's own body, with what it may tell of the limit that decided. */
 static void put_own_body(struct sl_out *out, const struct sl_nginx_answer *answer) {
 	const struct sluice_decision *merged = &answer->call.merged;
-	const struct sl_headers_limit *decider = &answer->limits[merged->index];
-	const struct sl_template_values values = {
-		.limit = decider->name,
-		.request_id = answer->request_id,
-		.quota = decider->decision->quota,
-		.remaining = decider->decision->remaining,
-		.retry_after_ns = merged->retry_after_ns,
-		.reset_after_ns = decider->decision->reset_after_ns,
-	};
-	sl_template_put(out, answer->denied->body, (enum sl_denied_type)answer->denied->type, &values);
+	sl_template_put_denial(out, answer->denied, &answer->limits[merged->index], merged->retry_after_ns,
+	                       answer->request_id);
 }
 
 size_t sl_nginx_body_room(const struct sl_nginx_answer *answer, enum sl_nginx_end end) {

@@ -244,6 +244,20 @@ void sl_template_put(struct sl_out *out, struct sluice_bytes text, enum sl_denie
 	} while (piece.whole.len != 0);
 }
 
+void sl_template_put_denial(struct sl_out *out, const struct sl_policy_denied *denied,
+                            const struct sl_headers_limit *decider, sluice_ns retry_after_ns,
+                            struct sluice_bytes request_id) {
+	const struct sl_template_values values = {
+		.limit = decider->name,
+		.request_id = request_id,
+		.quota = decider->decision->quota,
+		.remaining = decider->decision->remaining,
+		.retry_after_ns = retry_after_ns,
+		.reset_after_ns = decider->decision->reset_after_ns,
+	};
+	sl_template_put(out, denied->body, (enum sl_denied_type)denied->type, &values);
+}
+
 const char *sl_template_media(enum sl_denied_type type) {
 	static const char *const media[] = {
 		[SL_DENIED_JSON] = "application/json",

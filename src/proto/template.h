@@ -17,6 +17,7 @@
 
 #include "base/out.h"
 #include "policy/policy.h"
+#include "proto/headers.h"
 
 enum {
 	SL_TEMPLATE_VALUES_MAX = 64, /* in one body */
@@ -38,6 +39,13 @@ bool sl_template_check(struct sluice_bytes text, enum sl_denied_type type, struc
 #define SL_TEMPLATE_ROOM(len) ((len) + (size_t)SL_TEMPLATE_VALUES_MAX * (6 * SL_TEMPLATE_TEXT_MAX + 2))
 void sl_template_put(struct sl_out *out, struct sluice_bytes text, enum sl_denied_type type,
                      const struct sl_template_values *values);
+
+/* The same of a policy's own body of a denial, with what it may tell of the limit that decided.
+ *  decider         whose quota, remaining and reset_after it tells
+ *  retry_after_ns  of the request as a whole */
+void sl_template_put_denial(struct sl_out *out, const struct sl_policy_denied *denied,
+                            const struct sl_headers_limit *decider, sluice_ns retry_after_ns,
+                            struct sluice_bytes request_id);
 
 /* The media type of a body, as a Content-Type has it. */
 const char *sl_template_media(enum sl_denied_type type);

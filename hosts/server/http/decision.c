@@ -191,19 +191,10 @@ static void put_headers(struct sl_out *out, const struct sl_http_view *view, uin
 	sl_headers_rate_limit(out, forms, &decision);
 }
 
-/* The policy's own body of a denial, with what it may tell of the limit that decided. */
 static void put_denied(struct sl_out *out, const struct sl_http_view *view) {
 	const struct sluice_decision *merged = &view->call->merged;
-	const struct sl_headers_limit *decider = &view->limits[merged->index];
-	const struct sl_template_values values = {
-		.limit = decider->name,
-		.request_id = view->request_id,
-		.quota = decider->decision->quota,
-		.remaining = decider->decision->remaining,
-		.retry_after_ns = merged->retry_after_ns,
-		.reset_after_ns = decider->decision->reset_after_ns,
-	};
-	sl_template_put(out, view->denied->body, (enum sl_denied_type)view->denied->type, &values);
+	sl_template_put_denial(out, view->denied, &view->limits[merged->index], merged->retry_after_ns,
+	                       view->request_id);
 }
 
 static const char *media_of(const struct sl_http_view *view, bool denied) {
