@@ -207,6 +207,15 @@ static void without_a_slot_no_quota_is_set(void **state) {
 	sluice_store_close(s);
 }
 
+/* Logs of keys until no block is free. */
+static void fill_blocks(struct sluice_store *s) {
+	for (uint32_t i = 0; s->blocks->free_units != 0 && i < 10000; i++) {
+		char key[16];
+		snprintf(key, sizeof key, "%" PRIu32, i);
+		ASK(s, SLUICE_CHARGE, 0, 1, .lines = {{"sliding-log 100/1h", key}});
+	}
+}
+
 /* Where logs have all blocks it is one of them that goes. */
 static void a_quota_of_a_key_makes_room(void **state) {
 	struct sluice_limit of = ask_limit("9/1h"), own = ask_limit("20/1h");
@@ -214,11 +223,7 @@ static void a_quota_of_a_key_makes_room(void **state) {
 	struct sluice_store *s = small_store(1);
 	struct sluice_store_stats before, stats;
 	(void)state;
-	for (uint32_t i = 0; s->blocks->free_units != 0 && i < 10000; i++) {
-		char key[16];
-		snprintf(key, sizeof key, "%" PRIu32, i);
-		ASK(s, SLUICE_CHARGE, 0, 1, .lines = {{"sliding-log 100/1h", key}});
-	}
+	fill_blocks(s);
 	sluice_store_stats(s, &before);
 	assert_int_equal(before.block_bytes_free, 0);
 	assert_int_equal(sluice_override_set(s, &request, ASK_START_MS * ASK_MS, NULL), SLUICE_OK);
@@ -296,11 +301,7 @@ static void a_strike_makes_room(void **state) {
 	struct sluice_store *s = small_store(1);
 	struct sluice_store_stats before, stats;
 	(void)state;
-	for (uint32_t i = 0; s->blocks->free_units != 0 && i < 10000; i++) {
-		char key[16];
-		snprintf(key, sizeof key, "%" PRIu32, i);
-		ASK(s, SLUICE_CHARGE, 0, 1, .lines = {{"sliding-log 100/1h", key}});
-	}
+	fill_blocks(s);
 	assert_int_equal(s->blocks->free_units, 0);
 	assert_int_equal(ASK(s, SLUICE_CHARGE, 0, 9, .lines = {{"fixed-window 9/1h", .terms = &terms}}).err, SLUICE_OK);
 	sluice_store_stats(s, &before);
