@@ -14,7 +14,7 @@ import pytest
 
 from harness import ROOT, Server, wait_until
 from nginx import Nginx, levels
-from test_stopped import Neighbour, neighbour_bin  # noqa: F401 - a fixture
+from test_stopped import Neighbour, keys_elsewhere, neighbour_bin  # noqa: F401 - a fixture
 
 NAMES = iter(range(1 << 30))
 
@@ -573,13 +573,14 @@ def test_a_process_that_is_stopped_holds_up_its_own_counters_only(place, neighbo
         location /open { sluice_limit 100/1h key=$arg_k; add_header X-S $sluice_status; empty_gif; }
         location /closed { sluice_limit 100/1h key=$arg_k; sluice_on_error deny; empty_gif; }""")
     assert nginx.status("/open?k=held") == 200
+    free = keys_elsewhere(neighbour_bin, place.file, "free", 50, "100/1h", "held")
     neighbour = Neighbour(neighbour_bin, place.file, "held")
     try:
         waiting = []
         thread = threading.Thread(target=lambda: waiting.append(nginx.ask("/open?k=held")))
         thread.start()
-        for i in range(50):
-            assert nginx.ask("/open?k=free%d" % i)[1]["x-s"] == "PASSED"
+        for key in free:
+            assert nginx.ask("/open?k=" + key)[1]["x-s"] == "PASSED"
         thread.join(30)
         assert waiting[0][0] == 200 and waiting[0][1]["x-s"] == "ERROR" and "ratelimit" not in waiting[0][1]
         status, headers, body = nginx.ask("/closed?k=held")  # at once now: it is known to be stopped

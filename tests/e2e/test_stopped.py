@@ -27,7 +27,7 @@ SOAK_S = float(os.environ.get("SLUICE_SOAK_SECONDS", "0"))
 ANSWER_S = 0.1
 BOUND_S = 10
 STOPS = 500 if SOAK_S else 12
-HELD = "100/1h"
+HELD, PROBED = "100/1h", "1000000/1h"
 PAGES_AT, ROWS_AT, BLOCKS_AT, BUCKET = 12 * 4096, 4096, 8192, 128  # src/store/layout.h
 HELD_UP = "was stopped with one of its locks in hand"
 
@@ -50,6 +50,18 @@ def neighbour_bin(sluice_bin, tmp_path_factory):
                     "tests/e2e/stopped_neighbour.c", library, "-lyaml", "-lpthread", "-o", binary], cwd=ROOT,
                    check=True)
     return binary
+
+
+def homes_of(binary, file, limit, keys):
+    """Where the lock of each key stands in the store's file."""
+    said = subprocess.run([binary, "-", file, limit, *keys], stdout=subprocess.PIPE, check=True).stdout
+    return list(map(int, said.split()))
+
+
+def keys_elsewhere(binary, file, stem, count, limit, *held):
+    """Keys of a limit that share no lock with those `held` under HELD: in a small store, one of a hundred may."""
+    taken, names = homes_of(binary, file, HELD, held), [f"{stem}{i}" for i in range(count + 10)]
+    return [name for name, home in zip(names, homes_of(binary, file, limit, names)) if home not in taken][:count]
 
 
 class Neighbour:
@@ -90,7 +102,7 @@ class Probe:
         for which, (http, resp) in zip((0 if stopped else 2, 1), self.lines):
             for key in self.keys if keys is None else keys:
                 begun = time.monotonic()
-                assert resp.call("SLUICE.CHECK", key, 1, "1000000/1h")[0] == 1
+                assert resp.call("SLUICE.CHECK", key, 1, PROBED)[0] == 1
                 self.took[which].append(time.monotonic() - begun)
             begun = time.monotonic()
             assert http.ask("GET", "/healthz")[0] == 200
@@ -121,10 +133,11 @@ def asked(server, words):
 def test_who_needs_a_lock_of_it(server, sluice_bin, neighbour_bin, tmp_path):
     file = str(tmp_path / "store")
     one, control = server(POLICY % file), server("threads: 2\n")
+    ann = keys_elsewhere(neighbour_bin, file, "ann", 1, HELD, "held", "other")[0]
     with one.resp() as client:
-        for key in ("held", "other", "ann"):
+        for key in ("held", "other", ann):
             assert client.call("SLUICE.CHECK", key, 1, HELD)[2] == 99
-    probe = Probe(one, control, ["p%d" % i for i in range(8)])
+    probe = Probe(one, control, keys_elsewhere(neighbour_bin, file, "p", 8, PROBED, "held", "other"))
     probe.ask(stopped=False)
     neighbour = Neighbour(neighbour_bin, file, "held", "other")
     tools = [subprocess.Popen([sluice_bin, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -134,12 +147,12 @@ def test_who_needs_a_lock_of_it(server, sluice_bin, neighbour_bin, tmp_path):
     try:
         begun = time.monotonic()
         clients = [asked(one, ("SLUICE.CHECK", "held", 1, HELD)),
-                   asked(one, ("SLUICE.CHECK", "ann", 1, HELD, "KEY", "other", HELD)),
+                   asked(one, ("SLUICE.CHECK", ann, 1, HELD, "KEY", "other", HELD)),
                    asked(one, ("SLUICE.ADMIT", 1, "path", "/open", "user", "new")),
                    asked(one, ("SLUICE.ADMIT", 1, "path", "/closed", "user", "new"))]
         clients.append(one.resp())  # a pipeline: its answers stay in order
-        clients[-1].send(encode("SLUICE.CHECK", "ann", 1, HELD) + encode("SLUICE.CHECK", "held", 1, HELD) +
-                         encode("SLUICE.CHECK", "ann", 1, HELD))
+        clients[-1].send(encode("SLUICE.CHECK", ann, 1, HELD) + encode("SLUICE.CHECK", "held", 1, HELD) +
+                         encode("SLUICE.CHECK", ann, 1, HELD))
         while time.monotonic() - begun < BOUND_S - 1:
             probe.ask()
         assert metric(one, "sluice_store_held_up_total") == 0, "no wait is given up before its time"
@@ -161,7 +174,7 @@ def test_who_needs_a_lock_of_it(server, sluice_bin, neighbour_bin, tmp_path):
         with one.http() as http:
             status, _, body = http.post("/v1/check", {"key": "held", "limits": [HELD]})
             assert status == 503 and (body if isinstance(body, dict) else json.loads(body))["title"] == "Store held up"
-            assert http.post("/v1/check", {"key": "ann", "limits": [HELD]})[0] == 200
+            assert http.post("/v1/check", {"key": ann, "limits": [HELD]})[0] == 200
         assert metric(one, "sluice_store_stopped_processes") == 1
         assert metric(one, "sluice_store_held_up_total") >= 56
         assert metric(one, 'sluice_decisions_total{policy="open",decision="error"') == 1
@@ -177,7 +190,7 @@ def test_who_needs_a_lock_of_it(server, sluice_bin, neighbour_bin, tmp_path):
         with one.resp() as client:
             assert client.call("SLUICE.CHECK", "held", 1, HELD)[2] == 98, "what was not decided was not charged"
             assert client.call("SLUICE.CHECK", "other", 1, HELD)[2] == 98
-            assert client.call("SLUICE.PEEK", "ann", 1, HELD)[2] == 96
+            assert client.call("SLUICE.PEEK", ann, 1, HELD)[2] == 96
             assert client.call("SLUICE.ADMIT", 1, "path", "/open", "user", "new")[2] == 4
         assert metric(one, "sluice_store_stopped_processes") == 0
         for client in clients:
@@ -193,12 +206,13 @@ def test_who_goes_on_in_time(server, neighbour_bin, tmp_path):
     """Requests that waited are decided as if nothing had been; so are those of a server that ends meanwhile."""
     file = str(tmp_path / "store")
     one = server(POLICY % file)
+    ann = keys_elsewhere(neighbour_bin, file, "ann", 1, HELD, "held")[0]
     neighbour = Neighbour(neighbour_bin, file, "held")
     try:
         clients = [asked(one, ("SLUICE.CHECK", "held", 1, HELD)) for _ in range(20)]
         with one.resp() as client:
             for i in range(100):
-                assert client.call("SLUICE.CHECK", "ann", 1, HELD)[2] == 99 - i
+                assert client.call("SLUICE.CHECK", ann, 1, HELD)[2] == 99 - i
         gone = asked(one, ("SLUICE.CHECK", "held", 1, HELD))
         gone.close()
         time.sleep(0.2)
@@ -287,8 +301,8 @@ def test_stopped_by_chance(server, neighbour_bin, tmp_path):
     load, benchmarks = Load(other.resp_port, seed), [heaviest(one), heaviest(other)]
     keys = ["p%d" % i for i in range(4)]
     probe = Probe(other, control, keys)
-    said = subprocess.run([neighbour_bin, "-", file, "1000000/1h", *keys], stdout=subprocess.PIPE, check=True).stdout
-    homes, locks = dict(zip(keys, map(int, said.split()))), Locks(file, one.process.pid)
+    homes = dict(zip(keys, homes_of(neighbour_bin, file, PROBED, keys)))
+    locks = Locks(file, one.process.pid)
     inside = stops = shared = 0
     try:
         for stops in range(1, STOPS + 1):
