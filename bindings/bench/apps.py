@@ -8,7 +8,6 @@ meets all of them; medians of the turns. CPU is the application's and, where the
 nobody reaches: each request is counted and allowed. Wants npm, redis-server, h2load and build/sluice."""
 import os
 import re
-import socket
 import statistics
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 from harness import Server, wait_until  # noqa: E402
+from ports import free_port  # noqa: E402
 
 TURNS, CONNECTIONS = 7, 32
 TICK = os.sysconf("SC_CLK_TCK")
@@ -69,12 +69,6 @@ app.state.limiter = limiter = Limiter(key_func=get_remote_address, storage_uri="
 @app.get("/")
 @limiter.limit("1000000/minute")
 """
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 def cpu_of(pid):

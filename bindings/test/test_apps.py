@@ -20,6 +20,7 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 from harness import Server, wait_until  # noqa: E402
+from ports import free_port  # noqa: E402
 
 SLUICE = os.path.abspath(os.environ.get("SLUICE_BIN", os.path.join(ROOT, "build", "sluice")))
 LIBRARIES = os.path.join(ROOT, "build", "bindings", "dropins", "node_modules")
@@ -104,7 +105,7 @@ def java(folder, path):
 def php(folder, path):
     modules = shutil.which("php") and subprocess.run(["php", "-m"], stdout=subprocess.PIPE, text=True).stdout
     needs(modules and "curl" in modules.split(), "no php with curl on this machine")
-    return ["php", "-S", "127.0.0.1:%d" % free_port(path), path]
+    return ["php", "-S", "127.0.0.1:%d" % port_of(path), path]
 
 
 def ruby(folder, path):
@@ -124,7 +125,7 @@ loop do
   socket.write("HTTP/1.1 #{status} x\\r\\n#{fields}Content-Length: 0\\r\\nConnection: close\\r\\n\\r\\n")
   socket.close
 end
-""" % free_port(path))
+""" % port_of(path))
     return ["ruby", driver]
 
 
@@ -141,12 +142,10 @@ RUN = {".js": node, ".mjs": node, ".py": python, ".go": go, ".java": java, ".php
 ports = {}
 
 
-def free_port(path):
+def port_of(path):
     """The port that stands for 3000 in a program: the same each time it is asked for."""
     if path not in ports:
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            ports[path] = taken.getsockname()[1]
+        ports[path] = free_port()
     return ports[path]
 
 
@@ -173,7 +172,7 @@ class Running:
         if name.endswith(".ts"):
             needs(os.path.isdir(LIBRARIES) and os.path.isdir(PACKAGE), NO_PACKAGES)
             text, path = compile_all()[name], path[:-3] + ".mjs"
-        self.port = free_port(path)
+        self.port = port_of(path)
         self.shared = "app-%d-%s" % (os.getpid(), re.sub(r"\W", "-", name))
         text = text.replace("3000", str(self.port)).replace("shared:api", "shared:" + self.shared)
         text = text.replace("7379", str(server.resp_port)).replace("7380", str(server.http_port))

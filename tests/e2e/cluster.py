@@ -31,12 +31,12 @@ from redis.crc import key_slot
 
 from foreign import redis_server
 from harness import DEADLINE_S, Closed, Resp, RespError, encode, wait_until
+from ports import free_ports
 
 PRIMARIES, REPLICAS = 3, 3
 SLOTS = 16384
 NODE_TIMEOUT_MS = 1000
 PATIENT_MS = 15000
-PORTS = range(12000, 32000)
 NAMESPACE = "sluice-e2e-{}"
 
 
@@ -120,22 +120,6 @@ class Island:
 
 
 # ---- nodes ----------------------------------------------------------------------------------------------------------
-
-def free_ports(count):
-    """Ports that nobody listens at, none of which the kernel gives to a client."""
-    found, held = [], []
-    while len(found) < count:
-        s, port = socket.socket(), random.choice(PORTS)
-        try:
-            s.bind(("0.0.0.0", port))
-            held.append(s)
-            found.append(port)
-        except OSError:
-            s.close()
-    for s in held:
-        s.close()
-    return found
-
 
 class Node:
     """One redis-server of a cluster."""

@@ -8,6 +8,7 @@ import tempfile
 
 import pytest
 from harness import ROOT, Server, wait_until
+from ports import free_port
 from redis_world import redises, world  # noqa: F401 - fixtures
 
 CLIENTS = os.path.join(ROOT, "tests", "e2e", "clients")
@@ -50,9 +51,7 @@ def redis_port():
     """A real redis-server, without persistence, on a free port: what protocol errors are compared with."""
     program = shutil.which("redis-server")
     assert program, "redis-server is not installed: apt-get install redis-server"
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     with tempfile.TemporaryDirectory(prefix="sluice-redis-") as folder:
         process = subprocess.Popen([program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly",
                                     "no", "--dir", folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

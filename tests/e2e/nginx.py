@@ -10,16 +10,11 @@ import socket
 import subprocess
 
 from harness import ROOT, wait_until
+from ports import free_port
 
 MODULE = os.environ.get("SLUICE_NGINX_MODULE", os.path.join(ROOT, "build", "nginx", "ngx_http_sluice_module.so"))
 # A module with sanitizers needs their runtimes in nginx before it is loaded: the path of each, in SLUICE_NGINX_PRELOAD.
 ENVIRONMENT = {**os.environ, "LD_PRELOAD": os.environ.get("SLUICE_NGINX_PRELOAD", "")}
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Nginx:

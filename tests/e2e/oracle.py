@@ -14,7 +14,7 @@ from google.protobuf import json_format
 import foreign
 import rls
 from harness import DEADLINE_S, ROOT, wait_until
-from redis_world import free_port
+from ports import free_port
 
 UNITS = {"minute": rls.MINUTE, "hour": rls.HOUR, "day": rls.DAY, "week": rls.WEEK, "month": rls.MONTH,
          "year": rls.YEAR}

@@ -7,7 +7,6 @@ because the machine was slow, and what a limiter decides at an instant can be as
 
 import mmap
 import os
-import socket
 import struct
 import subprocess
 import tempfile
@@ -17,6 +16,7 @@ import pytest
 
 from foreign import redis_server
 from harness import DEADLINE_S, ROOT, Resp, RespError, encode, wait_until
+from ports import free_port
 
 MANY_YEARS_MS = 1_000_000_000_000  # 2001: a clock that stands there lets nothing expire that is about later instants
 SOAK = int(os.environ.get("SLUICE_SOAK_SECONDS", "0"))
@@ -36,12 +36,6 @@ def built(name):
 def module_path():
     """The module under test: $SLUICE_MODULE, which may be one with sanitizers, or the one beside the program."""
     return os.environ.get("SLUICE_MODULE") or built("sluice-module.so")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Clock:

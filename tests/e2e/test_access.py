@@ -8,7 +8,6 @@ import pty
 import re
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import threading
@@ -17,6 +16,7 @@ import pytest
 import redis
 
 from harness import ROOT, Closed, Http, Resp, RespError, Server, encode, raw_exchange, wait_until
+from ports import free_port
 
 # What must never be seen again.
 PASSWORD, WRONG = "correct-horse-battery", "incorrect-zebra-battery"
@@ -227,9 +227,7 @@ def test_curl(place):
 
 @pytest.fixture(scope="module")
 def redis_with_users(tmp_path_factory):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen([program("redis-server"), "--port", str(port), "--bind", "127.0.0.1", "--save", "",
                                 "--dir", str(tmp_path_factory.mktemp("redis"))], stdout=subprocess.DEVNULL)
 

@@ -26,9 +26,10 @@ import time
 
 import pytest
 
-from cluster import (NODE_TIMEOUT_MS, Client, Cluster, Module, Script, free_ports, module_beside, needs_island, slot_of,
+from cluster import (NODE_TIMEOUT_MS, Client, Cluster, Module, Script, module_beside, needs_island, slot_of,
                      why_no_islands)
 from harness import ROOT, Server, encode, wait_until
+from ports import free_ports
 
 SOAK_S = float(os.environ.get("SLUICE_SOAK_SECONDS", "0"))
 RECORD = struct.Struct("<QQIIHHBB2x")

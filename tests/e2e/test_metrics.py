@@ -20,6 +20,7 @@ import urllib.request
 import pytest
 
 from harness import ROOT, encode, wait_until
+from ports import free_port
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"
@@ -493,9 +494,7 @@ def prometheus(tmp_path):
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
             "rule_files": [rules],
             "scrape_configs": [{"job_name": "sluice", "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]}]}))
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            own = s.getsockname()[1]
+        own = free_port()
         with open(tmp_path / "log", "wb") as log:
             started.append(subprocess.Popen(
                 [program, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data",

@@ -11,7 +11,8 @@ import redis as redis_py
 
 from foreign import redis_server
 from harness import RespError, encode, wait_until
-from redis_world import MANY_YEARS_MS, Clock, Redis, free_port, module_path
+from ports import free_port
+from redis_world import MANY_YEARS_MS, Clock, Redis, module_path
 
 NOW = 1_728_000_000_000
 # verb -> what stands between key and limits

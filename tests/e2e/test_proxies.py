@@ -22,6 +22,7 @@ import pytest
 import yaml
 
 from harness import ROOT, wait_until
+from ports import free_port
 
 EXAMPLES = os.path.join(ROOT, "examples")
 POLICY = """
@@ -32,12 +33,6 @@ limits:
   - {name: login, when: {method: POST, path: /login, host: shop.example}, key: user | ip, limit: sliding-log 1/1h}
   - {name: never, when: {path: /never}, key: [], limit: 0/1h}
 """
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class App:

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from harness import DEADLINE_S, Closed, Http, Resp, encode, raw_exchange, still_serves, wait_until
+from ports import free_ports
 
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 PING = b"*1\r\n$4\r\nPING\r\n"
@@ -207,16 +208,6 @@ listen v2
     bind 127.0.0.1:{1}
     server one 127.0.0.1:{2} send-proxy-v2 proxy-v2-options unique-id,crc32c check
 """
-
-
-def free_ports(count):
-    socks = [socket.socket() for _ in range(count)]
-    for sock in socks:
-        sock.bind(("127.0.0.1", 0))
-    ports = [sock.getsockname()[1] for sock in socks]
-    for sock in socks:
-        sock.close()
-    return ports
 
 
 def test_behind_haproxy(server, tmp_path):

@@ -8,7 +8,8 @@ import urllib.request
 import pytest
 
 from harness import DEADLINE_S, wait_until
-from redis_world import free_port, redises  # noqa: F401 - a fixture
+from ports import free_port
+from redis_world import redises  # noqa: F401 - a fixture
 from spop import Spop
 from test_upgrade import Upgraded, reaper  # noqa: F401 - a fixture
 

@@ -10,7 +10,8 @@ import subprocess
 import pytest
 
 from harness import wait_until
-from redis_world import Clock, Redis, free_port
+from ports import free_port
+from redis_world import Clock, Redis
 from test_cli import data
 from test_tls import certs  # noqa: F401 - a fixture
 

@@ -16,7 +16,8 @@ import pytest
 import redis
 
 from harness import FIELDS, ROOT, wait_until
-from redis_world import Redis, free_port
+from ports import free_port
+from redis_world import Redis
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "cases"))
 import twin  # noqa: E402

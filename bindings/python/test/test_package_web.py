@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -16,6 +15,7 @@ import pytest
 import world
 import sluice
 from harness import Server, wait_until
+from ports import free_port
 
 fastapi = pytest.importorskip("fastapi")
 django = pytest.importorskip("django")
@@ -210,9 +210,7 @@ def test_workers_of_gunicorn_share_one_limit(tmp_path):
     pytest.importorskip("gunicorn")
     name = world.shared_name("gunicorn")
     (tmp_path / "shop.py").write_text(APP % ("shared:" + name))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen([sys.executable, "-m", "gunicorn", "-w", "2", "-b", f"127.0.0.1:{port}", "--preload",
                                "--no-control-socket", "shop"], cwd=tmp_path, stderr=subprocess.DEVNULL)
     try:
