@@ -47,8 +47,8 @@ CORE_SRC := $(wildcard src/base/*.c src/algo/*.c src/store/*.c src/decide/*.c sr
 LIB_SRC  := $(CORE_SRC) $(wildcard src/policy/*.c hosts/library/*.c\
               $(addprefix src/os/,clock.c map.c file.c process.c zone.c))
 APP_SRC  := $(filter-out $(LIB_SRC) hosts/cli/main.c,\
-              $(wildcard src/proto/*.c src/os/*.c hosts/server/*/*.c hosts/cli/*.c hosts/cli/*/*.c \
-              hosts/redis/script/*.c bindings/common/*.c))
+              $(wildcard src/proto/*.c src/os/*.c hosts/admission/*.c hosts/files/*.c hosts/server/*/*.c \
+              hosts/cli/*.c hosts/cli/*/*.c hosts/redis/script/*.c bindings/common/*.c))
 # The module for Redis and Valkey. What of it knows no Redis is tested and fuzzed without one.
 MODULE_SRC  := $(wildcard hosts/redis/*.c)
 MODULE_FREE := $(patsubst %,hosts/redis/%.c,cells charge codec commit companion decide effect held hold load \
@@ -335,7 +335,7 @@ node-package: $(NODE_ADDON)
 
 # The library with the limiter of bindings/common. libyaml goes along where its archive is there: so a wheel needs
 # nothing but a C library.
-BINDING_OBJ  := $(LIB_OBJ) $(call obj,$(wildcard bindings/common/*.c) $(addprefix hosts/server/door/,admission.c ids.c \
+BINDING_OBJ  := $(LIB_OBJ) $(call obj,$(wildcard bindings/common/*.c) $(addprefix hosts/admission/,admission.c ids.c \
                 stagger.c) $(addprefix src/proto/,answer.c command.c command_attributes.c command_fits.c \
                 command_words.c forwarded.c headers.c ticket.c))
 BINDING_LIBS := $(if $(wildcard $(shell $(CC) -print-file-name=libyaml.a 2>/dev/null)),-l:libyaml.a,$(LIB_LIBS))
@@ -370,9 +370,9 @@ bindings: node-package python-package ## packages for Node and Python into build
 # NGINX_SRC= names others, of the nginx that is to load it. What of the module knows no nginx is in an archive.
 NGINX_SRC   ?= $(firstword $(wildcard /usr/share/nginx/src build/nginx-dev/usr/share/nginx/src))
 NGINX_FREE  := $(addprefix hosts/nginx/,decide.c ticket.c)
-NGINX_OBJ   := $(LIB_OBJ) $(call obj,$(NGINX_FREE) $(addprefix hosts/server/door/,admission.c denied_files.c ending.c \
-               ids.c quota_files.c stagger.c) $(addprefix src/proto/,headers.c http_text.c json_put.c problem.c \
-               template.c ticket.c))
+NGINX_OBJ   := $(LIB_OBJ) $(call obj,$(NGINX_FREE) $(wildcard hosts/admission/*.c) \
+               $(addprefix hosts/files/,denied_files.c quota_files.c) \
+               $(addprefix src/proto/,headers.c http_text.c json_put.c problem.c template.c ticket.c))
 NGINX_CFLAGS := $(CPPFLAGS) $(CFLAGS) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -DSL_DEBUG)
 NGINX_MODULE := $(B)/nginx/ngx_http_sluice_module.so
 NGINX_FACING := $(filter-out $(NGINX_FREE),$(wildcard hosts/nginx/*.c hosts/nginx/*.h)) hosts/nginx/exports.map

@@ -6,10 +6,11 @@
 
 #include "algo/algorithms.h"
 #include "algo/merge.h"
-#include "hosts/server/door/admission.h"
-#include "hosts/server/door/ids.h"
-#include "hosts/server/door/stagger.h"
+#include "hosts/admission/admission.h"
+#include "hosts/admission/ids.h"
+#include "hosts/admission/stagger.h"
 #include "proto/answer.h"
+#include "proto/problem.h"
 #include "store/lock.h"
 
 #include <stdlib.h>
@@ -160,7 +161,7 @@ static bool decide(struct owner *owner, const struct sl_asked *asked, struct sl_
 	if (call->id.len == 0 && (asked->operation == SL_OP_ACQUIRE || asked->operation == SL_OP_RESERVE)) {
 		call->id = sl_make_id(made);
 	}
-	call->now = sl_door_instant(call->now, call->items, call->item_count);
+	call->now = sl_admission_instant(call->now, call->items, call->item_count);
 	if (sluice_decide(owner->limiter->store, call) != SLUICE_OK)
 		return fail_err(owner->limiter, failure, call->err);
 	if (asked->operation == SL_OP_COMMIT && call->found == 0)
@@ -252,7 +253,7 @@ static bool admit_by(struct owner *owner, const struct sluice_policy *policy, co
 	call->item_count = ws->match.count;
 	bool prepared = sl_admission_prepare(&admission, policy, &ws->match, NULL, ws->match.items, call);
 	SL_ASSERT(prepared); /* only the cost of a header may be wrong, and there are none here */
-	call->now = sl_door_instant(call->now, call->items, call->item_count);
+	call->now = sl_admission_instant(call->now, call->items, call->item_count);
 	if (sluice_decide(owner->limiter->store, call) == SLUICE_OK && asked->now == 0)
 		sl_stagger_call(owner->limiter->stagger, owner->limiter->store, policy, ws->match.position, ws->match.count,
 		                call);

@@ -5,7 +5,7 @@
  * happen at any instant of another thread, and a lock that its child inherits would never be released. */
 #include "bindings/common/inside.h"
 
-#include "hosts/server/door/stagger.h"
+#include "hosts/admission/stagger.h"
 #include "bindings/common/workspace.h"
 #include "base/assert.h"
 #include "base/math.h"

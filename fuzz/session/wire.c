@@ -4,7 +4,7 @@
 
 #include "base/math.h"
 #include "base/out.h"
-#include "hosts/server/door/ids.h"
+#include "hosts/admission/ids.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 #include "hosts/cli/cli.h"
 
 #include "base/text.h"
-#include "hosts/server/door/quota_files.h"
+#include "hosts/files/quota_files.h"
 #include "os/file.h"
 
 #include <errno.h>

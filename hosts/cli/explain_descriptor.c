@@ -3,7 +3,7 @@
 #include "hosts/cli/explain_descriptor.h"
 
 #include "hosts/cli/told.h"
-#include "hosts/server/door/envoy_files.h"
+#include "hosts/files/envoy_files.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* lint: what is wrong with a policy file, all of it at once, as file:line:column, which editors jump to. */
 #include "hosts/cli/cli.h"
-#include "hosts/server/door/denied_files.h"
-#include "hosts/server/door/envoy_files.h"
-#include "hosts/server/door/quota_files.h"
+#include "hosts/files/denied_files.h"
+#include "hosts/files/envoy_files.h"
+#include "hosts/files/quota_files.h"
 #include "policy/footprint.h"
 #include "policy/lint.h"
 

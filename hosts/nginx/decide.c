@@ -164,7 +164,7 @@ static void decide(struct sl_nginx_answer *answer, const struct sl_nginx_ask *as
 	answer->err = SLUICE_E_AWAY;
 	if (ask->store == NULL)
 		return;
-	call->now = sl_door_instant(sluice_store_now(ask->store), call->items, call->item_count);
+	call->now = sl_admission_instant(sluice_store_now(ask->store), call->items, call->item_count);
 	answer->err = sluice_decide(ask->store, call);
 	if (answer->err == SLUICE_OK && !call->merged.allowed && answer->stagger != NULL && ask->policy != NULL)
 		sl_stagger_call(answer->stagger, ask->store, ask->policy, answer->match.position, call->item_count, call);

@@ -6,7 +6,7 @@
 #ifndef SL_NGINX_DECIDE_H
 #define SL_NGINX_DECIDE_H
 
-#include "hosts/server/door/admission.h"
+#include "hosts/admission/admission.h"
 #include "policy/pattern.h"
 #include "proto/problem.h"
 

@@ -2,8 +2,8 @@
  * fork(), and never write to them. */
 #include "hosts/nginx/module.h"
 
-#include "hosts/server/door/denied_files.h"
-#include "hosts/server/door/quota_files.h"
+#include "hosts/files/denied_files.h"
+#include "hosts/files/quota_files.h"
 #include "os/file.h"
 
 static void free_policy(void *data) {

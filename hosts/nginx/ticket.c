@@ -2,8 +2,8 @@
  * proxy keeps it, so that ending it knows neither the request nor a configuration. */
 #include "hosts/nginx/decide.h"
 
-#include "hosts/server/door/ending.h"
-#include "hosts/server/door/ids.h"
+#include "hosts/admission/ending.h"
+#include "hosts/admission/ids.h"
 
 size_t sl_nginx_ticket(const struct sl_nginx_answer *answer, const struct sluice_policy *policy,
                        char text[SL_TICKET_BYTES_MAX]) {

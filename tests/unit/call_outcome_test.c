@@ -3,7 +3,8 @@
 #include "hosts/server/door/call_outcome.h"
 
 #include "algo/step.h"
-#include "hosts/server/door/stagger.h"
+#include "hosts/admission/admission.h"
+#include "hosts/admission/stagger.h"
 #include "store/layout.h"
 #include "store/store.h"
 
@@ -90,7 +91,7 @@ static const struct sluice_decision *admit(struct server *server, const char *us
 	server->call = (struct sluice_call){.items = server->items,
 	                                    .item_count = count,
 	                                    .cost = cost,
-	                                    .now = sl_door_instant(server->context.now, server->items, count),
+	                                    .now = sl_admission_instant(server->context.now, server->items, count),
 	                                    .each = server->each};
 	sluice_decide_many(server->context.store, &server->call, 1);
 	const struct sl_call_outcome outcome = {

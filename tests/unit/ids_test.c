@@ -1,7 +1,7 @@
 /* Ids that doors make: of the form that the core reads as their own number, no two alike, in any thread, and with no
  * bit that says anything of the next. */
 #include "algo/step.h"
-#include "hosts/server/door/ids.h"
+#include "hosts/admission/ids.h"
 
 #include <pthread.h>
 #include <setjmp.h>

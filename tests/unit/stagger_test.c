@@ -1,7 +1,7 @@
 /* Staggered waits, under a clock that is passed in: a thousand callers are denied within a second, each comes back when
  * it was told, and nobody else comes. Then nobody is denied again, nobody was told less than the truth, and the last is
  * served as early as if they had stood in line. */
-#include "hosts/server/door/stagger.h"
+#include "hosts/admission/stagger.h"
 
 #include "base/bytes.h"
 

@@ -14,7 +14,7 @@
 #include "store/store.h"
 
 #include "hosts/cli/replay/replay_read.h"
-#include "hosts/server/door/admission.h"
+#include "hosts/admission/admission.h"
 #include "hosts/server/door/call_outcome.h"
 
 #include <inttypes.h>
@@ -195,7 +195,7 @@ static int take_on(struct sl_replay *replay, const struct sl_replay_request *req
 	return SL_GO_ON;
 }
 
-/* What single limits of the policy cost, by the rules of the doors (hosts/server/door/admission.h): a line's cost is as
+/* What single limits of the policy cost, by the rules of the doors (hosts/admission/admission.h): a line's cost is as
  * stated as that of a caller. */
 static void say_costs(const struct sl_replay *replay, struct sluice_call *call, struct sluice_item *items,
                       const uint32_t *positions) {

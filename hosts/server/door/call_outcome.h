@@ -26,7 +26,7 @@
 #define SL_CALL_OUTCOME_H
 
 #include "hosts/server/door/door.h"
-#include "hosts/server/door/stagger.h"
+#include "hosts/admission/stagger.h"
 #include "proto/problem.h"
 
 /* What a request tells of itself, for those who look into a denial: attributes as they came (`method`, `path`, `route`,
@@ -39,9 +39,6 @@ struct sl_asker {
 	struct sluice_bytes (*header)(void *data, const char *name);
 	void *data;
 };
-
-/* After how long a caller may ask again whom the store could not answer: it is looked for about once a second. */
-#define SL_UNABLE_RETRY_NS ((sluice_ns)1000000000)
 
 /* What of a request nobody has decided, and passes all the same. */
 struct sl_undecided {

@@ -161,18 +161,6 @@ static inline const char *sl_door_unready(const struct sl_door_context *context)
 	return NULL;
 }
 
-/* The instant, Unix ns, at which a request over these limits is decided when the clock says `now`: whole milliseconds
- * where one of them is a sliding-log, else `now`. A log keeps instants in whole milliseconds, so a request that meets
- * one is stamped in whole milliseconds too: then its log is exact to its stamps, and the first charge of
- * `sliding-log 5/1m` says that the quota is back in 60,000 ms, not in 60,001. All else keeps the nanosecond: a bucket
- * of 3,000 tokens a second and a burst of 1 would otherwise pass one request a millisecond. */
-static inline sluice_ns sl_door_instant(sluice_ns now, const struct sluice_item *items, uint32_t count) {
-	for (uint32_t i = 0; i < count; i++)
-		if (sl_rule_has(items[i].limit, SL_ROUNDS_TO_MS))
-			return now - now % 1000000;
-	return now;
-}
-
 enum sl_door_verdict {
 	SL_DOOR_OPEN = 0,  /* keep the connection; call again with more bytes */
 	SL_DOOR_CLOSE = 1, /* send what is in `out`, then close */

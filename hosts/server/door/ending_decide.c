@@ -1,5 +1,6 @@
-/* Ends what a ticket holds, in a server: its calls may be decided elsewhere, and are counted. */
-#include "hosts/server/door/ending.h"
+/* Decides what ends a ticket, here or elsewhere, and counts it. */
+#include "hosts/server/door/ending_decide.h"
+
 #include "hosts/server/door/pending.h"
 
 static struct sl_call_outcome outcome_of(struct sl_ending *ending, uint32_t i, enum sl_transport transport) {

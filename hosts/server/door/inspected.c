@@ -1,6 +1,7 @@
 /* See inspected.h. */
 #include "hosts/server/door/inspected.h"
 
+#include "hosts/admission/admission.h"
 #include "hosts/server/door/pending.h"
 
 static bool look_remote(struct sl_door_context *context, struct sluice_call *call, const uint32_t *positions,
@@ -20,7 +21,7 @@ bool sl_inspected_look(struct sl_door_context *context, const struct sluice_item
 	                           .item_count = count,
 	                           .cost = 1,
 	                           .operation = SLUICE_PEEK,
-	                           .now = sl_door_instant(now, items, count)};
+	                           .now = sl_admission_instant(now, items, count)};
 	if (context->remote != NULL)
 		return look_remote(context, &call, positions, told);
 	told->failed = NULL;

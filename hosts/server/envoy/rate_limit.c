@@ -277,7 +277,7 @@ static void keep_refundable(struct sl_rls_group *group) {
 /* Begins to decide the call of a group, which is made. */
 static void begin(const struct deciding *d, struct sl_rls_group *group) {
 	const struct sl_rls_worker *worker = d->worker;
-	group->call.now = sl_door_instant(d->context->now, group->items, group->call.item_count);
+	group->call.now = sl_admission_instant(d->context->now, group->items, group->call.item_count);
 	group->undecided = (struct sl_undecided){0};
 	group->outcome = (struct sl_call_outcome){
 		.call = &group->call,

@@ -10,7 +10,7 @@
 #ifndef SL_RATE_LIMIT_H
 #define SL_RATE_LIMIT_H
 
-#include "hosts/server/door/admission.h"
+#include "hosts/admission/admission.h"
 #include "hosts/server/door/call_outcome.h"
 #include "hosts/server/envoy/known.h"
 #include "proto/grpc.h"

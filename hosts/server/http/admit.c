@@ -7,7 +7,7 @@
 #include "hosts/server/http/routes.h"
 
 #include "base/assert.h"
-#include "hosts/server/door/admission.h"
+#include "hosts/admission/admission.h"
 #include "hosts/server/http/decide.h"
 #include "hosts/server/http/reply.h"
 #include "hosts/server/http/worker.h"

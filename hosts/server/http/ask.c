@@ -8,7 +8,7 @@
 #include "hosts/server/http/worker.h"
 
 #include "algo/traits.h"
-#include "hosts/server/door/ending.h"
+#include "hosts/admission/ending.h"
 
 /* ---- single members ------------------------------------------------------------------------------------------ */
 

@@ -10,7 +10,7 @@
  * itself. */
 #include "hosts/server/http/routes.h"
 
-#include "hosts/server/door/ending.h"
+#include "hosts/server/door/ending_decide.h"
 #include "hosts/server/http/decide.h"
 #include "hosts/server/http/reply.h"
 #include "proto/json.h"

@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/operation.h"
+#include "hosts/admission/admission.h"
 #include "hosts/server/door/pending.h"
 #include "hosts/server/http/reply.h"
 #include "hosts/server/http/routes.h"
@@ -29,7 +30,7 @@ bool sl_http_decide(struct sl_http_exchange *exchange, struct sl_http_question *
 	struct sluice_call *call = &question->call;
 	bool decides = sl_operation_is(call->operation, SL_OPS_DECIDING);
 	call->want_next = decides;
-	call->now = sl_door_instant(ask->call.now, call->items, call->item_count);
+	call->now = sl_admission_instant(ask->call.now, call->items, call->item_count);
 	call->each = question->each;
 	outcome->call = call;
 	outcome->candidate_of = question->candidate_of;

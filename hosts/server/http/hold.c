@@ -7,7 +7,7 @@
 #include "hosts/server/http/routes.h"
 
 #include "algo/step.h"
-#include "hosts/server/door/ids.h"
+#include "hosts/admission/ids.h"
 #include "hosts/server/http/decide.h"
 #include "hosts/server/http/reply.h"
 #include "proto/answer.h"

@@ -2,7 +2,7 @@
 #include "hosts/server/lifecycle/followed.h"
 
 #include "base/siphash.h"
-#include "hosts/server/door/envoy_files.h"
+#include "hosts/files/envoy_files.h"
 #include "hosts/server/lifecycle/policy_file.h"
 
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 /* See parts.h. Made before the first thread starts, so nothing of it needs a lock to begin with. */
 #include "hosts/server/lifecycle/parts.h"
 
-#include "hosts/server/door/stagger.h"
+#include "hosts/admission/stagger.h"
 #include "hosts/server/watch/fleet_figures.h"
 #include "hosts/server/net/bounds.h"
 #include "hosts/server/watch/log.h"

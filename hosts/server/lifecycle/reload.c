@@ -9,9 +9,9 @@
  * with policy_lock in hand. */
 #include "hosts/server/lifecycle/reload.h"
 
-#include "hosts/server/door/denied_files.h"
-#include "hosts/server/door/envoy_files.h"
-#include "hosts/server/door/quota_files.h"
+#include "hosts/files/denied_files.h"
+#include "hosts/files/envoy_files.h"
+#include "hosts/files/quota_files.h"
 #include "hosts/server/lifecycle/entrances.h"
 #include "hosts/server/lifecycle/store_location.h"
 #include "hosts/server/tls/tls.h"

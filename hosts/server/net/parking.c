@@ -10,6 +10,7 @@
 #include "hosts/server/net/parking.h"
 
 #include "base/assert.h"
+#include "hosts/admission/admission.h"
 
 static void on_tick(uv_timer_t *timer);
 
@@ -27,7 +28,7 @@ static bool try_all(struct sl_parking *parking, struct sl_pending *pending) {
 		}
 		now = now != 0 ? now : sluice_store_now(parking->store);
 		if (!it->dated)
-			it->call.now = sl_door_instant(now, it->call.items, it->call.item_count);
+			it->call.now = sl_admission_instant(now, it->call.items, it->call.item_count);
 		if (sl_is_held_up(sluice_decide(parking->store, &it->call)))
 			all = false;
 	}

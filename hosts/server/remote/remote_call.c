@@ -9,7 +9,7 @@
  *     of a hold (a failover, a reset) are the only places where counters are told something that has not quite been:
  *     a refund takes the newest charge, which may be another's, so that one counts some ms shorter
  *   - slices are taken before anything is asked, and put back if the request is denied */
-#include "hosts/server/door/admission.h"
+#include "hosts/admission/admission.h"
 #include "hosts/server/remote/call_batch.h"
 #include "hosts/server/remote/denial_cache.h"
 #include "hosts/server/remote/fallback.h"

@@ -9,7 +9,7 @@
  * are read only in capitals and only directly after the cost: an attribute of such a name goes after another one. */
 #include "algo/hll.h"
 #include "base/assert.h"
-#include "hosts/server/door/admission.h"
+#include "hosts/admission/admission.h"
 #include "hosts/server/door/key_override.h"
 #include "hosts/server/door/pending.h"
 #include "hosts/server/resp/resp.h"
@@ -171,7 +171,7 @@ void sl_resp_explain(struct sl_resp_turn *turn) {
 		sl_admission_drop_costs(turn->worker->match.items, found->count);
 	turn->worker->batch.match_used = 0;
 	call.item_count = found->count;
-	call.now = sl_door_instant(call.now, found->items, found->count);
+	call.now = sl_admission_instant(call.now, found->items, found->count);
 	if (!peek(turn, &call))
 		return;
 	sl_reply_array(turn, found->count);

@@ -1,7 +1,7 @@
 /* An admission as a call of the batch: matched, by its pattern where it has one, and joined. Keys are built in the
  * worker's match buffer, one request after the other, until the batch is decided. */
 #include "base/assert.h"
-#include "hosts/server/door/admission.h"
+#include "hosts/admission/admission.h"
 #include "hosts/server/resp/resp.h"
 
 struct sluice_attribute *sl_resp_attributes(struct sl_resp_turn *turn, uint32_t count) {

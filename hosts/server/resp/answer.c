@@ -2,7 +2,7 @@
  * that asks by one policy always gets as many elements, whatever was decided. */
 #include "algo/rule.h"
 #include "algo/step.h"
-#include "hosts/server/door/admission.h"
+#include "hosts/admission/admission.h"
 #include "hosts/server/door/pending.h"
 #include "hosts/server/resp/resp.h"
 #include "proto/answer.h"

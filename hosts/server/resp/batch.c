@@ -16,6 +16,7 @@
 #include "base/assert.h"
 #include "base/operation.h"
 #include "base/recall.h"
+#include "hosts/admission/admission.h"
 #include "hosts/server/door/outcome_record.h"
 #include "hosts/server/door/pending.h"
 #include "hosts/server/resp/resp.h"
@@ -120,7 +121,7 @@ void sl_resp_call_end(struct sl_resp_turn *turn, struct sluice_call *call, enum 
 	SL_DEBUG_ASSERT(call == &batch->calls[batch->call_count]);
 	if ((given & SL_SAYS(EACH)) != 0)
 		call->each = batch->each + batch->item_count;
-	call->now = sl_door_instant(call->now, call->items, call->item_count);
+	call->now = sl_admission_instant(call->now, call->items, call->item_count);
 	batch->item_count += call->item_count;
 	batch->operations[batch->call_count] = (uint8_t)operation;
 	batch->given[batch->call_count++] = given;

@@ -17,7 +17,7 @@
 
 #include "hosts/server/door/call_outcome.h"
 #include "hosts/server/door/door.h"
-#include "hosts/server/door/ids.h"
+#include "hosts/admission/ids.h"
 #include "hosts/server/door/inspected.h"
 #include "hosts/server/resp/memo.h"
 #include "proto/command.h"

@@ -1,9 +1,9 @@
 /* `commit`: the app has answered, and what its request holds ends. Answered with how many counters' leases were
  * `released` and reservations `committed`; both 0: nothing was held any more, and that is no error. */
+#include "hosts/server/door/ending_decide.h"
 #include "hosts/server/spop/spop.h"
 
 #include "base/assert.h"
-#include "hosts/server/door/ending.h"
 #include "hosts/server/door/pending.h"
 
 enum { ACK_ROOM = 256 };

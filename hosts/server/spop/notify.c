@@ -131,7 +131,7 @@ static bool make_call(struct sl_spop_turn *turn, struct sl_spop_ask *ask) {
 	call->item_count = sl_call_outcome_add_candidates(context->policy, &ask->match, ask->items, ask->candidate_of);
 	call->each = ask->each;
 	call->want_next = turn->context->forms != 0;
-	call->now = sl_door_instant(context->now, call->items, call->item_count);
+	call->now = sl_admission_instant(context->now, call->items, call->item_count);
 	ask->admission.header = argument_as_header;
 	ask->admission.data = ask;
 	if (sl_admission_prepare(&ask->admission, context->policy, &ask->match, ask->candidate_of, ask->items, call))

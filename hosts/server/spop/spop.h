@@ -18,7 +18,8 @@
 #ifndef SL_SPOP_DOOR_H
 #define SL_SPOP_DOOR_H
 
-#include "hosts/server/door/admission.h"
+#include "hosts/admission/admission.h"
+#include "hosts/server/door/call_outcome.h"
 #include "policy/pattern.h"
 #include "proto/spop.h"
 

@@ -1,10 +1,11 @@
 /* What ends a ticket, as calls. Items that end the same way are one call, so that a reservation over several limits is
  * committed as it was made, in one step; leases come last, so that nothing is half done where a reservation can't be
  * answered for now. */
-#include "hosts/server/door/ending.h"
+#include "hosts/admission/ending.h"
 
 #include "algo/rule.h"
 #include "algo/traits.h"
+#include "hosts/admission/admission.h"
 
 uint32_t sl_ending_position(const struct sluice_policy *policy, struct sluice_bytes name) {
 	int64_t position = name.len == 0 ? -1 : sl_policy_limit_find(policy, name);
@@ -60,7 +61,7 @@ static void add_call(struct sl_ending *ending, const struct sl_ticket *ticket, s
 		.operation = ends[first].is_lease ? SLUICE_RELEASE : SLUICE_COMMIT,
 		.id = ticket->id,
 		.each = ending->each + begin,
-		.now = sl_door_instant(now, ending->items + begin, *filled - begin),
+		.now = sl_admission_instant(now, ending->items + begin, *filled - begin),
 	};
 }
 

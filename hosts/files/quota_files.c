@@ -1,6 +1,6 @@
 /* A file that billing writes may be half written, or emptied and not yet filled: what another size than was read of it,
  * or none, says nothing of what is meant. Who writes a new file and renames it is never met halfway. */
-#include "hosts/server/door/quota_files.h"
+#include "hosts/files/quota_files.h"
 
 #include "os/file.h"
 

@@ -17,7 +17,7 @@
  *  G1  at[] grows strictly, sum[] too; `base` is the sum of those that were forgotten.
  *  G2  A table of sets: a key's hash names four places; the one whose last ticket is earliest goes.
  *  G3  One lock a set; the store's locks are taken inside it, never the other way round. */
-#include "hosts/server/door/stagger.h"
+#include "hosts/admission/stagger.h"
 
 #include "algo/step.h"
 #include "base/assert.h"

@@ -1,6 +1,6 @@
 /* A folder is listed once, its names are sorted, and each file is read whole: rules that clash are told in the same
  * order whatever the filesystem's is. A folder that is a link, as a ConfigMap's is, is followed. */
-#include "hosts/server/door/envoy_files.h"
+#include "hosts/files/envoy_files.h"
 
 #include "base/siphash.h"
 #include "os/file.h"

@@ -5,7 +5,7 @@
  *
  * Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012; a PRF of a counter as generator: NIST SP
  * 800-90A's CTR_DRBG, without its reseeding: a process that can read this one's memory can read the store as well. */
-#include "hosts/server/door/ids.h"
+#include "hosts/admission/ids.h"
 
 #include "base/out.h"
 #include "base/siphash.h"

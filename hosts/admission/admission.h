@@ -1,15 +1,21 @@
 /* What a policy asks of a request, as one call: a lease at each limit of concurrency, a reservation at each limit that
- * says `reserve`, a plain charge at all others, all or nothing (docs/design/012-leases.md). The same at every door.
+ * says `reserve`, a plain charge at all others, all or nothing (docs/design/012-leases.md). The same in every host.
  *
  *   match -> sl_call_outcome_add_candidates() -> sl_admission_prepare() -> sluice_decide() -> sl_admission_ticket() */
 #ifndef SL_ADMISSION_H
 #define SL_ADMISSION_H
 
-#include "hosts/server/door/call_outcome.h"
+#include "algo/traits.h"
+#include "base/out.h"
+#include "hosts/admission/stagger.h"
+#include "policy/policy.h"
 #include "proto/ticket.h"
 
 /* The longest ticket that a proxy is given in a header: it keeps some KiB for all of them. */
 enum { SL_ADMISSION_PROXY_TICKET_MAX = 3 * 1024 };
+
+/* After how long a caller may ask again whom the store could not answer: it is looked for about once a second. */
+#define SL_UNABLE_RETRY_NS ((sluice_ns)1000000000)
 
 /* What a door knows of a request besides its attributes. */
 struct sl_admission {
@@ -38,6 +44,18 @@ struct sluice_bytes sl_admission_retry_id(const struct sluice_attribute *attribu
 
 /* Where what a match has written into its buffer ends, of which the first `used` bytes were others'. */
 size_t sl_admission_match_end(const struct sluice_match *match, const char *buffer, size_t used);
+
+/* The instant, Unix ns, at which a request over these limits is decided when the clock says `now`: whole milliseconds
+ * where one of them is a sliding-log, else `now`. A log keeps instants in whole milliseconds, so a request that meets
+ * one is stamped in whole milliseconds too: then its log is exact to its stamps, and the first charge of
+ * `sliding-log 5/1m` says that the quota is back in 60,000 ms, not in 60,001. All else keeps the nanosecond: a bucket
+ * of 3,000 tokens a second and a burst of 1 would otherwise pass one request a millisecond. */
+static inline sluice_ns sl_admission_instant(sluice_ns now, const struct sluice_item *items, uint32_t count) {
+	for (uint32_t i = 0; i < count; i++)
+		if (sl_rule_has(items[i].limit, SL_ROUNDS_TO_MS))
+			return now - now % 1000000;
+	return now;
+}
 
 /* Makes a call's operation, id, `upto` and items of a match: fills in ttl and cost of each item.
  *  call   in: item_count, cost; out: operation (CHARGE, PEEK, ACQUIRE or RESERVE), id, upto, cost

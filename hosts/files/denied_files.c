@@ -1,6 +1,6 @@
 /* A body is served as it was read, until the policy is read again: nobody who was denied waits for a disk, and a file
  * that is gone by then is missed by the next reading only, which is refused. */
-#include "hosts/server/door/denied_files.h"
+#include "hosts/files/denied_files.h"
 
 #include "os/file.h"
 #include "proto/template.h"

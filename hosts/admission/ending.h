@@ -2,11 +2,11 @@
  * what the request has cost and leases are released, all by one ticket. Each limit may have its cost said by another
  * header. What is not committed goes back by itself.
  *
- *   ticket -> sl_ending_make() -> calls, reservations first -> sl_ending_decide() -> what was found */
+ *   ticket -> sl_ending_make() -> calls, reservations first -> each decided */
 #ifndef SL_ENDING_H
 #define SL_ENDING_H
 
-#include "hosts/server/door/call_outcome.h"
+#include "policy/policy.h"
 #include "proto/ticket.h"
 
 /* Groups of a ticket's items, each ended by one call: those that cost the same, and the leases. */
@@ -16,7 +16,7 @@ struct sl_ending {
 	struct sluice_item items[SLUICE_ITEMS_MAX]; /* those of a call side by side */
 	uint32_t positions[SLUICE_ITEMS_MAX];       /* in the policy, or SL_POSITION_NOTATION */
 	struct sluice_decision each[SLUICE_ITEMS_MAX];
-	uint32_t released, committed; /* out of sl_ending_decide(): of how many counters */
+	uint32_t released, committed; /* out, once they are decided: of how many counters */
 };
 
 /* The position in the policy of a ticket's limit, by its name; SL_POSITION_NOTATION for one in notation (len 0), and
@@ -31,11 +31,5 @@ SLUICE_MUST_USE bool sl_ending_make(struct sl_ending *ending, const struct sl_ti
                                     const struct sluice_policy *policy, sluice_ns now,
                                     struct sluice_bytes (*said)(void *data, const char *name), void *data,
                                     const char **no);
-
-/* Decides the calls, one after the other, and counts what became of them once all are decided. False: later, or there
- * is no memory for it, as sl_pending_decide() says. True: *err is SLUICE_OK, or says why one was not decided; those
- * before it are. */
-SLUICE_MUST_USE bool sl_ending_decide(struct sl_ending *ending, struct sl_door_context *context,
-                                      enum sl_transport transport, sluice_err *err);
 
 #endif

@@ -6,14 +6,14 @@
  *
  * A request of cost 0 costs nothing at any limit, and one that asks for a part of its cost (`upto`) asks all limits for
  * the same. */
-#include "hosts/server/door/admission.h"
+#include "hosts/admission/admission.h"
 
 #include "algo/merge.h"
 #include "algo/step.h"
 #include "base/assert.h"
 #include "base/math.h"
 #include "base/sha256.h"
-#include "hosts/server/door/ids.h"
+#include "hosts/admission/ids.h"
 #include "policy/attribute.h"
 
 _Static_assert((int)SL_RETRY_ID_DIGITS == (int)SL_SHA256_DIGITS, "the half of a hash");
