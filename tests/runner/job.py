@@ -134,7 +134,7 @@ class Report:
 
 
 def run_all(report, jobs):
-    """Two at a time, in the order given: the long ones stand first; and beside them one of those that mostly wait."""
+    """Two at a time, in the order given: the long ones stand first; and beside them two of those that mostly wait."""
     computing, waiting = queue.Queue(), queue.Queue()
     for job in jobs:
         (waiting if job.waits else computing).put(job)
@@ -146,7 +146,7 @@ def run_all(report, jobs):
             except queue.Empty:
                 return
             report.add(*job.run())
-    threads = [threading.Thread(target=work, args=(left,)) for left in [computing] * AT_A_TIME + [waiting]]
+    threads = [threading.Thread(target=work, args=(left,)) for left in [computing] * AT_A_TIME + [waiting] * 2]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -13,6 +13,7 @@ from places import ASAN, AT_A_TIME, FUZZ, JOB_SECONDS_MAX, NODE_ADDON, POINTS, R
 END_TO_END_SECONDS_MAX = 1500
 ON_REDIS = ("test_cluster", "test_fleet", "test_golden", "test_module", "test_moving", "test_oracle",
             "test_replay_redis", "test_script")
+IN_A_BROWSER = ("test_dashboard", "test_site")
 POINTS_TESTS = ("tests/crash/points_test", "tests/crash/stops_test")  # in a build of their own, with the points marked
 CRASH_SANITIZED = ("damage_test", "flood_test", "kill_test")  # the others are of processes and instructions
 CRASH_SECONDS_MAX = 7200
@@ -127,11 +128,13 @@ def sources_of(pattern):
 
 
 def end_to_end_jobs():
-    """Two: what needs redis-servers of its own apart from the rest, so that neither is too long."""
+    """What needs redis-servers of its own and what needs a browser apart from the rest, so that none is too long."""
     files = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "tests/e2e/test_*.py")))
-    apart = [path for path in files if os.path.basename(path).startswith(ON_REDIS)]
-    jobs = [pytest_job("tests/e2e", [path for path in files if path not in apart]),
-            pytest_job("tests/e2e on Redis", apart)]
+    on_redis, in_a_browser = ([path for path in files if os.path.basename(path).startswith(names)]
+                              for names in (ON_REDIS, IN_A_BROWSER))
+    jobs = [pytest_job("tests/e2e", [path for path in files if path not in on_redis + in_a_browser]),
+            pytest_job("tests/e2e on Redis", on_redis),
+            pytest_job("tests/e2e in a browser", in_a_browser)]
     for job in jobs:
         job.seconds_max = END_TO_END_SECONDS_MAX
     jobs[0].waits = True
