@@ -117,16 +117,24 @@ def test_a_source_is_the_same_twice(tmp_path):
     assert top + "Makefile" in names and top + "debian/control" in names and all(n.startswith(top) for n in names)
 
 
-def test_checksums_and_a_signature(tmp_path):
-    """With a key that is made for this and thrown away."""
-    home, release = tmp_path / "keys", tmp_path / "release"
+@pytest.fixture
+def keys(tmp_path):
+    """An environment with a folder of keys that is thrown away, and its agent with it."""
+    home = tmp_path / "keys"
     home.mkdir(mode=0o700)
+    environment = {**os.environ, "GNUPGHOME": str(home)}
+    yield environment
+    subprocess.run(["gpgconf", "--kill", "all"], env=environment, check=False)
+
+
+def test_checksums_and_a_signature(tmp_path, keys):
+    """With a key that is made for this and thrown away."""
+    release = tmp_path / "release"
     release.mkdir()
     (release / "a.tar.gz").write_text("a")
-    environment = {**os.environ, "GNUPGHOME": str(home)}
 
     def run(*words, fine=True):
-        done = subprocess.run(words, env=environment, cwd=release, capture_output=True, text=True, check=False)
+        done = subprocess.run(words, env=keys, cwd=release, capture_output=True, text=True, check=False)
         assert (done.returncode == 0) == fine, done.stderr
         return done
 
@@ -137,4 +145,3 @@ def test_checksums_and_a_signature(tmp_path):
     (release / "a.tar.gz").write_text("b")
     run("sha256sum", "--check", "SHA256SUMS", fine=False)
     assert "is not signed" in run(PACKAGING / "sign", str(release)).stderr and not (release / "SHA256SUMS.asc").exists()
-    subprocess.run(["gpgconf", "--kill", "all"], env=environment, check=False)
