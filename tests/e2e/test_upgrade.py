@@ -111,6 +111,36 @@ def test_everything_is_taken_over(upgraded, threads):
     assert one.log().count("sluice: ready") == 4
 
 
+def clients_told(one):
+    """Connections and decisions by the names that clients gave, but for the connection that asks."""
+    with one.one.http() as http:
+        told = http.ask("GET", "/v1/figures")[2]["clients"]
+    return {(client["door"], client["name"], client["version"]): (client["connections"], client["allowed"])
+            for client in told if client["name"]}
+
+
+def test_clients_keep_their_names(upgraded):
+    """A connection over RESP is counted by its client's name in the next process without a word more, since the name
+    moves with it; one over HTTP from its next request on, which says it again. Decisions are counted from the start of
+    each process, as all figures are."""
+    one = upgraded(args=["--threads", "2"])
+    resp_name, http_name = ("resp", "redis-py(app)", "5.0.1"), ("http", "shop", "2.1")
+    with one.one.resp() as resp, one.one.http() as http:
+        def ask():
+            assert admit(resp)[0] == 1
+            assert http.ask("POST", "/v1/admit", b'{"attributes":{"user":"bob"}}', {"User-Agent": "shop/2.1"})[0] == 200
+
+        resp.call("CLIENT", "SETINFO", "LIB-NAME", "redis-py(app)")
+        resp.call("CLIENT", "SETINFO", "LIB-VER", "5.0.1")
+        ask()
+        assert clients_told(one) == {resp_name: (1, 1), http_name: (1, 1)}
+        for _ in range(2):
+            one.upgrade()
+            wait_until(lambda: clients_told(one) == {resp_name: (1, 0)}, "the name has not moved")
+            ask()
+            assert clients_told(one) == {resp_name: (1, 1), http_name: (1, 1)}
+
+
 def test_many_connections_move(upgraded):
     """More than the channel holds at a time."""
     one = upgraded(args=["--threads", "2"])
