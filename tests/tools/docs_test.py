@@ -104,6 +104,23 @@ def test_links_lead_somewhere(path):
             assert os.path.exists(os.path.join(ROOT, os.path.dirname(path), target)), target
 
 
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_a_page_that_imports_a_package_says_where_it_comes_from(path):
+    """No registry has them, so whoever only reads `require('sluice')` could go no further."""
+    blocks = "".join(re.findall(r"```(?:js|python|ts|mjs)\n(.*?)```", read(path), re.S))
+    if re.search(r"(?:require\(|from )['\"]sluice|^(?:import|from) sluice\b", blocks, re.M):
+        assert re.search(r"`make bindings`|apps\.md#(node|python)|bindings/(node|python)", read(path)), path
+
+
+def test_a_release_installs_what_its_packages_are_built_with():
+    """dpkg asks for build-essential without its being in debian/control."""
+    wanted = re.search(r"^Build-Depends:\n((?: .*\n)+)", read("debian/control"), re.M)[1]
+    packages = {line.split()[0].strip(",") for line in wanted.splitlines()} - {"debhelper-compat"}
+    table = {line.split()[1].split(":")[0] for line in read("tools/deps").split("TABLE='")[1].split("'")[0].splitlines()
+             if line.startswith(("build ", "deb "))}
+    assert len(packages) > 5 and packages | {"build-essential", "debhelper"} <= table, packages - table
+
+
 def test_every_design_decision_is_listed():
     listed = read("docs/design/README.md")
     for name in os.listdir(os.path.join(ROOT, "docs", "design")):
