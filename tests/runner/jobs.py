@@ -93,7 +93,7 @@ def binding_jobs():
     python.argv[0] = "bindings/python/test/python"
     package = pytest_job(BINDINGS_MADE[2], sources_of("bindings/python/test/test_package*.py"))
     package.argv[0] = "bindings/python/test/package"
-    apps = pytest_job(BINDINGS_MADE[4], ["bindings/test/test_apps.py"])
+    apps = pytest_job(BINDINGS_MADE[4], ["bindings/test/test_apps.py", "bindings/test/test_shown.py"])
     apps.argv[0] = package.argv[0]
     node = node_job("bindings/node/client", sources_of("bindings/node/test/client_*_test.js"))
     return [python, package, apps, node,
