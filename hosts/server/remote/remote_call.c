@@ -5,8 +5,9 @@
  *
  *   - lanes hold what is spent here (lane.h); what may be held unknown to us ends by itself
  *   - one CONFIRM is lost: the call has failed. A confirm that finds its hold gone decides anew, and
- *     charges only what fits. Those that were confirmed are given back, if the request does not pass; this and the loss
- *     of a hold (a failover, a reset) are the only places where counters are told something that has not quite been:
+ *     charges only what fits: else the call is denied. Those that were confirmed are given back, if the request does
+ *     not pass; this and the loss of a hold (a failover, a reset) are the only places where counters are told
+ *     something that has not quite been:
  *     a refund takes the newest charge, which may be another's, so that one counts some ms shorter
  *   - slices are taken before anything is asked, and put back if the request is denied */
 #include "hosts/admission/admission.h"
@@ -432,15 +433,26 @@ static void ask(struct sl_remote_call *remote) {
 
 /* ---- after the answers ------------------------------------------------------------------------------------------- */
 
+/* Whether all nodes have answered to what was to be confirmed. One that denies then has found its hold gone: the key
+ * was unlimited when it was to be held, or was reset since. That is a denial like any other, and no outage. */
+static bool is_answered(const struct sl_remote_call *remote) {
+	for (const struct sl_group *group = remote->groups; group != NULL; group = group->next)
+		for (uint32_t k = 0; k < group->item_count; k++)
+			if (group->result == GROUP_UNKNOWN || remote->items[group->positions[k]].state != SL_ITEM_ANSWERED)
+				return false;
+	return true;
+}
+
 /* A confirm that did not come through, or found its hold gone. */
 static void end_confirmed(struct sl_remote_call *remote) {
+	const bool answered_all = is_answered(remote);
 	bool lost = false;
 	for (const struct sl_group *group = remote->groups; group != NULL; group = group->next)
 		lost = lost || group->result != GROUP_DONE;
 	if (lost)
 		sl_count(&fleet_of(remote)->figures->lost_confirms, 1);
-	dismiss_all(remote, !lost || sl_fallback_passes(remote));
-	end(remote, lost ? SLUICE_E_AWAY : SLUICE_OK);
+	dismiss_all(remote, !lost || (!answered_all && sl_fallback_passes(remote)));
+	end(remote, lost && !answered_all ? SLUICE_E_AWAY : SLUICE_OK);
 }
 
 /* Groups of which an item has failed have no part in what follows. */
