@@ -38,9 +38,21 @@ def item(dice, keys):
     return key, name + [dice.choice(LIMITS)]
 
 
+def of_own_quota(dice, keys):
+    """SLUICE.OVERRIDE of one key; a list is in no order."""
+    limit, verb = dice.choice(LIMITS), dice.choice(["SET", "SET", "GET", "DEL"])
+    words = ["SLUICE.OVERRIDE", verb, limit, dice.choice(keys)]
+    if verb == "SET":
+        words.append(dice.choice([limit, limit.replace(" 5/", " 2/").replace(" 9/", " 20/"), "unlimited"]))
+        words += [str(dice.choice([1, 60, 3000]))] if dice.random() < 0.5 else []
+    return words + (["NAME", "n%d" % dice.randrange(3)] if dice.random() < 0.5 else [])
+
+
 def a_call(dice):
     """Words of one call, as fronts send them."""
     keys = ["k%d" % k for k in range(4)]
+    if dice.random() < 0.1:
+        return of_own_quota(dice, keys)
     verb = dice.choice(["CHECK", "CHECK", "CHECK", "PEEK", "REFUND", "RESET", "HOLD", "CONFIRM", "CANCEL", "LEASE"])
     key, words = item(dice, keys)
     cost, identity = str(dice.choice([0, 1, 1, 1, 2, 3, 9])), "%x" % dice.randrange(1, 5)

@@ -44,14 +44,24 @@ static bool passes_undecided(const struct sluice_call *call, const struct sl_pen
 	return (of->undecided.items >> i & 1) != 0 || (of->undecided.local && of->facts[i].on_error == SL_ON_ERROR_LOCAL);
 }
 
+static bool has_bound(const struct sluice_call *call, uint8_t bound) {
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if (call->each[i].bound == bound)
+			return true;
+	return false;
+}
+
 static void judge_figures(struct world *world, const struct sim_call *asked, uint32_t c,
                           const struct sl_pending_call *of) {
 	const struct sluice_call *call = &of->call;
+	/* a front's own bounds ask no counter; of a reset nobody is told but how many were forgotten */
+	const bool asks = call->operation != SLUICE_RESET && !has_bound(call, SLUICE_BOUND_QUEUE) &&
+					  !has_bound(call, SLUICE_BOUND_HOLDS);
 	bool allowed = true;
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		const struct sluice_decision *d = &call->each[i];
 		allowed = allowed && d->allowed;
-		if (d->quota != call->items[i].limit->derived[SL_CAPACITY])
+		if (asks && !overrides_fit(world, asked->counters[c][i], asked->sent, d->quota, call->operation))
 			sim_fail(world, "figures: %s, %u of %u limits (operation %d, cost %u), is told a quota of %" PRIu64,
 			         asked->counters[c][i]->limit->text, i, call->item_count, (int)call->operation, call->cost,
 			         (uint64_t)d->quota);
@@ -66,10 +76,8 @@ static void judge_figures(struct world *world, const struct sim_call *asked, uin
 /* What it does to what its counters were asked, or may have been. */
 static void settle(struct world *world, const struct sim_call *asked, uint32_t c, const struct sl_pending_call *of) {
 	const struct sluice_call *call = &of->call;
-	const bool decided = call->err == SLUICE_OK, allowed = decided && call->merged.allowed;
-	bool queued = false;
-	for (uint32_t i = 0; decided && i < call->item_count; i++)
-		queued = queued || call->each[i].bound == SLUICE_BOUND_QUEUE;
+	const bool decided = call->err == SLUICE_OK, allowed = decided && call->merged.allowed,
+			   queued = decided && has_bound(call, SLUICE_BOUND_QUEUE);
 	for (uint32_t i = 0; i < call->item_count && call->operation == SLUICE_CHARGE && call->cost != 0; i++) {
 		struct sim_counter *counter = asked->counters[c][i];
 		const bool open = decided && passes_undecided(call, of, i);

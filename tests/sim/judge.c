@@ -12,6 +12,7 @@
 
 #include "algo/rule.h"
 #include "base/assert.h"
+#include "hosts/redis/own_quota.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -76,7 +77,7 @@ void judge_admitted(struct world *world, struct sim_counter *counter, sluice_ns 
 	const sluice_ns here = judge_clock(world, counter, &until);
 	counter->admitted += cost;
 	*new = (struct sim_admission){here < floor ? here : floor, until, cost};
-	if (limit->bound == 0)
+	if (!limit->windowed)
 		return;
 	world->totals.judged++;
 	const sluice_ns begin = until - window + SLACK_NS;
@@ -86,10 +87,12 @@ void judge_admitted(struct world *world, struct sim_counter *counter, sluice_ns 
 			break;
 		sum += one->from > begin ? one->cost : 0;
 	}
-	if (sum > limit->bound && sum > limit->bound + lost_lately(world, counter, 3 * window + 5 * SIM_S))
+	const uint64_t bound = overrides_bound(world, counter, window),
+				   lost = lost_lately(world, counter, 3 * window + 5 * SIM_S);
+	if (sum > bound && sum - bound > lost)
 		sim_fail(world, "over: %s %s: %" PRIu64 " admitted within a window, bound %" PRIu64 ", lost %" PRIu64
-		         " (a request of %u sent %" PRIu64 " us ago)", limit->text, counter->key, sum, limit->bound,
-		         lost_lately(world, counter, 3 * window + 5 * SIM_S), cost, (world->time.now - sent) / 1000);
+		         " (a request of %u sent %" PRIu64 " us ago)", limit->text, counter->key, sum, bound, lost, cost,
+		         (world->time.now - sent) / 1000);
 }
 
 /* ---- accounts ---------------------------------------------------------------------------------------------------- */
@@ -107,18 +110,32 @@ static int64_t number_at(struct sluice_bytes reply, uint32_t index) {
 	return negative ? -number : number;
 }
 
-uint64_t judge_used(struct sim_node *node, struct sim_counter *counter, sluice_ns at) {
+static uint64_t peek_used(struct sim_node *node, const struct sim_counter *counter, sluice_ns at) {
 	char instant[24];
-	struct sim_entry *entry = sim_node_entry(node, sl_str(counter->redis_key), false);
 	snprintf(instant, sizeof instant, "%" PRIu64, at / SIM_MS);
-	if (entry != NULL)
-		sim_node_expire(node, entry);
 	const struct sluice_bytes args[] = {sl_str("SLUICE.PEEK"), sl_str(counter->redis_key), sl_str("0"), sl_str("AT"),
 	                                    sl_str(instant), sl_str("NAME"), sl_str(counter->limit->name),
-	                                    sl_str(counter->limit->text)};
+	                                    sl_str(counter->limit->wide)};
 	sim_reply_begin();
 	SL_ASSERT(sim_module_run(node, args, 8, false));
 	return (uint64_t)(number_at(sim_reply(), 1) - number_at(sim_reply(), 2));
+}
+
+/* Without a quota of its own, which may be full long before that. */
+uint64_t judge_used(struct sim_node *node, struct sim_counter *counter, sluice_ns at) {
+	struct sim_entry *entry = sim_node_entry(node, sl_str(counter->redis_key), false);
+	const struct sl_identity identity = sl_identity_of(&counter->limit->limit);
+	if (entry != NULL)
+		sim_node_expire(node, entry);
+	if (entry == NULL || slr_own_find(entry->value, identity) == NULL)
+		return peek_used(node, counter, at);
+	const slr_value whole = entry->value;
+	entry->value = slr_value_copy(whole);
+	(void)slr_value_remove(&entry->value, slr_companion_of(SLR_COMPANION_OVERRIDE, identity));
+	const uint64_t used = peek_used(node, counter, at);
+	slr_value_free(entry->value);
+	entry->value = whole;
+	return used;
 }
 
 /* By then its counters say no more than none would; unless it was another's wall clock that it was to expire by. What
@@ -132,7 +149,9 @@ void judge_expiring(struct sim_node *node, struct sim_entry *entry) {
 		if (!sl_bytes_equal(sl_str(counter->redis_key), key))
 			continue;
 		const uint64_t used = judge_used(node, counter, sim_node_now(node));
-		if (used != 0 && !world->has_leapt && world->config.apart_ms == 0 && world->config.drift == 0)
+		const bool may_be_early = world->has_leapt || world->config.apart_ms != 0 || world->config.drift != 0;
+		overrides_expired(world, node, counter, may_be_early);
+		if (used != 0 && !may_be_early)
 			sim_fail(world, "expiry: %s %s expires at node %u with %" PRIu64 " charged", counter->limit->text,
 			         counter->key, node->number, used);
 		else if (used != 0 && !shards_is_stale(world, node, counter))

@@ -255,11 +255,30 @@ static bool run_own(struct sim_node *node, const struct sluice_bytes *args, uint
 
 /* ---- where keys belong ------------------------------------------------------------------------------------------- */
 
-static const struct slr_command_row *row_of(struct sluice_bytes name) {
+/* The row of a command; of a container that of its subcommand. NULL: there is none. */
+static const struct slr_command_row *row_of(const struct sluice_bytes *args, uint32_t count) {
 	const struct slr_command_row *row = slr_commands;
-	while (row->name != NULL && !is(name, row->name))
+	struct sluice_bytes name = args[0];
+	size_t skip = 0;
+	if (is(args[0], slr_override_commands->name)) {
+		skip = strlen(slr_override_commands->name) + 1;
+		row = slr_override_commands + 1;
+		name = count > 1 ? args[1] : sl_slice("", 0);
+	}
+	while (row->name != NULL && !is(name, row->name + skip))
 		row++;
 	return row->name == NULL ? NULL : row;
+}
+
+/* Where the keys of a command stand. */
+static uint32_t places_of(const struct slr_command_row *row, const struct sluice_bytes *args, uint32_t count,
+                          uint16_t places[256]) {
+	if (count < 2 || row->key_at < 0)
+		return 0;
+	if (row->arguments == NULL && row->key_at == 0)
+		return sl_command_keys(row->operation, args, count, places);
+	places[0] = row->key_at == 0 ? 1 : (uint16_t)row->key_at; /* of those that the grammar has not */
+	return places[0] < count;
 }
 
 static void reply_elsewhere(const struct sim_node *node, const char *word, uint16_t slot, uint8_t to) {
@@ -317,10 +336,7 @@ static bool serves_slot(struct sim_node *node, const struct sluice_bytes *args, 
 static bool serves(struct sim_node *node, const struct slr_command_row *row, const struct sluice_bytes *args,
                    uint32_t count, bool asking) {
 	uint16_t places[256];
-	const bool is_effect = row->arguments != NULL; /* the only one that the grammar has not */
-	const uint32_t keys = count < 2 ? 0 : is_effect ? 1 : sl_command_keys(row->operation, args, count, places);
-	if (is_effect)
-		places[0] = 1;
+	const uint32_t keys = places_of(row, args, count, places);
 	if (keys == 0)
 		return true;
 	(void)count_there(node, args, places, keys); /* whose time is over goes before the module looks */
@@ -335,7 +351,7 @@ static bool serves(struct sim_node *node, const struct slr_command_row *row, con
 
 static void run(struct sim_node *node, const struct sluice_bytes *args, uint32_t count, bool *asking) {
 	const bool asked = *asking;
-	const struct slr_command_row *row = row_of(args[0]);
+	const struct slr_command_row *row = row_of(args, count);
 	const bool loading = node->net->time->now < node->loading_until;
 	*asking = false;
 	sim_reply_begin();

@@ -53,6 +53,25 @@ PLANTED = {
     "a circuit that never closes":
         (CLUSTER + "node.c", "\tif (!node->open)\n\t\treturn;\n\tnode->open = false;",
          "\tif (node->open || !node->open)\n\t\treturn;\n\tnode->open = false;"),
+    "an own quota: a front keeps the old one for its slice":
+        (REMOTE + "slice.c", "\tl->quota = peek.quota;", "\tl->quota = l->told ? l->quota : peek.quota;"),
+    "an own quota: DEL forgets what was spent":
+        (MODULE + "override_command.c",
+         "\t\tslr_value_remove(&key->value, identity);\n\t\tif (request.call->heard)\n"
+         "\t\t\tslr_effect_gone(&key->effects, identity);",
+         "\t\tslr_value_remove(&key->value, identity);\n\t\tslr_value_remove(&key->value, sl_identity_of(&limit));\n"
+         "\t\tif (request.call->heard) {\n\t\t\tslr_effect_gone(&key->effects, identity);\n"
+         "\t\t\tslr_effect_gone(&key->effects, sl_identity_of(&limit));\n\t\t}"),
+    "an own quota: its end is ignored":
+        (MODULE + "own_quota.c", "return now < own->end && apply(own, rule);", "return (void)now, apply(own, rule);"),
+    "an own quota: what a front spends meanwhile is not held under a lower one":
+        (MODULE + "slice.c", "sl_max(room.remaining, held - change.charge)", "(uint64_t)room.remaining"),
+    "an own quota: replicas are not told of it":
+        (MODULE + "override_command.c", "\tif (request->call->heard)\n\t\tslr_effect_whole(",
+         "\tif (!request->call->heard)\n\t\tslr_effect_whole("),
+    "an own quota: a list leaves out those that end soon":
+        (MODULE + "override_command.c", "if (own == NULL || own->end <= l->now)",
+         "if (own == NULL || own->end <= l->now + 60000000000)"),
     "a doubled charge after a retry":
         (REMOTE + "remote_call.c", "\tgroup->ask.deadline = remote->batch->deadline;\n",
          "\tgroup->ask.deadline = remote->batch->deadline - fleet_of(remote)->budget_ns / 2;\n",

@@ -43,9 +43,9 @@ struct RedisModuleDigest {
 static int find(const char *name, void *function);
 static struct RedisModuleCtx context = {.find = find};
 static struct RedisModuleType type;
-static struct {
-	char name[NAME_BYTES];
-	slr_command run;
+static struct RedisModuleCommand {
+	char name[NAME_BYTES]; /* of a subcommand: its container's, |, its own */
+	slr_command run;       /* NULL: a container */
 } commands[COMMANDS_MAX];
 static uint32_t command_count;
 
@@ -290,6 +290,11 @@ static struct RedisModuleString *user_name(struct RedisModuleCtx *ctx) {
 	return create_string(ctx, "default", 7);
 }
 
+static struct RedisModuleString *client_user(struct RedisModuleCtx *ctx, uint64_t client) {
+	(void)client;
+	return user_name(ctx);
+}
+
 static struct RedisModuleUser *user_of(struct RedisModuleString *name) {
 	return (struct RedisModuleUser *)(void *)name; /* any will do, and none is looked into */
 }
@@ -309,6 +314,21 @@ static int create_command(struct RedisModuleCtx *ctx, const char *name, slr_comm
 	snprintf(commands[command_count].name, NAME_BYTES, "%s", name);
 	commands[command_count++].run = run;
 	return SLR_REDIS_OK;
+}
+
+static struct RedisModuleCommand *get_command(struct RedisModuleCtx *ctx, const char *name) {
+	uint32_t c = 0;
+	(void)ctx;
+	while (c < command_count && strcmp(commands[c].name, name) != 0)
+		c++;
+	return c == command_count ? NULL : &commands[c];
+}
+
+static int create_subcommand(struct RedisModuleCommand *parent, const char *name, slr_command run, const char *flags,
+                             int first, int last, int step) {
+	char whole[NAME_BYTES];
+	SL_ASSERT(snprintf(whole, sizeof whole, "%s|%s", parent->name, name) < (int)sizeof whole);
+	return create_command(&context, whole, run, flags, first, last, step);
 }
 
 static struct RedisModuleType *create_type(struct RedisModuleCtx *ctx, const char *name, int version,
@@ -337,6 +357,73 @@ __attribute__((format(printf, 3, 4))) static void write_log(struct RedisModuleCt
 	(void)ctx;
 	(void)level;
 	(void)format;
+}
+
+/* ---- SCAN, which the module calls -------------------------------------------------------------------------------- */
+
+/* The cursor and the keys, of which each is a reply of its own. */
+struct RedisModuleCallReply {
+	struct RedisModuleCallReply *of; /* NULL: the whole */
+	struct sluice_bytes text;
+	size_t count;
+	struct RedisModuleCallReply *parts;
+	char cursor[24];
+};
+
+/* Whole buckets, until there are `most` keys. */
+static uint64_t scan_buckets(struct sim_node *node, uint64_t from, size_t most, struct RedisModuleCallReply *keys) {
+	while (from < SIM_BUCKETS && keys->count < most) {
+		for (const struct sim_entry *entry = node->buckets[from]; entry != NULL; entry = entry->next) {
+			if (entry->value == 0 || sim_node_is_over(node, entry))
+				continue;
+			keys->parts = realloc(keys->parts, (keys->count + 1) * sizeof *keys->parts);
+			SL_ASSERT(keys->parts != NULL);
+			keys->parts[keys->count++] =
+				(struct RedisModuleCallReply){.of = keys, .text = sl_slice(entry->key, entry->key_len)};
+		}
+		from++;
+	}
+	return from == SIM_BUCKETS ? 0 : from;
+}
+
+static struct RedisModuleCallReply *call(struct RedisModuleCtx *ctx, const char *command, const char *format, ...) {
+	struct RedisModuleCallReply *reply = calloc(1, sizeof *reply);
+	va_list args;
+	SL_ASSERT(reply != NULL && strcmp(command, "SCAN") == 0 && strcmp(format, "lcl") == 0);
+	reply->parts = calloc(2, sizeof *reply->parts);
+	SL_ASSERT(reply->parts != NULL);
+	reply->count = 2;
+	va_start(args, format);
+	const uint64_t from = va_arg(args, uint64_t);
+	(void)va_arg(args, const char *); /* COUNT */
+	const uint64_t next = scan_buckets(ctx->node, from, va_arg(args, size_t), &reply->parts[1]);
+	va_end(args);
+	snprintf(reply->parts[0].cursor, sizeof reply->parts[0].cursor, "%llu", (unsigned long long)next);
+	reply->parts[0].text = sl_str(reply->parts[0].cursor);
+	return reply;
+}
+
+static struct RedisModuleCallReply *reply_part(struct RedisModuleCallReply *reply, size_t index) {
+	return index < reply->count ? &reply->parts[index] : NULL;
+}
+
+static size_t reply_length(struct RedisModuleCallReply *reply) {
+	return reply->count;
+}
+
+static const char *reply_string(struct RedisModuleCallReply *reply, size_t *len) {
+	*len = reply->text.len;
+	return reply->text.data;
+}
+
+static struct RedisModuleString *reply_to_string(struct RedisModuleCallReply *reply) {
+	return create_string(&context, reply->text.data, reply->text.len);
+}
+
+static void free_reply(struct RedisModuleCallReply *reply) {
+	free(reply->parts[1].parts);
+	free(reply->parts);
+	free(reply);
 }
 
 /* ---- digests ----------------------------------------------------------------------------------------------------- */
@@ -380,22 +467,23 @@ static const struct {
 	HAS(CreateString, create_string) HAS(FreeString, free_string) HAS(GetRandomHexChars, random_hex)
 	HAS(Replicate, replicate) HAS(ReplicateVerbatim, replicate_verbatim) HAS(IsKeysPositionRequest, no)
 	HAS(GetContextFlags, context_flags) HAS(GetClientId, no_client) HAS(GetCurrentUserName, user_name)
+	HAS(GetClientUserNameById, client_user)
 	HAS(GetModuleUserFromUserName, user_of) HAS(FreeModuleUser, forget_user) HAS(ACLCheckKeyPermissions, may_all)
 	HAS(Log, write_log) HAS(DigestAddStringBuffer, digest_bytes) HAS(DigestAddLongLong, digest_long)
-	HAS(DigestEndSequence, digest_end)
+	HAS(DigestEndSequence, digest_end) HAS(GetCommand, get_command) HAS(CreateSubcommand, create_subcommand)
+	HAS(Call, call) HAS(CallReplyArrayElement, reply_part) HAS(CallReplyLength, reply_length)
+	HAS(CallReplyStringPtr, reply_string) HAS(CreateStringFromCallReply, reply_to_string) HAS(FreeCallReply, free_reply)
 #undef HAS
 };
 
-/* What no server here is asked for: saving, and calls of the server's own commands. */
+/* What no server here is asked for: saving, and where the keys of a command are. */
 static void unasked(void) {
 	SL_ASSERT(!"the module has called what the simulated server has not");
 }
 
 static int find(const char *name, void *function) {
-	static const char *const unused[] = {"KeyAtPos", "Call", "FreeCallReply", "CallReplyStringPtr",
-	                                     "CallReplyArrayElement", "CallReplyLength", "CreateStringFromCallReply",
-	                                     "GetClientUserNameById", "ACLAddLogEntry", "SaveStringBuffer",
-	                                     "LoadStringBuffer", "IsIOError", "EmitAOF", "LogIOError"};
+	static const char *const unused[] = {"KeyAtPos", "ACLAddLogEntry", "SaveStringBuffer", "LoadStringBuffer",
+	                                     "IsIOError", "EmitAOF", "LogIOError"};
 	void (*found)(void) = NULL;
 	for (size_t i = 0; i < sizeof api / sizeof *api; i++)
 		if (strcmp(api[i].name, name) == 0)
@@ -432,14 +520,27 @@ void sim_module_load(void) {
 	loaded = true;
 }
 
+/* Of a container: the subcommand. NULL: there is none. */
+static slr_command find_command(const struct sluice_bytes *args, uint32_t count) {
+	uint32_t c = 0;
+	while (c < command_count && !slr_is_word(args[0], commands[c].name))
+		c++;
+	if (c == command_count || commands[c].run != NULL || count < 2)
+		return c == command_count ? NULL : commands[c].run;
+	const size_t len = strlen(commands[c].name);
+	for (uint32_t s = 0; s < command_count; s++)
+		if (strncmp(commands[s].name, commands[c].name, len) == 0 && commands[s].name[len] == '|' &&
+		    slr_is_word(args[1], commands[s].name + len + 1))
+			return commands[s].run;
+	return NULL;
+}
+
 bool sim_module_run(struct sim_node *node, const struct sluice_bytes *args, uint32_t count, bool replicated) {
 	static struct RedisModuleString strings[ARGS_MAX];
 	static struct RedisModuleString *pointers[ARGS_MAX];
-	uint32_t c = 0;
+	const slr_command run = find_command(args, count);
 	SL_ASSERT(count <= ARGS_MAX);
-	while (c < command_count && !slr_is_word(args[0], commands[c].name))
-		c++;
-	if (c == command_count)
+	if (run == NULL)
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		strings[i] = (struct RedisModuleString){(char *)(uintptr_t)args[i].data, args[i].len};
@@ -447,6 +548,6 @@ bool sim_module_run(struct sim_node *node, const struct sluice_bytes *args, uint
 	}
 	context.node = node;
 	context.replicated = replicated;
-	(void)commands[c].run(&context, pointers, (int)count);
+	(void)run(&context, pointers, (int)count);
 	return true;
 }

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,6 +60,9 @@ static void run_phases(struct world *world, uint32_t cycles) {
 		world_run(world, at += FAULTS_NS + MENDING_NS + CALM_NS);
 		for (int looks = 0; looks < 2; looks++) {
 			world->traffic = false;
+			world_run(world, at + QUIET_NS / 2);
+			if (!world->failed)
+				overrides_list(world);
 			world_run(world, at += QUIET_NS);
 			if (world->failed)
 				return;
@@ -95,7 +99,8 @@ struct sim_result run_apart(const struct sim_run *run) {
 	SL_ASSERT(child >= 0);
 	if (child == 0) {
 		struct sim_result own = {.failed = false};
-		(void)alarm(PATIENCE_S);
+		const struct rlimit patience = {PATIENCE_S, PATIENCE_S}; /* of processor: others may be busy */
+		(void)setrlimit(RLIMIT_CPU, &patience);
 		run_here(run, &own);
 		_exit(write(ends[1], &own, sizeof own) == sizeof own ? 0 : 1);
 	}
@@ -169,6 +174,9 @@ void run_shrink(struct sim_run *run, const struct sim_result *result) {
 	config.drift = config.apart_ms = 0;
 	try_config(run, &config, result, &tries);
 	config = run->config;
+	config.overrides = 0;
+	try_config(run, &config, result, &tries);
+	config = run->config;
 	config.names = false;
 	try_config(run, &config, result, &tries);
 }
@@ -179,7 +187,7 @@ void run_shrink(struct sim_run *run, const struct sim_result *result) {
 	X(fronts, config.fronts) X(shards, config.shards) X(replicas, config.replicas) X(clustered, config.clustered) \
 	X(slices, config.slices) X(names, config.names) X(budget, config.budget_ns) X(slice, config.slice_ns)         \
 	X(rate, config.rate) X(timeout, config.node_timeout_ms) X(drift, config.drift) X(apart, config.apart_ms)      \
-	X(cycles, cycles)
+	X(overrides, config.overrides) X(cycles, cycles)
 
 void run_write(const struct sim_run *run, FILE *file) {
 	char line[96];

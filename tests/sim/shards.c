@@ -215,9 +215,13 @@ static void change_clocks(struct world *world, struct sim_node *node, sluice_ns 
 
 static void promote(struct world *world, struct sim_shard *shard, uint32_t member) {
 	struct sim_node *old = &world->nodes[shard->primary], *new = &world->nodes[shard->members[member]];
+	const bool has_all = shard->replicas[member].applied == old->told_count;
 	count_lost(world, shard, old, new, member);
 	change_clocks(world, new, sim_node_now(old), 0);
 	shard->primary = new->number;
+	for (uint32_t c = 0; c < world->counter_count; c++)
+		if (&world->shards[world->shard_of[world->counters[c].slot]] == shard)
+			overrides_promoted(world, &world->counters[c], has_all);
 	shard->epoch++;
 	shard->failing = false;
 	world->totals.failovers++;
@@ -350,12 +354,18 @@ void shards_finish_move(struct world *world) {
 	const uint16_t slot = world->move.slot;
 	if (!world->moving)
 		return;
-	for (uint32_t c = 0; c < world->counter_count; c++)
+	for (uint32_t c = 0; c < world->counter_count; c++) {
 		migrate_one(world, &world->counters[c]);
+		if (world->counters[c].slot == slot)
+			(void)overrides_since(world, &world->counters[c], now_of(world));
+	}
 	world->moving = false;
 	from->view.goes[slot] = to->view.comes[slot] = SIM_NOBODY;
 	world->shard_of[slot] = (uint8_t)(shard_of_node(world, to->number) - world->shards);
 	from->view.owner[slot] = to->view.owner[slot] = to->number;
+	for (uint32_t c = 0; c < world->counter_count; c++)
+		if (world->counters[c].slot == slot)
+			overrides_promoted(world, &world->counters[c], true);
 	shards_replicate(world, shard_of_node(world, from->number));
 	shards_replicate(world, shard_of_node(world, to->number));
 	spread(world, to->number, 500 * SIM_MS);
@@ -400,9 +410,13 @@ static void before(struct sim_node *node, struct sluice_bytes key) {
 	struct world *world = world_of(node);
 	(void)key; /* a command may have several */
 	node->looked = has_stale(world, node->number);
-	for (uint32_t c = 0; c < world->counter_count && node->looked; c++)
-		if (shards_is_stale(world, node, &world->counters[c]))
-			world->counters[c].before = judge_used(node, &world->counters[c], sim_node_now(node));
+	for (uint32_t c = 0; c < world->counter_count && node->looked; c++) {
+		struct sim_counter *counter = &world->counters[c];
+		if (!shards_is_stale(world, node, counter))
+			continue;
+		counter->before = judge_used(node, counter, sim_node_now(node));
+		counter->own.before = overrides_print(node, counter);
+	}
 }
 
 static void after(struct sim_node *node, struct sluice_bytes key) {
@@ -415,6 +429,10 @@ static void after(struct sim_node *node, struct sluice_bytes key) {
 			shards_is_stale(world, node, counter) ? judge_used(node, counter, sim_node_now(node)) : counter->before;
 		if (used > counter->before)
 			judge_lost(world, counter, used - counter->before);
+		if (shards_is_stale(world, node, counter) && overrides_print(node, counter) != counter->own.before) {
+			counter->own.crossed++; /* whoever is told that it is done is told wrong */
+			world->totals.own_lost++;
+		}
 	}
 	node->looked = false;
 	if (shard->primary == node->number)

@@ -31,7 +31,8 @@ void world_draw(struct sim_config *config, uint64_t seed) {
 	                              .rate = 200 + (uint32_t)dice_below(&dice, 2000),
 	                              .node_timeout_ms = 500 + (uint32_t)dice_below(&dice, 1500),
 	                              .drift = dice_below(&dice, 3) != 0 ? (uint32_t)dice_below(&dice, 200000) : 0,
-	                              .apart_ms = dice_one_in(&dice, 2) ? (uint32_t)dice_below(&dice, 3000) : 0};
+	                              .apart_ms = dice_one_in(&dice, 2) ? (uint32_t)dice_below(&dice, 3000) : 0,
+	                              .overrides = dice_below(&dice, 4) != 0 ? 10 + (uint32_t)dice_below(&dice, 300) : 0};
 	config->shards = config->clustered ? 2 + (uint32_t)dice_below(&dice, SIM_SHARDS_MAX - 1) : 1;
 	config->replicas += config->clustered && config->replicas == 0 ? 1 : 0;
 }
@@ -47,9 +48,35 @@ static uint64_t bound_of(const struct sluice_limit *limit) {
 		return (uint64_t)limit->burst + quota;
 	case SLUICE_LEAKY_BUCKET:
 		return (uint64_t)limit->burst + 1 + quota;
+	case SLUICE_UNLIMITED:
+		return UINT64_MAX;
 	default: /* logs, and sub-buckets whose edge counts */
 		return quota;
 	}
+}
+
+/* The same counter with another quota; of buckets with another burst, since their rate is what they drain by. */
+static struct sluice_limit other_of(const struct sluice_limit *limit, uint32_t quota) {
+	struct sluice_limit other = *limit;
+	const bool drains = sl_rule_has(limit, SL_DRAINS);
+	SL_ASSERT(sl_rule_requota(&other, drains ? limit->quota : quota, drains ? quota : limit->burst, limit->edge));
+	return other;
+}
+
+/* Quotas of keys' own: a smaller one, a larger one, and none. Of what is compared to the unit all is counted: there the
+ * smaller one is full at once. */
+static void add_owns(struct sim_limit *limit) {
+	const uint32_t quota = sl_rule_has(&limit->limit, SL_DRAINS) ? limit->limit.burst : limit->limit.quota;
+	const uint32_t quotas[SIM_OWNS] = {quota, limit->account ? 40 : quota / 2 + 1, 2 * quota, quota / 4 * 3};
+	for (uint32_t v = 0; v < SIM_OWNS; v++) {
+		limit->owns[v] = other_of(&limit->limit, quotas[v]);
+		if (v == SIM_OWNS - 1 && !limit->account)
+			SL_ASSERT(sluice_limit_parse(&limit->owns[v], sl_str("unlimited"), NULL) == SLUICE_OK);
+		sluice_limit_print(&limit->owns[v], limit->own_texts[v]);
+		limit->bounds[v] = bound_of(&limit->owns[v]);
+	}
+	const struct sluice_limit wide = other_of(&limit->limit, UINT32_MAX / 2);
+	sluice_limit_print(&wide, limit->wide);
 }
 
 static void add_limit(struct world *world, const char *text, bool account, bool loose, uint32_t keys) {
@@ -59,12 +86,13 @@ static void add_limit(struct world *world, const char *text, bool account, bool 
 	snprintf(limit->text, sizeof limit->text, "%s", text);
 	snprintf(limit->name, sizeof limit->name, "limit-%u", world->limit_count);
 	SL_ASSERT(sluice_limit_parse(&limit->limit, sl_str(text), &error) == SLUICE_OK);
+	add_owns(limit);
 	sl_rule_name(&limit->limit, sl_str(limit->name));
-	limit->bound = account || loose ? 0 : bound_of(&limit->limit);
+	limit->windowed = !account && !loose;
 	limit->on_error = (uint8_t)(world->limit_count % 3); /* allow, deny, local */
 	for (uint32_t k = 0; k < keys; k++) {
 		struct sim_counter *counter = &world->counters[world->counter_count++];
-		*counter = (struct sim_counter){.limit = limit, .sliced = world->config.slices};
+		*counter = (struct sim_counter){.limit = limit, .sliced = world->config.slices, .own = {.known = true}};
 		snprintf(counter->key, sizeof counter->key, "limit-%u-%u", world->limit_count, k);
 		snprintf(counter->redis_key, sizeof counter->redis_key, "s:limit-%u-%u", world->limit_count, k);
 		counter->slot = sl_slot_of(sl_str(counter->redis_key));
@@ -135,6 +163,7 @@ void world_begin(struct world *world, uint64_t seed, const struct sim_config *co
 	world->outage_until = SIM_RECOVERY_NS; /* all is being connected */
 	world->traffic = true;
 	fronts_ask(world);
+	overrides_begin(world);
 }
 
 void world_run(struct world *world, sluice_ns until) {

@@ -15,6 +15,7 @@ enum {
 	SIM_LIMITS_MAX = 10,
 	SIM_KEYS_MAX = 6, /* of one limit */
 	SIM_COUNTERS_MAX = SIM_LIMITS_MAX * SIM_KEYS_MAX,
+	SIM_OWNS = 4, /* quotas that keys of a limit may have: the policy's, and three of their own */
 	SIM_FAULTS_MAX = 512,
 	SIM_WHY_BYTES = 400,
 };
@@ -54,7 +55,11 @@ struct sim_fault {
 struct sim_limit {
 	struct sluice_limit limit;
 	char name[16], text[64];
-	uint64_t bound; /* what any window admits at most; 0: it is not judged by windows */
+	bool windowed; /* it is judged by windows */
+	uint64_t bounds[SIM_OWNS]; /* what any window admits at most under each; UINT64_MAX: all */
+	struct sluice_limit owns[SIM_OWNS]; /* the first is the policy's */
+	char own_texts[SIM_OWNS][SLUICE_LIMIT_TEXT_MAX];
+	char wide[SLUICE_LIMIT_TEXT_MAX]; /* the same counter, with room for whatever is charged */
 	bool account;   /* nothing of it expires while the world lasts, so that what is charged can be compared */
 	bool loose;     /* it is refunded and reset, too: no account */
 	uint8_t on_error, key_count;
@@ -71,6 +76,20 @@ struct sim_loss {
 	uint64_t cost;
 };
 
+/* What clients know of a counter's own quota (overrides.c). */
+struct sim_own {
+	uint8_t quota;                 /* which of the limit's it has */
+	uint8_t next;                  /* which it gets by the change that is under way */
+	uint8_t ever;                  /* bits: those that it may have had since the last look */
+	bool busy, known;              /* a change is under way; nothing else can have changed it */
+	sluice_ns end_least, end_most; /* by its node's clock */
+	sluice_ns doubt_until;         /* a change that nobody heard of may come until then */
+	sluice_ns last[SIM_OWNS];      /* when each may have been in force last */
+	uint32_t crossed;              /* counts what a change that is under way may be lost by */
+	uint32_t seen;                 /* in a list */
+	uint64_t before;               /* as `before` of struct sim_counter */
+};
+
 struct sim_counter {
 	struct sim_limit *limit;
 	char key[32], redis_key[64];
@@ -84,6 +103,7 @@ struct sim_counter {
 	uint64_t base, base_unknown; /* charged - admitted, and what was unknown, at the last look */
 	bool has_base;
 	uint64_t before;   /* room, before a command of a node that is no primary any more */
+	struct sim_own own;
 };
 
 /* ---- who is there ------------------------------------------------------------------------------------------------ */
@@ -122,11 +142,13 @@ struct sim_config {
 	uint32_t node_timeout_ms;
 	uint32_t drift; /* parts in 10^9, at most */
 	uint32_t apart_ms;
+	uint32_t overrides; /* ms between what is asked of quotas of keys' own; 0: nothing is */
 };
 
 struct sim_totals {
 	uint64_t calls, decisions, admitted, denied, away, sliced, held, known, commands, messages, lost_units, failovers,
-		moves, judged;
+		moves, judged, own_judged, own_listed, own_lost;
+	uint64_t own_asked[4]; /* enum sl_override_kind */
 	uint64_t faults[SIM_FAULT_KINDS];
 	sluice_ns simulated;
 };
@@ -152,6 +174,7 @@ struct world {
 		uint16_t slot;
 		uint8_t from, to;
 	} move;
+	struct dice own_dice; /* of who changes quotas of keys' own */
 	bool traffic;   /* clients ask */
 	bool has_leapt; /* some wall clock has */
 	sluice_ns outage_until;
@@ -203,6 +226,24 @@ void front_open(struct sim_front *front);
 void front_close(struct sim_front *front);
 void fronts_end(struct world *world);
 void fronts_ask(struct world *world);
+
+/* overrides.c: quotas of keys' own. */
+void overrides_begin(struct world *world);
+/* Which of the limit's quotas may have been in force at some time since then: bits. */
+uint32_t overrides_since(struct world *world, struct sim_counter *counter, sluice_ns since);
+/* Whether an answer to what was sent then may tell of such a quota. */
+bool overrides_fit(struct world *world, struct sim_counter *counter, sluice_ns sent, uint64_t quota,
+                   sluice_operation operation);
+/* What may be admitted at most in a window that ends now. */
+uint64_t overrides_bound(struct world *world, struct sim_counter *counter, sluice_ns window);
+/* The counter has another node now, which had been told all, or not. */
+void overrides_promoted(struct world *world, struct sim_counter *counter, bool has_all);
+/* The counter's key goes, maybe before its time. */
+void overrides_expired(struct world *world, struct sim_node *node, struct sim_counter *counter, bool may_be_early);
+/* Of what a node has: the same while it is the same. */
+uint64_t overrides_print(struct sim_node *node, const struct sim_counter *counter);
+/* Nobody asks, and all is settled: reads all of them at a front, and judges what is told. */
+void overrides_list(struct world *world);
 
 /* judge.c */
 struct sim_call;
