@@ -11,6 +11,7 @@
 
 #include "algo/traits.h"
 #include "policy/conf_terms.h"
+#include "policy/lint.h"
 
 struct route_nodes {
 	const struct sl_yaml *when, *cost;
@@ -38,8 +39,10 @@ static void read_route(struct sl_conf *conf, const struct sl_yaml *node, struct 
 	};
 	struct route_nodes nodes = {0};
 	sl_conf_map(conf, node, "a cost", fields, &nodes);
-	if (nodes.when != NULL)
+	if (nodes.when != NULL) {
 		sl_conf_when(conf, nodes.when, &route->when);
+		sl_lint_never(conf, nodes.when, &route->when);
+	}
 	if (nodes.cost != NULL)
 		read_number(conf, nodes.cost, &route->cost);
 }
@@ -100,6 +103,7 @@ void sl_conf_cost(struct sl_conf *conf, const struct sl_cost_nodes *nodes, bool 
 	struct sl_policy_cost *cost = &limit->shown.cost;
 	if (node == NULL)
 		return;
+	size_t mistakes = conf->report->error_count;
 	cost->on = true;
 	if (node->kind == SL_NODE_LIST)
 		read_list(conf, node, limit);
@@ -109,4 +113,6 @@ void sl_conf_cost(struct sl_conf *conf, const struct sl_cost_nodes *nodes, bool 
 		read_number(conf, node, &cost->cost);
 	if (whole)
 		check_kinds(conf, nodes, limit);
+	if (whole && conf->report->error_count == mistakes)
+		sl_lint_costs(conf, node, limit);
 }

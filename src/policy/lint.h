@@ -68,6 +68,11 @@ void sl_lint_hidden(struct sl_conf *conf, const struct sl_yaml *const *nodes);
  * the text of the limit's conditions. O(routes^2), within conf->lint_steps. */
 void sl_lint_routes(struct sl_conf *conf, const struct sl_yaml *when, const struct sl_ruleset_limit *limit);
 
+/* Costs of some requests after one that takes all of them, those that the limit's own conditions exclude, and those
+ * that no quota which they can be charged to admits. `node` is the value of `cost`; the rest of the limit has been read
+ * and has no mistakes. O(costs^2 + costs * overrides), within conf->lint_steps. */
+void sl_lint_costs(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit);
+
 /* `unlimited` without overrides. */
 void sl_lint_unlimited(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit);
 

@@ -9,8 +9,11 @@
 
 #include "algo/rule.h"
 #include "algo/traits.h"
+#include "base/math.h"
 #include "policy/index.h"
 #include "policy/route.h"
+
+#include <inttypes.h>
 
 bool sl_lint_spend(struct sl_conf *conf, uint64_t steps) {
 	if (conf->lint_steps < steps)
@@ -260,6 +263,81 @@ void sl_lint_overrides(struct sl_conf *conf, const struct sl_yaml *node, const s
 			                  nodes[i]->place.line);
 			return;
 		}
+}
+
+/* ---- costs ------------------------------------------------------------------------------------------------------- */
+
+/* The most that a quota admits at once; UINT64_MAX where it denies nobody. */
+static uint64_t most_of(const struct sluice_limit *limit, const struct sl_rollout *rollout) {
+	if (!sl_rule_has(limit, SL_HAS_COUNTER) || rollout->observe || rollout->canary)
+		return UINT64_MAX;
+	return limit->derived[SL_CAPACITY];
+}
+
+/* The most that any quota admits at once which requests of these conditions can be charged to: those of the overrides
+ * that they may meet, as far as one that takes them all, and else that of the limit. UINT64_MAX: not known. */
+static uint64_t most_admitted(struct sl_conf *conf, const struct sl_when *when, const struct sl_ruleset_limit *limit) {
+	uint64_t most = 0;
+	if (limit->shown.overrides_from != NULL)
+		return UINT64_MAX;
+	for (uint32_t i = 0; i < limit->shown.override_count; i++) {
+		const struct sl_override *override = &limit->overrides[i];
+		if (!sl_lint_spend(conf, 1))
+			return UINT64_MAX;
+		if (whens_exclude(conf, when, &override->when))
+			continue;
+		most = sl_max(most, most_of(&override->limit, &override->rollout));
+		if (sl_lint_covers(conf, &override->when, when))
+			return most;
+	}
+	return sl_max(most, most_of(&limit->shown.limit, &limit->rollout));
+}
+
+static void lint_cost(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_when *when, uint32_t cost,
+                      const struct sl_ruleset_limit *limit) {
+	uint64_t most = conf->policy->observe ? UINT64_MAX : most_admitted(conf, when, limit);
+	if (most != 0 && most < cost) /* a quota of 0 is told of by itself */
+		sl_report_warning(conf->report, node->place,
+		                  "never admitted: a cost of %" PRIu32 ", where the largest quota that it can be charged to "
+		                  "admits %" PRIu64 " at once",
+		                  cost, most);
+}
+
+/* The first cost that takes all requests of another one, and comes before it; that one's own number: none. */
+static uint32_t find_cost_cover(struct sl_conf *conf, const struct sl_ruleset_limit *limit, uint32_t number) {
+	for (uint32_t i = 0; i < number && sl_lint_spend(conf, 1); i++)
+		if (sl_lint_covers(conf, &limit->cost_routes[i].when, &limit->cost_routes[number].when))
+			return i;
+	return number;
+}
+
+void sl_lint_costs(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit) {
+	static const struct sl_when all = {0};
+	const struct sl_yaml *element = node->kind == SL_NODE_LIST ? node->first : node, *nodes[SL_POLICY_COSTS_MAX];
+	const struct sl_yaml *last = NULL; /* a cost without conditions */
+	for (uint32_t i = 0; i < limit->shown.cost.route_count; i++, element = element->next) {
+		const struct sl_when *when = &limit->cost_routes[i].when;
+		uint32_t cover = find_cost_cover(conf, limit, i);
+		nodes[i] = element;
+		if (last == NULL && sl_when_is_empty(when))
+			last = element;
+		if (cover != i)
+			sl_report_warning(conf->report, element->place, "never reached: the cost in line %u matches all of it",
+			                  nodes[cover]->place.line);
+		else if (!asks_for_route(conf, when) && whens_exclude(conf, &limit->when, when))
+			sl_report_warning(conf->report, element->place, "never used: the limit's own `when` excludes all of it");
+		else
+			lint_cost(conf, element, when, limit->cost_routes[i].cost, limit);
+	}
+	if (element != NULL && last != NULL) {
+		sl_report_warning(conf->report, element->place, "never used: the cost in line %u has no conditions",
+		                  last->place.line);
+		return;
+	}
+	if (element != NULL && limit->shown.cost.header != NULL)
+		element = node->kind == SL_NODE_LIST ? element->next : NULL;
+	if (element != NULL)
+		lint_cost(conf, element, &all, limit->shown.cost.cost, limit);
 }
 
 void sl_lint_unlimited(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit) {

@@ -120,6 +120,60 @@ static void test_what_changes_nothing(void **state) {
 	CHECK_WARNINGS(rows);
 }
 
+#define COSTS(more, list) \
+	"limits:\n- name: a\n  key: ip\n  limit: 5/1m\n  when: {path: '/a/*'}\n" more "  cost:\n" list
+#define ROUTE(when, cost) "  - {when: {" when "}, cost: " cost "}\n"
+
+/* Costs that never count, or that no quota admits; and those that do. */
+static void test_costs(void **state) {
+	static const struct row rows[] = {
+		{COSTS("", ROUTE("method: GET", "2") ROUTE("method: PUT", "3") "  - 1\n"), {{0}}},
+		{COSTS("", ROUTE("method: [GET, PUT]", "2") ROUTE("method: PUT", "3")),
+	     {{8, 5, "never reached: the cost in line 7 matches all of it"}}},
+		{COSTS("", ROUTE("method: PUT", "2") ROUTE("method: [GET, PUT]", "3")), {{0}}},
+		{COSTS("", ROUTE("path: '/a/b/*'", "2") ROUTE("path: /a/b/c, method: GET", "3")), {{8, 5, "never reached"}}},
+		{COSTS("", ROUTE("method: GET, not: {method: [GET, PUT]}", "2")),
+	     {{7, 12, "never holds: `not` excludes all that the other conditions match"}}},
+		{COSTS("", ROUTE("method: [GET, PUT], not: {method: GET}", "2")), {{0}}},
+		{COSTS("", ROUTE("path: /b", "2")), {{7, 5, "never used: the limit's own `when` excludes all of it"}}},
+		{COSTS("", ROUTE("path: '/*'", "2")), {{0}}},
+		{COSTS("", ROUTE("", "2") "  - 1\n"), {{8, 5, "never used: the cost in line 7 has no conditions"}}},
+		{COSTS("", ROUTE("", "2") "  - header x-cost\n  - 1\n"), {{8, 5, "never used: the cost in line 7"}}},
+		{COSTS("", ROUTE("method: GET", "2") "  - header x-cost\n"), {{0}}},
+		/* more than any quota admits */
+		{COSTS("", ROUTE("method: GET", "5") "  - header x-cost\n  - 5\n"), {{0}}},
+		{COSTS("", ROUTE("method: GET", "6")),
+	     {{7, 5, "never admitted: a cost of 6, where the largest quota that it can be charged to admits 5 at once"}}},
+		{COSTS("", ROUTE("method: GET", "1") "  - header x-cost\n  - 6\n"), {{9, 5, "never admitted: a cost of 6"}}},
+		{COSTS("", "  - 6\n"), {{7, 5, "never admitted"}}},
+		{COSTS("  observe: true\n", "  - 6\n"), {{0}}},
+		{COSTS("  canary: 10% of ip\n", "  - 6\n"), {{0}}},
+		{"observe: true\n" COSTS("", "  - 6\n"), {{1, 10, "all limits are only observed"}}},
+		{COSTS("  overrides-from: q.csv\n", "  - 6\n"), {{0}}},
+		{COSTS("  overrides: [{when: {host: h}, limit: 9/1m}]\n", "  - 6\n"), {{0}}},
+		{COSTS("  overrides: [{when: {host: h}, limit: unlimited}]\n", "  - 6\n"), {{0}}},
+		{COSTS("  overrides: [{when: {host: h}, limit: 5/1m, observe: true}]\n", "  - 6\n"), {{0}}},
+		{COSTS("  overrides: [{when: {host: h}, limit: 9/1m}]\n", "  - 10\n"),
+	     {{8, 5, "a cost of 10, where the largest quota that it can be charged to admits 9"}}},
+		{COSTS("  overrides: [{when: {method: GET}, limit: 9/1m}]\n", ROUTE("method: PUT", "6")), {{8, 5, "admits 5"}}},
+		{COSTS("  overrides: [{when: {method: GET}, limit: 9/1m}]\n", ROUTE("method: GET", "6")), {{0}}},
+		{COSTS("  overrides: [{when: {method: GET}, limit: 2/1m}]\n", ROUTE("method: GET", "3")), {{8, 5, "admits 2"}}},
+		{LIMIT("key: ip, cost: 5"), {{0}}},
+		{LIMIT("key: ip, cost: 6"), {{2, 41, "never admitted: a cost of 6"}}},
+		{LIMIT("cost: header x-cost, key: ip"), {{0}}},
+		{"limits:\n- {name: a, key: ip, limit: token-bucket 5/1m burst 9, cost: 9}\n", {{0}}},
+		{"limits:\n- {name: a, key: ip, limit: token-bucket 5/1m burst 4, cost: 5}\n", {{2, 62, "admits 4 at once"}}},
+		{"limits:\n- {name: a, key: ip, limit: leaky-bucket 5/1m queue 1, cost: 3}\n", {{2, 62, "admits 2 at once"}}},
+		{"limits:\n- {name: a, key: ip, limit: 0/1m, cost: 3}\n", {{2, 29, "a quota of 0 denies every request"}}},
+		/* what a part of the path is, and not what the request said */
+		{"limits:\n- name: a\n  key: ip\n  limit: 5/1m\n  when: {path: '/a/{m}', m: x}\n  optional: true\n"
+	     "  cost: [{when: {m: y}, cost: 2}]\n",
+	     {{0}}},
+	};
+	(void)state;
+	CHECK_WARNINGS(rows);
+}
+
 #define TWO(one, two) "limits:\n- {name: a, " one "}\n- {name: b, " two "}\n"
 #define HIDDEN(line, by) {{line, 3, "denies no request that the limit in line " by " admits"}}
 
@@ -492,6 +546,7 @@ int main(void) {
 		cmocka_unit_test(test_hidden_among_many),
 		cmocka_unit_test(test_excluded_overrides),
 		cmocka_unit_test(test_what_changes_nothing),
+		cmocka_unit_test(test_costs),
 		cmocka_unit_test(test_hidden_limits),
 		cmocka_unit_test(test_hidden_routes),
 		cmocka_unit_test(test_sums),
