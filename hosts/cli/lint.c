@@ -5,6 +5,7 @@
 #include "hosts/files/quota_files.h"
 #include "policy/footprint.h"
 #include "policy/lint.h"
+#include "policy/quotas.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -53,12 +54,26 @@ static void print_split(const char *file, const struct sluice_policy *policy) {
 	       file, settings->memory_bytes >> 20, sl_policy_blocks_percent(policy), sl_policy_keys_most(policy));
 }
 
-/* How many mistakes the files have that a policy names: they are read as at its start. */
-static size_t print_denied(const char *path, struct sluice_policy *policy) {
+/* How many warnings there are of the files of quotas, which have been read. */
+static size_t print_quotas(const struct sluice_policy *policy) {
+	size_t shown = 0;
+	for (uint32_t i = 0; i < sl_policy_quotas_count(policy); i++) {
+		struct sl_report report = {0};
+		struct sluice_problems problems;
+		sl_policy_quotas_lint(policy, i, &report);
+		sl_report_move(&report, &problems);
+		shown += sl_cli_print_problems(stdout, sl_policy_quotas_at(policy, i)->file, &problems, true);
+		sluice_problems_free(&problems);
+	}
+	return shown;
+}
+
+/* How many problems the files of denials and of quotas have: they are read as at the policy's start. */
+static size_t print_denied(const char *path, struct sluice_policy *policy, bool warnings) {
 	struct sluice_problem problem;
 	const char *file;
 	if (sl_denied_files_read(policy, path, &file, &problem) && sl_quota_files_read(policy, path, &file, &problem))
-		return 0;
+		return warnings ? print_quotas(policy) : 0;
 	return sl_cli_print_problems(stdout, file, &(struct sluice_problems){.list = &problem, .count = 1}, true);
 }
 
@@ -115,7 +130,7 @@ static int lint(const struct sl_verb *verb, const char *path, bool errors_only) 
 	sluice_err err = sluice_policy_load(&policy, sl_slice(yaml, len), &problems);
 	size_t shown = sl_cli_print_problems(stdout, file, &problems, !errors_only);
 	if (err == SLUICE_OK)
-		shown += print_denied(file, policy) + lint_files(file, policy, !errors_only);
+		shown += print_denied(file, policy, !errors_only) + lint_files(file, policy, !errors_only);
 	if (err == SLUICE_OK && !errors_only)
 		print_sums(file, policy);
 	if (err == SLUICE_OK && !errors_only)
@@ -165,8 +180,8 @@ const struct sl_verb sl_verb_lint = {
 		"A note says how many keys at full quota exceed a limit that they share. This is no problem if they do not\n"
 		"all come at once.\n"
 		"lint also reads the files that a policy names by `denied`, `overrides-from` and `envoy`, and reports their\n"
-		"errors with their own lines. With --envoy DIR it checks only files of envoyproxy/ratelimit, in the words of\n"
-		"that program.\n"
+		"problems with their own lines. With --envoy DIR it checks only files of envoyproxy/ratelimit, in the words\n"
+		"of that program.\n"
 		"A limit that does not apply because an attribute is absent is a warning, unless it has `optional: true`.\n",
 	.examples = "  sluice lint examples/sluice.yaml\n"
 				"  sluice lint --envoy /data/ratelimit/config\n",

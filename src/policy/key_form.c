@@ -3,6 +3,7 @@
 #include "policy/attribute.h"
 #include "policy/key.h"
 #include "policy/policy.h"
+#include "policy/route.h"
 #include "policy/ruleset.h"
 
 /* Undoes sl_key_encode(); `text` has at most SLUICE_KEY_BYTES_MAX bytes. */
@@ -138,6 +139,23 @@ static enum fits when_fits(const struct sl_when *when, const struct told *told) 
 		fits = but == UNDECIDED ? UNDECIDED : fits;
 	}
 	return fits;
+}
+
+bool sl_policy_key_is_excluded(const struct sluice_policy *policy, uint32_t position, struct sluice_bytes key) {
+	const struct sl_ruleset_limit *limit = &policy->limits[position];
+	struct told told;
+	uint32_t kept = 0;
+	if (key.len >= SLUICE_KEY_BYTES_MAX || !tell_key(policy, limit, key, &told))
+		return false;
+	for (uint32_t i = 0; i < told.count; i++) {
+		if (limit->routed != NULL &&
+		    (told.names[i] == policy->route || sl_routes_fill(limit->routed, told.names[i])))
+			continue;
+		told.names[kept] = told.names[i];
+		told.values[kept++] = told.values[i];
+	}
+	told.count = kept;
+	return when_fits(&limit->when, &told) == FITS_NOT;
 }
 
 static uint32_t cost_told(const struct sl_ruleset_limit *limit, const struct told *told) {

@@ -401,6 +401,10 @@ struct sl_policy_keyed {
 	uint32_t cost; /* of a request, by what the limit says of it; 0: nothing, or what the key does not tell */
 };
 
+/* Do a limit's own conditions surely exclude each request of a key in the form of sl_policy_key()? What its routes fill
+ * in is no part of what `when` is asked of. O(conditions), some hundred ns. */
+bool sl_policy_key_is_excluded(const struct sluice_policy *policy, uint32_t position, struct sluice_bytes key);
+
 /* What counts for requests of a key, in the form of sl_policy_key(), for those who look a key up by the limit's name.
  *  position  of the limit
  * Attributes of the key that come later than the first that the request has are absent. O(overrides), some us. */

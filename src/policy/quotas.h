@@ -9,6 +9,7 @@
 #ifndef SL_QUOTAS_H
 #define SL_QUOTAS_H
 
+#include "policy/report.h"
 #include "policy/ruleset.h"
 
 struct sl_quotas;
@@ -23,6 +24,13 @@ struct sl_quota {
 /* The quota of a key, in the form that requests' keys have. False: it has none of its own. Some 30 ns, and two misses
  * of memory. */
 bool sl_quotas_find(const struct sl_quotas *quotas, struct sluice_bytes key, struct sl_quota *quota);
+
+/* Tells of the lines of a file of quotas that do nothing: their keys are excluded by the limit's own `when`, or would
+ * have the same without them. `report` gets a warning of each of the first SL_QUOTAS_WARNINGS_MAX, with its place in
+ * the file, and one that counts the others. The file was read (sl_policy_quotas_set()). O(lines x overrides), within
+ * some seconds: of lines that are left then nothing is told. */
+enum { SL_QUOTAS_WARNINGS_MAX = 20 };
+void sl_policy_quotas_lint(const struct sluice_policy *policy, uint32_t number, struct sl_report *report);
 
 /* What of its quotas' file a limit's request has: writes its key to find out. False: none. (match.c) */
 bool sl_quota_of(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit,

@@ -128,3 +128,43 @@ def test_overrides_on_the_command_line(tmp_path, sluice_bin):
     write(path, "alice,fixed-window 7/1d\n")
     assert run("lint", "--errors-only", policy_file)[0] == 0
     assert f"line 1 of {path} applies, the key's own quota" in run("explain", "-c", policy_file, "user=alice")[1]
+
+
+def lint(program, *words):
+    done = subprocess.run([program, "lint", *words], text=True, stdout=subprocess.PIPE, timeout=120)
+    return done.returncode, done.stdout
+
+
+def test_lint_tells_of_lines_that_do_nothing(sluice_bin, tmp_path):
+    path, file = str(tmp_path / "quotas.csv"), str(tmp_path / "sluice.yaml")
+    write(file, "attributes: {user: header x-user}\n" + OWN_QUOTAS.format(path=path) + "    when: {not: {user: eve}}\n")
+    write(path, "alice,fixed-window 7/1d\n")
+    assert lint(sluice_bin, file) == (0, f"{file}: fine, 1 limit\n")
+    write(path, "alice,fixed-window 7/1d\n# plans\nbob,fixed-window 5/1d\neve,unlimited\n")
+    status, said = lint(sluice_bin, file)
+    assert status == 1 and said.splitlines() == [
+        f"{path}:3:1: warning: changes nothing: the limit itself says the same for this key: leave the line out",
+        f"{path}:4:1: warning: never used: the limit's own `when` excludes this key: leave the line out"]
+    assert lint(sluice_bin, file, "--errors-only") == (0, f"{file}: fine, 1 limit\n")
+
+
+def test_lint_of_a_million_lines(sluice_bin, tmp_path):
+    """The first are listed and the others counted."""
+    path, file = str(tmp_path / "quotas.csv"), str(tmp_path / "sluice.yaml")
+    write(file, "attributes: {user: header x-user}\n" + OWN_QUOTAS.format(path=path))
+    write(path, "".join(f"u{i},fixed-window 5/1d\n" for i in range(1000000)))
+    status, said = lint(sluice_bin, file)
+    lines = said.splitlines()
+    assert status == 1 and len(lines) == 21 and lines[19].startswith(f"{path}:20:1: warning: changes nothing")
+    assert lines[20] == f"{path}:20:1: warning: 999980 more lines that do nothing are not listed"
+
+
+def test_lint_tells_of_costs_that_never_count(sluice_bin, tmp_path):
+    file = str(tmp_path / "sluice.yaml")
+    write(file, "limits:\n- name: a\n  key: ip\n  limit: 5/1m\n  cost:\n"
+          "  - {when: {path: /export/*}, cost: 6}\n  - {when: {path: /export/all}, cost: 2}\n  - 1\n")
+    status, said = lint(sluice_bin, file)
+    assert status == 1 and said.splitlines() == [
+        f"{file}:6:5: warning: never admitted: a cost of 6, where the largest quota that it can be charged to "
+        "admits 5 at once",
+        f"{file}:7:5: warning: never reached: the cost in line 6 matches all of it"]

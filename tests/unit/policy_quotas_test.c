@@ -160,6 +160,88 @@ static void test_explained(void **state) {
 	sluice_policy_free(policy);
 }
 
+#define SAME "changes nothing: the limit itself says the same for this key: leave the line out"
+#define EXCLUDED "never used: the limit's own `when` excludes this key: leave the line out"
+#define ONE(more) "limits:\n- {name: n, key: user | ip, limit: 5/1m, overrides-from: q.csv, optional: true, " more "}\n"
+
+static void lint(const struct sluice_policy *policy, struct sluice_problems *problems) {
+	struct sl_report report = {0};
+	sl_policy_quotas_lint(policy, 0, &report);
+	sl_report_move(&report, problems);
+}
+
+/* Lines that do nothing, and those that only look so. */
+static void test_lines_that_do_nothing(void **state) {
+	static const struct {
+		const char *yaml, *text;
+		uint32_t line; /* of the one warning; 0: none */
+		const char *said;
+	} rows[] = {
+		{ONE("when: {}"), "alice,6/1m\n", 0, NULL},
+		{ONE("when: {}"), "alice,6/1m\nbob,5/1m\n", 2, SAME},
+		{ONE("when: {}"), "bob,sliding-window 5/60s\n", 1, SAME},
+		{ONE("when: {}"), "bob,unlimited\n", 0, NULL},
+		{ONE("observe: true"), "bob,5/1m\n", 1, SAME},
+		{ONE("candidate: 6/1m"), "bob,5/1m\n", 0, NULL}, /* an own quota keeps the candidate from being tried */
+		{ONE("overrides: [{when: {plan: pro}, limit: 9/1m}]"), "bob,5/1m\n", 0, NULL}, /* before an override */
+		{ONE("overrides: [{when: {user: al}, limit: 9/1m}]"), "bob,5/1m\n", 1, SAME},
+		{ONE("overrides: [{when: {user: bob}, limit: 9/1m}]"), "bob,5/1m\n", 0, NULL},
+		{ONE("overrides: [{when: {user: al, plan: pro}, limit: 9/1m}]"), "ip=::1,5/1m\n", 1, SAME},
+		/* what `when` excludes */
+		{ONE("when: {user: [al, bob]}"), "bob,6/1m\n", 0, NULL},
+		{ONE("when: {user: [al, bob]}"), "bob,6/1m\neve,6/1m\n", 2, EXCLUDED},
+		{ONE("when: {user: [al, bob]}"), "eve,5/1m\n", 1, EXCLUDED}, /* told once */
+		{ONE("when: {user: 'b*'}"), "ip=10.0.0.1,6/1m\n", 1, EXCLUDED}, /* such a request has no user */
+		{ONE("when: {ip: 10.0.0.0/8}"), "bob,6/1m\n", 0, NULL},
+		{ONE("when: {ip: 10.0.0.0/8}"), "ip=11.0.0.1,6/1m\n", 1, EXCLUDED},
+		{ONE("when: {ip: 10.0.0.0/8}"), "ip=10.0.0.1:80,6/1m\n", 0, NULL},
+		{ONE("when: {path: /a}"), "bob,6/1m\n", 0, NULL},
+		{ONE("when: {not: {user: bob}}"), "bob,6/1m\n", 1, EXCLUDED},
+		{ONE("when: {not: {user: bob, path: /a}}"), "bob,6/1m\n", 0, NULL},
+		{ONE("when: {not: {path: /a}}"), "bob,6/1m\n", 0, NULL},
+		/* the part of a path is the key, and what the request says is asked of `when` */
+		{ONE("when: {user: bob, path: '/a/{user}'}"), "eve,6/1m\n", 0, NULL},
+		{ONE("when: {user: bob, path: '/a/{org}'}"), "eve,6/1m\n", 1, EXCLUDED},
+		{two_parts, "\"org=x,user=alice\",5/1m\n", 1, SAME},
+		{two_parts, "\"org=x,user=alice\",6/1m\n", 0, NULL},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct sluice_policy *policy = load(rows[i].yaml);
+		struct sluice_problems problems;
+		set(policy, rows[i].text);
+		lint(policy, &problems);
+		sl_policy_print(&problems);
+		if (problems.count != (rows[i].said != NULL) ||
+		    (problems.count == 1 && (problems.list[0].line != rows[i].line || problems.list[0].column != 1 ||
+		                             !problems.list[0].warning || strcmp(problems.list[0].text, rows[i].said) != 0)))
+			fail_msg("%s %s", rows[i].yaml, rows[i].text);
+		sluice_problems_free(&problems);
+		sluice_policy_free(policy);
+	}
+}
+
+/* Of as many as may be some are told, and the others counted. */
+static void test_a_million_that_do_nothing(void **state) {
+	const size_t room = (size_t)SL_QUOTAS_MAX * 16;
+	char *text = malloc(room);
+	struct sluice_policy *policy = load(ONE("when: {}"));
+	struct sluice_problem problem;
+	struct sluice_problems problems;
+	size_t len = 0;
+	(void)state;
+	for (uint32_t i = 0; i < SL_QUOTAS_MAX; i++)
+		len += (size_t)snprintf(text + len, room - len, "u%u,5/1m\n", i);
+	assert_true(sl_policy_quotas_set(policy, 0, sl_slice(text, len), &problem));
+	lint(policy, &problems);
+	assert_int_equal(problems.count, SL_QUOTAS_WARNINGS_MAX + 1);
+	assert_int_equal(problems.list[SL_QUOTAS_WARNINGS_MAX - 1].line, SL_QUOTAS_WARNINGS_MAX);
+	assert_string_equal(problems.list[SL_QUOTAS_WARNINGS_MAX].text, "999980 more lines that do nothing are not listed");
+	sluice_problems_free(&problems);
+	sluice_policy_free(policy);
+	free(text);
+}
+
 /* As many as may be: each has what its line says, nobody else has anything; and one more is refused. */
 static void test_a_million(void **state) {
 	const size_t room = (size_t)(SL_QUOTAS_MAX + 1) * 24;
@@ -189,6 +271,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lines),     cmocka_unit_test(test_what_is_refused), cmocka_unit_test(test_policies),
 		cmocka_unit_test(test_explained), cmocka_unit_test(test_a_million),
+		cmocka_unit_test(test_lines_that_do_nothing), cmocka_unit_test(test_a_million_that_do_nothing),
 	};
 	return cmocka_run_group_tests_name("quotas", tests, NULL, NULL);
 }
