@@ -261,6 +261,22 @@ static void expired_ones_at_home_go_first(void **state) {
 	assert_ptr_equal(sl_slot_claim(&w->store, &place, late, &pins), freed);
 }
 
+/* And before a free slot of any other bucket: what is at home is found first. */
+static void an_expired_one_at_home_goes_before_another_bucket(void **state) {
+	static const struct sl_pins none = {.count = 0};
+	struct world *w = *state;
+	struct sl_place place = arena_place(&w->store, &w->plain, "new");
+	sluice_ns late = ARENA_START_NS + 3600 * ARENA_S;
+	for (uint64_t print = 1; print <= SL_BUCKET_SLOTS; print++) {
+		struct sl_place other = {place.home, place.tag ^ print << SL_TAG_PRINT_SHIFT};
+		struct sl_slot *slot = sl_slot_claim(&w->store, &other, ARENA_START_NS, &none);
+		assert_ptr_equal(sl_slot_bucket(slot), place.home);
+		sl_slot_publish(slot, (const uint64_t[2]){ARENA_START_NS, 0}, 0, 60 * ARENA_S);
+	}
+	assert_ptr_equal(sl_slot_bucket(sl_slot_claim(&w->store, &place, late, &none)), place.home);
+	assert_int_equal(place.home->spill, 0);
+}
+
 /* ---- entries of another store ------------------------------------------------------------------------------------ */
 
 static struct sl_entry entry_of(struct world *w, struct sl_slot *slot) {
@@ -347,6 +363,7 @@ int main(void) {
 		IN_A_WORLD(a_page_of_locked_homes_is_full),
 		IN_A_WORLD(a_page_whose_blocks_cant_be_had_back_is_held_up),
 		IN_A_WORLD(expired_ones_at_home_go_first),
+		IN_A_WORLD(an_expired_one_at_home_goes_before_another_bucket),
 		IN_A_WORLD(what_is_held_up_is_not_put_there),
 		IN_A_WORLD(quotas_of_keys_have_bounds_there_too),
 		IN_A_WORLD(what_stands_beside_a_counter_is_looked_for),

@@ -18,17 +18,22 @@ enum { S = 1000, DAY = 86400 * S };
 /* ---- repair ------------------------------------------------------------------------------------------------------ */
 
 /* Makes a copy of a store whole, as its first opener does after all of its users died at this moment. */
-static struct sl_repair repaired(const struct sluice_store *store) {
-	static struct sluice_store copy;
-	struct sl_repair found;
+static struct sluice_store made_whole(const struct sluice_store *store, struct sl_repair *found) {
+	struct sluice_store copy;
 	void *memory = aligned_alloc(SL_PAGE_BYTES, store->arena_bytes);
 	assert_non_null(memory);
 	memcpy(memory, store->header, store->arena_bytes);
 	sl_arena_attach(&copy, memory);
 	copy.owner = store->owner;
-	sl_arena_repair(&copy, &found);
+	sl_arena_repair(&copy, found);
 	assert_null(sl_store_verify(&copy));
-	free(memory);
+	return copy;
+}
+
+static struct sl_repair repaired(const struct sluice_store *store) {
+	struct sl_repair found;
+	struct sluice_store copy = made_whole(store, &found);
+	free(copy.header);
 	return found;
 }
 
@@ -79,6 +84,43 @@ static void what_was_charged_outlives_its_users(void **state) {
 		if (found.dropped != 0 || found.counters != kept[i].counters)
 			fail_msg("row %zu: %u kept, %u dropped", i, (unsigned)found.counters, (unsigned)found.dropped);
 	}
+}
+
+/* And may be committed there. */
+static void so_does_what_is_reserved(void **state) {
+	struct sl_repair found;
+	assert_true(ASK(*state, SLUICE_RESERVE, 0, 5, "a", 60 * S, .lines = {{"9/1h"}}).d.allowed);
+	struct sluice_store copy = made_whole(*state, &found);
+	struct asked a = ASK(&copy, SLUICE_COMMIT, S, 2, "a", .lines = {{"9/1h"}});
+	assert_true(a.found == 1 && a.d.remaining == 7);
+	free(copy.header);
+}
+
+/* What is torn is dropped, and the store counts it for good; a claim that nobody had charged yet was no counter. What is
+ * remembered of others is left as it is. */
+static void what_is_torn_is_dropped_and_counted(void **state) {
+	struct sluice_store *store = *state;
+	struct sl_repair found;
+	struct sl_slot *slots[4];
+	uint64_t used = 0;
+	memset(store->sketch, 0x5a, store->cell_count * sizeof *store->sketch);
+	assert_int_equal(ASK(store, SLUICE_CHARGE, 0, 1, .lines = {{"9/1h"}, {"9/2h"}, {"9/3h"}, {"9/4h"}}).err, SLUICE_OK);
+	for (uint64_t at = 0; at < store->page_count * SL_PAGE_SLOTS; at++) {
+		struct sl_bucket *bucket = &store->pages[at / SL_PAGE_SLOTS].buckets[at % SL_PAGE_SLOTS / SL_BUCKET_SLOTS];
+		if (bucket->slots[at % SL_BUCKET_SLOTS].tag != 0)
+			slots[used++] = &bucket->slots[at % SL_BUCKET_SLOTS];
+	}
+	assert_int_equal(used, 4);
+	store->header->dropped = 40;
+	slots[0]->tag |= SL_LIFE_FRESH;
+	slots[1]->tag = (slots[1]->tag | SL_LIFE_FRESH) - 1; /* no lifetime */
+	slots[3]->tag = (slots[3]->tag | SL_LIFE_FRESH) - 1;
+	struct sluice_store copy = made_whole(store, &found);
+	assert_true(found.counters == 1 && found.fresh == 1 && found.dropped == 2);
+	assert_int_equal(copy.header->dropped, 42);
+	assert_memory_equal(copy.sketch, store->sketch, store->cell_count * sizeof *store->sketch);
+	free(copy.header);
+	slots[0]->tag = slots[1]->tag = slots[3]->tag = 0;
 }
 
 /* A quota of a key's own, the last that anybody wrote. */
@@ -275,6 +317,8 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, ask_open, ask_close)
 	const struct CMUnitTest tests[] = {
 		TEST(what_was_charged_outlives_its_users),
+		TEST(so_does_what_is_reserved),
+		TEST(what_is_torn_is_dropped_and_counted),
 		TEST(so_does_a_quota_of_a_key),
 		TEST(so_is_what_was_forgotten),
 		TEST(what_is_committed_leaves_a_counter),

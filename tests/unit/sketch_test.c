@@ -2,6 +2,8 @@
  * ahead of the clock. Then the marks that a counter starts with, the costs of uses, and places of hashes that come to
  * no fingerprint. How a full store lives with it is full_test.c's. */
 #include "store/sketch.h"
+#include "store/slot.h"
+#include "store/use.h"
 #include "tests/crash/arena.h"
 
 #include <setjmp.h>
@@ -103,9 +105,37 @@ static void pasts_rise_as_uses_fall(void **state) {
 	munmap(store.header, ARENA_BYTES);
 }
 
+/* Stores keep their sketch across versions: a counter's cells stay where they are, one in each half. */
+static void a_counter_keeps_its_cells(void **state) {
+	static const struct {
+		uint64_t page, print, home, cells[2];
+	} kept[] = {
+		{0, 1, 0, {73, 394}},
+		{0, 77, 3, {131, 415}},
+		{PAGE, 77, 3, {153, 430}},
+		{PAGE, (uint64_t)1 << 43, 31, {180, 418}},
+	};
+	struct sluice_store store = open_store();
+	(void)state;
+	for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+		uint64_t tag = kept[i].print << SL_TAG_PRINT_SHIFT | kept[i].home << SL_TAG_HOME_SHIFT;
+		int found = 0;
+		memset(store.sketch, 0, store.cell_count * sizeof *store.sketch);
+		sl_sketch_note(&store, kept[i].page, tag, ARENA_START_NS);
+		for (uint64_t cell = 0; cell < store.cell_count; cell++)
+			if (store.sketch[cell].latest[0] != 0) {
+				assert_in_range(found, 0, 1);
+				assert_int_equal(cell, kept[i].cells[found++]);
+			}
+		assert_int_equal(found, 2);
+	}
+	munmap(store.header, ARENA_BYTES);
+}
+
 /* Whoever was nearly denied starts as one who was. */
 static void marks_and_costs_of_each_use(void **state) {
 	static const uint64_t starts[SL_USES] = {1, 2, 3, 4, 5, 6, 7, 7}, costs[SL_USES] = {3, 6, 10, 20, 40, 75, 99, 100};
+	static const uint64_t exact[SL_USES] = {15000, 30000, 48000, 96000, 192000, 360000, 479999, 480000};
 	(void)state;
 	for (uint64_t use = 0; use < SL_USES; use++) {
 		assert_int_equal(sl_marks_start(true, use), starts[use] << SL_MARKS_START_SHIFT);
@@ -113,10 +143,12 @@ static void marks_and_costs_of_each_use(void **state) {
 		assert_int_equal(sl_use_cost(100, use), costs[use]);
 		assert_int_equal(sl_use_cost(0, use), 0);
 		assert_int_equal(sl_use_cost(1, use), use == SL_USE_ALL);
+		assert_int_equal(sl_use_cost(480000, use), exact[use]);
 	}
 }
 
-/* A fingerprint of 0 would be a free slot; and what stands beside a counter has another than it, whatever that is. */
+/* A fingerprint of 0 would be a free slot; and what stands beside a counter has another than it: the same in stores of
+ * every version. */
 static void no_place_is_without_a_fingerprint(void **state) {
 	struct sluice_store store = open_store();
 	static const uint64_t which[] = {SL_BESIDE_LEDGER, SL_BESIDE_STRIKES, SL_BESIDE_CONTENTS, SL_BESIDE_OVERRIDE};
@@ -127,8 +159,10 @@ static void no_place_is_without_a_fingerprint(void **state) {
 		assert_int_equal(sl_tag_home(place.tag), 9);
 		for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
 			struct sl_place beside = sl_place_beside(&place, which[i]);
+			uint64_t changed = (print != 0 ? print : 1) ^ which[i];
 			assert_ptr_equal(beside.home, place.home);
-			assert_true(beside.tag >> SL_TAG_PRINT_SHIFT != 0 && sl_tag_has_block(beside.tag));
+			assert_int_equal(beside.tag >> SL_TAG_PRINT_SHIFT, changed != 0 ? changed : 16);
+			assert_true(sl_tag_has_block(beside.tag));
 			assert_false(sl_tag_matches(beside.tag, place.tag));
 			assert_int_equal(sl_tag_home(beside.tag), 9);
 		}
@@ -141,6 +175,7 @@ int main(void) {
 		cmocka_unit_test(one_instant_comes_back_as_it_was),
 		cmocka_unit_test(it_is_asked_until_the_last_has_passed),
 		cmocka_unit_test(pasts_rise_as_uses_fall),
+		cmocka_unit_test(a_counter_keeps_its_cells),
 		cmocka_unit_test(marks_and_costs_of_each_use),
 		cmocka_unit_test(no_place_is_without_a_fingerprint),
 	};

@@ -318,6 +318,23 @@ static void what_a_dead_owner_left_is_recovered(void **state) {
 	assert_null(sl_store_verify(&f->store));
 }
 
+/* States stand behind the tags of their bucket: none is taken for one, whatever its bits are. */
+static void a_recovery_leaves_states_as_they_are(void **state) {
+	struct fixture *f = *state;
+	struct sl_place place = place_of(&f->store, 1, false);
+	uint64_t like_a_claim = (uint64_t)SECOND >> SL_COARSE_SHIFT << SL_COARSE_SHIFT | SL_LIFE_FRESH;
+	like_a_claim |= sl_tag_home(place.tag) << SL_TAG_HOME_SHIFT;
+	f->store.owner_is_dead = is_the_dead;
+	struct sl_slot *slot = sl_slot_claim(&f->store, &place, SECOND, &nothing_held);
+	assert_ptr_equal(slot, &place.home->slots[0]);
+	sl_slot_publish(slot, (const uint64_t[2]){like_a_claim, 5}, 3, SECOND);
+	place.home->lock = DEAD;
+	assert_int_equal(sl_home_lock(&f->store, place.home), SLUICE_OK);
+	assert_ptr_equal(sl_slot_find(&place), slot);
+	assert_true(sl_slot_state(slot)[0] == like_a_claim && sl_slot_state(slot)[1] == 5);
+	sl_home_unlock(place.home);
+}
+
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 static uint32_t take(struct sluice_store *store, uint64_t bytes, uint64_t *true_bytes) {
@@ -445,6 +462,7 @@ int main(void) {
 		WITH_STORE(hashes_come_back_from_slots),
 		WITH_STORE(freeing_every_key_leaves_an_empty_arena),
 		WITH_STORE(what_a_dead_owner_left_is_recovered),
+		WITH_STORE(a_recovery_leaves_states_as_they_are),
 		WITH_STORE(blocks_hold_what_was_asked_for),
 		WITH_STORE(more_than_there_is_is_refused),
 		WITH_STORE(an_aborted_change_leaves_every_byte),
