@@ -62,7 +62,11 @@ bool sl_clock_boot_id(uint64_t boot[2]) {
 }
 
 uint64_t sl_clock_boottime_shift(void) {
-	FILE *file = fopen("/proc/self/timens_offsets", "re");
+	return sl_clock_boottime_shift_by("/proc/self/timens_offsets");
+}
+
+uint64_t sl_clock_boottime_shift_by(const char *path) {
+	FILE *file = fopen(path, "re");
 	char line[128];
 	long long seconds, nanoseconds;
 	uint64_t shift = 0;

@@ -24,4 +24,7 @@ bool sl_clock_boot_id(uint64_t boot[2]);
  * namespaces of a host read the same. 0 where there are no such namespaces. */
 uint64_t sl_clock_boottime_shift(void);
 
+/* The same by a file like /proc/self/timens_offsets: for tests. */
+uint64_t sl_clock_boottime_shift_by(const char *path);
+
 #endif

@@ -12,11 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GROUPS "/sys/fs/cgroup"
-enum { TEXT_MAX = 4096, PATH_BYTES = 4096 };
+enum { TEXT_MAX = 4096, PATH_BYTES = 4096, FILE_BYTES = PATH_BYTES + 256 };
 
 /* The beginning of a small file, as a string. */
-static bool read_text(const char *path, char text[TEXT_MAX]) {
+static bool read_text(const char *root, const char *folder, const char *name, char text[TEXT_MAX]) {
+	char path[FILE_BYTES];
+	snprintf(path, sizeof path, "%s%s%s", root, folder, name);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
@@ -26,34 +27,33 @@ static bool read_text(const char *path, char text[TEXT_MAX]) {
 	return len > 0;
 }
 
-static uint64_t read_bytes(const char *folder, const char *name) {
-	char path[PATH_BYTES + 64], text[TEXT_MAX], *end;
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	if (!read_text(path, text))
+static uint64_t read_bytes(const char *root, const char *folder, const char *name) {
+	char text[TEXT_MAX], *end;
+	if (!read_text(root, folder, name, text))
 		return UINT64_MAX;
 	errno = 0;
 	uint64_t bytes = strtoull(text, &end, 10); /* "max": none */
 	return end == text || errno != 0 ? UINT64_MAX : bytes;
 }
 
-static uint64_t available_in_all(void) {
+static uint64_t available_in_all(const char *root) {
 	char text[TEXT_MAX];
-	const char *line = read_text("/proc/meminfo", text) ? strstr(text, "\nMemAvailable:") : NULL;
+	const char *line = read_text(root, "/proc", "/meminfo", text) ? strstr(text, "\nMemAvailable:") : NULL;
 	return line == NULL ? UINT64_MAX : strtoull(line + strlen("\nMemAvailable:"), NULL, 10) * 1024;
 }
 
-static uint64_t left_in_group(const char *folder) {
-	uint64_t most = read_bytes(folder, "memory.max"), used = read_bytes(folder, "memory.current");
+static uint64_t left_in_group(const char *root, const char *folder) {
+	uint64_t most = read_bytes(root, folder, "/memory.max"), used = read_bytes(root, folder, "/memory.current");
 	if (most == UINT64_MAX || used == UINT64_MAX)
 		return UINT64_MAX;
 	return used < most ? most - used : 0;
 }
 
 /* The group's path, from "0::/path" in a line of its own; "" where there is none. */
-static void find_group(char path[PATH_BYTES]) {
+static void find_group(const char *root, char path[PATH_BYTES]) {
 	char text[TEXT_MAX];
 	path[0] = '\0';
-	if (!read_text("/proc/self/cgroup", text))
+	if (!read_text(root, "/proc", "/self/cgroup", text))
 		return;
 	const char *line = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
 	if (line == NULL)
@@ -63,17 +63,21 @@ static void find_group(char path[PATH_BYTES]) {
 		snprintf(path, PATH_BYTES, "%.*s", (int)strcspn(line, "\n"), line);
 }
 
-uint64_t sl_memory_available(void) {
-	char path[PATH_BYTES], folder[sizeof GROUPS + PATH_BYTES];
-	uint64_t least = available_in_all();
-	find_group(path);
+uint64_t sl_memory_available_under(const char *root) {
+	char path[PATH_BYTES], folder[PATH_BYTES + 16];
+	uint64_t least = available_in_all(root);
+	find_group(root, path);
 	for (;;) {
-		snprintf(folder, sizeof folder, "%s%s", GROUPS, path);
-		uint64_t left = left_in_group(folder);
+		snprintf(folder, sizeof folder, "/sys/fs/cgroup%s", path);
+		uint64_t left = left_in_group(root, folder);
 		least = left < least ? left : least;
 		char *last = strrchr(path, '/');
 		if (last == NULL)
 			return least;
 		*last = '\0';
 	}
+}
+
+uint64_t sl_memory_available(void) {
+	return sl_memory_available_under("");
 }

@@ -9,4 +9,7 @@
  * say. Reads a few files of /proc and /sys: some 50 us. */
 uint64_t sl_memory_available(void);
 
+/* The same by the files of /proc and /sys below another root, "" for the system's: for tests. */
+uint64_t sl_memory_available_under(const char *root);
+
 #endif

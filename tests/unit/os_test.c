@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -34,6 +35,92 @@ static void there_is_memory_and_not_more_than_the_system_has(void **state) {
 	uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	(void)state;
 	assert_in_range(sl_memory_available(), 1, all);
+}
+
+/* A folder of files like those of /proc and /sys. */
+static void write_below(const char *root, const char *path, const char *text) {
+	char whole[256], *slash;
+	(void)snprintf(whole, sizeof whole, "%s%s", root, path);
+	for (slash = strchr(whole + strlen(root) + (*path != '\0'), '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		(void)mkdir(whole, 0700);
+		*slash = '/';
+	}
+	FILE *file = fopen(whole, "w");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+/* As much as there is, and as its group leaves, and each group above it. */
+static void no_group_is_asked_for_more_than_it_leaves(void **state) {
+	static const struct {
+		const char *group, *outer_max, *outer_used, *inner_max, *inner_used;
+		uint64_t left;
+	} groups[] = {
+		{"0::/a/b\n", "max", "1", "max", "1", 8192000},
+		{"0::/a/b\n", "5000\n", "1000\n", "4500", "1000", 3500},
+		{"0::/a/b\n", "5000", "4000", "4500", "1000", 1000},
+		{"0::/a\n", "5000", "4000", "10", "10", 1000},
+		{"0::/\n", "5000", "4000", "10", "10", 8192000},
+		{"1:name=x:/y\n0::/a/b\n2:z:/\n", "5000", "1000", "4500", "1000", 3500},
+		{"1:name=x:/a/b\n", "5000", "1000", "4500", "1000", 8192000},
+		{"0::/a/b\n", "5000", "5000", "4500", "1000", 0},
+		{"0::/a/b\n", "5000", "5001", "4500", "1000", 0},
+	};
+	static const char *const paths[] = {"/proc/meminfo", "/proc/self/cgroup", "/sys/fs/cgroup/a/memory.max",
+	                                    "/sys/fs/cgroup/a/memory.current", "/sys/fs/cgroup/a/b/memory.max",
+	                                    "/sys/fs/cgroup/a/b/memory.current"};
+	static const char *const folders[] = {"/sys/fs/cgroup/a/b", "/sys/fs/cgroup/a", "/sys/fs/cgroup", "/sys/fs", "/sys",
+	                                      "/proc/self", "/proc", ""};
+	char root[] = "/tmp/sluice-os-XXXXXX", whole[128];
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	assert_true(sl_memory_available_under(root) == UINT64_MAX); /* nobody says */
+	for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+		const char *const texts[] = {"MemTotal: 9000 kB\nMemAvailable:    8000 kB\nBuffers: 1 kB\n", groups[i].group,
+		                             groups[i].outer_max, groups[i].outer_used, groups[i].inner_max,
+		                             groups[i].inner_used};
+		for (size_t k = 0; k < sizeof paths / sizeof *paths; k++)
+			write_below(root, paths[k], texts[k]);
+		uint64_t left = sl_memory_available_under(root);
+		if (left != groups[i].left)
+			fail_msg("row %zu: %" PRIu64, i, left);
+	}
+	for (size_t k = 0; k < sizeof paths / sizeof *paths; k++) {
+		(void)snprintf(whole, sizeof whole, "%s%s", root, paths[k]);
+		assert_int_equal(unlink(whole), 0);
+	}
+	for (size_t k = 0; k < sizeof folders / sizeof *folders; k++) {
+		(void)snprintf(whole, sizeof whole, "%s%s", root, folders[k]);
+		assert_int_equal(rmdir(whole), 0);
+	}
+}
+
+/* By the line of the clock that nobody can set, modulo 2^64. */
+static void a_namespace_says_how_its_clock_is_shifted(void **state) {
+	static const struct {
+		const char *text;
+		uint64_t shift;
+	} offsets[] = {
+		{"", 0},
+		{"monotonic           7         8\n", 0},
+		{"monotonic           7         8\nboottime            3         5\n", 3000000005},
+		{"boottime 86400 999999999\nmonotonic 1 1\n", 86400999999999},
+		{"monotonic 0 0\nboottime -2 500000000\n", (uint64_t)0 - 1500000000},
+		{"boottime 2\n", 0},
+	};
+	char path[] = "/tmp/sluice-os-XXXXXX";
+	int fd = mkstemp(path);
+	(void)state;
+	assert_true(fd >= 0);
+	for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
+		write_below(path, "", offsets[i].text);
+		assert_true(sl_clock_boottime_shift_by(path) == offsets[i].shift);
+	}
+	close(fd);
+	unlink(path);
+	assert_int_equal(sl_clock_boottime_shift_by(path), 0);
 }
 
 /* ---- sockets ----------------------------------------------------------------------------------------------------- */
@@ -100,6 +187,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_boot_is_known_by_its_id),
 		cmocka_unit_test(there_is_memory_and_not_more_than_the_system_has),
+		cmocka_unit_test(no_group_is_asked_for_more_than_it_leaves),
+		cmocka_unit_test(a_namespace_says_how_its_clock_is_shifted),
 		cmocka_unit_test(sockets_are_taken_as_they_are_given),
 	};
 	return cmocka_run_group_tests_name("the system", tests, NULL, NULL);
