@@ -1,6 +1,7 @@
 /* Files of envoyproxy/ratelimit: which are read, and what is said of the others. The verdicts and texts are those that
  * envoyproxy/ratelimit itself (1.4.1 of January 2026) gave for these very files; but that stars may stand anywhere, as
  * newer ones have it. */
+#include "policy/alias.h"
 #include "policy/envoy.h"
 
 #include <setjmp.h>
@@ -437,6 +438,35 @@ static void test_bombs(void **state) {
 	add_long(&out, YAML("document contains excessive aliasing"));
 }
 
+/* What is repeated is counted with every list and mapping in it, against what a file of its size may repeat. */
+static void test_what_aliases_may_repeat(void **state) {
+	static char yaml[16384];
+	const struct {
+		int items;
+		bool refused;
+	} rows[] = {{60, false}, {80, true}}; /* 98.9 and 99.1 in 100 */
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct sl_out out = sl_out_to(yaml, sizeof yaml);
+		sl_out_str(&out, "domain: d\ndescriptors: &l [");
+		for (int k = 0; k < rows[i].items; k++)
+			sl_out_str(&out, k == 0 ? "{descriptors: []}" : ", {descriptors: []}");
+		sl_out_str(&out, "]\n");
+		for (int k = 0; k < 700; k++)
+			sl_out_str(&out, "descriptors: *l\n");
+		sl_out_str(&out, "descriptors: [{key: a}]\n");
+		add_long(&out, rows[i].refused ? YAML("document contains excessive aliasing") : NULL);
+	}
+	/* 99 in 100 of a few steps, and less of many */
+	struct sl_aliases aliases = {.pool = NULL};
+	for (int k = 0; k < 4000; k++)
+		assert_true(sl_aliases_count(&aliases, (struct sl_position){1, 1}, 99));
+	assert_true(aliases.steps == 400000 && aliases.repeated == 396000 && aliases.wrong[0] == '\0');
+	assert_false(sl_aliases_count(&aliases, (struct sl_position){7, 1}, 100));
+	assert_int_equal(aliases.place.line, 7);
+	assert_string_equal(aliases.wrong, "document contains excessive aliasing");
+}
+
 /* Aliases inside one another, where a reader that goes down by itself would find no end of its stack. */
 static void test_deep_aliases(void **state) {
 	char *yaml = malloc(YAML_BYTES);
@@ -473,7 +503,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_their_verdicts), cmocka_unit_test(test_ours),    cmocka_unit_test(test_places),
 		cmocka_unit_test(test_domains),        cmocka_unit_test(test_limits),  cmocka_unit_test(test_policies),
-		cmocka_unit_test(test_bounds),         cmocka_unit_test(test_bombs),   cmocka_unit_test(test_by_script),
+		cmocka_unit_test(test_bounds),         cmocka_unit_test(test_bombs),   cmocka_unit_test(test_what_aliases_may_repeat),
+		cmocka_unit_test(test_by_script),
 		cmocka_unit_test(test_deep_aliases),   cmocka_unit_test(test_merges_are_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -382,6 +382,15 @@ static void test_fields(void **state) {
 		assert_int_equal(field.value, rows[i].value);
 		assert_int_equal(sl_pb_next(&reader, &field), 0);
 	}
+	/* groups within groups, up to so many */
+	for (size_t depth = SL_PB_DEPTH_MAX; depth <= SL_PB_DEPTH_MAX + 1; depth++) {
+		char bytes[2 * SL_PB_DEPTH_MAX + 2];
+		memset(bytes, 0x0b, depth);
+		memset(bytes + depth, 0x0c, depth);
+		struct sl_pb_reader reader = sl_pb_read(sl_slice(bytes, 2 * depth));
+		struct sl_pb_field field;
+		assert_int_equal(sl_pb_next(&reader, &field), depth > SL_PB_DEPTH_MAX ? -1 : 0);
+	}
 }
 
 int main(void) {

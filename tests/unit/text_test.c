@@ -1,4 +1,5 @@
-/* What of UTF-8 may be shown, and how all else is. */
+/* What of UTF-8 may be shown, and how all else is; and how a text is known again. */
+#include "base/recall.h"
 #include "base/text.h"
 
 #include <setjmp.h>
@@ -71,11 +72,34 @@ static void test_what_is_shown(void **state) {
 	assert_shown("ab\xc3\xa9", 3, "ab\\xc3..."); /* cut within a character */
 }
 
+/* By every byte, whatever the length. */
+static void test_a_text_is_known_again(void **state) {
+	char kept[41], text[41];
+	(void)state;
+	for (size_t i = 0; i < sizeof kept; i++)
+		kept[i] = (char)('a' + i);
+	for (size_t len = 0; len < sizeof kept; len++) {
+		memcpy(text, kept, sizeof kept);
+		assert_true(sl_recall_is(kept, len, sl_slice(text, len)));
+		assert_false(sl_recall_is(kept, len + 1, sl_slice(text, len)));
+		for (size_t at = 0; at < sizeof text; at++) {
+			text[at] ^= 0x20;
+			bool same = sl_recall_is(kept, len, sl_slice(text, len));
+			if (same != (at >= len))
+				fail_msg("byte %zu of %zu", at, len);
+			if (sl_recall_hash(sl_slice(text, len)) == sl_recall_hash(sl_slice(kept, len)) && at < len)
+				fail_msg("the same hash without byte %zu of %zu", at, len);
+			text[at] ^= 0x20;
+		}
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_character),
 		cmocka_unit_test(test_what_is_no_utf8),
 		cmocka_unit_test(test_what_is_shown),
+		cmocka_unit_test(test_a_text_is_known_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
