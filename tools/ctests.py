@@ -86,22 +86,24 @@ def tests(folders=("unit", "model"), slow=False):
     return [test for test in found if slow or test not in SLOW]
 
 
-def bounded(cpu_seconds):
-    """Of a program that may do anything: no core, no end of memory, files or processor."""
+def bounded(cpu_seconds, sanitized=False):
+    """Of a program that may do anything: no core, no end of memory, files or processor. AddressSanitizer wants as many
+    addresses as there are."""
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
+    if not sanitized:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_MAX, FILE_MAX))
 
 
-def passes(test, program, cpu_seconds, env=None, arguments=()):
+def passes(test, program, cpu_seconds, env=None, arguments=(), sanitized=False):
     """(how it ended: "", "timeout" or what it ended with, seconds of processor). A busy machine is no time-out: it may
     compute so long, and may take ten times that by the clock, which ends what waits for itself. Whatever it started is
     ended with it."""
     ops = {} if test in OWN_OPS else {"SLUICE_OPS": FEW_OPS}
     process = subprocess.Popen([program, *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, start_new_session=True,
-                               preexec_fn=lambda: bounded(int(cpu_seconds) + 1),
+                               preexec_fn=lambda: bounded(int(cpu_seconds) + 1, sanitized),
                                env={**os.environ, **ops, **MADE, "SLUICE_SEED": "20261124", **(env or {})})
     ends = os.pidfd_open(process.pid)
     late = not select.select([ends], [], [], 10 * max(cpu_seconds, 1))[0]
