@@ -145,6 +145,26 @@ static void a_known_member_passes_while_the_limit_is_full(void **state) {
 	assert_int_equal(a.d.remaining, 1);
 }
 
+/* Where members are estimated as well: a stranger gets in when he was told that he would, and not a ms before, however
+ * many have to go first. */
+static void a_stranger_waits_as_long_as_he_is_told(void **state) {
+	static const char *const fewer[] = {"distinct 1900/1h", "distinct 1500/1h", "distinct 1100/1h"};
+	const uint64_t now = 300 * S;
+	char who[16];
+	for (int i = 0; i < 3000; i++) {
+		(void)snprintf(who, sizeof who, "%d", i);
+		(void)ASK(*state, SLUICE_CHARGE, (uint64_t)i * S / 10, 1, .lines = {{"distinct 2k/1h", .member = who}});
+	}
+	for (size_t i = 0; i < sizeof fewer / sizeof *fewer; i++) {
+		struct asked a = ASK(*state, SLUICE_PEEK, now, 1, .lines = {{fewer[i], .member = "stranger"}});
+		assert_false(a.d.allowed);
+		uint64_t at = now + (a.d.retry_after_ns + ASK_MS - 1) / ASK_MS;
+		assert_in_range(at, 3600 * S, 3900 * S);
+		assert_false(ASK(*state, SLUICE_PEEK, at - 1, 1, .lines = {{fewer[i], .member = "stranger"}}).d.allowed);
+		assert_true(ASK(*state, SLUICE_PEEK, at, 1, .lines = {{fewer[i], .member = "stranger"}}).d.allowed);
+	}
+}
+
 /* ---- parts of a cost --------------------------------------------------------------------------------------------- */
 
 static void upto_grants_what_is_left(void **state) {
@@ -380,6 +400,7 @@ int main(void) {
 		IN_A_STORE(leases_outlive_a_change_of_their_number),
 		IN_A_STORE(calls_of_leases_that_make_no_sense_are_refused),
 		IN_A_STORE(a_known_member_passes_while_the_limit_is_full),
+		IN_A_STORE(a_stranger_waits_as_long_as_he_is_told),
 		IN_A_STORE(upto_grants_what_is_left),
 		IN_A_STORE(upto_counts_a_member_once_and_lowers_what_is_held),
 		IN_A_STORE(a_retried_request_is_charged_once),

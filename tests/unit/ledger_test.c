@@ -367,12 +367,110 @@ static void a_bucket_gives_back_less_where_it_waits(void **state) {
 	assert_int_equal(sl_bundle_find(&limit, &ledger, &contents, 1, T0 + 20 * S).at, -1);
 }
 
+/* ---- contents of bundles ----------------------------------------------------------------------------------------- */
+
+static void add_all(const struct sluice_limit *limit, struct sl_ledger *ledger, struct sl_reservation *list,
+                    const struct sl_contents *contents, uint64_t count) {
+	for (uint64_t id = 1; id <= count; id++) {
+		struct sl_reservation its = {id, T0 + id, T0 + (60 + id) * S, 1, 0};
+		sl_bundle_add(limit, limit->quota, list, &ledger->count, &its, contents);
+	}
+}
+
+/* What was void when contents grew is void in the larger ones, and is found there. */
+static void what_is_void_stays_so_in_larger_contents(void **state) {
+	enum { RESERVED = 200 };
+	struct sluice_limit limit = limit_of("fixed-window 1000/1h");
+	static uint64_t memory[8192], more[16384];
+	struct sl_contents contents = {.memory = memory, .bytes = sizeof memory};
+	struct sl_contents larger = {.memory = more, .bytes = sizeof more};
+	struct sl_reservation list[SL_LEDGER_LIST_MAX + 1];
+	struct sl_ledger ledger = {list, 0};
+	uint32_t bundled = 0;
+	(void)state;
+	sl_contents_format(&limit, &contents, NULL, &ledger, 7);
+	add_all(&limit, &ledger, list, &contents, RESERVED);
+	sl_contents_void(&contents, T0 + S);
+	for (uint32_t k = 0; k < ledger.count; k++)
+		sl_bundle_void(limit.algorithm, &list[k]);
+	sl_contents_format(&limit, &larger, &contents, &ledger, 9);
+	for (uint64_t id = 1; id <= RESERVED; id++) {
+		struct sl_found found = sl_bundle_find(&limit, &ledger, &larger, id, T0 + 2 * S);
+		assert_true(found.at >= 0 && found.its.instant == 0);
+		bundled += found.place != NULL;
+	}
+	assert_true(bundled > RESERVED / 2);
+}
+
+/* Where contents are too small, which nobody who asks can bring about, what has no place is counted no longer. */
+static void what_has_no_place_is_not_counted(void **state) {
+	enum { RESERVED = 300 };
+	struct sluice_limit limit = limit_of("fixed-window 1000/1h");
+	static uint64_t memory[516]; /* 8 buckets of 16 */
+	struct sl_contents contents = {.memory = memory, .bytes = sizeof memory};
+	struct sl_reservation list[SL_LEDGER_LIST_MAX + 1];
+	struct sl_ledger ledger = {list, 0};
+	uint32_t found = 0;
+	(void)state;
+	sl_contents_format(&limit, &contents, NULL, &ledger, 7);
+	add_all(&limit, &ledger, list, &contents, RESERVED);
+	for (uint64_t id = 1; id <= RESERVED; id++)
+		found += sl_bundle_find(&limit, &ledger, &contents, id, T0 + 2 * S).at >= 0;
+	assert_in_range(found, 64 + 64, RESERVED - 1);
+	assert_int_equal(sl_ledger_open(limit.algorithm, &ledger), found);
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+
+/* The block of a log is made smaller once a quarter of it would do, and not before. */
+static void a_log_shrinks_to_a_quarter(void **state) {
+	enum { CHARGED = 200 };
+	struct host *h = host_of("sliding-log 1000/1m");
+	uint32_t kept = 0, shrunk = 0;
+	(void)state;
+	for (uint64_t i = 0; i < CHARGED; i++)
+		assert_true(charge(h, T0 + i * S / 10, 1).allowed);
+	for (uint64_t i = 0; i < CHARGED; i++) {
+		struct sl_counter counter = h->counter;
+		struct sluice_decision decision;
+		sl_step(&h->limit, &counter, T0 + 60 * S + i * S / 10, 1, true, &decision);
+		uint32_t live = counter.log.count - counter.log.expired;
+		bool stays = sl_step_block_bytes(&h->limit, &counter, 1) == 0;
+		assert_int_equal(stays, live + 2 > counter.log.capacity / 4); /* an entry more, and the one before the oldest */
+		kept += stays;
+		shrunk += !stays;
+	}
+	assert_true(kept > CHARGED / 2 && shrunk > CHARGED / 8);
+}
+
+/* What goes back from the oldest on goes back of its own sub-buckets, and of no others. */
+static void a_spread_return_stays_in_its_stretch(void **state) {
+	static const struct {
+		sluice_ns spread;
+		uint32_t charged, back;
+	} rows[] = {{T0 + 60 * S, 5, 5}, {T0 + 60 * S, 10, 10}, {T0 + 60 * S, 25, 10}, {T0 + 60 * S + 1, 25, 20},
+	            {T0 + 120 * S, 19, 19}, {T0 + 900 * S, 50, 30}};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct host *h = host_of("sliding-buckets 1000/1h precision 1m");
+		for (int minute = 0; minute < 3; minute++)
+			assert_true(charge(h, T0 + minute * 60 * S, 10).allowed);
+		struct sl_correction back = {.instant = T0, .charged = rows[i].charged, .spread = rows[i].spread};
+		correct(h, &back, 1, true);
+		assert_int_equal(ask(h, T0 + 120 * S, 0).remaining, 1000 - 30 + rows[i].back);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_denial_knows_that_reservations_end),
 		cmocka_unit_test(ends_are_waited_for_in_turn),
 		cmocka_unit_test(more_may_be_open_than_are_remembered),
 		cmocka_unit_test(debt_is_paid_before_the_next_admission),
+		cmocka_unit_test(what_is_void_stays_so_in_larger_contents),
+		cmocka_unit_test(what_has_no_place_is_not_counted),
+		cmocka_unit_test(a_log_shrinks_to_a_quarter),
+		cmocka_unit_test(a_spread_return_stays_in_its_stretch),
 		cmocka_unit_test(a_window_that_has_rolled_is_corrected),
 		cmocka_unit_test(a_bucket_gives_back_what_has_not_drained),
 		cmocka_unit_test(a_log_is_corrected_entry_by_entry),

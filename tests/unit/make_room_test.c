@@ -1,6 +1,7 @@
 /* Who goes for a block, in a store whose blocks are all taken: nobody whom the call holds, whose home is locked, who is
  * being made, or who is no counter; and nobody who has used more than others. One search at a time, as store/room.c
  * makes it; what comes of many is room_test.c's and full_test.c's. */
+#include "base/coarse.h"
 #include "store/blocks.h"
 #include "tests/crash/arena.h"
 
@@ -197,6 +198,24 @@ static void a_hand_is_put_back_from_anywhere(void **state) {
 	}
 }
 
+/* Whoever was passed over is known by what he had used then, the least used last: also where the list is full, and
+ * others come in between. */
+static void those_passed_over_stand_in_order(void **state) {
+	struct world *w = *state;
+	for (uint32_t i = 0; i < w->count; i++)
+		sl_slot_state(w->slots[i])[0] += (uint64_t)(i * 7919 % w->count) << SL_COARSE_SHIFT;
+	for (int k = 0; k < SEARCHES; k++) {
+		const struct sl_passed *passed = &w->store.passed;
+		assert_true(search(w, UNIT, 0, NULL));
+		for (uint32_t at = 0; at < passed->count; at++) {
+			const struct sl_slot *slot = w->slots[passed->units[at] - 1];
+			assert_true(at == 0 || passed->ranks[at] <= passed->ranks[at - 1]);
+			assert_true(slot->tag == 0 || sl_slot_rank(slot, slot->tag, ARENA_START_NS) == passed->ranks[at]);
+		}
+	}
+	assert_int_equal(w->store.passed.count, SL_PASSED_MAX);
+}
+
 /* ---- how long it is looked for ----------------------------------------------------------------------------------- */
 
 static void more_than_its_share_is_not_looked_for(void **state) {
@@ -269,6 +288,7 @@ int main(void) {
 		OF_FEW(whoever_has_expired_goes_first),
 		OF_FEW(the_least_used_of_those_looked_at_goes),
 		OF_FEW(a_hand_is_put_back_from_anywhere),
+		OF_MANY(those_passed_over_stand_in_order),
 		OF_FEW(more_than_its_share_is_not_looked_for),
 		OF_FEW(a_search_has_an_end),
 		OF_MANY(a_stretch_is_gone_on_with_or_left),
