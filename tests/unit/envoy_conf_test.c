@@ -501,11 +501,18 @@ static void test_merges_are_told(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_their_verdicts), cmocka_unit_test(test_ours),    cmocka_unit_test(test_places),
-		cmocka_unit_test(test_domains),        cmocka_unit_test(test_limits),  cmocka_unit_test(test_policies),
-		cmocka_unit_test(test_bounds),         cmocka_unit_test(test_bombs),   cmocka_unit_test(test_what_aliases_may_repeat),
+		cmocka_unit_test(test_their_verdicts),
+		cmocka_unit_test(test_ours),
+		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_domains),
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_policies),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_bombs),
+		cmocka_unit_test(test_what_aliases_may_repeat),
 		cmocka_unit_test(test_by_script),
-		cmocka_unit_test(test_deep_aliases),   cmocka_unit_test(test_merges_are_told),
+		cmocka_unit_test(test_deep_aliases),
+		cmocka_unit_test(test_merges_are_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

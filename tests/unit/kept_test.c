@@ -96,8 +96,8 @@ static void so_does_what_is_reserved(void **state) {
 	free(copy.header);
 }
 
-/* What is torn is dropped, and the store counts it for good; a claim that nobody had charged yet was no counter. What is
- * remembered of others is left as it is. */
+/* What is torn is dropped, and the store counts it for good; a claim that nobody had charged yet was no counter. What
+ * is remembered of others is left as it is. */
 static void what_is_torn_is_dropped_and_counted(void **state) {
 	struct sluice_store *store = *state;
 	struct sl_repair found;
