@@ -39,12 +39,18 @@ class Resp:
         self.file = self.socket.makefile("rb")
 
     def call(self, *words):
-        out = [b"*%d\r\n" % len(words)]
-        for word in words:
-            data = word if isinstance(word, bytes) else str(word).encode()
-            out.append(b"$%d\r\n%s\r\n" % (len(data), data))
+        return self.call_all([words])[0]
+
+    def call_all(self, commands):
+        """Sends all, then reads their answers."""
+        out = []
+        for words in commands:
+            out.append(b"*%d\r\n" % len(words))
+            for word in words:
+                data = word if isinstance(word, bytes) else str(word).encode()
+                out.append(b"$%d\r\n%s\r\n" % (len(data), data))
         self.socket.sendall(b"".join(out))
-        return self.read()
+        return [self.read() for _ in commands]
 
     def read(self):
         line = self.file.readline()
@@ -58,7 +64,7 @@ class Resp:
         if kind == b"+":
             return rest.decode()
         if kind == b"$":
-            return None if int(rest) < 0 else self.file.read(int(rest) + 2)[:-2].decode()
+            return None if int(rest) < 0 else self.file.read(int(rest) + 2)[:-2].decode(errors="replace")
         if kind == b"*":
             return None if int(rest) < 0 else [self.read() for _ in range(int(rest))]
         die(f"a server sent {line!r}, which is not RESP2")
@@ -145,8 +151,9 @@ def module(*options):
     return ["--loadmodule", path, *options]
 
 
-def start_redis(name, more=()):
-    """redis-server with one thread and no persistence; `more` are further words of its command line."""
+def start_redis(name, more=(), wrapper=()):
+    """redis-server with one thread and no persistence; `more` are further words of its command line, `wrapper` those
+    before it."""
     port = free_port()
 
     def answers():
@@ -154,7 +161,7 @@ def start_redis(name, more=()):
             return port if Resp(port).call("PING") == "PONG" else 0
         except OSError:
             return 0
-    words = ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+    words = [*wrapper, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
              "--io-threads", 1, "--daemonize", "no", "--loglevel", "warning", *more]
     try:
         return Server(name, words).wait_for(answers)

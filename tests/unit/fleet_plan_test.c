@@ -93,6 +93,56 @@ static void test_commands_word_by_word(void **state) {
 		check_row(&table[i]);
 }
 
+/* What a script is told as bytes, and what takes words. */
+static void test_who_is_one_plain_limit(void **state) {
+	static const struct {
+		const char *limit;
+		enum sl_operation verb;
+		uint8_t observed, kind;
+		bool dated, upto;
+	} rows[] = {
+		{"10/1s", SL_OP_CHECK, 0, 'W', false, false},
+		{"fixed-window 10/1s", SL_OP_PEEK, 0, 'F', false, false},
+		{"sliding-log 10/1s", SL_OP_CHECK, 0, 'L', false, false},
+		{"4294967295/34m", SL_OP_CHECK, 0, 'W', false, false}, /* below 2^53 */
+		{"4294967295/35m", SL_OP_CHECK, 0, 0, false, false},
+		{"0/1s", SL_OP_CHECK, 0, 0, false, false},
+		{"10/1s spread", SL_OP_CHECK, 0, 0, false, false},
+		{"10/day", SL_OP_CHECK, 0, 0, false, false},
+		{"token-bucket 10/1s", SL_OP_CHECK, 0, 0, false, false},
+		{"unlimited", SL_OP_CHECK, 0, 0, false, false},
+		{"10/1s", SL_OP_CHECK, SLUICE_OBSERVED, 0, false, false},
+		{"10/1s", SL_OP_CHECK, 0, 0, true, false},
+		{"10/1s", SL_OP_CHECK, 0, 0, false, true},
+		{"10/1s", SL_OP_REFUND, 0, 0, false, false},
+		{"10/1s", SL_OP_BESIDE, 0, 0, false, false},
+		{"10/1s", SL_OP_HOLD, 0, 0, false, false},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct sluice_limit limit;
+		assert_int_equal(sluice_limit_parse(&limit, sl_str(rows[i].limit), NULL), SLUICE_OK);
+		const struct sluice_item item = {.limit = &limit, .key = sl_str("a"), .observed = rows[i].observed};
+		const struct sl_plan_item plan = {&item, "n", 0};
+		const struct sl_head head = {.cost = 7, .dated = rows[i].dated, .upto = rows[i].upto};
+		struct sl_group *group = sl_group_new(&plan, 1, "p:");
+		assert_non_null(group);
+		sl_group_say(group, rows[i].verb, &head);
+		if (rows[i].kind == 0) {
+			assert_null(group->ask.one);
+		} else {
+			assert_non_null(group->ask.one);
+			assert_int_equal(group->ask.one->kind, rows[i].kind);
+			assert_int_equal(group->ask.one->charges, rows[i].verb == SL_OP_CHECK);
+			assert_int_equal(group->ask.one->cost, 7);
+			assert_int_equal(group->ask.one->quota, limit.quota);
+			assert_int_equal(group->ask.one->window_ms, limit.window_ns / 1000000);
+			assert_true(sl_bytes_equal(group->ask.one->name, sl_str("n")));
+		}
+		free(group);
+	}
+}
+
 /* What a whole call says of itself and of its items. */
 static void test_a_whole_call_is_one_command(void **state) {
 	static const struct {
@@ -322,6 +372,7 @@ static void test_exact_waits(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_commands_word_by_word),
+		cmocka_unit_test(test_who_is_one_plain_limit),
 		cmocka_unit_test(test_a_whole_call_is_one_command),
 		cmocka_unit_test(test_the_counter_of_throttle_has_a_name_of_its_own),
 		cmocka_unit_test(test_the_longest_keys_fit),

@@ -4,7 +4,9 @@
 #include "tests/unit/redis_servers.h"
 
 #include "base/bytes.h"
+#include "hosts/server/cluster/command.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +80,57 @@ static void test_the_script(void **state) {
 	assert_non_null(strstr(redis_say(&server, "INFO commandstats"), "cmdstat_script|load:calls=2,"));
 	nodes_loop_close(&world);
 	redis_end(&server, SIGTERM);
+}
+
+/* One limit as bytes is the same limit as in words, and what the script can't decide so it answers as it answers
+ * words. */
+static void test_the_script_is_told_bytes(void **state) {
+	const struct sl_ask_one one = {.kind = 'W', .charges = true, .cost = 1, .quota = 10, .window_ms = 3600000};
+	struct sl_ask_one dear = one;
+	struct redis_server server = {.pid = 0};
+	struct nodes_loop world = {.begun = false};
+	struct asked asked;
+	(void)state;
+	dear.cost = 4; /* denied, and waits for more than one more */
+	redis_start(&server, true, NULL);
+	const char *addresses[] = {server.address};
+	const struct sl_nodes_options settings = settings_of(addresses, 1);
+	nodes_loop_open(&world, &settings, NULL);
+	asked_now(&world, &asked, "CHECK", "alice", "7 EXACT 10/1h", LOOP_PATIENCE_MS);
+	const struct sl_ask_one *const told[] = {&one, &dear, &one};
+	const int64_t remaining[] = {2, 2, 1};
+	for (int i = 0; i < 3; i++) {
+		asked_fill(&asked, "CHECK", "alice", "5 AT 1 1/1h", LOOP_PATIENCE_MS); /* of which nothing is said */
+		asked.ask.one = told[i];
+		assert_true(sl_nodes_ask(world.nodes, &asked.ask));
+		assert_true(nodes_loop_until(&world, &asked.answered, LOOP_PATIENCE_MS));
+		assert_int_equal(asked.kind, SL_ANSWER_NUMBERS);
+		assert_int_equal(asked.count, 8);
+		assert_int_equal(asked.numbers[0], told[i] == &one);
+		assert_int_equal(asked.numbers[1], 10);
+		assert_int_equal(asked.numbers[2], remaining[i]);
+		assert_true(asked.numbers[6] > 0 && asked.numbers[6] <= 7200000);
+	}
+	nodes_loop_close(&world);
+	redis_end(&server, SIGTERM);
+}
+
+/* A node may answer anything. */
+static void test_bytes_that_are_no_answer(void **state) {
+	unsigned char bytes[37] = {1, 10, 0, 0, 0, 9};
+	int64_t numbers[SL_COMMAND_ONE_NUMBERS];
+	(void)state;
+	assert_true(sl_command_read_one(sl_slice(bytes, sizeof bytes), numbers));
+	assert_int_equal(numbers[2], 9);
+	assert_false(sl_command_read_one(sl_slice(bytes, sizeof bytes - 1), numbers));
+	for (int i = 0; i < 3; i++) {
+		static const double none[] = {-2, 9007199254740992.0, NAN, INFINITY};
+		for (int k = 0; k < 4; k++) {
+			memcpy(bytes + 9 + 8 * i, &none[k], sizeof none[k]);
+			assert_false(sl_command_read_one(sl_slice(bytes, sizeof bytes), numbers));
+		}
+		memset(bytes + 9 + 8 * i, 0, 8);
+	}
 }
 
 static void test_what_settings_insist_on(void **state) {
@@ -351,6 +404,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_server),
 		cmocka_unit_test(test_the_script),
+		cmocka_unit_test(test_the_script_is_told_bytes),
+		cmocka_unit_test(test_bytes_that_are_no_answer),
 		cmocka_unit_test(test_what_settings_insist_on),
 		cmocka_unit_test(test_a_user_with_few_rights_on_a_unix_socket),
 		cmocka_unit_test(test_tls),

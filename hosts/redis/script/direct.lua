@@ -12,136 +12,146 @@
 -- TIME, and say as well whether it has to be moved. The expiry of a log would move with each charge: so from the second
 -- one on it goes a window further than it has to, and moves once a window.
 --
+-- A front says CHECK or PEEK of one window or log, with EXACT, as bytes (`packed`; hosts/server/cluster/command.c has
+-- the layout), which are taken apart at once, and is answered with bytes: all between is the same.
+--
 -- tools/script puts this where `keys`, `args`, `at` (of the cost), `writes` (whether it is a CHECK) and `limits` (those
--- that are known, by their text; nil in the script for EVALSHA) are local.
+-- that are known, by their text; nil in the script for EVALSHA) are local, and `packed`, nil in the library.
 repeat
 	local key, cost, text, now, set, each = keys[1], args[at], args[at + 1], nil, nil, nil
-	if not key or not text or keys[2] or #key > 1024 then
-		break
-	elseif cost == '1' then
-		cost = 1
-	else
-		cost = #cost <= 10 and cost:find('^%d+$') and tonumber(cost)
-		if not cost or cost > 4294967295 then
-			break
-		end
-	end
-	at = at + 1
-	if args[at + 1] then
-		if text == 'AT' then
-			set = args[at + 1]
-			now = CLIENT_TIME and set and #set <= 13 and set:find('^%d+$') and tonumber(set)
-			if not now or now > 9223372036854 then
-				break
-			end
-			at, text = at + 2, args[at + 2]
-		end
-		if text == 'EXACT' or text == 'EACH' then
-			each, at, text = text, at + 1, args[at + 1]
-		end
-	end
-
 	-- The limits: kind, quota, window in ms, of sub-buckets also their length and what becomes of the one at the edge;
 	-- and the names of the counters' fields. Of one limit in locals; of several in `rules` and `fields`, two places
 	-- each.
 	local count, logs, kind, quota, width, unit, edge, field, held_field, rules, fields = 0
-	repeat
-		local name, digits, limit
-		if text == 'NAME' then
-			name, text, at = args[at + 1], args[at + 2], at + 2
-			if not text or #name < 1 or #name > 64 then
-				break
-			end
+	if packed then
+		writes, kind, cost, quota, width, field = struct.unpack('<Bc1I4I4dBc0', packed)
+		writes, each, count, held_field, logs = writes == 1, 'EXACT', 2, '!' .. field, kind == 'L'
+		if not key or keys[2] or #key > 1024 then
+			break
 		end
-		if count == 2 then
-			rules = {{kind = kind, quota = quota, window = width, precision = unit, edge = edge}, false, false, false,
-				false}
-			fields = {field, held_field, false, false, false, false}
-		end
-		if limits then
-			limit = limits[text]
-			kind = limit and limit.kind
-			if kind ~= 'W' and kind ~= 'F' and kind ~= 'L' and kind ~= 'S' then
-				break
-			end
-			quota = limit.quota
-			width = limit.window
-			unit = limit.precision
-			edge = limit.edge
-			field = limit.field
-			held_field = limit.held_field
-			if name then
-				field = field .. '@' .. name
-				held_field = '!' .. field
-			end
+	else
+		if not key or not text or keys[2] or #key > 1024 then
+			break
+		elseif cost == '1' then
+			cost = 1
 		else
-			local most, number, letter = text:match('^(%d+)/(%d+)(%l)$')
-			local rest = ''
-			kind = 'W'
-			if not most then
-				kind, most, number, letter, rest = text:match('^(%l+%-%l+) (%d+)/(%d+)(%l)(.*)$')
-				kind = kind == 'sliding-window' and 'W' or kind == 'fixed-window' and 'F' or
-					kind == 'sliding-log' and 'L' or kind == 'sliding-buckets' and 'S'
-			end
-			local factor = letter == 's' and 1000 or letter == 'm' and 60000 or letter == 'h' and 3600000 or
-				letter == 'd' and 86400000
-			if not kind or not factor or rest ~= '' and kind ~= 'S' then
+			cost = #cost <= 10 and cost:find('^%d+$') and tonumber(cost)
+			if not cost or cost > 4294967295 then
 				break
 			end
-			quota, width = most + 0, number * factor
-			if quota > 4294967295 or width == 0 or width > 316224000000 then
-				break
-			end
-			-- To turn a number into text costs as much as to read the limit: the usual windows are spared it.
-			if letter == 's' and number:byte() > 48 then
-				digits = number .. '000'
-			elseif number == '1' then
-				digits = letter == 'm' and '60000' or letter == 'h' and '3600000' or letter == 'd' and '86400000' or
-					'1000'
-			else
-				digits = width .. ''
-			end
-			if kind == 'S' then
-				number, letter, edge = rest:match('^ precision (%d+)(%l) edge (%l+)$')
-				if not number then
-					number, letter = rest:match('^ precision (%d+)(%l)$')
-					edge = 'count'
-				end
-				unit = letter == 's' and number * 1000 or letter == 'm' and number * 60000 or
-					letter == 'h' and number * 3600000
-				if not unit or unit == 0 or width % unit ~= 0 or width < 2 * unit or width > 4096 * unit or
-						edge ~= 'count' and edge ~= 'drop' and edge ~= 'weighted' then
+		end
+		at = at + 1
+		if args[at + 1] then
+			if text == 'AT' then
+				set = args[at + 1]
+				now = CLIENT_TIME and set and #set <= 13 and set:find('^%d+$') and tonumber(set)
+				if not now or now > 9223372036854 then
 					break
 				end
-				digits = digits .. '/' .. width / unit
+				at, text = at + 2, args[at + 2]
 			end
-			field = name and kind .. digits .. '@' .. name or kind .. digits
-			held_field = '!' .. field
-		end
-		if quota == 0 or quota * width >= 9007199254740992 then
-			break
-		elseif kind == 'L' then
-			logs = true
-		end
-		if rules then
-			local met = count == 32
-			for i = 1, count, 2 do
-				met = met or fields[i] == field
+			if text == 'EXACT' or text == 'EACH' then
+				each, at, text = text, at + 1, args[at + 1]
 			end
-			if met then
+		end
+		repeat
+			local name, digits, limit
+			if text == 'NAME' then
+				name, text, at = args[at + 1], args[at + 2], at + 2
+				if not text or #name < 1 or #name > 64 then
+					break
+				end
+			end
+			if count == 2 then
+				rules = {{kind = kind, quota = quota, window = width, precision = unit, edge = edge}, false, false,
+					false, false}
+				fields = {field, held_field, false, false, false, false}
+			end
+			if limits then
+				limit = limits[text]
+				kind = limit and limit.kind
+				if kind ~= 'W' and kind ~= 'F' and kind ~= 'L' and kind ~= 'S' then
+					break
+				end
+				quota = limit.quota
+				width = limit.window
+				unit = limit.precision
+				edge = limit.edge
+				field = limit.field
+				held_field = limit.held_field
+				if name then
+					field = field .. '@' .. name
+					held_field = '!' .. field
+				end
+			else
+				local most, number, letter = text:match('^(%d+)/(%d+)(%l)$')
+				local rest = ''
+				kind = 'W'
+				if not most then
+					kind, most, number, letter, rest = text:match('^(%l+%-%l+) (%d+)/(%d+)(%l)(.*)$')
+					kind = kind == 'sliding-window' and 'W' or kind == 'fixed-window' and 'F' or
+						kind == 'sliding-log' and 'L' or kind == 'sliding-buckets' and 'S'
+				end
+				local factor = letter == 's' and 1000 or letter == 'm' and 60000 or letter == 'h' and 3600000 or
+					letter == 'd' and 86400000
+				if not kind or not factor or rest ~= '' and kind ~= 'S' then
+					break
+				end
+				quota, width = most + 0, number * factor
+				if quota > 4294967295 or width == 0 or width > 316224000000 then
+					break
+				end
+				-- To turn a number into text costs as much as to read the limit: the usual windows are spared it.
+				if letter == 's' and number:byte() > 48 then
+					digits = number .. '000'
+				elseif number == '1' then
+					digits = letter == 'm' and '60000' or letter == 'h' and '3600000' or letter == 'd' and '86400000' or
+						'1000'
+				else
+					digits = width .. ''
+				end
+				if kind == 'S' then
+					number, letter, edge = rest:match('^ precision (%d+)(%l) edge (%l+)$')
+					if not number then
+						number, letter = rest:match('^ precision (%d+)(%l)$')
+						edge = 'count'
+					end
+					unit = letter == 's' and number * 1000 or letter == 'm' and number * 60000 or
+						letter == 'h' and number * 3600000
+					if not unit or unit == 0 or width % unit ~= 0 or width < 2 * unit or width > 4096 * unit or
+							edge ~= 'count' and edge ~= 'drop' and edge ~= 'weighted' then
+						break
+					end
+					digits = digits .. '/' .. width / unit
+				end
+				field = name and kind .. digits .. '@' .. name or kind .. digits
+				held_field = '!' .. field
+			end
+			if quota == 0 or quota * width >= 9007199254740992 then
 				break
+			elseif kind == 'L' then
+				logs = true
 			end
-			rules[count + 1] = limit or {kind = kind, quota = quota, window = width, precision = unit, edge = edge}
-			fields[count + 1] = field
-			fields[count + 2] = held_field
+			if rules then
+				local met = count == 32
+				for i = 1, count, 2 do
+					met = met or fields[i] == field
+				end
+				if met then
+					break
+				end
+				rules[count + 1] = limit or {kind = kind, quota = quota, window = width, precision = unit, edge = edge}
+				fields[count + 1] = field
+				fields[count + 2] = held_field
+			end
+			count = count + 2
+			at = at + 1
+			text = args[at]
+		until not text
+		-- Where reading ended before the last word there is something for the others.
+		if text or count == 0 then
+			break
 		end
-		count = count + 2
-		at = at + 1
-		text = args[at]
-	until not text
-	-- Where reading ended before the last word there is something for the others.
-	if text or count == 0 then
-		break
 	end
 
 	local redis, ttl = redis
@@ -355,7 +365,9 @@ repeat
 			elseif prev ~= 0 then
 				reset = width - e
 			end
-			if each then
+			if packed then
+				reply = struct.pack('<BI4I4dddI4', allowed, quota, room, retry, reset, next, retry > 0 and over or 0)
+			elseif each then
 				reply = reply or {}
 				reply[(i + 1) / 2] = {allowed, quota, room, retry, reset, 0, next,
 					each == 'EXACT' and (retry > 0 and over or 0) or nil}

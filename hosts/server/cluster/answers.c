@@ -14,6 +14,7 @@
  *   NOSCRIPT                SCRIPT LOAD, and right after it again */
 #include "hosts/server/cluster/answers.h"
 
+#include "hosts/server/cluster/command.h"
 #include "hosts/server/cluster/node.h"
 #include "hosts/server/cluster/nodes_timing.h"
 #include "hosts/server/cluster/topology.h"
@@ -36,7 +37,8 @@ static void keep_text(struct sl_collected *got, struct sluice_bytes text) {
 	got->odd = true;
 }
 
-static void collect(struct sl_collected *got, const struct sl_reply_token *token) {
+/* `ask`: what it answers, or NULL. */
+static void collect(struct sl_collected *got, const struct sl_reply_token *token, const struct sl_node_ask *ask) {
 	switch (token->kind) {
 	case SL_REPLY_ARRAY:
 		break;
@@ -47,7 +49,10 @@ static void collect(struct sl_collected *got, const struct sl_reply_token *token
 			got->odd = true;
 		break;
 	case SL_REPLY_TEXT:
-		keep_text(got, token->text);
+		if (ask != NULL && ask->one != NULL && token->depth == 0 && sl_command_read_one(token->text, got->numbers))
+			got->count = SL_COMMAND_ONE_NUMBERS;
+		else
+			keep_text(got, token->text);
 		break;
 	case SL_REPLY_ERROR:
 		got->is_error = token->depth == 0;
@@ -263,7 +268,7 @@ static bool take(struct sl_node *node, const struct sl_reply_token *token, sluic
 		return false;
 	if (token->depth == 0)
 		begin_collecting(&node->got);
-	collect(&node->got, token);
+	collect(&node->got, token, node->first->kind == SL_COMMAND_ASK ? node->first->ask : NULL);
 	if (node->first->kind == SL_COMMAND_ASK && node->first->ask != NULL && node->first->ask->told != NULL &&
 	    token->kind != SL_REPLY_ERROR)
 		node->first->ask->told(node->first->ask, token);

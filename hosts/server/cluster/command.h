@@ -8,6 +8,9 @@
  * it takes at most; and writes it, and returns its end. */
 size_t sl_command_ask_bytes(const struct sl_node_ask *ask);
 char *sl_command_write_ask(char *at, const struct sl_node_ask *ask, const char *sha, bool exact);
+enum { SL_COMMAND_ONE_NUMBERS = 8 };
+/* Reads what a script answers to an ask that has `one`: the numbers of EXACT. False: it is no such answer. */
+bool sl_command_read_one(struct sluice_bytes text, int64_t numbers[static SL_COMMAND_ONE_NUMBERS]);
 /* The script for EVALSHA, for calls with AT where they are `dated`, and its SHA-1 in hex. About 100 us. */
 struct sl_node_script sl_command_script(bool dated);
 

@@ -41,6 +41,17 @@ struct sl_answer {
 	struct sluice_bytes error;
 };
 
+/* A CHECK or PEEK with EXACT of one limit that counts in a window or log: a script is told it as bytes (command.c). */
+struct sl_ask_one {
+	uint8_t kind; /* 'W' sliding-window, 'F' fixed-window, 'L' sliding-log; 0: it is none */
+	bool charges; /* CHECK */
+	uint32_t cost, quota;
+	uint64_t window_ms;
+	struct sluice_bytes name; /* of the limit in a policy; len 0: none */
+};
+
+enum { SL_ASK_NAME_MAX = 64 };
+
 /* One command: `SLUICE.<verb> keys[0] words...`, or the script's function of that verb with all keys in KEYS. The
  * caller's memory, and what it points to, until `answered` was called (once, on the loop, never from within
  * sl_nodes_ask()). */
@@ -52,7 +63,8 @@ struct sl_node_ask {
 	const struct sluice_bytes *words; /* after the first key; `KEY k` for the others are among them */
 	uint32_t word_count;
 	uint32_t exact;     /* which of the words is EXACT, from 1; 0: none. A node that does not know it is told EACH */
-	bool dated;         /* AT is among the words */
+	const struct sl_ask_one *one; /* what the words say, where they say no more than that; else NULL */
+	bool dated;                   /* AT is among the words */
 	bool bare;          /* the words are all that stands after the verb, keys among them */
 	/* Takes the tokens of an answer that is more than integers, but for those of an error; then answered() is told of
 	 * SL_ANSWER_NUMBERS, whatever they were. NULL: such an answer is an error. */

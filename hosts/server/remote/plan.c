@@ -177,6 +177,37 @@ static void write_tail(struct writer *w, const struct sl_plan_item *items, uint3
 	}
 }
 
+/* How a script names what counts in a window or log; 0: it is neither. */
+static uint8_t kind_of(struct sluice_bytes limit) {
+	static const struct {
+		const char *begins;
+		uint8_t kind;
+	} kinds[] = {{"sliding-window ", 'W'}, {"fixed-window ", 'F'}, {"sliding-log ", 'L'}};
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		const size_t len = strlen(kinds[i].begins);
+		if (limit.len > len && memcmp(limit.data, kinds[i].begins, len) == 0)
+			return kinds[i].kind;
+	}
+	return 0;
+}
+
+/* A window or log of which no more is said than its name can be said as bytes; within 53 bits, since a script counts
+ * with doubles. */
+static struct sl_ask_one one_of(const struct sl_group *group, const struct sluice_limit *limit) {
+	const uint64_t window_ms = limit->window_ns / SL_MS_NS, most = (UINT64_C(1) << 53) - 1;
+	const bool named = group->tail_count == 3 && sl_bytes_equal(group->tail[0], text_of_word(SL_WORD_NAME)) &&
+	                   group->tail[1].len <= SL_ASK_NAME_MAX;
+	struct sl_ask_one one = {.kind = 0};
+	if ((group->tail_count != 1 && !named) || sl_rule_spreads(limit) || limit->calendar != 0 || limit->quota == 0 ||
+	    window_ms == 0 || limit->window_ns % SL_MS_NS != 0 || limit->quota > most / window_ms)
+		return one;
+	one.kind = kind_of(group->tail[group->tail_count - 1]);
+	one.quota = limit->quota;
+	one.window_ms = window_ms;
+	one.name = named ? group->tail[1] : sl_slice(NULL, 0);
+	return one;
+}
+
 /* `more` bytes of text beside what the items take. */
 static struct sl_group *new_group(struct writer *w, const struct sl_plan_item *items, uint32_t count,
                                   const char *prefix, size_t more) {
@@ -200,6 +231,8 @@ struct sl_group *sl_group_new(const struct sl_plan_item *items, uint32_t count, 
 		return NULL;
 	write_tail(&w, items, count, prefix, key_of);
 	SL_ASSERT(!w.text.overflow);
+	if (count == 1)
+		w.group->one = one_of(w.group, items[0].item->limit);
 	return w.group;
 }
 
@@ -313,6 +346,12 @@ void sl_group_say(struct sl_group *group, enum sl_operation verb, const struct s
 	group->ask.exact = say_words(&w, verb, form->words | form->fronts, head);
 	SL_ASSERT(w.count <= SL_HEAD_WORDS_MAX && !w.text.overflow);
 	group->ask.dated = head->dated;
+	group->one.cost = head->cost;
+	group->one.charges = verb == SL_OP_CHECK;
+	group->ask.one = group->one.kind != 0 && (verb == SL_OP_CHECK || verb == SL_OP_PEEK) && !head->dated &&
+	                         !head->upto && head->of.len == 0
+	                     ? &group->one
+	                     : NULL;
 	memcpy(group->tail - w.count, w.words, w.count * sizeof w.words[0]);
 	group->ask.verb = form->name;
 	group->ask.keys = group->keys;

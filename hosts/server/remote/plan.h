@@ -47,6 +47,7 @@ struct sl_plan_item {
 
 struct sl_group {
 	struct sl_node_ask ask;
+	struct sl_ask_one one; /* what it says, where it is of one plain limit */
 	struct sl_group *next; /* of its call */
 	void *owner;           /* whose it is; NULL: nobody waits for it any more */
 	uint64_t id;           /* of its hold */
