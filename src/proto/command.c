@@ -272,7 +272,6 @@ static bool read_name(struct sl_command *c, struct sluice_bytes name) {
 static bool read_terms(struct sl_command *c, struct sluice_bytes text) {
 	struct sluice_terms *terms = &c->terms[c->call->item_count];
 	struct sluice_error error;
-	memset(terms, 0, sizeof *terms);
 	return sl_terms_parse(terms, text, &error) == SLUICE_OK ||
 	       sl_command_fail(c, "limit %u, TERMS, column %u: %s", c->call->item_count + 1, error.column, error.text);
 }

@@ -3,6 +3,7 @@
 #include "tests/unit/ask.h"
 
 #include "algo/bundle.h"
+#include "algo/rule.h"
 #include "store/blocks.h"
 
 #include <inttypes.h>
@@ -277,11 +278,34 @@ static void a_limit_beyond_the_most_is_not_reserved(void **state) {
 
 #define IN_A_STORE(test) cmocka_unit_test_setup_teardown(test, ask_open, ask_close)
 
+/* Of a limit with a name, whose rate may change. */
+static struct sluice_decision of_name(struct sluice_store *store, sluice_operation operation, uint64_t at_ms,
+                                      uint32_t cost, const char *id, const char *text) {
+	struct sluice_limit limit = ask_limit(text);
+	sl_rule_name(&limit, sl_str("api"));
+	struct sluice_item item = {.limit = &limit, .key = sl_str("k")};
+	struct sluice_call call = {.items = &item, .item_count = 1, .cost = cost, .operation = operation,
+	                           .now = (ASK_START_MS + at_ms) * ASK_MS, .id = sl_str(id)};
+	call.ttl_ns = operation == SLUICE_RESERVE ? (sluice_ns)60 * S * ASK_MS : 0;
+	assert_int_equal(sluice_decide(store, &call), SLUICE_OK);
+	return call.merged;
+}
+
+/* What has drained of a reservation by the time the rate changes drained at the rate of before. */
+static void a_rate_that_changes_keeps_what_was_left(void **state) {
+	const char *before = "token-bucket 10/10s burst 100", *after = "token-bucket 20/10s burst 100";
+	assert_int_equal(of_name(*state, SLUICE_RESERVE, 0, 50, "a", before).remaining, 50);
+	assert_int_equal(of_name(*state, SLUICE_RESERVE, 10 * S, 1, "b", after).remaining, 59);
+	/* of 41 that are owed 20 drain, and 20 of what is left go back */
+	assert_int_equal(of_name(*state, SLUICE_COMMIT, 20 * S, 0, "a", after).remaining, 99);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		IN_A_STORE(a_commit_corrects_what_was_charged),
 		IN_A_STORE(a_commit_above_the_estimate_is_debt),
 		IN_A_STORE(what_is_left_open_is_back_at_its_end),
+		IN_A_STORE(a_rate_that_changes_keeps_what_was_left),
 		IN_A_STORE(the_same_id_is_charged_once),
 		IN_A_STORE(several_limits_are_reserved_or_none),
 		IN_A_STORE(limits_that_meet_in_one_counter_are_reserved_once),

@@ -306,12 +306,16 @@ static void test_metric_names(void **state) {
 		"  - {key: d, value: 'x*', rate_limit: *r}\n"
 		"  - {key: e, value: 'x*', value_to_metric: true, rate_limit: *r}\n"
 		"  - {key: f, value: 'x*', share_threshold: true, detailed_metric: true, rate_limit: *r}\n"
-		"  - {key: g, value_to_metric: true, descriptors: [{key: h, rate_limit: *r}]}\n";
+		"  - {key: g, value_to_metric: true, descriptors: [{key: h, rate_limit: *r}]}\n"
+		"  - {key: i, value: 'x*', share_threshold: true,\n"
+		"     descriptors: [{key: j, detailed_metric: true, rate_limit: *r}]}\n"
+		"  - {key: k, value: '*', rate_limit: *r}\n";
 	static const struct {
 		const char *entries[4], *name;
 	} rows[] = {
 		{{"a", "1"}, "m.a"},     {{"b", "1"}, "m.b_1"},   {{"c", "1"}, "m.c_1"},   {{"c", ""}, "m.c_"},
 		{{"d", "xy"}, "m.d_x*"}, {{"e", "xy"}, "m.e_xy"}, {{"f", "xy"}, "m.f_x*"}, {{"g", "1", "h", "2"}, "m.g_1.h"},
+		{{"i", "xy", "j", ""}, "m.i_x*.j"}, {{"k", "xy"}, "m.k_*"},
 	};
 	(void)state;
 	add(yaml);

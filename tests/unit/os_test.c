@@ -1,6 +1,8 @@
 /* What the program asks of its system, beside another way to ask: which boot this is, how the clock of a time namespace
  * is shifted, the memory that may still be had; and the sockets that a service manager has left open, by table. */
 #include "os/clock.h"
+#include "os/file.h"
+#include "os/map.h"
 #include "os/memory.h"
 #include "os/notify.h"
 
@@ -123,6 +125,31 @@ static void a_namespace_says_how_its_clock_is_shifted(void **state) {
 	assert_int_equal(sl_clock_boottime_shift_by(path), 0);
 }
 
+/* Memory is brought in as it is, also where the kernel won't do it: it takes whole pages only. */
+static void what_is_touched_stays_as_it_is(void **state) {
+	enum { BYTES = 5 * 4096 };
+	unsigned char *memory = sl_map_private(BYTES, true), kept[BYTES];
+	(void)state;
+	assert_non_null(memory);
+	for (size_t at = 0; at < BYTES; at++)
+		kept[at] = memory[at] = (unsigned char)(at / 7 * 2);
+	sl_map_touch(memory, BYTES);
+	assert_memory_equal(memory, kept, BYTES);
+	sl_map_touch(memory + 14, BYTES - 14);
+	assert_memory_equal(memory, kept, BYTES);
+	sl_map_free(memory, BYTES);
+}
+
+/* Of a file that can't be read nothing was. */
+static void what_is_not_there_has_no_bytes(void **state) {
+	struct sluice_error error;
+	char byte;
+	size_t len = 7;
+	(void)state;
+	assert_false(sl_file_read("/proc/self/none", false, &byte, 1, &len, &error));
+	assert_int_equal(len, 0);
+}
+
 /* ---- sockets ----------------------------------------------------------------------------------------------------- */
 
 enum { FIRST = 3 }; /* descriptors of a service manager begin with the third */
@@ -189,6 +216,8 @@ int main(void) {
 		cmocka_unit_test(there_is_memory_and_not_more_than_the_system_has),
 		cmocka_unit_test(no_group_is_asked_for_more_than_it_leaves),
 		cmocka_unit_test(a_namespace_says_how_its_clock_is_shifted),
+		cmocka_unit_test(what_is_touched_stays_as_it_is),
+		cmocka_unit_test(what_is_not_there_has_no_bytes),
 		cmocka_unit_test(sockets_are_taken_as_they_are_given),
 	};
 	return cmocka_run_group_tests_name("the system", tests, NULL, NULL);
