@@ -65,6 +65,7 @@ def steps():
 def typed(text):
     """As it is typed; what goes on in the foreground does so in another terminal."""
     text = text.replace("git clone THIS-REPOSITORY sluice && cd sluice\n", "")
+    text = re.sub(r"^(redis-server --port (\d+) .*)$", r"\1\nwait_for \2", text, flags=re.M)
     text = re.sub(r"^make run$", "make run >../server 2>&1 &\nwait_for 7380", text, flags=re.M)
     return re.sub(r"^redis-cli ", "redis-cli --no-raw ", text, flags=re.M)
 
