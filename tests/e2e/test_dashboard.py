@@ -849,6 +849,11 @@ def test_on_a_phone_rows_are_cards_and_only_the_page_scrolls(browser):
                 labels.map((cell) => getComputedStyle(cell, '::before').content)];""")
         assert card == ["grid", "table", [f'"{name}"' for name in (
             "Allowed/s", "Denied/s", "Share denied", "Near/s", "Would deny/s")]]
+        b.wait(lambda: b.texts("#candidate tbody button"), "would be denied")
+        lines = b.js("return [...document.querySelectorAll('#candidate tbody td')].map((cell) => cell.offsetHeight)")
+        assert len(lines) >= 2 and max(lines) < 30  # the number is on the line of its label
+        fields = b.js("return ['#tail-limit', '#tail-key'].map((id) => document.querySelector(id).offsetWidth)")
+        assert len(set(fields)) == 1
         b.get("#limits thead button").click()  # headers sort there as well
         assert b.texts("#limits tbody th button") == ["login", "per-user", "search"]
     b.open(600, 900)

@@ -96,7 +96,8 @@ export class Chart {
 				y: this.scale(),
 			},
 			axes: [
-				{...axis, size: 28, space: 64, values: timeOfDay},
+				/* The gap keeps a time at the left edge clear of the lowest number of the other axis. */
+				{...axis, size: 32, gap: 10, space: 64, values: timeOfDay},
 				{...axis, size: 56, space: 28,
 					...this.log && {filter: onlyDecades, grid: {...axis.grid, filter: onlyDecades}},
 					...!this.log && globalThis.isLogarithmic() && {splits: zeroAndDecades},
