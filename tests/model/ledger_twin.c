@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/math.h"
+#include "tests/model/histories.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -372,4 +373,57 @@ void model_commit(struct model *m, uint64_t id, uint64_t actual, uint64_t t) {
 	m->open[k] = m->open[--m->opens];
 	if (actual != its.cost)
 		correct(m, &its, actual, t);
+}
+
+/* ---- packed ------------------------------------------------------------------------------------------------------ */
+
+void model_recall(struct model *m, const struct kept *kept) {
+	m->clock = kept->clock;
+	m->exact = kept->exact;
+	m->places = kept->places;
+	m->opens = kept->opens;
+	memcpy(m->place, kept->place, kept->places * sizeof *m->place);
+	memcpy(m->open, kept->open, kept->opens * sizeof *m->open);
+}
+
+static int by_id(const void *a, const void *b) {
+	const struct open *x = a, *y = b;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+void model_keep(struct kept *kept, struct model *m) {
+	const bool in_order = model_is_bucket(&m->rule);
+	memset(kept, 0, sizeof *kept);
+	kept->clock = m->clock;
+	kept->exact = m->exact;
+	for (size_t i = 0; i < m->places; i++) {
+		if (m->place[i].cost == 0 && !in_order && m->place[i].kind != UP)
+			continue;
+		SL_ASSERT(kept->places < KEPT_MAX);
+		kept->place[kept->places++] = m->place[i];
+	}
+	SL_ASSERT(m->opens <= KEPT_MAX);
+	kept->opens = m->opens;
+	qsort(m->open, m->opens, sizeof *m->open, by_id);
+	memcpy(kept->open, m->open, m->opens * sizeof *m->open);
+}
+
+void model_see(const struct kept *kept, uint64_t seen[2]) {
+	const uint64_t words[] = {kept->clock, kept->exact, kept->places, kept->opens};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		histories_mix(seen, words[i]);
+	for (size_t i = 0; i < kept->places; i++) {
+		const struct place *p = &kept->place[i];
+		histories_mix(seen, p->at);
+		histories_mix(seen, p->cost << 8 | p->kind);
+		histories_mix(seen, p->instant);
+		histories_mix(seen, p->debt);
+	}
+	for (size_t i = 0; i < kept->opens; i++) {
+		const struct open *o = &kept->open[i];
+		histories_mix(seen, o->id);
+		histories_mix(seen, o->instant);
+		histories_mix(seen, o->end);
+		histories_mix(seen, o->cost << 32 | o->debt);
+	}
 }

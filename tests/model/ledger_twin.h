@@ -34,6 +34,20 @@ struct model {
 	struct open open[PLACES_MAX];
 };
 
+/* The same, packed: there are many places in small worlds. A place of nothing is none. */
+enum { KEPT_MAX = 12 };
+struct kept {
+	uint64_t clock, exact, places, opens;
+	struct place place[KEPT_MAX];
+	struct open open[KEPT_MAX]; /* by id */
+};
+
+void model_keep(struct kept *kept, struct model *m);
+/* The rule, and what depends on it, stay as they are. */
+void model_recall(struct model *m, const struct kept *kept);
+/* Mixes all of it into a fingerprint (histories.h). */
+void model_see(const struct kept *kept, uint64_t seen[2]);
+
 /* A counter of nothing. `tick_ns` is that of a bucket (src/algo/bucket.c), which bounds what it can hold. */
 void model_start(struct model *m, const struct twin_rule *rule, uint64_t tick_ns);
 

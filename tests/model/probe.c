@@ -68,3 +68,15 @@ uint64_t probe_stir(const struct probe *probe, struct dice *dice, uint64_t now_n
 	}
 	return now_ns;
 }
+
+struct twin_rule kind_rule(const struct kind *kind, uint32_t window_ms, uint32_t quota) {
+	struct twin_rule rule = {.algorithm = kind->algorithm, .edge = kind->edge, .quota = quota};
+	rule.window_ns = window_ms * (uint64_t)TWIN_MS;
+	if (kind->algorithm == SLUICE_SLIDING_BUCKETS)
+		rule.precision_ns = (window_ms >= 4 && window_ms % 2 == 0 ? 2 : 1) * (uint64_t)TWIN_MS;
+	if (kind->algorithm == SLUICE_TOKEN_BUCKET)
+		rule.burst = quota;
+	if (kind->algorithm == SLUICE_LEAKY_BUCKET)
+		rule.burst = quota - 1; /* of which one more fits */
+	return rule;
+}

@@ -43,4 +43,8 @@ extern const struct kind {
 	bool keeps_ns; /* decided and reported to the nanosecond; the others promise whole milliseconds */
 } kinds[KINDS];
 
+/* A rule of small worlds: sub-buckets of two instants each where that may be, so that an edge has a weight; buckets
+ * that hold `quota`. */
+struct twin_rule kind_rule(const struct kind *kind, uint32_t window_ms, uint32_t quota);
+
 #endif

@@ -28,7 +28,8 @@
 
 #include <cmocka.h>
 
-enum { IDS = 2, ALPHABET_MAX = 1024, KEPT_MAX = 2 * HISTORIES_CALLS_MAX };
+enum { IDS = 2, ALPHABET_MAX = 1024 };
+_Static_assert((int)KEPT_MAX >= 2 * (int)HISTORIES_CALLS_MAX, "a call makes two places at most");
 #define BASE_MS UINT64_C(1764000000000)
 
 struct letter {
@@ -53,67 +54,12 @@ struct world {
 struct spot {
 	struct history history;
 	uint64_t start_ms, now_ms;
-	uint64_t clock, exact, places, opens; /* of struct model */
-	struct place place[KEPT_MAX];
-	struct open open[KEPT_MAX];
+	struct kept kept;
 };
 
-/* ---- the ledger, packed ------------------------------------------------------------------------------------------ */
-
-static void unpack(const struct world *w, const struct spot *spot, struct model *m) {
-	m->rule = w->rule;
-	m->most = w->most;
-	m->clock = spot->clock;
-	m->exact = spot->exact;
-	m->places = spot->places;
-	m->opens = spot->opens;
-	memcpy(m->place, spot->place, spot->places * sizeof *m->place);
-	memcpy(m->open, spot->open, spot->opens * sizeof *m->open);
-}
-
-static int by_id(const void *a, const void *b) {
-	const struct open *x = a, *y = b;
-	return x->id < y->id ? -1 : x->id > y->id;
-}
-
-static void pack(struct spot *spot, struct model *m) {
-	bool in_order = model_is_bucket(&m->rule);
-	memset(spot->place, 0, sizeof spot->place);
-	memset(spot->open, 0, sizeof spot->open);
-	spot->clock = m->clock;
-	spot->exact = m->exact;
-	spot->places = 0;
-	for (size_t i = 0; i < m->places; i++) { /* a place of nothing is none */
-		if (m->place[i].cost == 0 && !in_order && m->place[i].kind != UP)
-			continue;
-		assert_true(spot->places < KEPT_MAX);
-		spot->place[spot->places++] = m->place[i];
-	}
-	assert_true(m->opens <= KEPT_MAX);
-	spot->opens = m->opens;
-	qsort(m->open, m->opens, sizeof *m->open, by_id);
-	memcpy(spot->open, m->open, m->opens * sizeof *m->open);
-}
-
 static void see_spot(struct spot *spot) {
-	const uint64_t *words = &spot->start_ms + 1;
-	uint64_t *seen = spot->history.seen;
-	for (int i = 0; i < 5; i++)
-		histories_mix(seen, words[i]);
-	for (size_t i = 0; i < spot->places; i++) {
-		const struct place *p = &spot->place[i];
-		histories_mix(seen, p->at);
-		histories_mix(seen, p->cost << 8 | p->kind);
-		histories_mix(seen, p->instant);
-		histories_mix(seen, p->debt);
-	}
-	for (size_t i = 0; i < spot->opens; i++) {
-		const struct open *o = &spot->open[i];
-		histories_mix(seen, o->id);
-		histories_mix(seen, o->instant);
-		histories_mix(seen, o->end);
-		histories_mix(seen, o->cost << 32 | o->debt);
-	}
+	histories_mix(spot->history.seen, spot->now_ms);
+	model_see(&spot->kept, spot->history.seen);
 }
 
 /* ---- the definition ---------------------------------------------------------------------------------------------- */
@@ -246,7 +192,9 @@ static void step(const void *world, const void *place, size_t letter, void *next
 	now = to->now_ms * TWIN_MS;
 	play(w, from);
 	histories_see(w->store, w->page, BASE_MS * TWIN_MS, before);
-	unpack(w, from, &m);
+	m.rule = w->rule;
+	m.most = w->most;
+	model_recall(&m, &from->kept);
 	if (takes(l)) {
 		call = ask(w, l, SLUICE_PEEK, to->now_ms);
 		e = expect(w, &m, now, l, true);
@@ -259,7 +207,7 @@ static void step(const void *world, const void *place, size_t letter, void *next
 	if (((takes(l) && e.granted == 0 && !w->terms.count_denied) || e.repeated) &&
 	    memcmp(before, after, sizeof before) != 0)
 		differ(w, from, l, "a call that changes nothing changed what the store has");
-	pack(to, &m);
+	model_keep(&to->kept, &m);
 	memcpy(to->history.seen, after, sizeof after);
 	see_spot(to);
 }
@@ -280,7 +228,7 @@ static bool is_log(const struct world *w) {
 static bool follows(const void *world, const void *place, size_t letter) {
 	const struct world *w = world;
 	const struct spot *from = place;
-	return !is_log(w) || w->alphabet[letter].operation != SLUICE_REFUND || from->opens == 0;
+	return !is_log(w) || w->alphabet[letter].operation != SLUICE_REFUND || from->kept.opens == 0;
 }
 
 static void add_letter(struct world *w, struct letter letter) {
@@ -309,24 +257,12 @@ static void fill_alphabet(struct world *w, const struct size *size) {
 	}
 }
 
-static struct twin_rule rule_of(const struct kind *kind, uint32_t window_ms, uint32_t quota) {
-	struct twin_rule rule = {.algorithm = kind->algorithm, .edge = kind->edge, .quota = quota};
-	rule.window_ns = window_ms * (uint64_t)TWIN_MS;
-	if (kind->algorithm == SLUICE_SLIDING_BUCKETS)
-		rule.precision_ns = (window_ms >= 4 && window_ms % 2 == 0 ? 2 : 1) * (uint64_t)TWIN_MS;
-	if (kind->algorithm == SLUICE_TOKEN_BUCKET)
-		rule.burst = quota;
-	if (kind->algorithm == SLUICE_LEAKY_BUCKET)
-		rule.burst = quota - 1;
-	return rule;
-}
-
 static void start_at(struct world *w, struct spot *spot, uint64_t now_ms) {
 	static struct model m;
 	model_start(&m, &w->rule, w->limit.derived[SL_TICK_NS]);
 	w->most = m.most;
 	*spot = (struct spot){.start_ms = now_ms, .now_ms = now_ms};
-	pack(spot, &m);
+	model_keep(&spot->kept, &m);
 	see_spot(spot);
 }
 
@@ -339,7 +275,7 @@ static struct totals explore(const struct kind *kind, const struct size *size) {
 	struct histories all = {&w, sizeof *starts, 0, size->calls - fewer, follows, step};
 	struct totals totals;
 	memset(&w, 0, sizeof w);
-	w.rule = rule_of(kind, size->window_ms, size->quota);
+	w.rule = kind_rule(kind, size->window_ms, size->quota);
 	w.limit = rule_limit(&w.rule);
 	w.unit_ns = kind->algorithm == SLUICE_SLIDING_LOG ? TWIN_MS : TWIN_NS;
 	w.terms.count_denied = size->denials;

@@ -343,18 +343,6 @@ static void run_world(struct world *w, uint32_t window_ms, uint32_t calls, struc
 	totals_add(sum, &totals);
 }
 
-static struct twin_rule rule_of(const struct kind *kind, uint32_t window_ms, uint32_t quota) {
-	struct twin_rule rule = {.algorithm = kind->algorithm, .edge = kind->edge, .quota = quota};
-	rule.window_ns = window_ms * (uint64_t)TWIN_MS;
-	if (kind->algorithm == SLUICE_SLIDING_BUCKETS) /* of two instants each where that may be: an edge has a weight */
-		rule.precision_ns = (window_ms >= 4 && window_ms % 2 == 0 ? 2 : 1) * (uint64_t)TWIN_MS;
-	if (kind->algorithm == SLUICE_TOKEN_BUCKET)
-		rule.burst = quota;
-	if (kind->algorithm == SLUICE_LEAKY_BUCKET)
-		rule.burst = quota - 1; /* of which one more fits */
-	return rule;
-}
-
 struct size {
 	uint32_t window_ms, quota, calls;
 };
@@ -364,7 +352,7 @@ static void explore_one(const struct kind *kind, const struct size *size, struct
 	static struct world w;
 	memset(&w, 0, sizeof w);
 	w.counters = 1;
-	w.rules[0][0] = w.rules[0][1] = rule_of(kind, size->window_ms, size->quota);
+	w.rules[0][0] = w.rules[0][1] = kind_rule(kind, size->window_ms, size->quota);
 	run_world(&w, size->window_ms, size->calls, sum);
 }
 
@@ -372,8 +360,8 @@ static void explore_one(const struct kind *kind, const struct size *size, struct
 static void explore_changed(const struct kind *kind, const struct size *size, struct totals *sum) {
 	static struct world w;
 	for (uint32_t less = 0; less < 2; less++) {
-		struct twin_rule from = rule_of(kind, size->window_ms, size->quota + less);
-		struct twin_rule to = rule_of(kind, size->window_ms, size->quota + !less);
+		struct twin_rule from = kind_rule(kind, size->window_ms, size->quota + less);
+		struct twin_rule to = kind_rule(kind, size->window_ms, size->quota + !less);
 		if (to.algorithm == SLUICE_TOKEN_BUCKET || to.algorithm == SLUICE_LEAKY_BUCKET)
 			to.quota = from.quota;
 		memset(&w, 0, sizeof w);
@@ -390,8 +378,8 @@ static void explore_two(const struct kind *kind, const struct size *size, struct
 	for (int other = 0; other < KINDS; other++) {
 		memset(&w, 0, sizeof w);
 		w.counters = 2;
-		w.rules[0][0] = w.rules[0][1] = rule_of(kind, size->window_ms, size->quota);
-		w.rules[1][0] = w.rules[1][1] = rule_of(&kinds[other], size->window_ms, size->quota + 1);
+		w.rules[0][0] = w.rules[0][1] = kind_rule(kind, size->window_ms, size->quota);
+		w.rules[1][0] = w.rules[1][1] = kind_rule(&kinds[other], size->window_ms, size->quota + 1);
 		run_world(&w, size->window_ms, size->calls, sum);
 	}
 }
