@@ -7,14 +7,6 @@
 
 enum { ROOM_MIN = 4, TOKENS_ROOM_MIN = 8, PUTS = 4 /* in contents, for one reservation more */ };
 
-static uint32_t used_of(const struct sl_state *state) {
-	return (uint32_t)(state->w[1] >> 32);
-}
-
-static uint64_t bytes_of(const struct sl_state *state) {
-	return (uint64_t)(uint32_t)state->w[1] * 8;
-}
-
 static void set_used(struct slr_counter *companion, uint64_t used) {
 	companion->state.w[1] = used << 32 | (uint32_t)companion->state.w[1];
 }
@@ -32,14 +24,15 @@ struct sl_ledger slr_ledger_of(slr_value value, struct sl_identity counter) {
 	struct slr_counter scratch, *companion = find(value, SLR_COMPANION_LEDGER, counter, &scratch);
 	if (companion == NULL)
 		return (struct sl_ledger){NULL, 0};
-	return (struct sl_ledger){(const void *)slr_counter_block(companion)->bytes, used_of(&companion->state)};
+	return (struct sl_ledger){(const void *)slr_counter_block(companion)->bytes, slr_companion_used(&companion->state)};
 }
 
 struct sl_contents slr_contents_of(slr_value value, struct sl_identity counter) {
 	struct slr_counter scratch, *companion = find(value, SLR_COMPANION_CONTENTS, counter, &scratch);
 	if (companion == NULL)
 		return (struct sl_contents){.memory = NULL};
-	return (struct sl_contents){.memory = slr_counter_block(companion)->bytes, .bytes = bytes_of(&companion->state)};
+	return (struct sl_contents){.memory = slr_counter_block(companion)->bytes,
+	                            .bytes = slr_companion_room(&companion->state)};
 }
 
 /* Contents that have room for what is about to be bundled. A value of as many counters as may be has none: then the
@@ -67,7 +60,7 @@ static struct sl_contents with_contents(slr_value *value, struct sl_identity cou
 
 static struct sl_reservation *with_room(struct slr_counter *companion, uint32_t count) {
 	struct sl_reservation *list = NULL;
-	uint32_t room = (uint32_t)(bytes_of(&companion->state) / sizeof *list);
+	uint32_t room = (uint32_t)(slr_companion_room(&companion->state) / sizeof *list);
 	if (companion->more != NULL)
 		list = (void *)slr_counter_block(companion)->bytes;
 	if (count < room)
@@ -161,7 +154,8 @@ bool slr_strikes_of(slr_value value, struct sl_identity counter, struct sl_strik
 	struct slr_counter scratch, *companion = find(value, SLR_COMPANION_STRIKES, counter, &scratch);
 	memset(strikes, 0, sizeof *strikes);
 	if (companion != NULL)
-		memcpy(strikes, slr_counter_block(companion)->bytes, sl_min(bytes_of(&companion->state), sizeof *strikes));
+		memcpy(strikes, slr_counter_block(companion)->bytes,
+		       sl_min(slr_companion_room(&companion->state), sizeof *strikes));
 	return companion != NULL;
 }
 
@@ -169,7 +163,7 @@ void slr_strikes_put(slr_value *value, struct sl_identity counter, const struct 
 	size_t bytes = sl_strikes_bytes(strikes);
 	struct slr_counter *companion = slr_value_open(value, slr_companion_of(SLR_COMPANION_STRIKES, counter), until_ms);
 	void *block;
-	if (companion->more != NULL && bytes_of(&companion->state) == bytes) {
+	if (companion->more != NULL && slr_companion_room(&companion->state) == bytes) {
 		block = slr_counter_block(companion)->bytes;
 	} else {
 		block = slr_block_take(bytes);
@@ -187,7 +181,7 @@ static bool strikes_are_valid(const struct sl_strikes *strikes, uint64_t bytes, 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
 static uint32_t room_of(const struct sl_state *state) {
-	return (uint32_t)(bytes_of(state) / sizeof(struct slr_token));
+	return (uint32_t)(slr_companion_room(state) / sizeof(struct slr_token));
 }
 
 /* Where a hash stands, or the free place where it would. There is one: tables are at most half full. */
@@ -235,12 +229,12 @@ void slr_token_add(slr_value *value, const struct slr_token *token, int64_t unti
 	struct slr_counter *companion = slr_value_open(value, identity, until_ms);
 	struct slr_token *table;
 	uint32_t at;
-	if (used_of(&companion->state) * 2 >= room_of(&companion->state))
+	if (slr_companion_used(&companion->state) * 2 >= room_of(&companion->state))
 		remake(companion, token->at);
 	table = (void *)slr_counter_block(companion)->bytes;
 	at = place_of(table, room_of(&companion->state), token->hash);
 	if (table[at].hash == 0)
-		set_used(companion, used_of(&companion->state) + 1u);
+		set_used(companion, slr_companion_used(&companion->state) + 1u);
 	table[at] = *token;
 	companion->state.w[0] = sl_max(companion->state.w[0], token->at);
 }
@@ -265,29 +259,29 @@ static bool tokens_are_valid(const struct slr_token *table, uint64_t bytes, uint
 
 uint64_t slr_companion_bytes(struct sl_identity identity, const struct sl_state *state) {
 	if (sl_identity_algorithm(identity) == SLR_COMPANION_LEDGER)
-		return used_of(state) * sizeof(struct sl_reservation);
-	return bytes_of(state);
+		return slr_companion_used(state) * sizeof(struct sl_reservation);
+	return slr_companion_room(state);
 }
 
 bool slr_companion_is_valid(struct sl_identity identity, const struct sl_state *state, void *block) {
-	uint64_t bytes = bytes_of(state);
+	uint64_t bytes = slr_companion_room(state);
 	uint32_t algorithm;
 	struct sl_identity tokens = slr_companion_of(SLR_COMPANION_TOKENS, (struct sl_identity){0, 0});
 	if (!sl_identity_is_companion(identity) || block == NULL)
 		return false;
 	if (sl_identity_equal(identity, tokens))
-		return state->w[0] <= SLR_INSTANT_MAX && tokens_are_valid(block, bytes, used_of(state));
+		return state->w[0] <= SLR_INSTANT_MAX && tokens_are_valid(block, bytes, slr_companion_used(state));
 	if (state->w[0] != 0 || !sl_identity_accompanies(identity, &algorithm))
 		return false;
 	switch ((enum slr_companion)sl_identity_algorithm(identity)) {
 	case SLR_COMPANION_LEDGER:
-		return ledger_is_valid(algorithm, block, bytes, used_of(state));
+		return ledger_is_valid(algorithm, block, bytes, slr_companion_used(state));
 	case SLR_COMPANION_CONTENTS:
-		return contents_are_valid(block, bytes, used_of(state));
+		return contents_are_valid(block, bytes, slr_companion_used(state));
 	case SLR_COMPANION_STRIKES:
-		return strikes_are_valid(block, bytes, used_of(state));
+		return strikes_are_valid(block, bytes, slr_companion_used(state));
 	case SLR_COMPANION_OVERRIDE:
-		return used_of(state) == 0 && slr_own_is_valid(identity.name, block, bytes);
+		return slr_companion_used(state) == 0 && slr_own_is_valid(identity.name, block, bytes);
 	default:
 		return false;
 	}

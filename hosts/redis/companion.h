@@ -49,6 +49,14 @@ static inline bool slr_companion_is(enum slr_companion companion, struct sl_iden
 	return sl_identity_is_companion(identity) && sl_identity_algorithm(identity) == (uint32_t)companion;
 }
 
+/* How many entries of a companion's block are in use, and how many bytes it has. */
+static inline uint32_t slr_companion_used(const struct sl_state *state) {
+	return (uint32_t)(state->w[1] >> 32);
+}
+static inline uint64_t slr_companion_room(const struct sl_state *state) {
+	return (uint64_t)(uint32_t)state->w[1] * 8;
+}
+
 /* How many bytes of a companion's block are in use: all that is to be saved of it. */
 uint64_t slr_companion_bytes(struct sl_identity identity, const struct sl_state *state);
 

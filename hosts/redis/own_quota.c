@@ -122,6 +122,43 @@ static int64_t lived_until(const struct slr_counter *counter, const struct sluic
 	return wall_of(wall_ms, last > now ? ahead + (last - now) + limit->window_ns : ahead);
 }
 
+static sluice_ns last_token_end(const struct slr_token *table, uint64_t room) {
+	sluice_ns end = 0;
+	for (uint64_t i = 0; i < room; i++)
+		end = table[i].hash != 0 ? sl_max(end, table[i].end) : end;
+	return end;
+}
+
+/* From when on a companion says nothing any more, as its block tells; 0: no later than another of the same counter.
+ * SLUICE_NEVER: the block does not tell it. */
+static sluice_ns companion_end(const struct slr_counter *companion) {
+	const void *block = slr_counter_block(companion)->bytes;
+	const struct sl_state *state = &companion->state;
+	if (slr_companion_is(SLR_COMPANION_LEDGER, companion->identity))
+		return ((const struct sl_reservation *)block)[slr_companion_used(state) - 1].end; /* sorted by end */
+	if (slr_companion_is(SLR_COMPANION_TOKENS, companion->identity))
+		return last_token_end(block, slr_companion_room(state) / sizeof(struct slr_token));
+	return slr_companion_is(SLR_COMPANION_CONTENTS, companion->identity) ? 0 : SLUICE_NEVER;
+}
+
+/* Until when any row of a value but a quota may say something. A limit of the counter's identity says enough of it: how
+ * much the quota admits has no part in when a counter is empty, and a bucket that may have any rate has its own in its
+ * state. What has no end that can be told is kept as long as a window may last. */
+static int64_t told_until(const struct slr_counter *counter, const struct sluice_limit *limit, sluice_ns now,
+                          int64_t wall_ms) {
+	struct sluice_limit wide;
+	sluice_ns end;
+	if (limit != NULL && sl_identity_equal(sl_identity_of(limit), counter->identity))
+		return lived_until(counter, limit, now, wall_ms);
+	if (!sl_identity_is_companion(counter->identity))
+		return sl_identity_widest(counter->identity, &wide) ? lived_until(counter, &wide, now, wall_ms)
+		                                                    : wall_of(wall_ms, SL_WINDOW_NS_MAX);
+	end = companion_end(counter);
+	if (end == SLUICE_NEVER)
+		return wall_of(wall_ms, SL_WINDOW_NS_MAX);
+	return wall_of(wall_ms, end > now ? end - now : 0);
+}
+
 int64_t slr_own_expiry(slr_value value, const struct sluice_limit *limit, sluice_ns now, int64_t wall_ms,
                        int64_t before_ms) {
 	int64_t latest = wall_ms + 1;
@@ -136,11 +173,8 @@ int64_t slr_own_expiry(slr_value value, const struct sluice_limit *limit, sluice
 			until_ms = wall_of(wall_ms, own->end > now ? own->end - now : 0);
 		else if (until_ms == SLR_UNTIL_UNKNOWN && before_ms != SLR_NO_EXPIRE)
 			until_ms = before_ms;
-		else if (until_ms == SLR_UNTIL_UNKNOWN && limit != NULL &&
-		         sl_identity_equal(sl_identity_of(limit), counter->identity))
-			until_ms = lived_until(counter, limit, now, wall_ms);
 		else if (until_ms == SLR_UNTIL_UNKNOWN)
-			until_ms = wall_of(wall_ms, SL_WINDOW_NS_MAX);
+			until_ms = told_until(counter, limit, now, wall_ms);
 		latest = sl_max(latest, until_ms);
 	}
 	return latest;

@@ -110,11 +110,15 @@ static void test_how_long_a_key_lives(void **state) {
 	value = call.keys[0].value;
 	slr_value_keep(value, sl_identity_of(&limit), wall + hour);
 	assert_int_equal(slr_own_expiry(value, NULL, NOW, wall, -1), wall + hour);
-	/* what is not known ends with what the key's expiry was, or is worked out, or lasts as long as a window may */
+	/* what is not known ends with what the key's expiry was, or is worked out, whichever limit asks */
 	slr_value_keep(value, sl_identity_of(&limit), SLR_UNTIL_UNKNOWN);
 	assert_int_equal(slr_own_expiry(value, NULL, NOW, wall, wall + hour), wall + hour);
 	assert_in_range(slr_own_expiry(value, &limit, NOW, wall, -1), wall + 60000, wall + 121000);
-	assert_true(slr_own_expiry(value, &other, NOW, wall, -1) > wall + 3659 * 24 * hour);
+	assert_int_equal(slr_own_expiry(value, &other, NOW, wall, -1), slr_own_expiry(value, &limit, NOW, wall, -1));
+	/* but for strikes, whose end only the terms of a limit tell */
+	const struct sl_strikes strikes = {.until = NOW + SL_MS_NS};
+	slr_strikes_put(&value, sl_identity_of(&limit), &strikes, SLR_UNTIL_UNKNOWN);
+	assert_true(slr_own_expiry(value, &limit, NOW, wall, -1) > wall + 3659 * 24 * hour);
 	slr_own_put(&value, sl_identity_of(&other), &own, SLUICE_NEVER, sl_str(""));
 	assert_int_equal(slr_own_expiry(value, &limit, NOW, wall, wall + hour), -1);
 	slr_value_free(value);
