@@ -92,8 +92,8 @@ static bool take_slots(struct sl_envoy *envoy, uint32_t count) {
 	struct sl_envoy_slot *slots = sl_pool_take(envoy->pool, count, sizeof *slots);
 	if (slots == NULL)
 		return false;
-	for (uint32_t i = 0; i < count; i++)
-		slots[i].index = SL_ENVOY_NONE;
+	for (uint32_t slot = 0; slot < count; slot++)
+		slots[slot].index = SL_ENVOY_NONE;
 	for (uint32_t i = 0; i < envoy->slot_count; i++)
 		if (envoy->slots[i].index != SL_ENVOY_NONE)
 			put(slots, count, envoy->slots[i]);

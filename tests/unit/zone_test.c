@@ -218,6 +218,9 @@ static void rules_mean_what_they_say(void **state) {
 	assert_shift(n59, instant(2024, 2, 29, 0), 3600);
 	assert_shift("AAA0BBB,M3.4.4/50,M10.4.4/50", instant(2024, 3, 30, 2), 3600);     /* Thursday 28, 50:00 */
 	assert_shift("<-02>2<-01>,M3.5.0/-1,M10.5.0/0", instant(2024, 3, 31, 1), -3600); /* Nuuk: Saturday 23:00 */
+	assert_shift("AAA0BBB,M1.1.0/0,M12.5.6/0", instant(2024, 12, 27, 23), 0); /* the last Saturday of a year */
+	assert_shift("AAA0BBB,J1/0,J365/0", instant(2024, 12, 30, 23), 0);
+	assert_shift("AAA0BBB,0/0,365/0", instant(2024, 12, 30, 23), 0);
 	assert_shift("AAA-5:30:15BBB-6,100,200", sl_days_of(2024, 4, 10) * 86400 + 7200 - 19815, 21600);
 	assert_shift("IST-1GMT0,M10.5.0,M3.5.0/1", instant(2024, 3, 31, 1), 3600); /* Dublin: winter is the exception */
 	assert_int_equal(read_rule("EST5EDT,0/0,J365/25"), 1);                     /* summer all year */
