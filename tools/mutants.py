@@ -11,8 +11,8 @@ Mutant = collections.namedtuple("Mutant", "file offset length text operator line
 
 HIDDEN = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
                     r"""|^[ \t]*\#(?:[^\n]*\\\n)*[^\n]*""", re.S | re.M | re.X)
-UNTOUCHED = re.compile(r"\b(?:SL_ASSERT|SL_DEBUG_ASSERT|_Static_assert|SL_POINT\w*|__builtin_prefetch|__asm__"
-                       r"|__attribute__)\s*(?=\()")
+UNTOUCHED = re.compile(r"\b(?:SL_ASSERT|SL_DEBUG_ASSERT|_Static_assert|SL_POINT\w*|__builtin_prefetch|\w+_prefetch"
+                       r"|__asm__|__attribute__)\s*(?=\()")
 FETCHED = re.compile(r"\bfor (?=\()")  # a loop of hints alone is a hint
 FETCHES = re.compile(r"\s*__builtin_prefetch\(")
 EXPECTED = re.compile(r", [01]\)")  # the second word of __builtin_expect

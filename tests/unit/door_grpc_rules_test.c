@@ -332,6 +332,14 @@ static void test_metric_names(void **state) {
 		if (!sl_bytes_equal(name, sl_str(rows[i].name)))
 			fail_msg("%.*s is not %s", (int)name.len, (const char *)name.data, rows[i].name);
 	}
+	/* nothing is read behind a value that is shorter than what stands around a star */
+	char *heap = malloc(1);
+	struct sluice_bytes pair[2] = {sl_str("d"), sl_slice(heap + 1, 0)};
+	struct sl_envoy_found found;
+	assert_non_null(heap);
+	sl_policy_envoy_find(context.policy, sl_str("m"), pair, 1, &found);
+	assert_null(found.rule);
+	free(heap);
 }
 
 #define TEST(test, set_up) cmocka_unit_test_setup_teardown(test, set_up, teardown)

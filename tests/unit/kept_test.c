@@ -91,6 +91,8 @@ static void so_does_what_is_reserved(void **state) {
 	struct sl_repair found;
 	assert_true(ASK(*state, SLUICE_RESERVE, 0, 5, "a", 60 * S, .lines = {{"9/1h"}}).d.allowed);
 	struct sluice_store copy = made_whole(*state, &found);
+	sluice_ns hour = (sluice_ns)3600 * S * ASK_MS, end = (ASK_START_MS + 60 * S) * ASK_MS;
+	assert_in_range(found.until_ns, end, end + 3 * hour); /* of its counter two, and a quarter for rounding */
 	struct asked a = ASK(&copy, SLUICE_COMMIT, S, 2, "a", .lines = {{"9/1h"}});
 	assert_true(a.found == 1 && a.d.remaining == 7);
 	free(copy.header);
