@@ -9,7 +9,8 @@ WINDOW_MIN, WINDOW_MAX = 10**6, 3660 * 86400 * 10**9  # ns
 COUNT_MAX, TIME_MAX = 2**32 - 1, 2**64 - 1
 NEVER = 2**64 - 1
 U32, U16, U8 = Int(32, False), Int(16, False), Int(8, False)
-ALGORITHMS = {"fixed-window": 1, "sliding-window": 2, "sliding-buckets": 3, "token-bucket": 5, "leaky-bucket": 6}
+ALGORITHMS = {"fixed-window": 1, "sliding-window": 2, "sliding-buckets": 3, "sliding-log": 4, "token-bucket": 5,
+              "leaky-bucket": 6}
 
 
 class Numbers:
