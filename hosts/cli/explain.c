@@ -22,6 +22,7 @@ struct explain {
 	const char *domain, *descriptor; /* of a descriptor, in place of attributes */
 	bool json;
 	uint32_t cost;
+	char cost_text[16]; /* what its word points to */
 	int word_count;
 	struct sluice_bytes words[2 + 2 * ATTRIBUTES_MAX]; /* the command, the cost, then names and values */
 	struct sluice_policy *policy;                      /* of -c */
@@ -162,10 +163,9 @@ static int look_in_redis(struct explain *explain, struct story *story) {
 }
 
 static bool send_request(struct explain *explain, struct sluice_error *error) {
-	char cost[16];
-	snprintf(cost, sizeof cost, "%" PRIu32, explain->cost);
+	snprintf(explain->cost_text, sizeof explain->cost_text, "%" PRIu32, explain->cost);
 	explain->words[0] = sl_str("SLUICE.WHY");
-	explain->words[1] = sl_str(cost);
+	explain->words[1] = sl_str(explain->cost_text);
 	return sl_client_send(&explain->ask.client, explain->words, 2 + explain->word_count, error);
 }
 

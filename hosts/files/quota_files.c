@@ -50,11 +50,11 @@ static bool read_all(struct sluice_policy *policy, const char *policy_file, char
 
 bool sl_quota_files_read(struct sluice_policy *policy, const char *policy_file, const char **file,
                          struct sluice_problem *problem) {
-	char *text = sl_policy_quotas_count(policy) == 0 ? NULL : malloc(ROOM);
 	*file = policy_file;
 	*problem = (struct sluice_problem){.line = 1, .column = 1, .text = "no memory for the overrides"};
 	if (sl_policy_quotas_count(policy) == 0)
 		return true;
+	char *text = malloc(ROOM);
 	bool good = text != NULL && read_all(policy, policy_file, text, file, problem);
 	free(text);
 	return good;

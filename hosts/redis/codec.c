@@ -75,7 +75,7 @@ void slr_write_counter(struct slr_bytes *bytes, const struct slr_counter *counte
 	slr_bytes_u64(bytes, (uint64_t)until_ms);
 	slr_bytes_u32(bytes, (uint32_t)block_bytes);
 	if (block_bytes != 0)
-		slr_bytes_add(bytes, slr_counter_block(counter)->bytes, block_bytes);
+		slr_bytes_add(bytes, slr_counter_bytes(counter), block_bytes);
 	slr_write_holds(bytes, slr_counter_holds(counter));
 }
 

@@ -24,14 +24,14 @@ struct sl_ledger slr_ledger_of(slr_value value, struct sl_identity counter) {
 	struct slr_counter scratch, *companion = find(value, SLR_COMPANION_LEDGER, counter, &scratch);
 	if (companion == NULL)
 		return (struct sl_ledger){NULL, 0};
-	return (struct sl_ledger){(const void *)slr_counter_block(companion)->bytes, slr_companion_used(&companion->state)};
+	return (struct sl_ledger){(const void *)slr_counter_bytes(companion), slr_companion_used(&companion->state)};
 }
 
 struct sl_contents slr_contents_of(slr_value value, struct sl_identity counter) {
 	struct slr_counter scratch, *companion = find(value, SLR_COMPANION_CONTENTS, counter, &scratch);
 	if (companion == NULL)
 		return (struct sl_contents){.memory = NULL};
-	return (struct sl_contents){.memory = slr_counter_block(companion)->bytes,
+	return (struct sl_contents){.memory = slr_counter_bytes(companion),
 	                            .bytes = slr_companion_room(&companion->state)};
 }
 
@@ -62,13 +62,13 @@ static struct sl_reservation *with_room(struct slr_counter *companion, uint32_t 
 	struct sl_reservation *list = NULL;
 	uint32_t room = (uint32_t)(slr_companion_room(&companion->state) / sizeof *list);
 	if (companion->more != NULL)
-		list = (void *)slr_counter_block(companion)->bytes;
+		list = (void *)slr_counter_bytes(companion);
 	if (count < room)
 		return list;
 	room = room < ROOM_MIN ? ROOM_MIN : room * 2;
 	list = slr_block_take(room * sizeof *list);
 	if (count != 0)
-		memcpy(list, slr_counter_block(companion)->bytes, count * sizeof *list);
+		memcpy(list, slr_counter_bytes(companion), count * sizeof *list);
 	slr_counter_set_block(companion, list, room * sizeof *list);
 	return list;
 }
@@ -99,6 +99,7 @@ static void drop_contents(slr_value *value, struct sl_identity counter) {
 void slr_ledger_close(slr_value *value, struct sl_identity counter, const struct sl_found *found) {
 	struct sl_ledger ledger = slr_ledger_of(*value, counter);
 	struct sl_contents contents = slr_contents_of(*value, counter);
+	SL_DEBUG_ASSERT(ledger.list != NULL); /* there it was found */
 	struct sl_reservation entry = ledger.list[found->at];
 	sl_contents_remove(&contents, found);
 	if (sl_bundle_without(found, &entry))
@@ -119,7 +120,7 @@ void slr_ledger_remove(slr_value *value, struct sl_identity counter, uint32_t at
 		slr_value_remove(value, identity);
 	} else {
 		companion = slr_value_open(value, identity, SLR_UNTIL_UNKNOWN);
-		list = (void *)slr_counter_block(companion)->bytes;
+		list = (void *)slr_counter_bytes(companion);
 		memmove(&list[at], &list[at + count], (ledger.count - at - count) * sizeof *list);
 		set_used(companion, ledger.count - count);
 	}
@@ -154,7 +155,7 @@ bool slr_strikes_of(slr_value value, struct sl_identity counter, struct sl_strik
 	struct slr_counter scratch, *companion = find(value, SLR_COMPANION_STRIKES, counter, &scratch);
 	memset(strikes, 0, sizeof *strikes);
 	if (companion != NULL)
-		memcpy(strikes, slr_counter_block(companion)->bytes,
+		memcpy(strikes, slr_counter_bytes(companion),
 		       sl_min(slr_companion_room(&companion->state), sizeof *strikes));
 	return companion != NULL;
 }
@@ -164,7 +165,7 @@ void slr_strikes_put(slr_value *value, struct sl_identity counter, const struct 
 	struct slr_counter *companion = slr_value_open(value, slr_companion_of(SLR_COMPANION_STRIKES, counter), until_ms);
 	void *block;
 	if (companion->more != NULL && slr_companion_room(&companion->state) == bytes) {
-		block = slr_counter_block(companion)->bytes;
+		block = slr_counter_bytes(companion);
 	} else {
 		block = slr_block_take(bytes);
 		slr_counter_set_block(companion, block, bytes);
@@ -197,7 +198,7 @@ const struct slr_token *slr_token_find(slr_value value, uint64_t hash, sluice_ns
 	const struct slr_token *table, *token;
 	if (companion == NULL)
 		return NULL;
-	table = (const void *)slr_counter_block(companion)->bytes;
+	table = (const void *)slr_counter_bytes(companion);
 	token = &table[place_of(table, room_of(&companion->state), hash)];
 	return token->hash != 0 && token->end > now ? token : NULL;
 }
@@ -205,7 +206,7 @@ const struct slr_token *slr_token_find(slr_value value, uint64_t hash, sluice_ns
 /* Makes the table anew with those that are still remembered; of SLR_TOKENS_MAX only those in every second place, so
  * that this is not done again for each. */
 static void remake(struct slr_counter *companion, sluice_ns now) {
-	const struct slr_token *old = companion->more != NULL ? (const void *)slr_counter_block(companion)->bytes : NULL;
+	const struct slr_token *old = companion->more != NULL ? (const void *)slr_counter_bytes(companion) : NULL;
 	uint32_t old_room = room_of(&companion->state), live = 0, room = TOKENS_ROOM_MIN, used = 0;
 	struct slr_token *table;
 	for (uint32_t i = 0; i < old_room; i++)
@@ -231,7 +232,7 @@ void slr_token_add(slr_value *value, const struct slr_token *token, int64_t unti
 	uint32_t at;
 	if (slr_companion_used(&companion->state) * 2 >= room_of(&companion->state))
 		remake(companion, token->at);
-	table = (void *)slr_counter_block(companion)->bytes;
+	table = (void *)slr_counter_bytes(companion);
 	at = place_of(table, room_of(&companion->state), token->hash);
 	if (table[at].hash == 0)
 		set_used(companion, slr_companion_used(&companion->state) + 1u);

@@ -147,8 +147,8 @@ static sluice_ns reset_after(const struct slr_call *call, const struct slr_part 
 	if (!has_live_lease(m))
 		return reset_ns;
 	begin_future(&future, m);
-	if (charge != 0 && !slr_image_charge(&future.wide, &future.image, call->asked.now, charge))
-		charge = 0; /* planning the charge will say so */
+	bool found_room = charge == 0 || slr_image_charge(&future.wide, &future.image, call->asked.now, charge);
+	(void)found_room; /* planning the charge says where there is none */
 	while (advance(m, &future))
 		;
 	future.end = sl_max(future.end, last_end(m));

@@ -11,7 +11,7 @@ _Static_assert((int)SLUICE_NAME_BYTES_MAX <= UINT8_MAX && (int)SLUICE_LIMIT_TEXT
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
 const struct slr_own *slr_own_of(const struct slr_counter *counter) {
-	return slr_companion_is(SLR_COMPANION_OVERRIDE, counter->identity) ? (const void *)slr_counter_block(counter)->bytes
+	return slr_companion_is(SLR_COMPANION_OVERRIDE, counter->identity) ? (const void *)slr_counter_bytes(counter)
 	                                                                   : NULL;
 }
 
@@ -132,7 +132,7 @@ static sluice_ns last_token_end(const struct slr_token *table, uint64_t room) {
 /* From when on a companion says nothing any more, as its block tells; 0: no later than another of the same counter.
  * SLUICE_NEVER: the block does not tell it. */
 static sluice_ns companion_end(const struct slr_counter *companion) {
-	const void *block = slr_counter_block(companion)->bytes;
+	const void *block = slr_counter_bytes(companion);
 	const struct sl_state *state = &companion->state;
 	if (slr_companion_is(SLR_COMPANION_LEDGER, companion->identity))
 		return ((const struct sl_reservation *)block)[slr_companion_used(state) - 1].end; /* sorted by end */

@@ -124,7 +124,7 @@ static void digest_places(struct RedisModuleDigest *digest, const struct slr_cou
 
 /* Tokens stand where their table's size puts them, and those that have ended may be there still or not. */
 static void digest_tokens(struct RedisModuleDigest *digest, const struct slr_counter *companion) {
-	const struct slr_token *table = (const void *)slr_counter_block(companion)->bytes;
+	const struct slr_token *table = (const void *)slr_counter_bytes(companion);
 	uint64_t count = slr_counter_block_bytes(companion) / sizeof *table, sum = 0;
 	for (uint64_t i = 0; i < count; i++)
 		if (table[i].hash != 0 && table[i].end > companion->state.w[0])
@@ -136,7 +136,7 @@ static void digest_companion(struct RedisModuleDigest *digest, const struct slr_
 	if (sl_identity_algorithm(companion->identity) == SLR_COMPANION_TOKENS)
 		digest_tokens(digest, companion);
 	else if (sl_identity_algorithm(companion->identity) != SLR_COMPANION_CONTENTS) /* its ledger sums it up */
-		slr_DigestAddStringBuffer(digest, (const char *)slr_counter_block(companion)->bytes,
+		slr_DigestAddStringBuffer(digest, (const char *)slr_counter_bytes(companion),
 		                          (size_t)slr_companion_bytes(companion->identity, &companion->state));
 }
 

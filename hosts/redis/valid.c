@@ -7,7 +7,7 @@ static bool counter_is_valid(const struct slr_counter *counter) {
 	struct sl_counter step;
 	if (sl_identity_is_companion(counter->identity))
 		return counter->more != NULL && slr_counter_holds(counter) == NULL &&
-		       slr_companion_is_valid(counter->identity, &counter->state, slr_counter_block(counter)->bytes);
+		       slr_companion_is_valid(counter->identity, &counter->state, slr_counter_bytes(counter));
 	if (!sl_identity_widest(counter->identity, &limit) || !slr_holds_are_valid(slr_counter_holds(counter)) ||
 	    slr_counter_is_none(counter))
 		return false;

@@ -369,7 +369,7 @@ static struct slr_counter copy_counter(const struct slr_counter *from) {
 	to.more = NULL;
 	if (bytes != 0) {
 		to.more = block_of_bytes(slr_block_take(bytes));
-		memcpy(slr_counter_block(&to)->bytes, slr_counter_block(from)->bytes, bytes);
+		memcpy(slr_counter_bytes(&to), slr_counter_bytes(from), bytes);
 		count_own(to.identity, 1);
 	}
 	slr_counter_set_holds(&to, slr_holds_copy(slr_counter_holds(from)));

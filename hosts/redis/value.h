@@ -17,6 +17,7 @@
 #define SLR_VALUE_H
 
 #include "algo/step.h"
+#include "base/assert.h"
 #include "hosts/redis/hold.h"
 
 typedef uintptr_t slr_value;
@@ -122,6 +123,13 @@ bool slr_value_is_valid(slr_value value);
 
 static inline struct slr_block *slr_counter_block(const struct slr_counter *counter) {
 	return slr_has_block(counter->identity) ? counter->more : NULL;
+}
+
+/* What the block of a counter has that has one. */
+static inline unsigned char *slr_counter_bytes(const struct slr_counter *counter) {
+	struct slr_block *block = slr_counter_block(counter);
+	SL_DEBUG_ASSERT(block != NULL);
+	return block->bytes;
 }
 
 static inline struct slr_holds *slr_counter_holds(const struct slr_counter *counter) {

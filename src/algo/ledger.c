@@ -375,6 +375,8 @@ static void step_log(struct view *v, uint64_t cost, struct sluice_decision *deci
 	if (!decision->allowed)
 		decision->retry_after_ns = cost > quota ? SLUICE_NEVER : log_wait(v, open, quota - cost);
 	decision->reset_after_ns = used != 0 ? sl_min(log_wait(v, open, 0), v->limit->window_ns) : 0;
+	v->crowds = NULL;
+	v->crowd_of = NULL;
 }
 
 void sl_ledger_step(const struct sluice_limit *limit, const struct sl_counter *counter, const struct sl_ledger *ledger,

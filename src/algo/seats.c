@@ -132,6 +132,7 @@ void sl_seats_describe(const struct sluice_limit *limit, struct sl_counter *coun
                        struct sluice_inspection *told) {
 	const struct sl_seats *p = sl_seats_look(counter, now);
 	uint32_t first[SLUICE_CHARGES_MAX], count = first_to_end(p, first);
+	SL_ASSERT(count <= p->capacity);
 	told->used = p->held;
 	for (uint32_t k = 0; k < count; k++)
 		sl_describe_charge(told, p->ends[first[k]] - sl_min(p->ends[first[k]], limit->window_ns), p->ends[first[k]],

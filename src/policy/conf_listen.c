@@ -161,7 +161,7 @@ static void read_one(struct sl_conf *conf, const struct sl_yaml *node, struct on
 		sl_conf_bool(conf, one->tls, &listen->tls);
 	if (listen->door == SL_LISTEN_SPOP)
 		check_spop(conf, node, listen);
-	if (listen->tls && conf->tls == NULL)
+	if (one->tls != NULL && listen->tls && conf->tls == NULL)
 		sl_report_error(conf->report, one->tls->place,
 		                "expected a certificate for it: tls: {certificate: FILE, key: FILE} at the top of the policy");
 }

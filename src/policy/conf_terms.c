@@ -13,6 +13,7 @@
 
 #include "algo/hll.h"
 #include "algo/terms.h"
+#include "base/assert.h"
 #include "policy/lint.h"
 
 #include <stdio.h>
@@ -35,6 +36,7 @@ static uint32_t find_kinds(const struct sl_ruleset_limit *limit) {
 static void goes_with(struct sl_conf *conf, const struct sl_yaml *node, const char *key, uint32_t kinds,
                       uint32_t without, const char *why) {
 	uint32_t refused = kinds & without;
+	SL_ASSERT(node != NULL); /* what was read has its text */
 	if (refused == 0 && (kinds & sl_algorithms_with(SL_HAS_COUNTER)) == 0)
 		refused = kinds, why = "it counts nothing";
 	if (refused != 0)
@@ -44,6 +46,7 @@ static void goes_with(struct sl_conf *conf, const struct sl_yaml *node, const ch
 
 void sl_conf_needs_module(struct sl_conf *conf, const struct sl_yaml *node, const char *what) {
 	const struct sl_redis_settings *redis = &conf->policy->settings.redis;
+	SL_ASSERT(node != NULL);
 	if (redis->address_count == 0 || redis->via == SL_VIA_MODULE)
 		return;
 	if (redis->via == SL_VIA_SCRIPT)

@@ -43,7 +43,7 @@ static void lint_listen(struct sl_conf *conf, const struct sl_yaml *node, const 
 bool sl_lint_has_door(const struct sl_conf *conf, enum sl_listen_door door) {
 	const struct sl_settings *settings = &conf->policy->settings;
 	bool has = settings->listens == NULL && door != SL_LISTEN_GRPC; /* the defaults have one */
-	for (uint32_t i = 0; i < settings->listen_count; i++)
+	for (uint32_t i = 0; settings->listens != NULL && i < settings->listen_count; i++)
 		has |= settings->listens[i].door == door;
 	return has;
 }

@@ -6,6 +6,7 @@
 #include "policy/lint.h"
 
 #include "algo/traits.h"
+#include "base/assert.h"
 #include "base/math.h"
 
 enum { LIMITS_MAX = 1000 }; /* of a policy that is looked at: the search is quadratic */
@@ -36,6 +37,7 @@ static bool is_below(const struct sl_ruleset_limit *below, const struct sl_rules
 
 /* How many keys at full quota are the first to ask for more. */
 static uint64_t keys_that_exceed(const struct sluice_limit *below, const struct sluice_limit *above) {
+	SL_ASSERT(below->quota != 0 && above->window_ns != 0); /* is_rate() */
 	sl_u128 keys = sl_mul(above->quota, below->window_ns) / sl_mul(below->quota, above->window_ns) + 1;
 	return keys < UINT64_MAX ? (uint64_t)keys : UINT64_MAX;
 }

@@ -69,9 +69,12 @@ static int hex_digit(char c) {
  * for itself, backslash and all. Returns how many bytes it took after the backslash. */
 static size_t decode_escape(const char *at, size_t left, struct sl_out *out) {
 	static const char names[] = "nrtbvf", bytes[] = "\n\r\t\b\v\f";
-	if (left >= 3 && at[0] == 'x' && hex_digit(at[1]) >= 0 && hex_digit(at[2]) >= 0) {
-		sl_out_char(out, (char)(hex_digit(at[1]) << 4 | hex_digit(at[2])));
-		return 3;
+	if (left >= 3 && at[0] == 'x') {
+		int high = hex_digit(at[1]), low = hex_digit(at[2]);
+		if (high >= 0 && low >= 0) {
+			sl_out_char(out, (char)(high << 4 | low));
+			return 3;
+		}
 	}
 	const char *named = left > 0 && at[0] != '\0' ? strchr(names, at[0]) : NULL;
 	if (named != NULL) {

@@ -1,4 +1,5 @@
 /* Who would have been limited, for people. Numbers are exact; where memory made one a lower bound, it says so. */
+#include "base/assert.h"
 #include "base/math.h"
 #include "hosts/cli/replay/replay_report.h"
 
@@ -104,6 +105,7 @@ static void print_limits(const struct sl_replay *replay) {
 		putchar('\n');
 		if (limit->tried == 0)
 			continue;
+		SL_ASSERT(shown != NULL); /* only a policy has candidates */
 		sluice_limit_print(&shown->candidate, text);
 		printf("  %10" PRIu64 "  %10" PRIu64 "  %s: candidate %s (denies nobody)\n", limit->candidate_denied,
 		       limit->tried, shown->name, text);

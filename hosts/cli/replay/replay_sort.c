@@ -95,7 +95,7 @@ static int compare_pairs(const void *a, const void *b) {
 
 /* A file without a name, gone when it is closed, however the program ends. */
 static bool open_file(struct sl_sort *sort, struct sluice_error *error) {
-	const char *folder = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
+	const char *said = getenv("TMPDIR"), *folder = said != NULL ? said : "/tmp";
 	char path[4096];
 	if (sort->fd >= 0)
 		return true;

@@ -182,7 +182,7 @@ static int dump_to_file(const struct job *job, struct sluice_store *store, uint6
 
 static int run_dump(const struct job *job) {
 	struct sl_file_id from, to;
-	uint64_t counters;
+	uint64_t counters = 0;
 	if (job->output == NULL && isatty(STDOUT_FILENO))
 		return sl_cli_misuse(job->verb, "a dump is not text: send it to a file, or name one with -o OUT");
 	if (job->output != NULL && sl_file_id_at(job->file, &from) == 0 && sl_file_id_at(job->output, &to) == 0 &&

@@ -7,6 +7,8 @@
  * is empty. */
 #include "hosts/server/cluster/link.h"
 
+#include "base/assert.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -146,6 +148,7 @@ static void on_found(void *to, const char *why, const struct addrinfo *addresses
 		uint32_t count = 0;
 		for (const struct addrinfo *one = addresses; one != NULL; one = one->ai_next)
 			count++;
+		SL_ASSERT(count != 0); /* else `why` says why there are none */
 		const struct addrinfo *chosen = addresses;
 		for (uint32_t skip = link->turn % count; skip > 0; skip--)
 			chosen = chosen->ai_next;

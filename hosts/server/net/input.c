@@ -40,6 +40,7 @@ bool sl_input_keep(struct sl_connection *c, const char *data, size_t len) {
 		c->input_len = 0;
 		if (c->input_capacity < len && !resize_input(c, len + INPUT_ROOM_MIN))
 			return false;
+		SL_ASSERT(c->input != NULL); /* there is capacity */
 		memcpy(c->input, data, len);
 	} else if (data != c->input) {
 		memmove(c->input, data, len);
