@@ -18,8 +18,8 @@ MEMORY_MAX, FILE_MAX = 16 << 30, 4 << 30
 SLOW = ("model/worlds_test", "model/hll_test", "model/bundle_test", "model/twin_test")  # over 10 s with few operations
 
 
-def run(argv, **more):
-    return subprocess.run(argv, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+def run(argv, root=None, **more):
+    return subprocess.run(argv, cwd=root or ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           errors="replace", **more)
 
 

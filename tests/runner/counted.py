@@ -39,6 +39,12 @@ def count_node(output):
     return total if sum(total) else None
 
 
+def count_findings(output):
+    found = re.search(r"^analyze: \d+ findings, \d+ judged, (\d+) new, (\d+) rows too many$", output, re.M)
+    wrong = int(found.group(1)) + int(found.group(2)) if found else 0
+    return [int(wrong == 0), wrong, 0] if found else None
+
+
 def count_mutants(output):
     found = re.search(r"^mutants: \d+ valid, (\d+) killed, (\d+) survived.*? ([\d.]+)% found$", output, re.M)
     return [int(found.group(1)), 0, 0] if found else None

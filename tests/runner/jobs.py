@@ -6,7 +6,7 @@ import random
 import shutil
 import subprocess
 
-from counted import count_cmocka, count_fuzz, count_mutants, count_node, count_pytest
+from counted import count_cmocka, count_findings, count_fuzz, count_mutants, count_node, count_pytest
 from job import Job
 from places import ASAN, AT_A_TIME, FUZZ, JOB_SECONDS_MAX, NODE_ADDON, POINTS, ROOT, TSAN
 
@@ -183,6 +183,11 @@ def proofs_job():
     job.argv[3:3] = ["-s"]
     job.seconds_max = PROOFS_SECONDS_MAX
     return job
+
+
+def analyze_job():
+    """clang's analyzer over all sources, on every core that is free."""
+    return Job("analyze", ["tools/analyze", "--deep"], count_findings, seconds_max=PROOFS_SECONDS_MAX)
 
 
 def turned_job():
