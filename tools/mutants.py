@@ -11,7 +11,7 @@ Mutant = collections.namedtuple("Mutant", "file offset length text operator line
 
 HIDDEN = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
                     r"""|^[ \t]*\#(?:[^\n]*\\\n)*[^\n]*""", re.S | re.M | re.X)
-UNTOUCHED = re.compile(r"\b(?:SL_ASSERT|SL_DEBUG_ASSERT|_Static_assert|SL_POINT\w*|__builtin_prefetch|\w+_prefetch"
+UNTOUCHED = re.compile(r"\b(?:SL_ASSERT|SL_DEBUG_ASSERT|_Static_assert|SL_POINT\w*|__builtin_prefetch|sl_\w+_prefetch"
                        r"|__asm__|__attribute__)\s*(?=\()")
 FETCHED = re.compile(r"\bfor (?=\()")  # a loop of hints alone is a hint
 FETCHES = re.compile(r"\s*__builtin_prefetch\(")

@@ -46,6 +46,11 @@ def test_every_operator_where_it_applies_and_nowhere_else():
     assert set((m.line, mutants.words(TEXT, m)) for m in found) == EXPECTED and len(found) == len(EXPECTED)
 
 
+def test_a_call_that_only_fetches_is_a_hint():
+    text = "void f(int *s) {\n\tsl_step_prefetch(s, 1);\n\tplace_and_prefetch(s);\n}\n"
+    assert [m.line for m in mutants.of_text("a.c", text)] == [3]
+
+
 def test_lines_keep_their_numbers():
     text = "int f(int a) {\n\treturn a +\n\t       1;\n}\n"
     for m in mutants.of_text("x.c", text):
