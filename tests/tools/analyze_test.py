@@ -65,10 +65,14 @@ def test_what_does_not_compile_is_no_good_source(tmp_path):
 
 
 def test_one_source_alone(tmp_path):
-    """And so the judgements of that one alone."""
-    rows = ["src/base/other.c | core.DivideZero | 0123456789 | of another source"]
-    status, said = analyze(tree(tmp_path, "int f(void);\n", rows), ["--deep", FILE])
-    assert (status, said) == (0, "analyze: 0 findings, 0 judged, 0 new, 0 rows too many\n")
+    """What was judged of its header holds for it; what nobody looked at is not missed."""
+    header = "static inline int g(const int *a) {\n\treturn a == 0 ? *a : 1;\n}\n"
+    source = '#include "planted.h"\nint f(void);\nint f(void) {\n\treturn g(0);\n}\n'
+    rows = ["src/base/other.c | core.DivideZero | 0123456789 | of another source",
+            f"src/base/planted.h | core.NullDereference | {mutants.line_hash(header, 2)} | meant so"]
+    tree(tmp_path, source, rows)
+    (tmp_path / "src" / "base" / "planted.h").write_text(header)
+    assert analyze(tmp_path, ["--deep", FILE]) == (0, "analyze: 1 findings, 1 judged, 0 new, 0 rows too many\n")
 
 
 def test_each_judgement_stands_on_a_line_that_is_there():
