@@ -9,8 +9,8 @@ within a round, and the median of those is what counts.
   BENCH_ROUNDS=5          rounds                          BENCH_RUN_MS=2000          measured time of a run
   BENCH_LOG_ROUNDS=3      rounds that include the logs    BENCH_LOG_WARMUP_MS=10000  a window, so that logs are full
   BENCH_ONLY=name,name    some rows of resp, redis, http  BENCH_PARTS=scale,resp     some parts: inprocess named rules
-                                                     scale share hostile memory resp redis front http nginx
-                                                     haproxy grpc latency tls replay
+                                                     scale full share hostile overrides memory resp redis front http
+                                                     nginx haproxy grpc latency tls replay
   BENCH_REPEATS=7         rounds of the parts without     BENCH_KEYS_MAX=100000000   the most keys of one store
                           a network
 A look in less than a minute: BENCH_PARTS=scale,share,hostile BENCH_KEYS_MAX=1000000 BENCH_REPEATS=3
@@ -40,7 +40,8 @@ from rounds import (ROUNDS, RUN_MS, check_names, chosen, print_ratios, print_row
                     warn_of_neighbours)
 from workloads import GOALS, ROWS, start_servers
 
-PROGRAMS = ["inprocess", "named", "rules", "scale", "full", "share", "hostile"]  # of build/bench, without a network
+# of build/bench, without a network
+PROGRAMS = ["inprocess", "named", "rules", "scale", "full", "share", "hostile", "overrides"]
 ALL_PARTS = [*PROGRAMS, "memory", "resp", "redis", "front", "http", "nginx", "haproxy", "grpc", "latency", "tls",
              "replay"]
 PARTS = os.environ.get("BENCH_PARTS", ",".join(ALL_PARTS)).split(",")
