@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import shown
-from shown import lines_agree
+from shown import at_a_terminal, lines_agree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SLUICE = os.path.abspath(os.environ.get("SLUICE_BIN", os.path.join(ROOT, "build", "sluice")))
@@ -68,7 +68,7 @@ def test_the_readme_has_commands():
 def test_the_readme_answers_as_printed(ports, number):
     command, expected = commands()[number]
     command = command.replace("7379", ports["resp"]).replace("7380", ports["http"])
-    command = command.replace("redis-cli ", "redis-cli --no-raw ")
+    command = at_a_terminal(command)
     done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20)
     told = [line.rstrip() for line in done.stdout.decode().rstrip("\n").split("\n")]
     assert done.returncode == 0 and lines_agree(told, expected), "\n".join(told)

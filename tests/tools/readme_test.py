@@ -59,15 +59,17 @@ def steps():
             if text.startswith("store: {file:"):  # "in the policy": a server has it
                 found.append(("sluice serve -c shown.yaml --resp 127.0.0.1:7479 --http 127.0.0.1:7480 &\nwait_for 7479",
                               None))
+    found.insert(1, (re.search(r"from source \| `(.*?)`", documents())[1], None))  # of the table, and used below it
     return found
 
 
 def typed(text):
     """As it is typed; what goes on in the foreground does so in another terminal."""
-    text = text.replace("git clone THIS-REPOSITORY sluice && cd sluice\n", "")
-    text = re.sub(r"^(redis-server --port (\d+) .*)$", r"\1\nwait_for \2", text, flags=re.M)
+    text = text.replace("git clone THIS-REPOSITORY sluice && cd sluice\n", "").replace("sudo ", "")
+    text = re.sub(r"^(redis-server (?:--port (\d+) )?.*)$",
+                  lambda found: "%s\nwait_for %s" % (found[1], found[2] or 6379), text, flags=re.M)
     text = re.sub(r"^make run$", "make run >../server 2>&1 &\nwait_for 7380", text, flags=re.M)
-    return re.sub(r"^redis-cli ", "redis-cli --no-raw ", text, flags=re.M)
+    return shown.at_a_terminal(text)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,11 @@ def commands(text):
     return found
 
 
+def at_a_terminal(text):
+    """Answers of Redis have numbers before them there; those to a pipe have none."""
+    return re.sub(r"^redis-cli (?!.*\|)", "redis-cli --no-raw ", text, flags=re.M)
+
+
 def numbers_agree(told, expected):
     """Equal, but for times: milliseconds within a hundredth, whole seconds to the next."""
     pattern = r"(?<=;t=)\d+|(?<=Retry-After: )\d+|\b\d{5,}\b"
