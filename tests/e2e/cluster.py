@@ -281,12 +281,18 @@ class Cluster:
     def primaries(self):
         return [node for node in self.living() if node.is_primary()]
 
-    def owner(self, slot, asked=None):
-        """The primary that `asked` (else a primary: they hear first of what moves) says the slot belongs to."""
-        for first, last, primary, *_ in (asked or self.primaries()[-1]).call("CLUSTER", "SLOTS"):
+    def owner_said(self, slot, asked):
+        """The primary that `asked` says the slot belongs to; None: nobody, while one takes over from another."""
+        for first, last, primary, *_ in asked.call("CLUSTER", "SLOTS"):
             if first <= slot <= last:
                 return self.node_at(primary[0].decode(), primary[1])
-        raise AssertionError(f"nobody has slot {slot}")
+        return None
+
+    def owner(self, slot):
+        """The primary that a primary (they hear first of what moves) says the slot belongs to."""
+        said = self.owner_said(slot, self.primaries()[-1])
+        assert said, f"nobody has slot {slot}"
+        return said
 
     def owner_of(self, key):
         return self.owner(slot_of(key))
@@ -361,9 +367,11 @@ class Cluster:
                  primary]
         if not slots:
             return None
-        return wait_until(lambda: next(iter({self.owner(slots[0], x) for x in others} - {primary}), None)
-                          if len({self.owner(slots[0], x) for x in others}) == 1 else None,
-                          f"nobody took over from {primary}")
+
+        def taker():
+            said = {self.owner_said(slots[0], node) for node in others}
+            return said.pop() if len(said) == 1 and not said & {primary, None} else None
+        return wait_until(taker, f"nobody took over from {primary}")
 
     def heal(self):
         """All nodes run and are reached again, the cluster is whole, and its first three nodes are the primaries."""
