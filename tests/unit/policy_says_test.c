@@ -103,7 +103,8 @@ static void test_costs_taken(void **state) {
 		struct sluice_match match;
 		char yaml[256];
 		snprintf(yaml, sizeof yaml, COST("%s"), rows[i].cost);
-		struct sluice_policy *policy = sl_policy_loads(yaml);
+		struct sluice_policy *policy;
+		assert_int_equal(sluice_policy_load(&policy, sl_str(yaml), NULL), SLUICE_OK); /* some are in doubt */
 		const struct sl_policy_cost *cost = &sl_policy_limit_at(policy, 0)->cost;
 		assert_int_equal(sluice_policy_match(policy, attributes, 2, &match, buffer, sizeof buffer), SLUICE_OK);
 		assert_int_equal(match.items[0].cost, rows[i].own);
