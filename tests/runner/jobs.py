@@ -95,6 +95,7 @@ def binding_jobs():
     package.argv[0] = "bindings/python/test/package"
     apps = pytest_job(BINDINGS_MADE[4], ["bindings/test/test_apps.py", "bindings/test/test_shown.py"])
     apps.argv[0] = package.argv[0]
+    package.waits = apps.waits = True
     node = node_job("bindings/node/client", sources_of("bindings/node/test/client_*_test.js"))
     return [python, package, apps, node,
             *(Job(name, [program], count_node, {"SLUICE_BIN": os.path.join(ROOT, "build", "sluice")})
@@ -136,8 +137,7 @@ def end_to_end_jobs():
             pytest_job("tests/e2e on Redis", on_redis),
             pytest_job("tests/e2e in a browser", in_a_browser)]
     for job in jobs:
-        job.seconds_max = END_TO_END_SECONDS_MAX
-    jobs[0].waits = True
+        job.seconds_max, job.waits = END_TO_END_SECONDS_MAX, job is not jobs[-1]
     return jobs
 
 
@@ -286,7 +286,7 @@ def fault_jobs(env=None):
     for job in jobs:
         job.argv[3:3] = ["-s"]
         job.env = {**job.env, **(env or {})}
-        job.seconds_max = FAULTS_SECONDS_MAX if env else JOB_SECONDS_MAX
+        job.seconds_max, job.waits = FAULTS_SECONDS_MAX if env else JOB_SECONDS_MAX, True
     return jobs
 
 
