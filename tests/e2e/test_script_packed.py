@@ -4,6 +4,7 @@ import os
 import random
 import re
 import struct
+import subprocess
 
 import pytest
 import redis
@@ -125,6 +126,33 @@ def test_errors(pair, limit, field):
         pair.client.set(key, "another type")
     assert "WRONGTYPE" in str(pair.step("CHECK", 1, limit, "n"))
     assert pair.as_bytes == 0
+
+
+@pytest.mark.parametrize("kind, quota, window, told", [
+    (b"Z", 5, 60000, "Z"), (b"\0", 5, 60000, "expected"), (b"W", 5, float("nan"), "window"), (b"W", 5, 0, "duration"),
+    (b"W", 5, -1, "window"), (b"L", 5, float("inf"), "window")])
+def test_what_no_front_says_changes_nothing(pair, kind, quota, window, told):
+    """Whoever may call scripts may say any bytes."""
+    said = struct.pack("<BcIIdB", 1, kind, 1, quota, window, 6) + b"W60000"
+    answer = pair.ask("as bytes", said)
+    assert isinstance(answer, str) and told in answer, answer
+    assert not pair.client.exists("as bytes")
+
+
+def test_a_locale_that_sorts_control_characters_away(sluice_bin, tmp_path, monkeypatch):
+    """Redis takes the order of strings from its environment, and so does Lua in it."""
+    subprocess.run(["localedef", "-i", "en_US", "-f", "UTF-8", tmp_path / "en_US.UTF-8"], check=True,
+                   stdout=subprocess.DEVNULL)
+    monkeypatch.setenv("LOCPATH", str(tmp_path))
+    monkeypatch.setenv("LC_ALL", "en_US.UTF-8")
+    host = Redis(module=None)
+    try:
+        pair = Pair(sluice_bin, host)
+        pair.step("CHECK", 1, "sliding-window 10/1m", "n")
+        pair.step("PEEK", 1, "sliding-window 10/1m", "n")
+        assert pair.as_bytes == 2
+    finally:
+        host.stop()
 
 
 def test_where_there_is_no_memory(pair):

@@ -26,7 +26,8 @@ repeat
 	if packed then
 		writes, kind, cost, quota, width, field = struct.unpack('<Bc1I4I4dBc0', packed)
 		writes, each, count, held_field, logs = writes == 1, 'EXACT', 2, '!' .. field, kind == 'L'
-		if not key or keys[2] or #key > 1024 then
+		if not key or keys[2] or #key > 1024 or kind ~= 'W' and kind ~= 'F' and kind ~= 'L' or quota == 0 or
+				not (width >= 1 and quota * width < 9007199254740992) then
 			break
 		end
 	else

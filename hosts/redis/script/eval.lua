@@ -9,7 +9,7 @@ if packed then
 	if name then
 		args[4], args[5] = 'NAME', name
 	end
-	args[#args + 1] = (kind == 'L' and 'sliding-log' or kind == 'F' and 'fixed-window' or 'sliding-window') ..
+	args[#args + 1] = (({W = 'sliding-window', F = 'fixed-window', L = 'sliding-log'})[kind] or kind) ..
 		string.format(' %.0f/%.0fms', quota, width)
 end
 return need('commands')(string.lower(word or ''), KEYS, args, 2)
