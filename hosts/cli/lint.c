@@ -69,7 +69,7 @@ static size_t print_quotas(const struct sluice_policy *policy) {
 }
 
 /* How many problems the files of denials and of quotas have: they are read as at the policy's start. */
-static size_t print_denied(const char *path, struct sluice_policy *policy, bool warnings) {
+static size_t print_named(const char *path, struct sluice_policy *policy, bool warnings) {
 	struct sluice_problem problem;
 	const char *file;
 	if (sl_denied_files_read(policy, path, &file, &problem) && sl_quota_files_read(policy, path, &file, &problem))
@@ -130,7 +130,7 @@ static int lint(const struct sl_verb *verb, const char *path, bool errors_only) 
 	sluice_err err = sluice_policy_load(&policy, sl_slice(yaml, len), &problems);
 	size_t shown = sl_cli_print_problems(stdout, file, &problems, !errors_only);
 	if (err == SLUICE_OK)
-		shown += print_denied(file, policy, !errors_only) + lint_files(file, policy, !errors_only);
+		shown += print_named(file, policy, !errors_only) + lint_files(file, policy, !errors_only);
 	if (err == SLUICE_OK && !errors_only)
 		print_sums(file, policy);
 	if (err == SLUICE_OK && !errors_only)

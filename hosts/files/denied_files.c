@@ -6,13 +6,6 @@
 #include "proto/template.h"
 
 #include <stdio.h>
-#include <sys/stat.h>
-
-/* Has a file another size than what was read of it? */
-static bool has_changed(const char *path, size_t len) {
-	struct stat now;
-	return stat(path, &now) != 0 || (uint64_t)now.st_size != len;
-}
 
 /* One byte more than may be is looked at, so that what is too long is told from what is as long as it may be. */
 static bool read_body(const char *path, char text[SL_DENIED_BYTES_MAX + 1], size_t *len,
@@ -20,7 +13,7 @@ static bool read_body(const char *path, char text[SL_DENIED_BYTES_MAX + 1], size
 	struct sluice_error error;
 	if (!sl_file_read(path, false, text, SL_DENIED_BYTES_MAX + 1, len, &error))
 		snprintf(problem->text, sizeof problem->text, "can't read the body %.100s: %.100s", path, error.text);
-	else if (*len <= SL_DENIED_BYTES_MAX && has_changed(path, *len))
+	else if (*len <= SL_DENIED_BYTES_MAX && sl_file_has_changed(path, *len))
 		snprintf(problem->text, sizeof problem->text, "the body %.100s changed while it was read", path);
 	else
 		return true;

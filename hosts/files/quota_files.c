@@ -6,14 +6,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 enum { ROOM = SL_POLICY_FILE_BYTES_MAX + 1 }; /* one more than may be tells what is too long */
-
-static bool has_changed(const char *path, size_t len) {
-	struct stat now;
-	return stat(path, &now) != 0 || (uint64_t)now.st_size != len;
-}
 
 static bool read_text(const char *path, char *text, size_t *len, struct sluice_problem *problem) {
 	struct sluice_error error;
@@ -22,7 +16,7 @@ static bool read_text(const char *path, char *text, size_t *len, struct sluice_p
 	else if (*len == ROOM)
 		snprintf(problem->text, sizeof problem->text, "the overrides %.100s have more than %d MiB", path,
 		         SL_POLICY_FILE_BYTES_MAX >> 20);
-	else if (has_changed(path, *len))
+	else if (sl_file_has_changed(path, *len))
 		snprintf(problem->text, sizeof problem->text, "the overrides %.100s changed while they were read", path);
 	else if (*len == 0)
 		snprintf(problem->text, sizeof problem->text,

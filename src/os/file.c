@@ -127,6 +127,11 @@ int sl_file_set_length(int fd, uint64_t bytes) {
 	return 0;
 }
 
+bool sl_file_has_changed(const char *path, size_t len) {
+	struct stat now;
+	return stat(path, &now) != 0 || (uint64_t)now.st_size != len;
+}
+
 int sl_file_id_at(const char *path, struct sl_file_id *id) {
 	struct stat found;
 	if (lstat(path, &found) != 0)

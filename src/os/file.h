@@ -25,6 +25,9 @@ SLUICE_MUST_USE bool sl_file_read(const char *path, bool or_pipe, void *bytes, s
  * way. */
 SLUICE_MUST_USE int sl_file_read_all(int fd, void *bytes, size_t room, size_t *len);
 
+/* Has the file that a path names another size than `len`, or is there none? Then it has changed since it was read. */
+bool sl_file_has_changed(const char *path, size_t len);
+
 /* What a file is known by, as long as it exists. */
 struct sl_file_id {
 	dev_t device;
