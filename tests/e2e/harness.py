@@ -8,6 +8,7 @@ Ending it is itself a test: SIGTERM must end it with status 0, whatever the test
 
 import http.client
 import json
+import math
 import os
 import re
 import signal
@@ -40,6 +41,27 @@ def wait_until(condition, what, deadline_s=DEADLINE_S):
         if time.monotonic() > end:
             raise AssertionError(f"{what}: not within {deadline_s} s")
         time.sleep(0.005)
+
+
+WAITS = re.compile(r"(?<=\bt=)\d+|(?<=retry in )\d+(?= ms)|^\d+$")  # seconds of headers, milliseconds of texts
+
+
+def same_but_for_time(one, other, elapsed_s):
+    """Are two texts the same but for their waits, and each wait but for the time that has passed between the two
+    requests? `elapsed_s` is the longest time measured around two requests that are compared."""
+    waits = [[int(wait) for wait in WAITS.findall(text)] for text in (one, other)]
+    allowed = math.ceil(elapsed_s * (1000 if "retry in" in one else 1))
+    return WAITS.sub("", one) == WAITS.sub("", other) and all(abs(a - b) <= allowed for a, b in zip(*waits))
+
+
+def in_one_window(seconds, run):
+    """What `run(try)` returns, once no window of so long, aligned to the epoch, has ended while it ran. Each try needs
+    counters of its own."""
+    for turn in range(5):
+        begun, said = time.time() // seconds, run(turn)
+        if time.time() // seconds == begun:
+            return said
+    raise AssertionError(f"a window of {seconds} s ended in each of five tries")
 
 
 class Lines:
