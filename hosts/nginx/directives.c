@@ -39,7 +39,9 @@ static char *read_store_option(ngx_conf_t *cf, struct sluice_store_options *stor
 		return NGX_CONF_OK;
 	}
 wrong:
-	ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\": expected memory=SIZE or mode=OCTAL", &said);
+	ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+	                   "invalid parameter \"%V\": expected memory=SIZE, such as 64m or 1g, or mode=OCTAL, such as 0660",
+	                   &said);
 	return NGX_CONF_ERROR;
 }
 
@@ -89,7 +91,10 @@ static ngx_uint_t read_notation(ngx_conf_t *cf, struct sl_nginx_rule *rule, char
 	}
 	*out.at = '\0';
 	*result = NGX_CONF_OK;
-	if (out.overflow || sluice_limit_parse(&rule->limit, sl_slice(text, sl_out_len(&out)), &error) != SLUICE_OK) {
+	if (i == 1) {
+		*result = "has no limit before its parameters: expected one, such as 600/1m key=$sluice_ip";
+	} else if (out.overflow ||
+	           sluice_limit_parse(&rule->limit, sl_slice(text, sl_out_len(&out)), &error) != SLUICE_OK) {
 		ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid limit \"%s\": column %ui: %s", text, (ngx_uint_t)error.column,
 		                   out.overflow ? "it is too long" : error.text);
 		*result = NGX_CONF_ERROR;
@@ -99,13 +104,18 @@ static ngx_uint_t read_notation(ngx_conf_t *cf, struct sl_nginx_rule *rule, char
 
 static char *read_rule_parameter(ngx_conf_t *cf, struct sl_nginx_rule *rule, ngx_str_t word) {
 	ngx_str_t said = word;
-	if (takes(&word, "key=") && word.len != 0)
-		return compile(cf, &word, &rule->key);
-	if (takes(&word, "cost=") && word.len != 0)
-		return compile(cf, &word, &rule->cost);
-	if (takes(&word, "member=") && word.len != 0)
-		return compile(cf, &word, &rule->member);
-	if (takes(&word, "name=") && word.len >= 1 && word.len <= SLUICE_NAME_BYTES_MAX) {
+	ngx_http_complex_value_t *value = takes(&word, "key=")      ? &rule->key
+	                                  : takes(&word, "cost=")   ? &rule->cost
+	                                  : takes(&word, "member=") ? &rule->member
+	                                                            : NULL;
+	bool name = value == NULL && takes(&word, "name=");
+	if ((value != NULL && value->value.data != NULL) || (name && rule->name.len != 0)) {
+		ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "duplicate parameter \"%V\": a limit takes each once", &said);
+		return NGX_CONF_ERROR;
+	}
+	if (value != NULL && word.len != 0)
+		return compile(cf, &word, value);
+	if (name && word.len >= 1 && word.len <= SLUICE_NAME_BYTES_MAX) {
 		rule->name = word;
 		return NGX_CONF_OK;
 	}
@@ -117,12 +127,17 @@ static char *read_rule_parameter(ngx_conf_t *cf, struct sl_nginx_rule *rule, ngx
 
 /* What the parameters lack, or should not say; NULL: nothing. */
 static const char *check_rule(const struct sl_nginx_rule *rule) {
+	uint32_t cost;
 	if (rule->key.value.data == NULL)
 		return "has no key: expected key=VALUE, such as key=$sluice_ip";
 	if (sl_rule_has(&rule->limit, SL_TAKES_MEMBER) && rule->member.value.data == NULL)
 		return "has no member: a limit of distinct counts those of member=VALUE";
 	if (!sl_rule_has(&rule->limit, SL_TAKES_MEMBER) && rule->member.value.data != NULL)
 		return "has a member: only a limit of distinct counts members";
+	if (rule->cost.value.data != NULL && rule->cost.lengths == NULL && !sl_nginx_cost(rule->cost.value, &cost))
+		return "has an invalid cost: expected a whole number 0..4294967295, or a variable";
+	if (ngx_strlchr(rule->name.data, rule->name.data + rule->name.len, '$') != NULL)
+		return "has a variable in its name: expected a name that is the same for all requests";
 	return NULL;
 }
 
@@ -197,18 +212,41 @@ static char *read_attribute(ngx_conf_t *cf, ngx_command_t *command, void *conf) 
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
-static ngx_conf_enum_t log_levels[] = {
+/* One word of a few. */
+struct choice {
+	const char *expected;
+	ngx_conf_enum_t words[5];
+};
+
+static struct choice log_levels = {"has an invalid value: expected info, notice, warn or error", {
 	{ngx_string("info"), NGX_LOG_INFO},
 	{ngx_string("notice"), NGX_LOG_NOTICE},
 	{ngx_string("warn"), NGX_LOG_WARN},
 	{ngx_string("error"), NGX_LOG_ERR},
 	{ngx_null_string, 0},
-};
-static ngx_conf_enum_t on_errors[] = {
+}};
+static struct choice on_errors = {"has an invalid value: expected allow or deny", {
 	{ngx_string("allow"), SL_NGINX_ALLOW},
 	{ngx_string("deny"), SL_NGINX_DENY},
 	{ngx_null_string, 0},
-};
+}};
+
+/* As ngx_conf_set_enum_slot(), which does not say what would be right. */
+static char *read_choice(ngx_conf_t *cf, ngx_command_t *command, void *conf) {
+	const struct choice *choice = command->post;
+	ngx_uint_t *field = (ngx_uint_t *)((char *)conf + command->offset);
+	ngx_str_t *words = cf->args->elts;
+	if (*field != NGX_CONF_UNSET_UINT)
+		return "is duplicate";
+	for (const ngx_conf_enum_t *one = choice->words; one->name.len != 0; one++) {
+		if (sl_bytes_equal(sl_nginx_bytes(one->name), sl_nginx_bytes(words[1]))) {
+			*field = one->value;
+			return NGX_CONF_OK;
+		}
+	}
+	return (char *)choice->expected;
+}
+
 static ngx_conf_num_bounds_t statuses = {ngx_conf_check_num_bounds, 400, 599};
 
 #define EVERYWHERE (NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF)
@@ -221,14 +259,14 @@ static ngx_conf_num_bounds_t statuses = {ngx_conf_check_num_bounds, 400, 599};
 ngx_command_t sl_nginx_directives[] = {
 	{ngx_string("sluice_store"), NGX_HTTP_MAIN_CONF | NGX_CONF_TAKE123, read_store, NGX_HTTP_MAIN_CONF_OFFSET, 0, NULL},
 	PLACE("sluice", NGX_CONF_FLAG, ngx_conf_set_flag_slot, on, NULL),
-	PLACE("sluice_limit", NGX_CONF_2MORE, read_limit, rules, NULL),
+	PLACE("sluice_limit", NGX_CONF_1MORE, read_limit, rules, NULL),
 	PLACE("sluice_policy", NGX_CONF_TAKE1, read_policy, policy, NULL),
 	PLACE("sluice_attribute", NGX_CONF_TAKE2, read_attribute, attributes, NULL),
 	PLACE("sluice_dry_run", NGX_CONF_FLAG, ngx_conf_set_flag_slot, dry_run, NULL),
 	PLACE("sluice_delay", NGX_CONF_FLAG, ngx_conf_set_flag_slot, delay, NULL),
 	PLACE("sluice_headers", NGX_CONF_FLAG, ngx_conf_set_flag_slot, headers, NULL),
 	PLACE("sluice_status", NGX_CONF_TAKE1, ngx_conf_set_num_slot, status, &statuses),
-	PLACE("sluice_log_level", NGX_CONF_TAKE1, ngx_conf_set_enum_slot, log_level, &log_levels),
-	PLACE("sluice_on_error", NGX_CONF_TAKE1, ngx_conf_set_enum_slot, on_error, &on_errors),
+	PLACE("sluice_log_level", NGX_CONF_TAKE1, read_choice, log_level, &log_levels),
+	PLACE("sluice_on_error", NGX_CONF_TAKE1, read_choice, on_error, &on_errors),
 	ngx_null_command,
 };

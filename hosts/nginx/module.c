@@ -58,7 +58,8 @@ static ngx_int_t finish(ngx_conf_t *cf) {
 		return NGX_OK;
 	if (main->store.file == NULL && main->store.shared == NULL) {
 		ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-		              "sluice: there are limits, but no \"sluice_store\" in the http block to count in");
+		              "sluice: there are limits, but no \"sluice_store\" in the http block to count in: add one, "
+		              "such as sluice_store shared:nginx memory=64m;");
 		return NGX_ERROR;
 	}
 	sl_nginx_next_header_filter = ngx_http_top_header_filter;

@@ -111,6 +111,9 @@ struct sl_nginx_kept *sl_nginx_kept_find(ngx_http_request_t *r);
 /* A header of a list (`data`, an ngx_list_t) by its name in lower case, as struct sl_admission has it. */
 bool sl_nginx_header(void *data, const char *name, struct sluice_bytes *value);
 
+/* Whether `text` is a cost, a whole number 0..4294967295; unless it is, *cost stays. */
+bool sl_nginx_cost(ngx_str_t text, uint32_t *cost);
+
 /* Fills `ask` of a request, in memory of its pool. NGX_OK; NGX_ERROR: no memory; NGX_ABORT: a cost is none,
  * and answer->wrong says so. */
 ngx_int_t sl_nginx_request_ask(ngx_http_request_t *r, struct sl_nginx_place *place, struct sl_nginx_ask *ask);

@@ -119,21 +119,24 @@ static bool collect(struct sl_nginx_ask *ask, ngx_http_request_t *r, struct sl_n
 
 /* ---- limits ------------------------------------------------------------------------------------------------------ */
 
+bool sl_nginx_cost(ngx_str_t text, uint32_t *cost) {
+	uint64_t number;
+	if (!sl_bytes_to_u64(sl_nginx_bytes(text), &number) || number > UINT32_MAX)
+		return false;
+	*cost = (uint32_t)number;
+	return true;
+}
+
 static ngx_int_t read_cost(ngx_http_request_t *r, struct sl_nginx_rule *rule, uint32_t *cost) {
 	struct sl_nginx_answer *answer = sl_nginx_answer();
 	ngx_str_t value;
-	uint64_t number;
 	*cost = 1;
 	if (rule->cost.value.data == NULL)
 		return NGX_OK;
 	if (ngx_http_complex_value(r, &rule->cost, &value) != NGX_OK)
 		return NGX_ERROR;
-	if (value.len == 0)
+	if (value.len == 0 || sl_nginx_cost(value, cost))
 		return NGX_OK;
-	if (sl_bytes_to_u64(sl_nginx_bytes(value), &number) && number <= UINT32_MAX) {
-		*cost = (uint32_t)number;
-		return NGX_OK;
-	}
 	struct sl_out out = sl_out_to(answer->wrong, sizeof answer->wrong - 1);
 	sl_admission_put_no_cost(&out, "the cost");
 	*out.at = '\0';

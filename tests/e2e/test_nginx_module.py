@@ -440,7 +440,13 @@ def test_head_and_a_body_that_nobody_reads(place):
 
 WRONG = [
     ("sluice_limit 10/1x key=a;", r'invalid limit "10/1x": column \d+: .* in .*nginx\.conf:\d+'),
-    ("sluice_limit 10/1s;", r'invalid number of arguments in "sluice_limit" directive'),
+    ("sluice_limit 10/1s;", r'"sluice_limit" directive has no key: expected key=VALUE, such as key=\$sluice_ip'),
+    ("sluice_limit key=a 10/1s;", r'has no limit before its parameters: expected one, such as 600/1m key='),
+    ("sluice_limit 10/1s key=a key=b;", r'duplicate parameter "key=b": a limit takes each once'),
+    ("sluice_limit 10/1s key=a name=b name=c;", r'duplicate parameter "name=c": a limit takes each once'),
+    ("sluice_limit 10/1s key=a name=$uri;", r"has a variable in its name: expected a name that is the same"),
+    ("sluice_limit 10/1s key=a cost=free;", r"has an invalid cost: expected a whole number 0..4294967295, or a var"),
+    ("sluice_limit 10/1s key=a cost=4294967296;", r"has an invalid cost: "),
     ("sluice_limit 10/1s cost=1;", r'"sluice_limit" directive has no key: expected key=VALUE'),
     ("sluice_limit 10/1s key=$nothing_of_the_kind;", r'unknown "nothing_of_the_kind" variable'),
     ("sluice_limit 10/1s key=a kee=b;", r'invalid parameter "kee=b": expected key=VALUE, cost=VALUE'),
@@ -449,8 +455,9 @@ WRONG = [
     ("sluice_limit 10/1s key=a name=%s;" % ("n" * 65), r"a name of 1 to 64 bytes"),
     ("sluice_limit 10/1s key=a;" * 17, r"is one too many: a request has at most 16 limits"),
     ("sluice_status 200;", r"value must be between 400 and 599"),
-    ("sluice_on_error maybe;", r'invalid value "maybe"'),
-    ("sluice_log_level loud;", r'invalid value "loud"'),
+    ("sluice_on_error maybe;", r'"sluice_on_error" directive has an invalid value: expected allow or deny'),
+    ("sluice_log_level loud;", r"has an invalid value: expected info, notice, warn or error in .*conf:\d+"),
+    ("sluice_on_error deny; sluice_on_error allow;", r'"sluice_on_error" directive is duplicate'),
     ("sluice_dry_run perhaps;", r'invalid value "perhaps"'),
     ("sluice_policy /nowhere/policy.yaml;", r'the policy "/nowhere/policy.yaml" can\'t be read: .* in .*conf:\d+'),
     ("sluice_attribute a $uri; sluice_attribute a $uri;", r'"sluice_attribute" directive is duplicate'),
@@ -472,9 +479,11 @@ def test_a_mistake_is_told_with_its_place(place, words, says):
     ("sluice_store file:;", "the path of the store's file is empty"),
     ("sluice_store shared:a memory=12;", "a store takes 1 MiB to 256 GiB"),
     ("sluice_store shared:a memory=-1m;", 'invalid parameter "memory=-1m"'),
+    ("sluice_store shared:a memory=64MiB;", 'parameter "memory=64MiB": expected memory=SIZE, such as 64m or 1g'),
     ("sluice_store shared:a mode=0888;", 'invalid parameter "mode=0888"'),
     ("sluice_store shared:a; sluice_store shared:b;", '"sluice_store" directive is duplicate'),
-    ("", "sluice: there are limits, but no \"sluice_store\" in the http block"),
+    ("", "sluice: there are limits, but no \"sluice_store\" in the http block to count in: add one, such as "
+         "sluice_store shared:nginx memory=64m;"),
 ])
 def test_a_store_that_is_none_is_told(place, store, says):
     fine, said = place.nginx(limited("1/1s key=a"), store=store).test()
@@ -674,16 +683,29 @@ def test_variables_in_an_access_log(place):
         r"429 REJECTED one 1 0 \d+ \d+", second)
 
 
-def test_the_example(place):
-    """examples/nginx/module.conf as it is, but for its ports and its store."""
+def blocks(language):
+    """Of docs/nginx.md."""
+    with open(os.path.join(ROOT, "docs", "nginx.md"), encoding="utf-8") as f:
+        return re.findall("^```%s\n(.*?)^```" % language, f.read(), re.M | re.S)
+
+
+@pytest.mark.parametrize("which", ["module.conf", "nginx.md"])
+def test_the_example(place, which):
+    """examples/nginx/module.conf and the first configuration of docs/nginx.md as they are, but for ports and store."""
     with open(os.path.join(ROOT, "examples", "nginx", "module.conf"), encoding="utf-8") as f:
-        text = f.read()
+        text = f.read() if which == "module.conf" else blocks("nginx")[0]
     nginx = place.nginx("")
-    text = text.replace("shared:nginx", f"file:{place.file}").replace("127.0.0.1:8000", "127.0.0.1:{port}")
+    text = re.sub(r"listen .*8000;", "listen 127.0.0.1:{port};", text.replace("shared:nginx", f"file:{place.file}"))
     nginx.write(text.replace("127.0.0.1:8080", "unix:{folder}/nobody"))
     nginx.start()
     told = [nginx.ask("/login") for _ in range(6)]
     assert [t[0] for t in told] == [502] * 5 + [429]  # there is no app
     assert told[0][1]["ratelimit-policy"] == '"per-client";q=600;w=60, "login";q=5;w=60'
     assert told[5][1]["ratelimit"].startswith('"login";r=0;t=')
-    assert nginx.status("/search") == 502 and nginx.status("/reports") == 502
+    if which == "nginx.md":  # what it shows of the sixth
+        shown = dict(re.findall(r"^([\w-]+): (.*)$", blocks("console")[0], re.M))
+        assert len(shown) == 5
+        for name, value in shown.items():
+            assert re.sub(r"\b(60|59)$", "60", told[5][1][name.lower()]) == value
+    else:
+        assert nginx.status("/search") == 502 and nginx.status("/reports") == 502
