@@ -29,7 +29,7 @@ struct override {
 #define TO(field) offsetof(struct override, field)
 
 static const struct sl_option options[] = {
-	{"ttl", 0, "TIME", "set: it ends after so long, 1ms to 3660d (it does not end)",
+	{"ttl", 0, "TIME", "set: the quota ends after this time, 1ms to 3660d (it does not end)",
      SL_TIME(TO(ttl_ns), 1000000, (sluice_ns)3660 * 86400 * 1000000000, "a duration such as 30d, 1ms to 3660d")},
 	{"store", 0, "STORE", "in a store's file, or in shared:NAME, instead of asking a server", SL_TEXT(TO(ask.store))},
 	{"config", 'c', "FILE", "with --store: the policy that has policy:NAME", SL_TEXT(TO(config))},
@@ -249,9 +249,10 @@ const struct sl_verb sl_verb_override = {
 			 "       sluice override list [WHERE]\n"
 			 "       WHERE: --server ADDR [--user NAME] [--tls [--ca FILE]] | --store STORE [-c FILE]",
 	.summary = "Gives a key of a limit another quota, from now on: when a customer's plan changes",
-	.text = "LIMIT is policy:NAME of the server's policy, or of -c FILE; or notation. QUOTA is unlimited, or one for\n"
-			"the same counter: another algorithm or window would be another counter, and is refused. list prints\n"
-			"limit, key and quota, with two spaces between them. A server requires the role admin.\n"
+	.text = "LIMIT is policy:NAME of the server's policy, or of -c FILE; or notation. QUOTA is unlimited, or a limit\n"
+			"for the same counter, such as 6000/1m: another algorithm or window would be another counter, and is\n"
+			"refused. list prints limit, key and quota, with two spaces between them. A server requires the role\n"
+			"admin.\n"
 			"Exit status: 0 done, 1 the key has no quota of its own, 2 refused or no answer.\n",
 	.words = action_names,
 	.examples = "  sluice override set policy:per-user user=alice 6000/1m\n"

@@ -306,8 +306,9 @@ static sluice_err check_size(const struct sl_opening *opening, uint64_t has) {
 		return SLUICE_OK;
 	return sl_opening_fail(
 		opening, SLUICE_E_RANGE,
-		"%s: has %llu bytes (%llu MiB), not %llu; say that or nothing, or change it: sluice store resize",
-		opening->shown, (unsigned long long)has, (unsigned long long)(has >> 20), (unsigned long long)opening->bytes);
+		"%s: has %llu bytes (%llu MiB), not %llu; say that or nothing, or %s", opening->shown, (unsigned long long)has,
+		(unsigned long long)(has >> 20), (unsigned long long)opening->bytes,
+		opening->shared ? "remove it, with its counters, while nothing uses it" : "change it: sluice store resize");
 }
 
 /* Maps a store that exists, of which the header was read. */

@@ -234,6 +234,10 @@ static void test_sizes_and_names(void **state) {
 	sluice_store_close(open_or_fail(&(struct sluice_store_options){.file = paths->file, .memory_bytes = MIB}));
 	assert_refused(&(struct sluice_store_options){.file = paths->file, .memory_bytes = 2 * MIB}, SLUICE_E_RANGE,
 	               "has 1048576 bytes (1 MiB), not 2097152; say that or nothing, or change it: sluice store resize");
+	sluice_store_close(open_or_fail(&(struct sluice_store_options){.shared = paths->shared, .memory_bytes = MIB}));
+	assert_refused(&(struct sluice_store_options){.shared = paths->shared, .memory_bytes = 2 * MIB}, SLUICE_E_RANGE,
+	               "not 2097152; say that or nothing, or remove it, with its counters, while nothing uses it");
+	assert_int_equal(sluice_store_forget(paths->shared, NULL), SLUICE_OK);
 }
 
 static void test_what_is_no_regular_file(void **state) {
