@@ -60,9 +60,14 @@ static size_t print_quotas(const struct sluice_policy *policy) {
 	for (uint32_t i = 0; i < sl_policy_quotas_count(policy); i++) {
 		struct sl_report report = {0};
 		struct sluice_problems problems;
-		sl_policy_quotas_lint(policy, i, &report);
+		const char *file = sl_policy_quotas_at(policy, i)->file;
+		struct sl_quotas_linted linted = sl_policy_quotas_lint(policy, i, &report);
 		sl_report_move(&report, &problems);
-		shown += sl_cli_print_problems(stdout, sl_policy_quotas_at(policy, i)->file, &problems, true);
+		shown += sl_cli_print_problems(stdout, file, &problems, true);
+		if (linted.lines != linted.of)
+			printf("%s: note: lint looked for lines that do nothing among the first %" PRIu32 " of %" PRIu32
+			       " keys only: comparing the others with the limit's overrides would take too long\n",
+			       file, linted.lines, linted.of);
 		sluice_problems_free(&problems);
 	}
 	return shown;
@@ -178,7 +183,7 @@ const struct sl_verb sl_verb_lint = {
 		"Each problem is one line, FILE:LINE:COLUMN: error|warning: TEXT; a policy with warnings alone loads.\n"
 		"`-` reads standard input. Exit status: 0 clean, 1 problems, 2 the file can't be read.\n"
 		"A note says how many keys at full quota exceed a limit that they share. This is no problem if they do not\n"
-		"all come at once.\n"
+		"all come at once. A note also says how many keys of a large file of `overrides-from` were checked.\n"
 		"lint also reads the files that a policy names by `denied`, `overrides-from` and `envoy`, and reports their\n"
 		"problems with their own lines. With --envoy DIR it checks only files of envoyproxy/ratelimit, in the words\n"
 		"of that program.\n"

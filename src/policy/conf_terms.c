@@ -191,23 +191,27 @@ struct reserve_nodes {
 	const struct sl_yaml *ttl, *actual, *estimate;
 };
 
-/* 500, `header x-estimate`, or [header x-estimate, 500]. */
-static void read_estimate(struct sl_conf *conf, const struct sl_yaml *node, struct sl_policy_reserve *reserve) {
+/* 500, `header x-estimate`, or [header x-estimate, 500]. Returns the number, NULL if there is none. */
+static const struct sl_yaml *read_estimate(struct sl_conf *conf, const struct sl_yaml *node,
+                                           struct sl_policy_reserve *reserve) {
 	bool list = node->kind == SL_NODE_LIST;
 	const struct sl_yaml *header = list ? node->first : sl_conf_is_header(node) ? node : NULL;
 	const struct sl_yaml *number = list && header != NULL ? header->next : list || header != NULL ? NULL : node;
 	if (list && (node->count != 2 || number == NULL)) {
 		sl_report_error(conf->report, node->place,
 		                "expected a cost such as 500, header NAME, or both as a list: [header x-estimate, 500]");
-		return;
+		return NULL;
 	}
 	if (header != NULL)
 		reserve->estimate_header = sl_conf_header(conf, header);
 	if (number != NULL)
 		sl_conf_number(conf, number, 1, UINT32_MAX, &reserve->estimate);
+	return number;
 }
 
-static void read_reserve(struct sl_conf *conf, const struct sl_yaml *node, struct sl_policy_reserve *reserve) {
+/* Returns the number of its estimate, NULL if there is none. */
+static const struct sl_yaml *read_reserve(struct sl_conf *conf, const struct sl_yaml *node,
+                                          struct sl_policy_reserve *reserve) {
 	static const struct sl_field fields[] = {
 		{"ttl", keep, offsetof(struct reserve_nodes, ttl), NULL},
 		{"actual", keep, offsetof(struct reserve_nodes, actual), NULL},
@@ -215,6 +219,7 @@ static void read_reserve(struct sl_conf *conf, const struct sl_yaml *node, struc
 		{NULL, NULL, 0, NULL},
 	};
 	struct reserve_nodes nodes = {0};
+	const struct sl_yaml *number = NULL;
 	if (node->kind == SL_NODE_MAP) {
 		reserve->on = true;
 		sl_conf_map(conf, node, "reserve", fields, &nodes);
@@ -222,16 +227,17 @@ static void read_reserve(struct sl_conf *conf, const struct sl_yaml *node, struc
 		sl_conf_bool(conf, node, &reserve->on);
 	}
 	if (!reserve->on)
-		return;
+		return NULL;
 	reserve->ttl_ns = (sluice_ns)RESERVE_TTL_S * 1000 * SL_MS_NS;
 	if (nodes.ttl != NULL)
 		read_duration(conf, nodes.ttl, &reserve->ttl_ns);
 	if (nodes.actual != NULL)
 		reserve->actual_header = sl_conf_header(conf, nodes.actual);
 	if (nodes.estimate != NULL)
-		read_estimate(conf, nodes.estimate, reserve);
+		number = read_estimate(conf, nodes.estimate, reserve);
 	if (reserve->actual_header != NULL)
 		sl_lint_actual(conf, nodes.actual);
+	return number;
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------ */
@@ -262,6 +268,7 @@ static void check_kinds(struct sl_conf *conf, const struct sl_term_nodes *nodes,
 void sl_conf_terms(struct sl_conf *conf, const struct sl_term_nodes *nodes, bool whole,
                    struct sl_ruleset_limit *limit) {
 	struct sl_policy_limit *shown = &limit->shown;
+	const struct sl_yaml *estimate = NULL;
 	char text[SL_TERMS_TEXT_MAX];
 	if (nodes->of != NULL)
 		read_of(conf, nodes->of, limit);
@@ -270,13 +277,15 @@ void sl_conf_terms(struct sl_conf *conf, const struct sl_term_nodes *nodes, bool
 	if (nodes->count_denied != NULL)
 		sl_conf_bool(conf, nodes->count_denied, &shown->terms.count_denied);
 	if (nodes->reserve != NULL)
-		read_reserve(conf, nodes->reserve, &shown->reserve);
+		estimate = read_reserve(conf, nodes->reserve, &shown->reserve);
 	shown->has_terms = shown->terms.count_denied || shown->terms.penalty_count != 0;
 	if (!whole)
 		return;
 	check_kinds(conf, nodes, limit);
 	if (conf->report->error_count == 0)
 		sl_lint_terms(conf, nodes, limit);
+	if (estimate != NULL && conf->report->error_count == 0)
+		sl_lint_first_charge(conf, estimate, limit);
 	if (shown->has_terms && conf->report->error_count == 0)
 		shown->terms_text = sl_pool_text(&conf->policy->pool, sl_slice(text, sl_terms_print(&shown->terms, text)));
 }

@@ -73,6 +73,10 @@ void sl_lint_routes(struct sl_conf *conf, const struct sl_yaml *when, const stru
  * and has no mistakes. O(costs^2 + costs * overrides), within conf->lint_steps. */
 void sl_lint_costs(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit);
 
+/* An estimate of `reserve` that no quota which it can be charged to admits; `node` is its number. The rest of the limit
+ * has been read and has no mistakes. O(overrides), within conf->lint_steps. */
+void sl_lint_first_charge(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit);
+
 /* `unlimited` without overrides. */
 void sl_lint_unlimited(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit);
 

@@ -9,6 +9,7 @@
 
 #include "algo/rule.h"
 #include "algo/traits.h"
+#include "base/assert.h"
 #include "base/math.h"
 #include "policy/index.h"
 #include "policy/route.h"
@@ -293,14 +294,15 @@ static uint64_t most_admitted(struct sl_conf *conf, const struct sl_when *when, 
 	return sl_max(most, most_of(&limit->shown.limit, &limit->rollout));
 }
 
-static void lint_cost(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_when *when, uint32_t cost,
-                      const struct sl_ruleset_limit *limit) {
+/* `what` the number is: a cost, an estimate. */
+static void lint_cost(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_when *when, const char *what,
+                      uint32_t cost, const struct sl_ruleset_limit *limit) {
 	uint64_t most = conf->policy->observe ? UINT64_MAX : most_admitted(conf, when, limit);
 	if (most != 0 && most < cost) /* a quota of 0 is told of by itself */
 		sl_report_warning(conf->report, node->place,
-		                  "never admitted: a cost of %" PRIu32 ", where the largest quota that it can be charged to "
+		                  "never admitted: %s of %" PRIu32 ", where the largest quota that it can be charged to "
 		                  "admits %" PRIu64 " at once",
-		                  cost, most);
+		                  what, cost, most);
 }
 
 /* The first cost that takes all requests of another one, and comes before it; that one's own number: none. */
@@ -311,8 +313,15 @@ static uint32_t find_cost_cover(struct sl_conf *conf, const struct sl_ruleset_li
 	return number;
 }
 
+/* Of requests of every kind. */
+static const struct sl_when all = {0};
+
+void sl_lint_first_charge(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit) {
+	SL_ASSERT(limit->shown.reserve.on);
+	lint_cost(conf, node, &all, "an estimate", limit->shown.reserve.estimate, limit);
+}
+
 void sl_lint_costs(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit) {
-	static const struct sl_when all = {0};
 	const struct sl_yaml *element = node->kind == SL_NODE_LIST ? node->first : node, *nodes[SL_POLICY_COSTS_MAX];
 	const struct sl_yaml *last = NULL; /* a cost without conditions */
 	for (uint32_t i = 0; i < limit->shown.cost.route_count; i++, element = element->next) {
@@ -327,7 +336,7 @@ void sl_lint_costs(struct sl_conf *conf, const struct sl_yaml *node, const struc
 		else if (!asks_for_route(conf, when) && whens_exclude(conf, &limit->when, when))
 			sl_report_warning(conf->report, element->place, "never used: the limit's own `when` excludes all of it");
 		else
-			lint_cost(conf, element, when, limit->cost_routes[i].cost, limit);
+			lint_cost(conf, element, when, "a cost", limit->cost_routes[i].cost, limit);
 	}
 	if (element != NULL && last != NULL) {
 		sl_report_warning(conf->report, element->place, "never used: the cost in line %u has no conditions",
@@ -337,7 +346,7 @@ void sl_lint_costs(struct sl_conf *conf, const struct sl_yaml *node, const struc
 	if (element != NULL && limit->shown.cost.header != NULL)
 		element = node->kind == SL_NODE_LIST ? element->next : NULL;
 	if (element != NULL)
-		lint_cost(conf, element, &all, limit->shown.cost.cost, limit);
+		lint_cost(conf, element, &all, "a cost", limit->shown.cost.cost, limit);
 }
 
 void sl_lint_unlimited(struct sl_conf *conf, const struct sl_yaml *node, const struct sl_ruleset_limit *limit) {

@@ -53,14 +53,17 @@ static void lint_row(struct lines *lines, struct sl_report *report, const struct
 		tell(lines, report, row, "changes nothing: the limit itself says the same for this key");
 }
 
-void sl_policy_quotas_lint(const struct sluice_policy *policy, uint32_t number, struct sl_report *report) {
+struct sl_quotas_linted sl_policy_quotas_lint(const struct sluice_policy *policy, uint32_t number,
+                                              struct sl_report *report) {
 	SL_ASSERT(number < policy->quotas_count);
 	struct lines lines = {.policy = policy, .position = policy->quotas[number].position, .steps = STEPS_MAX};
 	lines.limit = &policy->limits[lines.position];
 	SL_ASSERT(lines.limit->quotas != NULL);
 	const uint64_t steps = 8 + (uint64_t)lines.limit->shown.override_count;
-	for (uint32_t i = 0; i < lines.limit->quotas->count && lines.steps >= steps; i++, lines.steps -= steps)
-		lint_row(&lines, report, &lines.limit->quotas->rows[i]);
+	struct sl_quotas_linted linted = {.of = lines.limit->quotas->count};
+	for (; linted.lines < linted.of && lines.steps >= steps; linted.lines++, lines.steps -= steps)
+		lint_row(&lines, report, &lines.limit->quotas->rows[linted.lines]);
 	if (lines.left_out != 0)
 		sl_report_warning(report, lines.last, "%u more lines that do nothing are not listed", lines.left_out);
+	return linted;
 }

@@ -28,9 +28,13 @@ bool sl_quotas_find(const struct sl_quotas *quotas, struct sluice_bytes key, str
 /* Tells of the lines of a file of quotas that do nothing: their keys are excluded by the limit's own `when`, or would
  * have the same without them. `report` gets a warning of each of the first SL_QUOTAS_WARNINGS_MAX, with its place in
  * the file, and one that counts the others. The file was read (sl_policy_quotas_set()). O(lines x overrides), within
- * some seconds: of lines that are left then nothing is told. */
+ * some seconds: returns how many lines that were, and of how many. */
 enum { SL_QUOTAS_WARNINGS_MAX = 20 };
-void sl_policy_quotas_lint(const struct sluice_policy *policy, uint32_t number, struct sl_report *report);
+struct sl_quotas_linted {
+	uint32_t lines, of; /* that have a key */
+};
+struct sl_quotas_linted sl_policy_quotas_lint(const struct sluice_policy *policy, uint32_t number,
+                                              struct sl_report *report);
 
 /* What of its quotas' file a limit's request has: writes its key to find out. False: none. (match.c) */
 bool sl_quota_of(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit,

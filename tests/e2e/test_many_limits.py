@@ -159,6 +159,27 @@ def test_lint_of_a_million_lines(sluice_bin, tmp_path):
     assert lines[20] == f"{path}:20:1: warning: 999980 more lines that do nothing are not listed"
 
 
+def test_lint_says_which_lines_it_left_unchecked(sluice_bin, tmp_path):
+    """A line is compared with every override, and so many comparisons that lint would take minutes are not made: of
+    the lines that are left a note says how many they are, and as it is nobody's mistake the status stays 0."""
+    path, file = str(tmp_path / "quotas.csv"), str(tmp_path / "sluice.yaml")
+    overrides = "".join(f"    - {{when: {{user: o{i}}}, limit: fixed-window 9/1d}}\n" for i in range(1992))
+    write(file, "attributes: {user: header x-user}\n" + OWN_QUOTAS.format(path=path) + "    overrides:\n" + overrides)
+    quotas = [f"u{i},fixed-window 7/1d\n" for i in range(10000)]
+    write(path, "".join(quotas))
+    assert lint(sluice_bin, file) == (0, f"{file}: fine, 1 limit\n")
+    same, note = "same,fixed-window 5/1d\n", (
+        f"{path}: note: lint looked for lines that do nothing among the first 10000 of 10001 keys only: comparing "
+        "the others with the limit's overrides would take too long\n")
+    write(path, "".join(quotas) + same)
+    assert lint(sluice_bin, file) == (0, note + f"{file}: fine, 1 limit\n")
+    assert lint(sluice_bin, file, "--errors-only") == (0, f"{file}: fine, 1 limit\n")
+    write(path, "".join(quotas[:-1]) + same + quotas[-1])
+    status, said = lint(sluice_bin, file)
+    assert status == 1 and said.splitlines()[0].startswith(f"{path}:10000:1: warning: changes nothing")
+    assert said.splitlines(keepends=True)[1:] == [note]
+
+
 def test_lint_tells_of_costs_that_never_count(sluice_bin, tmp_path):
     file = str(tmp_path / "sluice.yaml")
     write(file, "limits:\n- name: a\n  key: ip\n  limit: 5/1m\n  cost:\n"
@@ -168,3 +189,7 @@ def test_lint_tells_of_costs_that_never_count(sluice_bin, tmp_path):
         f"{file}:6:5: warning: never admitted: a cost of 6, where the largest quota that it can be charged to "
         "admits 5 at once",
         f"{file}:7:5: warning: never reached: the cost in line 6 matches all of it"]
+    write(file, "limits:\n- name: a\n  key: ip\n  limit: 5/1m\n  reserve: {estimate: [header x-max, 6], ttl: 1m}\n")
+    assert lint(sluice_bin, file) == (
+        1, f"{file}:5:38: warning: never admitted: an estimate of 6, where the largest quota that it can be charged "
+        "to admits 5 at once\n")

@@ -122,6 +122,9 @@ static void test_what_changes_nothing(void **state) {
 
 #define COSTS(more, list) \
 	"limits:\n- name: a\n  key: ip\n  limit: 5/1m\n  when: {path: '/a/*'}\n" more "  cost:\n" list
+#define RESERVE(more, estimate) \
+	"limits:\n- name: a\n  key: ip\n  limit: 5/1m\n  when: {path: '/a/*'}\n" more "  reserve: {estimate: " estimate \
+	"}\n"
 #define ROUTE(when, cost) "  - {when: {" when "}, cost: " cost "}\n"
 
 /* Costs that never count, or that no quota admits; and those that do. */
@@ -165,6 +168,17 @@ static void test_costs(void **state) {
 		{"limits:\n- {name: a, key: ip, limit: token-bucket 5/1m burst 4, cost: 5}\n", {{2, 62, "admits 4 at once"}}},
 		{"limits:\n- {name: a, key: ip, limit: leaky-bucket 5/1m queue 1, cost: 3}\n", {{2, 62, "admits 2 at once"}}},
 		{"limits:\n- {name: a, key: ip, limit: 0/1m, cost: 3}\n", {{2, 29, "a quota of 0 denies every request"}}},
+		/* an estimate of reserve likewise */
+		{RESERVE("", "5"), {{0}}},
+		{RESERVE("", "6"),
+	     {{6, 23, "never admitted: an estimate of 6, where the largest quota that it can be charged to admits 5 at"}}},
+		{RESERVE("", "[header x-estimate, 6]"), {{6, 43, "never admitted: an estimate of 6"}}},
+		{RESERVE("", "header x-estimate"), {{0}}},
+		{RESERVE("  observe: true\n", "6"), {{0}}},
+		{RESERVE("  overrides-from: q.csv\n", "6"), {{0}}},
+		{RESERVE("  overrides: [{when: {host: h}, limit: 6/1m}]\n", "6"), {{0}}},
+		{RESERVE("  overrides: [{when: {host: h}, limit: 6/1m}]\n", "7"), {{7, 23, "admits 6 at once"}}},
+		{LIMIT("key: ip, reserve: true"), {{0}}},
 		/* what a part of the path is, and not what the request said */
 		{"limits:\n- name: a\n  key: ip\n  limit: 5/1m\n  when: {path: '/a/{m}', m: x}\n  optional: true\n"
 	     "  cost: [{when: {m: y}, cost: 2}]\n",
