@@ -112,12 +112,24 @@ def test_a_page_that_imports_a_package_says_where_it_comes_from(path):
         assert re.search(r"`make bindings`|apps\.md#(node|python)|bindings/(node|python)", read(path)), path
 
 
+def packages_of_deps():
+    """Rows of its table: set, package, how its presence is seen."""
+    rows = [line.split() for line in read("tools/deps").split("TABLE='")[1].split("'")[0].splitlines() if line]
+    assert len(rows) > 50 and all(len(row) == 3 for row in rows)
+    return rows
+
+
+def test_tools_deps_names_what_a_set_needs_once():
+    rows = packages_of_deps()
+    for i, row in enumerate(rows):
+        assert row not in rows[:i], row
+
+
 def test_a_release_installs_what_its_packages_are_built_with():
     """dpkg asks for build-essential without its being in debian/control."""
     wanted = re.search(r"^Build-Depends:\n((?: .*\n)+)", read("debian/control"), re.M)[1]
     packages = {line.split()[0].strip(",") for line in wanted.splitlines()} - {"debhelper-compat"}
-    table = {line.split()[1].split(":")[0] for line in read("tools/deps").split("TABLE='")[1].split("'")[0].splitlines()
-             if line.startswith(("build ", "deb "))}
+    table = {row[1].split(":")[0] for row in packages_of_deps() if row[0] in ("build", "deb")}
     assert len(packages) > 5 and packages | {"build-essential", "debhelper"} <= table, packages - table
 
 
