@@ -452,8 +452,9 @@ void slr_part_strike(const struct slr_call *call, struct slr_part *m) {
 	struct slr_counter scratch;
 	slr_strikes_put(&m->key->value, m->identity, m->cell.strikes, until_ms);
 	if (call->heard)
-		slr_effect_whole(&m->key->effects,
-		                 slr_value_find(m->key->value, slr_companion_of(SLR_COMPANION_STRIKES, m->identity), &scratch));
+		slr_effect_kept(&m->key->effects,
+		                slr_value_find(m->key->value, slr_companion_of(SLR_COMPANION_STRIKES, m->identity), &scratch),
+		                until_ms);
 	changed(m, until_ms);
 }
 

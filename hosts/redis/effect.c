@@ -36,8 +36,12 @@ void slr_effect_charge(struct slr_effects *effects, struct sl_identity identity,
 }
 
 void slr_effect_whole(struct slr_effects *effects, const struct slr_counter *counter) {
+	slr_effect_kept(effects, counter, SLR_UNTIL_UNKNOWN);
+}
+
+void slr_effect_kept(struct slr_effects *effects, const struct slr_counter *counter, int64_t until_ms) {
 	begin(effects, SLR_EFFECT_WHOLE, counter->identity);
-	slr_write_counter(&effects->bytes, counter, SLR_UNTIL_UNKNOWN);
+	slr_write_counter(&effects->bytes, counter, until_ms);
 }
 
 void slr_effect_holds(struct slr_effects *effects, const struct slr_counter *counter) {
@@ -339,13 +343,12 @@ static bool apply_token(slr_value *value, struct sl_identity identity, struct sl
 	return true;
 }
 
-/* Read apart from the value, and moved into it when it is whole. */
+/* Read apart from the value, into a table, which keeps until when it is kept; and moved when it is whole. */
 static bool apply_whole(slr_value *value, struct sl_identity identity, struct slr_reader *reader) {
 	struct slr_counter scratch, *read, *counter;
-	slr_value apart = 0;
-	if (!slr_read_counter(reader, SLR_CODEC_VERSION_RATELESS, &apart))
-		return false;
-	if (!sl_identity_equal(slr_value_at(apart, 0, &scratch)->identity, identity) ||
+	slr_value apart = slr_value_for(2);
+	if (!slr_read_counter(reader, SLR_CODEC_VERSION_RATELESS, &apart) ||
+	    !sl_identity_equal(slr_value_at(apart, 0, &scratch)->identity, identity) ||
 	    (value != NULL && !has_room(*value, identity))) {
 		slr_value_free(apart);
 		return false;
@@ -353,7 +356,7 @@ static bool apply_whole(slr_value *value, struct sl_identity identity, struct sl
 	if (value != NULL) {
 		read = slr_value_open(&apart, identity, SLR_UNTIL_UNKNOWN);
 		slr_value_remove(value, identity);
-		counter = slr_value_open(value, identity, SLR_UNTIL_UNKNOWN);
+		counter = slr_value_open(value, identity, slr_value_until(apart, 0));
 		counter->state = read->state;
 		counter->more = read->more;
 		read->more = NULL;

@@ -65,8 +65,10 @@ void slr_effect_rate(struct slr_effects *effects, struct sl_identity identity, c
 /* Appends an effect: what a counter with a block was charged, cost >= 1. */
 void slr_effect_charge(struct slr_effects *effects, struct sl_identity identity, sluice_ns instant, uint32_t cost);
 
-/* Append an effect of a counter as it now is, but for its rate; of its holds; and that it is forgotten. */
+/* Append an effect of a counter as it now is, but for its rate; of that and until when it is kept, wall ms; of its
+ * holds; and that it is forgotten. */
 void slr_effect_whole(struct slr_effects *effects, const struct slr_counter *counter);
+void slr_effect_kept(struct slr_effects *effects, const struct slr_counter *counter, int64_t until_ms);
 void slr_effect_holds(struct slr_effects *effects, const struct slr_counter *counter);
 void slr_effect_gone(struct slr_effects *effects, struct sl_identity identity);
 

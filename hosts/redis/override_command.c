@@ -95,6 +95,17 @@ static void note_expiry(slr_value value, int64_t expire_ms) {
 	}
 }
 
+/* Tells replicas until when strikes are kept: only the terms of their last denial say it, and a key whose quota does
+ * not end has no expiry that would. */
+static void tell_strikes(struct slr_key *key) {
+	struct slr_counter scratch;
+	for (uint32_t i = 0; i < slr_value_count(key->value); i++) {
+		const struct slr_counter *counter = slr_value_at(key->value, i, &scratch);
+		if (slr_companion_is(SLR_COMPANION_STRIKES, counter->identity))
+			slr_effect_kept(&key->effects, counter, slr_value_until(key->value, i));
+	}
+}
+
 static void put(struct slr_request *request, const struct sluice_limit *limit, const struct sluice_limit *own) {
 	struct slr_key *key = &request->call->keys[0];
 	struct sl_identity identity = sl_identity_of(limit);
@@ -110,6 +121,8 @@ static void put(struct slr_request *request, const struct sluice_limit *limit, c
 		slr_effect_whole(
 			&key->effects,
 			slr_value_find(key->value, slr_companion_of(SLR_COMPANION_OVERRIDE, identity), &scratch));
+	if (request->call->heard)
+		tell_strikes(key);
 	keep(request, limit, now, before_ms);
 	slr_ReplyWithSimpleString(request->context, "OK");
 }

@@ -51,7 +51,8 @@ bool slr_own_endless(slr_value value);
 /* Until when a key is to be kept for all that is in its value, wall ms; SLR_NO_EXPIRE: for good.
  *  limit   whose counter is known best, or NULL
  *  before  the expiry that the key had: what isn't known of a counter ends no later. Where that was none either, as
- *          after a failover, each counter's own state tells it; strikes are kept as long as a window may last */
+ *          after a failover, each counter's own state tells it. Strikes of which nobody told the end, as older modules
+ *          don't, are kept as long as a window may last */
 int64_t slr_own_expiry(slr_value value, const struct sluice_limit *limit, sluice_ns now, int64_t wall_ms,
                        int64_t before_ms);
 

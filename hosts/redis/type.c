@@ -35,18 +35,26 @@ static void rdb_save(struct RedisModuleIO *io, void *value) {
 	slr_bytes_free(&bytes);
 }
 
-/* The server itself writes the key's expiry after it. */
+static void rewrite(struct RedisModuleIO *io, struct RedisModuleString *key, slr_value value, uint32_t i) {
+	struct slr_counter scratch;
+	struct slr_effects effects = {.bytes.data = NULL};
+	const struct slr_counter *counter = slr_value_at(value, i, &scratch);
+	slr_effect_kept(&effects, counter, slr_value_until(value, i));
+	slr_effect_rate(&effects, counter->identity, &counter->state);
+	slr_EmitAOF(io, "SLUICE.EFFECT", "slb", key, (long long)SLR_NO_EXPIRE, (const char *)effects.bytes.data,
+	            effects.bytes.len);
+	slr_bytes_free(&effects.bytes);
+}
+
+/* The server itself writes the key's expiry after it. Strikes come last: a counter that is alone in a value does not
+ * know until when it is kept, and of strikes nothing else tells. */
 static void aof_rewrite(struct RedisModuleIO *io, struct RedisModuleString *key, void *value) {
 	struct slr_counter scratch;
-	for (uint32_t i = 0; i < slr_value_count((slr_value)value); i++) {
-		struct slr_effects effects = {.bytes.data = NULL};
-		const struct slr_counter *counter = slr_value_at((slr_value)value, i, &scratch);
-		slr_effect_whole(&effects, counter);
-		slr_effect_rate(&effects, counter->identity, &counter->state);
-		slr_EmitAOF(io, "SLUICE.EFFECT", "slb", key, (long long)SLR_NO_EXPIRE, (const char *)effects.bytes.data,
-		            effects.bytes.len);
-		slr_bytes_free(&effects.bytes);
-	}
+	for (int strikes = 0; strikes < 2; strikes++)
+		for (uint32_t i = 0; i < slr_value_count((slr_value)value); i++)
+			if (slr_companion_is(SLR_COMPANION_STRIKES, slr_value_at((slr_value)value, i, &scratch)->identity) ==
+			    (strikes == 1))
+				rewrite(io, key, (slr_value)value, i);
 }
 
 static size_t mem_usage(const void *value) {

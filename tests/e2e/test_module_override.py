@@ -253,6 +253,56 @@ def test_after_a_failover_a_key_ends_with_its_counters(redises, still):
         other.stop()
 
 
+PENALTY = ("TERMS", "penalty [20h] after 1 denials in 1m forgive 30h", "5/1h")
+
+
+def strike(client, key, quota_first):
+    """Shuts a key out for 20 h, forgiven 30 h later, with a quota for good that is set before or after."""
+    set_quota = ("SLUICE.OVERRIDE", "SET", "9/2h", key, "11/2h")
+    check = ("SLUICE.CHECK", key, 5, *PENALTY)
+    if quota_first:
+        client.call(*set_quota)
+    assert [client.call(*check)[0] for _ in range(2)] == [1, 0]
+    if not quota_first:
+        client.call(*set_quota)
+
+
+def ends_with_its_strikes(client, key):
+    assert client.call("PTTL", key) == -1
+    assert client.call("SLUICE.OVERRIDE", "DEL", "9/2h", key) == 1
+    assert 50 * HOUR <= client.call("PTTL", key) <= 50 * HOUR + 4
+
+
+@pytest.mark.parametrize("quota_first", [True, False])
+def test_after_a_failover_a_key_ends_with_its_strikes(redises, still, quota_first):
+    """Only the terms of the last denial tell when strikes end: the primary says it to its replicas."""
+    one, other = redises(clock=still), redises(clock=still)
+    replicate(one, other)
+    with one.resp() as client, other.resp() as replica:
+        strike(client, "k", quota_first)
+        synced(one, other)
+        replica.call("REPLICAOF", "NO", "ONE")
+        ends_with_its_strikes(replica, "k")
+
+
+@pytest.mark.parametrize("preamble", ["yes", "no"])
+@pytest.mark.parametrize("quota_first", [True, False])
+def test_a_key_of_an_append_only_file_ends_with_its_strikes(redises, still, preamble, quota_first):
+    one = redises(clock=still, options=["--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble",
+                                        preamble])
+    with one.resp() as client:
+        for key in ("k", "rewritten"):
+            strike(client, key, quota_first)
+    one.restart()
+    with one.resp() as client:
+        ends_with_its_strikes(client, "k")
+        client.call("BGREWRITEAOF")
+        wait_until(lambda: rewritten(one), "no AOF rewrite")
+    one.restart()
+    with one.resp() as client:
+        ends_with_its_strikes(client, "rewritten")
+
+
 # ---- who, how many ---------------------------------------------------------------------------------------------------
 
 def test_access_lists(redises):

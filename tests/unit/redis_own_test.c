@@ -115,10 +115,12 @@ static void test_how_long_a_key_lives(void **state) {
 	assert_int_equal(slr_own_expiry(value, NULL, NOW, wall, wall + hour), wall + hour);
 	assert_in_range(slr_own_expiry(value, &limit, NOW, wall, -1), wall + 60000, wall + 121000);
 	assert_int_equal(slr_own_expiry(value, &other, NOW, wall, -1), slr_own_expiry(value, &limit, NOW, wall, -1));
-	/* but for strikes, whose end only the terms of a limit tell */
+	/* but for strikes, whose end only the terms of a limit tell: they have one that is told, or nobody knows it */
 	const struct sl_strikes strikes = {.until = NOW + SL_MS_NS};
 	slr_strikes_put(&value, sl_identity_of(&limit), &strikes, SLR_UNTIL_UNKNOWN);
 	assert_true(slr_own_expiry(value, &limit, NOW, wall, -1) > wall + 3659 * 24 * hour);
+	slr_strikes_put(&value, sl_identity_of(&limit), &strikes, wall + 2 * hour);
+	assert_int_equal(slr_own_expiry(value, &limit, NOW, wall, -1), wall + 2 * hour);
 	slr_own_put(&value, sl_identity_of(&other), &own, SLUICE_NEVER, sl_str(""));
 	assert_int_equal(slr_own_expiry(value, &limit, NOW, wall, wall + hour), -1);
 	slr_value_free(value);
