@@ -110,7 +110,7 @@ struct sl_host {
 	bool (*strike)(struct sl_deciding *d, struct sl_cell *cell);
 
 	/* The record of a request under the call's id and of all its counters. recall(): `record` comes with life_ns and
-	 * is filled; false: there is none. record(): keeps it, where there is room. */
+	 * is filled; false: there is none. record(): keeps it for its life_ns, which is not 0, where there is room. */
 	bool (*recall)(struct sl_deciding *d, struct sl_record *record);
 	void (*record)(struct sl_deciding *d, const struct sl_record *record);
 };

@@ -199,7 +199,7 @@ static bool recall(struct sl_deciding *d, struct sl_record *record) {
 }
 
 static void keep_record(struct sl_deciding *d, const struct sl_record *record) {
-	SL_ASSERT(record_count < RECORDS);
+	SL_ASSERT(record_count < RECORDS && record->life_ns != 0);
 	records[record_count].whose = whose(d);
 	records[record_count++].said = *record;
 }

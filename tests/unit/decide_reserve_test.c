@@ -212,6 +212,22 @@ static void a_charge_lets_the_ledger_live_on(void **state) {
 		assert_int_equal(ask_peek(*state, at, limit).remaining, 30);
 }
 
+/* Where the ledger of 1M/1m is full. The figures of another limit with reservations are those of what stands; and a
+ * denial that nobody would have asked about counts nowhere. */
+static void a_bound_leaves_the_others_alone(struct sluice_store *s) {
+	static const struct sluice_terms counts = {.count_denied = true};
+	ASK(s, SLUICE_RESERVE, 0, 3, "p", 60 * S, .lines = {{"fixed-window 9/1m", "p"}});
+	ASK(s, SLUICE_CHARGE, 0, 1, .lines = {{"fixed-window 9/1m", "o"}});
+	struct asked a = ASK(s, SLUICE_RESERVE, 0, 2, "more",
+	                     .lines = {{"fixed-window 9/1m", "p"},
+	                               {"fixed-window 1/1m", "o", .observed = 1, .terms = &counts},
+	                               {"fixed-window 1M/1m", .ttl_ms = 50 * S}});
+	assert_true(a.err == SLUICE_OK && !a.d.allowed && a.each[2].bound == SLUICE_BOUND_RESERVATIONS);
+	assert_true(a.each[0].allowed && a.each[0].remaining == 6 && !a.each[1].allowed);
+	a = ASK(s, SLUICE_PEEK, 0, 1, .lines = {{"fixed-window 9/1m", "p"}, {"fixed-window 9/1m", "o"}});
+	assert_true(a.each[0].remaining == 6 && a.each[1].remaining == 8);
+}
+
 static void a_ledger_has_an_end(void **state) {
 	char id[16];
 	struct sluice_store *s = ask_store(16);
@@ -227,6 +243,7 @@ static void a_ledger_has_an_end(void **state) {
 	assert_int_equal(a.d.retry_after_ns, 60 * S * (sluice_ns)ASK_MS);
 	assert_int_equal(a.each[1].remaining, 9); /* charged nothing */
 	assert_true(a.each[1].allowed && a.granted == 0);
+	a_bound_leaves_the_others_alone(s);
 	assert_int_equal(ASK(s, SLUICE_COMMIT, 0, 1, "7", .lines = {{"fixed-window 1M/1m"}}).found, 1);
 	assert_int_equal(ASK(s, SLUICE_RESERVE, 0, 1, "more", 60 * S, .lines = {{"fixed-window 1M/1m"}}).err, SLUICE_OK);
 	sluice_store_close(s);
@@ -300,12 +317,32 @@ static void a_rate_that_changes_keeps_what_was_left(void **state) {
 	assert_int_equal(of_name(*state, SLUICE_COMMIT, 20 * S, 0, "a", after).remaining, 99);
 }
 
+/* A list of one leaves room in its block for a part of an entry: that is nobody's, whatever stands there from before,
+ * and so is what comes after the block. */
+static void a_rate_that_changes_leaves_other_blocks_alone(void **state) {
+	const char *before = "token-bucket 10/10s burst 100", *after = "token-bucket 20/10s burst 100";
+	static const char *const ids[] = {"0", "1", "2", "3", "4"};
+	for (size_t i = 0; i < 5; i++)
+		ASK(*state, SLUICE_RESERVE, 0, 1, ids[i], 60 * S, .lines = {{before, "gone"}});
+	ASK(*state, SLUICE_RESET, 0, 0, .lines = {{before, "gone"}});
+	assert_int_equal(of_name(*state, SLUICE_RESERVE, 0, 50, "a", before).remaining, 50);
+	for (size_t i = 0; i < 5; i++)
+		ASK(*state, SLUICE_RESERVE, 0, 1, ids[i], 60 * S, .lines = {{"fixed-window 9/1m", ids[i]}});
+	assert_int_equal(of_name(*state, SLUICE_CHARGE, 10 * S, 1, "", after).remaining, 59);
+	assert_null(sluice_store_verify(*state));
+	for (size_t i = 0; i < 5; i++) {
+		struct asked a = ASK(*state, SLUICE_COMMIT, 10 * S, 0, ids[i], .lines = {{"fixed-window 9/1m", ids[i]}});
+		assert_int_equal(a.found, 1);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		IN_A_STORE(a_commit_corrects_what_was_charged),
 		IN_A_STORE(a_commit_above_the_estimate_is_debt),
 		IN_A_STORE(what_is_left_open_is_back_at_its_end),
 		IN_A_STORE(a_rate_that_changes_keeps_what_was_left),
+		IN_A_STORE(a_rate_that_changes_leaves_other_blocks_alone),
 		IN_A_STORE(the_same_id_is_charged_once),
 		IN_A_STORE(several_limits_are_reserved_or_none),
 		IN_A_STORE(limits_that_meet_in_one_counter_are_reserved_once),

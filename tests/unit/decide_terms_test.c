@@ -1,5 +1,6 @@
 /* What else may be asked of a call, or said of a limit, through a store, case by case: leases, members, a part of the
  * cost, a request that is retried, denials that are charged, penalties. */
+#include "tests/unit/array_host.h"
 #include "tests/unit/ask.h"
 
 #include "store/store.h"
@@ -234,6 +235,20 @@ static void a_retry_is_answered_alike(void **state) {
 	assert_true(a.d.allowed && !a.repeated);
 }
 
+/* A candidate is charged nothing: there is nothing to recall, nor to record (array_host.c asserts it). */
+static void a_request_that_charges_nothing_leaves_no_record(void **state) {
+	const struct sluice_limit limit = ask_limit("fixed-window 9/1m");
+	const struct sluice_item item = {.limit = &limit, .key = sl_str("k"), .observed = SLUICE_TRIED};
+	struct sluice_call call = {.items = &item, .item_count = 1, .cost = 1, .now = ASK_START_MS * ASK_MS};
+	call.id = sl_str("r");
+	(void)state;
+	array_open();
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(array_decide(&call), SLUICE_OK);
+		assert_true(call.merged.allowed && !call.repeated && call.granted == 1);
+	}
+}
+
 /* ---- denials that are charged ------------------------------------------------------------------------------------ */
 
 static void denied_requests_count(void **state) {
@@ -405,6 +420,7 @@ int main(void) {
 		IN_A_STORE(upto_counts_a_member_once_and_lowers_what_is_held),
 		IN_A_STORE(a_retried_request_is_charged_once),
 		IN_A_STORE(a_retry_is_answered_alike),
+		cmocka_unit_test(a_request_that_charges_nothing_leaves_no_record),
 		IN_A_STORE(a_candidate_sees_what_its_limit_was_charged),
 		IN_A_STORE(denied_requests_count),
 		IN_A_STORE(a_limit_counts_what_others_deny),

@@ -367,6 +367,23 @@ static void a_bucket_gives_back_less_where_it_waits(void **state) {
 	assert_int_equal(sl_bundle_find(&limit, &ledger, &contents, 1, T0 + 20 * S).at, -1);
 }
 
+/* Reservations beside a bundle of a log, of its class and of others: each goes back once. */
+static void a_bundle_takes_nothing_of_what_stands_beside_it(void **state) {
+	struct host *h = host_of("sliding-log 20/1m");
+	(void)state;
+	reserve(h, T0, 3, 40 * S);
+	h->list[0].debt = 2; /* two of them */
+	reserve(h, T0 + S, 4, 40 * S);
+	reserve(h, T0 + 20 * S, 5, 30 * S);
+	assert_true(charge(h, T0 + 25 * S, 6).allowed);
+	assert_int_equal(ask(h, T0 + 30 * S, 0).remaining, 2);
+	assert_int_equal(ask(h, T0 + 30 * S, 5).retry_after_ns, 10 * S);
+	assert_int_equal(ask(h, T0 + 40 * S, 0).remaining, 5);
+	assert_int_equal(ask(h, T0 + 41 * S, 0).remaining, 9);
+	assert_int_equal(ask(h, T0 + 50 * S, 0).remaining, 14);
+	assert_int_equal(ask(h, T0 + 85 * S, 0).remaining, 20);
+}
+
 /* ---- contents of bundles ----------------------------------------------------------------------------------------- */
 
 static void add_all(const struct sluice_limit *limit, struct sl_ledger *ledger, struct sl_reservation *list,
@@ -481,6 +498,7 @@ int main(void) {
 		cmocka_unit_test(a_log_keeps_its_newest_units),
 		cmocka_unit_test(counts_saturate),
 		cmocka_unit_test(a_bucket_gives_back_less_where_it_waits),
+		cmocka_unit_test(a_bundle_takes_nothing_of_what_stands_beside_it),
 	};
 	return cmocka_run_group_tests_name("reservations, corrections, charges whatever the quota", tests, NULL, NULL);
 }

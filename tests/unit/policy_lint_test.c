@@ -57,6 +57,27 @@ static void test_table(void **state) {
 	CHECK_WARNINGS(rows);
 }
 
+/* Limits of the calendar that nothing bounds, as many as there are: each has its warning, and no more. */
+static void test_calendars(void **state) {
+	static char yaml[64 * 128];
+	(void)state;
+	for (uint32_t count = 1; count < 64; count += 9) {
+		struct sluice_policy *policy;
+		struct sluice_problems problems = {NULL, 0};
+		uint32_t warned = 0;
+		size_t used = (size_t)snprintf(yaml, sizeof yaml, "limits:\n");
+		for (uint32_t i = 0; i < count; i++)
+			used += (size_t)snprintf(yaml + used, sizeof yaml - used,
+			                         "- {name: a%u, key: ip, limit: '%u/day'}\n", i, 5 + i);
+		assert_int_equal(sluice_policy_load(&policy, sl_str(yaml), &problems), SLUICE_OK);
+		for (uint32_t i = 0; i < problems.count; i++)
+			warned += strstr(problems.list[i].text, "twice the quota passes around the end of a window") != NULL;
+		assert_int_equal(warned, count);
+		sluice_problems_free(&problems);
+		sluice_policy_free(policy);
+	}
+}
+
 #define WITHIN(when, override) \
 	"limits:\n- name: a\n  key: ip\n  when: {" when "}\n  limit: 5/1m\n  overrides:\n" \
 	"  - {when: {" override "}, limit: 9/1m}\n"
@@ -548,6 +569,7 @@ static void test_sums(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_calendars),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_what_never_holds),
 		cmocka_unit_test(test_conditions_take_the_form),

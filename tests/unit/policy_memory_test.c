@@ -1,5 +1,5 @@
-/* Policies without memory: the system refuses the n-th allocation, for every n that loading a file asks for, ours and
- * the YAML reader's. Each load says SLUICE_E_MEMORY, keeps nothing, and the next one succeeds.
+/* Policies without memory: the system refuses the n-th allocation, or all from the n-th on, for every n that loading a
+ * file asks for, ours and the YAML reader's. Each load says SLUICE_E_MEMORY, keeps nothing, and the next one succeeds.
  *
  * malloc() and its kin are this program's own here and pass on to the C library's; a sanitizer has its own already, and
  * then the pool is all that can be tried. */
@@ -52,13 +52,18 @@ extern void *__libc_realloc(void *memory, size_t bytes);
 extern void __libc_free(void *memory);
 
 static long allowed = -1; /* allocations that still succeed; -1: all */
+static bool once;         /* only the next one fails then */
+static long granted;      /* while counting */
 static long live;         /* blocks taken and not freed, while counting */
 static bool counting;
 
 static bool grant(void) {
-	if (allowed == 0)
+	if (allowed == 0) {
+		allowed = once ? -1 : 0;
 		return false;
+	}
 	allowed -= allowed > 0;
+	granted += counting;
 	return true;
 }
 
@@ -91,7 +96,7 @@ void free(void *memory) {
 static bool load_with(long n, const char *text) {
 	struct sluice_policy *policy = NULL;
 	struct sluice_problems problems = {(void *)1, 1};
-	live = 0;
+	live = granted = 0;
 	counting = true;
 	allowed = n;
 	sluice_err err = sluice_policy_load(&policy, sl_str(text), &problems);
@@ -112,12 +117,15 @@ static void test_each_allocation(void **state) {
 	static const char *const files[] = {yaml, "threads: 0\nlimits: [{name: a, limit: 1/1x}]\n", "threads: [1\n"};
 	(void)state;
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-		long n = 0;
-		while (!load_with(n, files[i]))
-			n++;
-		print_message("%ld allocations\n", n);
-		assert_true(n > 10); /* the YAML library's are among them */
 		assert_true(load_with(-1, files[i]));
+		const long all = granted;
+		print_message("%ld allocations\n", all);
+		assert_true(all > 10); /* the YAML library's are among them */
+		for (long n = 0; n < 2 * all; n++) {
+			once = n >= all;
+			assert_false(load_with(n % all, files[i]));
+		}
+		assert_true(load_with(all, files[i]));
 	}
 }
 

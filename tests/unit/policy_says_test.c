@@ -118,6 +118,34 @@ static void test_costs_taken(void **state) {
 	}
 }
 
+/* What the key alone tells of a request's cost: 0 where it turns on what a request has beside its key. */
+static void test_costs_by_key(void **state) {
+	static const struct {
+		const char *cost, *key;
+		uint32_t is;
+	} rows[] = {
+		{"[{when: {ip: 10.0.0.1}, cost: 3}, 7]", "ip=10.0.0.1", 3},
+		{"[{when: {ip: 10.0.0.1}, cost: 3}, 7]", "ip=10.0.0.2", 7},
+		{"[{when: {path: /a}, cost: 3}, 7]", "ip=10.0.0.1", 0},
+		{"[{when: {ip: 10.0.0.1, path: /a}, cost: 3}, 7]", "ip=10.0.0.2", 7},
+		{"[{when: {ip: 10.0.0.0/8, not: {ip: 10.0.0.2}}, cost: 3}, 7]", "ip=10.0.0.1", 3},
+		{"[{when: {ip: 10.0.0.0/8, not: {ip: 10.0.0.2}}, cost: 3}, 7]", "ip=10.0.0.2", 7},
+		{"[{when: {ip: 10.0.0.0/8, not: {path: /a}}, cost: 3}, 7]", "ip=10.0.0.1", 0},
+		{"[{when: {ip: 10.0.0.0/8, not: {path: /a}}, cost: 3}, 7]", "ip=1.2.3.4", 7},
+		{"[{when: {ip: 10.0.0.0/8, not: [{path: /a}, {ip: 10.0.0.2}]}, cost: 3}, 7]", "ip=10.0.0.2", 7},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		char yaml[256];
+		snprintf(yaml, sizeof yaml, COST("%s"), rows[i].cost);
+		struct sluice_policy *policy;
+		assert_int_equal(sluice_policy_load(&policy, sl_str(yaml), NULL), SLUICE_OK);
+		if (sl_policy_limit_of_key(policy, 0, sl_str(rows[i].key)).cost != rows[i].is)
+			fail_msg("%s of %s: not %u", rows[i].cost, rows[i].key, rows[i].is);
+		sluice_policy_free(policy);
+	}
+}
+
 /* ---- routes ----------------------------------------------------------------------------------------------------- */
 
 #define PATH(path) "limits:\n- {name: a, key: ip, limit: 5/1m, when: {path: " path "}}\n"
@@ -442,6 +470,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_conditions_refused),  cmocka_unit_test(test_conditions_in_doubt),
 		cmocka_unit_test(test_costs_refused),       cmocka_unit_test(test_costs_taken),
+		cmocka_unit_test(test_costs_by_key),
 		cmocka_unit_test(test_routes_refused),      cmocka_unit_test(test_routes_hold),
 		cmocka_unit_test(test_routes_at_random),    cmocka_unit_test(test_parts_are_of_their_limit),
 		cmocka_unit_test(test_keys_refused),        cmocka_unit_test(test_keys_warned),

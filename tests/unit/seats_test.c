@@ -264,6 +264,78 @@ static void count_member(int64_t at_ms, uint64_t who, bool before) {
 	assert_int_equal(known, before);
 }
 
+/* An evicted member without a name, and 1,024 who came after: once most of them are forgotten, the one still counts. */
+static void a_single_ghost_goes_back_to_a_seat(void **state) {
+	for (uint32_t ghosts = 1; ghosts <= 2; ghosts++) {
+		const struct sl_held held = {START_NS, ghosts};
+		struct sl_counter counter;
+		bool known;
+		(void)state;
+		assume(&held, 1, "distinct 5000/1h");
+		for (uint64_t who = 1; who <= 1024; who++)
+			assert_true(charge(START_NS + who, 1, who, &known).allowed);
+		assert_true(host.block_bytes > 200000);
+		for (uint64_t who = 1; who <= 1000; who++) {
+			counter = load(who);
+			assert_true(sl_step_refund(&host.limit, &counter, START_NS + 2000, 1));
+			host.state = counter.state;
+		}
+		assert_int_equal(charge(START_NS + 3000, 1, 2000, &known).remaining, 5000 - ghosts - 24 - 1);
+		assert_true(host.block_bytes < 1000);
+		counter = load(0);
+		assert_true(sl_counter_is_valid(&host.limit, &counter));
+	}
+}
+
+/* Who has a register of a sketch alone, and never comes back: four windows later, where the time of his last
+ * charge would come round, his register counts nothing, whichever of a stretch that is looked through it is. */
+static void what_a_sketch_counted_does_not_come_round(void **state) {
+	static const uint64_t alone[] = {1 << 12 | 0, 2 << 12 | 4, 2 << 12 | 7, 1 << 12 | 99};
+	const sluice_ns window = UINT64_C(3600) * 1000000000, unit = window / SL_SKETCH_UNITS + 1;
+	const sluice_ns round = unit * 65536, pace = window / 1500;
+	struct sl_counter counter;
+	bool known;
+	(void)state;
+	begin("distinct 5000/1h");
+	for (uint64_t i = 0; i * pace < round + window / 2; i++) {
+		/* others have registers from 1,000 on */
+		charge(START_NS + i * pace, 1, (i + 1) << 12 | (1000 + i % 3000), &known);
+		if (i == 1200)
+			for (size_t k = 0; k < sizeof alone / sizeof *alone; k++)
+				assert_true(charge(START_NS + i * pace, 1, alone[k], &known).allowed);
+		if (i < 4 * 1500 || i % 100 != 0)
+			continue;
+		counter = load(0);
+		assert_true(sl_counter_is_valid(&host.limit, &counter));
+		sl_seats_look(&counter, START_NS + i * pace);
+		for (size_t k = 0; k < sizeof alone / sizeof *alone; k++)
+			assert_false(sl_hll_covers(&host.limit, &counter.seats, alone[k]));
+	}
+}
+
+/* Of many the first to end are told, in the order in which they do, wherever they stand. */
+static void who_ends_first_is_told_first(void **state) {
+	static const uint32_t counts[] = {1, 2, SLUICE_CHARGES_MAX, SLUICE_CHARGES_MAX + 1, 3 * SLUICE_CHARGES_MAX};
+	(void)state;
+	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+		const uint32_t most = counts[i] < SLUICE_CHARGES_MAX ? counts[i] : SLUICE_CHARGES_MAX;
+		struct sluice_inspection told = {.used = 0};
+		struct sl_counter counter;
+		bool known;
+		begin("distinct 500/10s");
+		for (uint64_t who = 1; who <= counts[i]; who++)
+			assert_true(charge(START_NS, 1, who, &known).allowed);
+		for (uint64_t k = 1; k <= counts[i]; k++) /* again, the last first */
+			assert_true(charge(START_NS + k, 1, counts[i] + 1 - k, &known).allowed && known);
+		counter = load(0);
+		sl_step_describe(&host.limit, &counter, START_NS + 1000, &told);
+		assert_true(told.used == counts[i] && told.charges_in_all == counts[i] && told.charge_count == most);
+		for (uint32_t k = 0; k < most; k++)
+			assert_true(told.charges[k].cost == 1 && told.charges[k].from_ns == START_NS + k + 1 &&
+			            told.charges[k].until_ns == START_NS + k + 1 + 10000 * (sluice_ns)SL_MS_NS);
+	}
+}
+
 /* Of 1,024 seats the one that ends first is given to somebody new, wherever it stands: first, last, or between. */
 static void who_has_been_away_longest_gives_way(void **state) {
 	static const uint64_t oldest[] = {1, 2, 512, 1023, 1024};
@@ -374,6 +446,9 @@ int main(void) {
 		cmocka_unit_test(members_by_the_table),
 		cmocka_unit_test(what_was_evicted_is_held_without_a_name),
 		cmocka_unit_test(many_evicted_members_are_counted),
+		cmocka_unit_test(a_single_ghost_goes_back_to_a_seat),
+		cmocka_unit_test(what_a_sketch_counted_does_not_come_round),
+		cmocka_unit_test(who_ends_first_is_told_first),
 		cmocka_unit_test(who_has_been_away_longest_gives_way),
 		cmocka_unit_test(a_sketch_notes_only_what_was_counted),
 		cmocka_unit_test(a_place_is_taken_with_its_last_store),
