@@ -209,7 +209,7 @@ static bool tell_ended(struct sl_cli_ask *ask, int *status, struct sluice_error 
 		return false;
 	*status = found != 0 ? SL_EXIT_FINE : SL_EXIT_DENIED;
 	if (found == 0)
-		puts("no such lease: it has ended, was released before, or is another key's");
+		puts("no such lease: it has ended, was released before, or is another key's or limit's");
 	else
 		printf("%s %" PRId64 " lease%s\n", ask->operation == SL_OP_RELEASE ? "released" : "renewed", found,
 		       found == 1 ? "" : "s");
@@ -336,9 +336,11 @@ const struct sl_verb sl_verb_release = {
 	.name = "release",
 	.usage = "release KEY ID LIMIT... " WHERE,
 	.summary = "Ends a lease before its time",
-	.text = "Name the limits of the lease; N does not matter, T does. A server's ticket contains them: release KEY\n"
-			"TICKET. Exit status: 0 released, 1 there is no such lease (any more), 2 no answer.\n",
-	.examples = "  sluice release backups \"$HOSTNAME\" 'concurrency 2 lease 1h'\n",
+	.text = "Name the limits of the lease; N does not matter, T does. Those of the server's policy are policy:NAME. A\n"
+			"server's ticket contains them: release KEY TICKET. Exit status: 0 released, 1 there is no such lease\n"
+			"(any more), 2 no answer.\n",
+	.examples = "  sluice release backups \"$HOSTNAME\" 'concurrency 2 lease 1h'\n"
+				"  sluice release user=ann 12bb2ffe6cb3ee63 policy:jobs\n",
 	CALL(SL_OP_RELEASE, end_options),
 };
 

@@ -201,6 +201,8 @@ static bool refuse(struct sluice_bytes text, bool is_error, struct sluice_error 
 	if (is_error) {
 		sl_out_str(&out, "the server refused: ");
 		sl_out_shown(&out, text, REFUSAL_SHOWN_MAX);
+		if (text.len >= 6 && memcmp(text.data, "NOAUTH", 6) == 0)
+			sl_out_str(&out, " Set SLUICE_PASSWORD to a token, or to the password of --user");
 	} else {
 		sl_out_str(&out, "expected integers of a Sluice server, got ");
 		sl_out_quoted(&out, text, 32);

@@ -69,7 +69,7 @@ def test_leases_are_taken_and_given_back(ask):
     assert status == 0 and out.startswith("2 holders:\n") and len(out.splitlines()) == 4
     assert first[:16] in out
     assert ask("release", "k", first, LEASE) == (0, "released 1 lease\n")
-    gone = "no such lease: it has ended, was released before, or is another key's\n"
+    gone = "no such lease: it has ended, was released before, or is another key's or limit's\n"
     assert ask("release", "k", first, LEASE) == (1, gone)
     assert ask("release", "other", "mine", LEASE) == (1, gone)
     assert ask("renew", "k", "mine", "concurrency 9 lease 1h") == (0, "renewed 1 lease\n"), "N does not matter"

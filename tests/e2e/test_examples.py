@@ -60,6 +60,17 @@ def test_compose_names_what_there_is():
             assert not source.startswith("./") or os.path.exists(os.path.join(EXAMPLES, "compose", source))
     assert services["app"]["environment"]["SLUICE"] == "http://sluice:7380"
     assert "0.0.0.0:7380" in services["sluice"]["command"]
+    assert services["sluice"]["healthcheck"]["test"] == ["CMD", "/usr/bin/sluice", "ready"]
+
+
+@pytest.mark.parametrize("name", ["sluice", "sidecar", "fleet"])
+def test_the_image_is_that_of_the_release(name):
+    """Without a tag a kubelet asks a registry for the newest, each time."""
+    pod = kind(f"kubernetes/{name}.yaml", "Deployment")["spec"]["template"]["spec"]
+    image = next(one["image"] for one in pod["containers"] if one["name"] == "sluice")
+    with open(os.path.join(ROOT, "include", "sluice.h"), encoding="utf-8") as file:
+        version = re.search(r'define SLUICE_VERSION "(.*)"', file.read())[1]
+    assert image == "sluice:" + version
 
 
 def test_the_application_asks(server, tmp_path):

@@ -125,6 +125,9 @@ def test_from_complaint_to_cause(world, sluice_bin, cause):
     status, out, err = desk.run(holders)
     if limit == "jobs":
         assert (status, err) == (0, "") and out.startswith("2 holders:\n")
+        release = re.search("`(sluice release .*?)`", text)[1]
+        assert desk.run(release.replace(" ID ", f" {out.split()[-1]} ")) == (0, "released 1 lease\n", "")
+        assert desk.run(holders)[1].startswith("1 holder:\n")
     else:
         assert status == 2 and "concurrency" in err, (out, err)
 
