@@ -284,6 +284,19 @@ def test_those_behind_one_that_waits_are_denied_for_the_queue(cluster, fronts):
             [1, 5, 4 - i] for i in range(5)] + [[0, 5, 0]]
 
 
+def test_a_front_that_denies_by_itself_tells_a_keys_own_quota(cluster, fronts):
+    """For what others hold, and for its queue: the node has told the quota with its answer to the hold."""
+    one, = fronts(cluster, user=LIMIT, ip="fixed-window 5/3660d", budget=200)
+    user, ip = new_names()
+    with Stranger(cluster) as other, one.resp() as r:
+        assert r.call("SLUICE.OVERRIDE", "SET", "policy:per-user", "user=" + user, "fixed-window 7/3660d") == b"OK"
+        other.hold("user=" + user, 7)
+        replies = list(pipelined(r, [("SLUICE.ADMIT", 1, "user", user, "ip", ip)] * 3, 3))
+        assert [reply[:2] + [reply[3], reply[7]] for reply in replies] == [
+            [0, 7, wait, b"per-user"] for wait in (1, 200, 200)]
+        assert metric(one, "sluice_bounds_total", policy="per-user", bound="queue") == 2
+
+
 @pytest.mark.parametrize("request_of", [
     lambda key: ("SLUICE.CHECK", key, 3, "ID", "once", LIMIT), lambda key: ("SLUICE.CHECK", key, 3, LIMIT),
     lambda key: ("SLUICE.PEEK", key, 3, LIMIT), lambda key: ("SLUICE.RESERVE", key, 3, 60000, LIMIT)])

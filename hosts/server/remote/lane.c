@@ -28,6 +28,7 @@ struct sl_lane {
 	uint32_t want;      /* their cost */
 	uint32_t left;      /* of what was granted */
 	uint32_t elsewhere; /* what others held then */
+	uint64_t quota;     /* in force at the node, as it answered last for one limit; 0: it has told none */
 	bool no_room;       /* the node had no memory for its counter */
 	bool asked, open;   /* the HOLD is under way; it was answered */
 	bool todo;
@@ -278,6 +279,8 @@ static void deny(struct sl_remote_call *remote, const struct sl_seat *seat, enum
 		d->bound = (uint8_t)bound;
 		if (seat->lane->no_room)
 			remote->no_room |= (uint32_t)1 << i;
+		if (seat->lane->quota != 0)
+			d->quota = seat->lane->quota;
 		d->remaining = seat->lane->left;
 		d->retry_after_ns = bound == SLUICE_BOUND_QUEUE ? remote->batch->fleet->budget_ns : SL_MS_NS;
 		remote->denies |= (uint32_t)1 << i;
@@ -445,6 +448,8 @@ static void answered(struct sl_node_ask *ask, const struct sl_answer *answer) {
 		lane->open = true;
 		lane->left = (uint32_t)answer->numbers[GRANTED];
 		lane->no_room = answer->numbers[0] >> 1 == SLUICE_BOUND_ROOM;
+		if (group->item_count == 1)
+			lane->quota = sl_plan_decision(answer->numbers, SL_EACH_NUMBERS, 0, false).quota;
 		lane->elsewhere = lane->left < lane->want ? (uint32_t)answer->numbers[ELSEWHERE] : 0;
 		adapt(lanes, lane);
 		if (lane->covered == 0 || lane->first->remote->stalled_until != 0)
