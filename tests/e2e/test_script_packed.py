@@ -139,6 +139,15 @@ def test_what_no_front_says_changes_nothing(pair, kind, quota, window, told):
     assert not pair.client.exists("as bytes")
 
 
+def test_bytes_that_were_cut_short_are_no_command(pair):
+    whole = packed("CHECK", 1, "sliding-window 10/1m", "n")
+    for said in [whole[:n] for n in range(1, len(whole))] + [whole + b"n"]:
+        answer = pair.ask("as bytes", said)
+        assert isinstance(answer, str) and "expected a command as the first argument: CHECK" in answer, (said, answer)
+    assert not pair.client.exists("as bytes")
+    assert isinstance(pair.ask("as bytes", whole), bytes)
+
+
 def test_a_locale_that_sorts_control_characters_away(sluice_bin, tmp_path, monkeypatch):
     """Redis takes the order of strings from its environment, and so does Lua in it."""
     subprocess.run(["localedef", "-i", "en_US", "-f", "UTF-8", tmp_path / "en_US.UTF-8"], check=True,
