@@ -107,7 +107,7 @@ static int read_arguments(struct explain *explain, int argc, char **argv) {
 /* All limits of the policy. */
 struct story {
 	struct sl_told *list;
-	uint32_t count, shown; /* of them, those that count */
+	uint32_t count, shown; /* of them, those that apply */
 	struct sluice_decision merged;
 	int32_t decider; /* in the list; -1: none */
 };
@@ -171,8 +171,8 @@ static bool send_request(struct explain *explain, struct sluice_error *error) {
 
 /* ---- telling ---------------------------------------------------------------------------------------------------- */
 
-static bool counts(const struct sl_told *told) {
-	return sl_told_number(told, "counts", 0) != 0;
+static bool applies(const struct sl_told *told) {
+	return sl_told_number(told, "applies", 0) != 0;
 }
 
 static sluice_ns wait_of(const struct sl_told *told, const char *name) {
@@ -191,7 +191,7 @@ static void merge(struct story *story) {
 		                              .retry_after_ns = wait_of(told, "retry_after_ms"),
 		                              .reset_after_ns = wait_of(told, "reset_after_ms"),
 		                              .delay_ns = wait_of(told, "delay_ms")};
-		if (counts(told) && sl_told_number(told, "observed", 0) == 0)
+		if (applies(told) && sl_told_number(told, "observed", 0) == 0)
 			sl_merge_add(&story->merged, &one, (int32_t)i);
 	}
 	story->decider = story->merged.index;
@@ -202,7 +202,7 @@ static void forget_counters(struct sl_told *told) {
 	uint32_t kept = 0;
 	for (uint32_t i = 0; i < told->number_count; i++)
 		if (strcmp(told->numbers[i].name, "cost") == 0 || strcmp(told->numbers[i].name, "observed") == 0 ||
-		    strcmp(told->numbers[i].name, "counts") == 0)
+		    strcmp(told->numbers[i].name, "applies") == 0)
 			told->numbers[kept++] = told->numbers[i];
 	told->number_count = kept;
 	told->list_count = 0;
@@ -225,7 +225,7 @@ static bool read_story(struct explain *explain, struct story *story, struct slui
 		struct sl_told *told = &story->list[story->count];
 		if (!sl_told_read(&explain->ask.client, told, error))
 			return false;
-		story->shown += counts(told);
+		story->shown += applies(told);
 		if (!explain->counters || explain->ask.in_redis)
 			forget_counters(told);
 	}
@@ -255,7 +255,7 @@ static void print_text(const struct explain *explain, const struct story *story)
 	print_verdict(explain, story);
 	for (uint32_t i = 0; i < story->count; i++) {
 		const struct sl_told *told = &story->list[i];
-		if (!counts(told))
+		if (!applies(told))
 			continue;
 		printf("\n%.*s: ", (int)told->name.len, told->name.data);
 		sl_told_put_text(&told->why);
@@ -267,7 +267,7 @@ static void print_text(const struct explain *explain, const struct story *story)
 	}
 	for (uint32_t i = 0, before = 0; i < story->count; i++) {
 		const struct sl_told *told = &story->list[i];
-		if (counts(told))
+		if (applies(told))
 			continue;
 		printf("%s%.*s does not apply: ", before++ == 0 ? "\n" : "", (int)told->name.len, told->name.data);
 		sl_told_put_text(&told->why);
@@ -287,7 +287,7 @@ static void print_json(const struct explain *explain, const struct story *story)
 		uint32_t told = 0;
 		printf(others ? ",\"others\":[" : "\"limits\":[");
 		for (uint32_t i = 0; i < story->count; i++) {
-			if (counts(&story->list[i]) != (others == 0))
+			if (applies(&story->list[i]) != (others == 0))
 				continue;
 			printf(told++ == 0 ? "" : ",\n ");
 			sl_told_print_json(&story->list[i]);

@@ -1,4 +1,4 @@
-/* What counters in Redis hold of a request, for `sluice explain -c FILE --store redis://...`. Each limit that counts is
+/* What counters in Redis hold of a request, for `sluice explain -c FILE --store redis://...`. A limit that applies is
  * asked for in the words of a front, so under its key and its name; the module tells the rest. */
 #include "hosts/cli/explain_redis.h"
 

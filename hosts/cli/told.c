@@ -270,7 +270,7 @@ void sl_told_print(const struct sl_told *told) {
 /* ---- for programs ---------------------------------------------------------------------------------------------- */
 
 static bool is_yes_or_no(const char *name) {
-	return strcmp(name, "allowed") == 0 || strcmp(name, "observed") == 0 || strcmp(name, "counts") == 0;
+	return strcmp(name, "allowed") == 0 || strcmp(name, "observed") == 0 || strcmp(name, "applies") == 0;
 }
 
 static void put_json_text(const char *name, const struct sl_told_text *text, const char **before) {
@@ -297,7 +297,7 @@ void sl_told_print_json(const struct sl_told *told) {
 	const char *before = "{";
 	put_json_text("limit", &told->limit, &before);
 	put_json_text("name", &told->name, &before);
-	if (sl_told_number(told, "counts", 1) != 0)
+	if (sl_told_number(told, "applies", 1) != 0)
 		put_json_text("key", &told->key, &before);
 	put_json_text("why", &told->why, &before);
 	put_json_text(SL_OWN_QUOTA, &told->own, &before);

@@ -1,4 +1,4 @@
-/* Why a limit of the policy counts for a request, or does not: for people who ask why somebody is limited, or isn't. */
+/* Why a limit of the policy applies to a request, or does not: for people who ask why somebody is limited, or isn't. */
 #ifndef SL_EXPLAIN_H
 #define SL_EXPLAIN_H
 
@@ -26,7 +26,7 @@ struct sl_policy_told {
 	uint32_t position;                 /* of the limit in the policy */
 	int32_t item;                      /* in the match; -1: it does not count */
 	uint8_t why;                       /* enum sl_why */
-	const struct sl_rollout *rollout;  /* of what counts, the limit's own or an override's; NULL: its conditions fail */
+	const struct sl_rollout *rollout;  /* of the limit or override that applies; NULL: its conditions fail */
 	const struct sluice_bytes *values; /* by attribute number, as the conditions see them; data NULL: absent */
 };
 
@@ -39,8 +39,8 @@ void sl_policy_explain(const struct sluice_policy *policy, const struct sluice_a
                        struct sluice_bytes member, const struct sluice_match *match,
                        void (*tell)(void *to, const struct sl_policy_told *told), void *to);
 
-/* Says in one line, which may be shown (base/text.h), why a limit counts or not: 1..SL_WHY_BYTES_MAX bytes in `memory`,
- * cut where it would be longer. Some us. */
+/* Says in one line, which may be shown (base/text.h), why a limit applies or not: 1..SL_WHY_BYTES_MAX bytes in
+ * `memory`, cut where it would be longer. Some us. */
 struct sluice_bytes sl_policy_why(const struct sl_policy_told *told, char memory[SL_WHY_BYTES_MAX]);
 
 #endif

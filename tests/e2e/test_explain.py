@@ -123,9 +123,9 @@ def test_rules_alone(sluice, tmp_path):
                    "b does not apply: for path=/x: no path\n")
     story = told(sluice, "ip=192.0.2.7", "-c", policy)
     assert story == {"limits": [{"limit": "sliding-window 5/1m", "name": "a", "key": "ip=192.0.2.7",
-                                 "why": "applies to every request", "cost": 1, "observed": False, "counts": True}],
+                                 "why": "applies to every request", "cost": 1, "observed": False, "applies": True}],
                      "others": [{"limit": "sliding-window 5/1m", "name": "b", "why": "for path=/x: no path",
-                                 "counts": False}]}
+                                 "applies": False}]}
 
 
 def test_over_http(one):

@@ -4,7 +4,7 @@
  *   {"limits":[{"limit","key","allowed",.. "returns":[[after_ms,remaining]], "charges":[[from_ms,until_ms,cost]],
  *    "name"}]}
  *
- * By attributes each limit says why it counts (policy/explain.h), and those that don't count say why not:
+ * By attributes each limit says why it applies (policy/explain.h), and those that don't say why not:
  *
  *   {"limits":[{.., "cost","observed","name","why"}], "others":[{"limit","name","why"}]} */
 #include "hosts/server/http/routes.h"
@@ -96,7 +96,7 @@ static size_t room_of(const struct sluice_item *items, uint32_t count) {
 	return room;
 }
 
-/* Of a limit of the policy, besides, which override counts for the key, or may. */
+/* Of a limit of the policy, besides, which override applies to the key, or may. */
 static void put_named(struct sl_out *out, const struct sluice_policy *policy, uint32_t position,
                       struct sluice_bytes key) {
 	const struct sl_policy_keyed keyed = sl_policy_limit_of_key(policy, position, key);

@@ -209,7 +209,7 @@ static void tell_why(void *to, const struct sl_policy_told *told) {
 		              sl_slice(text, sluice_limit_print(&sl_policy_limit_at(policy, told->position)->limit, text)));
 	}
 	put_text_pair(turn, "name", sl_str(sluice_policy_limit_name(policy, told->position)));
-	put_pair(turn, "counts", told->item >= 0);
+	put_pair(turn, "applies", told->item >= 0);
 	put_text_pair(turn, "why", sl_policy_why(told, why));
 }
 

@@ -58,14 +58,14 @@ void sl_resp_rule(struct sl_resp_turn *turn) {
 		return;
 	sl_policy_envoy_find(policy, descriptor.domain, descriptor.pairs, descriptor.count, &found);
 	const struct sl_envoy_rule *rule = found.rule;
-	const bool counts = rule != NULL && !rule->unlimited;
-	sl_reply_array(turn, 2 * (counts ? 8 : rule != NULL ? 4 : 2));
+	const bool applies = rule != NULL && !rule->unlimited;
+	sl_reply_array(turn, 2 * (applies ? 8 : rule != NULL ? 4 : 2));
 	put_text(turn, "why",
 	         sl_policy_envoy_why(policy, &found, descriptor.domain, descriptor.pairs, descriptor.count, why));
-	put_truth(turn, "counts", counts);
+	put_truth(turn, "applies", applies);
 	if (rule != NULL)
 		put_limit(turn, rule);
-	if (!counts)
+	if (!applies)
 		return;
 	put_text(turn, "key",
 	         sl_policy_envoy_key(policy, &found, descriptor.domain, descriptor.pairs, descriptor.count, key, KEY_ROOM));
