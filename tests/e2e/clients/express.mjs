@@ -1,5 +1,5 @@
 // express-rate-limit as its users run it: for each of the options on standard input, four requests to a limit of three
-// a minute. Prints, for each, the status and the header lines of each answer, as they came.
+// a day. Prints, for each, the status and the header lines of each answer, as they came.
 import express from "express";
 import { rateLimit } from "express-rate-limit";
 import http from "node:http";
@@ -17,7 +17,7 @@ const ask = (port) => new Promise((resolve, reject) => {
 const told = [];
 for (const options of JSON.parse(readFileSync(0, "utf8"))) {
   const app = express();
-  app.use(rateLimit({ windowMs: 60000, limit: 3, ...options }));
+  app.use(rateLimit({ windowMs: 86400000, limit: 3, ...options }));
   app.get("/", (_, answer) => answer.send("ok"));
   const server = app.listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));
