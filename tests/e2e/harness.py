@@ -18,6 +18,8 @@ import tempfile
 import threading
 import time
 
+import delays  # noqa: F401 - slow sockets and starts, where a run asks for them
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DEADLINE_S = 20.0
 

@@ -7,6 +7,8 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf import duration_pb2, struct_pb2, wrappers_pb2  # noqa: F401  the pool has to know them
 
+import delays
+
 PACKAGE = "envoy.service.ratelimit.v3"
 PATH = f"/{PACKAGE}.RateLimitService/ShouldRateLimit"
 OK, OVER_LIMIT = 1, 2
@@ -96,20 +98,23 @@ class Client:
     def __exit__(self, *_):
         self.channel.close()
 
-    def ask(self, domain, *descriptors, hits=0, timeout=10):
+    def ask(self, domain, *descriptors, hits=0, timeout=60):
         return self.send(request(domain, *descriptors, hits=hits), timeout)
 
-    def ask_later(self, domain, *descriptors, hits=0, timeout=10):
+    def ask_later(self, domain, *descriptors, hits=0, timeout=60):
         return self.send_later(request(domain, *descriptors, hits=hits), timeout)
 
-    def send(self, made, timeout=10):
+    def send(self, made, timeout=60):
+        delays.delay()
         return self._rate_limit(made, timeout=timeout, metadata=self.metadata)
 
-    def send_later(self, made, timeout=10):
+    def send_later(self, made, timeout=60):
+        delays.delay()
         return self._rate_limit.future(made, timeout=timeout, metadata=self.metadata)
 
     def check(self, service=""):
-        return self._check(MESSAGES["HealthRequest"](service=service), timeout=10).status
+        delays.delay()
+        return self._check(MESSAGES["HealthRequest"](service=service), timeout=60).status
 
     def watch(self, service=""):
         return self._watch(MESSAGES["HealthRequest"](service=service), timeout=60)

@@ -11,6 +11,7 @@ from job import Job
 from places import ASAN, AT_A_TIME, FUZZ, JOB_SECONDS_MAX, NODE_ADDON, POINTS, ROOT, TSAN
 
 END_TO_END_SECONDS_MAX = 1500
+DELAYED_SECONDS_MAX = 3600
 ON_REDIS = ("test_cluster", "test_fleet", "test_golden", "test_module", "test_moving", "test_oracle",
             "test_replay_redis", "test_script")
 IN_A_BROWSER = ("test_dashboard", "test_site")
@@ -138,6 +139,17 @@ def end_to_end_jobs():
             pytest_job("tests/e2e in a browser", in_a_browser)]
     for job in jobs:
         job.seconds_max, job.waits = END_TO_END_SECONDS_MAX, job is not jobs[-1]
+    return jobs
+
+
+def delayed_jobs(seed):
+    """Each file of tests/e2e on a machine that is slow at random (tests/e2e/delays.py): nothing there may depend on a
+    fast one."""
+    jobs = each_alone(end_to_end_jobs())
+    for job in jobs:
+        job.name = "%s with delays seed %d" % (job.argv[-1], seed)
+        job.env = {**job.env, "SLUICE_DELAYS": "1.2", "SLUICE_SEED": str(seed)}
+        job.seconds_max, job.waits = DELAYED_SECONDS_MAX, True
     return jobs
 
 
