@@ -2,7 +2,7 @@
 name, and what RESET forgets of one."""
 
 import pytest
-from harness import RespError
+from harness import RespError, in_one_window
 
 POLICY = """
 limits:
@@ -50,6 +50,7 @@ limits:
 """
 
 
+@in_one_window(60)
 def test_a_limit_by_its_name_keeps_its_own_counter(server):
     one = server(NAMED)
     with one.resp() as r:

@@ -1,5 +1,5 @@
-"""The forms in which a client is told of its limits, on the wire: each beside express-rate-limit, which most clients have
-seen, and through the npm parser of structured fields; and that no answer ever mixes two grammars of one name.
+"""The forms in which a client is told of its limits, on the wire: each beside express-rate-limit, which most clients
+have seen, and through the npm parser of structured fields; and that no answer ever mixes two grammars of one name.
 """
 
 import email.utils
