@@ -11,7 +11,7 @@ import time
 import pytest
 
 from cluster import Cluster
-from harness import RespError, encode, wait_until
+from harness import RespError, encode, in_one_window, wait_until
 from redis_world import SOAK, module_path, redises  # noqa: F401
 
 POLICY = """
@@ -146,17 +146,19 @@ def test_denials_are_remembered(front, redises):  # noqa: F811
     one = front(policy(redis, limit(limit="sliding-log 2/1h")))
     with one.resp() as r:
         for _ in range(3):
-            last = r.call("SLUICE.ADMIT", 1, "user", "a")
+            began, last = time.monotonic(), r.call("SLUICE.ADMIT", 1, "user", "a")
         assert last[0] == 0
         told, before = last[3], calls(redis)
         replies = [r.call("SLUICE.ADMIT", 1, "user", "a") for _ in range(30)]
+        elapsed_s = time.monotonic() - began
         assert all(reply[0] == 0 and reply[1:3] == [2, 0] for reply in replies)
-        assert all(told - 1500 < reply[3] <= told for reply in replies)
-        assert calls(redis) <= before + 2  # a second may have gone by
+        assert all(told - 1000 * elapsed_s - 1 <= reply[3] <= told for reply in replies)
+        asked = calls(redis) - before
+        assert asked <= 1 + elapsed_s  # a denial is known for a second
         before = calls(redis, "check")
         assert r.call("SLUICE.ADMIT", 2, "user", "a")[0] == 0
         assert calls(redis, "check") == before + 1  # another cost is asked for
-        assert metric(one, "sluice_fleet_decisions_total", way="known") >= 28
+        assert metric(one, "sluice_fleet_decisions_total", way="known") >= 30 - asked
 
 
 @pytest.mark.parametrize("verb", ["REFUND", "RESET"])
@@ -215,17 +217,26 @@ def test_exhausted_counters_are_not_exceeded_by_slices(front, redises):  # noqa:
 
 
 def test_sliced_and_asked_limits_in_one_request(front, redises):  # noqa: F811
-    """All share one counter, which is hot; each user has one that is asked. What a user is denied, all get back."""
+    """All share one counter, which is hot; each user has one that is asked, or, after a pause, a slice that comes late.
+    What a user is denied, all get back."""
     redis = redises()
     one = front(policy(redis, limit("all", "[]", "sliding-log 100k/1h"), limit(limit="sliding-log 3/1h")))
-    admitted = 0
+    admitted = [0] * 100
+
+    def ask(user, count):
+        replies = hammer(one, ("SLUICE.ADMIT", 1, "user", f"u{user}"), count, count)
+        admitted[user] += sum(reply[0] for reply in replies)
+        assert admitted[user] <= 3, replies
+        assert {reply[7] for reply in replies if not reply[0]} <= {b"per-user"}
+        return admitted[user] == 3
+
     for user in range(100):
-        replies = hammer(one, ("SLUICE.ADMIT", 1, "user", f"u{user}"), 20)
-        assert sum(reply[0] for reply in replies) == 3, [reply for reply in replies]
-        assert {reply[7] for reply in replies if not reply[0]} == {b"per-user"}
-        admitted += 3
+        if not ask(user, 20):
+            wait_until(lambda: ask(user, 1), "what its slice held does not come back")
+    for user in range(100):
+        assert ask(user, 1)  # and no more
     assert metric(one, "sluice_fleet_slice_units_total", kind="taken") > 0
-    wait_until(lambda: charged(redis, "sluice:", "all", "sliding-log 100k/1h") == admitted, "not what was admitted")
+    wait_until(lambda: charged(redis, "sluice:", "all", "sliding-log 100k/1h") == 300, "not what was admitted")
 
 
 def test_closing_gives_slices_back(front, redises):  # noqa: F811
@@ -258,13 +269,6 @@ def test_strict_limits_remember_no_denials(front, redises):  # noqa: F811
 
 MIXED = (limit("open", "a", on_error="allow"), limit("shut", "b", on_error="deny"),
          limit("own", "c", "sliding-log 3/1h", on_error="local"))
-
-
-def asks(one, *attribute):
-    began = time.monotonic()
-    with one.resp() as r:
-        reply = r.call("SLUICE.ADMIT", 1, *attribute)
-    return reply, time.monotonic() - began
 
 
 def gets_what_limits_say(one):
@@ -303,11 +307,12 @@ def test_a_stopped_node_costs_at_most_the_budget(front, redises):  # noqa: F811
     connections = int(redis.info("stats", "total_connections_received"))
     redis.process.send_signal(signal.SIGSTOP)
     try:
-        waits = [asks(one, "a", f"x{i}")[1] for i in range(200)]
+        with one.resp() as r:
+            assert all(r.call("SLUICE.ADMIT", 1, "a", f"x{i}")[0] for i in range(200))
     finally:
         redis.process.send_signal(signal.SIGCONT)
-    assert 1 <= metric(one, "sluice_fleet_late_total") <= 20  # then the circuit is open
-    assert sum(waits) < 200 * 0.050 / 2  # tests/sim judges each wait, on a clock of its own
+    # so many have waited for the budget, then the circuit is open; tests/sim judges each wait, on a clock of its own
+    assert 1 <= metric(one, "sluice_fleet_late_total") <= 20
     with one.resp() as r:
         wait_until(lambda: r.call("SLUICE.ADMIT", 1, "a", "y")[1] == 5, "no recovery")
     assert int(redis.info("stats", "total_connections_received")) <= connections + 6  # ours are some of them
@@ -424,12 +429,13 @@ def test_denied_callers_of_a_bucket_are_staggered(front, redises):
     """Each next caller is told an instant one unit later, found by the denials alone; a log's are told the truth, and
     lint says so."""
     redis = redises(module=("client-time", "yes"))
-    one = front(policy(redis, limit("bucket", "user", "token-bucket 5/10s burst 5", more=", stagger: true"),
-                       limit("log", "ip", "sliding-log 5/1m", more=", stagger: true")))
+    one = front(policy(redis, limit("bucket", "user", "token-bucket 5/10000s burst 5", more=", stagger: true"),
+                       limit("log", "ip", "sliding-log 5/1h", more=", stagger: true")))
     warned = [line for line in one.stderr.lines if "stagger has no effect here" in line]
     assert len(warned) == 1 and ":7:" in warned[0], "of the log, in line 7, alone"
     told, truth = [], []
     with one.resp() as r:
+        first = time.monotonic()
         for _ in range(5):
             assert r.call("SLUICE.ADMIT", 1, "user", "a")[0] == r.call("SLUICE.ADMIT", 1, "ip", "192.0.2.1")[0] == 1
         began = time.monotonic()
@@ -439,17 +445,19 @@ def test_denied_callers_of_a_bucket_are_staggered(front, redises):
             at = (time.monotonic() - began) * 1000
             truth.append(r.call("SLUICE.ADMIT", 1, "ip", "192.0.2.1")[3] + at)
         late = (time.monotonic() - began) * 1000
-    # one unit is back every 2 s; the instants are known to within the time that all of this took
+    # one unit is back every 2,000 s; the instants are known to within the time that all of this took
     for i, instant in enumerate(told):
-        assert abs(instant - told[0] - 2000 * i) <= late + 2, told
-    assert max(truth) - min(truth) <= late + 2 and 58000 < truth[0] <= 60000 + late, truth
+        assert abs(instant - told[0] - 2_000_000 * i) <= late + 2, told
+    assert max(truth) - min(truth) <= late + 2 and truth[0] <= 3_600_000, truth
+    assert truth[0] >= 3_600_000 - (began - first) * 1000 - late - 2
 
 
+@in_one_window(86400)
 def test_each_front_staggers_those_that_it_denies_itself(front, redises):
     """Two fronts of one key: each has a line of its own, so two callers share an instant, and no more do."""
     redis = redises(module=("client-time", "yes"))
     text = policy(redis, limit("window", "ip", "fixed-window 4/1d", more=", stagger: true"),
-                  limit("bucket", "user", "token-bucket 5/100s burst 5", more=", stagger: true"))
+                  limit("bucket", "user", "token-bucket 5/10000s burst 5", more=", stagger: true"))
     fronts = [front(text), front(text)]
     assert not any("stagger has no effect" in line for one in fronts for line in one.stderr.lines)
     day = 86400000
@@ -462,6 +470,6 @@ def test_each_front_staggers_those_that_it_denies_itself(front, redises):
             assert all(answer[0] == 0 for line in told for answer in line)
             waits = [[answer[3] for answer in line] for line in told]
             assert all(abs(x - y) <= late for x, y in zip(*waits)), "both tell the same instants"
-            steps = [0, 0, 0, 0, day, day] if name == "ip" else [20000 * i for i in range(6)]
+            steps = [0, 0, 0, 0, day, day] if name == "ip" else [2_000_000 * i for i in range(6)]
             for line in waits:
                 assert all(abs(wait - line[0] - step) <= late for wait, step in zip(line, steps)), waits
