@@ -38,21 +38,31 @@ def test_ready_says_what_readyz_says(server, sluice_bin):
 
 
 @pytest.mark.parametrize("policy, args", [("drain: 2s\n", []), ("drain: 9m\n", ["--drain", "2s"])])
-def test_red_first_then_the_end(server, policy, args):
+def test_it_ends_when_the_time_is_over(server, policy, args):
     one = server(policy + LIMITS, args)
-    with one.resp() as resp, one.http() as http:
-        assert http.ask("GET", "/readyz")[0] == 200
+    with one.resp() as resp:
+        assert resp.call("SLUICE.ADMIT", "1", "user", "a")[0] == 1
         begin = time.monotonic()
         one.ask_to_end()
         one.stderr.wait_for(lambda line: line == "sluice: stopping: not ready any more, serving for another 2 s")
+        assert one.process.wait(DEADLINE_S) == 0
+        assert 1.9 < time.monotonic() - begin
+        assert resp.drain() == b""
+
+
+def test_red_first_then_the_end(server):
+    one = server("drain: 9m\n" + LIMITS)
+    with one.resp() as resp, one.http() as http:
+        assert http.ask("GET", "/readyz")[0] == 200
+        one.ask_to_end()
         wait_until(lambda: is_red(one), "/readyz red")
         still_serves(one)  # over new connections too
         assert resp.call("SLUICE.ADMIT", "1", "user", "a")[0] == 1
         status, headers, _ = http.ask("GET", "/readyz")
         assert status == 503 and ("Connection", "close") in headers
         assert http.ask("GET", "/healthz")[0] == 200
+        one.process.send_signal(signal.SIGTERM)
         assert one.process.wait(DEADLINE_S) == 0
-        assert 1.9 < time.monotonic() - begin < 15
         assert resp.drain() == b""
 
 
@@ -70,21 +80,21 @@ def test_a_second_signal_cuts_it_short(server):
 
 def test_without_a_drain_time_it_ends_at_once(server):
     one = server(LIMITS)
-    begin = time.monotonic()
     one.stop()
-    assert time.monotonic() - begin < 3 and "shutting down" not in one.stderr.text()
+    assert "shutting down" not in one.stderr.text() and "serving for another" not in one.stderr.text()
 
 
 def test_kept_connections_leave_without_a_loss(server):
     """While it is red, every HTTP answer says that the connection ends: whoever heeds that loses no request."""
-    one = server("drain: 1s\n" + LIMITS)
+    one = server("drain: 9m\n" + LIMITS)
     with Traffic(one, "bob", [1000000], kinds=["keepalive", "fresh-http"]) as traffic:
         one.ask_to_end()
         wait_until(lambda: is_red(one), "/readyz red")
-        time.sleep(0.3)  # of the second that it goes on
+        time.sleep(0.3)  # for their next requests
         said = traffic.stop()
     assert [caller["failures"] for caller in said] == [[], []]
     assert said[0]["reconnects"] > 0
+    one.process.send_signal(signal.SIGTERM)
     assert one.process.wait(DEADLINE_S) == 0
 
 

@@ -457,7 +457,8 @@ def test_dumps_under_traffic_are_whole(server, sluice, tmp_path):
     asker = threading.Thread(target=ask)
     asker.start()
     try:
-        for _ in range(5):
+        for turn in range(5):
+            wait_until(lambda n=turn: len(asked) > 30 * n, "nobody asks any more")
             before = len(asked)
             status, dump, err = sluice("store", "dump", path, raw=True)
             assert status == 0, err
