@@ -473,9 +473,10 @@ class Run:
                  if isinstance(each, (c_ast.While, c_ast.For))]
         return self.names[-1], [each is node for each in loops].index(True)
 
-    def any_round(self, node, claims, measure):
+    def any_round(self, node, claims, measure, part=1):
         """A loop of however many rounds: what is claimed of its variables holds before it and after a round that began
-        with it, and the measure has fallen and is not below 0. Then it holds behind the loop, whatever they are."""
+        with it, and the measure has fallen, to one so-manieth of what it was at most, and is not below 0. Then it holds
+        behind the loop, whatever they are."""
         frame = self.frames[-1]
         for words, claim in claims(self, frame):
             self.prove(claim, words + ", before the loop")
@@ -494,7 +495,7 @@ class Run:
         for words, claim in claims(self, frame):
             self.prove(claim, words + ", after a round")
         after = measure(self, frame)
-        self.prove(z3.And(after < before, after >= 0), "%s: a round less" % node.coord)
+        self.prove(z3.And(after < before, part * after <= before, after >= 0), "%s: a round less" % node.coord)
         raise Infeasible()  # this way ends here
 
     def assigned(self, node):
