@@ -824,6 +824,38 @@ def test_every_control_has_a_name_and_every_text_a_contrast(browser, width, them
         assert least >= 24, "a target too small to hit"
 
 
+ENDS = """
+    const ends = (selector) => Math.round(Math.max(...[...document.querySelectorAll(selector + ' > *')]
+        .filter((e) => e.checkVisibility()).map((e) => e.getBoundingClientRect().bottom)));
+    const rows = new Map();
+    for (const e of document.querySelectorAll('.narrow > .card, .halves > .card')) {
+        const at = e.getBoundingClientRect(), top = Math.round(at.top);
+        rows.set(top, [...(rows.get(top) ?? []), Math.round(at.bottom)]);
+    }
+    return [ends('.wide'), ends('.narrow'), [...rows.values()].every((all) => new Set(all).size === 1),
+        [...document.querySelectorAll('.narrow > .card')].map((e) => Math.round(e.getBoundingClientRect().left)),
+        [...document.querySelectorAll('.narrow .plot')].map((e) => e.clientHeight),
+        [...document.querySelectorAll('.narrow .plot canvas')].map((e) => e.clientHeight)];"""
+
+
+def test_no_column_is_left_empty(browser):
+    """Both columns end at one height, before and after a look-up; narrower, four cards stand two by two."""
+    b = browser()
+    with Load(b.server):
+        b.open(1440, 1000)
+        b.wait(lambda: b.texts("#candidate tbody button"), "would be denied")
+        for look_up in (False, True):
+            if look_up:
+                full(b)
+            wide, narrow, _, lefts, _, _ = b.js(ENDS)
+            assert abs(wide - narrow) <= 1 and len(set(lefts)) == 1
+            b.wait(lambda: b.js(ENDS)[4] == b.js(ENDS)[5], "the charts fill their places")
+            assert all(150 <= height <= 420 for height in b.js(ENDS)[4])
+        b.size(768, 1000)
+        _, _, level, lefts, _, _ = b.js(ENDS)
+        assert level and len(lefts) == 4 and lefts == lefts[:2] * 2 and len(set(lefts)) == 2
+
+
 SCROLLS = """
     return [...document.querySelectorAll('main *')].filter((e) => e.checkVisibility()
         && ['auto', 'scroll'].includes(getComputedStyle(e).overflowY)
