@@ -8,12 +8,13 @@ import pytest
 pytest.importorskip("grpc", reason="python3-grpcio is not installed")
 import oracle  # noqa: E402 - needs grpc
 import rls  # noqa: E402
+from harness import in_one_window  # noqa: E402
 
 LISTEN = 'listen: {resp: "127.0.0.1:0", http: "127.0.0.1:0", grpc: "127.0.0.1:0"}\n'
 POLICY = LISTEN + """
 limits:
   - {name: per-client, key: ip, limit: fixed-window 3/1h}
-  - {name: login, when: {path: /login}, key: ip, limit: sliding-log 1/1m, on-error: deny}
+  - {name: login, when: {path: /login}, key: ip, limit: sliding-log 1/1h, on-error: deny}
   - {name: seats, when: {path: /seat}, key: user, limit: concurrency 1 lease 1m}
 """
 
@@ -26,6 +27,7 @@ def client_of(one):
     return rls.Client(f"127.0.0.1:{one.ports('grpc')[0]}")
 
 
+@in_one_window(3600)
 def test_decides_as_grpc_does(server):
     """Each request to one of two servers by gRPC, to the other by JSON: the same codes, statuses, headers."""
     one, other = server(POLICY, listen=()), server(POLICY, listen=())
