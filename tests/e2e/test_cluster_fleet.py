@@ -28,7 +28,7 @@ import pytest
 
 from cluster import (NODE_TIMEOUT_MS, Client, Cluster, Module, Script, module_beside, needs_island, slot_of,
                      why_no_islands)
-from harness import ROOT, Server, encode, wait_until
+from harness import DEADLINE_S, ROOT, Server, encode, wait_until
 from ports import free_ports
 
 SOAK_S = float(os.environ.get("SLUICE_SOAK_SECONDS", "0"))
@@ -307,14 +307,18 @@ def test_a_front_cut_off_with_a_primary(breakable, fronts, load_program, tmp_pat
 @pytest.mark.parametrize("turn", range(25 if SOAK_S else 2))
 def test_fronts_killed_between_hold_and_confirm(breakable, fronts, turn):
     """One node is paused, so that no request gets beyond its first hold: what the dead fronts held is free again when
-    their reservations end, and nothing at all is charged."""
-    cluster, count, each = breakable, 20 if SOAK_S else 5, 7
+    their reservations end, and nothing at all is charged. With more time for all that where the machine is too slow."""
+    budgets = (0.5 if SOAK_S else 1.5, 3, 6, 10)
+    assert any(killed_in_time(breakable, fronts, budget_s, turn * 100) for budget_s in budgets), "too slow for all"
+
+
+def killed_in_time(cluster, fronts, budget_s, first):
+    """Whether the fronts were dead before their requests' budget was over; if so all the rest has been asserted."""
+    count, each, limit, hold_s = 20 if SOAK_S else 5, 7, "sliding-log 1000/3660d", 4 * budget_s
     there, elsewhere = cluster.nodes[1], cluster.nodes[2]
-    limit, budget_s = "sliding-log 1000/3660d", 0.5 if SOAK_S else 1.5
-    hold_s = 4 * budget_s
     doomed = fronts(policy_of(cluster, TWO_LIMITS.format(user=limit, ip=limit), budget_ms=int(budget_s * 1000)), count)
-    user, address = (next(f"{kind}{i}" for i in range(turn * 100, 100000)
-                          if cluster.owner_of(f"sluice:{name}={kind}{i}") is node)
+    user, address = (next(f"{kind}{i}of{budget_s}" for i in range(first, 100000)
+                          if cluster.owner_of(f"sluice:{name}={kind}{i}of{budget_s}") is node)
                      for name, kind, node in (("user", "u", there), ("ip", "i", elsewhere)))
     request = encode("SLUICE.ADMIT", 1, "user", user, "ip", address)
 
@@ -329,22 +333,25 @@ def test_fronts_killed_between_hold_and_confirm(breakable, fronts, turn):
         assert used() == [count, count]
         elsewhere.pause()
         try:
+            began = time.monotonic()
             for link in links:
                 link.send(request * each)
-            began = time.monotonic()
-            wait_until(lambda: used_of(client, "per-user", "user=" + user, limit) == count * (1 + each),
-                       "not everything is held", 0.8 * budget_s)
+            wait_until(lambda: used_of(client, "per-user", "user=" + user, limit) == count * (1 + each) or
+                       time.monotonic() - began >= budget_s, "not everything is held")
             for front in doomed:
                 front.server.process.kill()
-            assert time.monotonic() - began < budget_s, "the machine is too busy: the budget was over before"
+            in_time = time.monotonic() - began < budget_s
             for front in doomed:
                 front.kill()
+            if not in_time:
+                return False
         finally:
             elsewhere.resume()
         assert used()[0] == count * (1 + each)
-        wait_until(lambda: used() == [count, count], "a dead front's holds stay", hold_s + 2)
+        wait_until(lambda: used() == [count, count], "a dead front's holds stay", hold_s + DEADLINE_S)
         print(f"{count} fronts killed between hold and confirm: {count * each} holds were over after "
               f"{time.monotonic() - began:.1f} s")
+    return True
 
 
 # ---- one hot key -----------------------------------------------------------------------------------------------------

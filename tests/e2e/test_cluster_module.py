@@ -260,9 +260,11 @@ def test_a_counter_moves_with_all_that_it_knows(cluster, client, limit):
     both("LEASE", "cc", 30000, 0, 5, "AT", now, "NAME", "named", limit)
     expires = client.call("PEXPIRETIME", twins[0])
     target = next(node for node in cluster.primaries() if node is not cluster.owner_of(twins[0]))
+    began = time.monotonic()
     cluster.move_slot(slot_of(twins[0]), target)
+    moved_ms = (time.monotonic() - began) * 1000
     assert cluster.owner_of(twins[0]) is target and target.call("EXISTS", twins[0]) == 1
-    assert abs(client.call("PEXPIRETIME", twins[0]) - expires) < 2000  # MIGRATE sends what is left of it
+    assert abs(client.call("PEXPIRETIME", twins[0]) - expires) <= moved_ms + 1  # MIGRATE sends what is left of it
     assert client.call("SLUICE.INSPECT", twins[0]) == client.call("SLUICE.INSPECT", twins[1])
     for ahead in (0, 1, 5000):
         both("PEEK", 1, "AT", now + ahead, "EACH", limit, "NAME", "named", limit)
@@ -325,24 +327,30 @@ def test_slots_move_under_load_and_no_decision_is_lost(cluster, client, via):
     clients, workers = writers(cluster, via, ledger, keys, limits[:1] + limits[2:])
     small = Ledger()
     small_clients, small_workers = writers(cluster, via, small, [key + "small" for key in keys], limits[1:2])
+
+    def told():
+        return {name: sum(one.redirects.get(name, 0) for one in clients + small_clients) for name in ("ASK", "MOVED")}
+
+    turn = 0
     try:
         with cluster.patient():
-            for turn in range(5):
+            while turn < 5 or turn < 50 and min(told().values()) <= 10:  # slots on their way are met by chance
                 for tag in tags:
                     owner = cluster.owner_of(tag)
                     others = [node for node in cluster.primaries() if node is not owner]
                     cluster.move_slot(slot_of(tag), others[turn % 2], lambda: time.sleep(0.01), keys_a_time=2)
+                turn += 1
+        # most limits are reached, none is passed
+        wait_until(lambda: sum(small.allowed.values()) > 40 * len(keys), "the small ones are not used up", 120)
     finally:
         stop(workers + small_workers)
-    told = {name: sum(one.redirects.get(name, 0) for one in clients + small_clients) for name in ("ASK", "MOVED")}
-    assert told["ASK"] > 10 and told["MOVED"] > 10 and not ledger.unanswered and not small.unanswered
+    assert min(told().values()) > 10 and not ledger.unanswered and not small.unanswered
     for key in keys:
         used = [20000 - one[2] for one in via.call(client, "PEEK", key, 0, "EACH", limits[0], limits[2])]
         assert used == [ledger.allowed[key]] * 2, key
         spent = 90 - via.call(client, "PEEK", key + "small", 0, limits[1])[2]
         assert spent == small.allowed[key + "small"] <= 90
-    assert sum(small.allowed.values()) > 40 * len(keys)  # most limits were reached, none was passed
-    print(f"{ledger.requests + small.requests} decisions while 30 slots moved, redirections {told}")
+    print(f"{ledger.requests + small.requests} decisions while {6 * turn} slots moved, redirections {told()}")
 
 
 def test_redis_cli_reshards_under_load(cluster, client):
@@ -357,9 +365,10 @@ def test_redis_cli_reshards_under_load(cluster, client):
         status, said = redis_cli("--cluster", "reshard", repr(source), "--cluster-from", source.id(), "--cluster-to",
                                  target.id(), "--cluster-slots", "12", "--cluster-yes")
         assert status == 0, said
+        wait_until(lambda: ledger.requests > 200, "the writers stand still")
     finally:
         stop(workers)
-    assert not ledger.unanswered and ledger.requests > 200
+    assert not ledger.unanswered
     cluster.wait_whole()  # the replicas hear of it from others
     for key in keys:
         assert cluster.owner_of(key) is target
@@ -400,7 +409,7 @@ def test_a_lost_primary_is_taken_over_with_its_counters(breakable, via, fate):
         taken_over_s = time.monotonic() - lost_at
         before = ledgers["big"].requests
         wait_until(lambda: ledgers["big"].requests > before + 1000, "decisions do not go on")
-        assert len(ledgers["elsewhere"].answers) > 200
+        wait_until(lambda: len(ledgers["elsewhere"].answers) > 200, "nobody is answered elsewhere")
     finally:
         stop(workers)
     via.load(cluster)

@@ -15,7 +15,7 @@ import time
 import pytest
 
 from cluster import Client, Cluster, Module, Script, module_beside, slot_of
-from harness import Server, encode, wait_until
+from harness import DEADLINE_S, Server, encode, wait_until
 from redis_world import SOAK
 from test_fleet import metric, random_commands
 
@@ -230,7 +230,7 @@ class Stranger:
 @pytest.mark.parametrize("verb, words, then", [("CANCEL", ("a",), 1), ("CONFIRM", (3, "a"), 0)])
 @pytest.mark.parametrize("slots", [1, 2])
 def test_a_denial_that_only_holds_cause_waits_for_them(cluster, fronts, verb, words, then, slots):
-    one, = fronts(cluster, user=LIMIT, ip="fixed-window 5/3660d")
+    one, = fronts(cluster, user=LIMIT, ip="fixed-window 5/3660d", budget=10000)
     user, ip = new_names()
     request = ("SLUICE.ADMIT", 3, "user", user, *(("ip", ip) if slots == 2 else ()))
     with Stranger(cluster) as other, one.resp() as r:
@@ -250,14 +250,14 @@ def test_a_denial_that_only_holds_cause_waits_for_them(cluster, fronts, verb, wo
 @pytest.mark.parametrize("slots", [1, 2])
 def test_holds_that_stay_deny_within_the_budget(cluster, fronts, slots):
     """Named in the figures, with a short wait: not that of the hold, and not by on-error."""
-    one, = fronts(cluster, user=LIMIT, ip="fixed-window 5/3660d", budget=200)
+    one, = fronts(cluster, user=LIMIT, ip="fixed-window 5/3660d", budget=2000)
     user, ip = new_names()
     with Stranger(cluster) as other, one.resp() as r:
         other.hold("user=" + user, 3)
         began = time.monotonic()
         reply = r.call("SLUICE.ADMIT", 3, "user", user, *(("ip", ip) if slots == 2 else ()))
         took = time.monotonic() - began
-        assert (reply[0], reply[1], reply[3], reply[7]) == (0, 5, 1, b"per-user") and 0.1 < took < 2
+        assert (reply[0], reply[1], reply[3], reply[7]) == (0, 5, 1, b"per-user") and 1 < took < DEADLINE_S
         assert metric(one, "sluice_bounds_total", policy="per-user", bound="holds") == 1
         assert metric(one, "sluice_fleet_decisions_total", way="failed") == 0
         # what would not fit without the hold either is denied at once, and its wait is the counter's
@@ -270,12 +270,12 @@ def test_holds_that_stay_deny_within_the_budget(cluster, fronts, slots):
 
 
 def test_those_behind_one_that_waits_are_denied_for_the_queue(cluster, fronts):
-    one, = fronts(cluster, user=LIMIT, ip="fixed-window 5/3660d", budget=200)
+    one, = fronts(cluster, user=LIMIT, ip="fixed-window 5/3660d", budget=2000)
     user, ip = new_names()
     with Stranger(cluster) as other, one.resp() as r:
         other.hold("user=" + user, 5)
         replies = list(pipelined(r, [("SLUICE.ADMIT", 1, "user", user, "ip", ip)] * 5, 5))
-        assert [(reply[0], reply[3]) for reply in replies] == [(0, 1)] + [(0, 200)] * 4
+        assert [(reply[0], reply[3]) for reply in replies] == [(0, 1)] + [(0, 2000)] * 4
         assert metric(one, "sluice_bounds_total", policy="per-user", bound="holds") == 1
         assert metric(one, "sluice_bounds_total", policy="per-user", bound="queue") == 4
         assert metric(one, "sluice_fleet_decisions_total", way="failed") == 0
@@ -301,7 +301,7 @@ def test_a_front_that_denies_by_itself_tells_a_keys_own_quota(cluster, fronts):
     lambda key: ("SLUICE.CHECK", key, 3, "ID", "once", LIMIT), lambda key: ("SLUICE.CHECK", key, 3, LIMIT),
     lambda key: ("SLUICE.PEEK", key, 3, LIMIT), lambda key: ("SLUICE.RESERVE", key, 3, 60000, LIMIT)])
 def test_calls_of_one_command_wait_too(cluster, fronts, request_of):
-    one, = fronts(cluster)
+    one, = fronts(cluster, budget=10000)
     key = f"one{next(names)}"
     with Client(cluster) as client, one.resp() as r:
         Module.call(client, "HOLD", "sluice:" + key, 3, "a", 60000, LIMIT)
@@ -316,7 +316,7 @@ def test_calls_of_one_command_wait_too(cluster, fronts, request_of):
 
 def test_no_place_for_a_hold_denies(cluster, fronts):
     """256 others hold a counter that has room enough."""
-    one, = fronts(cluster, user="fixed-window 1000/3660d", ip="fixed-window 5/3660d", budget=200)
+    one, = fronts(cluster, user="fixed-window 1000/3660d", ip="fixed-window 5/3660d", budget=2000)
     user, ip = new_names()
     with Client(cluster) as client, one.resp() as r:
         for n in range(256):
