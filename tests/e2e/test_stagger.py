@@ -40,8 +40,8 @@ def test_a_limit_that_does_not_say_so_tells_everybody_the_truth(server):
 
 
 def test_those_who_come_when_told_are_admitted(server):
-    """They are told by the server's clock, and come at an instant that is given: a caller's own is never staggered. There
-    is room for more than one: with a burst of 1, whoever comes a moment late makes all behind him a moment early."""
+    """They are told by the server's clock, and come at an instant that is given: a caller's own is never staggered.
+    There is room for more than one: with a burst of 1, who comes a moment late makes all behind him a moment early."""
     with server(POLICY.replace("burst 1, stagger", "burst 4, stagger")).resp() as r:
         assert r.call("SLUICE.ADMIT", 4, "user", "ann")[0] == 1
         due = []
