@@ -286,14 +286,14 @@ def test_those_behind_one_that_waits_are_denied_for_the_queue(cluster, fronts):
 
 def test_a_front_that_denies_by_itself_tells_a_keys_own_quota(cluster, fronts):
     """For what others hold, and for its queue: the node has told the quota with its answer to the hold."""
-    one, = fronts(cluster, user=LIMIT, ip="fixed-window 5/3660d", budget=200)
+    one, = fronts(cluster, user=LIMIT, ip="fixed-window 5/3660d", budget=2000)
     user, ip = new_names()
     with Stranger(cluster) as other, one.resp() as r:
         assert r.call("SLUICE.OVERRIDE", "SET", "policy:per-user", "user=" + user, "fixed-window 7/3660d") == b"OK"
         other.hold("user=" + user, 7)
         replies = list(pipelined(r, [("SLUICE.ADMIT", 1, "user", user, "ip", ip)] * 3, 3))
         assert [reply[:2] + [reply[3], reply[7]] for reply in replies] == [
-            [0, 7, wait, b"per-user"] for wait in (1, 200, 200)]
+            [0, 7, wait, b"per-user"] for wait in (1, 2000, 2000)]
         assert metric(one, "sluice_bounds_total", policy="per-user", bound="queue") == 2
 
 

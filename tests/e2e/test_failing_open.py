@@ -33,7 +33,7 @@ def ask_proxy(http, **headers):
 def away(front, redises):  # noqa: F811
     """A front whose node is gone, and the node."""
     redis = redises()
-    one = front(MARKED + policy(redis, *LIMITS, budget=100))
+    one = front(MARKED + policy(redis, *LIMITS, budget=2000))
     with one.resp() as r:
         assert r.call("SLUICE.ADMIT", 1, "OPEN", "a", "x")[7:] == [b"open", 0]
     assert "failed_open" not in admit(one.http(), {"attributes": {"a": "x"}})[2]
@@ -95,7 +95,7 @@ def test_what_passes_is_marked_told_and_counted(away):
 
 def test_no_mark_where_it_is_not_wanted(front, redises):  # noqa: F811
     redis = redises()
-    one = front("attributes: {a: header x-a}\n" + policy(redis, LIMITS[0], budget=100))
+    one = front("attributes: {a: header x-a}\n" + policy(redis, LIMITS[0], budget=2000))
     redis.kill()
     with one.http() as http:
         assert "Sluice-Failed-Open" not in ask_proxy(http, **{"X-A": "x"})[1]

@@ -15,7 +15,7 @@ from redis_world import module_path, redises  # noqa: F401
 POLICY = """
 client-time: true
 threads: 1
-store: {{redis: ["{address}"], budget: 2s{more}}}
+store: {{redis: ["{address}"], budget: 10s{more}}}
 attributes: {{user: header x-user}}
 limits:
   - {{name: login, when: {{path: /login}}, key: ip, limit: sliding-log 3/1h, on-error: deny,

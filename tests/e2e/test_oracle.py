@@ -140,7 +140,7 @@ def our_server(server, folder, store="", policy=POLICY):
 
 
 def store_in(redis, via):
-    return "store: {redis: ['127.0.0.1:%d'], via: %s, budget: 1s}\n" % (redis.port, via)
+    return "store: {redis: ['127.0.0.1:%d'], via: %s, budget: 10s}\n" % (redis.port, via)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ def front(server, redises):  # noqa: F811
     """A front of one node with the module, by a policy's text."""
     def start(text):
         node = redises()
-        one = server(policy=f'store: {{redis: "127.0.0.1:{node.port}", budget: 2s, via: module}}\n' + text)
+        one = server(policy=f'store: {{redis: "127.0.0.1:{node.port}", budget: 10s, via: module}}\n' + text)
         wait_until(lambda: can_decide(one), "no node answers")
         return one
     return start

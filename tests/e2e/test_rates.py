@@ -23,7 +23,7 @@ def store(request, redises, tmp_path):  # noqa: F811
     if request.param == "server":
         return f"{{file: {tmp_path}/store, memory: 4MiB}}"
     redis = redises() if request.param == "module" else redises(module=None)
-    return f'{{redis: ["127.0.0.1:{redis.port}"], budget: 2s}}'
+    return f'{{redis: ["127.0.0.1:{redis.port}"], budget: 10s}}'
 
 
 def started(server, store, rate):

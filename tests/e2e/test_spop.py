@@ -163,7 +163,7 @@ def test_at_a_front(front, redises):  # noqa: F811
     """The same words where each decision takes a round trip; and when nobody answers, what on-error says."""
     redis = redises()
     one = front(LISTEN + policy(redis, limit("shut", "b"), limit("open", "a", on_error="allow"),
-                                limit("flight", "c", "concurrency 2 lease 1h"), budget=200))
+                                limit("flight", "c", "concurrency 2 lease 1h"), budget=2000))
     client = Spop(port_of(one))
     data = b"".join(client.message("admit", {"a": "x", "b": "y"}, i) for i in range(8))
     client.send(data)
@@ -203,7 +203,7 @@ def test_taken_over(upgraded):  # noqa: F811
 
 
 def test_a_check_of_health_sees_that_it_drains(server):
-    one = server(LISTEN + "drain: 1s\n" + LIMITS)
+    one = server(LISTEN + "drain: 9m\n" + LIMITS)
     client = Spop(port_of(one), hello=False)
     assert client.hello(healthcheck=True)["version"] == "2.0"
     assert client.receive() == (None, None)
@@ -218,4 +218,5 @@ def test_a_check_of_health_sees_that_it_drains(server):
     assert wait_until(says, "it does not drain") == "the server is shutting down: ask another"
     assert admit(serving)["remaining"] == 999  # whoever is there is served on
     serving.close()
+    one.process.terminate()
     assert one.process.wait(20) == 0
