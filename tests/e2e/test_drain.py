@@ -9,7 +9,7 @@ import pytest
 from harness import DEADLINE_S, encode, still_serves, wait_until
 from traffic import Traffic
 
-LIMITS = "limits:\n  - {name: load, key: user, limit: fixed-window 1000000/1d}\n"
+LIMITS = "limits:\n  - {name: load, key: user, limit: fixed-window 1000000/3660d}\n"
 
 
 def is_red(one):

@@ -20,7 +20,7 @@ from test_upgrade import reaper, upgraded  # noqa: F401 - fixtures
 VERSION = "1.40.0"
 LIMITS = """limits:
   - {name: per-ip, when: {domain: shop, path: /few}, key: ip, limit: sliding-window 3/1d}
-  - {name: per-user, key: user, limit: fixed-window 100000/1d, on-error: deny}
+  - {name: per-user, key: user, limit: fixed-window 100000/3660d, on-error: deny}
 """
 
 

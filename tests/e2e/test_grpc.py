@@ -25,7 +25,7 @@ import rls  # noqa: E402 - needs grpc
 LISTEN = 'listen: {resp: "127.0.0.1:0", http: "127.0.0.1:0", grpc: "127.0.0.1:0"}\n'
 LIMITS = """limits:
   - {name: per-ip, key: ip, limit: fixed-window 3/1d}
-  - {name: load, key: user, limit: fixed-window 100000/1d}
+  - {name: load, key: user, limit: fixed-window 100000/3660d}
 """
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS = b"\0\0\0\x04\0\0\0\0\0"

@@ -11,7 +11,7 @@ import pytest
 
 from harness import DEADLINE_S, Http, Lines, encode
 
-LIMITS = "limits:\n  - {name: a, key: ip, limit: fixed-window 9/1d}\n"
+LIMITS = "limits:\n  - {name: a, key: ip, limit: fixed-window 9/3660d}\n"
 USERS = "users:\n  - {name: ops, roles: [admin], token: 'sha256:%s'}\n" % ("0" * 64)
 
 

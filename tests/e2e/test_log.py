@@ -11,7 +11,7 @@ from harness import Lines, Resp, encode, wait_until
 
 TOKEN = "sha256:" + "ab" * 32
 POLICY = ("log: {format: json}\nusers:\n  - {name: ops, roles: [admin], token: '%s'}\nanonymous: [check]\n"
-          "limits:\n  - {name: a, key: user, limit: fixed-window 5/1d}\n" % TOKEN)
+          "limits:\n  - {name: a, key: user, limit: fixed-window 5/3660d}\n" % TOKEN)
 
 
 class JsonServer:

@@ -11,7 +11,7 @@ OWN = 1024  # limits with figures of their own
 
 
 def policy(count, quota):
-    rest = f"optional: true, key: user, limit: fixed-window {quota}/1d"
+    rest = f"optional: true, key: user, limit: fixed-window {quota}/3660d"
     rules = "".join(f"  - {{name: n{i}, when: {{user: u{i}}}, {rest}}}\n" for i in range(count))
     return f"attributes: {{user: given}}\nlimits:\n{rules}"
 
@@ -82,14 +82,14 @@ def write(path, text):
 OWN_QUOTAS = """limits:
   - name: per-user
     key: user | ip
-    limit: fixed-window 5/1d
+    limit: fixed-window 5/3660d
     overrides-from: {path}
 """
 
 
 def test_overrides_from_a_file(server, tmp_path):
     path = str(tmp_path / "quotas.csv")
-    write(path, "key,limit\nalice,fixed-window 7/1d\n")
+    write(path, "key,limit\nalice,fixed-window 7/3660d\n")
     one = server(OWN_QUOTAS.format(path=path), ["--threads", "2"])
     assert admit(one, "alice")[1:3] == [7, 6]
     assert admit(one, "bob")[1:3] == [5, 4]
@@ -98,10 +98,10 @@ def test_overrides_from_a_file(server, tmp_path):
         assert limit["overrides_from"] == path and limit["keys_with_overrides"] == 1
         story = web.ask("GET", "/v1/inspect?user=alice")[2]["limits"][0]
         assert story["why"] == f"line 2 of {path} applies, the key's own quota"
-    write(path, "alice,fixed-window 9/1d\nbob,fixed-window 50/1d\n")  # nobody says so: it is followed
+    write(path, "alice,fixed-window 9/3660d\nbob,fixed-window 50/3660d\n")  # nobody says so: it is followed
     wait_until(lambda: admit(one, "bob")[1] == 50, "the new file")
     assert admit(one, "alice")[1:3] == [9, 7]  # what was spent stays spent
-    write(path, "alice,fixed-window 11/1d\nbob;unlimited\n")
+    write(path, "alice,fixed-window 11/3660d\nbob;unlimited\n")
     one.stderr.wait_for(lambda line: f"{path}:2:1: expected KEY,LIMIT" in line)
     one.stderr.wait_for(lambda line: line.endswith("was rejected: keeping the current policy"))
     assert admit(one, "alice")[1:3] == [9, 6]
@@ -120,12 +120,12 @@ def test_overrides_on_the_command_line(tmp_path, sluice_bin):
     write(policy_file, OWN_QUOTAS.format(path=path))
     status, out, _ = run("lint", policy_file)
     assert status == 1 and f"{policy_file}:5:21: error: can't read the overrides {path}" in out
-    write(path, "alice,fixed-window 7/1d\nbob,8/1m\n")
+    write(path, "alice,fixed-window 7/3660d\nbob,8/1m\n")
     status, out, _ = run("lint", policy_file)
     assert status == 1 and f"{path}:2:5: error: expected unlimited, or another quota for the counters of" in out
     write(path, "")
     assert "are empty: a line that begins with # says" in run("lint", policy_file)[1]
-    write(path, "alice,fixed-window 7/1d\n")
+    write(path, "alice,fixed-window 7/3660d\n")
     assert run("lint", "--errors-only", policy_file)[0] == 0
     assert f"line 1 of {path} applies, the key's own quota" in run("explain", "-c", policy_file, "user=alice")[1]
 
@@ -138,9 +138,9 @@ def lint(program, *words):
 def test_lint_tells_of_lines_that_do_nothing(sluice_bin, tmp_path):
     path, file = str(tmp_path / "quotas.csv"), str(tmp_path / "sluice.yaml")
     write(file, "attributes: {user: header x-user}\n" + OWN_QUOTAS.format(path=path) + "    when: {not: {user: eve}}\n")
-    write(path, "alice,fixed-window 7/1d\n")
+    write(path, "alice,fixed-window 7/3660d\n")
     assert lint(sluice_bin, file) == (0, f"{file}: fine, 1 limit\n")
-    write(path, "alice,fixed-window 7/1d\n# plans\nbob,fixed-window 5/1d\neve,unlimited\n")
+    write(path, "alice,fixed-window 7/3660d\n# plans\nbob,fixed-window 5/3660d\neve,unlimited\n")
     status, said = lint(sluice_bin, file)
     assert status == 1 and said.splitlines() == [
         f"{path}:3:1: warning: changes nothing: the limit itself says the same for this key: leave the line out",
@@ -152,7 +152,7 @@ def test_lint_of_a_million_lines(sluice_bin, tmp_path):
     """The first are listed and the others counted."""
     path, file = str(tmp_path / "quotas.csv"), str(tmp_path / "sluice.yaml")
     write(file, "attributes: {user: header x-user}\n" + OWN_QUOTAS.format(path=path))
-    write(path, "".join(f"u{i},fixed-window 5/1d\n" for i in range(1000000)))
+    write(path, "".join(f"u{i},fixed-window 5/3660d\n" for i in range(1000000)))
     status, said = lint(sluice_bin, file)
     lines = said.splitlines()
     assert status == 1 and len(lines) == 21 and lines[19].startswith(f"{path}:20:1: warning: changes nothing")
@@ -163,12 +163,12 @@ def test_lint_says_which_lines_it_left_unchecked(sluice_bin, tmp_path):
     """A line is compared with every override, and so many comparisons that lint would take minutes are not made: of
     the lines that are left a note says how many they are, and as it is nobody's mistake the status stays 0."""
     path, file = str(tmp_path / "quotas.csv"), str(tmp_path / "sluice.yaml")
-    overrides = "".join(f"    - {{when: {{user: o{i}}}, limit: fixed-window 9/1d}}\n" for i in range(1992))
+    overrides = "".join(f"    - {{when: {{user: o{i}}}, limit: fixed-window 9/3660d}}\n" for i in range(1992))
     write(file, "attributes: {user: header x-user}\n" + OWN_QUOTAS.format(path=path) + "    overrides:\n" + overrides)
-    quotas = [f"u{i},fixed-window 7/1d\n" for i in range(10000)]
+    quotas = [f"u{i},fixed-window 7/3660d\n" for i in range(10000)]
     write(path, "".join(quotas))
     assert lint(sluice_bin, file) == (0, f"{file}: fine, 1 limit\n")
-    same, note = "same,fixed-window 5/1d\n", (
+    same, note = "same,fixed-window 5/3660d\n", (
         f"{path}: note: lint looked for lines that do nothing among the first 10000 of 10001 keys only: comparing "
         "the others with the limit's overrides would take too long\n")
     write(path, "".join(quotas) + same)

@@ -13,8 +13,8 @@ import pytest
 from harness import DEADLINE_S, RespError, still_serves, wait_until
 from traffic import Traffic, total
 
-FIVE = "limits:\n  - {name: a, key: user, limit: fixed-window 5/1d}\n"
-NINE = "limits:\n  - {name: a, key: user, limit: fixed-window 9/1d}\n"
+FIVE = "limits:\n  - {name: a, key: user, limit: fixed-window 5/3660d}\n"
+NINE = "limits:\n  - {name: a, key: user, limit: fixed-window 9/3660d}\n"
 
 
 def rewrite(one, policy):

@@ -16,7 +16,7 @@ client-time: true
 threads: 1
 store: {{redis: "127.0.0.1:{port}", budget: 10s, prefix: "p:{{x}}:", via: {via}}}
 limits:
-  - {{name: search, key: user, limit: fixed-window 3/365d spread, reserve: {reserve}}}
+  - {{name: search, key: user, limit: fixed-window 3/3660d spread, reserve: {reserve}}}
 """
 
 
@@ -107,7 +107,7 @@ def test_a_policy_s_limit_at_its_doors(server, redises):  # noqa: F811
                    FRONT.format(port=redis.port, via="module", reserve="false"))
     reserving = server(policy=FRONT.format(port=redis.port, via="module", reserve="{ttl: 1h}"))
     here = server(policy="client-time: true\nattributes: {user: header x-user}\nlimits:\n"
-                         "  - {name: search, key: user, limit: fixed-window 3/365d spread}\n")
+                         "  - {name: search, key: user, limit: fixed-window 3/3660d spread}\n")
     wait_until(lambda: decides(front), "no node answers")
     ends = []
 
@@ -120,9 +120,9 @@ def test_a_policy_s_limit_at_its_doors(server, redises):  # noqa: F811
             assert r.call("SLUICE.ADMIT", 1, "user", "ann")[:3] == [1, 3, 2]
             assert http.post("/v1/admit", {"attributes": {"user": "ann"}})[2]["remaining"] == 1
             status, headers, _ = http.ask("GET", "/v1/auth/forward", headers={"X-User": "ann"})
-            assert status == 200 and 'q=3;w=31536000' in dict(headers)["RateLimit-Policy"]
+            assert status == 200 and 'q=3;w=316224000' in dict(headers)["RateLimit-Policy"]
             before, figures, after = now(r), r.call("SLUICE.EXPLAIN", 1, "user", "ann")[0], now(r)
-            assert figures[1] == b"fixed-window 3/365d spread" and figures[3] == 0
+            assert figures[1] == b"fixed-window 3/3660d spread" and figures[3] == 0
             ends.append((before + figures[7] / 1000, after + figures[7] / 1000))
     assert max(first for first, _ in ends) <= min(last for _, last in ends) + 1  # clocks of a host agree so well
     wait_until(lambda: decides(reserving), "no node answers")

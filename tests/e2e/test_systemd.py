@@ -14,7 +14,7 @@ import pytest
 
 from harness import DEADLINE_S, ROOT, Http, Lines, Resp, wait_until
 
-POLICY = "limits:\n  - {name: load, key: user, limit: fixed-window 9/1d}\n"
+POLICY = "limits:\n  - {name: load, key: user, limit: fixed-window 9/3660d}\n"
 LISTEN = ["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"]
 
 

@@ -19,7 +19,7 @@ from traffic import Traffic, total
 
 PR_SET_CHILD_SUBREAPER = 36
 REQUESTS = int(os.environ.get("SLUICE_UPGRADE_REQUESTS", "30000"))
-LIMITS = "limits:\n  - {name: load, key: user, limit: fixed-window 20000/1d}\n"
+LIMITS = "limits:\n  - {name: load, key: user, limit: fixed-window 20000/3660d}\n"
 TAKEN_OVER = re.compile(r"sluice: process (\d+) has taken over: process (\d+) exits")
 
 
