@@ -188,7 +188,7 @@ it('goes on with a server that is started again, and answers at once while it is
 
 it('waits no longer than its timeout for a server that is stopped, and mixes up no answers after', async () => {
 	const server = await serve();
-	const one = limiter({store: server.url, timeout: 300});
+	const one = limiter({store: server.url, timeout: 1000});
 	await until('connected', () => one.check('a', '100/1h').catch(() => null));
 	server.process.kill('SIGSTOP');
 	const start = performance.now();
@@ -196,7 +196,7 @@ it('waits no longer than its timeout for a server that is stopped, and mixes up 
 	const took = performance.now() - start;
 	server.process.kill('SIGCONT');
 	assert.ok(results.every((r) => r.status === 'rejected' && r.reason.code === 'away'));
-	assert.ok(took >= 290 && took < 5000, `${took} ms`);
+	assert.ok(took >= 990 && took < 20000, `${took} ms`);
 	// Answers to those come now; each later call has its own all the same.
 	for (let i = 0; i < 50; i++) {
 		const result = await until('an answer', () => one.check(`new ${i}`, `${1000 + i}/1h`).catch(() => null));
