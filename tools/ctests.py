@@ -14,6 +14,7 @@ FEW_OPS = "20000"  # of models; their seed is that of tests/run
 OWN_OPS = ("model/rates_test", "model/redis_test")  # quick as they are, and not to be had with few
 # What tests look for beside their own program, if they are not told where it is.
 MADE = {"SLUICE_MODULE": os.path.join(ROOT, "build", "sluice-module.so")}
+RUN = ("sluice", "sluice-module.so", "sluice-client-time.lua")  # that tests run, besides their own program
 MEMORY_MAX, FILE_MAX = 16 << 30, 4 << 30
 SLOW = ("model/worlds_test", "model/hll_test", "model/bundle_test", "model/twin_test")  # over 10 s with few operations
 
@@ -41,7 +42,7 @@ class Build:
     def make(self, tests):
         """Everything that tests are linked from: an ordinary build, which is there already where tests were run."""
         objects = [os.path.join(self.folder, "obj", "tests", test + ".o") for test in tests]
-        programs = [os.path.join(self.folder, name) for name in ("sluice", "sluice-module.so")]  # some run these
+        programs = [os.path.join(self.folder, name) for name in RUN]
         done = run(["make", "-j2", "O=" + self.folder, *programs, *self.archives, *objects])
         if done.returncode:
             raise SystemExit(done.stdout[-4000:])

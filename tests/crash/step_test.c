@@ -144,7 +144,8 @@ static void every_instruction_of_every_call(void **state) {
 	unsigned char *seen = malloc(ARENA_BYTES);
 	void *copy = arena_map();
 	(void)state;
-	noted.written = mmap(NULL, PAGES * sizeof *noted.written, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	noted.written =
+		mmap(NULL, PAGES * sizeof *noted.written, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_non_null(seen);
 	assert_true(noted.written != MAP_FAILED);
 	for (uint32_t which = 0; which < scene_count(); which++) {

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SECONDS_MAX = 240
+SECONDS_MAX = 1200  # by the clock, on a busy machine
 DEPTH_MAX = 20000
 
 SAFETY, HANG, ASSERTION = ["-DSAFETY", "-DNOFAIR"], "invalid end state", "assertion violated"
