@@ -15,6 +15,7 @@
  * SLUICE_SOAK_SECONDS: larger worlds, minutes. */
 #include "tests/model/histories.h"
 #include "tests/model/ledger_twin.h"
+#include "tests/model/letters.h"
 #include "tests/model/probe.h"
 
 #include "algo/rule.h"
@@ -29,7 +30,7 @@
 
 #include <cmocka.h>
 
-enum { COUNTERS = 2, IDS = 2, ALPHABET_MAX = 1024 };
+enum { COUNTERS = 2, ALPHABET_MAX = 1024 };
 #define BASE_MS UINT64_C(1764000000000)
 
 /* What is said of the two limits. */
@@ -54,13 +55,6 @@ static const struct flags all_flags[] = {
 	{"the second costs 2", .cost = 2},
 };
 #define COUNT_OF(list) (sizeof(list) / sizeof *(list))
-
-struct letter {
-	sluice_operation operation;
-	uint32_t cost, id, life_ms, counters; /* a bit for each */
-	int32_t wait_ms;
-	bool upto;
-};
 
 struct world {
 	const struct flags *flags;
@@ -99,10 +93,6 @@ struct expected {
 	bool allowed, repeated, changes;
 	uint32_t granted, found;
 };
-
-static bool takes(const struct letter *l) {
-	return l->operation == SLUICE_CHARGE || l->operation == SLUICE_RESERVE;
-}
 
 static struct twin_answer ask_model(const struct world *w, const struct part *p, uint64_t now, uint64_t cost) {
 	return model_ask(p->model, now, cost, w->unit_ns);
@@ -217,7 +207,7 @@ static struct expected expect(const struct world *w, struct model models[COUNTER
 		                                   .cost = c == 1 && w->flags->cost != 0 ? w->flags->cost : l->cost,
 		                                   .observed = w->flags->observed[c]};
 	}
-	if (takes(l))
+	if (letter_takes(l))
 		decide(w, &e, now, l, peek);
 	else
 		give_back(w, &e, now, l);
@@ -227,34 +217,24 @@ static struct expected expect(const struct world *w, struct model models[COUNTER
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 static const char *const keys[COUNTERS] = {"a", "b"};
-static const char *const ids[IDS + 1] = {"", "0000000000000001", "0000000000000002"};
 
 static struct sluice_call ask(const struct world *w, const struct letter *l, sluice_operation operation,
                               uint64_t now_ms, struct sluice_decision each[COUNTERS]) {
 	struct sluice_item items[COUNTERS];
-	struct sluice_call call = {.items = items, .cost = l->cost, .operation = operation, .each = each};
+	uint32_t count = 0;
 	memset(items, 0, sizeof items);
 	for (size_t c = 0; c < COUNTERS; c++)
 		if (l->counters >> c & 1)
-			items[call.item_count++] = (struct sluice_item){.limit = &w->limits[c],
-			                                                .key = sl_str(keys[c]),
-			                                                .observed = w->flags->observed[c] ? SLUICE_OBSERVED : 0,
-			                                                .quota = w->flags->quotas,
-			                                                .cost = c == 1 ? w->flags->cost : 0,
-			                                                .terms = &w->terms[c]};
-	call.upto = l->upto && (operation == SLUICE_PEEK || operation == l->operation);
-	call.now = now_ms * TWIN_MS;
-	if (operation == SLUICE_RESERVE)
-		call.ttl_ns = l->life_ms * (uint64_t)TWIN_MS;
-	if (operation == SLUICE_RESERVE || operation == SLUICE_COMMIT)
-		call.id = sl_str(ids[l->id]);
-	assert_int_equal(sluice_decide(w->store, &call), SLUICE_OK);
-	call.items = NULL;
-	return call;
+			items[count++] = (struct sluice_item){.limit = &w->limits[c],
+			                                      .key = sl_str(keys[c]),
+			                                      .observed = w->flags->observed[c] ? SLUICE_OBSERVED : 0,
+			                                      .quota = w->flags->quotas,
+			                                      .cost = c == 1 ? w->flags->cost : 0,
+			                                      .terms = &w->terms[c]};
+	return letter_ask(w->store, l, operation, now_ms, items, count, each);
 }
 
 static void differ(const struct world *w, const struct spot *from, const struct letter *last, const char *what) {
-	static const char *const words[] = {"charge", "peek", "refund", "reset", "", "", "", "reserve", "commit"};
 	char text[SLUICE_LIMIT_TEXT_MAX];
 	uint64_t now = from->start_ms;
 	for (size_t c = 0; c < COUNTERS; c++) {
@@ -264,10 +244,7 @@ static void differ(const struct world *w, const struct spot *from, const struct 
 	for (size_t k = 0; k <= from->history.depth; k++) {
 		const struct letter *l = k < from->history.depth ? &w->alphabet[from->history.calls[k]] : last;
 		now += (uint64_t)(int64_t)l->wait_ms;
-		fprintf(stderr,
-		        "  %s %s%" PRIu32 " id %" PRIu32 " life %" PRIu32 " at %" PRIu64 " ms of counters %" PRIu32 "\n",
-		        words[l->operation], l->upto ? "up to " : "", l->cost, l->id, l->life_ms, now - BASE_MS,
-		        l->counters);
+		letter_print(l, now - BASE_MS);
 	}
 	fail_msg("%s: %s", w->flags->name, what);
 }
@@ -312,7 +289,7 @@ static void compare(const struct world *w, const struct spot *from, const struct
 			differ(w, from, l, what);
 	}
 	compare_merged(w, from, l, call, e);
-	if (takes(l) && call->granted != e->granted && !call->repeated)
+	if (letter_takes(l) && call->granted != e->granted && !call->repeated)
 		differ(w, from, l, "granted");
 	if (call->found != e->found || call->repeated != e->repeated)
 		differ(w, from, l, "found, or repeated");
@@ -358,7 +335,7 @@ static void step(const void *world, const void *place, size_t letter, void *next
 		models[c].most = w->most[c];
 		model_recall(&models[c], &from->kept[c]);
 	}
-	if (takes(l)) {
+	if (letter_takes(l)) {
 		const struct sluice_call peeked = ask(w, l, SLUICE_PEEK, to->now_ms, each);
 		const struct expected peek = expect(w, models, to->now_ms * TWIN_MS, l, true);
 		compare(w, from, l, &peeked, &peek);
@@ -412,15 +389,15 @@ static void fill_alphabet(struct world *w, const struct size *size) {
 		reserves = reserves && !(is_log(w, c) && w->flags->counts_denied[c]);
 	for (int32_t wait = 0; wait <= W + 1; wait++) {
 		for (uint32_t cost = 1; cost <= most; cost++)
-			add_letter(w, (struct letter){SLUICE_CHARGE, cost, 0, 0, 0, wait, false});
-		add_letter(w, (struct letter){SLUICE_REFUND, 1, 0, 0, 0, wait, false});
+			add_letter(w, (struct letter){SLUICE_CHARGE, cost, 0, 0, wait, false, 0});
+		add_letter(w, (struct letter){SLUICE_REFUND, 1, 0, 0, wait, false, 0});
 		if (w->flags->cost == 0)
-			add_letter(w, (struct letter){SLUICE_CHARGE, most, 0, 0, 0, wait, true});
-		for (uint32_t id = 1; id <= IDS && reserves; id++) {
-			add_letter(w, (struct letter){SLUICE_RESERVE, most, id, 2, 0, wait, true});
-			add_letter(w, (struct letter){SLUICE_RESERVE, 1, id, 1 + id % 2 * (uint32_t)W, 0, wait, false});
+			add_letter(w, (struct letter){SLUICE_CHARGE, most, 0, 0, wait, true, 0});
+		for (uint32_t id = 1; id <= LETTER_IDS && reserves; id++) {
+			add_letter(w, (struct letter){SLUICE_RESERVE, most, id, 2, wait, true, 0});
+			add_letter(w, (struct letter){SLUICE_RESERVE, 1, id, 1 + id % 2 * (uint32_t)W, wait, false, 0});
 			for (uint32_t cost = 0; cost <= most; cost += most)
-				add_letter(w, (struct letter){SLUICE_COMMIT, cost, id, 0, 0, wait, false});
+				add_letter(w, (struct letter){SLUICE_COMMIT, cost, id, 0, wait, false, 0});
 		}
 	}
 }

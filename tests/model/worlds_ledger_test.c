@@ -14,6 +14,7 @@
  * SLUICE_WORLDS: only those of algorithms whose name begins so. SLUICE_SOAK_SECONDS: larger worlds, minutes. */
 #include "tests/model/histories.h"
 #include "tests/model/ledger_twin.h"
+#include "tests/model/letters.h"
 #include "tests/model/probe.h"
 
 #include "algo/rule.h"
@@ -28,16 +29,9 @@
 
 #include <cmocka.h>
 
-enum { IDS = 2, ALPHABET_MAX = 1024 };
+enum { ALPHABET_MAX = 1024 };
 _Static_assert((int)KEPT_MAX >= 2 * (int)HISTORIES_CALLS_MAX, "a call makes two places at most");
 #define BASE_MS UINT64_C(1764000000000)
-
-struct letter {
-	sluice_operation operation;
-	uint32_t cost, id, life_ms; /* id: 1..IDS of reservations and commits */
-	int32_t wait_ms;
-	bool upto;
-};
 
 struct world {
 	struct twin_rule rule;
@@ -70,10 +64,6 @@ struct expected {
 	bool repeated;
 };
 
-static bool takes(const struct letter *l) {
-	return l->operation == SLUICE_CHARGE || l->operation == SLUICE_RESERVE;
-}
-
 static void take(const struct world *w, struct model *m, uint64_t now, const struct letter *l, struct expected *e) {
 	uint64_t t = model_clock(m, now), delay = e->answer.delay;
 	bool allowed = e->answer.allowed;
@@ -98,7 +88,7 @@ static void take(const struct world *w, struct model *m, uint64_t now, const str
 static struct expected expect(const struct world *w, struct model *m, uint64_t now, const struct letter *l, bool peek) {
 	uint64_t t = model_clock(m, now);
 	struct expected e = {.granted = l->cost};
-	if (takes(l)) {
+	if (letter_takes(l)) {
 		e.repeated = !peek && l->operation == SLUICE_RESERVE && model_is_open(m, l->id, t);
 		if (l->upto && !e.repeated) {
 			uint32_t free = model_ask(m, now, 1, w->unit_ns).remaining;
@@ -125,25 +115,13 @@ static struct expected expect(const struct world *w, struct model *m, uint64_t n
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-static const char *const ids[IDS + 1] = {"", "0000000000000001", "0000000000000002"};
-
 static struct sluice_call ask(const struct world *w, const struct letter *l, sluice_operation operation,
                               uint64_t now_ms) {
-	struct sluice_item item = {.limit = &w->limit, .key = sl_str("a"), .terms = &w->terms};
-	struct sluice_call call = {.items = &item, .item_count = 1, .cost = l->cost, .operation = operation};
-	call.upto = l->upto && (operation == SLUICE_PEEK || operation == l->operation);
-	call.now = now_ms * TWIN_MS;
-	if (operation == SLUICE_RESERVE)
-		call.ttl_ns = l->life_ms * (uint64_t)TWIN_MS;
-	if (operation == SLUICE_RESERVE || operation == SLUICE_COMMIT)
-		call.id = sl_str(ids[l->id]);
-	assert_int_equal(sluice_decide(w->store, &call), SLUICE_OK);
-	call.items = NULL;
-	return call;
+	const struct sluice_item item = {.limit = &w->limit, .key = sl_str("a"), .terms = &w->terms};
+	return letter_ask(w->store, l, operation, now_ms, &item, 1, NULL);
 }
 
 static void differ(const struct world *w, const struct spot *from, const struct letter *last, const char *what) {
-	static const char *const words[] = {"charge", "peek", "refund", "reset", "", "", "", "reserve", "commit"};
 	char text[SLUICE_LIMIT_TEXT_MAX];
 	uint64_t now = from->start_ms;
 	rule_print(&w->rule, text, sizeof text);
@@ -151,8 +129,7 @@ static void differ(const struct world *w, const struct spot *from, const struct 
 	for (size_t k = 0; k <= from->history.depth; k++) {
 		const struct letter *l = k < from->history.depth ? &w->alphabet[from->history.calls[k]] : last;
 		now += (uint64_t)(int64_t)l->wait_ms;
-		fprintf(stderr, "  %s %s%" PRIu32 " id %" PRIu32 " life %" PRIu32 " at %" PRIu64 " ms\n",
-		        words[l->operation], l->upto ? "up to " : "", l->cost, l->id, l->life_ms, now - BASE_MS);
+		letter_print(l, now - BASE_MS);
 	}
 	fail_msg("%s", what);
 }
@@ -162,7 +139,7 @@ static void compare(const struct world *w, const struct spot *from, const struct
 	const char *what = twin_difference(&e->answer, &w->rule, &call->merged, false, w->unit_ns);
 	if (what != NULL)
 		differ(w, from, l, what);
-	if (takes(l) && call->granted != e->granted && !call->repeated)
+	if (letter_takes(l) && call->granted != e->granted && !call->repeated)
 		differ(w, from, l, "granted");
 	if (call->found != e->found || call->repeated != e->repeated)
 		differ(w, from, l, "found, or repeated");
@@ -195,7 +172,7 @@ static void step(const void *world, const void *place, size_t letter, void *next
 	m.rule = w->rule;
 	m.most = w->most;
 	model_recall(&m, &from->kept);
-	if (takes(l)) {
+	if (letter_takes(l)) {
 		call = ask(w, l, SLUICE_PEEK, to->now_ms);
 		e = expect(w, &m, now, l, true);
 		compare(w, from, l, &call, &e);
@@ -204,7 +181,7 @@ static void step(const void *world, const void *place, size_t letter, void *next
 	e = expect(w, &m, now, l, false);
 	compare(w, from, l, &call, &e);
 	histories_see(w->store, w->page, BASE_MS * TWIN_MS, after);
-	if (((takes(l) && e.granted == 0 && !w->terms.count_denied) || e.repeated) &&
+	if (((letter_takes(l) && e.granted == 0 && !w->terms.count_denied) || e.repeated) &&
 	    memcmp(before, after, sizeof before) != 0)
 		differ(w, from, l, "a call that changes nothing changed what the store has");
 	model_keep(&to->kept, &m);
@@ -242,17 +219,17 @@ static void fill_alphabet(struct world *w, const struct size *size) {
 	for (int32_t i = size->lean ? 0 : -1; i <= W + (size->lean ? 1 : 2); i++) {
 		int32_t wait = i == W + 2 ? 2 * W + 1 : i;
 		for (uint32_t cost = 1; cost <= most; cost++) {
-			add_letter(w, (struct letter){SLUICE_CHARGE, cost, 0, 0, wait, false});
+			add_letter(w, (struct letter){SLUICE_CHARGE, cost, 0, 0, wait, false, 0});
 			if (cost < most)
-				add_letter(w, (struct letter){SLUICE_REFUND, cost, 0, 0, wait, false});
+				add_letter(w, (struct letter){SLUICE_REFUND, cost, 0, 0, wait, false, 0});
 		}
-		for (uint32_t id = 1; id <= (size->lean ? 1 : IDS) && !(is_log(w) && size->denials); id++) {
+		for (uint32_t id = 1; id <= (size->lean ? 1 : LETTER_IDS) && !(is_log(w) && size->denials); id++) {
 			for (uint32_t cost = 1; cost <= most; cost++)
-				add_letter(w, (struct letter){SLUICE_RESERVE, cost, id, 1 + cost % 2 * (uint32_t)W, wait, false});
-			add_letter(w, (struct letter){SLUICE_RESERVE, 1, id, 1, wait, false});
-			add_letter(w, (struct letter){SLUICE_RESERVE, most, id, 2, wait, true});
+				add_letter(w, (struct letter){SLUICE_RESERVE, cost, id, 1 + cost % 2 * (uint32_t)W, wait, false, 0});
+			add_letter(w, (struct letter){SLUICE_RESERVE, 1, id, 1, wait, false, 0});
+			add_letter(w, (struct letter){SLUICE_RESERVE, most, id, 2, wait, true, 0});
 			for (uint32_t cost = 0; cost <= most; cost++)
-				add_letter(w, (struct letter){SLUICE_COMMIT, cost, id, 0, wait, false});
+				add_letter(w, (struct letter){SLUICE_COMMIT, cost, id, 0, wait, false, 0});
 		}
 	}
 }

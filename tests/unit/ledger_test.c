@@ -338,33 +338,52 @@ static void counts_saturate(void **state) {
 	assert_true(sl_state_is_none(&h->counter.state));
 }
 
+/* A list with its contents. */
+struct bundled {
+	struct sluice_limit limit;
+	struct sl_contents contents;
+	struct sl_reservation list[SL_LEDGER_LIST_MAX + 1];
+	struct sl_ledger ledger;
+};
+enum { CONTENTS_BYTES = 65536 };
+
+static struct bundled *bundled_of(const char *text, uint64_t bytes) {
+	static uint64_t memory[CONTENTS_BYTES / 8];
+	static struct bundled b;
+	assert_true(bytes <= sizeof memory);
+	b = (struct bundled){.limit = limit_of(text), .contents = {.memory = memory, .bytes = bytes}};
+	b.ledger.list = b.list;
+	sl_contents_format(&b.limit, &b.contents, NULL, &b.ledger, 7);
+	return &b;
+}
+
+static void bundle(struct bundled *b, const struct sl_reservation *its) {
+	sl_bundle_add(&b->limit, b->limit.quota, b->list, &b->ledger.count, its, &b->contents);
+}
+
+static struct sl_found find_bundled(const struct bundled *b, uint64_t id, sluice_ns now) {
+	return sl_bundle_find(&b->limit, &b->ledger, &b->contents, id, now);
+}
+
 /* Of 65 the two whose ends lie closest end together. Of a bucket what drains meanwhile is given back less, once it has
  * begun to drain: 5 charged of a debt of 5, of which 1 is gone at its own end and another one 10 s later. */
 static void a_bucket_gives_back_less_where_it_waits(void **state) {
-	struct sluice_limit limit = limit_of("token-bucket 6/1m burst 1000");
-	static uint64_t memory[8192];
-	struct sl_contents contents = {.memory = memory, .bytes = sizeof memory};
-	struct sl_reservation list[SL_LEDGER_LIST_MAX + 1], its = {1, T0, T0 + 10 * S, 5, 5};
-	struct sl_ledger ledger = {list, 0};
+	struct bundled *b = bundled_of("token-bucket 6/1m burst 1000", CONTENTS_BYTES);
 	struct sl_found found;
 	(void)state;
-	assert_true(sl_contents_bytes(4) <= sizeof memory);
-	sl_contents_format(&limit, &contents, NULL, &ledger, 7);
-	sl_bundle_add(&limit, 6, list, &ledger.count, &its, &contents);
-	its = (struct sl_reservation){2, T0, T0 + 20 * S, 5, 100};
-	sl_bundle_add(&limit, 6, list, &ledger.count, &its, &contents);
-	for (uint64_t i = 3; i <= SL_LEDGER_LIST_MAX + 1; i++) {
-		its = (struct sl_reservation){i, T0 + 1000 * i * S - 1, T0 + 1000 * i * S, 1, 1};
-		sl_bundle_add(&limit, 6, list, &ledger.count, &its, &contents);
-	}
-	assert_int_equal(ledger.count, SL_LEDGER_LIST_MAX);
-	assert_int_equal(sl_ledger_open(limit.algorithm, &ledger), SL_LEDGER_LIST_MAX + 1);
-	assert_true(sl_bundle_is(limit.algorithm, &list[0]));
-	assert_int_equal(list[0].end, T0 + 20 * S);
-	assert_int_equal(list[0].cost, 3 + 5);
-	found = sl_bundle_find(&limit, &ledger, &contents, 1, T0 + 15 * S);
+	assert_true(sl_contents_bytes(4) <= CONTENTS_BYTES);
+	bundle(b, &(struct sl_reservation){1, T0, T0 + 10 * S, 5, 5});
+	bundle(b, &(struct sl_reservation){2, T0, T0 + 20 * S, 5, 100});
+	for (uint64_t i = 3; i <= SL_LEDGER_LIST_MAX + 1; i++)
+		bundle(b, &(struct sl_reservation){i, T0 + 1000 * i * S - 1, T0 + 1000 * i * S, 1, 1});
+	assert_int_equal(b->ledger.count, SL_LEDGER_LIST_MAX);
+	assert_int_equal(sl_ledger_open(b->limit.algorithm, &b->ledger), SL_LEDGER_LIST_MAX + 1);
+	assert_true(sl_bundle_is(b->limit.algorithm, &b->list[0]));
+	assert_int_equal(b->list[0].end, T0 + 20 * S);
+	assert_int_equal(b->list[0].cost, 3 + 5);
+	found = find_bundled(b, 1, T0 + 15 * S);
 	assert_true(found.at == 0 && found.place != NULL && found.its.cost == 5 && found.its.end == T0 + 10 * S);
-	assert_int_equal(sl_bundle_find(&limit, &ledger, &contents, 1, T0 + 20 * S).at, -1);
+	assert_int_equal(find_bundled(b, 1, T0 + 20 * S).at, -1);
 }
 
 /* Reservations beside a bundle of a log, of its class and of others: each goes back once. */
@@ -386,33 +405,28 @@ static void a_bundle_takes_nothing_of_what_stands_beside_it(void **state) {
 
 /* ---- contents of bundles ----------------------------------------------------------------------------------------- */
 
-static void add_all(const struct sluice_limit *limit, struct sl_ledger *ledger, struct sl_reservation *list,
-                    const struct sl_contents *contents, uint64_t count) {
-	for (uint64_t id = 1; id <= count; id++) {
-		struct sl_reservation its = {id, T0 + id, T0 + (60 + id) * S, 1, 0};
-		sl_bundle_add(limit, limit->quota, list, &ledger->count, &its, contents);
-	}
+static struct bundled *bundled_hours(uint64_t reserved, uint64_t bytes) {
+	struct bundled *b = bundled_of("fixed-window 1000/1h", bytes);
+	for (uint64_t id = 1; id <= reserved; id++)
+		bundle(b, &(struct sl_reservation){id, T0 + id, T0 + (60 + id) * S, 1, 0});
+	return b;
 }
 
 /* What was void when contents grew is void in the larger ones, and is found there. */
 static void what_is_void_stays_so_in_larger_contents(void **state) {
 	enum { RESERVED = 200 };
-	struct sluice_limit limit = limit_of("fixed-window 1000/1h");
-	static uint64_t memory[8192], more[16384];
-	struct sl_contents contents = {.memory = memory, .bytes = sizeof memory};
-	struct sl_contents larger = {.memory = more, .bytes = sizeof more};
-	struct sl_reservation list[SL_LEDGER_LIST_MAX + 1];
-	struct sl_ledger ledger = {list, 0};
+	static uint64_t more[2 * CONTENTS_BYTES / 8];
+	struct bundled *b = bundled_hours(RESERVED, CONTENTS_BYTES);
+	const struct sl_contents larger = {.memory = more, .bytes = sizeof more};
 	uint32_t bundled = 0;
 	(void)state;
-	sl_contents_format(&limit, &contents, NULL, &ledger, 7);
-	add_all(&limit, &ledger, list, &contents, RESERVED);
-	sl_contents_void(&contents, T0 + S);
-	for (uint32_t k = 0; k < ledger.count; k++)
-		sl_bundle_void(limit.algorithm, &list[k]);
-	sl_contents_format(&limit, &larger, &contents, &ledger, 9);
+	sl_contents_void(&b->contents, T0 + S);
+	for (uint32_t k = 0; k < b->ledger.count; k++)
+		sl_bundle_void(b->limit.algorithm, &b->list[k]);
+	sl_contents_format(&b->limit, &larger, &b->contents, &b->ledger, 9);
+	b->contents = larger;
 	for (uint64_t id = 1; id <= RESERVED; id++) {
-		struct sl_found found = sl_bundle_find(&limit, &ledger, &larger, id, T0 + 2 * S);
+		struct sl_found found = find_bundled(b, id, T0 + 2 * S);
 		assert_true(found.at >= 0 && found.its.instant == 0);
 		bundled += found.place != NULL;
 	}
@@ -422,19 +436,13 @@ static void what_is_void_stays_so_in_larger_contents(void **state) {
 /* Where contents are too small, which nobody who asks can bring about, what has no place is counted no longer. */
 static void what_has_no_place_is_not_counted(void **state) {
 	enum { RESERVED = 300 };
-	struct sluice_limit limit = limit_of("fixed-window 1000/1h");
-	static uint64_t memory[516]; /* 8 buckets of 16 */
-	struct sl_contents contents = {.memory = memory, .bytes = sizeof memory};
-	struct sl_reservation list[SL_LEDGER_LIST_MAX + 1];
-	struct sl_ledger ledger = {list, 0};
+	const struct bundled *b = bundled_hours(RESERVED, 516 * 8); /* 8 buckets of 16 */
 	uint32_t found = 0;
 	(void)state;
-	sl_contents_format(&limit, &contents, NULL, &ledger, 7);
-	add_all(&limit, &ledger, list, &contents, RESERVED);
 	for (uint64_t id = 1; id <= RESERVED; id++)
-		found += sl_bundle_find(&limit, &ledger, &contents, id, T0 + 2 * S).at >= 0;
+		found += find_bundled(b, id, T0 + 2 * S).at >= 0;
 	assert_in_range(found, 64 + 64, RESERVED - 1);
-	assert_int_equal(sl_ledger_open(limit.algorithm, &ledger), found);
+	assert_int_equal(sl_ledger_open(b->limit.algorithm, &b->ledger), found);
 }
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
