@@ -1,7 +1,8 @@
-/* Small worlds of groups: every history of some calls on two counters that are decided together or apart, with what a
+/* Small worlds of groups: every history of some calls on two limits that are decided together or apart, with what a
  * policy says of limits: one is observed, what one denies is charged, the two are quotas that deny together, one costs
- * more; charged, reserved from, committed and refunded. Each answer is held against two slow ledgers (ledger_twin.h)
- * and the rules of groups, written down below as they stand in sluice.h:
+ * more, the two meet in one counter, one of them is only tried; charged, reserved from, committed and refunded. Each
+ * answer is held against two slow ledgers (ledger_twin.h) and the rules of groups, written down below as they stand in
+ * sluice.h:
  *
  *   - an observed limit decides alone, and is charged where the call is allowed and it admits itself
  *   - of quotas (`quota`) those that would deny are observed where another one of the call admits
@@ -9,6 +10,8 @@
  *   - under count-denied what the limit judges is charged all the same, where it or the call was denied
  *   - UPTO grants the largest part that all admit which are not observed
  *   - a reservation is of all counters of the call; where all that are not observed have it already, it is repeated
+ *   - two limits that meet in one counter charge it once, by the first of them that is charged at all, and both see it
+ *   - a limit that is tried is observed, and never charged: it sees what its counter is charged by the other
  *
  * With count-denied nothing is reserved of a log, and beside reservations of a log nothing is refunded, as in
  * worlds_ledger_test.c. SLUICE_WORLDS: only those whose first limit is of an algorithm whose name begins so.
@@ -40,6 +43,8 @@ struct flags {
 	bool quotas;   /* both */
 	uint32_t cost; /* of the second; 0: the call's */
 	bool reserves;
+	bool meet;  /* in one counter, the second with a quota, or a burst, of one more */
+	bool tried; /* the second, which is observed too */
 };
 
 static const struct flags all_flags[] = {
@@ -53,6 +58,21 @@ static const struct flags all_flags[] = {
 	{"the second is observed and counts denials", .observed = {false, true}, .counts_denied = {false, true}},
 	{"quotas, the first counts denials", .quotas = true, .counts_denied = {true, false}},
 	{"the second costs 2", .cost = 2},
+	{"they meet", .meet = true, .reserves = true},
+	{"they meet, the first is observed", .meet = true, .observed = {true, false}},
+	{"they meet, the second is tried", .meet = true, .observed = {false, true}, .tried = true, .reserves = true},
+	{"they meet, the first counts denials", .meet = true, .counts_denied = {true, false}},
+	{"they meet, the first is observed and counts denials",
+     .meet = true,
+     .observed = {true, false},
+     .counts_denied = {true, false}},
+	{"they meet, the second costs 2", .meet = true, .cost = 2},
+	{"they meet, the second is tried and counts denials",
+     .meet = true,
+     .observed = {false, true},
+     .counts_denied = {false, true},
+     .tried = true},
+	{"the second is tried", .observed = {false, true}, .tried = true},
 };
 #define COUNT_OF(list) (sizeof(list) / sizeof *(list))
 
@@ -79,8 +99,9 @@ struct spot {
 
 /* One limit of a call. */
 struct part {
-	size_t counter;
-	struct model *model;
+	size_t counter; /* which limit it is */
+	struct model *model; /* two may have the same */
+	bool *charged;       /* whether that was, in this call */
 	uint64_t t;
 	uint32_t cost;
 	bool observed, kept;
@@ -94,16 +115,28 @@ struct expected {
 	uint32_t granted, found;
 };
 
+/* The model of a part, by whose rule it is decided and charged then. */
+static struct model *model_of(const struct world *w, const struct part *p) {
+	p->model->rule = w->rules[p->counter];
+	p->model->most = w->most[p->counter];
+	return p->model;
+}
+
 static struct twin_answer ask_model(const struct world *w, const struct part *p, uint64_t now, uint64_t cost) {
+	(void)model_of(w, p);
 	return model_ask(p->model, now, cost, w->unit_ns);
 }
 
+static bool is_tried(const struct world *w, const struct part *p) {
+	return w->flags->tried && p->counter == 1;
+}
+
 /* Whether it is held already; else what is, is not charged again. */
-static bool is_held(struct expected *e, const struct letter *l) {
+static bool is_held(const struct world *w, struct expected *e, const struct letter *l) {
 	size_t asked = 0, held = 0, observed = 0;
 	for (size_t i = 0; i < e->count; i++) {
 		struct part *p = &e->parts[i];
-		p->kept = model_is_open(p->model, l->id, p->t);
+		p->kept = !is_tried(w, p) && model_is_open(p->model, l->id, p->t);
 		asked += !p->observed;
 		held += p->kept && !p->observed;
 		observed += p->kept && p->observed;
@@ -147,26 +180,39 @@ static void look(const struct world *w, struct part *p, uint64_t now) {
 	p->answer.delay = before.delay;
 }
 
+/* What is charged to the counter of a part: as it was admitted; or, by force, all the same. */
+static void charge_one(const struct world *w, struct expected *e, uint64_t now, const struct letter *l, struct part *p,
+                       bool admitted) {
+	struct model *m = model_of(w, p);
+	model_collect(m, p->t);
+	if (!admitted)
+		model_count(m, p->t, p->cost);
+	else if (l->operation == SLUICE_RESERVE)
+		model_reserve(m, p->t, p->cost, l->id, p->t + l->life_ms * (uint64_t)TWIN_MS);
+	else
+		model_charge(m, p->t, p->cost);
+	e->changes = true;
+	for (size_t i = 0; i < e->count; i++)
+		if (e->parts[i].model == p->model)
+			look(w, &e->parts[i], now);
+}
+
+/* Each counter once: by the first that admits, else by the first that counts denials. */
 static void charge(const struct world *w, struct expected *e, uint64_t now, const struct letter *l) {
-	for (size_t i = 0; i < e->count; i++) {
-		struct part *p = &e->parts[i];
-		const bool admitted = e->allowed && p->answer.allowed;
-		if (p->cost == 0 || (!admitted && !w->flags->counts_denied[p->counter]))
-			continue;
-		model_collect(p->model, p->t);
-		if (!admitted)
-			model_count(p->model, p->t, p->cost);
-		else if (l->operation == SLUICE_RESERVE)
-			model_reserve(p->model, p->t, p->cost, l->id, p->t + l->life_ms * (uint64_t)TWIN_MS);
-		else
-			model_charge(p->model, p->t, p->cost);
-		e->changes = true;
-		look(w, p, now);
-	}
+	for (int forced = 0; forced < 2; forced++)
+		for (size_t i = 0; i < e->count; i++) {
+			struct part *p = &e->parts[i];
+			const bool admitted = e->allowed && p->answer.allowed;
+			if (p->cost == 0 || is_tried(w, p) || *p->charged ||
+			    (forced != 0 ? admitted || !w->flags->counts_denied[p->counter] : !admitted))
+				continue;
+			*p->charged = true;
+			charge_one(w, e, now, l, p, admitted);
+		}
 }
 
 static void decide(const struct world *w, struct expected *e, uint64_t now, const struct letter *l, bool peek) {
-	e->repeated = !peek && l->operation == SLUICE_RESERVE && is_held(e, l);
+	e->repeated = !peek && l->operation == SLUICE_RESERVE && is_held(w, e, l);
 	for (size_t i = 0; i < e->count; i++)
 		if (e->repeated || e->parts[i].kept)
 			e->parts[i].cost = 0;
@@ -177,19 +223,25 @@ static void decide(const struct world *w, struct expected *e, uint64_t now, cons
 		charge(w, e, now, l);
 }
 
+/* Of a counter in which two meet, the first gives back. */
 static void give_back(const struct world *w, struct expected *e, uint64_t now, const struct letter *l) {
 	for (size_t i = 0; i < e->count; i++) {
 		struct part *p = &e->parts[i];
+		struct model *m = model_of(w, p);
+		if (*p->charged)
+			continue;
+		*p->charged = true;
 		if (l->operation == SLUICE_REFUND) {
-			model_collect(p->model, p->t);
-			model_refund(p->model, p->t, p->cost);
-		} else if (model_is_open(p->model, l->id, p->t)) {
+			model_collect(m, p->t);
+			model_refund(m, p->t, p->cost);
+		} else if (model_is_open(m, l->id, p->t)) {
 			e->found++;
-			model_collect(p->model, p->t);
-			model_commit(p->model, l->id, p->cost, p->t);
+			model_collect(m, p->t);
+			model_commit(m, l->id, p->cost, p->t);
 		}
-		p->answer = ask_model(w, p, now, 0);
 	}
+	for (size_t i = 0; i < e->count; i++)
+		e->parts[i].answer = ask_model(w, &e->parts[i], now, 0);
 	e->changes = true;
 	e->allowed = true;
 }
@@ -198,12 +250,15 @@ static void give_back(const struct world *w, struct expected *e, uint64_t now, c
 static struct expected expect(const struct world *w, struct model models[COUNTERS], uint64_t now,
                               const struct letter *l, bool peek) {
 	struct expected e = {.granted = l->cost};
+	bool charged[COUNTERS] = {false};
 	for (size_t c = 0; c < COUNTERS; c++) {
+		const size_t whose = w->flags->meet ? 0 : c;
 		if ((l->counters >> c & 1) == 0)
 			continue;
 		e.parts[e.count++] = (struct part){.counter = c,
-		                                   .model = &models[c],
-		                                   .t = model_clock(&models[c], now),
+		                                   .model = &models[whose],
+		                                   .charged = &charged[whose],
+		                                   .t = model_clock(&models[whose], now),
 		                                   .cost = c == 1 && w->flags->cost != 0 ? w->flags->cost : l->cost,
 		                                   .observed = w->flags->observed[c]};
 	}
@@ -211,12 +266,18 @@ static struct expected expect(const struct world *w, struct model models[COUNTER
 		decide(w, &e, now, l, peek);
 	else
 		give_back(w, &e, now, l);
+	for (size_t i = 0; i < e.count; i++)
+		e.parts[i].charged = NULL;
 	return e;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 static const char *const keys[COUNTERS] = {"a", "b"};
+
+static uint8_t observed_of(const struct flags *flags, size_t c) {
+	return !flags->observed[c] ? 0 : c == 1 && flags->tried ? SLUICE_TRIED : SLUICE_OBSERVED;
+}
 
 static struct sluice_call ask(const struct world *w, const struct letter *l, sluice_operation operation,
                               uint64_t now_ms, struct sluice_decision each[COUNTERS]) {
@@ -226,11 +287,11 @@ static struct sluice_call ask(const struct world *w, const struct letter *l, slu
 	for (size_t c = 0; c < COUNTERS; c++)
 		if (l->counters >> c & 1)
 			items[count++] = (struct sluice_item){.limit = &w->limits[c],
-			                                      .key = sl_str(keys[c]),
-			                                      .observed = w->flags->observed[c] ? SLUICE_OBSERVED : 0,
+			                                      .key = sl_str(keys[w->flags->meet ? 0 : c]),
+			                                      .observed = observed_of(w->flags, c),
 			                                      .quota = w->flags->quotas,
 			                                      .cost = c == 1 ? w->flags->cost : 0,
-			                                      .terms = &w->terms[c]};
+			                                      .terms = w->terms[c].count_denied ? &w->terms[c] : NULL};
 	return letter_ask(w->store, l, operation, now_ms, items, count, each);
 }
 
@@ -367,9 +428,11 @@ static bool follows(const void *world, const void *place, size_t letter) {
 	const struct world *w = world;
 	const struct spot *from = place;
 	const struct letter *l = &w->alphabet[letter];
-	for (size_t c = 0; c < COUNTERS; c++)
-		if (l->operation == SLUICE_REFUND && l->counters >> c & 1 && is_log(w, c) && from->kept[c].opens != 0)
+	for (size_t c = 0; c < COUNTERS; c++) {
+		const struct kept *kept = &from->kept[w->flags->meet ? 0 : c];
+		if (l->operation == SLUICE_REFUND && l->counters >> c & 1 && is_log(w, c) && kept->opens != 0)
 			return false;
+	}
 	return true;
 }
 
@@ -417,6 +480,10 @@ static void find_pages(struct world *w) {
 	struct sluice_decision each[COUNTERS];
 	for (size_t c = 0; c < COUNTERS; c++) {
 		const struct letter one = {.cost = 1, .counters = 1u << c};
+		if (c == 1 && (w->flags->meet || w->flags->tried)) { /* the same; or there never is one */
+			w->page[c] = w->page[0];
+			continue;
+		}
 		(void)ask(w, &one, SLUICE_CHARGE, BASE_MS, each);
 		w->page[c] = histories_page(w->store, BASE_MS * TWIN_MS);
 		(void)ask(w, &one, SLUICE_RESET, BASE_MS, each);
@@ -434,7 +501,10 @@ static struct totals explore(const struct flags *flags, int kind, int other, con
 	w.flags = flags;
 	w.unit_ns = TWIN_NS;
 	for (size_t c = 0; c < COUNTERS; c++) {
-		w.rules[c] = kind_rule(&kinds[c == 0 ? kind : other], size->window_ms, size->quota + (uint32_t)c);
+		const int its = c == 0 || flags->meet ? kind : other;
+		w.rules[c] = kind_rule(&kinds[its], size->window_ms, size->quota + (uint32_t)c);
+		if (flags->meet && model_is_bucket(&w.rules[c])) /* of one rate */
+			w.rules[c].quota = w.rules[0].quota;
 		w.limits[c] = rule_limit(&w.rules[c]);
 		w.terms[c].count_denied = flags->counts_denied[c];
 		w.unit_ns = is_log(&w, c) ? TWIN_MS : w.unit_ns;
