@@ -11,6 +11,7 @@ import resource
 import socket
 import struct
 import threading
+import time
 
 import pytest
 
@@ -385,14 +386,18 @@ def test_a_thousand_connections_open_and_close(server):
 
 def test_out_of_files_the_rest_is_served(server):
     """64 files for more clients than that: who is connected is served, who comes too late is turned away or waits, and
-    when room is made, newcomers are served again."""
+    when room is made, newcomers are served again. Who has been idle for a second, on a slow machine, gives way."""
     one = server("threads: 1\n", open_files=64)
-    clients = []
+    clients, begun = [], time.monotonic()
     try:
         for _ in range(150):
             clients.append(one.resp())
         for client in clients[:20]:
-            assert client.call("PING") == b"PONG"
+            try:
+                assert client.call("PING") == b"PONG"
+            except (Closed, OSError):
+                assert time.monotonic() - begun >= 1
+        slow = time.monotonic() - begun >= 1
         answered = 0
         for client in clients[20:]:
             client.sock.settimeout(0.05 if answered > 20 else 5)
@@ -400,9 +405,12 @@ def test_out_of_files_the_rest_is_served(server):
                 answered += client.call("PING") == b"PONG"
             except (Closed, OSError):
                 continue
-        assert 10 <= answered < 130 and one.alive()
+        assert 10 <= answered and one.alive() and (answered < 130 or slow)
         for client in clients[:20]:
-            assert client.call("SLUICE.CHECK", "files", 1, "1000/3660d")[0] == 1
+            try:
+                assert client.call("SLUICE.CHECK", "files", 1, "1000/3660d")[0] == 1
+            except (Closed, OSError):
+                assert slow
     finally:
         for client in clients:
             client.close()
