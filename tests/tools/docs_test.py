@@ -53,6 +53,7 @@ def ports():
 
 def test_the_comparison_can_fail():
     assert lines_agree(["a 60001", "x", "z;t=59"], ["a 60000", "...", "z;t=60"])
+    assert lines_agree(["z;t=56"], ["z;t=60"], 3.2) and not lines_agree(["z;t=55"], ["z;t=60"], 3.2)
     assert not lines_agree(["a 1"], ["a 2"])
     assert not lines_agree(["a 60001"], ["a 50000"])
     assert not lines_agree(["a", "b"], ["a"])

@@ -74,7 +74,7 @@ def typed(text):
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
-    """[(step, exit status, output)], of those that were reached."""
+    """[(step, exit status, output, seconds since the step before began)], of those that were reached."""
     if subprocess.run([*NAMESPACES, "mount", "--make-rprivate", "/"], capture_output=True).returncode != 0:
         pytest.skip("namespaces of mounts and networks are not to be had here")
     if not os.path.exists(TRAFFIC):
@@ -86,31 +86,35 @@ def answers(tmp_path_factory):
         copy.write(file.read())
     lines = ["set -e", SET_UP.format(work=work, root=ROOT), "set +e"]
     for number, (text, _) in enumerate(steps()):
-        lines.append("{\n%s\n} >%s/out.%d 2>&1\necho $? >%s/status.%d" % (typed(text), work, number, work, number))
+        lines.append("touch %s/begun.%d\n{\n%s\n} >%s/out.%d 2>&1\necho $? >%s/status.%d" %
+                     (work, number, typed(text), work, number, work, number))
     (work / "script").write_text("\n".join(lines) + "\nexit 0\n")
     done = subprocess.run([*NAMESPACES, "bash", str(work / "script")], capture_output=True, text=True, timeout=600)
     found = []
     for number, step in enumerate(steps()):
         if os.path.exists(work / ("status.%d" % number)):
+            passed_s = os.path.getmtime(work / ("status.%d" % number)) - \
+                os.path.getmtime(work / ("begun.%d" % max(0, number - 1)))
             found.append((step, int((work / ("status.%d" % number)).read_text()),
-                          (work / ("out.%d" % number)).read_text()))
+                          (work / ("out.%d" % number)).read_text(), passed_s))
     assert len(found) == len(steps()), "%s\n%s\n%s" % (done.stdout, done.stderr, found[-1:])
     return found
 
 
 def test_everything_that_is_typed_works(answers):
     assert len(answers) > 15
-    for (text, _), status, output in answers:
+    for (text, _), status, output, _ in answers:
         assert status == 0, "%s\n-> %d\n%s" % (text, status, output)
 
 
 def test_everything_is_answered_as_printed(answers):
     compared = 0
-    for (text, expected), _, output in answers:
+    for (text, expected), _, output, passed_s in answers:
         if expected is None:
             continue
         told = [line.rstrip() for line in output.replace("\r", "").rstrip("\n").split("\n")]
         if expected:
             compared += 1
-            assert shown.lines_agree(told, expected), "%s\n-> %s\nprinted: %s" % (text, output, "\n".join(expected))
+            assert shown.lines_agree(told, expected, passed_s), \
+                "%s\n-> %s\nprinted: %s" % (text, output, "\n".join(expected))
     assert compared > 8
