@@ -335,19 +335,34 @@ def test_half_sent_requests_give_way_after_the_idle(server):
         close_all([*slow, *idle])
 
 
+def comes_in(one):
+    """A connection that is served, or None."""
+    sock = dial(one.resp_port)
+    if is_served(sock):
+        return sock
+    sock.close()
+    return None
+
+
 def quiet_and_under(one, trouble):
     """The p99 of a client without trouble and with it, which may be no worse: medians of 5 runs each; again where
     another program on the machine may have been the trouble."""
     with dial(one.resp_port) as sock:
         quiet = statistics.median(p99_ms(sock) for _ in range(5))
-        end = trouble()
+        begun, end = time.monotonic(), trouble()
+        asking = sock if is_served(sock) else None
         try:
+            if asking is None:  # it may give way where the machine took longer than a second for the trouble
+                assert time.monotonic() - begun >= 1
+                asking = wait_until(lambda: comes_in(one), "nobody comes in")
             for _ in range(20):
-                under = statistics.median(p99_ms(sock) for _ in range(5))
+                under = statistics.median(p99_ms(asking) for _ in range(5))
                 if under < max(3 * quiet, quiet + NOISE_MS):
                     break
         finally:
             end()
+            if asking is not None:
+                asking.close()
     print(f"p99: {quiet:.3f} ms quiet, {under:.3f} ms under it")
     assert under < max(3 * quiet, quiet + NOISE_MS), (quiet, under)
 

@@ -306,7 +306,7 @@ def test_limits_say_what_requests_get(front, redises, how):  # noqa: F811
 def test_a_stopped_node_costs_at_most_the_budget(front, redises):  # noqa: F811
     redis = redises()
     one = front(policy(redis, *MIXED, budget=50))
-    connections = int(redis.info("stats", "total_connections_received"))
+    connections, began = int(redis.info("stats", "total_connections_received")), time.monotonic()
     redis.process.send_signal(signal.SIGSTOP)
     try:
         with one.resp() as r:
@@ -317,7 +317,8 @@ def test_a_stopped_node_costs_at_most_the_budget(front, redises):  # noqa: F811
     assert 1 <= metric(one, "sluice_fleet_late_total") <= 20
     with one.resp() as r:
         wait_until(lambda: r.call("SLUICE.ADMIT", 1, "a", "y")[1] == 5, "no recovery")
-    assert int(redis.info("stats", "total_connections_received")) <= connections + 6  # ours are some of them
+    tried = int(redis.info("stats", "total_connections_received")) - connections
+    assert tried <= 6 + time.monotonic() - began  # ours are some of them; it tries ever more seldom, down to 2 s
 
 
 def test_a_denial_that_is_known_needs_no_node(front, redises):  # noqa: F811
