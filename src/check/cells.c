@@ -360,24 +360,49 @@ static inline void set_up_plain(struct part *m, const struct sluice_call *call, 
 
 static inline sluice_err charge_apart(struct sluice_store *store, const struct sluice_call *call, struct part *parts) {
 	struct sl_shortage ignored;
+	bool fit = true;
 	parts_keep_latest(store, call->now);
-	for (uint32_t i = 0; i < call->item_count; i++)
+	for (uint32_t i = 0; i < call->item_count; i++) {
 		parts[i].cell.charged = parts[i].cell.decision->allowed && !parts[i].cell.tried;
-	return parts_charge(store, call, parts, call->item_count, NULL, &ignored);
+		fit = fit && (!parts[i].cell.charged || part_fits(&parts[i], call->cost));
+	}
+	if (!fit)
+		return parts_charge(store, call, parts, call->item_count, NULL, &ignored);
+	for (uint32_t i = 0; i < call->item_count; i++)
+		if (parts[i].cell.charged)
+			part_publish(&parts[i], call->now, call->cost);
+	return SLUICE_OK;
 }
 
-/* The figures of those that were stepped as if charged, and were not; and of candidates, whose counter may have been.
- * */
+/* The part that the counter of a candidate was charged through; NULL: it was not. */
+static inline const struct part *charged_with(const struct part *parts, uint32_t candidate) {
+	const struct sl_place *place = parts[candidate].place;
+	for (uint32_t i = 0; i < candidate; i++)
+		if (parts[i].place->tag == place->tag && parts[i].place->home == place->home)
+			return parts[i].cell.charged ? &parts[i] : NULL;
+	return NULL;
+}
+
+/* A candidate whose counter was charged through its limit has been stepped as that was, for most. A bucket of a name
+ * may have been charged at another rate. */
+static inline void refresh_candidate(const struct sluice_store *store, const struct sluice_call *call,
+                                     struct part *parts, uint32_t i) {
+	struct part *m = &parts[i];
+	const struct part *charged = charged_with(parts, i);
+	m->slot = charged != NULL ? charged->slot : sl_slot_find(m->place);
+	if (charged == NULL || !m->cell.decision->allowed || m->remembered || sl_rule_rate_may_change(m->cell.limit))
+		part_refresh(store, m, call->now);
+}
+
+/* The figures of those that were stepped as if charged, and were not; and of candidates. */
 static inline void step_back(const struct sluice_store *store, const struct sluice_call *call, struct part *parts,
                              bool charged) {
 	for (uint32_t i = 0; i < call->item_count; i++) {
 		struct part *m = &parts[i];
-		if (m->cell.tried && charged) {
-			m->slot = sl_slot_find(m->place);
-			part_refresh(store, m, call->now);
-		} else if (!charged && m->cell.decision->allowed) {
+		if (m->cell.tried && charged)
+			refresh_candidate(store, call, parts, i);
+		else if (!charged && m->cell.decision->allowed)
 			part_step(store, m, call->now, call->cost, false, m->cell.decision);
-		}
 	}
 }
 
@@ -394,7 +419,7 @@ static inline sluice_err decide_apart(struct sluice_store *store, struct sluice_
 		    !sl_rule_has(m->cell.limit, SL_HAS_COUNTER))
 			return SLUICE_E_FULL;
 		m->slot = sl_slot_find(m->place);
-		part_step(store, m, call->now, call->cost, charge && !m->cell.tried, &decisions[i]);
+		part_step(store, m, call->now, call->cost, charge, &decisions[i]);
 		candidates |= m->cell.tried;
 		allowed = allowed && (decisions[i].allowed || m->cell.observed);
 	}

@@ -69,12 +69,10 @@ static __attribute__((noinline)) sluice_err charge_anew(struct sluice_store *sto
 	return SLUICE_OK;
 }
 
-/* Nothing to claim or take, for most: the counter is there, and its block, if it has one, is long enough. */
 static inline sluice_err charge_one(struct sluice_store *store, struct part *m, const struct sluice_call *call) {
 	SL_DEBUG_ASSERT(m->cell.decision->allowed && call->cost != 0);
 	parts_keep_latest(store, call->now);
-	if (m->slot != NULL && (!sl_rule_has(m->cell.limit, SL_HAS_BLOCK) ||
-	                        sl_step_block_bytes(m->cell.limit, &m->cell.counter, call->cost) == 0)) {
+	if (part_fits(m, call->cost)) {
 		part_publish(m, call->now, call->cost);
 		return SLUICE_OK;
 	}

@@ -161,6 +161,13 @@ static inline void part_publish(struct part *m, sluice_ns now, uint32_t cost) {
 	part_publish_state(m, m->cell.decision);
 }
 
+/* Whether there is nothing to claim or take for the charge of a plain part, as for most: its counter is there, and its
+ * block, if it has one, is long enough. sl_step() has been called. */
+static inline __attribute__((always_inline)) bool part_fits(const struct part *m, uint32_t cost) {
+	return m->slot != NULL && (!sl_rule_has(m->cell.limit, SL_HAS_BLOCK) ||
+	                           sl_step_block_bytes(m->cell.limit, &m->cell.counter, cost) == 0);
+}
+
 /* Brings the figures of a plain part up to its counter as it is now; what was decided, and the delay, stay. */
 static inline void part_refresh(const struct sluice_store *store, struct part *m, sluice_ns now) {
 	struct sluice_decision left;
