@@ -131,6 +131,16 @@ static void read_value(struct sl_conf *conf, const struct sl_yaml *node, struct 
 		*(star == NULL ? values->front++ : --values->back) = copy;
 }
 
+/* Where only single values hold, those that are of no length of theirs are told apart at once. */
+static uint64_t lengths_without(const struct sl_condition *condition) {
+	uint64_t lengths = 0;
+	if (condition->prefix_count + condition->suffix_count + condition->network_count != 0 || condition->has_parts)
+		return 0;
+	for (uint32_t i = 0; i < condition->exact_count; i++)
+		lengths |= condition->exact[i].len < 64 ? UINT64_C(1) << condition->exact[i].len : 0;
+	return ~lengths;
+}
+
 static bool read_condition(struct sl_conf *conf, const struct sl_yaml *value, enum sl_attribute attribute,
                            struct sl_condition *condition) {
 	uint32_t count = value->kind == SL_NODE_LIST ? value->count : 1;
@@ -163,6 +173,7 @@ static bool read_condition(struct sl_conf *conf, const struct sl_yaml *value, en
 	condition->networks = values.networks;
 	condition->network_count = values.network_count;
 	qsort(list, condition->exact_count, sizeof *list, sl_value_compare);
+	condition->not_of = lengths_without(condition);
 	return !conf->policy->pool.failed;
 }
 

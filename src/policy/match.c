@@ -118,6 +118,15 @@ static __attribute__((noinline)) uint32_t find_override(const struct sl_ruleset_
 	return limit->shown.override_count;
 }
 
+/* Whether conditions may hold, as far as the first of them tells at a glance: that of most overrides does. */
+static inline bool when_may_hold(const struct sl_when *when, const struct sluice_bytes *values) {
+	if (when->count == 0)
+		return true;
+	const struct sl_condition *first = &when->list[0];
+	struct sluice_bytes value = values[first->attribute];
+	return value.data != NULL && (value.len >= 64 || (first->not_of >> value.len & 1) == 0);
+}
+
 /* What counts for a request, and for whom it is enforced: the first override that fits, else the limit itself. */
 static inline __attribute__((always_inline)) const struct sluice_limit *
 choose(const struct sl_ruleset_limit *limit, const struct sluice_bytes *values, const struct sl_rollout **rollout) {
@@ -125,7 +134,8 @@ choose(const struct sl_ruleset_limit *limit, const struct sluice_bytes *values, 
 	if (count != 0 && limit->index != NULL)
 		i = find_override(limit, values);
 	else
-		while (i < count && !sl_when_holds(&limit->overrides[i].when, values))
+		while (i < count && !(when_may_hold(&limit->overrides[i].when, values) &&
+		                      sl_when_holds(&limit->overrides[i].when, values)))
 			i++;
 	if (i == count) {
 		*rollout = &limit->rollout;

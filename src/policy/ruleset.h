@@ -43,6 +43,7 @@ struct sl_condition {
 	const struct sl_route *routes; /* of `path`: all of them, in the order of the file */
 	uint32_t route_count;
 	bool has_parts; /* some route does, and is neither exact nor a prefix */
+	uint64_t not_of; /* a bit for each length below 64 that no value has which this holds for */
 };
 
 /* All of the list must hold, and nothing of `except`; neither: always. */
