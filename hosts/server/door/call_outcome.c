@@ -100,8 +100,8 @@ static void count_errors(struct sl_door_context *context, const struct sl_call_o
 	}
 }
 
-static inline bool is_near(const struct sl_door_context *context, const struct sluice_decision *decision) {
-	return (uint64_t)decision->remaining * 100 <= decision->quota * sl_policy_settings(context->policy)->near_percent;
+static inline bool is_near(const struct sluice_decision *decision, uint32_t near_percent) {
+	return (uint64_t)decision->remaining * 100 <= decision->quota * near_percent;
 }
 
 /* What the request is to this limit, or what of it was charged. */
@@ -113,12 +113,14 @@ static inline uint32_t hits_of(const struct sluice_call *call, uint32_t i, bool 
 	return call->items[i].cost != 0 ? call->items[i].cost : call->cost;
 }
 
-/* One limit's own answer. */
-static inline void count_one(struct sl_door_context *context, const struct sl_call_outcome *outcome, uint32_t i,
-                             const struct sluice_decision *decision) {
+/* One limit's own answer, which has a row or not. */
+static inline __attribute__((always_inline)) void count_one(struct sl_door_context *context,
+                                                            const struct sl_call_outcome *outcome, uint32_t i,
+                                                            const struct sluice_decision *decision, struct sl_row *row,
+                                                            uint32_t near_percent) {
 	const struct sluice_call *call = outcome->call;
-	bool allowed = decision->allowed, near = allowed && is_near(context, decision), observed = is_observed(call, i);
-	struct sl_row *row = row_of(context, position_of(outcome, i));
+	bool allowed = decision->allowed, near = allowed && is_near(decision, near_percent);
+	bool observed = !allowed && is_observed(call, i);
 	if (row != NULL) {
 		enum sl_verdict verdict = allowed ? SL_VERDICT_ALLOWED : observed ? SL_VERDICT_SHADOW : SL_VERDICT_DENIED;
 		sl_count(&row->decisions[outcome->transport][verdict], 1);
@@ -225,7 +227,8 @@ static void settle_open(struct sl_door_context *context, const struct sl_call_ou
 static inline void settle_notation(struct sl_door_context *context, const struct sl_call_outcome *outcome) {
 	const struct sluice_decision *merged = &outcome->call->merged;
 	if (merged->index >= 0)
-		count_one(context, outcome, (uint32_t)merged->index, merged);
+		count_one(context, outcome, (uint32_t)merged->index, merged, row_of(context, SL_POSITION_NOTATION),
+		          sl_policy_settings(context->policy)->near_percent);
 }
 
 static __attribute__((noinline)) void count_penalties(struct sl_door_context *context,
@@ -237,19 +240,21 @@ static __attribute__((noinline)) void count_penalties(struct sl_door_context *co
 	}
 }
 
-static inline void settle_one(struct sl_door_context *context, const struct sl_call_outcome *outcome, uint32_t i) {
+static inline void settle_one(struct sl_door_context *context, const struct sl_call_outcome *outcome, uint32_t i,
+                              uint32_t near_percent) {
 	const struct sluice_decision *decision = &outcome->call->each[i];
-	count_one(context, outcome, i, decision);
+	count_one(context, outcome, i, decision, row_of(context, outcome->positions[i]), near_percent);
 	if (!decision->allowed && !is_observed(outcome->call, i))
 		count_route(context, outcome, i);
 }
 
 static void settle_each(struct sl_door_context *context, const struct sl_call_outcome *outcome) {
+	const uint32_t near_percent = sl_policy_settings(context->policy)->near_percent;
 	if (!outcome->call->merged.allowed)
 		stagger(context, outcome);
 	for (uint32_t i = 0; i < outcome->shown; i++)
 		if (sl_rule_has(outcome->call->items[i].limit, SL_HAS_COUNTER))
-			settle_one(context, outcome, i);
+			settle_one(context, outcome, i, near_percent);
 	count_candidates(context, outcome);
 	if (outcome->call->penalized != 0)
 		count_penalties(context, outcome);
