@@ -211,9 +211,9 @@ static __attribute__((noinline)) void choose_by_key(const struct sluice_policy *
 
 /* Fills the item of a limit that applies; with nothing written where what it counts by is absent. Its key may be there
  * already: item->key. */
-static enum sl_why fill_item(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit,
-                             const struct sluice_bytes *values, struct sluice_bytes member, struct sluice_item *item,
-                             struct sl_out *out) {
+static inline __attribute__((always_inline)) enum sl_why
+fill_item(const struct sluice_policy *policy, const struct sl_ruleset_limit *limit, const struct sluice_bytes *values,
+          struct sluice_bytes member, struct sluice_item *item, struct sl_out *out) {
 	char *key = out->at;
 	bool members = sl_rule_has(item->limit, SL_TAKES_MEMBER), of = members && member.data == NULL;
 	if (of && values[limit->of].data == NULL)
