@@ -123,6 +123,8 @@ void sl_admission_drop_costs(struct sluice_item *items, uint32_t count) {
 static bool fill_items(struct sl_admission *admission, const struct sluice_policy *policy,
                        const struct sluice_match *match, struct sluice_item *items, struct sluice_call *call) {
 	bool own = false;
+	if (admission->costs == NULL && (policy == NULL || !sl_policy_has_costs(policy))) /* as in most */
+		return true;
 	for (uint32_t i = 0; i < match->count; i++) {
 		const struct sl_policy_limit *limit = limit_of(policy, match, i);
 		if (limit == NULL)

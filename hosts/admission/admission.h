@@ -60,6 +60,7 @@ static inline sluice_ns sl_admission_instant(sluice_ns now, const struct sluice_
 /* Makes a call's operation, id, `upto` and items of a match: fills in ttl and cost of each item.
  *  call   in: item_count, cost; out: operation (CHARGE, PEEK, ACQUIRE or RESERVE), id, upto, cost
  *  items  in: those of the match, with their candidates after them; call->items points to them
+ * `policy` is that of the match; NULL: all its limits are given in notation.
  * Returns false where the cost that a header says is no whole number 0..4294967295, or stands on several lines. */
 SLUICE_MUST_USE bool sl_admission_prepare(struct sl_admission *admission, const struct sluice_policy *policy,
                                           const struct sluice_match *match, const uint8_t *candidate_of,

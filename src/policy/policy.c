@@ -43,9 +43,12 @@ static bool leases(const struct sl_ruleset_limit *limit) {
 	return any;
 }
 
-static void note_what_holds(struct sluice_policy *policy) {
-	for (uint32_t i = 0; i < policy->limit_count; i++)
-		policy->holds = policy->holds || policy->limits[i].shown.reserve.on || leases(&policy->limits[i]);
+static void note_what_limits_say(struct sluice_policy *policy) {
+	for (uint32_t i = 0; i < policy->limit_count; i++) {
+		const struct sl_policy_limit *shown = &policy->limits[i].shown;
+		policy->has_costs = policy->has_costs || shown->reserve.on || shown->cost.on;
+		policy->holds = policy->holds || shown->reserve.on || leases(&policy->limits[i]);
+	}
 }
 
 static _Atomic uint64_t loaded_before; /* policies of this process */
@@ -66,7 +69,7 @@ sluice_err sluice_policy_load(struct sluice_policy **policy, struct sluice_bytes
 	if (err == SLUICE_OK && report.error_count != 0)
 		err = SLUICE_E_SYNTAX;
 	if (err == SLUICE_OK) {
-		note_what_holds(loaded);
+		note_what_limits_say(loaded);
 		*policy = loaded;
 	} else {
 		sluice_policy_free(loaded);
@@ -151,6 +154,10 @@ const struct sl_policy_reserve *sl_policy_reserve(const struct sluice_policy *po
 
 bool sl_policy_holds(const struct sluice_policy *policy) {
 	return policy->holds;
+}
+
+bool sl_policy_has_costs(const struct sluice_policy *policy) {
+	return policy->has_costs;
 }
 
 int32_t sl_policy_denier(const struct sluice_policy *policy, const struct sluice_match *match) {

@@ -321,6 +321,9 @@ const struct sl_policy_reserve *sl_policy_reserve(const struct sluice_policy *po
 /* Does any limit of the policy, or an override, lease (concurrency) or reserve? Then SLUICE.ADMIT answers tickets. */
 bool sl_policy_holds(const struct sluice_policy *policy);
 
+/* Does some limit say itself what a request costs there, or reserve? */
+bool sl_policy_has_costs(const struct sluice_policy *policy);
+
 /* Who denies a request while the store cannot answer: the first item of the match whose limit says `on-error: deny`, by
  * its index; -1: nobody, it is allowed. Observed limits deny nobody. `match` must be of this policy. */
 int32_t sl_policy_denier(const struct sluice_policy *policy, const struct sluice_match *match);
