@@ -96,9 +96,9 @@ static void test_reserve(void **state) {
 		{BLOCK("  reserve: {}\n"), NULL, NULL, 0, 60000},
 		{BLOCK("  reserve: {ttl: 1500ms}\n"), NULL, NULL, 0, 1500},
 		{BLOCK("  reserve: {actual: header X-Tokens-Used}\n"), "x-tokens-used", NULL, 0, 60000},
-		{BLOCK("  reserve: {estimate: 500, ttl: 2m, actual: header a}\n"), "a", NULL, 500, 120000},
+		{BLOCK("  reserve: {estimate: 5, ttl: 2m, actual: header a}\n"), "a", NULL, 5, 120000},
 		{BLOCK("  reserve: {estimate: header x-max-tokens}\n"), NULL, "x-max-tokens", 0, 60000},
-		{BLOCK("  reserve: {estimate: [header x-max-tokens, 500]}\n"), NULL, "x-max-tokens", 500, 60000},
+		{BLOCK("  reserve: {estimate: [header x-max-tokens, 5]}\n"), NULL, "x-max-tokens", 5, 60000},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
