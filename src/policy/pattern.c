@@ -132,6 +132,57 @@ static bool list_limits(struct sl_pattern *pattern, const struct sluice_policy *
 	return true;
 }
 
+/* ---- values that nothing asks for -------------------------------------------------------------------------------- */
+
+static bool when_asks(const struct sl_when *when, uint32_t number) {
+	bool asks = false;
+	for (uint32_t i = 0; i < when->count; i++)
+		asks = asks || when->list[i].attribute == number;
+	for (uint32_t i = 0; i < when->except_count; i++)
+		asks = asks || when_asks(&when->except[i], number);
+	return asks;
+}
+
+static bool rollout_asks(const struct sl_rollout *rollout, uint32_t number) {
+	return rollout->canary && rollout->attribute == number;
+}
+
+/* Among the choices of a part up to the first that every such request has? */
+static bool part_asks(const struct sl_key_part *part, const struct sl_pattern *pattern, const struct varying *varying,
+                      uint32_t number) {
+	for (uint32_t i = 0; i < part->count; i++) {
+		uint32_t choice = part->choices[i];
+		if (choice == number)
+			return true;
+		if (varies(varying, choice) || pattern->values[choice].data != NULL)
+			return false;
+	}
+	return false;
+}
+
+/* Perhaps, where paths fill in attributes, or a limit says a cost. */
+static bool limit_asks(const struct sl_ruleset_limit *limit, const struct sl_pattern *pattern,
+                       const struct varying *varying, uint32_t number) {
+	bool asks = limit->routed != NULL || limit->shown.cost.on || limit->of == number ||
+	            when_asks(&limit->when, number) || rollout_asks(&limit->rollout, number);
+	for (uint32_t i = 0; i < limit->shown.override_count && !asks; i++)
+		asks = when_asks(&limit->overrides[i].when, number) || rollout_asks(&limit->overrides[i].rollout, number);
+	for (uint32_t i = 0; i < limit->part_count && !asks; i++)
+		asks = part_asks(&limit->parts[i], pattern, varying, number);
+	return asks;
+}
+
+/* A value that no limit of the list asks for is not brought into its form: of `user | ip`, an ip beside a user. */
+static void leave_out(struct sl_pattern *pattern, const struct sluice_policy *policy, const struct varying *varying) {
+	for (uint32_t left = pattern->varies; left != 0; left &= left - 1) {
+		uint16_t *number = &pattern->numbers[__builtin_ctz(left)];
+		bool asks = *number == SL_NAME_NONE;
+		for (uint32_t i = 0; i < pattern->limit_count && !asks; i++)
+			asks = limit_asks(&policy->limits[pattern->limits[i].position], pattern, varying, *number);
+		*number = asks ? *number : SL_NAME_NONE;
+	}
+}
+
 bool sl_pattern_make(struct sl_pattern *pattern, const struct sluice_policy *policy,
                      const struct sluice_attribute *attributes, uint32_t count, uint32_t varies) {
 	struct varying varying = {{0}};
@@ -142,6 +193,8 @@ bool sl_pattern_make(struct sl_pattern *pattern, const struct sluice_policy *pol
 	pattern->varies = varies;
 	sort(pattern, policy, attributes, &varying);
 	pattern->listed = list_limits(pattern, policy, &varying);
+	if (pattern->listed)
+		leave_out(pattern, policy, &varying);
 	pattern->policy_number = policy->number;
 	return true;
 }

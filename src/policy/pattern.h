@@ -29,7 +29,7 @@ struct sl_pattern {
 	uint64_t policy_number; /* sl_policy_number(); 0: there is no pattern */
 	uint32_t count;  /* attributes */
 	uint32_t varies; /* a bit for each: its value may be any */
-	uint16_t numbers[SL_PATTERN_ATTRIBUTES_MAX]; /* SL_NAME_NONE: no limit asks for it */
+	uint16_t numbers[SL_PATTERN_ATTRIBUTES_MAX]; /* SL_NAME_NONE: no limit of those asks for it */
 	bool listed;                                 /* the limits below are all that may apply; else any may */
 	uint32_t limit_count;
 	struct sl_pattern_limit limits[SL_PATTERN_LIMITS_MAX];
