@@ -368,9 +368,9 @@ struct sluice_terms {
 	/* Charge every request that the limit judges, allowed or not. Counts saturate, a log keeps the newest Q units, and
 	 * a bucket is emptied at most. Not for concurrency and distinct. */
 	bool count_denied;
-	/* Escalation. A key that is denied `after` times within `within_ns` is shut out for penalties_ns[0], the next time
-	 * for penalties_ns[1], and so on; the last penalty repeats. A request during a penalty counts as no denial and does
-	 * not prolong it. If nothing has been denied for `forgive_ns` since, the next penalty is the first again. */
+	/* Escalation. A key that is denied `after` times within `within_ns` is locked out for penalties_ns[0], the next
+	 * time for penalties_ns[1], and so on; the last penalty repeats. A request during a penalty counts as no denial and
+	 * does not prolong it. If nothing has been denied for `forgive_ns` since, the next penalty is the first again. */
 	uint8_t penalty_count; /* 0: none; at most SLUICE_PENALTIES_MAX */
 	uint16_t after;        /* 1..64 */
 	sluice_ns within_ns, forgive_ns;

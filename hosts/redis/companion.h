@@ -2,7 +2,7 @@
  *
  *   LEDGER   of one counter: its open reservations (algo/ledger.h), sorted by end
  *   CONTENTS of one counter: what the bundles of its ledger are made of (algo/bundle.h)
- *   STRIKES  of one counter: who was denied how often, and is shut out until when (algo/terms.h)
+ *   STRIKES  of one counter: who was denied how often, and is locked out until when (algo/terms.h)
  *   OVERRIDE of one counter: the quota that its key was given at run time (own_quota.h)
  *   TOKENS   of the key: the requests that were charged under an ID, and until when that is remembered
  *

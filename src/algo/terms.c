@@ -4,12 +4,12 @@
  * were imposed. All of it follows from instants, so nothing has to run when a penalty ends:
  *
  *   t          the instant, never before the last denial
- *   shut out   t < until
+ *   locked out t < until
  *   counts     a denial at s, while t < s + within: a sliding log of at most 63
  *   forgiven   t >= max(until, last) + forgive: levels are 0 again; denials go by their own time
  *
  * A denial that makes `after` of them starts penalty number `level` (the last one repeats) at its own instant, and the
- * count begins anew. Whoever is shut out adds nothing, so nothing prolongs it.
+ * count begins anew. Whoever is locked out adds nothing, so nothing prolongs it.
  *
  * I1  until <= last + the longest penalty, whatever bytes are found or terms have changed: never longer than written.
  * I2  denials rise, and none lies after `last`. */
@@ -161,7 +161,7 @@ size_t sl_terms_print(const struct sluice_terms *terms, char text[SL_TERMS_TEXT_
 
 /* ---- strikes ---------------------------------------------------------------------------------------------------- */
 
-/* The end of the last shut-out, as I1 bounds it; 0: there was none. */
+/* The end of the last lockout, as I1 bounds it; 0: there was none. */
 static sluice_ns end_of(const struct sluice_terms *terms, const struct sl_strikes *strikes) {
 	if (terms->penalty_count == 0)
 		return 0;

@@ -30,12 +30,12 @@ bool sl_terms_are_valid(const struct sluice_terms *terms);
 size_t sl_penalty_print(const struct sluice_terms *terms, char text[SL_TERMS_TEXT_MAX]);
 size_t sl_terms_print(const struct sluice_terms *terms, char text[SL_TERMS_TEXT_MAX]);
 
-/* ---- strikes: who was denied how often, and is shut out until when --------------------------------------------- */
+/* ---- strikes: who was denied how often, and is locked out until when ------------------------------------------ */
 
 /* What is remembered of a key under penalties; all zero: nothing. Any bytes may stand in it: answers are then wrong,
  * but well-formed. */
 struct sl_strikes {
-	sluice_ns until;                 /* the end of the last shut-out */
+	sluice_ns until;                 /* the end of the last lockout */
 	sluice_ns last;                  /* the last denial that counted */
 	uint32_t level;                  /* penalties imposed and not forgiven */
 	uint32_t count;                  /* denials that count towards the next, at most SL_AFTER_MAX - 1 */
@@ -49,18 +49,18 @@ static inline size_t sl_strikes_bytes(const struct sl_strikes *strikes) {
 }
 
 /* How a key stands at `now`: forgiven levels and denials that count no longer are left out. A denial at s counts until
- * just before s + within. An instant before the last denial counts as that. No shut-out lasts longer than the longest
+ * just before s + within. An instant before the last denial counts as that. No lockout lasts longer than the longest
  * penalty of these terms, also one that was imposed under others. Without penalties: all 0. */
 struct sluice_standing sl_strikes_stand(const struct sluice_terms *terms, const struct sl_strikes *strikes,
                                         sluice_ns now);
 
-/* What the penalties make of the limit's own decision: shut out, a cost above 0 is denied, nothing remains, and the
+/* What the penalties make of the limit's own decision: locked out, a cost above 0 is denied, nothing remains, and the
  * waits (but next_after_ns, which is its host's) last at least as long. */
 void sl_strikes_judge(const struct sluice_terms *terms, const struct sl_strikes *strikes, sluice_ns now, uint64_t cost,
                       struct sluice_decision *decision);
 
 /* Notes a denial by the limit itself of a cost above 0, and imposes the next penalty where it is the one too many; the
- * count then begins anew. The decision is then to be judged again. Of somebody who is shut out nothing is noted. */
+ * count then begins anew. The decision is then to be judged again. Of somebody who is locked out nothing is noted. */
 void sl_strikes_add(const struct sluice_terms *terms, struct sl_strikes *strikes, sluice_ns now);
 
 /* For how long after `now` strikes differ from none. */

@@ -53,7 +53,7 @@ struct sl_cell {
 	bool forced;                       /* in SL_CHARGE: whatever the quota */
 	bool corrects;                     /* in SL_CORRECT: its reservation gets its true cost */
 	bool gone;                         /* out of SL_FORGET: there was something to forget */
-	bool struck;                       /* the limit itself denied somebody who was not shut out: a strike is due */
+	bool struck;                       /* the limit itself denied somebody who was not locked out: a strike is due */
 };
 
 /* What a host is to do to cells, all or none. */

@@ -9,7 +9,7 @@
  *   retry_after_ms reset_after_ms next_after_ms delay_ms
  *   used                               what counts
  *   oldest_ms last_ms                  the oldest charge that counts, and the last: Unix ms; 0: none
- *   penalties denials shut_out_ms      imposed and not forgiven; that count towards the next; until a shut-out ends
+ *   penalties denials shut_out_ms      imposed and not forgiven; that count towards the next; until a lockout ends
  *   charges_in_all                     how many charges, windows, sub-buckets, leases or members count
  *   returns                            [after_ms, remaining], .. the next instants at which units return, at most 8
  *   charges                            [from_ms, until_ms, cost], .. what counts, the oldest first, at most 16

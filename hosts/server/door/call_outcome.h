@@ -13,7 +13,7 @@
  *             retried request that had been charged before
  *   near      it admits, and at most near-limit percent of its quota are left
  *   candidate its candidate would have denied
- *   penalties a shut-out began, of an observed limit, too
+ *   penalties a lockout began, of an observed limit, too
  *   bounds    a bound of ours was met (sluice_bound): it denied, or keeps the limit more coarsely
  *   routes    it denies, by the path of its `when` that the request had
  *   undecided the store could not answer, and it let the request pass (on-error: allow)

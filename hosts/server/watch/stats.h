@@ -56,7 +56,7 @@ struct sl_row {
 	_Atomic uint64_t hits[2];                               /* cost of what it denied [0] and allowed [1] */
 	_Atomic uint64_t near;      /* allowed decisions that left at most near-limit of the quota */
 	_Atomic uint64_t candidate; /* decisions that its candidate would have denied */
-	_Atomic uint64_t penalties; /* shut-outs that began */
+	_Atomic uint64_t penalties; /* lockouts that began */
 	_Atomic uint64_t undecided; /* requests that it let pass while the store could not answer (on-error: allow) */
 	_Atomic uint64_t bounds[SLUICE_BOUNDS]; /* decisions that met this bound of ours; [0] stays 0 */
 };
