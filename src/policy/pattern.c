@@ -160,11 +160,13 @@ static bool part_asks(const struct sl_key_part *part, const struct sl_pattern *p
 	return false;
 }
 
-/* Perhaps, where paths fill in attributes, or a limit says a cost. */
+/* Perhaps, where paths fill in attributes. */
 static bool limit_asks(const struct sl_ruleset_limit *limit, const struct sl_pattern *pattern,
                        const struct varying *varying, uint32_t number) {
-	bool asks = limit->routed != NULL || limit->shown.cost.on || limit->of == number ||
-	            when_asks(&limit->when, number) || rollout_asks(&limit->rollout, number);
+	bool asks = limit->routed != NULL || limit->of == number || when_asks(&limit->when, number) ||
+	            rollout_asks(&limit->rollout, number);
+	for (uint32_t i = 0; i < limit->shown.cost.route_count && !asks; i++)
+		asks = when_asks(&limit->cost_routes[i].when, number);
 	for (uint32_t i = 0; i < limit->shown.override_count && !asks; i++)
 		asks = when_asks(&limit->overrides[i].when, number) || rollout_asks(&limit->overrides[i].rollout, number);
 	for (uint32_t i = 0; i < limit->part_count && !asks; i++)

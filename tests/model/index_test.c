@@ -175,6 +175,8 @@ static void assert_same(const struct answer *a, const struct answer *b) {
 		assert_true(sl_bytes_equal(x->key, y->key));
 		assert_int_equal(x->observed, y->observed);
 		assert_int_equal(x->bound, y->bound);
+		assert_int_equal(x->cost, y->cost);
+		assert_true(sl_bytes_equal(x->member, y->member));
 	}
 }
 
@@ -330,12 +332,49 @@ static void test_shared_values(void **state) {
 	sluice_policy_free(policy);
 }
 
+/* Values that only one thing asks for: a canary, of a limit or an override, a member, a cost, an exception. */
+static void test_values_that_few_ask_for(void **state) {
+	static const char yaml[] =
+		"limits:\n"
+		"- {name: a, key: user | ip, limit: 5/1m, canary: 50% of org,\n"
+		"   overrides: [{when: {plan: pro}, limit: 6/1m, canary: 50% of site}]}\n"
+		"- {name: b, key: user, limit: distinct 5/1h, of: device, optional: true}\n"
+		"- {name: c, key: user, limit: 5/1m, cost: [{when: {size: '1'}, cost: 3}, 1]}\n"
+		"- {name: d, key: user, limit: 5/1m, when: {not: {zone: '2'}}}\n";
+	static const char *const names[] = {"user", "plan", "ip", "org", "site", "device", "size", "zone"};
+	static const char *const values[] = {"0", "1", "2", "3", "4", "5", "6", "7"};
+	enum { COUNT = sizeof names / sizeof *names, PLAN = 1, IP = 2, FIRST = 3 };
+	static struct answer slow, fast;
+	static struct sl_pattern pattern;
+	struct sluice_attribute list[COUNT];
+	struct sluice_policy *policy = NULL;
+	(void)state;
+	assert_int_equal(sluice_policy_load(&policy, sl_str(yaml), NULL), SLUICE_OK);
+	for (int pro = 0; pro < 2; pro++) {
+		for (int i = 0; i < COUNT; i++)
+			list[i] = (struct sluice_attribute){sl_str(names[i]), sl_str("0")};
+		list[PLAN].value = sl_str(pro ? "pro" : "free");
+		list[IP].value = sl_str("10.0.0.1");
+		assert_true(sl_pattern_make(&pattern, policy, list, COUNT, ((1u << COUNT) - 1) & ~(1u << PLAN)));
+		assert_true(pattern.listed && pattern.numbers[IP] == SL_NAME_NONE);
+		for (int i = FIRST; i < COUNT; i++)
+			for (unsigned v = 0; v < sizeof values / sizeof *values; v++) {
+				list[i].value = sl_str(values[v]);
+				ask(policy, list, COUNT, &slow);
+				fast.err = sl_pattern_match(&pattern, policy, list, &fast.match, fast.buffer, sizeof fast.buffer);
+				assert_same(&slow, &fast);
+			}
+	}
+	sluice_policy_free(policy);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random), cmocka_unit_test(test_patterns),
 		cmocka_unit_test(test_many_lists),
 		cmocka_unit_test(test_shapes),
 		cmocka_unit_test(test_shared_values),
+		cmocka_unit_test(test_values_that_few_ask_for),
 	};
 	return cmocka_run_group_tests_name("index", tests, NULL, NULL);
 }
