@@ -58,21 +58,23 @@ static inline __attribute__((always_inline)) char *put_seven(char *at, const str
 	return sl_answer_seven(put_one, at, decision, decision->allowed, index);
 }
 
-/* The commonest answer, of a charge or a peek that is allowed at once by the first limit. In a pipeline over one limit
- * nothing differs from the one before but two numbers; so the pieces between them are copied whole. */
+/* The commonest answer, of a charge or a peek that is allowed at once, by the first limit where it has no name. In a
+ * pipeline over one limit nothing differs from the one before but two numbers; so the pieces between them are copied
+ * whole. */
 struct usual {
 	uint64_t quota; /* that `text` begins with; more than any: there is no text yet */
 	size_t len;
 	char text[SL_RESP_USUAL_BYTES];
 };
 
-static inline bool is_usual(const struct sluice_decision *decision) {
+/* Of the limit with this index. */
+static inline bool is_usual(const struct sluice_decision *decision, int32_t index) {
 	return decision->allowed && decision->reset_after_ns != SLUICE_NEVER &&
-	       (decision->retry_after_ns | decision->delay_ns | (uint32_t)decision->index) == 0;
+	       (decision->retry_after_ns | decision->delay_ns | (uint32_t)(decision->index ^ index)) == 0;
 }
 
-static __attribute__((noinline)) void begin_usual(struct usual *usual, uint64_t quota) {
-	char *at = sl_resp_put_number(usual->text, '*', SL_FIGURES);
+static __attribute__((noinline)) void begin_usual(struct usual *usual, uint64_t quota, int more) {
+	char *at = sl_resp_put_number(usual->text, '*', SL_FIGURES + more);
 	at = sl_resp_put_number(at, ':', 1);
 	at = sl_resp_put_number(at, ':', (int64_t)quota);
 	*at++ = ':';
@@ -80,16 +82,53 @@ static __attribute__((noinline)) void begin_usual(struct usual *usual, uint64_t 
 	usual->quota = quota;
 }
 
-static inline char *put_usual(char *at, struct usual *usual, const struct sluice_decision *decision) {
-	static const char nothing[8] = "\r\n:0\r\n:", end[] = "\r\n:0\r\n:0\r\n";
-	if (usual->quota != decision->quota)
-		begin_usual(usual, decision->quota);
+/* Up to the delay. */
+static inline __attribute__((always_inline)) char *put_usual_begin(char *at, const struct usual *usual,
+                                                                   const struct sluice_decision *decision) {
+	static const char nothing[8] = "\r\n:0\r\n:";
 	memcpy(at, usual->text, sizeof usual->text);
 	at = sl_put_unsigned(at + usual->len, decision->remaining);
 	memcpy(at, nothing, sizeof nothing);
-	at = sl_put_unsigned(at + 7, (uint64_t)sl_ns_to_ms_ceil(decision->reset_after_ns));
+	return sl_put_unsigned(at + 7, (uint64_t)sl_ns_to_ms_ceil(decision->reset_after_ns));
+}
+
+static inline __attribute__((always_inline)) char *put_usual(char *at, struct usual *usual,
+                                                             const struct sluice_decision *decision) {
+	static const char end[] = "\r\n:0\r\n:0\r\n";
+	if (usual->quota != decision->quota)
+		begin_usual(usual, decision->quota, 0);
+	at = put_usual_begin(at, usual, decision);
 	memcpy(at, end, sizeof end - 1);
 	return at + sizeof end - 1;
+}
+
+/* The same of an admission that one limit of the policy answers for, whose position and name end it. */
+struct usual_named {
+	struct usual begin;
+	uint32_t position;
+	size_t len;
+	char end[SL_RESP_NUMBER_BYTES_MAX * 3 + SLUICE_NAME_BYTES_MAX];
+};
+
+static __attribute__((noinline)) void begin_named(struct usual_named *usual, const struct sluice_policy *policy,
+                                                  uint64_t quota, uint32_t position) {
+	char *at = put_text(usual->end, "\r\n:0\r\n");
+	at = sl_resp_put_number(at, ':', position);
+	at = sl_resp_put_bulk(at, sl_str(sluice_policy_limit_name(policy, position)));
+	usual->len = (size_t)(at - usual->end);
+	usual->position = position;
+	begin_usual(&usual->begin, quota, 1);
+	SL_ASSERT(usual->len <= sizeof usual->end);
+}
+
+static __attribute__((noinline)) char *put_usual_named(char *at, struct usual_named *usual,
+                                                       const struct sluice_policy *policy,
+                                                       const struct sluice_decision *decision, uint32_t position) {
+	if (usual->begin.quota != decision->quota || usual->position != position)
+		begin_named(usual, policy, decision->quota, position);
+	at = put_usual_begin(at, &usual->begin, decision);
+	memcpy(at, usual->end, usual->len);
+	return at + usual->len;
 }
 
 static char *put_cell(char *at, const struct sluice_decision *decision) {
@@ -192,9 +231,14 @@ static char *put_held(char *at, const struct sl_resp_turn *turn, struct sl_outco
 	return put_each(at, turn, outcome, position);
 }
 
-static char *put_admitted(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call, uint32_t given) {
+static __attribute__((noinline)) char *put_admitted(char *at, const struct sl_resp_turn *turn,
+                                                    const struct sluice_call *call, uint32_t given,
+                                                    struct usual_named *usual) {
 	int32_t index = call->merged.index;
 	int64_t position = index < 0 ? -1 : (int64_t)positions_of(turn, call)[index];
+	if (position >= 0 && is_usual(&call->merged, index) &&
+	    sl_answer_is_named(given, sl_policy_holds(turn->context->policy)))
+		return put_usual_named(at, usual, turn->context->policy, &call->merged, (uint32_t)position);
 	struct sl_outcome outcome = admitted(turn, call, given, position);
 	if (sl_answer_is_named(given, outcome.ticketed))
 		return sl_resp_put_bulk(put_seven(at, &call->merged, position, 1), outcome.name);
@@ -238,16 +282,17 @@ static char *put_failed(char *at, const struct sl_resp_turn *turn, const struct 
 }
 
 static char *put_answer(char *at, const struct sl_resp_turn *turn, const struct sluice_call *call,
-                        enum sl_operation operation, uint32_t given, struct usual *usual) {
+                        enum sl_operation operation, uint32_t given, struct usual *usual,
+                        struct usual_named *named) {
 	if (call->err != SLUICE_OK)
 		return put_failed(at, turn, call, operation, given);
 	if (sl_answer_is_plain(operation, given))
-		return is_usual(&call->merged) ? put_usual(at, usual, &call->merged)
+		return is_usual(&call->merged, 0) ? put_usual(at, usual, &call->merged)
 		                               : put_seven(at, &call->merged, call->merged.index, 0);
 	if (operation == SL_OP_THROTTLE)
 		return put_cell(at, &call->merged);
 	if (operation == SL_OP_ADMIT)
-		return put_admitted(at, turn, call, given);
+		return put_admitted(at, turn, call, given, named);
 	if (operation == SL_OP_RESERVE)
 		return put_reserved(at, turn, call, given);
 	return put_more(at, turn, call, operation, given);
@@ -269,6 +314,9 @@ static size_t room_for(enum sl_operation operation, uint32_t given) {
 void sl_resp_answer(struct sl_resp_turn *turn) {
 	const struct sl_resp_batch *batch = &turn->worker->batch;
 	struct usual usual = {.quota = UINT64_MAX};
+	struct usual_named named; /* filled with the first */
+	named.begin.quota = UINT64_MAX;
+	named.position = UINT32_MAX;
 	char *at = sl_reply_reserve(turn, (size_t)batch->call_count * SL_RESP_REPLY_BYTES_MAX);
 	for (uint32_t i = 0; i < batch->call_count && at != NULL; i++) {
 		enum sl_operation operation = batch->operations[i];
@@ -279,7 +327,7 @@ void sl_resp_answer(struct sl_resp_turn *turn) {
 			at = sl_reply_reserve(turn, room + (size_t)(batch->call_count - i - 1) * SL_RESP_REPLY_BYTES_MAX);
 		}
 		if (at != NULL)
-			at = put_answer(at, turn, &batch->calls[i], operation, given, &usual);
+			at = put_answer(at, turn, &batch->calls[i], operation, given, &usual, &named);
 	}
 	if (at != NULL)
 		turn->out->len = (size_t)(at - turn->out->data);
