@@ -6,6 +6,9 @@
  * the same asked by a peek before it, a refund of each cost; each after every wait of interest: a ms back, none, each
  * ms of a window, one more, two windows. Every phase of the window is a beginning.
  *
+ * What six calls can't fill, a ring of many entries or sub-buckets, is filled before: some worlds begin with charges in
+ * a row, with a pause in them so that the oldest have gone and the newest stand where those stood.
+ *
  * Histories that lead to the same place are followed once (histories.h). A place is the instant, whether the limit was
  * changed, what the twin has, and what the store has.
  *
@@ -25,7 +28,8 @@
 
 #include <cmocka.h>
 
-enum { CALLS = HISTORIES_CALLS_MAX, COUNTERS = 2, ALPHABET_MAX = 1024, WAITS_MAX = 16 };
+enum { CALLS = HISTORIES_CALLS_MAX, COUNTERS = 2, ALPHABET_MAX = 1024, WAITS_MAX = 16, BEGUN_MAX = 24 };
+enum { MARKS_MAX = CALLS + BEGUN_MAX };
 #define BASE_MS UINT64_C(1764000000000) /* a multiple of every window; before all instants */
 
 /* One call, as the alphabet of a world has it. */
@@ -37,12 +41,21 @@ struct letter {
 	bool changed;      /* by the limit after its change */
 };
 
+/* The charges of the first counter that each history begins with. */
+struct beginning {
+	uint32_t charges, gap_ms;
+	uint32_t pause_after, pause_ms; /* so many of them, and then this instead of the gap */
+	uint32_t heavy;                 /* each so-and-so-manieth costs 2, the others 1; 0: none does */
+};
+
 struct world {
 	size_t counters, letters;
 	uint64_t unit_ns; /* in which waits are compared: 1 ns, or 1 ms where a log rounds up to that */
 	struct twin_rule rules[COUNTERS][2]; /* before and after the change */
 	struct sluice_limit limits[COUNTERS][2];
 	struct letter alphabet[ALPHABET_MAX];
+	uint32_t begun;
+	struct letter beginning[BEGUN_MAX];
 	uint64_t page[COUNTERS]; /* where a counter is in the store */
 	struct sluice_store *store;
 };
@@ -60,7 +73,7 @@ struct place {
 	uint64_t start_ms, now_ms;
 	uint8_t marks[COUNTERS];
 	bool changed;
-	struct mark mark[COUNTERS][CALLS];
+	struct mark mark[COUNTERS][MARKS_MAX];
 };
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
@@ -84,12 +97,13 @@ static void see_twins(const struct world *w, struct place *place) {
 	}
 }
 
-static void unpack(const struct place *place, size_t counter, struct twin *twin, struct twin_event events[CALLS]) {
+static void unpack(const struct place *place, size_t counter, struct twin *twin,
+                   struct twin_event events[MARKS_MAX + 1]) {
 	for (size_t k = 0; k < place->marks[counter]; k++) {
 		const struct mark *m = &place->mark[counter][k];
 		events[k] = (struct twin_event){(BASE_MS + m->at_ms) * TWIN_MS, m->cost, m->rate, m->refund};
 	}
-	*twin = (struct twin){events, place->marks[counter], CALLS + 1};
+	*twin = (struct twin){events, place->marks[counter], MARKS_MAX + 1};
 }
 
 /* Charges of one instant are one, and one that was given back to nothing is kept only where it is the last, which holds
@@ -97,7 +111,7 @@ static void unpack(const struct place *place, size_t counter, struct twin *twin,
 static void pack(struct place *place, size_t counter, const struct twin *twin) {
 	struct mark *marks = place->mark[counter];
 	size_t count = 0;
-	assert_true(twin->count <= CALLS);
+	assert_true(twin->count <= MARKS_MAX);
 	for (size_t k = 0; k < twin->count; k++) {
 		const struct twin_event *e = &twin->events[k];
 		struct mark m = {(uint32_t)(e->at_ns / TWIN_MS - BASE_MS), (uint16_t)e->cost, (uint8_t)e->rate, e->refund};
@@ -131,6 +145,11 @@ static struct sluice_call ask(const struct world *w, const struct letter *letter
 	return call;
 }
 
+/* The k-th call of a history, with those that it begins with. */
+static const struct letter *letter_of(const struct world *w, const struct place *place, size_t k) {
+	return k < w->begun ? &w->beginning[k] : &w->alphabet[place->history.calls[k - w->begun]];
+}
+
 static void differ(const struct world *w, const struct place *place, const struct letter *last, const char *what) {
 	char text[SLUICE_LIMIT_TEXT_MAX];
 	uint64_t now = place->start_ms;
@@ -139,8 +158,8 @@ static void differ(const struct world *w, const struct place *place, const struc
 			rule_print(&w->rules[i][changed], text, sizeof text);
 			fprintf(stderr, "%s%s: %s\n", keys[i], changed ? " changed" : "", text);
 		}
-	for (size_t k = 0; k <= place->history.depth; k++) {
-		const struct letter *l = k < place->history.depth ? &w->alphabet[place->history.calls[k]] : last;
+	for (size_t k = 0; k <= w->begun + place->history.depth; k++) {
+		const struct letter *l = k < w->begun + place->history.depth ? letter_of(w, place, k) : last;
 		now += (uint64_t)(int64_t)l->wait_ms;
 		fprintf(stderr, "  %s %" PRIu32 " at %" PRIu64 " ms of counters %" PRIu32 "%s\n",
 		        l->operation == SLUICE_REFUND ? "refund" : "charge", l->cost, now - BASE_MS, l->counters,
@@ -155,8 +174,8 @@ static void play(const struct world *w, const struct place *place) {
 	struct sluice_decision each[COUNTERS];
 	uint64_t now = place->start_ms;
 	(void)ask(w, &all, SLUICE_RESET, now, each);
-	for (size_t k = 0; k < place->history.depth; k++) {
-		const struct letter *l = &w->alphabet[place->history.calls[k]];
+	for (size_t k = 0; k < w->begun + place->history.depth; k++) {
+		const struct letter *l = letter_of(w, place, k);
 		now += (uint64_t)(int64_t)l->wait_ms;
 		(void)ask(w, l, l->operation, now, each);
 	}
@@ -229,7 +248,7 @@ static void step(const void *world, const void *place, size_t letter, void *next
 	const struct letter *l = &w->alphabet[letter];
 	struct place *to = next;
 	struct twin twins[COUNTERS];
-	struct twin_event events[COUNTERS][CALLS + 1];
+	struct twin_event events[COUNTERS][MARKS_MAX + 1];
 	struct twin_answer answers[COUNTERS];
 	struct sluice_decision each[COUNTERS];
 	struct sluice_call call;
@@ -271,6 +290,11 @@ static void find_pages(struct world *w) {
 	}
 }
 
+/* Of large quotas not each cost: the least ones, about a half, and the most. */
+static bool matters(uint32_t cost, uint32_t most) {
+	return most < 8 || cost <= 2 || cost == 5 || cost == most / 2 || cost + 2 > most;
+}
+
 static void add_letters(struct world *w, sluice_operation operation, uint32_t most, const int32_t *waits,
                         size_t count) {
 	bool changes = false;
@@ -280,6 +304,8 @@ static void add_letters(struct world *w, sluice_operation operation, uint32_t mo
 		for (uint32_t counters = 1; counters < 1u << w->counters; counters++)
 			for (size_t i = 0; i < count; i++)
 				for (uint32_t cost = 1; cost <= most; cost++) {
+					if (!matters(cost, most))
+						continue;
 					assert_true(w->letters < ALPHABET_MAX);
 					w->alphabet[w->letters++] = (struct letter){operation, cost, waits[i], counters, changed != 0};
 				}
@@ -308,16 +334,27 @@ static bool follows(const void *world, const void *place, size_t letter) {
 	return !from->changed || w->alphabet[letter].changed;
 }
 
+static struct place begin(const struct world *w, uint64_t start_ms) {
+	struct place place = {.start_ms = start_ms, .now_ms = start_ms};
+	struct twin_event events[MARKS_MAX + 1];
+	struct twin twin = {events, 0, MARKS_MAX + 1};
+	for (uint32_t k = 0; k < w->begun; k++) {
+		place.now_ms += (uint64_t)(int64_t)w->beginning[k].wait_ms;
+		twin_add(&twin, &w->rules[0][0], place.now_ms * TWIN_MS, w->beginning[k].cost);
+	}
+	pack(&place, 0, &twin);
+	see_twins(w, &place);
+	return place;
+}
+
 /* Every history begins at each phase of the window. */
 static struct totals explore(const struct world *w, uint32_t window_ms, uint32_t calls) {
 	static struct place starts[8];
 	const struct histories all = {w, sizeof *starts, w->letters, calls, follows, step};
-	for (uint32_t phase = 0; phase < window_ms; phase++) {
-		starts[phase] = (struct place){.start_ms = BASE_MS + 8 * window_ms + phase};
-		starts[phase].now_ms = starts[phase].start_ms;
-		see_twins(w, &starts[phase]);
-	}
-	return histories_explore(&all, starts, window_ms);
+	const uint32_t phases = w->begun != 0 ? 1 : window_ms;
+	for (uint32_t phase = 0; phase < phases; phase++)
+		starts[phase] = begin(w, BASE_MS + 8 * window_ms + phase);
+	return histories_explore(&all, starts, phases);
 }
 
 static void run_world(struct world *w, uint32_t window_ms, uint32_t calls, struct totals *sum) {
@@ -384,6 +421,24 @@ static void explore_two(const struct kind *kind, const struct size *size, struct
 	}
 }
 
+/* One counter that has been charged many times. */
+static void explore_begun(const struct kind *kind, const struct size *size, const struct beginning *beginning,
+                          struct totals *sum) {
+	static struct world w;
+	memset(&w, 0, sizeof w);
+	w.counters = 1;
+	w.rules[0][0] = w.rules[0][1] = kind_rule(kind, size->window_ms, size->quota);
+	w.rules[0][0].precision_ns = w.rules[0][1].precision_ns = w.rules[0][0].precision_ns != 0 ? TWIN_MS : 0;
+	assert_true(beginning->charges <= BEGUN_MAX);
+	for (w.begun = 0; w.begun < beginning->charges; w.begun++) {
+		const uint32_t nth = w.begun + 1;
+		const uint32_t wait = nth == beginning->pause_after + 1 ? beginning->pause_ms : beginning->gap_ms;
+		const uint32_t cost = beginning->heavy != 0 && nth % beginning->heavy == 0 ? 2 : 1;
+		w.beginning[w.begun] = (struct letter){SLUICE_CHARGE, cost, (int32_t)wait, 1, false};
+	}
+	run_world(&w, size->window_ms, size->calls, sum);
+}
+
 static const struct size short_ones[] = {{1, 1, 4}, {2, 1, 4}, {2, 2, 3}, {3, 2, 3}, {4, 3, 3}},
 						 short_changed[] = {{2, 1, 3}, {3, 2, 3}}, short_two[] = {{2, 1, 2}},
 						 long_ones[] = {{2, 1, 6}, {2, 2, 6}, {4, 2, 5}, {8, 4, 4}},
@@ -403,6 +458,25 @@ static void explore_sizes(const char *what, const struct size *sizes, size_t cou
 				explore_size(&kinds[k], &size, &sum);
 		}
 		totals_print(&sum, what, kinds[k].name);
+	}
+}
+
+/* Of those that keep more the more is charged. */
+static void explore_beginnings(const struct size *size) {
+	/* a block of a log has eight entries to begin with; then 11, 13 and 15 */
+	static const struct beginning all[] = {{12, 1, 0, 0, 2}, {11, 1, 6, 10, 3}, {4, 3, 0, 0, 2},
+	                                       {12, 1, 0, 0, 0}, {11, 1, 6, 10, 0}, {12, 0, 6, 1, 0}};
+	const char *only = getenv("SLUICE_WORLDS");
+	for (int k = 0; k < KINDS; k++) {
+		struct totals sum = {0};
+		if (kinds[k].algorithm != SLUICE_SLIDING_LOG && kinds[k].algorithm != SLUICE_SLIDING_BUCKETS)
+			continue;
+		if (only != NULL && strncmp(kinds[k].name, only, strlen(only)) != 0)
+			continue;
+		/* to sub-buckets the first three are as good as all */
+		for (size_t i = 0; i < (kinds[k].algorithm == SLUICE_SLIDING_LOG ? 6 : 3); i++)
+			explore_begun(&kinds[k], size, &all[i], &sum);
+		totals_print(&sum, "begun", kinds[k].name);
 	}
 }
 
@@ -426,8 +500,15 @@ static void every_history_of_two_counters(void **state) {
 	EXPLORE("two counters", two, explore_two);
 }
 
+static void every_history_that_begins_with_many_charges(void **state) {
+	static const struct size quick = {12, 24, 2}, longer = {12, 24, 3};
+	(void)state;
+	explore_beginnings(getenv("SLUICE_SOAK_SECONDS") != NULL ? &longer : &quick);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_history_that_begins_with_many_charges),
 		cmocka_unit_test(every_history_of_one_counter),
 		cmocka_unit_test(every_history_with_a_change),
 		cmocka_unit_test(every_history_of_two_counters),
