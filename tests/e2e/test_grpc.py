@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from harness import DEADLINE_S, RespError, encode, wait_until
+from harness import DEADLINE_S, RespError, encode, in_one_window, wait_until
 from redis_world import redises  # noqa: F401 - a fixture
 from test_tls import certs, client_context, dial  # noqa: F401 - a fixture
 from test_upgrade import reaper, upgraded  # noqa: F401 - fixtures
@@ -64,6 +64,7 @@ def read_to_end(sock):
     return data
 
 
+@in_one_window(86400)
 def test_answers(listening):
     one = listening()
     with rls.Client(address(one)) as client:

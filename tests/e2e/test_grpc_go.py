@@ -5,7 +5,7 @@ import subprocess
 import xml.etree.ElementTree
 
 import foreign
-from harness import ROOT
+from harness import ROOT, in_one_window
 
 CLIENTS = os.path.join(ROOT, "tests", "e2e", "clients")
 SERVICE = "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
@@ -37,6 +37,7 @@ def grpcurl(address, proto, method, message):
     return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
 
 
+@in_one_window(86400)
 def test_grpcurl(server):
     _, address = listening(server)
     request = {"domain": "x", "descriptors": [{"entries": [{"key": "remote_address", "value": "192.0.2.1"}]}]}
