@@ -5,7 +5,7 @@ never an abort, and nothing changed.
 
 import pytest
 
-from harness import RespError
+from harness import RespError, Server
 from redis_world import MANY_YEARS_MS, Clock, Redis
 
 DOORS = ["module", "server"]
@@ -28,13 +28,15 @@ INSANE = ["-1 1 2", "-5 1 2", "4 0 5", "4 5 0", "4 5 -5", "4 -5 5", "92233720368
 
 
 class Cell:
-    """Both redis-server and our server stand at one instant each: the first by its clock, the other is told."""
+    """Both redis-server and our server stand at one instant, by one clock."""
 
-    def __init__(self, sluice_server):
+    def __init__(self, sluice_bin):
         self.clock = Clock()
         self.clock.stand_all(MANY_YEARS_MS)
         self.redis = Redis(module=(), clock=self.clock)
-        self.clients = {"module": self.redis.resp(), "server": sluice_server.resp()}
+        steered = [f"{name}={value}" for name, value in self.clock.environment().items()]
+        self.server = Server(sluice_bin, wrapper=("env", *steered))
+        self.clients = {"module": self.redis.resp(), "server": self.server.resp()}
 
     def ask(self, door, key, *arguments):
         try:
@@ -46,12 +48,13 @@ class Cell:
         for client in self.clients.values():
             client.close()
         self.redis.stop()
+        self.server.stop()
         self.clock.close()
 
 
 @pytest.fixture(scope="module")
-def cell(shared_server):
-    one = Cell(shared_server)
+def cell(sluice_bin):
+    one = Cell(sluice_bin)
     yield one
     one.close()
 
