@@ -21,7 +21,7 @@ NOT_SO = {
     "http2/5.1.2/1": "128 streams at a time: each of these is answered and gone before the next begins. Of streams "
                      "that stay: tests/unit/door_grpc_test.c, many streams.",
 }
-TRIES = 6
+TRIES = 30
 
 
 def listening(server):
