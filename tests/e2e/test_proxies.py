@@ -107,6 +107,7 @@ class Proxy:
                 text = re.sub(r"(?<=:)(7380|7382|8080|8000|8001)\b", lambda m: str(ports[m.group(1)]), change(f.read()))
             if self.patient:
                 text = re.sub(r"(timeout (?:hello|processing|connect|server)) \d+ms", r"\1 5s", text)
+                text = re.sub(r"check inter 500ms fall 1\b", "check inter 2s fall 5", text)
                 text = re.sub(r"(?<=local timeout_ms = )150", "5000", text)
                 text = re.sub(r"((?:dial_timeout|response_header_timeout|proxy_(?:connect|read)_timeout) +)\d+ms",
                               r"\g<1>20s", text)
