@@ -254,16 +254,18 @@ def test_after_a_failover_a_key_ends_with_its_counters(redises, still):
 
 
 PENALTY = ("TERMS", "penalty [20h] after 1 denials in 1m forgive 30h", "5/1h")
+WHEN = pytest.mark.parametrize("when", ["before", "after", "after strikes alone"])
 
 
-def strike(client, key, quota_first):
-    """Shuts a key out for 20 h, forgiven 30 h later, with a quota for good that is set before or after."""
+def strike(client, key, when):
+    """Locks a key out for 20 h, forgiven 30 h later, with a quota for good that is set before or after; or after a
+    denial that charged nothing, so that the strikes are all that the key has."""
     set_quota = ("SLUICE.OVERRIDE", "SET", "9/2h", key, "11/2h")
-    check = ("SLUICE.CHECK", key, 5, *PENALTY)
-    if quota_first:
+    if when == "before":
         client.call(*set_quota)
-    assert [client.call(*check)[0] for _ in range(2)] == [1, 0]
-    if not quota_first:
+    costs = [6] if when == "after strikes alone" else [5, 5]
+    assert [client.call("SLUICE.CHECK", key, cost, *PENALTY)[0] for cost in costs] == [1, 0][-len(costs):]
+    if when != "before":
         client.call(*set_quota)
 
 
@@ -273,26 +275,26 @@ def ends_with_its_strikes(client, key):
     assert 50 * HOUR <= client.call("PTTL", key) <= 50 * HOUR + 4
 
 
-@pytest.mark.parametrize("quota_first", [True, False])
-def test_after_a_failover_a_key_ends_with_its_strikes(redises, still, quota_first):
+@WHEN
+def test_after_a_failover_a_key_ends_with_its_strikes(redises, still, when):
     """Only the terms of the last denial tell when strikes end: the primary says it to its replicas."""
     one, other = redises(clock=still), redises(clock=still)
     replicate(one, other)
     with one.resp() as client, other.resp() as replica:
-        strike(client, "k", quota_first)
+        strike(client, "k", when)
         synced(one, other)
         replica.call("REPLICAOF", "NO", "ONE")
         ends_with_its_strikes(replica, "k")
 
 
 @pytest.mark.parametrize("preamble", ["yes", "no"])
-@pytest.mark.parametrize("quota_first", [True, False])
-def test_a_key_of_an_append_only_file_ends_with_its_strikes(redises, still, preamble, quota_first):
+@WHEN
+def test_a_key_of_an_append_only_file_ends_with_its_strikes(redises, still, preamble, when):
     one = redises(clock=still, options=["--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble",
                                         preamble])
     with one.resp() as client:
         for key in ("k", "rewritten"):
-            strike(client, key, quota_first)
+            strike(client, key, when)
     one.restart()
     with one.resp() as client:
         ends_with_its_strikes(client, "k")
