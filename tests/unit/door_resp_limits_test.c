@@ -316,6 +316,25 @@ static void test_no_room_for_a_log(void **state) {
 	client_close(&client);
 }
 
+#define ADMIT_PATH(path) \
+	"*6\r\n$12\r\nSLUICE.ADMIT\r\n$1\r\n1\r\n$4\r\nuser\r\n$1\r\nx\r\n$4\r\npath\r\n$2\r\n" path "\r\n"
+
+/* In one batch, limits of the same quota: each answer has its own limit's position and name. */
+static void test_admits_of_one_batch(void **state) {
+	static const char twins[] = "limits:\n"
+								"  - {name: a, when: {path: /a}, key: user, limit: sliding-log 3/1s}\n"
+								"  - {name: long-b, when: {path: /b}, key: user, limit: sliding-log 3/1s}\n";
+	(void)state;
+	struct client client;
+	client_open(&client, twins);
+	client_expect(&client,
+	              ADMIT_PATH("/a") ADMIT_PATH("/b") ADMIT_PATH("/a"),
+	              "*8\r\n:1\r\n:3\r\n:2\r\n:0\r\n:1000\r\n:0\r\n:0\r\n$1\r\na\r\n"
+	              "*8\r\n:1\r\n:3\r\n:2\r\n:0\r\n:1000\r\n:0\r\n:1\r\n$6\r\nlong-b\r\n"
+	              "*8\r\n:1\r\n:3\r\n:1\r\n:0\r\n:1000\r\n:0\r\n:0\r\n$1\r\na\r\n");
+	client_close(&client);
+}
+
 /* ---- batches ---------------------------------------------------------------------------------------------------- */
 
 /* One of several kinds of request, by number; a quarter of the CHECKs hold a mistake. */
@@ -406,6 +425,7 @@ int main(void) {
 		cmocka_unit_test(test_throttle_has_counters_of_its_own),
 		cmocka_unit_test(test_throttle_tells_numbers_apart),
 		cmocka_unit_test(test_admit),
+		cmocka_unit_test(test_admits_of_one_batch),
 		cmocka_unit_test(test_explain),
 		cmocka_unit_test(test_no_room_for_a_log),
 		cmocka_unit_test(test_long_pipelines_answer_as_single_calls),
