@@ -276,7 +276,8 @@ benches: $(BENCH)
 .PHONY: words
 words:
 	@printf '%s\n' 'CC=$(CC)' 'CPPFLAGS=$(CPPFLAGS_ALL) -I$(LLHTTP_INCLUDE)' 'CFLAGS=$(CFLAGS_ALL)' \
-		'LDFLAGS=$(LDFLAGS_ALL)' 'TEST_LIBS=$(TEST_LIBS)' 'SOURCES=$(LIB_SRC) $(APP_SRC) $(MODULE_FREE)'
+		'LDFLAGS=$(LDFLAGS_ALL)' 'TEST_LIBS=$(TEST_LIBS)' 'SOURCES=$(LIB_SRC) $(APP_SRC) $(MODULE_FREE)' \
+		'NODE_CPPFLAGS=$(NODE_CPPFLAGS)' 'PYTHON_CPPFLAGS=$(PYTHON_CPPFLAGS)'
 
 ifneq ($(POINTED),)
 .PHONY: pointed
@@ -320,7 +321,8 @@ NODE_HEADERS ?= $(firstword $(wildcard $(patsubst %,%/node_api.h,\
 NODE_SRC     := $(wildcard bindings/node/native/*.c)
 NODE_ADDON   := $(B)/bindings/node/sluice.node
 # Only there: all other objects need no header of Node's.
-$(call obj,$(NODE_SRC)): CPPFLAGS_ALL += -isystem $(patsubst %/,%,$(dir $(NODE_HEADERS)))
+NODE_CPPFLAGS = $(if $(NODE_HEADERS),-isystem $(patsubst %/,%,$(dir $(NODE_HEADERS))))
+$(call obj,$(NODE_SRC)): CPPFLAGS_ALL += $(NODE_CPPFLAGS)
 
 $(NODE_ADDON): $(call obj,$(NODE_SRC)) $(LIB_OBJ) $(APP_OBJ)
 	@mkdir -p $(@D)
@@ -348,7 +350,8 @@ PYTHON_SRC     := $(wildcard bindings/python/src/*.c)
 PYTHON_EXT     := $(B)/bindings/python/_core.abi3.so
 PYTHON_FILES   := $(wildcard bindings/python/README.md bindings/python/*.py \
                   $(addprefix bindings/python/sluice/*,.py .pyi /*.py /*.pyi .typed))
-$(call obj,$(PYTHON_SRC)): CPPFLAGS_ALL += -isystem $(PYTHON_INCLUDE)
+PYTHON_CPPFLAGS = -isystem $(PYTHON_INCLUDE)
+$(call obj,$(PYTHON_SRC)): CPPFLAGS_ALL += $(PYTHON_CPPFLAGS)
 
 $(PYTHON_EXT): $(call obj,$(PYTHON_SRC)) $(B)/libsluice-binding.a bindings/python/exports.map
 	@mkdir -p $(@D)

@@ -37,6 +37,7 @@ class Build:
         self.compile_words = words["CPPFLAGS"].split() + words["CFLAGS"].split()
         self.link_words = words["LDFLAGS"].split() + ["-Wl,--as-needed"] + words["TEST_LIBS"].split()
         self.sources = words["SOURCES"].split()
+        self.node_words, self.python_words = words["NODE_CPPFLAGS"].split(), words["PYTHON_CPPFLAGS"].split()
         self.archives = [os.path.join(folder, name) for name in ("libtests.a", "libapp.a")]
 
     def make(self, tests):

@@ -22,7 +22,7 @@ PLANTED = {
 
 
 def tree(tmp_path, text, rows=()):
-    for folder in ("src/base", "hosts", "tools"):
+    for folder in ("src/base", "hosts", "bindings", "tools"):
         os.makedirs(tmp_path / folder, exist_ok=True)
     (tmp_path / FILE).write_text(text)
     (tmp_path / "tools" / "analyze.judged").write_text("# rows\n" + "".join(row + "\n" for row in rows))
@@ -73,6 +73,22 @@ def test_one_source_alone(tmp_path):
     tree(tmp_path, source, rows)
     (tmp_path / "src" / "base" / "planted.h").write_text(header)
     assert analyze(tmp_path, ["--deep", FILE]) == (0, "analyze: 1 findings, 1 judged, 0 new, 0 rows too many\n")
+
+
+# What faces another program -> its headers, and what only they have.
+FACING = {"bindings/node/native": ("#define NAPI_VERSION 8\n#include <node_api.h>\n", "napi_value"),
+          "bindings/python/src": ("#include <Python.h>\n", "PyObject *")}
+
+
+@pytest.mark.parametrize("folder", FACING)
+def test_what_faces_another_program_is_analyzed_with_its_headers(tmp_path, folder):
+    headers, type_name = FACING[folder]
+    tree(tmp_path, "int f(void);\nint f(void) {\n\treturn 0;\n}\n")
+    os.makedirs(tmp_path / folder)
+    (tmp_path / folder / "planted.c").write_text(headers + f"{type_name} g({type_name} *a);\n" +
+                                                 f"{type_name} g({type_name} *a) {{\n\treturn a ? 0 : *a;\n}}\n")
+    status, said = analyze(tmp_path, ["--deep"])
+    assert status == 1 and f"{folder}/planted.c:" in said and "core.NullDereference" in said, said
 
 
 def test_each_judgement_stands_on_a_line_that_is_there():
