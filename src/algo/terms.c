@@ -12,7 +12,8 @@
  * count begins anew. Whoever is locked out adds nothing, so nothing prolongs it.
  *
  * I1  until <= last + the longest penalty, whatever bytes are found or terms have changed: never longer than written.
- * I2  denials rise, and none lies after `last`. */
+ * I2  denials rise, and none lies after `last`.
+ * I3  a penalty that is over under the terms of a denial is over for good once that denial is noted. */
 #include "algo/terms.h"
 #include "algo/reading.h"
 #include "base/assert.h"
@@ -227,25 +228,29 @@ bool sl_terms_are_valid(const struct sluice_terms *terms) {
 	return true;
 }
 
-void sl_strikes_add(const struct sluice_terms *terms, struct sl_strikes *strikes, sluice_ns now) {
+bool sl_strikes_add(const struct sluice_terms *terms, struct sl_strikes *strikes, sluice_ns now) {
 	sluice_ns t = sl_max(now, strikes->last);
 	struct sluice_standing standing = sl_strikes_stand(terms, strikes, t);
 	uint32_t first, count;
+	bool penalized;
 	if (terms->penalty_count == 0 || standing.ends_after_ns != 0)
-		return;
+		return false;
 	count = counting(terms, strikes, t, &first);
 	memmove(strikes->denials, strikes->denials + first, count * sizeof strikes->denials[0]);
 	SL_ASSERT(count < SL_AFTER_MAX);
 	strikes->denials[count++] = t;
 	strikes->level = standing.level;
+	strikes->until = end_of(terms, strikes); /* I3: what I1 has cut short must not go on behind the new `last` */
 	strikes->last = t;
-	if (count >= terms->after) {
+	penalized = count >= terms->after;
+	if (penalized) {
 		strikes->until = sl_ns_plus(t, terms->penalties_ns[sl_min(strikes->level, terms->penalty_count - 1u)]);
 		strikes->level += strikes->level != UINT32_MAX;
 		count = 0;
 	}
 	SL_ASSERT(count < terms->after); /* one more would have been too many */
 	strikes->count = count;
+	return penalized;
 }
 
 sluice_ns sl_strikes_life(const struct sluice_terms *terms, const struct sl_strikes *strikes, sluice_ns now) {

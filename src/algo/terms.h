@@ -60,8 +60,9 @@ void sl_strikes_judge(const struct sluice_terms *terms, const struct sl_strikes 
                       struct sluice_decision *decision);
 
 /* Notes a denial by the limit itself of a cost above 0, and imposes the next penalty where it is the one too many; the
- * count then begins anew. The decision is then to be judged again. Of somebody who is locked out nothing is noted. */
-void sl_strikes_add(const struct sluice_terms *terms, struct sl_strikes *strikes, sluice_ns now);
+ * count then begins anew. The decision is then to be judged again. Of somebody who is locked out nothing is noted.
+ * Returns whether a penalty began. */
+bool sl_strikes_add(const struct sluice_terms *terms, struct sl_strikes *strikes, sluice_ns now);
 
 /* For how long after `now` strikes differ from none. */
 sluice_ns sl_strikes_life(const struct sluice_terms *terms, const struct sl_strikes *strikes, sluice_ns now);

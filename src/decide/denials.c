@@ -45,13 +45,14 @@ static void count_all(struct sl_deciding *d, bool allowed) {
 static void strike(struct sl_deciding *d, uint32_t index) {
 	struct sl_cell *c = d->cells[index];
 	struct sl_strikes before = *c->strikes;
+	bool penalized;
 	SL_ASSERT(!c->tried && c->cost != 0);
-	sl_strikes_add(c->terms, c->strikes, d->call->now);
+	penalized = sl_strikes_add(c->terms, c->strikes, d->call->now);
 	if (!d->host->strike(d, c)) {
 		*c->strikes = before;
 		return;
 	}
-	if (c->strikes->until != before.until)
+	if (penalized)
 		d->call->penalized |= (uint16_t)(1u << index);
 	for (uint32_t k = 0; k < d->call->item_count; k++) {
 		struct sl_cell *other = d->cells[k];
@@ -63,6 +64,18 @@ static void strike(struct sl_deciding *d, uint32_t index) {
 	}
 }
 
+/* Whether an enforced limit of a counter locks the key out, by terms of its own: then no other limit of that counter
+ * notes a denial, and terms with shorter penalties do not end the longer one. */
+static bool is_shut_out(const struct sl_deciding *d, uint8_t leader) {
+	bool shut_out = false;
+	for (uint32_t i = 0; i < d->call->item_count; i++) {
+		const struct sl_cell *c = d->cells[i];
+		if (c->leader == leader && c->strikes != NULL && !c->observed)
+			shut_out |= sl_strikes_stand(c->terms, c->strikes, d->call->now).ends_after_ns != 0;
+	}
+	return shut_out;
+}
+
 void sl_note_denials(struct sl_deciding *d, bool allowed) {
 	uint32_t done = 0;
 	count_all(d, allowed);
@@ -72,6 +85,7 @@ void sl_note_denials(struct sl_deciding *d, bool allowed) {
 			continue;
 		done |= 1u << leader;
 		SL_ASSERT(d->cells[i]->strikes != NULL && !d->cells[i]->decision->allowed);
-		strike(d, i);
+		if (!is_shut_out(d, leader))
+			strike(d, i);
 	}
 }

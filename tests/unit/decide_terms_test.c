@@ -347,6 +347,23 @@ static void only_a_limits_own_denials_strike(void **state) {
 	}
 }
 
+/* Two limits in one counter, whose penalties last for a minute and for a second. */
+static void the_longer_penalty_of_a_counter_is_not_ended_by_the_shorter(void **state) {
+	static const struct sluice_terms brief = {
+		.penalty_count = 1, .after = 1, .within_ns = ASK_MS, .penalties_ns = {(sluice_ns)S * ASK_MS}};
+	struct ask both = {
+		SLUICE_CHARGE,
+		5 * S, /* the window still denies */
+		1,
+		.lines = {{"fixed-window 1/10s", .terms = &brief}, {"fixed-window 1/10s", .terms = &penalty}}};
+	for (int i = 0; i < 4; i++)
+		knock(*state, 0);
+	assert_false(ask_quietly(*state, &both).d.allowed);
+	assert_int_equal(stand(*state, 5 * S).ends_after_ns, (sluice_ns)55 * S * ASK_MS);
+	both.lines[1].observed = SLUICE_OBSERVED; /* whom only that one locks out is noted */
+	assert_int_equal(ask(*state, &both).penalized, 1);
+}
+
 static void a_penalty_outlives_counter_and_restart_of_its_users(void **state) {
 	struct sluice_store *s = *state;
 	for (int i = 0; i < 4; i++)
@@ -426,6 +443,7 @@ int main(void) {
 		IN_A_STORE(a_limit_counts_what_others_deny),
 		IN_A_STORE(who_keeps_knocking_is_shut_out),
 		IN_A_STORE(only_a_limits_own_denials_strike),
+		IN_A_STORE(the_longer_penalty_of_a_counter_is_not_ended_by_the_shorter),
 		IN_A_STORE(a_penalty_outlives_counter_and_restart_of_its_users),
 		IN_A_STORE(terms_out_of_range_are_refused),
 	};

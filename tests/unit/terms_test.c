@@ -271,6 +271,21 @@ static void lowered_terms_shorten_what_was_imposed(void **state) {
 	assert_int_equal(sl_strikes_stand(&(struct sluice_terms){0}, &strikes, H).ends_after_ns, 0);
 }
 
+static void what_lowered_terms_have_ended_does_not_go_on(void **state) {
+	struct sluice_terms terms = terms_of("penalty [1h] after 1 denial in 1s"),
+						lower = terms_of("penalty [1m] after 2 denials in 1m");
+	struct sl_strikes strikes = {0};
+	(void)state;
+	assert_true(sl_strikes_add(&terms, &strikes, H));
+	assert_false(sl_strikes_add(&lower, &strikes, H + M - 1));
+	assert_int_equal(sl_strikes_stand(&lower, &strikes, H + M).denials, 0);
+	assert_false(sl_strikes_add(&lower, &strikes, H + M)); /* the first of two */
+	assert_int_equal(sl_strikes_stand(&lower, &strikes, H + M).ends_after_ns, 0);
+	assert_int_equal(sl_strikes_stand(&lower, &strikes, H + M).denials, 1);
+	assert_true(sl_strikes_add(&lower, &strikes, H + M + 1));
+	assert_int_equal(sl_strikes_stand(&lower, &strikes, H + M + 1).ends_after_ns, M);
+}
+
 /* ---- strikes against their twin, and against any bytes ----------------------------------------------------------- */
 
 enum { STREAM = 300 };
@@ -396,6 +411,7 @@ int main(void) {
 		cmocka_unit_test(a_denial_that_shuts_nobody_out_delays_forgiving),
 		cmocka_unit_test(a_judged_decision_keeps_the_longer_wait),
 		cmocka_unit_test(lowered_terms_shorten_what_was_imposed),
+		cmocka_unit_test(what_lowered_terms_have_ended_does_not_go_on),
 		cmocka_unit_test(strikes_are_their_twins),
 		cmocka_unit_test(any_bytes_are_well_formed),
 	};
