@@ -140,6 +140,10 @@ static int lint(const struct sl_verb *verb, const char *path, bool errors_only) 
 		print_sums(file, policy);
 	if (err == SLUICE_OK && !errors_only)
 		print_split(file, policy);
+	if (err == SLUICE_OK && !errors_only && sl_lint_is_half(policy))
+		printf("%s: note: lint did not compare all rules with each other, which would take too long: rules that "
+		       "others hide or repeat may be left\n",
+		       file);
 	int status = err != SLUICE_OK || shown != 0 ? SL_EXIT_DENIED : SL_EXIT_FINE;
 	if (err == SLUICE_E_MEMORY)
 		status = sl_cli_fail(verb, "%s: no memory to read it", file);

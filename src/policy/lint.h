@@ -8,7 +8,7 @@
 
 /* ---- shared by the files ----------------------------------------------------------------------------------------- */
 
-/* Takes steps from the budget of a file; false where it is used up. */
+/* Takes steps from the budget of a file. Where it is used up: false, and sl_lint_is_half(). */
 bool sl_lint_spend(struct sl_conf *conf, uint64_t steps);
 
 /* Does the path of each request that the limit being read is for fill in the attribute of this number? */
@@ -121,6 +121,10 @@ struct sl_lint_sum {
  * ones that count cost by windows, the one above without conditions. Fills at most `room` of `list`; returns how
  * many. */
 uint32_t sl_lint_sums(const struct sluice_policy *policy, struct sl_lint_sum *list, uint32_t room);
+
+/* Were some rules not compared with each other, because that would have taken too long? Then warnings of what another
+ * rule hides, repeats or bounds may be missing. */
+bool sl_lint_is_half(const struct sluice_policy *policy);
 
 /* Nodes of Redis that are asked in a way that will be regretted; what was read of them is in `redis`. */
 void sl_lint_redis(struct sl_conf *conf, const struct sl_redis_nodes *nodes, const struct sl_redis_settings *redis);

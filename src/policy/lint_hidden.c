@@ -17,10 +17,16 @@
 #include <inttypes.h>
 
 bool sl_lint_spend(struct sl_conf *conf, uint64_t steps) {
-	if (conf->lint_steps < steps)
+	if (conf->lint_steps < steps) {
+		conf->policy->half_linted = true;
 		return false;
+	}
 	conf->lint_steps -= steps;
 	return true;
+}
+
+bool sl_lint_is_half(const struct sluice_policy *policy) {
+	return policy->half_linted;
 }
 
 bool sl_lint_is_of_route(const struct sl_conf *conf, uint32_t number) {

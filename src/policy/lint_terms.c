@@ -110,9 +110,8 @@ void sl_lint_calendars(struct sl_conf *conf, const struct sl_yaml *const *nodes)
 		const struct sl_policy_limit *shown = &policy->limits[i].shown;
 		bool bounded = shown->limit.calendar == SLUICE_CALENDAR_NONE;
 		for (uint32_t j = 0; j < policy->limit_count && !bounded; j++) {
-			if (conf->lint_steps == 0)
+			if (!sl_lint_spend(conf, 1))
 				return;
-			conf->lint_steps--;
 			const struct sl_policy_limit *other = &policy->limits[j].shown;
 			bounded = rolls(&other->limit) && strcmp(other->key_text, shown->key_text) == 0;
 		}

@@ -122,6 +122,7 @@ struct sluice_policy {
 	bool observe; /* all limits, whatever they say themselves */
 	bool holds;   /* some limit leases or reserves */
 	bool has_costs; /* some limit says a cost or reserves */
+	bool half_linted; /* comparing all rules with each other took too long */
 	uint8_t denied; /* the number of the body of denials by limits that name none, from 1; 0: none */
 	uint8_t denied_count;
 	uint8_t quotas_count;

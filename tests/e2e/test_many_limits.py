@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 
+import pytest
+
 from harness import wait_until
 
 COUNT = 10_000
@@ -178,6 +180,23 @@ def test_lint_says_which_lines_it_left_unchecked(sluice_bin, tmp_path):
     status, said = lint(sluice_bin, file)
     assert status == 1 and said.splitlines()[0].startswith(f"{path}:10000:1: warning: changes nothing")
     assert said.splitlines(keepends=True)[1:] == [note]
+
+
+@pytest.mark.parametrize("others", [0, 3000])
+def test_lint_says_that_it_did_not_compare_all_rules(sluice_bin, tmp_path, others):
+    """The last limit is hidden by the one before it. Of few rules lint tells so. Where it would take too long to
+    compare them all it says that, and as it is nobody's mistake the status stays 0."""
+    file = str(tmp_path / "sluice.yaml")
+    paths = [f"[/a{i}/*, /b/c{i}/*]" for i in range(others)] + ["/z/*", "/z/y/*"]
+    write(file, "limits:\n" + "".join(f"- {{name: l{i}, key: ip, limit: 5/1m, when: {{path: {path}}}}}\n"
+                                      for i, path in enumerate(paths)))
+    fine = f"{file}: fine, {others + 2} limits\n"
+    note = f"{file}: note: lint did not compare all rules with each other, which would take too long: rules that " \
+        "others hide or repeat may be left\n"
+    hidden = f"{file}:3:3: warning: denies no request that the limit in line 2 admits: that limit counts the same " \
+        "and its quota is no larger\n"
+    assert lint(sluice_bin, file) == ((0, note + fine) if others else (1, hidden))
+    assert lint(sluice_bin, file, "--errors-only") == (0, fine)
 
 
 def test_lint_tells_of_costs_that_never_count(sluice_bin, tmp_path):
