@@ -5,6 +5,7 @@ import glob
 import os
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import threading
@@ -36,6 +37,8 @@ class Build:
         self.cc = words["CC"].split()
         self.compile_words = words["CPPFLAGS"].split() + words["CFLAGS"].split()
         self.link_words = words["LDFLAGS"].split() + ["-Wl,--as-needed"] + words["TEST_LIBS"].split()
+        # A third of the time: nobody debugs what is linked here, and gold is the quicker of binutils' two linkers.
+        self.link_words += ["-Wl,-S"] + (["-fuse-ld=gold"] if shutil.which("ld.gold") else [])
         self.sources = words["SOURCES"].split()
         self.node_words, self.python_words = words["NODE_CPPFLAGS"].split(), words["PYTHON_CPPFLAGS"].split()
         self.archives = [os.path.join(folder, name) for name in ("libtests.a", "libapp.a")]
@@ -65,6 +68,34 @@ class Build:
         # definition counts, so that a test that has its own keeps it.
         done = run([*self.cc, *more, *own, *objects, *self.archives, "-Wl,-z,muldefs", *self.link_words, "-o", to])
         return done.stdout if done.returncode else None
+
+    def together(self, tests, folder):
+        """One object of many tests, for programs that have them all: to link one takes no longer than to link a test's
+        own. passes() says which of them a process runs. Returns the object and the tests in it: one that has functions
+        for others to call, in place of those that they have, stays by itself."""
+        at = {test: os.path.join(self.folder, "obj", "tests", test + ".o") for test in tests}
+        named, test_of, found = {}, {path: test for test, path in at.items()}, None
+        for line in run(["nm", "--defined-only", "--extern-only", *at.values()]).stdout.splitlines():
+            if line.endswith(":"):
+                found = named.setdefault(test_of[line[:-1]], [])
+            elif line:
+                found.append(line.split()[-1])
+        alike = [test for test in tests if named.get(test) == ["main"]]
+        os.makedirs(folder, exist_ok=True)
+        text, objects = "#include <stdlib.h>\n#include <string.h>\n", [os.path.join(folder, "main.o")]
+        for number, test in enumerate(alike):
+            objects.append(os.path.join(folder, "%d.o" % number))
+            own = ["--strip-debug", "--redefine-sym", "main=main_%d" % number]
+            run(["objcopy", *own, at[test], objects[-1]], check=True)
+            text += "int main_%d(int, char **);\n" % number
+        text += "int main(int count, char **words) {\n\tconst char *test = getenv(\"SLUICE_TEST\");\n"
+        for number, test in enumerate(alike):
+            text += "\tif (!strcmp(test, \"%s\"))\n\t\treturn main_%d(count, words);\n" % (test, number)
+        with open(os.path.join(folder, "main.c"), "w", encoding="utf-8") as f:
+            f.write(text + "\treturn 125;\n}\n")
+        run([*self.cc, "-c", os.path.join(folder, "main.c"), "-o", objects[0]], check=True)
+        run([*self.cc, "-r", "-nostdlib", *objects, "-o", os.path.join(folder, "all.o")], check=True)
+        return os.path.join(folder, "all.o"), alike
 
     def objects_of(self, files):
         """The sources that files are compiled in: of a header, all that include it."""
@@ -106,7 +137,8 @@ def passes(test, program, cpu_seconds, env=None, arguments=(), sanitized=False):
     process = subprocess.Popen([program, *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, start_new_session=True,
                                preexec_fn=lambda: bounded(int(cpu_seconds) + 1, sanitized),
-                               env={**os.environ, **ops, **MADE, "SLUICE_SEED": "20261124", **(env or {})})
+                               env={**os.environ, **ops, **MADE, "SLUICE_SEED": "20261124", "SLUICE_TEST": test,
+                                    **(env or {})})
     ends = os.pidfd_open(process.pid)
     late = not select.select([ends], [], [], 10 * max(cpu_seconds, 1))[0]
     os.close(ends)

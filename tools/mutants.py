@@ -112,7 +112,8 @@ def in_body(text, start, end):
         if len(turned) == 2:
             yield match.start(), len(match.group()), turned[0], "off by one"
     for match in NUMBER.finditer(text, start, end):
-        value = int(match.group(1), 0)
+        digits = match.group(1)
+        value = int(digits, 8 if digits.isdigit() and digits[0] == "0" else 0)
         yield match.start(), len(match.group()), "%d%s" % (value + 1, match.group(2)), "constant"
         if value > 0:
             yield match.start(), len(match.group()), "%d%s" % (value - 1, match.group(2)), "constant"

@@ -51,6 +51,11 @@ def test_a_call_that_only_fetches_is_a_hint():
     assert [m.line for m in mutants.of_text("a.c", text)] == [3]
 
 
+def test_rights_of_files_are_octal():
+    text = "void f(void) {\n\tchmod(0660);\n}\n"
+    assert [m.text for m in mutants.of_text("a.c", text) if m.operator == "constant"] == [str(0o657), str(0o661)]
+
+
 def test_lines_keep_their_numbers():
     text = "int f(int a) {\n\treturn a +\n\t       1;\n}\n"
     for m in mutants.of_text("x.c", text):
@@ -201,3 +206,17 @@ def test_a_time_out_is_one_of_the_processor(tmp_path):
     spins.chmod(0o755)
     assert ctests.passes("x", str(spins), 0)[0] == "timeout"
     assert ctests.passes("x", "/bin/true", 9)[0] == "" and ctests.passes("x", "/bin/false", 9)[0] == "status 1"
+
+
+def test_one_program_has_many_tests(tmp_path):
+    """It runs the one that is asked for; a test that has malloc() of its own has a program of its own."""
+    build, names = ctests.Build(), ["unit/math_test", "unit/policy_memory_test", "unit/text_test"]
+    build.make(names)
+    whole, alike = build.together(names, str(tmp_path))
+    assert alike == ["unit/math_test", "unit/text_test"]
+    program = str(tmp_path / "program")
+    assert build.link_with([whole], [], program) is None
+    said = {test: ctests.run([program], env={**os.environ, "SLUICE_TEST": test}).stdout for test in alike}
+    assert "schoolbook" in said["unit/math_test"] and "schoolbook" not in said["unit/text_test"]
+    assert [ctests.passes(test, program, 20)[0] for test in alike] == ["", ""]
+    assert ctests.passes("unit/policy_memory_test", program, 20)[0] == "status 125"
