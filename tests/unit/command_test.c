@@ -103,7 +103,7 @@ static void test_holds_and_slices(void **state) {
 	assert_true(command.hold == 0xaf && call.ttl_ns == 2000000000 && call.cost == 3 && call.upto);
 	assert_true(ask(SL_OP_CONFIRM, "CONFIRM k 3 a KEEP 9/1m"));
 	assert_true((command.given & SL_SAYS(KEEP)) != 0);
-	assert_true(ask(SL_OP_PEEK, "PEEK k 3 BESIDE 1f 9/1m") && command.hold == 0x1f);
+	assert_true(ask(SL_OP_PEEK, "PEEK k 3 BESIDE 9a0fAF 9/1m") && command.hold == 0x9a0faf);
 	assert_true(ask(SL_OP_LEASE, "LEASE k a 500 7 8 9/1m") && command.spent == 7 && command.want == 8);
 	assert_true(ask(SL_OP_RESERVE, "RESERVE k 1 0 TTL 5 9/1m")); /* its limits say when it ends */
 }

@@ -309,6 +309,7 @@ static void test_limits(void **state) {
 		assert_int_equal(sl_policy_envoy_count(policy), 1);
 		sluice_limit_print(&sl_policy_envoy_at(policy, 0)->shown.limit, text);
 		assert_string_equal(text, rows[i].limit);
+		assert_string_equal(sl_policy_envoy_at(policy, 0)->shown.when_text, "{}");
 		assert_string_equal(sluice_policy_limit_name(policy, 0), "d.a");
 		assert_ptr_equal(sl_policy_envoy_rule(policy, 0), sl_policy_envoy_at(policy, 0));
 		sluice_problems_free(&problems);

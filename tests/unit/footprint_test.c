@@ -36,6 +36,18 @@ static void shares(void **state) {
 	                 76);
 }
 
+/* A log takes what its entries take, an eighth more and a quarter of that: more than its first charge. */
+static void most_of_a_log(void **state) {
+	struct sluice_policy *policy = policy_of("limits: [{name: a, key: ip, limit: sliding-log 1000/1h}]\n");
+	const struct sluice_limit *limit = &sl_policy_limit_at(policy, 0)->limit;
+	struct sl_footprint footprint = sl_footprint_of(limit);
+	uint64_t bytes = sl_footprint_bytes_used_up(limit);
+	(void)state;
+	assert_true(footprint.least < bytes);
+	assert_in_range(footprint.most, bytes * 45 / 32, bytes * 45 / 32 + 200);
+	sluice_policy_free(policy);
+}
+
 /* Whatever a block is between its least and its most, at least two thirds of what the best share holds. */
 static void regret(void **state) {
 	(void)state;
@@ -106,7 +118,8 @@ static void cells_widen(void **state) {
 }
 
 int main(void) {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(shares), cmocka_unit_test(regret), cmocka_unit_test(keys_fit),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(shares), cmocka_unit_test(most_of_a_log),
+	                                   cmocka_unit_test(regret), cmocka_unit_test(keys_fit),
 	                                   cmocka_unit_test(cells_widen)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,6 +158,7 @@ static const struct access common[] = {
      "200"},
 	/* Odd requests: HTTP/0.9, spaces in the target, a proxy's absolute target. */
 	{"1.2.3.4 - - " AT "\"GET /old\" 200 5", AT_S, "1.2.3.4", NULL, "GET", "/old", NULL, "200"},
+	{"1.2.3.4 - - " AT "\"GET /a b c\" 200 5", AT_S, "1.2.3.4", NULL, "GET", "/a b c", NULL, "200"},
 	{"1.2.3.4 - - " AT "\"GET /a b c HTTP/1.1\" 200 5", AT_S, "1.2.3.4", NULL, "GET", "/a b c", NULL, "200"},
 	{"1.2.3.4 - - " AT "\"GET http://H:80/a?b HTTP/1.1\" 200 5", AT_S, "1.2.3.4", NULL, "GET", "http://H:80/a?b",
      "H:80", "200"},

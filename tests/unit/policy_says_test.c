@@ -353,6 +353,7 @@ static void test_environment(void **state) {
 		const char *limit, *quota;
 	} rows[] = {
 		{"${SL_QUOTA}/1m", "7"},
+		{"${azAZ_09}/1m", "5"},
 		{"\"${SL_QUOTA}/1m\"", "7"},
 		{"'${SL_QUOTA:-9}/1m'", "7"},
 		{"\"${SL_NOTHING:-9}/1m\"", "9"},
@@ -363,6 +364,7 @@ static void test_environment(void **state) {
 	};
 	(void)state;
 	setenv("SL_QUOTA", "7", 1);
+	setenv("azAZ_09", "5", 1);
 	setenv("SL_EMPTY", "", 1);
 	setenv("SL_WINDOW", "1h", 1);
 	unsetenv("SL_NOTHING");

@@ -477,12 +477,40 @@ static void test_warnings(void **state) {
 	CHECK_WARNINGS(rows);
 }
 
+/* What a policy had before and has no more, unless it says that none is meant. */
+static void test_what_would_disarm(void **state) {
+	static const char no_limits[] = "it has no limits, and does not say limits: []";
+	static const char no_users[] = "it has no users, and does not say users: []";
+	static const char no_rules[] = "the files that envoy.config names no longer have any limits";
+	static const struct {
+		uint32_t had;
+		const char *yaml, *why;
+	} rows[] = {
+		{0, "threads: 1\n", NULL},
+		{SL_ARMED_USERS, "threads: 1\nlimits: []\n", no_users},
+		{SL_ARMED_USERS, "limits: []\nusers: []\n", NULL},
+		{SL_ARMED_LIMITS, "threads: 1\n", no_limits},
+		{SL_ARMED_LIMITS, "limits: []\n", NULL},
+		{0, "envoy: {config: /x}\n", NULL},
+		{SL_ARMED_RULES, "envoy: {config: /x}\n", no_rules},
+		{SL_ARMED_RULES, "limits: []\n", NULL},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct sluice_policy *policy = sl_policy_loads(rows[i].yaml);
+		const char *why = sl_policy_disarms(rows[i].had, policy);
+		assert_string_equal(why != NULL ? why : "", rows[i].why != NULL ? rows[i].why : "");
+		sluice_policy_free(policy);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),       cmocka_unit_test(test_settings),    cmocka_unit_test(test_durations),
 		cmocka_unit_test(test_details_and_hosts), cmocka_unit_test(test_most_hosts),
 		cmocka_unit_test(test_listens),        cmocka_unit_test(test_doors),       cmocka_unit_test(test_forms),
 		cmocka_unit_test(test_trust),          cmocka_unit_test(test_bad_listens), cmocka_unit_test(test_bad_forms),
+		cmocka_unit_test(test_what_would_disarm),
 		cmocka_unit_test(test_most_listeners), cmocka_unit_test(test_bad_values),  cmocka_unit_test(test_warnings),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,6 +63,8 @@ static void test_requests(void **state) {
 	     "(0) [0/0*0];[3/7*0]"},
 		{"{\"descriptors\":[{\"limit\":{\"requests_per_unit\":3,\"unit\":1,\"unit_multiplier\":10}}]}", "(0) [3/1*10]"},
 		{"{\"descriptors\":[{\"limit\":null,\"hitsAddend\":null,\"isNegativeHits\":false,\"entries\":null}]}", "(0) "},
+		{"{\"of-forty-bytes-that-an-error-shows-in-full-\":1}",
+	     "unknown member 'of-forty-bytes-that-an-error-shows-in-fu...': expected domain, descriptors, hitsAddend"},
 		{"{\"hits\":1}", "unknown member 'hits': expected domain, descriptors, hitsAddend"},
 		{"{\"hitsAddend\":1,\"hits_addend\":1}", "'hits_addend' is given twice"},
 		{"{\"domain\":5}", "'domain' must be a string"},

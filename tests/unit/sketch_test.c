@@ -144,6 +144,8 @@ static void marks_and_costs_of_each_use(void **state) {
 		assert_int_equal(sl_use_cost(0, use), 0);
 		assert_int_equal(sl_use_cost(1, use), use == SL_USE_ALL);
 		assert_int_equal(sl_use_cost(480000, use), exact[use]);
+		assert_int_equal(sl_use_of(480000, exact[use]), use);
+		assert_int_equal(sl_use_of(480000, exact[use] + 1), use < SL_USE_ALL ? use + 1 : use);
 	}
 }
 

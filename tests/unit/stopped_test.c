@@ -34,6 +34,7 @@ static uint64_t rest_takes_ns;
 static uint32_t dies = 0; /* another that is dead */
 static uint32_t *moves; /* a lock that is let go of at the rest with this number */
 static uint64_t moves_at;
+static uint32_t *given_back; /* a lock whose owner lets go of it when somebody asks after him */
 static uint32_t *sits_on; /* what its owner takes then */
 
 static sluice_ns read_clock(const struct sluice_store *store) {
@@ -57,6 +58,9 @@ static void rest(const struct sluice_store *store, sluice_ns ns) {
 static bool is_the_dead(const struct sluice_store *store, uint32_t owner) {
 	(void)store;
 	questions++;
+	if (given_back != NULL)
+		sl_unlock(given_back);
+	given_back = NULL;
 	return owner == DEAD || (dies != 0 && owner == dies);
 }
 
@@ -72,7 +76,7 @@ static int open_world(void **state) {
 	w->stalls.looks = LOOKS;
 	w->plain = arena_limit("sliding-window 9/1m");
 	w->log = arena_limit("sliding-log 9/1m");
-	sits_on = NULL;
+	sits_on = given_back = NULL;
 	w->now = ARENA_START_NS;
 	rests = questions = rest_takes_ns = moves_at = dies = 0;
 	*state = w;
@@ -185,6 +189,16 @@ static void one_that_dies_is_recovered(void **state) {
 	assert_int_equal(rests, 0);
 	assert_int_equal(w->store.header->stolen_locks, 1);
 	assert_null(sl_store_verify(&w->store));
+}
+
+/* One that lets go of its lock while it is asked after has died of nothing. */
+static void one_that_lets_go_is_not_recovered(void **state) {
+	struct world *w = *state;
+	*(given_back = lock_of(w, "a")) = OTHER;
+	assert_int_equal(charge(w, &w->plain, "a"), SLUICE_OK);
+	assert_int_equal(questions, 1);
+	assert_int_equal(rests, 0);
+	assert_int_equal(w->store.header->stolen_locks, 0);
 }
 
 static void one_that_dies_while_it_is_waited_for_is_recovered(void **state) {
@@ -458,6 +472,7 @@ int main(void) {
 		IN_A_WORLD(time_that_passes_is_no_look),
 		IN_A_WORLD(one_that_sits_elsewhere_has_moved),
 		IN_A_WORLD(an_heir_is_another),
+		IN_A_WORLD(one_that_lets_go_is_not_recovered),
 		IN_A_WORLD(one_that_dies_is_recovered),
 		IN_A_WORLD(one_that_dies_while_it_is_waited_for_is_recovered),
 		IN_A_WORLD(who_has_not_been_waited_for_is_not_stopped),
