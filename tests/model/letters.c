@@ -8,7 +8,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const char *const ids[LETTER_IDS + 1] = {"", "0000000000000001", "0000000000000002"};
+static const char *const ids[LETTER_IDS_MAX + 1] = {
+	"", "0000000000000001", "0000000000000002", "0000000000000003", "0000000000000004", "0000000000000005"};
 
 bool letter_takes(const struct letter *l) {
 	return l->operation == SLUICE_CHARGE || l->operation == SLUICE_RESERVE;

@@ -4,11 +4,11 @@
 
 #include "sluice.h"
 
-enum { LETTER_IDS = 2 };
+enum { LETTER_IDS = 2, LETTER_IDS_MAX = 5 /* with those of what histories begin with */ };
 
 struct letter {
 	sluice_operation operation;
-	uint32_t cost, id, life_ms; /* id: 1..LETTER_IDS of reservations and commits */
+	uint32_t cost, id, life_ms; /* id: 1..LETTER_IDS_MAX of reservations and commits */
 	int32_t wait_ms;            /* after the call before it */
 	bool upto;
 	uint32_t counters; /* a bit for each, in worlds of several */

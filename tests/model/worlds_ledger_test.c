@@ -8,6 +8,8 @@
  * Every phase of the window is a beginning. Before each charge or reservation the same is asked by a peek; what is
  * denied changes nothing that the store has.
  *
+ * What so few calls can't open, three reservations and more of several ends, is opened before: some worlds begin so.
+ *
  * With `count-denied` what is denied is charged as well; of a log then nothing is reserved, and beside reservations of
  * a log nothing is refunded: which units they lose is only bounded there (algo/ledger.h).
  *
@@ -29,8 +31,9 @@
 
 #include <cmocka.h>
 
-enum { ALPHABET_MAX = 1024 };
+enum { ALPHABET_MAX = 1024, BEGUN_MAX = 3 };
 _Static_assert((int)KEPT_MAX >= 2 * (int)HISTORIES_CALLS_MAX, "a call makes two places at most");
+_Static_assert((int)LETTER_IDS + (int)BEGUN_MAX <= (int)LETTER_IDS_MAX, "each has an id of its own");
 #define BASE_MS UINT64_C(1764000000000)
 
 struct world {
@@ -41,6 +44,7 @@ struct world {
 	uint64_t unit_ns; /* in which waits are compared */
 	size_t letters;
 	struct letter alphabet[ALPHABET_MAX];
+	const struct letter *beginning; /* of BEGUN_MAX reservations; NULL: histories begin with nothing */
 	uint64_t page;
 	struct sluice_store *store;
 };
@@ -126,6 +130,10 @@ static void differ(const struct world *w, const struct spot *from, const struct 
 	uint64_t now = from->start_ms;
 	rule_print(&w->rule, text, sizeof text);
 	fprintf(stderr, "%s%s\n", text, w->terms.count_denied ? ", count-denied" : "");
+	for (size_t k = 0; w->beginning != NULL && k < BEGUN_MAX; k++) {
+		now += (uint64_t)(int64_t)w->beginning[k].wait_ms;
+		letter_print(&w->beginning[k], now - BASE_MS);
+	}
 	for (size_t k = 0; k <= from->history.depth; k++) {
 		const struct letter *l = k < from->history.depth ? &w->alphabet[from->history.calls[k]] : last;
 		now += (uint64_t)(int64_t)l->wait_ms;
@@ -149,6 +157,10 @@ static void play(const struct world *w, const struct spot *spot) {
 	const struct letter none = {0};
 	uint64_t now = spot->start_ms;
 	(void)ask(w, &none, SLUICE_RESET, now);
+	for (size_t k = 0; w->beginning != NULL && k < BEGUN_MAX; k++) {
+		now += (uint64_t)(int64_t)w->beginning[k].wait_ms;
+		(void)ask(w, &w->beginning[k], w->beginning[k].operation, now);
+	}
 	for (size_t k = 0; k < spot->history.depth; k++) {
 		const struct letter *l = &w->alphabet[spot->history.calls[k]];
 		now += (uint64_t)(int64_t)l->wait_ms;
@@ -195,7 +207,16 @@ struct size {
 	uint32_t window_ms, quota, calls;
 	bool denials; /* under count-denied */
 	bool lean;    /* of one id, and time that goes on: for more calls */
+	const struct letter *beginning;
 };
+
+/* Of several ends, out of order: in one ms, and in three. */
+static const struct letter together[BEGUN_MAX] = {{SLUICE_RESERVE, 1, 3, 4, 0, false, 0},
+                                                  {SLUICE_RESERVE, 1, 4, 2, 0, false, 0},
+                                                  {SLUICE_RESERVE, 2, 5, 3, 0, false, 0}};
+static const struct letter apart[BEGUN_MAX] = {{SLUICE_RESERVE, 2, 3, 6, 0, false, 0},
+                                               {SLUICE_RESERVE, 1, 4, 2, 1, false, 0},
+                                               {SLUICE_RESERVE, 1, 5, 2, 1, false, 0}};
 
 static bool is_log(const struct world *w) {
 	return w->rule.algorithm == SLUICE_SLIDING_LOG;
@@ -231,6 +252,9 @@ static void fill_alphabet(struct world *w, const struct size *size) {
 			for (uint32_t cost = 0; cost <= most; cost++)
 				add_letter(w, (struct letter){SLUICE_COMMIT, cost, id, 0, wait, false, 0});
 		}
+		for (uint32_t k = 0; w->beginning != NULL && k < BEGUN_MAX; k++)
+			for (uint32_t cost = 0; cost < 3; cost++)
+				add_letter(w, (struct letter){SLUICE_COMMIT, cost, w->beginning[k].id, 0, wait, false, 0});
 	}
 }
 
@@ -239,6 +263,11 @@ static void start_at(struct world *w, struct spot *spot, uint64_t now_ms) {
 	model_start(&m, &w->rule, w->limit.derived[SL_TICK_NS]);
 	w->most = m.most;
 	*spot = (struct spot){.start_ms = now_ms, .now_ms = now_ms};
+	for (size_t k = 0; w->beginning != NULL && k < BEGUN_MAX; k++) {
+		const struct letter *l = &w->beginning[k];
+		uint64_t now = (spot->now_ms += (uint64_t)(int64_t)l->wait_ms) * TWIN_MS;
+		model_reserve(&m, now, l->cost, l->id, now + l->life_ms * (uint64_t)TWIN_MS);
+	}
 	model_keep(&spot->kept, &m);
 	see_spot(spot);
 }
@@ -250,9 +279,9 @@ static struct size size_of(const struct kind *kind, const struct size *size) {
 	if (kind->algorithm != SLUICE_SLIDING_LOG)
 		return its;
 	if (size->denials)
-		its = (struct size){size->window_ms, size->quota + 2, size->calls + (size->calls < 5), true, size->lean};
-	else if (size->lean)
-		its = (struct size){size->window_ms, size->quota + 1, size->calls < 5 ? size->calls : 5, false, true};
+		its = (struct size){size->window_ms, size->quota + 2, size->calls + (size->calls < 5), true, size->lean, NULL};
+	else if (size->lean && size->beginning == NULL)
+		its = (struct size){size->window_ms, size->quota + 1, size->calls < 5 ? size->calls : 5, false, true, NULL};
 	return its;
 }
 
@@ -263,34 +292,37 @@ static struct totals explore(const struct kind *kind, const struct size *size) {
 	struct sluice_store_options options = {.memory_bytes = 1 << 20};
 	uint32_t fewer = dice_ops(DICE_MILLION) < DICE_MILLION; /* under a sanitizer */
 	struct histories all = {&w, sizeof *starts, 0, size->calls - fewer, follows, step};
+	const uint32_t phases = size->beginning != NULL ? 1 : size->window_ms;
 	struct totals totals;
 	memset(&w, 0, sizeof w);
 	w.rule = kind_rule(kind, size->window_ms, size->quota);
 	w.limit = rule_limit(&w.rule);
 	w.unit_ns = kind->algorithm == SLUICE_SLIDING_LOG ? TWIN_MS : TWIN_NS;
 	w.terms.count_denied = size->denials;
+	w.beginning = size->beginning;
 	assert_int_equal(sluice_store_open(&w.store, &options, NULL), SLUICE_OK);
 	fill_alphabet(&w, size);
 	(void)ask(&w, &one, SLUICE_CHARGE, BASE_MS);
 	w.page = histories_page(w.store, BASE_MS * TWIN_MS);
 	(void)ask(&w, &one, SLUICE_RESET, BASE_MS);
 	all.letters = w.letters;
-	for (uint32_t phase = 0; phase < size->window_ms; phase++)
+	for (uint32_t phase = 0; phase < phases; phase++)
 		start_at(&w, &starts[phase], BASE_MS + 8 * size->window_ms + phase);
-	totals = histories_explore(&all, starts, size->window_ms);
+	totals = histories_explore(&all, starts, phases);
 	assert_null(sluice_store_verify(w.store));
 	sluice_store_close(w.store);
 	return totals;
 }
 
-static const struct size short_ones[] = {{1, 1, 3, false, false},
-                                         {2, 1, 2, false, false},
-                                         {2, 2, 2, false, false},
-                                         {2, 1, 3, false, true},
-                                         {2, 1, 2, true, false}};
-static const struct size long_ones[] = {{1, 1, 4, false, false}, {2, 1, 3, false, false}, {2, 2, 3, false, false},
-                                        {4, 2, 3, false, false}, {2, 1, 6, false, true},  {1, 1, 3, true, false},
-                                        {2, 2, 3, true, false},  {2, 1, 6, true, true}};
+static const struct size short_ones[] = {{1, 1, 3, false, false, NULL},    {2, 1, 2, false, false, NULL},
+                                         {2, 2, 2, false, false, NULL},    {2, 1, 3, false, true, NULL},
+                                         {4, 4, 2, false, true, together}, {4, 5, 2, false, true, apart},
+                                         {2, 1, 2, true, false, NULL}};
+static const struct size long_ones[] = {{1, 1, 4, false, false, NULL},    {2, 1, 3, false, false, NULL},
+                                        {2, 2, 3, false, false, NULL},    {4, 2, 3, false, false, NULL},
+                                        {2, 1, 6, false, true, NULL},     {4, 4, 3, false, true, together},
+                                        {4, 5, 3, false, true, apart},    {1, 1, 3, true, false, NULL},
+                                        {2, 2, 3, true, false, NULL},     {2, 1, 6, true, true, NULL}};
 
 static void explore_all(const struct size *sizes, size_t count, bool denials) {
 	const char *only = getenv("SLUICE_WORLDS");

@@ -63,7 +63,7 @@ struct world {
 /* A charge or a refund of a twin, packed: there are many places. */
 struct mark {
 	uint32_t at_ms; /* since BASE_MS */
-	uint16_t cost;
+	uint32_t cost;
 	uint8_t rate;
 	bool refund;
 };
@@ -91,8 +91,8 @@ static void see_twins(const struct world *w, struct place *place) {
 		histories_mix(place->history.seen, place->marks[i]);
 		for (size_t k = 0; k < place->marks[i]; k++) {
 			const struct mark *m = &place->mark[i][k];
-			uint64_t word = (uint64_t)m->at_ms << 32 | m->cost << 16 | (uint32_t)m->rate << 8 | m->refund;
-			histories_mix(place->history.seen, word);
+			histories_mix(place->history.seen, (uint64_t)m->at_ms << 32 | m->cost);
+			histories_mix(place->history.seen, (uint64_t)m->rate << 8 | m->refund);
 		}
 	}
 }
@@ -114,12 +114,12 @@ static void pack(struct place *place, size_t counter, const struct twin *twin) {
 	assert_true(twin->count <= MARKS_MAX);
 	for (size_t k = 0; k < twin->count; k++) {
 		const struct twin_event *e = &twin->events[k];
-		struct mark m = {(uint32_t)(e->at_ns / TWIN_MS - BASE_MS), (uint16_t)e->cost, (uint8_t)e->rate, e->refund};
+		struct mark m = {(uint32_t)(e->at_ns / TWIN_MS - BASE_MS), (uint32_t)e->cost, (uint8_t)e->rate, e->refund};
 		struct mark *last = count != 0 ? &marks[count - 1] : NULL;
 		if (last != NULL && last->cost == 0 && !last->refund && !m.refund)
 			count--;
 		else if (last != NULL && last->at_ms == m.at_ms && last->rate == m.rate && last->refund == m.refund)
-			m.cost = (uint16_t)(m.cost + marks[--count].cost);
+			m.cost += marks[--count].cost;
 		marks[count++] = m;
 	}
 	place->marks[counter] = (uint8_t)count;
@@ -290,9 +290,10 @@ static void find_pages(struct world *w) {
 	}
 }
 
-/* Of large quotas not each cost: the least ones, about a half, and the most. */
+/* Of large quotas not each cost: the least ones, about a half, and the most; of the largest, one that leaves room. */
 static bool matters(uint32_t cost, uint32_t most) {
-	return most < 8 || cost <= 2 || cost == 5 || cost == most / 2 || cost + 2 > most;
+	return most < 8 || cost <= 2 || cost == 5 || cost == most / 2 || cost + 2 > most ||
+	       (most > UINT16_MAX && (cost == most - 8 || cost == UINT16_MAX));
 }
 
 static void add_letters(struct world *w, sluice_operation operation, uint32_t most, const int32_t *waits,
@@ -463,9 +464,10 @@ static void explore_sizes(const char *what, const struct size *sizes, size_t cou
 
 /* Of those that keep more the more is charged. */
 static void explore_beginnings(const struct size *size) {
-	/* a block of a log has eight entries to begin with; then 11, 13 and 15 */
-	static const struct beginning all[] = {{12, 1, 0, 0, 2}, {11, 1, 6, 10, 3}, {4, 3, 0, 0, 2},
-	                                       {12, 1, 0, 0, 0}, {11, 1, 6, 10, 0}, {12, 0, 6, 1, 0}};
+	/* A block of a log has eight entries to begin with; then 11, 13 and 15. In the last one the charge that makes it
+	 * longer costs 1, as not all before it did. */
+	static const struct beginning all[] = {{12, 1, 0, 0, 2},  {11, 1, 6, 10, 3}, {4, 3, 0, 0, 2}, {12, 1, 0, 0, 0},
+	                                       {11, 1, 6, 10, 0}, {12, 0, 6, 1, 0},  {11, 1, 0, 0, 3}};
 	const char *only = getenv("SLUICE_WORLDS");
 	for (int k = 0; k < KINDS; k++) {
 		struct totals sum = {0};
@@ -474,9 +476,23 @@ static void explore_beginnings(const struct size *size) {
 		if (only != NULL && strncmp(kinds[k].name, only, strlen(only)) != 0)
 			continue;
 		/* to sub-buckets the first three are as good as all */
-		for (size_t i = 0; i < (kinds[k].algorithm == SLUICE_SLIDING_LOG ? 6 : 3); i++)
+		for (size_t i = 0; i < (kinds[k].algorithm == SLUICE_SLIDING_LOG ? sizeof all / sizeof *all : 3); i++)
 			explore_begun(&kinds[k], size, &all[i], &sum);
 		totals_print(&sum, "begun", kinds[k].name);
+	}
+}
+
+/* Of those whose cells grow: more than 65,535 in one of them, by one charge beside others or by two of a half. */
+static void explore_grown(uint32_t calls) {
+	const struct size size = {4, 70000, calls};
+	const char *only = getenv("SLUICE_WORLDS");
+	for (int k = 0; k < KINDS; k++) {
+		struct totals sum = {0};
+		if (kinds[k].algorithm != SLUICE_SLIDING_BUCKETS ||
+		    (only != NULL && strncmp(kinds[k].name, only, strlen(only)) != 0))
+			continue;
+		explore_one(&kinds[k], &size, &sum);
+		totals_print(&sum, "cells that grow", kinds[k].name);
 	}
 }
 
@@ -506,8 +522,14 @@ static void every_history_that_begins_with_many_charges(void **state) {
 	explore_beginnings(getenv("SLUICE_SOAK_SECONDS") != NULL ? &longer : &quick);
 }
 
+static void every_history_of_cells_that_grow(void **state) {
+	(void)state;
+	explore_grown(getenv("SLUICE_SOAK_SECONDS") != NULL ? 4 : 2);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_history_of_cells_that_grow),
 		cmocka_unit_test(every_history_that_begins_with_many_charges),
 		cmocka_unit_test(every_history_of_one_counter),
 		cmocka_unit_test(every_history_with_a_change),
