@@ -10,7 +10,7 @@ import threading
 import time
 
 from counted import count_fuzz, count_pytest, executed, missed, names_of_failed, reasons_of_failed, told
-from places import AT_A_TIME, FAILED, JOB_SECONDS_MAX, ROOT, SKIPPED
+from places import AT_A_TIME, FAILED, JOB_SECONDS_MAX, ROOT, SKIPPED, WAITING
 
 TAIL_LINES = 60
 PROGRESS = re.compile(r"^[.sxFE]+ +\[ *\d+%\]$")  # pytest's dots
@@ -29,28 +29,44 @@ class Job:
 
     def __init__(self, name, argv, count, env=None, seconds_max=JOB_SECONDS_MAX):
         self.name, self.argv, self.count, self.seconds_max = name, argv, count, seconds_max
-        self.env, self.waits = env or {}, False
+        self.env, self.waits, self.processor_seconds = env or {}, False, 0.0
 
     def run(self):
         start = time.monotonic()
         if not os.path.exists(os.path.join(ROOT, self.argv[0])):
             return self.result([0, 1, 0], "was not built\n", start, "not built")
-        # A session of its own: what a hanging test started is ended with it, and nothing else is.
-        process = subprocess.Popen(flat_addresses() + self.argv, cwd=ROOT, stdin=subprocess.DEVNULL, text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
-                                   env={**os.environ, **ENVIRONMENT, **self.env}, start_new_session=True)
-        try:
-            output, _ = process.communicate(timeout=self.seconds_max)
-            trouble = ended_by(process.returncode)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
-            trouble = "still running after %d s" % self.seconds_max
+        output, status, usage, late = self.end_of(self.begin())
+        trouble = "still running after %d s" % self.seconds_max if late else ended_by(status)
+        self.processor_seconds = usage.ru_utime + usage.ru_stime
         counted = None if trouble and self.count is count_fuzz else self.count(output)
         if counted is None:
             return self.result([0, 1, 0], output, start, trouble or "said no count of its tests")
         counted[1] += 1 if trouble and not counted[1] else 0
         return self.result(counted, output, start, trouble)
+
+    def begin(self):
+        """In a session of its own: what a hanging test started is ended with it, and nothing else is."""
+        return subprocess.Popen(flat_addresses() + self.argv, cwd=ROOT, stdin=subprocess.DEVNULL, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
+                                env={**os.environ, **ENVIRONMENT, **self.env}, start_new_session=True)
+
+    def end_of(self, process):
+        """What it said, its exit status, what it and those it waited for used, and whether it had to be ended."""
+        late = threading.Event()
+
+        def stop():
+            late.set()
+            os.killpg(process.pid, signal.SIGKILL)
+        timer = threading.Timer(self.seconds_max, stop)
+        timer.start()
+        with process.stdout:
+            output = process.stdout.read()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its id is its own until the timer can't fire
+        timer.cancel()
+        timer.join()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return output, process.returncode, usage, late.is_set()
 
     def again(self, names):
         """The lines that run it once more: of Python the files that failed, of all else the job."""
@@ -84,6 +100,7 @@ def flat_addresses(cache=[]):
 class Report:
     def __init__(self):
         self.passed = self.failed = self.skipped = self.executed = 0
+        self.processor_seconds = 0.0  # of all jobs
         self.failures = []  # lines: which test, then why
         self.lock = threading.Lock()
 
@@ -96,9 +113,11 @@ class Report:
             self.failed += failed
             self.skipped += skipped
             self.executed += executed(output)
-            print("%-6s %-44s %5d passed%s%s  %6.1f s%s" % (
+            self.processor_seconds += job.processor_seconds
+            print("%-6s %-44s %5d passed%s%s  %6.1f s, %6.1f s of processor%s" % (
                 "FAILED" if failed else "ok", job.name, passed, ", %d failed" % failed if failed else "",
-                ", %d skipped" % skipped if skipped else "", seconds, "  " + trouble if trouble else ""))
+                ", %d skipped" % skipped if skipped else "", seconds, job.processor_seconds,
+                "  " + trouble if trouble else ""))
             for name in absent:
                 self.failures.append("FAILED %s: skipped, and not in %s: %s" % (job.name, SKIPPED, name))
                 print("    skipped, and not in %s: %s" % (SKIPPED, name))
@@ -126,6 +145,7 @@ class Report:
             print("    | " + line)
 
     def end(self):
+        print("processor: %.0f s, of jobs and of what they waited for" % self.processor_seconds)
         for line in self.failures:
             print(line)
         print("%d passed, %d failed%s" % (self.passed, self.failed,
@@ -134,7 +154,7 @@ class Report:
 
 
 def run_all(report, jobs):
-    """Two at a time, in the order given: the long ones stand first; and beside them two of those that mostly wait."""
+    """Two at a time, in the order given: the long ones stand first; and beside them three of those that mostly wait."""
     computing, waiting = queue.Queue(), queue.Queue()
     for job in jobs:
         (waiting if job.waits else computing).put(job)
@@ -146,7 +166,7 @@ def run_all(report, jobs):
             except queue.Empty:
                 return
             report.add(*job.run())
-    threads = [threading.Thread(target=work, args=(left,)) for left in [computing] * AT_A_TIME + [waiting] * 2]
+    threads = [threading.Thread(target=work, args=(left,)) for left in [computing] * AT_A_TIME + [waiting] * WAITING]
     for thread in threads:
         thread.start()
     for thread in threads:
