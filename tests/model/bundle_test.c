@@ -268,7 +268,7 @@ static void run(struct world *w, int pattern, int order) {
 static void thousands_are_kept(void **state) {
 	struct sluice_store_options options = {.memory_bytes = (uint64_t)64 << 20};
 	static struct world w;
-	uint64_t streams = sl_max(STREAMS * 2, dice_ops(STREAMS * 4));
+	uint64_t streams = sl_max(STREAMS / 2, dice_ops(STREAMS * 4));
 	(void)state;
 	print_message("seed %" PRIu64 "\n", dice_seed());
 	for (uint64_t stream = 0; stream < streams; stream++) {

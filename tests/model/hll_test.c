@@ -7,7 +7,7 @@
  *
  * The worlds have each number of registers that a limit can have. SLUICE_SEED repeats a run. SLUICE_SOAK_SECONDS: the
  * error at Q = 1,000,000 over 100 runs, and of other numbers than 4,096 at 200,000 over 40; else at 10,000 to 80,000
- * over 20 and 8. */
+ * over 20 and 4. */
 #include "tests/model/dice.h"
 
 #include "algo/hll.h"
@@ -463,9 +463,9 @@ static void the_error_is_the_one_that_is_printed(void **state) {
 	const bool soak = getenv("SLUICE_SOAK_SECONDS") != NULL;
 	struct host host = {.block = NULL};
 	(void)state;
-	measure_error(1024, soak ? 200000 : 10000, soak ? 40 : 20, 325);
-	measure_error(4096, soak ? 1000000 : 20000, soak ? 100 : 20, 163);
-	measure_error(16384, soak ? 200000 : 80000, soak ? 40 : 8, 82);
+	measure_error(1024, soak ? 200000 : 10000, soak ? 40 : dice_ops(20), 325);
+	measure_error(4096, soak ? 1000000 : 20000, soak ? 100 : dice_ops(20), 163);
+	measure_error(16384, soak ? 200000 : 80000, soak ? 40 : dice_ops(4), 82);
 	if (soak) {
 		measure_error(2048, 200000, 40, 230);
 		measure_error(8192, 200000, 40, 115);

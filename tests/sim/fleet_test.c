@@ -13,7 +13,7 @@
  * build/sim/SEED.script, which is what to keep here once its cause is mended: all *.script of this folder are run
  * first.
  *
- *   SLUICE_SEED=1 build/tests/sim/fleet_test           worlds of a seed, for SLUICE_SIM_SECONDS of processor (40)
+ *   SLUICE_SEED=1 build/tests/sim/fleet_test           worlds of a seed, for SLUICE_SIM_SECONDS of processor (20)
  *   build/tests/sim/fleet_test FILE.script             that one alone; SAY=1 prints what fronts say, SHRINK=1 makes it
  *                                                      short
  *   build/tests/sim/fleet_test --answers               nodes alone: answers.h
@@ -35,9 +35,9 @@
 #include <cmocka.h>
 
 #if defined(SL_DEBUG)
-enum { SECONDS = 8 };
+enum { SECONDS = 5 };
 #else
-enum { SECONDS = 40 };
+enum { SECONDS = 20 };
 #endif
 
 static uint64_t number_of(const char *name, uint64_t otherwise) {
